@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies: straight-line scalar code in SSA form, shared by Flow maps, combines and Nest statements.
+ *
+ * A Body is an array of Vals; an operand is the number of an earlier Val. Reads name a container of
+ * the flow (or a buffer of the nest) by number and index it by Dims over the iteration dims and the
+ * model's symbols. A value may itself be an index: its `sym` is a Dim symbol that later indices of
+ * the same body may use (`r <- ids[i]   emb[r, d]`). */
+#ifndef WEIR_IR_BODY_H
+#define WEIR_IR_BODY_H
+
+#include "dim.h"
+#include "prim.h"
+
+typedef struct Access {
+    int cont;      /* index into the flow's containers or the nest's buffers */
+    int rank;
+    const Dim *at; /* logical index, one Dim per dim of the container (Nest: of its storage) */
+} Access;
+
+typedef enum {
+    VAL_CONST, /* `bits` in `type` */
+    VAL_INDEX, /* the i64 value of `index` */
+    VAL_READ,  /* element `read`; outside the logical box (if has_else) the value arg[0] */
+    VAL_PRIM,  /* prim(arg...) */
+    VAL_PARAM  /* operand number arg[0] of a combine's or a definition's body */
+} ValKind;
+
+typedef struct Val {
+    ValKind kind;
+    DType type;
+    Prim prim;
+    int arg[3];
+    bool has_else; /* VAL_READ: out-of-box reads are allowed and give arg[0] */
+    Bits bits;
+    Dim index;
+    Access read;
+    Dim sym;          /* the symbol that stands for this value in later indices, or NULL */
+    const char *name; /* as written, or NULL */
+} Val;
+
+typedef VEC(Val) ValVec;
+typedef struct Body {
+    Arena *arena;
+    ValVec val;
+} Body;
+
+/* Builders return the new Val's number; equal pure Vals are shared, constants folded (exactly, by
+ * prim_apply). They check types and BUG on misuse: user errors are found before. */
+int body_const(Body *b, DType t, double v);
+int body_bits(Body *b, DType t, Bits bits);
+int body_index(Body *b, Dim index);               /* i64 */
+int body_read(Body *b, Access read, DType type);
+int body_read_else(Body *b, Access read, DType type, int otherwise);
+int body_prim1(Body *b, Prim p, int x);
+int body_prim2(Body *b, Prim p, int x, int y);
+int body_prim3(Body *b, Prim p, int x, int y, int z);
+int body_cvt(Body *b, DType to, int x);           /* x itself when it already has the type */
+int body_prim_as(Body *b, Prim p, DType to, int x); /* P_CVT, P_CVTINF, P_BITCAST */
+/* Makes val usable as an index and returns its symbol (fresh name from `name`). */
+Dim body_symbol(Body *b, int val, const char *name);
+
+/* Parses an expression, e.g. "0.5 * $0 * (1 + erf($0 * 0x1.6a09e6p-1))": $k is args[k]; `#k` is
+ * dims[k] as an i64 value; literals take the type of the other operand (or `literal`, when there is
+ * none); several statements "t = ...; u = ...; expr" may precede the result. Text comes from our
+ * own tables: errors are BUGs. */
+int body_expr(Body *b, const char *text, const int *args, int nargs, const Dim *dims, int ndims,
+              DType literal);
+
+/* Copies `from`'s Vals into b with containers, dims and params replaced; returns in `map` (one int
+ * per Val of `from`) the new numbers. `read` (may be NULL) may replace a read by a Val of b: it gets
+ * the read with its Dims already substituted, and returns -1 to keep it. */
+typedef int BodyReadFn(void *user, Body *b, const Val *read);
+void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, const int *params,
+                 BodyReadFn *read, void *user, int *map);
+/* Replaces FUNC primitives by their definitions; small float types compute in f32. */
+void body_expand(Body *b, const Body *from, int *map);
+/* Drops Vals that no root needs; roots are renumbered in place. */
+void body_prune(Body *b, int *roots, int nroots);
+
+/* ---- combines ------------------------------------------------------------------------------- */
+
+/* A reduction: state types, identity, merge(state, state) -> state, optional finish. Rows of
+ * combine.def are templates over T; `combine_get` instantiates one. A product summed is fma. */
+enum { COMBINE_STATES = 4 };
+typedef struct Combine {
+    const char *name;
+    int nstate;
+    DType type[COMBINE_STATES];
+    Bits identity[COMBINE_STATES];
+    Body merge;                  /* params 0..n-1 left, n..2n-1 right */
+    int merged[COMBINE_STATES];  /* results in merge */
+    Prim simple;                 /* merge is exactly this primitive (P_ADD for sum), or PRIM_NONE */
+    Body finish;                 /* params 0..n-1; empty: the state itself */
+    int finished[COMBINE_STATES];
+    bool associative, commutative, idempotent;
+} Combine;
+/* "sum", "prod", "min", "max", "and", "or", "argmax_first", "argmax_last", "argmin_first",
+ * "argmin_last", "welford", ...; NULL when unknown. */
+const Combine *combine_get(Ctx *ctx, const char *name, DType t);
+
+/* ---- running a body over columns -------------------------------------------------------------- */
+
+/* The evaluator's engine: a body compiled to bytecode that works on columns of `n` elements, one
+ * dispatch per primitive and column. Reads and indices are supplied by the caller as columns. */
+typedef struct Column {
+    DType type;
+    void *at; /* n elements of the type's natural storage: bool and sub-byte types one byte each */
+} Column;
+typedef struct BodyCode BodyCode;
+enum { COLUMN_MAX = 1024 };
+/* Expands functions; fixes register columns. Valid for any n <= COLUMN_MAX. */
+BodyCode *body_compile(Arena *arena, const Body *b);
+/* Scratch for one thread. */
+typedef struct BodyFrame BodyFrame;
+BodyFrame *body_frame(Arena *arena, const BodyCode *code);
+/* fill(user, val number, Column out, n) supplies VAL_READ / VAL_INDEX / VAL_PARAM columns when they
+ * are reached (earlier Vals' columns can be asked for with body_column, for data-dependent reads). */
+typedef void BodyFillFn(void *user, int val, Column out, int n);
+void body_run(const BodyCode *code, BodyFrame *frame, int n, BodyFillFn *fill, void *user);
+Column body_column(const BodyCode *code, BodyFrame *frame, int val);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Level 1, Graph: what the model says. Values, nodes that point at their operator's row, nested
+ * graphs. Weights are views of the mapped file. Operators are known only through `OpRow`s, which a
+ * frontend fills in: this folder knows no operator's name.
+ *
+ * Shape inference carries values too: `known` holds the elements of small integer tensors as Dims,
+ * so that the shape arithmetic of dynamic models becomes symbolic sizes, not run-time work. */
+#ifndef WEIR_IR_GRAPH_H
+#define WEIR_IR_GRAPH_H
+
+#include "flow.h"
+
+typedef struct Graph Graph;
+typedef struct Node Node;
+
+typedef enum { TYPE_UNKNOWN, TYPE_TENSOR, TYPE_SEQUENCE, TYPE_OPTIONAL, TYPE_MAP, TYPE_SPARSE } TypeKind;
+typedef struct Type {
+    TypeKind kind;
+    DType dtype;              /* element type; of a map: the key's */
+    int rank;                 /* TENSOR, SPARSE; -1 while unknown */
+    const Dim *shape;
+    const struct Type *elem;  /* SEQUENCE, OPTIONAL, MAP */
+} Type;
+
+typedef enum { VALUE_INPUT, VALUE_PARAM, VALUE_NODE, VALUE_OUTER } ValueKind;
+typedef struct Value {
+    const char *name;
+    ValueKind kind;
+    Type type;
+    const void *data;     /* VALUE_PARAM: packed little-endian elements: a view, never copied */
+    int64_t data_bytes;
+    const char *const *strings; /* VALUE_PARAM of strings */
+    const int64_t *string_bytes;
+    const Dim *known;     /* elements as Dims, when type is a small integer tensor; else NULL */
+    int node, result;     /* VALUE_NODE: producer and which of its results */
+    int outer;            /* VALUE_OUTER: the value of the enclosing graph it captures */
+    bool is_default;      /* VALUE_INPUT with a default: `data` holds it */
+} Value;
+
+typedef enum { ATTR_INT, ATTR_FLOAT, ATTR_STRING, ATTR_TENSOR, ATTR_GRAPH, ATTR_INTS, ATTR_FLOATS,
+               ATTR_STRINGS, ATTR_TYPE } AttrKind;
+typedef struct Attr {
+    const char *name;
+    AttrKind kind;
+    int n;                /* elements of the plural kinds; bytes of a string */
+    int64_t i;
+    float f;
+    const char *s;
+    const int64_t *ints;
+    const float *floats;
+    const char *const *strings;
+    const int64_t *string_bytes;
+    Value tensor;         /* ATTR_TENSOR: a VALUE_PARAM without a place in the graph */
+    Graph *graph;
+    Type type;
+} Attr;
+
+typedef struct Infer Infer; /* one node under inference: op.h */
+typedef struct Lower Lower; /* one node being lowered: op.h */
+
+enum { OP_RANDOM = 1, OP_SIDE = 2 };
+typedef struct OpRow {
+    const char *domain, *name; /* "" is ai.onnx */
+    int since, until;          /* versions [since, until] of the domain's opset; until 0: newest */
+    void (*infer)(Infer *in);  /* types (and known values) of the results from those of the operands */
+    void (*lower)(Lower *lo);  /* appends maps and calls to the flow */
+    const char *expr;          /* element-wise operators: the body as text for body_expr */
+    const char *types;         /* dtypes of operand 0 it takes: "float int uint bool" words or names */
+    unsigned flags;            /* OP_* */
+} OpRow;
+
+/* All operators of a frontend. */
+typedef struct OpTable {
+    const OpRow *const *row;
+    int n;
+} OpTable;
+const OpRow *op_find(const OpTable *table, const char *domain, const char *name, int version);
+
+struct Node {
+    const char *name;
+    const OpRow *row;
+    int version;            /* of the operator's opset in this model */
+    VEC(int) in;            /* value numbers; -1: absent optional */
+    VEC(int) out;           /* -1: unused */
+    VEC(Attr) attr;
+};
+
+struct Graph {
+    Arena *arena;
+    Ctx *ctx;
+    const char *name;
+    const Graph *outer;      /* nested: the enclosing graph */
+    VEC(Symbol) symbol;      /* dims of the model (outermost graph) */
+    VEC(Value) value;
+    VEC(Node) node;          /* in topological order */
+    VEC(int) input, output;  /* value numbers */
+};
+
+Graph *graph_new(Arena *arena, const char *name, const Graph *outer);
+int graph_value(Graph *g, Value v);
+Graph *graph_clone(Arena *arena, const Graph *g);
+const Attr *node_attr(const Node *node, const char *name); /* NULL when absent */
+
+void graph_print(Text *out, const Graph *g);
+Graph *graph_parse(Arena *arena, const OpTable *ops, const char *text, const char **end);
+void graph_verify(const Graph *g);
+
+/* ---- what operator functions get (op.c) ----------------------------------------------------------- */
+
+struct Infer {
+    Ctx *ctx;
+    Arena *arena;
+    Graph *graph;
+    Node *node;
+    const OpTable *ops;
+};
+
+/* Operand i (NULL when absent) and result i (NULL when unused). */
+const Value *infer_in(const Infer *in, int i);
+Value *infer_out(Infer *in, int i);
+void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank);
+/* Elements of a small integer operand as Dims; false when they are not known at compile time. */
+bool infer_known(const Infer *in, int operand, const Dim **elements, int *n);
+Dim infer_fresh(Infer *in, const char *name, Dim upper); /* a data-dependent dim */
+/* numpy broadcasting of shapes; E_SHAPE names both. */
+int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out);
+
+struct Lower {
+    Ctx *ctx;
+    Arena *arena;      /* the flow's */
+    Flow *flow;
+    Items *into;       /* where maps go now */
+    const Graph *graph;
+    const Node *node;
+    const OpTable *ops;
+    int *cont;         /* container of each value of the graph; -1: not yet */
+    struct Lower *outer;
+};
+
+int lower_in(Lower *lo, int i);   /* container of operand i; -1 when absent */
+int lower_out(Lower *lo, int i);  /* container of result i, made on first use; -1 when unused */
+const Value *lower_value(const Lower *lo, int i); /* operand's graph value */
+int lower_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank);
+Map *lower_map(Lower *lo, const char *name); /* named after the node */
+/* An element-wise map: dims of `shape`, every operand broadcast to it, body `expr` computed in
+ * dtype_compute of its operands' type, rounded once to `to`'s type. */
+void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *from, int nfrom, int to);
+void lower_copy(Lower *lo, const char *name, int from, int to); /* equal shapes */
+/* Reads cont at the trailing-aligned broadcast of `dims`. */
+int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank);
+/* A literal container with the given packed elements (copied). */
+int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int rank, const void *data);
+int lower_scalar(Lower *lo, const char *name, DType t, double v);
+/* Lowers a nested graph's nodes into `into`; its inputs are bound to conts, its outputs returned. */
+void lower_graph(Lower *lo, const Graph *sub, Items *into, const int *inputs, int *outputs);
+void lower_call(Lower *lo, const char *row, const int *in, int nin, const int *out, int nout,
+                const int64_t *attr, int nattr, const Dim *define, int ndefine);
+
+/* Attributes with a default; E_ATTRIBUTE on wrong kinds. */
+int64_t attr_int(Ctx *ctx, const Node *node, const char *name, int64_t otherwise);
+float attr_float(Ctx *ctx, const Node *node, const char *name, float otherwise);
+const char *attr_string(Ctx *ctx, const Node *node, const char *name, const char *otherwise);
+int attr_ints(Ctx *ctx, const Node *node, const char *name, const int64_t **ints); /* -1: absent */
+int64_t attr_axis(Ctx *ctx, const Node *node, const char *name, int64_t otherwise, int rank);
+
+#endif

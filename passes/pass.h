@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pipeline: one list (passes.def), one loop (pipeline.c).
+ *
+ * Each pass takes its level's object and returns a new one in a new arena. `exact` passes agree with
+ * their input bit for bit in the evaluator; the others (`reorders`) within rounding. */
+#ifndef WEIR_PASSES_PASS_H
+#define WEIR_PASSES_PASS_H
+
+#include "ir/graph.h"
+#include "ir/machine.h"
+#include "ir/nest.h"
+
+typedef enum { MATH_STRICT, MATH_DEFAULT, MATH_FAST } MathMode;
+typedef enum { LEVEL_GRAPH, LEVEL_FLOW, LEVEL_NEST } Level;
+
+/* What a pass may look at besides its input. */
+typedef struct PassEnv {
+    const Machine *machine;
+    const OpTable *ops;
+    MathMode math;
+} PassEnv;
+
+typedef enum { PASS_EXACT, PASS_REORDERS } PassEffect;
+typedef struct Pass {
+    const char *name;
+    Level level;         /* of its input */
+    PassEffect effect;
+    bool optional;       /* --skip may leave it out */
+    const char *what;
+    Graph *(*graph)(Arena *arena, const Graph *g, const PassEnv *env);
+    Flow *(*lower)(Arena *arena, const Graph *g, const PassEnv *env);
+    Flow *(*flow)(Arena *arena, const Flow *f, const PassEnv *env);
+    Program *(*nests)(Arena *arena, const Flow *f, const PassEnv *env);
+    Program *(*nest)(Arena *arena, const Program *p, const PassEnv *env);
+} Pass;
+const Pass *pass_list(int *count);
+
+/* The object in flight: exactly one of the three is set. */
+typedef struct Stage {
+    const Graph *graph;
+    const Flow *flow;
+    const Program *program;
+} Stage;
+
+/* Called after each pass (and once before the first, with pass NULL). */
+typedef void PassWatchFn(void *user, const Pass *pass, const Stage *stage, double seconds);
+
+typedef struct PassOptions {
+    const char *stop_after;          /* NULL: run all */
+    const char *const *skip;
+    int nskip;
+    bool verify_each;
+    PassWatchFn *watch;
+    void *user;
+} PassOptions;
+
+/* Runs the list from the level of `start` on. Arenas of stages left behind are freed (when the loop
+ * made them); the result lives in an arena of the context. E_OPTION names an unknown pass. */
+Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *options);
+
+#endif
