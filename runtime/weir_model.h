@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The binary interface of a compiled model: what a host sees of the .so, and all it needs.
+ *
+ * A model's library exports one symbol, `weir_model_descriptor` (a function that returns the
+ * descriptor). Everything else is reached through it; the `weir_...` functions below are inline
+ * wrappers. Plain C, no other header of Weir needed.
+ *
+ *     void *so = dlopen("m.so", RTLD_NOW);
+ *     const weir_model *m = ((weir_model_fn *)dlsym(so, WEIR_MODEL_SYMBOL))();
+ *     weir_instance *in;
+ *     weir_create(m, NULL, &in, NULL);
+ *     weir_run(m, in, inputs, outputs);
+ *     weir_destroy(m, in); */
+#ifndef WEIR_MODEL_H
+#define WEIR_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_MODEL_SYMBOL "weir_model_descriptor"
+enum { WEIR_ABI_VERSION = 1, WEIR_RANK_MAX = 16 };
+
+/* Element types: the numbers of ONNX TensorProto.DataType. */
+typedef enum {
+    WEIR_F32 = 1, WEIR_U8 = 2, WEIR_I8 = 3, WEIR_U16 = 4, WEIR_I16 = 5, WEIR_I32 = 6, WEIR_I64 = 7,
+    WEIR_STRING = 8, WEIR_BOOL = 9, WEIR_F16 = 10, WEIR_F64 = 11, WEIR_U32 = 12, WEIR_U64 = 13,
+    WEIR_C64 = 14, WEIR_C128 = 15, WEIR_BF16 = 16, WEIR_F8E4M3FN = 17, WEIR_F8E4M3FNUZ = 18,
+    WEIR_F8E5M2 = 19, WEIR_F8E5M2FNUZ = 20, WEIR_U4 = 21, WEIR_I4 = 22, WEIR_F4E2M1 = 23,
+    WEIR_F8E8M0 = 24, WEIR_U2 = 25, WEIR_I2 = 26
+} weir_dtype;
+
+typedef enum {
+    WEIR_OK = 0,
+    WEIR_E_ARGUMENT, /* count, dtype, rank or a dim does not fit; `error` says which */
+    WEIR_E_MEMORY,   /* allocation failed */
+    WEIR_E_RESERVE,  /* run needs more than reserved; `error` gives the bytes */
+    WEIR_E_CAPACITY, /* an output is too small; its dims hold what is needed */
+    WEIR_E_CPU,      /* this CPU lacks what the artifact was compiled for */
+    WEIR_E_WEIGHTS,  /* the weights file is missing or does not belong to this artifact */
+    WEIR_E_INDEX,    /* a data-dependent index was out of range */
+    WEIR_E_VERSION   /* the library speaks another ABI version */
+} weir_status;
+
+/* A tensor argument. Inputs: data, dtype and dims given. Outputs: data and capacity given; dtype and
+ * dims are filled in by run. `strides` (in elements) may be NULL: dense, row-major. */
+typedef struct weir_tensor {
+    void *data;
+    int32_t dtype; /* weir_dtype */
+    int32_t rank;
+    int64_t dims[WEIR_RANK_MAX];
+    const int64_t *strides;
+    int64_t capacity; /* elements reachable from data; 0: as many as the dims say */
+} weir_tensor;
+
+/* A pool of threads that a host gives to create; called only through these. `parallel` calls
+ * fn(arg, t, n) for t = 0 .. n-1 on n threads at once (they wait for each other at barriers inside)
+ * and returns when all have. n <= threads. */
+typedef struct weir_pool {
+    size_t size; /* sizeof(weir_pool) */
+    void *context;
+    int threads;
+    void (*parallel)(void *context, int n, void (*fn)(void *arg, int t, int n), void *arg);
+} weir_pool;
+
+/* A named port. Dims are text over the model's symbols: "batch", "3", "2*n+1". */
+typedef struct weir_port {
+    const char *name;
+    int32_t dtype;
+    int32_t rank;
+    const char *const *dims;
+} weir_port;
+
+typedef struct weir_instance weir_instance;
+typedef struct weir_model {
+    size_t size; /* sizeof(weir_model) of the library */
+    int32_t abi; /* WEIR_ABI_VERSION */
+    const char *name;
+    int32_t ninputs, noutputs;
+    const weir_port *inputs, *outputs;
+    const char *build; /* JSON: model hash, options, compiler version */
+    /* pool may be NULL: the calling thread. On failure *out is NULL and `error` (>= 256 bytes, may be
+     * NULL) gets the reason. */
+    weir_status (*create)(const weir_pool *pool, weir_instance **out, char *error);
+    /* Memory for runs with inputs up to these dims (data is not looked at). */
+    weir_status (*reserve)(weir_instance *instance, const weir_tensor *largest_inputs);
+    /* Without reserve, the first run and any larger one allocate. */
+    weir_status (*run)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs);
+    void (*destroy)(weir_instance *instance);
+    const char *(*error)(const weir_instance *instance); /* text of this instance's last failure */
+    /* Dims of the outputs for these inputs; upper bounds where they depend on data. */
+    weir_status (*shapes)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs);
+    /* A pool of n threads (0: as many as affinity and cgroup allow). */
+    weir_pool *(*pool_new)(int threads);
+    void (*pool_free)(weir_pool *pool);
+    int64_t weight_bytes;
+} weir_model;
+
+typedef const weir_model *weir_model_fn(void);
+
+static inline weir_status weir_create(const weir_model *m, const weir_pool *pool,
+                                      weir_instance **out, char *error) {
+    return m->create(pool, out, error);
+}
+static inline weir_status weir_run(const weir_model *m, weir_instance *instance,
+                                   const weir_tensor *in, weir_tensor *out) {
+    return m->run(instance, in, out);
+}
+static inline void weir_destroy(const weir_model *m, weir_instance *instance) {
+    m->destroy(instance);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
