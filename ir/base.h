@@ -117,7 +117,8 @@ void *vec_grow(Arena *arena, void *at, int *cap, int n, size_t size);
     do {                                                                                           \
         if ((v)->n == (v)->cap)                                                                    \
             (v)->at = vec_grow((arena), (v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at);          \
-        (v)->at[(v)->n++] = (__VA_ARGS__);                                                         \
+        (v)->at[(v)->n] = (__VA_ARGS__);                                                           \
+        (v)->n++;                                                                                  \
     } while (0)
 
 /* ---- names and text ----------------------------------------------------------------------- */
