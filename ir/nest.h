@@ -90,6 +90,8 @@ typedef struct Program {
 
 Nest *nest_new(Arena *arena, const char *name);
 int nest_buf(Nest *nest, const char *name, BufKind kind, DType t, const Dim *box, int rank);
+/* Appends an empty statement; the others fill in what they name. */
+Stmt *nest_stmt(Nest *nest, Stmts *into, StmtKind kind);
 Stmt *nest_for(Nest *nest, Stmts *into, Dim var, Dim extent, LoopMark mark);
 Stmt *nest_if(Nest *nest, Stmts *into);
 Stmt *nest_decl(Nest *nest, Stmts *into, int buf);

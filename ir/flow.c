@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building flows: containers, maps, accesses, ranges.
+ *
+ * Names are how the text refers to containers and maps, so they are unique in a flow, and dim names
+ * are unique against everything a map's indices can see. A clashing name gets its number appended. */
+#include "flow.h"
+
+#include <ctype.h>
+#include <string.h>
+
+Flow *flow_new(Arena *arena, const char *name) {
+    Flow *flow = NEW(arena, Flow);
+    flow->arena = arena;
+    flow->ctx = arena_ctx(arena);
+    flow->name = intern(flow->ctx, name);
+    flow->arena_bytes = dim_const(flow->ctx, 0);
+    return flow;
+}
+
+/* ---- names --------------------------------------------------------------------------------------- */
+
+static bool cont_named(const Flow *flow, const char *name) {
+    for (int i = 0; i < flow->cont.n; i++)
+        if (flow->cont.at[i].name == name) return true;
+    return false;
+}
+
+static bool map_named(const Flow *flow, const char *name) {
+    for (int i = 0; i < flow->map.n; i++)
+        if (flow->map.at[i]->name == name) return true;
+    return false;
+}
+
+/* The suffix starts at the count: names that repeat a thousand times stay cheap to tell apart. */
+static const char *name_unique(const Flow *flow, const char *name, int n,
+                               bool (*taken)(const Flow *flow, const char *name)) {
+    const char *unique = intern(flow->ctx, name);
+    for (; taken(flow, unique); n++) unique = internf(flow->ctx, "%s_%d", name, n);
+    return unique;
+}
+
+static bool loop_named(const Items *items, Dim sym) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *item = &items->at[i];
+        if (item->kind == ITEM_LOOP && (item->var == sym || item->done == sym)) return true;
+        if (loop_named(&item->body, sym) || loop_named(&item->other, sym)) return true;
+    }
+    return false;
+}
+
+static bool sym_taken(const Flow *flow, const Map *map, Dim sym) {
+    for (int i = 0; i < map->dim.n; i++)
+        if (map->dim.at[i].sym == sym) return true;
+    for (int i = 0; i < flow->symbol.n; i++)
+        if (flow->symbol.at[i].sym == sym) return true;
+    for (int i = 0; i < map->body.val.n; i++)
+        if (map->body.val.at[i].sym == sym) return true;
+    return loop_named(&flow->body, sym);
+}
+
+/* A dim's name as an identifier without dots: kernel lines write `map.dim`. */
+static const char *dim_name(Arena *arena, const char *name) {
+    char *s = arena_printf(arena, "%s%s", isalpha((unsigned char)name[0]) ? "" : "d", name);
+    for (char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p)) *p = '_';
+    return s;
+}
+
+/* ---- containers and maps --------------------------------------------------------------------------- */
+
+int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *shape, int rank) {
+    if (rank < 0 || rank > RANK_MAX) BUG("container \"%s\" of rank %d", name, rank);
+    Cont cont = {.name = name_unique(flow, name, flow->cont.n, cont_named), .kind = kind, .type = t};
+    cont.rank = rank;
+    cont.shape = arena_copy(flow->arena, shape, (size_t)rank * sizeof *shape);
+    vec_push(flow->arena, &flow->cont, cont);
+    return flow->cont.n - 1;
+}
+
+Map *flow_map(Flow *flow, Items *into, const char *name, const char *from) {
+    Map *map = NEW(flow->arena, Map);
+    map->name = name_unique(flow, name, flow->map.n, map_named);
+    map->from = from ? intern(flow->ctx, from) : NULL;
+    map->body.arena = flow->arena;
+    Item item = {.kind = ITEM_MAP, .map = flow->map.n, .cond = -1};
+    vec_push(flow->arena, into, item);
+    vec_push(flow->arena, &flow->map, map);
+    return map;
+}
+
+Dim map_dim(Flow *flow, Map *map, const char *name, Dim extent) {
+    name = dim_name(flow->arena, name);
+    MapDim dim = {.sym = dim_sym(flow->ctx, name), .extent = extent};
+    for (int n = 1; sym_taken(flow, map, dim.sym); n++)
+        dim.sym = dim_sym(flow->ctx, internf(flow->ctx, "%s%d", name, n));
+    vec_push(flow->arena, &map->dim, dim);
+    return dim.sym;
+}
+
+static Access access_to(Flow *flow, int cont, const Dim *at) {
+    if (cont < 0 || cont >= flow->cont.n) BUG("access to container %d of %d", cont, flow->cont.n);
+    int rank = flow->cont.at[cont].rank;
+    Access access = {.cont = cont, .rank = rank};
+    access.at = arena_copy(flow->arena, at, (size_t)rank * sizeof *at);
+    return access;
+}
+
+int map_read(Flow *flow, Map *map, int cont, const Dim *at) {
+    Access access = access_to(flow, cont, at);
+    return body_read(&map->body, access, flow->cont.at[cont].type);
+}
+
+int map_read_else(Flow *flow, Map *map, int cont, const Dim *at, int otherwise) {
+    Access access = access_to(flow, cont, at);
+    return body_read_else(&map->body, access, flow->cont.at[cont].type, otherwise);
+}
+
+void map_write(Flow *flow, Map *map, int cont, const Dim *at, int val, const Combine *combine) {
+    map_write_tuple(flow, map, 1, &cont, &at, 1, &val, combine);
+}
+
+void map_write_tuple(Flow *flow, Map *map, int n, const int *conts, const Dim *const *at, int nstate,
+                     const int *vals, const Combine *combine) {
+    Access *to = NEW_ARRAY(flow->arena, Access, n);
+    for (int i = 0; i < n; i++) to[i] = access_to(flow, conts[i], at[i]);
+    Write write = {.n = n, .to = to, .combine = combine, .nstate = nstate};
+    write.val = arena_copy(flow->arena, vals, (size_t)nstate * sizeof *vals);
+    vec_push(flow->arena, &map->write, write);
+}
+
+bool map_reduces(const Map *map, int dim) {
+    Dim sym = map->dim.at[dim].sym;
+    for (int w = 0; w < map->write.n; w++)
+        for (int i = 0; i < map->write.at[w].n; i++)
+            for (int k = 0; k < map->write.at[w].to[i].rank; k++)
+                if (dim_uses(map->write.at[w].to[i].at[k], sym)) return false;
+    return true;
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------------- */
+
+Dim flow_layout_sym(Ctx *ctx, int k) { return dim_sym(ctx, internf(ctx, "_%d", k)); }
+
+int cont_storage(Ctx *ctx, const Cont *cont, Dim *box) {
+    (void)ctx;
+    int rank = cont->layout ? cont->layout->rank : cont->rank;
+    const Dim *from = cont->layout ? cont->layout->box : cont->shape;
+    for (int k = 0; k < rank; k++) box[k] = from[k];
+    return rank;
+}
+
+int cont_address(Ctx *ctx, const Cont *cont, const Dim *logical, const DimEnv *env, Dim *at) {
+    if (!cont->layout) {
+        for (int k = 0; k < cont->rank; k++) at[k] = logical[k];
+        return cont->rank;
+    }
+    DimSubst subst[RANK_MAX];
+    for (int k = 0; k < cont->rank; k++)
+        subst[k] = (DimSubst){flow_layout_sym(ctx, k), logical[k]};
+    for (int k = 0; k < cont->layout->rank; k++)
+        at[k] = dim_simplify(ctx, dim_subst(ctx, cont->layout->map[k], subst, cont->rank), env);
+    return cont->layout->rank;
+}
+
+/* ---- ranges --------------------------------------------------------------------------------------------- */
+
+typedef VEC(DimRange) Ranges;
+
+static DimRange symbol_range(Ctx *ctx, const Symbol *s) {
+    DimRange range = {s->sym, dim_const(ctx, s->lo), NULL};
+    if (s->hi != INT64_MAX) range.hi = dim_const(ctx, s->hi);
+    if (s->upper) range.hi = range.hi ? dim_min(ctx, range.hi, s->upper) : s->upper;
+    return range;
+}
+
+/* Loop variables before what stands in the loop, iteration counts after it. */
+static void loop_ranges(Arena *arena, const Items *items, Ranges *out) {
+    Ctx *ctx = arena_ctx(arena);
+    for (int i = 0; i < items->n; i++) {
+        const Item *item = &items->at[i];
+        Dim zero = dim_const(ctx, 0);
+        if (item->kind == ITEM_LOOP && item->var) {
+            Dim hi = item->trip ? dim_addc(ctx, item->trip, -1) : NULL;
+            vec_push(arena, out, (DimRange){item->var, zero, hi});
+        }
+        loop_ranges(arena, &item->body, out);
+        loop_ranges(arena, &item->other, out);
+        if (item->kind == ITEM_LOOP && item->done)
+            vec_push(arena, out, (DimRange){item->done, zero, item->trip});
+    }
+}
+
+DimEnv flow_env(Arena *arena, const Flow *flow) {
+    Ranges ranges = {0};
+    for (int i = 0; i < flow->symbol.n; i++)
+        vec_push(arena, &ranges, symbol_range(flow->ctx, &flow->symbol.at[i]));
+    loop_ranges(arena, &flow->body, &ranges);
+    return (DimEnv){ranges.at, ranges.n};
+}
+
+/* A constraint bounds the last dim that stands in it with coefficient 1 or -1. */
+static void constrain(Ctx *ctx, const Map *map, Dim cons, DimRange *dims) {
+    for (int d = map->dim.n - 1; d >= 0; d--) {
+        if (!dim_uses(cons, dims[d].sym)) continue;
+        Dim coef, rest;
+        if (!dim_affine(ctx, cons, &dims[d].sym, 1, &coef, &rest)) return;
+        if (dim_is(coef, 1)) dims[d].lo = dim_max(ctx, dims[d].lo, dim_mulc(ctx, rest, -1));
+        if (dim_is(coef, -1)) dims[d].hi = dim_min(ctx, dims[d].hi, rest);
+        return;
+    }
+}
+
+DimEnv map_env(Arena *arena, const Flow *flow, const Map *map) {
+    DimEnv outer = flow_env(arena, flow);
+    DimRange *ranges = NEW_ARRAY(arena, DimRange, outer.n + map->dim.n);
+    for (int i = 0; i < outer.n; i++) ranges[i] = outer.at[i];
+    DimRange *dims = ranges + outer.n;
+    for (int d = 0; d < map->dim.n; d++) {
+        const MapDim *dim = &map->dim.at[d];
+        dims[d] = (DimRange){dim->sym, dim_const(flow->ctx, 0), dim_addc(flow->ctx, dim->extent, -1)};
+    }
+    for (int c = 0; c < map->cons.n; c++) constrain(flow->ctx, map, map->cons.at[c], dims);
+    return (DimEnv){ranges, outer.n + map->dim.n};
+}
+
+int64_t tensor_count(const Tensor *t) {
+    int64_t n = 1;
+    for (int k = 0; k < t->rank; k++) n *= t->dim[k];
+    return n;
+}
