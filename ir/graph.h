@@ -99,6 +99,13 @@ struct Graph {
 Graph *graph_new(Arena *arena, const char *name, const Graph *outer);
 int graph_value(Graph *g, Value v);
 Graph *graph_clone(Arena *arena, const Graph *g);
+const Graph *graph_root(const Graph *g);         /* the outermost enclosing graph */
+DimEnv graph_env(Arena *arena, const Graph *g);  /* ranges of the model's symbols */
+int64_t type_count(const Type *t);               /* elements of a tensor; -1: not a constant */
+const char *type_str(Ctx *ctx, const Type *t);   /* "f32[N,4]": for messages */
+const Value *value_source(const Graph *g, const Value *v); /* through captures to the value itself */
+bool type_is_integral(DType t);                  /* integer or bool: values that `known` can carry */
+void node_where(Ctx *ctx, const Node *node);     /* points ctx->where at the node */
 const Attr *node_attr(const Node *node, const char *name); /* NULL when absent */
 
 void graph_print(Text *out, const Graph *g);
@@ -113,17 +120,35 @@ struct Infer {
     Graph *graph;
     Node *node;
     const OpTable *ops;
+    void (*done)(Infer *in); /* called after each node (may be NULL): folds constants on the way */
 };
+
+/* Types and known values of all nodes of in->graph, in order. A row without `infer` is element-wise
+ * over operands of one type. For a nested graph: set the types of its inputs, then infer_graph. */
+void infer_nodes(Infer *in);
+void infer_graph(const Infer *in, Graph *sub);
 
 /* Operand i (NULL when absent) and result i (NULL when unused). */
 const Value *infer_in(const Infer *in, int i);
 Value *infer_out(Infer *in, int i);
+/* Operand i, which must be there and be a tensor of known rank. */
+const Value *infer_tensor(const Infer *in, int i);
+bool infer_same(const Infer *in, int i, int j); /* E_TYPE unless both, when there, have one dtype */
+DimEnv infer_env(const Infer *in);
+/* Result i as the model declares it (value_info), when that is complete: for operators whose shape
+ * depends on data. NULL otherwise. Ask before infer_set. */
+const Type *infer_declared(Infer *in, int result);
+/* Gives the result's elements as Dims (copied). */
+void infer_set_known(Infer *in, int result, const Dim *elements, int n);
+enum { KNOWN_MAX = 1024 }; /* elements: larger integer tensors are not carried */
 void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank);
 /* Elements of a small integer operand as Dims; false when they are not known at compile time. */
 bool infer_known(const Infer *in, int operand, const Dim **elements, int *n);
 Dim infer_fresh(Infer *in, const char *name, Dim upper); /* a data-dependent dim */
 /* numpy broadcasting of shapes; E_SHAPE names both. */
 int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out);
+void infer_pointwise(Infer *in);            /* operands of one type, broadcast; result alike */
+void infer_pointwise_to(Infer *in, DType t); /* the same with a result of type t */
 
 struct Lower {
     Ctx *ctx;
@@ -137,6 +162,9 @@ struct Lower {
     struct Lower *outer;
 };
 
+/* Lowers all nodes of lo->graph. Results whose values are known become literals or index values. */
+void lower_nodes(Lower *lo);
+int lower_cont(Lower *lo, int value); /* container of a value of lo->graph */
 int lower_in(Lower *lo, int i);   /* container of operand i; -1 when absent */
 int lower_out(Lower *lo, int i);  /* container of result i, made on first use; -1 when unused */
 const Value *lower_value(const Lower *lo, int i); /* operand's graph value */
@@ -145,8 +173,12 @@ Map *lower_map(Lower *lo, const char *name); /* named after the node */
 /* An element-wise map: dims of `shape`, every operand broadcast to it, body `expr` computed in
  * dtype_compute of its operands' type, rounded once to `to`'s type. */
 void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *from, int nfrom, int to);
+void lower_expr(Lower *lo); /* the row's expr over all operands: what a row without `lower` means */
 void lower_copy(Lower *lo, const char *name, int from, int to); /* equal shapes */
-/* Reads cont at the trailing-aligned broadcast of `dims`. */
+/* Map dims over a shape: at[k] is the index, 0 where the extent is 1 (no map dim then). */
+void lower_dims(Lower *lo, Map *m, const Dim *shape, int rank, Dim *at);
+/* Reads cont at the trailing-aligned broadcast of the indices `dims`; one-element literals become
+ * constants. The value has cont's type. */
 int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank);
 /* A literal container with the given packed elements (copied). */
 int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int rank, const void *data);

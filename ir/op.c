@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What operator rows get while types are inferred: operands, results, attributes, broadcasting. */
+#include "graph.h"
+
+#include <string.h>
+
+/* ---- attributes --------------------------------------------------------------------------------- */
+
+static const char *const kind_name[] = {"int", "float", "string", "tensor", "graph", "ints", "floats",
+                                        "strings", "type"};
+
+static const Attr *attr_of(Ctx *ctx, const Node *node, const char *name, AttrKind kind)
+{
+    const Attr *a = node_attr(node, name);
+    if (a && a->kind != kind)
+        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is of kind %s: it must be of kind %s", name,
+             kind_name[a->kind], kind_name[kind]);
+    return a;
+}
+
+int64_t attr_int(Ctx *ctx, const Node *node, const char *name, int64_t otherwise)
+{
+    const Attr *a = attr_of(ctx, node, name, ATTR_INT);
+    return a ? a->i : otherwise;
+}
+
+float attr_float(Ctx *ctx, const Node *node, const char *name, float otherwise)
+{
+    const Attr *a = attr_of(ctx, node, name, ATTR_FLOAT);
+    return a ? a->f : otherwise;
+}
+
+const char *attr_string(Ctx *ctx, const Node *node, const char *name, const char *otherwise)
+{
+    const Attr *a = attr_of(ctx, node, name, ATTR_STRING);
+    return a ? a->s : otherwise;
+}
+
+int attr_ints(Ctx *ctx, const Node *node, const char *name, const int64_t **ints)
+{
+    const Attr *a = attr_of(ctx, node, name, ATTR_INTS);
+    if (!a) return -1;
+    *ints = a->ints;
+    return a->n;
+}
+
+int64_t attr_axis(Ctx *ctx, const Node *node, const char *name, int64_t otherwise, int rank)
+{
+    int64_t axis = attr_int(ctx, node, name, otherwise);
+    if (axis < -rank || axis >= rank)
+        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is %lld: it must be in %d..%d for a tensor of rank %d",
+             name, (long long)axis, -rank, rank - 1, rank);
+    return axis < 0 ? axis + rank : axis;
+}
+
+/* ---- operands and results ------------------------------------------------------------------------ */
+
+const Value *infer_in(const Infer *in, int i)
+{
+    if (i >= in->node->in.n || in->node->in.at[i] < 0) return NULL;
+    return &in->graph->value.at[in->node->in.at[i]];
+}
+
+Value *infer_out(Infer *in, int i)
+{
+    if (i >= in->node->out.n || in->node->out.at[i] < 0) return NULL;
+    return &in->graph->value.at[in->node->out.at[i]];
+}
+
+const Value *infer_tensor(const Infer *in, int i)
+{
+    const Value *v = infer_in(in, i);
+    if (!v) fail(in->ctx, E_MODEL, "operand %d is missing: the operator needs it", i);
+    if (v->type.kind != TYPE_TENSOR)
+        fail(in->ctx, E_TYPE, "operand %d, \"%s\", is not a tensor: the operator takes tensors only", i,
+             v->name);
+    if (v->type.rank < 0)
+        fail(in->ctx, E_UNSUPPORTED,
+             "rank of operand %d, \"%s\", is not known at compile time: give the model's inputs shapes",
+             i, v->name);
+    return v;
+}
+
+bool infer_same(const Infer *in, int i, int j)
+{
+    const Value *a = infer_in(in, i), *b = infer_in(in, j);
+    if (!a || !b) return false;
+    if (a->type.dtype != b->type.dtype)
+        fail(in->ctx, E_TYPE,
+             "operands \"%s\" of type %s and \"%s\" of type %s must have one type: cast one of them",
+             a->name, dtype_name(a->type.dtype), b->name, dtype_name(b->type.dtype));
+    return true;
+}
+
+DimEnv infer_env(const Infer *in)
+{
+    return graph_env(in->arena, in->graph);
+}
+
+void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank)
+{
+    Value *v = infer_out(in, result);
+    if (!v) return;
+    if (rank > RANK_MAX)
+        fail(in->ctx, E_LIMIT, "result \"%s\" has rank %d: the most is %d", v->name, rank, RANK_MAX);
+    const Dim *copy = arena_copy(in->arena, shape, sizeof *shape * (size_t)rank);
+    v->type = (Type){TYPE_TENSOR, t, rank, copy, NULL};
+    v->known = NULL;
+}
+
+void infer_set_known(Infer *in, int result, const Dim *elements, int n)
+{
+    Value *v = infer_out(in, result);
+    if (v && n <= KNOWN_MAX) v->known = arena_copy(in->arena, elements, sizeof *elements * (size_t)n);
+}
+
+bool type_is_integral(DType t)
+{
+    return dtype_is_int(t) || t == BOOL;
+}
+
+const Value *value_source(const Graph *g, const Value *v)
+{
+    for (; v->kind == VALUE_OUTER; g = g->outer)
+        v = &g->outer->value.at[v->outer];
+    return v;
+}
+
+bool infer_known(const Infer *in, int operand, const Dim **elements, int *n)
+{
+    const Value *v = infer_in(in, operand);
+    if (!v || v->type.kind != TYPE_TENSOR || !type_is_integral(v->type.dtype)) return false;
+    int64_t count = type_count(&v->type);
+    if (count < 0 || count > KNOWN_MAX) return false;
+    *n = (int)count;
+    *elements = v->known;
+    if (v->known) return true;
+    v = value_source(in->graph, v);
+    if (v->kind != VALUE_PARAM || (!v->data && count)) return false;
+    Dim *at = NEW_ARRAY(in->arena, Dim, count);
+    for (int i = 0; i < *n; i++)
+        at[i] = dim_const(in->ctx, bits_to_int(v->type.dtype, mem_get(v->type.dtype, v->data, i)));
+    *elements = at;
+    return true;
+}
+
+static bool symbol_taken(const Graph *root, Dim sym)
+{
+    for (int i = 0; i < root->symbol.n; i++)
+        if (root->symbol.at[i].sym == sym) return true;
+    return false;
+}
+
+/* Symbols belong to the outermost graph, which is as much under construction as the nested one. */
+Dim infer_fresh(Infer *in, const char *name, Dim upper)
+{
+    Graph *root = (Graph *)graph_root(in->graph);
+    Dim sym = dim_sym(in->ctx, intern(in->ctx, name));
+    for (int i = 1; symbol_taken(root, sym); i++)
+        sym = dim_sym(in->ctx, internf(in->ctx, "%s_%d", name, i));
+    vec_push(root->arena, &root->symbol, (Symbol){sym, 0, INT64_MAX, upper});
+    return sym;
+}
+
+typedef struct Declared {
+    const Graph *root;
+    bool ok;
+} Declared;
+
+static void declared_symbol(void *user, Dim sym)
+{
+    Declared *d = user;
+    bool found = false;
+    for (int i = 0; i < d->root->symbol.n; i++)
+        if (d->root->symbol.at[i].sym == sym && !d->root->symbol.at[i].upper) found = true;
+    d->ok = d->ok && found;
+}
+
+const Type *infer_declared(Infer *in, int result)
+{
+    const Value *v = infer_out(in, result);
+    if (!v || v->type.kind != TYPE_TENSOR || v->type.rank < 0) return NULL;
+    Declared d = {graph_root(in->graph), true};
+    for (int i = 0; i < v->type.rank; i++)
+        dim_symbols(v->type.shape[i], declared_symbol, &d);
+    return d.ok ? &v->type : NULL;
+}
+
+/* ---- broadcasting -------------------------------------------------------------------------------- */
+
+static const char *shape_text(Ctx *ctx, const Type *t)
+{
+    Text text = {ctx_arena(ctx), NULL, 0, 0};
+    text_put(&text, "[");
+    for (int i = 0; i < t->rank; i++)
+        text_printf(&text, "%s%s", i ? "," : "", dim_str(ctx, t->shape[i]));
+    text_put(&text, "]");
+    return text_str(&text);
+}
+
+const char *type_str(Ctx *ctx, const Type *t)
+{
+    if (t->kind != TYPE_TENSOR) return "not a tensor";
+    return internf(ctx, "%s%s", dtype_name(t->dtype), t->rank < 0 ? "[?]" : shape_text(ctx, t));
+}
+
+/* One extent of two that are broadcast together. A constant other than 1 decides; of two that are
+ * not the same polynomial either may turn out to be 1 at run time, or one of them 0: max(x, y), cut
+ * to 0 where a side is empty. Readers index with min(i, extent - 1). */
+static Dim broadcast_dim(Infer *in, Dim x, Dim y, bool *bad)
+{
+    Ctx *ctx = in->ctx;
+    int64_t a, b;
+    if (x == y || dim_is(y, 1)) return x;
+    if (dim_is(x, 1)) return y;
+    bool ca = dim_is_const(x, &a), cb = dim_is_const(y, &b);
+    if (ca && cb) *bad = true;
+    if (ca) return x;
+    if (cb) return y;
+    DimEnv env = infer_env(in);
+    Dim one = dim_const(ctx, 1), both = dim_max(ctx, x, y);
+    both = dim_mul(ctx, both, dim_mul(ctx, dim_min(ctx, one, x), dim_min(ctx, one, y)));
+    return dim_simplify(ctx, both, &env);
+}
+
+int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out)
+{
+    int rank = a->rank > b->rank ? a->rank : b->rank;
+    bool bad = false;
+    Dim one = dim_const(in->ctx, 1);
+    for (int i = 0; i < rank; i++) {
+        int ia = i - (rank - a->rank), ib = i - (rank - b->rank);
+        out[i] = broadcast_dim(in, ia < 0 ? one : a->shape[ia], ib < 0 ? one : b->shape[ib], &bad);
+    }
+    if (bad)
+        fail(in->ctx, E_SHAPE,
+             "shapes %s and %s do not broadcast: aligned from the right, two extents must be equal or "
+             "one of them 1",
+             shape_text(in->ctx, a), shape_text(in->ctx, b));
+    return rank;
+}
+
+void infer_pointwise_to(Infer *in, DType t)
+{
+    Dim shape[RANK_MAX], next[RANK_MAX];
+    const Value *first = infer_tensor(in, 0);
+    Type all = first->type;
+    if (all.rank > RANK_MAX) fail(in->ctx, E_LIMIT, "rank %d: the most is %d", all.rank, RANK_MAX);
+    memcpy(shape, all.shape, sizeof *shape * (size_t)all.rank);
+    all.shape = shape;
+    for (int i = 1; i < in->node->in.n; i++) {
+        if (!infer_in(in, i)) continue;
+        infer_same(in, 0, i);
+        all.rank = infer_broadcast(in, &all, &infer_tensor(in, i)->type, next);
+        memcpy(shape, next, sizeof *shape * (size_t)all.rank);
+    }
+    infer_set(in, 0, t, shape, all.rank);
+}
+
+void infer_pointwise(Infer *in)
+{
+    infer_pointwise_to(in, infer_tensor(in, 0)->type.dtype);
+}
+
+/* ---- all nodes ------------------------------------------------------------------------------------- */
+
+static bool type_allowed(const char *types, DType t)
+{
+    static const char *const word[] = {"float", "int", "uint", "bool", "complex", "string"};
+    const char *class = word[dtype_class(t)], *name = dtype_name(t);
+    for (const char *at = types; *at;) {
+        size_t n = strcspn(at, " ");
+        if ((n == strlen(class) && !memcmp(at, class, n)) || (n == strlen(name) && !memcmp(at, name, n)))
+            return true;
+        at += n + strspn(at + n, " ");
+    }
+    return false;
+}
+
+static void check_operand(const Infer *in)
+{
+    const char *types = in->node->row->types;
+    const Value *v = infer_in(in, 0);
+    if (!types || !v || v->type.kind != TYPE_TENSOR) return;
+    if (!type_allowed(types, v->type.dtype))
+        fail(in->ctx, E_TYPE, "operand \"%s\" has type %s: the operator takes %s", v->name,
+             dtype_name(v->type.dtype), types);
+}
+
+/* Values captured from outside have their types by now: nested graphs are inferred with their node. */
+static void take_outer_types(Graph *g)
+{
+    for (int i = 0; i < g->value.n; i++) {
+        Value *v = &g->value.at[i];
+        if (v->kind != VALUE_OUTER) continue;
+        v->type = g->outer->value.at[v->outer].type;
+        v->known = g->outer->value.at[v->outer].known;
+    }
+}
+
+void node_where(Ctx *ctx, const Node *node)
+{
+    const OpRow *row = node->row;
+    ctx->where.node = node->name;
+    ctx->where.op = row->domain[0] ? internf(ctx, "%s.%s", row->domain, row->name) : row->name;
+    ctx->where.opset = node->version;
+}
+
+static void infer_node(Infer *in)
+{
+    const OpRow *row = in->node->row;
+    node_where(in->ctx, in->node);
+    check_operand(in);
+    if (row->infer)
+        row->infer(in);
+    else
+        infer_pointwise(in);
+    for (int i = 0; i < in->node->out.n; i++) {
+        const Value *v = infer_out(in, i);
+        if (v && v->type.kind == TYPE_UNKNOWN)
+            fail(in->ctx, E_MODEL, "result %d, \"%s\": the operator has no such result", i, v->name);
+    }
+    if (in->done) in->done(in);
+}
+
+void infer_nodes(Infer *in)
+{
+    Where where = in->ctx->where;
+    if (in->graph->outer) take_outer_types(in->graph);
+    for (int i = 0; i < in->graph->node.n; i++) {
+        in->node = &in->graph->node.at[i];
+        infer_node(in);
+    }
+    in->ctx->where = where;
+}
+
+void infer_graph(const Infer *in, Graph *sub)
+{
+    Infer inner = *in;
+    inner.graph = sub;
+    infer_nodes(&inner);
+}
