@@ -42,6 +42,8 @@ typedef VEC(Val) ValVec;
 typedef struct Body {
     Arena *arena;
     ValVec val;
+    int *share;     /* hash of the first nshared Vals, a hint that body.c rebuilds: may be NULL */
+    int nshare, nshared;
 } Body;
 
 /* Builders return the new Val's number; equal pure Vals are shared, constants folded (exactly, by
@@ -51,11 +53,14 @@ int body_bits(Body *b, DType t, Bits bits);
 int body_index(Body *b, Dim index);               /* i64 */
 int body_read(Body *b, Access read, DType type);
 int body_read_else(Body *b, Access read, DType type, int otherwise);
+int body_param(Body *b, int k, DType type);
 int body_prim1(Body *b, Prim p, int x);
 int body_prim2(Body *b, Prim p, int x, int y);
 int body_prim3(Body *b, Prim p, int x, int y, int z);
 int body_cvt(Body *b, DType to, int x);           /* x itself when it already has the type */
 int body_prim_as(Body *b, Prim p, DType to, int x); /* P_CVT, P_CVTINF, P_BITCAST */
+int body_prim(Body *b, Prim p, const int *args);    /* any arity, not the three above */
+bool body_const_bits(const Body *b, int val, Bits *bits); /* is it a constant? bits may be NULL */
 /* Makes val usable as an index and returns its symbol (fresh name from `name`). */
 Dim body_symbol(Body *b, int val, const char *name);
 
@@ -72,7 +77,8 @@ int body_expr(Body *b, const char *text, const int *args, int nargs, const Dim *
 typedef int BodyReadFn(void *user, Body *b, const Val *read);
 void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, const int *params,
                  BodyReadFn *read, void *user, int *map);
-/* Replaces FUNC primitives by their definitions; small float types compute in f32. */
+/* Copies as body_inline does, every read and dim kept, FUNC primitives replaced by their
+ * definitions; float types below 32 bits compute in f32: they are only read, selected, converted. */
 void body_expand(Body *b, const Body *from, int *map);
 /* Drops Vals that no root needs; roots are renumbered in place. */
 void body_prune(Body *b, int *roots, int nroots);
