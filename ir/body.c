@@ -2,8 +2,9 @@
 /* Building, copying and pruning bodies.
  *
  * Every builder goes through `val_add`: it returns the number of an equal Val when there is one
- * (all Vals are pure: a body's stores come after its reads), found through a hash table that is only
- * a hint. Entries are compared in full, so a stale table can cost sharing, never correctness. */
+ * (all Vals are pure: a body's stores come after its reads), found through a hash table that is
+ * only a hint. Entries are compared in full, so a stale table can cost sharing, never correctness.
+ */
 #include "body.h"
 #include "body_expr.h"
 
@@ -11,8 +12,7 @@
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
-static int val_nargs(const Val *v)
-{
+static int val_nargs(const Val *v) {
     switch (v->kind) {
     case VAL_READ: return v->has_else ? 1 : 0;
     case VAL_PRIM: return prim_row(v->prim)->arity;
@@ -20,8 +20,7 @@ static int val_nargs(const Val *v)
     }
 }
 
-static bool val_equal(const Val *a, const Val *b)
-{
+static bool val_equal(const Val *a, const Val *b) {
     if (a->kind != b->kind || a->type != b->type || a->prim != b->prim) return false;
     if (a->bits != b->bits || a->index != b->index || a->has_else != b->has_else) return false;
     if (a->read.cont != b->read.cont || a->read.rank != b->read.rank) return false;
@@ -33,9 +32,9 @@ static bool val_equal(const Val *a, const Val *b)
     return true;
 }
 
-static uint64_t val_hash(const Val *v)
-{
-    uint64_t h = (uint64_t)v->kind * 31 + (uint64_t)v->type * 7 + (uint64_t)v->prim * 1021 + v->bits;
+static uint64_t val_hash(const Val *v) {
+    uint64_t h =
+        (uint64_t)v->kind * 31 + (uint64_t)v->type * 7 + (uint64_t)v->prim * 1021 + v->bits;
     int n = v->kind == VAL_PARAM ? 1 : val_nargs(v);
     for (int i = 0; i < n; i++) h = (h ^ (uint64_t)v->arg[i]) * 0x9e3779b97f4a7c15u;
     if (v->index) h ^= v->index->hash;
@@ -44,15 +43,13 @@ static uint64_t val_hash(const Val *v)
     return h ^ h >> 29;
 }
 
-static void share_put(Body *b, int val)
-{
+static void share_put(Body *b, int val) {
     uint64_t slot = val_hash(&b->val.at[val]) & (uint64_t)(b->nshare - 1);
     while (b->share[slot]) slot = (slot + 1) & (uint64_t)(b->nshare - 1);
     b->share[slot] = val + 1;
 }
 
-static void share_sync(Body *b)
-{
+static void share_sync(Body *b) {
     if (b->nshared > b->val.n) b->nshare = b->nshared = 0;
     if (b->nshare < 2 * (b->val.n + 1)) {
         int size = 16;
@@ -64,8 +61,7 @@ static void share_sync(Body *b)
     while (b->nshared < b->val.n) share_put(b, b->nshared++);
 }
 
-static int val_add(Body *b, Val v)
-{
+static int val_add(Body *b, Val v) {
     share_sync(b);
     uint64_t slot = val_hash(&v) & (uint64_t)(b->nshare - 1);
     for (; b->share[slot]; slot = (slot + 1) & (uint64_t)(b->nshare - 1)) {
@@ -79,63 +75,54 @@ static int val_add(Body *b, Val v)
     return b->val.n - 1;
 }
 
-/* ---- leaves ------------------------------------------------------------------------------------ */
+/* ---- leaves ------------------------------------------------------------------------------------
+ */
 
-int body_bits(Body *b, DType t, Bits bits)
-{
+int body_bits(Body *b, DType t, Bits bits) {
     return val_add(b, (Val){.kind = VAL_CONST, .type = t, .bits = bits});
 }
 
-int body_const(Body *b, DType t, double v)
-{
+int body_const(Body *b, DType t, double v) {
     return body_bits(b, t, bits_of_double(t, v));
 }
 
-int body_index(Body *b, Dim index)
-{
+int body_index(Body *b, Dim index) {
     int64_t value;
     if (dim_is_const(index, &value)) return body_bits(b, I64, (Bits)value);
     return val_add(b, (Val){.kind = VAL_INDEX, .type = I64, .index = index});
 }
 
-int body_read(Body *b, Access read, DType type)
-{
+int body_read(Body *b, Access read, DType type) {
     return val_add(b, (Val){.kind = VAL_READ, .type = type, .read = read});
 }
 
-static void check_arg(const Body *b, int x)
-{
+static void check_arg(const Body *b, int x) {
     if (x < 0 || x >= b->val.n) BUG("operand %d of a body with %d values", x, b->val.n);
 }
 
-int body_read_else(Body *b, Access read, DType type, int otherwise)
-{
+int body_read_else(Body *b, Access read, DType type, int otherwise) {
     check_arg(b, otherwise);
     ASSERT(b->val.at[otherwise].type == type);
-    return val_add(b, (Val){.kind = VAL_READ,
-                            .type = type,
-                            .read = read,
-                            .has_else = true,
-                            .arg = {otherwise}});
+    return val_add(
+        b,
+        (Val){.kind = VAL_READ, .type = type, .read = read, .has_else = true, .arg = {otherwise}});
 }
 
-int body_param(Body *b, int k, DType type)
-{
+int body_param(Body *b, int k, DType type) {
     return val_add(b, (Val){.kind = VAL_PARAM, .type = type, .arg = {k}});
 }
 
-bool body_const_bits(const Body *b, int val, Bits *bits)
-{
+bool body_const_bits(const Body *b, int val, Bits *bits) {
     const Val *v = &b->val.at[val];
     if (v->kind != VAL_CONST) return false;
     if (bits) *bits = v->bits;
     return true;
 }
 
-/* ---- primitives ---------------------------------------------------------------------------------- */
+/* ---- primitives
+ * ---------------------------------------------------------------------------------- */
 
-static DType prim_result(const Body *b, Prim p, const int *args)
-{
+static DType prim_result(const Body *b, Prim p, const int *args) {
     const PrimRow *row = prim_row(p);
     for (int i = 0; i < row->arity; i++) check_arg(b, args[i]);
     int first = row->typing == TYPE_SELECT ? 1 : 0;
@@ -154,8 +141,7 @@ static DType prim_result(const Body *b, Prim p, const int *args)
 static int expand_func(Body *b, Prim p, const int *args);
 
 /* Operands that are all constants give a constant, by the primitive's own meaning. */
-static bool fold_constants(Body *b, Prim p, DType type, const int *args, int *out)
-{
+static bool fold_constants(Body *b, Prim p, DType type, const int *args, int *out) {
     const PrimRow *row = prim_row(p);
     Bits bits[3];
     for (int i = 0; i < row->arity; i++)
@@ -174,15 +160,13 @@ static bool fold_constants(Body *b, Prim p, DType type, const int *args, int *ou
     return true;
 }
 
-static bool is_const(const Body *b, int val, double v)
-{
+static bool is_const(const Body *b, int val, double v) {
     const Val *at = &b->val.at[val];
     return at->kind == VAL_CONST && at->bits == bits_of_double(at->type, v);
 }
 
 /* x*1, x/1, x-0, x+(-0), select with a known condition or equal values: x, bit for bit. */
-static bool fold_identity(const Body *b, Prim p, DType type, const int *a, int *out)
-{
+static bool fold_identity(const Body *b, Prim p, DType type, const int *a, int *out) {
     bool is_float = dtype_is_float(type);
     *out = a[0];
     switch (p) {
@@ -208,8 +192,7 @@ static bool fold_identity(const Body *b, Prim p, DType type, const int *a, int *
     }
 }
 
-static int prim_add(Body *b, Prim p, DType type, const int *args)
-{
+static int prim_add(Body *b, Prim p, DType type, const int *args) {
     int out;
     if (fold_constants(b, p, type, args, &out)) return out;
     if (type != BOOL && fold_identity(b, p, type, args, &out)) return out;
@@ -218,31 +201,26 @@ static int prim_add(Body *b, Prim p, DType type, const int *args)
     return val_add(b, v);
 }
 
-int body_prim(Body *b, Prim p, const int *args)
-{
+int body_prim(Body *b, Prim p, const int *args) {
     return prim_add(b, p, prim_result(b, p, args), args);
 }
 
-int body_prim1(Body *b, Prim p, int x)
-{
+int body_prim1(Body *b, Prim p, int x) {
     ASSERT(prim_row(p)->arity == 1);
     return body_prim(b, p, &x);
 }
 
-int body_prim2(Body *b, Prim p, int x, int y)
-{
+int body_prim2(Body *b, Prim p, int x, int y) {
     ASSERT(prim_row(p)->arity == 2);
     return body_prim(b, p, (int[]){x, y});
 }
 
-int body_prim3(Body *b, Prim p, int x, int y, int z)
-{
+int body_prim3(Body *b, Prim p, int x, int y, int z) {
     ASSERT(prim_row(p)->arity == 3);
     return body_prim(b, p, (int[]){x, y, z});
 }
 
-int body_prim_as(Body *b, Prim p, DType to, int x)
-{
+int body_prim_as(Body *b, Prim p, DType to, int x) {
     check_arg(b, x);
     DType from = b->val.at[x].type;
     if (p == P_BITCAST) ASSERT(dtype_bits(from) == dtype_bits(to));
@@ -251,26 +229,24 @@ int body_prim_as(Body *b, Prim p, DType to, int x)
     return prim_add(b, p, to, &x);
 }
 
-int body_cvt(Body *b, DType to, int x)
-{
+int body_cvt(Body *b, DType to, int x) {
     return body_prim_as(b, P_CVT, to, x);
 }
 
-/* ---- values as indices ------------------------------------------------------------------------------ */
+/* ---- values as indices
+ * ------------------------------------------------------------------------------ */
 
 typedef struct SymbolUse {
     Dim sym;
     bool used;
 } SymbolUse;
 
-static void note_symbol(void *user, Dim sym)
-{
+static void note_symbol(void *user, Dim sym) {
     SymbolUse *use = user;
     use->used = use->used || use->sym == sym;
 }
 
-static bool symbol_taken(const Body *b, Dim sym)
-{
+static bool symbol_taken(const Body *b, Dim sym) {
     SymbolUse use = {sym, false};
     for (int i = 0; i < b->val.n && !use.used; i++) {
         const Val *v = &b->val.at[i];
@@ -281,8 +257,7 @@ static bool symbol_taken(const Body *b, Dim sym)
     return use.used;
 }
 
-Dim body_symbol(Body *b, int val, const char *name)
-{
+Dim body_symbol(Body *b, int val, const char *name) {
     check_arg(b, val);
     Ctx *ctx = arena_ctx(b->arena);
     if (b->val.at[val].sym) return b->val.at[val].sym;
@@ -295,7 +270,8 @@ Dim body_symbol(Body *b, int val, const char *name)
     return b->val.at[val].sym = dim_sym(ctx, fresh);
 }
 
-/* ---- copying ------------------------------------------------------------------------------------------ */
+/* ---- copying
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct Inline {
     Body *b;
@@ -308,8 +284,7 @@ typedef struct Inline {
     int *map;
 } Inline;
 
-static int inline_read(Inline *in, const Val *v)
-{
+static int inline_read(Inline *in, const Val *v) {
     Ctx *ctx = arena_ctx(in->b->arena);
     Dim *at = NEW_ARRAY(in->b->arena, Dim, v->read.rank);
     for (int k = 0; k < v->read.rank; k++)
@@ -326,14 +301,14 @@ static int inline_read(Inline *in, const Val *v)
 
 static int inline_prim(Inline *in, const Val *v);
 
-static int inline_val(Inline *in, const Val *v)
-{
+static int inline_val(Inline *in, const Val *v) {
     Ctx *ctx = arena_ctx(in->b->arena);
     switch (v->kind) {
     case VAL_CONST: return body_bits(in->b, v->type, v->bits);
     case VAL_INDEX: return body_index(in->b, dim_subst(ctx, v->index, in->subst.at, in->subst.n));
     case VAL_READ: return inline_read(in, v);
-    case VAL_PARAM: return in->params ? in->params[v->arg[0]] : body_param(in->b, v->arg[0], v->type);
+    case VAL_PARAM:
+        return in->params ? in->params[v->arg[0]] : body_param(in->b, v->arg[0], v->type);
     case VAL_PRIM: return inline_prim(in, v);
     }
     BUG("value of kind %d", v->kind);
@@ -341,14 +316,12 @@ static int inline_val(Inline *in, const Val *v)
 
 /* A symbol's range is not known here, so a copied index value keeps its meaning by a new symbol in
  * the target body, put into every later index. */
-static void inline_symbol(Inline *in, const Val *v, int out)
-{
+static void inline_symbol(Inline *in, const Val *v, int out) {
     Dim sym = body_symbol(in->b, out, v->name ? v->name : dim_sym_name(v->sym));
     if (sym != v->sym) vec_push(in->b->arena, &in->subst, (DimSubst){v->sym, sym});
 }
 
-static void inline_all(Inline *in)
-{
+static void inline_all(Inline *in) {
     for (int i = 0; i < in->from->val.n; i++) {
         const Val *v = &in->from->val.at[i];
         int out = in->map[i] = inline_val(in, v);
@@ -358,19 +331,18 @@ static void inline_all(Inline *in)
 }
 
 void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, const int *params,
-                 BodyReadFn *read, void *user, int *map)
-{
+                 BodyReadFn *read, void *user, int *map) {
     ASSERT(b != from);
     Inline in = {.b = b, .from = from, .params = params, .read = read, .user = user, .map = map};
     for (int i = 0; i < nsubst; i++) vec_push(b->arena, &in.subst, subst[i]);
     inline_all(&in);
 }
 
-/* ---- functions -------------------------------------------------------------------------------------------- */
+/* ---- functions
+ * -------------------------------------------------------------------------------------------- */
 
 /* The definition's body on these operands; functions inside it are expanded in turn. */
-static int expand_func(Body *b, Prim p, const int *args)
-{
+static int expand_func(Body *b, Prim p, const int *args) {
     DType t = b->val.at[args[0]].type;
     const char *params, *text = prim_definition(p, t, &params);
     Body def = {.arena = b->arena};
@@ -389,13 +361,11 @@ static int expand_func(Body *b, Prim p, const int *args)
     return map[result];
 }
 
-static bool small_float(DType t)
-{
+static bool small_float(DType t) {
     return dtype_is_float(t) && dtype_bits(t) < 32;
 }
 
-static int expand_small(Body *b, Prim p, DType t, const int *args)
-{
+static int expand_small(Body *b, Prim p, DType t, const int *args) {
     int wide[3];
     for (int i = 0; i < prim_row(p)->arity; i++) wide[i] = body_cvt(b, F32, args[i]);
     if (prim_row(p)->typing == TYPE_COMPARE) return body_prim(b, p, wide);
@@ -403,8 +373,7 @@ static int expand_small(Body *b, Prim p, DType t, const int *args)
     return body_cvt(b, t, r);
 }
 
-static int inline_prim(Inline *in, const Val *v)
-{
+static int inline_prim(Inline *in, const Val *v) {
     int args[3];
     const PrimRow *row = prim_row(v->prim);
     for (int i = 0; i < row->arity; i++) args[i] = in->map[v->arg[i]];
@@ -417,29 +386,28 @@ static int inline_prim(Inline *in, const Val *v)
     return body_prim(in->b, v->prim, args);
 }
 
-void body_expand(Body *b, const Body *from, int *map)
-{
+void body_expand(Body *b, const Body *from, int *map) {
     ASSERT(b != from);
     Inline in = {.b = b, .from = from, .expand = true, .map = map};
     inline_all(&in);
 }
 
-/* ---- pruning ------------------------------------------------------------------------------------------------- */
+/* ---- pruning
+ * -------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Live {
     const Body *b;
     bool *live;
 } Live;
 
-static void mark_symbol(void *user, Dim sym)
-{
+static void mark_symbol(void *user, Dim sym) {
     Live *l = user;
     for (int i = 0; i < l->b->val.n; i++)
         if (l->b->val.at[i].sym == sym) l->live[i] = true;
 }
 
-void body_prune(Body *b, int *roots, int nroots)
-{
+void body_prune(Body *b, int *roots, int nroots) {
     Live l = {b, NEW_ARRAY(b->arena, bool, b->val.n)};
     int *number = NEW_ARRAY(b->arena, int, b->val.n);
     for (int i = 0; i < nroots; i++) l.live[roots[i]] = true;

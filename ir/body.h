@@ -42,7 +42,7 @@ typedef VEC(Val) ValVec;
 typedef struct Body {
     Arena *arena;
     ValVec val;
-    int *share;     /* hash of the first nshared Vals, a hint that body.c rebuilds: may be NULL */
+    int *share;     /* not copied with val; hash of the first nshared Vals, a hint that body.c rebuilds: may be NULL */
     int nshare, nshared;
 } Body;
 
@@ -90,6 +90,7 @@ void body_prune(Body *b, int *roots, int nroots);
 enum { COMBINE_STATES = 4 };
 typedef struct Combine {
     const char *name;
+    DType t;                     /* the T it was made for ("sum:f32"); DT_NONE: defined in the text */
     int nstate;
     DType type[COMBINE_STATES];
     Bits identity[COMBINE_STATES];
@@ -97,11 +98,12 @@ typedef struct Combine {
     int merged[COMBINE_STATES];  /* results in merge */
     Prim simple;                 /* merge is exactly this primitive (P_ADD for sum), or PRIM_NONE */
     Body finish;                 /* params 0..n-1; empty: the state itself */
-    int finished[COMBINE_STATES];
+    int finished[COMBINE_STATES]; /* -1 past the last result, of which there may be fewer */
     bool associative, commutative, idempotent;
 } Combine;
-/* "sum", "prod", "min", "max", "and", "or", "argmax_first", "argmax_last", "argmin_first",
- * "argmin_last", "welford", ...; NULL when unknown. */
+/* Row `name` of combine.def for values of type t: "sum", "prod", "min", "max", "and", "or", "xor",
+ * "argmax_first", "argmax_last", "argmin_first", "argmin_last", "welford", ...; one pointer per name
+ * and type in a context. NULL when unknown or not for t. */
 const Combine *combine_get(Ctx *ctx, const char *name, DType t);
 
 /* ---- running a body over columns -------------------------------------------------------------- */

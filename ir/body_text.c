@@ -13,31 +13,28 @@ typedef struct TextScan {
     int nargs, ndims;
 } TextScan;
 
-static bool is_word(char c)
-{
+static bool is_word(char c) {
     return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
 /* A number goes on over the sign of its exponent: 1e-3, 0x1p-24. */
-static size_t number_length(const char *at)
-{
+static size_t number_length(const char *at) {
     bool hex = at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
     size_t n = 0;
-    for (; is_word(at[n]) || ((at[n] == '+' || at[n] == '-') && n > 0 && strchr(hex ? "pP" : "eE", at[n - 1]));)
+    for (; is_word(at[n]) ||
+           ((at[n] == '+' || at[n] == '-') && n > 0 && strchr(hex ? "pP" : "eE", at[n - 1]));)
         n++;
     return n;
 }
 
-static size_t punct_length(const char *at)
-{
+static size_t punct_length(const char *at) {
     static const char *const longer[] = {"<<", ">>", "<=", ">=", "==", "!=", "->", "<-"};
     for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++)
         if (strncmp(at, longer[i], 2) == 0) return 2;
     return 1;
 }
 
-static void text_next(ExprScan *scan)
-{
+static void text_next(ExprScan *scan) {
     TextScan *text = scan->user;
     const char *at = text->at;
     Ctx *ctx = arena_ctx(scan->body->arena);
@@ -59,22 +56,19 @@ static void text_next(ExprScan *scan)
     text->at = at + n;
 }
 
-static _Noreturn void text_error(ExprScan *scan, const char *message)
-{
+static _Noreturn void text_error(ExprScan *scan, const char *message) {
     const TextScan *text = scan->user;
     BUG("%s, before \"%.40s\" in \"%s\"", message, text->at, text->whole);
 }
 
-void expr_scan_text(ExprScan *scan, Body *body, const char *text)
-{
+void expr_scan_text(ExprScan *scan, Body *body, const char *text) {
     TextScan *at = NEW(body->arena, TextScan);
     at->whole = at->at = text;
     *scan = (ExprScan){.body = body, .user = at, .next = text_next, .error = text_error};
     scan->next(scan);
 }
 
-static int finish(ExprScan *scan, DType literal)
-{
+static int finish(ExprScan *scan, DType literal) {
     Expr *result[1];
     expr_block(scan, literal, result, 1);
     expr_accept(scan, ";");
@@ -83,8 +77,7 @@ static int finish(ExprScan *scan, DType literal)
 }
 
 /* `$k` and `#k`. */
-static int numbered(ExprScan *scan, const char *name)
-{
+static int numbered(ExprScan *scan, const char *name) {
     const TextScan *text = scan->user;
     int k = atoi(name + 1);
     if (name[0] == '$' && isdigit((unsigned char)name[1]) && k < text->nargs) return text->args[k];
@@ -93,8 +86,7 @@ static int numbered(ExprScan *scan, const char *name)
 }
 
 int body_expr(Body *b, const char *text, const int *args, int nargs, const Dim *dims, int ndims,
-              DType literal)
-{
+              DType literal) {
     ExprScan scan;
     expr_scan_text(&scan, b, text);
     TextScan *at = scan.user;
@@ -106,11 +98,11 @@ int body_expr(Body *b, const char *text, const int *args, int nargs, const Dim *
     return finish(&scan, literal);
 }
 
-int expr_define(Body *b, const char *text, const char *params, const int *args)
-{
+int expr_define(Body *b, const char *text, const char *params, const int *args) {
     ExprScan scan;
     expr_scan_text(&scan, b, params);
-    for (int i = 0; scan.tok.kind == EXPR_NAME; i++) expr_bind(&scan, expr_expect_name(&scan), args[i]);
+    for (int i = 0; scan.tok.kind == EXPR_NAME; i++)
+        expr_bind(&scan, expr_expect_name(&scan), args[i]);
     TextScan *at = scan.user;
     at->whole = at->at = text;
     scan.next(&scan);

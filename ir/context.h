@@ -23,6 +23,7 @@ struct CtxPrivate {
     Arena *own;         /* ctx_arena */
     struct Interns *interns;
     struct DimTable *dims;  /* ir/dim.c */
+    struct CombineTable *combines; /* ir/combine.c */
     struct PolyCtx *poly;   /* ir/poly.c */
 };
 

@@ -19,14 +19,12 @@ static const PrimRow rows[PRIM_COUNT] = {
 #undef FUNC
 };
 
-const PrimRow *prim_row(Prim p)
-{
+const PrimRow *prim_row(Prim p) {
     ASSERT(p > PRIM_NONE && p < PRIM_COUNT);
     return &rows[p];
 }
 
-Prim prim_parse(const char *name)
-{
+Prim prim_parse(const char *name) {
     for (int p = PRIM_NONE + 1; p < PRIM_COUNT; p++)
         if (strcmp(rows[p].name, name) == 0) return (Prim)p;
     return PRIM_NONE;
@@ -44,8 +42,7 @@ static const Definition definitions[] = {
 #undef DEFINE
 };
 
-const char *prim_definition(Prim p, DType t, const char **params)
-{
+const char *prim_definition(Prim p, DType t, const char **params) {
     for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++)
         if (definitions[i].prim == p && definitions[i].type == t) {
             *params = definitions[i].params;
@@ -54,82 +51,73 @@ const char *prim_definition(Prim p, DType t, const char **params)
     return NULL;
 }
 
-/* ---- bits and machine types ------------------------------------------------------------------- */
+/* ---- bits and machine types -------------------------------------------------------------------
+ */
 
-static float as_f32(Bits b)
-{
+static float as_f32(Bits b) {
     uint32_t u = (uint32_t)b;
     float f;
     memcpy(&f, &u, sizeof f);
     return f;
 }
 
-static Bits of_f32(float f)
-{
+static Bits of_f32(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
     return u;
 }
 
-static double as_f64(Bits b)
-{
+static double as_f64(Bits b) {
     double d;
     memcpy(&d, &b, sizeof d);
     return d;
 }
 
-static Bits of_f64(double d)
-{
+static Bits of_f64(double d) {
     Bits b;
     memcpy(&b, &d, sizeof b);
     return b;
 }
 
-static Bits mask(int width)
-{
+static Bits mask(int width) {
     return width >= 64 ? ~(Bits)0 : ((Bits)1 << width) - 1;
 }
 
-static int64_t as_signed(DType t, Bits b)
-{
+static int64_t as_signed(DType t, Bits b) {
     int drop = 64 - dtype_bits(t);
     return (int64_t)(b << drop) >> drop;
 }
 
-/* ---- floats ------------------------------------------------------------------------------------- */
+/* ---- floats -------------------------------------------------------------------------------------
+ */
 
 /* Python's float remainder: the sign of the divisor, zero included. */
-static double floor_mod(double x, double y)
-{
+static double floor_mod(double x, double y) {
     double r = fmod(x, y);
     if (r == 0) return copysign(0, y);
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
-static float floor_modf(float x, float y)
-{
+static float floor_modf(float x, float y) {
     float r = fmodf(x, y);
     if (r == 0) return copysignf(0, y);
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
 /* NaN beats numbers, and of the two zeros -0 is the smaller. */
-static double max_f64(double x, double y)
-{
+static double max_f64(double x, double y) {
     if (x != x || y != y) return x + y;
     if (x == y) return signbit(x) ? y : x;
     return x > y ? x : y;
 }
 
-static double min_f64(double x, double y)
-{
+static double min_f64(double x, double y) {
     if (x != x || y != y) return x + y;
     if (x == y) return signbit(x) ? x : y;
     return x < y ? x : y;
 }
 
-static double apply_f64(Prim p, double x, double y, double z)
-{
+static double apply_f64(Prim p, double x, double y, double z) {
     switch (p) {
     case P_ADD: return x + y;
     case P_SUB: return x - y;
@@ -151,8 +139,7 @@ static double apply_f64(Prim p, double x, double y, double z)
     }
 }
 
-static float apply_f32(Prim p, float x, float y, float z)
-{
+static float apply_f32(Prim p, float x, float y, float z) {
     switch (p) {
     case P_ADD: return x + y;
     case P_SUB: return x - y;
@@ -174,8 +161,7 @@ static float apply_f32(Prim p, float x, float y, float z)
     }
 }
 
-static Bits compare(Prim p, bool lt, bool eq, bool unordered)
-{
+static Bits compare(Prim p, bool lt, bool eq, bool unordered) {
     switch (p) {
     case P_LT: return lt;
     case P_LE: return lt || eq;
@@ -186,8 +172,7 @@ static Bits compare(Prim p, bool lt, bool eq, bool unordered)
     }
 }
 
-static Bits apply_float(Prim p, DType t, const Bits *args)
-{
+static Bits apply_float(Prim p, DType t, const Bits *args) {
     int arity = prim_row(p)->arity;
     if (prim_row(p)->typing == TYPE_COMPARE) {
         double x = bits_to_double(t, args[0]), y = bits_to_double(t, args[1]);
@@ -202,10 +187,10 @@ static Bits apply_float(Prim p, DType t, const Bits *args)
     return bits_convert(t, F32, of_f32(apply_f32(p, v[0], v[1], v[2])), true);
 }
 
-/* ---- integers ------------------------------------------------------------------------------------- */
+/* ---- integers
+ * ------------------------------------------------------------------------------------- */
 
-static uint64_t divide(Prim p, int64_t x, int64_t y)
-{
+static uint64_t divide(Prim p, int64_t x, int64_t y) {
     if (y == 0) return 0;
     if (y == -1) return p == P_DIV ? -(uint64_t)x : 0;
     if (p == P_DIV) return (uint64_t)(x / y);
@@ -214,15 +199,13 @@ static uint64_t divide(Prim p, int64_t x, int64_t y)
     return (uint64_t)r;
 }
 
-static uint64_t shift_right(DType t, uint64_t x, uint64_t count)
-{
+static uint64_t shift_right(DType t, uint64_t x, uint64_t count) {
     int64_t s = as_signed(t, x);
     if (dtype_class(t) != CLASS_INT) return count >= (uint64_t)dtype_bits(t) ? 0 : x >> count;
     return (uint64_t)(s >> (count >= (uint64_t)dtype_bits(t) ? 63 : count));
 }
 
-static uint64_t apply_signed(Prim p, int64_t x, int64_t y)
-{
+static uint64_t apply_signed(Prim p, int64_t x, int64_t y) {
     switch (p) {
     case P_DIV:
     case P_REM:
@@ -234,8 +217,7 @@ static uint64_t apply_signed(Prim p, int64_t x, int64_t y)
     }
 }
 
-static uint64_t apply_unsigned(Prim p, uint64_t x, uint64_t y)
-{
+static uint64_t apply_unsigned(Prim p, uint64_t x, uint64_t y) {
     switch (p) {
     case P_DIV: return y ? x / y : 0;
     case P_REM:
@@ -247,8 +229,7 @@ static uint64_t apply_unsigned(Prim p, uint64_t x, uint64_t y)
     }
 }
 
-static uint64_t apply_int(Prim p, DType t, uint64_t x, uint64_t y, uint64_t z)
-{
+static uint64_t apply_int(Prim p, DType t, uint64_t x, uint64_t y, uint64_t z) {
     switch (p) {
     case P_ADD: return x + y;
     case P_SUB: return x - y;
@@ -267,16 +248,14 @@ static uint64_t apply_int(Prim p, DType t, uint64_t x, uint64_t y, uint64_t z)
     return apply_unsigned(p, x, y);
 }
 
-static Bits apply_bool(Prim p, const Bits *args)
-{
+static Bits apply_bool(Prim p, const Bits *args) {
     int arity = prim_row(p)->arity;
     Bits x = args[0] != 0, y = arity > 1 && args[1] != 0, z = arity > 2 && args[2] != 0;
     if (p == P_NOT) return !x;
     return (apply_int(p, I32, x, y, z) & mask(32)) != 0;
 }
 
-Bits prim_apply(Prim p, DType result, DType operand, const Bits *args)
-{
+Bits prim_apply(Prim p, DType result, DType operand, const Bits *args) {
     const PrimRow *row = prim_row(p);
     switch (row->typing) {
     case TYPE_SELECT: return args[0] ? args[1] : args[2];
