@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by args.c (what the caller gave) and model.c (what to do with it). */
+#ifndef WEIR_INSTANCE_H
+#define WEIR_INSTANCE_H
+
+#include "runtime/weir_rt.h"
+
+struct weir_instance {
+    const weir_program *program;
+    const weir_pool *pool;
+    int threads;
+    int spin;            /* nanoseconds a barrier spins */
+    int64_t *symbol;     /* of the run at hand */
+    int64_t *value;      /* eval's results */
+    char **in, **out;    /* dense data of each port during a run */
+    int64_t *room;       /* elements each output has room for */
+    char *block;         /* all memory of a run */
+    int64_t block_bytes;
+    int reserved;        /* reserve was called: the block does not grow */
+    int busy;            /* a run is under way */
+    const char *weights;
+    void *map;           /* side file */
+    size_t map_bytes;
+    char error[512];
+};
+
+/* Records the text and returns the status. */
+weir_status weir_instance_fail(weir_instance *in, weir_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* args.c */
+const int64_t *weir_in_dims(const weir_instance *in, int k); /* evaluated dims of input k */
+const int64_t *weir_out_dims(const weir_instance *in, int k);
+int64_t weir_bytes(int32_t dtype, int64_t n); /* of n packed elements; saturates */
+int weir_is_dense(const weir_tensor *t);
+/* Binds symbols from the inputs' dims, evaluates all values, checks dims and (data nonzero) pointers. */
+weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data);
+/* No output overlaps an input or another output. */
+weir_status weir_check_overlap(weir_instance *in, const weir_tensor *inputs,
+                               const weir_tensor *outputs);
+/* Elements of `t`, dense at `dense`, from or to its strided place. */
+void weir_gather(char *dense, const weir_tensor *t);
+void weir_scatter(const weir_tensor *t, const char *dense);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instances of a compiled model: create, reserve, run, destroy.
+ *
+ * All memory of a run is one block: the arena of temporaries, scratch of calls, scratch of every thread,
+ * then dense copies of tensors that came with strides and of outputs whose size data decides and whose
+ * capacity may not do. The block grows when a run needs more (before any work), unless `reserve` fixed it. */
+#include "runtime/instance.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ALIGN = 64, HUGE_PAGE = 2 << 20 };
+
+/* ---- sizes -------------------------------------------------------------------------------------------- */
+
+static int64_t sum(int64_t a, int64_t b) {
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+static int64_t rounded(int64_t n) {
+    return n > INT64_MAX - ALIGN ? INT64_MAX : (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static int64_t dims_bytes(const weir_port *p, const int64_t *dims) {
+    weir_tensor t = {.dtype = p->dtype, .rank = p->rank};
+    memcpy(t.dims, dims, sizeof(int64_t) * (size_t)p->rank);
+    return weir_bytes(p->dtype, weir_tensor_count(&t));
+}
+
+/* Does output k need a dense place of ours during the run? Its dims hold the evaluated (largest) ones. */
+static int staged(const weir_instance *in, int k, const weir_tensor *t) {
+    if (!weir_is_dense(t)) return 1;
+    return in->program->late && in->room[k] < weir_tensor_count(t);
+}
+
+/* Bytes of the block for evaluated values. Without `outputs` those of data-dependent size are counted. */
+static int64_t block_need(const weir_instance *in, const weir_tensor *inputs,
+                          const weir_tensor *outputs) {
+    const weir_model *m = &in->program->model;
+    int64_t need = sum(rounded(in->value[WEIR_V_ARENA]), rounded(in->value[WEIR_V_CALL]));
+    int64_t thread = rounded(in->value[WEIR_V_THREAD]);
+    for (int t = 0; t < in->threads; t++) need = sum(need, thread);
+    for (int k = 0; k < m->ninputs; k++)
+        if (!weir_is_dense(&inputs[k]))
+            need = sum(need, rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k))));
+    for (int k = 0; k < m->noutputs; k++)
+        if (outputs ? staged(in, k, &outputs[k]) : in->program->late)
+            need = sum(need, rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k))));
+    return need;
+}
+
+/* ---- the block ------------------------------------------------------------------------------------------ */
+
+static weir_status block_grow(weir_instance *in, int64_t need) {
+    if (need <= in->block_bytes) return WEIR_OK;
+    free(in->block);
+    in->block = NULL;
+    in->block_bytes = 0;
+    void *at = NULL;
+    size_t align = need >= 2 * HUGE_PAGE ? HUGE_PAGE : ALIGN;
+    if (need > INT64_MAX / 2 || posix_memalign(&at, align, (size_t)need) != 0)
+        return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate %lld bytes for a run with these dims",
+                                  (long long)need);
+    if (align == HUGE_PAGE) madvise(at, (size_t)need, MADV_HUGEPAGE);
+    in->block = at;
+    in->block_bytes = need;
+    return WEIR_OK;
+}
+
+weir_status weir_rt_reserve(weir_instance *in, const weir_tensor *largest) {
+    weir_status s = weir_bind(in, largest, 0);
+    if (s) return s;
+    in->reserved = 0;
+    s = block_grow(in, block_need(in, largest, NULL));
+    in->reserved = s == WEIR_OK;
+    return s;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------- */
+
+static weir_status weights_open(weir_instance *in, const char *path) {
+    int64_t bytes = (int64_t)in->program->blob->bytes;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0)
+        return weir_instance_fail(in, WEIR_E_WEIGHTS, "weights file \"%s\" cannot be opened; it belongs beside "
+                                  "the library", path);
+    uint64_t trailer[2] = {0, 0};
+    if (fstat(fd, &st) != 0 || st.st_size != bytes + (int64_t)sizeof trailer ||
+        pread(fd, trailer, sizeof trailer, bytes) != (ssize_t)sizeof trailer ||
+        trailer[0] != in->program->weights_check || trailer[1] != (uint64_t)bytes) {
+        close(fd);
+        return weir_instance_fail(in, WEIR_E_WEIGHTS, "weights file \"%s\" does not belong to this library; "
+                                  "compile the model again", path);
+    }
+    in->map_bytes = (size_t)st.st_size;
+    void *map = mmap(NULL, in->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED)
+        return weir_instance_fail(in, WEIR_E_MEMORY, "weights file \"%s\" cannot be mapped", path);
+    in->map = map;
+    in->weights = map;
+    return WEIR_OK;
+}
+
+static weir_status weights_find(weir_instance *in) {
+    const weir_program *p = in->program;
+    if (p->blob->bytes == 0) return WEIR_OK;
+    if (p->blob->delta != 0) {
+        in->weights = (const char *)(uintptr_t)((uintptr_t)p->blob + (uintptr_t)p->blob->delta);
+        return WEIR_OK;
+    }
+    Dl_info info;
+    if (!p->weights_file || !dladdr((const void *)(uintptr_t)p->blob, &info) || !info.dli_fname)
+        return weir_instance_fail(in, WEIR_E_WEIGHTS, "this library was linked without its weights");
+    char path[4096];
+    const char *slash = strrchr(info.dli_fname, '/');
+    int folder = slash ? (int)(slash + 1 - info.dli_fname) : 0;
+    if (snprintf(path, sizeof path, "%.*s%s", folder, info.dli_fname, p->weights_file) >=
+        (int)sizeof path)
+        return weir_instance_fail(in, WEIR_E_WEIGHTS, "the path of this library is too long");
+    return weights_open(in, path);
+}
+
+/* ---- create, destroy ------------------------------------------------------------------------------------- */
+
+static weir_instance *instance_alloc(const weir_program *p) {
+    weir_instance *in = calloc(1, sizeof *in);
+    if (!in) return NULL;
+    in->program = p;
+    in->symbol = calloc((size_t)p->nsymbol + 1, sizeof *in->symbol);
+    in->value = calloc((size_t)p->nvalue + 1, sizeof *in->value);
+    in->in = calloc((size_t)p->model.ninputs + 1, sizeof *in->in);
+    in->out = calloc((size_t)p->model.noutputs + 1, sizeof *in->out);
+    in->room = calloc((size_t)p->model.noutputs + 1, sizeof *in->room);
+    if (in->symbol && in->value && in->in && in->out && in->room) return in;
+    weir_rt_destroy(in);
+    return NULL;
+}
+
+static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
+    const char *missing = weir_cpu_missing(in->program->cpu);
+    if (missing)
+        return weir_instance_fail(in, WEIR_E_CPU, "this CPU lacks \"%s\", which the model was compiled for; "
+                                  "compile it for an older one", missing);
+    if (in->program->version != WEIR_RT_VERSION)
+        return weir_instance_fail(in, WEIR_E_VERSION, "program version %d, expected %d", in->program->version,
+                                  WEIR_RT_VERSION);
+    if (pool && (pool->size < sizeof(weir_pool) || pool->threads < 1 || !pool->parallel))
+        return weir_instance_fail(in, WEIR_E_VERSION, "the pool is not a weir_pool of this version");
+    in->pool = pool;
+    in->threads = pool ? pool->threads : 1;
+    in->spin = in->threads > weir_cpus() ? 0 : WEIR_SPIN_NS;
+    return weights_find(in);
+}
+
+weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,
+                           char *error) {
+    *out = NULL;
+    weir_instance *in = instance_alloc(program);
+    if (!in) {
+        if (error) snprintf(error, 256, "cannot allocate an instance");
+        return WEIR_E_MEMORY;
+    }
+    weir_status s = open_instance(in, pool);
+    if (s == WEIR_OK) {
+        *out = in;
+        return s;
+    }
+    if (error) snprintf(error, 256, "%.255s", in->error);
+    weir_rt_destroy(in);
+    return s;
+}
+
+void weir_rt_destroy(weir_instance *in) {
+    if (!in) return;
+    if (in->map) munmap(in->map, in->map_bytes);
+    free(in->block);
+    free(in->symbol);
+    free(in->value);
+    free(in->in);
+    free(in->out);
+    free(in->room);
+    free(in);
+}
+
+const char *weir_rt_error(const weir_instance *in) { return in->error; }
+
+/* ---- outputs ------------------------------------------------------------------------------------------------- */
+
+static void output_dims(weir_instance *in, weir_tensor *outputs) {
+    const weir_model *m = &in->program->model;
+    for (int k = 0; k < m->noutputs; k++) {
+        outputs[k].dtype = m->outputs[k].dtype;
+        outputs[k].rank = m->outputs[k].rank;
+        memcpy(outputs[k].dims, weir_out_dims(in, k), sizeof(int64_t) * (size_t)outputs[k].rank);
+    }
+}
+
+weir_status weir_rt_shapes(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    weir_status s = weir_bind(in, inputs, 0);
+    if (s == WEIR_OK) output_dims(in, outputs);
+    return s;
+}
+
+/* How many elements the caller gave room for, from the fields as given (before dims are filled in). */
+static int64_t room(const weir_tensor *t) {
+    if (t->capacity || t->rank < 0 || t->rank > WEIR_RANK_MAX) return t->capacity;
+    return weir_tensor_count(t);
+}
+
+static int64_t used(const weir_tensor *t) {
+    if (!t->strides || weir_tensor_count(t) == 0) return weir_tensor_count(t);
+    int64_t r = 1;
+    for (int d = 0; d < t->rank; d++) r += (t->dims[d] - 1) * t->strides[d];
+    return r;
+}
+
+/* With final dims in place: all results fit? */
+static weir_status check_room(weir_instance *in, const weir_tensor *outputs) {
+    const weir_model *m = &in->program->model;
+    for (int k = 0; k < m->noutputs; k++) {
+        const weir_tensor *t = &outputs[k];
+        if (used(t) > in->room[k] || (!t->data && weir_tensor_count(t) > 0))
+            return weir_instance_fail(in, WEIR_E_CAPACITY, "output \"%s\" needs room for %lld elements, got %lld",
+                                      m->outputs[k].name, (long long)used(t), (long long)in->room[k]);
+    }
+    return WEIR_OK;
+}
+
+/* ---- run ------------------------------------------------------------------------------------------------------ */
+
+void weir_rt_fail(weir_frame *f, int32_t status, const char *reason) {
+    int32_t none = WEIR_OK;
+    if (__atomic_compare_exchange_n(&f->status, &none, status, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        f->reason = reason;
+}
+
+/* Results must not depend on the rounding and denormal modes that the host's threads happen to have. */
+static void run_thread(void *arg, int t, int n) {
+    weir_frame *f = arg;
+    unsigned saved = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(0x1f80);
+    f->program->run(f, t, n);
+    __builtin_ia32_ldmxcsr(saved);
+}
+
+/* Cuts the block and points every port at its dense data. Inputs with strides are copied in. */
+static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *inputs,
+                      const weir_tensor *outputs) {
+    const weir_model *m = &in->program->model;
+    char *at = in->block;
+    f->arena = at;
+    f->scratch = at += rounded(in->value[WEIR_V_ARENA]);
+    f->thread = at += rounded(in->value[WEIR_V_CALL]);
+    f->thread_bytes = rounded(in->value[WEIR_V_THREAD]);
+    at += f->thread_bytes * in->threads;
+    for (int k = 0; k < m->ninputs; k++) {
+        in->in[k] = inputs[k].data;
+        if (weir_is_dense(&inputs[k])) continue;
+        weir_gather(in->in[k] = at, &inputs[k]);
+        at += rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k)));
+    }
+    for (int k = 0; k < m->noutputs; k++) {
+        in->out[k] = outputs[k].data;
+        if (!staged(in, k, &outputs[k])) continue;
+        in->out[k] = at;
+        at += rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k)));
+    }
+}
+
+/* Final dims of all outputs; those computed in our memory go to the caller's. */
+static weir_status deliver(weir_instance *in, weir_tensor *outputs) {
+    const weir_model *m = &in->program->model;
+    in->program->eval(in->symbol, in->value);
+    output_dims(in, outputs);
+    weir_status s = check_room(in, outputs);
+    if (s) return s;
+    for (int k = 0; k < m->noutputs; k++) {
+        weir_tensor *t = &outputs[k];
+        if (in->out[k] == (char *)t->data) continue;
+        if (weir_is_dense(t)) {
+            if (t->data) memcpy(t->data, in->out[k], (size_t)weir_bytes(t->dtype, weir_tensor_count(t)));
+        } else {
+            weir_scatter(t, in->out[k]);
+        }
+    }
+    return WEIR_OK;
+}
+
+static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    weir_status s = weir_bind(in, inputs, 1);
+    if (s) return s;
+    for (int k = 0; k < in->program->model.noutputs; k++) in->room[k] = room(&outputs[k]);
+    output_dims(in, outputs);
+    if (!in->program->late && (s = check_room(in, outputs))) return s;
+    if ((s = weir_check_overlap(in, inputs, outputs))) return s;
+    int64_t need = block_need(in, inputs, outputs);
+    if (in->reserved && need > in->block_bytes)
+        return weir_instance_fail(in, WEIR_E_RESERVE, "this run needs %lld bytes, %lld are reserved",
+                                  (long long)need, (long long)in->block_bytes);
+    return block_grow(in, need);
+}
+
+static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    weir_status s = prepare(in, inputs, outputs);
+    if (s) return s;
+    weir_frame f = {.symbol = in->symbol, .in = in->in, .out = in->out, .weights = in->weights,
+                    .program = in->program};
+    f.barrier.spin = in->spin;
+    frame_set(in, &f, inputs, outputs);
+    if (in->pool)
+        in->pool->parallel(in->pool->context, in->threads, run_thread, &f);
+    else
+        run_thread(&f, 0, 1);
+    if (f.status) return weir_instance_fail(in, (weir_status)f.status, "%s", f.reason);
+    return deliver(in, outputs);
+}
+
+weir_status weir_rt_run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    int idle = 0;
+    if (!__atomic_compare_exchange_n(&in->busy, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return WEIR_E_ARGUMENT;
+    weir_status s = run(in, inputs, outputs);
+    __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
+    return s;
+}

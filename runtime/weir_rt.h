@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What emitted code and the runtime know of each other. The first emitted unit carries the text of
+ * this header; no system header is needed beyond the integer types.
+ *
+ * A compiled model is one `weir_program`: tables that say how the symbols follow from the dims of the
+ * inputs, three emitted functions, and the model's public face. The runtime does the rest: it checks
+ * arguments, owns memory, starts the threads and calls `run` on each of them (SPMD: all threads walk
+ * the same program; kernels split their tasks; weir_barrier between). */
+#ifndef WEIR_RT_H
+#define WEIR_RT_H
+
+#include "runtime/call.h"
+
+enum { WEIR_RT_VERSION = 1 };
+
+typedef struct weir_program weir_program;
+typedef struct weir_frame weir_frame;
+
+/* A symbol: bound from dim `dim` of input `input` as given = mul * symbol + add; input < 0: defined by
+ * a call while running. */
+typedef struct weir_symbol {
+    const char *name;
+    int64_t lo, hi;
+    int32_t input, dim;
+    int64_t mul, add;
+} weir_symbol;
+
+/* Values that `eval` computes, in this order; then all input dims, then all output dims. */
+enum { WEIR_V_ARENA, WEIR_V_THREAD, WEIR_V_CALL, WEIR_V_DIMS };
+
+struct weir_program {
+    int32_t version;
+    int32_t nsymbol;
+    const weir_symbol *symbol;
+    int32_t nvalue;         /* WEIR_V_DIMS + all dims */
+    int32_t late;           /* some output dim depends on data */
+    uint64_t cpu;           /* WEIR_CPU_... needed */
+    weir_model model;
+    /* Fills the symbols that calls define with their upper bounds. */
+    void (*bound)(int64_t *symbol);
+    /* Sizes and dims; saturates at INT64_MAX. */
+    void (*eval)(const int64_t *symbol, int64_t *value);
+    void (*run)(weir_frame *frame, int t, int n);
+    /* Where the weights are: `delta` bytes from this struct, or (delta 0) in the file `weights_file`
+     * beside the library. Patched into the linked library, or set by whoever loads it in process. */
+    const volatile struct weir_blob *blob;
+    const char *weights_file;
+    uint64_t weights_check; /* first 8 bytes of the file, so that another model's is not taken */
+};
+
+/* The one instance in a library starts with these two words, by which a patcher finds it in the file. */
+#define WEIR_BLOB_MAGIC0 UINT64_C(0x9a3f51c6e8b2470d)
+#define WEIR_BLOB_MAGIC1 UINT64_C(0xd7046b1f2ec5938a)
+struct weir_blob {
+    uint64_t magic0, magic1;
+    int64_t delta;
+    uint64_t bytes;
+};
+
+/* All threads of a run wait for each other: spins a while, then sleeps. */
+typedef struct weir_barrier {
+    _Alignas(64) int32_t arrived;
+    _Alignas(64) uint32_t phase;
+    int32_t sleepers;
+    int32_t spin; /* nanoseconds before sleeping; 0 when threads outnumber CPUs */
+} weir_barrier;
+
+/* One run, shared by its threads. */
+struct weir_frame {
+    int64_t *symbol;
+    char *const *in;
+    char *const *out;
+    char *arena;
+    const char *weights;
+    char *scratch;        /* of calls */
+    char *thread;         /* n blocks of thread_bytes: scratch of kernels */
+    int64_t thread_bytes;
+    const weir_program *program;
+    int32_t status;       /* weir_status of the first failure */
+    const char *reason;   /* its text, static */
+    weir_barrier barrier;
+};
+
+/* Called by emitted code. */
+void weir_rt_barrier(weir_frame *frame, int n);
+void weir_rt_fail(weir_frame *frame, int32_t status, const char *reason);
+
+/* Pointed at by the emitted descriptor. */
+weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,
+                           char *error);
+weir_status weir_rt_reserve(weir_instance *instance, const weir_tensor *largest_inputs);
+weir_status weir_rt_run(weir_instance *instance, const weir_tensor *in, weir_tensor *out);
+void weir_rt_destroy(weir_instance *instance);
+const char *weir_rt_error(const weir_instance *instance);
+weir_status weir_rt_shapes(weir_instance *instance, const weir_tensor *in, weir_tensor *out);
+
+/* pool.c: spins while *at == value, at most ns nanoseconds; nonzero when it changed. */
+int weir_spin(const uint32_t *at, uint32_t value, int ns);
+enum { WEIR_SPIN_NS = 20000 };
+weir_pool *weir_pool_new(int threads);
+void weir_pool_free(weir_pool *pool);
+/* CPUs that this process may use: affinity mask and cgroup quota. */
+int weir_cpus(void);
+
+/* cpu.c: bits of weir_program.cpu; the first missing one's name, or NULL when all are here. */
+const char *weir_cpu_missing(uint64_t need);
+
+#endif
