@@ -138,10 +138,10 @@ const Attr *node_attr(const Node *node, const char *name)
 
 const OpRow *op_find(const OpTable *table, const char *domain, const char *name, int version)
 {
-    for (int i = 0; i < table->n; i++) {
-        const OpRow *row = table->row[i];
-        if (strcmp(row->name, name) || strcmp(row->domain, domain)) continue;
-        if (version >= row->since && (!row->until || version <= row->until)) return row;
-    }
+    for (int i = 0; i < table->n; i++)
+        for (const OpRow *row = table->family[i]; row->name; row++) {
+            if (strcmp(row->name, name) || strcmp(row->domain, domain)) continue;
+            if (version >= row->since && (!row->until || version <= row->until)) return row;
+        }
     return NULL;
 }

@@ -69,9 +69,9 @@ typedef struct OpRow {
     unsigned flags;            /* OP_* */
 } OpRow;
 
-/* All operators of a frontend. */
+/* All operators of a frontend: families, each an array that a row without a name ends. */
 typedef struct OpTable {
-    const OpRow *const *row;
+    const OpRow *const *family;
     int n;
 } OpTable;
 const OpRow *op_find(const OpTable *table, const char *domain, const char *name, int version);

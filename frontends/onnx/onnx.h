@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ONNX front door: bytes of a model become a Graph.
+ *
+ * The reader walks the protobuf wire itself and never copies a weight: parameters are views of the
+ * mapped file (or of the caller's bytes, which must live as long as the graph), except lists of
+ * small integers that the format stores as varints. Every length, count and depth is checked before
+ * it is used. Everything that is wrong with a model is a `fail` with its node and tensor. */
+#ifndef WEIR_FRONTENDS_ONNX_H
+#define WEIR_FRONTENDS_ONNX_H
+
+#include "ir/graph.h"
+
+/* Range of one symbolic dim of the model: lo == hi makes it a constant. */
+typedef struct DimOverride {
+    const char *name; /* as in the model; dims without a name are "<input>_d<axis>" */
+    int64_t lo, hi;   /* hi = INT64_MAX: no upper bound */
+} DimOverride;
+
+typedef struct ImportOptions {
+    const DimOverride *dim;
+    int ndim;
+    const char *const *feed; /* inputs with a default (initializers listed as inputs) that stay inputs */
+    int nfeed;
+} ImportOptions;
+
+/* Both `fail`. `options` may be NULL. The mapping of the file belongs to the arena. */
+Graph *onnx_import_file(Arena *arena, const char *path, const ImportOptions *options);
+/* `folder` holds external data; NULL: none may be used. */
+Graph *onnx_import_memory(Arena *arena, const void *bytes, size_t n, const char *folder,
+                          const ImportOptions *options);
+
+const OpTable *onnx_ops(void);
+
+#endif

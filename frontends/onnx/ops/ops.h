@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The families of operators. A family is one file: the functions of its operators, each with its row
+ * beside it, and at the end the array of rows, ended by an empty row. See frontends/README.md. */
+#ifndef WEIR_FRONTENDS_ONNX_OPS_H
+#define WEIR_FRONTENDS_ONNX_OPS_H
+
+#include "frontends/onnx/onnx.h"
+
+/* dtypes, as rows name them */
+#define T_FLOATS "f16 f32 f64 bf16"
+#define T_INTS   "i8 i16 i32 i64 u8 u16 u32 u64"
+#define T_NUMS   T_FLOATS " " T_INTS
+#define T_ALL    T_NUMS " bool string complex"
+
+extern const OpRow onnx_elementwise_rows[]; /* arithmetic, comparison, logic, activations */
+extern const OpRow onnx_cast_rows[];
+extern const OpRow onnx_shape_rows[];       /* Shape .. Reshape, Transpose, Expand: views and constants */
+extern const OpRow onnx_movement_rows[];    /* Slice, Concat, Gather, Pad ... */
+extern const OpRow onnx_scatter_rows[];
+extern const OpRow onnx_resize_rows[];
+
+#endif
