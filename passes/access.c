@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strides, alignments and other questions about accesses. */
+#include "passes/access.h"
+
+int64_t extent_or(Dim extent, int64_t otherwise) {
+    int64_t v;
+    return dim_is_const(extent, &v) ? v : otherwise;
+}
+
+int64_t map_extent(const Map *map, int dim, int64_t otherwise) {
+    return extent_or(map->dim.at[dim].extent, otherwise);
+}
+
+double map_volume(const Map *map, int64_t otherwise) {
+    double v = 1;
+    for (int d = 0; d < map->dim.n; d++) v *= (double)map_extent(map, d, otherwise);
+    return v;
+}
+
+bool map_is_reduction(const Map *map) { return map->write.n && map->write.at[0].combine; }
+
+int access_dim(const Map *map, const Access *a, int k) {
+    for (int d = 0; d < map->dim.n; d++)
+        if (map->dim.at[d].sym == a->at[k]) return d;
+    return -1;
+}
+
+bool access_covers(const Map *map, const Access *a) {
+    bool seen[MAP_DIMS] = {false};
+    for (int k = 0; k < a->rank; k++) {
+        int d = access_dim(map, a, k);
+        if (d < 0 && !dim_is_const(a->at[k], NULL)) return false;
+        if (d >= 0 && seen[d]) return false;
+        if (d >= 0) seen[d] = true;
+    }
+    for (int d = 0; d < map->dim.n; d++)
+        if (!seen[d] && !dim_is(map->dim.at[d].extent, 1)) return false;
+    return true;
+}
+
+int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
+    Ctx *ctx = flow->ctx;
+    const Cont *c = &flow->cont.at[a->cont];
+    Dim sym = map->dim.at[dim].sym, lane = dim_sym(ctx, "stride.l"), outer = dim_sym(ctx, "stride.b");
+    DimSubst subst = {sym, dim_add(ctx, dim_mulc(ctx, outer, block), lane)};
+    Dim index[RANK_MAX], at[RANK_MAX], box[RANK_MAX];
+    bool used = false;
+    for (int k = 0; k < a->rank; k++) {
+        used |= dim_uses(a->at[k], sym);
+        index[k] = dim_subst(ctx, a->at[k], &subst, 1);
+    }
+    if (!used) return 0;
+    DimRange range[MAP_DIMS + 2];
+    int n = 0;
+    range[n++] = (DimRange){outer, dim_const(ctx, 0), NULL};
+    range[n++] = (DimRange){lane, dim_const(ctx, 0), dim_const(ctx, block - 1)};
+    for (int d = 0; d < map->dim.n; d++)
+        if (d != dim)
+            range[n++] = (DimRange){map->dim.at[d].sym, dim_const(ctx, 0), dim_addc(ctx, map->dim.at[d].extent, -1)};
+    DimEnv env = {range, n};
+    int rank = cont_address(ctx, c, index, &env, at);
+    cont_storage(ctx, c, box);
+    Dim linear = dim_const(ctx, 0);
+    for (int k = 0; k < rank; k++) linear = dim_add(ctx, dim_mul(ctx, linear, box[k]), at[k]);
+    linear = dim_simplify(ctx, linear, &env);
+    Dim coef, rest;
+    int64_t stride;
+    if (!dim_affine(ctx, linear, &lane, 1, &coef, &rest)) return INT64_MAX;
+    return dim_is_const(coef, &stride) ? stride : INT64_MAX;
+}
+
+enum { NO_WRITER = -1, MANY_WRITERS = -2 };
+
+static void set_writer(int *writer, int cont, int map) {
+    if (cont >= 0) writer[cont] = writer[cont] == NO_WRITER ? map : MANY_WRITERS;
+}
+
+static void items_writers(const Flow *flow, const Items *items, int *writer) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) {
+            const Map *m = flow->map.at[it->map];
+            for (int w = 0; w < m->write.n; w++)
+                for (int k = 0; k < m->write.at[w].n; k++) set_writer(writer, m->write.at[w].to[k].cont, it->map);
+        } else if (it->kind == ITEM_CALL) {
+            for (int k = 0; k < it->call->nout; k++) set_writer(writer, it->call->out[k], MANY_WRITERS);
+        }
+        for (int k = 0; k < it->carry.n; k++) set_writer(writer, it->carry.at[k].cur, MANY_WRITERS);
+        items_writers(flow, &it->body, writer);
+        items_writers(flow, &it->other, writer);
+    }
+}
+
+int *flow_writers(Arena *arena, const Flow *flow) {
+    int *writer = NEW_ARRAY(arena, int, flow->cont.n + 1);
+    for (int c = 0; c < flow->cont.n; c++) writer[c] = NO_WRITER;
+    items_writers(flow, &flow->body, writer);
+    for (int c = 0; c < flow->cont.n; c++)
+        if (writer[c] == MANY_WRITERS) writer[c] = -1;
+    return writer;
+}
+
+/* ---- lines -------------------------------------------------------------------------------------------- */
+
+Line *kernel_line(Flow *flow, Kernel *kernel, LineKind kind, int pos) {
+    Line line = {.kind = kind, .map = pos, .cont = -1};
+    vec_push(flow->arena, &kernel->line, line);
+    return &kernel->line.at[kernel->line.n - 1];
+}
+
+void line_dim(Flow *flow, Line *line, const Map *map, int dim, int64_t size) {
+    LineArg *arg = NEW_ARRAY(flow->arena, LineArg, line->narg + 1);
+    for (int i = 0; i < line->narg; i++) arg[i] = line->arg[i];
+    arg[line->narg++] = (LineArg){dim_sym_name(map->dim.at[dim].sym), size};
+    line->arg = arg;
+}
+
+void kernel_keep(Flow *flow, Kernel *kernel, int pos, int cont, Storage storage) {
+    Line *line = kernel_line(flow, kernel, LINE_KEEP, pos);
+    line->cont = cont;
+    line->storage = storage;
+}
+
+/* ---- alignment ------------------------------------------------------------------------------------------ */
+
+/* Ties producer p's dims to the root's through one read of consumer q; -2 marks a tie not seen yet. */
+static void align_read(const Map *p, const Access *to, const Map *q, const Access *read, const int *root_to_q,
+                       int nroot, int *root_to_p) {
+    for (int r = 0; r < nroot; r++) {
+        int tie = -1;
+        for (int k = 0; k < to->rank && root_to_q[r] >= 0; k++) {
+            if (read->at[k] != q->dim.at[root_to_q[r]].sym) continue;
+            int d = access_dim(p, to, k);
+            if (d >= 0 && !map_reduces(p, d)) tie = d;
+        }
+        if (root_to_p[r] == -2)
+            root_to_p[r] = tie;
+        else if (root_to_p[r] != tie)
+            root_to_p[r] = -1;
+    }
+}
+
+Alignment kernel_align(Arena *arena, const Flow *flow, const int *maps, int n) {
+    Alignment al = {n, arena_array(arena, (size_t)n, sizeof(int[MAP_DIMS]))};
+    const Map *root = flow->map.at[maps[n - 1]];
+    for (int r = 0; r < root->dim.n; r++) al.at[n - 1][r] = map_reduces(root, r) ? -1 : r;
+    for (int p = n - 2; p >= 0; p--) {
+        const Map *m = flow->map.at[maps[p]];
+        for (int r = 0; r < root->dim.n; r++) al.at[p][r] = -2;
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++)
+                for (int q = p + 1; q < n; q++) {
+                    const Map *mq = flow->map.at[maps[q]];
+                    for (int v = 0; v < mq->body.val.n; v++) {
+                        const Val *val = &mq->body.val.at[v];
+                        if (val->kind == VAL_READ && val->read.cont == m->write.at[w].to[k].cont)
+                            align_read(m, &m->write.at[w].to[k], mq, &val->read, al.at[q], root->dim.n, al.at[p]);
+                    }
+                }
+        for (int r = 0; r < root->dim.n; r++)
+            if (al.at[p][r] == -2) al.at[p][r] = -1;
+    }
+    return al;
+}

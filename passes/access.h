@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions about accesses that fuse, layout and schedule share. */
+#ifndef WEIR_PASSES_ACCESS_H
+#define WEIR_PASSES_ACCESS_H
+
+#include "passes/pass.h"
+
+enum { MAP_DIMS = RANK_MAX * 2 };
+typedef VEC(int) IntVec;
+
+/* Storage elements stepped over when `dim` grows by one inside an aligned block of `block`: 0 when the
+ * access does not use it, INT64_MAX when the step is not constant (or not known). */
+int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block);
+
+/* The dim that is exactly index k of an access, or -1. */
+int access_dim(const Map *map, const Access *a, int k);
+/* Is the access a plain permutation of distinct dims that covers every dim of extent other than 1? */
+bool access_covers(const Map *map, const Access *a);
+
+/* Constant extent, or `otherwise`. */
+int64_t extent_or(Dim extent, int64_t otherwise);
+int64_t map_extent(const Map *map, int dim, int64_t otherwise);
+/* Iterations of a map, unknown extents counted as `otherwise`. */
+double map_volume(const Map *map, int64_t otherwise);
+
+bool map_is_reduction(const Map *map);
+/* By container: the only map that writes it, or -1 (none, several, or a call or region does). */
+int *flow_writers(Arena *arena, const Flow *flow);
+
+/* Lines. `dims` are dim numbers of the kernel's map at `pos`. */
+Line *kernel_line(Flow *flow, Kernel *kernel, LineKind kind, int pos);
+void line_dim(Flow *flow, Line *line, const Map *map, int dim, int64_t size);
+void kernel_keep(Flow *flow, Kernel *kernel, int pos, int cont, Storage storage);
+
+/* How the dims of a kernel's maps correspond to its root's: at[pos][root dim] is the dim of map pos that
+ * every access chain ties to it, or -1. */
+typedef struct Alignment {
+    int n;
+    int (*at)[MAP_DIMS];
+} Alignment;
+Alignment kernel_align(Arena *arena, const Flow *flow, const int *maps, int n);
+
+#endif

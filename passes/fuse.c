@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `fuse`: which maps share a kernel.
+ *
+ * Every map starts as a kernel of its own. Walking the maps in order, the kernels that produce what a
+ * map reads are joined to it when that keeps an intermediate out of memory without computing anything
+ * twice:
+ *
+ * - an epilogue: the producer ends in a reduction (a contraction, a pool, a sum) whose result the map
+ *   reads element for element; the result then stays in registers;
+ * - a row: all maps of both kernels agree on some outer dims (no reduction runs over them, every access
+ *   between them uses them alike), what they hand on for one index of these fits the inner caches, and
+ *   enough indices remain to keep all cores busy. Normalisations and softmax become one pass.
+ *
+ * A kernel runs where its last map stands, so a producer may move down only if nobody in between reads
+ * what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
+#include "passes/access.h"
+
+enum { ROW_BYTES = 192 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
+static const int64_t unknown_extent = 64;
+
+typedef struct Group {
+    IntVec map;
+    const Items *home; /* all maps of a group stand in one list */
+    int last;          /* position of its last map in program order */
+    bool gone;
+} Group;
+
+typedef struct Fusing {
+    Arena *arena;
+    Flow *flow;
+    const PassEnv *env;
+    Group *group;      /* one per map to begin with */
+    int *group_of;     /* by map */
+    int *position;     /* by map: program order */
+    const Items **home;
+    int *writer;       /* by container: its only writing map, or -1 */
+    IntVec *readers;  /* by container: maps that read it; -1 stands for a call, a region or the caller */
+    int next;
+} Fusing;
+
+static void add_reader(Fusing *f, int cont, int map) {
+    if (cont >= 0) vec_push(f->arena, &f->readers[cont], map);
+}
+
+static void survey(Fusing *f, const Items *items) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) {
+            const Map *m = f->flow->map.at[it->map];
+            f->position[it->map] = f->next++;
+            f->home[it->map] = items;
+            for (int v = 0; v < m->body.val.n; v++)
+                if (m->body.val.at[v].kind == VAL_READ) add_reader(f, m->body.val.at[v].read.cont, it->map);
+            continue;
+        }
+        if (it->kind == ITEM_CALL)
+            for (int k = 0; k < it->call->nin; k++) add_reader(f, it->call->in[k], -1);
+        else
+            add_reader(f, it->cond, -1);
+        for (int k = 0; k < it->carry.n; k++) {
+            add_reader(f, it->carry.at[k].init, -1);
+            add_reader(f, it->carry.at[k].next, -1);
+        }
+        survey(f, &it->body);
+        survey(f, &it->other);
+    }
+}
+
+/* ---- is joining legal -------------------------------------------------------------------------------------- */
+
+/* Does every reader of what g writes run with or after `into`? */
+static bool may_sink(const Fusing *f, const Group *g, const Group *into) {
+    for (int i = 0; i < g->map.n; i++) {
+        const Map *m = f->flow->map.at[g->map.at[i]];
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++) {
+                int cont = m->write.at[w].to[k].cont;
+                for (int r = 0; r < f->readers[cont].n; r++) {
+                    int reader = f->readers[cont].at[r];
+                    if (reader < 0 && f->flow->cont.at[cont].kind == CONT_TMP) return false;
+                    if (reader < 0) continue;
+                    const Group *by = &f->group[f->group_of[reader]];
+                    if (by != g && by != into && by->last < into->last) return false;
+                }
+            }
+    }
+    return true;
+}
+
+/* Read by nobody outside g and into: needs no memory when they are joined. */
+static bool private(const Fusing *f, int cont, const Group *g, const Group *into) {
+    if (f->flow->cont.at[cont].kind != CONT_TMP || f->writer[cont] < 0) return false;
+    for (int r = 0; r < f->readers[cont].n; r++) {
+        int reader = f->readers[cont].at[r];
+        if (reader < 0) return false;
+        const Group *by = &f->group[f->group_of[reader]];
+        if (by != g && by != into) return false;
+    }
+    return true;
+}
+
+static bool reads_covering(const Map *m, int cont) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != cont) continue;
+        if (val->has_else || !access_covers(m, &val->read)) return false;
+    }
+    return true;
+}
+
+/* ---- is it worth it ------------------------------------------------------------------------------------------ */
+
+/* A contraction or window reduction: wants register tiles of its own. */
+static bool wants_tiles(const Flow *flow, const Map *m) {
+    if (!map_is_reduction(m)) return false;
+    Contraction c = map_contraction(flow, m);
+    if (!c.is) return false;
+    for (int d = 0; d < m->dim.n; d++)
+        if ((c.role[d] == ROLE_M || c.role[d] == ROLE_N || c.role[d] == ROLE_WINDOW) &&
+            map_extent(m, d, unknown_extent) > 1)
+            return true;
+    return false;
+}
+
+static bool plain_writes(const Map *m) {
+    for (int w = 0; w < m->write.n; w++) {
+        const Write *wr = &m->write.at[w];
+        for (int k = 0; k < wr->n; k++)
+            for (int d = 0; d < wr->to[k].rank; d++)
+                if (access_dim(m, &wr->to[k], d) < 0 && !dim_is_const(wr->to[k].at[d], NULL)) return false;
+    }
+    return m->write.n == 1;
+}
+
+static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
+    const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
+    const Map *c = f->flow->map.at[into->map.at[0]];
+    if (g->map.n != 1 || into->map.n != 1 || map_is_reduction(c) || c->cons.n || p->cons.n) return false;
+    if (!map_is_reduction(p) || !wants_tiles(f->flow, p)) return false;
+    const Write *w = &p->write.at[0];
+    if (w->n != 1 || w->combine->nstate != 1) return false;
+    return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
+}
+
+static int64_t row_bytes(const Fusing *f, const int *maps, int n, const Alignment *al, const bool *outer) {
+    int64_t bytes = 0;
+    for (int p = 0; p < n - 1; p++) {
+        const Map *m = f->flow->map.at[maps[p]];
+        bool is_outer[MAP_DIMS] = {false};
+        for (int r = 0; r < MAP_DIMS; r++)
+            if (outer[r] && al->at[p][r] >= 0) is_outer[al->at[p][r]] = true;
+        const Access *to = &m->write.at[0].to[0];
+        int64_t row = dtype_bytes(f->flow->cont.at[to->cont].type, 1);
+        for (int k = 0; k < to->rank; k++) {
+            int d = access_dim(m, to, k);
+            if (d >= 0 && !is_outer[d]) row *= map_extent(m, d, unknown_extent * 16);
+        }
+        bytes += row;
+    }
+    return bytes;
+}
+
+/* Kernels without any reduction join only over equal domains: a small map beside a large one would be
+ * cut up by the large one's tiles for nothing. */
+static bool same_volumes(const Fusing *f, const int *maps, int n) {
+    bool equal = true;
+    for (int i = 0; i < n; i++) {
+        const Map *m = f->flow->map.at[maps[i]];
+        if (map_is_reduction(m)) return true;
+        equal &= map_volume(m, unknown_extent) == map_volume(f->flow->map.at[maps[n - 1]], unknown_extent);
+    }
+    return equal;
+}
+
+/* The outer dims of a joined kernel: those that tie to every map. */
+static bool row(const Fusing *f, const Group *g, const Group *into) {
+    int maps[KERNEL_MAPS], n = 0;
+    if (g->map.n + into->map.n > KERNEL_MAPS) return false;
+    for (int i = 0; i < g->map.n; i++) maps[n++] = g->map.at[i];
+    for (int i = 0; i < into->map.n; i++) maps[n++] = into->map.at[i];
+    for (int i = 0; i < n; i++) {
+        const Map *m = f->flow->map.at[maps[i]];
+        if (wants_tiles(f->flow, m) || !plain_writes(m) || m->cons.n) return false;
+        for (int d = 0; d < m->dim.n; d++)
+            if (m->dim.at[d].seq) return false;
+    }
+    const Map *root = f->flow->map.at[maps[n - 1]];
+    if (!same_volumes(f, maps, n)) return false;
+    Alignment al = kernel_align(f->arena, f->flow, maps, n);
+    bool outer[MAP_DIMS] = {false};
+    double tasks = 1, whole = map_volume(root, unknown_extent);
+    for (int r = 0; r < root->dim.n; r++) {
+        outer[r] = true;
+        for (int p = 0; p < n; p++)
+            if (al.at[p][r] < 0 || f->flow->map.at[maps[p]]->dim.at[al.at[p][r]].extent != root->dim.at[r].extent)
+                outer[r] = false;
+        if (outer[r]) tasks *= (double)map_extent(root, r, unknown_extent);
+    }
+    if (tasks < ROW_TASKS && whole > 4096) return false;
+    return row_bytes(f, maps, n, &al, outer) <= ROW_BYTES;
+}
+
+/* Reads between the kernels must not reach outside the box: a fused producer has no halo. */
+static bool else_between(const Fusing *f, const Group *g, const Group *into) {
+    for (int i = 0; i < into->map.n; i++) {
+        const Map *m = f->flow->map.at[into->map.at[i]];
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            if (val->kind != VAL_READ || !val->has_else) continue;
+            int w = f->writer[val->read.cont];
+            if (w >= 0 && &f->group[f->group_of[w]] == g) return true;
+        }
+    }
+    return false;
+}
+
+static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) {
+    if (g == into || g->gone || g->home != into->home || !may_sink(f, g, into)) return false;
+    if (else_between(f, g, into)) return false;
+    return epilogue(f, g, into, cont) || row(f, g, into);
+}
+
+static void join(Fusing *f, Group *g, Group *into) {
+    IntVec all = {0};
+    for (int i = 0; i < g->map.n; i++) vec_push(f->arena, &all, g->map.at[i]);
+    for (int i = 0; i < into->map.n; i++) vec_push(f->arena, &all, into->map.at[i]);
+    for (int i = 1; i < all.n; i++)
+        for (int k = i; k > 0 && f->position[all.at[k]] < f->position[all.at[k - 1]]; k--) {
+            int t = all.at[k];
+            all.at[k] = all.at[k - 1];
+            all.at[k - 1] = t;
+        }
+    into->map = all;
+    for (int i = 0; i < all.n; i++) f->group_of[all.at[i]] = (int)(into - f->group);
+    g->gone = true;
+}
+
+/* Joins the producers of what map reads; a join may bring new ones, so until none joins. */
+static void fuse_into(Fusing *f, int map) {
+    Group *into = &f->group[f->group_of[map]];
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < into->map.n && !again; i++) {
+            const Map *m = f->flow->map.at[into->map.at[i]];
+            for (int v = 0; v < m->body.val.n && !again; v++) {
+                const Val *val = &m->body.val.at[v];
+                if (val->kind != VAL_READ || f->writer[val->read.cont] < 0) continue;
+                Group *g = &f->group[f->group_of[f->writer[val->read.cont]]];
+                if (!joins(f, g, into, val->read.cont)) continue;
+                join(f, g, into);
+                again = true;
+            }
+        }
+    }
+}
+
+static void order_maps(const Items *items, IntVec *out, Arena *arena) {
+    for (int i = 0; i < items->n; i++) {
+        if (items->at[i].kind == ITEM_MAP) vec_push(arena, out, items->at[i].map);
+        order_maps(&items->at[i].body, out, arena);
+        order_maps(&items->at[i].other, out, arena);
+    }
+}
+
+Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env);
+Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
+    Fusing f = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
+    int nmap = flow->map.n, ncont = flow->cont.n;
+    f.group = NEW_ARRAY(arena, Group, nmap + 1);
+    f.group_of = NEW_ARRAY(arena, int, nmap + 1);
+    f.position = NEW_ARRAY(arena, int, nmap + 1);
+    f.home = NEW_ARRAY(arena, const Items *, nmap + 1);
+    f.readers = arena_array(arena, (size_t)ncont + 1, sizeof *f.readers);
+    survey(&f, &f.flow->body);
+    f.writer = flow_writers(arena, f.flow);
+    for (int c = 0; c < ncont; c++)
+        if (f.flow->cont.at[c].kind == CONT_OUT) add_reader(&f, c, -1);
+    IntVec order = {0};
+    order_maps(&f.flow->body, &order, arena);
+    for (int i = 0; i < order.n; i++) {
+        int m = order.at[i];
+        f.group[m] = (Group){.home = f.home[m], .last = f.position[m]};
+        vec_push(arena, &f.group[m].map, m);
+        f.group_of[m] = m;
+    }
+    for (int i = 0; i < order.n; i++) fuse_into(&f, order.at[i]);
+    for (int i = 0; i < order.n; i++) {
+        Group *g = &f.group[order.at[i]];
+        if (g->gone) continue;
+        Kernel *k = NEW(arena, Kernel);
+        k->on = env->machine->on;
+        k->name = internf(f.flow->ctx, "k%d.%s", f.flow->kernel.n, f.flow->map.at[g->map.at[g->map.n - 1]]->name);
+        for (int j = 0; j < g->map.n; j++) vec_push(arena, &k->map, g->map.at[j]);
+        vec_push(arena, &f.flow->kernel, k);
+    }
+    return f.flow;
+}

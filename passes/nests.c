@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `nests`: every kernel's lines become loops over storage. It chooses nothing: each number in a
+ * nest stands in a line of its kernel.
+ *
+ * The root's tile lines give a list of loops. At depth k (inside k of them) run the producers whose
+ * `at` says so, each on the box that its consumers will read while the deeper loops run; after the
+ * last loop runs the root. A container that is kept inside becomes a buffer declared at its
+ * producer's depth, indexed relative to the box's first element. nests_plan.c reads the lines and
+ * finds boxes; nests_leaf.c turns one map on one box into loops, lanes and bodies. */
+#include "passes/nests.h"
+
+DimEnv lowering_env(const Lowering *lo) { return (DimEnv){lo->env.at, lo->env.n}; }
+
+Dim lowering_simplify(const Lowering *lo, Dim d) {
+    DimEnv env = lowering_env(lo);
+    return dim_simplify(lo->ctx, d, &env);
+}
+
+Dim lowering_var(Lowering *lo, const char *base, Dim extent) {
+    Dim var = dim_sym(lo->ctx, internf(lo->ctx, "%s%d", base, lo->fresh++));
+    DimRange range = {var, dim_const(lo->ctx, 0), dim_addc(lo->ctx, extent, -1)};
+    vec_push(lo->arena, &lo->env, range);
+    return var;
+}
+
+void lowering_pop(Lowering *lo) { lo->env.n--; }
+
+static int64_t const_or(Dim d, int64_t otherwise) {
+    int64_t v;
+    return dim_is_const(d, &v) ? v : otherwise;
+}
+
+/* ---- tiling one dim ------------------------------------------------------------------------------ */
+
+static void guard_ge0(Lowering *lo, Stmt *s, Dim d) { vec_push(lo->arena, &s->guard, d); }
+
+static void full_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim count,
+                       int64_t size, TileFn *fn, void *user) {
+    if (dim_is(count, 0)) return;
+    Span tile = {span.start, dim_const(lo->ctx, size), size};
+    if (dim_is(count, 1)) {
+        fn(lo, user, tile, into);
+        return;
+    }
+    Dim var = lowering_var(lo, how->name, count);
+    Stmt *loop = nest_for(lo->nest, into, var, count, LOOP_SEQ);
+    tile.start = dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, var, size));
+    fn(lo, user, tile, &loop->body);
+    lowering_pop(lo);
+}
+
+static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
+                          void *user) {
+    if (how->lanes > 1) {
+        int64_t w = how->lanes;
+        Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, dim_const(lo->ctx, w)));
+        Dim chunks = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, dim_const(lo->ctx, w)));
+        full_tiles(lo, into, how, tail, chunks, w, fn, user);
+        if (dim_is(rest, 0)) return;
+        Stmt *some = nest_if(lo->nest, into);
+        guard_ge0(lo, some, dim_addc(lo->ctx, rest, -1));
+        Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, chunks, w)), rest, w};
+        fn(lo, user, last, &some->body);
+    } else if (how->single) {
+        full_tiles(lo, into, how, tail, tail.extent, 1, fn, user);
+    } else {
+        Stmt *some = nest_if(lo->nest, into);
+        guard_ge0(lo, some, dim_addc(lo->ctx, tail.extent, -1));
+        fn(lo, user, tail, &some->body);
+    }
+}
+
+static void tail_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn, void *user) {
+    if (dim_is(tail.extent, 0)) return;
+    tail.cap = const_or(tail.extent, -1);
+    if (tail.cap >= 0)
+        fn(lo, user, tail, into);
+    else
+        symbolic_tail(lo, into, how, tail, fn, user);
+}
+
+/* A parallel loop's tasks are all tiles of the dim: full ones and the tail behind two guards. */
+static void parallel_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim full, Dim rest,
+                           TileFn *fn, void *user) {
+    Dim count = dim_ceildiv(lo->ctx, span.extent, dim_const(lo->ctx, how->size));
+    if (dim_is(rest, 0)) count = full;
+    count = lowering_simplify(lo, count);
+    Dim var = lowering_var(lo, how->name, count);
+    Stmt *loop = nest_for(lo->nest, into, var, count, LOOP_PARALLEL);
+    Span tile = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, var, how->size)),
+                 dim_const(lo->ctx, how->size), how->size};
+    if (dim_is(rest, 0)) {
+        fn(lo, user, tile, &loop->body);
+    } else {
+        Stmt *inner = nest_if(lo->nest, &loop->body);
+        guard_ge0(lo, inner, dim_sub(lo->ctx, dim_addc(lo->ctx, full, -1), var));
+        if (!dim_is(full, 0)) fn(lo, user, tile, &inner->body);
+        Stmt *last = nest_if(lo->nest, &loop->body);
+        guard_ge0(lo, last, dim_sub(lo->ctx, var, full));
+        Span tail = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, full, how->size)), rest, -1};
+        tail_tile(lo, &last->body, how, tail, fn, user);
+    }
+    lowering_pop(lo);
+}
+
+void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *fn, void *user) {
+    Dim size = dim_const(lo->ctx, how->size);
+    Dim full = lowering_simplify(lo, dim_div(lo->ctx, span.extent, size));
+    Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, span.extent, size));
+    if (how->parallel) {
+        parallel_tiles(lo, into, how, span, full, rest, fn, user);
+        return;
+    }
+    full_tiles(lo, into, how, span, full, how->size, fn, user);
+    Span tail = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, full, how->size)), rest, -1};
+    tail_tile(lo, into, how, tail, fn, user);
+}
+
+/* ---- storage ---------------------------------------------------------------------------------------- */
+
+static int memory_buf(Lowering *lo, int cont) {
+    if (lo->memory[cont] < 0) {
+        const Cont *c = &lo->flow->cont.at[cont];
+        Dim box[RANK_MAX];
+        int rank = cont_storage(lo->ctx, c, box);
+        lo->memory[cont] = nest_buf(lo->nest, c->name, BUF_MEMORY, c->type, box, rank);
+        lo->nest->buf.at[lo->memory[cont]].cont = cont;
+    }
+    return lo->memory[cont];
+}
+
+static Access local_access(Lowering *lo, int cont, const Dim *logical) {
+    const Local *l = &lo->local[cont];
+    const Buf *buf = &lo->nest->buf.at[l->buf];
+    Dim *at = NEW_ARRAY(lo->arena, Dim, l->rank + 1);
+    int n = 0;
+    Dim lane = NULL;
+    for (int k = 0; k < l->rank; k++) {
+        Dim e = lowering_simplify(lo, dim_sub(lo->ctx, logical[k], l->origin[k]));
+        if (k != l->lane_dim) {
+            at[n++] = e;
+        } else if (buf->kind == BUF_REG) {
+            Dim w = dim_const(lo->ctx, l->lanes);
+            at[n++] = lowering_simplify(lo, dim_div(lo->ctx, e, w));
+            lane = lowering_simplify(lo, dim_mod(lo->ctx, e, w));
+        } else {
+            lane = e;
+        }
+    }
+    if (lane) at[n++] = lane;
+    return (Access){l->buf, n, at};
+}
+
+Access lowering_access(Lowering *lo, int cont, const Dim *logical, bool store) {
+    if (lo->local[cont].buf >= 0) return local_access(lo, cont, logical);
+    int buf = memory_buf(lo, cont);
+    if (store) lo->nest->buf.at[buf].written = true;
+    Dim at[RANK_MAX];
+    DimEnv env = lowering_env(lo);
+    int rank = cont_address(lo->ctx, &lo->flow->cont.at[cont], logical, &env, at);
+    return (Access){buf, rank, arena_copy(lo->arena, at, (size_t)rank * sizeof *at)};
+}
+
+/* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside. */
+static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box, Stmts *into) {
+    const MapPlan *plan = &lo->plan[pos];
+    int cont = w->to[k].cont;
+    Storage keep = lo->keep[cont];
+    if (keep == KEEP_ARENA) return;
+    Local *l = &lo->local[cont];
+    *l = (Local){.buf = -1, .rank = w->to[k].rank, .lane_dim = -1, .lanes = plan->lanes};
+    Dim extent[RANK_MAX + 1], lane = NULL;
+    int n = 0;
+    for (int d = 0; d < l->rank; d++) {
+        l->origin[d] = w->to[k].at[d];
+        Dim size = dim_const(lo->ctx, 1);
+        for (int i = 0; i < plan->map->dim.n; i++) {
+            if (plan->map->dim.at[i].sym != w->to[k].at[d]) continue;
+            l->origin[d] = box[i].start;
+            size = box[i].cap >= 0 ? dim_const(lo->ctx, box[i].cap) : box[i].extent;
+            if (i == plan->lane_dim) l->lane_dim = d;
+        }
+        if (l->lane_dim != d) {
+            extent[n++] = size;
+        } else if (keep == KEEP_REG) {
+            extent[n++] = dim_ceildiv(lo->ctx, size, dim_const(lo->ctx, l->lanes));
+            lane = dim_const(lo->ctx, l->lanes);
+        } else {
+            lane = size;
+        }
+    }
+    if (lane) extent[n++] = lane;
+    static const BufKind kind[] = {[KEEP_REG] = BUF_REG, [KEEP_TILE] = BUF_TILE,
+                                   [KEEP_SHARED] = BUF_SHARED, [KEEP_SCRATCH] = BUF_SCRATCH};
+    const Cont *c = &lo->flow->cont.at[cont];
+    const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
+    l->buf = nest_buf(lo->nest, name, kind[keep], c->type, extent, n);
+    Stmt *decl = nest_decl(lo->nest, into, l->buf);
+    if (w->combine && keep == KEEP_REG) {
+        decl->has_init = true;
+        decl->init = w->combine->identity[k];
+    }
+}
+
+static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
+    Span box[RANK_MAX * 2];
+    plan_box(lo, pos, root, box);
+    const Map *m = lo->plan[pos].map;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            declare_kept(lo, pos, &m->write.at[w], k, box, into);
+    leaf_map(lo, pos, box, into);
+}
+
+/* ---- the loops of a kernel ---------------------------------------------------------------------------- */
+
+typedef struct Depth {
+    int depth;
+    const Span *root;
+} Depth;
+
+static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
+
+static void inside_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
+    const Depth *d = user;
+    const MapPlan *plan = &lo->plan[lo->nplan - 1];
+    Span span[RANK_MAX * 2];
+    for (int i = 0; i < plan->map->dim.n; i++) span[i] = d->root[i];
+    span[plan->tile.at[d->depth].dim] = tile;
+    lower_depth(lo, d->depth + 1, span, into);
+}
+
+/* Must a symbolic tail of this root dim run element by element? Yes where some map unrolls it. */
+static bool unrolled(const Lowering *lo, int dim) {
+    const MapPlan *root = &lo->plan[lo->nplan - 1];
+    if (root->unroll[dim]) return true;
+    for (int p = 0; p < lo->nplan - 1; p++)
+        for (int i = 0; i < lo->plan[p].map->dim.n; i++)
+            if (lo->plan[p].unroll[i] && lo->plan[p].depth == root->tile.n) return true;
+    return false;
+}
+
+static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
+    const MapPlan *plan = &lo->plan[lo->nplan - 1];
+    for (int p = 0; p < lo->nplan - 1; p++)
+        if (lo->plan[p].depth == depth) run_producer(lo, p, root, into);
+    if (depth == plan->tile.n) {
+        leaf_map(lo, lo->nplan - 1, root, into);
+        return;
+    }
+    const TileLoop *t = &plan->tile.at[depth];
+    const MapDim *dim = &plan->map->dim.at[t->dim];
+    Tiling how = {.name = dim_sym_name(dim->sym), .size = t->size, .parallel = t->parallel};
+    how.lanes = t->dim == plan->lane_dim ? plan->lanes : 1;
+    how.single = how.lanes == 1 && unrolled(lo, t->dim);
+    Depth next = {depth, root};
+    for_tiles(lo, into, &how, root[t->dim], inside_tile, &next);
+}
+
+/* ---- region variables: which loops of the flow enclose a map ---------------------------------------------- */
+
+static bool push_region_vars(Lowering *lo, const Items *items, int map) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP && it->map == map) return true;
+        if (it->kind != ITEM_LOOP && it->kind != ITEM_IF) continue;
+        int mark = lo->env.n;
+        if (it->kind == ITEM_LOOP) {
+            Dim last = it->trip ? dim_addc(lo->ctx, it->trip, -1) : NULL;
+            DimRange range = {it->var, dim_const(lo->ctx, 0), last};
+            vec_push(lo->arena, &lo->env, range);
+        }
+        if (push_region_vars(lo, &it->body, map) || push_region_vars(lo, &it->other, map)) {
+            if (it->kind == ITEM_LOOP) {
+                Symbol s = {it->var, 0, INT64_MAX, it->trip ? dim_addc(lo->ctx, it->trip, -1) : NULL};
+                vec_push(lo->arena, &lo->nest->symbol, s);
+            }
+            return true;
+        }
+        lo->env.n = mark;
+    }
+    return false;
+}
+
+static Nest *lower_kernel(Arena *arena, const Flow *flow, const Kernel *kernel) {
+    Lowering lo = {.arena = arena, .ctx = flow->ctx, .flow = flow, .kernel = kernel};
+    lo.nest = nest_new(arena, kernel->name);
+    lo.nest->on = kernel->on;
+    for (int i = 0; i < flow->symbol.n; i++) vec_push(arena, &lo.nest->symbol, flow->symbol.at[i]);
+    DimEnv env = flow_env(arena, flow);
+    for (int i = 0; i < env.n; i++) vec_push(arena, &lo.env, env.at[i]);
+    push_region_vars(&lo, &flow->body, kernel->map.at[kernel->map.n - 1]);
+    lo.memory = NEW_ARRAY(arena, int, flow->cont.n);
+    lo.local = NEW_ARRAY(arena, Local, flow->cont.n);
+    for (int i = 0; i < flow->cont.n; i++) lo.memory[i] = lo.local[i].buf = -1;
+    plan_kernel(&lo);
+    const Map *root = lo.plan[lo.nplan - 1].map;
+    lo.nest->from = root->from;
+    Span span[RANK_MAX * 2];
+    for (int i = 0; i < root->dim.n; i++)
+        span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent, const_or(root->dim.at[i].extent, -1)};
+    lower_depth(&lo, 0, span, &lo.nest->body);
+    return lo.nest;
+}
+
+Program *pass_nests(Arena *arena, const Flow *flow, const PassEnv *env);
+Program *pass_nests(Arena *arena, const Flow *flow, const PassEnv *env) {
+    (void)env;
+    Program *p = NEW(arena, Program);
+    p->arena = arena;
+    p->flow = flow_clone(arena, flow);
+    for (int k = 0; k < flow->kernel.n; k++)
+        vec_push(arena, &p->nest, lower_kernel(arena, p->flow, p->flow->kernel.at[k]));
+    return p;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the lowering Flow + schedule -> Nest (nests.c, nests_plan.c, nests_leaf.c). */
+#ifndef WEIR_PASSES_NESTS_H
+#define WEIR_PASSES_NESTS_H
+
+#include "passes/pass.h"
+
+/* The values start .. start+extent-1 of a dim. cap is a constant upper bound of extent (it sizes
+ * registers and unrolled loops; extent < cap runs masked), or -1 when there is none. */
+typedef struct Span {
+    Dim start, extent;
+    int64_t cap;
+} Span;
+
+typedef struct TileLoop {
+    int dim;
+    int64_t size;
+    bool parallel;
+} TileLoop;
+typedef VEC(TileLoop) TileLoops;
+
+/* What a kernel's lines say about one of its maps. */
+typedef struct MapPlan {
+    const Map *map;
+    int depth;             /* runs inside this many of the root's tile loops */
+    int lane_dim, lanes;   /* `vector`; -1, 1: none */
+    bool unroll[RANK_MAX * 2];
+    TileLoops tile;        /* own tiles; of the root: all its tile loops */
+    TileLoops reduce;      /* reduction loops, outermost first; size 0: the whole dim (or block) */
+} MapPlan;
+
+/* Where a container written inside the kernel lives. */
+typedef struct Local {
+    int buf;               /* nest buffer; -1: in memory */
+    int rank;
+    Dim origin[RANK_MAX];  /* logical index of its first element */
+    int lane_dim;          /* container dim that is stored last; split by `lanes` in registers */
+    int lanes;
+} Local;
+
+typedef struct Lowering {
+    Arena *arena;
+    Ctx *ctx;
+    const Flow *flow;
+    const Kernel *kernel;
+    Nest *nest;
+    VEC(DimRange) env;     /* model symbols, region variables, loops in scope: outermost first */
+    int nplan;
+    MapPlan *plan;         /* by position in the kernel; the last is the root */
+    int *memory;           /* by container: nest buffer, or -1 */
+    Local *local;          /* by container */
+    const Storage *keep;   /* by container: KEEP_ARENA when not kept */
+    int fresh;
+} Lowering;
+
+/* nests_plan.c */
+void plan_kernel(Lowering *lo);
+/* The box of plan `pos` that its consumers in the kernel need when the root runs on `root`. */
+void plan_box(Lowering *lo, int pos, const Span *root, Span *out);
+
+/* nests_leaf.c: one map on one box. */
+void leaf_map(Lowering *lo, int pos, const Span *span, Stmts *into);
+
+/* nests.c: shared pieces */
+DimEnv lowering_env(const Lowering *lo);
+Dim lowering_simplify(const Lowering *lo, Dim d);
+Dim lowering_var(Lowering *lo, const char *base, Dim extent); /* a loop variable, now in scope */
+void lowering_pop(Lowering *lo);                              /* out of scope again */
+
+typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
+/* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
+ * symbolic tail as single elements (`single`), as masked chunks (lanes > 1), else as one shorter tile. */
+typedef struct Tiling {
+    const char *name;
+    int64_t size;
+    bool parallel, single;
+    int lanes;
+} Tiling;
+void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *fn, void *user);
+
+/* Storage access of `logical` of a container: local or memory. */
+Access lowering_access(Lowering *lo, int cont, const Dim *logical, bool store);
+
+#endif

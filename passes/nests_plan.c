@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a kernel's lines, and the boxes of its producers.
+ *
+ * A producer's box is the hull of what its consumers in the kernel read: each consumer dim is
+ * start + local with 0 <= local < extent, and bounds of the read's index over the locals give first
+ * and last element. Producers write their containers at plain dims (or constants), so a box over the
+ * container is a box over the producer's dims; its reduction dims are whole. */
+#include <string.h>
+
+#include "passes/nests.h"
+
+static int plan_dim(const MapPlan *p, const char *name) {
+    for (int i = 0; i < p->map->dim.n; i++)
+        if (strcmp(dim_sym_name(p->map->dim.at[i].sym), name) == 0) return i;
+    BUG("kernel line names dim '%s' that map '%s' does not have", name, p->map->name);
+}
+
+static void plan_tile(Lowering *lo, MapPlan *p, const Line *line, const Line *order) {
+    const Line *names = order ? order : line;
+    for (int i = 0; i < names->narg; i++)
+        for (int k = 0; k < line->narg; k++)
+            if (strcmp(names->arg[i].dim, line->arg[k].dim) == 0) {
+                TileLoop t = {plan_dim(p, line->arg[k].dim), line->arg[k].size, false};
+                vec_push(lo->arena, &p->tile, t);
+            }
+}
+
+/* `parallel` marks the outermost loop of each named dim. */
+static void plan_parallel(MapPlan *p, const Line *line) {
+    for (int i = 0; i < line->narg; i++) {
+        int d = plan_dim(p, line->arg[i].dim);
+        for (int k = 0; k < p->tile.n; k++)
+            if (p->tile.at[k].dim == d) {
+                p->tile.at[k].parallel = true;
+                break;
+            }
+    }
+}
+
+static void plan_line(Lowering *lo, int index) {
+    const Line *line = &lo->kernel->line.at[index];
+    MapPlan *p = &lo->plan[line->map];
+    const Line *next = index + 1 < lo->kernel->line.n ? line + 1 : NULL;
+    switch (line->kind) {
+    case LINE_TILE:
+        plan_tile(lo, p, line, next && next->kind == LINE_ORDER && next->map == line->map ? next : NULL);
+        break;
+    case LINE_PARALLEL: plan_parallel(p, line); break;
+    case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
+    case LINE_VECTOR:
+        p->lane_dim = plan_dim(p, line->arg[0].dim);
+        p->lanes = (int)line->arg[0].size;
+        break;
+    case LINE_UNROLL:
+        for (int i = 0; i < line->narg; i++) p->unroll[plan_dim(p, line->arg[i].dim)] = true;
+        break;
+    case LINE_REDUCE:
+        for (int i = 0; i < line->narg; i++) {
+            TileLoop t = {plan_dim(p, line->arg[i].dim), line->arg[i].size, false};
+            vec_push(lo->arena, &p->reduce, t);
+        }
+        break;
+    default: break;
+    }
+}
+
+/* Depth of `at (dims)`: inside the innermost loop over any of them. */
+static void plan_at(Lowering *lo, const Line *line) {
+    const MapPlan *root = &lo->plan[lo->nplan - 1];
+    int depth = 0;
+    for (int i = 0; i < line->narg; i++)
+        for (int k = 0; k < root->tile.n; k++)
+            if (root->tile.at[k].dim == plan_dim(root, line->arg[i].dim) && k + 1 > depth) depth = k + 1;
+    lo->plan[line->map].depth = depth;
+}
+
+void plan_kernel(Lowering *lo) {
+    const Kernel *kernel = lo->kernel;
+    lo->nplan = kernel->map.n;
+    lo->plan = NEW_ARRAY(lo->arena, MapPlan, lo->nplan);
+    Storage *keep = NEW_ARRAY(lo->arena, Storage, lo->flow->cont.n);
+    for (int i = 0; i < lo->flow->cont.n; i++) keep[i] = KEEP_ARENA;
+    lo->keep = keep;
+    for (int i = 0; i < lo->nplan; i++)
+        lo->plan[i] = (MapPlan){.map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1};
+    for (int i = 0; i < kernel->line.n; i++) plan_line(lo, i);
+    for (int i = 0; i < lo->nplan; i++) lo->plan[i].depth = lo->plan[lo->nplan - 1].tile.n;
+    for (int i = 0; i < kernel->line.n; i++)
+        if (kernel->line.at[i].kind == LINE_AT) plan_at(lo, &kernel->line.at[i]);
+}
+
+/* ---- boxes ---------------------------------------------------------------------------------------------- */
+
+typedef struct Hull {
+    Dim lo[RANK_MAX], hi[RANK_MAX], hi_cap[RANK_MAX];
+    bool any;
+} Hull;
+
+static void hull_join(Lowering *lo, Hull *h, int k, Dim first, Dim last, Dim last_cap) {
+    if (!h->any) {
+        h->lo[k] = first, h->hi[k] = last, h->hi_cap[k] = last_cap;
+        return;
+    }
+    h->lo[k] = lowering_simplify(lo, dim_min(lo->ctx, h->lo[k], first));
+    h->hi[k] = lowering_simplify(lo, dim_max(lo->ctx, h->hi[k], last));
+    h->hi_cap[k] = lowering_simplify(lo, dim_max(lo->ctx, h->hi_cap[k], last_cap));
+}
+
+/* Upper bound of e over the consumer's locals, which run to extent-1, or to cap-1 where there is one. */
+static Dim local_upper(Lowering *lo, Dim e, const Dim *sym, const Span *span, int n, bool cap) {
+    int mark = lo->env.n;
+    for (int i = 0; i < n; i++) {
+        Dim extent = cap && span[i].cap >= 0 ? dim_const(lo->ctx, span[i].cap) : span[i].extent;
+        DimRange r = {sym[i], dim_const(lo->ctx, 0), dim_addc(lo->ctx, extent, -1)};
+        vec_push(lo->arena, &lo->env, r);
+    }
+    DimEnv env = lowering_env(lo);
+    Dim up = dim_upper_from(lo->ctx, e, &env, mark);
+    lo->env.n = mark;
+    return up;
+}
+
+static Dim local_lower(Lowering *lo, Dim e, const Dim *sym, const Span *span, int n) {
+    int mark = lo->env.n;
+    for (int i = 0; i < n; i++) {
+        DimRange r = {sym[i], dim_const(lo->ctx, 0), dim_addc(lo->ctx, span[i].extent, -1)};
+        vec_push(lo->arena, &lo->env, r);
+    }
+    DimEnv env = lowering_env(lo);
+    Dim low = dim_lower_from(lo->ctx, e, &env, mark);
+    lo->env.n = mark;
+    return low;
+}
+
+static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, const Access *read) {
+    DimSubst subst[RANK_MAX * 2];
+    Dim local[RANK_MAX * 2];
+    for (int i = 0; i < m->dim.n; i++) {
+        local[i] = dim_sym(lo->ctx, internf(lo->ctx, "local.%d", i));
+        subst[i] = (DimSubst){m->dim.at[i].sym, dim_add(lo->ctx, span[i].start, local[i])};
+    }
+    for (int k = 0; k < read->rank; k++) {
+        Dim e = dim_subst(lo->ctx, read->at[k], subst, m->dim.n);
+        Dim first = local_lower(lo, e, local, span, m->dim.n);
+        Dim last = local_upper(lo, e, local, span, m->dim.n, false);
+        Dim cap = local_upper(lo, e, local, span, m->dim.n, true);
+        if (!first || !last || !cap) BUG("no box for a read of map '%s'", m->name);
+        hull_join(lo, h, k, first, last, cap);
+    }
+    h->any = true;
+}
+
+static void hull_of(Lowering *lo, int pos, int cont, const Span *root, Hull *h) {
+    for (int q = pos + 1; q < lo->nplan; q++) {
+        const Map *m = lo->plan[q].map;
+        Span span[RANK_MAX * 2];
+        bool boxed = false;
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            if (val->kind != VAL_READ || val->read.cont != cont) continue;
+            if (!boxed) plan_box(lo, q, root, span);
+            boxed = true;
+            hull_read(lo, h, m, span, &val->read);
+        }
+    }
+}
+
+void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
+    const Map *m = lo->plan[pos].map;
+    for (int i = 0; i < m->dim.n; i++) {
+        int64_t cap = -1;
+        dim_is_const(m->dim.at[i].extent, &cap);
+        out[i] = pos == lo->nplan - 1 ? root[i] : (Span){dim_const(lo->ctx, 0), m->dim.at[i].extent, cap};
+    }
+    if (pos == lo->nplan - 1) return;
+    const Write *w = &m->write.at[0];
+    Hull h = {.any = false};
+    for (int j = 0; j < m->write.n; j++)
+        for (int k = 0; k < m->write.at[j].n; k++) {
+            if (!h.any) w = &m->write.at[j];
+            hull_of(lo, pos, m->write.at[j].to[k].cont, root, &h);
+        }
+    if (!h.any) return;
+    for (int i = 0; i < m->dim.n; i++)
+        for (int d = 0; d < w->to[0].rank; d++) {
+            if (w->to[0].at[d] != m->dim.at[i].sym) continue;
+            Dim size = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi[d], h.lo[d]), 1);
+            Dim size_cap = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi_cap[d], h.lo[d]), 1);
+            out[i] = (Span){lowering_simplify(lo, h.lo[d]), lowering_simplify(lo, size), -1};
+            dim_is_const(lowering_simplify(lo, size_cap), &out[i].cap);
+        }
+}

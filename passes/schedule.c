@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `schedule`: writes the lines of every kernel: tiles, order, parallel dims, lanes, storage.
+ *
+ * Three shapes of kernel come out of `fuse`, told apart by their maps alone:
+ *
+ * - tiled: the first map is a reduction whose result nothing but an element-wise root reads (or it is the
+ *   root itself): lanes along a dim in which all accesses step by 0 or 1, rows along a dim that reuses
+ *   what the lanes load, accumulators in registers, the reduction inside;
+ * - rows: several maps tied by outer dims; one index of these is a task, what the maps hand on stays in
+ *   registers or a small tile;
+ * - element-wise: blocks of a few thousand elements.
+ *
+ * Lanes are chosen by strides in storage, so a layout chosen before decides how a kernel is cut. */
+#include <stdlib.h>
+
+#include "passes/schedule.h"
+
+static const int64_t unknown_extent = 64;
+enum { CHUNK = 4096, SERIAL_WORK = 16384, TILE_BYTES = 16384 };
+
+/* ---- lanes --------------------------------------------------------------------------------------------- */
+
+/* As many as f32 elements fill a vector: one lane count per kernel, whatever the types. */
+int lanes_of(const Scheduling *s) { return s->env->machine->vector_bytes / 4; }
+
+/* Cost of running along `dim` in lanes: what each access pays beyond one load or store. */
+double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes) {
+    double cost = 0;
+    bool reduced = map_reduces(map, dim);
+    for (int v = 0; v < map->body.val.n; v++) {
+        const Val *val = &map->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        int64_t step = access_stride(s->flow, map, &val->read, dim, lanes);
+        cost += step == 0 ? 0.3 : step == 1 ? 1 : lanes;
+    }
+    for (int w = 0; w < map->write.n; w++)
+        for (int k = 0; k < map->write.at[w].n; k++) {
+            int64_t step = access_stride(s->flow, map, &map->write.at[w].to[k], dim, lanes);
+            cost += reduced ? 1.5 : step == 1 ? 1 : lanes;
+        }
+    int64_t extent = map_extent(map, dim, unknown_extent);
+    double chunks = (double)((extent + lanes - 1) / lanes);
+    return cost * chunks * lanes / (double)extent;
+}
+
+/* The dim to run in lanes among those allowed, or -1 when scalar code is as good. */
+int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed) {
+    int lanes = lanes_of(s), best = -1;
+    double best_cost = 0;
+    for (int d = 0; d < map->dim.n; d++) {
+        if (!allowed[d] || map->dim.at[d].seq || map_extent(map, d, unknown_extent) < 2) continue;
+        double cost = lane_cost(s, map, d, lanes);
+        if (best < 0 || cost < best_cost) best = d, best_cost = cost;
+    }
+    return best;
+}
+
+void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim) {
+    const Map *map = s->flow->map.at[kernel->map.at[pos]];
+    Line *line = kernel_line(s->flow, kernel, LINE_VECTOR, pos);
+    line_dim(s->flow, line, map, dim, lanes_of(s));
+}
+
+/* ---- work ------------------------------------------------------------------------------------------------ */
+
+/* Worth spreading over threads? Small kernels run as one task. */
+bool worth_threads(const Scheduling *s, const Kernel *kernel) {
+    double work = 0;
+    for (int i = 0; i < kernel->map.n; i++) {
+        const Map *m = s->flow->map.at[kernel->map.at[i]];
+        work += map_volume(m, unknown_extent) * (1 + m->body.val.n / 8.0);
+    }
+    return work >= SERIAL_WORK;
+}
+
+static bool has_seq(const Map *m) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (m->dim.at[d].seq) return true;
+    return false;
+}
+
+/* ---- element-wise ------------------------------------------------------------------------------------------ */
+
+/* Dims of the map in the order of the write's storage, outermost first: by descending stride. */
+static int storage_order(const Scheduling *s, const Map *map, int *order) {
+    int64_t stride[MAP_DIMS];
+    int n = 0;
+    for (int d = 0; d < map->dim.n; d++) {
+        int64_t st = access_stride(s->flow, map, &map->write.at[0].to[0], d, 1);
+        stride[d] = st == 0 ? INT64_MAX - 1 : st;
+        int k = n++;
+        for (; k > 0 && stride[order[k - 1]] < stride[d]; k--) order[k] = order[k - 1];
+        order[k] = d;
+    }
+    return n;
+}
+
+/* Outer dims become tasks of one index each until what is left is about CHUNK elements. */
+static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
+    int pos = kernel->map.n - 1;
+    const Map *map = s->flow->map.at[kernel->map.at[pos]];
+    bool allowed[MAP_DIMS];
+    for (int d = 0; d < map->dim.n; d++) allowed[d] = true;
+    int lane = choose_lanes(s, map, allowed), order[MAP_DIMS];
+    if (worth_threads(s, kernel) && !has_seq(map)) {
+        int n = storage_order(s, map, order);
+        double inner = map_volume(map, unknown_extent);
+        IntVec cut = {0};
+        int64_t size[MAP_DIMS];
+        for (int i = 0; i < n && inner > CHUNK; i++) {
+            int d = order[i];
+            int64_t extent = map_extent(map, d, 1 << 20);
+            if (extent < 2) continue;
+            inner /= (double)extent;
+            int64_t rest = inner >= CHUNK ? 1 : (int64_t)(CHUNK / inner);
+            if (d == lane) rest = (rest + 63) / 64 * 64;
+            if (rest >= extent) break;
+            size[cut.n] = rest;
+            vec_push(s->flow->arena, &cut, d);
+        }
+        if (cut.n) {
+            Line *tile = kernel_line(s->flow, kernel, LINE_TILE, pos);
+            for (int i = 0; i < cut.n; i++) line_dim(s->flow, tile, map, cut.at[i], size[i]);
+            Line *par = kernel_line(s->flow, kernel, LINE_PARALLEL, pos);
+            for (int i = 0; i < cut.n; i++) line_dim(s->flow, par, map, cut.at[i], 0);
+        }
+    }
+    if (lane >= 0) vector_line(s, kernel, pos, lane);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+
+/* Bytes of what map m hands on for one index of the outer dims; -1 when not constant. */
+static int64_t handed_on(const Scheduling *s, const Map *m, const bool *outer, bool *scalar) {
+    const Access *to = &m->write.at[0].to[0];
+    int64_t count = 1;
+    *scalar = true;
+    for (int k = 0; k < to->rank; k++) {
+        int d = access_dim(m, to, k);
+        if (d < 0 || outer[d] || dim_is(m->dim.at[d].extent, 1)) continue;
+        *scalar = false;
+        int64_t extent = map_extent(m, d, -1);
+        count = extent < 0 || count < 0 ? -1 : count * extent;
+    }
+    return count < 0 ? -1 : count * dtype_bytes(s->flow->cont.at[to->cont].type, 1);
+}
+
+bool read_outside(const Scheduling *s, const Kernel *kernel, int cont) {
+    if (s->flow->cont.at[cont].kind != CONT_TMP || s->held[cont]) return true;
+    for (int r = 0; r < s->readers[cont].n; r++) {
+        bool inside = false;
+        for (int i = 0; i < kernel->map.n; i++) inside |= kernel->map.at[i] == s->readers[cont].at[r];
+        if (!inside) return true;
+    }
+    return false;
+}
+
+static void keep_rows(Scheduling *s, Kernel *kernel, const Alignment *al, const bool *root_outer) {
+    for (int p = 0; p < kernel->map.n - 1; p++) {
+        const Map *m = s->flow->map.at[kernel->map.at[p]];
+        bool outer[MAP_DIMS] = {false}, scalar;
+        for (int r = 0; r < MAP_DIMS; r++)
+            if (root_outer[r] && al->at[p][r] >= 0) outer[al->at[p][r]] = true;
+        int64_t bytes = handed_on(s, m, outer, &scalar);
+        for (int k = 0; k < m->write.at[0].n; k++) {
+            int cont = m->write.at[0].to[k].cont;
+            if (read_outside(s, kernel, cont)) continue;
+            Storage in = scalar ? KEEP_REG : bytes >= 0 && bytes <= TILE_BYTES ? KEEP_TILE : KEEP_SCRATCH;
+            kernel_keep(s->flow, kernel, p, cont, in);
+        }
+    }
+}
+
+static void schedule_rows(Scheduling *s, Kernel *kernel) {
+    int n = kernel->map.n;
+    const Map *root = s->flow->map.at[kernel->map.at[n - 1]];
+    Alignment al = kernel_align(s->flow->arena, s->flow, kernel->map.at, n);
+    bool outer[MAP_DIMS] = {false};
+    Line tile = {.kind = LINE_TILE, .map = n - 1, .cont = -1}, par = {.kind = LINE_PARALLEL, .map = n - 1, .cont = -1};
+    for (int r = 0; r < root->dim.n; r++) {
+        outer[r] = true;
+        for (int p = 0; p < n; p++)
+            outer[r] &= al.at[p][r] >= 0 &&
+                        s->flow->map.at[kernel->map.at[p]]->dim.at[al.at[p][r]].extent == root->dim.at[r].extent;
+        if (!outer[r] || dim_is(root->dim.at[r].extent, 1)) continue;
+        line_dim(s->flow, &tile, root, r, 1);
+        line_dim(s->flow, &par, root, r, 0);
+    }
+    if (tile.narg) vec_push(s->flow->arena, &kernel->line, tile);
+    if (tile.narg && worth_threads(s, kernel)) vec_push(s->flow->arena, &kernel->line, par);
+    keep_rows(s, kernel, &al, outer);
+    for (int p = 0; p < n; p++) {
+        const Map *m = s->flow->map.at[kernel->map.at[p]];
+        bool allowed[MAP_DIMS];
+        for (int d = 0; d < m->dim.n; d++) allowed[d] = true;
+        for (int r = 0; r < root->dim.n; r++)
+            if (outer[r]) allowed[al.at[p][r]] = false;
+        int lane = choose_lanes(s, m, allowed);
+        if (lane >= 0) vector_line(s, kernel, p, lane);
+    }
+}
+
+/* ---- the pass --------------------------------------------------------------------------------------------------- */
+
+static void hold(Scheduling *s, int cont) {
+    if (cont >= 0) s->held[cont] = true;
+}
+
+/* What calls and regions use is held in memory. */
+static void survey(Scheduling *s, const Items *items) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_CALL)
+            for (int k = 0; k < it->call->nin; k++) hold(s, it->call->in[k]);
+        if (it->kind == ITEM_LOOP || it->kind == ITEM_IF) hold(s, it->cond);
+        for (int k = 0; k < it->carry.n; k++) {
+            hold(s, it->carry.at[k].init);
+            hold(s, it->carry.at[k].next);
+        }
+        survey(s, &it->body);
+        survey(s, &it->other);
+    }
+}
+
+static void schedule_kernel(Scheduling *s, Kernel *kernel) {
+    const Map *first = s->flow->map.at[kernel->map.at[0]];
+    const Map *root = s->flow->map.at[kernel->map.at[kernel->map.n - 1]];
+    bool one_reduction = kernel->map.n <= 2 && map_is_reduction(first) && (kernel->map.n == 1 || !map_is_reduction(root));
+    if (one_reduction && schedule_tiled(s, kernel)) return;
+    if (kernel->map.n == 1 && !map_is_reduction(root))
+        schedule_pointwise(s, kernel);
+    else
+        schedule_rows(s, kernel);
+}
+
+Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env);
+Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
+    Scheduling s = {.flow = flow_clone(arena, flow), .env = env};
+    s.held = NEW_ARRAY(arena, bool, flow->cont.n + 1);
+    s.readers = arena_array(arena, (size_t)flow->cont.n + 1, sizeof *s.readers);
+    for (int m = 0; m < flow->map.n; m++)
+        for (int v = 0; v < flow->map.at[m]->body.val.n; v++)
+            if (flow->map.at[m]->body.val.at[v].kind == VAL_READ)
+                vec_push(arena, &s.readers[flow->map.at[m]->body.val.at[v].read.cont], m);
+    survey(&s, &s.flow->body);
+    for (int k = 0; k < s.flow->kernel.n; k++) schedule_kernel(&s, s.flow->kernel.at[k]);
+    return s.flow;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels with register tiles: contractions, convolutions, pools, sums, with their epilogues.
+ *
+ * Accumulators are rows x vectors: vectors along the lane dim, rows along the dims whose iterations share
+ * most loads. Their number is bounded by the register file; extents are cut into equal tiles. Outer loops
+ * go over panels of the lane dim first when the operand that has it is too large for the inner cache,
+ * else over the other dims first. */
+#include "passes/schedule.h"
+
+static const int64_t unknown_extent = 64;
+
+typedef struct Tiled {
+    Scheduling *s;
+    Kernel *kernel;
+    const Map *p;          /* the reduction: position 0 */
+    const Map *root;       /* last map: p itself or the epilogue */
+    int pos;               /* of the root */
+    int root_of[MAP_DIMS]; /* dim of p -> dim of the root, -1 for reduced dims */
+    int lane;              /* dim of p */
+    int vectors;
+    int row[2];            /* dims of p, or -1 */
+    int64_t rows[2];
+} Tiled;
+
+static bool output_dim(const Tiled *t, int d) { return t->root_of[d] >= 0; }
+
+/* Correspondence p -> root by the root's read of p's container. */
+static bool find_roots(Tiled *t) {
+    for (int d = 0; d < t->p->dim.n; d++) t->root_of[d] = t->p == t->root && !map_reduces(t->p, d) ? d : -1;
+    if (t->p == t->root) return true;
+    Alignment al = kernel_align(t->s->flow->arena, t->s->flow, t->kernel->map.at, t->kernel->map.n);
+    for (int r = 0; r < t->root->dim.n; r++) {
+        if (al.at[0][r] >= 0)
+            t->root_of[al.at[0][r]] = r;
+        else if (!dim_is(t->root->dim.at[r].extent, 1))
+            return false;
+    }
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (!map_reduces(t->p, d) && t->root_of[d] < 0 && !dim_is(t->p->dim.at[d].extent, 1)) return false;
+    return true;
+}
+
+static int choose_lane(const Tiled *t) {
+    int lanes = lanes_of(t->s), best = -1;
+    double best_cost = 0;
+    for (int d = 0; d < t->p->dim.n; d++) {
+        if (map_extent(t->p, d, unknown_extent) < 2 || t->p->dim.at[d].seq) continue;
+        double cost = lane_cost(t->s, t->p, d, lanes);
+        if (t->p != t->root && output_dim(t, d)) cost += lane_cost(t->s, t->root, t->root_of[d], lanes);
+        if (best < 0 || cost < best_cost) best = d, best_cost = cost;
+    }
+    return best;
+}
+
+/* Reads that need not be repeated for another index of dim d. */
+static int shared_reads(const Tiled *t, int d) {
+    int n = 0;
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        bool uses = false;
+        for (int k = 0; k < val->read.rank; k++) uses |= dim_uses(val->read.at[k], t->p->dim.at[d].sym);
+        n += !uses;
+    }
+    return n;
+}
+
+static int choose_row(const Tiled *t, int not) {
+    int best = -1, best_shared = -1;
+    int64_t best_extent = 0;
+    for (int d = 0; d < t->p->dim.n; d++) {
+        int64_t extent = map_extent(t->p, d, unknown_extent);
+        if (d == t->lane || d == not || !output_dim(t, d) || extent < 2 || t->p->dim.at[d].seq) continue;
+        int shared = shared_reads(t, d);
+        if (shared < best_shared || (shared == best_shared && extent < best_extent)) continue;
+        best = d, best_shared = shared, best_extent = extent;
+    }
+    return best;
+}
+
+static int64_t equal_tiles(int64_t extent, int64_t most) {
+    if (extent <= most) return extent;
+    int64_t tiles = (extent + most - 1) / most;
+    return (extent + tiles - 1) / tiles;
+}
+
+static void choose_tile(Tiled *t) {
+    int lanes = lanes_of(t->s), regs = t->s->env->machine->vector_regs;
+    int states = t->p->write.at[0].combine->nstate;
+    bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
+    t->vectors = 1;
+    if (lane_out) {
+        int64_t extent = map_extent(t->p, t->lane, 2 * lanes), chunks = (extent + lanes - 1) / lanes;
+        t->vectors = extent % (3 * lanes) == 0 ? 3 : chunks < 3 ? (int)chunks : 2;
+        if (regs < 32 && t->vectors > 2) t->vectors = 2;
+    }
+    int budget = (regs - 2 - t->vectors) / t->vectors;
+    int64_t most = lane_out ? (budget > 14 ? 14 : budget) : 4;
+    if (states > 1) most = 1;
+    t->row[0] = most > 1 ? choose_row(t, -1) : -1;
+    t->row[1] = -1;
+    if (t->row[0] < 0) return;
+    int64_t extent = map_extent(t->p, t->row[0], unknown_extent);
+    t->rows[0] = equal_tiles(extent, most);
+    if (t->rows[0] < extent || most / t->rows[0] < 2) return;
+    t->row[1] = choose_row(t, t->row[0]);
+    if (t->row[1] >= 0) t->rows[1] = equal_tiles(map_extent(t->p, t->row[1], unknown_extent), most / t->rows[0]);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------ */
+
+/* Elements of p's operand that has the lane dim: what a panel loop wants to keep close. */
+static double lane_operand_bytes(const Tiled *t) {
+    double most = 0;
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ || t->lane < 0) continue;
+        double bytes = 4;
+        bool uses = false;
+        for (int d = 0; d < t->p->dim.n; d++)
+            for (int k = 0; k < val->read.rank; k++)
+                if (dim_uses(val->read.at[k], t->p->dim.at[d].sym)) {
+                    bytes *= (double)map_extent(t->p, d, unknown_extent);
+                    uses |= d == t->lane;
+                    break;
+                }
+        if (uses && bytes > most) most = bytes;
+    }
+    return most;
+}
+
+static int64_t tile_size(const Tiled *t, int d) {
+    if (d == t->lane) return (int64_t)t->vectors * lanes_of(t->s);
+    for (int i = 0; i < 2; i++)
+        if (t->row[i] == d) return t->rows[i];
+    return 1;
+}
+
+static void tile_lines(Tiled *t) {
+    Flow *flow = t->s->flow;
+    int order[MAP_DIMS], n = 0;
+    bool panels_first = lane_operand_bytes(t) > (double)t->s->env->machine->level[1].bytes / 2;
+    bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
+    if (lane_out && panels_first) order[n++] = t->lane;
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (output_dim(t, d) && d != t->lane && d != t->row[0] && d != t->row[1]) order[n++] = d;
+    if (lane_out && !panels_first) order[n++] = t->lane;
+    if (t->row[1] >= 0) order[n++] = t->row[1];
+    if (t->row[0] >= 0) order[n++] = t->row[0];
+    Line tile = {.kind = LINE_TILE, .map = t->pos, .cont = -1}, par = {.kind = LINE_PARALLEL, .map = t->pos, .cont = -1};
+    for (int i = 0; i < n; i++) {
+        int64_t size = tile_size(t, order[i]);
+        if (map_extent(t->p, order[i], INT64_MAX) <= size) continue;
+        line_dim(flow, &tile, t->root, t->root_of[order[i]], size);
+        line_dim(flow, &par, t->root, t->root_of[order[i]], 0);
+    }
+    if (!tile.narg) return;
+    vec_push(flow->arena, &t->kernel->line, tile);
+    if (worth_threads(t->s, t->kernel)) vec_push(flow->arena, &t->kernel->line, par);
+}
+
+static void unroll_line(Tiled *t, int pos) {
+    const Map *m = pos == 0 ? t->p : t->root;
+    bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
+    Line line = {.kind = LINE_UNROLL, .map = pos, .cont = -1};
+    for (int d = 0; d < t->p->dim.n; d++) {
+        bool in_tile = (lane_out && d == t->lane) || d == t->row[0] || d == t->row[1];
+        if (in_tile) line_dim(t->s->flow, &line, m, pos == 0 ? d : t->root_of[d], 0);
+    }
+    if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
+}
+
+/* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block. */
+static void reduce_line(Tiled *t) {
+    int lanes = lanes_of(t->s), blocked = -1;
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        for (int d = 0; d < t->p->dim.n; d++)
+            if (map_reduces(t->p, d) && access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
+                access_stride(t->s->flow, t->p, &val->read, d, lanes) != INT64_MAX)
+                blocked = d;
+    }
+    if (blocked < 0 || map_extent(t->p, blocked, unknown_extent) <= lanes) return;
+    Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, 0);
+    line_dim(t->s->flow, line, t->p, blocked, lanes);
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (map_reduces(t->p, d) && d != blocked) line_dim(t->s->flow, line, t->p, d, 0);
+    line_dim(t->s->flow, line, t->p, blocked, 0);
+}
+
+/* A small window with one load per tap and row is unrolled, so that rows share what overlaps. */
+static void unroll_window(Tiled *t) {
+    double taps = 1;
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (map_reduces(t->p, d)) taps *= (double)map_extent(t->p, d, 1 << 20);
+    if (taps > 25 || t->row[0] < 0) return;
+    Line line = {.kind = LINE_UNROLL, .map = 0, .cont = -1};
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (map_reduces(t->p, d) && d != t->lane) line_dim(t->s->flow, &line, t->p, d, 0);
+    if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
+}
+
+bool schedule_tiled(Scheduling *s, Kernel *kernel) {
+    Tiled t = {.s = s, .kernel = kernel, .pos = kernel->map.n - 1};
+    t.p = s->flow->map.at[kernel->map.at[0]];
+    t.root = s->flow->map.at[kernel->map.at[t.pos]];
+    if (t.p->write.n != 1) return false;
+    int cont = t.p->write.at[0].to[0].cont;
+    if (t.p != t.root && (t.p->write.at[0].n != 1 || read_outside(s, kernel, cont))) return false;
+    for (int d = 0; d < t.p->dim.n; d++)
+        if (t.p->dim.at[d].seq) return false;
+    if (!find_roots(&t)) return false;
+    t.lane = choose_lane(&t);
+    choose_tile(&t);
+    tile_lines(&t);
+    if (t.p != t.root) kernel_keep(s->flow, kernel, 0, cont, KEEP_REG);
+    if (t.lane >= 0) vector_line(s, kernel, 0, t.lane);
+    if (t.p != t.root && t.lane >= 0 && output_dim(&t, t.lane)) vector_line(s, kernel, t.pos, t.root_of[t.lane]);
+    unroll_line(&t, 0);
+    if (t.p != t.root) unroll_line(&t, t.pos);
+    reduce_line(&t);
+    unroll_window(&t);
+    return true;
+}
