@@ -17,6 +17,13 @@ double map_volume(const Map *map, int64_t otherwise) {
     return v;
 }
 
+int64_t panel_width(const Machine *machine, int64_t extent) {
+    int64_t lanes = machine->vector_bytes / 4, chunks = (extent + lanes - 1) / lanes;
+    int64_t vectors = extent % (3 * lanes) == 0 ? 3 : chunks < 3 ? chunks : 2;
+    if (machine->vector_regs < 32 && vectors > 2) vectors = 2;
+    return vectors * lanes;
+}
+
 bool map_is_reduction(const Map *map) { return map->write.n && map->write.at[0].combine; }
 
 int access_dim(const Map *map, const Access *a, int k) {
@@ -98,6 +105,25 @@ int *flow_writers(Arena *arena, const Flow *flow) {
     for (int c = 0; c < flow->cont.n; c++)
         if (writer[c] == MANY_WRITERS) writer[c] = -1;
     return writer;
+}
+
+static void renumber(Flow *flow, Items *items, Map **from) {
+    for (int i = 0; i < items->n; i++) {
+        Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) {
+            vec_push(flow->arena, &flow->map, from[it->map]);
+            it->map = flow->map.n - 1;
+        }
+        renumber(flow, &it->body, from);
+        renumber(flow, &it->other, from);
+    }
+}
+
+void flow_compact(Flow *flow) {
+    ASSERT(!flow->kernel.n);
+    Map **from = arena_copy(flow->arena, flow->map.at, (size_t)flow->map.n * sizeof *from);
+    flow->map.n = 0;
+    renumber(flow, &flow->body, from);
 }
 
 /* ---- lines -------------------------------------------------------------------------------------------- */

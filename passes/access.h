@@ -27,6 +27,13 @@ bool map_is_reduction(const Map *map);
 /* By container: the only map that writes it, or -1 (none, several, or a call or region does). */
 int *flow_writers(Arena *arena, const Flow *flow);
 
+/* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
+int64_t panel_width(const Machine *machine, int64_t extent);
+
+/* Leaves in the flow's table just the maps that stand in its items, in program order. Before there are
+ * kernels. */
+void flow_compact(Flow *flow);
+
 /* Lines. `dims` are dim numbers of the kernel's map at `pos`. */
 Line *kernel_line(Flow *flow, Kernel *kernel, LineKind kind, int pos);
 void line_dim(Flow *flow, Line *line, const Map *map, int dim, int64_t size);

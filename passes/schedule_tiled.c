@@ -88,12 +88,7 @@ static void choose_tile(Tiled *t) {
     int lanes = lanes_of(t->s), regs = t->s->env->machine->vector_regs;
     int states = t->p->write.at[0].combine->nstate;
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
-    t->vectors = 1;
-    if (lane_out) {
-        int64_t extent = map_extent(t->p, t->lane, 2 * lanes), chunks = (extent + lanes - 1) / lanes;
-        t->vectors = extent % (3 * lanes) == 0 ? 3 : chunks < 3 ? (int)chunks : 2;
-        if (regs < 32 && t->vectors > 2) t->vectors = 2;
-    }
+    t->vectors = lane_out ? (int)(panel_width(t->s->env->machine, map_extent(t->p, t->lane, 2 * lanes)) / lanes) : 1;
     int budget = (regs - 2 - t->vectors) / t->vectors;
     int64_t most = lane_out ? (budget > 14 ? 14 : budget) : 4;
     if (states > 1) most = 1;

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Splitting dims: p with accesses p/c and p%c, where c divides its extent, becomes p0*c + p1. */
+#include "passes/clean.h"
+
+typedef struct Factor {
+    Dim sym, by;
+} Factor;
+
+static void factor_in(Dim d, Dim sym, Factor *out) {
+    for (int t = 0; t < d->nterms && !out->by; t++)
+        for (int a = 0; a < d->term[t].natoms && !out->by; a++) {
+            const Atom *atom = d->term[t].atom[a];
+            if (atom->kind == ATOM_SYM) continue;
+            if ((atom->kind == ATOM_DIV || atom->kind == ATOM_MOD) && atom->a == sym && !dim_is(atom->b, 1)) {
+                *out = (Factor){sym, atom->b};
+                return;
+            }
+            factor_in(atom->a, sym, out);
+            factor_in(atom->b, sym, out);
+        }
+}
+
+static void factor_of(const Map *m, Dim sym, Factor *out) {
+    for (int v = 0; v < m->body.val.n && !out->by; v++) {
+        const Val *val = &m->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank && !out->by; k++)
+            factor_in(val->read.at[k], sym, out);
+    }
+    for (int w = 0; w < m->write.n && !out->by; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            for (int d = 0; d < m->write.at[w].to[k].rank && !out->by; d++)
+                factor_in(m->write.at[w].to[k].at[d], sym, out);
+}
+
+static int simplify_read(void *user, Body *b, const Val *read) {
+    const DimEnv *env = user;
+    Ctx *ctx = arena_ctx(b->arena);
+    Dim at[RANK_MAX];
+    for (int k = 0; k < read->read.rank; k++) at[k] = dim_simplify(ctx, read->read.at[k], env);
+    Access to = {read->read.cont, read->read.rank, arena_copy(b->arena, at, (size_t)read->read.rank * sizeof *at)};
+    return read->has_else ? body_read_else(b, to, read->type, read->arg[0]) : body_read(b, to, read->type);
+}
+
+static void split(Cleaning *c, Map *m, int d, Dim by, Dim count) {
+    Ctx *ctx = c->flow->ctx;
+    Dim old = m->dim.at[d].sym;
+    const char *name = dim_sym_name(old);
+    bool seq = m->dim.at[d].seq;
+    for (int i = m->dim.n; i > d + 1; i--) {
+        if (i == m->dim.n) vec_push(c->arena, &m->dim, m->dim.at[i - 1]);
+        m->dim.at[i] = m->dim.at[i - 1];
+    }
+    MapDim inner = {dim_sym(ctx, internf(ctx, "%s_i", name)), by, seq};
+    if (d + 1 == m->dim.n)
+        vec_push(c->arena, &m->dim, inner);
+    else
+        m->dim.at[d + 1] = inner;
+    m->dim.at[d] = (MapDim){dim_sym(ctx, internf(ctx, "%s_o", name)), count, seq};
+    DimSubst subst = {old, dim_add(ctx, dim_mul(ctx, m->dim.at[d].sym, by), inner.sym)};
+    DimEnv env = map_env(c->arena, c->flow, m);
+    map_rewrite(c, m, &subst, 1, simplify_read, &env);
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            Dim *at = (Dim *)m->write.at[w].to[k].at;
+            for (int i = 0; i < m->write.at[w].to[k].rank; i++) at[i] = dim_simplify(ctx, at[i], &env);
+        }
+}
+
+bool split_dims(Cleaning *c, Map *m) {
+    bool changed = false;
+    for (int d = 0; d < m->dim.n && m->dim.n < MAP_DIMS - 1; d++) {
+        Factor f = {NULL, NULL};
+        Dim count;
+        factor_of(m, m->dim.at[d].sym, &f);
+        if (!f.by || m->dim.at[d].seq || !dim_divides(c->flow->ctx, m->dim.at[d].extent, f.by, &count)) continue;
+        split(c, m, d, f.by, count);
+        changed = true;
+        d--;
+    }
+    return changed;
+}

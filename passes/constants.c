@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `constants`: what depends on weights alone is computed now.
+ *
+ * First, inside every map, the largest subexpressions that read only weights, over fewer elements than
+ * the map has iterations (the scale of a normalisation per channel, say), move into maps of their own.
+ * Then all maps that read only weights and what such maps made are evaluated, and what they wrote
+ * becomes weights. Large results (more than LIMIT elements) of a plain rearrangement stay maps: layouts
+ * do that without another copy. */
+#include "passes/access.h"
+
+enum { LIMIT = 1 << 26, SMALL = 1 << 16 };
+
+typedef struct Folding {
+    Arena *arena;
+    Flow *flow;
+    bool *constant; /* by container: known when compiling */
+    int next;
+} Folding;
+
+static bool is_constant(const Folding *f, int cont) {
+    const Cont *c = &f->flow->cont.at[cont];
+    if (c->type == STRING) return false;
+    return ((c->kind == CONT_PARAM || c->kind == CONT_LITERAL) && c->data) || f->constant[cont];
+}
+
+/* ---- subexpressions ------------------------------------------------------------------------------------------ */
+
+typedef struct Hoist {
+    Folding *f;
+    Map *map;
+    bool *fixed;    /* by Val: reads only constants, no dims as values */
+    bool (*uses)[MAP_DIMS]; /* by Val: dims its reads use */
+} Hoist;
+
+static void mark_access(Hoist *h, int v, const Access *a) {
+    for (int d = 0; d < h->map->dim.n; d++)
+        for (int k = 0; k < a->rank; k++)
+            if (dim_uses(a->at[k], h->map->dim.at[d].sym)) h->uses[v][d] = true;
+}
+
+static void mark_symbol(void *user, Dim sym) {
+    struct { const Map *map; bool ok; } *u = user;
+    for (int d = 0; d < u->map->dim.n; d++)
+        if (u->map->dim.at[d].sym == sym) return;
+    u->ok = false;
+}
+
+/* Indices made of the map's own dims only (no run-time symbols, no values). */
+static bool plain_index(const Map *map, const Access *a) {
+    struct { const Map *map; bool ok; } u = {map, true};
+    for (int k = 0; k < a->rank; k++) dim_symbols(a->at[k], mark_symbol, &u);
+    return u.ok;
+}
+
+static void mark_vals(Hoist *h) {
+    const Body *b = &h->map->body;
+    for (int v = 0; v < b->val.n; v++) {
+        const Val *val = &b->val.at[v];
+        if (val->sym) continue;
+        if (val->kind == VAL_CONST) h->fixed[v] = true;
+        if (val->kind == VAL_READ && !val->has_else && is_constant(h->f, val->read.cont) &&
+            plain_index(h->map, &val->read)) {
+            h->fixed[v] = true;
+            mark_access(h, v, &val->read);
+        }
+        if (val->kind != VAL_PRIM) continue;
+        h->fixed[v] = true;
+        for (int a = 0; a < prim_row(val->prim)->arity; a++) {
+            h->fixed[v] &= h->fixed[val->arg[a]];
+            for (int d = 0; d < MAP_DIMS; d++) h->uses[v][d] |= h->uses[val->arg[a]][d];
+        }
+    }
+}
+
+/* Elements of v over the dims it uses; -1 when not worth moving: not an operation, or as large as the map. */
+static int64_t hoist_size(const Hoist *h, int v) {
+    const Val *val = &h->map->body.val.at[v];
+    if (!h->fixed[v] || val->kind != VAL_PRIM) return -1;
+    int64_t n = 1;
+    bool fewer = false;
+    for (int d = 0; d < h->map->dim.n; d++) {
+        int64_t extent = map_extent(h->map, d, -1);
+        if (h->uses[v][d]) n = extent < 0 || n < 0 ? -1 : n * extent;
+        fewer |= !h->uses[v][d] && extent != 1;
+    }
+    return fewer && n >= 0 && n <= SMALL ? n : -1;
+}
+
+/* A new map that computes v over the dims it uses; returns its container. */
+static int hoist_map(Hoist *h, int v, Items *into) {
+    Folding *f = h->f;
+    Ctx *ctx = f->flow->ctx;
+    Dim shape[RANK_MAX], at[RANK_MAX];
+    DimSubst subst[MAP_DIMS];
+    int rank = 0;
+    Map *m = flow_map(f->flow, into, internf(ctx, "%s.c%d", h->map->name, f->next), h->map->from);
+    for (int d = 0; d < h->map->dim.n; d++) {
+        if (!h->uses[v][d]) continue;
+        shape[rank] = h->map->dim.at[d].extent;
+        at[rank] = map_dim(f->flow, m, dim_sym_name(h->map->dim.at[d].sym), shape[rank]);
+        subst[rank] = (DimSubst){h->map->dim.at[d].sym, at[rank]};
+        rank++;
+    }
+    DType type = h->map->body.val.at[v].type;
+    int cont = flow_cont(f->flow, internf(ctx, "%s.const%d", h->map->name, f->next++), CONT_TMP, type, shape, rank);
+    int *map = NEW_ARRAY(f->arena, int, h->map->body.val.n);
+    body_inline(&m->body, &h->map->body, subst, rank, NULL, NULL, NULL, map);
+    int root = map[v];
+    body_prune(&m->body, &root, 1);
+    map_write(f->flow, m, cont, at, root, NULL);
+    return cont;
+}
+
+static void replace_hoisted(Hoist *h, const int *cont) {
+    Body out = {.arena = h->f->arena};
+    const Body *b = &h->map->body;
+    int *map = NEW_ARRAY(h->f->arena, int, b->val.n);
+    for (int v = 0; v < b->val.n; v++) {
+        const Val *val = &b->val.at[v];
+        Val copy = *val;
+        if (cont[v] >= 0) {
+            Dim *at = NEW_ARRAY(h->f->arena, Dim, RANK_MAX);
+            int rank = 0;
+            for (int d = 0; d < h->map->dim.n; d++)
+                if (h->uses[v][d]) at[rank++] = h->map->dim.at[d].sym;
+            map[v] = body_read(&out, (Access){cont[v], rank, at}, val->type);
+            continue;
+        }
+        if (val->kind == VAL_PRIM)
+            for (int a = 0; a < prim_row(val->prim)->arity; a++) copy.arg[a] = map[val->arg[a]];
+        if (val->kind == VAL_READ && val->has_else) copy.arg[0] = map[val->arg[0]];
+        vec_push(h->f->arena, &out.val, copy);
+        map[v] = out.val.n - 1;
+    }
+    int n = 0, *roots = NEW_ARRAY(h->f->arena, int, h->map->write.n * COMBINE_STATES + 1);
+    for (int w = 0; w < h->map->write.n; w++)
+        for (int k = 0; k < h->map->write.at[w].nstate; k++) roots[n++] = map[h->map->write.at[w].val[k]];
+    body_prune(&out, roots, n);
+    n = 0;
+    for (int w = 0; w < h->map->write.n; w++) {
+        h->map->write.at[w].val = arena_copy(h->f->arena, &roots[n], (size_t)h->map->write.at[w].nstate * sizeof *roots);
+        n += h->map->write.at[w].nstate;
+    }
+    h->map->body = out;
+}
+
+/* Moves out Vals that qualify and have a user that does not. */
+static void hoist(Folding *f, Map *map, Items *into) {
+    Hoist h = {f, map, NEW_ARRAY(f->arena, bool, map->body.val.n + 1), NULL};
+    h.uses = arena_array(f->arena, (size_t)map->body.val.n + 1, sizeof *h.uses);
+    mark_vals(&h);
+    int *cont = NEW_ARRAY(f->arena, int, map->body.val.n + 1), n = map->body.val.n;
+    bool any = false;
+    for (int v = 0; v < n; v++) {
+        cont[v] = -1;
+        if (hoist_size(&h, v) < 0) continue;
+        bool top = false;
+        for (int u = v + 1; u < n; u++)
+            for (int a = 0; map->body.val.at[u].kind == VAL_PRIM && a < prim_row(map->body.val.at[u].prim)->arity; a++)
+                top |= map->body.val.at[u].arg[a] == v && hoist_size(&h, u) < 0;
+        for (int w = 0; w < map->write.n; w++)
+            for (int k = 0; k < map->write.at[w].nstate; k++) top |= map->write.at[w].val[k] == v;
+        if (!top) continue;
+        cont[v] = hoist_map(&h, v, into);
+        any = true;
+    }
+    if (any) replace_hoisted(&h, cont);
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------------------------- */
+
+/* A map whose reads are all constant, whose domain is, and whose containers nobody else writes. */
+static bool constant_map(const Folding *f, const Map *m, const int *writer, int self) {
+    double volume = 1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (map_extent(m, d, -1) < 0 || m->dim.at[d].seq) return false;
+        volume *= (double)map_extent(m, d, 1);
+    }
+    bool computes = m->write.n && m->write.at[0].combine != NULL;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ && !is_constant(f, val->read.cont)) return false;
+        computes |= val->kind == VAL_PRIM;
+        if (val->kind == VAL_READ && !plain_index(m, &val->read) && !val->sym) return false;
+    }
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            int cont = m->write.at[w].to[k].cont;
+            if (f->flow->cont.at[cont].kind != CONT_TMP || writer[cont] != self) return false;
+            for (int d = 0; d < f->flow->cont.at[cont].rank; d++)
+                if (!dim_is_const(f->flow->cont.at[cont].shape[d], NULL)) return false;
+        }
+    return volume <= LIMIT && (computes || volume <= SMALL);
+}
+
+static void mark_constant(Folding *f, const Map *m) {
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) f->constant[m->write.at[w].to[k].cont] = true;
+}
+
+/* The constant maps as a flow of their own: what they write are its outputs. */
+static void evaluate(Folding *f, const IntVec *maps) {
+    Flow *part = flow_clone(f->arena, f->flow);
+    part->body = (Items){0};
+    IntVec outs = {0};
+    for (int i = 0; i < maps->n; i++) {
+        Item item = {.kind = ITEM_MAP, .map = maps->at[i], .cond = -1};
+        vec_push(f->arena, &part->body, item);
+        const Map *m = part->map.at[maps->at[i]];
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++) part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
+    }
+    for (int c = 0; c < part->cont.n; c++) {
+        Cont *cont = &part->cont.at[c];
+        bool out = cont->kind == CONT_STATE && f->constant[c];
+        if (out) vec_push(f->arena, &outs, c);
+        cont->kind = out ? CONT_OUT : cont->kind == CONT_IN || cont->kind == CONT_OUT ? CONT_TMP : cont->kind;
+    }
+    part->symbol.n = 0;
+    Tensor *result = NEW_ARRAY(f->arena, Tensor, outs.n + 1);
+    flow_eval(f->arena, part, NULL, result, 2);
+    for (int i = 0; i < outs.n; i++) {
+        Cont *c = &f->flow->cont.at[outs.at[i]];
+        c->kind = CONT_PARAM;
+        c->data = result[i].data;
+        c->data_bytes = dtype_bytes(c->type, tensor_count(&result[i]));
+    }
+}
+
+Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env);
+Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env) {
+    (void)env;
+    Folding f = {.arena = arena, .flow = flow_clone(arena, flow)};
+    Items moved = {0};
+    int nmap = f.flow->map.n;
+    f.constant = NEW_ARRAY(arena, bool, f.flow->cont.n + 1);
+    for (int m = 0; m < nmap; m++) hoist(&f, f.flow->map.at[m], &moved);
+    Items all = moved;
+    for (int i = 0; i < f.flow->body.n; i++) vec_push(arena, &all, f.flow->body.at[i]);
+    f.flow->body = all;
+    f.constant = NEW_ARRAY(arena, bool, f.flow->cont.n + 1);
+    int *writer = flow_writers(arena, f.flow);
+    IntVec maps = {0};
+    Items left = {0};
+    for (int i = 0; i < all.n; i++) {
+        const Map *m = all.at[i].kind == ITEM_MAP ? f.flow->map.at[all.at[i].map] : NULL;
+        if (m && constant_map(&f, m, writer, all.at[i].map)) {
+            mark_constant(&f, m);
+            vec_push(arena, &maps, all.at[i].map);
+        } else {
+            vec_push(arena, &left, all.at[i]);
+        }
+    }
+    if (!maps.n) return f.flow;
+    evaluate(&f, &maps);
+    f.flow->body = left;
+    flow_compact(f.flow);
+    return f.flow;
+}

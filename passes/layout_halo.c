@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Margins: a container whose windows read beyond its box gets a larger box, and maps that write the value
+ * they are to find there. Inside the contraction no test is left.
+ *
+ * A temporary is enlarged in place, when all such reads agree on the value; what the caller owns (or what
+ * others read with another value) is copied into an enlarged container. */
+#include "passes/layout.h"
+
+typedef struct Halo {
+    int cont;
+    Bits value;
+    int64_t low[RANK_MAX], high[RANK_MAX];
+    bool any, mixed; /* mixed: reads with another value, or of unknown reach */
+} Halo;
+
+static bool is_window(const Map *m) { return map_is_reduction(m) && !m->cons.n; }
+
+/* How far a read reaches beyond the box, by dim; false when that is not constant. */
+static bool reach(Layouts *l, const Map *m, const Access *a, int64_t *low, int64_t *high) {
+    Ctx *ctx = l->flow->ctx;
+    DimEnv env = map_env(l->arena, l->flow, m);
+    const Cont *c = &l->flow->cont.at[a->cont];
+    for (int k = 0; k < a->rank; k++) {
+        Dim below = dim_lower(ctx, a->at[k], &env);
+        Dim above = dim_upper_from(ctx, dim_sub(ctx, a->at[k], dim_addc(ctx, c->shape[k], -1)), &env, l->flow->symbol.n);
+        int64_t lo, hi;
+        if (!below || !above || !dim_is_const(below, &lo) || !dim_is_const(above, &hi)) return false;
+        low[k] = lo < 0 ? -lo : 0;
+        high[k] = hi > 0 ? hi : 0;
+    }
+    return true;
+}
+
+static void add_read(Layouts *l, Halo *h, const Map *m, const Val *val) {
+    int64_t low[RANK_MAX], high[RANK_MAX];
+    const Val *other = &m->body.val.at[val->arg[0]];
+    if (!is_window(m) || other->kind != VAL_CONST || (h->any && other->bits != h->value) ||
+        !reach(l, m, &val->read, low, high)) {
+        h->mixed = true;
+        return;
+    }
+    for (int k = 0; k < val->read.rank; k++) {
+        if (!h->any || low[k] > h->low[k]) h->low[k] = low[k];
+        if (!h->any || high[k] > h->high[k]) h->high[k] = high[k];
+    }
+    h->any = true;
+    h->value = other->bits;
+}
+
+static Halo find_halo(Layouts *l, int cont) {
+    Halo h = {.cont = cont};
+    for (int r = 0; r < l->readers[cont].n; r++) {
+        const Map *m = l->flow->map.at[l->readers[cont].at[r]];
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            if (val->kind == VAL_READ && val->read.cont == cont && val->has_else) add_read(l, &h, m, val);
+        }
+    }
+    return h;
+}
+
+/* ---- making room ------------------------------------------------------------------------------------------------ */
+
+static const Dim *shifted(Layouts *l, const Halo *h, const Dim *at, int rank) {
+    Dim *out = NEW_ARRAY(l->arena, Dim, rank + 1);
+    for (int k = 0; k < rank; k++) out[k] = dim_addc(l->flow->ctx, at[k], h->low[k]);
+    return out;
+}
+
+static const Dim *enlarged(Layouts *l, const Halo *h, const Cont *c) {
+    Dim *shape = NEW_ARRAY(l->arena, Dim, c->rank + 1);
+    for (int k = 0; k < c->rank; k++) shape[k] = dim_addc(l->flow->ctx, c->shape[k], h->low[k] + h->high[k]);
+    return shape;
+}
+
+/* Reads of h->cont in m with this value now read `to`, shifted, without a test. */
+static void move_reads(Layouts *l, const Halo *h, Map *m, int to, bool plain_too) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != h->cont) continue;
+        bool margin = val->has_else && is_window(m) && m->body.val.at[val->arg[0]].kind == VAL_CONST &&
+                      m->body.val.at[val->arg[0]].bits == h->value;
+        if (!margin && !plain_too) continue;
+        val->read.at = shifted(l, h, val->read.at, val->read.rank);
+        val->read.cont = to;
+        val->has_else = false;
+    }
+}
+
+/* Fills one side of dim k's margin: other dims before k over the old box, after k over the new one. */
+static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k, int64_t first, int64_t count,
+                      bool high, Items *into) {
+    if (!count) return;
+    Ctx *ctx = l->flow->ctx;
+    const Cont *c = &l->flow->cont.at[cont];
+    Map *m = flow_map(l->flow, into, internf(ctx, "%s.margin", c->name), c->from);
+    Dim at[RANK_MAX];
+    for (int d = 0; d < c->rank; d++) {
+        Dim extent = d == k ? dim_const(ctx, count) : d < k ? old[d] : c->shape[d];
+        at[d] = map_dim(l->flow, m, "m", extent);
+        if (d < k) at[d] = dim_addc(ctx, at[d], h->low[d]);
+        if (d == k) at[d] = dim_addc(ctx, high ? dim_add(ctx, at[d], old[d]) : at[d], high ? h->low[d] + first : 0);
+    }
+    map_write(l->flow, m, cont, at, body_bits(&m->body, c->type, h->value), NULL);
+}
+
+static void fill_margin(Layouts *l, const Halo *h, int cont, const Dim *old, Items *into) {
+    for (int k = 0; k < l->flow->cont.at[cont].rank; k++) {
+        fill_side(l, h, cont, old, k, 0, h->low[k], false, into);
+        fill_side(l, h, cont, old, k, 0, h->high[k], true, into);
+    }
+}
+
+static void copy_in(Layouts *l, const Halo *h, int to, Items *into) {
+    const Cont *c = &l->flow->cont.at[h->cont];
+    Map *m = flow_map(l->flow, into, internf(l->flow->ctx, "%s.copy", c->name), c->from);
+    Dim at[RANK_MAX];
+    for (int k = 0; k < c->rank; k++) at[k] = map_dim(l->flow, m, "m", l->flow->cont.at[h->cont].shape[k]);
+    int val = map_read(l->flow, m, h->cont, at);
+    map_write(l->flow, m, to, shifted(l, h, at, c->rank), val, NULL);
+}
+
+/* The items that `into` collects are put before the first item that touches `cont`. */
+static bool touches(const Layouts *l, const Item *it, int cont) {
+    if (it->kind == ITEM_CALL) {
+        for (int k = 0; k < it->call->nin; k++)
+            if (it->call->in[k] == cont) return true;
+        for (int k = 0; k < it->call->nout; k++)
+            if (it->call->out[k] == cont) return true;
+        return false;
+    }
+    if (it->kind == ITEM_MAP) {
+        const Map *m = l->flow->map.at[it->map];
+        for (int v = 0; v < m->body.val.n; v++)
+            if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont) return true;
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++)
+                if (m->write.at[w].to[k].cont == cont) return true;
+        return false;
+    }
+    for (int i = 0; i < it->body.n; i++)
+        if (touches(l, &it->body.at[i], cont)) return true;
+    for (int i = 0; i < it->other.n; i++)
+        if (touches(l, &it->other.at[i], cont)) return true;
+    return false;
+}
+
+static void insert_before(Layouts *l, int cont, const Items *made) {
+    Items *body = &l->flow->body, out = {0};
+    bool done = false;
+    for (int i = 0; i < body->n; i++) {
+        if (!done && touches(l, &body->at[i], cont)) {
+            for (int k = 0; k < made->n; k++) vec_push(l->arena, &out, made->at[k]);
+            done = true;
+        }
+        vec_push(l->arena, &out, body->at[i]);
+    }
+    *body = out;
+}
+
+static bool at_top(const Layouts *l, int map) {
+    for (int i = 0; i < l->flow->body.n; i++)
+        if (l->flow->body.at[i].kind == ITEM_MAP && l->flow->body.at[i].map == map) return true;
+    return false;
+}
+
+static void enlarge(Layouts *l, const Halo *h) {
+    Cont *c = &l->flow->cont.at[h->cont];
+    const Dim *old = c->shape;
+    c->shape = enlarged(l, h, c);
+    for (int r = 0; r < l->readers[h->cont].n; r++) {
+        bool again = false;
+        for (int k = 0; k < r; k++) again |= l->readers[h->cont].at[k] == l->readers[h->cont].at[r];
+        if (!again) move_reads(l, h, l->flow->map.at[l->readers[h->cont].at[r]], h->cont, true);
+    }
+    for (int i = 0; i < l->writers[h->cont].n; i++) {
+        Map *m = l->flow->map.at[l->writers[h->cont].at[i]];
+        for (int w = 0; w < m->write.n; w++) {
+            Access *to = arena_copy(l->arena, m->write.at[w].to, (size_t)m->write.at[w].n * sizeof *to);
+            for (int k = 0; k < m->write.at[w].n; k++)
+                if (to[k].cont == h->cont) to[k].at = shifted(l, h, to[k].at, to[k].rank);
+            m->write.at[w].to = to;
+        }
+    }
+    Items made = {0};
+    fill_margin(l, h, h->cont, old, &made);
+    insert_before(l, h->cont, &made);
+}
+
+static void enlarge_copy(Layouts *l, const Halo *h) {
+    Cont *c = &l->flow->cont.at[h->cont];
+    const Dim *shape = enlarged(l, h, c), *old = c->shape;
+    int from = l->flow->cont.n, rank = c->rank;
+    int to = flow_cont(l->flow, internf(l->flow->ctx, "%s.padded", c->name), CONT_TMP, c->type, shape, rank);
+    l->flow->cont.at[to].from = l->flow->cont.at[h->cont].from;
+    Items made = {0};
+    fill_margin(l, h, to, old, &made);
+    copy_in(l, h, to, &made);
+    (void)from;
+    const IntVec readers = l->readers[h->cont];
+    for (int r = 0; r < readers.n; r++) move_reads(l, h, l->flow->map.at[readers.at[r]], to, false);
+    insert_before(l, to, &made);
+}
+
+void layout_halos(Layouts *l) {
+    int n = l->flow->cont.n;
+    for (int c = 0; c < n; c++) {
+        ContKind kind = l->flow->cont.at[c].kind;
+        if ((kind != CONT_TMP && kind != CONT_IN) || l->flow->cont.at[c].type == STRING) continue;
+        Halo h = find_halo(l, c);
+        if (!h.any) continue;
+        bool top = true, beyond = false;
+        for (int k = 0; k < l->flow->cont.at[c].rank; k++) beyond |= h.low[k] > 0 || h.high[k] > 0;
+        for (int r = 0; r < l->readers[c].n; r++) top &= at_top(l, l->readers[c].at[r]);
+        for (int w = 0; w < l->writers[c].n; w++) top &= at_top(l, l->writers[c].at[w]);
+        if (!top) continue;
+        if (!beyond || (kind == CONT_TMP && !h.mixed && !l->held[c]))
+            enlarge(l, &h);
+        else
+            enlarge_copy(l, &h);
+    }
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operands that stand in the lanes of a contraction: weights are stored in panels, what is computed at
+ * run time is copied so that the lane dim comes last.
+ *
+ * A panel is as wide as the register tile will be: w[k,j] -> (j/P, k, j%P). Where the other operand's
+ * channel is stored in blocks of L, so is the weights': (o/P, c/L, r, s, c%L, o%P), the order in which
+ * the reduction runs. Padding lanes hold 0. */
+#include "passes/layout.h"
+
+enum { REUSE = 8 };
+static const int64_t unknown_extent = 64;
+
+/* The dim that runs in lanes: the largest dim only the weights have, else a large batch dim (depthwise). */
+static int lane_dim(const Layouts *l, const Map *m, const Roles *r) {
+    int best = -1;
+    for (int pass = 0; pass < 2 && best < 0; pass++)
+        for (int d = 0; d < m->dim.n; d++) {
+            if (r->role[d] != (pass ? ROLE_BATCH : ROLE_N)) continue;
+            int64_t extent = map_extent(m, d, unknown_extent);
+            if (extent < (pass ? l->lanes : 2)) continue;
+            if (best < 0 || extent > map_extent(m, best, unknown_extent)) best = d;
+        }
+    return best;
+}
+
+static int position(const Map *m, const Access *a, int dim) {
+    for (int k = 0; k < a->rank; k++)
+        if (access_dim(m, a, k) == dim) return k;
+    return -1;
+}
+
+/* The reduced dim that indexes a blocked dim of the other operand, or -1. */
+static int blocked_dim(const Layouts *l, const Map *m, const Access *a) {
+    const Cont *c = &l->flow->cont.at[a->cont];
+    if (!c->layout || c->layout->rank != c->rank + 1) return -1;
+    for (int k = 0; k < c->rank; k++)
+        if (c->layout->map[k] != flow_layout_sym(l->flow->ctx, k)) return access_dim(m, a, k);
+    return -1;
+}
+
+static const Layout *panels(Layouts *l, const Cont *c, int n, int64_t width, int blocked) {
+    Ctx *ctx = l->flow->ctx;
+    Layout *y = NEW(l->arena, Layout);
+    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank + 3), *box = NEW_ARRAY(l->arena, Dim, c->rank + 3);
+    Dim p = dim_const(ctx, width), w = dim_const(ctx, l->lanes), sym = flow_layout_sym(ctx, n);
+    int r = 0;
+    map[r] = dim_div(ctx, sym, p), box[r++] = dim_ceildiv(ctx, c->shape[n], p);
+    for (int k = 0; k < c->rank; k++) {
+        if (k == n) continue;
+        Dim s = flow_layout_sym(ctx, k);
+        map[r] = k == blocked ? dim_div(ctx, s, w) : s;
+        box[r++] = k == blocked ? dim_ceildiv(ctx, c->shape[k], w) : c->shape[k];
+    }
+    if (blocked >= 0) map[r] = dim_mod(ctx, flow_layout_sym(ctx, blocked), w), box[r++] = w;
+    map[r] = dim_mod(ctx, sym, p), box[r++] = p;
+    *y = (Layout){.rank = r, .map = map, .box = box, .has_fill = true};
+    return y;
+}
+
+static bool same_layout(const Layout *a, const Layout *b) {
+    if (!a || !b || a->rank != b->rank) return false;
+    for (int k = 0; k < a->rank; k++)
+        if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
+    return true;
+}
+
+/* A container of the same weights with this layout: the one itself when only m reads it. */
+static int laid_out(Layouts *l, int cont, const Layout *layout) {
+    Cont *c = &l->flow->cont.at[cont];
+    bool alone = !l->held[cont];
+    for (int i = 0; i < l->readers[cont].n; i++) alone &= l->readers[cont].at[i] == l->readers[cont].at[0];
+    if (alone && !c->layout) {
+        c->layout = layout;
+        return cont;
+    }
+    for (int i = 0; i < l->flow->cont.n; i++) {
+        const Cont *o = &l->flow->cont.at[i];
+        if (o->kind == CONT_PARAM && o->data == c->data && c->data && same_layout(o->layout, layout)) return i;
+    }
+    Cont copy = *c;
+    copy.name = internf(l->flow->ctx, "%s.panels%d", c->name, l->flow->cont.n);
+    copy.layout = layout;
+    vec_push(l->flow->arena, &l->flow->cont, copy);
+    return l->flow->cont.n - 1;
+}
+
+static void pack_weights(Layouts *l, Map *m, const Roles *r, int lane) {
+    Val *b = &m->body.val.at[r->b];
+    int n = position(m, &b->read, lane);
+    if (n < 0 || b->has_else) return;
+    const Cont *c = &l->flow->cont.at[b->read.cont];
+    int k = blocked_dim(l, m, &m->body.val.at[r->a].read);
+    int blocked = k >= 0 && k != lane ? position(m, &b->read, k) : -1;
+    int64_t extent = map_extent(m, lane, unknown_extent);
+    int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
+    b->read.cont = laid_out(l, b->read.cont, panels(l, c, n, width, blocked));
+}
+
+/* ---- operands computed at run time --------------------------------------------------------------------------------- */
+
+static void insert_item_before(Layouts *l, Items *items, int map, const Items *made, bool *done) {
+    for (int i = 0; i < items->n && !*done; i++) {
+        Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP && it->map == map) {
+            Items out = {0};
+            for (int k = 0; k < i; k++) vec_push(l->arena, &out, items->at[k]);
+            for (int k = 0; k < made->n; k++) vec_push(l->arena, &out, made->at[k]);
+            for (int k = i; k < items->n; k++) vec_push(l->arena, &out, items->at[k]);
+            *items = out;
+            *done = true;
+            return;
+        }
+        insert_item_before(l, &it->body, map, made, done);
+        insert_item_before(l, &it->other, map, made, done);
+    }
+}
+
+static void copy_lane_last(Layouts *l, int map, const Roles *r, int n) {
+    Flow *flow = l->flow;
+    Access from = flow->map.at[map]->body.val.at[r->b].read;
+    const Cont *c = &flow->cont.at[from.cont];
+    Dim shape[RANK_MAX], *at = NEW_ARRAY(l->arena, Dim, from.rank);
+    int rank = 0;
+    for (int k = 0; k < from.rank; k++)
+        if (k != n) shape[rank] = c->shape[k], at[rank++] = from.at[k];
+    shape[rank] = c->shape[n], at[rank] = from.at[n];
+    const char *name = internf(flow->ctx, "%s.lanes%d", c->name, flow->cont.n), *source = c->from;
+    int to = flow_cont(flow, name, CONT_TMP, c->type, shape, from.rank);
+    Items made = {0};
+    Map *copy = flow_map(flow, &made, name, source);
+    Dim dim[RANK_MAX], write[RANK_MAX];
+    for (int k = 0; k < from.rank; k++) dim[k] = map_dim(flow, copy, "m", flow->cont.at[from.cont].shape[k]);
+    rank = 0;
+    for (int k = 0; k < from.rank; k++)
+        if (k != n) write[rank++] = dim[k];
+    write[rank] = dim[n];
+    map_write(flow, copy, to, write, map_read(flow, copy, from.cont, dim), NULL);
+    flow->map.at[map]->body.val.at[r->b].read = (Access){to, from.rank, at};
+    bool done = false;
+    insert_item_before(l, &flow->body, map, &made, &done);
+}
+
+static bool worth_copy(const Layouts *l, const Map *m, const Roles *r, int lane) {
+    const Val *b = &m->body.val.at[r->b];
+    if (b->has_else || access_stride(l->flow, m, &b->read, lane, l->lanes) == 1) return false;
+    double reuse = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_M) reuse *= (double)map_extent(m, d, unknown_extent);
+    return reuse >= REUSE && map_extent(m, lane, unknown_extent) >= l->lanes / 2;
+}
+
+void layout_packs(Layouts *l) {
+    int nmap = l->flow->map.n;
+    layouts_survey(l);
+    for (int i = 0; i < nmap; i++) {
+        Map *m = l->flow->map.at[i];
+        Roles r = map_roles(l->flow, m);
+        int lane = r.is ? lane_dim(l, m, &r) : -1;
+        if (lane < 0) continue;
+        const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];
+        if (b->kind == CONT_PARAM) {
+            pack_weights(l, m, &r, lane);
+        } else if (r.role[lane] == ROLE_N && b->type != STRING && worth_copy(l, m, &r, lane)) {
+            int n = position(m, &m->body.val.at[r.b].read, lane);
+            if (n >= 0) copy_lane_last(l, i, &r, n);
+        }
+    }
+}
