@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Splitting dims: p with accesses p/c and p%c, where c divides its extent, becomes p0*c + p1. */
+/* Making dims plain: those of extent 1 go; p with accesses p/c and p%c, where c divides its extent, becomes p0*c + p1. */
 #include "passes/clean.h"
 
 typedef struct Factor {
@@ -66,8 +66,25 @@ static void split(Cleaning *c, Map *m, int d, Dim by, Dim count) {
         }
 }
 
+/* A dim of extent 1 is the constant 0. */
+static bool drop_unit_dims(Cleaning *c, Map *m) {
+    DimSubst subst[MAP_DIMS];
+    int n = 0, left = 0;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (dim_is(m->dim.at[d].extent, 1))
+            subst[n++] = (DimSubst){m->dim.at[d].sym, dim_const(c->flow->ctx, 0)};
+        else
+            m->dim.at[left++] = m->dim.at[d];
+    }
+    if (!n) return false;
+    m->dim.n = left;
+    DimEnv env = map_env(c->arena, c->flow, m);
+    map_rewrite(c, m, subst, n, simplify_read, &env);
+    return true;
+}
+
 bool split_dims(Cleaning *c, Map *m) {
-    bool changed = false;
+    bool changed = drop_unit_dims(c, m);
     for (int d = 0; d < m->dim.n && m->dim.n < MAP_DIMS - 1; d++) {
         Factor f = {NULL, NULL};
         Dim count;
