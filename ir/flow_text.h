@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What printer, parser and verifier of flows share. */
+#ifndef WEIR_IR_FLOW_TEXT_H
+#define WEIR_IR_FLOW_TEXT_H
+
+#include "flow.h"
+#include "print.h"
+
+/* The words of the grammar in the order of their enums, NULL at the end. */
+extern const char *const cont_words[], *const storage_words[], *const line_words[];
+
+void flow_print_marked(Printer *p, const Flow *flow);
+void print_kernel(Printer *p, const Flow *flow, const Kernel *kernel);
+/* "sum:f32", or the bare name of a combine that the flow's text defines. flow may be NULL. */
+void text_combine(Text *out, Ctx *ctx, const Flow *flow, const Combine *combine);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What printer, parser and verifier of nests share. */
+#ifndef WEIR_IR_NEST_TEXT_H
+#define WEIR_IR_NEST_TEXT_H
+
+#include "nest.h"
+#include "print.h"
+
+/* In the order of BufKind and LoopMark. */
+extern const char *const buf_words[], *const mark_words[];
+
+void nest_print_marked(Printer *p, const Nest *nest);
+
+#endif
