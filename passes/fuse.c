@@ -13,7 +13,7 @@
  *
  * A kernel runs where its last map stands, so a producer may move down only if nobody in between reads
  * what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
-#include "passes/access.h"
+#include "passes/layout.h"
 
 enum { ROW_BYTES = 192 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
 static const int64_t unknown_extent = 64;
@@ -110,16 +110,29 @@ static bool reads_covering(const Map *m, int cont) {
 
 /* ---- is it worth it ------------------------------------------------------------------------------------------ */
 
-/* A contraction or window reduction: wants register tiles of its own. */
+/* A contraction, or a reduction over windows: wants register tiles of its own. */
 static bool wants_tiles(const Flow *flow, const Map *m) {
     if (!map_is_reduction(m)) return false;
-    Contraction c = map_contraction(flow, m);
-    if (!c.is) return false;
-    for (int d = 0; d < m->dim.n; d++)
-        if ((c.role[d] == ROLE_M || c.role[d] == ROLE_N || c.role[d] == ROLE_WINDOW) &&
-            map_extent(m, d, unknown_extent) > 1)
-            return true;
+    Roles r = map_roles(flow, m);
+    for (int d = 0; r.is && d < m->dim.n; d++)
+        if ((r.role[d] == ROLE_M || r.role[d] == ROLE_N) && map_extent(m, d, unknown_extent) > 1) return true;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++) {
+            bool out = false, reduced = false;
+            for (int d = 0; d < m->dim.n; d++)
+                if (dim_uses(val->read.at[k], m->dim.at[d].sym)) *(map_reduces(m, d) ? &reduced : &out) = true;
+            if (out && reduced) return true;
+        }
+    }
     return false;
+}
+
+/* A row over a blocked channel would step through its blocks: such maps keep kernels of their own. */
+static bool touches_layout(const Flow *flow, const Map *m) {
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ && flow->cont.at[m->body.val.at[v].read.cont].layout) return true;
+    return flow->cont.at[m->write.at[0].to[0].cont].layout != NULL;
 }
 
 static bool plain_writes(const Map *m) {
@@ -180,7 +193,7 @@ static bool row(const Fusing *f, const Group *g, const Group *into) {
     for (int i = 0; i < into->map.n; i++) maps[n++] = into->map.at[i];
     for (int i = 0; i < n; i++) {
         const Map *m = f->flow->map.at[maps[i]];
-        if (wants_tiles(f->flow, m) || !plain_writes(m) || m->cons.n) return false;
+        if (wants_tiles(f->flow, m) || !plain_writes(m) || m->cons.n || touches_layout(f->flow, m)) return false;
         for (int d = 0; d < m->dim.n; d++)
             if (m->dim.at[d].seq) return false;
     }

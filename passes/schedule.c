@@ -23,24 +23,26 @@ enum { CHUNK = 4096, SERIAL_WORK = 16384, TILE_BYTES = 16384 };
 /* As many as f32 elements fill a vector: one lane count per kernel, whatever the types. */
 int lanes_of(const Scheduling *s) { return s->env->machine->vector_bytes / 4; }
 
-/* Cost of running along `dim` in lanes: what each access pays beyond one load or store. */
+static double step_cost(int64_t step, int lanes) { return step == 0 ? 0.3 : step == 1 ? 1 : lanes; }
+
+/* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every iteration, a
+ * write (or a fold of the lanes) for every result; lanes that idle in the last chunk count. */
 double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes) {
-    double cost = 0;
+    double reads = 0, writes = 0, results = 1;
     bool reduced = map_reduces(map, dim);
     for (int v = 0; v < map->body.val.n; v++) {
         const Val *val = &map->body.val.at[v];
-        if (val->kind != VAL_READ) continue;
-        int64_t step = access_stride(s->flow, map, &val->read, dim, lanes);
-        cost += step == 0 ? 0.3 : step == 1 ? 1 : lanes;
+        if (val->kind == VAL_READ) reads += step_cost(access_stride(s->flow, map, &val->read, dim, lanes), lanes);
     }
     for (int w = 0; w < map->write.n; w++)
-        for (int k = 0; k < map->write.at[w].n; k++) {
-            int64_t step = access_stride(s->flow, map, &map->write.at[w].to[k], dim, lanes);
-            cost += reduced ? 1.5 : step == 1 ? 1 : lanes;
-        }
+        for (int k = 0; k < map->write.at[w].n; k++)
+            writes += reduced ? 8 * lanes
+                              : step_cost(access_stride(s->flow, map, &map->write.at[w].to[k], dim, lanes), lanes);
+    for (int d = 0; d < map->dim.n; d++)
+        if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_extent);
     int64_t extent = map_extent(map, dim, unknown_extent);
-    double chunks = (double)((extent + lanes - 1) / lanes);
-    return cost * chunks * lanes / (double)extent;
+    double idle = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
+    return idle * (reads * map_volume(map, unknown_extent) + writes * results);
 }
 
 /* The dim to run in lanes among those allowed, or -1 when scalar code is as good. */

@@ -78,8 +78,11 @@ static int choose_row(const Tiled *t, int not) {
     return best;
 }
 
+/* At most `most` rows a tile: a divisor of the extent if one is near, else nearly equal tiles. */
 static int64_t equal_tiles(int64_t extent, int64_t most) {
     if (extent <= most) return extent;
+    for (int64_t t = most; 4 * t >= 3 * most; t--)
+        if (extent % t == 0) return t;
     int64_t tiles = (extent + most - 1) / most;
     return (extent + tiles - 1) / tiles;
 }
