@@ -25,6 +25,7 @@ typedef struct MapPlan {
     int depth;             /* runs inside this many of the root's tile loops */
     int lane_dim, lanes;   /* `vector`; -1, 1: none */
     bool unroll[RANK_MAX * 2];
+    int prefetch;          /* container whose next panel is fetched ahead, or -1 */
     TileLoops tile;        /* own tiles; of the root: all its tile loops */
     TileLoops reduce;      /* reduction loops, outermost first; size 0: the whole dim (or block) */
 } MapPlan;

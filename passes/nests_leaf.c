@@ -272,15 +272,17 @@ static Stmt *open_body(Leaf *f, Lane *lane, Stmts *into) {
     return nest_body(f->lo->nest, lane_loop(f, lane, into));
 }
 
-static Access target_access(Leaf *f, const Access *to) {
+static Access storage_access(Leaf *f, const Access *to, bool store) {
     Lowering *lo = f->lo;
     DimSubst subst[RANK_MAX * 2];
     int n = dim_substs(f, subst);
     Dim at[RANK_MAX];
     for (int k = 0; k < to->rank; k++)
         at[k] = lowering_simplify(lo, dim_subst(lo->ctx, to->at[k], subst, n));
-    return lowering_access(lo, to->cont, at, true);
+    return lowering_access(lo, to->cont, at, store);
 }
+
+static Access target_access(Leaf *f, const Access *to) { return storage_access(f, to, true); }
 
 /* ---- maps without a combine -------------------------------------------------------------------------------- */
 
@@ -407,6 +409,35 @@ static void update(Leaf *f, Stmts *into) {
     f->lo->env.n = mark;
 }
 
+/* In the innermost reduction loop: a line of the panel that follows the one in use, at the same reduction
+ * index. Row tiles share the work: tile i fetches vector i mod vectors. */
+static void prefetch_panel(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    int lane = f->plan->lane_dim, row = -1;
+    if (f->plan->prefetch < 0 || lane < 0 || f->span[lane].cap < 0) return;
+    for (int d = 0; d < f->map->dim.n; d++) {
+        if (map_reduces(f->map, d)) continue;
+        f->value[d] = f->span[d].start;
+        if (d != lane && f->plan->unroll[d]) row = d;
+    }
+    int64_t panel = f->span[lane].cap, vectors = panel / f->plan->lanes;
+    Dim tile = row < 0 || f->span[row].cap < 1 ? zero(lo) : dim_div(lo->ctx, f->span[row].start, dim_const(lo->ctx, f->span[row].cap));
+    bool shared = !dim_is(lowering_simplify(lo, tile), 0);
+    for (int64_t i = 0; i < (shared ? 1 : vectors); i++) {
+        Dim vector = shared ? dim_mod(lo->ctx, tile, dim_const(lo->ctx, vectors)) : dim_const(lo->ctx, i);
+        Dim ahead = dim_addc(lo->ctx, dim_mulc(lo->ctx, vector, f->plan->lanes), panel);
+        f->value[lane] = dim_add(lo->ctx, f->span[lane].start, ahead);
+        for (int v = 0; v < f->map->body.val.n; v++) {
+            const Val *val = &f->map->body.val.at[v];
+            if (val->kind != VAL_READ || val->read.cont != f->plan->prefetch) continue;
+            Stmt *s = NEW(lo->arena, Stmt);
+            s->kind = STMT_PREFETCH;
+            s->at = storage_access(f, &val->read, false);
+            vec_push(lo->arena, into, s);
+        }
+    }
+}
+
 typedef struct ReduceLevel {
     Leaf *f;
     int level;
@@ -444,6 +475,7 @@ static void reduce_loops(Leaf *f, int level, Stmts *into) {
     }
     for (int d = 0; d < f->map->dim.n; d++)
         if (map_reduces(f->map, d) && d != f->plan->lane_dim && !named[d]) into = open_dim(f, d, into);
+    prefetch_panel(f, into);
     update(f, into);
     lo->env.n = mark;
 }

@@ -47,6 +47,7 @@ static void plan_line(Lowering *lo, int index) {
         break;
     case LINE_PARALLEL: plan_parallel(p, line); break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
+    case LINE_PREFETCH: p->prefetch = line->cont; break;
     case LINE_VECTOR:
         p->lane_dim = plan_dim(p, line->arg[0].dim);
         p->lanes = (int)line->arg[0].size;
@@ -82,7 +83,7 @@ void plan_kernel(Lowering *lo) {
     for (int i = 0; i < lo->flow->cont.n; i++) keep[i] = KEEP_ARENA;
     lo->keep = keep;
     for (int i = 0; i < lo->nplan; i++)
-        lo->plan[i] = (MapPlan){.map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1};
+        lo->plan[i] = (MapPlan){.map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1, .prefetch = -1};
     for (int i = 0; i < kernel->line.n; i++) plan_line(lo, i);
     for (int i = 0; i < lo->nplan; i++) lo->plan[i].depth = lo->plan[lo->nplan - 1].tile.n;
     for (int i = 0; i < kernel->line.n; i++)

@@ -168,6 +168,19 @@ static void unroll_line(Tiled *t, int pos) {
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
 
+/* Weights that stream from memory are fetched a panel ahead. */
+static void prefetch_line(Tiled *t) {
+    if (lane_operand_bytes(t) <= (double)t->s->env->machine->level[1].bytes / 2) return;
+    if (t->lane < 0 || !output_dim(t, t->lane)) return;
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM) continue;
+        const Layout *layout = t->s->flow->cont.at[val->read.cont].layout;
+        if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != 1) continue;
+        kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, 0)->cont = val->read.cont;
+    }
+}
+
 /* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block. */
 static void reduce_line(Tiled *t) {
     int lanes = lanes_of(t->s), blocked = -1;
@@ -218,6 +231,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel) {
     unroll_line(&t, 0);
     if (t.p != t.root) unroll_line(&t, t.pos);
     reduce_line(&t);
+    prefetch_line(&t);
     unroll_window(&t);
     return true;
 }
