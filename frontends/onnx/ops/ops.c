@@ -4,6 +4,12 @@
 
 static const OpRow *const families[] = {
     onnx_elementwise_rows,
+    onnx_reduce_rows,
+    onnx_softmax_rows,
+    onnx_matmul_rows,
+    onnx_einsum_rows,
+    onnx_conv_rows,
+    onnx_conv_transpose_rows,
 };
 
 const OpTable *onnx_ops(void)

@@ -18,5 +18,11 @@ extern const OpRow onnx_shape_rows[];       /* Shape .. Reshape, Transpose, Expa
 extern const OpRow onnx_movement_rows[];    /* Slice, Concat, Gather, Pad ... */
 extern const OpRow onnx_scatter_rows[];
 extern const OpRow onnx_resize_rows[];
+extern const OpRow onnx_reduce_rows[];
+extern const OpRow onnx_softmax_rows[];
+extern const OpRow onnx_matmul_rows[];
+extern const OpRow onnx_einsum_rows[];
+extern const OpRow onnx_conv_rows[];
+extern const OpRow onnx_conv_transpose_rows[];
 
 #endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transposed convolution and Col2Im, written by gathering: see Phase in conv.h. */
+#include "conv.h"
+
+#include <string.h>
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b, b = r;
+    }
+    return a;
+}
+
+Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t stride, int64_t dilation,
+                 Dim pad, Dim extent)
+{
+    Ctx *ctx = lo->ctx;
+    int64_t g = gcd(stride, dilation), step = stride / g;
+    Phase f = {.step = step, .dilation_step = dilation / g};
+    f.taps = dim_const(ctx, (kernel + step - 1) / step);
+    f.r0 = dim_const(ctx, 0);
+    if (stride == 1) {
+        f.p = nn_dim(lo, m, name, extent);
+        f.q = dim_add(ctx, f.p, pad);
+        return f;
+    }
+    Dim s = dim_const(ctx, stride);
+    int64_t reach = (step - 1) * dilation + g - 1;
+    Dim first = dim_ceildiv(ctx, dim_addc(ctx, pad, -reach), s);
+    Dim last = dim_div(ctx, dim_addc(ctx, dim_add(ctx, extent, pad), -1), s);
+    f.q = dim_add(ctx, nn_dim(lo, m, name, dim_addc(ctx, dim_sub(ctx, last, first), 1)), first);
+    f.r0 = nn_dim(lo, m, internf(ctx, "%sp", name), dim_const(ctx, step));
+    f.p = dim_add(ctx, dim_mulc(ctx, f.q, stride), dim_mulc(ctx, f.r0, dilation));
+    if (g > 1) f.p = dim_add(ctx, f.p, f.e = nn_dim(lo, m, internf(ctx, "%se", name), dim_const(ctx, g)));
+    f.p = dim_sub(ctx, f.p, pad);
+    nn_between(lo, m, f.p, dim_const(ctx, 0), extent);
+    return f;
+}
+
+void phase_tap(Ctx *ctx, Phase *f, Dim t)
+{
+    f->r = dim_add(ctx, f->r0, dim_mulc(ctx, t, f->step));
+    f->i = dim_sub(ctx, f->q, dim_mulc(ctx, t, f->dilation_step));
+}
+
+/* The value, or 0 on residues that no tap reaches. */
+static int phase_guard(Map *m, const Phase *f, int n, int val)
+{
+    for (int i = 0; i < n; i++) {
+        if (!f[i].e) continue;
+        val = EXPR(m, "select($0 == 0, $1, 0)", body_index(&m->body, f[i].e), val);
+    }
+    return val;
+}
+
+/* ---- ConvTranspose --------------------------------------------------------------------------------------- */
+
+/* Output extents and leading pads, from output_shape, auto_pad or pads; into w->out and w->begin. */
+static void transposed_window(Ctx *ctx, const Node *node, Window *w)
+{
+    int64_t shape[SPATIAL_MAX], more[SPATIAL_MAX];
+    const int64_t *unused;
+    bool given = attr_ints(ctx, node, "output_shape", &unused) >= 0;
+    const char *mode = attr_string(ctx, node, "auto_pad", "NOTSET");
+    bool same = !strncmp(mode, "SAME", 4), upper = !strcmp(mode, "SAME_UPPER");
+    nn_attr_n(ctx, node, "output_shape", w->n, 0, shape);
+    nn_attr_n(ctx, node, "output_padding", w->n, 0, more);
+    for (int i = 0; i < w->n; i++) {
+        int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1 + more[i];
+        Dim full = dim_addc(ctx, dim_mulc(ctx, dim_addc(ctx, w->in[i], -1), w->stride[i]), span);
+        if (!given && !same) {
+            w->out[i] = dim_sub(ctx, dim_sub(ctx, full, w->begin[i]), w->end[i]);
+            continue;
+        }
+        w->out[i] = given ? dim_const(ctx, shape[i]) : dim_mulc(ctx, w->in[i], w->stride[i]);
+        Dim total = dim_max(ctx, dim_sub(ctx, full, w->out[i]), dim_const(ctx, 0));
+        Dim half = dim_div(ctx, total, dim_const(ctx, 2));
+        w->begin[i] = upper ? half : dim_sub(ctx, total, half);
+        w->end[i] = dim_sub(ctx, total, w->begin[i]);
+    }
+}
+
+static Window transpose_open(Ctx *ctx, const Node *node, const Dim *x, const Dim *w, int rank)
+{
+    Dim wide[SPATIAL_MAX];
+    for (int i = 0; i < rank - 2 && i < SPATIAL_MAX; i++) wide[i] = dim_const(ctx, INT32_MAX);
+    Window win = nn_window(ctx, node, wide, rank - 2, w + 2);
+    for (int i = 0; i < win.n; i++) win.in[i] = x[2 + i];
+    transposed_window(ctx, node, &win);
+    return win;
+}
+
+static void conv_transpose_infer(Infer *in)
+{
+    const Type *x = nn_ranked(in, 0, 3, 2 + SPATIAL_MAX), *w = nn_ranked(in, 1, 3, 2 + SPATIAL_MAX);
+    int64_t group = attr_int(in->ctx, in->node, "group", 1);
+    Dim out[RANK_MAX];
+    infer_same(in, 0, 1);
+    if (x->rank != w->rank) nn_misfit(in, 0, 1, "input and weights must have one rank");
+    nn_agree(in, x->shape[1], w->shape[0], 0, 1,
+             "the input's channels (dim 1) must be those of the weights (dim 0)");
+    if (group < 1)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"group\" is %lld: it must be at least 1", (long long)group);
+    Window win = transpose_open(in->ctx, in->node, x->shape, w->shape, x->rank);
+    out[0] = x->shape[0], out[1] = dim_mulc(in->ctx, w->shape[1], group);
+    for (int i = 0; i < win.n; i++) out[2 + i] = win.out[i];
+    conv_bias_infer(in, 1, 2, out[1]);
+    infer_set(in, 0, x->dtype, out, x->rank);
+}
+
+static void conv_transpose_map(Lower *lo, const char *name, int x, int w, int y, DType t)
+{
+    Ctx *ctx = lo->ctx;
+    Shape sx = nn_shape(lo, x), sw = nn_shape(lo, w);
+    Window win = transpose_open(ctx, lo->node, sx.at, sw.at, sx.rank);
+    int64_t group = nn_int(lo, "group", 1);
+    Dim ax[RANK_MAX], aw[RANK_MAX], ay[RANK_MAX], part = dim_div(ctx, sx.at[1], dim_const(ctx, group));
+    Phase f[SPATIAL_MAX];
+    Map *m = lower_map(lo, name);
+    ax[0] = ay[0] = nn_dim(lo, m, "n", sx.at[0]);
+    Dim g = nn_dim(lo, m, "g", dim_const(ctx, group));
+    aw[1] = nn_dim(lo, m, "o", sw.at[1]);
+    ay[1] = dim_add(ctx, dim_mul(ctx, g, sw.at[1]), aw[1]);
+    for (int i = 0; i < win.n; i++) {
+        f[i] = phase_open(lo, m, conv_name(conv_out_name, win.n, i), win.kernel[i], win.stride[i],
+                          win.dilation[i], win.begin[i], win.out[i]);
+        ay[2 + i] = f[i].p;
+    }
+    ax[1] = aw[0] = dim_add(ctx, dim_mul(ctx, g, part), nn_dim(lo, m, "c", part));
+    for (int i = 0; i < win.n; i++) {
+        phase_tap(ctx, &f[i], nn_dim(lo, m, conv_name(conv_tap_name, win.n, i), f[i].taps));
+        ax[2 + i] = f[i].i, aw[2 + i] = f[i].r;
+    }
+    int a = nn_read_else(lo, m, x, ax, 0, t), b = nn_read_else(lo, m, w, aw, 0, t);
+    nn_reduce(lo, m, y, ay, phase_guard(m, f, win.n, EXPR(m, "$0 * $1", a, b)), "sum");
+}
+
+static void conv_transpose_lower(Lower *lo)
+{
+    int x = lower_in(lo, 0), w = lower_in(lo, 1), bias = lower_in(lo, 2), y = lower_out(lo, 0);
+    DType t = dtype_compute(nn_cont(lo, x)->type);
+    int acc = bias < 0 ? y : nn_tmp_like(lo, "conv", t, y);
+    conv_transpose_map(lo, bias < 0 ? NULL : "conv", x, w, acc, t);
+    if (bias >= 0) conv_bias(lo, acc, bias, y);
+}
+
+/* ---- Col2Im ------------------------------------------------------------------------------------------------- */
+
+typedef struct Image {
+    int n;
+    int64_t block[SPATIAL_MAX], stride[SPATIAL_MAX], dilation[SPATIAL_MAX], pad[2 * SPATIAL_MAX];
+    int64_t size[SPATIAL_MAX], count[SPATIAL_MAX]; /* of the image; of blocks along it */
+    int64_t elements, blocks;                      /* in a block; in all */
+} Image;
+
+static Image image_of(Ctx *ctx, const Graph *g, const Node *node)
+{
+    Image im = {.elements = 1, .blocks = 1};
+    const int64_t *size = NULL, *block = NULL;
+    im.n = nn_ints(ctx, g, node, 1, NULL, &size);
+    if (im.n < 1 || im.n > SPATIAL_MAX || nn_ints(ctx, g, node, 2, NULL, &block) != im.n)
+        fail(ctx, E_SHAPE, "\"image_shape\" and \"block_shape\" must have one element for each of 1 to %d "
+             "spatial dims", SPATIAL_MAX);
+    nn_attr_n(ctx, node, "strides", im.n, 1, im.stride);
+    nn_attr_n(ctx, node, "dilations", im.n, 1, im.dilation);
+    nn_attr_n(ctx, node, "pads", 2 * im.n, 0, im.pad);
+    for (int i = 0; i < im.n; i++) {
+        if (im.stride[i] < 1 || im.dilation[i] < 1 || block[i] < 1 || size[i] < 1)
+            fail(ctx, E_ATTRIBUTE, "image, block, strides and dilations must be at least 1");
+        im.size[i] = size[i], im.block[i] = block[i];
+        int64_t span = (block[i] - 1) * im.dilation[i] + 1;
+        im.count[i] = (size[i] + im.pad[i] + im.pad[im.n + i] - span) / im.stride[i] + 1;
+        im.elements *= block[i], im.blocks *= im.count[i];
+    }
+    return im;
+}
+
+static void col2im_infer(Infer *in)
+{
+    const Type *x = nn_ranked(in, 0, 3, 3);
+    Image im = image_of(in->ctx, in->graph, in->node);
+    Dim out[RANK_MAX] = {x->shape[0], dim_div(in->ctx, x->shape[1], dim_const(in->ctx, im.elements))};
+    nn_agree(in, x->shape[2], dim_const(in->ctx, im.blocks), 0, 0,
+             "its last dim must be the number of blocks that image, block, strides and pads give");
+    for (int i = 0; i < im.n; i++) out[2 + i] = dim_const(in->ctx, im.size[i]);
+    infer_set(in, 0, x->dtype, out, 2 + im.n);
+}
+
+/* Every image element sums the block elements that fell on it; places outside a block are guarded by
+ * value, for one flat index holds all blocks. */
+static void col2im_lower(Lower *lo)
+{
+    Ctx *ctx = lo->ctx;
+    Image im = image_of(ctx, lo->graph, lo->node);
+    int x = lower_in(lo, 0), y = lower_out(lo, 0);
+    Shape sy = nn_shape(lo, y);
+    DType t = dtype_compute(nn_cont(lo, x)->type);
+    Map *m = lower_map(lo, NULL);
+    Phase f[SPATIAL_MAX];
+    Dim ay[RANK_MAX] = {nn_dim(lo, m, "n", sy.at[0]), nn_dim(lo, m, "c", sy.at[1])};
+    for (int i = 0; i < im.n; i++) {
+        f[i] = phase_open(lo, m, conv_name(conv_out_name, im.n, i), im.block[i], im.stride[i], im.dilation[i],
+                          dim_const(ctx, im.pad[i]), sy.at[2 + i]);
+        ay[2 + i] = f[i].p;
+    }
+    Dim element = ay[1], block = dim_const(ctx, 0);
+    int inside = body_const(&m->body, BOOL, 1);
+    for (int i = 0; i < im.n; i++) {
+        phase_tap(ctx, &f[i], nn_dim(lo, m, conv_name(conv_tap_name, im.n, i), f[i].taps));
+        element = dim_add(ctx, dim_mulc(ctx, element, im.block[i]), f[i].r);
+        block = dim_add(ctx, dim_mulc(ctx, block, im.count[i]), f[i].i);
+        int r = body_index(&m->body, dim_sub(ctx, dim_const(ctx, im.block[i]), f[i].r));
+        int at = body_index(&m->body, f[i].i);
+        int left = body_index(&m->body, dim_sub(ctx, dim_const(ctx, im.count[i]), f[i].i));
+        inside = EXPR(m, "$0 & ($1 > 0) & ($2 >= 0) & ($3 > 0)", inside, r, at, left);
+    }
+    int val = nn_read_else(lo, m, x, (Dim[]){ay[0], element, block}, 0, t);
+    val = phase_guard(m, f, im.n, EXPR(m, "select($0, $1, 0)", inside, val));
+    nn_reduce(lo, m, y, ay, val, "sum");
+}
+
+const OpRow onnx_conv_transpose_rows[] = {
+    {"", "ConvTranspose", 1, 0, conv_transpose_infer, conv_transpose_lower, NULL, T_FLOATS, 0},
+    {"", "Col2Im", 18, 0, col2im_infer, col2im_lower, NULL, T_NUMS, 0},
+    {0},
+};
