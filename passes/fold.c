@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `fold`: small nodes whose operands are constant become parameters.
+ *
+ * The node alone is made a graph, lowered like any other and run by the evaluator, so folding can
+ * never mean something else than compiling. The new data lives as long as the context. What is larger
+ * is left to the constant part of the flow. */
+#include "graph_passes.h"
+
+#include <string.h>
+
+enum { FOLD_BYTES = 1 << 16, OPERAND_BYTES = 1 << 20 };
+
+Flow *pass_lower(Arena *arena, const Graph *g, const PassEnv *env);
+Graph *pass_fold(Arena *arena, const Graph *g, const PassEnv *env);
+
+static bool plain_type(DType t)
+{
+    return dtype_is_float(t) || dtype_is_int(t) || t == BOOL;
+}
+
+/* The value as a parameter; false when it is not constant or too large. */
+static bool constant_value(const Graph *g, Arena *arena, const Value *v, Value *to, int64_t *bytes)
+{
+    int64_t count = type_count(&v->type), x = 0;
+    if (count < 0 || !plain_type(v->type.dtype)) return false;
+    const Value *source = value_source(g, v);
+    if (source->kind == VALUE_PARAM && source->data) {
+        *to = *source;
+    } else if (v->known) {
+        void *data = arena_alloc(arena, (size_t)dtype_bytes(v->type.dtype, count));
+        for (int64_t i = 0; i < count; i++) {
+            if (!dim_is_const(v->known[i], &x)) return false;
+            mem_set(v->type.dtype, data, i, bits_of_int(v->type.dtype, x));
+        }
+        *to = *v;
+        to->kind = VALUE_PARAM;
+        to->data = data;
+        to->data_bytes = dtype_bytes(v->type.dtype, count);
+    } else {
+        return false;
+    }
+    to->known = NULL;
+    *bytes += to->data_bytes;
+    return true;
+}
+
+static bool all_const_known(const Value *v)
+{
+    int64_t count = type_count(&v->type);
+    for (int64_t i = 0; v->known && i < count; i++)
+        if (!dim_is_const(v->known[i], NULL)) return false;
+    return v->known != NULL;
+}
+
+static bool results_fit(Infer *in, int64_t most)
+{
+    int used = 0;
+    bool known = true;
+    for (int i = 0; i < in->node->out.n; i++) {
+        const Value *v = infer_out(in, i);
+        if (!v) continue;
+        int64_t count = type_count(&v->type);
+        if (count < 0 || !plain_type(v->type.dtype)) return false;
+        if (count > most || dtype_bytes(v->type.dtype, count) > most) return false;
+        known = known && all_const_known(v);
+        used++;
+    }
+    return used && !known;
+}
+
+/* A graph of this node alone, or NULL. */
+static Graph *isolate(Infer *in, Arena *arena)
+{
+    const Node *node = in->node;
+    Graph *g = graph_new(arena, "fold", NULL);
+    Node copy = {node->name, node->row, node->version, {0}, {0}, node->attr};
+    int64_t bytes = 0;
+    for (int i = 0; i < node->in.n; i++) {
+        const Value *v = infer_in(in, i);
+        Value constant;
+        if (v && !constant_value(in->graph, arena, v, &constant, &bytes)) return NULL;
+        vec_push(arena, &copy.in, v ? graph_value(g, constant) : -1);
+    }
+    for (int i = 0; i < node->out.n; i++) {
+        const Value *v = infer_out(in, i);
+        Value result = v ? *v : (Value){0};
+        result.node = 0;
+        vec_push(arena, &copy.out, v ? graph_value(g, result) : -1);
+        if (v) vec_push(arena, &g->output, copy.out.at[i]);
+    }
+    vec_push(arena, &g->node, copy);
+    return bytes <= OPERAND_BYTES ? g : NULL;
+}
+
+void fold_node(Infer *in, int64_t most)
+{
+    Ctx *ctx = in->ctx;
+    const Node *node = in->node;
+    if (node->row->flags || !results_fit(in, most)) return;
+    for (int i = 0; i < node->attr.n; i++)
+        if (node->attr.at[i].kind == ATTR_GRAPH) return;
+    Arena *scratch = arena_new(ctx);
+    Graph *g = isolate(in, scratch);
+    if (g) {
+        PassEnv env = {.ops = in->ops};
+        Flow *flow = pass_lower(scratch, g, &env);
+        Tensor *out = NEW_ARRAY(scratch, Tensor, g->output.n);
+        flow_eval(scratch, flow, NULL, out, 1);
+        for (int i = 0, k = 0; i < node->out.n; i++) {
+            Value *v = infer_out(in, i);
+            if (!v) continue;
+            v->data_bytes = dtype_bytes(v->type.dtype, type_count(&v->type));
+            v->data = arena_copy(ctx_arena(ctx), out[k++].data, (size_t)v->data_bytes);
+            v->kind = VALUE_PARAM;
+            v->known = NULL;
+            in->node->out.at[i] = -1;
+        }
+    }
+    arena_free(scratch);
+}
+
+static void fold_done(Infer *in)
+{
+    fold_node(in, FOLD_BYTES);
+}
+
+Graph *pass_fold(Arena *arena, const Graph *g, const PassEnv *env)
+{
+    Graph *out = graph_clone(arena, g);
+    Infer in = {.ctx = g->ctx, .arena = arena, .graph = out, .ops = env->ops};
+    Where where = g->ctx->where;
+    for (int i = 0; i < out->node.n; i++) {
+        in.node = &out->node.at[i];
+        node_where(g->ctx, in.node);
+        fold_done(&in);
+    }
+    g->ctx->where = where;
+    return out;
+}
