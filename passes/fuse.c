@@ -9,14 +9,15 @@
  *   reads element for element; the result then stays in registers;
  * - a row: all maps of both kernels agree on some outer dims (no reduction runs over them, every access
  *   between them uses them alike), what they hand on for one index of these fits the inner caches, and
- *   enough indices remain to keep all cores busy. Normalisations and softmax become one pass.
+ *   enough indices remain to keep all cores busy. Normalisations and softmax become one pass; contractions
+ *   join when their operands stay in the inner caches too, which makes attention one kernel.
  *
  * A kernel runs where its last map stands, so a producer may move down only if nobody in between reads
  * what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
 #include "passes/layout.h"
 
 enum { ROW_BYTES = 192 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
-static const int64_t unknown_extent = 64;
+static const int64_t unknown_extent = 64, unknown_row = 1024;
 
 typedef struct Group {
     IntVec map;
@@ -166,11 +167,41 @@ static int64_t row_bytes(const Fusing *f, const int *maps, int n, const Alignmen
         int64_t row = dtype_bytes(f->flow->cont.at[to->cont].type, 1);
         for (int k = 0; k < to->rank; k++) {
             int d = access_dim(m, to, k);
-            if (d >= 0 && !is_outer[d]) row *= map_extent(m, d, unknown_extent * 16);
+            if (d >= 0 && !is_outer[d]) row *= map_extent(m, d, unknown_row);
         }
         bytes += row;
     }
     return bytes;
+}
+
+/* A contraction inside a row reads its operands again for every block of rows: they must stay close. */
+static int64_t operand_bytes(const Fusing *f, const int *maps, int p, const Alignment *al, const bool *outer) {
+    const Map *m = f->flow->map.at[maps[p]];
+    bool fixed[MAP_DIMS] = {false};
+    int64_t most = 0;
+    for (int r = 0; r < MAP_DIMS; r++)
+        if (outer[r] && al->at[p][r] >= 0) fixed[al->at[p][r]] = true;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        int64_t bytes = dtype_bytes(val->type, 1);
+        for (int d = 0; d < m->dim.n; d++) {
+            bool uses = false;
+            for (int k = 0; k < val->read.rank; k++) uses |= dim_uses(val->read.at[k], m->dim.at[d].sym);
+            if (uses && !fixed[d]) bytes *= map_extent(m, d, unknown_row);
+        }
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* Does it keep a dim whose indices share an operand, and do its operands stay close? */
+static bool contraction_fits(const Fusing *f, const int *maps, int p, const Alignment *al, const bool *outer) {
+    Roles roles = map_roles(f->flow, f->flow->map.at[maps[p]]);
+    bool rows = false;
+    for (int r = 0; r < MAP_DIMS; r++)
+        rows |= outer[r] && al->at[p][r] >= 0 && roles.role[al->at[p][r]] == ROLE_M;
+    return rows && operand_bytes(f, maps, p, al, outer) <= ROW_BYTES;
 }
 
 /* Kernels without any reduction join only over equal domains: a small map beside a large one would be
@@ -193,7 +224,8 @@ static bool row(const Fusing *f, const Group *g, const Group *into) {
     for (int i = 0; i < into->map.n; i++) maps[n++] = into->map.at[i];
     for (int i = 0; i < n; i++) {
         const Map *m = f->flow->map.at[maps[i]];
-        if (wants_tiles(f->flow, m) || !plain_writes(m) || m->cons.n || touches_layout(f->flow, m)) return false;
+        if (!plain_writes(m) || m->cons.n || touches_layout(f->flow, m)) return false;
+        if (wants_tiles(f->flow, m) && !map_roles(f->flow, m).is) return false;
         for (int d = 0; d < m->dim.n; d++)
             if (m->dim.at[d].seq) return false;
     }
@@ -210,6 +242,8 @@ static bool row(const Fusing *f, const Group *g, const Group *into) {
         if (outer[r]) tasks *= (double)map_extent(root, r, unknown_extent);
     }
     if (tasks < ROW_TASKS && whole > 4096) return false;
+    for (int p = 0; p < n; p++)
+        if (wants_tiles(f->flow, f->flow->map.at[maps[p]]) && !contraction_fits(f, maps, p, &al, outer)) return false;
     return row_bytes(f, maps, n, &al, outer) <= ROW_BYTES;
 }
 

@@ -236,7 +236,7 @@ static bool unrolled(const Lowering *lo, int dim) {
     if (root->unroll[dim]) return true;
     for (int p = 0; p < lo->nplan - 1; p++)
         for (int i = 0; i < lo->plan[p].map->dim.n; i++)
-            if (lo->plan[p].unroll[i] && lo->plan[p].depth == root->tile.n) return true;
+            if (lo->plan[p].unroll[i]) return true;
     return false;
 }
 

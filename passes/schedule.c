@@ -16,7 +16,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { CHUNK = 4096, SERIAL_WORK = 16384, TILE_BYTES = 16384 };
+enum { CHUNK = 4096, SERIAL_WORK = 16384 };
 
 /* ---- lanes --------------------------------------------------------------------------------------------- */
 
@@ -130,23 +130,7 @@ static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
     if (lane >= 0) vector_line(s, kernel, pos, lane);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------- */
-
-/* Bytes of what map m hands on for one index of the outer dims; -1 when not constant. */
-static int64_t handed_on(const Scheduling *s, const Map *m, const bool *outer, bool *scalar) {
-    const Access *to = &m->write.at[0].to[0];
-    int64_t count = 1;
-    *scalar = true;
-    for (int k = 0; k < to->rank; k++) {
-        int d = access_dim(m, to, k);
-        if (d < 0 || outer[d] || dim_is(m->dim.at[d].extent, 1)) continue;
-        *scalar = false;
-        int64_t extent = map_extent(m, d, -1);
-        count = extent < 0 || count < 0 ? -1 : count * extent;
-    }
-    return count < 0 ? -1 : count * dtype_bytes(s->flow->cont.at[to->cont].type, 1);
-}
-
+/* Read by anything but the kernel's own maps: needs memory. */
 bool read_outside(const Scheduling *s, const Kernel *kernel, int cont) {
     if (s->flow->cont.at[cont].kind != CONT_TMP || s->held[cont]) return true;
     for (int r = 0; r < s->readers[cont].n; r++) {
@@ -155,51 +139,6 @@ bool read_outside(const Scheduling *s, const Kernel *kernel, int cont) {
         if (!inside) return true;
     }
     return false;
-}
-
-static void keep_rows(Scheduling *s, Kernel *kernel, const Alignment *al, const bool *root_outer) {
-    for (int p = 0; p < kernel->map.n - 1; p++) {
-        const Map *m = s->flow->map.at[kernel->map.at[p]];
-        bool outer[MAP_DIMS] = {false}, scalar;
-        for (int r = 0; r < MAP_DIMS; r++)
-            if (root_outer[r] && al->at[p][r] >= 0) outer[al->at[p][r]] = true;
-        int64_t bytes = handed_on(s, m, outer, &scalar);
-        for (int k = 0; k < m->write.at[0].n; k++) {
-            int cont = m->write.at[0].to[k].cont;
-            if (read_outside(s, kernel, cont)) continue;
-            Storage in = scalar ? KEEP_REG : bytes >= 0 && bytes <= TILE_BYTES ? KEEP_TILE : KEEP_SCRATCH;
-            kernel_keep(s->flow, kernel, p, cont, in);
-        }
-    }
-}
-
-static void schedule_rows(Scheduling *s, Kernel *kernel) {
-    int n = kernel->map.n;
-    const Map *root = s->flow->map.at[kernel->map.at[n - 1]];
-    Alignment al = kernel_align(s->flow->arena, s->flow, kernel->map.at, n);
-    bool outer[MAP_DIMS] = {false};
-    Line tile = {.kind = LINE_TILE, .map = n - 1, .cont = -1}, par = {.kind = LINE_PARALLEL, .map = n - 1, .cont = -1};
-    for (int r = 0; r < root->dim.n; r++) {
-        outer[r] = true;
-        for (int p = 0; p < n; p++)
-            outer[r] &= al.at[p][r] >= 0 &&
-                        s->flow->map.at[kernel->map.at[p]]->dim.at[al.at[p][r]].extent == root->dim.at[r].extent;
-        if (!outer[r] || dim_is(root->dim.at[r].extent, 1)) continue;
-        line_dim(s->flow, &tile, root, r, 1);
-        line_dim(s->flow, &par, root, r, 0);
-    }
-    if (tile.narg) vec_push(s->flow->arena, &kernel->line, tile);
-    if (tile.narg && worth_threads(s, kernel)) vec_push(s->flow->arena, &kernel->line, par);
-    keep_rows(s, kernel, &al, outer);
-    for (int p = 0; p < n; p++) {
-        const Map *m = s->flow->map.at[kernel->map.at[p]];
-        bool allowed[MAP_DIMS];
-        for (int d = 0; d < m->dim.n; d++) allowed[d] = true;
-        for (int r = 0; r < root->dim.n; r++)
-            if (outer[r]) allowed[al.at[p][r]] = false;
-        int lane = choose_lanes(s, m, allowed);
-        if (lane >= 0) vector_line(s, kernel, p, lane);
-    }
 }
 
 /* ---- the pass --------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #ifndef WEIR_PASSES_SCHEDULE_H
 #define WEIR_PASSES_SCHEDULE_H
 
-#include "passes/access.h"
+#include "passes/layout.h"
 
 typedef struct Scheduling {
     Flow *flow;
@@ -22,5 +22,8 @@ bool worth_threads(const Scheduling *s, const Kernel *kernel);
 /* schedule_tiled.c: one reduction with register accumulators, and maybe an element-wise root. False when
  * the kernel is not of that shape. */
 bool schedule_tiled(Scheduling *s, Kernel *kernel);
+
+/* schedule_rows.c: maps tied by outer dims, one block of rows a task. */
+void schedule_rows(Scheduling *s, Kernel *kernel);
 
 #endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels over rows: several maps tied by outer dims. One index of these is a task; what the maps hand on
+ * stays in registers, a small tile or per-thread scratch. With a contraction inside (attention), a block of
+ * rows is one task: the contraction gets a register tile over the block and a few vectors, the other maps
+ * run row by row over the block. */
+#include "passes/schedule.h"
+
+static const int64_t unknown_extent = 64;
+enum { TILE_BYTES = 16384, ROW_BLOCK = 8 };
+
+typedef struct Rows {
+    Scheduling *s;
+    Kernel *kernel;
+    const Map *root;
+    Alignment al;
+    bool outer[MAP_DIMS]; /* by root dim */
+    int block;            /* root dim that runs in blocks, or -1 */
+    int64_t rows;         /* of a block */
+} Rows;
+
+static const Map *map_at(const Rows *r, int pos) { return r->s->flow->map.at[r->kernel->map.at[pos]]; }
+
+static void find_outer(Rows *r) {
+    for (int d = 0; d < r->root->dim.n; d++) {
+        r->outer[d] = true;
+        for (int p = 0; p < r->kernel->map.n; p++) {
+            int own = r->al.at[p][d];
+            r->outer[d] &= own >= 0 && map_at(r, p)->dim.at[own].extent == r->root->dim.at[d].extent;
+        }
+    }
+}
+
+/* Is map dim `own` of position p one of the outer dims? */
+static bool is_outer(const Rows *r, int p, int own) {
+    for (int d = 0; d < r->root->dim.n; d++)
+        if (r->outer[d] && r->al.at[p][d] == own) return true;
+    return false;
+}
+
+static bool contracts(const Rows *r, int p) {
+    Roles roles = map_roles(r->s->flow, map_at(r, p));
+    for (int d = 0; roles.is && d < map_at(r, p)->dim.n; d++)
+        if ((roles.role[d] == ROLE_M || roles.role[d] == ROLE_N) && map_extent(map_at(r, p), d, unknown_extent) > 1)
+            return true;
+    return false;
+}
+
+/* The outer dim whose indices share an operand of every contraction. */
+static void find_block(Rows *r) {
+    r->block = -1;
+    r->rows = 1;
+    for (int d = 0; d < r->root->dim.n; d++) {
+        int64_t extent = map_extent(r->root, d, unknown_extent);
+        bool shares = r->outer[d] && extent > 1, any = false;
+        for (int p = 0; p < r->kernel->map.n; p++) {
+            if (!contracts(r, p)) continue;
+            DimRole role = map_roles(r->s->flow, map_at(r, p)).role[r->al.at[p][d] < 0 ? 0 : r->al.at[p][d]];
+            any = true;
+            shares &= role == ROLE_M || role == ROLE_N;
+        }
+        if (any && shares) r->block = d, r->rows = extent < ROW_BLOCK ? extent : ROW_BLOCK;
+    }
+}
+
+/* ---- storage ------------------------------------------------------------------------------------------------- */
+
+/* Bytes of what map p hands on in one task; -1 when not constant. */
+static int64_t handed_on(const Rows *r, int p, bool *scalar) {
+    const Map *m = map_at(r, p);
+    const Access *to = &m->write.at[0].to[0];
+    int64_t count = r->rows;
+    *scalar = r->rows == 1;
+    for (int k = 0; k < to->rank; k++) {
+        int d = access_dim(m, to, k);
+        if (d < 0 || is_outer(r, p, d) || dim_is(m->dim.at[d].extent, 1)) continue;
+        *scalar = false;
+        int64_t extent = map_extent(m, d, -1);
+        count = extent < 0 || count < 0 ? -1 : count * extent;
+    }
+    return count < 0 ? -1 : count * dtype_bytes(r->s->flow->cont.at[to->cont].type, 1);
+}
+
+static void keep_rows(Rows *r) {
+    for (int p = 0; p < r->kernel->map.n - 1; p++) {
+        const Map *m = map_at(r, p);
+        bool scalar;
+        int64_t bytes = handed_on(r, p, &scalar);
+        for (int k = 0; k < m->write.at[0].n; k++) {
+            int cont = m->write.at[0].to[k].cont;
+            if (read_outside(r->s, r->kernel, cont)) continue;
+            Storage in = scalar ? KEEP_REG : bytes >= 0 && bytes <= TILE_BYTES ? KEEP_TILE : KEEP_SCRATCH;
+            kernel_keep(r->s->flow, r->kernel, p, cont, in);
+        }
+    }
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------------------- */
+
+static void outer_line(Rows *r, LineKind kind, int pos) {
+    Line line = {.kind = kind, .map = pos, .cont = -1};
+    for (int d = 0; d < r->root->dim.n; d++)
+        if (r->outer[d] && d != r->block && !dim_is(r->root->dim.at[d].extent, 1))
+            line_dim(r->s->flow, &line, r->root, d, 1);
+    if (r->block >= 0) line_dim(r->s->flow, &line, r->root, r->block, r->rows);
+    if (line.narg || kind == LINE_AT) vec_push(r->s->flow->arena, &r->kernel->line, line);
+}
+
+static int inner_lane(Rows *r, int p) {
+    bool allowed[MAP_DIMS];
+    for (int d = 0; d < map_at(r, p)->dim.n; d++) allowed[d] = !is_outer(r, p, d);
+    return choose_lanes(r->s, map_at(r, p), allowed);
+}
+
+/* A contraction's register tile: the block's rows and a panel of lanes. */
+static void contraction_lines(Rows *r, int p, int lane) {
+    Flow *flow = r->s->flow;
+    const Map *m = map_at(r, p);
+    int row = r->block >= 0 ? r->al.at[p][r->block] : -1;
+    if (lane < 0 || map_reduces(m, lane)) {
+        if (row >= 0) line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, p), m, row, 0);
+        return;
+    }
+    int64_t width = panel_width(r->s->env->machine, map_extent(m, lane, 2 * lanes_of(r->s)));
+    if (map_extent(m, lane, INT64_MAX) > width)
+        line_dim(flow, kernel_line(flow, r->kernel, LINE_TILE, p), m, lane, width);
+    Line *unroll = kernel_line(flow, r->kernel, LINE_UNROLL, p);
+    if (row >= 0) line_dim(flow, unroll, m, row, 0);
+    line_dim(flow, unroll, m, lane, 0);
+}
+
+void schedule_rows(Scheduling *s, Kernel *kernel) {
+    Rows r = {.s = s, .kernel = kernel};
+    int n = kernel->map.n;
+    r.root = s->flow->map.at[kernel->map.at[n - 1]];
+    r.al = kernel_align(s->flow->arena, s->flow, kernel->map.at, n);
+    find_outer(&r);
+    find_block(&r);
+    outer_line(&r, LINE_TILE, n - 1);
+    if (worth_threads(s, kernel)) outer_line(&r, LINE_PARALLEL, n - 1);
+    for (int p = 0; p < n; p++) {
+        int lane = inner_lane(&r, p);
+        bool tile = contracts(&r, p);
+        if (tile) contraction_lines(&r, p, lane);
+        if (lane >= 0) vector_line(s, kernel, p, lane);
+        if (p < n - 1) outer_line(&r, LINE_AT, p);
+    }
+    keep_rows(&r);
+}
