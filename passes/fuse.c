@@ -16,7 +16,7 @@
  * what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
 #include "passes/layout.h"
 
-enum { ROW_BYTES = 192 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
+enum { ROW_BYTES = 192 * 1024, OPERAND_BYTES = 512 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
 static const int64_t unknown_extent = 64, unknown_row = 1024;
 
 typedef struct Group {
@@ -201,7 +201,7 @@ static bool contraction_fits(const Fusing *f, const int *maps, int p, const Alig
     bool rows = false;
     for (int r = 0; r < MAP_DIMS; r++)
         rows |= outer[r] && al->at[p][r] >= 0 && roles.role[al->at[p][r]] == ROLE_M;
-    return rows && operand_bytes(f, maps, p, al, outer) <= ROW_BYTES;
+    return rows && operand_bytes(f, maps, p, al, outer) <= OPERAND_BYTES;
 }
 
 /* Kernels without any reduction join only over equal domains: a small map beside a large one would be

@@ -62,7 +62,13 @@ static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tai
         Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, chunks, w)), rest, w};
         fn(lo, user, last, &some->body);
     } else if (how->single) {
-        full_tiles(lo, into, how, tail, tail.extent, 1, fn, user);
+        int64_t step = how->size > 4 ? 4 : 1;
+        Dim steps = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, dim_const(lo->ctx, step)));
+        full_tiles(lo, into, how, tail, steps, step, fn, user);
+        if (step == 1) return;
+        Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, dim_const(lo->ctx, step)));
+        Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, steps, step)), rest, -1};
+        full_tiles(lo, into, how, last, rest, 1, fn, user);
     } else {
         Stmt *some = nest_if(lo->nest, into);
         guard_ge0(lo, some, dim_addc(lo->ctx, tail.extent, -1));
@@ -79,35 +85,32 @@ static void tail_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tail, T
         symbolic_tail(lo, into, how, tail, fn, user);
 }
 
-/* A parallel loop's tasks are all tiles of the dim: full ones and the tail behind two guards. */
+/* A parallel loop is open already: its tasks are all tiles of the dim, full ones and the tail behind two
+ * guards. */
 static void parallel_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim full, Dim rest,
                            TileFn *fn, void *user) {
-    Dim count = dim_ceildiv(lo->ctx, span.extent, dim_const(lo->ctx, how->size));
-    if (dim_is(rest, 0)) count = full;
-    count = lowering_simplify(lo, count);
-    Dim var = lowering_var(lo, how->name, count);
-    Stmt *loop = nest_for(lo->nest, into, var, count, LOOP_PARALLEL);
-    Span tile = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, var, how->size)),
+    Span tile = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, how->tile, how->size)),
                  dim_const(lo->ctx, how->size), how->size};
+    Span tail = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, full, how->size)), rest, -1};
     if (dim_is(rest, 0)) {
-        fn(lo, user, tile, &loop->body);
+        fn(lo, user, tile, into);
+    } else if (dim_is(full, 0)) {
+        tail_tile(lo, into, how, tail, fn, user);
     } else {
-        Stmt *inner = nest_if(lo->nest, &loop->body);
-        guard_ge0(lo, inner, dim_sub(lo->ctx, dim_addc(lo->ctx, full, -1), var));
-        if (!dim_is(full, 0)) fn(lo, user, tile, &inner->body);
-        Stmt *last = nest_if(lo->nest, &loop->body);
-        guard_ge0(lo, last, dim_sub(lo->ctx, var, full));
-        Span tail = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, full, how->size)), rest, -1};
+        Stmt *inner = nest_if(lo->nest, into);
+        guard_ge0(lo, inner, dim_sub(lo->ctx, dim_addc(lo->ctx, full, -1), how->tile));
+        fn(lo, user, tile, &inner->body);
+        Stmt *last = nest_if(lo->nest, into);
+        guard_ge0(lo, last, dim_sub(lo->ctx, how->tile, full));
         tail_tile(lo, &last->body, how, tail, fn, user);
     }
-    lowering_pop(lo);
 }
 
 void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *fn, void *user) {
     Dim size = dim_const(lo->ctx, how->size);
     Dim full = lowering_simplify(lo, dim_div(lo->ctx, span.extent, size));
     Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, span.extent, size));
-    if (how->parallel) {
+    if (how->tile) {
         parallel_tiles(lo, into, how, span, full, rest, fn, user);
         return;
     }
@@ -214,6 +217,24 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
 
 /* ---- the loops of a kernel ---------------------------------------------------------------------------- */
 
+/* Opens the leading tile loops that are marked parallel, as far as no producer stands between them. */
+static Stmts *open_parallel(Lowering *lo, const Span *root, Stmts *into) {
+    const MapPlan *plan = &lo->plan[lo->nplan - 1];
+    int n = 0;
+    while (n < plan->tile.n && plan->tile.at[n].parallel) n++;
+    for (int p = 0; p < lo->nplan - 1; p++)
+        if (lo->plan[p].depth < n) n = lo->plan[p].depth;
+    for (int i = 0; i < n; i++) {
+        const TileLoop *t = &plan->tile.at[i];
+        Dim count = dim_ceildiv(lo->ctx, root[t->dim].extent, dim_const(lo->ctx, t->size));
+        count = lowering_simplify(lo, count);
+        lo->parallel[i] = lowering_var(lo, dim_sym_name(plan->map->dim.at[t->dim].sym), count);
+        into = &nest_for(lo->nest, into, lo->parallel[i], count, LOOP_PARALLEL)->body;
+    }
+    lo->nparallel = n;
+    return into;
+}
+
 typedef struct Depth {
     int depth;
     const Span *root;
@@ -250,7 +271,8 @@ static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) 
     }
     const TileLoop *t = &plan->tile.at[depth];
     const MapDim *dim = &plan->map->dim.at[t->dim];
-    Tiling how = {.name = dim_sym_name(dim->sym), .size = t->size, .parallel = t->parallel};
+    Tiling how = {.name = dim_sym_name(dim->sym), .size = t->size};
+    how.tile = depth < lo->nparallel ? lo->parallel[depth] : NULL;
     how.lanes = t->dim == plan->lane_dim ? plan->lanes : 1;
     how.single = how.lanes == 1 && unrolled(lo, t->dim);
     Depth next = {depth, root};
@@ -299,7 +321,7 @@ static Nest *lower_kernel(Arena *arena, const Flow *flow, const Kernel *kernel) 
     Span span[RANK_MAX * 2];
     for (int i = 0; i < root->dim.n; i++)
         span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent, const_or(root->dim.at[i].extent, -1)};
-    lower_depth(&lo, 0, span, &lo.nest->body);
+    lower_depth(&lo, 0, span, open_parallel(&lo, span, &lo.nest->body));
     return lo.nest;
 }
 

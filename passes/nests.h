@@ -51,6 +51,8 @@ typedef struct Lowering {
     int *memory;           /* by container: nest buffer, or -1 */
     Local *local;          /* by container */
     const Storage *keep;   /* by container: KEEP_ARENA when not kept */
+    int nparallel;         /* leading tile loops of the root that are open as parallel loops ... */
+    Dim parallel[RANK_MAX * 2]; /* ... and their variables */
     int fresh;
 } Lowering;
 
@@ -70,11 +72,12 @@ void lowering_pop(Lowering *lo);                              /* out of scope ag
 
 typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
 /* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
- * symbolic tail as single elements (`single`), as masked chunks (lanes > 1), else as one shorter tile. */
+ * symbolic tail in a few smaller sizes (`single`: down to one element), as masked chunks (lanes > 1), else as one shorter tile. */
 typedef struct Tiling {
     const char *name;
     int64_t size;
-    bool parallel, single;
+    Dim tile; /* the number of the tile, when a parallel loop has it already; else NULL */
+    bool single;
     int lanes;
 } Tiling;
 void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *fn, void *user);

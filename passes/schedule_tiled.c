@@ -99,6 +99,7 @@ static void choose_tile(Tiled *t) {
     t->row[1] = -1;
     if (t->row[0] < 0) return;
     int64_t extent = map_extent(t->p, t->row[0], unknown_extent);
+    if (map_extent(t->p, t->row[0], -1) < 0 && most > 8) most = 8;
     t->rows[0] = equal_tiles(extent, most);
     if (t->rows[0] < extent || most / t->rows[0] < 2) return;
     t->row[1] = choose_row(t, t->row[0]);
