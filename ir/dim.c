@@ -44,16 +44,24 @@ static void cons_grow(Ctx *ctx, Cons *cons)
     *cons = grown;
 }
 
-/* Where the search for an object of this hash begins; there is room for one more. */
+/* Where the search for an object of this hash begins. Only insertion allocates: looking up what
+ * exists cannot fail. */
 static uint64_t **cons_slot(Ctx *ctx, Cons *cons, uint64_t hash)
 {
-    if (2 * (cons->n + 1) > cons->size) cons_grow(ctx, cons);
+    if (!cons->size) cons_grow(ctx, cons);
     return &cons->slot[hash & (cons->size - 1)];
 }
 
 static uint64_t **cons_next(Cons *cons, uint64_t **slot)
 {
     return slot + 1 == cons->slot + cons->size ? cons->slot : slot + 1;
+}
+
+static void cons_put(Ctx *ctx, Cons *cons, uint64_t **slot, uint64_t *object)
+{
+    *slot = object;
+    cons->n++;
+    if (2 * (cons->n + 1) > cons->size) cons_grow(ctx, cons);
 }
 
 static uint64_t mix(uint64_t h, uint64_t v)
@@ -74,8 +82,7 @@ static AtomBox *atom_intern(Ctx *ctx, Atom atom, uint64_t hash, Mask mask)
     }
     AtomBox *box = NEW(ctx_arena(ctx), AtomBox);
     *box = (AtomBox){hash, mask, NULL, atom};
-    *slot = &box->hash;
-    cons->n++;
+    cons_put(ctx, cons, slot, &box->hash);
     return box;
 }
 
@@ -105,8 +112,7 @@ static const Mono *mono_intern(Ctx *ctx, const Atom *const *at, int n)
     Mono *mono = arena_alloc(ctx_arena(ctx), sizeof *mono + (size_t)n * sizeof *at);
     *mono = (Mono){.hash = hash, .mask = mask, .n = n};
     memcpy(mono->at, at, (size_t)n * sizeof *at);
-    *slot = &mono->hash;
-    cons->n++;
+    cons_put(ctx, cons, slot, &mono->hash);
     return mono;
 }
 
@@ -130,8 +136,7 @@ static Dim node_intern(Ctx *ctx, const DimTerm *term, int n)
     NodeBox *box = NEW(ctx_arena(ctx), NodeBox);
     const DimTerm *copy = arena_copy(ctx_arena(ctx), term, (size_t)n * sizeof *term);
     *box = (NodeBox){{hash, n, copy}, mask};
-    *slot = &box->node.hash;
-    cons->n++;
+    cons_put(ctx, cons, slot, &box->node.hash);
     return &box->node;
 }
 
