@@ -10,6 +10,9 @@ static const OpRow *const families[] = {
     onnx_einsum_rows,
     onnx_conv_rows,
     onnx_conv_transpose_rows,
+    onnx_pool_rows,
+    onnx_norm_rows,
+    onnx_quantize_rows,
 };
 
 const OpTable *onnx_ops(void)

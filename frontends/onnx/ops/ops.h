@@ -24,5 +24,8 @@ extern const OpRow onnx_matmul_rows[];
 extern const OpRow onnx_einsum_rows[];
 extern const OpRow onnx_conv_rows[];
 extern const OpRow onnx_conv_transpose_rows[];
+extern const OpRow onnx_pool_rows[];
+extern const OpRow onnx_norm_rows[];
+extern const OpRow onnx_quantize_rows[];
 
 #endif

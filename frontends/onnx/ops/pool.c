@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools: a map over image, channel, output position and window, folded by max or sum.
+ *
+ * Outside the operand, max reads the smallest value and sums read 0. How many elements an average
+ * counts is an integer expression of the output position, the product over the spatial dims, and so
+ * needs no table. With indices, max is the combine that carries an index, over the part of the
+ * window that lies inside. */
+#include "conv.h"
+
+#include <math.h>
+
+/* ---- the window's map ------------------------------------------------------------------------------- */
+
+static Window pool_window(Ctx *ctx, const Node *node, const Dim *shape, int rank)
+{
+    return nn_window(ctx, node, shape + 2, rank - 2, NULL);
+}
+
+static void pool_infer(Infer *in)
+{
+    const Type *x = nn_ranked(in, 0, 3, 2 + SPATIAL_MAX);
+    Dim out[RANK_MAX] = {x->shape[0], x->shape[1]};
+    Window w = pool_window(in->ctx, in->node, x->shape, x->rank);
+    for (int i = 0; i < w.n; i++) out[2 + i] = w.out[i];
+    infer_set(in, 0, x->dtype, out, x->rank);
+    infer_set(in, 1, I64, out, x->rank);
+}
+
+typedef struct Pool {
+    int x, y;
+    Window w;
+    Map *m;
+    Dim in[RANK_MAX], out[RANK_MAX]; /* indices */
+    DType t;
+} Pool;
+
+static Pool pool_open(Lower *lo, const char *name, int y)
+{
+    Pool p = {.x = lower_in(lo, 0), .y = y};
+    Shape sx = nn_shape(lo, p.x);
+    p.t = dtype_compute(nn_cont(lo, p.x)->type);
+    p.w = pool_window(lo->ctx, lo->node, sx.at, sx.rank);
+    p.m = lower_map(lo, name);
+    p.in[0] = p.out[0] = nn_dim(lo, p.m, "n", sx.at[0]);
+    p.in[1] = p.out[1] = nn_dim(lo, p.m, "c", sx.at[1]);
+    for (int i = 0; i < p.w.n; i++)
+        p.out[2 + i] = nn_dim(lo, p.m, conv_name(conv_out_name, p.w.n, i), p.w.out[i]);
+    for (int i = 0; i < p.w.n; i++) {
+        Dim r = nn_dim(lo, p.m, conv_name(conv_tap_name, p.w.n, i), dim_const(lo->ctx, p.w.kernel[i]));
+        p.in[2 + i] = nn_tap(lo->ctx, &p.w, i, p.out[2 + i], r);
+    }
+    return p;
+}
+
+static int pool_read(Lower *lo, Pool *p, double otherwise)
+{
+    if (!p->w.padded) return nn_read_as(lo, p->m, p->x, p->in, p->t);
+    return nn_read_else(lo, p->m, p->x, p->in, otherwise, p->t);
+}
+
+/* ---- MaxPool ------------------------------------------------------------------------------------------ */
+
+/* Index of the element among all of the operand; columns first with storage_order 1. */
+static Dim flat_index(Lower *lo, const Pool *p)
+{
+    Ctx *ctx = lo->ctx;
+    Shape s = nn_shape(lo, p->x);
+    Dim flat = dim_add(ctx, dim_mul(ctx, p->in[0], s.at[1]), p->in[1]);
+    bool columns = nn_int(lo, "storage_order", 0) != 0;
+    for (int k = 0; k < p->w.n; k++) {
+        int i = 2 + (columns ? p->w.n - 1 - k : k);
+        flat = dim_add(ctx, dim_mul(ctx, flat, s.at[i]), p->in[i]);
+    }
+    return flat;
+}
+
+static void max_pool_indices(Lower *lo, int y, int indices)
+{
+    Pool p = pool_open(lo, NULL, y);
+    Dim zero = dim_const(lo->ctx, 0);
+    int best = y < 0 ? nn_tmp_like(lo, "best", p.t, indices) : y;
+    for (int i = 0; i < p.w.n; i++) nn_between(lo, p.m, p.in[2 + i], zero, p.w.in[i]);
+    int val[2] = {nn_read(lo, p.m, p.x, p.in), body_index(&p.m->body, flat_index(lo, &p))};
+    map_write_tuple(lo->flow, p.m, 2, (int[]){best, indices}, (const Dim *const[]){p.out, p.out}, 2, val,
+                    combine_get(lo->ctx, "argmax_first", p.t));
+}
+
+static void max_pool_lower(Lower *lo)
+{
+    int y = lower_out(lo, 0), indices = lower_out(lo, 1);
+    if (indices >= 0) {
+        max_pool_indices(lo, y, indices);
+        return;
+    }
+    Pool p = pool_open(lo, NULL, y);
+    DType t = nn_cont(lo, p.x)->type;
+    int val = pool_read(lo, &p, nn_is_float(t) ? -INFINITY : dtype_lowest(t));
+    nn_reduce(lo, p.m, y, p.out, val, "max");
+}
+
+/* ---- AveragePool ----------------------------------------------------------------------------------------- */
+
+/* Taps of output o that are counted along spatial dim i: those inside, or inside the padded operand. */
+static Dim counted(Lower *lo, const Window *w, int i, Dim o, bool padding)
+{
+    Ctx *ctx = lo->ctx;
+    Dim kernel = dim_const(ctx, w->kernel[i]), step = dim_const(ctx, w->dilation[i]), zero = dim_const(ctx, 0);
+    Dim start = dim_sub(ctx, dim_mulc(ctx, o, w->stride[i]), w->begin[i]);
+    Dim end = padding ? dim_add(ctx, w->in[i], w->end[i]) : w->in[i];
+    Dim hi = dim_min(ctx, kernel, dim_ceildiv(ctx, dim_sub(ctx, end, start), step));
+    if (padding) return hi;
+    Dim lo_tap = dim_max(ctx, zero, dim_ceildiv(ctx, dim_mulc(ctx, start, -1), step));
+    return dim_sub(ctx, hi, lo_tap);
+}
+
+static void average_pool_lower(Lower *lo)
+{
+    int y = lower_out(lo, 0);
+    DType t = dtype_compute(nn_cont(lo, y)->type);
+    int acc = nn_tmp_like(lo, "sum", t, y);
+    bool padding = nn_int(lo, "count_include_pad", 0) != 0;
+    Pool p = pool_open(lo, "sum", acc);
+    nn_reduce(lo, p.m, acc, p.out, pool_read(lo, &p, 0), "sum");
+    Dim at[RANK_MAX], count = dim_const(lo->ctx, 1);
+    Map *m = nn_map_over(lo, NULL, p.w.n == 1 ? "ncw" : p.w.n == 2 ? "nchw" : "ncdhw", y, at);
+    DimEnv env = map_env(lo->arena, lo->flow, m);
+    for (int i = 0; i < p.w.n; i++) {
+        Dim whole = dim_const(lo->ctx, p.w.kernel[i]);
+        Dim part = p.w.padded ? dim_simplify(lo->ctx, counted(lo, &p.w, i, at[2 + i], padding), &env) : whole;
+        count = dim_mul(lo->ctx, count, part);
+    }
+    nn_write(lo, m, y, at, EXPR(m, "$0 / $1", nn_read(lo, m, acc, at), nn_size(m, count, t)));
+}
+
+/* ---- LpPool ------------------------------------------------------------------------------------------------- */
+
+/* The attribute p was a float in version 1. */
+static double norm_order(Lower *lo)
+{
+    const Attr *p = node_attr(lo->node, "p");
+    return p && p->kind == ATTR_FLOAT ? (double)p->f : (double)nn_int(lo, "p", 2);
+}
+
+static const char *norm_before(Lower *lo, double p)
+{
+    return p == 1 ? "abs($0)" : p == 2 ? "$0 * $0" : internf(lo->ctx, "pow(abs($0), %s)", nn_lit(lo, p));
+}
+
+static const char *norm_after(Lower *lo, double p)
+{
+    return p == 1 ? "$0" : p == 2 ? "sqrt($0)" : internf(lo->ctx, "pow($0, %s)", nn_lit(lo, 1 / p));
+}
+
+static void lp_pool_lower(Lower *lo)
+{
+    int y = lower_out(lo, 0);
+    double order = norm_order(lo);
+    int acc = nn_tmp_like(lo, "sum", dtype_compute(nn_cont(lo, y)->type), y);
+    Pool p = pool_open(lo, "sum", acc);
+    nn_reduce(lo, p.m, acc, p.out, EXPR(p.m, norm_before(lo, order), pool_read(lo, &p, 0)), "sum");
+    lower_pointwise(lo, NULL, norm_after(lo, order), &acc, 1, y);
+}
+
+/* ---- over the whole image -------------------------------------------------------------------------------------- */
+
+static void global_infer(Infer *in)
+{
+    const Type *x = nn_ranked(in, 0, 2, RANK_MAX);
+    Dim out[RANK_MAX];
+    for (int i = 0; i < x->rank; i++) out[i] = i < 2 ? x->shape[i] : dim_const(in->ctx, 1);
+    infer_set(in, 0, x->dtype, out, x->rank);
+}
+
+/* Folds `before` of all elements of each channel into `to`; returns how many they are. */
+static Dim global_fold(Lower *lo, const char *name, const char *before, const char *combine, int to)
+{
+    int x = lower_in(lo, 0), rank = nn_cont(lo, x)->rank;
+    Shape s = nn_shape(lo, x);
+    Dim at[RANK_MAX], out[RANK_MAX];
+    Map *m = nn_map_over(lo, name, rank == 3 ? "ncw" : rank == 4 ? "nchw" : "ncdhw", x, at);
+    for (int i = 0; i < rank; i++) out[i] = i < 2 ? at[i] : dim_const(lo->ctx, 0);
+    nn_reduce(lo, m, to, out, EXPR(m, before, nn_read(lo, m, x, at)), combine);
+    return dim_product(lo->ctx, s.at + 2, rank - 2);
+}
+
+static void global_max_lower(Lower *lo) { global_fold(lo, NULL, "$0", "max", lower_out(lo, 0)); }
+
+static void global_average_lower(Lower *lo)
+{
+    int y = lower_out(lo, 0);
+    DType t = dtype_compute(nn_cont(lo, y)->type);
+    int acc = nn_tmp_like(lo, "sum", t, y);
+    Dim at[RANK_MAX], n = global_fold(lo, "sum", "$0", "sum", acc);
+    Map *m = nn_map_over(lo, NULL, "nc", y, at);
+    nn_write(lo, m, y, at, EXPR(m, "$0 / $1", nn_read(lo, m, acc, at), nn_size(m, n, t)));
+}
+
+static void global_lp_lower(Lower *lo)
+{
+    int y = lower_out(lo, 0);
+    double order = norm_order(lo);
+    int acc = nn_tmp_like(lo, "sum", dtype_compute(nn_cont(lo, y)->type), y);
+    global_fold(lo, "sum", norm_before(lo, order), "sum", acc);
+    lower_pointwise(lo, NULL, norm_after(lo, order), &acc, 1, y);
+}
+
+const OpRow onnx_pool_rows[] = {
+    {"", "MaxPool", 1, 0, pool_infer, max_pool_lower, NULL, T_FLOATS " i8 u8", 0},
+    {"", "AveragePool", 1, 0, pool_infer, average_pool_lower, NULL, T_FLOATS, 0},
+    {"", "LpPool", 1, 0, pool_infer, lp_pool_lower, NULL, T_FLOATS, 0},
+    {"", "GlobalMaxPool", 1, 0, global_infer, global_max_lower, NULL, T_FLOATS, 0},
+    {"", "GlobalAveragePool", 1, 0, global_infer, global_average_lower, NULL, T_FLOATS, 0},
+    {"", "GlobalLpPool", 1, 0, global_infer, global_lp_lower, NULL, T_FLOATS, 0},
+    {0},
+};
