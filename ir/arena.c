@@ -34,8 +34,7 @@ struct Arena {
     size_t next_chunk, bytes;
 };
 
-Arena *arena_try_new(Ctx *ctx)
-{
+Arena *arena_try_new(Ctx *ctx) {
     Arena *arena = calloc(1, sizeof *arena);
     if (!arena) return NULL;
     arena->ctx = ctx;
@@ -47,15 +46,13 @@ Arena *arena_try_new(Ctx *ctx)
     return arena;
 }
 
-Arena *arena_new(Ctx *ctx)
-{
+Arena *arena_new(Ctx *ctx) {
     Arena *arena = arena_try_new(ctx);
     if (!arena) fail(ctx, E_MEMORY, "no memory for an arena; give the process more memory");
     return arena;
 }
 
-void arena_free(Arena *arena)
-{
+void arena_free(Arena *arena) {
     if (!arena) return;
     for (; arena->defer; arena->defer = arena->defer->older) arena->defer->fn(arena->defer->object);
     while (arena->chunk) {
@@ -71,28 +68,23 @@ void arena_free(Arena *arena)
     free(arena);
 }
 
-void arenas_drop(Ctx *ctx, uint64_t serial)
-{
+void arenas_drop(Ctx *ctx, uint64_t serial) {
     while (ctx->priv->newest && ctx->priv->newest->serial > serial) arena_free(ctx->priv->newest);
 }
 
-Ctx *arena_ctx(Arena *arena)
-{
+Ctx *arena_ctx(Arena *arena) {
     return arena->ctx;
 }
 
-size_t arena_bytes(const Arena *arena)
-{
+size_t arena_bytes(const Arena *arena) {
     return arena->bytes;
 }
 
-static _Noreturn void out_of_memory(Arena *arena, size_t bytes)
-{
+static _Noreturn void out_of_memory(Arena *arena, size_t bytes) {
     fail(arena->ctx, E_MEMORY, "no memory for %zu bytes; give the process more memory", bytes);
 }
 
-static void chunk_add(Arena *arena, size_t bytes)
-{
+static void chunk_add(Arena *arena, size_t bytes) {
     bool large = bytes > arena->next_chunk / 4;
     size_t size = large ? bytes : arena->next_chunk;
     Chunk *chunk = calloc(1, sizeof *chunk + size);
@@ -104,8 +96,7 @@ static void chunk_add(Arena *arena, size_t bytes)
     arena->chunk = chunk;
 }
 
-void *arena_alloc(Arena *arena, size_t bytes)
-{
+void *arena_alloc(Arena *arena, size_t bytes) {
     if (bytes > SIZE_MAX / 2) out_of_memory(arena, bytes);
     bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     Chunk *chunk = arena->chunk;
@@ -124,22 +115,19 @@ void *arena_alloc(Arena *arena, size_t bytes)
     return at;
 }
 
-void *arena_array(Arena *arena, size_t n, size_t size)
-{
+void *arena_array(Arena *arena, size_t n, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes)) out_of_memory(arena, SIZE_MAX);
     return arena_alloc(arena, bytes);
 }
 
-void *arena_copy(Arena *arena, const void *from, size_t bytes)
-{
+void *arena_copy(Arena *arena, const void *from, size_t bytes) {
     void *at = arena_alloc(arena, bytes);
     if (bytes) memcpy(at, from, bytes);
     return at;
 }
 
-char *arena_vprintf(Arena *arena, const char *fmt, va_list args)
-{
+char *arena_vprintf(Arena *arena, const char *fmt, va_list args) {
     va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, fmt, again);
@@ -150,8 +138,7 @@ char *arena_vprintf(Arena *arena, const char *fmt, va_list args)
     return text;
 }
 
-char *arena_printf(Arena *arena, const char *fmt, ...)
-{
+char *arena_printf(Arena *arena, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     char *text = arena_vprintf(arena, fmt, args);
@@ -160,8 +147,7 @@ char *arena_printf(Arena *arena, const char *fmt, ...)
 }
 
 /* The object is released even when there is no memory to remember it. */
-void arena_defer(Arena *arena, void (*fn)(void *object), void *object)
-{
+void arena_defer(Arena *arena, void (*fn)(void *object), void *object) {
     Defer *defer = NULL;
     Chunk *chunk = arena->chunk;
     bool fits = chunk && chunk->size - chunk->used >= sizeof *defer + ALIGN;
@@ -182,8 +168,7 @@ void arena_defer(Arena *arena, void (*fn)(void *object), void *object)
 }
 
 /* Grows in place when the array is the newest allocation of its chunk. */
-void *vec_grow(Arena *arena, void *at, int *cap, int n, size_t size)
-{
+void *vec_grow(Arena *arena, void *at, int *cap, int n, size_t size) {
     int64_t want = *cap < 4 ? 8 : 2 * (int64_t)*cap;
     if (want < n) want = n;
     if (want > INT32_MAX) out_of_memory(arena, SIZE_MAX);

@@ -20,8 +20,7 @@ static const struct {
 #undef CODE
 };
 
-Ctx *ctx_new(DiagFn *diag, void *user)
-{
+Ctx *ctx_new(DiagFn *diag, void *user) {
     Ctx *ctx = calloc(1, sizeof *ctx);
     struct CtxPrivate *priv = calloc(1, sizeof *priv);
     if (ctx && priv) {
@@ -36,21 +35,18 @@ Ctx *ctx_new(DiagFn *diag, void *user)
     return NULL;
 }
 
-void ctx_free(Ctx *ctx)
-{
+void ctx_free(Ctx *ctx) {
     if (!ctx) return;
     arenas_drop(ctx, 0);
     free(ctx->priv);
     free(ctx);
 }
 
-Arena *ctx_arena(Ctx *ctx)
-{
+Arena *ctx_arena(Ctx *ctx) {
     return ctx->priv->own;
 }
 
-bool ctx_try(Ctx *ctx, void (*fn)(void *arg), void *arg)
-{
+bool ctx_try(Ctx *ctx, void (*fn)(void *arg), void *arg) {
     struct CtxPrivate *priv = ctx->priv;
     TryFrame frame = {.outer = priv->innermost, .where = ctx->where, .serial = priv->serial};
     if (setjmp(frame.jump)) {
@@ -65,8 +61,7 @@ bool ctx_try(Ctx *ctx, void (*fn)(void *arg), void *arg)
     return true;
 }
 
-static void report(Ctx *ctx, Severity severity, Code code, const char *fmt, va_list args)
-{
+static void report(Ctx *ctx, Severity severity, Code code, const char *fmt, va_list args) {
     if (!ctx->diag) return;
     char small[1024], *message = small;
     va_list again;
@@ -85,8 +80,7 @@ static void report(Ctx *ctx, Severity severity, Code code, const char *fmt, va_l
     if (message != small) free(message);
 }
 
-void fail(Ctx *ctx, Code code, const char *fmt, ...)
-{
+void fail(Ctx *ctx, Code code, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     report(ctx, DIAG_ERROR, code, fmt, args);
@@ -96,8 +90,7 @@ void fail(Ctx *ctx, Code code, const char *fmt, ...)
     longjmp(ctx->priv->innermost->jump, 1);
 }
 
-void warn(Ctx *ctx, Code code, const char *fmt, ...)
-{
+void warn(Ctx *ctx, Code code, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     report(ctx, DIAG_WARNING, code, fmt, args);
@@ -105,8 +98,7 @@ void warn(Ctx *ctx, Code code, const char *fmt, ...)
 }
 
 /* "model.onnx:12, node "n" (Op, opset 13), tensor "t"": only what is known. */
-static void where_put(Text *out, const Where *where)
-{
+static void where_put(Text *out, const Where *where) {
     const char *sep = " at ";
     if (where->file) {
         text_printf(out, "%s%s", sep, where->file);
@@ -129,8 +121,7 @@ static void where_put(Text *out, const Where *where)
     if (where->tensor) text_printf(out, "%stensor \"%s\"", sep, where->tensor);
 }
 
-const char *diag_format(Arena *arena, const Diag *diag)
-{
+const char *diag_format(Arena *arena, const Diag *diag) {
     static const char *const severity[] = {"error", "warning", "note"};
     Text out = {.arena = arena};
     text_printf(&out, "%s %s", severity[diag->severity], diag->id);
@@ -139,23 +130,19 @@ const char *diag_format(Arena *arena, const Diag *diag)
     return text_str(&out);
 }
 
-const char *code_id(Code code)
-{
+const char *code_id(Code code) {
     return codes[code].id;
 }
 
-const char *code_title(Code code)
-{
+const char *code_title(Code code) {
     return codes[code].title;
 }
 
-const char *code_explanation(Code code)
-{
+const char *code_explanation(Code code) {
     return codes[code].explanation;
 }
 
-bool code_parse(const char *id, Code *code)
-{
+bool code_parse(const char *id, Code *code) {
     for (int i = 0; i < CODE_COUNT; i++) {
         if (strcasecmp(codes[i].id, id) == 0) {
             *code = (Code)i;
@@ -165,8 +152,7 @@ bool code_parse(const char *id, Code *code)
     return false;
 }
 
-void bug_at(const char *file, int line, const char *fmt, ...)
-{
+void bug_at(const char *file, int line, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     fprintf(stderr, "internal fault at %s:%d: ", file, line);

@@ -17,14 +17,14 @@ typedef struct TryFrame {
 } TryFrame;
 
 struct CtxPrivate {
-    Arena *newest;      /* all living arenas, newest first */
-    uint64_t serial;    /* of the newest arena ever made */
+    Arena *newest;   /* all living arenas, newest first */
+    uint64_t serial; /* of the newest arena ever made */
     TryFrame *innermost;
-    Arena *own;         /* ctx_arena */
+    Arena *own; /* ctx_arena */
     struct Interns *interns;
-    struct DimTable *dims;  /* ir/dim.c */
+    struct DimTable *dims;         /* ir/dim.c */
     struct CombineTable *combines; /* ir/combine.c */
-    struct PolyCtx *poly;   /* ir/poly.c */
+    struct PolyCtx *poly;          /* ir/poly.c */
 };
 
 /* Like arena_new, but returns NULL when memory is out. */

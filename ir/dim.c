@@ -25,14 +25,12 @@ struct DimTable {
 
 /* ---- hash-consing ---------------------------------------------------------------------------- */
 
-static struct DimTable *dims(Ctx *ctx)
-{
+static struct DimTable *dims(Ctx *ctx) {
     if (!ctx->priv->dims) ctx->priv->dims = NEW(ctx_arena(ctx), struct DimTable);
     return ctx->priv->dims;
 }
 
-static void cons_grow(Ctx *ctx, Cons *cons)
-{
+static void cons_grow(Ctx *ctx, Cons *cons) {
     Cons grown = {.n = cons->n, .size = cons->size ? 2 * cons->size : 256};
     grown.slot = NEW_ARRAY(ctx_arena(ctx), uint64_t *, grown.size);
     for (size_t i = 0; i < cons->size; i++) {
@@ -46,32 +44,27 @@ static void cons_grow(Ctx *ctx, Cons *cons)
 
 /* Where the search for an object of this hash begins. Only insertion allocates: looking up what
  * exists cannot fail. */
-static uint64_t **cons_slot(Ctx *ctx, Cons *cons, uint64_t hash)
-{
+static uint64_t **cons_slot(Ctx *ctx, Cons *cons, uint64_t hash) {
     if (!cons->size) cons_grow(ctx, cons);
     return &cons->slot[hash & (cons->size - 1)];
 }
 
-static uint64_t **cons_next(Cons *cons, uint64_t **slot)
-{
+static uint64_t **cons_next(Cons *cons, uint64_t **slot) {
     return slot + 1 == cons->slot + cons->size ? cons->slot : slot + 1;
 }
 
-static void cons_put(Ctx *ctx, Cons *cons, uint64_t **slot, uint64_t *object)
-{
+static void cons_put(Ctx *ctx, Cons *cons, uint64_t **slot, uint64_t *object) {
     *slot = object;
     cons->n++;
     if (2 * (cons->n + 1) > cons->size) cons_grow(ctx, cons);
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
+static uint64_t mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 31;
 }
 
-static AtomBox *atom_intern(Ctx *ctx, Atom atom, uint64_t hash, Mask mask)
-{
+static AtomBox *atom_intern(Ctx *ctx, Atom atom, uint64_t hash, Mask mask) {
     Cons *cons = &dims(ctx)->atoms;
     uint64_t **slot = cons_slot(ctx, cons, hash);
     for (; *slot; slot = cons_next(cons, slot)) {
@@ -86,16 +79,14 @@ static AtomBox *atom_intern(Ctx *ctx, Atom atom, uint64_t hash, Mask mask)
     return box;
 }
 
-const Atom *atom_make(Ctx *ctx, AtomKind kind, Dim a, Dim b)
-{
+const Atom *atom_make(Ctx *ctx, AtomKind kind, Dim a, Dim b) {
     static const Mask sort[] = {0, MASK_DIV, MASK_MOD, MASK_MINMAX, MASK_MINMAX};
     uint64_t hash = mix(mix(mix(7, (uint64_t)kind), a->hash), b->hash);
     Mask mask = sort[kind] | dim_mask(a) | dim_mask(b);
     return &atom_intern(ctx, (Atom){kind, NULL, a, b}, hash, mask)->atom;
 }
 
-static const Mono *mono_intern(Ctx *ctx, const Atom *const *at, int n)
-{
+static const Mono *mono_intern(Ctx *ctx, const Atom *const *at, int n) {
     uint64_t hash = mix(11, (uint64_t)n);
     Mask mask = 0;
     for (int i = 0; i < n; i++) {
@@ -116,8 +107,7 @@ static const Mono *mono_intern(Ctx *ctx, const Atom *const *at, int n)
     return mono;
 }
 
-static Dim node_intern(Ctx *ctx, const DimTerm *term, int n)
-{
+static Dim node_intern(Ctx *ctx, const DimTerm *term, int n) {
     uint64_t hash = mix(13, (uint64_t)n);
     Mask mask = 0;
     for (int i = 0; i < n; i++) {
@@ -142,8 +132,7 @@ static Dim node_intern(Ctx *ctx, const DimTerm *term, int n)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static int atom_order(const Atom *a, const Atom *b)
-{
+static int atom_order(const Atom *a, const Atom *b) {
     if (a == b) return 0;
     if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
     if (a->kind == ATOM_SYM) return strcmp(a->name, b->name);
@@ -151,8 +140,7 @@ static int atom_order(const Atom *a, const Atom *b)
     return c ? c : dim_order(a->b, b->b);
 }
 
-int mono_order(const Mono *a, const Mono *b)
-{
+int mono_order(const Mono *a, const Mono *b) {
     if (a == b) return 0;
     for (int i = 0; i < a->n && i < b->n; i++) {
         int c = atom_order(a->at[i], b->at[i]);
@@ -161,8 +149,7 @@ int mono_order(const Mono *a, const Mono *b)
     return b->n - a->n;
 }
 
-int dim_order(Dim a, Dim b)
-{
+int dim_order(Dim a, Dim b) {
     if (a == b) return 0;
     for (int i = 0; i < a->nterms && i < b->nterms; i++) {
         int c = mono_order(term_mono(&a->term[i]), term_mono(&b->term[i]));
@@ -172,15 +159,13 @@ int dim_order(Dim a, Dim b)
     return b->nterms - a->nterms;
 }
 
-static int term_order(const void *a, const void *b)
-{
+static int term_order(const void *a, const void *b) {
     return mono_order(term_mono(a), term_mono(b));
 }
 
 /* ---- monomials ------------------------------------------------------------------------------- */
 
-const Mono *mono_one(Ctx *ctx)
-{
+const Mono *mono_one(Ctx *ctx) {
     struct DimTable *table = dims(ctx);
     if (!table->one) {
         const Atom *none = NULL;
@@ -189,13 +174,11 @@ const Mono *mono_one(Ctx *ctx)
     return table->one;
 }
 
-const Mono *mono_atom(Ctx *ctx, const Atom *atom)
-{
+const Mono *mono_atom(Ctx *ctx, const Atom *atom) {
     return mono_intern(ctx, &atom, 1);
 }
 
-const Mono *mono_mul(Ctx *ctx, const Mono *a, const Mono *b)
-{
+const Mono *mono_mul(Ctx *ctx, const Mono *a, const Mono *b) {
     if (!a->n) return b;
     if (!b->n) return a;
     if (a->n + b->n > MAX_DEGREE) return NULL;
@@ -208,8 +191,7 @@ const Mono *mono_mul(Ctx *ctx, const Mono *a, const Mono *b)
     return mono_intern(ctx, at, n);
 }
 
-const Mono *mono_div(Ctx *ctx, const Mono *a, const Mono *b)
-{
+const Mono *mono_div(Ctx *ctx, const Mono *a, const Mono *b) {
     if (!b->n) return a;
     const Atom *at[MAX_DEGREE];
     int n = 0, k = 0;
@@ -222,8 +204,7 @@ const Mono *mono_div(Ctx *ctx, const Mono *a, const Mono *b)
     return k == b->n ? mono_intern(ctx, at, n) : NULL;
 }
 
-const Mono *mono_gcd(Ctx *ctx, const Mono *a, const Mono *b)
-{
+const Mono *mono_gcd(Ctx *ctx, const Mono *a, const Mono *b) {
     const Atom *at[MAX_DEGREE];
     int n = 0, i = 0, k = 0;
     while (i < a->n && k < b->n) {
@@ -237,8 +218,7 @@ const Mono *mono_gcd(Ctx *ctx, const Mono *a, const Mono *b)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-void sum_start(Sum *sum, Ctx *ctx)
-{
+void sum_start(Sum *sum, Ctx *ctx) {
     sum->ctx = ctx;
     sum->at = sum->small;
     sum->n = 0;
@@ -246,8 +226,7 @@ void sum_start(Sum *sum, Ctx *ctx)
     sum->overflow = false;
 }
 
-void sum_term(Sum *sum, int64_t coef, const Mono *mono)
-{
+void sum_term(Sum *sum, int64_t coef, const Mono *mono) {
     if (!mono) sum->overflow = true;
     if (!coef || sum->overflow) return;
     if (sum->n == sum->cap) {
@@ -259,8 +238,7 @@ void sum_term(Sum *sum, int64_t coef, const Mono *mono)
     sum->at[sum->n++] = (DimTerm){coef, mono->n, mono->at};
 }
 
-void sum_add(Sum *sum, Dim d, int64_t factor)
-{
+void sum_add(Sum *sum, Dim d, int64_t factor) {
     if (!d) sum->overflow = true;
     for (int i = 0; !sum->overflow && i < d->nterms; i++) {
         int64_t coef;
@@ -269,8 +247,7 @@ void sum_add(Sum *sum, Dim d, int64_t factor)
     }
 }
 
-static void terms_sort(DimTerm *at, int n)
-{
+static void terms_sort(DimTerm *at, int n) {
     if (n > 16) {
         qsort(at, (size_t)n, sizeof *at, term_order);
         return;
@@ -284,8 +261,7 @@ static void terms_sort(DimTerm *at, int n)
 }
 
 /* c*R*(a % m) + c*m*R*(a / m) is c*R*a, wherever the quotient is a single term. */
-static Dim join_mod(Ctx *ctx, Dim d, const DimTerm *t, const Atom *atom)
-{
+static Dim join_mod(Ctx *ctx, Dim d, const DimTerm *t, const Atom *atom) {
     Dim q = try_div(ctx, atom->a, atom->b);
     if (!q || q->nterms != 1) return d;
     const Mono *rest = mono_div(ctx, term_mono(t), mono_atom(ctx, atom));
@@ -301,8 +277,7 @@ static Dim join_mod(Ctx *ctx, Dim d, const DimTerm *t, const Atom *atom)
     return d;
 }
 
-static Dim join_mods(Ctx *ctx, Dim d)
-{
+static Dim join_mods(Ctx *ctx, Dim d) {
     for (int i = 0; i < d->nterms; i++) {
         const DimTerm *t = &d->term[i];
         for (int k = 0; k < t->natoms; k++) {
@@ -314,8 +289,7 @@ static Dim join_mods(Ctx *ctx, Dim d)
     return d;
 }
 
-Dim sum_done(Sum *sum)
-{
+Dim sum_done(Sum *sum) {
     if (sum->overflow) return NULL;
     terms_sort(sum->at, sum->n);
     int n = 0;
@@ -330,15 +304,13 @@ Dim sum_done(Sum *sum)
     return (dim_mask(d) & both) == both ? join_mods(sum->ctx, d) : d;
 }
 
-Dim try_term(Ctx *ctx, int64_t coef, const Mono *mono)
-{
+Dim try_term(Ctx *ctx, int64_t coef, const Mono *mono) {
     if (!mono) return NULL;
     DimTerm t = {coef, mono->n, mono->at};
     return node_intern(ctx, &t, coef != 0);
 }
 
-Dim try_add(Ctx *ctx, Dim a, Dim b)
-{
+Dim try_add(Ctx *ctx, Dim a, Dim b) {
     if (!a || !b) return NULL;
     if (!a->nterms) return b;
     if (!b->nterms) return a;
@@ -349,8 +321,7 @@ Dim try_add(Ctx *ctx, Dim a, Dim b)
     return sum_done(&sum);
 }
 
-Dim try_sub(Ctx *ctx, Dim a, Dim b)
-{
+Dim try_sub(Ctx *ctx, Dim a, Dim b) {
     if (!a || !b) return NULL;
     if (!b->nterms) return a;
     Sum sum;
@@ -360,8 +331,7 @@ Dim try_sub(Ctx *ctx, Dim a, Dim b)
     return sum_done(&sum);
 }
 
-Dim try_scale(Ctx *ctx, Dim a, int64_t c)
-{
+Dim try_scale(Ctx *ctx, Dim a, int64_t c) {
     if (!a || c == 1) return a;
     Sum sum;
     sum_start(&sum, ctx);
@@ -369,8 +339,7 @@ Dim try_scale(Ctx *ctx, Dim a, int64_t c)
     return sum_done(&sum);
 }
 
-Dim try_mul(Ctx *ctx, Dim a, Dim b)
-{
+Dim try_mul(Ctx *ctx, Dim a, Dim b) {
     int64_t c;
     if (!a || !b) return NULL;
     if (dim_is_const(a, &c)) return try_scale(ctx, b, c);
@@ -386,23 +355,22 @@ Dim try_mul(Ctx *ctx, Dim a, Dim b)
     return sum_done(&sum);
 }
 
-/* ---- the public face: fails where the try_ functions say NULL ---------------------------------- */
+/* ---- the public face: fails where the try_ functions say NULL ----------------------------------
+ */
 
-static Dim checked(Ctx *ctx, Dim d, const char *what, Dim a, Dim b)
-{
+static Dim checked(Ctx *ctx, Dim d, const char *what, Dim a, Dim b) {
     if (!d)
-        fail(ctx, E_DIM, "%s of \"%s\" and \"%s\" leaves 64 bits; bound the dims with --dim NAME=LO..HI",
-             what, dim_str(ctx, a), dim_str(ctx, b));
+        fail(ctx, E_DIM,
+             "%s of \"%s\" and \"%s\" leaves 64 bits; bound the dims with --dim NAME=LO..HI", what,
+             dim_str(ctx, a), dim_str(ctx, b));
     return d;
 }
 
-Dim dim_const(Ctx *ctx, int64_t value)
-{
+Dim dim_const(Ctx *ctx, int64_t value) {
     return try_term(ctx, value, mono_one(ctx));
 }
 
-Dim dim_sym(Ctx *ctx, const char *name)
-{
+Dim dim_sym(Ctx *ctx, const char *name) {
     name = intern(ctx, name);
     uint64_t hash = hash_bytes(3, name, strlen(name));
     AtomBox *box =
@@ -411,67 +379,56 @@ Dim dim_sym(Ctx *ctx, const char *name)
     return box->self;
 }
 
-Dim dim_add(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_add(Ctx *ctx, Dim a, Dim b) {
     return checked(ctx, try_add(ctx, a, b), "the sum", a, b);
 }
 
-Dim dim_sub(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_sub(Ctx *ctx, Dim a, Dim b) {
     return checked(ctx, try_sub(ctx, a, b), "the difference", a, b);
 }
 
-Dim dim_mul(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_mul(Ctx *ctx, Dim a, Dim b) {
     return checked(ctx, try_mul(ctx, a, b), "the product", a, b);
 }
 
-static void check_divisor(Ctx *ctx, Dim a, Dim b)
-{
+static void check_divisor(Ctx *ctx, Dim a, Dim b) {
     if (dim_is(b, 0))
-        fail(ctx, E_DIM, "dim \"%s\" is divided by 0; give the divisor another value", dim_str(ctx, a));
+        fail(ctx, E_DIM, "dim \"%s\" is divided by 0; give the divisor another value",
+             dim_str(ctx, a));
 }
 
-Dim dim_div(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_div(Ctx *ctx, Dim a, Dim b) {
     check_divisor(ctx, a, b);
     return checked(ctx, try_div(ctx, a, b), "the quotient", a, b);
 }
 
-Dim dim_ceildiv(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_ceildiv(Ctx *ctx, Dim a, Dim b) {
     check_divisor(ctx, a, b);
     return dim_div(ctx, dim_addc(ctx, dim_add(ctx, a, b), -1), b);
 }
 
-Dim dim_mod(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_mod(Ctx *ctx, Dim a, Dim b) {
     check_divisor(ctx, a, b);
     return checked(ctx, try_mod(ctx, a, b), "the rest", a, b);
 }
 
-Dim dim_min(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_min(Ctx *ctx, Dim a, Dim b) {
     return checked(ctx, try_min(ctx, a, b), "the minimum", a, b);
 }
 
-Dim dim_max(Ctx *ctx, Dim a, Dim b)
-{
+Dim dim_max(Ctx *ctx, Dim a, Dim b) {
     return checked(ctx, try_max(ctx, a, b), "the maximum", a, b);
 }
 
-Dim dim_addc(Ctx *ctx, Dim a, int64_t c)
-{
+Dim dim_addc(Ctx *ctx, Dim a, int64_t c) {
     return c ? dim_add(ctx, a, dim_const(ctx, c)) : a;
 }
 
-Dim dim_mulc(Ctx *ctx, Dim a, int64_t c)
-{
+Dim dim_mulc(Ctx *ctx, Dim a, int64_t c) {
     return dim_mul(ctx, a, dim_const(ctx, c));
 }
 
-Dim dim_product(Ctx *ctx, const Dim *dims, int n)
-{
+Dim dim_product(Ctx *ctx, const Dim *dims, int n) {
     Dim product = dim_const(ctx, 1);
     for (int i = 0; i < n; i++) product = dim_mul(ctx, product, dims[i]);
     return product;

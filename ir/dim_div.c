@@ -2,16 +2,15 @@
 /* Floor division, mod, min and max in canonical form, as far as it holds for every value of the
  * symbols (a symbolic divisor is taken to be non-zero).
  *
- * x / c, c > 1 constant: whole multiples leave the quotient (coefficients truncate towards zero, the
- * constant rounds down, so that it ends in 0..c-1), common factors cancel, a single nested quotient
- * is unnested: (x/m + y)/c = (x + m*y)/(m*c). x / b, b symbolic: polynomial division splits off what
- * it can, common factors cancel. x % b drops the same multiples. */
+ * x / c, c > 1 constant: whole multiples leave the quotient (coefficients truncate towards zero,
+ * the constant rounds down, so that it ends in 0..c-1), common factors cancel, a single nested
+ * quotient is unnested: (x/m + y)/c = (x + m*y)/(m*c). x / b, b symbolic: polynomial division
+ * splits off what it can, common factors cancel. x % b drops the same multiples. */
 #include <string.h>
 
 #include "dim_private.h"
 
-int64_t gcd64(int64_t a, int64_t b)
-{
+int64_t gcd64(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? -(uint64_t)a : (uint64_t)a, y = b < 0 ? -(uint64_t)b : (uint64_t)b;
     while (y) {
         uint64_t t = x % y;
@@ -21,20 +20,17 @@ int64_t gcd64(int64_t a, int64_t b)
     return x > INT64_MAX ? 0 : (int64_t)x;
 }
 
-int64_t floor_div64(int64_t a, int64_t b)
-{
+int64_t floor_div64(int64_t a, int64_t b) {
     int64_t q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-static Dim lone(Ctx *ctx, AtomKind kind, Dim a, Dim b)
-{
+static Dim lone(Ctx *ctx, AtomKind kind, Dim a, Dim b) {
     return a && b ? try_term(ctx, 1, mono_atom(ctx, atom_make(ctx, kind, a, b))) : NULL;
 }
 
 /* a = c*q + r with the coefficients of r smaller than c in magnitude, its constant in 0..c-1. */
-static bool split_const(Ctx *ctx, Dim a, int64_t c, Dim *q, Dim *r)
-{
+static bool split_const(Ctx *ctx, Dim a, int64_t c, Dim *q, Dim *r) {
     Sum qs, rs;
     sum_start(&qs, ctx);
     sum_start(&rs, ctx);
@@ -50,16 +46,14 @@ static bool split_const(Ctx *ctx, Dim a, int64_t c, Dim *q, Dim *r)
 }
 
 /* The greatest common divisor of c and all coefficients but the constant's. */
-static int64_t common_coef(Dim a, int64_t c)
-{
+static int64_t common_coef(Dim a, int64_t c) {
     for (int i = 0; i < a->nterms && c > 1; i++)
         if (a->term[i].natoms) c = gcd64(c, a->term[i].coef);
     return c;
 }
 
 /* Coefficients divided by g, which divides them; the constant is rounded down. */
-static Dim shrink(Ctx *ctx, Dim a, int64_t g)
-{
+static Dim shrink(Ctx *ctx, Dim a, int64_t g) {
     Sum sum;
     sum_start(&sum, ctx);
     for (int i = 0; i < a->nterms; i++)
@@ -67,15 +61,13 @@ static Dim shrink(Ctx *ctx, Dim a, int64_t g)
     return sum_done(&sum);
 }
 
-static int64_t constant_of(Dim a)
-{
+static int64_t constant_of(Dim a) {
     const DimTerm *last = a->nterms ? &a->term[a->nterms - 1] : NULL;
     return last && !last->natoms ? last->coef : 0;
 }
 
 /* The one term that is 1 * (x / m), when no other holds a division; else NULL. */
-static const DimTerm *single_quotient(Dim r)
-{
+static const DimTerm *single_quotient(Dim r) {
     const DimTerm *found = NULL;
     for (int i = 0; i < r->nterms; i++) {
         const DimTerm *t = &r->term[i];
@@ -86,8 +78,7 @@ static const DimTerm *single_quotient(Dim r)
     return found;
 }
 
-static Dim div_const(Ctx *ctx, Dim a, int64_t c)
-{
+static Dim div_const(Ctx *ctx, Dim a, int64_t c) {
     Dim q, r;
     if (!split_const(ctx, a, c, &q, &r)) return NULL;
     if (dim_is_const(r, NULL)) return q;
@@ -110,8 +101,7 @@ static Dim div_const(Ctx *ctx, Dim a, int64_t c)
 }
 
 /* Terms c*(x % m) with c*m a multiple of `by` are c*x as far as the rest by `by` goes. */
-static Dim unnest_mod(Ctx *ctx, Dim a, int64_t by)
-{
+static Dim unnest_mod(Ctx *ctx, Dim a, int64_t by) {
     if (!(dim_mask(a) & MASK_MOD)) return a;
     Sum sum;
     sum_start(&sum, ctx);
@@ -119,8 +109,8 @@ static Dim unnest_mod(Ctx *ctx, Dim a, int64_t by)
         const DimTerm *t = &a->term[i];
         int64_t m, whole;
         bool drop = t->natoms == 1 && t->atom[0]->kind == ATOM_MOD &&
-                    dim_is_const(t->atom[0]->b, &m) && !__builtin_mul_overflow(t->coef, m, &whole) &&
-                    whole % by == 0;
+                    dim_is_const(t->atom[0]->b, &m) &&
+                    !__builtin_mul_overflow(t->coef, m, &whole) && whole % by == 0;
         if (drop)
             sum_add(&sum, t->atom[0]->a, t->coef);
         else
@@ -130,8 +120,7 @@ static Dim unnest_mod(Ctx *ctx, Dim a, int64_t by)
     return out ? out : a;
 }
 
-static Dim mod_const(Ctx *ctx, Dim a, int64_t c)
-{
+static Dim mod_const(Ctx *ctx, Dim a, int64_t c) {
     Dim q, r, unnested;
     while ((unnested = unnest_mod(ctx, a, c)) != a) a = unnested;
     if (!split_const(ctx, a, c, &q, &r)) return NULL;
@@ -149,8 +138,7 @@ static Dim mod_const(Ctx *ctx, Dim a, int64_t c)
     return small ? r : lone(ctx, ATOM_MOD, r, dim_const(ctx, c));
 }
 
-bool dim_long_division(Ctx *ctx, Dim a, Dim b, Dim *q, Dim *r)
-{
+bool dim_long_division(Ctx *ctx, Dim a, Dim b, Dim *q, Dim *r) {
     const DimTerm *lead = &b->term[0];
     Dim p = a, quotient = dim_const(ctx, 0), rest = quotient;
     for (int step = 0; p && p->nterms && step < 256; step++) {
@@ -172,8 +160,7 @@ bool dim_long_division(Ctx *ctx, Dim a, Dim b, Dim *q, Dim *r)
 }
 
 /* The common factor of all terms of a and b. */
-static Dim common_factor(Ctx *ctx, Dim a, Dim b)
-{
+static Dim common_factor(Ctx *ctx, Dim a, Dim b) {
     int64_t coef = 0;
     const Mono *mono = NULL;
     for (int i = 0; i < a->nterms + b->nterms; i++) {
@@ -185,8 +172,7 @@ static Dim common_factor(Ctx *ctx, Dim a, Dim b)
 }
 
 /* Writes a as q*b + r and cancels the common factor of r and b into `factor`. */
-static bool split_symbolic(Ctx *ctx, Dim a, Dim *b, Dim *q, Dim *r, Dim *factor)
-{
+static bool split_symbolic(Ctx *ctx, Dim a, Dim *b, Dim *q, Dim *r, Dim *factor) {
     if (!dim_long_division(ctx, a, *b, q, r)) return false;
     if ((*r)->nterms && (*r)->nterms >= a->nterms) {
         *q = dim_const(ctx, 0);
@@ -197,18 +183,19 @@ static bool split_symbolic(Ctx *ctx, Dim a, Dim *b, Dim *q, Dim *r, Dim *factor)
     Dim common = common_factor(ctx, *r, *b), none;
     if (!common || dim_is(common, 1)) return true;
     *factor = common;
-    return dim_long_division(ctx, *r, common, r, &none) && dim_long_division(ctx, *b, common, b, &none);
+    return dim_long_division(ctx, *r, common, r, &none) &&
+           dim_long_division(ctx, *b, common, b, &none);
 }
 
-Dim try_div(Ctx *ctx, Dim a, Dim b)
-{
+Dim try_div(Ctx *ctx, Dim a, Dim b) {
     int64_t c;
     Dim q, r, factor;
     if (!a || !b || !b->nterms) return NULL;
     if (!a->nterms || dim_is(b, 1)) return a;
     if (dim_is_const(b, &c)) {
         if (c == INT64_MIN) return NULL;
-        return c < 0 ? try_div(ctx, try_scale(ctx, a, -1), dim_const(ctx, -c)) : div_const(ctx, a, c);
+        return c < 0 ? try_div(ctx, try_scale(ctx, a, -1), dim_const(ctx, -c))
+                     : div_const(ctx, a, c);
     }
     Dim by = b;
     if (!split_symbolic(ctx, a, &by, &q, &r, &factor)) return lone(ctx, ATOM_DIV, a, b);
@@ -217,8 +204,7 @@ Dim try_div(Ctx *ctx, Dim a, Dim b)
     return try_add(ctx, q, lone(ctx, ATOM_DIV, r, by));
 }
 
-Dim try_mod(Ctx *ctx, Dim a, Dim b)
-{
+Dim try_mod(Ctx *ctx, Dim a, Dim b) {
     int64_t c;
     Dim q, r, factor;
     if (!a || !b || !b->nterms) return NULL;
@@ -236,7 +222,8 @@ Dim try_mod(Ctx *ctx, Dim a, Dim b)
     return try_mul(ctx, factor, try_mod(ctx, r, by));
 }
 
-/* ---- min and max ------------------------------------------------------------------------------- */
+/* ---- min and max -------------------------------------------------------------------------------
+ */
 
 enum { MAX_LEAVES = 32 };
 typedef struct Leaves {
@@ -246,8 +233,7 @@ typedef struct Leaves {
 
 /* Adds d, or the arguments of the `kind` that d is, in order; of two that differ by a constant only
  * one stays. False: too many. */
-static bool leaves_add(Ctx *ctx, Leaves *leaves, AtomKind kind, Dim d)
-{
+static bool leaves_add(Ctx *ctx, Leaves *leaves, AtomKind kind, Dim d) {
     if (d->nterms == 1 && d->term->coef == 1 && d->term->natoms == 1 &&
         d->term->atom[0]->kind == kind)
         return leaves_add(ctx, leaves, kind, d->term->atom[0]->a) &&
@@ -269,8 +255,7 @@ static bool leaves_add(Ctx *ctx, Leaves *leaves, AtomKind kind, Dim d)
     return true;
 }
 
-static Dim extremum(Ctx *ctx, AtomKind kind, Dim a, Dim b)
-{
+static Dim extremum(Ctx *ctx, AtomKind kind, Dim a, Dim b) {
     if (!a || !b || a == b) return a ? b : NULL;
     Leaves leaves = {.n = 0};
     if (!leaves_add(ctx, &leaves, kind, a) || !leaves_add(ctx, &leaves, kind, b))
@@ -280,18 +265,15 @@ static Dim extremum(Ctx *ctx, AtomKind kind, Dim a, Dim b)
     return out;
 }
 
-Dim try_min(Ctx *ctx, Dim a, Dim b)
-{
+Dim try_min(Ctx *ctx, Dim a, Dim b) {
     return extremum(ctx, ATOM_MIN, a, b);
 }
 
-Dim try_max(Ctx *ctx, Dim a, Dim b)
-{
+Dim try_max(Ctx *ctx, Dim a, Dim b) {
     return extremum(ctx, ATOM_MAX, a, b);
 }
 
-Dim try_atom(Ctx *ctx, AtomKind kind, Dim a, Dim b)
-{
+Dim try_atom(Ctx *ctx, AtomKind kind, Dim a, Dim b) {
     switch (kind) {
     case ATOM_DIV: return try_div(ctx, a, b);
     case ATOM_MOD: return try_mod(ctx, a, b);

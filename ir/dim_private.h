@@ -34,23 +34,19 @@ typedef struct NodeBox {
     Mask mask;
 } NodeBox;
 
-static inline Mask dim_mask(Dim d)
-{
+static inline Mask dim_mask(Dim d) {
     return ((const NodeBox *)d)->mask;
 }
 
-static inline const Mono *term_mono(const DimTerm *t)
-{
+static inline const Mono *term_mono(const DimTerm *t) {
     return (const Mono *)((const char *)t->atom - offsetof(Mono, at));
 }
 
-static inline const AtomBox *atom_box(const Atom *a)
-{
+static inline const AtomBox *atom_box(const Atom *a) {
     return (const AtomBox *)((const char *)a - offsetof(AtomBox, atom));
 }
 
-static inline Mask atom_mask(const Atom *a)
-{
+static inline Mask atom_mask(const Atom *a) {
     return atom_box(a)->mask;
 }
 
@@ -97,7 +93,8 @@ bool dim_long_division(Ctx *ctx, Dim a, Dim b, Dim *q, Dim *r);
 int64_t gcd64(int64_t a, int64_t b); /* >= 0; of magnitudes; 0 when 2^63 */
 int64_t floor_div64(int64_t a, int64_t b);
 
-/* ---- proofs ------------------------------------------------------------------------------------- */
+/* ---- proofs -------------------------------------------------------------------------------------
+ */
 
 /* One question to the prover: `fuel` bounds its work, so that a hard question ends in "unknown". */
 typedef struct Proof {

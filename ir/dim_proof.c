@@ -1,41 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bounds and proofs under ranges.
  *
- * A bound is found by eliminating one symbol after the other, the innermost first, because its range
- * may use the earlier ones. To eliminate x from d, d is grouped by the factors that hold x: the
- * coefficient of x is itself a polynomial, whose sign is proven by the same means; then x is
+ * A bound is found by eliminating one symbol after the other, the innermost first, because its
+ * range may use the earlier ones. To eliminate x from d, d is grouped by the factors that hold x:
+ * the coefficient of x is itself a polynomial, whose sign is proven by the same means; then x is
  * replaced by the end of its range that the sign demands. n*S + s with n <= N-1, s <= S-1 gives
  * n*S + S - 1, then, as S >= 0, N*S - 1. A div, mod, min or max that holds x is bounded by its
  * arguments.
  *
- * `prove_ge0` takes min and max apart first (min(a,b) + r >= 0 when a + r >= 0 and b + r >= 0), then
- * eliminates the innermost symbol, and at last replaces a quotient by the fractions around it, which keeps
- * the tie between i and i/4 that a bound of each alone loses. Every answer is sound; `fuel` makes a
- * hard question "unknown" instead of slow. */
+ * `prove_ge0` takes min and max apart first (min(a,b) + r >= 0 when a + r >= 0 and b + r >= 0),
+ * then eliminates the innermost symbol, and at last replaces a quotient by the fractions around it,
+ * which keeps the tie between i and i/4 that a bound of each alone loses. Every answer is sound;
+ * `fuel` makes a hard question "unknown" instead of slow. */
 #include "dim_private.h"
 
 enum { FUEL = 3000, MAX_GROUPS = 24 };
 
 static Dim eliminate(Proof *proof, Dim d, int i, bool upper);
 
-static bool spend(Proof *proof)
-{
+static bool spend(Proof *proof) {
     return proof->fuel > 0 && proof->fuel--;
 }
 
-static const Atom *lone_atom(const DimTerm *t)
-{
+static const Atom *lone_atom(const DimTerm *t) {
     return t->natoms == 1 ? t->atom[0] : NULL;
 }
 
-static bool is_extremum(const Atom *atom)
-{
+static bool is_extremum(const Atom *atom) {
     return atom && (atom->kind == ATOM_MIN || atom->kind == ATOM_MAX);
 }
 
 /* d with its term number t replaced by coef * by. */
-static Dim replace_term(Ctx *ctx, Dim d, int t, int64_t coef, Dim by)
-{
+static Dim replace_term(Ctx *ctx, Dim d, int t, int64_t coef, Dim by) {
     Sum sum;
     sum_start(&sum, ctx);
     for (int i = 0; i < d->nterms; i++)
@@ -44,8 +40,7 @@ static Dim replace_term(Ctx *ctx, Dim d, int t, int64_t coef, Dim by)
     return sum_done(&sum);
 }
 
-static bool positive(Proof *proof, Dim d)
-{
+static bool positive(Proof *proof, Dim d) {
     int64_t c;
     if (dim_is_const(d, &c)) return c > 0;
     Dim less = try_add(proof->ctx, d, dim_const(proof->ctx, -1));
@@ -56,8 +51,7 @@ static bool positive(Proof *proof, Dim d)
 
 /* What an atom can be at most (least), free of the symbol; the argument is bounded as its direction
  * demands. */
-static Dim bound_div(Proof *proof, const Atom *atom, int i, bool upper)
-{
+static Dim bound_div(Proof *proof, const Atom *atom, int i, bool upper) {
     Ctx *ctx = proof->ctx;
     Dim sym = proof->env->at[i].sym;
     if (!positive(proof, atom->b)) return NULL;
@@ -67,8 +61,7 @@ static Dim bound_div(Proof *proof, const Atom *atom, int i, bool upper)
     return try_div(ctx, a, eliminate(proof, atom->b, i, !upper));
 }
 
-static Dim bound_mod(Proof *proof, const Atom *atom, int i, bool upper)
-{
+static Dim bound_mod(Proof *proof, const Atom *atom, int i, bool upper) {
     Ctx *ctx = proof->ctx;
     if (!positive(proof, atom->b)) return NULL;
     Dim last = try_add(ctx, atom->b, dim_const(ctx, -1));
@@ -78,8 +71,7 @@ static Dim bound_mod(Proof *proof, const Atom *atom, int i, bool upper)
     return upper ? eliminate(proof, last, i, true) : dim_const(ctx, 0);
 }
 
-static Dim bound_atom(Proof *proof, const Atom *atom, int i, bool upper)
-{
+static Dim bound_atom(Proof *proof, const Atom *atom, int i, bool upper) {
     const DimRange *range = &proof->env->at[i];
     if (atom->kind == ATOM_SYM) return upper ? range->hi : range->lo;
     if (atom->kind == ATOM_DIV) return bound_div(proof, atom, i, upper);
@@ -90,8 +82,7 @@ static Dim bound_atom(Proof *proof, const Atom *atom, int i, bool upper)
 }
 
 /* A product of atoms that all hold the symbol: each must be >= 0 unless it is alone. */
-static Dim bound_product(Proof *proof, const Mono *m, int i, bool upper)
-{
+static Dim bound_product(Proof *proof, const Mono *m, int i, bool upper) {
     Ctx *ctx = proof->ctx;
     if (m->n == 1) return bound_atom(proof, m->at[0], i, upper);
     Dim product = dim_const(ctx, 1);
@@ -108,16 +99,14 @@ typedef struct Group {
     Dim coef;
 } Group;
 
-static bool atom_uses(const Atom *atom, Dim sym)
-{
+static bool atom_uses(const Atom *atom, Dim sym) {
     if (!(atom_mask(atom) & dim_mask(sym))) return false;
     if (atom->kind == ATOM_SYM) return atom->name == dim_sym_name(sym);
     return dim_uses(atom->a, sym) || dim_uses(atom->b, sym);
 }
 
 /* d = sum of coef*part over the groups + rest. -1: too many groups or overflow. */
-static int group_by(Ctx *ctx, Dim d, Dim sym, Group *group, Dim *rest)
-{
+static int group_by(Ctx *ctx, Dim d, Dim sym, Group *group, Dim *rest) {
     int n = 0;
     Sum sum;
     sum_start(&sum, ctx);
@@ -144,8 +133,7 @@ static int group_by(Ctx *ctx, Dim d, Dim sym, Group *group, Dim *rest)
 }
 
 /* The coefficient's sign is unknown, but a linear function has its extremes at the ends. */
-static Dim bound_ends(Proof *proof, const Group *group, int i, bool upper)
-{
+static Dim bound_ends(Proof *proof, const Group *group, int i, bool upper) {
     Ctx *ctx = proof->ctx;
     const DimRange *range = &proof->env->at[i];
     if (group->part->n != 1 || group->part->at[0]->kind != ATOM_SYM) return NULL;
@@ -153,8 +141,7 @@ static Dim bound_ends(Proof *proof, const Group *group, int i, bool upper)
     return upper ? try_max(ctx, a, b) : try_min(ctx, a, b);
 }
 
-static Dim bound_group(Proof *proof, const Group *group, int i, bool upper)
-{
+static Dim bound_group(Proof *proof, const Group *group, int i, bool upper) {
     Ctx *ctx = proof->ctx;
     if (prove_ge0(proof, group->coef))
         return try_mul(ctx, group->coef, bound_product(proof, group->part, i, upper));
@@ -165,8 +152,7 @@ static Dim bound_group(Proof *proof, const Group *group, int i, bool upper)
 }
 
 /* The term that is a multiple of a min or max which holds the symbol, while others hold it too. */
-static int tied_extremum(Dim d, Dim sym)
-{
+static int tied_extremum(Dim d, Dim sym) {
     int found = -1, uses = 0;
     if (!(dim_mask(d) & MASK_MINMAX)) return -1;
     for (int i = 0; i < d->nterms; i++) {
@@ -179,8 +165,7 @@ static int tied_extremum(Dim d, Dim sym)
 }
 
 /* c*min(a,b) + r is min(c*a + r, c*b + r), or the max for c < 0. */
-static Dim eliminate_extremum(Proof *proof, Dim d, int t, int i, bool upper)
-{
+static Dim eliminate_extremum(Proof *proof, Dim d, int t, int i, bool upper) {
     Ctx *ctx = proof->ctx;
     int64_t c = d->term[t].coef;
     const Atom *atom = d->term[t].atom[0];
@@ -192,8 +177,7 @@ static Dim eliminate_extremum(Proof *proof, Dim d, int t, int i, bool upper)
     return least == upper ? (a ? a : b) : NULL;
 }
 
-static Dim eliminate(Proof *proof, Dim d, int i, bool upper)
-{
+static Dim eliminate(Proof *proof, Dim d, int i, bool upper) {
     Dim sym = proof->env->at[i].sym, rest;
     if (!dim_uses(d, sym)) return d;
     if (!spend(proof)) return NULL;
@@ -207,16 +191,15 @@ static Dim eliminate(Proof *proof, Dim d, int i, bool upper)
     return rest;
 }
 
-Dim prove_bound(Proof *proof, Dim d, int from, bool upper)
-{
+Dim prove_bound(Proof *proof, Dim d, int from, bool upper) {
     for (int i = proof->env->n - 1; i >= from && d; i--) d = eliminate(proof, d, i, upper);
     return d;
 }
 
-/* ---- d >= 0 -------------------------------------------------------------------------------------- */
+/* ---- d >= 0
+ * -------------------------------------------------------------------------------------- */
 
-static bool ge0_extremum(Proof *proof, Dim d, int t)
-{
+static bool ge0_extremum(Proof *proof, Dim d, int t) {
     int64_t c = d->term[t].coef;
     const Atom *atom = d->term[t].atom[0];
     Dim a = replace_term(proof->ctx, d, t, c, atom->a);
@@ -227,8 +210,7 @@ static bool ge0_extremum(Proof *proof, Dim d, int t)
 }
 
 /* c*(a/b) + r >= 0, b > 0, when b*r + c*(a - b + 1) >= 0 (c > 0) or b*r + c*a >= 0 (c < 0). */
-static bool ge0_quotient(Proof *proof, Dim d, int t)
-{
+static bool ge0_quotient(Proof *proof, Dim d, int t) {
     Ctx *ctx = proof->ctx;
     int64_t c = d->term[t].coef;
     const Atom *atom = d->term[t].atom[0];
@@ -241,8 +223,7 @@ static bool ge0_quotient(Proof *proof, Dim d, int t)
 }
 
 /* c*(a % b) + r: as a - b*(a/b), so that a's tie to r is seen. */
-static bool ge0_rest(Proof *proof, Dim d, int t)
-{
+static bool ge0_rest(Proof *proof, Dim d, int t) {
     Ctx *ctx = proof->ctx;
     const Atom *atom = d->term[t].atom[0];
     int64_t c = d->term[t].coef;
@@ -251,8 +232,7 @@ static bool ge0_rest(Proof *proof, Dim d, int t)
     return whole && whole != d && prove_ge0(proof, whole);
 }
 
-static int find_lone(Dim d, Mask mask, AtomKind lo, AtomKind hi)
-{
+static int find_lone(Dim d, Mask mask, AtomKind lo, AtomKind hi) {
     if (!(dim_mask(d) & mask)) return -1;
     for (int i = 0; i < d->nterms; i++) {
         const Atom *atom = lone_atom(&d->term[i]);
@@ -263,8 +243,7 @@ static int find_lone(Dim d, Mask mask, AtomKind lo, AtomKind hi)
 
 /* Without the innermost symbol: step by step, because what one range brings in may have to be taken
  * apart before the next. */
-static bool ge0_stepwise(Proof *proof, Dim d)
-{
+static bool ge0_stepwise(Proof *proof, Dim d) {
     for (int i = proof->env->n - 1; i >= 0; i--) {
         if (!dim_uses(d, proof->env->at[i].sym)) continue;
         Dim low = eliminate(proof, d, i, false);
@@ -273,8 +252,7 @@ static bool ge0_stepwise(Proof *proof, Dim d)
     return false;
 }
 
-bool prove_ge0(Proof *proof, Dim d)
-{
+bool prove_ge0(Proof *proof, Dim d) {
     int64_t c;
     if (dim_is_const(d, &c)) return c >= 0;
     if (!spend(proof)) return false;
@@ -287,41 +265,36 @@ bool prove_ge0(Proof *proof, Dim d)
     return t >= 0 && ge0_rest(proof, d, t);
 }
 
-/* ---- the public face ------------------------------------------------------------------------------- */
+/* ---- the public face
+ * ------------------------------------------------------------------------------- */
 
 static const DimEnv no_ranges;
 
-bool dim_ge0(Ctx *ctx, Dim d, const DimEnv *env)
-{
+bool dim_ge0(Ctx *ctx, Dim d, const DimEnv *env) {
     Proof proof = {ctx, env ? env : &no_ranges, FUEL};
     return prove_ge0(&proof, d);
 }
 
-bool dim_le(Ctx *ctx, Dim a, Dim b, const DimEnv *env)
-{
+bool dim_le(Ctx *ctx, Dim a, Dim b, const DimEnv *env) {
     if (a == b) return true;
     Dim d = try_sub(ctx, b, a);
     return d && dim_ge0(ctx, d, env);
 }
 
-Dim dim_lower(Ctx *ctx, Dim d, const DimEnv *env)
-{
+Dim dim_lower(Ctx *ctx, Dim d, const DimEnv *env) {
     return dim_lower_from(ctx, d, env, 0);
 }
 
-Dim dim_upper(Ctx *ctx, Dim d, const DimEnv *env)
-{
+Dim dim_upper(Ctx *ctx, Dim d, const DimEnv *env) {
     return dim_upper_from(ctx, d, env, 0);
 }
 
-Dim dim_lower_from(Ctx *ctx, Dim d, const DimEnv *env, int from)
-{
+Dim dim_lower_from(Ctx *ctx, Dim d, const DimEnv *env, int from) {
     Proof proof = {ctx, env ? env : &no_ranges, FUEL};
     return prove_bound(&proof, d, from, false);
 }
 
-Dim dim_upper_from(Ctx *ctx, Dim d, const DimEnv *env, int from)
-{
+Dim dim_upper_from(Ctx *ctx, Dim d, const DimEnv *env, int from) {
     Proof proof = {ctx, env ? env : &no_ranges, FUEL};
     return prove_bound(&proof, d, from, true);
 }

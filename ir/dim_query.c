@@ -6,28 +6,24 @@
 #include "dim_private.h"
 #include "lex.h"
 
-bool dim_is_const(Dim d, int64_t *value)
-{
+bool dim_is_const(Dim d, int64_t *value) {
     if (d->nterms > 1 || (d->nterms == 1 && d->term->natoms)) return false;
     if (value) *value = d->nterms ? d->term->coef : 0;
     return true;
 }
 
-bool dim_is(Dim d, int64_t value)
-{
+bool dim_is(Dim d, int64_t value) {
     int64_t v;
     return dim_is_const(d, &v) && v == value;
 }
 
-const char *dim_sym_name(Dim d)
-{
+const char *dim_sym_name(Dim d) {
     bool sym = d->nterms == 1 && d->term->coef == 1 && d->term->natoms == 1 &&
                d->term->atom[0]->kind == ATOM_SYM;
     return sym ? d->term->atom[0]->name : NULL;
 }
 
-static bool uses_name(Dim d, const char *name, Mask mask)
-{
+static bool uses_name(Dim d, const char *name, Mask mask) {
     if (!(dim_mask(d) & mask)) return false;
     for (int i = 0; i < d->nterms; i++) {
         for (int k = 0; k < d->term[i].natoms; k++) {
@@ -41,14 +37,12 @@ static bool uses_name(Dim d, const char *name, Mask mask)
     return false;
 }
 
-bool dim_uses(Dim d, Dim sym)
-{
+bool dim_uses(Dim d, Dim sym) {
     return uses_name(d, dim_sym_name(sym), dim_mask(sym));
 }
 
 /* The symbol whose name comes next after `last` (NULL: the first), or `best` if that is nearer. */
-static const Atom *next_symbol(Dim d, const char *last, const Atom *best)
-{
+static const Atom *next_symbol(Dim d, const char *last, const Atom *best) {
     for (int i = 0; i < d->nterms; i++) {
         for (int k = 0; k < d->term[i].natoms; k++) {
             const Atom *atom = d->term[i].atom[k];
@@ -63,17 +57,14 @@ static const Atom *next_symbol(Dim d, const char *last, const Atom *best)
 }
 
 /* In the order of their names: needs no memory, and a dim has few symbols. */
-void dim_symbols(Dim d, void (*fn)(void *user, Dim sym), void *user)
-{
+void dim_symbols(Dim d, void (*fn)(void *user, Dim sym), void *user) {
     const Atom *atom = next_symbol(d, NULL, NULL);
-    for (; atom; atom = next_symbol(d, atom->name, NULL))
-        fn(user, atom_box(atom)->self);
+    for (; atom; atom = next_symbol(d, atom->name, NULL)) fn(user, atom_box(atom)->self);
 }
 
 /* ---- substitution and evaluation ------------------------------------------------------------- */
 
-static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n)
-{
+static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n) {
     if (atom->kind == ATOM_SYM) {
         for (int i = 0; i < n; i++)
             if (dim_sym_name(subst[i].sym) == atom->name) return subst[i].to;
@@ -84,8 +75,7 @@ static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n)
     return a && b ? try_atom(ctx, atom->kind, a, b) : NULL;
 }
 
-Dim try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n)
-{
+Dim try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
     Mask mask = 0;
     for (int i = 0; i < n; i++) mask |= dim_mask(subst[i].sym);
     if (!(dim_mask(d) & mask)) return d;
@@ -105,8 +95,7 @@ Dim try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n)
     return sum_done(&sum);
 }
 
-Dim dim_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n)
-{
+Dim dim_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
     Dim out = try_subst(ctx, d, subst, n);
     if (!out)
         fail(ctx, E_DIM,
@@ -116,11 +105,9 @@ Dim dim_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n)
     return out;
 }
 
-static bool eval_atom(const Atom *atom, DimValueFn *value, void *user, int64_t *out)
-{
+static bool eval_atom(const Atom *atom, DimValueFn *value, void *user, int64_t *out) {
     int64_t a, b;
-    if (atom->kind == ATOM_SYM)
-        return value(user, atom_box(atom)->self, out);
+    if (atom->kind == ATOM_SYM) return value(user, atom_box(atom)->self, out);
     if (!dim_eval(atom->a, value, user, &a) || !dim_eval(atom->b, value, user, &b)) return false;
     if (atom->kind == ATOM_MIN || atom->kind == ATOM_MAX) {
         *out = (atom->kind == ATOM_MIN) == (a < b) ? a : b;
@@ -132,8 +119,7 @@ static bool eval_atom(const Atom *atom, DimValueFn *value, void *user, int64_t *
     return true;
 }
 
-bool dim_eval(Dim d, DimValueFn *value, void *user, int64_t *out)
-{
+bool dim_eval(Dim d, DimValueFn *value, void *user, int64_t *out) {
     int64_t total = 0;
     for (int i = 0; i < d->nterms; i++) {
         int64_t product = d->term[i].coef, v;
@@ -148,11 +134,11 @@ bool dim_eval(Dim d, DimValueFn *value, void *user, int64_t *out)
     return true;
 }
 
-/* ---- affine form, exact division --------------------------------------------------------------- */
+/* ---- affine form, exact division ---------------------------------------------------------------
+ */
 
 /* Which of the symbols stands alone in this product, taken out of it: -1 none, -2 not affine. */
-static int affine_factor(const DimTerm *t, const Dim *sym, int n, Mask mask, int *where)
-{
+static int affine_factor(const DimTerm *t, const Dim *sym, int n, Mask mask, int *where) {
     int found = -1;
     for (int k = 0; k < t->natoms; k++) {
         const Atom *atom = t->atom[k];
@@ -171,8 +157,7 @@ static int affine_factor(const DimTerm *t, const Dim *sym, int n, Mask mask, int
     return found;
 }
 
-bool dim_affine(Ctx *ctx, Dim d, const Dim *sym, int n, Dim *coef, Dim *rest)
-{
+bool dim_affine(Ctx *ctx, Dim d, const Dim *sym, int n, Dim *coef, Dim *rest) {
     Mask mask = 0;
     Dim zero = dim_const(ctx, 0);
     for (int i = 0; i < n; i++) {
@@ -199,21 +184,21 @@ bool dim_affine(Ctx *ctx, Dim d, const Dim *sym, int n, Dim *coef, Dim *rest)
     return *rest != NULL;
 }
 
-bool dim_divides(Ctx *ctx, Dim d, Dim by, Dim *q)
-{
+bool dim_divides(Ctx *ctx, Dim d, Dim by, Dim *q) {
     Dim quotient, rest;
-    if (!by->nterms || !dim_long_division(ctx, d, by, &quotient, &rest) || rest->nterms) return false;
+    if (!by->nterms || !dim_long_division(ctx, d, by, &quotient, &rest) || rest->nterms)
+        return false;
     if (q) *q = quotient;
     return true;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text
+ * ------------------------------------------------------------------------------------------ */
 
 static void print_sum(Text *out, Dim d, bool tight);
 
 /* An operand of / or %: in parentheses unless it is one symbol, a number, min or max. */
-static void print_operand(Text *out, Dim d)
-{
+static void print_operand(Text *out, Dim d) {
     int64_t v;
     bool atom = d->nterms == 1 && d->term->coef == 1 && d->term->natoms == 1 &&
                 d->term->atom[0]->kind != ATOM_DIV && d->term->atom[0]->kind != ATOM_MOD;
@@ -223,8 +208,7 @@ static void print_operand(Text *out, Dim d)
     if (!bare) text_put(out, ")");
 }
 
-static void print_atom(Text *out, const Atom *atom, bool alone)
-{
+static void print_atom(Text *out, const Atom *atom, bool alone) {
     bool call = atom->kind == ATOM_MIN || atom->kind == ATOM_MAX;
     if (atom->kind == ATOM_SYM) {
         text_name(out, atom->name);
@@ -243,8 +227,7 @@ static void print_atom(Text *out, const Atom *atom, bool alone)
     }
 }
 
-static void print_sum(Text *out, Dim d, bool tight)
-{
+static void print_sum(Text *out, Dim d, bool tight) {
     if (!d->nterms) text_put(out, "0");
     for (int i = 0; i < d->nterms; i++) {
         const DimTerm *t = &d->term[i];
@@ -265,13 +248,11 @@ static void print_sum(Text *out, Dim d, bool tight)
     }
 }
 
-void dim_print(Text *out, Dim d)
-{
+void dim_print(Text *out, Dim d) {
     print_sum(out, d, false);
 }
 
-const char *dim_str(Ctx *ctx, Dim d)
-{
+const char *dim_str(Ctx *ctx, Dim d) {
     Text out = {.arena = ctx_arena(ctx)};
     dim_print(&out, d);
     return text_str(&out);

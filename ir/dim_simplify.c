@@ -10,8 +10,7 @@
 static Dim simplify(Proof *proof, Dim d);
 
 /* The k with k*b <= x < (k+1)*b as far as it can be told: -1, 0 or what constant bounds give. */
-static bool quotient_of(Proof *proof, Dim x, Dim b, int64_t *k)
-{
+static bool quotient_of(Proof *proof, Dim x, Dim b, int64_t *k) {
     Ctx *ctx = proof->ctx;
     int64_t c, lo, hi;
     Dim low = prove_bound(proof, x, 0, false);
@@ -26,9 +25,9 @@ static bool quotient_of(Proof *proof, Dim x, Dim b, int64_t *k)
     return last && prove_ge0(proof, x) && prove_ge0(proof, last);
 }
 
-/* x = g*y + R; the terms of R are those g does not divide, and of the constant what is left over. */
-static bool cut(Ctx *ctx, Dim x, Dim g, Dim *y, Dim *rest)
-{
+/* x = g*y + R; the terms of R are those g does not divide, and of the constant what is left over.
+ */
+static bool cut(Ctx *ctx, Dim x, Dim g, Dim *y, Dim *rest) {
     int64_t by;
     Sum ys, rs;
     sum_start(&ys, ctx);
@@ -51,9 +50,9 @@ static bool cut(Ctx *ctx, Dim x, Dim g, Dim *y, Dim *rest)
     return *y && *rest && (*y)->nterms;
 }
 
-/* The common factor of b (a constant or a single term) and term t; NULL when it is 1 or all of b. */
-static Dim factor_with(Ctx *ctx, Dim b, const DimTerm *t)
-{
+/* The common factor of b (a constant or a single term) and term t; NULL when it is 1 or all of b.
+ */
+static Dim factor_with(Ctx *ctx, Dim b, const DimTerm *t) {
     if (b->nterms != 1 || !t->natoms) return NULL;
     int64_t coef = gcd64(b->term->coef, t->coef);
     if (!coef) return NULL;
@@ -62,8 +61,7 @@ static Dim factor_with(Ctx *ctx, Dim b, const DimTerm *t)
 }
 
 /* (g*y + R) by b, R's quotient by g known: the answer, or NULL. */
-static Dim reduce_by(Proof *proof, AtomKind kind, Dim x, Dim b, Dim g)
-{
+static Dim reduce_by(Proof *proof, AtomKind kind, Dim x, Dim b, Dim g) {
     Ctx *ctx = proof->ctx;
     Dim y, rest, c;
     int64_t k, sign;
@@ -79,8 +77,7 @@ static Dim reduce_by(Proof *proof, AtomKind kind, Dim x, Dim b, Dim g)
 }
 
 /* x/b or x%b of simplified x and b, as one atom or something simpler. */
-static Dim reduce(Proof *proof, AtomKind kind, Dim x, Dim b)
-{
+static Dim reduce(Proof *proof, AtomKind kind, Dim x, Dim b) {
     Ctx *ctx = proof->ctx;
     int64_t k;
     if (b->nterms && quotient_of(proof, x, b, &k)) {
@@ -97,8 +94,7 @@ static Dim reduce(Proof *proof, AtomKind kind, Dim x, Dim b)
 
 /* An atom as it is after its arguments were simplified, or simpler; `again` when it became
  * something else that may simplify further. */
-static Dim simplify_atom(Proof *proof, const Atom *atom)
-{
+static Dim simplify_atom(Proof *proof, const Atom *atom) {
     Ctx *ctx = proof->ctx;
     Dim self = try_term(ctx, 1, mono_atom(ctx, atom));
     if (atom->kind == ATOM_SYM || proof->fuel <= 0) return self;
@@ -119,8 +115,7 @@ static Dim simplify_atom(Proof *proof, const Atom *atom)
     return out && out != self ? simplify(proof, out) : self;
 }
 
-static Dim simplify(Proof *proof, Dim d)
-{
+static Dim simplify(Proof *proof, Dim d) {
     Ctx *ctx = proof->ctx;
     const Mask parts = MASK_DIV | MASK_MOD | MASK_MINMAX;
     if (!(dim_mask(d) & parts) || proof->fuel-- <= 0) return d;
@@ -140,8 +135,7 @@ static Dim simplify(Proof *proof, Dim d)
     return out ? out : d;
 }
 
-Dim dim_simplify(Ctx *ctx, Dim d, const DimEnv *env)
-{
+Dim dim_simplify(Ctx *ctx, Dim d, const DimEnv *env) {
     static const DimEnv none;
     Proof proof = {ctx, env ? env : &none, 4000};
     return simplify(&proof, d);

@@ -26,60 +26,50 @@ static const struct {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-const char *dtype_name(DType t)
-{
+const char *dtype_name(DType t) {
     return t == DT_NONE ? "none" : types[t].name;
 }
 
-int dtype_bits(DType t)
-{
+int dtype_bits(DType t) {
     return types[t].bits;
 }
 
-TypeClass dtype_class(DType t)
-{
+TypeClass dtype_class(DType t) {
     return types[t].class;
 }
 
-int dtype_onnx(DType t)
-{
+int dtype_onnx(DType t) {
     return types[t].onnx;
 }
 
-DType dtype_from_onnx(int onnx)
-{
+DType dtype_from_onnx(int onnx) {
     for (int t = 1; t < DT_COUNT; t++)
         if (types[t].onnx == onnx) return (DType)t;
     return DT_NONE;
 }
 
-DType dtype_parse(const char *name)
-{
+DType dtype_parse(const char *name) {
     for (int t = 1; t < DT_COUNT; t++)
         if (strcmp(types[t].name, name) == 0) return (DType)t;
     return DT_NONE;
 }
 
-bool dtype_is_float(DType t)
-{
+bool dtype_is_float(DType t) {
     return t != DT_NONE && types[t].class == CLASS_FLOAT;
 }
 
-bool dtype_is_int(DType t)
-{
+bool dtype_is_int(DType t) {
     return t != DT_NONE && (types[t].class == CLASS_INT || types[t].class == CLASS_UINT);
 }
 
-DType dtype_compute(DType t)
-{
+DType dtype_compute(DType t) {
     if (types[t].bits >= 32) return t;
     if (dtype_is_float(t)) return F32;
     if (dtype_is_int(t)) return types[t].class == CLASS_INT ? I32 : U32;
     return t;
 }
 
-int64_t dtype_bytes(DType t, int64_t n)
-{
+int64_t dtype_bytes(DType t, int64_t n) {
     int bits = types[t].bits;
     return bits >= 8 ? n * (bits / 8) : (n / (8 / bits)) + (n % (8 / bits) != 0);
 }
@@ -87,13 +77,13 @@ int64_t dtype_bytes(DType t, int64_t n)
 /* ---- small floats ---------------------------------------------------------------------------- */
 
 typedef struct Format {
-    int mant, bias;      /* mantissa bits, exponent bias */
-    uint32_t sign;       /* the sign's bit */
-    uint32_t max;        /* largest finite magnitude */
-    uint32_t inf;        /* 0: the format has none */
-    uint32_t nan;        /* quiet NaN; 0: none */
-    bool saturable;      /* overflow is a choice (8 bits) */
-    bool unsigned_zero;  /* no -0: its pattern is the NaN */
+    int mant, bias;     /* mantissa bits, exponent bias */
+    uint32_t sign;      /* the sign's bit */
+    uint32_t max;       /* largest finite magnitude */
+    uint32_t inf;       /* 0: the format has none */
+    uint32_t nan;       /* quiet NaN; 0: none */
+    bool saturable;     /* overflow is a choice (8 bits) */
+    bool unsigned_zero; /* no -0: its pattern is the NaN */
 } Format;
 
 static const Format formats[DT_COUNT] = {
@@ -106,22 +96,19 @@ static const Format formats[DT_COUNT] = {
     [F4E2M1] = {1, 1, 8, 7, 0, 0, false, false},
 };
 
-static uint64_t double_bits(double v)
-{
+static uint64_t double_bits(double v) {
     uint64_t u;
     memcpy(&u, &v, sizeof u);
     return u;
 }
 
-static double double_of(uint64_t u)
-{
+static double double_of(uint64_t u) {
     double v;
     memcpy(&v, &u, sizeof v);
     return v;
 }
 
-static double decode(const Format *f, uint32_t b)
-{
+static double decode(const Format *f, uint32_t b) {
     bool minus = b & f->sign;
     uint32_t mag = b & (f->sign - 1);
     double v;
@@ -141,8 +128,7 @@ static double decode(const Format *f, uint32_t b)
 
 /* The magnitude of a finite v > 0 rounded to the format's grid; may exceed `max`. The hidden bit of
  * a normal number, and a carry out of the mantissa, add themselves to the exponent. */
-static uint64_t round_magnitude(const Format *f, uint64_t u)
-{
+static uint64_t round_magnitude(const Format *f, uint64_t u) {
     int exp = (int)(u >> 52) - 1023, least = 1 - f->bias;
     uint64_t mant = (u & 0xfffffffffffff) | (u >> 52 ? (uint64_t)1 << 52 : 0);
     int at = exp > least ? exp : least;
@@ -154,16 +140,14 @@ static uint64_t round_magnitude(const Format *f, uint64_t u)
     return ((uint64_t)(at + f->bias - 1) << f->mant) + q;
 }
 
-static uint32_t encode_nan(const Format *f, uint64_t u, uint32_t sign)
-{
+static uint32_t encode_nan(const Format *f, uint64_t u, uint32_t sign) {
     if (f->unsigned_zero) return f->nan;
     if (!f->nan) return f->sign;
     uint32_t payload = f->inf ? (uint32_t)(u >> (52 - f->mant)) & ((1u << f->mant) - 1) : 0;
     return sign | f->nan | payload;
 }
 
-static uint32_t encode(const Format *f, double v, bool sat)
-{
+static uint32_t encode(const Format *f, double v, bool sat) {
     uint64_t u = double_bits(v), mag = u & ~((uint64_t)1 << 63);
     uint32_t sign = u >> 63 ? f->sign : 0;
     if (v != v) return encode_nan(f, u, sign);
@@ -177,8 +161,7 @@ static uint32_t encode(const Format *f, double v, bool sat)
 }
 
 /* f8e8m0 is a power of two: no sign (dropped), no zero (the least value), ties go up. */
-static uint32_t encode_e8m0(double v, bool sat)
-{
+static uint32_t encode_e8m0(double v, bool sat) {
     int exp;
     if (v != v) return 0xff;
     if (isinf(v)) return sat ? 0xfe : 0xff;
@@ -191,28 +174,23 @@ static uint32_t encode_e8m0(double v, bool sat)
 
 /* ---- one value ------------------------------------------------------------------------------- */
 
-static uint64_t low_bits(int bits)
-{
+static uint64_t low_bits(int bits) {
     return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
 }
 
-static int64_t sign_extend(Bits b, int bits)
-{
+static int64_t sign_extend(Bits b, int bits) {
     return (int64_t)(b << (64 - bits)) >> (64 - bits);
 }
 
-static int64_t int_min(DType t)
-{
+static int64_t int_min(DType t) {
     return types[t].class == CLASS_INT ? -(int64_t)(low_bits(types[t].bits) >> 1) - 1 : 0;
 }
 
-static uint64_t int_max(DType t)
-{
+static uint64_t int_max(DType t) {
     return types[t].class == CLASS_INT ? low_bits(types[t].bits) >> 1 : low_bits(types[t].bits);
 }
 
-double dtype_highest(DType t)
-{
+double dtype_highest(DType t) {
     if (t == F64) return 0x1.fffffffffffffp+1023;
     if (t == F32) return 0x1.fffffep+127;
     if (t == F8E8M0) return 0x1p+127;
@@ -220,15 +198,13 @@ double dtype_highest(DType t)
     return dtype_is_float(t) ? decode(&formats[t], formats[t].max) : (double)int_max(t);
 }
 
-double dtype_lowest(DType t)
-{
+double dtype_lowest(DType t) {
     if (t == F8E8M0) return 0x1p-127;
     return dtype_is_float(t) ? -dtype_highest(t) : (double)int_min(t);
 }
 
 /* Saturates an already truncated comparison: v beyond the range gives its end. */
-static Bits int_of_double(DType t, double v)
-{
+static Bits int_of_double(DType t, double v) {
     if (v != v) return 0;
     double top = ldexp(1.0, types[t].bits - (types[t].class == CLASS_INT));
     if (v >= top) return int_max(t);
@@ -237,8 +213,7 @@ static Bits int_of_double(DType t, double v)
     return b & low_bits(types[t].bits);
 }
 
-static Bits float_of_double(DType t, double v, bool sat)
-{
+static Bits float_of_double(DType t, double v, bool sat) {
     if (t == F64) return double_bits(v);
     if (t == F8E8M0) return encode_e8m0(v, sat);
     if (t != F32) return encode(&formats[t], v, sat);
@@ -248,8 +223,7 @@ static Bits float_of_double(DType t, double v, bool sat)
     return u;
 }
 
-static Bits of_double(DType t, double v, bool sat)
-{
+static Bits of_double(DType t, double v, bool sat) {
     switch (types[t].class) {
     case CLASS_FLOAT: return float_of_double(t, v, sat);
     case CLASS_INT:
@@ -261,8 +235,7 @@ static Bits of_double(DType t, double v, bool sat)
 
 /* sign * mag as a float type. Beyond 53 bits the low ones become one sticky bit, which leaves every
  * later rounding to fewer bits right; f64 itself is converted by the machine, once. */
-static Bits float_of_int(DType t, bool minus, uint64_t mag, bool sat)
-{
+static Bits float_of_int(DType t, bool minus, uint64_t mag, bool sat) {
     double v = (double)mag;
     if (t != F64 && mag >> 53) {
         int shift = 11 - __builtin_clzll(mag);
@@ -272,20 +245,17 @@ static Bits float_of_int(DType t, bool minus, uint64_t mag, bool sat)
     return float_of_double(t, minus ? -v : v, sat);
 }
 
-Bits bits_of_double(DType t, double v)
-{
+Bits bits_of_double(DType t, double v) {
     return of_double(t, v, true);
 }
 
-Bits bits_of_int(DType t, int64_t v)
-{
+Bits bits_of_int(DType t, int64_t v) {
     if (types[t].class == CLASS_BOOL) return v != 0;
     if (!dtype_is_float(t)) return (Bits)v & low_bits(types[t].bits);
     return float_of_int(t, v < 0, v < 0 ? -(uint64_t)v : (uint64_t)v, true);
 }
 
-double bits_to_double(DType t, Bits b)
-{
+double bits_to_double(DType t, Bits b) {
     if (t == F64) return double_of(b);
     if (t == F32) {
         uint32_t u = (uint32_t)b;
@@ -303,8 +273,7 @@ double bits_to_double(DType t, Bits b)
     }
 }
 
-int64_t bits_to_int(DType t, Bits b)
-{
+int64_t bits_to_int(DType t, Bits b) {
     switch (types[t].class) {
     case CLASS_FLOAT: return (int64_t)int_of_double(I64, bits_to_double(t, b));
     case CLASS_INT: return sign_extend(b, types[t].bits);
@@ -314,8 +283,7 @@ int64_t bits_to_int(DType t, Bits b)
     }
 }
 
-Bits bits_convert(DType to, DType from, Bits b, bool sat)
-{
+Bits bits_convert(DType to, DType from, Bits b, bool sat) {
     if (to == from) return b;
     if (dtype_is_float(from)) return of_double(to, bits_to_double(from, b), sat);
     int64_t v = bits_to_int(from, b);
@@ -324,10 +292,10 @@ Bits bits_convert(DType to, DType from, Bits b, bool sat)
     return float_of_int(to, minus, minus ? -(uint64_t)v : (uint64_t)v, sat);
 }
 
-/* ---- arrays and text --------------------------------------------------------------------------- */
+/* ---- arrays and text ---------------------------------------------------------------------------
+ */
 
-Bits mem_get(DType t, const void *base, int64_t i)
-{
+Bits mem_get(DType t, const void *base, int64_t i) {
     const unsigned char *at = base;
     int bits = types[t].bits;
     if (bits < 8) {
@@ -340,8 +308,7 @@ Bits mem_get(DType t, const void *base, int64_t i)
     return b;
 }
 
-void mem_set(DType t, void *base, int64_t i, Bits b)
-{
+void mem_set(DType t, void *base, int64_t i, Bits b) {
     unsigned char *at = base;
     int bits = types[t].bits;
     if (bits < 8) {
@@ -354,8 +321,7 @@ void mem_set(DType t, void *base, int64_t i, Bits b)
     memcpy(at + i * (bits / 8), &b, (size_t)bits / 8);
 }
 
-static void print_float(Text *out, DType t, Bits b)
-{
+static void print_float(Text *out, DType t, Bits b) {
     double v = bits_to_double(t, b);
     if (v != v)
         text_printf(out, "nan:%0*llx", (types[t].bits + 3) / 4, (unsigned long long)b);
@@ -367,8 +333,7 @@ static void print_float(Text *out, DType t, Bits b)
         text_printf(out, "%a", v);
 }
 
-void bits_print(Text *out, DType t, Bits b)
-{
+void bits_print(Text *out, DType t, Bits b) {
     switch (types[t].class) {
     case CLASS_FLOAT: print_float(out, t, b); break;
     case CLASS_INT: text_printf(out, "%lld", (long long)bits_to_int(t, b)); break;

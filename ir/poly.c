@@ -4,8 +4,8 @@
  * Each question is answered in three steps. First by intervals (dim_ge0 and bounds), which decides
  * boxes. Then a `Plan` is made, in our own memory: the list of parameters (symbols, and products or
  * quotients of symbols, which isl cannot express) and of the constraints on them and on the dims; a
- * failure leaves by longjmp only here. Last the plan becomes isl objects, with no allocation of ours
- * in between, so that none of them is ever left behind. All spaces of a query have the same
+ * failure leaves by longjmp only here. Last the plan becomes isl objects, with no allocation of
+ * ours in between, so that none of them is ever left behind. All spaces of a query have the same
  * parameters, by position, so nothing needs aligning. */
 #include "poly.h"
 
@@ -25,13 +25,11 @@ struct PolyCtx {
     isl_ctx *isl;
 };
 
-static void release(void *isl)
-{
+static void release(void *isl) {
     isl_ctx_free(isl);
 }
 
-static isl_ctx *isl_of(Ctx *ctx)
-{
+static isl_ctx *isl_of(Ctx *ctx) {
     if (!ctx->priv->poly) {
         struct PolyCtx *poly = NEW(ctx_arena(ctx), struct PolyCtx);
         poly->isl = isl_ctx_alloc();
@@ -65,21 +63,18 @@ typedef struct Rel {
 
 static bool plan_dim(Plan *plan, const Rel *rel, Dim d);
 
-static int param_find(const Plan *plan, Dim p)
-{
+static int param_find(const Plan *plan, Dim p) {
     for (int i = 0; i < plan->param.n; i++)
         if (plan->param.at[i] == p) return i;
     return -1;
 }
 
-static void bound_add(Plan *plan, Dim nonneg)
-{
+static void bound_add(Plan *plan, Dim nonneg) {
     static const Rel none;
     if (nonneg && plan_dim(plan, &none, nonneg)) vec_push(plan->arena, &plan->bound, nonneg);
 }
 
-static void bound_symbol(Plan *plan, Dim p)
-{
+static void bound_symbol(Plan *plan, Dim p) {
     for (int i = 0; i < plan->env->n; i++) {
         const DimRange *r = &plan->env->at[i];
         if (r->sym != p) continue;
@@ -90,8 +85,7 @@ static void bound_symbol(Plan *plan, Dim p)
 }
 
 /* A product: constant bounds, and it is at least each factor when the rest is at least 1. */
-static void bound_product(Plan *plan, Dim p)
-{
+static void bound_product(Plan *plan, Dim p) {
     Ctx *ctx = plan->ctx;
     Dim low = dim_lower(ctx, p, plan->env), high = dim_upper(ctx, p, plan->env);
     plan->relaxed = true;
@@ -105,8 +99,7 @@ static void bound_product(Plan *plan, Dim p)
     }
 }
 
-static void param_add(Plan *plan, Dim p)
-{
+static void param_add(Plan *plan, Dim p) {
     if (param_find(plan, p) >= 0) return;
     vec_push(plan->arena, &plan->param, p);
     if (dim_sym_name(p))
@@ -115,23 +108,20 @@ static void param_add(Plan *plan, Dim p)
         bound_product(plan, p);
 }
 
-static int rel_find(const Rel *rel, const Atom *atom)
-{
+static int rel_find(const Rel *rel, const Atom *atom) {
     for (int i = 0; i < rel->n; i++)
         if (dim_sym_name(rel->sym[i]) == atom->name) return i;
     return -1;
 }
 
-static bool uses_dims(const Rel *rel, Dim d)
-{
+static bool uses_dims(const Rel *rel, Dim d) {
     for (int i = 0; i < rel->n; i++)
         if (dim_uses(d, rel->sym[i])) return true;
     return false;
 }
 
 /* Can isl express the term? Its parameters are added on the way. */
-static bool plan_term(Plan *plan, const Rel *rel, const DimTerm *t)
-{
+static bool plan_term(Plan *plan, const Rel *rel, const DimTerm *t) {
     if (!t->natoms) return true;
     const Atom *atom = t->atom[0];
     int64_t c;
@@ -150,30 +140,26 @@ static bool plan_term(Plan *plan, const Rel *rel, const DimTerm *t)
     return true;
 }
 
-static bool plan_dim(Plan *plan, const Rel *rel, Dim d)
-{
+static bool plan_dim(Plan *plan, const Rel *rel, Dim d) {
     bool ok = true;
     for (int i = 0; i < d->nterms && ok; i++) ok = plan_term(plan, rel, &d->term[i]);
     return ok;
 }
 
-static void plan_cons(Plan *plan, Rel *rel, Dim nonneg)
-{
+static void plan_cons(Plan *plan, Rel *rel, Dim nonneg) {
     if (nonneg && plan_dim(plan, rel, nonneg))
         vec_push(plan->arena, &rel->cons, nonneg);
     else
         rel->approximate = true;
 }
 
-static void plan_dim_range(Plan *plan, Rel *rel, Dim sym, Dim extent)
-{
+static void plan_dim_range(Plan *plan, Rel *rel, Dim sym, Dim extent) {
     plan_cons(plan, rel, sym);
     plan_cons(plan, rel, try_sub(plan->ctx, dim_addc(plan->ctx, extent, -1), sym));
 }
 
 /* False when the relation cannot be expressed, not even as a superset. */
-static bool plan_rel(Plan *plan, Rel *rel, const PolyRel *from)
-{
+static bool plan_rel(Plan *plan, Rel *rel, const PolyRel *from) {
     Ctx *ctx = plan->ctx;
     const PolyDomain *domain = &from->domain;
     const PolyAccess *access = &from->access;
@@ -205,15 +191,13 @@ typedef struct Build {
     const Rel *rel;
 } Build;
 
-static __isl_give isl_space *space_of(const Build *b)
-{
+static __isl_give isl_space *space_of(const Build *b) {
     return isl_space_set_alloc(b->isl, (unsigned)b->plan->param.n, (unsigned)b->rel->n);
 }
 
 static __isl_give isl_pw_aff *pw_dim(const Build *b, Dim d);
 
-static __isl_give isl_pw_aff *pw_atom(const Build *b, const Atom *atom)
-{
+static __isl_give isl_pw_aff *pw_atom(const Build *b, const Atom *atom) {
     isl_pw_aff *x = pw_dim(b, atom->a);
     int64_t c;
     if (atom->kind == ATOM_MIN) return isl_pw_aff_min(x, pw_dim(b, atom->b));
@@ -226,8 +210,7 @@ static __isl_give isl_pw_aff *pw_atom(const Build *b, const Atom *atom)
 
 /* Symbols, parameters and the constant go into one affine expression; the rest is added to it. The
  * dims of single terms exist since the plan was made, so nothing is allocated here. */
-static __isl_give isl_pw_aff *pw_dim(const Build *b, Dim d)
-{
+static __isl_give isl_pw_aff *pw_dim(const Build *b, Dim d) {
     isl_aff *plain = isl_aff_zero_on_domain(isl_local_space_from_space(space_of(b)));
     isl_pw_aff *rest = NULL;
     for (int i = 0; i < d->nterms; i++) {
@@ -251,8 +234,7 @@ static __isl_give isl_pw_aff *pw_dim(const Build *b, Dim d)
     return rest ? isl_pw_aff_add(sum, rest) : sum;
 }
 
-static __isl_give isl_set *build_domain(const Build *b)
-{
+static __isl_give isl_set *build_domain(const Build *b) {
     isl_set *set = isl_set_universe(space_of(b));
     for (int i = 0; i < b->plan->bound.n; i++)
         set = isl_set_intersect(set, isl_pw_aff_nonneg_set(pw_dim(b, b->plan->bound.at[i])));
@@ -261,8 +243,7 @@ static __isl_give isl_set *build_domain(const Build *b)
     return set;
 }
 
-static __isl_give isl_map *build_map(isl_ctx *isl, const Plan *plan, const Rel *rel)
-{
+static __isl_give isl_map *build_map(isl_ctx *isl, const Plan *plan, const Rel *rel) {
     Build b = {isl, plan, rel};
     isl_set *domain = build_domain(&b);
     isl_map *map = isl_map_from_domain(isl_set_copy(domain));
@@ -271,14 +252,12 @@ static __isl_give isl_map *build_map(isl_ctx *isl, const Plan *plan, const Rel *
     return isl_map_intersect_domain(map, domain);
 }
 
-static __isl_give isl_set *build_image(isl_ctx *isl, const Plan *plan, const Rel *rel)
-{
+static __isl_give isl_set *build_image(isl_ctx *isl, const Plan *plan, const Rel *rel) {
     return isl_map_range(build_map(isl, plan, rel));
 }
 
 /* Starts a query: forgets earlier errors, limits the work. */
-static isl_ctx *query(Ctx *ctx)
-{
+static isl_ctx *query(Ctx *ctx) {
     isl_ctx *isl = isl_of(ctx);
     isl_ctx_reset_error(isl);
     isl_ctx_reset_operations(isl);
@@ -286,8 +265,7 @@ static isl_ctx *query(Ctx *ctx)
     return isl;
 }
 
-static PolyAnswer answer(isl_bool yes, bool relaxed)
-{
+static PolyAnswer answer(isl_bool yes, bool relaxed) {
     if (yes == isl_bool_error) return POLY_UNKNOWN;
     return yes ? POLY_YES : relaxed ? POLY_UNKNOWN : POLY_NO;
 }
@@ -295,8 +273,7 @@ static PolyAnswer answer(isl_bool yes, bool relaxed)
 /* ---- intervals ------------------------------------------------------------------------------- */
 
 /* The parameters' ranges, then those of the domain's dims. */
-static DimEnv env_of(Arena *arena, Ctx *ctx, const DimEnv *params, const PolyDomain *domain)
-{
+static DimEnv env_of(Arena *arena, Ctx *ctx, const DimEnv *params, const PolyDomain *domain) {
     DimRange *at = NEW_ARRAY(arena, DimRange, params->n + domain->ndims);
     for (int i = 0; i < params->n; i++) at[i] = params->at[i];
     for (int i = 0; i < domain->ndims; i++)
@@ -305,8 +282,7 @@ static DimEnv env_of(Arena *arena, Ctx *ctx, const DimEnv *params, const PolyDom
     return (DimEnv){at, params->n + domain->ndims};
 }
 
-static bool apart(Arena *arena, const DimEnv *params, const PolyRel *a, const PolyRel *b)
-{
+static bool apart(Arena *arena, const DimEnv *params, const PolyRel *a, const PolyRel *b) {
     Ctx *ctx = arena_ctx(arena);
     DimEnv ea = env_of(arena, ctx, params, &a->domain), eb = env_of(arena, ctx, params, &b->domain);
     for (int k = 0; k < a->access.rank; k++) {
@@ -321,17 +297,15 @@ static bool apart(Arena *arena, const DimEnv *params, const PolyRel *a, const Po
     return false;
 }
 
-static bool uses_any(Dim d, const PolyDomain *domain)
-{
+static bool uses_any(Dim d, const PolyDomain *domain) {
     for (int i = 0; i < domain->ndims; i++)
         if (dim_uses(d, domain->sym[i])) return true;
     return false;
 }
 
-/* The write's image as a box lo[k]..hi[k]: each index is a dim of its own plus an offset, or free of
- * dims, and nothing cuts the domain. */
-static bool image_box(Ctx *ctx, const PolyRel *w, Dim *lo, Dim *hi)
-{
+/* The write's image as a box lo[k]..hi[k]: each index is a dim of its own plus an offset, or free
+ * of dims, and nothing cuts the domain. */
+static bool image_box(Ctx *ctx, const PolyRel *w, Dim *lo, Dim *hi) {
     bool used[MAX_DIMS] = {false};
     if (w->domain.ncons || w->access.clip || w->domain.ndims > MAX_DIMS) return false;
     for (int k = 0; k < w->access.rank; k++) {
@@ -351,8 +325,8 @@ static bool image_box(Ctx *ctx, const PolyRel *w, Dim *lo, Dim *hi)
     return true;
 }
 
-static bool inside_box(Arena *arena, const DimEnv *params, const PolyRel *read, const PolyRel *write)
-{
+static bool inside_box(Arena *arena, const DimEnv *params, const PolyRel *read,
+                       const PolyRel *write) {
     Ctx *ctx = arena_ctx(arena);
     Dim lo[MAX_DIMS], hi[MAX_DIMS];
     const PolyAccess *r = &read->access;
@@ -370,8 +344,7 @@ static bool inside_box(Arena *arena, const DimEnv *params, const PolyRel *read, 
 }
 
 /* Every dim in question stands alone, with a constant factor, in some index. */
-static bool plainly_injective(Ctx *ctx, const PolyRel *rel, const bool *over)
-{
+static bool plainly_injective(Ctx *ctx, const PolyRel *rel, const bool *over) {
     const PolyDomain *d = &rel->domain;
     bool found[MAX_DIMS] = {false};
     if (d->ndims > MAX_DIMS) return false;
@@ -393,8 +366,7 @@ static bool plainly_injective(Ctx *ctx, const PolyRel *rel, const bool *over)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static PolyAnswer disjoint_in_isl(Plan *plan, const PolyRel *a, const PolyRel *b)
-{
+static PolyAnswer disjoint_in_isl(Plan *plan, const PolyRel *a, const PolyRel *b) {
     Rel ra = {.n = 0}, rb = {.n = 0};
     if (!plan_rel(plan, &ra, a) || !plan_rel(plan, &rb, b)) return POLY_UNKNOWN;
     isl_ctx *isl = query(plan->ctx);
@@ -405,8 +377,7 @@ static PolyAnswer disjoint_in_isl(Plan *plan, const PolyRel *a, const PolyRel *b
     return answer(yes, plan->relaxed || ra.approximate || rb.approximate);
 }
 
-PolyAnswer poly_disjoint(Ctx *ctx, const DimEnv *params, const PolyRel *a, const PolyRel *b)
-{
+PolyAnswer poly_disjoint(Ctx *ctx, const DimEnv *params, const PolyRel *a, const PolyRel *b) {
     Arena *arena = arena_new(ctx);
     Plan plan = {.ctx = ctx, .arena = arena, .env = params};
     ASSERT(a->access.rank == b->access.rank);
@@ -415,8 +386,8 @@ PolyAnswer poly_disjoint(Ctx *ctx, const DimEnv *params, const PolyRel *a, const
     return out;
 }
 
-static PolyAnswer covered_in_isl(Plan *plan, const PolyRel *read, const PolyRel *const *writes, int n)
-{
+static PolyAnswer covered_in_isl(Plan *plan, const PolyRel *read, const PolyRel *const *writes,
+                                 int n) {
     Rel r = {.n = 0}, *w = NEW_ARRAY(plan->arena, Rel, n);
     if (!plan_rel(plan, &r, read)) return POLY_UNKNOWN;
     for (int i = 0; i < n; i++)
@@ -430,8 +401,7 @@ static PolyAnswer covered_in_isl(Plan *plan, const PolyRel *read, const PolyRel 
 }
 
 PolyAnswer poly_covered(Ctx *ctx, const DimEnv *params, const PolyRel *read,
-                        const PolyRel *const *writes, int nwrites)
-{
+                        const PolyRel *const *writes, int nwrites) {
     Arena *arena = arena_new(ctx);
     Plan plan = {.ctx = ctx, .arena = arena, .env = params};
     bool boxed = false;
@@ -444,8 +414,7 @@ PolyAnswer poly_covered(Ctx *ctx, const DimEnv *params, const PolyRel *read,
     return out;
 }
 
-static PolyAnswer injective_in_isl(Plan *plan, const PolyRel *rel, const bool *over)
-{
+static PolyAnswer injective_in_isl(Plan *plan, const PolyRel *rel, const bool *over) {
     Rel r = {.n = 0};
     if (!plan_rel(plan, &r, rel)) return POLY_UNKNOWN;
     isl_ctx *isl = query(plan->ctx);
@@ -458,8 +427,7 @@ static PolyAnswer injective_in_isl(Plan *plan, const PolyRel *rel, const bool *o
     return answer(yes, plan->relaxed || r.approximate);
 }
 
-PolyAnswer poly_injective(Ctx *ctx, const DimEnv *params, const PolyRel *rel, const bool *over)
-{
+PolyAnswer poly_injective(Ctx *ctx, const DimEnv *params, const PolyRel *rel, const bool *over) {
     if (plainly_injective(ctx, rel, over)) return POLY_YES;
     Arena *arena = arena_new(ctx);
     Plan plan = {.ctx = ctx, .arena = arena, .env = params};
@@ -469,8 +437,7 @@ PolyAnswer poly_injective(Ctx *ctx, const DimEnv *params, const PolyRel *rel, co
 }
 
 /* Empty are the points whose index k lies below 0, and those where it lies beyond the shape. */
-static PolyAnswer inside_in_isl(Plan *plan, const PolyRel *rel)
-{
+static PolyAnswer inside_in_isl(Plan *plan, const PolyRel *rel) {
     Ctx *ctx = plan->ctx;
     PolyAnswer worst = POLY_YES;
     for (int k = 0; k < rel->access.rank && worst == POLY_YES; k++) {
@@ -492,8 +459,7 @@ static PolyAnswer inside_in_isl(Plan *plan, const PolyRel *rel)
     return worst;
 }
 
-PolyAnswer poly_inside(Ctx *ctx, const DimEnv *params, const PolyRel *rel)
-{
+PolyAnswer poly_inside(Ctx *ctx, const DimEnv *params, const PolyRel *rel) {
     Arena *arena = arena_new(ctx);
     Plan plan = {.ctx = ctx, .arena = arena, .env = params};
     DimEnv env = env_of(arena, ctx, params, &rel->domain);

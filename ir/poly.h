@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bridge to isl: legality of accesses over symbolic domains. isl is touched in poly.c only.
  *
- * A question first goes through our own interval algebra, which answers most in nanoseconds, then to
- * isl, with a limit on its work. Products of symbols become fresh parameters with known bounds, an
- * index that is not affine becomes "anywhere in the container": a POLY_YES is always proven for all
- * values of the symbols, a POLY_NO has a counterexample, and what lies between is POLY_UNKNOWN. */
+ * A question first goes through our own interval algebra, which answers most in nanoseconds, then
+ * to isl, with a limit on its work. Products of symbols become fresh parameters with known bounds,
+ * an index that is not affine becomes "anywhere in the container": a POLY_YES is always proven for
+ * all values of the symbols, a POLY_NO has a counterexample, and what lies between is POLY_UNKNOWN.
+ */
 #ifndef WEIR_IR_POLY_H
 #define WEIR_IR_POLY_H
 
@@ -41,7 +42,8 @@ PolyAnswer poly_disjoint(Ctx *ctx, const DimEnv *params, const PolyRel *a, const
 /* Is every element that `read` accesses accessed by one of the writes? */
 PolyAnswer poly_covered(Ctx *ctx, const DimEnv *params, const PolyRel *read,
                         const PolyRel *const *writes, int nwrites);
-/* Do points that differ in one of the dims with over[i] never access the same element? NULL: all. */
+/* Do points that differ in one of the dims with over[i] never access the same element? NULL: all.
+ */
 PolyAnswer poly_injective(Ctx *ctx, const DimEnv *params, const PolyRel *rel, const bool *over);
 /* Is every index inside 0..shape-1? Needs the shape; ignores `clip`. */
 PolyAnswer poly_inside(Ctx *ctx, const DimEnv *params, const PolyRel *rel);

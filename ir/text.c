@@ -10,8 +10,7 @@
 
 /* Eight bytes a step, each multiplied in; the last step mixes the high bits down, because tables
  * index by the low ones. */
-uint64_t hash_bytes(uint64_t seed, const void *at, size_t n)
-{
+uint64_t hash_bytes(uint64_t seed, const void *at, size_t n) {
     const unsigned char *p = at;
     uint64_t h = seed ^ 0xcbf29ce484222325u ^ n;
     for (; n >= 8; n -= 8, p += 8) {
@@ -39,15 +38,13 @@ struct Interns {
     size_t n, size;
 };
 
-static void interns_insert(struct Interns *interns, Name *name)
-{
+static void interns_insert(struct Interns *interns, Name *name) {
     size_t i = name->hash & (interns->size - 1);
     while (interns->slot[i]) i = (i + 1) & (interns->size - 1);
     interns->slot[i] = name;
 }
 
-static void interns_grow(Ctx *ctx)
-{
+static void interns_grow(Ctx *ctx) {
     struct Interns *old = ctx->priv->interns, *grown = NEW(ctx_arena(ctx), struct Interns);
     grown->size = old ? 2 * old->size : 256;
     grown->slot = NEW_ARRAY(ctx_arena(ctx), Name *, grown->size);
@@ -57,8 +54,7 @@ static void interns_grow(Ctx *ctx)
     ctx->priv->interns = grown;
 }
 
-const char *intern_n(Ctx *ctx, const char *text, size_t n)
-{
+const char *intern_n(Ctx *ctx, const char *text, size_t n) {
     struct Interns *interns = ctx->priv->interns;
     if (!interns || 2 * (interns->n + 1) > interns->size) {
         interns_grow(ctx);
@@ -80,13 +76,11 @@ const char *intern_n(Ctx *ctx, const char *text, size_t n)
     return name->text;
 }
 
-const char *intern(Ctx *ctx, const char *text)
-{
+const char *intern(Ctx *ctx, const char *text) {
     return intern_n(ctx, text, strlen(text));
 }
 
-const char *internf(Ctx *ctx, const char *fmt, ...)
-{
+const char *internf(Ctx *ctx, const char *fmt, ...) {
     char small[256];
     va_list args, again;
     va_start(args, fmt);
@@ -107,8 +101,7 @@ const char *internf(Ctx *ctx, const char *fmt, ...)
 /* ---- text ---------------------------------------------------------------------------------- */
 
 /* Makes room for n more bytes and the NUL. */
-static void reserve(Text *text, size_t n)
-{
+static void reserve(Text *text, size_t n) {
     if (text->n + n < text->cap) return;
     size_t cap = text->cap ? 2 * text->cap : 64;
     if (cap < text->n + n + 1) cap = text->n + n + 1;
@@ -118,21 +111,18 @@ static void reserve(Text *text, size_t n)
     text->cap = cap;
 }
 
-void text_put_n(Text *text, const char *s, size_t n)
-{
+void text_put_n(Text *text, const char *s, size_t n) {
     reserve(text, n);
     if (n) memcpy(text->at + text->n, s, n);
     text->n += n;
     text->at[text->n] = 0;
 }
 
-void text_put(Text *text, const char *s)
-{
+void text_put(Text *text, const char *s) {
     text_put_n(text, s, strlen(s));
 }
 
-void text_printf(Text *text, const char *fmt, ...)
-{
+void text_printf(Text *text, const char *fmt, ...) {
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
@@ -148,8 +138,7 @@ void text_printf(Text *text, const char *fmt, ...)
     text->n += (size_t)n;
 }
 
-const char *text_str(Text *text)
-{
+const char *text_str(Text *text) {
     reserve(text, 0);
     text->at[text->n] = 0;
     return text->at;
@@ -162,27 +151,24 @@ struct Table {
     struct Slot {
         const void *key;
         void *value;
-    } *slot;
+    } * slot;
     size_t n, size;
 };
 
-Table *table_new(Arena *arena)
-{
+Table *table_new(Arena *arena) {
     Table *table = NEW(arena, Table);
     table->arena = arena;
     return table;
 }
 
-static struct Slot *table_find(const Table *table, const void *key)
-{
+static struct Slot *table_find(const Table *table, const void *key) {
     uint64_t hash = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u;
     size_t i = (hash >> 32) & (table->size - 1);
     while (table->slot[i].key && table->slot[i].key != key) i = (i + 1) & (table->size - 1);
     return &table->slot[i];
 }
 
-void table_put(Table *table, const void *key, void *value)
-{
+void table_put(Table *table, const void *key, void *value) {
     ASSERT(key);
     if (2 * (table->n + 1) > table->size) {
         Table grown = {.arena = table->arena, .size = table->size ? 2 * table->size : 16};
@@ -197,8 +183,7 @@ void table_put(Table *table, const void *key, void *value)
     *slot = (struct Slot){key, value};
 }
 
-void *table_get(const Table *table, const void *key)
-{
+void *table_get(const Table *table, const void *key) {
     if (!table->size || !key) return NULL;
     return table_find(table, key)->value;
 }

@@ -14,8 +14,7 @@ typedef struct Seen {
     char *long_copy;
 } Seen;
 
-static void see(void *user, const Diag *diag)
-{
+static void see(void *user, const Diag *diag) {
     Seen *seen = user;
     seen->n++;
     seen->code = diag->code;
@@ -31,14 +30,12 @@ typedef struct Job {
     int released, step;
 } Job;
 
-static void release(void *object)
-{
+static void release(void *object) {
     Job *job = object;
     job->released++;
 }
 
-static void body(void *arg)
-{
+static void body(void *arg) {
     Job *job = arg;
     Arena *arena = arena_new(job->ctx);
     arena_defer(arena, release, job);
@@ -51,8 +48,7 @@ static void body(void *arg)
     fail(job->ctx, E_SHAPE, "inner dims %d and %d differ; make them equal", 3, 4);
 }
 
-Test(base, fail_reports_releases_and_restores)
-{
+Test(base, fail_reports_releases_and_restores) {
     Seen seen = {0};
     Job job = {.ctx = ctx_new(see, &seen)};
     job.ctx->where.file = "model.onnx";
@@ -62,21 +58,19 @@ Test(base, fail_reports_releases_and_restores)
     cr_assert_eq(seen.n, 1);
     cr_assert_eq(job.ctx->last_error, E_SHAPE);
     cr_assert_null(job.ctx->where.node);
-    cr_assert_str_eq(seen.text,
-                     "error W014 at model.onnx, node \"fc/MatMul\" (MatMul, opset 13), tensor \"x\": "
-                     "inner dims 3 and 4 differ; make them equal");
+    cr_assert_str_eq(
+        seen.text, "error W014 at model.onnx, node \"fc/MatMul\" (MatMul, opset 13), tensor \"x\": "
+                   "inner dims 3 and 4 differ; make them equal");
     ctx_free(job.ctx);
 }
 
-static void nested(void *arg)
-{
+static void nested(void *arg) {
     Job *job = arg;
     cr_assert(!ctx_try(job->ctx, body, job));
     job->step = 2;
 }
 
-Test(base, tries_nest)
-{
+Test(base, tries_nest) {
     Job job = {.ctx = ctx_new(NULL, NULL)};
     cr_assert(ctx_try(job.ctx, nested, &job));
     cr_assert_eq(job.step, 2);
@@ -84,28 +78,24 @@ Test(base, tries_nest)
     ctx_free(job.ctx);
 }
 
-static void fail_long(void *arg)
-{
+static void fail_long(void *arg) {
     Ctx *ctx = arg;
     char *text = arena_alloc(ctx_arena(ctx), 5000);
     memset(text, 'a', 4999);
     fail(ctx, E_VERIFY, "%s", text);
 }
 
-static void exhaust(void *arg)
-{
+static void exhaust(void *arg) {
     Arena *arena = arena_new(arg);
     arena_alloc(arena, SIZE_MAX / 4);
 }
 
-static void overflow(void *arg)
-{
+static void overflow(void *arg) {
     Arena *arena = arena_new(arg);
     arena_array(arena, SIZE_MAX / 8, 16);
 }
 
-Test(base, long_messages_and_memory)
-{
+Test(base, long_messages_and_memory) {
     Seen seen = {0};
     Ctx *ctx = ctx_new(see, &seen);
     cr_assert(!ctx_try(ctx, fail_long, ctx));
@@ -120,8 +110,7 @@ Test(base, long_messages_and_memory)
     ctx_free(ctx);
 }
 
-Test(base, where_formats)
-{
+Test(base, where_formats) {
     Ctx *ctx = ctx_new(NULL, NULL);
     Arena *arena = ctx_arena(ctx);
     Diag diag = {DIAG_WARNING, E_SYNTAX, "W003", "m", {.file = "a.ir", .line = 7}};
@@ -135,12 +124,12 @@ Test(base, where_formats)
     Code code;
     cr_assert(code_parse("w012", &code) && code == E_UNSUPPORTED);
     cr_assert(!code_parse("W999", &code));
-    for (int i = 0; i < CODE_COUNT; i++) cr_assert(code_parse(code_id((Code)i), &code) && (int)code == i);
+    for (int i = 0; i < CODE_COUNT; i++)
+        cr_assert(code_parse(code_id((Code)i), &code) && (int)code == i);
     ctx_free(ctx);
 }
 
-Test(base, arenas_zeroed_aligned_apart)
-{
+Test(base, arenas_zeroed_aligned_apart) {
     Ctx *ctx = ctx_new(NULL, NULL);
     Arena *arena = arena_new(ctx);
     char *at[2000];
@@ -160,8 +149,7 @@ Test(base, arenas_zeroed_aligned_apart)
     ctx_free(ctx);
 }
 
-Test(base, vectors_grow)
-{
+Test(base, vectors_grow) {
     Ctx *ctx = ctx_new(NULL, NULL);
     VEC(int) a = {0};
     VEC(Where) b = {0};
@@ -174,8 +162,7 @@ Test(base, vectors_grow)
     ctx_free(ctx);
 }
 
-Test(base, names_are_unique)
-{
+Test(base, names_are_unique) {
     Ctx *ctx = ctx_new(NULL, NULL);
     const char *first[3000];
     for (int i = 0; i < 3000; i++) first[i] = internf(ctx, "name%d", i);
@@ -194,8 +181,7 @@ Test(base, names_are_unique)
     ctx_free(ctx);
 }
 
-Test(base, texts_grow)
-{
+Test(base, texts_grow) {
     Ctx *ctx = ctx_new(NULL, NULL);
     Text text = {.arena = ctx_arena(ctx)};
     cr_assert_str_eq(text_str(&text), "");
@@ -209,8 +195,7 @@ Test(base, texts_grow)
     ctx_free(ctx);
 }
 
-Test(base, tables_find)
-{
+Test(base, tables_find) {
     Ctx *ctx = ctx_new(NULL, NULL);
     Table *table = table_new(ctx_arena(ctx));
     static char keys[5000];
@@ -223,8 +208,7 @@ Test(base, tables_find)
     ctx_free(ctx);
 }
 
-Test(base, hash_spreads)
-{
+Test(base, hash_spreads) {
     enum { N = 4096 };
     static int bucket[N];
     for (int i = 0; i < N; i++) bucket[hash_bytes(0, &i, sizeof i) % N]++;

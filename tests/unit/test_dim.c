@@ -8,29 +8,46 @@
 
 static Ctx *ctx;
 
-static void setup(void)
-{
+static void setup(void) {
     ctx = ctx_new(NULL, NULL);
 }
 
-static void teardown(void)
-{
+static void teardown(void) {
     ctx_free(ctx);
 }
 
 TestSuite(dim, .init = setup, .fini = teardown);
 
-/* ---- short spellings --------------------------------------------------------------------------- */
+/* ---- short spellings ---------------------------------------------------------------------------
+ */
 
-static Dim S(const char *name) { return dim_sym(ctx, name); }
-static Dim K(int64_t v) { return dim_const(ctx, v); }
-static Dim add(Dim a, Dim b) { return dim_add(ctx, a, b); }
-static Dim sub(Dim a, Dim b) { return dim_sub(ctx, a, b); }
-static Dim mul(Dim a, Dim b) { return dim_mul(ctx, a, b); }
-static Dim dv(Dim a, Dim b) { return dim_div(ctx, a, b); }
-static Dim md(Dim a, Dim b) { return dim_mod(ctx, a, b); }
-static Dim mn(Dim a, Dim b) { return dim_min(ctx, a, b); }
-static Dim mx(Dim a, Dim b) { return dim_max(ctx, a, b); }
+static Dim S(const char *name) {
+    return dim_sym(ctx, name);
+}
+static Dim K(int64_t v) {
+    return dim_const(ctx, v);
+}
+static Dim add(Dim a, Dim b) {
+    return dim_add(ctx, a, b);
+}
+static Dim sub(Dim a, Dim b) {
+    return dim_sub(ctx, a, b);
+}
+static Dim mul(Dim a, Dim b) {
+    return dim_mul(ctx, a, b);
+}
+static Dim dv(Dim a, Dim b) {
+    return dim_div(ctx, a, b);
+}
+static Dim md(Dim a, Dim b) {
+    return dim_mod(ctx, a, b);
+}
+static Dim mn(Dim a, Dim b) {
+    return dim_min(ctx, a, b);
+}
+static Dim mx(Dim a, Dim b) {
+    return dim_max(ctx, a, b);
+}
 
 #define IS(d, text) cr_assert_str_eq(dim_str(ctx, d), text)
 #define SAME(a, b)                                                                                 \
@@ -39,15 +56,14 @@ static Dim mx(Dim a, Dim b) { return dim_max(ctx, a, b); }
         cr_assert(a_ == b_, "%s is not %s", dim_str(ctx, a_), dim_str(ctx, b_));                   \
     } while (0)
 
-static DimEnv env_of(DimRange *range, int n)
-{
+static DimEnv env_of(DimRange *range, int n) {
     return (DimEnv){range, n};
 }
 
-/* ---- canonical form ------------------------------------------------------------------------------ */
+/* ---- canonical form
+ * ------------------------------------------------------------------------------ */
 
-Test(dim, sums_and_products)
-{
+Test(dim, sums_and_products) {
     Dim N = S("N"), M = S("S"), i = S("i");
     SAME(add(N, i), add(i, N));
     SAME(sub(add(N, i), i), N);
@@ -65,8 +81,7 @@ Test(dim, sums_and_products)
     cr_assert(dim_uses(dv(N, K(4)), N) && !dim_uses(dv(N, K(4)), M));
 }
 
-Test(dim, divisions_by_constants)
-{
+Test(dim, divisions_by_constants) {
     Dim i = S("i"), j = S("j");
     IS(dv(add(mul(K(4), i), add(K(8), j)), K(4)), "i + j/4 + 2");
     SAME(dv(dv(i, K(4)), K(8)), dv(i, K(32)));
@@ -89,8 +104,7 @@ Test(dim, divisions_by_constants)
     IS(mul(K(-1), dv(i, K(4))), "-(i/4)");
 }
 
-Test(dim, divisions_by_symbols)
-{
+Test(dim, divisions_by_symbols) {
     Dim N = S("N"), T = S("S"), n = S("n"), s = S("s");
     SAME(dv(mul(K(12), mul(N, T)), T), mul(K(12), N));
     SAME(dv(add(mul(n, T), s), T), add(n, dv(s, T)));
@@ -110,8 +124,7 @@ Test(dim, divisions_by_symbols)
     cr_assert(!dim_divides(ctx, N, K(0), NULL));
 }
 
-Test(dim, min_and_max)
-{
+Test(dim, min_and_max) {
     Dim i = S("i"), j = S("j"), k = S("k");
     SAME(mn(i, j), mn(j, i));
     SAME(mn(mn(i, j), k), mn(k, mn(j, i)));
@@ -124,24 +137,22 @@ Test(dim, min_and_max)
     IS(dv(mx(i, K(0)), K(2)), "max(i, 0)/2");
 }
 
-/* ---- failures -------------------------------------------------------------------------------------- */
+/* ---- failures
+ * -------------------------------------------------------------------------------------- */
 
-static void too_large(void *arg)
-{
+static void too_large(void *arg) {
     Dim d = arg ? K(2) : S("N");
     for (int i = 0; i < 70; i++) d = mul(d, d);
 }
 
-static void by_zero(void *arg)
-{
+static void by_zero(void *arg) {
     if (arg)
         dv(S("N"), K(0));
     else
         md(S("N"), sub(S("M"), S("M")));
 }
 
-Test(dim, overflow_and_zero_fail)
-{
+Test(dim, overflow_and_zero_fail) {
     int yes;
     cr_assert(!ctx_try(ctx, too_large, &yes) && ctx->last_error == E_DIM);
     ctx->last_error = E_FILE;
@@ -156,12 +167,13 @@ Test(dim, overflow_and_zero_fail)
     cr_assert(dim_ge0(ctx, mul(K(4), S("i")), &env));
 }
 
-/* ---- proofs ------------------------------------------------------------------------------------------ */
+/* ---- proofs
+ * ------------------------------------------------------------------------------------------ */
 
-Test(dim, bounds_of_symbolic_boxes)
-{
+Test(dim, bounds_of_symbolic_boxes) {
     Dim N = S("N"), T = S("S"), n = S("n"), s = S("s");
-    DimRange range[] = {{N, K(1), K(4096)}, {T, K(1), NULL}, {n, K(0), sub(N, K(1))}, {s, K(0), sub(T, K(1))}};
+    DimRange range[] = {
+        {N, K(1), K(4096)}, {T, K(1), NULL}, {n, K(0), sub(N, K(1))}, {s, K(0), sub(T, K(1))}};
     DimEnv env = env_of(range, 4), model = env_of(range, 2);
     Dim at = add(mul(n, T), s), last = sub(mul(N, T), K(1));
     SAME(dim_upper_from(ctx, at, &env, 2), last);
@@ -182,8 +194,7 @@ Test(dim, bounds_of_symbolic_boxes)
     SAME(dim_upper(ctx, mul(N, N), &model), K(4096 * 4096));
 }
 
-Test(dim, proofs_with_min_max_div_mod)
-{
+Test(dim, proofs_with_min_max_div_mod) {
     Dim N = S("N"), i = S("i"), j = S("j");
     DimRange range[] = {{N, K(1), NULL}, {i, K(0), sub(N, K(1))}, {j, K(0), K(15)}};
     DimEnv env = env_of(range, 3);
@@ -213,10 +224,9 @@ Test(dim, proofs_with_min_max_div_mod)
     cr_assert(dim_le(ctx, mul(K(64), t), sub(N, K(1)), &tile_env));
 }
 
-Test(dim, simplify_under_ranges)
-{
+Test(dim, simplify_under_ranges) {
     Dim J = S("J"), n = S("n"), l = S("l"), m = S("m"), N = S("N"), T = S("S"), s = S("s");
-    DimRange range[] = {{J, K(0), K(9)}, {n, K(0), K(2)}, {l, K(0), K(15)}, {m, K(0), K(20)},
+    DimRange range[] = {{J, K(0), K(9)}, {n, K(0), K(2)}, {l, K(0), K(15)},       {m, K(0), K(20)},
                         {T, K(1), NULL}, {N, K(1), NULL}, {s, K(0), sub(T, K(1))}};
     DimEnv env = env_of(range, 7);
     Dim at = add(mul(K(48), J), add(mul(K(16), n), l));
@@ -239,21 +249,19 @@ Test(dim, simplify_under_ranges)
     SAME(dim_simplify(ctx, md(md(l, K(16)), K(5)), &env), md(l, K(5)));
 }
 
-/* ---- substitution, affine form ------------------------------------------------------------------------ */
+/* ---- substitution, affine form
+ * ------------------------------------------------------------------------ */
 
-Test(dim, substitutes_at_once)
-{
+Test(dim, substitutes_at_once) {
     Dim i = S("i"), j = S("j");
     DimSubst swap[] = {{i, j}, {j, i}};
     SAME(dim_subst(ctx, add(mul(K(3), i), dv(j, K(2))), swap, 2), add(mul(K(3), j), dv(i, K(2))));
     DimSubst split[] = {{i, add(mul(K(4), j), K(1))}};
     SAME(dim_subst(ctx, dv(i, K(4)), split, 1), j);
-    SAME(dim_subst(ctx, mul(i, i), split, 1),
-         add(mul(K(16), mul(j, j)), add(mul(K(8), j), K(1))));
+    SAME(dim_subst(ctx, mul(i, i), split, 1), add(mul(K(16), mul(j, j)), add(mul(K(8), j), K(1))));
 }
 
-Test(dim, affine_form)
-{
+Test(dim, affine_form) {
     Dim i = S("i"), j = S("j"), N = S("N"), coef[2], rest, sym[] = {i, j};
     Dim d = add(mul(i, N), add(mul(K(3), j), add(dv(N, K(2)), K(5))));
     cr_assert(dim_affine(ctx, d, sym, 2, coef, &rest));
@@ -267,19 +275,19 @@ Test(dim, affine_form)
     cr_assert(dim_affine(ctx, N, sym, 2, coef, &rest) && rest == N && dim_is(coef[0], 0));
 }
 
-static void collect(void *user, Dim sym)
-{
+static void collect(void *user, Dim sym) {
     strcat(user, dim_sym_name(sym));
 }
 
-Test(dim, symbols_once_each_by_name)
-{
+Test(dim, symbols_once_each_by_name) {
     char names[32] = "";
-    dim_symbols(add(mul(S("b"), S("a")), dv(add(S("c"), S("b")), mn(S("d"), S("a")))), collect, names);
+    dim_symbols(add(mul(S("b"), S("a")), dv(add(S("c"), S("b")), mn(S("d"), S("a")))), collect,
+                names);
     cr_assert_str_eq(names, "abcd");
 }
 
-/* ---- random expressions ---------------------------------------------------------------------------------- */
+/* ---- random expressions
+ * ---------------------------------------------------------------------------------- */
 
 enum { VARS = 4 };
 typedef struct Point {
@@ -287,8 +295,7 @@ typedef struct Point {
 } Point;
 static const char *const var_name[VARS] = {"N", "a", "b", "c"};
 
-static bool value_at(void *user, Dim sym, int64_t *value)
-{
+static bool value_at(void *user, Dim sym, int64_t *value) {
     const Point *p = user;
     for (int i = 0; i < VARS; i++) {
         if (strcmp(var_name[i], dim_sym_name(sym)) == 0) {
@@ -300,16 +307,14 @@ static bool value_at(void *user, Dim sym, int64_t *value)
 }
 
 static uint64_t seed = 12345;
-static int rnd(int n)
-{
+static int rnd(int n) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (int)((seed >> 33) % (uint64_t)n);
 }
 
 /* A random dim and its value at two points, computed by plain arithmetic. N is positive, so it may
  * divide. */
-static Dim random_dim(int depth, const Point *p, int64_t *v)
-{
+static Dim random_dim(int depth, const Point *p, int64_t *v) {
     if (depth == 0 || rnd(6) == 0) {
         int k = rnd(VARS + 1);
         int64_t c = rnd(25) - 8;
@@ -340,13 +345,19 @@ static Dim random_dim(int depth, const Point *p, int64_t *v)
             q = x[e] / y[e];
             if (x[e] % y[e] && (x[e] < 0) != (y[e] < 0)) q--;
         }
-        v[e] = op == 0 || op == 7 ? x[e] + y[e] : op == 1 || op == 8 ? x[e] - y[e] : op == 2 ? x[e] * y[e]
-               : op == 3 ? q : op == 4 ? x[e] - q * y[e] : op == 5 ? (x[e] < y[e] ? x[e] : y[e])
-               : (x[e] > y[e] ? x[e] : y[e]);
+        v[e] = op == 0 || op == 7   ? x[e] + y[e]
+               : op == 1 || op == 8 ? x[e] - y[e]
+               : op == 2            ? x[e] * y[e]
+               : op == 3            ? q
+               : op == 4            ? x[e] - q * y[e]
+               : op == 5            ? (x[e] < y[e] ? x[e] : y[e])
+                                    : (x[e] > y[e] ? x[e] : y[e]);
     }
     switch (op) {
-    case 0: case 7: return add(a, b);
-    case 1: case 8: return sub(a, b);
+    case 0:
+    case 7: return add(a, b);
+    case 1:
+    case 8: return sub(a, b);
     case 2: return mul(a, b);
     case 3: return dv(a, b);
     case 4: return md(a, b);
@@ -355,15 +366,13 @@ static Dim random_dim(int depth, const Point *p, int64_t *v)
     }
 }
 
-static int64_t eval(Dim d, Point *p)
-{
+static int64_t eval(Dim d, Point *p) {
     int64_t v;
     cr_assert(dim_eval(d, value_at, p, &v));
     return v;
 }
 
-Test(dim, random_values_agree)
-{
+Test(dim, random_values_agree) {
     for (int round = 0; round < 20000; round++) {
         Point p[2];
         int64_t v[2];
@@ -378,9 +387,9 @@ Test(dim, random_values_agree)
 
 /* Every answer of the prover against all points of a box: N in 1..3, a in 0..N-1, b in 0..5,
  * c in -2..2. */
-static void check_box(Dim d, const DimEnv *env)
-{
-    Dim simple = dim_simplify(ctx, d, env), low = dim_lower(ctx, d, env), high = dim_upper(ctx, d, env);
+static void check_box(Dim d, const DimEnv *env) {
+    Dim simple = dim_simplify(ctx, d, env), low = dim_lower(ctx, d, env),
+        high = dim_upper(ctx, d, env);
     Dim low_n = dim_lower_from(ctx, d, env, 1), high_n = dim_upper_from(ctx, d, env, 1);
     bool nonneg = dim_ge0(ctx, d, env);
     const char *text = dim_str(ctx, d);
@@ -393,19 +402,20 @@ static void check_box(Dim d, const DimEnv *env)
                     cr_assert(eval(simple, &p) == v, "%s became %s", text, dim_str(ctx, simple));
                     cr_assert(!low || eval(low, &p) <= v, "%s >= %s", text, dim_str(ctx, low));
                     cr_assert(!high || eval(high, &p) >= v, "%s <= %s", text, dim_str(ctx, high));
-                    cr_assert(!low_n || eval(low_n, &p) <= v, "%s >= %s", text, dim_str(ctx, low_n));
-                    cr_assert(!high_n || eval(high_n, &p) >= v, "%s <= %s", text, dim_str(ctx, high_n));
+                    cr_assert(!low_n || eval(low_n, &p) <= v, "%s >= %s", text,
+                              dim_str(ctx, low_n));
+                    cr_assert(!high_n || eval(high_n, &p) >= v, "%s <= %s", text,
+                              dim_str(ctx, high_n));
                     cr_assert(!nonneg || v >= 0, "%s >= 0", text);
                 }
     cr_assert(!low || dim_is_const(low, NULL));
     cr_assert(!low_n || (!dim_uses(low_n, S("a")) && !dim_uses(low_n, S("c"))));
 }
 
-Test(dim, random_proofs_are_sound)
-{
+Test(dim, random_proofs_are_sound) {
     Dim N = S("N");
-    DimRange range[] = {{N, K(1), K(3)}, {S("a"), K(0), sub(N, K(1))}, {S("b"), K(0), K(5)},
-                        {S("c"), K(-2), K(2)}};
+    DimRange range[] = {
+        {N, K(1), K(3)}, {S("a"), K(0), sub(N, K(1))}, {S("b"), K(0), K(5)}, {S("c"), K(-2), K(2)}};
     DimEnv env = env_of(range, 4);
     for (int round = 0; round < 6000; round++) {
         Point p[2] = {{{1, 0, 0, 0}}, {{2, 1, 1, 1}}};
@@ -415,8 +425,7 @@ Test(dim, random_proofs_are_sound)
 }
 
 /* The same text whatever was made before: no address decides. */
-Test(dim, order_is_by_name)
-{
+Test(dim, order_is_by_name) {
     static const char *const text = "a*b*z + a*b + a + b/4 + min(a, z) + 7";
     for (int round = 0; round < 5; round++) {
         Ctx *other = ctx_new(NULL, NULL), *saved = ctx;

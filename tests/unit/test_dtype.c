@@ -9,8 +9,7 @@
 static const DType small[] = {F16, BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1};
 enum { SMALLS = sizeof small / sizeof *small };
 
-Test(dtype, table)
-{
+Test(dtype, table) {
     cr_assert_str_eq(dtype_name(F8E4M3FNUZ), "f8e4m3fnuz");
     for (int t = 1; t < DT_COUNT; t++) {
         cr_assert_eq(dtype_parse(dtype_name((DType)t)), t);
@@ -33,8 +32,7 @@ Test(dtype, table)
 }
 
 /* A NaN's pattern comes back with the quiet bit set; everything else exactly. */
-Test(dtype, every_pattern_comes_back)
-{
+Test(dtype, every_pattern_comes_back) {
     for (int s = 0; s < SMALLS; s++) {
         DType t = small[s];
         for (Bits b = 0; b < (Bits)1 << dtype_bits(t); b++) {
@@ -47,14 +45,14 @@ Test(dtype, every_pattern_comes_back)
             cr_assert_eq(bits_convert(t, F32, bits_convert(F32, t, b, true), false), back);
         }
     }
-    for (Bits b = 0; b < 255; b++) cr_assert_eq(bits_of_double(F8E8M0, bits_to_double(F8E8M0, b)), b);
+    for (Bits b = 0; b < 255; b++)
+        cr_assert_eq(bits_of_double(F8E8M0, bits_to_double(F8E8M0, b)), b);
     cr_assert(isnan(bits_to_double(F8E8M0, 0xff)));
     cr_assert_eq(bits_of_double(F8E8M0, NAN), 0xff);
 }
 
 /* Between neighbours: just below the middle goes down, just above up, the middle to the even. */
-Test(dtype, every_tie)
-{
+Test(dtype, every_tie) {
     for (int s = 0; s < SMALLS; s++) {
         DType t = small[s];
         Bits sign = (Bits)1 << (dtype_bits(t) - 1);
@@ -73,27 +71,58 @@ Test(dtype, every_tie)
 }
 
 /* Values from the ONNX text and its published cases. */
-Test(dtype, known_values)
-{
+Test(dtype, known_values) {
     static const struct {
         DType t;
         double v;
         Bits b;
     } known[] = {
-        {F16, 1, 0x3c00}, {F16, 0x1p-24, 1}, {F16, 65519, 0x7bff}, {F16, 65520, 0x7c00},
-        {F16, -INFINITY, 0xfc00}, {F16, 0x1p-25, 0}, {F16, 0x1.8p-25, 1}, {F16, NAN, 0x7e00},
-        {BF16, 1, 0x3f80}, {BF16, 0x1.01p0, 0x3f80}, {BF16, 0x1.03p0, 0x3f82},
-        {BF16, 0x1.fffffep127, 0x7f80}, {BF16, 0x1p-133, 1},
-        {F8E4M3FN, 0.4789254665374756, 0x2f}, {F8E4M3FN, 1e6, 0x7e}, {F8E4M3FN, -INFINITY, 0xfe},
-        {F8E4M3FN, -1e-7, 0x80}, {F8E4M3FN, NAN, 0x7f}, {F8E4M3FN, 464, 0x7e},
-        {F8E4M3FNUZ, 0.8191054463386536, 0x3d}, {F8E4M3FNUZ, INFINITY, 0x7f},
-        {F8E4M3FNUZ, -1e-7, 0}, {F8E4M3FNUZ, NAN, 0x80}, {F8E4M3FNUZ, -1e6, 0xff},
-        {F8E5M2, 0.7229037880897522, 0x3a}, {F8E5M2, NAN, 0x7e}, {F8E5M2, INFINITY, 0x7b},
-        {F8E5M2FNUZ, 0.4996848702430725, 0x3c}, {F8E5M2FNUZ, -INFINITY, 0xff}, {F8E5M2FNUZ, NAN, 0x80},
-        {F4E2M1, 0.48, 1}, {F4E2M1, 0.25, 0}, {F4E2M1, 1.05, 2}, {F4E2M1, -3.5, 0xe},
-        {F4E2M1, 9, 7}, {F4E2M1, NAN, 8}, {F4E2M1, -INFINITY, 0xf}, {F4E2M1, -0.0, 8},
-        {F8E8M0, 0, 0}, {F8E8M0, 1, 127}, {F8E8M0, 1.4999, 127}, {F8E8M0, 1.5, 128},
-        {F8E8M0, 0.25, 0x7d}, {F8E8M0, -4, 129}, {F8E8M0, 0x1p200, 0xfe}, {F8E8M0, 0x1p-200, 0},
+        {F16, 1, 0x3c00},
+        {F16, 0x1p-24, 1},
+        {F16, 65519, 0x7bff},
+        {F16, 65520, 0x7c00},
+        {F16, -INFINITY, 0xfc00},
+        {F16, 0x1p-25, 0},
+        {F16, 0x1.8p-25, 1},
+        {F16, NAN, 0x7e00},
+        {BF16, 1, 0x3f80},
+        {BF16, 0x1.01p0, 0x3f80},
+        {BF16, 0x1.03p0, 0x3f82},
+        {BF16, 0x1.fffffep127, 0x7f80},
+        {BF16, 0x1p-133, 1},
+        {F8E4M3FN, 0.4789254665374756, 0x2f},
+        {F8E4M3FN, 1e6, 0x7e},
+        {F8E4M3FN, -INFINITY, 0xfe},
+        {F8E4M3FN, -1e-7, 0x80},
+        {F8E4M3FN, NAN, 0x7f},
+        {F8E4M3FN, 464, 0x7e},
+        {F8E4M3FNUZ, 0.8191054463386536, 0x3d},
+        {F8E4M3FNUZ, INFINITY, 0x7f},
+        {F8E4M3FNUZ, -1e-7, 0},
+        {F8E4M3FNUZ, NAN, 0x80},
+        {F8E4M3FNUZ, -1e6, 0xff},
+        {F8E5M2, 0.7229037880897522, 0x3a},
+        {F8E5M2, NAN, 0x7e},
+        {F8E5M2, INFINITY, 0x7b},
+        {F8E5M2FNUZ, 0.4996848702430725, 0x3c},
+        {F8E5M2FNUZ, -INFINITY, 0xff},
+        {F8E5M2FNUZ, NAN, 0x80},
+        {F4E2M1, 0.48, 1},
+        {F4E2M1, 0.25, 0},
+        {F4E2M1, 1.05, 2},
+        {F4E2M1, -3.5, 0xe},
+        {F4E2M1, 9, 7},
+        {F4E2M1, NAN, 8},
+        {F4E2M1, -INFINITY, 0xf},
+        {F4E2M1, -0.0, 8},
+        {F8E8M0, 0, 0},
+        {F8E8M0, 1, 127},
+        {F8E8M0, 1.4999, 127},
+        {F8E8M0, 1.5, 128},
+        {F8E8M0, 0.25, 0x7d},
+        {F8E8M0, -4, 129},
+        {F8E8M0, 0x1p200, 0xfe},
+        {F8E8M0, 0x1p-200, 0},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         cr_assert_eq(bits_of_double(known[i].t, known[i].v), known[i].b, "%s(%a) is %lx, not %lx",
@@ -101,13 +130,11 @@ Test(dtype, known_values)
                      (long)bits_of_double(known[i].t, known[i].v), (long)known[i].b);
 }
 
-static Bits cast(DType to, DType from, double v, bool sat)
-{
+static Bits cast(DType to, DType from, double v, bool sat) {
     return bits_convert(to, from, bits_of_double(from, v), sat);
 }
 
-Test(dtype, overflow_without_saturation)
-{
+Test(dtype, overflow_without_saturation) {
     cr_assert_eq(cast(F8E4M3FN, F32, 464, false), 0x7e);
     cr_assert_eq(cast(F8E4M3FN, F32, 465, false), 0x7f);
     cr_assert_eq(cast(F8E4M3FN, F32, -INFINITY, false), 0xff);
@@ -121,8 +148,7 @@ Test(dtype, overflow_without_saturation)
     cr_assert_eq(cast(F16, F32, 1e6, true), 0x7c00);
 }
 
-Test(dtype, integers)
-{
+Test(dtype, integers) {
     cr_assert_eq(cast(I8, F32, 300.7, true), 127);
     cr_assert_eq(cast(I8, F32, -300.7, true), 0x80);
     cr_assert_eq(cast(I8, F32, -3.9, true), 0xfd);
@@ -153,13 +179,13 @@ Test(dtype, integers)
 
 /* Integers of 64 bits round once: 2^62 + 2^38 lies halfway for f32, one more is above it, though as
  * a double it would be the middle again. */
-Test(dtype, large_integers_round_once)
-{
+Test(dtype, large_integers_round_once) {
     int64_t half = ((int64_t)1 << 62) + ((int64_t)1 << 38);
     cr_assert_eq(bits_of_int(F32, half), bits_of_double(F32, 0x1p62));
     cr_assert_eq(bits_of_int(F32, half + 1), bits_of_double(F32, 0x1.000002p62));
     cr_assert_eq(bits_of_int(F32, half - 1), bits_of_double(F32, 0x1p62));
-    cr_assert_eq(bits_of_int(BF16, ((int64_t)1 << 62) + ((int64_t)1 << 54) + 1), bits_of_double(BF16, 0x1.02p62));
+    cr_assert_eq(bits_of_int(BF16, ((int64_t)1 << 62) + ((int64_t)1 << 54) + 1),
+                 bits_of_double(BF16, 0x1.02p62));
     cr_assert_eq(bits_convert(F32, U64, UINT64_MAX, true), bits_of_double(F32, 0x1p64));
     cr_assert_eq(bits_convert(F64, U64, UINT64_MAX, true), bits_of_double(F64, 0x1p64));
     cr_assert_eq(bits_of_int(F16, INT64_MIN), 0xfc00);
@@ -177,16 +203,18 @@ Test(dtype, large_integers_round_once)
     }
 }
 
-Test(dtype, packed_arrays)
-{
+Test(dtype, packed_arrays) {
     unsigned char memory[64];
     static const DType all[] = {F64, F32, F16, F8E5M2, F4E2M1, I2, U4, I64, BOOL, I16, C64};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        uint64_t mask = dtype_bits(all[k]) == 64 ? UINT64_MAX : ((uint64_t)1 << dtype_bits(all[k])) - 1;
+        uint64_t mask =
+            dtype_bits(all[k]) == 64 ? UINT64_MAX : ((uint64_t)1 << dtype_bits(all[k])) - 1;
         memset(memory, 0xa5, sizeof memory);
-        for (int i = 6; i >= 0; i--) mem_set(all[k], memory, i, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1) & mask);
+        for (int i = 6; i >= 0; i--)
+            mem_set(all[k], memory, i, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1) & mask);
         for (int i = 0; i < 7; i++)
-            cr_assert_eq(mem_get(all[k], memory, i), 0x9e3779b97f4a7c15u * (uint64_t)(i + 1) & mask);
+            cr_assert_eq(mem_get(all[k], memory, i),
+                         0x9e3779b97f4a7c15u * (uint64_t)(i + 1) & mask);
     }
     memset(memory, 0, sizeof memory);
     mem_set(U4, memory, 0, 1);
@@ -194,8 +222,7 @@ Test(dtype, packed_arrays)
     cr_assert_eq(memory[0], 0x21);
 }
 
-static void prints(DType t, Bits b, const char *want)
-{
+static void prints(DType t, Bits b, const char *want) {
     Ctx *ctx = ctx_new(NULL, NULL);
     Text out = {.arena = ctx_arena(ctx)};
     bits_print(&out, t, b);
@@ -203,8 +230,7 @@ static void prints(DType t, Bits b, const char *want)
     ctx_free(ctx);
 }
 
-Test(dtype, text)
-{
+Test(dtype, text) {
     prints(F32, 0x41400000, "0x1.8p+3");
     prints(F32, 0x7fc00000, "nan:7fc00000");
     prints(F16, 0xfe01, "nan:fe01");

@@ -9,16 +9,27 @@ static Dim N, S, i, j, k;
 static DimRange range[3];
 static DimEnv env;
 
-static Dim K(int64_t v) { return dim_const(ctx, v); }
-static Dim add(Dim a, Dim b) { return dim_add(ctx, a, b); }
-static Dim sub(Dim a, Dim b) { return dim_sub(ctx, a, b); }
-static Dim mul(Dim a, Dim b) { return dim_mul(ctx, a, b); }
-static Dim dv(Dim a, int64_t b) { return dim_div(ctx, a, K(b)); }
-static Dim md(Dim a, int64_t b) { return dim_mod(ctx, a, K(b)); }
+static Dim K(int64_t v) {
+    return dim_const(ctx, v);
+}
+static Dim add(Dim a, Dim b) {
+    return dim_add(ctx, a, b);
+}
+static Dim sub(Dim a, Dim b) {
+    return dim_sub(ctx, a, b);
+}
+static Dim mul(Dim a, Dim b) {
+    return dim_mul(ctx, a, b);
+}
+static Dim dv(Dim a, int64_t b) {
+    return dim_div(ctx, a, K(b));
+}
+static Dim md(Dim a, int64_t b) {
+    return dim_mod(ctx, a, K(b));
+}
 
 /* N in 1..4096, S in 1.. */
-static void setup(void)
-{
+static void setup(void) {
     ctx = ctx_new(NULL, NULL);
     N = dim_sym(ctx, "N"), S = dim_sym(ctx, "S");
     i = dim_sym(ctx, "i"), j = dim_sym(ctx, "j"), k = dim_sym(ctx, "k");
@@ -27,8 +38,7 @@ static void setup(void)
     env = (DimEnv){range, 2};
 }
 
-static void teardown(void)
-{
+static void teardown(void) {
     ctx_free(ctx);
 }
 
@@ -36,21 +46,18 @@ TestSuite(poly, .init = setup, .fini = teardown);
 
 #define LIST(...) ((Dim[]){__VA_ARGS__})
 
-static PolyRel rel2(Dim extent_i, Dim extent_j, Dim *index, int rank, Dim *store)
-{
+static PolyRel rel2(Dim extent_i, Dim extent_j, Dim *index, int rank, Dim *store) {
     store[0] = i, store[1] = j, store[2] = extent_i, store[3] = extent_j;
     return (PolyRel){{2, store, store + 2, 0, NULL}, {rank, index, NULL, false}};
 }
 
-static PolyRel rel1(Dim extent, Dim *index, int rank, Dim *store)
-{
+static PolyRel rel1(Dim extent, Dim *index, int rank, Dim *store) {
     store[0] = i, store[1] = extent;
     return (PolyRel){{1, store, store + 1, 0, NULL}, {rank, index, NULL, false}};
 }
 
 /* concat along dim 0: [0, N) and [N, N+S). */
-Test(poly, concat_parts)
-{
+Test(poly, concat_parts) {
     Dim m1[4], m2[4], m3[4];
     PolyRel a = rel2(N, K(8), LIST(i, j), 2, m1), b = rel2(S, K(8), LIST(add(i, N), j), 2, m2);
     PolyRel all = rel2(add(N, S), K(8), LIST(i, j), 2, m3);
@@ -65,10 +72,10 @@ Test(poly, concat_parts)
 }
 
 /* Even and odd elements. */
-Test(poly, strides)
-{
+Test(poly, strides) {
     Dim m1[2], m2[2], m3[2];
-    PolyRel even = rel1(N, LIST(mul(i, K(2))), 1, m1), odd = rel1(N, LIST(add(mul(i, K(2)), K(1))), 1, m2);
+    PolyRel even = rel1(N, LIST(mul(i, K(2))), 1, m1),
+            odd = rel1(N, LIST(add(mul(i, K(2)), K(1))), 1, m2);
     PolyRel all = rel1(mul(N, K(2)), LIST(i), 1, m3);
     const PolyRel *both[] = {&even, &odd};
     cr_assert_eq(poly_disjoint(ctx, &env, &even, &odd), POLY_YES);
@@ -78,8 +85,7 @@ Test(poly, strides)
 }
 
 /* i/16, i%16 together are injective, each alone is not. */
-Test(poly, packed_index)
-{
+Test(poly, packed_index) {
     Dim m[2];
     PolyRel both = rel1(N, LIST(dv(i, 16), md(i, 16)), 2, m);
     cr_assert_eq(poly_injective(ctx, &env, &both, NULL), POLY_YES);
@@ -98,8 +104,7 @@ Test(poly, packed_index)
 }
 
 /* j <= i in the writer; a reader of the lower triangle is covered, one of the square is not. */
-Test(poly, triangles)
-{
+Test(poly, triangles) {
     Dim m1[4], m2[4], lower[] = {sub(i, j)}, upper[] = {sub(j, add(i, K(1)))};
     PolyRel w = rel2(S, S, LIST(i, j), 2, m1), r = rel2(S, S, LIST(i, j), 2, m2);
     const PolyRel *writes[] = {&w};
@@ -113,10 +118,10 @@ Test(poly, triangles)
 }
 
 /* min, max and quotients in extents and indices. */
-Test(poly, tiles)
-{
+Test(poly, tiles) {
     Dim m1[4], m2[2], at = add(mul(i, K(64)), j), cons[] = {sub(sub(N, K(1)), at)};
-    PolyRel w = rel2(dim_ceildiv(ctx, N, K(64)), K(64), LIST(at), 1, m1), all = rel1(N, LIST(i), 1, m2);
+    PolyRel w = rel2(dim_ceildiv(ctx, N, K(64)), K(64), LIST(at), 1, m1),
+            all = rel1(N, LIST(i), 1, m2);
     const PolyRel *writes[] = {&w};
     Dim shape[] = {N};
     w.access.shape = shape;
@@ -133,8 +138,7 @@ Test(poly, tiles)
 }
 
 /* A convolution's padded read: points outside access nothing. */
-Test(poly, clipped_reads)
-{
+Test(poly, clipped_reads) {
     Dim m1[4], m2[2], shape[] = {N};
     PolyRel r = rel2(N, K(3), LIST(sub(add(i, j), K(1))), 1, m1), w = rel1(N, LIST(i), 1, m2);
     const PolyRel *writes[] = {&w};
@@ -150,8 +154,7 @@ Test(poly, clipped_reads)
 }
 
 /* Products of symbols: N*S is a parameter; i*S cannot be said, and is never answered wrongly. */
-Test(poly, products)
-{
+Test(poly, products) {
     Dim m1[2], m2[2], NS = mul(N, S);
     PolyRel a = rel1(NS, LIST(i), 1, m1), b = rel1(S, LIST(add(i, NS)), 1, m2);
     cr_assert_eq(poly_disjoint(ctx, &env, &a, &b), POLY_YES);
@@ -176,12 +179,13 @@ Test(poly, products)
 }
 
 /* An unbounded symbol, an index that is a value: anywhere in the container. */
-Test(poly, unknown_symbols)
-{
+Test(poly, unknown_symbols) {
     Dim m1[2], m2[4];
-    PolyRel a = rel1(N, LIST(add(i, dim_sym(ctx, "X"))), 1, m1), b = rel1(N, LIST(i), 1, (Dim[2]){0});
+    PolyRel a = rel1(N, LIST(add(i, dim_sym(ctx, "X"))), 1, m1),
+            b = rel1(N, LIST(i), 1, (Dim[2]){0});
     cr_assert_eq(poly_disjoint(ctx, &env, &a, &b), POLY_NO);
-    PolyRel gather = rel2(K(100), K(4), LIST(i, j), 2, m2), w = rel2(K(100), K(4), LIST(i, j), 2, (Dim[4]){0});
+    PolyRel gather = rel2(K(100), K(4), LIST(i, j), 2, m2),
+            w = rel2(K(100), K(4), LIST(i, j), 2, (Dim[4]){0});
     const PolyRel *writes[] = {&w};
     cr_assert_eq(poly_covered(ctx, &env, &gather, writes, 1), POLY_YES);
     PolyRel scalar = {{0, NULL, NULL, 0, NULL}, {0, NULL, NULL, false}};
@@ -193,8 +197,7 @@ Test(poly, unknown_symbols)
 }
 
 /* A later time step may read what earlier ones wrote, not its own. */
-Test(poly, time)
-{
+Test(poly, time) {
     Dim m1[2], m2[2], before[] = {sub(sub(k, K(1)), i)};
     range[2] = (DimRange){k, K(0), sub(S, K(1))};
     env.n = 3;
