@@ -223,6 +223,24 @@ typedef struct Tensor {
 } Tensor;
 int64_t tensor_count(const Tensor *t);
 
+/* One call while it is evaluated: `in` and `out` are dense (data NULL: absent). Dims of `out` that
+ * depend on data hold their upper bounds and data has room for them. The function fills `out` and
+ * `define`, or gives a reason and false. */
+typedef struct CallArgs {
+    const CallRow *row;
+    Arena *arena; /* for scratch and objects */
+    int nin, nout, nattr, ndefine;
+    const Tensor *in;
+    Tensor *out;
+    const int64_t *attr;
+    int64_t *define;
+    const char *reason;
+} CallArgs;
+
+/* Deterministic values for an input or a weight that has none: in the container's range, else floats
+ * in [-1, 1), integers in 0..9 (8 bits: all), bools. */
+void cont_random(const Cont *cont, Tensor *t, uint64_t seed);
+
 /* Evaluates on dense tensors. `in`: one per CONT_IN in order; `out` (one per CONT_OUT) gets tensors
  * allocated in `arena`. Symbols are bound from the inputs' shapes. threads >= 1. */
 void flow_eval(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads);
