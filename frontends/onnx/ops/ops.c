@@ -13,6 +13,8 @@ static const OpRow *const families[] = {
     onnx_pool_rows,
     onnx_norm_rows,
     onnx_quantize_rows,
+    onnx_recurrent_rows,
+    onnx_attention_rows,
 };
 
 const OpTable *onnx_ops(void)

@@ -27,5 +27,7 @@ extern const OpRow onnx_conv_transpose_rows[];
 extern const OpRow onnx_pool_rows[];
 extern const OpRow onnx_norm_rows[];
 extern const OpRow onnx_quantize_rows[];
+extern const OpRow onnx_recurrent_rows[];
+extern const OpRow onnx_attention_rows[];
 
 #endif
