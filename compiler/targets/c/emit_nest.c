@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One nest as C functions: parameters, tasks, loops, storage. Values are emit_body.c's.
+ *
+ * The leading `parallel` loops become one range of tasks. Statements before a single parallel loop that
+ * write only local storage run on every thread; otherwise each top-level statement is a phase of its
+ * own, with a barrier between. */
+#include "c_nest.h"
+
+#include <string.h>
+
+enum { STACK_BYTES = 16 << 10, PAD = 64 };
+
+/* ---- text ------------------------------------------------------------------------------------------------ */
+
+void put_line(CNest *c, const char *fmt, ...) {
+    for (int i = 0; i < c->indent; i++) text_put(&c->out, " ");
+    va_list args;
+    va_start(args, fmt);
+    text_put(&c->out, arena_vprintf(c->arena, fmt, args));
+    va_end(args);
+    text_put(&c->out, "\n");
+}
+
+const char *str(const CNest *c, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    char *s = arena_vprintf(c->arena, fmt, args);
+    va_end(args);
+    return s;
+}
+
+static void open_scope(CNest *c) {
+    c->indent++;
+    c->scope++;
+}
+
+static void close_scope(CNest *c) {
+    c->indent--;
+    c->scope--;
+    while (c->loaded.n && c->loaded.at[c->loaded.n - 1].scope > c->scope) c->loaded.n--;
+    put_line(c, "}");
+}
+
+/* ---- what buffers are --------------------------------------------------------------------------------------- */
+
+/* Walks all accesses; `fixed` says of a symbol whether it is a number at emission. */
+typedef struct Scan {
+    CNest *c;
+    Table *fixed;
+    Dim lane;
+    int width;
+    CKernel *kernel; /* gets the model's symbols in order of first use */
+    Table *seen;
+} Scan;
+
+typedef struct ScanDim {
+    Scan *s;
+    bool fixed;
+} ScanDim;
+
+static void scan_sym(void *user, Dim sym) {
+    ScanDim *d = user;
+    Scan *s = d->s;
+    if (!table_get(s->fixed, sym)) d->fixed = false;
+    if (table_get(s->seen, sym)) return;
+    for (int i = 0; i < s->c->nest->symbol.n; i++) {
+        if (s->c->nest->symbol.at[i].sym != sym) continue;
+        table_put(s->seen, sym, s);
+        vec_push(s->kernel->arena, &s->kernel->symbol, sym);
+    }
+}
+
+/* Notes the symbols of d; true when all of them are numbers at emission. */
+static bool scan_dim(Scan *s, Dim d) {
+    ScanDim user = {s, true};
+    if (d) dim_symbols(d, scan_sym, &user);
+    return user.fixed;
+}
+
+/* A register's last index that uses the lane: `l`, or a multiple of the width plus l. */
+static bool scan_lane_index(const Scan *s, Dim d) {
+    Dim coef, rest;
+    if (!dim_affine(s->c->ctx, d, &s->lane, 1, &coef, &rest)) return false;
+    return dim_is(coef, 1);
+}
+
+static void scan_access(Scan *s, const Access *a, bool store) {
+    const Buf *b = &s->c->nest->buf.at[a->cont];
+    CBuf *cb = &s->c->buf[a->cont];
+    if (store)
+        cb->written = true;
+    else
+        cb->read = true;
+    for (int k = 0; k < a->rank; k++) {
+        bool lane = s->lane && dim_uses(a->at[k], s->lane);
+        bool fixed = scan_dim(s, a->at[k]);
+        if (b->kind != BUF_REG) continue;
+        if (lane && k == a->rank - 1 && scan_lane_index(s, a->at[k])) {
+            if (cb->lanes == 0) cb->lanes = s->width;
+            if (cb->lanes != s->width) cb->kind = BUF_TILE;
+        } else if (!fixed || lane) {
+            cb->kind = BUF_TILE;
+        }
+    }
+    for (int k = 0; k < b->rank; k++) scan_dim(s, b->box[k]);
+    scan_dim(s, b->base);
+}
+
+static void scan_body(Scan *s, const Stmt *stmt) {
+    for (int i = 0; i < stmt->code.val.n; i++) {
+        const Val *v = &stmt->code.val.at[i];
+        if (v->kind == VAL_READ) scan_access(s, &v->read, false);
+        if (v->kind == VAL_INDEX) scan_dim(s, v->index);
+    }
+    for (int i = 0; i < stmt->store.n; i++) scan_access(s, &stmt->store.at[i].to, true);
+}
+
+static void scan_stmts(Scan *s, const Stmts *stmts);
+
+static void scan_for(Scan *s, const Stmt *stmt) {
+    int64_t extent;
+    bool known = dim_is_const(stmt->extent, &extent);
+    scan_dim(s, stmt->extent);
+    if (stmt->mark == LOOP_VECTOR) {
+        if (!known) BUG("a vector loop of unknown width");
+        s->lane = stmt->var;
+        s->width = (int)extent;
+    }
+    if (known && (stmt->mark == LOOP_UNROLL || stmt->mark == LOOP_VECTOR || extent == 1))
+        table_put(s->fixed, stmt->var, s);
+    for (int i = 0; i < stmt->guard.n; i++) scan_dim(s, stmt->guard.at[i]);
+    scan_stmts(s, &stmt->body);
+    if (stmt->mark == LOOP_VECTOR) s->lane = NULL;
+}
+
+static void scan_stmt(Scan *s, const Stmt *stmt) {
+    switch (stmt->kind) {
+    case STMT_FOR: scan_for(s, stmt); return;
+    case STMT_IF:
+        for (int i = 0; i < stmt->guard.n; i++) scan_dim(s, stmt->guard.at[i]);
+        break;
+    case STMT_DECL:
+        for (int k = 0; k < s->c->nest->buf.at[stmt->buf].rank; k++)
+            scan_dim(s, s->c->nest->buf.at[stmt->buf].box[k]);
+        break;
+    case STMT_BODY: scan_body(s, stmt); break;
+    case STMT_FOLD:
+        for (int i = 0; i < stmt->combine->nstate; i++) {
+            scan_access(s, &stmt->dst[i], true);
+            if (!s->c->buf[stmt->src[i].cont].lanes) s->c->buf[stmt->src[i].cont].lanes = stmt->lanes;
+            s->c->buf[stmt->src[i].cont].read = true;
+        }
+        break;
+    case STMT_PREFETCH:
+    case STMT_WHILE: scan_access(s, &stmt->at, false); break;
+    case STMT_SYNC: BUG("a barrier of a block in a nest for the CPU");
+    }
+    scan_stmts(s, &stmt->body);
+}
+
+static void scan_stmts(Scan *s, const Stmts *stmts) {
+    for (int i = 0; i < stmts->n; i++) scan_stmt(s, stmts->at[i]);
+}
+
+/* ---- storage ---------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a local array, as a Dim of model symbols (other symbols at their largest). */
+static Dim array_bytes(CNest *c, const Buf *b) {
+    Dim n = dim_product(c->ctx, b->box, b->rank);
+    DimEnv env = names_env(&c->names);
+    Dim top = dim_upper_from(c->ctx, n, &env, c->nsymbol);
+    if (!top) BUG("local array \"%s\" has no bound", b->name);
+    int bits = dtype_bits(b->type);
+    Dim bytes = bits < 8 ? dim_ceildiv(c->ctx, top, dim_const(c->ctx, 8 / bits)) : dim_mulc(c->ctx, top, bits / 8);
+    return dim_mulc(c->ctx, dim_ceildiv(c->ctx, dim_addc(c->ctx, bytes, PAD), dim_const(c->ctx, 64)), 64);
+}
+
+static void init_array(CNest *c, const Buf *b, const CBuf *cb, const Stmt *s) {
+    const char *n = emit_dim_str(&c->names, dim_product(c->ctx, b->box, b->rank));
+    int bits = dtype_bits(b->type);
+    if (bits < 8) {
+        Bits all = 0;
+        for (int i = 0; i < 8; i += bits) all |= s->init << i;
+        put_line(c, "for (i64 i = 0; i < (%s + %d) / %d; i++) %s[i] = %d;", n, 8 / bits - 1, 8 / bits, cb->name,
+                 (int)all);
+    } else {
+        put_line(c, "for (i64 i = 0; i < %s; i++) %s[i] = %s;", n, cb->name, literal(c, b->type, s->init));
+    }
+}
+
+static void declare_array(CNest *c, const Stmt *s) {
+    const Buf *b = &c->nest->buf.at[s->buf];
+    CBuf *cb = &c->buf[s->buf];
+    Dim bytes = array_bytes(c, b);
+    int64_t size;
+    const char *type = dtype_bits(b->type) < 8 ? "u8" : scalar_type(b->type);
+    if (cb->kind != BUF_SCRATCH && dim_is_const(bytes, &size) && size <= STACK_BYTES) {
+        put_line(c, "%s %s[%lld] ALIGNED;", type, cb->name, (long long)(size * 8 / (value_bits(b->type))));
+    } else {
+        if (!cb->scratch) {
+            cb->scratch = c->scratch;
+            c->scratch = dim_add(c->ctx, c->scratch, bytes);
+        }
+        put_line(c, "%s *const %s = (%s *)(task->scratch + %s);", type, cb->name, type,
+                 emit_dim_str(&c->names, cb->scratch));
+    }
+    if (s->has_init) init_array(c, b, cb, s);
+}
+
+/* Registers: a variable per element or row. */
+static void declare_reg(CNest *c, const Stmt *s) {
+    const Buf *b = &c->nest->buf.at[s->buf];
+    const CBuf *cb = &c->buf[s->buf];
+    int64_t count = 1, extent[RANK_MAX];
+    for (int k = 0; k < b->rank; k++) {
+        if (!dim_is_const(b->box[k], &extent[k])) BUG("register array \"%s\" of unknown size", b->name);
+        if (cb->lanes && k == b->rank - 1) extent[k] = (extent[k] + cb->lanes - 1) / cb->lanes;
+        count *= extent[k];
+    }
+    DType t = b->type == BOOL && cb->lanes ? U8 : b->type;
+    const char *type = cb->lanes ? str(c, "v%d%s", cb->lanes, scalar_type(t)) : scalar_type(t);
+    const char *init = s->has_init ? literal(c, b->type, s->init) : "0";
+    if (cb->lanes) init = s->has_init && s->init ? str(c, "%s - (%s){0}", init, type) : str(c, "(%s){0}", type);
+    for (int64_t i = 0; i < count; i++) {
+        Text name = {.arena = c->arena};
+        text_put(&name, cb->name);
+        int64_t index[RANK_MAX], rest = i;
+        for (int k = b->rank - 1; k >= 0; k--) {
+            index[k] = rest % extent[k];
+            rest /= extent[k];
+        }
+        for (int k = 0; k < b->rank; k++) text_printf(&name, "_%lld", (long long)index[k]);
+        put_line(c, "%s %s = %s;", type, text_str(&name), init);
+    }
+}
+
+/* ---- statements ----------------------------------------------------------------------------------------------------- */
+
+static void emit_stmts(CNest *c, const Stmts *stmts);
+
+static bool declares(const Stmts *stmts) {
+    for (int i = 0; i < stmts->n; i++)
+        if (stmts->at[i]->kind == STMT_DECL || declares(&stmts->at[i]->body)) return true;
+    return false;
+}
+
+static Dim zero(const CNest *c) { return dim_const(c->ctx, 0); }
+
+static Dim last_of(CNest *c, Dim extent) { return dim_addc(c->ctx, extent, -1); }
+
+static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
+    bool braces = extent > 1 && declares(&s->body);
+    for (int64_t i = 0; i < extent; i++) {
+        int mark = c->names.at.n;
+        names_const(&c->names, s->var, i, zero(c), last_of(c, s->extent));
+        if (braces) {
+            put_line(c, "{");
+            open_scope(c);
+        }
+        emit_stmts(c, &s->body);
+        if (braces) close_scope(c);
+        names_pop(&c->names, mark);
+    }
+}
+
+static void emit_loop(CNest *c, const Stmt *s) {
+    const char *var = str(c, "i%d", c->fresh++);
+    put_line(c, "for (i64 %s = 0; %s < %s; %s++) {", var, var, emit_dim_str(&c->names, s->extent), var);
+    int mark = c->names.at.n, from = c->loaded_from;
+    names_var(&c->names, s->var, var, zero(c), last_of(c, s->extent));
+    c->loaded_from = c->loaded.n;
+    open_scope(c);
+    emit_stmts(c, &s->body);
+    close_scope(c);
+    c->loaded_from = from;
+    names_pop(&c->names, mark);
+}
+
+/* Opens `if (g0 >= 0 && ...) {`. 0: some guard never holds; 1: all always do, nothing was opened. */
+static int open_guards(CNest *c, const Dim *guard, int n) {
+    Text cond = {.arena = c->arena};
+    for (int i = 0; i < n; i++) {
+        int64_t v;
+        Dim g = names_subst(&c->names, guard[i]);
+        if (dim_is_const(g, &v)) {
+            if (v < 0) return 0;
+            continue;
+        }
+        text_printf(&cond, "%s%s >= 0", cond.n ? " && " : "", emit_dim_str(&c->names, g));
+    }
+    if (!cond.n) return 1;
+    put_line(c, "if (%s) {", text_str(&cond));
+    open_scope(c);
+    return 2;
+}
+
+static void emit_if(CNest *c, const Stmt *s) {
+    int open = open_guards(c, s->guard.at, s->guard.n);
+    if (open == 0) return;
+    emit_stmts(c, &s->body);
+    if (open == 2) close_scope(c);
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Guards {
+    VEC(Dim) uniform, prefix, other; /* prefix: the number of active lanes */
+} Guards;
+
+/* min(a, b) >= 0 is a >= 0 and b >= 0; a - l >= 0 keeps the first a + 1 lanes. */
+static void sort_guard(CNest *c, const Stmt *s, Dim g, Guards *out) {
+    Dim coef, rest;
+    if (!dim_uses(g, s->var)) {
+        vec_push(c->arena, &out->uniform, g);
+    } else if (dim_affine(c->ctx, g, &s->var, 1, &coef, &rest) && dim_is(coef, -1)) {
+        vec_push(c->arena, &out->prefix, dim_addc(c->ctx, rest, 1));
+    } else if (g->nterms == 1 && g->term[0].coef > 0 && g->term[0].natoms == 1 &&
+               g->term[0].atom[0]->kind == ATOM_MIN) {
+        sort_guard(c, s, g->term[0].atom[0]->a, out);
+        sort_guard(c, s, g->term[0].atom[0]->b, out);
+    } else {
+        vec_push(c->arena, &out->other, g);
+    }
+}
+
+static void set_prefix(CNest *c, const Guards *g) {
+    Text n = {.arena = c->arena};
+    for (int i = 1; i < g->prefix.n; i++) text_put(&n, "imin(");
+    for (int i = 0; i < g->prefix.n; i++)
+        text_printf(&n, i ? ", %s)" : "%s", emit_dim_str(&c->names, g->prefix.at[i]));
+    c->lane.kind = MASK_PREFIX;
+    c->lane.count = str(c, "n%d", c->fresh++);
+    put_line(c, "const i64 %s = count_v%d(%s);", c->lane.count, c->lane.width, text_str(&n));
+}
+
+static void set_mask(CNest *c, const Guards *g) {
+    Text m = {.arena = c->arena};
+    const char *wide = mask_type(c, 64), *type = mask_type(c, 32);
+    for (int i = 0; i < g->other.n; i++)
+        text_printf(&m, "%s(%s)(%s >= 0)", i ? " & " : "", wide, vector_dim(c, g->other.at[i]));
+    const char *prefix = "";
+    if (g->prefix.n) {
+        set_prefix(c, g);
+        prefix = str(c, " & prefix_%s(%s)", type, c->lane.count);
+    }
+    c->lane.kind = MASK_LANES;
+    c->lane.count = NULL;
+    c->lane.mask = str(c, "m%d", c->fresh++);
+    put_line(c, "const %s %s = __builtin_convertvector(%s, %s)%s;", type, c->lane.mask, text_str(&m), type, prefix);
+}
+
+/* Is every lane active whenever the loop runs with these numbers? */
+static bool all_active(CNest *c, Guards *g) {
+    int64_t v;
+    int n = 0;
+    for (int i = 0; i < g->prefix.n; i++) {
+        Dim k = names_subst(&c->names, g->prefix.at[i]);
+        if (!dim_is_const(k, &v) || v < c->lane.width) g->prefix.at[n++] = k;
+    }
+    g->prefix.n = n;
+    return n == 0 && g->other.n == 0;
+}
+
+static void emit_masked(CNest *c, const Stmt *s, Guards *g) {
+    if (g->other.n)
+        set_mask(c, g);
+    else
+        set_prefix(c, g);
+    bool both = c->lane.kind == MASK_PREFIX && c->machine->vector_bytes < 64;
+    CLanes masked = c->lane;
+    if (both) {
+        put_line(c, "if (%s == %d) {", masked.count, masked.width);
+        open_scope(c);
+        c->lane.kind = MASK_NONE;
+        c->lane.count = NULL;
+        emit_stmts(c, &s->body);
+        close_scope(c);
+        put_line(c, "else if (%s) {", masked.count);
+        open_scope(c);
+        c->lane = masked;
+    }
+    emit_stmts(c, &s->body);
+    if (both) close_scope(c);
+}
+
+static void emit_vector(CNest *c, const Stmt *s, int64_t width) {
+    Guards g = {0};
+    for (int i = 0; i < s->guard.n; i++) sort_guard(c, s, s->guard.at[i], &g);
+    int open = open_guards(c, g.uniform.at, g.uniform.n);
+    if (open == 0) return;
+    int mark = c->names.at.n;
+    CLanes outside = c->lane;
+    c->lane = (CLanes){.var = s->var, .width = (int)width};
+    /* The lane stands in no expression that is printed; its range serves proofs. */
+    names_var(&c->names, s->var, "lane", zero(c), last_of(c, s->extent));
+    if (all_active(c, &g))
+        emit_stmts(c, &s->body);
+    else
+        emit_masked(c, s, &g);
+    c->lane = outside;
+    names_pop(&c->names, mark);
+    if (open == 2) close_scope(c);
+}
+
+static void emit_for(CNest *c, const Stmt *s) {
+    int64_t extent = -1;
+    dim_is_const(names_subst(&c->names, s->extent), &extent);
+    if (s->mark == LOOP_VECTOR)
+        emit_vector(c, s, extent);
+    else if (extent == 1 || s->mark == LOOP_UNROLL)
+        emit_unrolled(c, s, extent);
+    else if (extent != 0)
+        emit_loop(c, s);
+}
+
+static void emit_while(CNest *c, const Stmt *s) {
+    int from = c->loaded_from;
+    put_line(c, "while (%s) {", emit_element(c, &s->at));
+    c->loaded_from = c->loaded.n;
+    open_scope(c);
+    emit_stmts(c, &s->body);
+    close_scope(c);
+    c->loaded_from = from;
+}
+
+static void emit_stmt(CNest *c, const Stmt *s) {
+    switch (s->kind) {
+    case STMT_FOR: emit_for(c, s); break;
+    case STMT_IF: emit_if(c, s); break;
+    case STMT_DECL:
+        if (c->buf[s->buf].kind == BUF_REG)
+            declare_reg(c, s);
+        else
+            declare_array(c, s);
+        break;
+    case STMT_BODY: emit_body(c, s); break;
+    case STMT_FOLD: emit_fold(c, s); break;
+    case STMT_PREFETCH: emit_prefetch(c, s); break;
+    case STMT_WHILE: emit_while(c, s); break;
+    case STMT_SYNC: break;
+    }
+}
+
+static void emit_stmts(CNest *c, const Stmts *stmts) {
+    for (int i = 0; i < stmts->n; i++) emit_stmt(c, stmts->at[i]);
+}
+
+/* ---- phases --------------------------------------------------------------------------------------------------------------- */
+
+static bool is_parallel(const Stmt *s) { return s->kind == STMT_FOR && s->mark == LOOP_PARALLEL; }
+
+static bool writes_memory(const CNest *c, const Stmt *s) {
+    for (int i = 0; i < s->store.n; i++)
+        if (c->nest->buf.at[s->store.at[i].to.cont].kind == BUF_MEMORY) return true;
+    for (int i = 0; s->kind == STMT_FOLD && i < s->combine->nstate; i++)
+        if (c->nest->buf.at[s->dst[i].cont].kind == BUF_MEMORY) return true;
+    for (int i = 0; i < s->body.n; i++)
+        if (writes_memory(c, s->body.at[i])) return true;
+    return false;
+}
+
+/* The parallel loops that stand directly in one another, as one range of tasks. */
+typedef struct Tasks {
+    const Stmt *loop[RANK_MAX];
+    int n;
+    const Stmts *body;
+    Dim count;
+} Tasks;
+
+static Tasks tasks_of(CNest *c, const Stmt *s) {
+    Tasks t = {.count = dim_const(c->ctx, 1)};
+    for (;;) {
+        for (int i = 0; i < t.n; i++)
+            if (dim_uses(s->extent, t.loop[i]->var)) return t;
+        t.loop[t.n++] = s;
+        t.count = dim_mul(c->ctx, t.count, s->extent);
+        t.body = &s->body;
+        if (s->body.n != 1 || !is_parallel(s->body.at[0]) || t.n == RANK_MAX) return t;
+        s = s->body.at[0];
+    }
+}
+
+static void task_vars(CNest *c, const Tasks *t) {
+    Dim inner = dim_const(c->ctx, 1);
+    for (int i = t->n - 1; i >= 0; i--) {
+        const char *step = emit_dim_str(&c->names, inner), *extent = emit_dim_str(&c->names, t->loop[i]->extent);
+        const char *e = dim_is(inner, 1) ? "task->lo" : str(c, "task->lo / %s", step);
+        if (i > 0) e = str(c, "%s %% %s", e, extent);
+        put_line(c, "i64 p%d = %s;", i, e);
+        inner = dim_mul(c->ctx, inner, t->loop[i]->extent);
+    }
+}
+
+static void emit_tasks(CNest *c, const Tasks *t) {
+    task_vars(c, t);
+    put_line(c, t->n == 1 ? "for (; p0 < task->hi; p0++) {" : "for (i64 p = task->lo; p < task->hi; p++) {");
+    int mark = c->names.at.n;
+    for (int i = 0; i < t->n; i++)
+        names_var(&c->names, t->loop[i]->var, str(c, "p%d", i), zero(c), last_of(c, t->loop[i]->extent));
+    open_scope(c);
+    emit_stmts(c, t->body);
+    for (int i = t->n - 1; i > 0; i--)
+        put_line(c, "if (++p%d == %s) { p%d = 0;", i, emit_dim_str(&c->names, t->loop[i]->extent), i);
+    if (t->n > 1) {
+        put_line(c, "p0++;");
+        char *close = arena_alloc(c->arena, (size_t)t->n + 1);
+        memset(close, '}', (size_t)t->n - 1);
+        put_line(c, "%s", close);
+    }
+    close_scope(c);
+    names_pop(&c->names, mark);
+}
+
+/* About how many vector operations; negative when an extent is not known. */
+static double work_of(const CNest *c, const Stmts *stmts) {
+    double sum = 0;
+    for (int i = 0; i < stmts->n; i++) {
+        const Stmt *s = stmts->at[i];
+        int64_t extent = 1;
+        if (s->kind == STMT_WHILE) return -1;
+        if (s->kind == STMT_FOR && !dim_is_const(s->extent, &extent)) return -1;
+        if (s->kind == STMT_FOR && s->mark == LOOP_VECTOR) extent = 1;
+        double inside = work_of(c, &s->body);
+        if (inside < 0) return -1;
+        sum += (double)extent * inside + (s->kind == STMT_BODY ? 1 + s->code.val.n : 0);
+    }
+    return sum;
+}
+
+/* ---- functions ------------------------------------------------------------------------------------------------------------- */
+
+/* May two memory buffers be the same bytes, one of them written? */
+static bool may_alias(const CNest *c) {
+    const Nest *n = c->nest;
+    for (int i = 0; i < n->buf.n; i++)
+        for (int j = 0; j < n->buf.n; j++) {
+            const Buf *a = &n->buf.at[i], *b = &n->buf.at[j];
+            if (i == j || a->kind != BUF_MEMORY || b->kind != BUF_MEMORY || !c->buf[i].written) continue;
+            if (a->cont >= 0 && a->cont == b->cont) return true;
+            for (int k = 0; c->flow && k < c->flow->alias.n; k++) {
+                const Alias *al = &c->flow->alias.at[k];
+                bool x = al->cont == a->cont || al->of == a->cont, y = al->cont == b->cont || al->of == b->cont;
+                if (x && y) return true;
+            }
+        }
+    return false;
+}
+
+static void put_parameters(CNest *c, const CKernel *k) {
+    const char *restricted = may_alias(c) ? "" : "restrict ";
+    text_put(&c->out, "(");
+    for (int i = 0; i < k->buf.n; i++) {
+        const Buf *b = &c->nest->buf.at[k->buf.at[i]];
+        const char *type = dtype_bits(b->type) < 8 ? "u8" : scalar_type(b->type);
+        bool written = c->buf[k->buf.at[i]].written;
+        text_printf(&c->out, "%s%s *%s%s, ", written ? "" : "const ", type, restricted, c->buf[k->buf.at[i]].name);
+    }
+    for (int i = 0; i < k->symbol.n; i++) text_printf(&c->out, "i64 s%d, ", i);
+    text_put(&c->out, "Task *task) {\n");
+}
+
+static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefore, const Stmt *s) {
+    c->out = (Text){.arena = c->arena};
+    c->fresh = c->scope = c->indent = 0;
+    c->loaded.n = c->loaded_from = 0;
+    c->lane = (CLanes){.width = 1};
+    c->bad = false;
+    Tasks t = {.count = dim_const(c->ctx, 1)};
+    CPhase phase = {0};
+    open_scope(c);
+    for (int i = 0; i < nbefore; i++) emit_stmt(c, before[i]);
+    if (s && is_parallel(s)) {
+        t = tasks_of(c, s);
+        emit_tasks(c, &t);
+        phase.work = work_of(c, &(Stmts){(Stmt **)&s, 1, 1});
+    } else if (s) {
+        emit_stmt(c, s);
+    }
+    if (c->bad) put_line(c, "task->bad |= bad;");
+    const char *body = text_str(&c->out);
+    c->out = (Text){.arena = c->arena};
+    put_parameters(c, k);
+    if (c->bad) text_put(&c->out, " i32 bad = 0;\n");
+    text_put(&c->out, body);
+    text_put(&c->out, "}\n");
+    phase.text = text_str(&c->out);
+    phase.tasks = t.count;
+    phase.bad = c->bad;
+    vec_push(k->arena, &k->phase, phase);
+}
+
+static void emit_phases(CNest *c, CKernel *k) {
+    const Stmts *body = &c->nest->body;
+    Stmt **at = body->at;
+    int n = body->n, local = 0;
+    while (local < n && !is_parallel(at[local]) && !writes_memory(c, at[local])) local++;
+    if (local == n - 1 && is_parallel(at[local])) {
+        add_phase(c, k, (const Stmt *const *)at, local, at[local]);
+        return;
+    }
+    bool any = false, decl = false;
+    for (int i = 0; i < n; i++) {
+        any |= is_parallel(at[i]);
+        decl |= at[i]->kind == STMT_DECL;
+    }
+    if (any && !decl) {
+        for (int i = 0; i < n; i++) add_phase(c, k, NULL, 0, at[i]);
+        return;
+    }
+    add_phase(c, k, (const Stmt *const *)at, n, NULL);
+}
+
+static void name_buffers(CNest *c, CKernel *k) {
+    static const char letter[] = {[BUF_MEMORY] = 'a', [BUF_REG] = 'r', [BUF_TILE] = 'b', [BUF_SHARED] = 'b',
+                                  [BUF_SCRATCH] = 'b'};
+    for (int i = 0; i < c->nest->buf.n; i++) {
+        CBuf *cb = &c->buf[i];
+        if (c->nest->buf.at[i].kind == BUF_REG && cb->kind == BUF_TILE) cb->lanes = 0;
+        cb->name = str(c, "%c%d", letter[cb->kind], i);
+        if (cb->kind == BUF_MEMORY && (cb->read || cb->written)) vec_push(k->arena, &k->buf, i);
+    }
+}
+
+CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine) {
+    Arena *work = arena_new(nest->ctx);
+    CKernel *k = NEW(arena, CKernel);
+    k->arena = arena;
+    CNest c = {.arena = work, .ctx = nest->ctx, .nest = nest, .flow = flow, .machine = machine};
+    c.names = (Names){.arena = work, .ctx = nest->ctx};
+    c.buf = NEW_ARRAY(work, CBuf, nest->buf.n);
+    c.access = table_new(work);
+    c.scratch = dim_const(nest->ctx, 0);
+    for (int i = 0; i < nest->buf.n; i++) c.buf[i].kind = nest->buf.at[i].kind;
+    Scan scan = {.c = &c, .fixed = table_new(work), .seen = table_new(work), .kernel = k};
+    scan_stmts(&scan, &nest->body);
+    name_buffers(&c, k);
+    for (int i = 0; i < k->symbol.n; i++) {
+        const Symbol *s = NULL;
+        for (int j = 0; j < nest->symbol.n; j++)
+            if (nest->symbol.at[j].sym == k->symbol.at[i]) s = &nest->symbol.at[j];
+        Dim hi = s->hi == INT64_MAX ? s->upper : dim_const(nest->ctx, s->hi);
+        names_var(&c.names, s->sym, str(&c, "s%d", i), dim_const(nest->ctx, s->lo), hi);
+    }
+    c.nsymbol = k->symbol.n;
+    emit_phases(&c, k);
+    for (int i = 0; i < k->phase.n; i++)
+        k->phase.at[i].text = arena_printf(arena, "%s", k->phase.at[i].text);
+    k->scratch = c.scratch;
+    arena_free(work);
+    return k;
+}
