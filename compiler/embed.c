@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Build-time tool: files of the tree as strings in a C file, so that the compiler needs no data files.
+ *
+ *     embed OUT.c ROOT FILE...
+ *
+ * writes the table behind embedded.h; names are paths below ROOT. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *below(const char *root, const char *path) {
+    char *full = realpath(path, NULL), *top = realpath(root, NULL);
+    if (!full || !top || strncmp(full, top, strlen(top)) != 0) return NULL;
+    const char *name = full + strlen(top) + 1;
+    free(top);
+    return name;
+}
+
+static int put_file(FILE *out, const char *path) {
+    FILE *in = fopen(path, "rb");
+    if (!in) return 0;
+    fputs("     \"", out);
+    for (int ch; (ch = getc(in)) != EOF;) {
+        if (ch == '\n')
+            fputs("\\n\"\n     \"", out);
+        else if (ch == '"' || ch == '\\' || ch == '?')
+            fprintf(out, "\\%c", ch);
+        else if (ch < 32 || ch > 126)
+            fprintf(out, "\\%03o", (unsigned)ch & 255u);
+        else
+            putc(ch, out);
+    }
+    fputs("\"},\n", out);
+    return fclose(in) == 0;
+}
+
+int main(int argc, char **argv) {
+    FILE *out = argc > 2 ? fopen(argv[1], "wb") : NULL;
+    if (!out) {
+        fprintf(stderr, "usage: embed OUT.c ROOT FILE...\n");
+        return 2;
+    }
+    fputs("#include \"compiler/embedded.h\"\n\nconst EmbeddedFile embedded_files[] = {\n", out);
+    for (int i = 3; i < argc; i++) {
+        const char *name = below(argv[2], argv[i]);
+        if (!name) {
+            fprintf(stderr, "embed: %s is not below %s\n", argv[i], argv[2]);
+            return 1;
+        }
+        fprintf(out, "    {\"%s\",\n", name);
+        if (!put_file(out, argv[i])) {
+            perror(argv[i]);
+            return 1;
+        }
+    }
+    fprintf(out, "};\nconst int embedded_count = %d;\n", argc - 3);
+    return fclose(out) == 0 ? 0 : 1;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking up embedded files. */
+#include "embedded.h"
+
+#include "ir/base.h"
+
+#include <string.h>
+
+const char *embedded_text(const char *name) {
+    for (int i = 0; i < embedded_count; i++)
+        if (!strcmp(embedded_files[i].name, name)) return embedded_files[i].text;
+    BUG("no embedded file \"%s\"", name);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk over the flow's items, as C. All threads run the same text. A kernel stands where the walk
+ * meets its root; its tasks are dealt out by position, so that a thread count changes no result. Work of
+ * one task, or of so little that a barrier costs more, is done by thread 0 alone, and what follows it
+ * there needs no barrier. Barriers are printed late: `sync` puts one before the next work of other
+ * threads, and before any value from memory decides the way. Long programs are cut into functions. */
+#include "c_program.h"
+
+#include <string.h>
+
+enum { WALK_ITEMS = 24, SMALL_WORK = 2000 };
+
+void program_line(CProgram *p, const char *fmt, ...) {
+    for (int i = 0; i < p->indent; i++) text_put(&p->out, " ");
+    va_list args;
+    va_start(args, fmt);
+    text_put(&p->out, arena_vprintf(p->arena, fmt, args));
+    va_end(args);
+    text_put(&p->out, "\n");
+}
+
+const char *c_string(Arena *arena, const char *text) {
+    Text out = {.arena = arena};
+    text_put(&out, "\"");
+    for (; *text; text++) {
+        unsigned char ch = (unsigned char)*text;
+        if (ch == '"' || ch == '\\' || ch == '?')
+            text_printf(&out, "\\%c", ch);
+        else if (ch < 32 || ch > 126)
+            text_printf(&out, "\\%03o", ch);
+        else
+            text_put_n(&out, text, 1);
+    }
+    text_put(&out, "\"");
+    return text_str(&out);
+}
+
+int symbol_index(const CProgram *p, Dim sym) {
+    for (int i = 0; i < p->flow->symbol.n; i++)
+        if (p->flow->symbol.at[i].sym == sym) return i;
+    return -1;
+}
+
+static const char *dim_text(CProgram *p, Dim d) { return emit_dim_str(&p->names, d); }
+
+/* ---- where containers lie ---------------------------------------------------------------------------------- */
+
+Dim cont_bytes(const CProgram *p, const Cont *c) {
+    Dim box[RANK_MAX];
+    int rank = cont_storage(p->ctx, c, box), bits = dtype_bits(c->type);
+    Dim n = dim_product(p->ctx, box, rank);
+    return bits < 8 ? dim_ceildiv(p->ctx, n, dim_const(p->ctx, 8 / bits)) : dim_mulc(p->ctx, n, bits / 8);
+}
+
+static const Alias *alias_of(const CProgram *p, int cont) {
+    for (int i = 0; i < p->flow->alias.n; i++)
+        if (p->flow->alias.at[i].cont == cont) return &p->flow->alias.at[i];
+    return NULL;
+}
+
+static const char *address(CProgram *p, int cont);
+
+static const char *alias_address(CProgram *p, const Alias *a) {
+    int bits = dtype_bits(p->flow->cont.at[a->cont].type);
+    Dim bytes = bits < 8 ? dim_div(p->ctx, a->offset, dim_const(p->ctx, 8 / bits)) : dim_mulc(p->ctx, a->offset, bits / 8);
+    return arena_printf(p->arena, "%s + %s", address(p, a->of), dim_text(p, bytes));
+}
+
+/* An expression of type char *. */
+static const char *address(CProgram *p, int cont) {
+    const Cont *c = &p->flow->cont.at[cont];
+    const Alias *a = alias_of(p, cont);
+    if (a) return alias_address(p, a);
+    switch (c->kind) {
+    case CONT_IN: return arena_printf(p->arena, "f->in[%d]", (int)p->cont_index[cont]);
+    case CONT_OUT: return arena_printf(p->arena, "f->out[%d]", (int)p->cont_index[cont]);
+    case CONT_PARAM:
+    case CONT_LITERAL: {
+        int64_t at = p->options->weight_offset ? p->options->weight_offset[cont] : -1;
+        if (at >= 0) return arena_printf(p->arena, "W + %lld", (long long)at);
+        if (c->kind == CONT_LITERAL) return arena_printf(p->arena, "(char *)literal%d", cont);
+        BUG("param \"%s\" has no place in the weights", c->name);
+    }
+    case CONT_TMP:
+    case CONT_STATE: break;
+    }
+    if (c->place != PLACE_ARENA) BUG("container \"%s\" has no place", c->name);
+    return arena_printf(p->arena, "A + %s", dim_text(p, c->offset));
+}
+
+/* ---- who has worked ------------------------------------------------------------------------------------------ */
+
+/* Before work of all threads, or a read that decides the way. */
+static void sync_all(CProgram *p) {
+    if (p->state == AFTER_SERIAL) {
+        p->indent--;
+        program_line(p, "}");
+    }
+    if (p->state != AFTER_NOTHING) program_line(p, "weir_rt_barrier(f, n);");
+    p->state = AFTER_NOTHING;
+}
+
+/* Before work of thread 0. */
+static void sync_serial(CProgram *p) {
+    if (p->state == AFTER_SERIAL) return;
+    sync_all(p);
+    program_line(p, "if (t == 0) {");
+    p->indent++;
+    p->state = AFTER_SERIAL;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static void call_phase(CProgram *p, int kernel, int k) {
+    const CKernel *ck = p->kernel[kernel];
+    const CPhase *phase = &ck->phase.at[k];
+    bool serial = dim_is(phase->tasks, 1) || (phase->work >= 0 && phase->work < SMALL_WORK);
+    if (serial)
+        sync_serial(p);
+    else
+        sync_all(p);
+    const char *count = dim_text(p, phase->tasks);
+    Text args = {.arena = p->arena};
+    const Nest *nest = p->program->nest.at[kernel];
+    for (int i = 0; i < ck->buf.n; i++)
+        text_printf(&args, "(void *)(%s), ", address(p, nest->buf.at[ck->buf.at[i]].cont));
+    for (int i = 0; i < ck->symbol.n; i++) text_printf(&args, "%s, ", dim_text(p, ck->symbol.at[i]));
+    if (serial)
+        program_line(p, "{ Task task = {0, %s, scratch, 0};", count);
+    else
+        program_line(p, "{ const i64 T = %s; Task task = {T * t / n, T * (t + 1) / n, scratch, 0};", count);
+    program_line(p, "  if (task.lo < task.hi) kernel%d(%s&task);", p->phase[kernel][k], text_str(&args));
+    if (phase->bad) {
+        const char *from = nest->from ? nest->from : nest->name;
+        const char *text = arena_printf(p->arena, "an index is out of range in %s", from);
+        program_line(p, "  if (task.bad) weir_rt_fail(f, WEIR_E_INDEX, %s);", c_string(p->arena, text));
+    }
+    program_line(p, "}");
+    if (!serial) p->state = AFTER_ALL;
+}
+
+static void walk_phases(CProgram *p, int kernel) {
+    for (int k = 0; k < p->kernel[kernel]->phase.n; k++) call_phase(p, kernel, k);
+}
+
+static int root_of(const Kernel *k) { return k->map.at[k->map.n - 1]; }
+
+/* The variants of a kernel: the first whose guard holds. */
+static void walk_map(CProgram *p, int map) {
+    int k = p->first_kernel[map];
+    if (k < 0) return;
+    const Flow *flow = p->flow;
+    if (flow->kernel.at[k]->when.n) sync_all(p);
+    const char *otherwise = "";
+    for (; k < flow->kernel.n; k++) {
+        const Kernel *kernel = flow->kernel.at[k];
+        if (root_of(kernel) != map) continue;
+        if (!kernel->when.n) {
+            if (*otherwise) program_line(p, "%s{", otherwise);
+            walk_phases(p, k);
+            break;
+        }
+        Text cond = {.arena = p->arena};
+        for (int i = 0; i < kernel->when.n; i++)
+            text_printf(&cond, "%s%s >= 0", i ? " && " : "", dim_text(p, kernel->when.at[i]));
+        program_line(p, "%sif (%s) {", otherwise, text_str(&cond));
+        walk_phases(p, k);
+        sync_all(p);
+        program_line(p, "}");
+        otherwise = "else ";
+    }
+    if (*otherwise && k < flow->kernel.n) {
+        sync_all(p);
+        program_line(p, "}");
+    }
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+/* Dims, types and attributes of a call: for its run and for its scratch. */
+static int define_call(CProgram *p, const Call *call) {
+    int number = p->ncall;
+    if (p->ncall == p->ccall)
+        p->call = vec_grow(p->arena, p->call, &p->ccall, p->ncall + 1, sizeof *p->call);
+    p->call[p->ncall++] = call;
+    return number;
+}
+
+static void walk_call(CProgram *p, const Call *call) {
+    int number = define_call(p, call), nx = call->nin + call->nout;
+    sync_serial(p);
+    program_line(p, "{ weir_call c; weir_tensor x[%d];", nx + 1);
+    program_line(p, "  i64 define[%d] = {0};", call->ndefine + 1);
+    program_line(p, "  call%d(f->symbol, &c, x);", number);
+    for (int i = 0; i < nx; i++) {
+        int cont = i < call->nin ? call->in[i] : call->out[i - call->nin];
+        if (cont >= 0) program_line(p, "  x[%d].data = %s;", i, address(p, cont));
+    }
+    program_line(p, "  c.define = define;");
+    program_line(p, "  c.scratch = f->scratch;");
+    program_line(p, "  %s(&c);", call->row->function);
+    program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
+    for (int i = 0; i < call->ndefine; i++)
+        program_line(p, "  f->symbol[%d] = define[%d];", symbol_index(p, call->define[i]), i);
+    program_line(p, "}");
+    if (!call->ndefine) return;
+    sync_all(p);
+    for (int i = 0; i < call->ndefine; i++) {
+        int s = symbol_index(p, call->define[i]);
+        program_line(p, "s%d = f->symbol[%d];", s, s);
+    }
+    p->state = AFTER_ALL; /* all have read the symbols before they change again */
+}
+
+/* ---- loops and branches ---------------------------------------------------------------------------------------------- */
+
+static void walk_items(CProgram *p, const Items *items);
+
+static void copy_cont(CProgram *p, const char *to, const char *from, int like) {
+    program_line(p, "copy(%s, %s, %s, t, n);", to, from, dim_text(p, cont_bytes(p, &p->flow->cont.at[like])));
+    p->state = AFTER_ALL;
+}
+
+/* Is some `next` the `cur` of another carry? Then copying one by one would lose it. */
+static bool carries_cross(const Item *it) {
+    for (int i = 0; i < it->carry.n; i++)
+        for (int j = 0; j < it->carry.n; j++)
+            if (i != j && it->carry.at[i].next == it->carry.at[j].cur) return true;
+    return false;
+}
+
+static void carry_on(CProgram *p, const Item *it) {
+    sync_all(p);
+    bool cross = carries_cross(it);
+    Dim at = dim_const(p->ctx, 0);
+    for (int pass = 0; pass < 1 + cross; pass++) {
+        at = dim_const(p->ctx, 0);
+        for (int i = 0; i < it->carry.n; i++) {
+            const Carry *k = &it->carry.at[i];
+            const char *hold = arena_printf(p->arena, "f->scratch + %s", dim_text(p, at));
+            const char *to = cross && pass == 0 ? hold : address(p, k->cur);
+            const char *from = cross && pass == 1 ? hold : address(p, k->next);
+            copy_cont(p, to, from, k->next);
+            at = dim_add(p->ctx, at, cont_bytes(p, &p->flow->cont.at[k->next]));
+        }
+        sync_all(p);
+    }
+    if (it->carry.n == 0) program_line(p, "weir_rt_barrier(f, n);");
+}
+
+static void walk_loop(CProgram *p, const Item *it) {
+    sync_all(p);
+    for (int i = 0; i < it->carry.n; i++)
+        copy_cont(p, address(p, it->carry.at[i].cur), address(p, it->carry.at[i].init), it->carry.at[i].init);
+    sync_all(p);
+    const char *var = arena_printf(p->arena, "v%d", p->fresh++);
+    program_line(p, "i64 %s = 0;", var);
+    program_line(p, it->trip ? "for (; %s < %s; %s++) {" : "for (;; %3$s++) {", var,
+                 it->trip ? dim_text(p, it->trip) : "", var);
+    p->indent++;
+    int mark = p->names.at.n;
+    if (it->var) names_var(&p->names, it->var, var, dim_const(p->ctx, 0), NULL);
+    if (it->cond >= 0) {
+        program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n); if (!go) break; }",
+                     address(p, it->cond));
+    }
+    walk_items(p, &it->body);
+    carry_on(p, it);
+    p->indent--;
+    program_line(p, "}");
+    names_pop(&p->names, mark);
+    if (!it->done) return;
+    int s = symbol_index(p, it->done);
+    program_line(p, "s%d = %s;", s, var);
+    program_line(p, "if (t == 0) f->symbol[%d] = %s;", s, var);
+    p->state = AFTER_ALL;
+}
+
+static void walk_if(CProgram *p, const Item *it) {
+    sync_all(p);
+    program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n);", address(p, it->cond));
+    for (int side = 0; side < 2; side++) {
+        program_line(p, side ? "else {" : "if (go) {");
+        p->indent++;
+        walk_items(p, side ? &it->other : &it->body);
+        sync_all(p);
+        p->indent--;
+        program_line(p, "}");
+    }
+    program_line(p, "}");
+}
+
+static void walk_item(CProgram *p, const Item *it) {
+    switch (it->kind) {
+    case ITEM_MAP: walk_map(p, it->map); break;
+    case ITEM_CALL: walk_call(p, it->call); break;
+    case ITEM_LOOP: walk_loop(p, it); break;
+    case ITEM_IF: walk_if(p, it); break;
+    }
+}
+
+static void walk_items(CProgram *p, const Items *items) {
+    for (int i = 0; i < items->n; i++) walk_item(p, &items->at[i]);
+}
+
+/* ---- functions ------------------------------------------------------------------------------------------------------------ */
+
+static void open_walk(CProgram *p, int number) {
+    program_line(p, "static __attribute__((noinline)) void walk%d(weir_frame *f, int t, int n) {", number);
+    p->indent++;
+    program_line(p, "char *const A = f->arena, *const W = (char *)f->weights;");
+    program_line(p, "char *const scratch = f->thread + t * f->thread_bytes;");
+    program_line(p, "(void)A, (void)W, (void)scratch;");
+    for (int i = 0; i < p->flow->symbol.n; i++)
+        program_line(p, "i64 s%d = f->symbol[%d]; (void)s%d;", i, i, i);
+    p->state = AFTER_NOTHING;
+}
+
+static void close_walk(CProgram *p) {
+    sync_all(p);
+    p->indent--;
+    program_line(p, "}");
+}
+
+static void emit_call_shape(CProgram *p, int number) {
+    const Call *call = p->call[number];
+    int nx = call->nin + call->nout;
+    if (call->nattr) {
+        text_printf(&p->out, "static const i64 attr%d[] = {", number);
+        for (int i = 0; i < call->nattr; i++) text_printf(&p->out, "%lld, ", (long long)call->attr[i]);
+        text_put(&p->out, "};\n");
+    }
+    program_line(p, "static void call%d(const i64 *s, weir_call *c, weir_tensor *x) {", number);
+    program_line(p, " (void)s;");
+    program_line(p, " __builtin_memset(c, 0, sizeof *c);");
+    program_line(p, " __builtin_memset(x, 0, %d * sizeof *x);", nx);
+    program_line(p, " c->nin = %d; c->nout = %d; c->nattr = %d; c->ndefine = %d;", call->nin, call->nout,
+                 call->nattr, call->ndefine);
+    program_line(p, " c->in = x; c->out = x + %d;", call->nin);
+    if (call->nattr) program_line(p, " c->attr = attr%d;", number);
+    for (int i = 0; i < nx; i++) {
+        int cont = i < call->nin ? call->in[i] : call->out[i - call->nin];
+        if (cont < 0) continue;
+        const Cont *k = &p->flow->cont.at[cont];
+        program_line(p, " x[%d].dtype = %d; x[%d].rank = %d;", i, dtype_onnx(k->type), i, k->rank);
+        for (int d = 0; d < k->rank; d++) {
+            text_printf(&p->out, " x[%d].dims[%d] = ", i, d);
+            emit_dim_saturated(&p->out, &p->names, k->shape[d]);
+            text_put(&p->out, ";\n");
+        }
+    }
+    program_line(p, "}");
+}
+
+/* Symbols as elements of an array `s`, for functions outside the walk. */
+static void name_symbols(CProgram *p, const char *fmt) {
+    names_pop(&p->names, 0);
+    for (int i = 0; i < p->flow->symbol.n; i++) {
+        const Symbol *s = &p->flow->symbol.at[i];
+        char text[32];
+        snprintf(text, sizeof text, fmt, i);
+        Dim hi = s->hi == INT64_MAX ? NULL : dim_const(p->ctx, s->hi);
+        names_var(&p->names, s->sym, arena_printf(p->arena, "%s", text), dim_const(p->ctx, s->lo), hi);
+    }
+}
+
+void emit_run(CProgram *p) {
+    Text before = p->out;
+    p->out = (Text){.arena = p->arena};
+    name_symbols(p, "s%d");
+    const Items *items = &p->flow->body;
+    int walks = 0;
+    for (int i = 0; i < items->n; i++) {
+        if (i % WALK_ITEMS == 0) open_walk(p, walks++);
+        walk_item(p, &items->at[i]);
+        if (i % WALK_ITEMS == WALK_ITEMS - 1 || i == items->n - 1) close_walk(p);
+    }
+    program_line(p, "static void run(weir_frame *f, int t, int n) {");
+    program_line(p, " (void)f, (void)t, (void)n;");
+    for (int i = 0; i < walks; i++) program_line(p, " walk%d(f, t, n);", i);
+    program_line(p, "}");
+    Text walk = p->out;
+    p->out = before;
+    name_symbols(p, "s[%d]");
+    for (int i = 0; i < p->ncall; i++) emit_call_shape(p, i);
+    text_put_n(&p->out, walk.at, walk.n);
+}

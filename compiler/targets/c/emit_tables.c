@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of unit 0: how symbols follow from the inputs' dims, sizes as functions of the symbols, ports,
+ * literals, the weights' blob, the descriptor. See runtime/weir_rt.h for what reads them. */
+#include "c_program.h"
+
+#include <string.h>
+
+/* ---- symbols ---------------------------------------------------------------------------------------------- */
+
+/* d = mul*sym + add of one symbol? */
+static bool one_symbol(const CProgram *p, Dim d, Dim sym, int64_t *mul, int64_t *add) {
+    Dim coef, rest;
+    return dim_affine(p->ctx, d, &sym, 1, &coef, &rest) && dim_is_const(coef, mul) && *mul != 0 &&
+           dim_is_const(rest, add);
+}
+
+typedef struct Binding {
+    int input, dim;
+    int64_t mul, add;
+} Binding;
+
+/* The first input dim that gives the symbol: one that is the symbol itself before a multiple of it. */
+static Binding bind(const CProgram *p, Dim sym) {
+    Binding best = {-1, 0, 1, 0};
+    for (int i = 0; i < p->flow->cont.n; i++) {
+        const Cont *c = &p->flow->cont.at[i];
+        if (c->kind != CONT_IN) continue;
+        for (int d = 0; d < c->rank; d++) {
+            int64_t mul, add;
+            if (!one_symbol(p, c->shape[d], sym, &mul, &add)) continue;
+            bool plain = mul == 1 && add == 0;
+            if (best.input < 0 || plain) best = (Binding){(int)p->cont_index[i], d, mul, add};
+            if (plain) return best;
+        }
+    }
+    return best;
+}
+
+static void put_i64(Text *out, int64_t v) {
+    if (v == INT64_MIN)
+        text_put(out, "-9223372036854775807 - 1");
+    else
+        text_printf(out, "%lld", (long long)v);
+}
+
+static void emit_symbols(CProgram *p) {
+    const Flow *f = p->flow;
+    text_put(&p->out, "static const weir_symbol symbols[] = {\n");
+    for (int i = 0; i < f->symbol.n; i++) {
+        const Symbol *s = &f->symbol.at[i];
+        Binding b = bind(p, s->sym);
+        text_printf(&p->out, " {%s, ", c_string(p->arena, dim_sym_name(s->sym)));
+        put_i64(&p->out, s->lo);
+        text_put(&p->out, ", ");
+        put_i64(&p->out, s->hi);
+        text_printf(&p->out, ", %d, %d, %lld, %lld},\n", b.input, b.dim, (long long)b.mul, (long long)b.add);
+    }
+    text_put(&p->out, " {0}\n};\n");
+    text_put(&p->out, "static void bound(i64 *s) {\n (void)s;\n");
+    for (int i = 0; i < f->symbol.n; i++) {
+        const Symbol *s = &f->symbol.at[i];
+        if (bind(p, s->sym).input >= 0) continue;
+        text_printf(&p->out, " s[%d] = ", i);
+        if (s->upper)
+            emit_dim_saturated(&p->out, &p->names, s->upper);
+        else
+            put_i64(&p->out, s->hi);
+        text_put(&p->out, ";\n");
+    }
+    text_put(&p->out, "}\n");
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------- */
+
+static void put_value(CProgram *p, int at, Dim d) {
+    text_printf(&p->out, " v[%d] = ", at);
+    emit_dim_saturated(&p->out, &p->names, d);
+    text_put(&p->out, ";\n");
+}
+
+static void put_largest(CProgram *p, int at, Dim d) {
+    if (dim_is(d, 0)) return;
+    text_printf(&p->out, " v[%d] = imax(v[%d], ", at, at);
+    emit_dim_saturated(&p->out, &p->names, d);
+    text_put(&p->out, ");\n");
+}
+
+/* Room to hold the carried containers of a loop while they trade places. */
+static void carry_sizes(CProgram *p, const Items *items) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        Dim sum = dim_const(p->ctx, 0);
+        for (int k = 0; k < it->carry.n; k++)
+            sum = dim_add(p->ctx, sum, cont_bytes(p, &p->flow->cont.at[it->carry.at[k].next]));
+        if (it->carry.n > 1) put_largest(p, 2, sum);
+        carry_sizes(p, &it->body);
+        carry_sizes(p, &it->other);
+    }
+}
+
+static int emit_eval(CProgram *p) {
+    const Flow *f = p->flow;
+    int n = 3;
+    text_put(&p->out, "static void eval(const i64 *s, i64 *v) {\n (void)s;\n v[1] = 0, v[2] = 0;\n");
+    put_value(p, 0, f->arena_bytes ? f->arena_bytes : dim_const(p->ctx, 0));
+    for (int k = 0; k < f->kernel.n; k++)
+        if (p->kernel[k]) put_largest(p, 1, p->kernel[k]->scratch);
+    for (int i = 0; i < p->ncall; i++) {
+        const Call *call = p->call[i];
+        text_printf(&p->out, " { weir_call c; weir_tensor x[%d]; call%d(s, &c, x); v[2] = imax(v[2], %s_scratch(&c)); }\n",
+                    call->nin + call->nout + 1, i, call->row->function);
+    }
+    carry_sizes(p, &f->body);
+    for (int kind = CONT_IN; kind <= CONT_OUT; kind++)
+        for (int i = 0; i < f->cont.n; i++)
+            for (int d = 0; (int)f->cont.at[i].kind == kind && d < f->cont.at[i].rank; d++)
+                put_value(p, n++, f->cont.at[i].shape[d]);
+    text_put(&p->out, "}\n");
+    return n;
+}
+
+/* Does some output's shape depend on data? */
+static bool is_late(const CProgram *p) {
+    for (int i = 0; i < p->flow->symbol.n; i++) {
+        Dim sym = p->flow->symbol.at[i].sym;
+        if (bind(p, sym).input >= 0) continue;
+        for (int k = 0; k < p->flow->cont.n; k++)
+            for (int d = 0; p->flow->cont.at[k].kind == CONT_OUT && d < p->flow->cont.at[k].rank; d++)
+                if (dim_uses(p->flow->cont.at[k].shape[d], sym)) return true;
+    }
+    return false;
+}
+
+/* ---- ports, literals ------------------------------------------------------------------------------------------- */
+
+static int emit_ports(CProgram *p, ContKind kind, const char *name) {
+    const Flow *f = p->flow;
+    Text ports = {.arena = p->arena};
+    int n = 0;
+    for (int i = 0; i < f->cont.n; i++) {
+        const Cont *c = &f->cont.at[i];
+        if (c->kind != kind) continue;
+        text_printf(&p->out, "static const char *const %s%d[] = {", name, n);
+        for (int d = 0; d < c->rank; d++)
+            text_printf(&p->out, "%s, ", c_string(p->arena, dim_str(p->ctx, c->shape[d])));
+        text_put(&p->out, "0};\n");
+        text_printf(&ports, " {%s, %d, %d, %s%d},\n", c_string(p->arena, c->name), dtype_onnx(c->type), c->rank,
+                    name, n++);
+    }
+    text_printf(&p->out, "static const weir_port %s[] = {\n%s {0}\n};\n", name, text_str(&ports));
+    return n;
+}
+
+static void emit_literals(CProgram *p) {
+    for (int i = 0; i < p->flow->cont.n; i++) {
+        const Cont *c = &p->flow->cont.at[i];
+        bool stored = p->options->weight_offset && p->options->weight_offset[i] >= 0;
+        if (c->kind != CONT_LITERAL || stored || !c->data) continue;
+        text_printf(&p->out, "static const u8 literal%d[] ALIGNED __attribute__((unused)) = {", i);
+        const uint8_t *bytes = c->data;
+        for (int64_t k = 0; k < c->data_bytes; k++) text_printf(&p->out, k % 32 ? "%d," : "\n %d,", bytes[k]);
+        text_put(&p->out, "\n};\n");
+    }
+}
+
+/* ---- descriptor --------------------------------------------------------------------------------------------------- */
+
+static void emit_cpu(CProgram *p) {
+    static const char *const macros[] = {
+#define FEATURE(MACRO, name, leaf, sub, reg, bit, state) #MACRO,
+#include "runtime/cpu.def"
+#undef FEATURE
+    };
+    text_put(&p->out, "static const u64 cpu = 0\n");
+    for (size_t i = 0; i < sizeof macros / sizeof *macros; i++)
+        text_printf(&p->out, "#ifdef %s\n | 1ull << %d\n#endif\n", macros[i], (int)i);
+    text_put(&p->out, ";\n");
+}
+
+static void emit_blob(CProgram *p) {
+    text_printf(&p->out, "%svolatile struct weir_blob weir_blob = {WEIR_BLOB_MAGIC0, WEIR_BLOB_MAGIC1, 0, %lld};\n",
+                p->options->jit ? "" : "__attribute__((visibility(\"hidden\"))) ",
+                (long long)p->options->weight_bytes);
+}
+
+void emit_tables(CProgram *p) {
+    const EmitOptions *o = p->options;
+    emit_symbols(p);
+    int values = emit_eval(p);
+    int nin = emit_ports(p, CONT_IN, "in"), nout = emit_ports(p, CONT_OUT, "out");
+    emit_cpu(p);
+    emit_blob(p);
+    Text *out = &p->out;
+    text_put(out, "static weir_status create(const weir_pool *pool, weir_instance **out, char *error);\n");
+    text_put(out, "static const weir_program program = {\n");
+    text_printf(out, " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, .late = %d,\n",
+                p->flow->symbol.n, values, is_late(p));
+    text_put(out, " .cpu = cpu, .bound = bound, .eval = eval, .run = run, .blob = &weir_blob,\n");
+    if (o->weights_file)
+        text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n", c_string(p->arena, o->weights_file),
+                    (unsigned long long)o->weights_check);
+    text_printf(out, " .model = {.size = sizeof(weir_model), .abi = WEIR_ABI_VERSION, .name = %s,\n",
+                c_string(p->arena, p->flow->name));
+    text_printf(out, "  .ninputs = %d, .noutputs = %d, .inputs = in, .outputs = out,\n", nin, nout);
+    text_printf(out, "  .build = %s,\n", c_string(p->arena, o->build ? o->build : "{}"));
+    text_put(out, "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = weir_rt_destroy,\n"
+                  "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
+    text_printf(out, "  .pool_free = weir_pool_free, .weight_bytes = %lld}\n};\n", (long long)o->weight_bytes);
+    text_put(out, "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"
+                  " return weir_rt_create(&program, pool, out, error);\n}\n"
+                  "__attribute__((visibility(\"default\"))) const weir_model *weir_model_descriptor(void);\n"
+                  "const weir_model *weir_model_descriptor(void) { return &program.model; }\n");
+    emit_literals(p);
+}

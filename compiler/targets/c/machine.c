@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine behind --cpu. Names are resolved to a feature level of x86-64 (v2, v3, v4) and a few extra
+ * instructions, so that equal names give equal code wherever they are compiled; "native" asks the
+ * processor for its level, extras and caches. Other numbers are those of a current server core: they
+ * weigh one plan against another and need not be exact. */
+#include "target.h"
+
+#include "runtime/weir_rt.h"
+
+#include <cpuid.h>
+#include <string.h>
+
+typedef struct Level {
+    const char *name;
+    int vector_bytes, vector_regs;
+    double fma_flops;
+} Level;
+
+static const Level levels[] = {
+    {"x86-64-v2", 16, 16, 24e9},
+    {"x86-64-v3", 32, 16, 90e9},
+    {"x86-64-v4", 64, 32, 170e9},
+};
+
+/* LLVM's names, by level; `vnni` and `amx` where the family has them. */
+typedef struct Family {
+    const char *name;
+    int level; /* 2, 3, 4 */
+    bool vnni, amx;
+} Family;
+
+static const Family families[] = {
+    {"x86-64", 2, false, false},       {"x86-64-v2", 2, false, false},   {"nehalem", 2, false, false},
+    {"westmere", 2, false, false},     {"sandybridge", 2, false, false}, {"ivybridge", 2, false, false},
+    {"silvermont", 2, false, false},   {"btver2", 2, false, false},      {"x86-64-v3", 3, false, false},
+    {"haswell", 3, false, false},      {"broadwell", 3, false, false},   {"skylake", 3, false, false},
+    {"alderlake", 3, false, false},    {"raptorlake", 3, false, false},  {"meteorlake", 3, false, false},
+    {"arrowlake", 3, false, false},    {"gracemont", 3, false, false},   {"znver1", 3, false, false},
+    {"znver2", 3, false, false},       {"znver3", 3, false, false},      {"x86-64-v4", 4, false, false},
+    {"skylake-avx512", 4, false, false}, {"cascadelake", 4, true, false}, {"cooperlake", 4, true, false},
+    {"icelake-client", 4, true, false}, {"icelake-server", 4, true, false}, {"tigerlake", 4, true, false},
+    {"rocketlake", 4, true, false},    {"sapphirerapids", 4, true, true}, {"emeraldrapids", 4, true, true},
+    {"graniterapids", 4, true, true},  {"znver4", 4, true, false},       {"znver5", 4, true, false},
+};
+
+static void set_level(Machine *m, int level) {
+    const Level *l = &levels[level - 2];
+    m->name = l->name;
+    m->on = "cpu";
+    m->vector_bytes = l->vector_bytes;
+    m->vector_regs = l->vector_regs;
+    m->fma_flops = l->fma_flops;
+    m->cores = 8;
+    m->nlevels = 4;
+    m->level[0] = (MemoryLevel){"L1", 32 << 10, 369e9, false};
+    m->level[1] = (MemoryLevel){"L2", 1 << 20, 144e9, false};
+    m->level[2] = (MemoryLevel){"L3", 32 << 20, 29e9, true};
+    m->level[3] = (MemoryLevel){"memory", INT64_MAX, 16e9, true};
+}
+
+/* ---- this processor ------------------------------------------------------------------------------------ */
+
+static const char *const level3[] = {"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"};
+static const char *const level4[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+
+/* The bit of a feature, by its name in runtime/cpu.def. */
+static uint64_t feature(const char *name) {
+    static const char *const names[] = {
+#define FEATURE(MACRO, name, leaf, sub, reg, bit, state) name,
+#include "runtime/cpu.def"
+#undef FEATURE
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], name)) return UINT64_C(1) << i;
+    BUG("no CPU feature \"%s\"", name);
+}
+
+static bool has(const char *const *names, size_t n) {
+    uint64_t need = 0;
+    for (size_t i = 0; i < n; i++) need |= feature(names[i]);
+    return weir_cpu_missing(need) == NULL;
+}
+
+static bool has_one(const char *name) { return has(&name, 1); }
+
+/* Caches as CPUID describes them: leaf 4, on AMD leaf 0x8000001d. */
+static void read_caches(Machine *m) {
+    unsigned a, b, c, d;
+    uint32_t leaf = 4;
+    if (!__get_cpuid_count(4, 0, &a, &b, &c, &d) || (a & 31) == 0) leaf = 0x8000001d;
+    for (uint32_t i = 0; i < 8; i++) {
+        if (!__get_cpuid_count(leaf, i, &a, &b, &c, &d) || (a & 31) == 0) return;
+        unsigned level = a >> 5 & 7;
+        if ((a & 31) == 2 || level < 1 || level > 3) continue;
+        int64_t ways = (b >> 22) + 1, parts = (b >> 12 & 1023) + 1, line = (b & 4095) + 1;
+        m->level[level - 1].bytes = ways * parts * line * ((int64_t)c + 1);
+    }
+}
+
+static void set_native(Machine *m) {
+    int level = 2;
+    if (has(level3, sizeof level3 / sizeof *level3)) level = 3;
+    if (level == 3 && has(level4, sizeof level4 / sizeof *level4)) level = 4;
+    set_level(m, level);
+    m->dot_u8i8 = level == 4 && has_one("avx512vnni");
+    m->tile_bf16 = level == 4 && has_one("amx-bf16");
+    m->tile_i8 = level == 4 && has_one("amx-int8");
+    m->cores = weir_cpus();
+    read_caches(m);
+}
+
+void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
+    *m = (Machine){0};
+    if (!strcmp(cpu, "native")) {
+        set_native(m);
+        return;
+    }
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const Family *f = &families[i];
+        if (strcmp(f->name, cpu) != 0) continue;
+        set_level(m, f->level);
+        m->dot_u8i8 = f->vnni;
+        m->tile_bf16 = m->tile_i8 = f->amx;
+        return;
+    }
+    fail(ctx, E_OPTION, "unknown CPU \"%s\"; give native, x86-64-v2, x86-64-v3, x86-64-v4 or an LLVM name such as "
+         "\"znver4\"", cpu);
+}
+
+const char *const *target_c_flags(Arena *arena, const Machine *m) {
+    const char **flags = NEW_ARRAY(arena, const char *, 16);
+    int n = 0;
+    flags[n++] = arena_printf(arena, "-march=%s", m->name);
+    if (m->dot_u8i8) flags[n++] = "-mavx512vnni";
+    if (m->tile_bf16) flags[n++] = "-mamx-bf16";
+    if (m->tile_i8) flags[n++] = "-mamx-int8";
+    if (m->vector_bytes == 64) flags[n++] = "-mprefer-vector-width=512";
+    flags[n++] = "-ffp-contract=off";
+    flags[n++] = "-fwrapv";
+    flags[n++] = "-fno-strict-aliasing";
+    flags[n++] = "-fno-math-errno";
+    flags[n++] = "-fno-trapping-math";
+    return flags;
+}
