@@ -46,12 +46,12 @@ Helpers *helpers_read(Arena *arena, const char *const *texts, int n) {
     h->ctx = arena_ctx(arena);
     h->by_name = table_new(arena);
     for (int i = 0; i < n; i++) {
-        for (const char *at = texts[i]; (at = strstr(at, "//:"));) {
-            const char *line = strchr(at, '\n');
+        for (const char *at = texts[i]; (at = strstr(at, "\n//:"));) {
+            const char *line = strchr(at + 1, '\n');
             if (!line) break;
-            read_names(h, at + 3, line, h->piece.n);
+            read_names(h, at + 4, line, h->piece.n);
             vec_push(arena, &h->piece, (Piece){line + 1, piece_length(line + 1)});
-            at = line + 1;
+            at = line;
         }
     }
     return h;

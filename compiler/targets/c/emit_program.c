@@ -255,8 +255,8 @@ static void walk_loop(CProgram *p, const Item *it) {
     sync_all(p);
     const char *var = arena_printf(p->arena, "v%d", p->fresh++);
     program_line(p, "i64 %s = 0;", var);
-    program_line(p, it->trip ? "for (; %s < %s; %s++) {" : "for (;; %3$s++) {", var,
-                 it->trip ? dim_text(p, it->trip) : "", var);
+    const char *more = it->trip ? arena_printf(p->arena, "%s < %s", var, dim_text(p, it->trip)) : "";
+    program_line(p, "for (; %s; %s++) {", more, var);
     p->indent++;
     int mark = p->names.at.n;
     if (it->var) names_var(&p->names, it->var, var, dim_const(p->ctx, 0), NULL);
@@ -352,22 +352,21 @@ static void emit_call_shape(CProgram *p, int number) {
     program_line(p, "}");
 }
 
-/* Symbols as elements of an array `s`, for functions outside the walk. */
-static void name_symbols(CProgram *p, const char *fmt) {
+/* Symbols as local variables, or, outside the walk, as elements of an array. */
+static void name_symbols(CProgram *p, bool array) {
     names_pop(&p->names, 0);
     for (int i = 0; i < p->flow->symbol.n; i++) {
         const Symbol *s = &p->flow->symbol.at[i];
-        char text[32];
-        snprintf(text, sizeof text, fmt, i);
         Dim hi = s->hi == INT64_MAX ? NULL : dim_const(p->ctx, s->hi);
-        names_var(&p->names, s->sym, arena_printf(p->arena, "%s", text), dim_const(p->ctx, s->lo), hi);
+        const char *text = arena_printf(p->arena, array ? "s[%d]" : "s%d", i);
+        names_var(&p->names, s->sym, text, dim_const(p->ctx, s->lo), hi);
     }
 }
 
 void emit_run(CProgram *p) {
     Text before = p->out;
     p->out = (Text){.arena = p->arena};
-    name_symbols(p, "s%d");
+    name_symbols(p, false);
     const Items *items = &p->flow->body;
     int walks = 0;
     for (int i = 0; i < items->n; i++) {
@@ -381,7 +380,7 @@ void emit_run(CProgram *p) {
     program_line(p, "}");
     Text walk = p->out;
     p->out = before;
-    name_symbols(p, "s[%d]");
+    name_symbols(p, true);
     for (int i = 0; i < p->ncall; i++) emit_call_shape(p, i);
     text_put_n(&p->out, walk.at, walk.n);
 }

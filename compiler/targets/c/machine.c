@@ -132,8 +132,6 @@ const char *const *target_c_flags(Arena *arena, const Machine *m) {
     int n = 0;
     flags[n++] = arena_printf(arena, "-march=%s", m->name);
     if (m->dot_u8i8) flags[n++] = "-mavx512vnni";
-    if (m->tile_bf16) flags[n++] = "-mamx-bf16";
-    if (m->tile_i8) flags[n++] = "-mamx-int8";
     if (m->vector_bytes == 64) flags[n++] = "-mprefer-vector-width=512";
     flags[n++] = "-ffp-contract=off";
     flags[n++] = "-fwrapv";
