@@ -292,7 +292,7 @@ static Expr *read_named(ExprScan *scan, const char *name, int depth) {
     DType t = type_named(scan, name);
     if (t && at_punct(scan, "(")) return read_convert(scan, P_CVT, t, depth);
     if (p && (at_punct(scan, "(") || at_punct(scan, ":"))) return read_call(scan, p, depth);
-    int val = lookup(scan, name);
+    int val = at_punct(scan, "[") ? -1 : lookup(scan, name);
     if (val < 0 && is_literal_word(name)) return expr_literal(scan, name, DT_NONE);
     if (val < 0 && (strcmp(name, "true") == 0 || strcmp(name, "false") == 0))
         return expr_literal(scan, name, BOOL);

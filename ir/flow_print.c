@@ -80,48 +80,51 @@ static void print_cont(Printer *p, const Cont *cont) {
 
 /* ---- combines -------------------------------------------------------------------------------------- */
 
-/* `( $0 + $2, t )`: the results of a merge or finish, on the last line of its block. */
-static void print_results(BodyText *t, const int *results, int n, const DType *types) {
-    print_line(t->p);
-    text_put(t->p->out, "(");
+/* "(a0, a1) ", naming params `first` on. */
+static void print_params(Text *out, const char *letter, int n, int first, const char **param) {
     for (int i = 0; i < n; i++) {
-        if (i) text_put(t->p->out, ", ");
-        body_text_value(t, results[i], types ? types[i] : DT_NONE);
+        param[first + i] = internf(arena_ctx(out->arena), "%s%d", letter, i);
+        text_printf(out, i ? ", %s" : "(%s", param[first + i]);
     }
-    text_put(t->p->out, ")");
-    print_end(t->p);
+    text_put(out, ") ");
 }
 
-static void print_block(Printer *p, const char *word, const Body *body, const int *results, int n,
-                        const DType *types) {
-    BodyText t = {.p = p, .arena = p->out->arena, .body = body};
+/* `merge (..) (..) { lines (results) }`, params in `letters`; results that are -1 are not there. */
+static void print_block(Printer *p, const char *word, const char *letters, const Body *body,
+                        const Combine *combine, const int *results) {
+    const char *param[2 * COMBINE_STATES];
+    BodyText t = {.p = p, .arena = p->out->arena, .body = body, .param = param};
+    int n = combine->nstate;
     print_line(p);
-    text_printf(p->out, "%s {", word);
+    text_printf(p->out, "%s ", word);
+    for (; *letters; letters++, t.nparam += n)
+        print_params(p->out, (char[]){*letters, 0}, n, t.nparam, param);
+    text_put(p->out, "{");
     print_end(p);
     p->indent++;
+    while (n > 0 && results[n - 1] < 0) n--;
     body_text_plan(&t, results, n, NULL, 0);
     body_text_lines(&t);
-    print_results(&t, results, n, types);
+    print_line(p);
+    for (int i = 0; i < n; i++) {
+        text_put(p->out, i ? ", " : "(");
+        body_text_value(&t, results[i], combine->type[i]);
+    }
+    text_put(p->out, ")");
+    print_end(p);
     p->indent--;
     print_line(p);
     text_put(p->out, "}");
     print_end(p);
 }
 
-static int finish_count(const Flow *flow, const Combine *combine) {
-    for (int m = 0; m < flow->map.n; m++)
-        for (int w = 0; w < flow->map.at[m]->write.n; w++)
-            if (flow->map.at[m]->write.at[w].combine == combine) return flow->map.at[m]->write.at[w].n;
-    return 1;
-}
-
-static void print_combine(Printer *p, const Flow *flow, const Combine *combine) {
+static void print_combine(Printer *p, const Combine *combine) {
     print_line(p);
     print_see(p, combine);
     text_put(p->out, "combine ");
     text_name(p->out, combine->name);
     for (int i = 0; i < combine->nstate; i++) {
-        text_printf(p->out, "%s%s = ", i ? ", " : " (", dtype_name(combine->type[i]));
+        text_printf(p->out, "%ss%d:%s = ", i ? ", " : " (", i, dtype_name(combine->type[i]));
         bits_print(p->out, combine->type[i], combine->identity[i]);
     }
     text_put(p->out, ")");
@@ -131,31 +134,18 @@ static void print_combine(Printer *p, const Flow *flow, const Combine *combine) 
     text_put(p->out, " {");
     print_end(p);
     p->indent++;
-    print_block(p, "merge", &combine->merge, combine->merged, combine->nstate, combine->type);
+    print_block(p, "merge", "ab", &combine->merge, combine, combine->merged);
     if (combine->finish.val.n)
-        print_block(p, "finish", &combine->finish, combine->finished, finish_count(flow, combine), NULL);
+        print_block(p, "finish", "s", &combine->finish, combine, combine->finished);
     p->indent--;
     print_line(p);
     text_put(p->out, "}");
     print_end(p);
 }
 
-/* The type T that `name:T` instantiates a row of combine.def with. */
-static DType combine_type(Ctx *ctx, const Combine *combine) {
-    for (int i = 0; i < combine->nstate; i++) {
-        const Combine *row = combine_get(ctx, combine->name, combine->type[i]);
-        bool same = row && row->nstate == combine->nstate;
-        for (int k = 0; same && k < row->nstate; k++) same = row->type[k] == combine->type[k];
-        if (same) return combine->type[i];
-    }
-    return combine->type[0];
-}
-
-void text_combine(Text *out, Ctx *ctx, const Flow *flow, const Combine *combine) {
+void text_combine(Text *out, const Combine *combine) {
     text_name(out, combine->name);
-    for (int i = 0; flow && i < flow->combine.n; i++)
-        if (flow->combine.at[i] == combine) return;
-    text_printf(out, ":%s", dtype_name(combine_type(ctx, combine)));
+    if (combine->t) text_printf(out, ":%s", dtype_name(combine->t));
 }
 
 /* ---- maps --------------------------------------------------------------------------------------------- */
@@ -185,7 +175,7 @@ static void print_write(BodyText *t, const Flow *flow, const Write *write) {
     if (write->n > 1) text_put(out, ")");
     if (write->combine) {
         text_put(out, " ");
-        text_combine(out, flow->ctx, flow, write->combine);
+        text_combine(out, write->combine);
     }
     print_end(t->p);
 }
@@ -356,7 +346,7 @@ void flow_print_marked(Printer *p, const Flow *flow) {
         print_end(p);
     }
     for (int i = 0; i < flow->cont.n; i++) print_cont(p, &flow->cont.at[i]);
-    for (int i = 0; i < flow->combine.n; i++) print_combine(p, flow, flow->combine.at[i]);
+    for (int i = 0; i < flow->combine.n; i++) print_combine(p, flow->combine.at[i]);
     print_items(p, flow, &flow->body);
     for (int i = 0; i < flow->alias.n; i++) print_alias(p, flow, &flow->alias.at[i]);
     for (int i = 0; i < flow->kernel.n; i++) print_kernel(p, flow, flow->kernel.at[i]);

@@ -11,7 +11,7 @@ extern const char *const cont_words[], *const storage_words[], *const line_words
 
 void flow_print_marked(Printer *p, const Flow *flow);
 void print_kernel(Printer *p, const Flow *flow, const Kernel *kernel);
-/* "sum:f32", or the bare name of a combine that the flow's text defines. flow may be NULL. */
-void text_combine(Text *out, Ctx *ctx, const Flow *flow, const Combine *combine);
+/* "sum:f32", or the bare name of a combine that the flow's text defines. */
+void text_combine(Text *out, const Combine *combine);
 
 #endif

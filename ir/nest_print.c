@@ -95,7 +95,7 @@ static void print_accesses(Printer *p, const Nest *nest, const Access *access, i
 
 static void print_fold(Printer *p, const Nest *nest, const Stmt *stmt) {
     text_put(p->out, "fold ");
-    text_combine(p->out, nest->ctx, NULL, stmt->combine);
+    text_combine(p->out, stmt->combine);
     text_printf(p->out, " %d ", stmt->lanes);
     print_accesses(p, nest, stmt->src, stmt->combine->nstate);
     text_put(p->out, " -> ");

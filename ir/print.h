@@ -24,8 +24,8 @@ void print_end(Printer *p);                      /* ends the line, with the mess
 void print_from(Text *out, const char *from);    /* ` from "..."`, nothing for NULL */
 void print_dims(Text *out, const Dim *dims, int n); /* "i, j + 1" */
 void print_guards(Text *out, const Dim *ge0, int n); /* "N >= 16, i >= j" for N-16 and i-j */
-/* "(N in 1..4096, K upto N*M) ", or nothing. */
 struct Symbol;
+/* "(N in 1..4096, K upto N*M) ", or nothing. */
 void print_symbols(Text *out, const struct Symbol *symbols, int n);
 
 /* ---- bodies ------------------------------------------------------------------------------------- */
@@ -39,6 +39,8 @@ typedef struct BodyText {
     bool reads;
     const char *(*cont)(void *user, int number); /* a container's name */
     void *user;
+    const char *const *param; /* names of VAL_PARAMs, nparam of them */
+    int nparam;
     const char **name; /* by Val: NULL when it has no line */
 } BodyText;
 

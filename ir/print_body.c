@@ -57,6 +57,7 @@ void body_text_plan(BodyText *t, const int *roots, int nroots, const Dim *taken,
     plan.depth = NEW_ARRAY(t->arena, int, vals->n);
     t->name = NEW_ARRAY(t->arena, const char *, vals->n);
     for (int i = 0; i < ntaken; i++) take_symbol(&plan, taken[i]);
+    for (int i = 0; i < t->nparam; i++) table_put(plan.taken, t->param[i], &plan);
     for (int i = 0; i < nroots; i++) plan.uses[roots[i]]++;
     for (int i = 0; i < vals->n; i++) {
         const Val *val = &vals->at[i];
@@ -181,7 +182,7 @@ static void print_operation(BodyText *t, int v, DType want, int prec) {
     case VAL_INDEX: print_index(t->p->out, val->index); break;
     case VAL_READ: print_read(t, val, prec); break;
     case VAL_PRIM: print_prim(t, val, prec); break;
-    case VAL_PARAM: text_printf(t->p->out, "$%d", val->arg[0]); break;
+    case VAL_PARAM: text_put(t->p->out, t->param[val->arg[0]]); break;
     }
 }
 
