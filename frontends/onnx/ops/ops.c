@@ -4,6 +4,9 @@
 
 static const OpRow *const families[] = {
     onnx_elementwise_rows,
+    onnx_cast_rows,
+    onnx_shape_rows,
+    onnx_constant_rows,
     onnx_reduce_rows,
     onnx_softmax_rows,
     onnx_matmul_rows,

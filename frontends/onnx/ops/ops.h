@@ -15,6 +15,7 @@
 extern const OpRow onnx_elementwise_rows[]; /* arithmetic, comparison, logic, activations */
 extern const OpRow onnx_cast_rows[];
 extern const OpRow onnx_shape_rows[];       /* Shape .. Reshape, Transpose, Expand: views and constants */
+extern const OpRow onnx_constant_rows[];    /* Constant, ConstantOfShape, Range, EyeLike */
 extern const OpRow onnx_movement_rows[];    /* Slice, Concat, Gather, Pad ... */
 extern const OpRow onnx_scatter_rows[];
 extern const OpRow onnx_resize_rows[];

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shapes as values, and operators that only change the shape.
+ *
+ * Reshape, Flatten, Squeeze, Unsqueeze are one lowering: row-major order is kept. Where a shape operand is
+ * not known at compile time, the model's own declaration of the result decides; without one its
+ * dims are defined at run time by the operand. */
+#include "known.h"
+#include "view.h"
+
+#include <string.h>
+
+/* ---- Shape, Size ------------------------------------------------------------------------------------- */
+
+static void shape_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    int64_t start = attr_int(in->ctx, in->node, "start", 0), end = attr_int(in->ctx, in->node, "end", t->rank);
+    start = start < 0 ? start + t->rank : start;
+    end = end < 0 ? end + t->rank : end;
+    start = start < 0 ? 0 : start > t->rank ? t->rank : start;
+    end = end > t->rank ? t->rank : end < start ? start : end;
+    Dim n = dim_const(in->ctx, end - start);
+    infer_set(in, 0, I64, &n, 1);
+    infer_set_known(in, 0, t->shape + start, (int)(end - start));
+}
+
+static void size_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    Dim n = dim_product(in->ctx, t->shape, t->rank);
+    infer_set(in, 0, I64, NULL, 0);
+    infer_set_known(in, 0, &n, 1);
+}
+
+/* Their values are always known, so nothing is left to lower. */
+static void nothing_lower(Lower *lo)
+{
+    BUG("\"%s\" has results that are not known", lo->node->row->name);
+}
+
+/* ---- Reshape and its kin --------------------------------------------------------------------------------- */
+
+static void carry_elements(Infer *in)
+{
+    const Dim *at;
+    int n;
+    if (infer_out(in, 0) && onnx_known(in, 0, &at, &n)) infer_set_known(in, 0, at, n);
+}
+
+static void reshape_lower(Lower *lo)
+{
+    if (lower_out(lo, 0) >= 0) onnx_reshape(lo, NULL, lower_in(lo, 0), lower_out(lo, 0));
+}
+
+_Noreturn static void reshape_misfit(Infer *in, const Type *t, const Dim *shape, int rank)
+{
+    Type to = {TYPE_TENSOR, t->dtype, rank, shape, NULL};
+    fail(in->ctx, E_SHAPE, "\"%s\" of type %s cannot become %s: the number of elements must stay",
+         infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, &to));
+}
+
+/* The dim written -1: what is left of the elements. */
+static Dim rest_dim(Infer *in, const Type *t, Dim *shape, int rank, int rest)
+{
+    Ctx *ctx = in->ctx;
+    Dim total = dim_product(ctx, t->shape, t->rank), others, q;
+    shape[rest] = dim_const(ctx, 1);
+    others = dim_product(ctx, shape, rank);
+    if (dim_is(others, 0)) return dim_const(ctx, 0);
+    if (dim_divides(ctx, total, others, &q)) return q;
+    if (dim_is_const(total, NULL) && dim_is_const(others, NULL)) {
+        shape[rest] = dim_const(ctx, -1);
+        reshape_misfit(in, t, shape, rank);
+    }
+    return dim_div(ctx, total, others);
+}
+
+static void reshape_to(Infer *in, const Type *t, const Dim *want, int rank)
+{
+    Ctx *ctx = in->ctx;
+    Dim shape[RANK_MAX];
+    int rest = -1;
+    int64_t d;
+    bool allowzero = attr_int(ctx, in->node, "allowzero", 0) != 0;
+    if (rank > RANK_MAX) fail(ctx, E_LIMIT, "shape of rank %d: the most is %d", rank, RANK_MAX);
+    for (int i = 0; i < rank; i++) {
+        bool is = dim_is_const(want[i], &d);
+        shape[i] = want[i];
+        if (is && d == 0 && !allowzero) {
+            if (i >= t->rank)
+                fail(ctx, E_SHAPE, "shape copies dim %d of \"%s\", which has rank %d", i, infer_in(in, 0)->name,
+                     t->rank);
+            shape[i] = t->shape[i];
+        } else if (is && d == -1) {
+            if (rest >= 0) fail(ctx, E_SHAPE, "shape has -1 twice: one dim can be inferred");
+            rest = i;
+        } else if (is && d < -1) {
+            fail(ctx, E_SHAPE, "shape has a dim of %lld", (long long)d);
+        }
+    }
+    if (rest >= 0) shape[rest] = rest_dim(in, t, shape, rank, rest);
+    Dim a = dim_product(ctx, t->shape, t->rank), b = dim_product(ctx, shape, rank);
+    if (a != b && dim_is_const(a, NULL) && dim_is_const(b, NULL)) reshape_misfit(in, t, want, rank);
+    infer_set(in, 0, t->dtype, shape, rank);
+    carry_elements(in);
+}
+
+static void reshape_1_infer(Infer *in)
+{
+    const int64_t *list;
+    int n = attr_ints(in->ctx, in->node, "shape", &list);
+    if (n < 0) fail(in->ctx, E_ATTRIBUTE, "attribute \"shape\" is missing");
+    Dim *shape = NEW_ARRAY(in->arena, Dim, n);
+    for (int i = 0; i < n; i++)
+        shape[i] = dim_const(in->ctx, list[i]);
+    reshape_to(in, &infer_tensor(in, 0)->type, shape, n);
+}
+
+static void reshape_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    const Dim *want;
+    int n;
+    infer_tensor(in, 1);
+    if (infer_known(in, 1, &want, &n))
+        reshape_to(in, t, want, n);
+    else
+        onnx_unknown_shape(in, 1, t->dtype, dim_product(in->ctx, t->shape, t->rank));
+}
+
+/* The final dims from a shape operand that is known at run time only: 0 copies, -1 takes the rest. One map
+ * per dim; `product` of all others is a reduction. */
+static void define_reshape(Lower *lo, const int *axes, int naxes)
+{
+    const Cont from = lo->flow->cont.at[lower_in(lo, 0)], to = lo->flow->cont.at[lower_out(lo, 0)];
+    Dim n = dim_const(lo->ctx, to.rank), total = dim_product(lo->ctx, from.shape, from.rank);
+    bool allowzero = attr_int(lo->ctx, lo->node, "allowzero", 0) != 0;
+    int want = lower_in(lo, 1), dims = lower_tmp(lo, "dims", I64, &n, 1);
+    int others = lower_tmp(lo, "others", I64, NULL, 0), done = lower_tmp(lo, "shape", I64, &n, 1);
+    for (int i = 0; i < to.rank; i++) {
+        Map *m = lower_map(lo, "dim");
+        Dim at = dim_const(lo->ctx, i);
+        int arg[2] = {map_read(lo->flow, m, want, &at), 0};
+        arg[1] = i < from.rank && !allowzero ? body_index(&m->body, from.shape[i]) : arg[0];
+        map_write(lo->flow, m, dims, &at, body_expr(&m->body, "select($0 == 0, $1, $0)", arg, 2, NULL, 0, I64), NULL);
+    }
+    Map *m = lower_map(lo, "others");
+    Dim k = map_dim(lo->flow, m, "k", n);
+    int d = map_read(lo->flow, m, dims, &k);
+    map_write(lo->flow, m, others, NULL, body_expr(&m->body, "select($0 == -1, 1, $0)", &d, 1, NULL, 0, I64),
+              combine_get(lo->ctx, "prod", I64));
+    m = lower_map(lo, "shape");
+    k = map_dim(lo->flow, m, "k", n);
+    int arg[3] = {map_read(lo->flow, m, dims, &k), body_index(&m->body, total), map_read(lo->flow, m, others, NULL)};
+    map_write(lo->flow, m, done, &k, body_expr(&m->body, "select($0 == -1, $1 / $2, $0)", arg, 3, NULL, 0, I64), NULL);
+    Dim define[RANK_MAX];
+    int ndefine = 0;
+    for (int i = 0; i < naxes; i++)
+        define[ndefine++] = to.shape[axes[i]];
+    if (ndefine == to.rank) onnx_define(lo, done, define, ndefine);
+    else BUG("a reshape defines %d of %d dims", ndefine, to.rank);
+}
+
+static void reshape_5_lower(Lower *lo)
+{
+    int axes[RANK_MAX], n = lower_out(lo, 0) >= 0 ? onnx_fresh_axes(lo, axes) : 0;
+    Infer in = onnx_reader(lo);
+    const Dim *want;
+    int count;
+    if (n && !infer_known(&in, 1, &want, &count)) define_reshape(lo, axes, n);
+    reshape_lower(lo);
+}
+
+static void flatten_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    int64_t axis = attr_int(in->ctx, in->node, "axis", 1);
+    if (axis < -t->rank || axis > t->rank)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"axis\" is %lld: it must be in %d..%d", (long long)axis, -t->rank,
+             t->rank);
+    if (axis < 0) axis += t->rank;
+    Dim shape[2] = {dim_product(in->ctx, t->shape, (int)axis),
+                    dim_product(in->ctx, t->shape + axis, t->rank - (int)axis)};
+    infer_set(in, 0, t->dtype, shape, 2);
+    carry_elements(in);
+}
+
+static void squeeze_infer(Infer *in)
+{
+    const Value *v = infer_tensor(in, 0);
+    const Type *t = &v->type;
+    bool flag[RANK_MAX];
+    Dim shape[RANK_MAX];
+    int rank = 0, n = onnx_axes(in, 1, "axes", t->rank, flag);
+    if (n == -2) {
+        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        return;
+    }
+    for (int i = 0; i < t->rank; i++) {
+        if (n < 0) flag[i] = dim_is(t->shape[i], 1);
+        if (flag[i] && dim_is_const(t->shape[i], NULL) && !dim_is(t->shape[i], 1))
+            fail(in->ctx, E_SHAPE, "axis %d of \"%s\", which is %s, cannot be squeezed: its extent is not 1", i,
+                 v->name, type_str(in->ctx, t));
+        if (!flag[i]) shape[rank++] = t->shape[i];
+    }
+    infer_set(in, 0, t->dtype, shape, rank);
+    carry_elements(in);
+}
+
+static void unsqueeze_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    const int64_t *axes;
+    bool flag[RANK_MAX];
+    Dim shape[RANK_MAX];
+    int n = onnx_ints(in, 1, "axes", &axes);
+    if (n == -2) {
+        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        return;
+    }
+    if (n < 0) fail(in->ctx, E_ATTRIBUTE, "axes are missing: give the attribute or operand \"axes\"");
+    if (t->rank + n > RANK_MAX) fail(in->ctx, E_LIMIT, "rank %d: the most is %d", t->rank + n, RANK_MAX);
+    onnx_axes(in, 1, "axes", t->rank + n, flag);
+    for (int i = 0, k = 0; i < t->rank + n; i++)
+        shape[i] = flag[i] ? dim_const(in->ctx, 1) : t->shape[k++];
+    infer_set(in, 0, t->dtype, shape, t->rank + n);
+    carry_elements(in);
+}
+
+/* ---- Transpose ------------------------------------------------------------------------------------------- */
+
+static void transpose_perm(Ctx *ctx, const Node *node, int rank, int *perm)
+{
+    const int64_t *list;
+    int n = attr_ints(ctx, node, "perm", &list);
+    bool seen[RANK_MAX] = {false};
+    if (n >= 0 && n != rank)
+        fail(ctx, E_ATTRIBUTE, "attribute \"perm\" has %d entries: the operand has rank %d", n, rank);
+    for (int i = 0; i < rank; i++) {
+        int64_t p = n < 0 ? rank - 1 - i : list[i] < 0 ? list[i] + rank : list[i];
+        if (p < 0 || p >= rank || seen[p])
+            fail(ctx, E_ATTRIBUTE, "attribute \"perm\" is not a permutation of 0..%d", rank - 1);
+        seen[p] = true;
+        perm[i] = (int)p;
+    }
+}
+
+static void transpose_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    int perm[RANK_MAX];
+    Dim shape[RANK_MAX];
+    transpose_perm(in->ctx, in->node, t->rank, perm);
+    for (int i = 0; i < t->rank; i++)
+        shape[i] = t->shape[perm[i]];
+    infer_set(in, 0, t->dtype, shape, t->rank);
+    if (t->rank < 2) carry_elements(in);
+}
+
+static void transpose_lower(Lower *lo)
+{
+    int from = lower_in(lo, 0), to = lower_out(lo, 0), perm[RANK_MAX];
+    if (to < 0) return;
+    const Cont c = lo->flow->cont.at[to];
+    Dim at[RANK_MAX], read[RANK_MAX];
+    Map *m = lower_map(lo, NULL);
+    transpose_perm(lo->ctx, lo->node, c.rank, perm);
+    lower_dims(lo, m, c.shape, c.rank, at);
+    for (int i = 0; i < c.rank; i++)
+        read[perm[i]] = at[i];
+    map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
+}
+
+/* ---- Expand, Tile ------------------------------------------------------------------------------------------ */
+
+static void expand_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    Dim shape[RANK_MAX];
+    const Dim *want;
+    int n;
+    infer_tensor(in, 1);
+    if (!infer_known(in, 1, &want, &n)) {
+        onnx_unknown_shape(in, 1, t->dtype, NULL);
+        return;
+    }
+    if (n > RANK_MAX) fail(in->ctx, E_LIMIT, "shape of rank %d: the most is %d", n, RANK_MAX);
+    Type to = {TYPE_TENSOR, t->dtype, n, want, NULL};
+    int rank = infer_broadcast(in, t, &to, shape);
+    infer_set(in, 0, t->dtype, shape, rank);
+    Type out = infer_out(in, 0) ? infer_out(in, 0)->type : *t;
+    const Dim *at;
+    if (type_count(&out) == 1 || (onnx_known(in, 0, &at, &n) && n == 1 && type_count(&out) <= KNOWN_MAX)) {
+        if (!onnx_known(in, 0, &at, &n)) return;
+        int64_t count = type_count(&out);
+        if (count < 0) return;
+        Dim *all = NEW_ARRAY(in->arena, Dim, count);
+        for (int64_t i = 0; i < count; i++)
+            all[i] = at[0];
+        infer_set_known(in, 0, all, (int)count);
+    }
+}
+
+/* Dims that only the operand gives are defined by it; ONNX takes the larger of it and the operand's. */
+static void define_expand(Lower *lo)
+{
+    int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
+    Infer in = onnx_reader(lo);
+    const Dim *want;
+    int count;
+    if (!n || infer_known(&in, 1, &want, &count)) return;
+    const Cont from = lo->flow->cont.at[lower_in(lo, 0)], to = lo->flow->cont.at[lower_out(lo, 0)];
+    Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
+    int dims = lower_tmp(lo, "dims", I64, &length, 1);
+    for (int i = 0; i < n; i++) {
+        Map *m = lower_map(lo, "dim");
+        Dim at = dim_const(lo->ctx, axes[i]), place = dim_const(lo->ctx, i);
+        int k = axes[i] - (to.rank - from.rank);
+        Dim own = k >= 0 ? from.shape[k] : dim_const(lo->ctx, 1);
+        int arg[2] = {map_read(lo->flow, m, lower_in(lo, 1), &at), body_index(&m->body, own)};
+        map_write(lo->flow, m, dims, &place, body_expr(&m->body, "select($0 == 1, $1, $0)", arg, 2, NULL, 0, I64), NULL);
+        define[i] = to.shape[axes[i]];
+    }
+    onnx_define(lo, dims, define, n);
+}
+
+static void expand_lower(Lower *lo)
+{
+    if (lower_out(lo, 0) < 0) return;
+    define_expand(lo);
+    lower_copy(lo, NULL, lower_in(lo, 0), lower_out(lo, 0));
+}
+
+static void tile_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    Dim shape[RANK_MAX];
+    const Dim *times;
+    int n;
+    infer_tensor(in, 1);
+    if (!infer_known(in, 1, &times, &n)) {
+        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        return;
+    }
+    if (n != t->rank)
+        fail(in->ctx, E_SHAPE, "repeats have %d entries: \"%s\" has rank %d", n, infer_in(in, 0)->name, t->rank);
+    for (int i = 0; i < n; i++)
+        shape[i] = dim_mul(in->ctx, t->shape[i], times[i]);
+    infer_set(in, 0, t->dtype, shape, n);
+}
+
+/* Before opset 6: how often, and along which axis, as scalars. */
+static void tile_1_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    Dim shape[RANK_MAX];
+    const Dim *times;
+    const int64_t *axis;
+    int n;
+    if (!infer_known(in, 1, &times, &n) || n != 1 || onnx_ints(in, 2, NULL, &axis) != 1 || axis[0] < 0 ||
+        axis[0] >= t->rank)
+        fail(in->ctx, E_UNSUPPORTED, "tiles and axis must be constants, the axis in 0..%d", t->rank - 1);
+    memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
+    shape[axis[0]] = dim_mul(in->ctx, shape[axis[0]], times[0]);
+    infer_set(in, 0, t->dtype, shape, t->rank);
+}
+
+static void tile_lower(Lower *lo)
+{
+    int from = lower_in(lo, 0), to = lower_out(lo, 0);
+    if (to < 0) return;
+    const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
+    Dim at[RANK_MAX], read[RANK_MAX];
+    Map *m = lower_map(lo, NULL);
+    lower_dims(lo, m, c.shape, c.rank, at);
+    for (int i = 0; i < c.rank; i++)
+        read[i] = a.shape[i] == c.shape[i] ? at[i] : dim_mod(lo->ctx, at[i], a.shape[i]);
+    map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
+}
+
+/* ---- Identity, Dropout --------------------------------------------------------------------------------------- */
+
+static void identity_infer(Infer *in)
+{
+    const Value *v = infer_in(in, 0);
+    Value *out = infer_out(in, 0);
+    if (!v) fail(in->ctx, E_MODEL, "operand 0 is missing: the operator needs it");
+    if (!out) return;
+    out->type = v->type;
+    out->known = NULL;
+    if (v->type.kind == TYPE_TENSOR && v->type.rank >= 0) carry_elements(in);
+}
+
+static void identity_lower(Lower *lo)
+{
+    int to = lower_out(lo, 0);
+    if (to < 0) return;
+    if (lower_value(lo, 0)->type.kind != TYPE_TENSOR || lower_value(lo, 0)->type.dtype == STRING) {
+        int from = lower_in(lo, 0);
+        lower_call(lo, "copy", &from, 1, &to, 1, NULL, 0, NULL, 0);
+    } else {
+        lower_copy(lo, NULL, lower_in(lo, 0), to);
+    }
+}
+
+/* Training mode draws random numbers; a ratio of 0 keeps all. */
+static void dropout_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    const int64_t *mode;
+    int n = in->node->version >= 12 ? onnx_ints(in, 2, NULL, &mode) : -1;
+    bool training = n == -2 || (n == 1 && mode[0]);
+    if (in->node->version < 7 && !attr_int(in->ctx, in->node, "is_test", 0)) training = true;
+    if (training && in->node->version < 7) training = attr_float(in->ctx, in->node, "ratio", 0.5f) != 0;
+    if (training)
+        fail(in->ctx, E_UNSUPPORTED, "training mode of this operator is not compiled: export the model for "
+             "inference");
+    infer_set(in, 0, t->dtype, t->shape, t->rank);
+    infer_set(in, 1, in->node->version < 10 ? t->dtype : BOOL, t->shape, t->rank);
+}
+
+static void dropout_lower(Lower *lo)
+{
+    int to = lower_out(lo, 0), mask = lower_out(lo, 1);
+    if (to >= 0) lower_copy(lo, NULL, lower_in(lo, 0), to);
+    if (mask >= 0) lower_copy(lo, "mask", lower_scalar(lo, "one", lo->flow->cont.at[mask].type, 1), mask);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+
+const OpRow onnx_shape_rows[] = {
+    {"", "Shape", 1, 0, shape_infer, nothing_lower, NULL, NULL, 0},
+    {"", "Size", 1, 0, size_infer, nothing_lower, NULL, NULL, 0},
+    {"", "Reshape", 1, 4, reshape_1_infer, reshape_lower, NULL, NULL, 0},
+    {"", "Reshape", 5, 0, reshape_infer, reshape_5_lower, NULL, NULL, 0},
+    {"", "Flatten", 1, 0, flatten_infer, reshape_lower, NULL, NULL, 0},
+    {"", "Squeeze", 1, 0, squeeze_infer, reshape_lower, NULL, NULL, 0},
+    {"", "Unsqueeze", 1, 0, unsqueeze_infer, reshape_lower, NULL, NULL, 0},
+    {"", "Transpose", 1, 0, transpose_infer, transpose_lower, NULL, NULL, 0},
+    {"", "Expand", 8, 0, expand_infer, expand_lower, NULL, NULL, 0},
+    {"", "Tile", 1, 5, tile_1_infer, tile_lower, NULL, NULL, 0},
+    {"", "Tile", 6, 0, tile_infer, tile_lower, NULL, NULL, 0},
+    {"", "Identity", 1, 0, identity_infer, identity_lower, NULL, NULL, 0},
+    {"", "Dropout", 1, 0, dropout_infer, dropout_lower, NULL, T_FLOATS, 0},
+    {0},
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moving data by choosing indices: what several families need. */
+#ifndef WEIR_FRONTENDS_ONNX_VIEW_H
+#define WEIR_FRONTENDS_ONNX_VIEW_H
+
+#include "ops.h"
+
+/* Row-major reshape of `from` into `to` (equal counts). */
+void onnx_reshape(Lower *lo, const char *name, int from, int to);
+/* Index into shape `from` of the element that index `at` (inside shape `to`) has in row-major order. */
+void onnx_reshape_index(Lower *lo, const DimEnv *env, const Dim *from, int nfrom, const Dim *to, int nto,
+                        const Dim *at, Dim *index);
+/* For functions that ask for known values while lowering. */
+Infer onnx_reader(Lower *lo);
+/* Constant elements of an integer operand, or of an attribute when the operand is absent or < 0.
+ * -1: neither is there; -2: there, but not constant at compile time. */
+int onnx_ints(Infer *in, int operand, const char *attr, const int64_t **ints);
+/* The same for axes of a tensor of `rank`: flag[k] is set for each; E_ATTRIBUTE out of range or twice. */
+int onnx_axes(Infer *in, int operand, const char *attr, int rank, bool *flag);
+/* dtype that attribute `name` gives, or `otherwise`. */
+DType onnx_dtype(Ctx *ctx, const Node *node, const char *name, DType otherwise);
+/* The type of result 0 where only run-time values give its shape: as the model declares it (rank < 0: any
+ * rank), else NULL dims of `shape` become fresh symbols, at most `upper` each. E_UNSUPPORTED without
+ * either: `operand` is named. */
+void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, const Dim *upper);
+/* The same where `operand` is the whole shape as a vector. */
+void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper);
+/* Symbols in result 0's shape that its node defines at run time; their axes. */
+int onnx_fresh_axes(const Lower *lo, int *axes);
+/* Defines symbols at run time: the elements of an i64 vector container. */
+void onnx_define(Lower *lo, int vector, const Dim *symbols, int n);
+
+#endif
