@@ -16,7 +16,10 @@ extern const OpRow onnx_elementwise_rows[]; /* arithmetic, comparison, logic, ac
 extern const OpRow onnx_cast_rows[];
 extern const OpRow onnx_shape_rows[];       /* Shape .. Reshape, Transpose, Expand: views and constants */
 extern const OpRow onnx_constant_rows[];    /* Constant, ConstantOfShape, Range, EyeLike */
-extern const OpRow onnx_movement_rows[];    /* Slice, Concat, Gather, Pad ... */
+extern const OpRow onnx_slice_rows[];
+extern const OpRow onnx_movement_rows[];    /* Concat, Split, Pad, CenterCropPad */
+extern const OpRow onnx_gather_rows[];      /* Gather*, Compress, OneHot, ReverseSequence */
+extern const OpRow onnx_arrange_rows[];     /* triangles, blocks, running sums */
 extern const OpRow onnx_scatter_rows[];
 extern const OpRow onnx_resize_rows[];
 extern const OpRow onnx_reduce_rows[];

@@ -80,6 +80,24 @@ void onnx_reshape(Lower *lo, const char *name, int from, int to)
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
+/* ---- indices from data --------------------------------------------------------------------------------- */
+
+Dim onnx_value_index(Lower *lo, Map *m, int val, Dim extent, bool *guard)
+{
+    DimEnv env = map_env(lo->arena, lo->flow, m);
+    Body *b = &m->body;
+    int arg[2] = {body_cvt(b, I64, val), body_index(b, extent)};
+    int at = body_expr(b, "max(min(select($0 < 0, $0 + $1, $0), $1 - 1), 0)", arg, 2, NULL, 0, I64);
+    if (!dim_ge0(lo->ctx, dim_addc(lo->ctx, extent, -1), &env)) *guard = true;
+    return body_symbol(b, at, "r");
+}
+
+int onnx_read(Lower *lo, Map *m, int cont, const Dim *at, bool guard)
+{
+    if (!guard) return map_read(lo->flow, m, cont, at);
+    return map_read_else(lo->flow, m, cont, at, body_const(&m->body, lo->flow->cont.at[cont].type, 0));
+}
+
 /* ---- attributes and operands --------------------------------------------------------------------------- */
 
 Infer onnx_reader(Lower *lo)

@@ -7,6 +7,11 @@
 
 /* Row-major reshape of `from` into `to` (equal counts). */
 void onnx_reshape(Lower *lo, const char *name, int from, int to);
+/* Index that a value of the body gives for an axis of `extent`: negative counts from the end, outside is
+ * clamped to the nearest; *guard is set where the axis may be empty. */
+Dim onnx_value_index(Lower *lo, Map *m, int val, Dim extent, bool *guard);
+/* Reads that may lie outside when guarded: 0 there. */
+int onnx_read(Lower *lo, Map *m, int cont, const Dim *at, bool guard);
 /* Index into shape `from` of the element that index `at` (inside shape `to`) has in row-major order. */
 void onnx_reshape_index(Lower *lo, const DimEnv *env, const Dim *from, int nfrom, const Dim *to, int nto,
                         const Dim *at, Dim *index);

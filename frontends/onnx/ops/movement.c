@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Concat, Split, Pad, CenterCropPad: boxes cut out of and put into larger boxes. */
+#include "known.h"
+#include "view.h"
+
+#include <string.h>
+
+/* ---- Concat ------------------------------------------------------------------------------------------ */
+
+static int concat_axis(Ctx *ctx, const Node *node, int rank)
+{
+    if (node->version >= 4 && !node_attr(node, "axis")) fail(ctx, E_ATTRIBUTE, "attribute \"axis\" is missing");
+    return (int)attr_axis(ctx, node, "axis", 1, rank);
+}
+
+static void carry_concat(Infer *in)
+{
+    const Dim *at;
+    Dim all[KNOWN_MAX];
+    int n, count = 0;
+    for (int i = 0; i < in->node->in.n; i++) {
+        if (!onnx_known(in, i, &at, &n) || count + n > KNOWN_MAX) return;
+        memcpy(all + count, at, sizeof *at * (size_t)n);
+        count += n;
+    }
+    infer_set_known(in, 0, all, count);
+}
+
+/* The extents off the axis must agree: a constant one decides. */
+static void concat_infer(Infer *in)
+{
+    const Value *first = infer_tensor(in, 0);
+    int rank = first->type.rank, axis = concat_axis(in->ctx, in->node, rank);
+    Dim shape[RANK_MAX];
+    memcpy(shape, first->type.shape, sizeof *shape * (size_t)rank);
+    for (int i = 1; i < in->node->in.n; i++) {
+        const Value *v = infer_tensor(in, i);
+        bool fits = v->type.rank == rank;
+        infer_same(in, 0, i);
+        for (int k = 0; k < rank && fits; k++) {
+            if (k == axis) continue;
+            bool ca = dim_is_const(shape[k], NULL), cb = dim_is_const(v->type.shape[k], NULL);
+            if (ca && cb) fits = shape[k] == v->type.shape[k];
+            if (cb) shape[k] = v->type.shape[k];
+        }
+        if (!fits)
+            fail(in->ctx, E_SHAPE, "\"%s\" of type %s and \"%s\" of type %s cannot be joined along axis %d: other "
+                 "extents must be equal", first->name, type_str(in->ctx, &first->type), v->name,
+                 type_str(in->ctx, &v->type), axis);
+        shape[axis] = dim_add(in->ctx, shape[axis], v->type.shape[axis]);
+    }
+    infer_set(in, 0, first->type.dtype, shape, rank);
+    if (rank == 1) carry_concat(in);
+}
+
+static void concat_lower(Lower *lo)
+{
+    int to = lower_out(lo, 0);
+    if (to < 0) return;
+    const Cont c = lo->flow->cont.at[to];
+    int axis = concat_axis(lo->ctx, lo->node, c.rank);
+    Dim offset = dim_const(lo->ctx, 0);
+    for (int i = 0; i < lo->node->in.n; i++) {
+        int from = lower_in(lo, i);
+        Dim at[RANK_MAX], shape[RANK_MAX], read[RANK_MAX];
+        memcpy(shape, c.shape, sizeof *shape * (size_t)c.rank);
+        shape[axis] = lo->flow->cont.at[from].shape[axis];
+        if (dim_is(shape[axis], 0)) continue;
+        Map *m = lower_map(lo, internf(lo->ctx, "part%d", i));
+        lower_dims(lo, m, shape, c.rank, at);
+        memcpy(read, at, sizeof read);
+        at[axis] = dim_add(lo->ctx, at[axis], offset);
+        map_write(lo->flow, m, to, at, lower_read_broadcast(lo, m, from, read, c.rank), NULL);
+        offset = dim_add(lo->ctx, offset, shape[axis]);
+    }
+}
+
+/* ---- Split --------------------------------------------------------------------------------------------- */
+
+/* Sizes of the parts: given, or equal with a smaller last one. */
+static bool split_sizes(Infer *in, Dim extent, Dim *size, int n)
+{
+    Ctx *ctx = in->ctx;
+    const int64_t *list = NULL;
+    const Dim *given;
+    int count = attr_ints(ctx, in->node, "split", &list);
+    if (in->node->in.n > 1 && infer_in(in, 1)) {
+        if (!infer_known(in, 1, &given, &count)) return false;
+        for (int i = 0; i < count && i < n; i++)
+            size[i] = given[i];
+    } else {
+        for (int i = 0; i < count && i < n; i++)
+            size[i] = dim_const(ctx, list[i]);
+    }
+    if (count >= 0 && count != n)
+        fail(ctx, E_SHAPE, "split has %d sizes for %d results", count, n);
+    if (count >= 0) return true;
+    Dim part = dim_ceildiv(ctx, extent, dim_const(ctx, n)), zero = dim_const(ctx, 0);
+    DimEnv env = infer_env(in);
+    for (int i = 0; i < n; i++) {
+        Dim left = dim_sub(ctx, extent, dim_mulc(ctx, part, i));
+        size[i] = dim_simplify(ctx, dim_max(ctx, zero, dim_min(ctx, part, left)), &env);
+    }
+    return true;
+}
+
+static void split_infer(Infer *in)
+{
+    const Value *v = infer_tensor(in, 0);
+    const Type *t = &v->type;
+    const Dim *at = NULL;
+    int axis = (int)attr_axis(in->ctx, in->node, "axis", 0, t->rank), n = in->node->out.n, count;
+    int64_t place = 0, part;
+    Dim *size = NEW_ARRAY(in->arena, Dim, n), shape[RANK_MAX], total = dim_const(in->ctx, 0);
+    if (!split_sizes(in, t->shape[axis], size, n)) {
+        for (int i = 0; i < n; i++) {
+            const Type *declared = infer_declared(in, i);
+            if (!declared || declared->rank != t->rank)
+                fail(in->ctx, E_UNSUPPORTED, "sizes in \"%s\" are not known at compile time: make them a constant",
+                     infer_in(in, 1)->name);
+            size[i] = declared->shape[axis];
+        }
+    }
+    for (int i = 0; i < n; i++)
+        total = dim_add(in->ctx, total, size[i]);
+    if (total != t->shape[axis] && dim_is_const(total, NULL) && dim_is_const(t->shape[axis], NULL))
+        fail(in->ctx, E_SHAPE, "sizes add up to %s, axis %d of \"%s\" has %s", dim_str(in->ctx, total), axis, v->name,
+             dim_str(in->ctx, t->shape[axis]));
+    bool known = t->rank == 1 && onnx_known(in, 0, &at, &count);
+    for (int i = 0; i < n; i++) {
+        memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
+        shape[axis] = size[i];
+        infer_set(in, i, t->dtype, shape, t->rank);
+        if (known && dim_is_const(size[i], &part) && place + part <= count) infer_set_known(in, i, at + place, (int)part);
+        known = known && dim_is_const(size[i], NULL);
+        if (known) place += part;
+    }
+}
+
+static void split_lower(Lower *lo)
+{
+    int from = lower_in(lo, 0), n = lo->node->out.n;
+    const Cont a = lo->flow->cont.at[from];
+    int axis = (int)attr_axis(lo->ctx, lo->node, "axis", 0, a.rank);
+    Infer in = onnx_reader(lo);
+    Dim offset = dim_const(lo->ctx, 0), *size = NEW_ARRAY(lo->arena, Dim, n);
+    bool known = split_sizes(&in, a.shape[axis], size, n);
+    for (int i = 0; i < n; i++) {
+        int to = lower_out(lo, i);
+        if (to < 0 && !known) fail(lo->ctx, E_UNSUPPORTED, "result %d is not used: make the sizes a constant", i);
+        if (to >= 0) {
+            const Cont c = lo->flow->cont.at[to];
+            Map *m = lower_map(lo, internf(lo->ctx, "part%d", i));
+            Dim at[RANK_MAX], read[RANK_MAX];
+            lower_dims(lo, m, c.shape, a.rank, at);
+            memcpy(read, at, sizeof read);
+            read[axis] = dim_add(lo->ctx, at[axis], offset);
+            map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
+            size[i] = c.shape[axis];
+        }
+        offset = dim_add(lo->ctx, offset, size[i]);
+    }
+}
+
+/* ---- Pad ------------------------------------------------------------------------------------------------- */
+
+typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
+
+static PadMode pad_mode(Ctx *ctx, const Node *node)
+{
+    static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
+    const char *mode = attr_string(ctx, node, "mode", "constant");
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(mode, names[i])) return (PadMode)i;
+    fail(ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": it must be constant, reflect, edge or wrap", mode);
+}
+
+/* Padding before and after each axis; false when only run time knows. */
+static bool pad_amounts(Infer *in, int rank, Dim *before, Dim *after)
+{
+    const Dim *pads;
+    const int64_t *list, *axes = NULL;
+    int n, naxes = -1;
+    if (in->node->version < 11) {
+        n = attr_ints(in->ctx, in->node, in->node->version < 2 ? "paddings" : "pads", &list);
+        Dim *at = NEW_ARRAY(in->arena, Dim, n < 0 ? 0 : n);
+        for (int i = 0; i < n; i++)
+            at[i] = dim_const(in->ctx, list[i]);
+        pads = at;
+    } else {
+        infer_tensor(in, 1);
+        naxes = onnx_ints(in, 3, NULL, &axes);
+        if (!infer_known(in, 1, &pads, &n) || naxes == -2) return false;
+    }
+    int half = naxes >= 0 ? naxes : rank;
+    if (n != 2 * half) fail(in->ctx, E_SHAPE, "there are %d pads for %d axes: each needs two", n, half);
+    for (int i = 0; i < rank; i++)
+        before[i] = after[i] = dim_const(in->ctx, 0);
+    for (int i = 0; i < half; i++) {
+        int64_t axis = naxes < 0 ? i : axes[i] < 0 ? axes[i] + rank : axes[i];
+        if (axis < 0 || axis >= rank)
+            fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range for rank %d", (long long)axes[i], rank);
+        before[axis] = pads[i];
+        after[axis] = pads[half + i];
+    }
+    return true;
+}
+
+static void pad_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    Dim before[RANK_MAX], after[RANK_MAX], shape[RANK_MAX];
+    pad_mode(in->ctx, in->node);
+    if (!pad_amounts(in, t->rank, before, after)) {
+        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        return;
+    }
+    for (int i = 0; i < t->rank; i++) {
+        shape[i] = dim_add(in->ctx, t->shape[i], dim_add(in->ctx, before[i], after[i]));
+        int64_t d;
+        if (dim_is_const(shape[i], &d) && d < 0)
+            fail(in->ctx, E_SHAPE, "pads of axis %d cut more than its extent %s", i, dim_str(in->ctx, t->shape[i]));
+    }
+    infer_set(in, 0, t->dtype, shape, t->rank);
+}
+
+/* Where index `at` of a padded axis reads. */
+static Dim pad_index(Ctx *ctx, PadMode mode, Dim at, Dim before, Dim extent, const DimEnv *env)
+{
+    Dim i = dim_sub(ctx, at, before), last = dim_addc(ctx, extent, -1), zero = dim_const(ctx, 0);
+    if (dim_is(before, 0) && dim_le(ctx, i, last, env)) return i;
+    if (mode == PAD_EDGE) i = dim_max(ctx, zero, dim_min(ctx, i, last));
+    if (mode == PAD_WRAP) i = dim_mod(ctx, i, extent);
+    if (mode == PAD_REFLECT) {
+        Dim period = dim_mulc(ctx, last, 2);
+        if (dim_is(period, 0)) return zero;
+        i = dim_mod(ctx, i, period);
+        i = dim_min(ctx, i, dim_sub(ctx, period, i));
+    }
+    return dim_simplify(ctx, i, env);
+}
+
+/* The value outside: an attribute before opset 11, an operand after; 0 without one. */
+static int pad_value(Lower *lo, Map *m, DType t)
+{
+    Dim zero = dim_const(lo->ctx, 0);
+    if (lo->node->version < 11) return body_const(&m->body, t, (double)attr_float(lo->ctx, lo->node, "value", 0));
+    int c = lower_in(lo, 2);
+    if (c < 0) return body_const(&m->body, t, 0);
+    return lower_read_broadcast(lo, m, c, &zero, 1);
+}
+
+/* A pad read at run time: value of element `axis` of the operand, in front. */
+static Dim pad_before(Lower *lo, Map *m, int axis, int rank)
+{
+    int pads = lower_in(lo, 1), axes = lower_in(lo, 3), val = body_const(&m->body, I64, 0);
+    int64_t n = 0;
+    if (axes >= 0) dim_is_const(lo->flow->cont.at[axes].shape[0], &n);
+    for (int i = 0; i < (axes < 0 ? rank : n); i++) {
+        Dim at = dim_const(lo->ctx, i);
+        int here = map_read(lo->flow, m, pads, &at);
+        if (axes < 0 && i == axis) val = here;
+        if (axes < 0) continue;
+        int arg[3] = {body_cvt(&m->body, I64, map_read(lo->flow, m, axes, &at)), here, val};
+        const char *text = internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
+        val = body_expr(&m->body, text, arg, 3, NULL, 0, I64);
+    }
+    return body_symbol(&m->body, val, "p");
+}
+
+static void pad_lower(Lower *lo)
+{
+    int from = lower_in(lo, 0), to = lower_out(lo, 0);
+    if (to < 0) return;
+    const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
+    PadMode mode = pad_mode(lo->ctx, lo->node);
+    Infer in = onnx_reader(lo);
+    Dim before[RANK_MAX], after[RANK_MAX], at[RANK_MAX], read[RANK_MAX];
+    Map *m = lower_map(lo, NULL);
+    bool known = pad_amounts(&in, c.rank, before, after);
+    lower_dims(lo, m, c.shape, c.rank, at);
+    DimEnv env = map_env(lo->arena, lo->flow, m);
+    for (int i = 0; i < c.rank; i++) {
+        if (!known) before[i] = pad_before(lo, m, i, c.rank);
+        read[i] = pad_index(lo->ctx, mode, at[i], before[i], a.shape[i], &env);
+    }
+    bool inside = mode != PAD_CONSTANT && known;
+    for (int i = 0; i < a.rank; i++)
+        inside = inside && dim_ge0(lo->ctx, dim_addc(lo->ctx, a.shape[i], -1), &env);
+    int val = inside ? map_read(lo->flow, m, from, read)
+                     : map_read_else(lo->flow, m, from, read, pad_value(lo, m, a.type));
+    map_write(lo->flow, m, to, at, val, NULL);
+}
+
+/* ---- CenterCropPad: each axis is cut or padded around its middle ----------------------------------------- */
+
+static void center_axes(Infer *in, int rank, bool *flag)
+{
+    if (onnx_axes(in, -1, "axes", rank, flag) < 0)
+        for (int i = 0; i < rank; i++)
+            flag[i] = true;
+}
+
+static void center_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    const Dim *want;
+    const int64_t *axes;
+    int n, naxes = attr_ints(in->ctx, in->node, "axes", &axes);
+    Dim shape[RANK_MAX];
+    bool flag[RANK_MAX];
+    center_axes(in, t->rank, flag);
+    if (!infer_known(in, 1, &want, &n)) {
+        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        return;
+    }
+    if (n != (naxes < 0 ? t->rank : naxes)) fail(in->ctx, E_SHAPE, "shape has %d entries, one per axis is needed", n);
+    memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
+    for (int i = 0; i < n; i++)
+        shape[naxes < 0 ? i : axes[i] < 0 ? axes[i] + t->rank : axes[i]] = want[i];
+    infer_set(in, 0, t->dtype, shape, t->rank);
+}
+
+static void center_lower(Lower *lo)
+{
+    int from = lower_in(lo, 0), to = lower_out(lo, 0);
+    if (to < 0) return;
+    const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
+    Ctx *ctx = lo->ctx;
+    Map *m = lower_map(lo, NULL);
+    Dim at[RANK_MAX], read[RANK_MAX], two = dim_const(ctx, 2);
+    lower_dims(lo, m, c.shape, c.rank, at);
+    for (int i = 0; i < c.rank; i++) {
+        Dim cut = dim_max(ctx, dim_sub(ctx, a.shape[i], c.shape[i]), dim_const(ctx, 0));
+        Dim pad = dim_max(ctx, dim_sub(ctx, c.shape[i], a.shape[i]), dim_const(ctx, 0));
+        read[i] = dim_sub(ctx, dim_add(ctx, at[i], dim_div(ctx, cut, two)), dim_div(ctx, pad, two));
+    }
+    int val = map_read_else(lo->flow, m, from, read, body_const(&m->body, a.type, 0));
+    map_write(lo->flow, m, to, at, val, NULL);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+
+const OpRow onnx_movement_rows[] = {
+    {"", "Concat", 1, 0, concat_infer, concat_lower, NULL, NULL, 0},
+    {"", "Split", 1, 0, split_infer, split_lower, NULL, NULL, 0},
+    {"", "Pad", 1, 0, pad_infer, pad_lower, NULL, T_NUMS " bool", 0},
+    {"", "CenterCropPad", 18, 0, center_infer, center_lower, NULL, NULL, 0},
+    {0},
+};

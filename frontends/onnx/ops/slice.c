@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slice: bounds as Dims when they are known, as values read at run time when not.
+ *
+ * With a positive step, reading starts at max(0, start) and the length is what is left up to
+ * min(end, extent); where start lies behind the end the length is 0 and nothing is read, so start needs
+ * no upper bound. A negative step runs from min(start, extent - 1) down to above max(end, -1). */
+#include "known.h"
+#include "view.h"
+
+#include <string.h>
+
+typedef struct Range {
+    Dim start, step, length; /* all axes; axes that are not sliced: 0, 1, extent */
+} Range;
+
+typedef struct Bounds {
+    const Dim *start, *end, *step; /* step NULL: 1 */
+    const int64_t *axis;           /* NULL: 0, 1, ... */
+    int n;
+} Bounds;
+
+static const Dim *dims_of(Infer *in, const int64_t *list, int n)
+{
+    Dim *at = NEW_ARRAY(in->arena, Dim, n);
+    for (int i = 0; i < n; i++)
+        at[i] = dim_const(in->ctx, list[i]);
+    return at;
+}
+
+/* False when operands are not known at compile time. */
+static bool slice_bounds(Infer *in, Bounds *b)
+{
+    const int64_t *starts, *ends;
+    int n = 0, m = 0, k = 0, axes;
+    *b = (Bounds){0};
+    if (in->node->version < 10) {
+        n = attr_ints(in->ctx, in->node, "starts", &starts);
+        m = attr_ints(in->ctx, in->node, "ends", &ends);
+        if (n < 0 || m < 0) fail(in->ctx, E_ATTRIBUTE, "attributes \"starts\" and \"ends\" must be there");
+        b->start = dims_of(in, starts, n);
+        b->end = dims_of(in, ends, m);
+        axes = onnx_ints(in, -1, "axes", &b->axis);
+    } else {
+        infer_tensor(in, 1);
+        infer_tensor(in, 2);
+        if (!infer_known(in, 1, &b->start, &n) || !infer_known(in, 2, &b->end, &m)) return false;
+        axes = onnx_ints(in, 3, NULL, &b->axis);
+        if (axes == -2 || (infer_in(in, 4) && !infer_known(in, 4, &b->step, &k))) return false;
+    }
+    if (n != m || (axes >= 0 && axes != n) || (b->step && k != n))
+        fail(in->ctx, E_SHAPE, "starts, ends, axes and steps must have equal lengths, they have %d, %d, %d and %d",
+             n, m, axes < 0 ? n : axes, b->step ? k : n);
+    b->n = n;
+    return true;
+}
+
+/* -1 below zero, 1 not below, 0 when neither is proven. */
+static int sign_of(Ctx *ctx, Dim d, const DimEnv *env)
+{
+    if (dim_ge0(ctx, d, env)) return 1;
+    return dim_ge0(ctx, dim_addc(ctx, dim_mulc(ctx, d, -1), -1), env) ? -1 : 0;
+}
+
+/* Counted from the end when negative. Bounds so large that they mean "all" stand for themselves. */
+static bool from_front(Ctx *ctx, Dim *d, Dim extent, const DimEnv *env)
+{
+    int64_t v;
+    if (dim_is_const(*d, &v) && (v > INT32_MAX || v < -INT32_MAX)) {
+        *d = v > 0 ? extent : dim_const(ctx, -1);
+        if (v > 0) return true;
+        *d = dim_mulc(ctx, dim_addc(ctx, extent, 1), -1);
+        return true;
+    }
+    int sign = sign_of(ctx, *d, env);
+    if (sign < 0) *d = dim_add(ctx, *d, extent);
+    return sign != 0;
+}
+
+static bool slice_axis(Infer *in, Dim extent, Dim start, Dim end, Dim step, const DimEnv *env, Range *out)
+{
+    Ctx *ctx = in->ctx;
+    int64_t k;
+    Dim zero = dim_const(ctx, 0);
+    if (!dim_is_const(step, &k)) return false;
+    if (!k) fail(ctx, E_ATTRIBUTE, "a step is 0: it must be another number");
+    if (!from_front(ctx, &start, extent, env) || !from_front(ctx, &end, extent, env)) return false;
+    Dim span;
+    if (k > 0) {
+        start = dim_simplify(ctx, dim_max(ctx, start, zero), env);
+        end = dim_max(ctx, dim_min(ctx, end, extent), zero);
+        span = dim_sub(ctx, end, start);
+    } else {
+        start = dim_simplify(ctx, dim_min(ctx, start, dim_addc(ctx, extent, -1)), env);
+        end = dim_max(ctx, end, dim_const(ctx, -1));
+        span = dim_sub(ctx, start, end);
+    }
+    span = dim_simplify(ctx, span, env);
+    Dim length = dim_max(ctx, zero, dim_ceildiv(ctx, span, dim_const(ctx, k > 0 ? k : -k)));
+    *out = (Range){start, step, dim_simplify(ctx, length, env)};
+    return true;
+}
+
+/* False when something only run time knows. */
+static bool slice_ranges(Infer *in, const Type *t, Range *range)
+{
+    Bounds b;
+    DimEnv env = infer_env(in);
+    Dim one = dim_const(in->ctx, 1);
+    if (!slice_bounds(in, &b)) return false;
+    for (int i = 0; i < t->rank; i++)
+        range[i] = (Range){dim_const(in->ctx, 0), one, t->shape[i]};
+    for (int i = 0; i < b.n; i++) {
+        int64_t axis = b.axis ? b.axis[i] : i;
+        if (axis < 0) axis += t->rank;
+        if (axis < 0 || axis >= t->rank)
+            fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range: it must be in %d..%d",
+                 (long long)(b.axis ? b.axis[i] : i), -t->rank, t->rank - 1);
+        if (!slice_axis(in, t->shape[axis], b.start[i], b.end[i], b.step ? b.step[i] : one, &env, &range[axis]))
+            return false;
+    }
+    return true;
+}
+
+static void carry_slice(Infer *in, const Range *range)
+{
+    const Dim *at;
+    int n;
+    int64_t start, step, length;
+    const Type *t = &infer_in(in, 0)->type;
+    if (t->rank != 1 || !infer_out(in, 0) || !onnx_known(in, 0, &at, &n)) return;
+    if (!dim_is_const(range[0].start, &start) || !dim_is_const(range[0].length, &length)) return;
+    dim_is_const(range[0].step, &step);
+    Dim *to = NEW_ARRAY(in->arena, Dim, length);
+    for (int64_t i = 0; i < length; i++)
+        to[i] = at[start + i * step];
+    infer_set_known(in, 0, to, (int)length);
+}
+
+static void slice_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    Range range[RANK_MAX];
+    Dim shape[RANK_MAX];
+    if (slice_ranges(in, t, range)) {
+        for (int i = 0; i < t->rank; i++)
+            shape[i] = range[i].length;
+        infer_set(in, 0, t->dtype, shape, t->rank);
+        carry_slice(in, range);
+        return;
+    }
+    memset(shape, 0, sizeof shape);
+    onnx_set_unknown(in, 1, t->dtype, shape, t->rank, t->shape);
+}
+
+/* ---- bounds at run time ------------------------------------------------------------------------------- */
+
+static int vector_read(Lower *lo, Map *m, int cont, int i)
+{
+    Dim at = dim_const(lo->ctx, i);
+    return body_cvt(&m->body, I64, map_read(lo->flow, m, cont, &at));
+}
+
+/* The bound that operand `which` gives for `axis`; `otherwise` where the axis is not sliced. */
+static int bound_value(Lower *lo, Map *m, int which, int axis, int rank, int otherwise)
+{
+    int cont = lower_in(lo, which), axes = lower_in(lo, 3), val = otherwise;
+    int64_t n = 0;
+    dim_is_const(lo->flow->cont.at[lower_in(lo, 1)].shape[0], &n);
+    for (int i = 0; i < n; i++) {
+        int here = vector_read(lo, m, cont, i);
+        if (axes < 0) {
+            if (i == axis) val = here;
+            continue;
+        }
+        int arg[3] = {vector_read(lo, m, axes, i), here, val};
+        const char *text = internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
+        val = body_expr(&m->body, text, arg, 3, NULL, 0, I64);
+    }
+    return val;
+}
+
+typedef struct Values {
+    int start, step, length;
+} Values;
+
+static Values slice_values(Lower *lo, Map *m, int axis, int rank, Dim extent)
+{
+    Body *b = &m->body;
+    int d = body_index(b, extent), zero = body_const(b, I64, 0), one = body_const(b, I64, 1);
+    Values v = {0};
+    v.step = lower_in(lo, 4) < 0 ? one : bound_value(lo, m, 4, axis, rank, one);
+    int arg[4] = {bound_value(lo, m, 1, axis, rank, zero), bound_value(lo, m, 2, axis, rank, d), d, v.step};
+    arg[0] = body_expr(b, "select($0 < 0, $0 + $2, $0)", arg, 4, NULL, 0, I64);
+    arg[1] = body_expr(b, "select($1 < 0, max($1 + $2, -1), min($1, $2))", arg, 4, NULL, 0, I64);
+    v.start = body_expr(b, "select($3 > 0, max($0, 0), min($0, $2 - 1))", arg, 4, NULL, 0, I64);
+    arg[0] = v.start;
+    v.length = body_expr(b, "max(0, select($3 > 0, (max($1, 0) - $0 + $3 - 1) / $3, ($0 - $1 - $3 - 1) / -$3))", arg,
+                         4, NULL, 0, I64);
+    return v;
+}
+
+static void define_lengths(Lower *lo, const Cont *from, const Cont *to, const int *axes, int n)
+{
+    Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
+    int dims = lower_tmp(lo, "dims", I64, &length, 1);
+    for (int i = 0; i < n; i++) {
+        Map *m = lower_map(lo, "dim");
+        Dim place = dim_const(lo->ctx, i);
+        Values v = slice_values(lo, m, axes[i], from->rank, from->shape[axes[i]]);
+        map_write(lo->flow, m, dims, &place, v.length, NULL);
+        define[i] = to->shape[axes[i]];
+    }
+    onnx_define(lo, dims, define, n);
+}
+
+static void slice_at_run_time(Lower *lo, int from, int to)
+{
+    const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
+    int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
+    if (n) define_lengths(lo, &a, &c, axes, n);
+    Map *m = lower_map(lo, NULL);
+    Dim at[RANK_MAX], read[RANK_MAX];
+    lower_dims(lo, m, c.shape, c.rank, at);
+    for (int i = 0; i < c.rank; i++) {
+        Values v = slice_values(lo, m, i, c.rank, a.shape[i]);
+        int arg[3] = {v.start, v.step, body_index(&m->body, at[i])};
+        read[i] = body_symbol(&m->body, body_expr(&m->body, "$0 + $1 * $2", arg, 3, NULL, 0, I64), "s");
+    }
+    int val = map_read_else(lo->flow, m, from, read, body_const(&m->body, a.type, 0));
+    map_write(lo->flow, m, to, at, val, NULL);
+}
+
+static void slice_lower(Lower *lo)
+{
+    int from = lower_in(lo, 0), to = lower_out(lo, 0);
+    Range range[RANK_MAX];
+    Infer in = onnx_reader(lo);
+    if (to < 0) return;
+    if (!slice_ranges(&in, &lower_value(lo, 0)->type, range)) {
+        slice_at_run_time(lo, from, to);
+        return;
+    }
+    const Cont c = lo->flow->cont.at[to];
+    Map *m = lower_map(lo, NULL);
+    Dim at[RANK_MAX], read[RANK_MAX];
+    lower_dims(lo, m, c.shape, c.rank, at);
+    for (int i = 0; i < c.rank; i++)
+        read[i] = dim_add(lo->ctx, range[i].start, dim_mul(lo->ctx, at[i], range[i].step));
+    map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
+}
+
+const OpRow onnx_slice_rows[] = {
+    {"", "Slice", 1, 0, slice_infer, slice_lower, NULL, NULL, 0},
+    {0},
+};
