@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host tensors: sizes, files, random values, comparison. */
+#include "tools/weir/tensors.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ir/dtype.h"
+
+void host_free(HostTensor *h) {
+    free(h->name);
+    free(h->t.data);
+    memset(h, 0, sizeof *h);
+}
+
+int64_t host_count(const weir_tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dims[i];
+    return n;
+}
+
+int dtype_bits_of(int32_t dtype) {
+    DType t = dtype_from_onnx(dtype);
+    return t == DT_NONE || t == STRING ? 0 : dtype_bits(t);
+}
+
+const char *dtype_text(int32_t dtype) {
+    DType t = dtype_from_onnx(dtype);
+    return t == DT_NONE ? "?" : dtype_name(t);
+}
+
+int64_t host_bytes(const weir_tensor *t) { return (host_count(t) * dtype_bits_of(t->dtype) + 7) / 8; }
+
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+char *read_whole(const char *path, size_t *n, char *error) {
+    FILE *f = fopen(path, "rb");
+    char *data = NULL;
+    if (!f || fseek(f, 0, SEEK_END) || (*n = (size_t)ftell(f), fseek(f, 0, SEEK_SET))) {
+        snprintf(error, 256, "cannot read \"%.180s\": %s", path, strerror(errno));
+    } else if (!(data = malloc(*n + 1)) || fread(data, 1, *n, f) != *n) {
+        snprintf(error, 256, "cannot read \"%.180s\": %s", path, strerror(errno));
+        free(data);
+        data = NULL;
+    }
+    if (f) fclose(f);
+    return data;
+}
+
+bool write_whole(const char *path, const void *data, size_t n, char *error) {
+    size_t len = strlen(path) + 24;
+    char *temporary = malloc(len);
+    snprintf(temporary, len, "%s.%ld.tmp", path, (long)getpid());
+    FILE *f = fopen(temporary, "wb");
+    bool ok = f && fwrite(data, 1, n, f) == n;
+    if (f && fclose(f)) ok = false;
+    if (ok) ok = rename(temporary, path) == 0;
+    if (!ok) {
+        snprintf(error, 256, "cannot write \"%.180s\": %s", path, strerror(errno));
+        unlink(temporary);
+    }
+    free(temporary);
+    return ok;
+}
+
+bool host_read(HostTensor *h, const char *path, char *error) {
+    size_t n = strlen(path);
+    if (n > 3 && strcmp(path + n - 3, ".pb") == 0) return pb_read(h, path, error);
+    return npy_read(h, path, error);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------ */
+
+/* splitmix64 of a counter: any element can be made alone. */
+static uint64_t random_word(uint64_t seed, uint64_t i) {
+    uint64_t z = seed * 0x9e3779b97f4a7c15u + (i + 1) * 0xd1b54a32d192ed03u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+void host_random(HostTensor *h, uint64_t seed) {
+    int64_t n = host_count(&h->t);
+    DType t = dtype_from_onnx(h->t.dtype);
+    size_t bytes = (size_t)host_bytes(&h->t);
+    h->t.data = calloc(bytes ? bytes : 1, 1);
+    if (t == C64 || t == C128) n *= 2, t = t == C64 ? F32 : F64;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t w = random_word(seed, (uint64_t)i);
+        double v = dtype_is_float(t) ? (double)(w >> 11) * 0x1p-52 - 1 : (double)(w % (t == BOOL ? 2 : 10));
+        mem_set(t, h->t.data, i, bits_of_double(t, v));
+    }
+}
+
+double host_get(const weir_tensor *t, int64_t i) {
+    DType d = dtype_from_onnx(t->dtype);
+    return bits_to_double(d, mem_get(d, t->data, i));
+}
+
+/* ---- comparison ----------------------------------------------------------------------------------------------- */
+
+static bool close_enough(double got, double want, double rtol, double atol) {
+    if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);
+    if (isinf(got) || isinf(want)) return got == want;
+    return fabs(got - want) <= atol + rtol * fabs(want);
+}
+
+static void compare_floats(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want, int64_t n,
+                           double rtol, double atol) {
+    for (int64_t i = 0; i < n; i++) {
+        double g = bits_to_double(t, mem_get(t, got->data, i)), w = bits_to_double(t, mem_get(t, want->data, i));
+        double abs = fabs(g - w), rel = w != 0 ? abs / fabs(w) : abs;
+        if (abs > d->worst_abs) d->worst_abs = abs;
+        if (rel > d->worst_rel) d->worst_rel = rel;
+        if (d->same && !close_enough(g, w, rtol, atol)) {
+            d->same = false;
+            d->at = i, d->got = g, d->want = w;
+            snprintf(d->text, sizeof d->text, "element %lld is %.9g, expected %.9g", (long long)i, g, w);
+        }
+    }
+}
+
+static void compare_exact(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want, int64_t n) {
+    for (int64_t i = 0; i < n && d->same; i++) {
+        if (mem_get(t, got->data, i) == mem_get(t, want->data, i)) continue;
+        d->same = false;
+        d->at = i, d->got = host_get(got, i), d->want = host_get(want, i);
+        snprintf(d->text, sizeof d->text, "element %lld is %.17g, expected %.17g", (long long)i, d->got, d->want);
+    }
+}
+
+Difference host_compare(const weir_tensor *got, const weir_tensor *want, double rtol, double atol) {
+    Difference d = {.same = true, .at = -1};
+    bool shape = got->rank == want->rank;
+    for (int i = 0; shape && i < got->rank; i++) shape = got->dims[i] == want->dims[i];
+    if (got->dtype != want->dtype || !shape) {
+        int n = snprintf(d.text, sizeof d.text, "got %s[", dtype_text(got->dtype));
+        for (int i = 0; i < got->rank; i++) n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "", (long long)got->dims[i]);
+        n += snprintf(d.text + n, sizeof d.text - (size_t)n, "], expected %s[", dtype_text(want->dtype));
+        for (int i = 0; i < want->rank; i++) n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "", (long long)want->dims[i]);
+        snprintf(d.text + n, sizeof d.text - (size_t)n, "]");
+        d.same = false;
+        return d;
+    }
+    DType t = dtype_from_onnx(got->dtype);
+    int64_t n = host_count(got);
+    if (t == C64 || t == C128)
+        compare_floats(&d, t == C64 ? F32 : F64, got, want, 2 * n, rtol, atol);
+    else if (dtype_is_float(t))
+        compare_floats(&d, t, got, want, n, rtol, atol);
+    else
+        compare_exact(&d, t, got, want, n);
+    return d;
+}

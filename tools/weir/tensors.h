@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors on the host: read from and written to .npy and TensorProto .pb files, made at random, compared. */
+#ifndef WEIR_TOOLS_TENSORS_H
+#define WEIR_TOOLS_TENSORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/weir_model.h"
+
+/* Owns `t.data` (malloc'd, dense, packed). `name` is owned too and may be NULL. */
+typedef struct HostTensor {
+    char *name;
+    weir_tensor t;
+} HostTensor;
+
+void host_free(HostTensor *h);
+int64_t host_count(const weir_tensor *t);
+int64_t host_bytes(const weir_tensor *t); /* packed; sub-byte types round up */
+int dtype_bits_of(int32_t dtype);        /* 0 for types without a fixed size (strings) */
+const char *dtype_text(int32_t dtype);    /* "f32" */
+
+/* By ending: .npy or .pb. False with a message in `error` (256 bytes). */
+bool host_read(HostTensor *h, const char *path, char *error);
+bool npy_read(HostTensor *h, const char *path, char *error);
+bool pb_read(HostTensor *h, const char *path, char *error);
+/* NAME.npy where numpy has the dtype, else NAME.pb, in `dir`; '/' in the name becomes '_'. Written to a
+ * temporary name and renamed. */
+bool host_write(const HostTensor *h, const char *dir, char *error);
+bool pb_write(const HostTensor *h, const char *path, char *error);
+char *read_whole(const char *path, size_t *n, char *error);
+bool write_whole(const char *path, const void *data, size_t n, char *error);
+
+/* Values from a counter-based generator: floats in about -1..1, integers 0..9, bools. */
+void host_random(HostTensor *h, uint64_t seed);
+
+/* Element i as a double (f16, bf16, f8 widened; integers converted). */
+double host_get(const weir_tensor *t, int64_t i);
+
+typedef struct Difference {
+    bool same;
+    int64_t at;          /* first element beyond tolerance */
+    double got, want, worst_abs, worst_rel;
+    char text[200];      /* why not */
+} Difference;
+/* |got - want| <= atol + rtol*|want| for floats (NaN equals NaN, infinities by sign); equality else. */
+Difference host_compare(const weir_tensor *got, const weir_tensor *want, double rtol, double atol);
+
+#endif
