@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and running a model, and making its inputs. */
+#include "tools/weir/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void print_diagnostic(void *user, const weir_diagnostic *d) {
+    (void)user;
+    fprintf(stderr, "%s\n", d->text);
+}
+
+weir_context *context_new(void) { return weir_context_new(print_diagnostic, NULL); }
+
+static const char *const compile_options[] = {
+    "target", "cpu", "gpu", "dim", "math", "weights", "packing", "emit", "emit-dir", "print-after", "stop-after",
+    "skip", "j", "recipe", "convert",
+};
+static const char *const compile_flags[] = {"verify-each", "time-passes"};
+
+bool compile_option(Args *a, weir_context *c, bool *bad) {
+    for (size_t i = 0; i < sizeof compile_flags / sizeof *compile_flags; i++)
+        if (args_is(a, compile_flags[i])) {
+            *bad = weir_option(c, a->name, "1") != 0;
+            return true;
+        }
+    for (size_t i = 0; i < sizeof compile_options / sizeof *compile_options; i++) {
+        if (!args_is(a, compile_options[i])) continue;
+        const char *value = args_value(a);
+        *bad = !value || weir_option(c, a->name, value) != 0;
+        return true;
+    }
+    return false;
+}
+
+/* ---- engines ------------------------------------------------------------------------------------------------ */
+
+static bool ends_with(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *path, int threads) {
+    *e = (Engine){.kind = kind, .context = context};
+    double start = now_ms();
+    e->loaded = ends_with(path, ".so") ? weir_open(context, path) : weir_load_file(context, path);
+    if (!e->loaded) return false;
+    e->compile_ms = now_ms() - start;
+    e->model = weir_loaded_model(e->loaded);
+    e->ninputs = e->model->ninputs, e->noutputs = e->model->noutputs;
+    e->inputs = e->model->inputs, e->outputs = e->model->outputs;
+    char error[512] = "";
+    start = now_ms();
+    if (threads != 1) e->pool = e->model->pool_new(threads);
+    if (weir_create(e->model, e->pool, &e->instance, error) != WEIR_OK) {
+        fprintf(stderr, "error: cannot create an instance: %s\n", error);
+        engine_close(e);
+        return false;
+    }
+    e->create_ms = now_ms() - start;
+    return true;
+}
+
+static bool room_for(Engine *e, const weir_tensor *in, weir_tensor *out, HostTensor *outputs, char *error) {
+    if (e->model->shapes(e->instance, in, out) != WEIR_OK)
+        return snprintf(error, 512, "%s", e->model->error(e->instance)), false;
+    for (int i = 0; i < e->noutputs; i++) {
+        out[i].capacity = host_count(&out[i]);
+        out[i].data = calloc((size_t)host_bytes(&out[i]) + 64, 1);
+        outputs[i] = (HostTensor){.name = strdup(e->outputs[i].name), .t = out[i]};
+        if (!out[i].data) return snprintf(error, 512, "out of memory for output \"%s\"", e->outputs[i].name), false;
+    }
+    return true;
+}
+
+bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error) {
+    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in), *out = calloc((size_t)e->noutputs + 1, sizeof *out);
+    for (int i = 0; i < e->ninputs; i++) in[i] = inputs[i].t;
+    memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
+    bool ok = room_for(e, in, out, outputs, error);
+    if (ok && weir_run(e->model, e->instance, in, out) != WEIR_OK)
+        ok = (snprintf(error, 512, "%s", e->model->error(e->instance)), false);
+    for (int i = 0; ok && i < e->noutputs; i++) outputs[i].t = out[i];
+    if (!ok) tensors_free(outputs, e->noutputs);
+    free(in);
+    free(out);
+    return ok;
+}
+
+void engine_close(Engine *e) {
+    if (e->instance) weir_destroy(e->model, e->instance);
+    if (e->pool) e->model->pool_free(e->pool);
+    if (e->loaded) weir_unload(e->loaded);
+    *e = (Engine){.context = e->context};
+}
+
+/* ---- inputs --------------------------------------------------------------------------------------------------- */
+
+void tensors_free(HostTensor *t, int n) {
+    for (int i = 0; i < n; i++) host_free(&t[i]);
+}
+
+bool input_option(Args *a, InputOptions *o, bool *bad) {
+    if (args_is(a, "input")) {
+        const char *v = args_value(a);
+        *bad = !v || o->nfile == 256;
+        if (!*bad) o->file[o->nfile++] = v;
+        return true;
+    }
+    if (args_is(a, "size")) {
+        const char *v = args_value(a);
+        *bad = !v || o->nsize == 64;
+        if (!*bad) o->size[o->nsize++] = v;
+        return true;
+    }
+    if (!args_is(a, "random")) return false;
+    o->random = true;
+    *bad = !args_int(a, 0, 1L << 40, &o->seed);
+    return true;
+}
+
+static int64_t dim_size(const InputOptions *o, const char *dim) {
+    char *end;
+    long long v = strtoll(dim, &end, 10);
+    if (*dim && !*end) return v;
+    size_t n = strlen(dim);
+    for (int i = 0; i < o->nsize; i++)
+        if (strncmp(o->size[i], dim, n) == 0 && o->size[i][n] == '=') return strtoll(o->size[i] + n + 1, NULL, 10);
+    return 1;
+}
+
+static int port_index(const Engine *e, const char *name, size_t n) {
+    for (int i = 0; i < e->ninputs; i++)
+        if (strlen(e->inputs[i].name) == n && strncmp(e->inputs[i].name, name, n) == 0) return i;
+    return -1;
+}
+
+static bool read_input(const Engine *e, const char *spec, HostTensor *inputs) {
+    char error[256];
+    const char *eq = strchr(spec, '='), *path = eq ? eq + 1 : spec;
+    int i = eq ? port_index(e, spec, (size_t)(eq - spec)) : e->ninputs == 1 ? 0 : -1;
+    if (i < 0) {
+        fprintf(stderr, "error: the model has no input \"%.*s\"; it has", eq ? (int)(eq - spec) : 20, spec);
+        for (int k = 0; k < e->ninputs; k++) fprintf(stderr, " \"%s\"", e->inputs[k].name);
+        fprintf(stderr, "; write --input NAME=FILE\n");
+        return false;
+    }
+    host_free(&inputs[i]);
+    if (host_read(&inputs[i], path, error)) return true;
+    fprintf(stderr, "error: input \"%s\": %s\n", e->inputs[i].name, error);
+    return false;
+}
+
+bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs) {
+    memset(inputs, 0, (size_t)e->ninputs * sizeof *inputs);
+    for (int i = 0; i < o->nfile; i++)
+        if (!read_input(e, o->file[i], inputs)) return false;
+    for (int i = 0; i < e->ninputs; i++) {
+        const weir_port *p = &e->inputs[i];
+        if (inputs[i].t.data) continue;
+        if (!o->random) {
+            fprintf(stderr, "error: input \"%s\" is not given; use --input %s=FILE.npy or --random SEED\n", p->name, p->name);
+            return false;
+        }
+        inputs[i].t.dtype = p->dtype;
+        inputs[i].t.rank = p->rank;
+        for (int k = 0; k < p->rank; k++) inputs[i].t.dims[k] = dim_size(o, p->dims[k]);
+        host_random(&inputs[i], (uint64_t)o->seed * 1000003u + (uint64_t)i);
+    }
+    return true;
+}

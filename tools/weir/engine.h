@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One model, ready to run, whichever engine runs it: compiled code (in process or a .so) or the evaluator. */
+#ifndef WEIR_TOOLS_ENGINE_H
+#define WEIR_TOOLS_ENGINE_H
+
+#include "compiler/weir.h"
+#include "tools/weir/args.h"
+#include "tools/weir/tensors.h"
+
+typedef enum { ENGINE_COMPILED, ENGINE_EVAL } EngineKind;
+
+typedef struct Engine {
+    EngineKind kind;
+    weir_context *context;
+    weir_loaded *loaded;         /* ENGINE_COMPILED */
+    const weir_model *model;
+    weir_pool *pool;
+    weir_instance *instance;
+    void *eval;                  /* ENGINE_EVAL: a driver's evaluation */
+    int ninputs, noutputs;
+    const weir_port *inputs, *outputs;
+    double create_ms, compile_ms;
+} Engine;
+
+/* Opens a .onnx, .ir or .so with the context's options. False after diagnostics. */
+bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *path, int threads);
+/* Runs; outputs are allocated (free them with host_free). False with a message in `error` (512 bytes). */
+bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error);
+void engine_close(Engine *e);
+
+/* Inputs of a command line: --input NAME=FILE..., --random SEED, --size SYMBOL=N. */
+typedef struct InputOptions {
+    int nfile;
+    const char *file[256]; /* "NAME=FILE", or just FILE for the only input */
+    bool random;
+    long seed;
+    int nsize;
+    const char *size[64];  /* "batch=4": symbolic dims of random inputs; 1 otherwise */
+} InputOptions;
+/* True when the option was one of these (or a usage error: *bad). */
+bool input_option(Args *a, InputOptions *o, bool *bad);
+/* One tensor per input of the model. False after a message on stderr. */
+bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs);
+void tensors_free(HostTensor *t, int n);
+
+/* A context that prints diagnostics to stderr. */
+weir_context *context_new(void);
+/* Takes any compile option of the current argument; *bad after a usage error. */
+bool compile_option(Args *a, weir_context *c, bool *bad);
+double now_ms(void);
+
+#endif

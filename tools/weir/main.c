@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weir: the command line. Exit codes: 0 done, 1 the model or an input is at fault, 2 usage, 3 our fault. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/weir.h"
+#include "tools/weir/verbs.h"
+
+#define COMPILE_OPTIONS                                                                            \
+    "  --target c              what to emit\n"                                                     \
+    "  --cpu NAME              native, x86-64-v2, x86-64-v3, x86-64-v4 or a CPU name\n"            \
+    "  --dim NAME=V|NAME=LO..HI fix or bound a symbolic dim\n"                                     \
+    "  --math MODE             strict, default or fast\n"                                          \
+    "  --weights WHERE         embed or file\n"                                                    \
+    "  --packing WHEN          build, create or swap\n"                                            \
+    "  --print-after PASS      print the IR after a pass (\"all\": after each)\n"                  \
+    "  --stop-after PASS       run no pass after this one\n"                                       \
+    "  --skip PASS             leave an optional pass out\n"                                       \
+    "  --verify-each           check the IR after every pass\n"                                    \
+    "  --time-passes           print what each pass took\n"                                        \
+    "  -j N                    compile with N threads\n"
+#define INPUT_OPTIONS                                                                              \
+    "  --input NAME=FILE       an input from a .npy or .pb file (repeat)\n"                        \
+    "  --random SEED           make the inputs that are not given\n"                               \
+    "  --size SYMBOL=N         size of a symbolic dim of random inputs (else 1)\n"
+
+static const Verb verbs[] = {
+    {"compile", "compile a model to a shared library",
+     "weir compile MODEL.onnx -o MODEL.so [options]\n"
+     "  -o FILE                 the library to write\n"
+     "  --emit c|header         write sources instead, with\n"
+     "  --emit-dir DIR          where they go\n" COMPILE_OPTIONS, verb_compile},
+    {"run", "run a model on inputs",
+     "weir run MODEL.onnx|MODEL.so|MODEL.ir [options]\n" INPUT_OPTIONS
+     "  --output-dir DIR        write every output as DIR/NAME.npy (or .pb)\n"
+     "  --threads N             threads to run with (0: all)\n" COMPILE_OPTIONS, verb_run},
+    {"test", "run cases in the ONNX backend test form",
+     "weir test DIR... [options]\n"
+     "  --engine WHICH          compiled, eval or both\n"
+     "  -j N                    cases at a time\n"
+     "  --timeout S             seconds for one case (60)\n"
+     "  --rtol R --atol A       tolerance of floats (1e-3, 1e-7)\n"
+     "  --json FILE             results by case\n"
+     "  --verbose               print passing cases too\n", verb_test},
+    {"bench", "time a model",
+     "weir bench MODEL.onnx|MODEL.so [options]\n" INPUT_OPTIONS
+     "  --threads N             threads to run with (0: all; 1 by default)\n"
+     "  --min-time S            measure for at least this long (1)\n"
+     "  --json FILE             write the figures\n" COMPILE_OPTIONS, verb_bench},
+    {"info", "describe a compiled library", "weir info MODEL.so\n", verb_info},
+    {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n", verb_ops},
+    {"explain", "explain a diagnostic's code", "weir explain CODE\n", verb_explain},
+};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static void print_help(FILE *to) {
+    fprintf(to, "weir %s: compile ONNX models to shared libraries\n\n", weir_version());
+    for (int i = 0; i < VERBS; i++) fprintf(to, "  weir %-10s %s\n", verbs[i].name, verbs[i].what);
+    fprintf(to, "\n\"weir VERB --help\" lists a verb's options.\n");
+}
+
+static bool wants_help(int argc, char **argv) {
+    for (int i = 0; i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
+    return false;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return print_help(stderr), EXIT_USAGE;
+    if (!strcmp(argv[1], "--version")) return printf("weir %s\n", weir_version()), EXIT_DONE;
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return print_help(stdout), EXIT_DONE;
+    for (int i = 0; i < VERBS; i++) {
+        if (strcmp(argv[1], verbs[i].name)) continue;
+        if (wants_help(argc - 2, argv + 2)) return fputs(verbs[i].usage, stdout), EXIT_DONE;
+        Args args = {.argc = argc - 2, .argv = argv + 2, .verb = verbs[i].name};
+        return verbs[i].run(&args);
+    }
+    fprintf(stderr, "weir: there is no verb \"%s\"; \"weir --help\" lists them\n", argv[1]);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TensorProto files. Values may stand in raw_data or in one of the typed fields; types newer than the
+ * schema arrive as plain numbers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/dtype.h"
+#include "onnx.pb-c.h"
+#include "tools/weir/tensors.h"
+
+static size_t stored_values(const Onnx__TensorProto *p, DType t) {
+    if (t == F32 || t == C64) return p->n_float_data;
+    if (t == F64 || t == C128) return p->n_double_data;
+    if (t == I64) return p->n_int64_data;
+    if (t == U64 || t == U32) return p->n_uint64_data;
+    return p->n_int32_data;
+}
+
+/* Typed fields: int32_data holds the bits of small floats, and packed bytes of sub-byte types. */
+static void take_values(HostTensor *h, const Onnx__TensorProto *p, DType t) {
+    size_t n = stored_values(p, t);
+    bool packed = dtype_bits(t) < 8;
+    DType half = t == C64 ? F32 : t == C128 ? F64 : t;
+    for (size_t i = 0; i < n; i++) {
+        if (t == F32 || t == C64)
+            mem_set(half, h->t.data, (int64_t)i, bits_of_double(F32, p->float_data[i]));
+        else if (t == F64 || t == C128)
+            mem_set(half, h->t.data, (int64_t)i, bits_of_double(F64, p->double_data[i]));
+        else if (t == I64)
+            mem_set(t, h->t.data, (int64_t)i, (Bits)p->int64_data[i]);
+        else if (t == U64 || t == U32)
+            mem_set(t, h->t.data, (int64_t)i, (Bits)p->uint64_data[i]);
+        else if (packed)
+            ((uint8_t *)h->t.data)[i] = (uint8_t)p->int32_data[i];
+        else
+            mem_set(t, h->t.data, (int64_t)i, (Bits)(uint32_t)p->int32_data[i] & (dtype_bits(t) == 32 ? ~0u : (1u << dtype_bits(t)) - 1));
+    }
+}
+
+static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) {
+    DType t = dtype_from_onnx((int)p->data_type);
+    if (t == DT_NONE || t == STRING)
+        return snprintf(error, 256, "tensors of type %d are not read yet", (int)p->data_type), false;
+    if (p->n_dims > WEIR_RANK_MAX) return snprintf(error, 256, "rank %zu is above %d", p->n_dims, WEIR_RANK_MAX), false;
+    h->name = p->name ? strdup(p->name) : NULL;
+    h->t.dtype = (int32_t)p->data_type;
+    h->t.rank = (int32_t)p->n_dims;
+    for (size_t i = 0; i < p->n_dims; i++) h->t.dims[i] = p->dims[i];
+    size_t bytes = (size_t)host_bytes(&h->t);
+    h->t.data = calloc(bytes + 16, 1);
+    if (p->has_raw_data && p->raw_data.len) {
+        if (p->raw_data.len < bytes) return snprintf(error, 256, "raw_data is shorter than the shape asks"), false;
+        memcpy(h->t.data, p->raw_data.data, bytes);
+        return true;
+    }
+    DType unit = t == C64 ? F32 : t == C128 ? F64 : t;
+    size_t room = dtype_bits(t) < 8 ? bytes : bytes * 8 / (size_t)dtype_bits(unit);
+    if (stored_values(p, t) > room) return snprintf(error, 256, "more values than the shape has elements"), false;
+    take_values(h, p, t);
+    return true;
+}
+
+bool pb_read(HostTensor *h, const char *path, char *error) {
+    size_t n;
+    memset(h, 0, sizeof *h);
+    char *file = read_whole(path, &n, error);
+    if (!file) return false;
+    Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, n, (uint8_t *)file);
+    free(file);
+    if (!p) return snprintf(error, 256, "\"%.180s\" is not a TensorProto", path), false;
+    bool ok = take_tensor(h, p, error);
+    onnx__tensor_proto__free_unpacked(p, NULL);
+    if (!ok) host_free(h);
+    return ok;
+}
+
+bool pb_write(const HostTensor *h, const char *path, char *error) {
+    Onnx__TensorProto p = ONNX__TENSOR_PROTO__INIT;
+    int64_t dims[WEIR_RANK_MAX];
+    for (int i = 0; i < h->t.rank; i++) dims[i] = h->t.dims[i];
+    p.name = h->name;
+    p.n_dims = (size_t)h->t.rank;
+    p.dims = dims;
+    p.has_data_type = 1;
+    p.data_type = h->t.dtype;
+    p.has_raw_data = 1;
+    p.raw_data.len = (size_t)host_bytes(&h->t);
+    p.raw_data.data = h->t.data;
+    size_t n = onnx__tensor_proto__get_packed_size(&p);
+    uint8_t *bytes = malloc(n ? n : 1);
+    onnx__tensor_proto__pack(&p, bytes);
+    bool ok = write_whole(path, bytes, n, error);
+    free(bytes);
+    return ok;
+}

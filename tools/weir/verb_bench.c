@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weir bench: median, minimum and 90th percentile of a run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "tools/weir/engine.h"
+#include "tools/weir/verbs.h"
+
+enum { RUNS_MAX = 100000 };
+
+typedef struct Figures {
+    double median, min, p90;
+    int runs;
+} Figures;
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* One warm-up, then runs until min_time seconds have passed (3 at least); buffers are made once. */
+static bool measure(Engine *e, HostTensor *inputs, double min_time, Figures *f, char *error) {
+    HostTensor *outputs = calloc((size_t)e->noutputs + 1, sizeof *outputs);
+    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in), *out = calloc((size_t)e->noutputs + 1, sizeof *out);
+    double *time = malloc(RUNS_MAX * sizeof *time), start = now_ms();
+    bool ok = engine_run(e, inputs, outputs, error);
+    for (int i = 0; ok && i < e->ninputs; i++) in[i] = inputs[i].t;
+    for (int i = 0; ok && i < e->noutputs; i++) out[i] = outputs[i].t;
+    for (f->runs = 0; ok && f->runs < RUNS_MAX && (f->runs < 3 || now_ms() - start < min_time * 1e3); f->runs++) {
+        double from = now_ms();
+        ok = weir_run(e->model, e->instance, in, out) == WEIR_OK;
+        time[f->runs] = now_ms() - from;
+        if (!ok) snprintf(error, 512, "%s", e->model->error(e->instance));
+    }
+    if (ok) {
+        qsort(time, (size_t)f->runs, sizeof *time, by_value);
+        f->median = time[f->runs / 2], f->min = time[0], f->p90 = time[f->runs * 9 / 10];
+    }
+    tensors_free(outputs, e->noutputs);
+    free(outputs);
+    free(in);
+    free(out);
+    free(time);
+    return ok;
+}
+
+static int report(const Engine *e, const Figures *f, const char *path, int threads, const char *json) {
+    struct rusage usage;
+    struct stat st;
+    getrusage(RUSAGE_SELF, &usage);
+    long long artifact = stat(path, &st) == 0 && strstr(path, ".so") ? (long long)st.st_size : 0;
+    char text[640], error[256];
+    int n = snprintf(text, sizeof text,
+                     "{\"median_ms\": %.4f, \"min_ms\": %.4f, \"p90_ms\": %.4f, \"runs\": %d, \"threads\": %d, "
+                     "\"create_ms\": %.3f, \"compile_ms\": %.1f, \"artifact_bytes\": %lld, \"peak_rss_bytes\": %lld}\n",
+                     f->median, f->min, f->p90, f->runs, threads, e->create_ms, e->compile_ms, artifact,
+                     (long long)usage.ru_maxrss * 1024);
+    printf("median %.4f ms  min %.4f  p90 %.4f  (%d runs, %d threads)  compile %.0f ms  create %.2f ms  peak %.0f MB\n",
+           f->median, f->min, f->p90, f->runs, threads, e->compile_ms, e->create_ms, (double)usage.ru_maxrss / 1024);
+    if (json && !write_whole(json, text, (size_t)n, error)) return fprintf(stderr, "error: %s\n", error), EXIT_MODEL;
+    return EXIT_DONE;
+}
+
+static int bench(weir_context *c, const char *model, const InputOptions *in, int threads, double min_time,
+                 const char *json) {
+    Engine e;
+    char error[512];
+    Figures f = {0};
+    if (!engine_open(&e, ENGINE_COMPILED, c, model, threads)) return EXIT_MODEL;
+    HostTensor *inputs = calloc((size_t)e.ninputs + 1, sizeof *inputs);
+    int rc = EXIT_MODEL;
+    if (inputs_make(&e, in, inputs)) {
+        if (measure(&e, inputs, min_time, &f, error))
+            rc = report(&e, &f, model, e.pool ? e.pool->threads : 1, json);
+        else
+            fprintf(stderr, "error: %s\n", error);
+    }
+    tensors_free(inputs, e.ninputs);
+    free(inputs);
+    engine_close(&e);
+    return rc;
+}
+
+int verb_bench(Args *a) {
+    const char *model = NULL, *json = NULL;
+    long threads = 1;
+    double min_time = 1;
+    bool bad = false;
+    InputOptions in = {.random = true};
+    weir_context *c = context_new();
+    while (!bad && args_next(a)) {
+        if (!a->name[0] && !model)
+            model = args_operand(a);
+        else if (args_is(a, "json"))
+            bad = !(json = args_value(a));
+        else if (args_is(a, "min-time"))
+            bad = !args_double(a, &min_time);
+        else if (args_is(a, "threads"))
+            bad = !args_int(a, 0, 1024, &threads);
+        else if (!input_option(a, &in, &bad) && !compile_option(a, c, &bad))
+            bad = usage_error(a, "does not know \"%s\"", args_operand(a));
+    }
+    if (!bad && !model) bad = usage_error(a, "needs a model");
+    int rc = bad ? EXIT_USAGE : bench(c, model, &in, (int)threads, min_time, json);
+    weir_context_free(c);
+    return rc;
+}

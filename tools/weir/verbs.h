@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs of the command line: each gets its arguments after the verb and returns the exit code. */
+#ifndef WEIR_TOOLS_VERBS_H
+#define WEIR_TOOLS_VERBS_H
+
+#include "tools/weir/args.h"
+
+typedef struct Verb {
+    const char *name, *what, *usage;
+    int (*run)(Args *args);
+} Verb;
+
+int verb_compile(Args *args);
+int verb_run(Args *args);
+int verb_test(Args *args);
+int verb_bench(Args *args);
+int verb_info(Args *args);
+int verb_explain(Args *args);
+int verb_ops(Args *args);
+
+#endif
