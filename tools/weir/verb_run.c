@@ -171,7 +171,8 @@ int verb_ops(Args *a) {
     const OpTable *ops = onnx_ops();
     if (!strcmp(format, "json")) printf("[\n");
     if (!strcmp(format, "markdown")) printf("| domain | operator | versions | types |\n|---|---|---|---|\n");
-    for (int i = 0; i < ops->n; i++) print_op(ops->row[i], format, i == 0);
+    for (int i = 0; i < ops->n; i++)
+        for (const OpRow *row = ops->family[i]; row->name; row++) print_op(row, format, !i && row == ops->family[0]);
     if (!strcmp(format, "json")) printf("\n]\n");
     return EXIT_DONE;
 }
