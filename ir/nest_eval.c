@@ -96,7 +96,10 @@ static void compile_fold(Compile *k, NestStmt *s) {
     s->src = NEW_ARRAY(k->c->arena, NestAccess, c->nstate);
     s->store = NEW_ARRAY(k->c->arena, NestAccess, c->nstate);
     for (int i = 0; i < c->nstate; i++) {
-        s->src[i] = compile_access(k, &s->stmt->src[i], NULL);
+        NestAccess *row = &s->src[i];
+        *row = compile_access(k, &s->stmt->src[i], NULL);
+        if (row->rank == k->c->nest->buf.at[row->buf].rank - 1) /* a row: from lane 0 on */
+            row->at[row->rank++] = compile(k, dim_const(k->c->ctx, 0));
         s->store[i] = compile_access(k, &s->stmt->dst[i], NULL);
     }
 }
