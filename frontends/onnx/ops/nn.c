@@ -206,6 +206,41 @@ void nn_fill(Lower *lo, const char *name, int cont, double v)
     map_write(lo->flow, m, cont, at, body_const(&m->body, nn_cont(lo, cont)->type, v), NULL);
 }
 
+static bool var_taken(const Items *items, Dim var)
+{
+    for (int i = 0; i < items->n; i++) {
+        const Item *item = &items->at[i];
+        if (item->var == var || var_taken(&item->body, var) || var_taken(&item->other, var)) return true;
+    }
+    return false;
+}
+
+Item *nn_loop(Lower *lo, Dim trip)
+{
+    const Flow *flow = lo->flow;
+    Item loop = {.kind = ITEM_LOOP, .trip = trip, .cond = -1, .from = lo->node->name};
+    for (int i = 0; !loop.var; i++) {
+        loop.var = dim_sym(lo->ctx, i ? internf(lo->ctx, "t%d", i) : intern(lo->ctx, "t"));
+        bool taken = var_taken(&flow->body, loop.var);
+        for (int k = 0; k < flow->symbol.n; k++) taken = taken || flow->symbol.at[k].sym == loop.var;
+        if (taken) loop.var = NULL;
+    }
+    vec_push(lo->arena, lo->into, loop);
+    return &lo->into->at[lo->into->n - 1];
+}
+
+int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise)
+{
+    Dim at[RANK_MAX];
+    if (cont < 0) return lower_scalar(lo, name, t, otherwise);
+    if (nn_cont(lo, cont)->rank == 0 && nn_cont(lo, cont)->type == t) return cont;
+    int to = lower_tmp(lo, name, t, NULL, 0);
+    Map *m = lower_map(lo, name);
+    for (int i = 0; i < RANK_MAX; i++) at[i] = dim_const(lo->ctx, 0);
+    nn_write(lo, m, to, NULL, nn_read_as(lo, m, cont, at, t));
+    return to;
+}
+
 int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise)
 {
     return attr_int(lo->ctx, lo->node, name, otherwise);

@@ -22,6 +22,7 @@ static const OpRow *const families[] = {
     onnx_quantize_rows,
     onnx_recurrent_rows,
     onnx_attention_rows,
+    onnx_control_rows,
 };
 
 const OpTable *onnx_ops(void)

@@ -33,5 +33,6 @@ extern const OpRow onnx_norm_rows[];
 extern const OpRow onnx_quantize_rows[];
 extern const OpRow onnx_recurrent_rows[];
 extern const OpRow onnx_attention_rows[];
+extern const OpRow onnx_control_rows[];
 
 #endif

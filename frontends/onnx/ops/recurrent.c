@@ -202,27 +202,6 @@ static int state_product(Lower *lo, const Cell *c, const char *name, int from, i
     return to;
 }
 
-static bool var_taken(const Items *items, Dim var)
-{
-    for (int i = 0; i < items->n; i++) {
-        const Item *item = &items->at[i];
-        if (item->var == var || var_taken(&item->body, var) || var_taken(&item->other, var)) return true;
-    }
-    return false;
-}
-
-/* Appends `loop t:T` and makes lo append into it; returns where it appended before. */
-static Items *loop_open(Lower *lo, Cell *c)
-{
-    Items *into = lo->into;
-    c->t = dim_sym(lo->ctx, intern(lo->ctx, "t"));
-    for (int i = 1; var_taken(&lo->flow->body, c->t); i++) c->t = dim_sym(lo->ctx, internf(lo->ctx, "t%d", i));
-    Item loop = {.kind = ITEM_LOOP, .var = c->t, .trip = c->rnn->T, .cond = -1, .from = lo->node->name};
-    vec_push(lo->arena, into, loop);
-    lo->into = &into->at[into->n - 1].body;
-    return into;
-}
-
 /* A map over n and j; knows which element of the sequence this step takes. */
 static void gates_open(Lower *lo, Cell *c, const char *name)
 {
@@ -347,7 +326,10 @@ static void rnn_lower(Lower *lo, Rnn r, bool has_cell, StepFn *step)
         input_product(lo, &c);
         c.h = state_open(lo, &c, "h", r.in[W_H]);
         if (has_cell) c.c = state_open(lo, &c, "c", r.in[W_C]);
-        Items *into = loop_open(lo, &c);
+        Items *into = lo->into;
+        Item *loop = nn_loop(lo, r.T);
+        c.t = loop->var;
+        lo->into = &loop->body;
         step(lo, &c);
         lo->into = into;
         output_gather(lo, &c);
