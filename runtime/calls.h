@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The irregular kernels, one pair of functions per row of ir/call.def (which says what they do). */
+#ifndef WEIR_CALLS_H
+#define WEIR_CALLS_H
+
+#include "runtime/call.h"
+
+#define WEIR_CALL(name)                                                                            \
+    weir_call_fn weir_call_##name;                                                                 \
+    weir_call_scratch_fn weir_call_##name##_scratch
+WEIR_CALL(nms);
+WEIR_CALL(nonzero);
+WEIR_CALL(topk);
+WEIR_CALL(unique);
+WEIR_CALL(value);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys and sorting for the irregular kernels. A float's bits order as an integer once the sign is
+ * treated: positive ones get the top bit, negative ones are inverted. */
+#include "runtime/keys.h"
+
+#include <string.h>
+
+/* How an element is laid out and what its bits mean. */
+typedef struct Kind {
+    int bits;
+    enum { UNSIGNED, SIGNED, FLOAT } class;
+    uint64_t nan_above; /* FLOAT: magnitudes above this are NaN */
+    uint64_t nan_code;  /* FLOAT: this one code is NaN (0: none) */
+} Kind;
+
+static const Kind kinds[] = {
+    [WEIR_F32] = {32, FLOAT, 0x7f800000, 0},
+    [WEIR_F64] = {64, FLOAT, 0x7ff0000000000000, 0},
+    [WEIR_F16] = {16, FLOAT, 0x7c00, 0},
+    [WEIR_BF16] = {16, FLOAT, 0x7f80, 0},
+    [WEIR_F8E4M3FN] = {8, FLOAT, 0x7e, 0},
+    [WEIR_F8E5M2] = {8, FLOAT, 0x7c, 0},
+    [WEIR_F8E4M3FNUZ] = {8, FLOAT, 0x7f, 0x80},
+    [WEIR_F8E5M2FNUZ] = {8, FLOAT, 0x7f, 0x80},
+    [WEIR_F4E2M1] = {4, FLOAT, 0x7, 0},
+    [WEIR_F8E8M0] = {8, UNSIGNED, 0, 0},
+    [WEIR_I64] = {64, SIGNED, 0, 0},
+    [WEIR_I32] = {32, SIGNED, 0, 0},
+    [WEIR_I16] = {16, SIGNED, 0, 0},
+    [WEIR_I8] = {8, SIGNED, 0, 0},
+    [WEIR_I4] = {4, SIGNED, 0, 0},
+    [WEIR_I2] = {2, SIGNED, 0, 0},
+    [WEIR_U64] = {64, UNSIGNED, 0, 0},
+    [WEIR_U32] = {32, UNSIGNED, 0, 0},
+    [WEIR_U16] = {16, UNSIGNED, 0, 0},
+    [WEIR_U8] = {8, UNSIGNED, 0, 0},
+    [WEIR_U4] = {4, UNSIGNED, 0, 0},
+    [WEIR_U2] = {2, UNSIGNED, 0, 0},
+    [WEIR_BOOL] = {8, UNSIGNED, 0, 0},
+};
+
+static uint64_t get_bits(const Kind *k, const void *data, int64_t i) {
+    const uint8_t *p = data;
+    uint64_t u = 0;
+    if (k->bits >= 8) {
+        memcpy(&u, p + i * (k->bits / 8), (size_t)k->bits / 8);
+        return u;
+    }
+    int per = 8 / k->bits;
+    return (uint64_t)(p[i / per] >> (i % per) * k->bits) & ((1u << k->bits) - 1);
+}
+
+uint64_t weir_key(int32_t dtype, const void *data, int64_t i) {
+    const Kind *k = &kinds[dtype];
+    uint64_t u = get_bits(k, data, i), sign = UINT64_C(1) << (k->bits - 1);
+    if (k->class == UNSIGNED) return u;
+    if (k->class == SIGNED) return u ^ sign;
+    if ((u & (sign - 1)) > k->nan_above || (k->nan_code && u == k->nan_code)) return UINT64_MAX;
+    if (u == sign) u = 0;
+    return u & sign ? sign - 1 - (u & (sign - 1)) : u | sign;
+}
+
+void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i) {
+    const Kind *kind = &kinds[dtype];
+    uint64_t u = get_bits(kind, from, i);
+    uint8_t *p = to;
+    if (kind->bits >= 8) {
+        memcpy(p + k * (kind->bits / 8), &u, (size_t)kind->bits / 8);
+        return;
+    }
+    int per = 8 / kind->bits, shift = (int)(k % per) * kind->bits;
+    p[k / per] = (uint8_t)((p[k / per] & ~(((1u << kind->bits) - 1) << shift)) | (unsigned)u << shift);
+}
+
+/* Merge sort from the bottom up. */
+void weir_sort(int64_t *order, int64_t *spare, int64_t n, weir_less *less, void *user) {
+    int64_t *from = order, *to = spare;
+    for (int64_t run = 1; run < n; run *= 2) {
+        for (int64_t lo = 0; lo < n; lo += 2 * run) {
+            int64_t mid = lo + run < n ? lo + run : n, hi = lo + 2 * run < n ? lo + 2 * run : n;
+            int64_t a = lo, b = mid;
+            for (int64_t k = lo; k < hi; k++)
+                to[k] = a < mid && (b >= hi || !less(user, from[b], from[a])) ? from[a++] : from[b++];
+        }
+        int64_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != order) memcpy(order, from, sizeof *order * (size_t)n);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements as unsigned keys that order as their values do: what sorting kernels compare. */
+#ifndef WEIR_KEYS_H
+#define WEIR_KEYS_H
+
+#include "runtime/call.h"
+
+/* Element i of a packed array of `dtype`. -0 equals +0, NaN is the greatest. Not for strings and complex. */
+uint64_t weir_key(int32_t dtype, const void *data, int64_t i);
+/* Copies element i of `from` to place k of `to`. */
+void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i);
+/* Stable ascending sort of order[0..n-1] by key[order[i]]... `less(user, a, b)`: is a before b? */
+typedef int weir_less(void *user, int64_t a, int64_t b);
+void weir_sort(int64_t *order, int64_t *spare, int64_t n, weir_less *less, void *user);
+
+#endif
