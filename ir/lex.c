@@ -86,7 +86,7 @@ static size_t punct_size(const char *p) {
     static const char *const two[] = {"->", "<-", "<=", ">=", "==", "!=", "<<", ">>", ".."};
     for (size_t i = 0; i < sizeof two / sizeof two[0]; i++)
         if (!strncmp(p, two[i], 2)) return 2;
-    return strchr("+-*/%&|^<>=()[]{},:;$@~!.", *p) ? 1 : 0;
+    return strchr("+-*/%&|^<>=()[]{},:;@?.", *p) ? 1 : 0;
 }
 
 void lex_next(Lex *lex) {
@@ -191,7 +191,7 @@ static bool is_word(const char *name) {
         "alias", "at",    "block", "body",   "call",  "combine", "done",     "else",   "false",
         "fold",  "for",   "from",  "if",     "in",    "index",   "inf",      "kernel", "keep",
         "layout", "literal", "loop", "map",  "max",   "mem",     "merge",    "min",    "nan",
-        "on",    "order", "out",   "parallel", "param", "prefetch", "reduce", "reg",   "scratch",
+        "on",    "order", "out",   "outer", "parallel", "param", "prefetch", "reduce", "reg",   "scratch",
         "seq",   "shared", "split", "state", "sync",  "thread",  "tile",     "tmp",    "true",
         "unroll", "use",  "vector", "when",  "while", "written", "arena",    "carry",  "place"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
