@@ -113,6 +113,13 @@ static void scan_place(FlowScan *s, Cont *cont) {
     cont->offset = scan_dim(s);
 }
 
+/* `in` begins a range only before a number: the next container may be an `in`. */
+static bool range_next(const Lex *lex) {
+    const char *p = lex->p;
+    while (*p == ' ') p++;
+    return lex_is(lex, "in") && (*p == '-' || (*p >= '0' && *p <= '9'));
+}
+
 static void scan_container(FlowScan *s, ContKind kind) {
     Dim shape[RANK_MAX];
     Cont cont = {.kind = kind};
@@ -122,7 +129,7 @@ static void scan_container(FlowScan *s, ContKind kind) {
     cont.type = parse_type(s->lex);
     cont.rank = parse_dims(s->lex, "[", "]", scan_sym, s, shape, RANK_MAX);
     cont.shape = dims_copy(s, shape, cont.rank);
-    cont.has_range = lex_take(s->lex, "in");
+    cont.has_range = range_next(s->lex) && lex_take(s->lex, "in");
     if (cont.has_range) parse_range(s->lex, &cont.lo, &cont.hi);
     scan_offset(s);
     if (lex_take(s->lex, "layout")) cont.layout = scan_layout(s, &cont);
