@@ -255,6 +255,11 @@ static void write_known(Lower *lo, const Value *v, int cont)
 {
     int64_t count = type_count(&v->type);
     Dim at[RANK_MAX];
+    if (!count) {
+        Map *m = lower_map(lo, NULL);
+        lower_dims(lo, m, v->type.shape, v->type.rank, at);
+        map_write(lo->flow, m, cont, at, body_const(&m->body, v->type.dtype, 0), NULL);
+    }
     for (int64_t i = 0; i < count; i++) {
         Map *m = lower_map(lo, internf(lo->ctx, "known%lld", (long long)i));
         int64_t rest = i, d = 1;

@@ -2,7 +2,8 @@
 /* Conversions: Cast, CastLike, BitCast.
  *
  * Numbers convert in one step, from the type that arithmetic on the operand runs in (which holds it
- * exactly), rounded once. Types of 8 bits saturate unless the node says otherwise. */
+ * exactly), rounded once. Floats of 8 bits saturate unless the node says otherwise; integers below 8
+ * bits keep the low bits. */
 #include "known.h"
 #include "view.h"
 
@@ -81,6 +82,7 @@ static void convert(Lower *lo, Prim prim)
     lower_dims(lo, m, c.shape, c.rank, at);
     int v = lower_read_broadcast(lo, m, from, at, c.rank);
     if (a.type != c.type && prim != P_BITCAST) v = body_cvt(&m->body, dtype_compute(a.type), v);
+    if (dtype_is_int(c.type) && dtype_bits(c.type) < 8 && dtype_is_float(a.type)) v = body_cvt(&m->body, I32, v);
     v = prim == P_CVT || a.type == c.type ? body_cvt(&m->body, c.type, v)
                                           : body_prim_as(&m->body, prim, c.type, v);
     map_write(lo->flow, m, to, at, v, NULL);
@@ -91,9 +93,36 @@ static bool is_f8(DType t)
     return dtype_is_float(t) && dtype_bits(t) == 8;
 }
 
+/* To f8e8m0, which holds powers of two only: the exponent of an f32, rounded as `round_mode` says. */
+static void scale_lower(Lower *lo)
+{
+    int from = lower_in(lo, 0), to = lower_out(lo, 0);
+    const Cont c = lo->flow->cont.at[to];
+    const char *mode = attr_string(lo->ctx, lo->node, "round_mode", "up");
+    const char *bump = !strcmp(mode, "up") ? "$1 != 0" : !strcmp(mode, "nearest") ? "$1 >= 0x400000" : "$1 < 0";
+    bool saturate = attr_int(lo->ctx, lo->node, "saturate", 1) != 0;
+    Map *m = lower_map(lo, NULL);
+    Body *b = &m->body;
+    Dim at[RANK_MAX];
+    lower_dims(lo, m, c.shape, c.rank, at);
+    int v = body_cvt(b, F32, lower_read_broadcast(lo, m, from, at, c.rank)), arg[4] = {0, 0, v, 0};
+    int bits = body_prim_as(b, P_BITCAST, U32, v);
+    arg[0] = body_expr(b, "($0 >> 23) & 255", &bits, 1, NULL, 0, U32);
+    arg[1] = body_expr(b, "$0 & 8388607", &bits, 1, NULL, 0, U32);
+    arg[3] = body_expr(b, bump, arg, 2, NULL, 0, U32);
+    const char *text = internf(lo->ctx, "select($2 != $2, 255, min($0 + u32($3 & ($0 > 0 | $1 > 4194304)), %d))",
+                               saturate ? 254 : 255);
+    int code = body_cvt(b, U8, body_expr(b, text, arg, 4, NULL, 0, U32));
+    map_write(lo->flow, m, to, at, body_prim_as(b, P_BITCAST, c.type, code), NULL);
+}
+
 static void cast_lower(Lower *lo)
 {
     int to = lower_out(lo, 0);
+    if (to >= 0 && lo->flow->cont.at[to].type == F8E8M0 && lower_value(lo, 0)->type.dtype != F8E8M0) {
+        scale_lower(lo);
+        return;
+    }
     bool saturate = attr_int(lo->ctx, lo->node, "saturate", 1) != 0;
     if (to >= 0) convert(lo, !saturate && is_f8(lo->flow->cont.at[to].type) ? P_CVTINF : P_CVT);
 }

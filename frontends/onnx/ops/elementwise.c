@@ -210,6 +210,58 @@ static void mod_lower(Lower *lo)
     lower_text(lo, attr_int(lo->ctx, lo->node, "fmod", 0) ? "rem($0, $1)" : "$0 % $1");
 }
 
+/* Integer powers by squaring: exact modulo the type's width. Negative exponents leave 1/x cut to 0. */
+static const char *integer_power(Lower *lo)
+{
+    Text t = {lo->arena, NULL, 0, 0};
+    text_put(&t, "r0 = select(($1 & 1) != 0, $0, 1); b0 = $0; ");
+    for (int i = 1; i < 6; i++)
+        text_printf(&t, "b%d = b%d * b%d; r%d = select(($1 >> %d) & 1 != 0, r%d * b%d, r%d); ", i, i - 1, i - 1, i, i,
+                    i - 1, i, i - 1);
+    text_put(&t, "select($1 < 0, select($0 == 1, 1, select($0 + 1 == 0, r0, 0)), select($0 == 0, select($1 == 0, 1, 0), r5))");
+    return text_str(&t);
+}
+
+/* Powers that are written out: they are what models use. */
+static const char *constant_power(Lower *lo)
+{
+    Infer in = {.ctx = lo->ctx, .arena = lo->arena, .graph = (Graph *)lo->graph, .node = (Node *)lo->node};
+    const Value *v = value_source(lo->graph, infer_in(&in, 1));
+    if (v->kind != VALUE_PARAM || !v->data || type_count(&v->type) != 1) return NULL;
+    double e = bits_to_double(v->type.dtype, mem_get(v->type.dtype, v->data, 0));
+    return e == 1 ? "$0" : e == 2 ? "$0 * $0" : e == 3 ? "$0 * $0 * $0" : e == -1 ? "1 / $0"
+         : e == 0.5 ? "select($0 == -inf, inf, sqrt($0) + 0)" : NULL;
+}
+
+static void pow_lower(Lower *lo)
+{
+    int to = lower_out(lo, 0), arg[2];
+    if (to < 0) return;
+    const Cont c = lo->flow->cont.at[to];
+    bool whole = dtype_is_int(c.type), both = whole && dtype_is_int(lower_value(lo, 1)->type.dtype);
+    DType t = both ? dtype_compute(c.type) : whole ? F64 : dtype_compute(c.type);
+    Map *m = lower_map(lo, NULL);
+    Dim at[RANK_MAX];
+    lower_dims(lo, m, c.shape, c.rank, at);
+    for (int i = 0; i < 2; i++) {
+        arg[i] = lower_read_broadcast(lo, m, lower_in(lo, i), at, c.rank);
+        arg[i] = body_cvt(&m->body, t, body_cvt(&m->body, dtype_compute(lower_value(lo, i)->type.dtype), arg[i]));
+    }
+    const char *text = whole ? NULL : constant_power(lo);
+    if (!text) text = both ? integer_power(lo) : "pow($0, $1)";
+    if (whole && !both) text = "p = pow($0, $1); n = rint(p); select(abs(p - n) <= abs(n) * 0x1p-40, n, p)";
+    int v = body_expr(&m->body, text, arg, 2, at, c.rank, t);
+    map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, v), NULL);
+}
+
+/* Base and exponent may differ in type; the result has the base's. */
+static void pow_infer(Infer *in)
+{
+    const Type *a = &infer_tensor(in, 0)->type, *b = &infer_tensor(in, 1)->type;
+    Dim shape[RANK_MAX];
+    infer_set(in, 0, a->dtype, shape, infer_broadcast(in, a, b, shape));
+}
+
 static void bit_shift_lower(Lower *lo)
 {
     const char *way = attr_string(lo->ctx, lo->node, "direction", "");
@@ -359,6 +411,8 @@ const OpRow onnx_elementwise_rows[] = {
     {"", "Mul", 7, 0, mul_infer, NULL, "$0 * $1", T_NUMS, 0},
     LEGACY("Div", legacy_infer, "$0 / $1", T_NUMS),
     {"", "Div", 7, 0, div_infer, NULL, "$0 / $1", T_NUMS, 0},
+    LEGACY("Pow", legacy_infer, "pow($0, $1)", T_FLOATS),
+    {"", "Pow", 7, 0, pow_infer, pow_lower, NULL, T_NUMS, 0},
     {"", "Mod", 10, 0, mod_infer, mod_lower, NULL, T_NUMS, 0},
     LEGACY("And", legacy_infer, "$0 & $1", "bool"),
     {"", "And", 7, 0, and_infer, NULL, "$0 & $1", "bool", 0},

@@ -65,7 +65,6 @@ static void concat_lower(Lower *lo)
         Dim at[RANK_MAX], shape[RANK_MAX], read[RANK_MAX];
         memcpy(shape, c.shape, sizeof *shape * (size_t)c.rank);
         shape[axis] = lo->flow->cont.at[from].shape[axis];
-        if (dim_is(shape[axis], 0)) continue;
         Map *m = lower_map(lo, internf(lo->ctx, "part%d", i));
         lower_dims(lo, m, shape, c.rank, at);
         memcpy(read, at, sizeof read);

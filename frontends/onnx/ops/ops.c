@@ -11,6 +11,7 @@ static const OpRow *const families[] = {
     onnx_movement_rows,
     onnx_gather_rows,
     onnx_arrange_rows,
+    onnx_scatter_rows,
     onnx_reduce_rows,
     onnx_softmax_rows,
     onnx_matmul_rows,

@@ -217,5 +217,8 @@ int onnx_fresh_axes(const Lower *lo, int *axes)
 
 void onnx_define(Lower *lo, int vector, const Dim *symbols, int n)
 {
-    lower_call(lo, "dims", &vector, 1, NULL, 0, NULL, 0, symbols, n);
+    for (int i = 0; i < n; i++) {
+        int64_t attr[3] = {i, 0, INT64_MAX};
+        lower_call(lo, "value", &vector, 1, NULL, 0, attr, 3, &symbols[i], 1);
+    }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scatter: a copy of the data with elements or rows replaced, or combined with, at places that the
- * indices give. Updates run in order, so equal indices have a defined result. */
-#include <string.h>
+ * indices give. Meaning: ir/call.def. Updates run in order, so equal indices have a defined result. */
+#include "runtime/calls.h"
 
-#include "runtime/calls/calls.h"
+#include <string.h>
 
 enum { NONE, ADD, MUL, MAX, MIN };
 
