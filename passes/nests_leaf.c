@@ -420,7 +420,7 @@ static void prefetch_panel(Leaf *f, Stmts *into) {
         f->value[d] = f->span[d].start;
         if (d != lane && f->plan->unroll[d]) row = d;
     }
-    int64_t panel = f->span[lane].cap, vectors = panel / f->plan->lanes;
+    int64_t panel = f->span[lane].cap, vectors = (panel + f->plan->lanes - 1) / f->plan->lanes;
     Dim tile = row < 0 || f->span[row].cap < 1 ? zero(lo) : dim_div(lo->ctx, f->span[row].start, dim_const(lo->ctx, f->span[row].cap));
     bool shared = !dim_is(lowering_simplify(lo, tile), 0);
     for (int64_t i = 0; i < (shared ? 1 : vectors); i++) {

@@ -111,12 +111,12 @@ static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
         int64_t size[MAP_DIMS];
         for (int i = 0; i < n && inner > CHUNK; i++) {
             int d = order[i];
-            int64_t extent = map_extent(map, d, 1 << 20);
-            if (extent < 2) continue;
-            inner /= (double)extent;
+            int64_t extent = map_extent(map, d, -1);
+            if (extent == 0 || extent == 1) continue;
+            inner /= (double)map_extent(map, d, unknown_extent);
             int64_t rest = inner >= CHUNK ? 1 : (int64_t)(CHUNK / inner);
             if (d == lane) rest = (rest + 63) / 64 * 64;
-            if (rest >= extent) break;
+            if (extent > 0 && rest >= extent) break;
             size[cut.n] = rest;
             vec_push(s->flow->arena, &cut, d);
         }

@@ -8,6 +8,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
+static const int64_t unknown_row = 4; /* a batch is often 1: rows go along a known dim if there is one */
 
 typedef struct Tiled {
     Scheduling *s;
@@ -69,7 +70,7 @@ static int choose_row(const Tiled *t, int not) {
     int best = -1, best_shared = -1;
     int64_t best_extent = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
-        int64_t extent = map_extent(t->p, d, unknown_extent);
+        int64_t extent = map_extent(t->p, d, unknown_row);
         if (d == t->lane || d == not || !output_dim(t, d) || extent < 2 || t->p->dim.at[d].seq) continue;
         int shared = shared_reads(t, d);
         if (shared < best_shared || (shared == best_shared && extent < best_extent)) continue;
