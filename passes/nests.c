@@ -17,7 +17,7 @@ Dim lowering_simplify(const Lowering *lo, Dim d) {
 }
 
 Dim lowering_var(Lowering *lo, const char *base, Dim extent) {
-    Dim var = dim_sym(lo->ctx, internf(lo->ctx, "%s%d", base, lo->fresh++));
+    Dim var = dim_sym(lo->ctx, internf(lo->ctx, "%s_%d", base, lo->fresh++));
     DimRange range = {var, dim_const(lo->ctx, 0), dim_addc(lo->ctx, extent, -1)};
     vec_push(lo->arena, &lo->env, range);
     return var;

@@ -264,7 +264,7 @@ static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
 }
 
 static void emit_loop(CNest *c, const Stmt *s) {
-    const char *var = str(c, "i%d", c->fresh++);
+    const char *var = str(c, "i_%d", c->fresh++);
     put_line(c, "for (i64 %s = 0; %s < %s; %s++) {", var, var, emit_dim_str(&c->names, s->extent), var);
     int mark = c->names.at.n, from = c->loaded_from;
     names_var(&c->names, s->var, var, zero(c), last_of(c, s->extent));
