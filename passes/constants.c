@@ -198,7 +198,8 @@ static void mark_constant(Folding *f, const Map *m) {
         for (int k = 0; k < m->write.at[w].n; k++) f->constant[m->write.at[w].to[k].cont] = true;
 }
 
-/* The constant maps as a flow of their own: what they write are its outputs. */
+/* The constant maps as a flow of their own: what they write are its outputs. Results live as long as the
+ * context, as all weights do. */
 static void evaluate(Folding *f, const IntVec *maps) {
     Flow *part = flow_clone(f->arena, f->flow);
     part->body = (Items){0};
@@ -222,8 +223,8 @@ static void evaluate(Folding *f, const IntVec *maps) {
     for (int i = 0; i < outs.n; i++) {
         Cont *c = &f->flow->cont.at[outs.at[i]];
         c->kind = CONT_PARAM;
-        c->data = result[i].data;
         c->data_bytes = dtype_bytes(c->type, tensor_count(&result[i]));
+        c->data = arena_copy(ctx_arena(f->flow->ctx), result[i].data, (size_t)c->data_bytes);
     }
 }
 
