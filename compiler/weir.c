@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/calls.h"
 #include "compiler/driver.h"
 
 struct weir_context {
@@ -34,12 +35,18 @@ static void forward(void *user, const Diag *d) {
     if (ctx) ctx_free(ctx);
 }
 
+static Ctx *new_ctx(weir_context *c) {
+    Ctx *ctx = ctx_new(forward, c);
+    if (ctx) ctx->run_call = calls_run;
+    return ctx;
+}
+
 weir_context *weir_context_new(weir_diagnostic_fn *fn, void *user) {
     weir_context *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->fn = fn, c->user = user;
     options_default(&c->options);
-    c->ctx = ctx_new(forward, c);
+    c->ctx = new_ctx(c);
     if (c->ctx) return c;
     free(c);
     return NULL;
@@ -89,7 +96,7 @@ static void load(void *arg) {
 static int exit_code(const Ctx *ctx) { return ctx->last_error == E_INTERNAL || ctx->last_error == E_TOOLCHAIN ? 3 : 1; }
 
 static int compile_source(weir_context *c, Source source, const char *output) {
-    Task t = {.c = c, .ctx = ctx_new(forward, c), .source = source, .output = output};
+    Task t = {.c = c, .ctx = new_ctx(c), .source = source, .output = output};
     if (!t.ctx) return 3;
     int rc = ctx_try(t.ctx, compile, &t) ? 0 : exit_code(t.ctx);
     ctx_free(t.ctx);
@@ -106,7 +113,7 @@ int weir_compile_memory(weir_context *c, const void *bytes, size_t n, const char
 
 static weir_loaded *load_source(weir_context *c, Source source) {
     weir_loaded *l = calloc(1, sizeof *l);
-    Task t = {.c = c, .ctx = ctx_new(forward, c), .source = source};
+    Task t = {.c = c, .ctx = new_ctx(c), .source = source};
     if (l && t.ctx && ctx_try(t.ctx, load, &t)) {
         l->ctx = t.ctx;
         l->model = t.descriptor();

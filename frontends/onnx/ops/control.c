@@ -187,15 +187,33 @@ static bool known_true(const Value *v)
     return v->known && dim_is_const(v->known[0], &x) && x;
 }
 
+/* The iteration is a known value, the loop's variable: so shapes and indices that depend on it are
+ * expressions. It is a symbol of the model only while the body is inferred. */
+static Dim iteration_open(Infer *in, Dim trip)
+{
+    return infer_fresh(in, "t", trip ? dim_addc(in->ctx, trip, -1) : NULL);
+}
+
+static void iteration_close(const Infer *in, Dim t)
+{
+    Graph *root = (Graph *)graph_root(in->graph);
+    int k = 0;
+    for (int i = 0; i < root->symbol.n; i++)
+        if (root->symbol.at[i].sym != t) root->symbol.at[k++] = root->symbol.at[i];
+    root->symbol.n = k;
+}
+
 /* Infers the body; true when its condition holds in every iteration, given that it holds at first. */
-static bool loop_body_infer(Infer *in, Graph *g)
+static bool loop_body_infer(Infer *in, Graph *g, Dim t)
 {
     static const Type index = {.kind = TYPE_TENSOR, .dtype = I64}, flag = {.kind = TYPE_TENSOR, .dtype = BOOL};
     bool starts = nn_absent(in->node, 1) || known_scalar(in->ctx, in->graph, in->node, 1) == 1;
-    Dim *one = NEW_ARRAY(in->arena, Dim, 1);
+    Dim *one = NEW_ARRAY(in->arena, Dim, 2);
     one[0] = dim_const(in->ctx, 1);
+    one[1] = t;
     for (int attempt = 0; attempt < 2; attempt++) {
         set_type(g, 0, &index);
+        input_of(g, 0)->known = &one[1];
         set_type(g, 1, &flag);
         for (int i = 0; i < loop_carried(in->node); i++) set_type(g, 2 + i, &infer_in(in, 2 + i)->type);
         if (starts) input_of(g, 1)->known = one;
@@ -225,8 +243,9 @@ static void loop_infer(Infer *in)
     check_count(in->ctx, "inputs", g->input.n, 2 + n);
     check_count(in->ctx, "results", g->output.n, 1 + in->node->out.n);
     for (int i = 0; i < n; i++) tensors_only(in, infer_tensor(in, 2 + i));
-    bool always = loop_body_infer(in, g);
-    Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip;
+    Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip, t = iteration_open(in, trip);
+    bool always = loop_body_infer(in, g, t);
+    iteration_close(in, t);
     if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
     for (int i = 0; i < n; i++) {
         const Value *before = input_of(g, 2 + i);
@@ -314,7 +333,7 @@ static void loop_lower(Lower *lo)
     for (int i = 0; i < l.carried; i++) l.in[2 + i] = lower_in(lo, 2 + i);
     Dim done = l.always && l.trip ? NULL : loop_done(lo, &l);
     Items *into = lo->into;
-    l.item = nn_loop(lo, l.trip);
+    l.item = nn_loop(lo, input_of(l.body, 0)->known[0], l.trip);
     l.item->done = done;
     if (!l.always) l.item->cond = carry_open(lo, l.item, first, input_of(l.body, 1));
     l.in[1] = l.always ? lower_scalar(lo, "true", BOOL, 1) : l.item->cond;
@@ -464,7 +483,7 @@ static void scan_loop(Lower *lo, const Scan *s, Dim trip, Dim b, const int *init
 {
     int *in = NEW_ARRAY(lo->arena, int, s->body->input.n), *out = NEW_ARRAY(lo->arena, int, s->body->output.n + 1);
     Items *into = lo->into;
-    Item *loop = nn_loop(lo, trip);
+    Item *loop = nn_loop(lo, NULL, trip);
     for (int i = 0; i < s->states; i++) in[i] = carry_open(lo, loop, init[i], input_of(s->body, i));
     lo->into = &loop->body;
     for (int i = 0; i < s->inputs; i++) {
@@ -502,7 +521,7 @@ static void scan_lower(Lower *lo)
     }
     for (int i = 0; i < lo->node->out.n; i++) lower_out(lo, i);
     Items *into = lo->into;
-    Item *batches = nn_loop(lo, x.at[0]);
+    Item *batches = nn_loop(lo, NULL, x.at[0]);
     Dim b = batches->var;
     lo->into = &batches->body;
     for (int i = 0; i < s.states; i++) {

@@ -215,10 +215,10 @@ static bool var_taken(const Items *items, Dim var)
     return false;
 }
 
-Item *nn_loop(Lower *lo, Dim trip)
+Item *nn_loop(Lower *lo, Dim var, Dim trip)
 {
     const Flow *flow = lo->flow;
-    Item loop = {.kind = ITEM_LOOP, .trip = trip, .cond = -1, .from = lo->node->name};
+    Item loop = {.kind = ITEM_LOOP, .var = var, .trip = trip, .cond = -1, .from = lo->node->name};
     for (int i = 0; !loop.var; i++) {
         loop.var = dim_sym(lo->ctx, i ? internf(lo->ctx, "t%d", i) : intern(lo->ctx, "t"));
         bool taken = var_taken(&flow->body, loop.var);

@@ -70,9 +70,9 @@ Shape nn_shape(const Lower *lo, int cont);
 int nn_size(Map *m, Dim size, DType t);
 void nn_between(Lower *lo, Map *m, Dim d, Dim lo_bound, Dim extent); /* lo <= d < extent */
 void nn_fill(Lower *lo, const char *name, int cont, double v);
-/* Appends a loop over a new symbol. The item stays where it is until the next one is appended to the
+/* Appends a loop over `var` (NULL: a new symbol). The item stays where it is until the next one is appended to the
  * same list; point lo->into at its body, and back. */
-Item *nn_loop(Lower *lo, Dim trip);
+Item *nn_loop(Lower *lo, Dim var, Dim trip);
 /* A scalar container: of one that holds a single element, or of `otherwise` when cont is -1. */
 int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise);
 /* lo->node's attributes, short. */

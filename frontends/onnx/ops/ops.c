@@ -24,6 +24,7 @@ static const OpRow *const families[] = {
     onnx_recurrent_rows,
     onnx_attention_rows,
     onnx_control_rows,
+    onnx_irregular_rows,
 };
 
 const OpTable *onnx_ops(void)

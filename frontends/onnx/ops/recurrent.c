@@ -327,7 +327,7 @@ static void rnn_lower(Lower *lo, Rnn r, bool has_cell, StepFn *step)
         c.h = state_open(lo, &c, "h", r.in[W_H]);
         if (has_cell) c.c = state_open(lo, &c, "c", r.in[W_C]);
         Items *into = lo->into;
-        Item *loop = nn_loop(lo, r.T);
+        Item *loop = nn_loop(lo, NULL, r.T);
         c.t = loop->var;
         lo->into = &loop->body;
         step(lo, &c);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls in the evaluator: the runtime's own functions, found by the rows of ir/call.def. So what the
+ * evaluator says about a call is what a compiled model does. */
+#include "compiler/calls.h"
+
+#include "runtime/calls.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    weir_call_fn *run;
+    weir_call_scratch_fn *scratch;
+} functions[] = {
+#define CALL(name, nin, nout, ndefine, reason) {#name, weir_call_##name, weir_call_##name##_scratch},
+#include "ir/call.def"
+#undef CALL
+};
+
+static weir_tensor *tensors(Arena *arena, const Tensor *from, int n)
+{
+    weir_tensor *to = NEW_ARRAY(arena, weir_tensor, n + 1);
+    for (int i = 0; i < n; i++) {
+        if (!from[i].type) continue;
+        to[i].data = from[i].data;
+        to[i].dtype = dtype_onnx(from[i].type);
+        to[i].rank = from[i].rank;
+        memcpy(to[i].dims, from[i].dim, sizeof(int64_t) * (size_t)from[i].rank);
+    }
+    return to;
+}
+
+bool calls_run(CallArgs *args)
+{
+    weir_call c = {.nin = args->nin, .nout = args->nout, .nattr = args->nattr, .ndefine = args->ndefine};
+    c.in = tensors(args->arena, args->in, args->nin);
+    c.out = tensors(args->arena, args->out, args->nout);
+    c.attr = args->attr;
+    c.define = args->define;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (strcmp(functions[i].name, args->row->name) != 0) continue;
+        c.scratch = arena_alloc(args->arena, (size_t)functions[i].scratch(&c));
+        functions[i].run(&c);
+        args->reason = c.reason;
+        return c.status == WEIR_OK;
+    }
+    BUG("call \"%s\" has no function", args->row->name);
+}
