@@ -216,7 +216,7 @@ static const char *integer_power(Lower *lo)
     Text t = {lo->arena, NULL, 0, 0};
     text_put(&t, "r0 = select(($1 & 1) != 0, $0, 1); b0 = $0; ");
     for (int i = 1; i < 6; i++)
-        text_printf(&t, "b%d = b%d * b%d; r%d = select(($1 >> %d) & 1 != 0, r%d * b%d, r%d); ", i, i - 1, i - 1, i, i,
+        text_printf(&t, "b%d = b%d * b%d; r%d = select((($1 >> %d) & 1) != 0, r%d * b%d, r%d); ", i, i - 1, i - 1, i, i,
                     i - 1, i, i - 1);
     text_put(&t, "select($1 < 0, select($0 == 1, 1, select($0 + 1 == 0, r0, 0)), select($0 == 0, select($1 == 0, 1, 0), r5))");
     return text_str(&t);
