@@ -46,8 +46,7 @@ static bool ends_with(const char *s, const char *end) {
 
 static void free_text(void *text) { free(text); }
 
-/* A flow in text form: the passes from its level on run over it. */
-static const Flow *read_ir(Arena *arena, const char *path) {
+static const char *read_text(Arena *arena, const char *path) {
     Ctx *ctx = arena_ctx(arena);
     FILE *f = fopen(path, "rb");
     size_t n = 0, cap = 1 << 16;
@@ -59,8 +58,17 @@ static const Flow *read_ir(Arena *arena, const char *path) {
     if (!text) fail(ctx, E_MEMORY, "no memory to read \"%s\"", path);
     text[n] = '\0';
     arena_defer(arena, free_text, text);
-    const char *end;
-    return flow_parse(arena, text, &end);
+    return text;
+}
+
+Stage driver_read_ir(Arena *arena, const char *path) {
+    IrFile *file = ir_file_parse(arena, onnx_ops(), read_text(arena, path));
+    ir_file_verify(file);
+    if (file->graph.n + file->flow.n == 0)
+        fail(arena_ctx(arena), E_SYNTAX, "\"%s\" holds no graph and no flow", path);
+    if (file->graph.n) return (Stage){.graph = file->graph.at[file->graph.n - 1]};
+    if (file->nest.n) return (Stage){.program = ir_file_program(arena, file)};
+    return (Stage){.flow = file->flow.at[file->flow.n - 1]};
 }
 
 Stage driver_stage(Arena *arena, const Options *o, const Source *source, Machine *machine) {
@@ -69,7 +77,7 @@ Stage driver_stage(Arena *arena, const Options *o, const Source *source, Machine
     Stage start = {0};
     target_c_machine(ctx, machine, o->cpu);
     if (ends_with(source->path, ".ir"))
-        start.flow = read_ir(arena, source->path);
+        start = driver_read_ir(arena, source->path);
     else if (source->path)
         start.graph = onnx_import_file(arena, source->path, &import);
     else

@@ -7,6 +7,7 @@
 #include "compiler/toolchain/toolchain.h"
 #include "compiler/weights.h"
 #include "frontends/onnx/onnx.h"
+#include "ir/file.h"
 #include "passes/pass.h"
 
 typedef VEC(DimOverride) DimOverrides;
@@ -25,6 +26,12 @@ void options_default(Options *o);
 /* Sets one option; E_OPTION. Strings are kept in the context. */
 void options_set(Ctx *ctx, Options *o, const char *name, const char *value);
 
+/* For tools: the options that a library's context holds, and a compilation context that reports to its
+ * callback and can evaluate calls; ctx_free it. */
+typedef struct weir_context weir_context;
+const Options *context_options(const weir_context *c);
+Ctx *context_fork(weir_context *c);
+
 /* A model: a file (.onnx or .ir), or bytes of an ONNX model. */
 typedef struct Source {
     const char *path;
@@ -33,6 +40,8 @@ typedef struct Source {
     const char *folder;
 } Source;
 
+/* A text's last graph; or its flow with nests for all of its kernels; or its last flow. */
+Stage driver_read_ir(Arena *arena, const char *path);
 /* Runs the passes, as far as stop_after says. The stage lives in arenas of the context. */
 Stage driver_stage(Arena *arena, const Options *o, const Source *source, Machine *machine);
 /* C text of a program; `weights` gets the plan. */

@@ -35,7 +35,9 @@ static void forward(void *user, const Diag *d) {
     if (ctx) ctx_free(ctx);
 }
 
-static Ctx *new_ctx(weir_context *c) {
+const Options *context_options(const weir_context *c) { return &c->options; }
+
+Ctx *context_fork(weir_context *c) {
     Ctx *ctx = ctx_new(forward, c);
     if (ctx) ctx->run_call = calls_run;
     return ctx;
@@ -96,7 +98,7 @@ static void load(void *arg) {
 static int exit_code(const Ctx *ctx) { return ctx->last_error == E_INTERNAL || ctx->last_error == E_TOOLCHAIN ? 3 : 1; }
 
 static int compile_source(weir_context *c, Source source, const char *output) {
-    Task t = {.c = c, .ctx = new_ctx(c), .source = source, .output = output};
+    Task t = {.c = c, .ctx = context_fork(c), .source = source, .output = output};
     if (!t.ctx) return 3;
     int rc = ctx_try(t.ctx, compile, &t) ? 0 : exit_code(t.ctx);
     ctx_free(t.ctx);
@@ -113,7 +115,7 @@ int weir_compile_memory(weir_context *c, const void *bytes, size_t n, const char
 
 static weir_loaded *load_source(weir_context *c, Source source) {
     weir_loaded *l = calloc(1, sizeof *l);
-    Task t = {.c = c, .ctx = new_ctx(c), .source = source};
+    Task t = {.c = c, .ctx = context_fork(c), .source = source};
     if (l && t.ctx && ctx_try(t.ctx, load, &t)) {
         l->ctx = t.ctx;
         l->model = t.descriptor();

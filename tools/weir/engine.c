@@ -43,7 +43,7 @@ bool compile_option(Args *a, weir_context *c, bool *bad) {
 
 /* ---- engines ------------------------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *s, const char *end) {
+bool path_ends(const char *s, const char *end) {
     size_t n = strlen(s), m = strlen(end);
     return n >= m && strcmp(s + n - m, end) == 0;
 }
@@ -51,7 +51,13 @@ static bool ends_with(const char *s, const char *end) {
 bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *path, int threads) {
     *e = (Engine){.kind = kind, .context = context};
     double start = now_ms();
-    e->loaded = ends_with(path, ".so") ? weir_open(context, path) : weir_load_file(context, path);
+    if (kind == ENGINE_EVAL) {
+        bool ok = eval_open(e, path, threads);
+        e->compile_ms = now_ms() - start;
+        if (!ok) engine_close(e);
+        return ok;
+    }
+    e->loaded = path_ends(path, ".so") ? weir_open(context, path) : weir_load_file(context, path);
     if (!e->loaded) return false;
     e->compile_ms = now_ms() - start;
     e->model = weir_loaded_model(e->loaded);
@@ -82,9 +88,10 @@ static bool room_for(Engine *e, const weir_tensor *in, weir_tensor *out, HostTen
 }
 
 bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error) {
+    memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
+    if (e->kind == ENGINE_EVAL) return *error = '\0', eval_run(e, inputs, outputs);
     weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in), *out = calloc((size_t)e->noutputs + 1, sizeof *out);
     for (int i = 0; i < e->ninputs; i++) in[i] = inputs[i].t;
-    memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
     bool ok = room_for(e, in, out, outputs, error);
     if (ok && weir_run(e->model, e->instance, in, out) != WEIR_OK)
         ok = (snprintf(error, 512, "%s", e->model->error(e->instance)), false);
@@ -99,7 +106,16 @@ void engine_close(Engine *e) {
     if (e->instance) weir_destroy(e->model, e->instance);
     if (e->pool) e->model->pool_free(e->pool);
     if (e->loaded) weir_unload(e->loaded);
+    if (e->eval) eval_close(e);
     *e = (Engine){.context = e->context};
+}
+
+bool engine_kind(Args *a, EngineKind *kind) {
+    const char *v = args_value(a);
+    if (!v) return false;
+    *kind = strcmp(v, "eval") == 0 ? ENGINE_EVAL : ENGINE_COMPILED;
+    if (!strcmp(v, "eval") || !strcmp(v, "compiled")) return true;
+    return usage_error(a, "\"--engine %s\" is neither compiled nor eval", v), false;
 }
 
 /* ---- inputs --------------------------------------------------------------------------------------------------- */

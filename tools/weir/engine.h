@@ -16,7 +16,7 @@ typedef struct Engine {
     const weir_model *model;
     weir_pool *pool;
     weir_instance *instance;
-    void *eval;                  /* ENGINE_EVAL: a driver's evaluation */
+    void *eval;                  /* ENGINE_EVAL */
     int ninputs, noutputs;
     const weir_port *inputs, *outputs;
     double create_ms, compile_ms;
@@ -24,9 +24,20 @@ typedef struct Engine {
 
 /* Opens a .onnx, .ir or .so with the context's options. False after diagnostics. */
 bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *path, int threads);
-/* Runs; outputs are allocated (free them with host_free). False with a message in `error` (512 bytes). */
+/* Runs; outputs are allocated (free them with host_free). False with a message in `error` (512 bytes), or an
+ * empty one after a diagnostic. */
 bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error);
 void engine_close(Engine *e);
+
+bool path_ends(const char *path, const char *end);
+
+/* engine_eval.c: the same for ENGINE_EVAL, by engine_open and its siblings. */
+bool eval_open(Engine *e, const char *path, int threads);
+bool eval_run(Engine *e, const HostTensor *inputs, HostTensor *outputs);
+void eval_close(Engine *e);
+
+/* "compiled" or "eval"; false after a usage error. */
+bool engine_kind(Args *a, EngineKind *kind);
 
 /* Inputs of a command line: --input NAME=FILE..., --random SEED, --size SYMBOL=N. */
 typedef struct InputOptions {

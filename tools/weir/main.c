@@ -33,7 +33,9 @@ static const Verb verbs[] = {
     {"run", "run a model on inputs",
      "weir run MODEL.onnx|MODEL.so|MODEL.ir [options]\n" INPUT_OPTIONS
      "  --output-dir DIR        write every output as DIR/NAME.npy (or .pb)\n"
-     "  --threads N             threads to run with (0: all)\n" COMPILE_OPTIONS, verb_run},
+     "  --threads N             threads to run with (0: all)\n"
+     "  --engine WHICH          compiled, or eval: the reference evaluator, at --stop-after PASS (lower)\n"
+     COMPILE_OPTIONS, verb_run},
     {"test", "run cases in the ONNX backend test form",
      "weir test DIR... [options]\n"
      "  --engine WHICH          compiled, eval or both\n"

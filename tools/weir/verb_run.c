@@ -71,7 +71,7 @@ static int run_once(Engine *e, const InputOptions *in, const char *dir) {
     if (!inputs_make(e, in, inputs)) {
         rc = EXIT_MODEL;
     } else if (!engine_run(e, inputs, outputs, error)) {
-        fprintf(stderr, "error: %s\n", error);
+        if (error[0]) fprintf(stderr, "error: %s\n", error);
     } else {
         for (int i = 0; i < e->noutputs; i++) print_summary(&outputs[i]);
         rc = dir ? write_outputs(outputs, e->noutputs, dir) : EXIT_DONE;
@@ -88,6 +88,7 @@ int verb_run(Args *a) {
     long threads = 1;
     bool bad = false;
     InputOptions in = {0};
+    EngineKind kind = ENGINE_COMPILED;
     weir_context *c = context_new();
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
@@ -96,13 +97,15 @@ int verb_run(Args *a) {
             bad = !(dir = args_value(a));
         else if (args_is(a, "threads"))
             bad = !args_int(a, 0, 1024, &threads);
+        else if (args_is(a, "engine"))
+            bad = !engine_kind(a, &kind);
         else if (!input_option(a, &in, &bad) && !compile_option(a, c, &bad))
             bad = usage_error(a, "does not know \"%s\"", args_operand(a));
     }
     if (!bad && !model) bad = usage_error(a, "needs a model");
     int rc = EXIT_USAGE;
     Engine e = {0};
-    if (!bad) rc = engine_open(&e, ENGINE_COMPILED, c, model, (int)threads) ? run_once(&e, &in, dir) : EXIT_MODEL;
+    if (!bad) rc = engine_open(&e, kind, c, model, (int)threads) ? run_once(&e, &in, dir) : EXIT_MODEL;
     engine_close(&e);
     weir_context_free(c);
     return rc;

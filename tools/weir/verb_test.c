@@ -142,7 +142,7 @@ static void run_set(Child *c, Engine *e, const char *dir) {
     int nwant = load_set(c, dir, "output", want, e->noutputs);
     char why[512];
     if (!engine_run(e, in, out, why)) {
-        snprintf(error, sizeof error, "run: %s", why);
+        snprintf(error, sizeof error, "run: %.900s", why[0] ? why : c->first);
         finish(c, CASE_FAIL, error);
     }
     for (int i = 0; i < nwant; i++) {

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The evaluator as an engine. A model is taken as far as --stop-after says (`lower` unless said) and the
+ * flow or the nests found there are evaluated; a text that holds a flow or nests is evaluated as it is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/driver.h"
+#include "tools/weir/engine.h"
+
+typedef struct Evaluation {
+    Ctx *ctx;
+    Arena *arena;
+    Stage stage;
+    const Flow *flow;
+    int threads;
+} Evaluation;
+
+/* ---- opening --------------------------------------------------------------------------------------------- */
+
+typedef struct Opening {
+    Evaluation *ev;
+    Engine *engine;
+    const Options *options;
+    const char *path;
+} Opening;
+
+static weir_port *ports(Evaluation *ev, ContKind kind, int *n) {
+    weir_port *list = NEW_ARRAY(ev->arena, weir_port, ev->flow->cont.n);
+    *n = 0;
+    for (int i = 0; i < ev->flow->cont.n; i++) {
+        const Cont *c = &ev->flow->cont.at[i];
+        if (c->kind != kind) continue;
+        const char **dims = NEW_ARRAY(ev->arena, const char *, c->rank);
+        for (int k = 0; k < c->rank; k++) dims[k] = dim_str(ev->ctx, c->shape[k]);
+        list[(*n)++] = (weir_port){c->name, dtype_onnx(c->type), c->rank, dims};
+    }
+    return list;
+}
+
+static void open_model(void *arg) {
+    Opening *o = arg;
+    Evaluation *ev = o->ev;
+    ev->ctx->where.file = o->path;
+    ev->arena = arena_new(ev->ctx);
+    Options options = *o->options;
+    bool text = path_ends(o->path, ".ir");
+    if (text) ev->stage = driver_read_ir(ev->arena, o->path);
+    if (!text || options.stop_after || ev->stage.graph) {
+        Machine machine;
+        Source source = {.path = o->path};
+        if (!options.stop_after) options.stop_after = "lower";
+        ev->stage = driver_stage(ev->arena, &options, &source, &machine);
+    }
+    if (ev->stage.graph)
+        fail(ev->ctx, E_OPTION, "the passes stop at a graph, which has no evaluator of its own; stop after \"lower\" or later");
+    ev->flow = ev->stage.flow ? ev->stage.flow : ev->stage.program->flow;
+    o->engine->inputs = ports(ev, CONT_IN, &o->engine->ninputs);
+    o->engine->outputs = ports(ev, CONT_OUT, &o->engine->noutputs);
+}
+
+bool eval_open(Engine *e, const char *path, int threads) {
+    Evaluation *ev = calloc(1, sizeof *ev);
+    Opening o = {.ev = ev, .engine = e, .options = context_options(e->context), .path = path};
+    ev->ctx = context_fork(e->context);
+    ev->threads = threads > 0 ? threads : 2;
+    e->eval = ev;
+    return ev->ctx && ctx_try(ev->ctx, open_model, &o);
+}
+
+void eval_close(Engine *e) {
+    Evaluation *ev = e->eval;
+    if (ev->ctx) ctx_free(ev->ctx);
+    free(ev);
+    e->eval = NULL;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------- */
+
+typedef struct Running {
+    Evaluation *ev;
+    Engine *engine;
+    const HostTensor *in;
+    HostTensor *out;
+    Arena *arena;
+} Running;
+
+static Tensor from_host(const weir_tensor *t) {
+    Tensor tensor = {.type = dtype_from_onnx(t->dtype), .rank = t->rank, .data = t->data};
+    for (int k = 0; k < t->rank; k++) tensor.dim[k] = t->dims[k];
+    return tensor;
+}
+
+static void to_host(Ctx *ctx, const Tensor *t, const char *name, HostTensor *h) {
+    h->name = strdup(name);
+    h->t = (weir_tensor){.dtype = dtype_onnx(t->type), .rank = t->rank};
+    for (int k = 0; k < t->rank; k++) h->t.dims[k] = t->dim[k];
+    size_t bytes = (size_t)host_bytes(&h->t);
+    h->t.data = malloc(bytes + 64);
+    if (!h->t.data || !h->name) fail(ctx, E_MEMORY, "no memory for output \"%s\"", name);
+    memcpy(h->t.data, t->data, bytes);
+}
+
+static void run_model(void *arg) {
+    Running *r = arg;
+    Evaluation *ev = r->ev;
+    Engine *e = r->engine;
+    Tensor *in = NEW_ARRAY(r->arena, Tensor, e->ninputs), *out = NEW_ARRAY(r->arena, Tensor, e->noutputs);
+    for (int i = 0; i < e->ninputs; i++) in[i] = from_host(&r->in[i].t);
+    if (ev->stage.program)
+        program_eval(r->arena, ev->stage.program, in, out);
+    else
+        flow_eval(r->arena, ev->flow, in, out, ev->threads);
+    for (int i = 0; i < e->noutputs; i++) to_host(ev->ctx, &out[i], e->outputs[i].name, &r->out[i]);
+}
+
+bool eval_run(Engine *e, const HostTensor *inputs, HostTensor *outputs) {
+    Evaluation *ev = e->eval;
+    Running r = {.ev = ev, .engine = e, .in = inputs, .out = outputs, .arena = arena_new(ev->ctx)};
+    bool ok = ctx_try(ev->ctx, run_model, &r);
+    if (!ok) tensors_free(outputs, e->noutputs);
+    arena_free(r.arena);
+    return ok;
+}
