@@ -48,7 +48,7 @@ weir_context *weir_context_new(weir_diagnostic_fn *fn, void *user) {
     if (!c) return NULL;
     c->fn = fn, c->user = user;
     options_default(&c->options);
-    c->ctx = new_ctx(c);
+    c->ctx = context_fork(c);
     if (c->ctx) return c;
     free(c);
     return NULL;
