@@ -63,7 +63,7 @@ struct Stmt {
     Bits init;
     Body code;             /* BODY */
     VEC(Store) store;      /* BODY */
-    const Combine *combine; /* FOLD: nstate rows `src` (their last dim is the lane) -> `dst` elements */
+    const Combine *combine; /* FOLD: nstate rows `src` (last index: 0, the first lane) -> `dst` elements */
     int lanes;
     const Access *src, *dst;
     Access at;             /* PREFETCH, WHILE's condition */

@@ -10,7 +10,6 @@ typedef struct NestScan {
     Arena *arena;
     VEC(Dim) loop; /* variables of the loops around */
     Stmt *stmt;    /* whose body is read */
-    bool rows;     /* accesses leave out the last dim, the lane */
 } NestScan;
 
 static Dim find_sym(void *user, const char *name) {
@@ -28,7 +27,7 @@ static int find_buf(void *user, const char *name, DType *type, int *rank) {
         const Buf *buf = &s->nest->buf.at[i];
         if (buf->name != name) continue;
         *type = buf->type;
-        *rank = buf->rank - s->rows;
+        *rank = buf->rank;
         return i;
     }
     return -1;
@@ -113,9 +112,7 @@ static void scan_fold(NestScan *s, Stmts *into) {
     int64_t lanes = lex_int(s->lex, "a number of lanes");
     if (lanes < 1 || lanes > 1024) lex_fail(s->lex, "lanes beyond 1..1024, before this");
     stmt->lanes = (int)lanes;
-    s->rows = true;
     stmt->src = scan_accesses(s, stmt->combine->nstate);
-    s->rows = false;
     lex_expect(s->lex, "->");
     stmt->dst = scan_accesses(s, stmt->combine->nstate);
 }

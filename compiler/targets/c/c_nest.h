@@ -95,8 +95,6 @@ bool is_small_float(DType t);
 
 void emit_body(CNest *c, const Stmt *s);
 void emit_fold(CNest *c, const Stmt *s);
-void emit_prefetch(CNest *c, const Stmt *s);
-const char *emit_element(CNest *c, const Access *at); /* the C lvalue of a uniform access */
 const char *literal(const CNest *c, DType t, Bits bits);
 /* Declares `const TYPE xN = text` and returns it as a value. */
 CVal named(CNest *c, DType t, bool vector, int mask, const char *text);
@@ -107,6 +105,23 @@ const char *as_lane(CNest *c, const CVal *v, int lane); /* a scalar expression *
 /* The Dim as a vector of i64. */
 const char *vector_dim(CNest *c, Dim d);
 const char *lane_mask(CNest *c); /* the mask in force, 32-bit lanes */
+bool uses_lane(const CNest *c, Dim d);
+Dim at_lane(const CNest *c, Dim d, int lane); /* d with a number for the lane */
+/* d = coef*lane + rest with a constant coef? */
+bool lane_affine(const CNest *c, Dim d, int64_t *coef, Dim *rest);
+
+/* ---- memory (emit_memory.c) ----------------------------------------------------------------------------------- */
+
+CVal emit_read(CNest *c, const Val *v, bool copy); /* copy: a register's value may change before its use */
+void emit_store(CNest *c, const Access *to, CVal *v);
+void emit_prefetch(CNest *c, const Stmt *s);
+const char *emit_element(CNest *c, const Access *at); /* the C expression of a uniform access */
+/* The variable of a register access, and in *element the lane of a row it names (-1: the whole row). */
+const char *reg_name(CNest *c, const Access *a, int *element);
+/* Does d use the symbol of a Val of this body? `vector`: of a vector one? */
+bool uses_value(const CNest *c, Dim d, bool vector);
+/* Gives the symbols of this body's Vals their spelling for one lane; returns where to pop to. */
+int push_values(CNest *c, int lane);
 
 /* ---- primitives (emit_prim.c) ---------------------------------------------------------------------------------- */
 
@@ -130,5 +145,8 @@ typedef struct CKernel {
     Dim scratch;           /* bytes of scratch */
 } CKernel;
 CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine);
+
+/* emit_scan.c: fills kind, lanes, read, written of c->buf and the kernel's symbols. */
+void scan_nest(CNest *c, CKernel *kernel);
 
 #endif

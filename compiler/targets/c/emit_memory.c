@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and stores: of registers, which are variables, and of memory and local arrays, as a scalar, a row of
+ * lanes, a stride, or lane by lane. Inactive lanes touch nothing. Indices that come from data are checked.
+ * A load that stands in reach and still holds is used again, so that unrolled iterations share what they
+ * read. */
+#include "c_nest.h"
+
+/* ---- index expressions ------------------------------------------------------------------------------------- */
+
+/* Does d use the symbol of a Val of this body? `vector`: of a vector one? */
+bool uses_value(const CNest *c, Dim d, bool vector) {
+    for (int i = 0; c->body && i < c->body->val.n; i++) {
+        Dim sym = c->body->val.at[i].sym;
+        if (sym && dim_uses(d, sym) && (!vector || c->val[i].vector)) return true;
+    }
+    return false;
+}
+
+/* Gives the symbols of this body's Vals their spelling for one lane. */
+int push_values(CNest *c, int lane) {
+    int mark = c->names.at.n;
+    for (int i = 0; c->body && i < c->body->val.n; i++) {
+        Dim sym = c->body->val.at[i].sym;
+        if (sym && c->val[i].text)
+            names_var(&c->names, sym, str(c, "(i64)%s", as_lane(c, &c->val[i], lane)), NULL, NULL);
+    }
+    return mark;
+}
+
+static Dim strided(const CNest *c, const Buf *b, const Dim *at) {
+    Dim flat = b->base ? b->base : dim_const(c->ctx, 0), stride = dim_const(c->ctx, 1);
+    for (int k = b->rank - 1; k >= 0; k--) {
+        flat = dim_add(c->ctx, flat, dim_mul(c->ctx, at[k], stride));
+        stride = dim_mul(c->ctx, stride, b->box[k]);
+    }
+    return flat;
+}
+
+static const CAccess *access_of(CNest *c, const Access *a) {
+    CAccess *known = a->rank ? table_get(c->access, a->at) : NULL;
+    if (known && known->buf == a->cont) return known;
+    CAccess *x = NEW(c->arena, CAccess);
+    x->buf = a->cont;
+    const Buf *b = &c->nest->buf.at[a->cont];
+    DimEnv env = names_env(&c->names);
+    for (int k = 0; k < a->rank; k++) x->data |= uses_value(c, a->at[k], false);
+    x->flat = strided(c, b, a->at);
+    if (!x->data) x->flat = dim_simplify(c->ctx, x->flat, &env);
+    if (a->rank) table_put(c->access, a->at, x);
+    return x;
+}
+
+/* The offset for one lane, every index that comes from data checked: `ix(&bad, i, extent)`. */
+static const char *checked_offset(CNest *c, const Access *a, int lane) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int mark = push_values(c, lane);
+    Dim at[RANK_MAX];
+    for (int k = 0; k < a->rank; k++) {
+        at[k] = c->lane.var ? at_lane(c, a->at[k], lane) : a->at[k];
+        if (!uses_value(c, a->at[k], false)) continue;
+        const char *e = emit_dim_str(&c->names, at[k]), *n = emit_dim_str(&c->names, b->box[k]);
+        at[k] = dim_sym(c->ctx, internf(c->ctx, "%%%d", k));
+        names_var(&c->names, at[k], str(c, "ix(&bad, %s, %s)", e, n), NULL, NULL);
+        c->bad = true;
+    }
+    const char *offset = emit_dim_str(&c->names, strided(c, b, at));
+    names_pop(&c->names, mark);
+    return offset;
+}
+
+/* ---- elements in memory ---------------------------------------------------------------------------------------- */
+
+static bool is_packed(DType t) { return dtype_bits(t) < 8; }
+
+static bool is_signed(DType t) { return dtype_class(t) == CLASS_INT; }
+
+static const char *get_element(const CNest *c, int buf, const char *offset) {
+    DType t = c->nest->buf.at[buf].type;
+    if (!is_packed(t)) return str(c, "%s[%s]", c->buf[buf].name, offset);
+    return str(c, "get_%s%d(%s, %s)", is_signed(t) ? "i" : "u", dtype_bits(t), c->buf[buf].name, offset);
+}
+
+static void put_element(CNest *c, int buf, const char *offset, const char *value) {
+    DType t = c->nest->buf.at[buf].type;
+    if (is_packed(t))
+        put_line(c, "put_%d(%s, %s, (u8)%s);", dtype_bits(t), c->buf[buf].name, offset, value);
+    else
+        put_line(c, "%s[%s] = %s;", c->buf[buf].name, offset, value);
+}
+
+/* ---- registers ---------------------------------------------------------------------------------------------------- */
+
+/* The variable of a register access, and in *element the lane of a row it names (-1: the whole row). */
+const char *reg_name(CNest *c, const Access *a, int *element) {
+    const CBuf *cb = &c->buf[a->cont];
+    Text out = {.arena = c->arena};
+    text_put(&out, cb->name);
+    *element = -1;
+    for (int k = 0; k < a->rank; k++) {
+        Dim d = names_subst(&c->names, a->at[k]);
+        bool last = cb->lanes && k == a->rank - 1, lane = uses_lane(c, d);
+        if (lane) d = at_lane(c, d, 0);
+        int64_t v;
+        if (!dim_is_const(d, &v)) BUG("register \"%s\" indexed by a variable", c->nest->buf.at[a->cont].name);
+        if (last) {
+            if (!lane) *element = (int)(v % cb->lanes);
+            v /= cb->lanes;
+        }
+        text_printf(&out, "_%lld", (long long)v);
+    }
+    return text_str(&out);
+}
+
+static CVal read_reg(CNest *c, const Access *a, bool copy) {
+    DType t = c->nest->buf.at[a->cont].type;
+    int element;
+    const char *name = reg_name(c, a, &element);
+    bool vector = c->buf[a->cont].lanes && element < 0;
+    if (vector && t == BOOL) return named(c, BOOL, true, 8, str(c, "(%s)(%s != 0)", mask_type(c, 8), name));
+    if (element >= 0) return named(c, t, false, 0, str(c, "%s[%d]", name, element));
+    if (copy) return named(c, t, vector, 0, name);
+    return (CVal){.type = t, .vector = vector, .text = name};
+}
+
+/* ---- reads ------------------------------------------------------------------------------------------------------------ */
+
+static CVal loaded_vector(CNest *c, DType t, const char *text) {
+    if (t == BOOL) return named(c, BOOL, true, 8, str(c, "(%s)(%s != 0)", mask_type(c, 8), text));
+    return named(c, t, true, 0, text);
+}
+
+static const char *raw_type(const CNest *c, DType t) { return vector_type(c, t == BOOL ? U8 : t); }
+
+/* W elements that lie in a row. */
+static CVal read_row(CNest *c, int buf, Dim first) {
+    DType t = c->nest->buf.at[buf].type;
+    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first), *type = raw_type(c, t);
+    if (c->lane.kind == MASK_PREFIX && c->nest->buf.at[buf].kind == BUF_MEMORY) {
+        const char *load = str(c, "(%s)loadn_%s(%s + %s, %s)", type, mask_type(c, value_bits(t)), name, at,
+                               c->lane.count);
+        return loaded_vector(c, t, load);
+    }
+    return loaded_vector(c, t, str(c, "*(const %su *)(%s + %s)", type, name, at));
+}
+
+/* Is lane l certainly off or certainly on? Guards are cheap; wrong addresses are not. */
+static const char *guarded_element(CNest *c, const char *element, int lane) {
+    if (c->lane.kind == MASK_NONE) return element;
+    if (c->lane.kind == MASK_PREFIX) return str(c, "(%d < %s ? %s : 0)", lane, c->lane.count, element);
+    return str(c, "(%s[%d] ? %s : 0)", lane_mask(c), lane, element);
+}
+
+/* Any pattern: one load a lane. */
+static CVal read_lanes(CNest *c, const Access *a, Dim flat) {
+    DType t = c->nest->buf.at[a->cont].type;
+    Text out = {.arena = c->arena};
+    text_printf(&out, "(%s){", raw_type(c, t));
+    for (int l = 0; l < c->lane.width; l++) {
+        const char *at = flat ? emit_dim_str(&c->names, at_lane(c, flat, l)) : checked_offset(c, a, l);
+        text_printf(&out, "%s%s", l ? ", " : "", guarded_element(c, get_element(c, a->cont, at), l));
+    }
+    text_put(&out, "}");
+    return loaded_vector(c, t, text_str(&out));
+}
+
+static CVal read_memory(CNest *c, const Access *a, Dim flat) {
+    DType t = c->nest->buf.at[a->cont].type;
+    int64_t coef;
+    Dim rest;
+    if (!uses_lane(c, flat)) return named(c, t, false, 0, get_element(c, a->cont, emit_dim_str(&c->names, flat)));
+    bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
+    if (affine && coef == 1 && (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY))
+        return read_row(c, a->cont, rest);
+    if (affine && c->lane.kind == MASK_NONE) {
+        const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;
+        const char *g = str(c, "(%s)gather_v%d(%s + %s, %lld)", raw_type(c, t), c->lane.width, name, at,
+                            (long long)coef);
+        return loaded_vector(c, t, g);
+    }
+    return read_lanes(c, a, flat);
+}
+
+static int *epoch_of(CNest *c, int buf) { return &c->epoch[c->nest->buf.at[buf].kind != BUF_MEMORY]; }
+
+/* An equal load that still holds, or a new one. */
+static CVal read_shared(CNest *c, const Access *a, Dim flat) {
+    const char *mask = c->lane.kind == MASK_NONE ? NULL : c->lane.count ? c->lane.count : c->lane.mask;
+    bool lanes = uses_lane(c, flat);
+    for (int i = c->loaded.n - 1; i >= c->loaded_from; i--) {
+        const Loaded *l = &c->loaded.at[i];
+        if (l->buf == a->cont && l->flat == flat && l->epoch == *epoch_of(c, a->cont) &&
+            l->lanes == c->lane.width && (!lanes || l->mask == mask))
+            return l->val;
+    }
+    CVal v = read_memory(c, a, flat);
+    if (!lanes && c->lane.width > 1 && v.type != BOOL) as_vector(c, &v);
+    vec_push(c->arena, &c->loaded,
+             (Loaded){a->cont, c->lane.width, *epoch_of(c, a->cont), c->scope, flat, mask, v});
+    return v;
+}
+
+/* An element of a literal container at a constant place is a constant. */
+static bool read_literal(CNest *c, const Access *a, Dim flat, CVal *out) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int64_t at;
+    if (b->cont < 0 || !c->flow || !dim_is_const(flat, &at)) return false;
+    const Cont *cont = &c->flow->cont.at[b->cont];
+    if (cont->kind != CONT_LITERAL || !cont->data || cont->layout) return false;
+    *out = (CVal){.type = b->type, .text = literal(c, b->type, mem_get(b->type, cont->data, at))};
+    return true;
+}
+
+static CVal read_inside(CNest *c, const Access *a, bool copy) {
+    if (c->buf[a->cont].kind == BUF_REG) return read_reg(c, a, copy);
+    const CAccess *x = access_of(c, a);
+    if (x->data) {
+        DType t = c->nest->buf.at[a->cont].type;
+        bool vector = false;
+        for (int k = 0; k < a->rank; k++) vector |= uses_lane(c, a->at[k]) || uses_value(c, a->at[k], true);
+        if (vector) return read_lanes(c, a, NULL);
+        return named(c, t, false, 0, get_element(c, a->cont, checked_offset(c, a, 0)));
+    }
+    CVal v;
+    Dim flat = names_subst(&c->names, x->flat);
+    return read_literal(c, a, flat, &v) ? v : read_shared(c, a, flat);
+}
+
+/* x[at] else v, element by element: `inside ? x[at] : v`. */
+static const char *else_element(CNest *c, const Val *v, int lane) {
+    const Access *a = &v->read;
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int mark = push_values(c, lane);
+    Dim at[RANK_MAX];
+    Text cond = {.arena = c->arena};
+    for (int k = 0; k < a->rank; k++) {
+        at[k] = c->lane.var ? at_lane(c, a->at[k], lane) : a->at[k];
+        const char *e = emit_dim_str(&c->names, at[k]), *n = emit_dim_str(&c->names, b->box[k]);
+        text_printf(&cond, "%s(u64)%s < (u64)%s", k ? " && " : "", e, n);
+    }
+    const char *element = get_element(c, a->cont, emit_dim_str(&c->names, strided(c, b, at)));
+    names_pop(&c->names, mark);
+    if (a->rank == 0) return element;
+    return str(c, "(%s ? %s : %s)", text_str(&cond), element, as_lane(c, &c->val[v->arg[0]], lane));
+}
+
+static CVal read_else(CNest *c, const Val *v) {
+    DType t = v->type;
+    bool vector = c->val[v->arg[0]].vector;
+    for (int k = 0; k < v->read.rank; k++)
+        vector |= uses_lane(c, v->read.at[k]) || uses_value(c, v->read.at[k], true);
+    if (!vector) return named(c, t, false, 0, else_element(c, v, 0));
+    Text out = {.arena = c->arena};
+    text_printf(&out, "(%s){", raw_type(c, t));
+    for (int l = 0; l < c->lane.width; l++) text_printf(&out, "%s%s", l ? ", " : "", else_element(c, v, l));
+    text_put(&out, "}");
+    return loaded_vector(c, t, text_str(&out));
+}
+
+/* ---- stores --------------------------------------------------------------------------------------------------------------- */
+
+/* The value as it lies in memory: bools as 0 or 1 in bytes. */
+static const char *raw_vector(CNest *c, CVal *v) {
+    const char *x = as_vector(c, v);
+    if (v->type != BOOL) return x;
+    return str(c, "((%s)(%s & 1))", vector_type(c, U8), as_mask(c, v, 8));
+}
+
+static void store_reg(CNest *c, const Access *to, CVal *v) {
+    int element;
+    const char *name = reg_name(c, to, &element);
+    if (!c->buf[to->cont].lanes || element >= 0) {
+        if (v->vector) BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
+        if (element >= 0) name = str(c, "%s[%d]", name, element);
+        put_line(c, "%s = %s;", name, v->text);
+        return;
+    }
+    const char *x = raw_vector(c, v);
+    if (c->lane.kind == MASK_NONE) {
+        put_line(c, "%s = %s;", name, x);
+        return;
+    }
+    DType t = v->type == BOOL ? U8 : v->type;
+    CVal mask = {.type = BOOL, .vector = true, .mask = 32, .text = lane_mask(c)};
+    const char *m = as_mask(c, &mask, value_bits(t)), *type = vector_type(c, t);
+    put_line(c, "%s = sel_%s(%s, %s, %s);", name, type, m, x, name);
+}
+
+static void store_row(CNest *c, int buf, Dim first, CVal *v) {
+    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first), *x = raw_vector(c, v);
+    DType t = v->type;
+    if (c->lane.kind == MASK_PREFIX) {
+        const char *mt = mask_type(c, value_bits(t));
+        put_line(c, "storen_%s(%s + %s, (%s)%s, %s);", mt, name, at, mt, x, c->lane.count);
+        return;
+    }
+    put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, x);
+}
+
+static void store_lanes(CNest *c, const Access *to, Dim flat, CVal *v) {
+    for (int l = 0; l < c->lane.width; l++) {
+        const char *at = flat ? emit_dim_str(&c->names, at_lane(c, flat, l)) : checked_offset(c, to, l);
+        if (c->lane.kind == MASK_PREFIX) put_line(c, "if (%d < %s)", l, c->lane.count);
+        if (c->lane.kind == MASK_LANES) put_line(c, "if (%s[%d])", lane_mask(c), l);
+        put_element(c, to->cont, at, as_lane(c, v, l));
+    }
+}
+
+static void store_memory(CNest *c, const Access *to, CVal *v) {
+    const CAccess *x = access_of(c, to);
+    DType t = c->nest->buf.at[to->cont].type;
+    Dim flat = names_subst(&c->names, x->flat), rest;
+    int64_t coef;
+    ++*epoch_of(c, to->cont);
+    if (x->data) {
+        bool vector = v->vector;
+        for (int k = 0; k < to->rank; k++) vector |= uses_lane(c, to->at[k]) || uses_value(c, to->at[k], true);
+        if (vector)
+            store_lanes(c, to, NULL, v);
+        else
+            put_element(c, to->cont, checked_offset(c, to, 0), v->text);
+        return;
+    }
+    if (!uses_lane(c, flat)) {
+        if (v->vector) BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
+        put_element(c, to->cont, emit_dim_str(&c->names, flat), v->text);
+        return;
+    }
+    bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
+    if (affine && coef == 1 && c->lane.kind != MASK_LANES)
+        store_row(c, to->cont, rest, v);
+    else
+        store_lanes(c, to, flat, v);
+}
+
+CVal emit_read(CNest *c, const Val *v, bool copy) {
+    return v->has_else ? read_else(c, v) : read_inside(c, &v->read, copy);
+}
+
+void emit_store(CNest *c, const Access *to, CVal *v) {
+    if (c->buf[to->cont].kind == BUF_REG)
+        store_reg(c, to, v);
+    else
+        store_memory(c, to, v);
+}
+
+void emit_prefetch(CNest *c, const Stmt *s) {
+    const CAccess *x = access_of(c, &s->at);
+    const char *at = emit_dim_str(&c->names, x->flat);
+    if (is_packed(c->nest->buf.at[s->at.cont].type)) at = str(c, "%s / %d", at, 8 / dtype_bits(c->nest->buf.at[s->at.cont].type));
+    put_line(c, "__builtin_prefetch(%s + %s, 0, 2);", c->buf[s->at.cont].name, at);
+}
+
+const char *emit_element(CNest *c, const Access *at) {
+    if (c->buf[at->cont].kind == BUF_REG) {
+        int element;
+        const char *name = reg_name(c, at, &element);
+        return element < 0 ? name : str(c, "%s[%d]", name, element);
+    }
+    return get_element(c, at->cont, emit_dim_str(&c->names, access_of(c, at)->flat));
+}
