@@ -75,6 +75,8 @@ void nn_fill(Lower *lo, const char *name, int cont, double v);
 Item *nn_loop(Lower *lo, Dim var, Dim trip);
 /* A scalar container: of one that holds a single element, or of `otherwise` when cont is -1. */
 int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise);
+/* y = log(softmax(x)) along one axis (softmax.c). */
+void nn_log_softmax(Lower *lo, int x, int axis, int y);
 /* lo->node's attributes, short. */
 int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise);
 float nn_float(const Lower *lo, const char *name, float otherwise);

@@ -25,6 +25,7 @@ static const OpRow *const families[] = {
     onnx_attention_rows,
     onnx_control_rows,
     onnx_irregular_rows,
+    onnx_loss_rows,
 };
 
 const OpTable *onnx_ops(void)

@@ -35,5 +35,6 @@ extern const OpRow onnx_recurrent_rows[];
 extern const OpRow onnx_attention_rows[];
 extern const OpRow onnx_control_rows[];
 extern const OpRow onnx_irregular_rows[];
+extern const OpRow onnx_loss_rows[];
 
 #endif

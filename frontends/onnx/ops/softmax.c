@@ -17,18 +17,23 @@ typedef struct Rows {
     DType t;
 } Rows;
 
+static Rows rows_of(Lower *lo, int x, int y, int from, int to)
+{
+    Rows r = {.x = x, .y = y};
+    r.shape = nn_shape(lo, x);
+    for (int i = 0; i < r.shape.rank; i++) r.flag[i] = i >= from && i < to;
+    r.nkept = nn_kept(r.shape.at, r.flag, r.shape.rank, r.kept);
+    r.t = dtype_compute(nn_cont(lo, x)->type);
+    return r;
+}
+
 /* Rows of a node whose attribute `axis` defaults to `otherwise`; `flat`: all axes from it on. */
 static Rows rows_open(Lower *lo, int64_t otherwise, bool flat)
 {
-    Rows r = {.x = lower_in(lo, 0), .y = lower_out(lo, 0)};
-    r.shape = nn_shape(lo, r.x);
-    int rank = r.shape.rank;
+    int x = lower_in(lo, 0), rank = nn_cont(lo, x)->rank;
     if (otherwise >= rank) otherwise = -1;
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", otherwise, rank);
-    for (int i = 0; i < rank; i++) r.flag[i] = flat ? i >= axis : i == axis;
-    r.nkept = nn_kept(r.shape.at, r.flag, rank, r.kept);
-    r.t = dtype_compute(nn_cont(lo, r.x)->type);
-    return r;
+    return rows_of(lo, x, lower_out(lo, 0), axis, flat ? rank : axis + 1);
 }
 
 static int rows_stat(Lower *lo, const Rows *r, const char *name)
@@ -78,6 +83,11 @@ static void log_softmax(Lower *lo, Rows r)
     int top = rows_stat(lo, &r, "top"), sum = rows_stat(lo, &r, "total");
     rows_exp_sum(lo, &r, top, -1, sum);
     rows_map(lo, &r, NULL, "$0 - $1 - log($2)", r.x, STAT(top, sum), NULL, r.y);
+}
+
+void nn_log_softmax(Lower *lo, int x, int axis, int y)
+{
+    log_softmax(lo, rows_of(lo, x, y, axis, axis + 1));
 }
 
 /* One at the first largest element of the row, zero elsewhere. */
