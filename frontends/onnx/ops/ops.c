@@ -26,6 +26,9 @@ static const OpRow *const families[] = {
     onnx_control_rows,
     onnx_irregular_rows,
     onnx_loss_rows,
+    onnx_sample_rows,
+    onnx_deform_rows,
+    onnx_roi_rows,
 };
 
 const OpTable *onnx_ops(void)

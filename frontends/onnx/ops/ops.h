@@ -36,5 +36,8 @@ extern const OpRow onnx_attention_rows[];
 extern const OpRow onnx_control_rows[];
 extern const OpRow onnx_irregular_rows[];
 extern const OpRow onnx_loss_rows[];
+extern const OpRow onnx_sample_rows[];
+extern const OpRow onnx_deform_rows[];
+extern const OpRow onnx_roi_rows[];
 
 #endif
