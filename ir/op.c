@@ -204,10 +204,69 @@ const char *type_str(Ctx *ctx, const Type *t)
     return internf(ctx, "%s%s", dtype_name(t->dtype), t->rank < 0 ? "[?]" : shape_text(ctx, t));
 }
 
-/* One extent of two that are broadcast together. A constant other than 1 decides; of two that are
- * not the same polynomial either may turn out to be 1 at run time, or one of them 0: max(x, y), cut
- * to 0 where a side is empty. Readers index with min(i, extent - 1). */
-static Dim broadcast_dim(Infer *in, Dim x, Dim y, bool *bad)
+enum { CASES_MAX = 3 };
+
+typedef struct Cases {
+    Ctx *ctx;
+    Dim sym[CASES_MAX];
+    int n;
+    bool over;
+} Cases;
+
+static void case_symbol(void *user, Dim sym)
+{
+    Cases *c = user;
+    for (int i = 0; i < c->n; i++)
+        if (c->sym[i] == sym) return;
+    c->over = c->over || c->n == CASES_MAX;
+    if (!c->over) c->sym[c->n++] = sym;
+}
+
+/* Is `both` what x and y broadcast to, whether each symbol is 0, 1 or more? */
+static bool broadcast_is(Infer *in, Dim x, Dim y, Dim both)
+{
+    Ctx *ctx = in->ctx;
+    Cases c = {.ctx = ctx};
+    int total = 1;
+    dim_symbols(x, case_symbol, &c);
+    dim_symbols(y, case_symbol, &c);
+    for (int i = 0; i < c.n; i++)
+        total *= 3;
+    for (int k = 0; k < total && !c.over; k++) {
+        DimSubst subst[CASES_MAX];
+        DimRange range[CASES_MAX];
+        int nsubst = 0, nrange = 0;
+        for (int i = 0, rest = k; i < c.n; i++, rest /= 3) {
+            if (rest % 3 < 2) subst[nsubst++] = (DimSubst){c.sym[i], dim_const(ctx, rest % 3)};
+            else range[nrange++] = (DimRange){c.sym[i], dim_const(ctx, 2), NULL};
+        }
+        DimEnv env = {range, nrange};
+        Dim a = dim_simplify(ctx, dim_subst(ctx, x, subst, nsubst), &env);
+        Dim b = dim_simplify(ctx, dim_subst(ctx, y, subst, nsubst), &env);
+        Dim r = dim_simplify(ctx, dim_subst(ctx, both, subst, nsubst), &env);
+        if (!(a == b ? r == a : dim_is(a, 1) ? r == b : dim_is(b, 1) && r == a)) return false;
+    }
+    return !c.over;
+}
+
+/* y is min(x, c) for a symbol x: beyond c the model has no meaning, so x ranges to c only. */
+static bool narrow(Infer *in, Dim x, Dim y)
+{
+    int64_t c;
+    if (!dim_sym_name(x) || y->nterms != 1 || y->term[0].coef != 1 || y->term[0].natoms != 1) return false;
+    const Atom *m = y->term[0].atom[0];
+    if (m->kind != ATOM_MIN || (m->a != x && m->b != x) || !dim_is_const(m->a == x ? m->b : m->a, &c) || c < 2)
+        return false;
+    Graph *root = (Graph *)graph_root(in->graph);
+    for (int i = 0; i < root->symbol.n; i++)
+        if (root->symbol.at[i].sym == x && root->symbol.at[i].hi > c) root->symbol.at[i].hi = c;
+    return true;
+}
+
+/* One extent of two that are broadcast together. A constant other than 1 decides. Of two polynomials one is
+ * taken when it is right in every case, or when the model declares it. Else either may turn out to be
+ * 1 at run time, or 0: max(x, y), cut to 0 where a side is empty. Readers index with min(i, extent - 1). */
+static Dim broadcast_dim(Infer *in, Dim x, Dim y, Dim declared, bool *bad)
 {
     Ctx *ctx = in->ctx;
     int64_t a, b;
@@ -217,6 +276,10 @@ static Dim broadcast_dim(Infer *in, Dim x, Dim y, bool *bad)
     if (ca && cb) *bad = true;
     if (ca) return x;
     if (cb) return y;
+    if (narrow(in, x, y)) return x;
+    if (narrow(in, y, x)) return y;
+    if (declared == x || broadcast_is(in, x, y, x)) return x;
+    if (declared == y || broadcast_is(in, x, y, y)) return y;
     DimEnv env = infer_env(in);
     Dim one = dim_const(ctx, 1), both = dim_max(ctx, x, y);
     both = dim_mul(ctx, both, dim_mul(ctx, dim_min(ctx, one, x), dim_min(ctx, one, y)));
@@ -228,9 +291,12 @@ int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out)
     int rank = a->rank > b->rank ? a->rank : b->rank;
     bool bad = false;
     Dim one = dim_const(in->ctx, 1);
+    const Value *result = infer_out(in, 0);
+    const Type *t = result && result->type.kind == TYPE_TENSOR && result->type.rank >= rank ? &result->type : NULL;
     for (int i = 0; i < rank; i++) {
         int ia = i - (rank - a->rank), ib = i - (rank - b->rank);
-        out[i] = broadcast_dim(in, ia < 0 ? one : a->shape[ia], ib < 0 ? one : b->shape[ib], &bad);
+        Dim declared = t ? t->shape[t->rank - rank + i] : NULL;
+        out[i] = broadcast_dim(in, ia < 0 ? one : a->shape[ia], ib < 0 ? one : b->shape[ib], declared, &bad);
     }
     if (bad)
         fail(in->ctx, E_SHAPE,

@@ -2,7 +2,8 @@
 /* Pass `infer`: types, symbolic shapes and known values of all results, from the rows' type rules.
  *
  * Small constant results are evaluated on the way, because the shapes after them may depend on them.
- * Symbols that data defines are made anew each time, so the pass may run again. */
+ * Symbols that data defines are made anew each time, so the rules may run again: they do when they found
+ * a bound of a dim. */
 #include "graph_passes.h"
 
 enum { SMALL = 8 * KNOWN_MAX };
@@ -20,12 +21,24 @@ static void drop_data_symbols(Graph *g)
     g->symbol.n = n;
 }
 
+/* Inference may find that a dim cannot be larger than something; then shapes become simpler. */
+static int bounded(const Graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->symbol.n; i++)
+        n += !g->symbol.at[i].upper && g->symbol.at[i].hi != INT64_MAX;
+    return n;
+}
+
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env)
 {
     Graph *out = graph_clone(arena, g);
     Infer in = {.ctx = g->ctx, .arena = arena, .graph = out, .ops = env->ops, .done = fold_small};
-    drop_data_symbols(out);
-    infer_nodes(&in);
+    for (int before = -1; before != bounded(out);) {
+        before = bounded(out);
+        drop_data_symbols(out);
+        infer_nodes(&in);
+    }
     return out;
 }

@@ -61,11 +61,13 @@ static int sign_of(Ctx *ctx, Dim d, const DimEnv *env)
     return dim_ge0(ctx, dim_addc(ctx, dim_mulc(ctx, d, -1), -1), env) ? -1 : 0;
 }
 
-/* Counted from the end when negative. Bounds so large that they mean "all" stand for themselves. */
+enum { ALL = 1000000000 }; /* exporters write this or the largest integers for "to the end" */
+
+/* Counted from the end when negative. */
 static bool from_front(Ctx *ctx, Dim *d, Dim extent, const DimEnv *env)
 {
     int64_t v;
-    if (dim_is_const(*d, &v) && (v > INT32_MAX || v < -INT32_MAX)) {
+    if (dim_is_const(*d, &v) && (v >= ALL || v <= -ALL)) {
         *d = v > 0 ? extent : dim_const(ctx, -1);
         if (v > 0) return true;
         *d = dim_mulc(ctx, dim_addc(ctx, extent, 1), -1);
