@@ -12,6 +12,7 @@ static const OpRow *const families[] = {
     onnx_gather_rows,
     onnx_arrange_rows,
     onnx_scatter_rows,
+    onnx_resize_rows,
     onnx_reduce_rows,
     onnx_softmax_rows,
     onnx_matmul_rows,

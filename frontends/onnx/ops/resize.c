@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resize and Upsample: one axis after another, by tables.
+ *
+ * For each axis a small map computes where every output reads (`base`) and with what weights (`weight`,
+ * one per tap), in f64 as the standard's reference does; they are constant when the scales are. Then the
+ * axis is a sum over the taps. Nearest reads without a sum, and repeating each element a whole number of
+ * times is plain index arithmetic. The coordinate formulas are the standard's, over $0 the output's
+ * index, $1 the scale, $2 the input's extent, $3 the scaled extent (not rounded), $4 the output's extent,
+ * $5 and $6 the region of interest. */
+#include "known.h"
+#include "view.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef enum { NEAREST, LINEAR, CUBIC } Mode;
+
+typedef struct Coordinate {
+    const char *name, *text;
+    bool crop;
+} Coordinate;
+
+static const Coordinate coordinates[] = {
+    {"half_pixel", "($0 + 0.5) / $1 - 0.5", false},
+    {"asymmetric", "$0 / $1", false},
+    {"pytorch_half_pixel", "select($3 == 1, -0.5, ($0 + 0.5) / $1 - 0.5)", false},
+    {"align_corners", "select($3 == 1, 0, $0 * ($2 - 1) / ($3 - 1))", false},
+    {"tf_half_pixel_for_nn", "($0 + 0.5) / $1", false},
+    {"half_pixel_symmetric", "$2 / 2 * (1 - $4 / $3) + ($0 + 0.5) / $1 - 0.5", false},
+    {"tf_crop_and_resize",
+     "$5 * ($2 - 1) + select($3 == 1, ($6 - $5) * ($2 - 1) / 2, $0 * ($6 - $5) * ($2 - 1) / ($3 - 1))", true},
+};
+
+typedef struct Rounding {
+    const char *name, *text;
+    double shift;
+    bool up;
+} Rounding;
+
+static const Rounding roundings[] = {
+    {"round_prefer_floor", "ceil($0 - 0.5)", -0.5, true},
+    {"round_prefer_ceil", "floor($0 + 0.5)", 0.5, false},
+    {"floor", "floor($0)", 0, false},
+    {"ceil", "ceil($0)", 0, true},
+};
+
+typedef struct Resize {
+    Lower *lo;
+    Mode mode;
+    const Coordinate *where;
+    const Rounding *rounding;
+    double a, extrapolation;
+    bool exclude, antialias;
+    int scales, sizes, roi; /* operands; -1: none */
+    int place[RANK_MAX];    /* of each axis among the operand's elements; -1: not resized */
+    int nplaces;
+    double scale[RANK_MAX]; /* when known; else 0 */
+} Resize;
+
+/* ---- attributes and operands ---------------------------------------------------------------------------- */
+
+static int choose(Ctx *ctx, const Node *node, const char *attr, const char *otherwise, const char *const *names,
+                  int n)
+{
+    const char *is = attr_string(ctx, node, attr, otherwise);
+    Text list = {ctx_arena(ctx), NULL, 0, 0};
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(is, names[i])) return i;
+        text_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is \"%s\": it must be one of %s", attr, is, text_str(&list));
+}
+
+static bool is_old(const Node *node)
+{
+    return node->version < 11;
+}
+
+static void operands(Ctx *ctx, const Node *node, int *roi, int *scales, int *sizes)
+{
+    int first = is_old(node) ? 1 : 2;
+    *roi = !is_old(node) && node->in.n > 1 && node->in.at[1] >= 0 ? 1 : -1;
+    *scales = node->in.n > first && node->in.at[first] >= 0 ? first : -1;
+    *sizes = node->in.n > 3 && node->in.at[3] >= 0 ? 3 : -1;
+    if (*scales < 0 && *sizes < 0 && !node_attr(node, "scales"))
+        fail(ctx, E_MODEL, "neither scales nor sizes are given: one of them must be");
+}
+
+/* Elements of a constant float operand or of the attribute. */
+static bool known_scales(Infer *in, int operand, double *scale, int *n)
+{
+    const Attr *a = node_attr(in->node, "scales");
+    if (operand < 0) {
+        if (!a || a->kind != ATTR_FLOATS) return false;
+        *n = a->n;
+        for (int i = 0; i < a->n && i < RANK_MAX; i++)
+            scale[i] = (double)a->floats[i];
+        return true;
+    }
+    const Value *v = value_source(in->graph, infer_tensor(in, operand));
+    int64_t count = type_count(&v->type);
+    if (v->kind != VALUE_PARAM || !v->data || count > RANK_MAX) return false;
+    *n = (int)count;
+    for (int i = 0; i < *n; i++)
+        scale[i] = bits_to_double(v->type.dtype, mem_get(v->type.dtype, v->data, i));
+    return true;
+}
+
+/* Which element of scales and sizes speaks of each axis. */
+static int places(Infer *in, int rank, int *place)
+{
+    const int64_t *axes;
+    int n = in->node->version >= 18 ? attr_ints(in->ctx, in->node, "axes", &axes) : -1;
+    for (int i = 0; i < rank; i++)
+        place[i] = n < 0 ? i : -1;
+    for (int i = 0; i < n; i++) {
+        int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+        if (axis < 0 || axis >= rank || place[axis] >= 0)
+            fail(in->ctx, E_ATTRIBUTE, "attribute \"axes\" has %lld, which is out of range or there twice",
+                 (long long)axes[i]);
+        place[axis] = i;
+    }
+    return n < 0 ? rank : n;
+}
+
+/* An operand without elements counts as absent. */
+static int not_empty(Infer *in, int operand)
+{
+    return operand >= 0 && type_count(&infer_tensor(in, operand)->type) == 0 ? -1 : operand;
+}
+
+/* floor(extent * scale); NULL when it is no polynomial. */
+static Dim scaled(Ctx *ctx, Dim extent, double scale)
+{
+    int64_t d;
+    if (dim_is_const(extent, &d)) return dim_const(ctx, (int64_t)floor((double)d * scale));
+    for (int64_t q = 1; q <= 64; q *= 2)
+        if (scale * (double)q == floor(scale * (double)q) && scale * (double)q < 1e6)
+            return dim_div(ctx, dim_mulc(ctx, extent, (int64_t)(scale * (double)q)), dim_const(ctx, q));
+    return NULL;
+}
+
+/* One scale for all axes, so that none becomes larger (or smaller) than asked for. 0: stretch. */
+static double common_scale(Infer *in, const Type *t, const int *place, const Dim *size)
+{
+    static const char *const names[] = {"stretch", "not_larger", "not_smaller"};
+    int policy = choose(in->ctx, in->node, "keep_aspect_ratio_policy", "stretch", names, 3);
+    double best = 0;
+    int64_t want, have;
+    if (!policy) return 0;
+    for (int i = 0; i < t->rank; i++) {
+        if (place[i] < 0) continue;
+        if (!dim_is_const(size[place[i]], &want) || !dim_is_const(t->shape[i], &have))
+            fail(in->ctx, E_UNSUPPORTED, "keeping the aspect ratio needs constant sizes: fix the dims of the input");
+        double s = (double)want / (double)have;
+        if (best == 0 || (policy == 1 ? s < best : s > best)) best = s;
+    }
+    return best;
+}
+
+/* ---- types ------------------------------------------------------------------------------------------------- */
+
+static void resize_infer(Infer *in)
+{
+    const Type *t = &infer_tensor(in, 0)->type;
+    int roi, scales, sizes, n, place[RANK_MAX], nplaces = places(in, t->rank, place);
+    double scale[RANK_MAX];
+    const Dim *size;
+    Dim shape[RANK_MAX];
+    operands(in->ctx, in->node, &roi, &scales, &sizes);
+    sizes = not_empty(in, sizes);
+    bool by_size = sizes >= 0 && infer_known(in, sizes, &size, &n);
+    bool by_scale = sizes < 0 && known_scales(in, scales, scale, &n);
+    if (!by_size && !by_scale) {
+        onnx_set_unknown(in, sizes >= 0 ? sizes : scales, t->dtype, NULL, -1, NULL);
+        return;
+    }
+    if (n != nplaces) fail(in->ctx, E_SHAPE, "there are %d scales or sizes for %d axes", n, nplaces);
+    double common = by_size ? common_scale(in, t, place, size) : 0;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t d = 0;
+        dim_is_const(t->shape[i], &d);
+        shape[i] = place[i] < 0 ? t->shape[i] : by_scale ? scaled(in->ctx, t->shape[i], scale[place[i]])
+                 : common > 0 ? dim_const(in->ctx, (int64_t)floor(common * (double)d + 0.5)) : size[place[i]];
+        if (by_scale && place[i] >= 0 && !(scale[place[i]] > 0))
+            fail(in->ctx, E_SHAPE, "scale %g of axis %d must be positive", scale[place[i]], i);
+        if (!shape[i])
+            fail(in->ctx, E_UNSUPPORTED, "axis %d of symbolic extent %s is scaled by %g: fix it with --dim", i,
+                 dim_str(in->ctx, t->shape[i]), scale[place[i]]);
+    }
+    infer_set(in, 0, t->dtype, shape, t->rank);
+}
+
+static const Rounding *rounding_of(Ctx *ctx, const Node *node)
+{
+    const char *names[4];
+    for (int i = 0; i < 4; i++)
+        names[i] = roundings[i].name;
+    return &roundings[is_old(node) ? 2 : choose(ctx, node, "nearest_mode", "round_prefer_floor", names, 4)];
+}
+
+static Resize resize_of(Lower *lo)
+{
+    static const char *const modes[] = {"nearest", "linear", "cubic", "bilinear"};
+    const char *names[7];
+    Infer in = onnx_reader(lo);
+    Ctx *ctx = lo->ctx;
+    const Node *node = lo->node;
+    const Type *t = &lower_value(lo, 0)->type;
+    int n, mode = choose(ctx, node, "mode", "nearest", modes, 4);
+    const Dim *size;
+    double scale[RANK_MAX];
+    Resize r = {.lo = lo, .mode = mode == 3 ? LINEAR : (Mode)mode, .rounding = rounding_of(ctx, node)};
+    for (int i = 0; i < 7; i++)
+        names[i] = coordinates[i].name;
+    const char *where = is_old(node) ? "asymmetric" : "half_pixel";
+    r.where = &coordinates[choose(ctx, node, "coordinate_transformation_mode", where, names, 7)];
+    r.a = (double)attr_float(ctx, node, "cubic_coeff_a", -0.75f);
+    r.extrapolation = (double)attr_float(ctx, node, "extrapolation_value", 0);
+    r.exclude = attr_int(ctx, node, "exclude_outside", 0) != 0;
+    r.antialias = attr_int(ctx, node, "antialias", 0) != 0 && r.mode != NEAREST;
+    operands(ctx, node, &r.roi, &r.scales, &r.sizes);
+    r.sizes = not_empty(&in, r.sizes);
+    r.nplaces = places(&in, t->rank, r.place);
+    double common = 0;
+    if (r.sizes >= 0 && infer_known(&in, r.sizes, &size, &n)) common = common_scale(&in, t, r.place, size);
+    bool known = r.sizes < 0 && known_scales(&in, r.scales, scale, &n);
+    for (int i = 0; i < t->rank; i++)
+        if (r.place[i] >= 0) r.scale[i] = known ? scale[r.place[i]] : common;
+    return r;
+}
+
+/* ---- repeating elements ------------------------------------------------------------------------------------- */
+
+/* Does nearest read element o / times for every output o? It is enough to look at the first block. */
+static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times)
+{
+    double s = r->scale[axis];
+    bool half = !strcmp(r->where->name, "half_pixel"), corner = !strcmp(r->where->name, "asymmetric");
+    if (r->mode != NEAREST || !(half || corner)) return false;
+    int64_t a, b;
+    if (s == 0 && dim_is_const(from, &a) && dim_is_const(to, &b) && a && b % a == 0) s = (double)(b / a);
+    if (s < 1 || s > 1024 || s != floor(s) || dim_mulc(r->lo->ctx, from, (int64_t)s) != to) return false;
+    *times = (int64_t)s;
+    for (int k = 0; k < *times; k++) {
+        double x = half ? (k + 0.5) / s - 0.5 : k / s;
+        double at = r->rounding->up ? ceil(x + r->rounding->shift) : floor(x + r->rounding->shift);
+        if (fmax(at, 0) != 0) return false;
+    }
+    return true;
+}
+
+/* ---- tables --------------------------------------------------------------------------------------------------- */
+
+/* The scale of an axis as f64: a number, an operand's element, or the quotient of the extents. */
+static int scale_value(const Resize *r, Map *m, int axis, int from, int to)
+{
+    Lower *lo = r->lo;
+    if (r->scale[axis] > 0) return body_const(&m->body, F64, r->scale[axis]);
+    if (r->sizes >= 0 || r->scales < 0) return body_prim2(&m->body, P_DIV, to, from);
+    Dim at = dim_const(lo->ctx, r->place[axis]);
+    return body_cvt(&m->body, F64, map_read(lo->flow, m, lower_in(lo, r->scales), &at));
+}
+
+static int roi_value(const Resize *r, Map *m, int place)
+{
+    Lower *lo = r->lo;
+    if (r->roi < 0) fail(lo->ctx, E_MODEL, "operand roi is missing: tf_crop_and_resize needs it");
+    Dim at = dim_const(lo->ctx, place);
+    return body_cvt(&m->body, F64, map_read(lo->flow, m, lower_in(lo, r->roi), &at));
+}
+
+/* The coordinate that output o reads. arg[2] is left to hold the input's extent, arg[1] the scale. */
+static int coordinate(const Resize *r, Map *m, int axis, Dim o, Dim from, Dim to, int *arg)
+{
+    Body *b = &m->body;
+    arg[0] = body_cvt(b, F64, body_index(b, o));
+    arg[2] = body_cvt(b, F64, body_index(b, from));
+    arg[4] = body_cvt(b, F64, body_index(b, to));
+    arg[1] = scale_value(r, m, axis, arg[2], arg[4]);
+    arg[3] = r->scale[axis] > 0 || r->scales >= 0 ? body_prim2(b, P_MUL, arg[1], arg[2]) : arg[4];
+    if (r->sizes >= 0 && r->scale[axis] == 0) arg[3] = arg[4];
+    arg[5] = arg[6] = arg[0];
+    if (r->where->crop) {
+        arg[5] = roi_value(r, m, r->place[axis]);
+        arg[6] = roi_value(r, m, r->place[axis] + r->nplaces);
+    }
+    return body_expr(b, r->where->text, arg, 7, NULL, 0, F64);
+}
+
+/* base[o]: the place of the first tap. */
+static int base_table(const Resize *r, int axis, Dim from, Dim to, int64_t first)
+{
+    Lower *lo = r->lo;
+    int table = lower_tmp(lo, internf(lo->ctx, "base%d", axis), I64, &to, 1), arg[8];
+    Map *m = lower_map(lo, internf(lo->ctx, "base%d", axis));
+    Dim o = map_dim(lo->flow, m, "o", to);
+    int x = coordinate(r, m, axis, o, from, to, arg);
+    int v = body_expr(&m->body, r->mode == NEAREST ? r->rounding->text : "floor($0)", &x, 1, NULL, 0, F64);
+    v = body_prim2(&m->body, P_ADD, body_cvt(&m->body, I64, v), body_const(&m->body, I64, (double)first));
+    map_write(lo->flow, m, table, &o, v, NULL);
+    return table;
+}
+
+/* Weight of tap $0 (counted from floor of the coordinate) at fraction $1 for a kernel stretched by $2 <= 1. */
+static const char *kernel_text(const Resize *r)
+{
+    if (r->mode == LINEAR) return "max(0, 1 - abs(($0 - $1) * $2))";
+    return internf(r->lo->ctx,
+                   "d = abs(($0 - $1) * $2); select(d <= 1, ((%a) * d - (%a)) * d * d + 1, "
+                   "select(d < 2, (((%a) * d - (%a)) * d + (%a)) * d - (%a), 0))",
+                   r->a + 2, r->a + 3, r->a, 5 * r->a, 8 * r->a, 4 * r->a);
+}
+
+static int weight_table(const Resize *r, int axis, Dim from, Dim to, int64_t first, int64_t taps, DType t)
+{
+    Lower *lo = r->lo;
+    Ctx *ctx = lo->ctx;
+    bool normal = r->exclude || r->antialias;
+    Dim shape[2] = {to, dim_const(ctx, taps)}, at[2];
+    int raw = lower_tmp(lo, internf(ctx, "weight%d", axis), normal ? F64 : t, shape, 2), arg[8];
+    Map *m = lower_map(lo, internf(ctx, "weight%d", axis));
+    Body *b = &m->body;
+    at[0] = map_dim(lo->flow, m, "o", to);
+    at[1] = map_dim(lo->flow, m, "t", shape[1]);
+    int x = coordinate(r, m, axis, at[0], from, to, arg), low = body_prim1(b, P_FLOOR, x);
+    int tap = body_cvt(b, F64, body_index(b, dim_addc(ctx, at[1], first)));
+    int narrow = r->antialias ? body_prim2(b, P_MIN, arg[1], body_const(b, F64, 1)) : body_const(b, F64, 1);
+    int k[5] = {tap, body_prim2(b, P_SUB, x, low), narrow, body_prim2(b, P_ADD, low, tap), arg[2]};
+    int w = body_expr(b, kernel_text(r), k, 3, NULL, 0, F64);
+    k[0] = w;
+    if (r->exclude) w = body_expr(b, "select($3 < 0 | $3 >= $4, 0, $0)", k, 5, NULL, 0, F64);
+    map_write(lo->flow, m, raw, at, body_cvt(b, normal ? F64 : t, w), NULL);
+    if (!normal) return raw;
+    int sum = lower_tmp(lo, internf(ctx, "total%d", axis), F64, &to, 1);
+    m = lower_map(lo, internf(ctx, "total%d", axis));
+    at[0] = map_dim(lo->flow, m, "o", to);
+    at[1] = map_dim(lo->flow, m, "t", shape[1]);
+    map_write(lo->flow, m, sum, at, map_read(lo->flow, m, raw, at), combine_get(ctx, "sum", F64));
+    int table = lower_tmp(lo, internf(ctx, "share%d", axis), t, shape, 2);
+    m = lower_map(lo, internf(ctx, "share%d", axis));
+    at[0] = map_dim(lo->flow, m, "o", to);
+    at[1] = map_dim(lo->flow, m, "t", shape[1]);
+    w = body_prim2(&m->body, P_DIV, map_read(lo->flow, m, raw, at), map_read(lo->flow, m, sum, at));
+    map_write(lo->flow, m, table, at, body_cvt(&m->body, t, w), NULL);
+    return table;
+}
+
+/* ---- one axis ---------------------------------------------------------------------------------------------------- */
+
+/* Place of a tap on an axis: outside, the edge is repeated. */
+static Dim tap_index(Lower *lo, Map *m, int base, Dim o, Dim tap, Dim extent)
+{
+    Body *b = &m->body;
+    int arg[3] = {map_read(lo->flow, m, base, &o), body_index(b, tap), body_index(b, extent)};
+    return body_symbol(b, body_expr(b, "max(min($0 + $1, $2 - 1), 0)", arg, 3, NULL, 0, I64), "r");
+}
+
+/* Elements whose coordinate tf_crop_and_resize finds outside become the extrapolation value. */
+static void extrapolate(const Resize *r, int axis, int from, int to, Dim extent)
+{
+    Lower *lo = r->lo;
+    const Cont c = lo->flow->cont.at[to];
+    Map *m = lower_map(lo, internf(lo->ctx, "outside%d", axis));
+    Dim at[RANK_MAX];
+    int arg[8];
+    for (int i = 0; i < c.rank; i++)
+        at[i] = map_dim(lo->flow, m, internf(lo->ctx, "i%d", i), c.shape[i]);
+    arg[7] = coordinate(r, m, axis, at[axis], extent, c.shape[axis], arg);
+    int out = body_expr(&m->body, "$7 < 0 | $7 > $2 - 1", arg, 8, NULL, 0, F64);
+    int val = body_prim3(&m->body, P_SELECT, out, body_const(&m->body, c.type, r->extrapolation),
+                         map_read(lo->flow, m, from, at));
+    map_write(lo->flow, m, to, at, val, NULL);
+}
+
+static void nearest_axis(const Resize *r, int axis, int from, int to)
+{
+    Lower *lo = r->lo;
+    const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
+    int base = base_table(r, axis, a.shape[axis], c.shape[axis], 0);
+    Map *m = lower_map(lo, internf(lo->ctx, "axis%d", axis));
+    Dim at[RANK_MAX], read[RANK_MAX];
+    lower_dims(lo, m, c.shape, c.rank, at);
+    memcpy(read, at, sizeof read);
+    read[axis] = tap_index(lo, m, base, at[axis], dim_const(lo->ctx, 0), a.shape[axis]);
+    map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, map_read(lo->flow, m, from, read)), NULL);
+}
+
+static void weighted_axis(const Resize *r, int axis, int from, int to)
+{
+    Lower *lo = r->lo;
+    Ctx *ctx = lo->ctx;
+    const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
+    int64_t half = r->mode == LINEAR ? 1 : 2, first = 1 - half;
+    double s = r->scale[axis];
+    int64_t d, e;
+    if (r->antialias) {
+        if (s == 0 && dim_is_const(a.shape[axis], &d) && dim_is_const(c.shape[axis], &e)) s = (double)e / (double)d;
+        if (s == 0) fail(ctx, E_UNSUPPORTED, "antialias needs scales that are known at compile time: make them a constant");
+        first = (int64_t)floor(-(double)half / fmin(s, 1)) + 1;
+    }
+    int64_t taps = 2 - 2 * first;
+    int base = base_table(r, axis, a.shape[axis], c.shape[axis], first);
+    int weight = weight_table(r, axis, a.shape[axis], c.shape[axis], first, taps, c.type);
+    Map *m = lower_map(lo, internf(ctx, "axis%d", axis));
+    Dim at[RANK_MAX], read[RANK_MAX], place[2];
+    lower_dims(lo, m, c.shape, c.rank, at);
+    memcpy(read, at, sizeof read);
+    place[0] = at[axis];
+    place[1] = map_dim(lo->flow, m, "t", dim_const(ctx, taps));
+    int w = map_read(lo->flow, m, weight, place);
+    read[axis] = tap_index(lo, m, base, at[axis], place[1], a.shape[axis]);
+    int v = body_cvt(&m->body, c.type, map_read(lo->flow, m, from, read));
+    map_write(lo->flow, m, to, at, body_prim2(&m->body, P_MUL, w, v), combine_get(ctx, "sum", c.type));
+}
+
+/* ---- all axes ------------------------------------------------------------------------------------------------------ */
+
+static bool is_unscaled(const Resize *r, int axis, Dim from, Dim to)
+{
+    if (r->place[axis] < 0) return true;
+    bool known = r->sizes >= 0 || r->scale[axis] > 0;
+    return known && from == to && !r->where->crop && (r->scale[axis] == 0 || r->scale[axis] == 1);
+}
+
+/* All axes that repeat elements, in one map; what remains goes on in *shape. */
+static int repeat_axes(const Resize *r, int from, const Dim *to, bool *done, int last)
+{
+    Lower *lo = r->lo;
+    const Cont a = lo->flow->cont.at[from];
+    int64_t times[RANK_MAX];
+    Dim shape[RANK_MAX], at[RANK_MAX];
+    int n = 0, left = 0;
+    for (int i = 0; i < a.rank; i++) {
+        times[i] = 1;
+        if (!done[i] && repeats(r, i, a.shape[i], to[i], &times[i])) done[i] = true, n++;
+        left += !done[i];
+        shape[i] = dim_mulc(lo->ctx, a.shape[i], times[i]);
+    }
+    if (!n) return from;
+    int result = left ? lower_tmp(lo, "repeated", a.type, shape, a.rank) : last;
+    Map *m = lower_map(lo, "repeat");
+    Dim read[RANK_MAX];
+    lower_dims(lo, m, shape, a.rank, at);
+    for (int i = 0; i < a.rank; i++)
+        read[i] = dim_div(lo->ctx, at[i], dim_const(lo->ctx, times[i]));
+    map_write(lo->flow, m, result, at, map_read(lo->flow, m, from, read), NULL);
+    return result;
+}
+
+static void resize_lower(Lower *lo)
+{
+    int now = lower_in(lo, 0), last = lower_out(lo, 0);
+    if (last < 0) return;
+    const Cont c = lo->flow->cont.at[last], x = lo->flow->cont.at[now];
+    Resize r = resize_of(lo);
+    bool done[RANK_MAX];
+    Dim shape[RANK_MAX];
+    DType t = r.mode == NEAREST ? c.type : dtype_is_float(c.type) ? dtype_compute(c.type) : F32;
+    for (int i = 0; i < c.rank; i++)
+        done[i] = is_unscaled(&r, i, x.shape[i], c.shape[i]);
+    now = repeat_axes(&r, now, c.shape, done, last);
+    for (int i = 0; i < c.rank; i++) {
+        if (done[i]) continue;
+        const Cont a = lo->flow->cont.at[now];
+        memcpy(shape, a.shape, sizeof *shape * (size_t)a.rank);
+        shape[i] = c.shape[i];
+        int next = lower_tmp(lo, internf(lo->ctx, "along%d", i), t, shape, a.rank);
+        if (r.mode == NEAREST)
+            nearest_axis(&r, i, now, next);
+        else
+            weighted_axis(&r, i, now, next);
+        if (r.where->crop) {
+            int inside = next;
+            next = lower_tmp(lo, internf(lo->ctx, "cropped%d", i), t, shape, a.rank);
+            extrapolate(&r, i, inside, next, a.shape[i]);
+        }
+        now = next;
+    }
+    if (now != last) lower_pointwise(lo, NULL, "$0", &now, 1, last);
+}
+
+const OpRow onnx_resize_rows[] = {
+    {"", "Resize", 10, 0, resize_infer, resize_lower, NULL, T_NUMS " bool", 0},
+    {"", "Upsample", 7, 9, resize_infer, resize_lower, NULL, T_NUMS " bool", 0},
+    {0},
+};
