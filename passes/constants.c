@@ -181,7 +181,8 @@ static bool constant_map(const Folding *f, const Map *m, const int *writer, int 
         const Val *val = &m->body.val.at[v];
         if (val->kind == VAL_READ && !is_constant(f, val->read.cont)) return false;
         computes |= val->kind == VAL_PRIM;
-        if (val->kind == VAL_READ && !plain_index(m, &val->read) && !val->sym) return false;
+        if (val->kind == VAL_READ && !plain_index(m, &val->read)) return false;
+        if (val->kind == VAL_INDEX && !plain_index(m, &(Access){.rank = 1, .at = &val->index})) return false;
     }
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].n; k++) {

@@ -247,13 +247,21 @@ static bool row(const Fusing *f, const Group *g, const Group *into) {
     return row_bytes(f, maps, n, &al, outer) <= ROW_BYTES;
 }
 
-/* Reads between the kernels must not reach outside the box: a fused producer has no halo. */
-static bool else_between(const Fusing *f, const Group *g, const Group *into) {
+static bool indexed_by_value(const Map *m, const Access *a) {
+    for (int v = 0; v < m->body.val.n; v++)
+        for (int k = 0; m->body.val.at[v].sym && k < a->rank; k++)
+            if (dim_uses(a->at[k], m->body.val.at[v].sym)) return true;
+    return false;
+}
+
+/* Reads between the kernels must have a box within the producer's: none outside (a fused producer has no
+ * halo), none that depends on data. */
+static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) {
     for (int i = 0; i < into->map.n; i++) {
         const Map *m = f->flow->map.at[into->map.at[i]];
         for (int v = 0; v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
-            if (val->kind != VAL_READ || !val->has_else) continue;
+            if (val->kind != VAL_READ || (!val->has_else && !indexed_by_value(m, &val->read))) continue;
             int w = f->writer[val->read.cont];
             if (w >= 0 && &f->group[f->group_of[w]] == g) return true;
         }
@@ -263,7 +271,7 @@ static bool else_between(const Fusing *f, const Group *g, const Group *into) {
 
 static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) {
     if (g == into || g->gone || g->home != into->home || !may_sink(f, g, into)) return false;
-    if (else_between(f, g, into)) return false;
+    if (unboxed_between(f, g, into)) return false;
     return epilogue(f, g, into, cont) || row(f, g, into);
 }
 
