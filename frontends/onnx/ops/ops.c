@@ -30,6 +30,10 @@ static const OpRow *const families[] = {
     onnx_sample_rows,
     onnx_deform_rows,
     onnx_roi_rows,
+    onnx_signal_rows,
+    onnx_optimizer_rows,
+    onnx_random_rows,
+    onnx_linalg_rows,
 };
 
 const OpTable *onnx_ops(void)

@@ -39,5 +39,9 @@ extern const OpRow onnx_loss_rows[];
 extern const OpRow onnx_sample_rows[];
 extern const OpRow onnx_deform_rows[];
 extern const OpRow onnx_roi_rows[];
+extern const OpRow onnx_signal_rows[];
+extern const OpRow onnx_optimizer_rows[];
+extern const OpRow onnx_random_rows[];
+extern const OpRow onnx_linalg_rows[];
 
 #endif
