@@ -1,112 +1,169 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a source to a program, to text, to a library or to this process. */
-#include "compiler/driver.h"
+/* From a source to a program, to C text, to a library or to this process. */
+#include "driver.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-/* ---- stages ---------------------------------------------------------------------------------------------------- */
+static void tell(const Driver *d, Telling kind, const char *text) {
+    if (d->tell) d->tell(d->user, kind, text);
+}
 
-typedef struct Watch {
-    Ctx *ctx;
-    const Options *options;
-} Watch;
+static void tell_time(const Driver *d, const char *what, double seconds) {
+    char line[96];
+    if (!d->options->time_passes) return;
+    snprintf(line, sizeof line, "%-12s %9.2f ms\n", what, seconds * 1e3);
+    tell(d, TELL_TIME, line);
+}
 
-static void print_stage(Ctx *ctx, const Stage *stage) {
-    Arena *arena = arena_new(ctx);
-    Text text = {.arena = arena};
-    if (stage->graph) graph_print(&text, stage->graph);
-    if (stage->flow) flow_print(&text, stage->flow);
-    for (int i = 0; stage->program && i < stage->program->nest.n; i++) nest_print(&text, stage->program->nest.at[i]);
-    fputs(text_str(&text), stdout);
+static int jobs(const Driver *d) {
+    return d->options->jobs > 0 ? d->options->jobs : weir_cpus();
+}
+
+Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *fn, void *user) {
+    Driver d = {.arena = arena, .ctx = arena_ctx(arena), .options = options, .source = source, .tell = fn,
+                .user = user};
+    target_c_machine(d.ctx, &d.machine, options->cpu);
+    return d;
+}
+
+/* ---- passes ---------------------------------------------------------------------------------------------- */
+
+static void print_stage(const Driver *d, const char *pass, const Stage *stage) {
+    Arena *arena = arena_new(d->ctx);
+    tell(d, TELL_TEXT, arena_printf(arena, "# after %s\n%s\n", pass, stage_text(arena, stage)));
     arena_free(arena);
 }
 
 static void watch_pass(void *user, const Pass *pass, const Stage *stage, double seconds) {
-    const Watch *w = user;
+    const Driver *d = user;
+    const char *after = d->options->print_after;
     if (!pass) return;
-    if (w->options->time_passes) fprintf(stderr, "%-10s %8.2f ms\n", pass->name, seconds * 1e3);
-    const char *after = w->options->print_after;
-    if (after && (!strcmp(after, "all") || !strcmp(after, pass->name))) {
-        printf("# after %s\n", pass->name);
-        print_stage(w->ctx, stage);
+    tell_time(d, pass->name, seconds);
+    if (after && (strcmp(after, "all") == 0 || strcmp(after, pass->name) == 0)) print_stage(d, pass->name, stage);
+}
+
+static void put_json_string(Text *out, const char *s) {
+    text_put(out, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            text_printf(out, "\\%c", *s);
+        else if ((unsigned char)*s < 32)
+            text_printf(out, "\\u%04x", (unsigned)*s);
+        else
+            text_put_n(out, s, 1);
     }
+    text_put(out, "\"");
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = s ? strlen(s) : 0, m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
+static void put_names(Text *out, const char *key, const char *const *name, int n) {
+    if (!n) return;
+    text_printf(out, ", \"%s\": [", key);
+    for (int i = 0; i < n; i++) {
+        if (i) text_put(out, ", ");
+        put_json_string(out, name[i]);
+    }
+    text_put(out, "]");
 }
 
-static void free_text(void *text) { free(text); }
-
-static const char *read_text(Arena *arena, const char *path) {
-    Ctx *ctx = arena_ctx(arena);
-    FILE *f = fopen(path, "rb");
-    size_t n = 0, cap = 1 << 16;
-    char *text = f ? malloc(cap) : NULL;
-    if (!f) fail(ctx, E_FILE, "cannot read \"%s\": %s", path, strerror(errno));
-    for (size_t r; text && (r = fread(text + n, 1, cap - n - 1, f)) > 0;)
-        if ((n += r) + 1 == cap) text = realloc(text, cap *= 2);
-    fclose(f);
-    if (!text) fail(ctx, E_MEMORY, "no memory to read \"%s\"", path);
-    text[n] = '\0';
-    arena_defer(arena, free_text, text);
-    return text;
-}
-
-Stage driver_read_ir(Arena *arena, const char *path) {
-    IrFile *file = ir_file_parse(arena, onnx_ops(), read_text(arena, path));
-    ir_file_verify(file);
-    if (file->graph.n + file->flow.n == 0)
-        fail(arena_ctx(arena), E_SYNTAX, "\"%s\" holds no graph and no flow", path);
-    if (file->graph.n) return (Stage){.graph = file->graph.at[file->graph.n - 1]};
-    if (file->nest.n) return (Stage){.program = ir_file_program(arena, file)};
-    return (Stage){.flow = file->flow.at[file->flow.n - 1]};
-}
-
-Stage driver_stage(Arena *arena, const Options *o, const Source *source, Machine *machine) {
-    Ctx *ctx = arena_ctx(arena);
-    ImportOptions import = {.dim = o->dim.at, .ndim = o->dim.n};
-    Stage start = {0};
-    target_c_machine(ctx, machine, o->cpu);
-    if (ends_with(source->path, ".ir"))
-        start = driver_read_ir(arena, source->path);
-    else if (source->path)
-        start.graph = onnx_import_file(arena, source->path, &import);
-    else
-        start.graph = onnx_import_memory(arena, source->bytes, source->n, source->folder, &import);
-    PassEnv env = {machine, onnx_ops(), o->math};
-    Watch watch = {ctx, o};
-    PassOptions options = {.stop_after = o->stop_after, .skip = o->skip.at, .nskip = o->skip.n,
-                           .verify_each = o->verify_each, .watch = watch_pass, .user = &watch};
-    return passes_run(ctx, start, &env, &options);
-}
-
-/* ---- text -------------------------------------------------------------------------------------------------------- */
-
-static const char *build_json(Arena *arena, const Options *o, const Machine *machine) {
+/* What made this artifact: no path and no time, so that equal inputs give equal bytes. */
+static const char *build_json(Driver *d, const char *hash) {
     static const char *const math[] = {"strict", "default", "fast"};
-    return arena_printf(arena, "{\"weir\": \"%s\", \"target\": \"c\", \"cpu\": \"%s\", \"math\": \"%s\", \"tools\": \"%s\"}",
-                        WEIR_VERSION, machine->name, math[o->math], WEIR_TOOLS_ID);
+    const Options *o = d->options;
+    Text out = {.arena = d->arena};
+    text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"c\", \"cpu\": ", WEIR_VERSION, hash);
+    put_json_string(&out, d->machine.name);
+    text_put(&out, ", \"flags\": \"");
+    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++) text_printf(&out, "%s ", *f);
+    text_printf(&out, "\", \"math\": \"%s\"", math[o->math]);
+    if (o->dim.n) text_put(&out, ", \"dims\": {");
+    for (int i = 0; i < o->dim.n; i++) {
+        if (i) text_put(&out, ", ");
+        put_json_string(&out, o->dim.at[i].name);
+        text_printf(&out, ": [%lld, %lld]", (long long)o->dim.at[i].lo, (long long)o->dim.at[i].hi);
+    }
+    if (o->dim.n) text_put(&out, "}");
+    put_names(&out, "feed", o->feed.at, o->feed.n);
+    put_names(&out, "skip", o->skip.at, o->skip.n);
+    text_printf(&out, ", \"llvm\": \"%s\"}", tool_llvm_version(d->arena));
+    return text_str(&out);
 }
 
-void driver_emit(Arena *arena, const Options *o, const Stage *stage, const Machine *machine, const char *weights_file,
-                 bool jit, Weights *weights, Units *units) {
-    const Program *program = stage->program;
-    if (!program) fail(arena_ctx(arena), E_OPTION, "the passes stop before there is a program; leave --stop-after out");
-    *weights = weights_plan(arena, program->flow);
-    EmitOptions emit = {.units = program->nest.n > 8 ? o->jobs : 1, .weight_offset = weights->offset,
-                        .weight_bytes = weights->bytes, .weights_file = weights_file,
-                        .build = build_json(arena, o, machine), .jit = jit};
-    emit.weights_check = hash_bytes(1, emit.build, strlen(emit.build)) ^ (uint64_t)weights->bytes;
-    target_c_emit(arena, program, machine, &emit, units);
+void driver_passes(Driver *d) {
+    const Options *o = d->options;
+    const char *hash;
+    double start = tool_seconds();
+    tell(d, TELL_STEP, "read the model");
+    Stage first = source_read(d->arena, &d->source, o, &hash);
+    tell_time(d, "read", tool_seconds() - start);
+    d->build = build_json(d, hash);
+    PassEnv env = {&d->machine, onnx_ops(), o->math};
+    PassOptions options = {.stop_after = o->stop_after, .skip = o->skip.at, .nskip = o->skip.n,
+                           .verify_each = o->verify_each, .watch = watch_pass, .user = d};
+    tell(d, TELL_STEP, "run the passes");
+    d->stage = passes_run(d->ctx, first, &env, &options);
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------- */
+
+/* As many units as make parallel work; the number follows from the program alone, as the bytes must. */
+static int units_wanted(const Program *p) {
+    enum { KERNELS_PER_UNIT = 4, MOST = 16 };
+    int n = p->nest.n / KERNELS_PER_UNIT;
+    return n < 1 ? 1 : n > MOST ? MOST : n;
+}
+
+void driver_emit(Driver *d, const char *weights_file, bool jit) {
+    const Program *program = d->stage.program;
+    if (!program)
+        fail(d->ctx, E_OPTION, "the passes stop at \"%s\", before there is a program; leave \"stop-after\" out",
+             d->options->stop_after);
+    double start = tool_seconds();
+    tell(d, TELL_STEP, "emit C");
+    d->weights = weights_plan(d->arena, program);
+    EmitOptions emit = {.units = units_wanted(program), .weight_offset = d->weights.offset,
+                        .weight_bytes = d->weights.bytes, .weights_file = weights_file, .build = d->build,
+                        .jit = jit};
+    if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
+    target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
+    tell_time(d, "emit", tool_seconds() - start);
+}
+
+static Objects make_objects(Driver *d) {
+    Objects objects = {0};
+    ToolTimes times;
+    ToolOptions tools = {.flags = target_c_flags(d->arena, &d->machine), .jobs = jobs(d),
+                         .no_cache = d->options->no_cache};
+    tell(d, TELL_STEP, arena_printf(d->arena, "compile %d unit%s", d->units.n, d->units.n == 1 ? "" : "s"));
+    double start = tool_seconds();
+    toolchain_compile(d->arena, &d->units, &tools, &objects, &times);
+    tell_time(d, "compile", tool_seconds() - start);
+    tell_time(d, "  clang", times.clang);
+    tell_time(d, "  passes", times.passes);
+    tell_time(d, "  codegen", times.codegen);
+    return objects;
+}
+
+/* ---- library -------------------------------------------------------------------------------------------------- */
+
+void driver_write_weights(Driver *d, const char *path) {
+    Output *side = output_open(d->arena, path);
+    WeightSink sink = {.fd = side->fd, .path = path, .jobs = jobs(d)};
+    uint64_t trailer[2] = {d->weights_check, (uint64_t)d->weights.bytes};
+    weights_put(d->ctx, &d->weights, &sink);
+    output_write(d->ctx, side, trailer, sizeof trailer, d->weights.bytes);
+    output_finish(d->ctx, side);
+}
+
+static void write_library(Driver *d, Span library, Output *out, bool embed) {
+    ElfPlan plan = elf_plan(d->arena, library.at, library.n, d->weights.bytes, embed);
+    output_write(d->ctx, out, plan.head, plan.head_bytes, 0);
+    if (!plan.tail) return;
+    WeightSink sink = {.fd = out->fd, .start = plan.start, .path = out->path, .jobs = jobs(d)};
+    weights_put(d->ctx, &d->weights, &sink);
+    output_write(d->ctx, out, plan.tail, plan.tail_bytes, plan.tail_start);
 }
 
 static const char *base_name(const char *path) {
@@ -114,87 +171,74 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static void write_text(Ctx *ctx, const char *dir, const char *name, const char *text) {
-    const char *path = arena_printf(ctx_arena(ctx), "%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
-    bool ok = f && fputs(text, f) >= 0;
-    if (f && fclose(f)) ok = false;
-    if (!ok) fail(ctx, E_FILE, "cannot write \"%s\": %s", path, strerror(errno));
-}
-
-static void emit_sources(Arena *arena, const Options *o, const Stage *stage, const Machine *machine) {
-    Ctx *ctx = arena_ctx(arena);
-    Weights weights;
-    Units units = {0};
-    if (!o->emit_dir) fail(ctx, E_OPTION, "\"--emit %s\" needs --emit-dir FOLDER", o->emit);
-    if (mkdir(o->emit_dir, 0777) && errno != EEXIST)
-        fail(ctx, E_FILE, "cannot make folder \"%s\": %s", o->emit_dir, strerror(errno));
-    driver_emit(arena, o, stage, machine, "model.weights", false, &weights, &units);
-    for (int i = 0; i < units.n; i++) write_text(ctx, o->emit_dir, units.at[i].name, units.at[i].text);
-    weights_to_file(ctx, stage->program->flow, &weights, 0, arena_printf(arena, "%s/model.weights", o->emit_dir));
-}
-
-/* ---- library -------------------------------------------------------------------------------------------------------- */
-
-/* Room for the weights' segment: see weights.c. */
-static const Unit note_unit = {"note.c",
-    "__attribute__((section(\".note.weir\"), used, aligned(4)))\n"
-    "static const struct { unsigned n, d, t; char name[8]; unsigned v; } note = {5, 4, 1, \"Weir\", 1};\n"};
-
-static void remove_file(void *path) { unlink(path); }
-
-void driver_compile(Arena *arena, const Options *o, const Source *source, const char *output) {
-    Ctx *ctx = arena_ctx(arena);
-    Machine machine = {0};
-    Stage stage = driver_stage(arena, o, source, &machine);
-    if (o->emit) {
-        emit_sources(arena, o, &stage, &machine);
+void driver_compile(Driver *d, const char *output) {
+    const Options *o = d->options;
+    if (o->emit != EMIT_LIBRARY && !o->emit_dir)
+        fail(d->ctx, E_OPTION, "option \"emit\" needs \"emit-dir\", the folder to write to");
+    if (o->emit == EMIT_LIBRARY && !output) fail(d->ctx, E_OPTION, "the library to write has no name; give one");
+    Output *out = o->emit == EMIT_LIBRARY ? output_open(d->arena, output) : NULL;
+    driver_passes(d);
+    if (o->stop_after && !d->stage.program) return;
+    if (!out) {
+        driver_emit_folder(d);
         return;
     }
-    if (o->stop_after && !stage.program) return;
-    const char *side = o->weights_file ? arena_printf(arena, "%s.weights", base_name(output)) : NULL;
-    Weights weights;
-    Units units = {0};
-    driver_emit(arena, o, &stage, &machine, side, false, &weights, &units);
-    vec_push(arena, &units, note_unit);
-    ToolchainOptions tools = {.flags = target_c_flags(arena, &machine), .jobs = o->jobs, .cache = o->cache};
-    Object *objects = toolchain_compile(arena, &units, &tools);
-    char *temporary = arena_printf(arena, "%s.%ld.tmp", output, (long)getpid());
-    arena_defer(arena, remove_file, temporary);
-    toolchain_link(arena, objects, units.n, temporary);
-    if (side) {
-        char *file = arena_printf(arena, "%s.weights", output), *part = arena_printf(arena, "%s.%ld.tmp", file, (long)getpid());
-        arena_defer(arena, remove_file, part);
-        const char *build = build_json(arena, o, &machine);
-        weights_to_file(ctx, stage.program->flow, &weights, hash_bytes(1, build, strlen(build)) ^ (uint64_t)weights.bytes, part);
-        if (rename(part, file)) fail(ctx, E_FILE, "cannot write \"%s\": %s", file, strerror(errno));
-    } else {
-        weights_append(ctx, stage.program->flow, &weights, temporary);
-    }
-    if (rename(temporary, output)) fail(ctx, E_FILE, "cannot write \"%s\": %s", output, strerror(errno));
+    const char *side = o->weights_file ? arena_printf(d->arena, "%s.weights", base_name(output)) : NULL;
+    driver_emit(d, side, false);
+    Objects objects = make_objects(d);
+    double start = tool_seconds();
+    tell(d, TELL_STEP, "link");
+    Span library = toolchain_link(d->arena, &objects);
+    tell_time(d, "link", tool_seconds() - start);
+    start = tool_seconds();
+    tell(d, TELL_STEP, "write the library");
+    write_library(d, library, out, !side);
+    if (side && d->weights.bytes) driver_write_weights(d, arena_printf(d->arena, "%s.weights", output));
+    output_finish(d->ctx, out);
+    tell_time(d, "write", tool_seconds() - start);
 }
 
-/* ---- this process ------------------------------------------------------------------------------------------------------ */
+/* ---- this process ------------------------------------------------------------------------------------------------ */
 
-static void unmap(void *at) { munmap(((Object *)at)->at, ((Object *)at)->n); }
+static void free_loaded(void *loaded) {
+    loaded_free(loaded);
+}
 
-weir_model_fn *driver_load(Arena *arena, const Options *o, const Source *source) {
-    Ctx *ctx = arena_ctx(arena);
-    Machine machine = {0};
-    Stage stage = driver_stage(arena, o, source, &machine);
-    Weights weights;
-    Units units = {0};
-    driver_emit(arena, o, &stage, &machine, NULL, true, &weights, &units);
-    ToolchainOptions tools = {.flags = target_c_flags(arena, &machine), .jobs = o->jobs, .cache = o->cache};
-    Object *objects = toolchain_compile(arena, &units, &tools);
-    Jit jit = toolchain_jit(arena, objects, units.n);
-    if (!weights.bytes) return jit.descriptor;
-    Object *memory = NEW(arena, Object);
-    memory->n = (size_t)weights.bytes;
-    memory->at = mmap(NULL, memory->n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory->at == MAP_FAILED) fail(ctx, E_MEMORY, "no memory for %lld bytes of weights", (long long)weights.bytes);
-    arena_defer(arena, unmap, memory);
-    weights_to_memory(stage.program->flow, &weights, memory->at);
-    jit.blob->delta = (int64_t)((char *)memory->at - (char *)jit.blob);
-    return jit.descriptor;
+static void put_weights(Driver *d, Loaded *loaded) {
+    loaded->weight_bytes = (size_t)d->weights.bytes;
+    void *at = mmap(NULL, loaded->weight_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        fail(d->ctx, E_MEMORY, "no memory for %lld bytes of weights: %s", (long long)d->weights.bytes,
+             strerror(errno));
+    loaded->weights = at;
+    madvise(at, loaded->weight_bytes, MADV_HUGEPAGE);
+    WeightSink sink = {.to = at, .fd = -1, .path = "memory", .jobs = jobs(d)};
+    weights_put(d->ctx, &d->weights, &sink);
+    mprotect(at, loaded->weight_bytes, PROT_READ);
+}
+
+Loaded driver_load(Driver *d) {
+    Loaded *loaded = NEW(d->arena, Loaded);
+    arena_defer(d->arena, free_loaded, loaded);
+    driver_passes(d);
+    driver_emit(d, NULL, true);
+    Objects objects = make_objects(d);
+    tell(d, TELL_STEP, "load");
+    loaded->jit = jit_new(d->ctx, &objects);
+    if (d->weights.bytes) {
+        put_weights(d, loaded);
+        struct weir_blob *blob = jit_blob(loaded->jit);
+        blob->delta = (int64_t)((intptr_t)loaded->weights - (intptr_t)blob);
+    }
+    loaded->model = jit_model(loaded->jit)();
+    Loaded result = *loaded;
+    *loaded = (Loaded){0};
+    return result;
+}
+
+void loaded_free(Loaded *l) {
+    jit_free(l->jit);
+    if (l->weights) munmap(l->weights, l->weight_bytes);
+    *l = (Loaded){0};
 }

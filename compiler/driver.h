@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver: the only code that sees every folder. A model or an .ir text goes through the passes to a
- * program, and on to C text, objects, a library or this process. All `fail`. */
+ * program, and on to C text, objects, a library or this process. All functions `fail`. */
 #ifndef WEIR_DRIVER_H
 #define WEIR_DRIVER_H
 
@@ -10,20 +10,24 @@
 #include "ir/file.h"
 #include "passes/pass.h"
 
-typedef VEC(DimOverride) DimOverrides;
-typedef VEC(const char *) Names;
+/* ---- options (options.c) ------------------------------------------------------------------------------- */
+
+typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER } EmitKind;
 
 typedef struct Options {
     const char *cpu;
     MathMode math;
-    bool weights_file, verify_each, time_passes, cache;
-    int jobs;
-    const char *emit, *emit_dir, *print_after, *stop_after;
-    DimOverrides dim;
-    Names skip;
+    bool weights_file, verify_each, time_passes, no_cache;
+    int jobs; /* 0: as many as CPUs we may use */
+    EmitKind emit;
+    const char *emit_dir, *print_after, *stop_after;
+    VEC(DimOverride) dim;
+    VEC(const char *) feed;
+    VEC(const char *) skip;
 } Options;
 void options_default(Options *o);
-/* Sets one option; E_OPTION. Strings are kept in the context. */
+/* Sets one option by its command-line name without dashes; E_OPTION, naming the nearest one. `value` may
+ * be NULL for switches. Strings are kept in the context. */
 void options_set(Ctx *ctx, Options *o, const char *name, const char *value);
 
 /* For tools: the options that a library's context holds, and a compilation context that reports to its
@@ -32,7 +36,14 @@ typedef struct weir_context weir_context;
 const Options *context_options(const weir_context *c);
 Ctx *context_fork(weir_context *c);
 
-/* A model: a file (.onnx or .ir), or bytes of an ONNX model. */
+/* ---- one compilation --------------------------------------------------------------------------------------- */
+
+/* What is told on the way. TELL_TEXT: what --print-after asked for; TELL_TIME: a line of --time-passes;
+ * TELL_STEP: what begins now. */
+typedef enum { TELL_TEXT, TELL_TIME, TELL_STEP } Telling;
+typedef void TellFn(void *user, Telling kind, const char *text);
+
+/* A model: a file (.onnx, or .ir text), or bytes of an ONNX model with the folder of external data. */
 typedef struct Source {
     const char *path;
     const void *bytes;
@@ -40,14 +51,61 @@ typedef struct Source {
     const char *folder;
 } Source;
 
-/* A text's last graph; or its flow with nests for all of its kernels; or its last flow. */
-Stage driver_read_ir(Arena *arena, const char *path);
-/* Runs the passes, as far as stop_after says. The stage lives in arenas of the context. */
-Stage driver_stage(Arena *arena, const Options *o, const Source *source, Machine *machine);
-/* C text of a program; `weights` gets the plan. */
-void driver_emit(Arena *arena, const Options *o, const Stage *stage, const Machine *machine, const char *weights_file,
-                 bool jit, Weights *weights, Units *units);
-void driver_compile(Arena *arena, const Options *o, const Source *source, const char *output);
-weir_model_fn *driver_load(Arena *arena, const Options *o, const Source *source);
+typedef struct Driver {
+    Arena *arena;  /* of everything below, but for what passes make */
+    Ctx *ctx;
+    const Options *options;
+    Source source;
+    TellFn *tell;  /* may be NULL */
+    void *user;
+    Machine machine;
+    Stage stage;   /* what the passes made */
+    Weights weights;
+    uint64_t weights_check; /* of the side file */
+    Units units;
+    const char *build; /* JSON */
+} Driver;
+
+Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *tell, void *user);
+/* Reads the source and runs the passes, as far as stop_after says. */
+void driver_passes(Driver *d);
+/* Weights and C text of the program. `weights_file` (may be NULL) names the side file. */
+void driver_emit(Driver *d, const char *weights_file, bool jit);
+/* All of it, to a library at `output`, or to the folder of --emit. Leaves nothing behind on failure. */
+void driver_compile(Driver *d, const char *output);
+
+/* A model in this process; owns its code and weights, not bound to a context. */
+typedef struct Loaded {
+    Jit *jit;
+    void *weights;
+    size_t weight_bytes;
+    const weir_model *model;
+} Loaded;
+Loaded driver_load(Driver *d);
+void loaded_free(Loaded *loaded);
+
+/* ---- parts ----------------------------------------------------------------------------------------------------- */
+
+/* A text's last graph; or its flow with nests for all of its kernels; or its last flow (source.c). */
+Stage source_parse(Arena *arena, const char *text);
+Stage source_read_ir(Arena *arena, const char *path);
+/* The graph or stage of the source, and the hash of its bytes as hex (source.c). */
+Stage source_read(Arena *arena, const Source *source, const Options *options, const char **hash);
+/* Text of a stage, as source_parse reads it. */
+const char *stage_text(Arena *arena, const Stage *stage);
+
+/* A file that appears whole or not at all (output.c): written under another name beside `path`. */
+typedef struct Output {
+    int fd;
+    const char *path, *temporary; /* NULL once it has its name */
+} Output;
+Output *output_open(Arena *arena, const char *path);
+void output_write(Ctx *ctx, Output *output, const void *at, size_t n, int64_t offset);
+void output_finish(Ctx *ctx, Output *output); /* gives it its name */
+void output_text(Arena *arena, const char *folder, const char *name, const char *text);
+
+void driver_write_weights(Driver *d, const char *path); /* a side file */
+/* --emit c and --emit header (emit_folder.c). */
+void driver_emit_folder(Driver *d);
 
 #endif

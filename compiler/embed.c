@@ -3,16 +3,19 @@
  *
  *     embed OUT.c ROOT FILE...
  *
- * writes the table behind embedded.h; names are paths below ROOT. */
+ * writes the table behind embedded.h. */
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *below(const char *root, const char *path) {
+/* The path below ROOT; of a file built elsewhere, or in a build folder, its last part. */
+static const char *name_of(const char *root, const char *path) {
     char *full = realpath(path, NULL), *top = realpath(root, NULL);
-    if (!full || !top || strncmp(full, top, strlen(top)) != 0) return NULL;
-    const char *name = full + strlen(top) + 1;
+    const char *slash = strrchr(path, '/'), *end = strrchr(path, '.');
+    bool built = (end && strcmp(end, ".a") == 0) || !full || !top || strncmp(full, top, strlen(top)) != 0;
+    const char *name = built ? (slash ? slash + 1 : path) : full + strlen(top) + 1;
     free(top);
     return name;
 }
@@ -20,8 +23,9 @@ static const char *below(const char *root, const char *path) {
 static int put_file(FILE *out, const char *path) {
     FILE *in = fopen(path, "rb");
     if (!in) return 0;
+    unsigned long n = 0;
     fputs("     \"", out);
-    for (int ch; (ch = getc(in)) != EOF;) {
+    for (int ch; (ch = getc(in)) != EOF; n++) {
         if (ch == '\n')
             fputs("\\n\"\n     \"", out);
         else if (ch == '"' || ch == '\\' || ch == '?')
@@ -31,7 +35,7 @@ static int put_file(FILE *out, const char *path) {
         else
             putc(ch, out);
     }
-    fputs("\"},\n", out);
+    fprintf(out, "\",\n     %lu},\n", n);
     return fclose(in) == 0;
 }
 
@@ -43,12 +47,7 @@ int main(int argc, char **argv) {
     }
     fputs("#include \"compiler/embedded.h\"\n\nconst EmbeddedFile embedded_files[] = {\n", out);
     for (int i = 3; i < argc; i++) {
-        const char *name = below(argv[2], argv[i]);
-        if (!name) {
-            fprintf(stderr, "embed: %s is not below %s\n", argv[i], argv[2]);
-            return 1;
-        }
-        fprintf(out, "    {\"%s\",\n", name);
+        fprintf(out, "    {\"%s\",\n", name_of(argv[2], argv[i]));
         if (!put_file(out, argv[i])) {
             perror(argv[i]);
             return 1;

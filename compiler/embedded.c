@@ -6,8 +6,12 @@
 
 #include <string.h>
 
-const char *embedded_text(const char *name) {
+const EmbeddedFile *embedded_file(const char *name) {
     for (int i = 0; i < embedded_count; i++)
-        if (!strcmp(embedded_files[i].name, name)) return embedded_files[i].text;
+        if (!strcmp(embedded_files[i].name, name)) return &embedded_files[i];
     BUG("no embedded file \"%s\"", name);
+}
+
+const char *embedded_text(const char *name) {
+    return embedded_file(name)->text;
 }

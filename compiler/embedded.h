@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of the tree that the compiler carries in itself: heads of emitted code, the runtime's sources.
- * Which ones is said in compiler/meson.build. */
+/* Files that the compiler carries in itself, so that it needs no folder at run time: heads of emitted
+ * code, the runtime's sources for --emit c, and the runtime built as an archive to link. Which ones is
+ * said in compiler/meson.build. */
 #ifndef WEIR_EMBEDDED_H
 #define WEIR_EMBEDDED_H
 
+#include <stddef.h>
+
 typedef struct EmbeddedFile {
-    const char *name; /* path from the top of the tree: "runtime/weir_rt.h" */
-    const char *text;
+    const char *name; /* path from the top of the tree: "runtime/weir_rt.h"; of a built file its own name */
+    const char *text; /* a zero byte follows */
+    size_t bytes;
 } EmbeddedFile;
 extern const EmbeddedFile embedded_files[];
 extern const int embedded_count;
 
-/* The text of a file, which must be there. */
+/* A file, which must be there, and its text. */
+const EmbeddedFile *embedded_file(const char *name);
 const char *embedded_text(const char *name);
 
 #endif

@@ -3,139 +3,207 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/driver.h"
+#include "driver.h"
 
 void options_default(Options *o) {
-    *o = (Options){.cpu = "native", .math = MATH_DEFAULT, .cache = true, .jobs = 2};
+    *o = (Options){.cpu = "native", .math = MATH_DEFAULT};
 }
 
-static void bad(Ctx *ctx, const char *name, const char *value, const char *want) {
-    fail(ctx, E_OPTION, "option \"%s\" does not take \"%s\"; give %s", name, value, want);
+/* What a row's function gets. */
+typedef struct Setting {
+    Ctx *ctx;
+    Options *o;
+    const char *name, *value;
+} Setting;
+
+static _Noreturn void bad(const Setting *s, const char *want) {
+    fail(s->ctx, E_OPTION, "option \"%s\" does not take \"%s\"; give %s", s->name, s->value, want);
 }
 
-static void set_cpu(Ctx *ctx, Options *o, const char *name, const char *value) {
-    (void)name;
-    o->cpu = intern(ctx, value);
+/* Index of the value among the words, which `want` lists for people. */
+static int one_of(const Setting *s, const char *const *words, int n, const char *want) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(s->value, words[i]) == 0) return i;
+    bad(s, want);
 }
 
-static void set_target(Ctx *ctx, Options *o, const char *name, const char *value) {
-    (void)o;
-    if (strcmp(value, "c")) bad(ctx, name, value, "c");
-}
-
-static void set_math(Ctx *ctx, Options *o, const char *name, const char *value) {
-    static const char *const modes[] = {"strict", "default", "fast"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(value, modes[i])) {
-            o->math = (MathMode)i;
-            return;
-        }
-    bad(ctx, name, value, "strict, default or fast");
-}
-
-static void set_weights(Ctx *ctx, Options *o, const char *name, const char *value) {
-    if (strcmp(value, "embed") && strcmp(value, "file")) bad(ctx, name, value, "embed or file");
-    o->weights_file = value[0] == 'f';
-}
-
-static void set_packing(Ctx *ctx, Options *o, const char *name, const char *value) {
-    (void)o;
-    if (strcmp(value, "build")) bad(ctx, name, value, "build (create and swap are not implemented yet)");
+static bool truth(const Setting *s) {
+    static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
+    return one_of(s, words, 8, "yes or no") & 1;
 }
 
 static bool number(const char *text, const char *end, int64_t *out) {
     char *stop;
+    if (*text < '0' || *text > '9') return false;
     *out = strtoll(text, &stop, 10);
-    return stop == end && stop != text && *out >= 0;
+    return stop == end && *out < INT64_MAX;
 }
 
-static void set_dim(Ctx *ctx, Options *o, const char *name, const char *value) {
-    const char *eq = strchr(value, '='), *dots = eq ? strstr(eq, "..") : NULL, *end = value + strlen(value);
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static void set_target(const Setting *s) {
+    if (strcmp(s->value, "cuda") == 0)
+        fail(s->ctx, E_UNSUPPORTED, "this build of Weir has no target \"cuda\"; use \"c\"");
+    if (strcmp(s->value, "c") != 0) bad(s, "\"c\"");
+}
+
+static void set_cpu(const Setting *s) {
+    Machine machine;
+    target_c_machine(s->ctx, &machine, s->value);
+    s->o->cpu = intern(s->ctx, s->value);
+}
+
+static void set_math(const Setting *s) {
+    static const char *const words[] = {"strict", "default", "fast"};
+    s->o->math = (MathMode)one_of(s, words, 3, "strict, default or fast");
+}
+
+static void set_weights(const Setting *s) {
+    static const char *const words[] = {"embed", "file"};
+    s->o->weights_file = one_of(s, words, 2, "embed or file") == 1;
+}
+
+static void set_packing(const Setting *s) {
+    static const char *const words[] = {"build", "create", "swap"};
+    if (one_of(s, words, 3, "build, create or swap") != 0)
+        fail(s->ctx, E_UNSUPPORTED, "packing \"%s\" is not supported; use \"build\"", s->value);
+}
+
+static void set_dim(const Setting *s) {
+    const char *value = s->value, *eq = strrchr(value, '='), *end = value + strlen(value);
+    const char *dots = eq ? strstr(eq, "..") : NULL;
     DimOverride d = {.hi = INT64_MAX};
-    bool ok = eq && eq > value && number(eq + 1, dots ? dots : end, &d.lo);
-    if (ok && !dots) d.hi = d.lo;
-    if (ok && dots && dots[2]) ok = number(dots + 2, end, &d.hi);
-    if (!ok || d.hi < d.lo) bad(ctx, name, value, "NAME=V or NAME=LO..HI");
-    d.name = intern_n(ctx, value, (size_t)(eq - value));
-    vec_push(ctx_arena(ctx), &o->dim, d);
+    bool fine = eq && eq > value && number(eq + 1, dots ? dots : end, &d.lo);
+    if (fine && !dots) d.hi = d.lo;
+    if (fine && dots && dots[2]) fine = number(dots + 2, end, &d.hi);
+    if (!fine || d.hi < d.lo) bad(s, "NAME=SIZE or NAME=LOW..HIGH");
+    d.name = intern_n(s->ctx, value, (size_t)(eq - value));
+    vec_push(ctx_arena(s->ctx), &s->o->dim, d);
 }
 
-static void set_emit(Ctx *ctx, Options *o, const char *name, const char *value) {
-    if (strcmp(value, "c") && strcmp(value, "header")) bad(ctx, name, value, "c or header");
-    o->emit = intern(ctx, value);
+static void set_feed(const Setting *s) {
+    vec_push(ctx_arena(s->ctx), &s->o->feed, intern(s->ctx, s->value));
 }
 
-static void set_emit_dir(Ctx *ctx, Options *o, const char *name, const char *value) {
-    (void)name;
-    o->emit_dir = intern(ctx, value);
+static void set_emit(const Setting *s) {
+    static const char *const words[] = {"library", "c", "header"};
+    s->o->emit = (EmitKind)one_of(s, words, 3, "c or header");
 }
 
-static bool is_pass(const char *value) {
+static void set_emit_dir(const Setting *s) {
+    s->o->emit_dir = intern(s->ctx, s->value);
+}
+
+static const Pass *a_pass(const Setting *s) {
     int n;
     const Pass *pass = pass_list(&n);
-    for (int i = 0; i < n; i++)
-        if (!strcmp(pass[i].name, value)) return true;
-    return false;
+    Text names = {.arena = ctx_arena(s->ctx)};
+    for (int i = 0; i < n; i++) {
+        if (strcmp(pass[i].name, s->value) == 0) return &pass[i];
+        text_printf(&names, "%s%s", i ? ", " : "", pass[i].name);
+    }
+    bad(s, arena_printf(names.arena, "a pass: %s", text_str(&names)));
 }
 
-static const char *a_pass(Ctx *ctx, const char *name, const char *value) {
-    if (!is_pass(value)) bad(ctx, name, value, "the name of a pass (see passes/passes.def)");
-    return intern(ctx, value);
+static void set_print_after(const Setting *s) {
+    s->o->print_after = strcmp(s->value, "all") == 0 ? "all" : a_pass(s)->name;
 }
 
-static void set_print_after(Ctx *ctx, Options *o, const char *name, const char *value) {
-    o->print_after = strcmp(value, "all") ? a_pass(ctx, name, value) : "all";
+static void set_stop_after(const Setting *s) {
+    s->o->stop_after = a_pass(s)->name;
 }
 
-static void set_stop_after(Ctx *ctx, Options *o, const char *name, const char *value) {
-    o->stop_after = a_pass(ctx, name, value);
+static void set_skip(const Setting *s) {
+    const Pass *pass = a_pass(s);
+    if (!pass->optional)
+        fail(s->ctx, E_OPTION, "pass \"%s\" cannot be skipped: the ones behind it need it", pass->name);
+    vec_push(ctx_arena(s->ctx), &s->o->skip, pass->name);
 }
 
-static void set_skip(Ctx *ctx, Options *o, const char *name, const char *value) {
-    vec_push(ctx_arena(ctx), &o->skip, a_pass(ctx, name, value));
-}
-
-static void set_jobs(Ctx *ctx, Options *o, const char *name, const char *value) {
+static void set_jobs(const Setting *s) {
     int64_t n;
-    if (!number(value, value + strlen(value), &n) || n < 1 || n > 1024) bad(ctx, name, value, "a number from 1 to 1024");
-    o->jobs = (int)n;
+    if (!number(s->value, s->value + strlen(s->value), &n) || n > 1024) bad(s, "a number of threads up to 1024");
+    s->o->jobs = (int)n;
 }
 
-static bool truth(Ctx *ctx, const char *name, const char *value) {
-    if (strcmp(value, "0") && strcmp(value, "1")) bad(ctx, name, value, "0 or 1");
-    return value[0] == '1';
+static void set_verify(const Setting *s) {
+    s->o->verify_each = truth(s);
 }
 
-static void set_verify(Ctx *ctx, Options *o, const char *name, const char *value) {
-    o->verify_each = truth(ctx, name, value);
+static void set_time(const Setting *s) {
+    s->o->time_passes = truth(s);
 }
 
-static void set_time(Ctx *ctx, Options *o, const char *name, const char *value) {
-    o->time_passes = truth(ctx, name, value);
+static void set_cache(const Setting *s) {
+    s->o->no_cache = !truth(s);
 }
 
-static void set_cache(Ctx *ctx, Options *o, const char *name, const char *value) {
-    o->cache = truth(ctx, name, value);
-}
+/* ---- the table ----------------------------------------------------------------------------------------------- */
 
-static const struct {
+static const struct Row {
     const char *name;
-    void (*set)(Ctx *ctx, Options *o, const char *name, const char *value);
+    void (*set)(const Setting *s);
+    bool is_switch; /* no value means yes */
 } rows[] = {
-    {"target", set_target}, {"cpu", set_cpu}, {"math", set_math}, {"weights", set_weights}, {"packing", set_packing},
-    {"dim", set_dim}, {"emit", set_emit}, {"emit-dir", set_emit_dir}, {"print-after", set_print_after},
-    {"stop-after", set_stop_after}, {"skip", set_skip}, {"j", set_jobs}, {"verify-each", set_verify},
-    {"time-passes", set_time}, {"cache", set_cache},
+    {"target", set_target, false},
+    {"cpu", set_cpu, false},
+    {"dim", set_dim, false},
+    {"feed", set_feed, false},
+    {"math", set_math, false},
+    {"weights", set_weights, false},
+    {"packing", set_packing, false},
+    {"emit", set_emit, false},
+    {"emit-dir", set_emit_dir, false},
+    {"print-after", set_print_after, false},
+    {"stop-after", set_stop_after, false},
+    {"skip", set_skip, false},
+    {"verify-each", set_verify, true},
+    {"time-passes", set_time, true},
+    {"cache", set_cache, true},
+    {"j", set_jobs, false},
 };
+enum { NROWS = sizeof rows / sizeof *rows };
+
+/* How many letters must change, be added or dropped to make b of a. */
+static int distance(const char *a, const char *b) {
+    enum { MOST = 32 };
+    int n = (int)strlen(b), row[MOST + 1];
+    if (n > MOST) return MOST;
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int change = corner + (a[i - 1] != b[j - 1]), least = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            corner = row[j];
+            row[j] = change < least + 1 ? change : least + 1;
+        }
+    }
+    return row[n];
+}
+
+static _Noreturn void unknown(Ctx *ctx, const char *name) {
+    Text all = {.arena = ctx_arena(ctx)};
+    int nearest = 0, least = INT32_MAX;
+    for (int i = 0; i < NROWS; i++) {
+        int d = distance(name, rows[i].name);
+        if (d < least) {
+            least = d;
+            nearest = i;
+        }
+        text_printf(&all, "%s%s", i ? ", " : "", rows[i].name);
+    }
+    if (least <= 2 || (size_t)least * 2 < strlen(name))
+        fail(ctx, E_OPTION, "there is no option \"%s\"; did you mean \"%s\"?", name, rows[nearest].name);
+    fail(ctx, E_OPTION, "there is no option \"%s\"; there are %s", name, text_str(&all));
+}
 
 void options_set(Ctx *ctx, Options *o, const char *name, const char *value) {
-    Text known = {.arena = ctx_arena(ctx)};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!strcmp(rows[i].name, name)) {
-            rows[i].set(ctx, o, name, value);
-            return;
-        }
-        text_printf(&known, "%s%s", i ? ", " : "", rows[i].name);
+    for (int i = 0; i < NROWS; i++) {
+        if (strcmp(rows[i].name, name) != 0) continue;
+        if (!value && !rows[i].is_switch) fail(ctx, E_OPTION, "option \"%s\" needs a value", name);
+        rows[i].set(&(Setting){ctx, o, name, value ? value : "yes"});
+        return;
     }
-    fail(ctx, E_OPTION, "there is no option \"%s\"; there are %s", name, text_str(&known));
+    unknown(ctx, name);
 }

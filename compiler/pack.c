@@ -1,94 +1,249 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packing a parameter into its layout.
+/* Packing data into a layout.
  *
- * A layout's storage address is a sum of one function per logical dim (i/c, i%c, i+k times strides), so
- * a table per dim, filled by evaluating the layout along that dim alone, gives every address by additions. */
+ * The linear storage address is a polynomial in the logical indices. When no term of it uses two of them
+ * (the rule: i/c, i%c, i+k, times strides), it is a constant plus a function of each index alone, kept
+ * as a table per dim; two neighbouring dims are joined by adding their tables. The copy walks the dims
+ * in logical order, but for two: `inner`, along which storage is contiguous, and the last, along which
+ * the source is. Those go in tiles, so that lines of both sides are used whole while they are near. */
+#include "pack.h"
+
 #include <string.h>
 
-#include "compiler/weights.h"
+enum { JOIN_MOST = 1 << 16, TILE_INNER = 16, TILE_LAST = 64 };
 
-typedef struct OneDim {
-    int dim;
-    int64_t value;
-    Ctx *ctx;
-} OneDim;
-
-static bool value_of(void *user, Dim sym, int64_t *value) {
-    const OneDim *o = user;
-    *value = sym == flow_layout_sym(o->ctx, o->dim) ? o->value : 0;
-    return true;
-}
-
-static int64_t const_of(Ctx *ctx, const Cont *c, Dim d) {
+static int64_t constant(Ctx *ctx, const Cont *c, Dim d) {
     int64_t v;
     if (!dim_is_const(d, &v))
-        fail(ctx, E_UNSUPPORTED, "parameter \"%s\" has a size that is not constant", c->name);
+        fail(ctx, E_UNSUPPORTED, "the size \"%s\" of parameter \"%s\" is not constant; give the model's dims "
+             "with --dim", dim_str(ctx, d), c->name);
     return v;
 }
 
-/* Linear storage address of the element that has `value` at `dim` and 0 elsewhere. */
-static int64_t address(Ctx *ctx, const Cont *c, int dim, int64_t value) {
-    OneDim o = {dim, value, ctx};
-    int64_t at = 0, part = 0;
-    for (int k = 0; k < c->layout->rank; k++) {
-        dim_eval(c->layout->map[k], value_of, &o, &part);
-        at = at * const_of(ctx, c, c->layout->box[k]) + part;
+int64_t pack_bytes(const Pack *p) {
+    return dtype_bytes(p->type, p->storage);
+}
+
+/* ---- the plan ------------------------------------------------------------------------------------------ */
+
+static bool atom_uses(const Atom *atom, Dim sym) {
+    return atom->kind == ATOM_SYM ? atom->name == dim_sym_name(sym)
+                                  : dim_uses(atom->a, sym) || dim_uses(atom->b, sym);
+}
+
+static bool is_separable(Dim address, const Dim *sym, int n) {
+    for (int t = 0; t < address->nterms; t++) {
+        int used = 0;
+        for (int k = 0; k < n; k++) {
+            bool uses = false;
+            for (int a = 0; a < address->term[t].natoms; a++)
+                uses |= atom_uses(address->term[t].atom[a], sym[k]);
+            used += uses;
+        }
+        if (used > 1) return false;
     }
-    return at;
+    return true;
 }
 
-int64_t weights_bytes(const Flow *flow, int cont) {
-    const Cont *c = &flow->cont.at[cont];
-    Dim box[RANK_MAX];
-    int rank = cont_storage(flow->ctx, c, box);
-    return dtype_bytes(c->type, const_of(flow->ctx, c, dim_product(flow->ctx, box, rank)));
-}
+/* Values of the logical indices. */
+typedef struct At {
+    const Dim *sym;
+    int n;
+    int64_t value[RANK_MAX];
+} At;
 
-static void fill_storage(const Cont *c, int64_t count, void *to) {
-    if (!c->layout->has_fill || !c->layout->fill) {
-        memset(to, 0, (size_t)dtype_bytes(c->type, count));
-        return;
+static bool value_at(void *user, Dim sym, int64_t *value) {
+    const At *at = user;
+    for (int k = 0; k < at->n; k++) {
+        if (at->sym[k] != sym) continue;
+        *value = at->value[k];
+        return true;
     }
-    for (int64_t i = 0; i < count; i++) mem_set(c->type, to, i, c->layout->fill);
+    return false;
 }
 
-static void copy_row(const Cont *c, int64_t from, const int64_t *table, int64_t base, int64_t n, void *to) {
-    if (dtype_bits(c->type) == 32) {
-        const uint32_t *src = (const uint32_t *)c->data + from;
-        uint32_t *dst = (uint32_t *)to + base;
-        for (int64_t i = 0; i < n; i++) memcpy(&dst[table[i]], &src[i], 4);
-        return;
+static int64_t address_at(const Pack *p, At *at) {
+    int64_t v = 0;
+    if (!dim_eval(p->address, value_at, at, &v)) BUG("a layout uses a symbol that is no index");
+    ASSERT(v >= 0 && v < p->storage);
+    return v;
+}
+
+static void make_tables(Arena *arena, Pack *p) {
+    At at = {.sym = p->sym, .n = p->rank};
+    p->base = p->count ? address_at(p, &at) : 0;
+    for (int k = 0; k < p->rank; k++) {
+        p->table[k] = NEW_ARRAY(arena, int64_t, p->extent[k]);
+        for (int64_t i = 0; i < p->extent[k] && p->count; i++) {
+            at.value[k] = i;
+            p->table[k][i] = address_at(p, &at) - p->base;
+        }
+        at.value[k] = 0;
     }
-    for (int64_t i = 0; i < n; i++) mem_set(c->type, to, base + table[i], mem_get(c->type, c->data, from + i));
 }
 
-static void pack_layout(Ctx *ctx, const Cont *c, void *to) {
-    Arena *arena = arena_new(ctx);
-    int64_t extent[RANK_MAX], index[RANK_MAX] = {0}, *table[RANK_MAX], count = 1, rows = 1, storage = 1;
-    int64_t origin = address(ctx, c, 0, 0);
-    for (int k = 0; k < c->layout->rank; k++) storage *= const_of(ctx, c, c->layout->box[k]);
+static void join(Arena *arena, Pack *p, int k) {
+    int64_t a = p->extent[k], b = p->extent[k + 1];
+    int64_t *both = NEW_ARRAY(arena, int64_t, a * b);
+    for (int64_t i = 0; i < a; i++)
+        for (int64_t j = 0; j < b; j++) both[i * b + j] = p->table[k][i] + p->table[k + 1][j];
+    p->table[k] = both;
+    p->extent[k] = a * b;
+    p->rank--;
+    for (int d = k + 1; d < p->rank; d++) {
+        p->table[d] = p->table[d + 1];
+        p->extent[d] = p->extent[d + 1];
+    }
+}
+
+/* Joins dims on both sides of `inner`, as far as tables stay small. */
+static void join_all(Arena *arena, Pack *p) {
+    for (int k = p->rank - 2; k >= 0; k--) {
+        if (k == p->inner || k + 1 == p->inner || p->extent[k] * p->extent[k + 1] > JOIN_MOST) continue;
+        join(arena, p, k);
+        if (k < p->inner) p->inner--;
+    }
+}
+
+/* The dim with most steps of one element in storage. */
+static int contiguous_dim(const Pack *p) {
+    int best = p->rank - 1;
+    double most = 0;
+    for (int k = p->rank - 1; k >= 0; k--) {
+        int64_t steps = 0;
+        for (int64_t i = 1; i < p->extent[k]; i++) steps += p->table[k][i] - p->table[k][i - 1] == 1;
+        double part = p->extent[k] > 1 ? (double)steps / (double)(p->extent[k] - 1) : 0;
+        if (part > most + 1e-9) {
+            most = part;
+            best = k;
+        }
+    }
+    return best;
+}
+
+Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
+    Pack p = {.type = c->type, .from = c->data, .count = 1, .storage = 1, .dense = !c->layout,
+              .rank = c->rank};
+    Dim box[RANK_MAX], address = dim_const(ctx, 0);
+    int rank = cont_storage(ctx, c, box);
     for (int k = 0; k < c->rank; k++) {
-        extent[k] = const_of(ctx, c, c->shape[k]);
-        count *= extent[k];
-        if (k < c->rank - 1) rows *= extent[k];
-        table[k] = NEW_ARRAY(arena, int64_t, extent[k] + 1);
-        for (int64_t i = 0; i < extent[k]; i++) table[k][i] = address(ctx, c, k, i) - origin;
+        p.sym[k] = flow_layout_sym(ctx, k);
+        p.extent[k] = constant(ctx, c, c->shape[k]);
+        p.count *= p.extent[k];
     }
-    fill_storage(c, storage, to);
-    int last = c->rank - 1;
-    for (int64_t r = 0; r < rows && count; r++) {
-        int64_t base = origin;
-        for (int k = 0; k < last; k++) base += table[k][index[k]];
-        copy_row(c, r * extent[last], table[last], base, extent[last], to);
-        for (int k = last - 1; k >= 0 && ++index[k] == extent[k]; k--) index[k] = 0;
+    for (int k = 0; k < rank; k++) {
+        p.storage *= constant(ctx, c, box[k]);
+        if (c->layout) address = dim_add(ctx, dim_mul(ctx, address, box[k]), c->layout->map[k]);
     }
-    arena_free(arena);
+    if (p.dense) return p;
+    p.has_fill = c->layout->has_fill;
+    p.fill = c->layout->fill;
+    p.address = address;
+    if (p.rank == 0 || !is_separable(address, p.sym, p.rank)) return p;
+    make_tables(arena, &p);
+    p.inner = contiguous_dim(&p);
+    join_all(arena, &p);
+    return p;
 }
 
-void weights_pack(Ctx *ctx, const Flow *flow, int cont, void *to) {
-    const Cont *c = &flow->cont.at[cont];
-    if (c->layout && c->rank > 0)
-        pack_layout(ctx, c, to);
+/* ---- the copy --------------------------------------------------------------------------------------------- */
+
+/* One (inner, last) plane of elements of one type. `step` is the distance in the source from one index of
+ * `inner` to the next. When both are the same dim, the plane is a row. */
+#define PLANE(T)                                                                                       \
+    static void plane_##T(T *to, const T *from, const int64_t *inner, int64_t ni, int64_t step,        \
+                          const int64_t *last, int64_t nl) {                                           \
+        for (int64_t i0 = 0; i0 < ni; i0 += TILE_INNER) {                                              \
+            int64_t i1 = i0 + TILE_INNER < ni ? i0 + TILE_INNER : ni;                                  \
+            for (int64_t l0 = 0; l0 < nl; l0 += TILE_LAST) {                                           \
+                int64_t l1 = l0 + TILE_LAST < nl ? l0 + TILE_LAST : nl;                                \
+                for (int64_t l = l0; l < l1; l++)                                                      \
+                    for (int64_t i = i0; i < i1; i++) to[inner[i] + last[l]] = from[i * step + l];     \
+            }                                                                                          \
+        }                                                                                              \
+    }
+PLANE(uint8_t)
+PLANE(uint16_t)
+PLANE(uint32_t)
+PLANE(uint64_t)
+
+static void plane(const Pack *p, char *to, int64_t base, int64_t from, int64_t ni, int64_t step,
+                  const int64_t *inner, const int64_t *last, int64_t nl) {
+    const void *source = p->from;
+    switch (dtype_bits(p->type)) {
+    case 8: plane_uint8_t((uint8_t *)to + base, (const uint8_t *)source + from, inner, ni, step, last, nl); return;
+    case 16: plane_uint16_t((uint16_t *)to + base, (const uint16_t *)source + from, inner, ni, step, last, nl); return;
+    case 32: plane_uint32_t((uint32_t *)to + base, (const uint32_t *)source + from, inner, ni, step, last, nl); return;
+    case 64: plane_uint64_t((uint64_t *)to + base, (const uint64_t *)source + from, inner, ni, step, last, nl); return;
+    default: break;
+    }
+    int size = dtype_bits(p->type) / 8;
+    for (int64_t i = 0; i < ni; i++) {
+        for (int64_t l = 0; l < nl; l++) {
+            int64_t dst = base + inner[i] + last[l], src = from + i * step + l;
+            if (size)
+                memcpy(to + dst * size, (const char *)source + src * size, (size_t)size);
+            else
+                mem_set(p->type, to, dst, mem_get(p->type, source, src));
+        }
+    }
+}
+
+/* All indices of the dims other than `inner` and the last; a plane for each. */
+static void copy_separable(const Pack *p, char *to) {
+    static const int64_t none[1] = {0};
+    int last = p->rank - 1;
+    int64_t stride[RANK_MAX], index[RANK_MAX] = {0};
+    stride[last] = 1;
+    for (int k = last - 1; k >= 0; k--) stride[k] = stride[k + 1] * p->extent[k + 1];
+    bool row = p->inner == last;
+    const int64_t *inner = row ? none : p->table[p->inner];
+    int64_t ni = row ? 1 : p->extent[p->inner], step = row ? 0 : stride[p->inner];
+    for (;;) {
+        int64_t base = p->base, from = 0;
+        for (int k = 0; k < last; k++) {
+            base += k == p->inner ? 0 : p->table[k][index[k]];
+            from += index[k] * stride[k];
+        }
+        plane(p, to, base, from, ni, step, inner, p->table[last], p->extent[last]);
+        int k = last - 1;
+        for (; k >= 0; k--) {
+            if (k != p->inner && ++index[k] < p->extent[k]) break;
+            index[k] = 0;
+        }
+        if (k < 0) return;
+    }
+}
+
+static void copy_general(const Pack *p, char *to) {
+    At at = {.sym = p->sym, .n = p->rank};
+    int size = dtype_bits(p->type) / 8;
+    for (int64_t i = 0; i < p->count; i++) {
+        int64_t dst = address_at(p, &at);
+        if (size)
+            memcpy(to + dst * size, (const char *)p->from + i * size, (size_t)size);
+        else
+            mem_set(p->type, to, dst, mem_get(p->type, p->from, i));
+        for (int k = p->rank - 1; k >= 0 && ++at.value[k] == p->extent[k]; k--) at.value[k] = 0;
+    }
+}
+
+static void put_fill(const Pack *p, void *to) {
+    size_t bytes = (size_t)pack_bytes(p);
+    memset(to, 0, bytes);
+    if (!p->has_fill || !p->fill || p->count == p->storage) return;
+    for (int64_t i = 0; i < p->storage; i++) mem_set(p->type, to, i, p->fill);
+}
+
+void pack_run(const Pack *p, void *to) {
+    if (p->dense) {
+        if (p->count) memcpy(to, p->from, (size_t)pack_bytes(p));
+        return;
+    }
+    if (p->count != p->storage || dtype_bits(p->type) < 8) put_fill(p, to);
+    if (!p->count) return;
+    if (p->rank && p->table[0])
+        copy_separable(p, to);
     else
-        memcpy(to, c->data, (size_t)weights_bytes(flow, cont));
+        copy_general(p, to);
 }

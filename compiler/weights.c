@@ -1,162 +1,172 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the weights go: a last read-only segment of the library, a side file, or memory.
+/* Which containers are weights, where each goes, and the writing.
  *
- * The segment takes the program header of a note section that the driver puts into each library for this
- * purpose: the note's PT_NOTE entry, which stands behind all PT_LOADs, becomes one whose address lies
- * behind everything mapped. */
-#include "compiler/weights.h"
+ * Threads take one weight after another. A dense one is written from the view of the model's file, in
+ * parts; another is packed into memory of its own first, so that no more than one tensor per thread is
+ * held beside the model. */
+#include "weights.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/weir_rt.h"
+#include <llvm-c/blake3.h>
 
-enum { ALIGN = 64, PAGE = 65536 };
+enum { ALIGN = 64, PART = 8 << 20, SMALL_LITERAL = 1024 };
 
-static void mark_read(const Flow *flow, const Items *items, bool *used) {
+/* ---- the plan ------------------------------------------------------------------------------------------- */
+
+static void mark_items(const Items *items, bool *used) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
-        if (it->kind == ITEM_MAP) {
-            const Map *m = flow->map.at[it->map];
-            for (int v = 0; v < m->body.val.n; v++)
-                if (m->body.val.at[v].kind == VAL_READ) used[m->body.val.at[v].read.cont] = true;
-        }
         for (int k = 0; it->kind == ITEM_CALL && k < it->call->nin; k++)
             if (it->call->in[k] >= 0) used[it->call->in[k]] = true;
         for (int k = 0; k < it->carry.n; k++) used[it->carry.at[k].init] = used[it->carry.at[k].next] = true;
         if ((it->kind == ITEM_LOOP || it->kind == ITEM_IF) && it->cond >= 0) used[it->cond] = true;
-        mark_read(flow, &it->body, used);
-        mark_read(flow, &it->other, used);
+        mark_items(&it->body, used);
+        mark_items(&it->other, used);
     }
 }
 
-Weights weights_plan(Arena *arena, const Flow *flow) {
-    Weights w = {.n = flow->cont.n, .offset = NEW_ARRAY(arena, int64_t, flow->cont.n + 1)};
+static bool *mark_used(Arena *arena, const Program *p) {
+    const Flow *flow = p->flow;
     bool *used = NEW_ARRAY(arena, bool, flow->cont.n + 1);
-    mark_read(flow, &flow->body, used);
+    mark_items(&flow->body, used);
+    for (int k = 0; k < p->nest.n; k++)
+        for (int b = 0; b < p->nest.at[k]->buf.n; b++)
+            if (p->nest.at[k]->buf.at[b].cont >= 0) used[p->nest.at[k]->buf.at[b].cont] = true;
+    for (int i = 0; i < flow->alias.n; i++)
+        if (used[flow->alias.at[i].cont]) used[flow->alias.at[i].of] = true;
+    return used;
+}
+
+static bool same_layout(const Layout *a, const Layout *b) {
+    if (a == b) return true;
+    if (!a || !b || a->rank != b->rank || a->has_fill != b->has_fill || a->fill != b->fill) return false;
+    for (int k = 0; k < a->rank; k++)
+        if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
+    return true;
+}
+
+/* Tied weights: the same data in the same shape and layout. */
+static bool same_weight(const Cont *a, const Cont *b) {
+    if (a->data != b->data || a->type != b->type || a->rank != b->rank) return false;
+    for (int k = 0; k < a->rank; k++)
+        if (a->shape[k] != b->shape[k]) return false;
+    return same_layout(a->layout, b->layout);
+}
+
+/* Small literals stand in the code. */
+static bool is_weight(const Flow *flow, const Cont *c) {
+    if (c->kind != CONT_PARAM && c->kind != CONT_LITERAL) return false;
+    if (c->kind == CONT_LITERAL && !c->layout && c->data_bytes <= SMALL_LITERAL) return false;
+    if (c->type == STRING)
+        fail(flow->ctx, E_UNSUPPORTED, "constant \"%s\" holds strings, which compiled code cannot read; run "
+             "this model in the evaluator", c->name);
+    Pack size = pack_plan(flow->arena, flow->ctx, &(Cont){.name = c->name, .type = c->type, .rank = c->rank,
+                                                          .shape = c->shape});
+    if (c->data || size.count == 0) return size.count > 0;
+    fail(flow->ctx, E_MODEL, "parameter \"%s\" has no data; give the weights with the model", c->name);
+}
+
+Weights weights_plan(Arena *arena, const Program *program) {
+    const Flow *flow = program->flow;
+    Weights w = {.offset = NEW_ARRAY(arena, int64_t, flow->cont.n + 1)};
+    bool *used = mark_used(arena, program);
+    Table *by_data = table_new(arena);
     for (int i = 0; i < flow->cont.n; i++) {
         const Cont *c = &flow->cont.at[i];
         w.offset[i] = -1;
-        bool weight = (c->kind == CONT_PARAM || c->kind == CONT_LITERAL) && c->type != STRING;
-        if (!weight || !used[i]) continue;
-        if (!c->data)
-            fail(flow->ctx, E_MODEL, "parameter \"%s\" has no data; give the weights with the model", c->name);
+        if (!used[i] || !is_weight(flow, c)) continue;
+        int before = (int)(intptr_t)table_get(by_data, c->data) - 1;
+        if (before >= 0 && same_weight(c, &flow->cont.at[before])) {
+            w.offset[i] = w.offset[before];
+            continue;
+        }
+        table_put(by_data, c->data, (void *)(intptr_t)(i + 1));
+        Weight weight = {w.bytes, pack_plan(arena, flow->ctx, c)};
+        if (weight.pack.dense && c->data_bytes < pack_bytes(&weight.pack))
+            BUG("parameter \"%s\" has %lld bytes of data", c->name, (long long)c->data_bytes);
         w.offset[i] = w.bytes;
-        w.bytes += (weights_bytes(flow, i) + ALIGN - 1) / ALIGN * ALIGN;
+        w.bytes += (pack_bytes(&weight.pack) + ALIGN - 1) / ALIGN * ALIGN;
+        vec_push(arena, &w.at, weight);
     }
     return w;
 }
 
-void weights_to_memory(const Flow *flow, const Weights *w, void *to) {
-    for (int i = 0; i < w->n; i++)
-        if (w->offset[i] >= 0) weights_pack(flow->ctx, flow, i, (char *)to + w->offset[i]);
-}
-
-/* ---- files ---------------------------------------------------------------------------------------------------- */
-
-static void close_file(void *fd) { close((int)(intptr_t)fd); }
-
-static void write_at(Ctx *ctx, int fd, const void *data, size_t n, int64_t at, const char *path) {
-    for (size_t done = 0; done < n;) {
-        ssize_t w = pwrite(fd, (const char *)data + done, n - done, at + (int64_t)done);
-        if (w < 0 && errno == EINTR) continue;
-        if (w <= 0) fail(ctx, E_FILE, "cannot write \"%s\": %s", path, w ? strerror(errno) : "disk full");
-        done += (size_t)w;
+uint64_t weights_hash(const Weights *w) {
+    llvm_blake3_hasher hasher;
+    uint64_t hash = 0;
+    llvm_blake3_hasher_init(&hasher);
+    for (int i = 0; i < w->at.n; i++) {
+        const Pack *p = &w->at.at[i].pack;
+        llvm_blake3_hasher_update(&hasher, &w->at.at[i].offset, sizeof(int64_t));
+        llvm_blake3_hasher_update(&hasher, p->from, (size_t)dtype_bytes(p->type, p->count));
     }
+    llvm_blake3_hasher_finalize(&hasher, (uint8_t *)&hash, sizeof hash);
+    return hash ? hash : 1;
 }
 
-/* One tensor at a time: the buffer is as large as the largest that needs packing. */
-static void write_tensors(Ctx *ctx, const Flow *flow, const Weights *w, int fd, int64_t base, const char *path) {
-    for (int i = 0; i < w->n; i++) {
-        if (w->offset[i] < 0) continue;
-        int64_t bytes = weights_bytes(flow, i);
-        if (!flow->cont.at[i].layout) {
-            write_at(ctx, fd, flow->cont.at[i].data, (size_t)bytes, base + w->offset[i], path);
-            continue;
-        }
-        Arena *arena = arena_new(ctx);
-        void *packed = arena_alloc(arena, (size_t)bytes);
-        weights_pack(ctx, flow, i, packed);
-        write_at(ctx, fd, packed, (size_t)bytes, base + w->offset[i], path);
-        arena_free(arena);
+/* ---- writing ---------------------------------------------------------------------------------------------- */
+
+typedef struct Writing {
+    const Weights *w;
+    const WeightSink *sink;
+    atomic_int next;
+    atomic_int error; /* errno of the first failure */
+} Writing;
+
+static int write_at(int fd, const char *from, int64_t n, int64_t at) {
+    while (n > 0) {
+        ssize_t done = pwrite(fd, from, (size_t)(n < PART ? n : PART), at);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return done < 0 ? errno : ENOSPC;
+        from += done;
+        n -= done;
+        at += done;
     }
+    return 0;
 }
 
-static int open_file(Arena *arena, const char *path, int flags) {
-    int fd = open(path, flags | O_CLOEXEC, 0777);
-    if (fd < 0) fail(arena_ctx(arena), E_FILE, "cannot write \"%s\": %s", path, strerror(errno));
-    arena_defer(arena, close_file, (void *)(intptr_t)fd);
-    return fd;
+static int write_weight(const WeightSink *sink, const Weight *weight) {
+    const Pack *p = &weight->pack;
+    int64_t bytes = pack_bytes(p), at = sink->start + weight->offset;
+    if (sink->to) {
+        pack_run(p, (char *)sink->to + weight->offset);
+        return 0;
+    }
+    if (p->dense) return write_at(sink->fd, p->from, bytes, at);
+    char *packed = malloc((size_t)bytes);
+    if (!packed) return ENOMEM;
+    pack_run(p, packed);
+    int error = write_at(sink->fd, packed, bytes, at);
+    free(packed);
+    return error;
 }
 
-/* ---- the library's segment -------------------------------------------------------------------------------------- */
-
-typedef struct Elf {
-    char *map;
-    size_t n;
-} Elf;
-
-static void unmap(void *elf) { munmap(((Elf *)elf)->map, ((Elf *)elf)->n); }
-
-static struct weir_blob *find_blob(const Elf *elf, int64_t *offset) {
-    for (size_t i = 0; i + sizeof(struct weir_blob) <= elf->n; i += 8) {
-        struct weir_blob *b = (struct weir_blob *)(elf->map + i);
-        if (b->magic0 == WEIR_BLOB_MAGIC0 && b->magic1 == WEIR_BLOB_MAGIC1) return *offset = (int64_t)i, b;
+static void *write_weights(void *user) {
+    Writing *writing = user;
+    for (int i; !atomic_load(&writing->error) && (i = atomic_fetch_add(&writing->next, 1)) < writing->w->at.n;) {
+        int error = write_weight(writing->sink, &writing->w->at.at[i]), none = 0;
+        if (error) atomic_compare_exchange_strong(&writing->error, &none, error);
     }
     return NULL;
 }
 
-static void patch(Ctx *ctx, const Elf *elf, int64_t file_offset, int64_t bytes) {
-    Elf64_Ehdr *head = (Elf64_Ehdr *)elf->map;
-    Elf64_Phdr *ph = (Elf64_Phdr *)(elf->map + head->e_phoff), *note = NULL;
-    int64_t blob_at = 0, blob_address = -1, top = 0;
-    struct weir_blob *blob = find_blob(elf, &blob_at);
-    for (int i = 0; i < head->e_phnum; i++) {
-        if (ph[i].p_type == PT_NOTE) note = &ph[i];
-        if (ph[i].p_type != PT_LOAD) continue;
-        int64_t end = (int64_t)(ph[i].p_vaddr + ph[i].p_memsz), first = (int64_t)ph[i].p_offset;
-        if (end > top) top = end;
-        if (blob && blob_at >= first && blob_at < first + (int64_t)ph[i].p_filesz)
-            blob_address = blob_at - first + (int64_t)ph[i].p_vaddr;
-    }
-    if (!blob || blob_address < 0 || !note) fail(ctx, E_INTERNAL, "the linked library has no place for weights");
-    int64_t address = (top + PAGE - 1) / PAGE * PAGE;
-    *note = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R, .p_offset = (Elf64_Off)file_offset,
-                         .p_vaddr = (Elf64_Addr)address, .p_paddr = (Elf64_Addr)address,
-                         .p_filesz = (Elf64_Xword)bytes, .p_memsz = (Elf64_Xword)bytes, .p_align = PAGE};
-    blob->delta = address - blob_address;
-    blob->bytes = (uint64_t)bytes;
-}
-
-void weights_append(Ctx *ctx, const Flow *flow, const Weights *w, const char *path) {
-    if (!w->bytes) return;
-    Arena *arena = arena_new(ctx);
-    int fd = open_file(arena, path, O_RDWR);
-    struct stat st;
-    if (fstat(fd, &st)) fail(ctx, E_FILE, "cannot read \"%s\": %s", path, strerror(errno));
-    Elf elf = {mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), (size_t)st.st_size};
-    if (elf.map == MAP_FAILED) fail(ctx, E_FILE, "cannot map \"%s\": %s", path, strerror(errno));
-    Elf *mapped = NEW(arena, Elf);
-    *mapped = elf;
-    arena_defer(arena, unmap, mapped);
-    int64_t offset = (st.st_size + PAGE - 1) / PAGE * PAGE;
-    patch(ctx, &elf, offset, w->bytes);
-    write_tensors(ctx, flow, w, fd, offset, path);
-    if (ftruncate(fd, offset + w->bytes)) fail(ctx, E_FILE, "cannot write \"%s\": %s", path, strerror(errno));
-    arena_free(arena);
-}
-
-void weights_to_file(Ctx *ctx, const Flow *flow, const Weights *w, uint64_t check, const char *path) {
-    Arena *arena = arena_new(ctx);
-    int fd = open_file(arena, path, O_RDWR | O_CREAT | O_TRUNC);
-    write_tensors(ctx, flow, w, fd, 0, path);
-    uint64_t trailer[2] = {check, (uint64_t)w->bytes};
-    write_at(ctx, fd, trailer, sizeof trailer, w->bytes, path);
-    arena_free(arena);
+void weights_put(Ctx *ctx, const Weights *w, const WeightSink *sink) {
+    enum { MOST = 16 };
+    Writing writing = {.w = w, .sink = sink};
+    pthread_t thread[MOST];
+    int started = 0, jobs = sink->jobs < MOST ? sink->jobs : MOST;
+    while (started < jobs - 1 && started < w->at.n - 1 &&
+           pthread_create(&thread[started], NULL, write_weights, &writing) == 0)
+        started++;
+    write_weights(&writing);
+    for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+    int error = atomic_load(&writing.error);
+    if (error == ENOMEM) fail(ctx, E_MEMORY, "no memory to pack a weight; give the process more memory");
+    if (error) fail(ctx, E_FILE, "cannot write \"%s\": %s", sink->path, strerror(error));
 }

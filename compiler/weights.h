@@ -1,28 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The weights of a program as one run of bytes: every parameter that is used, in its storage layout,
- * each aligned to 64. They never pass through a C compiler or a linker: they are written behind the linked
- * library as a segment of their own, into a side file, or into memory. */
+/* The weights of a program as one run of bytes: every parameter and literal that its code reads, in
+ * storage layout, each at a multiple of 64. They never pass through a compiler or a linker: they are
+ * streamed, tensor by tensor, behind the linked library as a segment of its own (elf.c), into a side
+ * file, or into memory. */
 #ifndef WEIR_WEIGHTS_H
 #define WEIR_WEIGHTS_H
 
+#include "compiler/pack.h"
 #include "ir/nest.h"
 
+typedef struct Weight {
+    int64_t offset;
+    Pack pack;
+} Weight;
+
 typedef struct Weights {
-    int n;           /* containers of the flow */
-    int64_t *offset; /* by container; -1: not a weight */
+    int64_t *offset; /* by container of the flow: bytes from the start; -1: not a weight */
     int64_t bytes;
+    VEC(Weight) at;  /* equal ones once */
 } Weights;
 
-Weights weights_plan(Arena *arena, const Flow *flow);
-/* Puts one container's elements, laid out, to `to` (storage bytes, zeroed or not). */
-void weights_pack(Ctx *ctx, const Flow *flow, int cont, void *to);
-int64_t weights_bytes(const Flow *flow, int cont);
+Weights weights_plan(Arena *arena, const Program *program);
+/* A hash of the weights' sources, by which a side file is known to belong to its library; never 0. */
+uint64_t weights_hash(const Weights *w);
 
-/* All weights to memory of w->bytes. */
-void weights_to_memory(const Flow *flow, const Weights *w, void *to);
-/* Appends them to the linked library at `path` and patches its blob. */
-void weights_append(Ctx *ctx, const Flow *flow, const Weights *w, const char *path);
-/* A side file: the weights, then `check` and the byte count. */
-void weights_to_file(Ctx *ctx, const Flow *flow, const Weights *w, uint64_t check, const char *path);
+/* Where they go: to memory (`to`, w->bytes bytes), else to a file from byte `start` on. E_FILE with the
+ * system's reason; `path` is for that message. Uses `jobs` threads. */
+typedef struct WeightSink {
+    void *to;
+    int fd;
+    int64_t start;
+    const char *path;
+    int jobs;
+} WeightSink;
+void weights_put(Ctx *ctx, const Weights *w, const WeightSink *sink);
+
+/* ---- elf.c ---------------------------------------------------------------------------------------------- */
+
+/* A linked library opened for its weights: write `head` at 0, the weights at `start`, `tail` at
+ * `tail_start`. Without weights the head is all. E_INTERNAL when the library has no blob. */
+typedef struct ElfPlan {
+    const void *head, *tail;
+    size_t head_bytes, tail_bytes;
+    int64_t start, tail_start;
+} ElfPlan;
+ElfPlan elf_plan(Arena *arena, const void *library, size_t n, int64_t weight_bytes, bool embed);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's interface over the driver: every call runs in a compilation context of its own. */
-#include "compiler/weir.h"
+/* The library's interface over the driver. Every compilation runs in a context of its own, which is
+ * gone when it is done; options live in the caller's. */
+#include "weir.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/calls.h"
-#include "compiler/driver.h"
+#include "calls.h"
+#include "driver.h"
 
 struct weir_context {
     weir_diagnostic_fn *fn;
@@ -17,25 +18,55 @@ struct weir_context {
 };
 
 struct weir_loaded {
-    Ctx *ctx;   /* of a model in this process */
-    void *so;   /* of an opened library */
+    Loaded process; /* compiled into this process, or */
+    void *library;  /* opened */
     const weir_model *model;
 };
 
-const char *weir_version(void) { return WEIR_VERSION; }
+const char *weir_version(void) {
+    return WEIR_VERSION;
+}
+
+/* ---- diagnostics ------------------------------------------------------------------------------------------ */
+
+/* Formatting may itself run out of memory: then the bare message must do. */
+typedef struct Formatting {
+    Ctx *ctx;
+    const Diag *diag;
+    const char *text;
+} Formatting;
+
+static void format(void *arg) {
+    Formatting *f = arg;
+    f->text = diag_format(ctx_arena(f->ctx), f->diag);
+}
 
 static void forward(void *user, const Diag *d) {
     const weir_context *c = user;
     if (!c->fn) return;
-    Ctx *ctx = ctx_new(NULL, NULL);
-    const char *text = ctx ? diag_format(ctx_arena(ctx), d) : d->message;
-    weir_diagnostic out = {sizeof out, (int)d->severity, d->id, text, d->message, d->where.file, d->where.node,
-                           d->where.tensor, d->where.op, d->where.opset, d->where.line};
+    Formatting f = {ctx_new(NULL, NULL), d, d->message};
+    if (f.ctx) ctx_try(f.ctx, format, &f);
+    weir_diagnostic out = {.size = sizeof out, .severity = (int)d->severity, .id = d->id, .text = f.text,
+                           .message = d->message, .file = d->where.file, .node = d->where.node,
+                           .tensor = d->where.tensor, .op = d->where.op, .opset = d->where.opset,
+                           .line = d->where.line};
     c->fn(c->user, &out);
-    if (ctx) ctx_free(ctx);
+    ctx_free(f.ctx);
 }
 
-const Options *context_options(const weir_context *c) { return &c->options; }
+static void forward_telling(void *user, Telling kind, const char *text) {
+    static const char *const id[] = {[TELL_TEXT] = "print-after", [TELL_TIME] = "time-passes"};
+    const weir_context *c = user;
+    weir_diagnostic out = {.size = sizeof out, .severity = kind == TELL_STEP ? 3 : 2, .text = text,
+                           .message = text, .id = kind == TELL_STEP ? NULL : id[kind]};
+    if (c->fn) c->fn(c->user, &out);
+}
+
+/* ---- contexts and options ----------------------------------------------------------------------------------- */
+
+const Options *context_options(const weir_context *c) {
+    return &c->options;
+}
 
 Ctx *context_fork(weir_context *c) {
     Ctx *ctx = ctx_new(forward, c);
@@ -46,7 +77,8 @@ Ctx *context_fork(weir_context *c) {
 weir_context *weir_context_new(weir_diagnostic_fn *fn, void *user) {
     weir_context *c = calloc(1, sizeof *c);
     if (!c) return NULL;
-    c->fn = fn, c->user = user;
+    c->fn = fn;
+    c->user = user;
     options_default(&c->options);
     c->ctx = context_fork(c);
     if (c->ctx) return c;
@@ -60,117 +92,129 @@ void weir_context_free(weir_context *c) {
     free(c);
 }
 
-/* ---- calls that may fail ---------------------------------------------------------------------------------------- */
+typedef struct Setting {
+    weir_context *c;
+    const char *name, *value;
+} Setting;
+
+static void set_option(void *arg) {
+    Setting *s = arg;
+    options_set(s->c->ctx, &s->c->options, s->name, s->value);
+}
+
+int weir_option(weir_context *c, const char *name, const char *value) {
+    return ctx_try(c->ctx, set_option, &(Setting){c, name, value}) ? 0 : 1;
+}
+
+/* ---- compiling ------------------------------------------------------------------------------------------------- */
 
 typedef struct Task {
     weir_context *c;
     Ctx *ctx;
-    const char *name, *value; /* an option */
     Source source;
     const char *output;
-    weir_model_fn *descriptor;
+    bool load; /* into this process */
+    Loaded loaded;
 } Task;
 
-static void set_option(void *arg) {
-    Task *t = arg;
-    options_set(t->c->ctx, &t->c->options, t->name, t->value);
-}
-
-int weir_option(weir_context *c, const char *name, const char *value) {
-    Task t = {.c = c, .name = name, .value = value ? value : "1"};
-    return ctx_try(c->ctx, set_option, &t) ? 0 : 1;
-}
-
-static void compile(void *arg) {
-    Task *t = arg;
-    Arena *arena = arena_new(t->ctx);
-    if (t->source.path) t->ctx->where.file = t->source.path;
-    driver_compile(arena, &t->c->options, &t->source, t->output);
-    arena_free(arena);
-}
-
-static void load(void *arg) {
+static void run_task(void *arg) {
     Task *t = arg;
     if (t->source.path) t->ctx->where.file = t->source.path;
-    t->descriptor = driver_load(arena_new(t->ctx), &t->c->options, &t->source);
+    Driver d = driver_new(arena_new(t->ctx), &t->c->options, t->source, forward_telling, t->c);
+    if (t->load)
+        t->loaded = driver_load(&d);
+    else
+        driver_compile(&d, t->output);
 }
 
-static int exit_code(const Ctx *ctx) { return ctx->last_error == E_INTERNAL || ctx->last_error == E_TOOLCHAIN ? 3 : 1; }
-
-static int compile_source(weir_context *c, Source source, const char *output) {
-    Task t = {.c = c, .ctx = context_fork(c), .source = source, .output = output};
-    if (!t.ctx) return 3;
-    int rc = ctx_try(t.ctx, compile, &t) ? 0 : exit_code(t.ctx);
-    ctx_free(t.ctx);
-    return rc;
+/* 0, 1 or 3, as weir_compile_file. */
+static int task(Task *t) {
+    t->ctx = context_fork(t->c);
+    if (!t->ctx) return 3;
+    bool done = ctx_try(t->ctx, run_task, t);
+    Code code = t->ctx->last_error;
+    ctx_free(t->ctx);
+    return done ? 0 : code == E_INTERNAL || code == E_TOOLCHAIN ? 3 : 1;
 }
 
 int weir_compile_file(weir_context *c, const char *model, const char *output) {
-    return compile_source(c, (Source){.path = model}, output);
+    return task(&(Task){.c = c, .source = {.path = model}, .output = output});
 }
 
-int weir_compile_memory(weir_context *c, const void *bytes, size_t n, const char *folder, const char *output) {
-    return compile_source(c, (Source){.bytes = bytes, .n = n, .folder = folder}, output);
+int weir_compile_memory(weir_context *c, const void *bytes, size_t n, const char *folder,
+                        const char *output) {
+    return task(&(Task){.c = c, .source = {.bytes = bytes, .n = n, .folder = folder}, .output = output});
 }
 
-static weir_loaded *load_source(weir_context *c, Source source) {
+static weir_loaded *load(weir_context *c, Source source) {
+    Task t = {.c = c, .source = source, .load = true};
+    if (task(&t) != 0) return NULL;
     weir_loaded *l = calloc(1, sizeof *l);
-    Task t = {.c = c, .ctx = context_fork(c), .source = source};
-    if (l && t.ctx && ctx_try(t.ctx, load, &t)) {
-        l->ctx = t.ctx;
-        l->model = t.descriptor();
-        return l;
+    if (!l) {
+        loaded_free(&t.loaded);
+        return NULL;
     }
-    if (t.ctx) ctx_free(t.ctx);
-    free(l);
-    return NULL;
+    l->process = t.loaded;
+    l->model = t.loaded.model;
+    return l;
 }
 
-weir_loaded *weir_load_file(weir_context *c, const char *model) { return load_source(c, (Source){.path = model}); }
+weir_loaded *weir_load_file(weir_context *c, const char *model) {
+    return load(c, (Source){.path = model});
+}
 
 weir_loaded *weir_load_memory(weir_context *c, const void *bytes, size_t n, const char *folder) {
-    return load_source(c, (Source){.bytes = bytes, .n = n, .folder = folder});
+    return load(c, (Source){.bytes = bytes, .n = n, .folder = folder});
 }
 
-/* ---- opening a library -------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Opening {
     Ctx *ctx;
     const char *path;
-    void *so;
+    void *library;
     const weir_model *model;
 } Opening;
 
 static void open_library(void *arg) {
     Opening *o = arg;
     const char *path = strchr(o->path, '/') ? o->path : internf(o->ctx, "./%s", o->path);
-    o->so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!o->so) fail(o->ctx, E_LOAD, "cannot open \"%s\": %s", o->path, dlerror());
-    weir_model_fn *fn = (weir_model_fn *)dlsym(o->so, WEIR_MODEL_SYMBOL);
-    if (!fn) fail(o->ctx, E_LOAD, "\"%s\" is not a library that Weir made", o->path);
-    o->model = fn();
-    if (o->model->abi != WEIR_ABI_VERSION)
-        fail(o->ctx, E_LOAD, "\"%s\" speaks version %d of the interface, this is %d; compile the model again", o->path,
-             (int)o->model->abi, (int)WEIR_ABI_VERSION);
+    o->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!o->library)
+        fail(o->ctx, E_LOAD, "cannot open \"%s\": %s; is it a library that \"weir compile\" wrote?", o->path,
+             dlerror());
+    weir_model_fn *descriptor = (weir_model_fn *)(uintptr_t)dlsym(o->library, WEIR_MODEL_SYMBOL);
+    if (!descriptor)
+        fail(o->ctx, E_LOAD, "\"%s\" is no compiled model: it does not export \"%s\"; make one with \"weir "
+             "compile\"", o->path, WEIR_MODEL_SYMBOL);
+    o->model = descriptor();
+    if (o->model->abi != WEIR_ABI_VERSION || o->model->size < sizeof(weir_model))
+        fail(o->ctx, E_LOAD, "\"%s\" speaks version %d of the interface, this is version %d; compile the model "
+             "again", o->path, (int)o->model->abi, (int)WEIR_ABI_VERSION);
 }
 
 weir_loaded *weir_open(weir_context *c, const char *library) {
     weir_loaded *l = calloc(1, sizeof *l);
     Opening o = {.ctx = c->ctx, .path = library};
     if (l && ctx_try(c->ctx, open_library, &o)) {
-        l->so = o.so, l->model = o.model;
+        l->library = o.library;
+        l->model = o.model;
         return l;
     }
-    if (o.so) dlclose(o.so);
+    if (o.library) dlclose(o.library);
     free(l);
     return NULL;
 }
 
-const weir_model *weir_loaded_model(const weir_loaded *l) { return l->model; }
+const weir_model *weir_loaded_model(const weir_loaded *l) {
+    return l->model;
+}
 
 void weir_unload(weir_loaded *l) {
     if (!l) return;
-    if (l->ctx) ctx_free(l->ctx);
-    if (l->so) dlclose(l->so);
+    if (l->library)
+        dlclose(l->library);
+    else
+        loaded_free(&l->process);
     free(l);
 }

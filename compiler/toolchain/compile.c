@@ -1,160 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Units to objects: clang to bitcode, LLVM's passes and code generator, in a few threads.
- *
- * The nest is unrolled and vectorized already, so a handful of scalar passes is enough: more passes cost
- * four times the time and gain nothing. */
+/* Units to objects, several at once. Each worker takes the next unit, asks the cache, else runs clang
+ * and LLVM on it. The first unit (in order) that failed is the one reported. */
+#include "private.h"
+
 #include <pthread.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <llvm-c/BitReader.h>
-#include <llvm-c/Core.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-
-#include "compiler/toolchain/toolchain.h"
-
-static const char pass_list[] =
-    "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse)";
-
-enum { MESSAGE = 4096, JOBS_MAX = 64 };
-
-typedef struct Build {
+typedef struct Work {
     const Units *units;
-    const ToolchainOptions *options;
+    const char *const *flags;
     const char *clang;
-    Object *object; /* malloc'd */
-    int next;
-    pthread_mutex_t lock;
-    char message[MESSAGE]; /* the first failure */
-} Build;
+    Cache *cache;
+    Span *object;  /* by unit */
+    char **error;
+    ToolTimes *times;
+    atomic_int next;
+} Work;
 
-static void note_failure(Build *b, const char *unit, const char *what, const char *why) {
-    pthread_mutex_lock(&b->lock);
-    if (!b->message[0]) snprintf(b->message, sizeof b->message, "%s \"%s\": %.3500s", what, unit, why ? why : "");
-    pthread_mutex_unlock(&b->lock);
-}
-
-/* ---- clang -------------------------------------------------------------------------------------------------- */
-
-static bool to_bitcode(Build *b, const Unit *unit, Object *bitcode) {
-    const char *argv[64] = {b->clang, "-x", "c", "-std=gnu11", "-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm",
-                            "-c", "-fPIC", "-fvisibility=hidden", "-w"};
-    int n = 12;
-    for (int i = 0; b->options->flags && b->options->flags[i] && n < 60; i++) argv[n++] = b->options->flags[i];
-    argv[n++] = "-";
-    argv[n++] = "-o";
-    argv[n++] = "-";
-    char *error;
-    int rc = process_run((char *const *)argv, unit->text, strlen(unit->text), bitcode, &error);
-    if (rc || !bitcode->n) note_failure(b, unit->name, rc < 0 ? "clang-19 cannot be started for" : "clang-19 failed on", error);
-    free(error);
-    return !rc && bitcode->n;
-}
-
-/* ---- LLVM ----------------------------------------------------------------------------------------------------- */
-
-static LLVMTargetMachineRef machine_for(LLVMModuleRef module, char **error) {
-    const char *triple = LLVMGetTarget(module);
-    LLVMTargetRef target;
-    if (LLVMGetTargetFromTriple(triple, &target, error)) return NULL;
-    return LLVMCreateTargetMachine(target, triple, "", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
-}
-
-static char *run_passes(LLVMModuleRef module, LLVMTargetMachineRef machine) {
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(module, pass_list, machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (!error) return NULL;
-    char *message = LLVMGetErrorMessage(error), *copy = strdup(message);
-    LLVMDisposeErrorMessage(message);
-    return copy;
-}
-
-static void take_object(LLVMMemoryBufferRef buffer, Object *out) {
-    out->n = LLVMGetBufferSize(buffer);
-    out->at = malloc(out->n);
-    if (out->at) memcpy(out->at, LLVMGetBufferStart(buffer), out->n);
-    LLVMDisposeMemoryBuffer(buffer);
-}
-
-static bool to_object(Build *b, const Unit *unit, const Object *bitcode, Object *out) {
-    LLVMContextRef context = LLVMContextCreate();
-    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(bitcode->at, bitcode->n, "unit", 0), object;
-    LLVMModuleRef module = NULL;
-    LLVMTargetMachineRef machine = NULL;
-    char *error = NULL;
-    bool ok = !LLVMParseBitcodeInContext2(context, buffer, &module) && (machine = machine_for(module, &error));
-    if (ok) ok = !(error = run_passes(module, machine));
-    if (ok) ok = !LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMObjectFile, &error, &object);
-    if (ok) take_object(object, out);
-    else note_failure(b, unit->name, "LLVM failed on", error);
-    free(error);
-    if (machine) LLVMDisposeTargetMachine(machine);
-    if (module) LLVMDisposeModule(module);
-    LLVMDisposeMemoryBuffer(buffer);
-    LLVMContextDispose(context);
-    return ok;
-}
-
-/* ---- all units --------------------------------------------------------------------------------------------------- */
-
-static void key_of(const Build *b, const Unit *unit, char *key) {
-    uint64_t h[2] = {0x57454952, 0x57454952 ^ 0x9e3779b97f4a7c15u};
-    for (int k = 0; k < 2; k++) {
-        h[k] = hash_bytes(h[k], unit->text, strlen(unit->text));
-        h[k] = hash_bytes(h[k], pass_list, sizeof pass_list);
-        h[k] = hash_bytes(h[k], b->clang, strlen(b->clang));
-        h[k] = hash_bytes(h[k], WEIR_TOOLS_ID, sizeof WEIR_TOOLS_ID);
-        for (int i = 0; b->options->flags && b->options->flags[i]; i++)
-            h[k] = hash_bytes(h[k] + (uint64_t)k, b->options->flags[i], strlen(b->options->flags[i]));
+static char *compile_unit(const Work *work, const Unit *unit, Span *object, ToolTimes *times) {
+    unsigned char key[HASH_BYTES];
+    if (work->cache) {
+        cache_key(work->cache, unit, work->flags, key);
+        if (cache_load(work->cache, key, object)) {
+            times->cached = 1;
+            return NULL;
+        }
     }
-    snprintf(key, 40, "%016llx%016llx", (unsigned long long)h[0], (unsigned long long)h[1]);
-}
-
-static void compile_unit(Build *b, int i) {
-    const Unit *unit = &b->units->at[i];
-    char key[40];
-    key_of(b, unit, key);
-    if (b->options->cache && (b->object[i].at = cache_get(key, &b->object[i].n))) return;
-    Object bitcode;
-    if (to_bitcode(b, unit, &bitcode) && to_object(b, unit, &bitcode, &b->object[i]) && b->options->cache)
-        cache_put(key, b->object[i].at, b->object[i].n);
+    Span bitcode = {0};
+    double start = tool_seconds();
+    char *error = clang_bitcode(work->clang, unit->text, work->flags, &bitcode);
+    times->clang = tool_seconds() - start;
+    if (!error) error = llvm_object(bitcode, object, times);
     free(bitcode.at);
+    if (!error && work->cache) cache_store(work->cache, key, *object);
+    return error;
 }
 
-static void *worker(void *arg) {
-    Build *b = arg;
-    for (;;) {
-        pthread_mutex_lock(&b->lock);
-        int i = b->message[0] ? b->units->n : b->next++;
-        pthread_mutex_unlock(&b->lock);
-        if (i >= b->units->n) return NULL;
-        compile_unit(b, i);
+static void *worker(void *user) {
+    Work *work = user;
+    for (int i; (i = atomic_fetch_add(&work->next, 1)) < work->units->n;)
+        work->error[i] = compile_unit(work, &work->units->at[i], &work->object[i], &work->times[i]);
+    return NULL;
+}
+
+/* The calling thread works too; a thread that cannot be started is done without. */
+static void run_workers(Work *work, int jobs) {
+    enum { MOST = 256 };
+    pthread_t thread[MOST];
+    int started = 0;
+    if (jobs > work->units->n) jobs = work->units->n;
+    if (jobs > MOST) jobs = MOST;
+    while (started < jobs - 1 && pthread_create(&thread[started], NULL, worker, work) == 0) started++;
+    worker(work);
+    for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+}
+
+static void report_first(Arena *arena, const Work *work) {
+    const char *text = NULL, *unit = NULL;
+    for (int i = 0; i < work->units->n; i++) {
+        if (work->error[i] && !text) {
+            text = arena_printf(arena, "%s", work->error[i]);
+            unit = work->units->at[i].name;
+        }
+        free(work->error[i]);
     }
+    if (text) fail(arena_ctx(arena), E_TOOLCHAIN, "unit \"%s\": %s", unit, text);
 }
 
-static void free_object(void *at) { free(at); }
+static ToolTimes sum_times(const Work *work) {
+    ToolTimes sum = {.units = work->units->n};
+    for (int i = 0; i < work->units->n; i++) {
+        sum.clang += work->times[i].clang;
+        sum.passes += work->times[i].passes;
+        sum.codegen += work->times[i].codegen;
+        sum.cached += work->times[i].cached;
+    }
+    return sum;
+}
 
-Object *toolchain_compile(Arena *arena, const Units *units, const ToolchainOptions *o) {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeX86AsmParser();
-    Build b = {.units = units, .options = o, .clang = toolchain_clang(arena), .lock = PTHREAD_MUTEX_INITIALIZER};
-    if (!b.clang)
-        fail(arena_ctx(arena), E_TOOLCHAIN, "clang-19 is not found; install the package clang-19, or name it in WEIR_CLANG");
-    b.object = NEW_ARRAY(arena, Object, units->n + 1);
-    pthread_t thread[JOBS_MAX];
-    int extra = 0, wanted = o->jobs < units->n ? o->jobs : units->n;
-    while (extra < wanted - 1 && extra < JOBS_MAX && !pthread_create(&thread[extra], NULL, worker, &b)) extra++;
-    worker(&b);
-    for (int i = 0; i < extra; i++) pthread_join(thread[i], NULL);
-    for (int i = 0; i < units->n; i++)
-        if (b.object[i].at) arena_defer(arena, free_object, b.object[i].at);
-    if (b.message[0]) fail(arena_ctx(arena), E_TOOLCHAIN, "%s", b.message);
-    return b.object;
+static char *find_clang(Arena *arena) {
+    char *found = tool_path("WEIR_CLANG", WEIR_CLANG_PATH, "clang-19");
+    if (!found)
+        fail(arena_ctx(arena), E_TOOLCHAIN, "cannot find \"clang-19\"; install the package clang-19 or set "
+             "WEIR_CLANG to its path");
+    arena_defer(arena, free, found);
+    return found;
+}
+
+void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *options, Objects *out,
+                       ToolTimes *times) {
+    Work work = {.units = units, .flags = options->flags, .clang = find_clang(arena)};
+    work.object = NEW_ARRAY(arena, Span, units->n);
+    work.error = NEW_ARRAY(arena, char *, units->n);
+    work.times = NEW_ARRAY(arena, ToolTimes, units->n);
+    llvm_start();
+    if (!options->no_cache) work.cache = cache_open(work.clang);
+    run_workers(&work, options->jobs > 0 ? options->jobs : weir_cpus());
+    cache_close(work.cache);
+    for (int i = 0; i < units->n; i++) {
+        if (work.object[i].at) arena_defer(arena, free, work.object[i].at);
+        vec_push(arena, out, work.object[i]);
+    }
+    report_first(arena, &work);
+    if (times) *times = sum_times(&work);
+}
+
+static ToolFound tool_found(Arena *arena, const char *name, char *path, const char *install) {
+    ToolFound found = {.name = name, .install = install};
+    if (!path) return found;
+    found.path = arena_printf(arena, "%s", path);
+    free(path);
+    const char *argv[] = {found.path, "--version", NULL};
+    Run run = {.path = found.path, .argv = argv};
+    free(tool_run(&run));
+    if (run.out.at) found.version = arena_printf(arena, "%.*s", (int)strcspn(run.out.at, "\n"),
+                                                 (char *)run.out.at);
+    free(run.out.at);
+    return found;
+}
+
+ToolFound tool_clang(Arena *arena) {
+    return tool_found(arena, "clang-19", tool_path("WEIR_CLANG", WEIR_CLANG_PATH, "clang-19"),
+                      "install the package clang-19, or set WEIR_CLANG to its path");
+}
+
+ToolFound tool_linker(Arena *arena) {
+    return tool_found(arena, "ld.lld-19", tool_path("WEIR_LLD", WEIR_LLD_PATH, "ld.lld-19"),
+                      "install the package lld-19, or set WEIR_LLD to its path");
 }

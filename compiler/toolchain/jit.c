@@ -1,89 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading objects into this process by LLVM's JIT linker. The runtime's functions are given by address:
- * the host need not export them. */
-#include <llvm-c/Core.h>
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
+/* Objects into this process by LLVM's LLJIT. They see the runtime that this process is linked with
+ * (by the table below: its symbols are not exported) and, for libc and libm, the process itself. */
+#include "private.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/toolchain/toolchain.h"
-#include "runtime/call.h"
+#include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
 
-#define CALL(name, nin, nout, ndefine, reason)                                                     \
-    void weir_call_##name(weir_call *c);                                                           \
-    int64_t weir_call_##name##_scratch(const weir_call *c);
+struct Jit {
+    LLVMOrcLLJITRef lljit;
+    weir_model_fn *model;
+    struct weir_blob *blob;
+};
+
+#define CALL(name, nin, nout, ndefine, why)                                                          \
+    weir_call_fn weir_call_##name;                                                                  \
+    weir_call_scratch_fn weir_call_##name##_scratch;
 #include "ir/call.def"
 #undef CALL
 
-typedef struct RuntimeSymbol {
+#define SYMBOL(name) {#name, (void *)(uintptr_t)(name)}
+#define CALL(name, nin, nout, ndefine, why) SYMBOL(weir_call_##name), SYMBOL(weir_call_##name##_scratch),
+static const struct RuntimeSymbol {
     const char *name;
-    void *address;
-} RuntimeSymbol;
-
-static void check(Ctx *ctx, LLVMErrorRef error) {
-    if (!error) return;
-    char *message = LLVMGetErrorMessage(error);
-    const char *copy = arena_printf(ctx_arena(ctx), "%s", message);
-    LLVMDisposeErrorMessage(message);
-    fail(ctx, E_TOOLCHAIN, "cannot load the code into this process: %s", copy);
-}
-
-static void dispose(void *jit) {
-    LLVMErrorRef error = LLVMOrcDisposeLLJIT(jit);
-    if (error) LLVMConsumeError(error);
-}
-
-static void define(Ctx *ctx, LLVMOrcLLJITRef jit, const RuntimeSymbol *symbol, int n) {
-    LLVMOrcCSymbolMapPair *pairs = NEW_ARRAY(ctx_arena(ctx), LLVMOrcCSymbolMapPair, n);
-    for (int i = 0; i < n; i++) {
-        pairs[i].Name = LLVMOrcLLJITMangleAndIntern(jit, symbol[i].name);
-        pairs[i].Sym = (LLVMJITEvaluatedSymbol){(LLVMOrcExecutorAddress)(uintptr_t)symbol[i].address,
-                                                {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}};
-    }
-    check(ctx, LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(jit), LLVMOrcAbsoluteSymbols(pairs, (size_t)n)));
-}
-
-static void define_runtime(Ctx *ctx, LLVMOrcLLJITRef jit) {
-    static const RuntimeSymbol symbols[] = {
-#define SYMBOL(f) {#f, (void *)f}
-        SYMBOL(weir_rt_barrier), SYMBOL(weir_rt_fail), SYMBOL(weir_rt_create), SYMBOL(weir_rt_reserve),
-        SYMBOL(weir_rt_run), SYMBOL(weir_rt_destroy), SYMBOL(weir_rt_error), SYMBOL(weir_rt_shapes),
-        SYMBOL(weir_pool_new), SYMBOL(weir_pool_free),
-#undef SYMBOL
-    };
-    define(ctx, jit, symbols, (int)(sizeof symbols / sizeof *symbols));
-    static const RuntimeSymbol calls[] = {
-#define CALL(name, nin, nout, ndefine, reason)                                                     \
-    {"weir_call_" #name, (void *)weir_call_##name},                                                \
-        {"weir_call_" #name "_scratch", (void *)weir_call_##name##_scratch},
+    void *at;
+} runtime_symbols[] = {
+    SYMBOL(weir_rt_barrier), SYMBOL(weir_rt_fail),    SYMBOL(weir_rt_create), SYMBOL(weir_rt_reserve),
+    SYMBOL(weir_rt_run),     SYMBOL(weir_rt_destroy), SYMBOL(weir_rt_error),  SYMBOL(weir_rt_shapes),
+    SYMBOL(weir_pool_new),   SYMBOL(weir_pool_free),
 #include "ir/call.def"
+};
 #undef CALL
-    };
-    define(ctx, jit, calls, (int)(sizeof calls / sizeof *calls));
+enum { NSYMBOLS = sizeof runtime_symbols / sizeof *runtime_symbols };
+
+/* Frees `jit` before it fails. */
+static void check(Ctx *ctx, Jit *jit, LLVMErrorRef error) {
+    if (!error) return;
+    char *text = LLVMGetErrorMessage(error), copy[1024];
+    size_t n = strlen(text) < sizeof copy - 1 ? strlen(text) : sizeof copy - 1;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    LLVMDisposeErrorMessage(text);
+    jit_free(jit);
+    fail(ctx, E_TOOLCHAIN, "cannot load the compiled code into this process: %s", copy);
 }
 
-static void *lookup(Ctx *ctx, LLVMOrcLLJITRef jit, const char *name) {
+static void define_symbols(Ctx *ctx, Jit *jit, LLVMOrcJITDylibRef library) {
+    LLVMOrcCSymbolMapPair pair[NSYMBOLS];
+    for (int i = 0; i < NSYMBOLS; i++) {
+        pair[i].Name = LLVMOrcLLJITMangleAndIntern(jit->lljit, runtime_symbols[i].name);
+        pair[i].Sym = (LLVMJITEvaluatedSymbol){
+            .Address = (LLVMOrcExecutorAddress)(uintptr_t)runtime_symbols[i].at,
+            .Flags = {.GenericFlags = LLVMJITSymbolGenericFlagsExported |
+                                      LLVMJITSymbolGenericFlagsCallable},
+        };
+    }
+    check(ctx, jit, LLVMOrcJITDylibDefine(library, LLVMOrcAbsoluteSymbols(pair, NSYMBOLS)));
+    LLVMOrcDefinitionGeneratorRef process;
+    check(ctx, jit, LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+                        &process, LLVMOrcLLJITGetGlobalPrefix(jit->lljit), NULL, NULL));
+    LLVMOrcJITDylibAddGenerator(library, process);
+}
+
+static void *look_up(Ctx *ctx, Jit *jit, const char *name) {
     LLVMOrcExecutorAddress at;
-    check(ctx, LLVMOrcLLJITLookup(jit, &at, name));
+    check(ctx, jit, LLVMOrcLLJITLookup(jit->lljit, &at, name));
     return (void *)(uintptr_t)at;
 }
 
-Jit toolchain_jit(Arena *arena, const Object *objects, int n) {
-    Ctx *ctx = arena_ctx(arena);
-    LLVMOrcLLJITRef jit;
-    check(ctx, LLVMOrcCreateLLJIT(&jit, NULL));
-    arena_defer(arena, dispose, jit);
-    define_runtime(ctx, jit);
-    LLVMOrcDefinitionGeneratorRef process;
-    check(ctx, LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&process, LLVMOrcLLJITGetGlobalPrefix(jit), NULL, NULL));
-    LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit), process);
-    for (int i = 0; i < n; i++) {
-        LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(objects[i].at, objects[i].n, "object");
-        check(ctx, LLVMOrcLLJITAddObjectFile(jit, LLVMOrcLLJITGetMainJITDylib(jit), buffer));
+Jit *jit_new(Ctx *ctx, const Objects *objects) {
+    Jit *jit = calloc(1, sizeof *jit);
+    if (!jit) fail(ctx, E_MEMORY, "no memory to load code; give the process more memory");
+    llvm_start();
+    check(ctx, jit, LLVMOrcCreateLLJIT(&jit->lljit, LLVMOrcCreateLLJITBuilder()));
+    LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit->lljit);
+    define_symbols(ctx, jit, library);
+    for (int i = 0; i < objects->n; i++) {
+        LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+            objects->at[i].at, objects->at[i].n, "unit");
+        check(ctx, jit, LLVMOrcLLJITAddObjectFile(jit->lljit, library, copy));
     }
-    Jit out;
-    out.descriptor = (weir_model_fn *)lookup(ctx, jit, WEIR_MODEL_SYMBOL);
-    out.blob = lookup(ctx, jit, "weir_blob");
-    return out;
+    jit->model = (weir_model_fn *)(uintptr_t)look_up(ctx, jit, WEIR_MODEL_SYMBOL);
+    jit->blob = look_up(ctx, jit, "weir_blob");
+    return jit;
+}
+
+weir_model_fn *jit_model(const Jit *jit) {
+    return jit->model;
+}
+
+struct weir_blob *jit_blob(const Jit *jit) {
+    return jit->blob;
+}
+
+void jit_free(Jit *jit) {
+    if (!jit) return;
+    LLVMErrorRef error = jit->lljit ? LLVMOrcDisposeLLJIT(jit->lljit) : NULL;
+    if (error) LLVMConsumeError(error);
+    free(jit);
 }

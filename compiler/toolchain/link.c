@@ -1,87 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linking a shared library with ld.lld: objects are memory files, one symbol is exported, whatever is
- * neither ours nor libc's nor libm's fails. */
-#include <stdio.h>
+/* Objects and the runtime to a shared library by ld.lld, all through memory files: lld reads its
+ * inputs as /proc/self/fd/N and writes the library to its standard output.
+ *
+ * libc and libm are the very files this process runs on, so that no development package is needed;
+ * any symbol that they, the objects and the runtime leave undefined fails the link. */
+#include "private.h"
+
+#include <errno.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "compiler/toolchain/toolchain.h"
+#include "compiler/embedded.h"
 
-static const char *find_program(Arena *arena, const char *env, const char *const *names) {
-    const char *given = getenv(env);
-    if (given && *given) return access(given, X_OK) == 0 ? given : NULL;
-    for (; *names; names++)
-        if (access(*names, X_OK) == 0) return arena_printf(arena, "%s", *names);
-    return NULL;
+static const char version_script[] = "{ global: " WEIR_MODEL_SYMBOL "; local: *; };\n";
+
+typedef struct Libraries {
+    Arena *arena;
+    const char *c, *m;
+} Libraries;
+
+static int note_library(struct dl_phdr_info *info, size_t size, void *user) {
+    (void)size;
+    Libraries *found = user;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    if (!slash) return 0;
+    if (strcmp(slash, "/libc.so.6") == 0) found->c = arena_printf(found->arena, "%s", info->dlpi_name);
+    if (strcmp(slash, "/libm.so.6") == 0) found->m = arena_printf(found->arena, "%s", info->dlpi_name);
+    return 0;
 }
 
-const char *toolchain_clang(Arena *arena) {
-    static const char *const names[] = {"/usr/bin/clang-19", "/usr/lib/llvm-19/bin/clang", "/usr/local/bin/clang-19", NULL};
-    return find_program(arena, "WEIR_CLANG", names);
+static Libraries find_libraries(Arena *arena) {
+    Libraries found = {.arena = arena};
+    dl_iterate_phdr(note_library, &found);
+    if (!found.c || !found.m)
+        fail(arena_ctx(arena), E_TOOLCHAIN, "cannot find \"libc.so.6\" and \"libm.so.6\" of this process; run a "
+             "weir that is linked with glibc dynamically");
+    return found;
 }
 
-const char *toolchain_linker(Arena *arena) {
-    static const char *const names[] = {"/usr/bin/ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld", "/usr/local/bin/ld.lld-19", NULL};
-    return find_program(arena, "WEIR_LD", names);
+typedef struct Files {
+    int n, *fd;
+    VEC(const char *) arg;
+} Files;
+
+static void close_files(void *user) {
+    Files *files = user;
+    for (int i = 0; i < files->n; i++) close(files->fd[i]);
 }
 
-static const char *runtime_archive(Arena *arena) {
-    static const char *const names[] = {WEIR_RT_BUILD, WEIR_RT_INSTALL, NULL};
-    const char *given = getenv("WEIR_RT");
-    if (given && *given) return given;
-    for (int i = 0; names[i]; i++)
-        if (access(names[i], R_OK) == 0) return names[i];
-    fail(arena_ctx(arena), E_TOOLCHAIN, "the runtime archive is not at \"%s\"; install Weir, or name libweir_rt.a in WEIR_RT",
-         WEIR_RT_INSTALL);
-}
-
-static void close_fd(void *fd) { close((int)(intptr_t)fd); }
-
-/* A path that the linker can open: it inherits the descriptor. */
-static const char *inherited(Arena *arena, const void *data, size_t n) {
-    int fd = memfd_create("weir", 0);
-    if (fd < 0) fail(arena_ctx(arena), E_TOOLCHAIN, "cannot make a memory file for the linker");
-    arena_defer(arena, close_fd, (void *)(intptr_t)fd);
-    for (size_t done = 0; done < n;) {
-        ssize_t w = write(fd, (const char *)data + done, n - done);
-        if (w <= 0) fail(arena_ctx(arena), E_MEMORY, "no memory for the linker's input");
-        done += (size_t)w;
-    }
+/* A memory file as an argument of the linker. */
+static const char *add_file(Arena *arena, Files *files, const void *at, size_t n) {
+    int fd = memory_file(at, n);
+    if (fd < 0)
+        fail(arena_ctx(arena), E_TOOLCHAIN, "cannot make a memory file of %zu bytes for the linker: %s", n,
+             strerror(errno));
+    files->fd[files->n++] = fd;
     return arena_printf(arena, "/proc/self/fd/%d", fd);
 }
 
-void toolchain_link(Arena *arena, const Object *objects, int n, const char *path) {
-    static const char script[] = "{ global: weir_model_descriptor; local: *; };";
-    Arena *files = arena_new(arena_ctx(arena));
-    const char *linker = toolchain_linker(files);
-    if (!linker) fail(arena_ctx(arena), E_TOOLCHAIN, "ld.lld-19 is not found; install the package lld-19, or name it in WEIR_LD");
-    const char **argv = NEW_ARRAY(files, const char *, n + 32);
-    int k = 0;
-    argv[k++] = linker;
-    argv[k++] = "-shared";
-    argv[k++] = "--build-id=none";
-    argv[k++] = "-z";
-    argv[k++] = "defs";
-    argv[k++] = "--hash-style=gnu";
-    argv[k++] = "-soname=weir-model.so";
-    argv[k++] = arena_printf(files, "--version-script=%s", inherited(files, script, sizeof script - 1));
-    for (int i = 0; i < n; i++) argv[k++] = inherited(files, objects[i].at, objects[i].n);
-    argv[k++] = runtime_archive(files);
-    argv[k++] = "--as-needed";
-    argv[k++] = "-L/lib/x86_64-linux-gnu";
-    argv[k++] = "-L/lib64";
-    argv[k++] = "-l:libc.so.6";
-    argv[k++] = "-l:libm.so.6";
-    argv[k++] = "-o";
-    argv[k++] = path;
-    Object out;
-    char *error;
-    int rc = process_run((char *const *)argv, "", 0, &out, &error);
-    const char *why = arena_printf(arena, "%.3000s", error ? error : "");
-    free(out.at);
-    free(error);
-    arena_free(files);
-    if (rc) fail(arena_ctx(arena), E_TOOLCHAIN, "the linker failed: %s", why);
+static void linker_arguments(Arena *arena, const Objects *objects, Files *files) {
+    static const char *const fixed[] = {
+        "ld.lld", "-shared", "-o", "-", "--no-undefined", "--gc-sections", "--strip-debug", "--as-needed",
+        "--build-id=none", "--hash-style=gnu", "-Bsymbolic", "-znoexecstack", "-zrelro", "-znow",
+        "--threads=1",
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) vec_push(arena, &files->arg, fixed[i]);
+    vec_push(arena, &files->arg, "--version-script");
+    vec_push(arena, &files->arg,
+             add_file(arena, files, version_script, sizeof version_script - 1));
+    for (int i = 0; i < objects->n; i++)
+        vec_push(arena, &files->arg, add_file(arena, files, objects->at[i].at, objects->at[i].n));
+    const EmbeddedFile *runtime = embedded_file("libweir_rt.a");
+    vec_push(arena, &files->arg, add_file(arena, files, runtime->text, runtime->bytes));
+    Libraries system = find_libraries(arena);
+    vec_push(arena, &files->arg, system.m);
+    vec_push(arena, &files->arg, system.c);
+    vec_push(arena, &files->arg, NULL);
+}
+
+Span toolchain_link(Arena *arena, const Objects *objects) {
+    Ctx *ctx = arena_ctx(arena);
+    char *lld = tool_path("WEIR_LLD", WEIR_LLD_PATH, "ld.lld-19");
+    if (!lld)
+        fail(ctx, E_TOOLCHAIN, "cannot find \"ld.lld-19\"; install the package lld-19 or set WEIR_LLD to its "
+             "path");
+    arena_defer(arena, free, lld);
+    Files *files = NEW(arena, Files);
+    files->fd = NEW_ARRAY(arena, int, objects->n + 2);
+    arena_defer(arena, close_files, files);
+    linker_arguments(arena, objects, files);
+    Run run = {.path = lld, .argv = files->arg.at, .keep = files->fd, .nkeep = files->n};
+    char *error = tool_run(&run);
+    if (run.out.at) arena_defer(arena, free, run.out.at);
+    if (error) {
+        char *text = arena_printf(arena, "%s", error);
+        free(error);
+        fail(ctx, E_TOOLCHAIN, "%s", text);
+    }
+    return run.out;
 }

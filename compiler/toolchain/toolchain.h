@@ -1,52 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From C text to machine code: clang-19 turns a unit into bitcode (through memory, no temporary files),
- * LLVM runs a short list of passes and emits an object, ld.lld links, or LLJIT loads in this process.
- * Units are compiled in parallel; equal units are taken from a cache. All `fail` with E_TOOLCHAIN and
- * the tool's own words. */
+/* From C text to machine code: clang-19 makes bitcode, LLVM makes objects, lld makes a library, or
+ * LLVM's JIT loads the objects into this process. Nothing is written to disk but the object cache.
+ *
+ * clang is found as $WEIR_CLANG, else where the build found it, else on the path; ld.lld likewise by
+ * $WEIR_LLD. Whatever they say on failure stands in an E_TOOLCHAIN diagnostic. */
 #ifndef WEIR_TOOLCHAIN_H
 #define WEIR_TOOLCHAIN_H
 
 #include "compiler/targets/c/target.h"
 #include "runtime/weir_rt.h"
 
-typedef struct Object {
+typedef struct Span {
     void *at;
     size_t n;
-} Object;
+} Span;
 
-typedef struct ToolchainOptions {
-    const char *const *flags; /* for clang, NULL at the end: target_c_flags */
-    int jobs;                 /* >= 1 */
-    bool cache;
-} ToolchainOptions;
+typedef struct ToolOptions {
+    const char *const *flags; /* for clang, NULL-ended: target_c_flags */
+    int jobs;                 /* threads; <= 0: as many as the CPUs we may use */
+    bool no_cache;
+} ToolOptions;
 
-/* One object per unit; they live in `arena`. */
-Object *toolchain_compile(Arena *arena, const Units *units, const ToolchainOptions *o);
+/* What happened, for --time-passes; seconds are summed over threads. */
+typedef struct ToolTimes {
+    double clang, passes, codegen;
+    int units, cached;
+} ToolTimes;
 
-/* Links objects and the runtime to a shared library at `path` (written in place; the caller renames). */
-void toolchain_link(Arena *arena, const Object *objects, int n, const char *path);
+typedef VEC(Span) Objects;
 
-/* Loads objects into this process; freed with the arena. Returns the program's descriptor function and
- * the blob whose delta the caller sets. */
-typedef struct Jit {
-    weir_model_fn *descriptor;
-    struct weir_blob *blob;
-} Jit;
-Jit toolchain_jit(Arena *arena, const Object *objects, int n);
+/* Units become objects, in order, several at once. `times` may be NULL. */
+void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *options, Objects *out,
+                       ToolTimes *times);
+/* Objects and the runtime become a shared library that exports weir_model_descriptor alone and needs
+ * libc and libm alone. */
+Span toolchain_link(Arena *arena, const Objects *objects);
 
-/* What was found, for `weir doctor`; NULL when missing. */
-const char *toolchain_clang(Arena *arena);
-const char *toolchain_linker(Arena *arena);
+/* Objects loaded into this process; the runtime is this process's. Made with EmitOptions.jit. */
+typedef struct Jit Jit;
+Jit *jit_new(Ctx *ctx, const Objects *objects);
+weir_model_fn *jit_model(const Jit *jit);
+struct weir_blob *jit_blob(const Jit *jit);
+void jit_free(Jit *jit);
 
-/* Runs argv with `input` on standard input; standard output and error come back whole (malloc'd, always
- * set). Returns the exit status, or -1 when the program cannot be started. Waits for this child alone. */
-int process_run(char *const *argv, const void *input, size_t n, Object *out, char **error);
+/* ---- for `weir doctor` and build information ------------------------------------------------------- */
 
-/* Object cache: a malloc'd copy of the entry, or NULL. Damaged entries are dropped. */
-void *cache_get(const char *key, size_t *n);
-void cache_put(const char *key, const void *at, size_t n);
-/* Bytes held; clears when asked. */
-int64_t cache_size(bool clear);
-const char *cache_folder(char *buffer, size_t n);
+typedef struct ToolFound {
+    const char *name, *path, *version; /* path NULL: not found; version NULL: it does not run */
+    const char *install;               /* what to do when it is missing */
+} ToolFound;
+ToolFound tool_clang(Arena *arena);
+ToolFound tool_linker(Arena *arena);
+const char *tool_llvm_version(Arena *arena);
+double tool_seconds(void); /* a clock, for times */
+
+/* ---- the object cache: $XDG_CACHE_HOME/weir, else ~/.cache/weir (cache.c) ---------------------------- */
+
+typedef struct CacheInfo {
+    const char *folder; /* NULL: none can be used */
+    int64_t bytes, limit;
+    int entries;
+} CacheInfo;
+CacheInfo cache_info(Arena *arena);
+void cache_clear(Arena *arena); /* E_FILE when something cannot be removed */
 
 #endif

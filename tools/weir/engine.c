@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 double now_ms(void) {
     struct timespec t;
@@ -13,9 +14,17 @@ double now_ms(void) {
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* Texts that --print-after asked for go to standard output; steps are shown on a terminal alone, in one
+ * line that the next one replaces. */
 static void print_diagnostic(void *user, const weir_diagnostic *d) {
     (void)user;
-    fprintf(stderr, "%s\n", d->text);
+    bool text = d->severity == 2, times = text && !strcmp(d->id, "time-passes"), terminal = isatty(2);
+    if (d->severity == 3) {
+        if (terminal) fprintf(stderr, "\r\033[K%s ...\r", d->text);
+        return;
+    }
+    if (terminal) fputs("\033[K", stderr);
+    fprintf(text && !times ? stdout : stderr, text ? "%s" : "%s\n", d->text);
 }
 
 weir_context *context_new(void) { return weir_context_new(print_diagnostic, NULL); }

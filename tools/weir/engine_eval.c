@@ -45,12 +45,12 @@ static void open_model(void *arg) {
     ev->arena = arena_new(ev->ctx);
     Options options = *o->options;
     bool text = path_ends(o->path, ".ir");
-    if (text) ev->stage = driver_read_ir(ev->arena, o->path);
+    if (text) ev->stage = source_read_ir(ev->arena, o->path);
     if (!text || options.stop_after || ev->stage.graph) {
-        Machine machine;
-        Source source = {.path = o->path};
         if (!options.stop_after) options.stop_after = "lower";
-        ev->stage = driver_stage(ev->arena, &options, &source, &machine);
+        Driver driver = driver_new(ev->arena, &options, (Source){.path = o->path}, NULL, NULL);
+        driver_passes(&driver);
+        ev->stage = driver.stage;
     }
     if (ev->stage.graph)
         fail(ev->ctx, E_OPTION, "the passes stop at a graph, which has no evaluator of its own; stop after \"lower\" or later");

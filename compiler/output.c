@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that appear whole or not at all. */
+#include "driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void output_drop(void *user) {
+    Output *o = user;
+    if (o->fd >= 0) close(o->fd);
+    if (o->temporary) unlink(o->temporary);
+}
+
+static _Noreturn void cannot_write(Ctx *ctx, const char *path, int error) {
+    fail(ctx, E_FILE, "cannot write \"%s\": %s", path, strerror(error));
+}
+
+Output *output_open(Arena *arena, const char *path) {
+    Ctx *ctx = arena_ctx(arena);
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        fail(ctx, E_FILE, "cannot write \"%s\": it is there and is no regular file; give another name", path);
+    Output *o = NEW(arena, Output);
+    *o = (Output){.fd = -1, .path = arena_printf(arena, "%s", path)};
+    arena_defer(arena, output_drop, o);
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash + 1 - path) : 0;
+    for (int try = 0; o->fd < 0 && try < 100; try++) {
+        char *name = arena_printf(arena, "%.*s.%s.%ld-%d", folder, path, path + folder, (long)getpid(), try);
+        o->fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
+        if (o->fd >= 0)
+            o->temporary = name;
+        else if (errno != EEXIST)
+            break;
+    }
+    if (o->fd < 0) cannot_write(ctx, path, errno);
+    return o;
+}
+
+void output_write(Ctx *ctx, Output *o, const void *at, size_t n, int64_t offset) {
+    const char *from = at;
+    while (n > 0) {
+        ssize_t done = pwrite(o->fd, from, n, offset);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) cannot_write(ctx, o->path, done < 0 ? errno : ENOSPC);
+        from += done;
+        offset += done;
+        n -= (size_t)done;
+    }
+}
+
+void output_finish(Ctx *ctx, Output *o) {
+    int fd = o->fd;
+    o->fd = -1;
+    if (close(fd) != 0 || rename(o->temporary, o->path) != 0) cannot_write(ctx, o->path, errno);
+    o->temporary = NULL;
+}
+
+void output_text(Arena *arena, const char *folder, const char *name, const char *text) {
+    Output *o = output_open(arena, arena_printf(arena, "%s/%s", folder, name));
+    if (fchmod(o->fd, 0644) != 0) cannot_write(arena_ctx(arena), o->path, errno);
+    output_write(arena_ctx(arena), o, text, strlen(text), 0);
+    output_finish(arena_ctx(arena), o);
+}

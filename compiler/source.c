@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is compiled: an ONNX model, or text of one of the three levels. */
+#include "driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <llvm-c/blake3.h>
+
+/* ---- files -------------------------------------------------------------------------------------------- */
+
+typedef struct Mapping {
+    void *at;
+    size_t n;
+} Mapping;
+
+static void unmap(void *user) {
+    Mapping *m = user;
+    munmap(m->at, m->n);
+}
+
+static Mapping map_file(Arena *arena, const char *path) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool fine = fd >= 0 && fstat(fd, &st) == 0;
+    if (fine && !S_ISREG(st.st_mode)) errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    fine = fine && S_ISREG(st.st_mode);
+    Mapping m = {NULL, fine ? (size_t)st.st_size : 0};
+    if (m.n) m.at = mmap(NULL, m.n, PROT_READ, MAP_PRIVATE, fd, 0);
+    int error = errno;
+    if (fd >= 0) close(fd);
+    if (!fine || m.at == MAP_FAILED)
+        fail(arena_ctx(arena), E_FILE, "cannot read \"%s\": %s", path, strerror(error));
+    if (m.n) arena_defer(arena, unmap, arena_copy(arena, &m, sizeof m));
+    return m;
+}
+
+static const char *hash_of(Arena *arena, const void *at, size_t n) {
+    llvm_blake3_hasher hasher;
+    uint8_t hash[LLVM_BLAKE3_OUT_LEN];
+    Text hex = {.arena = arena};
+    llvm_blake3_hasher_init(&hasher);
+    llvm_blake3_hasher_update(&hasher, at, n);
+    llvm_blake3_hasher_finalize(&hasher, hash, sizeof hash);
+    for (size_t i = 0; i < sizeof hash; i++) text_printf(&hex, "%02x", hash[i]);
+    return text_str(&hex);
+}
+
+/* ---- text ----------------------------------------------------------------------------------------------- */
+
+Stage source_parse(Arena *arena, const char *text) {
+    IrFile *file = ir_file_parse(arena, onnx_ops(), text);
+    ir_file_verify(file);
+    if (file->graph.n) return (Stage){.graph = file->graph.at[file->graph.n - 1]};
+    if (!file->flow.n)
+        fail(arena_ctx(arena), E_SYNTAX, "the text holds no graph and no flow; a nest stands behind its flow");
+    if (!file->nest.n) return (Stage){.flow = file->flow.at[file->flow.n - 1]};
+    Program *program = ir_file_program(arena, file);
+    if (!program)
+        fail(arena_ctx(arena), E_SYNTAX, "some kernel of flow \"%s\" has no nest; give all nests or none",
+             file->flow.at[file->flow.n - 1]->name);
+    return (Stage){.program = program};
+}
+
+Stage source_read_ir(Arena *arena, const char *path) {
+    Mapping file = map_file(arena, path);
+    return source_parse(arena, arena_printf(arena, "%.*s", (int)file.n, file.n ? (char *)file.at : ""));
+}
+
+const char *stage_text(Arena *arena, const Stage *stage) {
+    Text text = {.arena = arena};
+    if (stage->graph) graph_print(&text, stage->graph);
+    if (stage->flow) flow_print(&text, stage->flow);
+    if (stage->program) flow_print(&text, stage->program->flow);
+    for (int i = 0; stage->program && i < stage->program->nest.n; i++) {
+        text_put(&text, "\n");
+        nest_print(&text, stage->program->nest.at[i]);
+    }
+    return text_str(&text);
+}
+
+/* ---- either ------------------------------------------------------------------------------------------------ */
+
+static bool is_ir(const char *path) {
+    size_t n = path ? strlen(path) : 0;
+    return n >= 3 && strcmp(path + n - 3, ".ir") == 0;
+}
+
+Stage source_read(Arena *arena, const Source *source, const Options *options, const char **hash) {
+    ImportOptions import = {.dim = options->dim.at, .ndim = options->dim.n,
+                            .feed = options->feed.at, .nfeed = options->feed.n};
+    Stage stage = {0};
+    if (!source->path) {
+        *hash = hash_of(arena, source->bytes, source->n);
+        stage.graph = onnx_import_memory(arena, source->bytes, source->n, source->folder, &import);
+        return stage;
+    }
+    Mapping file = map_file(arena, source->path);
+    *hash = hash_of(arena, file.at, file.n);
+    if (is_ir(source->path)) return source_read_ir(arena, source->path);
+    stage.graph = onnx_import_file(arena, source->path, &import);
+    return stage;
+}
