@@ -348,6 +348,8 @@ static void check_operand(const Infer *in)
     const char *types = in->node->row->types;
     const Value *v = infer_in(in, 0);
     if (!types || !v || v->type.kind != TYPE_TENSOR) return;
+    if (v->type.dtype == STRING && !type_allowed(types, STRING))
+        fail(in->ctx, E_UNSUPPORTED, "operand \"%s\" is text: this operator compiles for numbers only", v->name);
     if (!type_allowed(types, v->type.dtype))
         fail(in->ctx, E_TYPE, "operand \"%s\" has type %s: the operator takes %s", v->name,
              dtype_name(v->type.dtype), types);

@@ -273,6 +273,16 @@ static void transpose_lower(Lower *lo)
 
 /* ---- Expand, Tile ------------------------------------------------------------------------------------------ */
 
+/* A shape known at run time only: leading dims that it does not speak of stay. */
+static void unknown_expand(Infer *in, const Type *t)
+{
+    int n = onnx_vector_length(in, 1), rank = n < t->rank ? t->rank : n;
+    Dim shape[RANK_MAX], most[RANK_MAX] = {NULL};
+    for (int i = 0; i < rank; i++)
+        shape[i] = i < rank - n ? t->shape[i] : NULL;
+    onnx_set_unknown(in, 1, t->dtype, shape, n < 0 ? -1 : rank, most);
+}
+
 static void expand_infer(Infer *in)
 {
     const Type *t = &infer_tensor(in, 0)->type;
@@ -281,7 +291,7 @@ static void expand_infer(Infer *in)
     int n;
     infer_tensor(in, 1);
     if (!infer_known(in, 1, &want, &n)) {
-        onnx_unknown_shape(in, 1, t->dtype, NULL);
+        unknown_expand(in, t);
         return;
     }
     if (n > RANK_MAX) fail(in->ctx, E_LIMIT, "shape of rank %d: the most is %d", n, RANK_MAX);
@@ -311,10 +321,10 @@ static void define_expand(Lower *lo)
     if (!n || infer_known(&in, 1, &want, &count)) return;
     const Cont from = lo->flow->cont.at[lower_in(lo, 0)], to = lo->flow->cont.at[lower_out(lo, 0)];
     Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
-    int dims = lower_tmp(lo, "dims", I64, &length, 1);
+    int dims = lower_tmp(lo, "dims", I64, &length, 1), skipped = to.rank - onnx_vector_length(&in, 1);
     for (int i = 0; i < n; i++) {
         Map *m = lower_map(lo, "dim");
-        Dim at = dim_const(lo->ctx, axes[i]), place = dim_const(lo->ctx, i);
+        Dim at = dim_const(lo->ctx, axes[i] - skipped), place = dim_const(lo->ctx, i);
         int k = axes[i] - (to.rank - from.rank);
         Dim own = k >= 0 ? from.shape[k] : dim_const(lo->ctx, 1);
         int arg[2] = {map_read(lo->flow, m, lower_in(lo, 1), &at), body_index(&m->body, own)};
@@ -397,6 +407,9 @@ static void identity_lower(Lower *lo)
     if (to < 0) return;
     if (lower_value(lo, 0)->type.kind != TYPE_TENSOR || lower_value(lo, 0)->type.dtype == STRING) {
         int from = lower_in(lo, 0);
+        if (!call_row("copy"))
+            fail(lo->ctx, E_UNSUPPORTED, "\"%s\" is no tensor of numbers: sequences, optionals and text do not "
+                 "compile yet", lower_value(lo, 0)->name);
         lower_call(lo, "copy", &from, 1, &to, 1, NULL, 0, NULL, 0);
     } else {
         lower_copy(lo, NULL, lower_in(lo, 0), to);

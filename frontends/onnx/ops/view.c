@@ -184,8 +184,7 @@ void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, con
     infer_set(in, 0, t, shape, rank);
 }
 
-/* The length of a vector operand; -1 when it is no vector of known length. */
-static int vector_length(Infer *in, int operand)
+int onnx_vector_length(Infer *in, int operand)
 {
     const Type *t = &infer_tensor(in, operand)->type;
     int64_t n = -1;
@@ -196,7 +195,7 @@ static int vector_length(Infer *in, int operand)
 
 void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper)
 {
-    int rank = vector_length(in, operand);
+    int rank = onnx_vector_length(in, operand);
     Dim shape[RANK_MAX] = {NULL}, most[RANK_MAX];
     for (int i = 0; i < rank; i++)
         most[i] = upper;

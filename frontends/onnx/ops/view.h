@@ -30,6 +30,8 @@ DType onnx_dtype(Ctx *ctx, const Node *node, const char *name, DType otherwise);
 void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, const Dim *upper);
 /* The same where `operand` is the whole shape as a vector. */
 void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper);
+/* The length of a vector operand; -1 when it is no vector of known length. */
+int onnx_vector_length(Infer *in, int operand);
 /* Symbols in result 0's shape that its node defines at run time; their axes. */
 int onnx_fresh_axes(const Lower *lo, int *axes);
 /* Defines symbols at run time: the elements of an i64 vector container. */
