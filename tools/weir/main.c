@@ -39,11 +39,13 @@ static const Verb verbs[] = {
     {"test", "run cases in the ONNX backend test form",
      "weir test DIR... [options]\n"
      "  --engine WHICH          compiled, eval or both\n"
-     "  -j N                    cases at a time\n"
+     "  -j N                    cases at a time (as many as there are CPUs)\n"
+     "  --threads N             threads that each case runs with (1)\n"
      "  --timeout S             seconds for one case (60)\n"
      "  --rtol R --atol A       tolerance of floats (1e-3, 1e-7)\n"
      "  --json FILE             results by case\n"
-     "  --verbose               print passing cases too\n", verb_test},
+     "  --verbose               print passing cases too\n"
+     "  and compile's options; with --engine eval, --stop-after PASS says what is evaluated (lower)\n", verb_test},
     {"bench", "time a model",
      "weir bench MODEL.onnx|MODEL.so [options]\n" INPUT_OPTIONS
      "  --threads N             threads to run with (0: all; 1 by default)\n"

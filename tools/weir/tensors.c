@@ -67,6 +67,19 @@ bool write_whole(const char *path, const void *data, size_t n, char *error) {
     return ok;
 }
 
+void json_string(FILE *f, const char *text) {
+    fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(f, "\\%c", *text);
+        else if ((unsigned char)*text < 32)
+            fprintf(f, "\\u%04x", (unsigned char)*text);
+        else
+            fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
 bool host_read(HostTensor *h, const char *path, char *error) {
     size_t n = strlen(path);
     if (n > 3 && strcmp(path + n - 3, ".pb") == 0) return pb_read(h, path, error);

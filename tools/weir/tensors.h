@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "runtime/weir_model.h"
 
@@ -29,6 +30,8 @@ bool pb_read(HostTensor *h, const char *path, char *error);
 bool host_write(const HostTensor *h, const char *dir, char *error);
 bool pb_write(const HostTensor *h, const char *path, char *error);
 char *read_whole(const char *path, size_t *n, char *error);
+/* "text" with JSON's escapes, quotes included. */
+void json_string(FILE *f, const char *text);
 bool write_whole(const char *path, const void *data, size_t n, char *error);
 
 /* Values from a counter-based generator: floats in about -1..1, integers 0..9, bools. */
