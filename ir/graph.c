@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-Graph *graph_new(Arena *arena, const char *name, const Graph *outer)
-{
+Graph *graph_new(Arena *arena, const char *name, const Graph *outer) {
     Graph *g = NEW(arena, Graph);
     g->arena = arena;
     g->ctx = arena_ctx(arena);
@@ -18,21 +17,17 @@ Graph *graph_new(Arena *arena, const char *name, const Graph *outer)
     return g;
 }
 
-int graph_value(Graph *g, Value v)
-{
+int graph_value(Graph *g, Value v) {
     vec_push(g->arena, &g->value, v);
     return g->value.n - 1;
 }
 
-const Graph *graph_root(const Graph *g)
-{
-    while (g->outer)
-        g = g->outer;
+const Graph *graph_root(const Graph *g) {
+    while (g->outer) g = g->outer;
     return g;
 }
 
-DimEnv graph_env(Arena *arena, const Graph *g)
-{
+DimEnv graph_env(Arena *arena, const Graph *g) {
     const Graph *root = graph_root(g);
     Ctx *ctx = g->ctx;
     DimRange *range = NEW_ARRAY(arena, DimRange, root->symbol.n);
@@ -44,10 +39,10 @@ DimEnv graph_env(Arena *arena, const Graph *g)
     return (DimEnv){range, root->symbol.n};
 }
 
-static Type type_clone(Arena *arena, const Type *t)
-{
+static Type type_clone(Arena *arena, const Type *t) {
     Type to = *t;
-    if (t->shape) to.shape = arena_copy(arena, t->shape, sizeof(Dim) * (size_t)(t->rank > 0 ? t->rank : 0));
+    if (t->shape)
+        to.shape = arena_copy(arena, t->shape, sizeof(Dim) * (size_t)(t->rank > 0 ? t->rank : 0));
     if (t->elem) {
         Type *elem = NEW(arena, Type);
         *elem = type_clone(arena, t->elem);
@@ -56,8 +51,7 @@ static Type type_clone(Arena *arena, const Type *t)
     return to;
 }
 
-int64_t type_count(const Type *t)
-{
+int64_t type_count(const Type *t) {
     int64_t count = 1;
     if (t->kind != TYPE_TENSOR || t->rank < 0) return -1;
     for (int i = 0; i < t->rank; i++) {
@@ -67,77 +61,67 @@ int64_t type_count(const Type *t)
     return count;
 }
 
-static Value value_clone(Arena *arena, const Value *v)
-{
+static Value value_clone(Arena *arena, const Value *v) {
     Value to = *v;
     int64_t count = type_count(&v->type);
     to.type = type_clone(arena, &v->type);
     if (v->known) to.known = arena_copy(arena, v->known, sizeof(Dim) * (size_t)count);
     if (v->strings) {
         to.strings = arena_copy(arena, v->strings, sizeof *v->strings * (size_t)count);
-        to.string_bytes = arena_copy(arena, v->string_bytes, sizeof *v->string_bytes * (size_t)count);
+        to.string_bytes =
+            arena_copy(arena, v->string_bytes, sizeof *v->string_bytes * (size_t)count);
     }
     return to;
 }
 
 static Graph *clone(Arena *arena, const Graph *g, const Graph *outer);
 
-static Attr attr_clone(Arena *arena, const Attr *a, const Graph *outer)
-{
+static Attr attr_clone(Arena *arena, const Attr *a, const Graph *outer) {
     Attr to = *a;
     size_t n = (size_t)a->n;
     if (a->ints) to.ints = arena_copy(arena, a->ints, n * sizeof *a->ints);
     if (a->floats) to.floats = arena_copy(arena, a->floats, n * sizeof *a->floats);
     if (a->strings) to.strings = arena_copy(arena, a->strings, n * sizeof *a->strings);
-    if (a->string_bytes) to.string_bytes = arena_copy(arena, a->string_bytes, n * sizeof *a->string_bytes);
+    if (a->string_bytes)
+        to.string_bytes = arena_copy(arena, a->string_bytes, n * sizeof *a->string_bytes);
     if (a->kind == ATTR_TENSOR) to.tensor = value_clone(arena, &a->tensor);
     if (a->kind == ATTR_TYPE) to.type = type_clone(arena, &a->type);
     if (a->graph) to.graph = clone(arena, a->graph, outer);
     return to;
 }
 
-static Node node_clone(Arena *arena, const Node *node, const Graph *outer)
-{
+static Node node_clone(Arena *arena, const Node *node, const Graph *outer) {
     Node to = {node->name, node->row, node->version, {0}, {0}, {0}};
-    for (int i = 0; i < node->in.n; i++)
-        vec_push(arena, &to.in, node->in.at[i]);
-    for (int i = 0; i < node->out.n; i++)
-        vec_push(arena, &to.out, node->out.at[i]);
+    for (int i = 0; i < node->in.n; i++) vec_push(arena, &to.in, node->in.at[i]);
+    for (int i = 0; i < node->out.n; i++) vec_push(arena, &to.out, node->out.at[i]);
     for (int i = 0; i < node->attr.n; i++)
         vec_push(arena, &to.attr, attr_clone(arena, &node->attr.at[i], outer));
     return to;
 }
 
-static Graph *clone(Arena *arena, const Graph *g, const Graph *outer)
-{
+static Graph *clone(Arena *arena, const Graph *g, const Graph *outer) {
     Graph *to = graph_new(arena, g->name, outer);
-    for (int i = 0; i < g->symbol.n; i++)
-        vec_push(arena, &to->symbol, g->symbol.at[i]);
+    for (int i = 0; i < g->symbol.n; i++) vec_push(arena, &to->symbol, g->symbol.at[i]);
     for (int i = 0; i < g->value.n; i++)
         vec_push(arena, &to->value, value_clone(arena, &g->value.at[i]));
     for (int i = 0; i < g->node.n; i++)
         vec_push(arena, &to->node, node_clone(arena, &g->node.at[i], to));
-    for (int i = 0; i < g->input.n; i++)
-        vec_push(arena, &to->input, g->input.at[i]);
-    for (int i = 0; i < g->output.n; i++)
-        vec_push(arena, &to->output, g->output.at[i]);
+    for (int i = 0; i < g->input.n; i++) vec_push(arena, &to->input, g->input.at[i]);
+    for (int i = 0; i < g->output.n; i++) vec_push(arena, &to->output, g->output.at[i]);
     return to;
 }
 
-Graph *graph_clone(Arena *arena, const Graph *g)
-{
+Graph *graph_clone(Arena *arena, const Graph *g) {
     return clone(arena, g, g->outer);
 }
 
-const Attr *node_attr(const Node *node, const char *name)
-{
+const Attr *node_attr(const Node *node, const char *name) {
     for (int i = 0; i < node->attr.n; i++)
         if (!strcmp(node->attr.at[i].name, name)) return &node->attr.at[i];
     return NULL;
 }
 
-const OpRow *op_find(const OpTable *table, const char *domain, const char *name, int version)
-{
+const OpRow *op_find(const OpTable *table, const char *domain, const char *name, int version) {
     for (int i = 0; i < table->n; i++)
         for (const OpRow *row = table->family[i]; row->name; row++) {
             if (strcmp(row->name, name) || strcmp(row->domain, domain)) continue;

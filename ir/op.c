@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-/* ---- attributes --------------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------------
+ */
 
-static const char *const kind_name[] = {"int", "float", "string", "tensor", "graph", "ints", "floats",
-                                        "strings", "type"};
+static const char *const kind_name[] = {"int",  "float",  "string",  "tensor", "graph",
+                                        "ints", "floats", "strings", "type"};
 
-static const Attr *attr_of(Ctx *ctx, const Node *node, const char *name, AttrKind kind)
-{
+static const Attr *attr_of(Ctx *ctx, const Node *node, const char *name, AttrKind kind) {
     const Attr *a = node_attr(node, name);
     if (a && a->kind != kind)
         fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is of kind %s: it must be of kind %s", name,
@@ -18,116 +18,106 @@ static const Attr *attr_of(Ctx *ctx, const Node *node, const char *name, AttrKin
     return a;
 }
 
-int64_t attr_int(Ctx *ctx, const Node *node, const char *name, int64_t otherwise)
-{
+int64_t attr_int(Ctx *ctx, const Node *node, const char *name, int64_t otherwise) {
     const Attr *a = attr_of(ctx, node, name, ATTR_INT);
     return a ? a->i : otherwise;
 }
 
-float attr_float(Ctx *ctx, const Node *node, const char *name, float otherwise)
-{
+float attr_float(Ctx *ctx, const Node *node, const char *name, float otherwise) {
     const Attr *a = attr_of(ctx, node, name, ATTR_FLOAT);
     return a ? a->f : otherwise;
 }
 
-const char *attr_string(Ctx *ctx, const Node *node, const char *name, const char *otherwise)
-{
+const char *attr_string(Ctx *ctx, const Node *node, const char *name, const char *otherwise) {
     const Attr *a = attr_of(ctx, node, name, ATTR_STRING);
     return a ? a->s : otherwise;
 }
 
-int attr_ints(Ctx *ctx, const Node *node, const char *name, const int64_t **ints)
-{
+int attr_ints(Ctx *ctx, const Node *node, const char *name, const int64_t **ints) {
     const Attr *a = attr_of(ctx, node, name, ATTR_INTS);
     if (!a) return -1;
     *ints = a->ints;
     return a->n;
 }
 
-int64_t attr_axis(Ctx *ctx, const Node *node, const char *name, int64_t otherwise, int rank)
-{
+int64_t attr_axis(Ctx *ctx, const Node *node, const char *name, int64_t otherwise, int rank) {
     int64_t axis = attr_int(ctx, node, name, otherwise);
     if (axis < -rank || axis >= rank)
-        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is %lld: it must be in %d..%d for a tensor of rank %d",
-             name, (long long)axis, -rank, rank - 1, rank);
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"%s\" is %lld: it must be in %d..%d for a tensor of rank %d", name,
+             (long long)axis, -rank, rank - 1, rank);
     return axis < 0 ? axis + rank : axis;
 }
 
-/* ---- operands and results ------------------------------------------------------------------------ */
+/* ---- operands and results
+ * ------------------------------------------------------------------------ */
 
-const Value *infer_in(const Infer *in, int i)
-{
+const Value *infer_in(const Infer *in, int i) {
     if (i >= in->node->in.n || in->node->in.at[i] < 0) return NULL;
     return &in->graph->value.at[in->node->in.at[i]];
 }
 
-Value *infer_out(Infer *in, int i)
-{
+Value *infer_out(Infer *in, int i) {
     if (i >= in->node->out.n || in->node->out.at[i] < 0) return NULL;
     return &in->graph->value.at[in->node->out.at[i]];
 }
 
-const Value *infer_tensor(const Infer *in, int i)
-{
+const Value *infer_tensor(const Infer *in, int i) {
     const Value *v = infer_in(in, i);
     if (!v) fail(in->ctx, E_MODEL, "operand %d is missing: the operator needs it", i);
     if (v->type.kind != TYPE_TENSOR)
-        fail(in->ctx, E_TYPE, "operand %d, \"%s\", is not a tensor: the operator takes tensors only", i,
-             v->name);
+        fail(in->ctx, E_TYPE,
+             "operand %d, \"%s\", is not a tensor: the operator takes tensors only", i, v->name);
     if (v->type.rank < 0)
         fail(in->ctx, E_UNSUPPORTED,
-             "rank of operand %d, \"%s\", is not known at compile time: give the model's inputs shapes",
+             "rank of operand %d, \"%s\", is not known at compile time: give the model's inputs "
+             "shapes",
              i, v->name);
     return v;
 }
 
-bool infer_same(const Infer *in, int i, int j)
-{
+bool infer_same(const Infer *in, int i, int j) {
     const Value *a = infer_in(in, i), *b = infer_in(in, j);
     if (!a || !b) return false;
     if (a->type.dtype != b->type.dtype)
-        fail(in->ctx, E_TYPE,
-             "operands \"%s\" of type %s and \"%s\" of type %s must have one type: cast one of them",
-             a->name, dtype_name(a->type.dtype), b->name, dtype_name(b->type.dtype));
+        fail(
+            in->ctx, E_TYPE,
+            "operands \"%s\" of type %s and \"%s\" of type %s must have one type: cast one of them",
+            a->name, dtype_name(a->type.dtype), b->name, dtype_name(b->type.dtype));
     return true;
 }
 
-DimEnv infer_env(const Infer *in)
-{
+DimEnv infer_env(const Infer *in) {
     return graph_env(in->arena, in->graph);
 }
 
-void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank)
-{
+void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank) {
     Value *v = infer_out(in, result);
     if (!v) return;
     if (rank > RANK_MAX)
-        fail(in->ctx, E_LIMIT, "result \"%s\" has rank %d: the most is %d", v->name, rank, RANK_MAX);
+        fail(in->ctx, E_LIMIT, "result \"%s\" has rank %d: the most is %d", v->name, rank,
+             RANK_MAX);
     const Dim *copy = arena_copy(in->arena, shape, sizeof *shape * (size_t)rank);
     v->type = (Type){TYPE_TENSOR, t, rank, copy, NULL};
     v->known = NULL;
 }
 
-void infer_set_known(Infer *in, int result, const Dim *elements, int n)
-{
+void infer_set_known(Infer *in, int result, const Dim *elements, int n) {
     Value *v = infer_out(in, result);
-    if (v && n <= KNOWN_MAX) v->known = arena_copy(in->arena, elements, sizeof *elements * (size_t)n);
+    if (v && n <= KNOWN_MAX)
+        v->known = arena_copy(in->arena, elements, sizeof *elements * (size_t)n);
 }
 
-bool type_is_integral(DType t)
-{
+bool type_is_integral(DType t) {
     return dtype_is_int(t) || t == BOOL;
 }
 
-const Value *value_source(const Graph *g, const Value *v)
-{
-    for (; v->kind == VALUE_OUTER; g = g->outer)
-        v = &g->outer->value.at[v->outer];
+const Value *value_source(const Graph *g, const Value *v) {
+    for (; v->kind == VALUE_OUTER; g = g->outer) v = &g->outer->value.at[v->outer];
     return v;
 }
 
-bool infer_known(const Infer *in, int operand, const Dim **elements, int *n)
-{
+bool infer_known(const Infer *in, int operand, const Dim **elements, int *n) {
     const Value *v = infer_in(in, operand);
     if (!v || v->type.kind != TYPE_TENSOR || !type_is_integral(v->type.dtype)) return false;
     int64_t count = type_count(&v->type);
@@ -144,16 +134,14 @@ bool infer_known(const Infer *in, int operand, const Dim **elements, int *n)
     return true;
 }
 
-static bool symbol_taken(const Graph *root, Dim sym)
-{
+static bool symbol_taken(const Graph *root, Dim sym) {
     for (int i = 0; i < root->symbol.n; i++)
         if (root->symbol.at[i].sym == sym) return true;
     return false;
 }
 
 /* Symbols belong to the outermost graph, which is as much under construction as the nested one. */
-Dim infer_fresh(Infer *in, const char *name, Dim upper)
-{
+Dim infer_fresh(Infer *in, const char *name, Dim upper) {
     Graph *root = (Graph *)graph_root(in->graph);
     Dim sym = dim_sym(in->ctx, intern(in->ctx, name));
     for (int i = 1; symbol_taken(root, sym); i++)
@@ -167,8 +155,7 @@ typedef struct Declared {
     bool ok;
 } Declared;
 
-static void declared_symbol(void *user, Dim sym)
-{
+static void declared_symbol(void *user, Dim sym) {
     Declared *d = user;
     bool found = false;
     for (int i = 0; i < d->root->symbol.n; i++)
@@ -176,20 +163,18 @@ static void declared_symbol(void *user, Dim sym)
     d->ok = d->ok && found;
 }
 
-const Type *infer_declared(Infer *in, int result)
-{
+const Type *infer_declared(Infer *in, int result) {
     const Value *v = infer_out(in, result);
     if (!v || v->type.kind != TYPE_TENSOR || v->type.rank < 0) return NULL;
     Declared d = {graph_root(in->graph), true};
-    for (int i = 0; i < v->type.rank; i++)
-        dim_symbols(v->type.shape[i], declared_symbol, &d);
+    for (int i = 0; i < v->type.rank; i++) dim_symbols(v->type.shape[i], declared_symbol, &d);
     return d.ok ? &v->type : NULL;
 }
 
-/* ---- broadcasting -------------------------------------------------------------------------------- */
+/* ---- broadcasting
+ * -------------------------------------------------------------------------------- */
 
-static const char *shape_text(Ctx *ctx, const Type *t)
-{
+static const char *shape_text(Ctx *ctx, const Type *t) {
     Text text = {ctx_arena(ctx), NULL, 0, 0};
     text_put(&text, "[");
     for (int i = 0; i < t->rank; i++)
@@ -198,8 +183,7 @@ static const char *shape_text(Ctx *ctx, const Type *t)
     return text_str(&text);
 }
 
-const char *type_str(Ctx *ctx, const Type *t)
-{
+const char *type_str(Ctx *ctx, const Type *t) {
     if (t->kind != TYPE_TENSOR) return "not a tensor";
     return internf(ctx, "%s%s", dtype_name(t->dtype), t->rank < 0 ? "[?]" : shape_text(ctx, t));
 }
@@ -213,8 +197,7 @@ typedef struct Cases {
     bool over;
 } Cases;
 
-static void case_symbol(void *user, Dim sym)
-{
+static void case_symbol(void *user, Dim sym) {
     Cases *c = user;
     for (int i = 0; i < c->n; i++)
         if (c->sym[i] == sym) return;
@@ -223,22 +206,22 @@ static void case_symbol(void *user, Dim sym)
 }
 
 /* Is `both` what x and y broadcast to, whether each symbol is 0, 1 or more? */
-static bool broadcast_is(Infer *in, Dim x, Dim y, Dim both)
-{
+static bool broadcast_is(Infer *in, Dim x, Dim y, Dim both) {
     Ctx *ctx = in->ctx;
     Cases c = {.ctx = ctx};
     int total = 1;
     dim_symbols(x, case_symbol, &c);
     dim_symbols(y, case_symbol, &c);
-    for (int i = 0; i < c.n; i++)
-        total *= 3;
+    for (int i = 0; i < c.n; i++) total *= 3;
     for (int k = 0; k < total && !c.over; k++) {
         DimSubst subst[CASES_MAX];
         DimRange range[CASES_MAX];
         int nsubst = 0, nrange = 0;
         for (int i = 0, rest = k; i < c.n; i++, rest /= 3) {
-            if (rest % 3 < 2) subst[nsubst++] = (DimSubst){c.sym[i], dim_const(ctx, rest % 3)};
-            else range[nrange++] = (DimRange){c.sym[i], dim_const(ctx, 2), NULL};
+            if (rest % 3 < 2)
+                subst[nsubst++] = (DimSubst){c.sym[i], dim_const(ctx, rest % 3)};
+            else
+                range[nrange++] = (DimRange){c.sym[i], dim_const(ctx, 2), NULL};
         }
         DimEnv env = {range, nrange};
         Dim a = dim_simplify(ctx, dim_subst(ctx, x, subst, nsubst), &env);
@@ -250,12 +233,13 @@ static bool broadcast_is(Infer *in, Dim x, Dim y, Dim both)
 }
 
 /* y is min(x, c) for a symbol x: beyond c the model has no meaning, so x ranges to c only. */
-static bool narrow(Infer *in, Dim x, Dim y)
-{
+static bool narrow(Infer *in, Dim x, Dim y) {
     int64_t c;
-    if (!dim_sym_name(x) || y->nterms != 1 || y->term[0].coef != 1 || y->term[0].natoms != 1) return false;
+    if (!dim_sym_name(x) || y->nterms != 1 || y->term[0].coef != 1 || y->term[0].natoms != 1)
+        return false;
     const Atom *m = y->term[0].atom[0];
-    if (m->kind != ATOM_MIN || (m->a != x && m->b != x) || !dim_is_const(m->a == x ? m->b : m->a, &c) || c < 2)
+    if (m->kind != ATOM_MIN || (m->a != x && m->b != x) ||
+        !dim_is_const(m->a == x ? m->b : m->a, &c) || c < 2)
         return false;
     Graph *root = (Graph *)graph_root(in->graph);
     for (int i = 0; i < root->symbol.n; i++)
@@ -263,11 +247,11 @@ static bool narrow(Infer *in, Dim x, Dim y)
     return true;
 }
 
-/* One extent of two that are broadcast together. A constant other than 1 decides. Of two polynomials one is
- * taken when it is right in every case, or when the model declares it. Else either may turn out to be
- * 1 at run time, or 0: max(x, y), cut to 0 where a side is empty. Readers index with min(i, extent - 1). */
-static Dim broadcast_dim(Infer *in, Dim x, Dim y, Dim declared, bool *bad)
-{
+/* One extent of two that are broadcast together. A constant other than 1 decides. Of two
+ * polynomials one is taken when it is right in every case, or when the model declares it. Else
+ * either may turn out to be 1 at run time, or 0: max(x, y), cut to 0 where a side is empty. Readers
+ * index with min(i, extent - 1). */
+static Dim broadcast_dim(Infer *in, Dim x, Dim y, Dim declared, bool *bad) {
     Ctx *ctx = in->ctx;
     int64_t a, b;
     if (x == y || dim_is(y, 1)) return x;
@@ -286,28 +270,30 @@ static Dim broadcast_dim(Infer *in, Dim x, Dim y, Dim declared, bool *bad)
     return dim_simplify(ctx, both, &env);
 }
 
-int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out)
-{
+int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out) {
     int rank = a->rank > b->rank ? a->rank : b->rank;
     bool bad = false;
     Dim one = dim_const(in->ctx, 1);
     const Value *result = infer_out(in, 0);
-    const Type *t = result && result->type.kind == TYPE_TENSOR && result->type.rank >= rank ? &result->type : NULL;
+    const Type *t = result && result->type.kind == TYPE_TENSOR && result->type.rank >= rank
+                        ? &result->type
+                        : NULL;
     for (int i = 0; i < rank; i++) {
         int ia = i - (rank - a->rank), ib = i - (rank - b->rank);
         Dim declared = t ? t->shape[t->rank - rank + i] : NULL;
-        out[i] = broadcast_dim(in, ia < 0 ? one : a->shape[ia], ib < 0 ? one : b->shape[ib], declared, &bad);
+        out[i] = broadcast_dim(in, ia < 0 ? one : a->shape[ia], ib < 0 ? one : b->shape[ib],
+                               declared, &bad);
     }
     if (bad)
         fail(in->ctx, E_SHAPE,
-             "shapes %s and %s do not broadcast: aligned from the right, two extents must be equal or "
+             "shapes %s and %s do not broadcast: aligned from the right, two extents must be equal "
+             "or "
              "one of them 1",
              shape_text(in->ctx, a), shape_text(in->ctx, b));
     return rank;
 }
 
-void infer_pointwise_to(Infer *in, DType t)
-{
+void infer_pointwise_to(Infer *in, DType t) {
     Dim shape[RANK_MAX], next[RANK_MAX];
     const Value *first = infer_tensor(in, 0);
     Type all = first->type;
@@ -323,41 +309,41 @@ void infer_pointwise_to(Infer *in, DType t)
     infer_set(in, 0, t, shape, all.rank);
 }
 
-void infer_pointwise(Infer *in)
-{
+void infer_pointwise(Infer *in) {
     infer_pointwise_to(in, infer_tensor(in, 0)->type.dtype);
 }
 
-/* ---- all nodes ------------------------------------------------------------------------------------- */
+/* ---- all nodes
+ * ------------------------------------------------------------------------------------- */
 
-static bool type_allowed(const char *types, DType t)
-{
+static bool type_allowed(const char *types, DType t) {
     static const char *const word[] = {"float", "int", "uint", "bool", "complex", "string"};
     const char *class = word[dtype_class(t)], *name = dtype_name(t);
     for (const char *at = types; *at;) {
         size_t n = strcspn(at, " ");
-        if ((n == strlen(class) && !memcmp(at, class, n)) || (n == strlen(name) && !memcmp(at, name, n)))
+        if ((n == strlen(class) && !memcmp(at, class, n)) ||
+            (n == strlen(name) && !memcmp(at, name, n)))
             return true;
         at += n + strspn(at + n, " ");
     }
     return false;
 }
 
-static void check_operand(const Infer *in)
-{
+static void check_operand(const Infer *in) {
     const char *types = in->node->row->types;
     const Value *v = infer_in(in, 0);
     if (!types || !v || v->type.kind != TYPE_TENSOR) return;
     if (v->type.dtype == STRING && !type_allowed(types, STRING))
-        fail(in->ctx, E_UNSUPPORTED, "operand \"%s\" is text: this operator compiles for numbers only", v->name);
+        fail(in->ctx, E_UNSUPPORTED,
+             "operand \"%s\" is text: this operator compiles for numbers only", v->name);
     if (!type_allowed(types, v->type.dtype))
         fail(in->ctx, E_TYPE, "operand \"%s\" has type %s: the operator takes %s", v->name,
              dtype_name(v->type.dtype), types);
 }
 
-/* Values captured from outside have their types by now: nested graphs are inferred with their node. */
-static void take_outer_types(Graph *g)
-{
+/* Values captured from outside have their types by now: nested graphs are inferred with their node.
+ */
+static void take_outer_types(Graph *g) {
     for (int i = 0; i < g->value.n; i++) {
         Value *v = &g->value.at[i];
         if (v->kind != VALUE_OUTER) continue;
@@ -366,16 +352,14 @@ static void take_outer_types(Graph *g)
     }
 }
 
-void node_where(Ctx *ctx, const Node *node)
-{
+void node_where(Ctx *ctx, const Node *node) {
     const OpRow *row = node->row;
     ctx->where.node = node->name;
     ctx->where.op = row->domain[0] ? internf(ctx, "%s.%s", row->domain, row->name) : row->name;
     ctx->where.opset = node->version;
 }
 
-static void infer_node(Infer *in)
-{
+static void infer_node(Infer *in) {
     const OpRow *row = in->node->row;
     node_where(in->ctx, in->node);
     check_operand(in);
@@ -386,13 +370,13 @@ static void infer_node(Infer *in)
     for (int i = 0; i < in->node->out.n; i++) {
         const Value *v = infer_out(in, i);
         if (v && v->type.kind == TYPE_UNKNOWN)
-            fail(in->ctx, E_MODEL, "result %d, \"%s\": the operator has no such result", i, v->name);
+            fail(in->ctx, E_MODEL, "result %d, \"%s\": the operator has no such result", i,
+                 v->name);
     }
     if (in->done) in->done(in);
 }
 
-void infer_nodes(Infer *in)
-{
+void infer_nodes(Infer *in) {
     Where where = in->ctx->where;
     if (in->graph->outer) take_outer_types(in->graph);
     for (int i = 0; i < in->graph->node.n; i++) {
@@ -402,8 +386,7 @@ void infer_nodes(Infer *in)
     in->ctx->where = where;
 }
 
-void infer_graph(const Infer *in, Graph *sub)
-{
+void infer_graph(const Infer *in, Graph *sub) {
     Infer inner = *in;
     inner.graph = sub;
     infer_nodes(&inner);

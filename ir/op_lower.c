@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-/* ---- containers of values ------------------------------------------------------------------------- */
+/* ---- containers of values
+ * ------------------------------------------------------------------------- */
 
-static const char *base_name(const Lower *lo)
-{
+static const char *base_name(const Lower *lo) {
     const Node *node = lo->node;
     if (node->name && node->name[0]) return node->name;
     for (int i = 0; i < node->out.n; i++)
@@ -20,30 +20,28 @@ static const char *base_name(const Lower *lo)
     return node->row->name;
 }
 
-static const char *part_name(const Lower *lo, const char *part)
-{
+static const char *part_name(const Lower *lo, const char *part) {
     return part ? internf(lo->ctx, "%s.%s", base_name(lo), part) : base_name(lo);
 }
 
-static DType cont_type(const Type *t)
-{
+static DType cont_type(const Type *t) {
     return t->kind == TYPE_TENSOR ? t->dtype : STRING;
 }
 
-static int value_cont(Lower *lo, const Value *v, ContKind kind)
-{
+static int value_cont(Lower *lo, const Value *v, ContKind kind) {
     const Type *t = &v->type;
     bool tensor = t->kind == TYPE_TENSOR;
     if (t->kind == TYPE_UNKNOWN || (tensor && t->rank < 0))
-        fail(lo->ctx, E_UNSUPPORTED, "type of \"%s\" is not known at compile time: give the model's inputs "
-             "types and shapes", v->name);
+        fail(lo->ctx, E_UNSUPPORTED,
+             "type of \"%s\" is not known at compile time: give the model's inputs "
+             "types and shapes",
+             v->name);
     int c = flow_cont(lo->flow, v->name, kind, cont_type(t), t->shape, tensor ? t->rank : 0);
     lo->flow->cont.at[c].from = v->name;
     return c;
 }
 
-static int data_cont(Lower *lo, const Value *v)
-{
+static int data_cont(Lower *lo, const Value *v) {
     int64_t count = type_count(&v->type);
     bool literal = count == 1 && v->data && v->type.dtype != STRING;
     int c = value_cont(lo, v, literal ? CONT_LITERAL : CONT_PARAM);
@@ -52,8 +50,7 @@ static int data_cont(Lower *lo, const Value *v)
     return c;
 }
 
-static bool known_const(const Value *v)
-{
+static bool known_const(const Value *v) {
     int64_t count = type_count(&v->type);
     if (!v->known) return false;
     for (int64_t i = 0; i < count; i++)
@@ -61,8 +58,7 @@ static bool known_const(const Value *v)
     return true;
 }
 
-static int known_literal(Lower *lo, const Value *v)
-{
+static int known_literal(Lower *lo, const Value *v) {
     DType t = v->type.dtype;
     int64_t count = type_count(&v->type), bytes = dtype_bytes(t, count), x = 0;
     void *data = arena_alloc(lo->arena, (size_t)bytes);
@@ -76,8 +72,7 @@ static int known_literal(Lower *lo, const Value *v)
     return c;
 }
 
-int lower_cont(Lower *lo, int value)
-{
+int lower_cont(Lower *lo, int value) {
     const Value *v = &lo->graph->value.at[value];
     if (lo->cont[value] >= 0) return lo->cont[value];
     if (v->kind == VALUE_OUTER)
@@ -91,35 +86,31 @@ int lower_cont(Lower *lo, int value)
     return lo->cont[value];
 }
 
-int lower_in(Lower *lo, int i)
-{
+int lower_in(Lower *lo, int i) {
     const Node *node = lo->node;
     return i >= node->in.n || node->in.at[i] < 0 ? -1 : lower_cont(lo, node->in.at[i]);
 }
 
-const Value *lower_value(const Lower *lo, int i)
-{
+const Value *lower_value(const Lower *lo, int i) {
     const Node *node = lo->node;
     return i >= node->in.n || node->in.at[i] < 0 ? NULL : &lo->graph->value.at[node->in.at[i]];
 }
 
-int lower_out(Lower *lo, int i)
-{
+int lower_out(Lower *lo, int i) {
     if (i >= lo->node->out.n || lo->node->out.at[i] < 0) return -1;
     int v = lo->node->out.at[i];
     if (lo->cont[v] < 0) lo->cont[v] = value_cont(lo, &lo->graph->value.at[v], CONT_TMP);
     return lo->cont[v];
 }
 
-int lower_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank)
-{
+int lower_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank) {
     int c = flow_cont(lo->flow, part_name(lo, name), CONT_TMP, t, shape, rank);
     lo->flow->cont.at[c].from = base_name(lo);
     return c;
 }
 
-int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int rank, const void *data)
-{
+int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int rank,
+                  const void *data) {
     int64_t count = 1, d;
     for (int i = 0; i < rank; i++) {
         if (!dim_is_const(shape[i], &d)) BUG("literal \"%s\" without a constant shape", name);
@@ -132,22 +123,20 @@ int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int ra
     return c;
 }
 
-int lower_scalar(Lower *lo, const char *name, DType t, double v)
-{
+int lower_scalar(Lower *lo, const char *name, DType t, double v) {
     uint64_t data[2] = {0, 0};
     mem_set(t, data, 0, bits_of_double(t, v));
     return lower_literal(lo, name, t, NULL, 0, data);
 }
 
-/* ---- maps ------------------------------------------------------------------------------------------- */
+/* ---- maps
+ * ------------------------------------------------------------------------------------------- */
 
-Map *lower_map(Lower *lo, const char *name)
-{
+Map *lower_map(Lower *lo, const char *name) {
     return flow_map(lo->flow, lo->into, part_name(lo, name), base_name(lo));
 }
 
-void lower_dims(Lower *lo, Map *m, const Dim *shape, int rank, Dim *at)
-{
+void lower_dims(Lower *lo, Map *m, const Dim *shape, int rank, Dim *at) {
     for (int i = 0; i < rank; i++) {
         if (dim_is(shape[i], 1))
             at[i] = dim_const(lo->ctx, 0);
@@ -156,16 +145,15 @@ void lower_dims(Lower *lo, Map *m, const Dim *shape, int rank, Dim *at)
     }
 }
 
-static bool is_whole_dim(const Map *m, Dim at, Dim extent)
-{
+static bool is_whole_dim(const Map *m, Dim at, Dim extent) {
     for (int i = 0; i < m->dim.n; i++)
         if (m->dim.at[i].sym == at) return m->dim.at[i].extent == extent;
     return false;
 }
 
 /* The index of one dim of a broadcast operand; sets *guard when it may leave an empty operand. */
-static Dim broadcast_index(Ctx *ctx, const Map *m, const DimEnv *env, Dim at, Dim extent, bool *guard)
-{
+static Dim broadcast_index(Ctx *ctx, const Map *m, const DimEnv *env, Dim at, Dim extent,
+                           bool *guard) {
     if (is_whole_dim(m, at, extent)) return at;
     if (dim_is(extent, 1)) return dim_const(ctx, 0);
     Dim last = dim_addc(ctx, extent, -1);
@@ -174,15 +162,13 @@ static Dim broadcast_index(Ctx *ctx, const Map *m, const DimEnv *env, Dim at, Di
     return dim_min(ctx, at, last);
 }
 
-static bool is_single(const Cont *c)
-{
+static bool is_single(const Cont *c) {
     for (int i = 0; i < c->rank; i++)
         if (!dim_is(c->shape[i], 1)) return false;
     return true;
 }
 
-int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank)
-{
+int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank) {
     const Cont *c = &lo->flow->cont.at[cont];
     if (c->kind == CONT_LITERAL && is_single(c))
         return body_bits(&m->body, c->type, mem_get(c->type, c->data, 0));
@@ -196,8 +182,8 @@ int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank)
     return map_read_else(lo->flow, m, cont, at, body_const(&m->body, c->type, 0));
 }
 
-void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *from, int nfrom, int to)
-{
+void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *from, int nfrom,
+                     int to) {
     const Cont c = lo->flow->cont.at[to];
     Map *m = lower_map(lo, name);
     Dim at[RANK_MAX];
@@ -207,25 +193,23 @@ void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *f
     for (int i = 0; i < nfrom; i++) {
         if (from[i] < 0) continue;
         DType t = lo->flow->cont.at[from[i]].type;
-        arg[i] = body_cvt(&m->body, dtype_compute(t), lower_read_broadcast(lo, m, from[i], at, c.rank));
+        arg[i] =
+            body_cvt(&m->body, dtype_compute(t), lower_read_broadcast(lo, m, from[i], at, c.rank));
         if (i == 0) literal = dtype_compute(t);
     }
     int val = body_expr(&m->body, expr, arg, nfrom, at, c.rank, literal);
     map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, val), NULL);
 }
 
-void lower_expr(Lower *lo)
-{
+void lower_expr(Lower *lo) {
     int from[16], n = lo->node->in.n, to = lower_out(lo, 0);
     if (!lo->node->row->expr || n > 16) BUG("row \"%s\" has no expression", lo->node->row->name);
     if (to < 0) return;
-    for (int i = 0; i < n; i++)
-        from[i] = lower_in(lo, i);
+    for (int i = 0; i < n; i++) from[i] = lower_in(lo, i);
     lower_pointwise(lo, NULL, lo->node->row->expr, from, n, to);
 }
 
-void lower_copy(Lower *lo, const char *name, int from, int to)
-{
+void lower_copy(Lower *lo, const char *name, int from, int to) {
     const Cont c = lo->flow->cont.at[to];
     Map *m = lower_map(lo, name);
     Dim at[RANK_MAX];
@@ -234,8 +218,7 @@ void lower_copy(Lower *lo, const char *name, int from, int to)
 }
 
 void lower_call(Lower *lo, const char *row, const int *in, int nin, const int *out, int nout,
-                const int64_t *attr, int nattr, const Dim *define, int ndefine)
-{
+                const int64_t *attr, int nattr, const Dim *define, int ndefine) {
     Call *call = NEW(lo->arena, Call);
     call->name = base_name(lo);
     call->row = call_row(row);
@@ -243,16 +226,17 @@ void lower_call(Lower *lo, const char *row, const int *in, int nin, const int *o
     call->nin = nin, call->in = arena_copy(lo->arena, in, sizeof *in * (size_t)nin);
     call->nout = nout, call->out = arena_copy(lo->arena, out, sizeof *out * (size_t)nout);
     call->nattr = nattr, call->attr = arena_copy(lo->arena, attr, sizeof *attr * (size_t)nattr);
-    call->ndefine = ndefine, call->define = arena_copy(lo->arena, define, sizeof *define * (size_t)ndefine);
+    call->ndefine = ndefine,
+    call->define = arena_copy(lo->arena, define, sizeof *define * (size_t)ndefine);
     call->from = call->name;
     vec_push(lo->arena, lo->into, (Item){.kind = ITEM_CALL, .call = call, .cond = -1});
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * ------------------------------------------------------------------------------------------- */
 
 /* One map per element: known values are few. */
-static void write_known(Lower *lo, const Value *v, int cont)
-{
+static void write_known(Lower *lo, const Value *v, int cont) {
     int64_t count = type_count(&v->type);
     Dim at[RANK_MAX];
     if (!count) {
@@ -272,8 +256,7 @@ static void write_known(Lower *lo, const Value *v, int cont)
     }
 }
 
-static bool all_known(const Lower *lo)
-{
+static bool all_known(const Lower *lo) {
     int used = 0;
     for (int i = 0; i < lo->node->out.n; i++) {
         int v = lo->node->out.at[i];
@@ -284,8 +267,7 @@ static bool all_known(const Lower *lo)
     return used > 0;
 }
 
-static void lower_known(Lower *lo)
-{
+static void lower_known(Lower *lo) {
     for (int i = 0; i < lo->node->out.n; i++) {
         int v = lo->node->out.at[i];
         if (v < 0 || (lo->cont[v] < 0 && known_const(&lo->graph->value.at[v]))) continue;
@@ -293,8 +275,7 @@ static void lower_known(Lower *lo)
     }
 }
 
-void lower_nodes(Lower *lo)
-{
+void lower_nodes(Lower *lo) {
     Where where = lo->ctx->where;
     for (int i = 0; i < lo->graph->node.n; i++) {
         lo->node = &lo->graph->node.at[i];
@@ -309,18 +290,14 @@ void lower_nodes(Lower *lo)
     lo->ctx->where = where;
 }
 
-void lower_graph(Lower *lo, const Graph *sub, Items *into, const int *inputs, int *outputs)
-{
+void lower_graph(Lower *lo, const Graph *sub, Items *into, const int *inputs, int *outputs) {
     Lower inner = *lo;
     inner.graph = sub;
     inner.into = into;
     inner.outer = lo;
     inner.cont = NEW_ARRAY(lo->arena, int, sub->value.n);
-    for (int i = 0; i < sub->value.n; i++)
-        inner.cont[i] = -1;
-    for (int i = 0; i < sub->input.n; i++)
-        inner.cont[sub->input.at[i]] = inputs[i];
+    for (int i = 0; i < sub->value.n; i++) inner.cont[i] = -1;
+    for (int i = 0; i < sub->input.n; i++) inner.cont[sub->input.at[i]] = inputs[i];
     lower_nodes(&inner);
-    for (int i = 0; i < sub->output.n; i++)
-        outputs[i] = lower_cont(&inner, sub->output.at[i]);
+    for (int i = 0; i < sub->output.n; i++) outputs[i] = lower_cont(&inner, sub->output.at[i]);
 }

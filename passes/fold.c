@@ -2,8 +2,8 @@
 /* Pass `fold`: small nodes whose operands are constant become parameters.
  *
  * The node alone is made a graph, lowered like any other and run by the evaluator, so folding can
- * never mean something else than compiling. The new data lives as long as the context. What is larger
- * is left to the constant part of the flow. */
+ * never mean something else than compiling. The new data lives as long as the context. What is
+ * larger is left to the constant part of the flow. */
 #include "graph_passes.h"
 
 #include <string.h>
@@ -13,14 +13,13 @@ enum { FOLD_BYTES = 1 << 16, OPERAND_BYTES = 1 << 20 };
 Flow *pass_lower(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_fold(Arena *arena, const Graph *g, const PassEnv *env);
 
-static bool plain_type(DType t)
-{
+static bool plain_type(DType t) {
     return dtype_is_float(t) || dtype_is_int(t) || t == BOOL;
 }
 
 /* The value as a parameter; false when it is not constant or too large. */
-static bool constant_value(const Graph *g, Arena *arena, const Value *v, Value *to, int64_t *bytes)
-{
+static bool constant_value(const Graph *g, Arena *arena, const Value *v, Value *to,
+                           int64_t *bytes) {
     int64_t count = type_count(&v->type), x = 0;
     if (count < 0 || !plain_type(v->type.dtype)) return false;
     const Value *source = value_source(g, v);
@@ -44,16 +43,14 @@ static bool constant_value(const Graph *g, Arena *arena, const Value *v, Value *
     return true;
 }
 
-static bool all_const_known(const Value *v)
-{
+static bool all_const_known(const Value *v) {
     int64_t count = type_count(&v->type);
     for (int64_t i = 0; v->known && i < count; i++)
         if (!dim_is_const(v->known[i], NULL)) return false;
     return v->known != NULL;
 }
 
-static bool results_fit(Infer *in, int64_t most)
-{
+static bool results_fit(Infer *in, int64_t most) {
     int used = 0;
     bool known = true;
     for (int i = 0; i < in->node->out.n; i++) {
@@ -69,8 +66,7 @@ static bool results_fit(Infer *in, int64_t most)
 }
 
 /* A graph of this node alone, or NULL. */
-static Graph *isolate(Infer *in, Arena *arena)
-{
+static Graph *isolate(Infer *in, Arena *arena) {
     const Node *node = in->node;
     Graph *g = graph_new(arena, "fold", NULL);
     Node copy = {node->name, node->row, node->version, {0}, {0}, node->attr};
@@ -92,8 +88,7 @@ static Graph *isolate(Infer *in, Arena *arena)
     return bytes <= OPERAND_BYTES ? g : NULL;
 }
 
-void fold_node(Infer *in, int64_t most)
-{
+void fold_node(Infer *in, int64_t most) {
     Ctx *ctx = in->ctx;
     const Node *node = in->node;
     if (node->row->flags || !results_fit(in, most)) return;
@@ -119,13 +114,11 @@ void fold_node(Infer *in, int64_t most)
     arena_free(scratch);
 }
 
-static void fold_done(Infer *in)
-{
+static void fold_done(Infer *in) {
     fold_node(in, FOLD_BYTES);
 }
 
-Graph *pass_fold(Arena *arena, const Graph *g, const PassEnv *env)
-{
+Graph *pass_fold(Arena *arena, const Graph *g, const PassEnv *env) {
     Graph *out = graph_clone(arena, g);
     Infer in = {.ctx = g->ctx, .arena = arena, .graph = out, .ops = env->ops};
     Where where = g->ctx->where;

@@ -5,43 +5,43 @@
 #include <string.h>
 #include <time.h>
 
-#define FN_graph(f)  Graph *f(Arena *arena, const Graph *g, const PassEnv *env);
-#define FN_lower(f)  Flow *f(Arena *arena, const Graph *g, const PassEnv *env);
-#define FN_flow(f)   Flow *f(Arena *arena, const Flow *flow, const PassEnv *env);
-#define FN_nests(f)  Program *f(Arena *arena, const Flow *flow, const PassEnv *env);
-#define FN_nest(f)   Program *f(Arena *arena, const Program *p, const PassEnv *env);
+#define FN_graph(f)                                                Graph *f(Arena *arena, const Graph *g, const PassEnv *env);
+#define FN_lower(f)                                                Flow *f(Arena *arena, const Graph *g, const PassEnv *env);
+#define FN_flow(f)                                                 Flow *f(Arena *arena, const Flow *flow, const PassEnv *env);
+#define FN_nests(f)                                                Program *f(Arena *arena, const Flow *flow, const PassEnv *env);
+#define FN_nest(f)                                                 Program *f(Arena *arena, const Program *p, const PassEnv *env);
 #define PASS(function, name, level, field, effect, optional, what) FN_##field(function)
 #include "passes.def"
 #undef PASS
 
 static const Pass passes[] = {
 #define PASS(function, name_, level_, field, effect_, optional_, what_)                            \
-    {.name = name_, .level = level_, .effect = effect_, .optional = optional_, .what = what_, .field = function},
+    {.name = name_,                                                                                \
+     .level = level_,                                                                              \
+     .effect = effect_,                                                                            \
+     .optional = optional_,                                                                        \
+     .what = what_,                                                                                \
+     .field = function},
 #include "passes.def"
 #undef PASS
 };
 
-const Pass *pass_list(int *count)
-{
+const Pass *pass_list(int *count) {
     *count = (int)(sizeof passes / sizeof *passes);
     return passes;
 }
 
-static Level stage_level(const Stage *s)
-{
+static Level stage_level(const Stage *s) {
     return s->graph ? LEVEL_GRAPH : s->flow ? LEVEL_FLOW : LEVEL_NEST;
 }
 
-static void verify(const Stage *s)
-{
+static void verify(const Stage *s) {
     if (s->graph) graph_verify(s->graph);
     if (s->flow) flow_verify(s->flow);
-    for (int i = 0; s->program && i < s->program->nest.n; i++)
-        nest_verify(s->program->nest.at[i]);
+    for (int i = 0; s->program && i < s->program->nest.n; i++) nest_verify(s->program->nest.at[i]);
 }
 
-static Stage run_pass(const Pass *pass, Arena *arena, const Stage *in, const PassEnv *env)
-{
+static Stage run_pass(const Pass *pass, Arena *arena, const Stage *in, const PassEnv *env) {
     Stage out = {0};
     if (pass->graph) out.graph = pass->graph(arena, in->graph, env);
     if (pass->lower) out.flow = pass->lower(arena, in->graph, env);
@@ -51,10 +51,10 @@ static Stage run_pass(const Pass *pass, Arena *arena, const Stage *in, const Pas
     return out;
 }
 
-/* ---- options ------------------------------------------------------------------------------------- */
+/* ---- options
+ * ------------------------------------------------------------------------------------- */
 
-static const Pass *find_pass(Ctx *ctx, const char *name)
-{
+static const Pass *find_pass(Ctx *ctx, const char *name) {
     int n;
     const Pass *list = pass_list(&n);
     Text names = {ctx_arena(ctx), NULL, 0, 0};
@@ -65,31 +65,28 @@ static const Pass *find_pass(Ctx *ctx, const char *name)
     fail(ctx, E_OPTION, "there is no pass \"%s\": the passes are %s", name, text_str(&names));
 }
 
-static bool is_skipped(const Pass *pass, const PassOptions *o)
-{
+static bool is_skipped(const Pass *pass, const PassOptions *o) {
     for (int i = 0; i < o->nskip; i++)
         if (!strcmp(o->skip[i], pass->name)) return true;
     return false;
 }
 
-static void check_options(Ctx *ctx, const PassOptions *o)
-{
+static void check_options(Ctx *ctx, const PassOptions *o) {
     if (o->stop_after) find_pass(ctx, o->stop_after);
     for (int i = 0; i < o->nskip; i++)
         if (!find_pass(ctx, o->skip[i])->optional)
-            fail(ctx, E_OPTION, "pass \"%s\" cannot be skipped: the ones after it need it", o->skip[i]);
+            fail(ctx, E_OPTION, "pass \"%s\" cannot be skipped: the ones after it need it",
+                 o->skip[i]);
 }
 
-static double now(void)
-{
+static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Graph and flow passes copy all they keep. Programs share what does not change. */
-Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *options)
-{
+Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *options) {
     static const PassOptions none = {0};
     const PassOptions *o = options ? options : &none;
     Arena *owned = NULL;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scatter: a copy of the data with elements or rows replaced, or combined with, at places that the
- * indices give. Meaning: ir/call.def. Updates run in order, so equal indices have a defined result. */
+ * indices give. Meaning: ir/call.def. Updates run in order, so equal indices have a defined result.
+ */
 #include "runtime/calls.h"
 
 #include <string.h>
 
 enum { NONE, ADD, MUL, MAX, MIN };
 
-/* ---- one element ------------------------------------------------------------------------------------- */
+/* ---- one element
+ * ------------------------------------------------------------------------------------- */
 
-static float half_to_float(uint16_t h)
-{
+static float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023, u;
     if (e == 31) {
         u = sign | 0x7f800000 | m << 13;
@@ -25,8 +26,7 @@ static float half_to_float(uint16_t h)
     return f;
 }
 
-static uint16_t float_to_half(float f)
-{
+static uint16_t float_to_half(float f) {
     uint32_t u;
     memcpy(&u, &f, 4);
     uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
@@ -44,16 +44,14 @@ static uint16_t float_to_half(float f)
     return (uint16_t)(sign | ((u - 0x38000000) >> 13));
 }
 
-static float brain_to_float(uint16_t h)
-{
+static float brain_to_float(uint16_t h) {
     uint32_t u = (uint32_t)h << 16;
     float f;
     memcpy(&f, &u, 4);
     return f;
 }
 
-static uint16_t float_to_brain(float f)
-{
+static uint16_t float_to_brain(float f) {
     uint32_t u;
     memcpy(&u, &f, 4);
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
@@ -61,11 +59,13 @@ static uint16_t float_to_brain(float f)
 }
 
 #define COMBINE(op, a, b)                                                                          \
-    ((op) == ADD ? (a) + (b) : (op) == MUL ? (a) * (b) : (op) == MAX ? ((a) > (b) ? (a) : (b)) : ((a) < (b) ? (a) : (b)))
+    ((op) == ADD   ? (a) + (b)                                                                     \
+     : (op) == MUL ? (a) * (b)                                                                     \
+     : (op) == MAX ? ((a) > (b) ? (a) : (b))                                                       \
+                   : ((a) < (b) ? (a) : (b)))
 
 #define REAL(name, T)                                                                              \
-    static void name(int op, void *to, const void *from)                                           \
-    {                                                                                              \
+    static void name(int op, void *to, const void *from) {                                         \
         T a, b;                                                                                    \
         memcpy(&a, to, sizeof a);                                                                  \
         memcpy(&b, from, sizeof b);                                                                \
@@ -73,8 +73,7 @@ static uint16_t float_to_brain(float f)
         memcpy(to, &a, sizeof a);                                                                  \
     }
 #define WHOLE(name, T, U)                                                                          \
-    static void name(int op, void *to, const void *from)                                           \
-    {                                                                                              \
+    static void name(int op, void *to, const void *from) {                                         \
         T a, b;                                                                                    \
         memcpy(&a, to, sizeof a);                                                                  \
         memcpy(&b, from, sizeof b);                                                                \
@@ -82,8 +81,7 @@ static uint16_t float_to_brain(float f)
         memcpy(to, &a, sizeof a);                                                                  \
     }
 #define SMALL(name, load, store)                                                                   \
-    static void name(int op, void *to, const void *from)                                           \
-    {                                                                                              \
+    static void name(int op, void *to, const void *from) {                                         \
         uint16_t x, y;                                                                             \
         memcpy(&x, to, 2);                                                                         \
         memcpy(&y, from, 2);                                                                       \
@@ -107,8 +105,7 @@ WHOLE(combine_u64, uint64_t, uint64_t)
 
 typedef void combine_fn(int op, void *to, const void *from);
 
-static combine_fn *combine_of(int32_t dtype)
-{
+static combine_fn *combine_of(int32_t dtype) {
     switch (dtype) {
     case WEIR_F32: return combine_f32;
     case WEIR_F64: return combine_f64;
@@ -118,7 +115,8 @@ static combine_fn *combine_of(int32_t dtype)
     case WEIR_I16: return combine_i16;
     case WEIR_I32: return combine_i32;
     case WEIR_I64: return combine_i64;
-    case WEIR_U8: case WEIR_BOOL: return combine_u8;
+    case WEIR_U8:
+    case WEIR_BOOL: return combine_u8;
     case WEIR_U16: return combine_u16;
     case WEIR_U32: return combine_u32;
     case WEIR_U64: return combine_u64;
@@ -126,35 +124,41 @@ static combine_fn *combine_of(int32_t dtype)
     }
 }
 
-static size_t width_of(int32_t dtype)
-{
+static size_t width_of(int32_t dtype) {
     switch (dtype) {
-    case WEIR_F64: case WEIR_I64: case WEIR_U64: case WEIR_C64: return 8;
-    case WEIR_F32: case WEIR_I32: case WEIR_U32: return 4;
-    case WEIR_F16: case WEIR_BF16: case WEIR_I16: case WEIR_U16: return 2;
+    case WEIR_F64:
+    case WEIR_I64:
+    case WEIR_U64:
+    case WEIR_C64: return 8;
+    case WEIR_F32:
+    case WEIR_I32:
+    case WEIR_U32: return 4;
+    case WEIR_F16:
+    case WEIR_BF16:
+    case WEIR_I16:
+    case WEIR_U16: return 2;
     case WEIR_C128: return 16;
     default: return 1;
     }
 }
 
-/* ---- both kinds ----------------------------------------------------------------------------------------- */
+/* ---- both kinds
+ * ----------------------------------------------------------------------------------------- */
 
-static int64_t index_at(const weir_tensor *t, int64_t i, int64_t extent)
-{
-    int64_t v = t->dtype == WEIR_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
+static int64_t index_at(const weir_tensor *t, int64_t i, int64_t extent) {
+    int64_t v =
+        t->dtype == WEIR_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
     if (v < 0) v += extent;
     return v < 0 || v >= extent ? -1 : v;
 }
 
-static void out_of_range(weir_call *c)
-{
+static void out_of_range(weir_call *c) {
     c->status = WEIR_E_INDEX;
     c->reason = "an index of a scatter is out of range";
 }
 
 /* Copies the data; NULL and a status when the type cannot be combined. */
-static char *start(weir_call *c, int op, combine_fn **combine)
-{
+static char *start(weir_call *c, int op, combine_fn **combine) {
     const weir_tensor *data = &c->in[0];
     *combine = combine_of(data->dtype);
     if (op != NONE && !*combine) {
@@ -166,19 +170,16 @@ static char *start(weir_call *c, int op, combine_fn **combine)
     return c->out[0].data;
 }
 
-static void put(int op, combine_fn *combine, char *to, const char *from, int64_t n, size_t width)
-{
+static void put(int op, combine_fn *combine, char *to, const char *from, int64_t n, size_t width) {
     if (op == NONE) {
         memcpy(to, from, (size_t)n * width);
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        combine(op, to + (size_t)i * width, from + (size_t)i * width);
+    for (int64_t i = 0; i < n; i++) combine(op, to + (size_t)i * width, from + (size_t)i * width);
 }
 
 /* attr: axis, reduction. Operands: data, indices, updates (shaped like the indices). */
-void weir_call_scatter_elements(weir_call *c)
-{
+void weir_call_scatter_elements(weir_call *c) {
     const weir_tensor *data = &c->in[0], *indices = &c->in[1], *updates = &c->in[2];
     int32_t axis = (int32_t)c->attr[0], rank = data->rank;
     int op = (int)c->attr[1];
@@ -196,15 +197,14 @@ void weir_call_scatter_elements(weir_call *c)
             }
             place = place * data->dims[k] + here;
         }
-        put(op, combine, to + (size_t)place * width, (const char *)updates->data + (size_t)i * width, 1, width);
-        for (int32_t k = rank; k-- > 0 && ++at[k] == indices->dims[k];)
-            at[k] = 0;
+        put(op, combine, to + (size_t)place * width,
+            (const char *)updates->data + (size_t)i * width, 1, width);
+        for (int32_t k = rank; k-- > 0 && ++at[k] == indices->dims[k];) at[k] = 0;
     }
 }
 
 /* attr: reduction. The last dim of the indices holds places in the first dims of the data. */
-void weir_call_scatter_nd(weir_call *c)
-{
+void weir_call_scatter_nd(weir_call *c) {
     const weir_tensor *data = &c->in[0], *indices = &c->in[1], *updates = &c->in[2];
     int op = (int)c->attr[0];
     int32_t depth = (int32_t)indices->dims[indices->rank - 1];
@@ -212,8 +212,7 @@ void weir_call_scatter_nd(weir_call *c)
     char *to = start(c, op, &combine);
     size_t width = width_of(data->dtype);
     int64_t row = 1, n = depth ? weir_tensor_count(indices) / depth : 0;
-    for (int32_t k = depth; k < data->rank; k++)
-        row *= data->dims[k];
+    for (int32_t k = depth; k < data->rank; k++) row *= data->dims[k];
     for (int64_t i = 0; to && i < n; i++) {
         int64_t place = 0;
         for (int32_t k = 0; k < depth; k++) {
@@ -224,19 +223,17 @@ void weir_call_scatter_nd(weir_call *c)
             }
             place = place * data->dims[k] + index;
         }
-        put(op, combine, to + (size_t)(place * row) * width, (const char *)updates->data + (size_t)(i * row) * width,
-            row, width);
+        put(op, combine, to + (size_t)(place * row) * width,
+            (const char *)updates->data + (size_t)(i * row) * width, row, width);
     }
 }
 
-int64_t weir_call_scatter_elements_scratch(const weir_call *c)
-{
+int64_t weir_call_scatter_elements_scratch(const weir_call *c) {
     (void)c;
     return 0;
 }
 
-int64_t weir_call_scatter_nd_scratch(const weir_call *c)
-{
+int64_t weir_call_scatter_nd_scratch(const weir_call *c) {
     (void)c;
     return 0;
 }

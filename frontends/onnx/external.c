@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mapped files: the model, and external data inside the model's folder.
  *
- * A location is a relative path without "..", and what it leads to, symbolic links followed, must be a
- * regular file below the folder: a model from elsewhere must not read other files of this machine. */
+ * A location is a relative path without "..", and what it leads to, symbolic links followed, must
+ * be a regular file below the folder: a model from elsewhere must not read other files of this
+ * machine. */
 #include "import.h"
 
 #include <errno.h>
@@ -14,14 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void unmap(void *object)
-{
+static void unmap(void *object) {
     Span *s = object;
     munmap((void *)s->at, s->n);
 }
 
-Span import_map(Arena *arena, const char *path, Code code)
-{
+Span import_map(Arena *arena, const char *path, Code code) {
     Ctx *ctx = arena_ctx(arena);
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -44,10 +43,10 @@ Span import_map(Arena *arena, const char *path, Code code)
     return *s;
 }
 
-/* ---- external data --------------------------------------------------------------------------------- */
+/* ---- external data
+ * --------------------------------------------------------------------------------- */
 
-static bool stays_inside(const char *location)
-{
+static bool stays_inside(const char *location) {
     if (!location[0] || location[0] == '/') return false;
     for (const char *at = location; *at;) {
         size_t n = strcspn(at, "/");
@@ -57,44 +56,48 @@ static bool stays_inside(const char *location)
     return true;
 }
 
-static const char *resolve(Import *im, const char *location)
-{
+static const char *resolve(Import *im, const char *location) {
     Ctx *ctx = im->ctx;
     char folder[PATH_MAX], file[PATH_MAX];
     if (!im->folder)
-        fail(ctx, E_EXTERNAL, "external data \"%s\" is used, but the model comes from memory: give a folder",
+        fail(ctx, E_EXTERNAL,
+             "external data \"%s\" is used, but the model comes from memory: give a folder",
              location);
     if (!stays_inside(location))
         fail(ctx, E_EXTERNAL,
-             "external data \"%s\" lies outside the model's folder: only relative paths without \"..\" "
-             "are followed", location);
+             "external data \"%s\" lies outside the model's folder: only relative paths without "
+             "\"..\" "
+             "are followed",
+             location);
     if (!realpath(im->folder, folder))
-        fail(ctx, E_EXTERNAL, "folder \"%s\" of the model cannot be read: %s", im->folder, strerror(errno));
+        fail(ctx, E_EXTERNAL, "folder \"%s\" of the model cannot be read: %s", im->folder,
+             strerror(errno));
     const char *path = arena_printf(im->arena, "%s/%s", folder, location);
     if (!realpath(path, file))
-        fail(ctx, E_EXTERNAL, "external data file \"%s\" cannot be read: %s: put it beside the model", path,
+        fail(ctx, E_EXTERNAL,
+             "external data file \"%s\" cannot be read: %s: put it beside the model", path,
              strerror(errno));
     size_t n = strcmp(folder, "/") ? strlen(folder) : 0;
     if (strncmp(file, folder, n) || file[n] != '/')
-        fail(ctx, E_EXTERNAL, "external data \"%s\" leads outside the model's folder through a link: copy "
-             "the file there", location);
+        fail(ctx, E_EXTERNAL,
+             "external data \"%s\" leads outside the model's folder through a link: copy "
+             "the file there",
+             location);
     return intern(ctx, file);
 }
 
-static int64_t entry_number(Import *im, const OnnxEntry *e)
-{
+static int64_t entry_number(Import *im, const OnnxEntry *e) {
     const char *text = text_or(e->value, "");
     char *end;
     errno = 0;
     long long v = strtoll(text, &end, 10);
     if (errno || end == text || *end || v < 0)
-        fail(im->ctx, E_EXTERNAL, "external data has \"%s\" = \"%s\": it must be a number of bytes", e->key,
-             text);
+        fail(im->ctx, E_EXTERNAL, "external data has \"%s\" = \"%s\": it must be a number of bytes",
+             e->key, text);
     return v;
 }
 
-const void *import_external(Import *im, const OnnxTensor *t, int64_t need)
-{
+const void *import_external(Import *im, const OnnxTensor *t, int64_t need) {
     const char *location = NULL;
     int64_t offset = 0, length = -1;
     for (int i = 0; i < t->external_data.n; i++) {
@@ -104,7 +107,8 @@ const void *import_external(Import *im, const OnnxTensor *t, int64_t need)
         if (!strcmp(key, "offset")) offset = entry_number(im, e);
         if (!strcmp(key, "length")) length = entry_number(im, e);
     }
-    if (!location) fail(im->ctx, E_EXTERNAL, "external data has no location: export the model again");
+    if (!location)
+        fail(im->ctx, E_EXTERNAL, "external data has no location: export the model again");
     const char *path = resolve(im, location);
     Span *file = table_get(im->files, path);
     if (!file) {
@@ -113,11 +117,14 @@ const void *import_external(Import *im, const OnnxTensor *t, int64_t need)
         table_put(im->files, path, file);
     }
     if (length >= 0 && length != need)
-        fail(im->ctx, E_EXTERNAL, "external data is %lld bytes long, the tensor's shape and type need %lld",
+        fail(im->ctx, E_EXTERNAL,
+             "external data is %lld bytes long, the tensor's shape and type need %lld",
              (long long)length, (long long)need);
     if ((uint64_t)offset > file->n || (uint64_t)need > file->n - (uint64_t)offset)
         fail(im->ctx, E_EXTERNAL,
-             "external data file \"%s\" has %zu bytes, the tensor needs %lld from %lld on: the file is cut "
-             "off or belongs to another model", path, file->n, (long long)need, (long long)offset);
+             "external data file \"%s\" has %zu bytes, the tensor needs %lld from %lld on: the "
+             "file is cut "
+             "off or belongs to another model",
+             path, file->n, (long long)need, (long long)offset);
     return file->at ? file->at + offset : (const void *)"";
 }

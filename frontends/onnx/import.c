@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages to Graph: names to numbers, nested graphs with what they capture, functions inlined.
  *
- * A name is looked up in its graph, then in those around it; a value found outside becomes a capture
- * in every graph on the way. The body of a function is imported into the graph of the call, under names
- * of its own: it sees nothing but its parameters. Initializers that are inputs too are parameters
- * unless the caller says that it feeds them. */
+ * A name is looked up in its graph, then in those around it; a value found outside becomes a
+ * capture in every graph on the way. The body of a function is imported into the graph of the call,
+ * under names of its own: it sees nothing but its parameters. Initializers that are inputs too are
+ * parameters unless the caller says that it feeds them. */
 #include "import.h"
 
 #include <limits.h>
@@ -12,10 +12,10 @@
 
 enum { IR_NEWEST = 13, OPSET_NEWEST = 27, NODES_MAX = 4000000, CALL_DEPTH = 64, GRAPH_DEPTH = 60 };
 
-/* ---- names ---------------------------------------------------------------------------------------------- */
+/* ---- names
+ * ---------------------------------------------------------------------------------------------- */
 
-static int lookup(Import *im, Scope *scope, const char *name)
-{
+static int lookup(Import *im, Scope *scope, const char *name) {
     int v = (int)(intptr_t)table_get(scope->names, name) - 1;
     if (v >= 0 || !scope->outer) return v;
     int outer = lookup(im, scope->outer, name);
@@ -29,71 +29,73 @@ static int lookup(Import *im, Scope *scope, const char *name)
     return outer;
 }
 
-static int find_name(Import *im, Scope *scope, const char *name)
-{
+static int find_name(Import *im, Scope *scope, const char *name) {
     int v = lookup(im, scope, name);
     if (v < 0)
-        fail(im->ctx, E_MODEL, "tensor \"%s\" is not defined: no input, initializer or node gives it", name);
+        fail(im->ctx, E_MODEL,
+             "tensor \"%s\" is not defined: no input, initializer or node gives it", name);
     return v;
 }
 
-static void define(Import *im, Scope *scope, const char *name, int value)
-{
+static void define(Import *im, Scope *scope, const char *name, int value) {
     if (table_get(scope->names, name))
         fail(im->ctx, E_MODEL, "tensor \"%s\" is defined twice: names must be unique", name);
     table_put(scope->names, name, (void *)(intptr_t)(value + 1));
 }
 
-static const char *new_name(Import *im, const Scope *scope, const char *name)
-{
+static const char *new_name(Import *im, const Scope *scope, const char *name) {
     return scope->prefix ? internf(im->ctx, "%s/%s", scope->prefix, name) : name;
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * ---------------------------------------------------------------------------------------------- */
 
-static const char *domain_of(const char *domain)
-{
+static const char *domain_of(const char *domain) {
     return !domain || !strcmp(domain, "ai.onnx") ? "" : domain;
 }
 
-static int64_t opset_version(Import *im, const Scope *scope, const char *domain)
-{
+static int64_t opset_version(Import *im, const Scope *scope, const char *domain) {
     int64_t version = -1;
     for (int i = 0; i < scope->opset->n; i++)
-        if (!strcmp(domain_of(scope->opset->at[i].domain), domain)) version = scope->opset->at[i].version;
+        if (!strcmp(domain_of(scope->opset->at[i].domain), domain))
+            version = scope->opset->at[i].version;
     if (version < 0 && !domain[0] && im->model->ir_version < 3) return 1;
     if (version < 0)
         fail(im->ctx, E_MODEL, "operator set \"%s\" is used but not imported by the model",
              domain[0] ? domain : "ai.onnx");
     if (version < 1 || version > (domain[0] ? INT_MAX : OPSET_NEWEST))
-        fail(im->ctx, E_UNSUPPORTED, "opset %lld of \"%s\" is not known: versions 1 to %d are; export with an "
-             "older opset", (long long)version, domain[0] ? domain : "ai.onnx", OPSET_NEWEST);
+        fail(im->ctx, E_UNSUPPORTED,
+             "opset %lld of \"%s\" is not known: versions 1 to %d are; export with an "
+             "older opset",
+             (long long)version, domain[0] ? domain : "ai.onnx", OPSET_NEWEST);
     return version;
 }
 
-static bool any_version(const OpTable *ops, const char *domain, const char *name)
-{
+static bool any_version(const OpTable *ops, const char *domain, const char *name) {
     for (int i = 0; i < ops->n; i++)
         for (const OpRow *row = ops->family[i]; row->name; row++)
             if (!strcmp(row->name, name) && !strcmp(row->domain, domain)) return true;
     return false;
 }
 
-static const OpRow *find_row(Import *im, const char *domain, const char *name, int64_t version)
-{
+static const OpRow *find_row(Import *im, const char *domain, const char *name, int64_t version) {
     const OpRow *row = op_find(onnx_ops(), domain, name, (int)version);
     if (row) return row;
     if (any_version(onnx_ops(), domain, name))
-        fail(im->ctx, E_UNSUPPORTED, "operator \"%s\" is not supported at opset %lld: convert the model to "
-             "another opset", name, (long long)version);
-    fail(im->ctx, E_UNSUPPORTED, "operator \"%s\" of domain \"%s\" is not supported: `weir ops` lists those "
-         "that are", name, domain[0] ? domain : "ai.onnx");
+        fail(im->ctx, E_UNSUPPORTED,
+             "operator \"%s\" is not supported at opset %lld: convert the model to "
+             "another opset",
+             name, (long long)version);
+    fail(im->ctx, E_UNSUPPORTED,
+         "operator \"%s\" of domain \"%s\" is not supported: `weir ops` lists those "
+         "that are",
+         name, domain[0] ? domain : "ai.onnx");
 }
 
-static int add_result(Import *im, Scope *scope, const char *name, int node, int result)
-{
+static int add_result(Import *im, Scope *scope, const char *name, int node, int result) {
     const OnnxValueInfo *declared = table_get(scope->declared, name);
-    Value v = {.name = new_name(im, scope, name), .kind = VALUE_NODE, .node = node, .result = result};
+    Value v = {
+        .name = new_name(im, scope, name), .kind = VALUE_NODE, .node = node, .result = result};
     if (declared) v.type = import_type(im, declared->type, NULL);
     int number = graph_value(scope->graph, v);
     define(im, scope, name, number);
@@ -101,8 +103,7 @@ static int add_result(Import *im, Scope *scope, const char *name, int node, int 
 }
 
 static void import_operator(Import *im, Scope *scope, const OnnxNode *from, const char *op,
-                            const char *domain)
-{
+                            const char *domain) {
     Graph *g = scope->graph;
     int64_t version = opset_version(im, scope, domain);
     Node node = {.version = (int)version, .row = find_row(im, domain, op, version)};
@@ -121,10 +122,11 @@ static void import_operator(Import *im, Scope *scope, const OnnxNode *from, cons
     vec_push(im->arena, &g->node, node);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------ */
+/* ---- functions
+ * ------------------------------------------------------------------------------------------ */
 
-static const OnnxFunction *find_function(const Import *im, const char *domain, const OnnxNode *node)
-{
+static const OnnxFunction *find_function(const Import *im, const char *domain,
+                                         const OnnxNode *node) {
     for (int i = 0; i < im->model->function.n; i++) {
         const OnnxFunction *f = &im->model->function.at[i];
         if (!strcmp(text_or(f->name, ""), node->op_type) && !strcmp(domain_of(f->domain), domain) &&
@@ -136,23 +138,26 @@ static const OnnxFunction *find_function(const Import *im, const char *domain, c
 
 static void import_nodes(Import *im, Scope *scope, const OnnxNodes *nodes);
 
-static void inline_function(Import *im, Scope *caller, const OnnxNode *call, const OnnxFunction *f)
-{
+static void inline_function(Import *im, Scope *caller, const OnnxNode *call,
+                            const OnnxFunction *f) {
     Frame frame = {f, call, caller, caller->frame ? caller->frame->depth + 1 : 1};
     const char *name = text_or(call->name, call->output.n ? call->output.at[0] : f->name);
-    Scope inner = {caller->graph, table_new(im->arena), table_new(im->arena), NULL, &frame, &f->opset,
-                   new_name(im, caller, name)};
+    Scope inner = {caller->graph, table_new(im->arena),      table_new(im->arena), NULL, &frame,
+                   &f->opset,     new_name(im, caller, name)};
     if (frame.depth > CALL_DEPTH)
-        fail(im->ctx, E_LIMIT, "functions call each other deeper than %d: function \"%s\" may call itself",
+        fail(im->ctx, E_LIMIT,
+             "functions call each other deeper than %d: function \"%s\" may call itself",
              CALL_DEPTH, f->name);
     if (call->input.n > f->input.n || call->output.n > f->output.n)
-        fail(im->ctx, E_MODEL, "function \"%s\" takes %d operands and gives %d results, the call has %d and %d",
+        fail(im->ctx, E_MODEL,
+             "function \"%s\" takes %d operands and gives %d results, the call has %d and %d",
              f->name, f->input.n, f->output.n, call->input.n, call->output.n);
     for (int i = 0; i < f->value_info.n; i++)
         if (f->value_info.at[i].name)
             table_put(inner.declared, f->value_info.at[i].name, &f->value_info.at[i]);
     for (int i = 0; i < call->input.n; i++)
-        if (call->input.at[i][0]) define(im, &inner, f->input.at[i], find_name(im, caller, call->input.at[i]));
+        if (call->input.at[i][0])
+            define(im, &inner, f->input.at[i], find_name(im, caller, call->input.at[i]));
     Where where = im->ctx->where;
     import_nodes(im, &inner, &f->node);
     im->ctx->where = where;
@@ -162,8 +167,7 @@ static void inline_function(Import *im, Scope *caller, const OnnxNode *call, con
 }
 
 /* In a function's body, a parameter that the call leaves out is an absent operand. */
-static const OnnxNode *without_absent(Import *im, const Scope *scope, const OnnxNode *node)
-{
+static const OnnxNode *without_absent(Import *im, const Scope *scope, const OnnxNode *node) {
     const Frame *frame = scope->frame;
     if (!frame) return node;
     OnnxNode *copy = NULL;
@@ -174,57 +178,57 @@ static const OnnxNode *without_absent(Import *im, const Scope *scope, const Onnx
             if (given) continue;
             if (!copy) {
                 copy = arena_copy(im->arena, node, sizeof *node);
-                copy->input.at = arena_copy(im->arena, node->input.at, sizeof(char *) * (size_t)node->input.n);
+                copy->input.at =
+                    arena_copy(im->arena, node->input.at, sizeof(char *) * (size_t)node->input.n);
             }
             copy->input.at[i] = intern(im->ctx, "");
         }
     return copy ? copy : node;
 }
 
-static void import_node(Import *im, Scope *scope, const OnnxNode *node)
-{
+static void import_node(Import *im, Scope *scope, const OnnxNode *node) {
     const char *op = text_or(node->op_type, NULL), *domain = domain_of(node->domain);
     const char *name = text_or(node->name, node->output.n ? node->output.at[0] : "");
     im->ctx->where.node = name;
     im->ctx->where.op = !op ? NULL : domain[0] ? internf(im->ctx, "%s.%s", domain, op) : op;
     if (!op) fail(im->ctx, E_MODEL, "a node has no operator: export the model again");
-    if (++im->nodes > NODES_MAX) fail(im->ctx, E_LIMIT, "the model has more than %d nodes", NODES_MAX);
+    if (++im->nodes > NODES_MAX)
+        fail(im->ctx, E_LIMIT, "the model has more than %d nodes", NODES_MAX);
     node = without_absent(im, scope, node);
     const OnnxFunction *f = find_function(im, domain, node);
     if (f)
         inline_function(im, scope, node, f);
     else if (!domain[0] && !strcmp(op, "Constant") && node->output.n == 1 && node->output.at[0][0])
         define(im, scope, node->output.at[0],
-               graph_value(scope->graph,
-                           import_constant(im, scope, node, new_name(im, scope, node->output.at[0]))));
+               graph_value(scope->graph, import_constant(im, scope, node,
+                                                         new_name(im, scope, node->output.at[0]))));
     else
         import_operator(im, scope, node, op, domain);
 }
 
-static void import_nodes(Import *im, Scope *scope, const OnnxNodes *nodes)
-{
+static void import_nodes(Import *im, Scope *scope, const OnnxNodes *nodes) {
     Where where = im->ctx->where;
     const int *order = import_order(im, nodes);
-    for (int i = 0; i < nodes->n; i++)
-        import_node(im, scope, &nodes->at[order[i]]);
+    for (int i = 0; i < nodes->n; i++) import_node(im, scope, &nodes->at[order[i]]);
     im->ctx->where = where;
 }
 
-/* ---- graphs ----------------------------------------------------------------------------------------------- */
+/* ---- graphs
+ * -----------------------------------------------------------------------------------------------
+ */
 
-static bool is_fed(const Import *im, const char *name)
-{
+static bool is_fed(const Import *im, const char *name) {
     for (int i = 0; im->options && i < im->options->nfeed; i++)
         if (!strcmp(im->options->feed[i], name)) return true;
     return false;
 }
 
-static void import_inputs(Import *im, Scope *scope, const OnnxGraph *g, Table *initial)
-{
+static void import_inputs(Import *im, Scope *scope, const OnnxGraph *g, Table *initial) {
     for (int i = 0; i < g->input.n; i++) {
         const OnnxValueInfo *info = &g->input.at[i];
         const char *name = text_or(info->name, NULL);
-        if (!name) fail(im->ctx, E_MODEL, "input %d of the graph has no name: export the model again", i);
+        if (!name)
+            fail(im->ctx, E_MODEL, "input %d of the graph has no name: export the model again", i);
         const OnnxTensor *t = table_get(initial, name);
         if (t && !is_fed(im, name)) continue;
         Value v = {.name = name, .kind = VALUE_INPUT};
@@ -240,61 +244,67 @@ static void import_inputs(Import *im, Scope *scope, const OnnxGraph *g, Table *i
     im->ctx->where.tensor = NULL;
 }
 
-static void import_initializers(Import *im, Scope *scope, const OnnxGraph *g)
-{
+static void import_initializers(Import *im, Scope *scope, const OnnxGraph *g) {
     for (int i = 0; i < g->initializer.n; i++) {
         const char *name = text_or(g->initializer.at[i].name, NULL);
         if (!name) fail(im->ctx, E_MODEL, "initializer %d has no name: export the model again", i);
         if (is_fed(im, name) && table_get(scope->names, name)) continue;
-        define(im, scope, name, graph_value(scope->graph, import_tensor(im, &g->initializer.at[i], name)));
+        define(im, scope, name,
+               graph_value(scope->graph, import_tensor(im, &g->initializer.at[i], name)));
     }
     for (int i = 0; i < g->sparse.n; i++) {
         const OnnxTensor *values = g->sparse.at[i].values;
         const char *name = text_or(values ? values->name : NULL, NULL);
-        if (!name) fail(im->ctx, E_MODEL, "sparse initializer %d has no name: export the model again", i);
-        define(im, scope, name, graph_value(scope->graph, import_sparse(im, &g->sparse.at[i], name)));
+        if (!name)
+            fail(im->ctx, E_MODEL, "sparse initializer %d has no name: export the model again", i);
+        define(im, scope, name,
+               graph_value(scope->graph, import_sparse(im, &g->sparse.at[i], name)));
     }
 }
 
-static void import_declared(Scope *scope, const OnnxGraph *g)
-{
+static void import_declared(Scope *scope, const OnnxGraph *g) {
     for (int i = 0; i < g->value_info.n; i++)
         if (g->value_info.at[i].name)
             table_put(scope->declared, g->value_info.at[i].name, &g->value_info.at[i]);
     for (int i = 0; i < g->output.n; i++)
-        if (g->output.at[i].name) table_put(scope->declared, g->output.at[i].name, &g->output.at[i]);
+        if (g->output.at[i].name)
+            table_put(scope->declared, g->output.at[i].name, &g->output.at[i]);
 }
 
-static void fill_graph(Import *im, Scope *scope, const OnnxGraph *g)
-{
+static void fill_graph(Import *im, Scope *scope, const OnnxGraph *g) {
     Table *initial = table_new(im->arena);
     for (int i = 0; i < g->initializer.n; i++)
-        if (g->initializer.at[i].name) table_put(initial, g->initializer.at[i].name, &g->initializer.at[i]);
+        if (g->initializer.at[i].name)
+            table_put(initial, g->initializer.at[i].name, &g->initializer.at[i]);
     import_declared(scope, g);
     import_inputs(im, scope, g, initial);
     import_initializers(im, scope, g);
     import_nodes(im, scope, &g->node);
     for (int i = 0; i < g->output.n; i++) {
         const char *name = text_or(g->output.at[i].name, NULL);
-        if (!name) fail(im->ctx, E_MODEL, "output %d of the graph has no name: export the model again", i);
+        if (!name)
+            fail(im->ctx, E_MODEL, "output %d of the graph has no name: export the model again", i);
         vec_push(im->arena, &scope->graph->output, find_name(im, scope, name));
     }
-    if (!scope->outer && !g->output.n) fail(im->ctx, E_MODEL, "the graph has no outputs: nothing to compute");
+    if (!scope->outer && !g->output.n)
+        fail(im->ctx, E_MODEL, "the graph has no outputs: nothing to compute");
 }
 
-static int graph_depth(const Graph *g)
-{
+static int graph_depth(const Graph *g) {
     int depth = 0;
-    for (; g; g = g->outer)
-        depth++;
+    for (; g; g = g->outer) depth++;
     return depth;
 }
 
-Graph *import_graph(Import *im, const OnnxGraph *g, Scope *outer)
-{
+Graph *import_graph(Import *im, const OnnxGraph *g, Scope *outer) {
     Graph *graph = graph_new(im->arena, text_or(g->name, "graph"), outer ? outer->graph : NULL);
-    Scope scope = {graph, table_new(im->arena), table_new(im->arena), outer, outer ? outer->frame : NULL,
-                   outer ? outer->opset : &im->model->opset, outer ? outer->prefix : NULL};
+    Scope scope = {graph,
+                   table_new(im->arena),
+                   table_new(im->arena),
+                   outer,
+                   outer ? outer->frame : NULL,
+                   outer ? outer->opset : &im->model->opset,
+                   outer ? outer->prefix : NULL};
     if (graph_depth(graph) > GRAPH_DEPTH)
         fail(im->ctx, E_LIMIT, "graphs nest deeper than %d: simplify the model", GRAPH_DEPTH);
     if (!outer) {
@@ -305,21 +315,22 @@ Graph *import_graph(Import *im, const OnnxGraph *g, Scope *outer)
     return graph;
 }
 
-static void check_model(Import *im)
-{
+static void check_model(Import *im) {
     const OnnxModel *m = im->model;
     if (!HAS(m, 1) || m->ir_version < 1)
-        fail(im->ctx, E_MODEL, "the model has no IR version: the file is damaged or not an ONNX model");
+        fail(im->ctx, E_MODEL,
+             "the model has no IR version: the file is damaged or not an ONNX model");
     if (m->ir_version > IR_NEWEST)
-        fail(im->ctx, E_UNSUPPORTED, "IR version %lld is newer than %d, the newest known: export with an "
-             "older onnx", (long long)m->ir_version, IR_NEWEST);
+        fail(im->ctx, E_UNSUPPORTED,
+             "IR version %lld is newer than %d, the newest known: export with an "
+             "older onnx",
+             (long long)m->ir_version, IR_NEWEST);
     if (!m->opset.n && m->ir_version >= 3)
         fail(im->ctx, E_MODEL, "the model imports no operator set: export it again");
 }
 
 Graph *onnx_import_memory(Arena *arena, const void *bytes, size_t n, const char *folder,
-                          const ImportOptions *options)
-{
+                          const ImportOptions *options) {
     Import *im = NEW(arena, Import);
     im->arena = arena;
     im->ctx = arena_ctx(arena);
@@ -333,8 +344,7 @@ Graph *onnx_import_memory(Arena *arena, const void *bytes, size_t n, const char 
     return import_graph(im, im->model->graph, NULL);
 }
 
-Graph *onnx_import_file(Arena *arena, const char *path, const ImportOptions *options)
-{
+Graph *onnx_import_file(Arena *arena, const char *path, const ImportOptions *options) {
     const char *slash = strrchr(path, '/');
     const char *folder = !slash ? "." : slash == path ? "/" : NULL;
     if (!folder) folder = arena_printf(arena, "%.*s", (int)(slash - path), path);

@@ -192,8 +192,7 @@ static const WireField model_fields[] = {
 #undef THIS
 MESSAGE(model_message, OnnxModel, model_fields);
 
-OnnxModel *onnx_decode(Arena *arena, Span bytes)
-{
+OnnxModel *onnx_decode(Arena *arena, Span bytes) {
     Ctx *ctx = arena_ctx(arena);
     OnnxModel *model = NEW(arena, OnnxModel);
     if (!bytes.n) fail(ctx, E_MODEL, "the model is empty: export it again");

@@ -5,24 +5,25 @@
 
 #include <string.h>
 
-static const char *const field_of[] = {"raw_data", "float_data", "double_data", "int32_data", "int64_data",
-                                       "uint64_data", "string_data"};
+static const char *const field_of[] = {"raw_data",   "float_data",  "double_data", "int32_data",
+                                       "int64_data", "uint64_data", "string_data"};
 enum { RAW, FLOAT_DATA, DOUBLE_DATA, INT32_DATA, INT64_DATA, UINT64_DATA, STRING_DATA };
 
-static int data_field(DType t)
-{
+static int data_field(DType t) {
     switch (t) {
-    case F32: case C64: return FLOAT_DATA;
-    case F64: case C128: return DOUBLE_DATA;
+    case F32:
+    case C64: return FLOAT_DATA;
+    case F64:
+    case C128: return DOUBLE_DATA;
     case I64: return INT64_DATA;
-    case U64: case U32: return UINT64_DATA;
+    case U64:
+    case U32: return UINT64_DATA;
     case STRING: return STRING_DATA;
     default: return INT32_DATA;
     }
 }
 
-static int64_t checked_bytes(Import *im, DType t, int64_t count)
-{
+static int64_t checked_bytes(Import *im, DType t, int64_t count) {
     int64_t bits;
     if (__builtin_mul_overflow(count, dtype_bits(t), &bits) || bits > INT64_MAX - 7)
         fail(im->ctx, E_LIMIT, "tensor has %lld elements of %s: more than 64 bits can count",
@@ -30,16 +31,18 @@ static int64_t checked_bytes(Import *im, DType t, int64_t count)
     return dtype_bytes(t, count);
 }
 
-static Type tensor_type(Import *im, DType t, const Ints *dims, int64_t *count)
-{
+static Type tensor_type(Import *im, DType t, const Ints *dims, int64_t *count) {
     Type type = {TYPE_TENSOR, t, dims->n, NULL, NULL};
-    if (dims->n > RANK_MAX) fail(im->ctx, E_LIMIT, "tensor has rank %d: the most is %d", dims->n, RANK_MAX);
+    if (dims->n > RANK_MAX)
+        fail(im->ctx, E_LIMIT, "tensor has rank %d: the most is %d", dims->n, RANK_MAX);
     Dim *shape = NEW_ARRAY(im->arena, Dim, dims->n);
     bool empty = false;
     *count = 1;
     for (int i = 0; i < dims->n; i++) {
         int64_t d = dims->at[i];
-        if (d < 0) fail(im->ctx, E_MODEL, "tensor has a dim of %lld: it must not be negative", (long long)d);
+        if (d < 0)
+            fail(im->ctx, E_MODEL, "tensor has a dim of %lld: it must not be negative",
+                 (long long)d);
         empty = empty || d == 0;
         if (!empty && __builtin_mul_overflow(*count, d, count))
             fail(im->ctx, E_LIMIT, "tensor has more elements than 64 bits can count");
@@ -50,15 +53,14 @@ static Type tensor_type(Import *im, DType t, const Ints *dims, int64_t *count)
     return type;
 }
 
-_Noreturn static void wrong_size(Import *im, const char *field, int64_t has, int64_t need)
-{
-    fail(im->ctx, E_MODEL, "tensor has %lld of %s, its shape and type need %lld: the file is damaged",
-         (long long)has, field, (long long)need);
+_Noreturn static void wrong_size(Import *im, const char *field, int64_t has, int64_t need) {
+    fail(im->ctx, E_MODEL,
+         "tensor has %lld of %s, its shape and type need %lld: the file is damaged", (long long)has,
+         field, (long long)need);
 }
 
 /* Entries of a varint list hold one element each; of sub-byte types one byte of packed elements. */
-static const void *unpack(Import *im, const Ints *list, DType t, int64_t count, const char *field)
-{
+static const void *unpack(Import *im, const Ints *list, DType t, int64_t count, const char *field) {
     int64_t bytes = dtype_bytes(t, count);
     bool sub = dtype_bits(t) < 8;
     if (list->n != (sub ? bytes : count)) wrong_size(im, field, list->n, sub ? bytes : count);
@@ -70,8 +72,7 @@ static const void *unpack(Import *im, const Ints *list, DType t, int64_t count, 
     return to;
 }
 
-static void import_strings(Import *im, const OnnxTensor *t, int64_t count, Value *v)
-{
+static void import_strings(Import *im, const OnnxTensor *t, int64_t count, Value *v) {
     if (t->string_data.n != count) wrong_size(im, "string_data", t->string_data.n, count);
     const char **at = NEW_ARRAY(im->arena, const char *, count);
     int64_t *bytes = NEW_ARRAY(im->arena, int64_t, count);
@@ -84,22 +85,21 @@ static void import_strings(Import *im, const OnnxTensor *t, int64_t count, Value
 }
 
 /* Bools are 0 or 1 from here on, whatever the file holds. */
-static const void *clean_bools(Import *im, const uint8_t *data, int64_t n)
-{
+static const void *clean_bools(Import *im, const uint8_t *data, int64_t n) {
     uint8_t *to = NULL;
     for (int64_t i = 0; i < n && !to; i++)
         if (data[i] > 1) to = arena_copy(im->arena, data, (size_t)n);
-    for (int64_t i = 0; to && i < n; i++)
-        to[i] = to[i] != 0;
+    for (int64_t i = 0; to && i < n; i++) to[i] = to[i] != 0;
     return to ? to : data;
 }
 
-static const void *tensor_data(Import *im, const OnnxTensor *t, DType type, int64_t count, int64_t bytes)
-{
+static const void *tensor_data(Import *im, const OnnxTensor *t, DType type, int64_t count,
+                               int64_t bytes) {
     int field = data_field(type);
     if (t->data_location == 1) return import_external(im, t, bytes);
     if (HAS(t, 9)) {
-        if ((int64_t)t->raw_data.n != bytes) wrong_size(im, "raw_data bytes", (int64_t)t->raw_data.n, bytes);
+        if ((int64_t)t->raw_data.n != bytes)
+            wrong_size(im, "raw_data bytes", (int64_t)t->raw_data.n, bytes);
         return bytes ? t->raw_data.at : (const void *)"";
     }
     const Packed *packed = field == FLOAT_DATA ? &t->float_data : &t->double_data;
@@ -114,8 +114,7 @@ static const void *tensor_data(Import *im, const OnnxTensor *t, DType type, int6
     }
 }
 
-Value import_tensor(Import *im, const OnnxTensor *t, const char *name)
-{
+Value import_tensor(Import *im, const OnnxTensor *t, const char *name) {
     const char *before = im->ctx->where.tensor;
     im->ctx->where.tensor = name;
     DType type = dtype_from_onnx((int)t->data_type);
@@ -136,12 +135,13 @@ Value import_tensor(Import *im, const OnnxTensor *t, const char *name)
     return v;
 }
 
-/* ---- sparse ------------------------------------------------------------------------------------------- */
+/* ---- sparse
+ * ------------------------------------------------------------------------------------------- */
 
 enum { SPARSE_MAX = 1 << 30 };
 
-static int64_t sparse_place(Import *im, const Value *indices, const Ints *dims, int64_t k, int64_t count)
-{
+static int64_t sparse_place(Import *im, const Value *indices, const Ints *dims, int64_t k,
+                            int64_t count) {
     int64_t place = 0;
     if (indices->type.rank == 1) {
         place = bits_to_int(I64, mem_get(I64, indices->data, k));
@@ -149,21 +149,22 @@ static int64_t sparse_place(Import *im, const Value *indices, const Ints *dims, 
         for (int i = 0; i < dims->n; i++) {
             int64_t at = bits_to_int(I64, mem_get(I64, indices->data, k * dims->n + i));
             if (at < 0 || at >= dims->at[i])
-                fail(im->ctx, E_MODEL, "sparse tensor has index %lld in a dim of %lld", (long long)at,
-                     (long long)dims->at[i]);
+                fail(im->ctx, E_MODEL, "sparse tensor has index %lld in a dim of %lld",
+                     (long long)at, (long long)dims->at[i]);
             place = place * dims->at[i] + at;
         }
     }
     if (place < 0 || place >= count)
-        fail(im->ctx, E_MODEL, "sparse tensor has index %lld, it has %lld elements", (long long)place,
-             (long long)count);
+        fail(im->ctx, E_MODEL, "sparse tensor has index %lld, it has %lld elements",
+             (long long)place, (long long)count);
     return place;
 }
 
-Value import_sparse(Import *im, const OnnxSparse *s, const char *name)
-{
-    if (!s->values || !s->indices) fail(im->ctx, E_MODEL, "sparse tensor \"%s\" lacks values or indices", name);
-    Value values = import_tensor(im, s->values, name), indices = import_tensor(im, s->indices, name);
+Value import_sparse(Import *im, const OnnxSparse *s, const char *name) {
+    if (!s->values || !s->indices)
+        fail(im->ctx, E_MODEL, "sparse tensor \"%s\" lacks values or indices", name);
+    Value values = import_tensor(im, s->values, name),
+          indices = import_tensor(im, s->indices, name);
     DType t = values.type.dtype;
     int64_t count, n = type_count(&values.type), ni = type_count(&indices.type);
     Value v = {.name = name, .kind = VALUE_PARAM, .type = tensor_type(im, t, &s->dims, &count)};
@@ -171,7 +172,8 @@ Value import_sparse(Import *im, const OnnxSparse *s, const char *name)
     if (indices.type.dtype != I64 || t == STRING || values.type.rank != 1 ||
         !(pairs || (indices.type.rank == 1 && ni == n)))
         fail(im->ctx, E_MODEL, "sparse tensor \"%s\" has values and indices that do not fit", name);
-    if (count > SPARSE_MAX) fail(im->ctx, E_LIMIT, "sparse tensor \"%s\" has too many elements", name);
+    if (count > SPARSE_MAX)
+        fail(im->ctx, E_LIMIT, "sparse tensor \"%s\" has too many elements", name);
     v.data_bytes = checked_bytes(im, t, count);
     uint8_t *data = arena_alloc(im->arena, (size_t)v.data_bytes);
     for (int64_t k = 0; k < n; k++) {

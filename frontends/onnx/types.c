@@ -10,23 +10,21 @@
 #include <ctype.h>
 #include <string.h>
 
-const char *import_identifier(Import *im, const char *name)
-{
+const char *import_identifier(Import *im, const char *name) {
     char *s = arena_printf(im->arena, "%s%s", isdigit((unsigned char)name[0]) ? "d" : "", name);
     for (char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p) && *p != '_') *p = '_';
     return intern(im->ctx, s[0] ? s : "dim");
 }
 
-static bool is_identifier(const char *s)
-{
+static bool is_identifier(const char *s) {
     if (!isalpha((unsigned char)s[0]) && s[0] != '_') return false;
-    while (isalnum((unsigned char)*s) || *s == '_' || *s == '.')
-        s++;
+    while (isalnum((unsigned char)*s) || *s == '_' || *s == '.') s++;
     return !*s;
 }
 
-/* ---- arithmetic in names: sum of products of names, numbers and parentheses ------------------------- */
+/* ---- arithmetic in names: sum of products of names, numbers and parentheses
+ * ------------------------- */
 
 typedef struct DimText {
     Import *im;
@@ -37,18 +35,15 @@ typedef struct DimText {
 
 static Dim dim_text_sum(DimText *t);
 
-static void spaces(DimText *t)
-{
+static void spaces(DimText *t) {
     t->at += strspn(t->at, " \t");
 }
 
-static Dim dim_text_atom(DimText *t)
-{
+static Dim dim_text_atom(DimText *t) {
     Ctx *ctx = t->im->ctx;
     spaces(t);
     size_t n = 0;
-    while (isalnum((unsigned char)t->at[n]) || t->at[n] == '_' || t->at[n] == '.')
-        n++;
+    while (isalnum((unsigned char)t->at[n]) || t->at[n] == '_' || t->at[n] == '.') n++;
     const char *word = t->at;
     Dim known = NULL;
     if (*word == '(' && t->depth++ < 50) {
@@ -60,8 +55,10 @@ static Dim dim_text_atom(DimText *t)
     } else if (isdigit((unsigned char)*word) && n < 10) {
         int64_t v = 0;
         for (size_t i = 0; i < n; i++)
-            if (isdigit((unsigned char)word[i])) v = v * 10 + (word[i] - '0');
-            else t->ok = false;
+            if (isdigit((unsigned char)word[i]))
+                v = v * 10 + (word[i] - '0');
+            else
+                t->ok = false;
         known = dim_const(ctx, v);
         t->at += n;
     } else if (n) {
@@ -72,8 +69,7 @@ static Dim dim_text_atom(DimText *t)
     return known ? known : dim_const(ctx, 1);
 }
 
-static Dim dim_text_product(DimText *t)
-{
+static Dim dim_text_product(DimText *t) {
     Ctx *ctx = t->im->ctx;
     Dim d = dim_text_atom(t);
     for (spaces(t); t->ok && (*t->at == '*' || *t->at == '/'); spaces(t)) {
@@ -90,8 +86,7 @@ static Dim dim_text_product(DimText *t)
     return d;
 }
 
-static Dim dim_text_sum(DimText *t)
-{
+static Dim dim_text_sum(DimText *t) {
     Ctx *ctx = t->im->ctx;
     Dim d = dim_text_product(t);
     for (spaces(t); t->ok && (*t->at == '+' || *t->at == '-'); spaces(t)) {
@@ -102,17 +97,17 @@ static Dim dim_text_sum(DimText *t)
     return d;
 }
 
-static Dim parse_dim(Import *im, const char *text)
-{
+static Dim parse_dim(Import *im, const char *text) {
     DimText t = {im, text, true, 0};
     Dim d = dim_text_sum(&t);
     return t.ok && !*t.at ? d : NULL;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------ */
+/* ---- symbols
+ * ------------------------------------------------------------------------------------------ */
 
-static const DimOverride *find_override(const Import *im, const char *name, const char *identifier)
-{
+static const DimOverride *find_override(const Import *im, const char *name,
+                                        const char *identifier) {
     for (int i = 0; im->options && i < im->options->ndim; i++) {
         const DimOverride *o = &im->options->dim[i];
         if (!strcmp(o->name, name) || !strcmp(o->name, identifier)) return o;
@@ -120,15 +115,13 @@ static const DimOverride *find_override(const Import *im, const char *name, cons
     return NULL;
 }
 
-static bool symbol_taken(const Graph *g, Dim sym)
-{
+static bool symbol_taken(const Graph *g, Dim sym) {
     for (int i = 0; i < g->symbol.n; i++)
         if (g->symbol.at[i].sym == sym) return true;
     return false;
 }
 
-static Dim add_symbol(Import *im, const char *name)
-{
+static Dim add_symbol(Import *im, const char *name) {
     const char *identifier = import_identifier(im, name);
     const DimOverride *o = find_override(im, name, identifier);
     Symbol s = {dim_sym(im->ctx, identifier), 0, INT64_MAX, NULL};
@@ -141,13 +134,11 @@ static Dim add_symbol(Import *im, const char *name)
     return d;
 }
 
-static const OnnxShape *shape_of(const OnnxType *t)
-{
+static const OnnxShape *shape_of(const OnnxType *t) {
     return t && t->tensor ? t->tensor->shape : t && t->sparse ? t->sparse->shape : NULL;
 }
 
-static void check_overrides(Import *im)
-{
+static void check_overrides(Import *im) {
     for (int i = 0; im->options && i < im->options->ndim; i++) {
         const DimOverride *o = &im->options->dim[i];
         bool found = table_get(im->symbols, intern(im->ctx, o->name)) != NULL;
@@ -162,8 +153,7 @@ static void check_overrides(Import *im)
     }
 }
 
-void import_symbols(Import *im, const OnnxGraph *g)
-{
+void import_symbols(Import *im, const OnnxGraph *g) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < g->input.n; i++) {
             const OnnxShape *s = shape_of(g->input.at[i].type);
@@ -180,8 +170,7 @@ void import_symbols(Import *im, const OnnxGraph *g)
 }
 
 /* Dims without a name (some exporters write -1) are symbols of their own in inputs. */
-static Dim import_dim(Import *im, const OnnxDim *d, const char *input, int axis)
-{
+static Dim import_dim(Import *im, const OnnxDim *d, const char *input, int axis) {
     const char *param = text_or(d->param, NULL);
     if (HAS(d, 1) && d->value >= 0 && !param) return dim_const(im->ctx, d->value);
     if (!param) {
@@ -195,38 +184,35 @@ static Dim import_dim(Import *im, const OnnxDim *d, const char *input, int axis)
     return known ? known : im->unknown;
 }
 
-static DType element_type(Import *im, int64_t onnx)
-{
+static DType element_type(Import *im, int64_t onnx) {
     DType t = onnx == (int)onnx ? dtype_from_onnx((int)onnx) : DT_NONE;
     if (t == DT_NONE && onnx)
-        fail(im->ctx, E_UNSUPPORTED, "data type %lld is not one that ONNX defines: export the model again",
+        fail(im->ctx, E_UNSUPPORTED,
+             "data type %lld is not one that ONNX defines: export the model again",
              (long long)onnx);
     return t;
 }
 
-static Type tensor_like(Import *im, const OnnxTensorType *t, TypeKind kind, const char *input)
-{
+static Type tensor_like(Import *im, const OnnxTensorType *t, TypeKind kind, const char *input) {
     Type type = {kind, element_type(im, t->elem_type), -1, NULL, NULL};
     if (type.dtype == DT_NONE) return (Type){0};
     if (!t->shape) return type;
     type.rank = t->shape->dim.n;
-    if (type.rank > RANK_MAX) fail(im->ctx, E_LIMIT, "a type has rank %d: the most is %d", type.rank, RANK_MAX);
+    if (type.rank > RANK_MAX)
+        fail(im->ctx, E_LIMIT, "a type has rank %d: the most is %d", type.rank, RANK_MAX);
     Dim *shape = NEW_ARRAY(im->arena, Dim, type.rank);
-    for (int i = 0; i < type.rank; i++)
-        shape[i] = import_dim(im, &t->shape->dim.at[i], input, i);
+    for (int i = 0; i < type.rank; i++) shape[i] = import_dim(im, &t->shape->dim.at[i], input, i);
     type.shape = shape;
     return type;
 }
 
-static Type with_element(Import *im, const OnnxElemType *t, TypeKind kind, const char *input)
-{
+static Type with_element(Import *im, const OnnxElemType *t, TypeKind kind, const char *input) {
     Type *elem = NEW(im->arena, Type);
     *elem = import_type(im, t->elem, input);
     return (Type){kind, element_type(im, t->key_type), 0, NULL, elem};
 }
 
-Type import_type(Import *im, const OnnxType *t, const char *input)
-{
+Type import_type(Import *im, const OnnxType *t, const char *input) {
     if (!t) return (Type){0};
     if (t->tensor) return tensor_like(im, t->tensor, TYPE_TENSOR, input);
     if (t->sparse) return tensor_like(im, t->sparse, TYPE_SPARSE, input);

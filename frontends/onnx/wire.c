@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decoding of the protobuf wire format. Nothing is believed: lengths are compared with what is left,
- * depth and the number of messages are bounded, so time and memory stay proportional to the bytes. */
+/* Decoding of the protobuf wire format. Nothing is believed: lengths are compared with what is
+ * left, depth and the number of messages are bounded, so time and memory stay proportional to the
+ * bytes. */
 #include "wire.h"
 
 #include <string.h>
@@ -18,15 +19,13 @@ typedef struct Cursor {
     const char *name;
 } Cursor;
 
-_Noreturn static void broken(const Cursor *c, const char *what)
-{
+_Noreturn static void broken(const Cursor *c, const char *what) {
     fail(c->reader->ctx, E_MODEL,
-         "not a valid ONNX file: %s in %s at byte %zu: the file is damaged or of another format", what,
-         c->name, (size_t)(c->at - c->reader->base));
+         "not a valid ONNX file: %s in %s at byte %zu: the file is damaged or of another format",
+         what, c->name, (size_t)(c->at - c->reader->base));
 }
 
-static uint64_t varint(Cursor *c)
-{
+static uint64_t varint(Cursor *c) {
     uint64_t v = 0;
     for (int shift = 0; shift < 70; shift += 7) {
         if (c->at == c->end) broken(c, "a number is cut off");
@@ -37,25 +36,29 @@ static uint64_t varint(Cursor *c)
     broken(c, "a number has too many bytes");
 }
 
-static Span take(Cursor *c, size_t n)
-{
+static Span take(Cursor *c, size_t n) {
     if (n > (size_t)(c->end - c->at)) broken(c, "a field is longer than what is left");
     Span s = {c->at, n};
     c->at += n;
     return s;
 }
 
-static Span delimited(Cursor *c)
-{
+static Span delimited(Cursor *c) {
     uint64_t n = varint(c);
     if (n > (uint64_t)(c->end - c->at)) broken(c, "a field is longer than what is left");
     return take(c, (size_t)n);
 }
 
-enum { TYPE_VARINT = 0, TYPE_64 = 1, TYPE_DELIMITED = 2, TYPE_GROUP = 3, TYPE_GROUP_END = 4, TYPE_32 = 5 };
+enum {
+    TYPE_VARINT = 0,
+    TYPE_64 = 1,
+    TYPE_DELIMITED = 2,
+    TYPE_GROUP = 3,
+    TYPE_GROUP_END = 4,
+    TYPE_32 = 5
+};
 
-static void skip(Cursor *c, int type)
-{
+static void skip(Cursor *c, int type) {
     switch (type) {
     case TYPE_VARINT: varint(c); return;
     case TYPE_64: take(c, 8); return;
@@ -65,33 +68,30 @@ static void skip(Cursor *c, int type)
     }
 }
 
-/* ---- fields ------------------------------------------------------------------------------------- */
+/* ---- fields -------------------------------------------------------------------------------------
+ */
 
 typedef VEC(int64_t) IntVec;
 typedef VEC(float) FloatVec;
 typedef VEC(const char *) StringVec;
 typedef VEC(Span) SpanVec;
 
-static const char *string(Cursor *c, Span s)
-{
+static const char *string(Cursor *c, Span s) {
     if (s.n && memchr(s.at, 0, s.n)) broken(c, "a NUL character stands in a name");
     return s.n ? intern_n(c->reader->ctx, (const char *)s.at, s.n) : intern(c->reader->ctx, "");
 }
 
-static void ints(Cursor *c, int type, IntVec *to)
-{
+static void ints(Cursor *c, int type, IntVec *to) {
     if (type == TYPE_VARINT) {
         vec_push(c->reader->arena, to, (int64_t)varint(c));
         return;
     }
     Span s = delimited(c);
     Cursor in = {c->reader, s.at, s.at + s.n, c->name};
-    while (in.at < in.end)
-        vec_push(c->reader->arena, to, (int64_t)varint(&in));
+    while (in.at < in.end) vec_push(c->reader->arena, to, (int64_t)varint(&in));
 }
 
-static void floats(Cursor *c, int type, FloatVec *to)
-{
+static void floats(Cursor *c, int type, FloatVec *to) {
     Span s = type == TYPE_32 ? take(c, 4) : delimited(c);
     if (s.n % 4) broken(c, "a list of floats has a broken length");
     for (size_t i = 0; i < s.n; i += 4) {
@@ -102,8 +102,7 @@ static void floats(Cursor *c, int type, FloatVec *to)
 }
 
 /* A writer may cut a packed list in pieces or not pack it at all: then the pieces are joined. */
-static void packed(Cursor *c, int type, Packed *to)
-{
+static void packed(Cursor *c, int type, Packed *to) {
     Span s = type == TYPE_32 ? take(c, 4) : type == TYPE_64 ? take(c, 8) : delimited(c);
     if (!to->n) {
         *to = (Packed){s.at, s.n, 0};
@@ -121,8 +120,7 @@ static void packed(Cursor *c, int type, Packed *to)
 
 static void message(Cursor *c, Span s, const Message *m, void *to, int depth);
 
-static void *push_struct(Cursor *c, void *vec, size_t size)
-{
+static void *push_struct(Cursor *c, void *vec, size_t size) {
     VEC(char) *v = vec;
     if (v->n == v->cap) v->at = vec_grow(c->reader->arena, v->at, &v->cap, v->n + 1, size);
     void *at = v->at + (size_t)v->n++ * size;
@@ -130,8 +128,7 @@ static void *push_struct(Cursor *c, void *vec, size_t size)
     return at;
 }
 
-static void field(Cursor *c, int type, const WireField *f, void *at, int depth)
-{
+static void field(Cursor *c, int type, const WireField *f, void *at, int depth) {
     Arena *arena = c->reader->arena;
     switch (f->kind) {
     case WIRE_INT: *(int64_t *)at = (int64_t)varint(c); return;
@@ -155,8 +152,7 @@ static void field(Cursor *c, int type, const WireField *f, void *at, int depth)
     }
 }
 
-static bool type_fits(WireKind kind, int type)
-{
+static bool type_fits(WireKind kind, int type) {
     switch (kind) {
     case WIRE_INT: return type == TYPE_VARINT;
     case WIRE_FLOAT: return type == TYPE_32;
@@ -167,20 +163,20 @@ static bool type_fits(WireKind kind, int type)
     }
 }
 
-static const WireField *find(const Message *m, uint64_t number)
-{
+static const WireField *find(const Message *m, uint64_t number) {
     for (const WireField *f = m->field; f->number; f++)
         if ((uint64_t)f->number == number) return f;
     return NULL;
 }
 
-static void message(Cursor *outer, Span s, const Message *m, void *to, int depth)
-{
+static void message(Cursor *outer, Span s, const Message *m, void *to, int depth) {
     Cursor c = {outer->reader, s.at, s.at + s.n, m->name};
     if (depth > WIRE_DEPTH)
-        fail(c.reader->ctx, E_LIMIT, "messages nest deeper than %d: the file is damaged", WIRE_DEPTH);
+        fail(c.reader->ctx, E_LIMIT, "messages nest deeper than %d: the file is damaged",
+             WIRE_DEPTH);
     if (++c.reader->messages > WIRE_MESSAGES_MAX)
-        fail(c.reader->ctx, E_LIMIT, "more than %d messages: the model is too large", WIRE_MESSAGES_MAX);
+        fail(c.reader->ctx, E_LIMIT, "more than %d messages: the model is too large",
+             WIRE_MESSAGES_MAX);
     while (c.at < c.end) {
         uint64_t key = varint(&c), number = key >> 3;
         int type = (int)(key & 7);
@@ -196,8 +192,7 @@ static void message(Cursor *outer, Span s, const Message *m, void *to, int depth
     }
 }
 
-void wire_decode(Arena *arena, Span bytes, const Message *m, void *to)
-{
+void wire_decode(Arena *arena, Span bytes, const Message *m, void *to) {
     Reader reader = {arena, arena_ctx(arena), bytes.at, 0};
     Cursor c = {&reader, bytes.at, bytes.at + bytes.n, m->name};
     message(&c, bytes, m, to, 0);

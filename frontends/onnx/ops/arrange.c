@@ -5,23 +5,22 @@
 
 #include <string.h>
 
-static void same_infer(Infer *in)
-{
+static void same_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
-/* ---- Trilu: the element where column - row >= k (upper) or <= k, else 0 --------------------------------- */
+/* ---- Trilu: the element where column - row >= k (upper) or <= k, else 0
+ * --------------------------------- */
 
-static void trilu_infer(Infer *in)
-{
+static void trilu_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
-    if (t->rank < 2) fail(in->ctx, E_SHAPE, "operand must have rank 2 or more, it is %s", type_str(in->ctx, t));
+    if (t->rank < 2)
+        fail(in->ctx, E_SHAPE, "operand must have rank 2 or more, it is %s", type_str(in->ctx, t));
     same_infer(in);
 }
 
-static void trilu_lower(Lower *lo)
-{
+static void trilu_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0), k = lower_in(lo, 1);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -30,35 +29,39 @@ static void trilu_lower(Lower *lo)
     Dim at[RANK_MAX], zero = dim_const(lo->ctx, 0);
     lower_dims(lo, m, c.shape, c.rank, at);
     Dim diagonal = dim_sub(lo->ctx, at[c.rank - 1], at[c.rank - 2]);
-    int offset = k < 0 ? body_const(b, I64, 0) : body_cvt(b, I64, lower_read_broadcast(lo, m, k, &zero, 1));
+    int offset =
+        k < 0 ? body_const(b, I64, 0) : body_cvt(b, I64, lower_read_broadcast(lo, m, k, &zero, 1));
     Prim keep = attr_int(lo->ctx, lo->node, "upper", 1) ? P_GE : P_LE;
     int inside = body_prim2(b, keep, body_index(b, diagonal), offset);
-    int val = body_prim3(b, P_SELECT, inside, map_read(lo->flow, m, from, at), body_const(b, c.type, 0));
+    int val =
+        body_prim3(b, P_SELECT, inside, map_read(lo->flow, m, from, at), body_const(b, c.type, 0));
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------- */
+/* ---- blocks
+ * --------------------------------------------------------------------------------------------------
+ */
 
-static int64_t block_size(Infer *in, const Type *t)
-{
+static int64_t block_size(Infer *in, const Type *t) {
     int64_t b = attr_int(in->ctx, in->node, "blocksize", 0);
-    if (t->rank != 4) fail(in->ctx, E_SHAPE, "operand must have rank 4, it is %s", type_str(in->ctx, t));
-    if (b < 1 || b > INT32_MAX) fail(in->ctx, E_ATTRIBUTE, "attribute \"blocksize\" is %lld: it must be positive", (long long)b);
+    if (t->rank != 4)
+        fail(in->ctx, E_SHAPE, "operand must have rank 4, it is %s", type_str(in->ctx, t));
+    if (b < 1 || b > INT32_MAX)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"blocksize\" is %lld: it must be positive",
+             (long long)b);
     return b;
 }
 
-static Dim divided(Infer *in, const Type *t, int axis, int64_t by)
-{
+static Dim divided(Infer *in, const Type *t, int axis, int64_t by) {
     Dim q;
     if (dim_divides(in->ctx, t->shape[axis], dim_const(in->ctx, by), &q)) return q;
     if (dim_is_const(t->shape[axis], NULL))
-        fail(in->ctx, E_SHAPE, "axis %d of \"%s\", which is %s, is not divisible by %lld", axis, infer_in(in, 0)->name,
-             type_str(in->ctx, t), (long long)by);
+        fail(in->ctx, E_SHAPE, "axis %d of \"%s\", which is %s, is not divisible by %lld", axis,
+             infer_in(in, 0)->name, type_str(in->ctx, t), (long long)by);
     return dim_div(in->ctx, t->shape[axis], dim_const(in->ctx, by));
 }
 
-static void depth_to_space_infer(Infer *in)
-{
+static void depth_to_space_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int64_t b = block_size(in, t);
     Dim shape[4] = {t->shape[0], divided(in, t, 1, b * b), dim_mulc(in->ctx, t->shape[2], b),
@@ -66,8 +69,7 @@ static void depth_to_space_infer(Infer *in)
     infer_set(in, 0, t->dtype, shape, 4);
 }
 
-static void depth_to_space_lower(Lower *lo)
-{
+static void depth_to_space_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     Ctx *ctx = lo->ctx;
@@ -86,16 +88,15 @@ static void depth_to_space_lower(Lower *lo)
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-static void space_to_depth_infer(Infer *in)
-{
+static void space_to_depth_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int64_t b = block_size(in, t);
-    Dim shape[4] = {t->shape[0], dim_mulc(in->ctx, t->shape[1], b * b), divided(in, t, 2, b), divided(in, t, 3, b)};
+    Dim shape[4] = {t->shape[0], dim_mulc(in->ctx, t->shape[1], b * b), divided(in, t, 2, b),
+                    divided(in, t, 3, b)};
     infer_set(in, 0, t->dtype, shape, 4);
 }
 
-static void space_to_depth_lower(Lower *lo)
-{
+static void space_to_depth_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     Ctx *ctx = lo->ctx;
@@ -112,25 +113,27 @@ static void space_to_depth_lower(Lower *lo)
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-/* ---- running sums and products ---------------------------------------------------------------------------------- */
+/* ---- running sums and products
+ * ---------------------------------------------------------------------------------- */
 
-static void cumulative_infer(Infer *in)
-{
+static void cumulative_infer(Infer *in) {
     const int64_t *axis;
     const Type *t = &infer_tensor(in, 0)->type;
     infer_tensor(in, 1);
     int n = onnx_ints(in, 1, NULL, &axis);
     if (n == 1 && (axis[0] < -t->rank || axis[0] >= t->rank))
-        fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range for rank %d", (long long)axis[0], t->rank);
+        fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range for rank %d", (long long)axis[0],
+             t->rank);
     same_infer(in);
 }
 
-/* Along one axis: the reduction over the elements before (and including) each, a triangle of the square. */
-static void cumulate(Lower *lo, int from, int to, int axis)
-{
+/* Along one axis: the reduction over the elements before (and including) each, a triangle of the
+ * square. */
+static void cumulate(Lower *lo, int from, int to, int axis) {
     Ctx *ctx = lo->ctx;
     const Cont c = lo->flow->cont.at[to];
-    bool exclusive = attr_int(ctx, lo->node, "exclusive", 0) != 0, reverse = attr_int(ctx, lo->node, "reverse", 0) != 0;
+    bool exclusive = attr_int(ctx, lo->node, "exclusive", 0) != 0,
+         reverse = attr_int(ctx, lo->node, "reverse", 0) != 0;
     Map *m = lower_map(lo, internf(ctx, "axis%d", axis));
     Dim at[RANK_MAX], read[RANK_MAX];
     for (int i = 0; i < c.rank; i++)
@@ -138,7 +141,8 @@ static void cumulate(Lower *lo, int from, int to, int axis)
     memcpy(read, at, sizeof read);
     read[axis] = map_dim(lo->flow, m, "k", c.shape[axis]);
     Dim ahead = dim_sub(ctx, at[axis], read[axis]);
-    vec_push(lo->arena, &m->cons, dim_addc(ctx, reverse ? dim_mulc(ctx, ahead, -1) : ahead, exclusive ? -1 : 0));
+    vec_push(lo->arena, &m->cons,
+             dim_addc(ctx, reverse ? dim_mulc(ctx, ahead, -1) : ahead, exclusive ? -1 : 0));
     int val = map_read(lo->flow, m, from, read);
     const char *combine = strcmp(lo->node->row->expr, "+") ? "prod" : "sum";
     DType t = dtype_compute(c.type);
@@ -152,8 +156,7 @@ static void cumulate(Lower *lo, int from, int to, int axis)
 }
 
 /* An axis that only run time knows chooses among the results for all. */
-static void cumulative_lower(Lower *lo)
-{
+static void cumulative_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -175,13 +178,16 @@ static void cumulative_lower(Lower *lo)
     int which = body_cvt(b, I64, lower_read_broadcast(lo, m, lower_in(lo, 1), &zero, 1));
     int val = lower_read_broadcast(lo, m, each[0], at, c.rank);
     for (int i = 1; i < c.rank; i++) {
-        int hit = body_expr(b, internf(lo->ctx, "$0 == %d | $0 == %d", i, i - c.rank), &which, 1, NULL, 0, I64);
+        int hit = body_expr(b, internf(lo->ctx, "$0 == %d | $0 == %d", i, i - c.rank), &which, 1,
+                            NULL, 0, I64);
         val = body_prim3(b, P_SELECT, hit, lower_read_broadcast(lo, m, each[i], at, c.rank), val);
     }
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- rows
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 const OpRow onnx_arrange_rows[] = {
     {"", "Trilu", 14, 0, trilu_infer, trilu_lower, NULL, T_NUMS " bool", 0},

@@ -2,29 +2,28 @@
 /* Conversions: Cast, CastLike, BitCast.
  *
  * Numbers convert in one step, from the type that arithmetic on the operand runs in (which holds it
- * exactly), rounded once. Floats of 8 bits saturate unless the node says otherwise; integers below 8
- * bits keep the low bits. */
+ * exactly), rounded once. Floats of 8 bits saturate unless the node says otherwise; integers below
+ * 8 bits keep the low bits. */
 #include "known.h"
 #include "view.h"
 
 #include <string.h>
 
 /* Before opset 6 the type is written as a word. */
-static DType cast_word(Ctx *ctx, const char *word)
-{
+static DType cast_word(Ctx *ctx, const char *word) {
     static const struct {
         const char *word;
         DType t;
-    } words[] = {{"FLOAT", F32}, {"DOUBLE", F64}, {"FLOAT16", F16}, {"INT8", I8}, {"INT16", I16}, {"INT32", I32},
-                 {"INT64", I64}, {"UINT8", U8}, {"UINT16", U16}, {"UINT32", U32}, {"UINT64", U64}, {"BOOL", BOOL}};
+    } words[] = {{"FLOAT", F32},  {"DOUBLE", F64}, {"FLOAT16", F16}, {"INT8", I8},
+                 {"INT16", I16},  {"INT32", I32},  {"INT64", I64},   {"UINT8", U8},
+                 {"UINT16", U16}, {"UINT32", U32}, {"UINT64", U64},  {"BOOL", BOOL}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i].word, word)) return words[i].t;
     fail(ctx, E_ATTRIBUTE, "attribute \"to\" is \"%s\", which is no data type", word);
 }
 
 /* Integers keep their value in any type that holds them. */
-static Dim known_cast(Infer *in, const Dim *a)
-{
+static Dim known_cast(Infer *in, const Dim *a) {
     DType t = infer_out(in, 0)->type.dtype;
     int64_t v;
     if (!dim_is_const(a[0], &v)) return dtype_bits(t) >= 32 ? a[0] : NULL;
@@ -32,13 +31,14 @@ static Dim known_cast(Infer *in, const Dim *a)
     return dim_const(in->ctx, bits_to_int(t, bits_of_int(t, v)));
 }
 
-static void cast_to(Infer *in, DType to)
-{
+static void cast_to(Infer *in, DType to) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
     if ((to == STRING) != (t->dtype == STRING))
-        fail(in->ctx, E_UNSUPPORTED, "conversion of \"%s\" from %s to %s: text is not converted; do it outside "
-             "the model", v->name, dtype_name(t->dtype), dtype_name(to));
+        fail(in->ctx, E_UNSUPPORTED,
+             "conversion of \"%s\" from %s to %s: text is not converted; do it outside "
+             "the model",
+             v->name, dtype_name(t->dtype), dtype_name(to));
     if (dtype_class(to) == CLASS_COMPLEX || dtype_class(t->dtype) == CLASS_COMPLEX)
         fail(in->ctx, E_TYPE, "complex numbers are not converted: cast real and imaginary parts");
     infer_set(in, 0, to, t->shape, t->rank);
@@ -48,32 +48,27 @@ static void cast_to(Infer *in, DType to)
     }
 }
 
-static void cast_1_infer(Infer *in)
-{
+static void cast_1_infer(Infer *in) {
     const char *word = attr_string(in->ctx, in->node, "to", NULL);
     if (!word) fail(in->ctx, E_ATTRIBUTE, "attribute \"to\" is missing: it says the type");
     cast_to(in, cast_word(in->ctx, word));
 }
 
-static DType cast_type(Infer *in)
-{
+static DType cast_type(Infer *in) {
     DType to = onnx_dtype(in->ctx, in->node, "to", DT_NONE);
     if (to == DT_NONE) fail(in->ctx, E_ATTRIBUTE, "attribute \"to\" is missing: it says the type");
     return to;
 }
 
-static void cast_infer(Infer *in)
-{
+static void cast_infer(Infer *in) {
     cast_to(in, cast_type(in));
 }
 
-static void cast_like_infer(Infer *in)
-{
+static void cast_like_infer(Infer *in) {
     cast_to(in, infer_tensor(in, 1)->type.dtype);
 }
 
-static void convert(Lower *lo, Prim prim)
-{
+static void convert(Lower *lo, Prim prim) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
@@ -82,24 +77,26 @@ static void convert(Lower *lo, Prim prim)
     lower_dims(lo, m, c.shape, c.rank, at);
     int v = lower_read_broadcast(lo, m, from, at, c.rank);
     if (a.type != c.type && prim != P_BITCAST) v = body_cvt(&m->body, dtype_compute(a.type), v);
-    if (dtype_is_int(c.type) && dtype_bits(c.type) < 8 && dtype_is_float(a.type)) v = body_cvt(&m->body, I32, v);
+    if (dtype_is_int(c.type) && dtype_bits(c.type) < 8 && dtype_is_float(a.type))
+        v = body_cvt(&m->body, I32, v);
     v = prim == P_CVT || a.type == c.type ? body_cvt(&m->body, c.type, v)
                                           : body_prim_as(&m->body, prim, c.type, v);
     map_write(lo->flow, m, to, at, v, NULL);
 }
 
-static bool is_f8(DType t)
-{
+static bool is_f8(DType t) {
     return dtype_is_float(t) && dtype_bits(t) == 8;
 }
 
-/* To f8e8m0, which holds powers of two only: the exponent of an f32, rounded as `round_mode` says. */
-static void scale_lower(Lower *lo)
-{
+/* To f8e8m0, which holds powers of two only: the exponent of an f32, rounded as `round_mode` says.
+ */
+static void scale_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     const Cont c = lo->flow->cont.at[to];
     const char *mode = attr_string(lo->ctx, lo->node, "round_mode", "up");
-    const char *bump = !strcmp(mode, "up") ? "$1 != 0" : !strcmp(mode, "nearest") ? "$1 >= 0x400000" : "$1 < 0";
+    const char *bump = !strcmp(mode, "up")        ? "$1 != 0"
+                       : !strcmp(mode, "nearest") ? "$1 >= 0x400000"
+                                                  : "$1 < 0";
     bool saturate = attr_int(lo->ctx, lo->node, "saturate", 1) != 0;
     Map *m = lower_map(lo, NULL);
     Body *b = &m->body;
@@ -110,16 +107,17 @@ static void scale_lower(Lower *lo)
     arg[0] = body_expr(b, "($0 >> 23) & 255", &bits, 1, NULL, 0, U32);
     arg[1] = body_expr(b, "$0 & 8388607", &bits, 1, NULL, 0, U32);
     arg[3] = body_expr(b, bump, arg, 2, NULL, 0, U32);
-    const char *text = internf(lo->ctx, "select($2 != $2, 255, min($0 + u32($3 & ($0 > 0 | $1 > 4194304)), %d))",
-                               saturate ? 254 : 255);
+    const char *text =
+        internf(lo->ctx, "select($2 != $2, 255, min($0 + u32($3 & ($0 > 0 | $1 > 4194304)), %d))",
+                saturate ? 254 : 255);
     int code = body_cvt(b, U8, body_expr(b, text, arg, 4, NULL, 0, U32));
     map_write(lo->flow, m, to, at, body_prim_as(b, P_BITCAST, c.type, code), NULL);
 }
 
-static void cast_lower(Lower *lo)
-{
+static void cast_lower(Lower *lo) {
     int to = lower_out(lo, 0);
-    if (to >= 0 && lo->flow->cont.at[to].type == F8E8M0 && lower_value(lo, 0)->type.dtype != F8E8M0) {
+    if (to >= 0 && lo->flow->cont.at[to].type == F8E8M0 &&
+        lower_value(lo, 0)->type.dtype != F8E8M0) {
         scale_lower(lo);
         return;
     }
@@ -127,18 +125,16 @@ static void cast_lower(Lower *lo)
     if (to >= 0) convert(lo, !saturate && is_f8(lo->flow->cont.at[to].type) ? P_CVTINF : P_CVT);
 }
 
-static void bitcast_infer(Infer *in)
-{
+static void bitcast_infer(Infer *in) {
     const Value *v = infer_tensor(in, 0);
     DType to = cast_type(in);
     if (dtype_bits(to) != dtype_bits(v->type.dtype) || to == STRING || v->type.dtype == STRING)
-        fail(in->ctx, E_TYPE, "\"%s\" of type %s cannot be read as %s: both must have one width", v->name,
-             dtype_name(v->type.dtype), dtype_name(to));
+        fail(in->ctx, E_TYPE, "\"%s\" of type %s cannot be read as %s: both must have one width",
+             v->name, dtype_name(v->type.dtype), dtype_name(to));
     infer_set(in, 0, to, v->type.shape, v->type.rank);
 }
 
-static void bitcast_lower(Lower *lo)
-{
+static void bitcast_lower(Lower *lo) {
     convert(lo, P_BITCAST);
 }
 

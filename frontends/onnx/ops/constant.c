@@ -3,17 +3,18 @@
 #include "known.h"
 #include "view.h"
 
-/* ---- constants ------------------------------------------------------------------------------------------------- */
+/* ---- constants
+ * -------------------------------------------------------------------------------------------------
+ */
 
-static const Value *constant_tensor(Infer *in, const char *name)
-{
+static const Value *constant_tensor(Infer *in, const char *name) {
     const Attr *a = node_attr(in->node, name);
-    if (a && a->kind != ATTR_TENSOR) fail(in->ctx, E_ATTRIBUTE, "attribute \"%s\" must be a tensor", name);
+    if (a && a->kind != ATTR_TENSOR)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"%s\" must be a tensor", name);
     return a ? &a->tensor : NULL;
 }
 
-static void constant_infer(Infer *in)
-{
+static void constant_infer(Infer *in) {
     const Value *v = constant_tensor(in, "value");
     const int64_t *ints;
     int n = attr_ints(in->ctx, in->node, "value_ints", &ints);
@@ -27,12 +28,12 @@ static void constant_infer(Infer *in)
     else if (node_attr(in->node, "value_float"))
         infer_set(in, 0, F32, NULL, 0);
     else
-        fail(in->ctx, E_ATTRIBUTE, "the constant has no attribute \"value\", \"value_int\", \"value_ints\" or "
+        fail(in->ctx, E_ATTRIBUTE,
+             "the constant has no attribute \"value\", \"value_int\", \"value_ints\" or "
              "\"value_float\"");
 }
 
-static void constant_lower(Lower *lo)
-{
+static void constant_lower(Lower *lo) {
     Infer in = onnx_reader(lo);
     const Value *v = constant_tensor(&in, "value");
     int to = lower_out(lo, 0);
@@ -46,13 +47,13 @@ static void constant_lower(Lower *lo)
     lower_copy(lo, NULL, lower_literal(lo, "value", c.type, c.shape, c.rank, data), to);
 }
 
-static void constant_of_shape_infer(Infer *in)
-{
+static void constant_of_shape_infer(Infer *in) {
     const Value *v = constant_tensor(in, "value");
     DType t = v ? v->type.dtype : F32;
     const Dim *want;
     int n;
-    if (v && type_count(&v->type) != 1) fail(in->ctx, E_ATTRIBUTE, "attribute \"value\" must have one element");
+    if (v && type_count(&v->type) != 1)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"value\" must have one element");
     if (!infer_known(in, 0, &want, &n)) {
         onnx_unknown_shape(in, 0, t, NULL);
         return;
@@ -66,8 +67,7 @@ static void constant_of_shape_infer(Infer *in)
     infer_set_known(in, 0, all, (int)count);
 }
 
-static void constant_of_shape_lower(Lower *lo)
-{
+static void constant_of_shape_lower(Lower *lo) {
     Infer in = onnx_reader(lo);
     const Value *v = constant_tensor(&in, "value");
     const Dim *want;
@@ -80,18 +80,17 @@ static void constant_of_shape_lower(Lower *lo)
     lower_copy(lo, NULL, lower_literal(lo, "value", c.type, NULL, 0, v ? v->data : zero), to);
 }
 
-/* ---- Range, EyeLike ---------------------------------------------------------------------------------------------- */
+/* ---- Range, EyeLike
+ * ---------------------------------------------------------------------------------------------- */
 
 /* max(0, ceil((limit - start) / delta)) from constants of any type. */
-static bool range_count(Infer *in, Dim *count)
-{
+static bool range_count(Infer *in, Dim *count) {
     Ctx *ctx = in->ctx;
     const Dim *a[3];
     int n;
     bool known = true;
     int64_t delta;
-    for (int i = 0; i < 3; i++)
-        known = known && onnx_known(in, i, &a[i], &n) && n == 1;
+    for (int i = 0; i < 3; i++) known = known && onnx_known(in, i, &a[i], &n) && n == 1;
     if (known && dim_is_const(a[2][0], &delta) && delta) {
         DimEnv env = infer_env(in);
         Dim span = delta > 0 ? dim_sub(ctx, a[1][0], a[0][0]) : dim_sub(ctx, a[0][0], a[1][0]);
@@ -112,8 +111,7 @@ static bool range_count(Infer *in, Dim *count)
     return true;
 }
 
-static void range_infer(Infer *in)
-{
+static void range_infer(Infer *in) {
     DType t = infer_tensor(in, 0)->type.dtype;
     Dim count = NULL, most = NULL;
     const Dim *start, *delta;
@@ -138,31 +136,26 @@ static void range_infer(Infer *in)
     infer_set_known(in, 0, all, (int)size);
 }
 
-static int range_scalar(Lower *lo, Map *m, int operand)
-{
+static int range_scalar(Lower *lo, Map *m, int operand) {
     Dim zero[RANK_MAX];
     int c = lower_in(lo, operand);
-    for (int i = 0; i < RANK_MAX; i++)
-        zero[i] = dim_const(lo->ctx, 0);
+    for (int i = 0; i < RANK_MAX; i++) zero[i] = dim_const(lo->ctx, 0);
     int v = lower_read_broadcast(lo, m, c, zero, lo->flow->cont.at[c].rank);
     return body_cvt(&m->body, dtype_compute(lo->flow->cont.at[c].type), v);
 }
 
-static void define_range(Lower *lo, Dim symbol)
-{
+static void define_range(Lower *lo, Dim symbol) {
     Dim one = dim_const(lo->ctx, 1), zero = dim_const(lo->ctx, 0);
     int count = lower_tmp(lo, "count", I64, &one, 1);
     Map *m = lower_map(lo, "count");
     int arg[3] = {range_scalar(lo, m, 0), range_scalar(lo, m, 1), range_scalar(lo, m, 2)};
-    for (int i = 0; i < 3; i++)
-        arg[i] = body_cvt(&m->body, F64, arg[i]);
+    for (int i = 0; i < 3; i++) arg[i] = body_cvt(&m->body, F64, arg[i]);
     int v = body_expr(&m->body, "max(0, ceil(($1 - $0) / $2))", arg, 3, NULL, 0, F64);
     map_write(lo->flow, m, count, &zero, body_cvt(&m->body, I64, v), NULL);
     onnx_define(lo, count, &symbol, 1);
 }
 
-static void range_lower(Lower *lo)
-{
+static void range_lower(Lower *lo) {
     int to = lower_out(lo, 0), axes[RANK_MAX];
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -171,20 +164,20 @@ static void range_lower(Lower *lo)
     Dim at;
     lower_dims(lo, m, c.shape, 1, &at);
     DType t = dtype_compute(c.type);
-    int arg[3] = {range_scalar(lo, m, 0), range_scalar(lo, m, 2), body_cvt(&m->body, t, body_index(&m->body, at))};
+    int arg[3] = {range_scalar(lo, m, 0), range_scalar(lo, m, 2),
+                  body_cvt(&m->body, t, body_index(&m->body, at))};
     int v = body_expr(&m->body, "$0 + $2 * $1", arg, 3, NULL, 0, t);
     map_write(lo->flow, m, to, &at, body_cvt(&m->body, c.type, v), NULL);
 }
 
-static void eye_infer(Infer *in)
-{
+static void eye_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
-    if (t->rank != 2) fail(in->ctx, E_SHAPE, "operand must be a matrix, it is %s", type_str(in->ctx, t));
+    if (t->rank != 2)
+        fail(in->ctx, E_SHAPE, "operand must be a matrix, it is %s", type_str(in->ctx, t));
     infer_set(in, 0, onnx_dtype(in->ctx, in->node, "dtype", t->dtype), t->shape, 2);
 }
 
-static void eye_lower(Lower *lo)
-{
+static void eye_lower(Lower *lo) {
     int to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -192,11 +185,13 @@ static void eye_lower(Lower *lo)
     Dim at[2];
     lower_dims(lo, m, c.shape, 2, at);
     Dim diagonal = dim_addc(lo->ctx, at[0], attr_int(lo->ctx, lo->node, "k", 0));
-    int is = body_prim2(&m->body, P_EQ, body_index(&m->body, diagonal), body_index(&m->body, at[1]));
+    int is =
+        body_prim2(&m->body, P_EQ, body_index(&m->body, diagonal), body_index(&m->body, at[1]));
     map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, is), NULL);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows
+ * ------------------------------------------------------------------------------------------ */
 
 const OpRow onnx_constant_rows[] = {
     {"", "Constant", 1, 0, constant_infer, constant_lower, NULL, NULL, 0},

@@ -2,105 +2,95 @@
 /* Element-wise operators: mostly rows whose expression is the whole meaning.
  *
  * Attributes of activations are written into the expression as numbers. Integer arithmetic also
- * carries known values. Before opset 7 binary operators broadcast only on request, and then the second
- * operand against the axes of the first from `axis` on. */
+ * carries known values. Before opset 7 binary operators broadcast only on request, and then the
+ * second operand against the axes of the first from `axis` on. */
 #include "known.h"
 
 #include <math.h>
 #include <string.h>
 
 /* The node's operands through an expression made from a format. */
-static void lower_text(Lower *lo, const char *text)
-{
+static void lower_text(Lower *lo, const char *text) {
     int n = lo->node->in.n, *from = NEW_ARRAY(lo->arena, int, n), to = lower_out(lo, 0);
-    for (int i = 0; i < n; i++)
-        from[i] = lower_in(lo, i);
+    for (int i = 0; i < n; i++) from[i] = lower_in(lo, i);
     if (to >= 0) lower_pointwise(lo, NULL, text, from, n, to);
 }
 
-static double attr(const Lower *lo, const char *name, float otherwise)
-{
+static double attr(const Lower *lo, const char *name, float otherwise) {
     return attr_float(lo->ctx, lo->node, name, otherwise);
 }
 
-/* ---- activations with attributes ------------------------------------------------------------------- */
+/* ---- activations with attributes
+ * ------------------------------------------------------------------- */
 
-static void leaky_relu_lower(Lower *lo)
-{
+static void leaky_relu_lower(Lower *lo) {
     lower_text(lo, internf(lo->ctx, "select($0 < 0, (%a) * $0, $0)", attr(lo, "alpha", 0.01f)));
 }
 
-static void elu_lower(Lower *lo)
-{
+static void elu_lower(Lower *lo) {
     lower_text(lo, internf(lo->ctx, "select($0 < 0, (%a) * expm1($0), $0)", attr(lo, "alpha", 1)));
 }
 
-static void selu_with(Lower *lo, float alpha, float gamma)
-{
+static void selu_with(Lower *lo, float alpha, float gamma) {
     double a = attr(lo, "alpha", alpha), g = attr(lo, "gamma", gamma);
     lower_text(lo, internf(lo->ctx, "(%a) * select($0 > 0, $0, (%a) * expm1($0))", g, a));
 }
 
-static void selu_1_lower(Lower *lo)
-{
+static void selu_1_lower(Lower *lo) {
     selu_with(lo, 1.6732f, 1.0507f);
 }
 
-static void selu_lower(Lower *lo)
-{
+static void selu_lower(Lower *lo) {
     selu_with(lo, 1.67326319217681884765625f, 1.05070102214813232421875f);
 }
 
-static void celu_lower(Lower *lo)
-{
+static void celu_lower(Lower *lo) {
     double a = attr(lo, "alpha", 1);
     lower_text(lo, internf(lo->ctx, "max($0, 0) + min(0, (%a) * expm1($0 / (%a)))", a, a));
 }
 
-static void thresholded_relu_lower(Lower *lo)
-{
+static void thresholded_relu_lower(Lower *lo) {
     lower_text(lo, internf(lo->ctx, "select($0 > (%a), $0, 0)", attr(lo, "alpha", 1)));
 }
 
-static void hard_sigmoid_lower(Lower *lo)
-{
+static void hard_sigmoid_lower(Lower *lo) {
     double a = attr(lo, "alpha", 0.2f), b = attr(lo, "beta", 0.5f);
     lower_text(lo, internf(lo->ctx, "max(0, min(1, (%a) * $0 + (%a)))", a, b));
 }
 
-static void swish_lower(Lower *lo)
-{
+static void swish_lower(Lower *lo) {
     lower_text(lo, internf(lo->ctx, "$0 * sigmoid((%a) * $0)", attr(lo, "alpha", 1)));
 }
 
-static void shrink_lower(Lower *lo)
-{
+static void shrink_lower(Lower *lo) {
     double l = attr(lo, "lambd", 0.5f), b = attr(lo, "bias", 0);
-    lower_text(lo, internf(lo->ctx, "select($0 < (%a), $0 + (%a), select($0 > (%a), $0 - (%a), 0))", -l,
-                           b, l, b));
+    lower_text(lo, internf(lo->ctx, "select($0 < (%a), $0 + (%a), select($0 > (%a), $0 - (%a), 0))",
+                           -l, b, l, b));
 }
 
-static void gelu_lower(Lower *lo)
-{
+static void gelu_lower(Lower *lo) {
     const char *how = attr_string(lo->ctx, lo->node, "approximate", "none");
     if (!strcmp(how, "none"))
         lower_text(lo, "0.5 * $0 * (1 + erf($0 * 0x1.6a09e667f3bcdp-1))");
     else if (!strcmp(how, "tanh"))
-        lower_text(lo, "0.5 * $0 * (1 + tanh(0x1.9884533d43651p-1 * ($0 + 0.044715 * $0 * $0 * $0)))");
+        lower_text(lo,
+                   "0.5 * $0 * (1 + tanh(0x1.9884533d43651p-1 * ($0 + 0.044715 * $0 * $0 * $0)))");
     else
-        fail(lo->ctx, E_ATTRIBUTE, "attribute \"approximate\" is \"%s\": it must be none or tanh", how);
+        fail(lo->ctx, E_ATTRIBUTE, "attribute \"approximate\" is \"%s\": it must be none or tanh",
+             how);
 }
 
-static void isinf_lower(Lower *lo)
-{
+static void isinf_lower(Lower *lo) {
     bool neg = attr_int(lo->ctx, lo->node, "detect_negative", 1) != 0;
     bool pos = attr_int(lo->ctx, lo->node, "detect_positive", 1) != 0;
-    lower_text(lo, neg && pos ? "abs($0) == inf" : neg ? "$0 == -inf" : pos ? "$0 == inf" : "$0 != $0 & $0 == $0");
+    lower_text(lo, neg && pos ? "abs($0) == inf"
+                   : neg      ? "$0 == -inf"
+                   : pos      ? "$0 == inf"
+                              : "$0 != $0 & $0 == $0");
 }
 
 /* Before opset 11 the bounds are attributes. */
-static void clip_1_lower(Lower *lo)
-{
+static void clip_1_lower(Lower *lo) {
     bool lo_set = node_attr(lo->node, "min"), hi_set = node_attr(lo->node, "max");
     double low = attr(lo, "min", 0), high = attr(lo, "max", 0);
     const char *text = "$0";
@@ -109,16 +99,14 @@ static void clip_1_lower(Lower *lo)
     lower_text(lo, text);
 }
 
-static void clip_lower(Lower *lo)
-{
+static void clip_lower(Lower *lo) {
     const char *text = "$0";
     if (lower_value(lo, 1)) text = "max($0, $1)";
     if (lower_value(lo, 2)) text = internf(lo->ctx, "min(%s, $2)", text);
     lower_text(lo, text);
 }
 
-static Dim known_clip(Infer *in, const Dim *a)
-{
+static Dim known_clip(Infer *in, const Dim *a) {
     DimEnv env = infer_env(in);
     Dim d = a[0];
     if (infer_in(in, 1)) d = dim_max(in->ctx, d, a[1]);
@@ -126,14 +114,12 @@ static Dim known_clip(Infer *in, const Dim *a)
     return dim_simplify(in->ctx, d, &env);
 }
 
-static void unary_infer(Infer *in)
-{
+static void unary_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
-static void check_scalar(Infer *in, int i)
-{
+static void check_scalar(Infer *in, int i) {
     const Value *v = infer_in(in, i);
     if (!v) return;
     infer_same(in, 0, i);
@@ -143,25 +129,23 @@ static void check_scalar(Infer *in, int i)
                  type_str(in->ctx, &v->type));
 }
 
-static void clip_infer(Infer *in)
-{
+static void clip_infer(Infer *in) {
     unary_infer(in);
     check_scalar(in, 1);
     check_scalar(in, 2);
     onnx_carry(in, known_clip);
 }
 
-static void to_bool_infer(Infer *in)
-{
+static void to_bool_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     infer_set(in, 0, BOOL, t->shape, t->rank);
 }
 
-/* ---- type rules that carry values --------------------------------------------------------------------- */
+/* ---- type rules that carry values
+ * --------------------------------------------------------------------- */
 
 #define CARRIES(name, rule, known)                                                                 \
-    static void name##_infer(Infer *in)                                                            \
-    {                                                                                              \
+    static void name##_infer(Infer *in) {                                                          \
         rule;                                                                                      \
         onnx_carry(in, known);                                                                     \
     }
@@ -184,10 +168,10 @@ CARRIES(sign, unary_infer(in), onnx_known_sign)
 CARRIES(not, unary_infer(in), onnx_known_not)
 CARRIES(round, unary_infer(in), onnx_known_same)
 
-/* ---- the rest -------------------------------------------------------------------------------------------- */
+/* ---- the rest
+ * -------------------------------------------------------------------------------------------- */
 
-static void where_infer(Infer *in)
-{
+static void where_infer(Infer *in) {
     Dim shape[RANK_MAX];
     const Type *c = &infer_tensor(in, 0)->type, *x = &infer_tensor(in, 1)->type;
     const Type *y = &infer_tensor(in, 2)->type;
@@ -199,42 +183,44 @@ static void where_infer(Infer *in)
     onnx_carry(in, onnx_known_where);
 }
 
-static void mod_infer(Infer *in)
-{
+static void mod_infer(Infer *in) {
     infer_pointwise(in);
     onnx_carry(in, onnx_known_mod);
 }
 
-static void mod_lower(Lower *lo)
-{
+static void mod_lower(Lower *lo) {
     lower_text(lo, attr_int(lo->ctx, lo->node, "fmod", 0) ? "rem($0, $1)" : "$0 % $1");
 }
 
-/* Integer powers by squaring: exact modulo the type's width. Negative exponents leave 1/x cut to 0. */
-static const char *integer_power(Lower *lo)
-{
+/* Integer powers by squaring: exact modulo the type's width. Negative exponents leave 1/x cut to 0.
+ */
+static const char *integer_power(Lower *lo) {
     Text t = {lo->arena, NULL, 0, 0};
     text_put(&t, "r0 = select(($1 & 1) != 0, $0, 1); b0 = $0; ");
     for (int i = 1; i < 6; i++)
-        text_printf(&t, "b%d = b%d * b%d; r%d = select((($1 >> %d) & 1) != 0, r%d * b%d, r%d); ", i, i - 1, i - 1, i, i,
-                    i - 1, i, i - 1);
-    text_put(&t, "select($1 < 0, select($0 == 1, 1, select($0 + 1 == 0, r0, 0)), select($0 == 0, select($1 == 0, 1, 0), r5))");
+        text_printf(&t, "b%d = b%d * b%d; r%d = select((($1 >> %d) & 1) != 0, r%d * b%d, r%d); ", i,
+                    i - 1, i - 1, i, i, i - 1, i, i - 1);
+    text_put(&t, "select($1 < 0, select($0 == 1, 1, select($0 + 1 == 0, r0, 0)), select($0 == 0, "
+                 "select($1 == 0, 1, 0), r5))");
     return text_str(&t);
 }
 
 /* Powers that are written out: they are what models use. */
-static const char *constant_power(Lower *lo)
-{
-    Infer in = {.ctx = lo->ctx, .arena = lo->arena, .graph = (Graph *)lo->graph, .node = (Node *)lo->node};
+static const char *constant_power(Lower *lo) {
+    Infer in = {
+        .ctx = lo->ctx, .arena = lo->arena, .graph = (Graph *)lo->graph, .node = (Node *)lo->node};
     const Value *v = value_source(lo->graph, infer_in(&in, 1));
     if (v->kind != VALUE_PARAM || !v->data || type_count(&v->type) != 1) return NULL;
     double e = bits_to_double(v->type.dtype, mem_get(v->type.dtype, v->data, 0));
-    return e == 1 ? "$0" : e == 2 ? "$0 * $0" : e == 3 ? "$0 * $0 * $0" : e == -1 ? "1 / $0"
-         : e == 0.5 ? "select($0 == -inf, inf, sqrt($0) + 0)" : NULL;
+    return e == 1     ? "$0"
+           : e == 2   ? "$0 * $0"
+           : e == 3   ? "$0 * $0 * $0"
+           : e == -1  ? "1 / $0"
+           : e == 0.5 ? "select($0 == -inf, inf, sqrt($0) + 0)"
+                      : NULL;
 }
 
-static void pow_lower(Lower *lo)
-{
+static void pow_lower(Lower *lo) {
     int to = lower_out(lo, 0), arg[2];
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -245,34 +231,34 @@ static void pow_lower(Lower *lo)
     lower_dims(lo, m, c.shape, c.rank, at);
     for (int i = 0; i < 2; i++) {
         arg[i] = lower_read_broadcast(lo, m, lower_in(lo, i), at, c.rank);
-        arg[i] = body_cvt(&m->body, t, body_cvt(&m->body, dtype_compute(lower_value(lo, i)->type.dtype), arg[i]));
+        arg[i] = body_cvt(
+            &m->body, t, body_cvt(&m->body, dtype_compute(lower_value(lo, i)->type.dtype), arg[i]));
     }
     const char *text = whole ? NULL : constant_power(lo);
     if (!text) text = both ? integer_power(lo) : "pow($0, $1)";
-    if (whole && !both) text = "p = pow($0, $1); n = rint(p); select(abs(p - n) <= abs(n) * 0x1p-40, n, p)";
+    if (whole && !both)
+        text = "p = pow($0, $1); n = rint(p); select(abs(p - n) <= abs(n) * 0x1p-40, n, p)";
     int v = body_expr(&m->body, text, arg, 2, at, c.rank, t);
     map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, v), NULL);
 }
 
 /* Base and exponent may differ in type; the result has the base's. */
-static void pow_infer(Infer *in)
-{
+static void pow_infer(Infer *in) {
     const Type *a = &infer_tensor(in, 0)->type, *b = &infer_tensor(in, 1)->type;
     Dim shape[RANK_MAX];
     infer_set(in, 0, a->dtype, shape, infer_broadcast(in, a, b, shape));
 }
 
-static void bit_shift_lower(Lower *lo)
-{
+static void bit_shift_lower(Lower *lo) {
     const char *way = attr_string(lo->ctx, lo->node, "direction", "");
     if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
-        fail(lo->ctx, E_ATTRIBUTE, "attribute \"direction\" is \"%s\": it must be LEFT or RIGHT", way);
+        fail(lo->ctx, E_ATTRIBUTE, "attribute \"direction\" is \"%s\": it must be LEFT or RIGHT",
+             way);
     lower_text(lo, way[0] == 'L' ? "$0 << $1" : "$0 >> $1");
 }
 
 /* Operands joined by a format of two: "%s + $%d" from "$0" on. */
-static const char *chain(Lower *lo, const char *fmt)
-{
+static const char *chain(Lower *lo, const char *fmt) {
     Text now = {lo->arena, NULL, 0, 0};
     const char *text = "$0";
     for (int i = 1; i < lo->node->in.n; i++) {
@@ -288,44 +274,39 @@ static const char *chain(Lower *lo, const char *fmt)
     return text;
 }
 
-static void sum_lower(Lower *lo)
-{
+static void sum_lower(Lower *lo) {
     lower_text(lo, chain(lo, "%s + $%d"));
 }
 
-static void mean_lower(Lower *lo)
-{
+static void mean_lower(Lower *lo) {
     lower_text(lo, arena_printf(lo->arena, "(%s) / %d", chain(lo, "%s + $%d"), lo->node->in.n));
 }
 
-static void max_lower(Lower *lo)
-{
+static void max_lower(Lower *lo) {
     lower_text(lo, chain(lo, "max(%s, $%d)"));
 }
 
-static void min_lower(Lower *lo)
-{
+static void min_lower(Lower *lo) {
     lower_text(lo, chain(lo, "min(%s, $%d)"));
 }
 
 /* The slope broadcasts to x, one way. Before opset 7 a vector of slopes goes along axis 1. */
-static void prelu_infer(Infer *in)
-{
+static void prelu_infer(Infer *in) {
     const Value *x = infer_tensor(in, 0), *slope = infer_tensor(in, 1);
     Dim all[RANK_MAX];
     infer_same(in, 0, 1);
     if (in->node->version >= 7) {
         int rank = infer_broadcast(in, &x->type, &slope->type, all);
         if (rank > x->type.rank)
-            fail(in->ctx, E_SHAPE, "slope \"%s\" of shape %s does not broadcast to \"%s\" of shape %s",
-                 slope->name, type_str(in->ctx, &slope->type), x->name, type_str(in->ctx, &x->type));
+            fail(in->ctx, E_SHAPE,
+                 "slope \"%s\" of shape %s does not broadcast to \"%s\" of shape %s", slope->name,
+                 type_str(in->ctx, &slope->type), x->name, type_str(in->ctx, &x->type));
     }
     infer_set(in, 0, x->type.dtype, x->type.shape, x->type.rank);
 }
 
 /* Reads cont with its dims against `at` from `axis` on, as opsets before 7 broadcast. */
-static void lower_at_axis(Lower *lo, const char *expr, int axis)
-{
+static void lower_at_axis(Lower *lo, const char *expr, int axis) {
     int a = lower_in(lo, 0), b = lower_in(lo, 1), to = lower_out(lo, 0), arg[2];
     if (to < 0) return;
     Cont ca = lo->flow->cont.at[a], cb = lo->flow->cont.at[b], ct = lo->flow->cont.at[to];
@@ -339,8 +320,7 @@ static void lower_at_axis(Lower *lo, const char *expr, int axis)
     map_write(lo->flow, m, to, at, body_cvt(&m->body, ct.type, val), NULL);
 }
 
-static void prelu_lower(Lower *lo)
-{
+static void prelu_lower(Lower *lo) {
     const char *text = "select($0 < 0, $1 * $0, $0)";
     const Type *slope = &lower_value(lo, 1)->type;
     if (lo->node->version < 7 && slope->rank == 1 && !dim_is(slope->shape[0], 1))
@@ -349,8 +329,7 @@ static void prelu_lower(Lower *lo)
         lower_text(lo, text);
 }
 
-static int legacy_axis(Ctx *ctx, const Node *node, const Type *a, const Type *b)
-{
+static int legacy_axis(Ctx *ctx, const Node *node, const Type *a, const Type *b) {
     int64_t axis = attr_int(ctx, node, "axis", a->rank - b->rank);
     if (axis < 0) axis += a->rank;
     if (axis < 0 || axis + b->rank > a->rank)
@@ -359,8 +338,7 @@ static int legacy_axis(Ctx *ctx, const Node *node, const Type *a, const Type *b)
     return (int)axis;
 }
 
-static void legacy_check(Infer *in)
-{
+static void legacy_check(Infer *in) {
     const Value *a = infer_tensor(in, 0), *b = infer_tensor(in, 1);
     bool broadcast = attr_int(in->ctx, in->node, "broadcast", 0) != 0;
     infer_same(in, 0, 1);
@@ -371,7 +349,8 @@ static void legacy_check(Infer *in)
         bool differ = dim_is_const(dim_sub(in->ctx, x, y), NULL) && x != y;
         same = same && x == y;
         if (differ && !(broadcast && dim_is(y, 1)))
-            fail(in->ctx, E_SHAPE, "shapes %s and %s do not fit: opset %d broadcasts the second operand only",
+            fail(in->ctx, E_SHAPE,
+                 "shapes %s and %s do not fit: opset %d broadcasts the second operand only",
                  type_str(in->ctx, &a->type), type_str(in->ctx, &b->type), in->node->version);
     }
     if (!same && !broadcast)
@@ -379,28 +358,29 @@ static void legacy_check(Infer *in)
              type_str(in->ctx, &a->type), type_str(in->ctx, &b->type));
 }
 
-static void legacy_infer(Infer *in)
-{
+static void legacy_infer(Infer *in) {
     legacy_check(in);
     unary_infer(in);
 }
 
-static void legacy_bool_infer(Infer *in)
-{
+static void legacy_bool_infer(Infer *in) {
     legacy_check(in);
     to_bool_infer(in);
 }
 
-static void legacy_lower(Lower *lo)
-{
+static void legacy_lower(Lower *lo) {
     const Type *a = &lower_value(lo, 0)->type, *b = &lower_value(lo, 1)->type;
     lower_at_axis(lo, lo->node->row->expr, legacy_axis(lo->ctx, lo->node, a, b));
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ----------------------------------------------------------------------------------------------------
+ */
 
-#define LEGACY(name, rule, expr, types) {"", name, 1, 6, rule, legacy_lower, expr, types, 0}
-#define UNARY(name, since, expr)        {"", name, since, 0, unary_infer, NULL, expr, T_FLOATS, 0}
+#define LEGACY(name, rule, expr, types)                                                            \
+    { "", name, 1, 6, rule, legacy_lower, expr, types, 0 }
+#define UNARY(name, since, expr)                                                                   \
+    { "", name, since, 0, unary_infer, NULL, expr, T_FLOATS, 0 }
 
 const OpRow onnx_elementwise_rows[] = {
     LEGACY("Add", legacy_infer, "$0 + $1", T_NUMS),

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gather, GatherElements, GatherND, Compress, OneHot, ReverseSequence: indices from data.
  *
- * An index is a value of the body that later reads use. Negative ones count from the end; ones outside are
- * clamped, so nothing outside a tensor is ever read. An index known at compile time is no data at all. */
+ * An index is a value of the body that later reads use. Negative ones count from the end; ones
+ * outside are clamped, so nothing outside a tensor is ever read. An index known at compile time is
+ * no data at all. */
 #include "known.h"
 #include "view.h"
 
 #include <string.h>
 
-/* ---- Gather --------------------------------------------------------------------------------------------- */
+/* ---- Gather
+ * --------------------------------------------------------------------------------------------- */
 
-static void carry_gather(Infer *in)
-{
+static void carry_gather(Infer *in) {
     const Dim *data, *index;
     int n, k;
     int64_t i;
@@ -21,63 +22,60 @@ static void carry_gather(Infer *in)
     for (int j = 0; j < k; j++) {
         if (!dim_is_const(index[j], &i)) return;
         if (i < -n || i >= n)
-            fail(in->ctx, E_SHAPE, "index %lld is out of range for \"%s\" with %d elements", (long long)i,
-                 infer_in(in, 0)->name, n);
+            fail(in->ctx, E_SHAPE, "index %lld is out of range for \"%s\" with %d elements",
+                 (long long)i, infer_in(in, 0)->name, n);
         to[j] = data[i < 0 ? i + n : i];
     }
     infer_set_known(in, 0, to, k);
 }
 
-static void check_index_type(Infer *in, int operand)
-{
+static void check_index_type(Infer *in, int operand) {
     DType t = infer_tensor(in, operand)->type.dtype;
     if (t != I32 && t != I64)
-        fail(in->ctx, E_TYPE, "indices \"%s\" have type %s: they must be i32 or i64", infer_in(in, operand)->name,
-             dtype_name(t));
+        fail(in->ctx, E_TYPE, "indices \"%s\" have type %s: they must be i32 or i64",
+             infer_in(in, operand)->name, dtype_name(t));
 }
 
-static void check_rank(Infer *in, int rank)
-{
-    if (rank > RANK_MAX) fail(in->ctx, E_LIMIT, "result has rank %d: the most is %d", rank, RANK_MAX);
+static void check_rank(Infer *in, int rank) {
+    if (rank > RANK_MAX)
+        fail(in->ctx, E_LIMIT, "result has rank %d: the most is %d", rank, RANK_MAX);
 }
 
-static void gather_infer(Infer *in)
-{
+static void gather_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type;
     Dim shape[RANK_MAX];
-    if (t->rank < 1) fail(in->ctx, E_SHAPE, "\"%s\" is a scalar: nothing can be gathered", infer_in(in, 0)->name);
+    if (t->rank < 1)
+        fail(in->ctx, E_SHAPE, "\"%s\" is a scalar: nothing can be gathered",
+             infer_in(in, 0)->name);
     int axis = (int)attr_axis(in->ctx, in->node, "axis", 0, t->rank), n = 0;
     check_index_type(in, 1);
     check_rank(in, t->rank - 1 + i->rank);
-    for (int k = 0; k < axis; k++)
-        shape[n++] = t->shape[k];
-    for (int k = 0; k < i->rank; k++)
-        shape[n++] = i->shape[k];
-    for (int k = axis + 1; k < t->rank; k++)
-        shape[n++] = t->shape[k];
+    for (int k = 0; k < axis; k++) shape[n++] = t->shape[k];
+    for (int k = 0; k < i->rank; k++) shape[n++] = i->shape[k];
+    for (int k = axis + 1; k < t->rank; k++) shape[n++] = t->shape[k];
     infer_set(in, 0, t->dtype, shape, n);
     carry_gather(in);
 }
 
 /* The single index when it is known: a plain place on the axis. */
-static bool single_index(Lower *lo, Dim extent, Dim *at)
-{
+static bool single_index(Lower *lo, Dim extent, Dim *at) {
     Infer in = onnx_reader(lo);
     DimEnv env = flow_env(lo->arena, lo->flow);
     const Dim *index;
     int n;
     if (!infer_known(&in, 1, &index, &n) || n != 1) return false;
     *at = index[0];
-    if (dim_ge0(lo->ctx, dim_addc(lo->ctx, dim_mulc(lo->ctx, *at, -1), -1), &env)) *at = dim_add(lo->ctx, *at, extent);
+    if (dim_ge0(lo->ctx, dim_addc(lo->ctx, dim_mulc(lo->ctx, *at, -1), -1), &env))
+        *at = dim_add(lo->ctx, *at, extent);
     return dim_ge0(lo->ctx, *at, &env) && dim_le(lo->ctx, *at, dim_addc(lo->ctx, extent, -1), &env);
 }
 
-static void gather_lower(Lower *lo)
-{
+static void gather_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
-    int axis = (int)attr_axis(lo->ctx, lo->node, "axis", 0, a.rank), n = lower_value(lo, 1)->type.rank;
+    int axis = (int)attr_axis(lo->ctx, lo->node, "axis", 0, a.rank),
+        n = lower_value(lo, 1)->type.rank;
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], read[RANK_MAX];
     bool guard = false;
@@ -91,22 +89,22 @@ static void gather_lower(Lower *lo)
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- GatherElements, GatherND -------------------------------------------------------------------------------- */
+/* ---- GatherElements, GatherND
+ * -------------------------------------------------------------------------------- */
 
-static void gather_elements_infer(Infer *in)
-{
+static void gather_elements_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type;
     check_index_type(in, 1);
     if (t->rank != i->rank || !t->rank)
-        fail(in->ctx, E_SHAPE, "\"%s\" of type %s and its indices of type %s must have one rank, at least 1",
+        fail(in->ctx, E_SHAPE,
+             "\"%s\" of type %s and its indices of type %s must have one rank, at least 1",
              infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, i));
     attr_axis(in->ctx, in->node, "axis", 0, t->rank);
     infer_set(in, 0, t->dtype, i->shape, i->rank);
 }
 
 /* The other axes index the data directly: they must not be longer than it. */
-static void gather_elements_lower(Lower *lo)
-{
+static void gather_elements_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
@@ -117,22 +115,23 @@ static void gather_elements_lower(Lower *lo)
     lower_dims(lo, m, c.shape, c.rank, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
     memcpy(read, at, sizeof read);
-    read[axis] = onnx_value_index(lo, m, map_read(lo->flow, m, lower_in(lo, 1), at), a.shape[axis], &guard);
+    read[axis] =
+        onnx_value_index(lo, m, map_read(lo->flow, m, lower_in(lo, 1), at), a.shape[axis], &guard);
     for (int i = 0; i < a.rank; i++)
-        if (i != axis && !dim_le(lo->ctx, at[i], dim_addc(lo->ctx, a.shape[i], -1), &env)) guard = true;
+        if (i != axis && !dim_le(lo->ctx, at[i], dim_addc(lo->ctx, a.shape[i], -1), &env))
+            guard = true;
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-static int64_t index_length(Ctx *ctx, const Type *t)
-{
+static int64_t index_length(Ctx *ctx, const Type *t) {
     int64_t n;
     if (t->rank < 1 || !dim_is_const(t->shape[t->rank - 1], &n))
-        fail(ctx, E_SHAPE, "indices of type %s: their last extent must be a constant", type_str(ctx, t));
+        fail(ctx, E_SHAPE, "indices of type %s: their last extent must be a constant",
+             type_str(ctx, t));
     return n;
 }
 
-static void gather_nd_infer(Infer *in)
-{
+static void gather_nd_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type;
     int64_t batch = attr_int(in->ctx, in->node, "batch_dims", 0), n = index_length(in->ctx, i);
     Dim shape[RANK_MAX];
@@ -142,15 +141,12 @@ static void gather_nd_infer(Infer *in)
         fail(in->ctx, E_SHAPE, "\"%s\" of type %s cannot be indexed by %s with %lld batch dims",
              infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, i), (long long)batch);
     check_rank(in, i->rank - 1 + t->rank - (int)(batch + n));
-    for (int k = 0; k < i->rank - 1; k++)
-        shape[rank++] = i->shape[k];
-    for (int k = (int)(batch + n); k < t->rank; k++)
-        shape[rank++] = t->shape[k];
+    for (int k = 0; k < i->rank - 1; k++) shape[rank++] = i->shape[k];
+    for (int k = (int)(batch + n); k < t->rank; k++) shape[rank++] = t->shape[k];
     infer_set(in, 0, t->dtype, shape, rank);
 }
 
-static void gather_nd_lower(Lower *lo)
-{
+static void gather_nd_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0), index = lower_in(lo, 1);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to], i = lo->flow->cont.at[index];
@@ -170,15 +166,15 @@ static void gather_nd_lower(Lower *lo)
         int val = map_read(lo->flow, m, index, place);
         read[batch + k] = onnx_value_index(lo, m, val, a.shape[batch + k], &guard);
     }
-    for (int k = batch + n; k < a.rank; k++)
-        read[k] = at[i.rank - 1 + k - batch - n];
+    for (int k = batch + n; k < a.rank; k++) read[k] = at[i.rank - 1 + k - batch - n];
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- OneHot ------------------------------------------------------------------------------------------------------ */
+/* ---- OneHot
+ * ------------------------------------------------------------------------------------------------------
+ */
 
-static void one_hot_infer(Infer *in)
-{
+static void one_hot_infer(Infer *in) {
     const Type *i = &infer_tensor(in, 0)->type, *v = &infer_tensor(in, 2)->type;
     const Dim *depth;
     Dim shape[RANK_MAX], most[RANK_MAX] = {NULL};
@@ -194,23 +190,23 @@ static void one_hot_infer(Infer *in)
         onnx_set_unknown(in, 1, v->dtype, shape, i->rank + 1, most);
 }
 
-static void define_depth(Lower *lo, Dim symbol)
-{
+static void define_depth(Lower *lo, Dim symbol) {
     Dim one = dim_const(lo->ctx, 1), zero = dim_const(lo->ctx, 0);
     int depth = lower_tmp(lo, "depth", I64, &one, 1);
     Map *m = lower_map(lo, "depth");
     int v = body_cvt(&m->body, I64, lower_read_broadcast(lo, m, lower_in(lo, 1), &zero, 1));
-    map_write(lo->flow, m, depth, &zero, body_prim2(&m->body, P_MAX, v, body_const(&m->body, I64, 0)), NULL);
+    map_write(lo->flow, m, depth, &zero,
+              body_prim2(&m->body, P_MAX, v, body_const(&m->body, I64, 0)), NULL);
     onnx_define(lo, depth, &symbol, 1);
 }
 
-static void one_hot_lower(Lower *lo)
-{
+static void one_hot_lower(Lower *lo) {
     int to = lower_out(lo, 0), index = lower_in(lo, 0), axes[RANK_MAX];
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", -1, c.rank);
-    if (onnx_fresh_axes(lo, axes) && axes[0] == axis && c.shape[axis] != lo->flow->cont.at[index].shape[0])
+    if (onnx_fresh_axes(lo, axes) && axes[0] == axis &&
+        c.shape[axis] != lo->flow->cont.at[index].shape[0])
         define_depth(lo, c.shape[axis]);
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], place[RANK_MAX], off = dim_const(lo->ctx, 0), on = dim_const(lo->ctx, 1);
@@ -218,29 +214,28 @@ static void one_hot_lower(Lower *lo)
     memcpy(place, at, sizeof *at * (size_t)axis);
     memcpy(place + axis, at + axis + 1, sizeof *at * (size_t)(c.rank - 1 - axis));
     Body *b = &m->body;
-    int arg[5] = {body_cvt(b, I64, lower_read_broadcast(lo, m, index, place, c.rank - 1)), body_index(b, c.shape[axis]),
-                  body_index(b, at[axis])};
+    int arg[5] = {body_cvt(b, I64, lower_read_broadcast(lo, m, index, place, c.rank - 1)),
+                  body_index(b, c.shape[axis]), body_index(b, at[axis])};
     int hit = body_expr(b, "select($0 < 0, $0 + $1, $0) == $2", arg, 3, NULL, 0, I64);
     int val = body_prim3(b, P_SELECT, hit, map_read(lo->flow, m, lower_in(lo, 2), &on),
                          map_read(lo->flow, m, lower_in(lo, 2), &off));
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- ReverseSequence ---------------------------------------------------------------------------------------------- */
+/* ---- ReverseSequence
+ * ---------------------------------------------------------------------------------------------- */
 
-static void reverse_infer(Infer *in)
-{
+static void reverse_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int64_t batch = attr_axis(in->ctx, in->node, "batch_axis", 1, t->rank);
     int64_t time = attr_axis(in->ctx, in->node, "time_axis", 0, t->rank);
     if (batch == time || batch > 1 || time > 1)
-        fail(in->ctx, E_ATTRIBUTE, "batch_axis %lld and time_axis %lld must be 0 and 1", (long long)batch,
-             (long long)time);
+        fail(in->ctx, E_ATTRIBUTE, "batch_axis %lld and time_axis %lld must be 0 and 1",
+             (long long)batch, (long long)time);
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
-static void reverse_lower(Lower *lo)
-{
+static void reverse_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -258,28 +253,27 @@ static void reverse_lower(Lower *lo)
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- Compress: the places where the condition holds, then a gather -------------------------------------------------- */
+/* ---- Compress: the places where the condition holds, then a gather
+ * -------------------------------------------------- */
 
-static int compress_axis(Ctx *ctx, const Node *node, int rank)
-{
+static int compress_axis(Ctx *ctx, const Node *node, int rank) {
     return node_attr(node, "axis") ? (int)attr_axis(ctx, node, "axis", 0, rank) : -1;
 }
 
-static void compress_infer(Infer *in)
-{
+static void compress_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *c = &infer_tensor(in, 1)->type;
     Dim shape[RANK_MAX];
     int axis = compress_axis(in->ctx, in->node, t->rank);
     if (c->rank != 1 || c->dtype != BOOL)
-        fail(in->ctx, E_TYPE, "condition must be a vector of bools, it is %s", type_str(in->ctx, c));
+        fail(in->ctx, E_TYPE, "condition must be a vector of bools, it is %s",
+             type_str(in->ctx, c));
     Dim k = infer_fresh(in, "Compress_n", c->shape[0]);
     memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
     shape[axis < 0 ? 0 : axis] = k;
     infer_set(in, 0, t->dtype, shape, axis < 0 ? 1 : t->rank);
 }
 
-static void compress_lower(Lower *lo)
-{
+static void compress_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0), cond = lower_in(lo, 1);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
@@ -295,7 +289,8 @@ static void compress_lower(Lower *lo)
     int val = map_read(lo->flow, m, place, index);
     memcpy(read, at, sizeof read);
     if (axis < 0) {
-        Dim total = dim_product(lo->ctx, a.shape, a.rank), linear = onnx_value_index(lo, m, val, total, &guard);
+        Dim total = dim_product(lo->ctx, a.shape, a.rank),
+            linear = onnx_value_index(lo, m, val, total, &guard);
         DimEnv env = map_env(lo->arena, lo->flow, m);
         onnx_reshape_index(lo, &env, a.shape, a.rank, &total, 1, &linear, read);
     } else {
@@ -304,7 +299,9 @@ static void compress_lower(Lower *lo)
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 const OpRow onnx_gather_rows[] = {
     {"", "Gather", 1, 0, gather_infer, gather_lower, NULL, NULL, 0},

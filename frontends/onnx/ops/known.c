@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-bool onnx_known(Infer *in, int operand, const Dim **elements, int *n)
-{
+bool onnx_known(Infer *in, int operand, const Dim **elements, int *n) {
     const Value *v = infer_in(in, operand);
     if (infer_known(in, operand, elements, n)) return true;
     if (!v || !dtype_is_float(v->type.dtype)) return false;
@@ -29,8 +28,7 @@ bool onnx_known(Infer *in, int operand, const Dim **elements, int *n)
 }
 
 /* Row-major index into an operand of the element that result index `at` reads. */
-static int64_t broadcast_at(const Type *t, const int64_t *at, int rank)
-{
+static int64_t broadcast_at(const Type *t, const int64_t *at, int rank) {
     int64_t index = 0, d = 1;
     for (int i = 0; i < t->rank; i++) {
         dim_is_const(t->shape[i], &d);
@@ -39,16 +37,14 @@ static int64_t broadcast_at(const Type *t, const int64_t *at, int rank)
     return index;
 }
 
-static bool known_operands(Infer *in, const Dim **element)
-{
+static bool known_operands(Infer *in, const Dim **element) {
     int n;
     for (int i = 0; i < in->node->in.n; i++)
         if (infer_in(in, i) && !onnx_known(in, i, &element[i], &n)) return false;
     return true;
 }
 
-void onnx_carry(Infer *in, KnownFn *fn)
-{
+void onnx_carry(Infer *in, KnownFn *fn) {
     const Dim **element = NEW_ARRAY(in->arena, const Dim *, in->node->in.n);
     Dim *arg = NEW_ARRAY(in->arena, Dim, in->node->in.n);
     const Value *out = infer_out(in, 0);
@@ -63,49 +59,45 @@ void onnx_carry(Infer *in, KnownFn *fn)
             at[k] = rest % d;
         }
         for (int k = 0; k < in->node->in.n; k++)
-            if (element[k]) arg[k] = element[k][broadcast_at(&infer_in(in, k)->type, at, out->type.rank)];
+            if (element[k])
+                arg[k] = element[k][broadcast_at(&infer_in(in, k)->type, at, out->type.rank)];
         result[i] = fn(in, arg);
         if (!result[i]) return;
     }
     infer_set_known(in, 0, result, (int)count);
 }
 
-/* ---- arithmetic --------------------------------------------------------------------------------- */
+/* ---- arithmetic ---------------------------------------------------------------------------------
+ */
 
 enum { SAFE = 1 << 30 };
 
 /* Arithmetic on Dims fails on overflow, a tensor's wraps: stay far below. */
-static bool safe(Dim a)
-{
+static bool safe(Dim a) {
     int64_t v;
     return !dim_is_const(a, &v) || (v > -SAFE && v < SAFE);
 }
 
-static bool proven_ge0(Infer *in, Dim d)
-{
+static bool proven_ge0(Infer *in, Dim d) {
     DimEnv env = infer_env(in);
     return dim_ge0(in->ctx, d, &env);
 }
 
-Dim onnx_known_add(Infer *in, const Dim *a)
-{
+Dim onnx_known_add(Infer *in, const Dim *a) {
     return safe(a[0]) && safe(a[1]) ? dim_add(in->ctx, a[0], a[1]) : NULL;
 }
 
-Dim onnx_known_sub(Infer *in, const Dim *a)
-{
+Dim onnx_known_sub(Infer *in, const Dim *a) {
     return safe(a[0]) && safe(a[1]) ? dim_sub(in->ctx, a[0], a[1]) : NULL;
 }
 
-Dim onnx_known_mul(Infer *in, const Dim *a)
-{
+Dim onnx_known_mul(Infer *in, const Dim *a) {
     return safe(a[0]) && safe(a[1]) ? dim_mul(in->ctx, a[0], a[1]) : NULL;
 }
 
 /* The tensor's division truncates and a Dim's floors; they agree on what is not negative. A float
  * division must come out even. */
-Dim onnx_known_div(Infer *in, const Dim *a)
-{
+Dim onnx_known_div(Infer *in, const Dim *a) {
     int64_t x, y;
     Dim q;
     bool whole = dtype_is_float(infer_in(in, 0)->type.dtype);
@@ -119,61 +111,52 @@ Dim onnx_known_div(Infer *in, const Dim *a)
     return dim_div(in->ctx, a[0], a[1]);
 }
 
-Dim onnx_known_mod(Infer *in, const Dim *a)
-{
+Dim onnx_known_mod(Infer *in, const Dim *a) {
     int64_t y;
     if (!dim_is_const(a[1], &y) || y <= 0 || !proven_ge0(in, a[0])) return NULL;
     return dim_mod(in->ctx, a[0], a[1]);
 }
 
-Dim onnx_known_neg(Infer *in, const Dim *a)
-{
+Dim onnx_known_neg(Infer *in, const Dim *a) {
     return safe(a[0]) ? dim_mulc(in->ctx, a[0], -1) : NULL;
 }
 
-Dim onnx_known_abs(Infer *in, const Dim *a)
-{
+Dim onnx_known_abs(Infer *in, const Dim *a) {
     if (proven_ge0(in, a[0])) return a[0];
     return dim_is_const(a[0], NULL) ? onnx_known_neg(in, a) : NULL;
 }
 
-Dim onnx_known_sign(Infer *in, const Dim *a)
-{
+Dim onnx_known_sign(Infer *in, const Dim *a) {
     if (dim_is(a[0], 0)) return a[0];
     if (proven_ge0(in, dim_addc(in->ctx, a[0], -1))) return dim_const(in->ctx, 1);
     return dim_is_const(a[0], NULL) ? dim_const(in->ctx, -1) : NULL;
 }
 
-static Dim extreme(Infer *in, const Dim *a, Dim (*fn)(Ctx *, Dim, Dim))
-{
+static Dim extreme(Infer *in, const Dim *a, Dim (*fn)(Ctx *, Dim, Dim)) {
     DimEnv env = infer_env(in);
     Dim all = a[0];
-    for (int i = 1; i < in->node->in.n; i++)
-        all = fn(in->ctx, all, a[i]);
+    for (int i = 1; i < in->node->in.n; i++) all = fn(in->ctx, all, a[i]);
     return dim_simplify(in->ctx, all, &env);
 }
 
-Dim onnx_known_min(Infer *in, const Dim *a)
-{
+Dim onnx_known_min(Infer *in, const Dim *a) {
     return extreme(in, a, dim_min);
 }
 
-Dim onnx_known_max(Infer *in, const Dim *a)
-{
+Dim onnx_known_max(Infer *in, const Dim *a) {
     return extreme(in, a, dim_max);
 }
 
-Dim onnx_known_same(Infer *in, const Dim *a)
-{
+Dim onnx_known_same(Infer *in, const Dim *a) {
     (void)in;
     return a[0];
 }
 
-/* ---- comparison and logic ------------------------------------------------------------------------- */
+/* ---- comparison and logic
+ * ------------------------------------------------------------------------- */
 
 /* 1 when x < y is proven, 0 when x >= y is, else NULL. */
-static Dim less(Infer *in, Dim x, Dim y)
-{
+static Dim less(Infer *in, Dim x, Dim y) {
     Ctx *ctx = in->ctx;
     if (!safe(x) || !safe(y)) {
         int64_t a, b;
@@ -185,58 +168,48 @@ static Dim less(Infer *in, Dim x, Dim y)
     return NULL;
 }
 
-static Dim negate(Infer *in, Dim truth)
-{
+static Dim negate(Infer *in, Dim truth) {
     return truth && dim_is_const(truth, NULL) ? dim_const(in->ctx, dim_is(truth, 0)) : NULL;
 }
 
-Dim onnx_known_less(Infer *in, const Dim *a)
-{
+Dim onnx_known_less(Infer *in, const Dim *a) {
     return less(in, a[0], a[1]);
 }
 
-Dim onnx_known_greater(Infer *in, const Dim *a)
-{
+Dim onnx_known_greater(Infer *in, const Dim *a) {
     return less(in, a[1], a[0]);
 }
 
-Dim onnx_known_less_equal(Infer *in, const Dim *a)
-{
+Dim onnx_known_less_equal(Infer *in, const Dim *a) {
     return negate(in, less(in, a[1], a[0]));
 }
 
-Dim onnx_known_greater_equal(Infer *in, const Dim *a)
-{
+Dim onnx_known_greater_equal(Infer *in, const Dim *a) {
     return negate(in, less(in, a[0], a[1]));
 }
 
-Dim onnx_known_equal(Infer *in, const Dim *a)
-{
+Dim onnx_known_equal(Infer *in, const Dim *a) {
     if (a[0] == a[1]) return dim_const(in->ctx, 1);
     Dim below = less(in, a[0], a[1]), above = less(in, a[1], a[0]);
     bool differs = (below && dim_is(below, 1)) || (above && dim_is(above, 1));
     return differs ? dim_const(in->ctx, 0) : NULL;
 }
 
-Dim onnx_known_not(Infer *in, const Dim *a)
-{
+Dim onnx_known_not(Infer *in, const Dim *a) {
     return negate(in, a[0]);
 }
 
-Dim onnx_known_and(Infer *in, const Dim *a)
-{
+Dim onnx_known_and(Infer *in, const Dim *a) {
     if (dim_is(a[0], 0) || dim_is(a[1], 0)) return dim_const(in->ctx, 0);
     return dim_is(a[0], 1) ? a[1] : dim_is(a[1], 1) ? a[0] : NULL;
 }
 
-Dim onnx_known_or(Infer *in, const Dim *a)
-{
+Dim onnx_known_or(Infer *in, const Dim *a) {
     if (dim_is(a[0], 1) || dim_is(a[1], 1)) return dim_const(in->ctx, 1);
     return dim_is(a[0], 0) ? a[1] : dim_is(a[1], 0) ? a[0] : NULL;
 }
 
-Dim onnx_known_where(Infer *in, const Dim *a)
-{
+Dim onnx_known_where(Infer *in, const Dim *a) {
     (void)in;
     if (!dim_is_const(a[0], NULL)) return NULL;
     return dim_is(a[0], 0) ? a[2] : a[1];

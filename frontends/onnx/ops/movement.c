@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-/* ---- Concat ------------------------------------------------------------------------------------------ */
+/* ---- Concat
+ * ------------------------------------------------------------------------------------------ */
 
-static int concat_axis(Ctx *ctx, const Node *node, int rank)
-{
-    if (node->version >= 4 && !node_attr(node, "axis")) fail(ctx, E_ATTRIBUTE, "attribute \"axis\" is missing");
+static int concat_axis(Ctx *ctx, const Node *node, int rank) {
+    if (node->version >= 4 && !node_attr(node, "axis"))
+        fail(ctx, E_ATTRIBUTE, "attribute \"axis\" is missing");
     return (int)attr_axis(ctx, node, "axis", 1, rank);
 }
 
-static void carry_concat(Infer *in)
-{
+static void carry_concat(Infer *in) {
     const Dim *at;
     Dim all[KNOWN_MAX];
     int n, count = 0;
@@ -27,8 +27,7 @@ static void carry_concat(Infer *in)
 }
 
 /* The extents off the axis must agree: a constant one decides. */
-static void concat_infer(Infer *in)
-{
+static void concat_infer(Infer *in) {
     const Value *first = infer_tensor(in, 0);
     int rank = first->type.rank, axis = concat_axis(in->ctx, in->node, rank);
     Dim shape[RANK_MAX];
@@ -44,17 +43,18 @@ static void concat_infer(Infer *in)
             if (cb) shape[k] = v->type.shape[k];
         }
         if (!fits)
-            fail(in->ctx, E_SHAPE, "\"%s\" of type %s and \"%s\" of type %s cannot be joined along axis %d: other "
-                 "extents must be equal", first->name, type_str(in->ctx, &first->type), v->name,
-                 type_str(in->ctx, &v->type), axis);
+            fail(in->ctx, E_SHAPE,
+                 "\"%s\" of type %s and \"%s\" of type %s cannot be joined along axis %d: other "
+                 "extents must be equal",
+                 first->name, type_str(in->ctx, &first->type), v->name, type_str(in->ctx, &v->type),
+                 axis);
         shape[axis] = dim_add(in->ctx, shape[axis], v->type.shape[axis]);
     }
     infer_set(in, 0, first->type.dtype, shape, rank);
     if (rank == 1) carry_concat(in);
 }
 
-static void concat_lower(Lower *lo)
-{
+static void concat_lower(Lower *lo) {
     int to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -74,25 +74,22 @@ static void concat_lower(Lower *lo)
     }
 }
 
-/* ---- Split --------------------------------------------------------------------------------------------- */
+/* ---- Split
+ * --------------------------------------------------------------------------------------------- */
 
 /* Sizes of the parts: given, or equal with a smaller last one. */
-static bool split_sizes(Infer *in, Dim extent, Dim *size, int n)
-{
+static bool split_sizes(Infer *in, Dim extent, Dim *size, int n) {
     Ctx *ctx = in->ctx;
     const int64_t *list = NULL;
     const Dim *given;
     int count = attr_ints(ctx, in->node, "split", &list);
     if (in->node->in.n > 1 && infer_in(in, 1)) {
         if (!infer_known(in, 1, &given, &count)) return false;
-        for (int i = 0; i < count && i < n; i++)
-            size[i] = given[i];
+        for (int i = 0; i < count && i < n; i++) size[i] = given[i];
     } else {
-        for (int i = 0; i < count && i < n; i++)
-            size[i] = dim_const(ctx, list[i]);
+        for (int i = 0; i < count && i < n; i++) size[i] = dim_const(ctx, list[i]);
     }
-    if (count >= 0 && count != n)
-        fail(ctx, E_SHAPE, "split has %d sizes for %d results", count, n);
+    if (count >= 0 && count != n) fail(ctx, E_SHAPE, "split has %d sizes for %d results", count, n);
     if (count >= 0) return true;
     Dim part = dim_ceildiv(ctx, extent, dim_const(ctx, n)), zero = dim_const(ctx, 0);
     DimEnv env = infer_env(in);
@@ -103,8 +100,7 @@ static bool split_sizes(Infer *in, Dim extent, Dim *size, int n)
     return true;
 }
 
-static void split_infer(Infer *in)
-{
+static void split_infer(Infer *in) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
     const Dim *at = NULL;
@@ -115,29 +111,29 @@ static void split_infer(Infer *in)
         for (int i = 0; i < n; i++) {
             const Type *declared = infer_declared(in, i);
             if (!declared || declared->rank != t->rank)
-                fail(in->ctx, E_UNSUPPORTED, "sizes in \"%s\" are not known at compile time: make them a constant",
+                fail(in->ctx, E_UNSUPPORTED,
+                     "sizes in \"%s\" are not known at compile time: make them a constant",
                      infer_in(in, 1)->name);
             size[i] = declared->shape[axis];
         }
     }
-    for (int i = 0; i < n; i++)
-        total = dim_add(in->ctx, total, size[i]);
+    for (int i = 0; i < n; i++) total = dim_add(in->ctx, total, size[i]);
     if (total != t->shape[axis] && dim_is_const(total, NULL) && dim_is_const(t->shape[axis], NULL))
-        fail(in->ctx, E_SHAPE, "sizes add up to %s, axis %d of \"%s\" has %s", dim_str(in->ctx, total), axis, v->name,
-             dim_str(in->ctx, t->shape[axis]));
+        fail(in->ctx, E_SHAPE, "sizes add up to %s, axis %d of \"%s\" has %s",
+             dim_str(in->ctx, total), axis, v->name, dim_str(in->ctx, t->shape[axis]));
     bool known = t->rank == 1 && onnx_known(in, 0, &at, &count);
     for (int i = 0; i < n; i++) {
         memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
         shape[axis] = size[i];
         infer_set(in, i, t->dtype, shape, t->rank);
-        if (known && dim_is_const(size[i], &part) && place + part <= count) infer_set_known(in, i, at + place, (int)part);
+        if (known && dim_is_const(size[i], &part) && place + part <= count)
+            infer_set_known(in, i, at + place, (int)part);
         known = known && dim_is_const(size[i], NULL);
         if (known) place += part;
     }
 }
 
-static void split_lower(Lower *lo)
-{
+static void split_lower(Lower *lo) {
     int from = lower_in(lo, 0), n = lo->node->out.n;
     const Cont a = lo->flow->cont.at[from];
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", 0, a.rank);
@@ -146,7 +142,8 @@ static void split_lower(Lower *lo)
     bool known = split_sizes(&in, a.shape[axis], size, n);
     for (int i = 0; i < n; i++) {
         int to = lower_out(lo, i);
-        if (to < 0 && !known) fail(lo->ctx, E_UNSUPPORTED, "result %d is not used: make the sizes a constant", i);
+        if (to < 0 && !known)
+            fail(lo->ctx, E_UNSUPPORTED, "result %d is not used: make the sizes a constant", i);
         if (to >= 0) {
             const Cont c = lo->flow->cont.at[to];
             Map *m = lower_map(lo, internf(lo->ctx, "part%d", i));
@@ -161,30 +158,30 @@ static void split_lower(Lower *lo)
     }
 }
 
-/* ---- Pad ------------------------------------------------------------------------------------------------- */
+/* ---- Pad
+ * -------------------------------------------------------------------------------------------------
+ */
 
 typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
 
-static PadMode pad_mode(Ctx *ctx, const Node *node)
-{
+static PadMode pad_mode(Ctx *ctx, const Node *node) {
     static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
     const char *mode = attr_string(ctx, node, "mode", "constant");
     for (int i = 0; i < 4; i++)
         if (!strcmp(mode, names[i])) return (PadMode)i;
-    fail(ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": it must be constant, reflect, edge or wrap", mode);
+    fail(ctx, E_ATTRIBUTE,
+         "attribute \"mode\" is \"%s\": it must be constant, reflect, edge or wrap", mode);
 }
 
 /* Padding before and after each axis; false when only run time knows. */
-static bool pad_amounts(Infer *in, int rank, Dim *before, Dim *after)
-{
+static bool pad_amounts(Infer *in, int rank, Dim *before, Dim *after) {
     const Dim *pads;
     const int64_t *list, *axes = NULL;
     int n, naxes = -1;
     if (in->node->version < 11) {
         n = attr_ints(in->ctx, in->node, in->node->version < 2 ? "paddings" : "pads", &list);
         Dim *at = NEW_ARRAY(in->arena, Dim, n < 0 ? 0 : n);
-        for (int i = 0; i < n; i++)
-            at[i] = dim_const(in->ctx, list[i]);
+        for (int i = 0; i < n; i++) at[i] = dim_const(in->ctx, list[i]);
         pads = at;
     } else {
         infer_tensor(in, 1);
@@ -192,21 +189,21 @@ static bool pad_amounts(Infer *in, int rank, Dim *before, Dim *after)
         if (!infer_known(in, 1, &pads, &n) || naxes == -2) return false;
     }
     int half = naxes >= 0 ? naxes : rank;
-    if (n != 2 * half) fail(in->ctx, E_SHAPE, "there are %d pads for %d axes: each needs two", n, half);
-    for (int i = 0; i < rank; i++)
-        before[i] = after[i] = dim_const(in->ctx, 0);
+    if (n != 2 * half)
+        fail(in->ctx, E_SHAPE, "there are %d pads for %d axes: each needs two", n, half);
+    for (int i = 0; i < rank; i++) before[i] = after[i] = dim_const(in->ctx, 0);
     for (int i = 0; i < half; i++) {
         int64_t axis = naxes < 0 ? i : axes[i] < 0 ? axes[i] + rank : axes[i];
         if (axis < 0 || axis >= rank)
-            fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range for rank %d", (long long)axes[i], rank);
+            fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range for rank %d", (long long)axes[i],
+                 rank);
         before[axis] = pads[i];
         after[axis] = pads[half + i];
     }
     return true;
 }
 
-static void pad_infer(Infer *in)
-{
+static void pad_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim before[RANK_MAX], after[RANK_MAX], shape[RANK_MAX];
     pad_mode(in->ctx, in->node);
@@ -218,14 +215,14 @@ static void pad_infer(Infer *in)
         shape[i] = dim_add(in->ctx, t->shape[i], dim_add(in->ctx, before[i], after[i]));
         int64_t d;
         if (dim_is_const(shape[i], &d) && d < 0)
-            fail(in->ctx, E_SHAPE, "pads of axis %d cut more than its extent %s", i, dim_str(in->ctx, t->shape[i]));
+            fail(in->ctx, E_SHAPE, "pads of axis %d cut more than its extent %s", i,
+                 dim_str(in->ctx, t->shape[i]));
     }
     infer_set(in, 0, t->dtype, shape, t->rank);
 }
 
 /* Where index `at` of a padded axis reads. */
-static Dim pad_index(Ctx *ctx, PadMode mode, Dim at, Dim before, Dim extent, const DimEnv *env)
-{
+static Dim pad_index(Ctx *ctx, PadMode mode, Dim at, Dim before, Dim extent, const DimEnv *env) {
     Dim i = dim_sub(ctx, at, before), last = dim_addc(ctx, extent, -1), zero = dim_const(ctx, 0);
     if (dim_is(before, 0) && dim_le(ctx, i, last, env)) return i;
     if (mode == PAD_EDGE) i = dim_max(ctx, zero, dim_min(ctx, i, last));
@@ -240,18 +237,17 @@ static Dim pad_index(Ctx *ctx, PadMode mode, Dim at, Dim before, Dim extent, con
 }
 
 /* The value outside: an attribute before opset 11, an operand after; 0 without one. */
-static int pad_value(Lower *lo, Map *m, DType t)
-{
+static int pad_value(Lower *lo, Map *m, DType t) {
     Dim zero = dim_const(lo->ctx, 0);
-    if (lo->node->version < 11) return body_const(&m->body, t, (double)attr_float(lo->ctx, lo->node, "value", 0));
+    if (lo->node->version < 11)
+        return body_const(&m->body, t, (double)attr_float(lo->ctx, lo->node, "value", 0));
     int c = lower_in(lo, 2);
     if (c < 0) return body_const(&m->body, t, 0);
     return lower_read_broadcast(lo, m, c, &zero, 1);
 }
 
 /* A pad read at run time: value of element `axis` of the operand, in front. */
-static Dim pad_before(Lower *lo, Map *m, int axis, int rank)
-{
+static Dim pad_before(Lower *lo, Map *m, int axis, int rank) {
     int pads = lower_in(lo, 1), axes = lower_in(lo, 3), val = body_const(&m->body, I64, 0);
     int64_t n = 0;
     if (axes >= 0) dim_is_const(lo->flow->cont.at[axes].shape[0], &n);
@@ -261,14 +257,14 @@ static Dim pad_before(Lower *lo, Map *m, int axis, int rank)
         if (axes < 0 && i == axis) val = here;
         if (axes < 0) continue;
         int arg[3] = {body_cvt(&m->body, I64, map_read(lo->flow, m, axes, &at)), here, val};
-        const char *text = internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
+        const char *text =
+            internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
         val = body_expr(&m->body, text, arg, 3, NULL, 0, I64);
     }
     return body_symbol(&m->body, val, "p");
 }
 
-static void pad_lower(Lower *lo)
-{
+static void pad_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
@@ -291,17 +287,15 @@ static void pad_lower(Lower *lo)
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- CenterCropPad: each axis is cut or padded around its middle ----------------------------------------- */
+/* ---- CenterCropPad: each axis is cut or padded around its middle
+ * ----------------------------------------- */
 
-static void center_axes(Infer *in, int rank, bool *flag)
-{
+static void center_axes(Infer *in, int rank, bool *flag) {
     if (onnx_axes(in, -1, "axes", rank, flag) < 0)
-        for (int i = 0; i < rank; i++)
-            flag[i] = true;
+        for (int i = 0; i < rank; i++) flag[i] = true;
 }
 
-static void center_infer(Infer *in)
-{
+static void center_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     const Dim *want;
     const int64_t *axes;
@@ -313,15 +307,15 @@ static void center_infer(Infer *in)
         onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
         return;
     }
-    if (n != (naxes < 0 ? t->rank : naxes)) fail(in->ctx, E_SHAPE, "shape has %d entries, one per axis is needed", n);
+    if (n != (naxes < 0 ? t->rank : naxes))
+        fail(in->ctx, E_SHAPE, "shape has %d entries, one per axis is needed", n);
     memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
     for (int i = 0; i < n; i++)
         shape[naxes < 0 ? i : axes[i] < 0 ? axes[i] + t->rank : axes[i]] = want[i];
     infer_set(in, 0, t->dtype, shape, t->rank);
 }
 
-static void center_lower(Lower *lo)
-{
+static void center_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
@@ -338,7 +332,9 @@ static void center_lower(Lower *lo)
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 const OpRow onnx_movement_rows[] = {
     {"", "Concat", 1, 0, concat_infer, concat_lower, NULL, NULL, 0},

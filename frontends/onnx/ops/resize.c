@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resize and Upsample: one axis after another, by tables.
  *
- * For each axis a small map computes where every output reads (`base`) and with what weights (`weight`,
- * one per tap), in f64 as the standard's reference does; they are constant when the scales are. Then the
- * axis is a sum over the taps. Nearest reads without a sum, and repeating each element a whole number of
- * times is plain index arithmetic. The coordinate formulas are the standard's, over $0 the output's
- * index, $1 the scale, $2 the input's extent, $3 the scaled extent (not rounded), $4 the output's extent,
- * $5 and $6 the region of interest. */
+ * For each axis a small map computes where every output reads (`base`) and with what weights
+ * (`weight`, one per tap), in f64 as the standard's reference does; they are constant when the
+ * scales are. Then the axis is a sum over the taps. Nearest reads without a sum, and repeating each
+ * element a whole number of times is plain index arithmetic. The coordinate formulas are the
+ * standard's, over $0 the output's index, $1 the scale, $2 the input's extent, $3 the scaled extent
+ * (not rounded), $4 the output's extent, $5 and $6 the region of interest. */
 #include "known.h"
 #include "view.h"
 
@@ -28,7 +28,9 @@ static const Coordinate coordinates[] = {
     {"tf_half_pixel_for_nn", "($0 + 0.5) / $1", false},
     {"half_pixel_symmetric", "$2 / 2 * (1 - $4 / $3) + ($0 + 0.5) / $1 - 0.5", false},
     {"tf_crop_and_resize",
-     "$5 * ($2 - 1) + select($3 == 1, ($6 - $5) * ($2 - 1) / 2, $0 * ($6 - $5) * ($2 - 1) / ($3 - 1))", true},
+     "$5 * ($2 - 1) + select($3 == 1, ($6 - $5) * ($2 - 1) / 2, $0 * ($6 - $5) * ($2 - 1) / ($3 - "
+     "1))",
+     true},
 };
 
 typedef struct Rounding {
@@ -57,27 +59,26 @@ typedef struct Resize {
     double scale[RANK_MAX]; /* when known; else 0 */
 } Resize;
 
-/* ---- attributes and operands ---------------------------------------------------------------------------- */
+/* ---- attributes and operands
+ * ---------------------------------------------------------------------------- */
 
-static int choose(Ctx *ctx, const Node *node, const char *attr, const char *otherwise, const char *const *names,
-                  int n)
-{
+static int choose(Ctx *ctx, const Node *node, const char *attr, const char *otherwise,
+                  const char *const *names, int n) {
     const char *is = attr_string(ctx, node, attr, otherwise);
     Text list = {ctx_arena(ctx), NULL, 0, 0};
     for (int i = 0; i < n; i++) {
         if (!strcmp(is, names[i])) return i;
         text_printf(&list, "%s%s", i ? ", " : "", names[i]);
     }
-    fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is \"%s\": it must be one of %s", attr, is, text_str(&list));
+    fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is \"%s\": it must be one of %s", attr, is,
+         text_str(&list));
 }
 
-static bool is_old(const Node *node)
-{
+static bool is_old(const Node *node) {
     return node->version < 11;
 }
 
-static void operands(Ctx *ctx, const Node *node, int *roi, int *scales, int *sizes)
-{
+static void operands(Ctx *ctx, const Node *node, int *roi, int *scales, int *sizes) {
     int first = is_old(node) ? 1 : 2;
     *roi = !is_old(node) && node->in.n > 1 && node->in.at[1] >= 0 ? 1 : -1;
     *scales = node->in.n > first && node->in.at[first] >= 0 ? first : -1;
@@ -87,14 +88,12 @@ static void operands(Ctx *ctx, const Node *node, int *roi, int *scales, int *siz
 }
 
 /* Elements of a constant float operand or of the attribute. */
-static bool known_scales(Infer *in, int operand, double *scale, int *n)
-{
+static bool known_scales(Infer *in, int operand, double *scale, int *n) {
     const Attr *a = node_attr(in->node, "scales");
     if (operand < 0) {
         if (!a || a->kind != ATTR_FLOATS) return false;
         *n = a->n;
-        for (int i = 0; i < a->n && i < RANK_MAX; i++)
-            scale[i] = (double)a->floats[i];
+        for (int i = 0; i < a->n && i < RANK_MAX; i++) scale[i] = (double)a->floats[i];
         return true;
     }
     const Value *v = value_source(in->graph, infer_tensor(in, operand));
@@ -107,16 +106,15 @@ static bool known_scales(Infer *in, int operand, double *scale, int *n)
 }
 
 /* Which element of scales and sizes speaks of each axis. */
-static int places(Infer *in, int rank, int *place)
-{
+static int places(Infer *in, int rank, int *place) {
     const int64_t *axes;
     int n = in->node->version >= 18 ? attr_ints(in->ctx, in->node, "axes", &axes) : -1;
-    for (int i = 0; i < rank; i++)
-        place[i] = n < 0 ? i : -1;
+    for (int i = 0; i < rank; i++) place[i] = n < 0 ? i : -1;
     for (int i = 0; i < n; i++) {
         int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
         if (axis < 0 || axis >= rank || place[axis] >= 0)
-            fail(in->ctx, E_ATTRIBUTE, "attribute \"axes\" has %lld, which is out of range or there twice",
+            fail(in->ctx, E_ATTRIBUTE,
+                 "attribute \"axes\" has %lld, which is out of range or there twice",
                  (long long)axes[i]);
         place[axis] = i;
     }
@@ -124,25 +122,23 @@ static int places(Infer *in, int rank, int *place)
 }
 
 /* An operand without elements counts as absent. */
-static int not_empty(Infer *in, int operand)
-{
+static int not_empty(Infer *in, int operand) {
     return operand >= 0 && type_count(&infer_tensor(in, operand)->type) == 0 ? -1 : operand;
 }
 
 /* floor(extent * scale); NULL when it is no polynomial. */
-static Dim scaled(Ctx *ctx, Dim extent, double scale)
-{
+static Dim scaled(Ctx *ctx, Dim extent, double scale) {
     int64_t d;
     if (dim_is_const(extent, &d)) return dim_const(ctx, (int64_t)floor((double)d * scale));
     for (int64_t q = 1; q <= 64; q *= 2)
         if (scale * (double)q == floor(scale * (double)q) && scale * (double)q < 1e6)
-            return dim_div(ctx, dim_mulc(ctx, extent, (int64_t)(scale * (double)q)), dim_const(ctx, q));
+            return dim_div(ctx, dim_mulc(ctx, extent, (int64_t)(scale * (double)q)),
+                           dim_const(ctx, q));
     return NULL;
 }
 
 /* One scale for all axes, so that none becomes larger (or smaller) than asked for. 0: stretch. */
-static double common_scale(Infer *in, const Type *t, const int *place, const Dim *size)
-{
+static double common_scale(Infer *in, const Type *t, const int *place, const Dim *size) {
     static const char *const names[] = {"stretch", "not_larger", "not_smaller"};
     int policy = choose(in->ctx, in->node, "keep_aspect_ratio_policy", "stretch", names, 3);
     double best = 0;
@@ -151,17 +147,19 @@ static double common_scale(Infer *in, const Type *t, const int *place, const Dim
     for (int i = 0; i < t->rank; i++) {
         if (place[i] < 0) continue;
         if (!dim_is_const(size[place[i]], &want) || !dim_is_const(t->shape[i], &have))
-            fail(in->ctx, E_UNSUPPORTED, "keeping the aspect ratio needs constant sizes: fix the dims of the input");
+            fail(in->ctx, E_UNSUPPORTED,
+                 "keeping the aspect ratio needs constant sizes: fix the dims of the input");
         double s = (double)want / (double)have;
         if (best == 0 || (policy == 1 ? s < best : s > best)) best = s;
     }
     return best;
 }
 
-/* ---- types ------------------------------------------------------------------------------------------------- */
+/* ---- types
+ * -------------------------------------------------------------------------------------------------
+ */
 
-static void resize_infer(Infer *in)
-{
+static void resize_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int roi, scales, sizes, n, place[RANK_MAX], nplaces = places(in, t->rank, place);
     double scale[RANK_MAX];
@@ -175,32 +173,35 @@ static void resize_infer(Infer *in)
         onnx_set_unknown(in, sizes >= 0 ? sizes : scales, t->dtype, NULL, -1, NULL);
         return;
     }
-    if (n != nplaces) fail(in->ctx, E_SHAPE, "there are %d scales or sizes for %d axes", n, nplaces);
+    if (n != nplaces)
+        fail(in->ctx, E_SHAPE, "there are %d scales or sizes for %d axes", n, nplaces);
     double common = by_size ? common_scale(in, t, place, size) : 0;
     for (int i = 0; i < t->rank; i++) {
         int64_t d = 0;
         dim_is_const(t->shape[i], &d);
-        shape[i] = place[i] < 0 ? t->shape[i] : by_scale ? scaled(in->ctx, t->shape[i], scale[place[i]])
-                 : common > 0 ? dim_const(in->ctx, (int64_t)floor(common * (double)d + 0.5)) : size[place[i]];
+        shape[i] = place[i] < 0 ? t->shape[i]
+                   : by_scale   ? scaled(in->ctx, t->shape[i], scale[place[i]])
+                   : common > 0 ? dim_const(in->ctx, (int64_t)floor(common * (double)d + 0.5))
+                                : size[place[i]];
         if (by_scale && place[i] >= 0 && !(scale[place[i]] > 0))
             fail(in->ctx, E_SHAPE, "scale %g of axis %d must be positive", scale[place[i]], i);
         if (!shape[i])
-            fail(in->ctx, E_UNSUPPORTED, "axis %d of symbolic extent %s is scaled by %g: fix it with --dim", i,
+            fail(in->ctx, E_UNSUPPORTED,
+                 "axis %d of symbolic extent %s is scaled by %g: fix it with --dim", i,
                  dim_str(in->ctx, t->shape[i]), scale[place[i]]);
     }
     infer_set(in, 0, t->dtype, shape, t->rank);
 }
 
-static const Rounding *rounding_of(Ctx *ctx, const Node *node)
-{
+static const Rounding *rounding_of(Ctx *ctx, const Node *node) {
     const char *names[4];
-    for (int i = 0; i < 4; i++)
-        names[i] = roundings[i].name;
-    return &roundings[is_old(node) ? 2 : choose(ctx, node, "nearest_mode", "round_prefer_floor", names, 4)];
+    for (int i = 0; i < 4; i++) names[i] = roundings[i].name;
+    return &roundings[is_old(node)
+                          ? 2
+                          : choose(ctx, node, "nearest_mode", "round_prefer_floor", names, 4)];
 }
 
-static Resize resize_of(Lower *lo)
-{
+static Resize resize_of(Lower *lo) {
     static const char *const modes[] = {"nearest", "linear", "cubic", "bilinear"};
     const char *names[7];
     Infer in = onnx_reader(lo);
@@ -210,9 +211,9 @@ static Resize resize_of(Lower *lo)
     int n, mode = choose(ctx, node, "mode", "nearest", modes, 4);
     const Dim *size;
     double scale[RANK_MAX];
-    Resize r = {.lo = lo, .mode = mode == 3 ? LINEAR : (Mode)mode, .rounding = rounding_of(ctx, node)};
-    for (int i = 0; i < 7; i++)
-        names[i] = coordinates[i].name;
+    Resize r = {
+        .lo = lo, .mode = mode == 3 ? LINEAR : (Mode)mode, .rounding = rounding_of(ctx, node)};
+    for (int i = 0; i < 7; i++) names[i] = coordinates[i].name;
     const char *where = is_old(node) ? "asymmetric" : "half_pixel";
     r.where = &coordinates[choose(ctx, node, "coordinate_transformation_mode", where, names, 7)];
     r.a = (double)attr_float(ctx, node, "cubic_coeff_a", -0.75f);
@@ -223,24 +224,29 @@ static Resize resize_of(Lower *lo)
     r.sizes = not_empty(&in, r.sizes);
     r.nplaces = places(&in, t->rank, r.place);
     double common = 0;
-    if (r.sizes >= 0 && infer_known(&in, r.sizes, &size, &n)) common = common_scale(&in, t, r.place, size);
+    if (r.sizes >= 0 && infer_known(&in, r.sizes, &size, &n))
+        common = common_scale(&in, t, r.place, size);
     bool known = r.sizes < 0 && known_scales(&in, r.scales, scale, &n);
     for (int i = 0; i < t->rank; i++)
         if (r.place[i] >= 0) r.scale[i] = known ? scale[r.place[i]] : common;
     return r;
 }
 
-/* ---- repeating elements ------------------------------------------------------------------------------------- */
+/* ---- repeating elements
+ * ------------------------------------------------------------------------------------- */
 
-/* Does nearest read element o / times for every output o? It is enough to look at the first block. */
-static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times)
-{
+/* Does nearest read element o / times for every output o? It is enough to look at the first block.
+ */
+static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times) {
     double s = r->scale[axis];
-    bool half = !strcmp(r->where->name, "half_pixel"), corner = !strcmp(r->where->name, "asymmetric");
+    bool half = !strcmp(r->where->name, "half_pixel"),
+         corner = !strcmp(r->where->name, "asymmetric");
     if (r->mode != NEAREST || !(half || corner)) return false;
     int64_t a, b;
-    if (s == 0 && dim_is_const(from, &a) && dim_is_const(to, &b) && a && b % a == 0) s = (double)(b / a);
-    if (s < 1 || s > 1024 || s != floor(s) || dim_mulc(r->lo->ctx, from, (int64_t)s) != to) return false;
+    if (s == 0 && dim_is_const(from, &a) && dim_is_const(to, &b) && a && b % a == 0)
+        s = (double)(b / a);
+    if (s < 1 || s > 1024 || s != floor(s) || dim_mulc(r->lo->ctx, from, (int64_t)s) != to)
+        return false;
     *times = (int64_t)s;
     for (int k = 0; k < *times; k++) {
         double x = half ? (k + 0.5) / s - 0.5 : k / s;
@@ -250,11 +256,12 @@ static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times)
     return true;
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------------- */
+/* ---- tables
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* The scale of an axis as f64: a number, an operand's element, or the quotient of the extents. */
-static int scale_value(const Resize *r, Map *m, int axis, int from, int to)
-{
+static int scale_value(const Resize *r, Map *m, int axis, int from, int to) {
     Lower *lo = r->lo;
     if (r->scale[axis] > 0) return body_const(&m->body, F64, r->scale[axis]);
     if (r->sizes >= 0 || r->scales < 0) return body_prim2(&m->body, P_DIV, to, from);
@@ -262,17 +269,16 @@ static int scale_value(const Resize *r, Map *m, int axis, int from, int to)
     return body_cvt(&m->body, F64, map_read(lo->flow, m, lower_in(lo, r->scales), &at));
 }
 
-static int roi_value(const Resize *r, Map *m, int place)
-{
+static int roi_value(const Resize *r, Map *m, int place) {
     Lower *lo = r->lo;
     if (r->roi < 0) fail(lo->ctx, E_MODEL, "operand roi is missing: tf_crop_and_resize needs it");
     Dim at = dim_const(lo->ctx, place);
     return body_cvt(&m->body, F64, map_read(lo->flow, m, lower_in(lo, r->roi), &at));
 }
 
-/* The coordinate that output o reads. arg[2] is left to hold the input's extent, arg[1] the scale. */
-static int coordinate(const Resize *r, Map *m, int axis, Dim o, Dim from, Dim to, int *arg)
-{
+/* The coordinate that output o reads. arg[2] is left to hold the input's extent, arg[1] the scale.
+ */
+static int coordinate(const Resize *r, Map *m, int axis, Dim o, Dim from, Dim to, int *arg) {
     Body *b = &m->body;
     arg[0] = body_cvt(b, F64, body_index(b, o));
     arg[2] = body_cvt(b, F64, body_index(b, from));
@@ -289,22 +295,23 @@ static int coordinate(const Resize *r, Map *m, int axis, Dim o, Dim from, Dim to
 }
 
 /* base[o]: the place of the first tap. */
-static int base_table(const Resize *r, int axis, Dim from, Dim to, int64_t first)
-{
+static int base_table(const Resize *r, int axis, Dim from, Dim to, int64_t first) {
     Lower *lo = r->lo;
     int table = lower_tmp(lo, internf(lo->ctx, "base%d", axis), I64, &to, 1), arg[8];
     Map *m = lower_map(lo, internf(lo->ctx, "base%d", axis));
     Dim o = map_dim(lo->flow, m, "o", to);
     int x = coordinate(r, m, axis, o, from, to, arg);
-    int v = body_expr(&m->body, r->mode == NEAREST ? r->rounding->text : "floor($0)", &x, 1, NULL, 0, F64);
-    v = body_prim2(&m->body, P_ADD, body_cvt(&m->body, I64, v), body_const(&m->body, I64, (double)first));
+    int v = body_expr(&m->body, r->mode == NEAREST ? r->rounding->text : "floor($0)", &x, 1, NULL,
+                      0, F64);
+    v = body_prim2(&m->body, P_ADD, body_cvt(&m->body, I64, v),
+                   body_const(&m->body, I64, (double)first));
     map_write(lo->flow, m, table, &o, v, NULL);
     return table;
 }
 
-/* Weight of tap $0 (counted from floor of the coordinate) at fraction $1 for a kernel stretched by $2 <= 1. */
-static const char *kernel_text(const Resize *r)
-{
+/* Weight of tap $0 (counted from floor of the coordinate) at fraction $1 for a kernel stretched by
+ * $2 <= 1. */
+static const char *kernel_text(const Resize *r) {
     if (r->mode == LINEAR) return "max(0, 1 - abs(($0 - $1) * $2))";
     return internf(r->lo->ctx,
                    "d = abs(($0 - $1) * $2); select(d <= 1, ((%a) * d - (%a)) * d * d + 1, "
@@ -312,8 +319,8 @@ static const char *kernel_text(const Resize *r)
                    r->a + 2, r->a + 3, r->a, 5 * r->a, 8 * r->a, 4 * r->a);
 }
 
-static int weight_table(const Resize *r, int axis, Dim from, Dim to, int64_t first, int64_t taps, DType t)
-{
+static int weight_table(const Resize *r, int axis, Dim from, Dim to, int64_t first, int64_t taps,
+                        DType t) {
     Lower *lo = r->lo;
     Ctx *ctx = lo->ctx;
     bool normal = r->exclude || r->antialias;
@@ -325,7 +332,8 @@ static int weight_table(const Resize *r, int axis, Dim from, Dim to, int64_t fir
     at[1] = map_dim(lo->flow, m, "t", shape[1]);
     int x = coordinate(r, m, axis, at[0], from, to, arg), low = body_prim1(b, P_FLOOR, x);
     int tap = body_cvt(b, F64, body_index(b, dim_addc(ctx, at[1], first)));
-    int narrow = r->antialias ? body_prim2(b, P_MIN, arg[1], body_const(b, F64, 1)) : body_const(b, F64, 1);
+    int narrow =
+        r->antialias ? body_prim2(b, P_MIN, arg[1], body_const(b, F64, 1)) : body_const(b, F64, 1);
     int k[5] = {tap, body_prim2(b, P_SUB, x, low), narrow, body_prim2(b, P_ADD, low, tap), arg[2]};
     int w = body_expr(b, kernel_text(r), k, 3, NULL, 0, F64);
     k[0] = w;
@@ -346,19 +354,19 @@ static int weight_table(const Resize *r, int axis, Dim from, Dim to, int64_t fir
     return table;
 }
 
-/* ---- one axis ---------------------------------------------------------------------------------------------------- */
+/* ---- one axis
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 /* Place of a tap on an axis: outside, the edge is repeated. */
-static Dim tap_index(Lower *lo, Map *m, int base, Dim o, Dim tap, Dim extent)
-{
+static Dim tap_index(Lower *lo, Map *m, int base, Dim o, Dim tap, Dim extent) {
     Body *b = &m->body;
     int arg[3] = {map_read(lo->flow, m, base, &o), body_index(b, tap), body_index(b, extent)};
     return body_symbol(b, body_expr(b, "max(min($0 + $1, $2 - 1), 0)", arg, 3, NULL, 0, I64), "r");
 }
 
 /* Elements whose coordinate tf_crop_and_resize finds outside become the extrapolation value. */
-static void extrapolate(const Resize *r, int axis, int from, int to, Dim extent)
-{
+static void extrapolate(const Resize *r, int axis, int from, int to, Dim extent) {
     Lower *lo = r->lo;
     const Cont c = lo->flow->cont.at[to];
     Map *m = lower_map(lo, internf(lo->ctx, "outside%d", axis));
@@ -373,8 +381,7 @@ static void extrapolate(const Resize *r, int axis, int from, int to, Dim extent)
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-static void nearest_axis(const Resize *r, int axis, int from, int to)
-{
+static void nearest_axis(const Resize *r, int axis, int from, int to) {
     Lower *lo = r->lo;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
     int base = base_table(r, axis, a.shape[axis], c.shape[axis], 0);
@@ -383,11 +390,11 @@ static void nearest_axis(const Resize *r, int axis, int from, int to)
     lower_dims(lo, m, c.shape, c.rank, at);
     memcpy(read, at, sizeof read);
     read[axis] = tap_index(lo, m, base, at[axis], dim_const(lo->ctx, 0), a.shape[axis]);
-    map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, map_read(lo->flow, m, from, read)), NULL);
+    map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, map_read(lo->flow, m, from, read)),
+              NULL);
 }
 
-static void weighted_axis(const Resize *r, int axis, int from, int to)
-{
+static void weighted_axis(const Resize *r, int axis, int from, int to) {
     Lower *lo = r->lo;
     Ctx *ctx = lo->ctx;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
@@ -395,8 +402,11 @@ static void weighted_axis(const Resize *r, int axis, int from, int to)
     double s = r->scale[axis];
     int64_t d, e;
     if (r->antialias) {
-        if (s == 0 && dim_is_const(a.shape[axis], &d) && dim_is_const(c.shape[axis], &e)) s = (double)e / (double)d;
-        if (s == 0) fail(ctx, E_UNSUPPORTED, "antialias needs scales that are known at compile time: make them a constant");
+        if (s == 0 && dim_is_const(a.shape[axis], &d) && dim_is_const(c.shape[axis], &e))
+            s = (double)e / (double)d;
+        if (s == 0)
+            fail(ctx, E_UNSUPPORTED,
+                 "antialias needs scales that are known at compile time: make them a constant");
         first = (int64_t)floor(-(double)half / fmin(s, 1)) + 1;
     }
     int64_t taps = 2 - 2 * first;
@@ -411,21 +421,22 @@ static void weighted_axis(const Resize *r, int axis, int from, int to)
     int w = map_read(lo->flow, m, weight, place);
     read[axis] = tap_index(lo, m, base, at[axis], place[1], a.shape[axis]);
     int v = body_cvt(&m->body, c.type, map_read(lo->flow, m, from, read));
-    map_write(lo->flow, m, to, at, body_prim2(&m->body, P_MUL, w, v), combine_get(ctx, "sum", c.type));
+    map_write(lo->flow, m, to, at, body_prim2(&m->body, P_MUL, w, v),
+              combine_get(ctx, "sum", c.type));
 }
 
-/* ---- all axes ------------------------------------------------------------------------------------------------------ */
+/* ---- all axes
+ * ------------------------------------------------------------------------------------------------------
+ */
 
-static bool is_unscaled(const Resize *r, int axis, Dim from, Dim to)
-{
+static bool is_unscaled(const Resize *r, int axis, Dim from, Dim to) {
     if (r->place[axis] < 0) return true;
     bool known = r->sizes >= 0 || r->scale[axis] > 0;
     return known && from == to && !r->where->crop && (r->scale[axis] == 0 || r->scale[axis] == 1);
 }
 
 /* All axes that repeat elements, in one map; what remains goes on in *shape. */
-static int repeat_axes(const Resize *r, int from, const Dim *to, bool *done, int last)
-{
+static int repeat_axes(const Resize *r, int from, const Dim *to, bool *done, int last) {
     Lower *lo = r->lo;
     const Cont a = lo->flow->cont.at[from];
     int64_t times[RANK_MAX];
@@ -448,8 +459,7 @@ static int repeat_axes(const Resize *r, int from, const Dim *to, bool *done, int
     return result;
 }
 
-static void resize_lower(Lower *lo)
-{
+static void resize_lower(Lower *lo) {
     int now = lower_in(lo, 0), last = lower_out(lo, 0);
     if (last < 0) return;
     const Cont c = lo->flow->cont.at[last], x = lo->flow->cont.at[now];
@@ -457,8 +467,7 @@ static void resize_lower(Lower *lo)
     bool done[RANK_MAX];
     Dim shape[RANK_MAX];
     DType t = r.mode == NEAREST ? c.type : dtype_is_float(c.type) ? dtype_compute(c.type) : F32;
-    for (int i = 0; i < c.rank; i++)
-        done[i] = is_unscaled(&r, i, x.shape[i], c.shape[i]);
+    for (int i = 0; i < c.rank; i++) done[i] = is_unscaled(&r, i, x.shape[i], c.shape[i]);
     now = repeat_axes(&r, now, c.shape, done, last);
     for (int i = 0; i < c.rank; i++) {
         if (done[i]) continue;

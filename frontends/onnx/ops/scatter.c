@@ -1,43 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scatter, ScatterElements, ScatterND, TensorScatter. The first three write where data says, in order:
- * calls. TensorScatter writes one run per batch, so each element can tell by itself whether it is new. */
+/* Scatter, ScatterElements, ScatterND, TensorScatter. The first three write where data says, in
+ * order: calls. TensorScatter writes one run per batch, so each element can tell by itself whether
+ * it is new. */
 #include "view.h"
 
 #include <string.h>
 
-static int64_t reduction_of(Ctx *ctx, const Node *node)
-{
+static int64_t reduction_of(Ctx *ctx, const Node *node) {
     static const char *const names[] = {"none", "add", "mul", "max", "min"};
     const char *how = attr_string(ctx, node, "reduction", "none");
     for (int i = 0; i < 5; i++)
         if (!strcmp(how, names[i])) return i;
-    fail(ctx, E_ATTRIBUTE, "attribute \"reduction\" is \"%s\": it must be none, add, mul, max or min", how);
+    fail(ctx, E_ATTRIBUTE,
+         "attribute \"reduction\" is \"%s\": it must be none, add, mul, max or min", how);
 }
 
-static void check_types(Infer *in)
-{
+static void check_types(Infer *in) {
     DType t = infer_tensor(in, 1)->type.dtype;
     infer_same(in, 0, 2);
     if (t != I32 && t != I64)
-        fail(in->ctx, E_TYPE, "indices \"%s\" have type %s: they must be i32 or i64", infer_in(in, 1)->name,
-             dtype_name(t));
+        fail(in->ctx, E_TYPE, "indices \"%s\" have type %s: they must be i32 or i64",
+             infer_in(in, 1)->name, dtype_name(t));
     reduction_of(in->ctx, in->node);
 }
 
-_Noreturn static void misfit(Infer *in)
-{
-    fail(in->ctx, E_SHAPE, "data %s, indices %s and updates %s do not fit", type_str(in->ctx, &infer_in(in, 0)->type),
-         type_str(in->ctx, &infer_in(in, 1)->type), type_str(in->ctx, &infer_in(in, 2)->type));
+_Noreturn static void misfit(Infer *in) {
+    fail(in->ctx, E_SHAPE, "data %s, indices %s and updates %s do not fit",
+         type_str(in->ctx, &infer_in(in, 0)->type), type_str(in->ctx, &infer_in(in, 1)->type),
+         type_str(in->ctx, &infer_in(in, 2)->type));
 }
 
-static bool may_equal(Dim a, Dim b)
-{
+static bool may_equal(Dim a, Dim b) {
     return a == b || !dim_is_const(a, NULL) || !dim_is_const(b, NULL);
 }
 
-static void scatter_elements_infer(Infer *in)
-{
-    const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type, *u = &infer_tensor(in, 2)->type;
+static void scatter_elements_infer(Infer *in) {
+    const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type,
+               *u = &infer_tensor(in, 2)->type;
     check_types(in);
     if (t->rank < 1 || t->rank != i->rank || i->rank != u->rank) misfit(in);
     for (int k = 0; k < i->rank; k++)
@@ -46,20 +45,21 @@ static void scatter_elements_infer(Infer *in)
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
-static void scatter_elements_lower(Lower *lo)
-{
+static void scatter_elements_lower(Lower *lo) {
     int to = lower_out(lo, 0), in[3] = {lower_in(lo, 0), lower_in(lo, 1), lower_in(lo, 2)};
     int rank = lower_value(lo, 0)->type.rank;
-    int64_t attr[2] = {attr_axis(lo->ctx, lo->node, "axis", 0, rank), reduction_of(lo->ctx, lo->node)};
+    int64_t attr[2] = {attr_axis(lo->ctx, lo->node, "axis", 0, rank),
+                       reduction_of(lo->ctx, lo->node)};
     if (to >= 0) lower_call(lo, "scatter_elements", in, 3, &to, 1, attr, 2, NULL, 0);
 }
 
-static void scatter_nd_infer(Infer *in)
-{
-    const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type, *u = &infer_tensor(in, 2)->type;
+static void scatter_nd_infer(Infer *in) {
+    const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type,
+               *u = &infer_tensor(in, 2)->type;
     int64_t depth;
     check_types(in);
-    if (t->rank < 1 || i->rank < 1 || !dim_is_const(i->shape[i->rank - 1], &depth) || depth < 1 || depth > t->rank)
+    if (t->rank < 1 || i->rank < 1 || !dim_is_const(i->shape[i->rank - 1], &depth) || depth < 1 ||
+        depth > t->rank)
         misfit(in);
     if (u->rank != i->rank - 1 + t->rank - depth) misfit(in);
     for (int k = 0; k < i->rank - 1; k++)
@@ -69,36 +69,35 @@ static void scatter_nd_infer(Infer *in)
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
-static void scatter_nd_lower(Lower *lo)
-{
+static void scatter_nd_lower(Lower *lo) {
     int to = lower_out(lo, 0), in[3] = {lower_in(lo, 0), lower_in(lo, 1), lower_in(lo, 2)};
     int64_t how = reduction_of(lo->ctx, lo->node);
     if (to >= 0) lower_call(lo, "scatter_nd", in, 3, &to, 1, &how, 1, NULL, 0);
 }
 
-/* ---- TensorScatter: rows start[b] .. of a cache are replaced, in circular mode modulo its length --------- */
+/* ---- TensorScatter: rows start[b] .. of a cache are replaced, in circular mode modulo its length
+ * --------- */
 
-static void tensor_scatter_infer(Infer *in)
-{
+static void tensor_scatter_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *u = &infer_tensor(in, 1)->type;
     infer_same(in, 0, 1);
     if (t->rank < 2 || u->rank != t->rank)
-        fail(in->ctx, E_SHAPE, "cache %s and update %s must have one rank, at least 2", type_str(in->ctx, t),
-             type_str(in->ctx, u));
+        fail(in->ctx, E_SHAPE, "cache %s and update %s must have one rank, at least 2",
+             type_str(in->ctx, t), type_str(in->ctx, u));
     if (attr_axis(in->ctx, in->node, "axis", -2, t->rank) == 0)
         fail(in->ctx, E_ATTRIBUTE, "attribute \"axis\" must not be the batch axis 0");
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
-static void tensor_scatter_lower(Lower *lo)
-{
+static void tensor_scatter_lower(Lower *lo) {
     int to = lower_out(lo, 0), update = lower_in(lo, 1), start = lower_in(lo, 2);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to], u = lo->flow->cont.at[update];
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", -2, c.rank);
     const char *mode = attr_string(lo->ctx, lo->node, "mode", "linear");
     if (strcmp(mode, "linear") && strcmp(mode, "circular"))
-        fail(lo->ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": it must be linear or circular", mode);
+        fail(lo->ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": it must be linear or circular",
+             mode);
     Map *m = lower_map(lo, NULL);
     Body *b = &m->body;
     Dim at[RANK_MAX], read[RANK_MAX];
@@ -118,8 +117,10 @@ static void tensor_scatter_lower(Lower *lo)
 
 const OpRow onnx_scatter_rows[] = {
     {"", "Scatter", 9, 0, scatter_elements_infer, scatter_elements_lower, NULL, T_NUMS " bool", 0},
-    {"", "ScatterElements", 11, 0, scatter_elements_infer, scatter_elements_lower, NULL, T_NUMS " bool", 0},
+    {"", "ScatterElements", 11, 0, scatter_elements_infer, scatter_elements_lower, NULL,
+     T_NUMS " bool", 0},
     {"", "ScatterND", 11, 0, scatter_nd_infer, scatter_nd_lower, NULL, T_NUMS " bool", 0},
-    {"", "TensorScatter", 24, 0, tensor_scatter_infer, tensor_scatter_lower, NULL, T_NUMS " bool", 0},
+    {"", "TensorScatter", 24, 0, tensor_scatter_infer, tensor_scatter_lower, NULL, T_NUMS " bool",
+     0},
     {0},
 };

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes as values, and operators that only change the shape.
  *
- * Reshape, Flatten, Squeeze, Unsqueeze are one lowering: row-major order is kept. Where a shape operand is
- * not known at compile time, the model's own declaration of the result decides; without one its
- * dims are defined at run time by the operand. */
+ * Reshape, Flatten, Squeeze, Unsqueeze are one lowering: row-major order is kept. Where a shape
+ * operand is not known at compile time, the model's own declaration of the result decides; without
+ * one its dims are defined at run time by the operand. */
 #include "known.h"
 #include "view.h"
 
 #include <string.h>
 
-/* ---- Shape, Size ------------------------------------------------------------------------------------- */
+/* ---- Shape, Size
+ * ------------------------------------------------------------------------------------- */
 
-static void shape_infer(Infer *in)
-{
+static void shape_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
-    int64_t start = attr_int(in->ctx, in->node, "start", 0), end = attr_int(in->ctx, in->node, "end", t->rank);
+    int64_t start = attr_int(in->ctx, in->node, "start", 0),
+            end = attr_int(in->ctx, in->node, "end", t->rank);
     start = start < 0 ? start + t->rank : start;
     end = end < 0 ? end + t->rank : end;
     start = start < 0 ? 0 : start > t->rank ? t->rank : start;
@@ -24,8 +25,7 @@ static void shape_infer(Infer *in)
     infer_set_known(in, 0, t->shape + start, (int)(end - start));
 }
 
-static void size_infer(Infer *in)
-{
+static void size_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim n = dim_product(in->ctx, t->shape, t->rank);
     infer_set(in, 0, I64, NULL, 0);
@@ -33,35 +33,31 @@ static void size_infer(Infer *in)
 }
 
 /* Their values are always known, so nothing is left to lower. */
-static void nothing_lower(Lower *lo)
-{
+static void nothing_lower(Lower *lo) {
     BUG("\"%s\" has results that are not known", lo->node->row->name);
 }
 
-/* ---- Reshape and its kin --------------------------------------------------------------------------------- */
+/* ---- Reshape and its kin
+ * --------------------------------------------------------------------------------- */
 
-static void carry_elements(Infer *in)
-{
+static void carry_elements(Infer *in) {
     const Dim *at;
     int n;
     if (infer_out(in, 0) && onnx_known(in, 0, &at, &n)) infer_set_known(in, 0, at, n);
 }
 
-static void reshape_lower(Lower *lo)
-{
+static void reshape_lower(Lower *lo) {
     if (lower_out(lo, 0) >= 0) onnx_reshape(lo, NULL, lower_in(lo, 0), lower_out(lo, 0));
 }
 
-_Noreturn static void reshape_misfit(Infer *in, const Type *t, const Dim *shape, int rank)
-{
+_Noreturn static void reshape_misfit(Infer *in, const Type *t, const Dim *shape, int rank) {
     Type to = {TYPE_TENSOR, t->dtype, rank, shape, NULL};
     fail(in->ctx, E_SHAPE, "\"%s\" of type %s cannot become %s: the number of elements must stay",
          infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, &to));
 }
 
 /* The dim written -1: what is left of the elements. */
-static Dim rest_dim(Infer *in, const Type *t, Dim *shape, int rank, int rest)
-{
+static Dim rest_dim(Infer *in, const Type *t, Dim *shape, int rank, int rest) {
     Ctx *ctx = in->ctx;
     Dim total = dim_product(ctx, t->shape, t->rank), others, q;
     shape[rest] = dim_const(ctx, 1);
@@ -75,8 +71,7 @@ static Dim rest_dim(Infer *in, const Type *t, Dim *shape, int rank, int rest)
     return dim_div(ctx, total, others);
 }
 
-static void reshape_to(Infer *in, const Type *t, const Dim *want, int rank)
-{
+static void reshape_to(Infer *in, const Type *t, const Dim *want, int rank) {
     Ctx *ctx = in->ctx;
     Dim shape[RANK_MAX];
     int rest = -1;
@@ -88,8 +83,8 @@ static void reshape_to(Infer *in, const Type *t, const Dim *want, int rank)
         shape[i] = want[i];
         if (is && d == 0 && !allowzero) {
             if (i >= t->rank)
-                fail(ctx, E_SHAPE, "shape copies dim %d of \"%s\", which has rank %d", i, infer_in(in, 0)->name,
-                     t->rank);
+                fail(ctx, E_SHAPE, "shape copies dim %d of \"%s\", which has rank %d", i,
+                     infer_in(in, 0)->name, t->rank);
             shape[i] = t->shape[i];
         } else if (is && d == -1) {
             if (rest >= 0) fail(ctx, E_SHAPE, "shape has -1 twice: one dim can be inferred");
@@ -105,19 +100,16 @@ static void reshape_to(Infer *in, const Type *t, const Dim *want, int rank)
     carry_elements(in);
 }
 
-static void reshape_1_infer(Infer *in)
-{
+static void reshape_1_infer(Infer *in) {
     const int64_t *list;
     int n = attr_ints(in->ctx, in->node, "shape", &list);
     if (n < 0) fail(in->ctx, E_ATTRIBUTE, "attribute \"shape\" is missing");
     Dim *shape = NEW_ARRAY(in->arena, Dim, n);
-    for (int i = 0; i < n; i++)
-        shape[i] = dim_const(in->ctx, list[i]);
+    for (int i = 0; i < n; i++) shape[i] = dim_const(in->ctx, list[i]);
     reshape_to(in, &infer_tensor(in, 0)->type, shape, n);
 }
 
-static void reshape_infer(Infer *in)
-{
+static void reshape_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     const Dim *want;
     int n;
@@ -128,10 +120,9 @@ static void reshape_infer(Infer *in)
         onnx_unknown_shape(in, 1, t->dtype, dim_product(in->ctx, t->shape, t->rank));
 }
 
-/* The final dims from a shape operand that is known at run time only: 0 copies, -1 takes the rest. One map
- * per dim; `product` of all others is a reduction. */
-static void define_reshape(Lower *lo, const int *axes, int naxes)
-{
+/* The final dims from a shape operand that is known at run time only: 0 copies, -1 takes the rest.
+ * One map per dim; `product` of all others is a reduction. */
+static void define_reshape(Lower *lo, const int *axes, int naxes) {
     const Cont from = lo->flow->cont.at[lower_in(lo, 0)], to = lo->flow->cont.at[lower_out(lo, 0)];
     Dim n = dim_const(lo->ctx, to.rank), total = dim_product(lo->ctx, from.shape, from.rank);
     bool allowzero = attr_int(lo->ctx, lo->node, "allowzero", 0) != 0;
@@ -142,27 +133,31 @@ static void define_reshape(Lower *lo, const int *axes, int naxes)
         Dim at = dim_const(lo->ctx, i);
         int arg[2] = {map_read(lo->flow, m, want, &at), 0};
         arg[1] = i < from.rank && !allowzero ? body_index(&m->body, from.shape[i]) : arg[0];
-        map_write(lo->flow, m, dims, &at, body_expr(&m->body, "select($0 == 0, $1, $0)", arg, 2, NULL, 0, I64), NULL);
+        map_write(lo->flow, m, dims, &at,
+                  body_expr(&m->body, "select($0 == 0, $1, $0)", arg, 2, NULL, 0, I64), NULL);
     }
     Map *m = lower_map(lo, "others");
     Dim k = map_dim(lo->flow, m, "k", n);
     int d = map_read(lo->flow, m, dims, &k);
-    map_write(lo->flow, m, others, NULL, body_expr(&m->body, "select($0 == -1, 1, $0)", &d, 1, NULL, 0, I64),
+    map_write(lo->flow, m, others, NULL,
+              body_expr(&m->body, "select($0 == -1, 1, $0)", &d, 1, NULL, 0, I64),
               combine_get(lo->ctx, "prod", I64));
     m = lower_map(lo, "shape");
     k = map_dim(lo->flow, m, "k", n);
-    int arg[3] = {map_read(lo->flow, m, dims, &k), body_index(&m->body, total), map_read(lo->flow, m, others, NULL)};
-    map_write(lo->flow, m, done, &k, body_expr(&m->body, "select($0 == -1, $1 / $2, $0)", arg, 3, NULL, 0, I64), NULL);
+    int arg[3] = {map_read(lo->flow, m, dims, &k), body_index(&m->body, total),
+                  map_read(lo->flow, m, others, NULL)};
+    map_write(lo->flow, m, done, &k,
+              body_expr(&m->body, "select($0 == -1, $1 / $2, $0)", arg, 3, NULL, 0, I64), NULL);
     Dim define[RANK_MAX];
     int ndefine = 0;
-    for (int i = 0; i < naxes; i++)
-        define[ndefine++] = to.shape[axes[i]];
-    if (ndefine == to.rank) onnx_define(lo, done, define, ndefine);
-    else BUG("a reshape defines %d of %d dims", ndefine, to.rank);
+    for (int i = 0; i < naxes; i++) define[ndefine++] = to.shape[axes[i]];
+    if (ndefine == to.rank)
+        onnx_define(lo, done, define, ndefine);
+    else
+        BUG("a reshape defines %d of %d dims", ndefine, to.rank);
 }
 
-static void reshape_5_lower(Lower *lo)
-{
+static void reshape_5_lower(Lower *lo) {
     int axes[RANK_MAX], n = lower_out(lo, 0) >= 0 ? onnx_fresh_axes(lo, axes) : 0;
     Infer in = onnx_reader(lo);
     const Dim *want;
@@ -171,13 +166,12 @@ static void reshape_5_lower(Lower *lo)
     reshape_lower(lo);
 }
 
-static void flatten_infer(Infer *in)
-{
+static void flatten_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int64_t axis = attr_int(in->ctx, in->node, "axis", 1);
     if (axis < -t->rank || axis > t->rank)
-        fail(in->ctx, E_ATTRIBUTE, "attribute \"axis\" is %lld: it must be in %d..%d", (long long)axis, -t->rank,
-             t->rank);
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"axis\" is %lld: it must be in %d..%d",
+             (long long)axis, -t->rank, t->rank);
     if (axis < 0) axis += t->rank;
     Dim shape[2] = {dim_product(in->ctx, t->shape, (int)axis),
                     dim_product(in->ctx, t->shape + axis, t->rank - (int)axis)};
@@ -185,8 +179,7 @@ static void flatten_infer(Infer *in)
     carry_elements(in);
 }
 
-static void squeeze_infer(Infer *in)
-{
+static void squeeze_infer(Infer *in) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
     bool flag[RANK_MAX];
@@ -199,7 +192,8 @@ static void squeeze_infer(Infer *in)
     for (int i = 0; i < t->rank; i++) {
         if (n < 0) flag[i] = dim_is(t->shape[i], 1);
         if (flag[i] && dim_is_const(t->shape[i], NULL) && !dim_is(t->shape[i], 1))
-            fail(in->ctx, E_SHAPE, "axis %d of \"%s\", which is %s, cannot be squeezed: its extent is not 1", i,
+            fail(in->ctx, E_SHAPE,
+                 "axis %d of \"%s\", which is %s, cannot be squeezed: its extent is not 1", i,
                  v->name, type_str(in->ctx, t));
         if (!flag[i]) shape[rank++] = t->shape[i];
     }
@@ -207,8 +201,7 @@ static void squeeze_infer(Infer *in)
     carry_elements(in);
 }
 
-static void unsqueeze_infer(Infer *in)
-{
+static void unsqueeze_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     const int64_t *axes;
     bool flag[RANK_MAX];
@@ -218,8 +211,10 @@ static void unsqueeze_infer(Infer *in)
         onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
         return;
     }
-    if (n < 0) fail(in->ctx, E_ATTRIBUTE, "axes are missing: give the attribute or operand \"axes\"");
-    if (t->rank + n > RANK_MAX) fail(in->ctx, E_LIMIT, "rank %d: the most is %d", t->rank + n, RANK_MAX);
+    if (n < 0)
+        fail(in->ctx, E_ATTRIBUTE, "axes are missing: give the attribute or operand \"axes\"");
+    if (t->rank + n > RANK_MAX)
+        fail(in->ctx, E_LIMIT, "rank %d: the most is %d", t->rank + n, RANK_MAX);
     onnx_axes(in, 1, "axes", t->rank + n, flag);
     for (int i = 0, k = 0; i < t->rank + n; i++)
         shape[i] = flag[i] ? dim_const(in->ctx, 1) : t->shape[k++];
@@ -227,15 +222,16 @@ static void unsqueeze_infer(Infer *in)
     carry_elements(in);
 }
 
-/* ---- Transpose ------------------------------------------------------------------------------------------- */
+/* ---- Transpose
+ * ------------------------------------------------------------------------------------------- */
 
-static void transpose_perm(Ctx *ctx, const Node *node, int rank, int *perm)
-{
+static void transpose_perm(Ctx *ctx, const Node *node, int rank, int *perm) {
     const int64_t *list;
     int n = attr_ints(ctx, node, "perm", &list);
     bool seen[RANK_MAX] = {false};
     if (n >= 0 && n != rank)
-        fail(ctx, E_ATTRIBUTE, "attribute \"perm\" has %d entries: the operand has rank %d", n, rank);
+        fail(ctx, E_ATTRIBUTE, "attribute \"perm\" has %d entries: the operand has rank %d", n,
+             rank);
     for (int i = 0; i < rank; i++) {
         int64_t p = n < 0 ? rank - 1 - i : list[i] < 0 ? list[i] + rank : list[i];
         if (p < 0 || p >= rank || seen[p])
@@ -245,20 +241,17 @@ static void transpose_perm(Ctx *ctx, const Node *node, int rank, int *perm)
     }
 }
 
-static void transpose_infer(Infer *in)
-{
+static void transpose_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int perm[RANK_MAX];
     Dim shape[RANK_MAX];
     transpose_perm(in->ctx, in->node, t->rank, perm);
-    for (int i = 0; i < t->rank; i++)
-        shape[i] = t->shape[perm[i]];
+    for (int i = 0; i < t->rank; i++) shape[i] = t->shape[perm[i]];
     infer_set(in, 0, t->dtype, shape, t->rank);
     if (t->rank < 2) carry_elements(in);
 }
 
-static void transpose_lower(Lower *lo)
-{
+static void transpose_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0), perm[RANK_MAX];
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
@@ -266,25 +259,22 @@ static void transpose_lower(Lower *lo)
     Map *m = lower_map(lo, NULL);
     transpose_perm(lo->ctx, lo->node, c.rank, perm);
     lower_dims(lo, m, c.shape, c.rank, at);
-    for (int i = 0; i < c.rank; i++)
-        read[perm[i]] = at[i];
+    for (int i = 0; i < c.rank; i++) read[perm[i]] = at[i];
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-/* ---- Expand, Tile ------------------------------------------------------------------------------------------ */
+/* ---- Expand, Tile
+ * ------------------------------------------------------------------------------------------ */
 
 /* A shape known at run time only: leading dims that it does not speak of stay. */
-static void unknown_expand(Infer *in, const Type *t)
-{
+static void unknown_expand(Infer *in, const Type *t) {
     int n = onnx_vector_length(in, 1), rank = n < t->rank ? t->rank : n;
     Dim shape[RANK_MAX], most[RANK_MAX] = {NULL};
-    for (int i = 0; i < rank; i++)
-        shape[i] = i < rank - n ? t->shape[i] : NULL;
+    for (int i = 0; i < rank; i++) shape[i] = i < rank - n ? t->shape[i] : NULL;
     onnx_set_unknown(in, 1, t->dtype, shape, n < 0 ? -1 : rank, most);
 }
 
-static void expand_infer(Infer *in)
-{
+static void expand_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim shape[RANK_MAX];
     const Dim *want;
@@ -300,20 +290,20 @@ static void expand_infer(Infer *in)
     infer_set(in, 0, t->dtype, shape, rank);
     Type out = infer_out(in, 0) ? infer_out(in, 0)->type : *t;
     const Dim *at;
-    if (type_count(&out) == 1 || (onnx_known(in, 0, &at, &n) && n == 1 && type_count(&out) <= KNOWN_MAX)) {
+    if (type_count(&out) == 1 ||
+        (onnx_known(in, 0, &at, &n) && n == 1 && type_count(&out) <= KNOWN_MAX)) {
         if (!onnx_known(in, 0, &at, &n)) return;
         int64_t count = type_count(&out);
         if (count < 0) return;
         Dim *all = NEW_ARRAY(in->arena, Dim, count);
-        for (int64_t i = 0; i < count; i++)
-            all[i] = at[0];
+        for (int64_t i = 0; i < count; i++) all[i] = at[0];
         infer_set_known(in, 0, all, (int)count);
     }
 }
 
-/* Dims that only the operand gives are defined by it; ONNX takes the larger of it and the operand's. */
-static void define_expand(Lower *lo)
-{
+/* Dims that only the operand gives are defined by it; ONNX takes the larger of it and the
+ * operand's. */
+static void define_expand(Lower *lo) {
     int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
     Infer in = onnx_reader(lo);
     const Dim *want;
@@ -321,28 +311,28 @@ static void define_expand(Lower *lo)
     if (!n || infer_known(&in, 1, &want, &count)) return;
     const Cont from = lo->flow->cont.at[lower_in(lo, 0)], to = lo->flow->cont.at[lower_out(lo, 0)];
     Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
-    int dims = lower_tmp(lo, "dims", I64, &length, 1), skipped = to.rank - onnx_vector_length(&in, 1);
+    int dims = lower_tmp(lo, "dims", I64, &length, 1),
+        skipped = to.rank - onnx_vector_length(&in, 1);
     for (int i = 0; i < n; i++) {
         Map *m = lower_map(lo, "dim");
         Dim at = dim_const(lo->ctx, axes[i] - skipped), place = dim_const(lo->ctx, i);
         int k = axes[i] - (to.rank - from.rank);
         Dim own = k >= 0 ? from.shape[k] : dim_const(lo->ctx, 1);
         int arg[2] = {map_read(lo->flow, m, lower_in(lo, 1), &at), body_index(&m->body, own)};
-        map_write(lo->flow, m, dims, &place, body_expr(&m->body, "select($0 == 1, $1, $0)", arg, 2, NULL, 0, I64), NULL);
+        map_write(lo->flow, m, dims, &place,
+                  body_expr(&m->body, "select($0 == 1, $1, $0)", arg, 2, NULL, 0, I64), NULL);
         define[i] = to.shape[axes[i]];
     }
     onnx_define(lo, dims, define, n);
 }
 
-static void expand_lower(Lower *lo)
-{
+static void expand_lower(Lower *lo) {
     if (lower_out(lo, 0) < 0) return;
     define_expand(lo);
     lower_copy(lo, NULL, lower_in(lo, 0), lower_out(lo, 0));
 }
 
-static void tile_infer(Infer *in)
-{
+static void tile_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim shape[RANK_MAX];
     const Dim *times;
@@ -353,30 +343,29 @@ static void tile_infer(Infer *in)
         return;
     }
     if (n != t->rank)
-        fail(in->ctx, E_SHAPE, "repeats have %d entries: \"%s\" has rank %d", n, infer_in(in, 0)->name, t->rank);
-    for (int i = 0; i < n; i++)
-        shape[i] = dim_mul(in->ctx, t->shape[i], times[i]);
+        fail(in->ctx, E_SHAPE, "repeats have %d entries: \"%s\" has rank %d", n,
+             infer_in(in, 0)->name, t->rank);
+    for (int i = 0; i < n; i++) shape[i] = dim_mul(in->ctx, t->shape[i], times[i]);
     infer_set(in, 0, t->dtype, shape, n);
 }
 
 /* Before opset 6: how often, and along which axis, as scalars. */
-static void tile_1_infer(Infer *in)
-{
+static void tile_1_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim shape[RANK_MAX];
     const Dim *times;
     const int64_t *axis;
     int n;
-    if (!infer_known(in, 1, &times, &n) || n != 1 || onnx_ints(in, 2, NULL, &axis) != 1 || axis[0] < 0 ||
-        axis[0] >= t->rank)
-        fail(in->ctx, E_UNSUPPORTED, "tiles and axis must be constants, the axis in 0..%d", t->rank - 1);
+    if (!infer_known(in, 1, &times, &n) || n != 1 || onnx_ints(in, 2, NULL, &axis) != 1 ||
+        axis[0] < 0 || axis[0] >= t->rank)
+        fail(in->ctx, E_UNSUPPORTED, "tiles and axis must be constants, the axis in 0..%d",
+             t->rank - 1);
     memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
     shape[axis[0]] = dim_mul(in->ctx, shape[axis[0]], times[0]);
     infer_set(in, 0, t->dtype, shape, t->rank);
 }
 
-static void tile_lower(Lower *lo)
-{
+static void tile_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
@@ -388,10 +377,10 @@ static void tile_lower(Lower *lo)
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-/* ---- Identity, Dropout --------------------------------------------------------------------------------------- */
+/* ---- Identity, Dropout
+ * --------------------------------------------------------------------------------------- */
 
-static void identity_infer(Infer *in)
-{
+static void identity_infer(Infer *in) {
     const Value *v = infer_in(in, 0);
     Value *out = infer_out(in, 0);
     if (!v) fail(in->ctx, E_MODEL, "operand 0 is missing: the operator needs it");
@@ -401,15 +390,16 @@ static void identity_infer(Infer *in)
     if (v->type.kind == TYPE_TENSOR && v->type.rank >= 0) carry_elements(in);
 }
 
-static void identity_lower(Lower *lo)
-{
+static void identity_lower(Lower *lo) {
     int to = lower_out(lo, 0);
     if (to < 0) return;
     if (lower_value(lo, 0)->type.kind != TYPE_TENSOR || lower_value(lo, 0)->type.dtype == STRING) {
         int from = lower_in(lo, 0);
         if (!call_row("copy"))
-            fail(lo->ctx, E_UNSUPPORTED, "\"%s\" is no tensor of numbers: sequences, optionals and text do not "
-                 "compile yet", lower_value(lo, 0)->name);
+            fail(lo->ctx, E_UNSUPPORTED,
+                 "\"%s\" is no tensor of numbers: sequences, optionals and text do not "
+                 "compile yet",
+                 lower_value(lo, 0)->name);
         lower_call(lo, "copy", &from, 1, &to, 1, NULL, 0, NULL, 0);
     } else {
         lower_copy(lo, NULL, lower_in(lo, 0), to);
@@ -417,29 +407,32 @@ static void identity_lower(Lower *lo)
 }
 
 /* Training mode draws random numbers; a ratio of 0 keeps all. */
-static void dropout_infer(Infer *in)
-{
+static void dropout_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     const int64_t *mode;
     int n = in->node->version >= 12 ? onnx_ints(in, 2, NULL, &mode) : -1;
     bool training = n == -2 || (n == 1 && mode[0]);
     if (in->node->version < 7 && !attr_int(in->ctx, in->node, "is_test", 0)) training = true;
-    if (training && in->node->version < 7) training = attr_float(in->ctx, in->node, "ratio", 0.5f) != 0;
+    if (training && in->node->version < 7)
+        training = attr_float(in->ctx, in->node, "ratio", 0.5f) != 0;
     if (training)
-        fail(in->ctx, E_UNSUPPORTED, "training mode of this operator is not compiled: export the model for "
+        fail(in->ctx, E_UNSUPPORTED,
+             "training mode of this operator is not compiled: export the model for "
              "inference");
     infer_set(in, 0, t->dtype, t->shape, t->rank);
     infer_set(in, 1, in->node->version < 10 ? t->dtype : BOOL, t->shape, t->rank);
 }
 
-static void dropout_lower(Lower *lo)
-{
+static void dropout_lower(Lower *lo) {
     int to = lower_out(lo, 0), mask = lower_out(lo, 1);
     if (to >= 0) lower_copy(lo, NULL, lower_in(lo, 0), to);
-    if (mask >= 0) lower_copy(lo, "mask", lower_scalar(lo, "one", lo->flow->cont.at[mask].type, 1), mask);
+    if (mask >= 0)
+        lower_copy(lo, "mask", lower_scalar(lo, "one", lo->flow->cont.at[mask].type, 1), mask);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 const OpRow onnx_shape_rows[] = {
     {"", "Shape", 1, 0, shape_infer, nothing_lower, NULL, NULL, 0},

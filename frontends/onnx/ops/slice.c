@@ -2,8 +2,9 @@
 /* Slice: bounds as Dims when they are known, as values read at run time when not.
  *
  * With a positive step, reading starts at max(0, start) and the length is what is left up to
- * min(end, extent); where start lies behind the end the length is 0 and nothing is read, so start needs
- * no upper bound. A negative step runs from min(start, extent - 1) down to above max(end, -1). */
+ * min(end, extent); where start lies behind the end the length is 0 and nothing is read, so start
+ * needs no upper bound. A negative step runs from min(start, extent - 1) down to above max(end,
+ * -1). */
 #include "known.h"
 #include "view.h"
 
@@ -19,24 +20,22 @@ typedef struct Bounds {
     int n;
 } Bounds;
 
-static const Dim *dims_of(Infer *in, const int64_t *list, int n)
-{
+static const Dim *dims_of(Infer *in, const int64_t *list, int n) {
     Dim *at = NEW_ARRAY(in->arena, Dim, n);
-    for (int i = 0; i < n; i++)
-        at[i] = dim_const(in->ctx, list[i]);
+    for (int i = 0; i < n; i++) at[i] = dim_const(in->ctx, list[i]);
     return at;
 }
 
 /* False when operands are not known at compile time. */
-static bool slice_bounds(Infer *in, Bounds *b)
-{
+static bool slice_bounds(Infer *in, Bounds *b) {
     const int64_t *starts, *ends;
     int n = 0, m = 0, k = 0, axes;
     *b = (Bounds){0};
     if (in->node->version < 10) {
         n = attr_ints(in->ctx, in->node, "starts", &starts);
         m = attr_ints(in->ctx, in->node, "ends", &ends);
-        if (n < 0 || m < 0) fail(in->ctx, E_ATTRIBUTE, "attributes \"starts\" and \"ends\" must be there");
+        if (n < 0 || m < 0)
+            fail(in->ctx, E_ATTRIBUTE, "attributes \"starts\" and \"ends\" must be there");
         b->start = dims_of(in, starts, n);
         b->end = dims_of(in, ends, m);
         axes = onnx_ints(in, -1, "axes", &b->axis);
@@ -48,15 +47,15 @@ static bool slice_bounds(Infer *in, Bounds *b)
         if (axes == -2 || (infer_in(in, 4) && !infer_known(in, 4, &b->step, &k))) return false;
     }
     if (n != m || (axes >= 0 && axes != n) || (b->step && k != n))
-        fail(in->ctx, E_SHAPE, "starts, ends, axes and steps must have equal lengths, they have %d, %d, %d and %d",
-             n, m, axes < 0 ? n : axes, b->step ? k : n);
+        fail(in->ctx, E_SHAPE,
+             "starts, ends, axes and steps must have equal lengths, they have %d, %d, %d and %d", n,
+             m, axes < 0 ? n : axes, b->step ? k : n);
     b->n = n;
     return true;
 }
 
 /* -1 below zero, 1 not below, 0 when neither is proven. */
-static int sign_of(Ctx *ctx, Dim d, const DimEnv *env)
-{
+static int sign_of(Ctx *ctx, Dim d, const DimEnv *env) {
     if (dim_ge0(ctx, d, env)) return 1;
     return dim_ge0(ctx, dim_addc(ctx, dim_mulc(ctx, d, -1), -1), env) ? -1 : 0;
 }
@@ -64,8 +63,7 @@ static int sign_of(Ctx *ctx, Dim d, const DimEnv *env)
 enum { ALL = 1000000000 }; /* exporters write this or the largest integers for "to the end" */
 
 /* Counted from the end when negative. */
-static bool from_front(Ctx *ctx, Dim *d, Dim extent, const DimEnv *env)
-{
+static bool from_front(Ctx *ctx, Dim *d, Dim extent, const DimEnv *env) {
     int64_t v;
     if (dim_is_const(*d, &v) && (v >= ALL || v <= -ALL)) {
         *d = v > 0 ? extent : dim_const(ctx, -1);
@@ -78,8 +76,8 @@ static bool from_front(Ctx *ctx, Dim *d, Dim extent, const DimEnv *env)
     return sign != 0;
 }
 
-static bool slice_axis(Infer *in, Dim extent, Dim start, Dim end, Dim step, const DimEnv *env, Range *out)
-{
+static bool slice_axis(Infer *in, Dim extent, Dim start, Dim end, Dim step, const DimEnv *env,
+                       Range *out) {
     Ctx *ctx = in->ctx;
     int64_t k;
     Dim zero = dim_const(ctx, 0);
@@ -103,28 +101,26 @@ static bool slice_axis(Infer *in, Dim extent, Dim start, Dim end, Dim step, cons
 }
 
 /* False when something only run time knows. */
-static bool slice_ranges(Infer *in, const Type *t, Range *range)
-{
+static bool slice_ranges(Infer *in, const Type *t, Range *range) {
     Bounds b;
     DimEnv env = infer_env(in);
     Dim one = dim_const(in->ctx, 1);
     if (!slice_bounds(in, &b)) return false;
-    for (int i = 0; i < t->rank; i++)
-        range[i] = (Range){dim_const(in->ctx, 0), one, t->shape[i]};
+    for (int i = 0; i < t->rank; i++) range[i] = (Range){dim_const(in->ctx, 0), one, t->shape[i]};
     for (int i = 0; i < b.n; i++) {
         int64_t axis = b.axis ? b.axis[i] : i;
         if (axis < 0) axis += t->rank;
         if (axis < 0 || axis >= t->rank)
             fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range: it must be in %d..%d",
                  (long long)(b.axis ? b.axis[i] : i), -t->rank, t->rank - 1);
-        if (!slice_axis(in, t->shape[axis], b.start[i], b.end[i], b.step ? b.step[i] : one, &env, &range[axis]))
+        if (!slice_axis(in, t->shape[axis], b.start[i], b.end[i], b.step ? b.step[i] : one, &env,
+                        &range[axis]))
             return false;
     }
     return true;
 }
 
-static void carry_slice(Infer *in, const Range *range)
-{
+static void carry_slice(Infer *in, const Range *range) {
     const Dim *at;
     int n;
     int64_t start, step, length;
@@ -133,19 +129,16 @@ static void carry_slice(Infer *in, const Range *range)
     if (!dim_is_const(range[0].start, &start) || !dim_is_const(range[0].length, &length)) return;
     dim_is_const(range[0].step, &step);
     Dim *to = NEW_ARRAY(in->arena, Dim, length);
-    for (int64_t i = 0; i < length; i++)
-        to[i] = at[start + i * step];
+    for (int64_t i = 0; i < length; i++) to[i] = at[start + i * step];
     infer_set_known(in, 0, to, (int)length);
 }
 
-static void slice_infer(Infer *in)
-{
+static void slice_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Range range[RANK_MAX];
     Dim shape[RANK_MAX];
     if (slice_ranges(in, t, range)) {
-        for (int i = 0; i < t->rank; i++)
-            shape[i] = range[i].length;
+        for (int i = 0; i < t->rank; i++) shape[i] = range[i].length;
         infer_set(in, 0, t->dtype, shape, t->rank);
         carry_slice(in, range);
         return;
@@ -154,17 +147,16 @@ static void slice_infer(Infer *in)
     onnx_set_unknown(in, 1, t->dtype, shape, t->rank, t->shape);
 }
 
-/* ---- bounds at run time ------------------------------------------------------------------------------- */
+/* ---- bounds at run time
+ * ------------------------------------------------------------------------------- */
 
-static int vector_read(Lower *lo, Map *m, int cont, int i)
-{
+static int vector_read(Lower *lo, Map *m, int cont, int i) {
     Dim at = dim_const(lo->ctx, i);
     return body_cvt(&m->body, I64, map_read(lo->flow, m, cont, &at));
 }
 
 /* The bound that operand `which` gives for `axis`; `otherwise` where the axis is not sliced. */
-static int bound_value(Lower *lo, Map *m, int which, int axis, int rank, int otherwise)
-{
+static int bound_value(Lower *lo, Map *m, int which, int axis, int rank, int otherwise) {
     int cont = lower_in(lo, which), axes = lower_in(lo, 3), val = otherwise;
     int64_t n = 0;
     dim_is_const(lo->flow->cont.at[lower_in(lo, 1)].shape[0], &n);
@@ -175,7 +167,8 @@ static int bound_value(Lower *lo, Map *m, int which, int axis, int rank, int oth
             continue;
         }
         int arg[3] = {vector_read(lo, m, axes, i), here, val};
-        const char *text = internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
+        const char *text =
+            internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
         val = body_expr(&m->body, text, arg, 3, NULL, 0, I64);
     }
     return val;
@@ -185,24 +178,24 @@ typedef struct Values {
     int start, step, length;
 } Values;
 
-static Values slice_values(Lower *lo, Map *m, int axis, int rank, Dim extent)
-{
+static Values slice_values(Lower *lo, Map *m, int axis, int rank, Dim extent) {
     Body *b = &m->body;
     int d = body_index(b, extent), zero = body_const(b, I64, 0), one = body_const(b, I64, 1);
     Values v = {0};
     v.step = lower_in(lo, 4) < 0 ? one : bound_value(lo, m, 4, axis, rank, one);
-    int arg[4] = {bound_value(lo, m, 1, axis, rank, zero), bound_value(lo, m, 2, axis, rank, d), d, v.step};
+    int arg[4] = {bound_value(lo, m, 1, axis, rank, zero), bound_value(lo, m, 2, axis, rank, d), d,
+                  v.step};
     arg[0] = body_expr(b, "select($0 < 0, $0 + $2, $0)", arg, 4, NULL, 0, I64);
     arg[1] = body_expr(b, "select($1 < 0, max($1 + $2, -1), min($1, $2))", arg, 4, NULL, 0, I64);
     v.start = body_expr(b, "select($3 > 0, max($0, 0), min($0, $2 - 1))", arg, 4, NULL, 0, I64);
     arg[0] = v.start;
-    v.length = body_expr(b, "max(0, select($3 > 0, (max($1, 0) - $0 + $3 - 1) / $3, ($0 - $1 - $3 - 1) / -$3))", arg,
-                         4, NULL, 0, I64);
+    v.length = body_expr(
+        b, "max(0, select($3 > 0, (max($1, 0) - $0 + $3 - 1) / $3, ($0 - $1 - $3 - 1) / -$3))", arg,
+        4, NULL, 0, I64);
     return v;
 }
 
-static void define_lengths(Lower *lo, const Cont *from, const Cont *to, const int *axes, int n)
-{
+static void define_lengths(Lower *lo, const Cont *from, const Cont *to, const int *axes, int n) {
     Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
     int dims = lower_tmp(lo, "dims", I64, &length, 1);
     for (int i = 0; i < n; i++) {
@@ -215,8 +208,7 @@ static void define_lengths(Lower *lo, const Cont *from, const Cont *to, const in
     onnx_define(lo, dims, define, n);
 }
 
-static void slice_at_run_time(Lower *lo, int from, int to)
-{
+static void slice_at_run_time(Lower *lo, int from, int to) {
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
     int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
     if (n) define_lengths(lo, &a, &c, axes, n);
@@ -226,14 +218,14 @@ static void slice_at_run_time(Lower *lo, int from, int to)
     for (int i = 0; i < c.rank; i++) {
         Values v = slice_values(lo, m, i, c.rank, a.shape[i]);
         int arg[3] = {v.start, v.step, body_index(&m->body, at[i])};
-        read[i] = body_symbol(&m->body, body_expr(&m->body, "$0 + $1 * $2", arg, 3, NULL, 0, I64), "s");
+        read[i] =
+            body_symbol(&m->body, body_expr(&m->body, "$0 + $1 * $2", arg, 3, NULL, 0, I64), "s");
     }
     int val = map_read_else(lo->flow, m, from, read, body_const(&m->body, a.type, 0));
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-static void slice_lower(Lower *lo)
-{
+static void slice_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     Range range[RANK_MAX];
     Infer in = onnx_reader(lo);

@@ -1,41 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reshapes as index arithmetic, axes, and shapes that only run-time values give.
  *
- * A reshape is cut into groups: shortest runs of dims on both sides with equal products. Inside a group
- * an index is made linear and taken apart again; between groups nothing mixes, so the usual merges and
- * splits of axes become plain dims once `clean` composes them. */
+ * A reshape is cut into groups: shortest runs of dims on both sides with equal products. Inside a
+ * group an index is made linear and taken apart again; between groups nothing mixes, so the usual
+ * merges and splits of axes become plain dims once `clean` composes them. */
 #include "view.h"
 
 #include <string.h>
 
-/* ---- reshape ----------------------------------------------------------------------------------------- */
+/* ---- reshape
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct Group {
     int from0, from1, to0, to1;
 } Group;
 
-static void products(Ctx *ctx, const Dim *shape, int rank, Dim *prefix)
-{
+static void products(Ctx *ctx, const Dim *shape, int rank, Dim *prefix) {
     prefix[0] = dim_const(ctx, 1);
-    for (int i = 0; i < rank; i++)
-        prefix[i + 1] = dim_mul(ctx, prefix[i], shape[i]);
+    for (int i = 0; i < rank; i++) prefix[i + 1] = dim_mul(ctx, prefix[i], shape[i]);
 }
 
 /* The next pair of positions after (i, j) with equal prefix products, or the end. */
-static Group next_group(const Dim *pa, int na, const Dim *pb, int nb, int i, int j)
-{
+static Group next_group(const Dim *pa, int na, const Dim *pb, int nb, int i, int j) {
     for (int sum = 1; sum <= na - i + nb - j; sum++)
         for (int di = sum <= nb - j ? 0 : sum - (nb - j); di <= sum && i + di <= na; di++)
             if (pa[i + di] == pb[j + sum - di]) return (Group){i, i + di, j, j + sum - di};
     return (Group){i, na, j, nb};
 }
 
-static void take_apart(Ctx *ctx, const DimEnv *env, const Dim *from, int first, int last, Dim linear,
-                       Dim *index)
-{
+static void take_apart(Ctx *ctx, const DimEnv *env, const Dim *from, int first, int last,
+                       Dim linear, Dim *index) {
     int outermost = first;
-    while (outermost < last && dim_is(from[outermost], 1))
-        outermost++;
+    while (outermost < last && dim_is(from[outermost], 1)) outermost++;
     for (int k = last; k-- > first;) {
         if (dim_is(from[k], 1)) {
             index[k] = dim_const(ctx, 0);
@@ -47,9 +43,8 @@ static void take_apart(Ctx *ctx, const DimEnv *env, const Dim *from, int first, 
     }
 }
 
-void onnx_reshape_index(Lower *lo, const DimEnv *env, const Dim *from, int nfrom, const Dim *to, int nto,
-                        const Dim *at, Dim *index)
-{
+void onnx_reshape_index(Lower *lo, const DimEnv *env, const Dim *from, int nfrom, const Dim *to,
+                        int nto, const Dim *at, Dim *index) {
     Ctx *ctx = lo->ctx;
     Dim pa[RANK_MAX + 1], pb[RANK_MAX + 1];
     products(ctx, from, nfrom, pa);
@@ -66,8 +61,7 @@ void onnx_reshape_index(Lower *lo, const DimEnv *env, const Dim *from, int nfrom
 }
 
 /* When the counts are not provably equal, a wrong shape given at run time must not read outside. */
-void onnx_reshape(Lower *lo, const char *name, int from, int to)
-{
+void onnx_reshape(Lower *lo, const char *name, int from, int to) {
     const Cont a = lo->flow->cont.at[from], b = lo->flow->cont.at[to];
     Map *m = lower_map(lo, name);
     Dim at[RANK_MAX], index[RANK_MAX];
@@ -80,10 +74,10 @@ void onnx_reshape(Lower *lo, const char *name, int from, int to)
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- indices from data --------------------------------------------------------------------------------- */
+/* ---- indices from data
+ * --------------------------------------------------------------------------------- */
 
-Dim onnx_value_index(Lower *lo, Map *m, int val, Dim extent, bool *guard)
-{
+Dim onnx_value_index(Lower *lo, Map *m, int val, Dim extent, bool *guard) {
     DimEnv env = map_env(lo->arena, lo->flow, m);
     Body *b = &m->body;
     int arg[2] = {body_cvt(b, I64, val), body_index(b, extent)};
@@ -92,25 +86,28 @@ Dim onnx_value_index(Lower *lo, Map *m, int val, Dim extent, bool *guard)
     return body_symbol(b, at, "r");
 }
 
-int onnx_read(Lower *lo, Map *m, int cont, const Dim *at, bool guard)
-{
+int onnx_read(Lower *lo, Map *m, int cont, const Dim *at, bool guard) {
     if (!guard) return map_read(lo->flow, m, cont, at);
-    return map_read_else(lo->flow, m, cont, at, body_const(&m->body, lo->flow->cont.at[cont].type, 0));
+    return map_read_else(lo->flow, m, cont, at,
+                         body_const(&m->body, lo->flow->cont.at[cont].type, 0));
 }
 
-/* ---- attributes and operands --------------------------------------------------------------------------- */
+/* ---- attributes and operands
+ * --------------------------------------------------------------------------- */
 
-Infer onnx_reader(Lower *lo)
-{
-    return (Infer){.ctx = lo->ctx, .arena = lo->arena, .graph = (Graph *)lo->graph, .node = (Node *)lo->node,
+Infer onnx_reader(Lower *lo) {
+    return (Infer){.ctx = lo->ctx,
+                   .arena = lo->arena,
+                   .graph = (Graph *)lo->graph,
+                   .node = (Node *)lo->node,
                    .ops = lo->ops};
 }
 
-int onnx_ints(Infer *in, int operand, const char *attr, const int64_t **ints)
-{
+int onnx_ints(Infer *in, int operand, const char *attr, const int64_t **ints) {
     const Dim *at;
     int n;
-    if (operand < 0 || !infer_in(in, operand)) return attr ? attr_ints(in->ctx, in->node, attr, ints) : -1;
+    if (operand < 0 || !infer_in(in, operand))
+        return attr ? attr_ints(in->ctx, in->node, attr, ints) : -1;
     if (!infer_known(in, operand, &at, &n)) return -2;
     int64_t *list = NEW_ARRAY(in->arena, int64_t, n);
     for (int i = 0; i < n; i++)
@@ -119,36 +116,36 @@ int onnx_ints(Infer *in, int operand, const char *attr, const int64_t **ints)
     return n;
 }
 
-int onnx_axes(Infer *in, int operand, const char *attr, int rank, bool *flag)
-{
+int onnx_axes(Infer *in, int operand, const char *attr, int rank, bool *flag) {
     const int64_t *axes;
     int n = onnx_ints(in, operand, attr, &axes);
     memset(flag, 0, sizeof *flag * (size_t)rank);
     for (int i = 0; i < n; i++) {
         int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
         if (axis < 0 || axis >= rank)
-            fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range: it must be in %d..%d for rank %d",
-                 (long long)axes[i], -rank, rank - 1, rank);
+            fail(in->ctx, E_ATTRIBUTE,
+                 "axis %lld is out of range: it must be in %d..%d for rank %d", (long long)axes[i],
+                 -rank, rank - 1, rank);
         if (flag[axis]) fail(in->ctx, E_ATTRIBUTE, "axis %lld is given twice", (long long)axes[i]);
         flag[axis] = true;
     }
     return n;
 }
 
-DType onnx_dtype(Ctx *ctx, const Node *node, const char *name, DType otherwise)
-{
+DType onnx_dtype(Ctx *ctx, const Node *node, const char *name, DType otherwise) {
     int64_t to = attr_int(ctx, node, name, 0);
     if (!to && !node_attr(node, name)) return otherwise;
     DType t = to == (int)to ? dtype_from_onnx((int)to) : DT_NONE;
     if (t == DT_NONE)
-        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is %lld, which is no data type of ONNX", name, (long long)to);
+        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is %lld, which is no data type of ONNX", name,
+             (long long)to);
     return t;
 }
 
-/* ---- shapes that data give ------------------------------------------------------------------------------- */
+/* ---- shapes that data give
+ * ------------------------------------------------------------------------------- */
 
-static bool compatible(const Type *declared, const Dim *shape, int rank)
-{
+static bool compatible(const Type *declared, const Dim *shape, int rank) {
     if (rank < 0) return true;
     if (declared->rank != rank) return false;
     for (int i = 0; i < rank; i++) {
@@ -160,14 +157,12 @@ static bool compatible(const Type *declared, const Dim *shape, int rank)
 }
 
 /* A symbol that data defines always has a bound: that tells it from the model's own. */
-static Dim fresh(Infer *in, int axis, Dim upper)
-{
+static Dim fresh(Infer *in, int axis, Dim upper) {
     const char *name = internf(in->ctx, "%s_d%d", in->node->row->name, axis);
     return infer_fresh(in, name, upper ? upper : dim_const(in->ctx, INT32_MAX));
 }
 
-void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, const Dim *upper)
-{
+void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, const Dim *upper) {
     const Type *declared = infer_declared(in, 0);
     const Value *out = infer_out(in, 0), *v = infer_in(in, operand);
     if (!out) return;
@@ -176,16 +171,16 @@ void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, con
         return;
     }
     if (rank < 0)
-        fail(in->ctx, E_UNSUPPORTED, "values of operand \"%s\" are not known at compile time and the result's "
-             "shape is not declared: make it a constant, or declare the shape", v ? v->name : "");
+        fail(in->ctx, E_UNSUPPORTED,
+             "values of operand \"%s\" are not known at compile time and the result's "
+             "shape is not declared: make it a constant, or declare the shape",
+             v ? v->name : "");
     for (int i = 0; i < rank; i++)
-        if (!shape[i])
-            shape[i] = fresh(in, i, upper[i]);
+        if (!shape[i]) shape[i] = fresh(in, i, upper[i]);
     infer_set(in, 0, t, shape, rank);
 }
 
-int onnx_vector_length(Infer *in, int operand)
-{
+int onnx_vector_length(Infer *in, int operand) {
     const Type *t = &infer_tensor(in, operand)->type;
     int64_t n = -1;
     if (t->rank == 1 && dim_is_const(t->shape[0], &n) && n > RANK_MAX)
@@ -193,17 +188,14 @@ int onnx_vector_length(Infer *in, int operand)
     return t->rank == 1 ? (int)n : -1;
 }
 
-void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper)
-{
+void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper) {
     int rank = onnx_vector_length(in, operand);
     Dim shape[RANK_MAX] = {NULL}, most[RANK_MAX];
-    for (int i = 0; i < rank; i++)
-        most[i] = upper;
+    for (int i = 0; i < rank; i++) most[i] = upper;
     onnx_set_unknown(in, operand, t, shape, rank, most);
 }
 
-int onnx_fresh_axes(const Lower *lo, int *axes)
-{
+int onnx_fresh_axes(const Lower *lo, int *axes) {
     const Graph *root = graph_root(lo->graph);
     if (lo->node->out.at[0] < 0) return 0;
     const Type *t = &lo->graph->value.at[lo->node->out.at[0]].type;
@@ -214,8 +206,7 @@ int onnx_fresh_axes(const Lower *lo, int *axes)
     return n;
 }
 
-void onnx_define(Lower *lo, int vector, const Dim *symbols, int n)
-{
+void onnx_define(Lower *lo, int vector, const Dim *symbols, int n) {
     for (int i = 0; i < n; i++) {
         int64_t attr[3] = {i, 0, INT64_MAX};
         lower_call(lo, "value", &vector, 1, NULL, 0, attr, 3, &symbols[i], 1);
