@@ -24,7 +24,9 @@ int64_t panel_width(const Machine *machine, int64_t extent) {
     return vectors * lanes;
 }
 
-bool map_is_reduction(const Map *map) { return map->write.n && map->write.at[0].combine; }
+bool map_is_reduction(const Map *map) {
+    return map->write.n && map->write.at[0].combine;
+}
 
 int access_dim(const Map *map, const Access *a, int k) {
     for (int d = 0; d < map->dim.n; d++)
@@ -48,7 +50,8 @@ bool access_covers(const Map *map, const Access *a) {
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
     Ctx *ctx = flow->ctx;
     const Cont *c = &flow->cont.at[a->cont];
-    Dim sym = map->dim.at[dim].sym, lane = dim_sym(ctx, "stride.l"), outer = dim_sym(ctx, "stride.b");
+    Dim sym = map->dim.at[dim].sym, lane = dim_sym(ctx, "stride.l"),
+        outer = dim_sym(ctx, "stride.b");
     DimSubst subst = {sym, dim_add(ctx, dim_mulc(ctx, outer, block), lane)};
     Dim index[RANK_MAX], at[RANK_MAX], box[RANK_MAX];
     bool used = false;
@@ -63,7 +66,8 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
     range[n++] = (DimRange){lane, dim_const(ctx, 0), dim_const(ctx, block - 1)};
     for (int d = 0; d < map->dim.n; d++)
         if (d != dim)
-            range[n++] = (DimRange){map->dim.at[d].sym, dim_const(ctx, 0), dim_addc(ctx, map->dim.at[d].extent, -1)};
+            range[n++] = (DimRange){map->dim.at[d].sym, dim_const(ctx, 0),
+                                    dim_addc(ctx, map->dim.at[d].extent, -1)};
     DimEnv env = {range, n};
     int rank = cont_address(ctx, c, index, &env, at);
     cont_storage(ctx, c, box);
@@ -88,9 +92,11 @@ static void items_writers(const Flow *flow, const Items *items, int *writer) {
         if (it->kind == ITEM_MAP) {
             const Map *m = flow->map.at[it->map];
             for (int w = 0; w < m->write.n; w++)
-                for (int k = 0; k < m->write.at[w].n; k++) set_writer(writer, m->write.at[w].to[k].cont, it->map);
+                for (int k = 0; k < m->write.at[w].n; k++)
+                    set_writer(writer, m->write.at[w].to[k].cont, it->map);
         } else if (it->kind == ITEM_CALL) {
-            for (int k = 0; k < it->call->nout; k++) set_writer(writer, it->call->out[k], MANY_WRITERS);
+            for (int k = 0; k < it->call->nout; k++)
+                set_writer(writer, it->call->out[k], MANY_WRITERS);
         }
         for (int k = 0; k < it->carry.n; k++) set_writer(writer, it->carry.at[k].cur, MANY_WRITERS);
         items_writers(flow, &it->body, writer);
@@ -126,7 +132,8 @@ void flow_compact(Flow *flow) {
     renumber(flow, &flow->body, from);
 }
 
-/* ---- lines -------------------------------------------------------------------------------------------- */
+/* ---- lines
+ * -------------------------------------------------------------------------------------------- */
 
 Line *kernel_line(Flow *flow, Kernel *kernel, LineKind kind, int pos) {
     Line line = {.kind = kind, .map = pos, .cont = -1};
@@ -147,11 +154,13 @@ void kernel_keep(Flow *flow, Kernel *kernel, int pos, int cont, Storage storage)
     line->storage = storage;
 }
 
-/* ---- alignment ------------------------------------------------------------------------------------------ */
+/* ---- alignment
+ * ------------------------------------------------------------------------------------------ */
 
-/* Ties producer p's dims to the root's through one read of consumer q; -2 marks a tie not seen yet. */
-static void align_read(const Map *p, const Access *to, const Map *q, const Access *read, const int *root_to_q,
-                       int nroot, int *root_to_p) {
+/* Ties producer p's dims to the root's through one read of consumer q; -2 marks a tie not seen yet.
+ */
+static void align_read(const Map *p, const Access *to, const Map *q, const Access *read,
+                       const int *root_to_q, int nroot, int *root_to_p) {
     for (int r = 0; r < nroot; r++) {
         int tie = -1;
         for (int k = 0; k < to->rank && root_to_q[r] >= 0; k++) {
@@ -180,7 +189,8 @@ Alignment kernel_align(Arena *arena, const Flow *flow, const int *maps, int n) {
                     for (int v = 0; v < mq->body.val.n; v++) {
                         const Val *val = &mq->body.val.at[v];
                         if (val->kind == VAL_READ && val->read.cont == m->write.at[w].to[k].cont)
-                            align_read(m, &m->write.at[w].to[k], mq, &val->read, al.at[q], root->dim.n, al.at[p]);
+                            align_read(m, &m->write.at[w].to[k], mq, &val->read, al.at[q],
+                                       root->dim.n, al.at[p]);
                     }
                 }
         for (int r = 0; r < root->dim.n; r++)

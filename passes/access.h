@@ -8,13 +8,14 @@
 enum { MAP_DIMS = RANK_MAX * 2 };
 typedef VEC(int) IntVec;
 
-/* Storage elements stepped over when `dim` grows by one inside an aligned block of `block`: 0 when the
- * access does not use it, INT64_MAX when the step is not constant (or not known). */
+/* Storage elements stepped over when `dim` grows by one inside an aligned block of `block`: 0 when
+ * the access does not use it, INT64_MAX when the step is not constant (or not known). */
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block);
 
 /* The dim that is exactly index k of an access, or -1. */
 int access_dim(const Map *map, const Access *a, int k);
-/* Is the access a plain permutation of distinct dims that covers every dim of extent other than 1? */
+/* Is the access a plain permutation of distinct dims that covers every dim of extent other than 1?
+ */
 bool access_covers(const Map *map, const Access *a);
 
 /* Constant extent, or `otherwise`. */
@@ -30,8 +31,8 @@ int *flow_writers(Arena *arena, const Flow *flow);
 /* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
 int64_t panel_width(const Machine *machine, int64_t extent);
 
-/* Leaves in the flow's table just the maps that stand in its items, in program order. Before there are
- * kernels. */
+/* Leaves in the flow's table just the maps that stand in its items, in program order. Before there
+ * are kernels. */
 void flow_compact(Flow *flow);
 
 /* Lines. `dims` are dim numbers of the kernel's map at `pos`. */
@@ -39,8 +40,8 @@ Line *kernel_line(Flow *flow, Kernel *kernel, LineKind kind, int pos);
 void line_dim(Flow *flow, Line *line, const Map *map, int dim, int64_t size);
 void kernel_keep(Flow *flow, Kernel *kernel, int pos, int cont, Storage storage);
 
-/* How the dims of a kernel's maps correspond to its root's: at[pos][root dim] is the dim of map pos that
- * every access chain ties to it, or -1. */
+/* How the dims of a kernel's maps correspond to its root's: at[pos][root dim] is the dim of map pos
+ * that every access chain ties to it, or -1. */
 typedef struct Alignment {
     int n;
     int (*at)[MAP_DIMS];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `clean`: data that only changes its place is not moved.
  *
- * Four rewrites run until nothing changes. Dims whose accesses divide by a factor are split by it, so
- * that merged axes become plain dims again. A copy is composed into the accesses of its readers, and an
- * element-wise map into its only reader when that reads each element once. A copy that remains (into an
- * output, a concatenation) is written by its source's producers in its place. Maps that nobody needs are
- * dropped. Each keeps every value bit for bit: no arithmetic is reordered. */
+ * Four rewrites run until nothing changes. Dims whose accesses divide by a factor are split by it,
+ * so that merged axes become plain dims again. A copy is composed into the accesses of its readers,
+ * and an element-wise map into its only reader when that reads each element once. A copy that
+ * remains (into an output, a concatenation) is written by its source's producers in its place. Maps
+ * that nobody needs are dropped. Each keeps every value bit for bit: no arithmetic is reordered. */
 #include "passes/clean.h"
 
-/* ---- uses --------------------------------------------------------------------------------------------- */
+/* ---- uses
+ * --------------------------------------------------------------------------------------------- */
 
 static void hold(Uses *u, int cont) {
     if (cont >= 0) u->held[cont] = true;
@@ -56,13 +57,14 @@ void uses_count(Cleaning *c) {
     count_items(c, &c->flow->body);
 }
 
-/* ---- rewriting one map ---------------------------------------------------------------------------------- */
+/* ---- rewriting one map
+ * ---------------------------------------------------------------------------------- */
 
 void map_rewrite(Cleaning *c, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user) {
     Body out = {.arena = c->arena};
     int *map = NEW_ARRAY(c->arena, int, m->body.val.n + 1);
     body_inline(&out, &m->body, subst, n, NULL, read, user, map);
-    int nroot = 0, *roots = NEW_ARRAY(c->arena, int, m->write.n * COMBINE_STATES + 1);
+    int nroot = 0, *roots = NEW_ARRAY(c->arena, int, m->write.n *COMBINE_STATES + 1);
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].nstate; k++) roots[nroot++] = map[m->write.at[w].val[k]];
     body_prune(&out, roots, nroot);
@@ -74,16 +76,19 @@ void map_rewrite(Cleaning *c, Map *m, const DimSubst *subst, int n, BodyReadFn *
         Access *to = arena_copy(c->arena, wr->to, (size_t)wr->n * sizeof *to);
         for (int k = 0; k < wr->n; k++) {
             Dim *at = NEW_ARRAY(c->arena, Dim, to[k].rank + 1);
-            for (int d = 0; d < to[k].rank; d++) at[d] = dim_subst(c->flow->ctx, to[k].at[d], subst, n);
+            for (int d = 0; d < to[k].rank; d++)
+                at[d] = dim_subst(c->flow->ctx, to[k].at[d], subst, n);
             to[k].at = at;
         }
         wr->to = to;
     }
-    for (int i = 0; i < m->cons.n; i++) m->cons.at[i] = dim_subst(c->flow->ctx, m->cons.at[i], subst, n);
+    for (int i = 0; i < m->cons.n; i++)
+        m->cons.at[i] = dim_subst(c->flow->ctx, m->cons.at[i], subst, n);
     m->body = out;
 }
 
-/* ---- dead maps --------------------------------------------------------------------------------------------- */
+/* ---- dead maps
+ * --------------------------------------------------------------------------------------------- */
 
 static bool needed(const Cleaning *c, const Map *m) {
     for (int w = 0; w < m->write.n; w++)
@@ -109,7 +114,9 @@ static bool drop_items(Cleaning *c, Items *items) {
     return dropped || n < before;
 }
 
-/* ---- the pass ------------------------------------------------------------------------------------------------ */
+/* ---- the pass
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool clean_round(Cleaning *c) {
     bool changed = false;

@@ -26,7 +26,7 @@ void uses_count(Cleaning *c);
 /* Replaces the body of a map by a rewritten one: `read` as body_inline has it; dims by subst. */
 void map_rewrite(Cleaning *c, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user);
 
-bool split_dims(Cleaning *c, Map *m);    /* clean_split.c */
+bool split_dims(Cleaning *c, Map *m);       /* clean_split.c */
 bool inline_producer(Cleaning *c, int map); /* clean_views.c: into its readers */
 bool forward_copy(Cleaning *c, int map);    /* clean_views.c: a copy's source is written in place */
 

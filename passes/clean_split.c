@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making dims plain: those of extent 1 go; p with accesses p/c and p%c, where c divides its extent, becomes p0*c + p1. */
+/* Making dims plain: those of extent 1 go; p with accesses p/c and p%c, where c divides its extent,
+ * becomes p0*c + p1. */
 #include "passes/clean.h"
 
 typedef struct Factor {
@@ -11,7 +12,8 @@ static void factor_in(Dim d, Dim sym, Factor *out) {
         for (int a = 0; a < d->term[t].natoms && !out->by; a++) {
             const Atom *atom = d->term[t].atom[a];
             if (atom->kind == ATOM_SYM) continue;
-            if ((atom->kind == ATOM_DIV || atom->kind == ATOM_MOD) && atom->a == sym && !dim_is(atom->b, 1)) {
+            if ((atom->kind == ATOM_DIV || atom->kind == ATOM_MOD) && atom->a == sym &&
+                !dim_is(atom->b, 1)) {
                 *out = (Factor){sym, atom->b};
                 return;
             }
@@ -37,8 +39,10 @@ static int simplify_read(void *user, Body *b, const Val *read) {
     Ctx *ctx = arena_ctx(b->arena);
     Dim at[RANK_MAX];
     for (int k = 0; k < read->read.rank; k++) at[k] = dim_simplify(ctx, read->read.at[k], env);
-    Access to = {read->read.cont, read->read.rank, arena_copy(b->arena, at, (size_t)read->read.rank * sizeof *at)};
-    return read->has_else ? body_read_else(b, to, read->type, read->arg[0]) : body_read(b, to, read->type);
+    Access to = {read->read.cont, read->read.rank,
+                 arena_copy(b->arena, at, (size_t)read->read.rank * sizeof *at)};
+    return read->has_else ? body_read_else(b, to, read->type, read->arg[0])
+                          : body_read(b, to, read->type);
 }
 
 static void split(Cleaning *c, Map *m, int d, Dim by, Dim count) {
@@ -62,7 +66,8 @@ static void split(Cleaning *c, Map *m, int d, Dim by, Dim count) {
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].n; k++) {
             Dim *at = (Dim *)m->write.at[w].to[k].at;
-            for (int i = 0; i < m->write.at[w].to[k].rank; i++) at[i] = dim_simplify(ctx, at[i], &env);
+            for (int i = 0; i < m->write.at[w].to[k].rank; i++)
+                at[i] = dim_simplify(ctx, at[i], &env);
         }
 }
 
@@ -89,7 +94,9 @@ bool split_dims(Cleaning *c, Map *m) {
         Factor f = {NULL, NULL};
         Dim count;
         factor_of(m, m->dim.at[d].sym, &f);
-        if (!f.by || m->dim.at[d].seq || !dim_divides(c->flow->ctx, m->dim.at[d].extent, f.by, &count)) continue;
+        if (!f.by || m->dim.at[d].seq ||
+            !dim_divides(c->flow->ctx, m->dim.at[d].extent, f.by, &count))
+            continue;
         split(c, m, d, f.by, count);
         changed = true;
         d--;

@@ -6,7 +6,8 @@ enum { BODY_MAX = 256, READS_MAX = 24 };
 
 /* The one plain write of a map without constraints or sequential dims, or NULL. */
 static const Access *plain_write(const Map *m) {
-    if (m->write.n != 1 || m->write.at[0].combine || m->write.at[0].n != 1 || m->cons.n) return NULL;
+    if (m->write.n != 1 || m->write.at[0].combine || m->write.at[0].n != 1 || m->cons.n)
+        return NULL;
     for (int d = 0; d < m->dim.n; d++)
         if (m->dim.at[d].seq) return NULL;
     return &m->write.at[0].to[0];
@@ -18,7 +19,8 @@ static int copied(const Cleaning *c, const Map *m) {
     if (!to) return -1;
     int v = m->write.at[0].val[0];
     const Val *val = &m->body.val.at[v];
-    bool copy = val->kind == VAL_READ && !val->has_else && val->type == c->flow->cont.at[to->cont].type;
+    bool copy =
+        val->kind == VAL_READ && !val->has_else && val->type == c->flow->cont.at[to->cont].type;
     return copy && m->body.val.n == 1 ? v : -1;
 }
 
@@ -48,7 +50,8 @@ static int reads_of(const Map *m, int cont) {
 static bool reads_once(const Map *m, int cont) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
-        if (val->kind == VAL_READ && val->read.cont == cont && (val->has_else || !access_covers(m, &val->read)))
+        if (val->kind == VAL_READ && val->read.cont == cont &&
+            (val->has_else || !access_covers(m, &val->read)))
             return false;
     }
     return true;
@@ -92,7 +95,8 @@ static int simplified(void *user, Body *b, const Val *read) {
     Dim *at = NEW_ARRAY(b->arena, Dim, read->read.rank + 1);
     for (int k = 0; k < read->read.rank; k++) at[k] = dim_simplify(ctx, read->read.at[k], &p->env);
     Access to = {read->read.cont, read->read.rank, at};
-    return read->has_else ? body_read_else(b, to, read->type, read->arg[0]) : body_read(b, to, read->type);
+    return read->has_else ? body_read_else(b, to, read->type, read->arg[0])
+                          : body_read(b, to, read->type);
 }
 
 /* A read of the producer's container becomes the producer's body at that index. */
@@ -111,8 +115,10 @@ static int composed(void *user, Body *b, const Val *read) {
         const Val *from = &p->producer->body.val.at[p->producer->write.at[0].val[0]];
         Dim *at = NEW_ARRAY(b->arena, Dim, from->read.rank + 1);
         for (int k = 0; k < from->read.rank; k++)
-            at[k] = dim_simplify(p->c->flow->ctx, dim_subst(p->c->flow->ctx, from->read.at[k], subst, n), &p->env);
-        return body_read_else(b, (Access){from->read.cont, from->read.rank, at}, from->type, read->arg[0]);
+            at[k] = dim_simplify(p->c->flow->ctx,
+                                 dim_subst(p->c->flow->ctx, from->read.at[k], subst, n), &p->env);
+        return body_read_else(b, (Access){from->read.cont, from->read.rank, at}, from->type,
+                              read->arg[0]);
     }
     int *map = NEW_ARRAY(b->arena, int, p->producer->body.val.n + 1);
     body_inline(b, &p->producer->body, subst, n, NULL, simplified, p, map);
@@ -135,7 +141,8 @@ static bool distinct(const IntVec *readers, int i) {
 bool inline_producer(Cleaning *c, int map) {
     const Map *m = c->flow->map.at[map];
     const Access *to = plain_write(m);
-    if (!to || c->flow->cont.at[to->cont].kind != CONT_TMP || c->uses.writer[to->cont] != map) return false;
+    if (!to || c->flow->cont.at[to->cont].kind != CONT_TMP || c->uses.writer[to->cont] != map)
+        return false;
     if (!writes_whole(c, m, to)) return false;
     int copy = copied(c, m), cont = to->cont;
     const IntVec *readers = &c->uses.readers[cont];
@@ -146,9 +153,11 @@ bool inline_producer(Cleaning *c, int map) {
     for (int v = 0; v < m->body.val.n; v++) constant &= m->body.val.at[v].kind == VAL_CONST;
     bool changed = false;
     if (copy < 0 && !constant) {
-        if (nreaders != 1 || c->uses.held[cont] || c->uses.home[only] != c->uses.home[map]) return false;
+        if (nreaders != 1 || c->uses.held[cont] || c->uses.home[only] != c->uses.home[map])
+            return false;
         Map *reader = c->flow->map.at[only];
-        if (reader->body.val.n + m->body.val.n > BODY_MAX || !reads_once(reader, cont)) return false;
+        if (reader->body.val.n + m->body.val.n > BODY_MAX || !reads_once(reader, cont))
+            return false;
         compose(c, m, to, reader);
         return true;
     }
@@ -163,10 +172,12 @@ bool inline_producer(Cleaning *c, int map) {
     return changed;
 }
 
-/* ---- copies written in place --------------------------------------------------------------------------------- */
+/* ---- copies written in place
+ * --------------------------------------------------------------------------------- */
 
 /* Index of the copy's target for index `at` of its source. */
-static const Dim *target_index(Cleaning *c, const Map *copy, const Access *from, const Access *to, const Dim *at) {
+static const Dim *target_index(Cleaning *c, const Map *copy, const Access *from, const Access *to,
+                               const Dim *at) {
     DimSubst subst[MAP_DIMS];
     int n = 0;
     for (int d = 0; d < copy->dim.n; d++) {
@@ -198,7 +209,8 @@ static bool covers_source(const Cleaning *c, const Map *m, const Access *from) {
     const Cont *source = &c->flow->cont.at[from->cont];
     for (int k = 0; k < from->rank; k++) {
         int d = access_dim(m, from, k);
-        if (d < 0 ? !dim_is(source->shape[k], 1) : m->dim.at[d].extent != source->shape[k]) return false;
+        if (d < 0 ? !dim_is(source->shape[k], 1) : m->dim.at[d].extent != source->shape[k])
+            return false;
     }
     return access_covers(m, from);
 }
@@ -222,7 +234,8 @@ bool forward_copy(Cleaning *c, int map) {
     for (int i = 0; i < writers->n; i++) {
         Map *w = c->flow->map.at[writers->at[i]];
         for (int k = 0; k < w->write.n; k++) {
-            Access *acc = arena_copy(c->arena, w->write.at[k].to, (size_t)w->write.at[k].n * sizeof *acc);
+            Access *acc =
+                arena_copy(c->arena, w->write.at[k].to, (size_t)w->write.at[k].n * sizeof *acc);
             for (int j = 0; j < w->write.at[k].n; j++)
                 if (acc[j].cont == from.cont)
                     acc[j] = (Access){to->cont, to->rank, target_index(c, m, &from, to, acc[j].at)};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `constants`: what depends on weights alone is computed now.
  *
- * First, inside every map, the largest subexpressions that read only weights, over fewer elements than
- * the map has iterations (the scale of a normalisation per channel, say), move into maps of their own.
- * Then all maps that read only weights and what such maps made are evaluated, and what they wrote
- * becomes weights. Large results (more than LIMIT elements) of a plain rearrangement stay maps: layouts
- * do that without another copy. */
+ * First, inside every map, the largest subexpressions that read only weights, over fewer elements
+ * than the map has iterations (the scale of a normalisation per channel, say), move into maps of
+ * their own. Then all maps that read only weights and what such maps made are evaluated, and what
+ * they wrote becomes weights. Large results (more than LIMIT elements) of a plain rearrangement
+ * stay maps: layouts do that without another copy. */
 #include "passes/access.h"
 
 enum { LIMIT = 1 << 26, SMALL = 1 << 16 };
@@ -23,12 +23,13 @@ static bool is_constant(const Folding *f, int cont) {
     return ((c->kind == CONT_PARAM || c->kind == CONT_LITERAL) && c->data) || f->constant[cont];
 }
 
-/* ---- subexpressions ------------------------------------------------------------------------------------------ */
+/* ---- subexpressions
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct Hoist {
     Folding *f;
     Map *map;
-    bool *fixed;    /* by Val: reads only constants, no dims as values */
+    bool *fixed;            /* by Val: reads only constants, no dims as values */
     bool (*uses)[MAP_DIMS]; /* by Val: dims its reads use */
 } Hoist;
 
@@ -39,7 +40,10 @@ static void mark_access(Hoist *h, int v, const Access *a) {
 }
 
 static void mark_symbol(void *user, Dim sym) {
-    struct { const Map *map; bool ok; } *u = user;
+    struct {
+        const Map *map;
+        bool ok;
+    } *u = user;
     for (int d = 0; d < u->map->dim.n; d++)
         if (u->map->dim.at[d].sym == sym) return;
     u->ok = false;
@@ -47,7 +51,10 @@ static void mark_symbol(void *user, Dim sym) {
 
 /* Indices made of the map's own dims only (no run-time symbols, no values). */
 static bool plain_index(const Map *map, const Access *a) {
-    struct { const Map *map; bool ok; } u = {map, true};
+    struct {
+        const Map *map;
+        bool ok;
+    } u = {map, true};
     for (int k = 0; k < a->rank; k++) dim_symbols(a->at[k], mark_symbol, &u);
     return u.ok;
 }
@@ -72,7 +79,8 @@ static void mark_vals(Hoist *h) {
     }
 }
 
-/* Elements of v over the dims it uses; -1 when not worth moving: not an operation, or as large as the map. */
+/* Elements of v over the dims it uses; -1 when not worth moving: not an operation, or as large as
+ * the map. */
 static int64_t hoist_size(const Hoist *h, int v) {
     const Val *val = &h->map->body.val.at[v];
     if (!h->fixed[v] || val->kind != VAL_PRIM) return -1;
@@ -102,7 +110,8 @@ static int hoist_map(Hoist *h, int v, Items *into) {
         rank++;
     }
     DType type = h->map->body.val.at[v].type;
-    int cont = flow_cont(f->flow, internf(ctx, "%s.const%d", h->map->name, f->next++), CONT_TMP, type, shape, rank);
+    int cont = flow_cont(f->flow, internf(ctx, "%s.const%d", h->map->name, f->next++), CONT_TMP,
+                         type, shape, rank);
     int *map = NEW_ARRAY(f->arena, int, h->map->body.val.n);
     body_inline(&m->body, &h->map->body, subst, rank, NULL, NULL, NULL, map);
     int root = map[v];
@@ -132,13 +141,15 @@ static void replace_hoisted(Hoist *h, const int *cont) {
         vec_push(h->f->arena, &out.val, copy);
         map[v] = out.val.n - 1;
     }
-    int n = 0, *roots = NEW_ARRAY(h->f->arena, int, h->map->write.n * COMBINE_STATES + 1);
+    int n = 0, *roots = NEW_ARRAY(h->f->arena, int, h->map->write.n *COMBINE_STATES + 1);
     for (int w = 0; w < h->map->write.n; w++)
-        for (int k = 0; k < h->map->write.at[w].nstate; k++) roots[n++] = map[h->map->write.at[w].val[k]];
+        for (int k = 0; k < h->map->write.at[w].nstate; k++)
+            roots[n++] = map[h->map->write.at[w].val[k]];
     body_prune(&out, roots, n);
     n = 0;
     for (int w = 0; w < h->map->write.n; w++) {
-        h->map->write.at[w].val = arena_copy(h->f->arena, &roots[n], (size_t)h->map->write.at[w].nstate * sizeof *roots);
+        h->map->write.at[w].val =
+            arena_copy(h->f->arena, &roots[n], (size_t)h->map->write.at[w].nstate * sizeof *roots);
         n += h->map->write.at[w].nstate;
     }
     h->map->body = out;
@@ -156,7 +167,9 @@ static void hoist(Folding *f, Map *map, Items *into) {
         if (hoist_size(&h, v) < 0) continue;
         bool top = false;
         for (int u = v + 1; u < n; u++)
-            for (int a = 0; map->body.val.at[u].kind == VAL_PRIM && a < prim_row(map->body.val.at[u].prim)->arity; a++)
+            for (int a = 0; map->body.val.at[u].kind == VAL_PRIM &&
+                            a < prim_row(map->body.val.at[u].prim)->arity;
+                 a++)
                 top |= map->body.val.at[u].arg[a] == v && hoist_size(&h, u) < 0;
         for (int w = 0; w < map->write.n; w++)
             for (int k = 0; k < map->write.at[w].nstate; k++) top |= map->write.at[w].val[k] == v;
@@ -167,7 +180,9 @@ static void hoist(Folding *f, Map *map, Items *into) {
     if (any) replace_hoisted(&h, cont);
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------------------------- */
+/* ---- evaluation
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* A map whose reads are all constant, whose domain is, and whose containers nobody else writes. */
 static bool constant_map(const Folding *f, const Map *m, const int *writer, int self) {
@@ -182,7 +197,8 @@ static bool constant_map(const Folding *f, const Map *m, const int *writer, int 
         if (val->kind == VAL_READ && !is_constant(f, val->read.cont)) return false;
         computes |= val->kind == VAL_PRIM;
         if (val->kind == VAL_READ && !plain_index(m, &val->read)) return false;
-        if (val->kind == VAL_INDEX && !plain_index(m, &(Access){.rank = 1, .at = &val->index})) return false;
+        if (val->kind == VAL_INDEX && !plain_index(m, &(Access){.rank = 1, .at = &val->index}))
+            return false;
     }
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].n; k++) {
@@ -199,8 +215,8 @@ static void mark_constant(Folding *f, const Map *m) {
         for (int k = 0; k < m->write.at[w].n; k++) f->constant[m->write.at[w].to[k].cont] = true;
 }
 
-/* The constant maps as a flow of their own: what they write are its outputs. Results live as long as the
- * context, as all weights do. */
+/* The constant maps as a flow of their own: what they write are its outputs. Results live as long
+ * as the context, as all weights do. */
 static void evaluate(Folding *f, const IntVec *maps) {
     Flow *part = flow_clone(f->arena, f->flow);
     part->body = (Items){0};
@@ -210,13 +226,16 @@ static void evaluate(Folding *f, const IntVec *maps) {
         vec_push(f->arena, &part->body, item);
         const Map *m = part->map.at[maps->at[i]];
         for (int w = 0; w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++) part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
+            for (int k = 0; k < m->write.at[w].n; k++)
+                part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
     }
     for (int c = 0; c < part->cont.n; c++) {
         Cont *cont = &part->cont.at[c];
         bool out = cont->kind == CONT_STATE && f->constant[c];
         if (out) vec_push(f->arena, &outs, c);
-        cont->kind = out ? CONT_OUT : cont->kind == CONT_IN || cont->kind == CONT_OUT ? CONT_TMP : cont->kind;
+        cont->kind = out                                               ? CONT_OUT
+                     : cont->kind == CONT_IN || cont->kind == CONT_OUT ? CONT_TMP
+                                                                       : cont->kind;
     }
     part->symbol.n = 0;
     Tensor *result = NEW_ARRAY(f->arena, Tensor, outs.n + 1);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `fuse`: which maps share a kernel.
  *
- * Every map starts as a kernel of its own. Walking the maps in order, the kernels that produce what a
- * map reads are joined to it when that keeps an intermediate out of memory without computing anything
- * twice:
+ * Every map starts as a kernel of its own. Walking the maps in order, the kernels that produce what
+ * a map reads are joined to it when that keeps an intermediate out of memory without computing
+ * anything twice:
  *
- * - an epilogue: the producer ends in a reduction (a contraction, a pool, a sum) whose result the map
- *   reads element for element; the result then stays in registers;
- * - a row: all maps of both kernels agree on some outer dims (no reduction runs over them, every access
- *   between them uses them alike), what they hand on for one index of these fits the inner caches, and
- *   enough indices remain to keep all cores busy. Normalisations and softmax become one pass; contractions
- *   join when their operands stay in the inner caches too, which makes attention one kernel.
+ * - an epilogue: the producer ends in a reduction (a contraction, a pool, a sum) whose result the
+ * map reads element for element; the result then stays in registers;
+ * - a row: all maps of both kernels agree on some outer dims (no reduction runs over them, every
+ * access between them uses them alike), what they hand on for one index of these fits the inner
+ * caches, and enough indices remain to keep all cores busy. Normalisations and softmax become one
+ * pass; contractions join when their operands stay in the inner caches too, which makes attention
+ * one kernel.
  *
- * A kernel runs where its last map stands, so a producer may move down only if nobody in between reads
- * what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
+ * A kernel runs where its last map stands, so a producer may move down only if nobody in between
+ * reads what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
 #include "passes/layout.h"
 
 enum { ROW_BYTES = 192 * 1024, OPERAND_BYTES = 512 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
@@ -30,12 +31,13 @@ typedef struct Fusing {
     Arena *arena;
     Flow *flow;
     const PassEnv *env;
-    Group *group;      /* one per map to begin with */
-    int *group_of;     /* by map */
-    int *position;     /* by map: program order */
+    Group *group;  /* one per map to begin with */
+    int *group_of; /* by map */
+    int *position; /* by map: program order */
     const Items **home;
-    int *writer;       /* by container: its only writing map, or -1 */
-    IntVec *readers;  /* by container: maps that read it; -1 stands for a call, a region or the caller */
+    int *writer; /* by container: its only writing map, or -1 */
+    IntVec *
+        readers; /* by container: maps that read it; -1 stands for a call, a region or the caller */
     int next;
 } Fusing;
 
@@ -51,7 +53,8 @@ static void survey(Fusing *f, const Items *items) {
             f->position[it->map] = f->next++;
             f->home[it->map] = items;
             for (int v = 0; v < m->body.val.n; v++)
-                if (m->body.val.at[v].kind == VAL_READ) add_reader(f, m->body.val.at[v].read.cont, it->map);
+                if (m->body.val.at[v].kind == VAL_READ)
+                    add_reader(f, m->body.val.at[v].read.cont, it->map);
             continue;
         }
         if (it->kind == ITEM_CALL)
@@ -67,7 +70,8 @@ static void survey(Fusing *f, const Items *items) {
     }
 }
 
-/* ---- is joining legal -------------------------------------------------------------------------------------- */
+/* ---- is joining legal
+ * -------------------------------------------------------------------------------------- */
 
 /* Does every reader of what g writes run with or after `into`? */
 static bool may_sink(const Fusing *f, const Group *g, const Group *into) {
@@ -109,30 +113,35 @@ static bool reads_covering(const Map *m, int cont) {
     return true;
 }
 
-/* ---- is it worth it ------------------------------------------------------------------------------------------ */
+/* ---- is it worth it
+ * ------------------------------------------------------------------------------------------ */
 
 /* A contraction, or a reduction over windows: wants register tiles of its own. */
 static bool wants_tiles(const Flow *flow, const Map *m) {
     if (!map_is_reduction(m)) return false;
     Roles r = map_roles(flow, m);
     for (int d = 0; r.is && d < m->dim.n; d++)
-        if ((r.role[d] == ROLE_M || r.role[d] == ROLE_N) && map_extent(m, d, unknown_extent) > 1) return true;
+        if ((r.role[d] == ROLE_M || r.role[d] == ROLE_N) && map_extent(m, d, unknown_extent) > 1)
+            return true;
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++) {
             bool out = false, reduced = false;
             for (int d = 0; d < m->dim.n; d++)
-                if (dim_uses(val->read.at[k], m->dim.at[d].sym)) *(map_reduces(m, d) ? &reduced : &out) = true;
+                if (dim_uses(val->read.at[k], m->dim.at[d].sym))
+                    *(map_reduces(m, d) ? &reduced : &out) = true;
             if (out && reduced) return true;
         }
     }
     return false;
 }
 
-/* A row over a blocked channel would step through its blocks: such maps keep kernels of their own. */
+/* A row over a blocked channel would step through its blocks: such maps keep kernels of their own.
+ */
 static bool touches_layout(const Flow *flow, const Map *m) {
     for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ && flow->cont.at[m->body.val.at[v].read.cont].layout) return true;
+        if (m->body.val.at[v].kind == VAL_READ && flow->cont.at[m->body.val.at[v].read.cont].layout)
+            return true;
     return flow->cont.at[m->write.at[0].to[0].cont].layout != NULL;
 }
 
@@ -141,7 +150,8 @@ static bool plain_writes(const Map *m) {
         const Write *wr = &m->write.at[w];
         for (int k = 0; k < wr->n; k++)
             for (int d = 0; d < wr->to[k].rank; d++)
-                if (access_dim(m, &wr->to[k], d) < 0 && !dim_is_const(wr->to[k].at[d], NULL)) return false;
+                if (access_dim(m, &wr->to[k], d) < 0 && !dim_is_const(wr->to[k].at[d], NULL))
+                    return false;
     }
     return m->write.n == 1;
 }
@@ -149,14 +159,16 @@ static bool plain_writes(const Map *m) {
 static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
     const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
     const Map *c = f->flow->map.at[into->map.at[0]];
-    if (g->map.n != 1 || into->map.n != 1 || map_is_reduction(c) || c->cons.n || p->cons.n) return false;
+    if (g->map.n != 1 || into->map.n != 1 || map_is_reduction(c) || c->cons.n || p->cons.n)
+        return false;
     if (!map_is_reduction(p) || !wants_tiles(f->flow, p)) return false;
     const Write *w = &p->write.at[0];
     if (w->n != 1 || w->combine->nstate != 1) return false;
     return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
 }
 
-static int64_t row_bytes(const Fusing *f, const int *maps, int n, const Alignment *al, const bool *outer) {
+static int64_t row_bytes(const Fusing *f, const int *maps, int n, const Alignment *al,
+                         const bool *outer) {
     int64_t bytes = 0;
     for (int p = 0; p < n - 1; p++) {
         const Map *m = f->flow->map.at[maps[p]];
@@ -174,8 +186,10 @@ static int64_t row_bytes(const Fusing *f, const int *maps, int n, const Alignmen
     return bytes;
 }
 
-/* A contraction inside a row reads its operands again for every block of rows: they must stay close. */
-static int64_t operand_bytes(const Fusing *f, const int *maps, int p, const Alignment *al, const bool *outer) {
+/* A contraction inside a row reads its operands again for every block of rows: they must stay
+ * close. */
+static int64_t operand_bytes(const Fusing *f, const int *maps, int p, const Alignment *al,
+                             const bool *outer) {
     const Map *m = f->flow->map.at[maps[p]];
     bool fixed[MAP_DIMS] = {false};
     int64_t most = 0;
@@ -187,7 +201,8 @@ static int64_t operand_bytes(const Fusing *f, const int *maps, int p, const Alig
         int64_t bytes = dtype_bytes(val->type, 1);
         for (int d = 0; d < m->dim.n; d++) {
             bool uses = false;
-            for (int k = 0; k < val->read.rank; k++) uses |= dim_uses(val->read.at[k], m->dim.at[d].sym);
+            for (int k = 0; k < val->read.rank; k++)
+                uses |= dim_uses(val->read.at[k], m->dim.at[d].sym);
             if (uses && !fixed[d]) bytes *= map_extent(m, d, unknown_row);
         }
         if (bytes > most) most = bytes;
@@ -196,7 +211,8 @@ static int64_t operand_bytes(const Fusing *f, const int *maps, int p, const Alig
 }
 
 /* Does it keep a dim whose indices share an operand, and do its operands stay close? */
-static bool contraction_fits(const Fusing *f, const int *maps, int p, const Alignment *al, const bool *outer) {
+static bool contraction_fits(const Fusing *f, const int *maps, int p, const Alignment *al,
+                             const bool *outer) {
     Roles roles = map_roles(f->flow, f->flow->map.at[maps[p]]);
     bool rows = false;
     for (int r = 0; r < MAP_DIMS; r++)
@@ -204,14 +220,15 @@ static bool contraction_fits(const Fusing *f, const int *maps, int p, const Alig
     return rows && operand_bytes(f, maps, p, al, outer) <= OPERAND_BYTES;
 }
 
-/* Kernels without any reduction join only over equal domains: a small map beside a large one would be
- * cut up by the large one's tiles for nothing. */
+/* Kernels without any reduction join only over equal domains: a small map beside a large one would
+ * be cut up by the large one's tiles for nothing. */
 static bool same_volumes(const Fusing *f, const int *maps, int n) {
     bool equal = true;
     for (int i = 0; i < n; i++) {
         const Map *m = f->flow->map.at[maps[i]];
         if (map_is_reduction(m)) return true;
-        equal &= map_volume(m, unknown_extent) == map_volume(f->flow->map.at[maps[n - 1]], unknown_extent);
+        equal &= map_volume(m, unknown_extent) ==
+                 map_volume(f->flow->map.at[maps[n - 1]], unknown_extent);
     }
     return equal;
 }
@@ -237,13 +254,16 @@ static bool row(const Fusing *f, const Group *g, const Group *into) {
     for (int r = 0; r < root->dim.n; r++) {
         outer[r] = true;
         for (int p = 0; p < n; p++)
-            if (al.at[p][r] < 0 || f->flow->map.at[maps[p]]->dim.at[al.at[p][r]].extent != root->dim.at[r].extent)
+            if (al.at[p][r] < 0 ||
+                f->flow->map.at[maps[p]]->dim.at[al.at[p][r]].extent != root->dim.at[r].extent)
                 outer[r] = false;
         if (outer[r]) tasks *= (double)map_extent(root, r, unknown_extent);
     }
     if (tasks < ROW_TASKS && whole > 4096) return false;
     for (int p = 0; p < n; p++)
-        if (wants_tiles(f->flow, f->flow->map.at[maps[p]]) && !contraction_fits(f, maps, p, &al, outer)) return false;
+        if (wants_tiles(f->flow, f->flow->map.at[maps[p]]) &&
+            !contraction_fits(f, maps, p, &al, outer))
+            return false;
     return row_bytes(f, maps, n, &al, outer) <= ROW_BYTES;
 }
 
@@ -254,14 +274,15 @@ static bool indexed_by_value(const Map *m, const Access *a) {
     return false;
 }
 
-/* Reads between the kernels must have a box within the producer's: none outside (a fused producer has no
- * halo), none that depends on data. */
+/* Reads between the kernels must have a box within the producer's: none outside (a fused producer
+ * has no halo), none that depends on data. */
 static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) {
     for (int i = 0; i < into->map.n; i++) {
         const Map *m = f->flow->map.at[into->map.at[i]];
         for (int v = 0; v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
-            if (val->kind != VAL_READ || (!val->has_else && !indexed_by_value(m, &val->read))) continue;
+            if (val->kind != VAL_READ || (!val->has_else && !indexed_by_value(m, &val->read)))
+                continue;
             int w = f->writer[val->read.cont];
             if (w >= 0 && &f->group[f->group_of[w]] == g) return true;
         }
@@ -344,7 +365,8 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
         if (g->gone) continue;
         Kernel *k = NEW(arena, Kernel);
         k->on = env->machine->on;
-        k->name = internf(f.flow->ctx, "k%d.%s", f.flow->kernel.n, f.flow->map.at[g->map.at[g->map.n - 1]]->name);
+        k->name = internf(f.flow->ctx, "k%d.%s", f.flow->kernel.n,
+                          f.flow->map.at[g->map.at[g->map.n - 1]]->name);
         for (int j = 0; j < g->map.n; j++) vec_push(arena, &k->map, g->map.at[j]);
         vec_push(arena, &f.flow->kernel, k);
     }

@@ -2,10 +2,10 @@
 /* Pass `layout`: where elements lie.
  *
  * Temporaries whose channel dim is not the innermost (images) are stored in blocks of lanes:
- * [n,c,y,z] -> (n, c/L, y, z, c%L). Seeds are the results of contractions whose output channel is not
- * stored last; the choice spreads over maps that use the channel of what they read and write as one dim.
- * Margins for reads outside the box are made real first (layout_halo.c); weights are packed to match
- * (layout_pack.c). Graph inputs and outputs keep the caller's dense form. */
+ * [n,c,y,z] -> (n, c/L, y, z, c%L). Seeds are the results of contractions whose output channel is
+ * not stored last; the choice spreads over maps that use the channel of what they read and write as
+ * one dim. Margins for reads outside the box are made real first (layout_halo.c); weights are
+ * packed to match (layout_pack.c). Graph inputs and outputs keep the caller's dense form. */
 #include "passes/layout.h"
 
 static void count_items(Layouts *l, const Items *items) {
@@ -30,7 +30,8 @@ static void count_items(Layouts *l, const Items *items) {
             l->held[it->cond] = true;
         }
         for (int k = 0; k < it->carry.n; k++)
-            l->held[it->carry.at[k].cur] = l->held[it->carry.at[k].init] = l->held[it->carry.at[k].next] = true;
+            l->held[it->carry.at[k].cur] = l->held[it->carry.at[k].init] =
+                l->held[it->carry.at[k].next] = true;
         count_items(l, &it->body);
         count_items(l, &it->other);
     }
@@ -45,7 +46,9 @@ void layouts_survey(Layouts *l) {
     count_items(l, &l->flow->body);
 }
 
-/* ---- roles --------------------------------------------------------------------------------------------------- */
+/* ---- roles
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static bool access_uses(const Access *a, Dim sym) {
     for (int k = 0; k < a->rank; k++)
@@ -55,13 +58,15 @@ static bool access_uses(const Access *a, Dim sym) {
 
 Roles map_roles(const Flow *flow, const Map *m) {
     Roles r = {.is = false, .a = -1, .b = -1};
-    if (m->write.n != 1 || !m->write.at[0].combine || m->write.at[0].combine->simple != P_ADD) return r;
+    if (m->write.n != 1 || !m->write.at[0].combine || m->write.at[0].combine->simple != P_ADD)
+        return r;
     const Val *sum = &m->body.val.at[m->write.at[0].val[0]];
     if (sum->kind != VAL_PRIM || sum->prim != P_MUL) return r;
     int op[2] = {sum->arg[0], sum->arg[1]};
     for (int i = 0; i < 2; i++) {
         const Val *v = &m->body.val.at[op[i]];
-        while (v->kind == VAL_PRIM && v->prim == P_CVT) op[i] = v->arg[0], v = &m->body.val.at[op[i]];
+        while (v->kind == VAL_PRIM && v->prim == P_CVT)
+            op[i] = v->arg[0], v = &m->body.val.at[op[i]];
         if (v->kind != VAL_READ) return r;
     }
     bool first = flow->cont.at[m->body.val.at[op[0]].read.cont].kind == CONT_PARAM;
@@ -73,13 +78,17 @@ Roles map_roles(const Flow *flow, const Map *m) {
     for (int d = 0; d < m->dim.n; d++) {
         Dim sym = m->dim.at[d].sym;
         bool in_a = access_uses(a, sym), in_b = access_uses(b, sym), out = !map_reduces(m, d);
-        r.role[d] = out ? (in_a && in_b ? ROLE_BATCH : in_a ? ROLE_M : in_b ? ROLE_N : ROLE_OTHER)
+        r.role[d] = out ? (in_a && in_b ? ROLE_BATCH
+                           : in_a       ? ROLE_M
+                           : in_b       ? ROLE_N
+                                        : ROLE_OTHER)
                         : (in_a && in_b ? ROLE_K : ROLE_OTHER);
     }
     return r;
 }
 
-/* ---- blocked channels ------------------------------------------------------------------------------------------ */
+/* ---- blocked channels
+ * ------------------------------------------------------------------------------------------ */
 
 static bool may_block(const Layouts *l, int cont, int dim) {
     const Cont *c = &l->flow->cont.at[cont];
@@ -110,7 +119,8 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     if (k >= 0 && k < to->rank - 1 && may_block(l, to->cont, k)) channel[to->cont] = k;
 }
 
-/* If one side of a map has a blocked dim and the other uses the same map dim, block it there too. */
+/* If one side of a map has a blocked dim and the other uses the same map dim, block it there too.
+ */
 static bool spread(const Layouts *l, const Map *m, int *channel) {
     bool changed = false;
     for (int w = 0; w < m->write.n; w++)
@@ -122,10 +132,12 @@ static bool spread(const Layouts *l, const Map *m, int *channel) {
                 const Access *from = &val->read;
                 int cf = channel[from->cont], ct = channel[to->cont];
                 if (cf >= 0 && ct < 0) {
-                    int at = access_dim(m, from, cf) >= 0 ? index_of(m, to, access_dim(m, from, cf)) : -1;
+                    int at = access_dim(m, from, cf) >= 0 ? index_of(m, to, access_dim(m, from, cf))
+                                                          : -1;
                     if (may_block(l, to->cont, at)) channel[to->cont] = at, changed = true;
                 } else if (ct >= 0 && cf < 0) {
-                    int at = access_dim(m, to, ct) >= 0 ? index_of(m, from, access_dim(m, to, ct)) : -1;
+                    int at =
+                        access_dim(m, to, ct) >= 0 ? index_of(m, from, access_dim(m, to, ct)) : -1;
                     if (may_block(l, from->cont, at)) channel[from->cont] = at, changed = true;
                 }
             }
@@ -158,7 +170,8 @@ static void block_channels(Layouts *l) {
         for (int m = 0; m < l->flow->map.n; m++) again |= spread(l, l->flow->map.at[m], channel);
     }
     for (int c = 0; c < n; c++)
-        if (channel[c] >= 0) l->flow->cont.at[c].layout = blocked(l, &l->flow->cont.at[c], channel[c]);
+        if (channel[c] >= 0)
+            l->flow->cont.at[c].layout = blocked(l, &l->flow->cont.at[c], channel[c]);
 }
 
 Flow *pass_layout(Arena *arena, const Flow *flow, const PassEnv *env);

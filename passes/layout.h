@@ -10,24 +10,25 @@ typedef struct Layouts {
     Flow *flow;
     const PassEnv *env;
     int lanes;
-    int *writer;         /* by container, as flow_writers */
-    IntVec *readers;     /* by container: maps that read it */
-    IntVec *writers;     /* by container: maps that write it */
-    bool *held;          /* by container: used by a call or a region */
+    int *writer;     /* by container, as flow_writers */
+    IntVec *readers; /* by container: maps that read it */
+    IntVec *writers; /* by container: maps that write it */
+    bool *held;      /* by container: used by a call or a region */
 } Layouts;
 
 void layouts_survey(Layouts *l);
 
 /* layout_halo.c: reads beyond the box become reads of a margin that holds the value. */
 void layout_halos(Layouts *l);
-/* layout_pack.c: weights of contractions in panels of lanes; other operands copied so that lanes run. */
+/* layout_pack.c: weights of contractions in panels of lanes; other operands copied so that lanes
+ * run. */
 void layout_packs(Layouts *l);
 
-/* A contraction's operands by Val, with every dim's role; `is` false for other maps. Roles come from
- * which operand and whether the output uses a dim. */
+/* A contraction's operands by Val, with every dim's role; `is` false for other maps. Roles come
+ * from which operand and whether the output uses a dim. */
 typedef struct Roles {
     bool is;
-    int a, b;             /* b: the operand that is (or serves as) the weights */
+    int a, b; /* b: the operand that is (or serves as) the weights */
     DimRole role[MAP_DIMS];
 } Roles;
 Roles map_roles(const Flow *flow, const Map *m);

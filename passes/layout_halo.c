@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Margins: a container whose windows read beyond its box gets a larger box, and maps that write the value
- * they are to find there. Inside the contraction no test is left.
+/* Margins: a container whose windows read beyond its box gets a larger box, and maps that write the
+ * value they are to find there. Inside the contraction no test is left.
  *
- * A temporary is enlarged in place, when all such reads agree on the value; what the caller owns (or what
- * others read with another value) is copied into an enlarged container. */
+ * A temporary is enlarged in place, when all such reads agree on the value; what the caller owns
+ * (or what others read with another value) is copied into an enlarged container. */
 #include "passes/layout.h"
 
 typedef struct Halo {
@@ -13,7 +13,9 @@ typedef struct Halo {
     bool any, mixed; /* mixed: reads with another value, or of unknown reach */
 } Halo;
 
-static bool is_window(const Map *m) { return map_is_reduction(m) && !m->cons.n; }
+static bool is_window(const Map *m) {
+    return map_is_reduction(m) && !m->cons.n;
+}
 
 /* How far a read reaches beyond the box, by dim; false when that is not constant. */
 static bool reach(Layouts *l, const Map *m, const Access *a, int64_t *low, int64_t *high) {
@@ -22,9 +24,11 @@ static bool reach(Layouts *l, const Map *m, const Access *a, int64_t *low, int64
     const Cont *c = &l->flow->cont.at[a->cont];
     for (int k = 0; k < a->rank; k++) {
         Dim below = dim_lower(ctx, a->at[k], &env);
-        Dim above = dim_upper_from(ctx, dim_sub(ctx, a->at[k], dim_addc(ctx, c->shape[k], -1)), &env, l->flow->symbol.n);
+        Dim above = dim_upper_from(ctx, dim_sub(ctx, a->at[k], dim_addc(ctx, c->shape[k], -1)),
+                                   &env, l->flow->symbol.n);
         int64_t lo, hi;
-        if (!below || !above || !dim_is_const(below, &lo) || !dim_is_const(above, &hi)) return false;
+        if (!below || !above || !dim_is_const(below, &lo) || !dim_is_const(above, &hi))
+            return false;
         low[k] = lo < 0 ? -lo : 0;
         high[k] = hi > 0 ? hi : 0;
     }
@@ -53,13 +57,16 @@ static Halo find_halo(Layouts *l, int cont) {
         const Map *m = l->flow->map.at[l->readers[cont].at[r]];
         for (int v = 0; v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
-            if (val->kind == VAL_READ && val->read.cont == cont && val->has_else) add_read(l, &h, m, val);
+            if (val->kind == VAL_READ && val->read.cont == cont && val->has_else)
+                add_read(l, &h, m, val);
         }
     }
     return h;
 }
 
-/* ---- making room ------------------------------------------------------------------------------------------------ */
+/* ---- making room
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static const Dim *shifted(Layouts *l, const Halo *h, const Dim *at, int rank) {
     Dim *out = NEW_ARRAY(l->arena, Dim, rank + 1);
@@ -69,7 +76,8 @@ static const Dim *shifted(Layouts *l, const Halo *h, const Dim *at, int rank) {
 
 static const Dim *enlarged(Layouts *l, const Halo *h, const Cont *c) {
     Dim *shape = NEW_ARRAY(l->arena, Dim, c->rank + 1);
-    for (int k = 0; k < c->rank; k++) shape[k] = dim_addc(l->flow->ctx, c->shape[k], h->low[k] + h->high[k]);
+    for (int k = 0; k < c->rank; k++)
+        shape[k] = dim_addc(l->flow->ctx, c->shape[k], h->low[k] + h->high[k]);
     return shape;
 }
 
@@ -78,7 +86,8 @@ static void move_reads(Layouts *l, const Halo *h, Map *m, int to, bool plain_too
     for (int v = 0; v < m->body.val.n; v++) {
         Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ || val->read.cont != h->cont) continue;
-        bool margin = val->has_else && is_window(m) && m->body.val.at[val->arg[0]].kind == VAL_CONST &&
+        bool margin = val->has_else && is_window(m) &&
+                      m->body.val.at[val->arg[0]].kind == VAL_CONST &&
                       m->body.val.at[val->arg[0]].bits == h->value;
         if (!margin && !plain_too) continue;
         val->read.at = shifted(l, h, val->read.at, val->read.rank);
@@ -87,9 +96,10 @@ static void move_reads(Layouts *l, const Halo *h, Map *m, int to, bool plain_too
     }
 }
 
-/* Fills one side of dim k's margin: other dims before k over the old box, after k over the new one. */
-static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k, int64_t first, int64_t count,
-                      bool high, Items *into) {
+/* Fills one side of dim k's margin: other dims before k over the old box, after k over the new one.
+ */
+static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k, int64_t first,
+                      int64_t count, bool high, Items *into) {
     if (!count) return;
     Ctx *ctx = l->flow->ctx;
     const Cont *c = &l->flow->cont.at[cont];
@@ -99,7 +109,9 @@ static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k
         Dim extent = d == k ? dim_const(ctx, count) : d < k ? old[d] : c->shape[d];
         at[d] = map_dim(l->flow, m, "m", extent);
         if (d < k) at[d] = dim_addc(ctx, at[d], h->low[d]);
-        if (d == k) at[d] = dim_addc(ctx, high ? dim_add(ctx, at[d], old[d]) : at[d], high ? h->low[d] + first : 0);
+        if (d == k)
+            at[d] = dim_addc(ctx, high ? dim_add(ctx, at[d], old[d]) : at[d],
+                             high ? h->low[d] + first : 0);
     }
     map_write(l->flow, m, cont, at, body_bits(&m->body, c->type, h->value), NULL);
 }
@@ -115,7 +127,8 @@ static void copy_in(Layouts *l, const Halo *h, int to, Items *into) {
     const Cont *c = &l->flow->cont.at[h->cont];
     Map *m = flow_map(l->flow, into, internf(l->flow->ctx, "%s.copy", c->name), c->from);
     Dim at[RANK_MAX];
-    for (int k = 0; k < c->rank; k++) at[k] = map_dim(l->flow, m, "m", l->flow->cont.at[h->cont].shape[k]);
+    for (int k = 0; k < c->rank; k++)
+        at[k] = map_dim(l->flow, m, "m", l->flow->cont.at[h->cont].shape[k]);
     int val = map_read(l->flow, m, h->cont, at);
     map_write(l->flow, m, to, shifted(l, h, at, c->rank), val, NULL);
 }
@@ -132,7 +145,8 @@ static bool touches(const Layouts *l, const Item *it, int cont) {
     if (it->kind == ITEM_MAP) {
         const Map *m = l->flow->map.at[it->map];
         for (int v = 0; v < m->body.val.n; v++)
-            if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont) return true;
+            if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont)
+                return true;
         for (int w = 0; w < m->write.n; w++)
             for (int k = 0; k < m->write.at[w].n; k++)
                 if (m->write.at[w].to[k].cont == cont) return true;
@@ -176,7 +190,8 @@ static void enlarge(Layouts *l, const Halo *h) {
     for (int i = 0; i < l->writers[h->cont].n; i++) {
         Map *m = l->flow->map.at[l->writers[h->cont].at[i]];
         for (int w = 0; w < m->write.n; w++) {
-            Access *to = arena_copy(l->arena, m->write.at[w].to, (size_t)m->write.at[w].n * sizeof *to);
+            Access *to =
+                arena_copy(l->arena, m->write.at[w].to, (size_t)m->write.at[w].n * sizeof *to);
             for (int k = 0; k < m->write.at[w].n; k++)
                 if (to[k].cont == h->cont) to[k].at = shifted(l, h, to[k].at, to[k].rank);
             m->write.at[w].to = to;
@@ -191,7 +206,8 @@ static void enlarge_copy(Layouts *l, const Halo *h) {
     Cont *c = &l->flow->cont.at[h->cont];
     const Dim *shape = enlarged(l, h, c), *old = c->shape;
     int from = l->flow->cont.n, rank = c->rank;
-    int to = flow_cont(l->flow, internf(l->flow->ctx, "%s.padded", c->name), CONT_TMP, c->type, shape, rank);
+    int to = flow_cont(l->flow, internf(l->flow->ctx, "%s.padded", c->name), CONT_TMP, c->type,
+                       shape, rank);
     l->flow->cont.at[to].from = l->flow->cont.at[h->cont].from;
     Items made = {0};
     fill_margin(l, h, to, old, &made);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands that stand in the lanes of a contraction: weights are stored in panels, what is computed at
- * run time is copied so that the lane dim comes last.
+/* Operands that stand in the lanes of a contraction: weights are stored in panels, what is computed
+ * at run time is copied so that the lane dim comes last.
  *
- * A panel is as wide as the register tile will be: w[k,j] -> (j/P, k, j%P). Where the other operand's
- * channel is stored in blocks of L, so is the weights': (o/P, c/L, r, s, c%L, o%P), the order in which
- * the reduction runs. Padding lanes hold 0. */
+ * A panel is as wide as the register tile will be: w[k,j] -> (j/P, k, j%P). Where the other
+ * operand's channel is stored in blocks of L, so is the weights': (o/P, c/L, r, s, c%L, o%P), the
+ * order in which the reduction runs. Padding lanes hold 0. */
 #include "passes/layout.h"
 
 enum { REUSE = 8 };
 static const int64_t unknown_extent = 64;
 
-/* The dim that runs in lanes: the largest dim only the weights have, else a large batch dim (depthwise). */
+/* The dim that runs in lanes: the largest dim only the weights have, else a large batch dim
+ * (depthwise). */
 static int lane_dim(const Layouts *l, const Map *m, const Roles *r) {
     int best = -1;
     for (int pass = 0; pass < 2 && best < 0; pass++)
@@ -68,14 +69,17 @@ static bool same_layout(const Layout *a, const Layout *b) {
 static int laid_out(Layouts *l, int cont, const Layout *layout) {
     Cont *c = &l->flow->cont.at[cont];
     bool alone = !l->held[cont];
-    for (int i = 0; i < l->readers[cont].n; i++) alone &= l->readers[cont].at[i] == l->readers[cont].at[0];
+    for (int i = 0; i < l->readers[cont].n; i++)
+        alone &= l->readers[cont].at[i] == l->readers[cont].at[0];
     if (alone && !c->layout) {
         c->layout = layout;
         return cont;
     }
     for (int i = 0; i < l->flow->cont.n; i++) {
         const Cont *o = &l->flow->cont.at[i];
-        if (o->kind == CONT_PARAM && o->data == c->data && c->data && same_layout(o->layout, layout)) return i;
+        if (o->kind == CONT_PARAM && o->data == c->data && c->data &&
+            same_layout(o->layout, layout))
+            return i;
     }
     Cont copy = *c;
     copy.name = internf(l->flow->ctx, "%s.panels%d", c->name, l->flow->cont.n);
@@ -96,7 +100,8 @@ static void pack_weights(Layouts *l, Map *m, const Roles *r, int lane) {
     b->read.cont = laid_out(l, b->read.cont, panels(l, c, n, width, blocked));
 }
 
-/* ---- operands computed at run time --------------------------------------------------------------------------------- */
+/* ---- operands computed at run time
+ * --------------------------------------------------------------------------------- */
 
 static void insert_item_before(Layouts *l, Items *items, int map, const Items *made, bool *done) {
     for (int i = 0; i < items->n && !*done; i++) {
@@ -129,7 +134,8 @@ static void copy_lane_last(Layouts *l, int map, const Roles *r, int n) {
     Items made = {0};
     Map *copy = flow_map(flow, &made, name, source);
     Dim dim[RANK_MAX], write[RANK_MAX];
-    for (int k = 0; k < from.rank; k++) dim[k] = map_dim(flow, copy, "m", flow->cont.at[from.cont].shape[k]);
+    for (int k = 0; k < from.rank; k++)
+        dim[k] = map_dim(flow, copy, "m", flow->cont.at[from.cont].shape[k]);
     rank = 0;
     for (int k = 0; k < from.rank; k++)
         if (k != n) write[rank++] = dim[k];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pass `nests`: every kernel's lines become loops over storage. It chooses nothing: each number in a
- * nest stands in a line of its kernel.
+/* Pass `nests`: every kernel's lines become loops over storage. It chooses nothing: each number in
+ * a nest stands in a line of its kernel.
  *
  * The root's tile lines give a list of loops. At depth k (inside k of them) run the producers whose
  * `at` says so, each on the box that its consumers will read while the deeper loops run; after the
@@ -9,7 +9,9 @@
  * finds boxes; nests_leaf.c turns one map on one box into loops, lanes and bodies. */
 #include "passes/nests.h"
 
-DimEnv lowering_env(const Lowering *lo) { return (DimEnv){lo->env.at, lo->env.n}; }
+DimEnv lowering_env(const Lowering *lo) {
+    return (DimEnv){lo->env.at, lo->env.n};
+}
 
 Dim lowering_simplify(const Lowering *lo, Dim d) {
     DimEnv env = lowering_env(lo);
@@ -23,16 +25,21 @@ Dim lowering_var(Lowering *lo, const char *base, Dim extent) {
     return var;
 }
 
-void lowering_pop(Lowering *lo) { lo->env.n--; }
+void lowering_pop(Lowering *lo) {
+    lo->env.n--;
+}
 
 static int64_t const_or(Dim d, int64_t otherwise) {
     int64_t v;
     return dim_is_const(d, &v) ? v : otherwise;
 }
 
-/* ---- tiling one dim ------------------------------------------------------------------------------ */
+/* ---- tiling one dim
+ * ------------------------------------------------------------------------------ */
 
-static void guard_ge0(Lowering *lo, Stmt *s, Dim d) { vec_push(lo->arena, &s->guard, d); }
+static void guard_ge0(Lowering *lo, Stmt *s, Dim d) {
+    vec_push(lo->arena, &s->guard, d);
+}
 
 static void full_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim count,
                        int64_t size, TileFn *fn, void *user) {
@@ -76,7 +83,8 @@ static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tai
     }
 }
 
-static void tail_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn, void *user) {
+static void tail_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
+                      void *user) {
     if (dim_is(tail.extent, 0)) return;
     tail.cap = const_or(tail.extent, -1);
     if (tail.cap >= 0)
@@ -85,10 +93,10 @@ static void tail_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tail, T
         symbolic_tail(lo, into, how, tail, fn, user);
 }
 
-/* A parallel loop is open already: its tasks are all tiles of the dim, full ones and the tail behind two
- * guards. */
-static void parallel_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim full, Dim rest,
-                           TileFn *fn, void *user) {
+/* A parallel loop is open already: its tasks are all tiles of the dim, full ones and the tail
+ * behind two guards. */
+static void parallel_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim full,
+                           Dim rest, TileFn *fn, void *user) {
     Span tile = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, how->tile, how->size)),
                  dim_const(lo->ctx, how->size), how->size};
     Span tail = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, full, how->size)), rest, -1};
@@ -119,7 +127,8 @@ void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *
     tail_tile(lo, into, how, tail, fn, user);
 }
 
-/* ---- storage ---------------------------------------------------------------------------------------- */
+/* ---- storage
+ * ---------------------------------------------------------------------------------------- */
 
 static int memory_buf(Lowering *lo, int cont) {
     if (lo->memory[cont] < 0) {
@@ -164,8 +173,10 @@ Access lowering_access(Lowering *lo, int cont, const Dim *logical, bool store) {
     return (Access){buf, rank, arena_copy(lo->arena, at, (size_t)rank * sizeof *at)};
 }
 
-/* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside. */
-static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box, Stmts *into) {
+/* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside.
+ */
+static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box,
+                         Stmts *into) {
     const MapPlan *plan = &lo->plan[pos];
     int cont = w->to[k].cont;
     Storage keep = lo->keep[cont];
@@ -193,8 +204,10 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
         }
     }
     if (lane) extent[n++] = lane;
-    static const BufKind kind[] = {[KEEP_REG] = BUF_REG, [KEEP_TILE] = BUF_TILE,
-                                   [KEEP_SHARED] = BUF_SHARED, [KEEP_SCRATCH] = BUF_SCRATCH};
+    static const BufKind kind[] = {[KEEP_REG] = BUF_REG,
+                                   [KEEP_TILE] = BUF_TILE,
+                                   [KEEP_SHARED] = BUF_SHARED,
+                                   [KEEP_SCRATCH] = BUF_SCRATCH};
     const Cont *c = &lo->flow->cont.at[cont];
     const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
     l->buf = nest_buf(lo->nest, name, kind[keep], c->type, extent, n);
@@ -215,9 +228,11 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
     leaf_map(lo, pos, box, into);
 }
 
-/* ---- the loops of a kernel ---------------------------------------------------------------------------- */
+/* ---- the loops of a kernel
+ * ---------------------------------------------------------------------------- */
 
-/* Opens the leading tile loops that are marked parallel, as far as no producer stands between them. */
+/* Opens the leading tile loops that are marked parallel, as far as no producer stands between them.
+ */
 static Stmts *open_parallel(Lowering *lo, const Span *root, Stmts *into) {
     const MapPlan *plan = &lo->plan[lo->nplan - 1];
     int n = 0;
@@ -279,7 +294,8 @@ static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) 
     for_tiles(lo, into, &how, root[t->dim], inside_tile, &next);
 }
 
-/* ---- region variables: which loops of the flow enclose a map ---------------------------------------------- */
+/* ---- region variables: which loops of the flow enclose a map
+ * ---------------------------------------------- */
 
 static bool push_region_vars(Lowering *lo, const Items *items, int map) {
     for (int i = 0; i < items->n; i++) {
@@ -294,7 +310,8 @@ static bool push_region_vars(Lowering *lo, const Items *items, int map) {
         }
         if (push_region_vars(lo, &it->body, map) || push_region_vars(lo, &it->other, map)) {
             if (it->kind == ITEM_LOOP) {
-                Symbol s = {it->var, 0, INT64_MAX, it->trip ? dim_addc(lo->ctx, it->trip, -1) : NULL};
+                Symbol s = {it->var, 0, INT64_MAX,
+                            it->trip ? dim_addc(lo->ctx, it->trip, -1) : NULL};
                 vec_push(lo->arena, &lo->nest->symbol, s);
             }
             return true;
@@ -320,7 +337,8 @@ static Nest *lower_kernel(Arena *arena, const Flow *flow, const Kernel *kernel) 
     lo.nest->from = root->from;
     Span span[RANK_MAX * 2];
     for (int i = 0; i < root->dim.n; i++)
-        span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent, const_or(root->dim.at[i].extent, -1)};
+        span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent,
+                         const_or(root->dim.at[i].extent, -1)};
     lower_depth(&lo, 0, span, open_parallel(&lo, span, &lo.nest->body));
     return lo.nest;
 }

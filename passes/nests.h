@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of the lowering Flow + schedule -> Nest (nests.c, nests_plan.c, nests_leaf.c). */
+/* Shared by the files of the lowering Flow + schedule -> Nest (nests.c, nests_plan.c,
+ * nests_leaf.c). */
 #ifndef WEIR_PASSES_NESTS_H
 #define WEIR_PASSES_NESTS_H
 
@@ -22,20 +23,20 @@ typedef VEC(TileLoop) TileLoops;
 /* What a kernel's lines say about one of its maps. */
 typedef struct MapPlan {
     const Map *map;
-    int depth;             /* runs inside this many of the root's tile loops */
-    int lane_dim, lanes;   /* `vector`; -1, 1: none */
+    int depth;           /* runs inside this many of the root's tile loops */
+    int lane_dim, lanes; /* `vector`; -1, 1: none */
     bool unroll[RANK_MAX * 2];
-    int prefetch;          /* container whose next panel is fetched ahead, or -1 */
-    TileLoops tile;        /* own tiles; of the root: all its tile loops */
-    TileLoops reduce;      /* reduction loops, outermost first; size 0: the whole dim (or block) */
+    int prefetch;     /* container whose next panel is fetched ahead, or -1 */
+    TileLoops tile;   /* own tiles; of the root: all its tile loops */
+    TileLoops reduce; /* reduction loops, outermost first; size 0: the whole dim (or block) */
 } MapPlan;
 
 /* Where a container written inside the kernel lives. */
 typedef struct Local {
-    int buf;               /* nest buffer; -1: in memory */
+    int buf; /* nest buffer; -1: in memory */
     int rank;
-    Dim origin[RANK_MAX];  /* logical index of its first element */
-    int lane_dim;          /* container dim that is stored last; split by `lanes` in registers */
+    Dim origin[RANK_MAX]; /* logical index of its first element */
+    int lane_dim;         /* container dim that is stored last; split by `lanes` in registers */
     int lanes;
 } Local;
 
@@ -45,13 +46,13 @@ typedef struct Lowering {
     const Flow *flow;
     const Kernel *kernel;
     Nest *nest;
-    VEC(DimRange) env;     /* model symbols, region variables, loops in scope: outermost first */
+    VEC(DimRange) env; /* model symbols, region variables, loops in scope: outermost first */
     int nplan;
-    MapPlan *plan;         /* by position in the kernel; the last is the root */
-    int *memory;           /* by container: nest buffer, or -1 */
-    Local *local;          /* by container */
-    const Storage *keep;   /* by container: KEEP_ARENA when not kept */
-    int nparallel;         /* leading tile loops of the root that are open as parallel loops ... */
+    MapPlan *plan;       /* by position in the kernel; the last is the root */
+    int *memory;         /* by container: nest buffer, or -1 */
+    Local *local;        /* by container */
+    const Storage *keep; /* by container: KEEP_ARENA when not kept */
+    int nparallel;       /* leading tile loops of the root that are open as parallel loops ... */
     Dim parallel[RANK_MAX * 2]; /* ... and their variables */
     int fresh;
 } Lowering;
@@ -72,7 +73,8 @@ void lowering_pop(Lowering *lo);                              /* out of scope ag
 
 typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
 /* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
- * symbolic tail in a few smaller sizes (`single`: down to one element), as masked chunks (lanes > 1), else as one shorter tile. */
+ * symbolic tail in a few smaller sizes (`single`: down to one element), as masked chunks (lanes >
+ * 1), else as one shorter tile. */
 typedef struct Tiling {
     const char *name;
     int64_t size;

@@ -1,62 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One map on one box: its own tiles, its loops, its lanes, its accumulators, its bodies.
+/* One map on one box: its own tiles, its loops, its lanes, its bodies.
  *
- * A map without a combine is loops over its dims, the `vector` dim innermost in chunks of lanes (the
- * rest of the dim as one masked chunk), and the body. A reduction is
- *
- *     loops over output dims that are neither unrolled nor lanes
- *       accumulators for the unrolled and lane dims, set to the identity
- *       reduction loops in the order of the `reduce` line
- *         unrolled output dims, lanes: acc = merge(acc, value)
- *       fold of the lanes, when the lane dim is reduced
- *       unrolled output dims, lanes: store finish(acc)
- *
- * where a container kept in registers is itself the accumulator. Reads outside the logical box take
- * their `else` value: by a guarded read before the body when the guard is the same for all lanes,
- * otherwise by a clamped index and a select. */
-#include "passes/nests.h"
+ * A map without a combine is loops over its dims, the `vector` dim innermost in chunks of lanes
+ * (the rest of the dim as one masked chunk), and the body; nests_reduce.c has the others. Reads
+ * outside the logical box take their `else` value: by a guarded read before the body when the guard
+ * is the same for all lanes, otherwise by a clamped index and a select. */
+#include "passes/nests_leaf.h"
 
-typedef struct Lane {
-    Dim var;   /* NULL: no lanes */
-    int width;
-    Dim guard; /* NULL: all lanes run */
-} Lane;
+static Dim zero(const Lowering *lo) {
+    return dim_const(lo->ctx, 0);
+}
 
-typedef struct GuardedRead {
-    int cont;
-    const Dim *at;
-    int rank, buf;
-} GuardedRead;
+/* ---- loops over one dim
+ * ------------------------------------------------------------------------------ */
 
-typedef struct Leaf {
-    Lowering *lo;
-    const MapPlan *plan;
-    const Map *map;
-    bool root;
-    Span span[RANK_MAX * 2];
-    Dim value[RANK_MAX * 2];      /* what each dim is now: start + loop variable */
-    const Write *write;           /* the combining write, or NULL */
-    int acc[COMBINE_STATES];      /* its accumulators; -1: the container's own register buffer */
-    VEC(GuardedRead) guarded;
-} Leaf;
-
-static Dim zero(const Lowering *lo) { return dim_const(lo->ctx, 0); }
-
-/* ---- loops over one dim ------------------------------------------------------------------------------ */
-
-static Stmts *open_dim(Leaf *f, int d, Stmts *into) {
+Stmts *open_dim(Leaf *f, int d, Stmts *into) {
     Lowering *lo = f->lo;
     if (dim_is(f->span[d].extent, 1)) {
         f->value[d] = f->span[d].start;
         return into;
     }
-    LoopMark mark = f->plan->unroll[d] && dim_is_const(f->span[d].extent, NULL) ? LOOP_UNROLL : LOOP_SEQ;
+    LoopMark mark =
+        f->plan->unroll[d] && dim_is_const(f->span[d].extent, NULL) ? LOOP_UNROLL : LOOP_SEQ;
     Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), f->span[d].extent);
     f->value[d] = dim_add(lo->ctx, f->span[d].start, var);
     return &nest_for(lo->nest, into, var, f->span[d].extent, mark)->body;
 }
-
-typedef void LaneFn(Leaf *f, const Lane *lane, Stmts *into);
 
 static void lane_chunk(Leaf *f, Dim offset, Dim rest, Stmts *into, LaneFn *fn) {
     Lowering *lo = f->lo;
@@ -70,7 +39,7 @@ static void lane_chunk(Leaf *f, Dim offset, Dim rest, Stmts *into, LaneFn *fn) {
 }
 
 /* Runs fn for every chunk of lanes of the lane dim's span. */
-static void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
+void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     Lowering *lo = f->lo;
     int d = f->plan->lane_dim;
     if (d < 0) {
@@ -98,9 +67,10 @@ static void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     if (!dim_is(rest, 0)) lane_chunk(f, dim_mulc(lo->ctx, full, w), rest, into, fn);
 }
 
-/* ---- bodies --------------------------------------------------------------------------------------------- */
+/* ---- bodies
+ * --------------------------------------------------------------------------------------------- */
 
-static Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into) {
+Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into) {
     if (!lane->var) return into;
     Lowering *lo = f->lo;
     Stmt *s = nest_for(lo->nest, into, lane->var, dim_const(lo->ctx, lane->width), LOOP_VECTOR);
@@ -132,7 +102,8 @@ static bool conditions_uniform(const Leaf *f, const Dim *cond, int n, const Lane
     for (int i = 0; i < n; i++) {
         if (lane->var && dim_uses(cond[i], lane->var)) return false;
         for (int v = 0; v < f->map->body.val.n; v++)
-            if (f->map->body.val.at[v].sym && dim_uses(cond[i], f->map->body.val.at[v].sym)) return false;
+            if (f->map->body.val.at[v].sym && dim_uses(cond[i], f->map->body.val.at[v].sym))
+                return false;
     }
     return true;
 }
@@ -159,7 +130,8 @@ static int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n
     Dim *at = NEW_ARRAY(lo->arena, Dim, read->read.rank + 1);
     for (int k = 0; k < read->read.rank; k++) {
         Dim top = dim_addc(lo->ctx, c->shape[k], -1);
-        at[k] = lowering_simplify(lo, dim_max(lo->ctx, zero(lo), dim_min(lo->ctx, read->read.at[k], top)));
+        at[k] = lowering_simplify(
+            lo, dim_max(lo->ctx, zero(lo), dim_min(lo->ctx, read->read.at[k], top)));
     }
     int inside = -1, none = body_bits(b, I64, 0);
     for (int i = 0; i < n; i++) {
@@ -190,18 +162,18 @@ static int inline_read(void *user, Body *b, const Val *read) {
     return body_read(b, lowering_access(lo, read->read.cont, at, false), read->type);
 }
 
-static void inline_body(Leaf *f, const Lane *lane, Body *b, int *map) {
+void inline_body(Leaf *f, const Lane *lane, Body *b, int *map) {
     DimSubst subst[RANK_MAX * 2];
     int n = dim_substs(f, subst);
     Inline in = {f, lane};
     body_inline(b, &f->map->body, subst, n, NULL, inline_read, &in, map);
 }
 
-static void body_store(Leaf *f, Stmt *s, Access to, int val) {
+void body_store(Leaf *f, Stmt *s, Access to, int val) {
     vec_push(f->lo->arena, &s->store, (Store){to, val});
 }
 
-static void finish_body(Leaf *f, Stmt *s) {
+void finish_body(Leaf *f, Stmt *s) {
     int *roots = NEW_ARRAY(f->lo->arena, int, s->store.n);
     for (int i = 0; i < s->store.n; i++) roots[i] = s->store.at[i].val;
     body_prune(&s->code, roots, s->store.n);
@@ -209,15 +181,16 @@ static void finish_body(Leaf *f, Stmt *s) {
     s->from = f->map->from;
 }
 
-/* Before a body: a buffer per read whose guard is the same for all lanes, holding the else value and,
- * behind the guard, what is read. */
+/* Before a body: a buffer per read whose guard is the same for all lanes, holding the else value
+ * and, behind the guard, what is read. */
 static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
     Lowering *lo = f->lo;
     const Val *val = &f->map->body.val.at[v];
     DimSubst subst[RANK_MAX * 2];
     int nsubst = dim_substs(f, subst);
     Dim *at = NEW_ARRAY(lo->arena, Dim, val->read.rank + 1);
-    for (int k = 0; k < val->read.rank; k++) at[k] = dim_subst(lo->ctx, val->read.at[k], subst, nsubst);
+    for (int k = 0; k < val->read.rank; k++)
+        at[k] = dim_subst(lo->ctx, val->read.at[k], subst, nsubst);
     Access read = {val->read.cont, val->read.rank, at};
     Dim cond[RANK_MAX * 2];
     int n = read_conditions(f, &read, cond);
@@ -238,9 +211,9 @@ static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
     vec_push(lo->arena, &f->guarded, (GuardedRead){read.cont, at, read.rank, buf});
 }
 
-/* Opens what guards a body: the map's constraints (those that use the lane join the lane's guard) and
- * its guarded reads. `outputs` leaves out constraints that use reduced dims. */
-static Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into) {
+/* Opens what guards a body: the map's constraints (those that use the lane join the lane's guard)
+ * and its guarded reads. `outputs` leaves out constraints that use reduced dims. */
+Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into) {
     Lowering *lo = f->lo;
     DimSubst subst[RANK_MAX * 2];
     int n = dim_substs(f, subst);
@@ -262,7 +235,7 @@ static Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into) {
     return guard ? &guard->body : into;
 }
 
-static Stmt *open_body(Leaf *f, Lane *lane, Stmts *into) {
+Stmt *open_body(Leaf *f, Lane *lane, Stmts *into) {
     f->guarded.n = 0;
     into = open_guards(f, lane, false, into);
     for (int v = 0; v < f->map->body.val.n; v++) {
@@ -272,7 +245,7 @@ static Stmt *open_body(Leaf *f, Lane *lane, Stmts *into) {
     return nest_body(f->lo->nest, lane_loop(f, lane, into));
 }
 
-static Access storage_access(Leaf *f, const Access *to, bool store) {
+Access storage_access(Leaf *f, const Access *to, bool store) {
     Lowering *lo = f->lo;
     DimSubst subst[RANK_MAX * 2];
     int n = dim_substs(f, subst);
@@ -282,9 +255,12 @@ static Access storage_access(Leaf *f, const Access *to, bool store) {
     return lowering_access(lo, to->cont, at, store);
 }
 
-static Access target_access(Leaf *f, const Access *to) { return storage_access(f, to, true); }
+Access target_access(Leaf *f, const Access *to) {
+    return storage_access(f, to, true);
+}
 
-/* ---- maps without a combine -------------------------------------------------------------------------------- */
+/* ---- maps without a combine
+ * -------------------------------------------------------------------------------- */
 
 static void plain_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
@@ -308,260 +284,9 @@ static void plain_map(Leaf *f, Stmts *into) {
     f->lo->env.n = mark;
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------------ */
-
-static bool lane_reduced(const Leaf *f) {
-    return f->plan->lane_dim >= 0 && map_reduces(f->map, f->plan->lane_dim);
-}
-
-/* Index of accumulator s now: offsets of the unrolled dims, the chunk, the lane. */
-static Access acc_access(Leaf *f, int s, const Lane *lane) {
-    Lowering *lo = f->lo;
-    if (f->acc[s] < 0) return target_access(f, &f->write->to[s]);
-    Dim *at = NEW_ARRAY(lo->arena, Dim, RANK_MAX * 2);
-    int n = 0;
-    for (int d = 0; d < f->map->dim.n; d++) {
-        if (map_reduces(f->map, d) || d == f->plan->lane_dim || !f->plan->unroll[d]) continue;
-        at[n++] = lowering_simplify(lo, dim_sub(lo->ctx, f->value[d], f->span[d].start));
-    }
-    if (f->plan->lane_dim >= 0 && !lane_reduced(f)) {
-        int d = f->plan->lane_dim;
-        Dim e = dim_sub(lo->ctx, f->value[d], f->span[d].start);
-        at[n++] = lowering_simplify(lo, dim_div(lo->ctx, e, dim_const(lo->ctx, f->plan->lanes)));
-    }
-    if (f->plan->lane_dim >= 0) at[n++] = lane->var ? lane->var : zero(lo);
-    return (Access){f->acc[s], n, at};
-}
-
-static void declare_accumulators(Leaf *f, Stmts *into) {
-    Lowering *lo = f->lo;
-    const Combine *c = f->write->combine;
-    const Access *to = &f->write->to[0];
-    const Local *local = &lo->local[to->cont];
-    bool own = c->nstate == 1 && !c->finish.val.n && !lane_reduced(f) && local->buf >= 0 &&
-               lo->nest->buf.at[local->buf].kind == BUF_REG && lo->flow->cont.at[to->cont].type == c->type[0];
-    Dim box[RANK_MAX * 2];
-    int n = 0;
-    for (int d = 0; d < f->map->dim.n; d++)
-        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
-            box[n++] = dim_const(lo->ctx, f->span[d].cap);
-    if (f->plan->lane_dim >= 0 && !lane_reduced(f)) {
-        int64_t cap = f->span[f->plan->lane_dim].cap, w = f->plan->lanes;
-        box[n++] = dim_const(lo->ctx, (cap + w - 1) / w);
-    }
-    if (f->plan->lane_dim >= 0) box[n++] = dim_const(lo->ctx, f->plan->lanes);
-    for (int s = 0; s < c->nstate; s++) {
-        f->acc[s] = -1;
-        if (own) continue;
-        const char *name = internf(lo->ctx, "acc.%d", lo->fresh++);
-        f->acc[s] = nest_buf(lo->nest, name, BUF_REG, c->type[s], box, n);
-        Stmt *decl = nest_decl(lo->nest, into, f->acc[s]);
-        decl->has_init = true;
-        decl->init = c->identity[s];
-    }
-}
-
-/* acc = merge(acc, value); a product summed is a fused multiply-add on the state. */
-static void merge_values(Leaf *f, Body *b, const int *acc, const int *value, int *out) {
-    const Combine *c = f->write->combine;
-    const Val *v = &b->val.at[value[0]];
-    if (c->simple == P_ADD && v->kind == VAL_PRIM && v->prim == P_MUL && v->type == c->type[0]) {
-        out[0] = body_prim3(b, P_FMA, v->arg[0], v->arg[1], acc[0]);
-        return;
-    }
-    int params[2 * COMBINE_STATES];
-    for (int s = 0; s < c->nstate; s++) {
-        params[s] = acc[s];
-        params[c->nstate + s] = body_cvt(b, c->type[s], value[s]);
-    }
-    if (c->simple != PRIM_NONE) {
-        out[0] = body_prim2(b, c->simple, params[0], params[1]);
-        return;
-    }
-    int *map = NEW_ARRAY(f->lo->arena, int, c->merge.val.n);
-    body_inline(b, &c->merge, NULL, 0, params, NULL, NULL, map);
-    for (int s = 0; s < c->nstate; s++) out[s] = map[c->merged[s]];
-}
-
-static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
-    Lane mine = *lane;
-    Stmt *s = open_body(f, &mine, into);
-    const Combine *c = f->write->combine;
-    int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
-    inline_body(f, &mine, &s->code, map);
-    int acc[COMBINE_STATES], value[COMBINE_STATES], out[COMBINE_STATES];
-    Access at[COMBINE_STATES];
-    for (int k = 0; k < c->nstate; k++) {
-        at[k] = acc_access(f, k, &mine);
-        acc[k] = body_read(&s->code, at[k], c->type[k]);
-        value[k] = map[f->write->val[k]];
-    }
-    merge_values(f, &s->code, acc, value, out);
-    for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
-    finish_body(f, s);
-}
-
-static void update(Leaf *f, Stmts *into) {
-    int mark = f->lo->env.n;
-    for (int d = 0; d < f->map->dim.n; d++)
-        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d]) into = open_dim(f, d, into);
-    lane_chunks(f, into, update_body);
-    f->lo->env.n = mark;
-}
-
-/* In the innermost reduction loop: a line of the panel that follows the one in use, at the same reduction
- * index. Row tiles share the work: tile i fetches vector i mod vectors. */
-static void prefetch_panel(Leaf *f, Stmts *into) {
-    Lowering *lo = f->lo;
-    int lane = f->plan->lane_dim, row = -1;
-    if (f->plan->prefetch < 0 || lane < 0 || f->span[lane].cap < 0) return;
-    for (int d = 0; d < f->map->dim.n; d++) {
-        if (map_reduces(f->map, d)) continue;
-        f->value[d] = f->span[d].start;
-        if (d != lane && f->plan->unroll[d]) row = d;
-    }
-    int64_t panel = f->span[lane].cap, vectors = (panel + f->plan->lanes - 1) / f->plan->lanes;
-    Dim tile = row < 0 || f->span[row].cap < 1 ? zero(lo) : dim_div(lo->ctx, f->span[row].start, dim_const(lo->ctx, f->span[row].cap));
-    bool shared = !dim_is(lowering_simplify(lo, tile), 0);
-    for (int64_t i = 0; i < (shared ? 1 : vectors); i++) {
-        Dim vector = shared ? dim_mod(lo->ctx, tile, dim_const(lo->ctx, vectors)) : dim_const(lo->ctx, i);
-        Dim ahead = dim_addc(lo->ctx, dim_mulc(lo->ctx, vector, f->plan->lanes), panel);
-        f->value[lane] = dim_add(lo->ctx, f->span[lane].start, ahead);
-        for (int v = 0; v < f->map->body.val.n; v++) {
-            const Val *val = &f->map->body.val.at[v];
-            if (val->kind != VAL_READ || val->read.cont != f->plan->prefetch) continue;
-            Stmt *s = NEW(lo->arena, Stmt);
-            s->kind = STMT_PREFETCH;
-            s->at = storage_access(f, &val->read, false);
-            vec_push(lo->arena, into, s);
-        }
-    }
-}
-
-typedef struct ReduceLevel {
-    Leaf *f;
-    int level;
-} ReduceLevel;
-
-static void reduce_loops(Leaf *f, int level, Stmts *into);
-
-static void reduce_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
-    ReduceLevel *r = user;
-    (void)lo;
-    int d = r->f->plan->reduce.at[r->level].dim;
-    Span whole = r->f->span[d];
-    r->f->span[d] = tile;
-    reduce_loops(r->f, r->level + 1, into);
-    r->f->span[d] = whole;
-}
-
-/* The loops of the `reduce` line from `level` on, then reduced dims that it does not name. */
-static void reduce_loops(Leaf *f, int level, Stmts *into) {
-    Lowering *lo = f->lo;
-    int mark = lo->env.n;
-    bool named[RANK_MAX * 2] = {false};
-    for (int i = 0; i < f->plan->reduce.n; i++) named[f->plan->reduce.at[i].dim] = true;
-    for (; level < f->plan->reduce.n; level++) {
-        const TileLoop *t = &f->plan->reduce.at[level];
-        if (t->dim == f->plan->lane_dim) continue;
-        if (t->size > 0) {
-            Tiling how = {.name = dim_sym_name(f->map->dim.at[t->dim].sym), .size = t->size, .lanes = 1};
-            ReduceLevel next = {f, level};
-            for_tiles(lo, into, &how, f->span[t->dim], reduce_tile, &next);
-            lo->env.n = mark;
-            return;
-        }
-        into = open_dim(f, t->dim, into);
-    }
-    for (int d = 0; d < f->map->dim.n; d++)
-        if (map_reduces(f->map, d) && d != f->plan->lane_dim && !named[d]) into = open_dim(f, d, into);
-    prefetch_panel(f, into);
-    update(f, into);
-    lo->env.n = mark;
-}
-
-static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
-    Lowering *lo = f->lo;
-    const Combine *c = f->write->combine;
-    Lane mine = *lane;
-    into = open_guards(f, &mine, true, into);
-    int row[COMBINE_STATES];
-    if (lane_reduced(f)) {
-        Stmt *fold = NEW(lo->arena, Stmt);
-        *fold = (Stmt){.kind = STMT_FOLD, .combine = c, .lanes = f->plan->lanes, .from = f->map->from};
-        Access *src = NEW_ARRAY(lo->arena, Access, c->nstate), *dst = NEW_ARRAY(lo->arena, Access, c->nstate);
-        for (int s = 0; s < c->nstate; s++) {
-            row[s] = nest_buf(lo->nest, internf(lo->ctx, "sum.%d", lo->fresh++), BUF_REG, c->type[s], NULL, 0);
-            nest_decl(lo->nest, into, row[s]);
-            src[s] = acc_access(f, s, &(Lane){NULL, 1, NULL});
-            dst[s] = (Access){row[s], 0, NULL};
-        }
-        fold->src = src, fold->dst = dst;
-        vec_push(lo->arena, into, fold);
-    }
-    Stmt *s = nest_body(lo->nest, lane_loop(f, &mine, into));
-    int state[COMBINE_STATES], value[COMBINE_STATES];
-    for (int k = 0; k < c->nstate; k++) {
-        Access at = lane_reduced(f) ? (Access){row[k], 0, NULL} : acc_access(f, k, &mine);
-        state[k] = value[k] = body_read(&s->code, at, c->type[k]);
-    }
-    if (c->finish.val.n) {
-        int *map = NEW_ARRAY(lo->arena, int, c->finish.val.n);
-        body_inline(&s->code, &c->finish, NULL, 0, state, NULL, NULL, map);
-        for (int k = 0; k < f->write->n; k++) value[k] = map[c->finished[k]];
-    }
-    for (int k = 0; k < f->write->n; k++) {
-        const Access *to = &f->write->to[k];
-        int val = body_cvt(&s->code, lo->flow->cont.at[to->cont].type, value[k]);
-        body_store(f, s, target_access(f, to), val);
-    }
-    finish_body(f, s);
-}
-
-static void store_results(Leaf *f, Stmts *into) {
-    if (f->acc[0] < 0) return;
-    int mark = f->lo->env.n;
-    for (int d = 0; d < f->map->dim.n; d++)
-        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d]) into = open_dim(f, d, into);
-    if (lane_reduced(f))
-        store_body(f, &(Lane){NULL, 1, NULL}, into);
-    else
-        lane_chunks(f, into, store_body);
-    f->lo->env.n = mark;
-}
-
-static void reduce_box(Leaf *f, Stmts *into) {
-    int mark = f->lo->env.n;
-    for (int d = 0; d < f->map->dim.n; d++)
-        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && !f->plan->unroll[d]) into = open_dim(f, d, into);
-    declare_accumulators(f, into);
-    reduce_loops(f, 0, into);
-    store_results(f, into);
-    f->lo->env.n = mark;
-}
-
-static void reduce_chunk(Lowering *lo, void *user, Span tile, Stmts *into) {
-    (void)lo;
-    Leaf *f = user;
-    Span whole = f->span[f->plan->lane_dim];
-    f->span[f->plan->lane_dim] = tile;
-    reduce_box(f, into);
-    f->span[f->plan->lane_dim] = whole;
-}
-
-/* A lane dim that is an output and not unrolled is cut into chunks around the whole reduction. */
-static void reduce_map(Leaf *f, Stmts *into) {
-    int d = f->plan->lane_dim;
-    f->write = &f->map->write.at[0];
-    if (d < 0 || lane_reduced(f) || f->plan->unroll[d]) {
-        reduce_box(f, into);
-        return;
-    }
-    Tiling how = {.name = dim_sym_name(f->map->dim.at[d].sym), .size = f->plan->lanes, .lanes = f->plan->lanes};
-    for_tiles(f->lo, into, &how, f->span[d], reduce_chunk, f);
-}
-
-/* ---- own tiles ----------------------------------------------------------------------------------------------------- */
+/* ---- own tiles
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct OwnTile {
     int pos, level;

@@ -3,8 +3,8 @@
  *
  * A producer's box is the hull of what its consumers in the kernel read: each consumer dim is
  * start + local with 0 <= local < extent, and bounds of the read's index over the locals give first
- * and last element. Producers write their containers at plain dims (or constants), so a box over the
- * container is a box over the producer's dims; its reduction dims are whole. */
+ * and last element. Producers write their containers at plain dims (or constants), so a box over
+ * the container is a box over the producer's dims; its reduction dims are whole. */
 #include <string.h>
 
 #include "passes/nests.h"
@@ -43,7 +43,8 @@ static void plan_line(Lowering *lo, int index) {
     const Line *next = index + 1 < lo->kernel->line.n ? line + 1 : NULL;
     switch (line->kind) {
     case LINE_TILE:
-        plan_tile(lo, p, line, next && next->kind == LINE_ORDER && next->map == line->map ? next : NULL);
+        plan_tile(lo, p, line,
+                  next && next->kind == LINE_ORDER && next->map == line->map ? next : NULL);
         break;
     case LINE_PARALLEL: plan_parallel(p, line); break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
@@ -71,7 +72,8 @@ static void plan_at(Lowering *lo, const Line *line) {
     int depth = 0;
     for (int i = 0; i < line->narg; i++)
         for (int k = 0; k < root->tile.n; k++)
-            if (root->tile.at[k].dim == plan_dim(root, line->arg[i].dim) && k + 1 > depth) depth = k + 1;
+            if (root->tile.at[k].dim == plan_dim(root, line->arg[i].dim) && k + 1 > depth)
+                depth = k + 1;
     lo->plan[line->map].depth = depth;
 }
 
@@ -83,14 +85,16 @@ void plan_kernel(Lowering *lo) {
     for (int i = 0; i < lo->flow->cont.n; i++) keep[i] = KEEP_ARENA;
     lo->keep = keep;
     for (int i = 0; i < lo->nplan; i++)
-        lo->plan[i] = (MapPlan){.map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1, .prefetch = -1};
+        lo->plan[i] = (MapPlan){
+            .map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1, .prefetch = -1};
     for (int i = 0; i < kernel->line.n; i++) plan_line(lo, i);
     for (int i = 0; i < lo->nplan; i++) lo->plan[i].depth = lo->plan[lo->nplan - 1].tile.n;
     for (int i = 0; i < kernel->line.n; i++)
         if (kernel->line.at[i].kind == LINE_AT) plan_at(lo, &kernel->line.at[i]);
 }
 
-/* ---- boxes ---------------------------------------------------------------------------------------------- */
+/* ---- boxes
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct Hull {
     Dim lo[RANK_MAX], hi[RANK_MAX], hi_cap[RANK_MAX];
@@ -107,7 +111,8 @@ static void hull_join(Lowering *lo, Hull *h, int k, Dim first, Dim last, Dim las
     h->hi_cap[k] = lowering_simplify(lo, dim_max(lo->ctx, h->hi_cap[k], last_cap));
 }
 
-/* Upper bound of e over the consumer's locals, which run to extent-1, or to cap-1 where there is one. */
+/* Upper bound of e over the consumer's locals, which run to extent-1, or to cap-1 where there is
+ * one. */
 static Dim local_upper(Lowering *lo, Dim e, const Dim *sym, const Span *span, int n, bool cap) {
     int mark = lo->env.n;
     for (int i = 0; i < n; i++) {
@@ -171,7 +176,8 @@ void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
     for (int i = 0; i < m->dim.n; i++) {
         int64_t cap = -1;
         dim_is_const(m->dim.at[i].extent, &cap);
-        out[i] = pos == lo->nplan - 1 ? root[i] : (Span){dim_const(lo->ctx, 0), m->dim.at[i].extent, cap};
+        out[i] = pos == lo->nplan - 1 ? root[i]
+                                      : (Span){dim_const(lo->ctx, 0), m->dim.at[i].extent, cap};
     }
     if (pos == lo->nplan - 1) return;
     const Write *w = &m->write.at[0];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pipeline: one list (passes.def), one loop (pipeline.c).
  *
- * Each pass takes its level's object and returns a new one in a new arena. `exact` passes agree with
- * their input bit for bit in the evaluator; the others (`reorders`) within rounding. */
+ * Each pass takes its level's object and returns a new one in a new arena. `exact` passes agree
+ * with their input bit for bit in the evaluator; the others (`reorders`) within rounding. */
 #ifndef WEIR_PASSES_PASS_H
 #define WEIR_PASSES_PASS_H
 
@@ -23,9 +23,9 @@ typedef struct PassEnv {
 typedef enum { PASS_EXACT, PASS_REORDERS } PassEffect;
 typedef struct Pass {
     const char *name;
-    Level level;         /* of its input */
+    Level level; /* of its input */
     PassEffect effect;
-    bool optional;       /* --skip may leave it out */
+    bool optional; /* --skip may leave it out */
     const char *what;
     Graph *(*graph)(Arena *arena, const Graph *g, const PassEnv *env);
     Flow *(*lower)(Arena *arena, const Graph *g, const PassEnv *env);
@@ -46,7 +46,7 @@ typedef struct Stage {
 typedef void PassWatchFn(void *user, const Pass *pass, const Stage *stage, double seconds);
 
 typedef struct PassOptions {
-    const char *stop_after;          /* NULL: run all */
+    const char *stop_after; /* NULL: run all */
     const char *const *skip;
     int nskip;
     bool verify_each;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `place`: every temporary that is not kept inside a kernel gets an address in one arena.
  *
- * A container lives from the first to the last top-level item that touches it (what a region touches
- * lives through the whole region). Containers of constant size are packed greedily, largest first, each
- * at the lowest offset that no container alive at the same time covers. Those of symbolic size share
- * slots: one is reused when it is free and provably large enough. Offsets are aligned to 64 bytes. */
+ * A container lives from the first to the last top-level item that touches it (what a region
+ * touches lives through the whole region). Containers of constant size are packed greedily, largest
+ * first, each at the lowest offset that no container alive at the same time covers. Those of
+ * symbolic size share slots: one is reused when it is free and provably large enough. Offsets are
+ * aligned to 64 bytes. */
 #include <stdlib.h>
 
 #include "passes/access.h"
@@ -19,7 +20,7 @@ typedef struct Life {
 
 typedef struct Placing {
     Flow *flow;
-    Life *life;      /* by container; first = -1: not in the arena */
+    Life *life;       /* by container; first = -1: not in the arena */
     int *step_of_map; /* where a map really runs: the step of its kernel's root */
 } Placing;
 
@@ -97,7 +98,9 @@ static Dim storage_bytes(Placing *p, const Cont *c) {
     return dim_mulc(ctx, dim_ceildiv(ctx, bytes, dim_const(ctx, ALIGN)), ALIGN);
 }
 
-static bool overlap(const Life *a, const Life *b) { return a->first <= b->last && b->first <= a->last; }
+static bool overlap(const Life *a, const Life *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
 
 static int by_size(const void *a, const void *b) {
     const Life *x = *(Life *const *)a, *y = *(Life *const *)b;
@@ -119,7 +122,8 @@ static int64_t lowest_gap(Life *const *placed, int n, const Life *l) {
 
 static int64_t place_constant(Placing *p, Arena *arena) {
     int n = 0, ncont = p->flow->cont.n;
-    Life **order = NEW_ARRAY(arena, Life *, ncont + 1), **placed = NEW_ARRAY(arena, Life *, ncont + 1);
+    Life **order = NEW_ARRAY(arena, Life *, ncont + 1),
+         **placed = NEW_ARRAY(arena, Life *, ncont + 1);
     for (int i = 0; i < ncont; i++)
         if (p->life[i].first >= 0 && p->life[i].bytes >= 0) order[n++] = &p->life[i];
     qsort(order, (size_t)n, sizeof *order, by_size);
@@ -128,7 +132,8 @@ static int64_t place_constant(Placing *p, Arena *arena) {
         order[i]->offset = lowest_gap(placed, i, order[i]);
         if (order[i]->offset + order[i]->bytes > top) top = order[i]->offset + order[i]->bytes;
         int at = i;
-        for (; at > 0 && placed[at - 1]->offset > order[i]->offset; at--) placed[at] = placed[at - 1];
+        for (; at > 0 && placed[at - 1]->offset > order[i]->offset; at--)
+            placed[at] = placed[at - 1];
         placed[at] = order[i];
         p->flow->cont.at[order[i]->cont].offset = dim_const(p->flow->ctx, order[i]->offset);
     }
@@ -160,7 +165,8 @@ static Dim place_symbolic(Placing *p, Arena *arena, int64_t base) {
         for (int s = 0; s < nslot && use < 0; s++)
             if (slot[s].last < order[i]->first && slot[s].size == order[i]->size) use = s;
         for (int s = 0; s < nslot && use < 0; s++)
-            if (slot[s].last < order[i]->first && dim_le(ctx, order[i]->size, slot[s].size, &env)) use = s;
+            if (slot[s].last < order[i]->first && dim_le(ctx, order[i]->size, slot[s].size, &env))
+                use = s;
         if (use < 0) {
             use = nslot++;
             slot[use] = (Slot){order[i]->size, top, 0};

@@ -3,11 +3,11 @@
  *
  * Three shapes of kernel come out of `fuse`, told apart by their maps alone:
  *
- * - tiled: the first map is a reduction whose result nothing but an element-wise root reads (or it is the
- *   root itself): lanes along a dim in which all accesses step by 0 or 1, rows along a dim that reuses
- *   what the lanes load, accumulators in registers, the reduction inside;
- * - rows: several maps tied by outer dims; one index of these is a task, what the maps hand on stays in
- *   registers or a small tile;
+ * - tiled: the first map is a reduction whose result nothing but an element-wise root reads (or it
+ * is the root itself): lanes along a dim in which all accesses step by 0 or 1, rows along a dim
+ * that reuses what the lanes load, accumulators in registers, the reduction inside;
+ * - rows: several maps tied by outer dims; one index of these is a task, what the maps hand on
+ * stays in registers or a small tile;
  * - element-wise: blocks of a few thousand elements.
  *
  * Lanes are chosen by strides in storage, so a layout chosen before decides how a kernel is cut. */
@@ -18,26 +18,36 @@
 static const int64_t unknown_extent = 64;
 enum { CHUNK = 4096, SERIAL_WORK = 16384 };
 
-/* ---- lanes --------------------------------------------------------------------------------------------- */
+/* ---- lanes
+ * --------------------------------------------------------------------------------------------- */
 
 /* As many as f32 elements fill a vector: one lane count per kernel, whatever the types. */
-int lanes_of(const Scheduling *s) { return s->env->machine->vector_bytes / 4; }
+int lanes_of(const Scheduling *s) {
+    return s->env->machine->vector_bytes / 4;
+}
 
-static double step_cost(int64_t step, int lanes) { return step == 0 ? 0.3 : step == 1 ? 1 : lanes; }
+static double step_cost(int64_t step, int lanes) {
+    return step == 0 ? 0.3 : step == 1 ? 1 : lanes;
+}
 
-/* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every iteration, a
- * write (or a fold of the lanes) for every result; lanes that idle in the last chunk count. */
+/* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every
+ * iteration, a write (or a fold of the lanes) for every result; lanes that idle in the last chunk
+ * count. */
 double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes) {
     double reads = 0, writes = 0, results = 1;
     bool reduced = map_reduces(map, dim);
     for (int v = 0; v < map->body.val.n; v++) {
         const Val *val = &map->body.val.at[v];
-        if (val->kind == VAL_READ) reads += step_cost(access_stride(s->flow, map, &val->read, dim, lanes), lanes);
+        if (val->kind == VAL_READ)
+            reads += step_cost(access_stride(s->flow, map, &val->read, dim, lanes), lanes);
     }
     for (int w = 0; w < map->write.n; w++)
         for (int k = 0; k < map->write.at[w].n; k++)
-            writes += reduced ? 8 * lanes
-                              : step_cost(access_stride(s->flow, map, &map->write.at[w].to[k], dim, lanes), lanes);
+            writes +=
+                reduced
+                    ? 8 * lanes
+                    : step_cost(access_stride(s->flow, map, &map->write.at[w].to[k], dim, lanes),
+                                lanes);
     for (int d = 0; d < map->dim.n; d++)
         if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_extent);
     int64_t extent = map_extent(map, dim, unknown_extent);
@@ -63,7 +73,9 @@ void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim) {
     line_dim(s->flow, line, map, dim, lanes_of(s));
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------ */
+/* ---- work
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* Worth spreading over threads? Small kernels run as one task. */
 bool worth_threads(const Scheduling *s, const Kernel *kernel) {
@@ -81,7 +93,8 @@ static bool has_seq(const Map *m) {
     return false;
 }
 
-/* ---- element-wise ------------------------------------------------------------------------------------------ */
+/* ---- element-wise
+ * ------------------------------------------------------------------------------------------ */
 
 /* Dims of the map in the order of the write's storage, outermost first: by descending stride. */
 static int storage_order(const Scheduling *s, const Map *map, int *order) {
@@ -135,13 +148,16 @@ bool read_outside(const Scheduling *s, const Kernel *kernel, int cont) {
     if (s->flow->cont.at[cont].kind != CONT_TMP || s->held[cont]) return true;
     for (int r = 0; r < s->readers[cont].n; r++) {
         bool inside = false;
-        for (int i = 0; i < kernel->map.n; i++) inside |= kernel->map.at[i] == s->readers[cont].at[r];
+        for (int i = 0; i < kernel->map.n; i++)
+            inside |= kernel->map.at[i] == s->readers[cont].at[r];
         if (!inside) return true;
     }
     return false;
 }
 
-/* ---- the pass --------------------------------------------------------------------------------------------------- */
+/* ---- the pass
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void hold(Scheduling *s, int cont) {
     if (cont >= 0) s->held[cont] = true;
@@ -166,7 +182,8 @@ static void survey(Scheduling *s, const Items *items) {
 static void schedule_kernel(Scheduling *s, Kernel *kernel) {
     const Map *first = s->flow->map.at[kernel->map.at[0]];
     const Map *root = s->flow->map.at[kernel->map.at[kernel->map.n - 1]];
-    bool one_reduction = kernel->map.n <= 2 && map_is_reduction(first) && (kernel->map.n == 1 || !map_is_reduction(root));
+    bool one_reduction = kernel->map.n <= 2 && map_is_reduction(first) &&
+                         (kernel->map.n == 1 || !map_is_reduction(root));
     if (one_reduction && schedule_tiled(s, kernel)) return;
     if (kernel->map.n == 1 && !map_is_reduction(root))
         schedule_pointwise(s, kernel);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels over rows: several maps tied by outer dims. One index of these is a task; what the maps hand on
- * stays in registers, a small tile or per-thread scratch. With a contraction inside (attention), a block of
- * rows is one task: the contraction gets a register tile over the block and a few vectors, the other maps
- * run row by row over the block. */
+/* Kernels over rows: several maps tied by outer dims. One index of these is a task; what the maps
+ * hand on stays in registers, a small tile or per-thread scratch. With a contraction inside
+ * (attention), a block of rows is one task: the contraction gets a register tile over the block and
+ * a few vectors, the other maps run row by row over the block. */
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
@@ -18,14 +18,17 @@ typedef struct Rows {
     int64_t rows;         /* of a block */
 } Rows;
 
-static const Map *map_at(const Rows *r, int pos) { return r->s->flow->map.at[r->kernel->map.at[pos]]; }
+static const Map *map_at(const Rows *r, int pos) {
+    return r->s->flow->map.at[r->kernel->map.at[pos]];
+}
 
 static void find_outer(Rows *r) {
     for (int d = 0; d < r->root->dim.n; d++) {
         r->outer[d] = true;
         for (int p = 0; p < r->kernel->map.n; p++) {
             int own = r->al.at[p][d];
-            r->outer[d] &= own >= 0 && map_at(r, p)->dim.at[own].extent == r->root->dim.at[d].extent;
+            r->outer[d] &=
+                own >= 0 && map_at(r, p)->dim.at[own].extent == r->root->dim.at[d].extent;
         }
     }
 }
@@ -40,7 +43,8 @@ static bool is_outer(const Rows *r, int p, int own) {
 static bool contracts(const Rows *r, int p) {
     Roles roles = map_roles(r->s->flow, map_at(r, p));
     for (int d = 0; roles.is && d < map_at(r, p)->dim.n; d++)
-        if ((roles.role[d] == ROLE_M || roles.role[d] == ROLE_N) && map_extent(map_at(r, p), d, unknown_extent) > 1)
+        if ((roles.role[d] == ROLE_M || roles.role[d] == ROLE_N) &&
+            map_extent(map_at(r, p), d, unknown_extent) > 1)
             return true;
     return false;
 }
@@ -54,7 +58,8 @@ static void find_block(Rows *r) {
         bool shares = r->outer[d] && extent > 1, any = false;
         for (int p = 0; p < r->kernel->map.n; p++) {
             if (!contracts(r, p)) continue;
-            DimRole role = map_roles(r->s->flow, map_at(r, p)).role[r->al.at[p][d] < 0 ? 0 : r->al.at[p][d]];
+            DimRole role =
+                map_roles(r->s->flow, map_at(r, p)).role[r->al.at[p][d] < 0 ? 0 : r->al.at[p][d]];
             any = true;
             shares &= role == ROLE_M || role == ROLE_N;
         }
@@ -62,7 +67,9 @@ static void find_block(Rows *r) {
     }
 }
 
-/* ---- storage ------------------------------------------------------------------------------------------------- */
+/* ---- storage
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* Bytes of what map p hands on in one task; -1 when not constant. */
 static int64_t handed_on(const Rows *r, int p, bool *scalar) {
@@ -88,13 +95,17 @@ static void keep_rows(Rows *r) {
         for (int k = 0; k < m->write.at[0].n; k++) {
             int cont = m->write.at[0].to[k].cont;
             if (read_outside(r->s, r->kernel, cont)) continue;
-            Storage in = scalar ? KEEP_REG : bytes >= 0 && bytes <= TILE_BYTES ? KEEP_TILE : KEEP_SCRATCH;
+            Storage in = scalar                              ? KEEP_REG
+                         : bytes >= 0 && bytes <= TILE_BYTES ? KEEP_TILE
+                                                             : KEEP_SCRATCH;
             kernel_keep(r->s->flow, r->kernel, p, cont, in);
         }
     }
 }
 
-/* ---- lines ---------------------------------------------------------------------------------------------------- */
+/* ---- lines
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static void outer_line(Rows *r, LineKind kind, int pos) {
     Line line = {.kind = kind, .map = pos, .cont = -1};

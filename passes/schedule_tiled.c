@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels with register tiles: contractions, convolutions, pools, sums, with their epilogues.
  *
- * Accumulators are rows x vectors: vectors along the lane dim, rows along the dims whose iterations share
- * most loads. Their number is bounded by the register file; extents are cut into equal tiles. Outer loops
- * go over panels of the lane dim first when the operand that has it is too large for the inner cache,
- * else over the other dims first. */
+ * Accumulators are rows x vectors: vectors along the lane dim, rows along the dims whose iterations
+ * share most loads. Their number is bounded by the register file; extents are cut into equal tiles.
+ * Outer loops go over panels of the lane dim first when the operand that has it is too large for
+ * the inner cache, else over the other dims first. */
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-static const int64_t unknown_row = 4; /* a batch is often 1: rows go along a known dim if there is one */
+static const int64_t unknown_row =
+    4; /* a batch is often 1: rows go along a known dim if there is one */
 
 typedef struct Tiled {
     Scheduling *s;
@@ -19,15 +20,18 @@ typedef struct Tiled {
     int root_of[MAP_DIMS]; /* dim of p -> dim of the root, -1 for reduced dims */
     int lane;              /* dim of p */
     int vectors;
-    int row[2];            /* dims of p, or -1 */
+    int row[2]; /* dims of p, or -1 */
     int64_t rows[2];
 } Tiled;
 
-static bool output_dim(const Tiled *t, int d) { return t->root_of[d] >= 0; }
+static bool output_dim(const Tiled *t, int d) {
+    return t->root_of[d] >= 0;
+}
 
 /* Correspondence p -> root by the root's read of p's container. */
 static bool find_roots(Tiled *t) {
-    for (int d = 0; d < t->p->dim.n; d++) t->root_of[d] = t->p == t->root && !map_reduces(t->p, d) ? d : -1;
+    for (int d = 0; d < t->p->dim.n; d++)
+        t->root_of[d] = t->p == t->root && !map_reduces(t->p, d) ? d : -1;
     if (t->p == t->root) return true;
     Alignment al = kernel_align(t->s->flow->arena, t->s->flow, t->kernel->map.at, t->kernel->map.n);
     for (int r = 0; r < t->root->dim.n; r++) {
@@ -37,7 +41,8 @@ static bool find_roots(Tiled *t) {
             return false;
     }
     for (int d = 0; d < t->p->dim.n; d++)
-        if (!map_reduces(t->p, d) && t->root_of[d] < 0 && !dim_is(t->p->dim.at[d].extent, 1)) return false;
+        if (!map_reduces(t->p, d) && t->root_of[d] < 0 && !dim_is(t->p->dim.at[d].extent, 1))
+            return false;
     return true;
 }
 
@@ -47,7 +52,8 @@ static int choose_lane(const Tiled *t) {
     for (int d = 0; d < t->p->dim.n; d++) {
         if (map_extent(t->p, d, unknown_extent) < 2 || t->p->dim.at[d].seq) continue;
         double cost = lane_cost(t->s, t->p, d, lanes);
-        if (t->p != t->root && output_dim(t, d)) cost += lane_cost(t->s, t->root, t->root_of[d], lanes);
+        if (t->p != t->root && output_dim(t, d))
+            cost += lane_cost(t->s, t->root, t->root_of[d], lanes);
         if (best < 0 || cost < best_cost) best = d, best_cost = cost;
     }
     return best;
@@ -60,18 +66,20 @@ static int shared_reads(const Tiled *t, int d) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ) continue;
         bool uses = false;
-        for (int k = 0; k < val->read.rank; k++) uses |= dim_uses(val->read.at[k], t->p->dim.at[d].sym);
+        for (int k = 0; k < val->read.rank; k++)
+            uses |= dim_uses(val->read.at[k], t->p->dim.at[d].sym);
         n += !uses;
     }
     return n;
 }
 
-static int choose_row(const Tiled *t, int not) {
+static int choose_row(const Tiled *t, int not ) {
     int best = -1, best_shared = -1;
     int64_t best_extent = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
         int64_t extent = map_extent(t->p, d, unknown_row);
-        if (d == t->lane || d == not || !output_dim(t, d) || extent < 2 || t->p->dim.at[d].seq) continue;
+        if (d == t->lane || d == not || !output_dim(t, d) || extent < 2 || t->p->dim.at[d].seq)
+            continue;
         int shared = shared_reads(t, d);
         if (shared < best_shared || (shared == best_shared && extent < best_extent)) continue;
         best = d, best_shared = shared, best_extent = extent;
@@ -92,7 +100,10 @@ static void choose_tile(Tiled *t) {
     int lanes = lanes_of(t->s), regs = t->s->env->machine->vector_regs;
     int states = t->p->write.at[0].combine->nstate;
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
-    t->vectors = lane_out ? (int)(panel_width(t->s->env->machine, map_extent(t->p, t->lane, 2 * lanes)) / lanes) : 1;
+    t->vectors =
+        lane_out
+            ? (int)(panel_width(t->s->env->machine, map_extent(t->p, t->lane, 2 * lanes)) / lanes)
+            : 1;
     int budget = (regs - 2 - t->vectors) / t->vectors;
     int64_t most = lane_out ? (budget > 14 ? 14 : budget) : 4;
     if (states > 1) most = 1;
@@ -104,10 +115,13 @@ static void choose_tile(Tiled *t) {
     t->rows[0] = equal_tiles(extent, most);
     if (t->rows[0] < extent || most / t->rows[0] < 2) return;
     t->row[1] = choose_row(t, t->row[0]);
-    if (t->row[1] >= 0) t->rows[1] = equal_tiles(map_extent(t->p, t->row[1], unknown_extent), most / t->rows[0]);
+    if (t->row[1] >= 0)
+        t->rows[1] = equal_tiles(map_extent(t->p, t->row[1], unknown_extent), most / t->rows[0]);
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------ */
+/* ---- lines
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* Elements of p's operand that has the lane dim: what a panel loop wants to keep close. */
 static double lane_operand_bytes(const Tiled *t) {
@@ -147,7 +161,8 @@ static void tile_lines(Tiled *t) {
     if (lane_out && !panels_first) order[n++] = t->lane;
     if (t->row[1] >= 0) order[n++] = t->row[1];
     if (t->row[0] >= 0) order[n++] = t->row[0];
-    Line tile = {.kind = LINE_TILE, .map = t->pos, .cont = -1}, par = {.kind = LINE_PARALLEL, .map = t->pos, .cont = -1};
+    Line tile = {.kind = LINE_TILE, .map = t->pos, .cont = -1},
+         par = {.kind = LINE_PARALLEL, .map = t->pos, .cont = -1};
     for (int i = 0; i < n; i++) {
         int64_t size = tile_size(t, order[i]);
         if (map_extent(t->p, order[i], INT64_MAX) <= size) continue;
@@ -176,21 +191,25 @@ static void prefetch_line(Tiled *t) {
     if (t->lane < 0 || !output_dim(t, t->lane)) return;
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
-        if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM) continue;
+        if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM)
+            continue;
         const Layout *layout = t->s->flow->cont.at[val->read.cont].layout;
-        if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != 1) continue;
+        if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != 1)
+            continue;
         kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, 0)->cont = val->read.cont;
     }
 }
 
-/* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block. */
+/* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block.
+ */
 static void reduce_line(Tiled *t) {
     int lanes = lanes_of(t->s), blocked = -1;
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ) continue;
         for (int d = 0; d < t->p->dim.n; d++)
-            if (map_reduces(t->p, d) && access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
+            if (map_reduces(t->p, d) &&
+                access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
                 access_stride(t->s->flow, t->p, &val->read, d, lanes) != INT64_MAX)
                 blocked = d;
     }
@@ -229,7 +248,8 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel) {
     tile_lines(&t);
     if (t.p != t.root) kernel_keep(s->flow, kernel, 0, cont, KEEP_REG);
     if (t.lane >= 0) vector_line(s, kernel, 0, t.lane);
-    if (t.p != t.root && t.lane >= 0 && output_dim(&t, t.lane)) vector_line(s, kernel, t.pos, t.root_of[t.lane]);
+    if (t.p != t.root && t.lane >= 0 && output_dim(&t, t.lane))
+        vector_line(s, kernel, t.pos, t.root_of[t.lane]);
     unroll_line(&t, 0);
     if (t.p != t.root) unroll_line(&t, t.pos);
     reduce_line(&t);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pass `vectorize`: the last step before text. Lanes stand in the nest already (each `vector` loop is one
- * chunk); here elementary functions become the polynomials of their definitions, so that evaluator and
- * targets run the same arithmetic. */
+/* Pass `vectorize`: the last step before text. Lanes stand in the nest already (each `vector` loop
+ * is one chunk); here elementary functions become the polynomials of their definitions, so that
+ * evaluator and targets run the same arithmetic. */
 #include "passes/pass.h"
 
 static void expand_body(Nest *nest, Stmt *s) {
     bool any = false;
-    for (int v = 0; v < s->code.val.n; v++)
-        any |= s->code.val.at[v].kind == VAL_PRIM;
+    for (int v = 0; v < s->code.val.n; v++) any |= s->code.val.at[v].kind == VAL_PRIM;
     if (!any) return;
     Body out = {.arena = nest->arena};
     int *map = NEW_ARRAY(nest->arena, int, s->code.val.n);
@@ -30,7 +29,8 @@ static void expand_stmts(Nest *nest, Stmts *stmts) {
 static Stmt *copy_stmt(Arena *arena, const Stmt *from) {
     Stmt *s = arena_copy(arena, from, sizeof *from);
     s->body = (Stmts){0};
-    for (int i = 0; i < from->body.n; i++) vec_push(arena, &s->body, copy_stmt(arena, from->body.at[i]));
+    for (int i = 0; i < from->body.n; i++)
+        vec_push(arena, &s->body, copy_stmt(arena, from->body.at[i]));
     s->store.at = arena_copy(arena, from->store.at, (size_t)from->store.n * sizeof *from->store.at);
     s->store.cap = from->store.n;
     return s;

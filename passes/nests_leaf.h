@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by nests_leaf.c (one map on one box, bodies) and nests_reduce.c (its reductions). */
+#ifndef WEIR_PASSES_NESTS_LEAF_H
+#define WEIR_PASSES_NESTS_LEAF_H
+
+#include "passes/nests.h"
+
+typedef struct Lane {
+    Dim var; /* NULL: no lanes */
+    int width;
+    Dim guard; /* NULL: all lanes run */
+} Lane;
+
+typedef struct GuardedRead {
+    int cont;
+    const Dim *at;
+    int rank, buf;
+} GuardedRead;
+
+typedef struct Leaf {
+    Lowering *lo;
+    const MapPlan *plan;
+    const Map *map;
+    bool root;
+    Span span[RANK_MAX * 2];
+    Dim value[RANK_MAX * 2]; /* what each dim is now: start + loop variable */
+    const Write *write;      /* the combining write, or NULL */
+    int acc[COMBINE_STATES]; /* its accumulators; -1: the container's own register buffer */
+    VEC(GuardedRead) guarded;
+} Leaf;
+
+typedef void LaneFn(Leaf *f, const Lane *lane, Stmts *into);
+
+/* The loop over dim d's span; returns its body and sets the dim's value. */
+Stmts *open_dim(Leaf *f, int d, Stmts *into);
+/* Runs fn for every chunk of lanes of the lane dim's span. */
+void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn);
+/* The vector loop of a chunk, when there are lanes. */
+Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into);
+/* Opens what guards a body. `outputs` leaves out constraints that use reduced dims. */
+Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into);
+/* A body statement behind its guards and guarded reads. */
+Stmt *open_body(Leaf *f, Lane *lane, Stmts *into);
+/* The map's body at the present values of its dims; `map` gets the new Val numbers. */
+void inline_body(Leaf *f, const Lane *lane, Body *b, int *map);
+void body_store(Leaf *f, Stmt *s, Access to, int val);
+void finish_body(Leaf *f, Stmt *s);
+Access storage_access(Leaf *f, const Access *to, bool store);
+Access target_access(Leaf *f, const Access *to);
+
+/* nests_reduce.c: a map with a combine on f->span. */
+void reduce_map(Leaf *f, Stmts *into);
+
+#endif

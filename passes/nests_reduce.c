@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A reduction on one box:
+ *
+ *     loops over output dims that are neither unrolled nor lanes
+ *       accumulators for the unrolled and lane dims, set to the identity
+ *       reduction loops in the order of the `reduce` line
+ *         unrolled output dims, lanes: acc = merge(acc, value)
+ *       fold of the lanes, when the lane dim is reduced
+ *       unrolled output dims, lanes: store finish(acc)
+ *
+ * A container kept in registers is itself the accumulator. A product summed is a fused multiply-add
+ * on the state. */
+#include "passes/nests_leaf.h"
+
+static Dim zero(const Lowering *lo) {
+    return dim_const(lo->ctx, 0);
+}
+
+static bool lane_reduced(const Leaf *f) {
+    return f->plan->lane_dim >= 0 && map_reduces(f->map, f->plan->lane_dim);
+}
+
+/* Index of accumulator s now: offsets of the unrolled dims, the chunk, the lane. */
+static Access acc_access(Leaf *f, int s, const Lane *lane) {
+    Lowering *lo = f->lo;
+    if (f->acc[s] < 0) return target_access(f, &f->write->to[s]);
+    Dim *at = NEW_ARRAY(lo->arena, Dim, RANK_MAX * 2);
+    int n = 0;
+    for (int d = 0; d < f->map->dim.n; d++) {
+        if (map_reduces(f->map, d) || d == f->plan->lane_dim || !f->plan->unroll[d]) continue;
+        at[n++] = lowering_simplify(lo, dim_sub(lo->ctx, f->value[d], f->span[d].start));
+    }
+    if (f->plan->lane_dim >= 0 && !lane_reduced(f)) {
+        int d = f->plan->lane_dim;
+        Dim e = dim_sub(lo->ctx, f->value[d], f->span[d].start);
+        at[n++] = lowering_simplify(lo, dim_div(lo->ctx, e, dim_const(lo->ctx, f->plan->lanes)));
+    }
+    if (f->plan->lane_dim >= 0) at[n++] = lane->var ? lane->var : zero(lo);
+    return (Access){f->acc[s], n, at};
+}
+
+static void declare_accumulators(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    const Combine *c = f->write->combine;
+    const Access *to = &f->write->to[0];
+    const Local *local = &lo->local[to->cont];
+    bool own = c->nstate == 1 && !c->finish.val.n && !lane_reduced(f) && local->buf >= 0 &&
+               lo->nest->buf.at[local->buf].kind == BUF_REG &&
+               lo->flow->cont.at[to->cont].type == c->type[0];
+    Dim box[RANK_MAX * 2];
+    int n = 0;
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
+            box[n++] = dim_const(lo->ctx, f->span[d].cap);
+    if (f->plan->lane_dim >= 0 && !lane_reduced(f)) {
+        int64_t cap = f->span[f->plan->lane_dim].cap, w = f->plan->lanes;
+        box[n++] = dim_const(lo->ctx, (cap + w - 1) / w);
+    }
+    if (f->plan->lane_dim >= 0) box[n++] = dim_const(lo->ctx, f->plan->lanes);
+    for (int s = 0; s < c->nstate; s++) {
+        f->acc[s] = -1;
+        if (own) continue;
+        const char *name = internf(lo->ctx, "acc.%d", lo->fresh++);
+        f->acc[s] = nest_buf(lo->nest, name, BUF_REG, c->type[s], box, n);
+        Stmt *decl = nest_decl(lo->nest, into, f->acc[s]);
+        decl->has_init = true;
+        decl->init = c->identity[s];
+    }
+}
+
+/* acc = merge(acc, value); a product summed is a fused multiply-add on the state. */
+static void merge_values(Leaf *f, Body *b, const int *acc, const int *value, int *out) {
+    const Combine *c = f->write->combine;
+    const Val *v = &b->val.at[value[0]];
+    if (c->simple == P_ADD && v->kind == VAL_PRIM && v->prim == P_MUL && v->type == c->type[0]) {
+        out[0] = body_prim3(b, P_FMA, v->arg[0], v->arg[1], acc[0]);
+        return;
+    }
+    int params[2 * COMBINE_STATES];
+    for (int s = 0; s < c->nstate; s++) {
+        params[s] = acc[s];
+        params[c->nstate + s] = body_cvt(b, c->type[s], value[s]);
+    }
+    if (c->simple != PRIM_NONE) {
+        out[0] = body_prim2(b, c->simple, params[0], params[1]);
+        return;
+    }
+    int *map = NEW_ARRAY(f->lo->arena, int, c->merge.val.n);
+    body_inline(b, &c->merge, NULL, 0, params, NULL, NULL, map);
+    for (int s = 0; s < c->nstate; s++) out[s] = map[c->merged[s]];
+}
+
+static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
+    Lane mine = *lane;
+    Stmt *s = open_body(f, &mine, into);
+    const Combine *c = f->write->combine;
+    int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
+    inline_body(f, &mine, &s->code, map);
+    int acc[COMBINE_STATES], value[COMBINE_STATES], out[COMBINE_STATES];
+    Access at[COMBINE_STATES];
+    for (int k = 0; k < c->nstate; k++) {
+        at[k] = acc_access(f, k, &mine);
+        acc[k] = body_read(&s->code, at[k], c->type[k]);
+        value[k] = map[f->write->val[k]];
+    }
+    merge_values(f, &s->code, acc, value, out);
+    for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
+    finish_body(f, s);
+}
+
+static void update(Leaf *f, Stmts *into) {
+    int mark = f->lo->env.n;
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
+            into = open_dim(f, d, into);
+    lane_chunks(f, into, update_body);
+    f->lo->env.n = mark;
+}
+
+/* In the innermost reduction loop: a line of the panel that follows the one in use, at the same
+ * reduction index. Row tiles share the work: tile i fetches vector i mod vectors. */
+static void prefetch_panel(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    int lane = f->plan->lane_dim, row = -1;
+    if (f->plan->prefetch < 0 || lane < 0 || f->span[lane].cap < 0) return;
+    for (int d = 0; d < f->map->dim.n; d++) {
+        if (map_reduces(f->map, d)) continue;
+        f->value[d] = f->span[d].start;
+        if (d != lane && f->plan->unroll[d]) row = d;
+    }
+    int64_t panel = f->span[lane].cap, vectors = (panel + f->plan->lanes - 1) / f->plan->lanes;
+    Dim tile = row < 0 || f->span[row].cap < 1
+                   ? zero(lo)
+                   : dim_div(lo->ctx, f->span[row].start, dim_const(lo->ctx, f->span[row].cap));
+    bool shared = !dim_is(lowering_simplify(lo, tile), 0);
+    for (int64_t i = 0; i < (shared ? 1 : vectors); i++) {
+        Dim vector =
+            shared ? dim_mod(lo->ctx, tile, dim_const(lo->ctx, vectors)) : dim_const(lo->ctx, i);
+        Dim ahead = dim_addc(lo->ctx, dim_mulc(lo->ctx, vector, f->plan->lanes), panel);
+        f->value[lane] = dim_add(lo->ctx, f->span[lane].start, ahead);
+        for (int v = 0; v < f->map->body.val.n; v++) {
+            const Val *val = &f->map->body.val.at[v];
+            if (val->kind != VAL_READ || val->read.cont != f->plan->prefetch) continue;
+            Stmt *s = NEW(lo->arena, Stmt);
+            s->kind = STMT_PREFETCH;
+            s->at = storage_access(f, &val->read, false);
+            vec_push(lo->arena, into, s);
+        }
+    }
+}
+
+typedef struct ReduceLevel {
+    Leaf *f;
+    int level;
+} ReduceLevel;
+
+static void reduce_loops(Leaf *f, int level, Stmts *into);
+
+static void reduce_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
+    ReduceLevel *r = user;
+    (void)lo;
+    int d = r->f->plan->reduce.at[r->level].dim;
+    Span whole = r->f->span[d];
+    r->f->span[d] = tile;
+    reduce_loops(r->f, r->level + 1, into);
+    r->f->span[d] = whole;
+}
+
+/* The loops of the `reduce` line from `level` on, then reduced dims that it does not name. */
+static void reduce_loops(Leaf *f, int level, Stmts *into) {
+    Lowering *lo = f->lo;
+    int mark = lo->env.n;
+    bool named[RANK_MAX * 2] = {false};
+    for (int i = 0; i < f->plan->reduce.n; i++) named[f->plan->reduce.at[i].dim] = true;
+    for (; level < f->plan->reduce.n; level++) {
+        const TileLoop *t = &f->plan->reduce.at[level];
+        if (t->dim == f->plan->lane_dim) continue;
+        if (t->size > 0) {
+            Tiling how = {
+                .name = dim_sym_name(f->map->dim.at[t->dim].sym), .size = t->size, .lanes = 1};
+            ReduceLevel next = {f, level};
+            for_tiles(lo, into, &how, f->span[t->dim], reduce_tile, &next);
+            lo->env.n = mark;
+            return;
+        }
+        into = open_dim(f, t->dim, into);
+    }
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (map_reduces(f->map, d) && d != f->plan->lane_dim && !named[d])
+            into = open_dim(f, d, into);
+    prefetch_panel(f, into);
+    update(f, into);
+    lo->env.n = mark;
+}
+
+static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
+    Lowering *lo = f->lo;
+    const Combine *c = f->write->combine;
+    Lane mine = *lane;
+    into = open_guards(f, &mine, true, into);
+    int row[COMBINE_STATES];
+    if (lane_reduced(f)) {
+        Stmt *fold = NEW(lo->arena, Stmt);
+        *fold =
+            (Stmt){.kind = STMT_FOLD, .combine = c, .lanes = f->plan->lanes, .from = f->map->from};
+        Access *src = NEW_ARRAY(lo->arena, Access, c->nstate),
+               *dst = NEW_ARRAY(lo->arena, Access, c->nstate);
+        for (int s = 0; s < c->nstate; s++) {
+            row[s] = nest_buf(lo->nest, internf(lo->ctx, "sum.%d", lo->fresh++), BUF_REG,
+                              c->type[s], NULL, 0);
+            nest_decl(lo->nest, into, row[s]);
+            src[s] = acc_access(f, s, &(Lane){NULL, 1, NULL});
+            dst[s] = (Access){row[s], 0, NULL};
+        }
+        fold->src = src, fold->dst = dst;
+        vec_push(lo->arena, into, fold);
+    }
+    Stmt *s = nest_body(lo->nest, lane_loop(f, &mine, into));
+    int state[COMBINE_STATES], value[COMBINE_STATES];
+    for (int k = 0; k < c->nstate; k++) {
+        Access at = lane_reduced(f) ? (Access){row[k], 0, NULL} : acc_access(f, k, &mine);
+        state[k] = value[k] = body_read(&s->code, at, c->type[k]);
+    }
+    if (c->finish.val.n) {
+        int *map = NEW_ARRAY(lo->arena, int, c->finish.val.n);
+        body_inline(&s->code, &c->finish, NULL, 0, state, NULL, NULL, map);
+        for (int k = 0; k < f->write->n; k++) value[k] = map[c->finished[k]];
+    }
+    for (int k = 0; k < f->write->n; k++) {
+        const Access *to = &f->write->to[k];
+        int val = body_cvt(&s->code, lo->flow->cont.at[to->cont].type, value[k]);
+        body_store(f, s, target_access(f, to), val);
+    }
+    finish_body(f, s);
+}
+
+static void store_results(Leaf *f, Stmts *into) {
+    if (f->acc[0] < 0) return;
+    int mark = f->lo->env.n;
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
+            into = open_dim(f, d, into);
+    if (lane_reduced(f))
+        store_body(f, &(Lane){NULL, 1, NULL}, into);
+    else
+        lane_chunks(f, into, store_body);
+    f->lo->env.n = mark;
+}
+
+static void reduce_box(Leaf *f, Stmts *into) {
+    int mark = f->lo->env.n;
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (!map_reduces(f->map, d) && d != f->plan->lane_dim && !f->plan->unroll[d])
+            into = open_dim(f, d, into);
+    declare_accumulators(f, into);
+    reduce_loops(f, 0, into);
+    store_results(f, into);
+    f->lo->env.n = mark;
+}
+
+static void reduce_chunk(Lowering *lo, void *user, Span tile, Stmts *into) {
+    (void)lo;
+    Leaf *f = user;
+    Span whole = f->span[f->plan->lane_dim];
+    f->span[f->plan->lane_dim] = tile;
+    reduce_box(f, into);
+    f->span[f->plan->lane_dim] = whole;
+}
+
+/* A lane dim that is an output and not unrolled is cut into chunks around the whole reduction. */
+void reduce_map(Leaf *f, Stmts *into) {
+    int d = f->plan->lane_dim;
+    f->write = &f->map->write.at[0];
+    if (d < 0 || lane_reduced(f) || f->plan->unroll[d]) {
+        reduce_box(f, into);
+        return;
+    }
+    Tiling how = {.name = dim_sym_name(f->map->dim.at[d].sym),
+                  .size = f->plan->lanes,
+                  .lanes = f->plan->lanes};
+    for_tiles(f->lo, into, &how, f->span[d], reduce_chunk, f);
+}
