@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention and RotaryEmbedding.
+/* Attention, FlexAttention and RotaryEmbedding.
  *
  * Attention is the chain of maps it means: scores, scale with softcap and masks, maximum, exp, sum,
  * product with the values, divide. A causal mask is the domain `j <= i + P`, so that nothing is
@@ -256,6 +256,14 @@ static void exponentials(Lower *lo, const Attention *a, int from, int top, int t
     nn_write(lo, m, to, at, EXPR(m, "exp($0 - $1)", nn_read(lo, m, from, at), nn_read(lo, m, top, at)));
 }
 
+static void probabilities(Lower *lo, const Attention *a, int e, int total, int to)
+{
+    Dim at[4];
+    Map *m = score_map(lo, a, "softmax", at);
+    nn_write(lo, m, to, at, EXPR(m, "$0 / $1", nn_read(lo, m, e, at), nn_read(lo, m, total, at)));
+}
+
+/* y = (e times the values) / total; total < 0: e are probabilities. */
 static void values(Lower *lo, const Attention *a, int e, int total)
 {
     Dim at[4], v[4], y[4], o_at[4], shape[] = {a->h.B, a->h.hq, a->h.S, a->h.dv};
@@ -268,7 +276,8 @@ static void values(Lower *lo, const Attention *a, int e, int total)
     m = lower_map(lo, NULL);
     nn_dims(lo, m, "bhid", shape, 4, o_at);
     head_at(lo, a->h.flat, o_at[0], o_at[1], o_at[2], o_at[3], a->h.dv, y);
-    val = EXPR(m, "$0 / $1", nn_read(lo, m, o, o_at), nn_read(lo, m, total, o_at));
+    val = nn_read(lo, m, o, o_at);
+    if (total >= 0) val = EXPR(m, "$0 / $1", val, nn_read(lo, m, total, o_at));
     nn_write(lo, m, lower_out(lo, Y_OUT), y, val);
 }
 
@@ -281,11 +290,73 @@ static void attention_lower(Lower *lo)
     int top = row_fold(lo, &a, "max", s, "max");
     exponentials(lo, &a, s, top, e);
     int total = row_fold(lo, &a, "sum", e, "sum");
-    if (a.scores >= 0 && a.mode == 3) {
-        Dim at[4];
-        Map *m = score_map(lo, &a, "softmax", at);
-        int val = EXPR(m, "$0 / $1", nn_read(lo, m, e, at), nn_read(lo, m, total, at));
-        scores_result(lo, &a, m, 3, at, val);
+    if (a.scores >= 0 && a.mode == 3) probabilities(lo, &a, e, total, a.scores);
+    values(lo, &a, e, total);
+}
+
+/* ---- FlexAttention -------------------------------------------------------------------------------------------
+ *
+ * As Attention on operands of rank 4, with two graphs that may change scores and probabilities. */
+
+static Graph *modifier(const Node *node, const char *name)
+{
+    const Attr *a = node_attr(node, name);
+    return a && a->kind == ATTR_GRAPH ? a->graph : NULL;
+}
+
+static void modifier_infer(Infer *in, const char *name, const Heads *h, DType t)
+{
+    Graph *g = modifier(in->node, name);
+    if (!g) return;
+    if (g->input.n != 1 || g->output.n != 1)
+        fail(in->ctx, E_MODEL, "graph \"%s\" must have one input and one result, the scores", name);
+    Value *x = &g->value.at[g->input.at[0]];
+    Dim *shape = arena_copy(in->arena, (Dim[]){h->B, h->hq, h->S, h->total}, 4 * sizeof(Dim));
+    DType declared = x->type.kind == TYPE_TENSOR && x->type.dtype ? x->type.dtype : t;
+    x->type = (Type){.kind = TYPE_TENSOR, .dtype = declared, .rank = 4, .shape = shape};
+    infer_graph(in, g);
+}
+
+static void flex_infer(Infer *in)
+{
+    Shape q = shape_of(nn_ranked(in, 0, 4, 4)), k = shape_of(nn_ranked(in, 1, 4, 4)), v = shape_of(nn_ranked(in, 2, 4, 4));
+    Heads h = heads_of(in->ctx, in->node, &q, &k, &v, NULL);
+    const Type *x = &infer_tensor(in, 0)->type;
+    check_heads(in, &h, &infer_tensor(in, 1)->type);
+    modifier_infer(in, "score_mod", &h, dtype_compute(x->dtype));
+    modifier_infer(in, "prob_mod", &h, dtype_compute(x->dtype));
+    infer_set(in, 0, x->dtype, (Dim[]){h.B, h.hq, h.S, h.dv}, 4);
+}
+
+/* `from`, or what the graph makes of it. */
+static int modified(Lower *lo, const char *name, int from)
+{
+    Graph *g = modifier(lo->node, name);
+    if (!g) return from;
+    DType t = g->value.at[g->input.at[0]].type.dtype;
+    int in = from, out;
+    if (nn_cont(lo, from)->type != t) lower_pointwise(lo, "mod", "$0", &from, 1, in = lower_tmp(lo, "mod", t, nn_cont(lo, from)->shape, 4));
+    lower_graph(lo, g, lo->into, &in, &out);
+    return out;
+}
+
+static void flex_lower(Lower *lo)
+{
+    Shape q = nn_shape(lo, lower_in(lo, 0)), k = nn_shape(lo, lower_in(lo, 1)), v = nn_shape(lo, lower_in(lo, 2));
+    Attention a = {.h = heads_of(lo->ctx, lo->node, &q, &k, &v, NULL), .q = lower_in(lo, 0), .k = lower_in(lo, 1),
+                   .v = lower_in(lo, 2), .scores = -1};
+    a.t = dtype_compute(nn_cont(lo, a.q)->type);
+    int raw = scores_tmp(lo, &a, "raw"), s = scores_tmp(lo, &a, "s"), e = scores_tmp(lo, &a, "e");
+    products(lo, &a, raw);
+    scaled(lo, &a, raw, s);
+    s = modified(lo, "score_mod", s);
+    int top = row_fold(lo, &a, "max", s, "max");
+    exponentials(lo, &a, s, top, e);
+    int total = row_fold(lo, &a, "sum", e, "sum");
+    if (modifier(lo->node, "prob_mod")) {
+        int p = scores_tmp(lo, &a, "p");
+        probabilities(lo, &a, e, total, p);
+        e = modified(lo, "prob_mod", p), total = -1;
     }
     values(lo, &a, e, total);
 }
@@ -349,6 +420,7 @@ static void rotary_lower(Lower *lo)
 
 const OpRow onnx_attention_rows[] = {
     {"", "Attention", 23, 0, attention_infer, attention_lower, NULL, T_FLOATS, 0},
+    {"ai.onnx.preview", "FlexAttention", 1, 0, flex_infer, flex_lower, NULL, T_FLOATS, 0},
     {"", "RotaryEmbedding", 23, 0, rotary_infer, rotary_lower, NULL, T_FLOATS, 0},
     {0},
 };
