@@ -3,8 +3,8 @@
  * (by the table below: its symbols are not exported) and, for libc and libm, the process itself. */
 #include "private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
@@ -15,6 +15,7 @@ struct Jit {
     LLVMOrcLLJITRef lljit;
     weir_model_fn *model;
     struct weir_blob *blob;
+    char said[512]; /* the session's own words about what went wrong */
 };
 
 #define CALL(name, nin, nout, ndefine, why)                                                          \
@@ -37,13 +38,19 @@ static const struct RuntimeSymbol {
 #undef CALL
 enum { NSYMBOLS = sizeof runtime_symbols / sizeof *runtime_symbols };
 
+/* LLVM would print these; the error that comes back says less. */
+static void keep_words(void *user, LLVMErrorRef error) {
+    Jit *jit = user;
+    char *text = LLVMGetErrorMessage(error);
+    snprintf(jit->said, sizeof jit->said, "%s: ", text);
+    LLVMDisposeErrorMessage(text);
+}
+
 /* Frees `jit` before it fails. */
 static void check(Ctx *ctx, Jit *jit, LLVMErrorRef error) {
     if (!error) return;
     char *text = LLVMGetErrorMessage(error), copy[1024];
-    size_t n = strlen(text) < sizeof copy - 1 ? strlen(text) : sizeof copy - 1;
-    memcpy(copy, text, n);
-    copy[n] = 0;
+    snprintf(copy, sizeof copy, "%s%s", jit->said, text);
     LLVMDisposeErrorMessage(text);
     jit_free(jit);
     fail(ctx, E_TOOLCHAIN, "cannot load the compiled code into this process: %s", copy);
@@ -77,6 +84,7 @@ Jit *jit_new(Ctx *ctx, const Objects *objects) {
     if (!jit) fail(ctx, E_MEMORY, "no memory to load code; give the process more memory");
     llvm_start();
     check(ctx, jit, LLVMOrcCreateLLJIT(&jit->lljit, LLVMOrcCreateLLJITBuilder()));
+    LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(jit->lljit), keep_words, jit);
     LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit->lljit);
     define_symbols(ctx, jit, library);
     for (int i = 0; i < objects->n; i++) {
