@@ -14,25 +14,24 @@ enum { Y_OUT, PRESENT_K_OUT, PRESENT_V_OUT, SCORES_OUT };
 
 /* Extents, found alike by the type rule and the lowering. */
 typedef struct Heads {
-    bool flat;           /* operands are [batch, step, head * size] */
-    Dim B, S;            /* batch; steps of the query */
-    Dim past, steps;     /* of keys and values: before, and given now */
-    Dim total;           /* past + steps */
-    Dim hq, hk, dq, dv;  /* query and key heads; sizes of a head of Q and K, and of V */
-    Dim group;           /* query heads for each key head */
+    bool flat;          /* operands are [batch, step, head * size] */
+    Dim B, S;           /* batch; steps of the query */
+    Dim past, steps;    /* of keys and values: before, and given now */
+    Dim total;          /* past + steps */
+    Dim hq, hk, dq, dv; /* query and key heads; sizes of a head of Q and K, and of V */
+    Dim group;          /* query heads for each key head */
 } Heads;
 
-static Dim heads_attr(Ctx *ctx, const Node *node, const char *name)
-{
+static Dim heads_attr(Ctx *ctx, const Node *node, const char *name) {
     int64_t n = attr_int(ctx, node, name, 0);
     if (n < 1)
-        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is missing: operands of rank 3 need it to tell the heads", name);
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"%s\" is missing: operands of rank 3 need it to tell the heads", name);
     return dim_const(ctx, n);
 }
 
 static Heads heads_of(Ctx *ctx, const Node *node, const Shape *q, const Shape *k, const Shape *v,
-                      const Shape *past)
-{
+                      const Shape *past) {
     Heads h = {.flat = q->rank == 3, .B = q->at[0]};
     if (h.flat) {
         h.hq = heads_attr(ctx, node, "q_num_heads"), h.hk = heads_attr(ctx, node, "kv_num_heads");
@@ -47,10 +46,9 @@ static Heads heads_of(Ctx *ctx, const Node *node, const Shape *q, const Shape *k
     return h;
 }
 
-/* ---- type rule ------------------------------------------------------------------------------------------ */
+/* ---- type rule ------------------------------------------------------------------------------- */
 
-static void check_heads(Infer *in, const Heads *h, const Type *k)
-{
+static void check_heads(Infer *in, const Heads *h, const Type *k) {
     int64_t q, kv, width;
     if (dim_is_const(h->hq, &q) && dim_is_const(h->hk, &kv) && (kv == 0 || q % kv))
         nn_misfit(in, 0, 1, "the query's heads must be a multiple of the key's heads");
@@ -62,38 +60,39 @@ static void check_heads(Infer *in, const Heads *h, const Type *k)
         fail(in->ctx, E_MODEL, "past_key and past_value must be given together");
 }
 
-static void attention_infer(Infer *in)
-{
-    const Type *q = nn_ranked(in, 0, 3, 4), *k = nn_ranked(in, 1, 3, 4), *v = nn_ranked(in, 2, 3, 4);
-    if (q->rank != k->rank || q->rank != v->rank) nn_misfit(in, 0, 1, "query, key and value need one rank");
+static void attention_infer(Infer *in) {
+    const Type *q = nn_ranked(in, 0, 3, 4), *k = nn_ranked(in, 1, 3, 4),
+               *v = nn_ranked(in, 2, 3, 4);
+    if (q->rank != k->rank || q->rank != v->rank)
+        nn_misfit(in, 0, 1, "query, key and value need one rank");
     Shape sq = shape_of(q), sk = shape_of(k), sv = shape_of(v), past;
     if (infer_in(in, PAST_K_IN)) past = shape_of(nn_ranked(in, PAST_K_IN, 4, 4));
     Heads h = heads_of(in->ctx, in->node, &sq, &sk, &sv, infer_in(in, PAST_K_IN) ? &past : NULL);
     check_heads(in, &h, k);
     Dim flat[] = {h.B, h.S, dim_mul(in->ctx, h.hq, h.dv)}, y[] = {h.B, h.hq, h.S, h.dv};
-    Dim pk[] = {h.B, h.hk, h.total, h.dq}, pv[] = {h.B, h.hk, h.total, h.dv}, qk[] = {h.B, h.hq, h.S, h.total};
+    Dim pk[] = {h.B, h.hk, h.total, h.dq}, pv[] = {h.B, h.hk, h.total, h.dv},
+        qk[] = {h.B, h.hq, h.S, h.total};
     infer_set(in, Y_OUT, q->dtype, h.flat ? flat : y, q->rank);
     infer_set(in, PRESENT_K_OUT, k->dtype, pk, 4);
     infer_set(in, PRESENT_V_OUT, v->dtype, pv, 4);
     infer_set(in, SCORES_OUT, q->dtype, qk, 4);
 }
 
-/* ---- lowering ------------------------------------------------------------------------------------------- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 typedef struct Attention {
     Heads h;
-    int q, k, v;          /* containers; k and v with the past in front */
-    bool k_flat, v_flat;  /* still [batch, step, head * size] */
-    bool cut;             /* causal, as a domain */
+    int q, k, v;         /* containers; k and v with the past in front */
+    bool k_flat, v_flat; /* still [batch, step, head * size] */
+    bool cut;            /* causal, as a domain */
     bool causal;
     DType t;
-    int scores;           /* result, or -1 */
-    int mode;             /* which scores are the result */
+    int scores; /* result, or -1 */
+    int mode;   /* which scores are the result */
 } Attention;
 
 /* A row index into [batch, head, step, size] or its flat form. */
-static void head_at(Lower *lo, bool flat, Dim b, Dim head, Dim step, Dim d, Dim size, Dim *at)
-{
+static void head_at(Lower *lo, bool flat, Dim b, Dim head, Dim step, Dim d, Dim size, Dim *at) {
     at[0] = b;
     if (flat) {
         at[1] = step, at[2] = dim_add(lo->ctx, dim_mul(lo->ctx, head, size), d);
@@ -103,8 +102,7 @@ static void head_at(Lower *lo, bool flat, Dim b, Dim head, Dim step, Dim d, Dim 
 }
 
 /* Copies rows of `from` to steps from `first` on of `to`. */
-static void append(Lower *lo, const char *name, int from, bool flat, Dim steps, Dim first, int to)
-{
+static void append(Lower *lo, const char *name, int from, bool flat, Dim steps, Dim first, int to) {
     Shape s = nn_shape(lo, to);
     Dim box[] = {s.at[0], s.at[1], steps, s.at[3]}, at[4], src[4];
     Map *m = lower_map(lo, name);
@@ -115,8 +113,8 @@ static void append(Lower *lo, const char *name, int from, bool flat, Dim steps, 
 }
 
 /* The container of all keys (or values): `now` itself, or `past` and then `now`. */
-static int with_past(Lower *lo, const Heads *h, int past, int now, int result, Dim size, bool *flat)
-{
+static int with_past(Lower *lo, const Heads *h, int past, int now, int result, Dim size,
+                     bool *flat) {
     Dim shape[] = {h->B, h->hk, h->total, size}, zero = dim_const(lo->ctx, 0);
     if (past < 0 && result < 0) return now;
     int all = result >= 0 ? result : lower_tmp(lo, "all", nn_cont(lo, now)->type, shape, 4);
@@ -127,16 +125,17 @@ static int with_past(Lower *lo, const Heads *h, int past, int now, int result, D
     return all;
 }
 
-static Attention attention_open(Lower *lo)
-{
-    int q = lower_in(lo, Q_IN), k = lower_in(lo, K_IN), v = lower_in(lo, V_IN), past = lower_in(lo, PAST_K_IN);
+static Attention attention_open(Lower *lo) {
+    int q = lower_in(lo, Q_IN), k = lower_in(lo, K_IN), v = lower_in(lo, V_IN),
+        past = lower_in(lo, PAST_K_IN);
     Shape sq = nn_shape(lo, q), sk = nn_shape(lo, k), sv = nn_shape(lo, v), sp;
     if (past >= 0) sp = nn_shape(lo, past);
     Attention a = {.q = q, .scores = lower_out(lo, SCORES_OUT)};
     a.h = heads_of(lo->ctx, lo->node, &sq, &sk, &sv, past >= 0 ? &sp : NULL);
     a.k_flat = a.v_flat = a.h.flat;
     a.k = with_past(lo, &a.h, past, k, lower_out(lo, PRESENT_K_OUT), a.h.dq, &a.k_flat);
-    a.v = with_past(lo, &a.h, lower_in(lo, PAST_V_IN), v, lower_out(lo, PRESENT_V_OUT), a.h.dv, &a.v_flat);
+    a.v = with_past(lo, &a.h, lower_in(lo, PAST_V_IN), v, lower_out(lo, PRESENT_V_OUT), a.h.dv,
+                    &a.v_flat);
     a.t = dtype_compute(nn_cont(lo, q)->type);
     a.causal = nn_int(lo, "is_causal", 0) != 0;
     a.cut = a.causal && a.scores < 0;
@@ -145,28 +144,26 @@ static Attention attention_open(Lower *lo)
 }
 
 /* A map over batch, head, query step, key step, cut to the causal part: at = {b, h, i, j}. */
-static Map *score_map(Lower *lo, const Attention *a, const char *name, Dim *at)
-{
+static Map *score_map(Lower *lo, const Attention *a, const char *name, Dim *at) {
     Dim shape[] = {a->h.B, a->h.hq, a->h.S, a->h.total};
     Map *m = lower_map(lo, name);
     nn_dims(lo, m, "bhij", shape, 4, at);
-    if (a->cut) nn_between(lo, m, at[3], dim_const(lo->ctx, 0), dim_addc(lo->ctx, dim_add(lo->ctx, at[2], a->h.past), 1));
+    if (a->cut)
+        nn_between(lo, m, at[3], dim_const(lo->ctx, 0),
+                   dim_addc(lo->ctx, dim_add(lo->ctx, at[2], a->h.past), 1));
     return m;
 }
 
-static int scores_tmp(Lower *lo, const Attention *a, const char *name)
-{
+static int scores_tmp(Lower *lo, const Attention *a, const char *name) {
     Dim shape[] = {a->h.B, a->h.hq, a->h.S, a->h.total};
     return lower_tmp(lo, name, a->t, shape, 4);
 }
 
-static Dim key_head(Lower *lo, const Attention *a, Dim head)
-{
+static Dim key_head(Lower *lo, const Attention *a, Dim head) {
     return dim_is(a->h.group, 1) ? head : dim_div(lo->ctx, head, a->h.group);
 }
 
-static void products(Lower *lo, const Attention *a, int to)
-{
+static void products(Lower *lo, const Attention *a, int to) {
     Dim at[4], q[4], k[4];
     Map *m = score_map(lo, a, "qk", at);
     Dim d = nn_dim(lo, m, "d", a->h.dq);
@@ -177,8 +174,7 @@ static void products(Lower *lo, const Attention *a, int to)
 }
 
 /* The mask tensor, broadcast; where it is shorter than the keys it masks. */
-static int apply_mask(Lower *lo, const Attention *a, Map *m, int val, const Dim *at)
-{
+static int apply_mask(Lower *lo, const Attention *a, Map *m, int val, const Dim *at) {
     int mask = lower_in(lo, MASK_IN), x;
     if (mask < 0) return val;
     Shape s = nn_shape(lo, mask);
@@ -186,8 +182,10 @@ static int apply_mask(Lower *lo, const Attention *a, Map *m, int val, const Dim 
     Dim last = s.rank ? s.at[s.rank - 1] : NULL;
     if (s.rank && last != a->h.total && !dim_is(last, 1) && lo->node->version >= 24) {
         Dim to[4];
-        for (int i = 0; i < s.rank; i++) to[i] = dim_is(s.at[i], 1) ? dim_const(lo->ctx, 0) : at[4 - s.rank + i];
-        x = map_read_else(lo->flow, m, mask, to, body_const(&m->body, type, type == BOOL ? 0 : -INFINITY));
+        for (int i = 0; i < s.rank; i++)
+            to[i] = dim_is(s.at[i], 1) ? dim_const(lo->ctx, 0) : at[4 - s.rank + i];
+        x = map_read_else(lo->flow, m, mask, to,
+                          body_const(&m->body, type, type == BOOL ? 0 : -INFINITY));
     } else {
         x = lower_read_broadcast(lo, m, mask, at, 4);
     }
@@ -195,8 +193,7 @@ static int apply_mask(Lower *lo, const Attention *a, Map *m, int val, const Dim 
     return EXPR(m, "$0 + $1", val, body_cvt(&m->body, a->t, x));
 }
 
-static int apply_bounds(Lower *lo, const Attention *a, Map *m, int val, const Dim *at)
-{
+static int apply_bounds(Lower *lo, const Attention *a, Map *m, int val, const Dim *at) {
     int lens = lower_in(lo, LENS_IN), j = body_index(&m->body, at[3]);
     if (a->causal && !a->cut) {
         int last = body_index(&m->body, dim_add(lo->ctx, at[2], a->h.past));
@@ -207,14 +204,12 @@ static int apply_bounds(Lower *lo, const Attention *a, Map *m, int val, const Di
 }
 
 /* The result qk_matmul_output, when it is the stage `mode`. */
-static void scores_result(Lower *lo, const Attention *a, Map *m, int mode, const Dim *at, int val)
-{
+static void scores_result(Lower *lo, const Attention *a, Map *m, int mode, const Dim *at, int val) {
     if (a->scores >= 0 && a->mode == mode) nn_write(lo, m, a->scores, at, val);
 }
 
 /* scale, softcap, masks */
-static void scaled(Lower *lo, const Attention *a, int from, int to)
-{
+static void scaled(Lower *lo, const Attention *a, int from, int to) {
     Dim at[4];
     int64_t size;
     float cap = nn_float(lo, "softcap", 0), scale = nn_float(lo, "scale", 0);
@@ -223,7 +218,10 @@ static void scaled(Lower *lo, const Attention *a, int from, int to)
     if (scale == 0 && !dim_is_const(a->h.dq, &size))
         v = EXPR(m, "$0 / sqrt($1)", v, nn_size(m, a->h.dq, a->t));
     else
-        v = EXPR(m, internf(lo->ctx, "%s * $0", nn_lit(lo, scale != 0 ? (double)scale : 1 / sqrt((double)size))), v);
+        v = EXPR(m,
+                 internf(lo->ctx, "%s * $0",
+                         nn_lit(lo, scale != 0 ? (double)scale : 1 / sqrt((double)size))),
+                 v);
     scores_result(lo, a, m, 0, at, v);
     const char *c = nn_lit(lo, cap);
     if (cap != 0) v = EXPR(m, internf(lo->ctx, "%s * tanh($0 / %s)", c, c), v);
@@ -234,14 +232,13 @@ static void scaled(Lower *lo, const Attention *a, int from, int to)
 }
 
 /* One value per query row. */
-static int row_tmp(Lower *lo, const Attention *a, const char *name)
-{
+static int row_tmp(Lower *lo, const Attention *a, const char *name) {
     Dim shape[] = {a->h.B, a->h.hq, a->h.S};
     return lower_tmp(lo, name, a->t, shape, 3);
 }
 
-static int row_fold(Lower *lo, const Attention *a, const char *name, int from, const char *combine)
-{
+static int row_fold(Lower *lo, const Attention *a, const char *name, int from,
+                    const char *combine) {
     Dim at[4];
     int to = row_tmp(lo, a, name);
     Map *m = score_map(lo, a, name, at);
@@ -249,23 +246,21 @@ static int row_fold(Lower *lo, const Attention *a, const char *name, int from, c
     return to;
 }
 
-static void exponentials(Lower *lo, const Attention *a, int from, int top, int to)
-{
+static void exponentials(Lower *lo, const Attention *a, int from, int top, int to) {
     Dim at[4];
     Map *m = score_map(lo, a, "exp", at);
-    nn_write(lo, m, to, at, EXPR(m, "exp($0 - $1)", nn_read(lo, m, from, at), nn_read(lo, m, top, at)));
+    nn_write(lo, m, to, at,
+             EXPR(m, "exp($0 - $1)", nn_read(lo, m, from, at), nn_read(lo, m, top, at)));
 }
 
-static void probabilities(Lower *lo, const Attention *a, int e, int total, int to)
-{
+static void probabilities(Lower *lo, const Attention *a, int e, int total, int to) {
     Dim at[4];
     Map *m = score_map(lo, a, "softmax", at);
     nn_write(lo, m, to, at, EXPR(m, "$0 / $1", nn_read(lo, m, e, at), nn_read(lo, m, total, at)));
 }
 
 /* y = (e times the values) / total; total < 0: e are probabilities. */
-static void values(Lower *lo, const Attention *a, int e, int total)
-{
+static void values(Lower *lo, const Attention *a, int e, int total) {
     Dim at[4], v[4], y[4], o_at[4], shape[] = {a->h.B, a->h.hq, a->h.S, a->h.dv};
     int o = lower_tmp(lo, "o", a->t, shape, 4);
     Map *m = score_map(lo, a, "pv", at);
@@ -281,8 +276,7 @@ static void values(Lower *lo, const Attention *a, int e, int total)
     nn_write(lo, m, lower_out(lo, Y_OUT), y, val);
 }
 
-static void attention_lower(Lower *lo)
-{
+static void attention_lower(Lower *lo) {
     Attention a = attention_open(lo);
     int raw = scores_tmp(lo, &a, "raw"), s = scores_tmp(lo, &a, "s"), e = scores_tmp(lo, &a, "e");
     products(lo, &a, raw);
@@ -294,18 +288,17 @@ static void attention_lower(Lower *lo)
     values(lo, &a, e, total);
 }
 
-/* ---- FlexAttention -------------------------------------------------------------------------------------------
+/* ---- FlexAttention
+ * -------------------------------------------------------------------------------------------
  *
  * As Attention on operands of rank 4, with two graphs that may change scores and probabilities. */
 
-static Graph *modifier(const Node *node, const char *name)
-{
+static Graph *modifier(const Node *node, const char *name) {
     const Attr *a = node_attr(node, name);
     return a && a->kind == ATTR_GRAPH ? a->graph : NULL;
 }
 
-static void modifier_infer(Infer *in, const char *name, const Heads *h, DType t)
-{
+static void modifier_infer(Infer *in, const char *name, const Heads *h, DType t) {
     Graph *g = modifier(in->node, name);
     if (!g) return;
     if (g->input.n != 1 || g->output.n != 1)
@@ -317,9 +310,9 @@ static void modifier_infer(Infer *in, const char *name, const Heads *h, DType t)
     infer_graph(in, g);
 }
 
-static void flex_infer(Infer *in)
-{
-    Shape q = shape_of(nn_ranked(in, 0, 4, 4)), k = shape_of(nn_ranked(in, 1, 4, 4)), v = shape_of(nn_ranked(in, 2, 4, 4));
+static void flex_infer(Infer *in) {
+    Shape q = shape_of(nn_ranked(in, 0, 4, 4)), k = shape_of(nn_ranked(in, 1, 4, 4)),
+          v = shape_of(nn_ranked(in, 2, 4, 4));
     Heads h = heads_of(in->ctx, in->node, &q, &k, &v, NULL);
     const Type *x = &infer_tensor(in, 0)->type;
     check_heads(in, &h, &infer_tensor(in, 1)->type);
@@ -329,22 +322,26 @@ static void flex_infer(Infer *in)
 }
 
 /* `from`, or what the graph makes of it. */
-static int modified(Lower *lo, const char *name, int from)
-{
+static int modified(Lower *lo, const char *name, int from) {
     Graph *g = modifier(lo->node, name);
     if (!g) return from;
     DType t = g->value.at[g->input.at[0]].type.dtype;
     int in = from, out;
-    if (nn_cont(lo, from)->type != t) lower_pointwise(lo, "mod", "$0", &from, 1, in = lower_tmp(lo, "mod", t, nn_cont(lo, from)->shape, 4));
+    if (nn_cont(lo, from)->type != t)
+        lower_pointwise(lo, "mod", "$0", &from, 1,
+                        in = lower_tmp(lo, "mod", t, nn_cont(lo, from)->shape, 4));
     lower_graph(lo, g, lo->into, &in, &out);
     return out;
 }
 
-static void flex_lower(Lower *lo)
-{
-    Shape q = nn_shape(lo, lower_in(lo, 0)), k = nn_shape(lo, lower_in(lo, 1)), v = nn_shape(lo, lower_in(lo, 2));
-    Attention a = {.h = heads_of(lo->ctx, lo->node, &q, &k, &v, NULL), .q = lower_in(lo, 0), .k = lower_in(lo, 1),
-                   .v = lower_in(lo, 2), .scores = -1};
+static void flex_lower(Lower *lo) {
+    Shape q = nn_shape(lo, lower_in(lo, 0)), k = nn_shape(lo, lower_in(lo, 1)),
+          v = nn_shape(lo, lower_in(lo, 2));
+    Attention a = {.h = heads_of(lo->ctx, lo->node, &q, &k, &v, NULL),
+                   .q = lower_in(lo, 0),
+                   .k = lower_in(lo, 1),
+                   .v = lower_in(lo, 2),
+                   .scores = -1};
     a.t = dtype_compute(nn_cont(lo, a.q)->type);
     int raw = scores_tmp(lo, &a, "raw"), s = scores_tmp(lo, &a, "s"), e = scores_tmp(lo, &a, "e");
     products(lo, &a, raw);
@@ -361,10 +358,9 @@ static void flex_lower(Lower *lo)
     values(lo, &a, e, total);
 }
 
-/* ---- RotaryEmbedding --------------------------------------------------------------------------------------- */
+/* ---- RotaryEmbedding ------------------------------------------------------------------------- */
 
-static Dim rotary_size(Ctx *ctx, const Node *node, const Shape *x, Dim *heads)
-{
+static Dim rotary_size(Ctx *ctx, const Node *node, const Shape *x, Dim *heads) {
     if (x->rank == 4) {
         *heads = x->at[1];
         return x->at[3];
@@ -373,8 +369,7 @@ static Dim rotary_size(Ctx *ctx, const Node *node, const Shape *x, Dim *heads)
     return dim_div(ctx, x->at[2], *heads);
 }
 
-static void rotary_infer(Infer *in)
-{
+static void rotary_infer(Infer *in) {
     Shape x = shape_of(nn_ranked(in, 0, 3, 4));
     Dim heads, size = rotary_size(in->ctx, in->node, &x, &heads);
     int64_t part = attr_int(in->ctx, in->node, "rotary_embedding_dim", 0);
@@ -387,9 +382,9 @@ static void rotary_infer(Infer *in)
     nn_infer_same(in);
 }
 
-/* Rotates the pairs of the first part of each head, (k, half + k) or (2k, 2k + 1); the rest is copied. */
-static void rotary_lower(Lower *lo)
-{
+/* Rotates the pairs of the first part of each head, (k, half + k) or (2k, 2k + 1); the rest is
+ * copied. */
+static void rotary_lower(Lower *lo) {
     Ctx *ctx = lo->ctx;
     int x = lower_in(lo, 0), pos = lower_in(lo, 3), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
@@ -400,11 +395,13 @@ static void rotary_lower(Lower *lo)
     Dim box[] = {s.at[0], heads, s.at[s.rank - 2], half};
     Map *m = lower_map(lo, NULL);
     nn_dims(lo, m, "bhsk", box, 4, at);
-    Dim k = woven ? dim_mulc(ctx, at[3], 2) : at[3], l = woven ? dim_addc(ctx, k, 1) : dim_add(ctx, k, half);
+    Dim k = woven ? dim_mulc(ctx, at[3], 2) : at[3],
+        l = woven ? dim_addc(ctx, k, 1) : dim_add(ctx, k, half);
     head_at(lo, flat, at[0], at[1], at[2], k, size, first);
     head_at(lo, flat, at[0], at[1], at[2], l, size, second);
     Dim cache[] = {at[0], at[2], at[3]}, row[] = {NULL, at[3]};
-    if (pos >= 0) row[0] = body_symbol(&m->body, nn_read_as(lo, m, pos, (Dim[]){at[0], at[2]}, I64), "p");
+    if (pos >= 0)
+        row[0] = body_symbol(&m->body, nn_read_as(lo, m, pos, (Dim[]){at[0], at[2]}, I64), "p");
     int c = nn_read(lo, m, lower_in(lo, 1), pos < 0 ? cache : row);
     int sn = nn_read(lo, m, lower_in(lo, 2), pos < 0 ? cache : row);
     int a = nn_read(lo, m, x, first), b = nn_read(lo, m, x, second);

@@ -6,8 +6,8 @@
 #include "nn.h"
 
 typedef struct Conv {
-    int x, w;             /* containers */
-    Dim batch, in, out;   /* channels of one group */
+    int x, w;           /* containers */
+    Dim batch, in, out; /* channels of one group */
     int64_t group;
     Window win;
 } Conv;
@@ -21,20 +21,20 @@ void conv_bias(Lower *lo, int acc, int bias, int y); /* y = acc + bias[channel] 
 /* Bias operand: one element for each of `channels`, or absent. */
 void conv_bias_infer(const Infer *in, int x, int bias, Dim channels);
 
-/* One spatial dim of a transposed convolution, written by gathering. Output p receives input i by tap
- * r when p + pad = stride*i + dilation*r. With g = gcd(stride, dilation) and s' = stride/g let
- * r = r0 + s'*t, r0 < s': then p = stride*q + dilation*r0 - pad and i = q - (dilation/g)*t, so q and
- * r0 choose p, t is summed, and every index is affine. Residues that no tap reaches (g > 1) are an
- * extra dim e < g whose sum is 0. */
+/* One spatial dim of a transposed convolution, written by gathering. Output p receives input i by
+ * tap r when p + pad = stride*i + dilation*r. With g = gcd(stride, dilation) and s' = stride/g let
+ * r = r0 + s'*t, r0 < s': then p = stride*q + dilation*r0 - pad and i = q - (dilation/g)*t, so q
+ * and r0 choose p, t is summed, and every index is affine. Residues that no tap reaches (g > 1) are
+ * an extra dim e < g whose sum is 0. */
 typedef struct Phase {
-    Dim p, i, r, e;   /* e: NULL when g is 1 */
-    Dim taps;         /* extent of t; the caller makes the dim and calls phase_tap */
+    Dim p, i, r, e; /* e: NULL when g is 1 */
+    Dim taps;       /* extent of t; the caller makes the dim and calls phase_tap */
     int64_t step, dilation_step;
     Dim r0, q;
 } Phase;
 /* Makes the dims that choose p, and the constraints 0 <= p < extent. */
-Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t stride, int64_t dilation,
-                 Dim pad, Dim extent);
+Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t stride,
+                 int64_t dilation, Dim pad, Dim extent);
 /* Sets i and r for tap number t. */
 void phase_tap(Ctx *ctx, Phase *phase, Dim t);
 

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-static int64_t gcd(int64_t a, int64_t b)
-{
+static int64_t gcd(int64_t a, int64_t b) {
     while (b) {
         int64_t r = a % b;
         a = b, b = r;
@@ -13,9 +12,8 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t stride, int64_t dilation,
-                 Dim pad, Dim extent)
-{
+Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t stride,
+                 int64_t dilation, Dim pad, Dim extent) {
     Ctx *ctx = lo->ctx;
     int64_t g = gcd(stride, dilation), step = stride / g;
     Phase f = {.step = step, .dilation_step = dilation / g};
@@ -33,21 +31,20 @@ Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t st
     f.q = dim_add(ctx, nn_dim(lo, m, name, dim_addc(ctx, dim_sub(ctx, last, first), 1)), first);
     f.r0 = nn_dim(lo, m, internf(ctx, "%sp", name), dim_const(ctx, step));
     f.p = dim_add(ctx, dim_mulc(ctx, f.q, stride), dim_mulc(ctx, f.r0, dilation));
-    if (g > 1) f.p = dim_add(ctx, f.p, f.e = nn_dim(lo, m, internf(ctx, "%se", name), dim_const(ctx, g)));
+    if (g > 1)
+        f.p = dim_add(ctx, f.p, f.e = nn_dim(lo, m, internf(ctx, "%se", name), dim_const(ctx, g)));
     f.p = dim_sub(ctx, f.p, pad);
     nn_between(lo, m, f.p, dim_const(ctx, 0), extent);
     return f;
 }
 
-void phase_tap(Ctx *ctx, Phase *f, Dim t)
-{
+void phase_tap(Ctx *ctx, Phase *f, Dim t) {
     f->r = dim_add(ctx, f->r0, dim_mulc(ctx, t, f->step));
     f->i = dim_sub(ctx, f->q, dim_mulc(ctx, t, f->dilation_step));
 }
 
 /* The value, or 0 on residues that no tap reaches. */
-static int phase_guard(Map *m, const Phase *f, int n, int val)
-{
+static int phase_guard(Map *m, const Phase *f, int n, int val) {
     for (int i = 0; i < n; i++) {
         if (!f[i].e) continue;
         val = EXPR(m, "select($0 == 0, $1, 0)", body_index(&m->body, f[i].e), val);
@@ -55,11 +52,11 @@ static int phase_guard(Map *m, const Phase *f, int n, int val)
     return val;
 }
 
-/* ---- ConvTranspose --------------------------------------------------------------------------------------- */
+/* ---- ConvTranspose --------------------------------------------------------------------------- */
 
-/* Output extents and leading pads, from output_shape, auto_pad or pads; into w->out and w->begin. */
-static void transposed_window(Ctx *ctx, const Node *node, Window *w)
-{
+/* Output extents and leading pads, from output_shape, auto_pad or pads; into w->out and w->begin.
+ */
+static void transposed_window(Ctx *ctx, const Node *node, Window *w) {
     int64_t shape[SPATIAL_MAX], more[SPATIAL_MAX];
     const int64_t *unused;
     bool given = attr_ints(ctx, node, "output_shape", &unused) >= 0;
@@ -82,8 +79,7 @@ static void transposed_window(Ctx *ctx, const Node *node, Window *w)
     }
 }
 
-static Window transpose_open(Ctx *ctx, const Node *node, const Dim *x, const Dim *w, int rank)
-{
+static Window transpose_open(Ctx *ctx, const Node *node, const Dim *x, const Dim *w, int rank) {
     Dim wide[SPATIAL_MAX];
     for (int i = 0; i < rank - 2 && i < SPATIAL_MAX; i++) wide[i] = dim_const(ctx, INT32_MAX);
     Window win = nn_window(ctx, node, wide, rank - 2, w + 2);
@@ -92,8 +88,7 @@ static Window transpose_open(Ctx *ctx, const Node *node, const Dim *x, const Dim
     return win;
 }
 
-static void conv_transpose_infer(Infer *in)
-{
+static void conv_transpose_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 2 + SPATIAL_MAX), *w = nn_ranked(in, 1, 3, 2 + SPATIAL_MAX);
     int64_t group = attr_int(in->ctx, in->node, "group", 1);
     Dim out[RANK_MAX];
@@ -102,7 +97,8 @@ static void conv_transpose_infer(Infer *in)
     nn_agree(in, x->shape[1], w->shape[0], 0, 1,
              "the input's channels (dim 1) must be those of the weights (dim 0)");
     if (group < 1)
-        fail(in->ctx, E_ATTRIBUTE, "attribute \"group\" is %lld: it must be at least 1", (long long)group);
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"group\" is %lld: it must be at least 1",
+             (long long)group);
     Window win = transpose_open(in->ctx, in->node, x->shape, w->shape, x->rank);
     out[0] = x->shape[0], out[1] = dim_mulc(in->ctx, w->shape[1], group);
     for (int i = 0; i < win.n; i++) out[2 + i] = win.out[i];
@@ -110,13 +106,13 @@ static void conv_transpose_infer(Infer *in)
     infer_set(in, 0, x->dtype, out, x->rank);
 }
 
-static void conv_transpose_map(Lower *lo, const char *name, int x, int w, int y, DType t)
-{
+static void conv_transpose_map(Lower *lo, const char *name, int x, int w, int y, DType t) {
     Ctx *ctx = lo->ctx;
     Shape sx = nn_shape(lo, x), sw = nn_shape(lo, w);
     Window win = transpose_open(ctx, lo->node, sx.at, sw.at, sx.rank);
     int64_t group = nn_int(lo, "group", 1);
-    Dim ax[RANK_MAX], aw[RANK_MAX], ay[RANK_MAX], part = dim_div(ctx, sx.at[1], dim_const(ctx, group));
+    Dim ax[RANK_MAX], aw[RANK_MAX], ay[RANK_MAX],
+        part = dim_div(ctx, sx.at[1], dim_const(ctx, group));
     Phase f[SPATIAL_MAX];
     Map *m = lower_map(lo, name);
     ax[0] = ay[0] = nn_dim(lo, m, "n", sx.at[0]);
@@ -137,8 +133,7 @@ static void conv_transpose_map(Lower *lo, const char *name, int x, int w, int y,
     nn_reduce(lo, m, y, ay, phase_guard(m, f, win.n, EXPR(m, "$0 * $1", a, b)), "sum");
 }
 
-static void conv_transpose_lower(Lower *lo)
-{
+static void conv_transpose_lower(Lower *lo) {
     int x = lower_in(lo, 0), w = lower_in(lo, 1), bias = lower_in(lo, 2), y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, x)->type);
     int acc = bias < 0 ? y : nn_tmp_like(lo, "conv", t, y);
@@ -146,7 +141,7 @@ static void conv_transpose_lower(Lower *lo)
     if (bias >= 0) conv_bias(lo, acc, bias, y);
 }
 
-/* ---- Col2Im ------------------------------------------------------------------------------------------------- */
+/* ---- Col2Im ---------------------------------------------------------------------------------- */
 
 typedef struct Image {
     int n;
@@ -155,14 +150,15 @@ typedef struct Image {
     int64_t elements, blocks;                      /* in a block; in all */
 } Image;
 
-static Image image_of(Ctx *ctx, const Graph *g, const Node *node)
-{
+static Image image_of(Ctx *ctx, const Graph *g, const Node *node) {
     Image im = {.elements = 1, .blocks = 1};
     const int64_t *size = NULL, *block = NULL;
     im.n = nn_ints(ctx, g, node, 1, NULL, &size);
     if (im.n < 1 || im.n > SPATIAL_MAX || nn_ints(ctx, g, node, 2, NULL, &block) != im.n)
-        fail(ctx, E_SHAPE, "\"image_shape\" and \"block_shape\" must have one element for each of 1 to %d "
-             "spatial dims", SPATIAL_MAX);
+        fail(ctx, E_SHAPE,
+             "\"image_shape\" and \"block_shape\" must have one element for each of 1 to %d "
+             "spatial dims",
+             SPATIAL_MAX);
     nn_attr_n(ctx, node, "strides", im.n, 1, im.stride);
     nn_attr_n(ctx, node, "dilations", im.n, 1, im.dilation);
     nn_attr_n(ctx, node, "pads", 2 * im.n, 0, im.pad);
@@ -177,21 +173,20 @@ static Image image_of(Ctx *ctx, const Graph *g, const Node *node)
     return im;
 }
 
-static void col2im_infer(Infer *in)
-{
+static void col2im_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 3);
     Image im = image_of(in->ctx, in->graph, in->node);
-    Dim out[RANK_MAX] = {x->shape[0], dim_div(in->ctx, x->shape[1], dim_const(in->ctx, im.elements))};
+    Dim out[RANK_MAX] = {x->shape[0],
+                         dim_div(in->ctx, x->shape[1], dim_const(in->ctx, im.elements))};
     nn_agree(in, x->shape[2], dim_const(in->ctx, im.blocks), 0, 0,
              "its last dim must be the number of blocks that image, block, strides and pads give");
     for (int i = 0; i < im.n; i++) out[2 + i] = dim_const(in->ctx, im.size[i]);
     infer_set(in, 0, x->dtype, out, 2 + im.n);
 }
 
-/* Every image element sums the block elements that fell on it; places outside a block are guarded by
- * value, for one flat index holds all blocks. */
-static void col2im_lower(Lower *lo)
-{
+/* Every image element sums the block elements that fell on it; places outside a block are guarded
+ * by value, for one flat index holds all blocks. */
+static void col2im_lower(Lower *lo) {
     Ctx *ctx = lo->ctx;
     Image im = image_of(ctx, lo->graph, lo->node);
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
@@ -201,8 +196,8 @@ static void col2im_lower(Lower *lo)
     Phase f[SPATIAL_MAX];
     Dim ay[RANK_MAX] = {nn_dim(lo, m, "n", sy.at[0]), nn_dim(lo, m, "c", sy.at[1])};
     for (int i = 0; i < im.n; i++) {
-        f[i] = phase_open(lo, m, conv_name(conv_out_name, im.n, i), im.block[i], im.stride[i], im.dilation[i],
-                          dim_const(ctx, im.pad[i]), sy.at[2 + i]);
+        f[i] = phase_open(lo, m, conv_name(conv_out_name, im.n, i), im.block[i], im.stride[i],
+                          im.dilation[i], dim_const(ctx, im.pad[i]), sy.at[2 + i]);
         ay[2 + i] = f[i].p;
     }
     Dim element = ay[1], block = dim_const(ctx, 0);

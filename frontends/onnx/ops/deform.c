@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DeformConv in two spatial dims: a map samples the input at each tap's own place, a second one is the
- * convolution of the samples. */
+/* DeformConv in two spatial dims: a map samples the input at each tap's own place, a second one is
+ * the convolution of the samples. */
 #include "conv.h"
 #include "sample.h"
 
-static void deform_infer(Infer *in)
-{
-    const Type *x = nn_ranked(in, 0, 4, 4), *w = nn_ranked(in, 1, 4, 4), *offset = nn_ranked(in, 2, 4, 4);
+static void deform_infer(Infer *in) {
+    const Type *x = nn_ranked(in, 0, 4, 4), *w = nn_ranked(in, 1, 4, 4),
+               *offset = nn_ranked(in, 2, 4, 4);
     Ctx *ctx = in->ctx;
-    int64_t group = attr_int(ctx, in->node, "group", 1), parts = attr_int(ctx, in->node, "offset_group", 1), c;
+    int64_t group = attr_int(ctx, in->node, "group", 1),
+            parts = attr_int(ctx, in->node, "offset_group", 1), c;
     Window win = nn_window(ctx, in->node, x->shape + 2, 2, w->shape + 2);
     infer_same(in, 0, 1);
     if (group < 1 || parts < 1)
         fail(ctx, E_ATTRIBUTE, "attributes \"group\" and \"offset_group\" must be at least 1");
     nn_agree(in, x->shape[1], dim_mulc(ctx, w->shape[1], group), 0, 1,
-             "the input's channels (dim 1) must be those of the weights (dim 1) times the attribute \"group\"");
+             "the input's channels (dim 1) must be those of the weights (dim 1) times the "
+             "attribute \"group\"");
     if (dim_is_const(x->shape[1], &c) && c % parts)
-        nn_misfit(in, 0, 0, "its channels (dim 1) must be a multiple of the attribute \"offset_group\"");
+        nn_misfit(in, 0, 0,
+                  "its channels (dim 1) must be a multiple of the attribute \"offset_group\"");
     nn_agree(in, offset->shape[1], dim_const(ctx, 2 * parts * win.kernel[0] * win.kernel[1]), 2, 1,
              "offsets need two channels for each tap of each offset group");
     for (int i = 0; i < 2; i++)
-        nn_agree(in, offset->shape[2 + i], win.out[i], 2, 0, "offsets must have the result's spatial extents");
+        nn_agree(in, offset->shape[2 + i], win.out[i], 2, 0,
+                 "offsets must have the result's spatial extents");
     conv_bias_infer(in, 1, 3, w->shape[0]);
     infer_set(in, 0, x->dtype, (Dim[]){x->shape[0], w->shape[0], win.out[0], win.out[1]}, 4);
 }
 
 /* v[n,c,r,s,h,w]: the input at the place of tap (r,s) of output (h,w), times the mask. */
-static int deform_sample(Lower *lo, const Conv *c, DType t)
-{
+static int deform_sample(Lower *lo, const Conv *c, DType t) {
     Ctx *ctx = lo->ctx;
     int offset = lower_in(lo, 2), mask = lower_in(lo, 4);
     Shape x = nn_shape(lo, c->x);
@@ -43,22 +46,25 @@ static int deform_sample(Lower *lo, const Conv *c, DType t)
     for (int i = 0; i < 2; i++) {
         Dim from[] = {at[0], dim_addc(ctx, dim_mulc(ctx, tap, 2), i), at[4], at[5]};
         int place = nn_size(m, nn_tap(ctx, &c->win, i, at[4 + i], at[2 + i]), t);
-        taps[i] = taps_linear(lo, m, EXPR(m, "$0 + $1", place, nn_read_as(lo, m, offset, from, t)), x.at[2 + i]);
+        taps[i] = taps_linear(lo, m, EXPR(m, "$0 + $1", place, nn_read_as(lo, m, offset, from, t)),
+                              x.at[2 + i]);
     }
     int val = taps_read(lo, m, c->x, at, 2, taps, 2, t);
     if (mask >= 0)
-        val = EXPR(m, "$0 * $1", val, nn_read_as(lo, m, mask, (Dim[]){at[0], tap, at[4], at[5]}, t));
+        val =
+            EXPR(m, "$0 * $1", val, nn_read_as(lo, m, mask, (Dim[]){at[0], tap, at[4], at[5]}, t));
     nn_write(lo, m, v, at, val);
     return v;
 }
 
-static void deform_product(Lower *lo, const char *name, const Conv *c, int samples, int y, DType t)
-{
+static void deform_product(Lower *lo, const char *name, const Conv *c, int samples, int y,
+                           DType t) {
     Ctx *ctx = lo->ctx;
     Map *m = lower_map(lo, name);
     Dim n = nn_dim(lo, m, "n", c->batch), g = nn_dim(lo, m, "g", dim_const(ctx, c->group));
     Dim o = dim_add(ctx, dim_mul(ctx, g, c->out), nn_dim(lo, m, "o", c->out));
-    Dim h = nn_dim(lo, m, "h", c->win.out[0]), w = nn_dim(lo, m, "w", c->win.out[1]), k = nn_dim(lo, m, "c", c->in);
+    Dim h = nn_dim(lo, m, "h", c->win.out[0]), w = nn_dim(lo, m, "w", c->win.out[1]),
+        k = nn_dim(lo, m, "c", c->in);
     Dim r = nn_dim(lo, m, "r", dim_const(ctx, c->win.kernel[0]));
     Dim s = nn_dim(lo, m, "s", dim_const(ctx, c->win.kernel[1]));
     Dim from[] = {n, dim_add(ctx, dim_mul(ctx, g, c->in), k), r, s, h, w};
@@ -66,8 +72,7 @@ static void deform_product(Lower *lo, const char *name, const Conv *c, int sampl
     nn_reduce(lo, m, y, (Dim[]){n, o, h, w}, EXPR(m, "$0 * $1", a, b), "sum");
 }
 
-static void deform_lower(Lower *lo)
-{
+static void deform_lower(Lower *lo) {
     Conv c = conv_open(lo, lower_in(lo, 0), lower_in(lo, 1));
     int bias = lower_in(lo, 3), y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, c.x)->type);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Einsum: any equation, as products of two operands at a time, left to right.
  *
- * A label is a letter or one of the dims that `...` stands for, counted from the right. Each step is
- * one map over the labels of both operands; those that neither the result nor a later operand names
- * are summed. A label twice in one operand reads its diagonal. */
+ * A label is a letter or one of the dims that `...` stands for, counted from the right. Each step
+ * is one map over the labels of both operands; those that neither the result nor a later operand
+ * names are summed. A label twice in one operand reads its diagonal. */
 #include "nn.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ enum { LETTERS = 52, LABELS = LETTERS + RANK_MAX, OPERANDS = 16 };
 typedef struct Term {
     int n;
     int label[RANK_MAX];
-    int ellipsis;   /* where `...` stands, or -1 */
+    int ellipsis; /* where `...` stands, or -1 */
 } Term;
 
 typedef struct Equation {
@@ -21,19 +21,17 @@ typedef struct Equation {
     Term in[OPERANDS], out;
     bool has_out;
     Dim extent[LABELS];
-    int dots;       /* most dims that `...` stands for */
+    int dots; /* most dims that `...` stands for */
 } Equation;
 
-static _Noreturn void bad_equation(Ctx *ctx, const char *text, const char *why)
-{
+static _Noreturn void bad_equation(Ctx *ctx, const char *text, const char *why) {
     fail(ctx, E_ATTRIBUTE, "attribute \"equation\" is \"%s\": %s", text, why);
 }
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /* Reads one term from *at on; leaves *at behind it. */
-static Term read_term(Ctx *ctx, const char *text, const char **at)
-{
+static Term read_term(Ctx *ctx, const char *text, const char **at) {
     Term t = {.ellipsis = -1};
     for (; **at && **at != ',' && **at != '-'; (*at)++) {
         const char *letter = strchr(letters, **at);
@@ -51,8 +49,7 @@ static Term read_term(Ctx *ctx, const char *text, const char **at)
     return t;
 }
 
-static Equation read_equation(Ctx *ctx, const Node *node)
-{
+static Equation read_equation(Ctx *ctx, const Node *node) {
     Equation e = {0};
     const char *text = attr_string(ctx, node, "equation", NULL), *at = text;
     if (!text) fail(ctx, E_ATTRIBUTE, "attribute \"equation\" is missing: the operator needs it");
@@ -70,18 +67,17 @@ static Equation read_equation(Ctx *ctx, const Node *node)
 }
 
 /* Puts the labels of `dots` dims where `...` stands. */
-static void expand_dots(Ctx *ctx, Term *t, int dots)
-{
+static void expand_dots(Ctx *ctx, Term *t, int dots) {
     if (t->ellipsis < 0 || dots == 0) return;
     if (t->n + dots > RANK_MAX) fail(ctx, E_LIMIT, "a term has more than %d dims", RANK_MAX);
-    memmove(t->label + t->ellipsis + dots, t->label + t->ellipsis, sizeof(int) * (size_t)(t->n - t->ellipsis));
+    memmove(t->label + t->ellipsis + dots, t->label + t->ellipsis,
+            sizeof(int) * (size_t)(t->n - t->ellipsis));
     for (int i = 0; i < dots; i++) t->label[t->ellipsis + i] = LETTERS + dots - 1 - i;
     t->n += dots;
 }
 
 /* Without "->": `...`, then the labels that stand once, in the alphabet's order. */
-static void implicit_out(Equation *e)
-{
+static void implicit_out(Equation *e) {
     int count[LETTERS] = {0};
     for (int k = 0; k < e->n; k++)
         for (int i = 0; i < e->in[k].n; i++)
@@ -92,15 +88,15 @@ static void implicit_out(Equation *e)
 }
 
 /* Binds labels to extents. shape(user, k) is operand k's. */
-static Equation equation_of(Ctx *ctx, const Node *node, const Shape *shape)
-{
+static Equation equation_of(Ctx *ctx, const Node *node, const Shape *shape) {
     Equation e = read_equation(ctx, node);
     const char *text = attr_string(ctx, node, "equation", "");
     for (int k = 0; k < e.n; k++) {
         int dots = shape[k].rank - e.in[k].n;
         if (dots < 0 || (dots > 0 && e.in[k].ellipsis < 0))
-            fail(ctx, E_SHAPE, "operand %d has rank %d, but its term in \"%s\" names %d dims: make them equal",
-                 k, shape[k].rank, text, e.in[k].n);
+            fail(ctx, E_SHAPE,
+                 "operand %d has rank %d, but its term in \"%s\" names %d dims: make them equal", k,
+                 shape[k].rank, text, e.in[k].n);
         expand_dots(ctx, &e.in[k], dots);
         if (dots > e.dots) e.dots = dots;
     }
@@ -111,18 +107,20 @@ static Equation equation_of(Ctx *ctx, const Node *node, const Shape *shape)
             Dim d = shape[k].at[i], *to = &e.extent[e.in[k].label[i]];
             bool both = *to && dim_is_const(*to, NULL) && dim_is_const(d, NULL);
             if (both && *to != d && !dim_is(*to, 1) && !dim_is(d, 1))
-                fail(ctx, E_SHAPE, "dim %d of operand %d is %s, but its label stands for %s elsewhere in \"%s\": "
-                     "make them equal", i, k, dim_str(ctx, d), dim_str(ctx, *to), text);
+                fail(ctx, E_SHAPE,
+                     "dim %d of operand %d is %s, but its label stands for %s elsewhere in \"%s\": "
+                     "make them equal",
+                     i, k, dim_str(ctx, d), dim_str(ctx, *to), text);
             if (!*to || dim_is(*to, 1) || (dim_is_const(d, NULL) && !dim_is(d, 1))) *to = d;
         }
     }
     for (int i = 0; i < e.out.n; i++)
-        if (!e.extent[e.out.label[i]]) bad_equation(ctx, text, "its result names a label of no operand");
+        if (!e.extent[e.out.label[i]])
+            bad_equation(ctx, text, "its result names a label of no operand");
     return e;
 }
 
-static void einsum_infer(Infer *in)
-{
+static void einsum_infer(Infer *in) {
     Shape shape[OPERANDS];
     Dim out[RANK_MAX];
     int n = in->node->in.n < OPERANDS ? in->node->in.n : OPERANDS;
@@ -135,15 +133,13 @@ static void einsum_infer(Infer *in)
     infer_set(in, 0, infer_tensor(in, 0)->type.dtype, out, e.out.n);
 }
 
-static bool term_has(const Term *t, int label)
-{
+static bool term_has(const Term *t, int label) {
     for (int i = 0; i < t->n; i++)
         if (t->label[i] == label) return true;
     return false;
 }
 
-static int term_read(Lower *lo, Map *m, int cont, const Term *t, const Dim *sym, DType type)
-{
+static int term_read(Lower *lo, Map *m, int cont, const Term *t, const Dim *sym, DType type) {
     Dim at[RANK_MAX];
     for (int i = 0; i < t->n; i++) at[i] = sym[t->label[i]];
     return nn_read_broadcast(lo, m, cont, at, t->n, type);
@@ -151,8 +147,7 @@ static int term_read(Lower *lo, Map *m, int cont, const Term *t, const Dim *sym,
 
 /* to[t] = sum of a[ta] * b[tb] over the labels that t lacks; b < 0: of a alone. */
 static void contract(Lower *lo, const Equation *e, const char *name, int a, const Term *ta, int b,
-                     const Term *tb, int to, const Term *t)
-{
+                     const Term *tb, int to, const Term *t) {
     Map *m = lower_map(lo, name);
     Dim sym[LABELS] = {NULL}, at[RANK_MAX];
     const Term *terms[] = {t, ta, tb};
@@ -171,28 +166,29 @@ static void contract(Lower *lo, const Equation *e, const char *name, int a, cons
     int val = term_read(lo, m, a, ta, sym, type);
     if (b >= 0) val = EXPR(m, "$0 * $1", val, term_read(lo, m, b, tb, sym, type));
     for (int i = 0; i < t->n; i++) at[i] = sym[t->label[i]];
-    if (sums) nn_reduce(lo, m, to, at, val, "sum");
-    else nn_write(lo, m, to, at, val);
+    if (sums)
+        nn_reduce(lo, m, to, at, val, "sum");
+    else
+        nn_write(lo, m, to, at, val);
 }
 
 /* Labels of the product of `have` and operand k that the result or a later operand needs. */
-static Term needed(const Equation *e, const Term *have, int k)
-{
+static Term needed(const Equation *e, const Term *have, int k) {
     Term t = {.ellipsis = -1};
     const Term *from[] = {have, &e->in[k]};
     for (int s = 0; s < 2; s++) {
         for (int i = 0; i < from[s]->n; i++) {
             int label = from[s]->label[i];
             bool need = term_has(&e->out, label);
-            for (int later = k + 1; later < e->n; later++) need = need || term_has(&e->in[later], label);
+            for (int later = k + 1; later < e->n; later++)
+                need = need || term_has(&e->in[later], label);
             if (need && !term_has(&t, label) && t.n < RANK_MAX) t.label[t.n++] = label;
         }
     }
     return t;
 }
 
-static void einsum_lower(Lower *lo)
-{
+static void einsum_lower(Lower *lo) {
     Shape shape[OPERANDS];
     int n = lo->node->in.n, have = lower_in(lo, 0), y = lower_out(lo, 0);
     for (int i = 0; i < n; i++) shape[i] = nn_shape(lo, lower_in(lo, i));

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Det: elimination with partial pivoting, a loop over columns.
  *
- * States are arrays over the steps: a[t] is the matrix before step t, d[t] the determinant so far. A step
- * finds the pivot's row (the largest element of column t from row t on), exchanges rows by reading
- * them so, and clears the column below. A column of zeros leaves a zero pivot, and the result is 0. */
+ * States are arrays over the steps: a[t] is the matrix before step t, d[t] the determinant so far.
+ * A step finds the pivot's row (the largest element of column t from row t on), exchanges rows by
+ * reading them so, and clears the column below. A column of zeros leaves a zero pivot, and the
+ * result is 0. */
 #include "nn.h"
 
-static void det_infer(Infer *in)
-{
+static void det_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX - 1);
-    nn_agree(in, x->shape[x->rank - 1], x->shape[x->rank - 2], 0, 0, "its last two dims must be equal: a square matrix");
+    nn_agree(in, x->shape[x->rank - 1], x->shape[x->rank - 2], 0, 0,
+             "its last two dims must be equal: a square matrix");
     infer_set(in, 0, x->dtype, x->shape, x->rank - 2);
 }
 
 typedef struct Det {
-    int a, d;            /* states */
-    int best, pivot;     /* of a step: the pivot's size and row, for each matrix */
-    int batch;           /* leading dims */
-    Dim box[RANK_MAX];   /* batch, then n, n */
+    int a, d;          /* states */
+    int best, pivot;   /* of a step: the pivot's size and row, for each matrix */
+    int batch;         /* leading dims */
+    Dim box[RANK_MAX]; /* batch, then n, n */
     Dim n, t;
     DType type;
 } Det;
 
-static int state_tmp(Lower *lo, const Det *e, const char *name, int rank)
-{
+static int state_tmp(Lower *lo, const Det *e, const char *name, int rank) {
     Dim shape[RANK_MAX + 1] = {dim_addc(lo->ctx, e->n, 1)};
     for (int i = 0; i < rank; i++) shape[i + 1] = e->box[i];
     int c = lower_tmp(lo, name, e->type, shape, rank + 1);
@@ -32,61 +32,62 @@ static int state_tmp(Lower *lo, const Det *e, const char *name, int rank)
 }
 
 /* Reads a[t][batch, row, column]. */
-static int element(Lower *lo, const Det *e, Map *m, const Dim *batch, Dim row, Dim column)
-{
+static int element(Lower *lo, const Det *e, Map *m, const Dim *batch, Dim row, Dim column) {
     Dim at[RANK_MAX + 1] = {e->t};
     for (int i = 0; i < e->batch; i++) at[i + 1] = batch[i];
     at[e->batch + 1] = row, at[e->batch + 2] = column;
     return nn_read(lo, m, e->a, at);
 }
 
-static void find_pivot(Lower *lo, const Det *e)
-{
+static void find_pivot(Lower *lo, const Det *e) {
     Dim at[RANK_MAX];
     Map *m = lower_map(lo, "pivot");
     nn_dims(lo, m, "", e->box, e->batch, at);
     Dim i = nn_dim(lo, m, "i", e->n);
     nn_between(lo, m, i, e->t, e->n);
     int val[2] = {EXPR(m, "abs($0)", element(lo, e, m, at, i, e->t)), body_index(&m->body, i)};
-    map_write_tuple(lo->flow, m, 2, (int[]){e->best, e->pivot}, (const Dim *const[]){at, at}, 2, val,
-                    combine_get(lo->ctx, "argmax_first", e->type));
+    map_write_tuple(lo->flow, m, 2, (int[]){e->best, e->pivot}, (const Dim *const[]){at, at}, 2,
+                    val, combine_get(lo->ctx, "argmax_first", e->type));
 }
 
-static void eliminate(Lower *lo, const Det *e)
-{
+static void eliminate(Lower *lo, const Det *e) {
     Dim at[RANK_MAX], to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
     Map *m = lower_map(lo, "step");
     nn_dims(lo, m, "", e->box, e->batch + 2, at);
     Dim row = at[e->batch], column = at[e->batch + 1];
-    int i = body_index(&m->body, row), t = body_index(&m->body, e->t), p = map_read(lo->flow, m, e->pivot, at);
+    int i = body_index(&m->body, row), t = body_index(&m->body, e->t),
+        p = map_read(lo->flow, m, e->pivot, at);
     Dim pivot = body_symbol(&m->body, p, "p");
-    Dim from = body_symbol(&m->body, EXPR(m, "select($0 == $1, $2, select($0 == $2, $1, $0))", i, t, p), "r");
+    Dim from = body_symbol(&m->body,
+                           EXPR(m, "select($0 == $1, $2, select($0 == $2, $1, $0))", i, t, p), "r");
     int top = element(lo, e, m, at, pivot, column), head = element(lo, e, m, at, pivot, e->t);
     int old = element(lo, e, m, at, from, column), first = element(lo, e, m, at, from, e->t);
-    int val = EXPR(m, "select(($0 > $1) & ($2 != 0), $3 - $4 / $2 * $5, $3)", i, t, head, old, first, top);
+    int val = EXPR(m, "select(($0 > $1) & ($2 != 0), $3 - $4 / $2 * $5, $3)", i, t, head, old,
+                   first, top);
     for (int k = 0; k < e->batch + 2; k++) to[k + 1] = at[k];
     nn_write(lo, m, e->a, to, val);
 }
 
-static void multiply(Lower *lo, const Det *e)
-{
+static void multiply(Lower *lo, const Det *e) {
     Dim at[RANK_MAX + 1] = {e->t}, to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
     Map *m = lower_map(lo, "product");
     nn_dims(lo, m, "", e->box, e->batch, at + 1);
     for (int i = 1; i <= e->batch; i++) to[i] = at[i];
     int p = map_read(lo->flow, m, e->pivot, at + 1), t = body_index(&m->body, e->t);
     int head = element(lo, e, m, at + 1, body_symbol(&m->body, p, "p"), e->t);
-    nn_write(lo, m, e->d, to, EXPR(m, "$0 * select($1 == $2, $3, -$3)", nn_read(lo, m, e->d, at), p, t, head));
+    nn_write(lo, m, e->d, to,
+             EXPR(m, "$0 * select($1 == $2, $3, -$3)", nn_read(lo, m, e->d, at), p, t, head));
 }
 
-static Det det_open(Lower *lo, int x)
-{
+static Det det_open(Lower *lo, int x) {
     Shape s = nn_shape(lo, x);
-    Det e = {.batch = s.rank - 2, .n = s.at[s.rank - 1], .type = dtype_compute(nn_cont(lo, x)->type)};
+    Det e = {
+        .batch = s.rank - 2, .n = s.at[s.rank - 1], .type = dtype_compute(nn_cont(lo, x)->type)};
     Dim at[RANK_MAX + 1] = {dim_const(lo->ctx, 0)};
     for (int i = 0; i < s.rank; i++) e.box[i] = s.at[i];
     e.a = state_tmp(lo, &e, "a", s.rank), e.d = state_tmp(lo, &e, "d", e.batch);
-    e.best = lower_tmp(lo, "best", e.type, e.box, e.batch), e.pivot = lower_tmp(lo, "row", I64, e.box, e.batch);
+    e.best = lower_tmp(lo, "best", e.type, e.box, e.batch),
+    e.pivot = lower_tmp(lo, "row", I64, e.box, e.batch);
     Map *m = lower_map(lo, "a0");
     nn_dims(lo, m, "", s.at, s.rank, at + 1);
     nn_write(lo, m, e.a, at, nn_read(lo, m, x, at + 1));
@@ -96,8 +97,7 @@ static Det det_open(Lower *lo, int x)
     return e;
 }
 
-static void det_lower(Lower *lo)
-{
+static void det_lower(Lower *lo) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Det e = det_open(lo, x);
     Items *into = lo->into;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss: a gather of the target's log probability, and a
- * sum. Targets equal to ignore_index count nothing. */
+/* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss: a gather of the target's log probability, and
+ * a sum. Targets equal to ignore_index count nothing. */
 #include "nn.h"
 
 #include <string.h>
 
 typedef enum { REDUCE_NONE, REDUCE_SUM, REDUCE_MEAN } Reduction;
 
-static Reduction reduction_of(Ctx *ctx, const Node *node)
-{
+static Reduction reduction_of(Ctx *ctx, const Node *node) {
     const char *name = attr_string(ctx, node, "reduction", "mean");
     if (!strcmp(name, "none")) return REDUCE_NONE;
     if (!strcmp(name, "sum")) return REDUCE_SUM;
@@ -17,8 +16,7 @@ static Reduction reduction_of(Ctx *ctx, const Node *node)
     return REDUCE_MEAN;
 }
 
-static void loss_infer(Infer *in)
-{
+static void loss_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX), *t = nn_ranked(in, 1, 1, RANK_MAX - 1);
     if (t->rank != x->rank - 1)
         nn_misfit(in, 0, 1, "the targets must have the scores' shape without the classes (dim 1)");
@@ -39,8 +37,7 @@ typedef struct Target {
     int weight;
 } Target;
 
-static Target target_read(Lower *lo, Map *m, const Dim *at, DType t)
-{
+static Target target_read(Lower *lo, Map *m, const Dim *at, DType t) {
     int target = nn_read_as(lo, m, lower_in(lo, 1), at, I64), weights = lower_in(lo, 2);
     const Attr *ignore = node_attr(lo->node, "ignore_index");
     int skip = -1, safe = target;
@@ -55,21 +52,22 @@ static Target target_read(Lower *lo, Map *m, const Dim *at, DType t)
 }
 
 /* Every target's weighted loss: written to `to`, or summed into it. */
-static void each_loss(Lower *lo, const char *name, int logp, int to, bool sum, DType t)
-{
+static void each_loss(Lower *lo, const char *name, int logp, int to, bool sum, DType t) {
     int targets = lower_in(lo, 1), rank = nn_cont(lo, targets)->rank;
     Dim at[RANK_MAX], from[RANK_MAX];
     Map *m = nn_map_over(lo, name, "nhwd", targets, at);
     Target target = target_read(lo, m, at, t);
     from[0] = at[0], from[1] = target.class;
     for (int i = 1; i < rank; i++) from[i + 1] = at[i];
-    int val = EXPR(m, "select($1 == 0, 0, -$0 * $1)", nn_read_as(lo, m, logp, from, t), target.weight);
-    if (sum) nn_reduce(lo, m, to, NULL, val, "sum");
-    else nn_write(lo, m, to, at, val);
+    int val =
+        EXPR(m, "select($1 == 0, 0, -$0 * $1)", nn_read_as(lo, m, logp, from, t), target.weight);
+    if (sum)
+        nn_reduce(lo, m, to, NULL, val, "sum");
+    else
+        nn_write(lo, m, to, at, val);
 }
 
-static void mean_loss(Lower *lo, int logp, int y, DType t)
-{
+static void mean_loss(Lower *lo, int logp, int y, DType t) {
     Dim at[RANK_MAX];
     int total = lower_tmp(lo, "total", t, NULL, 0), weight = lower_tmp(lo, "weight", t, NULL, 0);
     each_loss(lo, "total", logp, total, true, t);
@@ -78,20 +76,22 @@ static void mean_loss(Lower *lo, int logp, int y, DType t)
     lower_pointwise(lo, NULL, "$0 / $1", (int[]){total, weight}, 2, y);
 }
 
-static void loss(Lower *lo, int logp)
-{
+static void loss(Lower *lo, int logp) {
     int y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, lower_in(lo, 0))->type);
     Reduction r = reduction_of(lo->ctx, lo->node);
     if (y < 0) return;
-    if (r == REDUCE_MEAN) mean_loss(lo, logp, y, t);
-    else each_loss(lo, NULL, logp, y, r == REDUCE_SUM, t);
+    if (r == REDUCE_MEAN)
+        mean_loss(lo, logp, y, t);
+    else
+        each_loss(lo, NULL, logp, y, r == REDUCE_SUM, t);
 }
 
-static void nll_lower(Lower *lo) { loss(lo, lower_in(lo, 0)); }
+static void nll_lower(Lower *lo) {
+    loss(lo, lower_in(lo, 0));
+}
 
-static void softmax_loss_lower(Lower *lo)
-{
+static void softmax_loss_lower(Lower *lo) {
     int x = lower_in(lo, 0), logp = lower_out(lo, 1);
     if (logp < 0) logp = nn_tmp_like(lo, "logp", dtype_compute(nn_cont(lo, x)->type), x);
     nn_log_softmax(lo, x, 1, logp);

@@ -9,16 +9,15 @@
 
 /* A product y = a b: the shapes with 1-D operands promoted, and which axes are swapped. */
 typedef struct Product {
-    Shape a, b;             /* as declared */
-    bool swap_a, swap_b;    /* the last two axes are transposed */
+    Shape a, b;          /* as declared */
+    bool swap_a, swap_b; /* the last two axes are transposed */
     Dim batch[RANK_MAX];
     int nbatch;
     Dim i, j, k;
-    bool has_i, has_j;      /* 1-D operands lack theirs */
+    bool has_i, has_j; /* 1-D operands lack theirs */
 } Product;
 
-static Type batch_of(const Type *t, Dim *shape)
-{
+static Type batch_of(const Type *t, Dim *shape) {
     Type batch = *t;
     batch.rank = t->rank > 2 ? t->rank - 2 : 0;
     for (int i = 0; i < batch.rank; i++) shape[i] = t->shape[i];
@@ -26,30 +25,28 @@ static Type batch_of(const Type *t, Dim *shape)
     return batch;
 }
 
-static void product_dims(Product *p)
-{
+static void product_dims(Product *p) {
     int ra = p->a.rank, rb = p->b.rank;
     p->has_i = ra > 1, p->has_j = rb > 1;
     if (p->has_i) p->i = p->a.at[p->swap_a ? ra - 1 : ra - 2];
     if (p->has_j) p->j = p->b.at[p->swap_b ? rb - 2 : rb - 1];
 }
 
-static Dim product_k(const Shape *s, bool first, bool swap)
-{
+static Dim product_k(const Shape *s, bool first, bool swap) {
     if (s->rank == 1) return s->at[0];
     return s->at[first != swap ? s->rank - 1 : s->rank - 2];
 }
 
 /* Operands x and y of the node; result shape into `out`; returns its rank. */
-static int product_infer(Infer *in, int x, int y, bool swap_a, bool swap_b, Dim *out)
-{
+static int product_infer(Infer *in, int x, int y, bool swap_a, bool swap_b, Dim *out) {
     const Type *a = nn_ranked(in, x, 1, RANK_MAX), *b = nn_ranked(in, y, 1, RANK_MAX);
     Product p = {.a = shape_of(a), .b = shape_of(b), .swap_a = swap_a, .swap_b = swap_b};
     Dim sa[RANK_MAX], sb[RANK_MAX];
     product_dims(&p);
-    nn_agree(in, product_k(&p.a, true, swap_a), product_k(&p.b, false, swap_b), x, y,
-             "the inner extents differ: the columns of the first must equal the rows of the second; "
-             "transpose or reshape one");
+    nn_agree(
+        in, product_k(&p.a, true, swap_a), product_k(&p.b, false, swap_b), x, y,
+        "the inner extents differ: the columns of the first must equal the rows of the second; "
+        "transpose or reshape one");
     Type ba = batch_of(a, sa), bb = batch_of(b, sb);
     int n = infer_broadcast(in, &ba, &bb, out);
     if (p.has_i) out[n++] = p.i;
@@ -57,8 +54,7 @@ static int product_infer(Infer *in, int x, int y, bool swap_a, bool swap_b, Dim 
     return n;
 }
 
-static Product product_open(Lower *lo, int a, int b, int y, bool swap_a, bool swap_b)
-{
+static Product product_open(Lower *lo, int a, int b, int y, bool swap_a, bool swap_b) {
     Product p = {.a = nn_shape(lo, a), .b = nn_shape(lo, b), .swap_a = swap_a, .swap_b = swap_b};
     product_dims(&p);
     p.k = product_k(&p.a, true, swap_a);
@@ -71,14 +67,15 @@ static Product product_open(Lower *lo, int a, int b, int y, bool swap_a, bool sw
 
 /* A broadcast read of an operand whose last two (or one) indices are exact. */
 static int product_read(Lower *lo, Map *m, int cont, const Dim *batch, int nbatch, Dim row, Dim col,
-                        bool swap, DType t)
-{
+                        bool swap, DType t) {
     const Cont *c = nn_cont(lo, cont);
     Dim at[RANK_MAX + 2];
     memcpy(at, batch, sizeof(Dim) * (size_t)nbatch);
     int n = nbatch;
-    if (c->rank == 1) at[n++] = row ? row : col;
-    else at[n++] = swap ? col : row, at[n++] = swap ? row : col;
+    if (c->rank == 1)
+        at[n++] = row ? row : col;
+    else
+        at[n++] = swap ? col : row, at[n++] = swap ? row : col;
     return nn_read_broadcast(lo, m, cont, at, n, t);
 }
 
@@ -87,22 +84,24 @@ typedef struct Zero {
     int a, b;
 } Zero;
 
-/* The zero point of a's rows or b's columns: a scalar, a vector along that dim, or broadcast whole. */
-static int minus_zero(Lower *lo, Map *m, int val, int zero, const Dim *batch, int nbatch, Dim at, bool rows)
-{
+/* The zero point of a's rows or b's columns: a scalar, a vector along that dim, or broadcast whole.
+ */
+static int minus_zero(Lower *lo, Map *m, int val, int zero, const Dim *batch, int nbatch, Dim at,
+                      bool rows) {
     if (zero < 0) return val;
     const Cont *c = nn_cont(lo, zero);
     Dim to[RANK_MAX + 2], nought = dim_const(lo->ctx, 0);
     memcpy(to, batch, sizeof(Dim) * (size_t)nbatch);
     int n = c->rank > 1 ? nbatch : 0;
-    if (c->rank > 1) to[n++] = rows ? at : nought, to[n++] = rows ? nought : at;
-    else to[n++] = at;
+    if (c->rank > 1)
+        to[n++] = rows ? at : nought, to[n++] = rows ? nought : at;
+    else
+        to[n++] = at;
     return EXPR(m, "$0 - $1", val, nn_read_broadcast(lo, m, zero, to, n, m->body.val.at[val].type));
 }
 
 static void product_map(Lower *lo, const char *name, int a, int b, int y, bool swap_a, bool swap_b,
-                        Zero zero, DType t)
-{
+                        Zero zero, DType t) {
     Product p = product_open(lo, a, b, y, swap_a, swap_b);
     Map *m = lower_map(lo, name);
     Dim at[RANK_MAX], i = NULL, j = NULL;
@@ -118,10 +117,9 @@ static void product_map(Lower *lo, const char *name, int a, int b, int y, bool s
     nn_reduce(lo, m, y, at, EXPR(m, "$0 * $1", va, vb), "sum");
 }
 
-/* ---- MatMul ---------------------------------------------------------------------------------------- */
+/* ---- MatMul ---------------------------------------------------------------------------------- */
 
-static void matmul_infer(Infer *in)
-{
+static void matmul_infer(Infer *in) {
     Dim out[RANK_MAX + 2];
     infer_tensor(in, 1);
     infer_same(in, 0, 1);
@@ -129,15 +127,13 @@ static void matmul_infer(Infer *in)
     infer_set(in, 0, infer_tensor(in, 0)->type.dtype, out, n);
 }
 
-static void matmul_lower(Lower *lo)
-{
+static void matmul_lower(Lower *lo) {
     int a = lower_in(lo, 0);
     product_map(lo, NULL, a, lower_in(lo, 1), lower_out(lo, 0), false, false, (Zero){-1, -1},
                 dtype_compute(nn_cont(lo, a)->type));
 }
 
-static void fused_matmul_infer(Infer *in)
-{
+static void fused_matmul_infer(Infer *in) {
     Dim out[RANK_MAX + 2];
     bool a = attr_int(in->ctx, in->node, "transA", 0), b = attr_int(in->ctx, in->node, "transB", 0);
     infer_same(in, 0, 1);
@@ -145,35 +141,31 @@ static void fused_matmul_infer(Infer *in)
     infer_set(in, 0, infer_tensor(in, 0)->type.dtype, out, n);
 }
 
-static void fused_matmul_lower(Lower *lo)
-{
+static void fused_matmul_lower(Lower *lo) {
     int a = lower_in(lo, 0), y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, a)->type);
     float alpha = nn_float(lo, "alpha", 1);
     int acc = alpha == 1 ? y : nn_tmp_like(lo, "sum", t, y);
-    product_map(lo, alpha == 1 ? NULL : "sum", a, lower_in(lo, 1), acc, nn_int(lo, "transA", 0) != 0,
-                nn_int(lo, "transB", 0) != 0, (Zero){-1, -1}, t);
+    product_map(lo, alpha == 1 ? NULL : "sum", a, lower_in(lo, 1), acc,
+                nn_int(lo, "transA", 0) != 0, nn_int(lo, "transB", 0) != 0, (Zero){-1, -1}, t);
     if (alpha == 1) return;
     lower_pointwise(lo, NULL, internf(lo->ctx, "$0 * %s", nn_lit(lo, alpha)), &acc, 1, y);
 }
 
-static void matmul_integer_infer(Infer *in)
-{
+static void matmul_integer_infer(Infer *in) {
     Dim out[RANK_MAX + 2];
     int n = product_infer(in, 0, 1, false, false, out);
     infer_set(in, 0, I32, out, n);
 }
 
-static void matmul_integer_lower(Lower *lo)
-{
+static void matmul_integer_lower(Lower *lo) {
     product_map(lo, NULL, lower_in(lo, 0), lower_in(lo, 1), lower_out(lo, 0), false, false,
                 (Zero){lower_in(lo, 2), lower_in(lo, 3)}, I32);
 }
 
-/* ---- Gemm -------------------------------------------------------------------------------------------- */
+/* ---- Gemm ------------------------------------------------------------------------------------ */
 
-static void gemm_infer(Infer *in)
-{
+static void gemm_infer(Infer *in) {
     Dim out[RANK_MAX + 2];
     Ctx *ctx = in->ctx;
     nn_ranked(in, 0, 2, 2);
@@ -184,20 +176,22 @@ static void gemm_infer(Infer *in)
     int n = product_infer(in, 0, 1, a, b, out);
     const DType t = infer_tensor(in, 0)->type.dtype;
     if (infer_in(in, 2)) {
-        Type y = {.kind = TYPE_TENSOR, .dtype = t, .rank = n, .shape = out}, c = infer_tensor(in, 2)->type;
+        Type y = {.kind = TYPE_TENSOR, .dtype = t, .rank = n, .shape = out},
+             c = infer_tensor(in, 2)->type;
         Dim both[RANK_MAX];
         int rank = infer_broadcast(in, &y, &c, both);
         for (int i = 0; i < rank; i++)
             if (rank != n || (both[i] != out[i] && dim_is(out[i], 1)))
-                fail(ctx, E_SHAPE, "operand \"%s\" of type %s does not broadcast to the product's %s: give it "
-                     "that shape or extents 1", infer_in(in, 2)->name, type_str(ctx, &c), type_str(ctx, &y));
+                fail(ctx, E_SHAPE,
+                     "operand \"%s\" of type %s does not broadcast to the product's %s: give it "
+                     "that shape or extents 1",
+                     infer_in(in, 2)->name, type_str(ctx, &c), type_str(ctx, &y));
     }
     infer_set(in, 0, t, out, n);
 }
 
 /* alpha * a b + beta * c; factors of 1 are not written. Integer factors are whole numbers. */
-static void gemm_lower(Lower *lo)
-{
+static void gemm_lower(Lower *lo) {
     int a = lower_in(lo, 0), c = lower_in(lo, 2), y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, a)->type);
     float alpha = nn_float(lo, "alpha", 1), beta = nn_float(lo, "beta", 1);
@@ -207,27 +201,27 @@ static void gemm_lower(Lower *lo)
     product_map(lo, plain ? NULL : "sum", a, lower_in(lo, 1), acc, nn_int(lo, "transA", 0) != 0,
                 nn_int(lo, "transB", 0) != 0, (Zero){-1, -1}, t);
     if (plain) return;
-    const char *fa = nn_is_float(t) ? nn_lit(lo, alpha) : internf(lo->ctx, "%lld", (long long)alpha);
+    const char *fa =
+        nn_is_float(t) ? nn_lit(lo, alpha) : internf(lo->ctx, "%lld", (long long)alpha);
     const char *fb = nn_is_float(t) ? nn_lit(lo, beta) : internf(lo->ctx, "%lld", (long long)beta);
     const char *sum = alpha == 1 ? "$0" : internf(lo->ctx, "%s * $0", fa);
-    const char *text = beta == 1 ? internf(lo->ctx, "%s + $1", sum) : internf(lo->ctx, "%s + %s * $1", sum, fb);
+    const char *text =
+        beta == 1 ? internf(lo->ctx, "%s + $1", sum) : internf(lo->ctx, "%s + %s * $1", sum, fb);
     if (c < 0) text = sum;
     lower_pointwise(lo, NULL, text, (int[]){acc, c}, c < 0 ? 1 : 2, y);
 }
 
-/* ---- QLinearMatMul ------------------------------------------------------------------------------------- */
+/* ---- QLinearMatMul --------------------------------------------------------------------------- */
 
 /* Operands: a, its scale and zero point, b, its scale and zero point, y's scale and zero point. */
-static void qlinear_matmul_infer(Infer *in)
-{
+static void qlinear_matmul_infer(Infer *in) {
     Dim out[RANK_MAX + 2];
     int n = product_infer(in, 0, 3, false, false, out);
     infer_set(in, 0, infer_tensor(in, 7)->type.dtype, out, n);
 }
 
 /* Scales and zero points as values for the element `at` of the result: along a row or a column. */
-static int along(Lower *lo, Map *m, int cont, const Dim *at, int rank, bool rows, DType t)
-{
+static int along(Lower *lo, Map *m, int cont, const Dim *at, int rank, bool rows, DType t) {
     const Cont *c = nn_cont(lo, cont);
     Dim to[RANK_MAX], zero = dim_const(lo->ctx, 0);
     if (c->rank == 0) return nn_read_as(lo, m, cont, at, t);
@@ -236,13 +230,14 @@ static int along(Lower *lo, Map *m, int cont, const Dim *at, int rank, bool rows
         to[0] = rows ? (rank > 1 ? at[rank - 2] : zero) : at[rank - 1];
         return nn_read_broadcast(lo, m, cont, to, 1, t);
     }
-    if (rows) to[rank - 1] = zero;
-    else if (rank > 1) to[rank - 2] = zero;
+    if (rows)
+        to[rank - 1] = zero;
+    else if (rank > 1)
+        to[rank - 2] = zero;
     return nn_read_broadcast(lo, m, cont, to, rank, t);
 }
 
-static void qlinear_matmul_lower(Lower *lo)
-{
+static void qlinear_matmul_lower(Lower *lo) {
     int in[8], y = lower_out(lo, 0);
     for (int i = 0; i < 8; i++) in[i] = lower_in(lo, i);
     DType t = nn_is_float(nn_cont(lo, in[0])->type) ? F32 : I32, out = nn_cont(lo, y)->type;
@@ -251,14 +246,17 @@ static void qlinear_matmul_lower(Lower *lo)
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", y, at);
     int rank = nn_cont(lo, y)->rank;
-    int sa = along(lo, m, in[1], at, rank, true, F32), sb = along(lo, m, in[4], at, rank, false, F32);
-    int sy = along(lo, m, in[6], at, rank, true, F32), zy = along(lo, m, in[7], at, rank, true, F32);
+    int sa = along(lo, m, in[1], at, rank, true, F32),
+        sb = along(lo, m, in[4], at, rank, false, F32);
+    int sy = along(lo, m, in[6], at, rank, true, F32),
+        zy = along(lo, m, in[7], at, rank, true, F32);
     int sum = body_cvt(&m->body, F32, nn_read(lo, m, acc, at));
-    const char *text = nn_is_float(out) ? "$0 * ($1 * $2 / $3) + $4" : "rint($0 * ($1 * $2 / $3)) + $4";
+    const char *text =
+        nn_is_float(out) ? "$0 * ($1 * $2 / $3) + $4" : "rint($0 * ($1 * $2 / $3)) + $4";
     nn_write(lo, m, y, at, EXPR(m, text, sum, sa, sb, sy, zy));
 }
 
-#define T_BYTES "i8 u8"
+#define T_BYTES     "i8 u8"
 #define T_BYTE_LIKE T_BYTES " f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz"
 
 const OpRow onnx_matmul_rows[] = {
@@ -266,6 +264,7 @@ const OpRow onnx_matmul_rows[] = {
     {"", "Gemm", 1, 0, gemm_infer, gemm_lower, NULL, T_NUMS, 0},
     {"", "MatMulInteger", 10, 0, matmul_integer_infer, matmul_integer_lower, NULL, T_BYTES, 0},
     {"", "QLinearMatMul", 10, 0, qlinear_matmul_infer, qlinear_matmul_lower, NULL, T_BYTE_LIKE, 0},
-    {"com.microsoft", "FusedMatMul", 1, 0, fused_matmul_infer, fused_matmul_lower, NULL, T_FLOATS, 0},
+    {"com.microsoft", "FusedMatMul", 1, 0, fused_matmul_infer, fused_matmul_lower, NULL, T_FLOATS,
+     0},
     {0},
 };

@@ -4,68 +4,68 @@
 
 #include <string.h>
 
-/* ---- types --------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
-Shape shape_of(const Type *t)
-{
+Shape shape_of(const Type *t) {
     Shape s = {.rank = t->rank};
     ASSERT(t->rank <= RANK_MAX);
     for (int i = 0; i < t->rank; i++) s.at[i] = t->shape[i];
     return s;
 }
 
-_Noreturn void nn_misfit(const Infer *in, int i, int j, const char *rule)
-{
+_Noreturn void nn_misfit(const Infer *in, int i, int j, const char *rule) {
     const Value *a = infer_in(in, i), *b = infer_in(in, j);
     if (i == j || !b)
-        fail(in->ctx, E_SHAPE, "operand \"%s\" of type %s: %s", a->name, type_str(in->ctx, &a->type), rule);
+        fail(in->ctx, E_SHAPE, "operand \"%s\" of type %s: %s", a->name,
+             type_str(in->ctx, &a->type), rule);
     fail(in->ctx, E_SHAPE, "operands \"%s\" of type %s and \"%s\" of type %s: %s", a->name,
          type_str(in->ctx, &a->type), b->name, type_str(in->ctx, &b->type), rule);
 }
 
-Dim nn_agree(const Infer *in, Dim a, Dim b, int i, int j, const char *rule)
-{
+Dim nn_agree(const Infer *in, Dim a, Dim b, int i, int j, const char *rule) {
     bool ca = dim_is_const(a, NULL), cb = dim_is_const(b, NULL);
     if (a != b && ca && cb) nn_misfit(in, i, j, rule);
     return cb ? b : a;
 }
 
-const Type *nn_ranked(const Infer *in, int i, int lo, int hi)
-{
+const Type *nn_ranked(const Infer *in, int i, int lo, int hi) {
     const Value *v = infer_tensor(in, i);
     if (v->type.rank < lo || v->type.rank > hi)
-        fail(in->ctx, E_SHAPE, "operand \"%s\" of type %s has rank %d: the operator takes rank %d to %d",
-             v->name, type_str(in->ctx, &v->type), v->type.rank, lo, hi);
+        fail(in->ctx, E_SHAPE,
+             "operand \"%s\" of type %s has rank %d: the operator takes rank %d to %d", v->name,
+             type_str(in->ctx, &v->type), v->type.rank, lo, hi);
     return &v->type;
 }
 
-bool nn_is_float(DType t) { return dtype_class(t) == CLASS_FLOAT; }
+bool nn_is_float(DType t) {
+    return dtype_class(t) == CLASS_FLOAT;
+}
 
-void nn_same_as(Infer *in, int result, int operand)
-{
+void nn_same_as(Infer *in, int result, int operand) {
     const Type *t = &infer_tensor(in, operand)->type;
     infer_set(in, result, t->dtype, t->shape, t->rank);
 }
 
-void nn_infer_same(Infer *in) { nn_same_as(in, 0, 0); }
+void nn_infer_same(Infer *in) {
+    nn_same_as(in, 0, 0);
+}
 
-bool nn_absent(const Node *node, int operand)
-{
+bool nn_absent(const Node *node, int operand) {
     return operand < 0 || operand >= node->in.n || node->in.at[operand] < 0;
 }
 
-static void dims_to_ints(Ctx *ctx, const Value *v, const Dim *at, int n, int64_t *to)
-{
+static void dims_to_ints(Ctx *ctx, const Value *v, const Dim *at, int n, int64_t *to) {
     for (int i = 0; i < n; i++)
         if (!dim_is_const(at[i], &to[i]))
             fail(ctx, E_UNSUPPORTED,
-                 "operand \"%s\" is not constant: the operator needs its values at compile time; make "
-                 "it an initializer, or fix the model's dims with --dim", v->name);
+                 "operand \"%s\" is not constant: the operator needs its values at compile time; "
+                 "make "
+                 "it an initializer, or fix the model's dims with --dim",
+                 v->name);
 }
 
 int nn_ints(Ctx *ctx, const Graph *graph, const Node *node, int operand, const char *attr,
-            const int64_t **ints)
-{
+            const int64_t **ints) {
     if (nn_absent(node, operand)) return attr ? attr_ints(ctx, node, attr, ints) : -1;
     Graph *g = (Graph *)graph;
     Infer in = {.ctx = ctx, .arena = g->arena, .graph = g, .node = (Node *)node};
@@ -74,50 +74,48 @@ int nn_ints(Ctx *ctx, const Graph *graph, const Node *node, int operand, const c
     int n = 0;
     if (!infer_known(&in, operand, &at, &n))
         fail(ctx, E_UNSUPPORTED,
-             "operand \"%s\" is computed at run time: the operator needs its values at compile time; make "
-             "it an initializer", v->name);
+             "operand \"%s\" is computed at run time: the operator needs its values at compile "
+             "time; make "
+             "it an initializer",
+             v->name);
     int64_t *to = NEW_ARRAY(g->arena, int64_t, n ? n : 1);
     dims_to_ints(ctx, v, at, n, to);
     *ints = to;
     return n;
 }
 
-void nn_axes(Ctx *ctx, const int64_t *axes, int n, int rank, bool *flag)
-{
+void nn_axes(Ctx *ctx, const int64_t *axes, int n, int rank, bool *flag) {
     for (int i = 0; i < rank; i++) flag[i] = n <= 0;
     for (int i = 0; i < n; i++) {
         if (axes[i] < -rank || axes[i] >= rank)
-            fail(ctx, E_ATTRIBUTE, "axis %lld is out of range: a tensor of rank %d has axes %d to %d",
+            fail(ctx, E_ATTRIBUTE,
+                 "axis %lld is out of range: a tensor of rank %d has axes %d to %d",
                  (long long)axes[i], rank, -rank, rank - 1);
         flag[axes[i] < 0 ? axes[i] + rank : axes[i]] = true;
     }
 }
 
-int nn_kept(const Dim *from, const bool *flag, int rank, Dim *to)
-{
+int nn_kept(const Dim *from, const bool *flag, int rank, Dim *to) {
     int n = 0;
     for (int i = 0; i < rank; i++)
         if (!flag[i]) to[n++] = from[i];
     return n;
 }
 
-Dim nn_extent(Ctx *ctx, const Dim *shape, const bool *flag, int rank)
-{
+Dim nn_extent(Ctx *ctx, const Dim *shape, const bool *flag, int rank) {
     Dim product = dim_const(ctx, 1);
     for (int i = 0; i < rank; i++)
         if (flag[i]) product = dim_mul(ctx, product, shape[i]);
     return product;
 }
 
-/* ---- lowering ------------------------------------------------------------------------------------ */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
-Dim nn_dim(Lower *lo, Map *m, const char *name, Dim extent)
-{
+Dim nn_dim(Lower *lo, Map *m, const char *name, Dim extent) {
     return dim_is(extent, 1) ? dim_const(lo->ctx, 0) : map_dim(lo->flow, m, name, extent);
 }
 
-void nn_dims(Lower *lo, Map *m, const char *names, const Dim *shape, int rank, Dim *at)
-{
+void nn_dims(Lower *lo, Map *m, const char *names, const Dim *shape, int rank, Dim *at) {
     int n = (int)strlen(names);
     for (int i = 0; i < rank; i++) {
         char one[2] = {i < n ? names[i] : 'i', 0};
@@ -125,73 +123,65 @@ void nn_dims(Lower *lo, Map *m, const char *names, const Dim *shape, int rank, D
     }
 }
 
-Map *nn_map_over(Lower *lo, const char *name, const char *names, int cont, Dim *at)
-{
+Map *nn_map_over(Lower *lo, const char *name, const char *names, int cont, Dim *at) {
     Map *m = lower_map(lo, name);
     nn_dims(lo, m, names, nn_cont(lo, cont)->shape, nn_cont(lo, cont)->rank, at);
     return m;
 }
 
-int nn_read_as(Lower *lo, Map *m, int cont, const Dim *at, DType t)
-{
+int nn_read_as(Lower *lo, Map *m, int cont, const Dim *at, DType t) {
     const Cont *c = nn_cont(lo, cont);
     bool single = c->kind == CONT_LITERAL;
     for (int i = 0; i < c->rank; i++) single = single && dim_is(c->shape[i], 1);
-    if (single) return body_cvt(&m->body, t, body_bits(&m->body, c->type, mem_get(c->type, c->data, 0)));
+    if (single)
+        return body_cvt(&m->body, t, body_bits(&m->body, c->type, mem_get(c->type, c->data, 0)));
     return body_cvt(&m->body, t, map_read(lo->flow, m, cont, at));
 }
 
-int nn_read(Lower *lo, Map *m, int cont, const Dim *at)
-{
+int nn_read(Lower *lo, Map *m, int cont, const Dim *at) {
     return nn_read_as(lo, m, cont, at, dtype_compute(nn_cont(lo, cont)->type));
 }
 
-int nn_read_else(Lower *lo, Map *m, int cont, const Dim *at, double otherwise, DType t)
-{
+int nn_read_else(Lower *lo, Map *m, int cont, const Dim *at, double otherwise, DType t) {
     int outside = body_const(&m->body, nn_cont(lo, cont)->type, otherwise);
     return body_cvt(&m->body, t, map_read_else(lo->flow, m, cont, at, outside));
 }
 
-int nn_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank, DType t)
-{
+int nn_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank, DType t) {
     return body_cvt(&m->body, t, lower_read_broadcast(lo, m, cont, dims, rank));
 }
 
-void nn_write(Lower *lo, Map *m, int cont, const Dim *at, int val)
-{
+void nn_write(Lower *lo, Map *m, int cont, const Dim *at, int val) {
     map_write(lo->flow, m, cont, at, body_cvt(&m->body, nn_cont(lo, cont)->type, val), NULL);
 }
 
-void nn_reduce(Lower *lo, Map *m, int cont, const Dim *at, int val, const char *combine)
-{
+void nn_reduce(Lower *lo, Map *m, int cont, const Dim *at, int val, const char *combine) {
     const Combine *c = combine_get(lo->ctx, combine, m->body.val.at[val].type);
     if (!c) BUG("no combine \"%s\"", combine);
     map_write(lo->flow, m, cont, at, val, c);
 }
 
-int nn_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank)
-{
+int nn_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank) {
     return lower_tmp(lo, name, dtype_compute(t), shape, rank);
 }
 
-int nn_tmp_like(Lower *lo, const char *name, DType t, int cont)
-{
+int nn_tmp_like(Lower *lo, const char *name, DType t, int cont) {
     const Cont c = *nn_cont(lo, cont);
     return lower_tmp(lo, name, t, c.shape, c.rank);
 }
 
-Shape nn_shape(const Lower *lo, int cont)
-{
+Shape nn_shape(const Lower *lo, int cont) {
     const Cont *c = nn_cont(lo, cont);
     Shape s = {.rank = c->rank};
     for (int i = 0; i < c->rank; i++) s.at[i] = c->shape[i];
     return s;
 }
 
-int nn_size(Map *m, Dim size, DType t) { return body_cvt(&m->body, t, body_index(&m->body, size)); }
+int nn_size(Map *m, Dim size, DType t) {
+    return body_cvt(&m->body, t, body_index(&m->body, size));
+}
 
-void nn_between(Lower *lo, Map *m, Dim d, Dim bound, Dim extent)
-{
+void nn_between(Lower *lo, Map *m, Dim d, Dim bound, Dim extent) {
     Ctx *ctx = lo->ctx;
     DimEnv env = map_env(lo->arena, lo->flow, m);
     Dim low = dim_sub(ctx, d, bound), high = dim_addc(ctx, dim_sub(ctx, extent, d), -1);
@@ -199,38 +189,36 @@ void nn_between(Lower *lo, Map *m, Dim d, Dim bound, Dim extent)
     if (!dim_ge0(ctx, high, &env)) vec_push(lo->arena, &m->cons, high);
 }
 
-void nn_fill(Lower *lo, const char *name, int cont, double v)
-{
+void nn_fill(Lower *lo, const char *name, int cont, double v) {
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, name, "", cont, at);
     map_write(lo->flow, m, cont, at, body_const(&m->body, nn_cont(lo, cont)->type, v), NULL);
 }
 
-static bool var_taken(const Items *items, Dim var)
-{
+static bool var_taken(const Items *items, Dim var) {
     for (int i = 0; i < items->n; i++) {
         const Item *item = &items->at[i];
-        if (item->var == var || var_taken(&item->body, var) || var_taken(&item->other, var)) return true;
+        if (item->var == var || var_taken(&item->body, var) || var_taken(&item->other, var))
+            return true;
     }
     return false;
 }
 
-Item *nn_loop(Lower *lo, Dim var, Dim trip)
-{
+Item *nn_loop(Lower *lo, Dim var, Dim trip) {
     const Flow *flow = lo->flow;
     Item loop = {.kind = ITEM_LOOP, .var = var, .trip = trip, .cond = -1, .from = lo->node->name};
     for (int i = 0; !loop.var; i++) {
         loop.var = dim_sym(lo->ctx, i ? internf(lo->ctx, "t%d", i) : intern(lo->ctx, "t"));
         bool taken = var_taken(&flow->body, loop.var);
-        for (int k = 0; k < flow->symbol.n; k++) taken = taken || flow->symbol.at[k].sym == loop.var;
+        for (int k = 0; k < flow->symbol.n; k++)
+            taken = taken || flow->symbol.at[k].sym == loop.var;
         if (taken) loop.var = NULL;
     }
     vec_push(lo->arena, lo->into, loop);
     return &lo->into->at[lo->into->n - 1];
 }
 
-int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise)
-{
+int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise) {
     Dim at[RANK_MAX];
     if (cont < 0) return lower_scalar(lo, name, t, otherwise);
     if (nn_cont(lo, cont)->rank == 0 && nn_cont(lo, cont)->type == t) return cont;
@@ -241,40 +229,39 @@ int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise)
     return to;
 }
 
-int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise)
-{
+int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise) {
     return attr_int(lo->ctx, lo->node, name, otherwise);
 }
 
-float nn_float(const Lower *lo, const char *name, float otherwise)
-{
+float nn_float(const Lower *lo, const char *name, float otherwise) {
     return attr_float(lo->ctx, lo->node, name, otherwise);
 }
 
-const char *nn_lit(const Lower *lo, double v) { return internf(lo->ctx, "(%a)", v); }
+const char *nn_lit(const Lower *lo, double v) {
+    return internf(lo->ctx, "(%a)", v);
+}
 
-/* ---- windows --------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
-void nn_attr_n(Ctx *ctx, const Node *node, const char *name, int n, int64_t otherwise, int64_t *to)
-{
+void nn_attr_n(Ctx *ctx, const Node *node, const char *name, int n, int64_t otherwise,
+               int64_t *to) {
     const int64_t *at = NULL;
     int have = attr_ints(ctx, node, name, &at);
     if (have >= 0 && have != n)
-        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" has %d values: %d are needed, from the operand's spatial rank",
-             name, have, n);
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"%s\" has %d values: %d are needed, from the operand's spatial rank", name,
+             have, n);
     for (int i = 0; i < n; i++) to[i] = have < 0 ? otherwise : at[i];
 }
 
-static void check_least(Ctx *ctx, const char *name, const int64_t *v, int n, int64_t least)
-{
+static void check_least(Ctx *ctx, const char *name, const int64_t *v, int n, int64_t least) {
     for (int i = 0; i < n; i++)
         if (v[i] < least || v[i] > INT32_MAX)
             fail(ctx, E_ATTRIBUTE, "attribute \"%s\" holds %lld: it must be at least %lld", name,
                  (long long)v[i], (long long)least);
 }
 
-static void window_kernel(Ctx *ctx, const Node *node, const Dim *kernel, Window *w)
-{
+static void window_kernel(Ctx *ctx, const Node *node, const Dim *kernel, Window *w) {
     nn_attr_n(ctx, node, "kernel_shape", w->n, -1, w->kernel);
     for (int i = 0; i < w->n; i++) {
         int64_t size = 0;
@@ -283,8 +270,10 @@ static void window_kernel(Ctx *ctx, const Node *node, const Dim *kernel, Window 
             fail(ctx, E_UNSUPPORTED, "window extent \"%s\" is symbolic: fix it with --dim",
                  dim_str(ctx, kernel[i]));
         if (w->kernel[i] >= 0 && w->kernel[i] != size)
-            fail(ctx, E_SHAPE, "attribute \"kernel_shape\" says %lld, but the weights' window is %lld wide: "
-                 "make them equal or drop the attribute", (long long)w->kernel[i], (long long)size);
+            fail(ctx, E_SHAPE,
+                 "attribute \"kernel_shape\" says %lld, but the weights' window is %lld wide: "
+                 "make them equal or drop the attribute",
+                 (long long)w->kernel[i], (long long)size);
         w->kernel[i] = size;
     }
     check_least(ctx, "kernel_shape", w->kernel, w->n, 1);
@@ -295,8 +284,7 @@ static void window_kernel(Ctx *ctx, const Node *node, const Dim *kernel, Window 
 }
 
 /* SAME pads so that out = ceil(in / stride); the odd element goes to the end for SAME_UPPER. */
-static void pad_same(Ctx *ctx, Window *w, int i, bool upper)
-{
+static void pad_same(Ctx *ctx, Window *w, int i, bool upper) {
     int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1;
     Dim stride = dim_const(ctx, w->stride[i]), zero = dim_const(ctx, 0);
     w->out[i] = dim_ceildiv(ctx, w->in[i], stride);
@@ -308,8 +296,7 @@ static void pad_same(Ctx *ctx, Window *w, int i, bool upper)
 }
 
 /* In ceil mode the last window must start inside the input or its left padding. */
-static Dim window_extent(Ctx *ctx, const Window *w, int i, bool ceil_mode)
-{
+static Dim window_extent(Ctx *ctx, const Window *w, int i, bool ceil_mode) {
     int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1;
     Dim stride = dim_const(ctx, w->stride[i]), start = dim_add(ctx, w->in[i], w->begin[i]);
     Dim room = dim_addc(ctx, dim_add(ctx, start, w->end[i]), -span);
@@ -318,27 +305,27 @@ static Dim window_extent(Ctx *ctx, const Window *w, int i, bool ceil_mode)
     return dim_min(ctx, out, dim_ceildiv(ctx, start, stride));
 }
 
-static void check_extent(Ctx *ctx, const Window *w, int i)
-{
+static void check_extent(Ctx *ctx, const Window *w, int i) {
     int64_t out;
     if (!dim_is_const(w->out[i], &out) || out >= 0) return;
-    fail(ctx, E_SHAPE, "window %lld with dilation %lld does not fit spatial dim %d of extent %s: enlarge the "
-         "input or its pads", (long long)w->kernel[i], (long long)w->dilation[i], i,
-         dim_str(ctx, w->in[i]));
+    fail(ctx, E_SHAPE,
+         "window %lld with dilation %lld does not fit spatial dim %d of extent %s: enlarge the "
+         "input or its pads",
+         (long long)w->kernel[i], (long long)w->dilation[i], i, dim_str(ctx, w->in[i]));
 }
 
-Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *kernel)
-{
+Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *kernel) {
     Window w = {.n = n};
     int64_t pads[2 * SPATIAL_MAX];
     if (n < 1 || n > SPATIAL_MAX)
-        fail(ctx, E_SHAPE, "operand has %d spatial dims: the operator takes 1 to %d", n, SPATIAL_MAX);
+        fail(ctx, E_SHAPE, "operand has %d spatial dims: the operator takes 1 to %d", n,
+             SPATIAL_MAX);
     const char *mode = attr_string(ctx, node, "auto_pad", "NOTSET");
     bool upper = !strcmp(mode, "SAME_UPPER"), lower = !strcmp(mode, "SAME_LOWER");
     bool valid = !strcmp(mode, "VALID");
     if (!upper && !lower && !valid && strcmp(mode, "NOTSET") != 0)
-        fail(ctx, E_ATTRIBUTE, "attribute \"auto_pad\" is \"%s\": use NOTSET, SAME_UPPER, SAME_LOWER or VALID",
-             mode);
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"auto_pad\" is \"%s\": use NOTSET, SAME_UPPER, SAME_LOWER or VALID", mode);
     window_kernel(ctx, node, kernel, &w);
     nn_attr_n(ctx, node, "pads", 2 * n, 0, pads);
     check_least(ctx, "pads", pads, 2 * n, INT32_MIN);
@@ -346,8 +333,10 @@ Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *ke
         w.in[i] = in[i];
         w.begin[i] = dim_const(ctx, valid ? 0 : pads[i]);
         w.end[i] = dim_const(ctx, valid ? 0 : pads[n + i]);
-        if (upper || lower) pad_same(ctx, &w, i, upper);
-        else w.out[i] = window_extent(ctx, &w, i, attr_int(ctx, node, "ceil_mode", 0) != 0);
+        if (upper || lower)
+            pad_same(ctx, &w, i, upper);
+        else
+            w.out[i] = window_extent(ctx, &w, i, attr_int(ctx, node, "ceil_mode", 0) != 0);
         check_extent(ctx, &w, i);
         if (!dim_is(w.begin[i], 0) || !dim_is(w.end[i], 0)) w.padded = true;
         if (attr_int(ctx, node, "ceil_mode", 0)) w.padded = true;
@@ -355,8 +344,7 @@ Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *ke
     return w;
 }
 
-Dim nn_tap(Ctx *ctx, const Window *w, int i, Dim o, Dim r)
-{
+Dim nn_tap(Ctx *ctx, const Window *w, int i, Dim o, Dim r) {
     Dim at = dim_add(ctx, dim_mulc(ctx, o, w->stride[i]), dim_mulc(ctx, r, w->dilation[i]));
     return dim_sub(ctx, at, w->begin[i]);
 }

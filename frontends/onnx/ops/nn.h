@@ -2,14 +2,14 @@
 /* What the neural-network families share: checks with messages that name both shapes, spatial
  * attributes, and short forms for writing maps.
  *
- * Short forms: `nn_read` converts to the type arithmetic runs in (f32 for f16), `nn_write` rounds to
- * the container's type, `EXPR` computes from Vals. So a lowering reads like the formula. */
+ * Short forms: `nn_read` converts to the type arithmetic runs in (f32 for f16), `nn_write` rounds
+ * to the container's type, `EXPR` computes from Vals. So a lowering reads like the formula. */
 #ifndef WEIR_FRONTENDS_ONNX_NN_H
 #define WEIR_FRONTENDS_ONNX_NN_H
 
 #include "ops.h"
 
-/* ---- types --------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 typedef struct Shape {
     int rank;
@@ -19,29 +19,30 @@ typedef struct Shape {
 Shape shape_of(const Type *t);
 /* Fails with E_SHAPE: names, types of operands i and j, then the rule and the remedy. */
 _Noreturn void nn_misfit(const Infer *in, int i, int j, const char *rule);
-/* The one extent that both must have: the constant one, if any; nn_misfit when they cannot agree. */
+/* The one extent that both must have: the constant one, if any; nn_misfit when they cannot agree.
+ */
 Dim nn_agree(const Infer *in, Dim a, Dim b, int i, int j, const char *rule);
 /* Operand i as a tensor of rank lo..hi. */
 const Type *nn_ranked(const Infer *in, int i, int lo, int hi);
 bool nn_is_float(DType t);
 void nn_same_as(Infer *in, int result, int operand);
 void nn_infer_same(Infer *in); /* result 0 has the type of operand 0 */
-/* Constant integers: a known operand or, when `operand` is < 0 or absent, the attribute. -1: neither
- * is there. Fails when the operand is there but not known at compile time. */
+/* Constant integers: a known operand or, when `operand` is < 0 or absent, the attribute. -1:
+ * neither is there. Fails when the operand is there but not known at compile time. */
 int nn_ints(Ctx *ctx, const Graph *graph, const Node *node, int operand, const char *attr,
             const int64_t **ints);
 bool nn_absent(const Node *node, int operand);
-/* Axes of a tensor of `rank`, made positive and checked, as flags; all of them when none are given. */
+/* Axes of a tensor of `rank`, made positive and checked, as flags; all of them when none are given.
+ */
 void nn_axes(Ctx *ctx, const int64_t *axes, int n, int rank, bool *flag);
 /* What is left of `from` without the flagged axes; returns how many. */
 int nn_kept(const Dim *from, const bool *flag, int rank, Dim *to);
 /* Product of the flagged extents. */
 Dim nn_extent(Ctx *ctx, const Dim *shape, const bool *flag, int rank);
 
-/* ---- lowering ------------------------------------------------------------------------------------ */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
-static inline const Cont *nn_cont(const Lower *lo, int cont)
-{
+static inline const Cont *nn_cont(const Lower *lo, int cont) {
     return &lo->flow->cont.at[cont];
 }
 
@@ -70,8 +71,8 @@ Shape nn_shape(const Lower *lo, int cont);
 int nn_size(Map *m, Dim size, DType t);
 void nn_between(Lower *lo, Map *m, Dim d, Dim lo_bound, Dim extent); /* lo <= d < extent */
 void nn_fill(Lower *lo, const char *name, int cont, double v);
-/* Appends a loop over `var` (NULL: a new symbol). The item stays where it is until the next one is appended to the
- * same list; point lo->into at its body, and back. */
+/* Appends a loop over `var` (NULL: a new symbol). The item stays where it is until the next one is
+ * appended to the same list; point lo->into at its body, and back. */
 Item *nn_loop(Lower *lo, Dim var, Dim trip);
 /* A scalar container: of one that holds a single element, or of `otherwise` when cont is -1. */
 int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise);
@@ -88,15 +89,15 @@ const char *nn_lit(const Lower *lo, double v);
 #define EXPR(m, text, ...)                                                                         \
     body_expr(&(m)->body, text, (const int[]){__VA_ARGS__}, NN_COUNT(__VA_ARGS__), NULL, 0, F32)
 
-/* ---- windows: what convolutions and pools slide ------------------------------------------------------ */
+/* ---- windows: what convolutions and pools slide ---------------------------------------------- */
 
 enum { SPATIAL_MAX = 8 };
 typedef struct Window {
-    int n;                     /* spatial dims */
+    int n; /* spatial dims */
     int64_t kernel[SPATIAL_MAX], stride[SPATIAL_MAX], dilation[SPATIAL_MAX];
     Dim begin[SPATIAL_MAX], end[SPATIAL_MAX]; /* padding */
     Dim in[SPATIAL_MAX], out[SPATIAL_MAX];
-    bool padded;               /* some padding may be > 0, so that reads may leave the box */
+    bool padded; /* some padding may be > 0, so that reads may leave the box */
 } Window;
 
 /* From the attributes kernel_shape, strides, dilations, pads, auto_pad (and ceil_mode) of a node

@@ -9,15 +9,13 @@
 
 #include <math.h>
 
-/* ---- the window's map ------------------------------------------------------------------------------- */
+/* ---- the window's map ------------------------------------------------------------------------ */
 
-static Window pool_window(Ctx *ctx, const Node *node, const Dim *shape, int rank)
-{
+static Window pool_window(Ctx *ctx, const Node *node, const Dim *shape, int rank) {
     return nn_window(ctx, node, shape + 2, rank - 2, NULL);
 }
 
-static void pool_infer(Infer *in)
-{
+static void pool_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 2 + SPATIAL_MAX);
     Dim out[RANK_MAX] = {x->shape[0], x->shape[1]};
     Window w = pool_window(in->ctx, in->node, x->shape, x->rank);
@@ -34,8 +32,7 @@ typedef struct Pool {
     DType t;
 } Pool;
 
-static Pool pool_open(Lower *lo, const char *name, int y)
-{
+static Pool pool_open(Lower *lo, const char *name, int y) {
     Pool p = {.x = lower_in(lo, 0), .y = y};
     Shape sx = nn_shape(lo, p.x);
     p.t = dtype_compute(nn_cont(lo, p.x)->type);
@@ -46,23 +43,22 @@ static Pool pool_open(Lower *lo, const char *name, int y)
     for (int i = 0; i < p.w.n; i++)
         p.out[2 + i] = nn_dim(lo, p.m, conv_name(conv_out_name, p.w.n, i), p.w.out[i]);
     for (int i = 0; i < p.w.n; i++) {
-        Dim r = nn_dim(lo, p.m, conv_name(conv_tap_name, p.w.n, i), dim_const(lo->ctx, p.w.kernel[i]));
+        Dim r =
+            nn_dim(lo, p.m, conv_name(conv_tap_name, p.w.n, i), dim_const(lo->ctx, p.w.kernel[i]));
         p.in[2 + i] = nn_tap(lo->ctx, &p.w, i, p.out[2 + i], r);
     }
     return p;
 }
 
-static int pool_read(Lower *lo, Pool *p, double otherwise)
-{
+static int pool_read(Lower *lo, Pool *p, double otherwise) {
     if (!p->w.padded) return nn_read_as(lo, p->m, p->x, p->in, p->t);
     return nn_read_else(lo, p->m, p->x, p->in, otherwise, p->t);
 }
 
-/* ---- MaxPool ------------------------------------------------------------------------------------------ */
+/* ---- MaxPool --------------------------------------------------------------------------------- */
 
 /* Index of the element among all of the operand; columns first with storage_order 1. */
-static Dim flat_index(Lower *lo, const Pool *p)
-{
+static Dim flat_index(Lower *lo, const Pool *p) {
     Ctx *ctx = lo->ctx;
     Shape s = nn_shape(lo, p->x);
     Dim flat = dim_add(ctx, dim_mul(ctx, p->in[0], s.at[1]), p->in[1]);
@@ -74,19 +70,17 @@ static Dim flat_index(Lower *lo, const Pool *p)
     return flat;
 }
 
-static void max_pool_indices(Lower *lo, int y, int indices)
-{
+static void max_pool_indices(Lower *lo, int y, int indices) {
     Pool p = pool_open(lo, NULL, y);
     Dim zero = dim_const(lo->ctx, 0);
     int best = y < 0 ? nn_tmp_like(lo, "best", p.t, indices) : y;
     for (int i = 0; i < p.w.n; i++) nn_between(lo, p.m, p.in[2 + i], zero, p.w.in[i]);
     int val[2] = {nn_read(lo, p.m, p.x, p.in), body_index(&p.m->body, flat_index(lo, &p))};
-    map_write_tuple(lo->flow, p.m, 2, (int[]){best, indices}, (const Dim *const[]){p.out, p.out}, 2, val,
-                    combine_get(lo->ctx, "argmax_first", p.t));
+    map_write_tuple(lo->flow, p.m, 2, (int[]){best, indices}, (const Dim *const[]){p.out, p.out}, 2,
+                    val, combine_get(lo->ctx, "argmax_first", p.t));
 }
 
-static void max_pool_lower(Lower *lo)
-{
+static void max_pool_lower(Lower *lo) {
     int y = lower_out(lo, 0), indices = lower_out(lo, 1);
     if (indices >= 0) {
         max_pool_indices(lo, y, indices);
@@ -98,13 +92,14 @@ static void max_pool_lower(Lower *lo)
     nn_reduce(lo, p.m, y, p.out, val, "max");
 }
 
-/* ---- AveragePool ----------------------------------------------------------------------------------------- */
+/* ---- AveragePool ----------------------------------------------------------------------------- */
 
-/* Taps of output o that are counted along spatial dim i: those inside, or inside the padded operand. */
-static Dim counted(Lower *lo, const Window *w, int i, Dim o, bool padding)
-{
+/* Taps of output o that are counted along spatial dim i: those inside, or inside the padded
+ * operand. */
+static Dim counted(Lower *lo, const Window *w, int i, Dim o, bool padding) {
     Ctx *ctx = lo->ctx;
-    Dim kernel = dim_const(ctx, w->kernel[i]), step = dim_const(ctx, w->dilation[i]), zero = dim_const(ctx, 0);
+    Dim kernel = dim_const(ctx, w->kernel[i]), step = dim_const(ctx, w->dilation[i]),
+        zero = dim_const(ctx, 0);
     Dim start = dim_sub(ctx, dim_mulc(ctx, o, w->stride[i]), w->begin[i]);
     Dim end = padding ? dim_add(ctx, w->in[i], w->end[i]) : w->in[i];
     Dim hi = dim_min(ctx, kernel, dim_ceildiv(ctx, dim_sub(ctx, end, start), step));
@@ -113,8 +108,7 @@ static Dim counted(Lower *lo, const Window *w, int i, Dim o, bool padding)
     return dim_sub(ctx, hi, lo_tap);
 }
 
-static void average_pool_lower(Lower *lo)
-{
+static void average_pool_lower(Lower *lo) {
     int y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, y)->type);
     int acc = nn_tmp_like(lo, "sum", t, y);
@@ -126,33 +120,33 @@ static void average_pool_lower(Lower *lo)
     DimEnv env = map_env(lo->arena, lo->flow, m);
     for (int i = 0; i < p.w.n; i++) {
         Dim whole = dim_const(lo->ctx, p.w.kernel[i]);
-        Dim part = p.w.padded ? dim_simplify(lo->ctx, counted(lo, &p.w, i, at[2 + i], padding), &env) : whole;
+        Dim part = p.w.padded
+                       ? dim_simplify(lo->ctx, counted(lo, &p.w, i, at[2 + i], padding), &env)
+                       : whole;
         count = dim_mul(lo->ctx, count, part);
     }
     nn_write(lo, m, y, at, EXPR(m, "$0 / $1", nn_read(lo, m, acc, at), nn_size(m, count, t)));
 }
 
-/* ---- LpPool ------------------------------------------------------------------------------------------------- */
+/* ---- LpPool ---------------------------------------------------------------------------------- */
 
 /* The attribute p was a float in version 1. */
-static double norm_order(Lower *lo)
-{
+static double norm_order(Lower *lo) {
     const Attr *p = node_attr(lo->node, "p");
     return p && p->kind == ATTR_FLOAT ? (double)p->f : (double)nn_int(lo, "p", 2);
 }
 
-static const char *norm_before(Lower *lo, double p)
-{
-    return p == 1 ? "abs($0)" : p == 2 ? "$0 * $0" : internf(lo->ctx, "pow(abs($0), %s)", nn_lit(lo, p));
+static const char *norm_before(Lower *lo, double p) {
+    return p == 1   ? "abs($0)"
+           : p == 2 ? "$0 * $0"
+                    : internf(lo->ctx, "pow(abs($0), %s)", nn_lit(lo, p));
 }
 
-static const char *norm_after(Lower *lo, double p)
-{
+static const char *norm_after(Lower *lo, double p) {
     return p == 1 ? "$0" : p == 2 ? "sqrt($0)" : internf(lo->ctx, "pow($0, %s)", nn_lit(lo, 1 / p));
 }
 
-static void lp_pool_lower(Lower *lo)
-{
+static void lp_pool_lower(Lower *lo) {
     int y = lower_out(lo, 0);
     double order = norm_order(lo);
     int acc = nn_tmp_like(lo, "sum", dtype_compute(nn_cont(lo, y)->type), y);
@@ -161,10 +155,9 @@ static void lp_pool_lower(Lower *lo)
     lower_pointwise(lo, NULL, norm_after(lo, order), &acc, 1, y);
 }
 
-/* ---- over the whole image -------------------------------------------------------------------------------------- */
+/* ---- over the whole image -------------------------------------------------------------------- */
 
-static void global_infer(Infer *in)
-{
+static void global_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX);
     Dim out[RANK_MAX];
     for (int i = 0; i < x->rank; i++) out[i] = i < 2 ? x->shape[i] : dim_const(in->ctx, 1);
@@ -172,8 +165,8 @@ static void global_infer(Infer *in)
 }
 
 /* Folds `before` of all elements of each channel into `to`; returns how many they are. */
-static Dim global_fold(Lower *lo, const char *name, const char *before, const char *combine, int to)
-{
+static Dim global_fold(Lower *lo, const char *name, const char *before, const char *combine,
+                       int to) {
     int x = lower_in(lo, 0), rank = nn_cont(lo, x)->rank;
     Shape s = nn_shape(lo, x);
     Dim at[RANK_MAX], out[RANK_MAX];
@@ -183,10 +176,11 @@ static Dim global_fold(Lower *lo, const char *name, const char *before, const ch
     return dim_product(lo->ctx, s.at + 2, rank - 2);
 }
 
-static void global_max_lower(Lower *lo) { global_fold(lo, NULL, "$0", "max", lower_out(lo, 0)); }
+static void global_max_lower(Lower *lo) {
+    global_fold(lo, NULL, "$0", "max", lower_out(lo, 0));
+}
 
-static void global_average_lower(Lower *lo)
-{
+static void global_average_lower(Lower *lo) {
     int y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, y)->type);
     int acc = nn_tmp_like(lo, "sum", t, y);
@@ -195,8 +189,7 @@ static void global_average_lower(Lower *lo)
     nn_write(lo, m, y, at, EXPR(m, "$0 / $1", nn_read(lo, m, acc, at), nn_size(m, n, t)));
 }
 
-static void global_lp_lower(Lower *lo)
-{
+static void global_lp_lower(Lower *lo) {
     int y = lower_out(lo, 0);
     double order = norm_order(lo);
     int acc = nn_tmp_like(lo, "sum", dtype_compute(nn_cont(lo, y)->type), y);
@@ -204,10 +197,90 @@ static void global_lp_lower(Lower *lo)
     lower_pointwise(lo, NULL, norm_after(lo, order), &acc, 1, y);
 }
 
+/* ---- MaxUnpool ----------------------------------------------------------------------------------
+ *
+ * Indices count elements of the tensor that was pooled, whatever the result's shape: a call puts
+ * the values there, into one row, and a map lays the row out. A larger result has zeros behind. */
+
+/* Extents of the tensor that was pooled; or of the result, which an operand may give. */
+static void unpool_shape(Ctx *ctx, const Node *node, const Dim *x, int rank, Dim *out) {
+    int64_t kernel[SPATIAL_MAX], stride[SPATIAL_MAX], pads[2 * SPATIAL_MAX];
+    int n = rank - 2;
+    nn_attr_n(ctx, node, "kernel_shape", n, 1, kernel);
+    nn_attr_n(ctx, node, "strides", n, 1, stride);
+    nn_attr_n(ctx, node, "pads", 2 * n, 0, pads);
+    out[0] = x[0], out[1] = x[1];
+    for (int i = 0; i < n; i++) {
+        Dim first = dim_mulc(ctx, dim_addc(ctx, x[2 + i], -1), stride[i]);
+        out[2 + i] = dim_addc(ctx, first, kernel[i] - pads[i] - pads[n + i]);
+    }
+}
+
+static void unpool_infer(Infer *in) {
+    const Type *x = nn_ranked(in, 0, 3, 2 + SPATIAL_MAX),
+               *at = nn_ranked(in, 1, 3, 2 + SPATIAL_MAX);
+    const int64_t *given = NULL;
+    Dim out[RANK_MAX];
+    if (at->rank != x->rank) nn_misfit(in, 0, 1, "values and indices must have one shape");
+    for (int i = 0; i < x->rank; i++)
+        nn_agree(in, x->shape[i], at->shape[i], 0, 1, "values and indices must have one shape");
+    unpool_shape(in->ctx, in->node, x->shape, x->rank, out);
+    int n = nn_ints(in->ctx, in->graph, in->node, 2, NULL, &given);
+    if (n >= 0 && n != x->rank) nn_misfit(in, 0, 2, "the shape needs one element for each dim");
+    for (int i = 0; i < n; i++) out[i] = dim_const(in->ctx, given[i]);
+    infer_set(in, 0, x->dtype, out, x->rank);
+}
+
+static Dim row_index(Ctx *ctx, const Dim *at, const Dim *shape, int rank) {
+    Dim index = dim_const(ctx, 0);
+    for (int i = 0; i < rank; i++) index = dim_add(ctx, dim_mul(ctx, index, shape[i]), at[i]);
+    return index;
+}
+
+/* The elements of `from` as one row. */
+static int as_row(Lower *lo, const char *name, int from) {
+    Shape s = nn_shape(lo, from);
+    Dim at[RANK_MAX], n = dim_product(lo->ctx, s.at, s.rank);
+    DType t = nn_cont(lo, from)->type;
+    int to = lower_tmp(lo, name, t, &n, 1);
+    Map *m = nn_map_over(lo, name, "", from, at);
+    Dim index = row_index(lo->ctx, at, s.at, s.rank);
+    map_write(lo->flow, m, to, &index, nn_read_as(lo, m, from, at, t), NULL);
+    return to;
+}
+
+static void unpool_lower(Lower *lo) {
+    Ctx *ctx = lo->ctx;
+    int y = lower_out(lo, 0), in[3];
+    Shape x = nn_shape(lo, lower_in(lo, 0)), out = nn_shape(lo, y);
+    DType t = nn_cont(lo, y)->type;
+    Dim pooled[RANK_MAX], at[RANK_MAX], from[RANK_MAX];
+    unpool_shape(ctx, lo->node, x.at, x.rank, pooled);
+    Dim n = dim_product(ctx, pooled, x.rank);
+    in[0] = lower_tmp(lo, "zeros", t, &n, 1);
+    nn_fill(lo, "zeros", in[0], 0);
+    in[1] = as_row(lo, "indices", lower_in(lo, 1)), in[2] = as_row(lo, "values", lower_in(lo, 0));
+    int row = lower_tmp(lo, "row", t, &n, 1);
+    lower_call(lo, "scatter_elements", in, 3, &row, 1, (int64_t[]){0, 0}, 2, NULL, 0);
+    Map *m = nn_map_over(lo, NULL, "nchw", y, at);
+    int inside = body_const(&m->body, BOOL, 1);
+    for (int i = 0; i < x.rank; i++) {
+        from[i] = at[i];
+        if (pooled[i] == out.at[i]) continue;
+        from[i] = dim_min(ctx, at[i], dim_addc(ctx, pooled[i], -1));
+        int here = body_index(&m->body, at[i]), end = body_index(&m->body, pooled[i]);
+        inside = EXPR(m, "$0 & ($1 < $2)", inside, here, end);
+    }
+    Dim index = row_index(ctx, from, pooled, x.rank);
+    int val = map_read(lo->flow, m, row, &index);
+    nn_write(lo, m, y, at, EXPR(m, "select($0, $1, $2)", inside, val, body_const(&m->body, t, 0)));
+}
+
 const OpRow onnx_pool_rows[] = {
     {"", "MaxPool", 1, 0, pool_infer, max_pool_lower, NULL, T_FLOATS " i8 u8", 0},
     {"", "AveragePool", 1, 0, pool_infer, average_pool_lower, NULL, T_FLOATS, 0},
     {"", "LpPool", 1, 0, pool_infer, lp_pool_lower, NULL, T_FLOATS, 0},
+    {"", "MaxUnpool", 9, 0, unpool_infer, unpool_lower, NULL, T_FLOATS, 0},
     {"", "GlobalMaxPool", 1, 0, global_infer, global_max_lower, NULL, T_FLOATS, 0},
     {"", "GlobalAveragePool", 1, 0, global_infer, global_average_lower, NULL, T_FLOATS, 0},
     {"", "GlobalLpPool", 1, 0, global_infer, global_lp_lower, NULL, T_FLOATS, 0},

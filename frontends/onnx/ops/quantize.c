@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear: element-wise maps that read a scale and a
- * zero point for the whole tensor, for an index of one axis, or for a block along it.
+/* QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear: element-wise maps that read a scale and
+ * a zero point for the whole tensor, for an index of one axis, or for a block along it.
  *
  * Quantizing divides, rounds to even and saturates; small float types are converted without
  * rounding first, saturating unless the attribute `saturate` is 0. */
@@ -11,8 +11,7 @@
 #define T_CODES "i8 u8 i16 u16 i32 i4 u4 i2 u2 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f4e2m1"
 
 /* Scale `s` (operand 1) fits operand 0: scalar, vector along `axis`, or blocks along it. */
-static void check_scale(Infer *in)
-{
+static void check_scale(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX), *s = nn_ranked(in, 1, 0, RANK_MAX);
     int64_t block = attr_int(in->ctx, in->node, "block_size", 0);
     if (s->rank == 0 || (s->rank == 1 && dim_is(s->shape[0], 1))) return;
@@ -21,7 +20,8 @@ static void check_scale(Infer *in)
         nn_agree(in, x->shape[axis], s->shape[0], 0, 1,
                  "the scale needs one element, or one for each index of the attribute \"axis\"");
     else if (s->rank != x->rank || block < 1)
-        nn_misfit(in, 0, 1, "the scale must be a scalar, a vector along the attribute \"axis\", or of the "
+        nn_misfit(in, 0, 1,
+                  "the scale must be a scalar, a vector along the attribute \"axis\", or of the "
                   "operand's rank with the attribute \"block_size\"");
     if (infer_in(in, 2)) {
         Dim out[RANK_MAX];
@@ -30,11 +30,11 @@ static void check_scale(Infer *in)
 }
 
 /* Reads a scale or zero point for the element `at` of a tensor of `rank`. */
-static int read_scale(Lower *lo, Map *m, int cont, const Dim *at, int rank, DType t)
-{
+static int read_scale(Lower *lo, Map *m, int cont, const Dim *at, int rank, DType t) {
     const Cont *c = nn_cont(lo, cont);
     Dim to[RANK_MAX], zero = dim_const(lo->ctx, 0);
-    if (c->rank == 0 || (c->rank == 1 && dim_is(c->shape[0], 1))) return nn_read_as(lo, m, cont, &zero, t);
+    if (c->rank == 0 || (c->rank == 1 && dim_is(c->shape[0], 1)))
+        return nn_read_as(lo, m, cont, &zero, t);
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", 1, rank);
     int64_t block = nn_int(lo, "block_size", 0);
     if (c->rank == 1) return nn_read_as(lo, m, cont, &at[axis], t);
@@ -43,18 +43,18 @@ static int read_scale(Lower *lo, Map *m, int cont, const Dim *at, int rank, DTyp
     return nn_read_broadcast(lo, m, cont, to, rank, t);
 }
 
-static DType attr_dtype(Ctx *ctx, const Node *node, DType otherwise)
-{
+static DType attr_dtype(Ctx *ctx, const Node *node, DType otherwise) {
     int64_t code = attr_int(ctx, node, "output_dtype", 0);
     DType t = code ? dtype_from_onnx((int)code) : otherwise;
-    if (!t) fail(ctx, E_ATTRIBUTE, "attribute \"output_dtype\" is %lld: it is no element type", (long long)code);
+    if (!t)
+        fail(ctx, E_ATTRIBUTE, "attribute \"output_dtype\" is %lld: it is no element type",
+             (long long)code);
     return t;
 }
 
-/* ---- QuantizeLinear ------------------------------------------------------------------------------------- */
+/* ---- QuantizeLinear -------------------------------------------------------------------------- */
 
-static void quantize_infer(Infer *in)
-{
+static void quantize_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     check_scale(in);
     DType t = infer_in(in, 2) ? infer_tensor(in, 2)->type.dtype : attr_dtype(in->ctx, in->node, U8);
@@ -62,17 +62,16 @@ static void quantize_infer(Infer *in)
 }
 
 /* val / scale as a code of type t. */
-static int to_code(Lower *lo, Map *m, int val, int scale, int zero, DType t)
-{
+static int to_code(Lower *lo, Map *m, int val, int scale, int zero, DType t) {
     if (nn_is_float(t)) {
         bool saturate = nn_int(lo, "saturate", 1) != 0;
-        return body_prim_as(&m->body, saturate ? P_CVT : P_CVTINF, t, EXPR(m, "$0 / $1 + $2", val, scale, zero));
+        return body_prim_as(&m->body, saturate ? P_CVT : P_CVTINF, t,
+                            EXPR(m, "$0 / $1 + $2", val, scale, zero));
     }
     return body_cvt(&m->body, t, EXPR(m, "rint($0 / $1) + $2", val, scale, zero));
 }
 
-static void quantize_lower(Lower *lo)
-{
+static void quantize_lower(Lower *lo) {
     int x = lower_in(lo, 0), scale = lower_in(lo, 1), zero = lower_in(lo, 2), y = lower_out(lo, 0);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", x, at);
@@ -82,18 +81,17 @@ static void quantize_lower(Lower *lo)
     nn_write(lo, m, y, at, to_code(lo, m, v, s, z, nn_cont(lo, y)->type));
 }
 
-/* ---- DequantizeLinear -------------------------------------------------------------------------------------- */
+/* ---- DequantizeLinear ------------------------------------------------------------------------ */
 
-static void dequantize_infer(Infer *in)
-{
+static void dequantize_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     check_scale(in);
-    infer_set(in, 0, attr_dtype(in->ctx, in->node, infer_tensor(in, 1)->type.dtype), x->shape, x->rank);
+    infer_set(in, 0, attr_dtype(in->ctx, in->node, infer_tensor(in, 1)->type.dtype), x->shape,
+              x->rank);
 }
 
 /* Integer codes subtract the zero point exactly before they become floats. */
-static void dequantize_lower(Lower *lo)
-{
+static void dequantize_lower(Lower *lo) {
     int x = lower_in(lo, 0), scale = lower_in(lo, 1), zero = lower_in(lo, 2), y = lower_out(lo, 0);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", x, at);
@@ -105,18 +103,16 @@ static void dequantize_lower(Lower *lo)
     nn_write(lo, m, y, at, EXPR(m, "$0 * $1", body_cvt(&m->body, F32, v), s));
 }
 
-/* ---- DynamicQuantizeLinear ------------------------------------------------------------------------------------ */
+/* ---- DynamicQuantizeLinear ------------------------------------------------------------------- */
 
-static void dynamic_infer(Infer *in)
-{
+static void dynamic_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     infer_set(in, 0, U8, x->shape, x->rank);
     infer_set(in, 1, F32, NULL, 0);
     infer_set(in, 2, U8, NULL, 0);
 }
 
-static int fold_all(Lower *lo, const char *combine, int x)
-{
+static int fold_all(Lower *lo, const char *combine, int x) {
     Dim at[RANK_MAX];
     int to = lower_tmp(lo, combine, F32, NULL, 0);
     Map *m = nn_map_over(lo, combine, "", x, at);
@@ -125,13 +121,14 @@ static int fold_all(Lower *lo, const char *combine, int x)
 }
 
 /* The range always holds 0, so that 0 has a code. */
-static void dynamic_lower(Lower *lo)
-{
-    int x = lower_in(lo, 0), y = lower_out(lo, 0), scale = lower_out(lo, 1), zero = lower_out(lo, 2);
+static void dynamic_lower(Lower *lo) {
+    int x = lower_in(lo, 0), y = lower_out(lo, 0), scale = lower_out(lo, 1),
+        zero = lower_out(lo, 2);
     int ends[3] = {fold_all(lo, "min", x), fold_all(lo, "max", x)};
     if (scale < 0) scale = lower_tmp(lo, "scale", F32, NULL, 0);
     if (zero < 0) zero = lower_tmp(lo, "zero", U8, NULL, 0);
-    lower_pointwise(lo, "scale", "r = (max($1, 0) - min($0, 0)) / 255; select(r == 0, 1, r)", ends, 2, scale);
+    lower_pointwise(lo, "scale", "r = (max($1, 0) - min($0, 0)) / 255; select(r == 0, 1, r)", ends,
+                    2, scale);
     ends[1] = scale;
     lower_pointwise(lo, "zero", "rint(min(max(-min($0, 0) / $1, 0), 255))", ends, 2, zero);
     Dim at[RANK_MAX];
@@ -144,7 +141,9 @@ const OpRow onnx_quantize_rows[] = {
     {"", "QuantizeLinear", 10, 0, quantize_infer, quantize_lower, NULL, T_FLOATS " i32", 0},
     {"", "DequantizeLinear", 10, 0, dequantize_infer, dequantize_lower, NULL, T_CODES, 0},
     {"", "DynamicQuantizeLinear", 11, 0, dynamic_infer, dynamic_lower, NULL, "f32", 0},
-    {"com.microsoft", "QuantizeLinear", 1, 0, quantize_infer, quantize_lower, NULL, T_FLOATS " i32", 0},
-    {"com.microsoft", "DequantizeLinear", 1, 0, dequantize_infer, dequantize_lower, NULL, T_CODES, 0},
+    {"com.microsoft", "QuantizeLinear", 1, 0, quantize_infer, quantize_lower, NULL, T_FLOATS " i32",
+     0},
+    {"com.microsoft", "DequantizeLinear", 1, 0, dequantize_infer, dequantize_lower, NULL, T_CODES,
+     0},
     {0},
 };

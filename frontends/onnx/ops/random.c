@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial.
  *
- * Numbers are a hash of the element's index and the seed (splitmix64 by Steele, Lea and Flood), so they
- * do not depend on threads or order. Without the attribute `seed` the seed comes from the name of the
- * node's result: every run of a model gives the same numbers, every node its own. */
+ * Numbers are a hash of the element's index and the seed (splitmix64 by Steele, Lea and Flood), so
+ * they do not depend on threads or order. Without the attribute `seed` the seed comes from the name
+ * of the node's result: every run of a model gives the same numbers, every node its own. */
 #include "nn.h"
 
 #include <string.h>
 
-static const Value *first_result(const Lower *lo)
-{
+static const Value *first_result(const Lower *lo) {
     return &lo->graph->value.at[lo->node->out.at[0]];
 }
 
-static uint64_t seed_of(Lower *lo)
-{
+static uint64_t seed_of(Lower *lo) {
     const Attr *a = node_attr(lo->node, "seed");
     float seed = nn_float(lo, "seed", 0);
     const char *name = first_result(lo)->name;
@@ -22,96 +20,94 @@ static uint64_t seed_of(Lower *lo)
     return hash_bytes(2, &seed, sizeof seed);
 }
 
-/* 64 random bits for the element at `index`; `stream` tells several numbers of one element apart. */
-static int random_bits(Lower *lo, Map *m, Dim index, int stream)
-{
-    const char *text = "a = ($0 + 1) * 0x9e3779b97f4a7c15 + $1; b = (a ^ (a >> 30)) * 0xbf58476d1ce4e5b9; "
-                       "c = (b ^ (b >> 27)) * 0x94d049bb133111eb; c ^ (c >> 31)";
+/* 64 random bits for the element at `index`; `stream` tells several numbers of one element apart.
+ */
+static int random_bits(Lower *lo, Map *m, Dim index, int stream) {
+    const char *text =
+        "a = ($0 + 1) * 0x9e3779b97f4a7c15 + $1; b = (a ^ (a >> 30)) * 0xbf58476d1ce4e5b9; "
+        "c = (b ^ (b >> 27)) * 0x94d049bb133111eb; c ^ (c >> 31)";
     uint64_t seed = seed_of(lo) + (uint64_t)stream * 0xd1b54a32d192ed03u;
     int i = body_cvt(&m->body, U64, body_index(&m->body, index));
     return EXPR(m, text, i, body_bits(&m->body, U64, seed));
 }
 
 /* Uniform in [0, 1), with 24 bits for f32 and 53 for f64. */
-static int uniform(Lower *lo, Map *m, Dim index, int stream, DType t)
-{
+static int uniform(Lower *lo, Map *m, Dim index, int stream, DType t) {
     int bits = random_bits(lo, m, index, stream);
     if (t == F64) return EXPR(m, "f64($0 >> 11) * 0x1p-53", bits);
     return EXPR(m, "f32($0 >> 40) * 0x1p-24", bits);
 }
 
 /* Box and Muller: the logarithm's operand is never 0. */
-static int normal(Lower *lo, Map *m, Dim index, DType t)
-{
+static int normal(Lower *lo, Map *m, Dim index, DType t) {
     int u = uniform(lo, m, index, 0, t), v = uniform(lo, m, index, 1, t);
     return EXPR(m, "sqrt(-2 * log(1 - $0)) * cos(0x1.921fb54442d18p+2 * $1)", u, v);
 }
 
-static Dim flat_index(Lower *lo, int cont, const Dim *at)
-{
+static Dim flat_index(Lower *lo, int cont, const Dim *at) {
     Shape s = nn_shape(lo, cont);
     Dim index = dim_const(lo->ctx, 0);
-    for (int i = 0; i < s.rank; i++) index = dim_add(lo->ctx, dim_mul(lo->ctx, index, s.at[i]), at[i]);
+    for (int i = 0; i < s.rank; i++)
+        index = dim_add(lo->ctx, dim_mul(lo->ctx, index, s.at[i]), at[i]);
     return index;
 }
 
-/* ---- type rules ------------------------------------------------------------------------------------------ */
+/* ---- type rules ------------------------------------------------------------------------------ */
 
-static DType dtype_attr(Infer *in, DType otherwise)
-{
+static DType dtype_attr(Infer *in, DType otherwise) {
     int64_t code = attr_int(in->ctx, in->node, "dtype", 0);
     DType t = code ? dtype_from_onnx((int)code) : otherwise;
-    if (!t || t == STRING) fail(in->ctx, E_ATTRIBUTE, "attribute \"dtype\" is %lld: it is no number type", (long long)code);
+    if (!t || t == STRING)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"dtype\" is %lld: it is no number type",
+             (long long)code);
     return t;
 }
 
-static void random_infer(Infer *in)
-{
+static void random_infer(Infer *in) {
     const int64_t *shape = NULL;
     Dim out[RANK_MAX];
     int n = attr_ints(in->ctx, in->node, "shape", &shape);
-    if (n < 0 || n > RANK_MAX) fail(in->ctx, E_ATTRIBUTE, "attribute \"shape\" must list at most %d extents", RANK_MAX);
+    if (n < 0 || n > RANK_MAX)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"shape\" must list at most %d extents", RANK_MAX);
     for (int i = 0; i < n; i++) {
-        if (shape[i] < 0) fail(in->ctx, E_ATTRIBUTE, "attribute \"shape\" holds %lld: extents are not negative", (long long)shape[i]);
+        if (shape[i] < 0)
+            fail(in->ctx, E_ATTRIBUTE, "attribute \"shape\" holds %lld: extents are not negative",
+                 (long long)shape[i]);
         out[i] = dim_const(in->ctx, shape[i]);
     }
     infer_set(in, 0, dtype_attr(in, F32), out, n);
 }
 
-static void random_like_infer(Infer *in)
-{
+static void random_like_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     infer_set(in, 0, dtype_attr(in, nn_is_float(x->dtype) ? x->dtype : F32), x->shape, x->rank);
 }
 
-static void bernoulli_infer(Infer *in)
-{
+static void bernoulli_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     infer_set(in, 0, dtype_attr(in, x->dtype), x->shape, x->rank);
 }
 
-static void multinomial_infer(Infer *in)
-{
+static void multinomial_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, 2);
     Dim out[] = {x->shape[0], dim_const(in->ctx, attr_int(in->ctx, in->node, "sample_size", 1))};
     infer_set(in, 0, dtype_attr(in, I32), out, 2);
 }
 
-/* ---- lowerings ------------------------------------------------------------------------------------------- */
+/* ---- lowerings ------------------------------------------------------------------------------- */
 
-static void random_uniform_lower(Lower *lo)
-{
+static void random_uniform_lower(Lower *lo) {
     int y = lower_out(lo, 0);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", y, at);
     DType t = dtype_compute(nn_cont(lo, y)->type) == F64 ? F64 : F32;
     float low = nn_float(lo, "low", 0), high = nn_float(lo, "high", 1);
-    const char *text = internf(lo->ctx, "$0 * %s + %s", nn_lit(lo, (double)high - (double)low), nn_lit(lo, low));
+    const char *text =
+        internf(lo->ctx, "$0 * %s + %s", nn_lit(lo, (double)high - (double)low), nn_lit(lo, low));
     nn_write(lo, m, y, at, EXPR(m, text, uniform(lo, m, flat_index(lo, y, at), 0, t)));
 }
 
-static void random_normal_lower(Lower *lo)
-{
+static void random_normal_lower(Lower *lo) {
     int y = lower_out(lo, 0);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", y, at);
@@ -121,8 +117,7 @@ static void random_normal_lower(Lower *lo)
     nn_write(lo, m, y, at, EXPR(m, text, normal(lo, m, flat_index(lo, y, at), t)));
 }
 
-static void bernoulli_lower(Lower *lo)
-{
+static void bernoulli_lower(Lower *lo) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", y, at);
@@ -131,9 +126,9 @@ static void bernoulli_lower(Lower *lo)
     nn_write(lo, m, y, at, EXPR(m, "$0 < $1", u, p));
 }
 
-/* The class of the largest of log probability plus Gumbel noise is distributed as the classes are. */
-static void multinomial_lower(Lower *lo)
-{
+/* The class of the largest of log probability plus Gumbel noise is distributed as the classes are.
+ */
+static void multinomial_lower(Lower *lo) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, x)->type);
     int best = nn_tmp_like(lo, "best", t, y), arg = nn_tmp_like(lo, "class", I64, y);

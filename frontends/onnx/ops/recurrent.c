@@ -5,9 +5,9 @@
  * product with the last state and one for the gates, which writes the next state and the output. A
  * state is an array over steps, [T+1,N,H]; `place` keeps as many entries as are read.
  *
- * The reverse direction counts steps from the end. With sequence_lens each sequence of the batch ends
- * at its own length: later steps keep the state, outputs beyond it are 0, and the reverse direction
- * starts at the sequence's own last element. */
+ * The reverse direction counts steps from the end. With sequence_lens each sequence of the batch
+ * ends at its own length: later steps keep the state, outputs beyond it are 0, and the reverse
+ * direction starts at the sequence's own last element. */
 #include "nn.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct Rnn {
     Dim T, N, I, H;
     bool batch_first;
     DType t;
-    const char *act[6];    /* texts over $0, of all directions */
+    const char *act[6]; /* texts over $0, of all directions */
 } Rnn;
 
 /* One direction. */
@@ -28,15 +28,15 @@ typedef struct Cell {
     const Rnn *rnn;
     int dir;
     bool reverse;
-    int gx, gh, h, c;      /* containers: input product, state product, states */
-    Dim t;                 /* the loop's step */
-    Map *m;                /* the map of the gates */
+    int gx, gh, h, c; /* containers: input product, state product, states */
+    Dim t;            /* the loop's step */
+    Map *m;           /* the map of the gates */
     Dim n, j;
-    int at;                /* value of `in this sequence`, or -1 */
-    Dim from;              /* element of the sequence that this step takes */
+    int at;   /* value of `in this sequence`, or -1 */
+    Dim from; /* element of the sequence that this step takes */
 } Cell;
 
-/* ---- attributes -------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 typedef struct Activation {
     const char *name, *text; /* %s are alpha and beta */
@@ -58,25 +58,25 @@ static const Activation activations[] = {
     {"HardSigmoid", "min(max(%s * $0 + %s, 0), 1)", 2, 0.2f, 0.5f},
 };
 
-static const Activation *activation_find(Ctx *ctx, const char *name)
-{
+static const Activation *activation_find(Ctx *ctx, const char *name) {
     int n = sizeof activations / sizeof *activations;
     for (int i = 0; i < n; i++)
         if (!strcasecmp(activations[i].name, name)) return &activations[i];
-    fail(ctx, E_ATTRIBUTE, "attribute \"activations\" names \"%s\": use Sigmoid, Tanh, Relu, Softsign, Softplus, "
-         "LeakyRelu, ThresholdedRelu, Elu, Affine, ScaledTanh or HardSigmoid", name);
+    fail(ctx, E_ATTRIBUTE,
+         "attribute \"activations\" names \"%s\": use Sigmoid, Tanh, Relu, Softsign, Softplus, "
+         "LeakyRelu, ThresholdedRelu, Elu, Affine, ScaledTanh or HardSigmoid",
+         name);
 }
 
-static const Attr *list_attr(Ctx *ctx, const Node *node, const char *name, AttrKind kind)
-{
+static const Attr *list_attr(Ctx *ctx, const Node *node, const char *name, AttrKind kind) {
     const Attr *a = node_attr(node, name);
-    if (a && a->kind != kind) fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is not a list as it must be", name);
+    if (a && a->kind != kind)
+        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is not a list as it must be", name);
     return a;
 }
 
 /* Parameters are listed for those activations that take them, in order. */
-static const char *activation_text(Lower *lo, const char *name, int *alphas, int *betas)
-{
+static const char *activation_text(Lower *lo, const char *name, int *alphas, int *betas) {
     const Activation *a = activation_find(lo->ctx, name);
     const Attr *alpha = list_attr(lo->ctx, lo->node, "activation_alpha", ATTR_FLOATS);
     const Attr *beta = list_attr(lo->ctx, lo->node, "activation_beta", ATTR_FLOATS);
@@ -91,32 +91,33 @@ static const char *activation_text(Lower *lo, const char *name, int *alphas, int
     return internf(lo->ctx, "%s%.*s%s%s", done, (int)(next - hole - 2), hole + 2, y, next + 2);
 }
 
-static void read_activations(Lower *lo, Rnn *r, const char *const *usual)
-{
+static void read_activations(Lower *lo, Rnn *r, const char *const *usual) {
     const Attr *names = list_attr(lo->ctx, lo->node, "activations", ATTR_STRINGS);
     int n = r->kept * r->dirs, alphas = 0, betas = 0;
     if (names && names->n != n)
-        fail(lo->ctx, E_ATTRIBUTE, "attribute \"activations\" has %d names: it needs %d, for each direction %d",
-             names->n, n, r->kept);
+        fail(lo->ctx, E_ATTRIBUTE,
+             "attribute \"activations\" has %d names: it needs %d, for each direction %d", names->n,
+             n, r->kept);
     for (int i = 0; i < n; i++)
-        r->act[i] = activation_text(lo, names ? names->strings[i] : usual[i % r->kept], &alphas, &betas);
+        r->act[i] =
+            activation_text(lo, names ? names->strings[i] : usual[i % r->kept], &alphas, &betas);
 }
 
-static int direction_count(Ctx *ctx, const Node *node)
-{
+static int direction_count(Ctx *ctx, const Node *node) {
     const char *name = attr_string(ctx, node, "direction", "forward");
     if (!strcmp(name, "bidirectional")) return 2;
     if (strcmp(name, "forward") != 0 && strcmp(name, "reverse") != 0)
-        fail(ctx, E_ATTRIBUTE, "attribute \"direction\" is \"%s\": use forward, reverse or bidirectional", name);
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"direction\" is \"%s\": use forward, reverse or bidirectional", name);
     return 1;
 }
 
-/* ---- type rule ------------------------------------------------------------------------------------------ */
+/* ---- type rule ------------------------------------------------------------------------------- */
 
 /* Result types of a recurrent node with `gates` gates: Y, Y_h and, of an LSTM, Y_c. */
-static void rnn_infer(Infer *in, int gates)
-{
-    const Type *x = nn_ranked(in, 0, 3, 3), *w = nn_ranked(in, 1, 3, 3), *r = nn_ranked(in, 2, 3, 3);
+static void rnn_infer(Infer *in, int gates) {
+    const Type *x = nn_ranked(in, 0, 3, 3), *w = nn_ranked(in, 1, 3, 3),
+               *r = nn_ranked(in, 2, 3, 3);
     Ctx *ctx = in->ctx;
     bool batch_first = attr_int(ctx, in->node, "layout", 0) != 0;
     Dim dirs = dim_const(ctx, direction_count(ctx, in->node)), hidden = r->shape[2];
@@ -125,10 +126,12 @@ static void rnn_infer(Infer *in, int gates)
     infer_same(in, 0, 2);
     nn_agree(in, w->shape[0], dirs, 1, 1, "its dim 0 must be the number of directions");
     nn_agree(in, r->shape[0], dirs, 2, 2, "its dim 0 must be the number of directions");
-    nn_agree(in, x->shape[2], w->shape[2], 0, 1, "both must have the same last extent, the input size");
+    nn_agree(in, x->shape[2], w->shape[2], 0, 1,
+             "both must have the same last extent, the input size");
     nn_agree(in, r->shape[1], dim_mulc(ctx, hidden, gates), 2, 2,
              "its dim 1 must be its last extent, the hidden size, for each gate");
-    nn_agree(in, w->shape[1], r->shape[1], 1, 2, "both must have the same dim 1, the hidden size for each gate");
+    nn_agree(in, w->shape[1], r->shape[1], 1, 2,
+             "both must have the same dim 1, the hidden size for each gate");
     Dim y[] = {steps, dirs, batch, hidden}, last[] = {dirs, batch, hidden};
     if (batch_first) {
         y[0] = batch, y[1] = steps, y[2] = dirs;
@@ -139,14 +142,19 @@ static void rnn_infer(Infer *in, int gates)
     infer_set(in, 2, x->dtype, last, 3);
 }
 
-static void simple_infer(Infer *in) { rnn_infer(in, 1); }
-static void gru_infer(Infer *in) { rnn_infer(in, 3); }
-static void lstm_infer(Infer *in) { rnn_infer(in, 4); }
+static void simple_infer(Infer *in) {
+    rnn_infer(in, 1);
+}
+static void gru_infer(Infer *in) {
+    rnn_infer(in, 3);
+}
+static void lstm_infer(Infer *in) {
+    rnn_infer(in, 4);
+}
 
-/* ---- parts ------------------------------------------------------------------------------------------------ */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-static Rnn rnn_open(Lower *lo, int gates, int kept, const char *const *usual)
-{
+static Rnn rnn_open(Lower *lo, int gates, int kept, const char *const *usual) {
     Rnn r = {.gates = gates, .kept = kept, .dirs = direction_count(lo->ctx, lo->node)};
     for (int i = 0; i < 8; i++) r.in[i] = lower_in(lo, i);
     r.batch_first = nn_int(lo, "layout", 0) != 0;
@@ -159,22 +167,22 @@ static Rnn rnn_open(Lower *lo, int gates, int kept, const char *const *usual)
 }
 
 /* The product of all inputs with the direction's weights: gx[t,n,u]. */
-static void input_product(Lower *lo, Cell *c)
-{
+static void input_product(Lower *lo, Cell *c) {
     const Rnn *r = c->rnn;
-    Dim shape[] = {r->T, r->N, dim_mulc(lo->ctx, r->H, r->gates)}, at[3], dir = dim_const(lo->ctx, c->dir);
+    Dim shape[] = {r->T, r->N, dim_mulc(lo->ctx, r->H, r->gates)}, at[3],
+        dir = dim_const(lo->ctx, c->dir);
     c->gx = lower_tmp(lo, "gx", r->t, shape, 3);
     Map *m = lower_map(lo, "gx");
     nn_dims(lo, m, "snu", shape, 3, at);
     Dim k = nn_dim(lo, m, "k", r->I);
-    Dim x[] = {r->batch_first ? at[1] : at[0], r->batch_first ? at[0] : at[1], k}, w[] = {dir, at[2], k};
+    Dim x[] = {r->batch_first ? at[1] : at[0], r->batch_first ? at[0] : at[1], k},
+        w[] = {dir, at[2], k};
     int a = nn_read(lo, m, r->in[W_X], x), b = nn_read(lo, m, r->in[W_W], w);
     nn_reduce(lo, m, c->gx, at, EXPR(m, "$0 * $1", a, b), "sum");
 }
 
 /* A state [T+1,N,H] whose entry 0 is operand `init`, or 0. */
-static int state_open(Lower *lo, const Cell *c, const char *name, int init)
-{
+static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
     const Rnn *r = c->rnn;
     Dim shape[] = {dim_addc(lo->ctx, r->T, 1), r->N, r->H}, at[3] = {dim_const(lo->ctx, 0)};
     int s = lower_tmp(lo, name, r->t, shape, 3);
@@ -188,8 +196,8 @@ static int state_open(Lower *lo, const Cell *c, const char *name, int init)
 }
 
 /* gh[n,u] = sum over k of from[n,k] * R[dir, first + u, k] for `gates` gates. */
-static int state_product(Lower *lo, const Cell *c, const char *name, int from, int first, int gates)
-{
+static int state_product(Lower *lo, const Cell *c, const char *name, int from, int first,
+                         int gates) {
     const Rnn *r = c->rnn;
     Dim shape[] = {r->N, dim_mulc(lo->ctx, r->H, gates)}, at[2];
     int to = lower_tmp(lo, name, r->t, shape, 2);
@@ -197,14 +205,14 @@ static int state_product(Lower *lo, const Cell *c, const char *name, int from, i
     nn_dims(lo, m, "nu", shape, 2, at);
     Dim k = nn_dim(lo, m, "k", r->H), u = dim_add(lo->ctx, dim_mulc(lo->ctx, r->H, first), at[1]);
     Dim w[] = {dim_const(lo->ctx, c->dir), u, k}, state[] = {c->t, at[0], k};
-    int a = nn_read(lo, m, from, from == c->h ? state : state + 1), b = nn_read(lo, m, r->in[W_R], w);
+    int a = nn_read(lo, m, from, from == c->h ? state : state + 1),
+        b = nn_read(lo, m, r->in[W_R], w);
     nn_reduce(lo, m, to, at, EXPR(m, "$0 * $1", a, b), "sum");
     return to;
 }
 
 /* A map over n and j; knows which element of the sequence this step takes. */
-static void gates_open(Lower *lo, Cell *c, const char *name)
-{
+static void gates_open(Lower *lo, Cell *c, const char *name) {
     Ctx *ctx = lo->ctx;
     const Rnn *r = c->rnn;
     int lens = r->in[W_LENS];
@@ -216,37 +224,33 @@ static void gates_open(Lower *lo, Cell *c, const char *name)
     if (lens < 0) return;
     int len = nn_read_as(lo, c->m, lens, &c->n, I64), t = body_index(&c->m->body, c->t);
     c->at = EXPR(c->m, "$0 < $1", t, len);
-    if (c->reverse) c->from = body_symbol(&c->m->body, EXPR(c->m, "max($0 - 1 - $1, 0)", len, t), "at");
+    if (c->reverse)
+        c->from = body_symbol(&c->m->body, EXPR(c->m, "max($0 - 1 - $1, 0)", len, t), "at");
 }
 
-static Dim gate_index(Lower *lo, const Cell *c, int gate)
-{
+static Dim gate_index(Lower *lo, const Cell *c, int gate) {
     return dim_add(lo->ctx, dim_mulc(lo->ctx, c->rnn->H, gate), c->j);
 }
 
 /* Bias of gate `gate` of all 2 * gates (inputs' first). */
-static int add_bias(Lower *lo, const Cell *c, int gate, int val)
-{
+static int add_bias(Lower *lo, const Cell *c, int gate, int val) {
     Dim at[] = {dim_const(lo->ctx, c->dir), gate_index(lo, c, gate)};
     int b = c->rnn->in[W_B];
     return b < 0 ? val : EXPR(c->m, "$0 + $1", val, nn_read(lo, c->m, b, at));
 }
 
-static int input_part(Lower *lo, const Cell *c, int gate)
-{
+static int input_part(Lower *lo, const Cell *c, int gate) {
     Dim at[] = {c->from, c->n, gate_index(lo, c, gate)};
     return add_bias(lo, c, gate, nn_read(lo, c->m, c->gx, at));
 }
 
 /* From container gh, whose gate 0 is gate `first` of the operator. */
-static int state_part(Lower *lo, const Cell *c, int gh, int first, int gate)
-{
+static int state_part(Lower *lo, const Cell *c, int gh, int first, int gate) {
     Dim at[] = {c->n, gate_index(lo, c, gate - first)};
     return add_bias(lo, c, c->rnn->gates + gate, nn_read(lo, c->m, gh, at));
 }
 
-static int clip(Lower *lo, const Cell *c, int val)
-{
+static int clip(Lower *lo, const Cell *c, int val) {
     const Attr *a = node_attr(lo->node, "clip");
     float bound = nn_float(lo, "clip", 0);
     const char *b = nn_lit(lo, bound);
@@ -254,19 +258,17 @@ static int clip(Lower *lo, const Cell *c, int val)
     return EXPR(c->m, internf(lo->ctx, "min(max($0, -%s), %s)", b, b), val);
 }
 
-static int activate(const Cell *c, int which, int val)
-{
+static int activate(const Cell *c, int which, int val) {
     return EXPR(c->m, c->rnn->act[c->dir * c->rnn->kept + which], val);
 }
 
-static int state_read(Lower *lo, const Cell *c, int state)
-{
+static int state_read(Lower *lo, const Cell *c, int state) {
     return nn_read(lo, c->m, state, (Dim[]){c->t, c->n, c->j});
 }
 
-/* Writes the next entry of a state: beyond the sequence's end it stays. Returns what was written. */
-static int state_write(Lower *lo, const Cell *c, int state, int val)
-{
+/* Writes the next entry of a state: beyond the sequence's end it stays. Returns what was written.
+ */
+static int state_write(Lower *lo, const Cell *c, int state, int val) {
     Dim at[] = {dim_addc(lo->ctx, c->t, 1), c->n, c->j};
     if (c->at >= 0) val = EXPR(c->m, "select($0, $1, $2)", c->at, val, state_read(lo, c, state));
     nn_write(lo, c->m, state, at, val);
@@ -274,23 +276,20 @@ static int state_write(Lower *lo, const Cell *c, int state, int val)
 }
 
 /* Result Y at element `from` of the sequence. */
-static void result_write(Lower *lo, const Cell *c, Map *m, Dim from, Dim n, Dim j, int val)
-{
+static void result_write(Lower *lo, const Cell *c, Map *m, Dim from, Dim n, Dim j, int val) {
     Dim dir = dim_const(lo->ctx, c->dir), at[] = {from, dir, n, j}, first[] = {n, from, dir, j};
     nn_write(lo, m, lower_out(lo, 0), c->rnn->batch_first ? first : at, val);
 }
 
 /* In the loop: Y of this step, where its place does not depend on data. */
-static void output_step(Lower *lo, const Cell *c, int val)
-{
+static void output_step(Lower *lo, const Cell *c, int val) {
     if (lower_out(lo, 0) < 0 || (c->at >= 0 && c->reverse)) return;
     if (c->at >= 0) val = EXPR(c->m, "select($0, $1, 0)", c->at, val);
     result_write(lo, c, c->m, c->from, c->n, c->j, val);
 }
 
 /* After the loop: Y of the reverse direction with lengths; element s was step len-1-s. */
-static void output_gather(Lower *lo, const Cell *c)
-{
+static void output_gather(Lower *lo, const Cell *c) {
     const Rnn *r = c->rnn;
     if (lower_out(lo, 0) < 0 || c->at < 0 || !c->reverse) return;
     Map *m = lower_map(lo, "turn");
@@ -303,23 +302,22 @@ static void output_gather(Lower *lo, const Cell *c)
 }
 
 /* Results Y_h, Y_c: the last entry of a state. */
-static void output_last(Lower *lo, const Cell *c, const char *name, int state, int result)
-{
+static void output_last(Lower *lo, const Cell *c, const char *name, int state, int result) {
     const Rnn *r = c->rnn;
     int y = lower_out(lo, result);
     if (y < 0) return;
     Map *m = lower_map(lo, name);
-    Dim n = nn_dim(lo, m, "n", r->N), j = nn_dim(lo, m, "j", r->H), dir = dim_const(lo->ctx, c->dir);
+    Dim n = nn_dim(lo, m, "n", r->N), j = nn_dim(lo, m, "j", r->H),
+        dir = dim_const(lo->ctx, c->dir);
     Dim at[] = {dir, n, j}, first[] = {n, dir, j};
     nn_write(lo, m, y, r->batch_first ? first : at, nn_read(lo, m, state, (Dim[]){r->T, n, j}));
 }
 
-/* ---- the three cells ---------------------------------------------------------------------------------------- */
+/* ---- the three cells ------------------------------------------------------------------------- */
 
 typedef void StepFn(Lower *lo, Cell *c);
 
-static void rnn_lower(Lower *lo, Rnn r, bool has_cell, StepFn *step)
-{
+static void rnn_lower(Lower *lo, Rnn r, bool has_cell, StepFn *step) {
     const char *direction = attr_string(lo->ctx, lo->node, "direction", "forward");
     for (int d = 0; d < r.dirs; d++) {
         Cell c = {.rnn = &r, .dir = d, .c = -1, .reverse = d == 1 || !strcmp(direction, "reverse")};
@@ -338,8 +336,7 @@ static void rnn_lower(Lower *lo, Rnn r, bool has_cell, StepFn *step)
     }
 }
 
-static void simple_step(Lower *lo, Cell *c)
-{
+static void simple_step(Lower *lo, Cell *c) {
     int gh = state_product(lo, c, "gh", c->h, 0, 1);
     gates_open(lo, c, "step");
     int a = EXPR(c->m, "$0 + $1", input_part(lo, c, 0), state_part(lo, c, gh, 0, 0));
@@ -347,22 +344,19 @@ static void simple_step(Lower *lo, Cell *c)
 }
 
 /* Gates z, r, h. */
-static int gru_gate(Lower *lo, Cell *c, int gh, int gate)
-{
+static int gru_gate(Lower *lo, Cell *c, int gh, int gate) {
     int a = EXPR(c->m, "$0 + $1", input_part(lo, c, gate), state_part(lo, c, gh, 0, gate));
     return activate(c, 0, clip(lo, c, a));
 }
 
-static void gru_finish(Lower *lo, Cell *c, int z, int candidate)
-{
+static void gru_finish(Lower *lo, Cell *c, int z, int candidate) {
     int h = activate(c, 1, clip(lo, c, candidate)), old = state_read(lo, c, c->h);
     int val = EXPR(c->m, "(1 - $0) * $1 + $0 * $2", z, h, old);
     output_step(lo, c, state_write(lo, c, c->h, val));
 }
 
 /* The reset gate scales the product with the state: everything is known after one product. */
-static void gru_after_step(Lower *lo, Cell *c)
-{
+static void gru_after_step(Lower *lo, Cell *c) {
     int gh = state_product(lo, c, "gh", c->h, 0, 3);
     gates_open(lo, c, "step");
     int z = gru_gate(lo, c, gh, 0), r = gru_gate(lo, c, gh, 1);
@@ -371,8 +365,7 @@ static void gru_after_step(Lower *lo, Cell *c)
 }
 
 /* The reset gate scales the state before its product: two products a step. */
-static void gru_before_step(Lower *lo, Cell *c)
-{
+static void gru_before_step(Lower *lo, Cell *c) {
     const Rnn *r = c->rnn;
     Dim shape[] = {r->N, r->H};
     int gh = state_product(lo, c, "gh", c->h, 0, 2), reset = lower_tmp(lo, "reset", r->t, shape, 2);
@@ -386,8 +379,7 @@ static void gru_before_step(Lower *lo, Cell *c)
 }
 
 /* Gates i, o, f, c; peepholes i, o, f. */
-static int lstm_gate(Lower *lo, Cell *c, int gate, int peephole, int cell)
-{
+static int lstm_gate(Lower *lo, Cell *c, int gate, int peephole, int cell) {
     int a = EXPR(c->m, "$0 + $1", input_part(lo, c, gate), state_part(lo, c, c->gh, 0, gate));
     if (peephole >= 0 && c->rnn->in[W_P] >= 0) {
         Dim at[] = {dim_const(lo->ctx, c->dir), gate_index(lo, c, peephole)};
@@ -396,8 +388,7 @@ static int lstm_gate(Lower *lo, Cell *c, int gate, int peephole, int cell)
     return activate(c, gate == 3 ? 1 : 0, clip(lo, c, a));
 }
 
-static void lstm_step(Lower *lo, Cell *c)
-{
+static void lstm_step(Lower *lo, Cell *c) {
     c->gh = state_product(lo, c, "gh", c->h, 0, 4);
     gates_open(lo, c, "step");
     int old = state_read(lo, c, c->c);
@@ -410,21 +401,18 @@ static void lstm_step(Lower *lo, Cell *c)
     output_step(lo, c, state_write(lo, c, c->h, h));
 }
 
-static void simple_lower(Lower *lo)
-{
+static void simple_lower(Lower *lo) {
     static const char *const usual[] = {"Tanh"};
     rnn_lower(lo, rnn_open(lo, 1, 1, usual), false, simple_step);
 }
 
-static void gru_lower(Lower *lo)
-{
+static void gru_lower(Lower *lo) {
     static const char *const usual[] = {"Sigmoid", "Tanh"};
     bool after = nn_int(lo, "linear_before_reset", 0) != 0;
     rnn_lower(lo, rnn_open(lo, 3, 2, usual), false, after ? gru_after_step : gru_before_step);
 }
 
-static void lstm_lower(Lower *lo)
-{
+static void lstm_lower(Lower *lo) {
     static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
     rnn_lower(lo, rnn_open(lo, 4, 3, usual), true, lstm_step);
 }

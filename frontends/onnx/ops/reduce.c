@@ -2,22 +2,22 @@
 /* Reductions: one map that folds the reduced dims, and where the formula has more, one before or
  * after it.
  *
- * A Reduce row's expression has four parts, "before ; combine ; after ; float": what is combined, the
- * combine, what becomes of the result ($1 is the number of elements), and whether integers compute in
- * f64. Axes are an attribute in old versions and an operand in new ones; both are read alike. */
+ * A Reduce row's expression has four parts, "before ; combine ; after ; float": what is combined,
+ * the combine, what becomes of the result ($1 is the number of elements), and whether integers
+ * compute in f64. Axes are an attribute in old versions and an operand in new ones; both are read
+ * alike. */
 #include "nn.h"
 
 #include <string.h>
 
-/* ---- Reduce* -------------------------------------------------------------------------------------- */
+/* ---- Reduce* --------------------------------------------------------------------------------- */
 
 typedef struct Formula {
     const char *before, *combine, *after;
     bool in_float;
 } Formula;
 
-static Formula formula_of(Ctx *ctx, const char *text)
-{
+static Formula formula_of(Ctx *ctx, const char *text) {
     const char *part[4] = {"", "", "", ""};
     for (int i = 0; i < 4; i++) {
         size_t n = strcspn(text, ";");
@@ -29,8 +29,7 @@ static Formula formula_of(Ctx *ctx, const char *text)
 }
 
 /* Which axes are reduced. Without axes: all, or none when noop_with_empty_axes is set. */
-static void reduced_axes(Ctx *ctx, const Graph *g, const Node *node, int rank, bool *flag)
-{
+static void reduced_axes(Ctx *ctx, const Graph *g, const Node *node, int rank, bool *flag) {
     const int64_t *axes = NULL;
     int n = nn_ints(ctx, g, node, node->in.n > 1 ? 1 : -1, "axes", &axes);
     nn_axes(ctx, axes, n, rank, flag);
@@ -39,33 +38,36 @@ static void reduced_axes(Ctx *ctx, const Graph *g, const Node *node, int rank, b
 }
 
 /* The shape left; with keepdims, 1 stands for reduced axes. */
-static int reduced_shape(Ctx *ctx, const Dim *shape, const bool *flag, int rank, bool keep, Dim *out)
-{
+static int reduced_shape(Ctx *ctx, const Dim *shape, const bool *flag, int rank, bool keep,
+                         Dim *out) {
     if (!keep) return nn_kept(shape, flag, rank, out);
     for (int i = 0; i < rank; i++) out[i] = flag[i] ? dim_const(ctx, 1) : shape[i];
     return rank;
 }
 
 /* Sizes that models compute: a product or sum of all elements of a shape. */
-static void reduce_carry(Infer *in, const bool *flag, int rank)
-{
+static void reduce_carry(Infer *in, const bool *flag, int rank) {
     const char *name = formula_of(in->ctx, in->node->row->expr).combine;
     const char *before = formula_of(in->ctx, in->node->row->expr).before;
     const Dim *at;
     int n;
-    if (rank != 1 || !flag[0] || strcmp(before, "$0") != 0 || !infer_known(in, 0, &at, &n) || n < 1) return;
+    if (rank != 1 || !flag[0] || strcmp(before, "$0") != 0 || !infer_known(in, 0, &at, &n) || n < 1)
+        return;
     Dim all = at[0];
     for (int i = 1; i < n; i++) {
-        if (!strcmp(name, "prod")) all = dim_mul(in->ctx, all, at[i]);
-        else if (!strcmp(name, "sum")) all = dim_add(in->ctx, all, at[i]);
-        else if (!strcmp(name, "max")) all = dim_max(in->ctx, all, at[i]);
-        else all = dim_min(in->ctx, all, at[i]);
+        if (!strcmp(name, "prod"))
+            all = dim_mul(in->ctx, all, at[i]);
+        else if (!strcmp(name, "sum"))
+            all = dim_add(in->ctx, all, at[i]);
+        else if (!strcmp(name, "max"))
+            all = dim_max(in->ctx, all, at[i]);
+        else
+            all = dim_min(in->ctx, all, at[i]);
     }
     if (!formula_of(in->ctx, in->node->row->expr).after[0]) infer_set_known(in, 0, &all, 1);
 }
 
-static void reduce_infer(Infer *in)
-{
+static void reduce_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     bool flag[RANK_MAX];
     Dim out[RANK_MAX];
@@ -82,8 +84,7 @@ typedef struct Reduce {
     DType t;
 } Reduce;
 
-static Reduce reduce_open(Lower *lo)
-{
+static Reduce reduce_open(Lower *lo) {
     Reduce r = {.x = lower_in(lo, 0), .y = lower_out(lo, 0)};
     r.in = nn_shape(lo, r.x);
     r.t = dtype_compute(nn_cont(lo, r.x)->type);
@@ -93,33 +94,30 @@ static Reduce reduce_open(Lower *lo)
 }
 
 /* Where the result lies for indices `at` of the operand. */
-static void reduced_at(Lower *lo, const Reduce *r, const Dim *at, Dim *to)
-{
+static void reduced_at(Lower *lo, const Reduce *r, const Dim *at, Dim *to) {
     reduced_shape(lo->ctx, at, r->flag, r->in.rank, r->keep, to);
     for (int i = 0; r->keep && i < r->in.rank; i++)
         if (r->flag[i]) to[i] = dim_const(lo->ctx, 0);
 }
 
 static void reduce_into(Lower *lo, const Reduce *r, const char *name, const char *before, int shift,
-                        const char *combine, int to)
-{
+                        const char *combine, int to) {
     Dim at[RANK_MAX], out[RANK_MAX];
     Map *m = nn_map_over(lo, name, "", r->x, at);
     reduced_at(lo, r, at, out);
-    int x = nn_read_as(lo, m, r->x, at, r->t), s = shift < 0 ? x : nn_read_as(lo, m, shift, out, r->t);
+    int x = nn_read_as(lo, m, r->x, at, r->t),
+        s = shift < 0 ? x : nn_read_as(lo, m, shift, out, r->t);
     nn_reduce(lo, m, to, out, EXPR(m, before, x, s), combine);
 }
 
-static void reduce_after(Lower *lo, const Reduce *r, const char *after, int from)
-{
+static void reduce_after(Lower *lo, const Reduce *r, const char *after, int from) {
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", r->y, at);
     int n = nn_size(m, nn_extent(lo->ctx, r->in.at, r->flag, r->in.rank), r->t);
     nn_write(lo, m, r->y, at, EXPR(m, after, nn_read_as(lo, m, from, at, r->t), n));
 }
 
-static void reduce_lower(Lower *lo)
-{
+static void reduce_lower(Lower *lo) {
     Reduce r = reduce_open(lo);
     Formula f = formula_of(lo->ctx, lo->node->row->expr);
     if (r.t == BOOL) f.combine = !strcmp(f.combine, "max") ? "or" : "and";
@@ -134,8 +132,7 @@ static void reduce_lower(Lower *lo)
 }
 
 /* log(sum(exp(x - max))) + max; a maximum that is not finite does not shift. */
-static void reduce_log_sum_exp_lower(Lower *lo)
-{
+static void reduce_log_sum_exp_lower(Lower *lo) {
     Reduce r = reduce_open(lo);
     if (!nn_is_float(r.t)) r.t = F64;
     int top = nn_tmp_like(lo, "max", r.t, r.y), sum = nn_tmp_like(lo, "sum", r.t, r.y);
@@ -146,10 +143,9 @@ static void reduce_log_sum_exp_lower(Lower *lo)
     lower_pointwise(lo, NULL, "log($0) + $1", (int[]){sum, shift}, 2, r.y);
 }
 
-/* ---- ArgMax, ArgMin ----------------------------------------------------------------------------------- */
+/* ---- ArgMax, ArgMin -------------------------------------------------------------------------- */
 
-static void arg_infer(Infer *in)
-{
+static void arg_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 1, RANK_MAX);
     bool flag[RANK_MAX] = {false};
     Dim out[RANK_MAX];
@@ -159,9 +155,9 @@ static void arg_infer(Infer *in)
 }
 
 /* The row's expression names the pair of combines: which of equal elements wins is an attribute. */
-static void arg_lower(Lower *lo)
-{
-    Reduce r = {.x = lower_in(lo, 0), .y = lower_out(lo, 0), .keep = nn_int(lo, "keepdims", 1) != 0};
+static void arg_lower(Lower *lo) {
+    Reduce r = {
+        .x = lower_in(lo, 0), .y = lower_out(lo, 0), .keep = nn_int(lo, "keepdims", 1) != 0};
     Dim at[RANK_MAX], out[RANK_MAX];
     r.in = nn_shape(lo, r.x);
     r.t = dtype_compute(nn_cont(lo, r.x)->type);
@@ -177,9 +173,10 @@ static void arg_lower(Lower *lo)
                     combine_get(lo->ctx, combine, r.t));
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-#define REDUCE(name, formula) {"", name, 1, 0, reduce_infer, reduce_lower, formula, T_NUMS, 0}
+#define REDUCE(name, formula)                                                                      \
+    { "", name, 1, 0, reduce_infer, reduce_lower, formula, T_NUMS, 0 }
 
 const OpRow onnx_reduce_rows[] = {
     REDUCE("ReduceSum", "$0;sum"),

@@ -12,44 +12,50 @@
 
 typedef struct Roi {
     int x, rois, batch, y;
-    Shape in, out;      /* [N,C,H,W], [K,C,P,Q] */
+    Shape in, out; /* [N,C,H,W], [K,C,P,Q] */
     bool half_pixel, max;
     int64_t ratio;
     float scale;
     DType t;
 } Roi;
 
-static const char *roi_mode(Ctx *ctx, const Node *node)
-{
+static const char *roi_mode(Ctx *ctx, const Node *node) {
     const char *usual = node->version < 16 ? "output_half_pixel" : "half_pixel";
     const char *mode = attr_string(ctx, node, "coordinate_transformation_mode", usual);
     if (strcmp(mode, "half_pixel") != 0 && strcmp(mode, "output_half_pixel") != 0)
-        fail(ctx, E_ATTRIBUTE, "attribute \"coordinate_transformation_mode\" is \"%s\": use half_pixel or "
-             "output_half_pixel", mode);
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"coordinate_transformation_mode\" is \"%s\": use half_pixel or "
+             "output_half_pixel",
+             mode);
     return mode;
 }
 
-static void roi_align_infer(Infer *in)
-{
-    const Type *x = nn_ranked(in, 0, 4, 4), *rois = nn_ranked(in, 1, 2, 2), *batch = nn_ranked(in, 2, 1, 1);
+static void roi_align_infer(Infer *in) {
+    const Type *x = nn_ranked(in, 0, 4, 4), *rois = nn_ranked(in, 1, 2, 2),
+               *batch = nn_ranked(in, 2, 1, 1);
     const char *mode = attr_string(in->ctx, in->node, "mode", "avg");
     int64_t ratio = attr_int(in->ctx, in->node, "sampling_ratio", 0);
     roi_mode(in->ctx, in->node);
     nn_agree(in, rois->shape[1], dim_const(in->ctx, 4), 1, 1, "a region has 4 elements");
-    Dim n = nn_agree(in, rois->shape[0], batch->shape[0], 1, 2, "each region needs one batch index");
+    Dim n =
+        nn_agree(in, rois->shape[0], batch->shape[0], 1, 2, "each region needs one batch index");
     if (strcmp(mode, "avg") != 0 && strcmp(mode, "max") != 0)
         fail(in->ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": use avg or max", mode);
     if (ratio == 0 && !strcmp(mode, "max"))
-        fail(in->ctx, E_UNSUPPORTED, "mode max needs a \"sampling_ratio\" above 0: how many points a bin has is else "
+        fail(in->ctx, E_UNSUPPORTED,
+             "mode max needs a \"sampling_ratio\" above 0: how many points a bin has is else "
              "decided by data");
-    Dim out[] = {n, x->shape[1], dim_const(in->ctx, attr_int(in->ctx, in->node, "output_height", 1)),
+    Dim out[] = {n, x->shape[1],
+                 dim_const(in->ctx, attr_int(in->ctx, in->node, "output_height", 1)),
                  dim_const(in->ctx, attr_int(in->ctx, in->node, "output_width", 1))};
     infer_set(in, 0, x->dtype, out, 4);
 }
 
-static Roi roi_open(Lower *lo)
-{
-    Roi r = {.x = lower_in(lo, 0), .rois = lower_in(lo, 1), .batch = lower_in(lo, 2), .y = lower_out(lo, 0)};
+static Roi roi_open(Lower *lo) {
+    Roi r = {.x = lower_in(lo, 0),
+             .rois = lower_in(lo, 1),
+             .batch = lower_in(lo, 2),
+             .y = lower_out(lo, 0)};
     r.in = nn_shape(lo, r.x), r.out = nn_shape(lo, r.y);
     r.t = dtype_compute(nn_cont(lo, r.x)->type);
     r.half_pixel = !strcmp(roi_mode(lo->ctx, lo->node), "half_pixel");
@@ -60,10 +66,10 @@ static Roi roi_open(Lower *lo)
 }
 
 /* Start and length of region k along dim i (0: rows), scaled. */
-static void roi_span(Lower *lo, const Roi *r, Map *m, Dim k, int i, int *start, int *length)
-{
+static void roi_span(Lower *lo, const Roi *r, Map *m, Dim k, int i, int *start, int *length) {
     int end[2];
-    const char *text = internf(lo->ctx, r->half_pixel ? "$0 * %s - 0.5" : "$0 * %s", nn_lit(lo, r->scale));
+    const char *text =
+        internf(lo->ctx, r->half_pixel ? "$0 * %s - 0.5" : "$0 * %s", nn_lit(lo, r->scale));
     for (int e = 0; e < 2; e++) {
         Dim at[] = {k, dim_const(lo->ctx, 2 * e + 1 - i)};
         end[e] = EXPR(m, text, nn_read_as(lo, m, r->rois, at, r->t));
@@ -73,14 +79,13 @@ static void roi_span(Lower *lo, const Roi *r, Map *m, Dim k, int i, int *start, 
 }
 
 /* The coordinate of point s of `points` in bin p of `bins`. */
-static int roi_point(Map *m, int start, int length, int bins, int p, int s, int points)
-{
-    return EXPR(m, "bin = $1 / $2; $0 + $3 * bin + ($4 + 0.5) * bin / $5", start, length, bins, p, s, points);
+static int roi_point(Map *m, int start, int length, int bins, int p, int s, int points) {
+    return EXPR(m, "bin = $1 / $2; $0 + $3 * bin + ($4 + 0.5) * bin / $5", start, length, bins, p,
+                s, points);
 }
 
 /* Neighbours of a point: none when it is more than one outside; at the edge the edge itself. */
-static Taps roi_taps(Map *m, const Roi *r, int x, Dim extent)
-{
+static Taps roi_taps(Map *m, const Roi *r, int x, Dim extent) {
     Taps taps = {.n = 2};
     int last = nn_size(m, extent, r->t);
     int inside = EXPR(m, "select(($0 >= -1) & ($0 <= $1), 1, 0 * $0)", x, last);
@@ -94,14 +99,12 @@ static Taps roi_taps(Map *m, const Roi *r, int x, Dim extent)
     return taps;
 }
 
-static Dim roi_image(Lower *lo, const Roi *r, Map *m, Dim k)
-{
+static Dim roi_image(Lower *lo, const Roi *r, Map *m, Dim k) {
     return body_symbol(&m->body, nn_read_as(lo, m, r->batch, &k, I64), "image");
 }
 
 /* In max mode a point's value is the largest of its four weighted neighbours. */
-static int roi_largest(Lower *lo, Map *m, const Roi *r, const Dim *prefix, const Taps *taps)
-{
+static int roi_largest(Lower *lo, Map *m, const Roi *r, const Dim *prefix, const Taps *taps) {
     int best = -1;
     for (int i = 0; i < 4; i++) {
         Dim at[] = {prefix[0], prefix[1], taps[0].index[i / 2], taps[1].index[i % 2]};
@@ -112,8 +115,7 @@ static int roi_largest(Lower *lo, Map *m, const Roi *r, const Dim *prefix, const
     return best;
 }
 
-static void roi_fixed(Lower *lo, const Roi *r)
-{
+static void roi_fixed(Lower *lo, const Roi *r) {
     Ctx *ctx = lo->ctx;
     Dim at[6], points = dim_const(ctx, r->ratio);
     Dim shape[] = {r->out.at[0], r->out.at[1], r->out.at[2], r->out.at[3], points, points};
@@ -124,21 +126,23 @@ static void roi_fixed(Lower *lo, const Roi *r)
     for (int i = 0; i < 2; i++) {
         int start, length;
         roi_span(lo, r, m, at[0], i, &start, &length);
-        int x = roi_point(m, start, length, nn_size(m, r->out.at[2 + i], r->t), nn_size(m, at[2 + i], r->t),
-                          nn_size(m, at[4 + i], r->t), nn_size(m, points, r->t));
+        int x = roi_point(m, start, length, nn_size(m, r->out.at[2 + i], r->t),
+                          nn_size(m, at[2 + i], r->t), nn_size(m, at[4 + i], r->t),
+                          nn_size(m, points, r->t));
         taps[i] = roi_taps(m, r, x, r->in.at[2 + i]);
     }
     Dim prefix[] = {roi_image(lo, r, m, at[0]), at[1]};
-    int val = r->max ? roi_largest(lo, m, r, prefix, taps) : taps_read(lo, m, r->x, prefix, 2, taps, 2, r->t);
+    int val = r->max ? roi_largest(lo, m, r, prefix, taps)
+                     : taps_read(lo, m, r->x, prefix, 2, taps, 2, r->t);
     nn_reduce(lo, m, acc, at, val, r->max ? "max" : "sum");
     const char *mean = internf(ctx, "$0 / %lld", (long long)(r->ratio * r->ratio));
     if (!r->max) lower_pointwise(lo, NULL, mean, &acc, 1, r->y);
 }
 
 /* weight[k,p,h]: what part of bin p's points lies on row (or column) h. Points further than one
- * outside weigh nothing, so at most 2 * extent + 4 of them matter; `first` is the first that does. */
-static int roi_weights(Lower *lo, const Roi *r, int i)
-{
+ * outside weigh nothing, so at most 2 * extent + 4 of them matter; `first` is the first that does.
+ */
+static int roi_weights(Lower *lo, const Roi *r, int i) {
     Ctx *ctx = lo->ctx;
     Dim extent = r->in.at[2 + i], shape[] = {r->out.at[0], r->out.at[2 + i], extent}, at[3];
     int w = lower_tmp(lo, i ? "columns" : "rows", r->t, shape, 3), start, length;
@@ -146,7 +150,8 @@ static int roi_weights(Lower *lo, const Roi *r, int i)
     nn_dims(lo, m, "kph", shape, 3, at);
     Dim s = nn_dim(lo, m, "s", dim_addc(ctx, dim_mulc(ctx, extent, 2), 4));
     roi_span(lo, r, m, at[0], i, &start, &length);
-    int bins = nn_size(m, shape[1], r->t), p = nn_size(m, at[1], r->t), size = nn_size(m, extent, r->t);
+    int bins = nn_size(m, shape[1], r->t), p = nn_size(m, at[1], r->t),
+        size = nn_size(m, extent, r->t);
     int points = EXPR(m, "max(ceil($0 / $1), 1)", length, bins);
     int step = EXPR(m, "$0 / $1 / $2", length, bins, points);
     int edge = EXPR(m, "$0 + $1 * $2 / $3", start, p, length, bins);
@@ -160,8 +165,7 @@ static int roi_weights(Lower *lo, const Roi *r, int i)
     return w;
 }
 
-static void roi_adaptive(Lower *lo, const Roi *r)
-{
+static void roi_adaptive(Lower *lo, const Roi *r) {
     int rows = roi_weights(lo, r, 0), columns = roi_weights(lo, r, 1);
     Dim shape[] = {r->out.at[0], r->in.at[1], r->in.at[2], r->out.at[3]}, at[4];
     int part = lower_tmp(lo, "part", r->t, shape, 4);
@@ -169,50 +173,53 @@ static void roi_adaptive(Lower *lo, const Roi *r)
     nn_dims(lo, m, "kchq", shape, 4, at);
     Dim w = nn_dim(lo, m, "w", r->in.at[3]), image = roi_image(lo, r, m, at[0]);
     int x = nn_read_as(lo, m, r->x, (Dim[]){image, at[1], at[2], w}, r->t);
-    nn_reduce(lo, m, part, at, EXPR(m, "$0 * $1", x, nn_read(lo, m, columns, (Dim[]){at[0], at[3], w})), "sum");
+    nn_reduce(lo, m, part, at,
+              EXPR(m, "$0 * $1", x, nn_read(lo, m, columns, (Dim[]){at[0], at[3], w})), "sum");
     m = nn_map_over(lo, NULL, "kcpq", r->y, at);
     Dim h = nn_dim(lo, m, "h", r->in.at[2]);
     x = nn_read(lo, m, part, (Dim[]){at[0], at[1], h, at[3]});
-    nn_reduce(lo, m, r->y, at, EXPR(m, "$0 * $1", x, nn_read(lo, m, rows, (Dim[]){at[0], at[2], h})), "sum");
+    nn_reduce(lo, m, r->y, at,
+              EXPR(m, "$0 * $1", x, nn_read(lo, m, rows, (Dim[]){at[0], at[2], h})), "sum");
 }
 
-static void roi_align_lower(Lower *lo)
-{
+static void roi_align_lower(Lower *lo) {
     Roi r = roi_open(lo);
-    if (r.ratio > 0) roi_fixed(lo, &r);
-    else roi_adaptive(lo, &r);
+    if (r.ratio > 0)
+        roi_fixed(lo, &r);
+    else
+        roi_adaptive(lo, &r);
 }
 
-/* ---- MaxRoiPool ------------------------------------------------------------------------------------------ */
+/* ---- MaxRoiPool ------------------------------------------------------------------------------ */
 
-static void max_roi_infer(Infer *in)
-{
+static void max_roi_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 4, 4), *rois = nn_ranked(in, 1, 2, 2);
     int64_t pooled[2];
     nn_attr_n(in->ctx, in->node, "pooled_shape", 2, 1, pooled);
     nn_agree(in, rois->shape[1], dim_const(in->ctx, 5), 1, 1, "a region has 5 elements");
-    Dim out[] = {rois->shape[0], x->shape[1], dim_const(in->ctx, pooled[0]), dim_const(in->ctx, pooled[1])};
+    Dim out[] = {rois->shape[0], x->shape[1], dim_const(in->ctx, pooled[0]),
+                 dim_const(in->ctx, pooled[1])};
     infer_set(in, 0, x->dtype, out, 4);
 }
 
 /* Whether row (or column) h belongs to bin p of region k. */
-static int in_bin(Lower *lo, Map *m, int rois, Dim k, Dim p, Dim bins, Dim h, int i, DType t)
-{
+static int in_bin(Lower *lo, Map *m, int rois, Dim k, Dim p, Dim bins, Dim h, int i, DType t) {
     int end[2];
-    const char *text = internf(lo->ctx, "floor($0 * %s + 0.5)", nn_lit(lo, nn_float(lo, "spatial_scale", 1)));
+    const char *text =
+        internf(lo->ctx, "floor($0 * %s + 0.5)", nn_lit(lo, nn_float(lo, "spatial_scale", 1)));
     for (int e = 0; e < 2; e++) {
         Dim at[] = {k, dim_const(lo->ctx, 2 * e + 2 - i)};
         end[e] = EXPR(m, text, nn_read_as(lo, m, rois, at, t));
     }
     int bin = EXPR(m, "max($1 - $0 + 1, 1) / $2", end[0], end[1], nn_size(m, bins, t));
     int from = EXPR(m, "floor($1 * $2) + $0", end[0], bin, nn_size(m, p, t));
-    int to = EXPR(m, "ceil(($1 + 1) * $2) + $0", end[0], nn_size(m, p, t), bin), at = nn_size(m, h, t);
+    int to = EXPR(m, "ceil(($1 + 1) * $2) + $0", end[0], nn_size(m, p, t), bin),
+        at = nn_size(m, h, t);
     return EXPR(m, "($0 >= $1) & ($0 < $2)", at, from, to);
 }
 
 /* An empty bin gives 0. */
-static void max_roi_lower(Lower *lo)
-{
+static void max_roi_lower(Lower *lo) {
     int x = lower_in(lo, 0), rois = lower_in(lo, 1), y = lower_out(lo, 0);
     Shape in = nn_shape(lo, x), out = nn_shape(lo, y);
     DType t = dtype_compute(nn_cont(lo, x)->type);

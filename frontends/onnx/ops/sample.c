@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GridSample, AffineGrid: reading a tensor between its elements.
  *
- * A coordinate becomes taps along its dim: an index, which is a symbol of a value, and a weight. What
- * lies outside reads 0, or the index was clamped or reflected into the tensor before. */
+ * A coordinate becomes taps along its dim: an index, which is a symbol of a value, and a weight.
+ * What lies outside reads 0, or the index was clamped or reflected into the tensor before. */
 #include "sample.h"
 
 #include <string.h>
 
-/* ---- taps ------------------------------------------------------------------------------------------- */
+/* ---- taps ------------------------------------------------------------------------------------ */
 
-static void tap_add(Map *m, Taps *taps, int index, int weight)
-{
+static void tap_add(Map *m, Taps *taps, int index, int weight) {
     taps->index[taps->n] = body_symbol(&m->body, EXPR(m, "i64($0)", index), "at");
     taps->weight[taps->n++] = weight;
 }
 
-Taps taps_linear(Lower *lo, Map *m, int x, Dim extent)
-{
+Taps taps_linear(Lower *lo, Map *m, int x, Dim extent) {
     DType t = m->body.val.at[x].type;
     Taps taps = {0};
     x = EXPR(m, "min(max($0, -2), $1)", x, nn_size(m, dim_addc(lo->ctx, extent, 1), t));
@@ -37,8 +35,7 @@ typedef struct Reader {
 } Reader;
 
 /* Sum over the taps of dims k.., given those before. */
-static int read_from(Reader *r, int k)
-{
+static int read_from(Reader *r, int k) {
     int sum = -1;
     if (k == r->n) return nn_read_else(r->lo, r->m, r->cont, r->at, 0, r->t);
     for (int i = 0; i < r->taps[k].n; i++) {
@@ -49,14 +46,14 @@ static int read_from(Reader *r, int k)
     return sum;
 }
 
-int taps_read(Lower *lo, Map *m, int cont, const Dim *prefix, int nprefix, const Taps *taps, int n, DType t)
-{
+int taps_read(Lower *lo, Map *m, int cont, const Dim *prefix, int nprefix, const Taps *taps, int n,
+              DType t) {
     Reader r = {.lo = lo, .m = m, .cont = cont, .nprefix = nprefix, .n = n, .taps = taps, .t = t};
     memcpy(r.at, prefix, sizeof(Dim) * (size_t)nprefix);
     return read_from(&r, 0);
 }
 
-/* ---- GridSample --------------------------------------------------------------------------------------- */
+/* ---- GridSample ------------------------------------------------------------------------------ */
 
 typedef enum { SAMPLE_NEAREST, SAMPLE_LINEAR, SAMPLE_CUBIC } SampleMode;
 typedef enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION } PadMode;
@@ -66,23 +63,31 @@ typedef struct Grid {
     bool corners;
 } Grid;
 
-static Grid grid_of(Ctx *ctx, const Node *node)
-{
-    const char *mode = attr_string(ctx, node, "mode", "linear"), *pad = attr_string(ctx, node, "padding_mode", "zeros");
+static Grid grid_of(Ctx *ctx, const Node *node) {
+    const char *mode = attr_string(ctx, node, "mode", "linear"),
+               *pad = attr_string(ctx, node, "padding_mode", "zeros");
     Grid g = {.corners = attr_int(ctx, node, "align_corners", 0) != 0};
-    if (!strcmp(mode, "nearest")) g.mode = SAMPLE_NEAREST;
-    else if (!strcmp(mode, "linear") || !strcmp(mode, "bilinear")) g.mode = SAMPLE_LINEAR;
-    else if (!strcmp(mode, "cubic") || !strcmp(mode, "bicubic")) g.mode = SAMPLE_CUBIC;
-    else fail(ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": use nearest, linear or cubic", mode);
-    if (!strcmp(pad, "zeros")) g.pad = PAD_ZEROS;
-    else if (!strcmp(pad, "border")) g.pad = PAD_BORDER;
-    else if (!strcmp(pad, "reflection")) g.pad = PAD_REFLECTION;
-    else fail(ctx, E_ATTRIBUTE, "attribute \"padding_mode\" is \"%s\": use zeros, border or reflection", pad);
+    if (!strcmp(mode, "nearest"))
+        g.mode = SAMPLE_NEAREST;
+    else if (!strcmp(mode, "linear") || !strcmp(mode, "bilinear"))
+        g.mode = SAMPLE_LINEAR;
+    else if (!strcmp(mode, "cubic") || !strcmp(mode, "bicubic"))
+        g.mode = SAMPLE_CUBIC;
+    else
+        fail(ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": use nearest, linear or cubic", mode);
+    if (!strcmp(pad, "zeros"))
+        g.pad = PAD_ZEROS;
+    else if (!strcmp(pad, "border"))
+        g.pad = PAD_BORDER;
+    else if (!strcmp(pad, "reflection"))
+        g.pad = PAD_REFLECTION;
+    else
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"padding_mode\" is \"%s\": use zeros, border or reflection", pad);
     return g;
 }
 
-static void grid_sample_infer(Infer *in)
-{
+static void grid_sample_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 2 + 3), *grid = nn_ranked(in, 1, 3, 2 + 3);
     int n = x->rank - 2;
     Dim out[RANK_MAX] = {x->shape[0], x->shape[1]};
@@ -96,43 +101,39 @@ static void grid_sample_infer(Infer *in)
 }
 
 /* x reflected into lo..hi, as often as needed: a triangle wave. */
-static int reflect(Map *m, int x, int low, int high)
-{
+static int reflect(Map *m, int x, int low, int high) {
     int range = EXPR(m, "$0 - $1", high, low);
     int u = EXPR(m, "($0 - $1) % (2 * $2)", x, low, range);
     return EXPR(m, "select($2 <= 0, $1, $1 + min($0, 2 * $2 - $0))", u, low, range);
 }
 
 /* The ends between which coordinates reflect. */
-static int reflect_in(Map *m, const Grid *g, int x, int size)
-{
+static int reflect_in(Map *m, const Grid *g, int x, int size) {
     DType t = m->body.val.at[x].type;
     int low = body_const(&m->body, t, g->corners ? 0 : -0.5);
     return reflect(m, x, low, EXPR(m, g->corners ? "$0 - 1" : "$0 - 0.5", size));
 }
 
 /* An index as a whole number, brought into the tensor as the padding says. */
-static int pad_index(Map *m, const Grid *g, int index, int size)
-{
+static int pad_index(Map *m, const Grid *g, int index, int size) {
     if (g->pad == PAD_ZEROS) return EXPR(m, "min(max($0, -1), $1)", index, size);
     if (g->pad == PAD_REFLECTION) index = EXPR(m, "trunc($0)", reflect_in(m, g, index, size));
     return EXPR(m, "min(max($0, 0), $1 - 1)", index, size);
 }
 
 /* Weights of the four neighbours at distance x past the second one, with A = -0.75. */
-static void cubic_taps(Map *m, const Grid *g, int x, int low, int size, Taps *taps)
-{
-    static const char *const weight[] = {
-        "y = $0 + 1; ((-0.75 * y + 3.75) * y - 6) * y + 3", "(1.25 * $0 - 2.25) * $0 * $0 + 1",
-        "y = 1 - $0; (1.25 * y - 2.25) * y * y + 1", "y = 2 - $0; ((-0.75 * y + 3.75) * y - 6) * y + 3"};
+static void cubic_taps(Map *m, const Grid *g, int x, int low, int size, Taps *taps) {
+    static const char *const weight[] = {"y = $0 + 1; ((-0.75 * y + 3.75) * y - 6) * y + 3",
+                                         "(1.25 * $0 - 2.25) * $0 * $0 + 1",
+                                         "y = 1 - $0; (1.25 * y - 2.25) * y * y + 1",
+                                         "y = 2 - $0; ((-0.75 * y + 3.75) * y - 6) * y + 3"};
     static const char *const index[] = {"$0 - 1", "$0", "$0 + 1", "$0 + 2"};
     for (int i = 0; i < 4; i++)
         tap_add(m, taps, pad_index(m, g, EXPR(m, index[i], low), size), EXPR(m, weight[i], x));
 }
 
 /* Taps for a normalized coordinate (-1 .. 1 across the tensor). */
-static Taps grid_taps(Map *m, const Grid *g, int x, Dim extent)
-{
+static Taps grid_taps(Map *m, const Grid *g, int x, Dim extent) {
     DType t = m->body.val.at[x].type;
     int size = nn_size(m, extent, t);
     Taps taps = {0};
@@ -154,8 +155,7 @@ static Taps grid_taps(Map *m, const Grid *g, int x, Dim extent)
     return taps;
 }
 
-static void grid_sample_lower(Lower *lo)
-{
+static void grid_sample_lower(Lower *lo) {
     int x = lower_in(lo, 0), grid = lower_in(lo, 1), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
     Grid g = grid_of(lo->ctx, lo->node);
@@ -173,19 +173,23 @@ static void grid_sample_lower(Lower *lo)
     nn_write(lo, m, y, at, taps_read(lo, m, x, at, 2, taps, n, t));
 }
 
-/* ---- AffineGrid ----------------------------------------------------------------------------------------- */
+/* ---- AffineGrid ------------------------------------------------------------------------------ */
 
-static void affine_grid_infer(Infer *in)
-{
+static void affine_grid_infer(Infer *in) {
     const Type *theta = nn_ranked(in, 0, 3, 3);
     const Dim *size;
     int n;
     if (!infer_known(in, 1, &size, &n))
-        fail(in->ctx, E_UNSUPPORTED, "operand \"%s\" is computed at run time: the operator needs the size at compile "
-             "time; make it an initializer", infer_tensor(in, 1)->name);
-    if (n != 4 && n != 5) nn_misfit(in, 1, 1, "it must have 4 or 5 elements: N, C and the spatial extents");
-    nn_agree(in, theta->shape[1], dim_const(in->ctx, n - 2), 0, 1, "theta must be [N, d, d + 1] for d spatial dims");
-    nn_agree(in, theta->shape[2], dim_const(in->ctx, n - 1), 0, 1, "theta must be [N, d, d + 1] for d spatial dims");
+        fail(in->ctx, E_UNSUPPORTED,
+             "operand \"%s\" is computed at run time: the operator needs the size at compile "
+             "time; make it an initializer",
+             infer_tensor(in, 1)->name);
+    if (n != 4 && n != 5)
+        nn_misfit(in, 1, 1, "it must have 4 or 5 elements: N, C and the spatial extents");
+    nn_agree(in, theta->shape[1], dim_const(in->ctx, n - 2), 0, 1,
+             "theta must be [N, d, d + 1] for d spatial dims");
+    nn_agree(in, theta->shape[2], dim_const(in->ctx, n - 1), 0, 1,
+             "theta must be [N, d, d + 1] for d spatial dims");
     Dim out[RANK_MAX] = {size[0]};
     for (int i = 2; i < n; i++) out[i - 1] = size[i];
     out[n - 1] = dim_const(in->ctx, n - 2);
@@ -193,8 +197,7 @@ static void affine_grid_infer(Infer *in)
 }
 
 /* out[n, .., k] = theta[n, k, :] * (coordinates, last spatial dim first; 1) */
-static void affine_grid_lower(Lower *lo)
-{
+static void affine_grid_lower(Lower *lo) {
     int theta = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, y);
     DType t = dtype_compute(nn_cont(lo, theta)->type);
@@ -204,9 +207,11 @@ static void affine_grid_lower(Lower *lo)
     Map *m = nn_map_over(lo, NULL, n == 2 ? "nhwk" : "ndhwk", y, at);
     int sum = nn_read_as(lo, m, theta, (Dim[]){at[0], at[n + 1], dim_const(lo->ctx, n)}, t);
     for (int k = 0; k < n; k++) {
-        int i = n - k, factor = nn_read_as(lo, m, theta, (Dim[]){at[0], at[n + 1], dim_const(lo->ctx, k)}, t);
+        int i = n - k,
+            factor = nn_read_as(lo, m, theta, (Dim[]){at[0], at[n + 1], dim_const(lo->ctx, k)}, t);
         int place = nn_size(m, at[i], t), size = nn_size(m, s.at[i], t);
-        const char *text = corners ? "select($1 == 1, 0, 2 * $0 / ($1 - 1) - 1)" : "(2 * $0 + 1) / $1 - 1";
+        const char *text =
+            corners ? "select($1 == 1, 0, 2 * $0 / ($1 - 1) - 1)" : "(2 * $0 + 1) / $1 - 1";
         sum = EXPR(m, "$0 + $1 * $2", sum, factor, EXPR(m, text, place, size));
     }
     nn_write(lo, m, y, at, sum);

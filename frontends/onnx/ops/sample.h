@@ -17,6 +17,7 @@ typedef struct Taps {
  * reader must take care of those outside. */
 Taps taps_linear(Lower *lo, Map *m, int x, Dim extent);
 /* Sum over all taps of weight * cont[prefix.., index..], 0 outside; in type t. */
-int taps_read(Lower *lo, Map *m, int cont, const Dim *prefix, int nprefix, const Taps *taps, int n, DType t);
+int taps_read(Lower *lo, Map *m, int cont, const Dim *prefix, int nprefix, const Taps *taps, int n,
+              DType t);
 
 #endif

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DFT, STFT, windows, MelWeightMatrix.
  *
- * A transform is a contraction with a table of factors that depends on sizes only, so it becomes part
- * of the constants: y[k,o] = sum over n,c of x[n,c] * T[o,c,k,n], with c and o the real and imaginary
- * part. Angles are reduced by integer arithmetic before they become floats. */
+ * A transform is a contraction with a table of factors that depends on sizes only, so it becomes
+ * part of the constants: y[k,o] = sum over n,c of x[n,c] * T[o,c,k,n], with c and o the real and
+ * imaginary part. Angles are reduced by integer arithmetic before they become floats. */
 #include "nn.h"
 
 #include <string.h>
 
-/* ---- tables ------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 typedef struct Transform {
-    bool inverse, half_in, half_out; /* half_in: conjugate-symmetric input, only its first bins given */
-    Dim n, bins_in, bins_out;        /* length of the transform; elements given and wanted */
-    int64_t parts_in, parts_out;     /* 1: real, 2: complex */
-    int window;                      /* container of factors over n, or -1 */
+    bool inverse, half_in,
+        half_out;                /* half_in: conjugate-symmetric input, only its first bins given */
+    Dim n, bins_in, bins_out;    /* length of the transform; elements given and wanted */
+    int64_t parts_in, parts_out; /* 1: real, 2: complex */
+    int window;                  /* container of factors over n, or -1 */
     DType t;
 } Transform;
 
 /* T[o,c,k,n] */
-static int transform_table(Lower *lo, const Transform *f)
-{
+static int transform_table(Lower *lo, const Transform *f) {
     Ctx *ctx = lo->ctx;
-    Dim shape[] = {dim_const(ctx, f->parts_out), dim_const(ctx, f->parts_in), f->bins_out, f->bins_in}, at[4];
+    Dim shape[] = {dim_const(ctx, f->parts_out), dim_const(ctx, f->parts_in), f->bins_out,
+                   f->bins_in},
+        at[4];
     int to = lower_tmp(lo, "table", f->t, shape, 4);
     Map *m = lower_map(lo, "table");
     nn_dims(lo, m, "ockn", shape, 4, at);
-    int k = body_index(&m->body, at[2]), n = body_index(&m->body, at[3]), size = body_index(&m->body, f->n);
+    int k = body_index(&m->body, at[2]), n = body_index(&m->body, at[3]),
+        size = body_index(&m->body, f->n);
     int turn = body_cvt(&m->body, F64, EXPR(m, "($0 * $1) % $2", k, n, size));
     int length = body_cvt(&m->body, F64, size);
     int angle = EXPR(m, "0x1.921fb54442d18p+2 * $0 / $1", turn, length);
@@ -40,21 +43,20 @@ static int transform_table(Lower *lo, const Transform *f)
     return to;
 }
 
-/* ---- DFT ------------------------------------------------------------------------------------------------ */
+/* ---- DFT ------------------------------------------------------------------------------------- */
 
-static int dft_axis(Ctx *ctx, const Graph *g, const Node *node, int rank)
-{
+static int dft_axis(Ctx *ctx, const Graph *g, const Node *node, int rank) {
     const int64_t *at = NULL;
     int64_t axis = attr_int(ctx, node, "axis", node->version < 20 ? 1 : -2);
     if (node->version >= 20 && nn_ints(ctx, g, node, 2, NULL, &at) == 1) axis = at[0];
     if (axis < -rank || axis >= rank || axis == rank - 1 || axis == -1)
-        fail(ctx, E_ATTRIBUTE, "axis is %lld: it must be one of the dims of the signal, not the last (its parts)",
+        fail(ctx, E_ATTRIBUTE,
+             "axis is %lld: it must be one of the dims of the signal, not the last (its parts)",
              (long long)axis);
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, DType t)
-{
+static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, DType t) {
     Transform f = {.inverse = attr_int(ctx, node, "inverse", 0) != 0, .window = -1, .t = t};
     bool onesided = attr_int(ctx, node, "onesided", 0) != 0;
     const int64_t *at = NULL;
@@ -72,8 +74,7 @@ static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape 
     return f;
 }
 
-static void dft_infer(Infer *in)
-{
+static void dft_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX);
     Shape s = shape_of(x);
     int64_t parts;
@@ -85,8 +86,7 @@ static void dft_infer(Infer *in)
     infer_set(in, 0, x->dtype, s.at, s.rank);
 }
 
-static void dft_lower(Lower *lo)
-{
+static void dft_lower(Lower *lo) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
     DType t = dtype_compute(nn_cont(lo, x)->type);
@@ -97,12 +97,13 @@ static void dft_lower(Lower *lo)
     memcpy(from, at, sizeof from);
     Dim n = from[axis] = nn_dim(lo, m, "n", f.bins_in);
     Dim c = from[s.rank - 1] = nn_dim(lo, m, "c", dim_const(lo->ctx, f.parts_in));
-    int v = s.at[axis] == f.bins_in ? nn_read_as(lo, m, x, from, t) : nn_read_else(lo, m, x, from, 0, t);
+    int v = s.at[axis] == f.bins_in ? nn_read_as(lo, m, x, from, t)
+                                    : nn_read_else(lo, m, x, from, 0, t);
     int w = nn_read(lo, m, table, (Dim[]){at[s.rank - 1], c, at[axis], n});
     nn_reduce(lo, m, y, at, EXPR(m, "$0 * $1", v, w), "sum");
 }
 
-/* ---- STFT ------------------------------------------------------------------------------------------------- */
+/* ---- STFT ------------------------------------------------------------------------------------ */
 
 typedef struct Frames {
     Transform f;
@@ -111,8 +112,8 @@ typedef struct Frames {
 } Frames;
 
 /* Operands: signal, frame_step, window, frame_length. The window's extent is the length, too. */
-static Frames frames_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, Dim window, DType t)
-{
+static Frames frames_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, Dim window,
+                        DType t) {
     Frames s = {.f = {.window = -1, .t = t}};
     const int64_t *at = NULL;
     if (nn_ints(ctx, g, node, 1, NULL, &at) != 1 || at[0] < 1)
@@ -120,7 +121,9 @@ static Frames frames_of(Ctx *ctx, const Graph *g, const Node *node, const Shape 
     s.step = at[0];
     s.f.n = window;
     if (nn_ints(ctx, g, node, 3, NULL, &at) == 1) s.f.n = dim_const(ctx, at[0]);
-    if (!s.f.n) fail(ctx, E_MODEL, "neither window nor frame_length is given: one of them must say how long a frame is");
+    if (!s.f.n)
+        fail(ctx, E_MODEL,
+             "neither window nor frame_length is given: one of them must say how long a frame is");
     s.f.bins_in = s.f.bins_out = s.f.n;
     s.f.parts_in = x->rank > 2 && !dim_is(x->at[2], 1) ? 2 : 1, s.f.parts_out = 2;
     if (attr_int(ctx, node, "onesided", 1))
@@ -130,8 +133,7 @@ static Frames frames_of(Ctx *ctx, const Graph *g, const Node *node, const Shape 
     return s;
 }
 
-static void stft_infer(Infer *in)
-{
+static void stft_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, 3);
     Shape s = shape_of(x);
     Dim window = infer_in(in, 2) ? nn_ranked(in, 2, 1, 1)->shape[0] : NULL;
@@ -140,69 +142,71 @@ static void stft_infer(Infer *in)
     infer_set(in, 0, x->dtype, out, 4);
 }
 
-static void stft_lower(Lower *lo)
-{
+static void stft_lower(Lower *lo) {
     int x = lower_in(lo, 0), window = lower_in(lo, 2), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
     DType t = dtype_compute(nn_cont(lo, x)->type);
-    Frames f = frames_of(lo->ctx, lo->graph, lo->node, &s, window < 0 ? NULL : nn_shape(lo, window).at[0], t);
+    Frames f = frames_of(lo->ctx, lo->graph, lo->node, &s,
+                         window < 0 ? NULL : nn_shape(lo, window).at[0], t);
     f.f.window = window;
     int table = transform_table(lo, &f.f);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "bfko", y, at);
-    Dim n = nn_dim(lo, m, "n", f.f.bins_in), c = nn_dim(lo, m, "c", dim_const(lo->ctx, f.f.parts_in));
+    Dim n = nn_dim(lo, m, "n", f.f.bins_in),
+        c = nn_dim(lo, m, "c", dim_const(lo->ctx, f.f.parts_in));
     Dim from[] = {at[0], dim_add(lo->ctx, dim_mulc(lo->ctx, at[1], f.step), n), c};
     int v = nn_read_as(lo, m, x, from, t), w = nn_read(lo, m, table, (Dim[]){at[3], c, at[2], n});
     nn_reduce(lo, m, y, at, EXPR(m, "$0 * $1", v, w), "sum");
 }
 
-/* ---- windows -------------------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
-static DType attr_type(Ctx *ctx, const Node *node)
-{
+static DType attr_type(Ctx *ctx, const Node *node) {
     DType t = dtype_from_onnx((int)attr_int(ctx, node, "output_datatype", 1));
-    if (!t || t == STRING) fail(ctx, E_ATTRIBUTE, "attribute \"output_datatype\" is no number type: use 1 (float)");
+    if (!t || t == STRING)
+        fail(ctx, E_ATTRIBUTE, "attribute \"output_datatype\" is no number type: use 1 (float)");
     return t;
 }
 
-static Dim known_size(Infer *in, int operand)
-{
+static Dim known_size(Infer *in, int operand) {
     const Dim *at;
     int n;
     if (infer_known(in, operand, &at, &n) && n == 1) return at[0];
-    fail(in->ctx, E_UNSUPPORTED, "operand \"%s\" is computed at run time: the operator needs the size at compile time; "
-         "make it an initializer", infer_tensor(in, operand)->name);
+    fail(in->ctx, E_UNSUPPORTED,
+         "operand \"%s\" is computed at run time: the operator needs the size at compile time; "
+         "make it an initializer",
+         infer_tensor(in, operand)->name);
 }
 
-static void window_infer(Infer *in)
-{
+static void window_infer(Infer *in) {
     Dim n = known_size(in, 0);
     infer_set(in, 0, attr_type(in->ctx, in->node), &n, 1);
 }
 
 /* The row's expression over $0 = 2 pi i / N, with N = size for periodic windows, else size - 1. */
-static void window_lower(Lower *lo)
-{
+static void window_lower(Lower *lo) {
     int y = lower_out(lo, 0);
     Dim at[RANK_MAX], n = nn_shape(lo, y).at[0];
     Map *m = nn_map_over(lo, NULL, "i", y, at);
-    if (!nn_int(lo, "periodic", 1)) n = dim_max(lo->ctx, dim_addc(lo->ctx, n, -1), dim_const(lo->ctx, 1));
-    int angle = EXPR(m, "0x1.921fb54442d18p+2 * $0 / $1", nn_size(m, at[0], F64), nn_size(m, n, F64));
+    if (!nn_int(lo, "periodic", 1))
+        n = dim_max(lo->ctx, dim_addc(lo->ctx, n, -1), dim_const(lo->ctx, 1));
+    int angle =
+        EXPR(m, "0x1.921fb54442d18p+2 * $0 / $1", nn_size(m, at[0], F64), nn_size(m, n, F64));
     nn_write(lo, m, y, at, EXPR(m, lo->node->row->expr, angle));
 }
 
-/* ---- MelWeightMatrix --------------------------------------------------------------------------------------------- */
+/* ---- MelWeightMatrix ------------------------------------------------------------------------- */
 
-/* Operands: number of mel bins, length of the transform, sample rate, lower and upper edge in hertz. */
-static void mel_infer(Infer *in)
-{
-    Dim out[] = {dim_addc(in->ctx, dim_div(in->ctx, known_size(in, 1), dim_const(in->ctx, 2)), 1), known_size(in, 0)};
+/* Operands: number of mel bins, length of the transform, sample rate, lower and upper edge in
+ * hertz. */
+static void mel_infer(Infer *in) {
+    Dim out[] = {dim_addc(in->ctx, dim_div(in->ctx, known_size(in, 1), dim_const(in->ctx, 2)), 1),
+                 known_size(in, 0)};
     infer_set(in, 0, attr_type(in->ctx, in->node), out, 2);
 }
 
 /* Bin of the spectrogram where mel band `band` (a value) starts. */
-static int mel_bin(Map *m, const int *scalar, int band, int bands)
-{
+static int mel_bin(Map *m, const int *scalar, int band, int bands) {
     int low = EXPR(m, "2595 * log(1 + $0 / 700) / 0x1.26bb1bbb55516p+1", scalar[3]);
     int high = EXPR(m, "2595 * log(1 + $0 / 700) / 0x1.26bb1bbb55516p+1", scalar[4]);
     int mel = EXPR(m, "$2 * (($1 - $0) / ($3 + 2)) + $0", low, high, band, bands);
@@ -211,29 +215,32 @@ static int mel_bin(Map *m, const int *scalar, int band, int bands)
 }
 
 /* Triangles between neighbouring bands' bins. */
-static void mel_lower(Lower *lo)
-{
+static void mel_lower(Lower *lo) {
     int y = lower_out(lo, 0), scalar[5], bin[3];
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "jb", y, at);
     Dim none[RANK_MAX] = {dim_const(lo->ctx, 0)};
     for (int i = 0; i < 5; i++) scalar[i] = nn_read_as(lo, m, lower_in(lo, i), none, F64);
-    for (int i = 0; i < 3; i++) bin[i] = mel_bin(m, scalar, nn_size(m, dim_addc(lo->ctx, at[1], i), F64), scalar[0]);
+    for (int i = 0; i < 3; i++)
+        bin[i] = mel_bin(m, scalar, nn_size(m, dim_addc(lo->ctx, at[1], i), F64), scalar[0]);
     int j = nn_size(m, at[0], F64);
-    int rise = EXPR(m, "select($1 == $2, select($0 == $2, 1, 0 * $0), ($0 - $1) / ($2 - $1))", j, bin[0], bin[1]);
+    int rise = EXPR(m, "select($1 == $2, select($0 == $2, 1, 0 * $0), ($0 - $1) / ($2 - $1))", j,
+                    bin[0], bin[1]);
     int fall = EXPR(m, "($2 - $0) / ($2 - $1)", j, bin[1], bin[2]);
     int in_rise = EXPR(m, "($0 >= $1) & ($0 <= $2)", j, bin[0], bin[1]);
     int in_fall = EXPR(m, "($0 >= $1) & ($0 < $2)", j, bin[1], bin[2]);
-    nn_write(lo, m, y, at, EXPR(m, "select($0, $1, select($2, $3, 0))", in_fall, fall, in_rise, rise));
+    nn_write(lo, m, y, at,
+             EXPR(m, "select($0, $1, select($2, $3, 0))", in_fall, fall, in_rise, rise));
 }
 
 const OpRow onnx_signal_rows[] = {
     {"", "DFT", 17, 0, dft_infer, dft_lower, NULL, T_FLOATS, 0},
     {"", "STFT", 17, 0, stft_infer, stft_lower, NULL, T_FLOATS, 0},
     {"", "HannWindow", 17, 0, window_infer, window_lower, "0.5 - 0.5 * cos($0)", "i32 i64", 0},
-    {"", "HammingWindow", 17, 0, window_infer, window_lower, "0x1.1642c8590b216p-1 - 0x1.d37a6f4de9bd3p-2 * cos($0)",
-     "i32 i64", 0},
-    {"", "BlackmanWindow", 17, 0, window_infer, window_lower, "0.42 - 0.5 * cos($0) + 0.08 * cos(2 * $0)", "i32 i64", 0},
+    {"", "HammingWindow", 17, 0, window_infer, window_lower,
+     "0x1.1642c8590b216p-1 - 0x1.d37a6f4de9bd3p-2 * cos($0)", "i32 i64", 0},
+    {"", "BlackmanWindow", 17, 0, window_infer, window_lower,
+     "0.42 - 0.5 * cos($0) + 0.08 * cos(2 * $0)", "i32 i64", 0},
     {"", "MelWeightMatrix", 17, 0, mel_infer, mel_lower, NULL, "i32 i64", 0},
     {0},
 };

@@ -5,10 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- LinearAttention ---------------------------------------------------------------------------------
+/* ---- LinearAttention
+ * ---------------------------------------------------------------------------------
  *
- * A step decays the state [d,e] of each key head, adds the outer product of key and value (in the delta
- * rules of what the state does not yet say about the key), and reads it by the queries of the group. */
+ * A step decays the state [d,e] of each key head, adds the outer product of key and value (in the
+ * delta rules of what the state does not yet say about the key), and reads it by the queries of the
+ * group. */
 
 enum { QUERY_IN, KEY_IN, VALUE_IN, STATE_IN, DECAY_IN, BETA_IN };
 
@@ -16,36 +18,39 @@ typedef struct Linear {
     Dim B, T, hq, hk, group, d, e;
     bool gated, delta;
     int in[6];
-    int s, value;    /* containers: state [T+1,B,hk,d,e]; what a step writes [B,hk,e] */
+    int s, value; /* containers: state [T+1,B,hk,d,e]; what a step writes [B,hk,e] */
     Dim t;
     DType type;
 } Linear;
 
-static Linear linear_of(Ctx *ctx, const Node *node, const Shape *q, const Shape *v)
-{
+static Linear linear_of(Ctx *ctx, const Node *node, const Shape *q, const Shape *v) {
     int64_t hq = attr_int(ctx, node, "q_num_heads", 0), hk = attr_int(ctx, node, "kv_num_heads", 0);
     const char *rule = attr_string(ctx, node, "update_rule", "gated_delta");
     if (hq < 1 || hk < 1 || hq % hk)
-        fail(ctx, E_ATTRIBUTE, "attributes \"q_num_heads\" %lld and \"kv_num_heads\" %lld must be given, the first a "
-             "multiple of the second", (long long)hq, (long long)hk);
+        fail(ctx, E_ATTRIBUTE,
+             "attributes \"q_num_heads\" %lld and \"kv_num_heads\" %lld must be given, the first a "
+             "multiple of the second",
+             (long long)hq, (long long)hk);
     Linear l = {.B = q->at[0], .T = q->at[1], .hq = dim_const(ctx, hq), .hk = dim_const(ctx, hk)};
     l.group = dim_const(ctx, hq / hk);
     l.d = dim_div(ctx, q->at[2], l.hq), l.e = dim_div(ctx, v->at[2], l.hk);
     l.gated = !strncmp(rule, "gated", 5);
     l.delta = !strcmp(rule, "delta") || !strcmp(rule, "gated_delta");
     if (!l.delta && strcmp(rule, "gated") != 0 && strcmp(rule, "linear") != 0)
-        fail(ctx, E_ATTRIBUTE, "attribute \"update_rule\" is \"%s\": use linear, gated, delta or gated_delta", rule);
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"update_rule\" is \"%s\": use linear, gated, delta or gated_delta", rule);
     return l;
 }
 
-static void linear_infer(Infer *in)
-{
-    const Type *tq = nn_ranked(in, 0, 3, 3), *tk = nn_ranked(in, 1, 3, 3), *tv = nn_ranked(in, 2, 3, 3);
+static void linear_infer(Infer *in) {
+    const Type *tq = nn_ranked(in, 0, 3, 3), *tk = nn_ranked(in, 1, 3, 3),
+               *tv = nn_ranked(in, 2, 3, 3);
     Shape q = shape_of(tq), v = shape_of(tv);
     Linear l = linear_of(in->ctx, in->node, &q, &v);
     infer_same(in, 0, 1);
     infer_same(in, 0, 2);
-    nn_agree(in, dim_mul(in->ctx, l.d, l.hk), tk->shape[2], 0, 1, "a head of the query and one of the key must have one size");
+    nn_agree(in, dim_mul(in->ctx, l.d, l.hk), tk->shape[2], 0, 1,
+             "a head of the query and one of the key must have one size");
     if (l.gated) nn_ranked(in, DECAY_IN, 3, 3);
     if (l.delta) nn_ranked(in, BETA_IN, 3, 3);
     infer_set(in, 0, tq->dtype, (Dim[]){l.B, l.T, dim_mul(in->ctx, l.hq, l.e)}, 3);
@@ -53,14 +58,12 @@ static void linear_infer(Infer *in)
               (Dim[]){l.B, l.hk, l.d, l.e}, 4);
 }
 
-static Dim head_index(Lower *lo, Dim head, Dim size, Dim d)
-{
+static Dim head_index(Lower *lo, Dim head, Dim size, Dim d) {
     return dim_add(lo->ctx, dim_mul(lo->ctx, head, size), d);
 }
 
 /* The state before this step at [b,g,d,e], decayed. */
-static int decayed(Lower *lo, const Linear *l, Map *m, Dim b, Dim g, Dim d, Dim e)
-{
+static int decayed(Lower *lo, const Linear *l, Map *m, Dim b, Dim g, Dim d, Dim e) {
     int s = nn_read(lo, m, l->s, (Dim[]){l->t, b, g, d, e});
     if (!l->gated) return s;
     Dim each = nn_shape(lo, l->in[DECAY_IN]).at[2];
@@ -68,14 +71,12 @@ static int decayed(Lower *lo, const Linear *l, Map *m, Dim b, Dim g, Dim d, Dim 
     return EXPR(m, "$0 * exp($1)", s, nn_read_as(lo, m, l->in[DECAY_IN], at, l->type));
 }
 
-static int key(Lower *lo, const Linear *l, Map *m, Dim b, Dim g, Dim d)
-{
+static int key(Lower *lo, const Linear *l, Map *m, Dim b, Dim g, Dim d) {
     return nn_read_as(lo, m, l->in[KEY_IN], (Dim[]){b, l->t, head_index(lo, g, l->d, d)}, l->type);
 }
 
 /* value[b,g,e]: the value, or beta times what the state lacks of it. */
-static void step_value(Lower *lo, const Linear *l)
-{
+static void step_value(Lower *lo, const Linear *l) {
     Dim at[3], shape[] = {l->B, l->hk, l->e};
     int known = l->delta ? lower_tmp(lo, "known", l->type, shape, 3) : -1;
     Map *m;
@@ -86,17 +87,19 @@ static void step_value(Lower *lo, const Linear *l)
         nn_reduce(lo, m, known, at, EXPR(m, "$0 * $1", s, key(lo, l, m, at[0], at[1], d)), "sum");
     }
     m = nn_map_over(lo, "value", "bge", l->value, at);
-    int v = nn_read_as(lo, m, l->in[VALUE_IN], (Dim[]){at[0], l->t, head_index(lo, at[1], l->e, at[2])}, l->type);
+    int v = nn_read_as(lo, m, l->in[VALUE_IN],
+                       (Dim[]){at[0], l->t, head_index(lo, at[1], l->e, at[2])}, l->type);
     if (l->delta) {
-        Dim from[] = {at[0], l->t, dim_is(nn_shape(lo, l->in[BETA_IN]).at[2], 1) ? dim_const(lo->ctx, 0) : at[1]};
+        Dim from[] = {at[0], l->t,
+                      dim_is(nn_shape(lo, l->in[BETA_IN]).at[2], 1) ? dim_const(lo->ctx, 0)
+                                                                    : at[1]};
         int beta = nn_read_as(lo, m, l->in[BETA_IN], from, l->type);
         v = EXPR(m, "$0 * ($1 - $2)", beta, v, nn_read(lo, m, known, at));
     }
     nn_write(lo, m, l->value, at, v);
 }
 
-static void step_state(Lower *lo, const Linear *l)
-{
+static void step_state(Lower *lo, const Linear *l) {
     Dim at[5], shape[] = {l->B, l->hk, l->d, l->e};
     Map *m = lower_map(lo, "step");
     nn_dims(lo, m, "bgde", shape, 4, at + 1);
@@ -106,38 +109,44 @@ static void step_state(Lower *lo, const Linear *l)
     nn_write(lo, m, l->s, at, EXPR(m, "$0 + $1 * $2", s, k, v));
 }
 
-static void step_output(Lower *lo, const Linear *l)
-{
+static void step_output(Lower *lo, const Linear *l) {
     Dim at[3], shape[] = {l->B, l->hq, l->e};
     int64_t size = 1;
     int o = lower_tmp(lo, "o", l->type, shape, 3);
     Map *m = nn_map_over(lo, "o", "bhe", o, at);
     Dim d = nn_dim(lo, m, "d", l->d), g = dim_div(lo->ctx, at[1], l->group);
-    int q = nn_read_as(lo, m, l->in[QUERY_IN], (Dim[]){at[0], l->t, head_index(lo, at[1], l->d, d)}, l->type);
+    int q = nn_read_as(lo, m, l->in[QUERY_IN], (Dim[]){at[0], l->t, head_index(lo, at[1], l->d, d)},
+                       l->type);
     int s = nn_read(lo, m, l->s, (Dim[]){dim_addc(lo->ctx, l->t, 1), at[0], g, d, at[2]});
     nn_reduce(lo, m, o, at, EXPR(m, "$0 * $1", q, s), "sum");
     m = nn_map_over(lo, NULL, "bhe", o, at);
     float scale = nn_float(lo, "scale", 0);
     int val = nn_read(lo, m, o, at);
-    double factor = scale != 0 ? (double)scale : dim_is_const(l->d, &size) ? 1 / sqrt((double)size) : 0;
-    if (factor != 0) val = EXPR(m, internf(lo->ctx, "$0 * %s", nn_lit(lo, factor)), val);
-    else val = EXPR(m, "$0 / sqrt($1)", val, nn_size(m, l->d, l->type));
-    nn_write(lo, m, lower_out(lo, 0), (Dim[]){at[0], l->t, head_index(lo, at[1], l->e, at[2])}, val);
+    double factor = scale != 0                  ? (double)scale
+                    : dim_is_const(l->d, &size) ? 1 / sqrt((double)size)
+                                                : 0;
+    if (factor != 0)
+        val = EXPR(m, internf(lo->ctx, "$0 * %s", nn_lit(lo, factor)), val);
+    else
+        val = EXPR(m, "$0 / sqrt($1)", val, nn_size(m, l->d, l->type));
+    nn_write(lo, m, lower_out(lo, 0), (Dim[]){at[0], l->t, head_index(lo, at[1], l->e, at[2])},
+             val);
 }
 
-static void linear_lower(Lower *lo)
-{
+static void linear_lower(Lower *lo) {
     Shape q = nn_shape(lo, lower_in(lo, 0)), v = nn_shape(lo, lower_in(lo, 2));
     Linear l = linear_of(lo->ctx, lo->node, &q, &v);
     for (int i = 0; i < 6; i++) l.in[i] = lower_in(lo, i);
     l.type = dtype_compute(nn_cont(lo, l.in[0])->type);
     Dim shape[] = {dim_addc(lo->ctx, l.T, 1), l.B, l.hk, l.d, l.e}, at[5] = {dim_const(lo->ctx, 0)};
-    l.s = lower_tmp(lo, "s", l.type, shape, 5), l.value = lower_tmp(lo, "value", l.type, (Dim[]){l.B, l.hk, l.e}, 3);
+    l.s = lower_tmp(lo, "s", l.type, shape, 5),
+    l.value = lower_tmp(lo, "value", l.type, (Dim[]){l.B, l.hk, l.e}, 3);
     lo->flow->cont.at[l.s].kind = CONT_STATE;
     Map *m = lower_map(lo, "s0");
     nn_dims(lo, m, "bgde", shape + 1, 4, at + 1);
-    nn_write(lo, m, l.s, at, l.in[STATE_IN] < 0 ? body_const(&m->body, l.type, 0)
-                                                : nn_read_as(lo, m, l.in[STATE_IN], at + 1, l.type));
+    nn_write(lo, m, l.s, at,
+             l.in[STATE_IN] < 0 ? body_const(&m->body, l.type, 0)
+                                : nn_read_as(lo, m, l.in[STATE_IN], at + 1, l.type));
     Items *into = lo->into;
     Item *loop = nn_loop(lo, NULL, l.T);
     l.t = loop->var, lo->into = &loop->body;
@@ -152,33 +161,35 @@ static void linear_lower(Lower *lo)
     nn_write(lo, m, lower_out(lo, 1), at + 1, nn_read(lo, m, l.s, at));
 }
 
-/* ---- CausalConvWithState -------------------------------------------------------------------------------
+/* ---- CausalConvWithState
+ * -------------------------------------------------------------------------------
  *
  * A depthwise convolution over the last dim whose left padding is the past state, and whose last
  * inputs are the next one. */
 
-static void causal_conv_infer(Infer *in)
-{
+static void causal_conv_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 3), *w = nn_ranked(in, 1, 3, 3);
     const char *act = attr_string(in->ctx, in->node, "activation", "none");
     infer_same(in, 0, 1);
-    nn_agree(in, x->shape[1], w->shape[0], 0, 1, "the weights need one row for each channel (dim 1) of the input");
-    nn_agree(in, w->shape[1], dim_const(in->ctx, 1), 1, 1, "its dim 1 must be 1: the convolution is depthwise");
+    nn_agree(in, x->shape[1], w->shape[0], 0, 1,
+             "the weights need one row for each channel (dim 1) of the input");
+    nn_agree(in, w->shape[1], dim_const(in->ctx, 1), 1, 1,
+             "its dim 1 must be 1: the convolution is depthwise");
     if (strcmp(act, "none") != 0 && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
-        fail(in->ctx, E_ATTRIBUTE, "attribute \"activation\" is \"%s\": use none, silu or swish", act);
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"activation\" is \"%s\": use none, silu or swish",
+             act);
     nn_infer_same(in);
-    infer_set(in, 1, x->dtype, (Dim[]){x->shape[0], x->shape[1], dim_addc(in->ctx, w->shape[2], -1)}, 3);
+    infer_set(in, 1, x->dtype,
+              (Dim[]){x->shape[0], x->shape[1], dim_addc(in->ctx, w->shape[2], -1)}, 3);
 }
 
 /* The input with the past in front: position 0 is the oldest. Without a past, zeros lie there. */
-static int padded_read(Lower *lo, Map *m, int padded, Dim n, Dim c, Dim at, Dim before, DType t)
-{
+static int padded_read(Lower *lo, Map *m, int padded, Dim n, Dim c, Dim at, Dim before, DType t) {
     if (padded >= 0) return nn_read_as(lo, m, padded, (Dim[]){n, c, at}, t);
     return nn_read_else(lo, m, lower_in(lo, 0), (Dim[]){n, c, dim_sub(lo->ctx, at, before)}, 0, t);
 }
 
-static int pad_with_past(Lower *lo, int past, Dim before)
-{
+static int pad_with_past(Lower *lo, int past, Dim before) {
     int x = lower_in(lo, 0);
     Shape s = nn_shape(lo, x);
     Dim shape[] = {s.at[0], s.at[1], dim_add(lo->ctx, s.at[2], before)}, at[3];
@@ -194,13 +205,14 @@ static int pad_with_past(Lower *lo, int past, Dim before)
     return to;
 }
 
-static void causal_conv_lower(Lower *lo)
-{
-    int w = lower_in(lo, 1), bias = lower_in(lo, 2), y = lower_out(lo, 0), present = lower_out(lo, 1);
+static void causal_conv_lower(Lower *lo) {
+    int w = lower_in(lo, 1), bias = lower_in(lo, 2), y = lower_out(lo, 0),
+        present = lower_out(lo, 1);
     Shape s = nn_shape(lo, lower_in(lo, 0));
     DType t = dtype_compute(nn_cont(lo, w)->type);
     Dim taps = nn_shape(lo, w).at[2], before = dim_addc(lo->ctx, taps, -1), at[3];
-    int padded = pad_with_past(lo, lower_in(lo, 3), before), acc = lower_tmp(lo, "conv", t, s.at, 3);
+    int padded = pad_with_past(lo, lower_in(lo, 3), before),
+        acc = lower_tmp(lo, "conv", t, s.at, 3);
     Map *m = nn_map_over(lo, "conv", "ncw", acc, at);
     Dim r = nn_dim(lo, m, "s", taps);
     int x = padded_read(lo, m, padded, at[0], at[1], dim_add(lo->ctx, at[2], r), before, t);
@@ -216,7 +228,9 @@ static void causal_conv_lower(Lower *lo)
     if (present < 0) return;
     m = nn_map_over(lo, "present", "ncw", present, at);
     DType out = nn_cont(lo, present)->type;
-    nn_write(lo, m, present, at, padded_read(lo, m, padded, at[0], at[1], dim_add(lo->ctx, at[2], s.at[2]), before, out));
+    nn_write(
+        lo, m, present, at,
+        padded_read(lo, m, padded, at[0], at[1], dim_add(lo->ctx, at[2], s.at[2]), before, out));
 }
 
 const OpRow onnx_state_rows[] = {
