@@ -361,7 +361,7 @@ static DType literal_default(const Expr *const *arg, int n, DType want) {
 
 static int build_convert(ExprScan *scan, const Expr *e) {
     const Expr *x = e->arg[0];
-    DType from = x->type ? x->type : e->type;
+    DType from = x->type ? x->type : e->prim == P_CVTINF ? F32 : e->type;
     if (e->prim == P_BITCAST && !x->type && dtype_is_float(e->type) != has_float_literal(x))
         scan->error(scan, "bitcast of a literal: give it a type, as in \"f32(1)\"");
     return body_prim_as(scan->body, e->prim, e->type, expr_build(scan, x, from));

@@ -80,9 +80,9 @@ void expr_scan_text(ExprScan *scan, Body *body, const char *text);
 /* Builds the definition `text` of a function with parameters named in `params` ("x y"). */
 int expr_define(Body *b, const char *text, const char *params, const int *args);
 
-/* `combine NAME (m:f32 = -inf, ...) [associative] [commutative] [idempotent] { merge (a, ...) (b, ...)
- * { ... } [finish { ... }] }`, from the token after `combine` to past its `}`. In combine.def `T` in it is scan->type_t.
- * scan->body is left alone. */
+/* `combine NAME (m:f32 = -inf, ...) [associative] [commutative] [idempotent] { merge (a, ...)
+ * (b, ...) { ... } [finish { ... }] }`, from the token after `combine` to past its `}`. In
+ * combine.def `T` in it is scan->type_t. scan->body is left alone. */
 const Combine *combine_parse(Arena *arena, ExprScan *scan);
 
 #endif

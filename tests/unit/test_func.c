@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elementary functions through the column engine: two ulp against long double, special values
+ * exactly, small floats rounded once, and the engine's rate. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "ir/body.h"
+
+typedef long double Real;
+
+static Real sigmoid_real(Real x) {
+    return x > 0 ? 1 / (1 + expl(-x)) : expl(x) / (1 + expl(x));
+}
+static Real softplus_real(Real x) {
+    return (x > 0 ? x : 0) + log1pl(expl(-fabsl(x)));
+}
+
+typedef struct Func {
+    Prim prim;
+    Real (*real)(Real x);
+    double range; /* arguments beyond it are not swept */
+} Func;
+
+static const Func funcs[] = {
+    {P_EXP, expl, INFINITY},
+    {P_LOG, logl, INFINITY},
+    {P_LOG1P, log1pl, INFINITY},
+    {P_EXPM1, expm1l, INFINITY},
+    {P_TANH, tanhl, INFINITY},
+    {P_ERF, erfl, INFINITY},
+    {P_SIGMOID, sigmoid_real, INFINITY},
+    {P_SOFTPLUS, softplus_real, INFINITY},
+    {P_SIN, sinl, 0x1p30},
+    {P_COS, cosl, 0x1p30},
+    {P_TAN, tanl, 0x1p30},
+    {P_ASIN, asinl, INFINITY},
+    {P_ACOS, acosl, INFINITY},
+    {P_ATAN, atanl, INFINITY},
+    {P_SINH, sinhl, INFINITY},
+    {P_COSH, coshl, INFINITY},
+    {P_ASINH, asinhl, INFINITY},
+    {P_ACOSH, acoshl, INFINITY},
+    {P_ATANH, atanhl, INFINITY},
+};
+enum { FUNCS = sizeof funcs / sizeof *funcs };
+
+static Ctx *ctx;
+static Arena *arena;
+
+static void setup(void) {
+    ctx = ctx_new(NULL, NULL);
+    arena = arena_new(ctx);
+}
+
+static void teardown(void) {
+    ctx_free(ctx);
+}
+
+TestSuite(func, .init = setup, .fini = teardown);
+
+/* ---- running one function
+ * ------------------------------------------------------------------------ */
+
+typedef struct Run {
+    DType t;
+    int root;
+    BodyCode *code;
+    BodyFrame *frame;
+    double x[COLUMN_MAX], y[COLUMN_MAX], out[COLUMN_MAX];
+} Run;
+
+static Run *run_new(Prim p, DType t) {
+    Run *run = NEW(arena, Run);
+    Body b = {.arena = arena};
+    int args[2] = {body_param(&b, 0, t), -1};
+    if (prim_row(p)->arity == 2) args[1] = body_param(&b, 1, t);
+    run->t = t;
+    run->root = body_prim(&b, p, args);
+    run->code = body_compile(arena, &b);
+    run->frame = body_frame(arena, run->code);
+    return run;
+}
+
+static void fill(void *user, int val, Column out, int n) {
+    Run *run = user;
+    const double *from = val == 0 ? run->x : run->y;
+    for (int i = 0; i < n; i++) {
+        Bits bits = bits_of_double(run->t, from[i]);
+        size_t size = (size_t)dtype_bits(run->t) / 8;
+        memcpy((char *)out.at + size * (size_t)i, &bits, size);
+    }
+}
+
+static void run_columns(Run *run, int n) {
+    body_run(run->code, run->frame, n, fill, run);
+    Column out = body_column(run->code, run->frame, run->root);
+    size_t size = (size_t)dtype_bits(run->t) / 8;
+    for (int i = 0; i < n; i++) {
+        Bits bits = 0;
+        memcpy(&bits, (char *)out.at + size * (size_t)i, size);
+        run->out[i] = bits_to_double(run->t, bits);
+    }
+}
+
+/* ---- two ulp
+ * ----------------------------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* All bit patterns, then ranges where functions bend, then the neighbourhood of 1. */
+static double argument(DType t, int kind, uint64_t *state) {
+    uint64_t r = next_random(state);
+    double unit = (double)(int64_t)r * 0x1p-63;
+    if (kind == 0) return bits_to_double(t, t == F32 ? r & 0xffffffff : r);
+    if (kind == 1) unit *= (double)(1 << (r & 7));
+    if (kind == 2) unit *= t == F32 ? 110 : 750;
+    if (kind == 3) unit = 1 + ldexp(unit, -(int)(r & 31));
+    return bits_to_double(t, bits_of_double(t, unit));
+}
+
+static Real ulps(DType t, double got, Real want) {
+    int e, digits = t == F32 ? 24 : 53, least = t == F32 ? -149 : -1074;
+    Real most = t == F32 ? 0x1.fffffep127L : 0x1.fffffffffffffp1023L;
+    if (isnan(want)) return isnan(got) ? 0 : INFINITY;
+    if (isinf(got) && fabsl(want) > most) return 0;
+    if (isinf(want)) return (Real)got == want ? 0 : INFINITY;
+    frexpl(want, &e);
+    Real unit = ldexpl(1, e - digits > least ? e - digits : least);
+    Real d = fabsl((Real)got - want) / unit;
+    return isnan(d) ? INFINITY : d;
+}
+
+static void sweep(const Func *f, DType t, int columns) {
+    Run *run = run_new(f->prim, t);
+    uint64_t state = 88172645463325252u;
+    for (int c = 0; c < columns; c++) {
+        for (int i = 0; i < COLUMN_MAX; i++) {
+            do run->x[i] = argument(t, c % 4, &state);
+            while (fabs(run->x[i]) > f->range);
+        }
+        run_columns(run, COLUMN_MAX);
+        for (int i = 0; i < COLUMN_MAX; i++) {
+            Real want = f->real(run->x[i]);
+            cr_assert(ulps(t, run->out[i], want) <= 2, "%s %s(%a) = %a, not %La",
+                      prim_row(f->prim)->name, dtype_name(t), run->x[i], run->out[i], want);
+        }
+    }
+}
+
+Test(func, within_two_ulp_f32) {
+    for (int k = 0; k < FUNCS; k++) sweep(&funcs[k], F32, 120);
+}
+
+Test(func, within_two_ulp_f64) {
+    for (int k = 0; k < FUNCS; k++) sweep(&funcs[k], F64, 80);
+}
+
+static void sweep_pow(DType t) {
+    Run *run = run_new(P_POW, t);
+    uint64_t state = 1234567;
+    for (int c = 0; c < 120; c++) {
+        for (int i = 0; i < COLUMN_MAX; i++) {
+            run->x[i] = argument(t, c % 4, &state);
+            run->y[i] = argument(t, c / 4 % 3, &state);
+            if (next_random(&state) & 1) run->y[i] = rint(run->y[i]);
+        }
+        run_columns(run, COLUMN_MAX);
+        for (int i = 0; i < COLUMN_MAX; i++) {
+            Real want = powl(run->x[i], run->y[i]);
+            cr_assert(ulps(t, run->out[i], want) <= 2, "pow %s(%a, %a) = %a, not %La",
+                      dtype_name(t), run->x[i], run->y[i], run->out[i], want);
+        }
+    }
+}
+
+Test(func, pow_within_two_ulp) {
+    sweep_pow(F32);
+    sweep_pow(F64);
+}
+
+/* ---- special values
+ * --------------------------------------------------------------------------------- */
+
+static double value1(Prim p, DType t, double x) {
+    Run *run = run_new(p, t);
+    run->x[0] = x;
+    run_columns(run, 1);
+    return run->out[0];
+}
+
+static double value2(Prim p, DType t, double x, double y) {
+    Run *run = run_new(p, t);
+    run->x[0] = x;
+    run->y[0] = y;
+    run_columns(run, 1);
+    return run->out[0];
+}
+
+Test(func, special_values) {
+    for (DType t = F64; t <= F32; t++) {
+        for (int k = 0; k < FUNCS; k++) {
+            Prim p = funcs[k].prim;
+            cr_assert(isnan(value1(p, t, NAN)), "%s of NaN", prim_row(p)->name);
+        }
+        cr_assert(value1(P_EXP, t, INFINITY) == INFINITY && value1(P_EXP, t, -INFINITY) == 0);
+        cr_assert(value1(P_EXP, t, 0) == 1 && value1(P_EXPM1, t, -INFINITY) == -1);
+        cr_assert(value1(P_LOG, t, 0) == -INFINITY && value1(P_LOG, t, -0.0) == -INFINITY);
+        cr_assert(value1(P_LOG, t, 1) == 0 && isnan(value1(P_LOG, t, -1)));
+        cr_assert(value1(P_LOG, t, INFINITY) == INFINITY && isnan(value1(P_LOG, t, -INFINITY)));
+        cr_assert(value1(P_LOG1P, t, -1) == -INFINITY && value1(P_LOG1P, t, INFINITY) == INFINITY);
+        cr_assert(value1(P_TANH, t, INFINITY) == 1 && value1(P_TANH, t, -INFINITY) == -1);
+        cr_assert(value1(P_ERF, t, INFINITY) == 1 && value1(P_ERF, t, -INFINITY) == -1);
+        cr_assert(value1(P_SIGMOID, t, INFINITY) == 1 && value1(P_SIGMOID, t, -INFINITY) == 0);
+        cr_assert(value1(P_SIGMOID, t, 0) == 0.5);
+        cr_assert(value1(P_SOFTPLUS, t, -INFINITY) == 0 && value1(P_SOFTPLUS, t, INFINITY) > 1e300);
+        cr_assert(isnan(value1(P_SIN, t, INFINITY)) && isnan(value1(P_COS, t, -INFINITY)));
+        cr_assert(value1(P_COS, t, 0) == 1 && value1(P_ACOS, t, 1) == 0);
+        cr_assert(isnan(value1(P_ASIN, t, 1.5)) && isnan(value1(P_ACOSH, t, 0.5)));
+        cr_assert(value1(P_ACOSH, t, 1) == 0 && value1(P_ATANH, t, 1) == INFINITY);
+        cr_assert(value1(P_SINH, t, -INFINITY) == -INFINITY &&
+                  value1(P_COSH, t, -INFINITY) > 1e300);
+        static const Prim odd[] = {P_EXPM1, P_TANH, P_ERF,   P_ASIN,
+                                   P_ATAN,  P_SINH, P_ASINH, P_ATANH};
+        for (int k = 0; k < 8; k++) {
+            double zero = value1(odd[k], t, -0.0);
+            cr_assert(zero == 0 && signbit(zero), "%s of -0", prim_row(odd[k])->name);
+        }
+    }
+}
+
+Test(func, pow_special_values) {
+    static const double v[] = {0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, INFINITY, -INFINITY, NAN};
+    enum { N = sizeof v / sizeof *v };
+    for (DType t = F64; t <= F32; t++)
+        for (int i = 0; i < N; i++)
+            for (int k = 0; k < N; k++) {
+                double got = value2(P_POW, t, v[i], v[k]), want = pow(v[i], v[k]);
+                want = bits_to_double(t, bits_of_double(t, want));
+                bool equal = isnan(want) ? isnan(got)
+                                         : ulps(t, got, want) <= 1 && signbit(got) == signbit(want);
+                cr_assert(equal, "pow(%g, %g) = %g, not %g", v[i], v[k], got, want);
+            }
+}
+
+/* ---- small floats, rate
+ * ------------------------------------------------------------------------------- */
+
+/* Through f32 and one rounding: the nearest, or its neighbour when the true value is all but a tie.
+ */
+Test(func, small_floats_round_once) {
+    static const DType small[] = {F16, BF16};
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < FUNCS; k++) {
+            Run *run = run_new(funcs[k].prim, small[s]);
+            for (uint32_t b = 0; b < 0x10000; b += COLUMN_MAX) {
+                for (uint32_t i = 0; i < COLUMN_MAX; i++)
+                    run->x[i] = bits_to_double(small[s], b + i);
+                run_columns(run, COLUMN_MAX);
+                for (int i = 0; i < COLUMN_MAX; i++) {
+                    if (fabs(run->x[i]) > funcs[k].range) continue;
+                    double exact = (double)funcs[k].real(run->x[i]);
+                    double f32 = bits_to_double(F32, bits_of_double(F32, exact));
+                    double low =
+                        bits_to_double(small[s], bits_of_double(small[s], f32 * (1 - 0x1p-22)));
+                    double high =
+                        bits_to_double(small[s], bits_of_double(small[s], f32 * (1 + 0x1p-22)));
+                    bool ok = isnan(exact) ? isnan(run->out[i])
+                                           : run->out[i] == low || run->out[i] == high;
+                    if (fabs(f32) < 0x1p-120) ok = fabs(run->out[i] - f32) < 0x1p-120;
+                    cr_assert(ok, "%s %s(%a) = %a, not %a", prim_row(funcs[k].prim)->name,
+                              dtype_name(small[s]), run->x[i], run->out[i], exact);
+                }
+            }
+        }
+}
+
+static void fill_half(void *user, int val, Column out, int n) {
+    (void)user, (void)val;
+    for (int i = 0; i < n; i++) ((float *)out.at)[i] = 0.5f;
+}
+
+/* 100 M primitives a second on one core is the engine's promise. */
+Test(func, engine_rate) {
+    Run *run = run_new(P_TANH, F32);
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int i = 0; i < 1000; i++) body_run(run->code, run->frame, COLUMN_MAX, fill_half, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+    cr_assert(1000.0 * COLUMN_MAX * 25 / seconds > 1e8, "%.3g s", seconds);
+}
