@@ -187,22 +187,28 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
     return WEIR_OK;
 }
 
-static int overlap(const weir_tensor *a, const weir_tensor *b) {
-    const char *p = a->data, *q = b->data;
-    if (!p || !q) return 0;
-    return p < q + weir_bytes(b->dtype, reach(b)) && q < p + weir_bytes(a->dtype, reach(a));
+/* Bytes of a tensor; an output whose size depends on data has at most what there is room for. */
+static int64_t extent(const weir_tensor *t, int64_t room) {
+    int64_t n = reach(t);
+    return weir_bytes(t->dtype, n < room ? n : room);
+}
+
+static int overlap(const char *p, int64_t n, const char *q, int64_t m) {
+    return p && q && n && m && p < q + m && q < p + n;
 }
 
 weir_status weir_check_overlap(weir_instance *in, const weir_tensor *inputs,
                                const weir_tensor *outputs) {
     const weir_model *m = &in->program->model;
     for (int o = 0; o < m->noutputs; o++) {
+        const char *at = outputs[o].data;
+        int64_t bytes = extent(&outputs[o], in->room[o]);
         for (int k = 0; k < m->ninputs; k++)
-            if (overlap(&outputs[o], &inputs[k]))
+            if (overlap(at, bytes, inputs[k].data, extent(&inputs[k], INT64_MAX)))
                 return weir_instance_fail(in, WEIR_E_ARGUMENT, "output \"%s\" overlaps input \"%s\"; give it "
                                           "memory of its own", m->outputs[o].name, m->inputs[k].name);
         for (int k = 0; k < o; k++)
-            if (overlap(&outputs[o], &outputs[k]))
+            if (overlap(at, bytes, outputs[k].data, extent(&outputs[k], in->room[k])))
                 return weir_instance_fail(in, WEIR_E_ARGUMENT, "output \"%s\" overlaps output \"%s\"; give it "
                                           "memory of its own", m->outputs[o].name, m->outputs[k].name);
     }
