@@ -178,8 +178,8 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
         in->symbol[i] = 0;
         if (p->symbol[i].input >= 0 && (s = bind_symbol(in, i, inputs))) return s;
     }
-    p->bound(in->symbol);
-    p->eval(in->symbol, in->value);
+    p->bound(in->symbol, in->place);
+    p->eval(in->symbol, in->place, in->value);
     for (int k = 0; k < p->model.ninputs; k++) {
         if ((s = check_dims(in, k, &inputs[k]))) return s;
         if (data && (s = check_data(in, &p->model.inputs[k], &inputs[k]))) return s;

@@ -11,9 +11,16 @@ struct weir_instance {
     int threads;
     int spin;            /* nanoseconds a barrier spins */
     int64_t *symbol;     /* of the run at hand */
+    int64_t *place;
+    int64_t *now;        /* symbols, those not yet defined with their place values */
     int64_t *value;      /* eval's results */
     char **in, **out;    /* dense data of each port during a run */
     int64_t *room;       /* elements each output has room for */
+    char *staged;        /* by output: computed in our memory, then copied */
+    char **heap;         /* containers without bounds, and their bytes */
+    int64_t *heap_bytes;
+    char *late_call, *late_thread; /* scratch that data made grow during a run */
+    int64_t late_call_bytes, late_thread_bytes;
     char *block;         /* all memory of a run */
     int64_t block_bytes;
     int reserved;        /* reserve was called: the block does not grow */

@@ -36,8 +36,9 @@ static int64_t dims_bytes(const weir_port *p, const int64_t *dims) {
 
 /* Does output k need a dense place of ours during the run? Its dims hold the evaluated (largest) ones. */
 static int staged(const weir_instance *in, int k, const weir_tensor *t) {
+    if (in->program->when[k] >= WEIR_ON_HEAP) return 0;
     if (!weir_is_dense(t)) return 1;
-    return in->program->late && in->room[k] < weir_tensor_count(t);
+    return in->program->when[k] == WEIR_BY_CALL && in->room[k] < weir_tensor_count(t);
 }
 
 /* Bytes of the block for evaluated values. Without `outputs` those of data-dependent size are counted. */
@@ -51,7 +52,7 @@ static int64_t block_need(const weir_instance *in, const weir_tensor *inputs,
         if (!weir_is_dense(&inputs[k]))
             need = sum(need, rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k))));
     for (int k = 0; k < m->noutputs; k++)
-        if (outputs ? staged(in, k, &outputs[k]) : in->program->late)
+        if (outputs ? staged(in, k, &outputs[k]) : in->program->when[k] == WEIR_BY_CALL)
             need = sum(need, rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k))));
     return need;
 }
@@ -140,7 +141,14 @@ static weir_instance *instance_alloc(const weir_program *p) {
     in->in = calloc((size_t)p->model.ninputs + 1, sizeof *in->in);
     in->out = calloc((size_t)p->model.noutputs + 1, sizeof *in->out);
     in->room = calloc((size_t)p->model.noutputs + 1, sizeof *in->room);
-    if (in->symbol && in->value && in->in && in->out && in->room) return in;
+    in->staged = calloc((size_t)p->model.noutputs + 1, 1);
+    in->place = calloc((size_t)p->nsymbol + 1, 2 * sizeof *in->place);
+    in->heap = calloc((size_t)p->nheap + 1, sizeof *in->heap);
+    in->heap_bytes = calloc((size_t)p->nheap + 1, 2 * sizeof *in->heap_bytes);
+    if (in->symbol && in->value && in->in && in->out && in->room && in->staged && in->place && in->heap && in->heap_bytes) {
+        in->now = in->place + p->nsymbol;
+        return in;
+    }
     weir_rt_destroy(in);
     return NULL;
 }
@@ -188,6 +196,13 @@ void weir_rt_destroy(weir_instance *in) {
     free(in->in);
     free(in->out);
     free(in->room);
+    for (int i = 0; in->heap && i < in->program->nheap; i++) free(in->heap[i]);
+    free(in->heap);
+    free(in->heap_bytes);
+    free(in->place);
+    free(in->staged);
+    free(in->late_call);
+    free(in->late_thread);
     free(in);
 }
 
@@ -206,8 +221,12 @@ static void output_dims(weir_instance *in, weir_tensor *outputs) {
 
 weir_status weir_rt_shapes(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
     weir_status s = weir_bind(in, inputs, 0);
-    if (s == WEIR_OK) output_dims(in, outputs);
-    return s;
+    if (s) return s;
+    output_dims(in, outputs);
+    for (int k = 0; k < in->program->model.noutputs; k++)
+        for (int d = 0; d < outputs[k].rank; d++)
+            if (outputs[k].dims[d] == INT64_MAX) outputs[k].dims[d] = -1;
+    return WEIR_OK;
 }
 
 /* How many elements the caller gave room for, from the fields as given (before dims are filled in). */
@@ -223,11 +242,12 @@ static int64_t used(const weir_tensor *t) {
     return r;
 }
 
-/* With final dims in place: all results fit? */
-static weir_status check_room(weir_instance *in, const weir_tensor *outputs) {
+/* With final dims in place: do all results fit? Before the run: those with dims known then. */
+static weir_status check_room(weir_instance *in, const weir_tensor *outputs, int before) {
     const weir_model *m = &in->program->model;
     for (int k = 0; k < m->noutputs; k++) {
         const weir_tensor *t = &outputs[k];
+        if (before && in->program->when[k] != WEIR_KNOWN) continue;
         if (used(t) > in->room[k] || (!t->data && weir_tensor_count(t) > 0))
             return weir_instance_fail(in, WEIR_E_CAPACITY, "output \"%s\" needs room for %lld elements, got %lld",
                                       m->outputs[k].name, (long long)used(t), (long long)in->room[k]);
@@ -241,6 +261,58 @@ void weir_rt_fail(weir_frame *f, int32_t status, const char *reason) {
     int32_t none = WEIR_OK;
     if (__atomic_compare_exchange_n(&f->status, &none, status, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         f->reason = reason;
+}
+
+/* ---- while running ------------------------------------------------------------------------------------------ */
+
+static int grow(char **at, int64_t *have, int64_t need) {
+    if (need <= *have) return 1;
+    void *more = NULL;
+    if (need > INT64_MAX / 4) return 0;
+    if (*at && need < 2 * *have) need = 2 * *have;
+    if (need > INT64_MAX / 2 || posix_memalign(&more, ALIGN, (size_t)need) != 0) return 0;
+    if (*at) memcpy(more, *at, (size_t)*have);
+    free(*at);
+    *at = more;
+    *have = need;
+    return 1;
+}
+
+static int grow_scratch(weir_instance *in, weir_frame *f) {
+    in->program->eval(in->now, in->now, in->value);
+    int64_t call = rounded(in->value[WEIR_V_CALL]), thread = rounded(in->value[WEIR_V_THREAD]), all;
+    if (__builtin_mul_overflow(thread, in->threads, &all)) return 0;
+    if (call > f->scratch_bytes) {
+        if (!grow(&in->late_call, &in->late_call_bytes, call)) return 0;
+        f->scratch = in->late_call;
+        f->scratch_bytes = call;
+    }
+    if (thread > f->thread_bytes) {
+        if (!grow(&in->late_thread, &in->late_thread_bytes, all)) return 0;
+        f->thread = in->late_thread;
+        f->thread_bytes = thread;
+    }
+    return 1;
+}
+
+void weir_rt_defined(weir_frame *f) {
+    weir_instance *in = f->instance;
+    int64_t *need = in->heap_bytes + in->program->nheap;
+    for (int i = 0; i < in->program->nsymbol; i++)
+        in->now[i] = in->symbol[i] == INT64_MAX ? in->place[i] : in->symbol[i];
+    int ok = grow_scratch(in, f);
+    in->program->heap(in->now, need);
+    for (int i = 0; ok && i < in->program->nheap; i++) ok = grow(&in->heap[i], &in->heap_bytes[i], need[i]);
+    if (ok) return;
+    f->stop = 1;
+    weir_rt_fail(f, WEIR_E_MEMORY, "cannot allocate what a size computed from data asks for");
+}
+
+void weir_rt_room(weir_frame *f, int32_t output, int64_t count) {
+    weir_instance *in = f->instance;
+    if (in->staged[output] || count <= in->room[output]) return;
+    f->stop = 1;
+    weir_rt_fail(f, WEIR_E_CAPACITY, "an output is too small; its dims hold what is needed");
 }
 
 /* Results must not depend on the rounding and denormal modes that the host's threads happen to have. */
@@ -259,7 +331,8 @@ static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *input
     char *at = in->block;
     f->arena = at;
     f->scratch = at += rounded(in->value[WEIR_V_ARENA]);
-    f->thread = at += rounded(in->value[WEIR_V_CALL]);
+    f->scratch_bytes = rounded(in->value[WEIR_V_CALL]);
+    f->thread = at += f->scratch_bytes;
     f->thread_bytes = rounded(in->value[WEIR_V_THREAD]);
     at += f->thread_bytes * in->threads;
     for (int k = 0; k < m->ninputs; k++) {
@@ -270,7 +343,8 @@ static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *input
     }
     for (int k = 0; k < m->noutputs; k++) {
         in->out[k] = outputs[k].data;
-        if (!staged(in, k, &outputs[k])) continue;
+        in->staged[k] = (char)staged(in, k, &outputs[k]);
+        if (!in->staged[k]) continue;
         in->out[k] = at;
         at += rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k)));
     }
@@ -279,18 +353,17 @@ static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *input
 /* Final dims of all outputs; those computed in our memory go to the caller's. */
 static weir_status deliver(weir_instance *in, weir_tensor *outputs) {
     const weir_model *m = &in->program->model;
-    in->program->eval(in->symbol, in->value);
-    output_dims(in, outputs);
-    weir_status s = check_room(in, outputs);
+    weir_status s = check_room(in, outputs, 0);
     if (s) return s;
     for (int k = 0; k < m->noutputs; k++) {
         weir_tensor *t = &outputs[k];
-        if (in->out[k] == (char *)t->data) continue;
-        if (weir_is_dense(t)) {
-            if (t->data) memcpy(t->data, in->out[k], (size_t)weir_bytes(t->dtype, weir_tensor_count(t)));
-        } else {
-            weir_scatter(t, in->out[k]);
-        }
+        int when = in->program->when[k];
+        const char *from = when >= WEIR_ON_HEAP ? in->heap[when - WEIR_ON_HEAP] : in->out[k];
+        if ((!in->staged[k] && when < WEIR_ON_HEAP) || weir_tensor_count(t) == 0) continue;
+        if (weir_is_dense(t))
+            memcpy(t->data, from, (size_t)weir_bytes(t->dtype, weir_tensor_count(t)));
+        else
+            weir_scatter(t, from);
     }
     return WEIR_OK;
 }
@@ -300,7 +373,7 @@ static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_te
     if (s) return s;
     for (int k = 0; k < in->program->model.noutputs; k++) in->room[k] = room(&outputs[k]);
     output_dims(in, outputs);
-    if (!in->program->late && (s = check_room(in, outputs))) return s;
+    if ((s = check_room(in, outputs, 1))) return s;
     if ((s = weir_check_overlap(in, inputs, outputs))) return s;
     int64_t need = block_need(in, inputs, outputs);
     if (in->reserved && need > in->block_bytes)
@@ -312,14 +385,16 @@ static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_te
 static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
     weir_status s = prepare(in, inputs, outputs);
     if (s) return s;
-    weir_frame f = {.symbol = in->symbol, .in = in->in, .out = in->out, .weights = in->weights,
-                    .program = in->program};
+    weir_frame f = {.symbol = in->symbol, .place = in->place, .in = in->in, .out = in->out,
+                    .weights = in->weights, .heap = in->heap, .program = in->program, .instance = in};
     f.barrier.spin = in->spin;
     frame_set(in, &f, inputs, outputs);
     if (in->pool)
         in->pool->parallel(in->pool->context, in->threads, run_thread, &f);
     else
         run_thread(&f, 0, 1);
+    in->program->eval(in->symbol, in->place, in->value);
+    output_dims(in, outputs);
     if (f.status) return weir_instance_fail(in, (weir_status)f.status, "%s", f.reason);
     return deliver(in, outputs);
 }

@@ -91,7 +91,7 @@ typedef struct weir_model {
     weir_status (*run)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs);
     void (*destroy)(weir_instance *instance);
     const char *(*error)(const weir_instance *instance); /* text of this instance's last failure */
-    /* Dims of the outputs for these inputs; upper bounds where they depend on data. */
+    /* Dims of the outputs for these inputs; where they depend on data upper bounds, -1 for none. */
     weir_status (*shapes)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs);
     /* A pool of n threads (0: as many as affinity and cgroup allow). */
     weir_pool *(*pool_new)(int threads);

@@ -11,13 +11,15 @@
 
 #include "runtime/call.h"
 
-enum { WEIR_RT_VERSION = 1 };
+enum { WEIR_RT_VERSION = 2 };
 
 typedef struct weir_program weir_program;
 typedef struct weir_frame weir_frame;
 
 /* A symbol: bound from dim `dim` of input `input` as given = mul * symbol + add; input < 0: defined by
- * a call while running. */
+ * a call while running. For such a symbol two numbers stand in before that: its upper bound, in sizes
+ * that callers see, and its `place` value, which fixes where things lie in the arena: the upper bound
+ * too, or, when there is none, its smallest value (what grows with it then lies on the heap). */
 typedef struct weir_symbol {
     const char *name;
     int64_t lo, hi;
@@ -28,18 +30,25 @@ typedef struct weir_symbol {
 /* Values that `eval` computes, in this order; then all input dims, then all output dims. */
 enum { WEIR_V_ARENA, WEIR_V_THREAD, WEIR_V_CALL, WEIR_V_DIMS };
 
+/* When an output's dims are known: from the inputs; once calls have run, before anything is written to it;
+ * only after it was written, to room for the largest; or it grows on the heap, as container
+ * when - WEIR_ON_HEAP. */
+enum { WEIR_KNOWN, WEIR_LATE, WEIR_BY_CALL, WEIR_ON_HEAP };
+
 struct weir_program {
     int32_t version;
     int32_t nsymbol;
     const weir_symbol *symbol;
     int32_t nvalue;         /* WEIR_V_DIMS + all dims */
-    int32_t late;           /* some output dim depends on data */
+    int32_t nheap;          /* containers on the heap: their size has no bound from the inputs */
+    const uint16_t *when;   /* by output: WEIR_KNOWN, ... */
     uint64_t cpu;           /* WEIR_CPU_... needed */
     weir_model model;
-    /* Fills the symbols that calls define with their upper bounds. */
-    void (*bound)(int64_t *symbol);
+    /* Fills the symbols that calls define with their upper bounds (INT64_MAX: none), and `place`. */
+    void (*bound)(int64_t *symbol, int64_t *place);
     /* Sizes and dims; saturates at INT64_MAX. */
-    void (*eval)(const int64_t *symbol, int64_t *value);
+    void (*eval)(const int64_t *symbol, const int64_t *place, int64_t *value);
+    void (*heap)(const int64_t *symbol, int64_t *bytes);
     void (*run)(weir_frame *frame, int t, int n);
     /* Where the weights are: `delta` bytes from this struct, or (delta 0) in the file `weights_file`
      * beside the library. Patched into the linked library, or set by whoever loads it in process. */
@@ -68,14 +77,19 @@ typedef struct weir_barrier {
 /* One run, shared by its threads. */
 struct weir_frame {
     int64_t *symbol;
+    const int64_t *place;
     char *const *in;
     char *const *out;
     char *arena;
     const char *weights;
     char *scratch;        /* of calls */
+    int64_t scratch_bytes;
     char *thread;         /* n blocks of thread_bytes: scratch of kernels */
     int64_t thread_bytes;
+    char **heap;
+    int32_t stop;         /* set by thread 0 between barriers: leave the walk */
     const weir_program *program;
+    weir_instance *instance;
     int32_t status;       /* weir_status of the first failure */
     const char *reason;   /* its text, static */
     weir_barrier barrier;
@@ -84,6 +98,10 @@ struct weir_frame {
 /* Called by emitted code. */
 void weir_rt_barrier(weir_frame *frame, int n);
 void weir_rt_fail(weir_frame *frame, int32_t status, const char *reason);
+/* On thread 0, after a call defined symbols: makes room for what has its size from them. */
+void weir_rt_defined(weir_frame *frame);
+/* The same for an output of `count` elements. */
+void weir_rt_room(weir_frame *frame, int32_t output, int64_t count);
 
 /* Pointed at by the emitted descriptor. */
 weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,

@@ -31,6 +31,7 @@ static const struct RuntimeSymbol {
     void *at;
 } runtime_symbols[] = {
     SYMBOL(weir_rt_barrier), SYMBOL(weir_rt_fail),    SYMBOL(weir_rt_create), SYMBOL(weir_rt_reserve),
+    SYMBOL(weir_rt_defined), SYMBOL(weir_rt_room),
     SYMBOL(weir_rt_run),     SYMBOL(weir_rt_destroy), SYMBOL(weir_rt_error),  SYMBOL(weir_rt_shapes),
     SYMBOL(weir_pool_new),   SYMBOL(weir_pool_free),
 #include "ir/call.def"

@@ -84,10 +84,11 @@ bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *
     return true;
 }
 
-static bool room_for(Engine *e, const weir_tensor *in, weir_tensor *out, HostTensor *outputs, char *error) {
-    if (e->model->shapes(e->instance, in, out) != WEIR_OK)
-        return snprintf(error, 512, "%s", e->model->error(e->instance)), false;
+/* Memory for outputs of the dims in `out`; a dim without a bound (-1) counts as 1 for now. */
+static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, char *error) {
     for (int i = 0; i < e->noutputs; i++) {
+        for (int d = 0; d < out[i].rank; d++)
+            if (out[i].dims[d] < 0) out[i].dims[d] = 1;
         out[i].capacity = host_count(&out[i]);
         out[i].data = calloc((size_t)host_bytes(&out[i]) + 64, 1);
         outputs[i] = (HostTensor){.name = strdup(e->outputs[i].name), .t = out[i]};
@@ -101,9 +102,15 @@ bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *
     if (e->kind == ENGINE_EVAL) return *error = '\0', eval_run(e, inputs, outputs);
     weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in), *out = calloc((size_t)e->noutputs + 1, sizeof *out);
     for (int i = 0; i < e->ninputs; i++) in[i] = inputs[i].t;
-    bool ok = room_for(e, in, out, outputs, error);
-    if (ok && weir_run(e->model, e->instance, in, out) != WEIR_OK)
-        ok = (snprintf(error, 512, "%s", e->model->error(e->instance)), false);
+    weir_status status = e->model->shapes(e->instance, in, out);
+    bool ok = true;
+    for (int round = 0; ok && (round == 0 || (status == WEIR_E_CAPACITY && round < 8)); round++) {
+        tensors_free(outputs, e->noutputs);
+        memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
+        ok = room_for(e, out, outputs, error);
+        if (ok && (round || status == WEIR_OK)) status = weir_run(e->model, e->instance, in, out);
+    }
+    if (ok && status != WEIR_OK) ok = (snprintf(error, 512, "%s", e->model->error(e->instance)), false);
     for (int i = 0; ok && i < e->noutputs; i++) outputs[i].t = out[i];
     if (!ok) tensors_free(outputs, e->noutputs);
     free(in);

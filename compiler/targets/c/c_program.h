@@ -27,7 +27,14 @@ typedef struct CProgram {
     const Call **call;      /* by call number, in the order of the text */
     int ncall, ccall;
     int64_t *cont_index;    /* in, out: position among the ports */
-    Names names;
+    Names names;            /* symbols as the function at hand sees them */
+    Names place;            /* the same for addresses: what data decides stands in by its bound */
+    Names shared;           /* and as thread 0 sees them when a call has just defined some */
+    bool *late;             /* by symbol: not bound by an input */
+    bool *defined;          /* by symbol: late, and a call before here in the text defines it */
+    int *heap;              /* by container: place on the heap, or -1 */
+    int nheap;
+    int *when;              /* by output: WEIR_KNOWN, ... */
     Text out;
     int indent;
     enum { AFTER_NOTHING, AFTER_SERIAL, AFTER_ALL } state; /* which threads did the last work */
@@ -37,6 +44,15 @@ typedef struct CProgram {
 void program_line(CProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *c_string(Arena *arena, const char *text); /* quoted */
 int symbol_index(const CProgram *p, Dim sym);         /* in flow->symbol; -1 */
+
+/* emit_tables.c */
+typedef struct Binding {
+    int input, dim; /* input -1: no input gives it */
+    int64_t mul, add;
+} Binding;
+Binding bind_symbol(const CProgram *p, Dim sym);
+bool is_unbounded(const CProgram *p, int symbol); /* late, and nothing bounds it before */
+void prepare_symbols(CProgram *p);                /* late, heap, when */
 
 /* emit_program.c: functions `walkN`, `run`, `callN` (appended to p->out). */
 void emit_run(CProgram *p);

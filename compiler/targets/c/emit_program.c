@@ -6,6 +6,8 @@
  * threads, and before any value from memory decides the way. Long programs are cut into functions. */
 #include "c_program.h"
 
+#include "runtime/weir_rt.h"
+
 #include <string.h>
 
 enum { WALK_ITEMS = 24, SMALL_WORK = 2000 };
@@ -63,7 +65,7 @@ static const char *address(CProgram *p, int cont);
 static const char *alias_address(CProgram *p, const Alias *a) {
     int bits = dtype_bits(p->flow->cont.at[a->cont].type);
     Dim bytes = bits < 8 ? dim_div(p->ctx, a->offset, dim_const(p->ctx, 8 / bits)) : dim_mulc(p->ctx, a->offset, bits / 8);
-    return arena_printf(p->arena, "%s + %s", address(p, a->of), dim_text(p, bytes));
+    return arena_printf(p->arena, "%s + %s", address(p, a->of), emit_dim_str(&p->place, bytes));
 }
 
 /* An expression of type char *. */
@@ -71,6 +73,7 @@ static const char *address(CProgram *p, int cont) {
     const Cont *c = &p->flow->cont.at[cont];
     const Alias *a = alias_of(p, cont);
     if (a) return alias_address(p, a);
+    if (p->heap[cont] >= 0) return arena_printf(p->arena, "f->heap[%d]", p->heap[cont]);
     switch (c->kind) {
     case CONT_IN: return arena_printf(p->arena, "f->in[%d]", (int)p->cont_index[cont]);
     case CONT_OUT: return arena_printf(p->arena, "f->out[%d]", (int)p->cont_index[cont]);
@@ -85,7 +88,7 @@ static const char *address(CProgram *p, int cont) {
     case CONT_STATE: break;
     }
     if (c->place != PLACE_ARENA) BUG("container \"%s\" has no place", c->name);
-    return arena_printf(p->arena, "A + %s", dim_text(p, c->offset));
+    return arena_printf(p->arena, "A + %s", emit_dim_str(&p->place, c->offset));
 }
 
 /* ---- who has worked ------------------------------------------------------------------------------------------ */
@@ -186,6 +189,32 @@ static int define_call(CProgram *p, const Call *call) {
     return number;
 }
 
+/* Is the output's shape known here for the first time, now that this call has defined its symbols? */
+static bool known_now(CProgram *p, const Cont *c, const Call *call) {
+    bool all = true, new = false;
+    for (int i = 0; i < p->flow->symbol.n; i++) {
+        bool uses = false, mine = false;
+        for (int d = 0; d < c->rank; d++) uses |= dim_uses(c->shape[d], p->flow->symbol.at[i].sym);
+        for (int k = 0; k < call->ndefine; k++) mine |= call->define[k] == p->flow->symbol.at[i].sym;
+        if (uses && p->late[i]) all &= p->defined[i];
+        new |= uses && mine;
+    }
+    return all && new;
+}
+
+/* On thread 0, when a call has defined symbols: what has its size from them. */
+static void make_room(CProgram *p, const Call *call) {
+    for (int i = 0; i < call->ndefine; i++) p->defined[symbol_index(p, call->define[i])] = true;
+    program_line(p, "  weir_rt_defined(f);");
+    for (int k = 0; k < p->flow->cont.n; k++) {
+        const Cont *c = &p->flow->cont.at[k];
+        if (c->kind != CONT_OUT || p->when[p->cont_index[k]] != WEIR_LATE || !known_now(p, c, call)) continue;
+        Text count = {.arena = p->arena};
+        emit_dim_saturated(&count, &p->shared, dim_product(p->ctx, c->shape, c->rank));
+        program_line(p, "  weir_rt_room(f, %d, %s);", (int)p->cont_index[k], text_str(&count));
+    }
+}
+
 static void walk_call(CProgram *p, const Call *call) {
     int number = define_call(p, call), nx = call->nin + call->nout;
     sync_serial(p);
@@ -202,6 +231,7 @@ static void walk_call(CProgram *p, const Call *call) {
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
     for (int i = 0; i < call->ndefine; i++)
         program_line(p, "  f->symbol[%d] = define[%d];", symbol_index(p, call->define[i]), i);
+    if (call->ndefine) make_room(p, call);
     program_line(p, "}");
     if (!call->ndefine) return;
     sync_all(p);
@@ -209,6 +239,8 @@ static void walk_call(CProgram *p, const Call *call) {
         int s = symbol_index(p, call->define[i]);
         program_line(p, "s%d = f->symbol[%d];", s, s);
     }
+    program_line(p, "scratch = f->thread + t * f->thread_bytes;");
+    program_line(p, "if (f->stop) return 1;");
     p->state = AFTER_ALL; /* all have read the symbols before they change again */
 }
 
@@ -264,6 +296,12 @@ static void walk_loop(CProgram *p, const Item *it) {
         program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n); if (!go) break; }",
                      address(p, it->cond));
     }
+    if (it->done && is_unbounded(p, symbol_index(p, it->done))) {
+        int s = symbol_index(p, it->done);
+        program_line(p, "if (t == 0) { f->symbol[%d] = %s + 1; weir_rt_defined(f); }", s, var);
+        program_line(p, "weir_rt_barrier(f, n);");
+        program_line(p, "if (f->stop) return 1;");
+    }
     walk_items(p, &it->body);
     carry_on(p, it);
     p->indent--;
@@ -306,18 +344,21 @@ static void walk_items(CProgram *p, const Items *items) {
 /* ---- functions ------------------------------------------------------------------------------------------------------------ */
 
 static void open_walk(CProgram *p, int number) {
-    program_line(p, "static __attribute__((noinline)) void walk%d(weir_frame *f, int t, int n) {", number);
+    program_line(p, "static __attribute__((noinline)) int walk%d(weir_frame *f, int t, int n) {", number);
     p->indent++;
     program_line(p, "char *const A = f->arena, *const W = (char *)f->weights;");
-    program_line(p, "char *const scratch = f->thread + t * f->thread_bytes;");
+    program_line(p, "char *scratch = f->thread + t * f->thread_bytes;");
     program_line(p, "(void)A, (void)W, (void)scratch;");
-    for (int i = 0; i < p->flow->symbol.n; i++)
+    for (int i = 0; i < p->flow->symbol.n; i++) {
         program_line(p, "i64 s%d = f->symbol[%d]; (void)s%d;", i, i, i);
+        if (p->late[i]) program_line(p, "const i64 b%d = f->place[%d]; (void)b%d;", i, i, i);
+    }
     p->state = AFTER_NOTHING;
 }
 
 static void close_walk(CProgram *p) {
     sync_all(p);
+    program_line(p, "return 0;");
     p->indent--;
     program_line(p, "}");
 }
@@ -352,21 +393,29 @@ static void emit_call_shape(CProgram *p, int number) {
     program_line(p, "}");
 }
 
-/* Symbols as local variables, or, outside the walk, as elements of an array. */
-static void name_symbols(CProgram *p, bool array) {
-    names_pop(&p->names, 0);
+/* Names for all symbols by two formats: of those that inputs give, and of late ones. */
+static void name_symbols(CProgram *p, Names *names, char early, char late, bool array) {
+    *names = (Names){.arena = p->arena, .ctx = p->ctx};
     for (int i = 0; i < p->flow->symbol.n; i++) {
         const Symbol *s = &p->flow->symbol.at[i];
         Dim hi = s->hi == INT64_MAX ? NULL : dim_const(p->ctx, s->hi);
-        const char *text = arena_printf(p->arena, array ? "s[%d]" : "s%d", i);
-        names_var(&p->names, s->sym, text, dim_const(p->ctx, s->lo), hi);
+        const char *text = arena_printf(p->arena, array ? "%c[%d]" : "%c%d", p->late[i] ? late : early, i);
+        names_var(names, s->sym, text, dim_const(p->ctx, s->lo), hi);
     }
+}
+
+static void name_shared(CProgram *p) {
+    p->shared = (Names){.arena = p->arena, .ctx = p->ctx};
+    for (int i = 0; i < p->flow->symbol.n; i++)
+        names_var(&p->shared, p->flow->symbol.at[i].sym, arena_printf(p->arena, "f->symbol[%d]", i), NULL, NULL);
 }
 
 void emit_run(CProgram *p) {
     Text before = p->out;
     p->out = (Text){.arena = p->arena};
-    name_symbols(p, false);
+    name_symbols(p, &p->names, 's', 's', false);
+    name_symbols(p, &p->place, 's', 'b', false);
+    name_shared(p);
     const Items *items = &p->flow->body;
     int walks = 0;
     for (int i = 0; i < items->n; i++) {
@@ -376,11 +425,12 @@ void emit_run(CProgram *p) {
     }
     program_line(p, "static void run(weir_frame *f, int t, int n) {");
     program_line(p, " (void)f, (void)t, (void)n;");
-    for (int i = 0; i < walks; i++) program_line(p, " walk%d(f, t, n);", i);
+    for (int i = 0; i < walks; i++) program_line(p, " if (walk%d(f, t, n)) return;", i);
     program_line(p, "}");
     Text walk = p->out;
     p->out = before;
-    name_symbols(p, true);
+    name_symbols(p, &p->names, 's', 's', true);
+    name_symbols(p, &p->place, 'b', 'b', true);
     for (int i = 0; i < p->ncall; i++) emit_call_shape(p, i);
     text_put_n(&p->out, walk.at, walk.n);
 }

@@ -3,6 +3,8 @@
  * literals, the weights' blob, the descriptor. See runtime/weir_rt.h for what reads them. */
 #include "c_program.h"
 
+#include "runtime/weir_rt.h"
+
 #include <string.h>
 
 /* ---- symbols ---------------------------------------------------------------------------------------------- */
@@ -14,13 +16,8 @@ static bool one_symbol(const CProgram *p, Dim d, Dim sym, int64_t *mul, int64_t 
            dim_is_const(rest, add);
 }
 
-typedef struct Binding {
-    int input, dim;
-    int64_t mul, add;
-} Binding;
-
 /* The first input dim that gives the symbol: one that is the symbol itself before a multiple of it. */
-static Binding bind(const CProgram *p, Dim sym) {
+Binding bind_symbol(const CProgram *p, Dim sym) {
     Binding best = {-1, 0, 1, 0};
     for (int i = 0; i < p->flow->cont.n; i++) {
         const Cont *c = &p->flow->cont.at[i];
@@ -36,6 +33,71 @@ static Binding bind(const CProgram *p, Dim sym) {
     return best;
 }
 
+bool is_unbounded(const CProgram *p, int symbol) {
+    const Symbol *s = &p->flow->symbol.at[symbol];
+    return p->late[symbol] && !s->upper && s->hi == INT64_MAX;
+}
+
+static bool shape_uses(const Cont *c, Dim sym) {
+    for (int d = 0; d < c->rank; d++)
+        if (dim_uses(c->shape[d], sym)) return true;
+    for (int d = 0; c->layout && d < c->layout->rank; d++)
+        if (dim_uses(c->layout->box[d], sym)) return true;
+    return false;
+}
+
+static bool call_writes(const Items *items, int cont);
+
+static bool item_writes(const Item *it, int cont) {
+    bool found = call_writes(&it->body, cont) || call_writes(&it->other, cont);
+    if (it->kind != ITEM_CALL) return found;
+    for (int i = 0; i < it->call->nout; i++) found |= it->call->out[i] == cont;
+    return found;
+}
+
+/* Is a container written by a call? */
+static bool call_writes(const Items *items, int cont) {
+    for (int i = 0; i < items->n; i++)
+        if (item_writes(&items->at[i], cont)) return true;
+    return false;
+}
+
+static void mark_defined(const CProgram *p, const Items *items, bool *defined) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        for (int k = 0; it->kind == ITEM_CALL && k < it->call->ndefine; k++)
+            defined[symbol_index(p, it->call->define[k])] = true;
+        mark_defined(p, &it->body, defined);
+        mark_defined(p, &it->other, defined);
+    }
+}
+
+void prepare_symbols(CProgram *p) {
+    const Flow *f = p->flow;
+    p->late = NEW_ARRAY(p->arena, bool, f->symbol.n);
+    p->defined = NEW_ARRAY(p->arena, bool, f->symbol.n);
+    p->heap = NEW_ARRAY(p->arena, int, f->cont.n);
+    p->when = NEW_ARRAY(p->arena, int, f->cont.n);
+    bool *by_call = NEW_ARRAY(p->arena, bool, f->symbol.n);
+    mark_defined(p, &f->body, by_call);
+    for (int i = 0; i < f->symbol.n; i++) p->late[i] = bind_symbol(p, f->symbol.at[i].sym).input < 0;
+    for (int k = 0; k < f->cont.n; k++) {
+        const Cont *c = &f->cont.at[k];
+        bool unbounded = false, late = false, other = false;
+        for (int i = 0; i < f->symbol.n; i++) {
+            if (!p->late[i] || !shape_uses(c, f->symbol.at[i].sym)) continue;
+            late = true;
+            unbounded |= is_unbounded(p, i);
+            other |= !by_call[i];
+        }
+        bool before = other || call_writes(&f->body, k); /* may be written before its size is known */
+        bool heap = unbounded && (c->kind == CONT_TMP || c->kind == CONT_STATE || (c->kind == CONT_OUT && before));
+        p->heap[k] = heap ? p->nheap++ : -1;
+        if (c->kind == CONT_OUT && late)
+            p->when[p->cont_index[k]] = heap ? WEIR_ON_HEAP + p->heap[k] : before ? WEIR_BY_CALL : WEIR_LATE;
+    }
+}
+
 static void put_i64(Text *out, int64_t v) {
     if (v == INT64_MIN)
         text_put(out, "-9223372036854775807 - 1");
@@ -48,7 +110,7 @@ static void emit_symbols(CProgram *p) {
     text_put(&p->out, "static const weir_symbol symbols[] = {\n");
     for (int i = 0; i < f->symbol.n; i++) {
         const Symbol *s = &f->symbol.at[i];
-        Binding b = bind(p, s->sym);
+        Binding b = bind_symbol(p, s->sym);
         text_printf(&p->out, " {%s, ", c_string(p->arena, dim_sym_name(s->sym)));
         put_i64(&p->out, s->lo);
         text_put(&p->out, ", ");
@@ -56,32 +118,37 @@ static void emit_symbols(CProgram *p) {
         text_printf(&p->out, ", %d, %d, %lld, %lld},\n", b.input, b.dim, (long long)b.mul, (long long)b.add);
     }
     text_put(&p->out, " {0}\n};\n");
-    text_put(&p->out, "static void bound(i64 *s) {\n (void)s;\n");
+    text_put(&p->out, "static void bound(i64 *s, i64 *b) {\n (void)s, (void)b;\n");
     for (int i = 0; i < f->symbol.n; i++) {
-        const Symbol *s = &f->symbol.at[i];
-        if (bind(p, s->sym).input >= 0) continue;
-        text_printf(&p->out, " s[%d] = ", i);
-        if (s->upper)
-            emit_dim_saturated(&p->out, &p->names, s->upper);
+        const Symbol *sym = &f->symbol.at[i];
+        if (p->late[i]) {
+            text_printf(&p->out, " s[%d] = ", i);
+            if (sym->upper)
+                emit_dim_saturated(&p->out, &p->names, sym->upper);
+            else
+                put_i64(&p->out, sym->hi);
+            text_put(&p->out, ";\n");
+        }
+        if (is_unbounded(p, i))
+            text_printf(&p->out, " b[%d] = %lld;\n", i, (long long)sym->lo);
         else
-            put_i64(&p->out, s->hi);
-        text_put(&p->out, ";\n");
+            text_printf(&p->out, " b[%d] = s[%d];\n", i, i);
     }
     text_put(&p->out, "}\n");
 }
 
 /* ---- sizes -------------------------------------------------------------------------------------------------- */
 
-static void put_value(CProgram *p, int at, Dim d) {
+static void put_value(CProgram *p, const Names *names, int at, Dim d) {
     text_printf(&p->out, " v[%d] = ", at);
-    emit_dim_saturated(&p->out, &p->names, d);
+    emit_dim_saturated(&p->out, names, d);
     text_put(&p->out, ";\n");
 }
 
 static void put_largest(CProgram *p, int at, Dim d) {
     if (dim_is(d, 0)) return;
     text_printf(&p->out, " v[%d] = imax(v[%d], ", at, at);
-    emit_dim_saturated(&p->out, &p->names, d);
+    emit_dim_saturated(&p->out, &p->place, d);
     text_put(&p->out, ");\n");
 }
 
@@ -101,34 +168,32 @@ static void carry_sizes(CProgram *p, const Items *items) {
 static int emit_eval(CProgram *p) {
     const Flow *f = p->flow;
     int n = 3;
-    text_put(&p->out, "static void eval(const i64 *s, i64 *v) {\n (void)s;\n v[1] = 0, v[2] = 0;\n");
-    put_value(p, 0, f->arena_bytes ? f->arena_bytes : dim_const(p->ctx, 0));
+    text_put(&p->out, "static void eval(const i64 *s, const i64 *b, i64 *v) {\n (void)s, (void)b;\n v[1] = 0, v[2] = 0;\n");
+    put_value(p, &p->place, 0, f->arena_bytes ? f->arena_bytes : dim_const(p->ctx, 0));
     for (int k = 0; k < f->kernel.n; k++)
         if (p->kernel[k]) put_largest(p, 1, p->kernel[k]->scratch);
     for (int i = 0; i < p->ncall; i++) {
         const Call *call = p->call[i];
-        text_printf(&p->out, " { weir_call c; weir_tensor x[%d]; call%d(s, &c, x); v[2] = imax(v[2], %s_scratch(&c)); }\n",
+        text_printf(&p->out, " { weir_call c; weir_tensor x[%d]; call%d(b, &c, x); v[2] = imax(v[2], %s_scratch(&c)); }\n",
                     call->nin + call->nout + 1, i, call->row->function);
     }
     carry_sizes(p, &f->body);
     for (int kind = CONT_IN; kind <= CONT_OUT; kind++)
         for (int i = 0; i < f->cont.n; i++)
             for (int d = 0; (int)f->cont.at[i].kind == kind && d < f->cont.at[i].rank; d++)
-                put_value(p, n++, f->cont.at[i].shape[d]);
+                put_value(p, &p->names, n++, f->cont.at[i].shape[d]);
     text_put(&p->out, "}\n");
     return n;
 }
 
-/* Does some output's shape depend on data? */
-static bool is_late(const CProgram *p) {
-    for (int i = 0; i < p->flow->symbol.n; i++) {
-        Dim sym = p->flow->symbol.at[i].sym;
-        if (bind(p, sym).input >= 0) continue;
-        for (int k = 0; k < p->flow->cont.n; k++)
-            for (int d = 0; p->flow->cont.at[k].kind == CONT_OUT && d < p->flow->cont.at[k].rank; d++)
-                if (dim_uses(p->flow->cont.at[k].shape[d], sym)) return true;
-    }
-    return false;
+static void emit_heap(CProgram *p) {
+    text_put(&p->out, "static void heap(const i64 *s, i64 *v) {\n (void)s, (void)v;\n");
+    for (int k = 0; k < p->flow->cont.n; k++)
+        if (p->heap[k] >= 0) put_value(p, &p->names, p->heap[k], cont_bytes(p, &p->flow->cont.at[k]));
+    text_put(&p->out, "}\nstatic const u16 when[] = {");
+    for (int k = 0; k < p->flow->cont.n; k++)
+        if (p->flow->cont.at[k].kind == CONT_OUT) text_printf(&p->out, "%d, ", p->when[p->cont_index[k]]);
+    text_put(&p->out, "0};\n");
 }
 
 /* ---- ports, literals ------------------------------------------------------------------------------------------- */
@@ -187,15 +252,16 @@ void emit_tables(CProgram *p) {
     const EmitOptions *o = p->options;
     emit_symbols(p);
     int values = emit_eval(p);
+    emit_heap(p);
     int nin = emit_ports(p, CONT_IN, "in"), nout = emit_ports(p, CONT_OUT, "out");
     emit_cpu(p);
     emit_blob(p);
     Text *out = &p->out;
     text_put(out, "static weir_status create(const weir_pool *pool, weir_instance **out, char *error);\n");
     text_put(out, "static const weir_program program = {\n");
-    text_printf(out, " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, .late = %d,\n",
-                p->flow->symbol.n, values, is_late(p));
-    text_put(out, " .cpu = cpu, .bound = bound, .eval = eval, .run = run, .blob = &weir_blob,\n");
+    text_printf(out, " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, .nheap = %d,\n",
+                p->flow->symbol.n, values, p->nheap);
+    text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = run, .blob = &weir_blob,\n");
     if (o->weights_file)
         text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n", c_string(p->arena, o->weights_file),
                     (unsigned long long)o->weights_check);

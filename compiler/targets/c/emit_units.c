@@ -122,9 +122,9 @@ static Text *shortest(Text *units, int n) {
 void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o, Units *out) {
     CProgram p = {.arena = arena, .ctx = arena_ctx(arena), .flow = program->flow, .program = program, .options = o};
     p.out.arena = arena;
-    p.names = (Names){.arena = arena, .ctx = p.ctx};
     index_maps(&p);
     index_ports(&p);
+    prepare_symbols(&p);
     emit_kernels(&p, m);
     int n = o->units < 1 ? 1 : o->units;
     Text *units = NEW_ARRAY(arena, Text, n);
