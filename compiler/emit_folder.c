@@ -157,6 +157,7 @@ void driver_emit_folder(Driver *d) {
         output_text(d->arena, o->emit_dir, d->units.at[i].name, text);
     }
     write_runtime(d);
-    output_text(d->arena, o->emit_dir, "main.c", flat_text(d->arena, embedded_text("compiler/example.c")));
+    const char *example = flat_text(d->arena, embedded_text("compiler/example.c"));
+    output_text(d->arena, o->emit_dir, "main.c", example);
     if (d->weights.bytes) driver_write_weights(d, arena_printf(d->arena, "%s/%s", o->emit_dir, side));
 }

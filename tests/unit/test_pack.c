@@ -79,7 +79,8 @@ static Dim parse_sum(Ctx *ctx, const char **at) {
 
 static Cont make_cont(Arena *arena, const Case *c) {
     Ctx *ctx = arena_ctx(arena);
-    Dim *shape = NEW_ARRAY(arena, Dim, c->rank), *map = NEW_ARRAY(arena, Dim, c->nmap), *box = NEW_ARRAY(arena, Dim, c->nmap);
+    Dim *shape = NEW_ARRAY(arena, Dim, c->rank);
+    Dim *map = NEW_ARRAY(arena, Dim, c->nmap), *box = NEW_ARRAY(arena, Dim, c->nmap);
     int64_t count = 1;
     for (int k = 0; k < c->rank; k++) {
         shape[k] = dim_const(ctx, c->shape[k]);
@@ -159,8 +160,9 @@ static void check_case(Arena *arena, const Case *c) {
     }
     cr_assert(n == p.count);
     if (dtype_bits(c->type) > 64) return;
+    Bits fill = c->fill ? cont.layout->fill : 0;
     for (int64_t i = 0; i < p.storage; i++)
-        if (!used[i]) cr_assert(mem_get(c->type, packed, i) == (c->fill ? cont.layout->fill : 0), "%s: hole", c->layout);
+        if (!used[i]) cr_assert(mem_get(c->type, packed, i) == fill, "%s: hole", c->layout);
 }
 
 static void check_all(void *arg) {

@@ -48,7 +48,8 @@ static void see(void *user, const Diag *d) {
 }
 
 static void add_weight(Bench *b, int64_t bytes, int64_t from) {
-    Weight w = {b->weights.bytes, {.type = U8, .from = b->data + from, .count = bytes, .storage = bytes, .dense = true}};
+    Pack pack = {.type = U8, .from = b->data + from, .count = bytes, .storage = bytes, .dense = true};
+    Weight w = {b->weights.bytes, pack};
     vec_push(b->arena, &b->weights.at, w);
     b->weights.bytes += (bytes + 63) / 64 * 64;
 }
@@ -233,8 +234,10 @@ Test(toolchain, second_time_from_cache) {
     Objects first = b->objects;
     cr_assert(ctx_try(b->ctx, compile, b));
     cr_assert_eq(b->times.cached, 2);
-    for (int i = 0; i < 2; i++)
-        cr_assert(first.at[i].n == b->objects.at[i].n && memcmp(first.at[i].at, b->objects.at[i].at, first.at[i].n) == 0);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(first.at[i].n, b->objects.at[i].n);
+        cr_assert(memcmp(first.at[i].at, b->objects.at[i].at, first.at[i].n) == 0);
+    }
     static const char *const other_flags[] = {"-march=x86-64-v2", NULL};
     b->tools.flags = other_flags;
     cr_assert(ctx_try(b->ctx, compile, b));
