@@ -120,6 +120,7 @@ struct Infer {
     Graph *graph;
     Node *node;
     const OpTable *ops;
+    const Type *declared;    /* of the node's results, as the model (or an earlier inference) has them */
     void (*done)(Infer *in); /* called after each node (may be NULL): folds constants on the way */
 };
 
@@ -133,6 +134,8 @@ const Value *infer_in(const Infer *in, int i);
 Value *infer_out(Infer *in, int i);
 /* Operand i, which must be there and be a tensor of known rank. */
 const Value *infer_tensor(const Infer *in, int i);
+/* E_MODEL unless there are least..most operands, the first `least` all given. */
+void infer_arity(const Infer *in, int least, int most);
 bool infer_same(const Infer *in, int i, int j); /* E_TYPE unless both, when there, have one dtype */
 DimEnv infer_env(const Infer *in);
 /* Result i as the model declares it (value_info), when that is complete: for operators whose shape

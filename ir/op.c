@@ -76,6 +76,17 @@ const Value *infer_tensor(const Infer *in, int i) {
     return v;
 }
 
+void infer_arity(const Infer *in, int least, int most) {
+    int n = in->node->in.n;
+    while (n > most && in->node->in.at[n - 1] < 0)
+        n--;
+    if (n > most || n < least)
+        fail(in->ctx, E_MODEL, "the node has %d operands: the operator takes %d%s%s", n, least,
+             most > least ? " to " : "", most > least ? internf(in->ctx, "%d", most) : "");
+    for (int i = 0; i < least; i++)
+        if (!infer_in(in, i)) fail(in->ctx, E_MODEL, "operand %d is missing: the operator needs it", i);
+}
+
 bool infer_same(const Infer *in, int i, int j) {
     const Value *a = infer_in(in, i), *b = infer_in(in, j);
     if (!a || !b) return false;
@@ -164,11 +175,13 @@ static void declared_symbol(void *user, Dim sym) {
 }
 
 const Type *infer_declared(Infer *in, int result) {
-    const Value *v = infer_out(in, result);
-    if (!v || v->type.kind != TYPE_TENSOR || v->type.rank < 0) return NULL;
+    if (!in->declared || result >= in->node->out.n) return NULL;
+    const Type *t = &in->declared[result];
+    if (t->kind != TYPE_TENSOR || t->rank < 0) return NULL;
     Declared d = {graph_root(in->graph), true};
-    for (int i = 0; i < v->type.rank; i++) dim_symbols(v->type.shape[i], declared_symbol, &d);
-    return d.ok ? &v->type : NULL;
+    for (int i = 0; i < t->rank; i++)
+        dim_symbols(t->shape[i], declared_symbol, &d);
+    return d.ok ? t : NULL;
 }
 
 /* ---- broadcasting
@@ -274,10 +287,8 @@ int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out) {
     int rank = a->rank > b->rank ? a->rank : b->rank;
     bool bad = false;
     Dim one = dim_const(in->ctx, 1);
-    const Value *result = infer_out(in, 0);
-    const Type *t = result && result->type.kind == TYPE_TENSOR && result->type.rank >= rank
-                        ? &result->type
-                        : NULL;
+    const Type *t = in->declared && in->node->out.n ? &in->declared[0] : NULL;
+    if (t && (t->kind != TYPE_TENSOR || t->rank < rank)) t = NULL;
     for (int i = 0; i < rank; i++) {
         int ia = i - (rank - a->rank), ib = i - (rank - b->rank);
         Dim declared = t ? t->shape[t->rank - rank + i] : NULL;
@@ -301,7 +312,7 @@ void infer_pointwise_to(Infer *in, DType t) {
     memcpy(shape, all.shape, sizeof *shape * (size_t)all.rank);
     all.shape = shape;
     for (int i = 1; i < in->node->in.n; i++) {
-        if (!infer_in(in, i)) continue;
+        infer_tensor(in, i);
         infer_same(in, 0, i);
         all.rank = infer_broadcast(in, &all, &infer_tensor(in, i)->type, next);
         memcpy(shape, next, sizeof *shape * (size_t)all.rank);
@@ -359,10 +370,34 @@ void node_where(Ctx *ctx, const Node *node) {
     ctx->where.opset = node->version;
 }
 
+/* A row that is its expression takes as many operands as that names. */
+static void check_expr(const Infer *in) {
+    const OpRow *row = in->node->row;
+    int n = 0;
+    for (const char *at = row->expr; at && !row->lower && *at; at++)
+        if (*at == '$' && at[1] >= '0' && at[1] - '0' >= n) n = at[1] - '0' + 1;
+    if (n) infer_arity(in, n, n);
+}
+
+/* Moves the results' types to `declared`. */
+static void take_declared(Infer *in) {
+    Type *declared = NEW_ARRAY(in->arena, Type, in->node->out.n);
+    for (int i = 0; i < in->node->out.n; i++) {
+        Value *v = infer_out(in, i);
+        if (!v) continue;
+        declared[i] = v->type;
+        v->type = (Type){0};
+        v->known = NULL;
+    }
+    in->declared = declared;
+}
+
 static void infer_node(Infer *in) {
     const OpRow *row = in->node->row;
     node_where(in->ctx, in->node);
     check_operand(in);
+    check_expr(in);
+    take_declared(in);
     if (row->infer)
         row->infer(in);
     else

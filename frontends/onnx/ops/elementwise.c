@@ -115,6 +115,7 @@ static Dim known_clip(Infer *in, const Dim *a) {
 }
 
 static void unary_infer(Infer *in) {
+    infer_arity(in, 1, 1);
     const Type *t = &infer_tensor(in, 0)->type;
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
@@ -130,13 +131,16 @@ static void check_scalar(Infer *in, int i) {
 }
 
 static void clip_infer(Infer *in) {
-    unary_infer(in);
+    const Type *t = &infer_tensor(in, 0)->type;
+    infer_arity(in, 1, 3);
+    infer_set(in, 0, t->dtype, t->shape, t->rank);
     check_scalar(in, 1);
     check_scalar(in, 2);
     onnx_carry(in, known_clip);
 }
 
 static void to_bool_infer(Infer *in) {
+    infer_arity(in, 1, 1);
     const Type *t = &infer_tensor(in, 0)->type;
     infer_set(in, 0, BOOL, t->shape, t->rank);
 }
@@ -184,6 +188,7 @@ static void where_infer(Infer *in) {
 }
 
 static void mod_infer(Infer *in) {
+    infer_arity(in, 2, 2);
     infer_pointwise(in);
     onnx_carry(in, onnx_known_mod);
 }
@@ -244,6 +249,7 @@ static void pow_lower(Lower *lo) {
 
 /* Base and exponent may differ in type; the result has the base's. */
 static void pow_infer(Infer *in) {
+    infer_arity(in, 2, 2);
     const Type *a = &infer_tensor(in, 0)->type, *b = &infer_tensor(in, 1)->type;
     Dim shape[RANK_MAX];
     infer_set(in, 0, a->dtype, shape, infer_broadcast(in, a, b, shape));
@@ -292,6 +298,7 @@ static void min_lower(Lower *lo) {
 
 /* The slope broadcasts to x, one way. Before opset 7 a vector of slopes goes along axis 1. */
 static void prelu_infer(Infer *in) {
+    infer_arity(in, 2, 2);
     const Value *x = infer_tensor(in, 0), *slope = infer_tensor(in, 1);
     Dim all[RANK_MAX];
     infer_same(in, 0, 1);
@@ -339,6 +346,7 @@ static int legacy_axis(Ctx *ctx, const Node *node, const Type *a, const Type *b)
 }
 
 static void legacy_check(Infer *in) {
+    infer_arity(in, 2, 2);
     const Value *a = infer_tensor(in, 0), *b = infer_tensor(in, 1);
     bool broadcast = attr_int(in->ctx, in->node, "broadcast", 0) != 0;
     infer_same(in, 0, 1);
@@ -359,13 +367,15 @@ static void legacy_check(Infer *in) {
 }
 
 static void legacy_infer(Infer *in) {
+    const Type *t = &infer_tensor(in, 0)->type;
     legacy_check(in);
-    unary_infer(in);
+    infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
 static void legacy_bool_infer(Infer *in) {
+    const Type *t = &infer_tensor(in, 0)->type;
     legacy_check(in);
-    to_bool_infer(in);
+    infer_set(in, 0, BOOL, t->shape, t->rank);
 }
 
 static void legacy_lower(Lower *lo) {
