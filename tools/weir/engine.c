@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <unistd.h>
 
 double now_ms(void) {
     struct timespec t;
@@ -16,15 +17,19 @@ double now_ms(void) {
 
 /* Texts that --print-after asked for go to standard output; steps are shown on a terminal alone, in one
  * line that the next one replaces. */
+void print_telling(bool progress, FILE *to, const char *text) {
+    if (progress && !isatty(STDERR_FILENO)) return;
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+    if (!text) return;
+    size_t n = strlen(text);
+    fprintf(progress ? stderr : to, "%s%s", text, progress || (n && text[n - 1] == '\n') ? "" : "\n");
+    fflush(progress ? stderr : to);
+}
+
 static void print_diagnostic(void *user, const weir_diagnostic *d) {
     (void)user;
-    bool text = d->severity == 2, times = text && !strcmp(d->id, "time-passes"), terminal = isatty(2);
-    if (d->severity == 3) {
-        if (terminal) fprintf(stderr, "\r\033[K%s ...\r", d->text);
-        return;
-    }
-    if (terminal) fputs("\033[K", stderr);
-    fprintf(text && !times ? stdout : stderr, text ? "%s" : "%s\n", d->text);
+    bool asked = d->severity == 2 && d->id && !strcmp(d->id, "print-after");
+    print_telling(d->severity == 3, asked ? stdout : stderr, d->text);
 }
 
 weir_context *context_new(void) { return weir_context_new(print_diagnostic, NULL); }

@@ -54,7 +54,10 @@ bool input_option(Args *a, InputOptions *o, bool *bad);
 bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs);
 void tensors_free(HostTensor *t, int n);
 
-/* A context that prints diagnostics to stderr. */
+/* Progress goes to a terminal only, on one line that the next one overwrites (NULL: clears it); other text
+ * goes to `to`. */
+void print_telling(bool progress, FILE *to, const char *text);
+/* A context that prints diagnostics to stderr, what --print-after asks for to stdout. */
 weir_context *context_new(void);
 /* Takes any compile option of the current argument; *bad after a usage error. */
 bool compile_option(Args *a, weir_context *c, bool *bad);

@@ -51,6 +51,12 @@ static const Verb verbs[] = {
      "  --threads N             threads to run with (0: all; 1 by default)\n"
      "  --min-time S            measure for at least this long (1)\n"
      "  --json FILE             write the figures\n" COMPILE_OPTIONS, verb_bench},
+    {"dump", "print a model at any level",
+     "weir dump MODEL.onnx|MODEL.ir [options]\n"
+     "  --level LEVEL           graph, flow, nest or c (flow)\n"
+     "  --after PASS            as this pass leaves it\n"
+     "  --format FORMAT         text, dot or json\n"
+     "  -o FILE                 where to (standard output)\n" COMPILE_OPTIONS, verb_dump},
     {"info", "describe a compiled library", "weir info MODEL.so\n", verb_info},
     {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n", verb_ops},
     {"explain", "explain a diagnostic's code", "weir explain CODE\n", verb_explain},

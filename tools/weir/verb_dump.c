@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weir dump: a model at any level and after any pass, as text that reads back, as a drawing for dot, or as
+ * JSON. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/dump.h"
+#include "tools/weir/engine.h"
+#include "tools/weir/session.h"
+#include "tools/weir/verbs.h"
+
+typedef struct Dump {
+    const char *level, *after, *format, *output;
+    Text out;
+    int rc;
+} Dump;
+
+static bool dump_option(Args *a, void *user, bool *bad) {
+    Dump *d = user;
+    const char **to = args_is(a, "level") ? &d->level : args_is(a, "after") ? &d->after
+                    : args_is(a, "format") ? &d->format
+                    : args_is(a, "o") || args_is(a, "output") ? &d->output : NULL;
+    if (!to) return false;
+    *bad = !(*to = args_value(a));
+    return true;
+}
+
+static void put_units(Dump *d, Session *s) {
+    driver_emit(&s->driver, NULL, false);
+    for (int i = 0; i < s->driver.units.n; i++)
+        text_printf(&d->out, "/* %s */\n%s\n", s->driver.units.at[i].name, s->driver.units.at[i].text);
+}
+
+static void dump(Session *s) {
+    Dump *d = s->user;
+    d->out = (Text){.arena = s->arena};
+    if (!strcmp(d->level, "c"))
+        put_units(d, s);
+    else if (!strcmp(d->format, "dot"))
+        dump_dot(&d->out, &s->driver.stage);
+    else if (!strcmp(d->format, "json"))
+        dump_json(&d->out, &s->driver.stage);
+    else
+        text_put(&d->out, stage_text(s->arena, &s->driver.stage));
+    d->rc = put_text(d->output, text_str(&d->out));
+}
+
+static bool one_of(const char *word, const char *const *words, int n) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(word, words[i])) return true;
+    return false;
+}
+
+/* Fills in level from --after, and the pass to stop after from --level. */
+static int settle(Args *a, Dump *d) {
+    static const char *const levels[] = {"graph", "flow", "nest", "c"}, *const formats[] = {"text", "dot", "json"};
+    if (d->level && !one_of(d->level, levels, 4))
+        return usage_error(a, "\"--level %s\" is none of graph, flow, nest, c", d->level);
+    if (!one_of(d->format, formats, 3))
+        return usage_error(a, "\"--format %s\" is none of text, dot, json", d->format);
+    const Pass *pass = d->after ? find_pass(d->after) : NULL;
+    if (d->after && !pass) return usage_error(a, "there is no pass \"%s\"; \"weir explain passes\" lists them", d->after);
+    if (pass && d->level && (!strcmp(d->level, "c") || strcmp(d->level, levels[pass_result(pass)])))
+        return usage_error(a, "pass \"%s\" makes a %s, not \"--level %s\"", d->after, levels[pass_result(pass)], d->level);
+    if (pass) d->level = levels[pass_result(pass)];
+    if (!d->level) d->level = "flow";
+    for (int i = 0; i < 3 && !pass; i++)
+        if (!strcmp(d->level, levels[i])) d->after = last_pass((Level)i);
+    if (!strcmp(d->level, "c") && strcmp(d->format, "text"))
+        return usage_error(a, "\"--level c\" is text, not %s", d->format);
+    return EXIT_DONE;
+}
+
+int verb_dump(Args *a) {
+    const char *model;
+    Dump d = {.format = "text", .rc = EXIT_DONE};
+    weir_context *c = context_new();
+    int rc = session_args(a, c, &model, dump_option, &d) ? settle(a, &d) : EXIT_USAGE;
+    if (rc == EXIT_DONE) rc = session_run(c, model, d.after, dump, &d);
+    weir_context_free(c);
+    return rc == EXIT_DONE ? d.rc : rc;
+}
