@@ -28,6 +28,13 @@ bool map_is_reduction(const Map *map) {
     return map->write.n && map->write.at[0].combine;
 }
 
+bool access_by_value(const Map *map, const Access *a) {
+    for (int v = 0; v < map->body.val.n; v++)
+        for (int k = 0; map->body.val.at[v].sym && k < a->rank; k++)
+            if (dim_uses(a->at[k], map->body.val.at[v].sym)) return true;
+    return false;
+}
+
 int access_dim(const Map *map, const Access *a, int k) {
     for (int d = 0; d < map->dim.n; d++)
         if (map->dim.at[d].sym == a->at[k]) return d;

@@ -25,6 +25,8 @@ int64_t map_extent(const Map *map, int dim, int64_t otherwise);
 double map_volume(const Map *map, int64_t otherwise);
 
 bool map_is_reduction(const Map *map);
+/* Does the access use a value of the map's body as an index? */
+bool access_by_value(const Map *map, const Access *a);
 /* By container: the only map that writes it, or -1 (none, several, or a call or region does). */
 int *flow_writers(Arena *arena, const Flow *flow);
 

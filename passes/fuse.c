@@ -267,13 +267,6 @@ static bool row(const Fusing *f, const Group *g, const Group *into) {
     return row_bytes(f, maps, n, &al, outer) <= ROW_BYTES;
 }
 
-static bool indexed_by_value(const Map *m, const Access *a) {
-    for (int v = 0; v < m->body.val.n; v++)
-        for (int k = 0; m->body.val.at[v].sym && k < a->rank; k++)
-            if (dim_uses(a->at[k], m->body.val.at[v].sym)) return true;
-    return false;
-}
-
 /* Reads between the kernels must have a box within the producer's: none outside (a fused producer
  * has no halo), none that depends on data. */
 static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) {
@@ -281,7 +274,7 @@ static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) 
         const Map *m = f->flow->map.at[into->map.at[i]];
         for (int v = 0; v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
-            if (val->kind != VAL_READ || (!val->has_else && !indexed_by_value(m, &val->read)))
+            if (val->kind != VAL_READ || (!val->has_else && !access_by_value(m, &val->read)))
                 continue;
             int w = f->writer[val->read.cont];
             if (w >= 0 && &f->group[f->group_of[w]] == g) return true;

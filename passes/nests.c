@@ -329,6 +329,7 @@ static Nest *lower_kernel(Arena *arena, const Flow *flow, const Kernel *kernel) 
     DimEnv env = flow_env(arena, flow);
     for (int i = 0; i < env.n; i++) vec_push(arena, &lo.env, env.at[i]);
     push_region_vars(&lo, &flow->body, kernel->map.at[kernel->map.n - 1]);
+    lo.nouter = lo.env.n;
     lo.memory = NEW_ARRAY(arena, int, flow->cont.n);
     lo.local = NEW_ARRAY(arena, Local, flow->cont.n);
     for (int i = 0; i < flow->cont.n; i++) lo.memory[i] = lo.local[i].buf = -1;

@@ -171,6 +171,20 @@ static void hull_of(Lowering *lo, int pos, int cont, const Span *root, Hull *h) 
     }
 }
 
+static bool in_memory(const Lowering *lo, const Map *m) {
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            if (lo->keep[m->write.at[w].to[k].cont] == KEEP_ARENA) return true;
+    return false;
+}
+
+static bool uses_loop(const Lowering *lo, Dim d) {
+    for (int i = lo->nouter; i < lo->env.n; i++)
+        if (dim_uses(d, lo->env.at[i].sym)) return true;
+    return false;
+}
+
+/* What is also needed outside the kernel is computed whole along dims that no tile loop cuts. */
 void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
     const Map *m = lo->plan[pos].map;
     for (int i = 0; i < m->dim.n; i++) {
@@ -191,6 +205,7 @@ void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
     for (int i = 0; i < m->dim.n; i++)
         for (int d = 0; d < w->to[0].rank; d++) {
             if (w->to[0].at[d] != m->dim.at[i].sym) continue;
+            if (in_memory(lo, m) && !uses_loop(lo, h.lo[d])) continue;
             Dim size = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi[d], h.lo[d]), 1);
             Dim size_cap = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi_cap[d], h.lo[d]), 1);
             out[i] = (Span){lowering_simplify(lo, h.lo[d]), lowering_simplify(lo, size), -1};

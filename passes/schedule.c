@@ -30,6 +30,21 @@ static double step_cost(int64_t step, int lanes) {
     return step == 0 ? 0.3 : step == 1 ? 1 : lanes;
 }
 
+static int prims(const Map *map) {
+    int n = 0;
+    for (int v = 0; v < map->body.val.n; v++) n += map->body.val.at[v].kind == VAL_PRIM;
+    return n;
+}
+
+/* The same in scalar code. */
+static double scalar_cost(const Map *map, int lanes) {
+    double reads = 0, results = 1;
+    for (int v = 0; v < map->body.val.n; v++) reads += map->body.val.at[v].kind == VAL_READ;
+    for (int d = 0; d < map->dim.n; d++)
+        if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_extent);
+    return lanes * ((reads + prims(map) * 0.3) * map_volume(map, unknown_extent) + results);
+}
+
 /* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every
  * iteration, a write (or a fold of the lanes) for every result; lanes that idle in the last chunk
  * count. */
@@ -52,7 +67,7 @@ double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes) {
         if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_extent);
     int64_t extent = map_extent(map, dim, unknown_extent);
     double idle = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
-    return idle * (reads * map_volume(map, unknown_extent) + writes * results);
+    return idle * ((reads + prims(map) * 0.3) * map_volume(map, unknown_extent) + writes * results);
 }
 
 /* The dim to run in lanes among those allowed, or -1 when scalar code is as good. */
@@ -64,7 +79,7 @@ int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed) {
         double cost = lane_cost(s, map, d, lanes);
         if (best < 0 || cost < best_cost) best = d, best_cost = cost;
     }
-    return best;
+    return best >= 0 && best_cost < scalar_cost(map, lanes) ? best : -1;
 }
 
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim) {

@@ -96,6 +96,14 @@ static int64_t equal_tiles(int64_t extent, int64_t most) {
     return (extent + tiles - 1) / tiles;
 }
 
+/* Gathers gain nothing from rows, and each is a load a lane. */
+static bool reads_by_value(const Map *m) {
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ && access_by_value(m, &m->body.val.at[v].read))
+            return true;
+    return false;
+}
+
 static void choose_tile(Tiled *t) {
     int lanes = lanes_of(t->s), regs = t->s->env->machine->vector_regs;
     int states = t->p->write.at[0].combine->nstate;
@@ -106,7 +114,7 @@ static void choose_tile(Tiled *t) {
             : 1;
     int budget = (regs - 2 - t->vectors) / t->vectors;
     int64_t most = lane_out ? (budget > 14 ? 14 : budget) : 4;
-    if (states > 1) most = 1;
+    if (states > 1 || reads_by_value(t->p)) most = 1;
     t->row[0] = most > 1 ? choose_row(t, -1) : -1;
     t->row[1] = -1;
     if (t->row[0] < 0) return;
