@@ -58,7 +58,8 @@ void prepare_symbols(CProgram *p);                /* late, heap, when */
 void emit_run(CProgram *p);
 Dim cont_bytes(const CProgram *p, const Cont *c);
 
-/* emit_tables.c: everything else of unit 0. */
+/* emit_tables.c: literal containers, which the walk reads; everything else of unit 0. */
+void emit_literals(CProgram *p);
 void emit_tables(CProgram *p);
 
 #endif

@@ -216,7 +216,7 @@ static int emit_ports(CProgram *p, ContKind kind, const char *name) {
     return n;
 }
 
-static void emit_literals(CProgram *p) {
+void emit_literals(CProgram *p) {
     for (int i = 0; i < p->flow->cont.n; i++) {
         const Cont *c = &p->flow->cont.at[i];
         bool stored = p->options->weight_offset && p->options->weight_offset[i] >= 0;
@@ -276,5 +276,4 @@ void emit_tables(CProgram *p) {
                   " return weir_rt_create(&program, pool, out, error);\n}\n"
                   "__attribute__((visibility(\"default\"))) const weir_model *weir_model_descriptor(void);\n"
                   "const weir_model *weir_model_descriptor(void) { return &program.model; }\n");
-    emit_literals(p);
 }

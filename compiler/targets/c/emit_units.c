@@ -130,6 +130,7 @@ void target_c_emit(Arena *arena, const Program *program, const Machine *m, const
     Text *units = NEW_ARRAY(arena, Text, n);
     for (int i = 0; i < n; i++) units[i].arena = arena;
     put_runtime(&p, &units[0]);
+    emit_literals(&p);
     emit_run(&p);
     emit_tables(&p);
     text_put(&units[0], text_str(&p.out));
