@@ -98,9 +98,11 @@ static void read_activations(Lower *lo, Rnn *r, const char *const *usual) {
         fail(lo->ctx, E_ATTRIBUTE,
              "attribute \"activations\" has %d names: it needs %d, for each direction %d", names->n,
              n, r->kept);
-    for (int i = 0; i < n; i++)
-        r->act[i] =
-            activation_text(lo, names ? names->strings[i] : usual[i % r->kept], &alphas, &betas);
+    for (int i = 0; i < n; i++) {
+        const char *name = usual[i % r->kept];
+        if (names) name = intern_n(lo->ctx, names->strings[i], (size_t)names->string_bytes[i]);
+        r->act[i] = activation_text(lo, name, &alphas, &betas);
+    }
 }
 
 static int direction_count(Ctx *ctx, const Node *node) {
