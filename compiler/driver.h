@@ -94,10 +94,10 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
 /* Text of a stage, as source_parse reads it. */
 const char *stage_text(Arena *arena, const Stage *stage);
 
-/* A file that appears whole or not at all (output.c): written under another name beside `path`. */
+/* A file that appears whole or not at all (output.c). */
 typedef struct Output {
     int fd;
-    const char *path, *temporary; /* NULL once it has its name */
+    const char *path, *temporary; /* its name until it is finished; NULL: none */
 } Output;
 Output *output_open(Arena *arena, const char *path);
 void output_write(Ctx *ctx, Output *output, const void *at, size_t n, int64_t offset);

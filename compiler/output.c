@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that appear whole or not at all. */
+/* Files that appear whole or not at all. Where the file system can, the file has no name until it is
+ * finished, so that nothing is left even of a process that is killed; elsewhere it has one that starts
+ * with a dot. */
 #include "driver.h"
 
 #include <errno.h>
@@ -19,6 +21,41 @@ static _Noreturn void cannot_write(Ctx *ctx, const char *path, int error) {
     fail(ctx, E_FILE, "cannot write \"%s\": %s", path, strerror(error));
 }
 
+static int folder_bytes(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? (int)(slash + 1 - path) : 0;
+}
+
+static int open_unnamed(Arena *arena, const char *path) {
+    int n = folder_bytes(path);
+    return open(n ? arena_printf(arena, "%.*s", n, path) : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0777);
+}
+
+static int create_named(const Output *o, const char *name) {
+    (void)o;
+    return open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
+}
+
+static int name_unnamed(const Output *o, const char *name) {
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", o->fd);
+    return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+}
+
+/* Calls fn with one name after another until none is taken; what it returned last. */
+static int try_names(Arena *arena, Output *o, int (*fn)(const Output *o, const char *name)) {
+    int n = folder_bytes(o->path), result = -1;
+    for (int i = 0; result < 0 && i < 100; i++) {
+        char *name = arena_printf(arena, "%.*s.%s.%ld-%d", n, o->path, o->path + n, (long)getpid(), i);
+        result = fn(o, name);
+        if (result >= 0)
+            o->temporary = name;
+        else if (errno != EEXIST)
+            break;
+    }
+    return result;
+}
+
 Output *output_open(Arena *arena, const char *path) {
     Ctx *ctx = arena_ctx(arena);
     struct stat st;
@@ -27,17 +64,11 @@ Output *output_open(Arena *arena, const char *path) {
     Output *o = NEW(arena, Output);
     *o = (Output){.fd = -1, .path = arena_printf(arena, "%s", path)};
     arena_defer(arena, output_drop, o);
-    const char *slash = strrchr(path, '/');
-    int folder = slash ? (int)(slash + 1 - path) : 0;
-    for (int try = 0; o->fd < 0 && try < 100; try++) {
-        char *name = arena_printf(arena, "%.*s.%s.%ld-%d", folder, path, path + folder, (long)getpid(), try);
-        o->fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
-        if (o->fd >= 0)
-            o->temporary = name;
-        else if (errno != EEXIST)
-            break;
+    o->fd = open_unnamed(arena, path);
+    if (o->fd < 0) {
+        o->fd = try_names(arena, o, create_named);
+        if (o->fd < 0) cannot_write(ctx, path, errno);
     }
-    if (o->fd < 0) cannot_write(ctx, path, errno);
     return o;
 }
 
@@ -54,6 +85,7 @@ void output_write(Ctx *ctx, Output *o, const void *at, size_t n, int64_t offset)
 }
 
 void output_finish(Ctx *ctx, Output *o) {
+    if (!o->temporary && try_names(ctx_arena(ctx), o, name_unnamed) < 0) cannot_write(ctx, o->path, errno);
     int fd = o->fd;
     o->fd = -1;
     if (close(fd) != 0 || rename(o->temporary, o->path) != 0) cannot_write(ctx, o->path, errno);
