@@ -115,6 +115,21 @@ static int units_wanted(const Program *p) {
     return n < 1 ? 1 : n > MOST ? MOST : n;
 }
 
+/* A text carries no large weights: they get the values that the evaluator gives them. */
+static void give_weights(Driver *d, const Flow *flow) {
+    for (int i = 0; i < flow->cont.n; i++) {
+        Cont *c = &flow->cont.at[i];
+        if (c->kind != CONT_PARAM || c->data) continue;
+        Tensor t = {.type = c->type, .rank = c->rank};
+        for (int k = 0; k < c->rank; k++)
+            if (!dim_is_const(c->shape[k], &t.dim[k])) return;
+        c->data_bytes = dtype_bytes(c->type, tensor_count(&t));
+        t.data = arena_alloc(d->arena, (size_t)c->data_bytes);
+        cont_random(c, &t, 1);
+        c->data = t.data;
+    }
+}
+
 void driver_emit(Driver *d, const char *weights_file, bool jit) {
     const Program *program = d->stage.program;
     if (!program)
@@ -122,6 +137,7 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
              d->options->stop_after);
     double start = tool_seconds();
     tell(d, TELL_STEP, "emit C");
+    if (source_is_text(&d->source)) give_weights(d, program->flow);
     d->weights = weights_plan(d->arena, program);
     EmitOptions emit = {.units = units_wanted(program), .weight_offset = d->weights.offset,
                         .weight_bytes = d->weights.bytes, .weights_file = weights_file, .build = d->build,

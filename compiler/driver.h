@@ -89,6 +89,7 @@ void loaded_free(Loaded *loaded);
 /* A text's last graph; or its flow with nests for all of its kernels; or its last flow (source.c). */
 Stage source_parse(Arena *arena, const char *text);
 Stage source_read_ir(Arena *arena, const char *path);
+bool source_is_text(const Source *source); /* a .ir file */
 /* The graph or stage of the source, and the hash of its bytes as hex (source.c). */
 Stage source_read(Arena *arena, const Source *source, const Options *options, const char **hash);
 /* Text of a stage, as source_parse reads it. */

@@ -85,9 +85,9 @@ const char *stage_text(Arena *arena, const Stage *stage) {
 
 /* ---- either ------------------------------------------------------------------------------------------------ */
 
-static bool is_ir(const char *path) {
-    size_t n = path ? strlen(path) : 0;
-    return n >= 3 && strcmp(path + n - 3, ".ir") == 0;
+bool source_is_text(const Source *source) {
+    size_t n = source->path ? strlen(source->path) : 0;
+    return n >= 3 && strcmp(source->path + n - 3, ".ir") == 0;
 }
 
 Stage source_read(Arena *arena, const Source *source, const Options *options, const char **hash) {
@@ -101,7 +101,7 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
     }
     Mapping file = map_file(arena, source->path);
     *hash = hash_of(arena, file.at, file.n);
-    if (is_ir(source->path)) return source_read_ir(arena, source->path);
+    if (source_is_text(source)) return source_read_ir(arena, source->path);
     stage.graph = onnx_import_file(arena, source->path, &import);
     return stage;
 }

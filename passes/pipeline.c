@@ -85,6 +85,13 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A flow that comes with kernels (a text) has its schedule: what follows goes on from there. */
+static int first_pass(const Pass *list, int n, const Stage *start) {
+    for (int i = 0; i < n && start->flow && start->flow->kernel.n; i++)
+        if (!strcmp(list[i].name, "schedule")) return i + 1;
+    return 0;
+}
+
 /* Graph and flow passes copy all they keep. Programs share what does not change. */
 Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *options) {
     static const PassOptions none = {0};
@@ -96,7 +103,7 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *o
     check_options(ctx, o);
     if (o->verify_each) verify(&stage);
     if (o->watch) o->watch(o->user, NULL, &stage, 0);
-    for (int i = 0; i < n; i++) {
+    for (int i = first_pass(list, n, &start); i < n; i++) {
         const Pass *pass = &list[i];
         if (pass->level < stage_level(&stage)) continue;
         if (!is_skipped(pass, o)) {
