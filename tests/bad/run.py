@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hands bad models and bad inputs to the command line: each must end in exit code 1 and a message.
+
+    tests/bad/run.py [--weir build/weir] [--base MODEL.onnx]... [--only PART] [--keep DIR] [-j N] [--every K]
+
+The message must be one diagnostic ("error W... at FILE..."), name what the case says it must (node,
+tensor, sizes), and nothing may be left where the output would be. A crash, a hang, a sanitizer's
+report and an internal fault are failures. The last line is "N passed, N failed, 0 skipped".
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+import corpus
+import wire
+
+TIMEOUT = 60
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TESTDATA = pathlib.Path("/usr/share/libonnx-testdata/data")
+BASES = {
+    "mnist": ROOT / "tests/data/mnist/mnist_cntk.onnx",
+    "lstm": TESTDATA / "node/test_lstm_defaults/model.onnx",
+    "conv": TESTDATA / "pytorch-converted/test_Conv2d_padding/model.onnx",
+    "loop": TESTDATA / "node/test_loop11/model.onnx",
+}
+FAULTS = ("AddressSanitizer", "UndefinedBehaviorSanitizer", "LeakSanitizer", "runtime error:", "internal fault",
+          "Assertion")
+
+
+def run(command, timeout=TIMEOUT):
+    """(exit code, stderr); a signal is a negative code, a hang None."""
+    try:
+        done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=timeout)
+        return done.returncode, done.stderr.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        return None, ""
+
+
+def judge(code, text, want, allowed=(1,)):
+    """What is wrong with an answer, or None."""
+    if code is None:
+        return f"no answer after {TIMEOUT} s"
+    if code < 0:
+        return f"killed by signal {-code}: {text[-300:]}"
+    for fault in FAULTS:
+        if fault in text:
+            return f"{fault}: {text[max(0, text.find(fault) - 100):][:400]}"
+    if code not in allowed:
+        return f"exit code {code}, expected {allowed[0]}: {text[-300:]}"
+    if code == 0:
+        return None
+    for pattern in want:
+        if not re.search(pattern, text):
+            return f"the message lacks /{pattern}/: {text[-400:]}"
+    return None
+
+
+# ---- models ---------------------------------------------------------------------------------------------
+
+
+def write_case(folder, case):
+    folder.mkdir(parents=True)
+    path = folder / f"{case.name}.onnx"
+    path.write_bytes(case.data)
+    for name, content in case.files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            target.symlink_to(content)
+        else:
+            target.write_bytes(content)
+    return path
+
+
+def check_model(weir, folder, case):
+    path = write_case(folder, case)
+    output = folder / "out.so"
+    before = set(folder.iterdir())
+    code, text = run([weir, "compile", path, "-o", output])
+    wrong = judge(code, text, (r"error W\d{3} at .*" + re.escape(path.name),) + tuple(case.want),
+                  (1, 0) if case.may_pass else (1,))
+    left = sorted(p.name for p in set(folder.iterdir()) - before)
+    if not wrong and code and left:
+        wrong = f"left behind: {', '.join(left)}"
+    if output.exists():
+        output.unlink()
+    return wrong
+
+
+# ---- inputs of a good model -----------------------------------------------------------------------------------
+
+
+def npy(dtype, shape, data=None, version=b"\x01\x00"):
+    head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {tuple(shape)!r}, }}".encode()
+    head += b" " * (63 - (len(head) + 10) % 64) + b"\n"
+    count = 1
+    for size in shape:
+        count *= size
+    body = bytes(count * int(re.sub(r"\D", "", dtype) or 1)) if data is None else data
+    return b"\x93NUMPY" + version + struct.pack("<H", len(head)) + head + body
+
+
+GOOD = wire.model(wire.graph(
+    [wire.node("Add", ["a", "b"], ["t"]), wire.node("Gather", ["t", "i"], ["y"])],
+    [wire.value_info("a", ["n", 3]), wire.value_info("b", ["n", 3]), wire.value_info("i", [2], wire.INT64)],
+    [wire.value_info("y", [2, 3])]))
+A, B, I = npy("<f4", (4, 3)), npy("<f4", (4, 3)), npy("<i8", (2,))
+
+# name: (files for a, b, i or None for none, what the message must hold)
+INPUTS = {
+    "input_missing": ((A, B, None), ('"i"',)),
+    "input_dtype": ((npy("<f8", (4, 3)), B, I), ('"a"', "f64")),
+    "input_rank": ((npy("<f4", (4, 3, 1)), B, I), ('"a"',)),
+    "input_shape": ((npy("<f4", (4, 5)), B, I), ('"a"', "5")),
+    "input_symbols_differ": ((A, npy("<f4", (5, 3)), I), ('"b"', "5")),
+    "input_index_out_of_range": ((A, B, npy("<i8", (2,), struct.pack("<2q", 0, 99))), ("index|range|99",)),
+    "input_empty_file": ((b"", B, I), ("a.npy",)),
+    "input_cut_off": ((A[:-4], B, I), ("a.npy",)),
+    "input_not_npy": ((b"hello" * 30, B, I), ("a.npy",)),
+    "input_header_cut_off": ((A[:40], B, I), ("a.npy",)),
+    "input_header_bad": ((A.replace(b"'shape'", b"'shap_'"), B, I), ("a.npy",)),
+    "input_dims_huge": ((npy("<f4", (1 << 40, 1 << 40), b""), B, I), ("a.npy",)),
+    "input_dims_negative": ((npy("<f4", (-4, 3), b""), B, I), ("a.npy",)),
+    "input_objects": ((npy("|O8", (4, 3)), B, I), ("a.npy",)),
+}
+
+
+def check_inputs(weir, folder, files, want, more=()):
+    folder.mkdir(parents=True)
+    (folder / "good.onnx").write_bytes(GOOD)
+    command = [weir, "run", folder / "good.onnx"]
+    for name, content in zip("abi", files):
+        if content is not None:
+            (folder / f"{name}.npy").write_bytes(content)
+            command += ["--input", f"{name}={folder}/{name}.npy"]
+    return judge(*run(command + list(more)), ("^error|\nerror",) + tuple(want))
+
+
+def check_command(weir, folder, arguments, code, want):
+    folder.mkdir(parents=True)
+    (folder / "good.onnx").write_bytes(GOOD)
+    return judge(*run([weir] + [a.replace("DIR", str(folder)) for a in arguments]), want, (code,))
+
+
+COMMANDS = {
+    "no_arguments": ([], 2, ()),
+    "verb_unknown": (["frobnicate"], 2, ("frobnicate",)),
+    "option_unknown": (["compile", "DIR/good.onnx", "--frobnicate", "-o", "DIR/x.so"], 2, ("frobnicate",)),
+    "option_without_value": (["compile", "DIR/good.onnx", "-o"], 2, ()),
+    "option_value_bad": (["compile", "DIR/good.onnx", "-o", "DIR/x.so", "--math", "sloppy"], 2, ("sloppy",)),
+    "dim_unknown": (["compile", "DIR/good.onnx", "-o", "DIR/x.so", "--dim", "zz=4"], 1, ("zz",)),
+    "dim_bad": (["compile", "DIR/good.onnx", "-o", "DIR/x.so", "--dim", "n=8..2"], 2, ("n=8..2|8..2",)),
+    "no_output": (["compile", "DIR/good.onnx"], 2, ("-o",)),
+    "model_missing": (["compile", "DIR/absent.onnx", "-o", "DIR/x.so"], 1, ("absent.onnx",)),
+    "model_is_folder": (["compile", "DIR", "-o", "DIR/x.so"], 1, ()),
+    "output_folder_missing": (["compile", "DIR/good.onnx", "-o", "DIR/none/x.so"], 1, ("none/x.so",)),
+    "library_is_model": (["info", "DIR/good.onnx"], 1, ("good.onnx",)),
+    "library_missing": (["info", "DIR/absent.so"], 1, ("absent.so",)),
+    "input_unknown": (["run", "DIR/good.onnx", "--input", "q=DIR/good.onnx"], 1, ('"q"',)),
+    "input_file_missing": (["run", "DIR/good.onnx", "--input", "a=DIR/absent.npy"], 1, ("absent.npy",)),
+}
+
+
+# ---- all -----------------------------------------------------------------------------------------------------------
+
+
+def all_checks(weir, folder, bases):
+    """(name, function) of each check."""
+    for case in corpus.cases(bases):
+        yield case.name, lambda case=case: check_model(weir, folder / case.name, case)
+    good = folder / "inputs_good"
+    yield "inputs_good", lambda: check_good(weir, good)
+    for name, (files, want) in INPUTS.items():
+        yield name, lambda name=name, files=files, want=want: check_inputs(weir, folder / name, files, want)
+    for name, (arguments, code, want) in COMMANDS.items():
+        yield name, lambda name=name, a=arguments, c=code, w=want: check_command(weir, folder / ("do_" + name), a, c, w)
+
+
+def check_good(weir, folder):
+    """The model that the bad inputs are for is right: otherwise they would prove nothing."""
+    wrong = check_inputs(weir, folder, (A, B, I), ())
+    return None if wrong and wrong.startswith("exit code 0") else wrong or "the good inputs were refused"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
+    parser.add_argument("--base", type=pathlib.Path, action="append", help="models to damage (default: four small ones)")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--keep", type=pathlib.Path, help="a new folder for the corpus, kept")
+    parser.add_argument("--every", type=int, default=1, help="every K-th case only")
+    parser.add_argument("-j", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    paths = {p.stem: p for p in args.base} if args.base else {n: p for n, p in BASES.items() if p.exists()}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.keep or pathlib.Path(temporary)
+        bases = {name: path.read_bytes() for name, path in paths.items()}
+        checks = [c for c in all_checks(args.weir.resolve(), folder, bases) if args.only in c[0]][::args.every]
+        failed = 0
+        with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
+            for (name, _), wrong in zip(checks, pool.map(lambda c: c[1](), checks)):
+                if wrong:
+                    failed += 1
+                    print(f"FAIL {name}: {' '.join(wrong.split())}", flush=True)
+    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
