@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* ---- attributes ---------------------------------------------------------------------------------
- */
+/* ---- attributes ----------------------------------------------------------------------------- */
 
 static const char *const kind_name[] = {"int",  "float",  "string",  "tensor", "graph",
                                         "ints", "floats", "strings", "type"};
@@ -49,8 +48,7 @@ int64_t attr_axis(Ctx *ctx, const Node *node, const char *name, int64_t otherwis
     return axis < 0 ? axis + rank : axis;
 }
 
-/* ---- operands and results
- * ------------------------------------------------------------------------ */
+/* ---- operands and results ------------------------------------------------------------------- */
 
 const Value *infer_in(const Infer *in, int i) {
     if (i >= in->node->in.n || in->node->in.at[i] < 0) return NULL;
@@ -78,13 +76,13 @@ const Value *infer_tensor(const Infer *in, int i) {
 
 void infer_arity(const Infer *in, int least, int most) {
     int n = in->node->in.n;
-    while (n > most && in->node->in.at[n - 1] < 0)
-        n--;
+    while (n > most && in->node->in.at[n - 1] < 0) n--;
     if (n > most || n < least)
         fail(in->ctx, E_MODEL, "the node has %d operands: the operator takes %d%s%s", n, least,
              most > least ? " to " : "", most > least ? internf(in->ctx, "%d", most) : "");
     for (int i = 0; i < least; i++)
-        if (!infer_in(in, i)) fail(in->ctx, E_MODEL, "operand %d is missing: the operator needs it", i);
+        if (!infer_in(in, i))
+            fail(in->ctx, E_MODEL, "operand %d is missing: the operator needs it", i);
 }
 
 bool infer_same(const Infer *in, int i, int j) {
@@ -179,13 +177,11 @@ const Type *infer_declared(Infer *in, int result) {
     const Type *t = &in->declared[result];
     if (t->kind != TYPE_TENSOR || t->rank < 0) return NULL;
     Declared d = {graph_root(in->graph), true};
-    for (int i = 0; i < t->rank; i++)
-        dim_symbols(t->shape[i], declared_symbol, &d);
+    for (int i = 0; i < t->rank; i++) dim_symbols(t->shape[i], declared_symbol, &d);
     return d.ok ? t : NULL;
 }
 
-/* ---- broadcasting
- * -------------------------------------------------------------------------------- */
+/* ---- broadcasting --------------------------------------------------------------------------- */
 
 static const char *shape_text(Ctx *ctx, const Type *t) {
     Text text = {ctx_arena(ctx), NULL, 0, 0};
@@ -324,8 +320,7 @@ void infer_pointwise(Infer *in) {
     infer_pointwise_to(in, infer_tensor(in, 0)->type.dtype);
 }
 
-/* ---- all nodes
- * ------------------------------------------------------------------------------------- */
+/* ---- all nodes ------------------------------------------------------------------------------ */
 
 static bool type_allowed(const char *types, DType t) {
     static const char *const word[] = {"float", "int", "uint", "bool", "complex", "string"};

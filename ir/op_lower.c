@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* ---- containers of values
- * ------------------------------------------------------------------------- */
+/* ---- containers of values ------------------------------------------------------------------- */
 
 static const char *base_name(const Lower *lo) {
     const Node *node = lo->node;
@@ -129,8 +128,7 @@ int lower_scalar(Lower *lo, const char *name, DType t, double v) {
     return lower_literal(lo, name, t, NULL, 0, data);
 }
 
-/* ---- maps
- * ------------------------------------------------------------------------------------------- */
+/* ---- maps ----------------------------------------------------------------------------------- */
 
 Map *lower_map(Lower *lo, const char *name) {
     return flow_map(lo->flow, lo->into, part_name(lo, name), base_name(lo));
@@ -232,8 +230,7 @@ void lower_call(Lower *lo, const char *row, const int *in, int nin, const int *o
     vec_push(lo->arena, lo->into, (Item){.kind = ITEM_CALL, .call = call, .cond = -1});
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 /* One map per element: known values are few. */
 static void write_known(Lower *lo, const Value *v, int cont) {

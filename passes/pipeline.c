@@ -51,8 +51,7 @@ static Stage run_pass(const Pass *pass, Arena *arena, const Stage *in, const Pas
     return out;
 }
 
-/* ---- options
- * ------------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static const Pass *find_pass(Ctx *ctx, const char *name) {
     int n;

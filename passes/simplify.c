@@ -9,8 +9,7 @@
 
 enum { SMALL_BYTES = 4096 };
 
-/* ---- equality
- * -------------------------------------------------------------------------------------- */
+/* ---- equality ------------------------------------------------------------------------------- */
 
 static bool type_equal(const Type *a, const Type *b) {
     if (a->kind != b->kind || a->dtype != b->dtype || a->rank != b->rank || !a->elem != !b->elem)
@@ -63,8 +62,7 @@ static bool node_equal(const Node *a, const Node *b) {
     return true;
 }
 
-/* ---- merging
- * ----------------------------------------------------------------------------------------- */
+/* ---- merging -------------------------------------------------------------------------------- */
 
 /* Chains of candidates by hash: table from hash to the first, next from each to the next. */
 typedef struct Merge {
@@ -146,8 +144,7 @@ static void merge_nodes(Merge *m, const bool *is_output) {
     }
 }
 
-/* ---- what is needed
- * ------------------------------------------------------------------------------------- */
+/* ---- what is needed ------------------------------------------------------------------------- */
 
 static void need_captures(const Graph *sub, bool *needed) {
     for (int i = 0; i < sub->value.n; i++)
@@ -203,8 +200,7 @@ static void drop_unneeded(Graph *g) {
     for (int i = 0; i < g->output.n; i++) g->output.at[i] = number[g->output.at[i]];
 }
 
-/* ---- the pass
- * -------------------------------------------------------------------------------------------- */
+/* ---- the pass ------------------------------------------------------------------------------- */
 
 /* Inner graphs first: what they no longer capture may fall away outside. */
 static void simplify(Graph *g) {

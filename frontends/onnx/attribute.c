@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* ---- references
- * ------------------------------------------------------------------------------------- */
+/* ---- references ----------------------------------------------------------------------------- */
 
 static const OnnxAttribute *find(const OnnxAttribute *at, int n, const char *name) {
     for (int i = 0; i < n; i++)
@@ -29,8 +28,7 @@ const OnnxAttribute *import_reference(const OnnxAttribute *a, Scope **scope) {
     return a;
 }
 
-/* ---- attributes
- * ------------------------------------------------------------------------------------- */
+/* ---- attributes ----------------------------------------------------------------------------- */
 
 /* Files before IR version 2 say the type by the field that is there. */
 static int64_t attribute_type(const OnnxAttribute *a) {
@@ -97,8 +95,7 @@ void import_attributes(Import *im, Scope *scope, const OnnxNode *from, Node *to)
     }
 }
 
-/* ---- Constant
- * ---------------------------------------------------------------------------------------- */
+/* ---- Constant ------------------------------------------------------------------------------- */
 
 static Value constant_of(Import *im, const char *name, DType t, const void *data, int rank,
                          int64_t n) {

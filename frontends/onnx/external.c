@@ -43,8 +43,7 @@ Span import_map(Arena *arena, const char *path, Code code) {
     return *s;
 }
 
-/* ---- external data
- * --------------------------------------------------------------------------------- */
+/* ---- external data -------------------------------------------------------------------------- */
 
 static bool stays_inside(const char *location) {
     if (!location[0] || location[0] == '/') return false;

@@ -12,8 +12,7 @@
 
 enum { IR_NEWEST = 13, OPSET_NEWEST = 27, NODES_MAX = 4000000, CALL_DEPTH = 64, GRAPH_DEPTH = 60 };
 
-/* ---- names
- * ---------------------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 static int lookup(Import *im, Scope *scope, const char *name) {
     int v = (int)(intptr_t)table_get(scope->names, name) - 1;
@@ -47,8 +46,7 @@ static const char *new_name(Import *im, const Scope *scope, const char *name) {
     return scope->prefix ? internf(im->ctx, "%s/%s", scope->prefix, name) : name;
 }
 
-/* ---- nodes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 static const char *domain_of(const char *domain) {
     return !domain || !strcmp(domain, "ai.onnx") ? "" : domain;
@@ -122,8 +120,7 @@ static void import_operator(Import *im, Scope *scope, const OnnxNode *from, cons
     vec_push(im->arena, &g->node, node);
 }
 
-/* ---- functions
- * ------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------ */
 
 static const OnnxFunction *find_function(const Import *im, const char *domain,
                                          const OnnxNode *node) {

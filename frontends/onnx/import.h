@@ -40,8 +40,7 @@ struct Scope {
     const char *prefix; /* of new names, for inlined functions */
 };
 
-/* ---- tensor.c, external.c: weights
- * ----------------------------------------------------------------- */
+/* ---- tensor.c, external.c: weights ---------------------------------------------------------- */
 
 /* A VALUE_PARAM. `where->tensor` is set to its name meanwhile. */
 Value import_tensor(Import *im, const OnnxTensor *t, const char *name);
@@ -51,8 +50,7 @@ const void *import_external(Import *im, const OnnxTensor *t, int64_t need);
 /* Maps a whole file, released with the arena. */
 Span import_map(Arena *arena, const char *path, Code code);
 
-/* ---- types.c: types and symbols
- * ---------------------------------------------------------------------- */
+/* ---- types.c: types and symbols ------------------------------------------------------------- */
 
 /* Finds the model's symbols in its inputs; applies the overrides. */
 void import_symbols(Import *im, const OnnxGraph *g);
@@ -61,14 +59,12 @@ Type import_type(Import *im, const OnnxType *t, const char *input);
 /* Letters, digits and underscores, not starting with a digit. */
 const char *import_identifier(Import *im, const char *name);
 
-/* ---- order.c
- * ----------------------------------------------------------------------------------------- */
+/* ---- order.c -------------------------------------------------------------------------------- */
 
 /* Topological order of nodes, stable; E_MODEL names a tensor of a cycle. */
 const int *import_order(Import *im, const OnnxNodes *nodes);
 
-/* ---- attribute.c
- * ------------------------------------------------------------------------------------- */
+/* ---- attribute.c ---------------------------------------------------------------------------- */
 
 /* The attribute that `a` stands for, and the scope to read it in: follows references to the
  * attributes of functions; NULL when the caller gives none and there is no default. */
@@ -78,8 +74,7 @@ void import_attributes(Import *im, Scope *scope, const OnnxNode *from, Node *to)
 /* The value of a Constant node. */
 Value import_constant(Import *im, Scope *scope, const OnnxNode *node, const char *name);
 
-/* ---- import.c
- * ------------------------------------------------------------------------------------------ */
+/* ---- import.c ------------------------------------------------------------------------------- */
 
 Graph *import_graph(Import *im, const OnnxGraph *g, Scope *outer);
 static inline const char *text_or(const char *s, const char *otherwise) {

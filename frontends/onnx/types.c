@@ -23,8 +23,7 @@ static bool is_identifier(const char *s) {
     return !*s;
 }
 
-/* ---- arithmetic in names: sum of products of names, numbers and parentheses
- * ------------------------- */
+/* ---- arithmetic in names: sum of products of names, numbers and parentheses ----------------- */
 
 typedef struct DimText {
     Import *im;
@@ -103,8 +102,7 @@ static Dim parse_dim(Import *im, const char *text) {
     return t.ok && !*t.at ? d : NULL;
 }
 
-/* ---- symbols
- * ------------------------------------------------------------------------------------------ */
+/* ---- symbols -------------------------------------------------------------------------------- */
 
 static const DimOverride *find_override(const Import *im, const char *name,
                                         const char *identifier) {

@@ -10,8 +10,7 @@ static void same_infer(Infer *in) {
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
-/* ---- Trilu: the element where column - row >= k (upper) or <= k, else 0
- * --------------------------------- */
+/* ---- Trilu: the element where column - row >= k (upper) or <= k, else 0 --------------------- */
 
 static void trilu_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
@@ -113,8 +112,7 @@ static void space_to_depth_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-/* ---- running sums and products
- * ---------------------------------------------------------------------------------- */
+/* ---- running sums and products -------------------------------------------------------------- */
 
 static void cumulative_infer(Infer *in) {
     const int64_t *axis;

@@ -80,8 +80,7 @@ static void constant_of_shape_lower(Lower *lo) {
     lower_copy(lo, NULL, lower_literal(lo, "value", c.type, NULL, 0, v ? v->data : zero), to);
 }
 
-/* ---- Range, EyeLike
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Range, EyeLike ------------------------------------------------------------------------- */
 
 /* max(0, ceil((limit - start) / delta)) from constants of any type. */
 static bool range_count(Infer *in, Dim *count) {
@@ -113,7 +112,7 @@ static bool range_count(Infer *in, Dim *count) {
 
 static void range_infer(Infer *in) {
     DType t = infer_tensor(in, 0)->type.dtype;
-    Dim count = NULL, most = NULL;
+    Dim count = NULL;
     const Dim *start, *delta;
     int n;
     int64_t size;
@@ -124,7 +123,7 @@ static void range_infer(Infer *in) {
             fail(in->ctx, E_SHAPE, "operand %d must be a scalar, it is %s", i,
                  type_str(in->ctx, &infer_in(in, i)->type));
     if (!range_count(in, &count)) {
-        onnx_set_unknown(in, 1, t, &count, 1, &most);
+        onnx_set_unknown(in, 1, t, &count, 1, onnx_any_size);
         return;
     }
     infer_set(in, 0, t, &count, 1);
@@ -144,22 +143,19 @@ static int range_scalar(Lower *lo, Map *m, int operand) {
     return body_cvt(&m->body, dtype_compute(lo->flow->cont.at[c].type), v);
 }
 
-static void define_range(Lower *lo, Dim symbol) {
-    Dim one = dim_const(lo->ctx, 1), zero = dim_const(lo->ctx, 0);
-    int count = lower_tmp(lo, "count", I64, &one, 1);
-    Map *m = lower_map(lo, "count");
+static int range_size(Lower *lo, Map *m, int axis) {
     int arg[3] = {range_scalar(lo, m, 0), range_scalar(lo, m, 1), range_scalar(lo, m, 2)};
+    (void)axis;
     for (int i = 0; i < 3; i++) arg[i] = body_cvt(&m->body, F64, arg[i]);
     int v = body_expr(&m->body, "max(0, ceil(($1 - $0) / $2))", arg, 3, NULL, 0, F64);
-    map_write(lo->flow, m, count, &zero, body_cvt(&m->body, I64, v), NULL);
-    onnx_define(lo, count, &symbol, 1);
+    return body_cvt(&m->body, I64, v);
 }
 
 static void range_lower(Lower *lo) {
-    int to = lower_out(lo, 0), axes[RANK_MAX];
+    int to = lower_out(lo, 0);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
-    if (onnx_fresh_axes(lo, axes)) define_range(lo, c.shape[0]);
+    onnx_define_axes(lo, range_size);
     Map *m = lower_map(lo, NULL);
     Dim at;
     lower_dims(lo, m, c.shape, 1, &at);
@@ -190,8 +186,7 @@ static void eye_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, body_cvt(&m->body, c.type, is), NULL);
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------ */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 const OpRow onnx_constant_rows[] = {
     {"", "Constant", 1, 0, constant_infer, constant_lower, NULL, NULL, 0},

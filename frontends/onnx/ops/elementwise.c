@@ -20,8 +20,7 @@ static double attr(const Lower *lo, const char *name, float otherwise) {
     return attr_float(lo->ctx, lo->node, name, otherwise);
 }
 
-/* ---- activations with attributes
- * ------------------------------------------------------------------- */
+/* ---- activations with attributes ------------------------------------------------------------ */
 
 static void leaky_relu_lower(Lower *lo) {
     lower_text(lo, internf(lo->ctx, "select($0 < 0, (%a) * $0, $0)", attr(lo, "alpha", 0.01f)));
@@ -62,10 +61,13 @@ static void swish_lower(Lower *lo) {
     lower_text(lo, internf(lo->ctx, "$0 * sigmoid((%a) * $0)", attr(lo, "alpha", 1)));
 }
 
+/* Integers are compared as numbers, and cut again. */
 static void shrink_lower(Lower *lo) {
     double l = attr(lo, "lambd", 0.5f), b = attr(lo, "bias", 0);
-    lower_text(lo, internf(lo->ctx, "select($0 < (%a), $0 + (%a), select($0 > (%a), $0 - (%a), 0))",
-                           -l, b, l, b));
+    const char *x = dtype_is_int(lower_value(lo, 0)->type.dtype) ? "f64($0)" : "$0";
+    lower_text(lo,
+               internf(lo->ctx, "x = %s; select(x < (%a), x + (%a), select(x > (%a), x - (%a), 0))",
+                       x, -l, b, l, b));
 }
 
 static void gelu_lower(Lower *lo) {
@@ -145,8 +147,7 @@ static void to_bool_infer(Infer *in) {
     infer_set(in, 0, BOOL, t->shape, t->rank);
 }
 
-/* ---- type rules that carry values
- * --------------------------------------------------------------------- */
+/* ---- type rules that carry values ----------------------------------------------------------- */
 
 #define CARRIES(name, rule, known)                                                                 \
     static void name##_infer(Infer *in) {                                                          \
@@ -172,8 +173,7 @@ CARRIES(sign, unary_infer(in), onnx_known_sign)
 CARRIES(not, unary_infer(in), onnx_known_not)
 CARRIES(round, unary_infer(in), onnx_known_same)
 
-/* ---- the rest
- * -------------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------- */
 
 static void where_infer(Infer *in) {
     Dim shape[RANK_MAX];

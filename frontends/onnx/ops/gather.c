@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* ---- Gather
- * --------------------------------------------------------------------------------------------- */
+/* ---- Gather --------------------------------------------------------------------------------- */
 
 static void carry_gather(Infer *in) {
     const Dim *data, *index;
@@ -89,8 +88,7 @@ static void gather_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- GatherElements, GatherND
- * -------------------------------------------------------------------------------- */
+/* ---- GatherElements, GatherND --------------------------------------------------------------- */
 
 static void gather_elements_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type;
@@ -177,37 +175,35 @@ static void gather_nd_lower(Lower *lo) {
 static void one_hot_infer(Infer *in) {
     const Type *i = &infer_tensor(in, 0)->type, *v = &infer_tensor(in, 2)->type;
     const Dim *depth;
-    Dim shape[RANK_MAX], most[RANK_MAX] = {NULL};
+    Dim shape[RANK_MAX];
     int n;
     check_rank(in, i->rank + 1);
     int axis = (int)attr_axis(in->ctx, in->node, "axis", -1, i->rank + 1);
     bool known = onnx_known(in, 1, &depth, &n) && n == 1;
+    onnx_need_length(in, 2, 2);
+    if (infer_tensor(in, 1)->type.rank > 1 || type_count(&infer_in(in, 1)->type) != 1)
+        fail(in->ctx, E_SHAPE, "depth must be a scalar, it is %s",
+             type_str(in->ctx, &infer_in(in, 1)->type));
     for (int k = 0; k <= i->rank; k++)
         shape[k] = k == axis ? (known ? depth[0] : NULL) : i->shape[k < axis ? k : k - 1];
     if (known)
         infer_set(in, 0, v->dtype, shape, i->rank + 1);
     else
-        onnx_set_unknown(in, 1, v->dtype, shape, i->rank + 1, most);
+        onnx_set_unknown(in, 1, v->dtype, shape, i->rank + 1, onnx_any_size);
 }
 
-static void define_depth(Lower *lo, Dim symbol) {
-    Dim one = dim_const(lo->ctx, 1), zero = dim_const(lo->ctx, 0);
-    int depth = lower_tmp(lo, "depth", I64, &one, 1);
-    Map *m = lower_map(lo, "depth");
-    int v = body_cvt(&m->body, I64, lower_read_broadcast(lo, m, lower_in(lo, 1), &zero, 1));
-    map_write(lo->flow, m, depth, &zero,
-              body_prim2(&m->body, P_MAX, v, body_const(&m->body, I64, 0)), NULL);
-    onnx_define(lo, depth, &symbol, 1);
+static int one_hot_size(Lower *lo, Map *m, int axis) {
+    Dim zero = dim_const(lo->ctx, 0);
+    (void)axis;
+    return body_cvt(&m->body, I64, lower_read_broadcast(lo, m, lower_in(lo, 1), &zero, 1));
 }
 
 static void one_hot_lower(Lower *lo) {
-    int to = lower_out(lo, 0), index = lower_in(lo, 0), axes[RANK_MAX];
+    int to = lower_out(lo, 0), index = lower_in(lo, 0);
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", -1, c.rank);
-    if (onnx_fresh_axes(lo, axes) && axes[0] == axis &&
-        c.shape[axis] != lo->flow->cont.at[index].shape[0])
-        define_depth(lo, c.shape[axis]);
+    onnx_define_axes(lo, one_hot_size);
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], place[RANK_MAX], off = dim_const(lo->ctx, 0), on = dim_const(lo->ctx, 1);
     lower_dims(lo, m, c.shape, c.rank, at);
@@ -222,8 +218,7 @@ static void one_hot_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- ReverseSequence
- * ---------------------------------------------------------------------------------------------- */
+/* ---- ReverseSequence ------------------------------------------------------------------------ */
 
 static void reverse_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
@@ -253,8 +248,7 @@ static void reverse_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- Compress: the places where the condition holds, then a gather
- * -------------------------------------------------- */
+/* ---- Compress: the places where the condition holds, then a gather -------------------------- */
 
 static int compress_axis(Ctx *ctx, const Node *node, int rank) {
     return node_attr(node, "axis") ? (int)attr_axis(ctx, node, "axis", 0, rank) : -1;

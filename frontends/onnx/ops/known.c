@@ -67,8 +67,7 @@ void onnx_carry(Infer *in, KnownFn *fn) {
     infer_set_known(in, 0, result, (int)count);
 }
 
-/* ---- arithmetic ---------------------------------------------------------------------------------
- */
+/* ---- arithmetic ----------------------------------------------------------------------------- */
 
 enum { SAFE = 1 << 30 };
 
@@ -152,8 +151,7 @@ Dim onnx_known_same(Infer *in, const Dim *a) {
     return a[0];
 }
 
-/* ---- comparison and logic
- * ------------------------------------------------------------------------- */
+/* ---- comparison and logic ------------------------------------------------------------------- */
 
 /* 1 when x < y is proven, 0 when x >= y is, else NULL. */
 static Dim less(Infer *in, Dim x, Dim y) {

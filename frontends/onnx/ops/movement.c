@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* ---- Concat
- * ------------------------------------------------------------------------------------------ */
+/* ---- Concat --------------------------------------------------------------------------------- */
 
 static int concat_axis(Ctx *ctx, const Node *node, int rank) {
     if (node->version >= 4 && !node_attr(node, "axis"))
@@ -74,8 +73,7 @@ static void concat_lower(Lower *lo) {
     }
 }
 
-/* ---- Split
- * --------------------------------------------------------------------------------------------- */
+/* ---- Split ---------------------------------------------------------------------------------- */
 
 /* Sizes of the parts: given, or equal with a smaller last one. */
 static bool split_sizes(Infer *in, Dim extent, Dim *size, int n) {
@@ -208,7 +206,9 @@ static void pad_infer(Infer *in) {
     Dim before[RANK_MAX], after[RANK_MAX], shape[RANK_MAX];
     pad_mode(in->ctx, in->node);
     if (!pad_amounts(in, t->rank, before, after)) {
-        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        memset(shape, 0, sizeof shape);
+        onnx_need_length(in, 1, 2 * (infer_in(in, 3) ? onnx_vector_length(in, 3) : t->rank));
+        onnx_set_unknown(in, 1, t->dtype, shape, t->rank, onnx_any_size);
         return;
     }
     for (int i = 0; i < t->rank; i++) {
@@ -246,22 +246,29 @@ static int pad_value(Lower *lo, Map *m, DType t) {
     return lower_read_broadcast(lo, m, c, &zero, 1);
 }
 
-/* A pad read at run time: value of element `axis` of the operand, in front. */
-static Dim pad_before(Lower *lo, Map *m, int axis, int rank) {
+/* A pad read at run time: before (side 0) or after an axis. */
+static int pad_read(Lower *lo, Map *m, int axis, int rank, int side) {
     int pads = lower_in(lo, 1), axes = lower_in(lo, 3), val = body_const(&m->body, I64, 0);
-    int64_t n = 0;
+    int64_t n = rank;
     if (axes >= 0) dim_is_const(lo->flow->cont.at[axes].shape[0], &n);
-    for (int i = 0; i < (axes < 0 ? rank : n); i++) {
-        Dim at = dim_const(lo->ctx, i);
-        int here = map_read(lo->flow, m, pads, &at);
-        if (axes < 0 && i == axis) val = here;
-        if (axes < 0) continue;
+    for (int64_t i = 0; i < n; i++) {
+        Dim at = dim_const(lo->ctx, i), place = dim_const(lo->ctx, i + side * n);
+        if (axes < 0 && i != axis) continue;
+        int here = map_read(lo->flow, m, pads, &place);
+        if (axes < 0) return here;
         int arg[3] = {body_cvt(&m->body, I64, map_read(lo->flow, m, axes, &at)), here, val};
         const char *text =
             internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
         val = body_expr(&m->body, text, arg, 3, NULL, 0, I64);
     }
-    return body_symbol(&m->body, val, "p");
+    return val;
+}
+
+static int pad_size(Lower *lo, Map *m, int axis) {
+    const Type *t = &lower_value(lo, 0)->type;
+    int arg[3] = {body_index(&m->body, t->shape[axis]), pad_read(lo, m, axis, t->rank, 0),
+                  pad_read(lo, m, axis, t->rank, 1)};
+    return body_expr(&m->body, "$0 + $1 + $2", arg, 3, NULL, 0, I64);
 }
 
 static void pad_lower(Lower *lo) {
@@ -271,12 +278,13 @@ static void pad_lower(Lower *lo) {
     PadMode mode = pad_mode(lo->ctx, lo->node);
     Infer in = onnx_reader(lo);
     Dim before[RANK_MAX], after[RANK_MAX], at[RANK_MAX], read[RANK_MAX];
-    Map *m = lower_map(lo, NULL);
     bool known = pad_amounts(&in, c.rank, before, after);
+    if (!known) onnx_define_axes(lo, pad_size);
+    Map *m = lower_map(lo, NULL);
     lower_dims(lo, m, c.shape, c.rank, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
     for (int i = 0; i < c.rank; i++) {
-        if (!known) before[i] = pad_before(lo, m, i, c.rank);
+        if (!known) before[i] = body_symbol(&m->body, pad_read(lo, m, i, c.rank, 0), "p");
         read[i] = pad_index(lo->ctx, mode, at[i], before[i], a.shape[i], &env);
     }
     bool inside = mode != PAD_CONSTANT && known;
@@ -287,8 +295,7 @@ static void pad_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- CenterCropPad: each axis is cut or padded around its middle
- * ----------------------------------------- */
+/* ---- CenterCropPad: each axis is cut or padded around its middle ---------------------------- */
 
 static void center_axes(Infer *in, int rank, bool *flag) {
     if (onnx_axes(in, -1, "axes", rank, flag) < 0)
@@ -304,7 +311,8 @@ static void center_infer(Infer *in) {
     bool flag[RANK_MAX];
     center_axes(in, t->rank, flag);
     if (!infer_known(in, 1, &want, &n)) {
-        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        memset(shape, 0, sizeof shape);
+        onnx_set_unknown(in, 1, t->dtype, shape, t->rank, NULL);
         return;
     }
     if (n != (naxes < 0 ? t->rank : naxes))

@@ -59,8 +59,7 @@ typedef struct Resize {
     double scale[RANK_MAX]; /* when known; else 0 */
 } Resize;
 
-/* ---- attributes and operands
- * ---------------------------------------------------------------------------- */
+/* ---- attributes and operands ---------------------------------------------------------------- */
 
 static int choose(Ctx *ctx, const Node *node, const char *attr, const char *otherwise,
                   const char *const *names, int n) {
@@ -170,7 +169,9 @@ static void resize_infer(Infer *in) {
     bool by_size = sizes >= 0 && infer_known(in, sizes, &size, &n);
     bool by_scale = sizes < 0 && known_scales(in, scales, scale, &n);
     if (!by_size && !by_scale) {
-        onnx_set_unknown(in, sizes >= 0 ? sizes : scales, t->dtype, NULL, -1, NULL);
+        memset(shape, 0, sizeof shape);
+        onnx_need_length(in, sizes >= 0 ? sizes : scales, nplaces);
+        onnx_set_unknown(in, sizes >= 0 ? sizes : scales, t->dtype, shape, t->rank, NULL);
         return;
     }
     if (n != nplaces)
@@ -232,8 +233,7 @@ static Resize resize_of(Lower *lo) {
     return r;
 }
 
-/* ---- repeating elements
- * ------------------------------------------------------------------------------------- */
+/* ---- repeating elements --------------------------------------------------------------------- */
 
 /* Does nearest read element o / times for every output o? It is enough to look at the first block.
  */
@@ -271,7 +271,9 @@ static int scale_value(const Resize *r, Map *m, int axis, int from, int to) {
 
 static int roi_value(const Resize *r, Map *m, int place) {
     Lower *lo = r->lo;
+    Infer in = onnx_reader(lo);
     if (r->roi < 0) fail(lo->ctx, E_MODEL, "operand roi is missing: tf_crop_and_resize needs it");
+    onnx_need_length(&in, r->roi, 2 * r->nplaces);
     Dim at = dim_const(lo->ctx, place);
     return body_cvt(&m->body, F64, map_read(lo->flow, m, lower_in(lo, r->roi), &at));
 }

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* ---- Shape, Size
- * ------------------------------------------------------------------------------------- */
+/* ---- Shape, Size ---------------------------------------------------------------------------- */
 
 static void shape_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
@@ -37,8 +36,7 @@ static void nothing_lower(Lower *lo) {
     BUG("\"%s\" has results that are not known", lo->node->row->name);
 }
 
-/* ---- Reshape and its kin
- * --------------------------------------------------------------------------------- */
+/* ---- Reshape and its kin -------------------------------------------------------------------- */
 
 static void carry_elements(Infer *in) {
     const Dim *at;
@@ -183,10 +181,10 @@ static void squeeze_infer(Infer *in) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
     bool flag[RANK_MAX];
-    Dim shape[RANK_MAX];
+    Dim shape[RANK_MAX] = {NULL};
     int rank = 0, n = onnx_axes(in, 1, "axes", t->rank, flag);
     if (n == -2) {
-        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        onnx_set_unknown(in, 1, t->dtype, shape, t->rank - onnx_vector_length(in, 1), NULL);
         return;
     }
     for (int i = 0; i < t->rank; i++) {
@@ -205,10 +203,10 @@ static void unsqueeze_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     const int64_t *axes;
     bool flag[RANK_MAX];
-    Dim shape[RANK_MAX];
+    Dim shape[RANK_MAX] = {NULL};
     int n = onnx_ints(in, 1, "axes", &axes);
     if (n == -2) {
-        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        onnx_set_unknown(in, 1, t->dtype, shape, t->rank + onnx_vector_length(in, 1), NULL);
         return;
     }
     if (n < 0)
@@ -222,8 +220,7 @@ static void unsqueeze_infer(Infer *in) {
     carry_elements(in);
 }
 
-/* ---- Transpose
- * ------------------------------------------------------------------------------------------- */
+/* ---- Transpose ------------------------------------------------------------------------------ */
 
 static void transpose_perm(Ctx *ctx, const Node *node, int rank, int *perm) {
     const int64_t *list;
@@ -263,8 +260,7 @@ static void transpose_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-/* ---- Expand, Tile
- * ------------------------------------------------------------------------------------------ */
+/* ---- Expand, Tile --------------------------------------------------------------------------- */
 
 /* A shape known at run time only: leading dims that it does not speak of stay. */
 static void unknown_expand(Infer *in, const Type *t) {
@@ -301,34 +297,23 @@ static void expand_infer(Infer *in) {
     }
 }
 
-/* Dims that only the operand gives are defined by it; ONNX takes the larger of it and the
- * operand's. */
-static void define_expand(Lower *lo) {
-    int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
+/* ONNX takes the larger of an operand's element and the extent there is. */
+static int expand_size(Lower *lo, Map *m, int axis) {
+    const Type *from = &lower_value(lo, 0)->type;
     Infer in = onnx_reader(lo);
-    const Dim *want;
-    int count;
-    if (!n || infer_known(&in, 1, &want, &count)) return;
-    const Cont from = lo->flow->cont.at[lower_in(lo, 0)], to = lo->flow->cont.at[lower_out(lo, 0)];
-    Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
-    int dims = lower_tmp(lo, "dims", I64, &length, 1),
-        skipped = to.rank - onnx_vector_length(&in, 1);
-    for (int i = 0; i < n; i++) {
-        Map *m = lower_map(lo, "dim");
-        Dim at = dim_const(lo->ctx, axes[i] - skipped), place = dim_const(lo->ctx, i);
-        int k = axes[i] - (to.rank - from.rank);
-        Dim own = k >= 0 ? from.shape[k] : dim_const(lo->ctx, 1);
-        int arg[2] = {map_read(lo->flow, m, lower_in(lo, 1), &at), body_index(&m->body, own)};
-        map_write(lo->flow, m, dims, &place,
-                  body_expr(&m->body, "select($0 == 1, $1, $0)", arg, 2, NULL, 0, I64), NULL);
-        define[i] = to.shape[axes[i]];
-    }
-    onnx_define(lo, dims, define, n);
+    int rank = lo->flow->cont.at[lower_out(lo, 0)].rank, own = axis - (rank - from->rank);
+    Dim at = dim_const(lo->ctx, axis - (rank - onnx_vector_length(&in, 1)));
+    Dim extent = own >= 0 ? from->shape[own] : dim_const(lo->ctx, 1);
+    int arg[2] = {map_read(lo->flow, m, lower_in(lo, 1), &at), body_index(&m->body, extent)};
+    return body_expr(&m->body, "select($0 == 1, $1, $0)", arg, 2, NULL, 0, I64);
 }
 
 static void expand_lower(Lower *lo) {
+    Infer in = onnx_reader(lo);
+    const Dim *want;
+    int count;
     if (lower_out(lo, 0) < 0) return;
-    define_expand(lo);
+    if (!infer_known(&in, 1, &want, &count)) onnx_define_axes(lo, expand_size);
     lower_copy(lo, NULL, lower_in(lo, 0), lower_out(lo, 0));
 }
 
@@ -339,7 +324,9 @@ static void tile_infer(Infer *in) {
     int n;
     infer_tensor(in, 1);
     if (!infer_known(in, 1, &times, &n)) {
-        onnx_set_unknown(in, 1, t->dtype, NULL, -1, NULL);
+        Dim none[RANK_MAX] = {NULL};
+        onnx_need_length(in, 1, t->rank);
+        onnx_set_unknown(in, 1, t->dtype, none, t->rank, onnx_any_size);
         return;
     }
     if (n != t->rank)
@@ -365,9 +352,18 @@ static void tile_1_infer(Infer *in) {
     infer_set(in, 0, t->dtype, shape, t->rank);
 }
 
+static int tile_size(Lower *lo, Map *m, int axis) {
+    Dim at = dim_const(lo->ctx, axis);
+    int extent = body_index(&m->body, lower_value(lo, 0)->type.shape[axis]);
+    return body_prim2(&m->body, P_MUL, map_read(lo->flow, m, lower_in(lo, 1), &at), extent);
+}
+
 static void tile_lower(Lower *lo) {
-    int from = lower_in(lo, 0), to = lower_out(lo, 0);
+    int from = lower_in(lo, 0), to = lower_out(lo, 0), count;
+    Infer in = onnx_reader(lo);
+    const Dim *times;
     if (to < 0) return;
+    if (!infer_known(&in, 1, &times, &count)) onnx_define_axes(lo, tile_size);
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
     Dim at[RANK_MAX], read[RANK_MAX];
     Map *m = lower_map(lo, NULL);
@@ -377,8 +373,7 @@ static void tile_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-/* ---- Identity, Dropout
- * --------------------------------------------------------------------------------------- */
+/* ---- Identity, Dropout ---------------------------------------------------------------------- */
 
 static void identity_infer(Infer *in) {
     const Value *v = infer_in(in, 0);

@@ -144,11 +144,11 @@ static void slice_infer(Infer *in) {
         return;
     }
     memset(shape, 0, sizeof shape);
+    for (int i = 2; i <= 4; i++) onnx_need_length(in, i, onnx_vector_length(in, 1));
     onnx_set_unknown(in, 1, t->dtype, shape, t->rank, t->shape);
 }
 
-/* ---- bounds at run time
- * ------------------------------------------------------------------------------- */
+/* ---- bounds at run time --------------------------------------------------------------------- */
 
 static int vector_read(Lower *lo, Map *m, int cont, int i) {
     Dim at = dim_const(lo->ctx, i);
@@ -195,23 +195,14 @@ static Values slice_values(Lower *lo, Map *m, int axis, int rank, Dim extent) {
     return v;
 }
 
-static void define_lengths(Lower *lo, const Cont *from, const Cont *to, const int *axes, int n) {
-    Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
-    int dims = lower_tmp(lo, "dims", I64, &length, 1);
-    for (int i = 0; i < n; i++) {
-        Map *m = lower_map(lo, "dim");
-        Dim place = dim_const(lo->ctx, i);
-        Values v = slice_values(lo, m, axes[i], from->rank, from->shape[axes[i]]);
-        map_write(lo->flow, m, dims, &place, v.length, NULL);
-        define[i] = to->shape[axes[i]];
-    }
-    onnx_define(lo, dims, define, n);
+static int slice_size(Lower *lo, Map *m, int axis) {
+    const Type *t = &lower_value(lo, 0)->type;
+    return slice_values(lo, m, axis, t->rank, t->shape[axis]).length;
 }
 
 static void slice_at_run_time(Lower *lo, int from, int to) {
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
-    int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
-    if (n) define_lengths(lo, &a, &c, axes, n);
+    onnx_define_axes(lo, slice_size);
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], read[RANK_MAX];
     lower_dims(lo, m, c.shape, c.rank, at);

@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* ---- reshape
- * ----------------------------------------------------------------------------------------- */
+/* ---- reshape -------------------------------------------------------------------------------- */
 
 typedef struct Group {
     int from0, from1, to0, to1;
@@ -74,8 +73,7 @@ void onnx_reshape(Lower *lo, const char *name, int from, int to) {
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- indices from data
- * --------------------------------------------------------------------------------- */
+/* ---- indices from data ---------------------------------------------------------------------- */
 
 Dim onnx_value_index(Lower *lo, Map *m, int val, Dim extent, bool *guard) {
     DimEnv env = map_env(lo->arena, lo->flow, m);
@@ -92,8 +90,7 @@ int onnx_read(Lower *lo, Map *m, int cont, const Dim *at, bool guard) {
                          body_const(&m->body, lo->flow->cont.at[cont].type, 0));
 }
 
-/* ---- attributes and operands
- * --------------------------------------------------------------------------- */
+/* ---- attributes and operands ---------------------------------------------------------------- */
 
 Infer onnx_reader(Lower *lo) {
     return (Infer){.ctx = lo->ctx,
@@ -142,11 +139,11 @@ DType onnx_dtype(Ctx *ctx, const Node *node, const char *name, DType otherwise) 
     return t;
 }
 
-/* ---- shapes that data give
- * ------------------------------------------------------------------------------- */
+/* ---- shapes that data give ------------------------------------------------------------------ */
+
+const Dim onnx_any_size[RANK_MAX] = {NULL};
 
 static bool compatible(const Type *declared, const Dim *shape, int rank) {
-    if (rank < 0) return true;
     if (declared->rank != rank) return false;
     for (int i = 0; i < rank; i++) {
         bool differ = shape[i] && shape[i] != declared->shape[i] && dim_is_const(shape[i], NULL) &&
@@ -166,11 +163,11 @@ void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, con
     const Type *declared = infer_declared(in, 0);
     const Value *out = infer_out(in, 0), *v = infer_in(in, operand);
     if (!out) return;
-    if (declared && compatible(declared, shape, rank)) {
+    if (declared && rank >= 0 && compatible(declared, shape, rank)) {
         infer_set(in, 0, t, declared->shape, declared->rank);
         return;
     }
-    if (rank < 0)
+    if (rank < 0 || !upper)
         fail(in->ctx, E_UNSUPPORTED,
              "values of operand \"%s\" are not known at compile time and the result's "
              "shape is not declared: make it a constant, or declare the shape",
@@ -188,11 +185,27 @@ int onnx_vector_length(Infer *in, int operand) {
     return t->rank == 1 ? (int)n : -1;
 }
 
+void onnx_need_length(Infer *in, int operand, int n) {
+    const Value *v = infer_in(in, operand);
+    if (!v || onnx_vector_length(in, operand) == n) return;
+    fail(in->ctx, E_SHAPE, "operand \"%s\" is %s: it must be a vector of %d elements", v->name,
+         type_str(in->ctx, &v->type), n);
+}
+
 void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper) {
     int rank = onnx_vector_length(in, operand);
     Dim shape[RANK_MAX] = {NULL}, most[RANK_MAX];
     for (int i = 0; i < rank; i++) most[i] = upper;
     onnx_set_unknown(in, operand, t, shape, rank, most);
+}
+
+static bool comes_from_operand(const Lower *lo, Dim sym) {
+    for (int i = 0; i < lo->node->in.n; i++) {
+        const Value *v = lower_value(lo, i);
+        for (int k = 0; v && v->type.kind == TYPE_TENSOR && k < v->type.rank; k++)
+            if (dim_uses(v->type.shape[k], sym)) return true;
+    }
+    return false;
 }
 
 int onnx_fresh_axes(const Lower *lo, int *axes) {
@@ -201,9 +214,25 @@ int onnx_fresh_axes(const Lower *lo, int *axes) {
     const Type *t = &lo->graph->value.at[lo->node->out.at[0]].type;
     int n = 0;
     for (int i = 0; i < t->rank; i++)
-        for (int k = 0; k < root->symbol.n; k++)
-            if (root->symbol.at[k].sym == t->shape[i] && root->symbol.at[k].upper) axes[n++] = i;
+        for (int k = 0; k < root->symbol.n; k++) {
+            const Symbol *s = &root->symbol.at[k];
+            if (s->sym == t->shape[i] && s->upper && !comes_from_operand(lo, s->sym)) axes[n++] = i;
+        }
     return n;
+}
+
+void onnx_define_axes(Lower *lo, OnnxSizeFn *size) {
+    int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
+    Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
+    if (!n) return;
+    int dims = lower_tmp(lo, "dims", I64, &length, 1);
+    for (int i = 0; i < n; i++) {
+        Map *m = lower_map(lo, "dim");
+        Dim place = dim_const(lo->ctx, i);
+        map_write(lo->flow, m, dims, &place, size(lo, m, axes[i]), NULL);
+        define[i] = lo->flow->cont.at[lower_out(lo, 0)].shape[axes[i]];
+    }
+    onnx_define(lo, dims, define, n);
 }
 
 void onnx_define(Lower *lo, int vector, const Dim *symbols, int n) {

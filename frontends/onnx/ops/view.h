@@ -24,17 +24,24 @@ int onnx_ints(Infer *in, int operand, const char *attr, const int64_t **ints);
 int onnx_axes(Infer *in, int operand, const char *attr, int rank, bool *flag);
 /* dtype that attribute `name` gives, or `otherwise`. */
 DType onnx_dtype(Ctx *ctx, const Node *node, const char *name, DType otherwise);
-/* The type of result 0 where only run-time values give its shape: as the model declares it (rank < 0: any
- * rank), else NULL dims of `shape` become fresh symbols, at most `upper` each. E_UNSUPPORTED without
- * either: `operand` is named. */
+/* The type of result 0 where only run-time values give its shape: as the model declares it, else NULL dims of
+ * `shape` become fresh symbols, at most `upper` (NULL: anything) each; without `upper` they cannot, which is
+ * E_UNSUPPORTED and names `operand`. */
 void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, const Dim *upper);
+/* For `upper`: dims of any size. */
+extern const Dim onnx_any_size[RANK_MAX];
 /* The same where `operand` is the whole shape as a vector. */
 void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper);
 /* The length of a vector operand; -1 when it is no vector of known length. */
 int onnx_vector_length(Infer *in, int operand);
-/* Symbols in result 0's shape that its node defines at run time; their axes. */
+/* E_SHAPE unless the operand, when it is there, is a vector of n elements. */
+void onnx_need_length(Infer *in, int operand, int n);
+/* Axes of result 0 whose extents are symbols that this node has to define at run time. */
 int onnx_fresh_axes(const Lower *lo, int *axes);
 /* Defines symbols at run time: the elements of an i64 vector container. */
 void onnx_define(Lower *lo, int vector, const Dim *symbols, int n);
+/* Defines the fresh axes: `size` gives the extent of one as an i64 value of a map. */
+typedef int OnnxSizeFn(Lower *lo, Map *m, int axis);
+void onnx_define_axes(Lower *lo, OnnxSizeFn *size);
 
 #endif
