@@ -57,6 +57,12 @@ typedef struct CLanes {
     const char *mask;  /* name of the mask vector (32-bit lanes), once printed */
 } CLanes;
 
+/* An index expression that was computed as a vector. */
+typedef struct VectorDim {
+    Dim dim;
+    const char *text;
+} VectorDim;
+
 typedef struct CNest {
     Arena *arena;
     Ctx *ctx;
@@ -77,6 +83,7 @@ typedef struct CNest {
     CLanes lane;
     CVal *val;         /* of the body being printed */
     const Body *body;
+    VEC(VectorDim) vector; /* in this body */
     bool bad;          /* an index from data was checked */
     Dim scratch;       /* bytes */
 } CNest;
@@ -102,13 +109,16 @@ CVal named(CNest *c, DType t, bool vector, int mask, const char *text);
 const char *as_vector(CNest *c, CVal *v);
 const char *as_mask(CNest *c, CVal *v, int bits);
 const char *as_lane(CNest *c, const CVal *v, int lane); /* a scalar expression */
-/* The Dim as a vector of i64. */
-const char *vector_dim(CNest *c, Dim d);
 const char *lane_mask(CNest *c); /* the mask in force, 32-bit lanes */
 bool uses_lane(const CNest *c, Dim d);
 Dim at_lane(const CNest *c, Dim d, int lane); /* d with a number for the lane */
 /* d = coef*lane + rest with a constant coef? */
 bool lane_affine(const CNest *c, Dim d, int64_t *coef, Dim *rest);
+
+/* ---- indices (emit_index.c) ------------------------------------------------------------------------------------ */
+
+bool varies(const CNest *c, Dim d);          /* differs from lane to lane */
+const char *vector_dim(CNest *c, Dim d);     /* the name of d as a vector of i64 */
 
 /* ---- memory (emit_memory.c) ----------------------------------------------------------------------------------- */
 

@@ -108,22 +108,6 @@ bool lane_affine(const CNest *c, Dim d, int64_t *coef, Dim *rest) {
     return dim_affine(c->ctx, d, &c->lane.var, 1, &k, rest) && dim_is_const(k, coef);
 }
 
-const char *vector_dim(CNest *c, Dim d) {
-    const char *type = mask_type(c, 64);
-    Dim rest;
-    int64_t coef;
-    d = names_subst(&c->names, d);
-    if (!uses_lane(c, d)) return str(c, "((i64)%s - (%s){0})", emit_dim_str(&c->names, d), type);
-    if (lane_affine(c, d, &coef, &rest))
-        return str(c, "((i64)%s + %lld * iota_%s)", emit_dim_str(&c->names, rest), (long long)coef, type);
-    Text out = {.arena = c->arena};
-    text_printf(&out, "((%s){", type);
-    for (int l = 0; l < c->lane.width; l++)
-        text_printf(&out, "%s%s", l ? ", " : "", emit_dim_str(&c->names, at_lane(c, d, l)));
-    text_put(&out, "})");
-    return text_str(&out);
-}
-
 const char *lane_mask(CNest *c) {
     if (c->lane.mask) return c->lane.mask;
     ASSERT(c->lane.kind == MASK_PREFIX);
@@ -136,24 +120,12 @@ const char *lane_mask(CNest *c) {
 /* ---- bodies ----------------------------------------------------------------------------------------------------------------- */
 
 static CVal emit_index(CNest *c, Dim index) {
-    bool vector = uses_lane(c, names_subst(&c->names, index)) || uses_value(c, index, true);
-    if (vector && !uses_value(c, index, false)) return named(c, I64, true, 0, vector_dim(c, index));
+    index = names_subst(&c->names, index);
+    if (varies(c, index)) return named(c, I64, true, 0, vector_dim(c, index));
     int mark = push_values(c, 0);
-    if (!vector) {
-        const char *e = emit_dim_str(&c->names, index);
-        names_pop(&c->names, mark);
-        return named(c, I64, false, 0, e);
-    }
-    Text out = {.arena = c->arena};
-    text_printf(&out, "(%s){", mask_type(c, 64));
-    for (int l = 0; l < c->lane.width; l++) {
-        names_pop(&c->names, mark);
-        push_values(c, l);
-        text_printf(&out, "%s%s", l ? ", " : "", emit_dim_str(&c->names, at_lane(c, index, l)));
-    }
+    const char *e = emit_dim_str(&c->names, index);
     names_pop(&c->names, mark);
-    text_put(&out, "}");
-    return named(c, I64, true, 0, text_str(&out));
+    return named(c, I64, false, 0, e);
 }
 
 static CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy) {
@@ -176,6 +148,7 @@ static CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy) {
 /* All Vals of a body; results in c->val, which the caller restores with the body. */
 static void emit_vals(CNest *c, const Body *b, const CVal *params, bool copy) {
     c->body = b;
+    c->vector.n = 0;
     c->val = NEW_ARRAY(c->arena, CVal, b->val.n);
     for (int i = 0; i < b->val.n; i++) c->val[i] = emit_val(c, &b->val.at[i], params, copy);
 }

@@ -50,13 +50,13 @@ static const CAccess *access_of(CNest *c, const Access *a) {
     return x;
 }
 
-/* The offset for one lane, every index that comes from data checked: `ix(&bad, i, extent)`. */
-static const char *checked_offset(CNest *c, const Access *a, int lane) {
+/* The offset of a scalar access, every index that comes from data checked: `ix(&bad, i, extent)`. */
+static const char *checked_offset(CNest *c, const Access *a) {
     const Buf *b = &c->nest->buf.at[a->cont];
-    int mark = push_values(c, lane);
+    int mark = push_values(c, 0);
     Dim at[RANK_MAX];
     for (int k = 0; k < a->rank; k++) {
-        at[k] = c->lane.var ? at_lane(c, a->at[k], lane) : a->at[k];
+        at[k] = a->at[k];
         if (!uses_value(c, a->at[k], false)) continue;
         const char *e = emit_dim_str(&c->names, at[k]), *n = emit_dim_str(&c->names, b->box[k]);
         at[k] = dim_sym(c->ctx, internf(c->ctx, "%%%d", k));
@@ -66,6 +66,38 @@ static const char *checked_offset(CNest *c, const Access *a, int lane) {
     const char *offset = emit_dim_str(&c->names, strided(c, b, at));
     names_pop(&c->names, mark);
     return offset;
+}
+
+/* The name of a vector of offsets, for accesses that follow no pattern. Indices from data are checked in
+ * the active lanes; where one is out of range element 0 is meant. */
+static const char *vector_offsets(CNest *c, const Access *a) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    Dim at[RANK_MAX];
+    int mark = c->vector.n;
+    const char *type = mask_type(c, 64);
+    for (int k = 0; k < a->rank; k++) {
+        at[k] = names_subst(&c->names, a->at[k]);
+        if (!uses_value(c, at[k], false)) continue;
+        CVal i = named(c, I64, true, 0, vector_dim(c, at[k]));
+        Dim box = names_subst(&c->names, b->box[k]);
+        CVal ok = named(c, BOOL, true, 64, str(c, "(%s)((v%du64)%s < (v%du64)%s)", type, c->lane.width, i.text,
+                                               c->lane.width, vector_dim(c, box)));
+        const char *wrong = str(c, "~%s", ok.text);
+        if (c->lane.kind != MASK_NONE)
+            wrong = str(c, "%s & __builtin_convertvector(%s, %s)", wrong, lane_mask(c), type);
+        put_line(c, "bad |= any_%s(%s);", type, wrong);
+        c->bad = true;
+        at[k] = dim_sym(c->ctx, internf(c->ctx, "%%%d", k));
+        CVal safe = named(c, I64, true, 0, str(c, "%s & %s", i.text, ok.text));
+        vec_push(c->arena, &c->vector, (VectorDim){at[k], safe.text});
+    }
+    const char *offsets = named(c, I64, true, 0, vector_dim(c, strided(c, b, at))).text;
+    for (int k = mark; k < c->vector.n; k++) /* "%0" means something else in the next access */
+        if (dim_sym_name(c->vector.at[k].dim) && dim_sym_name(c->vector.at[k].dim)[0] == '%') {
+            c->vector.n = k;
+            break;
+        }
+    return offsets;
 }
 
 /* ---- elements in memory ---------------------------------------------------------------------------------------- */
@@ -151,13 +183,17 @@ static const char *guarded_element(CNest *c, const char *element, int lane) {
 }
 
 /* Any pattern: one load a lane. */
-static CVal read_lanes(CNest *c, const Access *a, Dim flat) {
+static CVal read_lanes(CNest *c, const Access *a) {
     DType t = c->nest->buf.at[a->cont].type;
+    const char *offsets = vector_offsets(c, a);
+    if (c->lane.kind == MASK_NONE && !is_packed(t))
+        return loaded_vector(c, t, str(c, "(%s)pick_v%d(%s, %s)", raw_type(c, t), c->lane.width, c->buf[a->cont].name,
+                                       offsets));
     Text out = {.arena = c->arena};
     text_printf(&out, "(%s){", raw_type(c, t));
     for (int l = 0; l < c->lane.width; l++) {
-        const char *at = flat ? emit_dim_str(&c->names, at_lane(c, flat, l)) : checked_offset(c, a, l);
-        text_printf(&out, "%s%s", l ? ", " : "", guarded_element(c, get_element(c, a->cont, at), l));
+        const char *element = get_element(c, a->cont, str(c, "%s[%d]", offsets, l));
+        text_printf(&out, "%s%s", l ? ", " : "", guarded_element(c, element, l));
     }
     text_put(&out, "}");
     return loaded_vector(c, t, text_str(&out));
@@ -177,7 +213,7 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
                             (long long)coef);
         return loaded_vector(c, t, g);
     }
-    return read_lanes(c, a, flat);
+    return read_lanes(c, a);
 }
 
 static int *epoch_of(CNest *c, int buf) { return &c->epoch[c->nest->buf.at[buf].kind != BUF_MEMORY]; }
@@ -216,9 +252,9 @@ static CVal read_inside(CNest *c, const Access *a, bool copy) {
     if (x->data) {
         DType t = c->nest->buf.at[a->cont].type;
         bool vector = false;
-        for (int k = 0; k < a->rank; k++) vector |= uses_lane(c, a->at[k]) || uses_value(c, a->at[k], true);
-        if (vector) return read_lanes(c, a, NULL);
-        return named(c, t, false, 0, get_element(c, a->cont, checked_offset(c, a, 0)));
+        for (int k = 0; k < a->rank; k++) vector |= varies(c, a->at[k]);
+        if (vector) return read_lanes(c, a);
+        return named(c, t, false, 0, get_element(c, a->cont, checked_offset(c, a)));
     }
     CVal v;
     Dim flat = names_subst(&c->names, x->flat);
@@ -296,12 +332,17 @@ static void store_row(CNest *c, int buf, Dim first, CVal *v) {
     put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, x);
 }
 
-static void store_lanes(CNest *c, const Access *to, Dim flat, CVal *v) {
+static void store_stride(CNest *c, int buf, Dim first, int64_t step, CVal *v) {
+    const char *at = emit_dim_str(&c->names, first), *x = raw_vector(c, v);
+    put_line(c, "scatter_v%d(%s + %s, %lld, %s);", c->lane.width, c->buf[buf].name, at, (long long)step, x);
+}
+
+static void store_lanes(CNest *c, const Access *to, CVal *v) {
+    const char *offsets = vector_offsets(c, to);
     for (int l = 0; l < c->lane.width; l++) {
-        const char *at = flat ? emit_dim_str(&c->names, at_lane(c, flat, l)) : checked_offset(c, to, l);
         if (c->lane.kind == MASK_PREFIX) put_line(c, "if (%d < %s)", l, c->lane.count);
         if (c->lane.kind == MASK_LANES) put_line(c, "if (%s[%d])", lane_mask(c), l);
-        put_element(c, to->cont, at, as_lane(c, v, l));
+        put_element(c, to->cont, str(c, "%s[%d]", offsets, l), as_lane(c, v, l));
     }
 }
 
@@ -313,11 +354,11 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
     ++*epoch_of(c, to->cont);
     if (x->data) {
         bool vector = v->vector;
-        for (int k = 0; k < to->rank; k++) vector |= uses_lane(c, to->at[k]) || uses_value(c, to->at[k], true);
+        for (int k = 0; k < to->rank; k++) vector |= varies(c, to->at[k]);
         if (vector)
-            store_lanes(c, to, NULL, v);
+            store_lanes(c, to, v);
         else
-            put_element(c, to->cont, checked_offset(c, to, 0), v->text);
+            put_element(c, to->cont, checked_offset(c, to), v->text);
         return;
     }
     if (!uses_lane(c, flat)) {
@@ -328,8 +369,10 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
     bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
     if (affine && coef == 1 && c->lane.kind != MASK_LANES)
         store_row(c, to->cont, rest, v);
+    else if (affine && c->lane.kind == MASK_NONE)
+        store_stride(c, to->cont, rest, coef, v);
     else
-        store_lanes(c, to, flat, v);
+        store_lanes(c, to, v);
 }
 
 CVal emit_read(CNest *c, const Val *v, bool copy) {

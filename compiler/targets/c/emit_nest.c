@@ -215,6 +215,7 @@ static void set_prefix(CNest *c, const Guards *g) {
 static void set_mask(CNest *c, const Guards *g) {
     Text m = {.arena = c->arena};
     const char *wide = mask_type(c, 64), *type = mask_type(c, 32);
+    c->vector.n = 0;
     for (int i = 0; i < g->other.n; i++)
         text_printf(&m, "%s(%s)(%s >= 0)", i ? " & " : "", wide, vector_dim(c, g->other.at[i]));
     const char *prefix = "";
