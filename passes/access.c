@@ -142,6 +142,15 @@ void flow_compact(Flow *flow) {
 /* ---- lines
  * -------------------------------------------------------------------------------------------- */
 
+Kernel *kernel_new(Flow *flow, const Machine *machine, const int *maps, int n) {
+    Kernel *k = NEW(flow->arena, Kernel);
+    k->on = machine->on;
+    k->name = internf(flow->ctx, "k%d.%s", flow->kernel.n, flow->map.at[maps[n - 1]]->name);
+    for (int i = 0; i < n; i++) vec_push(flow->arena, &k->map, maps[i]);
+    vec_push(flow->arena, &flow->kernel, k);
+    return k;
+}
+
 Line *kernel_line(Flow *flow, Kernel *kernel, LineKind kind, int pos) {
     Line line = {.kind = kind, .map = pos, .cont = -1};
     vec_push(flow->arena, &kernel->line, line);

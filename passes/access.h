@@ -37,6 +37,9 @@ int64_t panel_width(const Machine *machine, int64_t extent);
  * are kernels. */
 void flow_compact(Flow *flow);
 
+/* A kernel of these maps, named after its number and the last of them, appended to the flow. */
+Kernel *kernel_new(Flow *flow, const Machine *machine, const int *maps, int n);
+
 /* Lines. `dims` are dim numbers of the kernel's map at `pos`. */
 Line *kernel_line(Flow *flow, Kernel *kernel, LineKind kind, int pos);
 void line_dim(Flow *flow, Line *line, const Map *map, int dim, int64_t size);

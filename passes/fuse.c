@@ -355,13 +355,7 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
     for (int i = 0; i < order.n; i++) fuse_into(&f, order.at[i]);
     for (int i = 0; i < order.n; i++) {
         Group *g = &f.group[order.at[i]];
-        if (g->gone) continue;
-        Kernel *k = NEW(arena, Kernel);
-        k->on = env->machine->on;
-        k->name = internf(f.flow->ctx, "k%d.%s", f.flow->kernel.n,
-                          f.flow->map.at[g->map.at[g->map.n - 1]]->name);
-        for (int j = 0; j < g->map.n; j++) vec_push(arena, &k->map, g->map.at[j]);
-        vec_push(arena, &f.flow->kernel, k);
+        if (!g->gone) kernel_new(f.flow, env->machine, g->map.at, g->map.n);
     }
     return f.flow;
 }

@@ -207,6 +207,16 @@ static void schedule_kernel(Scheduling *s, Kernel *kernel) {
 }
 
 Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env);
+/* A kernel of its own for every map that has none (all of them, when `fuse` was left out). */
+static void complete_kernels(Scheduling *s) {
+    bool *has = NEW_ARRAY(s->flow->arena, bool, s->flow->map.n + 1);
+    for (int k = 0; k < s->flow->kernel.n; k++)
+        for (int i = 0; i < s->flow->kernel.at[k]->map.n; i++)
+            has[s->flow->kernel.at[k]->map.at[i]] = true;
+    for (int m = 0; m < s->flow->map.n; m++)
+        if (!has[m]) kernel_new(s->flow, s->env->machine, &m, 1);
+}
+
 Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
     Scheduling s = {.flow = flow_clone(arena, flow), .env = env};
     s.held = NEW_ARRAY(arena, bool, flow->cont.n + 1);
@@ -216,6 +226,7 @@ Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
             if (flow->map.at[m]->body.val.at[v].kind == VAL_READ)
                 vec_push(arena, &s.readers[flow->map.at[m]->body.val.at[v].read.cont], m);
     survey(&s, &s.flow->body);
+    complete_kernels(&s);
     for (int k = 0; k < s.flow->kernel.n; k++) schedule_kernel(&s, s.flow->kernel.at[k]);
     return s.flow;
 }

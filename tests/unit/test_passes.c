@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every pass against the evaluator: what a flow computes before and after each pass of the pipeline, on
+ * random data, for shapes that leave tails everywhere, for wide and narrow vectors, whole and with every
+ * optional pass left out. Sums may be reordered and lose f64 accumulation, so floats agree to 1e-4 of the
+ * output's largest magnitude. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/file.h"
+#include "passes/pass.h"
+
+static const char *const texts[] = {
+    /* a product with an epilogue, odd sizes */
+    "flow gemm {\n"
+    "  in x : f32[13,37]  param w : f32[37,50]  param b : f32[50]\n"
+    "  tmp h : f32[13,50]  out y : f32[13,50]\n"
+    "  map mm [i:13, j:50, k:37] { a <- x[i,k]  c <- w[k,j]  a * c -> h[i,j] sum:f32 }\n"
+    "  map act [i:13, j:50] { t = h[i,j] + b[j]  0.5 * t * (1 + erf(t * 0.70710678)) -> y[i,j] }\n"
+    "}\n",
+    /* the same with symbolic rows, and weights the other way round */
+    "flow gemm_rows (N in 1..64) {\n"
+    "  in x : f32[N,20]  param w : f32[100,20]  tmp h : f32[N,100]  out y : f32[N,100]\n"
+    "  map mm [i:N, j:100, k:20] { a <- x[i,k]  c <- w[j,k]  a * c -> h[i,j] sum:f32 }\n"
+    "  map act [i:N, j:100] { max(h[i,j], 0) -> y[i,j] }\n"
+    "}\n",
+    /* two convolutions, the first from a dense input, strided, channels that fill no block */
+    "flow convs {\n"
+    "  in x : f32[1,3,17,15]  param k0 : f32[24,3,3,3]  param k1 : f32[40,24,3,3]\n"
+    "  tmp c0 : f32[1,24,17,15]  tmp t : f32[1,24,17,15]  tmp c1 : f32[1,40,9,8]  out y : f32[1,40,9,8]\n"
+    "  map a [n:1, o:24, h:17, v:15, c:3, r:3, s:3] {\n"
+    "    i = x[n,c,h+r-1,v+s-1] else 0\n    w <- k0[o,c,r,s]\n    i * w -> c0[n,o,h,v] sum:f32 }\n"
+    "  map ra [n:1, o:24, h:17, v:15] { max(c0[n,o,h,v], 0) -> t[n,o,h,v] }\n"
+    "  map b [n:1, o:40, h:9, v:8, c:24, r:3, s:3] {\n"
+    "    i = t[n,c,2*h+r-1,2*v+s-1] else 0\n    w <- k1[o,c,r,s]\n    i * w -> c1[n,o,h,v] sum:f32 }\n"
+    "  map rb [n:1, o:40, h:9, v:8] { max(c1[n,o,h,v], 0) -> y[n,o,h,v] }\n"
+    "}\n",
+    /* depthwise behind an expansion, then a mean over the image */
+    "flow depthwise {\n"
+    "  in x : f32[1,16,9,9]  param we : f32[32,16]  param wd : f32[32,3,3]\n"
+    "  tmp e : f32[1,32,9,9]  tmp t : f32[1,32,9,9]  tmp d : f32[1,32,9,9]  tmp g : f32[1,32]  out y : f32[1,32]\n"
+    "  map expand [n:1, o:32, h:9, v:9, c:16] { x[n,c,h,v] * we[o,c] -> e[n,o,h,v] sum:f32 }\n"
+    "  map clip [n:1, o:32, h:9, v:9] { min(max(e[n,o,h,v], 0), 6) -> t[n,o,h,v] }\n"
+    "  map dw [n:1, o:32, h:9, v:9, r:3, s:3] {\n"
+    "    i = t[n,o,h+r-1,v+s-1] else 0\n    i * wd[o,r,s] -> d[n,o,h,v] sum:f32 }\n"
+    "  map mean [n:1, o:32, h:9, v:9] { d[n,o,h,v] -> g[n,o] sum:f32 }\n"
+    "  map scale [n:1, o:32] { g[n,o] / 81 -> y[n,o] }\n"
+    "}\n",
+    /* pooling with another value outside than the convolution beside it */
+    "flow pools {\n"
+    "  in x : f32[1,20,11,11]  param k : f32[20,20,3,3]  tmp t : f32[1,20,11,11]\n"
+    "  out y : f32[1,20,11,11]  out z : f32[1,20,6,6]\n"
+    "  map pre [n:1, c:20, h:11, v:11] { x[n,c,h,v] * 2 -> t[n,c,h,v] }\n"
+    "  map conv [n:1, o:20, h:11, v:11, c:20, r:3, s:3] {\n"
+    "    i = t[n,c,h+r-1,v+s-1] else 0\n    i * k[o,c,r,s] -> y[n,o,h,v] sum:f32 }\n"
+    "  map pool [n:1, c:20, h:6, v:6, r:3, s:3] { i = t[n,c,2*h+r-1,2*v+s-1] else -inf\n    i -> z[n,c,h,v] max:f32 }\n"
+    "}\n",
+    /* softmax and a normalisation over rows, symbolic length */
+    "flow rows (S in 1..80) {\n"
+    "  in x : f32[5,S]  tmp m : f32[5]  tmp e : f32[5,S]  tmp l : f32[5]  tmp p : f32[5,S]\n"
+    "  tmp u : f32[5]  tmp q : f32[5]  out y : f32[5,S]\n"
+    "  map mx [i:5, j:S] { x[i,j] -> m[i] max:f32 }\n"
+    "  map ex [i:5, j:S] { exp(x[i,j] - m[i]) -> e[i,j] }\n"
+    "  map sm [i:5, j:S] { e[i,j] -> l[i] sum:f32 }\n"
+    "  map dv [i:5, j:S] { e[i,j] / l[i] -> p[i,j] }\n"
+    "  map mu [i:5, j:S] { p[i,j] -> u[i] sum:f32 }\n"
+    "  map sq [i:5, j:S] { d = p[i,j] - u[i]  d * d -> q[i] sum:f32 }\n"
+    "  map nm [i:5, j:S] { (p[i,j] - u[i]) / sqrt(q[i] + 0.001) -> y[i,j] }\n"
+    "}\n",
+    /* attention: scores, softmax, values */
+    "flow attention (S in 1..80) {\n"
+    "  in q : f32[3,S,16]  in k : f32[3,S,16]  in v : f32[3,S,16]\n"
+    "  tmp s0 : f32[3,S,S]  tmp s1 : f32[3,S,S]  tmp m : f32[3,S]  tmp e : f32[3,S,S]  tmp l : f32[3,S]\n"
+    "  tmp p : f32[3,S,S]  out o : f32[3,S,16]\n"
+    "  map qk [g:3, i:S, j:S, d:16] { q[g,i,d] * k[g,j,d] -> s0[g,i,j] sum:f32 }\n"
+    "  map sc [g:3, i:S, j:S] { s0[g,i,j] * 0.25 -> s1[g,i,j] }\n"
+    "  map mx [g:3, i:S, j:S] { s1[g,i,j] -> m[g,i] max:f32 }\n"
+    "  map ex [g:3, i:S, j:S] { exp(s1[g,i,j] - m[g,i]) -> e[g,i,j] }\n"
+    "  map sm [g:3, i:S, j:S] { e[g,i,j] -> l[g,i] sum:f32 }\n"
+    "  map dv [g:3, i:S, j:S] { e[g,i,j] / l[g,i] -> p[g,i,j] }\n"
+    "  map pv [g:3, i:S, d:16, j:S] { p[g,i,j] * v[g,j,d] -> o[g,i,d] sum:f32 }\n"
+    "}\n",
+    /* views: merge, split, transpose, concatenation, a slice */
+    "flow views (N in 1..64) {\n"
+    "  in x : f32[N,6,8]  tmp a : f32[6,N,8]  tmp b : f32[6,N,2,4]  tmp c : f32[6,N,4]  tmp d : f32[N,48]\n"
+    "  tmp f : f32[6,N,8]  out y : f32[6,N,12]  out z : f32[N,48]\n"
+    "  map t0 [i:6, n:N, j:8] { x[n,i,j] -> a[i,n,j] }\n"
+    "  map t1 [i:6, n:N, u:2, w:4] { a[i,n,4*u+w] -> b[i,n,u,w] }\n"
+    "  map t2 [i:6, n:N, w:4] { b[i,n,1,w] -> c[i,n,w] }\n"
+    "  map t3 [i:6, n:N, j:8] { a[i,n,j] * 3 -> f[i,n,j] }\n"
+    "  map t4 [i:6, n:N, w:4] { c[i,n,w] -> y[i,n,w] }\n"
+    "  map t5 [i:6, n:N, j:8] { f[i,n,j] -> y[i,n,j+4] }\n"
+    "  map t6 [n:N, p:48] { x[n,p/8,p%8] -> d[n,p] }\n"
+    "  map t7 [n:N, p:48] { max(d[n,p], 0) -> z[n,p] }\n"
+    "}\n",
+    /* a gather behind arithmetic, an argmax, integer sums */
+    "flow indices {\n"
+    "  in ids : i64[7] in 0..8  in e : f32[9,21]  tmp g : f32[7,21]  out y : f32[7,21]\n"
+    "  tmp v : f32[7]  out at : i64[7]  out n : i32[21]\n"
+    "  map ga [i:7, j:21] { r <- ids[i]  a <- e[r,j]  a + 1 -> g[i,j] }\n"
+    "  map up [i:7, j:21] { g[i,j] * 2 -> y[i,j] }\n"
+    "  map am [i:7, j:21] { (g[i,j], j) -> (v[i], at[i]) argmax_first:f32 }\n"
+    "  map ct [j:21, i:7] { i32(g[i,j]) -> n[j] sum:i32 }\n"
+    "}\n",
+    /* a recurrence: state over time, both its steps read elsewhere */
+    "flow recurrent {\n"
+    "  in x : f32[4,3,10]  param wx : f32[20,10]  param wh : f32[20,20]\n"
+    "  tmp gx : f32[4,3,20]  tmp gh : f32[3,20]  state h : f32[5,3,20]  out y : f32[4,3,20]\n"
+    "  map zero [n:3, j:20] { 0 -> h[0,n,j] }\n"
+    "  map gxm [s:4, n:3, j:20, k:10] { x[s,n,k] * wx[j,k] -> gx[s,n,j] sum:f32 }\n"
+    "  loop t:4 {\n"
+    "    map ghm [n:3, j:20, k:20] { h[t,n,k] * wh[j,k] -> gh[n,j] sum:f32 }\n"
+    "    map up [n:3, j:20] { tanh(gx[t,n,j] + gh[n,j]) -> h[t+1,n,j] }\n"
+    "  }\n"
+    "  map last [s:4, n:3, j:20] { h[s+1,n,j] -> y[s,n,j] }\n"
+    "}\n",
+};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+static const Machine wide = {.name = "wide", .on = "cpu", .vector_bytes = 64, .vector_regs = 32, .cores = 2, .nlevels = 3,
+                             .level = {{"L1", 48 << 10, 1e11, false}, {"L2", 1 << 20, 5e10, false}, {"L3", 32 << 20, 2e10, true}}};
+static const Machine narrow = {.name = "narrow", .on = "cpu", .vector_bytes = 32, .vector_regs = 16, .cores = 2, .nlevels = 3,
+                               .level = {{"L1", 1 << 10, 1e11, false}, {"L2", 4 << 10, 5e10, false}, {"L3", 32 << 20, 2e10, true}}};
+
+typedef struct Run {
+    Ctx *ctx;
+    const char *text;
+    const Machine *machine;
+    const char *skip;
+    int64_t size; /* of every symbol */
+    int nin, nout;
+    Tensor in[16], want[16];
+    char message[512];
+} Run;
+
+static void show(void *user, const Diag *d) {
+    Run *r = user;
+    if (!r->message[0]) snprintf(r->message, sizeof r->message, "%.500s", d->message);
+}
+
+static bool size_of(void *user, Dim sym, int64_t *value) {
+    (void)sym;
+    *value = ((Run *)user)->size;
+    return true;
+}
+
+static void make_inputs(Run *r, Arena *arena, const Flow *flow) {
+    for (int i = 0; i < flow->cont.n; i++) {
+        const Cont *c = &flow->cont.at[i];
+        r->nout += c->kind == CONT_OUT;
+        if (c->kind != CONT_IN) continue;
+        Tensor *t = &r->in[r->nin++];
+        *t = (Tensor){.type = c->type, .rank = c->rank};
+        for (int k = 0; k < c->rank; k++) dim_eval(c->shape[k], size_of, r, &t->dim[k]);
+        t->data = arena_alloc(arena, (size_t)dtype_bytes(c->type, tensor_count(t)) + 64);
+        cont_random(c, t, (uint64_t)i + 1);
+    }
+}
+
+static void compare(Run *r, const Tensor *got, const char *pass) {
+    for (int o = 0; o < r->nout; o++) {
+        double most = 1e-6, worst = 0;
+        for (int64_t i = 0; i < tensor_count(&r->want[o]); i++) {
+            double w = bits_to_double(r->want[o].type, mem_get(r->want[o].type, r->want[o].data, i));
+            double g = bits_to_double(got[o].type, mem_get(got[o].type, got[o].data, i));
+            if (fabs(w) > most) most = fabs(w);
+            if (isnan(g) != isnan(w) || fabs(g - w) > worst) worst = isnan(g) != isnan(w) ? INFINITY : fabs(g - w);
+        }
+        bool exact = !dtype_is_float(r->want[o].type);
+        cr_expect(exact ? worst == 0 : worst <= 1e-4 * most,
+                  "%.20s on %s, size %ld, without %s: output %d is off by %g of %g after %s", r->text, r->machine->name,
+                  (long)r->size, r->skip ? r->skip : "nothing", o, worst, most, pass);
+    }
+}
+
+static void watch(void *user, const Pass *pass, const Stage *stage, double seconds) {
+    Run *r = user;
+    (void)seconds;
+    if (!pass) return;
+    Arena *arena = arena_new(r->ctx);
+    Tensor out[16] = {0};
+    if (stage->flow)
+        flow_eval(arena, stage->flow, r->in, out, 1);
+    else if (stage->program)
+        program_eval(arena, stage->program, r->in, out);
+    compare(r, out, pass->name);
+    arena_free(arena);
+}
+
+static void run(void *arg) {
+    Run *r = arg;
+    Arena *arena = arena_new(r->ctx);
+    IrFile *file = ir_file_parse(arena, NULL, r->text);
+    make_inputs(r, arena, file->flow.at[0]);
+    flow_eval(arena, file->flow.at[0], r->in, r->want, 1);
+    PassEnv env = {r->machine, NULL, MATH_DEFAULT};
+    PassOptions options = {.verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
+    passes_run(r->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
+}
+
+static void run_one(const char *text, const Machine *machine, int64_t size, const char *skip) {
+    Run r = {.text = text, .machine = machine, .size = size, .skip = skip};
+    r.ctx = ctx_new(show, &r);
+    bool ok = ctx_try(r.ctx, run, &r);
+    cr_expect(ok, "%.20s on %s, without %s: %s", text, machine->name, skip ? skip : "nothing", r.message);
+    ctx_free(r.ctx);
+}
+
+static void run_all(const char *skip) {
+    static const int64_t sizes[] = {1, 7, 33};
+    for (int t = 0; t < TEXTS; t++)
+        for (int s = 0; s < (strchr(texts[t], '(') < strchr(texts[t], '{') ? 3 : 1); s++) {
+            run_one(texts[t], &wide, sizes[s], skip);
+            run_one(texts[t], &narrow, sizes[s], skip);
+        }
+}
+
+Test(passes, agree) { run_all(NULL); }
+
+Test(passes, agree_without_each_optional_pass) {
+    int n;
+    const Pass *pass = pass_list(&n);
+    for (int i = 0; i < n; i++)
+        if (pass[i].optional && pass[i].level == LEVEL_FLOW) run_all(pass[i].name);
+}
