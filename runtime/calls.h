@@ -10,6 +10,7 @@
     weir_call_scratch_fn weir_call_##name##_scratch
 WEIR_CALL(nms);
 WEIR_CALL(nonzero);
+WEIR_CALL(refuse);
 WEIR_CALL(scatter_elements);
 WEIR_CALL(scatter_nd);
 WEIR_CALL(topk);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Irregular kernels that select elements: nonzero, topk, unique, value. Meaning: ir/call.def. */
+/* Irregular kernels that select elements: nonzero, topk, unique, value, refuse. Meaning: ir/call.def. */
 #include "runtime/calls.h"
 #include "runtime/keys.h"
 
@@ -214,4 +214,16 @@ void weir_call_value(weir_call *c) {
     default: v = key > INT64_MAX ? INT64_MAX : (int64_t)key;
     }
     c->define[0] = v < c->attr[1] ? c->attr[1] : v > c->attr[2] ? c->attr[2] : v;
+}
+
+/* ---- refuse ------------------------------------------------------------------------------------------------ */
+
+int64_t weir_call_refuse_scratch(const weir_call *c) {
+    (void)c;
+    return 0;
+}
+
+void weir_call_refuse(weir_call *c) {
+    c->status = WEIR_E_ARGUMENT;
+    c->reason = "a branch whose results have another rank was taken: these input sizes are not compiled";
 }

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* If, Loop, Scan.
+/* If, Loop.
  *
  * A condition that is known at compile time leaves one branch, lowered in place. Else both branches
  * write the same containers. Loops carry their values in containers: `cur` holds what the body
  * reads, `next` is what it computed. Results that collect one slice per iteration are containers
  * over the loop's variable; when the number of iterations depends on data their first dim is a
  * symbol that the loop defines. Carried shapes must not change. */
-#include "nn.h"
+#include "control.h"
 
-#include <string.h>
-
-static Graph *body_of(Ctx *ctx, const Node *node, const char *name) {
+Graph *control_body(Ctx *ctx, const Node *node, const char *name) {
     const Attr *a = node_attr(node, name);
     if (!a || a->kind != ATTR_GRAPH)
         fail(ctx, E_ATTRIBUTE, "attribute \"%s\" must be a graph", name);
     return a->graph;
 }
 
-static const Value *result_of(const Graph *g, int i) {
+const Value *control_result(const Graph *g, int i) {
     return &g->value.at[g->output.at[i]];
 }
 
-static Value *input_of(Graph *g, int i) {
+Value *control_input(Graph *g, int i) {
     return &g->value.at[g->input.at[i]];
 }
 
-static void check_count(Ctx *ctx, const char *what, int have, int need) {
+void control_count(Ctx *ctx, const char *what, int have, int need) {
     if (have != need) fail(ctx, E_MODEL, "the body has %d %s: it needs %d", have, what, need);
 }
 
@@ -39,7 +37,7 @@ static int64_t known_scalar(Ctx *ctx, const Graph *graph, const Node *node, int 
     return infer_known(&in, i, &at, &n) && n == 1 && dim_is_const(at[0], &v) ? v : -1;
 }
 
-static void tensors_only(const Infer *in, const Value *v) {
+void control_tensor(const Infer *in, const Value *v) {
     if (v->type.kind != TYPE_TENSOR)
         fail(in->ctx, E_UNSUPPORTED,
              "\"%s\" is not a tensor: sequences and optionals cannot pass through control "
@@ -49,7 +47,7 @@ static void tensors_only(const Infer *in, const Value *v) {
 
 /* The value of result i of lo->node lies in `from`: the container itself where none was made
  * before. */
-static void bind_result(Lower *lo, int i, int from) {
+void control_bind(Lower *lo, int i, int from) {
     if (i >= lo->node->out.n || lo->node->out.at[i] < 0) return;
     int v = lo->node->out.at[i];
     if (lo->cont[v] < 0)
@@ -60,60 +58,99 @@ static void bind_result(Lower *lo, int i, int from) {
 
 /* ---- If -------------------------------------------------------------------------------------- */
 
+/* Which branch gives the results' types when their ranks differ: the one that the model's own
+ * declaration has, else `then`. The other is compiled to an error at run time: whatever follows is
+ * typed for one rank only. (Exporters write a squeeze of a dim that may be 1 like this.) */
+static const Value *ranked_result(Infer *in, int i, const Value *a, const Value *b,
+                                  const Type *said) {
+    const Value *pick = said && said->rank == b->type.rank ? b : a, *drop = pick == a ? b : a;
+    warn(in->ctx, E_UNSUPPORTED,
+         "result %d is %s in one branch and %s in the other: the branch of rank %d becomes an "
+         "error at "
+         "run time, for the values behind it are compiled for rank %d",
+         i, type_str(in->ctx, &a->type), type_str(in->ctx, &b->type), drop->type.rank,
+         pick->type.rank);
+    return pick;
+}
+
 /* Dims of both branches, which must agree; the model's own declaration decides where they do not.
  */
 static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     const Type *said = infer_declared(in, i);
-    tensors_only(in, a);
-    tensors_only(in, b);
+    control_tensor(in, a);
+    control_tensor(in, b);
     if (a->type.dtype != b->type.dtype)
         fail(in->ctx, E_TYPE, "result %d is %s in one branch and %s in the other: cast one", i,
              dtype_name(a->type.dtype), dtype_name(b->type.dtype));
-    bool same = a->type.rank == b->type.rank;
-    for (int k = 0; same && k < a->type.rank; k++) same = a->type.shape[k] == b->type.shape[k];
+    if (a->type.rank != b->type.rank) a = b = ranked_result(in, i, a, b, said);
+    bool same = true;
+    for (int k = 0; k < a->type.rank; k++) same = same && a->type.shape[k] == b->type.shape[k];
     const Type *t = same ? &a->type : said;
     if (!t)
         fail(in->ctx, E_UNSUPPORTED,
-             "result %d is %s in one branch and %s in the other: the branches must give one "
-             "shape, or the condition must be known at compile time",
+             "result %d is %s in one branch and %s in the other: the branches must give one shape, "
+             "or "
+             "the condition must be known at compile time",
              i, type_str(in->ctx, &a->type), type_str(in->ctx, &b->type));
     infer_set(in, i, a->type.dtype, t->shape, t->rank);
 }
 
 static void if_infer(Infer *in) {
-    Graph *yes = body_of(in->ctx, in->node, "then_branch"),
-          *no = body_of(in->ctx, in->node, "else_branch");
+    Graph *yes = control_body(in->ctx, in->node, "then_branch"),
+          *no = control_body(in->ctx, in->node, "else_branch");
     int64_t cond = known_scalar(in->ctx, in->graph, in->node, 0);
-    check_count(in->ctx, "results", yes->output.n, in->node->out.n);
-    check_count(in->ctx, "results", no->output.n, in->node->out.n);
+    control_count(in->ctx, "results", yes->output.n, in->node->out.n);
+    control_count(in->ctx, "results", no->output.n, in->node->out.n);
     if (cond != 0) infer_graph(in, yes);
     if (cond <= 0) infer_graph(in, no);
     for (int i = 0; i < in->node->out.n; i++) {
-        const Value *a = result_of(cond == 0 ? no : yes, i), *b = result_of(cond > 0 ? yes : no, i);
+        const Value *a = control_result(cond == 0 ? no : yes, i),
+                    *b = control_result(cond > 0 ? yes : no, i);
         if_result(in, i, a, b);
         if (cond >= 0 && a->known) infer_set_known(in, i, a->known, (int)type_count(&a->type));
     }
 }
 
+static bool fits_results(Lower *lo, const Graph *g) {
+    for (int i = 0; i < g->output.n; i++) {
+        int y = lower_out(lo, i);
+        if (y >= 0 && nn_cont(lo, y)->rank != control_result(g, i)->type.rank) return false;
+    }
+    return true;
+}
+
+/* Instead of a branch that was not compiled: whoever comes here gets an error. */
+static void refuse_branch(Lower *lo, int results) {
+    int *out = NEW_ARRAY(lo->arena, int, results), n = 0;
+    for (int i = 0; i < results; i++)
+        if (lower_out(lo, i) >= 0) out[n++] = lower_out(lo, i);
+    lower_call(lo, "refuse", NULL, 0, out, n, NULL, 0, NULL, 0);
+}
+
 static void if_branch(Lower *lo, const Graph *g, Items *into) {
     int *out = NEW_ARRAY(lo->arena, int, g->output.n + 1);
     Items *before = lo->into;
-    lower_graph(lo, g, into, NULL, out);
     lo->into = into;
+    if (!fits_results(lo, g)) {
+        refuse_branch(lo, g->output.n);
+        lo->into = before;
+        return;
+    }
+    lower_graph(lo, g, into, NULL, out);
     for (int i = 0; i < g->output.n; i++)
         if (lower_out(lo, i) >= 0) lower_copy(lo, "result", out[i], lower_out(lo, i));
     lo->into = before;
 }
 
 static void if_lower(Lower *lo) {
-    Graph *yes = body_of(lo->ctx, lo->node, "then_branch"),
-          *no = body_of(lo->ctx, lo->node, "else_branch");
+    Graph *yes = control_body(lo->ctx, lo->node, "then_branch"),
+          *no = control_body(lo->ctx, lo->node, "else_branch");
     int64_t known = known_scalar(lo->ctx, lo->graph, lo->node, 0);
     if (known >= 0) {
         const Graph *g = known ? yes : no;
         int *out = NEW_ARRAY(lo->arena, int, g->output.n + 1);
         lower_graph(lo, g, lo->into, NULL, out);
-        for (int i = 0; i < g->output.n; i++) bind_result(lo, i, out[i]);
+        for (int i = 0; i < g->output.n; i++) control_bind(lo, i, out[i]);
         return;
     }
     int cond = nn_scalar(lo, "cond", lower_in(lo, 0), BOOL, 0);
@@ -127,16 +164,16 @@ static void if_lower(Lower *lo) {
 
 /* ---- what Loop and Scan share ---------------------------------------------------------------- */
 
-static void set_type(Graph *g, int input, const Type *t) {
-    Value *v = input_of(g, input);
+void control_set_type(Graph *g, int input, const Type *t) {
+    Value *v = control_input(g, input);
     v->type = *t;
     v->known = NULL;
 }
 
 /* Result k of the body must have the type that the body's input has. */
-static void check_carried(const Infer *in, const Value *before, const Value *after) {
-    tensors_only(in, before);
-    tensors_only(in, after);
+void control_carried(const Infer *in, const Value *before, const Value *after) {
+    control_tensor(in, before);
+    control_tensor(in, after);
     bool same = before->type.rank == after->type.rank && before->type.dtype == after->type.dtype;
     for (int i = 0; same && i < before->type.rank; i++)
         same = before->type.shape[i] == after->type.shape[i];
@@ -148,7 +185,7 @@ static void check_carried(const Infer *in, const Value *before, const Value *aft
 }
 
 /* One slice per iteration, stacked along `axis`. */
-static void set_stacked(Infer *in, int result, const Type *slice, Dim trip, int axis) {
+void control_stacked(Infer *in, int result, const Type *slice, Dim trip, int axis) {
     Dim shape[RANK_MAX + 1];
     if (slice->rank + 1 > RANK_MAX)
         fail(in->ctx, E_LIMIT, "result %d has more than %d dims", result, RANK_MAX);
@@ -166,7 +203,7 @@ static void stack_slice(Lower *lo, int slice, int to, int axis, Dim t) {
 }
 
 /* A container that an iteration reads and the next one finds changed. */
-static int carry_open(Lower *lo, Item *loop, int init, const Value *like) {
+int control_carry(Lower *lo, Item *loop, int init, const Value *like) {
     int cur = lower_tmp(lo, "cur", like->type.dtype, like->type.shape, like->type.rank);
     vec_push(lo->arena, &loop->carry, (Carry){cur, init, -1});
     return cur;
@@ -208,14 +245,14 @@ static bool loop_body_infer(Infer *in, Graph *g, Dim t) {
     one[0] = dim_const(in->ctx, 1);
     one[1] = t;
     for (int attempt = 0; attempt < 2; attempt++) {
-        set_type(g, 0, &index);
-        input_of(g, 0)->known = &one[1];
-        set_type(g, 1, &flag);
+        control_set_type(g, 0, &index);
+        control_input(g, 0)->known = &one[1];
+        control_set_type(g, 1, &flag);
         for (int i = 0; i < loop_carried(in->node); i++)
-            set_type(g, 2 + i, &infer_in(in, 2 + i)->type);
-        if (starts) input_of(g, 1)->known = one;
+            control_set_type(g, 2 + i, &infer_in(in, 2 + i)->type);
+        if (starts) control_input(g, 1)->known = one;
         infer_graph(in, g);
-        if (!starts || known_true(result_of(g, 0))) return starts;
+        if (!starts || known_true(control_result(g, 0))) return starts;
         starts = false;
     }
     return false;
@@ -233,23 +270,23 @@ static Dim loop_trip(Ctx *ctx, const Graph *graph, const Node *node) {
 }
 
 static void loop_infer(Infer *in) {
-    Graph *g = body_of(in->ctx, in->node, "body");
+    Graph *g = control_body(in->ctx, in->node, "body");
     int n = loop_carried(in->node), slices = in->node->out.n - n;
-    check_count(in->ctx, "inputs", g->input.n, 2 + n);
-    check_count(in->ctx, "results", g->output.n, 1 + in->node->out.n);
-    for (int i = 0; i < n; i++) tensors_only(in, infer_tensor(in, 2 + i));
+    control_count(in->ctx, "inputs", g->input.n, 2 + n);
+    control_count(in->ctx, "results", g->output.n, 1 + in->node->out.n);
+    for (int i = 0; i < n; i++) control_tensor(in, infer_tensor(in, 2 + i));
     Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip, t = iteration_open(in, trip);
     bool always = loop_body_infer(in, g, t);
     iteration_close(in, t);
     if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
     for (int i = 0; i < n; i++) {
-        const Value *before = input_of(g, 2 + i);
-        check_carried(in, before, result_of(g, 1 + i));
+        const Value *before = control_input(g, 2 + i);
+        control_carried(in, before, control_result(g, 1 + i));
         infer_set(in, i, before->type.dtype, before->type.shape, before->type.rank);
     }
     for (int i = n; i < in->node->out.n; i++) {
-        tensors_only(in, result_of(g, 1 + i));
-        set_stacked(in, i, &result_of(g, 1 + i)->type, count, 0);
+        control_tensor(in, control_result(g, 1 + i));
+        control_stacked(in, i, &control_result(g, 1 + i)->type, count, 0);
     }
 }
 
@@ -264,10 +301,11 @@ typedef struct Looping {
 } Looping;
 
 static Looping loop_open(Lower *lo) {
-    Looping l = {
-        .body = body_of(lo->ctx, lo->node, "body"), .carried = loop_carried(lo->node), .count = -1};
+    Looping l = {.body = control_body(lo->ctx, lo->node, "body"),
+                 .carried = loop_carried(lo->node),
+                 .count = -1};
     l.trip = loop_trip(lo->ctx, lo->graph, lo->node);
-    l.always = input_of(l.body, 1)->known != NULL;
+    l.always = control_input(l.body, 1)->known != NULL;
     l.in = NEW_ARRAY(lo->arena, int, l.body->input.n);
     l.out = NEW_ARRAY(lo->arena, int, l.body->output.n);
     if (!l.trip && !nn_absent(lo->node, 0)) {
@@ -326,208 +364,20 @@ static void loop_lower(Lower *lo) {
     for (int i = 0; i < l.carried; i++) l.in[2 + i] = lower_in(lo, 2 + i);
     Dim done = l.always && l.trip ? NULL : loop_done(lo, &l);
     Items *into = lo->into;
-    l.item = nn_loop(lo, input_of(l.body, 0)->known[0], l.trip);
+    l.item = nn_loop(lo, control_input(l.body, 0)->known[0], l.trip);
     l.item->done = done;
-    if (!l.always) l.item->cond = carry_open(lo, l.item, first, input_of(l.body, 1));
+    if (!l.always) l.item->cond = control_carry(lo, l.item, first, control_input(l.body, 1));
     l.in[1] = l.always ? lower_scalar(lo, "true", BOOL, 1) : l.item->cond;
     for (int i = 0; i < l.carried; i++)
-        l.in[2 + i] = carry_open(lo, l.item, l.in[2 + i], input_of(l.body, 2 + i));
+        l.in[2 + i] = control_carry(lo, l.item, l.in[2 + i], control_input(l.body, 2 + i));
     lo->into = &l.item->body;
     loop_body(lo, &l);
     lo->into = into;
-    for (int i = 0; i < l.carried; i++) bind_result(lo, i, l.in[2 + i]);
-}
-
-/* ---- Scan ------------------------------------------------------------------------------------ */
-
-/* Operands: states, then scanned tensors; version 8 has sequence_lens in front and a batch dim. */
-typedef struct Scan {
-    Graph *body;
-    int first, states, inputs, outputs;
-    bool batched; /* version 8 */
-    int axis[64], out_axis[64];
-    bool turned[64], out_turned[64];
-} Scan;
-
-static void scan_list(Ctx *ctx, const Node *node, const char *name, int n, int64_t *to) {
-    if (n > 64) fail(ctx, E_LIMIT, "Scan has %d operands or results: the most is 64", n);
-    nn_attr_n(ctx, node, name, n, 0, to);
-}
-
-static Scan scan_of(Ctx *ctx, const Node *node) {
-    Scan s = {.body = body_of(ctx, node, "body"), .batched = node->version < 9};
-    int64_t list[64];
-    s.first = s.batched ? 1 : 0;
-    s.inputs = (int)attr_int(ctx, node, "num_scan_inputs", 0);
-    s.states = node->in.n - s.first - s.inputs;
-    s.outputs = node->out.n - s.states;
-    if (s.inputs < 1 || s.states < 0 || s.outputs < 0)
-        fail(ctx, E_ATTRIBUTE,
-             "attribute \"num_scan_inputs\" is %d: it does not fit the node's operands", s.inputs);
-    if (s.batched && !nn_absent(node, 0))
-        fail(ctx, E_UNSUPPORTED, "Scan with sequence_lens: drop that operand");
-    scan_list(ctx, node, s.batched ? "directions" : "scan_input_directions", s.inputs, list);
-    for (int i = 0; i < s.inputs; i++) s.turned[i] = list[i] != 0;
-    scan_list(ctx, node, "scan_input_axes", s.inputs, list);
-    for (int i = 0; i < s.inputs; i++) s.axis[i] = (int)list[i];
-    scan_list(ctx, node, "scan_output_directions", s.outputs, list);
-    for (int i = 0; i < s.outputs; i++) s.out_turned[i] = list[i] != 0;
-    scan_list(ctx, node, "scan_output_axes", s.outputs, list);
-    for (int i = 0; i < s.outputs; i++) s.out_axis[i] = (int)list[i];
-    check_count(ctx, "inputs", s.body->input.n, s.states + s.inputs);
-    check_count(ctx, "results", s.body->output.n, node->out.n);
-    return s;
-}
-
-static int positive_axis(Ctx *ctx, int axis, int rank) {
-    if (axis < -rank || axis >= rank)
-        fail(ctx, E_ATTRIBUTE, "a scan axis is %d: it must be in %d..%d", axis, -rank, rank - 1);
-    return axis < 0 ? axis + rank : axis;
-}
-
-/* The type without dim `axis` (and without the batch dim 0 of version 8). */
-static Type without(Infer *in, const Type *t, int axis) {
-    Type part = *t;
-    Dim *shape = NEW_ARRAY(in->arena, Dim, t->rank);
-    part.rank = 0;
-    for (int i = 0; i < t->rank; i++)
-        if (i != axis) shape[part.rank++] = t->shape[i];
-    part.shape = shape;
-    return part;
-}
-
-static void scan_operands(Infer *in, const Scan *s, Dim *trip, Dim *batch) {
-    for (int i = 0; i < s->states + s->inputs; i++) {
-        Type t = infer_tensor(in, s->first + i)->type;
-        if (s->batched && t.rank < 1)
-            nn_misfit(in, s->first + i, s->first + i, "it needs a batch dim");
-        if (s->batched) {
-            *batch = *batch ? nn_agree(in, *batch, t.shape[0], s->first, s->first + i,
-                                       "batch dims differ")
-                            : t.shape[0];
-            t = without(in, &t, 0);
-        }
-        if (i >= s->states) {
-            int axis = positive_axis(in->ctx, s->axis[i - s->states], t.rank);
-            Dim n = t.shape[axis];
-            *trip = *trip ? nn_agree(in, *trip, n, s->first + s->states, s->first + i,
-                                     "scanned operands must have one extent along their scan axes")
-                          : n;
-            t = without(in, &t, axis);
-        }
-        set_type(s->body, i, &t);
-    }
-}
-
-static void scan_infer(Infer *in) {
-    Scan s = scan_of(in->ctx, in->node);
-    Dim trip = NULL, batch = NULL, shape[RANK_MAX + 1];
-    scan_operands(in, &s, &trip, &batch);
-    infer_graph(in, s.body);
-    for (int i = 0; i < s.states; i++) {
-        check_carried(in, input_of(s.body, i), result_of(s.body, i));
-        nn_same_as(in, i, s.first + i);
-    }
-    for (int i = 0; i < s.outputs; i++) {
-        const Type *t = &result_of(s.body, s.states + i)->type;
-        int axis = positive_axis(in->ctx, s.out_axis[i], t->rank + 1);
-        set_stacked(in, s.states + i, t, trip, axis);
-        if (!s.batched) continue;
-        Value *v = infer_out(in, s.states + i);
-        if (!v) continue;
-        shape[0] = batch;
-        memcpy(shape + 1, v->type.shape, sizeof(Dim) * (size_t)v->type.rank);
-        infer_set(in, s.states + i, t->dtype, shape, v->type.rank + 1);
-    }
-}
-
-/* Element `at` of operand slice t: with the batch index in front and t at `axis`. */
-static int scan_at(const Scan *s, Dim b, Dim t, int axis, const Dim *at, int rank, Dim *to) {
-    int n = 0;
-    if (s->batched) to[n++] = b;
-    for (int i = 0, k = 0; i < rank + (axis >= 0 ? 1 : 0); i++) to[n++] = i == axis ? t : at[k++];
-    return n;
-}
-
-/* A copy between a container of the body and the operand or result it is a part of. */
-static void scan_copy(Lower *lo, const Scan *s, const char *name, int part, int whole, bool store,
-                      Dim b, Dim t, int axis) {
-    Dim at[RANK_MAX], to[RANK_MAX + 2];
-    Map *m = nn_map_over(lo, name, "", part, at);
-    scan_at(s, b, t, axis, at, nn_cont(lo, part)->rank, to);
-    int val = store ? nn_read_as(lo, m, part, at, nn_cont(lo, part)->type)
-                    : nn_read_as(lo, m, whole, to, nn_cont(lo, whole)->type);
-    map_write(lo->flow, m, store ? whole : part, store ? to : at, val, NULL);
-}
-
-static int body_tmp(Lower *lo, const char *name, const Value *v) {
-    return lower_tmp(lo, name, v->type.dtype, v->type.shape, v->type.rank);
-}
-
-static Dim turned(Lower *lo, bool turn, Dim trip, Dim t) {
-    return turn ? dim_sub(lo->ctx, dim_addc(lo->ctx, trip, -1), t) : t;
-}
-
-/* The loop over slices, for batch element b. */
-static void scan_loop(Lower *lo, const Scan *s, Dim trip, Dim b, const int *init) {
-    int *in = NEW_ARRAY(lo->arena, int, s->body->input.n),
-        *out = NEW_ARRAY(lo->arena, int, s->body->output.n + 1);
-    Items *into = lo->into;
-    Item *loop = nn_loop(lo, NULL, trip);
-    for (int i = 0; i < s->states; i++) in[i] = carry_open(lo, loop, init[i], input_of(s->body, i));
-    lo->into = &loop->body;
-    for (int i = 0; i < s->inputs; i++) {
-        const Value *v = input_of(s->body, s->states + i);
-        int axis = positive_axis(lo->ctx, s->axis[i], v->type.rank + 1);
-        in[s->states + i] = body_tmp(lo, "part", v);
-        scan_copy(lo, s, "part", in[s->states + i], lower_in(lo, s->first + s->states + i), false,
-                  b, turned(lo, s->turned[i], trip, loop->var), axis);
-    }
-    lower_graph(lo, s->body, lo->into, in, out);
-    for (int i = 0; i < s->states; i++) loop->carry.at[i].next = out[i];
-    for (int i = 0; i < s->outputs; i++) {
-        int to = lower_out(lo, s->states + i), part = out[s->states + i];
-        if (to < 0) continue;
-        int axis = positive_axis(lo->ctx, s->out_axis[i], nn_cont(lo, part)->rank + 1);
-        scan_copy(lo, s, "slice", part, to, true, b, turned(lo, s->out_turned[i], trip, loop->var),
-                  axis);
-    }
-    lo->into = into;
-    for (int i = 0; i < s->states; i++) {
-        if (!s->batched)
-            bind_result(lo, i, in[i]);
-        else if (lower_out(lo, i) >= 0)
-            scan_copy(lo, s, "result", in[i], lower_out(lo, i), true, b, NULL, -1);
-    }
-}
-
-static void scan_lower(Lower *lo) {
-    Scan s = scan_of(lo->ctx, lo->node);
-    Shape x = nn_shape(lo, lower_in(lo, s.first + s.states));
-    int axis =
-        positive_axis(lo->ctx, s.axis[0], x.rank - (s.batched ? 1 : 0)) + (s.batched ? 1 : 0);
-    int *init = NEW_ARRAY(lo->arena, int, s.states + 1);
-    for (int i = 0; i < s.states; i++) init[i] = lower_in(lo, s.first + i);
-    if (!s.batched) {
-        scan_loop(lo, &s, x.at[axis], NULL, init);
-        return;
-    }
-    for (int i = 0; i < lo->node->out.n; i++) lower_out(lo, i);
-    Items *into = lo->into;
-    Item *batches = nn_loop(lo, NULL, x.at[0]);
-    Dim b = batches->var;
-    lo->into = &batches->body;
-    for (int i = 0; i < s.states; i++) {
-        init[i] = body_tmp(lo, "init", input_of(s.body, i));
-        scan_copy(lo, &s, "init", init[i], lower_in(lo, s.first + i), false, b, NULL, -1);
-    }
-    scan_loop(lo, &s, x.at[axis], b, init);
-    lo->into = into;
+    for (int i = 0; i < l.carried; i++) control_bind(lo, i, l.in[2 + i]);
 }
 
 const OpRow onnx_control_rows[] = {
     {"", "If", 1, 0, if_infer, if_lower, NULL, "bool", 0},
     {"", "Loop", 1, 0, loop_infer, loop_lower, NULL, NULL, 0},
-    {"", "Scan", 8, 0, scan_infer, scan_lower, NULL, NULL, 0},
     {0},
 };

@@ -44,5 +44,6 @@ extern const OpRow onnx_optimizer_rows[];
 extern const OpRow onnx_random_rows[];
 extern const OpRow onnx_linalg_rows[];
 extern const OpRow onnx_state_rows[];
+extern const OpRow onnx_scan_rows[];
 
 #endif
