@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules: once a flow has kernels, each map is in one kernel, whose variants (kernels of one name,
+ * in a row) hold the same maps and end in one without a guard; lines name what is there. */
+#include "flow_verify.h"
+
+static int dim_number(const Map *map, const char *name) {
+    for (int d = 0; d < map->dim.n; d++)
+        if (dim_sym_name(map->dim.at[d].sym) == name) return d;
+    return -1;
+}
+
+static bool map_touches(const Map *map, int cont) {
+    for (int i = 0; i < map->body.val.n; i++)
+        if (map->body.val.at[i].kind == VAL_READ && map->body.val.at[i].read.cont == cont) return true;
+    for (int w = 0; w < map->write.n; w++)
+        for (int i = 0; i < map->write.at[w].n; i++)
+            if (map->write.at[w].to[i].cont == cont) return true;
+    return false;
+}
+
+static void verify_line_cont(FlowVerify *f, const Kernel *kernel, const Line *line) {
+    bool touched = false;
+    if (line->cont < 0 || line->cont >= f->flow->cont.n)
+        complain(&f->v, line, kernel, "container number %d does not exist", line->cont);
+    for (int i = 0; i < kernel->map.n; i++)
+        touched |= map_touches(f->flow->map.at[kernel->map.at[i]], line->cont);
+    if (!touched)
+        complain(&f->v, line, kernel, "no map of the kernel uses \"%s\"",
+                 f->flow->cont.at[line->cont].name);
+}
+
+static void verify_line(FlowVerify *f, const Kernel *kernel, const Line *line) {
+    Verify *v = &f->v;
+    if (line->map < 0 || line->map >= kernel->map.n)
+        complain(v, line, kernel, "a line speaks of map %d of %d", line->map, kernel->map.n);
+    int position = line->kind == LINE_AT ? kernel->map.n - 1 : line->map;
+    const Map *map = f->flow->map.at[kernel->map.at[position]];
+    for (int i = 0; i < line->narg; i++) {
+        if (dim_number(map, intern(v->ctx, line->arg[i].dim)) < 0)
+            complain(v, line, kernel, "map \"%s\" has no dim \"%s\"", map->name, line->arg[i].dim);
+        bool sized = line->kind == LINE_TILE || line->kind == LINE_VECTOR || line->kind == LINE_SPLIT;
+        if (line->arg[i].size < (sized ? 1 : 0))
+            complain(v, line, kernel, "dim \"%s\" needs a size", line->arg[i].dim);
+        for (int k = 0; k < i && line->kind != LINE_REDUCE; k++)
+            if (line->arg[k].dim == line->arg[i].dim)
+                complain(v, line, kernel, "dim \"%s\" stands twice", line->arg[i].dim);
+    }
+    if (line->kind == LINE_KEEP || line->kind == LINE_PREFETCH) verify_line_cont(f, kernel, line);
+}
+
+static void verify_kernel(FlowVerify *f, const Kernel *kernel) {
+    Verify *v = &f->v;
+    if (!kernel->map.n) complain(v, kernel, NULL, "kernel \"%s\" has no maps", kernel->name);
+    for (int i = 0; i < kernel->map.n; i++)
+        if (kernel->map.at[i] < 0 || kernel->map.at[i] >= f->flow->map.n)
+            complain(v, kernel, NULL, "kernel \"%s\" names map %d of %d", kernel->name,
+                     kernel->map.at[i], f->flow->map.n);
+    verify_dims(v, kernel->when.at, kernel->when.n, kernel, NULL, "a guard");
+    for (int i = 0; i < kernel->line.n; i++) verify_line(f, kernel, &kernel->line.at[i]);
+}
+
+static bool holds(const Kernel *kernel, int map) {
+    for (int i = 0; i < kernel->map.n; i++)
+        if (kernel->map.at[i] == map) return true;
+    return false;
+}
+
+static void verify_variant(FlowVerify *f, const Kernel *before, const Kernel *kernel) {
+    bool same = before->map.n == kernel->map.n;
+    for (int i = 0; i < kernel->map.n; i++) same = same && holds(before, kernel->map.at[i]);
+    if (!same) complain(&f->v, kernel, NULL, "variants of \"%s\" hold different maps", kernel->name);
+    if (!before->when.n)
+        complain(&f->v, kernel, NULL, "a variant of \"%s\" without guard stands before", kernel->name);
+}
+
+void verify_kernels(FlowVerify *f) {
+    const Flow *flow = f->flow;
+    int *in = NEW_ARRAY(f->v.arena, int, flow->map.n); /* 1 + number of the kernel's first variant */
+    int first = 0;
+    if (!flow->kernel.n) return;
+    for (int k = 0; k < flow->kernel.n; k++) {
+        const Kernel *kernel = flow->kernel.at[k];
+        bool variant = k > 0 && flow->kernel.at[k - 1]->name == kernel->name;
+        bool last = k + 1 == flow->kernel.n || flow->kernel.at[k + 1]->name != kernel->name;
+        verify_kernel(f, kernel);
+        if (variant)
+            verify_variant(f, flow->kernel.at[k - 1], kernel);
+        else
+            first = k;
+        if (last && kernel->when.n)
+            complain(&f->v, kernel, NULL, "the last variant of \"%s\" has a guard", kernel->name);
+        for (int i = 0; i < kernel->map.n; i++) {
+            int map = kernel->map.at[i];
+            if (in[map] && in[map] != first + 1)
+                complain(&f->v, kernel, NULL, "map \"%s\" is in two kernels", flow->map.at[map]->name);
+            in[map] = first + 1;
+        }
+    }
+    for (int m = 0; m < flow->map.n; m++)
+        if (!in[m])
+            complain(&f->v, flow->map.at[m], NULL, "map \"%s\" is in no kernel", flow->map.at[m]->name);
+}
