@@ -26,9 +26,18 @@ IrFile *ir_file_parse(Arena *arena, const OpTable *ops, const char *text) {
 }
 
 void ir_file_print(Text *out, const IrFile *file) {
-    for (int i = 0; i < file->graph.n; i++) graph_print(out, file->graph.at[i]);
-    for (int i = 0; i < file->flow.n; i++) flow_print(out, file->flow.at[i]);
-    for (int i = 0; i < file->nest.n; i++) nest_print(out, file->nest.at[i]);
+    for (int i = 0; i < file->graph.n; i++) {
+        if (i) text_put(out, "\n");
+        graph_print(out, file->graph.at[i]);
+    }
+    for (int i = 0; i < file->flow.n; i++) {
+        if (i || file->graph.n) text_put(out, "\n");
+        flow_print(out, file->flow.at[i]);
+    }
+    for (int i = 0; i < file->nest.n; i++) {
+        if (i || file->flow.n || file->graph.n) text_put(out, "\n");
+        nest_print(out, file->nest.at[i]);
+    }
 }
 
 void ir_file_verify(const IrFile *file) {

@@ -246,9 +246,10 @@ static void scan_call(FlowScan *s, Items *into) {
         while (lex_take(s->lex, ","));
         lex_expect(s->lex, ")");
     }
-    lex_expect(s->lex, "->");
-    do vec_push(s->arena, &out, scan_cont_or_none(s));
-    while (lex_take(s->lex, ","));
+    if (lex_take(s->lex, "->")) {
+        do vec_push(s->arena, &out, scan_cont_or_none(s));
+        while (lex_take(s->lex, ","));
+    }
     if (lex_take(s->lex, "defines")) {
         do vec_push(s->arena, &define, scan_declared(s));
         while (lex_take(s->lex, ","));

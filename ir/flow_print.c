@@ -144,8 +144,10 @@ static void print_combine(Printer *p, const Combine *combine) {
 }
 
 void text_combine(Text *out, const Combine *combine) {
-    text_name(out, combine->name);
-    if (combine->t) text_printf(out, ":%s", dtype_name(combine->t));
+    if (combine->t)
+        text_printf(out, "%s:%s", combine->name, dtype_name(combine->t));
+    else
+        text_name(out, combine->name);
 }
 
 /* ---- maps --------------------------------------------------------------------------------------------- */
@@ -242,9 +244,9 @@ static void print_call(Printer *p, const Flow *flow, const Call *call) {
     text_put(out, ")");
     for (int i = 0; i < call->nattr; i++)
         text_printf(out, i ? ", %lld" : " (%lld", (long long)call->attr[i]);
-    text_put(out, call->nattr ? ") ->" : " ->");
+    if (call->nattr) text_put(out, ")");
     for (int i = 0; i < call->nout; i++) {
-        text_put(out, i ? ", " : " ");
+        text_put(out, i ? ", " : " -> ");
         put_cont(out, flow, call->out[i]);
     }
     for (int i = 0; i < call->ndefine; i++) {

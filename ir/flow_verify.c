@@ -80,8 +80,8 @@ static void verify_conts(FlowVerify *f) {
     }
 }
 
-static const DimRange *cont_range(void *user, int cont) {
-    const FlowVerify *f = user;
+static const DimRange *cont_range(Verify *v, int cont) {
+    const FlowVerify *f = (FlowVerify *)v;
     return f->range[cont].lo ? &f->range[cont] : NULL;
 }
 
@@ -123,9 +123,8 @@ static void verify_access(FlowVerify *f, const Map *map, const Access *access, c
     verify_dims(&f->v, access->at, access->rank, object, map, "an index");
 }
 
-static void verify_read(Verify *v, void *user, const Val *val) {
+static void verify_read(Verify *v, const Val *val) {
     FlowVerify *f = (FlowVerify *)v;
-    (void)user;
     const Map *map = f->map;
     verify_access(f, map, &val->read, val);
     const Cont *cont = &f->flow->cont.at[val->read.cont];
@@ -204,7 +203,7 @@ static void verify_map(FlowVerify *f, const Item *item) {
     if (f->seen[item->map]++) complain(v, map, NULL, "map \"%s\" stands in two items", map->name);
     f->map = map;
     verify_map_dims(f, map);
-    verify_body(v, &map->body, map, verify_read, NULL, cont_range);
+    verify_body(v, &map->body, map, verify_read, cont_range);
     if (!map->write.n) complain(v, map, NULL, "map \"%s\" writes nothing", map->name);
     for (int w = 0; w < map->write.n; w++) verify_write(f, map, &map->write.at[w]);
     v->range.n = n;

@@ -97,8 +97,7 @@ static void verify_reg(NestVerify *n, const Buf *buf, const Access *access, cons
     }
 }
 
-/* `rows`: the access leaves out the last dim. */
-static const Buf *verify_access(NestVerify *n, const Access *access, const void *object, bool rows,
+static const Buf *verify_access(NestVerify *n, const Access *access, const void *object,
                                 bool bounds) {
     Verify *v = &n->v;
     if (access->cont < 0 || access->cont >= n->nest->buf.n)
@@ -106,8 +105,8 @@ static const Buf *verify_access(NestVerify *n, const Access *access, const void 
     const Buf *buf = &n->nest->buf.at[access->cont];
     if (buf->kind != BUF_MEMORY && !n->alive[access->cont])
         complain(v, object, n->stmt, "\"%s\" is not declared here", buf->name);
-    if (access->rank != buf->rank - rows)
-        complain(v, object, n->stmt, "\"%s\" takes %d indices, not %d", buf->name, buf->rank - rows,
+    if (access->rank != buf->rank)
+        complain(v, object, n->stmt, "\"%s\" takes %d indices, not %d", buf->name, buf->rank,
                  access->rank);
     verify_dims(v, access->at, access->rank, object, n->stmt, "an index");
     if (buf->kind == BUF_REG) verify_reg(n, buf, access, object);
@@ -123,29 +122,28 @@ static const Buf *verify_access(NestVerify *n, const Access *access, const void 
 
 /* ---- bodies ------------------------------------------------------------------------------------------ */
 
-static void verify_read(Verify *v, void *user, const Val *val) {
-    (void)user;
+static void verify_read(Verify *v, const Val *val) {
     NestVerify *n = (NestVerify *)v;
-    const Buf *buf = verify_access(n, &val->read, val, false, !val->has_else);
+    const Buf *buf = verify_access(n, &val->read, val, !val->has_else);
     if (buf->type != val->type)
         complain(v, val, n->stmt, "\"%s\" is of type %s, read as %s", buf->name, dtype_name(buf->type),
                  dtype_name(val->type));
 }
 
-static const DimRange *no_range(void *user, int buf) {
-    (void)user, (void)buf;
+static const DimRange *no_range(Verify *v, int buf) {
+    (void)v, (void)buf;
     return NULL;
 }
 
 static void verify_code(NestVerify *n, const Stmt *stmt) {
     Verify *v = &n->v;
     int symbols = v->range.n;
-    verify_body(v, &stmt->code, stmt, verify_read, NULL, no_range);
+    verify_body(v, &stmt->code, stmt, verify_read, no_range);
     if (!stmt->store.n) complain(v, stmt, NULL, "a body stores nothing");
     for (int i = 0; i < stmt->store.n; i++) {
         const Store *store = &stmt->store.at[i];
         verify_val(v, &stmt->code, store->val, stmt);
-        const Buf *buf = verify_access(n, &store->to, store, false, true);
+        const Buf *buf = verify_access(n, &store->to, store, true);
         DType type = stmt->code.val.at[store->val].type;
         if (type != buf->type)
             complain(v, store, stmt, "a value of type %s stored to \"%s\" of type %s", dtype_name(type),
@@ -159,10 +157,12 @@ static void verify_code(NestVerify *n, const Stmt *stmt) {
 static void verify_fold(NestVerify *n, const Stmt *stmt) {
     Verify *v = &n->v;
     for (int i = 0; i < stmt->combine->nstate; i++) {
-        const Buf *src = verify_access(n, &stmt->src[i], stmt, true, true);
-        const Buf *dst = verify_access(n, &stmt->dst[i], stmt, false, true);
+        const Buf *src = verify_access(n, &stmt->src[i], stmt, true);
+        const Buf *dst = verify_access(n, &stmt->dst[i], stmt, true);
         if (!src->rank || !dim_is(src->box[src->rank - 1], stmt->lanes))
             complain(v, stmt, NULL, "rows of \"%s\" do not have %d lanes", src->name, stmt->lanes);
+        if (!dim_is(stmt->src[i].at[src->rank - 1], 0))
+            complain(v, stmt, NULL, "the last index of \"%s\" is 0, the first lane", src->name);
         if (src->type != stmt->combine->type[i] || dst->type != src->type)
             complain(v, stmt, NULL, "\"%s\" and \"%s\" must have the combine's type", src->name, dst->name);
         if (dst->kind == BUF_MEMORY && !dst->written)
@@ -235,14 +235,14 @@ static void verify_stmt(NestVerify *n, const Stmt *stmt) {
     case STMT_FOR: verify_for(n, stmt); break;
     case STMT_IF: verify_guarded(n, stmt); break;
     case STMT_WHILE:
-        if (verify_access(n, &stmt->at, stmt, false, true)->type != BOOL)
+        if (verify_access(n, &stmt->at, stmt, true)->type != BOOL)
             complain(&n->v, stmt, NULL, "the condition of `while` is a bool");
         verify_stmts(n, &stmt->body);
         break;
     case STMT_DECL: verify_decl(n, stmt); break;
     case STMT_BODY: verify_code(n, stmt); break;
     case STMT_FOLD: verify_fold(n, stmt); break;
-    case STMT_PREFETCH: verify_access(n, &stmt->at, stmt, false, false); break;
+    case STMT_PREFETCH: verify_access(n, &stmt->at, stmt, false); break;
     case STMT_SYNC: break;
     }
 }

@@ -55,8 +55,7 @@ typedef struct Ranges {
     Verify *v;
     const Body *body;
     DimRange *at; /* by Val; sym unused */
-    void *user;
-    const DimRange *(*cont)(void *user, int cont);
+    VerifyRangeFn *cont;
 } Ranges;
 
 static Dim both(Ctx *ctx, Dim a, Dim b, Dim (*f)(Ctx *, Dim, Dim)) {
@@ -101,7 +100,7 @@ static DimRange range_val(const Ranges *r, const Val *val) {
         return (DimRange){NULL, d, d};
     case VAL_INDEX: return (DimRange){NULL, val->index, val->index};
     case VAL_READ:
-        known = val->has_else ? NULL : r->cont(r->user, val->read.cont);
+        known = val->has_else ? NULL : r->cont(r->v, val->read.cont);
         return known ? *known : none;
     case VAL_PRIM: return range_prim(r, val);
     case VAL_PARAM: return none;
@@ -154,15 +153,15 @@ static void verify_args(Verify *v, const Body *body, int i, const void *stmt) {
     if (val->kind == VAL_INDEX && val->type != I64) complain(v, val, stmt, "an index value is i64");
 }
 
-void verify_body(Verify *v, const Body *body, const void *stmt, VerifyReadFn *read, void *user,
-                 const DimRange *(*range)(void *user, int cont)) {
-    Ranges r = {v, body, NEW_ARRAY(v->arena, DimRange, body->val.n), user, range};
+void verify_body(Verify *v, const Body *body, const void *stmt, VerifyReadFn *read,
+                 VerifyRangeFn *range) {
+    Ranges r = {v, body, NEW_ARRAY(v->arena, DimRange, body->val.n), range};
     for (int i = 0; i < body->val.n; i++) {
         const Val *val = &body->val.at[i];
         verify_args(v, body, i, stmt);
         if (val->kind == VAL_PRIM) verify_prim(v, body, val, stmt);
         if (val->kind == VAL_INDEX) verify_dim(v, val->index, val, stmt, "an index value");
-        if (val->kind == VAL_READ) read(v, user, val);
+        if (val->kind == VAL_READ) read(v, val);
         r.at[i] = range_val(&r, val);
         if (!val->sym) continue;
         if (verify_known(v, val->sym))

@@ -31,9 +31,11 @@ static inline DimEnv verify_env(const Verify *v) { return (DimEnv){v->range.at, 
 /* Operands earlier than their use, types as the rows of prim.def want them. Each Val that is an index
  * enters the symbols in sight, with what is known of its range, so that later indices may use it.
  * `read` is called for every VAL_READ when all earlier ones are in sight. */
-typedef void VerifyReadFn(Verify *v, void *user, const Val *val);
-void verify_body(Verify *v, const Body *body, const void *stmt, VerifyReadFn *read, void *user,
-                 const DimRange *(*range)(void *user, int cont));
+typedef void VerifyReadFn(Verify *v, const Val *val);
+/* Range of a container's values (`lo`, `hi`), or NULL. */
+typedef const DimRange *VerifyRangeFn(Verify *v, int cont);
+void verify_body(Verify *v, const Body *body, const void *stmt, VerifyReadFn *read,
+                 VerifyRangeFn *range);
 void verify_val(Verify *v, const Body *body, int val, const void *guilty);
 
 #endif
