@@ -173,20 +173,19 @@ static DimRange symbol_range(Ctx *ctx, const Symbol *s) {
     return range;
 }
 
-/* Loop variables before what stands in the loop, iteration counts after it. */
+/* Loop variables, in a loop that may end early below the number of iterations. */
 static void loop_ranges(Arena *arena, const Items *items, Ranges *out) {
     Ctx *ctx = arena_ctx(arena);
     for (int i = 0; i < items->n; i++) {
         const Item *item = &items->at[i];
         Dim zero = dim_const(ctx, 0);
         if (item->kind == ITEM_LOOP && item->var) {
-            Dim hi = item->trip ? dim_addc(ctx, item->trip, -1) : NULL;
+            Dim end = item->done ? item->done : item->trip;
+            Dim hi = end ? dim_addc(ctx, end, -1) : NULL;
             vec_push(arena, out, (DimRange){item->var, zero, hi});
         }
         loop_ranges(arena, &item->body, out);
         loop_ranges(arena, &item->other, out);
-        if (item->kind == ITEM_LOOP && item->done)
-            vec_push(arena, out, (DimRange){item->done, zero, item->trip});
     }
 }
 

@@ -99,8 +99,8 @@ struct Item {
     int map;          /* ITEM_MAP: index into flow->map */
     Call *call;
     /* ITEM_LOOP: `loop t:trip [while cond] [carry ...] { body }`: t counts from 0; trip NULL: unbounded;
-     * cond: a bool scalar read before each iteration (-1: none); `done` (may be NULL) is a symbol that
-     * holds the number of iterations run, after the loop. A plain sequential region has no cond and
+     * cond: a bool scalar read before each iteration (-1: none); `done` (may be NULL) is a symbol of the
+     * flow that holds the number of iterations run, after the loop. A plain sequential region has no cond and
      * no carry, and its state containers are arrays over t. */
     Dim var, trip, done;
     int cond;         /* also ITEM_IF's condition: a bool scalar container */

@@ -362,7 +362,7 @@ Flow *flow_scan(Lex *lex) {
     s.conts = table_new(lex->arena);
     s.maps = table_new(lex->arena);
     Symbols symbols = {0};
-    parse_symbols(lex, &symbols);
+    parse_symbols(lex, NULL, NULL, &symbols);
     for (int i = 0; i < symbols.n; i++) vec_push(lex->arena, &flow->symbol, symbols.at[i]);
     lex_expect(lex, "{");
     for (;;) {

@@ -214,12 +214,12 @@ static void print_map(Printer *p, const Flow *flow, const Map *map) {
     for (int w = 0; w < map->write.n; w++)
         for (int i = 0; i < map->write.at[w].nstate; i++)
             vec_push(arena, &roots, map->write.at[w].val[i]);
-    Dim *taken = NEW_ARRAY(arena, Dim, map->dim.n + flow->symbol.n);
-    for (int d = 0; d < map->dim.n; d++) taken[d] = map->dim.at[d].sym;
-    for (int i = 0; i < flow->symbol.n; i++) taken[map->dim.n + i] = flow->symbol.at[i].sym;
     print_map_header(p, map);
     p->indent++;
-    body_text_plan(&t, roots.at, roots.n, taken, map->dim.n + flow->symbol.n);
+    DimEnv env = map_env(arena, flow, map);
+    Dim *taken = NEW_ARRAY(arena, Dim, env.n);
+    for (int i = 0; i < env.n; i++) taken[i] = env.at[i].sym;
+    body_text_plan(&t, roots.at, roots.n, taken, env.n);
     body_text_lines(&t);
     for (int w = 0; w < map->write.n; w++) print_write(&t, flow, &map->write.at[w]);
     p->indent--;
@@ -336,9 +336,8 @@ void flow_print_marked(Printer *p, const Flow *flow) {
     print_see(p, flow);
     text_put(p->out, "flow ");
     text_name(p->out, flow->name);
-    text_put(p->out, " ");
     print_symbols(p->out, flow->symbol.at, flow->symbol.n);
-    text_put(p->out, "{");
+    text_put(p->out, " {");
     print_end(p);
     p->indent++;
     if (flow->arena_bytes && !dim_is(flow->arena_bytes, 0)) {

@@ -166,6 +166,7 @@ static void verify_write(FlowVerify *f, const Map *map, const Write *w) {
             complain(&f->v, w, map, "\"%s\" is not to be written", cont->name);
         Use use = map_use(f, map, &w->to[i], w);
         use.plain = !w->combine;
+        use.reduces = w->combine;
         vec_push(f->v.arena, &f->write, use);
         verify_bounds(f, map, &use);
     }
@@ -274,19 +275,20 @@ static void verify_condition(FlowVerify *f, const Item *item) {
 static void verify_loop(FlowVerify *f, const Item *item) {
     Verify *v = &f->v;
     int n = v->range.n;
-    Dim zero = dim_const(v->ctx, 0), last = item->trip ? dim_addc(v->ctx, item->trip, -1) : NULL;
+    Dim end = item->done ? item->done : item->trip;
+    Dim zero = dim_const(v->ctx, 0), last = end ? dim_addc(v->ctx, end, -1) : NULL;
+    if (item->done && !verify_known(v, item->done))
+        complain(v, item, NULL, "symbol \"%s\" is not declared", dim_sym_name(item->done));
     if (item->trip) verify_dim(v, item->trip, item, NULL, "a trip count");
     if (verify_known(v, item->var))
         complain(v, item, NULL, "loop \"%s\" has the name of another symbol", dim_sym_name(item->var));
-    if (item->cond >= 0) verify_condition(f, item);
     verify_carry(f, item);
     f->position++;
+    if (item->cond >= 0) verify_condition(f, item);
     vec_push(v->arena, &v->range, (DimRange){item->var, zero, last});
     verify_inside(f, item, &item->body, false);
     for (int i = 0; i < item->carry.n; i++) whole_use(f, item, item->carry.at[i].next, false);
     v->range.n = n;
-    if (item->done && !verify_known(v, item->done))
-        vec_push(v->arena, &v->range, (DimRange){item->done, zero, item->trip});
 }
 
 static void verify_items(FlowVerify *f, const Items *items) {

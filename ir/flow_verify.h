@@ -26,6 +26,7 @@ typedef struct Use {
     bool clip;            /* a read with `else` */
     bool data;            /* an index depends on data */
     bool plain;           /* a write without combine */
+    bool reduces;         /* a write with one */
     bool seq;             /* of a map with a seq dim */
 } Use;
 

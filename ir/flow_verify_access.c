@@ -37,12 +37,33 @@ static bool uses_data(const Map *map, Dim d) {
     return finder.found;
 }
 
-static bool use_names(const Use *use, Dim sym) {
+static bool indexed(const Use *use, Dim sym) {
     for (int k = 0; k < use->access->rank; k++)
         if (dim_uses(use->access->at[k], sym)) return true;
+    return false;
+}
+
+static bool use_names(const Use *use, Dim sym) {
+    if (indexed(use, sym)) return true;
     for (int c = 0; c < use->map->cons.n; c++)
         if (dim_uses(use->map->cons.at[c], sym)) return true;
     return false;
+}
+
+/* The constraints of a use. A reduction writes its identity where none of its elements are in the
+ * domain, so constraints on reduced dims do not cut what it writes. */
+static void relation_cons(FlowVerify *f, Relation *r, const Use *use) {
+    const Map *map = use->map;
+    Dim *cons = NEW_ARRAY(f->v.arena, Dim, map->cons.n);
+    int n = 0;
+    for (int c = 0; c < map->cons.n; c++) {
+        bool cuts = true;
+        for (int d = 0; use->reduces && d < map->dim.n; d++)
+            cuts &= indexed(use, map->dim.at[d].sym) || !dim_uses(map->cons.at[c], map->dim.at[d].sym);
+        if (cuts) cons[n++] = map->cons.at[c];
+    }
+    r->rel.domain.cons = cons;
+    r->rel.domain.ncons = n;
 }
 
 /* Loops whose variable the access names are dims too. A data-dependent index is anywhere. */
@@ -53,18 +74,19 @@ static const PolyRel *relation(FlowVerify *f, const Use *use) {
     r->rel.domain.extent = r->extent;
     r->rel.access = (PolyAccess){cont->rank, r->index, cont->shape, use->clip};
     for (int d = 0; use->map && d < use->map->dim.n; d++)
-        relation_dim(r, use->map->dim.at[d].sym, use->map->dim.at[d].extent);
+        if (!use->reduces || indexed(use, use->map->dim.at[d].sym))
+            relation_dim(r, use->map->dim.at[d].sym, use->map->dim.at[d].extent);
     for (int a = 0; use->map && a < use->naround; a++) {
         const Item *loop = use->around[a].item;
-        if (loop->kind == ITEM_LOOP && loop->trip && use_names(use, loop->var))
-            relation_dim(r, loop->var, loop->trip);
+        Dim end = loop->done ? loop->done : loop->trip;
+        if (loop->kind == ITEM_LOOP && end && use_names(use, loop->var)) relation_dim(r, loop->var, end);
     }
     for (int k = 0; k < cont->rank; k++) {
         bool anywhere = !use->map || uses_data(use->map, use->access->at[k]);
         r->index[k] = anywhere ? flow_layout_sym(f->v.ctx, k) : use->access->at[k];
         if (anywhere) relation_dim(r, r->index[k], cont->shape[k]);
     }
-    if (use->map) r->rel.domain.cons = use->map->cons.at, r->rel.domain.ncons = use->map->cons.n;
+    if (use->map) relation_cons(f, r, use);
     return &r->rel;
 }
 
@@ -182,7 +204,7 @@ void verify_writes(FlowVerify *f) {
 /* Every index is a dim of its own that runs over the whole extent. */
 static bool covers_all(const Use *write, const PolyRel *rel) {
     if (!write->map) return true;
-    if (write->map->cons.n) return false;
+    if (rel->domain.ncons) return false;
     for (int k = 0; k < rel->access.rank; k++) {
         bool whole = dim_is(rel->access.shape[k], 1) && dim_is(rel->access.index[k], 0);
         for (int d = 0; d < rel->domain.ndims; d++)

@@ -90,7 +90,7 @@ struct Graph {
     Ctx *ctx;
     const char *name;
     const Graph *outer;      /* nested: the enclosing graph */
-    VEC(Symbol) symbol;      /* dims of the model (outermost graph) */
+    VEC(Symbol) symbol;      /* outermost: dims of the model; nested: the loop's variable */
     VEC(Value) value;
     VEC(Node) node;          /* in topological order */
     VEC(int) input, output;  /* value numbers */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs from text. Nested graphs see the values of the graphs around them only through `outer`
- * lines; dims are symbols of the outermost graph. */
+ * lines, their symbols directly. */
 #include "graph_text.h"
 
 #include <string.h>
@@ -17,9 +17,9 @@ typedef struct GraphScan {
 } GraphScan;
 
 static Dim find_sym(void *user, const char *name) {
-    const Graph *root = graph_root(((const GraphScan *)user)->g);
-    for (int i = 0; i < root->symbol.n; i++)
-        if (dim_sym_name(root->symbol.at[i].sym) == name) return root->symbol.at[i].sym;
+    for (const Graph *g = ((const GraphScan *)user)->g; g; g = g->outer)
+        for (int i = 0; i < g->symbol.n; i++)
+            if (dim_sym_name(g->symbol.at[i].sym) == name) return g->symbol.at[i].sym;
     return NULL;
 }
 
@@ -304,7 +304,7 @@ Graph *graph_scan(Lex *lex, const OpTable *ops, Graph *outer) {
     GraphScan s = {.lex = lex, .arena = lex->arena, .g = g, .ops = ops};
     s.values = table_new(lex->arena);
     Symbols symbols = {0};
-    parse_symbols(lex, &symbols);
+    parse_symbols(lex, find_sym, &s, &symbols);
     for (int i = 0; i < symbols.n; i++) vec_push(lex->arena, &g->symbol, symbols.at[i]);
     lex_expect(lex, "{");
     while (!lex_take(lex, "}")) {

@@ -191,9 +191,8 @@ static void print_graph(Printer *p, const Graph *g) {
     print_see(p, g);
     text_put(out, "graph ");
     text_name(out, g->name);
-    text_put(out, " ");
     print_symbols(out, g->symbol.at, g->symbol.n);
-    text_put(out, "{");
+    text_put(out, " {");
     print_end(p);
     p->indent++;
     for (int i = 0; i < g->input.n; i++) print_declared(p, g, "in", &g->value.at[g->input.at[i]]);

@@ -76,9 +76,22 @@ static void verify_node(GraphVerify *gv, int number, bool *ready) {
     }
 }
 
+static void verify_symbols(GraphVerify *gv) {
+    Verify *v = &gv->v;
+    for (int i = 0; i < gv->g->symbol.n; i++) {
+        const Symbol *s = &gv->g->symbol.at[i];
+        if (verify_known(v, s->sym))
+            complain(v, gv->g, NULL, "symbol \"%s\" stands twice", dim_sym_name(s->sym));
+        if (s->upper) verify_dim(v, s->upper, gv->g, NULL, "a symbol's upper bound");
+        vec_push(v->arena, &v->range, (DimRange){s->sym, dim_const(v->ctx, s->lo), s->upper});
+    }
+}
+
 static void verify_graph(GraphVerify *gv) {
     Verify *v = &gv->v;
     const Graph *g = gv->g;
+    int symbols = v->range.n;
+    verify_symbols(gv);
     Table *names = table_new(v->arena);
     bool *ready = NEW_ARRAY(v->arena, bool, g->value.n);
     for (int i = 0; i < g->value.n; i++) {
@@ -94,6 +107,7 @@ static void verify_graph(GraphVerify *gv) {
     for (int i = 0; i < g->output.n; i++)
         if (g->output.at[i] < 0 || g->output.at[i] >= g->value.n || !ready[g->output.at[i]])
             complain(v, g, NULL, "output %d of \"%s\" is not made", i, g->name);
+    v->range.n = symbols;
 }
 
 /* Faults inside are shown in the whole outermost graph, whose symbols nested types use. */
@@ -110,16 +124,9 @@ static void print_whole(Printer *p, const void *graph) { graph_print_marked(p, g
 void graph_verify(const Graph *g) {
     Arena *arena = arena_new(g->ctx);
     GraphVerify gv = {.g = g};
-    const Graph *root = graph_root(g);
     gv.v = (Verify){.ctx = g->ctx, .arena = arena, .whole = g, .what = "graph", .name = g->name};
     gv.v.print = print_whole;
-    for (int i = 0; i < root->symbol.n; i++) {
-        const Symbol *s = &root->symbol.at[i];
-        if (verify_known(&gv.v, s->sym))
-            complain(&gv.v, g, NULL, "symbol \"%s\" stands twice", dim_sym_name(s->sym));
-        if (s->upper) verify_dim(&gv.v, s->upper, g, NULL, "a symbol's upper bound");
-        vec_push(arena, &gv.v.range, (DimRange){s->sym, dim_const(g->ctx, s->lo), s->upper});
-    }
+    if (g->outer) BUG("a nested graph is verified with the one around it");
     verify_graph(&gv);
     arena_free(arena);
 }

@@ -205,7 +205,7 @@ Nest *nest_scan(Lex *lex) {
     NestScan s = {.lex = lex, .nest = nest, .arena = lex->arena};
     if (lex_take(lex, "on")) nest->on = lex_name(lex, "where it runs");
     Symbols symbols = {0};
-    parse_symbols(lex, &symbols);
+    parse_symbols(lex, NULL, NULL, &symbols);
     for (int i = 0; i < symbols.n; i++) vec_push(lex->arena, &nest->symbol, symbols.at[i]);
     nest->from = parse_from(lex);
     lex_expect(lex, "{");

@@ -168,10 +168,10 @@ void nest_print_marked(Printer *p, const Nest *nest) {
     print_see(p, nest);
     text_put(p->out, "nest ");
     text_name(p->out, nest->name);
-    text_printf(p->out, " on %s ", nest->on);
+    text_printf(p->out, " on %s", nest->on);
     print_symbols(p->out, nest->symbol.at, nest->symbol.n);
     print_from(p->out, nest->from);
-    text_put(p->out, nest->from ? " {" : "{");
+    text_put(p->out, " {");
     print_end(p);
     p->indent++;
     for (int i = 0; i < nest->buf.n; i++) {

@@ -129,18 +129,25 @@ void parse_guards(Lex *lex, DimNameFn *find, void *user, Dims *out) {
     while (lex_take(lex, ","));
 }
 
+typedef struct Declared {
+    const Symbols *symbols;
+    DimNameFn *around;
+    void *user;
+} Declared;
+
 static Dim find_symbol(void *user, const char *name) {
-    const Symbols *symbols = user;
-    for (int i = 0; i < symbols->n; i++)
-        if (dim_sym_name(symbols->at[i].sym) == name) return symbols->at[i].sym;
-    return NULL;
+    const Declared *d = user;
+    for (int i = 0; i < d->symbols->n; i++)
+        if (dim_sym_name(d->symbols->at[i].sym) == name) return d->symbols->at[i].sym;
+    return d->around ? d->around(d->user, name) : NULL;
 }
 
-void parse_symbols(Lex *lex, Symbols *out) {
+void parse_symbols(Lex *lex, DimNameFn *find, void *user, Symbols *out) {
+    Declared declared = {out, find, user};
     if (!lex_take(lex, "(")) return;
     do {
         Symbol s = {.hi = INT64_MAX};
-        if (lex_name_next(lex) && find_symbol(out, lex->t.text))
+        if (lex_name_next(lex) && find_symbol(&declared, lex->t.text))
             lex_fail(lex, "a symbol is declared twice");
         s.sym = dim_sym(lex->ctx, lex_name(lex, "a symbol"));
         if (lex_take(lex, "in")) {
@@ -149,7 +156,7 @@ void parse_symbols(Lex *lex, Symbols *out) {
             if (!lex_is(lex, ",") && !lex_is(lex, ")") && !lex_is(lex, "upto"))
                 s.hi = lex_int(lex, "an upper bound");
         }
-        if (lex_take(lex, "upto")) s.upper = parse_dim(lex, find_symbol, out);
+        if (lex_take(lex, "upto")) s.upper = parse_dim(lex, find_symbol, &declared);
         vec_push(lex->arena, out, s);
     } while (lex_take(lex, ","));
     lex_expect(lex, ")");

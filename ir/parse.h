@@ -18,8 +18,9 @@ typedef VEC(Dim) Dims;
 /* "a >= b, c < d" as polynomials >= 0. */
 void parse_guards(Lex *lex, DimNameFn *find, void *user, Dims *out);
 typedef VEC(Symbol) Symbols;
-/* "(N in 1..4096, S in 1.., K upto N*M)"; nothing when no parenthesis stands here. */
-void parse_symbols(Lex *lex, Symbols *out);
+/* "(N in 1..4096, S in 1.., K upto N*M)"; nothing when no parenthesis stands here. `find` (may be
+ * NULL) knows symbols from around. */
+void parse_symbols(Lex *lex, DimNameFn *find, void *user, Symbols *out);
 /* "lo..hi" */
 void parse_range(Lex *lex, int64_t *lo, int64_t *hi);
 DType parse_type(Lex *lex);

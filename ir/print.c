@@ -62,7 +62,7 @@ void print_guards(Text *out, const Dim *ge0, int n) {
 void print_symbols(Text *out, const struct Symbol *symbols, int n) {
     for (int i = 0; i < n; i++) {
         const Symbol *s = &symbols[i];
-        text_put(out, i ? ", " : "(");
+        text_put(out, i ? ", " : " (");
         text_name(out, dim_sym_name(s->sym));
         if (s->hi != INT64_MAX)
             text_printf(out, " in %lld..%lld", (long long)s->lo, (long long)s->hi);
@@ -72,5 +72,5 @@ void print_symbols(Text *out, const struct Symbol *symbols, int n) {
         text_put(out, " upto ");
         dim_print(out, s->upper);
     }
-    if (n) text_put(out, ") ");
+    if (n) text_put(out, ")");
 }

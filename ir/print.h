@@ -25,7 +25,7 @@ void print_from(Text *out, const char *from);    /* ` from "..."`, nothing for N
 void print_dims(Text *out, const Dim *dims, int n); /* "i, j + 1" */
 void print_guards(Text *out, const Dim *ge0, int n); /* "N >= 16, i >= j" for N-16 and i-j */
 struct Symbol;
-/* "(N in 1..4096, K upto N*M) ", or nothing. */
+/* " (N in 1..4096, K upto N*M)", or nothing. */
 void print_symbols(Text *out, const struct Symbol *symbols, int n);
 
 /* ---- bodies ------------------------------------------------------------------------------------- */

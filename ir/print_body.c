@@ -148,8 +148,12 @@ static void print_prim(BodyText *t, const Val *val, int prec) {
     if (own < prec) text_put(out, ")");
 }
 
-static void print_index(Text *out, Dim index) {
+/* Bare when it is a symbol from around: the bare name of a value is the value itself. */
+static void print_index(const BodyText *t, Dim index) {
+    Text *out = t->p->out;
     const char *name = dim_sym_name(index);
+    for (int i = 0; name && i < t->body->val.n; i++)
+        if (t->body->val.at[i].sym == index) name = NULL;
     if (!name) text_put(out, "index(");
     dim_print(out, index);
     if (!name) text_put(out, ")");
@@ -179,7 +183,7 @@ static void print_operation(BodyText *t, int v, DType want, int prec) {
     print_see(t->p, val);
     switch (val->kind) {
     case VAL_CONST: print_const(t->p->out, val, want); break;
-    case VAL_INDEX: print_index(t->p->out, val->index); break;
+    case VAL_INDEX: print_index(t, val->index); break;
     case VAL_READ: print_read(t, val, prec); break;
     case VAL_PRIM: print_prim(t, val, prec); break;
     case VAL_PARAM: text_put(t->p->out, t->param[val->arg[0]]); break;

@@ -297,6 +297,11 @@ static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) 
 /* ---- region variables: which loops of the flow enclose a map
  * ---------------------------------------------- */
 
+static Dim last_iteration(Ctx *ctx, const Item *loop) {
+    Dim end = loop->done ? loop->done : loop->trip;
+    return end ? dim_addc(ctx, end, -1) : NULL;
+}
+
 static bool push_region_vars(Lowering *lo, const Items *items, int map) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
@@ -304,14 +309,13 @@ static bool push_region_vars(Lowering *lo, const Items *items, int map) {
         if (it->kind != ITEM_LOOP && it->kind != ITEM_IF) continue;
         int mark = lo->env.n;
         if (it->kind == ITEM_LOOP) {
-            Dim last = it->trip ? dim_addc(lo->ctx, it->trip, -1) : NULL;
+            Dim last = last_iteration(lo->ctx, it);
             DimRange range = {it->var, dim_const(lo->ctx, 0), last};
             vec_push(lo->arena, &lo->env, range);
         }
         if (push_region_vars(lo, &it->body, map) || push_region_vars(lo, &it->other, map)) {
             if (it->kind == ITEM_LOOP) {
-                Symbol s = {it->var, 0, INT64_MAX,
-                            it->trip ? dim_addc(lo->ctx, it->trip, -1) : NULL};
+                Symbol s = {it->var, 0, INT64_MAX, last_iteration(lo->ctx, it)};
                 vec_push(lo->arena, &lo->nest->symbol, s);
             }
             return true;

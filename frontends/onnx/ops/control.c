@@ -222,16 +222,21 @@ static bool known_true(const Value *v) {
 }
 
 /* The iteration is a known value, the loop's variable: so shapes and indices that depend on it are
- * expressions. It is a symbol of the model only while the body is inferred. */
+ * expressions. It is a symbol of the model while the body is inferred, of the body's graph from
+ * then on. */
 static Dim iteration_open(Infer *in, Dim trip) {
     return infer_fresh(in, "t", trip ? dim_addc(in->ctx, trip, -1) : NULL);
 }
 
-static void iteration_close(const Infer *in, Dim t) {
+static void iteration_close(const Infer *in, Graph *body, Dim t) {
     Graph *root = (Graph *)graph_root(in->graph);
     int k = 0;
+    body->symbol.n = 0;
     for (int i = 0; i < root->symbol.n; i++)
-        if (root->symbol.at[i].sym != t) root->symbol.at[k++] = root->symbol.at[i];
+        if (root->symbol.at[i].sym != t)
+            root->symbol.at[k++] = root->symbol.at[i];
+        else
+            vec_push(body->arena, &body->symbol, root->symbol.at[i]);
     root->symbol.n = k;
 }
 
@@ -277,7 +282,7 @@ static void loop_infer(Infer *in) {
     for (int i = 0; i < n; i++) control_tensor(in, infer_tensor(in, 2 + i));
     Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip, t = iteration_open(in, trip);
     bool always = loop_body_infer(in, g, t);
-    iteration_close(in, t);
+    iteration_close(in, g, t);
     if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
     for (int i = 0; i < n; i++) {
         const Value *before = control_input(g, 2 + i);
