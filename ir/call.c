@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const CallRow rows[] = {
-#define CALL(name, nin, nout, ndefine, reason) {#name, "weir_call_" #name, nin, nout, ndefine, reason},
+#define CALL(name, nin, nout, ndefine, reason)                                                     \
+    {#name, "weir_call_" #name, nin, nout, ndefine, reason},
 #include "call.def"
 #undef CALL
 };

@@ -64,8 +64,9 @@ static void link_buffers(const Flow *flow, Nest *nest) {
         for (int c = 0; c < flow->cont.n; c++)
             if (flow->cont.at[c].name == buf->name) buf->cont = c;
         if (buf->cont < 0)
-            fail(flow->ctx, E_VERIFY, "nest \"%s\" uses memory \"%s\", which flow \"%s\" does not have",
-                 nest->name, buf->name, flow->name);
+            fail(flow->ctx, E_VERIFY,
+                 "nest \"%s\" uses memory \"%s\", which flow \"%s\" does not have", nest->name,
+                 buf->name, flow->name);
     }
 }
 

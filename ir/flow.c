@@ -2,7 +2,8 @@
 /* Building flows: containers, maps, accesses, ranges.
  *
  * Names are how the text refers to containers and maps, so they are unique in a flow, and dim names
- * are unique against everything a map's indices can see. A clashing name gets its number appended. */
+ * are unique against everything a map's indices can see. A clashing name gets its number appended.
+ */
 #include "flow.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@ Flow *flow_new(Arena *arena, const char *name) {
     return flow;
 }
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------- */
 
 static bool cont_named(const Flow *flow, const char *name) {
     for (int i = 0; i < flow->cont.n; i++)
@@ -66,11 +67,12 @@ static const char *dim_name(Arena *arena, const char *name) {
     return s;
 }
 
-/* ---- containers and maps --------------------------------------------------------------------------- */
+/* ---- containers and maps ----------------------------------------------------------------- */
 
 int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *shape, int rank) {
     if (rank < 0 || rank > RANK_MAX) BUG("container \"%s\" of rank %d", name, rank);
-    Cont cont = {.name = name_unique(flow, name, flow->cont.n, cont_named), .kind = kind, .type = t};
+    Cont cont = {
+        .name = name_unique(flow, name, flow->cont.n, cont_named), .kind = kind, .type = t};
     cont.rank = rank;
     cont.shape = arena_copy(flow->arena, shape, (size_t)rank * sizeof *shape);
     vec_push(flow->arena, &flow->cont, cont);
@@ -119,8 +121,8 @@ void map_write(Flow *flow, Map *map, int cont, const Dim *at, int val, const Com
     map_write_tuple(flow, map, 1, &cont, &at, 1, &val, combine);
 }
 
-void map_write_tuple(Flow *flow, Map *map, int n, const int *conts, const Dim *const *at, int nstate,
-                     const int *vals, const Combine *combine) {
+void map_write_tuple(Flow *flow, Map *map, int n, const int *conts, const Dim *const *at,
+                     int nstate, const int *vals, const Combine *combine) {
     Access *to = NEW_ARRAY(flow->arena, Access, n);
     for (int i = 0; i < n; i++) to[i] = access_to(flow, conts[i], at[i]);
     Write write = {.n = n, .to = to, .combine = combine, .nstate = nstate};
@@ -137,9 +139,11 @@ bool map_reduces(const Map *map, int dim) {
     return true;
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------------- */
+/* ---- layouts ----------------------------------------------------------------------------- */
 
-Dim flow_layout_sym(Ctx *ctx, int k) { return dim_sym(ctx, internf(ctx, "_%d", k)); }
+Dim flow_layout_sym(Ctx *ctx, int k) {
+    return dim_sym(ctx, internf(ctx, "_%d", k));
+}
 
 int cont_storage(Ctx *ctx, const Cont *cont, Dim *box) {
     (void)ctx;
@@ -155,14 +159,13 @@ int cont_address(Ctx *ctx, const Cont *cont, const Dim *logical, const DimEnv *e
         return cont->rank;
     }
     DimSubst subst[RANK_MAX];
-    for (int k = 0; k < cont->rank; k++)
-        subst[k] = (DimSubst){flow_layout_sym(ctx, k), logical[k]};
+    for (int k = 0; k < cont->rank; k++) subst[k] = (DimSubst){flow_layout_sym(ctx, k), logical[k]};
     for (int k = 0; k < cont->layout->rank; k++)
         at[k] = dim_simplify(ctx, dim_subst(ctx, cont->layout->map[k], subst, cont->rank), env);
     return cont->layout->rank;
 }
 
-/* ---- ranges --------------------------------------------------------------------------------------------- */
+/* ---- ranges ------------------------------------------------------------------------------ */
 
 typedef VEC(DimRange) Ranges;
 
@@ -216,7 +219,8 @@ DimEnv map_env(Arena *arena, const Flow *flow, const Map *map) {
     DimRange *dims = ranges + outer.n;
     for (int d = 0; d < map->dim.n; d++) {
         const MapDim *dim = &map->dim.at[d];
-        dims[d] = (DimRange){dim->sym, dim_const(flow->ctx, 0), dim_addc(flow->ctx, dim->extent, -1)};
+        dims[d] =
+            (DimRange){dim->sym, dim_const(flow->ctx, 0), dim_addc(flow->ctx, dim->extent, -1)};
     }
     for (int c = 0; c < map->cons.n; c++) constrain(flow->ctx, map, map->cons.at[c], dims);
     return (DimEnv){ranges, outer.n + map->dim.n};

@@ -19,7 +19,9 @@ typedef struct Cloner {
         (to)->n = (to)->cap = (from_)->n;                                                          \
     } while (0)
 
-static const char *name_copy(Cloner *c, const char *name) { return name ? intern(c->ctx, name) : NULL; }
+static const char *name_copy(Cloner *c, const char *name) {
+    return name ? intern(c->ctx, name) : NULL;
+}
 
 static Access access_copy(Cloner *c, Access access) {
     access.at = COPY(c->arena, access.at, access.rank);
@@ -37,7 +39,7 @@ static Body body_copy(Cloner *c, const Body *from) {
     return body;
 }
 
-/* ---- containers, combines, maps ------------------------------------------------------------------- */
+/* ---- containers, combines, maps ---------------------------------------------------------- */
 
 static Cont cont_copy(Cloner *c, const Cont *from) {
     Cont cont = *from;
@@ -89,7 +91,7 @@ static Map *map_copy(Cloner *c, const Map *from) {
     return map;
 }
 
-/* ---- items and kernels ------------------------------------------------------------------------------ */
+/* ---- items and kernels ------------------------------------------------------------------- */
 
 static Call *call_copy(Cloner *c, const Call *from) {
     Call *call = COPY(c->arena, from, 1);

@@ -6,14 +6,15 @@
 
 #include <string.h>
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------- */
 
 static int number_of(const Table *table, const char *name) {
     return (int)(intptr_t)table_get(table, name) - 1;
 }
 
 static void number_put(FlowScan *s, Table *table, const char *name, int number) {
-    if (number_of(table, name) >= 0) lex_fail(s->lex, "\"%s\" is declared twice, before this", name);
+    if (number_of(table, name) >= 0)
+        lex_fail(s->lex, "\"%s\" is declared twice, before this", name);
     table_put(table, name, (void *)(intptr_t)(number + 1));
 }
 
@@ -26,7 +27,9 @@ int scan_cont(FlowScan *s) {
     lex_fail(s->lex, "no container is named \"%s\"", name);
 }
 
-static int scan_cont_or_none(FlowScan *s) { return lex_take(s->lex, "-") ? -1 : scan_cont(s); }
+static int scan_cont_or_none(FlowScan *s) {
+    return lex_take(s->lex, "-") ? -1 : scan_cont(s);
+}
 
 Dim scan_sym(void *user, const char *name) {
     FlowScan *s = user;
@@ -41,13 +44,15 @@ Dim scan_sym(void *user, const char *name) {
     return NULL;
 }
 
-static Dim scan_dim(FlowScan *s) { return parse_dim(s->lex, scan_sym, s); }
+static Dim scan_dim(FlowScan *s) {
+    return parse_dim(s->lex, scan_sym, s);
+}
 
 static const Dim *dims_copy(FlowScan *s, const Dim *dims, int n) {
     return arena_copy(s->arena, dims, (size_t)n * sizeof *dims);
 }
 
-/* ---- containers ---------------------------------------------------------------------------------------- */
+/* ---- containers -------------------------------------------------------------------------- */
 
 /* `[i,j] -> (j/48, i, j%48) of [3,N,48] fill 0` */
 static const Layout *scan_layout(FlowScan *s, const Cont *cont) {
@@ -66,7 +71,8 @@ static const Layout *scan_layout(FlowScan *s, const Cont *cont) {
     layout->map = dims_copy(s, dims, layout->rank);
     lex_expect(s->lex, "of");
     int rank = parse_dims(s->lex, "[", "]", scan_sym, s, dims, RANK_MAX);
-    if (rank != layout->rank) lex_fail(s->lex, "storage of rank %d in a box of rank %d", layout->rank, rank);
+    if (rank != layout->rank)
+        lex_fail(s->lex, "storage of rank %d in a box of rank %d", layout->rank, rank);
     layout->box = dims_copy(s, dims, rank);
     if (lex_take(s->lex, "undef") || !lex_take(s->lex, "fill")) return layout;
     layout->has_fill = true;
@@ -91,7 +97,8 @@ static void scan_data(FlowScan *s, Cont *cont) {
         if (count == n) break;
         mem_set(t, data, count, parse_bits(s->lex, t));
     }
-    if (count != n || !lex_is(s->lex, "}")) lex_fail(s->lex, "%lld elements expected", (long long)n);
+    if (count != n || !lex_is(s->lex, "}"))
+        lex_fail(s->lex, "%lld elements expected", (long long)n);
     lex_next(s->lex);
     cont->data = data;
 }
@@ -139,7 +146,7 @@ static void scan_container(FlowScan *s, ContKind kind) {
     vec_push(s->arena, &s->flow->cont, cont);
 }
 
-/* ---- maps -------------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------- */
 
 static int find_container(void *user, const char *name, DType *type, int *rank) {
     FlowScan *s = user;
@@ -173,8 +180,8 @@ static void scan_write(BodyScan *b, Target *t) {
     write.combine = scan_combine(s);
     int want = write.combine ? write.combine->nstate : t->n;
     if (t->nval != want || (!write.combine && t->n != 1))
-        lex_fail(s->lex, "%d values for %d targets: a tuple needs a combine of as many states", t->nval,
-                 t->n);
+        lex_fail(s->lex, "%d values for %d targets: a tuple needs a combine of as many states",
+                 t->nval, t->n);
     for (int i = 0; i < t->nval; i++)
         val[i] = body_scan_build(b, t->val[i], write.combine ? write.combine->type[i] : t->type[i]);
     write.val = arena_copy(s->arena, val, (size_t)t->nval * sizeof *val);
@@ -218,7 +225,7 @@ static void scan_map(FlowScan *s, Items *into) {
     s->map = NULL;
 }
 
-/* ---- items ------------------------------------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------------------------- */
 
 static Dim scan_declared(FlowScan *s) {
     if (!lex_name_next(s->lex) || !scan_sym(s, s->lex->t.text))
@@ -320,7 +327,7 @@ static void scan_items(FlowScan *s, Items *into, int depth) {
     }
 }
 
-/* ---- the flow ------------------------------------------------------------------------------------------------ */
+/* ---- the flow ---------------------------------------------------------------------------- */
 
 static void scan_combine_definition(FlowScan *s) {
     Body scratch = {.arena = s->arena};

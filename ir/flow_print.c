@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flow as text. The order is fixed: symbols, containers by number, combines, items in program order,
- * aliases, kernels. */
+/* Flow as text. The order is fixed: symbols, containers by number, combines, items in program
+ * order, aliases, kernels. */
 #include "flow_text.h"
 
 #include "lex.h"
 
 const char *const cont_words[] = {"in", "out", "param", "tmp", "state", "literal", NULL};
 const char *const storage_words[] = {"reg", "tile", "shared", "scratch", "arena", NULL};
-const char *const line_words[] = {"tile",   "order",  "parallel", "block", "thread",
-                                  "at",     "keep",   "vector",   "unroll", "reduce",
-                                  "split",  "prefetch", "merge",  "use",   NULL};
+const char *const line_words[] = {"tile",  "order",    "parallel", "block",  "thread",
+                                  "at",    "keep",     "vector",   "unroll", "reduce",
+                                  "split", "prefetch", "merge",    "use",    NULL};
 
 static const char *cont_name(void *user, int number) {
     const Flow *flow = user;
@@ -23,7 +23,7 @@ static void put_cont(Text *out, const Flow *flow, int cont) {
         text_name(out, cont_name((void *)flow, cont));
 }
 
-/* ---- containers ---------------------------------------------------------------------------------- */
+/* ---- containers -------------------------------------------------------------------------- */
 
 static void print_layout(Text *out, const Cont *cont) {
     const Layout *layout = cont->layout;
@@ -69,7 +69,8 @@ static void print_cont(Printer *p, const Cont *cont) {
     text_printf(out, " : %s[", dtype_name(cont->type));
     print_dims(out, cont->shape, cont->rank);
     text_put(out, "]");
-    if (cont->has_range) text_printf(out, " in %lld..%lld", (long long)cont->lo, (long long)cont->hi);
+    if (cont->has_range)
+        text_printf(out, " in %lld..%lld", (long long)cont->lo, (long long)cont->hi);
     if (cont->layout) print_layout(out, cont);
     print_place(out, cont);
     if (cont->kind == CONT_LITERAL && cont->data && dtype_class(cont->type) != CLASS_OBJECT)
@@ -78,7 +79,7 @@ static void print_cont(Printer *p, const Cont *cont) {
     print_end(p);
 }
 
-/* ---- combines -------------------------------------------------------------------------------------- */
+/* ---- combines ---------------------------------------------------------------------------- */
 
 /* "(a0, a1) ", naming params `first` on. */
 static void print_params(Text *out, const char *letter, int n, int first, const char **param) {
@@ -150,7 +151,7 @@ void text_combine(Text *out, const Combine *combine) {
         text_name(out, combine->name);
 }
 
-/* ---- maps --------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------- */
 
 static DType state_type(const Flow *flow, const Write *write, int i) {
     if (write->combine) return write->combine->type[i];
@@ -228,7 +229,7 @@ static void print_map(Printer *p, const Flow *flow, const Map *map) {
     print_end(p);
 }
 
-/* ---- items ---------------------------------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------------------------- */
 
 static void print_call(Printer *p, const Flow *flow, const Call *call) {
     Text *out = p->out;
@@ -317,7 +318,7 @@ static void print_items(Printer *p, const Flow *flow, const Items *items) {
     }
 }
 
-/* ---- the flow ----------------------------------------------------------------------------------------------- */
+/* ---- the flow ---------------------------------------------------------------------------- */
 
 static void print_alias(Printer *p, const Flow *flow, const Alias *alias) {
     print_line(p);

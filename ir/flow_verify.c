@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is a flow what flow.h demands? Containers, items, maps and bodies are walked here in program order;
- * the accesses met are collected and judged in flow_verify_access.c. */
+/* Is a flow what flow.h demands? Containers, items, maps and bodies are walked here in program
+ * order; the accesses met are collected and judged in flow_verify_access.c. */
 #include "flow_verify.h"
 
-/* ---- symbols and containers ----------------------------------------------------------------------- */
+/* ---- symbols and containers -------------------------------------------------------------- */
 
 static Dim symbol_upper(Ctx *ctx, const Symbol *s) {
     Dim hi = s->hi == INT64_MAX ? NULL : dim_const(ctx, s->hi);
@@ -16,7 +16,8 @@ static void verify_symbols(FlowVerify *f) {
         const Symbol *s = &f->flow->symbol.at[i];
         const char *name = dim_sym_name(s->sym);
         if (!name) complain(&f->v, f->flow, NULL, "a declared symbol is not a symbol");
-        if (verify_known(&f->v, s->sym)) complain(&f->v, f->flow, NULL, "symbol \"%s\" stands twice", name);
+        if (verify_known(&f->v, s->sym))
+            complain(&f->v, f->flow, NULL, "symbol \"%s\" stands twice", name);
         if (s->hi < s->lo) complain(&f->v, f->flow, NULL, "symbol \"%s\" has an empty range", name);
         if (s->upper) verify_dim(&f->v, s->upper, f->flow, NULL, "a symbol's upper bound");
         DimRange range = {s->sym, dim_const(ctx, s->lo), symbol_upper(ctx, s)};
@@ -31,7 +32,8 @@ static void verify_layout(FlowVerify *f, const Cont *cont) {
     Verify *v = &f->v;
     Dim sym[RANK_MAX];
     int n = v->range.n;
-    if (layout->rank < 0 || layout->rank > RANK_MAX) complain(v, cont, NULL, "layout of a bad rank");
+    if (layout->rank < 0 || layout->rank > RANK_MAX)
+        complain(v, cont, NULL, "layout of a bad rank");
     verify_dims(v, layout->box, layout->rank, cont, NULL, "a layout's box");
     for (int k = 0; k < cont->rank; k++) {
         sym[k] = flow_layout_sym(v->ctx, k);
@@ -40,7 +42,8 @@ static void verify_layout(FlowVerify *f, const Cont *cont) {
     }
     verify_dims(v, layout->map, layout->rank, cont, NULL, "a layout");
     v->range.n = n;
-    PolyRel rel = {{cont->rank, sym, cont->shape, 0, NULL}, {layout->rank, layout->map, layout->box, false}};
+    PolyRel rel = {{cont->rank, sym, cont->shape, 0, NULL},
+                   {layout->rank, layout->map, layout->box, false}};
     if (poly_inside(v->ctx, &f->generic, &rel) == POLY_NO)
         complain(v, cont, NULL, "the layout of \"%s\" leaves its box", cont->name);
     if (poly_injective(v->ctx, &f->generic, &rel, NULL) == POLY_NO)
@@ -57,7 +60,8 @@ static void verify_cont(FlowVerify *f, const Cont *cont, Table *names) {
     if (cont->type <= DT_NONE || cont->type >= DT_COUNT) complain(v, cont, NULL, "no element type");
     if (cont->rank < 0 || cont->rank > RANK_MAX) complain(v, cont, NULL, "rank %d", cont->rank);
     verify_dims(v, cont->shape, cont->rank, cont, NULL, "a shape");
-    if (cont->has_range && !dtype_is_int(cont->type)) complain(v, cont, NULL, "only integers have a range");
+    if (cont->has_range && !dtype_is_int(cont->type))
+        complain(v, cont, NULL, "only integers have a range");
     if (cont->has_range && cont->lo > cont->hi) complain(v, cont, NULL, "an empty range of values");
     if (cont->layout) verify_layout(f, cont);
     bool data = cont->kind == CONT_LITERAL && dtype_class(cont->type) != CLASS_OBJECT;
@@ -76,7 +80,8 @@ static void verify_conts(FlowVerify *f) {
         const Cont *cont = &f->flow->cont.at[i];
         verify_cont(f, cont, names);
         if (!cont->has_range) continue;
-        f->range[i] = (DimRange){NULL, dim_const(f->v.ctx, cont->lo), dim_const(f->v.ctx, cont->hi)};
+        f->range[i] =
+            (DimRange){NULL, dim_const(f->v.ctx, cont->lo), dim_const(f->v.ctx, cont->hi)};
     }
 }
 
@@ -90,7 +95,7 @@ static void verify_cont_number(FlowVerify *f, int cont, bool absent, const void 
         complain(&f->v, object, f->flow, "container number %d does not exist", cont);
 }
 
-/* ---- maps -------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------- */
 
 typedef struct DataUse {
     const Body *body;
@@ -119,7 +124,8 @@ static void verify_access(FlowVerify *f, const Map *map, const Access *access, c
     verify_cont_number(f, access->cont, false, object);
     const Cont *cont = &f->flow->cont.at[access->cont];
     if (access->rank != cont->rank)
-        complain(&f->v, object, map, "\"%s\" has %d dims, not %d", cont->name, cont->rank, access->rank);
+        complain(&f->v, object, map, "\"%s\" has %d dims, not %d", cont->name, cont->rank,
+                 access->rank);
     verify_dims(&f->v, access->at, access->rank, object, map, "an index");
 }
 
@@ -129,8 +135,8 @@ static void verify_read(Verify *v, const Val *val) {
     verify_access(f, map, &val->read, val);
     const Cont *cont = &f->flow->cont.at[val->read.cont];
     if (cont->type != val->type)
-        complain(v, val, map, "\"%s\" is of type %s, read as %s", cont->name, dtype_name(cont->type),
-                 dtype_name(val->type));
+        complain(v, val, map, "\"%s\" is of type %s, read as %s", cont->name,
+                 dtype_name(cont->type), dtype_name(val->type));
     Use use = map_use(f, map, &val->read, val);
     use.clip = val->has_else;
     vec_push(v->arena, &f->read, use);
@@ -183,7 +189,8 @@ static void verify_map_dims(FlowVerify *f, const Map *map) {
         DimRange range = env.at[env.n - map->dim.n + d];
         if (!dim_sym_name(range.sym)) complain(v, map, NULL, "a dim is not a symbol");
         if (verify_known(v, range.sym))
-            complain(v, map, NULL, "dim \"%s\" has the name of another symbol", dim_sym_name(range.sym));
+            complain(v, map, NULL, "dim \"%s\" has the name of another symbol",
+                     dim_sym_name(range.sym));
         vec_push(v->arena, &v->range, range);
     }
     verify_dims(v, map->cons.at, map->cons.n, map, NULL, "a constraint");
@@ -210,7 +217,7 @@ static void verify_map(FlowVerify *f, const Item *item) {
     v->range.n = n;
 }
 
-/* ---- items --------------------------------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------------------------- */
 
 static void whole_use(FlowVerify *f, const Item *item, int cont, bool write) {
     Use use = {.item = item, .object = item, .cont = cont, .position = f->position, .plain = true};
@@ -227,8 +234,8 @@ static void verify_call(FlowVerify *f, const Item *item) {
     const Call *call = item->call;
     Verify *v = &f->v;
     if (call->nin > call->row->nin || call->nout > call->row->nout)
-        complain(v, call, NULL, "\"%s\" takes %d operands and gives %d results at most", call->row->name,
-                 call->row->nin, call->row->nout);
+        complain(v, call, NULL, "\"%s\" takes %d operands and gives %d results at most",
+                 call->row->name, call->row->nin, call->row->nout);
     for (int i = 0; i < call->nin; i++) {
         verify_cont_number(f, call->in[i], true, call);
         if (call->in[i] >= 0) whole_use(f, item, call->in[i], false);
@@ -258,7 +265,8 @@ static void verify_carry(FlowVerify *f, const Item *item) {
         verify_cont_number(f, carry->init, false, item);
         verify_cont_number(f, carry->next, false, item);
         const Cont *cur = &f->flow->cont.at[carry->cur];
-        if (f->flow->cont.at[carry->init].type != cur->type || f->flow->cont.at[carry->next].type != cur->type)
+        if (f->flow->cont.at[carry->init].type != cur->type ||
+            f->flow->cont.at[carry->next].type != cur->type)
             complain(&f->v, item, NULL, "carried \"%s\" changes its type", cur->name);
         whole_use(f, item, carry->init, false);
         whole_use(f, item, carry->cur, true);
@@ -268,7 +276,8 @@ static void verify_carry(FlowVerify *f, const Item *item) {
 static void verify_condition(FlowVerify *f, const Item *item) {
     verify_cont_number(f, item->cond, false, item);
     const Cont *cond = &f->flow->cont.at[item->cond];
-    if (cond->type != BOOL) complain(&f->v, item, NULL, "condition \"%s\" is not a bool", cond->name);
+    if (cond->type != BOOL)
+        complain(&f->v, item, NULL, "condition \"%s\" is not a bool", cond->name);
     whole_use(f, item, item->cond, false);
 }
 
@@ -281,7 +290,8 @@ static void verify_loop(FlowVerify *f, const Item *item) {
         complain(v, item, NULL, "symbol \"%s\" is not declared", dim_sym_name(item->done));
     if (item->trip) verify_dim(v, item->trip, item, NULL, "a trip count");
     if (verify_known(v, item->var))
-        complain(v, item, NULL, "loop \"%s\" has the name of another symbol", dim_sym_name(item->var));
+        complain(v, item, NULL, "loop \"%s\" has the name of another symbol",
+                 dim_sym_name(item->var));
     verify_carry(f, item);
     f->position++;
     if (item->cond >= 0) verify_condition(f, item);
@@ -308,9 +318,11 @@ static void verify_items(FlowVerify *f, const Items *items) {
     }
 }
 
-/* ---- the flow ---------------------------------------------------------------------------------------------- */
+/* ---- the flow ---------------------------------------------------------------------------- */
 
-static void print_whole(Printer *p, const void *flow) { flow_print_marked(p, flow); }
+static void print_whole(Printer *p, const void *flow) {
+    flow_print_marked(p, flow);
+}
 
 static void verify_names(FlowVerify *f) {
     Table *names = table_new(f->v.arena);
@@ -349,7 +361,8 @@ static DimEnv generic_env(FlowVerify *f) {
 void flow_verify(const Flow *flow) {
     Arena *arena = arena_new(flow->ctx);
     FlowVerify f = {.flow = flow};
-    f.v = (Verify){.ctx = flow->ctx, .arena = arena, .whole = flow, .what = "flow", .name = flow->name};
+    f.v = (Verify){
+        .ctx = flow->ctx, .arena = arena, .whole = flow, .what = "flow", .name = flow->name};
     f.v.print = print_whole;
     f.seen = NEW_ARRAY(arena, int, flow->map.n);
     f.generic = generic_env(&f);

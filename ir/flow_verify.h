@@ -23,17 +23,17 @@ typedef struct Use {
     int cont, position;   /* in program order */
     int naround;
     const Around *around;
-    bool clip;            /* a read with `else` */
-    bool data;            /* an index depends on data */
-    bool plain;           /* a write without combine */
-    bool reduces;         /* a write with one */
-    bool seq;             /* of a map with a seq dim */
+    bool clip;    /* a read with `else` */
+    bool data;    /* an index depends on data */
+    bool plain;   /* a write without combine */
+    bool reduces; /* a write with one */
+    bool seq;     /* of a map with a seq dim */
 } Use;
 
 typedef struct FlowVerify {
     Verify v; /* first */
     const Flow *flow;
-    DimEnv generic;  /* symbols at sizes where an edge case is no excuse: see flow_verify_access.c */
+    DimEnv generic; /* symbols at sizes where an edge case is no excuse: see flow_verify_access.c */
     VEC(Use) read, write;
     VEC(Around) around;
     int position;

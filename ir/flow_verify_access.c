@@ -2,13 +2,13 @@
 /* Bounds, single assignment and coverage of a flow's accesses.
  *
  * Proofs are tried in dim.h's algebra first and by isl then. What is refused is what isl finds a
- * counterexample for, at sizes of at least 64 wherever a symbol may be that large: an index that only
- * leaves its box when a dim is 0 or 1 is an error of the input, found when the model runs. What
- * neither can decide passes: the evaluator checks every index. Indices that depend on data are held
- * against the range of their values, when that is known. */
+ * counterexample for, at sizes of at least 64 wherever a symbol may be that large: an index that
+ * only leaves its box when a dim is 0 or 1 is an error of the input, found when the model runs.
+ * What neither can decide passes: the evaluator checks every index. Indices that depend on data are
+ * held against the range of their values, when that is known. */
 #include "flow_verify.h"
 
-/* ---- relations ------------------------------------------------------------------------------------- */
+/* ---- relations --------------------------------------------------------------------------- */
 
 typedef struct Relation {
     PolyRel rel;
@@ -59,7 +59,8 @@ static void relation_cons(FlowVerify *f, Relation *r, const Use *use) {
     for (int c = 0; c < map->cons.n; c++) {
         bool cuts = true;
         for (int d = 0; use->reduces && d < map->dim.n; d++)
-            cuts &= indexed(use, map->dim.at[d].sym) || !dim_uses(map->cons.at[c], map->dim.at[d].sym);
+            cuts &=
+                indexed(use, map->dim.at[d].sym) || !dim_uses(map->cons.at[c], map->dim.at[d].sym);
         if (cuts) cons[n++] = map->cons.at[c];
     }
     r->rel.domain.cons = cons;
@@ -79,7 +80,8 @@ static const PolyRel *relation(FlowVerify *f, const Use *use) {
     for (int a = 0; use->map && a < use->naround; a++) {
         const Item *loop = use->around[a].item;
         Dim end = loop->done ? loop->done : loop->trip;
-        if (loop->kind == ITEM_LOOP && end && use_names(use, loop->var)) relation_dim(r, loop->var, end);
+        if (loop->kind == ITEM_LOOP && end && use_names(use, loop->var))
+            relation_dim(r, loop->var, end);
     }
     for (int k = 0; k < cont->rank; k++) {
         bool anywhere = !use->map || uses_data(use->map, use->access->at[k]);
@@ -90,7 +92,7 @@ static const PolyRel *relation(FlowVerify *f, const Use *use) {
     return &r->rel;
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------------- */
+/* ---- bounds ------------------------------------------------------------------------------ */
 
 /* d >= 0 from the ranges, or as the sum of a constraint and what the ranges prove. */
 static bool proven(FlowVerify *f, const Map *map, Dim d) {
@@ -136,11 +138,12 @@ void verify_bounds(FlowVerify *f, const Map *map, const Use *use) {
             relation_dim(&r, map->dim.at[d].sym, map->dim.at[d].extent);
         if (poly_inside(f->v.ctx, &env, &r.rel) == POLY_NO)
             complain(&f->v, use->object, map, "index %d of \"%s\", %s, leaves 0..%s", k, cont->name,
-                     dim_str(f->v.ctx, index), dim_str(f->v.ctx, dim_addc(f->v.ctx, cont->shape[k], -1)));
+                     dim_str(f->v.ctx, index),
+                     dim_str(f->v.ctx, dim_addc(f->v.ctx, cont->shape[k], -1)));
     }
 }
 
-/* ---- single assignment ------------------------------------------------------------------------------------ */
+/* ---- single assignment ------------------------------------------------------------------- */
 
 static bool branches_apart(const Use *a, const Use *b) {
     int n = a->naround < b->naround ? a->naround : b->naround;
@@ -153,7 +156,8 @@ static bool branches_apart(const Use *a, const Use *b) {
 static bool plainly_injective(const PolyRel *rel) {
     for (int d = 0; d < rel->domain.ndims; d++) {
         bool alone = dim_is(rel->domain.extent[d], 1);
-        for (int k = 0; k < rel->access.rank; k++) alone |= rel->access.index[k] == rel->domain.sym[d];
+        for (int k = 0; k < rel->access.rank; k++)
+            alone |= rel->access.index[k] == rel->domain.sym[d];
         if (!alone) return false;
     }
     return true;
@@ -175,13 +179,16 @@ static void verify_injective(FlowVerify *f, const Use *use, const PolyRel *rel) 
         complain(&f->v, use->object, use->map, "an element of \"%s\" is written twice", name);
 }
 
-static void verify_pair(FlowVerify *f, const Use *a, const Use *b, const PolyRel *ra, const PolyRel *rb) {
+static void verify_pair(FlowVerify *f, const Use *a, const Use *b, const PolyRel *ra,
+                        const PolyRel *rb) {
     if (a->data || b->data || branches_apart(a, b)) return;
     bool apart = a->map && b->map && poly_disjoint(f->v.ctx, &f->generic, ra, rb) != POLY_NO;
     if (apart) return;
     complain(&f->v, b->object, b->map, "\"%s\" is also written by \"%s\"",
              f->flow->cont.at[a->cont].name,
-             a->map ? a->map->name : a->item->kind == ITEM_CALL ? a->item->call->name : "a loop");
+             a->map                       ? a->map->name
+             : a->item->kind == ITEM_CALL ? a->item->call->name
+                                          : "a loop");
 }
 
 void verify_writes(FlowVerify *f) {
@@ -199,7 +206,7 @@ void verify_writes(FlowVerify *f) {
     }
 }
 
-/* ---- coverage ----------------------------------------------------------------------------------------------- */
+/* ---- coverage ---------------------------------------------------------------------------- */
 
 /* Every index is a dim of its own that runs over the whole extent. */
 static bool covers_all(const Use *write, const PolyRel *rel) {
@@ -225,11 +232,13 @@ static bool in_one_loop(const Use *a, const Use *b) {
     return false;
 }
 
-/* May what `write` writes be there when `read` reads? In loops and seq dims, from an earlier step. */
+/* May what `write` writes be there when `read` reads? In loops and seq dims, from an earlier step.
+ */
 static bool may_see(FlowVerify *f, const Use *write, const Use *read) {
     if (branches_apart(write, read)) return false;
     if (write->position < read->position) return true;
-    if (write->map && write->map == read->map) return read->seq || f->flow->cont.at[read->cont].kind == CONT_STATE;
+    if (write->map && write->map == read->map)
+        return read->seq || f->flow->cont.at[read->cont].kind == CONT_STATE;
     return in_one_loop(write, read) && f->flow->cont.at[read->cont].kind == CONT_STATE;
 }
 
@@ -247,11 +256,13 @@ static void verify_read_covered(FlowVerify *f, const Use *read, const int *first
     }
     const void *object = read->object;
     if (!writes.n)
-        complain(&f->v, object, read->map, later ? "\"%s\" is read before it is written"
-                                                 : "nothing writes \"%s\"", cont->name);
-    if (poly_covered(f->v.ctx, &f->generic, relation(f, read), writes.at, writes.n) != POLY_NO) return;
-    complain(&f->v, object, read->map, "elements of \"%s\" are %s that nothing writes%s", cont->name,
-             read->map ? "read" : "needed", later ? " before" : "");
+        complain(&f->v, object, read->map,
+                 later ? "\"%s\" is read before it is written" : "nothing writes \"%s\"",
+                 cont->name);
+    if (poly_covered(f->v.ctx, &f->generic, relation(f, read), writes.at, writes.n) != POLY_NO)
+        return;
+    complain(&f->v, object, read->map, "elements of \"%s\" are %s that nothing writes%s",
+             cont->name, read->map ? "read" : "needed", later ? " before" : "");
 }
 
 void verify_coverage(FlowVerify *f) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules: once a flow has kernels, each map is in one kernel, whose variants (kernels of one name,
- * in a row) hold the same maps and end in one without a guard; lines name what is there. */
+/* Schedules: once a flow has kernels, each map is in one kernel, whose variants (kernels of one
+ * name, in a row) hold the same maps and end in one without a guard; lines name what is there. */
 #include "flow_verify.h"
 
 static int dim_number(const Map *map, const char *name) {
@@ -11,7 +11,8 @@ static int dim_number(const Map *map, const char *name) {
 
 static bool map_touches(const Map *map, int cont) {
     for (int i = 0; i < map->body.val.n; i++)
-        if (map->body.val.at[i].kind == VAL_READ && map->body.val.at[i].read.cont == cont) return true;
+        if (map->body.val.at[i].kind == VAL_READ && map->body.val.at[i].read.cont == cont)
+            return true;
     for (int w = 0; w < map->write.n; w++)
         for (int i = 0; i < map->write.at[w].n; i++)
             if (map->write.at[w].to[i].cont == cont) return true;
@@ -38,7 +39,8 @@ static void verify_line(FlowVerify *f, const Kernel *kernel, const Line *line) {
     for (int i = 0; i < line->narg; i++) {
         if (dim_number(map, intern(v->ctx, line->arg[i].dim)) < 0)
             complain(v, line, kernel, "map \"%s\" has no dim \"%s\"", map->name, line->arg[i].dim);
-        bool sized = line->kind == LINE_TILE || line->kind == LINE_VECTOR || line->kind == LINE_SPLIT;
+        bool sized =
+            line->kind == LINE_TILE || line->kind == LINE_VECTOR || line->kind == LINE_SPLIT;
         if (line->arg[i].size < (sized ? 1 : 0))
             complain(v, line, kernel, "dim \"%s\" needs a size", line->arg[i].dim);
         for (int k = 0; k < i && line->kind != LINE_REDUCE; k++)
@@ -68,14 +70,17 @@ static bool holds(const Kernel *kernel, int map) {
 static void verify_variant(FlowVerify *f, const Kernel *before, const Kernel *kernel) {
     bool same = before->map.n == kernel->map.n;
     for (int i = 0; i < kernel->map.n; i++) same = same && holds(before, kernel->map.at[i]);
-    if (!same) complain(&f->v, kernel, NULL, "variants of \"%s\" hold different maps", kernel->name);
+    if (!same)
+        complain(&f->v, kernel, NULL, "variants of \"%s\" hold different maps", kernel->name);
     if (!before->when.n)
-        complain(&f->v, kernel, NULL, "a variant of \"%s\" without guard stands before", kernel->name);
+        complain(&f->v, kernel, NULL, "a variant of \"%s\" without guard stands before",
+                 kernel->name);
 }
 
 void verify_kernels(FlowVerify *f) {
     const Flow *flow = f->flow;
-    int *in = NEW_ARRAY(f->v.arena, int, flow->map.n); /* 1 + number of the kernel's first variant */
+    int *in =
+        NEW_ARRAY(f->v.arena, int, flow->map.n); /* 1 + number of the kernel's first variant */
     int first = 0;
     if (!flow->kernel.n) return;
     for (int k = 0; k < flow->kernel.n; k++) {
@@ -92,11 +97,13 @@ void verify_kernels(FlowVerify *f) {
         for (int i = 0; i < kernel->map.n; i++) {
             int map = kernel->map.at[i];
             if (in[map] && in[map] != first + 1)
-                complain(&f->v, kernel, NULL, "map \"%s\" is in two kernels", flow->map.at[map]->name);
+                complain(&f->v, kernel, NULL, "map \"%s\" is in two kernels",
+                         flow->map.at[map]->name);
             in[map] = first + 1;
         }
     }
     for (int m = 0; m < flow->map.n; m++)
         if (!in[m])
-            complain(&f->v, flow->map.at[m], NULL, "map \"%s\" is in no kernel", flow->map.at[m]->name);
+            complain(&f->v, flow->map.at[m], NULL, "map \"%s\" is in no kernel",
+                     flow->map.at[m]->name);
 }

@@ -31,7 +31,8 @@ static int find_value(const GraphScan *s, const Graph *g) {
 
 static int scan_value(GraphScan *s) {
     if (lex_take(s->lex, "-")) return -1;
-    int number = lex_name_next(s->lex) ? (int)(intptr_t)table_get(s->values, s->lex->t.text) - 1 : -1;
+    int number =
+        lex_name_next(s->lex) ? (int)(intptr_t)table_get(s->values, s->lex->t.text) - 1 : -1;
     if (number < 0) lex_fail(s->lex, "expected a value that stands before");
     lex_next(s->lex);
     return number;
@@ -45,7 +46,7 @@ static int value_add(GraphScan *s, Value v) {
     return number;
 }
 
-/* ---- types and data --------------------------------------------------------------------------------- */
+/* ---- types and data ---------------------------------------------------------------------- */
 
 static Type scan_tensor_type(GraphScan *s, TypeKind kind) {
     Dim shape[RANK_MAX];
@@ -158,7 +159,7 @@ static void scan_declared(GraphScan *s, ValueKind kind) {
     if (kind == VALUE_INPUT) vec_push(s->arena, &s->g->input, number);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------- */
 
 static float scan_float(GraphScan *s) {
     float f;
@@ -243,7 +244,7 @@ static Attr scan_attr(GraphScan *s) {
     return attr;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------- */
 
 /* `domain.Name@version`; without a version the newest. */
 static void scan_operator(GraphScan *s, Node *node) {

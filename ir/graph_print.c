@@ -13,7 +13,7 @@ static void put_value(Text *out, const Graph *g, int value) {
         text_name(out, value < g->value.n ? g->value.at[value].name : "?");
 }
 
-/* ---- types -------------------------------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------------------------- */
 
 static void print_tensor_type(Text *out, const Type *type) {
     text_put(out, type->dtype ? dtype_name(type->dtype) : "?");
@@ -42,7 +42,7 @@ static void print_type(Text *out, const Type *type) {
     text_put(out, ")");
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------- */
 
 static void print_strings(Text *out, const char *const *strings, const int64_t *bytes, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
@@ -82,7 +82,7 @@ static void print_typed(Text *out, const Value *v) {
     text_put(out, ")");
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------- */
 
 static void print_float(Text *out, float f) {
     uint32_t bits;
@@ -131,7 +131,7 @@ static void print_attr(Printer *p, const Attr *attr) {
     }
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------- */
 
 static void print_results(Printer *p, const Graph *g, const Node *node) {
     for (int i = 0; i < node->out.n; i++) {
@@ -169,7 +169,7 @@ static void print_node(Printer *p, const Graph *g, const Node *node) {
     print_end(p);
 }
 
-/* ---- the graph -------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------- */
 
 static void print_declared(Printer *p, const Graph *g, const char *word, const Value *v) {
     print_line(p);

@@ -6,8 +6,8 @@
 #include "graph.h"
 #include "print.h"
 
-/* Params of at most so many elements are written out: shapes, axes and scales, which inference needs.
- * Larger ones are weights, and texts carry none. */
+/* Params of at most so many elements are written out: shapes, axes and scales, which inference
+ * needs. Larger ones are weights, and texts carry none. */
 enum { PARAM_SHOWN = 64 };
 
 void graph_print_marked(Printer *p, const Graph *g);

@@ -17,7 +17,8 @@ static void verify_type(GraphVerify *gv, const Type *type, const void *object, i
         complain(v, object, gv->g, "rank %d", type->rank);
     for (int i = 0; tensor && i < type->rank; i++)
         verify_dim(v, type->shape[i], object, gv->g, "a type");
-    bool elem = type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL || type->kind == TYPE_MAP;
+    bool elem =
+        type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL || type->kind == TYPE_MAP;
     if (elem && !type->elem) complain(v, object, gv->g, "a type lacks its element's");
     if (elem) verify_type(gv, type->elem, object, depth + 1);
 }
@@ -36,7 +37,8 @@ static void verify_value(GraphVerify *gv, int number, Table *names) {
         complain(v, value, g, "\"%s\" has known elements but no known number of them", name);
     if (value->known) verify_dims(v, value->known, (int)count, value, g, "a known element");
     bool outside = !g->outer || value->outer < 0 || value->outer >= g->outer->value.n;
-    if (value->kind == VALUE_OUTER && outside) complain(v, value, g, "\"%s\" captures nothing", name);
+    if (value->kind == VALUE_OUTER && outside)
+        complain(v, value, g, "\"%s\" captures nothing", name);
     if (value->kind != VALUE_NODE) return;
     bool made = value->node >= 0 && value->node < g->node.n && value->result >= 0 &&
                 value->result < g->node.at[value->node].out.n &&
@@ -119,7 +121,9 @@ static void verify_nested(GraphVerify *outer, const Node *node, const Graph *sub
     verify_graph(&gv);
 }
 
-static void print_whole(Printer *p, const void *graph) { graph_print_marked(p, graph); }
+static void print_whole(Printer *p, const void *graph) {
+    graph_print_marked(p, graph);
+}
 
 void graph_verify(const Graph *g) {
     Arena *arena = arena_new(g->ctx);

@@ -7,10 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- characters ---------------------------------------------------------------------------------- */
+/* ---- characters -------------------------------------------------------------------------- */
 
-static bool name_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
-static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool name_start(char c) {
+    return isalpha((unsigned char)c) || c == '_';
+}
+static bool name_char(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
 
 static void skip_space(Lex *lex) {
     for (;; lex->p++) {
@@ -45,7 +49,7 @@ static const char *scan_number(const char *p, bool *is_float) {
     return p;
 }
 
-/* ---- strings --------------------------------------------------------------------------------------- */
+/* ---- strings ----------------------------------------------------------------------------- */
 
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -80,7 +84,7 @@ static void scan_string(Lex *lex) {
     lex->p = p + 1;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------ */
+/* ---- tokens ------------------------------------------------------------------------------ */
 
 static size_t punct_size(const char *p) {
     static const char *const two[] = {"->", "<-", "<=", ">=", "==", "!=", "<<", ">>", ".."};
@@ -167,7 +171,8 @@ int64_t lex_int(Lex *lex, const char *what) {
     errno = 0;
     bool hex = lex->t.n > 2 && lex->t.at[1] == 'x';
     unsigned long long v = strtoull(lex->t.at, NULL, hex ? 16 : 10);
-    if (errno || v > (unsigned long long)INT64_MAX + negative) lex_fail(lex, "number beyond 64 bits");
+    if (errno || v > (unsigned long long)INT64_MAX + negative)
+        lex_fail(lex, "number beyond 64 bits");
     lex_next(lex);
     return negative ? (int64_t)(0 - v) : (int64_t)v;
 }
@@ -183,17 +188,18 @@ void lex_fail(Lex *lex, const char *fmt, ...) {
          lex->t.at);
 }
 
-/* ---- writing -------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------- */
 
 /* Names that would read as a word of the grammar where a name may stand first. */
 static bool is_word(const char *name) {
     static const char *const words[] = {
-        "alias", "at",    "block", "body",   "call",  "combine", "done",     "else",   "false",
-        "fold",  "for",   "from",  "if",     "in",    "index",   "inf",      "kernel", "keep",
-        "layout", "literal", "loop", "map",  "max",   "mem",     "merge",    "min",    "nan",
-        "on",    "order", "out",   "outer", "parallel", "param", "prefetch", "reduce", "reg",   "scratch",
-        "seq",   "shared", "split", "state", "sync",  "thread",  "tile",     "tmp",    "true",
-        "unroll", "use",  "vector", "when",  "while", "written", "arena",    "carry",  "place"};
+        "alias",  "at",       "block",  "body",    "call",    "combine", "done",   "else",
+        "false",  "fold",     "for",    "from",    "if",      "in",      "index",  "inf",
+        "kernel", "keep",     "layout", "literal", "loop",    "map",     "max",    "mem",
+        "merge",  "min",      "nan",    "on",      "order",   "out",     "outer",  "parallel",
+        "param",  "prefetch", "reduce", "reg",     "scratch", "seq",     "shared", "split",
+        "state",  "sync",     "thread", "tile",    "tmp",     "true",    "unroll", "use",
+        "vector", "when",     "while",  "written", "arena",   "carry",   "place"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!strcmp(words[i], name)) return true;
     return false;

@@ -16,8 +16,9 @@ typedef struct Tok {
     int line;
     const char *at; /* in the source, n bytes */
     size_t n;
-    const char *text; /* NAME: interned; STRING: without quotes and escapes, interned; PUNCT: interned */
-    size_t bytes;     /* STRING: length of text, which may hold zero bytes */
+    const char
+        *text; /* NAME: interned; STRING: without quotes and escapes, interned; PUNCT: interned */
+    size_t bytes; /* STRING: length of text, which may hold zero bytes */
 } Tok;
 
 typedef struct Lex {
@@ -28,14 +29,16 @@ typedef struct Lex {
     Tok t;
 } Lex;
 
-/* Starts on `text`, which must outlive the scanner, and reads the first token. Lines count from 1. */
+/* Starts on `text`, which must outlive the scanner, and reads the first token. Lines count from 1.
+ */
 void lex_init(Lex *lex, Arena *arena, const char *text);
 void lex_next(Lex *lex);
-bool lex_is(const Lex *lex, const char *s);  /* this bare name or punctuation (never a string) */
-bool lex_take(Lex *lex, const char *s);      /* the same, and moves on */
-void lex_expect(Lex *lex, const char *s);    /* the same, or fails */
-bool lex_name_next(const Lex *lex);          /* a bare or quoted name stands here */
-const char *lex_name(Lex *lex, const char *what); /* takes a bare or quoted name: `what` for messages */
+bool lex_is(const Lex *lex, const char *s); /* this bare name or punctuation (never a string) */
+bool lex_take(Lex *lex, const char *s);     /* the same, and moves on */
+void lex_expect(Lex *lex, const char *s);   /* the same, or fails */
+bool lex_name_next(const Lex *lex);         /* a bare or quoted name stands here */
+const char *lex_name(Lex *lex,
+                     const char *what); /* takes a bare or quoted name: `what` for messages */
 const char *lex_string(Lex *lex, size_t *bytes); /* takes a quoted string; bytes may be NULL */
 int64_t lex_int(Lex *lex, const char *what);     /* with an optional sign */
 _Noreturn void lex_fail(Lex *lex, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -41,7 +41,9 @@ Stmt *nest_for(Nest *nest, Stmts *into, Dim var, Dim extent, LoopMark mark) {
     return stmt;
 }
 
-Stmt *nest_if(Nest *nest, Stmts *into) { return nest_stmt(nest, into, STMT_IF); }
+Stmt *nest_if(Nest *nest, Stmts *into) {
+    return nest_stmt(nest, into, STMT_IF);
+}
 
 Stmt *nest_decl(Nest *nest, Stmts *into, int buf) {
     Stmt *stmt = nest_stmt(nest, into, STMT_DECL);
@@ -49,4 +51,6 @@ Stmt *nest_decl(Nest *nest, Stmts *into, int buf) {
     return stmt;
 }
 
-Stmt *nest_body(Nest *nest, Stmts *into) { return nest_stmt(nest, into, STMT_BODY); }
+Stmt *nest_body(Nest *nest, Stmts *into) {
+    return nest_stmt(nest, into, STMT_BODY);
+}

@@ -66,7 +66,7 @@ static void scan_memory(NestScan *s) {
     if (lex_take(s->lex, "base")) buf->base = parse_dim(s->lex, find_sym, s);
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------------ */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
 static void scan_store(BodyScan *b, Target *t) {
     NestScan *s = b->user;
@@ -92,7 +92,7 @@ static void scan_assignment(NestScan *s, Stmts *into) {
     vec_push(s->arena, &s->stmt->store, store);
 }
 
-/* ---- statements ------------------------------------------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------------------------- */
 
 static const Access *scan_accesses(NestScan *s, int n) {
     DType type;
@@ -197,7 +197,7 @@ static void scan_stmts(NestScan *s, Stmts *into, int depth) {
         if (!scan_structure(s, into, depth)) scan_simple(s, into);
 }
 
-/* ---- the nest ----------------------------------------------------------------------------------------------- */
+/* ---- the nest ---------------------------------------------------------------------------- */
 
 Nest *nest_scan(Lex *lex) {
     lex_expect(lex, "nest");

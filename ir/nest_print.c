@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nests as text. A read that is used once stands where it is used; a body of one store without other
- * lines is `x[i] = expr`. */
+/* Nests as text. A read that is used once stands where it is used; a body of one store without
+ * other lines is `x[i] = expr`. */
 #include "nest_text.h"
 
 #include "flow_text.h"
@@ -41,7 +41,7 @@ static void print_decl(Printer *p, const Nest *nest, const Stmt *stmt) {
     bits_print(p->out, buf->type, stmt->init);
 }
 
-/* ---- bodies --------------------------------------------------------------------------------------- */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
 static void print_store(BodyText *t, const Nest *nest, const Store *store, bool sugar) {
     DType type = nest->buf.at[store->to.cont].type;
@@ -82,7 +82,7 @@ static void print_body(Printer *p, const Nest *nest, const Stmt *stmt) {
     text_put(p->out, "}");
 }
 
-/* ---- statements ------------------------------------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------------------------- */
 
 static void print_accesses(Printer *p, const Nest *nest, const Access *access, int n) {
     if (n > 1) text_put(p->out, "(");

@@ -8,7 +8,6 @@
 #include "poly.h"
 #include "verify.h"
 
-
 typedef struct NestVerify {
     Verify v; /* first */
     const Nest *nest;
@@ -19,7 +18,7 @@ typedef struct NestVerify {
     const Stmt *stmt;       /* being checked */
 } NestVerify;
 
-/* ---- indices --------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------- */
 
 static const Stmt *loop_of(const NestVerify *n, Dim var) {
     for (int i = n->loop.n - 1; i >= 0; i--)
@@ -48,7 +47,8 @@ static void note_foreign(void *user, Dim sym) {
     if (!loop_of(foreign->n, sym)) foreign->found = true;
 }
 
-/* Symbols of at least 64 where they may be: what fails only for tiny sizes is caught at run time. */
+/* Symbols of at least 64 where they may be: what fails only for tiny sizes is caught at run time.
+ */
 static DimEnv generic_env(NestVerify *n) {
     DimRange *range = NEW_ARRAY(n->v.arena, DimRange, n->nest->symbol.n);
     for (int i = 0; i < n->nest->symbol.n; i++) {
@@ -91,7 +91,8 @@ static void verify_reg(NestVerify *n, const Buf *buf, const Access *access, cons
         dim_symbols(access->at[k], note_reg, &reg);
         if (reg.bad)
             complain(&n->v, object, n->stmt,
-                     "\"%s\" is in registers: its indices are constants and unrolled variables, the last "
+                     "\"%s\" is in registers: its indices are constants and unrolled variables, "
+                     "the last "
                      "one also the lane",
                      buf->name);
     }
@@ -115,19 +116,20 @@ static const Buf *verify_access(NestVerify *n, const Access *access, const void 
         if (proven(n, access->at[k]) && proven(n, room)) continue;
         if (inside(n, access->at[k], buf->box[k]) == POLY_NO)
             complain(v, object, n->stmt, "index %d of \"%s\", %s, leaves 0..%s", k, buf->name,
-                     dim_str(v->ctx, access->at[k]), dim_str(v->ctx, dim_addc(v->ctx, buf->box[k], -1)));
+                     dim_str(v->ctx, access->at[k]),
+                     dim_str(v->ctx, dim_addc(v->ctx, buf->box[k], -1)));
     }
     return buf;
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------------ */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
 static void verify_read(Verify *v, const Val *val) {
     NestVerify *n = (NestVerify *)v;
     const Buf *buf = verify_access(n, &val->read, val, !val->has_else);
     if (buf->type != val->type)
-        complain(v, val, n->stmt, "\"%s\" is of type %s, read as %s", buf->name, dtype_name(buf->type),
-                 dtype_name(val->type));
+        complain(v, val, n->stmt, "\"%s\" is of type %s, read as %s", buf->name,
+                 dtype_name(buf->type), dtype_name(val->type));
 }
 
 static const DimRange *no_range(Verify *v, int buf) {
@@ -146,8 +148,8 @@ static void verify_code(NestVerify *n, const Stmt *stmt) {
         const Buf *buf = verify_access(n, &store->to, store, true);
         DType type = stmt->code.val.at[store->val].type;
         if (type != buf->type)
-            complain(v, store, stmt, "a value of type %s stored to \"%s\" of type %s", dtype_name(type),
-                     buf->name, dtype_name(buf->type));
+            complain(v, store, stmt, "a value of type %s stored to \"%s\" of type %s",
+                     dtype_name(type), buf->name, dtype_name(buf->type));
         if (buf->kind == BUF_MEMORY && !buf->written)
             complain(v, store, stmt, "memory \"%s\" is stored to: mark it `written`", buf->name);
     }
@@ -164,21 +166,23 @@ static void verify_fold(NestVerify *n, const Stmt *stmt) {
         if (!dim_is(stmt->src[i].at[src->rank - 1], 0))
             complain(v, stmt, NULL, "the last index of \"%s\" is 0, the first lane", src->name);
         if (src->type != stmt->combine->type[i] || dst->type != src->type)
-            complain(v, stmt, NULL, "\"%s\" and \"%s\" must have the combine's type", src->name, dst->name);
+            complain(v, stmt, NULL, "\"%s\" and \"%s\" must have the combine's type", src->name,
+                     dst->name);
         if (dst->kind == BUF_MEMORY && !dst->written)
             complain(v, stmt, NULL, "memory \"%s\" is stored to: mark it `written`", dst->name);
     }
     if (stmt->lanes & (stmt->lanes - 1)) complain(v, stmt, NULL, "lanes are a power of two");
 }
 
-/* ---- statements ---------------------------------------------------------------------------------------- */
+/* ---- statements -------------------------------------------------------------------------- */
 
 static void verify_decl(NestVerify *n, const Stmt *stmt) {
     Verify *v = &n->v;
     if (stmt->buf < 0 || stmt->buf >= n->nest->buf.n)
         complain(v, stmt, NULL, "buffer number %d does not exist", stmt->buf);
     const Buf *buf = &n->nest->buf.at[stmt->buf];
-    if (buf->kind == BUF_MEMORY) complain(v, stmt, NULL, "memory \"%s\" is not declared inside", buf->name);
+    if (buf->kind == BUF_MEMORY)
+        complain(v, stmt, NULL, "memory \"%s\" is not declared inside", buf->name);
     if (n->declared[stmt->buf]) complain(v, stmt, NULL, "\"%s\" is declared twice", buf->name);
     n->declared[stmt->buf] = n->alive[stmt->buf] = true;
     verify_dims(v, buf->box, buf->rank, stmt, NULL, "a box");
@@ -219,7 +223,8 @@ static void verify_for(NestVerify *n, const Stmt *stmt) {
     verify_dim(v, stmt->extent, stmt, NULL, "an extent");
     if (!dim_sym_name(stmt->var)) complain(v, stmt, NULL, "a loop variable is not a symbol");
     if (verify_known(v, stmt->var))
-        complain(v, stmt, NULL, "loop \"%s\" has the name of another symbol", dim_sym_name(stmt->var));
+        complain(v, stmt, NULL, "loop \"%s\" has the name of another symbol",
+                 dim_sym_name(stmt->var));
     verify_mark(n, stmt);
     DimRange range = {stmt->var, dim_const(v->ctx, 0), dim_addc(v->ctx, stmt->extent, -1)};
     vec_push(v->arena, &v->range, range);
@@ -254,7 +259,7 @@ static void verify_stmts(NestVerify *n, const Stmts *stmts) {
         if (stmts->at[i]->kind == STMT_DECL) n->alive[stmts->at[i]->buf] = false;
 }
 
-/* ---- the nest -------------------------------------------------------------------------------------------- */
+/* ---- the nest ---------------------------------------------------------------------------- */
 
 static void verify_symbols(NestVerify *n) {
     Verify *v = &n->v;
@@ -273,7 +278,8 @@ static void verify_memory(NestVerify *n) {
     for (int i = 0; i < n->nest->buf.n; i++) {
         const Buf *buf = &n->nest->buf.at[i];
         const char *name = intern(n->v.ctx, buf->name);
-        if (table_get(names, name)) complain(&n->v, buf, NULL, "two buffers are named \"%s\"", name);
+        if (table_get(names, name))
+            complain(&n->v, buf, NULL, "two buffers are named \"%s\"", name);
         table_put(names, name, (void *)buf);
         if (buf->kind != BUF_MEMORY) continue;
         verify_dims(&n->v, buf->box, buf->rank, buf, NULL, "a box");
@@ -281,12 +287,15 @@ static void verify_memory(NestVerify *n) {
     }
 }
 
-static void print_whole(Printer *p, const void *nest) { nest_print_marked(p, nest); }
+static void print_whole(Printer *p, const void *nest) {
+    nest_print_marked(p, nest);
+}
 
 void nest_verify(const Nest *nest) {
     Arena *arena = arena_new(nest->ctx);
     NestVerify n = {.nest = nest};
-    n.v = (Verify){.ctx = nest->ctx, .arena = arena, .whole = nest, .what = "nest", .name = nest->name};
+    n.v = (Verify){
+        .ctx = nest->ctx, .arena = arena, .whole = nest, .what = "nest", .name = nest->name};
     n.v.print = print_whole;
     n.alive = NEW_ARRAY(arena, bool, nest->buf.n);
     n.declared = NEW_ARRAY(arena, bool, nest->buf.n);

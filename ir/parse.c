@@ -6,7 +6,7 @@
 
 enum { DEPTH_MAX = 200 };
 
-/* ---- indices -------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------- */
 
 typedef struct DimScan {
     Lex *lex;
@@ -105,7 +105,7 @@ int parse_dims(Lex *lex, const char *open, const char *close, DimNameFn *find, v
     return n;
 }
 
-/* ---- guards and symbols ------------------------------------------------------------------------------ */
+/* ---- guards and symbols ------------------------------------------------------------------ */
 
 static void parse_guard(Lex *lex, DimNameFn *find, void *user, Dims *out) {
     static const char *const relations[] = {">=", ">", "<=", "<", "==", NULL};
@@ -168,7 +168,7 @@ void parse_range(Lex *lex, int64_t *lo, int64_t *hi) {
     *hi = lex_int(lex, "an upper bound");
 }
 
-/* ---- small parts --------------------------------------------------------------------------------------- */
+/* ---- small parts ------------------------------------------------------------------------- */
 
 DType parse_type(Lex *lex) {
     DType t = lex->t.kind == TOK_NAME ? dtype_parse(lex->t.text) : DT_NONE;
@@ -198,7 +198,9 @@ const Combine *parse_combine(Lex *lex) {
     lex_fail(lex, "no combine \"%s\" takes %s", name, dtype_name(t));
 }
 
-const char *parse_from(Lex *lex) { return lex_take(lex, "from") ? lex_string(lex, NULL) : NULL; }
+const char *parse_from(Lex *lex) {
+    return lex_take(lex, "from") ? lex_string(lex, NULL) : NULL;
+}
 
 int parse_word(Lex *lex, const char *const *words) {
     for (int i = 0; words[i]; i++)

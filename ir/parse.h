@@ -27,11 +27,11 @@ DType parse_type(Lex *lex);
 /* One literal with its sign, in type t. */
 Bits parse_bits(Lex *lex, DType t);
 const Combine *parse_combine(Lex *lex); /* `sum:f32` */
-const char *parse_from(Lex *lex); /* `from "..."`, or NULL */
+const char *parse_from(Lex *lex);       /* `from "..."`, or NULL */
 /* The position of the word that stands here in a NULL-terminated list, and moves on; -1: none. */
 int parse_word(Lex *lex, const char *const *words);
 
-/* ---- bodies ------------------------------------------------------------------------------------- */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
 /* Statements of a body over lex. Names of Vals live for one body; `cont` and `sym` know the rest.
  * An expression ends at the end of its line, unless a parenthesis is open or an operator stands
@@ -39,8 +39,8 @@ int parse_word(Lex *lex, const char *const *words);
 typedef struct BodyScan {
     ExprScan scan; /* first: the callbacks get it */
     Lex *lex;
-    int depth;     /* open parentheses */
-    bool whole;    /* lines do not end expressions: combines, which are written as in combine.def */
+    int depth;  /* open parentheses */
+    bool whole; /* lines do not end expressions: combines, which are written as in combine.def */
     void *user;
     int (*cont)(void *user, const char *name, DType *type, int *rank); /* -1: unknown */
     DimNameFn *sym;
@@ -56,8 +56,8 @@ typedef struct Target {
 
 void body_scan_init(BodyScan *s, Lex *lex, Body *body);
 void body_scan_look(BodyScan *s); /* shows the scanner's token to s->scan */
-/* Statements up to the `}`, which it takes. `write` gets each target, scanned up to what follows its
- * accesses, and builds its values with body_scan_build. */
+/* Statements up to the `}`, which it takes. `write` gets each target, scanned up to what follows
+ * its accesses, and builds its values with body_scan_build. */
 void body_scan_block(BodyScan *s, void (*write)(BodyScan *s, Target *t));
 /* `= expr` after an access that has been read: the sugar for one store. */
 int body_scan_assigned(BodyScan *s, DType type);

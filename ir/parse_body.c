@@ -7,9 +7,11 @@
 
 #include <string.h>
 
-/* ---- tokens for expressions ------------------------------------------------------------------------ */
+/* ---- tokens for expressions -------------------------------------------------------------- */
 
-static BodyScan *scan_of(ExprScan *scan) { return (BodyScan *)scan; }
+static BodyScan *scan_of(ExprScan *scan) {
+    return (BodyScan *)scan;
+}
 
 static void look(BodyScan *s, bool may_end, int line) {
     const Tok *t = &s->lex->t;
@@ -36,7 +38,7 @@ static _Noreturn void expr_error(ExprScan *scan, const char *message) {
     lex_fail(scan_of(scan)->lex, "%s", message);
 }
 
-/* ---- accesses ----------------------------------------------------------------------------------------- */
+/* ---- accesses ---------------------------------------------------------------------------- */
 
 /* A value used as an index keeps its name as the symbol. */
 static Dim index_name(void *user, const char *name) {
@@ -97,9 +99,11 @@ static int resolve(ExprScan *scan, const char *name) {
     return sym ? body_index(scan->body, sym) : -1;
 }
 
-/* ---- statements ------------------------------------------------------------------------------------------ */
+/* ---- statements -------------------------------------------------------------------------- */
 
-void body_scan_look(BodyScan *s) { look(s, false, 0); }
+void body_scan_look(BodyScan *s) {
+    look(s, false, 0);
+}
 
 void body_scan_init(BodyScan *s, Lex *lex, Body *body) {
     s->scan = (ExprScan){.body = body, .next = expr_next, .resolve = resolve, .error = expr_error};
@@ -112,9 +116,11 @@ int body_scan_build(BodyScan *s, const Expr *expr, DType want) {
 }
 
 static void bind(BodyScan *s, const char *name, int val) {
-    if (s->sym(s->user, name)) lex_fail(s->lex, "\"%s\" is a dim here: name the value otherwise", name);
+    if (s->sym(s->user, name))
+        lex_fail(s->lex, "\"%s\" is a dim here: name the value otherwise", name);
     for (int i = 0; i < s->scan.name.n; i++)
-        if (!strcmp(s->scan.name.at[i].name, name)) lex_fail(s->lex, "\"%s\" is defined twice", name);
+        if (!strcmp(s->scan.name.at[i].name, name))
+            lex_fail(s->lex, "\"%s\" is defined twice", name);
     expr_bind(&s->scan, name, val);
     Val *v = &s->scan.body->val.at[val];
     if (!v->name) v->name = name;

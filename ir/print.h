@@ -2,8 +2,8 @@
 /* What the printers of all levels share: lines with a mark at the guilty one, and bodies as text.
  *
  * A verifier that finds a fault prints the whole object with `guilty` set to what it looked at (a
- * container, a map, a statement, a Val ...): the line that prints that object ends in a comment with
- * the message, so the marked text still parses. */
+ * container, a map, a statement, a Val ...): the line that prints that object ends in a comment
+ * with the message, so the marked text still parses. */
 #ifndef WEIR_IR_PRINT_H
 #define WEIR_IR_PRINT_H
 
@@ -18,20 +18,21 @@ typedef struct Printer {
     bool said; /* the message has been printed */
 } Printer;
 
-void print_line(Printer *p);                     /* starts a line: the indent */
-void print_see(Printer *p, const void *object);  /* this line prints `object` */
-void print_end(Printer *p);                      /* ends the line, with the message when it is due */
-void print_from(Text *out, const char *from);    /* ` from "..."`, nothing for NULL */
-void print_dims(Text *out, const Dim *dims, int n); /* "i, j + 1" */
+void print_line(Printer *p);                    /* starts a line: the indent */
+void print_see(Printer *p, const void *object); /* this line prints `object` */
+void print_end(Printer *p);                     /* ends the line, with the message when it is due */
+void print_from(Text *out, const char *from);   /* ` from "..."`, nothing for NULL */
+void print_dims(Text *out, const Dim *dims, int n);  /* "i, j + 1" */
 void print_guards(Text *out, const Dim *ge0, int n); /* "N >= 16, i >= j" for N-16 and i-j */
 struct Symbol;
 /* " (N in 1..4096, K upto N*M)", or nothing. */
 void print_symbols(Text *out, const struct Symbol *symbols, int n);
 
-/* ---- bodies ------------------------------------------------------------------------------------- */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
-/* Which Vals stand on lines of their own, and under which names. Every other Val is printed where it
- * is used. Flow shows every read as a line (`reads`); a Nest prints what is used once in place. */
+/* Which Vals stand on lines of their own, and under which names. Every other Val is printed where
+ * it is used. Flow shows every read as a line (`reads`); a Nest prints what is used once in place.
+ */
 typedef struct BodyText {
     Printer *p;
     Arena *arena;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies as text. The choice of lines depends on the Vals alone, and names are kept from the Vals, so
- * printing what was parsed from printed text gives the same text. */
+/* Bodies as text. The choice of lines depends on the Vals alone, and names are kept from the Vals,
+ * so printing what was parsed from printed text gives the same text. */
 #include <string.h>
 
 #include "lex.h"
@@ -8,7 +8,7 @@
 
 enum { DEPTH_MAX = 8 }; /* nesting beyond this gets lines */
 
-/* ---- which Vals are lines ------------------------------------------------------------------------ */
+/* ---- which Vals are lines ---------------------------------------------------------------- */
 
 typedef struct Plan {
     BodyText *t;
@@ -78,19 +78,32 @@ void body_text_plan(BodyText *t, const int *roots, int nroots, const Dim *taken,
     }
 }
 
-/* ---- expressions ------------------------------------------------------------------------------------ */
+/* ---- expressions ------------------------------------------------------------------------- */
 
-enum { PREC_ANY, PREC_OR, PREC_XOR, PREC_AND, PREC_EQ, PREC_LT, PREC_SHIFT, PREC_ADD, PREC_MUL,
-       PREC_UNARY };
+enum {
+    PREC_ANY,
+    PREC_OR,
+    PREC_XOR,
+    PREC_AND,
+    PREC_EQ,
+    PREC_LT,
+    PREC_SHIFT,
+    PREC_ADD,
+    PREC_MUL,
+    PREC_UNARY
+};
 
 static int infix_prec(const char *s) {
     switch (s[0]) {
     case '|': return PREC_OR;
     case '^': return PREC_XOR;
     case '&': return PREC_AND;
-    case '=': case '!': return PREC_EQ;
-    case '<': case '>': return s[1] == s[0] ? PREC_SHIFT : PREC_LT;
-    case '+': case '-': return PREC_ADD;
+    case '=':
+    case '!': return PREC_EQ;
+    case '<':
+    case '>': return s[1] == s[0] ? PREC_SHIFT : PREC_LT;
+    case '+':
+    case '-': return PREC_ADD;
     default: return PREC_MUL;
     }
 }
@@ -101,7 +114,8 @@ static bool is_literal(const BodyText *t, int v) {
     return !t->name[v] && t->body->val.at[v].kind == VAL_CONST;
 }
 
-/* The type that a literal operand is read in: that of the first operand of the group which is none. */
+/* The type that a literal operand is read in: that of the first operand of the group which is none.
+ */
 static DType group_type(const BodyText *t, const Val *val, int first, int arity) {
     for (int k = first; k < arity; k++)
         if (!is_literal(t, val->arg[k])) return t->body->val.at[val->arg[k]].type;
@@ -197,7 +211,9 @@ static void print_value(BodyText *t, int v, DType want, int prec) {
         print_operation(t, v, want, prec);
 }
 
-void body_text_value(BodyText *t, int val, DType want) { print_value(t, val, want, PREC_ANY); }
+void body_text_value(BodyText *t, int val, DType want) {
+    print_value(t, val, want, PREC_ANY);
+}
 
 void body_text_access(BodyText *t, const Access *access) {
     text_name(t->p->out, t->cont(t->user, access->cont));

@@ -2,7 +2,7 @@
 /* Bodies and symbols, as verifiers see them: see verify.h. */
 #include "verify.h"
 
-_Noreturn void complain(Verify *v, const void *guilty, const void *or, const char *fmt, ...) {
+_Noreturn void complain(Verify *v, const void *guilty, const void * or, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     const char *message = arena_vprintf(v->arena, fmt, args);
@@ -18,7 +18,7 @@ _Noreturn void complain(Verify *v, const void *guilty, const void *or, const cha
     BUG("no line of the %s was printed", v->what);
 }
 
-/* ---- symbols --------------------------------------------------------------------------------------- */
+/* ---- symbols ----------------------------------------------------------------------------- */
 
 bool verify_known(const Verify *v, Dim sym) {
     for (int i = v->range.n - 1; i >= 0; i--)
@@ -36,19 +36,21 @@ static void note_unknown(void *user, Dim sym) {
     if (!verify_known(unknown->v, sym)) unknown->sym = sym;
 }
 
-void verify_dim(Verify *v, Dim d, const void *guilty, const void *or, const char *what) {
+void verify_dim(Verify *v, Dim d, const void *guilty, const void * or, const char *what) {
     Unknown unknown = {v, NULL};
     if (!d) complain(v, guilty, or, "%s is missing", what);
     dim_symbols(d, note_unknown, &unknown);
     if (unknown.sym)
-        complain(v, guilty, or, "symbol \"%s\" of %s is not known here", dim_sym_name(unknown.sym), what);
+        complain(v, guilty, or, "symbol \"%s\" of %s is not known here", dim_sym_name(unknown.sym),
+                 what);
 }
 
-void verify_dims(Verify *v, const Dim *d, int n, const void *guilty, const void *or, const char *what) {
+void verify_dims(Verify *v, const Dim *d, int n, const void *guilty, const void * or,
+                 const char *what) {
     for (int i = 0; i < n; i++) verify_dim(v, d[i], guilty, or, what);
 }
 
-/* ---- ranges of values ------------------------------------------------------------------------------- */
+/* ---- ranges of values -------------------------------------------------------------------- */
 
 /* What is known of integer Vals: bounds over the symbols in sight, NULL where nothing is. */
 typedef struct Ranges {
@@ -74,10 +76,14 @@ static DimRange range_prim(const Ranges *r, const Val *val) {
     DimRange b = arity > 1 ? r->at[val->arg[1]] : none, c = arity > 2 ? r->at[val->arg[2]] : none;
     int64_t divisor;
     switch (val->prim) {
-    case P_ADD: return (DimRange){NULL, both(ctx, a.lo, b.lo, dim_add), both(ctx, a.hi, b.hi, dim_add)};
-    case P_SUB: return (DimRange){NULL, both(ctx, a.lo, b.hi, dim_sub), both(ctx, a.hi, b.lo, dim_sub)};
-    case P_MIN: return (DimRange){NULL, both(ctx, a.lo, b.lo, dim_min), either(ctx, a.hi, b.hi, dim_min)};
-    case P_MAX: return (DimRange){NULL, either(ctx, a.lo, b.lo, dim_max), both(ctx, a.hi, b.hi, dim_max)};
+    case P_ADD:
+        return (DimRange){NULL, both(ctx, a.lo, b.lo, dim_add), both(ctx, a.hi, b.hi, dim_add)};
+    case P_SUB:
+        return (DimRange){NULL, both(ctx, a.lo, b.hi, dim_sub), both(ctx, a.hi, b.lo, dim_sub)};
+    case P_MIN:
+        return (DimRange){NULL, both(ctx, a.lo, b.lo, dim_min), either(ctx, a.hi, b.hi, dim_min)};
+    case P_MAX:
+        return (DimRange){NULL, either(ctx, a.lo, b.lo, dim_max), both(ctx, a.hi, b.hi, dim_max)};
     case P_SELECT:
         return (DimRange){NULL, both(ctx, b.lo, c.lo, dim_min), both(ctx, b.hi, c.hi, dim_max)};
     case P_MOD:
@@ -108,7 +114,7 @@ static DimRange range_val(const Ranges *r, const Val *val) {
     return none;
 }
 
-/* ---- bodies --------------------------------------------------------------------------------------------- */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
 static bool scalar(DType t) {
     return t > DT_NONE && t < DT_COUNT && dtype_class(t) != CLASS_COMPLEX &&
@@ -165,7 +171,8 @@ void verify_body(Verify *v, const Body *body, const void *stmt, VerifyReadFn *re
         r.at[i] = range_val(&r, val);
         if (!val->sym) continue;
         if (verify_known(v, val->sym))
-            complain(v, val, stmt, "index \"%s\" has the name of another symbol", dim_sym_name(val->sym));
+            complain(v, val, stmt, "index \"%s\" has the name of another symbol",
+                     dim_sym_name(val->sym));
         if (!dtype_is_int(val->type)) complain(v, val, stmt, "only integer values index");
         vec_push(v->arena, &v->range, (DimRange){val->sym, r.at[i].lo, r.at[i].hi});
     }

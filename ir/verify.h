@@ -19,18 +19,21 @@ struct Verify {
 };
 
 /* `guilty` is printed by the object's printer; `or` is, should it not be (a Val without a line). */
-_Noreturn void complain(Verify *v, const void *guilty, const void *or, const char *fmt, ...)
+_Noreturn void complain(Verify *v, const void *guilty, const void * or, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
 bool verify_known(const Verify *v, Dim sym);
 /* Complains unless every symbol of d is in sight. */
-void verify_dim(Verify *v, Dim d, const void *guilty, const void *or, const char *what);
-void verify_dims(Verify *v, const Dim *d, int n, const void *guilty, const void *or, const char *what);
-static inline DimEnv verify_env(const Verify *v) { return (DimEnv){v->range.at, v->range.n}; }
+void verify_dim(Verify *v, Dim d, const void *guilty, const void * or, const char *what);
+void verify_dims(Verify *v, const Dim *d, int n, const void *guilty, const void * or,
+                 const char *what);
+static inline DimEnv verify_env(const Verify *v) {
+    return (DimEnv){v->range.at, v->range.n};
+}
 
-/* Operands earlier than their use, types as the rows of prim.def want them. Each Val that is an index
- * enters the symbols in sight, with what is known of its range, so that later indices may use it.
- * `read` is called for every VAL_READ when all earlier ones are in sight. */
+/* Operands earlier than their use, types as the rows of prim.def want them. Each Val that is an
+ * index enters the symbols in sight, with what is known of its range, so that later indices may use
+ * it. `read` is called for every VAL_READ when all earlier ones are in sight. */
 typedef void VerifyReadFn(Verify *v, const Val *val);
 /* Range of a container's values (`lo`, `hi`), or NULL. */
 typedef const DimRange *VerifyRangeFn(Verify *v, int cont);

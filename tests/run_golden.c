@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Golden files: every .ir file of the folders given as arguments is
  *
- * - parsed, printed, parsed and printed again: the two texts are equal (and a copy prints the same);
+ * - parsed, printed, parsed and printed again: the two texts are equal (and a copy prints the
+ * same);
  * - verified;
- * - evaluated on deterministic data, each flow, for each of its `# dims: N=5 S=7` lines (symbols that
- *   no line names are near their least value); where the file has a nest for every kernel of its last
- *   flow, the nests must give what the flow gives.
+ * - evaluated on deterministic data, each flow, for each of its `# dims: N=5 S=7` lines (symbols
+ * that no line names are near their least value); where the file has a nest for every kernel of its
+ * last flow, the nests must give what the flow gives.
  *
  * A file may expect an error instead: `# fails: TEXT` holds a part of the message. */
 #include <dirent.h>
@@ -40,10 +41,11 @@ static char *read_whole(const char *path) {
 
 static void collect(void *user, const Diag *diag) {
     Golden *g = user;
-    snprintf(g->message, sizeof g->message, "%s line %d: %s", diag->id, diag->where.line, diag->message);
+    snprintf(g->message, sizeof g->message, "%s line %d: %s", diag->id, diag->where.line,
+             diag->message);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------- */
 
 static const char *print_file(Arena *arena, const IrFile *file) {
     Text out = {.arena = arena};
@@ -66,11 +68,11 @@ static void same_text(Ctx *ctx, const char *what, const char *a, const char *b) 
     if (!strcmp(a, b)) return;
     for (; a[n] && a[n] == b[n]; n++) line += a[n] == '\n';
     while (n && a[n - 1] != '\n') n--;
-    fail(ctx, E_VERIFY, "%s differs at line %zu:\n%.*s\n%.*s", what, line, (int)strcspn(a + n, "\n"), a + n,
-         (int)strcspn(b + n, "\n"), b + n);
+    fail(ctx, E_VERIFY, "%s differs at line %zu:\n%.*s\n%.*s", what, line,
+         (int)strcspn(a + n, "\n"), a + n, (int)strcspn(b + n, "\n"), b + n);
 }
 
-/* ---- evaluation -------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------- */
 
 typedef struct Dims {
     const Flow *flow;
@@ -130,8 +132,10 @@ static void same_tensors(const Flow *flow, const Tensor *a, const Tensor *b) {
         for (int64_t i = 0; i < tensor_count(&a[n]); i++) {
             Bits x = mem_get(cont->type, a[n].data, i), y = mem_get(cont->type, b[n].data, i);
             if (!agree(cont->type, x, y))
-                fail(flow->ctx, E_VERIFY, "element %lld of \"%s\" is %.9g by the flow and %.9g by the nests",
-                     (long long)i, cont->name, bits_to_double(cont->type, x), bits_to_double(cont->type, y));
+                fail(flow->ctx, E_VERIFY,
+                     "element %lld of \"%s\" is %.9g by the flow and %.9g by the nests",
+                     (long long)i, cont->name, bits_to_double(cont->type, x),
+                     bits_to_double(cont->type, y));
         }
         n++;
     }
@@ -142,7 +146,8 @@ static void evaluate(Arena *arena, IrFile *file, const char *line) {
     for (int i = 0; i < file->flow.n; i++) {
         const Flow *flow = file->flow.at[i];
         Tensor *in = inputs(arena, flow, line);
-        Tensor *out = NEW_ARRAY(arena, Tensor, flow->cont.n), *by = NEW_ARRAY(arena, Tensor, flow->cont.n);
+        Tensor *out = NEW_ARRAY(arena, Tensor, flow->cont.n),
+               *by = NEW_ARRAY(arena, Tensor, flow->cont.n);
         flow_eval(arena, flow, in, out, 1);
         if (!program || program->flow != flow) continue;
         program_eval(arena, program, in, by);
@@ -150,18 +155,20 @@ static void evaluate(Arena *arena, IrFile *file, const char *line) {
     }
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 static void check(void *user) {
     Golden *g = user;
     Arena *arena = arena_new(g->ctx);
     IrFile *file = ir_file_parse(arena, onnx_ops(), g->text);
     const char *once = print_file(arena, file);
-    same_text(g->ctx, "the text printed twice", once, print_file(arena, ir_file_parse(arena, onnx_ops(), once)));
+    same_text(g->ctx, "the text printed twice", once,
+              print_file(arena, ir_file_parse(arena, onnx_ops(), once)));
     same_text(g->ctx, "the text of a copy", once, print_copies(arena, file));
     ir_file_verify(file);
     bool any = false;
-    for (const char *p = g->text; (p = strstr(p, "# dims:")); p++, any = true) evaluate(arena, file, p + 7);
+    for (const char *p = g->text; (p = strstr(p, "# dims:")); p++, any = true)
+        evaluate(arena, file, p + 7);
     if (!any) evaluate(arena, file, NULL);
     arena_free(arena);
 }

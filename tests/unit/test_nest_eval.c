@@ -107,7 +107,7 @@ Test(nest_eval, fold)
     float x[8] = {1e8f, 1, -1e8f, 1, 3, 1, 4, 1}, y[1];
     Job job = {.text = "nest f on cpu {\n  mem x : f32[8]  mem y : f32[1] written\n"
                        "  reg s : f32[8]\n  for l : 8 vector { s[l] = x[l] }\n"
-                       "  fold sum:f32 8 s[] -> y[0]\n}\n",
+                       "  fold sum:f32 8 s[0] -> y[0]\n}\n",
                .buf = {{.data = x}, {.data = y}}};
     cr_assert(eval(&job));
     float h[4] = {x[0] + x[4], x[1] + x[5], x[2] + x[6], x[3] + x[7]};
