@@ -305,7 +305,7 @@ void infer_pointwise_to(Infer *in, DType t) {
     const Value *first = infer_tensor(in, 0);
     Type all = first->type;
     if (all.rank > RANK_MAX) fail(in->ctx, E_LIMIT, "rank %d: the most is %d", all.rank, RANK_MAX);
-    memcpy(shape, all.shape, sizeof *shape * (size_t)all.rank);
+    for (int i = 0; i < all.rank; i++) shape[i] = all.shape[i];
     all.shape = shape;
     for (int i = 1; i < in->node->in.n; i++) {
         infer_tensor(in, i);

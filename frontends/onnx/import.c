@@ -210,9 +210,7 @@ static void import_nodes(Import *im, Scope *scope, const OnnxNodes *nodes) {
     im->ctx->where = where;
 }
 
-/* ---- graphs
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- graphs --------------------------------------------------------------------------------- */
 
 static bool is_fed(const Import *im, const char *name) {
     for (int i = 0; im->options && i < im->options->nfeed; i++)

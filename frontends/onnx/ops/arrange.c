@@ -37,9 +37,7 @@ static void trilu_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- blocks
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
 static int64_t block_size(Infer *in, const Type *t) {
     int64_t b = attr_int(in->ctx, in->node, "blocksize", 0);
@@ -183,9 +181,7 @@ static void cumulative_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 const OpRow onnx_arrange_rows[] = {
     {"", "Trilu", 14, 0, trilu_infer, trilu_lower, NULL, T_NUMS " bool", 0},

@@ -3,9 +3,7 @@
 #include "known.h"
 #include "view.h"
 
-/* ---- constants
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- constants ------------------------------------------------------------------------------ */
 
 static const Value *constant_tensor(Infer *in, const char *name) {
     const Attr *a = node_attr(in->node, name);

@@ -383,9 +383,7 @@ static void legacy_lower(Lower *lo) {
     lower_at_axis(lo, lo->node->row->expr, legacy_axis(lo->ctx, lo->node, a, b));
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 #define LEGACY(name, rule, expr, types)                                                            \
     { "", name, 1, 6, rule, legacy_lower, expr, types, 0 }

@@ -168,9 +168,7 @@ static void gather_nd_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- OneHot
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- OneHot --------------------------------------------------------------------------------- */
 
 static void one_hot_infer(Infer *in) {
     const Type *i = &infer_tensor(in, 0)->type, *v = &infer_tensor(in, 2)->type;
@@ -293,9 +291,7 @@ static void compress_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 const OpRow onnx_gather_rows[] = {
     {"", "Gather", 1, 0, gather_infer, gather_lower, NULL, NULL, 0},

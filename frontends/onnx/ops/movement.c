@@ -156,9 +156,7 @@ static void split_lower(Lower *lo) {
     }
 }
 
-/* ---- Pad
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- Pad ------------------------------------------------------------------------------------ */
 
 typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
 
@@ -183,6 +181,7 @@ static bool pad_amounts(Infer *in, int rank, Dim *before, Dim *after) {
         pads = at;
     } else {
         infer_tensor(in, 1);
+        onnx_need_type(in, 1, I64);
         naxes = onnx_ints(in, 3, NULL, &axes);
         if (!infer_known(in, 1, &pads, &n) || naxes == -2) return false;
     }
@@ -340,9 +339,7 @@ static void center_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, val, NULL);
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 const OpRow onnx_movement_rows[] = {
     {"", "Concat", 1, 0, concat_infer, concat_lower, NULL, NULL, 0},

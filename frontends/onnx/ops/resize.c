@@ -154,9 +154,7 @@ static double common_scale(Infer *in, const Type *t, const int *place, const Dim
     return best;
 }
 
-/* ---- types
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- types ---------------------------------------------------------------------------------- */
 
 static void resize_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
@@ -256,9 +254,7 @@ static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times)
     return true;
 }
 
-/* ---- tables
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- tables --------------------------------------------------------------------------------- */
 
 /* The scale of an axis as f64: a number, an operand's element, or the quotient of the extents. */
 static int scale_value(const Resize *r, Map *m, int axis, int from, int to) {
@@ -356,9 +352,7 @@ static int weight_table(const Resize *r, int axis, Dim from, Dim to, int64_t fir
     return table;
 }
 
-/* ---- one axis
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- one axis ------------------------------------------------------------------------------- */
 
 /* Place of a tap on an axis: outside, the edge is repeated. */
 static Dim tap_index(Lower *lo, Map *m, int base, Dim o, Dim tap, Dim extent) {
@@ -427,9 +421,7 @@ static void weighted_axis(const Resize *r, int axis, int from, int to) {
               combine_get(ctx, "sum", c.type));
 }
 
-/* ---- all axes
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- all axes ------------------------------------------------------------------------------- */
 
 static bool is_unscaled(const Resize *r, int axis, Dim from, Dim to) {
     if (r->place[axis] < 0) return true;

@@ -75,7 +75,8 @@ static void scatter_nd_lower(Lower *lo) {
     if (to >= 0) lower_call(lo, "scatter_nd", in, 3, &to, 1, &how, 1, NULL, 0);
 }
 
-/* ---- TensorScatter: rows start[b] .. of a cache are replaced, in circular mode modulo its length */
+/* ---- TensorScatter: rows start[b] .. of a cache are replaced, in circular mode modulo its length
+ */
 
 static void tensor_scatter_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *u = &infer_tensor(in, 1)->type;

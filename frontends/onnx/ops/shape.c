@@ -112,6 +112,7 @@ static void reshape_infer(Infer *in) {
     const Dim *want;
     int n;
     infer_tensor(in, 1);
+    onnx_need_type(in, 1, I64);
     if (infer_known(in, 1, &want, &n))
         reshape_to(in, t, want, n);
     else
@@ -276,6 +277,7 @@ static void expand_infer(Infer *in) {
     const Dim *want;
     int n;
     infer_tensor(in, 1);
+    onnx_need_type(in, 1, I64);
     if (!infer_known(in, 1, &want, &n)) {
         unknown_expand(in, t);
         return;
@@ -323,6 +325,7 @@ static void tile_infer(Infer *in) {
     const Dim *times;
     int n;
     infer_tensor(in, 1);
+    onnx_need_type(in, 1, I64);
     if (!infer_known(in, 1, &times, &n)) {
         Dim none[RANK_MAX] = {NULL};
         onnx_need_length(in, 1, t->rank);
@@ -425,9 +428,7 @@ static void dropout_lower(Lower *lo) {
         lower_copy(lo, "mask", lower_scalar(lo, "one", lo->flow->cont.at[mask].type, 1), mask);
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 const OpRow onnx_shape_rows[] = {
     {"", "Shape", 1, 0, shape_infer, nothing_lower, NULL, NULL, 0},

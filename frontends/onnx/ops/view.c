@@ -185,6 +185,13 @@ int onnx_vector_length(Infer *in, int operand) {
     return t->rank == 1 ? (int)n : -1;
 }
 
+void onnx_need_type(Infer *in, int operand, DType t) {
+    const Value *v = infer_in(in, operand);
+    if (v && v->type.dtype != t)
+        fail(in->ctx, E_TYPE, "operand \"%s\" has type %s: it must be %s", v->name,
+             dtype_name(v->type.dtype), dtype_name(t));
+}
+
 void onnx_need_length(Infer *in, int operand, int n) {
     const Value *v = infer_in(in, operand);
     if (!v || onnx_vector_length(in, operand) == n) return;

@@ -34,6 +34,8 @@ extern const Dim onnx_any_size[RANK_MAX];
 void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper);
 /* The length of a vector operand; -1 when it is no vector of known length. */
 int onnx_vector_length(Infer *in, int operand);
+/* E_TYPE unless the operand, when it is there, has the type. */
+void onnx_need_type(Infer *in, int operand, DType t);
 /* E_SHAPE unless the operand, when it is there, is a vector of n elements. */
 void onnx_need_length(Infer *in, int operand, int n);
 /* Axes of result 0 whose extents are symbols that this node has to define at run time. */
