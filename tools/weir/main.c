@@ -59,6 +59,8 @@ static const Verb verbs[] = {
      "  -o FILE                 where to (standard output)\n" COMPILE_OPTIONS, verb_dump},
     {"info", "describe a compiled library", "weir info MODEL.so\n", verb_info},
     {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n", verb_ops},
+    {"doctor", "say what compiling here would use", "weir doctor\n", verb_doctor},
+    {"cache", "look at, or clear, the cache of objects", "weir cache [--clear]\n", verb_cache},
     {"explain", "explain a diagnostic's code", "weir explain CODE\n", verb_explain},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weir compile, run, info, explain, ops. */
+/* weir compile, run. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "frontends/onnx/onnx.h"
 #include "tools/weir/engine.h"
 #include "tools/weir/verbs.h"
 
@@ -109,73 +108,4 @@ int verb_run(Args *a) {
     engine_close(&e);
     weir_context_free(c);
     return rc;
-}
-
-/* ---- info, explain, ops --------------------------------------------------------------------------------------- */
-
-static void print_ports(const char *what, const weir_port *port, int n) {
-    for (int i = 0; i < n; i++) {
-        printf("%s %s: %s[", what, port[i].name, dtype_text(port[i].dtype));
-        for (int k = 0; k < port[i].rank; k++) printf("%s%s", k ? "," : "", port[i].dims[k]);
-        printf("]\n");
-    }
-}
-
-int verb_info(Args *a) {
-    const char *path = NULL;
-    while (args_next(a)) {
-        if (a->name[0] || path) return usage_error(a, "does not know \"%s\"", args_operand(a));
-        path = args_operand(a);
-    }
-    if (!path) return usage_error(a, "needs a library");
-    weir_context *c = context_new();
-    weir_loaded *l = weir_open(c, path);
-    if (l) {
-        const weir_model *m = weir_loaded_model(l);
-        printf("model %s\n", m->name);
-        print_ports("input ", m->inputs, m->ninputs);
-        print_ports("output", m->outputs, m->noutputs);
-        printf("weights %lld bytes\nbuild %s\n", (long long)m->weight_bytes, m->build);
-        weir_unload(l);
-    }
-    weir_context_free(c);
-    return l ? EXIT_DONE : EXIT_MODEL;
-}
-
-int verb_explain(Args *a) {
-    Code code;
-    if (!args_next(a)) return usage_error(a, "needs a code such as W012");
-    if (!code_parse(args_operand(a), &code)) return usage_error(a, "there is no code \"%s\"", args_operand(a));
-    printf("%s: %s\n%s\n", code_id(code), code_title(code), code_explanation(code));
-    return EXIT_DONE;
-}
-
-static void print_op(const OpRow *row, const char *format, bool first) {
-    const char *domain = row->domain[0] ? row->domain : "ai.onnx", *types = row->types ? row->types : "";
-    char until[16] = "";
-    if (row->until) snprintf(until, sizeof until, "%d", row->until);
-    if (!strcmp(format, "json"))
-        printf("%s  {\"domain\": \"%s\", \"op\": \"%s\", \"since\": %d, \"until\": %s, \"types\": \"%s\"}",
-               first ? "" : ",\n", domain, row->name, row->since, until[0] ? until : "null", types);
-    else if (!strcmp(format, "markdown"))
-        printf("| %s | %s | %d%s%s | %s |\n", domain, row->name, row->since, until[0] ? "–" : "+", until, types);
-    else
-        printf("%-14s %-28s %d%s%-4s %s\n", domain, row->name, row->since, until[0] ? "-" : "+", until, types);
-}
-
-int verb_ops(Args *a) {
-    const char *format = "text";
-    while (args_next(a)) {
-        if (!args_is(a, "format")) return usage_error(a, "does not know \"%s\"", args_operand(a));
-        if (!(format = args_value(a))) return EXIT_USAGE;
-    }
-    if (strcmp(format, "text") && strcmp(format, "markdown") && strcmp(format, "json"))
-        return usage_error(a, "\"--format %s\" is none of text, markdown, json", format);
-    const OpTable *ops = onnx_ops();
-    if (!strcmp(format, "json")) printf("[\n");
-    if (!strcmp(format, "markdown")) printf("| domain | operator | versions | types |\n|---|---|---|---|\n");
-    for (int i = 0; i < ops->n; i++)
-        for (const OpRow *row = ops->family[i]; row->name; row++) print_op(row, format, !i && row == ops->family[0]);
-    if (!strcmp(format, "json")) printf("\n]\n");
-    return EXIT_DONE;
 }

@@ -14,6 +14,8 @@ int verb_compile(Args *args);
 int verb_run(Args *args);
 int verb_test(Args *args);
 int verb_bench(Args *args);
+int verb_doctor(Args *args);
+int verb_cache(Args *args);
 int verb_dump(Args *args);
 int verb_info(Args *args);
 int verb_explain(Args *args);
