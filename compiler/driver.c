@@ -237,7 +237,7 @@ static void put_weights(Driver *d, Loaded *loaded) {
 Loaded driver_load(Driver *d) {
     Loaded *loaded = NEW(d->arena, Loaded);
     arena_defer(d->arena, free_loaded, loaded);
-    driver_passes(d);
+    if (!d->stage.program) driver_passes(d);
     driver_emit(d, NULL, true);
     Objects objects = make_objects(d);
     tell(d, TELL_STEP, "load");

@@ -81,7 +81,7 @@ typedef struct Loaded {
     size_t weight_bytes;
     const weir_model *model;
 } Loaded;
-Loaded driver_load(Driver *d);
+Loaded driver_load(Driver *d); /* of d->stage's program when there is one already */
 void loaded_free(Loaded *loaded);
 
 /* ---- parts ----------------------------------------------------------------------------------------------------- */

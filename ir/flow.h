@@ -245,6 +245,11 @@ void cont_random(const Cont *cont, Tensor *t, uint64_t seed);
  * allocated in `arena`. Symbols are bound from the inputs' shapes. threads >= 1. */
 void flow_eval(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads);
 
+/* The same, showing each container as items (of the flow itself) write it: dense, valid during the call. */
+typedef void EvalWatchFn(void *user, const Cont *cont, const Tensor *t);
+void flow_eval_watched(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads,
+                       EvalWatchFn *watch, void *user);
+
 /* ---- analyses (move.c, contract.c) ------------------------------------------------------------------------- */
 
 /* Bytes as a polynomial; `bound` is set when it is an over-approximation. */

@@ -422,7 +422,28 @@ static Tensor result(Eval *e, int cont) {
     return copy;
 }
 
+static void show_written(Eval *e, const Item *item, EvalWatchFn *watch, void *user) {
+    const Flow *f = e->flow;
+    for (int i = 0; item->kind == ITEM_CALL && i < item->call->nout; i++) {
+        int c = item->call->out[i];
+        if (c >= 0 && e->cont[c].data) watch(user, &f->cont.at[c], &e->cont[c]);
+    }
+    const Map *m = item->kind == ITEM_MAP ? f->map.at[item->map] : NULL;
+    for (int w = 0; m && w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            int c = m->write.at[w].to[k].cont;
+            if (e->cont[c].data) watch(user, &f->cont.at[c], &e->cont[c]);
+        }
+    for (int i = 0; i < item->body.n; i++) show_written(e, &item->body.at[i], watch, user);
+    for (int i = 0; i < item->other.n; i++) show_written(e, &item->other.at[i], watch, user);
+}
+
 void flow_eval(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads) {
+    flow_eval_watched(arena, flow, in, out, threads, NULL, NULL);
+}
+
+void flow_eval_watched(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads,
+                       EvalWatchFn *watch, void *user) {
     Ctx *ctx = arena_ctx(arena);
     Where where = ctx->where;
     Eval *e = eval_new(arena, flow, in, threads < 1 ? 1 : threads, false);
@@ -431,6 +452,7 @@ void flow_eval(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, in
     for (int i = 0; i < flow->body.n; i++) {
         Items one = {.at = &flow->body.at[i], .n = 1};
         eval_items(e, &one, NULL, NULL);
+        if (watch) show_written(e, &flow->body.at[i], watch, user);
         drop_dead(e, last, i);
     }
     for (int c = 0, i = 0; c < flow->cont.n; c++)

@@ -106,5 +106,7 @@ void nest_verify(const Nest *nest);
 void nest_eval(const Nest *nest, Tensor *buf, DimValueFn *sym, void *user);
 /* Runs a whole program as flow_eval does, by nests. */
 void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out);
+void program_eval_watched(Arena *arena, const Program *program, const Tensor *in, Tensor *out,
+                          EvalWatchFn *watch, void *user);
 
 #endif

@@ -9,6 +9,8 @@ typedef struct Run {
     Arena *arena;
     NestCode **code; /* by kernel; NULL: not compiled yet */
     Tensor *buf;     /* room for any nest's buffers */
+    EvalWatchFn *watch;
+    void *user;
 } Run;
 
 /* ---- layouts ------------------------------------------------------------------------------------------- */
@@ -65,6 +67,16 @@ static bool guards_hold(Eval *e, const Kernel *k) {
     return true;
 }
 
+static void show_written(Run *r, Eval *e, const Nest *nest) {
+    for (int b = 0; b < nest->buf.n; b++) {
+        if (nest->buf.at[b].kind != BUF_MEMORY || !nest->buf.at[b].written) continue;
+        int c = nest->buf.at[b].cont;
+        const Cont *cont = &r->program->flow->cont.at[c];
+        Tensor dense = cont->layout ? lay(e, cont, NULL, &e->cont[c]) : e->cont[c];
+        r->watch(r->user, cont, &dense);
+    }
+}
+
 static void run_kernel(Run *r, Eval *e, int kernel) {
     const Nest *nest = r->program->nest.at[kernel];
     if (!r->code[kernel]) r->code[kernel] = nest_compile(r->arena, nest);
@@ -74,6 +86,7 @@ static void run_kernel(Run *r, Eval *e, int kernel) {
         r->buf[b] = buf->written ? *eval_make(e, buf->cont) : *eval_tensor(e, buf->cont);
     }
     nest_run(r->code[kernel], r->buf, eval_symbol, e);
+    if (r->watch) show_written(r, e, nest);
 }
 
 /* A kernel runs where its last map stands: its first variant whose guard holds. */
@@ -93,11 +106,16 @@ static void run_map(void *user, Eval *e, int map) {
 }
 
 void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out) {
+    program_eval_watched(arena, program, in, out, NULL, NULL);
+}
+
+void program_eval_watched(Arena *arena, const Program *program, const Tensor *in, Tensor *out,
+                          EvalWatchFn *watch, void *user) {
     const Flow *f = program->flow;
     Ctx *ctx = arena_ctx(arena);
     Where where = ctx->where;
     Eval *e = eval_new(arena, f, in, 1, true);
-    Run run = {.program = program, .arena = arena};
+    Run run = {.program = program, .arena = arena, .watch = watch, .user = user};
     int most = 0;
     for (int k = 0; k < program->nest.n; k++)
         if (program->nest.at[k]->buf.n > most) most = program->nest.at[k]->buf.n;

@@ -51,6 +51,10 @@ static const Verb verbs[] = {
      "  --threads N             threads to run with (0: all; 1 by default)\n"
      "  --min-time S            measure for at least this long (1)\n"
      "  --json FILE             write the figures\n" COMPILE_OPTIONS, verb_bench},
+    {"check", "compare compiled code with the evaluator",
+     "weir check MODEL.onnx|MODEL.ir [options]\n" INPUT_OPTIONS
+     "  --threads N             threads to run with\n"
+     "  --bisect                name the pass and the value where they part\n" COMPILE_OPTIONS, verb_check},
     {"dump", "print a model at any level",
      "weir dump MODEL.onnx|MODEL.ir [options]\n"
      "  --level LEVEL           graph, flow, nest or c (flow)\n"

@@ -49,4 +49,18 @@ typedef struct Difference {
 /* |got - want| <= atol + rtol*|want| for floats (NaN equals NaN, infinities by sign); equality else. */
 Difference host_compare(const weir_tensor *got, const weir_tensor *want, double rtol, double atol);
 
+
+/* How near two tensors of one type and shape are. Integers and bools: `equal` alone counts. */
+typedef struct Agreement {
+    bool equal, comparable;   /* comparable: same dtype and dims */
+    double ulp, relative;     /* worst distance in units in the last place; worst difference over the largest
+                               * magnitude of `want`; infinite where one is NaN or infinite and not the other */
+    int64_t at;               /* where the worst difference is; -1: none */
+    double got, want;
+} Agreement;
+Agreement host_agree(const weir_tensor *got, const weir_tensor *want);
+/* The largest `relative` that counts as agreement of this dtype: what the order of sums may change. */
+double agree_bound(int32_t dtype);
+bool agreement_holds(const Agreement *a, int32_t dtype);
+
 #endif

@@ -14,6 +14,7 @@ int verb_compile(Args *args);
 int verb_run(Args *args);
 int verb_test(Args *args);
 int verb_bench(Args *args);
+int verb_check(Args *args);
 int verb_doctor(Args *args);
 int verb_cache(Args *args);
 int verb_dump(Args *args);
