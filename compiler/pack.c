@@ -149,10 +149,12 @@ Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
 /* ---- the copy --------------------------------------------------------------------------------------------- */
 
 /* One (inner, last) plane of elements of one type. `step` is the distance in the source from one index of
- * `inner` to the next. When both are the same dim, the plane is a row. */
-#define PLANE(T)                                                                                       \
-    static void plane_##T(T *to, const T *from, const int64_t *inner, int64_t ni, int64_t step,        \
-                          const int64_t *last, int64_t nl) {                                           \
+ * `inner` to the next. When both are the same dim, the plane is a row. The source is a view of a file, at
+ * any address. */
+#define PLANE(name, T)                                                                                 \
+    typedef T any_##name __attribute__((aligned(1)));                                                  \
+    static void plane_##name(T *to, const any_##name *from, const int64_t *inner, int64_t ni,          \
+                             int64_t step, const int64_t *last, int64_t nl) {                          \
         for (int64_t i0 = 0; i0 < ni; i0 += TILE_INNER) {                                              \
             int64_t i1 = i0 + TILE_INNER < ni ? i0 + TILE_INNER : ni;                                  \
             for (int64_t l0 = 0; l0 < nl; l0 += TILE_LAST) {                                           \
@@ -162,29 +164,34 @@ Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
             }                                                                                          \
         }                                                                                              \
     }
-PLANE(uint8_t)
-PLANE(uint16_t)
-PLANE(uint32_t)
-PLANE(uint64_t)
+PLANE(8, uint8_t)
+PLANE(16, uint16_t)
+PLANE(32, uint32_t)
+PLANE(64, uint64_t)
 
 static void plane(const Pack *p, char *to, int64_t base, int64_t from, int64_t ni, int64_t step,
                   const int64_t *inner, const int64_t *last, int64_t nl) {
-    const void *source = p->from;
+    const void *src = p->from;
+#define CASE(bits, T)                                                                                  \
+    case bits:                                                                                         \
+        plane_##bits((T *)to + base, (const any_##bits *)src + from, inner, ni, step, last, nl);       \
+        return;
     switch (dtype_bits(p->type)) {
-    case 8: plane_uint8_t((uint8_t *)to + base, (const uint8_t *)source + from, inner, ni, step, last, nl); return;
-    case 16: plane_uint16_t((uint16_t *)to + base, (const uint16_t *)source + from, inner, ni, step, last, nl); return;
-    case 32: plane_uint32_t((uint32_t *)to + base, (const uint32_t *)source + from, inner, ni, step, last, nl); return;
-    case 64: plane_uint64_t((uint64_t *)to + base, (const uint64_t *)source + from, inner, ni, step, last, nl); return;
+        CASE(8, uint8_t)
+        CASE(16, uint16_t)
+        CASE(32, uint32_t)
+        CASE(64, uint64_t)
     default: break;
     }
+#undef CASE
     int size = dtype_bits(p->type) / 8;
     for (int64_t i = 0; i < ni; i++) {
         for (int64_t l = 0; l < nl; l++) {
-            int64_t dst = base + inner[i] + last[l], src = from + i * step + l;
+            int64_t put = base + inner[i] + last[l], get = from + i * step + l;
             if (size)
-                memcpy(to + dst * size, (const char *)source + src * size, (size_t)size);
+                memcpy(to + put * size, (const char *)src + get * size, (size_t)size);
             else
-                mem_set(p->type, to, dst, mem_get(p->type, source, src));
+                mem_set(p->type, to, put, mem_get(p->type, src, get));
         }
     }
 }

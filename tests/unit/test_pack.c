@@ -95,7 +95,7 @@ static Cont make_cont(Arena *arena, const Case *c) {
     *layout = (Layout){.rank = c->nmap, .map = map, .box = box, .has_fill = c->fill};
     if (c->fill) layout->fill = bits_of_int(c->type, 3);
     int64_t bytes = dtype_bytes(c->type, count);
-    unsigned char *data = arena_alloc(arena, (size_t)bytes + 1);
+    unsigned char *data = (unsigned char *)arena_alloc(arena, (size_t)bytes + 2) + 1; /* views are not aligned */
     for (int64_t i = 0; i < bytes; i++) data[i] = (unsigned char)(rand() >> 5);
     return (Cont){.name = "w", .kind = CONT_PARAM, .type = c->type, .rank = c->rank, .shape = shape, .layout = layout,
                   .data = data, .data_bytes = bytes};

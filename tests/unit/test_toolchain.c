@@ -210,13 +210,13 @@ static void load(void *arg) {
     compile(b);
     unsigned char *memory = NULL;
     cr_assert(posix_memalign((void **)&memory, 4096, (size_t)b->weights.bytes) == 0);
+    arena_defer(b->arena, free, memory);
     WeightSink sink = {.to = memory, .fd = -1, .path = "memory", .jobs = 2};
     weights_put(b->ctx, &b->weights, &sink);
     Jit *jit = jit_new(b->ctx, &b->objects);
     jit_blob(jit)->delta = (int64_t)((intptr_t)memory - (intptr_t)jit_blob(jit));
     check_weights(b, (const unsigned char *)jit_model(jit)());
     jit_free(jit);
-    free(memory);
 }
 
 Test(toolchain, in_process) {
