@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Build-time tool: files of the tree as strings in a C file, so that the compiler needs no data files.
+/* Build-time tool: files of the tree as strings in a C file, so that the compiler needs no data
+ * files.
  *
  *     embed OUT.c ROOT FILE...
  *
@@ -14,7 +15,8 @@
 static const char *name_of(const char *root, const char *path) {
     char *full = realpath(path, NULL), *top = realpath(root, NULL);
     const char *slash = strrchr(path, '/'), *end = strrchr(path, '.');
-    bool built = (end && strcmp(end, ".a") == 0) || !full || !top || strncmp(full, top, strlen(top)) != 0;
+    bool built =
+        (end && strcmp(end, ".a") == 0) || !full || !top || strncmp(full, top, strlen(top)) != 0;
     const char *name = built ? (slash ? slash + 1 : path) : full + strlen(top) + 1;
     free(top);
     return name;

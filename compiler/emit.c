@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integer expressions as C text. A sum's terms are ordered by the innermost symbol each uses, constants
- * last: `(2048*p + 48*j) + k + 512` lets a compiler hoist what an inner loop does not change and keep the
- * constant as a displacement. Divisions by powers of two become shifts and masks, which floor as Dims do. */
+/* Integer expressions as C text. A sum's terms are ordered by the innermost symbol each uses,
+ * constants last: `(2048*p + 48*j) + k + 512` lets a compiler hoist what an inner loop does not
+ * change and keep the constant as a displacement. Divisions by powers of two become shifts and
+ * masks, which floor as Dims do. */
 #include "emit.h"
 
-/* ---- names ------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 void names_var(Names *names, Dim sym, const char *text, Dim lo, Dim hi) {
     vec_push(names->arena, &names->at, (Name){sym, text, NULL});
@@ -33,7 +34,9 @@ Dim names_subst(const Names *names, Dim d) {
     return dim_subst(names->ctx, d, subst, n);
 }
 
-DimEnv names_env(const Names *names) { return (DimEnv){names->range.at, names->range.n}; }
+DimEnv names_env(const Names *names) {
+    return (DimEnv){names->range.at, names->range.n};
+}
 
 static int name_find(const Names *names, const char *symbol) {
     for (int i = names->at.n - 1; i >= 0; i--)
@@ -41,7 +44,7 @@ static int name_find(const Names *names, const char *symbol) {
     BUG("symbol \"%s\" has no name in the emitted text", symbol);
 }
 
-/* ---- expressions -------------------------------------------------------------------------------------- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 
 static void put_dim(Text *out, const Names *names, Dim d, bool sat);
 
@@ -126,7 +129,8 @@ static void put_int(Text *out, int64_t v) {
         text_printf(out, "%lld", (long long)v);
 }
 
-/* A product; `coef` stands for the term's own (its absolute value, where the sign is printed outside). */
+/* A product; `coef` stands for the term's own (its absolute value, where the sign is printed
+ * outside). */
 static void put_term(Text *out, const Names *names, const DimTerm *t, int64_t coef) {
     if (t->natoms == 0 || coef != 1) {
         put_int(out, coef);
@@ -199,7 +203,9 @@ static void put_dim(Text *out, const Names *names, Dim d, bool sat) {
     }
 }
 
-void emit_dim(Text *out, const Names *names, Dim d) { put_dim(out, names, names_subst(names, d), false); }
+void emit_dim(Text *out, const Names *names, Dim d) {
+    put_dim(out, names, names_subst(names, d), false);
+}
 
 const char *emit_dim_str(const Names *names, Dim d) {
     Text out = {.arena = names->arena};
@@ -207,4 +213,6 @@ const char *emit_dim_str(const Names *names, Dim d) {
     return text_str(&out);
 }
 
-void emit_dim_saturated(Text *out, const Names *names, Dim d) { put_dim(out, names, d, true); }
+void emit_dim_saturated(Text *out, const Names *names, Dim d) {
+    put_dim(out, names, d, true);
+}

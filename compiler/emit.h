@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces that every C-like target needs: integer expressions over named variables, and pasting of helper
- * code by need.
+/* Pieces that every C-like target needs: integer expressions over named variables, and pasting of
+ * helper code by need.
  *
- * A `Names` says what each Dim symbol is in the emitted text: a variable, an expression, or (inside an
- * unrolled iteration) a number. Symbols are pushed as loops open and popped as they close. */
+ * A `Names` says what each Dim symbol is in the emitted text: a variable, an expression, or (inside
+ * an unrolled iteration) a number. Symbols are pushed as loops open and popped as they close. */
 #ifndef WEIR_EMIT_H
 #define WEIR_EMIT_H
 
@@ -18,13 +18,13 @@ typedef struct Name {
 typedef struct Names {
     Arena *arena;
     Ctx *ctx;
-    VEC(Name) at;         /* outermost first */
-    VEC(DimRange) range;  /* of the same symbols, for proofs */
-    int nconst;           /* how many are constants */
+    VEC(Name) at;        /* outermost first */
+    VEC(DimRange) range; /* of the same symbols, for proofs */
+    int nconst;          /* how many are constants */
 } Names;
 
-/* lo or hi may be NULL: unknown. A constant's range is that of its loop: what is proven of one iteration
- * must hold for all. */
+/* lo or hi may be NULL: unknown. A constant's range is that of its loop: what is proven of one
+ * iteration must hold for all. */
 void names_var(Names *names, Dim sym, const char *text, Dim lo, Dim hi);
 void names_const(Names *names, Dim sym, int64_t value, Dim lo, Dim hi);
 void names_pop(Names *names, int to); /* back to `to` names */
@@ -32,14 +32,15 @@ void names_pop(Names *names, int to); /* back to `to` names */
 Dim names_subst(const Names *names, Dim d);
 DimEnv names_env(const Names *names);
 
-/* The C expression of d, outer symbols first so that loops can hoist, in 64 bits. Uses idiv, imod, imin,
- * imax of the helpers. Parenthesised when it is not one term. */
+/* The C expression of d, outer symbols first so that loops can hoist, in 64 bits. Uses idiv, imod,
+ * imin, imax of the helpers. Parenthesised when it is not one term. */
 void emit_dim(Text *out, const Names *names, Dim d);
 const char *emit_dim_str(const Names *names, Dim d);
-/* The same by saturating functions sadd, smul, sdiv, smod, imin, imax: for sizes, which may overflow. */
+/* The same by saturating functions sadd, smul, sdiv, smod, imin, imax: for sizes, which may
+ * overflow. */
 void emit_dim_saturated(Text *out, const Names *names, Dim d);
 
-/* ---- helpers by need ------------------------------------------------------------------------------- */
+/* ---- helpers by need ------------------------------------------------------------------------- */
 
 /* A library of helper pieces (see compiler/targets/c/scalar.in for its form). */
 typedef struct Helpers Helpers;

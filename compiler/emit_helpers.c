@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helper code by need. A library's pieces are keyed by the names they define; a text gets the pieces whose
- * names stand in it, transitively. A piece for vectors is a template over the number of lanes: the name
- * `max_v16f32` is the piece `max_v@f32` at 16. */
+/* Helper code by need. A library's pieces are keyed by the names they define; a text gets the
+ * pieces whose names stand in it, transitively. A piece for vectors is a template over the number
+ * of lanes: the name `max_v16f32` is the piece `max_v@f32` at 16. */
 #include "emit.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@ struct Helpers {
     Table *by_name; /* interned name -> index + 1 */
 };
 
-/* ---- reading -------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void read_names(Helpers *h, const char *line, const char *end, int piece) {
     while (line < end) {
@@ -27,7 +27,8 @@ static void read_names(Helpers *h, const char *line, const char *end, int piece)
         const char *start = line;
         while (line < end && *line != ' ') line++;
         if (line > start)
-            table_put(h->by_name, intern_n(h->ctx, start, (size_t)(line - start)), (void *)(intptr_t)(piece + 1));
+            table_put(h->by_name, intern_n(h->ctx, start, (size_t)(line - start)),
+                      (void *)(intptr_t)(piece + 1));
     }
 }
 
@@ -57,7 +58,7 @@ Helpers *helpers_read(Arena *arena, const char *const *texts, int n) {
     return h;
 }
 
-/* ---- templates --------------------------------------------------------------------------------------------- */
+/* ---- templates ------------------------------------------------------------------------------- */
 
 /* The text of a repeated part for lane `lane`. */
 static void put_lane(Text *out, const char *at, const char *end, int lanes, int lane) {
@@ -100,7 +101,7 @@ static void put_piece(Text *out, const Piece *p, int lanes) {
     }
 }
 
-/* ---- needs --------------------------------------------------------------------------------------------------- */
+/* ---- needs ----------------------------------------------------------------------------------- */
 
 typedef struct Need {
     int piece, lanes;
@@ -118,9 +119,11 @@ static void scan(Needs *needs, const char *text, size_t n);
 /* "max_v16f32" -> "max_v@f32", 16: the first v after the start or a '_' that digits follow. */
 static const char *generic(Ctx *ctx, const char *id, size_t n, int *lanes) {
     for (size_t i = 0; i + 1 < n; i++) {
-        if (id[i] != 'v' || !isdigit((unsigned char)id[i + 1]) || (i > 0 && id[i - 1] != '_')) continue;
+        if (id[i] != 'v' || !isdigit((unsigned char)id[i + 1]) || (i > 0 && id[i - 1] != '_'))
+            continue;
         size_t e = i + 1;
-        for (*lanes = 0; e < n && isdigit((unsigned char)id[e]); e++) *lanes = *lanes * 10 + (id[e] - '0');
+        for (*lanes = 0; e < n && isdigit((unsigned char)id[e]); e++)
+            *lanes = *lanes * 10 + (id[e] - '0');
         return internf(ctx, "%.*sv@%.*s", (int)i, id, (int)(n - e), id + e);
     }
     *lanes = 0;
@@ -162,7 +165,8 @@ void helpers_emit(const Helpers *helpers, Text *out, const char *text) {
     for (int i = 1; i < needs.need.n; i++) {
         Need n = needs.need.at[i];
         int k = i;
-        for (; k > 0 && before(&n, &needs.need.at[k - 1]); k--) needs.need.at[k] = needs.need.at[k - 1];
+        for (; k > 0 && before(&n, &needs.need.at[k - 1]); k--)
+            needs.need.at[k] = needs.need.at[k - 1];
         needs.need.at[k] = n;
     }
     for (int i = 0; i < needs.need.n; i++)

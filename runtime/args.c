@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of a run: what the caller's tensors say against what the model declares. Symbols are bound
- * from the first dim that names each of them; then every dim of every input is evaluated and compared,
- * so a symbol used twice, or inside an expression, is checked by the same loop as a constant. */
+/* Arguments of a run: what the caller's tensors say against what the model declares. Symbols are
+ * bound from the first dim that names each of them; then every dim of every input is evaluated and
+ * compared, so a symbol used twice, or inside an expression, is checked by the same loop as a
+ * constant. */
 #include "runtime/instance.h"
 
 #include <stdarg.h>
@@ -16,32 +17,47 @@ weir_status weir_instance_fail(weir_instance *in, weir_status status, const char
     return status;
 }
 
-/* ---- element types ---------------------------------------------------------------------------------- */
+/* ---- element types --------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     int bits;
 } types[] = {
-    [WEIR_F32] = {"f32", 32},         [WEIR_U8] = {"u8", 8},
-    [WEIR_I8] = {"i8", 8},            [WEIR_U16] = {"u16", 16},
-    [WEIR_I16] = {"i16", 16},         [WEIR_I32] = {"i32", 32},
-    [WEIR_I64] = {"i64", 64},         [WEIR_STRING] = {"string", 64},
-    [WEIR_BOOL] = {"bool", 8},        [WEIR_F16] = {"f16", 16},
-    [WEIR_F64] = {"f64", 64},         [WEIR_U32] = {"u32", 32},
-    [WEIR_U64] = {"u64", 64},         [WEIR_C64] = {"c64", 64},
-    [WEIR_C128] = {"c128", 128},      [WEIR_BF16] = {"bf16", 16},
-    [WEIR_F8E4M3FN] = {"f8e4m3fn", 8}, [WEIR_F8E4M3FNUZ] = {"f8e4m3fnuz", 8},
-    [WEIR_F8E5M2] = {"f8e5m2", 8},    [WEIR_F8E5M2FNUZ] = {"f8e5m2fnuz", 8},
-    [WEIR_U4] = {"u4", 4},            [WEIR_I4] = {"i4", 4},
-    [WEIR_F4E2M1] = {"f4e2m1", 4},    [WEIR_F8E8M0] = {"f8e8m0", 8},
-    [WEIR_U2] = {"u2", 2},            [WEIR_I2] = {"i2", 2},
+    [WEIR_F32] = {"f32", 32},
+    [WEIR_U8] = {"u8", 8},
+    [WEIR_I8] = {"i8", 8},
+    [WEIR_U16] = {"u16", 16},
+    [WEIR_I16] = {"i16", 16},
+    [WEIR_I32] = {"i32", 32},
+    [WEIR_I64] = {"i64", 64},
+    [WEIR_STRING] = {"string", 64},
+    [WEIR_BOOL] = {"bool", 8},
+    [WEIR_F16] = {"f16", 16},
+    [WEIR_F64] = {"f64", 64},
+    [WEIR_U32] = {"u32", 32},
+    [WEIR_U64] = {"u64", 64},
+    [WEIR_C64] = {"c64", 64},
+    [WEIR_C128] = {"c128", 128},
+    [WEIR_BF16] = {"bf16", 16},
+    [WEIR_F8E4M3FN] = {"f8e4m3fn", 8},
+    [WEIR_F8E4M3FNUZ] = {"f8e4m3fnuz", 8},
+    [WEIR_F8E5M2] = {"f8e5m2", 8},
+    [WEIR_F8E5M2FNUZ] = {"f8e5m2fnuz", 8},
+    [WEIR_U4] = {"u4", 4},
+    [WEIR_I4] = {"i4", 4},
+    [WEIR_F4E2M1] = {"f4e2m1", 4},
+    [WEIR_F8E8M0] = {"f8e8m0", 8},
+    [WEIR_U2] = {"u2", 2},
+    [WEIR_I2] = {"i2", 2},
 };
 
 static int known(int32_t dtype) {
     return dtype > 0 && dtype < (int32_t)(sizeof types / sizeof *types) && types[dtype].bits;
 }
 
-static const char *type_name(int32_t dtype) { return known(dtype) ? types[dtype].name : "unknown"; }
+static const char *type_name(int32_t dtype) {
+    return known(dtype) ? types[dtype].name : "unknown";
+}
 
 static int64_t product(int64_t a, int64_t b) {
     int64_t r;
@@ -61,9 +77,11 @@ static int64_t count_dims(const int64_t *dims, int rank) {
     return n;
 }
 
-int64_t weir_tensor_count(const weir_tensor *t) { return count_dims(t->dims, t->rank); }
+int64_t weir_tensor_count(const weir_tensor *t) {
+    return count_dims(t->dims, t->rank);
+}
 
-/* ---- dims ---------------------------------------------------------------------------------------------- */
+/* ---- dims ------------------------------------------------------------------------------------ */
 
 static const int64_t *dims_of(const weir_port *ports, int k, const int64_t *at) {
     for (int i = 0; i < k; i++) at += ports[i].rank;
@@ -82,15 +100,18 @@ const int64_t *weir_out_dims(const weir_instance *in, int k) {
 static weir_status check_kind(weir_instance *in, int k, const weir_tensor *t) {
     const weir_port *p = &in->program->model.inputs[k];
     if (t->dtype != p->dtype)
-        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has element type %s, expected %s; "
-                                  "convert it", p->name, type_name(t->dtype), type_name(p->dtype));
+        return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                  "input \"%s\" has element type %s, expected %s; "
+                                  "convert it",
+                                  p->name, type_name(t->dtype), type_name(p->dtype));
     if (t->rank != p->rank)
-        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has %d dims, expected %d", p->name,
-                                  t->rank, p->rank);
+        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has %d dims, expected %d",
+                                  p->name, t->rank, p->rank);
     for (int d = 0; d < t->rank; d++)
         if (t->dims[d] < 0)
-            return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\": dim %d is %lld, expected \"%s\"",
-                                      p->name, d, (long long)t->dims[d], p->dims[d]);
+            return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                      "input \"%s\": dim %d is %lld, expected \"%s\"", p->name, d,
+                                      (long long)t->dims[d], p->dims[d]);
     return WEIR_OK;
 }
 
@@ -99,16 +120,20 @@ static weir_status bind_symbol(weir_instance *in, int i, const weir_tensor *inpu
     const weir_port *p = &in->program->model.inputs[s->input];
     int64_t given = inputs[s->input].dims[s->dim], v = given - s->add;
     if (v % s->mul != 0)
-        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\": dim %d is %lld, expected a value of "
-                                  "\"%s\"", p->name, s->dim, (long long)given, p->dims[s->dim]);
+        return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                  "input \"%s\": dim %d is %lld, expected a value of "
+                                  "\"%s\"",
+                                  p->name, s->dim, (long long)given, p->dims[s->dim]);
     v /= s->mul;
     in->symbol[i] = v;
     if (v >= s->lo && v <= s->hi) return WEIR_OK;
     char hi[32] = "";
     if (s->hi != INT64_MAX) snprintf(hi, sizeof hi, "%lld", (long long)s->hi);
-    return weir_instance_fail(in, WEIR_E_ARGUMENT,
-                              "input \"%s\": dim %d gives \"%s\" = %lld, outside %lld..%s that the model was "
-                              "compiled for", p->name, s->dim, s->name, (long long)v, (long long)s->lo, hi);
+    return weir_instance_fail(
+        in, WEIR_E_ARGUMENT,
+        "input \"%s\": dim %d gives \"%s\" = %lld, outside %lld..%s that the model was "
+        "compiled for",
+        p->name, s->dim, s->name, (long long)v, (long long)s->lo, hi);
 }
 
 static weir_status check_dims(weir_instance *in, int k, const weir_tensor *t) {
@@ -120,14 +145,16 @@ static weir_status check_dims(weir_instance *in, int k, const weir_tensor *t) {
         char number[32];
         snprintf(number, sizeof number, "%lld", (long long)want[d]);
         if (strcmp(number, p->dims[d]) != 0)
-            snprintf(from, sizeof from, " (\"%s\", which other dims of the inputs fix)", p->dims[d]);
-        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\": dim %d is %lld, expected %s%s",
-                                  p->name, d, (long long)t->dims[d], number, from);
+            snprintf(from, sizeof from, " (\"%s\", which other dims of the inputs fix)",
+                     p->dims[d]);
+        return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                  "input \"%s\": dim %d is %lld, expected %s%s", p->name, d,
+                                  (long long)t->dims[d], number, from);
     }
     return WEIR_OK;
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 int weir_is_dense(const weir_tensor *t) {
     if (!t->strides || weir_tensor_count(t) <= 1) return 1;
@@ -156,14 +183,20 @@ static weir_status check_data(weir_instance *in, const weir_port *p, const weir_
         return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has no data", p->name);
     for (int d = 0; t->strides && d < t->rank; d++)
         if (t->strides[d] < 0)
-            return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\": stride %d is negative; copy the "
-                                      "tensor", p->name, d);
+            return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                      "input \"%s\": stride %d is negative; copy the "
+                                      "tensor",
+                                      p->name, d);
     if (t->strides && types[t->dtype].bits < 8 && !weir_is_dense(t))
-        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has strides, but elements of %s are "
-                                  "packed; copy it to a dense tensor", p->name, type_name(t->dtype));
+        return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                  "input \"%s\" has strides, but elements of %s are "
+                                  "packed; copy it to a dense tensor",
+                                  p->name, type_name(t->dtype));
     if (t->capacity && reach(t) > t->capacity)
-        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" reaches %lld elements, but its capacity "
-                                  "is %lld", p->name, (long long)reach(t), (long long)t->capacity);
+        return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                  "input \"%s\" reaches %lld elements, but its capacity "
+                                  "is %lld",
+                                  p->name, (long long)reach(t), (long long)t->capacity);
     return WEIR_OK;
 }
 
@@ -171,7 +204,8 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
     const weir_program *p = in->program;
     weir_status s;
     if (p->model.ninputs && !inputs)
-        return weir_instance_fail(in, WEIR_E_ARGUMENT, "no inputs given, expected %d", p->model.ninputs);
+        return weir_instance_fail(in, WEIR_E_ARGUMENT, "no inputs given, expected %d",
+                                  p->model.ninputs);
     for (int k = 0; k < p->model.ninputs; k++)
         if ((s = check_kind(in, k, &inputs[k]))) return s;
     for (int i = 0; i < p->nsymbol; i++) {
@@ -205,17 +239,21 @@ weir_status weir_check_overlap(weir_instance *in, const weir_tensor *inputs,
         int64_t bytes = extent(&outputs[o], in->room[o]);
         for (int k = 0; k < m->ninputs; k++)
             if (overlap(at, bytes, inputs[k].data, extent(&inputs[k], INT64_MAX)))
-                return weir_instance_fail(in, WEIR_E_ARGUMENT, "output \"%s\" overlaps input \"%s\"; give it "
-                                          "memory of its own", m->outputs[o].name, m->inputs[k].name);
+                return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                          "output \"%s\" overlaps input \"%s\"; give it "
+                                          "memory of its own",
+                                          m->outputs[o].name, m->inputs[k].name);
         for (int k = 0; k < o; k++)
             if (overlap(at, bytes, outputs[k].data, extent(&outputs[k], in->room[k])))
-                return weir_instance_fail(in, WEIR_E_ARGUMENT, "output \"%s\" overlaps output \"%s\"; give it "
-                                          "memory of its own", m->outputs[o].name, m->outputs[k].name);
+                return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                          "output \"%s\" overlaps output \"%s\"; give it "
+                                          "memory of its own",
+                                          m->outputs[o].name, m->outputs[k].name);
     }
     return WEIR_OK;
 }
 
-/* ---- strided copies ---------------------------------------------------------------------------------------- */
+/* ---- strided copies -------------------------------------------------------------------------- */
 
 /* Walks the tensor row by row of its last dim; `to_dense` says the direction. */
 static void copy_strided(const weir_tensor *t, char *dense, int to_dense) {
@@ -233,6 +271,10 @@ static void copy_strided(const weir_tensor *t, char *dense, int to_dense) {
     }
 }
 
-void weir_gather(char *dense, const weir_tensor *t) { copy_strided(t, dense, 1); }
+void weir_gather(char *dense, const weir_tensor *t) {
+    copy_strided(t, dense, 1);
+}
 
-void weir_scatter(const weir_tensor *t, const char *dense) { copy_strided(t, (char *)dense, 0); }
+void weir_scatter(const weir_tensor *t, const char *dense) {
+    copy_strided(t, (char *)dense, 0);
+}

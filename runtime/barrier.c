@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The barrier between kernels: a counter and a phase. The last thread to arrive starts the next phase;
- * the others spin on it for a while (a kernel lasts microseconds, a futex round trip 60) and then
- * sleep. */
+/* The barrier between kernels: a counter and a phase. The last thread to arrive starts the next
+ * phase; the others spin on it for a while (a kernel lasts microseconds, a futex round trip 60) and
+ * then sleep. */
 #include "runtime/weir_rt.h"
 
 #include <linux/futex.h>
@@ -15,7 +15,8 @@ static void futex(uint32_t *at, int op, uint32_t value) {
 
 static void sleep_until(weir_barrier *b, uint32_t phase) {
     __atomic_fetch_add(&b->sleepers, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&b->phase, __ATOMIC_SEQ_CST) == phase) futex(&b->phase, FUTEX_WAIT, phase);
+    while (__atomic_load_n(&b->phase, __ATOMIC_SEQ_CST) == phase)
+        futex(&b->phase, FUTEX_WAIT, phase);
     __atomic_fetch_sub(&b->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -26,7 +27,8 @@ void weir_rt_barrier(weir_frame *frame, int n) {
     if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == n) {
         __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&b->phase, phase + 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&b->sleepers, __ATOMIC_SEQ_CST)) futex(&b->phase, FUTEX_WAKE, INT32_MAX);
+        if (__atomic_load_n(&b->sleepers, __ATOMIC_SEQ_CST))
+            futex(&b->phase, FUTEX_WAKE, INT32_MAX);
         return;
     }
     if (!weir_spin(&b->phase, phase, b->spin)) sleep_until(b, phase);

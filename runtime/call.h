@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an irregular kernel gets. Each is a function `void weir_call_NAME(weir_call *)` named by a row
- * of ir/call.def, called on one thread by emitted code and by the evaluator alike.
+/* What an irregular kernel gets. Each is a function `void weir_call_NAME(weir_call *)` named by a
+ * row of ir/call.def, called on one thread by emitted code and by the evaluator alike.
  *
  * Tensors are dense. Inputs carry all dims. Outputs carry the dims that do not depend on data and
  * point to room for the largest result; the function stores its results, puts the values of the
  * symbols that it defines into `define`, and lays elements out for the dims that follow from them.
  * An absent operand has data NULL and dtype 0.
  *
- * Scratch is given, never allocated: `weir_call_NAME_scratch` tells how many bytes the function wants
- * for inputs of these dims (data is not looked at). */
+ * Scratch is given, never allocated: `weir_call_NAME_scratch` tells how many bytes the function
+ * wants for inputs of these dims (data is not looked at). */
 #ifndef WEIR_CALL_H
 #define WEIR_CALL_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nms: non-maximum suppression as ONNX NonMaxSuppression defines it. Per batch and class, candidates above
- * the score threshold are taken by descending score (equal scores by box number); one is kept when its
- * overlap (intersection over union) with every box kept before is not above the threshold. */
+/* nms: non-maximum suppression as ONNX NonMaxSuppression defines it. Per batch and class,
+ * candidates above the score threshold are taken by descending score (equal scores by box number);
+ * one is kept when its overlap (intersection over union) with every box kept before is not above
+ * the threshold. */
 #include "runtime/calls.h"
 #include "runtime/keys.h"
 
@@ -9,9 +10,13 @@ typedef struct Corners {
     float y0, x0, y1, x1;
 } Corners;
 
-static float least(float a, float b) { return a < b ? a : b; }
+static float least(float a, float b) {
+    return a < b ? a : b;
+}
 
-static float most(float a, float b) { return a > b ? a : b; }
+static float most(float a, float b) {
+    return a > b ? a : b;
+}
 
 static Corners corners(const float *b, int64_t center) {
     if (center)
@@ -22,7 +27,8 @@ static Corners corners(const float *b, int64_t center) {
 static int overlaps(Corners a, Corners b, float threshold) {
     float h = least(a.y1, b.y1) - most(a.y0, b.y0), w = least(a.x1, b.x1) - most(a.x0, b.x0);
     if (!(h > 0) || !(w > 0)) return 0;
-    float both = h * w, first = (a.y1 - a.y0) * (a.x1 - a.x0), second = (b.y1 - b.y0) * (b.x1 - b.x0);
+    float both = h * w, first = (a.y1 - a.y0) * (a.x1 - a.x0),
+          second = (b.y1 - b.y0) * (b.x1 - b.x0);
     float all = first + second - both;
     if (first <= 0 || second <= 0 || all <= 0) return 0;
     return both / all > threshold;
@@ -35,7 +41,9 @@ static int higher(void *user, int64_t a, int64_t b) {
 
 int64_t weir_call_nms_scratch(const weir_call *c) {
     int64_t bytes;
-    return __builtin_mul_overflow(c->in[0].dims[1], (int64_t)(2 * sizeof(int64_t)), &bytes) ? INT64_MAX : bytes;
+    return __builtin_mul_overflow(c->in[0].dims[1], (int64_t)(2 * sizeof(int64_t)), &bytes)
+               ? INT64_MAX
+               : bytes;
 }
 
 typedef struct Limits {
@@ -55,7 +63,8 @@ static Limits limits_of(const weir_call *c) {
     return l;
 }
 
-/* Keeps boxes of one class: their numbers to kept[0..], which shares its memory with `order`'s start. */
+/* Keeps boxes of one class: their numbers to kept[0..], which shares its memory with `order`'s
+ * start. */
 static int64_t keep(const float *boxes, float *score, int64_t n, int64_t center, const Limits *l,
                     int64_t *order, int64_t *spare) {
     int64_t count = 0, kept = 0;

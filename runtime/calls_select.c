@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Irregular kernels that select elements: nonzero, topk, unique, value, refuse. Meaning: ir/call.def. */
+/* Irregular kernels that select elements: nonzero, topk, unique, value, refuse. Meaning:
+ * ir/call.def. */
 #include "runtime/calls.h"
 #include "runtime/keys.h"
 
 #include <string.h>
 
-/* ---- nonzero --------------------------------------------------------------------------------------------- */
+/* ---- nonzero --------------------------------------------------------------------------------- */
 
 int64_t weir_call_nonzero_scratch(const weir_call *c) {
     (void)c;
@@ -33,7 +34,7 @@ void weir_call_nonzero(weir_call *c) {
     c->define[0] = count;
 }
 
-/* ---- topk ------------------------------------------------------------------------------------------------- */
+/* ---- topk ------------------------------------------------------------------------------------ */
 
 typedef struct Pair {
     uint64_t key; /* inverted when the largest are wanted */
@@ -64,7 +65,8 @@ int64_t weir_call_topk_scratch(const weir_call *c) {
 }
 
 /* One row: elements first, first + step, ... */
-static void topk_row(const weir_call *c, int64_t first, int64_t step, int64_t n, int64_t to, int64_t k) {
+static void topk_row(const weir_call *c, int64_t first, int64_t step, int64_t n, int64_t to,
+                     int64_t k) {
     const weir_tensor *x = &c->in[0];
     Pair *heap = c->scratch;
     uint64_t invert = c->attr[1] ? UINT64_MAX : 0;
@@ -87,7 +89,8 @@ static void topk_row(const weir_call *c, int64_t first, int64_t step, int64_t n,
     int64_t *index = c->out[1].data;
     for (int64_t i = 0; i < k; i++) {
         if (c->out[0].data)
-            weir_move(x->dtype, c->out[0].data, to + i * step, x->data, first + heap[i].index * step);
+            weir_move(x->dtype, c->out[0].data, to + i * step, x->data,
+                      first + heap[i].index * step);
         if (index) index[to + i * step] = heap[i].index;
     }
 }
@@ -103,12 +106,14 @@ void weir_call_topk(weir_call *c) {
     for (int64_t d = 0; d < axis; d++) outer *= x->dims[d];
     for (int64_t d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
     for (int64_t o = 0; k > 0 && o < outer; o++)
-        for (int64_t i = 0; i < inner; i++) topk_row(c, o * n * inner + i, inner, n, o * k * inner + i, k);
+        for (int64_t i = 0; i < inner; i++)
+            topk_row(c, o * n * inner + i, inner, n, o * k * inner + i, k);
 }
 
-/* ---- unique ----------------------------------------------------------------------------------------------- */
+/* ---- unique ---------------------------------------------------------------------------------- */
 
-/* The slices that are compared: element e of slice s lies at s*step + (e / inner)*outer_step + e % inner. */
+/* The slices that are compared: element e of slice s lies at s*step + (e / inner)*outer_step + e %
+ * inner. */
 typedef struct Slices {
     const weir_tensor *x;
     int64_t n, length, step, inner, outer_step;
@@ -127,7 +132,9 @@ static int slice_order(const Slices *s, int64_t a, int64_t b) {
     return 0;
 }
 
-static int slice_less(void *user, int64_t a, int64_t b) { return slice_order(user, a, b) < 0; }
+static int slice_less(void *user, int64_t a, int64_t b) {
+    return slice_order(user, a, b) < 0;
+}
 
 static Slices slices_of(const weir_call *c) {
     const weir_tensor *x = &c->in[0];
@@ -144,7 +151,9 @@ static Slices slices_of(const weir_call *c) {
 
 int64_t weir_call_unique_scratch(const weir_call *c) {
     int64_t bytes;
-    return __builtin_mul_overflow(slices_of(c).n, (int64_t)(4 * sizeof(int64_t)), &bytes) ? INT64_MAX : bytes;
+    return __builtin_mul_overflow(slices_of(c).n, (int64_t)(4 * sizeof(int64_t)), &bytes)
+               ? INT64_MAX
+               : bytes;
 }
 
 static int index_less(void *user, int64_t a, int64_t b) {
@@ -185,7 +194,8 @@ void weir_call_unique(weir_call *c) {
         if (first) first[g.place[k]] = g.first[k];
         if (counts) counts[k] = 0;
         for (int64_t e = 0; c->out[0].data && e < s.length; e++)
-            weir_move(s.x->dtype, c->out[0].data, slice_at(&to, g.place[k], e), s.x->data, slice_at(&s, g.first[k], e));
+            weir_move(s.x->dtype, c->out[0].data, slice_at(&to, g.place[k], e), s.x->data,
+                      slice_at(&s, g.first[k], e));
     }
     for (int64_t i = 0; i < s.n; i++) {
         int64_t k = g.place[g.group[i]];
@@ -195,7 +205,7 @@ void weir_call_unique(weir_call *c) {
     c->define[0] = g.n;
 }
 
-/* ---- value ------------------------------------------------------------------------------------------------- */
+/* ---- value ----------------------------------------------------------------------------------- */
 
 int64_t weir_call_value_scratch(const weir_call *c) {
     (void)c;
@@ -216,7 +226,7 @@ void weir_call_value(weir_call *c) {
     c->define[0] = v < c->attr[1] ? c->attr[1] : v > c->attr[2] ? c->attr[2] : v;
 }
 
-/* ---- refuse ------------------------------------------------------------------------------------------------ */
+/* ---- refuse ---------------------------------------------------------------------------------- */
 
 int64_t weir_call_refuse_scratch(const weir_call *c) {
     (void)c;
@@ -225,5 +235,6 @@ int64_t weir_call_refuse_scratch(const weir_call *c) {
 
 void weir_call_refuse(weir_call *c) {
     c->status = WEIR_E_ARGUMENT;
-    c->reason = "a branch whose results have another rank was taken: these input sizes are not compiled";
+    c->reason =
+        "a branch whose results have another rank was taken: these input sizes are not compiled";
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process may use of the machine: how many CPUs (affinity mask, cgroup quota), and whether
- * the processor has the instructions that an artifact was compiled for.
+/* What this process may use of the machine: how many CPUs (affinity mask, cgroup quota), and
+ * whether the processor has the instructions that an artifact was compiled for.
  *
- * Features are named by the compilers' own macros (`__AVX2__`): emitted code collects the bits of those
- * that were defined when it was compiled (WEIR_CPU_NEED in the prelude), so the check fits whatever
- * options it was built with. */
+ * Features are named by the compilers' own macros (`__AVX2__`): emitted code collects the bits of
+ * those that were defined when it was compiled (WEIR_CPU_NEED in the prelude), so the check fits
+ * whatever options it was built with. */
 #include "runtime/weir_rt.h"
 
 #include <cpuid.h>
@@ -15,10 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- features ------------------------------------------------------------------------------------ */
+/* ---- features -------------------------------------------------------------------------------- */
 
-/* Where CPUID tells a feature: leaf, subleaf, register (0 eax .. 3 edx), bit; and which register state
- * the system must save for it (1: AVX, 2: AVX-512, 3: tiles). Bit k of weir_program.cpu is row k. */
+/* Where CPUID tells a feature: leaf, subleaf, register (0 eax .. 3 edx), bit; and which register
+ * state the system must save for it (1: AVX, 2: AVX-512, 3: tiles). Bit k of weir_program.cpu is
+ * row k. */
 typedef struct Feature {
     const char *name;
     uint32_t leaf, sub;
@@ -53,7 +54,7 @@ const char *weir_cpu_missing(uint64_t need) {
     return NULL;
 }
 
-/* ---- counting CPUs --------------------------------------------------------------------------------- */
+/* ---- counting CPUs --------------------------------------------------------------------------- */
 
 static int read_line(const char *path, char *line, size_t n) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -9,24 +9,24 @@ struct weir_instance {
     const weir_program *program;
     const weir_pool *pool;
     int threads;
-    int spin;            /* nanoseconds a barrier spins */
-    int64_t *symbol;     /* of the run at hand */
+    int spin;        /* nanoseconds a barrier spins */
+    int64_t *symbol; /* of the run at hand */
     int64_t *place;
-    int64_t *now;        /* symbols, those not yet defined with their place values */
-    int64_t *value;      /* eval's results */
-    char **in, **out;    /* dense data of each port during a run */
-    int64_t *room;       /* elements each output has room for */
-    char *staged;        /* by output: computed in our memory, then copied */
-    char **heap;         /* containers without bounds, and their bytes */
+    int64_t *now;     /* symbols, those not yet defined with their place values */
+    int64_t *value;   /* eval's results */
+    char **in, **out; /* dense data of each port during a run */
+    int64_t *room;    /* elements each output has room for */
+    char *staged;     /* by output: computed in our memory, then copied */
+    char **heap;      /* containers without bounds, and their bytes */
     int64_t *heap_bytes;
     char *late_call, *late_thread; /* scratch that data made grow during a run */
     int64_t late_call_bytes, late_thread_bytes;
-    char *block;         /* all memory of a run */
+    char *block; /* all memory of a run */
     int64_t block_bytes;
-    int reserved;        /* reserve was called: the block does not grow */
-    int busy;            /* a run is under way */
+    int reserved; /* reserve was called: the block does not grow */
+    int busy;     /* a run is under way */
     const char *weights;
-    void *map;           /* side file */
+    void *map; /* side file */
     size_t map_bytes;
     char error[512];
 };
@@ -40,7 +40,8 @@ const int64_t *weir_in_dims(const weir_instance *in, int k); /* evaluated dims o
 const int64_t *weir_out_dims(const weir_instance *in, int k);
 int64_t weir_bytes(int32_t dtype, int64_t n); /* of n packed elements; saturates */
 int weir_is_dense(const weir_tensor *t);
-/* Binds symbols from the inputs' dims, evaluates all values, checks dims and (data nonzero) pointers. */
+/* Binds symbols from the inputs' dims, evaluates all values, checks dims and (data nonzero)
+ * pointers. */
 weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data);
 /* No output overlaps an input or another output. */
 weir_status weir_check_overlap(weir_instance *in, const weir_tensor *inputs,

@@ -69,7 +69,8 @@ void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i) 
         return;
     }
     int per = 8 / kind->bits, shift = (int)(k % per) * kind->bits;
-    p[k / per] = (uint8_t)((p[k / per] & ~(((1u << kind->bits) - 1) << shift)) | (unsigned)u << shift);
+    p[k / per] =
+        (uint8_t)((p[k / per] & ~(((1u << kind->bits) - 1) << shift)) | (unsigned)u << shift);
 }
 
 /* Merge sort from the bottom up. */
@@ -80,7 +81,8 @@ void weir_sort(int64_t *order, int64_t *spare, int64_t n, weir_less *less, void 
             int64_t mid = lo + run < n ? lo + run : n, hi = lo + 2 * run < n ? lo + 2 * run : n;
             int64_t a = lo, b = mid;
             for (int64_t k = lo; k < hi; k++)
-                to[k] = a < mid && (b >= hi || !less(user, from[b], from[a])) ? from[a++] : from[b++];
+                to[k] =
+                    a < mid && (b >= hi || !less(user, from[b], from[a])) ? from[a++] : from[b++];
         }
         int64_t *swap = from;
         from = to;

@@ -5,7 +5,8 @@
 
 #include "runtime/call.h"
 
-/* Element i of a packed array of `dtype`. -0 equals +0, NaN is the greatest. Not for strings and complex. */
+/* Element i of a packed array of `dtype`. -0 equals +0, NaN is the greatest. Not for strings and
+ * complex. */
 uint64_t weir_key(int32_t dtype, const void *data, int64_t i);
 /* Copies element i of `from` to place k of `to`. */
 void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instances of a compiled model: create, reserve, run, destroy.
  *
- * All memory of a run is one block: the arena of temporaries, scratch of calls, scratch of every thread,
- * then dense copies of tensors that came with strides and of outputs whose size data decides and whose
- * capacity may not do. The block grows when a run needs more (before any work), unless `reserve` fixed it. */
+ * All memory of a run is one block: the arena of temporaries, scratch of calls, scratch of every
+ * thread, then dense copies of tensors that came with strides and of outputs whose size data
+ * decides and whose capacity may not do. The block grows when a run needs more (before any work),
+ * unless `reserve` fixed it. */
 #include "runtime/instance.h"
 
 #include <dlfcn.h>
@@ -17,7 +18,7 @@
 
 enum { ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
-/* ---- sizes -------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static int64_t sum(int64_t a, int64_t b) {
     int64_t r;
@@ -34,14 +35,16 @@ static int64_t dims_bytes(const weir_port *p, const int64_t *dims) {
     return weir_bytes(p->dtype, weir_tensor_count(&t));
 }
 
-/* Does output k need a dense place of ours during the run? Its dims hold the evaluated (largest) ones. */
+/* Does output k need a dense place of ours during the run? Its dims hold the evaluated (largest)
+ * ones. */
 static int staged(const weir_instance *in, int k, const weir_tensor *t) {
     if (in->program->when[k] >= WEIR_ON_HEAP) return 0;
     if (!weir_is_dense(t)) return 1;
     return in->program->when[k] == WEIR_BY_CALL && in->room[k] < weir_tensor_count(t);
 }
 
-/* Bytes of the block for evaluated values. Without `outputs` those of data-dependent size are counted. */
+/* Bytes of the block for evaluated values. Without `outputs` those of data-dependent size are
+ * counted. */
 static int64_t block_need(const weir_instance *in, const weir_tensor *inputs,
                           const weir_tensor *outputs) {
     const weir_model *m = &in->program->model;
@@ -57,7 +60,7 @@ static int64_t block_need(const weir_instance *in, const weir_tensor *inputs,
     return need;
 }
 
-/* ---- the block ------------------------------------------------------------------------------------------ */
+/* ---- the block ------------------------------------------------------------------------------- */
 
 static weir_status block_grow(weir_instance *in, int64_t need) {
     if (need <= in->block_bytes) return WEIR_OK;
@@ -67,7 +70,8 @@ static weir_status block_grow(weir_instance *in, int64_t need) {
     void *at = NULL;
     size_t align = need >= 2 * HUGE_PAGE ? HUGE_PAGE : ALIGN;
     if (need > INT64_MAX / 2 || posix_memalign(&at, align, (size_t)need) != 0)
-        return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate %lld bytes for a run with these dims",
+        return weir_instance_fail(in, WEIR_E_MEMORY,
+                                  "cannot allocate %lld bytes for a run with these dims",
                                   (long long)need);
     if (align == HUGE_PAGE) madvise(at, (size_t)need, MADV_HUGEPAGE);
     in->block = at;
@@ -84,22 +88,26 @@ weir_status weir_rt_reserve(weir_instance *in, const weir_tensor *largest) {
     return s;
 }
 
-/* ---- weights ----------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static weir_status weights_open(weir_instance *in, const char *path) {
     int64_t bytes = (int64_t)in->program->blob->bytes;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0)
-        return weir_instance_fail(in, WEIR_E_WEIGHTS, "weights file \"%s\" cannot be opened; it belongs beside "
-                                  "the library", path);
+        return weir_instance_fail(in, WEIR_E_WEIGHTS,
+                                  "weights file \"%s\" cannot be opened; it belongs beside "
+                                  "the library",
+                                  path);
     uint64_t trailer[2] = {0, 0};
     if (fstat(fd, &st) != 0 || st.st_size != bytes + (int64_t)sizeof trailer ||
         pread(fd, trailer, sizeof trailer, bytes) != (ssize_t)sizeof trailer ||
         trailer[0] != in->program->weights_check || trailer[1] != (uint64_t)bytes) {
         close(fd);
-        return weir_instance_fail(in, WEIR_E_WEIGHTS, "weights file \"%s\" does not belong to this library; "
-                                  "compile the model again", path);
+        return weir_instance_fail(in, WEIR_E_WEIGHTS,
+                                  "weights file \"%s\" does not belong to this library; "
+                                  "compile the model again",
+                                  path);
     }
     in->map_bytes = (size_t)st.st_size;
     void *map = mmap(NULL, in->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -120,7 +128,8 @@ static weir_status weights_find(weir_instance *in) {
     }
     Dl_info info;
     if (!p->weights_file || !dladdr((const void *)(uintptr_t)p->blob, &info) || !info.dli_fname)
-        return weir_instance_fail(in, WEIR_E_WEIGHTS, "this library was linked without its weights");
+        return weir_instance_fail(in, WEIR_E_WEIGHTS,
+                                  "this library was linked without its weights");
     char path[4096];
     const char *slash = strrchr(info.dli_fname, '/');
     int folder = slash ? (int)(slash + 1 - info.dli_fname) : 0;
@@ -130,7 +139,7 @@ static weir_status weights_find(weir_instance *in) {
     return weights_open(in, path);
 }
 
-/* ---- create, destroy ------------------------------------------------------------------------------------- */
+/* ---- create, destroy ------------------------------------------------------------------------- */
 
 static weir_instance *instance_alloc(const weir_program *p) {
     weir_instance *in = calloc(1, sizeof *in);
@@ -145,7 +154,8 @@ static weir_instance *instance_alloc(const weir_program *p) {
     in->place = calloc((size_t)p->nsymbol + 1, 2 * sizeof *in->place);
     in->heap = calloc((size_t)p->nheap + 1, sizeof *in->heap);
     in->heap_bytes = calloc((size_t)p->nheap + 1, 2 * sizeof *in->heap_bytes);
-    if (in->symbol && in->value && in->in && in->out && in->room && in->staged && in->place && in->heap && in->heap_bytes) {
+    if (in->symbol && in->value && in->in && in->out && in->room && in->staged && in->place &&
+        in->heap && in->heap_bytes) {
         in->now = in->place + p->nsymbol;
         return in;
     }
@@ -156,13 +166,16 @@ static weir_instance *instance_alloc(const weir_program *p) {
 static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
     const char *missing = weir_cpu_missing(in->program->cpu);
     if (missing)
-        return weir_instance_fail(in, WEIR_E_CPU, "this CPU lacks \"%s\", which the model was compiled for; "
-                                  "compile it for an older one", missing);
+        return weir_instance_fail(in, WEIR_E_CPU,
+                                  "this CPU lacks \"%s\", which the model was compiled for; "
+                                  "compile it for an older one",
+                                  missing);
     if (in->program->version != WEIR_RT_VERSION)
-        return weir_instance_fail(in, WEIR_E_VERSION, "program version %d, expected %d", in->program->version,
-                                  WEIR_RT_VERSION);
+        return weir_instance_fail(in, WEIR_E_VERSION, "program version %d, expected %d",
+                                  in->program->version, WEIR_RT_VERSION);
     if (pool && (pool->size < sizeof(weir_pool) || pool->threads < 1 || !pool->parallel))
-        return weir_instance_fail(in, WEIR_E_VERSION, "the pool is not a weir_pool of this version");
+        return weir_instance_fail(in, WEIR_E_VERSION,
+                                  "the pool is not a weir_pool of this version");
     in->pool = pool;
     in->threads = pool ? pool->threads : 1;
     in->spin = in->threads > weir_cpus() ? 0 : WEIR_SPIN_NS;
@@ -206,9 +219,11 @@ void weir_rt_destroy(weir_instance *in) {
     free(in);
 }
 
-const char *weir_rt_error(const weir_instance *in) { return in->error; }
+const char *weir_rt_error(const weir_instance *in) {
+    return in->error;
+}
 
-/* ---- outputs ------------------------------------------------------------------------------------------------- */
+/* ---- outputs --------------------------------------------------------------------------------- */
 
 static void output_dims(weir_instance *in, weir_tensor *outputs) {
     const weir_model *m = &in->program->model;
@@ -229,7 +244,8 @@ weir_status weir_rt_shapes(weir_instance *in, const weir_tensor *inputs, weir_te
     return WEIR_OK;
 }
 
-/* How many elements the caller gave room for, from the fields as given (before dims are filled in). */
+/* How many elements the caller gave room for, from the fields as given (before dims are filled in).
+ */
 static int64_t room(const weir_tensor *t) {
     if (t->capacity || t->rank < 0 || t->rank > WEIR_RANK_MAX) return t->capacity;
     return weir_tensor_count(t);
@@ -249,21 +265,23 @@ static weir_status check_room(weir_instance *in, const weir_tensor *outputs, int
         const weir_tensor *t = &outputs[k];
         if (before && in->program->when[k] != WEIR_KNOWN) continue;
         if (used(t) > in->room[k] || (!t->data && weir_tensor_count(t) > 0))
-            return weir_instance_fail(in, WEIR_E_CAPACITY, "output \"%s\" needs room for %lld elements, got %lld",
-                                      m->outputs[k].name, (long long)used(t), (long long)in->room[k]);
+            return weir_instance_fail(
+                in, WEIR_E_CAPACITY, "output \"%s\" needs room for %lld elements, got %lld",
+                m->outputs[k].name, (long long)used(t), (long long)in->room[k]);
     }
     return WEIR_OK;
 }
 
-/* ---- run ------------------------------------------------------------------------------------------------------ */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 void weir_rt_fail(weir_frame *f, int32_t status, const char *reason) {
     int32_t none = WEIR_OK;
-    if (__atomic_compare_exchange_n(&f->status, &none, status, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (__atomic_compare_exchange_n(&f->status, &none, status, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
         f->reason = reason;
 }
 
-/* ---- while running ------------------------------------------------------------------------------------------ */
+/* ---- while running --------------------------------------------------------------------------- */
 
 static int grow(char **at, int64_t *have, int64_t need) {
     if (need <= *have) return 1;
@@ -302,7 +320,8 @@ void weir_rt_defined(weir_frame *f) {
         in->now[i] = in->symbol[i] == INT64_MAX ? in->place[i] : in->symbol[i];
     int ok = grow_scratch(in, f);
     in->program->heap(in->now, need);
-    for (int i = 0; ok && i < in->program->nheap; i++) ok = grow(&in->heap[i], &in->heap_bytes[i], need[i]);
+    for (int i = 0; ok && i < in->program->nheap; i++)
+        ok = grow(&in->heap[i], &in->heap_bytes[i], need[i]);
     if (ok) return;
     f->stop = 1;
     weir_rt_fail(f, WEIR_E_MEMORY, "cannot allocate what a size computed from data asks for");
@@ -315,7 +334,8 @@ void weir_rt_room(weir_frame *f, int32_t output, int64_t count) {
     weir_rt_fail(f, WEIR_E_CAPACITY, "an output is too small; its dims hold what is needed");
 }
 
-/* Results must not depend on the rounding and denormal modes that the host's threads happen to have. */
+/* Results must not depend on the rounding and denormal modes that the host's threads happen to
+ * have. */
 static void run_thread(void *arg, int t, int n) {
     weir_frame *f = arg;
     unsigned saved = __builtin_ia32_stmxcsr();
@@ -377,16 +397,23 @@ static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_te
     if ((s = weir_check_overlap(in, inputs, outputs))) return s;
     int64_t need = block_need(in, inputs, outputs);
     if (in->reserved && need > in->block_bytes)
-        return weir_instance_fail(in, WEIR_E_RESERVE, "this run needs %lld bytes, %lld are reserved",
-                                  (long long)need, (long long)in->block_bytes);
+        return weir_instance_fail(in, WEIR_E_RESERVE,
+                                  "this run needs %lld bytes, %lld are reserved", (long long)need,
+                                  (long long)in->block_bytes);
     return block_grow(in, need);
 }
 
 static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
     weir_status s = prepare(in, inputs, outputs);
     if (s) return s;
-    weir_frame f = {.symbol = in->symbol, .place = in->place, .in = in->in, .out = in->out,
-                    .weights = in->weights, .heap = in->heap, .program = in->program, .instance = in};
+    weir_frame f = {.symbol = in->symbol,
+                    .place = in->place,
+                    .in = in->in,
+                    .out = in->out,
+                    .weights = in->weights,
+                    .heap = in->heap,
+                    .program = in->program,
+                    .instance = in};
     f.barrier.spin = in->spin;
     frame_set(in, &f, inputs, outputs);
     if (in->pool)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pool of threads that hosts may use: see weir_pool in weir_model.h.
  *
- * The caller is thread 0; worker k has a slot of its own, through which it gets jobs. A slot's `turn`
- * counts jobs: the caller writes the job and then raises the turns of the slots that take part; a
- * worker that sees its turn rise runs the job and counts itself off in `left`. Workers start with the
- * first job (so a process may fork before) and in a child that forked later they start anew. Waiting
- * spins for 20 microseconds, then sleeps on the futex word; it does not spin when the pool has more
- * threads than this process has CPUs. Jobs of several callers take turns. */
+ * The caller is thread 0; worker k has a slot of its own, through which it gets jobs. A slot's
+ * `turn` counts jobs: the caller writes the job and then raises the turns of the slots that take
+ * part; a worker that sees its turn rise runs the job and counts itself off in `left`. Workers
+ * start with the first job (so a process may fork before) and in a child that forked later they
+ * start anew. Waiting spins for 20 microseconds, then sleeps on the futex word; it does not spin
+ * when the pool has more threads than this process has CPUs. Jobs of several callers take turns. */
 #include "runtime/weir_rt.h"
 
 #include <linux/futex.h>
@@ -23,7 +23,7 @@ typedef struct Pool Pool;
 typedef struct Slot {
     _Alignas(LINE) uint32_t turn; /* raised by the caller */
     uint32_t asleep;
-    uint32_t seen;                /* the worker's own */
+    uint32_t seen; /* the worker's own */
     int index;
     Pool *pool;
     pthread_t thread;
@@ -70,7 +70,7 @@ int weir_spin(const uint32_t *at, uint32_t value, int ns) {
     return 0;
 }
 
-/* ---- workers ------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 static void slot_wait(Slot *s, int spin_ns) {
     if (weir_spin(&s->turn, s->seen, spin_ns)) return;
@@ -98,7 +98,8 @@ static void *work(void *arg) {
     }
 }
 
-/* Starts workers 1 .. n-1 that do not run yet; returns how many threads there are with the caller. */
+/* Starts workers 1 .. n-1 that do not run yet; returns how many threads there are with the caller.
+ */
 static int start(Pool *p, int n) {
     while (p->started < n - 1) {
         Slot *s = &p->slot[p->started];
@@ -111,7 +112,7 @@ static int start(Pool *p, int n) {
     return p->started + 1 < n ? p->started + 1 : n;
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 /* In a child made by fork the workers are gone and the lock may be held by one of them. */
 static void check_fork(Pool *p) {
@@ -152,7 +153,7 @@ static void run_parallel(void *context, int n, void (*fn)(void *arg, int t, int 
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 weir_pool *weir_pool_new(int threads) {
     int cpus = weir_cpus();

@@ -2,10 +2,10 @@
 /* What emitted code and the runtime know of each other. The first emitted unit carries the text of
  * this header; no system header is needed beyond the integer types.
  *
- * A compiled model is one `weir_program`: tables that say how the symbols follow from the dims of the
- * inputs, three emitted functions, and the model's public face. The runtime does the rest: it checks
- * arguments, owns memory, starts the threads and calls `run` on each of them (SPMD: all threads walk
- * the same program; kernels split their tasks; weir_barrier between). */
+ * A compiled model is one `weir_program`: tables that say how the symbols follow from the dims of
+ * the inputs, three emitted functions, and the model's public face. The runtime does the rest: it
+ * checks arguments, owns memory, starts the threads and calls `run` on each of them (SPMD: all
+ * threads walk the same program; kernels split their tasks; weir_barrier between). */
 #ifndef WEIR_RT_H
 #define WEIR_RT_H
 
@@ -16,10 +16,11 @@ enum { WEIR_RT_VERSION = 2 };
 typedef struct weir_program weir_program;
 typedef struct weir_frame weir_frame;
 
-/* A symbol: bound from dim `dim` of input `input` as given = mul * symbol + add; input < 0: defined by
- * a call while running. For such a symbol two numbers stand in before that: its upper bound, in sizes
- * that callers see, and its `place` value, which fixes where things lie in the arena: the upper bound
- * too, or, when there is none, its smallest value (what grows with it then lies on the heap). */
+/* A symbol: bound from dim `dim` of input `input` as given = mul * symbol + add; input < 0: defined
+ * by a call while running. For such a symbol two numbers stand in before that: its upper bound, in
+ * sizes that callers see, and its `place` value, which fixes where things lie in the arena: the
+ * upper bound too, or, when there is none, its smallest value (what grows with it then lies on the
+ * heap). */
 typedef struct weir_symbol {
     const char *name;
     int64_t lo, hi;
@@ -30,8 +31,8 @@ typedef struct weir_symbol {
 /* Values that `eval` computes, in this order; then all input dims, then all output dims. */
 enum { WEIR_V_ARENA, WEIR_V_THREAD, WEIR_V_CALL, WEIR_V_DIMS };
 
-/* When an output's dims are known: from the inputs; once calls have run, before anything is written to it;
- * only after it was written, to room for the largest; or it grows on the heap, as container
+/* When an output's dims are known: from the inputs; once calls have run, before anything is written
+ * to it; only after it was written, to room for the largest; or it grows on the heap, as container
  * when - WEIR_ON_HEAP. */
 enum { WEIR_KNOWN, WEIR_LATE, WEIR_BY_CALL, WEIR_ON_HEAP };
 
@@ -39,25 +40,28 @@ struct weir_program {
     int32_t version;
     int32_t nsymbol;
     const weir_symbol *symbol;
-    int32_t nvalue;         /* WEIR_V_DIMS + all dims */
-    int32_t nheap;          /* containers on the heap: their size has no bound from the inputs */
-    const uint16_t *when;   /* by output: WEIR_KNOWN, ... */
-    uint64_t cpu;           /* WEIR_CPU_... needed */
+    int32_t nvalue;       /* WEIR_V_DIMS + all dims */
+    int32_t nheap;        /* containers on the heap: their size has no bound from the inputs */
+    const uint16_t *when; /* by output: WEIR_KNOWN, ... */
+    uint64_t cpu;         /* WEIR_CPU_... needed */
     weir_model model;
-    /* Fills the symbols that calls define with their upper bounds (INT64_MAX: none), and `place`. */
+    /* Fills the symbols that calls define with their upper bounds (INT64_MAX: none), and `place`.
+     */
     void (*bound)(int64_t *symbol, int64_t *place);
     /* Sizes and dims; saturates at INT64_MAX. */
     void (*eval)(const int64_t *symbol, const int64_t *place, int64_t *value);
     void (*heap)(const int64_t *symbol, int64_t *bytes);
     void (*run)(weir_frame *frame, int t, int n);
-    /* Where the weights are: `delta` bytes from this struct, or (delta 0) in the file `weights_file`
-     * beside the library. Patched into the linked library, or set by whoever loads it in process. */
+    /* Where the weights are: `delta` bytes from this struct, or (delta 0) in the file
+     * `weights_file` beside the library. Patched into the linked library, or set by whoever loads
+     * it in process. */
     const volatile struct weir_blob *blob;
     const char *weights_file;
     uint64_t weights_check; /* first 8 bytes of the file, so that another model's is not taken */
 };
 
-/* The one instance in a library starts with these two words, by which a patcher finds it in the file. */
+/* The one instance in a library starts with these two words, by which a patcher finds it in the
+ * file. */
 #define WEIR_BLOB_MAGIC0 UINT64_C(0x9a3f51c6e8b2470d)
 #define WEIR_BLOB_MAGIC1 UINT64_C(0xd7046b1f2ec5938a)
 struct weir_blob {
@@ -82,16 +86,16 @@ struct weir_frame {
     char *const *out;
     char *arena;
     const char *weights;
-    char *scratch;        /* of calls */
+    char *scratch; /* of calls */
     int64_t scratch_bytes;
-    char *thread;         /* n blocks of thread_bytes: scratch of kernels */
+    char *thread; /* n blocks of thread_bytes: scratch of kernels */
     int64_t thread_bytes;
     char **heap;
-    int32_t stop;         /* set by thread 0 between barriers: leave the walk */
+    int32_t stop; /* set by thread 0 between barriers: leave the walk */
     const weir_program *program;
     weir_instance *instance;
-    int32_t status;       /* weir_status of the first failure */
-    const char *reason;   /* its text, static */
+    int32_t status;     /* weir_status of the first failure */
+    const char *reason; /* its text, static */
     weir_barrier barrier;
 };
 

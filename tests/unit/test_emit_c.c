@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Emitted C against the evaluator, bit for bit: every primitive on every type, as lanes with a masked tail
- * and as scalars, and hand-written nests of the shapes that kernels have. All nests become one unit,
- * which both compilers translate for each level of the instruction set that this processor runs. */
+/* Emitted C against the evaluator, bit for bit: every primitive on every type, as lanes with a
+ * masked tail and as scalars, and hand-written nests of the shapes that kernels have. All nests
+ * become one unit, which both compilers translate for each level of the instruction set that this
+ * processor runs. */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -48,11 +49,13 @@ static void see(void *user, const Diag *diag) {
 
 static bool value_of(void *user, Dim sym, int64_t *value) {
     (void)user;
-    *value = strcmp(dim_sym_name(sym), "N") == 0 ? COUNT : strcmp(dim_sym_name(sym), "K") == 0 ? 9 : 5;
+    *value = strcmp(dim_sym_name(sym), "N") == 0   ? COUNT
+             : strcmp(dim_sym_name(sym), "K") == 0 ? 9
+                                                   : 5;
     return true;
 }
 
-/* ---- data --------------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static uint32_t next_random(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;
@@ -61,9 +64,13 @@ static uint32_t next_random(uint32_t *seed) {
 
 /* Values that hurt: zeros of both signs, extremes, NaN, halves, and ordinary ones. */
 static Bits sample(DType t, uint32_t *seed) {
-    static const double floats[] = {0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3e38, -3e38, 1e-40, 300, -300, 65504,
-                                    65520, 2147483648.0, -2147483648.0, 4294967296.0, 9.3e18, -9.3e18, 1.9e19,
-                                    127.5, 255.5, 448, 500, 6, 7, 1e-8, 0.017, 3.0009};
+    static const double floats[] = {
+        0.0,          -0.0,   1,       -1,     0.5,          -0.5,
+        1.5,          2.5,    -2.5,    3e38,   -3e38,        1e-40,
+        300,          -300,   65504,   65520,  2147483648.0, -2147483648.0,
+        4294967296.0, 9.3e18, -9.3e18, 1.9e19, 127.5,        255.5,
+        448,          500,    6,       7,      1e-8,         0.017,
+        3.0009};
     uint32_t r = next_random(seed);
     if (t == BOOL) return r & 1;
     if (dtype_is_float(t)) {
@@ -81,7 +88,9 @@ static Bits sample(DType t, uint32_t *seed) {
     case 2: return (Bits)1 << (bits - 1);
     case 3: return all >> 1;
     case 4: return (Bits)(next_random(seed) % 70) & all;
-    default: return ((Bits)next_random(seed) << 40 ^ (Bits)next_random(seed) << 20 ^ next_random(seed)) & all;
+    default:
+        return ((Bits)next_random(seed) << 40 ^ (Bits)next_random(seed) << 20 ^ next_random(seed)) &
+               all;
     }
 }
 
@@ -108,7 +117,7 @@ static int64_t bytes_of(const Tensor *t) {
     return dtype_bytes(t->type, n);
 }
 
-/* ---- cases ----------------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static Suite *suite;
 static const char *current;
@@ -135,16 +144,22 @@ static void add(const char *text) {
 
 /* y = e(a, b, c), in lanes and as scalars. */
 static void add_map(const char *r, const char *ta, const char *tb, const char *tc, const char *e) {
-    const char *head = P("nest k on cpu (N in 1..) {\n mem a : %s[N]\n mem b : %s[N]\n mem c : %s[N]\n"
-                         " mem y : %s[N] written\n", ta, tb, tc, r);
+    const char *head =
+        P("nest k on cpu (N in 1..) {\n mem a : %s[N]\n mem b : %s[N]\n mem c : %s[N]\n"
+          " mem y : %s[N] written\n",
+          ta, tb, tc, r);
     add(P("%s parallel p : (N+15)/16 { for l : 16 vector if N - 16*p - l > 0 {\n body {\n"
-          "  x <- a[16*p+l]\n  u <- b[16*p+l]\n  v <- c[16*p+l]\n  r = %s\n  r -> y[16*p+l]\n } } } }\n", head, e));
-    add(P("%s parallel p : N { body {\n  x <- a[p]\n  u <- b[p]\n  v <- c[p]\n  r = %s\n  r -> y[p]\n } } }\n",
+          "  x <- a[16*p+l]\n  u <- b[16*p+l]\n  v <- c[16*p+l]\n  r = %s\n  r -> y[16*p+l]\n } } "
+          "} }\n",
+          head, e));
+    add(P("%s parallel p : N { body {\n  x <- a[p]\n  u <- b[p]\n  v <- c[p]\n  r = %s\n  r -> "
+          "y[p]\n } } }\n",
           head, e));
 }
 
-static const char *const all_types[] = {"f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
-                                        "i64", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4", "bool"};
+static const char *const all_types[] = {
+    "f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "i64", "i32",
+    "i16", "i8",  "i4",  "u64",  "u32",      "u16",        "u8",     "u4",         "bool"};
 enum { TYPES = sizeof all_types / sizeof *all_types };
 
 static void add_prims(void) {
@@ -153,7 +168,8 @@ static void add_prims(void) {
         DType type = dtype_parse(t);
         for (Prim p = 1; p < PRIM_COUNT; p++) {
             const PrimRow *row = prim_row(p);
-            if (row->defined || row->typing == TYPE_CONVERT || row->typing == TYPE_BITCAST) continue;
+            if (row->defined || row->typing == TYPE_CONVERT || row->typing == TYPE_BITCAST)
+                continue;
             bool small = dtype_is_float(type) && dtype_bits(type) < 32, whole = dtype_is_int(type);
             if (small && row->typing != TYPE_SELECT) continue;
             if (row->typing == TYPE_FLOAT && !dtype_is_float(type)) continue;
@@ -169,7 +185,8 @@ static void add_prims(void) {
                 add_map(row->typing == TYPE_COMPARE ? "bool" : t, t, t, t,
                         row->spelling ? P("x %s u", row->spelling) : P("%s(x, u)", row->name));
             if (whole && (p == P_DIV || p == P_REM || p == P_MOD || p == P_SHL || p == P_SHR))
-                add_map(t, t, t, t, row->spelling ? P("x %s 3", row->spelling) : P("%s(x, 3)", row->name));
+                add_map(t, t, t, t,
+                        row->spelling ? P("x %s 3", row->spelling) : P("%s(x, 3)", row->name));
         }
     }
     static const char *const bounds[] = {"0", "-0.0", "6", "inf"};
@@ -188,75 +205,107 @@ static void add_conversions(void) {
             if (f8 && dtype_is_float(dtype_parse(all_types[i])))
                 add_map(all_types[j], all_types[i], "f32", "f32", P("cvtinf:%s(x)", all_types[j]));
             int bits = dtype_bits(dtype_parse(all_types[i]));
-            if (bits == dtype_bits(dtype_parse(all_types[j])) && bits >= 8 && i != TYPES - 1 && j != TYPES - 1)
+            if (bits == dtype_bits(dtype_parse(all_types[j])) && bits >= 8 && i != TYPES - 1 &&
+                j != TYPES - 1)
                 add_map(all_types[j], all_types[i], "f32", "f32", P("bitcast:%s(x)", all_types[j]));
         }
 }
 
 static const char *const nests[] = {
     /* register tile with rest in rows and lanes */
-    "nest gemm on cpu (N in 1..) {\n mem x : f32[N,9]\n mem w : f32[9,40]\n mem y : f32[N,40] written\n"
+    "nest gemm on cpu (N in 1..) {\n mem x : f32[N,9]\n mem w : f32[9,40]\n mem y : f32[N,40] "
+    "written\n"
     " parallel p : (N+3)/4 { parallel q : 2 {\n  reg h : f32[4,3,16] = 0\n"
-    "  for k : 9 { for m : 4 unroll { if N - 4*p - m > 0 {\n   for n : 3 unroll { for l : 16 vector if 40 - 16*n - l > 0 {\n"
+    "  for k : 9 { for m : 4 unroll { if N - 4*p - m > 0 {\n   for n : 3 unroll { for l : 16 "
+    "vector if 40 - 16*n - l > 0 {\n"
     "    h[m,n,l] = fma(x[4*p+m,k], w[k,16*n+l], h[m,n,l]) } } } } }\n"
-    "  for m : 4 unroll { if N - 4*p - m >= 1 { for n : 3 unroll { for l : 16 vector if 40 - 16*n - l > 0 {\n"
+    "  for m : 4 unroll { if N - 4*p - m >= 1 { for n : 3 unroll { for l : 16 vector if 40 - 16*n "
+    "- l > 0 {\n"
     "   y[4*p+m,16*n+l] = max(h[m,n,l], 0) } } } } } } }\n",
     /* sum and maximum of rows, folded */
-    "nest rows on cpu (N in 1..) {\n mem x : f32[7,N]\n mem s : f32[7] written\n mem m : f32[7] written\n"
-    " parallel i : 7 {\n  reg a : f32[16] = 0\n  reg b : f32[16] = -inf\n  reg c : f32[]\n  reg d : f32[]\n"
+    "nest rows on cpu (N in 1..) {\n mem x : f32[7,N]\n mem s : f32[7] written\n mem m : f32[7] "
+    "written\n"
+    " parallel i : 7 {\n  reg a : f32[16] = 0\n  reg b : f32[16] = -inf\n  reg c : f32[]\n  reg d "
+    ": f32[]\n"
     "  for j : (N+15)/16 { for l : 16 vector if N - 16*j - l > 0 {\n   a[l] = a[l] + x[i,16*j+l]\n"
-    "   b[l] = max(b[l], x[i,16*j+l]) } }\n  fold sum:f32 16 a[0] -> c[]\n  fold max:f32 16 b[0] -> d[]\n"
+    "   b[l] = max(b[l], x[i,16*j+l]) } }\n  fold sum:f32 16 a[0] -> c[]\n  fold max:f32 16 b[0] "
+    "-> d[]\n"
     "  s[i] = c[]\n  m[i] = d[] } }\n",
     /* strided and scattered */
-    "nest move on cpu (N in 1..) {\n mem x : f32[16,N]\n mem y : f32[N,16] written\n mem z : f32[16,N] written\n"
-    " parallel i : N { for l : 16 vector { y[i,l] = x[l,i] } for l : 16 vector { z[l,i] = y[i,l] * 2 } } }\n",
+    "nest move on cpu (N in 1..) {\n mem x : f32[16,N]\n mem y : f32[N,16] written\n mem z : "
+    "f32[16,N] written\n"
+    " parallel i : N { for l : 16 vector { y[i,l] = x[l,i] } for l : 16 vector { z[l,i] = y[i,l] * "
+    "2 } } }\n",
     /* a guard that is no prefix; min of guards */
-    "nest guards on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n mem z : f32[N] written\n"
+    "nest guards on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n mem z : f32[N] "
+    "written\n"
     " parallel p : (N+15)/16 {\n  for l : 16 vector if 16*p + l - 5 >= 0, N - 16*p - l > 0 {\n"
     "   y[16*p+l] = x[16*p+l-5] + 1 }\n"
-    "  for l : 16 vector if min(N - 16*p - l - 1, 40 - 16*p - l) >= 0 { z[16*p+l] = x[16*p+l] } } }\n",
+    "  for l : 16 vector if min(N - 16*p - l - 1, 40 - 16*p - l) >= 0 { z[16*p+l] = x[16*p+l] } } "
+    "}\n",
     /* indices from data, for lanes and alone */
-    "nest gather on cpu (N in 1..) {\n mem index : i64[N]\n mem emb : f32[5,N]\n mem y : f32[N,N] written\n"
-    " mem z : f32[N] written\n parallel i : N {\n  for j : (N+15)/16 { for l : 16 vector if N - 16*j - l > 0 {\n"
+    "nest gather on cpu (N in 1..) {\n mem index : i64[N]\n mem emb : f32[5,N]\n mem y : f32[N,N] "
+    "written\n"
+    " mem z : f32[N] written\n parallel i : N {\n  for j : (N+15)/16 { for l : 16 vector if N - "
+    "16*j - l > 0 {\n"
     "   body {\n    r <- index[i]\n    v <- emb[r,16*j+l]\n    v -> y[i,16*j+l]\n   } } } }\n"
     " parallel j : (N+15)/16 { for l : 16 vector if N - 16*j - l > 0 { body {\n"
     "    r <- index[16*j+l]\n    v <- emb[r,16*j+l]\n    v -> z[16*j+l]\n } } } }\n",
     /* tile and scratch arrays, a loop between */
     "nest store on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n parallel p : N {\n"
     "  tile t : f32[20] = 1\n  scratch s : f32[N,3]\n  for i : 20 { t[i] = t[i] + x[p] }\n"
-    "  for i : N { s[i,1] = x[i] * t[3] }\n  for i : 4 unroll { t[i] = t[i+1] + s[p,1] }\n  y[p] = t[2] } }\n",
+    "  for i : N { s[i,1] = x[i] * t[3] }\n  for i : 4 unroll { t[i] = t[i+1] + s[p,1] }\n  y[p] = "
+    "t[2] } }\n",
     /* data in lanes of another type, indices as values */
-    "nest iota on cpu (N in 1..) {\n mem x : i32[N]\n mem y : f32[N] written\n mem z : bool[N] written\n"
-    " parallel p : (N+15)/16 { for l : 16 vector if N - 16*p - l > 0 { body {\n  i = 16*p+l\n  v <- x[16*p+l]\n"
-    "  w = select(i % 3 == 1, f32(v), f32(i))\n  w -> y[16*p+l]\n  b = w < 40 & v > 3\n  b -> z[16*p+l]\n } } } }\n",
+    "nest iota on cpu (N in 1..) {\n mem x : i32[N]\n mem y : f32[N] written\n mem z : bool[N] "
+    "written\n"
+    " parallel p : (N+15)/16 { for l : 16 vector if N - 16*p - l > 0 { body {\n  i = 16*p+l\n  v "
+    "<- x[16*p+l]\n"
+    "  w = select(i % 3 == 1, f32(v), f32(i))\n  w -> y[16*p+l]\n  b = w < 40 & v > 3\n  b -> "
+    "z[16*p+l]\n } } } }\n",
     /* a register array that a loop indexes */
-    "nest demoted on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n parallel p : N {\n"
+    "nest demoted on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n parallel p : N "
+    "{\n"
     "  reg r : f32[6] = 0\n  for k : 5 { r[k+1] = r[k] + x[p] }\n  y[p] = r[5] } }\n",
     /* i4 packed, two a task */
-    "nest packed on cpu (N in 1..) {\n mem x : i4[2*N]\n mem y : i4[2*N] written\n parallel p : N {\n"
+    "nest packed on cpu (N in 1..) {\n mem x : i4[2*N]\n mem y : i4[2*N] written\n parallel p : N "
+    "{\n"
     "  for i : 2 unroll { y[2*p+i] = x[2*p+1-i] + 1 } } }\n",
     /* 8 lanes of f64; 32 of u8 */
-    "nest wide on cpu (N in 1..) {\n mem x : f64[N]\n mem y : f64[N] written\n mem b : u8[N]\n mem c : u8[N] written\n"
-    " parallel p : (N+7)/8 { for l : 8 vector if N - 8*p - l > 0 { y[8*p+l] = sqrt(abs(x[8*p+l])) } }\n"
-    " parallel p : (N+31)/32 { for l : 32 vector if N - 32*p - l > 0 { c[32*p+l] = max(b[32*p+l], 7) } } }\n",
+    "nest wide on cpu (N in 1..) {\n mem x : f64[N]\n mem y : f64[N] written\n mem b : u8[N]\n mem "
+    "c : u8[N] written\n"
+    " parallel p : (N+7)/8 { for l : 8 vector if N - 8*p - l > 0 { y[8*p+l] = sqrt(abs(x[8*p+l])) "
+    "} }\n"
+    " parallel p : (N+31)/32 { for l : 32 vector if N - 32*p - l > 0 { c[32*p+l] = max(b[32*p+l], "
+    "7) } } }\n",
     /* tuple state: greatest and where */
-    "nest argmax on cpu (N in 1..) {\n mem x : f32[3,N]\n mem v : f32[3] written\n mem w : i64[3] written\n"
-    " parallel i : 3 {\n  reg a : f32[16] = -inf\n  reg b : i64[16] = 9223372036854775807\n  reg c : f32[]\n  reg d : i64[]\n"
-    "  for j : (N+15)/16 { for l : 16 vector if N - 16*j - l > 0 { body {\n   y <- x[i,16*j+l]\n   k = 16*j+l\n"
-    "   g <- a[l]\n   h <- b[l]\n   t = y > g\n   select(t, y, g) -> a[l]\n   select(t, k, h) -> b[l]\n  } } }\n"
+    "nest argmax on cpu (N in 1..) {\n mem x : f32[3,N]\n mem v : f32[3] written\n mem w : i64[3] "
+    "written\n"
+    " parallel i : 3 {\n  reg a : f32[16] = -inf\n  reg b : i64[16] = 9223372036854775807\n  reg c "
+    ": f32[]\n  reg d : i64[]\n"
+    "  for j : (N+15)/16 { for l : 16 vector if N - 16*j - l > 0 { body {\n   y <- x[i,16*j+l]\n   "
+    "k = 16*j+l\n"
+    "   g <- a[l]\n   h <- b[l]\n   t = y > g\n   select(t, y, g) -> a[l]\n   select(t, k, h) -> "
+    "b[l]\n  } } }\n"
     "  fold argmax_first:f32 16 (a[0], b[0]) -> (c[], d[])\n  v[i] = c[]\n  w[i] = d[] } }\n",
 };
 
-/* ---- compiling ---------------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 static const char *unit_text(void) {
-    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"), embedded_text("compiler/targets/c/vector.in")};
+    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
+                           embedded_text("compiler/targets/c/vector.in")};
     Text body = {.arena = suite->arena}, out = {.arena = suite->arena};
     for (int i = 0; i < suite->n; i++) {
         const CKernel *k = suite->at[i].kernel;
-        text_printf(&body, "__attribute__((visibility(\"default\"))) void case%d(void **p, const i64 *s, Task *task);\n", i);
-        for (int f = 0; f < k->phase.n; f++) text_printf(&body, "static void k%d_%d%s", i, f, k->phase.at[f].text);
-        text_printf(&body, "void case%d(void **p, const i64 *s, Task *task) {\n (void)p, (void)s;\n", i);
+        text_printf(&body,
+                    "__attribute__((visibility(\"default\"))) void case%d(void **p, const i64 *s, "
+                    "Task *task);\n",
+                    i);
+        for (int f = 0; f < k->phase.n; f++)
+            text_printf(&body, "static void k%d_%d%s", i, f, k->phase.at[f].text);
+        text_printf(&body,
+                    "void case%d(void **p, const i64 *s, Task *task) {\n (void)p, (void)s;\n", i);
         for (int f = 0; f < k->phase.n; f++) {
             int64_t tasks = 1;
             dim_eval(k->phase.at[f].tasks, value_of, NULL, &tasks);
@@ -297,10 +346,12 @@ static bool same(const Tensor *a, const void *got) {
     if (!memcmp(a->data, got, (size_t)bytes_of(a))) return true;
     for (int64_t i = 0; i < n; i++) {
         Bits x = mem_get(a->type, a->data, i), y = mem_get(a->type, got, i);
-        bool nan = dtype_is_float(a->type) && isnan(bits_to_double(a->type, x)) && isnan(bits_to_double(a->type, y));
+        bool nan = dtype_is_float(a->type) && isnan(bits_to_double(a->type, x)) &&
+                   isnan(bits_to_double(a->type, y));
         if (x == y || nan) continue;
-        fprintf(stderr, "%s: %s element %lld of %s is %llx, expected %llx, in\n%s", suite->cpu, current, (long long)i,
-                dtype_name(a->type), (unsigned long long)y, (unsigned long long)x, "");
+        fprintf(stderr, "%s: %s element %lld of %s is %llx, expected %llx, in\n%s", suite->cpu,
+                current, (long long)i, dtype_name(a->type), (unsigned long long)y,
+                (unsigned long long)x, "");
         return false;
     }
     return true;
@@ -315,7 +366,8 @@ static int run_case(void *so, int i, char *scratch) {
     void *p[BUFS] = {0};
     int64_t s[4] = {0};
     for (int k = 0; k < c->nest->buf.n && k < BUFS; k++)
-        if (c->in[k].data) p[k] = arena_copy(suite->arena, c->in[k].data, (size_t)bytes_of(&c->in[k]) + 64);
+        if (c->in[k].data)
+            p[k] = arena_copy(suite->arena, c->in[k].data, (size_t)bytes_of(&c->in[k]) + 64);
     for (int k = 0; k < c->kernel->symbol.n; k++) value_of(NULL, c->kernel->symbol.at[k], &s[k]);
     Task task = {.scratch = scratch};
     fn(p, s, &task);
@@ -343,7 +395,8 @@ static void run_level(const char *cpu, const char *const *cc) {
         void *so = compile(*cc, folder);
         int wrong = 0;
         for (int i = 0; i < suite->n && wrong < 20; i++) wrong += run_case(so, i, scratch);
-        cr_expect(wrong == 0, "%s for %s: %d of %d nests differ from the evaluator", *cc, cpu, wrong, suite->n);
+        cr_expect(wrong == 0, "%s for %s: %d of %d nests differ from the evaluator", *cc, cpu,
+                  wrong, suite->n);
         dlclose(so);
     }
     rmdir(folder);
@@ -363,7 +416,9 @@ static bool runs(const char *cpu) {
 
 static const char *const compilers[] = {"clang-19", "gcc", NULL};
 
-Test(emit_c, level2, .timeout = 300) { run_level("x86-64-v2", (const char *const[]){"clang-19", NULL}); }
+Test(emit_c, level2, .timeout = 300) {
+    run_level("x86-64-v2", (const char *const[]){"clang-19", NULL});
+}
 
 Test(emit_c, level3, .timeout = 300) {
     if (runs("x86-64-v3")) run_level("x86-64-v3", compilers);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runtime without a compiler: the pool and its barrier, irregular kernels, and instances of a model
- * written by hand: y[n,3] = 2*x[n,3], k = how many of x are positive, z[k] = those. */
+/* The runtime without a compiler: the pool and its barrier, irregular kernels, and instances of a
+ * model written by hand: y[n,3] = 2*x[n,3], k = how many of x are positive, z[k] = those. */
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 #include "runtime/calls.h"
 #include "runtime/weir_rt.h"
 
-/* ---- the pool -------------------------------------------------------------------------------------------- */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 typedef struct Count {
     int seen[64];
@@ -85,16 +85,22 @@ Test(pool, works_in_a_child) {
     weir_pool_free(p);
 }
 
-/* ---- calls ---------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static weir_tensor tensor(int dtype, void *data, int rank, int64_t a, int64_t b) {
     return (weir_tensor){.data = data, .dtype = dtype, .rank = rank, .dims = {a, b}};
 }
 
-static weir_call call_of(const weir_tensor *in, int nin, weir_tensor *out, int nout, const int64_t *attr) {
+static weir_call call_of(const weir_tensor *in, int nin, weir_tensor *out, int nout,
+                         const int64_t *attr) {
     static int64_t define[4];
     static char scratch[4096];
-    return (weir_call){.nin = nin, .nout = nout, .in = in, .out = out, .attr = attr, .define = define,
+    return (weir_call){.nin = nin,
+                       .nout = nout,
+                       .in = in,
+                       .out = out,
+                       .attr = attr,
+                       .define = define,
                        .scratch = scratch};
 }
 
@@ -113,7 +119,8 @@ Test(calls, topk) {
     float nan = __builtin_nanf("");
     float x[] = {3, 1, 3, -2, nan, 0, 7, 7, 7, 7}, v[6];
     int64_t i[6], largest[] = {1, 1}, smallest[] = {1, 0};
-    weir_tensor in = tensor(WEIR_F32, x, 2, 2, 5), out[2] = {tensor(WEIR_F32, v, 2, 2, 3), tensor(WEIR_I64, i, 2, 2, 3)};
+    weir_tensor in = tensor(WEIR_F32, x, 2, 2, 5),
+                out[2] = {tensor(WEIR_F32, v, 2, 2, 3), tensor(WEIR_I64, i, 2, 2, 3)};
     weir_call c = call_of(&in, 1, out, 2, largest);
     weir_call_topk(&c);
     int64_t high[] = {4, 0, 2, 1, 2, 3}, low[] = {3, 1, 0, 0, 1, 2};
@@ -159,12 +166,14 @@ Test(calls, unique_slices) {
 }
 
 Test(calls, nms) {
-    float boxes[] = {0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, -0.1f, 1, 0.9f, 0, 10, 1, 11, 0, 10.1f, 1, 11.1f, 0, 100, 1, 101};
+    float boxes[] = {0, 0,  1, 1,  0, 0.1f,  1, 1.1f,  0, -0.1f, 1, 0.9f,
+                     0, 10, 1, 11, 0, 10.1f, 1, 11.1f, 0, 100,   1, 101};
     float scores[] = {0.9f, 0.75f, 0.6f, 0.95f, 0.5f, 0.3f}, overlap = 0.5f, least = 0.4f;
     int64_t most = 3, attr[] = {0}, picked[18];
     weir_tensor in[5] = {{.data = boxes, .dtype = WEIR_F32, .rank = 3, .dims = {1, 6, 4}},
                          {.data = scores, .dtype = WEIR_F32, .rank = 3, .dims = {1, 1, 6}},
-                         tensor(WEIR_I64, &most, 1, 1, 0), tensor(WEIR_F32, &overlap, 1, 1, 0),
+                         tensor(WEIR_I64, &most, 1, 1, 0),
+                         tensor(WEIR_F32, &overlap, 1, 1, 0),
                          tensor(WEIR_F32, &least, 1, 1, 0)};
     weir_tensor out = tensor(WEIR_I64, picked, 2, 6, 3);
     weir_call c = call_of(in, 5, &out, 1, attr);
@@ -189,7 +198,7 @@ Test(calls, value) {
     cr_expect_eq(c.define[0], 0);
 }
 
-/* ---- a model --------------------------------------------------------------------------------------------------- */
+/* ---- a model --------------------------------------------------------------------------------- */
 
 static void bound(int64_t *s, int64_t *place) {
     s[1] = 3 * s[0];
@@ -201,7 +210,9 @@ static void eval(const int64_t *s, const int64_t *place, int64_t *v) {
     memcpy(v, all, sizeof all);
 }
 
-static void heap(const int64_t *s, int64_t *bytes) { (void)s, (void)bytes; }
+static void heap(const int64_t *s, int64_t *bytes) {
+    (void)s, (void)bytes;
+}
 
 static void walk(weir_frame *f, int t, int n) {
     int64_t rows = f->symbol[0];
@@ -219,15 +230,24 @@ static void walk(weir_frame *f, int t, int n) {
 }
 
 static const weir_symbol symbols[] = {{"n", 1, 100, 0, 0, 1, 0}, {"k", 0, INT64_MAX, -1, 0, 1, 0}};
-static const char *const in_dims[] = {"n", "3"}, *const extra_dims[] = {"4"}, *const z_dims[] = {"k"};
+static const char *const in_dims[] = {"n", "3"}, *const extra_dims[] = {"4"},
+                         *const z_dims[] = {"k"};
 static const weir_port inputs[] = {{"x", WEIR_F32, 2, in_dims}, {"b", WEIR_I64, 1, extra_dims}};
 static const weir_port outputs[] = {{"y", WEIR_F32, 2, in_dims}, {"z", WEIR_F32, 1, z_dims}};
 static const uint16_t when[] = {WEIR_KNOWN, WEIR_BY_CALL};
 static volatile struct weir_blob blob;
 static const weir_program program = {
-    .version = WEIR_RT_VERSION, .nsymbol = 2, .symbol = symbols, .nvalue = 9, .when = when,
+    .version = WEIR_RT_VERSION,
+    .nsymbol = 2,
+    .symbol = symbols,
+    .nvalue = 9,
+    .when = when,
     .model = {.ninputs = 2, .noutputs = 2, .inputs = inputs, .outputs = outputs},
-    .bound = bound, .eval = eval, .heap = heap, .run = walk, .blob = &blob};
+    .bound = bound,
+    .eval = eval,
+    .heap = heap,
+    .run = walk,
+    .blob = &blob};
 
 typedef struct Run {
     weir_instance *instance;
@@ -246,11 +266,14 @@ static void setup(Run *r, const weir_pool *pool) {
     r->out[1] = (weir_tensor){.data = r->z, .capacity = 12};
 }
 
-static weir_status go(Run *r) { return weir_rt_run(r->instance, r->in, r->out); }
+static weir_status go(Run *r) {
+    return weir_rt_run(r->instance, r->in, r->out);
+}
 
 static void expect_error(Run *r, weir_status status, const char *words) {
     cr_expect_eq(go(r), status);
-    cr_expect(strstr(weir_rt_error(r->instance), words), "\"%s\" lacks \"%s\"", weir_rt_error(r->instance), words);
+    cr_expect(strstr(weir_rt_error(r->instance), words), "\"%s\" lacks \"%s\"",
+              weir_rt_error(r->instance), words);
 }
 
 Test(model, runs_alike_on_any_threads) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files that turn one nest into C: emit_nest.c (loops, storage), emit_body.c (values, reads,
- * stores), emit_prim.c (one primitive).
+/* Shared by the files that turn one nest into C: emit_nest.c (loops, storage), emit_body.c (values,
+ * reads, stores), emit_prim.c (one primitive).
  *
- * Names in the text say what a thing is and never where it came from, so that equal kernels are equal
- * text: a0 memory, b0 local arrays, r0_1 register elements, s0 symbols, i0 loop variables, x0 values, n0
- * counts of active lanes, m0 masks. */
+ * Names in the text say what a thing is and never where it came from, so that equal kernels are
+ * equal text: a0 memory, b0 local arrays, r0_1 register elements, s0 symbols, i0 loop variables, x0
+ * values, n0 counts of active lanes, m0 masks. */
 #ifndef WEIR_C_NEST_H
 #define WEIR_C_NEST_H
 
@@ -12,30 +12,31 @@
 #include "ir/machine.h"
 #include "ir/nest.h"
 
-/* A value in the text. A bool vector is a mask: lanes of `mask` bits, 0 or -1; a bool scalar is 0 or 1. */
+/* A value in the text. A bool vector is a mask: lanes of `mask` bits, 0 or -1; a bool scalar is 0
+ * or 1. */
 typedef struct CVal {
     const char *text; /* a name or literal: may be repeated */
     DType type;
     bool vector;
     int mask;
-    const char *splat; /* of a scalar: its vector, once it was needed */
+    const char *splat;   /* of a scalar: its vector, once it was needed */
     const Val *constant; /* VAL_CONST it came from, or NULL */
 } CVal;
 
 /* How a buffer is spelled. */
 typedef struct CBuf {
-    BufKind kind;      /* registers that are indexed by loop variables become arrays */
+    BufKind kind; /* registers that are indexed by loop variables become arrays */
     const char *name;
-    int lanes;         /* BUF_REG: the last dim is rows of this many lanes; 0: elements */
-    Dim scratch;       /* BUF_SCRATCH: byte offset */
+    int lanes;   /* BUF_REG: the last dim is rows of this many lanes; 0: elements */
+    Dim scratch; /* BUF_SCRATCH: byte offset */
     bool read, written;
 } CBuf;
 
 /* What an access means here; kept by its index array. */
 typedef struct CAccess {
     int buf;
-    Dim flat;          /* element offset */
-    bool data;         /* some index comes from data: to be checked */
+    Dim flat;  /* element offset */
+    bool data; /* some index comes from data: to be checked */
 } CAccess;
 
 /* A load that was printed: reusable while its scope lives and its buffer is not written. */
@@ -50,8 +51,8 @@ typedef enum { MASK_NONE, MASK_PREFIX, MASK_LANES } MaskKind;
 
 /* The `vector` loop around a body. */
 typedef struct CLanes {
-    Dim var;           /* NULL: not in one, or only the width matters (folds) */
-    int width;         /* 1: scalar code */
+    Dim var;   /* NULL: not in one, or only the width matters (folds) */
+    int width; /* 1: scalar code */
     MaskKind kind;
     const char *count; /* MASK_PREFIX: name of the number of active lanes */
     const char *mask;  /* name of the mask vector (32-bit lanes), once printed */
@@ -67,38 +68,38 @@ typedef struct CNest {
     Arena *arena;
     Ctx *ctx;
     const Nest *nest;
-    const Flow *flow;  /* for literals; may be NULL */
+    const Flow *flow; /* for literals; may be NULL */
     const Machine *machine;
     Text out;
     int indent;
-    Names names;       /* the kernel's symbols, then loops */
+    Names names; /* the kernel's symbols, then loops */
     int nsymbol;
     CBuf *buf;
-    Table *access;     /* index array -> CAccess */
+    Table *access; /* index array -> CAccess */
     VEC(Loaded) loaded;
-    int loaded_from;   /* entries before are hidden */
-    int epoch[2];      /* of memory, of local arrays: raised by every store */
+    int loaded_from; /* entries before are hidden */
+    int epoch[2];    /* of memory, of local arrays: raised by every store */
     int scope;
-    int fresh;         /* next number of x, n, m */
+    int fresh; /* next number of x, n, m */
     CLanes lane;
-    CVal *val;         /* of the body being printed */
+    CVal *val; /* of the body being printed */
     const Body *body;
     VEC(VectorDim) vector; /* in this body */
-    bool bad;          /* an index from data was checked */
-    Dim scratch;       /* bytes */
+    bool bad;              /* an index from data was checked */
+    Dim scratch;           /* bytes */
 } CNest;
 
-/* ---- text ---------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 void put_line(CNest *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *str(const CNest *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *scalar_type(DType t);                    /* "f32"; f16 and the like: "u16", "u8" */
-const char *vector_type(const CNest *c, DType t);    /* "v16f32" for the lanes at hand */
-const char *mask_type(const CNest *c, int bits);     /* "v16i32" */
-int value_bits(DType t);                             /* of scalar_type */
+const char *scalar_type(DType t);                 /* "f32"; f16 and the like: "u16", "u8" */
+const char *vector_type(const CNest *c, DType t); /* "v16f32" for the lanes at hand */
+const char *mask_type(const CNest *c, int bits);  /* "v16i32" */
+int value_bits(DType t);                          /* of scalar_type */
 bool is_small_float(DType t);
 
-/* ---- values (emit_body.c) ----------------------------------------------------------------------------------- */
+/* ---- values (emit_body.c) -------------------------------------------------------------------- */
 
 void emit_body(CNest *c, const Stmt *s);
 void emit_fold(CNest *c, const Stmt *s);
@@ -109,50 +110,52 @@ CVal named(CNest *c, DType t, bool vector, int mask, const char *text);
 const char *as_vector(CNest *c, CVal *v);
 const char *as_mask(CNest *c, CVal *v, int bits);
 const char *as_lane(CNest *c, const CVal *v, int lane); /* a scalar expression */
-const char *lane_mask(CNest *c); /* the mask in force, 32-bit lanes */
+const char *lane_mask(CNest *c);                        /* the mask in force, 32-bit lanes */
 bool uses_lane(const CNest *c, Dim d);
 Dim at_lane(const CNest *c, Dim d, int lane); /* d with a number for the lane */
 /* d = coef*lane + rest with a constant coef? */
 bool lane_affine(const CNest *c, Dim d, int64_t *coef, Dim *rest);
 
-/* ---- indices (emit_index.c) ------------------------------------------------------------------------------------ */
+/* ---- indices (emit_index.c) ------------------------------------------------------------------ */
 
-bool varies(const CNest *c, Dim d);          /* differs from lane to lane */
-const char *vector_dim(CNest *c, Dim d);     /* the name of d as a vector of i64 */
+bool varies(const CNest *c, Dim d);      /* differs from lane to lane */
+const char *vector_dim(CNest *c, Dim d); /* the name of d as a vector of i64 */
 
-/* ---- memory (emit_memory.c) ----------------------------------------------------------------------------------- */
+/* ---- memory (emit_memory.c) ------------------------------------------------------------------ */
 
-CVal emit_read(CNest *c, const Val *v, bool copy); /* copy: a register's value may change before its use */
+CVal emit_read(CNest *c, const Val *v,
+               bool copy); /* copy: a register's value may change before its use */
 void emit_store(CNest *c, const Access *to, CVal *v);
 void emit_prefetch(CNest *c, const Stmt *s);
 const char *emit_element(CNest *c, const Access *at); /* the C expression of a uniform access */
-/* The variable of a register access, and in *element the lane of a row it names (-1: the whole row). */
+/* The variable of a register access, and in *element the lane of a row it names (-1: the whole
+ * row). */
 const char *reg_name(CNest *c, const Access *a, int *element);
 /* Does d use the symbol of a Val of this body? `vector`: of a vector one? */
 bool uses_value(const CNest *c, Dim d, bool vector);
 /* Gives the symbols of this body's Vals their spelling for one lane; returns where to pop to. */
 int push_values(CNest *c, int lane);
 
-/* ---- primitives (emit_prim.c) ---------------------------------------------------------------------------------- */
+/* ---- primitives (emit_prim.c) ---------------------------------------------------------------- */
 
 CVal emit_prim(CNest *c, const Val *v, CVal *args);
 
-/* ---- one nest (emit_nest.c) -------------------------------------------------------------------------------------- */
+/* ---- one nest (emit_nest.c) ------------------------------------------------------------------ */
 
 /* A kernel is one or more phases, a function each, with a barrier between. */
 typedef struct CPhase {
-    const char *text;      /* the function from its parameters on: `(const f32 *a0, ...) {...}` */
-    Dim tasks;             /* 1: run by one thread */
-    double work;           /* about how many vector operations; < 0: not known */
-    bool bad;              /* task->bad may be set */
+    const char *text; /* the function from its parameters on: `(const f32 *a0, ...) {...}` */
+    Dim tasks;        /* 1: run by one thread */
+    double work;      /* about how many vector operations; < 0: not known */
+    bool bad;         /* task->bad may be set */
 } CPhase;
 
 typedef struct CKernel {
     Arena *arena;
     VEC(CPhase) phase;
-    VEC(int) buf;          /* memory buffers, in parameter order */
-    VEC(Dim) symbol;       /* then symbols */
-    Dim scratch;           /* bytes of scratch */
+    VEC(int) buf;    /* memory buffers, in parameter order */
+    VEC(Dim) symbol; /* then symbols */
+    Dim scratch;     /* bytes of scratch */
 } CKernel;
 CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine);
 

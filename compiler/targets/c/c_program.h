@@ -21,20 +21,20 @@ typedef struct CProgram {
     const Program *program;
     const EmitOptions *options;
     VEC(CFunction) function;
-    CKernel **kernel;       /* by kernel of the flow */
-    int **phase;            /* function numbers of its phases */
-    int *first_kernel;      /* by map: the first kernel whose root it is; -1 */
-    const Call **call;      /* by call number, in the order of the text */
+    CKernel **kernel;  /* by kernel of the flow */
+    int **phase;       /* function numbers of its phases */
+    int *first_kernel; /* by map: the first kernel whose root it is; -1 */
+    const Call **call; /* by call number, in the order of the text */
     int ncall, ccall;
-    int64_t *cont_index;    /* in, out: position among the ports */
-    Names names;            /* symbols as the function at hand sees them */
-    Names place;            /* the same for addresses: what data decides stands in by its bound */
-    Names shared;           /* and as thread 0 sees them when a call has just defined some */
-    bool *late;             /* by symbol: not bound by an input */
-    bool *defined;          /* by symbol: late, and a call before here in the text defines it */
-    int *heap;              /* by container: place on the heap, or -1 */
+    int64_t *cont_index; /* in, out: position among the ports */
+    Names names;         /* symbols as the function at hand sees them */
+    Names place;         /* the same for addresses: what data decides stands in by its bound */
+    Names shared;        /* and as thread 0 sees them when a call has just defined some */
+    bool *late;          /* by symbol: not bound by an input */
+    bool *defined;       /* by symbol: late, and a call before here in the text defines it */
+    int *heap;           /* by container: place on the heap, or -1 */
     int nheap;
-    int *when;              /* by output: WEIR_KNOWN, ... */
+    int *when; /* by output: WEIR_KNOWN, ... */
     Text out;
     int indent;
     enum { AFTER_NOTHING, AFTER_SERIAL, AFTER_ALL } state; /* which threads did the last work */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies: every Val becomes a named constant, then the stores. In a `vector` loop a Val is a vector when
- * it uses the lane or a vector Val, else a scalar that is splat where vectors meet it. */
+/* Bodies: every Val becomes a named constant, then the stores. In a `vector` loop a Val is a vector
+ * when it uses the lane or a vector Val, else a scalar that is splat where vectors meet it. */
 #include "c_nest.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- names of types ---------------------------------------------------------------------------------- */
+/* ---- names of types -------------------------------------------------------------------------- */
 
 const char *scalar_type(DType t) {
     switch (t) {
@@ -32,18 +32,28 @@ const char *scalar_type(DType t) {
     }
 }
 
-int value_bits(DType t) { return dtype_bits(t) < 8 ? 8 : dtype_bits(t); }
+int value_bits(DType t) {
+    return dtype_bits(t) < 8 ? 8 : dtype_bits(t);
+}
 
-bool is_small_float(DType t) { return dtype_is_float(t) && dtype_bits(t) < 32; }
+bool is_small_float(DType t) {
+    return dtype_is_float(t) && dtype_bits(t) < 32;
+}
 
-const char *vector_type(const CNest *c, DType t) { return str(c, "v%d%s", c->lane.width, scalar_type(t)); }
+const char *vector_type(const CNest *c, DType t) {
+    return str(c, "v%d%s", c->lane.width, scalar_type(t));
+}
 
-const char *mask_type(const CNest *c, int bits) { return str(c, "v%di%d", c->lane.width, bits); }
+const char *mask_type(const CNest *c, int bits) {
+    return str(c, "v%di%d", c->lane.width, bits);
+}
 
 static const char *float_literal(const CNest *c, DType t, Bits bits) {
     double v = bits_to_double(t, bits);
     const char *f = t == F32 ? "f" : "";
-    if (v != v) return str(c, "bits_%s(0x%llxu%s)", dtype_name(t), (unsigned long long)bits, t == F64 ? "ll" : "");
+    if (v != v)
+        return str(c, "bits_%s(0x%llxu%s)", dtype_name(t), (unsigned long long)bits,
+                   t == F64 ? "ll" : "");
     if (isinf(v)) return str(c, "(%s__builtin_inf%s())", v < 0 ? "-" : "", f);
     return signbit(v) ? str(c, "(%a%s)", v, f) : str(c, "%a%s", v, f);
 }
@@ -57,11 +67,13 @@ const char *literal(const CNest *c, DType t, Bits bits) {
     return str(c, "((%s)%lld)", scalar_type(t), (long long)v);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 CVal named(CNest *c, DType t, bool vector, int mask, const char *text) {
     CVal v = {.type = t, .vector = vector, .mask = mask, .text = str(c, "x%d", c->fresh++)};
-    const char *type = !vector ? scalar_type(t) : t == BOOL ? mask_type(c, mask) : vector_type(c, t);
+    const char *type = !vector     ? scalar_type(t)
+                       : t == BOOL ? mask_type(c, mask)
+                                   : vector_type(c, t);
     put_line(c, "const %s %s = %s;", type, v.text, text);
     return v;
 }
@@ -93,14 +105,16 @@ const char *as_lane(CNest *c, const CVal *v, int lane) {
     return str(c, "%s[%d]", v->text, lane);
 }
 
-/* ---- the lane in index expressions ----------------------------------------------------------------------- */
+/* ---- the lane in index expressions ----------------------------------------------------------- */
 
 Dim at_lane(const CNest *c, Dim d, int lane) {
     DimSubst s = {c->lane.var, dim_const(c->ctx, lane)};
     return dim_subst(c->ctx, d, &s, 1);
 }
 
-bool uses_lane(const CNest *c, Dim d) { return c->lane.var && dim_uses(d, c->lane.var); }
+bool uses_lane(const CNest *c, Dim d) {
+    return c->lane.var && dim_uses(d, c->lane.var);
+}
 
 /* d = coef*lane + rest with a constant coef. */
 bool lane_affine(const CNest *c, Dim d, int64_t *coef, Dim *rest) {
@@ -117,7 +131,7 @@ const char *lane_mask(CNest *c) {
     return c->lane.mask;
 }
 
-/* ---- bodies ----------------------------------------------------------------------------------------------------------------- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 static CVal emit_index(CNest *c, Dim index) {
     index = names_subst(&c->names, index);
@@ -159,14 +173,14 @@ void emit_body(CNest *c, const Stmt *s) {
         const Access *to = &s->store.at[i].to;
         CVal *v = &c->val[s->store.at[i].val];
         if (v->type != c->nest->buf.at[to->cont].type)
-            BUG("a value of %s is stored to \"%s\" of %s", dtype_name(v->type), c->nest->buf.at[to->cont].name,
-                dtype_name(c->nest->buf.at[to->cont].type));
+            BUG("a value of %s is stored to \"%s\" of %s", dtype_name(v->type),
+                c->nest->buf.at[to->cont].name, dtype_name(c->nest->buf.at[to->cont].type));
         emit_store(c, to, v);
     }
     c->body = NULL;
 }
 
-/* ---- folds --------------------------------------------------------------------------------------------------------------------- */
+/* ---- folds ----------------------------------------------------------------------------------- */
 
 /* Lanes from .. from+n-1 of a vector, as one of n lanes. */
 static CVal part(CNest *c, const CVal *v, int from, int n) {
@@ -193,7 +207,8 @@ void emit_fold(CNest *c, const Stmt *s) {
     c->lane = (CLanes){.width = w};
     for (int i = 0; i < k->nstate; i++) {
         int element;
-        row[i] = (CVal){.type = k->type[i], .vector = true, .text = reg_name(c, &s->src[i], &element)};
+        row[i] =
+            (CVal){.type = k->type[i], .vector = true, .text = reg_name(c, &s->src[i], &element)};
         if (k->type[i] == BOOL)
             row[i] = named(c, BOOL, true, 8, str(c, "(%s)(%s != 0)", mask_type(c, 8), row[i].text));
     }

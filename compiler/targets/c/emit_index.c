@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Index expressions as vectors of i64: what the lane, or values of the lanes, make different in each lane.
- * Parts that are equal in all lanes are computed once as scalars; parts seen before in the body are used
- * again. */
+/* Index expressions as vectors of i64: what the lane, or values of the lanes, make different in
+ * each lane. Parts that are equal in all lanes are computed once as scalars; parts seen before in
+ * the body are used again. */
 #include "c_nest.h"
 
-bool varies(const CNest *c, Dim d) { return uses_lane(c, d) || uses_value(c, d, true); }
+bool varies(const CNest *c, Dim d) {
+    return uses_lane(c, d) || uses_value(c, d, true);
+}
 
 static const char *vector_part(CNest *c, Dim d);
 
@@ -45,17 +47,21 @@ static const char *quotient_part(CNest *c, const Atom *a) {
     int64_t by;
     const char *x = vector_part(c, a->a);
     if (dim_is_const(a->b, &by) && by > 0 && (by & (by - 1)) == 0)
-        return div ? str(c, "(%s >> %d)", x, __builtin_ctzll((uint64_t)by)) : str(c, "(%s & %lld)", x, (long long)by - 1);
+        return div ? str(c, "(%s >> %d)", x, __builtin_ctzll((uint64_t)by))
+                   : str(c, "(%s & %lld)", x, (long long)by - 1);
     const char *type = mask_type(c, 64), *y = varies(c, a->b) ? NULL : scalar_text(c, a->b);
-    if (y) return str(c, "(%s)map2_v%d(%s, %s, %s)", type, c->lane.width, div ? "idiv" : "imod", x, y);
-    return str(c, "(%s)map3_v%d(%s, %s, %s)", type, c->lane.width, div ? "idiv" : "imod", x, vector_part(c, a->b));
+    if (y)
+        return str(c, "(%s)map2_v%d(%s, %s, %s)", type, c->lane.width, div ? "idiv" : "imod", x, y);
+    return str(c, "(%s)map3_v%d(%s, %s, %s)", type, c->lane.width, div ? "idiv" : "imod", x,
+               vector_part(c, a->b));
 }
 
 static const char *atom_part(CNest *c, const Atom *a) {
     if (a->kind == ATOM_SYM) return symbol_part(c, dim_sym(c->ctx, a->name));
     if (a->kind == ATOM_DIV || a->kind == ATOM_MOD) return quotient_part(c, a);
     const char *x = vector_part(c, a->a), *y = vector_part(c, a->b);
-    return str(c, "sel_%s(%s %s %s, %s, %s)", mask_type(c, 64), x, a->kind == ATOM_MIN ? "<" : ">", y, x, y);
+    return str(c, "sel_%s(%s %s %s, %s, %s)", mask_type(c, 64), x, a->kind == ATOM_MIN ? "<" : ">",
+               y, x, y);
 }
 
 static Dim atom_dim(CNest *c, const Atom *a) {
@@ -109,4 +115,6 @@ static const char *vector_part(CNest *c, Dim d) {
     return note_part(c, d, sum);
 }
 
-const char *vector_dim(CNest *c, Dim d) { return vector_part(c, names_subst(&c->names, d)); }
+const char *vector_dim(CNest *c, Dim d) {
+    return vector_part(c, names_subst(&c->names, d));
+}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and stores: of registers, which are variables, and of memory and local arrays, as a scalar, a row of
- * lanes, a stride, or lane by lane. Inactive lanes touch nothing. Indices that come from data are checked.
- * A load that stands in reach and still holds is used again, so that unrolled iterations share what they
- * read. */
+/* Reads and stores: of registers, which are variables, and of memory and local arrays, as a scalar,
+ * a row of lanes, a stride, or lane by lane. Inactive lanes touch nothing. Indices that come from
+ * data are checked. A load that stands in reach and still holds is used again, so that unrolled
+ * iterations share what they read. */
 #include "c_nest.h"
 
-/* ---- index expressions ------------------------------------------------------------------------------------- */
+/* ---- index expressions ----------------------------------------------------------------------- */
 
 /* Does d use the symbol of a Val of this body? `vector`: of a vector one? */
 bool uses_value(const CNest *c, Dim d, bool vector) {
@@ -50,7 +50,8 @@ static const CAccess *access_of(CNest *c, const Access *a) {
     return x;
 }
 
-/* The offset of a scalar access, every index that comes from data checked: `ix(&bad, i, extent)`. */
+/* The offset of a scalar access, every index that comes from data checked: `ix(&bad, i, extent)`.
+ */
 static const char *checked_offset(CNest *c, const Access *a) {
     const Buf *b = &c->nest->buf.at[a->cont];
     int mark = push_values(c, 0);
@@ -68,8 +69,8 @@ static const char *checked_offset(CNest *c, const Access *a) {
     return offset;
 }
 
-/* The name of a vector of offsets, for accesses that follow no pattern. Indices from data are checked in
- * the active lanes; where one is out of range element 0 is meant. */
+/* The name of a vector of offsets, for accesses that follow no pattern. Indices from data are
+ * checked in the active lanes; where one is out of range element 0 is meant. */
 static const char *vector_offsets(CNest *c, const Access *a) {
     const Buf *b = &c->nest->buf.at[a->cont];
     Dim at[RANK_MAX];
@@ -80,8 +81,9 @@ static const char *vector_offsets(CNest *c, const Access *a) {
         if (!uses_value(c, at[k], false)) continue;
         CVal i = named(c, I64, true, 0, vector_dim(c, at[k]));
         Dim box = names_subst(&c->names, b->box[k]);
-        CVal ok = named(c, BOOL, true, 64, str(c, "(%s)((v%du64)%s < (v%du64)%s)", type, c->lane.width, i.text,
-                                               c->lane.width, vector_dim(c, box)));
+        CVal ok = named(c, BOOL, true, 64,
+                        str(c, "(%s)((v%du64)%s < (v%du64)%s)", type, c->lane.width, i.text,
+                            c->lane.width, vector_dim(c, box)));
         const char *wrong = str(c, "~%s", ok.text);
         if (c->lane.kind != MASK_NONE)
             wrong = str(c, "%s & __builtin_convertvector(%s, %s)", wrong, lane_mask(c), type);
@@ -100,16 +102,21 @@ static const char *vector_offsets(CNest *c, const Access *a) {
     return offsets;
 }
 
-/* ---- elements in memory ---------------------------------------------------------------------------------------- */
+/* ---- elements in memory ---------------------------------------------------------------------- */
 
-static bool is_packed(DType t) { return dtype_bits(t) < 8; }
+static bool is_packed(DType t) {
+    return dtype_bits(t) < 8;
+}
 
-static bool is_signed(DType t) { return dtype_class(t) == CLASS_INT; }
+static bool is_signed(DType t) {
+    return dtype_class(t) == CLASS_INT;
+}
 
 static const char *get_element(const CNest *c, int buf, const char *offset) {
     DType t = c->nest->buf.at[buf].type;
     if (!is_packed(t)) return str(c, "%s[%s]", c->buf[buf].name, offset);
-    return str(c, "get_%s%d(%s, %s)", is_signed(t) ? "i" : "u", dtype_bits(t), c->buf[buf].name, offset);
+    return str(c, "get_%s%d(%s, %s)", is_signed(t) ? "i" : "u", dtype_bits(t), c->buf[buf].name,
+               offset);
 }
 
 static void put_element(CNest *c, int buf, const char *offset, const char *value) {
@@ -120,9 +127,10 @@ static void put_element(CNest *c, int buf, const char *offset, const char *value
         put_line(c, "%s[%s] = %s;", c->buf[buf].name, offset, value);
 }
 
-/* ---- registers ---------------------------------------------------------------------------------------------------- */
+/* ---- registers ------------------------------------------------------------------------------- */
 
-/* The variable of a register access, and in *element the lane of a row it names (-1: the whole row). */
+/* The variable of a register access, and in *element the lane of a row it names (-1: the whole
+ * row). */
 const char *reg_name(CNest *c, const Access *a, int *element) {
     const CBuf *cb = &c->buf[a->cont];
     Text out = {.arena = c->arena};
@@ -133,7 +141,8 @@ const char *reg_name(CNest *c, const Access *a, int *element) {
         bool last = cb->lanes && k == a->rank - 1, lane = uses_lane(c, d);
         if (lane) d = at_lane(c, d, 0);
         int64_t v;
-        if (!dim_is_const(d, &v)) BUG("register \"%s\" indexed by a variable", c->nest->buf.at[a->cont].name);
+        if (!dim_is_const(d, &v))
+            BUG("register \"%s\" indexed by a variable", c->nest->buf.at[a->cont].name);
         if (last) {
             if (!lane) *element = (int)(v % cb->lanes);
             v /= cb->lanes;
@@ -148,28 +157,32 @@ static CVal read_reg(CNest *c, const Access *a, bool copy) {
     int element;
     const char *name = reg_name(c, a, &element);
     bool vector = c->buf[a->cont].lanes && element < 0;
-    if (vector && t == BOOL) return named(c, BOOL, true, 8, str(c, "(%s)(%s != 0)", mask_type(c, 8), name));
+    if (vector && t == BOOL)
+        return named(c, BOOL, true, 8, str(c, "(%s)(%s != 0)", mask_type(c, 8), name));
     if (element >= 0) return named(c, t, false, 0, str(c, "%s[%d]", name, element));
     if (copy) return named(c, t, vector, 0, name);
     return (CVal){.type = t, .vector = vector, .text = name};
 }
 
-/* ---- reads ------------------------------------------------------------------------------------------------------------ */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 static CVal loaded_vector(CNest *c, DType t, const char *text) {
     if (t == BOOL) return named(c, BOOL, true, 8, str(c, "(%s)(%s != 0)", mask_type(c, 8), text));
     return named(c, t, true, 0, text);
 }
 
-static const char *raw_type(const CNest *c, DType t) { return vector_type(c, t == BOOL ? U8 : t); }
+static const char *raw_type(const CNest *c, DType t) {
+    return vector_type(c, t == BOOL ? U8 : t);
+}
 
 /* W elements that lie in a row. */
 static CVal read_row(CNest *c, int buf, Dim first) {
     DType t = c->nest->buf.at[buf].type;
-    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first), *type = raw_type(c, t);
+    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first),
+               *type = raw_type(c, t);
     if (c->lane.kind == MASK_PREFIX && c->nest->buf.at[buf].kind == BUF_MEMORY) {
-        const char *load = str(c, "(%s)loadn_%s(%s + %s, %s)", type, mask_type(c, value_bits(t)), name, at,
-                               c->lane.count);
+        const char *load = str(c, "(%s)loadn_%s(%s + %s, %s)", type, mask_type(c, value_bits(t)),
+                               name, at, c->lane.count);
         return loaded_vector(c, t, load);
     }
     return loaded_vector(c, t, str(c, "*(const %su *)(%s + %s)", type, name, at));
@@ -178,7 +191,8 @@ static CVal read_row(CNest *c, int buf, Dim first) {
 /* Is lane l certainly off or certainly on? Guards are cheap; wrong addresses are not. */
 static const char *guarded_element(CNest *c, const char *element, int lane) {
     if (c->lane.kind == MASK_NONE) return element;
-    if (c->lane.kind == MASK_PREFIX) return str(c, "(%d < %s ? %s : 0)", lane, c->lane.count, element);
+    if (c->lane.kind == MASK_PREFIX)
+        return str(c, "(%d < %s ? %s : 0)", lane, c->lane.count, element);
     return str(c, "(%s[%d] ? %s : 0)", lane_mask(c), lane, element);
 }
 
@@ -187,8 +201,9 @@ static CVal read_lanes(CNest *c, const Access *a) {
     DType t = c->nest->buf.at[a->cont].type;
     const char *offsets = vector_offsets(c, a);
     if (c->lane.kind == MASK_NONE && !is_packed(t))
-        return loaded_vector(c, t, str(c, "(%s)pick_v%d(%s, %s)", raw_type(c, t), c->lane.width, c->buf[a->cont].name,
-                                       offsets));
+        return loaded_vector(c, t,
+                             str(c, "(%s)pick_v%d(%s, %s)", raw_type(c, t), c->lane.width,
+                                 c->buf[a->cont].name, offsets));
     Text out = {.arena = c->arena};
     text_printf(&out, "(%s){", raw_type(c, t));
     for (int l = 0; l < c->lane.width; l++) {
@@ -203,24 +218,30 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     DType t = c->nest->buf.at[a->cont].type;
     int64_t coef;
     Dim rest;
-    if (!uses_lane(c, flat)) return named(c, t, false, 0, get_element(c, a->cont, emit_dim_str(&c->names, flat)));
+    if (!uses_lane(c, flat))
+        return named(c, t, false, 0, get_element(c, a->cont, emit_dim_str(&c->names, flat)));
     bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
-    if (affine && coef == 1 && (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY))
+    if (affine && coef == 1 &&
+        (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY))
         return read_row(c, a->cont, rest);
     if (affine && c->lane.kind == MASK_NONE) {
         const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;
-        const char *g = str(c, "(%s)gather_v%d(%s + %s, %lld)", raw_type(c, t), c->lane.width, name, at,
-                            (long long)coef);
+        const char *g = str(c, "(%s)gather_v%d(%s + %s, %lld)", raw_type(c, t), c->lane.width, name,
+                            at, (long long)coef);
         return loaded_vector(c, t, g);
     }
     return read_lanes(c, a);
 }
 
-static int *epoch_of(CNest *c, int buf) { return &c->epoch[c->nest->buf.at[buf].kind != BUF_MEMORY]; }
+static int *epoch_of(CNest *c, int buf) {
+    return &c->epoch[c->nest->buf.at[buf].kind != BUF_MEMORY];
+}
 
 /* An equal load that still holds, or a new one. */
 static CVal read_shared(CNest *c, const Access *a, Dim flat) {
-    const char *mask = c->lane.kind == MASK_NONE ? NULL : c->lane.count ? c->lane.count : c->lane.mask;
+    const char *mask = c->lane.kind == MASK_NONE ? NULL
+                       : c->lane.count           ? c->lane.count
+                                                 : c->lane.mask;
     bool lanes = uses_lane(c, flat);
     for (int i = c->loaded.n - 1; i >= c->loaded_from; i--) {
         const Loaded *l = &c->loaded.at[i];
@@ -287,12 +308,13 @@ static CVal read_else(CNest *c, const Val *v) {
     if (!vector) return named(c, t, false, 0, else_element(c, v, 0));
     Text out = {.arena = c->arena};
     text_printf(&out, "(%s){", raw_type(c, t));
-    for (int l = 0; l < c->lane.width; l++) text_printf(&out, "%s%s", l ? ", " : "", else_element(c, v, l));
+    for (int l = 0; l < c->lane.width; l++)
+        text_printf(&out, "%s%s", l ? ", " : "", else_element(c, v, l));
     text_put(&out, "}");
     return loaded_vector(c, t, text_str(&out));
 }
 
-/* ---- stores --------------------------------------------------------------------------------------------------------------- */
+/* ---- stores ---------------------------------------------------------------------------------- */
 
 /* The value as it lies in memory: bools as 0 or 1 in bytes. */
 static const char *raw_vector(CNest *c, CVal *v) {
@@ -305,7 +327,8 @@ static void store_reg(CNest *c, const Access *to, CVal *v) {
     int element;
     const char *name = reg_name(c, to, &element);
     if (!c->buf[to->cont].lanes || element >= 0) {
-        if (v->vector) BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
+        if (v->vector)
+            BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
         if (element >= 0) name = str(c, "%s[%d]", name, element);
         put_line(c, "%s = %s;", name, v->text);
         return;
@@ -322,7 +345,8 @@ static void store_reg(CNest *c, const Access *to, CVal *v) {
 }
 
 static void store_row(CNest *c, int buf, Dim first, CVal *v) {
-    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first), *x = raw_vector(c, v);
+    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first),
+               *x = raw_vector(c, v);
     DType t = v->type;
     if (c->lane.kind == MASK_PREFIX) {
         const char *mt = mask_type(c, value_bits(t));
@@ -334,7 +358,8 @@ static void store_row(CNest *c, int buf, Dim first, CVal *v) {
 
 static void store_stride(CNest *c, int buf, Dim first, int64_t step, CVal *v) {
     const char *at = emit_dim_str(&c->names, first), *x = raw_vector(c, v);
-    put_line(c, "scatter_v%d(%s + %s, %lld, %s);", c->lane.width, c->buf[buf].name, at, (long long)step, x);
+    put_line(c, "scatter_v%d(%s + %s, %lld, %s);", c->lane.width, c->buf[buf].name, at,
+             (long long)step, x);
 }
 
 static void store_lanes(CNest *c, const Access *to, CVal *v) {
@@ -362,7 +387,8 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
         return;
     }
     if (!uses_lane(c, flat)) {
-        if (v->vector) BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
+        if (v->vector)
+            BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
         put_element(c, to->cont, emit_dim_str(&c->names, flat), v->text);
         return;
     }
@@ -389,7 +415,8 @@ void emit_store(CNest *c, const Access *to, CVal *v) {
 void emit_prefetch(CNest *c, const Stmt *s) {
     const CAccess *x = access_of(c, &s->at);
     const char *at = emit_dim_str(&c->names, x->flat);
-    if (is_packed(c->nest->buf.at[s->at.cont].type)) at = str(c, "%s / %d", at, 8 / dtype_bits(c->nest->buf.at[s->at.cont].type));
+    if (is_packed(c->nest->buf.at[s->at.cont].type))
+        at = str(c, "%s / %d", at, 8 / dtype_bits(c->nest->buf.at[s->at.cont].type));
     put_line(c, "__builtin_prefetch(%s + %s, 0, 2);", c->buf[s->at.cont].name, at);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One nest as C functions: parameters, tasks, loops, storage. Values are emit_body.c's.
  *
- * The leading `parallel` loops become one range of tasks. Statements before a single parallel loop that
- * write only local storage run on every thread; otherwise each top-level statement is a phase of its
- * own, with a barrier between. */
+ * The leading `parallel` loops become one range of tasks. Statements before a single parallel loop
+ * that write only local storage run on every thread; otherwise each top-level statement is a phase
+ * of its own, with a barrier between. */
 #include "c_nest.h"
 
 #include <string.h>
 
 enum { STACK_BYTES = 16 << 10, PAD = 64 };
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 void put_line(CNest *c, const char *fmt, ...) {
     for (int i = 0; i < c->indent; i++) text_put(&c->out, " ");
@@ -41,7 +41,7 @@ static void close_scope(CNest *c) {
     put_line(c, "}");
 }
 
-/* ---- storage ---------------------------------------------------------------------------------------------------- */
+/* ---- storage --------------------------------------------------------------------------------- */
 
 /* Bytes of a local array, as a Dim of model symbols (other symbols at their largest). */
 static Dim array_bytes(CNest *c, const Buf *b) {
@@ -50,8 +50,10 @@ static Dim array_bytes(CNest *c, const Buf *b) {
     Dim top = dim_upper_from(c->ctx, n, &env, c->nsymbol);
     if (!top) BUG("local array \"%s\" has no bound", b->name);
     int bits = dtype_bits(b->type);
-    Dim bytes = bits < 8 ? dim_ceildiv(c->ctx, top, dim_const(c->ctx, 8 / bits)) : dim_mulc(c->ctx, top, bits / 8);
-    return dim_mulc(c->ctx, dim_ceildiv(c->ctx, dim_addc(c->ctx, bytes, PAD), dim_const(c->ctx, 64)), 64);
+    Dim bytes = bits < 8 ? dim_ceildiv(c->ctx, top, dim_const(c->ctx, 8 / bits))
+                         : dim_mulc(c->ctx, top, bits / 8);
+    return dim_mulc(c->ctx,
+                    dim_ceildiv(c->ctx, dim_addc(c->ctx, bytes, PAD), dim_const(c->ctx, 64)), 64);
 }
 
 static void init_array(CNest *c, const Buf *b, const CBuf *cb, const Stmt *s) {
@@ -60,10 +62,11 @@ static void init_array(CNest *c, const Buf *b, const CBuf *cb, const Stmt *s) {
     if (bits < 8) {
         Bits all = 0;
         for (int i = 0; i < 8; i += bits) all |= s->init << i;
-        put_line(c, "for (i64 i = 0; i < (%s + %d) / %d; i++) %s[i] = %d;", n, 8 / bits - 1, 8 / bits, cb->name,
-                 (int)all);
+        put_line(c, "for (i64 i = 0; i < (%s + %d) / %d; i++) %s[i] = %d;", n, 8 / bits - 1,
+                 8 / bits, cb->name, (int)all);
     } else {
-        put_line(c, "for (i64 i = 0; i < %s; i++) %s[i] = %s;", n, cb->name, literal(c, b->type, s->init));
+        put_line(c, "for (i64 i = 0; i < %s; i++) %s[i] = %s;", n, cb->name,
+                 literal(c, b->type, s->init));
     }
 }
 
@@ -74,7 +77,8 @@ static void declare_array(CNest *c, const Stmt *s) {
     int64_t size;
     const char *type = dtype_bits(b->type) < 8 ? "u8" : scalar_type(b->type);
     if (cb->kind != BUF_SCRATCH && dim_is_const(bytes, &size) && size <= STACK_BYTES) {
-        put_line(c, "%s %s[%lld] ALIGNED;", type, cb->name, (long long)(size * 8 / (value_bits(b->type))));
+        put_line(c, "%s %s[%lld] ALIGNED;", type, cb->name,
+                 (long long)(size * 8 / (value_bits(b->type))));
     } else {
         if (!cb->scratch) {
             cb->scratch = c->scratch;
@@ -92,14 +96,17 @@ static void declare_reg(CNest *c, const Stmt *s) {
     const CBuf *cb = &c->buf[s->buf];
     int64_t count = 1, extent[RANK_MAX];
     for (int k = 0; k < b->rank; k++) {
-        if (!dim_is_const(b->box[k], &extent[k])) BUG("register array \"%s\" of unknown size", b->name);
+        if (!dim_is_const(b->box[k], &extent[k]))
+            BUG("register array \"%s\" of unknown size", b->name);
         if (cb->lanes && k == b->rank - 1) extent[k] = (extent[k] + cb->lanes - 1) / cb->lanes;
         count *= extent[k];
     }
     DType t = b->type == BOOL && cb->lanes ? U8 : b->type;
     const char *type = cb->lanes ? str(c, "v%d%s", cb->lanes, scalar_type(t)) : scalar_type(t);
     const char *init = s->has_init ? literal(c, b->type, s->init) : "0";
-    if (cb->lanes) init = s->has_init && s->init ? str(c, "%s - (%s){0}", init, type) : str(c, "(%s){0}", type);
+    if (cb->lanes)
+        init =
+            s->has_init && s->init ? str(c, "%s - (%s){0}", init, type) : str(c, "(%s){0}", type);
     for (int64_t i = 0; i < count; i++) {
         Text name = {.arena = c->arena};
         text_put(&name, cb->name);
@@ -113,7 +120,7 @@ static void declare_reg(CNest *c, const Stmt *s) {
     }
 }
 
-/* ---- statements ----------------------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
 static void emit_stmts(CNest *c, const Stmts *stmts);
 
@@ -123,9 +130,13 @@ static bool declares(const Stmts *stmts) {
     return false;
 }
 
-static Dim zero(const CNest *c) { return dim_const(c->ctx, 0); }
+static Dim zero(const CNest *c) {
+    return dim_const(c->ctx, 0);
+}
 
-static Dim last_of(CNest *c, Dim extent) { return dim_addc(c->ctx, extent, -1); }
+static Dim last_of(CNest *c, Dim extent) {
+    return dim_addc(c->ctx, extent, -1);
+}
 
 static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
     bool braces = extent > 1 && declares(&s->body);
@@ -144,7 +155,8 @@ static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
 
 static void emit_loop(CNest *c, const Stmt *s) {
     const char *var = str(c, "i_%d", c->fresh++);
-    put_line(c, "for (i64 %s = 0; %s < %s; %s++) {", var, var, emit_dim_str(&c->names, s->extent), var);
+    put_line(c, "for (i64 %s = 0; %s < %s; %s++) {", var, var, emit_dim_str(&c->names, s->extent),
+             var);
     int mark = c->names.at.n, from = c->loaded_from;
     names_var(&c->names, s->var, var, zero(c), last_of(c, s->extent));
     c->loaded_from = c->loaded.n;
@@ -155,7 +167,8 @@ static void emit_loop(CNest *c, const Stmt *s) {
     names_pop(&c->names, mark);
 }
 
-/* Opens `if (g0 >= 0 && ...) {`. 0: some guard never holds; 1: all always do, nothing was opened. */
+/* Opens `if (g0 >= 0 && ...) {`. 0: some guard never holds; 1: all always do, nothing was opened.
+ */
 static int open_guards(CNest *c, const Dim *guard, int n) {
     Text cond = {.arena = c->arena};
     for (int i = 0; i < n; i++) {
@@ -180,7 +193,7 @@ static void emit_if(CNest *c, const Stmt *s) {
     if (open == 2) close_scope(c);
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------------------------------- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 typedef struct Guards {
     VEC(Dim) uniform, prefix, other; /* prefix: the number of active lanes */
@@ -226,7 +239,8 @@ static void set_mask(CNest *c, const Guards *g) {
     c->lane.kind = MASK_LANES;
     c->lane.count = NULL;
     c->lane.mask = str(c, "m%d", c->fresh++);
-    put_line(c, "const %s %s = __builtin_convertvector(%s, %s)%s;", type, c->lane.mask, text_str(&m), type, prefix);
+    put_line(c, "const %s %s = __builtin_convertvector(%s, %s)%s;", type, c->lane.mask,
+             text_str(&m), type, prefix);
 }
 
 /* Is every lane active whenever the loop runs with these numbers? */
@@ -325,9 +339,11 @@ static void emit_stmts(CNest *c, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) emit_stmt(c, stmts->at[i]);
 }
 
-/* ---- phases --------------------------------------------------------------------------------------------------------------- */
+/* ---- phases ---------------------------------------------------------------------------------- */
 
-static bool is_parallel(const Stmt *s) { return s->kind == STMT_FOR && s->mark == LOOP_PARALLEL; }
+static bool is_parallel(const Stmt *s) {
+    return s->kind == STMT_FOR && s->mark == LOOP_PARALLEL;
+}
 
 static bool writes_memory(const CNest *c, const Stmt *s) {
     for (int i = 0; i < s->store.n; i++)
@@ -363,7 +379,8 @@ static Tasks tasks_of(CNest *c, const Stmt *s) {
 static void task_vars(CNest *c, const Tasks *t) {
     Dim inner = dim_const(c->ctx, 1);
     for (int i = t->n - 1; i >= 0; i--) {
-        const char *step = emit_dim_str(&c->names, inner), *extent = emit_dim_str(&c->names, t->loop[i]->extent);
+        const char *step = emit_dim_str(&c->names, inner),
+                   *extent = emit_dim_str(&c->names, t->loop[i]->extent);
         const char *e = dim_is(inner, 1) ? "task->lo" : str(c, "task->lo / %s", step);
         if (i > 0) e = str(c, "%s %% %s", e, extent);
         put_line(c, "i64 p%d = %s;", i, e);
@@ -373,14 +390,17 @@ static void task_vars(CNest *c, const Tasks *t) {
 
 static void emit_tasks(CNest *c, const Tasks *t) {
     task_vars(c, t);
-    put_line(c, t->n == 1 ? "for (; p0 < task->hi; p0++) {" : "for (i64 p = task->lo; p < task->hi; p++) {");
+    put_line(c, t->n == 1 ? "for (; p0 < task->hi; p0++) {"
+                          : "for (i64 p = task->lo; p < task->hi; p++) {");
     int mark = c->names.at.n;
     for (int i = 0; i < t->n; i++)
-        names_var(&c->names, t->loop[i]->var, str(c, "p%d", i), zero(c), last_of(c, t->loop[i]->extent));
+        names_var(&c->names, t->loop[i]->var, str(c, "p%d", i), zero(c),
+                  last_of(c, t->loop[i]->extent));
     open_scope(c);
     emit_stmts(c, t->body);
     for (int i = t->n - 1; i > 0; i--)
-        put_line(c, "if (++p%d == %s) { p%d = 0;", i, emit_dim_str(&c->names, t->loop[i]->extent), i);
+        put_line(c, "if (++p%d == %s) { p%d = 0;", i, emit_dim_str(&c->names, t->loop[i]->extent),
+                 i);
     if (t->n > 1) {
         put_line(c, "p0++;");
         char *close = arena_alloc(c->arena, (size_t)t->n + 1);
@@ -407,7 +427,7 @@ static double work_of(const CNest *c, const Stmts *stmts) {
     return sum;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* May two memory buffers be the same bytes, one of them written? */
 static bool may_alias(const CNest *c) {
@@ -415,11 +435,13 @@ static bool may_alias(const CNest *c) {
     for (int i = 0; i < n->buf.n; i++)
         for (int j = 0; j < n->buf.n; j++) {
             const Buf *a = &n->buf.at[i], *b = &n->buf.at[j];
-            if (i == j || a->kind != BUF_MEMORY || b->kind != BUF_MEMORY || !c->buf[i].written) continue;
+            if (i == j || a->kind != BUF_MEMORY || b->kind != BUF_MEMORY || !c->buf[i].written)
+                continue;
             if (a->cont >= 0 && a->cont == b->cont) return true;
             for (int k = 0; c->flow && k < c->flow->alias.n; k++) {
                 const Alias *al = &c->flow->alias.at[k];
-                bool x = al->cont == a->cont || al->of == a->cont, y = al->cont == b->cont || al->of == b->cont;
+                bool x = al->cont == a->cont || al->of == a->cont,
+                     y = al->cont == b->cont || al->of == b->cont;
                 if (x && y) return true;
             }
         }
@@ -433,7 +455,8 @@ static void put_parameters(CNest *c, const CKernel *k) {
         const Buf *b = &c->nest->buf.at[k->buf.at[i]];
         const char *type = dtype_bits(b->type) < 8 ? "u8" : scalar_type(b->type);
         bool written = c->buf[k->buf.at[i]].written;
-        text_printf(&c->out, "%s%s *%s%s, ", written ? "" : "const ", type, restricted, c->buf[k->buf.at[i]].name);
+        text_printf(&c->out, "%s%s *%s%s, ", written ? "" : "const ", type, restricted,
+                    c->buf[k->buf.at[i]].name);
     }
     for (int i = 0; i < k->symbol.n; i++) text_printf(&c->out, "i64 s%d, ", i);
     text_put(&c->out, "Task *task) {\n");
@@ -491,7 +514,10 @@ static void emit_phases(CNest *c, CKernel *k) {
 }
 
 static void name_buffers(CNest *c, CKernel *k) {
-    static const char letter[] = {[BUF_MEMORY] = 'a', [BUF_REG] = 'r', [BUF_TILE] = 'b', [BUF_SHARED] = 'b',
+    static const char letter[] = {[BUF_MEMORY] = 'a',
+                                  [BUF_REG] = 'r',
+                                  [BUF_TILE] = 'b',
+                                  [BUF_SHARED] = 'b',
                                   [BUF_SCRATCH] = 'b'};
     for (int i = 0; i < c->nest->buf.n; i++) {
         CBuf *cb = &c->buf[i];

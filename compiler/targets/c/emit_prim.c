@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One primitive as a C expression, for a scalar or for all lanes at once. What has no vector form (integer
- * division, shifts by variable counts, conversions of 8-bit floats) is printed lane by lane from the
- * scalar form. Meaning is prim.def's: every row total, so integers go through unsigned types, conversions
- * saturate, and min and max let NaN win. */
+/* One primitive as a C expression, for a scalar or for all lanes at once. What has no vector form
+ * (integer division, shifts by variable counts, conversions of 8-bit floats) is printed lane by
+ * lane from the scalar form. Meaning is prim.def's: every row total, so integers go through
+ * unsigned types, conversions saturate, and min and max let NaN win. */
 #include "c_nest.h"
 
 #include <string.h>
 
-static bool is_signed(DType t) { return dtype_class(t) == CLASS_INT; }
+static bool is_signed(DType t) {
+    return dtype_class(t) == CLASS_INT;
+}
 
-static bool is_integer(DType t) { return dtype_is_int(t); }
+static bool is_integer(DType t) {
+    return dtype_is_int(t);
+}
 
 static const char *unsigned_type(DType t) {
     switch (value_bits(t)) {
@@ -24,10 +28,13 @@ static const char *vector_unsigned(const CNest *c, DType t) {
     return str(c, "v%d%s", c->lane.width, unsigned_type(t));
 }
 
-/* Arithmetic on narrow integers happens in int: this is the unsigned type that no product overflows. */
-static const char *wide_unsigned(DType t) { return value_bits(t) < 64 ? "u32" : "u64"; }
+/* Arithmetic on narrow integers happens in int: this is the unsigned type that no product
+ * overflows. */
+static const char *wide_unsigned(DType t) {
+    return value_bits(t) < 64 ? "u32" : "u64";
+}
 
-/* ---- conversions of scalars ----------------------------------------------------------------------------- */
+/* ---- conversions of scalars ------------------------------------------------------------------ */
 
 static const char *wrap_scalar(const CNest *c, DType to, const char *x) {
     switch (to) {
@@ -50,7 +57,8 @@ static const char *saturate_scalar(const CNest *c, DType to, const char *x) {
 }
 
 static const char *to_small_scalar(const CNest *c, DType to, DType from, const char *x, bool sat) {
-    if (from == F64 || (is_integer(from) && value_bits(from) >= 32)) x = str(c, "odd_f32((f64)(%s))", x);
+    if (from == F64 || (is_integer(from) && value_bits(from) >= 32))
+        x = str(c, "odd_f32((f64)(%s))", x);
     const char *name = dtype_name(to);
     if (to == F16 || to == BF16) return str(c, "%s_of_f32(%s)", name, x);
     return str(c, "%s_of_f32(%s, %d)", name, x, sat);
@@ -67,7 +75,7 @@ static const char *convert_scalar(const CNest *c, DType to, DType from, const ch
     return wrap_scalar(c, to, x);
 }
 
-/* ---- scalars ------------------------------------------------------------------------------------------------ */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 static const char *infix(Prim p) {
     switch (p) {
@@ -119,7 +127,9 @@ static const char *integer_scalar(const CNest *c, Prim p, DType t, const char *c
     case P_MUL: r = str(c, "(%s)%s %s (%s)%s", u, x[0], infix(p), u, x[1]); break;
     case P_FMA: r = str(c, "(%s)%s * (%s)%s + (%s)%s", u, x[0], u, x[1], u, x[2]); break;
     case P_NEG: r = str(c, "0 - (%s)%s", u, x[0]); break;
-    case P_ABS: r = is_signed(t) ? str(c, "%s < 0 ? 0 - (%s)%s : (%s)%s", x[0], u, x[0], u, x[0]) : x[0]; break;
+    case P_ABS:
+        r = is_signed(t) ? str(c, "%s < 0 ? 0 - (%s)%s : (%s)%s", x[0], u, x[0], u, x[0]) : x[0];
+        break;
     case P_DIV:
     case P_REM:
     case P_MOD: r = str(c, "%s_%s(%s, %s)", prim_row(p)->name, s, x[0], x[1]); break;
@@ -129,8 +139,12 @@ static const char *integer_scalar(const CNest *c, Prim p, DType t, const char *c
     case P_OR:
     case P_XOR: r = str(c, "%s %s %s", x[0], infix(p), x[1]); break;
     case P_NOT: r = str(c, "~%s", x[0]); break;
-    case P_SHL: r = str(c, "shl_u((u64)%s, (%s)%s, %d)", x[0], unsigned_type(t), x[1], dtype_bits(t)); break;
-    case P_SHR: r = str(c, "shr_%s(%s, (%s)%s, %d)", s, x[0], unsigned_type(t), x[1], dtype_bits(t)); break;
+    case P_SHL:
+        r = str(c, "shl_u((u64)%s, (%s)%s, %d)", x[0], unsigned_type(t), x[1], dtype_bits(t));
+        break;
+    case P_SHR:
+        r = str(c, "shr_%s(%s, (%s)%s, %d)", s, x[0], unsigned_type(t), x[1], dtype_bits(t));
+        break;
     default: BUG("primitive \"%s\" on %s has no form in C", prim_row(p)->name, dtype_name(t));
     }
     return wrap_scalar(c, t, r);
@@ -167,7 +181,7 @@ static const char *prim_scalar(const CNest *c, const Val *v, DType t, const char
     return float_scalar(c, v->prim, t, x);
 }
 
-/* ---- lane by lane -------------------------------------------------------------------------------------------- */
+/* ---- lane by lane ---------------------------------------------------------------------------- */
 
 static CVal by_lanes(CNest *c, const Val *v, DType t, CVal *args) {
     int arity = prim_row(v->prim)->arity;
@@ -184,7 +198,7 @@ static CVal by_lanes(CNest *c, const Val *v, DType t, CVal *args) {
     return named(c, v->type, true, v->type == BOOL ? 8 : 0, text_str(&out));
 }
 
-/* ---- vectors of integers and floats ---------------------------------------------------------------------------- */
+/* ---- vectors of integers and floats ---------------------------------------------------------- */
 
 static bool const_of(const CVal *v, int64_t *value) {
     if (!v->constant) return false;
@@ -192,8 +206,8 @@ static bool const_of(const CVal *v, int64_t *value) {
     return true;
 }
 
-/* max(x, c) with a constant c that is no NaN: one compare and select. NaN in x fails the compare and is
- * kept; for c = +0 the compare also catches x = -0 (for min: c = -0, x = +0). */
+/* max(x, c) with a constant c that is no NaN: one compare and select. NaN in x fails the compare
+ * and is kept; for c = +0 the compare also catches x = -0 (for min: c = -0, x = +0). */
 static const char *clamp_vector(CNest *c, Prim p, DType t, CVal *x, CVal *k) {
     double v = bits_to_double(t, k->constant->bits);
     const char *cmp;
@@ -247,8 +261,8 @@ static const char *divide_vector(CNest *c, Prim p, DType t, CVal *a) {
     if (p == P_DIV) return str(c, "%s / %s", x, k);
     if (p == P_REM || !is_signed(t)) return str(c, "%s %% %s", x, k);
     CVal r = named(c, t, true, 0, str(c, "%s %% %s", x, k));
-    return str(c, "sel_%s((%s != 0) & ((%s ^ %s) < 0), %s + %s, %s)", type, r.text, r.text, k, r.text, k,
-               r.text);
+    return str(c, "sel_%s((%s != 0) & ((%s ^ %s) < 0), %s + %s, %s)", type, r.text, r.text, k,
+               r.text, k, r.text);
 }
 
 static const char *shift_vector(CNest *c, Prim p, DType t, CVal *a) {
@@ -260,7 +274,8 @@ static const char *shift_vector(CNest *c, Prim p, DType t, CVal *a) {
 }
 
 static const char *integer_vector(CNest *c, Prim p, DType t, CVal *a) {
-    if (dtype_bits(t) < 8 && p != P_MIN && p != P_MAX && p != P_AND && p != P_OR && p != P_XOR) return NULL;
+    if (dtype_bits(t) < 8 && p != P_MIN && p != P_MAX && p != P_AND && p != P_OR && p != P_XOR)
+        return NULL;
     if (p == P_DIV || p == P_REM || p == P_MOD) return divide_vector(c, p, t, a);
     if (p == P_SHL || p == P_SHR) return shift_vector(c, p, t, a);
     const char *x[3] = {0}, *type = vector_type(c, t), *u = vector_unsigned(c, t);
@@ -284,7 +299,7 @@ static const char *integer_vector(CNest *c, Prim p, DType t, CVal *a) {
     }
 }
 
-/* ---- vectors of bools --------------------------------------------------------------------------------------------- */
+/* ---- vectors of bools ------------------------------------------------------------------------ */
 
 static int common_mask(const CVal *a, int n) {
     for (int i = 0; i < n; i++)
@@ -318,28 +333,32 @@ static const char *bool_vector(CNest *c, Prim p, CVal *a, int *bits) {
 static CVal select_vector(CNest *c, const Val *v, CVal *a) {
     if (v->type == BOOL) {
         int bits = common_mask(a, 3);
-        const char *m = as_mask(c, &a[0], bits), *x = as_mask(c, &a[1], bits), *y = as_mask(c, &a[2], bits);
+        const char *m = as_mask(c, &a[0], bits), *x = as_mask(c, &a[1], bits),
+                   *y = as_mask(c, &a[2], bits);
         return named(c, BOOL, true, bits, str(c, "(%s & %s) | (~%s & %s)", m, x, m, y));
     }
     const char *x = as_vector(c, &a[1]), *y = as_vector(c, &a[2]);
     if (!a[0].vector) return named(c, v->type, true, 0, str(c, "%s ? %s : %s", a[0].text, x, y));
     const char *m = as_mask(c, &a[0], value_bits(v->type));
-    return named(c, v->type, true, 0, str(c, "sel_%s(%s, %s, %s)", vector_type(c, v->type), m, x, y));
+    return named(c, v->type, true, 0,
+                 str(c, "sel_%s(%s, %s, %s)", vector_type(c, v->type), m, x, y));
 }
 
-/* ---- conversions of vectors ----------------------------------------------------------------------------------------- */
+/* ---- conversions of vectors ------------------------------------------------------------------ */
 
 static const char *from_bool_vector(CNest *c, DType to, CVal *a) {
     const char *m = as_mask(c, a, value_bits(to)), *type = vector_type(c, to);
     if (to == F32 || to == F64)
-        return str(c, "(%s)(%s & (%s)(1.0f - (%s){0}))", type, m, mask_type(c, value_bits(to)), type);
+        return str(c, "(%s)(%s & (%s)(1.0f - (%s){0}))", type, m, mask_type(c, value_bits(to)),
+                   type);
     if (dtype_is_float(to)) return NULL;
     return str(c, "(%s)(%s & 1)", type, m);
 }
 
 static const char *saturate_vector(CNest *c, DType to, DType from, const char *x) {
     const char *vf = vector_type(c, from);
-    if (to == I32 || to == I64 || to == U32 || to == U64) return str(c, "%s_of_%s(%s)", dtype_name(to), vf, x);
+    if (to == I32 || to == I64 || to == U32 || to == U64)
+        return str(c, "%s_of_%s(%s)", dtype_name(to), vf, x);
     if (from != F32) return NULL;
     return str(c, "__builtin_convertvector(clip_%s(%s, %d, %d), %s)", vf, x, (int)dtype_lowest(to),
                (int)dtype_highest(to), vector_type(c, to));
@@ -347,22 +366,28 @@ static const char *saturate_vector(CNest *c, DType to, DType from, const char *x
 
 /* From small floats through f32; NULL: lane by lane. */
 static const char *widen_small(CNest *c, DType from, const char *x) {
-    if (from == F16 || from == BF16) return str(c, "f32_of_%s_v%d(%s)", dtype_name(from), c->lane.width, x);
-    return str(c, "(%s)map_v%d(f32_of_%s, %s)", vector_type(c, F32), c->lane.width, dtype_name(from), x);
+    if (from == F16 || from == BF16)
+        return str(c, "f32_of_%s_v%d(%s)", dtype_name(from), c->lane.width, x);
+    return str(c, "(%s)map_v%d(f32_of_%s, %s)", vector_type(c, F32), c->lane.width,
+               dtype_name(from), x);
 }
 
 static const char *to_small_vector(CNest *c, DType to, DType from, const char *x, bool sat) {
     if (from == F64) {
-        x = named(c, F32, true, 0, str(c, "(%s)map_v%d(odd_f32, %s)", vector_type(c, F32), c->lane.width, x)).text;
+        x = named(c, F32, true, 0,
+                  str(c, "(%s)map_v%d(odd_f32, %s)", vector_type(c, F32), c->lane.width, x))
+                .text;
         from = F32;
     }
     if (is_integer(from)) {
         if (value_bits(from) >= 32) return NULL;
         x = str(c, "__builtin_convertvector(%s, %s)", x, vector_type(c, F32));
     }
-    if (to == F16 || to == BF16) return str(c, "%s_of_%s(%s)", dtype_name(to), vector_type(c, F32), x);
+    if (to == F16 || to == BF16)
+        return str(c, "%s_of_%s(%s)", dtype_name(to), vector_type(c, F32), x);
     x = named(c, F32, true, 0, x).text;
-    return str(c, "(%s)map2_v%d(%s_of_f32, %s, %d)", vector_type(c, to), c->lane.width, dtype_name(to), x, sat);
+    return str(c, "(%s)map2_v%d(%s_of_f32, %s, %d)", vector_type(c, to), c->lane.width,
+               dtype_name(to), x, sat);
 }
 
 static const char *convert_vector(CNest *c, DType to, CVal *a, bool sat) {
@@ -383,20 +408,23 @@ static const char *convert_vector(CNest *c, DType to, CVal *a, bool sat) {
 static CVal convert(CNest *c, const Val *v, CVal *a) {
     if (v->type == BOOL && a->type != BOOL) {
         CVal x = *a;
-        if (is_small_float(a->type)) x = named(c, F32, true, 0, widen_small(c, a->type, as_vector(c, a)));
+        if (is_small_float(a->type))
+            x = named(c, F32, true, 0, widen_small(c, a->type, as_vector(c, a)));
         int bits = value_bits(x.type);
-        return named(c, BOOL, true, bits, str(c, "(%s)(%s != 0)", mask_type(c, bits), as_vector(c, &x)));
+        return named(c, BOOL, true, bits,
+                     str(c, "(%s)(%s != 0)", mask_type(c, bits), as_vector(c, &x)));
     }
     const char *e = convert_vector(c, v->type, a, v->prim == P_CVT);
     return e ? named(c, v->type, true, 0, e) : by_lanes(c, v, a->type, a);
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static CVal compare_vector(CNest *c, const Val *v, DType t, CVal *a) {
     int bits = value_bits(t);
     const char *x = as_vector(c, &a[0]), *y = as_vector(c, &a[1]);
-    return named(c, BOOL, true, bits, str(c, "(%s)(%s %s %s)", mask_type(c, bits), x, infix(v->prim), y));
+    return named(c, BOOL, true, bits,
+                 str(c, "(%s)(%s %s %s)", mask_type(c, bits), x, infix(v->prim), y));
 }
 
 static CVal prim_vector(CNest *c, const Val *v, DType t, CVal *a) {
@@ -407,8 +435,10 @@ static CVal prim_vector(CNest *c, const Val *v, DType t, CVal *a) {
     case P_CVT:
     case P_CVTINF: return convert(c, v, a);
     case P_BITCAST:
-        if (t == BOOL || v->type == BOOL || value_bits(t) != value_bits(v->type)) return by_lanes(c, v, t, a);
-        return named(c, v->type, true, 0, str(c, "(%s)%s", vector_type(c, v->type), as_vector(c, a)));
+        if (t == BOOL || v->type == BOOL || value_bits(t) != value_bits(v->type))
+            return by_lanes(c, v, t, a);
+        return named(c, v->type, true, 0,
+                     str(c, "(%s)%s", vector_type(c, v->type), as_vector(c, a)));
     default: break;
     }
     if (t == BOOL)

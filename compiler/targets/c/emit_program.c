@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk over the flow's items, as C. All threads run the same text. A kernel stands where the walk
- * meets its root; its tasks are dealt out by position, so that a thread count changes no result. Work of
- * one task, or of so little that a barrier costs more, is done by thread 0 alone, and what follows it
- * there needs no barrier. Barriers are printed late: `sync` puts one before the next work of other
- * threads, and before any value from memory decides the way. Long programs are cut into functions. */
+/* The walk over the flow's items, as C. All threads run the same text. A kernel stands where the
+ * walk meets its root; its tasks are dealt out by position, so that a thread count changes no
+ * result. Work of one task, or of so little that a barrier costs more, is done by thread 0 alone,
+ * and what follows it there needs no barrier. Barriers are printed late: `sync` puts one before the
+ * next work of other threads, and before any value from memory decides the way. Long programs are
+ * cut into functions. */
 #include "c_program.h"
 
 #include "runtime/weir_rt.h"
@@ -43,15 +44,18 @@ int symbol_index(const CProgram *p, Dim sym) {
     return -1;
 }
 
-static const char *dim_text(CProgram *p, Dim d) { return emit_dim_str(&p->names, d); }
+static const char *dim_text(CProgram *p, Dim d) {
+    return emit_dim_str(&p->names, d);
+}
 
-/* ---- where containers lie ---------------------------------------------------------------------------------- */
+/* ---- where containers lie -------------------------------------------------------------------- */
 
 Dim cont_bytes(const CProgram *p, const Cont *c) {
     Dim box[RANK_MAX];
     int rank = cont_storage(p->ctx, c, box), bits = dtype_bits(c->type);
     Dim n = dim_product(p->ctx, box, rank);
-    return bits < 8 ? dim_ceildiv(p->ctx, n, dim_const(p->ctx, 8 / bits)) : dim_mulc(p->ctx, n, bits / 8);
+    return bits < 8 ? dim_ceildiv(p->ctx, n, dim_const(p->ctx, 8 / bits))
+                    : dim_mulc(p->ctx, n, bits / 8);
 }
 
 static const Alias *alias_of(const CProgram *p, int cont) {
@@ -64,7 +68,8 @@ static const char *address(CProgram *p, int cont);
 
 static const char *alias_address(CProgram *p, const Alias *a) {
     int bits = dtype_bits(p->flow->cont.at[a->cont].type);
-    Dim bytes = bits < 8 ? dim_div(p->ctx, a->offset, dim_const(p->ctx, 8 / bits)) : dim_mulc(p->ctx, a->offset, bits / 8);
+    Dim bytes = bits < 8 ? dim_div(p->ctx, a->offset, dim_const(p->ctx, 8 / bits))
+                         : dim_mulc(p->ctx, a->offset, bits / 8);
     return arena_printf(p->arena, "%s + %s", address(p, a->of), emit_dim_str(&p->place, bytes));
 }
 
@@ -91,7 +96,7 @@ static const char *address(CProgram *p, int cont) {
     return arena_printf(p->arena, "A + %s", emit_dim_str(&p->place, c->offset));
 }
 
-/* ---- who has worked ------------------------------------------------------------------------------------------ */
+/* ---- who has worked -------------------------------------------------------------------------- */
 
 /* Before work of all threads, or a read that decides the way. */
 static void sync_all(CProgram *p) {
@@ -112,7 +117,7 @@ static void sync_serial(CProgram *p) {
     p->state = AFTER_SERIAL;
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static void call_phase(CProgram *p, int kernel, int k) {
     const CKernel *ck = p->kernel[kernel];
@@ -127,16 +132,20 @@ static void call_phase(CProgram *p, int kernel, int k) {
     const Nest *nest = p->program->nest.at[kernel];
     for (int i = 0; i < ck->buf.n; i++)
         text_printf(&args, "(void *)(%s), ", address(p, nest->buf.at[ck->buf.at[i]].cont));
-    for (int i = 0; i < ck->symbol.n; i++) text_printf(&args, "%s, ", dim_text(p, ck->symbol.at[i]));
+    for (int i = 0; i < ck->symbol.n; i++)
+        text_printf(&args, "%s, ", dim_text(p, ck->symbol.at[i]));
     if (serial)
         program_line(p, "{ Task task = {0, %s, scratch, 0};", count);
     else
-        program_line(p, "{ const i64 T = %s; Task task = {T * t / n, T * (t + 1) / n, scratch, 0};", count);
-    program_line(p, "  if (task.lo < task.hi) kernel%d(%s&task);", p->phase[kernel][k], text_str(&args));
+        program_line(p, "{ const i64 T = %s; Task task = {T * t / n, T * (t + 1) / n, scratch, 0};",
+                     count);
+    program_line(p, "  if (task.lo < task.hi) kernel%d(%s&task);", p->phase[kernel][k],
+                 text_str(&args));
     if (phase->bad) {
         const char *from = nest->from ? nest->from : nest->name;
         const char *text = arena_printf(p->arena, "an index is out of range in %s", from);
-        program_line(p, "  if (task.bad) weir_rt_fail(f, WEIR_E_INDEX, %s);", c_string(p->arena, text));
+        program_line(p, "  if (task.bad) weir_rt_fail(f, WEIR_E_INDEX, %s);",
+                     c_string(p->arena, text));
     }
     program_line(p, "}");
     if (!serial) p->state = AFTER_ALL;
@@ -146,7 +155,9 @@ static void walk_phases(CProgram *p, int kernel) {
     for (int k = 0; k < p->kernel[kernel]->phase.n; k++) call_phase(p, kernel, k);
 }
 
-static int root_of(const Kernel *k) { return k->map.at[k->map.n - 1]; }
+static int root_of(const Kernel *k) {
+    return k->map.at[k->map.n - 1];
+}
 
 /* The variants of a kernel: the first whose guard holds. */
 static void walk_map(CProgram *p, int map) {
@@ -178,7 +189,7 @@ static void walk_map(CProgram *p, int map) {
     }
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Dims, types and attributes of a call: for its run and for its scratch. */
 static int define_call(CProgram *p, const Call *call) {
@@ -189,15 +200,17 @@ static int define_call(CProgram *p, const Call *call) {
     return number;
 }
 
-/* Is the output's shape known here for the first time, now that this call has defined its symbols? */
+/* Is the output's shape known here for the first time, now that this call has defined its symbols?
+ */
 static bool known_now(CProgram *p, const Cont *c, const Call *call) {
     bool all = true, new = false;
     for (int i = 0; i < p->flow->symbol.n; i++) {
         bool uses = false, mine = false;
         for (int d = 0; d < c->rank; d++) uses |= dim_uses(c->shape[d], p->flow->symbol.at[i].sym);
-        for (int k = 0; k < call->ndefine; k++) mine |= call->define[k] == p->flow->symbol.at[i].sym;
+        for (int k = 0; k < call->ndefine; k++)
+            mine |= call->define[k] == p->flow->symbol.at[i].sym;
         if (uses && p->late[i]) all &= p->defined[i];
-        new |= uses && mine;
+        new |= uses &&mine;
     }
     return all && new;
 }
@@ -208,7 +221,8 @@ static void make_room(CProgram *p, const Call *call) {
     program_line(p, "  weir_rt_defined(f);");
     for (int k = 0; k < p->flow->cont.n; k++) {
         const Cont *c = &p->flow->cont.at[k];
-        if (c->kind != CONT_OUT || p->when[p->cont_index[k]] != WEIR_LATE || !known_now(p, c, call)) continue;
+        if (c->kind != CONT_OUT || p->when[p->cont_index[k]] != WEIR_LATE || !known_now(p, c, call))
+            continue;
         Text count = {.arena = p->arena};
         emit_dim_saturated(&count, &p->shared, dim_product(p->ctx, c->shape, c->rank));
         program_line(p, "  weir_rt_room(f, %d, %s);", (int)p->cont_index[k], text_str(&count));
@@ -244,12 +258,13 @@ static void walk_call(CProgram *p, const Call *call) {
     p->state = AFTER_ALL; /* all have read the symbols before they change again */
 }
 
-/* ---- loops and branches ---------------------------------------------------------------------------------------------- */
+/* ---- loops and branches ---------------------------------------------------------------------- */
 
 static void walk_items(CProgram *p, const Items *items);
 
 static void copy_cont(CProgram *p, const char *to, const char *from, int like) {
-    program_line(p, "copy(%s, %s, %s, t, n);", to, from, dim_text(p, cont_bytes(p, &p->flow->cont.at[like])));
+    program_line(p, "copy(%s, %s, %s, t, n);", to, from,
+                 dim_text(p, cont_bytes(p, &p->flow->cont.at[like])));
     p->state = AFTER_ALL;
 }
 
@@ -283,17 +298,20 @@ static void carry_on(CProgram *p, const Item *it) {
 static void walk_loop(CProgram *p, const Item *it) {
     sync_all(p);
     for (int i = 0; i < it->carry.n; i++)
-        copy_cont(p, address(p, it->carry.at[i].cur), address(p, it->carry.at[i].init), it->carry.at[i].init);
+        copy_cont(p, address(p, it->carry.at[i].cur), address(p, it->carry.at[i].init),
+                  it->carry.at[i].init);
     sync_all(p);
     const char *var = arena_printf(p->arena, "v%d", p->fresh++);
     program_line(p, "i64 %s = 0;", var);
-    const char *more = it->trip ? arena_printf(p->arena, "%s < %s", var, dim_text(p, it->trip)) : "";
+    const char *more =
+        it->trip ? arena_printf(p->arena, "%s < %s", var, dim_text(p, it->trip)) : "";
     program_line(p, "for (; %s; %s++) {", more, var);
     p->indent++;
     int mark = p->names.at.n;
     if (it->var) names_var(&p->names, it->var, var, dim_const(p->ctx, 0), NULL);
     if (it->cond >= 0) {
-        program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n); if (!go) break; }",
+        program_line(p,
+                     "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n); if (!go) break; }",
                      address(p, it->cond));
     }
     if (it->done && is_unbounded(p, symbol_index(p, it->done))) {
@@ -316,7 +334,8 @@ static void walk_loop(CProgram *p, const Item *it) {
 
 static void walk_if(CProgram *p, const Item *it) {
     sync_all(p);
-    program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n);", address(p, it->cond));
+    program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n);",
+                 address(p, it->cond));
     for (int side = 0; side < 2; side++) {
         program_line(p, side ? "else {" : "if (go) {");
         p->indent++;
@@ -341,10 +360,11 @@ static void walk_items(CProgram *p, const Items *items) {
     for (int i = 0; i < items->n; i++) walk_item(p, &items->at[i]);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static void open_walk(CProgram *p, int number) {
-    program_line(p, "static __attribute__((noinline)) int walk%d(weir_frame *f, int t, int n) {", number);
+    program_line(p, "static __attribute__((noinline)) int walk%d(weir_frame *f, int t, int n) {",
+                 number);
     p->indent++;
     program_line(p, "char *const A = f->arena, *const W = (char *)f->weights;");
     program_line(p, "char *scratch = f->thread + t * f->thread_bytes;");
@@ -368,15 +388,16 @@ static void emit_call_shape(CProgram *p, int number) {
     int nx = call->nin + call->nout;
     if (call->nattr) {
         text_printf(&p->out, "static const i64 attr%d[] = {", number);
-        for (int i = 0; i < call->nattr; i++) text_printf(&p->out, "%lld, ", (long long)call->attr[i]);
+        for (int i = 0; i < call->nattr; i++)
+            text_printf(&p->out, "%lld, ", (long long)call->attr[i]);
         text_put(&p->out, "};\n");
     }
     program_line(p, "static void call%d(const i64 *s, weir_call *c, weir_tensor *x) {", number);
     program_line(p, " (void)s;");
     program_line(p, " __builtin_memset(c, 0, sizeof *c);");
     program_line(p, " __builtin_memset(x, 0, %d * sizeof *x);", nx);
-    program_line(p, " c->nin = %d; c->nout = %d; c->nattr = %d; c->ndefine = %d;", call->nin, call->nout,
-                 call->nattr, call->ndefine);
+    program_line(p, " c->nin = %d; c->nout = %d; c->nattr = %d; c->ndefine = %d;", call->nin,
+                 call->nout, call->nattr, call->ndefine);
     program_line(p, " c->in = x; c->out = x + %d;", call->nin);
     if (call->nattr) program_line(p, " c->attr = attr%d;", number);
     for (int i = 0; i < nx; i++) {
@@ -399,7 +420,8 @@ static void name_symbols(CProgram *p, Names *names, char early, char late, bool 
     for (int i = 0; i < p->flow->symbol.n; i++) {
         const Symbol *s = &p->flow->symbol.at[i];
         Dim hi = s->hi == INT64_MAX ? NULL : dim_const(p->ctx, s->hi);
-        const char *text = arena_printf(p->arena, array ? "%c[%d]" : "%c%d", p->late[i] ? late : early, i);
+        const char *text =
+            arena_printf(p->arena, array ? "%c[%d]" : "%c%d", p->late[i] ? late : early, i);
         names_var(names, s->sym, text, dim_const(p->ctx, s->lo), hi);
     }
 }
@@ -407,7 +429,8 @@ static void name_symbols(CProgram *p, Names *names, char early, char late, bool 
 static void name_shared(CProgram *p) {
     p->shared = (Names){.arena = p->arena, .ctx = p->ctx};
     for (int i = 0; i < p->flow->symbol.n; i++)
-        names_var(&p->shared, p->flow->symbol.at[i].sym, arena_printf(p->arena, "f->symbol[%d]", i), NULL, NULL);
+        names_var(&p->shared, p->flow->symbol.at[i].sym, arena_printf(p->arena, "f->symbol[%d]", i),
+                  NULL, NULL);
 }
 
 void emit_run(CProgram *p) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking over a nest before it is printed: which model symbols it uses (in the order of first use: they
- * become parameters), which buffers are read and written, how wide the rows of a register array are, and
- * whether each of its indices is a number once loops are unrolled. If not, it becomes an array. */
+/* Looking over a nest before it is printed: which model symbols it uses (in the order of first use:
+ * they become parameters), which buffers are read and written, how wide the rows of a register
+ * array are, and whether each of its indices is a number once loops are unrolled. If not, it
+ * becomes an array. */
 #include "c_nest.h"
 
 /* Walks all accesses; `fixed` says of a symbol whether it is a number at emission. */
@@ -108,7 +109,8 @@ static void scan_stmt(Scan *s, const Stmt *stmt) {
     case STMT_FOLD:
         for (int i = 0; i < stmt->combine->nstate; i++) {
             scan_access(s, &stmt->dst[i], true);
-            if (!s->c->buf[stmt->src[i].cont].lanes) s->c->buf[stmt->src[i].cont].lanes = stmt->lanes;
+            if (!s->c->buf[stmt->src[i].cont].lanes)
+                s->c->buf[stmt->src[i].cont].lanes = stmt->lanes;
             s->c->buf[stmt->src[i].cont].read = true;
         }
         break;
@@ -124,6 +126,7 @@ static void scan_stmts(Scan *s, const Stmts *stmts) {
 }
 
 void scan_nest(CNest *c, CKernel *kernel) {
-    Scan scan = {.c = c, .fixed = table_new(c->arena), .seen = table_new(c->arena), .kernel = kernel};
+    Scan scan = {
+        .c = c, .fixed = table_new(c->arena), .seen = table_new(c->arena), .kernel = kernel};
     scan_stmts(&scan, &c->nest->body);
 }

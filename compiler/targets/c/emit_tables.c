@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of unit 0: how symbols follow from the inputs' dims, sizes as functions of the symbols, ports,
- * literals, the weights' blob, the descriptor. See runtime/weir_rt.h for what reads them. */
+/* The tables of unit 0: how symbols follow from the inputs' dims, sizes as functions of the
+ * symbols, ports, literals, the weights' blob, the descriptor. See runtime/weir_rt.h for what reads
+ * them. */
 #include "c_program.h"
 
 #include "runtime/weir_rt.h"
 
 #include <string.h>
 
-/* ---- symbols ---------------------------------------------------------------------------------------------- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 /* d = mul*sym + add of one symbol? */
 static bool one_symbol(const CProgram *p, Dim d, Dim sym, int64_t *mul, int64_t *add) {
@@ -16,7 +17,8 @@ static bool one_symbol(const CProgram *p, Dim d, Dim sym, int64_t *mul, int64_t 
            dim_is_const(rest, add);
 }
 
-/* The first input dim that gives the symbol: one that is the symbol itself before a multiple of it. */
+/* The first input dim that gives the symbol: one that is the symbol itself before a multiple of it.
+ */
 Binding bind_symbol(const CProgram *p, Dim sym) {
     Binding best = {-1, 0, 1, 0};
     for (int i = 0; i < p->flow->cont.n; i++) {
@@ -80,7 +82,8 @@ void prepare_symbols(CProgram *p) {
     p->when = NEW_ARRAY(p->arena, int, f->cont.n);
     bool *by_call = NEW_ARRAY(p->arena, bool, f->symbol.n);
     mark_defined(p, &f->body, by_call);
-    for (int i = 0; i < f->symbol.n; i++) p->late[i] = bind_symbol(p, f->symbol.at[i].sym).input < 0;
+    for (int i = 0; i < f->symbol.n; i++)
+        p->late[i] = bind_symbol(p, f->symbol.at[i].sym).input < 0;
     for (int k = 0; k < f->cont.n; k++) {
         const Cont *c = &f->cont.at[k];
         bool unbounded = false, late = false, other = false;
@@ -90,11 +93,15 @@ void prepare_symbols(CProgram *p) {
             unbounded |= is_unbounded(p, i);
             other |= !by_call[i];
         }
-        bool before = other || call_writes(&f->body, k); /* may be written before its size is known */
-        bool heap = unbounded && (c->kind == CONT_TMP || c->kind == CONT_STATE || (c->kind == CONT_OUT && before));
+        bool before =
+            other || call_writes(&f->body, k); /* may be written before its size is known */
+        bool heap = unbounded && (c->kind == CONT_TMP || c->kind == CONT_STATE ||
+                                  (c->kind == CONT_OUT && before));
         p->heap[k] = heap ? p->nheap++ : -1;
         if (c->kind == CONT_OUT && late)
-            p->when[p->cont_index[k]] = heap ? WEIR_ON_HEAP + p->heap[k] : before ? WEIR_BY_CALL : WEIR_LATE;
+            p->when[p->cont_index[k]] = heap     ? WEIR_ON_HEAP + p->heap[k]
+                                        : before ? WEIR_BY_CALL
+                                                 : WEIR_LATE;
     }
 }
 
@@ -115,7 +122,8 @@ static void emit_symbols(CProgram *p) {
         put_i64(&p->out, s->lo);
         text_put(&p->out, ", ");
         put_i64(&p->out, s->hi);
-        text_printf(&p->out, ", %d, %d, %lld, %lld},\n", b.input, b.dim, (long long)b.mul, (long long)b.add);
+        text_printf(&p->out, ", %d, %d, %lld, %lld},\n", b.input, b.dim, (long long)b.mul,
+                    (long long)b.add);
     }
     text_put(&p->out, " {0}\n};\n");
     text_put(&p->out, "static void bound(i64 *s, i64 *b) {\n (void)s, (void)b;\n");
@@ -137,7 +145,7 @@ static void emit_symbols(CProgram *p) {
     text_put(&p->out, "}\n");
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void put_value(CProgram *p, const Names *names, int at, Dim d) {
     text_printf(&p->out, " v[%d] = ", at);
@@ -168,13 +176,16 @@ static void carry_sizes(CProgram *p, const Items *items) {
 static int emit_eval(CProgram *p) {
     const Flow *f = p->flow;
     int n = 3;
-    text_put(&p->out, "static void eval(const i64 *s, const i64 *b, i64 *v) {\n (void)s, (void)b;\n v[1] = 0, v[2] = 0;\n");
+    text_put(&p->out, "static void eval(const i64 *s, const i64 *b, i64 *v) {\n (void)s, "
+                      "(void)b;\n v[1] = 0, v[2] = 0;\n");
     put_value(p, &p->place, 0, f->arena_bytes ? f->arena_bytes : dim_const(p->ctx, 0));
     for (int k = 0; k < f->kernel.n; k++)
         if (p->kernel[k]) put_largest(p, 1, p->kernel[k]->scratch);
     for (int i = 0; i < p->ncall; i++) {
         const Call *call = p->call[i];
-        text_printf(&p->out, " { weir_call c; weir_tensor x[%d]; call%d(b, &c, x); v[2] = imax(v[2], %s_scratch(&c)); }\n",
+        text_printf(&p->out,
+                    " { weir_call c; weir_tensor x[%d]; call%d(b, &c, x); v[2] = imax(v[2], "
+                    "%s_scratch(&c)); }\n",
                     call->nin + call->nout + 1, i, call->row->function);
     }
     carry_sizes(p, &f->body);
@@ -189,14 +200,16 @@ static int emit_eval(CProgram *p) {
 static void emit_heap(CProgram *p) {
     text_put(&p->out, "static void heap(const i64 *s, i64 *v) {\n (void)s, (void)v;\n");
     for (int k = 0; k < p->flow->cont.n; k++)
-        if (p->heap[k] >= 0) put_value(p, &p->names, p->heap[k], cont_bytes(p, &p->flow->cont.at[k]));
+        if (p->heap[k] >= 0)
+            put_value(p, &p->names, p->heap[k], cont_bytes(p, &p->flow->cont.at[k]));
     text_put(&p->out, "}\nstatic const u16 when[] = {");
     for (int k = 0; k < p->flow->cont.n; k++)
-        if (p->flow->cont.at[k].kind == CONT_OUT) text_printf(&p->out, "%d, ", p->when[p->cont_index[k]]);
+        if (p->flow->cont.at[k].kind == CONT_OUT)
+            text_printf(&p->out, "%d, ", p->when[p->cont_index[k]]);
     text_put(&p->out, "0};\n");
 }
 
-/* ---- ports, literals ------------------------------------------------------------------------------------------- */
+/* ---- ports, literals ------------------------------------------------------------------------- */
 
 static int emit_ports(CProgram *p, ContKind kind, const char *name) {
     const Flow *f = p->flow;
@@ -209,8 +222,8 @@ static int emit_ports(CProgram *p, ContKind kind, const char *name) {
         for (int d = 0; d < c->rank; d++)
             text_printf(&p->out, "%s, ", c_string(p->arena, dim_str(p->ctx, c->shape[d])));
         text_put(&p->out, "0};\n");
-        text_printf(&ports, " {%s, %d, %d, %s%d},\n", c_string(p->arena, c->name), dtype_onnx(c->type), c->rank,
-                    name, n++);
+        text_printf(&ports, " {%s, %d, %d, %s%d},\n", c_string(p->arena, c->name),
+                    dtype_onnx(c->type), c->rank, name, n++);
     }
     text_printf(&p->out, "static const weir_port %s[] = {\n%s {0}\n};\n", name, text_str(&ports));
     return n;
@@ -223,12 +236,13 @@ void emit_literals(CProgram *p) {
         if (c->kind != CONT_LITERAL || stored || !c->data) continue;
         text_printf(&p->out, "static const u8 literal%d[] ALIGNED __attribute__((unused)) = {", i);
         const uint8_t *bytes = c->data;
-        for (int64_t k = 0; k < c->data_bytes; k++) text_printf(&p->out, k % 32 ? "%d," : "\n %d,", bytes[k]);
+        for (int64_t k = 0; k < c->data_bytes; k++)
+            text_printf(&p->out, k % 32 ? "%d," : "\n %d,", bytes[k]);
         text_put(&p->out, "\n};\n");
     }
 }
 
-/* ---- descriptor --------------------------------------------------------------------------------------------------- */
+/* ---- descriptor ------------------------------------------------------------------------------ */
 
 static void emit_cpu(CProgram *p) {
     static const char *const macros[] = {
@@ -243,9 +257,11 @@ static void emit_cpu(CProgram *p) {
 }
 
 static void emit_blob(CProgram *p) {
-    text_printf(&p->out, "%svolatile struct weir_blob weir_blob = {WEIR_BLOB_MAGIC0, WEIR_BLOB_MAGIC1, 0, %lld};\n",
-                p->options->jit ? "" : "__attribute__((visibility(\"hidden\"))) ",
-                (long long)p->options->weight_bytes);
+    text_printf(
+        &p->out,
+        "%svolatile struct weir_blob weir_blob = {WEIR_BLOB_MAGIC0, WEIR_BLOB_MAGIC1, 0, %lld};\n",
+        p->options->jit ? "" : "__attribute__((visibility(\"hidden\"))) ",
+        (long long)p->options->weight_bytes);
 }
 
 void emit_tables(CProgram *p) {
@@ -257,23 +273,34 @@ void emit_tables(CProgram *p) {
     emit_cpu(p);
     emit_blob(p);
     Text *out = &p->out;
-    text_put(out, "static weir_status create(const weir_pool *pool, weir_instance **out, char *error);\n");
+    text_put(
+        out,
+        "static weir_status create(const weir_pool *pool, weir_instance **out, char *error);\n");
     text_put(out, "static const weir_program program = {\n");
-    text_printf(out, " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, .nheap = %d,\n",
+    text_printf(out,
+                " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, "
+                ".nheap = %d,\n",
                 p->flow->symbol.n, values, p->nheap);
-    text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = run, .blob = &weir_blob,\n");
+    text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = "
+                  "run, .blob = &weir_blob,\n");
     if (o->weights_file)
-        text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n", c_string(p->arena, o->weights_file),
-                    (unsigned long long)o->weights_check);
-    text_printf(out, " .model = {.size = sizeof(weir_model), .abi = WEIR_ABI_VERSION, .name = %s,\n",
+        text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n",
+                    c_string(p->arena, o->weights_file), (unsigned long long)o->weights_check);
+    text_printf(out,
+                " .model = {.size = sizeof(weir_model), .abi = WEIR_ABI_VERSION, .name = %s,\n",
                 c_string(p->arena, p->flow->name));
     text_printf(out, "  .ninputs = %d, .noutputs = %d, .inputs = in, .outputs = out,\n", nin, nout);
     text_printf(out, "  .build = %s,\n", c_string(p->arena, o->build ? o->build : "{}"));
-    text_put(out, "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = weir_rt_destroy,\n"
-                  "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
-    text_printf(out, "  .pool_free = weir_pool_free, .weight_bytes = %lld}\n};\n", (long long)o->weight_bytes);
-    text_put(out, "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"
-                  " return weir_rt_create(&program, pool, out, error);\n}\n"
-                  "__attribute__((visibility(\"default\"))) const weir_model *weir_model_descriptor(void);\n"
-                  "const weir_model *weir_model_descriptor(void) { return &program.model; }\n");
+    text_put(out,
+             "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = "
+             "weir_rt_destroy,\n"
+             "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
+    text_printf(out, "  .pool_free = weir_pool_free, .weight_bytes = %lld}\n};\n",
+                (long long)o->weight_bytes);
+    text_put(
+        out,
+        "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"
+        " return weir_rt_create(&program, pool, out, error);\n}\n"
+        "__attribute__((visibility(\"default\"))) const weir_model *weir_model_descriptor(void);\n"
+        "const weir_model *weir_model_descriptor(void) { return &program.model; }\n");
 }

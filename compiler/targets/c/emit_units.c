@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as translation units. Kernels are printed first, each distinct text once; then they are dealt
- * into units of about equal length, and unit 0 gets the program around them. */
+/* A program as translation units. Kernels are printed first, each distinct text once; then they are
+ * dealt into units of about equal length, and unit 0 gets the program around them. */
 #include "c_program.h"
 
 #include "compiler/embedded.h"
 
 #include <string.h>
 
-/* ---- kernels ------------------------------------------------------------------------------------------------ */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static int add_function(CProgram *p, Table *by_text, const char *text, const char *from) {
     text = intern(p->ctx, text);
@@ -31,7 +31,8 @@ static void emit_kernels(CProgram *p, const Machine *m) {
         CKernel *ck = p->kernel[k] = emit_nest(p->arena, nest, p->flow, m);
         p->phase[k] = NEW_ARRAY(p->arena, int, ck->phase.n);
         const char *from = nest->from ? nest->from : nest->name;
-        for (int i = 0; i < ck->phase.n; i++) p->phase[k][i] = add_function(p, by_text, ck->phase.at[i].text, from);
+        for (int i = 0; i < ck->phase.n; i++)
+            p->phase[k][i] = add_function(p, by_text, ck->phase.at[i].text, from);
     }
 }
 
@@ -53,7 +54,7 @@ static void index_ports(CProgram *p) {
     }
 }
 
-/* ---- units --------------------------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 static const char *comment_safe(Arena *arena, const char *text) {
     char *s = arena_printf(arena, "%s", text);
@@ -64,7 +65,8 @@ static const char *comment_safe(Arena *arena, const char *text) {
 
 static void put_kernel(CProgram *p, Text *out, int k, const Machine *m) {
     const CFunction *f = &p->function.at[k];
-    text_printf(out, "/* %s%s */\n", comment_safe(p->arena, f->from), f->uses > 1 ? ", and equal ones" : "");
+    text_printf(out, "/* %s%s */\n", comment_safe(p->arena, f->from),
+                f->uses > 1 ? ", and equal ones" : "");
     if (m->vector_bytes == 64) text_put(out, "VECTOR_WIDTH(512) ");
     text_printf(out, "KERNEL void kernel%d%s", k, f->text);
 }
@@ -86,25 +88,30 @@ static void put_header(Text *out, const char *name) {
 }
 
 static void put_runtime(CProgram *p, Text *out) {
-    text_put(out, "typedef __SIZE_TYPE__ size_t;\ntypedef i8 int8_t;\ntypedef i16 int16_t;\ntypedef i32 int32_t;\n"
-                  "typedef i64 int64_t;\ntypedef u8 uint8_t;\ntypedef u16 uint16_t;\ntypedef u32 uint32_t;\n"
-                  "typedef u64 uint64_t;\n#define NULL ((void *)0)\n#define UINT64_C(x) x##ull\n");
+    text_put(
+        out,
+        "typedef __SIZE_TYPE__ size_t;\ntypedef i8 int8_t;\ntypedef i16 int16_t;\ntypedef i32 "
+        "int32_t;\n"
+        "typedef i64 int64_t;\ntypedef u8 uint8_t;\ntypedef u16 uint16_t;\ntypedef u32 uint32_t;\n"
+        "typedef u64 uint64_t;\n#define NULL ((void *)0)\n#define UINT64_C(x) x##ull\n");
     put_header(out, "runtime/weir_model.h");
     put_header(out, "runtime/call.h");
     put_header(out, "runtime/weir_rt.h");
     int rows;
     const CallRow *row = call_rows(&rows);
     for (int i = 0; i < rows; i++)
-        text_printf(out, "void %s(weir_call *c);\ni64 %s_scratch(const weir_call *c);\n", row[i].function,
-                    row[i].function);
-    text_put(out, "static void copy(char *to, const char *from, i64 bytes, int t, int n) __attribute__((unused));\n"
+        text_printf(out, "void %s(weir_call *c);\ni64 %s_scratch(const weir_call *c);\n",
+                    row[i].function, row[i].function);
+    text_put(out, "static void copy(char *to, const char *from, i64 bytes, int t, int n) "
+                  "__attribute__((unused));\n"
                   "static void copy(char *to, const char *from, i64 bytes, int t, int n) {\n"
                   " const i64 lo = bytes * t / n, hi = bytes * (t + 1) / n;\n"
                   " if (to != from) __builtin_memcpy(to + lo, from + lo, (u64)(hi - lo));\n}\n");
     for (int k = 0; k < p->function.n; k++) put_prototype(p, out, k);
 }
 
-static void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char *body, Units *out) {
+static void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char *body,
+                     Units *out) {
     Text text = {.arena = p->arena};
     text_put(&text, embedded_text("compiler/targets/c/prelude.h"));
     helpers_emit(helpers, &text, body);
@@ -119,8 +126,13 @@ static Text *shortest(Text *units, int n) {
     return best;
 }
 
-void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o, Units *out) {
-    CProgram p = {.arena = arena, .ctx = arena_ctx(arena), .flow = program->flow, .program = program, .options = o};
+void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
+                   Units *out) {
+    CProgram p = {.arena = arena,
+                  .ctx = arena_ctx(arena),
+                  .flow = program->flow,
+                  .program = program,
+                  .options = o};
     p.out.arena = arena;
     index_maps(&p);
     index_ports(&p);
@@ -134,11 +146,12 @@ void target_c_emit(Arena *arena, const Program *program, const Machine *m, const
     emit_run(&p);
     emit_tables(&p);
     text_put(&units[0], text_str(&p.out));
-    for (int k = 0; k < p.function.n; k++)
-        put_kernel(&p, shortest(units, n), k, m);
-    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"), embedded_text("compiler/targets/c/vector.in")};
+    for (int k = 0; k < p.function.n; k++) put_kernel(&p, shortest(units, n), k, m);
+    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
+                           embedded_text("compiler/targets/c/vector.in")};
     const Helpers *helpers = helpers_read(arena, texts, 2);
     for (int i = 0; i < n; i++)
         if (i == 0 || units[i].n)
-            put_unit(&p, helpers, i ? arena_printf(arena, "kernels%d.c", i) : "model.c", text_str(&units[i]), out);
+            put_unit(&p, helpers, i ? arena_printf(arena, "kernels%d.c", i) : "model.c",
+                     text_str(&units[i]), out);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine behind --cpu. Names are resolved to a feature level of x86-64 (v2, v3, v4) and a few extra
- * instructions, so that equal names give equal code wherever they are compiled; "native" asks the
- * processor for its level, extras and caches. Other numbers are those of a current server core: they
- * weigh one plan against another and need not be exact. */
+/* The machine behind --cpu. Names are resolved to a feature level of x86-64 (v2, v3, v4) and a few
+ * extra instructions, so that equal names give equal code wherever they are compiled; "native" asks
+ * the processor for its level, extras and caches. Other numbers are those of a current server core:
+ * they weigh one plan against another and need not be exact. */
 #include "target.h"
 
 #include "runtime/weir_rt.h"
@@ -30,17 +30,23 @@ typedef struct Family {
 } Family;
 
 static const Family families[] = {
-    {"x86-64", 2, false, false},       {"x86-64-v2", 2, false, false},   {"nehalem", 2, false, false},
-    {"westmere", 2, false, false},     {"sandybridge", 2, false, false}, {"ivybridge", 2, false, false},
-    {"silvermont", 2, false, false},   {"btver2", 2, false, false},      {"x86-64-v3", 3, false, false},
-    {"haswell", 3, false, false},      {"broadwell", 3, false, false},   {"skylake", 3, false, false},
-    {"alderlake", 3, false, false},    {"raptorlake", 3, false, false},  {"meteorlake", 3, false, false},
-    {"arrowlake", 3, false, false},    {"gracemont", 3, false, false},   {"znver1", 3, false, false},
-    {"znver2", 3, false, false},       {"znver3", 3, false, false},      {"x86-64-v4", 4, false, false},
-    {"skylake-avx512", 4, false, false}, {"cascadelake", 4, true, false}, {"cooperlake", 4, true, false},
-    {"icelake-client", 4, true, false}, {"icelake-server", 4, true, false}, {"tigerlake", 4, true, false},
-    {"rocketlake", 4, true, false},    {"sapphirerapids", 4, true, true}, {"emeraldrapids", 4, true, true},
-    {"graniterapids", 4, true, true},  {"znver4", 4, true, false},       {"znver5", 4, true, false},
+    {"x86-64", 2, false, false},        {"x86-64-v2", 2, false, false},
+    {"nehalem", 2, false, false},       {"westmere", 2, false, false},
+    {"sandybridge", 2, false, false},   {"ivybridge", 2, false, false},
+    {"silvermont", 2, false, false},    {"btver2", 2, false, false},
+    {"x86-64-v3", 3, false, false},     {"haswell", 3, false, false},
+    {"broadwell", 3, false, false},     {"skylake", 3, false, false},
+    {"alderlake", 3, false, false},     {"raptorlake", 3, false, false},
+    {"meteorlake", 3, false, false},    {"arrowlake", 3, false, false},
+    {"gracemont", 3, false, false},     {"znver1", 3, false, false},
+    {"znver2", 3, false, false},        {"znver3", 3, false, false},
+    {"x86-64-v4", 4, false, false},     {"skylake-avx512", 4, false, false},
+    {"cascadelake", 4, true, false},    {"cooperlake", 4, true, false},
+    {"icelake-client", 4, true, false}, {"icelake-server", 4, true, false},
+    {"tigerlake", 4, true, false},      {"rocketlake", 4, true, false},
+    {"sapphirerapids", 4, true, true},  {"emeraldrapids", 4, true, true},
+    {"graniterapids", 4, true, true},   {"znver4", 4, true, false},
+    {"znver5", 4, true, false},
 };
 
 static void set_level(Machine *m, int level) {
@@ -58,7 +64,7 @@ static void set_level(Machine *m, int level) {
     m->level[3] = (MemoryLevel){"memory", INT64_MAX, 16e9, true};
 }
 
-/* ---- this processor ------------------------------------------------------------------------------------ */
+/* ---- this processor -------------------------------------------------------------------------- */
 
 static const char *const level3[] = {"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"};
 static const char *const level4[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
@@ -81,7 +87,9 @@ static bool has(const char *const *names, size_t n) {
     return weir_cpu_missing(need) == NULL;
 }
 
-static bool has_one(const char *name) { return has(&name, 1); }
+static bool has_one(const char *name) {
+    return has(&name, 1);
+}
 
 /* Caches as CPUID describes them: leaf 4, on AMD leaf 0x8000001d. */
 static void read_caches(Machine *m) {
@@ -123,8 +131,10 @@ void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
         m->tile_bf16 = m->tile_i8 = f->amx;
         return;
     }
-    fail(ctx, E_OPTION, "unknown CPU \"%s\"; give native, x86-64-v2, x86-64-v3, x86-64-v4 or an LLVM name such as "
-         "\"znver4\"", cpu);
+    fail(ctx, E_OPTION,
+         "unknown CPU \"%s\"; give native, x86-64-v2, x86-64-v3, x86-64-v4 or an LLVM name such as "
+         "\"znver4\"",
+         cpu);
 }
 
 const char *const *target_c_flags(Arena *arena, const Machine *m) {

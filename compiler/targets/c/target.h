@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C target: a program at the last level becomes C text, in a few translation units that a compiler
- * may take in parallel. The text includes no header; gcc and clang compile it, without options or with
- * those of target_c_flags. The units need the runtime (libweir_rt.a or its sources) and nothing else.
+/* The C target: a program at the last level becomes C text, in a few translation units that a
+ * compiler may take in parallel. The text includes no header; gcc and clang compile it, without
+ * options or with those of target_c_flags. The units need the runtime (libweir_rt.a or its sources)
+ * and nothing else.
  *
  * Unit 0 holds the program that walks the kernels, the descriptor `weir_model_descriptor` (the only
- * exported symbol) and the blob: `weir_blob`, in writable data, which a patcher finds in the linked file
- * by its two magic words (WEIR_BLOB_MAGIC0, 1 of runtime/weir_rt.h) and whose `delta` it sets to the
- * distance in bytes from the blob to the weights. A loader in this process sets it through the symbol
- * (visible when `jit`). Left 0, the runtime maps `weights_file` beside the library: the weights, then
- * weights_check and the number of bytes as two u64. */
+ * exported symbol) and the blob: `weir_blob`, in writable data, which a patcher finds in the linked
+ * file by its two magic words (WEIR_BLOB_MAGIC0, 1 of runtime/weir_rt.h) and whose `delta` it sets
+ * to the distance in bytes from the blob to the weights. A loader in this process sets it through
+ * the symbol (visible when `jit`). Left 0, the runtime maps `weights_file` beside the library: the
+ * weights, then weights_check and the number of bytes as two u64. */
 #ifndef WEIR_TARGET_C_H
 #define WEIR_TARGET_C_H
 
@@ -22,20 +23,22 @@ typedef struct Unit {
 typedef VEC(Unit) Units;
 
 typedef struct EmitOptions {
-    int units;                    /* translation units wanted, >= 1 */
-    const int64_t *weight_offset; /* by container of the flow: bytes from the weights' start; -1: none */
+    int units; /* translation units wanted, >= 1 */
+    const int64_t
+        *weight_offset; /* by container of the flow: bytes from the weights' start; -1: none */
     int64_t weight_bytes;
-    const char *weights_file;     /* name of the side file, or NULL */
-    uint64_t weights_check;       /* in the side file's trailer */
-    const char *build;            /* JSON for weir_model.build */
-    bool jit;                     /* weir_blob is visible */
+    const char *weights_file; /* name of the side file, or NULL */
+    uint64_t weights_check;   /* in the side file's trailer */
+    const char *build;        /* JSON for weir_model.build */
+    bool jit;                 /* weir_blob is visible */
 } EmitOptions;
 
-/* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is what
- * -march takes. E_OPTION for an unknown name. */
+/* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is
+ * what -march takes. E_OPTION for an unknown name. */
 void target_c_machine(Ctx *ctx, Machine *m, const char *cpu);
 /* Options for clang or gcc: instruction set and strict arithmetic; NULL ends the list. */
 const char *const *target_c_flags(Arena *arena, const Machine *m);
-void target_c_emit(Arena *arena, const Program *p, const Machine *m, const EmitOptions *o, Units *out);
+void target_c_emit(Arena *arena, const Program *p, const Machine *m, const EmitOptions *o,
+                   Units *out);
 
 #endif
