@@ -253,6 +253,8 @@ Test(body, equal_values_are_shared_and_constants_fold) {
     cr_assert_eq(body_prim2(&b, P_SUB, x, body_const(&b, F32, 0)), x);
     cr_assert_neq(body_prim2(&b, P_ADD, x, body_const(&b, F32, 0)), x, "-0 + 0 is +0");
     cr_assert_eq(body_prim2(&b, P_ADD, x, body_const(&b, F32, -0.0)), x);
+    cr_assert_eq(body_prim2(&b, P_ADD, body_const(&b, F32, -0.0), x), x);
+    cr_assert_neq(body_prim2(&b, P_ADD, body_const(&b, F32, 0), x), x);
     cr_assert_eq(body_cvt(&b, F32, x), x);
     cr_assert(body_const_bits(&b, body_prim1(&b, P_EXP, two), NULL));
     Dim i = dim_sym(ctx, "i");

@@ -213,6 +213,7 @@ Test(combine, bad_definitions_are_refused) {
         "c (m:f32 = 0) { merge (a) (b) { a & b } }",
         "c (m:f32 = 0) { merge (a) (b) { (a, b) } }",
         "c (m:f32 = 0, n:i64 = 0) { merge (a, b) (c, d) { (a, c) } }",
+        "c (m:f32 = 0, n:i64 = 0) { merge (a, b) (c, d) { a } }",
         "c (m:f32 = 0) sorted { merge (a) (b) { a } }",
         "c (m:f33 = 0) { merge (a) (b) { a } }",
         "c (m:string = 0) { merge (a) (b) { a } }",
