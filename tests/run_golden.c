@@ -8,7 +8,11 @@
  * that no line names are near their least value); where the file has a nest for every kernel of its
  * last flow, the nests must give what the flow gives.
  *
- * A file may expect an error instead: `# fails: TEXT` holds a part of the message. */
+ * A file may expect an error instead: `# fails: TEXT` holds a part of the message.
+ *
+ * With --torn each file is instead parsed and verified once per token with that token left out, and
+ * once with it doubled: whatever comes out, it must be an answer or an error. What passes prints
+ * and reads back. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +22,7 @@
 #include "compiler/calls.h"
 #include "frontends/onnx/onnx.h"
 #include "ir/file.h"
+#include "ir/lex.h"
 
 typedef struct Golden {
     const char *path;
@@ -199,25 +204,79 @@ static bool run(const char *path) {
     return ok;
 }
 
+/* ---- torn texts --------------------------------------------------------------------------------
+ */
+
+static void check_torn(void *user) {
+    Golden *g = user;
+    Arena *arena = arena_new(g->ctx);
+    IrFile *file = ir_file_parse(arena, onnx_ops(), g->text);
+    ir_file_verify(file);
+    const char *once = print_file(arena, file);
+    IrFile *again = ir_file_parse(arena, onnx_ops(), once);
+    same_text(g->ctx, "the text printed twice", once, print_file(arena, again));
+    arena_free(arena);
+}
+
+/* The text with n bytes at `at` left out or doubled. */
+static char *tear(const char *text, size_t at, size_t n, bool twice) {
+    size_t all = strlen(text);
+    char *torn = calloc(all + n + 2, 1);
+    memcpy(torn, text, at);
+    if (twice) snprintf(torn + at, n + 3, "%.*s ", (int)n, text + at);
+    strcat(torn, text + at + (twice ? 0 : n));
+    return torn;
+}
+
+static bool run_torn(const char *path) {
+    Golden *g = calloc(1, sizeof *g);
+    char *text = read_whole(path);
+    Ctx *ctx = ctx_new(NULL, NULL);
+    Arena *arena = arena_new(ctx);
+    Lex lex;
+    bool ok = true;
+    int tried = 0, passed = 0;
+    for (lex_init(&lex, arena, text); lex.t.kind != TOK_END; lex_next(&lex))
+        for (int twice = 0; twice < 2; twice++, tried++) {
+            g->text = tear(text, (size_t)(lex.t.at - text), lex.t.n, twice);
+            g->ctx = ctx_new(collect, g);
+            bool good = ctx_try(g->ctx, check_torn, g);
+            passed += good;
+            if (!good && strstr(g->message, "printed twice")) {
+                printf("FAIL %s: byte %d: %s\n", path, (int)(lex.t.at - text), g->message);
+                ok = false;
+            }
+            ctx_free(g->ctx);
+            free(g->text);
+        }
+    printf("%s: %d torn texts, %d of them still sound\n", path, tried, passed);
+    ctx_free(ctx);
+    free(text);
+    free(g);
+    return ok;
+}
+
 static int ends_in_ir(const struct dirent *entry) {
     size_t n = strlen(entry->d_name);
     return n > 3 && !strcmp(entry->d_name + n - 3, ".ir");
 }
 
 int main(int argc, char **argv) {
-    int bad = 0, all = 0;
-    for (int a = 1; a < argc; a++) {
+    int bad = 0, all = 0, first = 1;
+    bool (*check_one)(const char *path) = run;
+    if (argc > 1 && !strcmp(argv[1], "--torn")) check_one = run_torn, first++;
+    for (int a = first; a < argc; a++) {
         struct dirent **entry;
         int n = scandir(argv[a], &entry, ends_in_ir, alphasort);
         if (n < 0) {
-            bad += !run(argv[a]);
+            bad += !check_one(argv[a]);
             all++;
             continue;
         }
         for (int i = 0; i < n; i++, all++) {
             char path[4096];
             snprintf(path, sizeof path, "%s/%s", argv[a], entry[i]->d_name);
-            bad += !run(path);
+            bad += !check_one(path);
             free(entry[i]);
         }
         free(entry);
