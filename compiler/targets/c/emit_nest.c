@@ -381,8 +381,8 @@ static void task_vars(CNest *c, const Tasks *t) {
     for (int i = t->n - 1; i >= 0; i--) {
         const char *step = emit_dim_str(&c->names, inner),
                    *extent = emit_dim_str(&c->names, t->loop[i]->extent);
-        const char *e = dim_is(inner, 1) ? "task->lo" : str(c, "task->lo / %s", step);
-        if (i > 0) e = str(c, "%s %% %s", e, extent);
+        const char *e = dim_is(inner, 1) ? "task->lo" : str(c, "task->lo / (%s)", step);
+        if (i > 0) e = str(c, "%s %% (%s)", e, extent);
         put_line(c, "i64 p%d = %s;", i, e);
         inner = dim_mul(c->ctx, inner, t->loop[i]->extent);
     }
