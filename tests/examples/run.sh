@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs an example as its reader would: run.sh embed|demo WEIR PROGRAM SOURCE_ROOT
+set -euo pipefail
+example=$1 weir=$2 program=$3 data=$4/tests/data
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work
+
+case $example in
+embed)
+    "$weir" compile "$data/mnist/mnist_cntk.onnx" -o "$work/mnist.so"
+    said=$("$program" "$work/mnist.so")
+    wanted='digit 1'
+    ;;
+demo)
+    "$weir" compile "$data/demo/ultraface_rfb_320.onnx" -o "$work/ultraface.so"
+    said=$("$program" "$work/ultraface.so" "$data/demo/astronaut_320x240.png" "$work/face.png" | grep '^face')
+    wanted='face 1: score 0.9999[0-9], x 112.3-170.7, y 37.9-111.5'
+    head -c 8 "$work/face.png" | cmp - <(printf '\x89PNG\r\n\x1a\n')
+    ! cmp -s "$work/face.png" "$data/demo/astronaut_320x240.png"
+    ;;
+esac
+echo "$said"
+grep -qx "$wanted" <<<"$said" || { echo "expected: $wanted"; exit 1; }
