@@ -36,12 +36,9 @@ static void topk_infer(Infer *in) {
 
 /* A symbol that a run-time value defines: only when type inference made one. */
 static void define_size(Lower *lo, int operand, Dim size, Dim most) {
-    int64_t hi = INT64_MAX;
     const Value *v = lower_value(lo, operand);
     if (!v || v->known || v->kind == VALUE_PARAM || !dim_sym_name(size)) return;
-    dim_is_const(most, &hi);
-    int from = lower_in(lo, operand);
-    lower_call(lo, "value", &from, 1, NULL, 0, (int64_t[]){0, 0, hi}, 3, &size, 1);
+    nn_define(lo, size, lower_in(lo, operand), 0, most);
 }
 
 static void topk_lower(Lower *lo) {

@@ -195,6 +195,24 @@ void nn_fill(Lower *lo, const char *name, int cont, double v) {
     map_write(lo->flow, m, cont, at, body_const(&m->body, nn_cont(lo, cont)->type, v), NULL);
 }
 
+Dim nn_fresh(Lower *lo, const char *name, Dim upper) {
+    Flow *flow = lo->flow;
+    Dim sym = NULL;
+    for (int i = 0; !sym; i++) {
+        sym = dim_sym(lo->ctx, i ? internf(lo->ctx, "%s_%d", name, i) : intern(lo->ctx, name));
+        for (int k = 0; k < flow->symbol.n && sym; k++)
+            if (flow->symbol.at[k].sym == sym) sym = NULL;
+    }
+    vec_push(lo->arena, &flow->symbol, (Symbol){sym, 0, INT64_MAX, upper});
+    return sym;
+}
+
+void nn_define(Lower *lo, Dim size, int from, int64_t index, Dim upper) {
+    int64_t hi = INT64_MAX;
+    dim_is_const(upper, &hi);
+    lower_call(lo, "value", &from, 1, NULL, 0, (int64_t[]){index, 0, hi}, 3, &size, 1);
+}
+
 static bool var_taken(const Items *items, Dim var) {
     for (int i = 0; i < items->n; i++) {
         const Item *item = &items->at[i];

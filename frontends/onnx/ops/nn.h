@@ -65,6 +65,10 @@ void nn_reduce(Lower *lo, Map *m, int cont, const Dim *at, int val, const char *
 int nn_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank);
 /* A temporary of `cont`'s shape. */
 int nn_tmp_like(Lower *lo, const char *name, DType t, int cont);
+/* A symbol of the flow that a call will define; at most `upper`. */
+Dim nn_fresh(Lower *lo, const char *name, Dim upper);
+/* Defines `size` as element `index` of an integer container, put into 0 .. upper. */
+void nn_define(Lower *lo, Dim size, int from, int64_t index, Dim upper);
 /* Copy of the shape of `cont`: container numbers stay, pointers to containers do not. */
 Shape nn_shape(const Lower *lo, int cont);
 /* A size as a value of type t. */

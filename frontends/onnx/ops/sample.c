@@ -184,23 +184,25 @@ static void grid_sample_lower(Lower *lo) {
 
 /* ---- AffineGrid ------------------------------------------------------------------------------ */
 
+/* Only N and the spatial extents matter: where the size is not known, the declared result tells. */
 static void affine_grid_infer(Infer *in) {
-    const Type *theta = nn_ranked(in, 0, 3, 3);
-    const Dim *size;
-    int n;
-    if (!infer_known(in, 1, &size, &n))
+    const Type *theta = nn_ranked(in, 0, 3, 3), *said = infer_declared(in, 0);
+    const Dim *size = NULL;
+    Dim out[RANK_MAX];
+    int n = 0, known = infer_known(in, 1, &size, &n);
+    if (!known && !said)
         fail(in->ctx, E_UNSUPPORTED,
-             "operand \"%s\" is computed at run time: the operator needs the size at compile "
-             "time; make it an initializer",
+             "operand \"%s\" is computed at run time: the operator needs the size at compile time; "
+             "make it an initializer, or declare the shape of the result",
              infer_tensor(in, 1)->name);
+    if (!known) n = said->rank;
     if (n != 4 && n != 5)
         nn_misfit(in, 1, 1, "it must have 4 or 5 elements: N, C and the spatial extents");
-    nn_agree(in, theta->shape[1], dim_const(in->ctx, n - 2), 0, 1,
-             "theta must be [N, d, d + 1] for d spatial dims");
-    nn_agree(in, theta->shape[2], dim_const(in->ctx, n - 1), 0, 1,
-             "theta must be [N, d, d + 1] for d spatial dims");
-    Dim out[RANK_MAX] = {size[0]};
-    for (int i = 2; i < n; i++) out[i - 1] = size[i];
+    const char *rule = "theta must be [N, d, d + 1] for d spatial dims";
+    nn_agree(in, theta->shape[1], dim_const(in->ctx, n - 2), 0, 1, rule);
+    nn_agree(in, theta->shape[2], dim_const(in->ctx, n - 1), 0, 1, rule);
+    out[0] = known ? size[0] : said->shape[0];
+    for (int i = 2; i < n; i++) out[i - 1] = known ? size[i] : said->shape[i - 1];
     out[n - 1] = dim_const(in->ctx, n - 2);
     infer_set(in, 0, theta->dtype, out, n);
 }

@@ -168,10 +168,13 @@ static DType attr_type(Ctx *ctx, const Node *node) {
     return t;
 }
 
-static Dim known_size(Infer *in, int operand) {
+/* A size that an operand gives; else the extent `dim` that the model declares for the result. */
+static Dim known_size(Infer *in, int operand, int dim) {
     const Dim *at;
     int n;
     if (infer_known(in, operand, &at, &n) && n == 1) return at[0];
+    const Type *said = infer_declared(in, 0);
+    if (said && dim >= 0 && dim < said->rank) return said->shape[dim];
     fail(in->ctx, E_UNSUPPORTED,
          "operand \"%s\" is computed at run time: the operator needs the size at compile time; "
          "make it an initializer",
@@ -179,7 +182,7 @@ static Dim known_size(Infer *in, int operand) {
 }
 
 static void window_infer(Infer *in) {
-    Dim n = known_size(in, 0);
+    Dim n = known_size(in, 0, 0);
     infer_set(in, 0, attr_type(in->ctx, in->node), &n, 1);
 }
 
@@ -200,8 +203,9 @@ static void window_lower(Lower *lo) {
 /* Operands: number of mel bins, length of the transform, sample rate, lower and upper edge in
  * hertz. */
 static void mel_infer(Infer *in) {
-    Dim out[] = {dim_addc(in->ctx, dim_div(in->ctx, known_size(in, 1), dim_const(in->ctx, 2)), 1),
-                 known_size(in, 0)};
+    Dim out[] = {
+        dim_addc(in->ctx, dim_div(in->ctx, known_size(in, 1, -1), dim_const(in->ctx, 2)), 1),
+        known_size(in, 0, 1)};
     infer_set(in, 0, attr_type(in->ctx, in->node), out, 2);
 }
 
