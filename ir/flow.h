@@ -250,7 +250,7 @@ typedef void EvalWatchFn(void *user, const Cont *cont, const Tensor *t);
 void flow_eval_watched(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads,
                        EvalWatchFn *watch, void *user);
 
-/* ---- analyses (move.c, contract.c) ------------------------------------------------------------------------- */
+/* ---- analyses (move*.c, contract.c) ------------------------------------------------------------------------- */
 
 /* Bytes as a polynomial; `bound` is set when it is an over-approximation. */
 typedef struct Bytes {
@@ -259,6 +259,9 @@ typedef struct Bytes {
 } Bytes;
 /* The footprint of every container a set of maps reads from or writes to memory, each once. */
 Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps);
+/* Bytes that a kernel moves through a memory level of `cache` bytes as its lines schedule it. */
+double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache, DimValueFn *value,
+                      void *user);
 /* Floating-point operations of a map (fma = 2). */
 Dim move_flops(Arena *arena, const Flow *flow, const Map *map);
 

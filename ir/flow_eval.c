@@ -234,7 +234,10 @@ Eval *eval_new(Arena *arena, const Flow *flow, const Tensor *in, int threads, bo
         ContKind kind = flow->cont.at[c].kind;
         if (kind == CONT_PARAM || kind == CONT_LITERAL) bind_constant(e, c);
     }
-    if (storage) e->memory = arena_alloc(arena, (size_t)eval_dim(e, flow->arena_bytes) + 64);
+    if (storage) {
+        size_t bytes = (size_t)eval_dim(e, flow->arena_bytes) + 64;
+        e->memory = memset(arena_alloc(arena, bytes), 0xff, bytes);
+    }
     return e;
 }
 

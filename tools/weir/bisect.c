@@ -19,6 +19,7 @@ typedef struct Bisect {
     Table *values;          /* interned name -> Tensor of the reference */
     VEC(const char *) order; /* names as the reference wrote them */
     const char *first;      /* the first value that differs in the stage at hand */
+    bool output_differs;    /* without, what differs is of no use to anybody: memory that nobody reads */
     Agreement worst;
     int rc;
 } Bisect;
@@ -61,7 +62,8 @@ static void take_unwritten(Tensor *t, const Tensor *want) {
 static void compare_value(void *user, const Cont *cont, const Tensor *t) {
     Bisect *b = user;
     const Tensor *want = table_get(b->values, cont->name);
-    if (b->first || !want || want->type != t->type) return;
+    bool output = cont->kind == CONT_OUT;
+    if ((b->first && !output) || !want || want->type != t->type) return;
     weir_tensor g = host_view(t), w = host_view(want);
     Agreement a = host_agree(&g, &w);
     if (a.comparable && !a.equal && dtype_is_float(t->type)) {
@@ -72,6 +74,8 @@ static void compare_value(void *user, const Cont *cont, const Tensor *t) {
         a = host_agree(&g, &w);
     }
     if (!a.comparable || agreement_holds(&a, g.dtype)) return;
+    b->output_differs = b->output_differs || output;
+    if (b->first) return;
     b->first = cont->name;
     b->worst = a;
 }
@@ -102,9 +106,10 @@ static bool bisect_passes(Bisect *b) {
         if (pass_result(&pass[i]) == LEVEL_GRAPH || pass[i].lower) continue;
         session_passes(b->s, pass[i].name);
         b->first = NULL;
+        b->output_differs = false;
         eval_stage(b, compare_value);
-        printf("after %-12s %s\n", pass[i].name, b->first ? "differs" : "ok");
-        if (!b->first) continue;
+        printf("after %-12s %s\n", pass[i].name, b->output_differs ? "differs" : "ok");
+        if (!b->output_differs) continue;
         say_value(b, internf(b->s->ctx, "pass \"%s\"", pass[i].name));
         return true;
     }

@@ -61,6 +61,10 @@ static const Verb verbs[] = {
      "  --after PASS            as this pass leaves it\n"
      "  --format FORMAT         text, dot or json\n"
      "  -o FILE                 where to (standard output)\n" COMPILE_OPTIONS, verb_dump},
+    {"report", "count what each kernel computes and moves",
+     "weir report MODEL.onnx|MODEL.ir [options]\n"
+     "  --format FORMAT         text or json\n"
+     "  --size SYMBOL=N         value of a symbolic dim (else its least)\n" COMPILE_OPTIONS, verb_report},
     {"info", "describe a compiled library", "weir info MODEL.so\n", verb_info},
     {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n", verb_ops},
     {"doctor", "say what compiling here would use", "weir doctor\n", verb_doctor},
