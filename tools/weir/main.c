@@ -65,6 +65,10 @@ static const Verb verbs[] = {
      "weir report MODEL.onnx|MODEL.ir [options]\n"
      "  --format FORMAT         text or json\n"
      "  --size SYMBOL=N         value of a symbolic dim (else its least)\n" COMPILE_OPTIONS, verb_report},
+    {"extract", "cut one kernel out as a text of its own",
+     "weir extract MODEL.onnx|MODEL.ir --kernel NAME [options]\n"
+     "  -o FILE                 where to (standard output)\n"
+     "  --shrink                with large dims made small\n" COMPILE_OPTIONS, verb_extract},
     {"info", "describe a compiled library", "weir info MODEL.so\n", verb_info},
     {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n", verb_ops},
     {"doctor", "say what compiling here would use", "weir doctor\n", verb_doctor},

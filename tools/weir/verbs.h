@@ -19,6 +19,7 @@ int verb_doctor(Args *args);
 int verb_cache(Args *args);
 int verb_dump(Args *args);
 int verb_report(Args *args);
+int verb_extract(Args *args);
 int verb_info(Args *args);
 int verb_explain(Args *args);
 int verb_ops(Args *args);
