@@ -32,7 +32,7 @@ static weir_port *ports(Evaluation *ev, ContKind kind, int *n) {
         const Cont *c = &ev->flow->cont.at[i];
         if (c->kind != kind) continue;
         const char **dims = NEW_ARRAY(ev->arena, const char *, c->rank);
-        for (int k = 0; k < c->rank; k++) dims[k] = dim_str(ev->ctx, c->shape[k]);
+        for (int k = 0; k < c->rank; k++) dims[k] = dim_sym_name(c->shape[k]) ? dim_sym_name(c->shape[k]) : dim_str(ev->ctx, c->shape[k]);
         list[(*n)++] = (weir_port){c->name, dtype_onnx(c->type), c->rank, dims};
     }
     return list;

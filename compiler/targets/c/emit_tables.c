@@ -211,6 +211,11 @@ static void emit_heap(CProgram *p) {
 
 /* ---- ports, literals ------------------------------------------------------------------------- */
 
+/* A lone symbol by its own name, without the quotes that the IR's text would give a keyword. */
+static const char *port_dim(CProgram *p, Dim d) {
+    return dim_sym_name(d) ? dim_sym_name(d) : dim_str(p->ctx, d);
+}
+
 static int emit_ports(CProgram *p, ContKind kind, const char *name) {
     const Flow *f = p->flow;
     Text ports = {.arena = p->arena};
@@ -220,7 +225,7 @@ static int emit_ports(CProgram *p, ContKind kind, const char *name) {
         if (c->kind != kind) continue;
         text_printf(&p->out, "static const char *const %s%d[] = {", name, n);
         for (int d = 0; d < c->rank; d++)
-            text_printf(&p->out, "%s, ", c_string(p->arena, dim_str(p->ctx, c->shape[d])));
+            text_printf(&p->out, "%s, ", c_string(p->arena, port_dim(p, c->shape[d])));
         text_put(&p->out, "0};\n");
         text_printf(&ports, " {%s, %d, %d, %s%d},\n", c_string(p->arena, c->name),
                     dtype_onnx(c->type), c->rank, name, n++);
