@@ -193,14 +193,50 @@ static void move_to_zero(void *user, Map *map, Access *a, bool write) {
     a->at = at;
 }
 
+/* What map `from` writes at `to` comes from input `given` instead. */
+static void copy_given(Flow *f, int given, int cont, const Map *from, const Access *to) {
+    Map *map = NEW(f->arena, Map);
+    *map = (Map){.name = internf(f->ctx, "%s.given", from->name), .body.arena = f->arena};
+    for (int v = 0; v < from->body.val.n; v++)
+        for (int k = 0; k < to->rank; k++)
+            if (from->body.val.at[v].sym && dim_uses(to->at[k], from->body.val.at[v].sym))
+                fail(f->ctx, E_UNSUPPORTED, "kernel \"%s\" reads \"%s\", which others write where data says", f->name,
+                     f->cont.at[cont].name);
+    for (int d = 0; d < from->dim.n; d++)
+        if (!map_reduces(from, d)) {
+            MapDim dim = from->dim.at[d];
+            dim.seq = false;
+            vec_push(f->arena, &map->dim, dim);
+        }
+    int val = map_read(f, map, given, to->at);
+    map_write(f, map, cont, to->at, val, NULL);
+    Item item = {.kind = ITEM_MAP, .map = f->map.n, .cond = -1};
+    vec_push(f->arena, &f->map, map);
+    vec_push(f->arena, &f->body, item);
+    for (int i = f->body.n - 1; i > 0; i--) f->body.at[i] = f->body.at[i - 1];
+    f->body.at[0] = item;
+}
+
+/* A container that the kernel reads and others write too: their part is an input. */
+static void give_parts(Flow *f, const Flow *flow, const Kernel *kernel, const Use *use) {
+    for (int c = 0; c < flow->cont.n; c++) {
+        if (!use[c].written || !use[c].shared || !use[c].read) continue;
+        const Cont cont = f->cont.at[use[c].number];
+        int given = flow_cont(f, internf(f->ctx, "%s.given", cont.name), CONT_IN, cont.type, cont.shape, cont.rank);
+        for (int m = 0; m < flow->map.n; m++)
+            for (int w = 0; w < flow->map.at[m]->write.n && !in_kernel(kernel, m); w++)
+                for (int k = 0; k < flow->map.at[m]->write.at[w].n; k++)
+                    if (flow->map.at[m]->write.at[w].to[k].cont == c)
+                        copy_given(f, given, use[c].number, flow->map.at[m], &flow->map.at[m]->write.at[w].to[k]);
+    }
+}
+
 /* A container that others write too becomes the box that this kernel writes. */
 static void cut_parts(Flow *f, const Use *use, int n) {
     for (int c = 0; c < n; c++) {
-        if (!use[c].written || !use[c].shared) continue;
+        if (!use[c].written || !use[c].shared || use[c].read) continue;
         Part p = {.f = f, .cont = use[c].number};
         Cont *cont = &f->cont.at[p.cont];
-        if (use[c].read)
-            fail(f->ctx, E_UNSUPPORTED, "kernel \"%s\" reads \"%s\", of which it writes only a part", f->name, cont->name);
         each_access(f, widen, &p);
         each_access(f, move_to_zero, &p);
         Dim *shape = NEW_ARRAY(f->arena, Dim, cont->rank);
@@ -236,6 +272,7 @@ Flow *flow_extract(Arena *arena, const Flow *flow, const Kernel *kernel) {
     f->cont.n = n;
     each_access(f, renumber, use);
     cut_parts(f, use, flow->cont.n);
+    give_parts(f, flow, kernel, use);
     fix_symbols(f, flow);
     each_access(f, give_ranges, f);
     return f;
