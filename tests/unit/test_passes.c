@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every pass against the evaluator: what a flow computes before and after each pass of the pipeline, on
- * random data, for shapes that leave tails everywhere, for wide and narrow vectors, whole and with every
- * optional pass left out. Sums may be reordered and lose f64 accumulation, so floats agree to 1e-4 of the
- * output's largest magnitude. */
+/* Every pass against the evaluator: what a flow computes before and after each pass of the
+ * pipeline, on random data, for shapes that leave tails everywhere, for wide and narrow vectors,
+ * whole and with every optional pass left out. Sums may be reordered and lose f64 accumulation, so
+ * floats agree to 1e-4 of the output's largest magnitude. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,18 +28,21 @@ static const char *const texts[] = {
     /* two convolutions, the first from a dense input, strided, channels that fill no block */
     "flow convs {\n"
     "  in x : f32[1,3,17,15]  param k0 : f32[24,3,3,3]  param k1 : f32[40,24,3,3]\n"
-    "  tmp c0 : f32[1,24,17,15]  tmp t : f32[1,24,17,15]  tmp c1 : f32[1,40,9,8]  out y : f32[1,40,9,8]\n"
+    "  tmp c0 : f32[1,24,17,15]  tmp t : f32[1,24,17,15]  tmp c1 : f32[1,40,9,8]  out y : "
+    "f32[1,40,9,8]\n"
     "  map a [n:1, o:24, h:17, v:15, c:3, r:3, s:3] {\n"
     "    i = x[n,c,h+r-1,v+s-1] else 0\n    w <- k0[o,c,r,s]\n    i * w -> c0[n,o,h,v] sum:f32 }\n"
     "  map ra [n:1, o:24, h:17, v:15] { max(c0[n,o,h,v], 0) -> t[n,o,h,v] }\n"
     "  map b [n:1, o:40, h:9, v:8, c:24, r:3, s:3] {\n"
-    "    i = t[n,c,2*h+r-1,2*v+s-1] else 0\n    w <- k1[o,c,r,s]\n    i * w -> c1[n,o,h,v] sum:f32 }\n"
+    "    i = t[n,c,2*h+r-1,2*v+s-1] else 0\n    w <- k1[o,c,r,s]\n    i * w -> c1[n,o,h,v] sum:f32 "
+    "}\n"
     "  map rb [n:1, o:40, h:9, v:8] { max(c1[n,o,h,v], 0) -> y[n,o,h,v] }\n"
     "}\n",
     /* depthwise behind an expansion, then a mean over the image */
     "flow depthwise {\n"
     "  in x : f32[1,16,9,9]  param we : f32[32,16]  param wd : f32[32,3,3]\n"
-    "  tmp e : f32[1,32,9,9]  tmp t : f32[1,32,9,9]  tmp d : f32[1,32,9,9]  tmp g : f32[1,32]  out y : f32[1,32]\n"
+    "  tmp e : f32[1,32,9,9]  tmp t : f32[1,32,9,9]  tmp d : f32[1,32,9,9]  tmp g : f32[1,32]  out "
+    "y : f32[1,32]\n"
     "  map expand [n:1, o:32, h:9, v:9, c:16] { x[n,c,h,v] * we[o,c] -> e[n,o,h,v] sum:f32 }\n"
     "  map clip [n:1, o:32, h:9, v:9] { min(max(e[n,o,h,v], 0), 6) -> t[n,o,h,v] }\n"
     "  map dw [n:1, o:32, h:9, v:9, r:3, s:3] {\n"
@@ -54,7 +57,8 @@ static const char *const texts[] = {
     "  map pre [n:1, c:20, h:11, v:11] { x[n,c,h,v] * 2 -> t[n,c,h,v] }\n"
     "  map conv [n:1, o:20, h:11, v:11, c:20, r:3, s:3] {\n"
     "    i = t[n,c,h+r-1,v+s-1] else 0\n    i * k[o,c,r,s] -> y[n,o,h,v] sum:f32 }\n"
-    "  map pool [n:1, c:20, h:6, v:6, r:3, s:3] { i = t[n,c,2*h+r-1,2*v+s-1] else -inf\n    i -> z[n,c,h,v] max:f32 }\n"
+    "  map pool [n:1, c:20, h:6, v:6, r:3, s:3] { i = t[n,c,2*h+r-1,2*v+s-1] else -inf\n    i -> "
+    "z[n,c,h,v] max:f32 }\n"
     "}\n",
     /* softmax and a normalisation over rows, symbolic length */
     "flow rows (S in 1..80) {\n"
@@ -71,7 +75,8 @@ static const char *const texts[] = {
     /* attention: scores, softmax, values */
     "flow attention (S in 1..80) {\n"
     "  in q : f32[3,S,16]  in k : f32[3,S,16]  in v : f32[3,S,16]\n"
-    "  tmp s0 : f32[3,S,S]  tmp s1 : f32[3,S,S]  tmp m : f32[3,S]  tmp e : f32[3,S,S]  tmp l : f32[3,S]\n"
+    "  tmp s0 : f32[3,S,S]  tmp s1 : f32[3,S,S]  tmp m : f32[3,S]  tmp e : f32[3,S,S]  tmp l : "
+    "f32[3,S]\n"
     "  tmp p : f32[3,S,S]  out o : f32[3,S,16]\n"
     "  map qk [g:3, i:S, j:S, d:16] { q[g,i,d] * k[g,j,d] -> s0[g,i,j] sum:f32 }\n"
     "  map sc [g:3, i:S, j:S] { s0[g,i,j] * 0.25 -> s1[g,i,j] }\n"
@@ -83,7 +88,8 @@ static const char *const texts[] = {
     "}\n",
     /* views: merge, split, transpose, concatenation, a slice */
     "flow views (N in 1..64) {\n"
-    "  in x : f32[N,6,8]  tmp a : f32[6,N,8]  tmp b : f32[6,N,2,4]  tmp c : f32[6,N,4]  tmp d : f32[N,48]\n"
+    "  in x : f32[N,6,8]  tmp a : f32[6,N,8]  tmp b : f32[6,N,2,4]  tmp c : f32[6,N,4]  tmp d : "
+    "f32[N,48]\n"
     "  tmp f : f32[6,N,8]  out y : f32[6,N,12]  out z : f32[N,48]\n"
     "  map t0 [i:6, n:N, j:8] { x[n,i,j] -> a[i,n,j] }\n"
     "  map t1 [i:6, n:N, u:2, w:4] { a[i,n,4*u+w] -> b[i,n,u,w] }\n"
@@ -118,10 +124,24 @@ static const char *const texts[] = {
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 
-static const Machine wide = {.name = "wide", .on = "cpu", .vector_bytes = 64, .vector_regs = 32, .cores = 2, .nlevels = 3,
-                             .level = {{"L1", 48 << 10, 1e11, false}, {"L2", 1 << 20, 5e10, false}, {"L3", 32 << 20, 2e10, true}}};
-static const Machine narrow = {.name = "narrow", .on = "cpu", .vector_bytes = 32, .vector_regs = 16, .cores = 2, .nlevels = 3,
-                               .level = {{"L1", 1 << 10, 1e11, false}, {"L2", 4 << 10, 5e10, false}, {"L3", 32 << 20, 2e10, true}}};
+static const Machine wide = {.name = "wide",
+                             .on = "cpu",
+                             .vector_bytes = 64,
+                             .vector_regs = 32,
+                             .cores = 2,
+                             .nlevels = 3,
+                             .level = {{"L1", 48 << 10, 1e11, false},
+                                       {"L2", 1 << 20, 5e10, false},
+                                       {"L3", 32 << 20, 2e10, true}}};
+static const Machine narrow = {.name = "narrow",
+                               .on = "cpu",
+                               .vector_bytes = 32,
+                               .vector_regs = 16,
+                               .cores = 2,
+                               .nlevels = 3,
+                               .level = {{"L1", 1 << 10, 1e11, false},
+                                         {"L2", 4 << 10, 5e10, false},
+                                         {"L3", 32 << 20, 2e10, true}}};
 
 typedef struct Run {
     Ctx *ctx;
@@ -162,15 +182,18 @@ static void compare(Run *r, const Tensor *got, const char *pass) {
     for (int o = 0; o < r->nout; o++) {
         double most = 1e-6, worst = 0;
         for (int64_t i = 0; i < tensor_count(&r->want[o]); i++) {
-            double w = bits_to_double(r->want[o].type, mem_get(r->want[o].type, r->want[o].data, i));
+            double w =
+                bits_to_double(r->want[o].type, mem_get(r->want[o].type, r->want[o].data, i));
             double g = bits_to_double(got[o].type, mem_get(got[o].type, got[o].data, i));
             if (fabs(w) > most) most = fabs(w);
-            if (isnan(g) != isnan(w) || fabs(g - w) > worst) worst = isnan(g) != isnan(w) ? INFINITY : fabs(g - w);
+            if (isnan(g) != isnan(w) || fabs(g - w) > worst)
+                worst = isnan(g) != isnan(w) ? INFINITY : fabs(g - w);
         }
         bool exact = !dtype_is_float(r->want[o].type);
         cr_expect(exact ? worst == 0 : worst <= 1e-4 * most,
-                  "%.20s on %s, size %ld, without %s: output %d is off by %g of %g after %s", r->text, r->machine->name,
-                  (long)r->size, r->skip ? r->skip : "nothing", o, worst, most, pass);
+                  "%.20s on %s, size %ld, without %s: output %d is off by %g of %g after %s",
+                  r->text, r->machine->name, (long)r->size, r->skip ? r->skip : "nothing", o, worst,
+                  most, pass);
     }
 }
 
@@ -195,7 +218,8 @@ static void run(void *arg) {
     make_inputs(r, arena, file->flow.at[0]);
     flow_eval(arena, file->flow.at[0], r->in, r->want, 1);
     PassEnv env = {r->machine, NULL, MATH_DEFAULT};
-    PassOptions options = {.verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
+    PassOptions options = {
+        .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     passes_run(r->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
 }
 
@@ -203,7 +227,8 @@ static void run_one(const char *text, const Machine *machine, int64_t size, cons
     Run r = {.text = text, .machine = machine, .size = size, .skip = skip};
     r.ctx = ctx_new(show, &r);
     bool ok = ctx_try(r.ctx, run, &r);
-    cr_expect(ok, "%.20s on %s, without %s: %s", text, machine->name, skip ? skip : "nothing", r.message);
+    cr_expect(ok, "%.20s on %s, without %s: %s", text, machine->name, skip ? skip : "nothing",
+              r.message);
     ctx_free(r.ctx);
 }
 
@@ -216,7 +241,9 @@ static void run_all(const char *skip) {
         }
 }
 
-Test(passes, agree) { run_all(NULL); }
+Test(passes, agree) {
+    run_all(NULL);
+}
 
 Test(passes, agree_without_each_optional_pass) {
     int n;
