@@ -105,6 +105,7 @@ int64_t type_count(const Type *t);               /* elements of a tensor; -1: no
 const char *type_str(Ctx *ctx, const Type *t);   /* "f32[N,4]": for messages */
 const Value *value_source(const Graph *g, const Value *v); /* through captures to the value itself */
 bool type_is_integral(DType t);                  /* integer or bool: values that `known` can carry */
+bool node_matters(const Node *node);             /* somebody uses a result, or it does something else */
 void node_where(Ctx *ctx, const Node *node);     /* points ctx->where at the node */
 const Attr *node_attr(const Node *node, const char *name); /* NULL when absent */
 

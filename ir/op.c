@@ -387,6 +387,12 @@ static void take_declared(Infer *in) {
     in->declared = declared;
 }
 
+bool node_matters(const Node *node) {
+    for (int i = 0; i < node->out.n; i++)
+        if (node->out.at[i] >= 0) return true;
+    return (node->row->flags & OP_SIDE) != 0;
+}
+
 static void infer_node(Infer *in) {
     const OpRow *row = in->node->row;
     node_where(in->ctx, in->node);
@@ -411,7 +417,7 @@ void infer_nodes(Infer *in) {
     if (in->graph->outer) take_outer_types(in->graph);
     for (int i = 0; i < in->graph->node.n; i++) {
         in->node = &in->graph->node.at[i];
-        infer_node(in);
+        if (node_matters(in->node)) infer_node(in);
     }
     in->ctx->where = where;
 }

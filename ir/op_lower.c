@@ -42,7 +42,7 @@ static int value_cont(Lower *lo, const Value *v, ContKind kind) {
 
 static int data_cont(Lower *lo, const Value *v) {
     int64_t count = type_count(&v->type);
-    bool literal = count == 1 && v->data && v->type.dtype != STRING;
+    bool literal = (count == 0 || count == 1) && v->data && v->type.dtype != STRING;
     int c = value_cont(lo, v, literal ? CONT_LITERAL : CONT_PARAM);
     lo->flow->cont.at[c].data = v->data;
     lo->flow->cont.at[c].data_bytes = v->data_bytes;
@@ -276,6 +276,7 @@ void lower_nodes(Lower *lo) {
     Where where = lo->ctx->where;
     for (int i = 0; i < lo->graph->node.n; i++) {
         lo->node = &lo->graph->node.at[i];
+        if (!node_matters(lo->node)) continue;
         node_where(lo->ctx, lo->node);
         if (all_known(lo) && !(lo->node->row->flags & OP_SIDE))
             lower_known(lo);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing small ONNX models as bytes: a protobuf writer of a few lines, so that tests need no files. */
+/* Writing small ONNX models as bytes: a protobuf writer of a few lines, so that tests need no
+ * files. */
 #ifndef WEIR_TESTS_ONNX_BUILD_H
 #define WEIR_TESTS_ONNX_BUILD_H
 
@@ -37,7 +38,9 @@ static inline void put_bytes(Blob *b, int field, const void *from, size_t n) {
     put(b, from, n);
 }
 
-static inline void put_text(Blob *b, int field, const char *s) { put_bytes(b, field, s, strlen(s)); }
+static inline void put_text(Blob *b, int field, const char *s) {
+    put_bytes(b, field, s, strlen(s));
+}
 
 /* Takes the message over. */
 static inline void put_message(Blob *b, int field, Blob message) {
@@ -45,7 +48,8 @@ static inline void put_message(Blob *b, int field, Blob message) {
     free(message.at);
 }
 
-/* ---- ONNX ----------------------------------------------------------------------------------------- */
+/* ---- ONNX
+ * ----------------------------------------------------------------------------------------- */
 
 /* Dims as text: "2,N,?" */
 static inline Blob value_info(const char *name, int type, const char *dims) {
@@ -107,7 +111,8 @@ static inline void attr_ref(Blob *n, const char *name, const char *ref, int type
     put_message(n, 5, a);
 }
 
-static inline Blob tensor_raw(const char *name, int type, int64_t dim, const void *data, size_t bytes) {
+static inline Blob tensor_raw(const char *name, int type, int64_t dim, const void *data,
+                              size_t bytes) {
     Blob t = {0};
     if (dim >= 0) put_int(&t, 1, dim);
     put_int(&t, 2, type);

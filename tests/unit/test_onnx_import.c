@@ -33,7 +33,8 @@ static void import(void *arg) {
     Job *job = arg;
     Arena *arena = arena_new(job->ctx);
     job->graph = job->path ? onnx_import_file(arena, job->path, job->options)
-                           : onnx_import_memory(arena, job->bytes.at, job->bytes.n, job->folder, job->options);
+                           : onnx_import_memory(arena, job->bytes.at, job->bytes.n, job->folder,
+                                                job->options);
     if (!job->stop) return;
     PassEnv env = {.ops = onnx_ops()};
     PassOptions options = {.stop_after = job->stop};
@@ -61,7 +62,8 @@ static void expect_error(Blob m, Code code, const char *part) {
     done(&job);
 }
 
-/* ---- models ---------------------------------------------------------------------------------------------- */
+/* ---- models
+ * ---------------------------------------------------------------------------------------------- */
 
 static Blob add_graph(void) {
     Blob g = {0};
@@ -143,7 +145,8 @@ static Blob with_branches(void) {
     return model(8, 17, g);
 }
 
-/* ---- what is read ------------------------------------------------------------------------------------------- */
+/* ---- what is read
+ * ------------------------------------------------------------------------------------------- */
 
 Test(onnx_import, weights_are_views) {
     Job job = {.bytes = model(8, 17, add_graph())};
@@ -156,7 +159,8 @@ Test(onnx_import, weights_are_views) {
         const Value *v = &g->value.at[i];
         if (v->kind != VALUE_PARAM) continue;
         const unsigned char *at = v->data;
-        cr_expect(at >= job.bytes.at && at + 12 <= job.bytes.at + job.bytes.n, "the weight was copied");
+        cr_expect(at >= job.bytes.at && at + 12 <= job.bytes.at + job.bytes.n,
+                  "the weight was copied");
         cr_expect_eq(v->data_bytes, 12);
     }
     done(&job);
@@ -236,7 +240,8 @@ Test(onnx_import, nodes_are_sorted) {
     done(&job);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------ */
+/* ---- what is refused
+ * ------------------------------------------------------------------------------------------ */
 
 static Blob graph_of(Blob n) {
     Blob g = {0};
@@ -255,7 +260,8 @@ Test(onnx_import, errors_say_what) {
     expect_error(model(99, 17, graph_of(node("Relu", "x", "y"))), E_UNSUPPORTED, "IR version 99");
     expect_error(model(8, 999, graph_of(node("Relu", "x", "y"))), E_UNSUPPORTED, "opset 999");
     expect_error(model(8, 17, graph_of(node("Reluu", "x", "y"))), E_UNSUPPORTED, "\"Reluu\"");
-    expect_error(model(8, 5, graph_of(node("Gelu", "x", "y"))), E_UNSUPPORTED, "not supported at opset 5");
+    expect_error(model(8, 5, graph_of(node("Gelu", "x", "y"))), E_UNSUPPORTED,
+                 "not supported at opset 5");
     expect_error(model(8, 17, graph_of(node("Relu", "q", "y"))), E_MODEL, "\"q\" is not defined");
     expect_error(model(8, 17, graph_of(node("Neg", "z", "x"))), E_MODEL, "\"z\" is not defined");
     expect_error(model(8, 17, graph_of(node("Relu", "y", "y"))), E_MODEL, "cycle");
@@ -317,7 +323,9 @@ Test(onnx_import, deep_nesting) {
     expect_error(model(8, 17, graph), E_LIMIT, "deeper");
 }
 
-/* ---- external data ----------------------------------------------------------------------------------------------- */
+/* ---- external data
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static Blob external(const char *location, const char *offset, const char *length) {
     Blob g = {0}, t = {0};
@@ -390,7 +398,9 @@ Test(onnx_import, external_data) {
     cr_assert_eq(system(command), 0);
 }
 
-/* ---- damage --------------------------------------------------------------------------------------------------------- */
+/* ---- damage
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Whatever happens to the bytes, the reader returns. A small model may still mean something. */
 static void survive(const unsigned char *at, size_t n) {
@@ -408,7 +418,9 @@ static void damage(Blob m) {
         put(&b, m.at, m.n);
         for (int k = 0; k < 1 + i % 4; k++) {
             seed = seed * 1664525 + 1013904223;
-            b.at[(seed >> 8) % b.n] = (unsigned char)(i % 3 ? seed >> 24 : b.at[(seed >> 8) % b.n] ^ 1u << (seed >> 28 & 7));
+            b.at[(seed >> 8) % b.n] =
+                (unsigned char)(i % 3 ? seed >> 24
+                                      : b.at[(seed >> 8) % b.n] ^ 1u << (seed >> 28 & 7));
         }
         survive(b.at, b.n);
         free(b.at);
