@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a map is as a contraction: a sum of products of two reads, its dims told apart by which of the
- * operands and of the result use them.
+/* What a map is as a contraction: a sum of products of two reads, its dims told apart by which of
+ * the operands and of the result use them.
  *
- * A factor may be more than a bare read (a conversion, a zero point taken off, a scale): its operand is
- * the one read whose dims cover those of all others in it. */
+ * A factor may be more than a bare read (a conversion, a zero point taken off, a scale): its
+ * operand is the one read whose dims cover those of all others in it. */
 #include "flow.h"
 
 enum { DIMS = RANK_MAX * 2 };
@@ -30,7 +30,7 @@ static bool covers(const Map *map, const DimSet *a, const DimSet *b) {
 }
 
 typedef struct Factor {
-    int read;  /* the read it is about; -1: constants only */
+    int read;   /* the read it is about; -1: constants only */
     bool mixed; /* two reads that do not cover each other, or values of dims */
 } Factor;
 
@@ -109,6 +109,7 @@ Contraction map_contraction(const Flow *flow, const Map *map) {
         c.a = c.b, c.b = t;
     }
     set_roles(map, &c);
-    for (int d = 0; d < map->dim.n; d++) c.is = c.is || c.role[d] == ROLE_K || c.role[d] == ROLE_WINDOW;
+    for (int d = 0; d < map->dim.n; d++)
+        c.is = c.is || c.role[d] == ROLE_K || c.role[d] == ROLE_WINDOW;
     return c;
 }

@@ -2,7 +2,8 @@
 /* Compiling Dims to numbers and slots, and running them at a point or over a column. */
 #include "dim_code.h"
 
-/* ---- compiling ------------------------------------------------------------------------------------ */
+/* ---- compiling
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct Compile {
     Arena *arena;
@@ -42,7 +43,9 @@ static int64_t combine(AtomKind kind, int64_t a, int64_t b) {
     BUG("atom of kind %d", kind);
 }
 
-static bool is_number(const DimCode *code) { return code->nlinear == 0 && code->nproduct == 0; }
+static bool is_number(const DimCode *code) {
+    return code->nlinear == 0 && code->nproduct == 0;
+}
 
 /* One atom: a number (then true), or a factor. */
 static bool compile_atom(Compile *c, const Atom *atom, int64_t *value, DimFactor *factor) {
@@ -125,7 +128,8 @@ bool dim_code_uses(const DimCode *code, int slot) {
     return false;
 }
 
-/* ---- running --------------------------------------------------------------------------------------- */
+/* ---- running
+ * --------------------------------------------------------------------------------------- */
 
 int64_t dim_code_value(const DimCode *code, const int64_t *slots) {
     int64_t v = code->constant;
@@ -135,9 +139,9 @@ int64_t dim_code_value(const DimCode *code, const int64_t *slots) {
         int64_t x = p->coef;
         for (int k = 0; k < p->nfactor; k++) {
             const DimFactor *f = &p->factor[k];
-            x *= f->kind == ATOM_SYM ? slots[f->slot]
-                                     : combine(f->kind, dim_code_value(f->a, slots),
-                                               dim_code_value(f->b, slots));
+            x *= f->kind == ATOM_SYM
+                     ? slots[f->slot]
+                     : combine(f->kind, dim_code_value(f->a, slots), dim_code_value(f->b, slots));
         }
         v += x;
     }

@@ -6,8 +6,8 @@
 #define EVAL_LOOPS eval_loops
 #endif
 
-static void axpy4(double *restrict acc, long stride, const double *s, const float *restrict v, int n)
-{
+static void axpy4(double *restrict acc, long stride, const double *s, const float *restrict v,
+                  int n) {
     double *restrict a0 = acc, *restrict a1 = acc + stride;
     double *restrict a2 = acc + 2 * stride, *restrict a3 = acc + 3 * stride;
     double s0 = s[0], s1 = s[1], s2 = s[2], s3 = s[3];
@@ -20,8 +20,7 @@ static void axpy4(double *restrict acc, long stride, const double *s, const floa
     }
 }
 
-static void axpy1(double *restrict acc, double s, const float *restrict v, long step, int n)
-{
+static void axpy1(double *restrict acc, double s, const float *restrict v, long step, int n) {
     if (step == 1)
         for (int j = 0; j < n; j++) acc[j] += s * (double)v[j];
     else
@@ -29,8 +28,7 @@ static void axpy1(double *restrict acc, double s, const float *restrict v, long 
 }
 
 static void axpy(double *restrict acc, long stride, int rows, const double *s,
-                 const float *restrict v, long step, int n)
-{
+                 const float *restrict v, long step, int n) {
     if (rows == EVAL_ROWS && step == 1)
         axpy4(acc, stride, s, v, n);
     else
@@ -38,16 +36,14 @@ static void axpy(double *restrict acc, long stride, int rows, const double *s,
 }
 
 static void multiply(double *restrict acc, const float *restrict a, long astep,
-                     const float *restrict b, long bstep, int n)
-{
+                     const float *restrict b, long bstep, int n) {
     if (astep == 1 && bstep == 1)
         for (int j = 0; j < n; j++) acc[j] += (double)a[j] * (double)b[j];
     else
         for (int j = 0; j < n; j++) acc[j] += (double)a[j * astep] * (double)b[j * bstep];
 }
 
-static double dot(const float *restrict a, const float *restrict b, int n)
-{
+static double dot(const float *restrict a, const float *restrict b, int n) {
     double part[8] = {0};
     int j = 0;
     for (; j + 8 <= n; j += 8)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of the evaluator's contractions; eval_loops.c is compiled once for every machine and,
- * on x86-64, once more for those with AVX2. Both give the same bits: products of f32 are exact in f64. */
+ * on x86-64, once more for those with AVX2. Both give the same bits: products of f32 are exact in
+ * f64. */
 #ifndef WEIR_IR_EVAL_LOOPS_H
 #define WEIR_IR_EVAL_LOOPS_H
 

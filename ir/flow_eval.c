@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* ---- symbols ---------------------------------------------------------------------------------------- */
+/* ---- symbols
+ * ---------------------------------------------------------------------------------------- */
 
 void eval_bind(Eval *e, Dim sym, int64_t value) {
     intptr_t at = (intptr_t)table_get(e->bound, sym);
@@ -21,7 +22,9 @@ void eval_bind(Eval *e, Dim sym, int64_t value) {
     table_put(e->bound, sym, (void *)(intptr_t)e->binding.n);
 }
 
-void eval_unbind(Eval *e, Dim sym) { table_put(e->bound, sym, NULL); }
+void eval_unbind(Eval *e, Dim sym) {
+    table_put(e->bound, sym, NULL);
+}
 
 bool eval_symbol(void *eval, Dim sym, int64_t *value) {
     Eval *e = eval;
@@ -39,7 +42,8 @@ int64_t eval_dim(Eval *e, Dim d) {
     return value;
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------ */
+/* ---- inputs
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct Unknown {
     Eval *e;
@@ -84,8 +88,8 @@ static void check_dims(Eval *e, const Cont *c, const Tensor *t) {
             fail(e->ctx, E_INPUT, "input \"%s\": dim %d is %lld, which does not determine \"%s\"",
                  c->name, k, (long long)t->dim[k], dim_str(e->ctx, c->shape[k]));
         if (want != t->dim[k])
-            fail(e->ctx, E_INPUT, "input \"%s\": dim %d is %lld but must be %lld (\"%s\")", c->name, k,
-                 (long long)t->dim[k], (long long)want, dim_str(e->ctx, c->shape[k]));
+            fail(e->ctx, E_INPUT, "input \"%s\": dim %d is %lld but must be %lld (\"%s\")", c->name,
+                 k, (long long)t->dim[k], (long long)want, dim_str(e->ctx, c->shape[k]));
     }
 }
 
@@ -117,7 +121,8 @@ static void bind_inputs(Eval *e, const Tensor *in) {
     for (int s = 0; s < f->symbol.n; s++) check_range(e, &f->symbol.at[s]);
 }
 
-/* ---- containers ---------------------------------------------------------------------------------------- */
+/* ---- containers
+ * ---------------------------------------------------------------------------------------- */
 
 void eval_shape(Eval *e, int cont, int64_t *dim) {
     const Cont *c = &e->flow->cont.at[cont];
@@ -136,7 +141,9 @@ static void poison(DType t, char *data, int64_t from, int64_t to) {
     memset(data + from, 0xff, (size_t)(to - from));
 }
 
-static bool is_result(const Eval *e, int cont) { return e->flow->cont.at[cont].kind == CONT_OUT; }
+static bool is_result(const Eval *e, int cont) {
+    return e->flow->cont.at[cont].kind == CONT_OUT;
+}
 
 /* Temporaries have an arena each, so that they can go before the end. */
 static void *allocate(Eval *e, int cont, int64_t bytes) {
@@ -248,9 +255,12 @@ bool eval_true(Eval *e, int cont) {
     return *(const uint8_t *)t->data != 0;
 }
 
-/* ---- loops ------------------------------------------------------------------------------------------------ */
+/* ---- loops
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* The tensor itself, not its container's declared dims: what a loop carries may change its shape. */
+/* The tensor itself, not its container's declared dims: what a loop carries may change its shape.
+ */
 static Tensor copy_out(Arena *arena, const Tensor *t) {
     Tensor copy = *t;
     if (t->data) {
@@ -264,8 +274,10 @@ static Tensor copy_out(Arena *arena, const Tensor *t) {
 static void put(Eval *e, int cont, const Tensor *from) {
     Tensor *t = &e->cont[cont];
     int64_t bytes = dtype_bytes(from->type, tensor_count(from));
-    if (e->storage && e->flow->cont.at[cont].place == PLACE_ARENA) eval_make(e, cont);
-    else if (!t->data || bytes > e->room[cont]) t->data = allocate(e, cont, bytes);
+    if (e->storage && e->flow->cont.at[cont].place == PLACE_ARENA)
+        eval_make(e, cont);
+    else if (!t->data || bytes > e->room[cont])
+        t->data = allocate(e, cont, bytes);
     void *data = t->data;
     if (from->data) memcpy(data, from->data, (size_t)bytes);
     *t = *from;
@@ -321,7 +333,9 @@ static void run_loop(Eval *e, const Item *loop, EvalMapFn *map, void *user) {
     if (loop->done || t == 0) make_written(e, &loop->body);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------- */
+/* ---- calls
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* While it runs, a symbol it defines is its upper bound, so that results have room. */
 static void bind_upper(Eval *e, const Call *call) {
@@ -330,7 +344,8 @@ static void bind_upper(Eval *e, const Call *call) {
         for (int k = 0; k < e->flow->symbol.n; k++)
             if (e->flow->symbol.at[k].sym == call->define[i]) s = &e->flow->symbol.at[k];
         if (!s || (!s->upper && s->hi == INT64_MAX))
-            fail(e->ctx, E_VERIFY, "symbol \"%s\", defined by \"%s\", has no upper bound: declare it `upto`",
+            fail(e->ctx, E_VERIFY,
+                 "symbol \"%s\", defined by \"%s\", has no upper bound: declare it `upto`",
                  dim_sym_name(call->define[i]), call->name);
         eval_bind(e, s->sym, s->upper ? eval_dim(e, s->upper) : s->hi);
     }
@@ -338,18 +353,27 @@ static void bind_upper(Eval *e, const Call *call) {
 
 static void run_call(Eval *e, const Call *call) {
     Arena *scratch = arena_new(e->ctx);
-    Tensor *in = NEW_ARRAY(scratch, Tensor, call->nin), *out = NEW_ARRAY(scratch, Tensor, call->nout);
+    Tensor *in = NEW_ARRAY(scratch, Tensor, call->nin),
+           *out = NEW_ARRAY(scratch, Tensor, call->nout);
     int64_t *define = NEW_ARRAY(scratch, int64_t, call->ndefine);
     bind_upper(e, call);
     for (int i = 0; i < call->nin; i++)
         if (call->in[i] >= 0) in[i] = *eval_tensor(e, call->in[i]);
     for (int i = 0; i < call->nout; i++)
         if (call->out[i] >= 0) out[i] = *eval_make(e, call->out[i]);
-    CallArgs args = {.row = call->row, .arena = scratch, .nin = call->nin, .nout = call->nout,
-                     .nattr = call->nattr, .ndefine = call->ndefine, .in = in, .out = out,
-                     .attr = call->attr, .define = define};
+    CallArgs args = {.row = call->row,
+                     .arena = scratch,
+                     .nin = call->nin,
+                     .nout = call->nout,
+                     .nattr = call->nattr,
+                     .ndefine = call->ndefine,
+                     .in = in,
+                     .out = out,
+                     .attr = call->attr,
+                     .define = define};
     if (!e->ctx->run_call)
-        fail(e->ctx, E_UNSUPPORTED, "call \"%s\" cannot be evaluated without the runtime", call->name);
+        fail(e->ctx, E_UNSUPPORTED, "call \"%s\" cannot be evaluated without the runtime",
+             call->name);
     if (!e->ctx->run_call(&args))
         fail(e->ctx, E_RUN, "call \"%s\" (%s): %s", call->name, call->row->name,
              args.reason ? args.reason : "failed");
@@ -363,7 +387,9 @@ static void run_call(Eval *e, const Call *call) {
     arena_free(scratch);
 }
 
-/* ---- items -------------------------------------------------------------------------------------------------- */
+/* ---- items
+ * --------------------------------------------------------------------------------------------------
+ */
 
 void eval_items(Eval *e, const Items *items, EvalMapFn *map, void *user) {
     for (int i = 0; i < items->n; i++) {
@@ -463,7 +489,8 @@ void flow_eval_watched(Arena *arena, const Flow *flow, const Tensor *in, Tensor 
     ctx->where = where;
 }
 
-/* ---- values for containers that have none ------------------------------------------------------------------- */
+/* ---- values for containers that have none
+ * ------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x) {
     x ^= x >> 30, x *= 0xbf58476d1ce4e5b9u;
@@ -490,11 +517,14 @@ void cont_random(const Cont *cont, Tensor *t, uint64_t seed) {
     if (dtype_class(t->type) == CLASS_COMPLEX) {
         DType part = t->type == C64 ? F32 : F64;
         for (int64_t i = 0; i < 2 * n; i++) {
-            double v = (double)(int64_t)(mix(state + (uint64_t)i * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-52 - 1;
+            double v =
+                (double)(int64_t)(mix(state + (uint64_t)i * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-52 -
+                1;
             mem_set(part, t->data, i, bits_of_double(part, v));
         }
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        mem_set(t->type, t->data, i, random_bits(cont, mix(state + (uint64_t)i * 0x9e3779b97f4a7c15u)));
+        mem_set(t->type, t->data, i,
+                random_bits(cont, mix(state + (uint64_t)i * 0x9e3779b97f4a7c15u)));
 }

@@ -16,13 +16,13 @@ typedef struct Eval {
     Arena *arena; /* results and what lives as long as they */
     const Flow *flow;
     int threads;
-    Tensor *cont;     /* by container; data NULL while it has none */
-    Arena **own;      /* by container: the arena of its data, when it is a temporary */
-    int64_t *room;    /* by container: bytes allocated */
-    bool storage;     /* tensors lie as their layouts and their places say (nests), else dense */
-    char *memory;     /* storage: the one arena */
+    Tensor *cont;  /* by container; data NULL while it has none */
+    Arena **own;   /* by container: the arena of its data, when it is a temporary */
+    int64_t *room; /* by container: bytes allocated */
+    bool storage;  /* tensors lie as their layouts and their places say (nests), else dense */
+    char *memory;  /* storage: the one arena */
     VEC(Binding) binding;
-    Table *bound;     /* symbol -> its number in `binding`, plus 1 */
+    Table *bound; /* symbol -> its number in `binding`, plus 1 */
 } Eval;
 
 /* The containers and symbols of a flow before anything ran: inputs and constants are there. */

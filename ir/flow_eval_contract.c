@@ -2,10 +2,10 @@
 /* The evaluator's fast path: a sum of products of two reads.
  *
  * The points that are reduced become a table of offsets. Along one dim of the results, `wide`, sums
- * are kept in f64 for up to 512 results; where only one operand moves along it the other is a scalar,
- * and four rows of results share what is read. Where both operands lie along a reduced dim instead, a
- * result is a row of dot products. An operand's index that may leave its container (padding) is
- * checked for each row, not for each element.
+ * are kept in f64 for up to 512 results; where only one operand moves along it the other is a
+ * scalar, and four rows of results share what is read. Where both operands lie along a reduced dim
+ * instead, a result is a row of dot products. An operand's index that may leave its container
+ * (padding) is checked for each row, not for each element.
  *
  * What does not fit (constraints, other types, indices that are not affine) takes the general way;
  * both add exact products in f64, in different orders. */
@@ -22,20 +22,20 @@ typedef struct Operand {
     const float *data;
     double otherwise;
     int nchecked;
-    const DimCode *checked[RANK_MAX]; /* indices that may leave the container */
+    const DimCode *checked[RANK_MAX];          /* indices that may leave the container */
     int64_t extent[RANK_MAX], along[RANK_MAX]; /* along: coefficient of `wide` */
-    int64_t step;        /* of the address along `wide` */
-    int64_t *offset;     /* by reduced point */
-    int64_t *delta;      /* by reduced point and checked index */
+    int64_t step;                              /* of the address along `wide` */
+    int64_t *offset;                           /* by reduced point */
+    int64_t *delta;                            /* by reduced point and checked index */
 } Operand;
 
 typedef struct Contract {
     Group *g;
     const EvalLoops *loops;
-    Operand in[2];       /* in[1] moves along `wide`; in[0] does unless `scalar` */
+    Operand in[2]; /* in[1] moves along `wide`; in[0] does unless `scalar` */
     bool scalar;
-    int wide, rows;      /* map dims; -1: none */
-    int dot;             /* the reduced dim of dot products, -1 */
+    int wide, rows; /* map dims; -1: none */
+    int dot;        /* the reduced dim of dot products, -1 */
     int64_t points;
 } Contract;
 
@@ -44,13 +44,15 @@ typedef struct Part {
     int thread;
 } Part;
 
-/* ---- operands ---------------------------------------------------------------------------------------------- */
+/* ---- operands
+ * ---------------------------------------------------------------------------------------------- */
 
 static const float *as_floats(Group *g, const Spot *s) {
     if (s->type == F32) return (const float *)s->data;
     int64_t n = tensor_count(&g->e->cont[s->cont]);
     float *data = NEW_ARRAY(g->arena, float, n);
-    for (int64_t i = 0; i < n; i++) data[i] = (float)bits_to_double(s->type, mem_get(s->type, s->data, i));
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)bits_to_double(s->type, mem_get(s->type, s->data, i));
     return data;
 }
 
@@ -75,9 +77,13 @@ static bool find_operand(Group *g, int val, Operand *o) {
     return true;
 }
 
-static int64_t step_of(const Operand *o, int dim) { return dim_code_coef(&o->spot->address, dim); }
+static int64_t step_of(const Operand *o, int dim) {
+    return dim_code_coef(&o->spot->address, dim);
+}
 
-static bool is_unit(int64_t step) { return step == 0 || step == 1; }
+static bool is_unit(int64_t step) {
+    return step == 0 || step == 1;
+}
 
 static bool checks(const Operand *o, int dim) {
     for (int k = 0; k < o->nchecked; k++)
@@ -132,7 +138,8 @@ static void tabulate(Contract *c, Operand *o) {
     for (int64_t p = 0; p < c->points; p++) {
         o->offset[p] = dim_code_value(&o->spot->address, pos) - o->spot->address.constant;
         for (int k = 0; k < o->nchecked; k++)
-            o->delta[p * o->nchecked + k] = dim_code_value(o->checked[k], pos) - o->checked[k]->constant;
+            o->delta[p * o->nchecked + k] =
+                dim_code_value(o->checked[k], pos) - o->checked[k]->constant;
         for (int i = g->red.n - 1; i >= 0; i--) {
             int d = g->red.dim[i];
             if (d == c->dot) continue;
@@ -142,7 +149,9 @@ static void tabulate(Contract *c, Operand *o) {
     }
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* Points j in [lo, hi) of the n along `wide` are inside the container for reduced point p. */
 static void inside(const Operand *o, const int64_t *index, int64_t p, int n, int *lo, int *hi) {
@@ -209,8 +218,8 @@ static void run_rows(const Contract *c, Runner *r, int rows, int n) {
             finite = finite && isfinite(scalar[i]);
         }
         if (hi > lo)
-            c->loops->axpy(acc + lo, WIDE_MAX, rows, scalar, v->data + vbase + v->offset[p] + v->step * lo,
-                           v->step, hi - lo);
+            c->loops->axpy(acc + lo, WIDE_MAX, rows, scalar,
+                           v->data + vbase + v->offset[p] + v->step * lo, v->step, hi - lo);
         if (finite && v->otherwise == 0) continue;
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < n; j++)
@@ -241,7 +250,8 @@ static void run_pairs(const Contract *c, Runner *r, int n) {
         int lo = alo > blo ? alo : blo, hi = ahi < bhi ? ahi : bhi;
         const float *x = a->data + abase + a->offset[p], *y = b->data + bbase + b->offset[p];
         if (hi > lo)
-            c->loops->multiply(acc + lo, x + a->step * lo, a->step, y + b->step * lo, b->step, hi - lo);
+            c->loops->multiply(acc + lo, x + a->step * lo, a->step, y + b->step * lo, b->step,
+                               hi - lo);
         for (int j = 0; j < n && hi - lo < n; j++) {
             if (j >= lo && j < hi) continue;
             acc[j] += (j >= alo && j < ahi ? (double)x[a->step * j] : a->otherwise) *

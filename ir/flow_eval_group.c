@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preparing a map for evaluation: writes in groups, accesses as affine addresses, dims in spaces. */
+/* Preparing a map for evaluation: writes in groups, accesses as affine addresses, dims in spaces.
+ */
 #include "flow_eval_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- symbols --------------------------------------------------------------------------------------------- */
+/* ---- symbols
+ * --------------------------------------------------------------------------------------------- */
 
 static bool find_slot(void *group, Dim sym, int *slot, int64_t *value) {
     Group *g = group;
@@ -21,8 +23,8 @@ static const DimCode *compile(Group *g, Dim d) {
     Dim unbound;
     const DimCode *code = dim_compile(g->arena, d, find_slot, g, &unbound);
     if (!code)
-        fail(g->e->ctx, E_VERIFY, "map \"%s\" uses symbol \"%s\", which has no value here", g->map->name,
-             dim_sym_name(unbound));
+        fail(g->e->ctx, E_VERIFY, "map \"%s\" uses symbol \"%s\", which has no value here",
+             g->map->name, dim_sym_name(unbound));
     return code;
 }
 
@@ -33,7 +35,9 @@ static uint64_t symbols_of(const Group *g, const DimCode *code) {
     return symbols;
 }
 
-/* ---- accesses ----------------------------------------------------------------------------------------------- */
+/* ---- accesses
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Smallest and largest of what the dims add to an affine index, each running 0 .. most[d]. */
 static void reach(const DimCode *code, const int64_t *most, int64_t *lo, int64_t *hi) {
@@ -108,9 +112,13 @@ Spot *spot_prepare(Group *g, const Access *access) {
     return s;
 }
 
-/* ---- spaces --------------------------------------------------------------------------------------------------- */
+/* ---- spaces
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-static int64_t extent_of(const Group *g, int d) { return g->extent[d] > 0 ? g->extent[d] : 1; }
+static int64_t extent_of(const Group *g, int d) {
+    return g->extent[d] > 0 ? g->extent[d] : 1;
+}
 
 void space_block(const Group *g, Space *space) {
     space->blocked = true;
@@ -180,7 +188,9 @@ static bool injective(const Group *g, const Access *to) {
     return true;
 }
 
-/* ---- modes ------------------------------------------------------------------------------------------------------ */
+/* ---- modes
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_sum(const Combine *c) {
     return c->nstate == 1 && c->simple == P_ADD && dtype_is_float(c->type[0]);
@@ -230,7 +240,9 @@ static void choose_split(Group *g, const Write *const *write, int n) {
     if (g->split >= 0) g->nrunner = g->e->threads;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------- */
+/* ---- groups
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 /* The map's body with the values as the combines want them, cut to what these writes need. */
 static void prepare_body(Group *g, const Write *const *write, int n) {
@@ -272,7 +284,8 @@ static void prepare_body(Group *g, const Write *const *write, int n) {
         for (int w = 0; w < n && b->val.at[v].sym; w++)
             for (int k = 0; k < write[w]->n; k++)
                 for (int i = 0; i < write[w]->to[k].rank; i++)
-                    if (dim_uses(write[w]->to[k].at[i], b->val.at[v].sym)) vec_push(g->arena, &root, v);
+                    if (dim_uses(write[w]->to[k].at[i], b->val.at[v].sym))
+                        vec_push(g->arena, &root, v);
     body_prune(b, root.at, root.n);
     for (int w = 0, r = 0; w < n && r < values; w++) {
         State *s = &g->state[w];
@@ -327,7 +340,8 @@ static void prepare_accesses(Group *g) {
         State *state = &g->state[s];
         const Combine *c = state->write->combine;
         state->to = NEW_ARRAY(g->arena, Spot, state->write->n);
-        for (int k = 0; k < state->write->n; k++) state->to[k] = *spot_prepare(g, &state->write->to[k]);
+        for (int k = 0; k < state->write->n; k++)
+            state->to[k] = *spot_prepare(g, &state->write->to[k]);
         if (!c) continue;
         state->merge = body_compile(g->arena, &c->merge);
         state->finish = c->finish.val.n ? body_compile(g->arena, &c->finish) : NULL;
@@ -350,7 +364,8 @@ static void prepare_runners(Group *g) {
         r->column = NEW_ARRAY(g->arena, const int64_t *, g->nslot);
         for (int d = 0; d < g->ndim; d++) r->column[d] = g->rel[d];
         r->symbol = NEW_ARRAY(g->arena, int64_t *, g->nslot);
-        for (int s = g->ndim; s < g->nslot; s++) r->symbol[s] = NEW_ARRAY(g->arena, int64_t, COLUMN_MAX);
+        for (int s = g->ndim; s < g->nslot; s++)
+            r->symbol[s] = NEW_ARRAY(g->arena, int64_t, COLUMN_MAX);
         r->mask = NEW_ARRAY(g->arena, uint8_t, COLUMN_MAX);
         r->out_mask = NEW_ARRAY(g->arena, uint8_t, COLUMN_MAX);
         r->frame = body_frame(g->arena, g->code);
@@ -395,7 +410,7 @@ static void find_reduced(const Map *map, const Write *w, bool *reduced) {
 
 void groups_prepare(Eval *e, const Map *map, Arena *arena, Groups *groups) {
     int ndim = map->dim.n, nwrite = map->write.n;
-    bool *reduced = NEW_ARRAY(arena, bool, ndim * nwrite), *done = NEW_ARRAY(arena, bool, nwrite);
+    bool *reduced = NEW_ARRAY(arena, bool, ndim *nwrite), *done = NEW_ARRAY(arena, bool, nwrite);
     const Write **write = NEW_ARRAY(arena, const Write *, nwrite);
     for (int w = 0; w < nwrite; w++) find_reduced(map, &map->write.at[w], reduced + w * ndim);
     for (int w = 0; w < nwrite; w++) {

@@ -2,14 +2,16 @@
 /* What a map means: walking its domain, in blocks, on threads.
  *
  * Constraints mask the points of a block; the body runs over all of them, and what a masked point
- * reads outside is 0. Threads split a dim of the results, so every result is made by one of them, in
- * the same order whatever their number. Threads only compute: a fault is kept and raised after. */
+ * reads outside is 0. Threads split a dim of the results, so every result is made by one of them,
+ * in the same order whatever their number. Threads only compute: a fault is kept and raised after.
+ */
 #include "flow_eval_map.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* ---- spaces ------------------------------------------------------------------------------------------- */
+/* ---- spaces
+ * ------------------------------------------------------------------------------------------- */
 
 static void set_points(Runner *r, const Space *s) {
     if (!s->blocked) return;
@@ -44,7 +46,8 @@ static bool space_next(Runner *r, const Space *s) {
     return false;
 }
 
-/* ---- constraints ---------------------------------------------------------------------------------------- */
+/* ---- constraints
+ * ---------------------------------------------------------------------------------------- */
 
 static bool any_active(const Runner *r) {
     if (r->all) return true;
@@ -62,7 +65,8 @@ static void mask_by(Runner *r, const DimCode *cons) {
     for (int j = 0; j < r->n; j++) r->mask[j] &= value[j] >= 0;
 }
 
-/* Cuts the mask by the constraints that use (or do not use) reduced dims. False: no point is left. */
+/* Cuts the mask by the constraints that use (or do not use) reduced dims. False: no point is left.
+ */
 static bool mask_block(Runner *r, bool reduced, bool both) {
     const Group *g = r->g;
     for (int c = 0; c < g->ncons; c++) {
@@ -82,9 +86,12 @@ static bool mask_block(Runner *r, bool reduced, bool both) {
     return any_active(r);
 }
 
-/* ---- the four ways ----------------------------------------------------------------------------------------- */
+/* ---- the four ways
+ * ----------------------------------------------------------------------------------------- */
 
-static void run_body(Runner *r) { body_run(r->g->code, r->frame, r->n, access_fill, r); }
+static void run_body(Runner *r) {
+    body_run(r->g->code, r->frame, r->n, access_fill, r);
+}
 
 static void run_plain(Runner *r) {
     const Group *g = r->g;
@@ -160,7 +167,9 @@ static void *run_part(void *runner) {
     return NULL;
 }
 
-/* ---- threads -------------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static void raise_fault(const Group *g, const Fault *f) {
     fail(g->e->ctx, f->symbols ? E_RUN : E_VERIFY,
@@ -192,7 +201,9 @@ void group_run(Group *g) {
         if (g->runner[t].fault.set) raise_fault(g, &g->runner[t].fault);
 }
 
-/* ---- the map ----------------------------------------------------------------------------------------------------- */
+/* ---- the map
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static void set_seq(Groups *groups, int dim, int64_t index) {
     for (int i = 0; i < groups->n; i++)

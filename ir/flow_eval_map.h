@@ -24,30 +24,30 @@ typedef struct Spot {
     int64_t dim[RANK_MAX], stride[RANK_MAX];
     char *data;
     DType type;
-    int bytes;           /* an element's; 0: sub-byte */
-    bool affine, safe;   /* safe: inside over the whole domain */
-    uint64_t symbols;    /* bit s: uses the body symbol of slot ndim + s */
-    DimCode address;     /* affine: of the element */
+    int bytes;         /* an element's; 0: sub-byte */
+    bool affine, safe; /* safe: inside over the whole domain */
+    uint64_t symbols;  /* bit s: uses the body symbol of slot ndim + s */
+    DimCode address;   /* affine: of the element */
     const int64_t *offset;
-    int64_t step;        /* offset[j] = j*step; INT64_MIN: it does not */
+    int64_t step;                       /* offset[j] = j*step; INT64_MIN: it does not */
     int64_t lo[RANK_MAX], hi[RANK_MAX]; /* what a block adds to each index, at most */
 } Spot;
 
 typedef struct Space {
     int n;
-    int *dim;         /* map dims, outermost first */
+    int *dim; /* map dims, outermost first */
     bool blocked;
-    int first;        /* blocked: dims from `first` on form the block; dim[first] in parts of chunk */
+    int first; /* blocked: dims from `first` on form the block; dim[first] in parts of chunk */
     int64_t chunk, inner; /* inner: points per index of dim[first] */
 } Space;
 
 typedef struct State {
     const Write *write;
-    bool sum;            /* of floats: in f64 */
-    int product[2];      /* sum: operands of the product, or -1 */
-    bool exact;          /* any order gives the same bits */
+    bool sum;                       /* of floats: in f64 */
+    int product[2];                 /* sum: operands of the product, or -1 */
+    bool exact;                     /* any order gives the same bits */
     const BodyCode *merge, *finish; /* finish NULL: the state itself */
-    Spot *to;            /* by target */
+    Spot *to;                       /* by target */
 } State;
 
 typedef struct Group {
@@ -55,24 +55,24 @@ typedef struct Group {
     const Map *map;
     Arena *arena;
     RunMode mode;
-    Body body;          /* pruned to what this group's writes need */
+    Body body; /* pruned to what this group's writes need */
     const BodyCode *code;
-    int ndim, nslot;    /* slots: map dims, then body symbols */
+    int ndim, nslot; /* slots: map dims, then body symbols */
     int64_t *extent;
     bool *reduced, *seq;
-    int *symval;        /* by slot: Val of a body symbol, else -1 */
-    Spot **read;        /* by Val */
+    int *symval;           /* by slot: Val of a body symbol, else -1 */
+    Spot **read;           /* by Val */
     const DimCode **index; /* by Val */
     uint64_t *index_symbols;
     int ncons;
     const DimCode **cons;
-    bool *cons_reduced; /* uses a reduced dim */
-    Space out, red;     /* PLAIN, SCATTER: all dims in `out` */
+    bool *cons_reduced;  /* uses a reduced dim */
+    Space out, red;      /* PLAIN, SCATTER: all dims in `out` */
     const int64_t **rel; /* by slot: what a point of a block adds to the dim's index; NULL: none */
-    int64_t *block_hi;  /* by slot: the most it adds */
+    int64_t *block_hi;   /* by slot: the most it adds */
     int nstate;
     State *state;
-    int split;          /* the dim given to threads; -1: none */
+    int split; /* the dim given to threads; -1: none */
     int nrunner;
     struct Runner *runner;
 } Group;
@@ -91,11 +91,11 @@ typedef struct Runner {
     const int64_t **column; /* by slot */
     int64_t **symbol;       /* by slot: a column of its own */
     int n;
-    bool all;               /* every point of the block is in the domain */
+    bool all; /* every point of the block is in the domain */
     uint8_t *mask, *out_mask;
     bool out_all;
     BodyFrame *frame;
-    struct Acc *acc;        /* by state: flow_eval_reduce.c */
+    struct Acc *acc; /* by state: flow_eval_reduce.c */
     Fault fault;
 } Runner;
 
@@ -128,7 +128,8 @@ void column_i64(Column from, int n, int64_t *out);
 Bits column_get(Column c, int i);
 void column_set(Column c, int i, Bits bits);
 int column_bytes(DType t); /* of an element in a column */
-/* flow_eval_contract.c: runs the group and returns true when it is a plain contraction of floats. */
+/* flow_eval_contract.c: runs the group and returns true when it is a plain contraction of floats.
+ */
 bool contract_run(Group *g);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* States of reductions while they are built.
  *
- * A float `sum` adds in f64 (a product exactly, as fma does) and rounds once to the state type. Other
- * combines run their merge body: over a block of different results at once; or over a block that goes
- * into one result, by halves where every order gives the same bits, else point by point. */
+ * A float `sum` adds in f64 (a product exactly, as fma does) and rounds once to the state type.
+ * Other combines run their merge body: over a block of different results at once; or over a block
+ * that goes into one result, by halves where every order gives the same bits, else point by point.
+ */
 #include "flow_eval_map.h"
 
 #include <math.h>
@@ -11,19 +12,21 @@
 
 /* Columns of one state tuple: its own, the merge's operands, a scratch pair for f64 sums. */
 typedef struct Acc {
-    double *sum;                      /* sum: by result */
-    char *state[COMBINE_STATES];      /* else: by state, a column */
+    double *sum;                 /* sum: by result */
+    char *state[COMBINE_STATES]; /* else: by state, a column */
     char *right[COMBINE_STATES];
     double *x, *y;
     BodyFrame *merge, *finish;
     const Combine *combine;
     Column left_of[COMBINE_STATES], right_of[COMBINE_STATES]; /* operands while a body runs */
-    double *sums;                     /* scatter: by element */
+    double *sums;                                             /* scatter: by element */
     char *states[COMBINE_STATES];
     uint8_t *touched;
 } Acc;
 
-static char *column_new(Arena *arena) { return arena_alloc(arena, COLUMN_MAX * 16); }
+static char *column_new(Arena *arena) {
+    return arena_alloc(arena, COLUMN_MAX * 16);
+}
 
 void acc_prepare(Runner *r, Arena *arena) {
     const Group *g = r->g;
@@ -78,7 +81,8 @@ void acc_reset(Runner *r) {
     }
 }
 
-/* ---- float sums -------------------------------------------------------------------------------------------- */
+/* ---- float sums
+ * -------------------------------------------------------------------------------------------- */
 
 static const double *as_double(Column c, double *room, int n) {
     if (c.type == F64) return c.at;
@@ -139,7 +143,8 @@ static void sum_horizontal(Runner *r, int s) {
     r->acc[s].sum[0] += part[0];
 }
 
-/* ---- other combines ------------------------------------------------------------------------------------------ */
+/* ---- other combines
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct Params {
     const Body *body;
@@ -248,7 +253,9 @@ void acc_horizontal(Runner *r) {
     }
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------- */
+/* ---- results
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* The columns to store: states, a sum rounded once, or what `finish` makes of them. */
 static void finish(const State *state, Acc *a, int n, Column *out) {
@@ -272,15 +279,17 @@ void acc_finish(Runner *r, int n) {
     }
 }
 
-/* ---- scatter ------------------------------------------------------------------------------------------------------ */
+/* ---- scatter
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void scatter_one(Runner *r, int s, int j, int64_t at, const Column *value) {
     const State *state = &r->g->state[s];
     Acc *a = &r->acc[s];
     Column left[COMBINE_STATES], right[COMBINE_STATES];
     for (int k = 0; k < a->combine->nstate; k++)
-        left[k] = (Column){a->combine->type[k],
-                           a->states[k] + at * column_bytes(a->combine->type[k])};
+        left[k] =
+            (Column){a->combine->type[k], a->states[k] + at * column_bytes(a->combine->type[k])};
     shift(a->combine, value, j, right);
     merge(state, a, left, right, 1, NULL);
 }

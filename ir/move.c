@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counting what maps must move, and what they compute.
  *
- * The compulsory movement of a set of maps is the footprint of every container that it reads from or
- * writes to memory, once: a temporary whose writers and readers are all in the set needs no memory. The
- * footprint of an access is, in each dim of the container, at most the span of its index and at most
- * the number of points of the dims in it; in all, at most the points of all dims in it. Where these are
- * not known to be met the count is marked `over`. */
+ * The compulsory movement of a set of maps is the footprint of every container that it reads from
+ * or writes to memory, once: a temporary whose writers and readers are all in the set needs no
+ * memory. The footprint of an access is, in each dim of the container, at most the span of its
+ * index and at most the number of points of the dims in it; in all, at most the points of all dims
+ * in it. Where these are not known to be met the count is marked `over`. */
 #include "flow.h"
 
 typedef struct Count {
@@ -66,16 +66,19 @@ static Dim access_elements(Count *c, const Access *a) {
     }
     for (int v = 0; v < c->map->body.val.n; v++)
         for (int k = 0; k < a->rank; k++)
-            data = data || (c->map->body.val.at[v].sym && dim_uses(a->at[k], c->map->body.val.at[v].sym));
+            data = data ||
+                   (c->map->body.val.at[v].sym && dim_uses(a->at[k], c->map->body.val.at[v].sym));
     if (data) { /* each point of the map touches one element at most */
         points = dim_const(c->ctx, 1);
-        for (int d = 0; d < c->map->dim.n; d++) points = dim_mul(c->ctx, points, c->map->dim.at[d].extent);
+        for (int d = 0; d < c->map->dim.n; d++)
+            points = dim_mul(c->ctx, points, c->map->dim.at[d].extent);
     }
     if (c->map->cons.n) c->over = true;
     return smaller(c, box, points);
 }
 
-/* ---- a set of maps ---------------------------------------------------------------------------------------- */
+/* ---- a set of maps
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct Touch {
     Dim elements;
@@ -130,7 +133,8 @@ static void touch_items(const Items *items, Touch *touch) {
             for (int k = 0; k < it->call->nout; k++)
                 if (it->call->out[k] >= 0) touch[it->call->out[k]].outside = true;
         }
-        if ((it->kind == ITEM_LOOP || it->kind == ITEM_IF) && it->cond >= 0) touch[it->cond].outside = true;
+        if ((it->kind == ITEM_LOOP || it->kind == ITEM_IF) && it->cond >= 0)
+            touch[it->cond].outside = true;
         for (int k = 0; k < it->carry.n; k++) {
             touch[it->carry.at[k].cur].outside = true;
             touch[it->carry.at[k].init].outside = true;
@@ -166,19 +170,39 @@ Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps
         bool temporary = cont->kind == CONT_TMP || cont->kind == CONT_STATE;
         if (!touch[i].inside || dtype_class(cont->type) == CLASS_OBJECT) continue;
         if (temporary && touch[i].written && !touch[i].outside) continue;
-        bits = dim_add(flow->ctx, bits, dim_mulc(flow->ctx, touch[i].elements, dtype_bits(cont->type)));
+        bits = dim_add(flow->ctx, bits,
+                       dim_mulc(flow->ctx, touch[i].elements, dtype_bits(cont->type)));
     }
     arena_free(scratch);
     return (Bytes){dim_ceildiv(flow->ctx, bits, dim_const(flow->ctx, 8)), c.over};
 }
 
-/* ---- operations --------------------------------------------------------------------------------------------- */
+/* ---- operations
+ * --------------------------------------------------------------------------------------------- */
 
 static int prim_flops(Prim p) {
     switch (p) {
-    case P_ADD: case P_SUB: case P_MUL: case P_DIV: case P_REM: case P_MOD: case P_NEG: case P_ABS:
-    case P_MIN: case P_MAX: case P_FLOOR: case P_CEIL: case P_TRUNC: case P_RINT: case P_SQRT:
-    case P_LT: case P_LE: case P_GT: case P_GE: case P_EQ: case P_NE: return 1;
+    case P_ADD:
+    case P_SUB:
+    case P_MUL:
+    case P_DIV:
+    case P_REM:
+    case P_MOD:
+    case P_NEG:
+    case P_ABS:
+    case P_MIN:
+    case P_MAX:
+    case P_FLOOR:
+    case P_CEIL:
+    case P_TRUNC:
+    case P_RINT:
+    case P_SQRT:
+    case P_LT:
+    case P_LE:
+    case P_GT:
+    case P_GE:
+    case P_EQ:
+    case P_NE: return 1;
     case P_FMA: return 2;
     default: return 0;
     }
@@ -191,7 +215,8 @@ static int body_flops(const Body *b) {
     return n;
 }
 
-/* Operations at each point: arithmetic of the body (functions by their definitions) and of the merges. */
+/* Operations at each point: arithmetic of the body (functions by their definitions) and of the
+ * merges. */
 Dim move_flops(Arena *arena, const Flow *flow, const Map *map) {
     Arena *scratch = arena_new(flow->ctx);
     Body expanded = {.arena = scratch};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counting what a kernel moves as it is scheduled, through a memory level of a given size.
  *
- * The root's tile and reduce lines are a nest of loops. The outermost loop whose body's working set fits
- * the level is found; from there inwards everything is moved once an iteration. An access that does not
- * use the dim of the loop around it keeps its data from one iteration to the next. Producers run on the
- * box that the root's tiles need: their memory accesses count once. */
+ * The root's tile and reduce lines are a nest of loops. The outermost loop whose body's working set
+ * fits the level is found; from there inwards everything is moved once an iteration. An access that
+ * does not use the dim of the loop around it keeps its data from one iteration to the next.
+ * Producers run on the box that the root's tiles need: their memory accesses count once. */
 #include "dim_code.h"
 #include "flow.h"
 
@@ -35,7 +35,8 @@ static int64_t number(Sched *s, Dim d) {
     return v < 0 ? 0 : v;
 }
 
-/* ---- loops --------------------------------------------------------------------------------------------- */
+/* ---- loops
+ * --------------------------------------------------------------------------------------------- */
 
 static int root_dim(const Sched *s, const char *name) {
     for (int d = 0; d < s->root->dim.n; d++)
@@ -74,7 +75,8 @@ static void add_level(Sched *s, int line) {
             add_loop(s, root_dim(s, order->arg[i].dim), tile_size(tile, order->arg[i].dim));
     for (int i = 0; i < tile->narg; i++) {
         bool done = false;
-        for (int k = 0; order && k < order->narg; k++) done = done || order->arg[k].dim == tile->arg[i].dim;
+        for (int k = 0; order && k < order->narg; k++)
+            done = done || order->arg[k].dim == tile->arg[i].dim;
         if (!done) add_loop(s, root_dim(s, tile->arg[i].dim), tile->arg[i].size);
     }
 }
@@ -83,7 +85,8 @@ static void find_loops(Sched *s) {
     int last = s->kernel->map.n - 1;
     for (int d = 0; d < s->root->dim.n; d++) s->extent[0][d] = number(s, s->root->dim.at[d].extent);
     for (int i = 0; i < s->kernel->line.n; i++)
-        if (s->kernel->line.at[i].kind == LINE_TILE && s->kernel->line.at[i].map == last) add_level(s, i);
+        if (s->kernel->line.at[i].kind == LINE_TILE && s->kernel->line.at[i].map == last)
+            add_level(s, i);
     for (int i = 0; i < s->kernel->line.n; i++) {
         const Line *l = &s->kernel->line.at[i];
         if (l->kind != LINE_REDUCE || l->map != last) continue;
@@ -92,7 +95,8 @@ static void find_loops(Sched *s) {
     }
 }
 
-/* ---- footprints ------------------------------------------------------------------------------------------ */
+/* ---- footprints
+ * ------------------------------------------------------------------------------------------ */
 
 static bool in_memory(const Sched *s, int cont) {
     if (s->flow->cont.at[cont].place == PLACE_KERNEL) return false;
@@ -163,7 +167,8 @@ static double root_bytes(Sched *s, int64_t cache) {
     memory_accesses(s, s->root, &access);
     for (;; depth++) {
         double set = 0;
-        for (int i = 0; i < access.n; i++) set += footprint(s, s->root, access.at[i], s->extent[depth]);
+        for (int i = 0; i < access.n; i++)
+            set += footprint(s, s->root, access.at[i], s->extent[depth]);
         if (set <= (double)cache || depth == s->nloop) break;
     }
     double total = 0;
@@ -180,10 +185,15 @@ static double root_bytes(Sched *s, int64_t cache) {
     return total;
 }
 
-double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache, DimValueFn *value,
-                      void *user) {
+double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache,
+                      DimValueFn *value, void *user) {
     Sched *s = NEW(arena, Sched);
-    *s = (Sched){.ctx = flow->ctx, .arena = arena, .flow = flow, .kernel = kernel, .value = value, .user = user};
+    *s = (Sched){.ctx = flow->ctx,
+                 .arena = arena,
+                 .flow = flow,
+                 .kernel = kernel,
+                 .value = value,
+                 .user = user};
     double total = 0;
     for (int i = 0; i + 1 < kernel->map.n; i++) {
         const Map *map = flow->map.at[kernel->map.at[i]];

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evaluating a nest: the loops. What a body does to its lanes is nest_eval_body.c.
  *
- * The nest is compiled once: symbols and loop variables get slots, indices become DimCodes over them. A
- * vector loop runs each body once, over its lanes as a column; every other loop runs in order, also
- * parallel ones. Local arrays start as NaN (or 0xff), so that reading what nobody stored shows. */
+ * The nest is compiled once: symbols and loop variables get slots, indices become DimCodes over
+ * them. A vector loop runs each body once, over its lanes as a column; every other loop runs in
+ * order, also parallel ones. Local arrays start as NaN (or 0xff), so that reading what nobody
+ * stored shows. */
 #include "nest_eval.h"
 
 #include <string.h>
 
-/* ---- compiling ----------------------------------------------------------------------------------------- */
+/* ---- compiling
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct Compile {
     NestCode *c;
@@ -28,7 +30,8 @@ static const DimCode *compile(Compile *k, Dim d) {
     Dim unbound;
     const DimCode *code = dim_compile(k->c->arena, d, find_slot, k, &unbound);
     if (!code)
-        fail(k->c->ctx, E_VERIFY, "nest \"%s\" uses \"%s\", which is no symbol and no loop variable here",
+        fail(k->c->ctx, E_VERIFY,
+             "nest \"%s\" uses \"%s\", which is no symbol and no loop variable here",
              k->c->nest->name, dim_sym_name(unbound));
     return code;
 }
@@ -139,8 +142,8 @@ static void compile_stmt(Compile *k, const Stmt *stmt, NestStmt *s) {
     case STMT_FOLD: compile_fold(k, s); return;
     case STMT_PREFETCH: return;
     case STMT_SYNC:
-        fail(k->c->ctx, E_UNSUPPORTED, "nest \"%s\" has a barrier of a block; it cannot be evaluated yet",
-             k->c->nest->name);
+        fail(k->c->ctx, E_UNSUPPORTED,
+             "nest \"%s\" has a barrier of a block; it cannot be evaluated yet", k->c->nest->name);
     case STMT_WHILE: s->at = compile_access(k, &stmt->at, NULL); break;
     case STMT_IF: break;
     }
@@ -180,7 +183,8 @@ NestCode *nest_compile(Arena *arena, const Nest *nest) {
     return c;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------- */
+/* ---- running
+ * --------------------------------------------------------------------------------------------- */
 
 static void run_stmts(NestCode *c, const NestStmt *s, int n);
 
@@ -210,7 +214,8 @@ static bool mask_lanes(NestCode *c, const NestStmt *s, int lanes) {
 static void run_lanes(NestCode *c, const NestStmt *s, int64_t lanes) {
     int64_t iota[COLUMN_MAX];
     if (lanes < 1 || lanes > COLUMN_MAX)
-        fail(c->ctx, E_VERIFY, "nest \"%s\" has a vector loop of %lld lanes", c->nest->name, (long long)lanes);
+        fail(c->ctx, E_VERIFY, "nest \"%s\" has a vector loop of %lld lanes", c->nest->name,
+             (long long)lanes);
     for (int l = 0; l < lanes; l++) iota[l] = l;
     c->slot[s->var] = 0;
     c->column[s->var] = iota;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A nest compiled for evaluation: every symbol and loop variable is a slot, every index a DimCode, every
- * body column code. Shared by the files of the Nest evaluator. */
+/* A nest compiled for evaluation: every symbol and loop variable is a slot, every index a DimCode,
+ * every body column code. Shared by the files of the Nest evaluator. */
 #ifndef WEIR_IR_NEST_EVAL_H
 #define WEIR_IR_NEST_EVAL_H
 
@@ -12,29 +12,29 @@ typedef struct NestAccess {
     int buf, rank;
     const DimCode *at[RANK_MAX];
     int64_t lane[RANK_MAX];
-    bool affine;  /* in the lane, without values of the body */
-    bool data;    /* uses values of the body */
+    bool affine; /* in the lane, without values of the body */
+    bool data;   /* uses values of the body */
 } NestAccess;
 
 typedef struct NestStmt NestStmt;
 struct NestStmt {
     const Stmt *stmt;
-    int var;               /* FOR: slot */
+    int var; /* FOR: slot */
     const DimCode *extent;
     int nguard;
     const DimCode **guard;
     int nbody;
     NestStmt *body;
-    const BodyCode *code;  /* BODY, FOLD (the merge) */
+    const BodyCode *code; /* BODY, FOLD (the merge) */
     BodyFrame *frame;
     NestAccess **read;     /* BODY: by Val */
     const DimCode **index; /* BODY: by Val */
     int nsymbol;           /* BODY: its Vals that are symbols, and their slots */
     int *symval, *symslot;
-    NestAccess *store;     /* BODY: by store; FOLD: dst */
-    NestAccess *src;       /* FOLD */
-    NestAccess at;         /* WHILE */
-    int ndecl;             /* DECL */
+    NestAccess *store; /* BODY: by store; FOLD: dst */
+    NestAccess *src;   /* FOLD */
+    NestAccess at;     /* WHILE */
+    int ndecl;         /* DECL */
     const DimCode **box;
 };
 
@@ -49,17 +49,17 @@ typedef struct NestCode {
     Arena *arena;
     const Nest *nest;
     int nslot;
-    int nsymbol;             /* slots 0 .. nsymbol-1: nest->symbol */
+    int nsymbol; /* slots 0 .. nsymbol-1: nest->symbol */
     NestStmt *body;
     int nbody;
-    const DimCode ***box;    /* by buffer (BUF_MEMORY), by dim */
-    const DimCode **base;    /* NULL: 0 */
+    const DimCode ***box; /* by buffer (BUF_MEMORY), by dim */
+    const DimCode **base; /* NULL: 0 */
     NestBuf *buf;
-    int64_t *slot;           /* values; of the lane: 0 */
-    const int64_t **column;  /* by slot: lanes and body symbols */
-    int64_t **room;          /* by slot: a column of its own for body symbols */
-    int lanes;               /* of the body that runs; 1: scalar */
-    const uint8_t *mask;     /* active lanes; NULL: all */
+    int64_t *slot;          /* values; of the lane: 0 */
+    const int64_t **column; /* by slot: lanes and body symbols */
+    int64_t **room;         /* by slot: a column of its own for body symbols */
+    int lanes;              /* of the body that runs; 1: scalar */
+    const uint8_t *mask;    /* active lanes; NULL: all */
     uint8_t *mask_room;
 } NestCode;
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies and folds of a nest that is evaluated: lanes as columns between buffers and the column engine.
+/* Bodies and folds of a nest that is evaluated: lanes as columns between buffers and the column
+ * engine.
  *
- * Every index is checked against its buffer. Inactive lanes read 0, also where their index is outside,
- * and store nothing. */
+ * Every index is checked against its buffer. Inactive lanes read 0, also where their index is
+ * outside, and store nothing. */
 #include "flow_eval_map.h"
 #include "nest_eval.h"
 
 #include <string.h>
 
-/* ---- elements ------------------------------------------------------------------------------------------ */
+/* ---- elements
+ * ------------------------------------------------------------------------------------------ */
 
 static Bits get(const NestCode *c, int buf, int64_t at) {
     const Buf *b = &c->nest->buf.at[buf];
@@ -23,18 +25,20 @@ static void put(const NestCode *c, int buf, int64_t at, Bits bits) {
 static _Noreturn void outside(const NestCode *c, const NestAccess *a, int dim, int64_t index) {
     const Buf *b = &c->nest->buf.at[a->buf];
     fail(c->ctx, a->data ? E_RUN : E_VERIFY,
-         "index %lld is outside dim %d of \"%s\", which has %lld elements, in nest \"%s\"", (long long)index,
-         dim, b->name, (long long)c->buf[a->buf].dim[dim], c->nest->name);
+         "index %lld is outside dim %d of \"%s\", which has %lld elements, in nest \"%s\"",
+         (long long)index, dim, b->name, (long long)c->buf[a->buf].dim[dim], c->nest->name);
 }
 
 /* Address of the first lane and the step to the next, when all lanes are inside. */
-static bool even_address(const NestCode *c, const NestAccess *a, int lanes, int64_t *at, int64_t *step) {
+static bool even_address(const NestCode *c, const NestAccess *a, int lanes, int64_t *at,
+                         int64_t *step) {
     const NestBuf *b = &c->buf[a->buf];
     if (!a->affine) return false;
     *at = *step = 0;
     for (int k = 0; k < a->rank; k++) {
         int64_t first = dim_code_value(a->at[k], c->slot), last = first + a->lane[k] * (lanes - 1);
-        if ((uint64_t)first >= (uint64_t)b->dim[k] || (uint64_t)last >= (uint64_t)b->dim[k]) return false;
+        if ((uint64_t)first >= (uint64_t)b->dim[k] || (uint64_t)last >= (uint64_t)b->dim[k])
+            return false;
         *at = *at * b->dim[k] + first;
         *step = *step * b->dim[k] + a->lane[k];
     }
@@ -42,7 +46,8 @@ static bool even_address(const NestCode *c, const NestAccess *a, int lanes, int6
 }
 
 /* By lane; -1: inactive, or (when `quiet`) outside. */
-static void addresses(const NestCode *c, const NestAccess *a, int lanes, bool quiet, int64_t *address) {
+static void addresses(const NestCode *c, const NestAccess *a, int lanes, bool quiet,
+                      int64_t *address) {
     const NestBuf *b = &c->buf[a->buf];
     int64_t index[COLUMN_MAX];
     DimColumns in = {c->slot, c->column};
@@ -58,7 +63,9 @@ static void addresses(const NestCode *c, const NestAccess *a, int lanes, bool qu
     }
 }
 
-/* ---- reads ------------------------------------------------------------------------------------------------ */
+/* ---- reads
+ * ------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Run {
     NestCode *c;
@@ -66,7 +73,8 @@ typedef struct Run {
     int lanes;
 } Run;
 
-static void read_even(const NestCode *c, const NestAccess *a, int64_t at, int64_t step, Column out, int n) {
+static void read_even(const NestCode *c, const NestAccess *a, int64_t at, int64_t step, Column out,
+                      int n) {
     int bytes = column_bytes(out.type);
     const char *from = c->buf[a->buf].data + (c->buf[a->buf].base + at) * bytes;
     if (dtype_bits(out.type) < 8)
@@ -74,7 +82,8 @@ static void read_even(const NestCode *c, const NestAccess *a, int64_t at, int64_
     else if (step == 1 || n == 1)
         memcpy(out.at, from, (size_t)n * (size_t)bytes);
     else
-        for (int l = 0; l < n; l++) memcpy((char *)out.at + l * bytes, from + step * l * bytes, (size_t)bytes);
+        for (int l = 0; l < n; l++)
+            memcpy((char *)out.at + l * bytes, from + step * l * bytes, (size_t)bytes);
 }
 
 static void clear_inactive(const NestCode *c, Column out, int n) {
@@ -125,7 +134,9 @@ static void fill(void *user, int val, Column out, int n) {
     }
 }
 
-/* ---- stores ----------------------------------------------------------------------------------------------- */
+/* ---- stores
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void store_lanes(Run *r, const NestAccess *a, Column from, int n) {
     NestCode *c = r->c;
@@ -154,7 +165,8 @@ void nest_run_body(NestCode *c, const NestStmt *s) {
     body_run(s->code, s->frame, c->lanes, fill, &r);
     if (s->nsymbol) bring_symbols(&r, s->stmt->code.val.n);
     for (int i = 0; i < s->stmt->store.n; i++)
-        store_lanes(&r, &s->store[i], body_column(s->code, s->frame, s->stmt->store.at[i].val), c->lanes);
+        store_lanes(&r, &s->store[i], body_column(s->code, s->frame, s->stmt->store.at[i].val),
+                    c->lanes);
     for (int i = 0; i < s->nsymbol; i++) c->column[s->symslot[i]] = NULL;
 }
 
@@ -164,7 +176,9 @@ bool nest_read_true(NestCode *c, const NestAccess *a) {
     return get(c, a->buf, address) != 0;
 }
 
-/* ---- folds -------------------------------------------------------------------------------------------------- */
+/* ---- folds
+ * --------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Fold {
     const Combine *combine;
@@ -192,7 +206,8 @@ void nest_run_fold(NestCode *c, const NestStmt *s) {
         addresses(c, &s->src[k], 1, false, &at);
         const NestBuf *b = &c->buf[s->src[k].buf];
         int64_t last = b->dim[s->src[k].rank - 1];
-        if (at % last + lanes > last) outside(c, &s->src[k], s->src[k].rank - 1, at % last + lanes - 1);
+        if (at % last + lanes > last)
+            outside(c, &s->src[k], s->src[k].rank - 1, at % last + lanes - 1);
         for (int l = 0; l < lanes; l++) column_set(row[k], l, get(c, s->src[k].buf, at + l));
     }
     for (int half = lanes / 2; half >= 1; half /= 2) {

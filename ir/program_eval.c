@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluating a whole program by its nests, memory as it will be: containers as their layouts say, in one
- * arena at the offsets that `place` gave, so that a container that is overwritten too early shows. */
+/* Evaluating a whole program by its nests, memory as it will be: containers as their layouts say,
+ * in one arena at the offsets that `place` gave, so that a container that is overwritten too early
+ * shows. */
 #include "flow_eval.h"
 #include "nest_eval.h"
 
@@ -13,7 +14,8 @@ typedef struct Run {
     void *user;
 } Run;
 
-/* ---- layouts ------------------------------------------------------------------------------------------- */
+/* ---- layouts
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct Logical {
     Eval *e;
@@ -46,10 +48,12 @@ static Tensor lay(Eval *e, const Cont *c, const Tensor *dense, const Tensor *sto
     Tensor *to = dense ? &store : &flat;
     int64_t room = tensor_count(to), n = tensor_count(&flat);
     to->data = arena_alloc(e->arena, (size_t)dtype_bytes(c->type, room) + 64);
-    for (int64_t i = 0; dense && l->has_fill && l->fill && i < room; i++) mem_set(c->type, to->data, i, l->fill);
+    for (int64_t i = 0; dense && l->has_fill && l->fill && i < room; i++)
+        mem_set(c->type, to->data, i, l->fill);
     for (int64_t i = 0; i < n; i++) {
         int64_t address = 0;
-        for (int k = 0; k < l->rank; k++) address = address * store.dim[k] + dim_code_value(code[k], at);
+        for (int k = 0; k < l->rank; k++)
+            address = address * store.dim[k] + dim_code_value(code[k], at);
         if (dense)
             mem_set(c->type, to->data, address, mem_get(c->type, dense->data, i));
         else
@@ -59,7 +63,8 @@ static Tensor lay(Eval *e, const Cont *c, const Tensor *dense, const Tensor *sto
     return *to;
 }
 
-/* ---- kernels --------------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * --------------------------------------------------------------------------------------------- */
 
 static bool guards_hold(Eval *e, const Kernel *k) {
     for (int i = 0; i < k->when.n; i++)
@@ -102,7 +107,8 @@ static void run_map(void *user, Eval *e, int map) {
         run_kernel(r, e, k);
         return;
     }
-    if (!inside) fail(e->ctx, E_VERIFY, "map \"%s\" is in no kernel that runs", f->map.at[map]->name);
+    if (!inside)
+        fail(e->ctx, E_VERIFY, "map \"%s\" is in no kernel that runs", f->map.at[map]->name);
 }
 
 void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out) {
@@ -123,7 +129,8 @@ void program_eval_watched(Arena *arena, const Program *program, const Tensor *in
     run.buf = NEW_ARRAY(arena, Tensor, most);
     for (int c = 0; c < f->cont.n; c++) {
         const Cont *cont = &f->cont.at[c];
-        bool given = cont->kind == CONT_IN || cont->kind == CONT_PARAM || cont->kind == CONT_LITERAL;
+        bool given =
+            cont->kind == CONT_IN || cont->kind == CONT_PARAM || cont->kind == CONT_LITERAL;
         if (given && cont->layout) e->cont[c] = lay(e, cont, &e->cont[c], NULL);
     }
     eval_items(e, &f->body, run_map, &run);

@@ -18,16 +18,14 @@ typedef struct Kit {
     char message[512];
 } Kit;
 
-static void see(void *user, const Diag *diag)
-{
+static void see(void *user, const Diag *diag) {
     Kit *k = user;
     k->code = diag->code;
     snprintf(k->message, sizeof k->message, "%s", diag->message);
     fprintf(stderr, "%s\n", diag->message);
 }
 
-static Kit *kit(void)
-{
+static Kit *kit(void) {
     Kit *k = calloc(1, sizeof *k);
     k->ctx = ctx_new(see, k);
     k->arena = arena_new(k->ctx);
@@ -35,44 +33,46 @@ static Kit *kit(void)
     return k;
 }
 
-static void done(Kit *k)
-{
+static void done(Kit *k) {
     ctx_free(k->ctx);
     free(k);
 }
 
-static Dim num(Kit *k, int64_t v) { return dim_const(k->ctx, v); }
+static Dim num(Kit *k, int64_t v) {
+    return dim_const(k->ctx, v);
+}
 
-static int cont(Kit *k, const char *name, ContKind kind, DType t, int rank, const int64_t *dim)
-{
+static int cont(Kit *k, const char *name, ContKind kind, DType t, int rank, const int64_t *dim) {
     Dim shape[RANK_MAX];
     for (int i = 0; i < rank; i++) shape[i] = num(k, dim[i]);
     return flow_cont(k->flow, name, kind, t, shape, rank);
 }
 
-static Tensor tensor(Kit *k, int c, uint64_t seed)
-{
+static Tensor tensor(Kit *k, int c, uint64_t seed) {
     const Cont *cont = &k->flow->cont.at[c];
     Tensor t = {.type = cont->type, .rank = cont->rank};
-    for (int i = 0; i < t.rank; i++)
-        cr_assert(dim_is_const(cont->shape[i], &t.dim[i]));
+    for (int i = 0; i < t.rank; i++) cr_assert(dim_is_const(cont->shape[i], &t.dim[i]));
     t.data = arena_alloc(k->arena, (size_t)dtype_bytes(t.type, tensor_count(&t)) + 64);
     cont_random(cont, &t, seed);
     return t;
 }
 
-#define DIMS(...) (int64_t[]){__VA_ARGS__}
-#define AT(...)   (Dim[]){__VA_ARGS__}
+#define DIMS(...)                                                                                  \
+    (int64_t[]) {                                                                                  \
+        __VA_ARGS__                                                                                \
+    }
+#define AT(...)                                                                                    \
+    (Dim[]) {                                                                                      \
+        __VA_ARGS__                                                                                \
+    }
 
-static double seconds(void)
-{
+static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void matmul(int m, int n, int kk, bool transposed, int threads, double least)
-{
+static void matmul(int m, int n, int kk, bool transposed, int threads, double least) {
     Kit *k = kit();
     int a = cont(k, "a", CONT_IN, F32, 2, DIMS(m, kk));
     int b = cont(k, "b", CONT_IN, F32, 2, transposed ? DIMS(n, kk) : DIMS(kk, n));
@@ -93,7 +93,8 @@ static void matmul(int m, int n, int kk, bool transposed, int threads, double le
         for (int p = 0; p < n; p++) {
             double sum = 0;
             for (int s = 0; s < kk; s++)
-                sum += (double)av[q * kk + s] * (double)(transposed ? bv[p * kk + s] : bv[s * n + p]);
+                sum +=
+                    (double)av[q * kk + s] * (double)(transposed ? bv[p * kk + s] : bv[s * n + p]);
             cr_assert_float_eq(cv[q * n + p], (float)sum, 1e-6 + 1e-6 * fabs(sum));
         }
     if (least > 0) {
@@ -104,20 +105,31 @@ static void matmul(int m, int n, int kk, bool transposed, int threads, double le
     done(k);
 }
 
-Test(flow_eval, matmul) { matmul(7, 5, 3, false, 1, 0); }
-Test(flow_eval, matmul_row) { matmul(1, 700, 33, false, 1, 0); }
-Test(flow_eval, matmul_narrow) { matmul(33, 2, 129, true, 2, 0); }
-Test(flow_eval, matmul_fast) { matmul(384, 384, 512, false, 1, 1.0); }
-Test(flow_eval, matmul_transposed_fast) { matmul(384, 384, 512, true, 1, 1.0); }
-Test(flow_eval, matmul_threads) { matmul(384, 400, 128, false, 3, 0); }
+Test(flow_eval, matmul) {
+    matmul(7, 5, 3, false, 1, 0);
+}
+Test(flow_eval, matmul_row) {
+    matmul(1, 700, 33, false, 1, 0);
+}
+Test(flow_eval, matmul_narrow) {
+    matmul(33, 2, 129, true, 2, 0);
+}
+Test(flow_eval, matmul_fast) {
+    matmul(384, 384, 512, false, 1, 1.0);
+}
+Test(flow_eval, matmul_transposed_fast) {
+    matmul(384, 384, 512, true, 1, 1.0);
+}
+Test(flow_eval, matmul_threads) {
+    matmul(384, 400, 128, false, 3, 0);
+}
 
 typedef struct Conv {
     int c, o, h, w, r, stride, pad;
 } Conv;
 
 /* `fused`: relu(x) is what is multiplied, so that the general path runs. */
-static void conv(Conv p, bool fused, double least)
-{
+static void conv(Conv p, bool fused, double least) {
     Kit *k = kit();
     int oh = (p.h + 2 * p.pad - p.r) / p.stride + 1, ow = (p.w + 2 * p.pad - p.r) / p.stride + 1;
     int x = cont(k, "x", CONT_IN, F32, 3, DIMS(p.c, p.h, p.w));
@@ -142,7 +154,8 @@ static void conv(Conv p, bool fused, double least)
     for (int n = 0; n < p.o * oh * ow; n++) {
         double sum = 0;
         for (int q = 0; q < p.c * p.r * p.r; q++) {
-            int v = n / ow % oh * p.stride + q / p.r % p.r - p.pad, u = n % ow * p.stride + q % p.r - p.pad;
+            int v = n / ow % oh * p.stride + q / p.r % p.r - p.pad,
+                u = n % ow * p.stride + q % p.r - p.pad;
             if (v < 0 || v >= p.h || u < 0 || u >= p.w) continue;
             double e = xv[(q / p.r / p.r * p.h + v) * p.w + u];
             sum += (fused && e < 0 ? 0 : e) * (double)wv[n / ow / oh * p.c * p.r * p.r + q];
@@ -157,16 +170,27 @@ static void conv(Conv p, bool fused, double least)
     done(k);
 }
 
-Test(flow_eval, conv_small) { conv((Conv){3, 5, 9, 7, 3, 1, 1}, false, 0); }
-Test(flow_eval, conv_strided) { conv((Conv){3, 6, 15, 11, 3, 2, 1}, false, 0); }
-Test(flow_eval, conv_general) { conv((Conv){3, 6, 15, 11, 3, 2, 1}, true, 0); }
-Test(flow_eval, conv_fast) { conv((Conv){64, 64, 56, 56, 3, 1, 1}, false, 1.0); }
-Test(flow_eval, conv_late_fast) { conv((Conv){256, 256, 14, 14, 3, 1, 1}, false, 1.0); }
-Test(flow_eval, conv_of_expression) { conv((Conv){16, 16, 56, 56, 3, 1, 1}, true, 0.1); }
+Test(flow_eval, conv_small) {
+    conv((Conv){3, 5, 9, 7, 3, 1, 1}, false, 0);
+}
+Test(flow_eval, conv_strided) {
+    conv((Conv){3, 6, 15, 11, 3, 2, 1}, false, 0);
+}
+Test(flow_eval, conv_general) {
+    conv((Conv){3, 6, 15, 11, 3, 2, 1}, true, 0);
+}
+Test(flow_eval, conv_fast) {
+    conv((Conv){64, 64, 56, 56, 3, 1, 1}, false, 1.0);
+}
+Test(flow_eval, conv_late_fast) {
+    conv((Conv){256, 256, 14, 14, 3, 1, 1}, false, 1.0);
+}
+Test(flow_eval, conv_of_expression) {
+    conv((Conv){16, 16, 56, 56, 3, 1, 1}, true, 0.1);
+}
 
 /* Row i takes the largest of columns 0..i and where it first stands; NaN wins. */
-Test(flow_eval, argmax_below_diagonal)
-{
+Test(flow_eval, argmax_below_diagonal) {
     Kit *k = kit();
     int n = 37;
     int x = cont(k, "x", CONT_IN, F32, 2, DIMS(n, n));
@@ -176,7 +200,8 @@ Test(flow_eval, argmax_below_diagonal)
     vec_push(k->arena, &m->cons, dim_sub(k->ctx, i, j));
     int read = map_read(k->flow, m, x, AT(i, j));
     map_write_tuple(k->flow, m, 2, (int[]){v, a}, (const Dim *[]){AT(i), AT(i)}, 2,
-                    (int[]){read, body_index(&m->body, j)}, combine_get(k->ctx, "argmax_first", F32));
+                    (int[]){read, body_index(&m->body, j)},
+                    combine_get(k->ctx, "argmax_first", F32));
     Tensor in[1] = {tensor(k, x, 1)}, out[2];
     float *xv = in[0].data;
     xv[3 * n + 1] = xv[3 * n + 2] = 2;
@@ -185,15 +210,15 @@ Test(flow_eval, argmax_below_diagonal)
     for (int q = 0; q < n; q++) {
         int best = 0;
         for (int p = 1; p <= q; p++)
-            if (!isnan(xv[q * n + best]) && (xv[q * n + p] > xv[q * n + best] || isnan(xv[q * n + p])))
+            if (!isnan(xv[q * n + best]) &&
+                (xv[q * n + p] > xv[q * n + best] || isnan(xv[q * n + p])))
                 best = p;
         cr_assert_eq(((int64_t *)out[1].data)[q], best, "row %d", q);
     }
     done(k);
 }
 
-static void reduce(const char *name, bool inner, int n, int kk)
-{
+static void reduce(const char *name, bool inner, int n, int kk) {
     Kit *k = kit();
     int x = cont(k, "x", CONT_IN, F32, 2, inner ? DIMS(n, kk) : DIMS(kk, n));
     int y = cont(k, "y", CONT_OUT, F32, 1, DIMS(n));
@@ -220,19 +245,36 @@ static void reduce(const char *name, bool inner, int n, int kk)
     done(k);
 }
 
-Test(flow_eval, sum_inner) { reduce("sum", true, 100, 1500); }
-Test(flow_eval, sum_outer) { reduce("sum", false, 100, 150); }
-Test(flow_eval, sum_wide) { reduce("sum", false, 3000, 3); }
-Test(flow_eval, sum_all) { reduce("sum", true, 1, 5000); }
-Test(flow_eval, max_inner) { reduce("max", true, 10, 1501); }
-Test(flow_eval, max_outer) { reduce("max", false, 2000, 7); }
-Test(flow_eval, prod_inner) { reduce("prod", true, 3, 40); }
-Test(flow_eval, prod_outer) { reduce("prod", false, 33, 40); }
-Test(flow_eval, empty_sum) { reduce("sum", true, 5, 0); }
+Test(flow_eval, sum_inner) {
+    reduce("sum", true, 100, 1500);
+}
+Test(flow_eval, sum_outer) {
+    reduce("sum", false, 100, 150);
+}
+Test(flow_eval, sum_wide) {
+    reduce("sum", false, 3000, 3);
+}
+Test(flow_eval, sum_all) {
+    reduce("sum", true, 1, 5000);
+}
+Test(flow_eval, max_inner) {
+    reduce("max", true, 10, 1501);
+}
+Test(flow_eval, max_outer) {
+    reduce("max", false, 2000, 7);
+}
+Test(flow_eval, prod_inner) {
+    reduce("prod", true, 3, 40);
+}
+Test(flow_eval, prod_outer) {
+    reduce("prod", false, 33, 40);
+}
+Test(flow_eval, empty_sum) {
+    reduce("sum", true, 5, 0);
+}
 
 /* y[i] = x[ids[i]]; a row outside is an error that names it. */
-static bool gather(Kit *k, int64_t last, float *y)
-{
+static bool gather(Kit *k, int64_t last, float *y) {
     int x = cont(k, "table", CONT_IN, F32, 2, DIMS(10, 3));
     int ids = cont(k, "ids", CONT_IN, I64, 1, DIMS(4));
     int out = cont(k, "y", CONT_OUT, F32, 2, DIMS(4, 3));
@@ -253,14 +295,12 @@ typedef struct Attempt {
     float y[12];
 } Attempt;
 
-static void gather_bad(void *at)
-{
+static void gather_bad(void *at) {
     Attempt *a = at;
     gather(a->k, 10, a->y);
 }
 
-Test(flow_eval, gather)
-{
+Test(flow_eval, gather) {
     Kit *k = kit();
     float y[12];
     gather(k, 1, y);
@@ -268,8 +308,7 @@ Test(flow_eval, gather)
     done(k);
 }
 
-Test(flow_eval, gather_outside)
-{
+Test(flow_eval, gather_outside) {
     Attempt a = {.k = kit()};
     cr_assert(!ctx_try(a.k->ctx, gather_bad, &a));
     cr_assert_eq(a.k->code, E_RUN);
@@ -278,8 +317,7 @@ Test(flow_eval, gather_outside)
 }
 
 /* h[t+1,i] = h[t,i] * 0.5 + x[t,i], h[0] = 0: a recurrence inside one container. */
-Test(flow_eval, recurrence)
-{
+Test(flow_eval, recurrence) {
     Kit *k = kit();
     int t = 9, n = 5;
     int x = cont(k, "x", CONT_IN, F32, 2, DIMS(t, n));
@@ -292,7 +330,8 @@ Test(flow_eval, recurrence)
     m->dim.at[0].seq = true;
     int old = map_read(k->flow, m, h, AT(tt, i)), in_x = map_read(k->flow, m, x, AT(tt, i));
     int half = body_prim2(&m->body, P_MUL, old, body_const(&m->body, F32, 0.5));
-    map_write(k->flow, m, h, AT(dim_addc(k->ctx, tt, 1), i), body_prim2(&m->body, P_ADD, half, in_x), NULL);
+    map_write(k->flow, m, h, AT(dim_addc(k->ctx, tt, 1), i),
+              body_prim2(&m->body, P_ADD, half, in_x), NULL);
     Tensor in[1] = {tensor(k, x, 1)}, out[1];
     flow_eval(k->arena, k->flow, in, out, 2);
     for (int q = 0; q < n; q++) {
@@ -306,8 +345,7 @@ Test(flow_eval, recurrence)
 }
 
 /* Overlapping sums: y[i+j] += x[i]*w[j]. */
-Test(flow_eval, scatter_sum)
-{
+Test(flow_eval, scatter_sum) {
     Kit *k = kit();
     int x = cont(k, "x", CONT_IN, F32, 1, DIMS(50)), w = cont(k, "w", CONT_IN, F32, 1, DIMS(7));
     int y = cont(k, "y", CONT_OUT, F32, 1, DIMS(56));
@@ -329,8 +367,7 @@ Test(flow_eval, scatter_sum)
 }
 
 /* Dims are bound by the inputs and checked against each other. */
-static void bind(void *at)
-{
+static void bind(void *at) {
     Kit *k = at;
     Dim n = dim_sym(k->ctx, "N"), twice = dim_mulc(k->ctx, n, 2);
     vec_push(k->arena, &k->flow->symbol, (Symbol){n, 1, INT64_MAX, NULL});
@@ -342,8 +379,7 @@ static void bind(void *at)
     flow_eval(k->arena, k->flow, in, NULL, 1);
 }
 
-Test(flow_eval, inputs_disagree)
-{
+Test(flow_eval, inputs_disagree) {
     Kit *k = kit();
     cr_assert(!ctx_try(k->ctx, bind, k));
     cr_assert_eq(k->code, E_INPUT);

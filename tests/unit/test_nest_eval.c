@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nests evaluated from their text: lanes with tails, register rows, folds, gathers, bounds; and speed. */
+/* Nests evaluated from their text: lanes with tails, register rows, folds, gathers, bounds; and
+ * speed. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,37 +19,32 @@ typedef struct Job {
     Code code;
 } Job;
 
-static void see(void *user, const Diag *diag)
-{
+static void see(void *user, const Diag *diag) {
     Job *job = user;
     job->code = diag->code;
     snprintf(job->message, sizeof job->message, "%s", diag->message);
     fprintf(stderr, "%s\n", diag->message);
 }
 
-static bool value_of(void *user, Dim sym, int64_t *value)
-{
+static bool value_of(void *user, Dim sym, int64_t *value) {
     Job *job = user;
     *value = job->n;
     return strcmp(dim_sym_name(sym), "N") == 0;
 }
 
-static void run(void *at)
-{
+static void run(void *at) {
     Job *job = at;
     const char *end;
     Nest *nest = nest_parse(ctx_arena(job->ctx), job->text, &end);
     nest_eval(nest, job->buf, value_of, job);
 }
 
-static bool eval(Job *job)
-{
+static bool eval(Job *job) {
     job->ctx = ctx_new(see, job);
     return ctx_try(job->ctx, run, job);
 }
 
-static float *floats(int n, int seed)
-{
+static float *floats(int n, int seed) {
     float *x = calloc((size_t)n + 16, 4);
     for (int i = 0; i < n; i++) x[i] = (float)((i * 37 + seed * 11) % 19 - 9) / 8;
     return x;
@@ -71,8 +67,7 @@ static const char gemm[] =
     "  }\n"
     "}\n";
 
-Test(nest_eval, gemm)
-{
+Test(nest_eval, gemm) {
     int n = 7;
     float *x = floats(n * 64, 1), *w = floats(64 * 48, 2), *y = floats(n * 48, 3);
     Job job = {.text = gemm, .n = n, .buf = {{.data = x}, {.data = w}, {.data = y}}};
@@ -85,8 +80,7 @@ Test(nest_eval, gemm)
     ctx_free(job.ctx);
 }
 
-Test(nest_eval, speed)
-{
+Test(nest_eval, speed) {
     int n = 256;
     float *x = floats(n * 64, 1), *w = floats(64 * 48, 2), *y = floats(n * 48, 3);
     Job job = {.text = gemm, .n = n, .buf = {{.data = x}, {.data = w}, {.data = y}}};
@@ -102,8 +96,7 @@ Test(nest_eval, speed)
 }
 
 /* Lanes fold 8-4-2-1, which for these values is told apart from adding in order. */
-Test(nest_eval, fold)
-{
+Test(nest_eval, fold) {
     float x[8] = {1e8f, 1, -1e8f, 1, 3, 1, 4, 1}, y[1];
     Job job = {.text = "nest f on cpu {\n  mem x : f32[8]  mem y : f32[1] written\n"
                        "  reg s : f32[8]\n  for l : 8 vector { s[l] = x[l] }\n"
@@ -115,12 +108,12 @@ Test(nest_eval, fold)
     ctx_free(job.ctx);
 }
 
-Test(nest_eval, gather_and_masks)
-{
+Test(nest_eval, gather_and_masks) {
     float table[20] = {0}, y[6] = {9, 9, 9, 9, 9, 9};
     int64_t ids[5] = {19, 0, 7, 3, 11};
     for (int i = 0; i < 20; i++) table[i] = (float)i * 10;
-    Job job = {.text = "nest g on cpu (N in 1..) {\n  mem t : f32[20]  mem ids : i64[N]  mem y : f32[6] written\n"
+    Job job = {.text = "nest g on cpu (N in 1..) {\n  mem t : f32[20]  mem ids : i64[N]  mem y : "
+                       "f32[6] written\n"
                        "  for l : 8 vector if l < N {\n"
                        "    body { r <- ids[l]  a <- t[r]  b = a + f32(l)  b -> y[l] }\n  }\n}\n",
                .n = 5,
@@ -134,8 +127,7 @@ Test(nest_eval, gather_and_masks)
     cr_assert(strstr(job.message, "\"t\""));
 }
 
-Test(nest_eval, outside)
-{
+Test(nest_eval, outside) {
     float x[4] = {0}, y[4];
     Job job = {.text = "nest o on cpu {\n  mem x : f32[4]  mem y : f32[4] written\n"
                        "  for i : 4 { y[i] = x[i+1] }\n}\n",
@@ -147,11 +139,11 @@ Test(nest_eval, outside)
 }
 
 /* What is not stored is NaN, not what lay there. */
-Test(nest_eval, undefined_is_seen)
-{
+Test(nest_eval, undefined_is_seen) {
     float y[1] = {0};
-    Job job = {.text = "nest u on cpu {\n  mem y : f32[1] written\n  tile t : f32[4]\n  y[0] = t[2]\n}\n",
-               .buf = {{.data = y}}};
+    Job job = {
+        .text = "nest u on cpu {\n  mem y : f32[1] written\n  tile t : f32[4]\n  y[0] = t[2]\n}\n",
+        .buf = {{.data = y}}};
     cr_assert(eval(&job));
     cr_assert(isnan(y[0]));
     ctx_free(job.ctx);

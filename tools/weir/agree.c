@@ -18,7 +18,8 @@ static bool same_shape(const weir_tensor *a, const weir_tensor *b) {
     return same;
 }
 
-static void agree_floats(Agreement *a, DType t, const weir_tensor *got, const weir_tensor *want, int64_t n) {
+static void agree_floats(Agreement *a, DType t, const weir_tensor *got, const weir_tensor *want,
+                         int64_t n) {
     double largest = 0, worst = 0;
     for (int64_t i = 0; i < n; i++) {
         Bits gb = mem_get(t, got->data, i), wb = mem_get(t, want->data, i);
@@ -65,5 +66,6 @@ double agree_bound(int32_t dtype) {
 
 bool agreement_holds(const Agreement *a, int32_t dtype) {
     return a->comparable && (a->equal || a->relative <= agree_bound(dtype)) &&
-           (a->equal || dtype_is_float(dtype_from_onnx(dtype)) || dtype == WEIR_C64 || dtype == WEIR_C128);
+           (a->equal || dtype_is_float(dtype_from_onnx(dtype)) || dtype == WEIR_C64 ||
+            dtype == WEIR_C128);
 }

@@ -23,7 +23,9 @@ bool args_next(Args *a) {
     return true;
 }
 
-bool args_is(const Args *a, const char *option) { return strcmp(a->name, option) == 0; }
+bool args_is(const Args *a, const char *option) {
+    return strcmp(a->name, option) == 0;
+}
 
 const char *args_value(Args *a) {
     if (a->inlined) return a->value = a->inlined;
@@ -32,7 +34,9 @@ const char *args_value(Args *a) {
     return NULL;
 }
 
-const char *args_operand(const Args *a) { return a->argv[a->next - 1]; }
+const char *args_operand(const Args *a) {
+    return a->argv[a->next - 1];
+}
 
 int usage_error(const Args *a, const char *fmt, ...) {
     va_list list;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command-line arguments of the verbs: `--x V` and `--x=V` are equal, `-o V` and `-j N` are short forms,
- * everything else is an operand. */
+/* Command-line arguments of the verbs: `--x V` and `--x=V` are equal, `-o V` and `-j N` are short
+ * forms, everything else is an operand. */
 #ifndef WEIR_TOOLS_ARGS_H
 #define WEIR_TOOLS_ARGS_H
 
@@ -13,8 +13,8 @@ typedef struct Args {
     char **argv;
     int next;
     const char *verb;
-    const char *value; /* of the last option taken */
-    char name[64];     /* of the current option, without dashes; empty for an operand */
+    const char *value;   /* of the last option taken */
+    char name[64];       /* of the current option, without dashes; empty for an operand */
     const char *inlined; /* text after '=', or NULL */
 } Args;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking for the first divergence. Every stage after `lower` can be evaluated, so a pass at fault shows
- * by itself: the first after which a result is no longer that of the lowered flow. Containers keep their
- * names through the passes; the first whose elements differ is the value to look at. Faults of emission
- * show only in compiled code, whose inside nobody sees: there a value is made an output of its own. */
+/* Looking for the first divergence. Every stage after `lower` can be evaluated, so a pass at fault
+ * shows by itself: the first after which a result is no longer that of the lowered flow. Containers
+ * keep their names through the passes; the first whose elements differ is the value to look at.
+ * Faults of emission show only in compiled code, whose inside nobody sees: there a value is made an
+ * output of its own. */
 #include "tools/weir/bisect.h"
 
 #include <stdio.h>
@@ -16,10 +17,11 @@ typedef struct Bisect {
     int ninputs, threads;
     Session *s;
     Tensor *in;
-    Table *values;          /* interned name -> Tensor of the reference */
+    Table *values;           /* interned name -> Tensor of the reference */
     VEC(const char *) order; /* names as the reference wrote them */
-    const char *first;      /* the first value that differs in the stage at hand */
-    bool output_differs;    /* without, what differs is of no use to anybody: memory that nobody reads */
+    const char *first;       /* the first value that differs in the stage at hand */
+    bool output_differs; /* without, what differs is of no use to anybody: memory that nobody reads
+                          */
     Agreement worst;
     int rc;
 } Bisect;
@@ -36,7 +38,8 @@ static Tensor from_host(const weir_tensor *h) {
     return t;
 }
 
-/* ---- the reference ---------------------------------------------------------------------------------------- */
+/* ---- the reference
+ * ---------------------------------------------------------------------------------------- */
 
 static void keep_value(void *user, const Cont *cont, const Tensor *t) {
     Bisect *b = user;
@@ -50,12 +53,14 @@ static void keep_value(void *user, const Cont *cont, const Tensor *t) {
     copy->data = arena_copy(b->s->arena, t->data, (size_t)dtype_bytes(t->type, tensor_count(t)));
 }
 
-/* Elements that a pass found nobody needs are not written: the evaluator leaves a NaN of all ones there. */
+/* Elements that a pass found nobody needs are not written: the evaluator leaves a NaN of all ones
+ * there. */
 static void take_unwritten(Tensor *t, const Tensor *want) {
     int64_t n = tensor_count(want);
     for (int64_t i = 0; i < n; i++) {
         Bits ones = dtype_bits(t->type) == 64 ? ~(Bits)0 : ((Bits)1 << dtype_bits(t->type)) - 1;
-        if (mem_get(t->type, t->data, i) == ones) mem_set(t->type, t->data, i, mem_get(t->type, want->data, i));
+        if (mem_get(t->type, t->data, i) == ones)
+            mem_set(t->type, t->data, i, mem_get(t->type, want->data, i));
     }
 }
 
@@ -92,11 +97,14 @@ static void eval_stage(Bisect *b, EvalWatchFn *watch) {
 }
 
 static void say_value(const Bisect *b, const char *what) {
-    printf("%s: value \"%s\" is the first to differ: element %lld is %.9g, not %.9g (relative %.2e)\n", what,
-           b->first, (long long)b->worst.at, b->worst.got, b->worst.want, b->worst.relative);
+    printf(
+        "%s: value \"%s\" is the first to differ: element %lld is %.9g, not %.9g (relative %.2e)\n",
+        what, b->first, (long long)b->worst.at, b->worst.got, b->worst.want, b->worst.relative);
 }
 
-/* ---- passes ------------------------------------------------------------------------------------------------- */
+/* ---- passes
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* True when some pass is at fault. */
 static bool bisect_passes(Bisect *b) {
@@ -116,7 +124,8 @@ static bool bisect_passes(Bisect *b) {
     return false;
 }
 
-/* ---- emitted code ---------------------------------------------------------------------------------------------- */
+/* ---- emitted code
+ * ---------------------------------------------------------------------------------------------- */
 
 static int cont_named(const Flow *f, const char *name) {
     for (int c = 0; c < f->cont.n; c++)
@@ -131,7 +140,8 @@ static Flow *with_output(Bisect *b, const Flow *from, const char *name) {
     Dim at[RANK_MAX];
     int out = flow_cont(f, "bisected", CONT_OUT, cont.type, cont.shape, cont.rank);
     Map *map = flow_map(f, &f->body, "bisected.copy", cont.from);
-    for (int k = 0; k < cont.rank; k++) at[k] = map_dim(f, map, internf(b->s->ctx, "i%d", k), cont.shape[k]);
+    for (int k = 0; k < cont.rank; k++)
+        at[k] = map_dim(f, map, internf(b->s->ctx, "i%d", k), cont.shape[k]);
     map_write(f, map, out, at, map_read(f, map, cont_named(f, name), at), NULL);
     return f;
 }
@@ -149,7 +159,8 @@ static bool code_differs(Bisect *b, const Flow *flow, const char *name) {
     weir_tensor *out = NEW_ARRAY(b->s->arena, weir_tensor, m->noutputs + 1), w = host_view(want);
     weir_instance *instance = NULL;
     for (int i = 0; i < m->ninputs; i++) in[i] = b->inputs[i].t;
-    bool ran = m->create(NULL, &instance, NULL) == WEIR_OK && m->shapes(instance, in, out) == WEIR_OK;
+    bool ran =
+        m->create(NULL, &instance, NULL) == WEIR_OK && m->shapes(instance, in, out) == WEIR_OK;
     for (int i = 0; ran && i < m->noutputs; i++) {
         out[i].capacity = host_count(&out[i]);
         out[i].data = arena_alloc(b->s->arena, (size_t)host_bytes(&out[i]) + 64);
@@ -168,7 +179,8 @@ static void bisect_code(Bisect *b) {
     int good = -1, wrong = b->order.n - 1;
     while (wrong - good > 1) {
         int middle = good + (wrong - good) / 2;
-        bool differs = code_differs(b, with_output(b, flow, b->order.at[middle]), b->order.at[middle]);
+        bool differs =
+            code_differs(b, with_output(b, flow, b->order.at[middle]), b->order.at[middle]);
         printf("compiled \"%s\" %s\n", b->order.at[middle], differs ? "differs" : "ok");
         *(differs ? &wrong : &good) = middle;
     }
@@ -176,7 +188,8 @@ static void bisect_code(Bisect *b) {
     if (code_differs(b, with_output(b, flow, b->first), b->first))
         say_value(b, "emitted code");
     else
-        printf("emitted code: every value is right when it is an output; it differs only as the model is fused\n");
+        printf("emitted code: every value is right when it is an output; it differs only as the "
+               "model is fused\n");
 }
 
 static bool outputs_differ(Bisect *b) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding cases and running one, by the rules of the ONNX backend test runner: inputs in the order of the
- * model's, floats within rtol and atol, everything else equal. */
+/* Finding cases and running one, by the rules of the ONNX backend test runner: inputs in the order
+ * of the model's, floats within rtol and atol, everything else equal. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 enum { REASON = 1000, PATH = 4096 };
 
-/* ---- finding ------------------------------------------------------------------------------------------- */
+/* ---- finding
+ * ------------------------------------------------------------------------------------------- */
 
 static char *format2(const char *fmt, const char *a, const char *b) {
     size_t n = strlen(a) + strlen(b) + strlen(fmt) + 1;
@@ -23,7 +24,8 @@ static char *format2(const char *fmt, const char *a, const char *b) {
 
 static void add_case(Cases *cases, char *model, const char *name, bool light) {
     if (cases->n == cases->cap)
-        cases->at = realloc(cases->at, (size_t)(cases->cap = cases->cap ? 2 * cases->cap : 256) * sizeof *cases->at);
+        cases->at = realloc(cases->at, (size_t)(cases->cap = cases->cap ? 2 * cases->cap : 256) *
+                                           sizeof *cases->at);
     cases->at[cases->n++] = (Case){.model = model, .name = strdup(name), .light = light};
 }
 
@@ -32,7 +34,9 @@ static bool is_folder(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int visible(const struct dirent *d) { return d->d_name[0] != '.'; }
+static int visible(const struct dirent *d) {
+    return d->d_name[0] != '.';
+}
 
 /* NAME.onnx is a light case when its first output lies beside it. */
 static void add_light(Cases *cases, const char *dir, const char *file) {
@@ -81,7 +85,8 @@ void cases_find(Cases *cases, const char *path) {
     }
 }
 
-/* ---- running --------------------------------------------------------------------------------------------- */
+/* ---- running
+ * --------------------------------------------------------------------------------------------- */
 
 typedef struct Runner {
     const CaseOptions *o;
@@ -109,7 +114,8 @@ static void mend_type(HostTensor *t, int32_t dtype) {
     if (t->t.dtype == WEIR_U16 && dtype == WEIR_BF16) t->t.dtype = WEIR_BF16;
 }
 
-/* Reads PREFIX_0.pb, PREFIX_1.pb, ... as tensors of the ports; the number read, -1 after a failure. */
+/* Reads PREFIX_0.pb, PREFIX_1.pb, ... as tensors of the ports; the number read, -1 after a failure.
+ */
 static int read_set(Runner *r, const char *prefix, const weir_port *port, HostTensor *t, int n) {
     char path[PATH], error[256];
     for (int i = 0; i < n; i++) {
@@ -196,7 +202,9 @@ static CaseState run_set(Runner *r, const char *in, const char *want) {
     return state;
 }
 
-static int is_set(const struct dirent *d) { return strncmp(d->d_name, "test_data_set", 13) == 0; }
+static int is_set(const struct dirent *d) {
+    return strncmp(d->d_name, "test_data_set", 13) == 0;
+}
 
 static CaseState run_sets(Runner *r) {
     char dir[PATH], in[PATH + 300], want[PATH + 300];
@@ -244,7 +252,8 @@ CaseState case_run(const CaseOptions *o, const Case *one, char *reason) {
         state = run_engine(&r, o->engine[i]);
         if (state == CASE_PASS || o->engines == 1) continue;
         char text[REASON];
-        snprintf(text, sizeof text, "%s: %.980s", o->engine[i] == ENGINE_EVAL ? "eval" : "compiled", reason);
+        snprintf(text, sizeof text, "%s: %.980s", o->engine[i] == ENGINE_EVAL ? "eval" : "compiled",
+                 reason);
         memcpy(reason, text, sizeof text);
     }
     return state;

@@ -5,7 +5,14 @@
 
 #include "tools/weir/engine.h"
 
-typedef enum { CASE_PASS, CASE_FAIL, CASE_UNSUPPORTED, CASE_CRASH, CASE_TIMEOUT, CASE_STATES } CaseState;
+typedef enum {
+    CASE_PASS,
+    CASE_FAIL,
+    CASE_UNSUPPORTED,
+    CASE_CRASH,
+    CASE_TIMEOUT,
+    CASE_STATES
+} CaseState;
 
 /* `model` is DIR/model.onnx with DIR/test_data_set*; or (light) DIR/NAME.onnx with
  * DIR/NAME_output_K.pb, whose inputs count up from 0 in steps of 1/n. */

@@ -12,12 +12,14 @@ static const char *shape_text(Ctx *ctx, const Dim *shape, int rank) {
     return text_str(&t);
 }
 
-/* ---- graphs --------------------------------------------------------------------------------------------- */
+/* ---- graphs
+ * --------------------------------------------------------------------------------------------- */
 
 static void put_value(Text *out, const Graph *g, int v, const char *style) {
     const Value *value = &g->value.at[v];
     text_printf(out, "  v%d [shape=ellipse%s, label=", v, style);
-    const char *shape = value->type.rank >= 0 ? shape_text(g->ctx, value->type.shape, value->type.rank) : "";
+    const char *shape =
+        value->type.rank >= 0 ? shape_text(g->ctx, value->type.shape, value->type.rank) : "";
     text_json(out, internf(g->ctx, "%s\n%s%s", value->name, dtype_name(value->type.dtype), shape));
     text_put(out, "];\n");
 }
@@ -56,7 +58,9 @@ static void graph_dot(Text *out, const Graph *g) {
     }
 }
 
-/* ---- flows ------------------------------------------------------------------------------------------------ */
+/* ---- flows
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void put_map(Text *out, const Flow *f, int m) {
     const Map *map = f->map.at[m];
@@ -95,12 +99,15 @@ static void item_edges(Text *out, const Flow *f, const Items *items, int *calls)
             text_json(out, item->call->row->name);
             text_put(out, "];\n");
             for (int k = 0; k < item->call->nin; k++)
-                if (item->call->in[k] >= 0) text_printf(out, "  c%d -> call%d;\n", item->call->in[k], n);
+                if (item->call->in[k] >= 0)
+                    text_printf(out, "  c%d -> call%d;\n", item->call->in[k], n);
             for (int k = 0; k < item->call->nout; k++)
-                if (item->call->out[k] >= 0) text_printf(out, "  call%d -> c%d;\n", n, item->call->out[k]);
+                if (item->call->out[k] >= 0)
+                    text_printf(out, "  call%d -> c%d;\n", n, item->call->out[k]);
         }
         for (int k = 0; k < item->carry.n; k++)
-            text_printf(out, "  c%d -> c%d [style=dashed];\n", item->carry.at[k].next, item->carry.at[k].cur);
+            text_printf(out, "  c%d -> c%d [style=dashed];\n", item->carry.at[k].next,
+                        item->carry.at[k].cur);
         item_edges(out, f, &item->body, calls);
         item_edges(out, f, &item->other, calls);
     }
@@ -110,7 +117,8 @@ static void flow_dot(Text *out, const Flow *f) {
     bool *drawn = NEW_ARRAY(ctx_arena(f->ctx), bool, f->map.n);
     for (int c = 0; c < f->cont.n; c++) {
         const Cont *cont = &f->cont.at[c];
-        text_printf(out, "  c%d [shape=ellipse%s, label=", c, cont->kind == CONT_PARAM ? ", style=dashed" : "");
+        text_printf(out, "  c%d [shape=ellipse%s, label=", c,
+                    cont->kind == CONT_PARAM ? ", style=dashed" : "");
         text_json(out, internf(f->ctx, "%s\n%s%s", cont->name, dtype_name(cont->type),
                                shape_text(f->ctx, cont->shape, cont->rank)));
         text_put(out, "];\n");

@@ -15,14 +15,15 @@ double now_ms(void) {
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* Texts that --print-after asked for go to standard output; steps are shown on a terminal alone, in one
- * line that the next one replaces. */
+/* Texts that --print-after asked for go to standard output; steps are shown on a terminal alone, in
+ * one line that the next one replaces. */
 void print_telling(bool progress, FILE *to, const char *text) {
     if (progress && !isatty(STDERR_FILENO)) return;
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     if (!text) return;
     size_t n = strlen(text);
-    fprintf(progress ? stderr : to, "%s%s", text, progress || (n && text[n - 1] == '\n') ? "" : "\n");
+    fprintf(progress ? stderr : to, "%s%s", text,
+            progress || (n && text[n - 1] == '\n') ? "" : "\n");
     fflush(progress ? stderr : to);
 }
 
@@ -32,11 +33,13 @@ static void print_diagnostic(void *user, const weir_diagnostic *d) {
     print_telling(d->severity == 3, asked ? stdout : stderr, d->text);
 }
 
-weir_context *context_new(void) { return weir_context_new(print_diagnostic, NULL); }
+weir_context *context_new(void) {
+    return weir_context_new(print_diagnostic, NULL);
+}
 
 static const char *const compile_options[] = {
-    "target", "cpu", "gpu", "dim", "math", "weights", "packing", "emit", "emit-dir", "print-after", "stop-after",
-    "skip", "j", "recipe", "convert",
+    "target",   "cpu",         "gpu",        "dim",  "math", "weights", "packing", "emit",
+    "emit-dir", "print-after", "stop-after", "skip", "j",    "recipe",  "convert",
 };
 static const char *const compile_flags[] = {"verify-each", "time-passes"};
 
@@ -55,7 +58,9 @@ bool compile_option(Args *a, weir_context *c, bool *bad) {
     return false;
 }
 
-/* ---- engines ------------------------------------------------------------------------------------------------ */
+/* ---- engines
+ * ------------------------------------------------------------------------------------------------
+ */
 
 bool path_ends(const char *s, const char *end) {
     size_t n = strlen(s), m = strlen(end);
@@ -97,7 +102,9 @@ static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, char *err
         out[i].capacity = host_count(&out[i]);
         out[i].data = calloc((size_t)host_bytes(&out[i]) + 64, 1);
         outputs[i] = (HostTensor){.name = strdup(e->outputs[i].name), .t = out[i]};
-        if (!out[i].data) return snprintf(error, 512, "out of memory for output \"%s\"", e->outputs[i].name), false;
+        if (!out[i].data)
+            return snprintf(error, 512, "out of memory for output \"%s\"", e->outputs[i].name),
+                   false;
     }
     return true;
 }
@@ -105,7 +112,8 @@ static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, char *err
 bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error) {
     memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
     if (e->kind == ENGINE_EVAL) return *error = '\0', eval_run(e, inputs, outputs);
-    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in), *out = calloc((size_t)e->noutputs + 1, sizeof *out);
+    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in),
+                *out = calloc((size_t)e->noutputs + 1, sizeof *out);
     for (int i = 0; i < e->ninputs; i++) in[i] = inputs[i].t;
     weir_status status = e->model->shapes(e->instance, in, out);
     bool ok = true;
@@ -115,7 +123,8 @@ bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *
         ok = room_for(e, out, outputs, error);
         if (ok && (round || status == WEIR_OK)) status = weir_run(e->model, e->instance, in, out);
     }
-    if (ok && status != WEIR_OK) ok = (snprintf(error, 512, "%s", e->model->error(e->instance)), false);
+    if (ok && status != WEIR_OK)
+        ok = (snprintf(error, 512, "%s", e->model->error(e->instance)), false);
     for (int i = 0; ok && i < e->noutputs; i++) outputs[i].t = out[i];
     if (!ok) tensors_free(outputs, e->noutputs);
     free(in);
@@ -139,7 +148,9 @@ bool engine_kind(Args *a, EngineKind *kind) {
     return usage_error(a, "\"--engine %s\" is neither compiled nor eval", v), false;
 }
 
-/* ---- inputs --------------------------------------------------------------------------------------------------- */
+/* ---- inputs
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 void tensors_free(HostTensor *t, int n) {
     for (int i = 0; i < n; i++) host_free(&t[i]);
@@ -170,7 +181,8 @@ static int64_t dim_size(const InputOptions *o, const char *dim) {
     if (*dim && !*end) return v;
     size_t n = strlen(dim);
     for (int i = 0; i < o->nsize; i++)
-        if (strncmp(o->size[i], dim, n) == 0 && o->size[i][n] == '=') return strtoll(o->size[i] + n + 1, NULL, 10);
+        if (strncmp(o->size[i], dim, n) == 0 && o->size[i][n] == '=')
+            return strtoll(o->size[i] + n + 1, NULL, 10);
     return 1;
 }
 
@@ -185,7 +197,8 @@ static bool read_input(const Engine *e, const char *spec, HostTensor *inputs) {
     const char *eq = strchr(spec, '='), *path = eq ? eq + 1 : spec;
     int i = eq ? port_index(e, spec, (size_t)(eq - spec)) : e->ninputs == 1 ? 0 : -1;
     if (i < 0) {
-        fprintf(stderr, "error: the model has no input \"%.*s\"; it has", eq ? (int)(eq - spec) : 20, spec);
+        fprintf(stderr, "error: the model has no input \"%.*s\"; it has",
+                eq ? (int)(eq - spec) : 20, spec);
         for (int k = 0; k < e->ninputs; k++) fprintf(stderr, " \"%s\"", e->inputs[k].name);
         fprintf(stderr, "; write --input NAME=FILE\n");
         return false;
@@ -204,7 +217,9 @@ bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs) {
         const weir_port *p = &e->inputs[i];
         if (inputs[i].t.data) continue;
         if (!o->random) {
-            fprintf(stderr, "error: input \"%s\" is not given; use --input %s=FILE.npy or --random SEED\n", p->name, p->name);
+            fprintf(stderr,
+                    "error: input \"%s\" is not given; use --input %s=FILE.npy or --random SEED\n",
+                    p->name, p->name);
             return false;
         }
         inputs[i].t.dtype = p->dtype;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One model, ready to run, whichever engine runs it: compiled code (in process or a .so) or the evaluator. */
+/* One model, ready to run, whichever engine runs it: compiled code (in process or a .so) or the
+ * evaluator. */
 #ifndef WEIR_TOOLS_ENGINE_H
 #define WEIR_TOOLS_ENGINE_H
 
@@ -12,11 +13,11 @@ typedef enum { ENGINE_COMPILED, ENGINE_EVAL } EngineKind;
 typedef struct Engine {
     EngineKind kind;
     weir_context *context;
-    weir_loaded *loaded;         /* ENGINE_COMPILED */
+    weir_loaded *loaded; /* ENGINE_COMPILED */
     const weir_model *model;
     weir_pool *pool;
     weir_instance *instance;
-    void *eval;                  /* ENGINE_EVAL */
+    void *eval; /* ENGINE_EVAL */
     int ninputs, noutputs;
     const weir_port *inputs, *outputs;
     double create_ms, compile_ms;
@@ -24,8 +25,8 @@ typedef struct Engine {
 
 /* Opens a .onnx, .ir or .so with the context's options. False after diagnostics. */
 bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *path, int threads);
-/* Runs; outputs are allocated (free them with host_free). False with a message in `error` (512 bytes), or an
- * empty one after a diagnostic. */
+/* Runs; outputs are allocated (free them with host_free). False with a message in `error` (512
+ * bytes), or an empty one after a diagnostic. */
 bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error);
 void engine_close(Engine *e);
 
@@ -46,7 +47,7 @@ typedef struct InputOptions {
     bool random;
     long seed;
     int nsize;
-    const char *size[64];  /* "batch=4": symbolic dims of random inputs; 1 otherwise */
+    const char *size[64]; /* "batch=4": symbolic dims of random inputs; 1 otherwise */
 } InputOptions;
 /* True when the option was one of these (or a usage error: *bad). */
 bool input_option(Args *a, InputOptions *o, bool *bad);
@@ -54,8 +55,8 @@ bool input_option(Args *a, InputOptions *o, bool *bad);
 bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs);
 void tensors_free(HostTensor *t, int n);
 
-/* Progress goes to a terminal only, on one line that the next one overwrites (NULL: clears it); other text
- * goes to `to`. */
+/* Progress goes to a terminal only, on one line that the next one overwrites (NULL: clears it);
+ * other text goes to `to`. */
 void print_telling(bool progress, FILE *to, const char *text);
 /* A context that prints diagnostics to stderr, what --print-after asks for to stdout. */
 weir_context *context_new(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The evaluator as an engine. A model is taken as far as --stop-after says (`lower` unless said) and the
- * flow or the nests found there are evaluated; a text that holds a flow or nests is evaluated as it is. */
+/* The evaluator as an engine. A model is taken as far as --stop-after says (`lower` unless said)
+ * and the flow or the nests found there are evaluated; a text that holds a flow or nests is
+ * evaluated as it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ typedef struct Evaluation {
     int threads;
 } Evaluation;
 
-/* ---- opening --------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * --------------------------------------------------------------------------------------------- */
 
 typedef struct Opening {
     Evaluation *ev;
@@ -32,7 +34,9 @@ static weir_port *ports(Evaluation *ev, ContKind kind, int *n) {
         const Cont *c = &ev->flow->cont.at[i];
         if (c->kind != kind) continue;
         const char **dims = NEW_ARRAY(ev->arena, const char *, c->rank);
-        for (int k = 0; k < c->rank; k++) dims[k] = dim_sym_name(c->shape[k]) ? dim_sym_name(c->shape[k]) : dim_str(ev->ctx, c->shape[k]);
+        for (int k = 0; k < c->rank; k++)
+            dims[k] = dim_sym_name(c->shape[k]) ? dim_sym_name(c->shape[k])
+                                                : dim_str(ev->ctx, c->shape[k]);
         list[(*n)++] = (weir_port){c->name, dtype_onnx(c->type), c->rank, dims};
     }
     return list;
@@ -53,7 +57,9 @@ static void open_model(void *arg) {
         ev->stage = driver.stage;
     }
     if (ev->stage.graph)
-        fail(ev->ctx, E_OPTION, "the passes stop at a graph, which has no evaluator of its own; stop after \"lower\" or later");
+        fail(ev->ctx, E_OPTION,
+             "the passes stop at a graph, which has no evaluator of its own; stop after \"lower\" "
+             "or later");
     ev->flow = ev->stage.flow ? ev->stage.flow : ev->stage.program->flow;
     o->engine->inputs = ports(ev, CONT_IN, &o->engine->ninputs);
     o->engine->outputs = ports(ev, CONT_OUT, &o->engine->noutputs);
@@ -75,7 +81,9 @@ void eval_close(Engine *e) {
     e->eval = NULL;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------- */
+/* ---- running
+ * -----------------------------------------------------------------------------------------------
+ */
 
 typedef struct Running {
     Evaluation *ev;
@@ -105,7 +113,8 @@ static void run_model(void *arg) {
     Running *r = arg;
     Evaluation *ev = r->ev;
     Engine *e = r->engine;
-    Tensor *in = NEW_ARRAY(r->arena, Tensor, e->ninputs), *out = NEW_ARRAY(r->arena, Tensor, e->noutputs);
+    Tensor *in = NEW_ARRAY(r->arena, Tensor, e->ninputs),
+           *out = NEW_ARRAY(r->arena, Tensor, e->noutputs);
     for (int i = 0; i < e->ninputs; i++) in[i] = from_host(&r->in[i].t);
     if (ev->stage.program)
         program_eval(r->arena, ev->stage.program, in, out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cutting a kernel out, and making it small.
  *
- * Shrinking: a dim of extent e > 48 becomes 32 + e mod 16. A container's dim then shrinks by what the
- * indices that meet it lose at their ends, sum of coef*(e - e'), the least over all accesses, so nothing
- * leaves its container. Where a write's index adds several dims only the one with the largest coefficient
- * shrinks: elements stay without gaps. */
+ * Shrinking: a dim of extent e > 48 becomes 32 + e mod 16. A container's dim then shrinks by what
+ * the indices that meet it lose at their ends, sum of coef*(e - e'), the least over all accesses,
+ * so nothing leaves its container. Where a write's index adds several dims only the one with the
+ * largest coefficient shrinks: elements stay without gaps. */
 #include "tools/weir/extract.h"
 
 #include <string.h>
@@ -17,18 +17,20 @@ static void each_access(Flow *f, AccessFn *fn, void *user) {
     for (int m = 0; m < f->map.n; m++) {
         Map *map = f->map.at[m];
         for (int v = 0; v < map->body.val.n; v++)
-            if (map->body.val.at[v].kind == VAL_READ) fn(user, map, &map->body.val.at[v].read, false);
+            if (map->body.val.at[v].kind == VAL_READ)
+                fn(user, map, &map->body.val.at[v].read, false);
         for (int w = 0; w < map->write.n; w++)
             for (int k = 0; k < map->write.at[w].n; k++)
                 fn(user, map, (Access *)(uintptr_t)&map->write.at[w].to[k], true);
     }
 }
 
-/* ---- extraction ----------------------------------------------------------------------------------------- */
+/* ---- extraction
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct Use {
     bool read, written, elsewhere, shared; /* shared: other maps write it too */
-    int number; /* in the cut flow */
+    int number;                            /* in the cut flow */
 } Use;
 
 static void note_use(void *user, Map *map, Access *a, bool write) {
@@ -50,9 +52,11 @@ static void note_elsewhere(const Flow *f, const Kernel *k, const Items *items, U
         if (it->kind == ITEM_MAP && !in_kernel(k, it->map)) {
             const Map *map = f->map.at[it->map];
             for (int v = 0; v < map->body.val.n; v++)
-                if (map->body.val.at[v].kind == VAL_READ) use[map->body.val.at[v].read.cont].elsewhere = true;
+                if (map->body.val.at[v].kind == VAL_READ)
+                    use[map->body.val.at[v].read.cont].elsewhere = true;
             for (int w = 0; w < map->write.n; w++)
-                for (int c = 0; c < map->write.at[w].n; c++) use[map->write.at[w].to[c].cont].shared = true;
+                for (int c = 0; c < map->write.at[w].n; c++)
+                    use[map->write.at[w].to[c].cont].shared = true;
         }
         for (int c = 0; it->kind == ITEM_CALL && c < it->call->nin; c++)
             if (it->call->in[c] >= 0) use[it->call->in[c]].elsewhere = true;
@@ -80,7 +84,9 @@ static void give_range(Flow *f, const Map *map, const Access *a, int k) {
     for (int v = 0; v < map->body.val.n; v++) {
         const Val *val = &map->body.val.at[v];
         int64_t extent;
-        if (!val->sym || val->sym != a->at[k] || !dim_is_const(f->cont.at[a->cont].shape[k], &extent)) continue;
+        if (!val->sym || val->sym != a->at[k] ||
+            !dim_is_const(f->cont.at[a->cont].shape[k], &extent))
+            continue;
         while (val->kind == VAL_PRIM && val->prim == P_CVT) val = &map->body.val.at[val->arg[0]];
         if (val->kind != VAL_READ) continue;
         Cont *ids = &f->cont.at[val->read.cont];
@@ -114,7 +120,8 @@ static void subst_all(Flow *f, const DimSubst *subst, int n) {
         for (int v = 0; v < map->body.val.n; v++) {
             Val *val = &map->body.val.at[v];
             if (val->index) val->index = dim_subst(f->ctx, val->index, subst, n);
-            if (val->kind == VAL_READ) val->read.at = subst_dims(f, val->read.at, val->read.rank, subst, n);
+            if (val->kind == VAL_READ)
+                val->read.at = subst_dims(f, val->read.at, val->read.rank, subst, n);
         }
         for (int w = 0; w < map->write.n; w++)
             for (int k = 0; k < map->write.at[w].n; k++) {
@@ -159,7 +166,8 @@ static void fix_symbols(Flow *f, const Flow *from) {
     if (subst.n) subst_all(f, subst.at, subst.n);
 }
 
-/* ---- parts of containers ------------------------------------------------------------------------------- */
+/* ---- parts of containers
+ * ------------------------------------------------------------------------------- */
 
 typedef struct Part {
     Flow *f;
@@ -174,7 +182,8 @@ static void widen(void *user, Map *map, Access *a, bool write) {
     DimEnv env = map_env(p->f->arena, p->f, map);
     int outer = flow_env(p->f->arena, p->f).n;
     for (int k = 0; k < a->rank; k++) {
-        Dim lo = dim_lower_from(p->f->ctx, a->at[k], &env, outer), hi = dim_upper_from(p->f->ctx, a->at[k], &env, outer);
+        Dim lo = dim_lower_from(p->f->ctx, a->at[k], &env, outer),
+            hi = dim_upper_from(p->f->ctx, a->at[k], &env, outer);
         if (!lo) lo = dim_const(p->f->ctx, 0);
         if (!hi) hi = dim_addc(p->f->ctx, p->f->cont.at[p->cont].shape[k], -1);
         p->lo[k] = p->set ? dim_min(p->f->ctx, p->lo[k], lo) : lo;
@@ -200,7 +209,8 @@ static void copy_given(Flow *f, int given, int cont, const Map *from, const Acce
     for (int v = 0; v < from->body.val.n; v++)
         for (int k = 0; k < to->rank; k++)
             if (from->body.val.at[v].sym && dim_uses(to->at[k], from->body.val.at[v].sym))
-                fail(f->ctx, E_UNSUPPORTED, "kernel \"%s\" reads \"%s\", which others write where data says", f->name,
+                fail(f->ctx, E_UNSUPPORTED,
+                     "kernel \"%s\" reads \"%s\", which others write where data says", f->name,
                      f->cont.at[cont].name);
     for (int d = 0; d < from->dim.n; d++)
         if (!map_reduces(from, d)) {
@@ -222,12 +232,14 @@ static void give_parts(Flow *f, const Flow *flow, const Kernel *kernel, const Us
     for (int c = 0; c < flow->cont.n; c++) {
         if (!use[c].written || !use[c].shared || !use[c].read) continue;
         const Cont cont = f->cont.at[use[c].number];
-        int given = flow_cont(f, internf(f->ctx, "%s.given", cont.name), CONT_IN, cont.type, cont.shape, cont.rank);
+        int given = flow_cont(f, internf(f->ctx, "%s.given", cont.name), CONT_IN, cont.type,
+                              cont.shape, cont.rank);
         for (int m = 0; m < flow->map.n; m++)
             for (int w = 0; w < flow->map.at[m]->write.n && !in_kernel(kernel, m); w++)
                 for (int k = 0; k < flow->map.at[m]->write.at[w].n; k++)
                     if (flow->map.at[m]->write.at[w].to[k].cont == c)
-                        copy_given(f, given, use[c].number, flow->map.at[m], &flow->map.at[m]->write.at[w].to[k]);
+                        copy_given(f, given, use[c].number, flow->map.at[m],
+                                   &flow->map.at[m]->write.at[w].to[k]);
     }
 }
 
@@ -240,7 +252,8 @@ static void cut_parts(Flow *f, const Use *use, int n) {
         each_access(f, widen, &p);
         each_access(f, move_to_zero, &p);
         Dim *shape = NEW_ARRAY(f->arena, Dim, cont->rank);
-        for (int k = 0; k < cont->rank; k++) shape[k] = dim_addc(f->ctx, dim_sub(f->ctx, p.hi[k], p.lo[k]), 1);
+        for (int k = 0; k < cont->rank; k++)
+            shape[k] = dim_addc(f->ctx, dim_sub(f->ctx, p.hi[k], p.lo[k]), 1);
         cont->shape = shape;
     }
 }
@@ -278,13 +291,14 @@ Flow *flow_extract(Arena *arena, const Flow *flow, const Kernel *kernel) {
     return f;
 }
 
-/* ---- shrinking --------------------------------------------------------------------------------------------- */
+/* ---- shrinking
+ * --------------------------------------------------------------------------------------------- */
 
 typedef struct Shrink {
     Flow *f;
-    int64_t (*less)[DIMS];      /* by map, by dim: how much smaller the extent becomes */
+    int64_t (*less)[DIMS]; /* by map, by dim: how much smaller the extent becomes */
     bool (*fixed)[DIMS];
-    int64_t (*cut)[RANK_MAX];   /* by container, by dim */
+    int64_t (*cut)[RANK_MAX]; /* by container, by dim */
 } Shrink;
 
 static int map_number(const Shrink *s, const Map *map) {
@@ -300,7 +314,8 @@ static bool coef_of(const Shrink *s, Dim at, Dim sym, int64_t *coef) {
     return dim_affine(s->f->ctx, at, &sym, 1, &c, &rest) && dim_is_const(c, coef);
 }
 
-/* Dims whose index is no plain sum stay as they are; of several in a write's index all but one do. */
+/* Dims whose index is no plain sum stay as they are; of several in a write's index all but one do.
+ */
 static void fix_dims(void *user, Map *map, Access *a, bool write) {
     Shrink *s = user;
     int m = map_number(s, map);
@@ -334,7 +349,8 @@ static void least_cut(void *user, Map *map, Access *a, bool write) {
     }
 }
 
-/* A write must fill its container: where the container shrinks less than the write, the write's dims stay. */
+/* A write must fill its container: where the container shrinks less than the write, the write's
+ * dims stay. */
 static void match_writes(void *user, Map *map, Access *a, bool write) {
     Shrink *s = user;
     int m = map_number(s, map);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weir: the command line. Exit codes: 0 done, 1 the model or an input is at fault, 2 usage, 3 our fault. */
+/* weir: the command line. Exit codes: 0 done, 1 the model or an input is at fault, 2 usage, 3 our
+ * fault. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,13 +30,15 @@ static const Verb verbs[] = {
      "weir compile MODEL.onnx -o MODEL.so [options]\n"
      "  -o FILE                 the library to write\n"
      "  --emit c|header         write sources instead, with\n"
-     "  --emit-dir DIR          where they go\n" COMPILE_OPTIONS, verb_compile},
+     "  --emit-dir DIR          where they go\n" COMPILE_OPTIONS,
+     verb_compile},
     {"run", "run a model on inputs",
      "weir run MODEL.onnx|MODEL.so|MODEL.ir [options]\n" INPUT_OPTIONS
      "  --output-dir DIR        write every output as DIR/NAME.npy (or .pb)\n"
      "  --threads N             threads to run with (0: all)\n"
-     "  --engine WHICH          compiled, or eval: the reference evaluator, at --stop-after PASS (lower)\n"
-     COMPILE_OPTIONS, verb_run},
+     "  --engine WHICH          compiled, or eval: the reference evaluator, at --stop-after PASS "
+     "(lower)\n" COMPILE_OPTIONS,
+     verb_run},
     {"test", "run cases in the ONNX backend test form",
      "weir test DIR... [options]\n"
      "  --engine WHICH          compiled, eval or both\n"
@@ -45,32 +48,40 @@ static const Verb verbs[] = {
      "  --rtol R --atol A       tolerance of floats (1e-3, 1e-7)\n"
      "  --json FILE             results by case\n"
      "  --verbose               print passing cases too\n"
-     "  and compile's options; with --engine eval, --stop-after PASS says what is evaluated (lower)\n", verb_test},
+     "  and compile's options; with --engine eval, --stop-after PASS says what is evaluated "
+     "(lower)\n",
+     verb_test},
     {"bench", "time a model",
      "weir bench MODEL.onnx|MODEL.so [options]\n" INPUT_OPTIONS
      "  --threads N             threads to run with (0: all; 1 by default)\n"
      "  --min-time S            measure for at least this long (1)\n"
-     "  --json FILE             write the figures\n" COMPILE_OPTIONS, verb_bench},
+     "  --json FILE             write the figures\n" COMPILE_OPTIONS,
+     verb_bench},
     {"check", "compare compiled code with the evaluator",
      "weir check MODEL.onnx|MODEL.ir [options]\n" INPUT_OPTIONS
      "  --threads N             threads to run with\n"
-     "  --bisect                name the pass and the value where they part\n" COMPILE_OPTIONS, verb_check},
+     "  --bisect                name the pass and the value where they part\n" COMPILE_OPTIONS,
+     verb_check},
     {"dump", "print a model at any level",
      "weir dump MODEL.onnx|MODEL.ir [options]\n"
      "  --level LEVEL           graph, flow, nest or c (flow)\n"
      "  --after PASS            as this pass leaves it\n"
      "  --format FORMAT         text, dot or json\n"
-     "  -o FILE                 where to (standard output)\n" COMPILE_OPTIONS, verb_dump},
+     "  -o FILE                 where to (standard output)\n" COMPILE_OPTIONS,
+     verb_dump},
     {"report", "count what each kernel computes and moves",
      "weir report MODEL.onnx|MODEL.ir [options]\n"
      "  --format FORMAT         text or json\n"
-     "  --size SYMBOL=N         value of a symbolic dim (else its least)\n" COMPILE_OPTIONS, verb_report},
+     "  --size SYMBOL=N         value of a symbolic dim (else its least)\n" COMPILE_OPTIONS,
+     verb_report},
     {"extract", "cut one kernel out as a text of its own",
      "weir extract MODEL.onnx|MODEL.ir --kernel NAME [options]\n"
      "  -o FILE                 where to (standard output)\n"
-     "  --shrink                with large dims made small\n" COMPILE_OPTIONS, verb_extract},
+     "  --shrink                with large dims made small\n" COMPILE_OPTIONS,
+     verb_extract},
     {"info", "describe a compiled library", "weir info MODEL.so\n", verb_info},
-    {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n", verb_ops},
+    {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n",
+     verb_ops},
     {"doctor", "say what compiling here would use", "weir doctor\n", verb_doctor},
     {"cache", "look at, or clear, the cache of objects", "weir cache [--clear]\n", verb_cache},
     {"explain", "explain a diagnostic's code", "weir explain CODE\n", verb_explain},

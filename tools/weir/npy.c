@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numpy's .npy format, versions 1 to 3, C order, little endian. bfloat16 and smaller floats have no npy
- * form and go to .pb. */
+/* numpy's .npy format, versions 1 to 3, C order, little endian. bfloat16 and smaller floats have no
+ * npy form and go to .pb. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@ typedef struct NpyType {
     int32_t dtype;
 } NpyType;
 static const NpyType npy_types[] = {
-    {"<f4", WEIR_F32}, {"<f8", WEIR_F64}, {"<f2", WEIR_F16}, {"|b1", WEIR_BOOL}, {"|u1", WEIR_U8},
-    {"|i1", WEIR_I8}, {"<u2", WEIR_U16}, {"<i2", WEIR_I16}, {"<u4", WEIR_U32}, {"<i4", WEIR_I32},
+    {"<f4", WEIR_F32}, {"<f8", WEIR_F64}, {"<f2", WEIR_F16}, {"|b1", WEIR_BOOL},  {"|u1", WEIR_U8},
+    {"|i1", WEIR_I8},  {"<u2", WEIR_U16}, {"<i2", WEIR_I16}, {"<u4", WEIR_U32},   {"<i4", WEIR_I32},
     {"<u8", WEIR_U64}, {"<i8", WEIR_I64}, {"<c8", WEIR_C64}, {"<c16", WEIR_C128},
 };
 enum { NPY_TYPES = sizeof npy_types / sizeof *npy_types };
@@ -30,14 +30,19 @@ static const char *header_value(const char *header, const char *key) {
 }
 
 static bool parse_header(HostTensor *h, const char *header, char *error) {
-    const char *descr = header_value(header, "descr"), *order = header_value(header, "fortran_order");
+    const char *descr = header_value(header, "descr"),
+               *order = header_value(header, "fortran_order");
     const char *shape = header_value(header, "shape");
-    if (!descr || !order || !shape || *shape != '(') return snprintf(error, 256, "damaged .npy header"), false;
-    if (strncmp(order, "False", 5)) return snprintf(error, 256, "Fortran order: save it with numpy.ascontiguousarray"), false;
+    if (!descr || !order || !shape || *shape != '(')
+        return snprintf(error, 256, "damaged .npy header"), false;
+    if (strncmp(order, "False", 5))
+        return snprintf(error, 256, "Fortran order: save it with numpy.ascontiguousarray"), false;
     h->t.dtype = 0;
     for (int i = 0; i < NPY_TYPES; i++)
-        if (strncmp(descr + 1, npy_types[i].descr, strlen(npy_types[i].descr)) == 0) h->t.dtype = npy_types[i].dtype;
-    if (!h->t.dtype) return snprintf(error, 256, "dtype %.12s is not one of a model's types", descr), false;
+        if (strncmp(descr + 1, npy_types[i].descr, strlen(npy_types[i].descr)) == 0)
+            h->t.dtype = npy_types[i].dtype;
+    if (!h->t.dtype)
+        return snprintf(error, 256, "dtype %.12s is not one of a model's types", descr), false;
     h->t.rank = 0;
     for (shape++; *shape && *shape != ')';) {
         char *end;
@@ -46,7 +51,8 @@ static bool parse_header(HostTensor *h, const char *header, char *error) {
             shape++;
             continue;
         }
-        if (v < 0 || h->t.rank == WEIR_RANK_MAX) return snprintf(error, 256, "bad shape in .npy header"), false;
+        if (v < 0 || h->t.rank == WEIR_RANK_MAX)
+            return snprintf(error, 256, "bad shape in .npy header"), false;
         h->t.dims[h->t.rank++] = v;
         shape = end;
     }
@@ -62,7 +68,8 @@ bool npy_read(HostTensor *h, const char *path, char *error) {
     if (ok && file[6] == 1) {
         header_bytes = file[8] | (size_t)file[9] << 8;
     } else if (ok) {
-        header_bytes = file[8] | (size_t)file[9] << 8 | (size_t)file[10] << 16 | (size_t)file[11] << 24;
+        header_bytes =
+            file[8] | (size_t)file[9] << 8 | (size_t)file[10] << 16 | (size_t)file[11] << 24;
         at = 12;
     }
     if (!ok || header_bytes > n - at) {
@@ -73,7 +80,8 @@ bool npy_read(HostTensor *h, const char *path, char *error) {
     ok = parse_header(h, header, error);
     free(header);
     size_t bytes = ok ? (size_t)host_bytes(&h->t) : 0;
-    if (ok && n - at - header_bytes < bytes) ok = (snprintf(error, 256, "\"%.180s\" is cut short", path), false);
+    if (ok && n - at - header_bytes < bytes)
+        ok = (snprintf(error, 256, "\"%.180s\" is cut short", path), false);
     if (ok) {
         h->t.data = malloc(bytes ? bytes : 1);
         memcpy(h->t.data, file + at + header_bytes, bytes);
@@ -84,8 +92,10 @@ bool npy_read(HostTensor *h, const char *path, char *error) {
 
 static bool npy_write(const HostTensor *h, const char *descr, const char *path, char *error) {
     char dict[512];
-    int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
-    for (int i = 0; i < h->t.rank; i++) n += snprintf(dict + n, sizeof dict - (size_t)n, "%lld,", (long long)h->t.dims[i]);
+    int n =
+        snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (int i = 0; i < h->t.rank; i++)
+        n += snprintf(dict + n, sizeof dict - (size_t)n, "%lld,", (long long)h->t.dims[i]);
     n += snprintf(dict + n, sizeof dict - (size_t)n, "), }");
     int total = (10 + n + 1 + 63) / 64 * 64;
     size_t bytes = (size_t)host_bytes(&h->t);

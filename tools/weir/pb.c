@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TensorProto files. Values may stand in raw_data or in one of the typed fields; types newer than the
- * schema arrive as plain numbers. */
+/* TensorProto files. Values may stand in raw_data or in one of the typed fields; types newer than
+ * the schema arrive as plain numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +34,19 @@ static void take_values(HostTensor *h, const Onnx__TensorProto *p, DType t) {
         else if (packed)
             ((uint8_t *)h->t.data)[i] = (uint8_t)p->int32_data[i];
         else
-            mem_set(t, h->t.data, (int64_t)i, (Bits)(uint32_t)p->int32_data[i] & (dtype_bits(t) == 32 ? ~0u : (1u << dtype_bits(t)) - 1));
+            mem_set(t, h->t.data, (int64_t)i,
+                    (Bits)(uint32_t)p->int32_data[i] &
+                        (dtype_bits(t) == 32 ? ~0u : (1u << dtype_bits(t)) - 1));
     }
 }
 
 static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) {
     DType t = dtype_from_onnx((int)p->data_type);
     if (t == DT_NONE || t == STRING)
-        return snprintf(error, 256, "tensors of type %d are not read yet", (int)p->data_type), false;
-    if (p->n_dims > WEIR_RANK_MAX) return snprintf(error, 256, "rank %zu is above %d", p->n_dims, WEIR_RANK_MAX), false;
+        return snprintf(error, 256, "tensors of type %d are not read yet", (int)p->data_type),
+               false;
+    if (p->n_dims > WEIR_RANK_MAX)
+        return snprintf(error, 256, "rank %zu is above %d", p->n_dims, WEIR_RANK_MAX), false;
     h->name = p->name ? strdup(p->name) : NULL;
     h->t.dtype = (int32_t)p->data_type;
     h->t.rank = (int32_t)p->n_dims;
@@ -50,13 +54,15 @@ static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) 
     size_t bytes = (size_t)host_bytes(&h->t);
     h->t.data = calloc(bytes + 16, 1);
     if (p->has_raw_data && p->raw_data.len) {
-        if (p->raw_data.len < bytes) return snprintf(error, 256, "raw_data is shorter than the shape asks"), false;
+        if (p->raw_data.len < bytes)
+            return snprintf(error, 256, "raw_data is shorter than the shape asks"), false;
         memcpy(h->t.data, p->raw_data.data, bytes);
         return true;
     }
     DType unit = t == C64 ? F32 : t == C128 ? F64 : t;
     size_t room = dtype_bits(t) < 8 ? bytes : bytes * 8 / (size_t)dtype_bits(unit);
-    if (stored_values(p, t) > room) return snprintf(error, 256, "more values than the shape has elements"), false;
+    if (stored_values(p, t) > room)
+        return snprintf(error, 256, "more values than the shape has elements"), false;
     take_values(h, p, t);
     return true;
 }

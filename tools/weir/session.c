@@ -35,9 +35,12 @@ static void try_session(void *arg) {
     t->fn(&t->session);
 }
 
-static int run(weir_context *c, const char *path, SessionFn *fn, void *user, bool passes, const char *stop) {
+static int run(weir_context *c, const char *path, SessionFn *fn, void *user, bool passes,
+               const char *stop) {
     Trying t = {.session = {.context = c, .ctx = context_fork(c), .path = path, .user = user},
-                .fn = fn, .passes = passes, .stop_after = stop};
+                .fn = fn,
+                .passes = passes,
+                .stop_after = stop};
     if (!t.session.ctx) return EXIT_OURS;
     bool done = ctx_try(t.session.ctx, try_session, &t);
     Code code = t.session.ctx->last_error;
@@ -46,7 +49,8 @@ static int run(weir_context *c, const char *path, SessionFn *fn, void *user, boo
     return done ? EXIT_DONE : code == E_INTERNAL || code == E_TOOLCHAIN ? EXIT_OURS : EXIT_MODEL;
 }
 
-int session_run(weir_context *c, const char *path, const char *stop_after, SessionFn *fn, void *user) {
+int session_run(weir_context *c, const char *path, const char *stop_after, SessionFn *fn,
+                void *user) {
     return run(c, path, fn, user, true, stop_after);
 }
 
@@ -54,7 +58,8 @@ int session_try(weir_context *c, const char *path, SessionFn *fn, void *user) {
     return run(c, path, fn, user, false, NULL);
 }
 
-/* ---- passes ------------------------------------------------------------------------------------------- */
+/* ---- passes
+ * ------------------------------------------------------------------------------------------- */
 
 Level pass_result(const Pass *pass) {
     return pass->graph ? LEVEL_GRAPH : pass->lower || pass->flow ? LEVEL_FLOW : LEVEL_NEST;
@@ -81,7 +86,8 @@ const Flow *stage_flow(const Stage *stage) {
     return stage->flow ? stage->flow : stage->program ? stage->program->flow : NULL;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------ */
+/* ---- arguments
+ * ------------------------------------------------------------------------------------------ */
 
 bool session_args(Args *a, weir_context *c, const char **model, OwnOption *own, void *user) {
     bool bad = false;

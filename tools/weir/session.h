@@ -11,15 +11,16 @@ typedef struct Session {
     Ctx *ctx;
     Arena *arena;
     const char *path;
-    Options options;  /* the context's, with stop_after replaced when one is given */
+    Options options; /* the context's, with stop_after replaced when one is given */
     Driver driver;
     void *user;
 } Session;
 typedef void SessionFn(Session *s);
 
-/* Runs the passes over a .onnx or .ir as far as stop_after (NULL: as the options say) and then fn, which
- * may `fail`. The exit code. */
-int session_run(weir_context *c, const char *path, const char *stop_after, SessionFn *fn, void *user);
+/* Runs the passes over a .onnx or .ir as far as stop_after (NULL: as the options say) and then fn,
+ * which may `fail`. The exit code. */
+int session_run(weir_context *c, const char *path, const char *stop_after, SessionFn *fn,
+                void *user);
 /* The same without passes: fn does what it wants. */
 int session_try(weir_context *c, const char *path, SessionFn *fn, void *user);
 void session_passes(Session *s, const char *stop_after);
@@ -31,8 +32,8 @@ Level pass_result(const Pass *pass);
 const Pass *find_pass(const char *name); /* NULL when unknown */
 /* The flow of a stage, also of one with nests; NULL for a graph. */
 const Flow *stage_flow(const Stage *stage);
-/* `a` and its options: one operand (the model), compile options, and what `own` takes (may be NULL).
- * False after a usage error. */
+/* `a` and its options: one operand (the model), compile options, and what `own` takes (may be
+ * NULL). False after a usage error. */
 typedef bool OwnOption(Args *a, void *user, bool *bad);
 bool session_args(Args *a, weir_context *c, const char **model, OwnOption *own, void *user);
 /* Writes text to a file (NULL: standard output). The exit code. */

@@ -33,9 +33,12 @@ const char *dtype_text(int32_t dtype) {
     return t == DT_NONE ? "?" : dtype_name(t);
 }
 
-int64_t host_bytes(const weir_tensor *t) { return (host_count(t) * dtype_bits_of(t->dtype) + 7) / 8; }
+int64_t host_bytes(const weir_tensor *t) {
+    return (host_count(t) * dtype_bits_of(t->dtype) + 7) / 8;
+}
 
-/* ---- files ---------------------------------------------------------------------------------------------- */
+/* ---- files
+ * ---------------------------------------------------------------------------------------------- */
 
 char *read_whole(const char *path, size_t *n, char *error) {
     FILE *f = fopen(path, "rb");
@@ -86,7 +89,9 @@ bool host_read(HostTensor *h, const char *path, char *error) {
     return npy_read(h, path, error);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------ */
+/* ---- values
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* splitmix64 of a counter: any element can be made alone. */
 static uint64_t random_word(uint64_t seed, uint64_t i) {
@@ -104,7 +109,8 @@ void host_random(HostTensor *h, uint64_t seed) {
     if (t == C64 || t == C128) n *= 2, t = t == C64 ? F32 : F64;
     for (int64_t i = 0; i < n; i++) {
         uint64_t w = random_word(seed, (uint64_t)i);
-        double v = dtype_is_float(t) ? (double)(w >> 11) * 0x1p-52 - 1 : (double)(w % (t == BOOL ? 2 : 10));
+        double v = dtype_is_float(t) ? (double)(w >> 11) * 0x1p-52 - 1
+                                     : (double)(w % (t == BOOL ? 2 : 10));
         mem_set(t, h->t.data, i, bits_of_double(t, v));
     }
 }
@@ -114,7 +120,9 @@ double host_get(const weir_tensor *t, int64_t i) {
     return bits_to_double(d, mem_get(d, t->data, i));
 }
 
-/* ---- comparison ----------------------------------------------------------------------------------------------- */
+/* ---- comparison
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static bool close_enough(double got, double want, double rtol, double atol) {
     if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);
@@ -122,27 +130,31 @@ static bool close_enough(double got, double want, double rtol, double atol) {
     return fabs(got - want) <= atol + rtol * fabs(want);
 }
 
-static void compare_floats(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want, int64_t n,
-                           double rtol, double atol) {
+static void compare_floats(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want,
+                           int64_t n, double rtol, double atol) {
     for (int64_t i = 0; i < n; i++) {
-        double g = bits_to_double(t, mem_get(t, got->data, i)), w = bits_to_double(t, mem_get(t, want->data, i));
+        double g = bits_to_double(t, mem_get(t, got->data, i)),
+               w = bits_to_double(t, mem_get(t, want->data, i));
         double abs = fabs(g - w), rel = w != 0 ? abs / fabs(w) : abs;
         if (abs > d->worst_abs) d->worst_abs = abs;
         if (rel > d->worst_rel) d->worst_rel = rel;
         if (d->same && !close_enough(g, w, rtol, atol)) {
             d->same = false;
             d->at = i, d->got = g, d->want = w;
-            snprintf(d->text, sizeof d->text, "element %lld is %.9g, expected %.9g", (long long)i, g, w);
+            snprintf(d->text, sizeof d->text, "element %lld is %.9g, expected %.9g", (long long)i,
+                     g, w);
         }
     }
 }
 
-static void compare_exact(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want, int64_t n) {
+static void compare_exact(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want,
+                          int64_t n) {
     for (int64_t i = 0; i < n && d->same; i++) {
         if (mem_get(t, got->data, i) == mem_get(t, want->data, i)) continue;
         d->same = false;
         d->at = i, d->got = host_get(got, i), d->want = host_get(want, i);
-        snprintf(d->text, sizeof d->text, "element %lld is %.17g, expected %.17g", (long long)i, d->got, d->want);
+        snprintf(d->text, sizeof d->text, "element %lld is %.17g, expected %.17g", (long long)i,
+                 d->got, d->want);
     }
 }
 
@@ -152,9 +164,14 @@ Difference host_compare(const weir_tensor *got, const weir_tensor *want, double 
     for (int i = 0; shape && i < got->rank; i++) shape = got->dims[i] == want->dims[i];
     if (got->dtype != want->dtype || !shape) {
         int n = snprintf(d.text, sizeof d.text, "got %s[", dtype_text(got->dtype));
-        for (int i = 0; i < got->rank; i++) n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "", (long long)got->dims[i]);
-        n += snprintf(d.text + n, sizeof d.text - (size_t)n, "], expected %s[", dtype_text(want->dtype));
-        for (int i = 0; i < want->rank; i++) n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "", (long long)want->dims[i]);
+        for (int i = 0; i < got->rank; i++)
+            n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "",
+                          (long long)got->dims[i]);
+        n += snprintf(d.text + n, sizeof d.text - (size_t)n, "], expected %s[",
+                      dtype_text(want->dtype));
+        for (int i = 0; i < want->rank; i++)
+            n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "",
+                          (long long)want->dims[i]);
         snprintf(d.text + n, sizeof d.text - (size_t)n, "]");
         d.same = false;
         return d;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors on the host: read from and written to .npy and TensorProto .pb files, made at random, compared. */
+/* Tensors on the host: read from and written to .npy and TensorProto .pb files, made at random,
+ * compared. */
 #ifndef WEIR_TOOLS_TENSORS_H
 #define WEIR_TOOLS_TENSORS_H
 
@@ -18,15 +19,15 @@ typedef struct HostTensor {
 void host_free(HostTensor *h);
 int64_t host_count(const weir_tensor *t);
 int64_t host_bytes(const weir_tensor *t); /* packed; sub-byte types round up */
-int dtype_bits_of(int32_t dtype);        /* 0 for types without a fixed size (strings) */
+int dtype_bits_of(int32_t dtype);         /* 0 for types without a fixed size (strings) */
 const char *dtype_text(int32_t dtype);    /* "f32" */
 
 /* By ending: .npy or .pb. False with a message in `error` (256 bytes). */
 bool host_read(HostTensor *h, const char *path, char *error);
 bool npy_read(HostTensor *h, const char *path, char *error);
 bool pb_read(HostTensor *h, const char *path, char *error);
-/* NAME.npy where numpy has the dtype, else NAME.pb, in `dir`; '/' in the name becomes '_'. Written to a
- * temporary name and renamed. */
+/* NAME.npy where numpy has the dtype, else NAME.pb, in `dir`; '/' in the name becomes '_'. Written
+ * to a temporary name and renamed. */
 bool host_write(const HostTensor *h, const char *dir, char *error);
 bool pb_write(const HostTensor *h, const char *path, char *error);
 char *read_whole(const char *path, size_t *n, char *error);
@@ -42,24 +43,26 @@ double host_get(const weir_tensor *t, int64_t i);
 
 typedef struct Difference {
     bool same;
-    int64_t at;          /* first element beyond tolerance */
+    int64_t at; /* first element beyond tolerance */
     double got, want, worst_abs, worst_rel;
-    char text[200];      /* why not */
+    char text[200]; /* why not */
 } Difference;
-/* |got - want| <= atol + rtol*|want| for floats (NaN equals NaN, infinities by sign); equality else. */
+/* |got - want| <= atol + rtol*|want| for floats (NaN equals NaN, infinities by sign); equality
+ * else. */
 Difference host_compare(const weir_tensor *got, const weir_tensor *want, double rtol, double atol);
-
 
 /* How near two tensors of one type and shape are. Integers and bools: `equal` alone counts. */
 typedef struct Agreement {
-    bool equal, comparable;   /* comparable: same dtype and dims */
-    double ulp, relative;     /* worst distance in units in the last place; worst difference over the largest
-                               * magnitude of `want`; infinite where one is NaN or infinite and not the other */
-    int64_t at;               /* where the worst difference is; -1: none */
+    bool equal, comparable; /* comparable: same dtype and dims */
+    double ulp,
+        relative; /* worst distance in units in the last place; worst difference over the largest
+                   * magnitude of `want`; infinite where one is NaN or infinite and not the other */
+    int64_t at;   /* where the worst difference is; -1: none */
     double got, want;
 } Agreement;
 Agreement host_agree(const weir_tensor *got, const weir_tensor *want);
-/* The largest `relative` that counts as agreement of this dtype: what the order of sums may change. */
+/* The largest `relative` that counts as agreement of this dtype: what the order of sums may change.
+ */
 double agree_bound(int32_t dtype);
 bool agreement_holds(const Agreement *a, int32_t dtype);
 

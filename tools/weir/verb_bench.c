@@ -24,12 +24,15 @@ static int by_value(const void *a, const void *b) {
 /* One warm-up, then runs until min_time seconds have passed (3 at least); buffers are made once. */
 static bool measure(Engine *e, HostTensor *inputs, double min_time, Figures *f, char *error) {
     HostTensor *outputs = calloc((size_t)e->noutputs + 1, sizeof *outputs);
-    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in), *out = calloc((size_t)e->noutputs + 1, sizeof *out);
+    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in),
+                *out = calloc((size_t)e->noutputs + 1, sizeof *out);
     double *time = malloc(RUNS_MAX * sizeof *time), start = now_ms();
     bool ok = engine_run(e, inputs, outputs, error);
     for (int i = 0; ok && i < e->ninputs; i++) in[i] = inputs[i].t;
     for (int i = 0; ok && i < e->noutputs; i++) out[i] = outputs[i].t;
-    for (f->runs = 0; ok && f->runs < RUNS_MAX && (f->runs < 3 || now_ms() - start < min_time * 1e3); f->runs++) {
+    for (f->runs = 0;
+         ok && f->runs < RUNS_MAX && (f->runs < 3 || now_ms() - start < min_time * 1e3);
+         f->runs++) {
         double from = now_ms();
         ok = weir_run(e->model, e->instance, in, out) == WEIR_OK;
         time[f->runs] = now_ms() - from;
@@ -47,25 +50,31 @@ static bool measure(Engine *e, HostTensor *inputs, double min_time, Figures *f, 
     return ok;
 }
 
-static int report(const Engine *e, const Figures *f, const char *path, int threads, const char *json) {
+static int report(const Engine *e, const Figures *f, const char *path, int threads,
+                  const char *json) {
     struct rusage usage;
     struct stat st;
     getrusage(RUSAGE_SELF, &usage);
     long long artifact = stat(path, &st) == 0 && strstr(path, ".so") ? (long long)st.st_size : 0;
     char text[640], error[256];
-    int n = snprintf(text, sizeof text,
-                     "{\"median_ms\": %.4f, \"min_ms\": %.4f, \"p90_ms\": %.4f, \"runs\": %d, \"threads\": %d, "
-                     "\"create_ms\": %.3f, \"compile_ms\": %.1f, \"artifact_bytes\": %lld, \"peak_rss_bytes\": %lld}\n",
-                     f->median, f->min, f->p90, f->runs, threads, e->create_ms, e->compile_ms, artifact,
-                     (long long)usage.ru_maxrss * 1024);
-    printf("median %.4f ms  min %.4f  p90 %.4f  (%d runs, %d threads)  compile %.0f ms  create %.2f ms  peak %.0f MB\n",
-           f->median, f->min, f->p90, f->runs, threads, e->compile_ms, e->create_ms, (double)usage.ru_maxrss / 1024);
-    if (json && !write_whole(json, text, (size_t)n, error)) return fprintf(stderr, "error: %s\n", error), EXIT_MODEL;
+    int n = snprintf(
+        text, sizeof text,
+        "{\"median_ms\": %.4f, \"min_ms\": %.4f, \"p90_ms\": %.4f, \"runs\": %d, \"threads\": %d, "
+        "\"create_ms\": %.3f, \"compile_ms\": %.1f, \"artifact_bytes\": %lld, \"peak_rss_bytes\": "
+        "%lld}\n",
+        f->median, f->min, f->p90, f->runs, threads, e->create_ms, e->compile_ms, artifact,
+        (long long)usage.ru_maxrss * 1024);
+    printf("median %.4f ms  min %.4f  p90 %.4f  (%d runs, %d threads)  compile %.0f ms  create "
+           "%.2f ms  peak %.0f MB\n",
+           f->median, f->min, f->p90, f->runs, threads, e->compile_ms, e->create_ms,
+           (double)usage.ru_maxrss / 1024);
+    if (json && !write_whole(json, text, (size_t)n, error))
+        return fprintf(stderr, "error: %s\n", error), EXIT_MODEL;
     return EXIT_DONE;
 }
 
-static int bench(weir_context *c, const char *model, const InputOptions *in, int threads, double min_time,
-                 const char *json) {
+static int bench(weir_context *c, const char *model, const InputOptions *in, int threads,
+                 double min_time, const char *json) {
     Engine e;
     char error[512];
     Figures f = {0};

@@ -31,15 +31,16 @@ static bool report(const HostTensor *got, const HostTensor *want) {
     Agreement a = host_agree(&got->t, &want->t);
     bool ok = agreement_holds(&a, got->t.dtype);
     printf("%s: %s[", want->name, dtype_text(want->t.dtype));
-    for (int k = 0; k < want->t.rank; k++) printf("%s%lld", k ? "," : "", (long long)want->t.dims[k]);
+    for (int k = 0; k < want->t.rank; k++)
+        printf("%s%lld", k ? "," : "", (long long)want->t.dims[k]);
     printf("]  ");
     if (!a.comparable)
         printf("another type or shape");
     else if (a.equal)
         printf("equal");
     else if (a.ulp > 0)
-        printf("worst %.0f ulp, relative %.2e (element %lld: %.9g, evaluator %.9g)", a.ulp, a.relative,
-               (long long)a.at, a.got, a.want);
+        printf("worst %.0f ulp, relative %.2e (element %lld: %.9g, evaluator %.9g)", a.ulp,
+               a.relative, (long long)a.at, a.got, a.want);
     else
         printf("element %lld is %.17g, evaluator %.17g", (long long)a.at, a.got, a.want);
     printf("  %s\n", ok ? "ok" : "DIFFERS");
@@ -76,7 +77,8 @@ static int check(weir_context *c, const char *model, const Check *k) {
     if (engine_open(&eval, ENGINE_EVAL, c, model, (int)k->threads)) {
         HostTensor *inputs = calloc((size_t)eval.ninputs + 1, sizeof *inputs);
         if (inputs_make(&eval, &k->in, inputs)) {
-            rc = engine_open(&compiled, ENGINE_COMPILED, c, model, (int)k->threads) ? EXIT_DONE : EXIT_OURS;
+            rc = engine_open(&compiled, ENGINE_COMPILED, c, model, (int)k->threads) ? EXIT_DONE
+                                                                                    : EXIT_OURS;
             if (rc == EXIT_DONE) rc = compare(&compiled, &eval, inputs);
             if (k->bisect && rc != EXIT_MODEL) {
                 int found = bisect(c, model, inputs, eval.ninputs, (int)k->threads);

@@ -10,7 +10,8 @@
 #include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
 
-/* ---- doctor --------------------------------------------------------------------------------------------- */
+/* ---- doctor
+ * --------------------------------------------------------------------------------------------- */
 
 /* A tool and what to do without it. False when it cannot be used. */
 static bool print_tool(const ToolFound *t) {
@@ -24,9 +25,10 @@ static bool print_tool(const ToolFound *t) {
 }
 
 static void print_cpu(const Machine *m) {
-    printf("%-9s %s: %d-byte vectors, %d registers%s%s%s; %ld CPUs\n", "cpu", m->name, m->vector_bytes, m->vector_regs,
-           m->dot_u8i8 ? ", u8*i8 dot products" : "", m->tile_bf16 ? ", bf16 tiles" : "",
-           m->tile_i8 ? ", i8 tiles" : "", sysconf(_SC_NPROCESSORS_ONLN));
+    printf("%-9s %s: %d-byte vectors, %d registers%s%s%s; %ld CPUs\n", "cpu", m->name,
+           m->vector_bytes, m->vector_regs, m->dot_u8i8 ? ", u8*i8 dot products" : "",
+           m->tile_bf16 ? ", bf16 tiles" : "", m->tile_i8 ? ", i8 tiles" : "",
+           sysconf(_SC_NPROCESSORS_ONLN));
     for (int i = 0; i < m->nlevels; i++) {
         if (m->level[i].bytes == INT64_MAX) continue;
         printf("%-9s %s %lld KiB%s\n", "", m->level[i].name, (long long)(m->level[i].bytes >> 10),
@@ -64,7 +66,8 @@ static void doctor(Session *s) {
     CacheInfo info = cache_info(s->arena);
     print_cache(&info);
     print_gpu();
-    printf(fit ? "all that compiling needs is here\n" : "compiling will fail until what is named above is mended\n");
+    printf(fit ? "all that compiling needs is here\n"
+               : "compiling will fail until what is named above is mended\n");
     *rc = fit ? EXIT_DONE : EXIT_MODEL;
 }
 
@@ -77,7 +80,9 @@ int verb_doctor(Args *a) {
     return rc == EXIT_DONE ? found : rc;
 }
 
-/* ---- cache ------------------------------------------------------------------------------------------------ */
+/* ---- cache
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void cache(Session *s) {
     const bool *clear = s->user;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weir dump: a model at any level and after any pass, as text that reads back, as a drawing for dot, or as
- * JSON. */
+/* weir dump: a model at any level and after any pass, as text that reads back, as a drawing for
+ * dot, or as JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,11 @@ typedef struct Dump {
 
 static bool dump_option(Args *a, void *user, bool *bad) {
     Dump *d = user;
-    const char **to = args_is(a, "level") ? &d->level : args_is(a, "after") ? &d->after
-                    : args_is(a, "format") ? &d->format
-                    : args_is(a, "o") || args_is(a, "output") ? &d->output : NULL;
+    const char **to = args_is(a, "level")                       ? &d->level
+                      : args_is(a, "after")                     ? &d->after
+                      : args_is(a, "format")                    ? &d->format
+                      : args_is(a, "o") || args_is(a, "output") ? &d->output
+                                                                : NULL;
     if (!to) return false;
     *bad = !(*to = args_value(a));
     return true;
@@ -29,7 +31,8 @@ static bool dump_option(Args *a, void *user, bool *bad) {
 static void put_units(Dump *d, Session *s) {
     driver_emit(&s->driver, NULL, false);
     for (int i = 0; i < s->driver.units.n; i++)
-        text_printf(&d->out, "/* %s */\n%s\n", s->driver.units.at[i].name, s->driver.units.at[i].text);
+        text_printf(&d->out, "/* %s */\n%s\n", s->driver.units.at[i].name,
+                    s->driver.units.at[i].text);
 }
 
 static void dump(Session *s) {
@@ -54,15 +57,19 @@ static bool one_of(const char *word, const char *const *words, int n) {
 
 /* Fills in level from --after, and the pass to stop after from --level. */
 static int settle(Args *a, Dump *d) {
-    static const char *const levels[] = {"graph", "flow", "nest", "c"}, *const formats[] = {"text", "dot", "json"};
+    static const char *const levels[] = {"graph", "flow", "nest", "c"}, *const formats[] = {
+                                                                            "text", "dot", "json"};
     if (d->level && !one_of(d->level, levels, 4))
         return usage_error(a, "\"--level %s\" is none of graph, flow, nest, c", d->level);
     if (!one_of(d->format, formats, 3))
         return usage_error(a, "\"--format %s\" is none of text, dot, json", d->format);
     const Pass *pass = d->after ? find_pass(d->after) : NULL;
-    if (d->after && !pass) return usage_error(a, "there is no pass \"%s\"; \"weir explain passes\" lists them", d->after);
+    if (d->after && !pass)
+        return usage_error(a, "there is no pass \"%s\"; \"weir explain passes\" lists them",
+                           d->after);
     if (pass && d->level && (!strcmp(d->level, "c") || strcmp(d->level, levels[pass_result(pass)])))
-        return usage_error(a, "pass \"%s\" makes a %s, not \"--level %s\"", d->after, levels[pass_result(pass)], d->level);
+        return usage_error(a, "pass \"%s\" makes a %s, not \"--level %s\"", d->after,
+                           levels[pass_result(pass)], d->level);
     if (pass) d->level = levels[pass_result(pass)];
     if (!d->level) d->level = "flow";
     for (int i = 0; i < 3 && !pass; i++)

@@ -28,7 +28,8 @@ static const Kernel *kernel_named(Session *s, const Flow *f, const char *name) {
 static void extract(Session *s) {
     Extract *e = s->user;
     const Flow *from = stage_flow(&s->driver.stage);
-    if (!from) fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
+    if (!from)
+        fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
     Flow *f = flow_extract(s->arena, from, kernel_named(s, from, e->kernel));
     if (e->shrink) flow_shrink(f);
     flow_verify(f);
@@ -39,8 +40,9 @@ static void extract(Session *s) {
 
 static bool extract_option(Args *a, void *user, bool *bad) {
     Extract *e = user;
-    const char **to = args_is(a, "kernel") ? &e->kernel
-                    : args_is(a, "o") || args_is(a, "output") ? &e->output : NULL;
+    const char **to = args_is(a, "kernel")                      ? &e->kernel
+                      : args_is(a, "o") || args_is(a, "output") ? &e->output
+                                                                : NULL;
     if (to) *bad = !(*to = args_value(a));
     if (args_is(a, "shrink")) e->shrink = true;
     return to || args_is(a, "shrink");
@@ -51,7 +53,8 @@ int verb_extract(Args *a) {
     Extract e = {.rc = EXIT_DONE};
     weir_context *c = context_new();
     int rc = session_args(a, c, &model, extract_option, &e) ? EXIT_DONE : EXIT_USAGE;
-    if (rc == EXIT_DONE && !e.kernel) rc = usage_error(a, "needs --kernel NAME (\"weir report\" lists them)");
+    if (rc == EXIT_DONE && !e.kernel)
+        rc = usage_error(a, "needs --kernel NAME (\"weir report\" lists them)");
     if (rc == EXIT_DONE) rc = session_run(c, model, "fuse", extract, &e);
     weir_context_free(c);
     return rc == EXIT_DONE ? e.rc : rc;

@@ -41,22 +41,27 @@ int verb_info(Args *a) {
 int verb_explain(Args *a) {
     Code code;
     if (!args_next(a)) return usage_error(a, "needs a code such as W012");
-    if (!code_parse(args_operand(a), &code)) return usage_error(a, "there is no code \"%s\"", args_operand(a));
+    if (!code_parse(args_operand(a), &code))
+        return usage_error(a, "there is no code \"%s\"", args_operand(a));
     printf("%s: %s\n%s\n", code_id(code), code_title(code), code_explanation(code));
     return EXIT_DONE;
 }
 
 static void print_op(const OpRow *row, const char *format, bool first) {
-    const char *domain = row->domain[0] ? row->domain : "ai.onnx", *types = row->types ? row->types : "";
+    const char *domain = row->domain[0] ? row->domain : "ai.onnx",
+               *types = row->types ? row->types : "";
     char until[16] = "";
     if (row->until) snprintf(until, sizeof until, "%d", row->until);
     if (!strcmp(format, "json"))
-        printf("%s  {\"domain\": \"%s\", \"op\": \"%s\", \"since\": %d, \"until\": %s, \"types\": \"%s\"}",
+        printf("%s  {\"domain\": \"%s\", \"op\": \"%s\", \"since\": %d, \"until\": %s, \"types\": "
+               "\"%s\"}",
                first ? "" : ",\n", domain, row->name, row->since, until[0] ? until : "null", types);
     else if (!strcmp(format, "markdown"))
-        printf("| %s | %s | %d%s%s | %s |\n", domain, row->name, row->since, until[0] ? "–" : "+", until, types);
+        printf("| %s | %s | %d%s%s | %s |\n", domain, row->name, row->since, until[0] ? "–" : "+",
+               until, types);
     else
-        printf("%-14s %-28s %d%s%-4s %s\n", domain, row->name, row->since, until[0] ? "-" : "+", until, types);
+        printf("%-14s %-28s %d%s%-4s %s\n", domain, row->name, row->since, until[0] ? "-" : "+",
+               until, types);
 }
 
 int verb_ops(Args *a) {
@@ -69,9 +74,11 @@ int verb_ops(Args *a) {
         return usage_error(a, "\"--format %s\" is none of text, markdown, json", format);
     const OpTable *ops = onnx_ops();
     if (!strcmp(format, "json")) printf("[\n");
-    if (!strcmp(format, "markdown")) printf("| domain | operator | versions | types |\n|---|---|---|---|\n");
+    if (!strcmp(format, "markdown"))
+        printf("| domain | operator | versions | types |\n|---|---|---|---|\n");
     for (int i = 0; i < ops->n; i++)
-        for (const OpRow *row = ops->family[i]; row->name; row++) print_op(row, format, !i && row == ops->family[0]);
+        for (const OpRow *row = ops->family[i]; row->name; row++)
+            print_op(row, format, !i && row == ops->family[0]);
     if (!strcmp(format, "json")) printf("\n]\n");
     return EXIT_DONE;
 }

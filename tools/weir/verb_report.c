@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weir report: what each kernel computes and moves.
  *
- * `before`: what its maps would move one by one. `planned`: what the kernel moves as scheduled, through the
- * machine's second cache level. `bound`: what it cannot avoid moving. */
+ * `before`: what its maps would move one by one. `planned`: what the kernel moves as scheduled,
+ * through the machine's second cache level. `bound`: what it cannot avoid moving. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,9 @@ typedef struct Row {
     int maps;
 } Row;
 
-/* ---- sizes ------------------------------------------------------------------------------------------------ */
+/* ---- sizes
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool symbol_value(void *user, Dim sym, int64_t *value) {
     Report *r = user;
@@ -54,7 +56,9 @@ static double number(Report *r, Dim d) {
     return dim_eval(d, symbol_value, r, &v) ? (double)v : 0;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------ */
+/* ---- kernels
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool reduces(const Map *map) {
     for (int w = 0; w < map->write.n; w++)
@@ -105,7 +109,9 @@ static bool is_last_variant(const Flow *flow, int k) {
     return true;
 }
 
-/* ---- printing -------------------------------------------------------------------------------------------------- */
+/* ---- printing
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static const char *scaled(Ctx *ctx, double v) {
     static const char *const unit[] = {"", "k", "M", "G", "T"};
@@ -116,16 +122,20 @@ static const char *scaled(Ctx *ctx, double v) {
 
 static void put_text_row(Report *r, Text *out, const Row *row) {
     Ctx *ctx = r->s->ctx;
-    text_printf(out, "%-36s %-14s %4d %8s %8s %8s %s%s\n", row->name, row->class, row->maps, scaled(ctx, row->flop),
-                scaled(ctx, row->before), scaled(ctx, row->planned), row->over ? "<=" : "  ", scaled(ctx, row->bound));
+    text_printf(out, "%-36s %-14s %4d %8s %8s %8s %s%s\n", row->name, row->class, row->maps,
+                scaled(ctx, row->flop), scaled(ctx, row->before), scaled(ctx, row->planned),
+                row->over ? "<=" : "  ", scaled(ctx, row->bound));
 }
 
 static void put_json_row(Text *out, const Row *row, bool first) {
     text_printf(out, "%s\n    {\"kernel\": ", first ? "" : ",");
     text_json(out, row->name);
-    text_printf(out, ", \"class\": \"%s\", \"maps\": %d, \"flop\": %.0f, \"before_bytes\": %.0f, \"planned_bytes\": %.0f, "
-                "\"bound_bytes\": %.0f, \"bound_is_upper\": %s}", row->class, row->maps, row->flop, row->before,
-                row->planned, row->bound, row->over ? "true" : "false");
+    text_printf(out,
+                ", \"class\": \"%s\", \"maps\": %d, \"flop\": %.0f, \"before_bytes\": %.0f, "
+                "\"planned_bytes\": %.0f, "
+                "\"bound_bytes\": %.0f, \"bound_is_upper\": %s}",
+                row->class, row->maps, row->flop, row->before, row->planned, row->bound,
+                row->over ? "true" : "false");
 }
 
 static void report(Session *s) {
@@ -135,15 +145,17 @@ static void report(Session *s) {
     Row total = {.name = "total", .class = ""};
     r->s = s;
     r->flow = stage_flow(&s->driver.stage);
-    if (!r->flow) fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
-    text_printf(&out, json ? "{\"kernels\": [" : "%-36s %-14s %4s %8s %8s %8s   %s\n", "kernel", "class", "maps", "flop",
-                "before", "planned", "bound");
+    if (!r->flow)
+        fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
+    text_printf(&out, json ? "{\"kernels\": [" : "%-36s %-14s %4s %8s %8s %8s   %s\n", "kernel",
+                "class", "maps", "flop", "before", "planned", "bound");
     for (int k = 0; k < r->flow->kernel.n; k++) {
         if (!is_last_variant(r->flow, k)) continue;
         Row row = row_of(r, r->flow->kernel.at[k]);
         json ? put_json_row(&out, &row, first) : put_text_row(r, &out, &row);
         first = false;
-        total.flop += row.flop, total.before += row.before, total.planned += row.planned, total.bound += row.bound;
+        total.flop += row.flop, total.before += row.before, total.planned += row.planned,
+            total.bound += row.bound;
         total.maps += row.maps;
         total.over = total.over || row.over;
     }

@@ -29,7 +29,9 @@ int verb_compile(Args *a) {
     return rc;
 }
 
-/* ---- run --------------------------------------------------------------------------------------------------- */
+/* ---- run
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void print_summary(const HostTensor *h) {
     printf("%s: %s[", h->name, dtype_text(h->t.dtype));
@@ -58,7 +60,8 @@ static int write_outputs(const HostTensor *out, int n, const char *dir) {
         return EXIT_MODEL;
     }
     for (int i = 0; i < n; i++)
-        if (!host_write(&out[i], dir, error)) return fprintf(stderr, "error: %s\n", error), EXIT_MODEL;
+        if (!host_write(&out[i], dir, error))
+            return fprintf(stderr, "error: %s\n", error), EXIT_MODEL;
     return EXIT_DONE;
 }
 
@@ -104,7 +107,8 @@ int verb_run(Args *a) {
     if (!bad && !model) bad = usage_error(a, "needs a model");
     int rc = EXIT_USAGE;
     Engine e = {0};
-    if (!bad) rc = engine_open(&e, kind, c, model, (int)threads) ? run_once(&e, &in, dir) : EXIT_MODEL;
+    if (!bad)
+        rc = engine_open(&e, kind, c, model, (int)threads) ? run_once(&e, &in, dir) : EXIT_MODEL;
     engine_close(&e);
     weir_context_free(c);
     return rc;

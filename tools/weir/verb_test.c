@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weir test: many cases, each in a child forked from this process after it has initialised what they all
- * need. A child writes its state and reason into a pipe, behind a zero byte; what stands before came from
- * its standard error. A child that dies without is one failed case. A model that Weir says it does not
- * support counts as skipped. */
+/* weir test: many cases, each in a child forked from this process after it has initialised what
+ * they all need. A child writes its state and reason into a pipe, behind a zero byte; what stands
+ * before came from its standard error. A child that dies without is one failed case. A model that
+ * Weir says it does not support counts as skipped. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -37,7 +37,8 @@ typedef struct Job {
     size_t n;
 } Job;
 
-/* ---- children ------------------------------------------------------------------------------------------- */
+/* ---- children
+ * ------------------------------------------------------------------------------------------- */
 
 _Noreturn static void run_child(const Suite *s, int index, int out) {
     char reason[1000];
@@ -129,7 +130,8 @@ static void wait_jobs(Suite *s, Job *job) {
             bool full = j->n >= sizeof j->text / 2; /* keep room for the result */
             ssize_t got = read(j->pipe, full ? spill : j->text + j->n, sizeof j->text / 2 - 1);
             if (got > 0 && full && memchr(spill, '\0', (size_t)got))
-                memcpy(j->text + sizeof j->text / 2, spill, (size_t)got), j->n = sizeof j->text / 2 + (size_t)got;
+                memcpy(j->text + sizeof j->text / 2, spill, (size_t)got),
+                    j->n = sizeof j->text / 2 + (size_t)got;
             else if (got > 0 && !full)
                 j->n += (size_t)got;
             else if (got <= 0)
@@ -155,11 +157,14 @@ static void run_suite(Suite *s) {
     free(job);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------------------ */
+/* ---- the verb
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool write_results(const Suite *s) {
     FILE *f = fopen(s->json, "w");
-    if (!f) return fprintf(stderr, "error: cannot write \"%s\": %s\n", s->json, strerror(errno)), false;
+    if (!f)
+        return fprintf(stderr, "error: cannot write \"%s\": %s\n", s->json, strerror(errno)), false;
     fprintf(f, "[\n");
     for (int i = 0; i < s->cases.n; i++) {
         const Case *c = &s->cases.at[i];
@@ -179,7 +184,8 @@ static bool choose_engines(CaseOptions *o, Args *a) {
     o->engines = 1;
     if (!strcmp(v, "compiled")) return o->engine[0] = ENGINE_COMPILED, true;
     if (!strcmp(v, "eval")) return o->engine[0] = ENGINE_EVAL, true;
-    if (strcmp(v, "both")) return usage_error(a, "\"--engine %s\" is none of compiled, eval, both", v), false;
+    if (strcmp(v, "both"))
+        return usage_error(a, "\"--engine %s\" is none of compiled, eval, both", v), false;
     o->engine[0] = ENGINE_COMPILED, o->engine[1] = ENGINE_EVAL;
     return o->engines = 2, true;
 }
@@ -188,7 +194,8 @@ static bool choose_engines(CaseOptions *o, Args *a) {
 static bool keep_option(CaseOptions *o, Args *a, weir_context *c) {
     bool bad = false;
     int next = a->next;
-    if (!compile_option(a, c, &bad)) return !usage_error(a, "does not know \"%s\"", args_operand(a));
+    if (!compile_option(a, c, &bad))
+        return !usage_error(a, "does not know \"%s\"", args_operand(a));
     if (bad || o->noption == 64) return false;
     o->option[o->noption][0] = strdup(a->name);
     o->option[o->noption++][1] = a->inlined ? a->inlined : a->next > next ? a->value : "1";
@@ -203,17 +210,27 @@ static bool parse(Suite *s, Args *a, weir_context *c) {
         if (!a->name[0]) {
             int before = s->cases.n;
             cases_find(&s->cases, args_operand(a));
-            ok = s->cases.n > before || !usage_error(a, "finds no case in \"%s\" (model.onnx beside test_data_set_0)",
-                                                     args_operand(a));
-        } else if (args_is(a, "engine")) ok = choose_engines(&s->options, a);
-        else if (args_is(a, "j")) ok = args_int(a, 1, JOBS_MAX, &jobs);
-        else if (args_is(a, "threads")) ok = args_int(a, 0, 1024, &threads);
-        else if (args_is(a, "timeout")) ok = args_int(a, 1, 86400, &timeout);
-        else if (args_is(a, "rtol")) ok = args_double(a, &s->options.rtol);
-        else if (args_is(a, "atol")) ok = args_double(a, &s->options.atol);
-        else if (args_is(a, "json")) ok = (s->json = args_value(a)) != NULL;
-        else if (args_is(a, "verbose")) s->verbose = true;
-        else ok = keep_option(&s->options, a, c);
+            ok = s->cases.n > before ||
+                 !usage_error(a, "finds no case in \"%s\" (model.onnx beside test_data_set_0)",
+                              args_operand(a));
+        } else if (args_is(a, "engine"))
+            ok = choose_engines(&s->options, a);
+        else if (args_is(a, "j"))
+            ok = args_int(a, 1, JOBS_MAX, &jobs);
+        else if (args_is(a, "threads"))
+            ok = args_int(a, 0, 1024, &threads);
+        else if (args_is(a, "timeout"))
+            ok = args_int(a, 1, 86400, &timeout);
+        else if (args_is(a, "rtol"))
+            ok = args_double(a, &s->options.rtol);
+        else if (args_is(a, "atol"))
+            ok = args_double(a, &s->options.atol);
+        else if (args_is(a, "json"))
+            ok = (s->json = args_value(a)) != NULL;
+        else if (args_is(a, "verbose"))
+            s->verbose = true;
+        else
+            ok = keep_option(&s->options, a, c);
     }
     s->jobs = (int)jobs, s->timeout = (int)timeout, s->options.threads = (int)threads;
     return ok && (s->cases.n > 0 || !usage_error(a, "needs folders that hold cases"));
@@ -228,10 +245,12 @@ int verb_test(Args *a) {
         int failed = s.cases.n - s.count[CASE_PASS] - s.count[CASE_UNSUPPORTED];
         rc = failed ? EXIT_MODEL : EXIT_DONE;
         if (s.json && !write_results(&s)) rc = EXIT_MODEL;
-        printf("%d passed, %d failed, %d skipped\n", s.count[CASE_PASS], failed, s.count[CASE_UNSUPPORTED]);
+        printf("%d passed, %d failed, %d skipped\n", s.count[CASE_PASS], failed,
+               s.count[CASE_UNSUPPORTED]);
     }
     weir_context_free(c);
-    for (int i = 0; i < s.cases.n; i++) free(s.cases.at[i].model), free(s.cases.at[i].name), free(s.cases.at[i].reason);
+    for (int i = 0; i < s.cases.n; i++)
+        free(s.cases.at[i].model), free(s.cases.at[i].name), free(s.cases.at[i].reason);
     for (int i = 0; i < s.options.noption; i++) free((char *)(uintptr_t)s.options.option[i][0]);
     free(s.cases.at);
     return rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs of the command line: each gets its arguments after the verb and returns the exit code. */
+/* The verbs of the command line: each gets its arguments after the verb and returns the exit code.
+ */
 #ifndef WEIR_TOOLS_VERBS_H
 #define WEIR_TOOLS_VERBS_H
 
