@@ -231,3 +231,9 @@ int64_t tensor_count(const Tensor *t) {
     for (int k = 0; k < t->rank; k++) n *= t->dim[k];
     return n;
 }
+
+bool symbol_bounded(const Symbol *symbol) {
+    int64_t most = symbol->hi;
+    if (symbol->upper && !dim_is_const(symbol->upper, &most)) return true;
+    return most < INT32_MAX;
+}

@@ -161,6 +161,9 @@ typedef struct Symbol {
     Dim upper;        /* data-dependent symbols: a bound in terms of others, else NULL */
 } Symbol;
 
+/* Is there a bound that storage may be sized by? INT32_MAX and more stand for "anything". */
+bool symbol_bounded(const Symbol *symbol);
+
 typedef struct Alias {
     int cont, of;     /* cont shares of's memory ... */
     Dim offset;       /* ... at this element */

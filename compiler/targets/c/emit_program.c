@@ -86,6 +86,7 @@ static const char *address(CProgram *p, int cont) {
     case CONT_LITERAL: {
         int64_t at = p->options->weight_offset ? p->options->weight_offset[cont] : -1;
         if (at >= 0) return arena_printf(p->arena, "W + %lld", (long long)at);
+        if (dim_is(cont_bytes(p, c), 0)) return "W";
         if (c->kind == CONT_LITERAL) return arena_printf(p->arena, "(char *)literal%d", cont);
         BUG("param \"%s\" has no place in the weights", c->name);
     }

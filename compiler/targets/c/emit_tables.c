@@ -36,8 +36,7 @@ Binding bind_symbol(const CProgram *p, Dim sym) {
 }
 
 bool is_unbounded(const CProgram *p, int symbol) {
-    const Symbol *s = &p->flow->symbol.at[symbol];
-    return p->late[symbol] && !s->upper && s->hi == INT64_MAX;
+    return p->late[symbol] && !symbol_bounded(&p->flow->symbol.at[symbol]);
 }
 
 static bool shape_uses(const Cont *c, Dim sym) {
@@ -131,10 +130,10 @@ static void emit_symbols(CProgram *p) {
         const Symbol *sym = &f->symbol.at[i];
         if (p->late[i]) {
             text_printf(&p->out, " s[%d] = ", i);
-            if (sym->upper)
+            if (sym->upper && !is_unbounded(p, i))
                 emit_dim_saturated(&p->out, &p->names, sym->upper);
             else
-                put_i64(&p->out, sym->hi);
+                put_i64(&p->out, is_unbounded(p, i) ? INT64_MAX : sym->hi);
             text_put(&p->out, ";\n");
         }
         if (is_unbounded(p, i))
