@@ -5,11 +5,11 @@
 #include <string.h>
 #include <time.h>
 
-#define FN_graph(f)                                                Graph *f(Arena *arena, const Graph *g, const PassEnv *env);
-#define FN_lower(f)                                                Flow *f(Arena *arena, const Graph *g, const PassEnv *env);
-#define FN_flow(f)                                                 Flow *f(Arena *arena, const Flow *flow, const PassEnv *env);
-#define FN_nests(f)                                                Program *f(Arena *arena, const Flow *flow, const PassEnv *env);
-#define FN_nest(f)                                                 Program *f(Arena *arena, const Program *p, const PassEnv *env);
+#define FN_graph(f) Graph *f(Arena *arena, const Graph *g, const PassEnv *env);
+#define FN_lower(f) Flow *f(Arena *arena, const Graph *g, const PassEnv *env);
+#define FN_flow(f) Flow *f(Arena *arena, const Flow *flow, const PassEnv *env);
+#define FN_nests(f) Program *f(Arena *arena, const Flow *flow, const PassEnv *env);
+#define FN_nest(f) Program *f(Arena *arena, const Program *p, const PassEnv *env);
 #define PASS(function, name, level, field, effect, optional, what) FN_##field(function)
 #include "passes.def"
 #undef PASS
