@@ -108,13 +108,6 @@ void driver_passes(Driver *d) {
 
 /* ---- text -------------------------------------------------------------------------------------------------- */
 
-/* As many units as make parallel work; the number follows from the program alone, as the bytes must. */
-static int units_wanted(const Program *p) {
-    enum { KERNELS_PER_UNIT = 4, MOST = 16 };
-    int n = p->nest.n / KERNELS_PER_UNIT;
-    return n < 1 ? 1 : n > MOST ? MOST : n;
-}
-
 /* A text carries no large weights: they get the values that the evaluator gives them. */
 static void give_weights(Driver *d, const Flow *flow) {
     for (int i = 0; i < flow->cont.n; i++) {
@@ -139,7 +132,8 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
     tell(d, TELL_STEP, "emit C");
     if (source_is_text(&d->source)) give_weights(d, program->flow);
     d->weights = weights_plan(d->arena, program);
-    EmitOptions emit = {.units = units_wanted(program), .weight_offset = d->weights.offset,
+    enum { UNITS_MOST = 16 }; /* not by the machine's cores: equal inputs give equal bytes anywhere */
+    EmitOptions emit = {.units = UNITS_MOST, .weight_offset = d->weights.offset,
                         .weight_bytes = d->weights.bytes, .weights_file = weights_file, .build = d->build,
                         .jit = jit};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);

@@ -126,6 +126,15 @@ static Text *shortest(Text *units, int n) {
     return best;
 }
 
+/* A compiler's start costs as much as a thousand lines: so no unit is shorter than about that. */
+static int count_units(const CProgram *p) {
+    enum { UNIT_BYTES = 48 << 10 };
+    size_t bytes = 0;
+    for (int k = 0; k < p->function.n; k++) bytes += strlen(p->function.at[k].text);
+    int most = (int)(bytes / UNIT_BYTES) + 1;
+    return p->options->units < 1 ? 1 : p->options->units < most ? p->options->units : most;
+}
+
 void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
                    Units *out) {
     CProgram p = {.arena = arena,
@@ -138,7 +147,7 @@ void target_c_emit(Arena *arena, const Program *program, const Machine *m, const
     index_ports(&p);
     prepare_symbols(&p);
     emit_kernels(&p, m);
-    int n = o->units < 1 ? 1 : o->units;
+    int n = count_units(&p);
     Text *units = NEW_ARRAY(arena, Text, n);
     for (int i = 0; i < n; i++) units[i].arena = arena;
     put_runtime(&p, &units[0]);

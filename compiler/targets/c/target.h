@@ -23,7 +23,7 @@ typedef struct Unit {
 typedef VEC(Unit) Units;
 
 typedef struct EmitOptions {
-    int units; /* translation units wanted, >= 1 */
+    int units; /* translation units at most, >= 1 */
     const int64_t
         *weight_offset; /* by container of the flow: bytes from the weights' start; -1: none */
     int64_t weight_bytes;
