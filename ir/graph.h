@@ -96,6 +96,8 @@ struct Graph {
     VEC(int) input, output;  /* value numbers */
 };
 
+/* A dim of a declared type that nothing tells: `infer` finds its value. */
+Dim graph_unknown_dim(Ctx *ctx);
 Graph *graph_new(Arena *arena, const char *name, const Graph *outer);
 int graph_value(Graph *g, Value v);
 Graph *graph_clone(Arena *arena, const Graph *g);

@@ -16,7 +16,8 @@ static void verify_type(GraphVerify *gv, const Type *type, const void *object, i
     if (tensor && (type->rank < -1 || type->rank > RANK_MAX))
         complain(v, object, gv->g, "rank %d", type->rank);
     for (int i = 0; tensor && i < type->rank; i++)
-        verify_dim(v, type->shape[i], object, gv->g, "a type");
+        if (type->shape[i] != graph_unknown_dim(gv->g->ctx))
+            verify_dim(v, type->shape[i], object, gv->g, "a type");
     bool elem =
         type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL || type->kind == TYPE_MAP;
     if (elem && !type->elem) complain(v, object, gv->g, "a type lacks its element's");

@@ -333,7 +333,7 @@ Graph *onnx_import_memory(Arena *arena, const void *bytes, size_t n, const char 
     im->folder = folder;
     im->files = table_new(arena);
     im->symbols = table_new(arena);
-    im->unknown = dim_sym(im->ctx, intern(im->ctx, "unknown"));
+    im->unknown = graph_unknown_dim(im->ctx);
     im->model = onnx_decode(arena, (Span){bytes, n});
     check_model(im);
     return import_graph(im, im->model->graph, NULL);
