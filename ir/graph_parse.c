@@ -20,6 +20,7 @@ static Dim find_sym(void *user, const char *name) {
     for (const Graph *g = ((const GraphScan *)user)->g; g; g = g->outer)
         for (int i = 0; i < g->symbol.n; i++)
             if (dim_sym_name(g->symbol.at[i].sym) == name) return g->symbol.at[i].sym;
+    if (!strcmp(name, DIM_UNKNOWN)) return dim_sym(((const GraphScan *)user)->lex->ctx, name);
     return NULL;
 }
 

@@ -10,6 +10,9 @@
  * needs. Larger ones are weights, and texts carry none. */
 enum { PARAM_SHOWN = 64 };
 
+/* The symbol of a declared extent that importers do not know; only before types are inferred. */
+#define DIM_UNKNOWN "unknown"
+
 void graph_print_marked(Printer *p, const Graph *g);
 /* One graph from a scanner that stands on its first word; leaves it after the last brace. */
 struct Lex;

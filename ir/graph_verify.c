@@ -132,6 +132,7 @@ void graph_verify(const Graph *g) {
     gv.v = (Verify){.ctx = g->ctx, .arena = arena, .whole = g, .what = "graph", .name = g->name};
     gv.v.print = print_whole;
     if (g->outer) BUG("a nested graph is verified with the one around it");
+    vec_push(arena, &gv.v.range, (DimRange){.sym = dim_sym(g->ctx, DIM_UNKNOWN)});
     verify_graph(&gv);
     arena_free(arena);
 }

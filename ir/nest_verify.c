@@ -60,17 +60,65 @@ static DimEnv generic_env(NestVerify *n) {
     return (DimEnv){range, n->nest->symbol.n};
 }
 
+enum { LOOPS_MAX = 36 };
+
+/* Marks the loops and guards that share a symbol with the index, its extent or each other. */
+static void mark_relevant(const NestVerify *n, Dim index, Dim extent, bool *loop, bool *guard) {
+    bool grown = true;
+    for (int i = 0; i < n->loop.n; i++) {
+        Dim var = n->loop.at[i]->var;
+        loop[i] = dim_uses(index, var) || dim_uses(extent, var);
+    }
+    while (grown) {
+        grown = false;
+        for (int g = 0; g < n->guard.n; g++) {
+            for (int i = 0; i < n->loop.n && !guard[g]; i++)
+                guard[g] = loop[i] && dim_uses(n->guard.at[g], n->loop.at[i]->var);
+            for (int i = 0; i < n->loop.n && guard[g]; i++) {
+                if (loop[i] || !dim_uses(n->guard.at[g], n->loop.at[i]->var)) continue;
+                loop[i] = grown = true;
+            }
+        }
+        for (int i = 0; i < n->loop.n; i++)
+            for (int k = 0; k < n->loop.n; k++) {
+                if (!loop[i] || loop[k] || !dim_uses(n->loop.at[i]->extent, n->loop.at[k]->var))
+                    continue;
+                loop[k] = grown = true;
+            }
+    }
+}
+
+/* isl's answer from the marked loops and guards. */
+static PolyAnswer ask(NestVerify *n, Dim index, Dim extent, const bool *loop, const bool *guard) {
+    Dim sym[LOOPS_MAX], ext[LOOPS_MAX];
+    Dim *cons = NEW_ARRAY(n->v.arena, Dim, n->guard.n);
+    int nloops = 0, ncons = 0;
+    for (int i = 0; i < n->loop.n; i++) {
+        if (!loop[i]) continue;
+        sym[nloops] = n->loop.at[i]->var;
+        ext[nloops++] = n->loop.at[i]->extent;
+    }
+    for (int g = 0; g < n->guard.n; g++)
+        if (guard[g]) cons[ncons++] = n->guard.at[g];
+    PolyRel rel = {{nloops, sym, ext, ncons, cons}, {1, &index, &extent, false}};
+    DimEnv env = generic_env(n);
+    return poly_inside(n->v.ctx, &env, &rel);
+}
+
+/* Few loops and guards decide most indices, and isl's time grows fast with their number. A
+ * counterexample only counts when all are taken together. */
 static PolyAnswer inside(NestVerify *n, Dim index, Dim extent) {
-    enum { LOOPS = 36 };
-    Dim sym[LOOPS], ext[LOOPS];
     Foreign foreign = {n, false};
     dim_symbols(index, note_foreign, &foreign);
     dim_symbols(extent, note_foreign, &foreign);
-    if (foreign.found || n->loop.n > LOOPS) return POLY_UNKNOWN;
-    for (int i = 0; i < n->loop.n; i++) sym[i] = n->loop.at[i]->var, ext[i] = n->loop.at[i]->extent;
-    PolyRel rel = {{n->loop.n, sym, ext, n->guard.n, n->guard.at}, {1, &index, &extent, false}};
-    DimEnv env = generic_env(n);
-    return poly_inside(n->v.ctx, &env, &rel);
+    if (foreign.found || n->loop.n > LOOPS_MAX) return POLY_UNKNOWN;
+    bool loop[LOOPS_MAX] = {0}, *guard = NEW_ARRAY(n->v.arena, bool, n->guard.n);
+    mark_relevant(n, index, extent, loop, guard);
+    PolyAnswer answer = ask(n, index, extent, loop, guard);
+    if (answer != POLY_NO) return answer;
+    for (int i = 0; i < n->loop.n; i++) loop[i] = true;
+    for (int g = 0; g < n->guard.n; g++) guard[g] = true;
+    return ask(n, index, extent, loop, guard);
 }
 
 typedef struct RegIndex {
