@@ -29,10 +29,9 @@ static void axpy1(double *restrict acc, double s, const float *restrict v, long 
 
 static void axpy(double *restrict acc, long stride, int rows, const double *s,
                  const float *restrict v, long step, int n) {
-    if (rows == EVAL_ROWS && step == 1)
-        axpy4(acc, stride, s, v, n);
-    else
-        for (int r = 0; r < rows; r++) axpy1(acc + r * stride, s[r], v, step, n);
+    int r = 0;
+    for (; r + 4 <= rows && step == 1; r += 4) axpy4(acc + r * stride, stride, s + r, v, n);
+    for (; r < rows; r++) axpy1(acc + r * stride, s[r], v, step, n);
 }
 
 static void multiply(double *restrict acc, const float *restrict a, long astep,

@@ -5,7 +5,7 @@
 #ifndef WEIR_IR_EVAL_LOOPS_H
 #define WEIR_IR_EVAL_LOOPS_H
 
-enum { EVAL_ROWS = 4 };
+enum { EVAL_ROWS = 8 };
 typedef struct EvalLoops {
     /* acc[r*stride + j] += s[r] * v[j*step], r < rows <= EVAL_ROWS, j < n */
     void (*axpy)(double *restrict acc, long stride, int rows, const double *s,

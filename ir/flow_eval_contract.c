@@ -71,6 +71,7 @@ static bool find_operand(Group *g, int val, Operand *o) {
     if (o->spot->safe) return true;
     if (!v->has_else) return false;
     for (int k = 0; k < o->spot->rank; k++) {
+        if (o->spot->safe_at[k]) continue;
         o->checked[o->nchecked] = o->spot->at[k];
         o->extent[o->nchecked++] = o->spot->dim[k];
     }
@@ -91,19 +92,21 @@ static bool checks(const Operand *o, int dim) {
     return false;
 }
 
-/* Along results: contiguous for one operand, still or contiguous for the other, and long. */
+/* Along results: contiguous for one operand, still or contiguous for the other, and long. Else along a
+ * reduced dim where both are contiguous; else along the longest results. */
 static void choose_wide(Contract *c) {
     const Group *g = c->g;
     int64_t best = 0;
+    bool unit = false;
     for (int i = 0; i < g->out.n; i++) {
         int d = g->out.dim[i];
         int64_t a = step_of(&c->in[0], d), b = step_of(&c->in[1], d);
-        int64_t score = g->extent[d] < 128 ? g->extent[d] : 128;
-        if (is_unit(a) && is_unit(b)) score *= 8;
+        bool good = is_unit(a) && is_unit(b);
+        int64_t score = (g->extent[d] < 128 ? g->extent[d] : 128) * (good ? 8 : 1);
         if (a == 0 && b == 0) score = 0;
-        if (score > best) best = score, c->wide = d;
+        if (score > best) best = score, c->wide = d, unit = good;
     }
-    if (best >= 64) return;
+    if (unit && best >= 64) return;
     for (int i = 0; i < g->red.n; i++) {
         int d = g->red.dim[i];
         if (step_of(&c->in[0], d) != 1 || step_of(&c->in[1], d) != 1 || g->extent[d] < 16) continue;

@@ -48,14 +48,16 @@ static void reach(const DimCode *code, const int64_t *most, int64_t *lo, int64_t
     }
 }
 
-static bool always_inside(const Group *g, const Spot *s) {
+static bool always_inside(const Group *g, Spot *s) {
     int64_t *most = NEW_ARRAY(g->arena, int64_t, g->nslot), lo, hi;
+    bool all = true;
     for (int d = 0; d < g->ndim; d++) most[d] = g->extent[d] - 1;
     for (int k = 0; k < s->rank; k++) {
         reach(s->at[k], most, &lo, &hi);
-        if (s->at[k]->constant + lo < 0 || s->at[k]->constant + hi >= s->dim[k]) return false;
+        s->safe_at[k] = s->at[k]->constant + lo >= 0 && s->at[k]->constant + hi < s->dim[k];
+        all = all && s->safe_at[k];
     }
-    return true;
+    return all;
 }
 
 static void sum_address(const Group *g, Spot *s) {

@@ -26,6 +26,7 @@ typedef struct Spot {
     DType type;
     int bytes;         /* an element's; 0: sub-byte */
     bool affine, safe; /* safe: inside over the whole domain */
+    bool safe_at[RANK_MAX]; /* the same of one index */
     uint64_t symbols;  /* bit s: uses the body symbol of slot ndim + s */
     DimCode address;   /* affine: of the element */
     const int64_t *offset;

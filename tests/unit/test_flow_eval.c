@@ -66,6 +66,7 @@ static Tensor tensor(Kit *k, int c, uint64_t seed) {
         __VA_ARGS__                                                                                \
     }
 
+/* Of processor time: other work on the machine does not count. */
 static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
