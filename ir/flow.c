@@ -43,6 +43,7 @@ static const char *name_unique(const Flow *flow, const char *name, int n,
 static bool loop_named(const Items *items, Dim sym) {
     for (int i = 0; i < items->n; i++) {
         const Item *item = &items->at[i];
+        if (item->kind == ITEM_MAP || item->kind == ITEM_CALL) continue;
         if (item->kind == ITEM_LOOP && (item->var == sym || item->done == sym)) return true;
         if (loop_named(&item->body, sym) || loop_named(&item->other, sym)) return true;
     }
@@ -181,6 +182,7 @@ static void loop_ranges(Arena *arena, const Items *items, Ranges *out) {
     Ctx *ctx = arena_ctx(arena);
     for (int i = 0; i < items->n; i++) {
         const Item *item = &items->at[i];
+        if (item->kind == ITEM_MAP || item->kind == ITEM_CALL) continue;
         Dim zero = dim_const(ctx, 0);
         if (item->kind == ITEM_LOOP && item->var) {
             Dim end = item->done ? item->done : item->trip;

@@ -150,13 +150,14 @@ static bool is_whole_dim(const Map *m, Dim at, Dim extent) {
 }
 
 /* The index of one dim of a broadcast operand; sets *guard when it may leave an empty operand. */
-static Dim broadcast_index(Ctx *ctx, const Map *m, const DimEnv *env, Dim at, Dim extent,
-                           bool *guard) {
+static Dim broadcast_index(Lower *lo, const Map *m, Dim at, Dim extent, bool *guard) {
+    Ctx *ctx = lo->ctx;
     if (is_whole_dim(m, at, extent)) return at;
     if (dim_is(extent, 1)) return dim_const(ctx, 0);
+    DimEnv env = map_env(lo->arena, lo->flow, m);
     Dim last = dim_addc(ctx, extent, -1);
-    if (dim_le(ctx, at, last, env)) return at;
-    if (!dim_ge0(ctx, last, env)) *guard = true;
+    if (dim_le(ctx, at, last, &env)) return at;
+    if (!dim_ge0(ctx, last, &env)) *guard = true;
     return dim_min(ctx, at, last);
 }
 
@@ -170,12 +171,11 @@ int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank)
     const Cont *c = &lo->flow->cont.at[cont];
     if (c->kind == CONT_LITERAL && is_single(c))
         return body_bits(&m->body, c->type, mem_get(c->type, c->data, 0));
-    DimEnv env = map_env(lo->arena, lo->flow, m);
     Dim at[RANK_MAX];
     bool guard = false;
     ASSERT(c->rank <= rank);
     for (int i = 0; i < c->rank; i++)
-        at[i] = broadcast_index(lo->ctx, m, &env, dims[rank - c->rank + i], c->shape[i], &guard);
+        at[i] = broadcast_index(lo, m, dims[rank - c->rank + i], c->shape[i], &guard);
     if (!guard) return map_read(lo->flow, m, cont, at);
     return map_read_else(lo->flow, m, cont, at, body_const(&m->body, c->type, 0));
 }
