@@ -297,6 +297,7 @@ static void verify_loop(FlowVerify *f, const Item *item) {
     if (item->cond >= 0) verify_condition(f, item);
     vec_push(v->arena, &v->range, (DimRange){item->var, zero, last});
     verify_inside(f, item, &item->body, false);
+    f->position++;
     for (int i = 0; i < item->carry.n; i++) whole_use(f, item, item->carry.at[i].next, false);
     v->range.n = n;
 }

@@ -37,9 +37,20 @@ static int axes_operand(const Graph *g, const Node *node) {
     return t->rank == 1 && dim_is(t->shape[0], 0) ? -1 : 1;
 }
 
+/* As many axes as dims: whatever they are, all dims are reduced. */
+static bool all_axes(const Graph *g, const Node *node, int rank) {
+    if (axes_operand(g, node) < 0) return false;
+    const Type *t = &g->value.at[node->in.at[1]].type;
+    return t->rank == 1 && rank > 0 && dim_is(t->shape[0], rank);
+}
+
 /* Which axes are reduced. Without axes: all, or none when noop_with_empty_axes is set. */
 static void reduced_axes(Ctx *ctx, const Graph *g, const Node *node, int rank, bool *flag) {
     const int64_t *axes = NULL;
+    if (all_axes(g, node, rank)) {
+        for (int i = 0; i < rank; i++) flag[i] = true;
+        return;
+    }
     int n = nn_ints(ctx, g, node, axes_operand(g, node), "axes", &axes);
     nn_axes(ctx, axes, n, rank, flag);
     if (n <= 0 && attr_int(ctx, node, "noop_with_empty_axes", 0))
@@ -100,7 +111,8 @@ static bool late_axes(Ctx *ctx, const Graph *graph, const Node *node) {
     Infer in = {.ctx = ctx, .arena = g->arena, .graph = g, .node = (Node *)node};
     const Dim *at;
     int n;
-    return axes_operand(g, node) == 1 && !infer_known(&in, 1, &at, &n);
+    int rank = g->value.at[node->in.at[0]].type.rank;
+    return axes_operand(g, node) == 1 && !all_axes(g, node, rank) && !infer_known(&in, 1, &at, &n);
 }
 
 static void reduce_infer(Infer *in) {
