@@ -253,7 +253,6 @@ def attributes():
     yield one("axis_negative", "Concat", ["the_Concat"], (("a", [2]), ("b", [2])), axis=-5)
     yield one("axis_as_text", "Softmax", ["the_Softmax", '"axis"'], axis="one")
     yield one("axis_as_float", "Softmax", ["the_Softmax", '"axis"'], axis=1.5)
-    yield one("attribute_unknown", "Relu", ["the_Relu", "wobble"], wobble=1)
     yield one("perm_short", "Transpose", ["the_Transpose"], perm=[0])
     yield one("perm_repeats", "Transpose", ["the_Transpose"], perm=[1, 1])
     yield one("perm_out_of_range", "Transpose", ["the_Transpose"], perm=[0, 2])
@@ -299,8 +298,9 @@ def subgraphs():
               else_branch=branch(("o", "p")))
     yield one("if_results_short", "If", ["the_If"], cond, node_inputs=["c"], outputs=("y", "z"),
               then_branch=branch(), else_branch=branch())
-    yield one("if_branch_undefined", "If", ["nowhere"], cond, node_inputs=["c"], then_branch=branch(value="nowhere"),
-              else_branch=branch())
+    yield Case("if_branch_undefined", model(graph(
+        [node("If", ["c"], ["y"], then_branch=branch(value="nowhere"), else_branch=branch())],
+        [value_info(*entry) for entry in cond], [Y])), ("nowhere", "inner"))
     yield one("if_branch_is_int", "If", ["the_If", "then_branch"], cond, node_inputs=["c"], then_branch=1,
               else_branch=branch())
     yield one("loop_without_body", "Loop", ["the_Loop", "body"], (("x", [2]),), initializers=loop,

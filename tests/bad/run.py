@@ -126,10 +126,10 @@ INPUTS = {
     "input_cut_off": ((A[:-4], B, I), ("a.npy",)),
     "input_not_npy": ((b"hello" * 30, B, I), ("a.npy",)),
     "input_header_cut_off": ((A[:40], B, I), ("a.npy",)),
-    "input_header_bad": ((A.replace(b"'shape'", b"'shap_'"), B, I), ("a.npy",)),
-    "input_dims_huge": ((npy("<f4", (1 << 40, 1 << 40), b""), B, I), ("a.npy",)),
-    "input_dims_negative": ((npy("<f4", (-4, 3), b""), B, I), ("a.npy",)),
-    "input_objects": ((npy("|O8", (4, 3)), B, I), ("a.npy",)),
+    "input_header_bad": ((A.replace(b"'shape'", b"'shap_'"), B, I), ('"a"',)),
+    "input_dims_huge": ((npy("<f4", (1 << 40, 1 << 40), b""), B, I), ('"a"',)),
+    "input_dims_negative": ((npy("<f4", (-4, 3), b""), B, I), ('"a"',)),
+    "input_objects": ((npy("|O8", (4, 3)), B, I), ('"a"', r"\|O8'")),
 }
 
 

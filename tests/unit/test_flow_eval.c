@@ -101,7 +101,7 @@ static void matmul(int m, int n, int kk, bool transposed, int threads, double le
     if (least > 0) {
         printf("matmul %dx%dx%d%s, %d threads: %.2f GFLOP/s\n", m, n, kk, transposed ? "^T" : "",
                threads, gflops);
-        cr_assert_gt(gflops, least);
+        cr_assert(gflops > least || getenv("WEIR_UNTIMED"));
     }
     done(k);
 }
@@ -166,7 +166,7 @@ static void conv(Conv p, bool fused, double least) {
     if (least > 0) {
         printf("conv %d->%d %dx%d %dx%d%s: %.2f GFLOP/s\n", p.c, p.o, p.h, p.w, p.r, p.r,
                fused ? " of relu" : "", gflops);
-        cr_assert_gt(gflops, least);
+        cr_assert(gflops > least || getenv("WEIR_UNTIMED"));
     }
     done(k);
 }
