@@ -23,13 +23,17 @@ static int jobs(const Driver *d) {
 }
 
 Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *fn, void *user) {
-    Driver d = {.arena = arena, .ctx = arena_ctx(arena), .options = options, .source = source, .tell = fn,
+    Driver d = {.arena = arena,
+                .ctx = arena_ctx(arena),
+                .options = options,
+                .source = source,
+                .tell = fn,
                 .user = user};
     target_c_machine(d.ctx, &d.machine, options->cpu);
     return d;
 }
 
-/* ---- passes ---------------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static void print_stage(const Driver *d, const char *pass, const Stage *stage) {
     Arena *arena = arena_new(d->ctx);
@@ -42,7 +46,8 @@ static void watch_pass(void *user, const Pass *pass, const Stage *stage, double 
     const char *after = d->options->print_after;
     if (!pass) return;
     tell_time(d, pass->name, seconds);
-    if (after && (strcmp(after, "all") == 0 || strcmp(after, pass->name) == 0)) print_stage(d, pass->name, stage);
+    if (after && (strcmp(after, "all") == 0 || strcmp(after, pass->name) == 0))
+        print_stage(d, pass->name, stage);
 }
 
 static void put_json_string(Text *out, const char *s) {
@@ -73,10 +78,12 @@ static const char *build_json(Driver *d, const char *hash) {
     static const char *const math[] = {"strict", "default", "fast"};
     const Options *o = d->options;
     Text out = {.arena = d->arena};
-    text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"c\", \"cpu\": ", WEIR_VERSION, hash);
+    text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"c\", \"cpu\": ",
+                WEIR_VERSION, hash);
     put_json_string(&out, d->machine.name);
     text_put(&out, ", \"flags\": \"");
-    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++) text_printf(&out, "%s ", *f);
+    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++)
+        text_printf(&out, "%s ", *f);
     text_printf(&out, "\", \"math\": \"%s\"", math[o->math]);
     if (o->dim.n) text_put(&out, ", \"dims\": {");
     for (int i = 0; i < o->dim.n; i++) {
@@ -100,13 +107,17 @@ void driver_passes(Driver *d) {
     tell_time(d, "read", tool_seconds() - start);
     d->build = build_json(d, hash);
     PassEnv env = {&d->machine, onnx_ops(), o->math};
-    PassOptions options = {.stop_after = o->stop_after, .skip = o->skip.at, .nskip = o->skip.n,
-                           .verify_each = o->verify_each, .watch = watch_pass, .user = d};
+    PassOptions options = {.stop_after = o->stop_after,
+                           .skip = o->skip.at,
+                           .nskip = o->skip.n,
+                           .verify_each = o->verify_each,
+                           .watch = watch_pass,
+                           .user = d};
     tell(d, TELL_STEP, "run the passes");
     d->stage = passes_run(d->ctx, first, &env, &options);
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* A text carries no large weights: they get the values that the evaluator gives them. */
 static void give_weights(Driver *d, const Flow *flow) {
@@ -126,15 +137,21 @@ static void give_weights(Driver *d, const Flow *flow) {
 void driver_emit(Driver *d, const char *weights_file, bool jit) {
     const Program *program = d->stage.program;
     if (!program)
-        fail(d->ctx, E_OPTION, "the passes stop at \"%s\", before there is a program; leave \"stop-after\" out",
+        fail(d->ctx, E_OPTION,
+             "the passes stop at \"%s\", before there is a program; leave \"stop-after\" out",
              d->options->stop_after);
     double start = tool_seconds();
     tell(d, TELL_STEP, "emit C");
     if (source_is_text(&d->source)) give_weights(d, program->flow);
     d->weights = weights_plan(d->arena, program);
-    enum { UNITS_MOST = 16 }; /* not by the machine's cores: equal inputs give equal bytes anywhere */
-    EmitOptions emit = {.units = UNITS_MOST, .weight_offset = d->weights.offset,
-                        .weight_bytes = d->weights.bytes, .weights_file = weights_file, .build = d->build,
+    enum {
+        UNITS_MOST = 16
+    }; /* not by the machine's cores: equal inputs give equal bytes anywhere */
+    EmitOptions emit = {.units = UNITS_MOST,
+                        .weight_offset = d->weights.offset,
+                        .weight_bytes = d->weights.bytes,
+                        .weights_file = weights_file,
+                        .build = d->build,
                         .jit = jit};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
     target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
@@ -144,9 +161,11 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
 static Objects make_objects(Driver *d) {
     Objects objects = {0};
     ToolTimes times;
-    ToolOptions tools = {.flags = target_c_flags(d->arena, &d->machine), .jobs = jobs(d),
+    ToolOptions tools = {.flags = target_c_flags(d->arena, &d->machine),
+                         .jobs = jobs(d),
                          .no_cache = d->options->no_cache};
-    tell(d, TELL_STEP, arena_printf(d->arena, "compile %d unit%s", d->units.n, d->units.n == 1 ? "" : "s"));
+    tell(d, TELL_STEP,
+         arena_printf(d->arena, "compile %d unit%s", d->units.n, d->units.n == 1 ? "" : "s"));
     double start = tool_seconds();
     toolchain_compile(d->arena, &d->units, &tools, &objects, &times);
     tell_time(d, "compile", tool_seconds() - start);
@@ -156,7 +175,7 @@ static Objects make_objects(Driver *d) {
     return objects;
 }
 
-/* ---- library -------------------------------------------------------------------------------------------------- */
+/* ---- library --------------------------------------------------------------------------------- */
 
 void driver_write_weights(Driver *d, const char *path) {
     Output *side = output_open(d->arena, path);
@@ -185,7 +204,8 @@ void driver_compile(Driver *d, const char *output) {
     const Options *o = d->options;
     if (o->emit != EMIT_LIBRARY && !o->emit_dir)
         fail(d->ctx, E_OPTION, "option \"emit\" needs \"emit-dir\", the folder to write to");
-    if (o->emit == EMIT_LIBRARY && !output) fail(d->ctx, E_OPTION, "the library to write has no name; give one");
+    if (o->emit == EMIT_LIBRARY && !output)
+        fail(d->ctx, E_OPTION, "the library to write has no name; give one");
     Output *out = o->emit == EMIT_LIBRARY ? output_open(d->arena, output) : NULL;
     driver_passes(d);
     if (o->stop_after && !d->stage.program) return;
@@ -193,7 +213,8 @@ void driver_compile(Driver *d, const char *output) {
         driver_emit_folder(d);
         return;
     }
-    const char *side = o->weights_file ? arena_printf(d->arena, "%s.weights", base_name(output)) : NULL;
+    const char *side =
+        o->weights_file ? arena_printf(d->arena, "%s.weights", base_name(output)) : NULL;
     driver_emit(d, side, false);
     Objects objects = make_objects(d);
     double start = tool_seconds();
@@ -203,12 +224,13 @@ void driver_compile(Driver *d, const char *output) {
     start = tool_seconds();
     tell(d, TELL_STEP, "write the library");
     write_library(d, library, out, !side);
-    if (side && d->weights.bytes) driver_write_weights(d, arena_printf(d->arena, "%s.weights", output));
+    if (side && d->weights.bytes)
+        driver_write_weights(d, arena_printf(d->arena, "%s.weights", output));
     output_finish(d->ctx, out);
     tell_time(d, "write", tool_seconds() - start);
 }
 
-/* ---- this process ------------------------------------------------------------------------------------------------ */
+/* ---- this process ---------------------------------------------------------------------------- */
 
 static void free_loaded(void *loaded) {
     loaded_free(loaded);
@@ -219,8 +241,8 @@ static void put_weights(Driver *d, Loaded *loaded) {
     void *at = mmap(NULL, loaded->weight_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
-        fail(d->ctx, E_MEMORY, "no memory for %lld bytes of weights: %s", (long long)d->weights.bytes,
-             strerror(errno));
+        fail(d->ctx, E_MEMORY, "no memory for %lld bytes of weights: %s",
+             (long long)d->weights.bytes, strerror(errno));
     loaded->weights = at;
     madvise(at, loaded->weight_bytes, MADV_HUGEPAGE);
     WeightSink sink = {.to = at, .fd = -1, .path = "memory", .jobs = jobs(d)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: the only code that sees every folder. A model or an .ir text goes through the passes to a
- * program, and on to C text, objects, a library or this process. All functions `fail`. */
+/* The driver: the only code that sees every folder. A model or an .ir text goes through the passes
+ * to a program, and on to C text, objects, a library or this process. All functions `fail`. */
 #ifndef WEIR_DRIVER_H
 #define WEIR_DRIVER_H
 
@@ -10,7 +10,7 @@
 #include "ir/file.h"
 #include "passes/pass.h"
 
-/* ---- options (options.c) ------------------------------------------------------------------------------- */
+/* ---- options (options.c) --------------------------------------------------------------------- */
 
 typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER } EmitKind;
 
@@ -26,24 +26,25 @@ typedef struct Options {
     VEC(const char *) skip;
 } Options;
 void options_default(Options *o);
-/* Sets one option by its command-line name without dashes; E_OPTION, naming the nearest one. `value` may
- * be NULL for switches. Strings are kept in the context. */
+/* Sets one option by its command-line name without dashes; E_OPTION, naming the nearest one.
+ * `value` may be NULL for switches. Strings are kept in the context. */
 void options_set(Ctx *ctx, Options *o, const char *name, const char *value);
 
-/* For tools: the options that a library's context holds, and a compilation context that reports to its
- * callback and can evaluate calls; ctx_free it. */
+/* For tools: the options that a library's context holds, and a compilation context that reports to
+ * its callback and can evaluate calls; ctx_free it. */
 typedef struct weir_context weir_context;
 const Options *context_options(const weir_context *c);
 Ctx *context_fork(weir_context *c);
 
-/* ---- one compilation --------------------------------------------------------------------------------------- */
+/* ---- one compilation ------------------------------------------------------------------------- */
 
-/* What is told on the way. TELL_TEXT: what --print-after asked for; TELL_TIME: a line of --time-passes;
- * TELL_STEP: what begins now. */
+/* What is told on the way. TELL_TEXT: what --print-after asked for; TELL_TIME: a line of
+ * --time-passes; TELL_STEP: what begins now. */
 typedef enum { TELL_TEXT, TELL_TIME, TELL_STEP } Telling;
 typedef void TellFn(void *user, Telling kind, const char *text);
 
-/* A model: a file (.onnx, or .ir text), or bytes of an ONNX model with the folder of external data. */
+/* A model: a file (.onnx, or .ir text), or bytes of an ONNX model with the folder of external data.
+ */
 typedef struct Source {
     const char *path;
     const void *bytes;
@@ -52,14 +53,14 @@ typedef struct Source {
 } Source;
 
 typedef struct Driver {
-    Arena *arena;  /* of everything below, but for what passes make */
+    Arena *arena; /* of everything below, but for what passes make */
     Ctx *ctx;
     const Options *options;
     Source source;
-    TellFn *tell;  /* may be NULL */
+    TellFn *tell; /* may be NULL */
     void *user;
     Machine machine;
-    Stage stage;   /* what the passes made */
+    Stage stage; /* what the passes made */
     Weights weights;
     uint64_t weights_check; /* of the side file */
     Units units;
@@ -71,7 +72,8 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *t
 void driver_passes(Driver *d);
 /* Weights and C text of the program. `weights_file` (may be NULL) names the side file. */
 void driver_emit(Driver *d, const char *weights_file, bool jit);
-/* All of it, to a library at `output`, or to the folder of --emit. Leaves nothing behind on failure. */
+/* All of it, to a library at `output`, or to the folder of --emit. Leaves nothing behind on
+ * failure. */
 void driver_compile(Driver *d, const char *output);
 
 /* A model in this process; owns its code and weights, not bound to a context. */
@@ -84,9 +86,10 @@ typedef struct Loaded {
 Loaded driver_load(Driver *d); /* of d->stage's program when there is one already */
 void loaded_free(Loaded *loaded);
 
-/* ---- parts ----------------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-/* A text's last graph; or its flow with nests for all of its kernels; or its last flow (source.c). */
+/* A text's last graph; or its flow with nests for all of its kernels; or its last flow (source.c).
+ */
 Stage source_parse(Arena *arena, const char *text);
 Stage source_read_ir(Arena *arena, const char *path);
 bool source_is_text(const Source *source); /* a .ir file */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights as a last segment of a linked library.
  *
- * The linker never sees them. Its library starts with a PT_PHDR entry, which a shared library does not
- * need; without it the table has room for one more PT_LOAD, which goes behind the others (they must
- * ascend) and maps the weights read-only, page by page as they are touched. The section table, which
- * stands at the end, moves behind the weights and gets an entry for them, so that tools that rewrite
- * libraries by their sections (strip) keep them. Everything else stays where it was. The library finds
- * its weights by one distance, which is written into its blob: no relocation reaches there, and no
- * 32-bit limit holds. Large weights are laid so that their pages may be huge ones. */
+ * The linker never sees them. Its library starts with a PT_PHDR entry, which a shared library does
+ * not need; without it the table has room for one more PT_LOAD, which goes behind the others (they
+ * must ascend) and maps the weights read-only, page by page as they are touched. The section table,
+ * which stands at the end, moves behind the weights and gets an entry for them, so that tools that
+ * rewrite libraries by their sections (strip) keep them. Everything else stays where it was. The
+ * library finds its weights by one distance, which is written into its blob: no relocation reaches
+ * there, and no 32-bit limit holds. Large weights are laid so that their pages may be huge ones. */
 #include "weights.h"
 
 #include <elf.h>
@@ -32,14 +32,16 @@ static uint64_t round_up(uint64_t v, uint64_t to) {
 }
 
 static void check(const Elf *elf, bool fine, const char *what) {
-    if (!fine) fail(elf->ctx, E_INTERNAL, "the linked library %s; report this fault with the model", what);
+    if (!fine)
+        fail(elf->ctx, E_INTERNAL, "the linked library %s; report this fault with the model", what);
 }
 
 static Elf elf_open(Arena *arena, const void *library, size_t n) {
     Elf elf = {.ctx = arena_ctx(arena), .n = n, .at = arena_copy(arena, library, n)};
     elf.head = (Elf64_Ehdr *)elf.at;
     check(&elf, n > sizeof *elf.head && memcmp(elf.at, ELFMAG, SELFMAG) == 0, "is no ELF file");
-    check(&elf, elf.head->e_shnum && elf.head->e_shoff + elf.head->e_shnum * sizeof *elf.section == n,
+    check(&elf,
+          elf.head->e_shnum && elf.head->e_shoff + elf.head->e_shnum * sizeof *elf.section == n,
           "does not end with its section table");
     check(&elf, elf.head->e_phoff + elf.head->e_phnum * sizeof *elf.segment <= n, "is cut short");
     elf.segment = (Elf64_Phdr *)(elf.at + elf.head->e_phoff);
@@ -101,9 +103,13 @@ static void add_section(Arena *arena, const Elf *elf, const Elf64_Phdr *load, El
     memcpy(tail + old->sh_size, section_name, sizeof section_name);
     Elf64_Shdr *table = (Elf64_Shdr *)(tail + bytes);
     memcpy(table, elf->section, sizeof *table * (size_t)n);
-    table[n] = (Elf64_Shdr){.sh_name = (Elf64_Word)old->sh_size, .sh_type = SHT_PROGBITS,
-                            .sh_flags = SHF_ALLOC, .sh_addr = load->p_vaddr, .sh_offset = load->p_offset,
-                            .sh_size = load->p_filesz, .sh_addralign = 64};
+    table[n] = (Elf64_Shdr){.sh_name = (Elf64_Word)old->sh_size,
+                            .sh_type = SHT_PROGBITS,
+                            .sh_flags = SHF_ALLOC,
+                            .sh_addr = load->p_vaddr,
+                            .sh_offset = load->p_offset,
+                            .sh_size = load->p_filesz,
+                            .sh_addralign = 64};
     table[names].sh_offset = (Elf64_Off)plan->tail_start;
     table[names].sh_size += sizeof section_name;
     elf->head->e_shoff = (Elf64_Off)plan->tail_start + bytes;
@@ -123,9 +129,14 @@ ElfPlan elf_plan(Arena *arena, const void *library, size_t n, int64_t weight_byt
     plan.start = (int64_t)round_up(plan.head_bytes, PAGE);
     plan.tail_start = plan.start + (int64_t)round_up((uint64_t)weight_bytes, 8);
     uint64_t address = round_up(end_address(&elf), align) + (uint64_t)plan.start % align;
-    Elf64_Phdr load = {.p_type = PT_LOAD, .p_flags = PF_R, .p_offset = (Elf64_Off)plan.start,
-                       .p_vaddr = address, .p_paddr = address, .p_filesz = (Elf64_Xword)weight_bytes,
-                       .p_memsz = (Elf64_Xword)weight_bytes, .p_align = align};
+    Elf64_Phdr load = {.p_type = PT_LOAD,
+                       .p_flags = PF_R,
+                       .p_offset = (Elf64_Off)plan.start,
+                       .p_vaddr = address,
+                       .p_paddr = address,
+                       .p_filesz = (Elf64_Xword)weight_bytes,
+                       .p_memsz = (Elf64_Xword)weight_bytes,
+                       .p_align = align};
     blob->delta = (int64_t)(address - address_of(&elf, offset));
     add_section(arena, &elf, &load, &plan);
     add_segment(&elf, load);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --emit c: a folder that `cc *.c -lm` builds without Weir: the model's units, the runtime's sources
- * (flat: "runtime/x.h" becomes "x.h"), a header with this model's names and types, a small program that
- * runs it once, and the weights. --emit header: the two headers alone. */
+/* --emit c: a folder that `cc *.c -lm` builds without Weir: the model's units, the runtime's
+ * sources (flat: "runtime/x.h" becomes "x.h"), a header with this model's names and types, a small
+ * program that runs it once, and the weights. --emit header: the two headers alone. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -10,10 +10,11 @@
 #include "driver.h"
 #include "embedded.h"
 
-/* ---- names and types --------------------------------------------------------------------------------------- */
+/* ---- names and types ------------------------------------------------------------------------- */
 
 static const char *identifier(Arena *arena, const char *name) {
-    char *id = arena_printf(arena, "%s%s", isdigit((unsigned char)name[0]) || !name[0] ? "_" : "", name);
+    char *id =
+        arena_printf(arena, "%s%s", isdigit((unsigned char)name[0]) || !name[0] ? "_" : "", name);
     for (char *c = id; *c; c++)
         if (!isalnum((unsigned char)*c)) *c = '_';
     return id;
@@ -28,7 +29,11 @@ static const char *upper(Arena *arena, const char *name) {
 /* `void` where C has no type of that size. */
 static const char *c_type(DType t) {
     static const char *const ints[] = {"int8_t", "int16_t", "int32_t", "int64_t"};
-    int bits = dtype_bits(t), size = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : bits == 64 ? 3 : -1;
+    int bits = dtype_bits(t), size = bits == 8    ? 0
+                                     : bits == 16 ? 1
+                                     : bits == 32 ? 2
+                                     : bits == 64 ? 3
+                                                  : -1;
     TypeClass c = dtype_class(t);
     if (size < 0 || c == CLASS_COMPLEX || c == CLASS_OBJECT) return "void";
     if (c == CLASS_FLOAT && size >= 2) return size == 2 ? "float" : "double";
@@ -52,14 +57,15 @@ static bool named_before(Arena *arena, const Cont *c, int k, const char *paramet
     return false;
 }
 
-/* ---- the header ---------------------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static void put_comment(Arena *arena, Text *out, const Cont *c) {
     char *name = arena_printf(arena, "%s", c->name);
     for (char *at = name; *at; at++)
         if (*at == '*' || *at == '\\' || (unsigned char)*at < 32) *at = '_';
     text_printf(out, "\n/* \"%s\": %s[", name, dtype_name(c->type));
-    for (int k = 0; k < c->rank; k++) text_printf(out, "%s%s", k ? ", " : "", dim_str(arena_ctx(arena), c->shape[k]));
+    for (int k = 0; k < c->rank; k++)
+        text_printf(out, "%s%s", k ? ", " : "", dim_str(arena_ctx(arena), c->shape[k]));
     text_put(out, "] */\n");
 }
 
@@ -71,10 +77,13 @@ static void put_port(Arena *arena, Text *out, const char *model, const Cont *c) 
                 identifier(arena, c->name), in ? "const " : "", c_type(c->type));
     for (int k = 0; in && k < c->rank; k++) {
         const char *parameter = dim_parameter(arena, c, k);
-        if (parameter && !named_before(arena, c, k, parameter)) text_printf(out, ", int64_t %s", parameter);
+        if (parameter && !named_before(arena, c, k, parameter))
+            text_printf(out, ", int64_t %s", parameter);
     }
-    text_printf(out, "%s) {\n    weir_tensor t;\n    memset(&t, 0, sizeof t);\n", in ? "" : ", int64_t capacity");
-    text_printf(out, "    t.data = (void *)data;\n    t.dtype = %d;\n    t.rank = %d;\n", dtype_onnx(c->type), c->rank);
+    text_printf(out, "%s) {\n    weir_tensor t;\n    memset(&t, 0, sizeof t);\n",
+                in ? "" : ", int64_t capacity");
+    text_printf(out, "    t.data = (void *)data;\n    t.dtype = %d;\n    t.rank = %d;\n",
+                dtype_onnx(c->type), c->rank);
     for (int k = 0; in && k < c->rank; k++) {
         const char *parameter = dim_parameter(arena, c, k);
         if (!parameter) parameter = dim_str(arena_ctx(arena), c->shape[k]);
@@ -95,11 +104,16 @@ static void put_order(Arena *arena, Text *out, const Flow *flow, const char *mod
 
 static const char *header_text(Arena *arena, const Flow *flow, const char *model) {
     Text out = {.arena = arena};
-    text_printf(&out, "/* What the library of model %s takes and gives; made by weir %s. The enums give the order of\n"
-                " * the arguments of weir_run; the functions make one argument each. */\n", model, WEIR_VERSION);
-    text_printf(&out, "#ifndef %s_H\n#define %s_H\n\n#include <string.h>\n\n#include \"weir_model.h\"\n\n",
-                upper(arena, model), upper(arena, model));
-    text_put(&out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nconst weir_model *weir_model_descriptor(void);\n\n");
+    text_printf(&out,
+                "/* What the library of model %s takes and gives; made by weir %s. The enums give "
+                "the order of\n"
+                " * the arguments of weir_run; the functions make one argument each. */\n",
+                model, WEIR_VERSION);
+    text_printf(
+        &out, "#ifndef %s_H\n#define %s_H\n\n#include <string.h>\n\n#include \"weir_model.h\"\n\n",
+        upper(arena, model), upper(arena, model));
+    text_put(&out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nconst weir_model "
+                   "*weir_model_descriptor(void);\n\n");
     put_order(arena, &out, flow, model, CONT_IN);
     put_order(arena, &out, flow, model, CONT_OUT);
     for (int i = 0; i < flow->cont.n; i++)
@@ -109,7 +123,7 @@ static const char *header_text(Arena *arena, const Flow *flow, const char *model
     return text_str(&out);
 }
 
-/* ---- the runtime ------------------------------------------------------------------------------------------------ */
+/* ---- the runtime ----------------------------------------------------------------------------- */
 
 static const char *flat_text(Arena *arena, const char *text) {
     static const char include[] = "#include \"runtime/";
@@ -129,28 +143,34 @@ static void write_runtime(Driver *d) {
         size_t n = strlen(f->name);
         bool source = strcmp(f->name + n - 2, ".c") == 0;
         const char *flat = flat_text(d->arena, f->text);
-        output_text(d->arena, d->options->emit_dir, arena_printf(d->arena, "%s%s", source ? "weir_" : "", f->name + 8),
+        output_text(d->arena, d->options->emit_dir,
+                    arena_printf(d->arena, "%s%s", source ? "weir_" : "", f->name + 8),
                     source ? arena_printf(d->arena, "#define _GNU_SOURCE 1\n%s", flat) : flat);
     }
 }
 
-/* ---- the folder --------------------------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 void driver_emit_folder(Driver *d) {
     const Options *o = d->options;
     if (mkdir(o->emit_dir, 0777) != 0 && errno != EEXIST)
         fail(d->ctx, E_FILE, "cannot make folder \"%s\": %s", o->emit_dir, strerror(errno));
-    if (!d->stage.program) fail(d->ctx, E_OPTION, "there is nothing to emit after \"%s\"", o->stop_after);
+    if (!d->stage.program)
+        fail(d->ctx, E_OPTION, "there is nothing to emit after \"%s\"", o->stop_after);
     const Flow *flow = d->stage.program->flow;
-    const char *model = identifier(d->arena, flow->name), *side = arena_printf(d->arena, "%s.weights", model);
-    output_text(d->arena, o->emit_dir, arena_printf(d->arena, "%s.h", model), header_text(d->arena, flow, model));
+    const char *model = identifier(d->arena, flow->name),
+               *side = arena_printf(d->arena, "%s.weights", model);
+    output_text(d->arena, o->emit_dir, arena_printf(d->arena, "%s.h", model),
+                header_text(d->arena, flow, model));
     output_text(d->arena, o->emit_dir, "weir_model.h", embedded_text("runtime/weir_model.h"));
     if (o->emit == EMIT_HEADER) return;
     driver_emit(d, side, false);
     Text head = {.arena = d->arena};
     text_put(&head, "/* Build: cc -O1");
-    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++) text_printf(&head, " %s", *f);
-    text_put(&head, " -shared -fPIC *.c -lm -o model.so\n * (cc *.c -lm makes a program that runs the model once.) */\n"
+    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++)
+        text_printf(&head, " %s", *f);
+    text_put(&head, " -shared -fPIC *.c -lm -o model.so\n * (cc *.c -lm makes a program that runs "
+                    "the model once.) */\n"
                     "#pragma GCC diagnostic ignored \"-Wpsabi\"\n");
     for (int i = 0; i < d->units.n; i++) {
         const char *text = arena_printf(d->arena, "%s%s", text_str(&head), d->units.at[i].text);
@@ -159,5 +179,6 @@ void driver_emit_folder(Driver *d) {
     write_runtime(d);
     const char *example = flat_text(d->arena, embedded_text("compiler/example.c"));
     output_text(d->arena, o->emit_dir, "main.c", example);
-    if (d->weights.bytes) driver_write_weights(d, arena_printf(d->arena, "%s/%s", o->emit_dir, side));
+    if (d->weights.bytes)
+        driver_write_weights(d, arena_printf(d->arena, "%s/%s", o->emit_dir, side));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the model once on zeros and prints the shapes of its outputs. Symbolic dims take the number given
- * as argument, else 1. Delete this file when you link the model into a program of your own. */
+/* Runs the model once on zeros and prints the shapes of its outputs. Symbolic dims take the number
+ * given as argument, else 1. Delete this file when you link the model into a program of your own.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,7 +36,8 @@ int main(int argc, char **argv) {
     weir_instance *in;
     char error[256];
     if (weir_create(m, NULL, &in, error)) return give_up("create", error);
-    weir_tensor *x = calloc((size_t)m->ninputs + 1, sizeof *x), *y = calloc((size_t)m->noutputs + 1, sizeof *y);
+    weir_tensor *x = calloc((size_t)m->ninputs + 1, sizeof *x),
+                *y = calloc((size_t)m->noutputs + 1, sizeof *y);
     for (int i = 0; x && i < m->ninputs; i++) {
         set_port(&x[i], &m->inputs[i], symbolic);
         x[i].data = calloc((size_t)count(&x[i]) + 1, 16);

@@ -39,7 +39,7 @@ static bool number(const char *text, const char *end, int64_t *out) {
     return stop == end && *out < INT64_MAX;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void set_target(const Setting *s) {
     if (strcmp(s->value, "cuda") == 0)
@@ -116,13 +116,15 @@ static void set_stop_after(const Setting *s) {
 static void set_skip(const Setting *s) {
     const Pass *pass = a_pass(s);
     if (!pass->optional)
-        fail(s->ctx, E_OPTION, "pass \"%s\" cannot be skipped: the ones behind it need it", pass->name);
+        fail(s->ctx, E_OPTION, "pass \"%s\" cannot be skipped: the ones behind it need it",
+             pass->name);
     vec_push(ctx_arena(s->ctx), &s->o->skip, pass->name);
 }
 
 static void set_jobs(const Setting *s) {
     int64_t n;
-    if (!number(s->value, s->value + strlen(s->value), &n) || n > 1024) bad(s, "a number of threads up to 1024");
+    if (!number(s->value, s->value + strlen(s->value), &n) || n > 1024)
+        bad(s, "a number of threads up to 1024");
     s->o->jobs = (int)n;
 }
 
@@ -138,7 +140,7 @@ static void set_cache(const Setting *s) {
     s->o->no_cache = !truth(s);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct Row {
     const char *name;
@@ -174,7 +176,8 @@ static int distance(const char *a, const char *b) {
         int corner = row[0];
         row[0] = i;
         for (int j = 1; j <= n; j++) {
-            int change = corner + (a[i - 1] != b[j - 1]), least = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            int change = corner + (a[i - 1] != b[j - 1]),
+                least = row[j] < row[j - 1] ? row[j] : row[j - 1];
             corner = row[j];
             row[j] = change < least + 1 ? change : least + 1;
         }
@@ -194,7 +197,8 @@ static _Noreturn void unknown(Ctx *ctx, const char *name) {
         text_printf(&all, "%s%s", i ? ", " : "", rows[i].name);
     }
     if (least <= 2 || (size_t)least * 2 < strlen(name))
-        fail(ctx, E_OPTION, "there is no option \"%s\"; did you mean \"%s\"?", name, rows[nearest].name);
+        fail(ctx, E_OPTION, "there is no option \"%s\"; did you mean \"%s\"?", name,
+             rows[nearest].name);
     fail(ctx, E_OPTION, "there is no option \"%s\"; there are %s", name, text_str(&all));
 }
 

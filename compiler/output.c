@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that appear whole or not at all. Where the file system can, the file has no name until it is
- * finished, so that nothing is left even of a process that is killed; elsewhere it has one that starts
- * with a dot. */
+/* Files that appear whole or not at all. Where the file system can, the file has no name until it
+ * is finished, so that nothing is left even of a process that is killed; elsewhere it has one that
+ * starts with a dot. */
 #include "driver.h"
 
 #include <errno.h>
@@ -28,7 +28,8 @@ static int folder_bytes(const char *path) {
 
 static int open_unnamed(Arena *arena, const char *path) {
     int n = folder_bytes(path);
-    return open(n ? arena_printf(arena, "%.*s", n, path) : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0777);
+    return open(n ? arena_printf(arena, "%.*s", n, path) : ".", O_TMPFILE | O_RDWR | O_CLOEXEC,
+                0777);
 }
 
 static int create_named(const Output *o, const char *name) {
@@ -46,7 +47,8 @@ static int name_unnamed(const Output *o, const char *name) {
 static int try_names(Arena *arena, Output *o, int (*fn)(const Output *o, const char *name)) {
     int n = folder_bytes(o->path), result = -1;
     for (int i = 0; result < 0 && i < 100; i++) {
-        char *name = arena_printf(arena, "%.*s.%s.%ld-%d", n, o->path, o->path + n, (long)getpid(), i);
+        char *name =
+            arena_printf(arena, "%.*s.%s.%ld-%d", n, o->path, o->path + n, (long)getpid(), i);
         result = fn(o, name);
         if (result >= 0)
             o->temporary = name;
@@ -60,7 +62,8 @@ Output *output_open(Arena *arena, const char *path) {
     Ctx *ctx = arena_ctx(arena);
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        fail(ctx, E_FILE, "cannot write \"%s\": it is there and is no regular file; give another name", path);
+        fail(ctx, E_FILE,
+             "cannot write \"%s\": it is there and is no regular file; give another name", path);
     Output *o = NEW(arena, Output);
     *o = (Output){.fd = -1, .path = arena_printf(arena, "%s", path)};
     arena_defer(arena, output_drop, o);
@@ -85,7 +88,8 @@ void output_write(Ctx *ctx, Output *o, const void *at, size_t n, int64_t offset)
 }
 
 void output_finish(Ctx *ctx, Output *o) {
-    if (!o->temporary && try_names(ctx_arena(ctx), o, name_unnamed) < 0) cannot_write(ctx, o->path, errno);
+    if (!o->temporary && try_names(ctx_arena(ctx), o, name_unnamed) < 0)
+        cannot_write(ctx, o->path, errno);
     int fd = o->fd;
     o->fd = -1;
     if (close(fd) != 0 || rename(o->temporary, o->path) != 0) cannot_write(ctx, o->path, errno);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packing data into a layout.
  *
- * The linear storage address is a polynomial in the logical indices. When no term of it uses two of them
- * (the rule: i/c, i%c, i+k, times strides), it is a constant plus a function of each index alone, kept
- * as a table per dim; two neighbouring dims are joined by adding their tables. The copy walks the dims
- * in logical order, but for two: `inner`, along which storage is contiguous, and the last, along which
- * the source is. Those go in tiles, so that lines of both sides are used whole while they are near. */
+ * The linear storage address is a polynomial in the logical indices. When no term of it uses two of
+ * them (the rule: i/c, i%c, i+k, times strides), it is a constant plus a function of each index
+ * alone, kept as a table per dim; two neighbouring dims are joined by adding their tables. The copy
+ * walks the dims in logical order, but for two: `inner`, along which storage is contiguous, and the
+ * last, along which the source is. Those go in tiles, so that lines of both sides are used whole
+ * while they are near. */
 #include "pack.h"
 
 #include <string.h>
@@ -15,8 +16,10 @@ enum { JOIN_MOST = 1 << 16, TILE_INNER = 16, TILE_LAST = 64 };
 static int64_t constant(Ctx *ctx, const Cont *c, Dim d) {
     int64_t v;
     if (!dim_is_const(d, &v))
-        fail(ctx, E_UNSUPPORTED, "the size \"%s\" of parameter \"%s\" is not constant; give the model's dims "
-             "with --dim", dim_str(ctx, d), c->name);
+        fail(ctx, E_UNSUPPORTED,
+             "the size \"%s\" of parameter \"%s\" is not constant; give the model's dims "
+             "with --dim",
+             dim_str(ctx, d), c->name);
     return v;
 }
 
@@ -24,7 +27,7 @@ int64_t pack_bytes(const Pack *p) {
     return dtype_bytes(p->type, p->storage);
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------ */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static bool atom_uses(const Atom *atom, Dim sym) {
     return atom->kind == ATOM_SYM ? atom->name == dim_sym_name(sym)
@@ -99,7 +102,8 @@ static void join(Arena *arena, Pack *p, int k) {
 /* Joins dims on both sides of `inner`, as far as tables stay small. */
 static void join_all(Arena *arena, Pack *p) {
     for (int k = p->rank - 2; k >= 0; k--) {
-        if (k == p->inner || k + 1 == p->inner || p->extent[k] * p->extent[k + 1] > JOIN_MOST) continue;
+        if (k == p->inner || k + 1 == p->inner || p->extent[k] * p->extent[k + 1] > JOIN_MOST)
+            continue;
         join(arena, p, k);
         if (k < p->inner) p->inner--;
     }
@@ -111,7 +115,8 @@ static int contiguous_dim(const Pack *p) {
     double most = 0;
     for (int k = p->rank - 1; k >= 0; k--) {
         int64_t steps = 0;
-        for (int64_t i = 1; i < p->extent[k]; i++) steps += p->table[k][i] - p->table[k][i - 1] == 1;
+        for (int64_t i = 1; i < p->extent[k]; i++)
+            steps += p->table[k][i] - p->table[k][i - 1] == 1;
         double part = p->extent[k] > 1 ? (double)steps / (double)(p->extent[k] - 1) : 0;
         if (part > most + 1e-9) {
             most = part;
@@ -122,7 +127,11 @@ static int contiguous_dim(const Pack *p) {
 }
 
 Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
-    Pack p = {.type = c->type, .from = c->data, .count = 1, .storage = 1, .dense = !c->layout,
+    Pack p = {.type = c->type,
+              .from = c->data,
+              .count = 1,
+              .storage = 1,
+              .dense = !c->layout,
               .rank = c->rank};
     Dim box[RANK_MAX], address = dim_const(ctx, 0);
     int rank = cont_storage(ctx, c, box);
@@ -146,23 +155,23 @@ Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
     return p;
 }
 
-/* ---- the copy --------------------------------------------------------------------------------------------- */
+/* ---- the copy -------------------------------------------------------------------------------- */
 
-/* One (inner, last) plane of elements of one type. `step` is the distance in the source from one index of
- * `inner` to the next. When both are the same dim, the plane is a row. The source is a view of a file, at
- * any address. */
-#define PLANE(name, T)                                                                                 \
-    typedef T any_##name __attribute__((aligned(1)));                                                  \
-    static void plane_##name(T *to, const any_##name *from, const int64_t *inner, int64_t ni,          \
-                             int64_t step, const int64_t *last, int64_t nl) {                          \
-        for (int64_t i0 = 0; i0 < ni; i0 += TILE_INNER) {                                              \
-            int64_t i1 = i0 + TILE_INNER < ni ? i0 + TILE_INNER : ni;                                  \
-            for (int64_t l0 = 0; l0 < nl; l0 += TILE_LAST) {                                           \
-                int64_t l1 = l0 + TILE_LAST < nl ? l0 + TILE_LAST : nl;                                \
-                for (int64_t l = l0; l < l1; l++)                                                      \
-                    for (int64_t i = i0; i < i1; i++) to[inner[i] + last[l]] = from[i * step + l];     \
-            }                                                                                          \
-        }                                                                                              \
+/* One (inner, last) plane of elements of one type. `step` is the distance in the source from one
+ * index of `inner` to the next. When both are the same dim, the plane is a row. The source is a
+ * view of a file, at any address. */
+#define PLANE(name, T)                                                                             \
+    typedef T any_##name __attribute__((aligned(1)));                                              \
+    static void plane_##name(T *to, const any_##name *from, const int64_t *inner, int64_t ni,      \
+                             int64_t step, const int64_t *last, int64_t nl) {                      \
+        for (int64_t i0 = 0; i0 < ni; i0 += TILE_INNER) {                                          \
+            int64_t i1 = i0 + TILE_INNER < ni ? i0 + TILE_INNER : ni;                              \
+            for (int64_t l0 = 0; l0 < nl; l0 += TILE_LAST) {                                       \
+                int64_t l1 = l0 + TILE_LAST < nl ? l0 + TILE_LAST : nl;                            \
+                for (int64_t l = l0; l < l1; l++)                                                  \
+                    for (int64_t i = i0; i < i1; i++) to[inner[i] + last[l]] = from[i * step + l]; \
+            }                                                                                      \
+        }                                                                                          \
     }
 PLANE(8, uint8_t)
 PLANE(16, uint16_t)
@@ -172,9 +181,9 @@ PLANE(64, uint64_t)
 static void plane(const Pack *p, char *to, int64_t base, int64_t from, int64_t ni, int64_t step,
                   const int64_t *inner, const int64_t *last, int64_t nl) {
     const void *src = p->from;
-#define CASE(bits, T)                                                                                  \
-    case bits:                                                                                         \
-        plane_##bits((T *)to + base, (const any_##bits *)src + from, inner, ni, step, last, nl);       \
+#define CASE(bits, T)                                                                              \
+    case bits:                                                                                     \
+        plane_##bits((T *)to + base, (const any_##bits *)src + from, inner, ni, step, last, nl);   \
         return;
     switch (dtype_bits(p->type)) {
         CASE(8, uint8_t)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A container's data in its storage order. A plan is made where a context is at hand; running it needs
- * none, so that threads may run many at once. */
+/* A container's data in its storage order. A plan is made where a context is at hand; running it
+ * needs none, so that threads may run many at once. */
 #ifndef WEIR_PACK_H
 #define WEIR_PACK_H
 
@@ -8,13 +8,14 @@
 
 typedef struct Pack {
     DType type;
-    const void *from;        /* dense elements */
-    int64_t count, storage;  /* elements of the logical shape, of the storage box */
-    bool dense;              /* storage is the dense order: a copy */
+    const void *from;       /* dense elements */
+    int64_t count, storage; /* elements of the logical shape, of the storage box */
+    bool dense;             /* storage is the dense order: a copy */
     bool has_fill;
     Bits fill;
-    /* The address of an element is `base` plus one table entry per dim; dims may have been joined. */
-    int rank, inner;         /* inner: the dim along which storage is contiguous */
+    /* The address of an element is `base` plus one table entry per dim; dims may have been joined.
+     */
+    int rank, inner; /* inner: the dim along which storage is contiguous */
     int64_t extent[RANK_MAX], base;
     int64_t *table[RANK_MAX];
     /* Layouts whose address is no such sum: evaluated element by element. */

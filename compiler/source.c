@@ -11,7 +11,7 @@
 
 #include <llvm-c/blake3.h>
 
-/* ---- files -------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 typedef struct Mapping {
     void *at;
@@ -50,25 +50,28 @@ static const char *hash_of(Arena *arena, const void *at, size_t n) {
     return text_str(&hex);
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 Stage source_parse(Arena *arena, const char *text) {
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     ir_file_verify(file);
     if (file->graph.n) return (Stage){.graph = file->graph.at[file->graph.n - 1]};
     if (!file->flow.n)
-        fail(arena_ctx(arena), E_SYNTAX, "the text holds no graph and no flow; a nest stands behind its flow");
+        fail(arena_ctx(arena), E_SYNTAX,
+             "the text holds no graph and no flow; a nest stands behind its flow");
     if (!file->nest.n) return (Stage){.flow = file->flow.at[file->flow.n - 1]};
     Program *program = ir_file_program(arena, file);
     if (!program)
-        fail(arena_ctx(arena), E_SYNTAX, "some kernel of flow \"%s\" has no nest; give all nests or none",
+        fail(arena_ctx(arena), E_SYNTAX,
+             "some kernel of flow \"%s\" has no nest; give all nests or none",
              file->flow.at[file->flow.n - 1]->name);
     return (Stage){.program = program};
 }
 
 Stage source_read_ir(Arena *arena, const char *path) {
     Mapping file = map_file(arena, path);
-    return source_parse(arena, arena_printf(arena, "%.*s", (int)file.n, file.n ? (char *)file.at : ""));
+    return source_parse(arena,
+                        arena_printf(arena, "%.*s", (int)file.n, file.n ? (char *)file.at : ""));
 }
 
 const char *stage_text(Arena *arena, const Stage *stage) {
@@ -83,7 +86,7 @@ const char *stage_text(Arena *arena, const Stage *stage) {
     return text_str(&text);
 }
 
-/* ---- either ------------------------------------------------------------------------------------------------ */
+/* ---- either ---------------------------------------------------------------------------------- */
 
 bool source_is_text(const Source *source) {
     size_t n = source->path ? strlen(source->path) : 0;
@@ -91,8 +94,10 @@ bool source_is_text(const Source *source) {
 }
 
 Stage source_read(Arena *arena, const Source *source, const Options *options, const char **hash) {
-    ImportOptions import = {.dim = options->dim.at, .ndim = options->dim.n,
-                            .feed = options->feed.at, .nfeed = options->feed.n};
+    ImportOptions import = {.dim = options->dim.at,
+                            .ndim = options->dim.n,
+                            .feed = options->feed.at,
+                            .nfeed = options->feed.n};
     Stage stage = {0};
     if (!source->path) {
         *hash = hash_of(arena, source->bytes, source->n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which containers are weights, where each goes, and the writing.
  *
- * Threads take one weight after another. A dense one is written from the view of the model's file, in
- * parts; another is packed into memory of its own first, so that no more than one tensor per thread is
- * held beside the model. */
+ * Threads take one weight after another. A dense one is written from the view of the model's file,
+ * in parts; another is packed into memory of its own first, so that no more than one tensor per
+ * thread is held beside the model. */
 #include "weights.h"
 
 #include <errno.h>
@@ -17,14 +17,15 @@
 
 enum { ALIGN = 64, PART = 8 << 20, SMALL_LITERAL = 1024 };
 
-/* ---- the plan ------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static void mark_items(const Items *items, bool *used) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
         for (int k = 0; it->kind == ITEM_CALL && k < it->call->nin; k++)
             if (it->call->in[k] >= 0) used[it->call->in[k]] = true;
-        for (int k = 0; k < it->carry.n; k++) used[it->carry.at[k].init] = used[it->carry.at[k].next] = true;
+        for (int k = 0; k < it->carry.n; k++)
+            used[it->carry.at[k].init] = used[it->carry.at[k].next] = true;
         if ((it->kind == ITEM_LOOP || it->kind == ITEM_IF) && it->cond >= 0) used[it->cond] = true;
         mark_items(&it->body, used);
         mark_items(&it->other, used);
@@ -45,7 +46,8 @@ static bool *mark_used(Arena *arena, const Program *p) {
 
 static bool same_layout(const Layout *a, const Layout *b) {
     if (a == b) return true;
-    if (!a || !b || a->rank != b->rank || a->has_fill != b->has_fill || a->fill != b->fill) return false;
+    if (!a || !b || a->rank != b->rank || a->has_fill != b->has_fill || a->fill != b->fill)
+        return false;
     for (int k = 0; k < a->rank; k++)
         if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
     return true;
@@ -64,12 +66,16 @@ static bool is_weight(const Flow *flow, const Cont *c) {
     if (c->kind != CONT_PARAM && c->kind != CONT_LITERAL) return false;
     if (c->kind == CONT_LITERAL && !c->layout && c->data_bytes <= SMALL_LITERAL) return false;
     if (c->type == STRING)
-        fail(flow->ctx, E_UNSUPPORTED, "constant \"%s\" holds strings, which compiled code cannot read; run "
-             "this model in the evaluator", c->name);
-    Pack size = pack_plan(flow->arena, flow->ctx, &(Cont){.name = c->name, .type = c->type, .rank = c->rank,
-                                                          .shape = c->shape});
+        fail(flow->ctx, E_UNSUPPORTED,
+             "constant \"%s\" holds strings, which compiled code cannot read; run "
+             "this model in the evaluator",
+             c->name);
+    Pack size =
+        pack_plan(flow->arena, flow->ctx,
+                  &(Cont){.name = c->name, .type = c->type, .rank = c->rank, .shape = c->shape});
     if (c->data || size.count == 0) return size.count > 0;
-    fail(flow->ctx, E_MODEL, "parameter \"%s\" has no data; give the weights with the model", c->name);
+    fail(flow->ctx, E_MODEL, "parameter \"%s\" has no data; give the weights with the model",
+         c->name);
 }
 
 Weights weights_plan(Arena *arena, const Program *program) {
@@ -110,7 +116,7 @@ uint64_t weights_hash(const Weights *w) {
     return hash ? hash : 1;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct Writing {
     const Weights *w;
@@ -149,7 +155,8 @@ static int write_weight(const WeightSink *sink, const Weight *weight) {
 
 static void *write_weights(void *user) {
     Writing *writing = user;
-    for (int i; !atomic_load(&writing->error) && (i = atomic_fetch_add(&writing->next, 1)) < writing->w->at.n;) {
+    for (int i; !atomic_load(&writing->error) &&
+                (i = atomic_fetch_add(&writing->next, 1)) < writing->w->at.n;) {
         int error = write_weight(writing->sink, &writing->w->at.at[i]), none = 0;
         if (error) atomic_compare_exchange_strong(&writing->error, &none, error);
     }
@@ -167,6 +174,7 @@ void weights_put(Ctx *ctx, const Weights *w, const WeightSink *sink) {
     write_weights(&writing);
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
     int error = atomic_load(&writing.error);
-    if (error == ENOMEM) fail(ctx, E_MEMORY, "no memory to pack a weight; give the process more memory");
+    if (error == ENOMEM)
+        fail(ctx, E_MEMORY, "no memory to pack a weight; give the process more memory");
     if (error) fail(ctx, E_FILE, "cannot write \"%s\": %s", sink->path, strerror(error));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The weights of a program as one run of bytes: every parameter and literal that its code reads, in
- * storage layout, each at a multiple of 64. They never pass through a compiler or a linker: they are
- * streamed, tensor by tensor, behind the linked library as a segment of its own (elf.c), into a side
- * file, or into memory. */
+ * storage layout, each at a multiple of 64. They never pass through a compiler or a linker: they
+ * are streamed, tensor by tensor, behind the linked library as a segment of its own (elf.c), into a
+ * side file, or into memory. */
 #ifndef WEIR_WEIGHTS_H
 #define WEIR_WEIGHTS_H
 
@@ -17,15 +17,16 @@ typedef struct Weight {
 typedef struct Weights {
     int64_t *offset; /* by container of the flow: bytes from the start; -1: not a weight */
     int64_t bytes;
-    VEC(Weight) at;  /* equal ones once */
+    VEC(Weight) at; /* equal ones once */
 } Weights;
 
 Weights weights_plan(Arena *arena, const Program *program);
-/* A hash of the weights' sources, by which a side file is known to belong to its library; never 0. */
+/* A hash of the weights' sources, by which a side file is known to belong to its library; never 0.
+ */
 uint64_t weights_hash(const Weights *w);
 
-/* Where they go: to memory (`to`, w->bytes bytes), else to a file from byte `start` on. E_FILE with the
- * system's reason; `path` is for that message. Uses `jobs` threads. */
+/* Where they go: to memory (`to`, w->bytes bytes), else to a file from byte `start` on. E_FILE with
+ * the system's reason; `path` is for that message. Uses `jobs` threads. */
 typedef struct WeightSink {
     void *to;
     int fd;
@@ -35,7 +36,7 @@ typedef struct WeightSink {
 } WeightSink;
 void weights_put(Ctx *ctx, const Weights *w, const WeightSink *sink);
 
-/* ---- elf.c ---------------------------------------------------------------------------------------------- */
+/* ---- elf.c ----------------------------------------------------------------------------------- */
 
 /* A linked library opened for its weights: write `head` at 0, the weights at `start`, `tail` at
  * `tail_start`. Without weights the head is all. E_INTERNAL when the library has no blob. */

@@ -27,7 +27,7 @@ const char *weir_version(void) {
     return WEIR_VERSION;
 }
 
-/* ---- diagnostics ------------------------------------------------------------------------------------------ */
+/* ---- diagnostics ----------------------------------------------------------------------------- */
 
 /* Formatting may itself run out of memory: then the bare message must do. */
 typedef struct Formatting {
@@ -46,9 +46,16 @@ static void forward(void *user, const Diag *d) {
     if (!c->fn) return;
     Formatting f = {ctx_new(NULL, NULL), d, d->message};
     if (f.ctx) ctx_try(f.ctx, format, &f);
-    weir_diagnostic out = {.size = sizeof out, .severity = (int)d->severity, .id = d->id, .text = f.text,
-                           .message = d->message, .file = d->where.file, .node = d->where.node,
-                           .tensor = d->where.tensor, .op = d->where.op, .opset = d->where.opset,
+    weir_diagnostic out = {.size = sizeof out,
+                           .severity = (int)d->severity,
+                           .id = d->id,
+                           .text = f.text,
+                           .message = d->message,
+                           .file = d->where.file,
+                           .node = d->where.node,
+                           .tensor = d->where.tensor,
+                           .op = d->where.op,
+                           .opset = d->where.opset,
                            .line = d->where.line};
     c->fn(c->user, &out);
     ctx_free(f.ctx);
@@ -57,12 +64,15 @@ static void forward(void *user, const Diag *d) {
 static void forward_telling(void *user, Telling kind, const char *text) {
     static const char *const id[] = {[TELL_TEXT] = "print-after", [TELL_TIME] = "time-passes"};
     const weir_context *c = user;
-    weir_diagnostic out = {.size = sizeof out, .severity = kind == TELL_STEP ? 3 : 2, .text = text,
-                           .message = text, .id = kind == TELL_STEP ? NULL : id[kind]};
+    weir_diagnostic out = {.size = sizeof out,
+                           .severity = kind == TELL_STEP ? 3 : 2,
+                           .text = text,
+                           .message = text,
+                           .id = kind == TELL_STEP ? NULL : id[kind]};
     if (c->fn) c->fn(c->user, &out);
 }
 
-/* ---- contexts and options ----------------------------------------------------------------------------------- */
+/* ---- contexts and options -------------------------------------------------------------------- */
 
 const Options *context_options(const weir_context *c) {
     return &c->options;
@@ -106,7 +116,7 @@ int weir_option(weir_context *c, const char *name, const char *value) {
     return ctx_try(c->ctx, set_option, &(Setting){c, name, value}) ? 0 : 1;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 typedef struct Task {
     weir_context *c;
@@ -143,7 +153,8 @@ int weir_compile_file(weir_context *c, const char *model, const char *output) {
 
 int weir_compile_memory(weir_context *c, const void *bytes, size_t n, const char *folder,
                         const char *output) {
-    return task(&(Task){.c = c, .source = {.bytes = bytes, .n = n, .folder = folder}, .output = output});
+    return task(
+        &(Task){.c = c, .source = {.bytes = bytes, .n = n, .folder = folder}, .output = output});
 }
 
 static weir_loaded *load(weir_context *c, Source source) {
@@ -167,7 +178,7 @@ weir_loaded *weir_load_memory(weir_context *c, const void *bytes, size_t n, cons
     return load(c, (Source){.bytes = bytes, .n = n, .folder = folder});
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 typedef struct Opening {
     Ctx *ctx;
@@ -181,16 +192,20 @@ static void open_library(void *arg) {
     const char *path = strchr(o->path, '/') ? o->path : internf(o->ctx, "./%s", o->path);
     o->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!o->library)
-        fail(o->ctx, E_LOAD, "cannot open \"%s\": %s; is it a library that \"weir compile\" wrote?", o->path,
-             dlerror());
+        fail(o->ctx, E_LOAD, "cannot open \"%s\": %s; is it a library that \"weir compile\" wrote?",
+             o->path, dlerror());
     weir_model_fn *descriptor = (weir_model_fn *)(uintptr_t)dlsym(o->library, WEIR_MODEL_SYMBOL);
     if (!descriptor)
-        fail(o->ctx, E_LOAD, "\"%s\" is no compiled model: it does not export \"%s\"; make one with \"weir "
-             "compile\"", o->path, WEIR_MODEL_SYMBOL);
+        fail(o->ctx, E_LOAD,
+             "\"%s\" is no compiled model: it does not export \"%s\"; make one with \"weir "
+             "compile\"",
+             o->path, WEIR_MODEL_SYMBOL);
     o->model = descriptor();
     if (o->model->abi != WEIR_ABI_VERSION || o->model->size < sizeof(weir_model))
-        fail(o->ctx, E_LOAD, "\"%s\" speaks version %d of the interface, this is version %d; compile the model "
-             "again", o->path, (int)o->model->abi, (int)WEIR_ABI_VERSION);
+        fail(o->ctx, E_LOAD,
+             "\"%s\" speaks version %d of the interface, this is version %d; compile the model "
+             "again",
+             o->path, (int)o->model->abi, (int)WEIR_ABI_VERSION);
 }
 
 weir_loaded *weir_open(weir_context *c, const char *library) {

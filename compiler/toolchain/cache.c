@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The object cache: a unit that was compiled before is not compiled again.
  *
- * A key is the hash of all that decides an object: the C text, the flags, the pass list, which clang
- * and which LLVM. (Weir's own code decides the object through these alone.) Entries lie in sixteen
- * folders by the key's first digit, `objects/0` .. `objects/f`; each starts with a magic word and the
- * hash of its content, so that a damaged one is noticed, removed and made again. An entry is written
- * under a name of its own and renamed; a hit renews its time; a store that fills its folder beyond
- * its share of the limit removes the oldest entries there. The folder belongs to the user alone,
- * else it is not used: who can write there can run code. */
+ * A key is the hash of all that decides an object: the C text, the flags, the pass list, which
+ * clang and which LLVM. (Weir's own code decides the object through these alone.) Entries lie in
+ * sixteen folders by the key's first digit, `objects/0` .. `objects/f`; each starts with a magic
+ * word and the hash of its content, so that a damaged one is noticed, removed and made again. An
+ * entry is written under a name of its own and renamed; a hit renews its time; a store that fills
+ * its folder beyond its share of the limit removes the oldest entries there. The folder belongs to
+ * the user alone, else it is not used: who can write there can run code. */
 #include "private.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ struct Cache {
     char *folder, *identity;
 };
 
-/* ---- folders ------------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static int64_t limit_bytes(void) {
     const char *set = getenv("WEIR_CACHE_BYTES");
@@ -66,7 +66,7 @@ static bool ours_alone(const char *folder) {
            (st.st_mode & 022) == 0;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void put_text(void *hasher, const char *text) {
     llvm_blake3_hasher_update(hasher, text, strlen(text) + 1);
@@ -91,8 +91,8 @@ static char *file_identity(const char *path) {
         free(real);
         return strdup("?");
     }
-    char *text = message("%s %lld %lld.%09ld", real, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-                         st.st_mtim.tv_nsec);
+    char *text = message("%s %lld %lld.%09ld", real, (long long)st.st_size,
+                         (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
     free(real);
     return text;
 }
@@ -127,13 +127,14 @@ static char *entry_path(const Cache *cache, const unsigned char key[HASH_BYTES])
     return message("%s/objects/%c/%s", cache->folder, hex[0], hex + 1);
 }
 
-/* ---- load -------------------------------------------------------------------------------------------------- */
+/* ---- load ------------------------------------------------------------------------------------ */
 
 static bool read_entry(int fd, Span *object) {
     struct stat st;
     char head[HEAD_BYTES];
     unsigned char hash[HASH_BYTES];
-    if (fstat(fd, &st) != 0 || st.st_size <= HEAD_BYTES || read(fd, head, HEAD_BYTES) != HEAD_BYTES ||
+    if (fstat(fd, &st) != 0 || st.st_size <= HEAD_BYTES ||
+        read(fd, head, HEAD_BYTES) != HEAD_BYTES ||
         memcmp(head, entry_magic, sizeof entry_magic) != 0)
         return false;
     object->n = (size_t)st.st_size - HEAD_BYTES;
@@ -161,7 +162,7 @@ bool cache_load(Cache *cache, const unsigned char key[HASH_BYTES], Span *object)
     return hit;
 }
 
-/* ---- store ------------------------------------------------------------------------------------------------- */
+/* ---- store ----------------------------------------------------------------------------------- */
 
 typedef struct Entry {
     char name[2 * HASH_BYTES + 16];
@@ -239,7 +240,7 @@ void cache_store(Cache *cache, const unsigned char key[HASH_BYTES], Span object)
     free(path);
 }
 
-/* ---- for people ---------------------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 /* Walks all entries; with `remove`, unlinks them. errno of the first failure. */
 static int walk(const char *folder, bool remove, CacheInfo *info) {
@@ -279,6 +280,8 @@ void cache_clear(Arena *arena) {
     const char *name = folder ? arena_printf(arena, "%s", folder) : "";
     free(folder);
     if (error)
-        fail(arena_ctx(arena), E_FILE, "cannot remove all entries of the cache \"%s\": %s; remove the folder "
-             "yourself", name, strerror(error));
+        fail(arena_ctx(arena), E_FILE,
+             "cannot remove all entries of the cache \"%s\": %s; remove the folder "
+             "yourself",
+             name, strerror(error));
 }

@@ -3,16 +3,36 @@
  *
  * clang only parses: its passes are switched off, but the code is made for -O1, so that functions
  * carry no `optnone` and the pass list of llvm.c may work on them. Code that reaches us has been
- * unrolled and vectorized by our own passes: -O3 makes it no faster and takes four times as long. */
+ * unrolled and vectorized by our own passes: -O3 makes it no faster and takes four times as long.
+ */
 #include "private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const fixed_flags[] = {
-    "-x", "c", "-std=gnu11", "-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o", "-", "-",
-    "-fPIC", "-fvisibility=hidden", "-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno",
-    "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-ident",
+    "-x",
+    "c",
+    "-std=gnu11",
+    "-O1",
+    "-Xclang",
+    "-disable-llvm-passes",
+    "-emit-llvm",
+    "-c",
+    "-o",
+    "-",
+    "-",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-w",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fno-math-errno",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-unwind-tables",
+    "-fno-ident",
 };
 enum { NFIXED = sizeof fixed_flags / sizeof *fixed_flags };
 

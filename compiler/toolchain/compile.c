@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Units to objects, several at once. Each worker takes the next unit, asks the cache, else runs clang
- * and LLVM on it. The first unit (in order) that failed is the one reported. */
+/* Units to objects, several at once. Each worker takes the next unit, asks the cache, else runs
+ * clang and LLVM on it. The first unit (in order) that failed is the one reported. */
 #include "private.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ typedef struct Work {
     const char *const *flags;
     const char *clang;
     Cache *cache;
-    Span *object;  /* by unit */
+    Span *object; /* by unit */
     char **error;
     ToolTimes *times;
     atomic_int next;
@@ -52,7 +52,8 @@ static void run_workers(Work *work, int jobs) {
     int started = 0;
     if (jobs > work->units->n) jobs = work->units->n;
     if (jobs > MOST) jobs = MOST;
-    while (started < jobs - 1 && pthread_create(&thread[started], NULL, worker, work) == 0) started++;
+    while (started < jobs - 1 && pthread_create(&thread[started], NULL, worker, work) == 0)
+        started++;
     worker(work);
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
@@ -83,7 +84,8 @@ static ToolTimes sum_times(const Work *work) {
 static char *find_clang(Arena *arena) {
     char *found = tool_path("WEIR_CLANG", WEIR_CLANG_PATH, "clang-19");
     if (!found)
-        fail(arena_ctx(arena), E_TOOLCHAIN, "cannot find \"clang-19\"; install the package clang-19 or set "
+        fail(arena_ctx(arena), E_TOOLCHAIN,
+             "cannot find \"clang-19\"; install the package clang-19 or set "
              "WEIR_CLANG to its path");
     arena_defer(arena, free, found);
     return found;
@@ -115,8 +117,9 @@ static ToolFound tool_found(Arena *arena, const char *name, char *path, const ch
     const char *argv[] = {found.path, "--version", NULL};
     Run run = {.path = found.path, .argv = argv};
     free(tool_run(&run));
-    if (run.out.at) found.version = arena_printf(arena, "%.*s", (int)strcspn(run.out.at, "\n"),
-                                                 (char *)run.out.at);
+    if (run.out.at)
+        found.version =
+            arena_printf(arena, "%.*s", (int)strcspn(run.out.at, "\n"), (char *)run.out.at);
     free(run.out.at);
     return found;
 }

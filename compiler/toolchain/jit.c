@@ -18,22 +18,24 @@ struct Jit {
     char said[512]; /* the session's own words about what went wrong */
 };
 
-#define CALL(name, nin, nout, ndefine, why)                                                          \
-    weir_call_fn weir_call_##name;                                                                  \
+#define CALL(name, nin, nout, ndefine, why)                                                        \
+    weir_call_fn weir_call_##name;                                                                 \
     weir_call_scratch_fn weir_call_##name##_scratch;
 #include "ir/call.def"
 #undef CALL
 
-#define SYMBOL(name) {#name, (void *)(uintptr_t)(name)}
-#define CALL(name, nin, nout, ndefine, why) SYMBOL(weir_call_##name), SYMBOL(weir_call_##name##_scratch),
+#define SYMBOL(name)                                                                               \
+    { #name, (void *)(uintptr_t)(name) }
+#define CALL(name, nin, nout, ndefine, why)                                                        \
+    SYMBOL(weir_call_##name), SYMBOL(weir_call_##name##_scratch),
 static const struct RuntimeSymbol {
     const char *name;
     void *at;
 } runtime_symbols[] = {
-    SYMBOL(weir_rt_barrier), SYMBOL(weir_rt_fail),    SYMBOL(weir_rt_create), SYMBOL(weir_rt_reserve),
-    SYMBOL(weir_rt_defined), SYMBOL(weir_rt_room),
-    SYMBOL(weir_rt_run),     SYMBOL(weir_rt_destroy), SYMBOL(weir_rt_error),  SYMBOL(weir_rt_shapes),
-    SYMBOL(weir_pool_new),   SYMBOL(weir_pool_free),
+    SYMBOL(weir_rt_barrier), SYMBOL(weir_rt_fail),    SYMBOL(weir_rt_create),
+    SYMBOL(weir_rt_reserve), SYMBOL(weir_rt_defined), SYMBOL(weir_rt_room),
+    SYMBOL(weir_rt_run),     SYMBOL(weir_rt_destroy), SYMBOL(weir_rt_error),
+    SYMBOL(weir_rt_shapes),  SYMBOL(weir_pool_new),   SYMBOL(weir_pool_free),
 #include "ir/call.def"
 };
 #undef CALL
@@ -63,14 +65,15 @@ static void define_symbols(Ctx *ctx, Jit *jit, LLVMOrcJITDylibRef library) {
         pair[i].Name = LLVMOrcLLJITMangleAndIntern(jit->lljit, runtime_symbols[i].name);
         pair[i].Sym = (LLVMJITEvaluatedSymbol){
             .Address = (LLVMOrcExecutorAddress)(uintptr_t)runtime_symbols[i].at,
-            .Flags = {.GenericFlags = LLVMJITSymbolGenericFlagsExported |
-                                      LLVMJITSymbolGenericFlagsCallable},
+            .Flags = {.GenericFlags =
+                          LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable},
         };
     }
     check(ctx, jit, LLVMOrcJITDylibDefine(library, LLVMOrcAbsoluteSymbols(pair, NSYMBOLS)));
     LLVMOrcDefinitionGeneratorRef process;
-    check(ctx, jit, LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
-                        &process, LLVMOrcLLJITGetGlobalPrefix(jit->lljit), NULL, NULL));
+    check(ctx, jit,
+          LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+              &process, LLVMOrcLLJITGetGlobalPrefix(jit->lljit), NULL, NULL));
     LLVMOrcJITDylibAddGenerator(library, process);
 }
 
@@ -85,12 +88,13 @@ Jit *jit_new(Ctx *ctx, const Objects *objects) {
     if (!jit) fail(ctx, E_MEMORY, "no memory to load code; give the process more memory");
     llvm_start();
     check(ctx, jit, LLVMOrcCreateLLJIT(&jit->lljit, LLVMOrcCreateLLJITBuilder()));
-    LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(jit->lljit), keep_words, jit);
+    LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(jit->lljit), keep_words,
+                                            jit);
     LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit->lljit);
     define_symbols(ctx, jit, library);
     for (int i = 0; i < objects->n; i++) {
-        LLVMMemoryBufferRef copy = LLVMCreateMemoryBufferWithMemoryRangeCopy(
-            objects->at[i].at, objects->at[i].n, "unit");
+        LLVMMemoryBufferRef copy =
+            LLVMCreateMemoryBufferWithMemoryRangeCopy(objects->at[i].at, objects->at[i].n, "unit");
         check(ctx, jit, LLVMOrcLLJITAddObjectFile(jit->lljit, library, copy));
     }
     jit->model = (weir_model_fn *)(uintptr_t)look_up(ctx, jit, WEIR_MODEL_SYMBOL);

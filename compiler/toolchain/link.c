@@ -26,8 +26,10 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *user) {
     Libraries *found = user;
     const char *slash = strrchr(info->dlpi_name, '/');
     if (!slash) return 0;
-    if (strcmp(slash, "/libc.so.6") == 0) found->c = arena_printf(found->arena, "%s", info->dlpi_name);
-    if (strcmp(slash, "/libm.so.6") == 0) found->m = arena_printf(found->arena, "%s", info->dlpi_name);
+    if (strcmp(slash, "/libc.so.6") == 0)
+        found->c = arena_printf(found->arena, "%s", info->dlpi_name);
+    if (strcmp(slash, "/libm.so.6") == 0)
+        found->m = arena_printf(found->arena, "%s", info->dlpi_name);
     return 0;
 }
 
@@ -35,7 +37,8 @@ static Libraries find_libraries(Arena *arena) {
     Libraries found = {.arena = arena};
     dl_iterate_phdr(note_library, &found);
     if (!found.c || !found.m)
-        fail(arena_ctx(arena), E_TOOLCHAIN, "cannot find \"libc.so.6\" and \"libm.so.6\" of this process; run a "
+        fail(arena_ctx(arena), E_TOOLCHAIN,
+             "cannot find \"libc.so.6\" and \"libm.so.6\" of this process; run a "
              "weir that is linked with glibc dynamically");
     return found;
 }
@@ -54,22 +57,34 @@ static void close_files(void *user) {
 static const char *add_file(Arena *arena, Files *files, const void *at, size_t n) {
     int fd = memory_file(at, n);
     if (fd < 0)
-        fail(arena_ctx(arena), E_TOOLCHAIN, "cannot make a memory file of %zu bytes for the linker: %s", n,
-             strerror(errno));
+        fail(arena_ctx(arena), E_TOOLCHAIN,
+             "cannot make a memory file of %zu bytes for the linker: %s", n, strerror(errno));
     files->fd[files->n++] = fd;
     return arena_printf(arena, "/proc/self/fd/%d", fd);
 }
 
 static void linker_arguments(Arena *arena, const Objects *objects, Files *files) {
     static const char *const fixed[] = {
-        "ld.lld", "-shared", "-o", "-", "--no-undefined", "--gc-sections", "--strip-debug", "--as-needed",
-        "--build-id=none", "--hash-style=gnu", "-Bsymbolic", "-znoexecstack", "-zrelro", "-znow",
+        "ld.lld",
+        "-shared",
+        "-o",
+        "-",
+        "--no-undefined",
+        "--gc-sections",
+        "--strip-debug",
+        "--as-needed",
+        "--build-id=none",
+        "--hash-style=gnu",
+        "-Bsymbolic",
+        "-znoexecstack",
+        "-zrelro",
+        "-znow",
         "--threads=1",
     };
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) vec_push(arena, &files->arg, fixed[i]);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        vec_push(arena, &files->arg, fixed[i]);
     vec_push(arena, &files->arg, "--version-script");
-    vec_push(arena, &files->arg,
-             add_file(arena, files, version_script, sizeof version_script - 1));
+    vec_push(arena, &files->arg, add_file(arena, files, version_script, sizeof version_script - 1));
     for (int i = 0; i < objects->n; i++)
         vec_push(arena, &files->arg, add_file(arena, files, objects->at[i].at, objects->at[i].n));
     const EmbeddedFile *runtime = embedded_file("libweir_rt.a");
@@ -84,7 +99,8 @@ Span toolchain_link(Arena *arena, const Objects *objects) {
     Ctx *ctx = arena_ctx(arena);
     char *lld = tool_path("WEIR_LLD", WEIR_LLD_PATH, "ld.lld-19");
     if (!lld)
-        fail(ctx, E_TOOLCHAIN, "cannot find \"ld.lld-19\"; install the package lld-19 or set WEIR_LLD to its "
+        fail(ctx, E_TOOLCHAIN,
+             "cannot find \"ld.lld-19\"; install the package lld-19 or set WEIR_LLD to its "
              "path");
     arena_defer(arena, free, lld);
     Files *files = NEW(arena, Files);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bitcode to an object in memory by LLVM's C interface. Every call has a context of its own, so that
- * threads work side by side. Functions carry their CPU as attributes, which clang wrote: the machine
- * that makes the object is asked for nothing but its format. */
+/* Bitcode to an object in memory by LLVM's C interface. Every call has a context of its own, so
+ * that threads work side by side. Functions carry their CPU as attributes, which clang wrote: the
+ * machine that makes the object is asked for nothing but its format. */
 #include "private.h"
 
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-const char llvm_pass_list[] =
-    "always-inline,"
-    "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse)";
+const char llvm_pass_list[] = "always-inline,"
+                              "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
+                              "loop-mssa(licm),early-cse)";
 
 /* LLVM's registry of targets is not guarded against two threads that fill it at once. We have no
  * global to hold a lock, but libc has one for everybody: that of a standard stream. */

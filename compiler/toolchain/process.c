@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a program on a text and takes its answer, through memory files: the program may read and write
- * in any order, nothing blocks, no file lands on disk. It is waited for by its own pid. */
+/* Runs a program on a text and takes its answer, through memory files: the program may read and
+ * write in any order, nothing blocks, no file lands on disk. It is waited for by its own pid. */
 #include "private.h"
 
 #include <errno.h>
@@ -53,7 +53,8 @@ static char *read_all(int fd, Span *out) {
     if (!out->at) return message("no memory for %lld bytes", (long long)st.st_size);
     out->n = 0;
     while (out->n < (size_t)st.st_size) {
-        ssize_t got = pread(fd, (char *)out->at + out->n, (size_t)st.st_size - out->n, (off_t)out->n);
+        ssize_t got =
+            pread(fd, (char *)out->at + out->n, (size_t)st.st_size - out->n, (off_t)out->n);
         if (got <= 0 && errno != EINTR) break;
         if (got > 0) out->n += (size_t)got;
     }
@@ -64,8 +65,10 @@ static char *read_all(int fd, Span *out) {
 char *tool_path(const char *env, const char *configured, const char *name) {
     const char *set = getenv(env);
     if (set && strchr(set, '/')) return strdup(set);
-    if (set && *set) name = set;
-    else if (configured && access(configured, X_OK) == 0) return strdup(configured);
+    if (set && *set)
+        name = set;
+    else if (configured && access(configured, X_OK) == 0)
+        return strdup(configured);
     const char *path = getenv("PATH");
     for (const char *at = path ? path : "/usr/bin:/bin"; at;) {
         size_t n = strcspn(at, ":");
@@ -91,11 +94,13 @@ static int spawn(const Run *run, const int fd[3], pid_t *pid) {
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setsigmask(&attr, &none);
     int error = 0;
-    for (int i = 0; i < 3 && !error; i++) error = posix_spawn_file_actions_adddup2(&files, fd[i], i);
+    for (int i = 0; i < 3 && !error; i++)
+        error = posix_spawn_file_actions_adddup2(&files, fd[i], i);
     for (int i = 0; i < run->nkeep && !error; i++)
         error = posix_spawn_file_actions_adddup2(&files, run->keep[i], run->keep[i]);
     if (!error)
-        error = posix_spawn(pid, run->path, &files, &attr, (char *const *)(uintptr_t)run->argv, environ);
+        error = posix_spawn(pid, run->path, &files, &attr, (char *const *)(uintptr_t)run->argv,
+                            environ);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     return error;
@@ -123,13 +128,16 @@ static char *run_with(Run *run, const int fd[3]) {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            return message("cannot wait for \"%s\": %s; does this process ignore SIGCHLD or wait for all "
-                           "children?", run->path, strerror(errno));
+            return message(
+                "cannot wait for \"%s\": %s; does this process ignore SIGCHLD or wait for all "
+                "children?",
+                run->path, strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return complain(run, status, fd[2]);
     return read_all(fd[1], &run->out);
 }
 
-/* Descriptors above 2, so that a host without standard files does not get ours mixed up with them. */
+/* Descriptors above 2, so that a host without standard files does not get ours mixed up with them.
+ */
 static int above_standard(int fd) {
     if (fd < 0 || fd > 2) return fd;
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);

@@ -2,8 +2,8 @@
 /* From C text to machine code: clang-19 makes bitcode, LLVM makes objects, lld makes a library, or
  * LLVM's JIT loads the objects into this process. Nothing is written to disk but the object cache.
  *
- * clang is found as $WEIR_CLANG, else where the build found it, else on the path; ld.lld likewise by
- * $WEIR_LLD. Whatever they say on failure stands in an E_TOOLCHAIN diagnostic. */
+ * clang is found as $WEIR_CLANG, else where the build found it, else on the path; ld.lld likewise
+ * by $WEIR_LLD. Whatever they say on failure stands in an E_TOOLCHAIN diagnostic. */
 #ifndef WEIR_TOOLCHAIN_H
 #define WEIR_TOOLCHAIN_H
 
@@ -32,8 +32,8 @@ typedef VEC(Span) Objects;
 /* Units become objects, in order, several at once. `times` may be NULL. */
 void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *options, Objects *out,
                        ToolTimes *times);
-/* Objects and the runtime become a shared library that exports weir_model_descriptor alone and needs
- * libc and libm alone. */
+/* Objects and the runtime become a shared library that exports weir_model_descriptor alone and
+ * needs libc and libm alone. */
 Span toolchain_link(Arena *arena, const Objects *objects);
 
 /* Objects loaded into this process; the runtime is this process's. Made with EmitOptions.jit. */
@@ -43,7 +43,7 @@ weir_model_fn *jit_model(const Jit *jit);
 struct weir_blob *jit_blob(const Jit *jit);
 void jit_free(Jit *jit);
 
-/* ---- for `weir doctor` and build information ------------------------------------------------------- */
+/* ---- for `weir doctor` and build information ------------------------------------------------- */
 
 typedef struct ToolFound {
     const char *name, *path, *version; /* path NULL: not found; version NULL: it does not run */
@@ -54,7 +54,7 @@ ToolFound tool_linker(Arena *arena);
 const char *tool_llvm_version(Arena *arena);
 double tool_seconds(void); /* a clock, for times */
 
-/* ---- the object cache: $XDG_CACHE_HOME/weir, else ~/.cache/weir (cache.c) ---------------------------- */
+/* ---- the object cache: $XDG_CACHE_HOME/weir, else ~/.cache/weir (cache.c) -------------------- */
 
 typedef struct CacheInfo {
     const char *folder; /* NULL: none can be used */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast weights are packed: the layouts that matter, in GB/s of elements. At least 1 is wanted. */
+/* How fast weights are packed: the layouts that matter, in GB/s of elements. At least 1 is wanted.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static double now(void) {
 }
 
 /* Dim `blocked` in blocks of `c`, which become the last storage dim. */
-static void measure(Ctx *ctx, const char *what, int rank, const int64_t *extent, int blocked, int64_t c) {
+static void measure(Ctx *ctx, const char *what, int rank, const int64_t *extent, int blocked,
+                    int64_t c) {
     Arena *arena = arena_new(ctx);
     Dim shape[8], map[9], box[9];
     int64_t count = 1;
@@ -30,7 +32,8 @@ static void measure(Ctx *ctx, const char *what, int rank, const int64_t *extent,
     Layout layout = {.rank = rank + 1, .map = map, .box = box};
     float *data = malloc((size_t)count * 4);
     for (int64_t i = 0; i < count; i++) data[i] = (float)i;
-    Cont cont = {.name = "w", .type = F32, .rank = rank, .shape = shape, .layout = &layout, .data = data};
+    Cont cont = {
+        .name = "w", .type = F32, .rank = rank, .shape = shape, .layout = &layout, .data = data};
     Pack p = pack_plan(arena, ctx, &cont);
     void *to = malloc((size_t)pack_bytes(&p));
     memset(to, 1, (size_t)pack_bytes(&p));

@@ -13,17 +13,16 @@
 #include "compiler/driver.h"
 #include "compiler/weir.h"
 
-static const char model_text[] =
-    "flow axpy (N in 1..4096) {\n"
-    "  in  x : f32[N,8]\n"
-    "  in  b : f32[8]\n"
-    "  out y : f32[N,8]\n"
-    "  map m [i:N, j:8] {\n"
-    "    a <- x[i,j]\n"
-    "    c <- b[j]\n"
-    "    2.0 * a + c -> y[i,j]\n"
-    "  }\n"
-    "}\n";
+static const char model_text[] = "flow axpy (N in 1..4096) {\n"
+                                 "  in  x : f32[N,8]\n"
+                                 "  in  b : f32[8]\n"
+                                 "  out y : f32[N,8]\n"
+                                 "  map m [i:N, j:8] {\n"
+                                 "    a <- x[i,j]\n"
+                                 "    c <- b[j]\n"
+                                 "    2.0 * a + c -> y[i,j]\n"
+                                 "  }\n"
+                                 "}\n";
 
 typedef struct Bench {
     char folder[64], said[4096], printed[1 << 16];
@@ -91,11 +90,12 @@ static void run_axpy(const weir_model *m) {
     weir_destroy(m, instance);
 }
 
-/* ---- the three ways ---------------------------------------------------------------------------------------- */
+/* ---- the three ways -------------------------------------------------------------------------- */
 
 Test(weir, compile_open_run) {
     Bench *b = bench_new();
-    cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), path_in(b, "axpy.so")) == 0, "%s", b->said);
+    cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), path_in(b, "axpy.so")) == 0, "%s",
+              b->said);
     weir_loaded *l = weir_open(b->c, path_in(b, "axpy.so"));
     cr_assert(l, "%s", b->said);
     run_axpy(weir_loaded_model(l));
@@ -134,7 +134,8 @@ Test(weir, same_bytes_in_other_folders) {
 Test(weir, c_folder_builds_without_us) {
     Bench *b = bench_new();
     char command[600];
-    cr_assert(weir_option(b->c, "emit", "c") == 0 && weir_option(b->c, "emit-dir", path_in(b, "c")) == 0);
+    cr_assert(weir_option(b->c, "emit", "c") == 0 &&
+              weir_option(b->c, "emit-dir", path_in(b, "c")) == 0);
     cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), NULL) == 0, "%s", b->said);
     for (int i = 0; i < 2; i++) {
         snprintf(command, sizeof command,
@@ -146,7 +147,7 @@ Test(weir, c_folder_builds_without_us) {
     bench_free(b);
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 /* Protobuf: a field with bytes, or with a number. */
 typedef struct Wire {
@@ -239,7 +240,8 @@ static void run_adder(const weir_model *m, float factor) {
 static weir_loaded *compile_adder(Bench *b, float factor, const char *name) {
     static Wire model;
     make_model(&model, factor);
-    cr_assert(weir_compile_memory(b->c, model.at, model.n, NULL, path_in(b, name)) == 0, "%s", b->said);
+    cr_assert(weir_compile_memory(b->c, model.at, model.n, NULL, path_in(b, name)) == 0, "%s",
+              b->said);
     weir_loaded *l = weir_open(b->c, path_in(b, name));
     cr_assert(l, "%s", b->said);
     return l;
@@ -296,19 +298,21 @@ Test(weir, truncated_models_are_refused) {
     static Wire model;
     make_model(&model, 2);
     for (size_t n = 0; n < model.n; n += model.n / 50) {
-        cr_assert_eq(weir_compile_memory(b->c, model.at, n, NULL, path_in(b, "t.so")), 1, "%zu bytes", n);
+        cr_assert_eq(weir_compile_memory(b->c, model.at, n, NULL, path_in(b, "t.so")), 1,
+                     "%zu bytes", n);
         cr_assert(access(path_in(b, "t.so"), F_OK) != 0);
     }
     bench_free(b);
 }
 
-/* ---- what is told ---------------------------------------------------------------------------------------------- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
 Test(weir, print_after_reads_back) {
     Bench *b = bench_new();
     weir_option(b->c, "print-after", "vectorize");
     weir_option(b->c, "time-passes", NULL);
-    cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), path_in(b, "a.so")) == 0, "%s", b->said);
+    cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), path_in(b, "a.so")) == 0, "%s",
+              b->said);
     char *text = strstr(b->printed, "# after vectorize"), *end = strstr(text, "\nemit ");
     cr_assert(text && end && strstr(b->printed, "codegen"));
     *end = 0;
@@ -332,7 +336,7 @@ Test(weir, stop_after_writes_nothing) {
     bench_free(b);
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static void refused(Bench *b, const char *name, const char *value, const char *said) {
     b->said[0] = 0;
@@ -343,10 +347,12 @@ static void refused(Bench *b, const char *name, const char *value, const char *s
 Test(weir, options) {
     Bench *b = bench_new();
     static const char *const good[][2] = {
-        {"target", "c"}, {"cpu", "x86-64-v3"}, {"dim", "batch=1..8"}, {"dim", "n=4"}, {"dim", "a=b=2.."},
-        {"math", "strict"}, {"weights", "file"}, {"packing", "build"}, {"emit", "header"}, {"emit-dir", "/tmp"},
-        {"print-after", "all"}, {"stop-after", "fuse"}, {"skip", "fuse"}, {"verify-each", NULL}, {"j", "4"},
-        {"time-passes", "no"}, {"cache", "off"}, {"feed", "w"},
+        {"target", "c"},       {"cpu", "x86-64-v3"},   {"dim", "batch=1..8"},
+        {"dim", "n=4"},        {"dim", "a=b=2.."},     {"math", "strict"},
+        {"weights", "file"},   {"packing", "build"},   {"emit", "header"},
+        {"emit-dir", "/tmp"},  {"print-after", "all"}, {"stop-after", "fuse"},
+        {"skip", "fuse"},      {"verify-each", NULL},  {"j", "4"},
+        {"time-passes", "no"}, {"cache", "off"},       {"feed", "w"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         cr_assert(weir_option(b->c, good[i][0], good[i][1]) == 0, "%s: %s", good[i][0], b->said);
@@ -366,7 +372,7 @@ Test(weir, options) {
     bench_free(b);
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------------ */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static int count_files(const char *folder) {
     DIR *dir = opendir(folder);
@@ -376,7 +382,8 @@ static int count_files(const char *folder) {
     return n - 2;
 }
 
-static void compile_fails(Bench *b, const char *model, const char *output, int code, const char *said) {
+static void compile_fails(Bench *b, const char *model, const char *output, int code,
+                          const char *said) {
     b->said[0] = 0;
     cr_assert_eq(weir_compile_file(b->c, model, output), code);
     cr_assert(strstr(b->said, said), "\"%s\" does not say \"%s\"", b->said, said);

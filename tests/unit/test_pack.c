@@ -22,8 +22,22 @@ static const Case cases[] = {
     {"blocked", F32, 2, {37, 50}, 3, {"_0/16", "_1", "_0%16"}, {3, 50, 16}, false},
     {"blocked both", F32, 2, {64, 48}, 4, {"_1/16", "_0/8", "_0%8", "_1%16"}, {3, 8, 8, 16}, false},
     {"transposed", F32, 2, {33, 71}, 2, {"_1", "_0"}, {71, 33}, false},
-    {"conv weights", F32, 4, {40, 7, 3, 3}, 5, {"_0/16", "_1", "_2", "_3", "_0%16"}, {3, 7, 3, 3, 16}, false},
-    {"halo", F32, 4, {2, 20, 5, 6}, 5, {"_0", "_1/16", "_2+1", "_3+1", "_1%16"}, {2, 2, 7, 8, 16}, true},
+    {"conv weights",
+     F32,
+     4,
+     {40, 7, 3, 3},
+     5,
+     {"_0/16", "_1", "_2", "_3", "_0%16"},
+     {3, 7, 3, 3, 16},
+     false},
+    {"halo",
+     F32,
+     4,
+     {2, 20, 5, 6},
+     5,
+     {"_0", "_1/16", "_2+1", "_3+1", "_1%16"},
+     {2, 2, 7, 8, 16},
+     true},
     {"padded rows", F64, 2, {5, 7}, 2, {"_0", "_1"}, {5, 8}, true},
     {"bytes", U8, 3, {6, 9, 11}, 4, {"_2/4", "_0", "_1", "_2%4"}, {3, 6, 9, 4}, true},
     {"halves", F16, 2, {16, 18}, 3, {"_1/8", "_0", "_1%8"}, {3, 16, 8}, false},
@@ -95,10 +109,17 @@ static Cont make_cont(Arena *arena, const Case *c) {
     *layout = (Layout){.rank = c->nmap, .map = map, .box = box, .has_fill = c->fill};
     if (c->fill) layout->fill = bits_of_int(c->type, 3);
     int64_t bytes = dtype_bytes(c->type, count);
-    unsigned char *data = (unsigned char *)arena_alloc(arena, (size_t)bytes + 2) + 1; /* views are not aligned */
+    unsigned char *data =
+        (unsigned char *)arena_alloc(arena, (size_t)bytes + 2) + 1; /* views are not aligned */
     for (int64_t i = 0; i < bytes; i++) data[i] = (unsigned char)(rand() >> 5);
-    return (Cont){.name = "w", .kind = CONT_PARAM, .type = c->type, .rank = c->rank, .shape = shape, .layout = layout,
-                  .data = data, .data_bytes = bytes};
+    return (Cont){.name = "w",
+                  .kind = CONT_PARAM,
+                  .type = c->type,
+                  .rank = c->rank,
+                  .shape = shape,
+                  .layout = layout,
+                  .data = data,
+                  .data_bytes = bytes};
 }
 
 typedef struct At {
@@ -134,7 +155,8 @@ static int64_t address(Ctx *ctx, const Cont *c, const int64_t *index) {
 static void same_element(const Case *c, const void *a, int64_t i, const void *b, int64_t j) {
     int size = dtype_bits(c->type) / 8;
     if (size)
-        cr_assert(memcmp((const char *)a + i * size, (const char *)b + j * size, (size_t)size) == 0, "%s", c->layout);
+        cr_assert(memcmp((const char *)a + i * size, (const char *)b + j * size, (size_t)size) == 0,
+                  "%s", c->layout);
     else
         cr_assert(mem_get(c->type, a, i) == mem_get(c->type, b, j), "%s", c->layout);
 }
@@ -144,10 +166,12 @@ static void check_case(Arena *arena, const Case *c) {
     Cont cont = make_cont(arena, c);
     Pack p = pack_plan(arena, ctx, &cont);
     size_t bytes = (size_t)pack_bytes(&p);
-    unsigned char *packed = arena_alloc(arena, bytes + 16), *used = arena_alloc(arena, (size_t)p.storage + 1);
+    unsigned char *packed = arena_alloc(arena, bytes + 16),
+                  *used = arena_alloc(arena, (size_t)p.storage + 1);
     memset(packed, 0x5a, bytes + 16);
     pack_run(&p, packed);
-    for (int i = 0; i < 16; i++) cr_assert(packed[bytes + (size_t)i] == 0x5a, "%s: past the end", c->layout);
+    for (int i = 0; i < 16; i++)
+        cr_assert(packed[bytes + (size_t)i] == 0x5a, "%s: past the end", c->layout);
     int64_t index[4] = {0}, n = 0;
     for (bool more = p.count > 0; more; n++) {
         int64_t to = address(ctx, &cont, index);

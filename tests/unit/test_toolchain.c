@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* C text to a library with weights behind it, and to code in this process; the object cache; failures. */
+/* C text to a library with weights behind it, and to code in this process; the object cache;
+ * failures. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -48,7 +49,8 @@ static void see(void *user, const Diag *d) {
 }
 
 static void add_weight(Bench *b, int64_t bytes, int64_t from) {
-    Pack pack = {.type = U8, .from = b->data + from, .count = bytes, .storage = bytes, .dense = true};
+    Pack pack = {
+        .type = U8, .from = b->data + from, .count = bytes, .storage = bytes, .dense = true};
     Weight w = {b->weights.bytes, pack};
     vec_push(b->arena, &b->weights.at, w);
     b->weights.bytes += (bytes + 63) / 64 * 64;
@@ -116,18 +118,20 @@ static void build(void *arg) {
 static int count_files(const char *folder) {
     DIR *dir = opendir(folder);
     int n = 0;
-    for (struct dirent *d; dir && (d = readdir(dir));) n += d->d_name[0] != '.' || strlen(d->d_name) > 2;
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        n += d->d_name[0] != '.' || strlen(d->d_name) > 2;
     if (dir) closedir(dir);
     return n;
 }
 
-/* ---- libraries ------------------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
 /* Loads, compares the weights, unloads. */
 static void check_library(Bench *b, const char *path) {
     void *so = dlopen(path, RTLD_NOW);
     cr_assert(so, "%s", dlerror());
-    const void *(*descriptor)(void) = (const void *(*)(void))(uintptr_t)dlsym(so, "weir_model_descriptor");
+    const void *(*descriptor)(void) =
+        (const void *(*)(void))(uintptr_t)dlsym(so, "weir_model_descriptor");
     cr_assert(descriptor);
     cr_assert_not(dlsym(so, "use"));
     check_weights(b, descriptor());
@@ -138,7 +142,8 @@ Test(toolchain, library_with_weights) {
     Bench *b = bench_new();
     cr_assert(ctx_try(b->ctx, build, b), "%s", b->message);
     check_library(b, path_in(b, "a.so"));
-    cr_assert(system(arena_printf(b->arena, "cd %s && cp a.so s.so && strip s.so 2> /dev/null", b->folder)) == 0);
+    cr_assert(system(arena_printf(b->arena, "cd %s && cp a.so s.so && strip s.so 2> /dev/null",
+                                  b->folder)) == 0);
     check_library(b, path_in(b, "s.so"));
     bench_free(b);
 }
@@ -148,12 +153,15 @@ static bool segments_ascend(const char *path) {
     Elf64_Ehdr head;
     Elf64_Phdr segment[16];
     cr_assert(f && fread(&head, sizeof head, 1, f) == 1 && head.e_phnum <= 16);
-    cr_assert(head.e_phoff == sizeof head && fread(segment, sizeof *segment, head.e_phnum, f) == head.e_phnum);
+    cr_assert(head.e_phoff == sizeof head &&
+              fread(segment, sizeof *segment, head.e_phnum, f) == head.e_phnum);
     fclose(f);
     uint64_t end = 0;
     for (int i = 0; i < head.e_phnum; i++) {
         if (segment[i].p_type != PT_LOAD) continue;
-        if (segment[i].p_vaddr < end || (segment[i].p_vaddr - segment[i].p_offset) % segment[i].p_align) return false;
+        if (segment[i].p_vaddr < end ||
+            (segment[i].p_vaddr - segment[i].p_offset) % segment[i].p_align)
+            return false;
         end = segment[i].p_vaddr + segment[i].p_memsz;
     }
     return true;
@@ -173,7 +181,8 @@ static void build_twice(void *arg) {
 Test(toolchain, same_bytes_twice) {
     Bench *b = bench_new();
     cr_assert(ctx_try(b->ctx, build_twice, b), "%s", b->message);
-    cr_assert(system(arena_printf(b->arena, "cd %s && cmp first/a.so second/a.so", b->folder)) == 0);
+    cr_assert(system(arena_printf(b->arena, "cd %s && cmp first/a.so second/a.so", b->folder)) ==
+              0);
     cr_assert(segments_ascend(path_in(b, "first/a.so")));
     bench_free(b);
 }
@@ -197,13 +206,14 @@ Test(toolchain, more_than_two_gigabytes) {
     cr_assert(ctx_try(b->ctx, build_huge, b), "%s", b->message);
     void *so = dlopen(path_in(b, "huge.so"), RTLD_NOW);
     cr_assert(so, "%s", dlerror());
-    const char *(*weights)(void) = (const char *(*)(void))(uintptr_t)dlsym(so, "weir_model_descriptor");
+    const char *(*weights)(void) =
+        (const char *(*)(void))(uintptr_t)dlsym(so, "weir_model_descriptor");
     cr_assert(memcmp(weights() + (INT64_C(5) << 30) - 14, "the last bytes", 14) == 0);
     dlclose(so);
     bench_free(b);
 }
 
-/* ---- this process ------------------------------------------------------------------------------------------ */
+/* ---- this process ---------------------------------------------------------------------------- */
 
 static void load(void *arg) {
     Bench *b = arg;
@@ -225,7 +235,7 @@ Test(toolchain, in_process) {
     bench_free(b);
 }
 
-/* ---- cache -------------------------------------------------------------------------------------------------- */
+/* ---- cache ----------------------------------------------------------------------------------- */
 
 Test(toolchain, second_time_from_cache) {
     Bench *b = bench_new();
@@ -255,7 +265,8 @@ static void damage_is_noticed(const char *how) {
     Bench *b = bench_new();
     cr_assert(ctx_try(b->ctx, compile, b));
     Objects good = b->objects;
-    cr_assert(system(arena_printf(b->arena, "for f in %s/weir/objects/*/*; do %s; done", b->folder, how)) == 0);
+    cr_assert(system(arena_printf(b->arena, "for f in %s/weir/objects/*/*; do %s; done", b->folder,
+                                  how)) == 0);
     cr_assert(ctx_try(b->ctx, compile, b));
     cr_assert_eq(b->times.cached, 0, "%s", how);
     cr_assert(memcmp(good.at[0].at, b->objects.at[0].at, good.at[0].n) == 0);
@@ -298,7 +309,7 @@ Test(toolchain, foreign_cache_folder_is_not_used) {
     bench_free(b);
 }
 
-/* ---- failures -------------------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static void fails(Bench *b, void (*fn)(void *), Code code, const char *said) {
     cr_assert_not(ctx_try(b->ctx, fn, b));
@@ -310,7 +321,8 @@ static void fails(Bench *b, void (*fn)(void *), Code code, const char *said) {
 Test(toolchain, compiler_says_what_is_wrong) {
     Bench *b = bench_new();
     b->units.at[1].text = "int helper(int x) { return y; }\n";
-    fails(b, compile, E_TOOLCHAIN, "unit \"helper.c\": \"/usr/bin/clang-19\" failed with status 1: <stdin>:1:");
+    fails(b, compile, E_TOOLCHAIN,
+          "unit \"helper.c\": \"/usr/bin/clang-19\" failed with status 1: <stdin>:1:");
 }
 
 Test(toolchain, missing_compiler) {
@@ -339,7 +351,8 @@ Test(toolchain, undefined_symbol) {
 
 static void build_without_blob(void *arg) {
     Bench *b = arg;
-    b->units.at[0].text = "__attribute__((visibility(\"default\"))) int weir_model_descriptor(void) { return 0; }\n";
+    b->units.at[0].text =
+        "__attribute__((visibility(\"default\"))) int weir_model_descriptor(void) { return 0; }\n";
     build(b);
 }
 
@@ -353,7 +366,7 @@ Test(toolchain, load_with_undefined_symbol) {
     fails(b, load, E_TOOLCHAIN, "helper");
 }
 
-/* ---- output ----------------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void write_nowhere(void *arg) {
     Bench *b = arg;
