@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls in the evaluator: the runtime's own functions, found by the rows of ir/call.def. So what the
- * evaluator says about a call is what a compiled model does. */
+/* Calls in the evaluator: the runtime's own functions, found by the rows of ir/call.def. So what
+ * the evaluator says about a call is what a compiled model does. */
 #include "compiler/calls.h"
 
 #include "runtime/calls.h"
@@ -12,13 +12,13 @@ static const struct {
     weir_call_fn *run;
     weir_call_scratch_fn *scratch;
 } functions[] = {
-#define CALL(name, nin, nout, ndefine, reason) {#name, weir_call_##name, weir_call_##name##_scratch},
+#define CALL(name, nin, nout, ndefine, reason)                                                     \
+    {#name, weir_call_##name, weir_call_##name##_scratch},
 #include "ir/call.def"
 #undef CALL
 };
 
-static weir_tensor *tensors(Arena *arena, const Tensor *from, int n)
-{
+static weir_tensor *tensors(Arena *arena, const Tensor *from, int n) {
     weir_tensor *to = NEW_ARRAY(arena, weir_tensor, n + 1);
     for (int i = 0; i < n; i++) {
         if (!from[i].type) continue;
@@ -30,9 +30,9 @@ static weir_tensor *tensors(Arena *arena, const Tensor *from, int n)
     return to;
 }
 
-bool calls_run(CallArgs *args)
-{
-    weir_call c = {.nin = args->nin, .nout = args->nout, .nattr = args->nattr, .ndefine = args->ndefine};
+bool calls_run(CallArgs *args) {
+    weir_call c = {
+        .nin = args->nin, .nout = args->nout, .nattr = args->nattr, .ndefine = args->ndefine};
     c.in = tensors(args->arena, args->in, args->nin);
     c.out = tensors(args->arena, args->out, args->nout);
     c.attr = args->attr;

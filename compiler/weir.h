@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weir as a library: compile ONNX models (or Weir's own text) to shared libraries, or run them in
- * this process. Every object is freed by its own function; nothing here is global; a context is used
- * by one thread at a time. Strings passed in are copied. */
+ * this process. Every object is freed by its own function; nothing here is global; a context is
+ * used by one thread at a time. Strings passed in are copied. */
 #ifndef WEIR_H
 #define WEIR_H
 
@@ -17,8 +17,8 @@ typedef struct weir_loaded weir_loaded;
 /* One diagnostic. `text` is the whole message as the command line prints it; others may be NULL. */
 typedef struct weir_diagnostic {
     size_t size;
-    int severity; /* 0 error, 1 warning, 2 text that the option named by `id` asked for ("print-after",
-                   * "time-passes"), 3 progress: the step that begins now */
+    int severity; /* 0 error, 1 warning, 2 text that the option named by `id` asked for
+                   * ("print-after", "time-passes"), 3 progress: the step that begins now */
     const char *id, *text, *message, *file, *node, *tensor, *op;
     int opset, line;
 } weir_diagnostic;
@@ -27,12 +27,14 @@ typedef void weir_diagnostic_fn(void *user, const weir_diagnostic *d);
 const char *weir_version(void);
 weir_context *weir_context_new(weir_diagnostic_fn *fn, void *user);
 void weir_context_free(weir_context *c);
-/* An option as on the command line, without dashes: ("math", "strict"), ("dim", "batch=1..8"). 0, or 1
- * with a diagnostic for an unknown name or bad value. Defaults: target=c cpu=native math=default. */
+/* An option as on the command line, without dashes: ("math", "strict"), ("dim", "batch=1..8"). 0,
+ * or 1 with a diagnostic for an unknown name or bad value. Defaults: target=c cpu=native
+ * math=default. */
 int weir_option(weir_context *c, const char *name, const char *value);
 
-/* Compile a model (a file, or bytes with `folder` for external data) to a shared library file. 0, or
- * 1 (model or input at fault) or 3 (ours) after diagnostics; nothing is left behind on failure. */
+/* Compile a model (a file, or bytes with `folder` for external data) to a shared library file. 0,
+ * or 1 (model or input at fault) or 3 (ours) after diagnostics; nothing is left behind on failure.
+ */
 int weir_compile_file(weir_context *c, const char *model, const char *output);
 int weir_compile_memory(weir_context *c, const void *bytes, size_t n, const char *folder,
                         const char *output);

@@ -55,12 +55,12 @@ typedef void DiagFn(void *user, const Diag *diag);
 struct Ctx {
     DiagFn *diag; /* NULL: diagnostics are dropped */
     void *user;
-    Where where;                   /* set by whoever walks the input; copied into diagnostics */
-    Code last_error;               /* of the most recent `fail` */
-    /* Runs a call of the runtime for the evaluators (flow.h); set by whoever links the runtime. NULL:
-     * flows with calls cannot be evaluated. */
+    Where where;     /* set by whoever walks the input; copied into diagnostics */
+    Code last_error; /* of the most recent `fail` */
+    /* Runs a call of the runtime for the evaluators (flow.h); set by whoever links the runtime.
+     * NULL: flows with calls cannot be evaluated. */
     bool (*run_call)(struct CallArgs *args);
-    struct CtxPrivate *priv;       /* arenas, intern tables, innermost try */
+    struct CtxPrivate *priv; /* arenas, intern tables, innermost try */
 };
 
 /* A new context, or NULL when memory is out. Freeing it frees everything made with it. */
@@ -71,7 +71,8 @@ void ctx_free(Ctx *ctx);
  * `ctx->where` is as before. Nests. */
 bool ctx_try(Ctx *ctx, void (*fn)(void *arg), void *arg);
 
-_Noreturn void fail(Ctx *ctx, Code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void fail(Ctx *ctx, Code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void warn(Ctx *ctx, Code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* "error W012 at model.onnx, node "fc/MatMul" (MatMul, opset 13): message", in `out`'s arena. */
 const char *diag_format(Arena *arena, const Diag *diag);
@@ -106,7 +107,7 @@ void arena_defer(Arena *arena, void (*fn)(void *object), void *object);
 /* The context's own arena: lives as long as the context. */
 Arena *ctx_arena(Ctx *ctx);
 
-#define NEW(arena, T)        ((T *)arena_alloc((arena), sizeof(T)))
+#define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
 #define NEW_ARRAY(arena, T, n) ((T *)arena_array((arena), (size_t)(n), sizeof(T)))
 
 /* ---- vectors: grow in an arena; freed with it --------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "prim.h"
 
 typedef struct Access {
-    int cont;      /* index into the flow's containers or the nest's buffers */
+    int cont; /* index into the flow's containers or the nest's buffers */
     int rank;
     const Dim *at; /* logical index, one Dim per dim of the container (Nest: of its storage) */
 } Access;
@@ -42,7 +42,8 @@ typedef VEC(Val) ValVec;
 typedef struct Body {
     Arena *arena;
     ValVec val;
-    int *share;     /* not copied with val; hash of the first nshared Vals, a hint that body.c rebuilds: may be NULL */
+    int *share; /* not copied with val; hash of the first nshared Vals, a hint that body.c rebuilds:
+                   may be NULL */
     int nshare, nshared;
 } Body;
 
@@ -50,14 +51,14 @@ typedef struct Body {
  * prim_apply). They check types and BUG on misuse: user errors are found before. */
 int body_const(Body *b, DType t, double v);
 int body_bits(Body *b, DType t, Bits bits);
-int body_index(Body *b, Dim index);               /* i64 */
+int body_index(Body *b, Dim index); /* i64 */
 int body_read(Body *b, Access read, DType type);
 int body_read_else(Body *b, Access read, DType type, int otherwise);
 int body_param(Body *b, int k, DType type);
 int body_prim1(Body *b, Prim p, int x);
 int body_prim2(Body *b, Prim p, int x, int y);
 int body_prim3(Body *b, Prim p, int x, int y, int z);
-int body_cvt(Body *b, DType to, int x);           /* x itself when it already has the type */
+int body_cvt(Body *b, DType to, int x);             /* x itself when it already has the type */
 int body_prim_as(Body *b, Prim p, DType to, int x); /* P_CVT, P_CVTINF, P_BITCAST */
 int body_prim(Body *b, Prim p, const int *args);    /* any arity, not the three above */
 bool body_const_bits(const Body *b, int val, Bits *bits); /* is it a constant? bits may be NULL */
@@ -72,13 +73,14 @@ int body_expr(Body *b, const char *text, const int *args, int nargs, const Dim *
               DType literal);
 
 /* Copies `from`'s Vals into b with containers, dims and params replaced; returns in `map` (one int
- * per Val of `from`) the new numbers. `read` (may be NULL) may replace a read by a Val of b: it gets
- * the read with its Dims already substituted, and returns -1 to keep it. */
+ * per Val of `from`) the new numbers. `read` (may be NULL) may replace a read by a Val of b: it
+ * gets the read with its Dims already substituted, and returns -1 to keep it. */
 typedef int BodyReadFn(void *user, Body *b, const Val *read);
 void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, const int *params,
                  BodyReadFn *read, void *user, int *map);
 /* Copies as body_inline does, every read and dim kept, FUNC primitives replaced by their
- * definitions; float types below 32 bits compute in f32: they are only read, selected, converted. */
+ * definitions; float types below 32 bits compute in f32: they are only read, selected, converted.
+ */
 void body_expand(Body *b, const Body *from, int *map);
 /* Drops Vals that no root needs; roots are renumbered in place. */
 void body_prune(Body *b, int *roots, int nroots);
@@ -90,23 +92,24 @@ void body_prune(Body *b, int *roots, int nroots);
 enum { COMBINE_STATES = 4 };
 typedef struct Combine {
     const char *name;
-    DType t;                     /* the T it was made for ("sum:f32"); DT_NONE: defined in the text */
+    DType t; /* the T it was made for ("sum:f32"); DT_NONE: defined in the text */
     int nstate;
     DType type[COMBINE_STATES];
     Bits identity[COMBINE_STATES];
-    Body merge;                  /* params 0..n-1 left, n..2n-1 right */
-    int merged[COMBINE_STATES];  /* results in merge */
-    Prim simple;                 /* merge is exactly this primitive (P_ADD for sum), or PRIM_NONE */
-    Body finish;                 /* params 0..n-1; empty: the state itself */
+    Body merge;                 /* params 0..n-1 left, n..2n-1 right */
+    int merged[COMBINE_STATES]; /* results in merge */
+    Prim simple;                /* merge is exactly this primitive (P_ADD for sum), or PRIM_NONE */
+    Body finish;                /* params 0..n-1; empty: the state itself */
     int finished[COMBINE_STATES]; /* -1 past the last result, of which there may be fewer */
     bool associative, commutative, idempotent;
 } Combine;
 /* Row `name` of combine.def for values of type t: "sum", "prod", "min", "max", "and", "or", "xor",
- * "argmax_first", "argmax_last", "argmin_first", "argmin_last", "welford", ...; one pointer per name
- * and type in a context. NULL when unknown or not for t. */
+ * "argmax_first", "argmax_last", "argmin_first", "argmin_last", "welford", ...; one pointer per
+ * name and type in a context. NULL when unknown or not for t. */
 const Combine *combine_get(Ctx *ctx, const char *name, DType t);
 
-/* ---- running a body over columns -------------------------------------------------------------- */
+/* ---- running a body over columns --------------------------------------------------------------
+ */
 
 /* The evaluator's engine: a body compiled to bytecode that works on columns of `n` elements, one
  * dispatch per primitive and column. Reads and indices are supplied by the caller as columns. */
@@ -122,7 +125,8 @@ BodyCode *body_compile(Arena *arena, const Body *b);
 typedef struct BodyFrame BodyFrame;
 BodyFrame *body_frame(Arena *arena, const BodyCode *code);
 /* fill(user, val number, Column out, n) supplies VAL_READ / VAL_INDEX / VAL_PARAM columns when they
- * are reached (earlier Vals' columns can be asked for with body_column, for data-dependent reads). */
+ * are reached (earlier Vals' columns can be asked for with body_column, for data-dependent reads).
+ */
 typedef void BodyFillFn(void *user, int val, Column out, int n);
 void body_run(const BodyCode *code, BodyFrame *frame, int n, BodyFillFn *fill, void *user);
 Column body_column(const BodyCode *code, BodyFrame *frame, int val);

@@ -2,13 +2,13 @@
 /* The one parser of scalar expressions, over whatever supplies tokens.
  *
  * `body_expr`, func.def and combine.def scan plain strings; the parsers of .ir files give their own
- * lexer through an ExprScan. An expression is read into a small tree first, because a literal's type
- * comes from the other operand; names become Vals of `scan->body` while reading (the caller's
+ * lexer through an ExprScan. An expression is read into a small tree first, because a literal's
+ * type comes from the other operand; names become Vals of `scan->body` while reading (the caller's
  * `resolve` may read on: `x[i,k]`), everything else when the tree is built.
  *
- *     Expr *e = expr_read(scan);             // checked; stops at the first token that cannot follow
- *     DType t = expr_type(e);                // DT_NONE: literals only
- *     int val = expr_build(scan, e, t ? t : F32);
+ *     Expr *e = expr_read(scan);             // checked; stops at the first token that cannot
+ * follow DType t = expr_type(e);                // DT_NONE: literals only int val =
+ * expr_build(scan, e, t ? t : F32);
  *
  * Tokens: names, numbers (decimal or hex, with `inf`, `nan`, `nan:7fc00000` as either kind), and
  * punctuation: ( ) , ; : { } = and the operators. `-> <- <<` and the like are one token each. */
@@ -31,9 +31,9 @@ typedef struct ExprName {
 typedef struct Expr Expr;
 typedef struct ExprScan ExprScan;
 struct ExprScan {
-    Body *body;     /* gets the Vals */
+    Body *body; /* gets the Vals */
     void *user;
-    ExprTok tok;    /* the current token */
+    ExprTok tok;                  /* the current token */
     void (*next)(ExprScan *scan); /* moves to the next one */
     /* Value of a name that no earlier statement of this scan defined; scan->tok is the token after
      * it. Negative: unknown, an error. May be NULL. */
@@ -71,8 +71,8 @@ const char *expr_expect_name(ExprScan *scan);
 DType expr_expect_type(ExprScan *scan);
 
 /* A literal's bits in type t: decimal or hex, `inf`, `nan[:payload]`, true, false, lowest, highest
- * (the least and greatest value, infinities included). False: not such a text. Integers out of range
- * of t are refused. */
+ * (the least and greatest value, infinities included). False: not such a text. Integers out of
+ * range of t are refused. */
 bool literal_bits(DType t, const char *text, bool negative, Bits *bits);
 
 /* A scan over a string: errors are BUGs, `$k` and `#k` are names. */

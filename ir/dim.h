@@ -32,8 +32,8 @@ Dim dim_product(Ctx *ctx, const Dim *dims, int n); /* 1 for n = 0 */
 
 bool dim_is_const(Dim d, int64_t *value); /* value may be NULL */
 bool dim_is(Dim d, int64_t value);
-const char *dim_sym_name(Dim d);          /* NULL unless d is exactly one symbol */
-bool dim_uses(Dim d, Dim sym);            /* anywhere, also inside div and mod */
+const char *dim_sym_name(Dim d); /* NULL unless d is exactly one symbol */
+bool dim_uses(Dim d, Dim sym);   /* anywhere, also inside div and mod */
 /* Calls fn for every distinct symbol in d. */
 void dim_symbols(Dim d, void (*fn)(void *user, Dim sym), void *user);
 
@@ -81,7 +81,8 @@ bool dim_affine(Ctx *ctx, Dim d, const Dim *sym, int n, Dim *coef, Dim *rest);
 /* d = q*by exactly (by a constant or a monomial)? */
 bool dim_divides(Ctx *ctx, Dim d, Dim by, Dim *q);
 
-/* ---- structure, for printers and emitters ------------------------------------------------------ */
+/* ---- structure, for printers and emitters ------------------------------------------------------
+ */
 
 typedef enum { ATOM_SYM, ATOM_DIV, ATOM_MOD, ATOM_MIN, ATOM_MAX } AtomKind;
 typedef struct Atom {

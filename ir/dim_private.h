@@ -12,8 +12,8 @@
  * one per sort of atom. */
 typedef uint64_t Mask;
 enum { MASK_SYMS = 60 };
-#define MASK_DIV    ((Mask)1 << 61)
-#define MASK_MOD    ((Mask)1 << 62)
+#define MASK_DIV ((Mask)1 << 61)
+#define MASK_MOD ((Mask)1 << 62)
 #define MASK_MINMAX ((Mask)1 << 63)
 
 /* All three are hash-consed: equal content, equal address. Hashes depend on content only. */

@@ -5,7 +5,14 @@
 
 #include "base.h"
 
-typedef enum { CLASS_FLOAT, CLASS_INT, CLASS_UINT, CLASS_BOOL, CLASS_COMPLEX, CLASS_OBJECT } TypeClass;
+typedef enum {
+    CLASS_FLOAT,
+    CLASS_INT,
+    CLASS_UINT,
+    CLASS_BOOL,
+    CLASS_COMPLEX,
+    CLASS_OBJECT
+} TypeClass;
 
 typedef enum {
     DT_NONE = 0,
@@ -15,14 +22,14 @@ typedef enum {
     DT_COUNT
 } DType;
 
-const char *dtype_name(DType t);            /* "f32" */
-int dtype_bits(DType t);                    /* 4 for i4: sub-byte types are packed, low nibble first */
+const char *dtype_name(DType t); /* "f32" */
+int dtype_bits(DType t);         /* 4 for i4: sub-byte types are packed, low nibble first */
 TypeClass dtype_class(DType t);
-int dtype_onnx(DType t);                    /* TensorProto.DataType */
-DType dtype_from_onnx(int onnx);            /* DT_NONE when unknown */
-DType dtype_parse(const char *name);        /* DT_NONE when unknown */
+int dtype_onnx(DType t);             /* TensorProto.DataType */
+DType dtype_from_onnx(int onnx);     /* DT_NONE when unknown */
+DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);
-bool dtype_is_int(DType t);                 /* signed or unsigned, not bool */
+bool dtype_is_int(DType t); /* signed or unsigned, not bool */
 /* The type arithmetic runs in: f32 for small floats, i32/u32 for integers below 32 bits, else t. */
 DType dtype_compute(DType t);
 /* Bytes of n packed elements, rounded up. */
@@ -31,10 +38,10 @@ double dtype_lowest(DType t), dtype_highest(DType t);
 
 /* A scalar's bits, zero-extended to 64 (complex is not a scalar here). */
 typedef uint64_t Bits;
-Bits bits_of_double(DType t, double v);  /* rounds to nearest even, saturates integers, NaN -> 0 */
-Bits bits_of_int(DType t, int64_t v);    /* wraps integers, rounds floats */
+Bits bits_of_double(DType t, double v); /* rounds to nearest even, saturates integers, NaN -> 0 */
+Bits bits_of_int(DType t, int64_t v);   /* wraps integers, rounds floats */
 double bits_to_double(DType t, Bits b);
-int64_t bits_to_int(DType t, Bits b);    /* truncates and saturates floats, NaN -> 0 */
+int64_t bits_to_int(DType t, Bits b); /* truncates and saturates floats, NaN -> 0 */
 /* Conversion as `cvt` defines it: float->int truncates and saturates, NaN -> 0; int->int wraps;
  * x->bool is x != 0; float->float rounds to nearest even once; to f8/f4 saturates (`sat`) or goes
  * to inf/NaN as the format has it (not `sat`). */

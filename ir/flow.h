@@ -13,7 +13,8 @@
 
 #include "body.h"
 
-/* ---- containers -------------------------------------------------------------------------------- */
+/* ---- containers --------------------------------------------------------------------------------
+ */
 
 typedef enum { CONT_IN, CONT_OUT, CONT_PARAM, CONT_TMP, CONT_STATE, CONT_LITERAL } ContKind;
 
@@ -28,38 +29,44 @@ typedef struct Layout {
     Bits fill;
 } Layout;
 
-typedef enum { PLACE_NONE, PLACE_ARENA, PLACE_KERNEL /* lives inside one kernel: no memory */ } Place;
+typedef enum {
+    PLACE_NONE,
+    PLACE_ARENA,
+    PLACE_KERNEL /* lives inside one kernel: no memory */
+} Place;
 
 typedef struct Cont {
     const char *name;
     ContKind kind;
-    DType type;        /* STRING and sequences are opaque: moved by calls only */
+    DType type; /* STRING and sequences are opaque: moved by calls only */
     int rank;
     const Dim *shape;
     const Layout *layout; /* NULL: dense, row-major */
-    const void *data;  /* param, literal: packed elements in layout order of a dense tensor; a view */
+    const void
+        *data; /* param, literal: packed elements in layout order of a dense tensor; a view */
     int64_t data_bytes;
-    bool has_range;    /* `in lo..hi`: values of integer inputs, for random data and index proofs */
+    bool has_range; /* `in lo..hi`: values of integer inputs, for random data and index proofs */
     int64_t lo, hi;
-    Place place;       /* set by `place` */
-    Dim offset;        /* PLACE_ARENA: bytes from the arena's start */
-    const char *from;  /* source tensor, for messages */
+    Place place;      /* set by `place` */
+    Dim offset;       /* PLACE_ARENA: bytes from the arena's start */
+    const char *from; /* source tensor, for messages */
 } Cont;
 
-/* ---- maps ---------------------------------------------------------------------------------------- */
+/* ---- maps
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct MapDim {
-    Dim sym;    /* runs 0 .. extent-1 */
+    Dim sym; /* runs 0 .. extent-1 */
     Dim extent;
-    bool seq;   /* may read what earlier iterations wrote */
+    bool seq; /* may read what earlier iterations wrote */
 } MapDim;
 
 typedef struct Write {
-    int n;                 /* 1, or the combine's states after `finish` */
+    int n; /* 1, or the combine's states after `finish` */
     const Access *to;
-    const int *val;        /* numbers in the map's body */
+    const int *val;         /* numbers in the map's body */
     const Combine *combine; /* NULL: plain assignment, every iteration its own element */
-    int nstate;            /* a tuple combine takes nstate values and finishes to n */
+    int nstate;             /* a tuple combine takes nstate values and finishes to n */
 } Write;
 
 typedef struct Map {
@@ -71,18 +78,19 @@ typedef struct Map {
     const char *from; /* source nodes, merged by passes */
 } Map;
 
-/* ---- calls and regions ------------------------------------------------------------------------------ */
+/* ---- calls and regions
+ * ------------------------------------------------------------------------------ */
 
 #include "call.h"
 typedef struct Call {
     const char *name;
     const CallRow *row;
     int nin, nout;
-    const int *in, *out;     /* containers; -1: absent */
+    const int *in, *out; /* containers; -1: absent */
     int nattr;
-    const int64_t *attr;     /* meaning by row */
+    const int64_t *attr; /* meaning by row */
     int ndefine;
-    const Dim *define;       /* symbols this call defines at run time (K of nonzero) */
+    const Dim *define; /* symbols this call defines at run time (K of nonzero) */
     const char *from;
 } Call;
 
@@ -90,26 +98,28 @@ typedef struct Item Item;
 typedef VEC(Item) Items;
 
 typedef struct Carry {
-    int cur, init, next; /* containers: cur = init before the loop; cur = next after each iteration */
+    int cur, init,
+        next; /* containers: cur = init before the loop; cur = next after each iteration */
 } Carry;
 
 typedef enum { ITEM_MAP, ITEM_CALL, ITEM_LOOP, ITEM_IF } ItemKind;
 struct Item {
     ItemKind kind;
-    int map;          /* ITEM_MAP: index into flow->map */
+    int map; /* ITEM_MAP: index into flow->map */
     Call *call;
-    /* ITEM_LOOP: `loop t:trip [while cond] [carry ...] { body }`: t counts from 0; trip NULL: unbounded;
-     * cond: a bool scalar read before each iteration (-1: none); `done` (may be NULL) is a symbol of the
-     * flow that holds the number of iterations run, after the loop. A plain sequential region has no cond and
-     * no carry, and its state containers are arrays over t. */
+    /* ITEM_LOOP: `loop t:trip [while cond] [carry ...] { body }`: t counts from 0; trip NULL:
+     * unbounded; cond: a bool scalar read before each iteration (-1: none); `done` (may be NULL) is
+     * a symbol of the flow that holds the number of iterations run, after the loop. A plain
+     * sequential region has no cond and no carry, and its state containers are arrays over t. */
     Dim var, trip, done;
-    int cond;         /* also ITEM_IF's condition: a bool scalar container */
+    int cond; /* also ITEM_IF's condition: a bool scalar container */
     VEC(Carry) carry;
     Items body, other; /* ITEM_IF: then and else, writing the same containers */
     const char *from;
 };
 
-/* ---- schedules --------------------------------------------------------------------------------------- */
+/* ---- schedules
+ * --------------------------------------------------------------------------------------- */
 
 typedef enum { KEEP_REG, KEEP_TILE, KEEP_SHARED, KEEP_SCRATCH, KEEP_ARENA } Storage;
 
@@ -119,12 +129,14 @@ typedef enum {
     LINE_TILE,     /* arg: dim, size. One line = one level; several nest, outermost first */
     LINE_ORDER,    /* arg: dim: the order of the tile loops (of the level before it) */
     LINE_PARALLEL, /* arg: dim: outermost tile loops that are spread over threads */
-    LINE_BLOCK, LINE_THREAD, /* arg: dim: the same on a GPU */
+    LINE_BLOCK,
+    LINE_THREAD,   /* arg: dim: the same on a GPU */
     LINE_AT,       /* map computed inside the tile loops of these dims of the last map */
     LINE_KEEP,     /* container `cont` of `map` is kept in `storage` */
     LINE_VECTOR,   /* arg: dim, lanes: this dim's innermost loop runs in lanes */
     LINE_UNROLL,   /* arg: dim, 0 = whole: unrolled in the tile */
-    LINE_REDUCE,   /* arg: dim, block: order of the reduction loops, outermost first (0 = whole dim) */
+    LINE_REDUCE,   /* arg: dim, block: order of the reduction loops, outermost first (0 = whole dim)
+                    */
     LINE_SPLIT,    /* arg: dim, parts: a reduction in parts, combined by reduction_tree */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used */
     LINE_MERGE,    /* arg: dims joined to one loop */
@@ -137,8 +149,8 @@ typedef struct LineArg {
 } LineArg;
 typedef struct Line {
     LineKind kind;
-    int map;      /* position in kernel->map */
-    int cont;     /* LINE_KEEP, LINE_PREFETCH: container number */
+    int map;  /* position in kernel->map */
+    int cont; /* LINE_KEEP, LINE_PREFETCH: container number */
     Storage storage;
     const char *name;
     int narg;
@@ -153,20 +165,21 @@ typedef struct Kernel {
     VEC(Line) line;
 } Kernel;
 
-/* ---- the flow ------------------------------------------------------------------------------------------ */
+/* ---- the flow
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct Symbol {
     Dim sym;
-    int64_t lo, hi;   /* hi = INT64_MAX: unbounded */
-    Dim upper;        /* data-dependent symbols: a bound in terms of others, else NULL */
+    int64_t lo, hi; /* hi = INT64_MAX: unbounded */
+    Dim upper;      /* data-dependent symbols: a bound in terms of others, else NULL */
 } Symbol;
 
 /* Is there a bound that storage may be sized by? INT32_MAX and more stand for "anything". */
 bool symbol_bounded(const Symbol *symbol);
 
 typedef struct Alias {
-    int cont, of;     /* cont shares of's memory ... */
-    Dim offset;       /* ... at this element */
+    int cont, of; /* cont shares of's memory ... */
+    Dim offset;   /* ... at this element */
 } Alias;
 
 typedef struct Flow {
@@ -174,30 +187,31 @@ typedef struct Flow {
     Ctx *ctx;
     const char *name;
     VEC(Symbol) symbol;
-    VEC(Cont) cont;     /* inputs and outputs in the model's order among themselves */
+    VEC(Cont) cont; /* inputs and outputs in the model's order among themselves */
     VEC(Map *) map;
-    Items body;         /* program order */
+    Items body;                   /* program order */
     VEC(const Combine *) combine; /* defined in the text */
     VEC(Kernel *) kernel;
     VEC(Alias) alias;
-    Dim arena_bytes;    /* set by `place` */
+    Dim arena_bytes; /* set by `place` */
 } Flow;
 
-/* ---- building (flow.c) -------------------------------------------------------------------------------- */
+/* ---- building (flow.c)
+ * -------------------------------------------------------------------------------- */
 
 Flow *flow_new(Arena *arena, const char *name);
-Flow *flow_clone(Arena *arena, const Flow *flow);   /* deep: passes edit the copy */
+Flow *flow_clone(Arena *arena, const Flow *flow); /* deep: passes edit the copy */
 int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *shape, int rank);
 Map *flow_map(Flow *flow, Items *into, const char *name, const char *from); /* appends its Item */
 Dim map_dim(Flow *flow, Map *map, const char *name, Dim extent); /* made unique within the map */
-int map_read(Flow *flow, Map *map, int cont, const Dim *at);  /* rank Dims */
+int map_read(Flow *flow, Map *map, int cont, const Dim *at);     /* rank Dims */
 int map_read_else(Flow *flow, Map *map, int cont, const Dim *at, int otherwise);
 void map_write(Flow *flow, Map *map, int cont, const Dim *at, int val, const Combine *combine);
 /* A whole tuple write; conts/at have n entries, vals nstate. */
-void map_write_tuple(Flow *flow, Map *map, int n, const int *conts, const Dim *const *at, int nstate,
-                     const int *vals, const Combine *combine);
-bool map_reduces(const Map *map, int dim);          /* no write index uses it */
-Dim flow_layout_sym(Ctx *ctx, int k);               /* the symbol "_k" */
+void map_write_tuple(Flow *flow, Map *map, int n, const int *conts, const Dim *const *at,
+                     int nstate, const int *vals, const Combine *combine);
+bool map_reduces(const Map *map, int dim); /* no write index uses it */
+Dim flow_layout_sym(Ctx *ctx, int k);      /* the symbol "_k" */
 /* Storage rank, box and index of a container, dense or not; `at`/`box` hold >= 16 Dims. */
 int cont_storage(Ctx *ctx, const Cont *cont, Dim *box);
 int cont_address(Ctx *ctx, const Cont *cont, const Dim *logical, const DimEnv *env, Dim *at);
@@ -206,13 +220,15 @@ DimEnv flow_env(Arena *arena, const Flow *flow);
 DimEnv map_env(Arena *arena, const Flow *flow, const Map *map);
 enum { RANK_MAX = 16 };
 
-/* ---- text (flow_print.c, flow_parse.c) ------------------------------------------------------------------ */
+/* ---- text (flow_print.c, flow_parse.c)
+ * ------------------------------------------------------------------ */
 
 void flow_print(Text *out, const Flow *flow);
 /* Parses one flow from text; errors are E_SYNTAX with the line. `end` gets where it stopped. */
 Flow *flow_parse(Arena *arena, const char *text, const char **end);
 
-/* ---- checks (flow_verify.c) and meaning (flow_eval.c) ----------------------------------------------------- */
+/* ---- checks (flow_verify.c) and meaning (flow_eval.c)
+ * ----------------------------------------------------- */
 
 /* E_VERIFY with the whole flow printed and the message at the guilty line. */
 void flow_verify(const Flow *flow);
@@ -221,7 +237,7 @@ typedef struct Tensor {
     DType type;
     int rank;
     int64_t dim[RANK_MAX];
-    void *data;  /* dense, packed */
+    void *data;   /* dense, packed */
     void *object; /* sequences and strings: see runtime/object.h */
 } Tensor;
 int64_t tensor_count(const Tensor *t);
@@ -240,20 +256,22 @@ typedef struct CallArgs {
     const char *reason;
 } CallArgs;
 
-/* Deterministic values for an input or a weight that has none: in the container's range, else floats
- * in [-1, 1), integers in 0..9 (8 bits: all), bools. */
+/* Deterministic values for an input or a weight that has none: in the container's range, else
+ * floats in [-1, 1), integers in 0..9 (8 bits: all), bools. */
 void cont_random(const Cont *cont, Tensor *t, uint64_t seed);
 
 /* Evaluates on dense tensors. `in`: one per CONT_IN in order; `out` (one per CONT_OUT) gets tensors
  * allocated in `arena`. Symbols are bound from the inputs' shapes. threads >= 1. */
 void flow_eval(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads);
 
-/* The same, showing each container as items (of the flow itself) write it: dense, valid during the call. */
+/* The same, showing each container as items (of the flow itself) write it: dense, valid during the
+ * call. */
 typedef void EvalWatchFn(void *user, const Cont *cont, const Tensor *t);
 void flow_eval_watched(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads,
                        EvalWatchFn *watch, void *user);
 
-/* ---- analyses (move*.c, contract.c) ------------------------------------------------------------------------- */
+/* ---- analyses (move*.c, contract.c)
+ * ------------------------------------------------------------------------- */
 
 /* Bytes as a polynomial; `bound` is set when it is an over-approximation. */
 typedef struct Bytes {
@@ -263,17 +281,17 @@ typedef struct Bytes {
 /* The footprint of every container a set of maps reads from or writes to memory, each once. */
 Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps);
 /* Bytes that a kernel moves through a memory level of `cache` bytes as its lines schedule it. */
-double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache, DimValueFn *value,
-                      void *user);
+double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache,
+                      DimValueFn *value, void *user);
 /* Floating-point operations of a map (fma = 2). */
 Dim move_flops(Arena *arena, const Flow *flow, const Map *map);
 
 /* What a map is as a contraction out[batch,m,n] += a[batch,m,k,window] * b[batch,n,k,window]. */
 typedef enum { ROLE_BATCH, ROLE_M, ROLE_N, ROLE_K, ROLE_WINDOW, ROLE_OTHER } DimRole;
 typedef struct Contraction {
-    bool is;            /* one sum (or other simple combine) of a product of two reads */
-    int a, b;           /* Vals that read the operands; b is the one that looks like weights */
-    int product;        /* Val summed */
+    bool is;     /* one sum (or other simple combine) of a product of two reads */
+    int a, b;    /* Vals that read the operands; b is the one that looks like weights */
+    int product; /* Val summed */
     DimRole role[RANK_MAX * 2]; /* by map dim */
 } Contraction;
 Contraction map_contraction(const Flow *flow, const Map *map);

@@ -92,8 +92,8 @@ static bool checks(const Operand *o, int dim) {
     return false;
 }
 
-/* Along results: contiguous for one operand, still or contiguous for the other, and long. Else along a
- * reduced dim where both are contiguous; else along the longest results. */
+/* Along results: contiguous for one operand, still or contiguous for the other, and long. Else
+ * along a reduced dim where both are contiguous; else along the longest results. */
 static void choose_wide(Contract *c) {
     const Group *g = c->g;
     int64_t best = 0;

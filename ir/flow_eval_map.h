@@ -24,11 +24,11 @@ typedef struct Spot {
     int64_t dim[RANK_MAX], stride[RANK_MAX];
     char *data;
     DType type;
-    int bytes;         /* an element's; 0: sub-byte */
-    bool affine, safe; /* safe: inside over the whole domain */
+    int bytes;              /* an element's; 0: sub-byte */
+    bool affine, safe;      /* safe: inside over the whole domain */
     bool safe_at[RANK_MAX]; /* the same of one index */
-    uint64_t symbols;  /* bit s: uses the body symbol of slot ndim + s */
-    DimCode address;   /* affine: of the element */
+    uint64_t symbols;       /* bit s: uses the body symbol of slot ndim + s */
+    DimCode address;        /* affine: of the element */
     const int64_t *offset;
     int64_t step;                       /* offset[j] = j*step; INT64_MIN: it does not */
     int64_t lo[RANK_MAX], hi[RANK_MAX]; /* what a block adds to each index, at most */

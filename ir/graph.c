@@ -8,7 +8,9 @@
 
 #include <string.h>
 
-Dim graph_unknown_dim(Ctx *ctx) { return dim_sym(ctx, intern(ctx, "unknown")); }
+Dim graph_unknown_dim(Ctx *ctx) {
+    return dim_sym(ctx, intern(ctx, "unknown"));
+}
 
 Graph *graph_new(Arena *arena, const char *name, const Graph *outer) {
     Graph *g = NEW(arena, Graph);

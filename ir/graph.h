@@ -13,13 +13,20 @@
 typedef struct Graph Graph;
 typedef struct Node Node;
 
-typedef enum { TYPE_UNKNOWN, TYPE_TENSOR, TYPE_SEQUENCE, TYPE_OPTIONAL, TYPE_MAP, TYPE_SPARSE } TypeKind;
+typedef enum {
+    TYPE_UNKNOWN,
+    TYPE_TENSOR,
+    TYPE_SEQUENCE,
+    TYPE_OPTIONAL,
+    TYPE_MAP,
+    TYPE_SPARSE
+} TypeKind;
 typedef struct Type {
     TypeKind kind;
-    DType dtype;              /* element type; of a map: the key's */
-    int rank;                 /* TENSOR, SPARSE; -1 while unknown */
+    DType dtype; /* element type; of a map: the key's */
+    int rank;    /* TENSOR, SPARSE; -1 while unknown */
     const Dim *shape;
-    const struct Type *elem;  /* SEQUENCE, OPTIONAL, MAP */
+    const struct Type *elem; /* SEQUENCE, OPTIONAL, MAP */
 } Type;
 
 typedef enum { VALUE_INPUT, VALUE_PARAM, VALUE_NODE, VALUE_OUTER } ValueKind;
@@ -27,22 +34,31 @@ typedef struct Value {
     const char *name;
     ValueKind kind;
     Type type;
-    const void *data;     /* VALUE_PARAM: packed little-endian elements: a view, never copied */
+    const void *data; /* VALUE_PARAM: packed little-endian elements: a view, never copied */
     int64_t data_bytes;
     const char *const *strings; /* VALUE_PARAM of strings */
     const int64_t *string_bytes;
-    const Dim *known;     /* elements as Dims, when type is a small integer tensor; else NULL */
-    int node, result;     /* VALUE_NODE: producer and which of its results */
-    int outer;            /* VALUE_OUTER: the value of the enclosing graph it captures */
-    bool is_default;      /* VALUE_INPUT with a default: `data` holds it */
+    const Dim *known; /* elements as Dims, when type is a small integer tensor; else NULL */
+    int node, result; /* VALUE_NODE: producer and which of its results */
+    int outer;        /* VALUE_OUTER: the value of the enclosing graph it captures */
+    bool is_default;  /* VALUE_INPUT with a default: `data` holds it */
 } Value;
 
-typedef enum { ATTR_INT, ATTR_FLOAT, ATTR_STRING, ATTR_TENSOR, ATTR_GRAPH, ATTR_INTS, ATTR_FLOATS,
-               ATTR_STRINGS, ATTR_TYPE } AttrKind;
+typedef enum {
+    ATTR_INT,
+    ATTR_FLOAT,
+    ATTR_STRING,
+    ATTR_TENSOR,
+    ATTR_GRAPH,
+    ATTR_INTS,
+    ATTR_FLOATS,
+    ATTR_STRINGS,
+    ATTR_TYPE
+} AttrKind;
 typedef struct Attr {
     const char *name;
     AttrKind kind;
-    int n;                /* elements of the plural kinds; bytes of a string */
+    int n; /* elements of the plural kinds; bytes of a string */
     int64_t i;
     float f;
     const char *s;
@@ -50,7 +66,7 @@ typedef struct Attr {
     const float *floats;
     const char *const *strings;
     const int64_t *string_bytes;
-    Value tensor;         /* ATTR_TENSOR: a VALUE_PARAM without a place in the graph */
+    Value tensor; /* ATTR_TENSOR: a VALUE_PARAM without a place in the graph */
     Graph *graph;
     Type type;
 } Attr;
@@ -62,11 +78,12 @@ enum { OP_RANDOM = 1, OP_SIDE = 2 };
 typedef struct OpRow {
     const char *domain, *name; /* "" is ai.onnx */
     int since, until;          /* versions [since, until] of the domain's opset; until 0: newest */
-    void (*infer)(Infer *in);  /* types (and known values) of the results from those of the operands */
-    void (*lower)(Lower *lo);  /* appends maps and calls to the flow */
-    const char *expr;          /* element-wise operators: the body as text for body_expr */
-    const char *types;         /* dtypes of operand 0 it takes: "float int uint bool" words or names */
-    unsigned flags;            /* OP_* */
+    void (*infer)(
+        Infer *in); /* types (and known values) of the results from those of the operands */
+    void (*lower)(Lower *lo); /* appends maps and calls to the flow */
+    const char *expr;         /* element-wise operators: the body as text for body_expr */
+    const char *types; /* dtypes of operand 0 it takes: "float int uint bool" words or names */
+    unsigned flags;    /* OP_* */
 } OpRow;
 
 /* All operators of a frontend: families, each an array that a row without a name ends. */
@@ -79,9 +96,9 @@ const OpRow *op_find(const OpTable *table, const char *domain, const char *name,
 struct Node {
     const char *name;
     const OpRow *row;
-    int version;            /* of the operator's opset in this model */
-    VEC(int) in;            /* value numbers; -1: absent optional */
-    VEC(int) out;           /* -1: unused */
+    int version;  /* of the operator's opset in this model */
+    VEC(int) in;  /* value numbers; -1: absent optional */
+    VEC(int) out; /* -1: unused */
     VEC(Attr) attr;
 };
 
@@ -89,11 +106,11 @@ struct Graph {
     Arena *arena;
     Ctx *ctx;
     const char *name;
-    const Graph *outer;      /* nested: the enclosing graph */
-    VEC(Symbol) symbol;      /* outermost: dims of the model; nested: the loop's variable */
+    const Graph *outer; /* nested: the enclosing graph */
+    VEC(Symbol) symbol; /* outermost: dims of the model; nested: the loop's variable */
     VEC(Value) value;
-    VEC(Node) node;          /* in topological order */
-    VEC(int) input, output;  /* value numbers */
+    VEC(Node) node;         /* in topological order */
+    VEC(int) input, output; /* value numbers */
 };
 
 /* A dim of a declared type that nothing tells: `infer` finds its value. */
@@ -101,21 +118,23 @@ Dim graph_unknown_dim(Ctx *ctx);
 Graph *graph_new(Arena *arena, const char *name, const Graph *outer);
 int graph_value(Graph *g, Value v);
 Graph *graph_clone(Arena *arena, const Graph *g);
-const Graph *graph_root(const Graph *g);         /* the outermost enclosing graph */
-DimEnv graph_env(Arena *arena, const Graph *g);  /* ranges of the model's symbols */
-int64_t type_count(const Type *t);               /* elements of a tensor; -1: not a constant */
-const char *type_str(Ctx *ctx, const Type *t);   /* "f32[N,4]": for messages */
-const Value *value_source(const Graph *g, const Value *v); /* through captures to the value itself */
-bool type_is_integral(DType t);                  /* integer or bool: values that `known` can carry */
-bool node_matters(const Node *node);             /* somebody uses a result, or it does something else */
-void node_where(Ctx *ctx, const Node *node);     /* points ctx->where at the node */
+const Graph *graph_root(const Graph *g);        /* the outermost enclosing graph */
+DimEnv graph_env(Arena *arena, const Graph *g); /* ranges of the model's symbols */
+int64_t type_count(const Type *t);              /* elements of a tensor; -1: not a constant */
+const char *type_str(Ctx *ctx, const Type *t);  /* "f32[N,4]": for messages */
+const Value *value_source(const Graph *g,
+                          const Value *v);   /* through captures to the value itself */
+bool type_is_integral(DType t);              /* integer or bool: values that `known` can carry */
+bool node_matters(const Node *node);         /* somebody uses a result, or it does something else */
+void node_where(Ctx *ctx, const Node *node); /* points ctx->where at the node */
 const Attr *node_attr(const Node *node, const char *name); /* NULL when absent */
 
 void graph_print(Text *out, const Graph *g);
 Graph *graph_parse(Arena *arena, const OpTable *ops, const char *text, const char **end);
 void graph_verify(const Graph *g);
 
-/* ---- what operator functions get (op.c) ----------------------------------------------------------- */
+/* ---- what operator functions get (op.c)
+ * ----------------------------------------------------------- */
 
 struct Infer {
     Ctx *ctx;
@@ -123,7 +142,8 @@ struct Infer {
     Graph *graph;
     Node *node;
     const OpTable *ops;
-    const Type *declared;    /* of the node's results, as the model (or an earlier inference) has them */
+    const Type
+        *declared; /* of the node's results, as the model (or an earlier inference) has them */
     void (*done)(Infer *in); /* called after each node (may be NULL): folds constants on the way */
 };
 
@@ -153,32 +173,33 @@ bool infer_known(const Infer *in, int operand, const Dim **elements, int *n);
 Dim infer_fresh(Infer *in, const char *name, Dim upper); /* a data-dependent dim */
 /* numpy broadcasting of shapes; E_SHAPE names both. */
 int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out);
-void infer_pointwise(Infer *in);            /* operands of one type, broadcast; result alike */
+void infer_pointwise(Infer *in);             /* operands of one type, broadcast; result alike */
 void infer_pointwise_to(Infer *in, DType t); /* the same with a result of type t */
 
 struct Lower {
     Ctx *ctx;
-    Arena *arena;      /* the flow's */
+    Arena *arena; /* the flow's */
     Flow *flow;
-    Items *into;       /* where maps go now */
+    Items *into; /* where maps go now */
     const Graph *graph;
     const Node *node;
     const OpTable *ops;
-    int *cont;         /* container of each value of the graph; -1: not yet */
+    int *cont; /* container of each value of the graph; -1: not yet */
     struct Lower *outer;
 };
 
 /* Lowers all nodes of lo->graph. Results whose values are known become literals or index values. */
 void lower_nodes(Lower *lo);
 int lower_cont(Lower *lo, int value); /* container of a value of lo->graph */
-int lower_in(Lower *lo, int i);   /* container of operand i; -1 when absent */
-int lower_out(Lower *lo, int i);  /* container of result i, made on first use; -1 when unused */
+int lower_in(Lower *lo, int i);       /* container of operand i; -1 when absent */
+int lower_out(Lower *lo, int i);      /* container of result i, made on first use; -1 when unused */
 const Value *lower_value(const Lower *lo, int i); /* operand's graph value */
 int lower_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank);
 Map *lower_map(Lower *lo, const char *name); /* named after the node */
 /* An element-wise map: dims of `shape`, every operand broadcast to it, body `expr` computed in
  * dtype_compute of its operands' type, rounded once to `to`'s type. */
-void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *from, int nfrom, int to);
+void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *from, int nfrom,
+                     int to);
 void lower_expr(Lower *lo); /* the row's expr over all operands: what a row without `lower` means */
 void lower_copy(Lower *lo, const char *name, int from, int to); /* equal shapes */
 /* Map dims over a shape: at[k] is the index, 0 where the extent is 1 (no map dim then). */
@@ -187,9 +208,11 @@ void lower_dims(Lower *lo, Map *m, const Dim *shape, int rank, Dim *at);
  * constants. The value has cont's type. */
 int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank);
 /* A literal container with the given packed elements (copied). */
-int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int rank, const void *data);
+int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int rank,
+                  const void *data);
 int lower_scalar(Lower *lo, const char *name, DType t, double v);
-/* Lowers a nested graph's nodes into `into`; its inputs are bound to conts, its outputs returned. */
+/* Lowers a nested graph's nodes into `into`; its inputs are bound to conts, its outputs returned.
+ */
 void lower_graph(Lower *lo, const Graph *sub, Items *into, const int *inputs, int *outputs);
 void lower_call(Lower *lo, const char *row, const int *in, int nin, const int *out, int nout,
                 const int64_t *attr, int nattr, const Dim *define, int ndefine);

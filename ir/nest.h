@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Level 3, Nest: what runs. One kernel variant as loops over explicit storage.
  *
- * Buffers are containers in memory, indexed in *storage* order (layouts have been applied), or local
- * arrays declared where they live. A statement is a loop, a guard, a declaration, a straight-line
- * `body` that ends in stores, a fold of lanes, a prefetch or a barrier. Emitters print what stands
- * here and choose nothing:
+ * Buffers are containers in memory, indexed in *storage* order (layouts have been applied), or
+ * local arrays declared where they live. A statement is a loop, a guard, a declaration, a
+ * straight-line `body` that ends in stores, a fold of lanes, a prefetch or a barrier. Emitters
+ * print what stands here and choose nothing:
  *
  * - loops marked `parallel` stand outermost; their iterations are independent tasks;
  * - `unroll` loops have constant extents and are printed once per iteration;
- * - a `vector` loop has a constant extent W (lanes) and holds only bodies; every body in it runs for
- *   all lanes at once, Val by Val. A read or store whose index does not use the lane is uniform, with
- *   the lane as last index and coefficient 1 it is a vector, anything else gathers or scatters. Its
- *   guard (`if`: each >= 0) may use the lane: inactive lanes read 0 and store nothing;
- * - a `reg` array may be indexed by constants, unrolled variables and, in its last dim, the lane: each
- *   element (each row of W lanes) is one variable. */
+ * - a `vector` loop has a constant extent W (lanes) and holds only bodies; every body in it runs
+ * for all lanes at once, Val by Val. A read or store whose index does not use the lane is uniform,
+ * with the lane as last index and coefficient 1 it is a vector, anything else gathers or scatters.
+ * Its guard (`if`: each >= 0) may use the lane: inactive lanes read 0 and store nothing;
+ * - a `reg` array may be indexed by constants, unrolled variables and, in its last dim, the lane:
+ * each element (each row of W lanes) is one variable. */
 #ifndef WEIR_IR_NEST_H
 #define WEIR_IR_NEST_H
 
@@ -26,13 +26,20 @@ typedef struct Buf {
     BufKind kind;
     DType type;
     int rank;
-    const Dim *box;  /* storage extents */
-    int cont;        /* BUF_MEMORY: container of the flow, else -1 */
-    bool written;    /* BUF_MEMORY: this nest stores to it */
-    Dim base;        /* BUF_MEMORY: element offset added to every index (aliases); NULL = 0 */
+    const Dim *box; /* storage extents */
+    int cont;       /* BUF_MEMORY: container of the flow, else -1 */
+    bool written;   /* BUF_MEMORY: this nest stores to it */
+    Dim base;       /* BUF_MEMORY: element offset added to every index (aliases); NULL = 0 */
 } Buf;
 
-typedef enum { LOOP_SEQ, LOOP_PARALLEL, LOOP_UNROLL, LOOP_VECTOR, LOOP_BLOCK, LOOP_THREAD } LoopMark;
+typedef enum {
+    LOOP_SEQ,
+    LOOP_PARALLEL,
+    LOOP_UNROLL,
+    LOOP_VECTOR,
+    LOOP_BLOCK,
+    LOOP_THREAD
+} LoopMark;
 
 typedef struct Store {
     Access to; /* .cont is a buffer number */
@@ -40,11 +47,12 @@ typedef struct Store {
 } Store;
 
 typedef enum {
-    STMT_FOR,      /* var runs 0 .. extent-1 */
-    STMT_IF,       /* when every guard >= 0 */
-    STMT_DECL,     /* buffer `buf` lives until the end of this block; every element = init if has_init */
-    STMT_BODY,     /* Vals, then the stores in order */
-    STMT_FOLD,     /* lanes of a reg row to one element: halving tree W/2 .. 1 of `combine` */
+    STMT_FOR,  /* var runs 0 .. extent-1 */
+    STMT_IF,   /* when every guard >= 0 */
+    STMT_DECL, /* buffer `buf` lives until the end of this block; every element = init if has_init
+                */
+    STMT_BODY, /* Vals, then the stores in order */
+    STMT_FOLD, /* lanes of a reg row to one element: halving tree W/2 .. 1 of `combine` */
     STMT_PREFETCH, /* the cache line of `at`, for reading, into L2 */
     STMT_SYNC,     /* all threads of a block */
     STMT_WHILE     /* body repeats while value `cond` of a bool element is true */
@@ -54,19 +62,20 @@ typedef struct Stmt Stmt;
 typedef VEC(Stmt *) Stmts;
 struct Stmt {
     StmtKind kind;
-    Dim var, extent;       /* FOR */
+    Dim var, extent; /* FOR */
     LoopMark mark;
-    VEC(Dim) guard;        /* IF; and lane guards of a LOOP_VECTOR FOR */
-    Stmts body;            /* FOR, IF, WHILE */
-    int buf;               /* DECL */
+    VEC(Dim) guard; /* IF; and lane guards of a LOOP_VECTOR FOR */
+    Stmts body;     /* FOR, IF, WHILE */
+    int buf;        /* DECL */
     bool has_init;
     Bits init;
-    Body code;             /* BODY */
-    VEC(Store) store;      /* BODY */
-    const Combine *combine; /* FOLD: nstate rows `src` (last index: 0, the first lane) -> `dst` elements */
+    Body code;        /* BODY */
+    VEC(Store) store; /* BODY */
+    const Combine
+        *combine; /* FOLD: nstate rows `src` (last index: 0, the first lane) -> `dst` elements */
     int lanes;
     const Access *src, *dst;
-    Access at;             /* PREFETCH, WHILE's condition */
+    Access at; /* PREFETCH, WHILE's condition */
     const char *from;
 };
 
@@ -74,7 +83,7 @@ typedef struct Nest {
     Arena *arena;
     Ctx *ctx;
     const char *name;
-    const char *on;            /* "cpu", "cuda" */
+    const char *on; /* "cpu", "cuda" */
     VEC(Symbol) symbol;
     VEC(Buf) buf;
     Stmts body;
@@ -85,7 +94,7 @@ typedef struct Nest {
 typedef struct Program {
     Arena *arena;
     const Flow *flow;
-    VEC(Nest *) nest;          /* by kernel number of the flow */
+    VEC(Nest *) nest; /* by kernel number of the flow */
 } Program;
 
 Nest *nest_new(Arena *arena, const char *name);
@@ -101,8 +110,8 @@ void nest_print(Text *out, const Nest *nest);
 Nest *nest_parse(Arena *arena, const char *text, const char **end);
 /* Bounds of every access proven or guarded, types, declared before use, marks as above. */
 void nest_verify(const Nest *nest);
-/* Runs a nest. `buf[i].data` is the storage of BUF_MEMORY buffer i (others NULL); sym binds symbols.
- * Parallel loops run in order 0..n-1. Out-of-bounds accesses are E_VERIFY. */
+/* Runs a nest. `buf[i].data` is the storage of BUF_MEMORY buffer i (others NULL); sym binds
+ * symbols. Parallel loops run in order 0..n-1. Out-of-bounds accesses are E_VERIFY. */
 void nest_eval(const Nest *nest, Tensor *buf, DimValueFn *sym, void *user);
 /* Runs a whole program as flow_eval does, by nests. */
 void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out);

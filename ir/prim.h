@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scalar primitives: the whole vocabulary of computation below the graph.
  *
- * prim.def holds two kinds of rows. PRIM rows are native: evaluator and targets implement them, each
- * total (a defined result for every bit pattern). DEFINE rows are elementary functions given as text
- * over native ones, one row per dtype; the evaluator runs the definition and `vectorize` expands it,
- * so every engine computes the same polynomial. */
+ * prim.def holds two kinds of rows. PRIM rows are native: evaluator and targets implement them,
+ * each total (a defined result for every bit pattern). DEFINE rows are elementary functions given
+ * as text over native ones, one row per dtype; the evaluator runs the definition and `vectorize`
+ * expands it, so every engine computes the same polynomial. */
 #ifndef WEIR_IR_PRIM_H
 #define WEIR_IR_PRIM_H
 
@@ -32,12 +32,13 @@ typedef enum {
 } Typing;
 
 typedef struct PrimRow {
-    const char *name;     /* as a call in the text: "max" */
+    const char *name; /* as a call in the text: "max" */
     int arity;
     Typing typing;
-    const char *spelling; /* infix operator in the text, or NULL: "+" */
-    const char *derivative; /* text: partial derivatives by operand, ';' between; $0.. operands, $r result */
-    bool defined;         /* a DEFINE'd function: has no native form */
+    const char *spelling;   /* infix operator in the text, or NULL: "+" */
+    const char *derivative; /* text: partial derivatives by operand, ';' between; $0.. operands, $r
+                               result */
+    bool defined;           /* a DEFINE'd function: has no native form */
 } PrimRow;
 
 const PrimRow *prim_row(Prim p);

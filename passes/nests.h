@@ -47,7 +47,7 @@ typedef struct Lowering {
     const Kernel *kernel;
     Nest *nest;
     VEC(DimRange) env; /* model symbols, region variables, loops in scope: outermost first */
-    int nouter; /* of these, symbols and region variables */
+    int nouter;        /* of these, symbols and region variables */
     int nplan;
     MapPlan *plan;       /* by position in the kernel; the last is the root */
     int *memory;         /* by container: nest buffer, or -1 */

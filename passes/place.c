@@ -92,7 +92,8 @@ static Dim storage_bytes(Placing *p, const Cont *c) {
     Dim bits = dim_mulc(ctx, dim_product(ctx, box, rank), dtype_bits(c->type));
     for (int i = p->flow->symbol.n - 1; i >= 0; i--) {
         DimSubst bound = {p->flow->symbol.at[i].sym, p->flow->symbol.at[i].upper};
-        if (bound.to && symbol_bounded(&p->flow->symbol.at[i])) bits = dim_subst(ctx, bits, &bound, 1);
+        if (bound.to && symbol_bounded(&p->flow->symbol.at[i]))
+            bits = dim_subst(ctx, bits, &bound, 1);
     }
     Dim bytes = dim_ceildiv(ctx, bits, dim_const(ctx, 8));
     return dim_mulc(ctx, dim_ceildiv(ctx, bytes, dim_const(ctx, ALIGN)), ALIGN);

@@ -26,11 +26,32 @@ enum { WEIR_ABI_VERSION = 1, WEIR_RANK_MAX = 16 };
 
 /* Element types: the numbers of ONNX TensorProto.DataType. */
 typedef enum {
-    WEIR_F32 = 1, WEIR_U8 = 2, WEIR_I8 = 3, WEIR_U16 = 4, WEIR_I16 = 5, WEIR_I32 = 6, WEIR_I64 = 7,
-    WEIR_STRING = 8, WEIR_BOOL = 9, WEIR_F16 = 10, WEIR_F64 = 11, WEIR_U32 = 12, WEIR_U64 = 13,
-    WEIR_C64 = 14, WEIR_C128 = 15, WEIR_BF16 = 16, WEIR_F8E4M3FN = 17, WEIR_F8E4M3FNUZ = 18,
-    WEIR_F8E5M2 = 19, WEIR_F8E5M2FNUZ = 20, WEIR_U4 = 21, WEIR_I4 = 22, WEIR_F4E2M1 = 23,
-    WEIR_F8E8M0 = 24, WEIR_U2 = 25, WEIR_I2 = 26
+    WEIR_F32 = 1,
+    WEIR_U8 = 2,
+    WEIR_I8 = 3,
+    WEIR_U16 = 4,
+    WEIR_I16 = 5,
+    WEIR_I32 = 6,
+    WEIR_I64 = 7,
+    WEIR_STRING = 8,
+    WEIR_BOOL = 9,
+    WEIR_F16 = 10,
+    WEIR_F64 = 11,
+    WEIR_U32 = 12,
+    WEIR_U64 = 13,
+    WEIR_C64 = 14,
+    WEIR_C128 = 15,
+    WEIR_BF16 = 16,
+    WEIR_F8E4M3FN = 17,
+    WEIR_F8E4M3FNUZ = 18,
+    WEIR_F8E5M2 = 19,
+    WEIR_F8E5M2FNUZ = 20,
+    WEIR_U4 = 21,
+    WEIR_I4 = 22,
+    WEIR_F4E2M1 = 23,
+    WEIR_F8E8M0 = 24,
+    WEIR_U2 = 25,
+    WEIR_I2 = 26
 } weir_dtype;
 
 typedef enum {
@@ -45,8 +66,8 @@ typedef enum {
     WEIR_E_VERSION   /* the library speaks another ABI version */
 } weir_status;
 
-/* A tensor argument. Inputs: data, dtype and dims given. Outputs: data and capacity given; dtype and
- * dims are filled in by run. `strides` (in elements) may be NULL: dense, row-major. */
+/* A tensor argument. Inputs: data, dtype and dims given. Outputs: data and capacity given; dtype
+ * and dims are filled in by run. `strides` (in elements) may be NULL: dense, row-major. */
 typedef struct weir_tensor {
     void *data;
     int32_t dtype; /* weir_dtype */
@@ -82,8 +103,8 @@ typedef struct weir_model {
     int32_t ninputs, noutputs;
     const weir_port *inputs, *outputs;
     const char *build; /* JSON: model hash, options, compiler version */
-    /* pool may be NULL: the calling thread. On failure *out is NULL and `error` (>= 256 bytes, may be
-     * NULL) gets the reason. */
+    /* pool may be NULL: the calling thread. On failure *out is NULL and `error` (>= 256 bytes, may
+     * be NULL) gets the reason. */
     weir_status (*create)(const weir_pool *pool, weir_instance **out, char *error);
     /* Memory for runs with inputs up to these dims (data is not looked at). */
     weir_status (*reserve)(weir_instance *instance, const weir_tensor *largest_inputs);

@@ -3,10 +3,10 @@
  *
  *     weir_demo ultraface.so picture.png face.png
  *
- * A host as anyone would write it: it knows the model's library by runtime/weir_model.h alone and needs
- * neither the compiler nor ONNX. The model (Ultra-Light-Fast face detector, RFB 320) takes one
- * picture of 320 x 240 as f32[1,3,240,320] with values (rgb - 127) / 128, and gives for 4,420 anchors the
- * scores (background, face) and the corners of a box as fractions of the picture. */
+ * A host as anyone would write it: it knows the model's library by runtime/weir_model.h alone and
+ * needs neither the compiler nor ONNX. The model (Ultra-Light-Fast face detector, RFB 320) takes
+ * one picture of 320 x 240 as f32[1,3,240,320] with values (rgb - 127) / 128, and gives for 4,420
+ * anchors the scores (background, face) and the corners of a box as fractions of the picture. */
 #include <dlfcn.h>
 #include <png.h>
 #include <stdbool.h>
@@ -32,26 +32,31 @@ static bool complain(const char *what, const char *subject, const char *why) {
 
 static bool picture_read(const char *path, unsigned char *rgb) {
     png_image png = {.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_file(&png, path)) return complain("cannot read", path, png.message);
+    if (!png_image_begin_read_from_file(&png, path))
+        return complain("cannot read", path, png.message);
     png.format = PNG_FORMAT_RGB;
     if (png.width != WIDTH || png.height != HEIGHT) {
         png_image_free(&png);
         return complain("cannot use", path, "the model takes pictures of 320 x 240: scale it");
     }
-    if (!png_image_finish_read(&png, NULL, rgb, 0, NULL)) return complain("cannot read", path, png.message);
+    if (!png_image_finish_read(&png, NULL, rgb, 0, NULL))
+        return complain("cannot read", path, png.message);
     return true;
 }
 
 static bool picture_write(const char *path, const unsigned char *rgb) {
-    png_image png = {.version = PNG_IMAGE_VERSION, .width = WIDTH, .height = HEIGHT, .format = PNG_FORMAT_RGB};
-    if (!png_image_write_to_file(&png, path, 0, rgb, 0, NULL)) return complain("cannot write", path, png.message);
+    png_image png = {
+        .version = PNG_IMAGE_VERSION, .width = WIDTH, .height = HEIGHT, .format = PNG_FORMAT_RGB};
+    if (!png_image_write_to_file(&png, path, 0, rgb, 0, NULL))
+        return complain("cannot write", path, png.message);
     return true;
 }
 
 /* Interleaved bytes to planes of floats. */
 static void prepare(const unsigned char *rgb, float *planes) {
     for (int c = 0; c < 3; c++)
-        for (int i = 0; i < PIXELS; i++) planes[c * PIXELS + i] = ((float)rgb[3 * i + c] - 127.0f) / 128.0f;
+        for (int i = 0; i < PIXELS; i++)
+            planes[c * PIXELS + i] = ((float)rgb[3 * i + c] - 127.0f) / 128.0f;
 }
 
 static void draw_frame(unsigned char *rgb, const Face *face) {
@@ -85,7 +90,8 @@ static int find_faces(const float *scores, const float *boxes, int64_t anchors, 
     for (int64_t i = 0; i < anchors && n < FACES_MAX; i++) {
         const float *b = boxes + 4 * i;
         if (scores[2 * i + 1] > 0.7f)
-            face[n++] = (Face){scores[2 * i + 1], b[0] * WIDTH, b[1] * HEIGHT, b[2] * WIDTH, b[3] * HEIGHT};
+            face[n++] =
+                (Face){scores[2 * i + 1], b[0] * WIDTH, b[1] * HEIGHT, b[2] * WIDTH, b[3] * HEIGHT};
     }
     qsort(face, (size_t)n, sizeof *face, by_score);
     for (int i = 0; i < n; i++) {
@@ -126,12 +132,14 @@ static void model_print(const weir_model *m) {
     printf(", %.1f MB of weights\n", (double)m->weight_bytes / 1e6);
 }
 
-/* Runs the model; `out` gets its tensors, to be freed. The first run also allocates; 20 more are timed. */
+/* Runs the model; `out` gets its tensors, to be freed. The first run also allocates; 20 more are
+ * timed. */
 static bool detect(const weir_model *m, const char *path, float *planes, weir_tensor out[2]) {
     weir_tensor in = {.data = planes, .dtype = WEIR_F32, .rank = 4, .dims = {1, 3, HEIGHT, WIDTH}};
     weir_instance *instance;
     char error[256] = "";
-    if (weir_create(m, NULL, &instance, error) != WEIR_OK) return complain("cannot create", path, error);
+    if (weir_create(m, NULL, &instance, error) != WEIR_OK)
+        return complain("cannot create", path, error);
     bool ok = m->shapes(instance, &in, out) == WEIR_OK;
     for (int i = 0; i < 2 && ok; i++) {
         out[i].capacity = 1;
@@ -165,8 +173,8 @@ int main(int argc, char **argv) {
     if (!detect(m, argv[1], planes, out)) return 1;
     int n = find_faces(out[0].data, out[1].data, out[0].dims[1], face);
     for (int i = 0; i < n; i++) {
-        printf("face %d: score %.5f, x %.1f-%.1f, y %.1f-%.1f\n", i + 1, face[i].score, face[i].x0, face[i].x1,
-               face[i].y0, face[i].y1);
+        printf("face %d: score %.5f, x %.1f-%.1f, y %.1f-%.1f\n", i + 1, face[i].score, face[i].x0,
+               face[i].x1, face[i].y0, face[i].y1);
         draw_frame(rgb, &face[i]);
     }
     free(out[0].data);

@@ -19,7 +19,8 @@ typedef struct DimOverride {
 typedef struct ImportOptions {
     const DimOverride *dim;
     int ndim;
-    const char *const *feed; /* inputs with a default (initializers listed as inputs) that stay inputs */
+    const char *const
+        *feed; /* inputs with a default (initializers listed as inputs) that stay inputs */
     int nfeed;
 } ImportOptions;
 

@@ -2,7 +2,7 @@
 /* The fields of ONNX messages: number, kind, place. Numbers are those of onnx.proto. */
 #include "proto.h"
 
-#define AT(member)             offsetof(THIS, member)
+#define AT(member) offsetof(THIS, member)
 #define MESSAGE(name, T, rows) static const Message name = {#T, sizeof(T), rows}
 
 #define THIS OnnxEntry

@@ -6,7 +6,7 @@
 
 #include "wire.h"
 
-#define HAS(m, number) ((m)->has >> (number) & 1)
+#define HAS(m, number) ((m)->has >> (number)&1)
 
 typedef VEC(const char *) Names;
 typedef VEC(int64_t) Ints;
@@ -85,9 +85,18 @@ typedef struct OnnxAttribute {
     Ints ints;
     VEC(Span) strings;
 } OnnxAttribute;
-enum { ATTRIBUTE_F = 2, ATTRIBUTE_I = 3, ATTRIBUTE_S = 4, ATTRIBUTE_T = 5, ATTRIBUTE_G = 6,
-       ATTRIBUTE_FLOATS = 7, ATTRIBUTE_INTS = 8, ATTRIBUTE_STRINGS = 9, ATTRIBUTE_TP = 14,
-       ATTRIBUTE_SPARSE = 22 };
+enum {
+    ATTRIBUTE_F = 2,
+    ATTRIBUTE_I = 3,
+    ATTRIBUTE_S = 4,
+    ATTRIBUTE_T = 5,
+    ATTRIBUTE_G = 6,
+    ATTRIBUTE_FLOATS = 7,
+    ATTRIBUTE_INTS = 8,
+    ATTRIBUTE_STRINGS = 9,
+    ATTRIBUTE_TP = 14,
+    ATTRIBUTE_SPARSE = 22
+};
 
 typedef struct OnnxNode {
     uint64_t has;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The protobuf wire format, decoded by tables into structs whose strings and data are views.
  *
- * A Message describes a struct: one row per field that we read; others are skipped, so files of newer
- * schemas are read too. Every struct starts with `uint64_t has`, a bit per field number below 64 that
- * was met. Singular fields met twice keep the last value, as the format demands. */
+ * A Message describes a struct: one row per field that we read; others are skipped, so files of
+ * newer schemas are read too. Every struct starts with `uint64_t has`, a bit per field number below
+ * 64 that was met. Singular fields met twice keep the last value, as the format demands. */
 #ifndef WEIR_FRONTENDS_ONNX_WIRE_H
 #define WEIR_FRONTENDS_ONNX_WIRE_H
 
@@ -26,9 +26,13 @@ typedef enum {
     WIRE_STRING,  /* const char *: interned; no NUL inside */
     WIRE_BYTES,   /* Span: a view */
     WIRE_MESSAGE, /* struct * */
-    WIRE_INTS, WIRE_FLOATS, WIRE_STRINGS, WIRE_BYTESES, WIRE_MESSAGES, /* VECs of the above; structs
-                                                                         are elements, not pointers */
-    WIRE_PACKED   /* Packed: little-endian; a view when they stand together */
+    WIRE_INTS,
+    WIRE_FLOATS,
+    WIRE_STRINGS,
+    WIRE_BYTESES,
+    WIRE_MESSAGES, /* VECs of the above; structs
+                     are elements, not pointers */
+    WIRE_PACKED    /* Packed: little-endian; a view when they stand together */
 } WireKind;
 
 typedef struct Message Message;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A compiled model in a C program. cc embed.c -I WEIR -o embed && ./embed ./mnist.so prints "digit 1". */
+/* A compiled model in a C program. cc embed.c -I WEIR -o embed && ./embed ./mnist.so prints "digit
+ * 1". */
 #include <dlfcn.h>
 #include <stdio.h>
 

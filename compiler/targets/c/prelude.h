@@ -12,8 +12,8 @@ typedef __UINT64_TYPE__ u64;
 typedef float f32;
 typedef double f64;
 
-/* Tasks lo .. hi-1 of a kernel, on one thread. `bad` is set when an index from data was out of range
- * (element 0 was used instead). */
+/* Tasks lo .. hi-1 of a kernel, on one thread. `bad` is set when an index from data was out of
+ * range (element 0 was used instead). */
 typedef struct Task {
     i64 lo, hi;
     char *scratch;
@@ -25,7 +25,8 @@ typedef struct Task {
 #define VECTOR_WIDTH(bits) __attribute__((min_vector_width(bits)))
 #else
 #pragma GCC diagnostic ignored "-Wpsabi"
-#pragma GCC optimize("fp-contract=off", "no-strict-aliasing", "wrapv", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize("fp-contract=off", "no-strict-aliasing", "wrapv", "no-math-errno",            \
+                     "no-trapping-math")
 #define VECTOR_WIDTH(bits)
 #endif
 #define FN static inline __attribute__((always_inline, unused))

@@ -13,9 +13,10 @@ void onnx_carry(Infer *in, KnownFn *fn);
 /* Elements as infer_known gives them, also of float tensors that hold known integers. */
 bool onnx_known(Infer *in, int operand, const Dim **elements, int *n);
 
-KnownFn onnx_known_add, onnx_known_sub, onnx_known_mul, onnx_known_div, onnx_known_mod, onnx_known_neg,
-    onnx_known_abs, onnx_known_min, onnx_known_max, onnx_known_same, onnx_known_equal, onnx_known_less,
-    onnx_known_greater, onnx_known_less_equal, onnx_known_greater_equal, onnx_known_not, onnx_known_and,
-    onnx_known_or, onnx_known_where, onnx_known_sign;
+KnownFn onnx_known_add, onnx_known_sub, onnx_known_mul, onnx_known_div, onnx_known_mod,
+    onnx_known_neg, onnx_known_abs, onnx_known_min, onnx_known_max, onnx_known_same,
+    onnx_known_equal, onnx_known_less, onnx_known_greater, onnx_known_less_equal,
+    onnx_known_greater_equal, onnx_known_not, onnx_known_and, onnx_known_or, onnx_known_where,
+    onnx_known_sign;
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The families of operators. A family is one file: the functions of its operators, each with its row
- * beside it, and at the end the array of rows, ended by an empty row. See frontends/README.md. */
+/* The families of operators. A family is one file: the functions of its operators, each with its
+ * row beside it, and at the end the array of rows, ended by an empty row. See frontends/README.md.
+ */
 #ifndef WEIR_FRONTENDS_ONNX_OPS_H
 #define WEIR_FRONTENDS_ONNX_OPS_H
 
@@ -8,18 +9,18 @@
 
 /* dtypes, as rows name them */
 #define T_FLOATS "f16 f32 f64 bf16"
-#define T_INTS   "i8 i16 i32 i64 u8 u16 u32 u64"
-#define T_NUMS   T_FLOATS " " T_INTS
-#define T_ALL    T_NUMS " bool string complex"
+#define T_INTS "i8 i16 i32 i64 u8 u16 u32 u64"
+#define T_NUMS T_FLOATS " " T_INTS
+#define T_ALL T_NUMS " bool string complex"
 
 extern const OpRow onnx_elementwise_rows[]; /* arithmetic, comparison, logic, activations */
 extern const OpRow onnx_cast_rows[];
-extern const OpRow onnx_shape_rows[];       /* Shape .. Reshape, Transpose, Expand: views and constants */
-extern const OpRow onnx_constant_rows[];    /* Constant, ConstantOfShape, Range, EyeLike */
+extern const OpRow onnx_shape_rows[]; /* Shape .. Reshape, Transpose, Expand: views and constants */
+extern const OpRow onnx_constant_rows[]; /* Constant, ConstantOfShape, Range, EyeLike */
 extern const OpRow onnx_slice_rows[];
-extern const OpRow onnx_movement_rows[];    /* Concat, Split, Pad, CenterCropPad */
-extern const OpRow onnx_gather_rows[];      /* Gather*, Compress, OneHot, ReverseSequence */
-extern const OpRow onnx_arrange_rows[];     /* triangles, blocks, running sums */
+extern const OpRow onnx_movement_rows[]; /* Concat, Split, Pad, CenterCropPad */
+extern const OpRow onnx_gather_rows[];   /* Gather*, Compress, OneHot, ReverseSequence */
+extern const OpRow onnx_arrange_rows[];  /* triangles, blocks, running sums */
 extern const OpRow onnx_scatter_rows[];
 extern const OpRow onnx_resize_rows[];
 extern const OpRow onnx_reduce_rows[];

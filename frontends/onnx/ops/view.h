@@ -7,26 +7,28 @@
 
 /* Row-major reshape of `from` into `to` (equal counts). */
 void onnx_reshape(Lower *lo, const char *name, int from, int to);
-/* Index that a value of the body gives for an axis of `extent`: negative counts from the end, outside is
- * clamped to the nearest; *guard is set where the axis may be empty. */
+/* Index that a value of the body gives for an axis of `extent`: negative counts from the end,
+ * outside is clamped to the nearest; *guard is set where the axis may be empty. */
 Dim onnx_value_index(Lower *lo, Map *m, int val, Dim extent, bool *guard);
 /* Reads that may lie outside when guarded: 0 there. */
 int onnx_read(Lower *lo, Map *m, int cont, const Dim *at, bool guard);
-/* Index into shape `from` of the element that index `at` (inside shape `to`) has in row-major order. */
-void onnx_reshape_index(Lower *lo, const DimEnv *env, const Dim *from, int nfrom, const Dim *to, int nto,
-                        const Dim *at, Dim *index);
+/* Index into shape `from` of the element that index `at` (inside shape `to`) has in row-major
+ * order. */
+void onnx_reshape_index(Lower *lo, const DimEnv *env, const Dim *from, int nfrom, const Dim *to,
+                        int nto, const Dim *at, Dim *index);
 /* For functions that ask for known values while lowering. */
 Infer onnx_reader(Lower *lo);
 /* Constant elements of an integer operand, or of an attribute when the operand is absent or < 0.
  * -1: neither is there; -2: there, but not constant at compile time. */
 int onnx_ints(Infer *in, int operand, const char *attr, const int64_t **ints);
-/* The same for axes of a tensor of `rank`: flag[k] is set for each; E_ATTRIBUTE out of range or twice. */
+/* The same for axes of a tensor of `rank`: flag[k] is set for each; E_ATTRIBUTE out of range or
+ * twice. */
 int onnx_axes(Infer *in, int operand, const char *attr, int rank, bool *flag);
 /* dtype that attribute `name` gives, or `otherwise`. */
 DType onnx_dtype(Ctx *ctx, const Node *node, const char *name, DType otherwise);
-/* The type of result 0 where only run-time values give its shape: as the model declares it, else NULL dims of
- * `shape` become fresh symbols, at most `upper` (NULL: anything) each; without `upper` they cannot, which is
- * E_UNSUPPORTED and names `operand`. */
+/* The type of result 0 where only run-time values give its shape: as the model declares it, else
+ * NULL dims of `shape` become fresh symbols, at most `upper` (NULL: anything) each; without `upper`
+ * they cannot, which is E_UNSUPPORTED and names `operand`. */
 void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, const Dim *upper);
 /* For `upper`: dims of any size. */
 extern const Dim onnx_any_size[RANK_MAX];
