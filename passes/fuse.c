@@ -15,7 +15,7 @@
  *
  * A kernel runs where its last map stands, so a producer may move down only if nobody in between
  * reads what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
-#include "passes/layout.h"
+#include "passes/access.h"
 
 enum { ROW_BYTES = 192 * 1024, OPERAND_BYTES = 512 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
 static const int64_t unknown_extent = 64, unknown_row = 1024;
@@ -119,7 +119,7 @@ static bool reads_covering(const Map *m, int cont) {
 /* A contraction, or a reduction over windows: wants register tiles of its own. */
 static bool wants_tiles(const Flow *flow, const Map *m) {
     if (!map_is_reduction(m)) return false;
-    Roles r = map_roles(flow, m);
+    Contraction r = map_contraction(flow, m);
     for (int d = 0; r.is && d < m->dim.n; d++)
         if ((r.role[d] == ROLE_M || r.role[d] == ROLE_N) && map_extent(m, d, unknown_extent) > 1)
             return true;
@@ -213,7 +213,7 @@ static int64_t operand_bytes(const Fusing *f, const int *maps, int p, const Alig
 /* Does it keep a dim whose indices share an operand, and do its operands stay close? */
 static bool contraction_fits(const Fusing *f, const int *maps, int p, const Alignment *al,
                              const bool *outer) {
-    Roles roles = map_roles(f->flow, f->flow->map.at[maps[p]]);
+    Contraction roles = map_contraction(f->flow, f->flow->map.at[maps[p]]);
     bool rows = false;
     for (int r = 0; r < MAP_DIMS; r++)
         rows |= outer[r] && al->at[p][r] >= 0 && roles.role[al->at[p][r]] == ROLE_M;
@@ -242,7 +242,7 @@ static bool row(const Fusing *f, const Group *g, const Group *into) {
     for (int i = 0; i < n; i++) {
         const Map *m = f->flow->map.at[maps[i]];
         if (!plain_writes(m) || m->cons.n || touches_layout(f->flow, m)) return false;
-        if (wants_tiles(f->flow, m) && !map_roles(f->flow, m).is) return false;
+        if (wants_tiles(f->flow, m) && !map_contraction(f->flow, m).is) return false;
         for (int d = 0; d < m->dim.n; d++)
             if (m->dim.at[d].seq) return false;
     }

@@ -46,47 +46,6 @@ void layouts_survey(Layouts *l) {
     count_items(l, &l->flow->body);
 }
 
-/* ---- roles
- * ---------------------------------------------------------------------------------------------------
- */
-
-static bool access_uses(const Access *a, Dim sym) {
-    for (int k = 0; k < a->rank; k++)
-        if (dim_uses(a->at[k], sym)) return true;
-    return false;
-}
-
-Roles map_roles(const Flow *flow, const Map *m) {
-    Roles r = {.is = false, .a = -1, .b = -1};
-    if (m->write.n != 1 || !m->write.at[0].combine || m->write.at[0].combine->simple != P_ADD)
-        return r;
-    const Val *sum = &m->body.val.at[m->write.at[0].val[0]];
-    if (sum->kind != VAL_PRIM || sum->prim != P_MUL) return r;
-    int op[2] = {sum->arg[0], sum->arg[1]};
-    for (int i = 0; i < 2; i++) {
-        const Val *v = &m->body.val.at[op[i]];
-        while (v->kind == VAL_PRIM && v->prim == P_CVT)
-            op[i] = v->arg[0], v = &m->body.val.at[op[i]];
-        if (v->kind != VAL_READ) return r;
-    }
-    bool first = flow->cont.at[m->body.val.at[op[0]].read.cont].kind == CONT_PARAM;
-    bool second = flow->cont.at[m->body.val.at[op[1]].read.cont].kind == CONT_PARAM;
-    r.is = op[0] != op[1];
-    r.b = first && !second ? op[0] : op[1];
-    r.a = r.b == op[0] ? op[1] : op[0];
-    const Access *a = &m->body.val.at[r.a].read, *b = &m->body.val.at[r.b].read;
-    for (int d = 0; d < m->dim.n; d++) {
-        Dim sym = m->dim.at[d].sym;
-        bool in_a = access_uses(a, sym), in_b = access_uses(b, sym), out = !map_reduces(m, d);
-        r.role[d] = out ? (in_a && in_b ? ROLE_BATCH
-                           : in_a       ? ROLE_M
-                           : in_b       ? ROLE_N
-                                        : ROLE_OTHER)
-                        : (in_a && in_b ? ROLE_K : ROLE_OTHER);
-    }
-    return r;
-}
-
 /* ---- blocked channels
  * ------------------------------------------------------------------------------------------ */
 
@@ -104,7 +63,7 @@ static int index_of(const Map *m, const Access *a, int dim) {
 
 /* Follows the element-wise maps behind a contraction to what is really stored. */
 static void seed(const Layouts *l, const Map *m, int *channel) {
-    Roles r = map_roles(l->flow, m);
+    Contraction r = map_contraction(l->flow, m);
     if (!r.is) return;
     bool spatial = false;
     int n = -1;

@@ -24,13 +24,4 @@ void layout_halos(Layouts *l);
  * run. */
 void layout_packs(Layouts *l);
 
-/* A contraction's operands by Val, with every dim's role; `is` false for other maps. Roles come
- * from which operand and whether the output uses a dim. */
-typedef struct Roles {
-    bool is;
-    int a, b; /* b: the operand that is (or serves as) the weights */
-    DimRole role[MAP_DIMS];
-} Roles;
-Roles map_roles(const Flow *flow, const Map *m);
-
 #endif

@@ -12,7 +12,7 @@ static const int64_t unknown_extent = 64;
 
 /* The dim that runs in lanes: the largest dim only the weights have, else a large batch dim
  * (depthwise). */
-static int lane_dim(const Layouts *l, const Map *m, const Roles *r) {
+static int lane_dim(const Layouts *l, const Map *m, const Contraction *r) {
     int best = -1;
     for (int pass = 0; pass < 2 && best < 0; pass++)
         for (int d = 0; d < m->dim.n; d++) {
@@ -88,7 +88,7 @@ static int laid_out(Layouts *l, int cont, const Layout *layout) {
     return l->flow->cont.n - 1;
 }
 
-static void pack_weights(Layouts *l, Map *m, const Roles *r, int lane) {
+static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane) {
     Val *b = &m->body.val.at[r->b];
     int n = position(m, &b->read, lane);
     if (n < 0 || b->has_else) return;
@@ -120,7 +120,7 @@ static void insert_item_before(Layouts *l, Items *items, int map, const Items *m
     }
 }
 
-static void copy_lane_last(Layouts *l, int map, const Roles *r, int n) {
+static void copy_lane_last(Layouts *l, int map, const Contraction *r, int n) {
     Flow *flow = l->flow;
     Access from = flow->map.at[map]->body.val.at[r->b].read;
     const Cont *c = &flow->cont.at[from.cont];
@@ -146,7 +146,7 @@ static void copy_lane_last(Layouts *l, int map, const Roles *r, int n) {
     insert_item_before(l, &flow->body, map, &made, &done);
 }
 
-static bool worth_copy(const Layouts *l, const Map *m, const Roles *r, int lane) {
+static bool worth_copy(const Layouts *l, const Map *m, const Contraction *r, int lane) {
     const Val *b = &m->body.val.at[r->b];
     if (b->has_else || access_stride(l->flow, m, &b->read, lane, l->lanes) == 1) return false;
     double reuse = 1;
@@ -160,7 +160,7 @@ void layout_packs(Layouts *l) {
     layouts_survey(l);
     for (int i = 0; i < nmap; i++) {
         Map *m = l->flow->map.at[i];
-        Roles r = map_roles(l->flow, m);
+        Contraction r = map_contraction(l->flow, m);
         int lane = r.is ? lane_dim(l, m, &r) : -1;
         if (lane < 0) continue;
         const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];

@@ -3,7 +3,7 @@
 #ifndef WEIR_PASSES_SCHEDULE_H
 #define WEIR_PASSES_SCHEDULE_H
 
-#include "passes/layout.h"
+#include "passes/access.h"
 
 typedef struct Scheduling {
     Flow *flow;

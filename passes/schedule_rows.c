@@ -41,7 +41,7 @@ static bool is_outer(const Rows *r, int p, int own) {
 }
 
 static bool contracts(const Rows *r, int p) {
-    Roles roles = map_roles(r->s->flow, map_at(r, p));
+    Contraction roles = map_contraction(r->s->flow, map_at(r, p));
     for (int d = 0; roles.is && d < map_at(r, p)->dim.n; d++)
         if ((roles.role[d] == ROLE_M || roles.role[d] == ROLE_N) &&
             map_extent(map_at(r, p), d, unknown_extent) > 1)
@@ -58,8 +58,8 @@ static void find_block(Rows *r) {
         bool shares = r->outer[d] && extent > 1, any = false;
         for (int p = 0; p < r->kernel->map.n; p++) {
             if (!contracts(r, p)) continue;
-            DimRole role =
-                map_roles(r->s->flow, map_at(r, p)).role[r->al.at[p][d] < 0 ? 0 : r->al.at[p][d]];
+            DimRole role = map_contraction(r->s->flow, map_at(r, p))
+                               .role[r->al.at[p][d] < 0 ? 0 : r->al.at[p][d]];
             any = true;
             shares &= role == ROLE_M || role == ROLE_N;
         }
