@@ -5,6 +5,7 @@
 #include "runtime/weir_rt.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,9 +21,21 @@ static void sleep_until(weir_barrier *b, uint32_t phase) {
     __atomic_fetch_sub(&b->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
-void weir_rt_barrier(weir_frame *frame, int n) {
+enum { LINE = 64 / sizeof(int32_t) };
+
+/* Is another thread of this run where this one is? */
+static int crowded(const weir_barrier *b, int t, int n) {
+    int cpu = sched_getcpu();
+    __atomic_store_n(&b->cpu[t * LINE], cpu, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++)
+        if (i != t && __atomic_load_n(&b->cpu[i * LINE], __ATOMIC_RELAXED) == cpu) return 1;
+    return 0;
+}
+
+void weir_rt_barrier(weir_frame *frame, int t, int n) {
     if (n == 1) return;
     weir_barrier *b = &frame->barrier;
+    int spin = b->cpu && crowded(b, t, n) ? 0 : b->spin;
     uint32_t phase = __atomic_load_n(&b->phase, __ATOMIC_RELAXED);
     if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == n) {
         __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
@@ -31,5 +44,5 @@ void weir_rt_barrier(weir_frame *frame, int n) {
             futex(&b->phase, FUTEX_WAKE, INT32_MAX);
         return;
     }
-    if (!weir_spin(&b->phase, phase, b->spin)) sleep_until(b, phase);
+    if (!weir_spin(&b->phase, phase, spin)) sleep_until(b, phase);
 }

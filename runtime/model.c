@@ -178,6 +178,9 @@ static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
                                   "the pool is not a weir_pool of this version");
     in->pool = pool;
     in->threads = pool ? pool->threads : 1;
+    in->cpu = aligned_alloc(ALIGN, (size_t)ALIGN * (size_t)in->threads);
+    if (!in->cpu) return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
+    memset(in->cpu, -1, (size_t)ALIGN * (size_t)in->threads);
     in->spin = in->threads > weir_cpus() ? 0 : WEIR_SPIN_NS;
     return weights_find(in);
 }
@@ -213,6 +216,7 @@ void weir_rt_destroy(weir_instance *in) {
     free(in->heap);
     free(in->heap_bytes);
     free(in->place);
+    free(in->cpu);
     free(in->staged);
     free(in->late_call);
     free(in->late_thread);
@@ -415,6 +419,7 @@ static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor
                     .program = in->program,
                     .instance = in};
     f.barrier.spin = in->spin;
+    f.barrier.cpu = in->cpu;
     frame_set(in, &f, inputs, outputs);
     if (in->pool)
         in->pool->parallel(in->pool->context, in->threads, run_thread, &f);

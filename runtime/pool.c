@@ -11,6 +11,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -24,6 +25,7 @@ typedef struct Slot {
     _Alignas(LINE) uint32_t turn; /* raised by the caller */
     uint32_t asleep;
     uint32_t seen; /* the worker's own */
+    int32_t cpu;                  /* where it last ran a job */
     int index;
     Pool *pool;
     pthread_t thread;
@@ -34,6 +36,7 @@ struct Pool {
     pthread_mutex_t lock;
     pid_t pid;
     int started; /* workers running */
+    int32_t cpu; /* where the caller is */
     int spin_ns;
     int quit;
     void (*fn)(void *arg, int t, int n);
@@ -88,10 +91,12 @@ static void *work(void *arg) {
     Slot *s = arg;
     Pool *p = s->pool;
     for (;;) {
-        slot_wait(s, p->spin_ns);
+        int alone = __atomic_load_n(&p->cpu, __ATOMIC_RELAXED) != sched_getcpu();
+        slot_wait(s, alone ? p->spin_ns : 0);
         s->seen++;
         if (p->quit) return NULL;
         p->fn(p->arg, s->index, p->n);
+        __atomic_store_n(&s->cpu, sched_getcpu(), __ATOMIC_RELAXED);
         if (__atomic_sub_fetch(&p->left, 1, __ATOMIC_SEQ_CST) == 0 &&
             __atomic_load_n(&p->waiting, __ATOMIC_SEQ_CST))
             futex_wake(&p->left);
@@ -122,11 +127,15 @@ static void check_fork(Pool *p) {
     pthread_mutex_init(&p->lock, NULL);
 }
 
-static void wait_done(Pool *p) {
+static void wait_done(Pool *p, int n) {
+    int cpu = sched_getcpu(), spin = p->spin_ns;
+    __atomic_store_n(&p->cpu, cpu, __ATOMIC_RELAXED);
+    for (int i = 0; i < n - 1; i++)
+        if (__atomic_load_n(&p->slot[i].cpu, __ATOMIC_RELAXED) == cpu) spin = 0;
     for (;;) {
         uint32_t left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
         if (left == 0) return;
-        if (weir_spin(&p->left, left, p->spin_ns)) continue;
+        if (weir_spin(&p->left, left, spin)) continue;
         __atomic_store_n(&p->waiting, 1, __ATOMIC_SEQ_CST);
         left = __atomic_load_n(&p->left, __ATOMIC_SEQ_CST);
         if (left) futex_wait(&p->left, left);
@@ -149,7 +158,7 @@ static void run_parallel(void *context, int n, void (*fn)(void *arg, int t, int 
     __atomic_store_n(&p->left, (uint32_t)(n - 1), __ATOMIC_RELEASE);
     for (int i = 0; i < n - 1; i++) slot_raise(&p->slot[i]);
     fn(arg, 0, n);
-    wait_done(p);
+    wait_done(p, n);
     pthread_mutex_unlock(&p->lock);
 }
 

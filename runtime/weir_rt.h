@@ -11,7 +11,7 @@
 
 #include "runtime/call.h"
 
-enum { WEIR_RT_VERSION = 2 };
+enum { WEIR_RT_VERSION = 3 };
 
 typedef struct weir_program weir_program;
 typedef struct weir_frame weir_frame;
@@ -70,12 +70,14 @@ struct weir_blob {
     uint64_t bytes;
 };
 
-/* All threads of a run wait for each other: spins a while, then sleeps. */
+/* All threads of a run wait for each other: spins a while, then sleeps. `cpu` says where each thread was
+ * when it last came here: spinning on a CPU that another thread needs only delays both. */
 typedef struct weir_barrier {
     _Alignas(64) int32_t arrived;
     _Alignas(64) uint32_t phase;
     int32_t sleepers;
     int32_t spin; /* nanoseconds before sleeping; 0 when threads outnumber CPUs */
+    int32_t *cpu; /* one per thread, a cache line apart */
 } weir_barrier;
 
 /* One run, shared by its threads. */
@@ -100,7 +102,7 @@ struct weir_frame {
 };
 
 /* Called by emitted code. */
-void weir_rt_barrier(weir_frame *frame, int n);
+void weir_rt_barrier(weir_frame *frame, int t, int n);
 void weir_rt_fail(weir_frame *frame, int32_t status, const char *reason);
 /* On thread 0, after a call defined symbols: makes room for what has its size from them. */
 void weir_rt_defined(weir_frame *frame);

@@ -49,9 +49,9 @@ static void barrier_thread(void *arg, int t, int n) {
     Count *c = arg;
     for (int64_t round = 1; round <= 2000; round++) {
         c->sum[t] = round;
-        weir_rt_barrier(&c->frame, n);
+        weir_rt_barrier(&c->frame, t, n);
         if (c->sum[(t + 1) % n] != round) c->wrong = 1;
-        weir_rt_barrier(&c->frame, n);
+        weir_rt_barrier(&c->frame, t, n);
     }
 }
 
@@ -220,7 +220,7 @@ static void walk(weir_frame *f, int t, int n) {
     float *y = (float *)f->out[0], *z = (float *)f->out[1], *copy = (float *)f->arena;
     memset(f->thread + t * f->thread_bytes, t, 64);
     for (int64_t i = rows * 3 * t / n; i < rows * 3 * (t + 1) / n; i++) copy[i] = y[i] = 2 * x[i];
-    weir_rt_barrier(f, n);
+    weir_rt_barrier(f, t, n);
     if (t) return;
     int64_t k = 0;
     for (int64_t i = 0; i < rows * 3; i++)

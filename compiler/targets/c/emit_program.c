@@ -105,7 +105,7 @@ static void sync_all(CProgram *p) {
         p->indent--;
         program_line(p, "}");
     }
-    if (p->state != AFTER_NOTHING) program_line(p, "weir_rt_barrier(f, n);");
+    if (p->state != AFTER_NOTHING) program_line(p, "weir_rt_barrier(f, t, n);");
     p->state = AFTER_NOTHING;
 }
 
@@ -293,7 +293,7 @@ static void carry_on(CProgram *p, const Item *it) {
         }
         sync_all(p);
     }
-    if (it->carry.n == 0) program_line(p, "weir_rt_barrier(f, n);");
+    if (it->carry.n == 0) program_line(p, "weir_rt_barrier(f, t, n);");
 }
 
 static void walk_loop(CProgram *p, const Item *it) {
@@ -312,13 +312,13 @@ static void walk_loop(CProgram *p, const Item *it) {
     if (it->var) names_var(&p->names, it->var, var, dim_const(p->ctx, 0), NULL);
     if (it->cond >= 0) {
         program_line(p,
-                     "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n); if (!go) break; }",
+                     "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n); if (!go) break; }",
                      address(p, it->cond));
     }
     if (it->done && is_unbounded(p, symbol_index(p, it->done))) {
         int s = symbol_index(p, it->done);
         program_line(p, "if (t == 0) { f->symbol[%d] = %s + 1; weir_rt_defined(f); }", s, var);
-        program_line(p, "weir_rt_barrier(f, n);");
+        program_line(p, "weir_rt_barrier(f, t, n);");
         program_line(p, "if (f->stop) return 1;");
     }
     walk_items(p, &it->body);
@@ -335,7 +335,7 @@ static void walk_loop(CProgram *p, const Item *it) {
 
 static void walk_if(CProgram *p, const Item *it) {
     sync_all(p);
-    program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, n);",
+    program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n);",
                  address(p, it->cond));
     for (int side = 0; side < 2; side++) {
         program_line(p, side ? "else {" : "if (go) {");
