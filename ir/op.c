@@ -100,12 +100,28 @@ DimEnv infer_env(const Infer *in) {
     return graph_env(in->arena, in->graph);
 }
 
+/* Sizes beyond what a machine addresses end here, where the node is known. */
+static void check_size(const Infer *in, const char *name, const Dim *shape, int rank) {
+    double count = 1;
+    int64_t extent;
+    for (int k = 0; k < rank; k++) {
+        if (!dim_is_const(shape[k], &extent)) continue;
+        if (extent < 0)
+            fail(in->ctx, E_SHAPE, "result \"%s\" has a dim of %lld: dims must not be negative",
+                 name, (long long)extent);
+        count *= (double)extent;
+    }
+    if (count > 0x1p46)
+        fail(in->ctx, E_LIMIT, "result \"%s\" has %.3g elements: the most is 2^46", name, count);
+}
+
 void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank) {
     Value *v = infer_out(in, result);
     if (!v) return;
     if (rank > RANK_MAX)
         fail(in->ctx, E_LIMIT, "result \"%s\" has rank %d: the most is %d", v->name, rank,
              RANK_MAX);
+    check_size(in, v->name, shape, rank);
     const Dim *copy = arena_copy(in->arena, shape, sizeof *shape * (size_t)rank);
     v->type = (Type){TYPE_TENSOR, t, rank, copy, NULL};
     v->known = NULL;

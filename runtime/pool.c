@@ -25,7 +25,7 @@ typedef struct Slot {
     _Alignas(LINE) uint32_t turn; /* raised by the caller */
     uint32_t asleep;
     uint32_t seen; /* the worker's own */
-    int32_t cpu;                  /* where it last ran a job */
+    int32_t cpu;   /* where it last ran a job */
     int index;
     Pool *pool;
     pthread_t thread;

@@ -59,7 +59,9 @@ static void collect_producers(Order *o) {
             if (!name[0]) continue;
             if (table_get(o->producer, name))
                 fail(o->im->ctx, E_MODEL,
-                     "tensor \"%s\" is the result of two nodes: names must be unique", name);
+                     "tensor \"%s\" is the result of two nodes, the second \"%s\": names must be "
+                     "unique",
+                     name, node->name ? node->name : "");
             table_put(o->producer, name, (void *)(intptr_t)(i + 1));
         }
     }
@@ -85,8 +87,10 @@ static int visit(Order *o, int root, const int *first, char *state, Visit *stack
         int dep = (int)(intptr_t)table_get(o->producer, name) - 1;
         if (state[dep] == DONE) continue;
         if (state[dep] == OPEN)
-            fail(o->im->ctx, E_MODEL,
-                 "the graph has a cycle through tensor \"%s\": ONNX graphs have none", name);
+            fail(
+                o->im->ctx, E_MODEL,
+                "the graph has a cycle through tensor \"%s\" of node \"%s\": ONNX graphs have none",
+                name, o->nodes->at[dep].name ? o->nodes->at[dep].name : "");
         state[dep] = OPEN;
         stack[depth++] = (Visit){dep, first[dep]};
     }

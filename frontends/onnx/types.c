@@ -182,17 +182,17 @@ static Dim import_dim(Import *im, const OnnxDim *d, const char *input, int axis)
     return known ? known : im->unknown;
 }
 
-static DType element_type(Import *im, int64_t onnx) {
+static DType element_type(Import *im, int64_t onnx, const char *input) {
     DType t = onnx == (int)onnx ? dtype_from_onnx((int)onnx) : DT_NONE;
     if (t == DT_NONE && onnx)
         fail(im->ctx, E_UNSUPPORTED,
-             "data type %lld is not one that ONNX defines: export the model again",
-             (long long)onnx);
+             "data type %lld of \"%s\" is not one that ONNX defines: export the model again",
+             (long long)onnx, input ? input : "a value");
     return t;
 }
 
 static Type tensor_like(Import *im, const OnnxTensorType *t, TypeKind kind, const char *input) {
-    Type type = {kind, element_type(im, t->elem_type), -1, NULL, NULL};
+    Type type = {kind, element_type(im, t->elem_type, input), -1, NULL, NULL};
     if (type.dtype == DT_NONE) return (Type){0};
     if (!t->shape) return type;
     type.rank = t->shape->dim.n;
@@ -207,7 +207,7 @@ static Type tensor_like(Import *im, const OnnxTensorType *t, TypeKind kind, cons
 static Type with_element(Import *im, const OnnxElemType *t, TypeKind kind, const char *input) {
     Type *elem = NEW(im->arena, Type);
     *elem = import_type(im, t->elem, input);
-    return (Type){kind, element_type(im, t->key_type), 0, NULL, elem};
+    return (Type){kind, element_type(im, t->key_type, NULL), 0, NULL, elem};
 }
 
 Type import_type(Import *im, const OnnxType *t, const char *input) {

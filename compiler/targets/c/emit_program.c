@@ -311,9 +311,9 @@ static void walk_loop(CProgram *p, const Item *it) {
     int mark = p->names.at.n;
     if (it->var) names_var(&p->names, it->var, var, dim_const(p->ctx, 0), NULL);
     if (it->cond >= 0) {
-        program_line(p,
-                     "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n); if (!go) break; }",
-                     address(p, it->cond));
+        program_line(
+            p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n); if (!go) break; }",
+            address(p, it->cond));
     }
     if (it->done && is_unbounded(p, symbol_index(p, it->done))) {
         int s = symbol_index(p, it->done);
