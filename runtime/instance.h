@@ -10,7 +10,7 @@ struct weir_instance {
     const weir_pool *pool;
     int threads;
     int spin;        /* nanoseconds a barrier spins */
-    int32_t *cpu;         /* where each thread is, for the barrier */
+    int32_t *cpu;    /* where each thread is, for the barrier */
     int64_t *symbol; /* of the run at hand */
     int64_t *place;
     int64_t *now;     /* symbols, those not yet defined with their place values */

@@ -70,8 +70,9 @@ struct weir_blob {
     uint64_t bytes;
 };
 
-/* All threads of a run wait for each other: spins a while, then sleeps. `cpu` says where each thread was
- * when it last came here: spinning on a CPU that another thread needs only delays both. */
+/* All threads of a run wait for each other: spins a while, then sleeps. `cpu` says where each
+ * thread was when it last came here: spinning on a CPU that another thread needs only delays both.
+ */
 typedef struct weir_barrier {
     _Alignas(64) int32_t arrived;
     _Alignas(64) uint32_t phase;
