@@ -133,10 +133,36 @@ static void block_channels(Layouts *l) {
             l->flow->cont.at[c].layout = blocked(l, &l->flow->cont.at[c], channel[c]);
 }
 
+/* ---- reads that are never outside ------------------------------------------------------------ */
+
+static bool always_inside(Layouts *l, const Access *a, const DimEnv *env) {
+    const Cont *c = &l->flow->cont.at[a->cont];
+    for (int k = 0; k < a->rank; k++) {
+        Dim room = dim_sub(l->flow->ctx, dim_addc(l->flow->ctx, c->shape[k], -1), a->at[k]);
+        if (!dim_ge0(l->flow->ctx, a->at[k], env) || !dim_ge0(l->flow->ctx, room, env))
+            return false;
+    }
+    return true;
+}
+
+/* Drops the `else` of reads that stay inside the box: they are plain reads. */
+static void drop_needless_else(Layouts *l) {
+    for (int i = 0; i < l->flow->map.n; i++) {
+        Map *m = l->flow->map.at[i];
+        DimEnv env = map_env(l->arena, l->flow, m);
+        for (int v = 0; v < m->body.val.n; v++) {
+            Val *val = &m->body.val.at[v];
+            if (val->kind == VAL_READ && val->has_else && always_inside(l, &val->read, &env))
+                val->has_else = false;
+        }
+    }
+}
+
 Flow *pass_layout(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_layout(Arena *arena, const Flow *flow, const PassEnv *env) {
     Layouts l = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
     l.lanes = env->machine->vector_bytes / 4;
+    drop_needless_else(&l);
     layouts_survey(&l);
     layout_halos(&l);
     layouts_survey(&l);
