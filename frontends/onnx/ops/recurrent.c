@@ -183,7 +183,8 @@ static void input_product(Lower *lo, Cell *c) {
     nn_reduce(lo, m, c->gx, at, EXPR(m, "$0 * $1", a, b), "sum");
 }
 
-/* A state [T+1,N,H] whose entry 0 is operand `init`, or 0. */
+/* A state [T+1,N,H] whose entry 0 is operand `init`, or 0 (also where an operand whose batch is
+ * another symbol turns out to be smaller). */
 static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
     const Rnn *r = c->rnn;
     Dim shape[] = {dim_addc(lo->ctx, r->T, 1), r->N, r->H}, at[3] = {dim_const(lo->ctx, 0)};
@@ -193,7 +194,12 @@ static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
     nn_dims(lo, m, "nj", shape + 1, 2, at + 1);
     Dim dir = dim_const(lo->ctx, c->dir);
     Dim from[] = {r->batch_first ? at[1] : dir, r->batch_first ? dir : at[1], at[2]};
-    nn_write(lo, m, s, at, init < 0 ? body_const(&m->body, r->t, 0) : nn_read(lo, m, init, from));
+    int none = body_const(&m->body, r->t, 0);
+    bool tied = init >= 0 && lo->flow->cont.at[init].shape[r->batch_first ? 0 : 1] == r->N;
+    nn_write(lo, m, s, at,
+             init < 0 ? none
+             : tied   ? nn_read(lo, m, init, from)
+                      : map_read_else(lo->flow, m, init, from, none));
     return s;
 }
 
