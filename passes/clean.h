@@ -26,6 +26,10 @@ void uses_count(Cleaning *c);
 /* Replaces the body of a map by a rewritten one: `read` as body_inline has it; dims by subst. */
 void map_rewrite(Cleaning *c, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user);
 
+/* A BodyReadFn: simplifies a read's index under the DimEnv that `user` points to (clean_split.c).
+ */
+int simplify_read(void *user, Body *b, const Val *read);
+
 bool split_dims(Cleaning *c, Map *m);       /* clean_split.c */
 bool inline_producer(Cleaning *c, int map); /* clean_views.c: into its readers */
 bool forward_copy(Cleaning *c, int map);    /* clean_views.c: a copy's source is written in place */

@@ -34,7 +34,7 @@ static void factor_of(const Map *m, Dim sym, Factor *out) {
                 factor_in(m->write.at[w].to[k].at[d], sym, out);
 }
 
-static int simplify_read(void *user, Body *b, const Val *read) {
+int simplify_read(void *user, Body *b, const Val *read) {
     const DimEnv *env = user;
     Ctx *ctx = arena_ctx(b->arena);
     Dim at[RANK_MAX];

@@ -89,16 +89,6 @@ typedef struct Compose {
     DimEnv env;
 } Compose;
 
-static int simplified(void *user, Body *b, const Val *read) {
-    const Compose *p = user;
-    Ctx *ctx = p->c->flow->ctx;
-    Dim *at = NEW_ARRAY(b->arena, Dim, read->read.rank + 1);
-    for (int k = 0; k < read->read.rank; k++) at[k] = dim_simplify(ctx, read->read.at[k], &p->env);
-    Access to = {read->read.cont, read->read.rank, at};
-    return read->has_else ? body_read_else(b, to, read->type, read->arg[0])
-                          : body_read(b, to, read->type);
-}
-
 /* A read of the producer's container becomes the producer's body at that index. */
 static int composed(void *user, Body *b, const Val *read) {
     Compose *p = user;
@@ -121,7 +111,7 @@ static int composed(void *user, Body *b, const Val *read) {
                               read->arg[0]);
     }
     int *map = NEW_ARRAY(b->arena, int, p->producer->body.val.n + 1);
-    body_inline(b, &p->producer->body, subst, n, NULL, simplified, p, map);
+    body_inline(b, &p->producer->body, subst, n, NULL, simplify_read, &p->env, map);
     int val = map[p->producer->write.at[0].val[0]];
     return body_cvt(b, p->c->flow->cont.at[p->to->cont].type, val);
 }

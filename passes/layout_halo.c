@@ -98,8 +98,8 @@ static void move_reads(Layouts *l, const Halo *h, Map *m, int to, bool plain_too
 
 /* Fills one side of dim k's margin: other dims before k over the old box, after k over the new one.
  */
-static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k, int64_t first,
-                      int64_t count, bool high, Items *into) {
+static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k, int64_t count,
+                      bool high, Items *into) {
     if (!count) return;
     Ctx *ctx = l->flow->ctx;
     const Cont *c = &l->flow->cont.at[cont];
@@ -108,18 +108,16 @@ static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k
     for (int d = 0; d < c->rank; d++) {
         Dim extent = d == k ? dim_const(ctx, count) : d < k ? old[d] : c->shape[d];
         at[d] = map_dim(l->flow, m, "m", extent);
-        if (d < k) at[d] = dim_addc(ctx, at[d], h->low[d]);
-        if (d == k)
-            at[d] = dim_addc(ctx, high ? dim_add(ctx, at[d], old[d]) : at[d],
-                             high ? h->low[d] + first : 0);
+        if (d == k && high) at[d] = dim_add(ctx, at[d], old[d]);
+        if (d < k || (d == k && high)) at[d] = dim_addc(ctx, at[d], h->low[d]);
     }
     map_write(l->flow, m, cont, at, body_bits(&m->body, c->type, h->value), NULL);
 }
 
 static void fill_margin(Layouts *l, const Halo *h, int cont, const Dim *old, Items *into) {
     for (int k = 0; k < l->flow->cont.at[cont].rank; k++) {
-        fill_side(l, h, cont, old, k, 0, h->low[k], false, into);
-        fill_side(l, h, cont, old, k, 0, h->high[k], true, into);
+        fill_side(l, h, cont, old, k, h->low[k], false, into);
+        fill_side(l, h, cont, old, k, h->high[k], true, into);
     }
 }
 
@@ -205,14 +203,13 @@ static void enlarge(Layouts *l, const Halo *h) {
 static void enlarge_copy(Layouts *l, const Halo *h) {
     Cont *c = &l->flow->cont.at[h->cont];
     const Dim *shape = enlarged(l, h, c), *old = c->shape;
-    int from = l->flow->cont.n, rank = c->rank;
+    int rank = c->rank;
     int to = flow_cont(l->flow, internf(l->flow->ctx, "%s.padded", c->name), CONT_TMP, c->type,
                        shape, rank);
     l->flow->cont.at[to].from = l->flow->cont.at[h->cont].from;
     Items made = {0};
     fill_margin(l, h, to, old, &made);
     copy_in(l, h, to, &made);
-    (void)from;
     const IntVec readers = l->readers[h->cont];
     for (int r = 0; r < readers.n; r++) move_reads(l, h, l->flow->map.at[readers.at[r]], to, false);
     insert_before(l, to, &made);
