@@ -6,24 +6,25 @@
 
 /* ---- references ----------------------------------------------------------------------------- */
 
-static const OnnxAttribute *find(const OnnxAttribute *at, int n, const char *name) {
-    for (int i = 0; i < n; i++)
-        if (at[i].name && !strcmp(at[i].name, name)) return &at[i];
+static const OnnxAttribute *find(const OnnxAttribute *const *at, size_t n, const char *name) {
+    for (size_t i = 0; i < n; i++)
+        if (at[i]->name && !strcmp(at[i]->name, name)) return at[i];
     return NULL;
 }
 
 const OnnxAttribute *import_reference(const OnnxAttribute *a, Scope **scope) {
-    while (a && text_or(a->ref, NULL)) {
+    while (a && text_or(a->ref_attr_name, NULL)) {
         const Frame *frame = (*scope)->frame;
         if (!frame) return NULL;
-        const char *name = a->ref;
-        a = find(frame->call->attribute.at, frame->call->attribute.n, name);
+        const char *name = a->ref_attr_name;
+        a = find((const OnnxAttribute *const *)frame->call->attribute, frame->call->n_attribute,
+                 name);
         if (a) {
             *scope = frame->caller;
             continue;
         }
-        return find(frame->function->attribute_default.at, frame->function->attribute_default.n,
-                    name);
+        return find(frame->function->attribute_default.at,
+                    (size_t)frame->function->attribute_default.n, name);
     }
     return a;
 }
@@ -31,63 +32,72 @@ const OnnxAttribute *import_reference(const OnnxAttribute *a, Scope **scope) {
 /* ---- attributes ----------------------------------------------------------------------------- */
 
 /* Files before IR version 2 say the type by the field that is there. */
-static int64_t attribute_type(const OnnxAttribute *a) {
-    static const int by_field[][2] = {
-        {ATTRIBUTE_F, 1},       {ATTRIBUTE_I, 2},      {ATTRIBUTE_S, 3},    {ATTRIBUTE_T, 4},
-        {ATTRIBUTE_G, 5},       {ATTRIBUTE_FLOATS, 6}, {ATTRIBUTE_INTS, 7}, {ATTRIBUTE_STRINGS, 8},
-        {ATTRIBUTE_SPARSE, 11}, {ATTRIBUTE_TP, 13}};
+static OnnxAttributeType attribute_type(const OnnxAttribute *a) {
     if (a->type) return a->type;
-    for (size_t i = 0; i < sizeof by_field / sizeof *by_field; i++)
-        if (HAS(a, by_field[i][0])) return by_field[i][1];
-    return 0;
+    if (a->has_f) return ONNX_ATTRIBUTE(FLOAT);
+    if (a->has_i) return ONNX_ATTRIBUTE(INT);
+    if (a->has_s) return ONNX_ATTRIBUTE(STRING);
+    if (a->t) return ONNX_ATTRIBUTE(TENSOR);
+    if (a->g) return ONNX_ATTRIBUTE(GRAPH);
+    if (a->n_floats) return ONNX_ATTRIBUTE(FLOATS);
+    if (a->n_ints) return ONNX_ATTRIBUTE(INTS);
+    if (a->n_strings) return ONNX_ATTRIBUTE(STRINGS);
+    if (a->sparse_tensor) return ONNX_ATTRIBUTE(SPARSE_TENSOR);
+    return a->tp ? ONNX_ATTRIBUTE(TYPE_PROTO) : ONNX_ATTRIBUTE(UNDEFINED);
 }
 
-static void attribute_strings(Import *im, const OnnxAttribute *a, Attr *to) {
-    const char **at = NEW_ARRAY(im->arena, const char *, a->strings.n);
-    int64_t *bytes = NEW_ARRAY(im->arena, int64_t, a->strings.n);
-    for (int i = 0; i < a->strings.n; i++) {
-        at[i] = (const char *)a->strings.at[i].at;
-        bytes[i] = (int64_t)a->strings.at[i].n;
+static bool lacks_value(const OnnxAttribute *a) {
+    switch (attribute_type(a)) {
+    case ONNX_ATTRIBUTE(TENSOR): return !a->t;
+    case ONNX_ATTRIBUTE(GRAPH): return !a->g;
+    case ONNX_ATTRIBUTE(SPARSE_TENSOR): return !a->sparse_tensor;
+    case ONNX_ATTRIBUTE(TYPE_PROTO): return !a->tp;
+    default: return false;
     }
-    to->strings = at;
-    to->string_bytes = bytes;
-    to->n = a->strings.n;
 }
 
 static Attr attribute(Import *im, Scope *scope, const OnnxAttribute *a, const char *name) {
     Attr to = {.name = intern(im->ctx, name)};
-    int64_t type = attribute_type(a);
-    bool empty = (type == 4 && !a->t) || (type == 5 && !a->g) || (type == 11 && !a->sparse) ||
-                 (type == 13 && !a->tp);
-    if (empty)
+    if (lacks_value(a))
         fail(im->ctx, E_ATTRIBUTE, "attribute \"%s\" has no value: export the model again", name);
-    switch (type) {
-    case 1: to.kind = ATTR_FLOAT, to.f = a->f; break;
-    case 2: to.kind = ATTR_INT, to.i = a->i; break;
-    case 3:
-        to.kind = ATTR_STRING, to.n = (int)a->s.n;
-        to.s = arena_printf(im->arena, "%.*s", (int)a->s.n, a->s.n ? (const char *)a->s.at : "");
+    switch (attribute_type(a)) {
+    case ONNX_ATTRIBUTE(FLOAT): to.kind = ATTR_FLOAT, to.f = a->f; break;
+    case ONNX_ATTRIBUTE(INT): to.kind = ATTR_INT, to.i = a->i; break;
+    case ONNX_ATTRIBUTE(STRING):
+        to.kind = ATTR_STRING, to.n = (int)a->s.len;
+        to.s = arena_printf(im->arena, "%.*s", to.n, a->s.len ? (const char *)a->s.data : "");
         break;
-    case 4:
+    case ONNX_ATTRIBUTE(TENSOR):
         to.kind = ATTR_TENSOR, to.tensor = import_tensor(im, a->t, text_or(a->t->name, to.name));
         break;
-    case 5: to.kind = ATTR_GRAPH, to.graph = import_graph(im, a->g, scope); break;
-    case 6: to.kind = ATTR_FLOATS, to.floats = a->floats.at, to.n = a->floats.n; break;
-    case 7: to.kind = ATTR_INTS, to.ints = a->ints.at, to.n = a->ints.n; break;
-    case 8: to.kind = ATTR_STRINGS, attribute_strings(im, a, &to); break;
-    case 11: to.kind = ATTR_TENSOR, to.tensor = import_sparse(im, a->sparse, to.name); break;
-    case 13: to.kind = ATTR_TYPE, to.type = import_type(im, a->tp, NULL); break;
+    case ONNX_ATTRIBUTE(GRAPH):
+        to.kind = ATTR_GRAPH, to.graph = import_graph(im, a->g, scope);
+        break;
+    case ONNX_ATTRIBUTE(FLOATS):
+        to.kind = ATTR_FLOATS, to.floats = a->floats, to.n = (int)a->n_floats;
+        break;
+    case ONNX_ATTRIBUTE(INTS): to.kind = ATTR_INTS, to.ints = a->ints, to.n = (int)a->n_ints; break;
+    case ONNX_ATTRIBUTE(STRINGS):
+        to.kind = ATTR_STRINGS, to.n = (int)a->n_strings;
+        import_strings(im, a->strings, a->n_strings, &to.strings, &to.string_bytes);
+        break;
+    case ONNX_ATTRIBUTE(SPARSE_TENSOR):
+        to.kind = ATTR_TENSOR, to.tensor = import_sparse(im, a->sparse_tensor, to.name);
+        break;
+    case ONNX_ATTRIBUTE(TYPE_PROTO):
+        to.kind = ATTR_TYPE, to.type = import_type(im, a->tp, NULL);
+        break;
     default:
-        fail(im->ctx, E_UNSUPPORTED, "attribute \"%s\" is of kind %lld, which no operator uses",
-             name, (long long)type);
+        fail(im->ctx, E_UNSUPPORTED, "attribute \"%s\" is of kind %d, which no operator uses", name,
+             (int)attribute_type(a));
     }
     return to;
 }
 
 void import_attributes(Import *im, Scope *scope, const OnnxNode *from, Node *to) {
-    for (int i = 0; i < from->attribute.n; i++) {
+    for (size_t i = 0; i < from->n_attribute; i++) {
         Scope *in = scope;
-        const OnnxAttribute *own = &from->attribute.at[i], *a = import_reference(own, &in);
+        const OnnxAttribute *own = from->attribute[i], *a = import_reference(own, &in);
         const char *name = text_or(own->name, NULL);
         if (!name) fail(im->ctx, E_MODEL, "an attribute has no name: export the model again");
         if (node_attr(to, name)) fail(im->ctx, E_MODEL, "attribute \"%s\" is given twice", name);
@@ -107,41 +117,33 @@ static Value constant_of(Import *im, const char *name, DType t, const void *data
     return v;
 }
 
-static Value constant_strings(Import *im, const char *name, const Span *s, int rank, int64_t n) {
-    Value v = constant_of(im, name, STRING, NULL, rank, n);
-    const char **at = NEW_ARRAY(im->arena, const char *, n);
-    int64_t *bytes = NEW_ARRAY(im->arena, int64_t, n);
-    for (int64_t i = 0; i < n; i++) {
-        at[i] = (const char *)s[i].at;
-        bytes[i] = (int64_t)s[i].n;
-    }
+static Value constant_strings(Import *im, const char *name, const ProtobufCBinaryData *s, int rank,
+                              size_t n) {
+    Value v = constant_of(im, name, STRING, NULL, rank, (int64_t)n);
     v.data = NULL, v.data_bytes = 0;
-    v.strings = at;
-    v.string_bytes = bytes;
+    import_strings(im, s, n, &v.strings, &v.string_bytes);
     return v;
 }
 
 Value import_constant(Import *im, Scope *scope, const OnnxNode *node, const char *name) {
-    if (node->attribute.n != 1)
-        fail(im->ctx, E_ATTRIBUTE, "a Constant has %d attributes: it must have one value",
-             node->attribute.n);
-    const OnnxAttribute *a = import_reference(&node->attribute.at[0], &scope);
+    if (node->n_attribute != 1)
+        fail(im->ctx, E_ATTRIBUTE, "a Constant has %zu attributes: it must have one value",
+             node->n_attribute);
+    const OnnxAttribute *a = import_reference(node->attribute[0], &scope);
     if (!a)
         fail(im->ctx, E_ATTRIBUTE,
              "a Constant takes its value from an attribute that the call lacks");
-    switch (attribute_type(a)) {
-    case 1: return constant_of(im, name, F32, &a->f, 0, 1);
-    case 2: return constant_of(im, name, I64, &a->i, 0, 1);
-    case 3: return constant_strings(im, name, &a->s, 0, 1);
-    case 4:
-        if (a->t) return import_tensor(im, a->t, name);
-        break;
-    case 6: return constant_of(im, name, F32, a->floats.at, 1, a->floats.n);
-    case 7: return constant_of(im, name, I64, a->ints.at, 1, a->ints.n);
-    case 8: return constant_strings(im, name, a->strings.at, 1, a->strings.n);
-    case 11:
-        if (a->sparse) return import_sparse(im, a->sparse, name);
-        break;
+    switch (lacks_value(a) ? ONNX_ATTRIBUTE(UNDEFINED) : attribute_type(a)) {
+    case ONNX_ATTRIBUTE(FLOAT): return constant_of(im, name, F32, &a->f, 0, 1);
+    case ONNX_ATTRIBUTE(INT): return constant_of(im, name, I64, &a->i, 0, 1);
+    case ONNX_ATTRIBUTE(STRING): return constant_strings(im, name, &a->s, 0, 1);
+    case ONNX_ATTRIBUTE(TENSOR): return import_tensor(im, a->t, name);
+    case ONNX_ATTRIBUTE(FLOATS):
+        return constant_of(im, name, F32, a->floats, 1, (int64_t)a->n_floats);
+    case ONNX_ATTRIBUTE(INTS): return constant_of(im, name, I64, a->ints, 1, (int64_t)a->n_ints);
+    case ONNX_ATTRIBUTE(STRINGS): return constant_strings(im, name, a->strings, 1, a->n_strings);
+    case ONNX_ATTRIBUTE(SPARSE_TENSOR): return import_sparse(im, a->sparse_tensor, name);
+    default: break;
     }
     fail(im->ctx, E_ATTRIBUTE, "a Constant has no value in its attribute \"%s\"",
          text_or(a->name, ""));

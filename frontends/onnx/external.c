@@ -99,8 +99,8 @@ static int64_t entry_number(Import *im, const OnnxEntry *e) {
 const void *import_external(Import *im, const OnnxTensor *t, int64_t need) {
     const char *location = NULL;
     int64_t offset = 0, length = -1;
-    for (int i = 0; i < t->external_data.n; i++) {
-        const OnnxEntry *e = &t->external_data.at[i];
+    for (size_t i = 0; i < t->n_external_data; i++) {
+        const OnnxEntry *e = t->external_data[i];
         const char *key = text_or(e->key, "");
         if (!strcmp(key, "location")) location = e->value;
         if (!strcmp(key, "offset")) offset = entry_number(im, e);

@@ -54,9 +54,8 @@ static const char *domain_of(const char *domain) {
 
 static int64_t opset_version(Import *im, const Scope *scope, const char *domain) {
     int64_t version = -1;
-    for (int i = 0; i < scope->opset->n; i++)
-        if (!strcmp(domain_of(scope->opset->at[i].domain), domain))
-            version = scope->opset->at[i].version;
+    for (size_t i = 0; i < scope->nopset; i++)
+        if (!strcmp(domain_of(scope->opset[i]->domain), domain)) version = scope->opset[i]->version;
     if (version < 0 && !domain[0] && im->model->ir_version < 3) return 1;
     if (version < 0)
         fail(im->ctx, E_MODEL, "operator set \"%s\" is used but not imported by the model",
@@ -105,16 +104,16 @@ static void import_operator(Import *im, Scope *scope, const OnnxNode *from, cons
     Graph *g = scope->graph;
     int64_t version = opset_version(im, scope, domain);
     Node node = {.version = (int)version, .row = find_row(im, domain, op, version)};
-    node.name = new_name(im, scope, text_or(from->name, from->output.n ? from->output.at[0] : op));
+    node.name = new_name(im, scope, text_or(from->name, from->n_output ? from->output[0] : op));
     im->ctx->where.opset = node.version;
-    for (int i = 0; i < from->input.n; i++) {
-        const char *name = from->input.at[i];
+    for (size_t i = 0; i < from->n_input; i++) {
+        const char *name = from->input[i];
         vec_push(im->arena, &node.in, name[0] ? find_name(im, scope, name) : -1);
     }
     import_attributes(im, scope, from, &node);
     int number = g->node.n;
-    for (int i = 0; i < from->output.n; i++) {
-        const char *name = from->output.at[i];
+    for (size_t i = 0; i < from->n_output; i++) {
+        const char *name = from->output[i];
         vec_push(im->arena, &node.out, name[0] ? add_result(im, scope, name, number, i) : -1);
     }
     vec_push(im->arena, &g->node, node);
@@ -124,43 +123,45 @@ static void import_operator(Import *im, Scope *scope, const OnnxNode *from, cons
 
 static const OnnxFunction *find_function(const Import *im, const char *domain,
                                          const OnnxNode *node) {
-    for (int i = 0; i < im->model->function.n; i++) {
-        const OnnxFunction *f = &im->model->function.at[i];
-        if (!strcmp(text_or(f->name, ""), node->op_type) && !strcmp(domain_of(f->domain), domain) &&
-            !strcmp(text_or(f->overload, ""), text_or(node->overload, "")))
+    const char *overload = onnx_overload(im->ctx, node);
+    for (int i = 0; i < im->function.n; i++) {
+        const OnnxFunction *f = &im->function.at[i];
+        if (!strcmp(text_or(f->body->name, ""), node->op_type) &&
+            !strcmp(domain_of(f->body->domain), domain) && f->overload == overload)
             return f;
     }
     return NULL;
 }
 
-static void import_nodes(Import *im, Scope *scope, const OnnxNodes *nodes);
+static void import_nodes(Import *im, Scope *scope, OnnxNode *const *node, size_t n);
 
 static void inline_function(Import *im, Scope *caller, const OnnxNode *call,
                             const OnnxFunction *f) {
     Frame frame = {f, call, caller, caller->frame ? caller->frame->depth + 1 : 1};
-    const char *name = text_or(call->name, call->output.n ? call->output.at[0] : f->name);
-    Scope inner = {caller->graph, table_new(im->arena),      table_new(im->arena), NULL, &frame,
-                   &f->opset,     new_name(im, caller, name)};
+    const char *name = text_or(call->name, call->n_output ? call->output[0] : f->body->name);
+    Scope inner = {
+        caller->graph, table_new(im->arena),  table_new(im->arena),    NULL,
+        &frame,        f->body->opset_import, f->body->n_opset_import, new_name(im, caller, name)};
     if (frame.depth > CALL_DEPTH)
         fail(im->ctx, E_LIMIT,
              "functions call each other deeper than %d: function \"%s\" may call itself",
-             CALL_DEPTH, f->name);
-    if (call->input.n > f->input.n || call->output.n > f->output.n)
+             CALL_DEPTH, f->body->name);
+    if (call->n_input > f->body->n_input || call->n_output > f->body->n_output)
         fail(im->ctx, E_MODEL,
-             "function \"%s\" takes %d operands and gives %d results, the call has %d and %d",
-             f->name, f->input.n, f->output.n, call->input.n, call->output.n);
+             "function \"%s\" takes %zu operands and gives %zu results, the call has %zu and %zu",
+             f->body->name, f->body->n_input, f->body->n_output, call->n_input, call->n_output);
     for (int i = 0; i < f->value_info.n; i++)
-        if (f->value_info.at[i].name)
-            table_put(inner.declared, f->value_info.at[i].name, &f->value_info.at[i]);
-    for (int i = 0; i < call->input.n; i++)
-        if (call->input.at[i][0])
-            define(im, &inner, f->input.at[i], find_name(im, caller, call->input.at[i]));
+        if (f->value_info.at[i]->name)
+            table_put(inner.declared, f->value_info.at[i]->name, f->value_info.at[i]);
+    for (size_t i = 0; i < call->n_input; i++)
+        if (call->input[i][0])
+            define(im, &inner, f->body->input[i], find_name(im, caller, call->input[i]));
     Where where = im->ctx->where;
-    import_nodes(im, &inner, &f->node);
+    import_nodes(im, &inner, f->body->node, f->body->n_node);
     im->ctx->where = where;
-    for (int i = 0; i < call->output.n; i++)
-        if (call->output.at[i][0])
-            define(im, caller, call->output.at[i], find_name(im, &inner, f->output.at[i]));
+    for (size_t i = 0; i < call->n_output; i++)
+        if (call->output[i][0])
+            define(im, caller, call->output[i], find_name(im, &inner, f->body->output[i]));
 }
 
 /* In a function's body, a parameter that the call leaves out is an absent operand. */
@@ -168,24 +169,24 @@ static const OnnxNode *without_absent(Import *im, const Scope *scope, const Onnx
     const Frame *frame = scope->frame;
     if (!frame) return node;
     OnnxNode *copy = NULL;
-    for (int i = 0; i < node->input.n; i++)
-        for (int k = 0; k < frame->function->input.n; k++) {
-            if (node->input.at[i] != frame->function->input.at[k]) continue;
-            bool given = k < frame->call->input.n && frame->call->input.at[k][0];
+    for (size_t i = 0; i < node->n_input; i++)
+        for (size_t k = 0; k < frame->function->body->n_input; k++) {
+            if (node->input[i] != frame->function->body->input[k]) continue;
+            bool given = k < frame->call->n_input && frame->call->input[k][0];
             if (given) continue;
             if (!copy) {
                 copy = arena_copy(im->arena, node, sizeof *node);
-                copy->input.at =
-                    arena_copy(im->arena, node->input.at, sizeof(char *) * (size_t)node->input.n);
+                copy->input =
+                    arena_copy(im->arena, node->input, sizeof(char *) * (size_t)node->n_input);
             }
-            copy->input.at[i] = intern(im->ctx, "");
+            copy->input[i] = (char *)intern(im->ctx, "");
         }
     return copy ? copy : node;
 }
 
 static void import_node(Import *im, Scope *scope, const OnnxNode *node) {
     const char *op = text_or(node->op_type, NULL), *domain = domain_of(node->domain);
-    const char *name = text_or(node->name, node->output.n ? node->output.at[0] : "");
+    const char *name = text_or(node->name, node->n_output ? node->output[0] : "");
     im->ctx->where.node = name;
     im->ctx->where.op = !op ? NULL : domain[0] ? internf(im->ctx, "%s.%s", domain, op) : op;
     if (!op) fail(im->ctx, E_MODEL, "a node has no operator: export the model again");
@@ -195,18 +196,19 @@ static void import_node(Import *im, Scope *scope, const OnnxNode *node) {
     const OnnxFunction *f = find_function(im, domain, node);
     if (f)
         inline_function(im, scope, node, f);
-    else if (!domain[0] && !strcmp(op, "Constant") && node->output.n == 1 && node->output.at[0][0])
-        define(im, scope, node->output.at[0],
-               graph_value(scope->graph, import_constant(im, scope, node,
-                                                         new_name(im, scope, node->output.at[0]))));
+    else if (!domain[0] && !strcmp(op, "Constant") && node->n_output == 1 && node->output[0][0])
+        define(im, scope, node->output[0],
+               graph_value(scope->graph,
+                           import_constant(im, scope, node, new_name(im, scope, node->output[0]))));
     else
         import_operator(im, scope, node, op, domain);
 }
 
-static void import_nodes(Import *im, Scope *scope, const OnnxNodes *nodes) {
+static void import_nodes(Import *im, Scope *scope, OnnxNode *const *node, size_t n) {
     Where where = im->ctx->where;
-    const int *order = import_order(im, nodes);
-    for (int i = 0; i < nodes->n; i++) import_node(im, scope, &nodes->at[order[i]]);
+    if (n > NODES_MAX) fail(im->ctx, E_LIMIT, "the model has more than %d nodes", NODES_MAX);
+    const int *order = import_order(im, node, (int)n);
+    for (size_t i = 0; i < n; i++) import_node(im, scope, node[order[i]]);
     im->ctx->where = where;
 }
 
@@ -219,11 +221,11 @@ static bool is_fed(const Import *im, const char *name) {
 }
 
 static void import_inputs(Import *im, Scope *scope, const OnnxGraph *g, Table *initial) {
-    for (int i = 0; i < g->input.n; i++) {
-        const OnnxValueInfo *info = &g->input.at[i];
+    for (size_t i = 0; i < g->n_input; i++) {
+        const OnnxValueInfo *info = g->input[i];
         const char *name = text_or(info->name, NULL);
         if (!name)
-            fail(im->ctx, E_MODEL, "input %d of the graph has no name: export the model again", i);
+            fail(im->ctx, E_MODEL, "input %zu of the graph has no name: export the model again", i);
         const OnnxTensor *t = table_get(initial, name);
         if (t && !is_fed(im, name)) continue;
         Value v = {.name = name, .kind = VALUE_INPUT};
@@ -240,48 +242,47 @@ static void import_inputs(Import *im, Scope *scope, const OnnxGraph *g, Table *i
 }
 
 static void import_initializers(Import *im, Scope *scope, const OnnxGraph *g) {
-    for (int i = 0; i < g->initializer.n; i++) {
-        const char *name = text_or(g->initializer.at[i].name, NULL);
-        if (!name) fail(im->ctx, E_MODEL, "initializer %d has no name: export the model again", i);
+    for (size_t i = 0; i < g->n_initializer; i++) {
+        const char *name = text_or(g->initializer[i]->name, NULL);
+        if (!name) fail(im->ctx, E_MODEL, "initializer %zu has no name: export the model again", i);
         if (is_fed(im, name) && table_get(scope->names, name)) continue;
         define(im, scope, name,
-               graph_value(scope->graph, import_tensor(im, &g->initializer.at[i], name)));
+               graph_value(scope->graph, import_tensor(im, g->initializer[i], name)));
     }
-    for (int i = 0; i < g->sparse.n; i++) {
-        const OnnxTensor *values = g->sparse.at[i].values;
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const OnnxTensor *values = g->sparse_initializer[i]->values;
         const char *name = text_or(values ? values->name : NULL, NULL);
         if (!name)
-            fail(im->ctx, E_MODEL, "sparse initializer %d has no name: export the model again", i);
+            fail(im->ctx, E_MODEL, "sparse initializer %zu has no name: export the model again", i);
         define(im, scope, name,
-               graph_value(scope->graph, import_sparse(im, &g->sparse.at[i], name)));
+               graph_value(scope->graph, import_sparse(im, g->sparse_initializer[i], name)));
     }
 }
 
 static void import_declared(Scope *scope, const OnnxGraph *g) {
-    for (int i = 0; i < g->value_info.n; i++)
-        if (g->value_info.at[i].name)
-            table_put(scope->declared, g->value_info.at[i].name, &g->value_info.at[i]);
-    for (int i = 0; i < g->output.n; i++)
-        if (g->output.at[i].name)
-            table_put(scope->declared, g->output.at[i].name, &g->output.at[i]);
+    for (size_t i = 0; i < g->n_value_info; i++)
+        if (g->value_info[i]->name)
+            table_put(scope->declared, g->value_info[i]->name, g->value_info[i]);
+    for (size_t i = 0; i < g->n_output; i++)
+        if (g->output[i]->name) table_put(scope->declared, g->output[i]->name, g->output[i]);
 }
 
 static void fill_graph(Import *im, Scope *scope, const OnnxGraph *g) {
     Table *initial = table_new(im->arena);
-    for (int i = 0; i < g->initializer.n; i++)
-        if (g->initializer.at[i].name)
-            table_put(initial, g->initializer.at[i].name, &g->initializer.at[i]);
+    for (size_t i = 0; i < g->n_initializer; i++)
+        if (g->initializer[i]->name) table_put(initial, g->initializer[i]->name, g->initializer[i]);
     import_declared(scope, g);
     import_inputs(im, scope, g, initial);
     import_initializers(im, scope, g);
-    import_nodes(im, scope, &g->node);
-    for (int i = 0; i < g->output.n; i++) {
-        const char *name = text_or(g->output.at[i].name, NULL);
+    import_nodes(im, scope, g->node, g->n_node);
+    for (size_t i = 0; i < g->n_output; i++) {
+        const char *name = text_or(g->output[i]->name, NULL);
         if (!name)
-            fail(im->ctx, E_MODEL, "output %d of the graph has no name: export the model again", i);
+            fail(im->ctx, E_MODEL, "output %zu of the graph has no name: export the model again",
+                 i);
         vec_push(im->arena, &scope->graph->output, find_name(im, scope, name));
     }
-    if (!scope->outer && !g->output.n)
+    if (!scope->outer && !g->n_output)
         fail(im->ctx, E_MODEL, "the graph has no outputs: nothing to compute");
 }
 
@@ -298,7 +299,8 @@ Graph *import_graph(Import *im, const OnnxGraph *g, Scope *outer) {
                    table_new(im->arena),
                    outer,
                    outer ? outer->frame : NULL,
-                   outer ? outer->opset : &im->model->opset,
+                   outer ? outer->opset : im->model->opset_import,
+                   outer ? outer->nopset : im->model->n_opset_import,
                    outer ? outer->prefix : NULL};
     if (graph_depth(graph) > GRAPH_DEPTH)
         fail(im->ctx, E_LIMIT, "graphs nest deeper than %d: simplify the model", GRAPH_DEPTH);
@@ -312,7 +314,7 @@ Graph *import_graph(Import *im, const OnnxGraph *g, Scope *outer) {
 
 static void check_model(Import *im) {
     const OnnxModel *m = im->model;
-    if (!HAS(m, 1) || m->ir_version < 1)
+    if (m->ir_version < 1)
         fail(im->ctx, E_MODEL,
              "the model has no IR version: the file is damaged or not an ONNX model");
     if (m->ir_version > IR_NEWEST)
@@ -320,7 +322,7 @@ static void check_model(Import *im) {
              "IR version %lld is newer than %d, the newest known: export with an "
              "older onnx",
              (long long)m->ir_version, IR_NEWEST);
-    if (!m->opset.n && m->ir_version >= 3)
+    if (!m->n_opset_import && m->ir_version >= 3)
         fail(im->ctx, E_MODEL, "the model imports no operator set: export it again");
 }
 
@@ -335,6 +337,7 @@ Graph *onnx_import_memory(Arena *arena, const void *bytes, size_t n, const char 
     im->symbols = table_new(arena);
     im->unknown = graph_unknown_dim(im->ctx);
     im->model = onnx_decode(arena, (Span){bytes, n});
+    im->function = onnx_functions(arena, im->model);
     check_model(im);
     return import_graph(im, im->model->graph, NULL);
 }

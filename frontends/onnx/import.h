@@ -11,6 +11,7 @@ typedef struct Import {
     Arena *arena;
     Ctx *ctx;
     const OnnxModel *model;
+    OnnxFunctions function;
     const ImportOptions *options;
     const char *folder; /* of external data, NULL: none */
     Table *files;       /* mapped external files by interned path */
@@ -36,7 +37,8 @@ struct Scope {
     Table *declared;    /* interned name -> const OnnxValueInfo * */
     Scope *outer;       /* of the enclosing graph; NULL in a function's body */
     const Frame *frame; /* NULL: the model's own graphs */
-    const OnnxOpsets *opset;
+    OnnxOpset *const *opset;
+    size_t nopset;
     const char *prefix; /* of new names, for inlined functions */
 };
 
@@ -45,6 +47,9 @@ struct Scope {
 /* A VALUE_PARAM. `where->tensor` is set to its name meanwhile. */
 Value import_tensor(Import *im, const OnnxTensor *t, const char *name);
 Value import_sparse(Import *im, const OnnxSparse *s, const char *name);
+/* Texts with their lengths in bytes; the texts stay where they are. */
+void import_strings(Import *im, const ProtobufCBinaryData *s, size_t n, const char *const **text,
+                    const int64_t **bytes);
 /* The bytes of external data: a view of the mapped file, `need` long. */
 const void *import_external(Import *im, const OnnxTensor *t, int64_t need);
 /* Maps a whole file, released with the arena. */
@@ -62,7 +67,7 @@ const char *import_identifier(Import *im, const char *name);
 /* ---- order.c -------------------------------------------------------------------------------- */
 
 /* Topological order of nodes, stable; E_MODEL names a tensor of a cycle. */
-const int *import_order(Import *im, const OnnxNodes *nodes);
+const int *import_order(Import *im, OnnxNode *const *node, int n);
 
 /* ---- attribute.c ---------------------------------------------------------------------------- */
 

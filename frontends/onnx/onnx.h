@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ONNX front door: bytes of a model become a Graph.
  *
- * The reader walks the protobuf wire itself and never copies a weight: parameters are views of the
- * mapped file (or of the caller's bytes, which must live as long as the graph), except lists of
- * small integers that the format stores as varints. Every length, count and depth is checked before
- * it is used. Everything that is wrong with a model is a `fail` with its node and tensor. */
+ * protobuf-c decodes the messages, after a walk over the bytes that checks every length, count and
+ * depth and keeps weights out of it: a weight is never copied, parameters are views of the mapped
+ * file (or of the caller's bytes, which must live as long as the graph), except lists of
+ * small integers that the format stores as varints. Everything that is wrong with a model is a
+ * `fail` with its node and tensor. */
 #ifndef WEIR_FRONTENDS_ONNX_H
 #define WEIR_FRONTENDS_ONNX_H
 

@@ -17,7 +17,8 @@ typedef struct Local {
 
 typedef struct Order {
     Import *im;
-    const OnnxNodes *nodes;
+    OnnxNode *const *node;
+    int n;
     Table *producer; /* tensor name -> node + 1 */
     VEC(const char *) uses;
 } Order;
@@ -36,26 +37,26 @@ static void collect_uses(Order *o, const Local *local, const OnnxNode *node);
 
 static void collect_graph(Order *o, const Local *outer, const OnnxGraph *g) {
     Local local = {table_new(o->im->arena), outer};
-    for (int i = 0; i < g->input.n; i++) define(&local, g->input.at[i].name);
-    for (int i = 0; i < g->initializer.n; i++) define(&local, g->initializer.at[i].name);
-    for (int i = 0; i < g->node.n; i++)
-        for (int k = 0; k < g->node.at[i].output.n; k++) define(&local, g->node.at[i].output.at[k]);
-    for (int i = 0; i < g->node.n; i++) collect_uses(o, &local, &g->node.at[i]);
-    for (int i = 0; i < g->output.n; i++)
-        if (g->output.at[i].name) use(o, &local, g->output.at[i].name);
+    for (size_t i = 0; i < g->n_input; i++) define(&local, g->input[i]->name);
+    for (size_t i = 0; i < g->n_initializer; i++) define(&local, g->initializer[i]->name);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < g->node[i]->n_output; k++) define(&local, g->node[i]->output[k]);
+    for (size_t i = 0; i < g->n_node; i++) collect_uses(o, &local, g->node[i]);
+    for (size_t i = 0; i < g->n_output; i++)
+        if (g->output[i]->name) use(o, &local, g->output[i]->name);
 }
 
 static void collect_uses(Order *o, const Local *local, const OnnxNode *node) {
-    for (int i = 0; i < node->input.n; i++) use(o, local, node->input.at[i]);
-    for (int i = 0; i < node->attribute.n; i++)
-        if (node->attribute.at[i].g) collect_graph(o, local, node->attribute.at[i].g);
+    for (size_t i = 0; i < node->n_input; i++) use(o, local, node->input[i]);
+    for (size_t i = 0; i < node->n_attribute; i++)
+        if (node->attribute[i]->g) collect_graph(o, local, node->attribute[i]->g);
 }
 
 static void collect_producers(Order *o) {
-    for (int i = 0; i < o->nodes->n; i++) {
-        const OnnxNode *node = &o->nodes->at[i];
-        for (int k = 0; k < node->output.n; k++) {
-            const char *name = node->output.at[k];
+    for (int i = 0; i < o->n; i++) {
+        const OnnxNode *node = o->node[i];
+        for (size_t k = 0; k < node->n_output; k++) {
+            const char *name = node->output[k];
             if (!name[0]) continue;
             if (table_get(o->producer, name))
                 fail(o->im->ctx, E_MODEL,
@@ -90,23 +91,23 @@ static int visit(Order *o, int root, const int *first, char *state, Visit *stack
             fail(
                 o->im->ctx, E_MODEL,
                 "the graph has a cycle through tensor \"%s\" of node \"%s\": ONNX graphs have none",
-                name, o->nodes->at[dep].name ? o->nodes->at[dep].name : "");
+                name, text_or(o->node[dep]->name, ""));
         state[dep] = OPEN;
         stack[depth++] = (Visit){dep, first[dep]};
     }
     return count;
 }
 
-const int *import_order(Import *im, const OnnxNodes *nodes) {
-    int n = nodes->n, count = 0;
-    Order o = {im, nodes, table_new(im->arena), {0}};
+const int *import_order(Import *im, OnnxNode *const *node, int n) {
+    int count = 0;
+    Order o = {im, node, n, table_new(im->arena), {0}};
     int *order = NEW_ARRAY(im->arena, int, n), *first = NEW_ARRAY(im->arena, int, n + 1);
     char *state = NEW_ARRAY(im->arena, char, n);
     Visit *stack = NEW_ARRAY(im->arena, Visit, n);
     collect_producers(&o);
     for (int i = 0; i < n; i++) {
         first[i] = o.uses.n;
-        collect_uses(&o, NULL, &nodes->at[i]);
+        collect_uses(&o, NULL, node[i]);
     }
     first[n] = o.uses.n;
     for (int root = 0; root < n; root++)

@@ -5,11 +5,16 @@
 
 #include <string.h>
 
-static const char *const field_of[] = {"raw_data",   "float_data",  "double_data", "int32_data",
-                                       "int64_data", "uint64_data", "string_data"};
-enum { RAW, FLOAT_DATA, DOUBLE_DATA, INT32_DATA, INT64_DATA, UINT64_DATA, STRING_DATA };
+typedef enum {
+    FLOAT_DATA,
+    DOUBLE_DATA,
+    INT32_DATA,
+    INT64_DATA,
+    UINT64_DATA,
+    STRING_DATA
+} DataField;
 
-static int data_field(DType t) {
+static DataField data_field(DType t) {
     switch (t) {
     case F32:
     case C64: return FLOAT_DATA;
@@ -31,15 +36,15 @@ static int64_t checked_bytes(Import *im, DType t, int64_t count) {
     return dtype_bytes(t, count);
 }
 
-static Type tensor_type(Import *im, DType t, const Ints *dims, int64_t *count) {
-    Type type = {TYPE_TENSOR, t, dims->n, NULL, NULL};
-    if (dims->n > RANK_MAX)
-        fail(im->ctx, E_LIMIT, "tensor has rank %d: the most is %d", dims->n, RANK_MAX);
-    Dim *shape = NEW_ARRAY(im->arena, Dim, dims->n);
+static Type tensor_type(Import *im, DType t, const int64_t *dims, size_t rank, int64_t *count) {
+    Type type = {TYPE_TENSOR, t, (int)rank, NULL, NULL};
+    if (rank > RANK_MAX)
+        fail(im->ctx, E_LIMIT, "tensor has rank %zu: the most is %d", rank, RANK_MAX);
+    Dim *shape = NEW_ARRAY(im->arena, Dim, rank);
     bool empty = false;
     *count = 1;
-    for (int i = 0; i < dims->n; i++) {
-        int64_t d = dims->at[i];
+    for (size_t i = 0; i < rank; i++) {
+        int64_t d = dims[i];
         if (d < 0)
             fail(im->ctx, E_MODEL, "tensor has a dim of %lld: it must not be negative",
                  (long long)d);
@@ -60,28 +65,29 @@ _Noreturn static void wrong_size(Import *im, const char *field, int64_t has, int
 }
 
 /* Entries of a varint list hold one element each; of sub-byte types one byte of packed elements. */
-static const void *unpack(Import *im, const Ints *list, DType t, int64_t count, const char *field) {
+static const void *unpack(Import *im, const void *list, size_t n, size_t entry, DType t,
+                          int64_t count, const char *field) {
     int64_t bytes = dtype_bytes(t, count);
     bool sub = dtype_bits(t) < 8;
-    if (list->n != (sub ? bytes : count)) wrong_size(im, field, list->n, sub ? bytes : count);
-    int width = sub ? 1 : dtype_bits(t) / 8;
-    if (width == 8) return list->at;
+    int64_t need = sub ? bytes : count;
+    if ((int64_t)n != need) wrong_size(im, field, (int64_t)n, need);
+    size_t width = sub ? 1 : (size_t)dtype_bits(t) / 8;
+    if (width == entry) return list;
     uint8_t *to = arena_alloc(im->arena, (size_t)bytes);
-    for (int i = 0; i < list->n; i++)
-        memcpy(to + (size_t)i * (size_t)width, &list->at[i], (size_t)width);
+    for (size_t i = 0; i < n; i++) memcpy(to + i * width, (const char *)list + i * entry, width);
     return to;
 }
 
-static void import_strings(Import *im, const OnnxTensor *t, int64_t count, Value *v) {
-    if (t->string_data.n != count) wrong_size(im, "string_data", t->string_data.n, count);
-    const char **at = NEW_ARRAY(im->arena, const char *, count);
-    int64_t *bytes = NEW_ARRAY(im->arena, int64_t, count);
-    for (int i = 0; i < count; i++) {
-        at[i] = (const char *)t->string_data.at[i].at;
-        bytes[i] = (int64_t)t->string_data.at[i].n;
+void import_strings(Import *im, const ProtobufCBinaryData *s, size_t n, const char *const **text,
+                    const int64_t **bytes) {
+    const char **at = NEW_ARRAY(im->arena, const char *, n);
+    int64_t *length = NEW_ARRAY(im->arena, int64_t, n);
+    for (size_t i = 0; i < n; i++) {
+        at[i] = (const char *)s[i].data;
+        length[i] = (int64_t)s[i].len;
     }
-    v->strings = at;
-    v->string_bytes = bytes;
+    *text = at;
+    *bytes = length;
 }
 
 /* Bools are 0 or 1 from here on, whatever the file holds. */
@@ -93,38 +99,45 @@ static const void *clean_bools(Import *im, const uint8_t *data, int64_t n) {
     return to ? to : data;
 }
 
+static const void *view(Import *im, const char *field, Span s, int64_t bytes) {
+    if ((int64_t)s.n != bytes) wrong_size(im, field, (int64_t)s.n, bytes);
+    return bytes ? s.at : (const void *)"";
+}
+
 static const void *tensor_data(Import *im, const OnnxTensor *t, DType type, int64_t count,
                                int64_t bytes) {
-    int field = data_field(type);
-    if (t->data_location == 1) return import_external(im, t, bytes);
-    if (HAS(t, 9)) {
-        if ((int64_t)t->raw_data.n != bytes)
-            wrong_size(im, "raw_data bytes", (int64_t)t->raw_data.n, bytes);
-        return bytes ? t->raw_data.at : (const void *)"";
-    }
-    const Packed *packed = field == FLOAT_DATA ? &t->float_data : &t->double_data;
-    switch (field) {
+    if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+        return import_external(im, t, bytes);
+    Span raw = onnx_data(im->arena, t, ONNX_RAW_DATA);
+    if (raw.at) return view(im, "raw_data bytes", raw, bytes);
+    switch (data_field(type)) {
     case FLOAT_DATA:
+        return view(im, "float_data bytes", onnx_data(im->arena, t, ONNX_FLOAT_DATA), bytes);
     case DOUBLE_DATA:
-        if ((int64_t)packed->n != bytes) wrong_size(im, field_of[field], (int64_t)packed->n, bytes);
-        return bytes ? packed->at : (const void *)"";
-    case INT64_DATA: return unpack(im, &t->int64_data, type, count, field_of[field]);
-    case UINT64_DATA: return unpack(im, &t->uint64_data, type, count, field_of[field]);
-    default: return unpack(im, &t->int32_data, type, count, field_of[field]);
+        return view(im, "double_data bytes", onnx_data(im->arena, t, ONNX_DOUBLE_DATA), bytes);
+    case INT64_DATA:
+        return unpack(im, t->int64_data, t->n_int64_data, 8, type, count, "int64_data");
+    case UINT64_DATA:
+        return unpack(im, t->uint64_data, t->n_uint64_data, 8, type, count, "uint64_data");
+    default: return unpack(im, t->int32_data, t->n_int32_data, 4, type, count, "int32_data");
     }
 }
 
 Value import_tensor(Import *im, const OnnxTensor *t, const char *name) {
     const char *before = im->ctx->where.tensor;
     im->ctx->where.tensor = name;
-    DType type = dtype_from_onnx((int)t->data_type);
+    DType type = dtype_from_onnx(t->data_type);
     int64_t count;
-    if (type == DT_NONE || t->data_type != (int)t->data_type)
-        fail(im->ctx, E_UNSUPPORTED, "tensor has data type %lld, which ONNX does not define",
-             (long long)t->data_type);
-    Value v = {.name = name, .kind = VALUE_PARAM, .type = tensor_type(im, type, &t->dims, &count)};
+    if (type == DT_NONE)
+        fail(im->ctx, E_UNSUPPORTED, "tensor has data type %d, which ONNX does not define",
+             t->data_type);
+    Value v = {.name = name,
+               .kind = VALUE_PARAM,
+               .type = tensor_type(im, type, t->dims, t->n_dims, &count)};
     if (type == STRING) {
-        import_strings(im, t, count, &v);
+        if ((int64_t)t->n_string_data != count)
+            wrong_size(im, "string_data", (int64_t)t->n_string_data, count);
+        import_strings(im, t->string_data, t->n_string_data, &v.strings, &v.string_bytes);
     } else {
         v.data_bytes = checked_bytes(im, type, count);
         v.data = tensor_data(im, t, type, count, v.data_bytes);
@@ -139,18 +152,19 @@ Value import_tensor(Import *im, const OnnxTensor *t, const char *name) {
 
 enum { SPARSE_MAX = 1 << 30 };
 
-static int64_t sparse_place(Import *im, const Value *indices, const Ints *dims, int64_t k,
+static int64_t sparse_place(Import *im, const Value *indices, const OnnxSparse *s, int64_t k,
                             int64_t count) {
     int64_t place = 0;
     if (indices->type.rank == 1) {
         place = bits_to_int(I64, mem_get(I64, indices->data, k));
     } else {
-        for (int i = 0; i < dims->n; i++) {
-            int64_t at = bits_to_int(I64, mem_get(I64, indices->data, k * dims->n + i));
-            if (at < 0 || at >= dims->at[i])
+        for (size_t i = 0; i < s->n_dims; i++) {
+            int64_t at =
+                bits_to_int(I64, mem_get(I64, indices->data, k * (int64_t)s->n_dims + (int64_t)i));
+            if (at < 0 || at >= s->dims[i])
                 fail(im->ctx, E_MODEL, "sparse tensor has index %lld in a dim of %lld",
-                     (long long)at, (long long)dims->at[i]);
-            place = place * dims->at[i] + at;
+                     (long long)at, (long long)s->dims[i]);
+            place = place * s->dims[i] + at;
         }
     }
     if (place < 0 || place >= count)
@@ -166,8 +180,9 @@ Value import_sparse(Import *im, const OnnxSparse *s, const char *name) {
           indices = import_tensor(im, s->indices, name);
     DType t = values.type.dtype;
     int64_t count, n = type_count(&values.type), ni = type_count(&indices.type);
-    Value v = {.name = name, .kind = VALUE_PARAM, .type = tensor_type(im, t, &s->dims, &count)};
-    bool pairs = indices.type.rank == 2 && ni == n * s->dims.n;
+    Value v = {
+        .name = name, .kind = VALUE_PARAM, .type = tensor_type(im, t, s->dims, s->n_dims, &count)};
+    bool pairs = indices.type.rank == 2 && ni == n * (int64_t)s->n_dims;
     if (indices.type.dtype != I64 || t == STRING || values.type.rank != 1 ||
         !(pairs || (indices.type.rank == 1 && ni == n)))
         fail(im->ctx, E_MODEL, "sparse tensor \"%s\" has values and indices that do not fit", name);
@@ -176,7 +191,7 @@ Value import_sparse(Import *im, const OnnxSparse *s, const char *name) {
     v.data_bytes = checked_bytes(im, t, count);
     uint8_t *data = arena_alloc(im->arena, (size_t)v.data_bytes);
     for (int64_t k = 0; k < n; k++) {
-        int64_t place = sparse_place(im, &indices, &s->dims, k, count);
+        int64_t place = sparse_place(im, &indices, s, k, count);
         if (dtype_bits(t) > 64)
             memcpy(data + place * 16, (const uint8_t *)values.data + k * 16, 16);
         else

@@ -8,6 +8,7 @@
 #include "import.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <string.h>
 
 const char *import_identifier(Import *im, const char *name) {
@@ -132,8 +133,17 @@ static Dim add_symbol(Import *im, const char *name) {
     return d;
 }
 
+static const char *dim_name(const OnnxDim *d) {
+    bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    return named ? text_or(d->dim_param, NULL) : NULL;
+}
+
 static const OnnxShape *shape_of(const OnnxType *t) {
-    return t && t->tensor ? t->tensor->shape : t && t->sparse ? t->sparse->shape : NULL;
+    switch (t ? t->value_case : ONNX__TYPE_PROTO__VALUE__NOT_SET) {
+    case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE: return t->tensor_type->shape;
+    case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE: return t->sparse_tensor_type->shape;
+    default: return NULL;
+    }
 }
 
 static void check_overrides(Import *im) {
@@ -153,24 +163,25 @@ static void check_overrides(Import *im) {
 
 void import_symbols(Import *im, const OnnxGraph *g) {
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < g->input.n; i++) {
-            const OnnxShape *s = shape_of(g->input.at[i].type);
-            for (int k = 0; s && k < s->dim.n; k++) {
-                const char *name = text_or(s->dim.at[k].param, NULL);
+        for (size_t i = 0; i < g->n_input; i++) {
+            const OnnxShape *s = shape_of(g->input[i]->type);
+            for (size_t k = 0; s && k < s->n_dim; k++) {
+                const char *name = dim_name(s->dim[k]);
                 if (!name || is_identifier(name) != (pass == 0)) continue;
                 if (table_get(im->symbols, name) || (pass && parse_dim(im, name))) continue;
                 add_symbol(im, name);
             }
         }
-    for (int i = 0; i < g->input.n; i++)
-        import_type(im, g->input.at[i].type, text_or(g->input.at[i].name, "input"));
+    for (size_t i = 0; i < g->n_input; i++)
+        import_type(im, g->input[i]->type, text_or(g->input[i]->name, "input"));
     check_overrides(im);
 }
 
 /* Dims without a name (some exporters write -1) are symbols of their own in inputs. */
 static Dim import_dim(Import *im, const OnnxDim *d, const char *input, int axis) {
-    const char *param = text_or(d->param, NULL);
-    if (HAS(d, 1) && d->value >= 0 && !param) return dim_const(im->ctx, d->value);
+    const char *param = dim_name(d);
+    bool given = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    if (given && d->dim_value >= 0) return dim_const(im->ctx, d->dim_value);
     if (!param) {
         if (!input) return im->unknown;
         param = internf(im->ctx, "%s_d%d", input, axis);
@@ -191,31 +202,41 @@ static DType element_type(Import *im, int64_t onnx, const char *input) {
     return t;
 }
 
-static Type tensor_like(Import *im, const OnnxTensorType *t, TypeKind kind, const char *input) {
-    Type type = {kind, element_type(im, t->elem_type, input), -1, NULL, NULL};
+static Type tensor_like(Import *im, int64_t elem, const OnnxShape *s, TypeKind kind,
+                        const char *input) {
+    Type type = {kind, element_type(im, elem, input), -1, NULL, NULL};
     if (type.dtype == DT_NONE) return (Type){0};
-    if (!t->shape) return type;
-    type.rank = t->shape->dim.n;
+    if (!s) return type;
+    type.rank = s->n_dim > INT_MAX ? INT_MAX : (int)s->n_dim;
     if (type.rank > RANK_MAX)
         fail(im->ctx, E_LIMIT, "a type has rank %d: the most is %d", type.rank, RANK_MAX);
     Dim *shape = NEW_ARRAY(im->arena, Dim, type.rank);
-    for (int i = 0; i < type.rank; i++) shape[i] = import_dim(im, &t->shape->dim.at[i], input, i);
+    for (int i = 0; i < type.rank; i++) shape[i] = import_dim(im, s->dim[i], input, i);
     type.shape = shape;
     return type;
 }
 
-static Type with_element(Import *im, const OnnxElemType *t, TypeKind kind, const char *input) {
+static Type with_element(Import *im, int64_t key, const OnnxType *t, TypeKind kind) {
     Type *elem = NEW(im->arena, Type);
-    *elem = import_type(im, t->elem, input);
-    return (Type){kind, element_type(im, t->key_type, NULL), 0, NULL, elem};
+    *elem = import_type(im, t, NULL);
+    return (Type){kind, element_type(im, key, NULL), 0, NULL, elem};
 }
 
 Type import_type(Import *im, const OnnxType *t, const char *input) {
     if (!t) return (Type){0};
-    if (t->tensor) return tensor_like(im, t->tensor, TYPE_TENSOR, input);
-    if (t->sparse) return tensor_like(im, t->sparse, TYPE_SPARSE, input);
-    if (t->sequence) return with_element(im, t->sequence, TYPE_SEQUENCE, NULL);
-    if (t->optional) return with_element(im, t->optional, TYPE_OPTIONAL, NULL);
-    if (t->map) return with_element(im, t->map, TYPE_MAP, NULL);
-    return (Type){0};
+    switch (t->value_case) {
+    case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
+        return tensor_like(im, t->tensor_type->elem_type, t->tensor_type->shape, TYPE_TENSOR,
+                           input);
+    case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
+        return tensor_like(im, t->sparse_tensor_type->elem_type, t->sparse_tensor_type->shape,
+                           TYPE_SPARSE, input);
+    case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE:
+        return with_element(im, 0, t->sequence_type->elem_type, TYPE_SEQUENCE);
+    case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE:
+        return with_element(im, 0, t->optional_type->elem_type, TYPE_OPTIONAL);
+    case ONNX__TYPE_PROTO__VALUE_MAP_TYPE:
+        return with_element(im, t->map_type->key_type, t->map_type->value_type, TYPE_MAP);
+    default: return (Type){0};
+    }
 }

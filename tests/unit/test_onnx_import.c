@@ -166,6 +166,71 @@ Test(onnx_import, weights_are_views) {
     done(&job);
 }
 
+/* A writer may cut a list of floats in pieces, or write each for itself. */
+Test(onnx_import, data_in_pieces) {
+    static const float want[] = {1, 2, 3, 4, 5};
+    Blob g = {0}, t = {0};
+    put_int(&t, 1, 5);
+    put_bytes(&t, 4, want, 8);
+    put_int(&t, 2, FLOAT);
+    put_varint(&t, 4 << 3 | 5);
+    put(&t, want + 2, 4);
+    put_bytes(&t, 4, want + 3, 8);
+    put_text(&t, 8, "w");
+    put_message(&g, 5, t);
+    put_message(&g, 1, node("Relu", "w", "y"));
+    put_message(&g, 12, value_info("y", FLOAT, "5"));
+    Job job = {.bytes = model(8, 17, g)};
+    cr_assert(read_model(&job), "%s", job.message);
+    const Value *w = &job.graph->value.at[job.graph->node.at[0].in.at[0]];
+    cr_assert_eq(w->data_bytes, (int64_t)sizeof want);
+    cr_expect_arr_eq(w->data, want, sizeof want);
+    done(&job);
+}
+
+static Blob overload(const char *name, const char *op, float alpha) {
+    Blob f = {0}, opset = {0}, a = {0}, n = node(op, "p", "q");
+    put_text(&f, 1, "F");
+    put_text(&f, 4, "p");
+    put_text(&f, 5, "q");
+    if (alpha != 0) attr_ref(&n, "alpha", "alpha", 1);
+    put_message(&f, 7, n);
+    put_int(&opset, 2, 17);
+    put_message(&f, 9, opset);
+    put_text(&f, 10, "own");
+    put_text(&a, 1, "alpha");
+    put_varint(&a, 2 << 3 | 5);
+    put(&a, &alpha, 4);
+    put_int(&a, 20, 1);
+    put_message(&f, 11, a);
+    put_text(&f, 13, name);
+    return f;
+}
+
+/* Overloads and defaults of attributes are newer than Debian's schema. */
+Test(onnx_import, fields_of_newer_schemas) {
+    Blob g = {0}, first = node("F", "x", "h"), second = node("F", "h", "y");
+    put_text(&first, 7, "own");
+    put_text(&first, 8, "leaky");
+    put_text(&second, 7, "own");
+    put_message(&g, 1, first);
+    put_message(&g, 1, second);
+    put_message(&g, 11, value_info("x", FLOAT, "4"));
+    put_message(&g, 12, value_info("y", FLOAT, "4"));
+    Blob m = model(10, 17, g), own = {0};
+    put_text(&own, 1, "own");
+    put_int(&own, 2, 1);
+    put_message(&m, 8, own);
+    put_message(&m, 25, overload("", "Neg", 0));
+    put_message(&m, 25, overload("leaky", "LeakyRelu", 0.75f));
+    Job job = {.bytes = m, .stop = "lower"};
+    cr_assert(read_model(&job), "%s", job.message);
+    cr_assert_eq(job.graph->node.n, 2);
+    cr_expect_float_eq(attr_float(job.ctx, &job.graph->node.at[0], "alpha", 0), 0.75f, 0);
+    cr_expect_str_eq(job.graph->node.at[1].row->name, "Neg");
+    done(&job);
+}
+
 Test(onnx_import, shape_arithmetic_becomes_symbols) {
     Job job = {.bytes = dynamic_reshape(), .stop = "infer"};
     cr_assert(read_model(&job), "%s", job.message);
