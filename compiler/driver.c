@@ -152,7 +152,8 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
                         .weight_bytes = d->weights.bytes,
                         .weights_file = weights_file,
                         .build = d->build,
-                        .jit = jit};
+                        .jit = jit,
+                        .profile = d->options->profile};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
     target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
     tell_time(d, "emit", tool_seconds() - start);

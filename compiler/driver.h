@@ -17,7 +17,7 @@ typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER } EmitKind;
 typedef struct Options {
     const char *cpu;
     MathMode math;
-    bool weights_file, verify_each, time_passes, no_cache;
+    bool weights_file, verify_each, time_passes, no_cache, profile;
     int jobs; /* 0: as many as CPUs we may use */
     EmitKind emit;
     const char *emit_dir, *print_after, *stop_after;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/weir.h"
 #include "driver.h"
 
 void options_default(Options *o) {
@@ -136,6 +137,10 @@ static void set_time(const Setting *s) {
     s->o->time_passes = truth(s);
 }
 
+static void set_profile(const Setting *s) {
+    s->o->profile = truth(s);
+}
+
 static void set_cache(const Setting *s) {
     s->o->no_cache = !truth(s);
 }
@@ -162,6 +167,7 @@ static const struct Row {
     {"verify-each", set_verify, true},
     {"time-passes", set_time, true},
     {"cache", set_cache, true},
+    {"profile", set_profile, true},
     {"j", set_jobs, false},
 };
 enum { NROWS = sizeof rows / sizeof *rows };
@@ -200,6 +206,12 @@ static _Noreturn void unknown(Ctx *ctx, const char *name) {
         fail(ctx, E_OPTION, "there is no option \"%s\"; did you mean \"%s\"?", name,
              rows[nearest].name);
     fail(ctx, E_OPTION, "there is no option \"%s\"; there are %s", name, text_str(&all));
+}
+
+int weir_option_kind(const char *name) {
+    for (int i = 0; i < NROWS; i++)
+        if (strcmp(rows[i].name, name) == 0) return rows[i].is_switch ? 2 : 1;
+    return 0;
 }
 
 void options_set(Ctx *ctx, Options *o, const char *name, const char *value) {

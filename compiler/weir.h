@@ -31,6 +31,8 @@ void weir_context_free(weir_context *c);
  * or 1 with a diagnostic for an unknown name or bad value. Defaults: target=c cpu=native
  * math=default. */
 int weir_option(weir_context *c, const char *name, const char *value);
+/* 0: no such option; 1: it takes a value; 2: a switch, whose value may be left out. */
+int weir_option_kind(const char *name);
 
 /* Compile a model (a file, or bytes with `folder` for external data) to a shared library file. 0,
  * or 1 (model or input at fault) or 3 (ours) after diagnostics; nothing is left behind on failure.

@@ -29,12 +29,20 @@ struct weir_instance {
     const char *weights;
     void *map; /* side file */
     size_t map_bytes;
+    weir_span **span; /* of the last run, by thread; NULL: not profiled */
+    int64_t *nspan;
+    int64_t run_began; /* by weir_rt_now */
     char error[512];
 };
 
 /* Records the text and returns the status. */
 weir_status weir_instance_fail(weir_instance *in, weir_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* profile.c */
+int weir_profile_open(weir_instance *in); /* nonzero: out of memory */
+void weir_profile_close(weir_instance *in);
+void weir_profile_begin(weir_instance *in);
 
 /* args.c */
 const int64_t *weir_in_dims(const weir_instance *in, int k); /* evaluated dims of input k */

@@ -181,6 +181,8 @@ static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
     in->cpu = aligned_alloc(ALIGN, (size_t)ALIGN * (size_t)in->threads);
     if (!in->cpu) return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
     memset(in->cpu, -1, (size_t)ALIGN * (size_t)in->threads);
+    if (weir_profile_open(in))
+        return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate a profile");
     in->spin = in->threads > weir_cpus() ? 0 : WEIR_SPIN_NS;
     return weights_find(in);
 }
@@ -217,6 +219,7 @@ void weir_rt_destroy(weir_instance *in) {
     free(in->heap_bytes);
     free(in->place);
     free(in->cpu);
+    weir_profile_close(in);
     free(in->staged);
     free(in->late_call);
     free(in->late_thread);
@@ -418,6 +421,7 @@ static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor
                     .heap = in->heap,
                     .program = in->program,
                     .instance = in};
+    weir_profile_begin(in);
     f.barrier.spin = in->spin;
     f.barrier.cpu = in->cpu;
     frame_set(in, &f, inputs, outputs);

@@ -96,6 +96,20 @@ typedef struct weir_port {
 } weir_port;
 
 typedef struct weir_instance weir_instance;
+
+/* What a thread did from `begin` to `end`, nanoseconds since the run began. */
+typedef struct weir_span {
+    int64_t begin, end;
+    int32_t kernel; /* index into weir_profile.kernel; -1: waited for other threads */
+} weir_span;
+
+/* The last run of an instance; valid until its next one. */
+typedef struct weir_profile {
+    int32_t nkernels, threads;
+    const char *const *kernel;    /* names */
+    const weir_span *const *span; /* by thread */
+    const int64_t *nspans;        /* by thread; what was beyond room is left out */
+} weir_profile;
 typedef struct weir_model {
     size_t size; /* sizeof(weir_model) of the library */
     int32_t abi; /* WEIR_ABI_VERSION */
@@ -118,6 +132,8 @@ typedef struct weir_model {
     weir_pool *(*pool_new)(int threads);
     void (*pool_free)(weir_pool *pool);
     int64_t weight_bytes;
+    /* NULL unless compiled with the option `profile`. */
+    weir_status (*profile)(const weir_instance *instance, weir_profile *out);
 } weir_model;
 
 typedef const weir_model *weir_model_fn(void);

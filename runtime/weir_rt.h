@@ -57,6 +57,8 @@ struct weir_program {
      * it in process. */
     const volatile struct weir_blob *blob;
     const char *weights_file;
+    int32_t nprofiled; /* kernels and calls that a profile times; 0: none */
+    const char *const *profiled;
     uint64_t weights_check; /* first 8 bytes of the file, so that another model's is not taken */
 };
 
@@ -109,6 +111,11 @@ void weir_rt_fail(weir_frame *frame, int32_t status, const char *reason);
 void weir_rt_defined(weir_frame *frame);
 /* The same for an output of `count` elements. */
 void weir_rt_room(weir_frame *frame, int32_t output, int64_t count);
+
+/* profile.c: in code compiled with `profile`, what thread t did since weir_rt_now() was `from`. */
+int64_t weir_rt_now(void);
+void weir_rt_span(weir_frame *frame, int t, int32_t kernel, int64_t from);
+weir_status weir_rt_profile(const weir_instance *instance, weir_profile *out);
 
 /* Pointed at by the emitted descriptor. */
 weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,

@@ -36,6 +36,7 @@ static const struct RuntimeSymbol {
     SYMBOL(weir_rt_reserve), SYMBOL(weir_rt_defined), SYMBOL(weir_rt_room),
     SYMBOL(weir_rt_run),     SYMBOL(weir_rt_destroy), SYMBOL(weir_rt_error),
     SYMBOL(weir_rt_shapes),  SYMBOL(weir_pool_new),   SYMBOL(weir_pool_free),
+    SYMBOL(weir_rt_now),     SYMBOL(weir_rt_span),    SYMBOL(weir_rt_profile),
 #include "ir/call.def"
 };
 #undef CALL

@@ -247,6 +247,35 @@ static weir_loaded *compile_adder(Bench *b, float factor, const char *name) {
     return l;
 }
 
+Test(weir, profile_of_a_run) {
+    Bench *b = bench_new();
+    cr_assert(weir_option(b->c, "profile", "yes") == 0);
+    weir_loaded *l = compile_adder(b, 2, "p.so");
+    const weir_model *m = weir_loaded_model(l);
+    static float x[ROWS * COLUMNS], y[ROWS * COLUMNS];
+    weir_tensor in[1] = {{.data = x, .dtype = WEIR_F32, .rank = 2, .dims = {ROWS, COLUMNS}}};
+    weir_tensor out[1] = {{.data = y, .capacity = ROWS * COLUMNS}};
+    weir_pool *pool = m->pool_new(2);
+    weir_instance *instance;
+    weir_profile w;
+    cr_assert(m->profile && weir_create(m, pool, &instance, NULL) == WEIR_OK);
+    for (int round = 0; round < 2; round++) {
+        cr_assert(weir_run(m, instance, in, out) == WEIR_OK);
+        cr_assert(m->profile(instance, &w) == WEIR_OK);
+        cr_assert(w.threads == 2 && w.nkernels >= 1 && w.nspans[0] >= 1);
+        for (int64_t k = 0; k < w.nspans[0]; k++) {
+            const weir_span *span = &w.span[0][k];
+            cr_expect(span->begin >= (k ? w.span[0][k - 1].end : 0) && span->end >= span->begin);
+            cr_expect(span->kernel < w.nkernels && (span->kernel < 0 || w.kernel[span->kernel]));
+        }
+        cr_expect_lt(w.nspans[0], 20);
+    }
+    weir_destroy(m, instance);
+    m->pool_free(pool);
+    weir_unload(l);
+    bench_free(b);
+}
+
 Test(weir, weights_inside) {
     Bench *b = bench_new();
     weir_loaded *l = compile_adder(b, 2, "w.so");

@@ -37,25 +37,11 @@ weir_context *context_new(void) {
     return weir_context_new(print_diagnostic, NULL);
 }
 
-static const char *const compile_options[] = {
-    "target",   "cpu",         "gpu",        "dim",  "math", "weights", "packing", "emit",
-    "emit-dir", "print-after", "stop-after", "skip", "j",    "recipe",  "convert",
-};
-static const char *const compile_flags[] = {"verify-each", "time-passes"};
-
 bool compile_option(Args *a, weir_context *c, bool *bad) {
-    for (size_t i = 0; i < sizeof compile_flags / sizeof *compile_flags; i++)
-        if (args_is(a, compile_flags[i])) {
-            *bad = weir_option(c, a->name, "1") != 0;
-            return true;
-        }
-    for (size_t i = 0; i < sizeof compile_options / sizeof *compile_options; i++) {
-        if (!args_is(a, compile_options[i])) continue;
-        const char *value = args_value(a);
-        *bad = !value || weir_option(c, a->name, value) != 0;
-        return true;
-    }
-    return false;
+    int kind = weir_option_kind(a->name);
+    const char *value = kind == 1 ? args_value(a) : "yes";
+    if (kind) *bad = !value || weir_option(c, a->name, value) != 0;
+    return kind != 0;
 }
 
 /* ---- engines

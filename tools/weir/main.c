@@ -19,6 +19,7 @@
     "  --skip PASS             leave an optional pass out\n"                                       \
     "  --verify-each           check the IR after every pass\n"                                    \
     "  --time-passes           print what each pass took\n"                                        \
+    "  --profile               time kernels at run time (weir_model.profile)\n"                    \
     "  -j N                    compile with N threads\n"
 #define INPUT_OPTIONS                                                                              \
     "  --input NAME=FILE       an input from a .npy or .pb file (repeat)\n"                        \
@@ -55,6 +56,7 @@ static const Verb verbs[] = {
      "weir bench MODEL.onnx|MODEL.so [options]\n" INPUT_OPTIONS
      "  --threads N             threads to run with (0: all; 1 by default)\n"
      "  --min-time S            measure for at least this long (1)\n"
+     "  --kernels               then print the time of each kernel\n"
      "  --json FILE             write the figures\n" COMPILE_OPTIONS,
      verb_bench},
     {"check", "compare compiled code with the evaluator",
@@ -74,6 +76,13 @@ static const Verb verbs[] = {
      "  --format FORMAT         text or json\n"
      "  --size SYMBOL=N         value of a symbolic dim (else its least)\n" COMPILE_OPTIONS,
      verb_report},
+    {"profile", "time a model's kernels in place",
+     "weir profile MODEL.onnx|MODEL.ir [options]\n" INPUT_OPTIONS
+     "  --threads N             threads to run with (0: all; 1 by default)\n"
+     "  --min-time S            measure for at least this long (1)\n"
+     "  --format FORMAT         text or json\n"
+     "  --trace FILE            the last run as a Chrome or Perfetto trace\n" COMPILE_OPTIONS,
+     verb_profile},
     {"extract", "cut one kernel out as a text of its own",
      "weir extract MODEL.onnx|MODEL.ir --kernel NAME [options]\n"
      "  -o FILE                 where to (standard output)\n"

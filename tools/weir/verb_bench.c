@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "tools/weir/engine.h"
+#include "tools/weir/profile.h"
 #include "tools/weir/verbs.h"
 
 enum { RUNS_MAX = 100000 };
@@ -97,7 +97,7 @@ int verb_bench(Args *a) {
     const char *model = NULL, *json = NULL;
     long threads = 1;
     double min_time = 1;
-    bool bad = false;
+    bool bad = false, kernels = false;
     InputOptions in = {.random = true};
     weir_context *c = context_new();
     while (!bad && args_next(a)) {
@@ -105,6 +105,8 @@ int verb_bench(Args *a) {
             model = args_operand(a);
         else if (args_is(a, "json"))
             bad = !(json = args_value(a));
+        else if (args_is(a, "kernels"))
+            kernels = true;
         else if (args_is(a, "min-time"))
             bad = !args_double(a, &min_time);
         else if (args_is(a, "threads"))
@@ -113,7 +115,11 @@ int verb_bench(Args *a) {
             bad = usage_error(a, "does not know \"%s\"", args_operand(a));
     }
     if (!bad && !model) bad = usage_error(a, "needs a model");
+    if (!bad && kernels && path_ends(model, ".so"))
+        bad = usage_error(a, "--kernels needs the model: it is compiled again, with timers");
     int rc = bad ? EXIT_USAGE : bench(c, model, &in, (int)threads, min_time, json);
+    if (rc == EXIT_DONE && kernels)
+        rc = profile_model(c, model, &(ProfileOptions){in, (int)threads, min_time, false, NULL});
     weir_context_free(c);
     return rc;
 }

@@ -99,13 +99,28 @@ static const char *address(CProgram *p, int cont) {
 
 /* ---- who has worked -------------------------------------------------------------------------- */
 
+/* What the code in between did, when it is to be timed. */
+static void open_span(CProgram *p) {
+    if (p->options->profile) program_line(p, "{ const i64 from = weir_rt_now();");
+}
+
+static void close_span(CProgram *p, int what) {
+    if (p->options->profile) program_line(p, "weir_rt_span(f, t, %d, from); }", what);
+}
+
+static void barrier(CProgram *p) {
+    open_span(p);
+    program_line(p, "weir_rt_barrier(f, t, n);");
+    close_span(p, -1);
+}
+
 /* Before work of all threads, or a read that decides the way. */
 static void sync_all(CProgram *p) {
     if (p->state == AFTER_SERIAL) {
         p->indent--;
         program_line(p, "}");
     }
-    if (p->state != AFTER_NOTHING) program_line(p, "weir_rt_barrier(f, t, n);");
+    if (p->state != AFTER_NOTHING) barrier(p);
     p->state = AFTER_NOTHING;
 }
 
@@ -140,8 +155,10 @@ static void call_phase(CProgram *p, int kernel, int k) {
     else
         program_line(p, "{ const i64 T = %s; Task task = {T * t / n, T * (t + 1) / n, scratch, 0};",
                      count);
+    open_span(p);
     program_line(p, "  if (task.lo < task.hi) kernel%d(%s&task);", p->phase[kernel][k],
                  text_str(&args));
+    close_span(p, kernel);
     if (phase->bad) {
         const char *from = nest->from ? nest->from : nest->name;
         const char *text = arena_printf(p->arena, "an index is out of range in %s", from);
@@ -242,7 +259,9 @@ static void walk_call(CProgram *p, const Call *call) {
     }
     program_line(p, "  c.define = define;");
     program_line(p, "  c.scratch = f->scratch;");
+    open_span(p);
     program_line(p, "  %s(&c);", call->row->function);
+    close_span(p, p->flow->kernel.n + number);
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
     for (int i = 0; i < call->ndefine; i++)
         program_line(p, "  f->symbol[%d] = define[%d];", symbol_index(p, call->define[i]), i);
@@ -293,7 +312,7 @@ static void carry_on(CProgram *p, const Item *it) {
         }
         sync_all(p);
     }
-    if (it->carry.n == 0) program_line(p, "weir_rt_barrier(f, t, n);");
+    if (it->carry.n == 0) barrier(p);
 }
 
 static void walk_loop(CProgram *p, const Item *it) {

@@ -268,6 +268,16 @@ static void emit_blob(CProgram *p) {
         (long long)p->options->weight_bytes);
 }
 
+/* Names of what is timed: kernels, then calls. */
+static void emit_profiled(CProgram *p) {
+    text_put(&p->out, "static const char *const profiled[] = {\n");
+    for (int i = 0; i < p->flow->kernel.n; i++)
+        text_printf(&p->out, " %s,\n", c_string(p->arena, p->flow->kernel.at[i]->name));
+    for (int i = 0; i < p->ncall; i++)
+        text_printf(&p->out, " %s,\n", c_string(p->arena, p->call[i]->row->name));
+    text_put(&p->out, "};\n");
+}
+
 void emit_tables(CProgram *p) {
     const EmitOptions *o = p->options;
     emit_symbols(p);
@@ -276,6 +286,7 @@ void emit_tables(CProgram *p) {
     int nin = emit_ports(p, CONT_IN, "in"), nout = emit_ports(p, CONT_OUT, "out");
     emit_cpu(p);
     emit_blob(p);
+    if (o->profile) emit_profiled(p);
     Text *out = &p->out;
     text_put(
         out,
@@ -287,6 +298,8 @@ void emit_tables(CProgram *p) {
                 p->flow->symbol.n, values, p->nheap);
     text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = "
                   "run, .blob = &weir_blob,\n");
+    if (o->profile)
+        text_printf(out, " .nprofiled = %d, .profiled = profiled,\n", p->flow->kernel.n + p->ncall);
     if (o->weights_file)
         text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n",
                     c_string(p->arena, o->weights_file), (unsigned long long)o->weights_check);
@@ -299,8 +312,8 @@ void emit_tables(CProgram *p) {
              "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = "
              "weir_rt_destroy,\n"
              "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
-    text_printf(out, "  .pool_free = weir_pool_free, .weight_bytes = %lld}\n};\n",
-                (long long)o->weight_bytes);
+    text_printf(out, "  .pool_free = weir_pool_free, .weight_bytes = %lld,\n  .profile = %s}\n};\n",
+                (long long)o->weight_bytes, o->profile ? "weir_rt_profile" : "0");
     text_put(
         out,
         "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"

@@ -31,6 +31,7 @@ typedef struct EmitOptions {
     uint64_t weights_check;   /* in the side file's trailer */
     const char *build;        /* JSON for weir_model.build */
     bool jit;                 /* weir_blob is visible */
+    bool profile;             /* the program times its kernels */
 } EmitOptions;
 
 /* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is
