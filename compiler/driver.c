@@ -50,25 +50,12 @@ static void watch_pass(void *user, const Pass *pass, const Stage *stage, double 
         print_stage(d, pass->name, stage);
 }
 
-static void put_json_string(Text *out, const char *s) {
-    text_put(out, "\"");
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            text_printf(out, "\\%c", *s);
-        else if ((unsigned char)*s < 32)
-            text_printf(out, "\\u%04x", (unsigned)*s);
-        else
-            text_put_n(out, s, 1);
-    }
-    text_put(out, "\"");
-}
-
 static void put_names(Text *out, const char *key, const char *const *name, int n) {
     if (!n) return;
     text_printf(out, ", \"%s\": [", key);
     for (int i = 0; i < n; i++) {
         if (i) text_put(out, ", ");
-        put_json_string(out, name[i]);
+        text_json(out, name[i]);
     }
     text_put(out, "]");
 }
@@ -80,7 +67,7 @@ static const char *build_json(Driver *d, const char *hash) {
     Text out = {.arena = d->arena};
     text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"c\", \"cpu\": ",
                 WEIR_VERSION, hash);
-    put_json_string(&out, d->machine.name);
+    text_json(&out, d->machine.name);
     text_put(&out, ", \"flags\": \"");
     for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++)
         text_printf(&out, "%s ", *f);
@@ -88,7 +75,7 @@ static const char *build_json(Driver *d, const char *hash) {
     if (o->dim.n) text_put(&out, ", \"dims\": {");
     for (int i = 0; i < o->dim.n; i++) {
         if (i) text_put(&out, ", ");
-        put_json_string(&out, o->dim.at[i].name);
+        text_json(&out, o->dim.at[i].name);
         text_printf(&out, ": [%lld, %lld]", (long long)o->dim.at[i].lo, (long long)o->dim.at[i].hi);
     }
     if (o->dim.n) text_put(&out, "}");

@@ -105,6 +105,9 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
         return stage;
     }
     Mapping file = map_file(arena, source->path);
+    if (file.n > 3 && !memcmp(file.at, "\177ELF", 4))
+        fail(arena_ctx(arena), E_MODEL,
+             "this is a compiled library; give the .onnx or .ir that it was made of");
     *hash = hash_of(arena, file.at, file.n);
     if (source_is_text(source)) return source_read_ir(arena, source->path);
     stage.graph = onnx_import_file(arena, source->path, &import);

@@ -201,7 +201,13 @@ static void open_library(void *arg) {
              "compile\"",
              o->path, WEIR_MODEL_SYMBOL);
     o->model = descriptor();
-    if (o->model->abi != WEIR_ABI_VERSION || o->model->size < sizeof(weir_model))
+    if (o->model->abi == WEIR_ABI_VERSION && o->model->size < sizeof(weir_model))
+        fail(
+            o->ctx, E_LOAD,
+            "\"%s\" is of an older Weir: its descriptor has %zu bytes, this one's %zu; compile the "
+            "model again",
+            o->path, o->model->size, sizeof(weir_model));
+    if (o->model->abi != WEIR_ABI_VERSION)
         fail(o->ctx, E_LOAD,
              "\"%s\" speaks version %d of the interface, this is version %d; compile the model "
              "again",

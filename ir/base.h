@@ -142,6 +142,8 @@ typedef struct Text {
 void text_put(Text *text, const char *s);
 void text_put_n(Text *text, const char *s, size_t n);
 void text_printf(Text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "s" with JSON's escapes, quotes included. */
+void text_json(Text *text, const char *s);
 const char *text_str(Text *text);
 
 /* ---- hashing ------------------------------------------------------------------------------- */

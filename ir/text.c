@@ -138,6 +138,22 @@ void text_printf(Text *text, const char *fmt, ...) {
     text->n += (size_t)n;
 }
 
+/* A new line is \n, which drawings for dot read as well. */
+void text_json(Text *text, const char *s) {
+    text_put(text, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            text_printf(text, "\\%c", *s);
+        else if (*s == '\n')
+            text_put(text, "\\n");
+        else if ((unsigned char)*s < 32)
+            text_printf(text, "\\u%04x", (unsigned)*s);
+        else
+            text_put_n(text, s, 1);
+    }
+    text_put(text, "\"");
+}
+
 const char *text_str(Text *text) {
     reserve(text, 0);
     text->at[text->n] = 0;

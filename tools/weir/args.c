@@ -14,12 +14,13 @@ bool args_next(Args *a) {
     a->name[0] = '\0';
     a->inlined = NULL;
     if (arg[0] != '-' || !arg[1]) return true;
-    const char *text = arg + (arg[1] == '-' ? 2 : 1);
-    size_t n = strcspn(text, "=");
+    bool word = arg[1] == '-';
+    const char *text = arg + (word ? 2 : 1);
+    size_t n = word ? strcspn(text, "=") : 1;
     if (n >= sizeof a->name) n = sizeof a->name - 1;
     memcpy(a->name, text, n);
     a->name[n] = '\0';
-    if (text[n] == '=') a->inlined = text + n + 1;
+    if (text[n]) a->inlined = text + n + (text[n] == '=');
     return true;
 }
 
@@ -30,7 +31,7 @@ bool args_is(const Args *a, const char *option) {
 const char *args_value(Args *a) {
     if (a->inlined) return a->value = a->inlined;
     if (a->next < a->argc) return a->value = a->argv[a->next++];
-    usage_error(a, "option \"--%s\" needs a value", a->name);
+    usage_error(a, "option \"%s\" needs a value", args_operand(a));
     return NULL;
 }
 

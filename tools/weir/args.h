@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command-line arguments of the verbs: `--x V` and `--x=V` are equal, `-o V` and `-j N` are short
+/* Command-line arguments of the verbs: `--x V` and `--x=V` are equal, `-o V` and `-jN` are short
  * forms, everything else is an operand. */
 #ifndef WEIR_TOOLS_ARGS_H
 #define WEIR_TOOLS_ARGS_H

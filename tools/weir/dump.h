@@ -10,7 +10,5 @@
 void dump_dot(Text *out, const Stage *stage);
 /* One object: {"level": "graph" | "flow" | "nest", "name", ...}; a nest's loops are text. */
 void dump_json(Text *out, const Stage *stage);
-/* "text" with JSON's escapes, quotes included. */
-void text_json(Text *out, const char *text);
 
 #endif

@@ -2,19 +2,6 @@
 /* Stages as JSON. Dims are text, as in an .ir file. */
 #include "tools/weir/dump.h"
 
-void text_json(Text *out, const char *text) {
-    text_put(out, "\"");
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            text_printf(out, "\\%c", *text);
-        else if ((unsigned char)*text < 32)
-            text_printf(out, "\\u%04x", (unsigned char)*text);
-        else
-            text_put_n(out, text, 1);
-    }
-    text_put(out, "\"");
-}
-
 static void put_key(Text *out, const char *key, const char *value) {
     text_printf(out, "\"%s\": ", key);
     text_json(out, value ? value : "");

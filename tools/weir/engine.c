@@ -63,6 +63,7 @@ bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *
         return ok;
     }
     e->loaded = path_ends(path, ".so") ? weir_open(context, path) : weir_load_file(context, path);
+    print_telling(true, stderr, NULL);
     if (!e->loaded) return false;
     e->compile_ms = now_ms() - start;
     e->model = weir_loaded_model(e->loaded);

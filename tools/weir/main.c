@@ -30,8 +30,8 @@ static const Verb verbs[] = {
     {"compile", "compile a model to a shared library",
      "weir compile MODEL.onnx -o MODEL.so [options]\n"
      "  -o FILE                 the library to write\n"
-     "  --emit c|header         write sources instead, with\n"
-     "  --emit-dir DIR          where they go\n" COMPILE_OPTIONS,
+     "  --emit c|header         write sources: all that a C compiler needs, or the typed header\n"
+     "  --emit-dir DIR          where they go; with --emit, -o may be left out\n" COMPILE_OPTIONS,
      verb_compile},
     {"run", "run a model on inputs",
      "weir run MODEL.onnx|MODEL.so|MODEL.ir [options]\n" INPUT_OPTIONS
@@ -88,12 +88,18 @@ static const Verb verbs[] = {
      "  -o FILE                 where to (standard output)\n"
      "  --shrink                with large dims made small\n" COMPILE_OPTIONS,
      verb_extract},
-    {"info", "describe a compiled library", "weir info MODEL.so\n", verb_info},
-    {"ops", "list the operators that compile", "weir ops [--format text|markdown|json]\n",
-     verb_ops},
-    {"doctor", "say what compiling here would use", "weir doctor\n", verb_doctor},
-    {"cache", "look at, or clear, the cache of objects", "weir cache [--clear]\n", verb_cache},
-    {"explain", "explain a diagnostic's code", "weir explain CODE\n", verb_explain},
+    {"info", "describe a compiled library",
+     "weir info MODEL.so      names, types, shapes, memory, what made it\n", verb_info},
+    {"ops", "list the operators that compile",
+     "weir ops [options]\n  --format FORMAT         text, markdown or json\n", verb_ops},
+    {"doctor", "say what compiling here would use",
+     "weir doctor             compiler, linker, CPU, cache, GPU\n", verb_doctor},
+    {"cache", "look at, or clear, the cache of objects",
+     "weir cache [--clear]\n  --clear                 drop what is in it\n", verb_cache},
+    {"explain", "explain a diagnostic's code, or a pass",
+     "weir explain CODE|PASS     what a code means, what a pass does\n"
+     "weir explain codes|passes  list them\n",
+     verb_explain},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 

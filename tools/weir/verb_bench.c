@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weir bench: median, minimum and 90th percentile of a run. */
+/* weir bench: median, minimum and 90th percentile of a run of the library, what it took to compile
+ * and to create, its size. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tools/weir/profile.h"
 #include "tools/weir/verbs.h"
 
 enum { RUNS_MAX = 100000 };
+
+typedef struct BenchOptions {
+    InputOptions in;
+    int threads;
+    double min_time;
+    const char *json;
+} BenchOptions;
 
 typedef struct Figures {
     double median, min, p90;
@@ -55,7 +66,7 @@ static int report(const Engine *e, const Figures *f, const char *path, int threa
     struct rusage usage;
     struct stat st;
     getrusage(RUSAGE_SELF, &usage);
-    long long artifact = stat(path, &st) == 0 && strstr(path, ".so") ? (long long)st.st_size : 0;
+    long long artifact = stat(path, &st) == 0 ? (long long)st.st_size : 0;
     char text[640], error[256];
     int n = snprintf(
         text, sizeof text,
@@ -65,25 +76,60 @@ static int report(const Engine *e, const Figures *f, const char *path, int threa
         f->median, f->min, f->p90, f->runs, threads, e->create_ms, e->compile_ms, artifact,
         (long long)usage.ru_maxrss * 1024);
     printf("median %.4f ms  min %.4f  p90 %.4f  (%d runs, %d threads)  compile %.0f ms  create "
-           "%.2f ms  peak %.0f MB\n",
+           "%.2f ms  library %.1f MB  peak %.0f MB\n",
            f->median, f->min, f->p90, f->runs, threads, e->compile_ms, e->create_ms,
-           (double)usage.ru_maxrss / 1024);
+           (double)artifact / (1 << 20), (double)usage.ru_maxrss / 1024);
     if (json && !write_whole(json, text, (size_t)n, error))
         return fprintf(stderr, "error: %s\n", error), EXIT_MODEL;
     return EXIT_DONE;
 }
 
-static int bench(weir_context *c, const char *model, const InputOptions *in, int threads,
-                 double min_time, const char *json) {
+/* ---- the library ------------------------------------------------------------------------------
+ */
+
+/* A library of the model in a folder of its own, compiled by a child, so that the peak of memory is
+ * that of running. */
+typedef struct Aside {
+    char folder[64], library[80], weights[96];
+    double compile_ms;
+} Aside;
+
+static int compile_aside(weir_context *c, const char *model, Aside *to) {
+    const char *tmp = getenv("TMPDIR");
+    int status = 0;
+    snprintf(to->folder, sizeof to->folder, "%.40s/weir-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(to->folder))
+        return fprintf(stderr, "error: cannot make folder \"%s\": %s\n", to->folder,
+                       strerror(errno)),
+               EXIT_MODEL;
+    snprintf(to->library, sizeof to->library, "%s/model.so", to->folder);
+    snprintf(to->weights, sizeof to->weights, "%s.weights", to->library);
+    double start = now_ms();
+    pid_t pid = fork();
+    if (pid == 0) _exit(weir_compile_file(c, model, to->library));
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return EXIT_OURS;
+    to->compile_ms = now_ms() - start;
+    return WEXITSTATUS(status);
+}
+
+static void remove_aside(const Aside *a) {
+    unlink(a->library);
+    unlink(a->weights);
+    rmdir(a->folder);
+}
+
+static int bench_library(weir_context *c, const char *library, double compile_ms,
+                         const BenchOptions *o) {
     Engine e;
     char error[512];
     Figures f = {0};
-    if (!engine_open(&e, ENGINE_COMPILED, c, model, threads)) return EXIT_MODEL;
+    if (!engine_open(&e, ENGINE_COMPILED, c, library, o->threads)) return EXIT_MODEL;
+    e.compile_ms = compile_ms;
     HostTensor *inputs = calloc((size_t)e.ninputs + 1, sizeof *inputs);
     int rc = EXIT_MODEL;
-    if (inputs_make(&e, in, inputs)) {
-        if (measure(&e, inputs, min_time, &f, error))
-            rc = report(&e, &f, model, e.pool ? e.pool->threads : 1, json);
+    if (inputs_make(&e, &o->in, inputs)) {
+        if (measure(&e, inputs, o->min_time, &f, error))
+            rc = report(&e, &f, library, e.pool ? e.pool->threads : 1, o->json);
         else
             fprintf(stderr, "error: %s\n", error);
     }
@@ -93,33 +139,42 @@ static int bench(weir_context *c, const char *model, const InputOptions *in, int
     return rc;
 }
 
+static int bench(weir_context *c, const char *model, const BenchOptions *o) {
+    if (path_ends(model, ".so")) return bench_library(c, model, 0, o);
+    Aside aside = {.compile_ms = 0};
+    int rc = compile_aside(c, model, &aside);
+    if (rc == EXIT_DONE) rc = bench_library(c, aside.library, aside.compile_ms, o);
+    remove_aside(&aside);
+    return rc;
+}
+
 int verb_bench(Args *a) {
-    const char *model = NULL, *json = NULL;
+    const char *model = NULL;
     long threads = 1;
-    double min_time = 1;
     bool bad = false, kernels = false;
-    InputOptions in = {.random = true};
+    BenchOptions o = {.in = {.random = true}, .min_time = 1};
     weir_context *c = context_new();
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
             model = args_operand(a);
         else if (args_is(a, "json"))
-            bad = !(json = args_value(a));
+            bad = !(o.json = args_value(a));
         else if (args_is(a, "kernels"))
             kernels = true;
         else if (args_is(a, "min-time"))
-            bad = !args_double(a, &min_time);
+            bad = !args_double(a, &o.min_time);
         else if (args_is(a, "threads"))
             bad = !args_int(a, 0, 1024, &threads);
-        else if (!input_option(a, &in, &bad) && !compile_option(a, c, &bad))
+        else if (!input_option(a, &o.in, &bad) && !compile_option(a, c, &bad))
             bad = usage_error(a, "does not know \"%s\"", args_operand(a));
     }
     if (!bad && !model) bad = usage_error(a, "needs a model");
     if (!bad && kernels && path_ends(model, ".so"))
         bad = usage_error(a, "--kernels needs the model: it is compiled again, with timers");
-    int rc = bad ? EXIT_USAGE : bench(c, model, &in, (int)threads, min_time, json);
+    o.threads = (int)threads;
+    int rc = bad ? EXIT_USAGE : bench(c, model, &o);
     if (rc == EXIT_DONE && kernels)
-        rc = profile_model(c, model, &(ProfileOptions){in, (int)threads, min_time, false, NULL});
+        rc = profile_model(c, model, &(ProfileOptions){o.in, o.threads, o.min_time, false, NULL});
     weir_context_free(c);
     return rc;
 }

@@ -65,7 +65,7 @@ static int settle(Args *a, Dump *d) {
         return usage_error(a, "\"--format %s\" is none of text, dot, json", d->format);
     const Pass *pass = d->after ? find_pass(d->after) : NULL;
     if (d->after && !pass)
-        return usage_error(a, "there is no pass \"%s\"; \"weir explain passes\" lists them",
+        return usage_error(a, "there is no pass \"%s\" (\"weir explain passes\" lists them)",
                            d->after);
     if (pass && d->level && (!strcmp(d->level, "c") || strcmp(d->level, levels[pass_result(pass)])))
         return usage_error(a, "pass \"%s\" makes a %s, not \"--level %s\"", d->after,

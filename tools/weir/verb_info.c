@@ -7,6 +7,7 @@
 #include "passes/pass.h"
 #include "frontends/onnx/onnx.h"
 #include "tools/weir/engine.h"
+#include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
 
 static void print_ports(const char *what, const weir_port *port, int n) {
@@ -15,6 +16,18 @@ static void print_ports(const char *what, const weir_port *port, int n) {
         for (int k = 0; k < port[i].rank; k++) printf("%s%s", k ? "," : "", port[i].dims[k]);
         printf("]\n");
     }
+}
+
+/* A text in the descriptor's build JSON, without its quotes; "?" when it has none. */
+static void print_built(const char *what, const char *build, const char *key, const char *unit) {
+    const char *at = strstr(build, key), *end;
+    if (at) at = strchr(at + strlen(key), '"');
+    printf("%s ", what);
+    for (end = at ? at + 1 : NULL; end && *end && *end != '"'; end++) {
+        if (*end == '\\' && end[1]) end++;
+        putchar(*end);
+    }
+    printf("%s %s", end ? "" : "?", unit);
 }
 
 int verb_info(Args *a) {
@@ -28,24 +41,63 @@ int verb_info(Args *a) {
     weir_loaded *l = weir_open(c, path);
     if (l) {
         const weir_model *m = weir_loaded_model(l);
-        printf("model %s\n", m->name);
-        print_ports("input ", m->inputs, m->ninputs);
-        print_ports("output", m->outputs, m->noutputs);
-        printf("weights %lld bytes\nbuild %s\n", (long long)m->weight_bytes, m->build);
+        printf("model   %s\n", m->name);
+        print_ports("input  ", m->inputs, m->ninputs);
+        print_ports("output ", m->outputs, m->noutputs);
+        printf("weights %lld bytes\n", (long long)m->weight_bytes);
+        print_built("memory ", m->build, "\"arena_bytes\":", "bytes a run,");
+        print_built("", m->build, "\"thread_bytes\":", "for each thread\n");
+        printf("build   %s\n", m->build);
         weir_unload(l);
     }
     weir_context_free(c);
     return l ? EXIT_DONE : EXIT_MODEL;
 }
 
+/* ---- explain
+ * --------------------------------------------------------------------------------------------- */
+
+static void explain_pass(const Pass *pass) {
+    static const char *const level[] = {"graph", "flow", "nest"};
+    printf("%s: %s\n", pass->name, pass->what);
+    printf("takes a %s, makes a %s; ", level[pass->level], level[pass_result(pass)]);
+    printf(pass->effect == PASS_EXACT ? "results keep every bit"
+                                      : "may change the order of sums, within rounding");
+    printf(pass->optional ? "; --skip %s leaves it out\n" : "; cannot be skipped\n", pass->name);
+}
+
+static int list_passes(void) {
+    int n;
+    const Pass *pass = pass_list(&n);
+    for (int i = 0; i < n; i++) printf("%-12s %s\n", pass[i].name, pass[i].what);
+    return EXIT_DONE;
+}
+
+static int list_codes(void) {
+    for (int i = 0; i < CODE_COUNT; i++) printf("%s %s\n", code_id((Code)i), code_title((Code)i));
+    return EXIT_DONE;
+}
+
 int verb_explain(Args *a) {
     Code code;
-    if (!args_next(a)) return usage_error(a, "needs a code such as W012");
-    if (!code_parse(args_operand(a), &code))
-        return usage_error(a, "there is no code \"%s\"", args_operand(a));
+    if (!args_next(a))
+        return usage_error(
+            a, "needs a code such as W012, the name of a pass, \"codes\" or \"passes\"");
+    const char *word = args_operand(a);
+    if (args_next(a)) return usage_error(a, "takes one word, not \"%s\" too", args_operand(a));
+    if (!strcmp(word, "passes")) return list_passes();
+    if (!strcmp(word, "codes")) return list_codes();
+    if (find_pass(word)) return explain_pass(find_pass(word)), EXIT_DONE;
+    if (!code_parse(word, &code))
+        return usage_error(
+            a, "there is no code and no pass \"%s\" (\"codes\" and \"passes\" list them)", word);
     printf("%s: %s\n%s\n", code_id(code), code_title(code), code_explanation(code));
     return EXIT_DONE;
 }
+
+/* ---- ops
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static void print_op(const OpRow *row, const char *format, bool first) {
     const char *domain = row->domain[0] ? row->domain : "ai.onnx",

@@ -8,23 +8,45 @@
 #include <sys/stat.h>
 
 #include "tools/weir/engine.h"
+#include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
+
+/* Sources (--emit), then the library (-o): whichever are asked for. */
+static int compile(weir_context *c, const char *model, const char *output) {
+    const Options *o = context_options(c);
+    int rc = EXIT_DONE;
+    if (o->emit != EMIT_LIBRARY) {
+        rc = weir_compile_file(c, model, NULL);
+        weir_option(c, "emit", "library");
+    }
+    if (rc == EXIT_DONE && output) rc = weir_compile_file(c, model, output);
+    print_telling(true, stderr, NULL);
+    if (rc == EXIT_DONE && o->stop_after && pass_result(find_pass(o->stop_after)) != LEVEL_NEST)
+        fprintf(stderr,
+                "stopped after \"%s\": nothing is written; \"weir dump --after %s\" prints what it "
+                "makes\n",
+                o->stop_after, o->stop_after);
+    return rc;
+}
 
 int verb_compile(Args *a) {
     const char *model = NULL, *output = NULL;
-    bool bad = false, emits = false;
+    bool bad = false;
     weir_context *c = context_new();
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
             model = args_operand(a);
         else if (args_is(a, "o") || args_is(a, "output"))
             bad = !(output = args_value(a));
-        else if (emits |= args_is(a, "emit"), !compile_option(a, c, &bad))
+        else if (!compile_option(a, c, &bad))
             bad = usage_error(a, "does not know \"%s\"", args_operand(a));
     }
+    const Options *o = context_options(c);
     if (!bad && !model) bad = usage_error(a, "needs a model");
-    if (!bad && !output && !emits) bad = usage_error(a, "needs -o FILE");
-    int rc = bad ? EXIT_USAGE : weir_compile_file(c, model, output);
+    if (!bad && !output && o->emit == EMIT_LIBRARY) bad = usage_error(a, "needs -o FILE");
+    if (!bad && o->emit != EMIT_LIBRARY && !o->emit_dir)
+        bad = usage_error(a, "--emit needs --emit-dir, the folder to write to");
+    int rc = bad ? EXIT_USAGE : compile(c, model, output);
     weir_context_free(c);
     return rc;
 }

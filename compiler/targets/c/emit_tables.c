@@ -278,6 +278,25 @@ static void emit_profiled(CProgram *p) {
     text_put(&p->out, "};\n");
 }
 
+/* The build text, and what memory a run needs over the model's symbols: the arena of temporaries,
+ * and what each thread has for itself. Calls may add scratch that only they know. */
+static const char *build_text(CProgram *p) {
+    const char *build = p->options->build ? p->options->build : "{}";
+    const Flow *f = p->flow;
+    Dim thread = dim_const(p->ctx, 0);
+    for (int k = 0; k < f->kernel.n; k++)
+        if (p->kernel[k]) thread = dim_max(p->ctx, thread, p->kernel[k]->scratch);
+    size_t n = strlen(build) - 1;
+    Text out = {.arena = p->arena};
+    text_put_n(&out, build, n);
+    text_put(&out, n > 1 ? ", \"arena_bytes\": " : "\"arena_bytes\": ");
+    text_json(&out, f->arena_bytes ? dim_str(p->ctx, f->arena_bytes) : "0");
+    text_put(&out, ", \"thread_bytes\": ");
+    text_json(&out, dim_str(p->ctx, thread));
+    text_put(&out, "}");
+    return text_str(&out);
+}
+
 void emit_tables(CProgram *p) {
     const EmitOptions *o = p->options;
     emit_symbols(p);
@@ -307,7 +326,7 @@ void emit_tables(CProgram *p) {
                 " .model = {.size = sizeof(weir_model), .abi = WEIR_ABI_VERSION, .name = %s,\n",
                 c_string(p->arena, p->flow->name));
     text_printf(out, "  .ninputs = %d, .noutputs = %d, .inputs = in, .outputs = out,\n", nin, nout);
-    text_printf(out, "  .build = %s,\n", c_string(p->arena, o->build ? o->build : "{}"));
+    text_printf(out, "  .build = %s,\n", c_string(p->arena, build_text(p)));
     text_put(out,
              "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = "
              "weir_rt_destroy,\n"
