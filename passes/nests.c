@@ -328,7 +328,7 @@ static bool push_region_vars(Lowering *lo, const Items *items, int map) {
 static Nest *lower_kernel(Arena *arena, const Flow *flow, const Kernel *kernel) {
     Lowering lo = {.arena = arena, .ctx = flow->ctx, .flow = flow, .kernel = kernel};
     lo.nest = nest_new(arena, kernel->name);
-    lo.nest->on = kernel->on;
+    if (kernel->on) lo.nest->on = kernel->on;
     for (int i = 0; i < flow->symbol.n; i++) vec_push(arena, &lo.nest->symbol, flow->symbol.at[i]);
     DimEnv env = flow_env(arena, flow);
     for (int i = 0; i < env.n; i++) vec_push(arena, &lo.env, env.at[i]);

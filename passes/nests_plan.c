@@ -96,18 +96,22 @@ void plan_kernel(Lowering *lo) {
 /* ---- boxes
  * ---------------------------------------------------------------------------------------------- */
 
+/* lo .. hi is what is read of the container's box; lo_cap .. hi_cap what the tile's largest size
+ * would reach, also outside: the latter's size is a constant more often. */
 typedef struct Hull {
-    Dim lo[RANK_MAX], hi[RANK_MAX], hi_cap[RANK_MAX];
+    Dim lo[RANK_MAX], hi[RANK_MAX], lo_cap[RANK_MAX], hi_cap[RANK_MAX];
     bool any;
 } Hull;
 
-static void hull_join(Lowering *lo, Hull *h, int k, Dim first, Dim last, Dim last_cap) {
+static void hull_join(Lowering *lo, Hull *h, int k, Dim first, Dim last, Dim first_cap,
+                      Dim last_cap) {
     if (!h->any) {
-        h->lo[k] = first, h->hi[k] = last, h->hi_cap[k] = last_cap;
+        h->lo[k] = first, h->hi[k] = last, h->lo_cap[k] = first_cap, h->hi_cap[k] = last_cap;
         return;
     }
     h->lo[k] = lowering_simplify(lo, dim_min(lo->ctx, h->lo[k], first));
     h->hi[k] = lowering_simplify(lo, dim_max(lo->ctx, h->hi[k], last));
+    h->lo_cap[k] = lowering_simplify(lo, dim_min(lo->ctx, h->lo_cap[k], first_cap));
     h->hi_cap[k] = lowering_simplify(lo, dim_max(lo->ctx, h->hi_cap[k], last_cap));
 }
 
@@ -138,7 +142,8 @@ static Dim local_lower(Lowering *lo, Dim e, const Dim *sym, const Span *span, in
     return low;
 }
 
-static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, const Access *read) {
+static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, const Val *val) {
+    const Access *read = &val->read;
     DimSubst subst[RANK_MAX * 2];
     Dim local[RANK_MAX * 2];
     for (int i = 0; i < m->dim.n; i++) {
@@ -151,7 +156,12 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         Dim last = local_upper(lo, e, local, span, m->dim.n, false);
         Dim cap = local_upper(lo, e, local, span, m->dim.n, true);
         if (!first || !last || !cap) BUG("no box for a read of map '%s'", m->name);
-        hull_join(lo, h, k, first, last, cap);
+        Dim from = first, end = dim_addc(lo->ctx, lo->flow->cont.at[read->cont].shape[k], -1);
+        if (val->has_else) {
+            first = lowering_simplify(lo, dim_max(lo->ctx, first, dim_const(lo->ctx, 0)));
+            last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
+        }
+        hull_join(lo, h, k, first, last, from, cap);
     }
     h->any = true;
 }
@@ -166,7 +176,7 @@ static void hull_of(Lowering *lo, int pos, int cont, const Span *root, Hull *h) 
             if (val->kind != VAL_READ || val->read.cont != cont) continue;
             if (!boxed) plan_box(lo, q, root, span);
             boxed = true;
-            hull_read(lo, h, m, span, &val->read);
+            hull_read(lo, h, m, span, val);
         }
     }
 }
@@ -207,7 +217,7 @@ void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
             if (w->to[0].at[d] != m->dim.at[i].sym) continue;
             if (in_memory(lo, m) && !uses_loop(lo, h.lo[d])) continue;
             Dim size = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi[d], h.lo[d]), 1);
-            Dim size_cap = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi_cap[d], h.lo[d]), 1);
+            Dim size_cap = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi_cap[d], h.lo_cap[d]), 1);
             out[i] = (Span){lowering_simplify(lo, h.lo[d]), lowering_simplify(lo, size), -1};
             dim_is_const(lowering_simplify(lo, size_cap), &out[i].cap);
         }
