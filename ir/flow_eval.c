@@ -205,8 +205,16 @@ Tensor *eval_make(Eval *e, int cont) {
     return t;
 }
 
+static bool is_empty(Eval *e, const Cont *c) {
+    for (int k = 0; k < c->rank; k++)
+        if (!eval_dim(e, c->shape[k])) return true;
+    return false;
+}
+
+/* Nobody need write what has no elements. */
 const Tensor *eval_tensor(Eval *e, int cont) {
     const Cont *c = &e->flow->cont.at[cont];
+    if (!e->cont[cont].data && !e->cont[cont].object && is_empty(e, c)) eval_make(e, cont);
     if (!e->cont[cont].data && !e->cont[cont].object)
         fail(e->ctx, E_VERIFY, "container \"%s\" is read before it is written", c->name);
     return &e->cont[cont];

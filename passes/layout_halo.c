@@ -219,7 +219,8 @@ void layout_halos(Layouts *l) {
     int n = l->flow->cont.n;
     for (int c = 0; c < n; c++) {
         ContKind kind = l->flow->cont.at[c].kind;
-        if ((kind != CONT_TMP && kind != CONT_IN) || l->flow->cont.at[c].type == STRING) continue;
+        bool movable = l->flow->cont.at[c].type != STRING && !l->flow->cont.at[c].layout;
+        if ((kind != CONT_TMP && kind != CONT_IN) || !movable) continue;
         Halo h = find_halo(l, c);
         if (!h.any) continue;
         bool top = true, beyond = false;

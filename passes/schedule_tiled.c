@@ -249,7 +249,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel) {
     int cont = t.p->write.at[0].to[0].cont;
     if (t.p != t.root && (t.p->write.at[0].n != 1 || read_outside(s, kernel, cont))) return false;
     for (int d = 0; d < t.p->dim.n; d++)
-        if (t.p->dim.at[d].seq) return false;
+        if (t.p->dim.at[d].seq || !map_extent(t.p, d, 1)) return false;
     if (!find_roots(&t)) return false;
     t.lane = choose_lane(&t);
     choose_tile(&t);
