@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cutting a kernel out, and making it small.
  *
- * Shrinking: a dim of extent e > 48 becomes 32 + e mod 16. A container's dim then shrinks by what
- * the indices that meet it lose at their ends, sum of coef*(e - e'), the least over all accesses,
- * so nothing leaves its container. Where a write's index adds several dims only the one with the
- * largest coefficient shrinks: elements stay without gaps. */
+ * Shrinking: a dim of extent e > to + 16 becomes to + e mod 16. A container's dim then shrinks by
+ * what the indices that meet it lose at their ends, sum of coef*(e - e'), the least over all
+ * accesses, so nothing leaves its container. Where a write's index adds several dims only the one
+ * with the largest coefficient shrinks: elements stay without gaps. */
 #include "tools/weir/extract.h"
 
 #include <string.h>
 
-enum { SMALL = 48, BASE = 32, DIMS = RANK_MAX * 4 };
+enum { DIMS = RANK_MAX * 4 };
 
 typedef void AccessFn(void *user, Map *map, Access *a, bool write);
 
@@ -108,27 +108,28 @@ static Dim *subst_dims(Flow *f, const Dim *dim, int n, const DimSubst *subst, in
     return out;
 }
 
+static void subst_map(Flow *f, Map *map, const DimSubst *subst, int n) {
+    for (int d = 0; d < map->dim.n; d++)
+        map->dim.at[d].extent = dim_subst(f->ctx, map->dim.at[d].extent, subst, n);
+    for (int c = 0; c < map->cons.n; c++)
+        map->cons.at[c] = dim_subst(f->ctx, map->cons.at[c], subst, n);
+    for (int v = 0; v < map->body.val.n; v++) {
+        Val *val = &map->body.val.at[v];
+        if (val->index) val->index = dim_subst(f->ctx, val->index, subst, n);
+        if (val->kind == VAL_READ)
+            val->read.at = subst_dims(f, val->read.at, val->read.rank, subst, n);
+    }
+    for (int w = 0; w < map->write.n; w++)
+        for (int k = 0; k < map->write.at[w].n; k++) {
+            Access *to = (Access *)(uintptr_t)&map->write.at[w].to[k];
+            to->at = subst_dims(f, to->at, to->rank, subst, n);
+        }
+}
+
 static void subst_all(Flow *f, const DimSubst *subst, int n) {
     for (int c = 0; c < f->cont.n; c++)
         f->cont.at[c].shape = subst_dims(f, f->cont.at[c].shape, f->cont.at[c].rank, subst, n);
-    for (int m = 0; m < f->map.n; m++) {
-        Map *map = f->map.at[m];
-        for (int d = 0; d < map->dim.n; d++)
-            map->dim.at[d].extent = dim_subst(f->ctx, map->dim.at[d].extent, subst, n);
-        for (int c = 0; c < map->cons.n; c++)
-            map->cons.at[c] = dim_subst(f->ctx, map->cons.at[c], subst, n);
-        for (int v = 0; v < map->body.val.n; v++) {
-            Val *val = &map->body.val.at[v];
-            if (val->index) val->index = dim_subst(f->ctx, val->index, subst, n);
-            if (val->kind == VAL_READ)
-                val->read.at = subst_dims(f, val->read.at, val->read.rank, subst, n);
-        }
-        for (int w = 0; w < map->write.n; w++)
-            for (int k = 0; k < map->write.at[w].n; k++) {
-                Access *to = (Access *)(uintptr_t)&map->write.at[w].to[k];
-                to->at = subst_dims(f, to->at, to->rank, subst, n);
-            }
-    }
+    for (int m = 0; m < f->map.n; m++) subst_map(f, f->map.at[m], subst, n);
 }
 
 static bool bound_by_input(const Flow *f, Dim sym) {
@@ -148,11 +149,23 @@ static void loop_vars(const Items *items, Arena *arena, Dim zero, void *list) {
     }
 }
 
-/* Symbols that no input's dim gives become their least value, at least 1; variables of loops 0. */
+/* Do these values leave every size that they decide at least 1? */
+static bool leaves_sizes(Flow *f, const DimSubst *subst, int n) {
+    int64_t size;
+    for (int c = 0; c < f->cont.n; c++)
+        for (int k = 0; k < f->cont.at[c].rank; k++)
+            if (dim_is_const(dim_subst(f->ctx, f->cont.at[c].shape[k], subst, n), &size) &&
+                size < 1)
+                return false;
+    return true;
+}
+
+/* Symbols that no input's dim gives become their least value, at least 1 and so large that no size
+ * is empty; variables of loops 0. */
 static void fix_symbols(Flow *f, const Flow *from) {
     VEC(DimSubst) subst = {0};
     loop_vars(&from->body, f->arena, dim_const(f->ctx, 0), &subst);
-    int n = 0;
+    int n = 0, loops = subst.n;
     for (int i = 0; i < f->symbol.n; i++) {
         Symbol s = f->symbol.at[i];
         if (bound_by_input(f, s.sym)) {
@@ -163,6 +176,8 @@ static void fix_symbols(Flow *f, const Flow *from) {
         }
     }
     f->symbol.n = n;
+    for (int64_t size = 2; size < 1 << 16 && !leaves_sizes(f, subst.at, subst.n); size += size / 2)
+        for (int i = loops; i < subst.n; i++) subst.at[i].to = dim_const(f->ctx, size);
     if (subst.n) subst_all(f, subst.at, subst.n);
 }
 
@@ -296,6 +311,7 @@ Flow *flow_extract(Arena *arena, const Flow *flow, const Kernel *kernel) {
 
 typedef struct Shrink {
     Flow *f;
+    int64_t to;
     int64_t (*less)[DIMS]; /* by map, by dim: how much smaller the extent becomes */
     bool (*fixed)[DIMS];
     int64_t (*cut)[RANK_MAX]; /* by container, by dim */
@@ -366,8 +382,9 @@ static int choose_less(Shrink *s) {
     for (int m = 0; m < s->f->map.n; m++)
         for (int d = 0; d < s->f->map.at[m]->dim.n; d++) {
             int64_t e, less = 0;
-            if (!s->fixed[m][d] && dim_is_const(s->f->map.at[m]->dim.at[d].extent, &e) && e > SMALL)
-                less = e - (BASE + e % 16);
+            if (!s->fixed[m][d] && dim_is_const(s->f->map.at[m]->dim.at[d].extent, &e) &&
+                e > s->to + 16)
+                less = e - (s->to + e % 16);
             changed += less != s->less[m][d];
             s->less[m][d] = less;
         }
@@ -398,8 +415,8 @@ static void apply(Shrink *s) {
     }
 }
 
-void flow_shrink(Flow *flow) {
-    Shrink s = {.f = flow};
+void flow_shrink(Flow *flow, int64_t to) {
+    Shrink s = {.f = flow, .to = to};
     s.less = arena_array(flow->arena, (size_t)flow->map.n + 1, sizeof *s.less);
     s.fixed = arena_array(flow->arena, (size_t)flow->map.n + 1, sizeof *s.fixed);
     s.cut = arena_array(flow->arena, (size_t)flow->cont.n + 1, sizeof *s.cut);
@@ -412,4 +429,44 @@ void flow_shrink(Flow *flow) {
         each_access(flow, match_writes, &s);
     }
     apply(&s);
+}
+
+/* ---- plain names ----------------------------------------------------------------------------- */
+
+/* Dims, and values that index, by position: two kernels of one structure get one text. */
+static void plain_map(Flow *f, int m) {
+    Map *map = f->map.at[m];
+    VEC(DimSubst) subst = {0};
+    map->name = internf(f->ctx, "m%d", m);
+    map->from = NULL;
+    for (int d = 0; d < map->dim.n; d++) {
+        Dim sym = dim_sym(f->ctx, internf(f->ctx, "d%d", d));
+        vec_push(f->arena, &subst, (DimSubst){map->dim.at[d].sym, sym});
+        map->dim.at[d].sym = sym;
+    }
+    for (int v = 0; v < map->body.val.n; v++) {
+        Val *val = &map->body.val.at[v];
+        val->name = NULL;
+        if (!val->sym) continue;
+        Dim sym = dim_sym(f->ctx, internf(f->ctx, "r%d", v));
+        vec_push(f->arena, &subst, (DimSubst){val->sym, sym});
+        val->sym = sym;
+        val->name = dim_sym_name(sym);
+    }
+    if (subst.n) subst_map(f, map, subst.at, subst.n);
+}
+
+void flow_plain(Flow *flow) {
+    static const char letter[] = {
+        [CONT_IN] = 'x',  [CONT_OUT] = 'y',   [CONT_PARAM] = 'w',
+        [CONT_TMP] = 't', [CONT_STATE] = 's', [CONT_LITERAL] = 'c',
+    };
+    int count[sizeof letter] = {0};
+    flow->name = "kernel_0";
+    for (int c = 0; c < flow->cont.n; c++) {
+        Cont *cont = &flow->cont.at[c];
+        cont->name = internf(flow->ctx, "%c%d", letter[cont->kind], count[cont->kind]++);
+        cont->from = NULL;
+    }
+    for (int m = 0; m < flow->map.n; m++) plain_map(flow, m);
 }

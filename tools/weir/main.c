@@ -84,9 +84,11 @@ static const Verb verbs[] = {
      "  --trace FILE            the last run as a Chrome or Perfetto trace\n" COMPILE_OPTIONS,
      verb_profile},
     {"extract", "cut one kernel out as a text of its own",
-     "weir extract MODEL.onnx|MODEL.ir --kernel NAME [options]\n"
+     "weir extract MODEL.onnx|MODEL.ir --kernel NAME|--all [options]\n"
      "  -o FILE                 where to (standard output)\n"
-     "  --shrink                with large dims made small\n" COMPILE_OPTIONS,
+     "  --shrink                with large dims made small\n"
+     "  --small N               of a size near N (32)\n"
+     "  --plain                 with short names by position\n" COMPILE_OPTIONS,
      verb_extract},
     {"info", "describe a compiled library",
      "weir info MODEL.so      names, types, shapes, memory, what made it\n", verb_info},

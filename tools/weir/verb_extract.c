@@ -11,7 +11,8 @@
 
 typedef struct Extract {
     const char *kernel, *output;
-    bool shrink;
+    bool all, shrink, plain;
+    long small;
     int rc;
 } Extract;
 
@@ -25,16 +26,24 @@ static const Kernel *kernel_named(Session *s, const Flow *f, const char *name) {
          f->kernel.n > 40 ? ", ..." : "");
 }
 
+static void put_kernel(Session *s, const Flow *from, const Kernel *kernel, Text *out) {
+    const Extract *e = s->user;
+    Flow *f = flow_extract(s->arena, from, kernel);
+    if (e->shrink) flow_shrink(f, e->small);
+    if (e->plain) flow_plain(f);
+    flow_verify(f);
+    flow_print(out, f);
+}
+
 static void extract(Session *s) {
     Extract *e = s->user;
     const Flow *from = stage_flow(&s->driver.stage);
+    Text out = {.arena = s->arena};
     if (!from)
         fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
-    Flow *f = flow_extract(s->arena, from, kernel_named(s, from, e->kernel));
-    if (e->shrink) flow_shrink(f);
-    flow_verify(f);
-    Text out = {.arena = s->arena};
-    flow_print(&out, f);
+    if (!e->all) put_kernel(s, from, kernel_named(s, from, e->kernel), &out);
+    for (int k = 0; e->all && k < from->kernel.n; k++)
+        put_kernel(s, from, from->kernel.at[k], &out);
     e->rc = put_text(e->output, text_str(&out));
 }
 
@@ -43,18 +52,24 @@ static bool extract_option(Args *a, void *user, bool *bad) {
     const char **to = args_is(a, "kernel")                      ? &e->kernel
                       : args_is(a, "o") || args_is(a, "output") ? &e->output
                                                                 : NULL;
+    bool *on = args_is(a, "all")      ? &e->all
+               : args_is(a, "shrink") ? &e->shrink
+               : args_is(a, "plain")  ? &e->plain
+                                      : NULL;
     if (to) *bad = !(*to = args_value(a));
-    if (args_is(a, "shrink")) e->shrink = true;
-    return to || args_is(a, "shrink");
+    if (on) *on = true;
+    if (!args_is(a, "small")) return to || on;
+    *bad = !args_int(a, 1, 1 << 20, &e->small);
+    return true;
 }
 
 int verb_extract(Args *a) {
     const char *model;
-    Extract e = {.rc = EXIT_DONE};
+    Extract e = {.small = 32, .rc = EXIT_DONE};
     weir_context *c = context_new();
     int rc = session_args(a, c, &model, extract_option, &e) ? EXIT_DONE : EXIT_USAGE;
-    if (rc == EXIT_DONE && !e.kernel)
-        rc = usage_error(a, "needs --kernel NAME (\"weir report\" lists them)");
+    if (rc == EXIT_DONE && !e.kernel == !e.all)
+        rc = usage_error(a, "needs --kernel NAME (\"weir report\" lists them) or --all");
     if (rc == EXIT_DONE) rc = session_run(c, model, "fuse", extract, &e);
     weir_context_free(c);
     return rc == EXIT_DONE ? e.rc : rc;
