@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the passes make of a model or of kernels, stage by stage:
+ *
+ *   run_stages [--text] [--skip-each] [--every N] [--compile N] [-j N] FILE.ir|FILE.onnx|FOLDER ...
+ *
+ * For each flow of each text (or the graph of a model), on random data and for two sizes of its
+ * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
+ * between nests gives the same bits, all others agree within rounding. --skip-each does that once
+ * more without each optional pass, and for a machine with short vectors. The program is compiled
+ * into this process and must give the bits that the evaluator gives for its nests; --compile N does
+ * so for one kernel of N (0: none). A text with nests written by hand also has these compiled, and
+ * its flow taken through the passes with and without the kernels that it brings.
+ *
+ * --text evaluates nothing: every stage must verify and print, parse and print as the same text
+ * (in every run the texts are compared when no pass is left out).
+ * --every N takes one kernel of N, -j N works in N processes. */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "compiler/calls.h"
+#include "compiler/driver.h"
+
+enum { PORTS = 256 };
+
+typedef struct Settings {
+    bool text, skip_each;
+    int every, compile, jobs;
+} Settings;
+
+typedef struct Run {
+    const Settings *settings;
+    Ctx *ctx;
+    const char *path;
+    Options options; /* the compiler's */
+    Machine machine;
+    const char *skip; /* the pass left out, or NULL */
+    int64_t size;     /* of symbols */
+    Stage start;
+    bool compile, round_trip;
+    /* made on the way */
+    Arena *arena;
+    int nout;
+    Tensor *in, *want, *last; /* want: of the first flow; last: of the stage before */
+    bool last_is_flow, rounds;
+    char message[2048];
+} Run;
+
+static void note(void *user, const Diag *diag) {
+    Run *r = user;
+    const char *line = strstr(diag->message, "# <--");
+    if (r->message[0]) return;
+    while (line && line > diag->message && line[-1] != '\n') line--;
+    snprintf(r->message, sizeof r->message, "%s: %.*s%s%.*s", diag->id,
+             (int)strcspn(diag->message, "\n"), diag->message, line ? "\n  " : "",
+             line ? (int)strcspn(line, "\n") : 0, line ? line : "");
+}
+
+static const Flow *start_flow(const Stage *s) {
+    return s->flow ? s->flow : s->program ? s->program->flow : NULL;
+}
+
+/* ---- data -------------------------------------------------------------------------------- */
+
+static bool size_of(void *user, Dim sym, int64_t *value) {
+    const Run *r = user;
+    const Flow *f = start_flow(&r->start);
+    *value = r->size;
+    for (int i = 0; f && i < f->symbol.n; i++) {
+        const Symbol *s = &f->symbol.at[i];
+        if (s->sym != sym) continue;
+        if (*value < s->lo) *value = s->lo;
+        if (*value > s->hi) *value = s->hi;
+    }
+    return true;
+}
+
+static void make_inputs(Run *r, const Flow *flow) {
+    r->in = NEW_ARRAY(r->arena, Tensor, flow->cont.n);
+    r->want = NEW_ARRAY(r->arena, Tensor, flow->cont.n);
+    r->last = NEW_ARRAY(r->arena, Tensor, flow->cont.n);
+    r->nout = 0;
+    for (int c = 0, n = 0; c < flow->cont.n; c++) {
+        const Cont *cont = &flow->cont.at[c];
+        r->nout += cont->kind == CONT_OUT;
+        if (cont->kind != CONT_IN) continue;
+        Tensor *t = &r->in[n++];
+        *t = (Tensor){.type = cont->type, .rank = cont->rank};
+        for (int k = 0; k < cont->rank; k++)
+            if (!dim_eval(cont->shape[k], size_of, r, &t->dim[k]))
+                fail(r->ctx, E_VERIFY, "no size for input \"%s\"", cont->name);
+        t->data = arena_alloc(r->arena, (size_t)dtype_bytes(t->type, tensor_count(t)) + 64);
+        cont_random(cont, t, (uint64_t)n);
+    }
+}
+
+/* The flow with values for weights that a text does not carry: passes copy them under other names.
+ */
+static Flow *with_weights(Arena *arena, const Flow *flow) {
+    Flow *f = flow_clone(arena, flow);
+    for (int c = 0; c < f->cont.n; c++) {
+        Cont *cont = &f->cont.at[c];
+        bool sized = cont->kind == CONT_PARAM && !cont->data;
+        Tensor t = {.type = cont->type, .rank = cont->rank};
+        for (int k = 0; sized && k < cont->rank; k++)
+            sized = dim_is_const(cont->shape[k], &t.dim[k]);
+        if (!sized) continue;
+        cont->data_bytes = dtype_bytes(cont->type, tensor_count(&t));
+        t.data = arena_alloc(arena, (size_t)cont->data_bytes + 64);
+        cont_random(cont, &t, 1);
+        cont->data = t.data;
+    }
+    return f;
+}
+
+/* The outputs of a stage, in `to`. */
+static void eval_stage(Run *r, const Stage *stage, Tensor *to) {
+    Arena *arena = arena_new(r->ctx);
+    if (stage->flow)
+        flow_eval(arena, stage->flow, r->in, to, 1);
+    else
+        program_eval(arena, stage->program, r->in, to);
+    for (int i = 0; i < r->nout; i++)
+        to[i].data = arena_copy(r->arena, to[i].data,
+                                (size_t)dtype_bytes(to[i].type, tensor_count(&to[i])) + 1);
+    arena_free(arena);
+}
+
+/* ---- comparing --------------------------------------------------------------------------- */
+
+static double tolerance(DType t) {
+    return !dtype_is_float(t) ? 0 : dtype_bits(t) < 16 ? 0.3 : dtype_bits(t) < 32 ? 1e-2 : 2e-5;
+}
+
+static bool same_shape(const Tensor *a, const Tensor *b) {
+    if (a->type != b->type || a->rank != b->rank) return false;
+    for (int k = 0; k < a->rank; k++)
+        if (a->dim[k] != b->dim[k]) return false;
+    return true;
+}
+
+/* Bit for bit (but for the bits of a NaN), or within a part of the largest magnitude. */
+static void compare(Run *r, const Tensor *got, const Tensor *want, bool exact, const char *after) {
+    for (int o = 0; o < r->nout; o++) {
+        const Tensor *g = &got[o], *w = &want[o];
+        double most = 1e-6, worst = 0;
+        int64_t at = -1, few = exact || !r->rounds ? 0 : 2 + tensor_count(w) / 100;
+        if (!same_shape(g, w)) fail(r->ctx, E_VERIFY, "%s: output %d has another shape", after, o);
+        for (int64_t i = 0; i < tensor_count(w); i++) {
+            Bits x = mem_get(g->type, g->data, i), y = mem_get(w->type, w->data, i);
+            double a = bits_to_double(g->type, x), b = bits_to_double(w->type, y);
+            if (isfinite(b) && fabs(b) > most) most = fabs(b);
+            if (x == y || (isnan(a) && isnan(b))) continue;
+            bool near = !exact && dtype_is_float(w->type) && isfinite(a) && isfinite(b);
+            double off = near ? fabs(a - b) : INFINITY;
+            if (off > tolerance(w->type) * most && few-- > 0) continue;
+            if (off <= worst) continue;
+            worst = off;
+            at = i;
+        }
+        if (worst > tolerance(w->type) * most)
+            fail(r->ctx, E_VERIFY, "%s: output %d of %.10g at most: element %lld is %.9g, not %.9g",
+                 after, o, most, (long long)at,
+                 bits_to_double(g->type, mem_get(g->type, g->data, at)),
+                 bits_to_double(w->type, mem_get(w->type, w->data, at)));
+    }
+}
+
+/* Does the flow round to whole numbers somewhere? Then a sum's last bit may decide an element. */
+static bool rounds(const Flow *f) {
+    for (int m = 0; m < f->map.n; m++)
+        for (int v = 0; v < f->map.at[m]->body.val.n; v++) {
+            const Val *val = &f->map.at[m]->body.val.at[v];
+            if (val->kind == VAL_PRIM && val->prim == P_RINT) return true;
+        }
+    return false;
+}
+
+static void same_text(Run *r, const Stage *stage, const char *after) {
+    Arena *arena = arena_new(r->ctx);
+    const char *a = stage_text(arena, stage);
+    Stage again = source_parse(arena, a);
+    const char *b = stage_text(arena, &again);
+    size_t n = 0;
+    while (a[n] && a[n] == b[n]) n++;
+    if (a[n] || b[n]) {
+        while (n && a[n - 1] != '\n') n--;
+        fail(r->ctx, E_VERIFY, "%s: the text printed twice differs:\n%.*s\n%.*s", after,
+             (int)strcspn(a + n, "\n"), a + n, (int)strcspn(b + n, "\n"), b + n);
+    }
+    arena_free(arena);
+}
+
+/* ---- one run of the passes --------------------------------------------------------------- */
+
+static void watch(void *user, const Pass *pass, const Stage *stage, double seconds) {
+    Run *r = user;
+    const char *after = pass ? pass->name : "the source";
+    (void)seconds;
+    if (r->round_trip) same_text(r, stage, after);
+    if (r->settings->text || stage->graph) return;
+    bool first = !r->in, is_flow = stage->flow != NULL;
+    if (first) {
+        make_inputs(r, start_flow(stage));
+        r->rounds = rounds(start_flow(stage));
+        eval_stage(r, &(Stage){.flow = start_flow(stage)}, r->want);
+    }
+    Tensor *got = NEW_ARRAY(r->arena, Tensor, r->nout + 1);
+    eval_stage(r, stage, got);
+    bool exact = !first && pass->effect == PASS_EXACT && is_flow == r->last_is_flow;
+    compare(r, got, exact ? r->last : r->want, exact, after);
+    memcpy(r->last, got, sizeof *got * (size_t)r->nout);
+    r->last_is_flow = is_flow;
+}
+
+static weir_tensor host_tensor(const Tensor *t, void *data) {
+    weir_tensor h = {.data = data, .dtype = dtype_onnx(t->type), .rank = t->rank};
+    for (int k = 0; k < t->rank; k++) h.dims[k] = t->dim[k];
+    h.capacity = tensor_count(t);
+    return h;
+}
+
+/* The program in this process: the bits of `last`. */
+static void check_compiled(Run *r, const Stage *stage) {
+    Driver d = driver_new(r->arena, &r->options, (Source){.path = "kernel.ir"}, NULL, NULL);
+    d.stage = *stage;
+    Loaded loaded = driver_load(&d);
+    const weir_model *m = loaded.model;
+    weir_tensor in[PORTS], out[PORTS];
+    Tensor *got = NEW_ARRAY(r->arena, Tensor, r->nout + 1);
+    weir_instance *instance = NULL;
+    for (int i = 0; i < m->ninputs; i++) in[i] = host_tensor(&r->in[i], r->in[i].data);
+    for (int i = 0; i < m->noutputs; i++) {
+        got[i] = r->last[i];
+        size_t bytes = (size_t)dtype_bytes(got[i].type, tensor_count(&got[i])) + 64;
+        got[i].data = arena_alloc(r->arena, bytes);
+        memset(got[i].data, 0xa5, bytes);
+        out[i] = host_tensor(&got[i], got[i].data);
+    }
+    bool created = m->create(NULL, &instance, NULL) == WEIR_OK;
+    weir_status status = created ? m->run(instance, in, out) : WEIR_E_MEMORY;
+    char error[256];
+    snprintf(error, sizeof error, "%s", instance ? m->error(instance) : "no instance");
+    if (instance) m->destroy(instance);
+    loaded_free(&loaded);
+    if (status != WEIR_OK) fail(r->ctx, E_VERIFY, "compiled: status %d: %s", status, error);
+    compare(r, got, r->last, true, "compiled");
+}
+
+static void run_passes(void *user) {
+    Run *r = user;
+    r->arena = arena_new(r->ctx);
+    r->in = NULL;
+    PassEnv env = {&r->machine, onnx_ops(), MATH_DEFAULT};
+    PassOptions options = {
+        .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
+    Stage end = passes_run(r->ctx, r->start, &env, &options);
+    if (r->compile && end.program) check_compiled(r, &end);
+    arena_free(r->arena);
+}
+
+/* ---- all runs of one source -------------------------------------------------------------- */
+
+static bool attempt(Run *r, const char *name) {
+    r->message[0] = '\0';
+    if (ctx_try(r->ctx, run_passes, r)) return true;
+    printf("FAIL %s %s, size %lld, %s%s for %s: %s\n", r->path, name, (long long)r->size,
+           r->skip ? "without " : "whole", r->skip ? r->skip : "", r->machine.name, r->message);
+    return false;
+}
+
+static bool has_symbols(const Stage *s) {
+    return start_flow(s) && start_flow(s)->symbol.n > 0;
+}
+
+/* Whole; for short vectors; without each pass that may be left out. */
+static bool all_passes(Run *r, const char *name, bool compile) {
+    Machine native = r->machine;
+    int n;
+    const Pass *pass = pass_list(&n);
+    r->compile = compile;
+    r->round_trip = true;
+    bool ok = attempt(r, name);
+    r->compile = r->round_trip = false;
+    if (!ok || r->settings->text || !r->settings->skip_each) return ok;
+    target_c_machine(r->ctx, &r->machine, "x86-64-v2");
+    ok &= attempt(r, name);
+    r->machine = native;
+    for (int i = 0; i < n; i++) {
+        if (!pass[i].optional || (!r->start.graph && pass[i].level == LEVEL_GRAPH)) continue;
+        r->skip = pass[i].name;
+        ok &= attempt(r, name);
+    }
+    r->skip = NULL;
+    return ok;
+}
+
+/* The flow without what schedules and places it. */
+static Flow *bare(Arena *arena, const Flow *flow) {
+    Flow *f = flow_clone(arena, flow);
+    f->kernel.n = f->alias.n = 0;
+    for (int c = 0; c < f->cont.n; c++) f->cont.at[c].place = PLACE_NONE;
+    return f;
+}
+
+/* Has every container at least this extent in every dim, with this size of the symbols? */
+static bool fits(Run *r, const Flow *flow, int64_t least) {
+    int64_t n = 0;
+    for (int c = 0; flow && c < flow->cont.n; c++)
+        for (int k = 0; k < flow->cont.at[c].rank; k++)
+            if (!dim_eval(flow->cont.at[c].shape[k], size_of, r, &n) || n < least) return false;
+    return true;
+}
+
+static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool compile) {
+    static const int64_t sizes[] = {9, 1};
+    const Flow *flow = start_flow(&start);
+    bool ok = true;
+    for (int s = 0; s < (has_symbols(&start) && !r->settings->text ? 2 : 1); s++) {
+        r->size = sizes[s];
+        r->start = start;
+        while (r->size > 1 && r->size < 1000 && !fits(r, flow, 1)) r->size = r->size * 3 / 2;
+        if (r->size >= 1000) r->size = sizes[s];
+        if (!fits(r, flow, 0)) continue;
+        if (start.program) {
+            r->compile = compile;
+            ok &= attempt(r, name);
+            r->start = (Stage){.flow = flow};
+        }
+        ok &= all_passes(r, name, compile);
+        if (!flow || !flow->kernel.n) continue;
+        r->start = (Stage){.flow = bare(arena, flow)};
+        ok &= all_passes(r, name, compile);
+    }
+    return ok;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+typedef struct Counter {
+    int seen, ran, bad;
+    int part; /* this process's */
+} Counter;
+
+static bool mine(const Settings *s, Counter *c) {
+    int k = c->seen++;
+    return k % s->every == 0 && k / s->every % s->jobs == c->part;
+}
+
+typedef struct File {
+    Run *run;
+    Counter *counter;
+} File;
+
+/* In a process of its own: a fault of ours ends it. */
+static void run_one(File *f, Arena *arena, Stage stage, const char *name) {
+    const Settings *s = f->run->settings;
+    if (!mine(s, f->counter)) return;
+    bool compile = s->compile && f->counter->ran % s->compile == 0;
+    f->counter->ran++;
+    int status = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        bool ok = run_source(f->run, arena, stage, name, compile);
+        fflush(stdout);
+        _exit(!ok);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status) ||
+        WEXITSTATUS(status) > 1)
+        printf("FAIL %s %s: ended early\n", f->run->path, name);
+    f->counter->bad += status != 0;
+}
+
+static const char *text_of_file(Arena *arena, const char *path) {
+    FILE *file = fopen(path, "rb");
+    Text text = {.arena = arena};
+    char part[1 << 14];
+    if (!file) fail(arena_ctx(arena), E_FILE, "cannot read \"%s\"", path);
+    for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0;) text_put_n(&text, part, n);
+    fclose(file);
+    return text_str(&text);
+}
+
+static void run_file(void *user) {
+    File *f = user;
+    Run *r = f->run;
+    Arena *arena = arena_new(r->ctx);
+    Source source = {.path = r->path};
+    const char *hash;
+    if (!source_is_text(&source)) {
+        run_one(f, arena, source_read(arena, &source, &r->options, &hash), "graph");
+        return;
+    }
+    const char *text = text_of_file(arena, r->path);
+    if (strstr(text, "# fails: ")) return;
+    IrFile *file = ir_file_parse(arena, onnx_ops(), text);
+    Program *program = ir_file_program(arena, file);
+    for (int i = 0; i < file->graph.n; i++)
+        run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
+    for (int i = 0; i < file->flow.n; i++) {
+        Stage stage = {.flow = with_weights(arena, file->flow.at[i])};
+        if (program && program->flow == file->flow.at[i]) {
+            program->flow = stage.flow;
+            stage = (Stage){.program = program};
+        }
+        run_one(f, arena, stage, file->flow.at[i]->name);
+    }
+}
+
+static void run_path(const Settings *settings, const char *path, Counter *counter) {
+    Run run = {.settings = settings, .path = path};
+    File file = {&run, counter};
+    options_default(&run.options);
+    run.options.jobs = 1;
+    run.ctx = ctx_new(note, &run);
+    run.ctx->run_call = calls_run;
+    target_c_machine(run.ctx, &run.machine, run.options.cpu);
+    if (!ctx_try(run.ctx, run_file, &file)) {
+        printf("FAIL %s: %s\n", path, run.message);
+        counter->bad++;
+    }
+    ctx_free(run.ctx);
+}
+
+static int ends_in_ir(const struct dirent *entry) {
+    size_t n = strlen(entry->d_name);
+    return n > 3 && !strcmp(entry->d_name + n - 3, ".ir");
+}
+
+static void run_operand(const Settings *settings, const char *path, Counter *counter) {
+    struct dirent **entry;
+    int n = scandir(path, &entry, ends_in_ir, alphasort);
+    if (n < 0) run_path(settings, path, counter);
+    for (int i = 0; i < n; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/%s", path, entry[i]->d_name);
+        run_path(settings, file, counter);
+        free(entry[i]);
+    }
+    if (n >= 0) free(entry);
+}
+
+/* Works in `jobs` processes; each tells through its pipe how many it ran and how many were bad. */
+static int run_parts(const Settings *settings, char **path, int n) {
+    int ran = 0, bad = 0;
+    int(*tell)[2] = calloc((size_t)settings->jobs, sizeof *tell);
+    for (int part = 0; part < settings->jobs; part++) {
+        fflush(stdout);
+        if (pipe(tell[part])) return 1;
+        if (fork()) continue;
+        Counter c = {.part = part};
+        for (int i = 0; i < n; i++) run_operand(settings, path[i], &c);
+        fflush(stdout);
+        _exit(write(tell[part][1], &c, sizeof c) != (ssize_t)sizeof c);
+    }
+    for (int part = 0; part < settings->jobs; part++) {
+        Counter c = {0};
+        close(tell[part][1]);
+        if (read(tell[part][0], &c, sizeof c) != (ssize_t)sizeof c) {
+            printf("FAIL process %d ended early\n", part);
+            c.bad = 1;
+        }
+        ran += c.ran;
+        bad += c.bad;
+    }
+    while (wait(NULL) > 0) continue;
+    free(tell);
+    printf("%d passed, %d failed, 0 skipped\n", ran - bad, bad);
+    return bad || !ran;
+}
+
+int main(int argc, char **argv) {
+    Settings s = {.every = 1, .compile = 1, .jobs = 1};
+    int a = 1;
+    for (; a < argc && argv[a][0] == '-'; a++) {
+        int *number = !strcmp(argv[a], "--every")     ? &s.every
+                      : !strcmp(argv[a], "--compile") ? &s.compile
+                      : !strcmp(argv[a], "-j")        ? &s.jobs
+                                                      : NULL;
+        bool *on = !strcmp(argv[a], "--text")        ? &s.text
+                   : !strcmp(argv[a], "--skip-each") ? &s.skip_each
+                                                     : NULL;
+        if (on) *on = true;
+        if (number && a + 1 < argc) *number = atoi(argv[++a]);
+        if (on || number) continue;
+        fprintf(stderr, "run_stages does not know \"%s\"\n", argv[a]);
+        return 2;
+    }
+    if (s.text) s.compile = 0;
+    if (a == argc || s.every < 1 || s.compile < 0 || s.jobs < 1) return 2;
+    return run_parts(&s, argv + a, argc - a);
+}
