@@ -124,7 +124,9 @@ static char *complain(const Run *run, int status, int errors) {
 static char *run_with(Run *run, const int fd[3]) {
     pid_t pid;
     int error = spawn(run, fd, &pid);
-    if (error) return message("cannot run \"%s\": %s", run->path, strerror(error));
+    if (error)
+        return message("cannot run \"%s\": %s; \"weir doctor\" says what is needed", run->path,
+                       strerror(error));
     int status = 0;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)

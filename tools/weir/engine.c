@@ -53,32 +53,41 @@ bool path_ends(const char *s, const char *end) {
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *path, int threads) {
-    *e = (Engine){.kind = kind, .context = context};
+static weir_loaded *load(Engine *e, const char *path, Aside *aside) {
+    if (path_ends(path, ".so")) return weir_open(e->context, path);
+    if (e->kind == ENGINE_COMPILED) return weir_load_file(e->context, path);
+    if (aside_compile(aside, e->context, path, false) != EXIT_DONE) return NULL;
+    return weir_open(e->context, aside->library);
+}
+
+static bool open_compiled(Engine *e, const char *path, int threads, Aside *aside) {
+    char error[512] = "";
     double start = now_ms();
-    if (kind == ENGINE_EVAL) {
-        bool ok = eval_open(e, path, threads);
-        e->compile_ms = now_ms() - start;
-        if (!ok) engine_close(e);
-        return ok;
-    }
-    e->loaded = path_ends(path, ".so") ? weir_open(context, path) : weir_load_file(context, path);
+    e->loaded = load(e, path, aside);
     print_telling(true, stderr, NULL);
     if (!e->loaded) return false;
     e->compile_ms = now_ms() - start;
     e->model = weir_loaded_model(e->loaded);
     e->ninputs = e->model->ninputs, e->noutputs = e->model->noutputs;
     e->inputs = e->model->inputs, e->outputs = e->model->outputs;
-    char error[512] = "";
     start = now_ms();
     if (threads != 1) e->pool = e->model->pool_new(threads);
-    if (weir_create(e->model, e->pool, &e->instance, error) != WEIR_OK) {
-        fprintf(stderr, "error: cannot create an instance: %s\n", error);
-        engine_close(e);
-        return false;
-    }
+    if (weir_create(e->model, e->pool, &e->instance, error) != WEIR_OK)
+        return fprintf(stderr, "error: cannot create an instance: %s\n", error), false;
     e->create_ms = now_ms() - start;
     return true;
+}
+
+bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *path, int threads) {
+    Aside aside = {.folder = ""};
+    double start = now_ms();
+    *e = (Engine){.kind = kind, .context = context};
+    bool ok =
+        kind == ENGINE_EVAL ? eval_open(e, path, threads) : open_compiled(e, path, threads, &aside);
+    if (kind == ENGINE_EVAL) e->compile_ms = now_ms() - start;
+    aside_remove(&aside);
+    if (!ok) engine_close(e);
+    return ok;
 }
 
 /* Memory for outputs of the dims in `out`; a dim without a bound (-1) counts as 1 for now. */
@@ -128,11 +137,13 @@ void engine_close(Engine *e) {
 }
 
 bool engine_kind(Args *a, EngineKind *kind) {
+    static const char *const names[] = {
+        [ENGINE_COMPILED] = "compiled", [ENGINE_LIBRARY] = "library", [ENGINE_EVAL] = "eval"};
     const char *v = args_value(a);
     if (!v) return false;
-    *kind = strcmp(v, "eval") == 0 ? ENGINE_EVAL : ENGINE_COMPILED;
-    if (!strcmp(v, "eval") || !strcmp(v, "compiled")) return true;
-    return usage_error(a, "\"--engine %s\" is neither compiled nor eval", v), false;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(v, names[i])) return *kind = (EngineKind)i, true;
+    return usage_error(a, "\"--engine %s\" is none of compiled, library, eval", v), false;
 }
 
 /* ---- inputs

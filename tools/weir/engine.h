@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One model, ready to run, whichever engine runs it: compiled code (in process or a .so) or the
- * evaluator. */
+/* One model, ready to run, whichever engine runs it: compiled code in this process, the library
+ * that `weir compile` writes, or the evaluator. */
 #ifndef WEIR_TOOLS_ENGINE_H
 #define WEIR_TOOLS_ENGINE_H
 
@@ -8,12 +8,12 @@
 #include "tools/weir/args.h"
 #include "tools/weir/tensors.h"
 
-typedef enum { ENGINE_COMPILED, ENGINE_EVAL } EngineKind;
+typedef enum { ENGINE_COMPILED, ENGINE_LIBRARY, ENGINE_EVAL } EngineKind;
 
 typedef struct Engine {
     EngineKind kind;
     weir_context *context;
-    weir_loaded *loaded; /* ENGINE_COMPILED */
+    weir_loaded *loaded; /* ENGINE_COMPILED, ENGINE_LIBRARY */
     const weir_model *model;
     weir_pool *pool;
     weir_instance *instance;
@@ -30,6 +30,14 @@ bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *
 bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error);
 void engine_close(Engine *e);
 
+/* aside.c: a library for this process only. `child`: compiled by a child, whose memory does not
+ * count as this process's. The exit code; aside_remove is due in any case. */
+typedef struct Aside {
+    char folder[256], library[272];
+} Aside;
+int aside_compile(Aside *a, weir_context *c, const char *model, bool child);
+void aside_remove(Aside *a);
+
 bool path_ends(const char *path, const char *end);
 
 /* engine_eval.c: the same for ENGINE_EVAL, by engine_open and its siblings. */
@@ -37,7 +45,7 @@ bool eval_open(Engine *e, const char *path, int threads);
 bool eval_run(Engine *e, const HostTensor *inputs, HostTensor *outputs);
 void eval_close(Engine *e);
 
-/* "compiled" or "eval"; false after a usage error. */
+/* "compiled", "library" or "eval"; false after a usage error. */
 bool engine_kind(Args *a, EngineKind *kind);
 
 /* Inputs of a command line: --input NAME=FILE..., --random SEED, --size SYMBOL=N. */

@@ -37,12 +37,15 @@ static const Verb verbs[] = {
      "weir run MODEL.onnx|MODEL.so|MODEL.ir [options]\n" INPUT_OPTIONS
      "  --output-dir DIR        write every output as DIR/NAME.npy (or .pb)\n"
      "  --threads N             threads to run with (0: all)\n"
-     "  --engine WHICH          compiled, or eval: the reference evaluator, at --stop-after PASS "
+     "  --engine WHICH          compiled (in this process), library (a .so, opened) or eval:\n"
+     "                          the reference evaluator, at --stop-after PASS "
      "(lower)\n" COMPILE_OPTIONS,
      verb_run},
     {"test", "run cases in the ONNX backend test form",
      "weir test DIR... [options]\n"
-     "  --engine WHICH          compiled, eval or both\n"
+     "  --engine WHICH          compiled (in process), library (a .so), eval, or both: compiled "
+     "and "
+     "eval\n"
      "  -j N                    cases at a time (as many as there are CPUs)\n"
      "  --threads N             threads that each case runs with (1)\n"
      "  --timeout S             seconds for one case (60)\n"

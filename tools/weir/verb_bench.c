@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weir bench: median, minimum and 90th percentile of a run of the library, what it took to compile
  * and to create, its size. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tools/weir/profile.h"
 #include "tools/weir/verbs.h"
@@ -84,40 +81,6 @@ static int report(const Engine *e, const Figures *f, const char *path, int threa
     return EXIT_DONE;
 }
 
-/* ---- the library ------------------------------------------------------------------------------
- */
-
-/* A library of the model in a folder of its own, compiled by a child, so that the peak of memory is
- * that of running. */
-typedef struct Aside {
-    char folder[64], library[80], weights[96];
-    double compile_ms;
-} Aside;
-
-static int compile_aside(weir_context *c, const char *model, Aside *to) {
-    const char *tmp = getenv("TMPDIR");
-    int status = 0;
-    snprintf(to->folder, sizeof to->folder, "%.40s/weir-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(to->folder))
-        return fprintf(stderr, "error: cannot make folder \"%s\": %s\n", to->folder,
-                       strerror(errno)),
-               EXIT_MODEL;
-    snprintf(to->library, sizeof to->library, "%s/model.so", to->folder);
-    snprintf(to->weights, sizeof to->weights, "%s.weights", to->library);
-    double start = now_ms();
-    pid_t pid = fork();
-    if (pid == 0) _exit(weir_compile_file(c, model, to->library));
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return EXIT_OURS;
-    to->compile_ms = now_ms() - start;
-    return WEXITSTATUS(status);
-}
-
-static void remove_aside(const Aside *a) {
-    unlink(a->library);
-    unlink(a->weights);
-    rmdir(a->folder);
-}
-
 static int bench_library(weir_context *c, const char *library, double compile_ms,
                          const BenchOptions *o) {
     Engine e;
@@ -139,12 +102,14 @@ static int bench_library(weir_context *c, const char *library, double compile_ms
     return rc;
 }
 
+/* The library of a model is made by a child, so that the peak of memory is that of running. */
 static int bench(weir_context *c, const char *model, const BenchOptions *o) {
     if (path_ends(model, ".so")) return bench_library(c, model, 0, o);
-    Aside aside = {.compile_ms = 0};
-    int rc = compile_aside(c, model, &aside);
-    if (rc == EXIT_DONE) rc = bench_library(c, aside.library, aside.compile_ms, o);
-    remove_aside(&aside);
+    Aside aside;
+    double start = now_ms();
+    int rc = aside_compile(&aside, c, model, true);
+    if (rc == EXIT_DONE) rc = bench_library(c, aside.library, now_ms() - start, o);
+    aside_remove(&aside);
     return rc;
 }
 

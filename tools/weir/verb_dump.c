@@ -83,7 +83,9 @@ int verb_dump(Args *a) {
     const char *model;
     Dump d = {.format = "text", .rc = EXIT_DONE};
     weir_context *c = context_new();
-    int rc = session_args(a, c, &model, dump_option, &d) ? settle(a, &d) : EXIT_USAGE;
+    int rc = session_args(a, c, &model, dump_option, &d) ? EXIT_DONE : EXIT_USAGE;
+    if (!d.after) d.after = context_options(c)->stop_after;
+    if (rc == EXIT_DONE) rc = settle(a, &d);
     if (rc == EXIT_DONE) rc = session_run(c, model, d.after, dump, &d);
     weir_context_free(c);
     return rc == EXIT_DONE ? d.rc : rc;

@@ -88,7 +88,8 @@ static void judge(const Suite *s, Job *job, bool timeout, int status, Case *c) {
         snprintf(reason, sizeof reason, "no result after %d s", s->timeout);
     } else if (result && result + 1 < job->text + job->n) {
         c->state = (CaseState)(result[1] - '0');
-        snprintf(reason, sizeof reason, "%s", result + 2);
+        job->n = (size_t)(result - job->text);
+        snprintf(reason, sizeof reason, "%s", result[2] ? result + 2 : last_words(job));
     } else if (WIFSIGNALED(status)) {
         snprintf(reason, sizeof reason, "%s: %s", strsignal(WTERMSIG(status)), last_words(job));
     } else {
@@ -179,13 +180,10 @@ static bool write_results(const Suite *s) {
 }
 
 static bool choose_engines(CaseOptions *o, Args *a) {
+    Args at = *a;
     const char *v = args_value(a);
-    if (!v) return false;
     o->engines = 1;
-    if (!strcmp(v, "compiled")) return o->engine[0] = ENGINE_COMPILED, true;
-    if (!strcmp(v, "eval")) return o->engine[0] = ENGINE_EVAL, true;
-    if (strcmp(v, "both"))
-        return usage_error(a, "\"--engine %s\" is none of compiled, eval, both", v), false;
+    if (!v || strcmp(v, "both")) return *a = at, engine_kind(a, &o->engine[0]);
     o->engine[0] = ENGINE_COMPILED, o->engine[1] = ENGINE_EVAL;
     return o->engines = 2, true;
 }

@@ -1,0 +1,670 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Drives the command line as a user would: every verb, every option, every exit code.
+
+    tests/cli.py [--weir build/weir] [--only NAME]... [-j N]
+
+Each function test_NAME gets a folder of its own and a `Weir` to call. Models are written by hand
+(tests/bad/wire.py), so nothing is needed but the standard library. What cannot be tried on this machine is
+skipped with its reason. The last line is "N passed, N failed, N skipped".
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/bad"))
+import wire  # noqa: E402
+
+MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
+TAKE_MODELS = ("compile", "run", "test", "bench", "check", "dump", "report", "profile", "extract")
+VERBS = TAKE_MODELS + ("info", "ops", "doctor", "cache", "explain")
+COMPILE_OPTIONS = ("--target", "--cpu", "--dim", "--math", "--weights", "--packing", "--print-after", "--stop-after",
+                   "--skip", "--verify-each", "--time-passes", "-j")
+TIMEOUT = 60
+
+
+class Skip(Exception):
+    pass
+
+
+class Done:
+    """What a command said: code, out, err."""
+
+    def __init__(self, command, code, out, err):
+        self.command, self.code, self.out, self.err = command, code, out, err
+
+    def __str__(self):
+        return f"$ {' '.join(self.command)}\nexit code {self.code}\n{self.out[-1500:]}{self.err[-1500:]}"
+
+    def lines(self):
+        return self.out.splitlines()
+
+
+class Weir:
+    def __init__(self, path, folder, cache):
+        self.path, self.folder = path, folder
+        self.env = dict(os.environ, XDG_CACHE_HOME=str(cache), TMPDIR=str(folder), LANG="C")
+
+    def __call__(self, *words, code=0, env=None, cwd=None):
+        command = [str(self.path)] + [str(word) for word in words]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, text=True,
+                              errors="replace", cwd=cwd or self.folder, env=dict(self.env, **(env or {})))
+        result = Done(command, done.returncode, done.stdout, done.stderr)
+        assert code is None or done.returncode == code, f"expected exit code {code}\n{result}"
+        return result
+
+    def fails(self, code, pattern, *words, **more):
+        """The command ends with this code and its message (on standard error) matches."""
+        done = self(*words, code=code, **more)
+        assert re.search(pattern, done.err), f"the message lacks /{pattern}/\n{done}"
+        return done
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+
+# ---- models and tensors ------------------------------------------------------------------------------------
+
+# ONNX's number of a dtype, numpy's name of it, struct's letter.
+NUMPY = {1: ("<f4", "f"), 2: ("|u1", "B"), 3: ("|i1", "b"), 4: ("<u2", "H"), 5: ("<i2", "h"), 6: ("<i4", "i"),
+         7: ("<i8", "q"), 9: ("|b1", "?"), 10: ("<f2", "e"), 11: ("<f8", "d"), 12: ("<u4", "I"), 13: ("<u8", "Q")}
+BF16 = 16
+
+
+def npy(values, shape, descr="<f4", letter="f"):
+    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)!r}, }}".encode()
+    head += b" " * (-(11 + len(head)) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{letter}", *values)
+
+
+def read_npy(path):
+    """(values, shape, descr)"""
+    data = path.read_bytes()
+    assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
+    size = struct.unpack("<H", data[8:10])[0]
+    assert (10 + size) % 64 == 0, "the header is not padded as numpy does it"
+    head = eval(data[10:10 + size], {"__builtins__": {}}, {"False": False, "True": True})
+    letter = dict(NUMPY.values())[head["descr"]]
+    values = data[10 + size:]
+    return list(struct.unpack(f"<{len(values) // struct.calcsize(letter)}{letter}", values)), head["shape"], head["descr"]
+
+
+def mlp():
+    """y[batch,3] = relu(x[batch,4] w + b)"""
+    w = wire.tensor("w", [4, 3], [0.5 * i - 2 for i in range(12)])
+    b = wire.tensor("b", [3], [1.0, -1.0, 0.25])
+    nodes = [wire.node("MatMul", ["x", "w"], ["h"], name="fc/MatMul"), wire.node("Add", ["h", "b"], ["s"]),
+             wire.node("Relu", ["s"], ["y"])]
+    return wire.model(wire.graph(nodes, [wire.value_info("x", ["batch", 4])], [wire.value_info("y", ["batch", 3])],
+                                 [w, b], name="mlp"))
+
+
+def mlp_result(rows):
+    """What mlp gives for these rows (exact: the numbers are small)."""
+    w = [0.5 * i - 2 for i in range(12)]
+    return [max(0.0, sum(row[k] * w[3 * k + j] for k in range(4)) + (1.0, -1.0, 0.25)[j]) for row in rows
+            for j in range(3)]
+
+
+def casts(dtypes):
+    """One output "to/N" of each dtype N from x: f32[n]."""
+    nodes = [wire.node("Cast", ["x"], [f"to/{t}"], name=f"cast{t}", to=t) for t in dtypes]
+    outputs = [wire.value_info(f"to/{t}", ["n"], t) for t in dtypes]
+    return wire.model(wire.graph(nodes, [wire.value_info("x", ["n"])], outputs))
+
+
+ROWS = [[1, 2, -1, 0.5], [0, 1, 1, -2], [3, 0, 0, 0]]
+FLAT = [v for row in ROWS for v in row]
+
+
+# ---- help and usage ----------------------------------------------------------------------------------------
+
+
+def test_help(weir):
+    whole = weir("--help").out
+    assert whole == weir("help").out == weir("-h").out
+    for verb in VERBS:
+        assert re.search(rf"^  weir {verb} +\S", whole, re.M), f"--help does not list {verb}"
+        text = weir(verb, "--help").out
+        assert text.startswith(f"weir {verb} "), text
+        missing = [o for o in COMPILE_OPTIONS if verb in TAKE_MODELS and verb != "test" and f"  {o} " not in text]
+        assert not missing, f"{verb} --help lacks {missing}"
+        assert max(map(len, text.splitlines())) <= 110, f"{verb} --help has long lines"
+    listed = re.findall(r"^  weir (\w+)", whole, re.M)
+    assert sorted(listed) == sorted(VERBS), f"not tested here: {set(listed) - set(VERBS)}"
+    assert re.fullmatch(r"weir \d+\.\d+\.\d+\n", weir("--version").out)
+
+
+def test_usage(weir):
+    assert "weir compile" in weir(code=2).err
+    weir.fails(2, 'no verb "compil"', "compil")
+    weir.fails(2, "needs a model", "compile", "-o", "m.so")
+    weir.fails(2, "needs -o", "compile", MNIST)
+    weir.fails(2, 'option "-o" needs a value', "compile", MNIST, "-o")
+    weir.fails(2, "--emit-dir", "compile", MNIST, "--emit", "c")
+    weir.fails(2, "needs a library", "info")
+    weir.fails(2, "needs folders", "test")
+    weir.fails(2, "finds no case", "test", weir.folder)
+    weir.fails(2, "engine none", "test", "--engine=none")
+    weir.fails(2, "needs --kernel", "extract", MNIST)
+    weir.fails(2, "needs a code", "explain")
+    weir.fails(2, "one word", "explain", "W001", "W002")
+    for verb in VERBS:
+        done = weir.fails(2, r'"--bogus"', verb, *([MNIST] if verb in TAKE_MODELS and verb != "test" else []), "--bogus")
+        assert f"weir {verb} --help" in done.err, done
+    for option, value, want in (("math", "fats", "strict, default or fast"), ("cpu", "pentium9", "x86-64-v3"),
+                                ("weights", "cloud", "embed or file"), ("target", "vhdl", '"c"'), ("dim", "N", "NAME="),
+                                ("dim", "N=5..2", "LOW..HIGH"), ("skip", "fusee", "a pass: infer"),
+                                ("skip", "lower", "cannot be skipped"), ("print-after", "x", "a pass: infer"),
+                                ("stop-after", "x", "a pass: infer"), ("packing", "x", "build"), ("j", "x", "number")):
+        weir.fails(2, re.escape(want), "compile", MNIST, "-o", "m.so", f"-{'' if option == 'j' else '-'}{option}", value)
+    for verb, option, value in (("run", "threads", "-1"), ("run", "random", "x"), ("bench", "min-time", "x"),
+                                ("dump", "format", "xml"), ("dump", "level", "grph"), ("dump", "after", "x"),
+                                ("report", "format", "dot"), ("run", "engine", "both")):
+        weir.fails(2, rf"{option} {value}|{value}", verb, MNIST, f"--{option}", value)
+    assert not list(weir.folder.glob("m.so*"))
+
+
+def test_option_forms(weir):
+    """--x V and --x=V are equal, -jN too."""
+    model = weir.write("mlp.onnx", mlp())
+    forms = {"--cpu": "x86-64-v3", "--math": "strict", "--dim": "batch=3", "--weights": "embed", "--target": "c",
+             "--packing": "build", "--skip": "fuse", "-j": "1", "-o": "m.so"}
+    weir("compile", model, *[word for pair in forms.items() for word in pair])
+    first = (weir.folder / "m.so").read_bytes()
+    weir("compile", *[f"{option}={value}" for option, value in forms.items()], model)
+    assert first == (weir.folder / "m.so").read_bytes()
+    weir("compile", model, *[f"{option}={value}" for option, value in forms.items() if option != "-j"], "-j1")
+    assert first == (weir.folder / "m.so").read_bytes()
+    two = weir("run", "m.so", "--random", 7, "--threads", 2).out
+    assert two == weir("run", "m.so", "--random=7", "--threads=2").out and two.startswith("y: f32[3,3]  min ")
+
+
+def test_exit_codes(weir):
+    model = weir.write("mlp.onnx", mlp())
+    weir.fails(1, "W002.*No such file", "compile", "nope.onnx", "-o", "m.so")
+    weir.fails(1, "W010", "compile", weir.write("zero.onnx", b"\0" * 64), "-o", "m.so")
+    weir.fails(1, "cannot write", "compile", model, "-o", weir.folder / "no/such/m.so")
+    weir.fails(1, 'no dim "N".*batch', "compile", model, "-o", "m.so", "--dim", "N=1")
+    weir.fails(3, "W030.*weir doctor", "compile", model, "-o", "m.so", "--math=strict",
+               env={"WEIR_CLANG": "/no/such/clang", "XDG_CACHE_HOME": str(weir.folder / "empty")})
+    weir.fails(3, "W030.*failed with status 1", "compile", model, "-o", "m.so", "--math=strict",
+               env={"WEIR_CLANG": "/bin/false", "XDG_CACHE_HOME": str(weir.folder / "empty")})
+    assert not list(weir.folder.glob("m.so*"))
+    weir("compile", model, "-o", "m.so")
+    for verb in ("run", "check", "dump", "report", "extract"):
+        own = {"run": ["--engine=eval", "--random=1"], "extract": ["--kernel=k"]}.get(verb, [])
+        weir.fails(1, "compiled library; give the .onnx", verb, "m.so", *own)
+    weir.fails(1, "is it a library", "info", model)
+    weir.fails(1, "is it a library", "run", weir.write("t.so", b"text"), "--random=1")
+
+
+# ---- compile -----------------------------------------------------------------------------------------------
+
+
+def test_same_bytes(weir):
+    """Equal input, options and CPU give equal bytes in any folder, with and without the cache."""
+    one, two = weir.write("a/mlp.onnx", mlp()), weir.write("b/other.onnx", mlp())
+    weir("compile", one, "-o", "a/m.so")
+    weir("compile", two, "-o", "b/n.so", cwd=weir.folder / "b/..", env={"XDG_CACHE_HOME": str(weir.folder / "c")})
+    assert (weir.folder / "a/m.so").read_bytes() == (weir.folder / "b/n.so").read_bytes()
+
+
+def test_weights(weir):
+    weir("compile", MNIST, "-o", "in.so", "--weights=embed")
+    weir("compile", MNIST, "-o", "out.so", "--weights=file")
+    side = weir.folder / "out.so.weights"
+    assert not (weir.folder / "in.so.weights").exists() and side.stat().st_size > 20000
+    assert weir("run", "in.so", "--random=1").out == weir("run", "out.so", "--random=1").out
+    side.write_bytes(side.read_bytes()[:-1] + b"x")
+    weir.fails(1, "does not belong to this library", "run", "out.so", "--random=1")
+    side.unlink()
+    weir.fails(1, "out.so.weights.*cannot be opened", "run", "out.so", "--random=1")
+
+
+def test_cpu(weir):
+    """Code for an older CPU runs; code for one with what this one lacks fails at create."""
+    weir("compile", MNIST, "-o", "m.so", "--cpu=x86-64-v3")
+    assert '"cpu": "x86-64-v3"' in weir("info", "m.so").out
+    weir("run", "m.so", "--random=1")
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    lacks = [cpu for cpu, flag in (("sapphirerapids", "amx_tile"), ("x86-64-v4", "avx512f"), ("znver4", "sse4a"))
+             if not re.search(rf"\b{flag}\b", flags)]
+    if not lacks:
+        raise Skip("this CPU has all that --cpu can ask for")
+    for cpu in lacks:
+        weir("compile", MNIST, "-o", f"{cpu}.so", f"--cpu={cpu}")
+        done = weir("run", f"{cpu}.so", "--random=1", code=None)
+        assert done.code == 0 or done.code == 1 and "this CPU lacks" in done.err, done
+
+
+def test_emit(weir):
+    """The folder builds with gcc and clang alone; -o may be asked for in the same call."""
+    model = weir.write("mlp.onnx", mlp())
+    weir("compile", model, "--emit=c", "--emit-dir=src", "-o", "m.so")
+    want = weir("run", "m.so", "--random=1", "--size=batch=2")
+    for cc in ("gcc", "clang-19"):
+        if not shutil.which(cc):
+            raise Skip(f"{cc} is not installed")
+        done = subprocess.run(f"{cc} -O1 *.c -lm -o run.{cc} && ./run.{cc} 2", shell=True, cwd=weir.folder / "src",
+                              capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.startswith("y:"), done
+    assert want.out.startswith("y: f32[2,3]")
+    weir("compile", model, "--emit=header", "--emit-dir=h")
+    assert sorted(p.name for p in (weir.folder / "h").iterdir()) == ["mlp.h", "weir_model.h"]
+    weir.write("h/use.c", b'#include "mlp.h"\nint main(void) { return 0; }\n')
+    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-c", "use.c"], cwd=weir.folder / "h", check=True)
+
+
+def test_passes_shown(weir):
+    model = weir.write("mlp.onnx", mlp())
+    out = weir("compile", model, "-o", "m.so", "--print-after=fuse").out
+    assert out.startswith("# after fuse\nflow mlp (batch in 0..) {") and out.count("# after") == 1, out[:200]
+    names = [line.split()[0] for line in weir("explain", "passes").lines()]
+    out = weir("compile", model, "-o", "m.so", "--print-after=all").out
+    assert re.findall("^# after (.*)", out, re.M) == names
+    done = weir("compile", model, "-o", "m.so", "--time-passes")
+    timed = re.findall(r"^(\S.*?) +[0-9.]+ ms$", done.err, re.M)
+    assert not done.out and set(names) <= set(timed) and {"read", "emit", "compile", "link", "write"} <= set(timed), done
+    done = weir("compile", model, "-o", "stopped.so", "--stop-after=fuse")
+    assert 'stopped after "fuse"' in done.err and not (weir.folder / "stopped.so").exists()
+    assert weir("dump", model, "--stop-after=lower").out == weir("dump", model, "--after=lower").out
+    weir("compile", model, "-o", "m.so", "--verify-each")
+
+
+def test_skip(weir):
+    """Each optional pass left out alone leaves the model right."""
+    x = weir.write("x.npy", npy(FLAT, (3, 4)))
+    model = weir.write("mlp.onnx", mlp())
+    optional = [line.split()[0] for line in weir("explain", "passes").lines()
+                if "cannot be skipped" not in weir("explain", line.split()[0]).out]
+    assert "fuse" in optional and len(optional) >= 5, optional
+    for name in optional:
+        weir("run", model, "--skip", name, f"--input=x={x}", "--output-dir", name)
+        assert read_npy(weir.folder / name / "y.npy")[0] == mlp_result(ROWS), name
+    weir("run", model, *[f"--skip={name}" for name in optional], f"--input=x={x}", "--output-dir=none")
+    assert read_npy(weir.folder / "none/y.npy")[0] == mlp_result(ROWS)
+
+
+def test_dims(weir):
+    model = weir.write("mlp.onnx", mlp())
+    x = weir.write("x.npy", npy(FLAT, (3, 4)))
+    weir("compile", model, "-o", "three.so", "--dim", "batch=3")
+    assert "input   x: f32[3,4]" in weir("info", "three.so").out
+    weir("run", "three.so", f"--input=x={x}")
+    weir.fails(1, '"x": dim 0 is 2, expected 3', "run", "three.so", "--input",
+               f"x={weir.write('two.npy', npy(FLAT[:8], (2, 4)))}")
+    weir("compile", model, "-o", "upto.so", "--dim=batch=2..8")
+    assert "input   x: f32[batch,4]" in weir("info", "upto.so").out
+    weir("run", "upto.so", f"--input=x={x}")
+    weir.fails(1, "batch|dim 0 is 9", "run", "upto.so", "--random=1", "--size=batch=9")
+    assert "(batch in 2..8)" in weir("dump", model, "--dim=batch=2..8").out
+    assert "x : f32[5, 4]" in weir("dump", model, "--dim=batch=5").out
+
+
+def test_math(weir):
+    model = weir.write("mlp.onnx", mlp())
+    x = weir.write("x.npy", npy(FLAT, (3, 4)))
+    for mode in ("strict", "default", "fast"):
+        weir("compile", model, "-o", f"{mode}.so", "--math", mode)
+        assert f'"math": "{mode}"' in weir("info", f"{mode}.so").out
+        weir("run", f"{mode}.so", f"--input=x={x}", f"--output-dir={mode}")
+        assert read_npy(weir.folder / mode / "y.npy")[0] == mlp_result(ROWS)
+
+
+def test_progress(weir):
+    """Steps are shown on a terminal, in one line that is gone at the end; not elsewhere."""
+    model = weir.write("mlp.onnx", mlp())
+    assert not weir("compile", model, "-o", "m.so").err
+    main, other = pty.openpty()
+    done = subprocess.run([weir.path, "compile", model, "-o", "m.so"], cwd=weir.folder, env=weir.env,
+                          stdin=subprocess.DEVNULL, stdout=other, stderr=other, timeout=TIMEOUT)
+    os.close(other)
+    seen = b""
+    try:
+        while chunk := os.read(main, 4096):
+            seen += chunk
+    except OSError:
+        pass  # the other end is closed
+    os.close(main)
+    assert done.returncode == 0 and b"read the model" in seen and b"link" in seen, seen
+    assert seen.endswith(b"\r\x1b[K") and b"\n" not in seen, seen
+
+
+# ---- run ---------------------------------------------------------------------------------------------------
+
+
+def test_run_inputs(weir):
+    model = weir.write("mlp.onnx", mlp())
+    weir("compile", model, "-o", "m.so")
+    weir("dump", model, "--level=graph", "-o", "g.ir")
+    weir.write("x.npy", npy(FLAT, (3, 4)))
+    weir.write("x.pb", wire.tensor("whatever", [3, 4], FLAT))
+    for what in (model, "m.so"):
+        for given in ("x=x.npy", "x=x.pb", "x.npy"):
+            for more in ([], ["--threads=2"], ["--threads=0"]):
+                out = weir("run", what, "--input", given, "--output-dir=out", *more).out
+                assert read_npy(weir.folder / "out/y.npy") == (mlp_result(ROWS), (3, 3), "<f4")
+    assert re.fullmatch(r"y: f32\[3,3\]  min \S+  max \S+  mean \S+  \[.*, \.\.\.\]\n", out), out
+    for engine in ("compiled", "library", "eval"):
+        assert weir("run", model, "--input=x=x.npy", "--engine", engine).out == out
+    assert weir("run", "g.ir", "--random=1").out.startswith("y: f32[1,3]")
+    assert weir("run", "m.so", "--random=1").out == weir("run", "m.so", "--random=1").out
+    assert weir("run", "m.so", "--random=1").out != weir("run", "m.so", "--random=2").out
+    assert weir("run", "m.so", "--random=1", "--size=batch=5").out.startswith("y: f32[5,3]")
+
+
+def test_run_bad_inputs(weir):
+    weir("compile", weir.write("mlp.onnx", mlp()), "-o", "m.so")
+    good = npy(FLAT, (3, 4))
+    for data, message in ((npy(FLAT, (4, 3)), '"x": dim 1 is 3, expected 4'),
+                          (npy(FLAT, (3, 4), "<f8", "d"), '"x" has element type f64, expected f32'),
+                          (npy(FLAT, (12,)), '"x" has 1 dims, expected 2'), (npy(FLAT, (3, 4), ">f4"), "dtype"), (good[:40], "npy"),
+                          (good[:-4], "cut short"), (b"", "npy"), (good.replace(b"False", b"True "), "ascontiguousarray")):
+        weir.fails(1, message, "run", "m.so", "--input", f"x={weir.write('bad.npy', data)}")
+    weir.fails(1, '"x" is not given.*--random', "run", "m.so")
+    weir.fails(1, 'no input "z".*"x"', "run", "m.so", "--input=z=x.npy")
+    weir.fails(1, "No such file", "run", "m.so", "--input=x=none.npy")
+    weir.fails(1, "not a .*TensorProto|tensor", "run", "m.so", "--input", f"x={weir.write('x.pb', b'nonsense')}")
+
+
+def test_dtypes(weir):
+    """Every dtype that numpy has comes as .npy, others as .pb; '/' in a name becomes '_'."""
+    values = [0.0, 1.0, 2.0, 100.0]
+    weir.write("x.npy", npy(values, (4,)))
+    done = weir("run", weir.write("casts.onnx", casts([*NUMPY, BF16])), "--input=x=x.npy", "--output-dir=out")
+    for t, (descr, _) in NUMPY.items():
+        got = read_npy(weir.folder / f"out/to_{t}.npy")
+        assert got == ([bool(v) for v in values] if t == 9 else values, (4,), descr), (t, got)
+    made = {number: (start, content, end) for number, _, start, content, end in
+            wire.fields((weir.folder / f"out/to_{BF16}.pb").read_bytes())}
+    data = (weir.folder / f"out/to_{BF16}.pb").read_bytes()
+    assert data[made[9][1]:made[9][2]] == b"".join(struct.pack("<f", v)[2:] for v in values)
+    assert len(done.lines()) == len(NUMPY) + 1 and "to/16: bf16[4]  min 0  max 100" in done.out, done
+    assert weir("run", "casts.onnx", "--input=x=x.npy", "--engine=eval", "--output-dir=eval").out == done.out
+    for path in (weir.folder / "out").iterdir():
+        assert path.read_bytes() == (weir.folder / "eval" / path.name).read_bytes(), path
+
+
+# ---- test --------------------------------------------------------------------------------------------------
+
+
+def make_case(weir, name, model, inputs, outputs):
+    weir.write(f"{name}/model.onnx", model)
+    for kind, tensors in (("input", inputs), ("output", outputs)):
+        for i, data in enumerate(tensors):
+            weir.write(f"{name}/test_data_set_0/{kind}_{i}.pb", data)
+
+
+def test_test(weir):
+    x, y = wire.tensor("x", [3, 4], FLAT), wire.tensor("y", [3, 3], mlp_result(ROWS))
+    off = wire.tensor("y", [3, 3], [v + 0.5 for v in mlp_result(ROWS)])
+    unknown = wire.model(wire.graph([wire.node("Frobnicate", ["x"], ["y"])], [wire.value_info("x", [2])],
+                                    [wire.value_info("y", [2])]))
+    make_case(weir, "all/good", mlp(), [x], [y])
+    make_case(weir, "all/deep/good2", mlp(), [x], [y])
+    done = weir("test", "all", "--engine=both", "-j", 2)
+    assert done.out == "2 passed, 0 failed, 0 skipped\n", done
+    assert weir("test", "all", "--engine=library", "--weights=file").out == done.out
+    assert not list(weir.folder.glob("weir-*")), "the libraries stay behind"
+    make_case(weir, "all/off", mlp(), [x], [off])
+    make_case(weir, "all/unknown", unknown, [x], [y])
+    done = weir("test", "all", "--json=r.json", "--verbose", code=1)
+    lines = sorted(re.sub(r"\(\d+ ms\)", "()", line) for line in done.lines()[:-1])
+    assert lines[0].startswith('FAIL off: output 0 "y": element ') and lines[3].startswith("UNSUPPORTED unknown: "), done
+    assert lines[1:3] == ["PASS good ()", "PASS good2 ()"] and done.lines()[-1] == "2 passed, 1 failed, 1 skipped", done
+    states = {case["name"]: case["state"] for case in json.loads((weir.folder / "r.json").read_text())}
+    assert states == {"good": "PASS", "good2": "PASS", "off": "FAIL", "unknown": "UNSUPPORTED"}
+    assert weir("test", "all/off", "--atol=1").out == weir("test", "all/off", "--rtol", "10").out
+    assert weir("test", "all/good", "all/unknown").out.endswith("\n1 passed, 0 failed, 1 skipped\n")
+    weir("test", "all/good", "--skip=fuse", "--threads=2", "--engine=eval", "--stop-after=fuse")
+
+
+def test_test_light(weir):
+    """light/NAME.onnx with NAME_output_0.pb: inputs count up from 0 to 1."""
+    model = wire.model(wire.graph([wire.node("Add", ["x", "x"], ["y"])], [wire.value_info("x", [4])],
+                                  [wire.value_info("y", [4])]))
+    weir.write("light/twice.onnx", model)
+    weir.write("light/twice_output_0.pb", wire.tensor("y", [4], [0, 0.5, 1, 1.5]))
+    assert weir("test", "light").out == "1 passed, 0 failed, 0 skipped\n"
+    weir.write("light/twice_output_0.pb", wire.tensor("y", [4], [0, 0.5, 1, 2.5]))
+    assert "FAIL twice" in weir("test", "light", code=1).out
+
+
+def children(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def test_test_isolated(weir):
+    """A case that hangs and one that dies are failed cases; the others go on."""
+    x, y = wire.tensor("x", [3, 4], FLAT), wire.tensor("y", [3, 3], mlp_result(ROWS))
+    for name in ("dies", "good"):
+        make_case(weir, f"all/{name}", mlp(), [x], [y])
+    fifo = weir.folder / "all/dies/test_data_set_0/input_0.pb"
+    fifo.unlink()
+    os.mkfifo(fifo)
+    done = weir("test", "all", "-j1", "--timeout=1", code=1)
+    assert done.lines() == ["TIMEOUT dies: no result after 1 s", "1 passed, 1 failed, 0 skipped"], done
+    running = subprocess.Popen([weir.path, "test", "all", "-j1", "--timeout=30"], cwd=weir.folder, env=weir.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    end, victim = time.monotonic() + 20, []
+    while time.monotonic() < end and not victim:
+        time.sleep(0.05)
+        victim = [pid for pid in children(running.pid) if "R" not in pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2]]
+    time.sleep(0.3)
+    os.kill(victim[0], signal.SIGSEGV)
+    out = running.communicate(timeout=TIMEOUT)[0].splitlines()
+    assert out[0].startswith("CRASH dies: Segmentation fault") and out[1:] == ["1 passed, 1 failed, 0 skipped"], out
+
+
+# ---- looking -----------------------------------------------------------------------------------------------
+
+
+def test_bench(weir):
+    keys = "median_ms min_ms p90_ms runs threads create_ms compile_ms artifact_bytes peak_rss_bytes".split()
+    model = weir.write("mlp.onnx", mlp())
+    weir("compile", model, "-o", "m.so")
+    for what, more in (("m.so", []), (model, ["--math=strict", "--weights=file"])):
+        done = weir("bench", what, "--min-time=0.05", "--json=b.json", "--threads=2", "--size=batch=4", *more)
+        figures = json.loads((weir.folder / "b.json").read_text())
+        assert list(figures) == keys and figures["threads"] == 2 and figures["runs"] >= 3, figures
+        assert 0 < figures["min_ms"] <= figures["median_ms"] <= figures["p90_ms"], figures
+        assert figures["artifact_bytes"] > 10000 and figures["peak_rss_bytes"] > 1e6, figures
+        assert (figures["compile_ms"] > 0) == (what == model), figures
+        assert re.match(r"median [0-9.]+ ms  min ", done.out), done
+    assert not list(weir.folder.glob("weir-*")), "bench left its library behind"
+
+
+def test_check(weir):
+    model = weir.write("mlp.onnx", mlp())
+    out = weir("check", model, "--size=batch=3").out
+    assert re.fullmatch(r"y: f32\[3,3\]  (equal|worst \d+ ulp, relative \S+ \(.*\))  ok\n", out), out
+    weir.write("x.npy", npy(FLAT, (3, 4)))
+    out = weir("check", model, "--input=x=x.npy", "--bisect", "--threads=2").out
+    assert out.startswith("y: f32[3,3]  equal  ok\n") and re.search(r"^after fuse +ok$", out, re.M), out
+    assert "Plus214_Output_0: f32[1,10]  " in weir("check", MNIST, "--skip=fuse").out
+
+
+def test_dump(weir):
+    """Each level in each format; text reads back as it was; each pass by name."""
+    model = weir.write("mlp.onnx", mlp())
+    for level in ("graph", "flow", "nest"):
+        text = weir("dump", model, "--level", level).out
+        assert text.startswith("graph " if level == "graph" else "flow "), text[:100]
+        weir.write("again.ir", text.encode())
+        stop = {"graph": "simplify", "flow": "place", "nest": "vectorize"}[level]
+        weir("dump", "again.ir", "--level", level, "-o", "third.ir")
+        assert (weir.folder / "third.ir").read_text() == text or level == "flow", f"{level} does not read back ({stop})"
+        assert json.loads(weir("dump", model, "--level", level, "--format=json").out)["level"] == level
+        dot = weir("dump", model, "--level", level, "--format=dot").out
+        assert dot.startswith("digraph ") and dot.count("{") == dot.count("}") and "\\u000a" not in dot, dot
+        if shutil.which("dot"):
+            subprocess.run(["dot", "-Tsvg"], input=dot.encode(), stdout=subprocess.DEVNULL, check=True)
+    c = weir("dump", model, "--level=c").out
+    assert "/* model.c */" in c and "weir_model_descriptor" in c
+    for line in weir("explain", "passes").lines():
+        name = line.split()[0]
+        text = weir("compile", model, "-o", "m.so", "--print-after", name).out
+        assert text == f"# after {name}\n{weir('dump', model, '--after', name).out}\n", name
+    weir.fails(2, 'pass "fuse" makes a flow', "dump", model, "--level=nest", "--after=fuse")
+    weir.fails(2, "is text", "dump", model, "--level=c", "--format=json")
+
+
+def test_report(weir):
+    whole = json.loads(weir("report", MNIST, "--format=json").out)
+    kernels, total = whole["kernels"], whole["total"]
+    for key in ("flop", "before_bytes", "planned_bytes", "bound_bytes"):
+        assert sum(kernel[key] for kernel in kernels) == total[key] > 0, key
+    assert {kernel["class"] for kernel in kernels} <= {"contraction", "normalisation", "reduction", "element-wise",
+                                                       "movement"}
+    assert total["before_bytes"] > total["planned_bytes"] >= total["bound_bytes"]
+    text = weir("report", MNIST).lines()
+    assert len(text) == len(kernels) + 2 and text[0].split() == ["kernel", "class", "maps", "flop", "before", "planned",
+                                                                 "bound"] and text[-1].startswith("total "), text
+    model = weir.write("mlp.onnx", mlp())
+    one, four = (json.loads(weir("report", model, "--format=json", f"--size=batch={n}").out)["total"] for n in (1, 4))
+    assert four["flop"] == 4 * one["flop"] > 0
+
+
+def test_extract(weir):
+    big = [kernel["kernel"] for kernel in json.loads(weir("report", MNIST, "--format=json").out)["kernels"]
+           if kernel["class"] == "contraction"][0]
+    weir("extract", MNIST, "--kernel", big, "-o", "k.ir")
+    assert weir("extract", MNIST, f"--kernel={big}").out == (weir.folder / "k.ir").read_text()
+    assert weir("check", "k.ir").out.strip().endswith("ok")
+    weir("run", "k.ir", "--random=1")
+    weir("compile", "k.ir", "-o", "k.so")
+    weir("bench", "k.so", "--min-time=0.01")
+    weir("extract", MNIST, "--kernel", big, "--shrink", "-o", "s.ir")
+    assert weir("check", "s.ir").out.strip().endswith("ok")
+    assert len(json.loads(weir("report", "k.ir", "--format=json").out)["kernels"]) >= 1
+    weir.fails(1, re.escape(big), "extract", MNIST, "--kernel=nope")
+
+
+def test_profile(weir):
+    model = weir.write("mlp.onnx", mlp())
+    out = weir("profile", model, "--min-time=0.01", "--size=batch=8").out
+    assert out.startswith("kernel ") and "contraction" in out, out
+    done = weir("profile", model, "--min-time=0.01", "--format=json", "--trace=t.json")
+    assert json.loads(done.out)["kernels"] and json.loads((weir.folder / "t.json").read_text()), done
+    weir.fails(2, "needs the model", "profile", "m.so")
+
+
+# ---- the rest ----------------------------------------------------------------------------------------------
+
+
+def test_info(weir):
+    weir("compile", weir.write("mlp.onnx", mlp()), "-o", "m.so")
+    out = weir("info", "m.so").lines()
+    assert out[:3] == ["model   mlp", "input   x: f32[batch,4]", "output  y: f32[batch,3]"], out
+    assert re.fullmatch(r"weights \d+ bytes", out[3]) and re.fullmatch(r"memory  .* bytes a run, .* for each thread",
+                                                                       out[4]), out
+    build = json.loads(out[5].removeprefix("build   "))
+    assert {"weir", "model_blake3", "target", "cpu", "flags", "math", "llvm", "arena_bytes", "thread_bytes"} <= set(build)
+    assert build["target"] == "c" and len(build["model_blake3"]) == 64
+
+
+def test_doctor(weir):
+    out = weir("doctor").out
+    for what in ("weir ", "clang-19 ", "ld.lld-19 ", "llvm ", "cpu ", "cache ", "gpu "):
+        assert re.search(rf"^{re.escape(what)}", out, re.M), f"no line {what}\n{out}"
+    assert out.endswith("all that compiling needs is here\n")
+    done = weir("doctor", env={"WEIR_CLANG": "/no/such/clang"}, code=1)
+    assert re.search(r"^clang-19 .*(apt|install)", done.out, re.M) and "compiling will fail" in done.out, done
+
+
+def test_cache(weir):
+    own = {"XDG_CACHE_HOME": str(weir.folder / "own")}
+    model = weir.write("mlp.onnx", mlp())
+    assert " 0 objects" in weir("cache", env=own).out
+    weir("compile", model, "-o", "m.so", env=own)
+    assert re.search(r"own/weir: [1-9]\d* objects", weir("cache", env=own).out)
+    assert " 0 objects" in weir("cache", "--clear", env=own).out
+    weir("compile", model, "-o", "n.so", env=dict(own, XDG_CACHE_HOME="/proc/no/such"))
+    assert (weir.folder / "m.so").read_bytes() == (weir.folder / "n.so").read_bytes()
+
+
+def test_explain(weir):
+    codes = weir("explain", "codes").lines()
+    assert len(codes) >= 15
+    for line in codes:
+        code, title = line.split(" ", 1)
+        out = weir("explain", code.lower()).lines()
+        assert out[0] == f"{code}: {title}" and len(out[1]) > 20, out
+    passes = weir("explain", "passes").lines()
+    assert len(passes) >= 10
+    for line in passes:
+        out = weir("explain", line.split()[0]).lines()
+        assert out[0].startswith(line.split()[0] + ": ") and out[1].startswith("takes a "), out
+    weir.fails(2, "no code and no pass", "explain", "W000")
+
+
+def test_ops(weir):
+    rows = json.loads(weir("ops", "--format=json").out)
+    assert len(rows) > 150 and all(set(row) == {"domain", "op", "since", "until", "types"} for row in rows)
+    assert len(weir("ops").lines()) == len(rows) == len(weir("ops", "--format", "markdown").lines()) - 2
+    assert any(row["op"] == "MatMul" and "f32" in row["types"] for row in rows)
+    seen = set()
+    for row in rows:
+        assert row["until"] is None or row["until"] >= row["since"], row
+        key = (row["domain"], row["op"], row["since"])
+        assert key not in seen, f"{key} is there twice"
+        seen.add(key)
+
+
+# ---- all ---------------------------------------------------------------------------------------------------
+
+
+def run_one(name, function, path, work):
+    folder = work / name
+    folder.mkdir()
+    start = time.monotonic()
+    try:
+        function(Weir(path, folder, work / "the-cache"))
+        return "passed", name, f"{time.monotonic() - start:.1f} s"
+    except Skip as why:
+        return "skipped", name, str(why)
+    except (AssertionError, Exception) as fault:
+        where = traceback.extract_tb(fault.__traceback__)
+        line = [frame.lineno for frame in where if frame.filename == __file__ and frame.name.startswith("test_")]
+        return "failed", name, f"{type(fault).__name__} (line {line[-1] if line else '?'}): {fault}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
+    parser.add_argument("--only", action="append", help="this test (without test_)")
+    parser.add_argument("-j", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    tests = {name[5:]: value for name, value in globals().items() if name.startswith("test_")}
+    chosen = args.only or list(tests)
+    counts = dict.fromkeys(("passed", "failed", "skipped"), 0)
+    with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(args.j) as pool:
+        jobs = [pool.submit(run_one, name, tests[name], args.weir.resolve(), pathlib.Path(work)) for name in chosen]
+        for job in concurrent.futures.as_completed(jobs):
+            state, name, text = job.result()
+            counts[state] += 1
+            print({"passed": "ok  ", "failed": "FAIL", "skipped": "SKIP"}[state], f"{name}: {text}", flush=True)
+    print(", ".join(f"{counts[state]} {state}" for state in counts))
+    sys.exit(1 if counts["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()

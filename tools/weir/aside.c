@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A library that is wanted for this process only: compiled into a folder of its own, which goes
+ * when it has been opened. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/weir/engine.h"
+
+static int in_child(weir_context *c, const char *model, const char *library) {
+    int status = 0;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(weir_compile_file(c, model, library));
+    bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;
+    if (ended && WIFEXITED(status)) return WEXITSTATUS(status);
+    fprintf(stderr, "error: compiling ended early: %s\n",
+            ended ? strsignal(WTERMSIG(status)) : strerror(errno));
+    return EXIT_OURS;
+}
+
+int aside_compile(Aside *a, weir_context *c, const char *model, bool child) {
+    const char *tmp = getenv("TMPDIR");
+    int n = snprintf(a->folder, sizeof a->folder, "%s/weir-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    bool fits = n < (int)sizeof a->folder;
+    a->library[0] = '\0';
+    if (!fits || !mkdtemp(a->folder)) {
+        fprintf(stderr,
+                "error: cannot make folder \"%s\": %s; set TMPDIR to one for short-lived files\n",
+                a->folder, strerror(fits ? errno : ENAMETOOLONG));
+        a->folder[0] = '\0';
+        return EXIT_MODEL;
+    }
+    snprintf(a->library, sizeof a->library, "%s/model.so", a->folder);
+    return child ? in_child(c, model, a->library) : weir_compile_file(c, model, a->library);
+}
+
+void aside_remove(Aside *a) {
+    char weights[sizeof a->library + 16];
+    if (!a->folder[0]) return;
+    snprintf(weights, sizeof weights, "%s.weights", a->library);
+    unlink(a->library);
+    unlink(weights);
+    rmdir(a->folder);
+    a->folder[0] = '\0';
+}
