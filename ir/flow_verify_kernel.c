@@ -3,6 +3,8 @@
  * name, in a row) hold the same maps and end in one without a guard; lines name what is there. */
 #include "flow_verify.h"
 
+#include <string.h>
+
 static int dim_number(const Map *map, const char *name) {
     for (int d = 0; d < map->dim.n; d++)
         if (dim_sym_name(map->dim.at[d].sym) == name) return d;
@@ -30,15 +32,29 @@ static void verify_line_cont(FlowVerify *f, const Kernel *kernel, const Line *li
                  f->flow->cont.at[line->cont].name);
 }
 
+/* Has the map at this position a tile loop over the dim? */
+static bool is_tiled(const Kernel *kernel, int position, const char *dim) {
+    for (int i = 0; i < kernel->line.n; i++) {
+        const Line *line = &kernel->line.at[i];
+        for (int k = 0; line->kind == LINE_TILE && line->map == position && k < line->narg; k++)
+            if (strcmp(line->arg[k].dim, dim) == 0) return true;
+    }
+    return false;
+}
+
 static void verify_line(FlowVerify *f, const Kernel *kernel, const Line *line) {
     Verify *v = &f->v;
     if (line->map < 0 || line->map >= kernel->map.n)
         complain(v, line, kernel, "a line speaks of map %d of %d", line->map, kernel->map.n);
     int position = line->kind == LINE_AT ? kernel->map.n - 1 : line->map;
+    bool tiled = line->kind == LINE_AT || line->kind == LINE_ORDER || line->kind == LINE_PARALLEL;
     const Map *map = f->flow->map.at[kernel->map.at[position]];
     for (int i = 0; i < line->narg; i++) {
         if (dim_number(map, intern(v->ctx, line->arg[i].dim)) < 0)
             complain(v, line, kernel, "map \"%s\" has no dim \"%s\"", map->name, line->arg[i].dim);
+        if (tiled && !is_tiled(kernel, position, line->arg[i].dim))
+            complain(v, line, kernel, "dim \"%s\" of map \"%s\" has no tile, so no loop",
+                     line->arg[i].dim, map->name);
         bool sized =
             line->kind == LINE_TILE || line->kind == LINE_VECTOR || line->kind == LINE_SPLIT;
         if (line->arg[i].size < (sized ? 1 : 0))

@@ -286,7 +286,8 @@ static bool all_passes(Run *r, const char *name, bool compile) {
     r->round_trip = true;
     bool ok = attempt(r, name);
     r->compile = r->round_trip = false;
-    if (!ok || r->settings->text || !r->settings->skip_each) return ok;
+    if (!ok || !r->settings->skip_each) return ok;
+    r->round_trip = r->settings->text;
     target_c_machine(r->ctx, &r->machine, "x86-64-v2");
     ok &= attempt(r, name);
     r->machine = native;
