@@ -74,7 +74,8 @@ typedef struct Attr {
 typedef struct Infer Infer; /* one node under inference: op.h */
 typedef struct Lower Lower; /* one node being lowered: op.h */
 
-enum { OP_RANDOM = 1, OP_SIDE = 2 };
+/* OP_COMPOSED: `infer` appends nodes that give the results, and this node goes. */
+enum { OP_RANDOM = 1, OP_SIDE = 2, OP_COMPOSED = 4 };
 typedef struct OpRow {
     const char *domain, *name; /* "" is ai.onnx */
     int since, until;          /* versions [since, until] of the domain's opset; until 0: newest */
@@ -145,12 +146,19 @@ struct Infer {
     const Type
         *declared; /* of the node's results, as the model (or an earlier inference) has them */
     void (*done)(Infer *in); /* called after each node (may be NULL): folds constants on the way */
+    VEC(Attr) attr;          /* for the next infer_append */
 };
 
 /* Types and known values of all nodes of in->graph, in order. A row without `infer` is element-wise
  * over operands of one type. For a nested graph: set the types of its inputs, then infer_graph. */
 void infer_nodes(Infer *in);
 void infer_graph(const Infer *in, Graph *sub);
+/* For a composed row: appends a node with in->attr (emptied then) and `nout` results, and infers
+ * it. Returns the number of the first result; the others follow. */
+int infer_append(Infer *in, const OpRow *row, int version, const int *operand, int n, int nout);
+/* Makes value `from` what result `result` of the composed node is, by a node of `row`, which must
+ * mean identity. */
+void infer_become(Infer *in, const OpRow *row, int version, int from, int result);
 
 /* Operand i (NULL when absent) and result i (NULL when unused). */
 const Value *infer_in(const Infer *in, int i);

@@ -428,12 +428,80 @@ static void infer_node(Infer *in) {
     if (in->done) in->done(in);
 }
 
+/* The node at the end of the list, whose results are in the graph. */
+static void append(Infer *in, Node node) {
+    Graph *g = in->graph;
+    vec_push(g->arena, &g->node, node);
+    for (int i = 0; i < node.out.n; i++)
+        if (node.out.at[i] >= 0) g->value.at[node.out.at[i]].node = g->node.n - 1;
+    Infer inner = *in;
+    inner.node = &g->node.at[g->node.n - 1];
+    if (node_matters(inner.node)) infer_node(&inner);
+}
+
+static Node appended(Infer *in, const OpRow *row, int version, const int *operand, int n) {
+    Node node = {internf(in->ctx, "%s/%s", in->node->name, row->name), row, version, {0}, {0}, {0}};
+    for (int i = 0; i < n; i++) vec_push(in->graph->arena, &node.in, operand[i]);
+    return node;
+}
+
+int infer_append(Infer *in, const OpRow *row, int version, const int *operand, int n, int nout) {
+    Graph *g = in->graph;
+    Node node = appended(in, row, version, operand, n);
+    for (int i = 0; i < in->attr.n; i++) vec_push(g->arena, &node.attr, in->attr.at[i]);
+    in->attr.n = 0;
+    for (int i = 0; i < nout; i++) {
+        const char *name = internf(in->ctx, "%s.%d", node.name, g->value.n);
+        Value v = {.name = name, .kind = VALUE_NODE, .result = i};
+        vec_push(g->arena, &node.out, graph_value(g, v));
+    }
+    append(in, node);
+    return g->value.n - nout;
+}
+
+void infer_become(Infer *in, const OpRow *row, int version, int from, int result) {
+    if (result >= in->node->out.n || in->node->out.at[result] < 0) return;
+    Node node = appended(in, row, version, &from, 1);
+    vec_push(in->graph->arena, &node.out, in->node->out.at[result]);
+    in->graph->value.at[in->node->out.at[result]].result = 0;
+    append(in, node);
+}
+
+static bool any_composed(const Graph *g) {
+    for (int i = 0; i < g->node.n; i++)
+        if (g->node.at[i].row->flags & OP_COMPOSED) return true;
+    return false;
+}
+
+/* The list of nodes anew, with what composed ones stand for. */
+static void infer_composed(Infer *in) {
+    Graph *g = in->graph;
+    const Node *node = g->node.at;
+    int n = g->node.n;
+    g->node.at = NULL, g->node.n = g->node.cap = 0;
+    for (int i = 0; i < n; i++) {
+        if (!(node[i].row->flags & OP_COMPOSED)) {
+            append(in, node[i]);
+            continue;
+        }
+        Infer inner = *in;
+        inner.node = arena_copy(in->arena, &node[i], sizeof node[i]);
+        node_where(in->ctx, inner.node);
+        check_operand(&inner);
+        inner.node->row->infer(&inner);
+    }
+}
+
 void infer_nodes(Infer *in) {
     Where where = in->ctx->where;
     if (in->graph->outer) take_outer_types(in->graph);
-    for (int i = 0; i < in->graph->node.n; i++) {
-        in->node = &in->graph->node.at[i];
-        if (node_matters(in->node)) infer_node(in);
+    if (any_composed(in->graph)) {
+        infer_composed(in);
+    } else {
+        for (int i = 0; i < in->graph->node.n; i++) {
+            in->node = &in->graph->node.at[i];
+            if (node_matters(in->node)) infer_node(in);
+        }
     }
     in->ctx->where = where;
 }

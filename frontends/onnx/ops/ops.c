@@ -37,6 +37,8 @@ static const OpRow *const families[] = {
     onnx_linalg_rows,
     onnx_state_rows,
     onnx_scan_rows,
+    onnx_contrib_rows,
+    onnx_contrib_quant_rows,
 };
 /* clang-format on */
 

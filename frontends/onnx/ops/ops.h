@@ -46,5 +46,7 @@ extern const OpRow onnx_random_rows[];
 extern const OpRow onnx_linalg_rows[];
 extern const OpRow onnx_state_rows[];
 extern const OpRow onnx_scan_rows[];
+extern const OpRow onnx_contrib_rows[]; /* com.microsoft: compositions of standard operators */
+extern const OpRow onnx_contrib_quant_rows[];
 
 #endif

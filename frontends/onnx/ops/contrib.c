@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators of com.microsoft that optimizers write instead of chains of standard ones: activations,
+ * normalisations, fused convolutions and products, channels-last forms. All are compositions. */
+#include "compose.h"
+
+#include <string.h>
+
+#define IN(i) compose_operand(in, i)
+
+static int add(Infer *in, int a, int b) {
+    return a < 0 ? b : b < 0 ? a : OP(in, "Add", a, b);
+}
+
+static int mul(Infer *in, int a, int b) {
+    return OP(in, "Mul", a, b);
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+static int gelu(Infer *in, int x, bool by_tanh) {
+    if (by_tanh) compose_string(in, "approximate", "tanh");
+    return OP(in, "Gelu", x);
+}
+
+static void gelu_infer(Infer *in) {
+    infer_arity(in, 1, 1);
+    compose_result(in, 0, gelu(in, IN(0), false));
+}
+
+static void bias_gelu_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    compose_result(in, 0, gelu(in, add(in, IN(0), IN(1)), false));
+}
+
+static void fast_gelu_infer(Infer *in) {
+    infer_arity(in, 1, 2);
+    compose_result(in, 0, gelu(in, add(in, IN(0), IN(1)), true));
+}
+
+static int silu(Infer *in, int x) {
+    return mul(in, x, OP(in, "Sigmoid", x));
+}
+
+static void quick_gelu_infer(Infer *in) {
+    infer_arity(in, 1, 1);
+    float alpha = attr_float(in->ctx, in->node, "alpha", 1.702f);
+    int scaled = mul(in, IN(0), compose_number(in, IN(0), alpha));
+    compose_result(in, 0, mul(in, IN(0), OP(in, "Sigmoid", scaled)));
+}
+
+/* The left half times gelu of the right half. */
+static void bias_split_gelu_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    int x = add(in, IN(0), IN(1));
+    compose_int(in, "axis", -1);
+    compose_int(in, "num_outputs", 2);
+    int left = compose_op(in, "Split", &x, 1, 2);
+    compose_result(in, 0, mul(in, left, gelu(in, left + 1, false)));
+}
+
+static void bias_add_infer(Infer *in) {
+    infer_arity(in, 3, 3);
+    compose_result(in, 0, add(in, add(in, IN(0), IN(1)), IN(2)));
+}
+
+static void bias_softmax_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    int x = add(in, IN(0), IN(1)), rank = nn_ranked(in, 0, 1, RANK_MAX)->rank;
+    int axis = (int)attr_axis(in->ctx, in->node, "axis", 1, rank);
+    compose_result(in, 0, compose_softmax(in, x, axis, rank));
+}
+
+/* ---- normalisations -------------------------------------------------------------------------- */
+
+static void epsilon(Infer *in, float otherwise) {
+    compose_float(in, "epsilon", attr_float(in->ctx, in->node, "epsilon", otherwise));
+}
+
+static void simplified_layer_norm_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    epsilon(in, 1e-5f);
+    compose_attr(in, "axis", "axis");
+    compose_result(in, 0, OP(in, "RMSNormalization", IN(0), IN(1)));
+}
+
+/* Normalised input + skip + bias; the sum is a result too. */
+static void skip_norm(Infer *in, int bias, bool simplified) {
+    int sum = add(in, add(in, IN(0), IN(1)), IN(bias));
+    epsilon(in, simplified ? 1e-5f : 1e-12f);
+    if (simplified) {
+        compose_result(in, 0, OP(in, "RMSNormalization", sum, IN(2)));
+    } else {
+        int y = compose_op(in, "LayerNormalization", (int[]){sum, IN(2), IN(3)}, 3, 3);
+        for (int i = 0; i < 3; i++) compose_result(in, i, y + i);
+    }
+    compose_result(in, 3, sum);
+}
+
+static void skip_layer_norm_infer(Infer *in) {
+    infer_arity(in, 3, 5);
+    skip_norm(in, 4, false);
+}
+
+static void skip_simplified_infer(Infer *in) {
+    infer_arity(in, 3, 4);
+    skip_norm(in, 3, true);
+}
+
+static int shape_slice(Infer *in, int x, int64_t from, int64_t to) {
+    compose_int(in, "start", from);
+    compose_int(in, "end", to);
+    return OP(in, "Shape", x);
+}
+
+/* Word, position and segment embeddings summed and normalised; the mask's row sums. */
+static void embed_layer_norm_infer(Infer *in) {
+    infer_tensor(in, 2), infer_tensor(in, 3), infer_tensor(in, 6);
+    int ids = IN(0), zero = compose_shape(in, (int64_t[]){0}, 1);
+    int sum = OP(in, "Gather", IN(2), ids);
+    int place = IN(8) >= 0 ? OP(in, "Gather", IN(3), IN(8))
+                           : OP(in, "Slice", IN(3), zero, shape_slice(in, ids, 1, 2));
+    sum = add(in, sum, place);
+    if (IN(1) >= 0 && IN(4) >= 0) sum = add(in, sum, OP(in, "Gather", IN(4), IN(1)));
+    epsilon(in, 1e-12f);
+    compose_result(in, 0, OP(in, "LayerNormalization", sum, IN(5), IN(6)));
+    if (IN(7) >= 0) {
+        compose_int(in, "keepdims", 0);
+        compose_result(in, 1, OP(in, "ReduceSum", IN(7), compose_shape(in, (int64_t[]){1}, 1)));
+    } else {
+        int none = compose_constant(in, I32, (double[]){0}, 1);
+        compose_result(in, 1, OP(in, "Expand", none, shape_slice(in, ids, 0, 1)));
+    }
+    compose_result(in, 2, sum);
+}
+
+static void group_norm(Infer *in, int x, int gamma, int beta) {
+    bool last = attr_int(in->ctx, in->node, "channels_last", 1) != 0;
+    DType t = compose_type(in, x)->dtype;
+    int wide = compose_cast(in, last ? compose_channels(in, x, true) : x, F32);
+    epsilon(in, 1e-5f);
+    compose_attr(in, "num_groups", "groups");
+    int y = OP(in, "GroupNormalization", wide, compose_cast(in, gamma, F32),
+               compose_cast(in, beta, F32));
+    if (attr_int(in->ctx, in->node, "activation", 0)) y = silu(in, y);
+    y = compose_cast(in, y, t);
+    compose_result(in, 0, last ? compose_channels(in, y, false) : y);
+}
+
+static void group_norm_infer(Infer *in) {
+    infer_arity(in, 3, 3);
+    nn_ranked(in, 0, 3, 5);
+    group_norm(in, IN(0), IN(1), IN(2));
+}
+
+/* Operands: x, gamma, beta, skip (maybe [N,C]), bias. */
+static void skip_group_norm_infer(Infer *in) {
+    infer_arity(in, 4, 5);
+    int skip = IN(3);
+    nn_ranked(in, 0, 4, 4);
+    if (nn_ranked(in, 3, 2, 4)->rank == 2)
+        skip = OP(in, "Unsqueeze", skip, compose_shape(in, (int64_t[]){1, 2}, 2));
+    int sum = add(in, add(in, IN(0), skip), IN(4));
+    group_norm(in, sum, IN(1), IN(2));
+    compose_result(in, 1, sum);
+}
+
+/* ---- convolutions and products --------------------------------------------------------------- */
+
+/* activation(conv(x, w, b) + z) */
+static void fused_conv_infer(Infer *in) {
+    infer_arity(in, 2, 4);
+    compose_window(in);
+    int y = OP(in, "Conv", IN(0), IN(1), IN(2));
+    compose_result(in, 0, compose_activation(in, add(in, y, IN(3))));
+}
+
+static void nhwc_conv_infer(Infer *in) {
+    infer_arity(in, 2, 4);
+    nn_ranked(in, 0, 3, 5);
+    int x = compose_channels(in, IN(0), true);
+    compose_window(in);
+    int y = compose_channels(in, OP(in, "Conv", x, IN(1), IN(2)), false);
+    compose_result(in, 0, compose_activation(in, add(in, y, IN(3))));
+}
+
+static void nhwc_max_pool_infer(Infer *in) {
+    infer_arity(in, 1, 1);
+    nn_ranked(in, 0, 3, 5);
+    int x = compose_channels(in, IN(0), true);
+    compose_window(in);
+    compose_result(in, 0, compose_channels(in, OP(in, "MaxPool", x), false));
+}
+
+static void fused_gemm_infer(Infer *in) {
+    static const char *const names[] = {"alpha", "beta", "transA", "transB"};
+    infer_arity(in, 2, 3);
+    for (int i = 0; i < 4; i++) compose_attr(in, names[i], names[i]);
+    compose_result(in, 0, compose_activation(in, OP(in, "Gemm", IN(0), IN(1), IN(2))));
+}
+
+/* The pads are an operand, which must be known at compile time. */
+static void conv_transpose_pads_infer(Infer *in) {
+    const Dim *pad;
+    int64_t pads[2 * SPATIAL_MAX];
+    int n = 0;
+    infer_arity(in, 2, 4);
+    compose_window(in);
+    if (IN(2) >= 0) {
+        if (!infer_known(in, 2, &pad, &n) || n > 2 * SPATIAL_MAX)
+            fail(in->ctx, E_UNSUPPORTED,
+                 "the pads are not known at compile time: make them constant");
+        for (int i = 0; i < n; i++)
+            if (!dim_is_const(pad[i], &pads[i]))
+                fail(in->ctx, E_UNSUPPORTED, "pad %d depends on a symbolic dim: make it constant",
+                     i);
+        compose_ints(in, "pads", pads, n);
+    }
+    compose_result(in, 0, OP(in, "ConvTranspose", IN(0), IN(1), IN(3)));
+}
+
+/* ---- arrangement ----------------------------------------------------------------------------- */
+
+static void expand_dims_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    int axis = compose_reshape(in, IN(1), (int64_t[]){1}, 1);
+    compose_result(in, 0, OP(in, "Unsqueeze", IN(0), axis));
+}
+
+static void range_infer(Infer *in) {
+    infer_arity(in, 2, 3);
+    int step = IN(2) >= 0 ? IN(2) : compose_number(in, IN(0), 1);
+    compose_result(in, 0, OP(in, "Range", IN(0), IN(1), step));
+}
+
+static void pad_infer(Infer *in) {
+    infer_arity(in, 2, 3);
+    compose_attr(in, "mode", "mode");
+    int pads = compose_reshape(in, IN(1), (int64_t[]){-1}, 1);
+    compose_result(in, 0, OP(in, "Pad", IN(0), pads, IN(2)));
+}
+
+static void trilu_infer(Infer *in) {
+    infer_arity(in, 1, 2);
+    compose_attr(in, "upper", "upper");
+    compose_result(in, 0, OP(in, "Trilu", IN(0), IN(1)));
+}
+
+static void grid_sample_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    const char *mode = attr_string(in->ctx, in->node, "mode", "bilinear");
+    compose_string(in, "mode",
+                   !strcmp(mode, "bilinear")  ? "linear"
+                   : !strcmp(mode, "bicubic") ? "cubic"
+                                              : mode);
+    compose_attr(in, "padding_mode", "padding_mode");
+    compose_attr(in, "align_corners", "align_corners");
+    compose_result(in, 0, OP(in, "GridSample", IN(0), IN(1)));
+}
+
+/* Uniques in the order they are met, the place of each element among them, and counts. */
+static void unique_infer(Infer *in) {
+    infer_arity(in, 1, 1);
+    compose_int(in, "sorted", 0);
+    int y = compose_op(in, "Unique", (int[]){IN(0)}, 1, 4);
+    compose_result(in, 0, y);
+    compose_result(in, 1, y + 2);
+    compose_result(in, 2, y + 3);
+}
+
+/* The spectrum of a real signal along the last axis, as pairs. */
+static void rfft_infer(Infer *in) {
+    infer_arity(in, 1, 1);
+    if (attr_int(in->ctx, in->node, "signal_ndim", 1) != 1)
+        fail(in->ctx, E_UNSUPPORTED, "attribute \"signal_ndim\" must be 1");
+    int x = OP(in, "Unsqueeze", IN(0), compose_shape(in, (int64_t[]){-1}, 1));
+    compose_int(in, "onesided", attr_int(in->ctx, in->node, "onesided", 1));
+    compose_result(in, 0, OP(in, "DFT", x, -1, compose_shape(in, (int64_t[]){-2}, -1)));
+}
+
+#define COMPOSED(name, infer, types)                                                               \
+    { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
+
+const OpRow onnx_contrib_rows[] = {
+    COMPOSED("Gelu", gelu_infer, T_FLOATS),
+    COMPOSED("BiasGelu", bias_gelu_infer, T_FLOATS),
+    COMPOSED("FastGelu", fast_gelu_infer, T_FLOATS),
+    COMPOSED("QuickGelu", quick_gelu_infer, T_FLOATS),
+    COMPOSED("BiasSplitGelu", bias_split_gelu_infer, T_FLOATS),
+    COMPOSED("BiasAdd", bias_add_infer, T_FLOATS),
+    COMPOSED("BiasSoftmax", bias_softmax_infer, T_FLOATS),
+    {"", "SimplifiedLayerNormalization", 1, 0, simplified_layer_norm_infer, NULL, NULL, T_FLOATS,
+     OP_COMPOSED},
+    COMPOSED("SimplifiedLayerNormalization", simplified_layer_norm_infer, T_FLOATS),
+    COMPOSED("SkipLayerNormalization", skip_layer_norm_infer, T_FLOATS),
+    COMPOSED("SkipSimplifiedLayerNormalization", skip_simplified_infer, T_FLOATS),
+    COMPOSED("EmbedLayerNormalization", embed_layer_norm_infer, "i32 i64"),
+    COMPOSED("GroupNorm", group_norm_infer, T_FLOATS),
+    COMPOSED("SkipGroupNorm", skip_group_norm_infer, T_FLOATS),
+    COMPOSED("FusedConv", fused_conv_infer, T_FLOATS),
+    COMPOSED("NhwcConv", nhwc_conv_infer, T_FLOATS),
+    COMPOSED("NhwcFusedConv", nhwc_conv_infer, T_FLOATS),
+    COMPOSED("NhwcMaxPool", nhwc_max_pool_infer, T_NUMS),
+    COMPOSED("FusedGemm", fused_gemm_infer, T_NUMS),
+    COMPOSED("ConvTransposeWithDynamicPads", conv_transpose_pads_infer, T_FLOATS),
+    COMPOSED("ExpandDims", expand_dims_infer, NULL),
+    COMPOSED("Range", range_infer, T_NUMS),
+    COMPOSED("Pad", pad_infer, NULL),
+    COMPOSED("Trilu", trilu_infer, NULL),
+    COMPOSED("GridSample", grid_sample_infer, T_FLOATS),
+    COMPOSED("Unique", unique_infer, T_NUMS),
+    COMPOSED("Rfft", rfft_infer, T_FLOATS),
+    {0},
+};

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quantized operators of com.microsoft: a standard operator between DequantizeLinear and
+ * QuantizeLinear, integer products with their scales, and weights in blocks of few bits. */
+#include "compose.h"
+
+#include <string.h>
+
+#define IN(i) compose_operand(in, i)
+
+/* Operand i by its scale and zero point, the operands after it. */
+static int real(Infer *in, int i) {
+    return OP(in, "DequantizeLinear", IN(i), IN(i + 1), IN(i + 2));
+}
+
+/* y in type `t` by the scale and zero point at operands i and i + 1. */
+static void quantized(Infer *in, int y, int i, DType t) {
+    int zero = IN(i + 1);
+    if (zero < 0) zero = compose_constant(in, t, (double[]){0}, -1);
+    compose_result(in, 0, OP(in, "QuantizeLinear", y, IN(i), zero));
+}
+
+static DType code(const Infer *in, int i) {
+    return infer_tensor(in, i)->type.dtype;
+}
+
+/* ---- element-wise ---------------------------------------------------------------------------- */
+
+static void qlinear_binary(Infer *in, const char *op) {
+    infer_arity(in, 7, 8);
+    quantized(in, OP(in, op, real(in, 0), real(in, 3)), 6, code(in, 0));
+}
+
+static void qlinear_add_infer(Infer *in) {
+    qlinear_binary(in, "Add");
+}
+
+static void qlinear_mul_infer(Infer *in) {
+    qlinear_binary(in, "Mul");
+}
+
+static void qlinear_sigmoid_infer(Infer *in) {
+    infer_arity(in, 4, 5);
+    quantized(in, OP(in, "Sigmoid", real(in, 0)), 3, code(in, 0));
+}
+
+static void qlinear_leaky_relu_infer(Infer *in) {
+    infer_arity(in, 4, 5);
+    int x = real(in, 0);
+    compose_float(in, "alpha", attr_float(in->ctx, in->node, "alpha", 0.01f));
+    quantized(in, OP(in, "LeakyRelu", x), 3, code(in, 0));
+}
+
+static void qlinear_where_infer(Infer *in) {
+    infer_arity(in, 9, 9);
+    quantized(in, OP(in, "Where", IN(0), real(in, 1), real(in, 4)), 7, code(in, 1));
+}
+
+static void qlinear_concat_infer(Infer *in) {
+    int n = (in->node->in.n - 2) / 3, *part = NEW_ARRAY(in->arena, int, n + 1);
+    if (n < 1 || in->node->in.n != 2 + 3 * n)
+        fail(in->ctx, E_MODEL,
+             "the node has %d operands: a scale, a zero point and three for each "
+             "tensor are needed",
+             in->node->in.n);
+    for (int i = 0; i < n; i++) part[i] = real(in, 2 + 3 * i);
+    compose_attr(in, "axis", "axis");
+    quantized(in, compose_op(in, "Concat", part, n, 1), 0, code(in, 2));
+}
+
+/* ---- rows and windows ------------------------------------------------------------------------ */
+
+static void qlinear_softmax_infer(Infer *in) {
+    infer_arity(in, 5, 5);
+    int rank = nn_ranked(in, 0, 1, RANK_MAX)->rank;
+    bool flat = attr_int(in->ctx, in->node, "opset", 13) < 13;
+    int axis = (int)attr_axis(in->ctx, in->node, "axis", -1, rank);
+    quantized(in, compose_softmax(in, real(in, 0), axis, flat ? rank : axis + 1), 3, code(in, 0));
+}
+
+static void qlinear_reduce_mean_infer(Infer *in) {
+    const int64_t *axes;
+    infer_arity(in, 4, 5);
+    int n = attr_ints(in->ctx, in->node, "axes", &axes), x = real(in, 0);
+    compose_int(in, "keepdims", attr_int(in->ctx, in->node, "keepdims", 1));
+    int y = n > 0 ? OP(in, "ReduceMean", x, compose_shape(in, axes, n)) : OP(in, "ReduceMean", x);
+    quantized(in, y, 3, code(in, 0));
+}
+
+static void qlinear_pool(Infer *in, const char *op) {
+    bool last = attr_int(in->ctx, in->node, "channels_last", 0) != 0;
+    infer_arity(in, 4, 5);
+    nn_ranked(in, 0, 3, 5);
+    int x = last ? compose_channels(in, real(in, 0), true) : real(in, 0);
+    compose_window(in);
+    int y = OP(in, op, x);
+    quantized(in, last ? compose_channels(in, y, false) : y, 3, code(in, 0));
+}
+
+static void qlinear_average_pool_infer(Infer *in) {
+    qlinear_pool(in, "AveragePool");
+}
+
+static void qlinear_global_average_pool_infer(Infer *in) {
+    qlinear_pool(in, "GlobalAveragePool");
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* float(a b) * scale + bias, of integer operands with their zero points. */
+static int scaled_product(Infer *in, int a, int b, int zero_a, int zero_b, int scale, int bias) {
+    DType t = compose_type(in, scale)->dtype;
+    int y = compose_cast(in, OP(in, "MatMulInteger", a, b, zero_a, zero_b), t);
+    y = OP(in, "Mul", y, scale);
+    return bias < 0 ? y : OP(in, "Add", y, bias);
+}
+
+int compose_integer_product(Infer *in, int a, int b, int scale_a, int scale_b, int zero_a,
+                            int zero_b, int bias) {
+    return scaled_product(in, a, b, zero_a, zero_b, OP(in, "Mul", scale_a, scale_b), bias);
+}
+
+static void matmul_integer_to_float_infer(Infer *in) {
+    infer_arity(in, 4, 7);
+    compose_result(in, 0,
+                   compose_integer_product(in, IN(0), IN(1), IN(2), IN(3), IN(4), IN(5), IN(6)));
+}
+
+/* The first operand is quantized as a whole, at run time. */
+static void dynamic_quantize_matmul_infer(Infer *in) {
+    infer_arity(in, 3, 5);
+    int a = compose_op(in, "DynamicQuantizeLinear", (int[]){IN(0)}, 1, 3);
+    compose_result(in, 0, compose_integer_product(in, a, IN(1), a + 1, IN(2), a + 2, IN(3), IN(4)));
+}
+
+static int turned(Infer *in, int x, const char *attr) {
+    if (!attr_int(in->ctx, in->node, attr, 0)) return x;
+    return compose_transpose(in, x, (int64_t[]){1, 0}, 2);
+}
+
+/* Operands: A, B with scale and zero point, C (int32), then y's scale and zero point, or a float
+ * result. */
+static void qgemm_infer(Infer *in) {
+    infer_arity(in, 6, 9);
+    int a = turned(in, IN(0), "transA"), b = turned(in, IN(3), "transB");
+    int acc = OP(in, "MatMulInteger", a, b, IN(2), IN(5));
+    if (IN(6) >= 0) acc = OP(in, "Add", acc, IN(6));
+    float alpha = attr_float(in->ctx, in->node, "alpha", 1);
+    int scale = OP(in, "Mul", IN(1), IN(4));
+    if (alpha != 1) scale = OP(in, "Mul", scale, compose_number(in, scale, alpha));
+    int y = OP(in, "Mul", compose_cast(in, acc, compose_type(in, scale)->dtype), scale);
+    if (IN(7) >= 0)
+        quantized(in, y, 7, code(in, 0));
+    else
+        compose_result(in, 0, y);
+}
+
+/* ---- weights of few bits --------------------------------------------------------------------- */
+
+static DType unsigned_of(Infer *in, int64_t bits) {
+    DType t = bits == 2 ? U2 : bits == 4 ? U4 : bits == 8 ? U8 : DT_NONE;
+    if (t == DT_NONE)
+        fail(in->ctx, E_UNSUPPORTED, "attribute \"bits\" is %lld: use 2, 4 or 8", (long long)bits);
+    return t;
+}
+
+/* Constant bytes (operand i) as `rows` rows of `bits`-bit numbers. */
+static int rows_of_bits(Infer *in, int i, int64_t bits, int64_t rows) {
+    int x = compose_bits(in, i, unsigned_of(in, bits));
+    int64_t n = type_count(compose_type(in, x));
+    if (n % rows)
+        fail(in->ctx, E_SHAPE, "operand \"%s\" has %lld numbers: they do not make %lld rows",
+             infer_tensor(in, i)->name, (long long)n, (long long)rows);
+    return compose_view(in, &in->graph->value.at[x], unsigned_of(in, bits),
+                        (int64_t[]){rows, n / rows}, 2);
+}
+
+/* The first n columns. */
+static int columns(Infer *in, int x, int64_t n) {
+    const Type *t = compose_type(in, x);
+    if (dim_is(t->shape[1], n)) return x;
+    int from = compose_shape(in, (int64_t[]){0}, 1), to = compose_shape(in, &n, 1);
+    return OP(in, "Slice", x, from, to, compose_shape(in, (int64_t[]){1}, 1));
+}
+
+/* Zero points as floats [rows, blocks]: packed like the weights, floats, or the middle. */
+static int block_zeros(Infer *in, int i, int64_t bits, int64_t rows, int64_t blocks, DType t) {
+    int64_t shape[] = {rows, blocks};
+    if (IN(i) < 0) return compose_constant(in, t, (double[]){(double)(1 << (bits - 1))}, -1);
+    if (code(in, i) != U8) return compose_reshape(in, compose_cast(in, IN(i), t), shape, 2);
+    return compose_cast(in, columns(in, rows_of_bits(in, i, bits, rows), blocks), t);
+}
+
+/* (q - zero) * scale for each block of `size` along the last axis; q [rows, blocks * size]. */
+static int unblocked(Infer *in, int q, int scale, int zero, int64_t rows, int64_t blocks,
+                     int64_t size) {
+    DType t = compose_type(in, scale)->dtype;
+    int last = compose_shape(in, (int64_t[]){-1}, 1);
+    int x = compose_reshape(in, compose_cast(in, q, t), (int64_t[]){rows, blocks, size}, 3);
+    if (compose_type(in, zero)->rank) zero = OP(in, "Unsqueeze", zero, last);
+    x = OP(in, "Mul", OP(in, "Sub", x, zero), OP(in, "Unsqueeze", scale, last));
+    return compose_reshape(in, x, (int64_t[]){rows, blocks * size}, 2);
+}
+
+/* The same where `block` names the block of each column. */
+static int by_column(Infer *in, int q, int scale, int zero, int block) {
+    compose_int(in, "axis", 1);
+    int s = OP(in, "Gather", scale, block);
+    if (compose_type(in, zero)->rank) {
+        compose_int(in, "axis", 1);
+        zero = OP(in, "Gather", zero, block);
+    }
+    return OP(in, "Mul", OP(in, "Sub", compose_cast(in, q, compose_type(in, s)->dtype), zero), s);
+}
+
+/* a times the transpose of [N, K] weights of `bits` bits, with a scale for each block of a row. */
+static void matmul_nbits_infer(Infer *in) {
+    Ctx *ctx = in->ctx;
+    int64_t bits = attr_int(ctx, in->node, "bits", 4), n = attr_int(ctx, in->node, "N", 0),
+            k = attr_int(ctx, in->node, "K", 0), size = attr_int(ctx, in->node, "block_size", 0);
+    infer_arity(in, 3, 6);
+    if (n < 1 || k < 1 || size < 1)
+        fail(ctx, E_ATTRIBUTE, "attributes \"N\", \"K\" and \"block_size\" must be at least 1");
+    if (attr_int(ctx, in->node, "weight_prepacked", 0))
+        fail(ctx, E_UNSUPPORTED,
+             "the weights are packed for another engine: export them as they are");
+    int64_t blocks = (k + size - 1) / size;
+    int q = rows_of_bits(in, 1, bits, n);
+    if (!dim_is(compose_type(in, q)->shape[1], blocks * size))
+        fail(ctx, E_SHAPE, "operand \"%s\" does not hold %lld x %lld numbers of %lld bits",
+             infer_tensor(in, 1)->name, (long long)n, (long long)(blocks * size), (long long)bits);
+    int scale = compose_reshape(in, IN(2), (int64_t[]){n, blocks}, 2);
+    int zero = block_zeros(in, 3, bits, n, blocks, compose_type(in, scale)->dtype);
+    int w = IN(4) >= 0 ? by_column(in, columns(in, q, k), scale, zero, IN(4))
+                       : columns(in, unblocked(in, q, scale, zero, n, blocks, size), k);
+    int y = OP(in, "MatMul", IN(0), compose_transpose(in, w, (int64_t[]){1, 0}, 2));
+    compose_result(in, 0, IN(5) < 0 ? y : OP(in, "Add", y, IN(5)));
+}
+
+/* Rows (or other slices) of a quantized table, dequantized in blocks. */
+static void gather_block_infer(Infer *in) {
+    Ctx *ctx = in->ctx;
+    infer_arity(in, 3, 4);
+    const Type *x = nn_ranked(in, 0, 1, RANK_MAX), *ids = nn_ranked(in, 1, 0, RANK_MAX);
+    int axis = (int)attr_axis(ctx, in->node, "gather_axis", 0, x->rank);
+    int along = (int)attr_axis(ctx, in->node, "quantize_axis", 1, x->rank);
+    int64_t bits = attr_int(ctx, in->node, "bits", 4),
+            size = attr_int(ctx, in->node, "block_size", 128);
+    int part[3] = {IN(0), IN(2), IN(3)}, row[3] = {-1, -1, -1};
+    if (x->dtype == U8) {
+        part[0] = compose_bits(in, 0, unsigned_of(in, bits));
+        if (part[2] >= 0) part[2] = compose_bits(in, 3, unsigned_of(in, bits));
+    }
+    for (int i = 0; i < 3; i++) {
+        if (part[i] < 0) continue;
+        compose_int(in, "axis", axis);
+        row[i] = OP(in, "Gather", part[i], IN(1));
+    }
+    if (row[2] < 0 && x->dtype == U8) {
+        int middle =
+            compose_constant(in, unsigned_of(in, bits), (double[]){(double)(1 << (bits - 1))}, -1);
+        row[2] = OP(in, "Expand", middle, OP(in, "Shape", row[1]));
+    }
+    compose_int(in, "axis", along > axis ? along + ids->rank - 1 : along);
+    compose_int(in, "block_size", size);
+    compose_result(in, 0, compose_op(in, "DequantizeLinear", row, 3, 1));
+}
+
+#define COMPOSED(name, infer, types)                                                               \
+    { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
+#define T_BYTES "i8 u8"
+
+const OpRow onnx_contrib_quant_rows[] = {
+    COMPOSED("QLinearAdd", qlinear_add_infer, T_BYTES),
+    COMPOSED("QLinearMul", qlinear_mul_infer, T_BYTES),
+    COMPOSED("QLinearSigmoid", qlinear_sigmoid_infer, T_BYTES),
+    COMPOSED("QLinearLeakyRelu", qlinear_leaky_relu_infer, T_BYTES),
+    COMPOSED("QLinearWhere", qlinear_where_infer, "bool"),
+    COMPOSED("QLinearConcat", qlinear_concat_infer, "f32"),
+    COMPOSED("QLinearSoftmax", qlinear_softmax_infer, T_BYTES),
+    COMPOSED("QLinearReduceMean", qlinear_reduce_mean_infer, T_BYTES),
+    COMPOSED("QLinearAveragePool", qlinear_average_pool_infer, T_BYTES),
+    COMPOSED("QLinearGlobalAveragePool", qlinear_global_average_pool_infer, T_BYTES),
+    COMPOSED("MatMulIntegerToFloat", matmul_integer_to_float_infer, T_BYTES),
+    COMPOSED("DynamicQuantizeMatMul", dynamic_quantize_matmul_infer, "f32"),
+    COMPOSED("QGemm", qgemm_infer, T_BYTES),
+    COMPOSED("MatMulNBits", matmul_nbits_infer, T_FLOATS),
+    COMPOSED("GatherBlockQuantized", gather_block_infer, "u8 i4 u4 f8e4m3fn f8e5m2 f4e2m1"),
+    {0},
+};
