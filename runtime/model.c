@@ -79,12 +79,18 @@ static weir_status block_grow(weir_instance *in, int64_t need) {
     return WEIR_OK;
 }
 
+static void do_nothing(void *arg, int t, int n) {
+    (void)arg, (void)t, (void)n;
+}
+
+/* Besides memory it has the pool start its threads: that allocates, and no run may after this. */
 weir_status weir_rt_reserve(weir_instance *in, const weir_tensor *largest) {
     weir_status s = weir_bind(in, largest, 0);
     if (s) return s;
     in->reserved = 0;
     s = block_grow(in, block_need(in, largest, NULL));
     in->reserved = s == WEIR_OK;
+    if (!s && in->pool) in->pool->parallel(in->pool->context, in->threads, do_nothing, NULL);
     return s;
 }
 

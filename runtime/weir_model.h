@@ -120,7 +120,8 @@ typedef struct weir_model {
     /* pool may be NULL: the calling thread. On failure *out is NULL and `error` (>= 256 bytes, may
      * be NULL) gets the reason. */
     weir_status (*create)(const weir_pool *pool, weir_instance **out, char *error);
-    /* Memory for runs with inputs up to these dims (data is not looked at). */
+    /* Memory for runs with inputs up to these dims (data is not looked at); the pool's threads
+     * start. Runs within it allocate nothing. */
     weir_status (*reserve)(weir_instance *instance, const weir_tensor *largest_inputs);
     /* Without reserve, the first run and any larger one allocate. */
     weir_status (*run)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs);
