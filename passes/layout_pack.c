@@ -65,39 +65,67 @@ static bool same_layout(const Layout *a, const Layout *b) {
     return true;
 }
 
-/* A container of the same weights with this layout: the one itself when only m reads it. */
-static int laid_out(Layouts *l, int cont, const Layout *layout) {
+static bool same_weights(const Cont *a, const Cont *b) {
+    bool same = a->kind == CONT_PARAM && a->data == b->data && a->data && a->rank == b->rank;
+    for (int k = 0; same && k < a->rank; k++) same = a->shape[k] == b->shape[k];
+    return same && same_layout(a->layout, b->layout);
+}
+
+/* A container of the same weights as `like` sees them: the one itself when only m reads it. */
+static int laid_out(Layouts *l, int cont, const Cont *like) {
     Cont *c = &l->flow->cont.at[cont];
-    bool alone = !l->held[cont];
+    bool alone = !l->held[cont] && !c->layout;
     for (int i = 0; i < l->readers[cont].n; i++)
         alone &= l->readers[cont].at[i] == l->readers[cont].at[0];
-    if (alone && !c->layout) {
-        c->layout = layout;
+    if (alone) {
+        *c = *like;
         return cont;
     }
-    for (int i = 0; i < l->flow->cont.n; i++) {
-        const Cont *o = &l->flow->cont.at[i];
-        if (o->kind == CONT_PARAM && o->data == c->data && c->data &&
-            same_layout(o->layout, layout))
-            return i;
-    }
-    Cont copy = *c;
+    for (int i = 0; i < l->flow->cont.n; i++)
+        if (same_weights(&l->flow->cont.at[i], like)) return i;
+    Cont copy = *like;
     copy.name = internf(l->flow->ctx, "%s.panels%d", c->name, l->flow->cont.n);
-    copy.layout = layout;
     vec_push(l->flow->arena, &l->flow->cont, copy);
     return l->flow->cont.n - 1;
 }
 
+/* Where an index is J*q + j, j the lane dim of extent J, the weights are seen as [..,q,j,..] (the
+ * gates of a cell stand in one matrix): panels then start at j = 0 for every q. */
+static void split_index(Layouts *l, const Map *m, int lane, Access *read, Cont *c) {
+    Ctx *ctx = l->flow->ctx;
+    const MapDim *dim = &m->dim.at[lane];
+    Dim coef, rest, q, count;
+    int k = 0;
+    while (k < read->rank && !dim_uses(read->at[k], dim->sym)) k++;
+    if (k == read->rank || read->rank == RANK_MAX || c->layout || read->at[k] == dim->sym) return;
+    if (!dim_affine(ctx, read->at[k], &dim->sym, 1, &coef, &rest) || !dim_is(coef, 1) ||
+        !dim_divides(ctx, rest, dim->extent, &q) ||
+        !dim_divides(ctx, c->shape[k], dim->extent, &count))
+        return;
+    Dim *at = NEW_ARRAY(l->arena, Dim, c->rank + 1), *shape = NEW_ARRAY(l->arena, Dim, c->rank + 1);
+    for (int i = 0; i <= c->rank; i++) {
+        int from = i <= k ? i : i - 1;
+        at[i] = i == k ? q : i == k + 1 ? dim->sym : read->at[from];
+        shape[i] = i == k ? count : i == k + 1 ? dim->extent : c->shape[from];
+    }
+    c->shape = shape;
+    *read = (Access){read->cont, ++c->rank, at};
+}
+
 static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane) {
     Val *b = &m->body.val.at[r->b];
-    int n = position(m, &b->read, lane);
+    Cont c = l->flow->cont.at[b->read.cont];
+    Access read = b->read;
+    split_index(l, m, lane, &read, &c);
+    int n = position(m, &read, lane);
     if (n < 0 || b->has_else) return;
-    const Cont *c = &l->flow->cont.at[b->read.cont];
     int k = blocked_dim(l, m, &m->body.val.at[r->a].read);
-    int blocked = k >= 0 && k != lane ? position(m, &b->read, k) : -1;
+    int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
     int64_t extent = map_extent(m, lane, unknown_extent);
     int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
-    b->read.cont = laid_out(l, b->read.cont, panels(l, c, n, width, blocked));
+    c.layout = panels(l, &c, n, width, blocked);
+    read.cont = laid_out(l, b->read.cont, &c);
+    b->read = read;
 }
 
 /* ---- operands computed at run time

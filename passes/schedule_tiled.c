@@ -7,6 +7,7 @@
  * the inner cache, else over the other dims first. */
 #include "passes/schedule.h"
 
+enum { INNER_MOST = 8 };
 static const int64_t unknown_extent = 64;
 static const int64_t unknown_row =
     4; /* a batch is often 1: rows go along a known dim if there is one */
@@ -17,7 +18,9 @@ typedef struct Tiled {
     const Map *p;          /* the reduction: position 0 */
     const Map *root;       /* last map: p itself or the epilogue */
     int pos;               /* of the root */
-    int root_of[MAP_DIMS]; /* dim of p -> dim of the root, -1 for reduced dims */
+    int root_of[MAP_DIMS]; /* dim of p -> dim of the root, -1 for reduced and inner dims */
+    bool inner[MAP_DIMS];  /* dims of p that the root reads whole at every element: gates */
+    int64_t inners;        /* their indices in all */
     int lane;              /* dim of p */
     int vectors;
     int row[2]; /* dims of p, or -1 */
@@ -32,6 +35,7 @@ static bool output_dim(const Tiled *t, int d) {
 static bool find_roots(Tiled *t) {
     for (int d = 0; d < t->p->dim.n; d++)
         t->root_of[d] = t->p == t->root && !map_reduces(t->p, d) ? d : -1;
+    t->inners = 1;
     if (t->p == t->root) return true;
     Alignment al = kernel_align(t->s->flow->arena, t->s->flow, t->kernel->map.at, t->kernel->map.n);
     for (int r = 0; r < t->root->dim.n; r++) {
@@ -40,9 +44,11 @@ static bool find_roots(Tiled *t) {
         else if (!dim_is(t->root->dim.at[r].extent, 1))
             return false;
     }
-    for (int d = 0; d < t->p->dim.n; d++)
-        if (!map_reduces(t->p, d) && t->root_of[d] < 0 && !dim_is(t->p->dim.at[d].extent, 1))
-            return false;
+    for (int d = 0; d < t->p->dim.n; d++) {
+        t->inner[d] = !map_reduces(t->p, d) && t->root_of[d] < 0;
+        if (t->inner[d]) t->inners *= map_extent(t->p, d, INNER_MOST + 1);
+        if (t->inners > INNER_MOST) return false;
+    }
     return true;
 }
 
@@ -50,7 +56,7 @@ static int choose_lane(const Tiled *t) {
     int lanes = lanes_of(t->s), best = -1;
     double best_cost = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
-        if (map_extent(t->p, d, unknown_extent) < 2 || t->p->dim.at[d].seq) continue;
+        if (map_extent(t->p, d, unknown_extent) < 2 || t->p->dim.at[d].seq || t->inner[d]) continue;
         double cost = lane_cost(t->s, t->p, d, lanes);
         if (t->p != t->root && output_dim(t, d))
             cost += lane_cost(t->s, t->root, t->root_of[d], lanes);
@@ -112,7 +118,8 @@ static void choose_tile(Tiled *t) {
         lane_out
             ? (int)(panel_width(t->s->env->machine, map_extent(t->p, t->lane, 2 * lanes)) / lanes)
             : 1;
-    int budget = (regs - 2 - t->vectors) / t->vectors;
+    if (t->vectors * t->inners > regs - 4) t->vectors = 1;
+    int64_t budget = (regs - 2 - t->vectors) / (t->vectors * t->inners);
     int64_t most = lane_out ? (budget > 14 ? 14 : budget) : 4;
     if (states > 1 || reads_by_value(t->p)) most = 1;
     t->row[0] = most > 1 ? choose_row(t, -1) : -1;
@@ -188,6 +195,7 @@ static void unroll_line(Tiled *t, int pos) {
     Line line = {.kind = LINE_UNROLL, .map = pos, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++) {
         bool in_tile = (lane_out && d == t->lane) || d == t->row[0] || d == t->row[1];
+        if (pos == 0 && t->inner[d]) in_tile = map_extent(t->p, d, 1) > 1;
         if (in_tile) line_dim(t->s->flow, &line, m, pos == 0 ? d : t->root_of[d], 0);
     }
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);

@@ -121,6 +121,20 @@ static const char *const texts[] = {
     "  }\n"
     "  map last [s:4, n:3, j:20] { h[s+1,n,j] -> y[s,n,j] }\n"
     "}\n",
+    /* a cell: gates of one weight matrix, read at every unit by the map that ends the step */
+    "flow cell (N in 1..64) {\n"
+    "  in x : f32[6,N,66]  param w : f32[2,66,22]  tmp gh : f32[N,3,22]\n"
+    "  state h : f32[7,N,22]  state c : f32[7,N,22]  out y : f32[6,N,22]\n"
+    "  map h0 [n:N, j:22] { 0 -> h[0,n,j] }\n"
+    "  map c0 [n:N, j:22] { 0.5 -> c[0,n,j] }\n"
+    "  loop t:6 {\n"
+    "    map gates [n:N, g:3, j:22, k:22] { h[t,n,k] * w[1,22*g+j,k] -> gh[n,g,j] sum:f32 }\n"
+    "    map step [n:N, j:22] {\n"
+    "      u = tanh(gh[n,0,j] + x[t,n,j]) * c[t,n,j] + tanh(gh[n,1,j] + x[t,n,j+22])\n"
+    "      v = u * tanh(gh[n,2,j] + x[t,n,j+44])\n"
+    "      u -> c[t+1,n,j]\n      v -> h[t+1,n,j]\n      v -> y[5-t,n,j]\n    }\n"
+    "  }\n"
+    "}\n",
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 
@@ -250,4 +264,51 @@ Test(passes, agree_without_each_optional_pass) {
     const Pass *pass = pass_list(&n);
     for (int i = 0; i < n; i++)
         if (pass[i].optional && pass[i].level == LEVEL_FLOW) run_all(pass[i].name);
+}
+
+/* ---- what passes decide ---------------------------------------------------------------------- */
+
+static const char *text_named(const char *start) {
+    for (int t = 0; t < TEXTS; t++)
+        if (!strncmp(texts[t], start, strlen(start))) return texts[t];
+    cr_assert(false, "no text starts with %s", start);
+    return NULL;
+}
+
+typedef struct Decided {
+    Ctx *ctx;
+    const char *text, *pass;
+    const Machine *machine;
+    const char *got; /* the flow after the pass */
+} Decided;
+
+static void decide(void *arg) {
+    Decided *d = arg;
+    Arena *arena = arena_new(d->ctx);
+    IrFile *file = ir_file_parse(arena, NULL, d->text);
+    PassEnv env = {d->machine, NULL, MATH_DEFAULT};
+    PassOptions options = {.stop_after = d->pass, .verify_each = true};
+    Stage stage = passes_run(d->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
+    Text out = {.arena = arena};
+    flow_print(&out, stage.flow);
+    d->got = text_str(&out);
+}
+
+/* The text of the flow that `text` is after a pass holds all of these. */
+static void expect_after(const char *pass, const char *text, const char *const *parts) {
+    Run r = {0};
+    Decided d = {.ctx = ctx_new(show, &r), .text = text, .pass = pass, .machine = &wide};
+    cr_assert(ctx_try(d.ctx, decide, &d), "%s", r.message);
+    for (; *parts; parts++)
+        cr_expect(strstr(d.got, *parts), "no \"%s\" after %s:\n%s", *parts, pass, d.got);
+    ctx_free(d.ctx);
+}
+
+/* A step of a cell is one kernel: the same units of all gates in registers, their weights in panels
+ * that start with every gate. */
+Test(passes, cell_is_one_kernel) {
+    static const char *const parts[] = {
+        "param w : f32[2, 3, 22, 22] layout [_0, _1, _2, _3] -> (_2/32, _0, _1, _3, _2%32)",
+        "= gates step on cpu", "gates keep gh reg", "unroll gates.n gates.g gates.j", NULL};
+    expect_after("schedule", text_named("flow cell"), parts);
 }

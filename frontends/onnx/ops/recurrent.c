@@ -203,15 +203,17 @@ static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
     return s;
 }
 
-/* gh[n,u] = sum over k of from[n,k] * R[dir, first + u, k] for `gates` gates. */
+/* gh[n,g,j] = sum over k of from[n,k] * R[dir, gate first + g of j, k] for `gates` gates: a dim of
+ * its own, so that one tile has the same units of all gates. */
 static int state_product(Lower *lo, const Cell *c, const char *name, int from, int first,
                          int gates) {
     const Rnn *r = c->rnn;
-    Dim shape[] = {r->N, dim_mulc(lo->ctx, r->H, gates)}, at[2];
-    int to = lower_tmp(lo, name, r->t, shape, 2);
+    Dim shape[] = {r->N, dim_const(lo->ctx, gates), r->H}, at[3];
+    int to = lower_tmp(lo, name, r->t, shape, 3);
     Map *m = lower_map(lo, name);
-    nn_dims(lo, m, "nu", shape, 2, at);
-    Dim k = nn_dim(lo, m, "k", r->H), u = dim_add(lo->ctx, dim_mulc(lo->ctx, r->H, first), at[1]);
+    nn_dims(lo, m, "ngj", shape, 3, at);
+    Dim k = nn_dim(lo, m, "k", r->H), gate = dim_addc(lo->ctx, at[1], first),
+        u = dim_add(lo->ctx, dim_mul(lo->ctx, r->H, gate), at[2]);
     Dim w[] = {dim_const(lo->ctx, c->dir), u, k}, state[] = {c->t, at[0], k};
     int a = nn_read(lo, m, from, from == c->h ? state : state + 1),
         b = nn_read(lo, m, r->in[W_R], w);
@@ -254,7 +256,7 @@ static int input_part(Lower *lo, const Cell *c, int gate) {
 
 /* From container gh, whose gate 0 is gate `first` of the operator. */
 static int state_part(Lower *lo, const Cell *c, int gh, int first, int gate) {
-    Dim at[] = {c->n, gate_index(lo, c, gate - first)};
+    Dim at[] = {c->n, dim_const(lo->ctx, gate - first), c->j};
     return add_bias(lo, c, c->rnn->gates + gate, nn_read(lo, c->m, gh, at));
 }
 
@@ -372,18 +374,22 @@ static void gru_after_step(Lower *lo, Cell *c) {
     gru_finish(lo, c, z, h);
 }
 
-/* The reset gate scales the state before its product: two products a step. */
+/* The reset gate scales the state before its product: two products a step. Both gates are taken
+ * where the first one ends. */
 static void gru_before_step(Lower *lo, Cell *c) {
     const Rnn *r = c->rnn;
     Dim shape[] = {r->N, r->H};
-    int gh = state_product(lo, c, "gh", c->h, 0, 2), reset = lower_tmp(lo, "reset", r->t, shape, 2);
+    int gh = state_product(lo, c, "gh", c->h, 0, 2);
+    int reset = lower_tmp(lo, "reset", r->t, shape, 2), z = lower_tmp(lo, "z", r->t, shape, 2);
     gates_open(lo, c, "reset");
+    Dim first[] = {c->n, c->j};
     int scaled = EXPR(c->m, "$0 * $1", gru_gate(lo, c, gh, 1), state_read(lo, c, c->h));
-    nn_write(lo, c->m, reset, (Dim[]){c->n, c->j}, scaled);
+    nn_write(lo, c->m, reset, first, scaled);
+    nn_write(lo, c->m, z, first, gru_gate(lo, c, gh, 0));
     int gc = state_product(lo, c, "gc", reset, 2, 1);
     gates_open(lo, c, "step");
     int h = EXPR(c->m, "$0 + $1", input_part(lo, c, 2), state_part(lo, c, gc, 2, 2));
-    gru_finish(lo, c, gru_gate(lo, c, gh, 0), h);
+    gru_finish(lo, c, nn_read(lo, c->m, z, (Dim[]){c->n, c->j}), h);
 }
 
 /* Gates i, o, f, c; peepholes i, o, f. */
