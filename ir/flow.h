@@ -179,7 +179,8 @@ bool symbol_bounded(const Symbol *symbol);
 
 typedef struct Alias {
     int cont, of; /* cont shares of's memory ... */
-    Dim offset;   /* ... at this element */
+    Dim offset;   /* ... at this element ... */
+    Dim when;     /* ... in runs where this is >= 0; NULL: in all */
 } Alias;
 
 typedef struct Flow {
@@ -215,6 +216,15 @@ Dim flow_layout_sym(Ctx *ctx, int k);      /* the symbol "_k" */
 /* Storage rank, box and index of a container, dense or not; `at`/`box` hold >= 16 Dims. */
 int cont_storage(Ctx *ctx, const Cont *cont, Dim *box);
 int cont_address(Ctx *ctx, const Cont *cont, const Dim *logical, const DimEnv *env, Dim *at);
+/* Two kinds of symbols say how the caller's memory lies, not how large anything is; they are 0 when
+ * it is dense and nothing is shared. The spare of an input or output: elements of its box along dim
+ * `*dim` beyond its shape. And whether an output shares an input's memory: the symbol of an alias'
+ * `when`. The container, or the alias' number; else -1. */
+int flow_spare(const Flow *flow, Dim sym, int *dim);
+int flow_shared(const Flow *flow, Dim sym);
+/* Does the map copy a whole input to the same place of an output that is longer along one dim, and
+ * nothing else? Then both may lie in one buffer, and the map need not run. */
+bool flow_carries_over(const Flow *flow, const Map *map, int *from, int *to, int *dim);
 /* Ranges: model symbols, then the map's dims. */
 DimEnv flow_env(Arena *arena, const Flow *flow);
 DimEnv map_env(Arena *arena, const Flow *flow, const Map *map);

@@ -101,6 +101,14 @@ static void check_range(Eval *e, const Symbol *s) {
              dim_sym_name(s->sym), (long long)v, (long long)s->lo, (long long)s->hi);
 }
 
+/* Tensors here are dense and share nothing. */
+static void bind_memory(Eval *e, Dim sym) {
+    int64_t v;
+    int dim;
+    if (eval_symbol(e, sym, &v)) return;
+    if (flow_shared(e->flow, sym) >= 0 || flow_spare(e->flow, sym, &dim) >= 0) eval_bind(e, sym, 0);
+}
+
 static void bind_inputs(Eval *e, const Tensor *in) {
     const Flow *f = e->flow;
     bool again = true;
@@ -118,6 +126,7 @@ static void bind_inputs(Eval *e, const Tensor *in) {
     }
     for (int c = 0; c < f->cont.n; c++)
         if (f->cont.at[c].kind == CONT_IN) check_dims(e, &f->cont.at[c], &e->cont[c]);
+    for (int s = 0; s < f->symbol.n; s++) bind_memory(e, f->symbol.at[s].sym);
     for (int s = 0; s < f->symbol.n; s++) check_range(e, &f->symbol.at[s]);
 }
 
@@ -166,7 +175,7 @@ static void *placed(Eval *e, int cont) {
     if (!e->storage) return NULL;
     for (int i = 0; i < e->flow->alias.n; i++) {
         const Alias *alias = &e->flow->alias.at[i];
-        if (alias->cont != cont) continue;
+        if (alias->cont != cont || alias->when) continue;
         char *of = eval_make(e, alias->of)->data;
         return of + dtype_bytes(c->type, eval_dim(e, alias->offset));
     }

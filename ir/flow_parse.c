@@ -343,6 +343,10 @@ static void scan_alias(FlowScan *s) {
     alias.of = scan_cont(s);
     lex_expect(s->lex, "at");
     alias.offset = scan_dim(s);
+    Dims when = {0};
+    if (lex_take(s->lex, "when")) parse_guards(s->lex, scan_sym, s, &when);
+    if (when.n > 1) lex_fail(s->lex, "an alias has one condition");
+    if (when.n) alias.when = when.at[0];
     vec_push(s->arena, &s->flow->alias, alias);
 }
 

@@ -329,6 +329,8 @@ static void print_alias(Printer *p, const Flow *flow, const Alias *alias) {
     put_cont(p->out, flow, alias->of);
     text_put(p->out, " at ");
     dim_print(p->out, alias->offset);
+    if (alias->when) text_put(p->out, " when ");
+    if (alias->when) print_guards(p->out, &alias->when, 1);
     print_end(p);
 }
 

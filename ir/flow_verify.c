@@ -336,6 +336,33 @@ static void verify_names(FlowVerify *f) {
     }
 }
 
+/* What may be true of a run: an output that continues an input lies where the input does. */
+static void verify_shared(FlowVerify *f, const Alias *alias) {
+    const Cont *c = &f->flow->cont.at[alias->cont], *of = &f->flow->cont.at[alias->of];
+    bool copied = false;
+    int from, to, dim, spare = -1;
+    verify_dim(&f->v, alias->when, alias, NULL, "an alias's condition");
+    for (int m = 0; m < f->flow->map.n && !copied; m++)
+        copied = flow_carries_over(f->flow, f->flow->map.at[m], &from, &to, &dim) &&
+                 from == alias->of && to == alias->cont;
+    if (!copied || !dim_is(alias->offset, 0))
+        complain(&f->v, alias, NULL, "no map copies all of \"%s\" to the start of \"%s\"", of->name,
+                 c->name);
+    for (int k = 0; k < 2; k++) {
+        const Cont *side = k ? c : of;
+        const Layout *l = side->layout;
+        for (int i = 0; i < f->flow->symbol.n && l && l->rank == side->rank; i++)
+            if (l->box[dim] == dim_add(f->v.ctx, side->shape[dim], f->flow->symbol.at[i].sym))
+                spare = k;
+        if (spare != k)
+            complain(&f->v, alias, NULL, "\"%s\" has no rows to spare in its box", side->name);
+    }
+    for (const Alias *a = f->flow->alias.at; a < alias; a++)
+        if (a->when && (a->cont == alias->cont || a->of == alias->of))
+            complain(&f->v, alias, NULL, "\"%s\" is shared twice",
+                     a->of == alias->of ? of->name : c->name);
+}
+
 static void verify_aliases(FlowVerify *f) {
     for (int i = 0; i < f->flow->alias.n; i++) {
         const Alias *alias = &f->flow->alias.at[i];
@@ -344,6 +371,7 @@ static void verify_aliases(FlowVerify *f) {
         verify_dim(&f->v, alias->offset, alias, NULL, "an alias's offset");
         if (f->flow->cont.at[alias->cont].kind == CONT_PARAM)
             complain(&f->v, alias, NULL, "a param cannot share another container's memory");
+        if (alias->when) verify_shared(f, alias);
     }
 }
 

@@ -8,7 +8,7 @@
  * aligned to 64 bytes. */
 #include <stdlib.h>
 
-#include "passes/access.h"
+#include "passes/place.h"
 
 enum { ALIGN = 64 };
 
@@ -202,5 +202,6 @@ Flow *pass_place(Arena *arena, const Flow *flow, const PassEnv *env) {
     }
     int64_t constant = place_constant(&p, arena);
     f->arena_bytes = place_symbolic(&p, arena, constant);
+    place_appended(f);
     return f;
 }

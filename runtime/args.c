@@ -64,6 +64,10 @@ static int64_t product(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+int weir_bits(int32_t dtype) {
+    return types[dtype].bits;
+}
+
 int64_t weir_bytes(int32_t dtype, int64_t n) {
     int64_t bits = product(n, types[dtype].bits);
     return bits == INT64_MAX ? bits : (bits + 7) / 8;
@@ -117,8 +121,8 @@ static weir_status check_kind(weir_instance *in, int k, const weir_tensor *t) {
 
 static weir_status bind_symbol(weir_instance *in, int i, const weir_tensor *inputs) {
     const weir_symbol *s = &in->program->symbol[i];
-    const weir_port *p = &in->program->model.inputs[s->input];
-    int64_t given = inputs[s->input].dims[s->dim], v = given - s->add;
+    const weir_port *p = &in->program->model.inputs[s->port];
+    int64_t given = inputs[s->port].dims[s->dim], v = given - s->add;
     if (v % s->mul != 0)
         return weir_instance_fail(in, WEIR_E_ARGUMENT,
                                   "input \"%s\": dim %d is %lld, expected a value of "
@@ -156,28 +160,6 @@ static weir_status check_dims(weir_instance *in, int k, const weir_tensor *t) {
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-int weir_is_dense(const weir_tensor *t) {
-    if (!t->strides || weir_tensor_count(t) <= 1) return 1;
-    int64_t run = 1;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        if (t->dims[d] != 1 && t->strides[d] != run) return 0;
-        run *= t->dims[d];
-    }
-    return 1;
-}
-
-/* Elements from `data` to the last one used. */
-static int64_t reach(const weir_tensor *t) {
-    if (weir_tensor_count(t) == 0) return 0;
-    if (!t->strides) return weir_tensor_count(t);
-    int64_t r = 1;
-    for (int d = 0; d < t->rank; d++) {
-        int64_t more = product(t->dims[d] - 1, t->strides[d]);
-        if (__builtin_add_overflow(r, more, &r)) return INT64_MAX;
-    }
-    return r;
-}
-
 static weir_status check_data(weir_instance *in, const weir_port *p, const weir_tensor *t) {
     if (!t->data && weir_tensor_count(t) > 0)
         return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has no data", p->name);
@@ -187,16 +169,16 @@ static weir_status check_data(weir_instance *in, const weir_port *p, const weir_
                                       "input \"%s\": stride %d is negative; copy the "
                                       "tensor",
                                       p->name, d);
-    if (t->strides && types[t->dtype].bits < 8 && !weir_is_dense(t))
+    if (t->strides && weir_bits(t->dtype) < 8 && !weir_is_dense(t))
         return weir_instance_fail(in, WEIR_E_ARGUMENT,
                                   "input \"%s\" has strides, but elements of %s are "
                                   "packed; copy it to a dense tensor",
                                   p->name, type_name(t->dtype));
-    if (t->capacity && reach(t) > t->capacity)
+    if (t->capacity && weir_reach(t) > t->capacity)
         return weir_instance_fail(in, WEIR_E_ARGUMENT,
                                   "input \"%s\" reaches %lld elements, but its capacity "
                                   "is %lld",
-                                  p->name, (long long)reach(t), (long long)t->capacity);
+                                  p->name, (long long)weir_reach(t), (long long)t->capacity);
     return WEIR_OK;
 }
 
@@ -210,7 +192,7 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
         if ((s = check_kind(in, k, &inputs[k]))) return s;
     for (int i = 0; i < p->nsymbol; i++) {
         in->symbol[i] = 0;
-        if (p->symbol[i].input >= 0 && (s = bind_symbol(in, i, inputs))) return s;
+        if (p->symbol[i].from == WEIR_FROM_DIM && (s = bind_symbol(in, i, inputs))) return s;
     }
     p->bound(in->symbol, in->place);
     p->eval(in->symbol, in->place, in->value);
@@ -219,62 +201,4 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
         if (data && (s = check_data(in, &p->model.inputs[k], &inputs[k]))) return s;
     }
     return WEIR_OK;
-}
-
-/* Bytes of a tensor; an output whose size depends on data has at most what there is room for. */
-static int64_t extent(const weir_tensor *t, int64_t room) {
-    int64_t n = reach(t);
-    return weir_bytes(t->dtype, n < room ? n : room);
-}
-
-static int overlap(const char *p, int64_t n, const char *q, int64_t m) {
-    return p && q && n && m && p < q + m && q < p + n;
-}
-
-weir_status weir_check_overlap(weir_instance *in, const weir_tensor *inputs,
-                               const weir_tensor *outputs) {
-    const weir_model *m = &in->program->model;
-    for (int o = 0; o < m->noutputs; o++) {
-        const char *at = outputs[o].data;
-        int64_t bytes = extent(&outputs[o], in->room[o]);
-        for (int k = 0; k < m->ninputs; k++)
-            if (overlap(at, bytes, inputs[k].data, extent(&inputs[k], INT64_MAX)))
-                return weir_instance_fail(in, WEIR_E_ARGUMENT,
-                                          "output \"%s\" overlaps input \"%s\"; give it "
-                                          "memory of its own",
-                                          m->outputs[o].name, m->inputs[k].name);
-        for (int k = 0; k < o; k++)
-            if (overlap(at, bytes, outputs[k].data, extent(&outputs[k], in->room[k])))
-                return weir_instance_fail(in, WEIR_E_ARGUMENT,
-                                          "output \"%s\" overlaps output \"%s\"; give it "
-                                          "memory of its own",
-                                          m->outputs[o].name, m->outputs[k].name);
-    }
-    return WEIR_OK;
-}
-
-/* ---- strided copies -------------------------------------------------------------------------- */
-
-/* Walks the tensor row by row of its last dim; `to_dense` says the direction. */
-static void copy_strided(const weir_tensor *t, char *dense, int to_dense) {
-    int64_t size = types[t->dtype].bits / 8, index[WEIR_RANK_MAX] = {0};
-    int64_t row = t->rank ? t->dims[t->rank - 1] : 1, step = t->rank ? t->strides[t->rank - 1] : 1;
-    int64_t rows = row ? weir_tensor_count(t) / row : 0;
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = 0;
-        for (int d = 0; d < t->rank - 1; d++) at += index[d] * t->strides[d];
-        char *p = (char *)t->data + at * size;
-        for (int64_t i = 0; i < row; i++, dense += size)
-            memcpy(to_dense ? dense : p + i * step * size, to_dense ? p + i * step * size : dense,
-                   (size_t)size);
-        for (int d = t->rank - 2; d >= 0 && ++index[d] == t->dims[d]; d--) index[d] = 0;
-    }
-}
-
-void weir_gather(char *dense, const weir_tensor *t) {
-    copy_strided(t, dense, 1);
-}
-
-void weir_scatter(const weir_tensor *t, const char *dense) {
-    copy_strided(t, (char *)dense, 0);
 }

@@ -48,11 +48,20 @@ void weir_profile_begin(weir_instance *in);
 const int64_t *weir_in_dims(const weir_instance *in, int k); /* evaluated dims of input k */
 const int64_t *weir_out_dims(const weir_instance *in, int k);
 int64_t weir_bytes(int32_t dtype, int64_t n); /* of n packed elements; saturates */
-int weir_is_dense(const weir_tensor *t);
+int weir_bits(int32_t dtype);
 /* Binds symbols from the inputs' dims, evaluates all values, checks dims and (data nonzero)
  * pointers. */
 weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data);
-/* No output overlaps an input or another output. */
+
+/* strides.c */
+int weir_is_dense(const weir_tensor *t);
+int64_t weir_reach(const weir_tensor *t); /* elements from data to the last one used; saturates */
+/* Can kernels take the argument as it lies? Else it is copied. */
+int weir_direct_in(const weir_instance *in, int k, const weir_tensor *t);
+int weir_direct_out(const weir_instance *in, int k, const weir_tensor *t);
+/* Symbols that say how the caller's memory lies. Dims of the outputs are filled in. */
+void weir_bind_memory(weir_instance *in, const weir_tensor *inputs, const weir_tensor *outputs);
+/* No output overlaps an input that it is not bound to, another output, or itself. */
 weir_status weir_check_overlap(weir_instance *in, const weir_tensor *inputs,
                                const weir_tensor *outputs);
 /* Elements of `t`, dense at `dense`, from or to its strided place. */

@@ -39,7 +39,7 @@ static int64_t dims_bytes(const weir_port *p, const int64_t *dims) {
  * ones. */
 static int staged(const weir_instance *in, int k, const weir_tensor *t) {
     if (in->program->when[k] >= WEIR_ON_HEAP) return 0;
-    if (!weir_is_dense(t)) return 1;
+    if (!weir_direct_out(in, k, t)) return 1;
     return in->program->when[k] == WEIR_BY_CALL && in->room[k] < weir_tensor_count(t);
 }
 
@@ -52,7 +52,7 @@ static int64_t block_need(const weir_instance *in, const weir_tensor *inputs,
     int64_t thread = rounded(in->value[WEIR_V_THREAD]);
     for (int t = 0; t < in->threads; t++) need = sum(need, thread);
     for (int k = 0; k < m->ninputs; k++)
-        if (!weir_is_dense(&inputs[k]))
+        if (!weir_direct_in(in, k, &inputs[k]))
             need = sum(need, rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k))));
     for (int k = 0; k < m->noutputs; k++)
         if (outputs ? staged(in, k, &outputs[k]) : in->program->when[k] == WEIR_BY_CALL)
@@ -370,7 +370,7 @@ static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *input
     at += f->thread_bytes * in->threads;
     for (int k = 0; k < m->ninputs; k++) {
         in->in[k] = inputs[k].data;
-        if (weir_is_dense(&inputs[k])) continue;
+        if (weir_direct_in(in, k, &inputs[k])) continue;
         weir_gather(in->in[k] = at, &inputs[k]);
         at += rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k)));
     }
@@ -407,6 +407,7 @@ static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_te
     for (int k = 0; k < in->program->model.noutputs; k++) in->room[k] = room(&outputs[k]);
     output_dims(in, outputs);
     if ((s = check_room(in, outputs, 1))) return s;
+    weir_bind_memory(in, inputs, outputs);
     if ((s = weir_check_overlap(in, inputs, outputs))) return s;
     int64_t need = block_need(in, inputs, outputs);
     if (in->reserved && need > in->block_bytes)

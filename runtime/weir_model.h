@@ -95,6 +95,14 @@ typedef struct weir_port {
     const char *const *dims;
 } weir_port;
 
+/* A legal pair: an output that continues an input along dim `dim`, as a cache and its new rows.
+ * Give both the same data and the same strides, those outside `dim` with room for all rows of the
+ * output (a buffer with room for more), and only the new rows are written. Else all rows are
+ * copied. */
+typedef struct weir_shared {
+    int32_t input, output, dim;
+} weir_shared;
+
 typedef struct weir_instance weir_instance;
 
 /* What a thread did from `begin` to `end`, nanoseconds since the run began. */
@@ -135,6 +143,8 @@ typedef struct weir_model {
     int64_t weight_bytes;
     /* NULL unless compiled with the option `profile`. */
     weir_status (*profile)(const weir_instance *instance, weir_profile *out);
+    int32_t nshared;
+    const weir_shared *shared;
 } weir_model;
 
 typedef const weir_model *weir_model_fn(void);

@@ -11,20 +11,22 @@
 
 #include "runtime/call.h"
 
-enum { WEIR_RT_VERSION = 3 };
+enum { WEIR_RT_VERSION = 4 };
 
 typedef struct weir_program weir_program;
 typedef struct weir_frame weir_frame;
 
-/* A symbol: bound from dim `dim` of input `input` as given = mul * symbol + add; input < 0: defined
- * by a call while running. For such a symbol two numbers stand in before that: its upper bound, in
- * sizes that callers see, and its `place` value, which fixes where things lie in the arena: the
- * upper bound too, or, when there is none, its smallest value (what grows with it then lies on the
- * heap). */
+/* Where a symbol's value comes from: dim `dim` of input `port`, as given = mul * symbol + add; the
+ * strides of an input or output, which say how many rows along dim `dim` there are to spare;
+ * whether output `dim` lies in the memory of input `port`; or a call, while running. For one that a
+ * call defines two numbers stand in before that: its upper bound, in sizes that callers see, and
+ * its `place` value, which fixes where things lie in the arena: the upper bound too, or, when there
+ * is none, its smallest value (what grows with it then lies on the heap). */
+enum { WEIR_FROM_CALL, WEIR_FROM_DIM, WEIR_FROM_SPARE_IN, WEIR_FROM_SPARE_OUT, WEIR_FROM_SHARED };
 typedef struct weir_symbol {
     const char *name;
     int64_t lo, hi;
-    int32_t input, dim;
+    int32_t from, port, dim;
     int64_t mul, add;
 } weir_symbol;
 

@@ -229,7 +229,8 @@ static void walk(weir_frame *f, int t, int n) {
     if (x[0] == 13) weir_rt_fail(f, WEIR_E_INDEX, "thirteen");
 }
 
-static const weir_symbol symbols[] = {{"n", 1, 100, 0, 0, 1, 0}, {"k", 0, INT64_MAX, -1, 0, 1, 0}};
+static const weir_symbol symbols[] = {{"n", 1, 100, WEIR_FROM_DIM, 0, 0, 1, 0},
+                                      {"k", 0, INT64_MAX, WEIR_FROM_CALL, 0, 0, 1, 0}};
 static const char *const in_dims[] = {"n", "3"}, *const extra_dims[] = {"4"},
                          *const z_dims[] = {"k"};
 static const weir_port inputs[] = {{"x", WEIR_F32, 2, in_dims}, {"b", WEIR_I64, 1, extra_dims}};

@@ -47,7 +47,8 @@ int symbol_index(const CProgram *p, Dim sym);         /* in flow->symbol; -1 */
 
 /* emit_tables.c */
 typedef struct Binding {
-    int input, dim; /* input -1: no input gives it */
+    int from; /* WEIR_FROM_... */
+    int port, dim;
     int64_t mul, add;
 } Binding;
 Binding bind_symbol(const CProgram *p, Dim sym);

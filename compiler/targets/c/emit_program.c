@@ -60,7 +60,8 @@ Dim cont_bytes(const CProgram *p, const Cont *c) {
 
 static const Alias *alias_of(const CProgram *p, int cont) {
     for (int i = 0; i < p->flow->alias.n; i++)
-        if (p->flow->alias.at[i].cont == cont) return &p->flow->alias.at[i];
+        if (p->flow->alias.at[i].cont == cont && !p->flow->alias.at[i].when)
+            return &p->flow->alias.at[i];
     return NULL;
 }
 
@@ -114,12 +115,17 @@ static void barrier(CProgram *p) {
     close_span(p, -1);
 }
 
+/* The end of what thread 0 does alone; nobody has waited for it yet. */
+static void close_serial(CProgram *p) {
+    if (p->state != AFTER_SERIAL) return;
+    p->indent--;
+    program_line(p, "}");
+    p->state = AFTER_ALL;
+}
+
 /* Before work of all threads, or a read that decides the way. */
 static void sync_all(CProgram *p) {
-    if (p->state == AFTER_SERIAL) {
-        p->indent--;
-        program_line(p, "}");
-    }
+    close_serial(p);
     if (p->state != AFTER_NOTHING) barrier(p);
     p->state = AFTER_NOTHING;
 }
@@ -367,9 +373,31 @@ static void walk_if(CProgram *p, const Item *it) {
     program_line(p, "}");
 }
 
+/* A copy into memory that may be the input's own: only where it is not. Threads that skip it wait
+ * for nobody, so what was done before counts as not waited for. */
+static void walk_unless_shared(CProgram *p, int map) {
+    int from, to, dim;
+    const Alias *shared = NULL;
+    if (flow_carries_over(p->flow, p->flow->map.at[map], &from, &to, &dim))
+        for (int i = 0; i < p->flow->alias.n; i++) {
+            const Alias *a = &p->flow->alias.at[i];
+            if (a->when && a->cont == to && a->of == from) shared = a;
+        }
+    if (!shared) {
+        walk_map(p, map);
+        return;
+    }
+    close_serial(p);
+    program_line(p, "if (%s < 0) {", dim_text(p, shared->when));
+    walk_map(p, map);
+    close_serial(p);
+    program_line(p, "}");
+    p->state = AFTER_ALL;
+}
+
 static void walk_item(CProgram *p, const Item *it) {
     switch (it->kind) {
-    case ITEM_MAP: walk_map(p, it->map); break;
+    case ITEM_MAP: walk_unless_shared(p, it->map); break;
     case ITEM_CALL: walk_call(p, it->call); break;
     case ITEM_LOOP: walk_loop(p, it); break;
     case ITEM_IF: walk_if(p, it); break;

@@ -17,10 +17,29 @@ static bool one_symbol(const CProgram *p, Dim d, Dim sym, int64_t *mul, int64_t 
            dim_is_const(rest, add);
 }
 
+/* Symbols that say how the caller's memory lies. */
+static bool bind_memory(const CProgram *p, Dim sym, Binding *b) {
+    int dim, shared = flow_shared(p->flow, sym), spare = flow_spare(p->flow, sym, &dim);
+    *b = (Binding){.from = WEIR_FROM_CALL, .mul = 1};
+    if (shared >= 0) {
+        const Alias *a = &p->flow->alias.at[shared];
+        b->from = WEIR_FROM_SHARED;
+        b->port = (int)p->cont_index[a->of];
+        b->dim = (int)p->cont_index[a->cont];
+    } else if (spare >= 0) {
+        b->from =
+            p->flow->cont.at[spare].kind == CONT_IN ? WEIR_FROM_SPARE_IN : WEIR_FROM_SPARE_OUT;
+        b->port = (int)p->cont_index[spare];
+        b->dim = dim;
+    }
+    return b->from != WEIR_FROM_CALL;
+}
+
 /* The first input dim that gives the symbol: one that is the symbol itself before a multiple of it.
  */
 Binding bind_symbol(const CProgram *p, Dim sym) {
-    Binding best = {-1, 0, 1, 0};
+    Binding best;
+    if (bind_memory(p, sym, &best)) return best;
     for (int i = 0; i < p->flow->cont.n; i++) {
         const Cont *c = &p->flow->cont.at[i];
         if (c->kind != CONT_IN) continue;
@@ -28,7 +47,8 @@ Binding bind_symbol(const CProgram *p, Dim sym) {
             int64_t mul, add;
             if (!one_symbol(p, c->shape[d], sym, &mul, &add)) continue;
             bool plain = mul == 1 && add == 0;
-            if (best.input < 0 || plain) best = (Binding){(int)p->cont_index[i], d, mul, add};
+            if (best.from == WEIR_FROM_CALL || plain)
+                best = (Binding){WEIR_FROM_DIM, (int)p->cont_index[i], d, mul, add};
             if (plain) return best;
         }
     }
@@ -82,7 +102,7 @@ void prepare_symbols(CProgram *p) {
     bool *by_call = NEW_ARRAY(p->arena, bool, f->symbol.n);
     mark_defined(p, &f->body, by_call);
     for (int i = 0; i < f->symbol.n; i++)
-        p->late[i] = bind_symbol(p, f->symbol.at[i].sym).input < 0;
+        p->late[i] = bind_symbol(p, f->symbol.at[i].sym).from == WEIR_FROM_CALL;
     for (int k = 0; k < f->cont.n; k++) {
         const Cont *c = &f->cont.at[k];
         bool unbounded = false, late = false, other = false;
@@ -121,8 +141,8 @@ static void emit_symbols(CProgram *p) {
         put_i64(&p->out, s->lo);
         text_put(&p->out, ", ");
         put_i64(&p->out, s->hi);
-        text_printf(&p->out, ", %d, %d, %lld, %lld},\n", b.input, b.dim, (long long)b.mul,
-                    (long long)b.add);
+        text_printf(&p->out, ", %d, %d, %d, %lld, %lld},\n", b.from, b.port, b.dim,
+                    (long long)b.mul, (long long)b.add);
     }
     text_put(&p->out, " {0}\n};\n");
     text_put(&p->out, "static void bound(i64 *s, i64 *b) {\n (void)s, (void)b;\n");
@@ -233,6 +253,26 @@ static int emit_ports(CProgram *p, ContKind kind, const char *name) {
     return n;
 }
 
+/* Which output may lie in which input's memory, and along which dim it goes on. */
+static int emit_shared(CProgram *p) {
+    int n = 0;
+    text_put(&p->out, "static const weir_shared shared[] = {\n");
+    for (int i = 0; i < p->flow->alias.n; i++) {
+        const Alias *a = &p->flow->alias.at[i];
+        int from, to, dim = 0;
+        bool found = false;
+        for (int m = 0; m < p->flow->map.n && a->when && !found; m++)
+            found = flow_carries_over(p->flow, p->flow->map.at[m], &from, &to, &dim) &&
+                    from == a->of && to == a->cont;
+        if (!found) continue;
+        text_printf(&p->out, " {%d, %d, %d},\n", (int)p->cont_index[from], (int)p->cont_index[to],
+                    dim);
+        n++;
+    }
+    text_put(&p->out, " {0}\n};\n");
+    return n;
+}
+
 void emit_literals(CProgram *p) {
     for (int i = 0; i < p->flow->cont.n; i++) {
         const Cont *c = &p->flow->cont.at[i];
@@ -303,6 +343,7 @@ void emit_tables(CProgram *p) {
     int values = emit_eval(p);
     emit_heap(p);
     int nin = emit_ports(p, CONT_IN, "in"), nout = emit_ports(p, CONT_OUT, "out");
+    int nshared = emit_shared(p);
     emit_cpu(p);
     emit_blob(p);
     if (o->profile) emit_profiled(p);
@@ -331,8 +372,11 @@ void emit_tables(CProgram *p) {
              "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = "
              "weir_rt_destroy,\n"
              "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
-    text_printf(out, "  .pool_free = weir_pool_free, .weight_bytes = %lld,\n  .profile = %s}\n};\n",
-                (long long)o->weight_bytes, o->profile ? "weir_rt_profile" : "0");
+    text_printf(
+        out,
+        "  .pool_free = weir_pool_free, .weight_bytes = %lld,\n  .profile = %s,\n  .nshared = %d, "
+        ".shared = shared}\n};\n",
+        (long long)o->weight_bytes, o->profile ? "weir_rt_profile" : "0", nshared);
     text_put(
         out,
         "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"
