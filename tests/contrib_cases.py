@@ -249,6 +249,8 @@ def few_bits(m):
         zero = m.i(0, 256, 10, -(-blocks * bits // 8), t=np.uint8)
         shape = {"N": 10, "K": 48, "bits": bits, "block_size": size}
         for name, z in ("", None), ("_zero", zero), ("_float_zero", m.f(10, blocks)):
+            if bits == 8 and name == "_float_zero":
+                continue
             yield f"matmul_nbits_{bits}_{size}{name}", "MatMulNBits", [x, b, s, z], shape, {"constant": [1, 2, 3]}
     table = m.i(0, 256, 7, 32, t=np.uint8)
     ids = m.i(0, 7, 2, 3)
@@ -257,6 +259,126 @@ def few_bits(m):
         "constant": [0, 2]}
     yield "gather_block_u8_zero", "GatherBlockQuantized", [table, ids, s, m.i(0, 256, 7, 2, t=np.uint8)], {
         "bits": 4, "block_size": 16, "quantize_axis": 1}, {"constant": [0, 2, 3]}
+
+
+# ---- attention --------------------------------------------------------------------------------
+
+@case
+def attention(m):
+    x, w, b = m.f(2, 5, 16), m.f(16, 24, scale=0.3), m.f(24)
+    heads = {"num_heads": 2}
+    lengths = np.array([3, 5], np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    for name, operand in ("", None), ("_mask", mask), ("_lengths", lengths), (
+            "_ends", np.array([4, 5, 1, 0], np.int32)), ("_square", m.i(0, 2, 2, 5, 5, t=np.int32)):
+        yield f"attention{name}", "Attention", [x, w, b, operand], heads, {}
+    yield "attention_causal", "Attention", [x, w, b], {"unidirectional": 1, **heads}, {}
+    yield "attention_scale_bias", "Attention", [x, w, b, mask, None, m.f(1, 2, 5, 5)], {"scale": 0.3, **heads}, {}
+    yield "attention_sizes", "Attention", [x, m.f(16, 28, scale=0.3), m.f(28)], {"qkv_hidden_sizes": [8, 8, 12], **heads}, {}
+    past = m.f(2, 2, 2, 3, 4)
+    yield "attention_past", "Attention", [x, w, b, None, past], {"unidirectional": 1, **heads}, {"results": [1, 1]}
+    yield "attention_past_mask", "Attention", [x, w, b, m.i(0, 2, 2, 8, t=np.int32), past], heads, {"results": [1, 1]}
+    yield "attention_present", "Attention", [x, w, b], heads, {"results": [1, 1]}
+    u = m.i(0, 255, 2, 5, 16, t=np.uint8)
+    yield "qattention", "QAttention", [u, m.i(-20, 20, 16, 24, t=np.int8), b, scale(0.01), scale(0.02), lengths,
+                                       np.uint8(120), np.int8(0)], heads, {"constant": [1, 2, 3, 4, 6, 7]}
+    yield "qattention_past", "QAttention", [u, m.i(-20, 20, 16, 24, t=np.int8), b, scale(0.01), scale(0.02), None,
+                                            np.uint8(120), np.int8(0), past], {"unidirectional": 1, **heads}, {
+                                                "results": [1, 1], "constant": [1, 2, 3, 4, 6, 7]}
+
+
+@case
+def multi_head(m):
+    heads = {"num_heads": 2}
+    q, k, v, b = m.f(2, 3, 8), m.f(2, 5, 8), m.f(2, 5, 12), m.f(28)
+    yield "multi_head", "MultiHeadAttention", [q, k, v], heads, {}
+    yield "multi_head_bias", "MultiHeadAttention", [q, k, v, b], heads, {}
+    yield "multi_head_mask", "MultiHeadAttention", [q, k, v, None, np.array([[1, 1, 0, 0, 0], [1] * 5], np.int32)], heads, {}
+    yield "multi_head_added", "MultiHeadAttention", [q, k, v, None, None, m.f(2, 2, 3, 5)], {"scale": 0.7, **heads}, {}
+    yield "multi_head_present", "MultiHeadAttention", [q, k, v, b], heads, {"results": [1, 1, 1]}
+    yield "multi_head_cross", "MultiHeadAttention", [q, m.f(2, 2, 5, 4), m.f(2, 2, 5, 4)], heads, {}
+    kv, qkv = m.f(2, 5, 2, 2, 4), m.f(2, 5, 2, 3, 4)
+    yield "multi_head_packed_kv", "MultiHeadAttention", [q, kv], heads, {
+        "same_as": ("MultiHeadAttention", [q, kv[:, :, :, 0].reshape(2, 5, 8), kv[:, :, :, 1].reshape(2, 5, 8)], heads)}
+    yield "multi_head_packed", "MultiHeadAttention", [qkv], heads, {
+        "same_as": ("MultiHeadAttention", [qkv[:, :, :, i].reshape(2, 5, 8) for i in range(3)], heads)}
+    s = m.f(2, 3, 8)
+    past = [m.f(2, 2, 4, 4), m.f(2, 2, 4, 4)]
+    yield "multi_head_past", "MultiHeadAttention", [s, m.f(2, 3, 8), m.f(2, 3, 8), m.f(24), None, None, *past], {
+        "unidirectional": 1, **heads}, {"results": [1, 1, 1]}
+    one = [m.f(2, 1, 8), m.f(2, 1, 8), m.f(2, 1, 8)]
+    yield "decoder_masked", "DecoderMaskedMultiHeadAttention", [*one, None, None, *past], heads, {
+        "results": [1, 1, 1], "same_as": ("MultiHeadAttention", [*one, None, None, None, *past], heads)}
+
+
+@case
+def rotary(m):
+    cos, sin = m.f(9, 4), m.f(9, 4)
+    x = m.f(2, 3, 16)
+    yield "rotary_offset", "RotaryEmbedding", [x, np.array([2], np.int64), cos, sin], {}, {}
+    yield "rotary_places", "RotaryEmbedding", [x, m.i(0, 9, 2, 3), cos, sin], {"interleaved": 1}, {}
+    yield "rotary_heads", "RotaryEmbedding", [m.f(2, 2, 3, 8), m.i(0, 9, 2, 3), cos, sin], {}, {}
+    yield "rotary_part", "RotaryEmbedding", [m.f(2, 3, 24), m.i(0, 9, 2, 3), cos, sin], {
+        "num_heads": 2, "rotary_embedding_dim": 8}, {}
+
+
+@case
+def group_query(m):
+    shape = {"num_heads": 4, "kv_num_heads": 2}
+    cos, sin = m.f(16, 8), m.f(16, 8)
+    def operands(batch, steps, past, ends, total, room=None):
+        cache = [m.f(batch, 2, room or past, 16), m.f(batch, 2, room or past, 16)]
+        return [m.f(batch, steps, 64), m.f(batch, steps, 32), m.f(batch, steps, 32), *cache,
+                np.array(ends, np.int32), np.array(total, np.int32)]
+    use = {"results": [1, 1, 1], "constant": [6]}
+    prompt = operands(2, 5, 0, [4, 4], 5, room=5)
+    yield "group_query_prompt", "GroupQueryAttention", [*prompt[:3], None, None, *prompt[5:]], shape, use
+    step = operands(2, 1, 6, [6, 6], 7)
+    yield "group_query_step", "GroupQueryAttention", step, shape, use
+    yield "group_query_rotary", "GroupQueryAttention", [*step, cos, sin], {"do_rotary": 1, **shape}, use
+    yield "group_query_woven", "GroupQueryAttention", [*step, cos, sin], {
+        "do_rotary": 1, "rotary_interleaved": 1, **shape}, use
+    ragged, turned = [*operands(2, 1, 6, [4, 6], 7), cos, sin], {"do_rotary": 1, **shape}
+    yield "group_query_ragged", "GroupQueryAttention", ragged, turned, {
+        "constant": [6], "same_as": ("GroupQueryAttention", ragged, turned)}  # behind a sequence: anything
+    yield "group_query_softcap", "GroupQueryAttention", step, {"softcap": 3.0, "scale": 0.5, **shape}, use
+    yield "group_query_window", "GroupQueryAttention", step, {"local_window_size": 3, **shape}, use
+    yield "group_query_prompt_window", "GroupQueryAttention", [*prompt[:3], None, None, *prompt[5:]], {
+        "local_window_size": 2, **shape}, use
+    yield "group_query_chunk", "GroupQueryAttention", [*operands(1, 3, 6, [8], 9), cos, sin], {"do_rotary": 1, **shape}, use
+    packed = m.f(2, 1, 128)
+    yield "group_query_packed", "GroupQueryAttention", [packed, None, None, *step[3:], cos, sin], {
+        "do_rotary": 1, **shape}, use
+    yield "group_query_bias", "GroupQueryAttention", [*step, None, None, None, m.f(2, 4, 1, 7)], shape, use
+
+
+def t5_bucket(far, both, n, most):
+    bucket = np.zeros_like(far)
+    if both:
+        n //= 2
+        bucket += (far > 0) * n
+        far = np.abs(far)
+    else:
+        far = -np.minimum(far, 0)
+    exact = n // 2
+    large = exact + (np.log(np.maximum(far, 1) / exact) / math.log(most / exact) * (n - exact)).astype(np.int64)
+    return bucket + np.where(far < exact, far, np.minimum(large, n - 1))
+
+
+@case
+def position_bias(m):
+    table = m.f(8, 3)
+    far = np.arange(20)[None, :] - np.arange(20)[:, None]
+    for both in 0, 1:
+        want = table[t5_bucket(far, both, 8, 16)].transpose(2, 0, 1)[None]
+        yield f"relative_position_bias_{both}", "RelativePositionBias", [table, np.int64(20), np.int64(20)], {
+            "is_bidirectional": both, "max_distance": 16}, {"want": [want], "constant": [1, 2]}
+    q, qb, rel, w, b, a = m.f(2, 3, 8), m.f(8), m.f(1, 2, 3, 3), m.f(4, 6), m.f(6), m.f(1, 2, 1, 1)
+    by_head = (q + qb).reshape(2, 3, 2, 4).transpose(0, 2, 1, 3)
+    gates = 1 / (1 + np.exp(-((by_head @ w + b).reshape(2, 2, 3, 2, 3).sum(-1))))
+    u, r = gates[..., :1], gates[..., 1:]
+    yield "gated_relative_position_bias", "GatedRelativePositionBias", [q, qb, rel, w, b, a], {"num_heads": 2}, {
+        "want": [((u * (r * a - 1) + 2) * rel).astype(np.float32)]}
 
 
 # ---- all --------------------------------------------------------------------------------------
@@ -291,7 +413,10 @@ def main():
             model = node_model(op, operands, more.get("results", [1]), attributes, constant,
                                more.get("domain", "com.microsoft"))
             wanted = by_numpy(more["want"], operands) if "want" in more else None
-            if wanted is not None and len(wanted) > len(model.graph.output):
+            if "same_as" in more:
+                other, others, same = more["same_as"]
+                wanted = reference(node_model(other, others, [1, 1, 1], same), others, ())
+            if "want" in more and len(wanted) > len(model.graph.output):
                 model = node_model(op, operands, [1] * len(wanted), attributes, constant)
             try:
                 wanted = wanted if wanted is not None else reference(model, operands, constant)

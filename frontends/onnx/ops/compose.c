@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { COMPOSE_OPSET = 23 };
+enum { COMPOSE_OPSET = 24 };
 
 int compose_operand(const Infer *in, int i) {
     return i < in->node->in.n ? in->node->in.at[i] : -1;

@@ -18,7 +18,7 @@
 int compose_operand(const Infer *in, int i);
 const Type *compose_type(const Infer *in, int value);
 
-/* Attributes of the operator that is written next. */
+/* Attributes of the operator that is written next: write its operands before. */
 void compose_int(Infer *in, const char *name, int64_t v);
 void compose_float(Infer *in, const char *name, float v);
 void compose_string(Infer *in, const char *name, const char *v);

@@ -39,6 +39,7 @@ static const OpRow *const families[] = {
     onnx_scan_rows,
     onnx_contrib_rows,
     onnx_contrib_quant_rows,
+    onnx_contrib_attention_rows,
 };
 /* clang-format on */
 
