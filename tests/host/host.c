@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,18 @@ int64_t resident_bytes(void) {
         die("/proc/self/statm cannot be read");
     fclose(f);
     return resident * sysconf(_SC_PAGESIZE);
+}
+
+int64_t heap_bytes(void) {
+    struct mallinfo2 info = mallinfo2();
+    return (int64_t)(info.uordblks + info.hblkhd);
+}
+
+int64_t growth(const int64_t *resident, int n) {
+    int64_t least = INT64_MAX;
+    for (int i = 1; i < n; i++)
+        if (resident[i] - resident[i - 1] < least) least = resident[i] - resident[i - 1];
+    return least;
 }
 
 static int entries(const char *folder) {

@@ -41,8 +41,11 @@ weir_status call_try(const Model *m, weir_instance *instance, Call *c);
 /* count.c: calls of the malloc family and of mmap since the process began. */
 int64_t allocations(void);
 
-/* Of this process. */
+/* Of this process. What memory is resident wavers; what leaks grows every time. `growth` says by
+ * how much the residence after each of n like rounds grew at least. */
+int64_t heap_bytes(void); /* allocated and not freed */
 int64_t resident_bytes(void);
+int64_t growth(const int64_t *resident, int n);
 int open_files(void);
 int thread_count(void);
 bool is_mapped(const char *path);
