@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls in the evaluator: the runtime's own functions, found by the rows of ir/call.def. So what
- * the evaluator says about a call is what a compiled model does. */
+/* Calls in the evaluator: the runtime's own functions, found by the rows of ir/call.def, on the
+ * runtime's own strings and objects. So what the evaluator says about a call is what a compiled
+ * model does. */
 #include "compiler/calls.h"
 
 #include "runtime/calls.h"
+#include "runtime/objects.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -30,13 +33,14 @@ static weir_tensor *tensors(Arena *arena, const Tensor *from, int n) {
     return to;
 }
 
-bool calls_run(CallArgs *args) {
+static bool call(CallArgs *args) {
     weir_call c = {
         .nin = args->nin, .nout = args->nout, .nattr = args->nattr, .ndefine = args->ndefine};
     c.in = tensors(args->arena, args->in, args->nin);
     c.out = tensors(args->arena, args->out, args->nout);
     c.attr = args->attr;
     c.define = args->define;
+    c.objects = args->objects;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         if (strcmp(functions[i].name, args->row->name) != 0) continue;
         c.scratch = arena_alloc(args->arena, (size_t)functions[i].scratch(&c));
@@ -46,3 +50,38 @@ bool calls_run(CallArgs *args) {
     }
     BUG("call \"%s\" has no function", args->row->name);
 }
+
+/* ---- strings and objects --------------------------------------------------------------------- */
+
+static void drop(void *objects) {
+    weir_objects_free(objects);
+}
+
+static void *objects(Arena *arena, const Flow *flow) {
+    weir_string *text = NEW_ARRAY(arena, weir_string, flow->text.n);
+    for (int i = 0; i < flow->text.n; i++)
+        text[i] = (weir_string){flow->text.at[i].at, flow->text.at[i].n};
+    weir_objects *o = weir_objects_new(text, flow->text.n);
+    if (!o) fail(arena_ctx(arena), E_MEMORY, "there is no memory for the strings of a model");
+    arena_defer(arena, drop, o);
+    return o;
+}
+
+static const char *take(Arena *arena, void *objects, Tensor *t) {
+    const char *reason;
+    int64_t n = tensor_count(t), *handle = arena_array(arena, (size_t)n + 8, sizeof *handle);
+    if (weir_objects_take(objects, dtype_onnx(t->type), t->data, n, handle, &reason)) return reason;
+    t->data = handle;
+    return NULL;
+}
+
+static const char *give(Arena *arena, void *objects, Tensor *t) {
+    void *block;
+    if (weir_objects_give(objects, dtype_onnx(t->type), t->data, tensor_count(t), NULL, &block))
+        return "there is no memory for it";
+    arena_defer(arena, free, block);
+    t->data = block;
+    return NULL;
+}
+
+const RuntimeHooks calls_runtime = {call, objects, take, give};

@@ -5,7 +5,7 @@
 
 #include "ir/flow.h"
 
-/* For Ctx.run_call: runs the runtime's function; false with args->reason when it failed. */
-bool calls_run(CallArgs *args);
+/* For Ctx.runtime. */
+extern const RuntimeHooks calls_runtime;
 
 #endif

@@ -65,11 +65,6 @@ static bool same_weight(const Cont *a, const Cont *b) {
 static bool is_weight(const Flow *flow, const Cont *c) {
     if (c->kind != CONT_PARAM && c->kind != CONT_LITERAL) return false;
     if (c->kind == CONT_LITERAL && !c->layout && c->data_bytes <= SMALL_LITERAL) return false;
-    if (c->type == STRING)
-        fail(flow->ctx, E_UNSUPPORTED,
-             "constant \"%s\" holds strings, which compiled code cannot read; run "
-             "this model in the evaluator",
-             c->name);
     Pack size =
         pack_plan(flow->arena, flow->ctx,
                   &(Cont){.name = c->name, .type = c->type, .rank = c->rank, .shape = c->shape});

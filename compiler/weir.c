@@ -80,7 +80,7 @@ const Options *context_options(const weir_context *c) {
 
 Ctx *context_fork(weir_context *c) {
     Ctx *ctx = ctx_new(forward, c);
-    if (ctx) ctx->run_call = calls_run;
+    if (ctx) ctx->runtime = &calls_runtime;
     return ctx;
 }
 

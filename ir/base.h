@@ -20,7 +20,7 @@
 
 typedef struct Arena Arena;
 typedef struct Ctx Ctx;
-struct CallArgs;
+struct RuntimeHooks;
 
 /* ---- diagnostics ------------------------------------------------------------------------- */
 
@@ -57,9 +57,9 @@ struct Ctx {
     void *user;
     Where where;     /* set by whoever walks the input; copied into diagnostics */
     Code last_error; /* of the most recent `fail` */
-    /* Runs a call of the runtime for the evaluators (flow.h); set by whoever links the runtime.
-     * NULL: flows with calls cannot be evaluated. */
-    bool (*run_call)(struct CallArgs *args);
+    /* The runtime for the evaluators (flow.h); set by whoever links it. NULL: flows with calls
+     * cannot be evaluated. */
+    const struct RuntimeHooks *runtime;
     struct CtxPrivate *priv; /* arenas, intern tables, innermost try */
 };
 

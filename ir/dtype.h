@@ -11,7 +11,8 @@ typedef enum {
     CLASS_UINT,
     CLASS_BOOL,
     CLASS_COMPLEX,
-    CLASS_OBJECT
+    CLASS_OBJECT /* handles: numbers of strings, sequences, optionals, maps in the table of the run
+                  */
 } TypeClass;
 
 typedef enum {

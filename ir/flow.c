@@ -18,6 +18,21 @@ Flow *flow_new(Arena *arena, const char *name) {
     return flow;
 }
 
+/* ---- strings ----------------------------------------------------------------------------- */
+
+int64_t flow_text(Flow *flow, const char *at, int64_t n) {
+    const char *key = intern_n(flow->ctx, n ? at : "", (size_t)n);
+    if (!flow->text_number) {
+        flow->text_number = table_new(flow->arena);
+        flow_text(flow, "", 0);
+    }
+    intptr_t number = (intptr_t)table_get(flow->text_number, key);
+    if (number) return number - 1;
+    vec_push(flow->arena, &flow->text, (FlowText){key, n});
+    table_put(flow->text_number, key, (void *)(intptr_t)flow->text.n);
+    return flow->text.n - 1;
+}
+
 /* ---- names ------------------------------------------------------------------------------- */
 
 static bool cont_named(const Flow *flow, const char *name) {

@@ -38,7 +38,8 @@ typedef enum {
 typedef struct Cont {
     const char *name;
     ContKind kind;
-    DType type; /* STRING and sequences are opaque: moved by calls only */
+    DType type; /* STRING, OBJECT: handles, see runtime/objects.h; maps move them, calls look behind
+                 */
     int rank;
     const Dim *shape;
     const Layout *layout; /* NULL: dense, row-major */
@@ -47,9 +48,10 @@ typedef struct Cont {
     int64_t data_bytes;
     bool has_range; /* `in lo..hi`: values of integer inputs, for random data and index proofs */
     int64_t lo, hi;
-    Place place;      /* set by `place` */
-    Dim offset;       /* PLACE_ARENA: bytes from the arena's start */
-    const char *from; /* source tensor, for messages */
+    Place place;        /* set by `place` */
+    Dim offset;         /* PLACE_ARENA: bytes from the arena's start */
+    const char *object; /* OBJECT: the type as text, "seq(f32[N])"; may be NULL */
+    const char *from;   /* source tensor, for messages */
 } Cont;
 
 /* ---- maps
@@ -183,10 +185,18 @@ typedef struct Alias {
     Dim when;     /* ... in runs where this is >= 0; NULL: in all */
 } Alias;
 
+/* A constant string; its number is its handle. Number 0 is empty, whether listed or not. */
+typedef struct FlowText {
+    const char *at; /* lives as long as the context */
+    int64_t n;
+} FlowText;
+
 typedef struct Flow {
     Arena *arena;
     Ctx *ctx;
     const char *name;
+    VEC(FlowText) text;
+    Table *text_number; /* interned text -> number + 1 */
     VEC(Symbol) symbol;
     VEC(Cont) cont; /* inputs and outputs in the model's order among themselves */
     VEC(Map *) map;
@@ -203,6 +213,8 @@ typedef struct Flow {
 Flow *flow_new(Arena *arena, const char *name);
 Flow *flow_clone(Arena *arena, const Flow *flow); /* deep: passes edit the copy */
 int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *shape, int rank);
+/* The handle of a constant string: equal strings have one. */
+int64_t flow_text(Flow *flow, const char *at, int64_t n);
 Map *flow_map(Flow *flow, Items *into, const char *name, const char *from); /* appends its Item */
 Dim map_dim(Flow *flow, Map *map, const char *name, Dim extent); /* made unique within the map */
 int map_read(Flow *flow, Map *map, int cont, const Dim *at);     /* rank Dims */
@@ -247,8 +259,7 @@ typedef struct Tensor {
     DType type;
     int rank;
     int64_t dim[RANK_MAX];
-    void *data;   /* dense, packed */
-    void *object; /* sequences and strings: see runtime/object.h */
+    void *data; /* dense, packed; of what a caller gives and gets: weir_string, weir_value */
 } Tensor;
 int64_t tensor_count(const Tensor *t);
 
@@ -257,7 +268,8 @@ int64_t tensor_count(const Tensor *t);
  * `define`, or gives a reason and false. */
 typedef struct CallArgs {
     const CallRow *row;
-    Arena *arena; /* for scratch and objects */
+    Arena *arena;  /* for scratch */
+    void *objects; /* what handles name */
     int nin, nout, nattr, ndefine;
     const Tensor *in;
     Tensor *out;
@@ -265,6 +277,16 @@ typedef struct CallArgs {
     int64_t *define;
     const char *reason;
 } CallArgs;
+
+/* What the evaluators need of the runtime; whoever links it sets Ctx.runtime. `objects` makes the
+ * table behind handles, freed with the arena; `take` turns a caller's weir_strings or weir_value
+ * into handles, `give` does the reverse. They return NULL or what is wrong. */
+typedef struct RuntimeHooks {
+    bool (*call)(CallArgs *args);
+    void *(*objects)(Arena *arena, const Flow *flow);
+    const char *(*take)(Arena *arena, void *objects, Tensor *t);
+    const char *(*give)(Arena *arena, void *objects, Tensor *t);
+} RuntimeHooks;
 
 /* Deterministic values for an input or a weight that has none: in the container's range, else
  * floats in [-1, 1), integers in 0..9 (8 bits: all), bools. */

@@ -45,6 +45,7 @@ static Cont cont_copy(Cloner *c, const Cont *from) {
     Cont cont = *from;
     cont.name = name_copy(c, from->name);
     cont.from = name_copy(c, from->from);
+    cont.object = name_copy(c, from->object);
     cont.shape = COPY(c->arena, from->shape, from->rank);
     if (from->layout) {
         Layout *layout = COPY(c->arena, from->layout, 1);
@@ -154,5 +155,6 @@ Flow *flow_clone(Arena *arena, const Flow *from) {
     for (int i = 0; i < from->kernel.n; i++)
         flow->kernel.at[i] = kernel_copy(&c, from->kernel.at[i]);
     COPY_VEC(arena, &flow->alias, &from->alias);
+    for (int i = 0; i < from->text.n; i++) flow_text(flow, from->text.at[i].at, from->text.at[i].n);
     return flow;
 }

@@ -109,6 +109,27 @@ static void bind_memory(Eval *e, Dim sym) {
     if (flow_shared(e->flow, sym) >= 0 || flow_spare(e->flow, sym, &dim) >= 0) eval_bind(e, sym, 0);
 }
 
+static void *eval_objects(Eval *e) {
+    if (!e->objects && e->ctx->runtime) e->objects = e->ctx->runtime->objects(e->arena, e->flow);
+    return e->objects;
+}
+
+static void take_objects(Eval *e, int cont) {
+    const Cont *c = &e->flow->cont.at[cont];
+    if (dtype_class(c->type) != CLASS_OBJECT) return;
+    if (!eval_objects(e))
+        fail(e->ctx, E_UNSUPPORTED, "\"%s\" cannot be evaluated without the runtime", c->name);
+    const char *wrong = e->ctx->runtime->take(e->arena, e->objects, &e->cont[cont]);
+    if (wrong) fail(e->ctx, E_INPUT, "input \"%s\": %s", c->name, wrong);
+}
+
+void eval_give(Eval *e, int cont, Tensor *t) {
+    const Cont *c = &e->flow->cont.at[cont];
+    if (dtype_class(c->type) != CLASS_OBJECT || !eval_objects(e)) return;
+    const char *wrong = e->ctx->runtime->give(e->arena, e->objects, t);
+    if (wrong) fail(e->ctx, E_RUN, "output \"%s\": %s", c->name, wrong);
+}
+
 static void bind_inputs(Eval *e, const Tensor *in) {
     const Flow *f = e->flow;
     bool again = true;
@@ -116,7 +137,8 @@ static void bind_inputs(Eval *e, const Tensor *in) {
         if (f->cont.at[c].kind != CONT_IN) continue;
         check_type(e, &f->cont.at[c], &in[i]);
         e->cont[c] = in[i++];
-        if (!e->cont[c].data && !e->cont[c].object) e->cont[c].data = arena_alloc(e->arena, 16);
+        if (!e->cont[c].data) e->cont[c].data = arena_alloc(e->arena, 16);
+        take_objects(e, c);
     }
     while (again) {
         again = false;
@@ -223,8 +245,8 @@ static bool is_empty(Eval *e, const Cont *c) {
 /* Nobody need write what has no elements. */
 const Tensor *eval_tensor(Eval *e, int cont) {
     const Cont *c = &e->flow->cont.at[cont];
-    if (!e->cont[cont].data && !e->cont[cont].object && is_empty(e, c)) eval_make(e, cont);
-    if (!e->cont[cont].data && !e->cont[cont].object)
+    if (!e->cont[cont].data && is_empty(e, c)) eval_make(e, cont);
+    if (!e->cont[cont].data)
         fail(e->ctx, E_VERIFY, "container \"%s\" is read before it is written", c->name);
     return &e->cont[cont];
 }
@@ -380,6 +402,7 @@ static void run_call(Eval *e, const Call *call) {
         if (call->out[i] >= 0) out[i] = *eval_make(e, call->out[i]);
     CallArgs args = {.row = call->row,
                      .arena = scratch,
+                     .objects = eval_objects(e),
                      .nin = call->nin,
                      .nout = call->nout,
                      .nattr = call->nattr,
@@ -388,17 +411,16 @@ static void run_call(Eval *e, const Call *call) {
                      .out = out,
                      .attr = call->attr,
                      .define = define};
-    if (!e->ctx->run_call)
+    if (!e->ctx->runtime)
         fail(e->ctx, E_UNSUPPORTED, "call \"%s\" cannot be evaluated without the runtime",
              call->name);
-    if (!e->ctx->run_call(&args))
+    if (!e->ctx->runtime->call(&args))
         fail(e->ctx, E_RUN, "call \"%s\" (%s): %s", call->name, call->row->name,
              args.reason ? args.reason : "failed");
     for (int i = 0; i < call->ndefine; i++) eval_bind(e, call->define[i], define[i]);
     for (int i = 0; i < call->nout; i++) {
         if (call->out[i] < 0) continue;
         Tensor *t = &e->cont[call->out[i]];
-        t->object = out[i].object;
         eval_shape(e, call->out[i], t->dim);
     }
     arena_free(scratch);
@@ -462,10 +484,13 @@ static void drop_dead(Eval *e, const int *last, int number) {
 
 static Tensor result(Eval *e, int cont) {
     Tensor t = *eval_tensor(e, cont);
-    if (!e->own[cont]) return t;
-    Tensor copy = copy_out(e->arena, &t);
-    arena_free(e->own[cont]);
-    return copy;
+    if (e->own[cont]) {
+        Tensor copy = copy_out(e->arena, &t);
+        arena_free(e->own[cont]);
+        t = copy;
+    }
+    eval_give(e, cont, &t);
+    return t;
 }
 
 static void show_written(Eval *e, const Item *item, EvalWatchFn *watch, void *user) {

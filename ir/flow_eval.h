@@ -22,7 +22,8 @@ typedef struct Eval {
     bool storage;  /* tensors lie as their layouts and their places say (nests), else dense */
     char *memory;  /* storage: the one arena */
     VEC(Binding) binding;
-    Table *bound; /* symbol -> its number in `binding`, plus 1 */
+    void *objects; /* what handles name: made on first use */
+    Table *bound;  /* symbol -> its number in `binding`, plus 1 */
 } Eval;
 
 /* The containers and symbols of a flow before anything ran: inputs and constants are there. */
@@ -31,6 +32,8 @@ void eval_bind(Eval *e, Dim sym, int64_t value);
 void eval_unbind(Eval *e, Dim sym);
 bool eval_symbol(void *eval, Dim sym, int64_t *value); /* a DimValueFn */
 int64_t eval_dim(Eval *e, Dim d);                      /* E_VERIFY when a symbol has no value */
+/* A result as callers get it: what handles name instead of them. */
+void eval_give(Eval *e, int cont, Tensor *t);
 /* Gives a container that is about to be written its data: as it is when its dims are unchanged; a
  * change of dim 0 alone keeps the elements. */
 Tensor *eval_make(Eval *e, int cont);

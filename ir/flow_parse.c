@@ -80,11 +80,17 @@ static const Layout *scan_layout(FlowScan *s, const Cont *cont) {
     return layout;
 }
 
+static Bits scan_text(FlowScan *s) {
+    size_t n;
+    const char *at = lex_string(s->lex, &n);
+    return (Bits)flow_text(s->flow, at, (int64_t)n);
+}
+
 /* `{ 1, 2, 3 }`: as many elements as the shape holds; complex ones as two numbers. */
 static void scan_data(FlowScan *s, Cont *cont) {
     int64_t n, count = 0;
     DType t = cont->type == C64 ? F32 : cont->type == C128 ? F64 : cont->type;
-    if (dtype_class(t) == CLASS_OBJECT) lex_fail(s->lex, "objects have no literal");
+    if (t == OBJECT) lex_fail(s->lex, "objects have no literal");
     if (!dim_is_const(dim_product(s->lex->ctx, cont->shape, cont->rank), &n) || n < 0)
         lex_fail(s->lex, "a literal's shape is constant");
     if (t != cont->type) n *= 2;
@@ -95,7 +101,7 @@ static void scan_data(FlowScan *s, Cont *cont) {
     for (; !lex_is(s->lex, "}"); count++) {
         if (count) lex_expect(s->lex, ",");
         if (count == n) break;
-        mem_set(t, data, count, parse_bits(s->lex, t));
+        mem_set(t, data, count, t == STRING ? scan_text(s) : parse_bits(s->lex, t));
     }
     if (count != n || !lex_is(s->lex, "}"))
         lex_fail(s->lex, "%lld elements expected", (long long)n);
@@ -136,6 +142,7 @@ static void scan_container(FlowScan *s, ContKind kind) {
     cont.type = parse_type(s->lex);
     cont.rank = parse_dims(s->lex, "[", "]", scan_sym, s, shape, RANK_MAX);
     cont.shape = dims_copy(s, shape, cont.rank);
+    if (cont.type == OBJECT && s->lex->t.kind == TOK_STRING) cont.object = lex_string(s->lex, NULL);
     cont.has_range = range_next(s->lex) && lex_take(s->lex, "in");
     if (cont.has_range) parse_range(s->lex, &cont.lo, &cont.hi);
     scan_offset(s);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flow as text. The order is fixed: symbols, containers by number, combines, items in program
  * order, aliases, kernels. */
+#include <string.h>
+
 #include "flow_text.h"
 
 #include "lex.h"
@@ -40,7 +42,7 @@ static void print_layout(Text *out, const Cont *cont) {
 }
 
 /* Complex elements are written as two numbers. */
-static void print_data(Text *out, const Cont *cont) {
+static void print_data(Text *out, const Flow *flow, const Cont *cont) {
     DType t = cont->type == C64 ? F32 : cont->type == C128 ? F64 : cont->type;
     int64_t n = cont->data_bytes * 8 / dtype_bits(t), count;
     if (dim_is_const(dim_product(arena_ctx(out->arena), cont->shape, cont->rank), &count) &&
@@ -49,7 +51,13 @@ static void print_data(Text *out, const Cont *cont) {
     text_put(out, " = {");
     for (int64_t i = 0; i < n; i++) {
         text_put(out, i ? ", " : " ");
-        bits_print(out, t, mem_get(t, cont->data, i));
+        Bits bits = mem_get(t, cont->data, i);
+        if (t != STRING)
+            bits_print(out, t, bits);
+        else if (bits < (Bits)flow->text.n)
+            text_quoted(out, flow->text.at[bits].at, (size_t)flow->text.at[bits].n);
+        else
+            text_quoted(out, "", 0);
     }
     text_put(out, " }");
 }
@@ -60,7 +68,7 @@ static void print_place(Text *out, const Cont *cont) {
     if (cont->place == PLACE_ARENA) dim_print(out, cont->offset);
 }
 
-static void print_cont(Printer *p, const Cont *cont) {
+static void print_cont(Printer *p, const Flow *flow, const Cont *cont) {
     Text *out = p->out;
     print_line(p);
     print_see(p, cont);
@@ -69,12 +77,15 @@ static void print_cont(Printer *p, const Cont *cont) {
     text_printf(out, " : %s[", dtype_name(cont->type));
     print_dims(out, cont->shape, cont->rank);
     text_put(out, "]");
+    if (cont->object) {
+        text_put(out, " ");
+        text_quoted(out, cont->object, strlen(cont->object));
+    }
     if (cont->has_range)
         text_printf(out, " in %lld..%lld", (long long)cont->lo, (long long)cont->hi);
     if (cont->layout) print_layout(out, cont);
     print_place(out, cont);
-    if (cont->kind == CONT_LITERAL && cont->data && dtype_class(cont->type) != CLASS_OBJECT)
-        print_data(out, cont);
+    if (cont->kind == CONT_LITERAL && cont->data) print_data(out, flow, cont);
     print_from(out, cont->from);
     print_end(p);
 }
@@ -349,7 +360,7 @@ void flow_print_marked(Printer *p, const Flow *flow) {
         dim_print(p->out, flow->arena_bytes);
         print_end(p);
     }
-    for (int i = 0; i < flow->cont.n; i++) print_cont(p, &flow->cont.at[i]);
+    for (int i = 0; i < flow->cont.n; i++) print_cont(p, flow, &flow->cont.at[i]);
     for (int i = 0; i < flow->combine.n; i++) print_combine(p, flow->combine.at[i]);
     print_items(p, flow, &flow->body);
     for (int i = 0; i < flow->alias.n; i++) print_alias(p, flow, &flow->alias.at[i]);

@@ -64,8 +64,7 @@ static void verify_cont(FlowVerify *f, const Cont *cont, Table *names) {
         complain(v, cont, NULL, "only integers have a range");
     if (cont->has_range && cont->lo > cont->hi) complain(v, cont, NULL, "an empty range of values");
     if (cont->layout) verify_layout(f, cont);
-    bool data = cont->kind == CONT_LITERAL && dtype_class(cont->type) != CLASS_OBJECT;
-    if (!data) return;
+    if (cont->kind != CONT_LITERAL) return;
     if (!dim_is_const(dim_product(v->ctx, cont->shape, cont->rank), &bytes))
         complain(v, cont, NULL, "the shape of a literal is constant");
     bytes = dtype_bytes(cont->type, bytes);

@@ -176,6 +176,7 @@ const Type *infer_declared(Infer *in, int result);
 void infer_set_known(Infer *in, int result, const Dim *elements, int n);
 enum { KNOWN_MAX = 1024 }; /* elements: larger integer tensors are not carried */
 void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank);
+void infer_set_type(Infer *in, int result, const Type *t); /* of any kind */
 /* Elements of a small integer operand as Dims; false when they are not known at compile time. */
 bool infer_known(const Infer *in, int operand, const Dim **elements, int *n);
 Dim infer_fresh(Infer *in, const char *name, Dim upper); /* a data-dependent dim */
@@ -218,6 +219,9 @@ int lower_read_broadcast(Lower *lo, Map *m, int cont, const Dim *dims, int rank)
 /* A literal container with the given packed elements (copied). */
 int lower_literal(Lower *lo, const char *name, DType t, const Dim *shape, int rank,
                   const void *data);
+/* A literal of n strings. */
+int lower_texts(Lower *lo, const char *name, const char *const *at, const int64_t *bytes,
+                int64_t n);
 int lower_scalar(Lower *lo, const char *name, DType t, double v);
 /* Lowers a nested graph's nodes into `into`; its inputs are bound to conts, its outputs returned.
  */

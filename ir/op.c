@@ -127,6 +127,13 @@ void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank) {
     v->known = NULL;
 }
 
+void infer_set_type(Infer *in, int result, const Type *t) {
+    Value *v = infer_out(in, result);
+    if (!v) return;
+    v->type = *t;
+    v->known = NULL;
+}
+
 void infer_set_known(Infer *in, int result, const Dim *elements, int n) {
     Value *v = infer_out(in, result);
     if (v && n <= KNOWN_MAX)
@@ -209,8 +216,16 @@ static const char *shape_text(Ctx *ctx, const Type *t) {
 }
 
 const char *type_str(Ctx *ctx, const Type *t) {
-    if (t->kind != TYPE_TENSOR) return "not a tensor";
-    return internf(ctx, "%s%s", dtype_name(t->dtype), t->rank < 0 ? "[?]" : shape_text(ctx, t));
+    const char *dtype = t->dtype ? dtype_name(t->dtype) : "?";
+    switch (t->kind) {
+    case TYPE_UNKNOWN: return "?";
+    case TYPE_SPARSE:
+    case TYPE_TENSOR: return internf(ctx, "%s%s", dtype, t->rank < 0 ? "[?]" : shape_text(ctx, t));
+    case TYPE_SEQUENCE: return internf(ctx, "seq(%s)", type_str(ctx, t->elem));
+    case TYPE_OPTIONAL: return internf(ctx, "optional(%s)", type_str(ctx, t->elem));
+    case TYPE_MAP: return internf(ctx, "map(%s, %s)", dtype, type_str(ctx, t->elem));
+    }
+    BUG("type of kind %d", t->kind);
 }
 
 enum { CASES_MAX = 3 };

@@ -23,10 +23,6 @@ static const char *part_name(const Lower *lo, const char *part) {
     return part ? internf(lo->ctx, "%s.%s", base_name(lo), part) : base_name(lo);
 }
 
-static DType cont_type(const Type *t) {
-    return t->kind == TYPE_TENSOR ? t->dtype : STRING;
-}
-
 static int value_cont(Lower *lo, const Value *v, ContKind kind) {
     const Type *t = &v->type;
     bool tensor = t->kind == TYPE_TENSOR;
@@ -35,14 +31,35 @@ static int value_cont(Lower *lo, const Value *v, ContKind kind) {
              "type of \"%s\" is not known at compile time: give the model's inputs "
              "types and shapes",
              v->name);
-    int c = flow_cont(lo->flow, v->name, kind, cont_type(t), t->shape, tensor ? t->rank : 0);
+    int c = flow_cont(lo->flow, v->name, kind, tensor ? t->dtype : OBJECT, t->shape,
+                      tensor ? t->rank : 0);
     lo->flow->cont.at[c].from = v->name;
+    if (!tensor) lo->flow->cont.at[c].object = type_str(lo->ctx, t);
+    return c;
+}
+
+int lower_texts(Lower *lo, const char *name, const char *const *at, const int64_t *bytes,
+                int64_t n) {
+    int64_t *handle = NEW_ARRAY(lo->arena, int64_t, n);
+    for (int64_t i = 0; i < n; i++) handle[i] = flow_text(lo->flow, at[i], bytes[i]);
+    Dim count = dim_const(lo->ctx, n);
+    return lower_literal(lo, name, STRING, &count, 1, handle);
+}
+
+static int text_cont(Lower *lo, const Value *v) {
+    int64_t n = type_count(&v->type), *handle = NEW_ARRAY(lo->arena, int64_t, n);
+    for (int64_t i = 0; i < n; i++)
+        handle[i] = flow_text(lo->flow, v->strings[i], v->string_bytes[i]);
+    int c = value_cont(lo, v, CONT_LITERAL);
+    lo->flow->cont.at[c].data = handle;
+    lo->flow->cont.at[c].data_bytes = 8 * n;
     return c;
 }
 
 static int data_cont(Lower *lo, const Value *v) {
     int64_t count = type_count(&v->type);
-    bool literal = (count == 0 || count == 1) && v->data && v->type.dtype != STRING;
+    if (v->type.dtype == STRING) return text_cont(lo, v);
+    bool literal = (count == 0 || count == 1) && v->data;
     int c = value_cont(lo, v, literal ? CONT_LITERAL : CONT_PARAM);
     lo->flow->cont.at[c].data = v->data;
     lo->flow->cont.at[c].data_bytes = v->data_bytes;

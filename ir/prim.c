@@ -255,6 +255,10 @@ static Bits apply_bool(Prim p, const Bits *args) {
     return (apply_int(p, I32, x, y, z) & mask(32)) != 0;
 }
 
+bool prim_takes_handles(Prim p) {
+    return p == P_EQ || p == P_NE || p == P_SELECT;
+}
+
 Bits prim_apply(Prim p, DType result, DType operand, const Bits *args) {
     const PrimRow *row = prim_row(p);
     switch (row->typing) {
@@ -268,6 +272,7 @@ Bits prim_apply(Prim p, DType result, DType operand, const Bits *args) {
     case CLASS_FLOAT: return apply_float(p, operand, args);
     case CLASS_BOOL: return apply_bool(p, args);
     case CLASS_INT:
+    case CLASS_OBJECT:
     case CLASS_UINT: {
         uint64_t y = row->arity > 1 ? args[1] : 0, z = row->arity > 2 ? args[2] : 0;
         uint64_t r = apply_int(p, operand, args[0], y, z);

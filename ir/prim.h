@@ -47,6 +47,8 @@ Prim prim_parse(const char *name); /* PRIM_NONE when unknown */
  * in `dtype_compute(t)` and convert. */
 const char *prim_definition(Prim p, DType t, const char **params);
 /* Value of a native primitive on scalars of type t (operand type; select: of the last operands). */
+/* May it work on handles (strings, objects), which are equal or not, and nothing else? */
+bool prim_takes_handles(Prim p);
 Bits prim_apply(Prim p, DType result, DType operand, const Bits *args);
 
 #endif

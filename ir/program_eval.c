@@ -138,7 +138,8 @@ void program_eval_watched(Arena *arena, const Program *program, const Tensor *in
         const Cont *cont = &f->cont.at[c];
         if (cont->kind != CONT_OUT) continue;
         const Tensor *t = eval_tensor(e, c);
-        out[i++] = cont->layout ? lay(e, cont, NULL, t) : *t;
+        out[i] = cont->layout ? lay(e, cont, NULL, t) : *t;
+        eval_give(e, c, &out[i++]);
     }
     ctx->where = where;
 }

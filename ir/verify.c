@@ -116,16 +116,16 @@ static DimRange range_val(const Ranges *r, const Val *val) {
 
 /* ---- bodies ------------------------------------------------------------------------------ */
 
-static bool scalar(DType t) {
+static bool scalar(Prim p, DType t) {
     return t > DT_NONE && t < DT_COUNT && dtype_class(t) != CLASS_COMPLEX &&
-           dtype_class(t) != CLASS_OBJECT;
+           (dtype_class(t) != CLASS_OBJECT || prim_takes_handles(p));
 }
 
 static void verify_prim(Verify *v, const Body *body, const Val *val, const void *stmt) {
     const PrimRow *row = prim_row(val->prim);
     int first = row->typing == TYPE_SELECT;
     DType t = body->val.at[val->arg[first]].type;
-    bool ok = scalar(t) && scalar(val->type);
+    bool ok = scalar(val->prim, t) && scalar(val->prim, val->type);
     for (int i = first; i < row->arity; i++) ok = ok && body->val.at[val->arg[i]].type == t;
     switch (row->typing) {
     case TYPE_SAME: ok = ok && val->type == t; break;

@@ -19,7 +19,7 @@ typedef struct Folding {
 
 static bool is_constant(const Folding *f, int cont) {
     const Cont *c = &f->flow->cont.at[cont];
-    if (c->type == STRING) return false;
+    if (dtype_class(c->type) == CLASS_OBJECT) return false;
     return ((c->kind == CONT_PARAM || c->kind == CONT_LITERAL) && c->data) || f->constant[cont];
 }
 

@@ -13,9 +13,10 @@ static int interface_cont(Lower *lo, const Value *v, ContKind kind) {
              "\"%s\" has no rank: declare the shape of this input or output in the "
              "model, symbolic dims are enough",
              v->name);
-    int c = flow_cont(lo->flow, v->name, kind, tensor ? t->dtype : STRING, t->shape,
+    int c = flow_cont(lo->flow, v->name, kind, tensor ? t->dtype : OBJECT, t->shape,
                       tensor ? t->rank : 0);
     lo->flow->cont.at[c].from = v->name;
+    if (!tensor) lo->flow->cont.at[c].object = type_str(lo->ctx, t);
     return c;
 }
 

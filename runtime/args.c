@@ -49,14 +49,19 @@ static const struct {
     [WEIR_F8E8M0] = {"f8e8m0", 8},
     [WEIR_U2] = {"u2", 2},
     [WEIR_I2] = {"i2", 2},
+    [WEIR_OBJECT] = {"object", 64},
 };
 
-static int known(int32_t dtype) {
+int weir_is_object(int32_t dtype) {
+    return dtype == WEIR_STRING || dtype == WEIR_OBJECT;
+}
+
+int weir_dtype_known(int32_t dtype) {
     return dtype > 0 && dtype < (int32_t)(sizeof types / sizeof *types) && types[dtype].bits;
 }
 
 static const char *type_name(int32_t dtype) {
-    return known(dtype) ? types[dtype].name : "unknown";
+    return weir_dtype_known(dtype) ? types[dtype].name : "unknown";
 }
 
 static int64_t product(int64_t a, int64_t b) {
@@ -161,6 +166,9 @@ static weir_status check_dims(weir_instance *in, int k, const weir_tensor *t) {
 /* ---- data ------------------------------------------------------------------------------------ */
 
 static weir_status check_data(weir_instance *in, const weir_port *p, const weir_tensor *t) {
+    if (weir_is_object(p->dtype) && !weir_is_dense(t))
+        return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has strides; copy it",
+                                  p->name);
     if (!t->data && weir_tensor_count(t) > 0)
         return weir_instance_fail(in, WEIR_E_ARGUMENT, "input \"%s\" has no data", p->name);
     for (int d = 0; t->strides && d < t->rank; d++)

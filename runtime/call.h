@@ -7,6 +7,8 @@
  * symbols that it defines into `define`, and lays elements out for the dims that follow from them.
  * An absent operand has data NULL and dtype 0.
  *
+ * Elements of strings and objects are handles (int64_t): numbers in `objects`, runtime/objects.h.
+ *
  * Scratch is given, never allocated: `weir_call_NAME_scratch` tells how many bytes the function
  * wants for inputs of these dims (data is not looked at). */
 #ifndef WEIR_CALL_H
@@ -21,8 +23,9 @@ typedef struct weir_call {
     const int64_t *attr;
     int64_t *define;
     void *scratch;
-    weir_status status; /* WEIR_OK; a function that fails sets it and `reason` */
-    const char *reason; /* static text: no capital, no full stop */
+    struct weir_objects *objects; /* what handles in tensors of strings and objects name */
+    weir_status status;           /* WEIR_OK; a function that fails sets it and `reason` */
+    const char *reason;           /* static text: no capital, no full stop */
 } weir_call;
 
 typedef void weir_call_fn(weir_call *c);

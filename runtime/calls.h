@@ -8,12 +8,24 @@
 #define WEIR_CALL(name)                                                                            \
     weir_call_fn weir_call_##name;                                                                 \
     weir_call_scratch_fn weir_call_##name##_scratch
+WEIR_CALL(box);
+WEIR_CALL(box_dims);
+WEIR_CALL(map_make);
 WEIR_CALL(nms);
 WEIR_CALL(nonzero);
 WEIR_CALL(refuse);
 WEIR_CALL(scatter_elements);
 WEIR_CALL(scatter_nd);
+WEIR_CALL(seq_at);
+WEIR_CALL(seq_concat);
+WEIR_CALL(seq_concat_dims);
+WEIR_CALL(seq_empty);
+WEIR_CALL(seq_erase);
+WEIR_CALL(seq_insert);
+WEIR_CALL(seq_length);
+WEIR_CALL(seq_split);
 WEIR_CALL(topk);
+WEIR_CALL(unbox);
 WEIR_CALL(unique);
 WEIR_CALL(value);
 

@@ -3,6 +3,7 @@
 #ifndef WEIR_INSTANCE_H
 #define WEIR_INSTANCE_H
 
+#include "runtime/objects.h"
 #include "runtime/weir_rt.h"
 
 struct weir_instance {
@@ -27,7 +28,8 @@ struct weir_instance {
     int reserved; /* reserve was called: the block does not grow */
     int busy;     /* a run is under way */
     const char *weights;
-    void *map; /* side file */
+    weir_objects *objects; /* NULL: the model has no strings and objects */
+    void *map;             /* side file */
     size_t map_bytes;
     weir_span **span; /* of the last run, by thread; NULL: not profiled */
     int64_t *nspan;
@@ -49,6 +51,8 @@ const int64_t *weir_in_dims(const weir_instance *in, int k); /* evaluated dims o
 const int64_t *weir_out_dims(const weir_instance *in, int k);
 int64_t weir_bytes(int32_t dtype, int64_t n); /* of n packed elements; saturates */
 int weir_bits(int32_t dtype);
+int weir_dtype_known(int32_t dtype);
+int weir_is_object(int32_t dtype); /* elements are handles while running */
 /* Binds symbols from the inputs' dims, evaluates all values, checks dims and (data nonzero)
  * pointers. */
 weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data);

@@ -189,6 +189,11 @@ static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
     memset(in->cpu, -1, (size_t)ALIGN * (size_t)in->threads);
     if (weir_profile_open(in))
         return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate a profile");
+    if (in->program->ntext) {
+        in->objects = weir_objects_new(in->program->text, in->program->ntext);
+        if (!in->objects)
+            return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
+    }
     in->spin = in->threads > weir_cpus() ? 0 : WEIR_SPIN_NS;
     return weights_find(in);
 }
@@ -214,6 +219,7 @@ weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, w
 void weir_rt_destroy(weir_instance *in) {
     if (!in) return;
     if (in->map) munmap(in->map, in->map_bytes);
+    weir_objects_free(in->objects);
     free(in->block);
     free(in->symbol);
     free(in->value);
@@ -276,6 +282,7 @@ static weir_status check_room(weir_instance *in, const weir_tensor *outputs, int
     const weir_model *m = &in->program->model;
     for (int k = 0; k < m->noutputs; k++) {
         const weir_tensor *t = &outputs[k];
+        if (weir_is_object(m->outputs[k].dtype)) continue;
         if (before && in->program->when[k] != WEIR_KNOWN) continue;
         if (used(t) > in->room[k] || (!t->data && weir_tensor_count(t) > 0))
             return weir_instance_fail(
@@ -357,11 +364,21 @@ static void run_thread(void *arg, int t, int n) {
     __builtin_ia32_ldmxcsr(saved);
 }
 
+/* Handles of what an input of strings or objects holds. */
+static weir_status take(weir_instance *in, int k, const weir_tensor *t, char *at) {
+    const weir_port *p = &in->program->model.inputs[k];
+    const char *reason;
+    weir_status s = weir_objects_take(in->objects, p->dtype, t->data, weir_tensor_count(t),
+                                      (int64_t *)at, &reason);
+    return s ? weir_instance_fail(in, s, "input \"%s\": %s", p->name, reason) : s;
+}
+
 /* Cuts the block and points every port at its dense data. Inputs with strides are copied in. */
-static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *inputs,
-                      const weir_tensor *outputs) {
+static weir_status frame_set(weir_instance *in, weir_frame *f, const weir_tensor *inputs,
+                             const weir_tensor *outputs) {
     const weir_model *m = &in->program->model;
     char *at = in->block;
+    weir_status s;
     f->arena = at;
     f->scratch = at += rounded(in->value[WEIR_V_ARENA]);
     f->scratch_bytes = rounded(in->value[WEIR_V_CALL]);
@@ -371,7 +388,11 @@ static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *input
     for (int k = 0; k < m->ninputs; k++) {
         in->in[k] = inputs[k].data;
         if (weir_direct_in(in, k, &inputs[k])) continue;
-        weir_gather(in->in[k] = at, &inputs[k]);
+        in->in[k] = at;
+        if (!weir_is_object(m->inputs[k].dtype))
+            weir_gather(at, &inputs[k]);
+        else if ((s = take(in, k, &inputs[k], at)))
+            return s;
         at += rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k)));
     }
     for (int k = 0; k < m->noutputs; k++) {
@@ -381,6 +402,24 @@ static void frame_set(weir_instance *in, weir_frame *f, const weir_tensor *input
         in->out[k] = at;
         at += rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k)));
     }
+    return WEIR_OK;
+}
+
+static const char *result_at(const weir_instance *in, int k) {
+    int when = in->program->when[k];
+    return when >= WEIR_ON_HEAP ? in->heap[when - WEIR_ON_HEAP] : in->out[k];
+}
+
+/* All or none: a caller has nothing to free after a failure. */
+static weir_status give(weir_instance *in, weir_tensor *outputs) {
+    const weir_model *m = &in->program->model;
+    weir_status s = WEIR_OK;
+    for (int k = 0; k < m->noutputs && s == WEIR_OK; k++)
+        if (weir_is_object(m->outputs[k].dtype))
+            s = weir_objects_give(in->objects, m->outputs[k].dtype,
+                                  (const int64_t *)result_at(in, k), weir_tensor_count(&outputs[k]),
+                                  outputs[k].allocator, &outputs[k].data);
+    return s ? weir_instance_fail(in, s, "cannot allocate the outputs") : s;
 }
 
 /* Final dims of all outputs; those computed in our memory go to the caller's. */
@@ -390,21 +429,24 @@ static weir_status deliver(weir_instance *in, weir_tensor *outputs) {
     if (s) return s;
     for (int k = 0; k < m->noutputs; k++) {
         weir_tensor *t = &outputs[k];
-        int when = in->program->when[k];
-        const char *from = when >= WEIR_ON_HEAP ? in->heap[when - WEIR_ON_HEAP] : in->out[k];
-        if ((!in->staged[k] && when < WEIR_ON_HEAP) || weir_tensor_count(t) == 0) continue;
+        const char *from = result_at(in, k);
+        if (weir_is_object(t->dtype) || from == t->data || weir_tensor_count(t) == 0) continue;
         if (weir_is_dense(t))
             memcpy(t->data, from, (size_t)weir_bytes(t->dtype, weir_tensor_count(t)));
         else
             weir_scatter(t, from);
     }
-    return WEIR_OK;
+    return give(in, outputs);
 }
 
 static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
     weir_status s = weir_bind(in, inputs, 1);
     if (s) return s;
-    for (int k = 0; k < in->program->model.noutputs; k++) in->room[k] = room(&outputs[k]);
+    for (int k = 0; k < in->program->model.noutputs; k++) {
+        if (weir_is_object(in->program->model.outputs[k].dtype))
+            outputs[k] = (weir_tensor){.allocator = outputs[k].allocator};
+        in->room[k] = room(&outputs[k]);
+    }
     output_dims(in, outputs);
     if ((s = check_room(in, outputs, 1))) return s;
     weir_bind_memory(in, inputs, outputs);
@@ -426,12 +468,14 @@ static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor
                     .out = in->out,
                     .weights = in->weights,
                     .heap = in->heap,
+                    .objects = in->objects,
                     .program = in->program,
                     .instance = in};
     weir_profile_begin(in);
     f.barrier.spin = in->spin;
     f.barrier.cpu = in->cpu;
-    frame_set(in, &f, inputs, outputs);
+    if (in->objects) weir_objects_reset(in->objects);
+    if ((s = frame_set(in, &f, inputs, outputs))) return s;
     if (in->pool)
         in->pool->parallel(in->pool->context, in->threads, run_thread, &f);
     else

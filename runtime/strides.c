@@ -74,10 +74,12 @@ static int direct(const weir_instance *in, int from, int port, const weir_tensor
 }
 
 int weir_direct_in(const weir_instance *in, int k, const weir_tensor *t) {
+    if (weir_is_object(in->program->model.inputs[k].dtype)) return 0;
     return direct(in, WEIR_FROM_SPARE_IN, k, t);
 }
 
 int weir_direct_out(const weir_instance *in, int k, const weir_tensor *t) {
+    if (weir_is_object(in->program->model.outputs[k].dtype)) return 0;
     return direct(in, WEIR_FROM_SPARE_OUT, k, t);
 }
 

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 #define WEIR_MODEL_SYMBOL "weir_model_descriptor"
-enum { WEIR_ABI_VERSION = 1, WEIR_RANK_MAX = 16 };
+enum { WEIR_ABI_VERSION = 2, WEIR_RANK_MAX = 16 };
 
 /* Element types: the numbers of ONNX TensorProto.DataType. */
 typedef enum {
@@ -51,7 +51,8 @@ typedef enum {
     WEIR_F4E2M1 = 23,
     WEIR_F8E8M0 = 24,
     WEIR_U2 = 25,
-    WEIR_I2 = 26
+    WEIR_I2 = 26,
+    WEIR_OBJECT = 64 /* a sequence, an optional or a map: see weir_value */
 } weir_dtype;
 
 typedef enum {
@@ -68,14 +69,45 @@ typedef enum {
 
 /* A tensor argument. Inputs: data, dtype and dims given. Outputs: data and capacity given; dtype
  * and dims are filled in by run. `strides` (in elements) may be NULL: dense, row-major. */
+typedef struct weir_allocator {
+    void *context;
+    void *(*alloc)(void *context, size_t bytes); /* aligned to 16; NULL: there is no memory */
+} weir_allocator;
+
 typedef struct weir_tensor {
     void *data;
     int32_t dtype; /* weir_dtype */
     int32_t rank;
     int64_t dims[WEIR_RANK_MAX];
     const int64_t *strides;
-    int64_t capacity; /* elements reachable from data; 0: as many as the dims say */
+    int64_t capacity;                /* elements reachable from data; 0: as many as the dims say */
+    const weir_allocator *allocator; /* outputs of strings and objects; NULL: malloc */
 } weir_tensor;
+
+/* Strings and objects. A tensor of WEIR_STRING points to dense weir_strings; one of WEIR_OBJECT, of
+ * rank 0, points to one weir_value. Inputs stay the caller's and are read during the run only.
+ * Outputs: `data` and `capacity` are not looked at; a run that succeeds sets `data` to one block
+ * that the output's allocator (or malloc) gave and that holds all there is to the value: the
+ * weir_strings or the weir_value first, then what they point to. The block is the caller's, to be
+ * freed at once (with `free` when it came from malloc). A run that fails leaves `data` NULL. */
+typedef struct weir_string {
+    const char *at; /* any bytes, UTF-8 by custom; no end mark */
+    int64_t bytes;
+} weir_string;
+
+typedef enum {
+    WEIR_VALUE_NONE,     /* an optional without a value; one with a value is the value itself */
+    WEIR_VALUE_TENSOR,   /* `tensor` */
+    WEIR_VALUE_SEQUENCE, /* `count` items */
+    WEIR_VALUE_MAP /* 2 items: a tensor of keys of rank 1, a tensor or sequence of as many values */
+} weir_value_kind;
+
+typedef struct weir_value {
+    int32_t kind; /* weir_value_kind */
+    int64_t count;
+    const struct weir_value *items;
+    weir_tensor tensor; /* dense */
+} weir_value;
 
 /* A pool of threads that a host gives to create; called only through these. `parallel` calls
  * fn(arg, t, n) for t = 0 .. n-1 on n threads at once (they wait for each other at barriers inside)
@@ -93,6 +125,7 @@ typedef struct weir_port {
     int32_t dtype;
     int32_t rank;
     const char *const *dims;
+    const char *object; /* WEIR_OBJECT: its type as text, "seq(f32[N])"; else NULL */
 } weir_port;
 
 /* A legal pair: an output that continues an input along dim `dim`, as a cache and its new rows.

@@ -59,7 +59,9 @@ struct weir_program {
      * it in process. */
     const volatile struct weir_blob *blob;
     const char *weights_file;
-    int32_t nprofiled; /* kernels and calls that a profile times; 0: none */
+    const weir_string *text; /* constant strings by handle; the first is "" */
+    int64_t ntext;           /* 0: no strings and no objects */
+    int32_t nprofiled;       /* kernels and calls that a profile times; 0: none */
     const char *const *profiled;
     uint64_t weights_check; /* first 8 bytes of the file, so that another model's is not taken */
 };
@@ -98,6 +100,7 @@ struct weir_frame {
     char *thread; /* n blocks of thread_bytes: scratch of kernels */
     int64_t thread_bytes;
     char **heap;
+    struct weir_objects *objects;
     int32_t stop; /* set by thread 0 between barriers: leave the walk */
     const weir_program *program;
     weir_instance *instance;

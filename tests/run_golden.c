@@ -187,7 +187,7 @@ static bool run(const char *path) {
         printf("FAIL %s: cannot be read\n", path);
         return false;
     }
-    g->ctx->run_call = calls_run;
+    g->ctx->runtime = &calls_runtime;
     bool ok = ctx_try(g->ctx, check, g);
     const char *fails = strstr(g->text, "# fails: ");
     if (fails) {

@@ -419,7 +419,7 @@ static void run_path(const Settings *settings, const char *path, Counter *counte
     options_default(&run.options);
     run.options.jobs = 1;
     run.ctx = ctx_new(note, &run);
-    run.ctx->run_call = calls_run;
+    run.ctx->runtime = &calls_runtime;
     target_c_machine(run.ctx, &run.machine, run.options.cpu);
     if (!ctx_try(run.ctx, run_file, &file)) {
         printf("FAIL %s: %s\n", path, run.message);

@@ -233,8 +233,10 @@ static const weir_symbol symbols[] = {{"n", 1, 100, WEIR_FROM_DIM, 0, 0, 1, 0},
                                       {"k", 0, INT64_MAX, WEIR_FROM_CALL, 0, 0, 1, 0}};
 static const char *const in_dims[] = {"n", "3"}, *const extra_dims[] = {"4"},
                          *const z_dims[] = {"k"};
-static const weir_port inputs[] = {{"x", WEIR_F32, 2, in_dims}, {"b", WEIR_I64, 1, extra_dims}};
-static const weir_port outputs[] = {{"y", WEIR_F32, 2, in_dims}, {"z", WEIR_F32, 1, z_dims}};
+static const weir_port inputs[] = {{"x", WEIR_F32, 2, in_dims, NULL},
+                                   {"b", WEIR_I64, 1, extra_dims, NULL}};
+static const weir_port outputs[] = {{"y", WEIR_F32, 2, in_dims, NULL},
+                                    {"z", WEIR_F32, 1, z_dims, NULL}};
 static const uint16_t when[] = {WEIR_KNOWN, WEIR_BY_CALL};
 static volatile struct weir_blob blob;
 static const weir_program program = {

@@ -121,7 +121,7 @@ static int read_set(Runner *r, const char *prefix, const weir_port *port, HostTe
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s_%d.pb", prefix, i);
         if (access(path, R_OK)) return i;
-        if (!pb_read(&t[i], path, error)) {
+        if (!pb_read(&t[i], path, port[i].object, error)) {
             snprintf(r->reason, REASON, "%s", error);
             return -1;
         }

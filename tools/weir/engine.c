@@ -95,10 +95,11 @@ static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, char *err
     for (int i = 0; i < e->noutputs; i++) {
         for (int d = 0; d < out[i].rank; d++)
             if (out[i].dims[d] < 0) out[i].dims[d] = 1;
+        bool object = host_is_object(out[i].dtype); /* the run allocates */
         out[i].capacity = host_count(&out[i]);
-        out[i].data = calloc((size_t)host_bytes(&out[i]) + 64, 1);
+        out[i].data = object ? NULL : calloc((size_t)host_bytes(&out[i]) + 64, 1);
         outputs[i] = (HostTensor){.name = strdup(e->outputs[i].name), .t = out[i]};
-        if (!out[i].data)
+        if (!out[i].data && !object)
             return snprintf(error, 512, "out of memory for output \"%s\"", e->outputs[i].name),
                    false;
     }
@@ -202,7 +203,7 @@ static bool read_input(const Engine *e, const char *spec, HostTensor *inputs) {
         return false;
     }
     host_free(&inputs[i]);
-    if (host_read(&inputs[i], path, error)) return true;
+    if (host_read(&inputs[i], path, e->inputs[i].object, error)) return true;
     fprintf(stderr, "error: input \"%s\": %s\n", e->inputs[i].name, error);
     return false;
 }

@@ -37,7 +37,7 @@ static weir_port *ports(Evaluation *ev, ContKind kind, int *n) {
         for (int k = 0; k < c->rank; k++)
             dims[k] = dim_sym_name(c->shape[k]) ? dim_sym_name(c->shape[k])
                                                 : dim_str(ev->ctx, c->shape[k]);
-        list[(*n)++] = (weir_port){c->name, dtype_onnx(c->type), c->rank, dims};
+        list[(*n)++] = (weir_port){c->name, dtype_onnx(c->type), c->rank, dims, c->object};
     }
     return list;
 }
@@ -104,6 +104,10 @@ static void to_host(Ctx *ctx, const Tensor *t, const char *name, HostTensor *h) 
     h->t = (weir_tensor){.dtype = dtype_onnx(t->type), .rank = t->rank};
     for (int k = 0; k < t->rank; k++) h->t.dims[k] = t->dim[k];
     size_t bytes = (size_t)host_bytes(&h->t);
+    if (host_is_object(h->t.dtype)) {
+        if (!host_flatten(h, t->data)) fail(ctx, E_MEMORY, "no memory for output \"%s\"", name);
+        return;
+    }
     h->t.data = malloc(bytes + 64);
     if (!h->t.data || !h->name) fail(ctx, E_MEMORY, "no memory for output \"%s\"", name);
     memcpy(h->t.data, t->data, bytes);

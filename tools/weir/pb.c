@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TensorProto files. Values may stand in raw_data or in one of the typed fields; types newer than
- * the schema arrive as plain numbers. */
+/* TensorProto files (and, by pb_value.c, those of other values). Values may stand in raw_data or in
+ * one of the typed fields; types newer than the schema arrive as plain numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/dtype.h"
 #include "onnx.pb-c.h"
-#include "tools/weir/tensors.h"
+#include "tools/weir/pb.h"
 
 static size_t stored_values(const Onnx__TensorProto *p, DType t) {
     if (t == F32 || t == C64) return p->n_float_data;
@@ -40,17 +39,26 @@ static void take_values(HostTensor *h, const Onnx__TensorProto *p, DType t) {
     }
 }
 
+static bool take_strings(HostTensor *h, const Onnx__TensorProto *p, char *error) {
+    weir_string *s = calloc(p->n_string_data + 1, sizeof *s);
+    for (size_t i = 0; i < p->n_string_data; i++)
+        s[i] = (weir_string){(char *)p->string_data[i].data, (int64_t)p->string_data[i].len};
+    bool ok = (int64_t)p->n_string_data == host_count(&h->t) && host_flatten(h, s);
+    free(s);
+    return ok || (snprintf(error, 256, "string_data does not fit the shape"), false);
+}
+
 static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) {
     DType t = dtype_from_onnx((int)p->data_type);
-    if (t == DT_NONE || t == STRING)
-        return snprintf(error, 256, "tensors of type %d are not read yet", (int)p->data_type),
-               false;
+    if (t == DT_NONE)
+        return snprintf(error, 256, "type %d is none of ONNX", (int)p->data_type), false;
     if (p->n_dims > WEIR_RANK_MAX)
         return snprintf(error, 256, "rank %zu is above %d", p->n_dims, WEIR_RANK_MAX), false;
     h->name = p->name ? strdup(p->name) : NULL;
     h->t.dtype = (int32_t)p->data_type;
     h->t.rank = (int32_t)p->n_dims;
     for (size_t i = 0; i < p->n_dims; i++) h->t.dims[i] = p->dims[i];
+    if (t == STRING) return take_strings(h, p, error);
     size_t bytes = (size_t)host_bytes(&h->t);
     h->t.data = calloc(bytes + 16, 1);
     if (p->has_raw_data && p->raw_data.len) {
@@ -67,16 +75,24 @@ static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) 
     return true;
 }
 
-bool pb_read(HostTensor *h, const char *path, char *error) {
+bool pb_tensor(HostTensor *h, const uint8_t *at, size_t n, char *error) {
+    Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, n, at);
+    if (!p) return snprintf(error, 256, "not a TensorProto"), false;
+    bool ok = take_tensor(h, p, error);
+    onnx__tensor_proto__free_unpacked(p, NULL);
+    return ok;
+}
+
+bool pb_read(HostTensor *h, const char *path, const char *object, char *error) {
     size_t n;
+    char why[256] = "";
     memset(h, 0, sizeof *h);
     char *file = read_whole(path, &n, error);
     if (!file) return false;
-    Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, n, (uint8_t *)file);
+    bool ok = object ? pb_value(h, (uint8_t *)file, n, object, why)
+                     : pb_tensor(h, (uint8_t *)file, n, why);
     free(file);
-    if (!p) return snprintf(error, 256, "\"%.180s\" is not a TensorProto", path), false;
-    bool ok = take_tensor(h, p, error);
-    onnx__tensor_proto__free_unpacked(p, NULL);
+    if (!ok) snprintf(error, 256, "\"%.120s\": %.120s", path, why);
     if (!ok) host_free(h);
     return ok;
 }
@@ -90,13 +106,23 @@ bool pb_write(const HostTensor *h, const char *path, char *error) {
     p.dims = dims;
     p.has_data_type = 1;
     p.data_type = h->t.dtype;
-    p.has_raw_data = 1;
-    p.raw_data.len = (size_t)host_bytes(&h->t);
+    bool text = h->t.dtype == WEIR_STRING;
+    if (h->t.dtype == WEIR_OBJECT)
+        return snprintf(error, 256, "sequences, optionals and maps are not written"), false;
+    p.n_string_data = text ? (size_t)host_count(&h->t) : 0;
+    p.string_data = calloc(p.n_string_data + 1, sizeof *p.string_data);
+    for (size_t i = 0; i < p.n_string_data; i++) {
+        const weir_string *s = (const weir_string *)h->t.data + i;
+        p.string_data[i] = (ProtobufCBinaryData){(size_t)s->bytes, (uint8_t *)(uintptr_t)s->at};
+    }
+    p.has_raw_data = !text;
+    p.raw_data.len = text ? 0 : (size_t)host_bytes(&h->t);
     p.raw_data.data = h->t.data;
     size_t n = onnx__tensor_proto__get_packed_size(&p);
     uint8_t *bytes = malloc(n ? n : 1);
     onnx__tensor_proto__pack(&p, bytes);
     bool ok = write_whole(path, bytes, n, error);
     free(bytes);
+    free(p.string_data);
     return ok;
 }

@@ -25,7 +25,7 @@ int64_t host_count(const weir_tensor *t) {
 
 int dtype_bits_of(int32_t dtype) {
     DType t = dtype_from_onnx(dtype);
-    return t == DT_NONE || t == STRING ? 0 : dtype_bits(t);
+    return t == DT_NONE ? 0 : t == STRING ? 8 * (int)sizeof(weir_string) : dtype_bits(t);
 }
 
 const char *dtype_text(int32_t dtype) {
@@ -83,9 +83,9 @@ void json_string(FILE *f, const char *text) {
     fputc('"', f);
 }
 
-bool host_read(HostTensor *h, const char *path, char *error) {
+bool host_read(HostTensor *h, const char *path, const char *object, char *error) {
     size_t n = strlen(path);
-    if (n > 3 && strcmp(path + n - 3, ".pb") == 0) return pb_read(h, path, error);
+    if (n > 3 && strcmp(path + n - 3, ".pb") == 0) return pb_read(h, path, object, error);
     return npy_read(h, path, error);
 }
 
@@ -178,7 +178,9 @@ Difference host_compare(const weir_tensor *got, const weir_tensor *want, double 
     }
     DType t = dtype_from_onnx(got->dtype);
     int64_t n = host_count(got);
-    if (t == C64 || t == C128)
+    if (host_is_object(got->dtype))
+        host_compare_objects(&d, got, want, rtol, atol);
+    else if (t == C64 || t == C128)
         compare_floats(&d, t == C64 ? F32 : F64, got, want, 2 * n, rtol, atol);
     else if (dtype_is_float(t))
         compare_floats(&d, t, got, want, n, rtol, atol);

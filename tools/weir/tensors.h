@@ -10,22 +10,28 @@
 
 #include "runtime/weir_model.h"
 
-/* Owns `t.data` (malloc'd, dense, packed). `name` is owned too and may be NULL. */
+/* Owns `t.data` (malloc'd, dense, packed; strings and objects: one block, see weir_model.h). `name`
+ * is owned too and may be NULL. */
 typedef struct HostTensor {
     char *name;
     weir_tensor t;
 } HostTensor;
 
 void host_free(HostTensor *h);
+bool host_is_object(int32_t dtype);
+/* Copies the strings or the value into one block, h->t.data; dtype and dims stand in h->t. */
+bool host_flatten(HostTensor *h, const void *data);
+void host_print_object(const weir_tensor *t);
 int64_t host_count(const weir_tensor *t);
 int64_t host_bytes(const weir_tensor *t); /* packed; sub-byte types round up */
-int dtype_bits_of(int32_t dtype);         /* 0 for types without a fixed size (strings) */
+int dtype_bits_of(int32_t dtype);         /* 0: unknown */
 const char *dtype_text(int32_t dtype);    /* "f32" */
 
 /* By ending: .npy or .pb. False with a message in `error` (256 bytes). */
-bool host_read(HostTensor *h, const char *path, char *error);
+/* `object` is the port's type text when it takes an object (weir_port.object), else NULL. */
+bool host_read(HostTensor *h, const char *path, const char *object, char *error);
 bool npy_read(HostTensor *h, const char *path, char *error);
-bool pb_read(HostTensor *h, const char *path, char *error);
+bool pb_read(HostTensor *h, const char *path, const char *object, char *error);
 /* NAME.npy where numpy has the dtype, else NAME.pb, in `dir`; '/' in the name becomes '_'. Written
  * to a temporary name and renamed. */
 bool host_write(const HostTensor *h, const char *dir, char *error);
@@ -49,6 +55,8 @@ typedef struct Difference {
 } Difference;
 /* |got - want| <= atol + rtol*|want| for floats (NaN equals NaN, infinities by sign); equality
  * else. */
+void host_compare_objects(Difference *d, const weir_tensor *got, const weir_tensor *want,
+                          double rtol, double atol);
 Difference host_compare(const weir_tensor *got, const weir_tensor *want, double rtol, double atol);
 
 /* How near two tensors of one type and shape are. Integers and bools: `equal` alone counts. */

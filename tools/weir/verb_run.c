@@ -56,11 +56,17 @@ int verb_compile(Args *a) {
  */
 
 static void print_summary(const HostTensor *h) {
+    if (host_is_object(h->t.dtype)) {
+        printf("%s: ", h->name);
+        host_print_object(&h->t);
+        printf("\n");
+        return;
+    }
     printf("%s: %s[", h->name, dtype_text(h->t.dtype));
     for (int i = 0; i < h->t.rank; i++) printf("%s%lld", i ? "," : "", (long long)h->t.dims[i]);
     printf("]");
     int64_t n = host_count(&h->t);
-    if (h->t.dtype == WEIR_C64 || h->t.dtype == WEIR_C128 || h->t.dtype == WEIR_STRING || !n) {
+    if (h->t.dtype == WEIR_C64 || h->t.dtype == WEIR_C128 || !n) {
         printf("\n");
         return;
     }

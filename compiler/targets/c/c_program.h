@@ -43,7 +43,8 @@ typedef struct CProgram {
 
 void program_line(CProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *c_string(Arena *arena, const char *text); /* quoted */
-int symbol_index(const CProgram *p, Dim sym);         /* in flow->symbol; -1 */
+const char *c_bytes(Arena *arena, const char *text, int64_t n);
+int symbol_index(const CProgram *p, Dim sym); /* in flow->symbol; -1 */
 
 /* emit_tables.c */
 typedef struct Binding {

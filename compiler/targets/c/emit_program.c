@@ -23,9 +23,13 @@ void program_line(CProgram *p, const char *fmt, ...) {
 }
 
 const char *c_string(Arena *arena, const char *text) {
+    return c_bytes(arena, text, (int64_t)strlen(text));
+}
+
+const char *c_bytes(Arena *arena, const char *text, int64_t n) {
     Text out = {.arena = arena};
     text_put(&out, "\"");
-    for (; *text; text++) {
+    for (const char *end = text + n; text < end; text++) {
         unsigned char ch = (unsigned char)*text;
         if (ch == '"' || ch == '\\' || ch == '?')
             text_printf(&out, "\\%c", ch);
@@ -264,7 +268,7 @@ static void walk_call(CProgram *p, const Call *call) {
         if (cont >= 0) program_line(p, "  x[%d].data = %s;", i, address(p, cont));
     }
     program_line(p, "  c.define = define;");
-    program_line(p, "  c.scratch = f->scratch;");
+    program_line(p, "  c.scratch = f->scratch; c.objects = f->objects;");
     open_span(p);
     program_line(p, "  %s(&c);", call->row->function);
     close_span(p, p->flow->kernel.n + number);

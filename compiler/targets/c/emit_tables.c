@@ -114,8 +114,9 @@ void prepare_symbols(CProgram *p) {
         }
         bool before =
             other || call_writes(&f->body, k); /* may be written before its size is known */
-        bool heap = unbounded && (c->kind == CONT_TMP || c->kind == CONT_STATE ||
-                                  (c->kind == CONT_OUT && before));
+        bool heap = unbounded &&
+                    (c->kind == CONT_TMP || c->kind == CONT_STATE ||
+                     (c->kind == CONT_OUT && (before || dtype_class(c->type) == CLASS_OBJECT)));
         p->heap[k] = heap ? p->nheap++ : -1;
         if (c->kind == CONT_OUT && late)
             p->when[p->cont_index[k]] = heap     ? WEIR_ON_HEAP + p->heap[k]
@@ -246,8 +247,9 @@ static int emit_ports(CProgram *p, ContKind kind, const char *name) {
         for (int d = 0; d < c->rank; d++)
             text_printf(&p->out, "%s, ", c_string(p->arena, port_dim(p, c->shape[d])));
         text_put(&p->out, "0};\n");
-        text_printf(&ports, " {%s, %d, %d, %s%d},\n", c_string(p->arena, c->name),
-                    dtype_onnx(c->type), c->rank, name, n++);
+        text_printf(&ports, " {%s, %d, %d, %s%d, %s},\n", c_string(p->arena, c->name),
+                    dtype_onnx(c->type), c->rank, name, n++,
+                    c->object ? c_string(p->arena, c->object) : "0");
     }
     text_printf(&p->out, "static const weir_port %s[] = {\n%s {0}\n};\n", name, text_str(&ports));
     return n;
@@ -284,6 +286,20 @@ void emit_literals(CProgram *p) {
             text_printf(&p->out, k % 32 ? "%d," : "\n %d,", bytes[k]);
         text_put(&p->out, "\n};\n");
     }
+}
+
+/* Constant strings; returns how many, 0 when the program has no handles at all. */
+static int emit_texts(CProgram *p) {
+    const Flow *f = p->flow;
+    bool handles = false;
+    for (int i = 0; i < f->cont.n; i++) handles |= dtype_class(f->cont.at[i].type) == CLASS_OBJECT;
+    if (!handles) return 0;
+    text_put(&p->out, "static const weir_string texts[] = {\n");
+    for (int i = 0; i < f->text.n; i++)
+        text_printf(&p->out, " {%s, %lld},\n", c_bytes(p->arena, f->text.at[i].at, f->text.at[i].n),
+                    (long long)f->text.at[i].n);
+    text_put(&p->out, " {\"\", 0}\n};\n");
+    return f->text.n ? f->text.n : 1;
 }
 
 /* ---- descriptor ------------------------------------------------------------------------------ */
@@ -342,6 +358,7 @@ void emit_tables(CProgram *p) {
     emit_symbols(p);
     int values = emit_eval(p);
     emit_heap(p);
+    int texts = emit_texts(p);
     int nin = emit_ports(p, CONT_IN, "in"), nout = emit_ports(p, CONT_OUT, "out");
     int nshared = emit_shared(p);
     emit_cpu(p);
@@ -360,6 +377,7 @@ void emit_tables(CProgram *p) {
                   "run, .blob = &weir_blob,\n");
     if (o->profile)
         text_printf(out, " .nprofiled = %d, .profiled = profiled,\n", p->flow->kernel.n + p->ncall);
+    if (texts) text_printf(out, " .text = texts, .ntext = %d,\n", texts);
     if (o->weights_file)
         text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n",
                     c_string(p->arena, o->weights_file), (unsigned long long)o->weights_check);
