@@ -7,6 +7,7 @@
  * over the loop's variable; when the number of iterations depends on data their first dim is a
  * symbol that the loop defines. Carried shapes must not change. */
 #include "control.h"
+#include "object.h"
 
 Graph *control_body(Ctx *ctx, const Node *node, const char *name) {
     const Attr *a = node_attr(node, name);
@@ -40,8 +41,7 @@ static int64_t known_scalar(Ctx *ctx, const Graph *graph, const Node *node, int 
 void control_tensor(const Infer *in, const Value *v) {
     if (v->type.kind != TYPE_TENSOR)
         fail(in->ctx, E_UNSUPPORTED,
-             "\"%s\" is not a tensor: sequences and optionals cannot pass through control "
-             "flow yet",
+             "\"%s\" is not a tensor: sequences and optionals cannot be stacked or scanned",
              v->name);
 }
 
@@ -54,6 +54,11 @@ void control_bind(Lower *lo, int i, int from) {
         lo->cont[v] = from;
     else if (lo->cont[v] != from)
         lower_copy(lo, "result", from, lo->cont[v]);
+}
+
+static const Value *lower_result(const Lower *lo, int i) {
+    int v = i < lo->node->out.n ? lo->node->out.at[i] : -1;
+    return v < 0 ? NULL : &lo->graph->value.at[v];
 }
 
 /* ---- If -------------------------------------------------------------------------------------- */
@@ -73,10 +78,26 @@ static const Value *ranked_result(Infer *in, int i, const Value *a, const Value 
     return pick;
 }
 
+/* Of sequences and optionals; a model that declares a value where there may be none promises it. */
+static Type control_joined(Infer *in, int i, const Type *a, const Type *b) {
+    const Type *said = in->declared && i < in->node->out.n ? &in->declared[i] : NULL;
+    Type both;
+    if (!object_join(in, a, b, &both))
+        fail(in->ctx, E_TYPE, "result %d is %s in one case and %s in the other", i,
+             type_str(in->ctx, a), type_str(in->ctx, b));
+    if (both.kind == TYPE_OPTIONAL && said && said->kind == both.elem->kind) return *both.elem;
+    return both;
+}
+
 /* Dims of both branches, which must agree; the model's own declaration decides where they do not.
  */
 static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     const Type *said = infer_declared(in, i);
+    if (object_is(&a->type) || object_is(&b->type)) {
+        Type both = control_joined(in, i, &a->type, &b->type);
+        infer_set_type(in, i, &both);
+        return;
+    }
     control_tensor(in, a);
     control_tensor(in, b);
     if (a->type.dtype != b->type.dtype)
@@ -114,6 +135,7 @@ static void if_infer(Infer *in) {
 static bool fits_results(Lower *lo, const Graph *g) {
     for (int i = 0; i < g->output.n; i++) {
         int y = lower_out(lo, i);
+        if (y >= 0 && nn_cont(lo, y)->type == OBJECT) continue;
         if (y >= 0 && nn_cont(lo, y)->rank != control_result(g, i)->type.rank) return false;
     }
     return true;
@@ -138,7 +160,9 @@ static void if_branch(Lower *lo, const Graph *g, Items *into) {
     }
     lower_graph(lo, g, into, NULL, out);
     for (int i = 0; i < g->output.n; i++)
-        if (lower_out(lo, i) >= 0) lower_copy(lo, "result", out[i], lower_out(lo, i));
+        if (lower_out(lo, i) >= 0)
+            lower_copy(lo, "result", object_cast(lo, out[i], &lower_result(lo, i)->type),
+                       lower_out(lo, i));
     lo->into = before;
 }
 
@@ -150,7 +174,9 @@ static void if_lower(Lower *lo) {
         const Graph *g = known ? yes : no;
         int *out = NEW_ARRAY(lo->arena, int, g->output.n + 1);
         lower_graph(lo, g, lo->into, NULL, out);
-        for (int i = 0; i < g->output.n; i++) control_bind(lo, i, out[i]);
+        for (int i = 0; i < g->output.n; i++)
+            if (lower_result(lo, i))
+                control_bind(lo, i, object_cast(lo, out[i], &lower_result(lo, i)->type));
         return;
     }
     int cond = nn_scalar(lo, "cond", lower_in(lo, 0), BOOL, 0);
@@ -204,7 +230,9 @@ static void stack_slice(Lower *lo, int slice, int to, int axis, Dim t) {
 
 /* A container that an iteration reads and the next one finds changed. */
 int control_carry(Lower *lo, Item *loop, int init, const Value *like) {
-    int cur = lower_tmp(lo, "cur", like->type.dtype, like->type.shape, like->type.rank);
+    const Type *t = &like->type;
+    int cur =
+        object_is(t) ? object_tmp(lo, "cur") : lower_tmp(lo, "cur", t->dtype, t->shape, t->rank);
     vec_push(lo->arena, &loop->carry, (Carry){cur, init, -1});
     return cur;
 }
@@ -240,27 +268,45 @@ static void iteration_close(const Infer *in, Graph *body, Dim t) {
     root->symbol.n = k;
 }
 
+/* Sequences and optionals may enter an iteration as what they leave it as; true when that made a
+ * type wider. */
+static bool loop_widen(Infer *in, const Graph *g, int first, Type *carried) {
+    bool wider = false;
+    for (int i = 0; i < loop_carried(in->node); i++) {
+        Type after = object_closed(in, &control_result(g, 1 + i)->type, first), both;
+        if (!object_is(&carried[i]) && !object_is(&after)) continue;
+        if (!object_join(in, &carried[i], &after, &both))
+            fail(in->ctx, E_TYPE, "\"%s\" enters an iteration as %s and leaves it as %s",
+                 control_result(g, 1 + i)->name, type_str(in->ctx, &carried[i]),
+                 type_str(in->ctx, &after));
+        wider = wider || !object_same(&both, &carried[i]);
+        carried[i] = both;
+    }
+    return wider;
+}
+
 /* Infers the body; true when its condition holds in every iteration, given that it holds at first.
  */
-static bool loop_body_infer(Infer *in, Graph *g, Dim t) {
+static bool loop_body_infer(Infer *in, Graph *g, Dim t, Type *carried) {
     static const Type index = {.kind = TYPE_TENSOR, .dtype = I64},
                       flag = {.kind = TYPE_TENSOR, .dtype = BOOL};
     bool starts = nn_absent(in->node, 1) || known_scalar(in->ctx, in->graph, in->node, 1) == 1;
     Dim *one = NEW_ARRAY(in->arena, Dim, 2);
     one[0] = dim_const(in->ctx, 1);
     one[1] = t;
-    for (int attempt = 0; attempt < 2; attempt++) {
+    int first = graph_root(in->graph)->symbol.n;
+    for (int attempt = 0; attempt < 8; attempt++) {
         control_set_type(g, 0, &index);
         control_input(g, 0)->known = &one[1];
         control_set_type(g, 1, &flag);
-        for (int i = 0; i < loop_carried(in->node); i++)
-            control_set_type(g, 2 + i, &infer_in(in, 2 + i)->type);
+        for (int i = 0; i < loop_carried(in->node); i++) control_set_type(g, 2 + i, &carried[i]);
         if (starts) control_input(g, 1)->known = one;
         infer_graph(in, g);
-        if (!starts || known_true(control_result(g, 0))) return starts;
-        starts = false;
+        bool wider = loop_widen(in, g, first, carried);
+        if (!wider && (!starts || known_true(control_result(g, 0)))) return starts;
+        if (!wider) starts = false;
     }
-    return false;
+    fail(in->ctx, E_UNSUPPORTED, "the types of carried values grow with each iteration");
 }
 
 /* The trip count as a size; NULL when there is none or only data tells it. */
@@ -274,24 +320,71 @@ static Dim loop_trip(Ctx *ctx, const Graph *graph, const Node *node) {
     return dim_simplify(ctx, dim_max(ctx, at[0], dim_const(ctx, 0)), &env);
 }
 
+static bool shapes_use(const Graph *g, Dim d) {
+    bool uses = false;
+    for (int i = 0; i < g->value.n; i++) {
+        const Type *t = &g->value.at[i].type;
+        for (int k = 0; t->kind == TYPE_TENSOR && k < t->rank; k++)
+            uses = uses || dim_uses(t->shape[k], d);
+    }
+    for (int i = 0; i < g->node.n; i++)
+        for (int k = 0; k < g->node.at[i].attr.n; k++)
+            if (g->node.at[i].attr.at[k].kind == ATTR_GRAPH)
+                uses = uses || shapes_use(g->node.at[i].attr.at[k].graph, d);
+    return uses;
+}
+
+/* The body with the iteration as known value: the loop's variable. Where sizes depend on it, it is
+ * a symbol that each iteration defines instead, so that memory follows. */
+static Dim loop_body(Infer *in, Graph *g, Dim trip, Type *carried, bool *always) {
+    int n = loop_carried(in->node);
+    for (int i = 0; i < n; i++) carried[i] = infer_in(in, 2 + i)->type;
+    Dim t = iteration_open(in, trip);
+    *always = loop_body_infer(in, g, t, carried);
+    iteration_close(in, g, t);
+    if (!shapes_use(g, t)) return t;
+    g->symbol.n = 0;
+    for (int i = 0; i < n; i++) carried[i] = infer_in(in, 2 + i)->type;
+    t = infer_fresh(in, "t", dim_const(in->ctx, INT32_MAX));
+    *always = loop_body_infer(in, g, t, carried);
+    return t;
+}
+
+/* What a stacked result holds of one iteration: where that seems to depend on the iteration, as the
+ * model declares it. */
+static Type loop_slice(Infer *in, int i, const Type *slice, Dim t) {
+    const Type *said = infer_declared(in, i);
+    Type part = *slice;
+    bool varies = false;
+    for (int k = 0; k < slice->rank; k++) varies = varies || dim_uses(slice->shape[k], t);
+    if (varies && said && said->rank == slice->rank + 1) part.shape = said->shape + 1;
+    return part;
+}
+
 static void loop_infer(Infer *in) {
     Graph *g = control_body(in->ctx, in->node, "body");
     int n = loop_carried(in->node), slices = in->node->out.n - n;
     control_count(in->ctx, "inputs", g->input.n, 2 + n);
     control_count(in->ctx, "results", g->output.n, 1 + in->node->out.n);
-    for (int i = 0; i < n; i++) control_tensor(in, infer_tensor(in, 2 + i));
-    Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip, t = iteration_open(in, trip);
-    bool always = loop_body_infer(in, g, t);
-    iteration_close(in, g, t);
+    Type *carried = NEW_ARRAY(in->arena, Type, n + 1);
+    for (int i = 0; i < n; i++)
+        if (!infer_in(in, 2 + i)) fail(in->ctx, E_MODEL, "operand %d is missing", 2 + i);
+    bool always;
+    Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip;
+    Dim t = loop_body(in, g, trip, carried, &always);
     if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
     for (int i = 0; i < n; i++) {
-        const Value *before = control_input(g, 2 + i);
-        control_carried(in, before, control_result(g, 1 + i));
-        infer_set(in, i, before->type.dtype, before->type.shape, before->type.rank);
+        const Type *said = infer_declared(in, i);
+        if (object_is(&carried[i]))
+            carried[i] = control_joined(in, i, &carried[i], &carried[i]);
+        else if (!said || !object_same(said, &carried[i]))
+            control_carried(in, control_input(g, 2 + i), control_result(g, 1 + i));
+        infer_set_type(in, i, &carried[i]);
     }
     for (int i = n; i < in->node->out.n; i++) {
         control_tensor(in, control_result(g, 1 + i));
-        control_stacked(in, i, &control_result(g, 1 + i)->type, count, 0);
+        Type slice = loop_slice(in, i, &control_result(g, 1 + i)->type, t);
+        control_stacked(in, i, &slice, count, 0);
     }
 }
 
@@ -301,6 +394,7 @@ typedef struct Looping {
     int carried;
     bool always; /* the condition never ends it */
     Dim trip;
+    Dim defines;   /* the iteration as a symbol that sizes use, or NULL */
     int count;     /* container of a trip count that only data tells, or -1 */
     int *in, *out; /* containers of the body's inputs and results */
 } Looping;
@@ -342,18 +436,24 @@ static int loop_next(Lower *lo, const Looping *l) {
     return next;
 }
 
-static void loop_body(Lower *lo, Looping *l) {
+static void loop_lower_body(Lower *lo, Looping *l) {
     int index = lower_tmp(lo, "i", I64, NULL, 0);
     Map *m = lower_map(lo, "i");
     nn_write(lo, m, index, NULL, body_index(&m->body, l->item->var));
+    if (l->defines) nn_define(lo, l->defines, index, 0, dim_const(lo->ctx, INT32_MAX));
     l->in[0] = index;
     lower_graph(lo, l->body, lo->into, l->in, l->out);
     int n = l->carried, first = l->always ? 0 : 1;
     if (!l->always) l->item->carry.at[0].next = loop_next(lo, l);
-    for (int i = 0; i < n; i++) l->item->carry.at[first + i].next = l->out[1 + i];
-    for (int i = n; i < lo->node->out.n; i++)
-        if (lower_out(lo, i) >= 0)
-            stack_slice(lo, l->out[1 + i], lower_out(lo, i), 0, l->item->var);
+    for (int i = 0; i < n; i++)
+        l->item->carry.at[first + i].next =
+            object_cast(lo, l->out[1 + i], &control_input(l->body, 2 + i)->type);
+    for (int i = n; i < lo->node->out.n; i++) {
+        if (lower_out(lo, i) < 0) continue;
+        Type slice = lower_result(lo, i)->type;
+        slice.shape++, slice.rank--;
+        stack_slice(lo, object_cast(lo, l->out[1 + i], &slice), lower_out(lo, i), 0, l->item->var);
+    }
 }
 
 /* The symbol that stands for the number of iterations: dim 0 of a stacked result. */
@@ -366,17 +466,22 @@ static Dim loop_done(Lower *lo, const Looping *l) {
 static void loop_lower(Lower *lo) {
     Looping l = loop_open(lo);
     int first = l.always ? -1 : loop_first(lo, &l);
-    for (int i = 0; i < l.carried; i++) l.in[2 + i] = lower_in(lo, 2 + i);
+    int *init = NEW_ARRAY(lo->arena, int, l.carried + 1);
+    for (int i = 0; i < l.carried; i++)
+        init[i] = object_cast(lo, lower_in(lo, 2 + i), &control_input(l.body, 2 + i)->type);
     Dim done = l.always && l.trip ? NULL : loop_done(lo, &l);
     Items *into = lo->into;
-    l.item = nn_loop(lo, control_input(l.body, 0)->known[0], l.trip);
+    Dim t = control_input(l.body, 0)->known[0];
+    for (int i = 0; i < lo->flow->symbol.n; i++)
+        if (lo->flow->symbol.at[i].sym == t) l.defines = t;
+    l.item = nn_loop(lo, l.defines ? NULL : t, l.trip);
     l.item->done = done;
     if (!l.always) l.item->cond = control_carry(lo, l.item, first, control_input(l.body, 1));
     l.in[1] = l.always ? lower_scalar(lo, "true", BOOL, 1) : l.item->cond;
     for (int i = 0; i < l.carried; i++)
-        l.in[2 + i] = control_carry(lo, l.item, l.in[2 + i], control_input(l.body, 2 + i));
+        l.in[2 + i] = control_carry(lo, l.item, init[i], control_input(l.body, 2 + i));
     lo->into = &l.item->body;
-    loop_body(lo, &l);
+    loop_lower_body(lo, &l);
     lo->into = into;
     for (int i = 0; i < l.carried; i++) control_bind(lo, i, l.in[2 + i]);
 }

@@ -26,6 +26,7 @@ static const OpRow *const families[] = {
     onnx_recurrent_rows,
     onnx_attention_rows,
     onnx_control_rows,
+    onnx_sequence_rows,
     onnx_irregular_rows,
     onnx_loss_rows,
     onnx_sample_rows,

@@ -391,17 +391,7 @@ static void identity_infer(Infer *in) {
 static void identity_lower(Lower *lo) {
     int to = lower_out(lo, 0);
     if (to < 0) return;
-    if (lower_value(lo, 0)->type.kind != TYPE_TENSOR || lower_value(lo, 0)->type.dtype == STRING) {
-        int from = lower_in(lo, 0);
-        if (!call_row("copy"))
-            fail(lo->ctx, E_UNSUPPORTED,
-                 "\"%s\" is no tensor of numbers: sequences, optionals and text do not "
-                 "compile yet",
-                 lower_value(lo, 0)->name);
-        lower_call(lo, "copy", &from, 1, &to, 1, NULL, 0, NULL, 0);
-    } else {
-        lower_copy(lo, NULL, lower_in(lo, 0), to);
-    }
+    lower_copy(lo, NULL, lower_in(lo, 0), to);
 }
 
 /* Training mode draws random numbers; a ratio of 0 keeps all. */
