@@ -11,7 +11,7 @@
 
 #include "runtime/call.h"
 
-enum { WEIR_RT_VERSION = 4 };
+enum { WEIR_RT_VERSION = 5 };
 
 typedef struct weir_program weir_program;
 typedef struct weir_frame weir_frame;
