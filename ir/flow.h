@@ -242,6 +242,10 @@ DimEnv flow_env(Arena *arena, const Flow *flow);
 DimEnv map_env(Arena *arena, const Flow *flow, const Map *map);
 enum { RANK_MAX = 16 };
 
+/* The flow as a kernel with `merge` lines sees it (flow_merge.c): a copy that shares what is not
+ * joined; the flow itself without such lines. NULL, with the reason, when dims cannot be joined. */
+const Flow *flow_merged(Arena *arena, const Flow *flow, const Kernel *kernel, const char **why);
+
 /* ---- text (flow_print.c, flow_parse.c)
  * ------------------------------------------------------------------ */
 

@@ -42,13 +42,11 @@ static bool is_tiled(const Kernel *kernel, int position, const char *dim) {
     return false;
 }
 
-static void verify_line(FlowVerify *f, const Kernel *kernel, const Line *line) {
+static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, const Line *line) {
     Verify *v = &f->v;
-    if (line->map < 0 || line->map >= kernel->map.n)
-        complain(v, line, kernel, "a line speaks of map %d of %d", line->map, kernel->map.n);
     int position = line->kind == LINE_AT ? kernel->map.n - 1 : line->map;
     bool tiled = line->kind == LINE_AT || line->kind == LINE_ORDER || line->kind == LINE_PARALLEL;
-    const Map *map = f->flow->map.at[kernel->map.at[position]];
+    const Map *map = (line->kind == LINE_MERGE ? f->flow : seen)->map.at[kernel->map.at[position]];
     for (int i = 0; i < line->narg; i++) {
         if (dim_number(map, intern(v->ctx, line->arg[i].dim)) < 0)
             complain(v, line, kernel, "map \"%s\" has no dim \"%s\"", map->name, line->arg[i].dim);
@@ -74,7 +72,16 @@ static void verify_kernel(FlowVerify *f, const Kernel *kernel) {
             complain(v, kernel, NULL, "kernel \"%s\" names map %d of %d", kernel->name,
                      kernel->map.at[i], f->flow->map.n);
     verify_dims(v, kernel->when.at, kernel->when.n, kernel, NULL, "a guard");
-    for (int i = 0; i < kernel->line.n; i++) verify_line(f, kernel, &kernel->line.at[i]);
+    for (int i = 0; i < kernel->line.n; i++) {
+        const Line *line = &kernel->line.at[i];
+        if (line->map < 0 || line->map >= kernel->map.n)
+            complain(v, line, kernel, "a line speaks of map %d of %d", line->map, kernel->map.n);
+    }
+    const char *why;
+    const Flow *seen = flow_merged(v->arena, f->flow, kernel, &why);
+    if (!seen)
+        complain(v, kernel, NULL, "the merge lines of \"%s\" cannot hold: %s", kernel->name, why);
+    for (int i = 0; i < kernel->line.n; i++) verify_line(f, seen, kernel, &kernel->line.at[i]);
 }
 
 static bool holds(const Kernel *kernel, int map) {

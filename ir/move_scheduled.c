@@ -187,6 +187,9 @@ static double root_bytes(Sched *s, int64_t cache) {
 
 double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache,
                       DimValueFn *value, void *user) {
+    const char *why;
+    const Flow *seen = flow_merged(arena, flow, kernel, &why);
+    flow = seen ? seen : flow;
     Sched *s = NEW(arena, Sched);
     *s = (Sched){.ctx = flow->ctx,
                  .arena = arena,

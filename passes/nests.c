@@ -325,7 +325,10 @@ static bool push_region_vars(Lowering *lo, const Items *items, int map) {
     return false;
 }
 
-static Nest *lower_kernel(Arena *arena, const Flow *flow, const Kernel *kernel) {
+static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel) {
+    const char *why;
+    const Flow *flow = flow_merged(arena, whole, kernel, &why);
+    if (!flow) BUG("merge lines of kernel '%s': %s", kernel->name, why);
     Lowering lo = {.arena = arena, .ctx = flow->ctx, .flow = flow, .kernel = kernel};
     lo.nest = nest_new(arena, kernel->name);
     if (kernel->on) lo.nest->on = kernel->on;

@@ -62,14 +62,12 @@ static void plan_line(Lowering *lo, int index) {
             vec_push(lo->arena, &p->reduce, t);
         }
         break;
-    case LINE_MERGE:
     case LINE_SPLIT:
     case LINE_BLOCK:
     case LINE_THREAD:
         fail(lo->ctx, E_UNSUPPORTED,
-             "kernel \"%s\": its line %d says what no nest can be made for yet (merge, split, "
-             "block or thread); "
-             "leave it out",
+             "kernel \"%s\": its line %d says what no nest can be made for yet (split, block or "
+             "thread); leave it out",
              lo->kernel->name, index + 1);
     default: break;
     }

@@ -199,7 +199,14 @@ static void schedule_kernel(Scheduling *s, Kernel *kernel) {
     const Map *root = s->flow->map.at[kernel->map.at[kernel->map.n - 1]];
     bool one_reduction = kernel->map.n <= 2 && map_is_reduction(first) &&
                          (kernel->map.n == 1 || !map_is_reduction(root));
-    if (one_reduction && schedule_tiled(s, kernel)) return;
+    if (one_reduction) {
+        Scheduling merged = *s;
+        const char *why;
+        if (merge_rows(s, kernel))
+            merged.flow = (Flow *)flow_merged(s->flow->arena, s->flow, kernel, &why);
+        if (schedule_tiled(&merged, kernel)) return;
+        kernel->line.n = 0;
+    }
     if (kernel->map.n == 1 && !map_is_reduction(root))
         schedule_pointwise(s, kernel);
     else

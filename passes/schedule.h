@@ -19,6 +19,9 @@ int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed);
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);
 
+/* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
+bool merge_rows(Scheduling *s, Kernel *kernel);
+
 /* schedule_tiled.c: one reduction with register accumulators, and maybe an element-wise root. False
  * when the kernel is not of that shape. */
 bool schedule_tiled(Scheduling *s, Kernel *kernel);

@@ -25,6 +25,12 @@ static const char *const texts[] = {
     "  map mm [i:N, j:100, k:20] { a <- x[i,k]  c <- w[j,k]  a * c -> h[i,j] sum:f32 }\n"
     "  map act [i:N, j:100] { max(h[i,j], 0) -> y[i,j] }\n"
     "}\n",
+    /* rows of two unknown sizes, the batch second */
+    "flow merged_rows (N in 1..64, S in 1..64) {\n"
+    "  in x : f32[S,N,20]  param w : f32[40,20]  tmp h : f32[S,N,40]  out y : f32[S,N,40]\n"
+    "  map mm [s:S, n:N, j:40, k:20] { x[s,n,k] * w[j,k] -> h[s,n,j] sum:f32 }\n"
+    "  map act [a:S, b:N, j:40] { max(h[a,b,j], 0) -> y[a,b,j] }\n"
+    "}\n",
     /* two convolutions, the first from a dense input, strided, channels that fill no block */
     "flow convs {\n"
     "  in x : f32[1,3,17,15]  param k0 : f32[24,3,3,3]  param k1 : f32[40,24,3,3]\n"
@@ -311,4 +317,11 @@ Test(passes, cell_is_one_kernel) {
         "param w : f32[2, 3, 22, 22] layout [_0, _1, _2, _3] -> (_2/32, _0, _1, _3, _2%32)",
         "= gates step on cpu", "gates keep gh reg", "unroll gates.n gates.g gates.j", NULL};
     expect_after("schedule", text_named("flow cell"), parts);
+}
+
+/* Rows known only at run time are joined, in the product and in what follows it. */
+Test(passes, unknown_rows_are_merged) {
+    static const char *const parts[] = {"merge (mm.s, mm.n)", "merge (a, b)", "tile j:32 b:8",
+                                        "parallel j b", NULL};
+    expect_after("schedule", text_named("flow merged_rows"), parts);
 }

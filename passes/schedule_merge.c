@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of unknown number: `merge` lines.
+ *
+ * A product over [batch, steps] rows, both known only at run time, would get row tiles along one of
+ * them, and at batch 1 these would hold one row each. Where every access has the two side by side,
+ * they are joined to one dim of batch * steps rows. A dim that is known to fill a tile stays
+ * alone: its tiles are cut to measure. */
+#include "passes/schedule.h"
+
+enum { FULL_ROWS = 8 };
+
+/* Both dims share no load with a panel of the other operand: rows. */
+static bool both_rows(const Scheduling *s, const Kernel *kernel, int a, int b) {
+    const Map *p = s->flow->map.at[kernel->map.at[0]];
+    Contraction r = map_contraction(s->flow, p);
+    if (!r.is || r.role[a] != ROLE_M || r.role[b] != ROLE_M) return false;
+    int64_t x = map_extent(p, a, -1), y = map_extent(p, b, -1);
+    return (x < 0 || y < 0) && x != 1 && y != 1 && x < FULL_ROWS && y < FULL_ROWS;
+}
+
+/* Adds the lines of one round: dims a and b of the root in all maps. False: cannot be. */
+static bool merge_round(const Scheduling *s, Kernel *kernel, const Alignment *al, int a, int b) {
+    int lines = kernel->line.n;
+    bool may = true;
+    for (int p = 0; p < kernel->map.n; p++) {
+        const Map *m = s->flow->map.at[kernel->map.at[p]];
+        int x = al->at[p][a], y = al->at[p][b];
+        may &= x >= 0 && y >= 0;
+        if (!may) break;
+        Line *line = kernel_line(s->flow, kernel, LINE_MERGE, p);
+        line_dim(s->flow, line, m, x, 0);
+        line_dim(s->flow, line, m, y, 0);
+    }
+    const char *why;
+    may = may && flow_merged(s->flow->arena, s->flow, kernel, &why);
+    if (!may) kernel->line.n = lines;
+    return may;
+}
+
+bool merge_rows(Scheduling *s, Kernel *kernel) {
+    const Map *root = s->flow->map.at[kernel->map.at[kernel->map.n - 1]];
+    const Access *to = &root->write.at[0].to[0];
+    Alignment al = kernel_align(s->flow->arena, s->flow, kernel->map.at, kernel->map.n);
+    for (int k = 0; k + 1 < to->rank; k++) {
+        int a = access_dim(root, to, k), b = access_dim(root, to, k + 1);
+        if (a < 0 || b < 0 || al.at[0][a] < 0 || al.at[0][b] < 0) continue;
+        if (!both_rows(s, kernel, al.at[0][a], al.at[0][b])) continue;
+        if (merge_round(s, kernel, &al, a, b)) return true;
+    }
+    return false;
+}
