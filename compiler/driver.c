@@ -30,6 +30,7 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
                 .tell = fn,
                 .user = user};
     target_c_machine(d.ctx, &d.machine, options->cpu);
+    d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);
     return d;
 }
 
@@ -90,10 +91,10 @@ void driver_passes(Driver *d) {
     const char *hash;
     double start = tool_seconds();
     tell(d, TELL_STEP, "read the model");
-    Stage first = source_read(d->arena, &d->source, o, &hash);
+    Stage first = source_read(d->arena, &d->source, o, d->ops, &hash);
     tell_time(d, "read", tool_seconds() - start);
     d->build = build_json(d, hash);
-    PassEnv env = {&d->machine, onnx_ops(), o->math};
+    PassEnv env = {&d->machine, d->ops, o->math};
     PassOptions options = {.stop_after = o->stop_after,
                            .skip = o->skip.at,
                            .nskip = o->skip.n,

@@ -24,12 +24,15 @@ typedef struct Options {
     VEC(DimOverride) dim;
     VEC(const char *) feed;
     VEC(const char *) skip;
+    VEC(const char *) operators; /* texts of the user's own (onnx_ops_with) */
 } Options;
 void options_default(Options *o);
 /* Sets one option by its command-line name without dashes; E_OPTION, naming the nearest one.
  * `value` may be NULL for switches. Strings are kept in the context. */
 void options_set(Ctx *ctx, Options *o, const char *name, const char *value);
 
+/* Texts of operators (onnx_ops_with); E_OPTION when there is none in it. */
+void options_add_operators(Ctx *ctx, Options *o, const char *text);
 /* For tools: the options that a library's context holds, and a compilation context that reports to
  * its callback and can evaluate calls; ctx_free it. */
 typedef struct weir_context weir_context;
@@ -60,6 +63,7 @@ typedef struct Driver {
     TellFn *tell; /* may be NULL */
     void *user;
     Machine machine;
+    const OpTable *ops;
     Stage stage; /* what the passes made */
     Weights weights;
     uint64_t weights_check; /* of the side file */
@@ -94,7 +98,8 @@ Stage source_parse(Arena *arena, const char *text);
 Stage source_read_ir(Arena *arena, const char *path);
 bool source_is_text(const Source *source); /* a .ir file */
 /* The graph or stage of the source, and the hash of its bytes as hex (source.c). */
-Stage source_read(Arena *arena, const Source *source, const Options *options, const char **hash);
+Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
+                  const char **hash);
 /* Text of a stage, as source_parse reads it. */
 const char *stage_text(Arena *arena, const Stage *stage);
 

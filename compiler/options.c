@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options by name: one row each. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/weir.h"
 #include "driver.h"
+
+void options_add_operators(Ctx *ctx, Options *o, const char *text) {
+    onnx_ops_with(ctx_arena(ctx), &text, 1);
+    vec_push(ctx_arena(ctx), &o->operators, arena_printf(ctx_arena(ctx), "%s", text));
+}
 
 void options_default(Options *o) {
     *o = (Options){.cpu = "native", .math = MATH_DEFAULT};
@@ -141,6 +148,19 @@ static void set_profile(const Setting *s) {
     s->o->profile = truth(s);
 }
 
+static void set_operators(const Setting *s) {
+    Arena *arena = ctx_arena(s->ctx);
+    FILE *file = fopen(s->value, "r");
+    if (!file) fail(s->ctx, E_FILE, "cannot read \"%s\": %s", s->value, strerror(errno));
+    Text text = {.arena = arena};
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, file)) > 0;) text_put_n(&text, part, n);
+    bool bad_read = ferror(file) != 0;
+    fclose(file);
+    if (bad_read) fail(s->ctx, E_FILE, "cannot read \"%s\"", s->value);
+    options_add_operators(s->ctx, s->o, text_str(&text));
+}
+
 static void set_cache(const Setting *s) {
     s->o->no_cache = !truth(s);
 }
@@ -168,6 +188,7 @@ static const struct Row {
     {"time-passes", set_time, true},
     {"cache", set_cache, true},
     {"profile", set_profile, true},
+    {"operators", set_operators, false},
     {"j", set_jobs, false},
 };
 enum { NROWS = sizeof rows / sizeof *rows };

@@ -93,11 +93,13 @@ bool source_is_text(const Source *source) {
     return n >= 3 && strcmp(source->path + n - 3, ".ir") == 0;
 }
 
-Stage source_read(Arena *arena, const Source *source, const Options *options, const char **hash) {
+Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
+                  const char **hash) {
     ImportOptions import = {.dim = options->dim.at,
                             .ndim = options->dim.n,
                             .feed = options->feed.at,
-                            .nfeed = options->feed.n};
+                            .nfeed = options->feed.n,
+                            .ops = ops};
     Stage stage = {0};
     if (!source->path) {
         *hash = hash_of(arena, source->bytes, source->n);

@@ -116,6 +116,15 @@ int weir_option(weir_context *c, const char *name, const char *value) {
     return ctx_try(c->ctx, set_option, &(Setting){c, name, value}) ? 0 : 1;
 }
 
+static void add_operators(void *arg) {
+    Setting *s = arg;
+    options_add_operators(s->c->ctx, &s->c->options, s->value);
+}
+
+int weir_operators(weir_context *c, const char *text) {
+    return ctx_try(c->ctx, add_operators, &(Setting){c, "operators", text}) ? 0 : 1;
+}
+
 /* ---- compiling ------------------------------------------------------------------------------- */
 
 typedef struct Task {

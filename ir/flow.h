@@ -212,6 +212,11 @@ typedef struct Flow {
 
 Flow *flow_new(Arena *arena, const char *name);
 Flow *flow_clone(Arena *arena, const Flow *flow); /* deep: passes edit the copy */
+/* Appends the work of `from`, of the same context, to `into`, its names behind `name`. cont[k]: the
+ * target's container for container k of `from`, or -1: one is made (and its number put there).
+ * `subst` gives the sizes that the symbols of `from` stand for. */
+void flow_inline(Flow *to, Items *into, const Flow *from, const char *name, int *cont,
+                 const DimSubst *subst, int nsubst);
 int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *shape, int rank);
 /* The handle of a constant string: equal strings have one. */
 int64_t flow_text(Flow *flow, const char *at, int64_t n);

@@ -394,7 +394,7 @@ static void run_file(void *user) {
     Source source = {.path = r->path};
     const char *hash;
     if (!source_is_text(&source)) {
-        run_one(f, arena, source_read(arena, &source, &r->options, &hash), "graph");
+        run_one(f, arena, source_read(arena, &source, &r->options, onnx_ops(), &hash), "graph");
         return;
     }
     const char *text = text_of_file(arena, r->path);

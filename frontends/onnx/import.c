@@ -76,9 +76,10 @@ static bool any_version(const OpTable *ops, const char *domain, const char *name
 }
 
 static const OpRow *find_row(Import *im, const char *domain, const char *name, int64_t version) {
-    const OpRow *row = op_find(onnx_ops(), domain, name, (int)version);
+    const OpTable *ops = im->options && im->options->ops ? im->options->ops : onnx_ops();
+    const OpRow *row = op_find(ops, domain, name, (int)version);
     if (row) return row;
-    if (any_version(onnx_ops(), domain, name))
+    if (any_version(ops, domain, name))
         fail(im->ctx, E_UNSUPPORTED,
              "operator \"%s\" is not supported at opset %lld: convert the model to "
              "another opset",

@@ -23,6 +23,7 @@ typedef struct ImportOptions {
     const char *const
         *feed; /* inputs with a default (initializers listed as inputs) that stay inputs */
     int nfeed;
+    const OpTable *ops; /* NULL: onnx_ops() */
 } ImportOptions;
 
 /* Both `fail`. `options` may be NULL. The mapping of the file belongs to the arena. */
@@ -32,5 +33,8 @@ Graph *onnx_import_memory(Arena *arena, const void *bytes, size_t n, const char 
                           const ImportOptions *options);
 
 const OpTable *onnx_ops(void);
+/* With operators of the user's own in front: texts of flows (ops/custom.c says of what form).
+ * E_OPTION when a text has none. */
+const OpTable *onnx_ops_with(Arena *arena, const char *const *text, int n);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs an example as its reader would: run.sh embed|demo WEIR PROGRAM SOURCE_ROOT
+# Runs an example as its reader would: run.sh embed|operators|demo WEIR PROGRAM SOURCE_ROOT
 set -euo pipefail
 example=$1 weir=$2 program=$3 data=$4/tests/data
 work=$(mktemp -d)
@@ -12,6 +12,13 @@ embed)
     "$weir" compile "$data/mnist/mnist_cntk.onnx" -o "$work/mnist.so"
     said=$("$program" "$work/mnist.so")
     wanted='digit 1'
+    ;;
+operators)
+    said=$("$program" "$data/operators/swish_norm.onnx")
+    wanted='norms 0.5000 1.1379'
+    ! "$weir" compile "$data/operators/swish_norm.onnx" -o "$work/m.so" 2>/dev/null
+    "$weir" check "$data/operators/swish_norm.onnx" --operators "$data/operators/acme.ir" --random 1 --size i=7
+    ! "$weir" compile "$data/mnist/mnist_cntk.onnx" --operators "$data/README.md" -o "$work/m.so" 2>/dev/null
     ;;
 demo)
     "$weir" compile "$data/demo/ultraface_rfb_320.onnx" -o "$work/ultraface.so"

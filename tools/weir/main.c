@@ -19,6 +19,7 @@
     "  --skip PASS             leave an optional pass out\n"                                       \
     "  --verify-each           check the IR after every pass\n"                                    \
     "  --time-passes           print what each pass took\n"                                        \
+    "  --operators FILE        operators of your own, as text of flows\n"                          \
     "  --profile               time kernels at run time (weir_model.profile)\n"                    \
     "  -j N                    compile with N threads\n"
 #define INPUT_OPTIONS                                                                              \
