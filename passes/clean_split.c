@@ -34,18 +34,7 @@ static void factor_of(const Map *m, Dim sym, Factor *out) {
                 factor_in(m->write.at[w].to[k].at[d], sym, out);
 }
 
-int simplify_read(void *user, Body *b, const Val *read) {
-    const DimEnv *env = user;
-    Ctx *ctx = arena_ctx(b->arena);
-    Dim at[RANK_MAX];
-    for (int k = 0; k < read->read.rank; k++) at[k] = dim_simplify(ctx, read->read.at[k], env);
-    Access to = {read->read.cont, read->read.rank,
-                 arena_copy(b->arena, at, (size_t)read->read.rank * sizeof *at)};
-    return read->has_else ? body_read_else(b, to, read->type, read->arg[0])
-                          : body_read(b, to, read->type);
-}
-
-static void split(Cleaning *c, Map *m, int d, Dim by, Dim count) {
+static void split(Editing *c, Map *m, int d, Dim by, Dim count) {
     Ctx *ctx = c->flow->ctx;
     Dim old = m->dim.at[d].sym;
     const char *name = dim_sym_name(old);
@@ -72,7 +61,7 @@ static void split(Cleaning *c, Map *m, int d, Dim by, Dim count) {
 }
 
 /* A dim of extent 1 is the constant 0. */
-static bool drop_unit_dims(Cleaning *c, Map *m) {
+static bool drop_unit_dims(Editing *c, Map *m) {
     DimSubst subst[MAP_DIMS];
     int n = 0, left = 0;
     for (int d = 0; d < m->dim.n; d++) {
@@ -88,7 +77,7 @@ static bool drop_unit_dims(Cleaning *c, Map *m) {
     return true;
 }
 
-bool split_dims(Cleaning *c, Map *m) {
+bool split_dims(Editing *c, Map *m) {
     bool changed = drop_unit_dims(c, m);
     for (int d = 0; d < m->dim.n && m->dim.n < MAP_DIMS - 1; d++) {
         Factor f = {NULL, NULL};

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Composing maps: producers into readers, copies into producers. */
+/* Views: composed into their readers, or into the producers of what they copy. */
 #include "passes/clean.h"
 
-enum { BODY_MAX = 256, READS_MAX = 24 };
-
-/* The one plain write of a map without constraints or sequential dims, or NULL. */
-static const Access *plain_write(const Map *m) {
-    if (m->write.n != 1 || m->write.at[0].combine || m->write.at[0].n != 1 || m->cons.n)
-        return NULL;
-    for (int d = 0; d < m->dim.n; d++)
-        if (m->dim.at[d].seq) return NULL;
-    return &m->write.at[0].to[0];
-}
-
 /* The Val a copy copies: one read of the container's own type, without else; -1 for other maps. */
-static int copied(const Cleaning *c, const Map *m) {
-    const Access *to = plain_write(m);
+static int copied(const Editing *c, const Map *m) {
+    const Access *to = map_plain_write(m);
     if (!to) return -1;
     int v = m->write.at[0].val[0];
     const Val *val = &m->body.val.at[v];
@@ -24,37 +13,11 @@ static int copied(const Cleaning *c, const Map *m) {
     return copy && m->body.val.n == 1 ? v : -1;
 }
 
-/* Every dim of the written container is one dim of the map, over its whole extent. */
-static bool writes_whole(const Cleaning *c, const Map *m, const Access *to) {
-    bool seen[MAP_DIMS] = {false};
-    const Cont *cont = &c->flow->cont.at[to->cont];
-    for (int k = 0; k < to->rank; k++) {
-        int d = access_dim(m, to, k);
-        if (d < 0) {
-            if (dim_is(cont->shape[k], 1) && dim_is(to->at[k], 0)) continue;
-            return false;
-        }
-        if (seen[d] || m->dim.at[d].extent != cont->shape[k]) return false;
-        seen[d] = true;
-    }
-    return true;
-}
-
 static int reads_of(const Map *m, int cont) {
     int n = 0;
     for (int v = 0; v < m->body.val.n; v++)
         n += m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont;
     return n;
-}
-
-static bool reads_once(const Map *m, int cont) {
-    for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        if (val->kind == VAL_READ && val->read.cont == cont &&
-            (val->has_else || !access_covers(m, &val->read)))
-            return false;
-    }
-    return true;
 }
 
 static bool reads_with_else(const Map *m, int cont) {
@@ -66,7 +29,7 @@ static bool reads_with_else(const Map *m, int cont) {
 }
 
 /* Is being outside the copy the same as being outside its source? Yes for permutations. */
-static bool same_outside(const Cleaning *c, const Map *m, const Access *to, const Access *from) {
+static bool same_outside(const Editing *c, const Map *m, const Access *to, const Access *from) {
     const Cont *source = &c->flow->cont.at[from->cont];
     int used = 0;
     for (int k = 0; k < from->rank; k++) {
@@ -81,82 +44,34 @@ static bool same_outside(const Cleaning *c, const Map *m, const Access *to, cons
     return used == written;
 }
 
-typedef struct Compose {
-    Cleaning *c;
-    const Map *producer;
-    const Access *to;
-    const Map *reader;
-    DimEnv env;
-} Compose;
-
-/* A read of the producer's container becomes the producer's body at that index. */
-static int composed(void *user, Body *b, const Val *read) {
-    Compose *p = user;
-    if (read->read.cont != p->to->cont) return -1;
-    DimSubst subst[MAP_DIMS];
-    int n = 0;
-    for (int d = 0; d < p->producer->dim.n; d++) {
-        subst[n] = (DimSubst){p->producer->dim.at[d].sym, dim_const(p->c->flow->ctx, 0)};
-        for (int k = 0; k < p->to->rank; k++)
-            if (p->to->at[k] == p->producer->dim.at[d].sym) subst[n].to = read->read.at[k];
-        n++;
-    }
-    if (read->has_else) {
-        const Val *from = &p->producer->body.val.at[p->producer->write.at[0].val[0]];
-        Dim *at = NEW_ARRAY(b->arena, Dim, from->read.rank + 1);
-        for (int k = 0; k < from->read.rank; k++)
-            at[k] = dim_simplify(p->c->flow->ctx,
-                                 dim_subst(p->c->flow->ctx, from->read.at[k], subst, n), &p->env);
-        return body_read_else(b, (Access){from->read.cont, from->read.rank, at}, from->type,
-                              read->arg[0]);
-    }
-    int *map = NEW_ARRAY(b->arena, int, p->producer->body.val.n + 1);
-    body_inline(b, &p->producer->body, subst, n, NULL, simplify_read, &p->env, map);
-    int val = map[p->producer->write.at[0].val[0]];
-    return body_cvt(b, p->c->flow->cont.at[p->to->cont].type, val);
-}
-
-static void compose(Cleaning *c, const Map *producer, const Access *to, Map *reader) {
-    Compose p = {c, producer, to, reader, map_env(c->arena, c->flow, reader)};
-    map_rewrite(c, reader, NULL, 0, composed, &p);
-    if (!reader->from) reader->from = producer->from;
-}
-
 static bool distinct(const IntVec *readers, int i) {
     for (int k = 0; k < i; k++)
         if (readers->at[k] == readers->at[i]) return false;
     return true;
 }
 
-bool inline_producer(Cleaning *c, int map) {
+/* Has a body of constants alone? */
+static bool is_constant(const Map *m) {
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind != VAL_CONST) return false;
+    return true;
+}
+
+bool inline_view(Editing *c, int map) {
     const Map *m = c->flow->map.at[map];
-    const Access *to = plain_write(m);
+    const Access *to = map_plain_write(m);
     if (!to || c->flow->cont.at[to->cont].kind != CONT_TMP || c->uses.writer[to->cont] != map)
         return false;
-    if (!writes_whole(c, m, to)) return false;
     int copy = copied(c, m), cont = to->cont;
+    if ((copy < 0 && !is_constant(m)) || !writes_whole(c->flow, m, to)) return false;
     const IntVec *readers = &c->uses.readers[cont];
-    int nreaders = 0, only = -1;
-    for (int i = 0; i < readers->n; i++)
-        if (distinct(readers, i)) nreaders++, only = readers->at[i];
-    bool constant = true;
-    for (int v = 0; v < m->body.val.n; v++) constant &= m->body.val.at[v].kind == VAL_CONST;
     bool changed = false;
-    if (copy < 0 && !constant) {
-        if (nreaders != 1 || c->uses.held[cont] || c->uses.home[only] != c->uses.home[map])
-            return false;
-        Map *reader = c->flow->map.at[only];
-        if (reader->body.val.n + m->body.val.n > BODY_MAX || !reads_once(reader, cont))
-            return false;
-        compose(c, m, to, reader);
-        return true;
-    }
     for (int i = 0; i < readers->n; i++) {
         Map *reader = c->flow->map.at[readers->at[i]];
         if (!distinct(readers, i) || !reads_of(reader, cont)) continue;
         bool other = reads_with_else(reader, cont);
         if (other && (copy < 0 || !same_outside(c, m, to, &m->body.val.at[copy].read))) continue;
-        compose(c, m, to, reader);
+        compose_map(c, m, to, reader);
         changed = true;
     }
     return changed;
@@ -166,7 +81,7 @@ bool inline_producer(Cleaning *c, int map) {
  * --------------------------------------------------------------------------------- */
 
 /* Index of the copy's target for index `at` of its source. */
-static const Dim *target_index(Cleaning *c, const Map *copy, const Access *from, const Access *to,
+static const Dim *target_index(Editing *c, const Map *copy, const Access *from, const Access *to,
                                const Dim *at) {
     DimSubst subst[MAP_DIMS];
     int n = 0;
@@ -182,7 +97,7 @@ static const Dim *target_index(Cleaning *c, const Map *copy, const Access *from,
 }
 
 typedef struct Redirect {
-    Cleaning *c;
+    Editing *c;
     const Map *copy;
     const Access *from, *to;
 } Redirect;
@@ -195,7 +110,7 @@ static int redirected(void *user, Body *b, const Val *read) {
 }
 
 /* The copy covers all of its source, element for element. */
-static bool covers_source(const Cleaning *c, const Map *m, const Access *from) {
+static bool covers_source(const Editing *c, const Map *m, const Access *from) {
     const Cont *source = &c->flow->cont.at[from->cont];
     for (int k = 0; k < from->rank; k++) {
         int d = access_dim(m, from, k);
@@ -205,7 +120,7 @@ static bool covers_source(const Cleaning *c, const Map *m, const Access *from) {
     return access_covers(m, from);
 }
 
-bool forward_copy(Cleaning *c, int map) {
+bool forward_copy(Editing *c, int map) {
     const Map *m = c->flow->map.at[map];
     int v = copied(c, m);
     if (v < 0) return false;

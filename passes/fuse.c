@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `fuse`: which maps share a kernel.
  *
- * Every map starts as a kernel of its own. Walking the maps in order, the kernels that produce what
+ * First, element-wise maps move into what reads them (fuse_inline.c). Then every map that is left
+ * starts as a kernel of its own. Walking the maps in order, the kernels that produce what
  * a map reads are joined to it when that keeps an intermediate out of memory without computing
  * anything twice:
  *
@@ -15,7 +16,7 @@
  *
  * A kernel runs where its last map stands, so a producer may move down only if nobody in between
  * reads what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
-#include "passes/access.h"
+#include "passes/fuse.h"
 
 enum { ROW_BYTES = 192 * 1024, OPERAND_BYTES = 512 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
 static const int64_t unknown_extent = 64, unknown_row = 1024;
@@ -334,7 +335,8 @@ static void order_maps(const Items *items, IntVec *out, Arena *arena) {
 Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
     Fusing f = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
-    int nmap = flow->map.n, ncont = flow->cont.n;
+    fuse_inline(arena, f.flow, env->machine);
+    int nmap = f.flow->map.n, ncont = f.flow->cont.n;
     f.group = NEW_ARRAY(arena, Group, nmap + 1);
     f.group_of = NEW_ARRAY(arena, int, nmap + 1);
     f.position = NEW_ARRAY(arena, int, nmap + 1);

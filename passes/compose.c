@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Composing maps, shared by `clean` (views) and `fuse` (element-wise maps): where containers are
+ * used, bodies rewritten over other dims and reads, a producer's body put where a reader reads what
+ * it makes, and maps dropped that nobody needs any more. Every value stays as it is bit for bit. */
+#include "passes/compose.h"
+
+/* ---- uses
+ * --------------------------------------------------------------------------------------------- */
+
+static void hold(Uses *u, int cont) {
+    if (cont >= 0) u->held[cont] = true;
+}
+
+static void count_items(Editing *c, const Items *items) {
+    Uses *u = &c->uses;
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) {
+            const Map *m = c->flow->map.at[it->map];
+            u->home[it->map] = items;
+            for (int v = 0; v < m->body.val.n; v++)
+                if (m->body.val.at[v].kind == VAL_READ)
+                    vec_push(c->arena, &u->readers[m->body.val.at[v].read.cont], it->map);
+            for (int w = 0; w < m->write.n; w++)
+                for (int k = 0; k < m->write.at[w].n; k++)
+                    vec_push(c->arena, &u->writers[m->write.at[w].to[k].cont], it->map);
+            continue;
+        }
+        if (it->kind == ITEM_CALL) {
+            for (int k = 0; k < it->call->nin; k++) hold(u, it->call->in[k]);
+            for (int k = 0; k < it->call->nout; k++) hold(u, it->call->out[k]);
+        } else {
+            hold(u, it->cond);
+        }
+        for (int k = 0; k < it->carry.n; k++) {
+            hold(u, it->carry.at[k].cur);
+            hold(u, it->carry.at[k].init);
+            hold(u, it->carry.at[k].next);
+        }
+        count_items(c, &it->body);
+        count_items(c, &it->other);
+    }
+}
+
+void uses_count(Editing *c) {
+    int ncont = c->flow->cont.n, nmap = c->flow->map.n;
+    Uses *u = &c->uses;
+    u->writer = flow_writers(c->arena, c->flow);
+    u->writers = arena_array(c->arena, (size_t)ncont + 1, sizeof *u->writers);
+    u->readers = arena_array(c->arena, (size_t)ncont + 1, sizeof *u->readers);
+    u->held = NEW_ARRAY(c->arena, bool, ncont + 1);
+    u->home = NEW_ARRAY(c->arena, const Items *, nmap + 1);
+    count_items(c, &c->flow->body);
+}
+
+/* ---- rewriting one map
+ * ---------------------------------------------------------------------------------- */
+
+void map_rewrite(Editing *c, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user) {
+    Body out = {.arena = c->arena};
+    int *map = NEW_ARRAY(c->arena, int, m->body.val.n + 1);
+    body_inline(&out, &m->body, subst, n, NULL, read, user, map);
+    int nroot = 0, *roots = NEW_ARRAY(c->arena, int, m->write.n *COMBINE_STATES + 1);
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].nstate; k++) roots[nroot++] = map[m->write.at[w].val[k]];
+    body_prune(&out, roots, nroot);
+    nroot = 0;
+    for (int w = 0; w < m->write.n; w++) {
+        Write *wr = &m->write.at[w];
+        wr->val = arena_copy(c->arena, &roots[nroot], (size_t)wr->nstate * sizeof *roots);
+        nroot += wr->nstate;
+        Access *to = arena_copy(c->arena, wr->to, (size_t)wr->n * sizeof *to);
+        for (int k = 0; k < wr->n; k++) {
+            Dim *at = NEW_ARRAY(c->arena, Dim, to[k].rank + 1);
+            for (int d = 0; d < to[k].rank; d++)
+                at[d] = dim_subst(c->flow->ctx, to[k].at[d], subst, n);
+            to[k].at = at;
+        }
+        wr->to = to;
+    }
+    for (int i = 0; i < m->cons.n; i++)
+        m->cons.at[i] = dim_subst(c->flow->ctx, m->cons.at[i], subst, n);
+    m->body = out;
+}
+
+int simplify_read(void *user, Body *b, const Val *read) {
+    const DimEnv *env = user;
+    Ctx *ctx = arena_ctx(b->arena);
+    Dim at[RANK_MAX];
+    for (int k = 0; k < read->read.rank; k++) at[k] = dim_simplify(ctx, read->read.at[k], env);
+    Access to = {read->read.cont, read->read.rank,
+                 arena_copy(b->arena, at, (size_t)read->read.rank * sizeof *at)};
+    return read->has_else ? body_read_else(b, to, read->type, read->arg[0])
+                          : body_read(b, to, read->type);
+}
+
+/* ---- dead maps
+ * --------------------------------------------------------------------------------------------- */
+
+static bool needed(const Editing *c, const Map *m) {
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            int cont = m->write.at[w].to[k].cont;
+            ContKind kind = c->flow->cont.at[cont].kind;
+            if (kind == CONT_OUT || c->uses.held[cont] || c->uses.readers[cont].n) return true;
+        }
+    return false;
+}
+
+static bool drop_items(Editing *c, Items *items) {
+    int n = 0, before = items->n;
+    bool dropped = false;
+    for (int i = 0; i < before; i++) {
+        Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP && !needed(c, c->flow->map.at[it->map])) continue;
+        dropped |= drop_items(c, &it->body);
+        dropped |= drop_items(c, &it->other);
+        items->at[n++] = *it;
+    }
+    items->n = n;
+    return dropped || n < before;
+}
+
+void drop_unneeded(Editing *c) {
+    uses_count(c);
+    while (drop_items(c, &c->flow->body)) uses_count(c);
+    flow_compact(c->flow);
+    uses_count(c);
+}
+
+/* ---- composing
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The one plain write of a map without constraints or sequential dims, or NULL. */
+const Access *map_plain_write(const Map *m) {
+    if (m->write.n != 1 || m->write.at[0].combine || m->write.at[0].n != 1 || m->cons.n)
+        return NULL;
+    for (int d = 0; d < m->dim.n; d++)
+        if (m->dim.at[d].seq) return NULL;
+    return &m->write.at[0].to[0];
+}
+
+/* Every dim of the written container is one dim of the map, over its whole extent. */
+bool writes_whole(const Flow *flow, const Map *m, const Access *to) {
+    bool seen[MAP_DIMS] = {false};
+    const Cont *cont = &flow->cont.at[to->cont];
+    for (int k = 0; k < to->rank; k++) {
+        int d = access_dim(m, to, k);
+        if (d < 0) {
+            if (dim_is(cont->shape[k], 1) && dim_is(to->at[k], 0)) continue;
+            return false;
+        }
+        if (seen[d] || m->dim.at[d].extent != cont->shape[k]) return false;
+        seen[d] = true;
+    }
+    return true;
+}
+
+/* Does every read of the container meet each of its elements once, none outside? */
+bool reads_once(const Map *m, int cont) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ && val->read.cont == cont &&
+            (val->has_else || !access_covers(m, &val->read)))
+            return false;
+    }
+    return true;
+}
+
+typedef struct Compose {
+    Editing *c;
+    const Map *producer;
+    const Access *to;
+    const Map *reader;
+    DimEnv env;
+} Compose;
+
+/* A read of the producer's container becomes the producer's body at that index. */
+static int composed(void *user, Body *b, const Val *read) {
+    Compose *p = user;
+    if (read->read.cont != p->to->cont) return -1;
+    DimSubst subst[MAP_DIMS];
+    int n = 0;
+    for (int d = 0; d < p->producer->dim.n; d++) {
+        subst[n] = (DimSubst){p->producer->dim.at[d].sym, dim_const(p->c->flow->ctx, 0)};
+        for (int k = 0; k < p->to->rank; k++)
+            if (p->to->at[k] == p->producer->dim.at[d].sym) subst[n].to = read->read.at[k];
+        n++;
+    }
+    if (read->has_else) {
+        const Val *from = &p->producer->body.val.at[p->producer->write.at[0].val[0]];
+        Dim *at = NEW_ARRAY(b->arena, Dim, from->read.rank + 1);
+        for (int k = 0; k < from->read.rank; k++)
+            at[k] = dim_simplify(p->c->flow->ctx,
+                                 dim_subst(p->c->flow->ctx, from->read.at[k], subst, n), &p->env);
+        return body_read_else(b, (Access){from->read.cont, from->read.rank, at}, from->type,
+                              read->arg[0]);
+    }
+    int *map = NEW_ARRAY(b->arena, int, p->producer->body.val.n + 1);
+    body_inline(b, &p->producer->body, subst, n, NULL, simplify_read, &p->env, map);
+    int val = map[p->producer->write.at[0].val[0]];
+    return body_cvt(b, p->c->flow->cont.at[p->to->cont].type, val);
+}
+
+void compose_map(Editing *c, const Map *producer, const Access *to, Map *reader) {
+    Compose p = {c, producer, to, reader, map_env(c->arena, c->flow, reader)};
+    map_rewrite(c, reader, NULL, 0, composed, &p);
+    if (!reader->from) reader->from = producer->from;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Composing maps: what `clean` and `fuse` share (compose.c). */
+#ifndef WEIR_PASSES_COMPOSE_H
+#define WEIR_PASSES_COMPOSE_H
+
+#include "passes/access.h"
+
+/* Where a container is used: counted anew after every round of edits. */
+typedef struct Uses {
+    int *writer;        /* by container: its only writing map, or -1 */
+    IntVec *writers;    /* by container: all maps that write it */
+    IntVec *readers;    /* by container: maps that read it, once a read */
+    bool *held;         /* by container: used by a call or a region, or written by one */
+    const Items **home; /* by map: the list it stands in */
+} Uses;
+
+typedef struct Editing {
+    Arena *arena;
+    Flow *flow;
+    Uses uses;
+} Editing;
+
+enum { BODY_MAX = 256 }; /* Vals of a composed body, at most */
+
+void uses_count(Editing *e);
+/* Drops the maps whose results nobody reads, compacts the flow's table and counts uses. */
+void drop_unneeded(Editing *e);
+
+/* Replaces the body of a map by a rewritten one: `read` as body_inline has it; dims by subst. */
+void map_rewrite(Editing *e, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user);
+/* A BodyReadFn: simplifies a read's index under the DimEnv that `user` points to. */
+int simplify_read(void *user, Body *b, const Val *read);
+
+/* The one plain write of a map without constraints or sequential dims, or NULL. */
+const Access *map_plain_write(const Map *m);
+/* Is every dim of the written container one dim of the map, over its whole extent? */
+bool writes_whole(const Flow *flow, const Map *m, const Access *to);
+/* Does every read of the container meet each of its elements once, none outside? */
+bool reads_once(const Map *m, int cont);
+/* Puts the producer's body in place of the reader's reads of what it writes at `to`. */
+void compose_map(Editing *e, const Map *producer, const Access *to, Map *reader);
+
+#endif

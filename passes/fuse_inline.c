@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element-wise maps put into what reads them, so that their results are never stored.
+ *
+ * A map whose container one other map reads, each element once, moves into that reader: the
+ * container's bytes, written and read again, vanish, and nothing is computed twice. A map with
+ * several such readers moves into all of them where that moves less by the counter, whatever the
+ * kernels will be: its own reads are no more bytes than its result, so no reader reads more than
+ * before, and the time its repeated work takes is less than that of the bytes it saves. */
+#include <math.h>
+
+#include "passes/fuse.h"
+
+static const int64_t unknown_extent = 64;
+
+static bool any_value(void *user, Dim sym, int64_t *value) {
+    (void)user, (void)sym;
+    *value = unknown_extent;
+    return true;
+}
+
+static double count_of(Dim d) {
+    int64_t v;
+    return dim_eval(d, any_value, NULL, &v) ? (double)v : INFINITY;
+}
+
+/* Bytes a second of the level that a container of so many bytes lives in between two kernels. */
+static double bandwidth_for(const Machine *machine, double bytes) {
+    int level = 0;
+    while (level + 1 < machine->nlevels && bytes > (double)machine->level[level].bytes / 2) level++;
+    return machine->level[level].bandwidth;
+}
+
+static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, int readers) {
+    const Map *m = e->flow->map.at[map];
+    const Cont *made = &e->flow->cont.at[m->write.at[0].to[0].cont];
+    double written = (double)dtype_bits(made->type) / 8;
+    for (int k = 0; k < made->rank; k++) written *= count_of(made->shape[k]);
+    double read = count_of(move_compulsory(e->arena, e->flow, &map, 1).bytes) - written;
+    if (read > written) return false;
+    double saved = written + readers * (written - read);
+    double again = (readers - 1) * count_of(move_flops(e->arena, e->flow, m));
+    return again / machine->fma_flops < saved / bandwidth_for(machine, written);
+}
+
+/* Distinct readers of a container when map may move into all of them, else 0. */
+static int readers_taking(const Editing *e, int map, int cont, IntVec *out) {
+    const Map *m = e->flow->map.at[map];
+    const IntVec *readers = &e->uses.readers[cont];
+    for (int i = 0; i < readers->n; i++) {
+        int reader = readers->at[i];
+        const Map *r = e->flow->map.at[reader];
+        bool seen = false;
+        for (int k = 0; k < out->n; k++) seen |= out->at[k] == reader;
+        if (seen) continue;
+        if (e->uses.home[reader] != e->uses.home[map] || !reads_once(r, cont)) return 0;
+        if (r->body.val.n + m->body.val.n > BODY_MAX) return 0;
+        vec_push(e->arena, out, reader);
+    }
+    return out->n;
+}
+
+/* From now on `into` reads what map read. */
+static void hand_over_reads(Editing *e, int map, const IntVec *into) {
+    const Map *m = e->flow->map.at[map];
+    for (int v = 0; v < m->body.val.n; v++) {
+        if (m->body.val.at[v].kind != VAL_READ) continue;
+        IntVec *readers = &e->uses.readers[m->body.val.at[v].read.cont];
+        int left = 0;
+        for (int i = 0; i < readers->n; i++)
+            if (readers->at[i] != map) readers->at[left++] = readers->at[i];
+        readers->n = left;
+        for (int i = 0; i < into->n; i++) vec_push(e->arena, readers, into->at[i]);
+    }
+}
+
+static bool inline_map(Editing *e, const Machine *machine, int map) {
+    Map *m = e->flow->map.at[map];
+    const Access *to = map_plain_write(m);
+    if (!to || e->flow->cont.at[to->cont].kind != CONT_TMP || e->uses.writer[to->cont] != map)
+        return false;
+    if (e->uses.held[to->cont] || !writes_whole(e->flow, m, to)) return false;
+    IntVec into = {0};
+    int n = readers_taking(e, map, to->cont, &into);
+    if (!n || (n > 1 && !repeats_cheaply(e, machine, map, n))) return false;
+    for (int i = 0; i < n; i++) compose_map(e, m, to, e->flow->map.at[into.at[i]]);
+    hand_over_reads(e, map, &into);
+    m->write.n = 0;
+    return true;
+}
+
+void fuse_inline(Arena *arena, Flow *flow, const Machine *machine) {
+    Editing e = {.arena = arena, .flow = flow};
+    uses_count(&e);
+    for (bool again = true; again;) {
+        again = false;
+        for (int m = 0; m < flow->map.n; m++) again |= inline_map(&e, machine, m);
+    }
+    drop_unneeded(&e);
+}

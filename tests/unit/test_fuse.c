@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `clean` leaves and what `fuse` joins: which maps there are, which share a kernel. That the
+ * values stay is test_passes.c's matter. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/file.h"
+#include "passes/pass.h"
+
+static const Machine machine = {.name = "test",
+                                .on = "cpu",
+                                .vector_bytes = 64,
+                                .vector_regs = 32,
+                                .fma_flops = 1e11,
+                                .cores = 2,
+                                .nlevels = 3,
+                                .level = {{"L1", 48 << 10, 1e11, false},
+                                          {"L2", 2 << 20, 5e10, false},
+                                          {"L3", 32 << 20, 2e10, true}}};
+
+typedef struct Run {
+    const char *text, *until;
+    char got[4096]; /* the maps, or the kernels: names with blanks, a bar after each kernel */
+    char message[512];
+    Ctx *ctx;
+} Run;
+
+static void show(void *user, const Diag *d) {
+    Run *r = user;
+    snprintf(r->message, sizeof r->message, "%.500s", d->message);
+}
+
+static void add(Run *r, const char *name, const char *after) {
+    size_t n = strlen(r->got);
+    snprintf(r->got + n, sizeof r->got - n, "%s%s", name, after);
+}
+
+static void run(void *arg) {
+    Run *r = arg;
+    IrFile *file = ir_file_parse(arena_new(r->ctx), NULL, r->text);
+    PassEnv env = {&machine, NULL, MATH_DEFAULT};
+    PassOptions options = {.verify_each = true, .stop_after = r->until};
+    const Flow *f = passes_run(r->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options).flow;
+    for (int k = 0; k < f->kernel.n; k++)
+        for (int i = 0; i < f->kernel.at[k]->map.n; i++)
+            add(r, f->map.at[f->kernel.at[k]->map.at[i]]->name,
+                i + 1 < f->kernel.at[k]->map.n ? " " : " | ");
+    for (int m = 0; m < f->map.n && !f->kernel.n; m++) add(r, f->map.at[m]->name, " ");
+}
+
+static void expect(const char *text, const char *until, const char *want) {
+    Run *r = &(Run){.text = text, .until = until};
+    r->ctx = ctx_new(show, r);
+    cr_assert(ctx_try(r->ctx, run, r), "%s", r->message);
+    cr_expect_str_eq(r->got, want, "after %s: \"%s\", not \"%s\"", until, r->got, want);
+    ctx_free(r->ctx);
+}
+
+static const char chain[] =
+    "flow chain {\n"
+    "  in x : f32[40,50]  tmp t : f32[50,40]  tmp a : f32[50,40]  tmp b : f32[50,40]\n"
+    "  out y : f32[50,40]\n"
+    "  map turn [i:50, j:40] { x[j,i] -> t[i,j] }\n"
+    "  map p [i:50, j:40] { t[i,j] * 2 -> a[i,j] }\n"
+    "  map q [i:50, j:40] { exp(a[i,j]) -> b[i,j] }\n"
+    "  map r [i:50, j:40] { b[i,j] + 1 -> y[i,j] }\n"
+    "}\n";
+
+Test(fuse, clean_composes_views_and_leaves_what_computes) {
+    expect(chain, "clean", "p q r ");
+}
+
+Test(fuse, a_chain_becomes_one_map) {
+    expect(chain, "fuse", "r | ");
+}
+
+/* The mask is made of two vectors and read by two maps: cheaper to make it again than to read it;
+ * not so where it takes an exponential and its readers are many, nor where it reads as much. */
+static const char shared[] = "flow shared {\n"
+                             "  in u : f32[500]  in v : f32[400]  in x : f32[400,500]  in w : "
+                             "f32[400,500]  tmp m : f32[400,500]\n"
+                             "  tmp s : f32[400,500]  out y : f32[400,500]  out z : f32[400,500]\n"
+                             "  map mask [i:400, j:500] { u[j] + v[i] -> m[i,j] }\n"
+                             "  map half [i:400, j:500] { x[i,j] * w[i,j] -> s[i,j] }\n"
+                             "  map p [i:400, j:500] { s[i,j] * m[i,j] -> y[i,j] }\n"
+                             "  map q [i:400, j:500] { s[i,j] / m[i,j] -> z[i,j] }\n"
+                             "}\n";
+
+Test(fuse, what_is_cheap_to_make_again_moves_into_all_readers) {
+    expect(shared, "fuse", "half p | q | ");
+}
