@@ -13,7 +13,11 @@
  *
  * --text evaluates nothing: every stage must verify and print, parse and print as the same text
  * (in every run the texts are compared when no pass is left out).
- * --every N takes one kernel of N, -j N works in N processes. */
+ * --every N takes one kernel of N, -j N works in N processes.
+ *
+ * A text with one flow or graph may say what a pass makes of it, for x86-64-v4: a line
+ * `# after PASS: TEXT` demands TEXT in the stage after that pass, `# never after PASS: TEXT`
+ * forbids it. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +46,7 @@ typedef struct Run {
     int64_t size;     /* of symbols */
     Stage start;
     bool compile, round_trip;
+    const char *expect; /* the source's text, or NULL; then nothing is evaluated */
     /* made on the way */
     Arena *arena;
     int nout;
@@ -195,12 +200,35 @@ static void same_text(Run *r, const Stage *stage, const char *after) {
     arena_free(arena);
 }
 
+/* ---- what a text expects ----------------------------------------------------------------- */
+
+static void expect_line(Run *r, const char *at, const char *text, bool wanted) {
+    char want[256];
+    snprintf(want, sizeof want, "%.*s", (int)strcspn(at, "\n"), at);
+    if ((strstr(text, want) != NULL) == wanted) return;
+    fail(r->ctx, E_VERIFY, "\"%s\" stands %s in\n%.1500s", want, wanted ? "not" : "still", text);
+}
+
+static void expect_lines(Run *r, const Stage *stage, const char *pass) {
+    Arena *arena = arena_new(r->ctx);
+    const char *text = stage_text(arena, stage);
+    for (int wanted = 0; wanted < 2; wanted++) {
+        const char *head =
+            arena_printf(arena, "# %s%s: ", wanted ? "after " : "never after ", pass);
+        for (const char *p = r->expect; (p = strstr(p, head)); p += strlen(head))
+            expect_line(r, p + strlen(head), text, wanted);
+    }
+    arena_free(arena);
+}
+
 /* ---- one run of the passes --------------------------------------------------------------- */
 
 static void watch(void *user, const Pass *pass, const Stage *stage, double seconds) {
     Run *r = user;
     const char *after = pass ? pass->name : "the source";
     (void)seconds;
+    if (r->expect && pass) expect_lines(r, stage, pass->name);
+    if (r->expect) return;
     if (r->round_trip) same_text(r, stage, after);
     if (r->settings->text || stage->graph) return;
     bool first = !r->in, is_flow = stage->flow != NULL;
@@ -280,12 +308,21 @@ static bool has_symbols(const Stage *s) {
 /* Whole; for short vectors; without each pass that may be left out. */
 static bool all_passes(Run *r, const char *name, bool compile) {
     Machine native = r->machine;
+    const char *expect = r->expect;
     int n;
     const Pass *pass = pass_list(&n);
+    r->expect = NULL;
     r->compile = compile;
     r->round_trip = true;
     bool ok = attempt(r, name);
     r->compile = r->round_trip = false;
+    if (expect) {
+        r->expect = expect;
+        target_c_machine(r->ctx, &r->machine, "x86-64-v4");
+        ok &= attempt(r, name);
+        r->machine = native;
+        r->expect = NULL;
+    }
     if (!ok || !r->settings->skip_each) return ok;
     r->round_trip = r->settings->text;
     target_c_machine(r->ctx, &r->machine, "x86-64-v2");
@@ -333,6 +370,7 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
             r->start = (Stage){.flow = flow};
         }
         ok &= all_passes(r, name, compile);
+        r->expect = s ? NULL : r->expect;
         if (!flow || !flow->kernel.n) continue;
         r->start = (Stage){.flow = bare(arena, flow)};
         ok &= all_passes(r, name, compile);
@@ -401,6 +439,8 @@ static void run_file(void *user) {
     if (strstr(text, "# fails: ")) return;
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     Program *program = ir_file_program(arena, file);
+    bool expects = file->graph.n + file->flow.n == 1 && strstr(text, "after ");
+    r->expect = expects ? text : NULL;
     for (int i = 0; i < file->graph.n; i++)
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
     for (int i = 0; i < file->flow.n; i++) {
