@@ -10,6 +10,7 @@
     weir_call_scratch_fn weir_call_##name##_scratch
 WEIR_CALL(box);
 WEIR_CALL(box_dims);
+WEIR_CALL(lookup);
 WEIR_CALL(map_make);
 WEIR_CALL(nms);
 WEIR_CALL(nonzero);
@@ -24,6 +25,11 @@ WEIR_CALL(seq_erase);
 WEIR_CALL(seq_insert);
 WEIR_CALL(seq_length);
 WEIR_CALL(seq_split);
+WEIR_CALL(string_concat);
+WEIR_CALL(string_fields);
+WEIR_CALL(string_match);
+WEIR_CALL(string_normalize);
+WEIR_CALL(string_split);
 WEIR_CALL(topk);
 WEIR_CALL(unbox);
 WEIR_CALL(unique);

@@ -410,7 +410,7 @@ const OpRow onnx_elementwise_rows[] = {
     {"", "Xor", 7, 0, NULL, NULL, "$0 ^ $1", "bool", 0},
     {"", "Not", 1, 0, not_infer, NULL, "not($0)", "bool", 0},
     LEGACY("Equal", legacy_bool_infer, "$0 == $1", T_NUMS " bool"),
-    {"", "Equal", 7, 0, equal_infer, NULL, "$0 == $1", T_NUMS " bool", 0},
+    {"", "Equal", 7, 0, equal_infer, NULL, "$0 == $1", T_NUMS " bool string", 0},
     LEGACY("Less", legacy_bool_infer, "$0 < $1", T_NUMS),
     {"", "Less", 7, 0, less_infer, NULL, "$0 < $1", T_NUMS, 0},
     LEGACY("Greater", legacy_bool_infer, "$0 > $1", T_NUMS),

@@ -27,6 +27,7 @@ static const OpRow *const families[] = {
     onnx_attention_rows,
     onnx_control_rows,
     onnx_sequence_rows,
+    onnx_text_rows,
     onnx_irregular_rows,
     onnx_loss_rows,
     onnx_sample_rows,

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strings: joined, split, normalized, matched, looked up. Meaning: ir/call.def. Each takes time
+ * linear in the bytes it reads and writes, times a logarithm where it searches. Text that is no
+ * UTF-8 passes through unchanged. */
+#include "runtime/calls.h"
+#include "runtime/keys.h"
+#include "runtime/objects.h"
+#include "runtime/regex.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wctype.h>
+
+static void no_memory(weir_call *c) {
+    c->status = WEIR_E_MEMORY;
+    c->reason = "there is no memory for strings";
+}
+
+static weir_string string_at(const weir_call *c, const weir_tensor *t, int64_t i) {
+    return weir_text_of(c->objects, ((const int64_t *)t->data)[i]);
+}
+
+#define NO_SCRATCH(name)                                                                           \
+    int64_t weir_call_##name##_scratch(const weir_call *c) {                                       \
+        (void)c;                                                                                   \
+        return 0;                                                                                  \
+    }
+
+/* ---- concat ---------------------------------------------------------------------------------- */
+
+NO_SCRATCH(string_concat)
+
+void weir_call_string_concat(weir_call *c) {
+    int64_t n = weir_tensor_count(&c->out[0]), *to = c->out[0].data;
+    for (int64_t i = 0; i < n; i++) {
+        weir_string a = string_at(c, &c->in[0], i), b = string_at(c, &c->in[1], i);
+        char *text = weir_objects_alloc(c->objects, a.bytes + b.bytes);
+        if (!text) return no_memory(c);
+        memcpy(text, a.at, (size_t)a.bytes);
+        memcpy(text + a.bytes, b.at, (size_t)b.bytes);
+        if ((to[i] = weir_text(c->objects, text, a.bytes + b.bytes)) < 0) return no_memory(c);
+    }
+}
+
+/* ---- split ----------------------------------------------------------------------------------- */
+
+NO_SCRATCH(string_fields)
+NO_SCRATCH(string_split)
+
+/* Fields of a text between delimiters, or (no delimiter) of what stands between white space. */
+typedef struct Fields {
+    const char *at, *end;
+    weir_string by;
+    int64_t left; /* splits still allowed */
+    int done;
+} Fields;
+
+static int is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static Fields fields_of(const weir_call *c, weir_string s) {
+    weir_string by = c->in[1].data ? string_at(c, &c->in[1], 0) : (weir_string){"", 0};
+    return (Fields){s.at, s.at + s.bytes, by, c->attr[0] < 0 ? INT64_MAX : c->attr[0], 0};
+}
+
+static int next_word(Fields *f, weir_string *word) {
+    while (f->at < f->end && is_space(*f->at)) f->at++;
+    if (f->at == f->end) return 0;
+    const char *start = f->at;
+    if (f->left == 0) f->at = f->end;
+    while (f->at < f->end && !is_space(*f->at)) f->at++;
+    *word = (weir_string){start, f->at - start};
+    f->left--;
+    return 1;
+}
+
+static int next_field(Fields *f, weir_string *field) {
+    if (!f->by.bytes) return next_word(f, field);
+    if (f->done) return 0;
+    const char *cut =
+        f->left > 0 ? memmem(f->at, (size_t)(f->end - f->at), f->by.at, (size_t)f->by.bytes) : NULL;
+    *field = (weir_string){f->at, (cut ? cut : f->end) - f->at};
+    f->done = !cut;
+    if (cut) f->at = cut + f->by.bytes;
+    f->left--;
+    return 1;
+}
+
+void weir_call_string_fields(weir_call *c) {
+    int64_t n = weir_tensor_count(&c->in[0]), *count = c->out[0].data, *most = c->out[1].data;
+    *most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        Fields f = fields_of(c, string_at(c, &c->in[0], i));
+        weir_string field;
+        int64_t k = 0;
+        while (next_field(&f, &field)) k++;
+        if (count) count[i] = k;
+        if (k > *most) *most = k;
+    }
+}
+
+void weir_call_string_split(weir_call *c) {
+    int64_t n = weir_tensor_count(&c->in[0]), *to = c->out[0].data;
+    int64_t most = c->out[0].dims[c->out[0].rank - 1];
+    for (int64_t i = 0; i < n; i++) {
+        Fields f = fields_of(c, string_at(c, &c->in[0], i));
+        weir_string field;
+        for (int64_t k = 0; k < most; k++, to++) {
+            *to = next_field(&f, &field) ? weir_text(c->objects, field.at, field.bytes) : 0;
+            if (*to < 0) return no_memory(c);
+        }
+    }
+}
+
+/* ---- normalize ------------------------------------------------------------------------------- */
+
+enum { CASE_NONE, CASE_LOWER, CASE_UPPER };
+
+/* The text in another case; -1 when there is no memory. A letter may take more bytes than before.
+ */
+static int64_t change_case(weir_call *c, weir_string s, int to, locale_t l) {
+    char *text = weir_objects_alloc(c->objects, s.bytes * 4 + 4), *put = text;
+    if (!text) return -1;
+    for (const char *at = s.at, *end = s.at + s.bytes; at < end;) {
+        uint32_t letter = weir_utf8_next(&at, end);
+        if (l)
+            letter = to == CASE_LOWER ? (uint32_t)towlower_l(letter, l)
+                                      : (uint32_t)towupper_l(letter, l);
+        else if (letter < 128 && (to == CASE_LOWER ? letter - 'A' < 26 : letter - 'a' < 26))
+            letter ^= 32;
+        put = weir_utf8_put(put, letter);
+    }
+    return weir_text(c->objects, text, put - text);
+}
+
+static int by_number(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int64_t weir_call_string_normalize_scratch(const weir_call *c) {
+    return weir_tensor_count(&c->in[1]) * 8;
+}
+
+void weir_call_string_normalize(weir_call *c) {
+    int64_t n = weir_tensor_count(&c->in[0]), m = weir_tensor_count(&c->in[1]), kept = 0;
+    int64_t *stop = c->scratch, *to = c->out[0].data;
+    const int64_t *from = c->in[0].data;
+    locale_t l = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    for (int64_t i = 0; i < m; i++)
+        stop[i] = c->attr[1] ? ((const int64_t *)c->in[1].data)[i]
+                             : change_case(c, string_at(c, &c->in[1], i), CASE_LOWER, l);
+    if (m) qsort(stop, (size_t)m, sizeof *stop, by_number);
+    if (m && stop[0] < 0) no_memory(c);
+    for (int64_t i = 0; i < n && !c->status; i++) {
+        weir_string s = string_at(c, &c->in[0], i);
+        int64_t key = !m || c->attr[1] ? from[i] : change_case(c, s, CASE_LOWER, l);
+        if (m && bsearch(&key, stop, (size_t)m, sizeof *stop, by_number)) continue;
+        to[kept] = c->attr[0] == CASE_NONE ? from[i] : change_case(c, s, (int)c->attr[0], l);
+        if (key < 0 || to[kept++] < 0) no_memory(c);
+    }
+    if (l) freelocale(l);
+    if (!kept) to[kept++] = 0;
+    c->define[0] = kept;
+}
+
+/* ---- match ----------------------------------------------------------------------------------- */
+
+NO_SCRATCH(string_match)
+
+void weir_call_string_match(weir_call *c) {
+    int64_t n = weir_tensor_count(&c->in[0]);
+    weir_regex *r = weir_regex_new(string_at(c, &c->in[1], 0), &c->reason);
+    if (!r) {
+        c->status = WEIR_E_ARGUMENT;
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        ((uint8_t *)c->out[0].data)[i] = (uint8_t)weir_regex_full(r, string_at(c, &c->in[0], i));
+    weir_regex_free(r);
+}
+
+/* ---- lookup ---------------------------------------------------------------------------------- */
+
+/* Keys in order, equal ones by position: the first stands first. */
+typedef struct Keys {
+    const weir_tensor *t;
+} Keys;
+
+static uint64_t key_of(const weir_tensor *t, int64_t i) {
+    return t->dtype == WEIR_STRING ? ((const uint64_t *)t->data)[i]
+                                   : weir_key(t->dtype, t->data, i);
+}
+
+static int key_less(void *user, int64_t a, int64_t b) {
+    const Keys *k = user;
+    return key_of(k->t, a) < key_of(k->t, b);
+}
+
+int64_t weir_call_lookup_scratch(const weir_call *c) {
+    return weir_tensor_count(&c->in[1]) * 16;
+}
+
+void weir_call_lookup(weir_call *c) {
+    const weir_tensor *x = &c->in[0], *keys = &c->in[1];
+    int64_t n = weir_tensor_count(x), m = weir_tensor_count(keys), *to = c->out[0].data;
+    int64_t *order = c->scratch;
+    Keys k = {keys};
+    for (int64_t i = 0; i < m; i++) order[i] = i;
+    weir_sort(order, order + m, m, key_less, &k);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t key = key_of(x, i);
+        int64_t lo = 0, hi = m;
+        while (lo < hi) {
+            int64_t mid = lo + (hi - lo) / 2;
+            if (key_of(keys, order[mid]) < key)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        to[i] = lo < m && key_of(keys, order[lo]) == key ? order[lo] : -1;
+    }
+}
