@@ -3,8 +3,7 @@
 #ifndef WEIR_IR_MACHINE_H
 #define WEIR_IR_MACHINE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "dtype.h"
 
 typedef struct MemoryLevel {
     const char *name; /* "L1", "L2", "L3", "memory" */
@@ -13,7 +12,17 @@ typedef struct MemoryLevel {
     bool shared;      /* by all cores */
 } MemoryLevel;
 
-enum { MACHINE_LEVELS = 6 };
+/* An instruction that stands for loops around a product summed in exact integers (or as its own
+ * text says): for each lane l, c[l] += sum over q of a[q] * b[l,q]. The `group` elements that q
+ * counts stand next to each other in memory, and b's lanes beside one another. */
+typedef struct Instruction {
+    const char *name;    /* "vpdpbusd512" */
+    const char *meaning; /* a nest over mem a, b, c: what it does; the evaluator runs it */
+    DType a, b, c;
+    int lanes, group;
+} Instruction;
+
+enum { MACHINE_LEVELS = 6, MACHINE_USES = 4 };
 typedef struct Machine {
     const char *name; /* "x86-64-v4" */
     const char *on;   /* kernel word: "cpu", "cuda" */
@@ -23,7 +32,8 @@ typedef struct Machine {
     int cores;        /* assumed when weighing parallel work */
     int nlevels;      /* innermost first */
     MemoryLevel level[MACHINE_LEVELS];
-    bool dot_u8i8;           /* u8 x i8 dot-product instruction */
+    int nuse; /* instructions, best first */
+    const Instruction *use[MACHINE_USES];
     bool tile_bf16, tile_i8; /* matrix tiles */
 } Machine;
 

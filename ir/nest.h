@@ -13,7 +13,9 @@
  * with the lane as last index and coefficient 1 it is a vector, anything else gathers or scatters.
  * Its guard (`if`: each >= 0) may use the lane: inactive lanes read 0 and store nothing;
  * - a `reg` array may be indexed by constants, unrolled variables and, in its last dim, the lane:
- * each element (each row of W lanes) is one variable. */
+ * each element (each row of W lanes) is one variable;
+ * - a `use` block holds the loops that an instruction of the machine's table does at once: whoever
+ * does not know the instruction runs the block. */
 #ifndef WEIR_IR_NEST_H
 #define WEIR_IR_NEST_H
 
@@ -55,7 +57,8 @@ typedef enum {
     STMT_FOLD, /* lanes of a reg row to one element: halving tree W/2 .. 1 of `combine` */
     STMT_PREFETCH, /* the cache line of `at`, for reading, into L2 */
     STMT_SYNC,     /* all threads of a block */
-    STMT_WHILE     /* body repeats while value `cond` of a bool element is true */
+    STMT_WHILE,    /* body repeats while value `cond` of a bool element is true */
+    STMT_USE /* instruction `use` of the machine stands for the body, which is its meaning here */
 } StmtKind;
 
 typedef struct Stmt Stmt;
@@ -75,7 +78,8 @@ struct Stmt {
         *combine; /* FOLD: nstate rows `src` (last index: 0, the first lane) -> `dst` elements */
     int lanes;
     const Access *src, *dst;
-    Access at; /* PREFETCH, WHILE's condition */
+    Access at;       /* PREFETCH, WHILE's condition */
+    const char *use; /* USE */
     const char *from;
 };
 

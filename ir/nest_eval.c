@@ -145,7 +145,8 @@ static void compile_stmt(Compile *k, const Stmt *stmt, NestStmt *s) {
         fail(k->c->ctx, E_UNSUPPORTED,
              "nest \"%s\" has a barrier of a block; it cannot be evaluated yet", k->c->nest->name);
     case STMT_WHILE: s->at = compile_access(k, &stmt->at, NULL); break;
-    case STMT_IF: break;
+    case STMT_IF:
+    case STMT_USE: break;
     }
     for (int i = 0; i < stmt->guard.n; i++) s->guard[i] = compile(k, stmt->guard.at[i]);
     s->body = compile_stmts(k, &stmt->body);
@@ -271,6 +272,7 @@ static void run_stmt(NestCode *c, const NestStmt *s) {
     case STMT_WHILE:
         while (nest_read_true(c, &s->at)) run_stmts(c, s->body, s->nbody);
         break;
+    case STMT_USE: run_stmts(c, s->body, s->nbody); break;
     case STMT_PREFETCH:
     case STMT_SYNC: break;
     }

@@ -167,6 +167,10 @@ static bool scan_structure(NestScan *s, Stmts *into, int depth) {
         Stmt *stmt = nest_stmt(s->nest, into, STMT_WHILE);
         stmt->at = scan_access(s, &type);
         scan_block(s, stmt, depth);
+    } else if (lex_take(s->lex, "use")) {
+        Stmt *stmt = nest_stmt(s->nest, into, STMT_USE);
+        stmt->use = lex_name(s->lex, "an instruction");
+        scan_block(s, stmt, depth);
     } else {
         return false;
     }

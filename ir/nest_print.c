@@ -145,13 +145,18 @@ static void print_head(Printer *p, const Nest *nest, const Stmt *stmt) {
         print_access(p, nest, &stmt->at);
         break;
     case STMT_SYNC: text_put(p->out, "sync"); break;
+    case STMT_USE:
+        text_put(p->out, "use ");
+        text_name(p->out, stmt->use);
+        break;
     }
 }
 
 static void print_stmts(Printer *p, const Nest *nest, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *stmt = stmts->at[i];
-        bool block = stmt->kind == STMT_FOR || stmt->kind == STMT_IF || stmt->kind == STMT_WHILE;
+        bool block = stmt->kind == STMT_FOR || stmt->kind == STMT_IF || stmt->kind == STMT_WHILE ||
+                     stmt->kind == STMT_USE;
         print_line(p);
         print_see(p, stmt);
         print_head(p, nest, stmt);

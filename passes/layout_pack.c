@@ -4,7 +4,9 @@
  *
  * A panel is as wide as the register tile will be: w[k,j] -> (j/P, k, j%P). Where the other
  * operand's channel is stored in blocks of L, so is the weights': (o/P, c/L, r, s, c%L, o%P), the
- * order in which the reduction runs. Padding lanes hold 0. */
+ * order in which the reduction runs. Where an instruction takes groups of a reduced dim, these come
+ * last: (j/P, k/G, j%P, k%G). Padding lanes hold 0. */
+#include "passes/dot.h"
 #include "passes/layout.h"
 
 enum { REUSE = 8 };
@@ -39,21 +41,35 @@ static int blocked_dim(const Layouts *l, const Map *m, const Access *a) {
     return -1;
 }
 
-static const Layout *panels(Layouts *l, const Cont *c, int n, int64_t width, int blocked) {
+/* Dims n (the lanes), blocked and grouped of the weights; the latter two -1, or the same dim. */
+typedef struct Panels {
+    int n, blocked, grouped;
+    int64_t width, group;
+} Panels;
+
+static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     Ctx *ctx = l->flow->ctx;
     Layout *y = NEW(l->arena, Layout);
-    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank + 3), *box = NEW_ARRAY(l->arena, Dim, c->rank + 3);
-    Dim p = dim_const(ctx, width), w = dim_const(ctx, l->lanes), sym = flow_layout_sym(ctx, n);
+    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank + 4), *box = NEW_ARRAY(l->arena, Dim, c->rank + 4);
+    Dim p = dim_const(ctx, how->width), sym = flow_layout_sym(ctx, how->n), inner[RANK_MAX];
+    Dim w = dim_const(ctx, l->lanes), g = dim_const(ctx, how->group);
     int r = 0;
-    map[r] = dim_div(ctx, sym, p), box[r++] = dim_ceildiv(ctx, c->shape[n], p);
+    map[r] = dim_div(ctx, sym, p), box[r++] = dim_ceildiv(ctx, c->shape[how->n], p);
     for (int k = 0; k < c->rank; k++) {
-        if (k == n) continue;
-        Dim s = flow_layout_sym(ctx, k);
-        map[r] = k == blocked ? dim_div(ctx, s, w) : s;
-        box[r++] = k == blocked ? dim_ceildiv(ctx, c->shape[k], w) : c->shape[k];
+        Dim s = inner[k] = flow_layout_sym(ctx, k), step = k == how->blocked ? w : g;
+        bool cut = k == how->blocked || k == how->grouped;
+        if (k == how->n) continue;
+        if (k == how->blocked) inner[k] = dim_mod(ctx, s, w);
+        map[r] = cut ? dim_div(ctx, s, step) : s;
+        box[r++] = cut ? dim_ceildiv(ctx, c->shape[k], step) : c->shape[k];
     }
-    if (blocked >= 0) map[r] = dim_mod(ctx, flow_layout_sym(ctx, blocked), w), box[r++] = w;
+    if (how->blocked >= 0) {
+        bool both = how->blocked == how->grouped;
+        map[r] = both ? dim_div(ctx, inner[how->blocked], g) : inner[how->blocked];
+        box[r++] = both ? dim_const(ctx, l->lanes / how->group) : w;
+    }
     map[r] = dim_mod(ctx, sym, p), box[r++] = p;
+    if (how->grouped >= 0) map[r] = dim_mod(ctx, inner[how->grouped], g), box[r++] = g;
     *y = (Layout){.rank = r, .map = map, .box = box, .has_fill = true};
     return y;
 }
@@ -81,6 +97,7 @@ static int laid_out(Layouts *l, int cont, const Cont *like) {
         *c = *like;
         return cont;
     }
+    if (!c->data) return cont; /* nothing is known of it: there is no second copy to make */
     for (int i = 0; i < l->flow->cont.n; i++)
         if (same_weights(&l->flow->cont.at[i], like)) return i;
     Cont copy = *like;
@@ -112,7 +129,7 @@ static void split_index(Layouts *l, const Map *m, int lane, Access *read, Cont *
     *read = (Access){read->cont, ++c->rank, at};
 }
 
-static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane) {
+static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
     Val *b = &m->body.val.at[r->b];
     Cont c = l->flow->cont.at[b->read.cont];
     Access read = b->read;
@@ -123,7 +140,9 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane) {
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
     int64_t extent = map_extent(m, lane, unknown_extent);
     int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
-    c.layout = panels(l, &c, n, width, blocked);
+    Panels how = {n, blocked, -1, width, 1};
+    if (dot) how.grouped = position(m, &read, dot->k), how.group = dot->row->group;
+    c.layout = panels(l, &c, &how);
     read.cont = laid_out(l, b->read.cont, &c);
     b->read = read;
 }
@@ -191,9 +210,12 @@ void layout_packs(Layouts *l) {
         Contraction r = map_contraction(l->flow, m);
         int lane = r.is ? lane_dim(l, m, &r) : -1;
         if (lane < 0) continue;
+        Dot dot;
+        bool use = dot_possible(l->env->machine, l->flow, m, &dot);
+        if (use) r.a = dot.a, r.b = dot.b, lane = dot.lane;
         const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];
         if (b->kind == CONT_PARAM) {
-            pack_weights(l, m, &r, lane);
+            pack_weights(l, m, &r, lane, use ? &dot : NULL);
         } else if (r.role[lane] == ROLE_N && b->type != STRING && worth_copy(l, m, &r, lane)) {
             int n = position(m, &m->body.val.at[r.b].read, lane);
             if (n >= 0) copy_lane_last(l, i, &r, n);

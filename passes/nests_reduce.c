@@ -117,8 +117,9 @@ static void update(Leaf *f, Stmts *into) {
     f->lo->env.n = mark;
 }
 
-/* In the innermost reduction loop: a line of the panel that follows the one in use, at the same
- * reduction index. Row tiles share the work: tile i fetches vector i mod vectors. */
+/* In the innermost reduction loop (around it, when it is an unrolled group): a line of the panel
+ * that follows the one in use, at the same reduction index. Row tiles share the work: tile i
+ * fetches vector i mod vectors. */
 static void prefetch_panel(Leaf *f, Stmts *into) {
     Lowering *lo = f->lo;
     int lane = f->plan->lane_dim, row = -1;
@@ -170,7 +171,7 @@ static void reduce_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
 static void reduce_loops(Leaf *f, int level, Stmts *into) {
     Lowering *lo = f->lo;
     int mark = lo->env.n;
-    bool named[RANK_MAX * 2] = {false};
+    bool named[RANK_MAX * 2] = {false}, fetched = false;
     for (int i = 0; i < f->plan->reduce.n; i++) named[f->plan->reduce.at[i].dim] = true;
     for (; level < f->plan->reduce.n; level++) {
         const TileLoop *t = &f->plan->reduce.at[level];
@@ -183,12 +184,17 @@ static void reduce_loops(Leaf *f, int level, Stmts *into) {
             lo->env.n = mark;
             return;
         }
+        if (level == f->plan->reduce.n - 1 && f->plan->unroll[t->dim]) {
+            f->value[t->dim] = f->span[t->dim].start;
+            prefetch_panel(f, into);
+            fetched = true;
+        }
         into = open_dim(f, t->dim, into);
     }
     for (int d = 0; d < f->map->dim.n; d++)
         if (map_reduces(f->map, d) && d != f->plan->lane_dim && !named[d])
             into = open_dim(f, d, into);
-    prefetch_panel(f, into);
+    if (!fetched) prefetch_panel(f, into);
     update(f, into);
     lo->env.n = mark;
 }

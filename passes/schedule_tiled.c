@@ -5,6 +5,7 @@
  * share most loads. Their number is bounded by the register file; extents are cut into equal tiles.
  * Outer loops go over panels of the lane dim first when the operand that has it is too large for
  * the inner cache, else over the other dims first. */
+#include "passes/dot.h"
 #include "passes/schedule.h"
 
 enum { INNER_MOST = 8 };
@@ -25,6 +26,9 @@ typedef struct Tiled {
     int vectors;
     int row[2]; /* dims of p, or -1 */
     int64_t rows[2];
+    bool dot; /* an instruction multiplies groups: of dim group, of this size */
+    int group;
+    int64_t group_size;
 } Tiled;
 
 static bool output_dim(const Tiled *t, int d) {
@@ -197,6 +201,7 @@ static void unroll_line(Tiled *t, int pos) {
         bool in_tile = (lane_out && d == t->lane) || d == t->row[0] || d == t->row[1];
         if (pos == 0 && t->inner[d]) in_tile = map_extent(t->p, d, 1) > 1;
         if (in_tile) line_dim(t->s->flow, &line, m, pos == 0 ? d : t->root_of[d], 0);
+        if (pos == 0 && t->dot && d == t->group) line_dim(t->s->flow, &line, m, d, 0);
     }
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
@@ -210,7 +215,8 @@ static void prefetch_line(Tiled *t) {
         if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM)
             continue;
         const Layout *layout = t->s->flow->cont.at[val->read.cont].layout;
-        if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != 1)
+        int64_t step = t->dot ? t->group_size : 1;
+        if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != step)
             continue;
         kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, 0)->cont = val->read.cont;
     }
@@ -229,12 +235,17 @@ static void reduce_line(Tiled *t) {
                 access_stride(t->s->flow, t->p, &val->read, d, lanes) != INT64_MAX)
                 blocked = d;
     }
-    if (blocked < 0 || map_extent(t->p, blocked, unknown_extent) <= lanes) return;
+    if (blocked >= 0 && map_extent(t->p, blocked, unknown_extent) <= lanes) blocked = -1;
+    if (blocked < 0 && !t->dot) return;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, 0);
-    line_dim(t->s->flow, line, t->p, blocked, lanes);
+    if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, lanes);
     for (int d = 0; d < t->p->dim.n; d++)
-        if (map_reduces(t->p, d) && d != blocked) line_dim(t->s->flow, line, t->p, d, 0);
-    line_dim(t->s->flow, line, t->p, blocked, 0);
+        if (map_reduces(t->p, d) && d != blocked && (!t->dot || d != t->group))
+            line_dim(t->s->flow, line, t->p, d, 0);
+    if (blocked >= 0 && (!t->dot || blocked != t->group))
+        line_dim(t->s->flow, line, t->p, blocked, 0);
+    if (t->dot) line_dim(t->s->flow, line, t->p, t->group, t->group_size);
+    if (t->dot) line_dim(t->s->flow, line, t->p, t->group, 0);
 }
 
 /* A small window with one load per tap and row is unrolled, so that rows share what overlaps. */
@@ -242,7 +253,7 @@ static void unroll_window(Tiled *t) {
     double taps = 1;
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d)) taps *= (double)map_extent(t->p, d, 1 << 20);
-    if (taps > 25 || t->row[0] < 0) return;
+    if (taps > 25 || t->row[0] < 0 || t->dot) return;
     Line line = {.kind = LINE_UNROLL, .map = 0, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != t->lane) line_dim(t->s->flow, &line, t->p, d, 0);
@@ -259,7 +270,10 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel) {
     for (int d = 0; d < t.p->dim.n; d++)
         if (t.p->dim.at[d].seq || !map_extent(t.p, d, 1)) return false;
     if (!find_roots(&t)) return false;
-    t.lane = choose_lane(&t);
+    Dot dot;
+    t.dot = dot_ready(s->env->machine, s->flow, t.p, &dot) && output_dim(&t, dot.lane);
+    if (t.dot) t.group = dot.k, t.group_size = dot.row->group;
+    t.lane = t.dot ? dot.lane : choose_lane(&t);
     choose_tile(&t);
     tile_lines(&t);
     if (t.p != t.root) kernel_keep(s->flow, kernel, 0, cont, KEEP_REG);

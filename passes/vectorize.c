@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `vectorize`: the last step before text. Lanes stand in the nest already (each `vector` loop
  * is one chunk); here elementary functions become the polynomials of their definitions, so that
- * evaluator and targets run the same arithmetic. */
-#include "passes/pass.h"
+ * evaluator and targets run the same arithmetic, and instructions of the machine's table take the
+ * place of loops (vectorize_use.c). */
+#include "passes/vectorize.h"
 
 static void expand_body(Nest *nest, Stmt *s) {
     bool any = false;
@@ -38,7 +39,6 @@ static Stmt *copy_stmt(Arena *arena, const Stmt *from) {
 
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env);
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env) {
-    (void)env;
     Program *p = NEW(arena, Program);
     p->arena = arena;
     p->flow = flow_clone(arena, program->flow);
@@ -49,6 +49,7 @@ Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env
         for (int i = 0; i < program->nest.at[k]->body.n; i++)
             vec_push(arena, &nest->body, copy_stmt(arena, program->nest.at[k]->body.at[i]));
         expand_stmts(nest, &nest->body);
+        use_instructions(arena, nest, env->machine);
         vec_push(arena, &p->nest, nest);
     }
     return p;

@@ -290,6 +290,47 @@ static const char *const nests[] = {
     "  fold argmax_first:f32 16 (a[0], b[0]) -> (c[], d[])\n  v[i] = c[]\n  w[i] = d[] } }\n",
 };
 
+/* ---- instructions ---------------------------------------------------------------------------- */
+
+/* Each row of the table on all lanes and on the first half, whatever the level: without the
+ * instruction the helper's plain form runs. */
+static void add_instructions(void) {
+    int n;
+    const CInstruction *rows = target_c_instructions(&n);
+    for (int i = 0; i < n; i++) {
+        const Instruction *r = &rows[i].row;
+        int w = r->lanes, g = r->group;
+        const char *block = "  use %s { for q : %d unroll { for l : %d vector %s { r[l] = "
+                            "fma(i32(a[p,q]), i32(b[p,l,q]), r[l]) } } }\n";
+        const char *all = arena_printf(suite->arena, block, r->name, g, w, "");
+        const char *half =
+            arena_printf(suite->arena, block, r->name, g, w, P("if %d >= l", w / 2 - 1));
+        add(P("nest use on cpu (N in 1..) {\n mem a : u8[N,%d]\n mem b : i8[N,%d,%d]\n mem c : "
+              "i32[N,%d] written\n parallel p : N {\n  reg r : i32[%d] = 7\n%s%s"
+              "  for l : %d vector { c[p,l] = r[l] } } }\n",
+              g, w, g, w, w, all, half, w));
+    }
+}
+
+/* A row's meaning is the sum over the group that its numbers tell. */
+static void check_meaning(const Instruction *r) {
+    const char *end;
+    const Nest *nest = nest_parse(suite->arena, r->meaning, &end);
+    uint8_t a[64];
+    int8_t b[1024];
+    int32_t c[64], want[64];
+    nest_verify(nest);
+    for (int i = 0; i < 64; i++) a[i] = (uint8_t)(i * 77 + 200), c[i] = want[i] = 1 - i;
+    for (int i = 0; i < 1024; i++) b[i] = (int8_t)(i * 41 - 128);
+    for (int l = 0; l < r->lanes; l++)
+        for (int q = 0; q < r->group; q++) want[l] += a[q] * b[l * r->group + q];
+    Tensor t[3] = {{.type = r->a, .rank = 1, .dim = {r->group}, .data = a},
+                   {.type = r->b, .rank = 2, .dim = {r->lanes, r->group}, .data = b},
+                   {.type = r->c, .rank = 1, .dim = {r->lanes}, .data = c}};
+    nest_eval(nest, t, value_of, NULL);
+    cr_expect(memcmp(c, want, (size_t)r->lanes * 4) == 0, "%s means something else", r->name);
+}
+
 /* ---- compiling ------------------------------------------------------------------------------- */
 
 static const char *unit_text(void) {
@@ -378,15 +419,16 @@ static int run_case(void *so, int i, char *scratch) {
     return wrong || task.bad;
 }
 
-static void run_level(const char *cpu, const char *const *cc) {
+static void run_level(const char *cpu, const char *const *cc, bool all) {
     suite = calloc(1, sizeof *suite);
     suite->ctx = ctx_new(see, suite);
     suite->arena = arena_new(suite->ctx);
     suite->cpu = cpu;
     target_c_machine(suite->ctx, &suite->machine, cpu);
-    for (size_t i = 0; i < sizeof nests / sizeof *nests; i++) add(nests[i]);
-    add_prims();
-    add_conversions();
+    for (size_t i = 0; all && i < sizeof nests / sizeof *nests; i++) add(nests[i]);
+    add_instructions();
+    if (all) add_prims();
+    if (all) add_conversions();
     char folder[] = "/tmp/weir_emit_XXXXXX";
     cr_assert(mkdtemp(folder));
     char *scratch = aligned_alloc(64, 1 << 20);
@@ -417,13 +459,41 @@ static bool runs(const char *cpu) {
 static const char *const compilers[] = {"clang-19", "gcc", NULL};
 
 Test(emit_c, level2, .timeout = 300) {
-    run_level("x86-64-v2", (const char *const[]){"clang-19", NULL});
+    run_level("x86-64-v2", (const char *const[]){"clang-19", NULL}, true);
 }
 
 Test(emit_c, level3, .timeout = 300) {
-    if (runs("x86-64-v3")) run_level("x86-64-v3", compilers);
+    if (runs("x86-64-v3")) run_level("x86-64-v3", compilers, true);
 }
 
 Test(emit_c, level4, .timeout = 300) {
-    if (runs("x86-64-v4")) run_level("x86-64-v4", compilers);
+    if (runs("x86-64-v4")) run_level("x86-64-v4", compilers, true);
+}
+
+Test(emit_c, native_instructions, .timeout = 300) {
+    run_level("native", compilers, false);
+}
+
+static const char *first_use(const char *cpu) {
+    Machine m;
+    target_c_machine(suite->ctx, &m, cpu);
+    for (int i = 0; i < m.nuse; i++)
+        cr_expect_eq(m.use[i]->lanes * 4, m.vector_bytes, "%s on %s", m.use[i]->name, cpu);
+    return m.nuse ? m.use[0]->name : "";
+}
+
+Test(emit_c, instruction_rows) {
+    int n;
+    suite = calloc(1, sizeof *suite);
+    suite->ctx = ctx_new(see, suite);
+    suite->arena = arena_new(suite->ctx);
+    const CInstruction *rows = target_c_instructions(&n);
+    for (int i = 0; i < n; i++) check_meaning(&rows[i].row);
+    cr_expect_str_eq(first_use("cascadelake"), "vpdpbusd512");
+    cr_expect_str_eq(first_use("alderlake"), "vpdpbusd256");
+    cr_expect_str_eq(first_use("skylake-avx512"), "vpmaddwd512");
+    cr_expect_str_eq(first_use("haswell"), "vpmaddwd256");
+    cr_expect_str_eq(first_use("x86-64-v2"), "vpmaddwd128");
+    ctx_free(suite->ctx);
+    free(suite);
 }

@@ -25,8 +25,8 @@ static bool print_tool(const ToolFound *t) {
 }
 
 static void print_cpu(const Machine *m) {
-    printf("%-9s %s: %d-byte vectors, %d registers%s%s%s; %ld CPUs\n", "cpu", m->name,
-           m->vector_bytes, m->vector_regs, m->dot_u8i8 ? ", u8*i8 dot products" : "",
+    printf("%-9s %s: %d-byte vectors, %d registers, %s%s%s; %ld CPUs\n", "cpu", m->name,
+           m->vector_bytes, m->vector_regs, m->nuse ? m->use[0]->name : "no dot products",
            m->tile_bf16 ? ", bf16 tiles" : "", m->tile_i8 ? ", i8 tiles" : "",
            sysconf(_SC_NPROCESSORS_ONLN));
     for (int i = 0; i < m->nlevels; i++) {

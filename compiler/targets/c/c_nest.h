@@ -136,11 +136,33 @@ bool uses_value(const CNest *c, Dim d, bool vector);
 /* Gives the symbols of this body's Vals their spelling for one lane; returns where to pop to. */
 int push_values(CNest *c, int lane);
 
+/* The element offset of an access whose indices do not come from data. */
+Dim access_flat(CNest *c, const Access *a);
+
+/* ---- instructions (instructions.c, emit_use.c) ----------------------------------------------- */
+
+/* A row and how C spells it: helpers that load a group of `a` for all lanes, groups of `b` (with
+ * an n at the end: of the first n lanes), and multiply and add. */
+typedef struct CInstruction {
+    Instruction row;
+    const char *feature; /* a name of runtime/cpu.def that a level does not include, or "" */
+    const char *load_a, *load_b, *multiply;
+} CInstruction;
+const CInstruction *target_c_instructions(int *n);
+const CInstruction *target_c_instruction(const char *name); /* NULL: unknown */
+void target_c_uses(Machine *m, bool (*has)(const void *user, const char *feature),
+                   const void *user); /* fills in m->use */
+void emit_use(CNest *c, const Stmt *s);
+
 /* ---- primitives (emit_prim.c) ---------------------------------------------------------------- */
 
 CVal emit_prim(CNest *c, const Val *v, CVal *args);
 
 /* ---- one nest (emit_nest.c) ------------------------------------------------------------------ */
+
+/* Around what a `vector` loop holds whose guard, if any, is the number of active lanes. */
+void open_lanes(CNest *c, const Stmt *loop);
+void close_lanes(CNest *c);
 
 /* A kernel is one or more phases, a function each, with a barrier between. */
 typedef struct CPhase {

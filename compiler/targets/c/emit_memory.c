@@ -50,6 +50,12 @@ static const CAccess *access_of(CNest *c, const Access *a) {
     return x;
 }
 
+Dim access_flat(CNest *c, const Access *a) {
+    const CAccess *x = access_of(c, a);
+    if (x->data) BUG("an operand of an instruction is indexed by data");
+    return names_subst(&c->names, x->flat);
+}
+
 /* The offset of a scalar access, every index that comes from data checked: `ix(&bad, i, extent)`.
  */
 static const char *checked_offset(CNest *c, const Access *a) {

@@ -296,6 +296,22 @@ static void emit_vector(CNest *c, const Stmt *s, int64_t width) {
     if (open == 2) close_scope(c);
 }
 
+void open_lanes(CNest *c, const Stmt *loop) {
+    Guards g = {0};
+    for (int i = 0; i < loop->guard.n; i++) sort_guard(c, loop, loop->guard.at[i], &g);
+    if (g.uniform.n || g.other.n) BUG("an instruction's lanes have a guard that is no prefix");
+    int64_t width = 0;
+    dim_is_const(loop->extent, &width);
+    c->lane = (CLanes){.var = loop->var, .width = (int)width};
+    names_var(&c->names, loop->var, "lane", zero(c), last_of(c, loop->extent));
+    if (!all_active(c, &g)) set_prefix(c, &g);
+}
+
+void close_lanes(CNest *c) {
+    c->lane = (CLanes){.width = 1};
+    names_pop(&c->names, c->names.at.n - 1);
+}
+
 static void emit_for(CNest *c, const Stmt *s) {
     int64_t extent = -1;
     dim_is_const(names_subst(&c->names, s->extent), &extent);
@@ -331,6 +347,7 @@ static void emit_stmt(CNest *c, const Stmt *s) {
     case STMT_FOLD: emit_fold(c, s); break;
     case STMT_PREFETCH: emit_prefetch(c, s); break;
     case STMT_WHILE: emit_while(c, s); break;
+    case STMT_USE: emit_use(c, s); break;
     case STMT_SYNC: break;
     }
 }

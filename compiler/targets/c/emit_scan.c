@@ -116,6 +116,7 @@ static void scan_stmt(Scan *s, const Stmt *stmt) {
         break;
     case STMT_PREFETCH:
     case STMT_WHILE: scan_access(s, &stmt->at, false); break;
+    case STMT_USE: break;
     case STMT_SYNC: BUG("a barrier of a block in a nest for the CPU");
     }
     scan_stmts(s, &stmt->body);

@@ -3,6 +3,7 @@
  * extra instructions, so that equal names give equal code wherever they are compiled; "native" asks
  * the processor for its level, extras and caches. Other numbers are those of a current server core:
  * they weigh one plan against another and need not be exact. */
+#include "c_nest.h"
 #include "target.h"
 
 #include "runtime/weir_rt.h"
@@ -36,9 +37,9 @@ static const Family families[] = {
     {"silvermont", 2, false, false},    {"btver2", 2, false, false},
     {"x86-64-v3", 3, false, false},     {"haswell", 3, false, false},
     {"broadwell", 3, false, false},     {"skylake", 3, false, false},
-    {"alderlake", 3, false, false},     {"raptorlake", 3, false, false},
-    {"meteorlake", 3, false, false},    {"arrowlake", 3, false, false},
-    {"gracemont", 3, false, false},     {"znver1", 3, false, false},
+    {"alderlake", 3, true, false},      {"raptorlake", 3, true, false},
+    {"meteorlake", 3, true, false},     {"arrowlake", 3, true, false},
+    {"gracemont", 3, true, false},      {"znver1", 3, false, false},
     {"znver2", 3, false, false},        {"znver3", 3, false, false},
     {"x86-64-v4", 4, false, false},     {"skylake-avx512", 4, false, false},
     {"cascadelake", 4, true, false},    {"cooperlake", 4, true, false},
@@ -48,6 +49,13 @@ static const Family families[] = {
     {"graniterapids", 4, true, true},   {"znver4", 4, true, false},
     {"znver5", 4, true, false},
 };
+
+/* Beyond the level: the dot products of the family's vector width. */
+static bool family_has(const void *user, const char *feature) {
+    const Family *f = user;
+    if (strstr(feature, "vnni")) return f->vnni;
+    return strstr(feature, "avx512") ? f->level == 4 : f->level >= 3;
+}
 
 static void set_level(Machine *m, int level) {
     const Level *l = &levels[level - 2];
@@ -91,6 +99,11 @@ static bool has_one(const char *name) {
     return has(&name, 1);
 }
 
+static bool this_has(const void *user, const char *name) {
+    (void)user;
+    return has_one(name);
+}
+
 /* Caches as CPUID describes them: leaf 4, on AMD leaf 0x8000001d. */
 static void read_caches(Machine *m) {
     unsigned a, b, c, d;
@@ -110,11 +123,11 @@ static void set_native(Machine *m) {
     if (has(level3, sizeof level3 / sizeof *level3)) level = 3;
     if (level == 3 && has(level4, sizeof level4 / sizeof *level4)) level = 4;
     set_level(m, level);
-    m->dot_u8i8 = level == 4 && has_one("avx512vnni");
     m->tile_bf16 = level == 4 && has_one("amx-bf16");
     m->tile_i8 = level == 4 && has_one("amx-int8");
     m->cores = weir_cpus();
     read_caches(m);
+    target_c_uses(m, this_has, NULL);
 }
 
 void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
@@ -127,8 +140,8 @@ void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
         const Family *f = &families[i];
         if (strcmp(f->name, cpu) != 0) continue;
         set_level(m, f->level);
-        m->dot_u8i8 = f->vnni;
         m->tile_bf16 = m->tile_i8 = f->amx;
+        target_c_uses(m, family_has, f);
         return;
     }
     fail(ctx, E_OPTION,
@@ -141,7 +154,10 @@ const char *const *target_c_flags(Arena *arena, const Machine *m) {
     const char **flags = NEW_ARRAY(arena, const char *, 16);
     int n = 0;
     flags[n++] = arena_printf(arena, "-march=%s", m->name);
-    if (m->dot_u8i8) flags[n++] = "-mavx512vnni";
+    for (int i = 0; i < m->nuse; i++) {
+        const char *feature = target_c_instruction(m->use[i]->name)->feature;
+        if (strstr(feature, "vnni")) flags[n++] = arena_printf(arena, "-m%s", feature);
+    }
     if (m->vector_bytes == 64) flags[n++] = "-mprefer-vector-width=512";
     flags[n++] = "-ffp-contract=off";
     flags[n++] = "-fwrapv";

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instructions that C has no operator for: one row each. A row names the instruction, says what it
+ * does as a nest (its meaning: the evaluator runs it and the tests hold the helper to it), how its
+ * operands lie in memory, what the processor and the compiler need for it, and the helpers of
+ * vector.in that spell it: `%d` stands for the lanes. The helpers also have a plain form, so that
+ * the text compiles for any machine. */
+#include "c_nest.h"
+
+#include <string.h>
+
+#define DOT(lanes, group)                                                                          \
+    "nest dot on cpu {\n"                                                                          \
+    "  mem a : u8[" #group "]\n"                                                                   \
+    "  mem b : i8[" #lanes ", " #group "]\n"                                                       \
+    "  mem c : i32[" #lanes "] written\n"                                                          \
+    "  for q : " #group " unroll {\n"                                                              \
+    "    for l : " #lanes " vector {\n"                                                            \
+    "      c[l] = fma(i32(a[q]), i32(b[l, q]), c[l])\n"                                            \
+    "    }\n"                                                                                      \
+    "  }\n"                                                                                        \
+    "}\n"
+
+static const CInstruction rows[] = {
+    {{"vpdpbusd512", DOT(16, 4), U8, I8, I32, 16, 4}, "avx512vnni", "four", "quads", "dot4"},
+    {{"vpdpbusd256", DOT(8, 4), U8, I8, I32, 8, 4}, "avxvnni", "four", "quads", "dot4"},
+    {{"vpmaddwd512", DOT(16, 2), U8, I8, I32, 16, 2}, "avx512bw", "two", "pairs", "dot2"},
+    {{"vpmaddwd256", DOT(8, 2), U8, I8, I32, 8, 2}, "avx2", "two", "pairs", "dot2"},
+    {{"vpmaddwd128", DOT(4, 2), U8, I8, I32, 4, 2}, "", "two", "pairs", "dot2"},
+};
+
+const CInstruction *target_c_instructions(int *n) {
+    *n = (int)(sizeof rows / sizeof *rows);
+    return rows;
+}
+
+const CInstruction *target_c_instruction(const char *name) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].row.name, name) == 0) return &rows[i];
+    return NULL;
+}
+
+/* Rows of the machine's vector width, for what `has` says it has. */
+void target_c_uses(Machine *m, bool (*has)(const void *user, const char *feature),
+                   const void *user) {
+    m->nuse = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const CInstruction *r = &rows[i];
+        if (r->row.lanes * 4 != m->vector_bytes || m->nuse == MACHINE_USES) continue;
+        if (!*r->feature || has(user, r->feature)) m->use[m->nuse++] = &r->row;
+    }
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which maps an instruction of the table can run. Only accesses, types and the combine decide. */
+#include "passes/dot.h"
+
+static int converted_read(const Body *b, int val, DType to) {
+    const Val *v = &b->val.at[val];
+    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != to) return -1;
+    const Val *r = &b->val.at[v->arg[0]];
+    return r->kind == VAL_READ && !r->has_else ? v->arg[0] : -1;
+}
+
+/* The map's sum of products of two converted reads, with the types of a row. */
+static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
+    if (m->write.n != 1 || m->write.at[0].n != 1 || !m->write.at[0].combine) return NULL;
+    const Combine *c = m->write.at[0].combine;
+    const Val *v = &m->body.val.at[m->write.at[0].val[0]];
+    if (c->simple != P_ADD || v->kind != VAL_PRIM || v->prim != P_MUL || v->type != c->type[0])
+        return NULL;
+    *x = converted_read(&m->body, v->arg[0], v->type);
+    *y = converted_read(&m->body, v->arg[1], v->type);
+    if (*x < 0 || *y < 0 || m->cons.n) return NULL;
+    DType tx = m->body.val.at[*x].type, ty = m->body.val.at[*y].type;
+    for (int i = 0; i < machine->nuse; i++) {
+        const Instruction *row = machine->use[i];
+        if (row->c != v->type) continue;
+        if (row->a == tx && row->b == ty) return row;
+        if (row->a != ty || row->b != tx) continue;
+        int t = *x;
+        *x = *y, *y = t;
+        return row;
+    }
+    return NULL;
+}
+
+static int position(const Map *m, const Access *a, int dim) {
+    for (int k = 0; k < a->rank; k++)
+        if (access_dim(m, a, k) == dim) return k;
+    return -1;
+}
+
+/* The reduced dim with the most iterations whose groups are contiguous in a. */
+static int group_dim(const Flow *flow, const Map *m, const Dot *dot) {
+    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
+    int best = -1, group = dot->row->group;
+    for (int d = 0; d < m->dim.n; d++) {
+        int64_t extent = map_extent(m, d, group);
+        if (!map_reduces(m, d) || extent < group || position(m, b, d) < 0) continue;
+        if (access_stride(flow, m, a, d, group) != 1) continue;
+        if (best < 0 || extent > map_extent(m, best, group)) best = d;
+    }
+    return best;
+}
+
+static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
+    Contraction r = map_contraction(flow, m);
+    const Access *b = &m->body.val.at[dot->b].read;
+    int best = -1;
+    if (!r.is) return -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        bool in_a = access_stride(flow, m, &m->body.val.at[dot->a].read, d, 1) != 0;
+        if (map_reduces(m, d) || in_a || position(m, b, d) < 0) continue;
+        if (best < 0 || map_extent(m, d, 64) > map_extent(m, best, 64)) best = d;
+    }
+    return best;
+}
+
+bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    dot->row = row_of(machine, m, &dot->a, &dot->b);
+    if (!dot->row) return false;
+    if (access_by_value(m, &m->body.val.at[dot->a].read) ||
+        access_by_value(m, &m->body.val.at[dot->b].read))
+        return false;
+    dot->k = group_dim(flow, m, dot);
+    dot->lane = lane_dim(flow, m, dot);
+    return dot->k >= 0 && dot->lane >= 0 && map_extent(m, dot->lane, 64) > 1;
+}
+
+bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    if (!dot_possible(machine, flow, m, dot)) return false;
+    const Access *b = &m->body.val.at[dot->b].read;
+    int group = dot->row->group;
+    return access_stride(flow, m, b, dot->k, group) == 1 &&
+           access_stride(flow, m, b, dot->lane, dot->row->lanes) == group;
+}

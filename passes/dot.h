@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contractions that an instruction of the machine computes in groups: a map whose body is
+ * cvt(a) * cvt(b), summed in the row's type, with a group of some reduced dim contiguous in a. */
+#ifndef WEIR_PASSES_DOT_H
+#define WEIR_PASSES_DOT_H
+
+#include "passes/access.h"
+
+typedef struct Dot {
+    const Instruction *row;
+    int a, b; /* Vals that read the operands */
+    int k;    /* the reduced dim that runs in groups */
+    int lane; /* the dim only b has that runs in lanes */
+} Dot;
+
+/* Could m run on a row of the machine, were b stored in groups (layout_pack.c does it)? */
+bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
+/* Does it, as its operands are stored now? */
+bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
+
+#endif

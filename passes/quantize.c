@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `quantize`: arithmetic on 8-bit codes stays in integers.
+ *
+ * Nothing here looks at operators. A code is a value of an 8-bit integer type. */
+#include "passes/quantize.h"
+
+Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
+
+/* ---- terms
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static bool is_code(const Body *b, int val) {
+    DType t = b->val.at[val].type;
+    return t == U8 || t == I8;
+}
+
+static int converted_code(const Body *b, int val) {
+    const Val *v = &b->val.at[val];
+    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != I32) return -1;
+    return is_code(b, v->arg[0]) ? v->arg[0] : -1;
+}
+
+bool code_term(const Body *b, int val, CodeTerm *t) {
+    const Val *v = &b->val.at[val];
+    Bits bits;
+    *t = (CodeTerm){converted_code(b, val), -1};
+    if (t->code >= 0) return true;
+    if (v->kind != VAL_PRIM || v->prim != P_SUB || v->type != I32) return false;
+    t->code = converted_code(b, v->arg[0]);
+    t->zero = v->arg[1];
+    if (body_const_bits(b, t->zero, &bits) && bits == 0) t->zero = -1;
+    return t->code >= 0;
+}
+
+bool is_outer_val(const Map *m, int val) {
+    const Val *v = &m->body.val.at[val];
+    if (v->kind == VAL_CONST) return true;
+    if (v->kind == VAL_READ) {
+        for (int d = 0; d < m->dim.n; d++)
+            for (int k = 0; k < v->read.rank; k++)
+                if (map_reduces(m, d) && dim_uses(v->read.at[k], m->dim.at[d].sym)) return false;
+        return !v->has_else && !access_by_value(m, &v->read);
+    }
+    if (v->kind != VAL_PRIM) return false;
+    for (int a = 0; a < prim_row(v->prim)->arity; a++)
+        if (!is_outer_val(m, v->arg[a])) return false;
+    return true;
+}
+
+int copy_outer_val(Body *to, const Body *from, int val, const DimSubst *subst, int n) {
+    int *map = NEW_ARRAY(to->arena, int, from->val.n + 1);
+    Body part = {.arena = to->arena};
+    body_inline(&part, from, NULL, 0, NULL, NULL, NULL, map);
+    int root = map[val];
+    body_prune(&part, &root, 1);
+    map = NEW_ARRAY(to->arena, int, part.val.n + 1);
+    body_inline(to, &part, subst, n, NULL, NULL, NULL, map);
+    return map[root];
+}
+
+/* ---- new maps
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static bool insert(Arena *arena, Items *items, int map, const Items *made, bool after) {
+    for (int i = 0; i < items->n; i++) {
+        Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP && it->map == map) {
+            Items out = {0};
+            int at = after ? i + 1 : i;
+            for (int k = 0; k < at; k++) vec_push(arena, &out, items->at[k]);
+            for (int k = 0; k < made->n; k++) vec_push(arena, &out, made->at[k]);
+            for (int k = at; k < items->n; k++) vec_push(arena, &out, items->at[k]);
+            *items = out;
+            return true;
+        }
+        if (insert(arena, &it->body, map, made, after) ||
+            insert(arena, &it->other, map, made, after))
+            return true;
+    }
+    return false;
+}
+
+void insert_after(Quantizing *q, int map, const Items *made) {
+    insert(q->c.arena, &q->c.flow->body, map, made, true);
+}
+
+void insert_before(Quantizing *q, int map, const Items *made) {
+    insert(q->c.arena, &q->c.flow->body, map, made, false);
+}
+
+void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *name, Items *into,
+                     Over *over) {
+    *over = (Over){.map = flow_map(q->c.flow, into, name, m->from)};
+    for (int k = 0; k < a->rank; k++) {
+        int d = access_dim(m, a, k);
+        over->at[k] = a->at[k];
+        if (d < 0) continue;
+        const MapDim *dim = &m->dim.at[d];
+        over->at[k] = map_dim(q->c.flow, over->map, dim_sym_name(dim->sym), dim->extent);
+        over->subst[over->nsubst++] = (DimSubst){dim->sym, over->at[k]};
+    }
+}
+
+Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env);
+Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env) {
+    Quantizing q = {.c = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
+    if (env->machine->nuse) split_zero_points(&q);
+    return pass_clean(arena, q.c.flow, env);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of pass `quantize`. */
+#ifndef WEIR_PASSES_QUANTIZE_H
+#define WEIR_PASSES_QUANTIZE_H
+
+#include "passes/compose.h"
+
+typedef struct Quantizing {
+    Editing c; /* arena, flow, uses */
+    const PassEnv *env;
+    int *recoded; /* by container: the other 8-bit type's, or 0 */
+    int nrecoded;
+} Quantizing;
+
+/* cvt(code) - zero, in i32. */
+typedef struct CodeTerm {
+    int code; /* a Val of an 8-bit integer type */
+    int zero; /* a Val of i32, or -1 */
+} CodeTerm;
+bool code_term(const Body *b, int val, CodeTerm *t);
+
+/* A Val that may be computed anew wherever the map's result dims stand: constants and reads without
+ * else at indices that use none of the reduced dims, converted. */
+bool is_outer_val(const Map *m, int val);
+/* Copies such a Val, with dims replaced. */
+int copy_outer_val(Body *to, const Body *from, int val, const DimSubst *subst, int n);
+
+/* Maps made behind or before `map` in its list. */
+void insert_after(Quantizing *q, int map, const Items *made);
+void insert_before(Quantizing *q, int map, const Items *made);
+
+/* A new map over the elements that `to` is written at: dims for its dims. */
+typedef struct Over {
+    Map *map;
+    DimSubst subst[MAP_DIMS]; /* dims of the old map that the access uses -> dims of the new one */
+    int nsubst;
+    Dim at[RANK_MAX];
+} Over;
+void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *name, Items *into,
+                     Over *over);
+
+/* quantize_zero.c: sums of (a - za)*(b - zb) become sums of a*b, for an instruction of the table.
+ */
+void split_zero_points(Quantizing *q);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of pass `vectorize`. */
+#ifndef WEIR_PASSES_VECTORIZE_H
+#define WEIR_PASSES_VECTORIZE_H
+
+#include "passes/pass.h"
+
+/* Puts instructions of the machine's table in the place of the loops that they stand for. */
+void use_instructions(Arena *arena, Nest *nest, const Machine *machine);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instructions for loops. What is looked for is an unrolled loop over a group around unrolled loops
+ * around one vector loop,
+ *
+ *     for q : G unroll { for i : 8 unroll { for l : W vector { c[i,l] = fma(a, b, c[i,l]) } } }
+ *
+ * where a and b have the types, q and l the strides, and the body the form of a row's meaning. The
+ * loops inside are independent of each other, so the group moves to the inside, where it is
+ * wrapped as a `use` block. The sums are exact, their order is free. */
+#include "passes/vectorize.h"
+
+typedef struct Using {
+    Arena *arena;
+    Nest *nest;
+    const Machine *machine;
+    VEC(DimRange) env;
+} Using;
+
+static Dim flat(const Using *u, const Access *a) {
+    Ctx *ctx = u->nest->ctx;
+    const Buf *b = &u->nest->buf.at[a->cont];
+    Dim f = dim_const(ctx, 0);
+    for (int k = 0; k < a->rank; k++) f = dim_add(ctx, dim_mul(ctx, f, b->box[k]), a->at[k]);
+    DimEnv env = {u->env.at, u->env.n};
+    return dim_simplify(ctx, f, &env);
+}
+
+static bool steps(const Using *u, const Access *a, Dim q, int64_t by_q, Dim l, int64_t by_l) {
+    Dim coef[2], rest, sym[2] = {q, l};
+    if (!dim_affine(u->nest->ctx, flat(u, a), sym, 2, coef, &rest)) return false;
+    return dim_is(coef[0], by_q) && dim_is(coef[1], by_l);
+}
+
+static const Access *converted(const Body *b, int val, DType from, DType to) {
+    const Val *v = &b->val.at[val];
+    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != to) return NULL;
+    const Val *r = &b->val.at[v->arg[0]];
+    return r->kind == VAL_READ && r->type == from && !r->has_else ? &r->read : NULL;
+}
+
+static bool same_access(const Access *a, const Access *b) {
+    bool same = a->cont == b->cont && a->rank == b->rank;
+    for (int k = 0; same && k < a->rank; k++) same = a->at[k] == b->at[k];
+    return same;
+}
+
+/* The body's operands, in one order or the other, stand as the row wants them. */
+static bool operands_match(const Using *u, const Instruction *row, const Body *b, const Val *fma,
+                           Dim q, Dim l) {
+    for (int swap = 0; swap < 2; swap++) {
+        const Access *x = converted(b, fma->arg[swap], row->a, row->c);
+        const Access *y = converted(b, fma->arg[1 - swap], row->b, row->c);
+        if (x && y && u->nest->buf.at[x->cont].kind != BUF_REG &&
+            u->nest->buf.at[y->cont].kind != BUF_REG && steps(u, x, q, 1, l, 0) &&
+            steps(u, y, q, 1, l, row->group))
+            return true;
+    }
+    return false;
+}
+
+static bool body_matches(const Using *u, const Instruction *row, const Stmt *s, Dim q, Dim l) {
+    if (s->kind != STMT_BODY || s->store.n != 1) return false;
+    const Access *to = &s->store.at[0].to;
+    const Val *fma = &s->code.val.at[s->store.at[0].val];
+    if (fma->kind != VAL_PRIM || fma->prim != P_FMA || fma->type != row->c) return false;
+    const Val *acc = &s->code.val.at[fma->arg[2]];
+    if (acc->kind != VAL_READ || !same_access(&acc->read, to)) return false;
+    if (u->nest->buf.at[to->cont].kind != BUF_REG || !to->rank) return false;
+    for (int k = 0; k < to->rank; k++)
+        if (dim_uses(to->at[k], q)) return false;
+    return operands_match(u, row, &s->code, fma, q, l);
+}
+
+/* Lanes are switched off from some lane on, if at all. */
+static bool prefix_guard(const Using *u, const Stmt *loop) {
+    for (int i = 0; i < loop->guard.n; i++) {
+        Dim coef, rest;
+        if (!dim_affine(u->nest->ctx, loop->guard.at[i], &loop->var, 1, &coef, &rest)) return false;
+        if (!dim_is(coef, -1)) return false;
+    }
+    return true;
+}
+
+/* Loops of s down to the vector loop; the statement is a chain of these. */
+static const Instruction *row_for(Using *u, const Stmt *group, const Stmt *s) {
+    if (s->kind != STMT_FOR || (s->mark != LOOP_UNROLL && s->mark != LOOP_VECTOR)) return NULL;
+    DimRange range = {s->var, dim_const(u->nest->ctx, 0), dim_addc(u->nest->ctx, s->extent, -1)};
+    const Instruction *found = NULL;
+    vec_push(u->arena, &u->env, range);
+    if (s->mark == LOOP_UNROLL) {
+        for (int i = 0; i < s->body.n; i++) {
+            const Instruction *row = row_for(u, group, s->body.at[i]);
+            if (!row || (found && row != found)) {
+                found = NULL;
+                break;
+            }
+            found = row;
+        }
+    } else if (s->body.n == 1 && prefix_guard(u, s)) {
+        for (int i = 0; i < u->machine->nuse && !found; i++) {
+            const Instruction *row = u->machine->use[i];
+            if (dim_is(s->extent, row->lanes) && dim_is(group->extent, row->group) &&
+                body_matches(u, row, s->body.at[0], group->var, s->var))
+                found = row;
+        }
+    }
+    u->env.n--;
+    return found;
+}
+
+/* The group loop goes to the vector loops, inside `use` blocks. */
+static void sink_group(Using *u, const Stmt *group, const Instruction *row, Stmts *at) {
+    for (int i = 0; i < at->n; i++) {
+        Stmt *s = at->at[i];
+        if (s->mark == LOOP_UNROLL) {
+            sink_group(u, group, row, &s->body);
+            continue;
+        }
+        Stmt *use = NEW(u->arena, Stmt), *inner = arena_copy(u->arena, group, sizeof *group);
+        use->kind = STMT_USE;
+        use->use = row->name;
+        use->from = s->body.at[0]->from;
+        inner->body = (Stmts){0};
+        vec_push(u->arena, &inner->body, s);
+        vec_push(u->arena, &use->body, inner);
+        at->at[i] = use;
+    }
+}
+
+static bool all_rows(Using *u, const Stmt *group, const Instruction **row) {
+    *row = NULL;
+    for (int i = 0; i < group->body.n; i++) {
+        const Instruction *r = row_for(u, group, group->body.at[i]);
+        if (!r || (*row && r != *row)) return false;
+        *row = r;
+    }
+    return *row != NULL;
+}
+
+static void use_in(Using *u, Stmts *stmts) {
+    Stmts out = {0};
+    for (int i = 0; i < stmts->n; i++) {
+        Stmt *s = stmts->at[i];
+        const Instruction *row = NULL;
+        int mark = u->env.n;
+        if (s->kind == STMT_FOR) {
+            Dim last = dim_addc(u->nest->ctx, s->extent, -1);
+            vec_push(u->arena, &u->env, ((DimRange){s->var, dim_const(u->nest->ctx, 0), last}));
+        }
+        if (s->kind == STMT_FOR && s->mark == LOOP_UNROLL && all_rows(u, s, &row)) {
+            sink_group(u, s, row, &s->body);
+            for (int k = 0; k < s->body.n; k++) vec_push(u->arena, &out, s->body.at[k]);
+        } else {
+            use_in(u, &s->body);
+            vec_push(u->arena, &out, s);
+        }
+        u->env.n = mark;
+    }
+    *stmts = out;
+}
+
+void use_instructions(Arena *arena, Nest *nest, const Machine *machine) {
+    Using u = {.arena = arena, .nest = nest, .machine = machine};
+    for (int i = 0; i < nest->symbol.n; i++) {
+        const Symbol *s = &nest->symbol.at[i];
+        Dim hi = s->hi == INT64_MAX ? s->upper : dim_const(nest->ctx, s->hi);
+        vec_push(arena, &u.env, ((DimRange){s->sym, dim_const(nest->ctx, s->lo), hi}));
+    }
+    if (machine->nuse) use_in(&u, &nest->body);
+}
