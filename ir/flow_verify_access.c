@@ -163,10 +163,13 @@ static bool plainly_injective(const PolyRel *rel) {
     return true;
 }
 
+/* Of a reducing write `rel` has the dims that some index uses: two of their points are two
+ * elements.
+ */
 static void verify_injective(FlowVerify *f, const Use *use, const PolyRel *rel) {
-    if (!use->map || !use->plain || use->data || plainly_injective(rel)) return;
+    if (!use->map || use->data || plainly_injective(rel)) return;
     const char *name = f->flow->cont.at[use->cont].name;
-    for (int d = 0; d < rel->domain.ndims; d++) {
+    for (int d = 0; use->plain && d < rel->domain.ndims; d++) {
         bool used = dim_is(rel->domain.extent[d], 1);
         for (int k = 0; k < rel->access.rank; k++)
             used |= dim_uses(rel->access.index[k], rel->domain.sym[d]);
@@ -176,7 +179,11 @@ static void verify_injective(FlowVerify *f, const Use *use, const PolyRel *rel) 
                      dim_sym_name(rel->domain.sym[d]));
     }
     if (poly_injective(f->v.ctx, &f->generic, rel, NULL) == POLY_NO)
-        complain(&f->v, use->object, use->map, "an element of \"%s\" is written twice", name);
+        complain(&f->v, use->object, use->map,
+                 use->plain ? "an element of \"%s\" is written twice"
+                            : "an element of \"%s\" is written for several values of the dims that "
+                              "its index uses: split them, so that what is reduced stands alone",
+                 name);
 }
 
 static void verify_pair(FlowVerify *f, const Use *a, const Use *b, const PolyRel *ra,

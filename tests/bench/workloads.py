@@ -19,7 +19,7 @@ MODELS = pathlib.Path(os.environ.get("WEIR_MODELS", ROOT.parent / "shared/models
 # The first ones are the goal of the present work; the others follow.
 FIRST = ["resnet50", "mobilenet_v2", "efficientnet_b0", "unet", "vit_b_16", "bert_base", "bert_base_dynamic",
          "gpt2_prefill", "gpt2_decode", "lstm_seq", "dlrm"]
-TRAINED = ["mnist_cntk", "super_resolution", "super_resolution@3", "ultraface_rfb_320", "silero_vad",
+TRAINED = ["mnist_cntk", "super_resolution", "ultraface_rfb_320", "silero_vad",
            "silero_vad@8k", "magika_v3_3", "magika_v3_3@5"]
 
 
@@ -44,7 +44,7 @@ def trained_feeds(name):
     if name == "mnist_cntk":
         return {"Input3": draw((1, 1, 28, 28), 0, 255)}
     if name.startswith("super_resolution"):
-        return {"1": draw((3 if name.endswith("@3") else 1, 1, 224, 224))}
+        return {"1": draw((1, 1, 224, 224))}
     if name == "ultraface_rfb_320":
         return {"input": draw((1, 3, 240, 320), -1, 1)}
     if name.startswith("silero_vad"):
