@@ -91,6 +91,7 @@ typedef struct OpRow {
 typedef struct OpTable {
     const OpRow *const *family;
     int n;
+    void (*check)(const Infer *in); /* what all rows ask of operands and attributes; may be NULL */
 } OpTable;
 const OpRow *op_find(const OpTable *table, const char *domain, const char *name, int version);
 

@@ -12,11 +12,15 @@ static const OnnxAttribute *find(const OnnxAttribute *const *at, size_t n, const
     return NULL;
 }
 
-const OnnxAttribute *import_reference(const OnnxAttribute *a, Scope **scope) {
+const OnnxAttribute *import_reference(Ctx *ctx, const OnnxAttribute *a, Scope **scope) {
     while (a && text_or(a->ref_attr_name, NULL)) {
         const Frame *frame = (*scope)->frame;
-        if (!frame) return NULL;
         const char *name = a->ref_attr_name;
+        if (!frame)
+            fail(ctx, E_ATTRIBUTE,
+                 "attribute \"%s\" refers to \"%s\" of a function's call, but stands in no "
+                 "function: export the model again",
+                 text_or(a->name, ""), name);
         a = find((const OnnxAttribute *const *)frame->call->attribute, frame->call->n_attribute,
                  name);
         if (a) {
@@ -97,7 +101,7 @@ static Attr attribute(Import *im, Scope *scope, const OnnxAttribute *a, const ch
 void import_attributes(Import *im, Scope *scope, const OnnxNode *from, Node *to) {
     for (size_t i = 0; i < from->n_attribute; i++) {
         Scope *in = scope;
-        const OnnxAttribute *own = from->attribute[i], *a = import_reference(own, &in);
+        const OnnxAttribute *own = from->attribute[i], *a = import_reference(im->ctx, own, &in);
         const char *name = text_or(own->name, NULL);
         if (!name) fail(im->ctx, E_MODEL, "an attribute has no name: export the model again");
         if (node_attr(to, name)) fail(im->ctx, E_MODEL, "attribute \"%s\" is given twice", name);
@@ -129,7 +133,7 @@ Value import_constant(Import *im, Scope *scope, const OnnxNode *node, const char
     if (node->n_attribute != 1)
         fail(im->ctx, E_ATTRIBUTE, "a Constant has %zu attributes: it must have one value",
              node->n_attribute);
-    const OnnxAttribute *a = import_reference(node->attribute[0], &scope);
+    const OnnxAttribute *a = import_reference(im->ctx, node->attribute[0], &scope);
     if (!a)
         fail(im->ctx, E_ATTRIBUTE,
              "a Constant takes its value from an attribute that the call lacks");

@@ -72,8 +72,9 @@ const int *import_order(Import *im, OnnxNode *const *node, int n);
 /* ---- attribute.c ---------------------------------------------------------------------------- */
 
 /* The attribute that `a` stands for, and the scope to read it in: follows references to the
- * attributes of functions; NULL when the caller gives none and there is no default. */
-const OnnxAttribute *import_reference(const OnnxAttribute *a, Scope **scope);
+ * attributes of functions; NULL when the caller gives none and there is no default. E_ATTRIBUTE
+ * outside a function, where there is no caller. */
+const OnnxAttribute *import_reference(Ctx *ctx, const OnnxAttribute *a, Scope **scope);
 /* The node's attributes; nested graphs through import_graph. */
 void import_attributes(Import *im, Scope *scope, const OnnxNode *from, Node *to);
 /* The value of a Constant node. */

@@ -182,6 +182,11 @@ static Dim import_dim(Import *im, const OnnxDim *d, const char *input, int axis)
     const char *param = dim_name(d);
     bool given = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
     if (given && d->dim_value >= 0) return dim_const(im->ctx, d->dim_value);
+    if (given && input && d->dim_value < -1)
+        fail(im->ctx, E_SHAPE,
+             "dim %d of input \"%s\" is %lld: dims are not negative, and one that is not known has "
+             "a name or is -1",
+             axis, input, (long long)d->dim_value);
     if (!param) {
         if (!input) return im->unknown;
         param = internf(im->ctx, "%s_d%d", input, axis);

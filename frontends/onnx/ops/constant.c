@@ -88,7 +88,10 @@ static bool range_count(Infer *in, Dim *count) {
     bool known = true;
     int64_t delta;
     for (int i = 0; i < 3; i++) known = known && onnx_known(in, i, &a[i], &n) && n == 1;
-    if (known && dim_is_const(a[2][0], &delta) && delta) {
+    if (known && dim_is(a[2][0], 0))
+        fail(ctx, E_MODEL, "the step \"%s\" is 0: a range needs one that is not",
+             infer_in(in, 2)->name);
+    if (known && dim_is_const(a[2][0], &delta)) {
         DimEnv env = infer_env(in);
         Dim span = delta > 0 ? dim_sub(ctx, a[1][0], a[0][0]) : dim_sub(ctx, a[0][0], a[1][0]);
         Dim steps = dim_ceildiv(ctx, span, dim_const(ctx, delta > 0 ? delta : -delta));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one list of operator families. */
 #include "ops.h"
+#include "frontends/onnx/schema.h"
 
 /* clang-format off */
 static const OpRow *const families[] = {
@@ -46,6 +47,6 @@ static const OpRow *const families[] = {
 /* clang-format on */
 
 const OpTable *onnx_ops(void) {
-    static const OpTable table = {families, sizeof families / sizeof *families};
+    static const OpTable table = {families, sizeof families / sizeof *families, schema_check};
     return &table;
 }

@@ -54,10 +54,20 @@ static DType attr_dtype(Ctx *ctx, const Node *node, DType otherwise) {
 
 /* ---- QuantizeLinear -------------------------------------------------------------------------- */
 
+static bool type_is_code(DType t) {
+    return dtype_is_int(t) || (nn_is_float(t) && dtype_bits(t) <= 8);
+}
+
 static void quantize_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     check_scale(in);
     DType t = infer_in(in, 2) ? infer_tensor(in, 2)->type.dtype : attr_dtype(in->ctx, in->node, U8);
+    if (!type_is_code(t))
+        fail(
+            in->ctx, E_TYPE,
+            "the quantized type is %s: the zero point \"%s\" must have a type of integers or small "
+            "floats",
+            dtype_name(t), infer_in(in, 2) ? infer_in(in, 2)->name : "output_dtype");
     infer_set(in, 0, t, x->shape, x->rank);
 }
 

@@ -124,6 +124,12 @@ static void rnn_infer(Infer *in, int gates) {
     bool batch_first = attr_int(ctx, in->node, "layout", 0) != 0;
     Dim dirs = dim_const(ctx, direction_count(ctx, in->node)), hidden = r->shape[2];
     Dim steps = x->shape[batch_first ? 1 : 0], batch = x->shape[batch_first ? 0 : 1];
+    int64_t told = attr_int(ctx, in->node, "hidden_size", 0), columns;
+    if (node_attr(in->node, "hidden_size") &&
+        (told < 1 || (dim_is_const(hidden, &columns) && columns != told)))
+        fail(ctx, E_ATTRIBUTE,
+             "attribute \"hidden_size\" is %lld: it must be the last extent of \"%s\", %s",
+             (long long)told, infer_in(in, 2)->name, dim_str(ctx, hidden));
     infer_same(in, 0, 1);
     infer_same(in, 0, 2);
     nn_agree(in, w->shape[0], dirs, 1, 1, "its dim 0 must be the number of directions");

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes frontends/onnx/schema.def from the schemas of the onnx package: what each operator takes.
+
+    tools/schemas.py > frontends/onnx/schema.def
+
+To be run when operators of a new opset are added; the format stands on top of the file it writes. A set of
+types is the union over all versions of an operator: exporters use newer types with older versions.
+"""
+from onnx import defs
+
+DOMAINS = ("", "ai.onnx.preview.training")
+TYPES = {"float16": "f16", "float": "f32", "double": "f64", "bfloat16": "bf16", "int8": "i8", "int16": "i16",
+         "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+         "bool": "bool", "string": "string", "complex64": "c64", "complex128": "c128", "float8e4m3fn": "f8e4m3fn",
+         "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz", "uint4": "u4",
+         "int4": "i4", "float4e2m1": "f4e2m1", "float8e8m0": "f8e8m0", "uint2": "u2", "int2": "i2"}
+# Types that opsets newer than the package's added.
+NEWER = {"Range": {"f16", "bf16"}}
+ATTRIBUTE = {"FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "FLOATS": "F", "INTS": "I",
+             "STRINGS": "S", "SPARSE_TENSOR": "t", "TYPE_PROTO": "y"}
+
+HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
+/* What each operator of the standard takes; written by tools/schemas.py.
+ *
+ * TYPES(k, names): the k-th set of types of an operand; `seq`, `opt` and `map` stand for these kinds of values.
+ * SCHEMA(domain, operator, since, least operands, operands, least results, results, attributes): an operand
+ * is name:vk, k its set of types, v a letter that all operands of one element type share (- for none), then ? when
+ * it may be absent and * when it may be repeated. Results: how many, -1 without bound. An attribute is
+ * name:kind, then ! when it must be there; f i s t g y are float, int, string, tensor, graph, type, capitals
+ * are lists. Rows are sorted by domain, operator and version; a row holds until the next one. */
+"""
+
+
+def type_names(strings):
+    names = set()
+    for s in strings:
+        if s.startswith("tensor("):
+            names.add(TYPES[s[7:-1]])
+        else:
+            names.add({"seq": "seq", "opt": "opt", "map": "map"}[s[:3]])
+    # Opset 25 takes the types of 2 bits wherever 24 takes those of 4.
+    return names | {t[0] + "2" for t in names & {"i4", "u4"}}
+
+
+def operand_types(schema, operand):
+    for constraint in schema.type_constraints:
+        if constraint.type_param_str == operand.type_str:
+            return type_names(constraint.allowed_type_strs)
+    return type_names([operand.type_str])
+
+
+def signature(schema, sets, numbers):
+    operands, letters = [], {}
+    for operand in schema.inputs:
+        option = operand.option.name
+        names = " ".join(sorted(sets[(schema.domain, schema.name, operand.name)]))
+        number = numbers.setdefault(names, len(numbers))
+        shared = [c.type_param_str for c in schema.type_constraints]
+        letter = "-"
+        if operand.type_str in shared and operand.is_homogeneous:
+            letter = letters.setdefault(operand.type_str, "abcdefghijklmnopqrstuvwxyz"[len(letters)])
+        mark = {"Single": "", "Optional": "?", "Variadic": "*"}[option]
+        operands.append(f"{operand.name}:{letter}{number}{mark}")
+    most = -1 if schema.max_output > 1000 else schema.max_output
+    attributes = sorted(f"{a.name}:{ATTRIBUTE[a.type.name]}{'!' if a.required else ''}"
+                        for a in schema.attributes.values())
+    return (f'{schema.min_input}, "{" ".join(operands)}", {schema.min_output}, {most}, "{" ".join(attributes)}"')
+
+
+def main():
+    schemas = [s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS]
+    schemas.sort(key=lambda s: (s.domain, s.name, s.since_version))
+    sets, numbers, rows = {}, {}, []
+    for s in schemas:
+        for operand in s.inputs:
+            types = sets.setdefault((s.domain, s.name, operand.name), set())
+            types.update(operand_types(s, operand), NEWER.get(s.name, ()))
+    last = None
+    for s in schemas:
+        row = (s.domain, s.name, signature(s, sets, numbers))
+        if row != last:
+            rows.append(f'SCHEMA("{s.domain}", "{s.name}", {s.since_version}, {row[2]})')
+        last = row
+    print(HEAD, end="")
+    for names, number in numbers.items():
+        print(f'TYPES({number}, "{names}")')
+    print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()
