@@ -227,6 +227,6 @@ const OpTable *onnx_ops_with(Arena *arena, const char *const *text, int n) {
     family[0] = rows.at;
     memcpy(family + 1, standard->family, sizeof *family * (size_t)standard->n);
     OpTable *table = NEW(arena, OpTable);
-    *table = (OpTable){family, standard->n + 1};
+    *table = (OpTable){family, standard->n + 1, standard->check};
     return table;
 }
