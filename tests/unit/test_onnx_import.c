@@ -330,7 +330,8 @@ Test(onnx_import, errors_say_what) {
     expect_error(model(8, 17, graph_of(node("Relu", "q", "y"))), E_MODEL, "\"q\" is not defined");
     expect_error(model(8, 17, graph_of(node("Neg", "z", "x"))), E_MODEL, "\"z\" is not defined");
     expect_error(model(8, 17, graph_of(node("Relu", "y", "y"))), E_MODEL, "cycle");
-    expect_error(model(8, 17, graph_of(node("Where", "x", "y"))), E_TYPE, "takes bool");
+    expect_error(model(8, 17, graph_of(node("Where", "x", "y"))), E_MODEL, "takes 3");
+    expect_error(model(8, 17, graph_of(node("Not", "x", "y"))), E_TYPE, "takes bool");
 }
 
 Test(onnx_import, cycles_and_duplicates) {
