@@ -51,7 +51,7 @@ static void compile(void *arg) {
 static void run(Case *c) {
     bool ours = false;
     c->ctx = ctx_new(note, c);
-    c->ctx->run_call = calls_run;
+    c->ctx->runtime = &calls_runtime;
     if (ctx_try(c->ctx, compile, c)) {
         puts("ok");
     } else {
