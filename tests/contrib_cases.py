@@ -132,6 +132,11 @@ def norms(m):
         "results": [1, 1]}
     yield "embed_layer_norm_places", "EmbedLayerNormalization", [
         ids, seg, *tables, g, b, None, m.i(0, 7, 2, 5, t=np.int32)], {"epsilon": 1e-5}, {"results": [1, 0, 1]}
+    u = lambda *s: m.i(0, 256, *s, t=np.uint8)
+    z = np.uint8(128)
+    yield "qembed_layer_norm", "QEmbedLayerNormalization", [
+        ids, seg, u(11, 8), u(7, 8), u(2, 8), u(8), u(8), mask, *[np.float32(v) for v in (.02, .01, .03, .02, .01)],
+        z, z, z, z, z], {}, {"results": [1, 1], "constant": list(range(8, 18))}
     image, gamma, beta = m.f(2, 4, 3, 8), m.f(8), m.f(8)
     def group_norm(v, silu):
         r = v.reshape(2, 12, 4, 2)
@@ -288,6 +293,20 @@ def attention(m):
 
 
 @case
+def packed(m):
+    """Sequences of 2, 1 and 4 tokens, packed: what Attention gives for each alone."""
+    w, b, lengths, steps = m.f(16, 24, scale=0.3), m.f(24), [2, 1, 4], 4
+    x = m.f(7, 16)
+    places = [4 * s + i for s, n in enumerate(lengths) for i in range(n)]
+    offset = np.array(places + [p for p in range(12) if p not in places], np.int32).reshape(3, steps)
+    ends = np.array([0, 2, 3, 7], np.int32)
+    want = [reference(node_model("Attention", [x[None, a:e], w, b], [1], {"num_heads": 2}), [x[None, a:e], w, b], ())[0][0]
+            for a, e in zip(ends[:-1], ends[1:])]
+    yield "packed_attention", "PackedAttention", [x, w, b, offset, ends], {"num_heads": 2}, {
+        "want": [np.concatenate(want)]}
+
+
+@case
 def multi_head(m):
     heads = {"num_heads": 2}
     q, k, v, b = m.f(2, 3, 8), m.f(2, 5, 8), m.f(2, 5, 12), m.f(28)
@@ -379,6 +398,45 @@ def position_bias(m):
     u, r = gates[..., :1], gates[..., 1:]
     yield "gated_relative_position_bias", "GatedRelativePositionBias", [q, qb, rel, w, b, a], {"num_heads": 2}, {
         "want": [((u * (r * a - 1) + 2) * rel).astype(np.float32)]}
+
+
+# ---- experts, crops, inverses -----------------------------------------------------------------
+
+@case
+def experts(m):
+    x, router = m.f(5, 8), m.f(5, 4)
+    w1, w2, w3 = m.f(4, 6, 8), m.f(4, 8, 6), m.f(4, 6, 8)
+    yield "moe_relu", "MoE", [x, router, w1, None, w2], {"k": 2, "activation_type": "relu"}, {}
+    yield "moe_gelu_bias", "MoE", [x, router, w1, m.f(4, 6), w2, m.f(4, 8)], {
+        "k": 1, "activation_type": "gelu", "normalize_routing_weights": 1}, {}
+    yield "moe_batch", "MoE", [m.f(2, 3, 8), m.f(6, 4), w1, None, w2], {
+        "k": 3, "activation_type": "silu", "normalize_routing_weights": 1}, {}
+    yield "moe_swiglu", "MoE", [x, router, m.f(4, 12, 8), m.f(4, 12), w2, m.f(4, 8)], {
+        "k": 2, "activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.7, "activation_beta": 1.0,
+        "swiglu_limit": 3.0, "normalize_routing_weights": 1}, {}
+    for bits in 8, 4:
+        k1, k2 = 32 * bits // 8, 64 * bits // 8
+        codes = [m.i(0, 256, 4, 64, k1, t=np.uint8), m.i(0, 256, 4, 32, k2, t=np.uint8)]
+        scales = [np.abs(m.f(4, 64, scale=0.02)), np.abs(m.f(4, 32, scale=0.02))]
+        yield f"qmoe_{bits}", "QMoE", [m.f(5, 32), router, codes[0], scales[0], None, codes[1], scales[1], None], {
+            "k": 2, "activation_type": "silu", "expert_weight_bits": bits, "normalize_routing_weights": 1}, {
+                "constant": [2, 3, 5, 6]}
+
+
+@case
+def crops(m):
+    image = m.f(2, 3, 6, 7)
+    boxes = np.array([[0.1, 0.2, 0.8, 0.9], [-0.2, 0.3, 0.6, 1.2], [0.7, 0.8, 0.1, 0.2]], np.float32)
+    which = np.array([0, 1, 1], np.int32)
+    for name, size, mode in ("", (3, 4), "bilinear"), ("_nearest", (5, 2), "nearest"), ("_point", (1, 1), "bilinear"):
+        yield f"crop_and_resize{name}", "CropAndResize", [image, boxes, which, np.array(size, np.int32)], {
+            "mode": mode, "extrapolation_value": 0.5}, {"constant": [3]}
+    x = m.f(3, 5)
+    y = np.fft.rfft(m.f(3, 8))
+    yield "irfft", "Irfft", [np.stack([y.real, y.imag], -1).astype(np.float32)], {
+        "normalized": 0, "onesided": 1, "signal_ndim": 1}, {"want": [np.fft.irfft(y).astype(np.float32)]}
+    yield "inverse", "Inverse", [m.f(2, 4, 4)], {}, {}
+    yield "inverse_exchanged", "Inverse", [np.array([[0, 2, 1], [1, 0, 0], [3, 1, 1]], np.float32)], {}, {}
 
 
 # ---- all --------------------------------------------------------------------------------------

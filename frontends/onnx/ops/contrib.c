@@ -112,25 +112,46 @@ static int shape_slice(Infer *in, int x, int64_t from, int64_t to) {
     return OP(in, "Shape", x);
 }
 
-/* Word, position and segment embeddings summed and normalised; the mask's row sums. */
-static void embed_layer_norm_infer(Infer *in) {
-    infer_tensor(in, 2), infer_tensor(in, 3), infer_tensor(in, 6);
+typedef struct Embedding {
+    int word, position, segment; /* tables; segment may be -1 */
+    int gamma, beta;
+    int places; /* position ids; -1: 0, 1, ... */
+} Embedding;
+
+/* Rows of the tables summed and normalised; the row sums of the mask, operand 7. */
+static void embed(Infer *in, const Embedding *e) {
     int ids = IN(0), zero = compose_shape(in, (int64_t[]){0}, 1);
-    int sum = OP(in, "Gather", IN(2), ids);
-    int place = IN(8) >= 0 ? OP(in, "Gather", IN(3), IN(8))
-                           : OP(in, "Slice", IN(3), zero, shape_slice(in, ids, 1, 2));
+    int sum = OP(in, "Gather", e->word, ids);
+    int place = e->places >= 0 ? OP(in, "Gather", e->position, e->places)
+                               : OP(in, "Slice", e->position, zero, shape_slice(in, ids, 1, 2));
     sum = add(in, sum, place);
-    if (IN(1) >= 0 && IN(4) >= 0) sum = add(in, sum, OP(in, "Gather", IN(4), IN(1)));
+    if (IN(1) >= 0 && e->segment >= 0) sum = add(in, sum, OP(in, "Gather", e->segment, IN(1)));
     epsilon(in, 1e-12f);
-    compose_result(in, 0, OP(in, "LayerNormalization", sum, IN(5), IN(6)));
+    compose_result(in, 0, OP(in, "LayerNormalization", sum, e->gamma, e->beta));
     if (IN(7) >= 0) {
+        int steps = compose_shape(in, (int64_t[]){1}, 1);
         compose_int(in, "keepdims", 0);
-        compose_result(in, 1, OP(in, "ReduceSum", IN(7), compose_shape(in, (int64_t[]){1}, 1)));
+        compose_result(in, 1, OP(in, "ReduceSum", IN(7), steps));
     } else {
         int none = compose_constant(in, I32, (double[]){0}, 1);
         compose_result(in, 1, OP(in, "Expand", none, shape_slice(in, ids, 0, 1)));
     }
     compose_result(in, 2, sum);
+}
+
+static void embed_layer_norm_infer(Infer *in) {
+    infer_tensor(in, 2), infer_tensor(in, 3), infer_tensor(in, 6);
+    embed(in, &(Embedding){IN(2), IN(3), IN(4), IN(5), IN(6), IN(8)});
+}
+
+/* Five tables, then their scales from operand 8 on, then their zero points. */
+static void qembed_layer_norm_infer(Infer *in) {
+    int table[5];
+    infer_tensor(in, 2), infer_tensor(in, 3), infer_tensor(in, 17);
+    for (int i = 0; i < 5; i++)
+        table[i] =
+            IN(2 + i) < 0 ? -1 : OP(in, "DequantizeLinear", IN(2 + i), IN(8 + i), IN(13 + i));
+    embed(in, &(Embedding){table[0], table[1], table[2], table[3], table[4], -1});
 }
 
 static void group_norm(Infer *in, int x, int gamma, int beta) {
@@ -277,6 +298,90 @@ static void rfft_infer(Infer *in) {
     compose_result(in, 0, OP(in, "DFT", x, -1, compose_shape(in, (int64_t[]){-2}, -1)));
 }
 
+/* The inverse of Rfft: the other half of the spectrum is the conjugate, backwards. */
+static void irfft_infer(Infer *in) {
+    infer_arity(in, 1, 1);
+    if (attr_int(in->ctx, in->node, "signal_ndim", 1) != 1)
+        fail(in->ctx, E_UNSUPPORTED, "attribute \"signal_ndim\" must be 1");
+    nn_ranked(in, 0, 2, RANK_MAX);
+    int axis = compose_shape(in, (int64_t[]){-2}, 1), back = compose_shape(in, (int64_t[]){-1}, 1);
+    int rest = OP(in, "Slice", IN(0), axis, compose_shape(in, (int64_t[]){0}, 1), axis, back);
+    rest = mul(in, rest, compose_constant(in, compose_type(in, rest)->dtype, (double[]){1, -1}, 2));
+    compose_int(in, "axis", -2);
+    int all = OP(in, "Concat", IN(0), rest), along = compose_shape(in, (int64_t[]){-2}, -1);
+    compose_int(in, "inverse", 1);
+    int y = OP(in, "DFT", all, -1, along), first = compose_shape(in, (int64_t[]){0}, -1);
+    compose_int(in, "axis", -1);
+    compose_result(in, 0, OP(in, "Gather", y, first));
+}
+
+/* Places lo + (hi - lo) * i / (n - 1) of n samples, in pixels of an image of `size`, for each box:
+ * the middle when n is 1. lo and hi are columns of the boxes, [box, 1]. */
+static int crop_places(Infer *in, int lo, int hi, int64_t n, int size) {
+    int last =
+        OP(in, "Sub", compose_cast(in, size, F32), compose_constant(in, F32, (double[]){1}, -1));
+    double *step = NEW_ARRAY(in->arena, double, n);
+    for (int64_t i = 0; i < n; i++) step[i] = n > 1 ? (double)i / (double)(n - 1) : 0.5;
+    int far = mul(in, OP(in, "Sub", hi, lo), compose_constant(in, F32, step, (int)n));
+    return mul(in, add(in, lo, far), last);
+}
+
+/* Pixels to the scale of GridSample with align_corners, -1 .. 1. */
+static int grid_places(Infer *in, int pixel, int size) {
+    int one = compose_constant(in, F32, (double[]){1}, -1),
+        two = compose_constant(in, F32, (double[]){2}, -1);
+    int last = OP(in, "Max", OP(in, "Sub", compose_cast(in, size, F32), one), one);
+    return OP(in, "Sub", OP(in, "Div", mul(in, pixel, two), last), one);
+}
+
+static int inside(Infer *in, int pixel, int size) {
+    int zero = compose_constant(in, F32, (double[]){0}, -1),
+        one = compose_constant(in, F32, (double[]){1}, -1);
+    int last = OP(in, "Sub", compose_cast(in, size, F32), one);
+    return OP(in, "And", OP(in, "GreaterOrEqual", pixel, zero), OP(in, "LessOrEqual", pixel, last));
+}
+
+/* Boxes [box, (y1, x1, y2, x2)] of images, as fractions, each sampled to one size; what lies
+ * outside the image is extrapolation_value. */
+static void crop_and_resize_infer(Infer *in) {
+    const Dim *crop;
+    int64_t n[2];
+    int count, place[2], shape[2], size[2], corner[4];
+    infer_arity(in, 4, 4);
+    nn_ranked(in, 0, 4, 4), nn_ranked(in, 1, 2, 2);
+    if (!infer_known(in, 3, &crop, &count) || count != 2 || !dim_is_const(crop[0], &n[0]) ||
+        !dim_is_const(crop[1], &n[1]) || n[0] < 1 || n[1] < 1)
+        fail(in->ctx, E_UNSUPPORTED, "the crop's size must be known at compile time");
+    for (int i = 0; i < 4; i++) {
+        int which = compose_shape(in, (int64_t[]){i}, 1);
+        compose_int(in, "axis", 1);
+        corner[i] = OP(in, "Gather", IN(1), which);
+    }
+    for (int i = 0; i < 2; i++) {
+        size[i] = shape_slice(in, IN(0), 2 + i, 3 + i);
+        place[i] = crop_places(in, corner[i], corner[2 + i], n[i], size[i]);
+        shape[i] = OP(in, "Unsqueeze", place[i], compose_shape(in, (int64_t[]){2 - i}, 1));
+    }
+    int seen = OP(in, "And", inside(in, shape[0], size[0]), inside(in, shape[1], size[1]));
+    bool nearest = !strcmp(attr_string(in->ctx, in->node, "mode", "bilinear"), "nearest");
+    int same = OP(in, "Shape", seen), half = compose_constant(in, F32, (double[]){0.5}, -1),
+        part[2];
+    for (int i = 0; i < 2; i++) {
+        int pixel = nearest ? OP(in, "Floor", add(in, shape[i], half)) : shape[i];
+        part[i] = OP(in, "Expand", grid_places(in, pixel, size[i]), same);
+        part[i] = OP(in, "Unsqueeze", part[i], compose_shape(in, (int64_t[]){-1}, 1));
+    }
+    compose_int(in, "axis", -1);
+    int grid = OP(in, "Concat", part[1], part[0]), images = OP(in, "Gather", IN(0), IN(2));
+    compose_string(in, "mode", nearest ? "nearest" : "linear");
+    compose_string(in, "padding_mode", "border");
+    compose_int(in, "align_corners", 1);
+    int y = OP(in, "GridSample", images, grid);
+    float other = attr_float(in->ctx, in->node, "extrapolation_value", 0);
+    seen = OP(in, "Unsqueeze", seen, compose_shape(in, (int64_t[]){1}, 1));
+    compose_result(in, 0, OP(in, "Where", seen, y, compose_number(in, y, other)));
+}
+
 #define COMPOSED(name, infer, types)                                                               \
     { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
 
@@ -294,6 +399,7 @@ const OpRow onnx_contrib_rows[] = {
     COMPOSED("SkipLayerNormalization", skip_layer_norm_infer, T_FLOATS),
     COMPOSED("SkipSimplifiedLayerNormalization", skip_simplified_infer, T_FLOATS),
     COMPOSED("EmbedLayerNormalization", embed_layer_norm_infer, "i32 i64"),
+    COMPOSED("QEmbedLayerNormalization", qembed_layer_norm_infer, "i32 i64"),
     COMPOSED("GroupNorm", group_norm_infer, T_FLOATS),
     COMPOSED("SkipGroupNorm", skip_group_norm_infer, T_FLOATS),
     COMPOSED("FusedConv", fused_conv_infer, T_FLOATS),
@@ -309,5 +415,7 @@ const OpRow onnx_contrib_rows[] = {
     COMPOSED("GridSample", grid_sample_infer, T_FLOATS),
     COMPOSED("Unique", unique_infer, T_NUMS),
     COMPOSED("Rfft", rfft_infer, T_FLOATS),
+    COMPOSED("Irfft", irfft_infer, T_FLOATS),
+    COMPOSED("CropAndResize", crop_and_resize_infer, "f32"),
     {0},
 };

@@ -43,6 +43,15 @@ static int part(Infer *in, int x, int64_t axis, int from, int to) {
     return OP(in, "Slice", x, from, to, ones(in, axis));
 }
 
+static int64_t width(Infer *in, int x) {
+    int64_t n = -1;
+    const Type *t = compose_type(in, x);
+    if (!dim_is_const(t->shape[t->rank - 1], &n))
+        fail(in->ctx, E_UNSUPPORTED, "the last dim of \"%s\" is symbolic: make it a number",
+             in->graph->value.at[x].name);
+    return n;
+}
+
 static int64_t attr_heads(const Infer *in, const char *name) {
     int64_t n = attr_int(in->ctx, in->node, name, 0);
     if (n < 1) fail(in->ctx, E_ATTRIBUTE, "attribute \"%s\" must be at least 1", name);
@@ -202,6 +211,41 @@ static void qattention_infer(Infer *in) {
     self_attention(in, qkv, IN(5), IN(8), -1);
 }
 
+/* Tokens of sequences without padding, [token, width]; `token_offset` [batch, step] says where each
+ * stands among all places, those of tokens first. */
+static void packed_attention_infer(Infer *in) {
+    infer_arity(in, 5, 6);
+    int x = sum(in, OP(in, "MatMul", IN(0), IN(1)), IN(2)), part[3];
+    const int64_t *sizes = NULL;
+    int n = attr_ints(in->ctx, in->node, "qkv_hidden_sizes", &sizes);
+    DType t = compose_type(in, x)->dtype;
+    double filter[] = {-INFINITY}, none = 0;
+    int count = extent(in, IN(0), 0), batch = extent(in, IN(3), 0), steps = extent(in, IN(3), 1);
+    int zero = ones(in, 0), one = ones(in, 1),
+        all = compose_reshape(in, compose_cast(in, IN(3), I64), (int64_t[]){-1}, 1);
+    int places = OP(in, "Slice", all, zero, count), row = ones(in, width(in, x));
+    int total = OP(in, "Mul", batch, steps);
+    compose_int(in, "axis", 0);
+    int shape = OP(in, "Concat", total, row);
+    int room = OP(in, "Expand", compose_constant(in, t, &none, -1), shape);
+    room = OP(in, "ScatterND", room, OP(in, "Unsqueeze", places, one), x);
+    compose_int(in, "axis", 0);
+    shape = OP(in, "Concat", batch, steps, row);
+    split_three(in, OP(in, "Reshape", room, shape), n == 3 ? sizes : NULL, part);
+    int ends = compose_cast(in, IN(4), I64);
+    int length = OP(in, "Sub", OP(in, "Slice", ends, one, ones(in, INT64_MAX)),
+                    OP(in, "Slice", ends, zero, ones(in, -1)));
+    int seen = OP(in, "Less", range(in, steps), unsqueezed(in, length, (int64_t[]){1, 2, 3}, 3));
+    Core c = {.q = part[0], .k = part[1], .v = part[2], .past_k = -1, .past_v = -1};
+    c.heads = c.shared = attr_heads(in, "num_heads");
+    c.mask = OP(in, "Where", seen, IN(5) >= 0 ? IN(5) : compose_constant(in, t, &none, -1),
+                compose_constant(in, t, filter, -1));
+    int y = attend(in, &c);
+    y = compose_reshape(in, y, (int64_t[]){-1, width(in, y)}, 2);
+    compose_int(in, "axis", 0);
+    compose_result(in, 0, OP(in, "Gather", y, places));
+}
+
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
 
 /* Part `which` of [batch, step, head, parts, size], as [batch, step, head * size]. */
@@ -209,15 +253,6 @@ static int packed(Infer *in, int x, int64_t which) {
     compose_int(in, "axis", 3);
     int y = OP(in, "Gather", x, compose_shape(in, &which, -1));
     return compose_reshape(in, y, (int64_t[]){0, 0, -1}, 3);
-}
-
-static int64_t width(Infer *in, int x) {
-    int64_t n = -1;
-    const Type *t = compose_type(in, x);
-    if (!dim_is_const(t->shape[t->rank - 1], &n))
-        fail(in->ctx, E_UNSUPPORTED, "the last dim of \"%s\" is symbolic: make it a number",
-             in->graph->value.at[x].name);
-    return n;
 }
 
 /* Adds the parts of one bias to query, key and value that are flat. */
@@ -468,6 +503,7 @@ static void gated_bias_infer(Infer *in) {
 const OpRow onnx_contrib_attention_rows[] = {
     COMPOSED("Attention", attention_infer, T_FLOATS),
     COMPOSED("QAttention", qattention_infer, "i8 u8"),
+    COMPOSED("PackedAttention", packed_attention_infer, T_FLOATS),
     COMPOSED("MultiHeadAttention", multi_head_infer, T_FLOATS),
     COMPOSED("DecoderMaskedMultiHeadAttention", decoder_masked_infer, T_FLOATS),
     COMPOSED("GroupQueryAttention", group_query_infer, T_FLOATS),

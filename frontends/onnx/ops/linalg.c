@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Det: elimination with partial pivoting, a loop over columns.
+/* Det and Inverse: elimination with partial pivoting, a loop over columns.
  *
  * States are arrays over the steps: a[t] is the matrix before step t, d[t] the determinant so far.
  * A step finds the pivot's row (the largest element of column t from row t on), exchanges rows by
@@ -114,7 +114,75 @@ static void det_lower(Lower *lo) {
     nn_write(lo, m, y, at + 1, nn_read(lo, m, e.d, at));
 }
 
+/* ---- Inverse --------------------------------------------------------------------------------- */
+
+static void inverse_infer(Infer *in) {
+    const Type *x = nn_ranked(in, 0, 2, RANK_MAX - 1);
+    nn_agree(in, x->shape[x->rank - 1], x->shape[x->rank - 2], 0, 0,
+             "its last two dims must be equal: a square matrix");
+    nn_infer_same(in);
+}
+
+/* a[0] is [x | 1], of 2n columns. */
+static Det inverse_open(Lower *lo, int x) {
+    Shape s = nn_shape(lo, x);
+    Det e = {
+        .batch = s.rank - 2, .n = s.at[s.rank - 1], .type = dtype_compute(nn_cont(lo, x)->type)};
+    Dim at[RANK_MAX + 1] = {dim_const(lo->ctx, 0)};
+    for (int i = 0; i < s.rank; i++) e.box[i] = s.at[i];
+    e.box[s.rank - 1] = dim_mulc(lo->ctx, e.n, 2);
+    e.a = state_tmp(lo, &e, "a", s.rank);
+    e.best = lower_tmp(lo, "best", e.type, e.box, e.batch);
+    e.pivot = lower_tmp(lo, "row", I64, e.box, e.batch);
+    for (int half = 0; half < 2; half++) {
+        Map *m = lower_map(lo, half ? "one" : "a0");
+        nn_dims(lo, m, "", s.at, s.rank, at + 1);
+        int row = body_index(&m->body, at[s.rank - 1]), column = body_index(&m->body, at[s.rank]);
+        int val =
+            half ? EXPR(m, "select($0 == $1, 1.0, 0.0)", row, column) : nn_read(lo, m, x, at + 1);
+        if (half) at[s.rank] = dim_add(lo->ctx, at[s.rank], e.n);
+        nn_write(lo, m, e.a, at, val);
+    }
+    return e;
+}
+
+/* The pivot's row is divided by the pivot, and subtracted from all others. */
+static void sweep(Lower *lo, const Det *e) {
+    Dim at[RANK_MAX], to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
+    Map *m = lower_map(lo, "step");
+    nn_dims(lo, m, "", e->box, e->batch + 2, at);
+    Dim row = at[e->batch], column = at[e->batch + 1];
+    int i = body_index(&m->body, row), t = body_index(&m->body, e->t),
+        p = map_read(lo->flow, m, e->pivot, at);
+    Dim pivot = body_symbol(&m->body, p, "p");
+    Dim from = body_symbol(&m->body,
+                           EXPR(m, "select($0 == $1, $2, select($0 == $2, $1, $0))", i, t, p), "r");
+    int top = element(lo, e, m, at, pivot, column), head = element(lo, e, m, at, pivot, e->t);
+    int old = element(lo, e, m, at, from, column), first = element(lo, e, m, at, from, e->t);
+    int val = EXPR(m, "select($0 == $1, $3 / $2, $4 - $5 / $2 * $3)", i, t, head, top, old, first);
+    for (int k = 0; k < e->batch + 2; k++) to[k + 1] = at[k];
+    nn_write(lo, m, e->a, to, val);
+}
+
+static void inverse_lower(Lower *lo) {
+    int y = lower_out(lo, 0), rank = nn_cont(lo, y)->rank;
+    Det e = inverse_open(lo, lower_in(lo, 0));
+    Items *into = lo->into;
+    Item *loop = nn_loop(lo, NULL, e.n);
+    e.t = loop->var;
+    lo->into = &loop->body;
+    find_pivot(lo, &e);
+    sweep(lo, &e);
+    lo->into = into;
+    Dim at[RANK_MAX + 1] = {e.n}, to[RANK_MAX];
+    Map *m = nn_map_over(lo, NULL, "", y, at + 1);
+    for (int i = 0; i < rank; i++) to[i] = at[i + 1];
+    at[rank] = dim_add(lo->ctx, at[rank], e.n);
+    nn_write(lo, m, y, to, nn_read(lo, m, e.a, at));
+}
+
 const OpRow onnx_linalg_rows[] = {
     {"", "Det", 11, 0, det_infer, det_lower, NULL, T_FLOATS, 0},
+    {"com.microsoft", "Inverse", 1, 0, inverse_infer, inverse_lower, NULL, T_FLOATS, 0},
     {0},
 };

@@ -264,6 +264,8 @@ const OpRow onnx_matmul_rows[] = {
     {"", "Gemm", 1, 0, gemm_infer, gemm_lower, NULL, T_NUMS, 0},
     {"", "MatMulInteger", 10, 0, matmul_integer_infer, matmul_integer_lower, NULL, T_BYTES, 0},
     {"", "QLinearMatMul", 10, 0, qlinear_matmul_infer, qlinear_matmul_lower, NULL, T_BYTE_LIKE, 0},
+    {"com.microsoft", "TransposeMatMul", 1, 0, fused_matmul_infer, fused_matmul_lower, NULL,
+     T_FLOATS, 0},
     {"com.microsoft", "FusedMatMul", 1, 0, fused_matmul_infer, fused_matmul_lower, NULL, T_FLOATS,
      0},
     {0},

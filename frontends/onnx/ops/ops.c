@@ -43,6 +43,7 @@ static const OpRow *const families[] = {
     onnx_contrib_rows,
     onnx_contrib_quant_rows,
     onnx_contrib_attention_rows,
+    onnx_contrib_moe_rows,
 };
 /* clang-format on */
 

@@ -51,5 +51,6 @@ extern const OpRow onnx_scan_rows[];
 extern const OpRow onnx_contrib_rows[]; /* com.microsoft: compositions of standard operators */
 extern const OpRow onnx_contrib_quant_rows[];
 extern const OpRow onnx_contrib_attention_rows[];
+extern const OpRow onnx_contrib_moe_rows[];
 
 #endif
