@@ -184,7 +184,7 @@ void weir_call_string_match(weir_call *c) {
 
 /* ---- lookup ---------------------------------------------------------------------------------- */
 
-/* Keys in order, equal ones by position: the first stands first. */
+/* Keys in order, equal ones by position: the last counts. */
 typedef struct Keys {
     const weir_tensor *t;
 } Keys;
@@ -215,11 +215,11 @@ void weir_call_lookup(weir_call *c) {
         int64_t lo = 0, hi = m;
         while (lo < hi) {
             int64_t mid = lo + (hi - lo) / 2;
-            if (key_of(keys, order[mid]) < key)
+            if (key_of(keys, order[mid]) <= key)
                 lo = mid + 1;
             else
                 hi = mid;
         }
-        to[i] = lo < m && key_of(keys, order[lo]) == key ? order[lo] : -1;
+        to[i] = lo > 0 && key_of(keys, order[lo - 1]) == key ? order[lo - 1] : -1;
     }
 }

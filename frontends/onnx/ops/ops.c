@@ -29,6 +29,8 @@ static const OpRow *const families[] = {
     onnx_control_rows,
     onnx_sequence_rows,
     onnx_text_rows,
+    onnx_ml_rows,
+    onnx_trees_rows,
     onnx_irregular_rows,
     onnx_loss_rows,
     onnx_sample_rows,

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the families of ai.onnx.ml share: lists in attributes, transforms of scores. */
+#ifndef WEIR_FRONTENDS_ONNX_ML_H
+#define WEIR_FRONTENDS_ONNX_ML_H
+
+#include "nn.h"
+
+/* A list that stands in one of the attributes STEM_tensor, STEM_strings, STEM_int64s (or
+ * STEM_ints), STEM_floats: its attribute, type and length. False when none of them is there. */
+typedef struct MlList {
+    const Attr *attr;
+    DType type;
+    int64_t n;
+} MlList;
+bool ml_list(const Node *node, const char *stem, MlList *list);
+MlList ml_need(Ctx *ctx, const Node *node, const char *stem); /* E_ATTRIBUTE when it is not there */
+int ml_literal(Lower *lo, const char *name, const MlList *list); /* of rank 1 */
+/* The attribute `name` as floats, NULL when it is absent; E_ATTRIBUTE unless there are n (n < 0:
+ * any number, which *count gets). */
+const float *ml_floats(Ctx *ctx, const Node *node, const char *name, int64_t n, int64_t *count);
+int ml_floats_literal(Lower *lo, const char *name, const float *at, int64_t n);
+/* Operand 0 as f32 (f64 stays when `wide`). */
+int ml_numbers(Lower *lo, bool wide);
+/* scores [N,C] through what the word names, into `to`. */
+void ml_transform(Lower *lo, int scores, int to, const char *word);
+
+#endif
