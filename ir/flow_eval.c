@@ -251,6 +251,8 @@ const Tensor *eval_tensor(Eval *e, int cont) {
     return &e->cont[cont];
 }
 
+/* A weight may be a view of a mapped file, at any byte: elements are read where they are aligned.
+ */
 static void bind_constant(Eval *e, int cont) {
     const Cont *c = &e->flow->cont.at[cont];
     Tensor *t = &e->cont[cont];
@@ -261,7 +263,9 @@ static void bind_constant(Eval *e, int cont) {
         fail(e->ctx, E_VERIFY, "\"%s\" needs %lld bytes of data but has %lld", c->name,
              (long long)bytes, (long long)c->data_bytes);
     t->data = (void *)(uintptr_t)c->data;
-    if (!t->data) {
+    if ((uintptr_t)t->data % 16 != 0) {
+        t->data = memcpy(arena_alloc(e->arena, (size_t)bytes + 64), c->data, (size_t)bytes);
+    } else if (!t->data) {
         t->data = arena_alloc(e->arena, (size_t)bytes + 64);
         cont_random(c, t, 1);
     }
