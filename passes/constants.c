@@ -79,11 +79,19 @@ static void mark_vals(Hoist *h) {
     }
 }
 
+/* Only converted from what is read, to no narrower type: moving it would read more bytes. */
+static bool widened_read(const Hoist *h, int v) {
+    const Val *val = &h->map->body.val.at[v];
+    int bits = dtype_bits(val->type);
+    while (val->kind == VAL_PRIM && val->prim == P_CVT) val = &h->map->body.val.at[val->arg[0]];
+    return val->kind == VAL_READ && bits > dtype_bits(val->type);
+}
+
 /* Elements of v over the dims it uses; -1 when not worth moving: not an operation, or as large as
  * the map. */
 static int64_t hoist_size(const Hoist *h, int v) {
     const Val *val = &h->map->body.val.at[v];
-    if (!h->fixed[v] || val->kind != VAL_PRIM) return -1;
+    if (!h->fixed[v] || val->kind != VAL_PRIM || widened_read(h, v)) return -1;
     int64_t n = 1;
     bool fewer = false;
     for (int d = 0; d < h->map->dim.n; d++) {

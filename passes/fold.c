@@ -3,12 +3,12 @@
  *
  * The node alone is made a graph, lowered like any other and run by the evaluator, so folding can
  * never mean something else than compiling. The new data lives as long as the context. What is
- * larger is left to the constant part of the flow. */
+ * larger, or larger than its operands (codes that are decoded), is left to the flow. */
 #include "graph_passes.h"
 
 #include <string.h>
 
-enum { FOLD_BYTES = 1 << 16, OPERAND_BYTES = 1 << 20 };
+enum { FOLD_BYTES = 1 << 16, OPERAND_BYTES = 1 << 20, GROWN_BYTES = 1 << 12 };
 
 Flow *pass_lower(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_fold(Arena *arena, const Graph *g, const PassEnv *env);
@@ -77,7 +77,7 @@ static Graph *isolate(Infer *in, Arena *arena) {
     const Node *node = in->node;
     Graph *g = graph_new(arena, "fold", NULL);
     Node copy = {node->name, node->row, node->version, {0}, {0}, node->attr};
-    int64_t bytes = 0;
+    int64_t bytes = 0, made = 0;
     for (int i = 0; i < node->in.n; i++) {
         const Value *v = infer_in(in, i);
         Value constant = {0};
@@ -88,12 +88,13 @@ static Graph *isolate(Infer *in, Arena *arena) {
     for (int i = 0; i < node->out.n; i++) {
         const Value *v = infer_out(in, i);
         Value result = v ? *v : (Value){0};
+        if (v) made += dtype_bytes(v->type.dtype, type_count(&v->type));
         result.node = 0;
         vec_push(arena, &copy.out, v ? graph_value(g, result) : -1);
         if (v) vec_push(arena, &g->output, copy.out.at[i]);
     }
     vec_push(arena, &g->node, copy);
-    return bytes <= OPERAND_BYTES ? g : NULL;
+    return bytes <= OPERAND_BYTES && (made <= bytes || made <= GROWN_BYTES) ? g : NULL;
 }
 
 /* Evaluates the graph of the node; its results go to the context's arena. */

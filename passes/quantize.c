@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `quantize`: arithmetic on 8-bit codes stays in integers.
  *
- * Nothing here looks at operators. A code is a value of an 8-bit integer type. */
+ * A code is a value of an 8-bit integer type. Sums of products of decoded codes become integer sums
+ * that are scaled behind (quantize_sum.c, not in strict mode); then zero points leave the sums, and
+ * codes get the sign that the machine's dot products want (quantize_zero.c, exact). What the maps
+ * compute is read off their bodies alone. */
 #include "passes/quantize.h"
 
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
@@ -103,9 +106,36 @@ void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *n
     }
 }
 
+/* ---- zero points that are all the same
+ * --------------------------------------------------------------------------------- */
+
+/* A read of codes that are known and all the same is a constant. */
+static int equal_codes(void *user, Body *b, const Val *read) {
+    const Quantizing *q = user;
+    const Cont *c = &q->c.flow->cont.at[read->read.cont];
+    if ((c->type != U8 && c->type != I8) || read->has_else || !c->data || !c->data_bytes) return -1;
+    if (c->kind != CONT_PARAM && c->kind != CONT_LITERAL) return -1;
+    const uint8_t *code = c->data;
+    for (int64_t i = 1; i < c->data_bytes; i++)
+        if (code[i] != code[0]) return -1;
+    return body_bits(b, c->type, mem_get(c->type, c->data, 0));
+}
+
+static void fold_equal_codes(Quantizing *q, Map *m) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        Body none = {.arena = q->c.arena};
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || equal_codes(q, &none, val) < 0) continue;
+        map_rewrite(&q->c, m, NULL, 0, equal_codes, q);
+        return;
+    }
+}
+
 Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env) {
     Quantizing q = {.c = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
+    for (int m = 0; m < q.c.flow->map.n; m++) fold_equal_codes(&q, q.c.flow->map.at[m]);
+    if (env->math != MATH_STRICT) sum_integers(&q);
     if (env->machine->nuse) split_zero_points(&q);
     return pass_clean(arena, q.c.flow, env);
 }

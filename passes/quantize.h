@@ -39,6 +39,9 @@ typedef struct Over {
 void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *name, Items *into,
                      Over *over);
 
+/* quantize_sum.c: sums of products of decoded codes become integer sums, scaled behind. */
+void sum_integers(Quantizing *q);
+
 /* quantize_zero.c: sums of (a - za)*(b - zb) become sums of a*b, for an instruction of the table.
  */
 void split_zero_points(Quantizing *q);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of products of decoded codes become sums of integers. A value is decoded when it is
+ *
+ *     f32(i32(code) - zero) * scale
+ *
+ * and where neither scale depends on what is summed over,
+ *
+ *     sum (f32(a - za)*sa) * (f32(b - zb)*sb)  =  f32(sum (a - za)*(b - zb)) * (sa*sb)
+ *
+ * up to the rounding that the left side makes in every term and the right side twice; the integer
+ * sum is exact, its terms being few enough. What is outside a box and was 0 is the zero point.
+ *
+ * And where a value becomes a code, u8(rint(x / c) + z) with a constant c, the division is a
+ * product with 1/c: the quotient's last bit decides ties only. */
+#include <math.h>
+
+#include "passes/quantize.h"
+
+/* f32(i32(code) - zero) * scale in a body. */
+typedef struct Decoded {
+    CodeTerm term;
+    int value; /* the Val of the difference, in i32 */
+    int scale; /* -1: none */
+} Decoded;
+
+static bool decoded_cvt(const Body *b, int val, Decoded *d) {
+    const Val *v = &b->val.at[val];
+    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != F32) return false;
+    d->value = v->arg[0];
+    return code_term(b, v->arg[0], &d->term);
+}
+
+static bool decoded_val(const Body *b, int val, Decoded *d) {
+    const Val *v = &b->val.at[val];
+    d->scale = -1;
+    if (decoded_cvt(b, val, d)) return true;
+    for (int i = 0; i < 2 && v->kind == VAL_PRIM && v->prim == P_MUL && v->type == F32; i++) {
+        d->scale = v->arg[1 - i];
+        if (decoded_cvt(b, v->arg[i], d)) return true;
+    }
+    return false;
+}
+
+/* ---- the map that decodes a container
+ * --------------------------------------------------------------------------------- */
+
+/* The map that alone writes `cont`, whole, decoding the code it reads; NULL when there is none. */
+static const Map *decoder_of(const Quantizing *q, int cont, Decoded *d) {
+    int writer = q->c.uses.writer[cont];
+    const Map *m = writer < 0 ? NULL : q->c.flow->map.at[writer];
+    const Access *to = m ? map_plain_write(m) : NULL;
+    if (!to || !writes_whole(q->c.flow, m, to)) return NULL;
+    if (!decoded_val(&m->body, m->write.at[0].val[0], d)) return NULL;
+    const Val *code = &m->body.val.at[d->term.code];
+    if (code->kind != VAL_READ || code->has_else || access_by_value(m, &code->read)) return NULL;
+    if (d->scale >= 0 && !is_outer_val(m, d->scale)) return NULL;
+    if (d->term.zero >= 0 && !is_outer_val(m, d->term.zero)) return NULL;
+    return m;
+}
+
+/* Being outside of what m writes is being outside of what its code's read reads. */
+static bool same_outside(const Quantizing *q, const Map *m, const Access *from) {
+    const Cont *c = &q->c.flow->cont.at[from->cont];
+    for (int k = 0; k < from->rank; k++) {
+        int d = access_dim(m, from, k);
+        if (d < 0 ? !dim_is(c->shape[k], 1) : m->dim.at[d].extent != c->shape[k]) return false;
+    }
+    return access_covers(m, from);
+}
+
+static bool uses_no_dims(const Map *m, int val) {
+    const Val *v = &m->body.val.at[val];
+    for (int k = 0; v->kind == VAL_READ && k < v->read.rank; k++)
+        if (!dim_is_const(v->read.at[k], NULL)) return false;
+    for (int a = 0; v->kind == VAL_PRIM && a < prim_row(v->prim)->arity; a++)
+        if (!uses_no_dims(m, v->arg[a])) return false;
+    return v->kind != VAL_INDEX;
+}
+
+/* Does a scale or zero point of decoder p, read at `at`, stay the same while r sums? */
+static bool fixed_in_sum(const Map *r, const Access *at, const Map *p, int val) {
+    const Access *to = &p->write.at[0].to[0];
+    const Val *v = &p->body.val.at[val];
+    for (int a = 0; v->kind == VAL_PRIM && a < prim_row(v->prim)->arity; a++)
+        if (!fixed_in_sum(r, at, p, v->arg[a])) return false;
+    if (v->kind != VAL_READ) return true;
+    for (int k = 0; k < v->read.rank; k++)
+        for (int j = 0; j < to->rank; j++) {
+            int dim = access_dim(p, to, j);
+            if (dim < 0 || !dim_uses(v->read.at[k], p->dim.at[dim].sym)) continue;
+            for (int d = 0; d < r->dim.n; d++)
+                if (map_reduces(r, d) && dim_uses(at->at[j], r->dim.at[d].sym)) return false;
+        }
+    return true;
+}
+
+/* A factor of r's sum is a decoded read, or is decoded in place. */
+static bool decodable(const Quantizing *q, const Map *r, int val) {
+    Decoded d;
+    const Val *v = &r->body.val.at[val];
+    if (v->kind != VAL_READ) {
+        return decoded_val(&r->body, val, &d) && r->body.val.at[d.term.code].kind == VAL_READ &&
+               (d.scale < 0 || is_outer_val(r, d.scale)) &&
+               (d.term.zero < 0 || is_outer_val(r, d.term.zero));
+    }
+    const Map *p = access_by_value(r, &v->read) ? NULL : decoder_of(q, v->read.cont, &d);
+    Bits bits;
+    if (!p) return false;
+    if (d.scale >= 0 && !fixed_in_sum(r, &v->read, p, d.scale)) return false;
+    if (d.term.zero >= 0 && !fixed_in_sum(r, &v->read, p, d.term.zero)) return false;
+    if (!v->has_else) return true;
+    return body_const_bits(&r->body, v->arg[0], &bits) && bits == 0 &&
+           same_outside(q, p, &p->body.val.at[d.term.code].read) &&
+           (d.term.zero < 0 || uses_no_dims(p, d.term.zero));
+}
+
+/* ---- decoding where it is read
+ * ---------------------------------------------------------------------------------------- */
+
+/* A BodyReadFn: reads of decoded containers read codes, and decode. */
+static int decode_read(void *user, Body *b, const Val *read) {
+    const Quantizing *q = user;
+    Decoded d;
+    const Map *p = decoder_of(q, read->read.cont, &d);
+    if (!p) return -1;
+    const Access *to = &p->write.at[0].to[0];
+    const Val *code = &p->body.val.at[d.term.code];
+    DimSubst subst[MAP_DIMS];
+    int n = 0;
+    for (int k = 0; k < to->rank; k++) {
+        int dim = access_dim(p, to, k);
+        if (dim >= 0) subst[n++] = (DimSubst){p->dim.at[dim].sym, read->read.at[k]};
+    }
+    for (int i = 0; i < p->dim.n; i++)
+        if (dim_is(p->dim.at[i].extent, 1))
+            subst[n++] = (DimSubst){p->dim.at[i].sym, dim_const(q->c.flow->ctx, 0)};
+    Dim *at = NEW_ARRAY(b->arena, Dim, code->read.rank + 1);
+    for (int k = 0; k < code->read.rank; k++)
+        at[k] = dim_subst(q->c.flow->ctx, code->read.at[k], subst, n);
+    Access from = {code->read.cont, code->read.rank, at};
+    int zero = d.term.zero < 0 ? -1 : copy_outer_val(b, &p->body, d.term.zero, subst, n), value;
+    if (read->has_else) {
+        int none = zero < 0 ? body_const(b, code->type, 0) : body_cvt(b, code->type, zero);
+        value = body_cvt(b, I32, body_read_else(b, from, code->type, none));
+    } else {
+        value = body_cvt(b, I32, body_read(b, from, code->type));
+    }
+    if (zero >= 0) value = body_prim2(b, P_SUB, value, zero);
+    value = body_cvt(b, F32, value);
+    if (d.scale < 0) return value;
+    return body_prim2(b, P_MUL, value, copy_outer_val(b, &p->body, d.scale, subst, n));
+}
+
+/* ---- sums
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+/* Are there at most so many terms that no sum leaves i32? */
+static bool few_terms(const Map *m) {
+    double n = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (map_reduces(m, d)) n *= (double)map_extent(m, d, INT32_MAX);
+    return n * 255 * 255 <= INT32_MAX;
+}
+
+static bool sums_decoded(const Quantizing *q, const Map *m, Val *product) {
+    if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n || !map_is_reduction(m)) return false;
+    const Write *w = &m->write.at[0];
+    *product = m->body.val.at[w->val[0]];
+    if (w->combine->simple != P_ADD || w->combine->t != F32 || !few_terms(m)) return false;
+    if (product->kind != VAL_PRIM || product->prim != P_MUL) return false;
+    for (int k = 0; k < w->to[0].rank; k++)
+        if (access_dim(m, &w->to[0], k) < 0 && !dim_is_const(w->to[0].at[k], NULL)) return false;
+    return decodable(q, m, product->arg[0]) && decodable(q, m, product->arg[1]);
+}
+
+/* What stood in the sum stands behind it, as a map of the scales. */
+static void sum_codes(Quantizing *q, int map) {
+    Flow *flow = q->c.flow;
+    Map *m = flow->map.at[map];
+    map_rewrite(&q->c, m, NULL, 0, decode_read, q);
+    const Val product = m->body.val.at[m->write.at[0].val[0]];
+    Decoded a, b;
+    if (!decoded_val(&m->body, product.arg[0], &a) || !decoded_val(&m->body, product.arg[1], &b))
+        BUG("a factor of map \"%s\" is no decoded code", m->name);
+    const Access to = m->write.at[0].to[0];
+    const Cont c = flow->cont.at[to.cont];
+    int sum = flow_cont(flow, internf(flow->ctx, "%s.sum%d", c.name, flow->cont.n), CONT_TMP, I32,
+                        c.shape, c.rank);
+    Items after = {0};
+    Over o;
+    map_over_access(q, m, &to, internf(flow->ctx, "%s.scale", m->name), &after, &o);
+    Body *body = &o.map->body;
+    int value = body_cvt(body, F32, map_read(flow, o.map, sum, o.at)), scale = -1;
+    for (int i = 0; i < 2; i++) {
+        int from = i ? b.scale : a.scale;
+        if (from < 0) continue;
+        int s = copy_outer_val(body, &m->body, from, o.subst, o.nsubst);
+        scale = scale < 0 ? s : body_prim2(body, P_MUL, scale, s);
+    }
+    if (scale >= 0) value = body_prim2(body, P_MUL, value, scale);
+    map_write(flow, o.map, to.cont, o.at, body_cvt(body, c.type, value), NULL);
+    int root = body_prim2(&m->body, P_MUL, a.value, b.value);
+    Access *codes = arena_copy(flow->arena, &to, sizeof to);
+    codes->cont = sum;
+    body_prune(&m->body, &root, 1);
+    m->write.at[0].to = codes;
+    m->write.at[0].val = arena_copy(flow->arena, &root, sizeof root);
+    m->write.at[0].combine = combine_get(flow->ctx, "sum", I32);
+    insert_after(q, map, &after);
+}
+
+/* ---- becoming a code
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static bool to_code(const Body *b, int val, int *quotient) {
+    const Val *v = &b->val.at[val];
+    if (v->kind != VAL_PRIM || v->prim != P_CVT || (v->type != U8 && v->type != I8)) return false;
+    v = &b->val.at[v->arg[0]];
+    if (v->kind == VAL_PRIM && v->prim == P_ADD) v = &b->val.at[v->arg[0]];
+    if (v->kind != VAL_PRIM || v->prim != P_RINT) return false;
+    *quotient = v->arg[0];
+    v = &b->val.at[*quotient];
+    return v->kind == VAL_PRIM && v->prim == P_DIV && v->type == F32;
+}
+
+/* x / c becomes x * (1/c), in place: the constant's place is taken by a new one behind, so the body
+ * is put in order by copying it. */
+static void multiply_to_codes(Quantizing *q, Map *m) {
+    Body out = {.arena = q->c.arena};
+    int *map = NEW_ARRAY(q->c.arena, int, m->body.val.n + 1), quotient = -1;
+    Bits bits;
+    bool *change = NEW_ARRAY(q->c.arena, bool, m->body.val.n + 1), any = false;
+    for (int v = 0; v < m->body.val.n; v++) {
+        if (!to_code(&m->body, v, &quotient)) continue;
+        if (!body_const_bits(&m->body, m->body.val.at[quotient].arg[1], &bits)) continue;
+        double c = 1 / bits_to_double(F32, bits);
+        if (isnormal((float)c)) change[quotient] = any = true;
+    }
+    for (int v = 0; any && v < m->body.val.n; v++) {
+        const Val *from = &m->body.val.at[v];
+        if (change[v]) {
+            body_const_bits(&m->body, from->arg[1], &bits);
+            int c = body_const(&out, F32, (float)(1 / bits_to_double(F32, bits)));
+            map[v] = body_prim2(&out, P_MUL, map[from->arg[0]], c);
+            continue;
+        }
+        Val copy = *from;
+        for (int a = 0; from->kind == VAL_PRIM && a < prim_row(from->prim)->arity; a++)
+            copy.arg[a] = map[from->arg[a]];
+        if (from->kind == VAL_READ && from->has_else) copy.arg[0] = map[from->arg[0]];
+        vec_push(q->c.arena, &out.val, copy);
+        map[v] = out.val.n - 1;
+    }
+    if (!any) return;
+    for (int w = 0; w < m->write.n; w++) {
+        int *val = NEW_ARRAY(q->c.arena, int, m->write.at[w].nstate);
+        for (int k = 0; k < m->write.at[w].nstate; k++) val[k] = map[m->write.at[w].val[k]];
+        m->write.at[w].val = val;
+    }
+    m->body = out;
+    map_rewrite(&q->c, m, NULL, 0, NULL, NULL);
+}
+
+void sum_integers(Quantizing *q) {
+    int nmap = q->c.flow->map.n;
+    Val product;
+    uses_count(&q->c);
+    bool *sums = NEW_ARRAY(q->c.arena, bool, nmap + 1);
+    for (int i = 0; i < nmap; i++) sums[i] = sums_decoded(q, q->c.flow->map.at[i], &product);
+    for (int i = 0; i < nmap; i++)
+        if (sums[i]) sum_codes(q, i);
+    for (int i = 0; i < nmap; i++) multiply_to_codes(q, q->c.flow->map.at[i]);
+}
