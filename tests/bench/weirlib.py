@@ -18,11 +18,12 @@ CODES = {np.dtype(name): code for code, name in DTYPES.items()}
 
 class Tensor(c.Structure):
     _fields_ = [("data", c.c_void_p), ("dtype", c.c_int32), ("rank", c.c_int32), ("dims", c.c_int64 * RANK_MAX),
-                ("strides", c.POINTER(c.c_int64)), ("capacity", c.c_int64)]
+                ("strides", c.POINTER(c.c_int64)), ("capacity", c.c_int64), ("allocator", c.c_void_p)]
 
 
 class Port(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("dtype", c.c_int32), ("rank", c.c_int32), ("dims", c.POINTER(c.c_char_p))]
+    _fields_ = [("name", c.c_char_p), ("dtype", c.c_int32), ("rank", c.c_int32), ("dims", c.POINTER(c.c_char_p)),
+                ("object", c.c_char_p)]
 
 
 TENSORS = c.POINTER(Tensor)
