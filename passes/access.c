@@ -24,6 +24,12 @@ int64_t panel_width(const Machine *machine, int64_t extent) {
     return vectors * lanes;
 }
 
+double machine_bandwidth(const Machine *machine, double bytes) {
+    int level = 0;
+    while (level + 1 < machine->nlevels && bytes > (double)machine->level[level].bytes / 2) level++;
+    return machine->level[level].bandwidth;
+}
+
 bool map_is_reduction(const Map *map) {
     return map->write.n && map->write.at[0].combine;
 }

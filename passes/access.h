@@ -33,6 +33,11 @@ int *flow_writers(Arena *arena, const Flow *flow);
 /* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
 int64_t panel_width(const Machine *machine, int64_t extent);
 
+/* Bytes a second of the level that so many bytes stay in between two uses. */
+double machine_bandwidth(const Machine *machine, double bytes);
+/* Rows of a contraction that run together in a kernel over rows, at most. */
+enum { ROW_BLOCK = 8 };
+
 /* Leaves in the flow's table just the maps that stand in its items, in program order. Before there
  * are kernels. */
 void flow_compact(Flow *flow);

@@ -18,9 +18,6 @@
  * reads what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
 #include "passes/fuse.h"
 
-enum { ROW_BYTES = 192 * 1024, OPERAND_BYTES = 512 * 1024, ROW_TASKS = 4, KERNEL_MAPS = 24 };
-static const int64_t unknown_extent = 64, unknown_row = 1024;
-
 typedef struct Group {
     IntVec map;
     const Items *home; /* all maps of a group stand in one list */
@@ -117,46 +114,6 @@ static bool reads_covering(const Map *m, int cont) {
 /* ---- is it worth it
  * ------------------------------------------------------------------------------------------ */
 
-/* A contraction, or a reduction over windows: wants register tiles of its own. */
-static bool wants_tiles(const Flow *flow, const Map *m) {
-    if (!map_is_reduction(m)) return false;
-    Contraction r = map_contraction(flow, m);
-    for (int d = 0; r.is && d < m->dim.n; d++)
-        if ((r.role[d] == ROLE_M || r.role[d] == ROLE_N) && map_extent(m, d, unknown_extent) > 1)
-            return true;
-    for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++) {
-            bool out = false, reduced = false;
-            for (int d = 0; d < m->dim.n; d++)
-                if (dim_uses(val->read.at[k], m->dim.at[d].sym))
-                    *(map_reduces(m, d) ? &reduced : &out) = true;
-            if (out && reduced) return true;
-        }
-    }
-    return false;
-}
-
-/* A row over a blocked channel would step through its blocks: such maps keep kernels of their own.
- */
-static bool touches_layout(const Flow *flow, const Map *m) {
-    for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ && flow->cont.at[m->body.val.at[v].read.cont].layout)
-            return true;
-    return flow->cont.at[m->write.at[0].to[0].cont].layout != NULL;
-}
-
-static bool plain_writes(const Map *m) {
-    for (int w = 0; w < m->write.n; w++) {
-        const Write *wr = &m->write.at[w];
-        for (int k = 0; k < wr->n; k++)
-            for (int d = 0; d < wr->to[k].rank; d++)
-                if (access_dim(m, &wr->to[k], d) < 0 && !dim_is_const(wr->to[k].at[d], NULL))
-                    return false;
-    }
-    return m->write.n == 1;
-}
-
 static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
     const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
     const Map *c = f->flow->map.at[into->map.at[0]];
@@ -168,104 +125,22 @@ static bool epilogue(const Fusing *f, const Group *g, const Group *into, int con
     return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
 }
 
-static int64_t row_bytes(const Fusing *f, const int *maps, int n, const Alignment *al,
-                         const bool *outer) {
-    int64_t bytes = 0;
-    for (int p = 0; p < n - 1; p++) {
-        const Map *m = f->flow->map.at[maps[p]];
-        bool is_outer[MAP_DIMS] = {false};
-        for (int r = 0; r < MAP_DIMS; r++)
-            if (outer[r] && al->at[p][r] >= 0) is_outer[al->at[p][r]] = true;
-        const Access *to = &m->write.at[0].to[0];
-        int64_t row = dtype_bytes(f->flow->cont.at[to->cont].type, 1);
-        for (int k = 0; k < to->rank; k++) {
-            int d = access_dim(m, to, k);
-            if (d >= 0 && !is_outer[d]) row *= map_extent(m, d, unknown_row);
-        }
-        bytes += row;
+/* Bytes of what g hands to into alone. */
+static double between(const Fusing *f, const Group *g, const Group *into) {
+    double bytes = 0;
+    for (int i = 0; i < g->map.n; i++) {
+        const Map *m = f->flow->map.at[g->map.at[i]];
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++) {
+                const Cont *c = &f->flow->cont.at[m->write.at[w].to[k].cont];
+                if (!private(f, m->write.at[w].to[k].cont, g, into)) continue;
+                double size = (double)dtype_bits(c->type) / 8;
+                for (int d = 0; d < c->rank; d++)
+                    size *= (double)extent_or(c->shape[d], unknown_row);
+                bytes += size;
+            }
     }
     return bytes;
-}
-
-/* A contraction inside a row reads its operands again for every block of rows: they must stay
- * close. */
-static int64_t operand_bytes(const Fusing *f, const int *maps, int p, const Alignment *al,
-                             const bool *outer) {
-    const Map *m = f->flow->map.at[maps[p]];
-    bool fixed[MAP_DIMS] = {false};
-    int64_t most = 0;
-    for (int r = 0; r < MAP_DIMS; r++)
-        if (outer[r] && al->at[p][r] >= 0) fixed[al->at[p][r]] = true;
-    for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        if (val->kind != VAL_READ) continue;
-        int64_t bytes = dtype_bytes(val->type, 1);
-        for (int d = 0; d < m->dim.n; d++) {
-            bool uses = false;
-            for (int k = 0; k < val->read.rank; k++)
-                uses |= dim_uses(val->read.at[k], m->dim.at[d].sym);
-            if (uses && !fixed[d]) bytes *= map_extent(m, d, unknown_row);
-        }
-        if (bytes > most) most = bytes;
-    }
-    return most;
-}
-
-/* Does it keep a dim whose indices share an operand, and do its operands stay close? */
-static bool contraction_fits(const Fusing *f, const int *maps, int p, const Alignment *al,
-                             const bool *outer) {
-    Contraction roles = map_contraction(f->flow, f->flow->map.at[maps[p]]);
-    bool rows = false;
-    for (int r = 0; r < MAP_DIMS; r++)
-        rows |= outer[r] && al->at[p][r] >= 0 && roles.role[al->at[p][r]] == ROLE_M;
-    return rows && operand_bytes(f, maps, p, al, outer) <= OPERAND_BYTES;
-}
-
-/* Kernels without any reduction join only over equal domains: a small map beside a large one would
- * be cut up by the large one's tiles for nothing. */
-static bool same_volumes(const Fusing *f, const int *maps, int n) {
-    bool equal = true;
-    for (int i = 0; i < n; i++) {
-        const Map *m = f->flow->map.at[maps[i]];
-        if (map_is_reduction(m)) return true;
-        equal &= map_volume(m, unknown_extent) ==
-                 map_volume(f->flow->map.at[maps[n - 1]], unknown_extent);
-    }
-    return equal;
-}
-
-/* The outer dims of a joined kernel: those that tie to every map. */
-static bool row(const Fusing *f, const Group *g, const Group *into) {
-    int maps[KERNEL_MAPS], n = 0;
-    if (g->map.n + into->map.n > KERNEL_MAPS) return false;
-    for (int i = 0; i < g->map.n; i++) maps[n++] = g->map.at[i];
-    for (int i = 0; i < into->map.n; i++) maps[n++] = into->map.at[i];
-    for (int i = 0; i < n; i++) {
-        const Map *m = f->flow->map.at[maps[i]];
-        if (!plain_writes(m) || m->cons.n || touches_layout(f->flow, m)) return false;
-        if (wants_tiles(f->flow, m) && !map_contraction(f->flow, m).is) return false;
-        for (int d = 0; d < m->dim.n; d++)
-            if (m->dim.at[d].seq) return false;
-    }
-    const Map *root = f->flow->map.at[maps[n - 1]];
-    if (!same_volumes(f, maps, n)) return false;
-    Alignment al = kernel_align(f->arena, f->flow, maps, n);
-    bool outer[MAP_DIMS] = {false};
-    double tasks = 1, whole = map_volume(root, unknown_extent);
-    for (int r = 0; r < root->dim.n; r++) {
-        outer[r] = true;
-        for (int p = 0; p < n; p++)
-            if (al.at[p][r] < 0 ||
-                f->flow->map.at[maps[p]]->dim.at[al.at[p][r]].extent != root->dim.at[r].extent)
-                outer[r] = false;
-        if (outer[r]) tasks *= (double)map_extent(root, r, unknown_extent);
-    }
-    if (tasks < ROW_TASKS && whole > 4096) return false;
-    for (int p = 0; p < n; p++)
-        if (wants_tiles(f->flow, f->flow->map.at[maps[p]]) &&
-            !contraction_fits(f, maps, p, &al, outer))
-            return false;
-    return row_bytes(f, maps, n, &al, outer) <= ROW_BYTES;
 }
 
 /* Reads between the kernels must have a box within the producer's: none outside (a fused producer
@@ -287,7 +162,8 @@ static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) 
 static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) {
     if (g == into || g->gone || g->home != into->home || !may_sink(f, g, into)) return false;
     if (unboxed_between(f, g, into)) return false;
-    return epilogue(f, g, into, cont) || row(f, g, into);
+    RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
+    return epilogue(f, g, into, cont) || rows_join(f->arena, f->flow, f->env->machine, &rows);
 }
 
 static void join(Fusing *f, Group *g, Group *into) {

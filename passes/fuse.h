@@ -5,6 +5,24 @@
 
 #include "passes/compose.h"
 
-void fuse_inline(Arena *arena, Flow *flow, const Machine *machine); /* fuse_inline.c */
+enum { KERNEL_MAPS = 24 };
+/* What an extent known only at run time counts as: among tasks, and along rows. */
+static const int64_t fuse_unknown = 64, unknown_row = 1024;
+
+/* fuse_inline.c: element-wise maps move into their readers. */
+void fuse_inline(Arena *arena, Flow *flow, const Machine *machine);
+
+/* fuse_rows.c: should the maps of g and into be one kernel over rows? `between`: bytes of the
+ * containers that then need no memory. */
+typedef struct RowsJoin {
+    const IntVec *g, *into;
+    double between;
+} RowsJoin;
+bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join);
+
+/* A contraction, or a reduction over windows: wants register tiles of its own. */
+bool wants_tiles(const Flow *flow, const Map *m);
+/* One write, each of whose indices is a dim or a constant? */
+bool plain_writes(const Map *m);
 
 #endif

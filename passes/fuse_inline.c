@@ -10,24 +10,15 @@
 
 #include "passes/fuse.h"
 
-static const int64_t unknown_extent = 64;
-
 static bool any_value(void *user, Dim sym, int64_t *value) {
     (void)user, (void)sym;
-    *value = unknown_extent;
+    *value = fuse_unknown;
     return true;
 }
 
 static double count_of(Dim d) {
     int64_t v;
     return dim_eval(d, any_value, NULL, &v) ? (double)v : INFINITY;
-}
-
-/* Bytes a second of the level that a container of so many bytes lives in between two kernels. */
-static double bandwidth_for(const Machine *machine, double bytes) {
-    int level = 0;
-    while (level + 1 < machine->nlevels && bytes > (double)machine->level[level].bytes / 2) level++;
-    return machine->level[level].bandwidth;
 }
 
 static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, int readers) {
@@ -39,7 +30,7 @@ static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, i
     if (read > written) return false;
     double saved = written + readers * (written - read);
     double again = (readers - 1) * count_of(move_flops(e->arena, e->flow, m));
-    return again / machine->fma_flops < saved / bandwidth_for(machine, written);
+    return again / machine->fma_flops < saved / machine_bandwidth(machine, written);
 }
 
 /* Distinct readers of a container when map may move into all of them, else 0. */

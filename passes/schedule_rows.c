@@ -6,7 +6,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { TILE_BYTES = 16384, ROW_BLOCK = 8 };
+enum { TILE_BYTES = 16384 };
 
 typedef struct Rows {
     Scheduling *s;

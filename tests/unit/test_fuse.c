@@ -21,7 +21,8 @@ static const Machine machine = {.name = "test",
 
 typedef struct Run {
     const char *text, *until;
-    char got[4096]; /* the maps, or the kernels: names with blanks, a bar after each kernel */
+    char got[4096]; /* the maps, or the kernels: names with blanks, a bar after each kernel, a
+                      star after a map with constraints */
     char message[512];
     Ctx *ctx;
 } Run;
@@ -46,7 +47,8 @@ static void run(void *arg) {
         for (int i = 0; i < f->kernel.at[k]->map.n; i++)
             add(r, f->map.at[f->kernel.at[k]->map.at[i]]->name,
                 i + 1 < f->kernel.at[k]->map.n ? " " : " | ");
-    for (int m = 0; m < f->map.n && !f->kernel.n; m++) add(r, f->map.at[m]->name, " ");
+    for (int m = 0; m < f->map.n && !f->kernel.n; m++)
+        add(r, f->map.at[m]->name, f->map.at[m]->cons.n ? "* " : " ");
 }
 
 static void expect(const char *text, const char *until, const char *want) {
@@ -89,4 +91,31 @@ static const char shared[] = "flow shared {\n"
 
 Test(fuse, what_is_cheap_to_make_again_moves_into_all_readers) {
     expect(shared, "fuse", "half p | q | ");
+}
+
+/* Attention over S steps behind a mask: what the mask adds beyond its end, where it ends, and how
+ * the scores come to it are given. */
+static const char *attention(const char *mask, const char *beyond) {
+    static _Thread_local char text[2048];
+    snprintf(text, sizeof text,
+             "flow attention {\n"
+             "  in q : f32[4,256,64]  in k : f32[4,64,256]  in v : f32[4,256,64]\n"
+             "  tmp c : f32[256,256]  tmp s0 : f32[4,256,256]  tmp s1 : f32[4,256,256]\n"
+             "  tmp m : f32[4,256]  tmp e : f32[4,256,256]  tmp l : f32[4,256]\n"
+             "  tmp p : f32[4,256,256]  out o : f32[256,256]\n"
+             "  map mk [i:256, j:256] { select(%s, f32(0.0), f32(%s)) -> c[i,j] }\n"
+             "  map qk [b:4, i:256, j:256, d:64] { q[b,i,d] * k[b,d,j] -> s0[b,i,j] sum:f32 }\n"
+             "  map sc [b:4, i:256, j:256] { s0[b,i,j] * 0.125 + c[i,j] -> s1[b,i,j] }\n"
+             "  map mx [b:4, i:256, j:256] { s1[b,i,j] -> m[b,i] max:f32 }\n"
+             "  map ex [b:4, i:256, j:256] { exp(s1[b,i,j] - m[b,i]) -> e[b,i,j] }\n"
+             "  map sm [b:4, i:256, j:256] { e[b,i,j] -> l[b,i] sum:f32 }\n"
+             "  map dv [b:4, i:256, j:256] { e[b,i,j] / l[b,i] -> p[b,i,j] }\n"
+             "  map pv [b:4, i:256, d:64, j:256] { p[b,i,j] * v[b,j,d] -> o[i,64*b+d] sum:f32 }\n"
+             "}\n",
+             mask, beyond);
+    return text;
+}
+
+Test(fuse, attention_is_one_kernel_over_rows) {
+    expect(attention("i >= j", "-inf"), "fuse", "qk sc mx ex sm dv pv | ");
 }
