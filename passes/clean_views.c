@@ -5,7 +5,7 @@
 /* The Val a copy copies: one read of the container's own type, without else; -1 for other maps. */
 static int copied(const Editing *c, const Map *m) {
     const Access *to = map_plain_write(m);
-    if (!to) return -1;
+    if (!to || m->cons.n) return -1;
     int v = m->write.at[0].val[0];
     const Val *val = &m->body.val.at[v];
     bool copy =
@@ -60,7 +60,8 @@ static bool is_constant(const Map *m) {
 bool inline_view(Editing *c, int map) {
     const Map *m = c->flow->map.at[map];
     const Access *to = map_plain_write(m);
-    if (!to || c->flow->cont.at[to->cont].kind != CONT_TMP || c->uses.writer[to->cont] != map)
+    if (!to || m->cons.n || c->flow->cont.at[to->cont].kind != CONT_TMP ||
+        c->uses.writer[to->cont] != map)
         return false;
     int copy = copied(c, m), cont = to->cont;
     if ((copy < 0 && !is_constant(m)) || !writes_whole(c->flow, m, to)) return false;

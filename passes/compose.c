@@ -131,10 +131,9 @@ void drop_unneeded(Editing *c) {
 /* ---- composing
  * ---------------------------------------------------------------------------------------------- */
 
-/* The one plain write of a map without constraints or sequential dims, or NULL. */
+/* The one plain write of a map without sequential dims, or NULL. */
 const Access *map_plain_write(const Map *m) {
-    if (m->write.n != 1 || m->write.at[0].combine || m->write.at[0].n != 1 || m->cons.n)
-        return NULL;
+    if (m->write.n != 1 || m->write.at[0].combine || m->write.at[0].n != 1) return NULL;
     for (int d = 0; d < m->dim.n; d++)
         if (m->dim.at[d].seq) return NULL;
     return &m->write.at[0].to[0];

@@ -31,13 +31,14 @@ void map_rewrite(Editing *e, Map *m, const DimSubst *subst, int n, BodyReadFn *r
 /* A BodyReadFn: simplifies a read's index under the DimEnv that `user` points to. */
 int simplify_read(void *user, Body *b, const Val *read);
 
-/* The one plain write of a map without constraints or sequential dims, or NULL. */
+/* The one plain write of a map without sequential dims, or NULL. */
 const Access *map_plain_write(const Map *m);
 /* Is every dim of the written container one dim of the map, over its whole extent? */
 bool writes_whole(const Flow *flow, const Map *m, const Access *to);
 /* Does every read of the container meet each of its elements once, none outside? */
 bool reads_once(const Map *m, int cont);
-/* Puts the producer's body in place of the reader's reads of what it writes at `to`. */
+/* Puts the producer's body in place of the reader's reads of what it writes at `to`. Constraints of
+ * the producer need not be kept: the reader reads nothing outside of them. */
 void compose_map(Editing *e, const Map *producer, const Access *to, Map *reader);
 
 #endif

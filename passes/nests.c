@@ -281,7 +281,9 @@ static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) 
     for (int p = 0; p < lo->nplan - 1; p++)
         if (lo->plan[p].depth == depth) run_producer(lo, p, root, into);
     if (depth == plan->tile.n) {
-        leaf_map(lo, lo->nplan - 1, root, into);
+        Span box[RANK_MAX * 2];
+        plan_box(lo, lo->nplan - 1, root, box);
+        leaf_map(lo, lo->nplan - 1, box, into);
         return;
     }
     const TileLoop *t = &plan->tile.at[depth];

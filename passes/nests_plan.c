@@ -201,8 +201,50 @@ static bool uses_loop(const Lowering *lo, Dim d) {
     return false;
 }
 
-/* What is also needed outside the kernel is computed whole along dims that no tile loop cuts. */
+/* May the loop over all of dim d end early? Not where its iterations are unrolled as they stand. */
+static bool may_end(const MapPlan *plan, int d, const Span *span) {
+    bool tiled = false;
+    for (int t = 0; t < plan->tile.n; t++) tiled |= plan->tile.at[t].dim == d;
+    return dim_is(span->start, 0) && span->extent == plan->map->dim.at[d].extent &&
+           (tiled || !plan->unroll[d]);
+}
+
+/* A dim with a constraint that ends it (d <= bound) runs to the largest bound in the box, where the
+ * box is never beyond it: loops end there, and what the constraint still cuts off is guarded. */
+static void cut_box(Lowering *lo, const MapPlan *plan, Span *box) {
+    const Map *m = plan->map;
+    DimSubst subst[RANK_MAX * 2];
+    Dim local[RANK_MAX * 2];
+    for (int i = 0; m->cons.n && i < m->dim.n; i++) {
+        local[i] = dim_sym(lo->ctx, internf(lo->ctx, "local.%d", i));
+        subst[i] = (DimSubst){m->dim.at[i].sym, dim_add(lo->ctx, box[i].start, local[i])};
+    }
+    for (int i = 0; i < m->cons.n; i++)
+        for (int d = 0; d < m->dim.n; d++) {
+            Dim coef, bound;
+            if (!dim_affine(lo->ctx, m->cons.at[i], &m->dim.at[d].sym, 1, &coef, &bound)) continue;
+            if (!dim_is(coef, -1) || !may_end(plan, d, &box[d])) continue;
+            bound = dim_subst(lo->ctx, bound, subst, m->dim.n);
+            bound = local_upper(lo, bound, local, box, m->dim.n, false);
+            if (!bound) continue;
+            DimEnv env = lowering_env(lo);
+            Dim extent = dim_addc(lo->ctx, dim_sub(lo->ctx, bound, box[d].start), 1);
+            extent = lowering_simplify(lo, dim_min(lo->ctx, extent, box[d].extent));
+            if (!dim_ge0(lo->ctx, extent, &env)) continue;
+            box[d].extent = extent;
+            dim_is_const(extent, &box[d].cap);
+        }
+}
+
+static void find_box(Lowering *lo, int pos, const Span *root, Span *out);
+
 void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
+    find_box(lo, pos, root, out);
+    cut_box(lo, &lo->plan[pos], out);
+}
+
+/* What is also needed outside the kernel is computed whole along dims that no tile loop cuts. */
+static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
     const Map *m = lo->plan[pos].map;
     for (int i = 0; i < m->dim.n; i++) {
         int64_t cap = -1;

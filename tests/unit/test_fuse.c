@@ -119,3 +119,14 @@ static const char *attention(const char *mask, const char *beyond) {
 Test(fuse, attention_is_one_kernel_over_rows) {
     expect(attention("i >= j", "-inf"), "fuse", "qk sc mx ex sm dv pv | ");
 }
+
+Test(fuse, a_mask_that_leaves_nothing_beyond_a_column_ends_domains) {
+    expect(attention("i >= j", "-inf"), "mask", "qk* sc* mx* ex* sm* dv* pv* ");
+    expect(attention("i >= j", "-0x1p120"), "mask", "qk* sc* mx* ex* sm* dv* pv* ");
+}
+
+Test(fuse, other_masks_end_nothing) {
+    expect(attention("i <= j", "-inf"), "mask", "qk sc mx ex sm dv pv ");
+    expect(attention("i > j", "-inf"), "mask", "qk sc mx ex sm dv pv ");
+    expect(attention("i >= j", "-1000.0"), "mask", "qk sc mx ex sm dv pv ");
+}

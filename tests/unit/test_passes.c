@@ -78,6 +78,20 @@ static const char *const texts[] = {
     "  map sq [i:5, j:S] { d = p[i,j] - u[i]  d * d -> q[i] sum:f32 }\n"
     "  map nm [i:5, j:S] { (p[i,j] - u[i]) / sqrt(q[i] + 0.001) -> y[i,j] }\n"
     "}\n",
+    /* the same behind a causal mask that is known when compiling: domains end */
+    "flow masked {\n"
+    "  in q : f32[2,64,8]  in k : f32[2,64,8]  in v : f32[2,64,8]  tmp c : f32[1,64,64]\n"
+    "  tmp s0 : f32[2,64,64]  tmp s1 : f32[2,64,64]  tmp m : f32[2,64]  tmp e : f32[2,64,64]\n"
+    "  tmp l : f32[2,64]  tmp p : f32[2,64,64]  out o : f32[64,16]\n"
+    "  map mk [i:64, j:64] { select(i >= j, f32(0.0), f32(-0x1p127)) -> c[0,i,j] }\n"
+    "  map qk [b:2, i:64, j:64, d:8] { q[b,i,d] * k[b,j,d] -> s0[b,i,j] sum:f32 }\n"
+    "  map sc [b:2, i:64, j:64] { s0[b,i,j] * 0.25 + c[0,i,j] -> s1[b,i,j] }\n"
+    "  map mx [b:2, i:64, j:64] { s1[b,i,j] -> m[b,i] max:f32 }\n"
+    "  map ex [b:2, i:64, j:64] { exp(s1[b,i,j] - m[b,i]) -> e[b,i,j] }\n"
+    "  map sm [b:2, i:64, j:64] { e[b,i,j] -> l[b,i] sum:f32 }\n"
+    "  map dv [b:2, i:64, j:64] { e[b,i,j] / l[b,i] -> p[b,i,j] }\n"
+    "  map pv [b:2, i:64, d:8, j:64] { p[b,i,j] * v[b,j,d] -> o[i,8*b+d] sum:f32 }\n"
+    "}\n",
     /* attention: scores, softmax, values */
     "flow attention (S in 1..80) {\n"
     "  in q : f32[3,S,16]  in k : f32[3,S,16]  in v : f32[3,S,16]\n"
