@@ -39,6 +39,9 @@ typedef struct CaseOptions {
 
 /* Adds the cases under a folder, in the order of names; or one model file. */
 void cases_find(Cases *cases, const char *path);
+/* The reason of a case that passes though its results differ: its model draws random numbers, and
+ * they are distributed as expected. */
+extern const char case_by_property[];
 /* Runs it in this process. `reason` holds 1000 bytes. */
 CaseState case_run(const CaseOptions *o, const Case *one, char *reason);
 

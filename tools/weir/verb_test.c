@@ -25,7 +25,7 @@ typedef struct Suite {
     int jobs, timeout;
     bool verbose;
     const char *json;
-    int count[CASE_STATES];
+    int count[CASE_STATES], by_property;
 } Suite;
 
 typedef struct Job {
@@ -109,6 +109,7 @@ static void end_job(Suite *s, Job *job, bool timeout) {
     c->ms = now_ms() - job->start;
     judge(s, job, timeout, status, c);
     s->count[c->state]++;
+    s->by_property += c->state == CASE_PASS && !strcmp(c->reason, case_by_property);
     if (c->state != CASE_PASS)
         printf("%s %s: %s\n", state_names[c->state], c->name, c->reason);
     else if (s->verbose)
@@ -243,6 +244,7 @@ int verb_test(Args *a) {
         int failed = s.cases.n - s.count[CASE_PASS] - s.count[CASE_UNSUPPORTED];
         rc = failed ? EXIT_MODEL : EXIT_DONE;
         if (s.json && !write_results(&s)) rc = EXIT_MODEL;
+        if (s.by_property) printf("%d passed by property\n", s.by_property);
         printf("%d passed, %d failed, %d skipped\n", s.count[CASE_PASS], failed,
                s.count[CASE_UNSUPPORTED]);
     }

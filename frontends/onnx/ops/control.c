@@ -89,6 +89,13 @@ static Type control_joined(Infer *in, int i, const Type *a, const Type *b) {
     return both;
 }
 
+/* One element: as good as one of any rank, for whatever follows broadcasts it. */
+static bool is_single(const Type *t) {
+    for (int i = 0; i < t->rank; i++)
+        if (!dim_is(t->shape[i], 1)) return false;
+    return true;
+}
+
 /* Dims of both branches, which must agree; the model's own declaration decides where they do not.
  */
 static void if_result(Infer *in, int i, const Value *a, const Value *b) {
@@ -103,6 +110,8 @@ static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     if (a->type.dtype != b->type.dtype)
         fail(in->ctx, E_TYPE, "result %d is %s in one branch and %s in the other: cast one", i,
              dtype_name(a->type.dtype), dtype_name(b->type.dtype));
+    if (a->type.rank != b->type.rank && is_single(&a->type) && is_single(&b->type))
+        a = b = a->type.rank > b->type.rank ? a : b;
     if (a->type.rank != b->type.rank) a = b = ranked_result(in, i, a, b, said);
     bool same = true;
     for (int k = 0; k < a->type.rank; k++) same = same && a->type.shape[k] == b->type.shape[k];
@@ -136,6 +145,9 @@ static bool fits_results(Lower *lo, const Graph *g) {
     for (int i = 0; i < g->output.n; i++) {
         int y = lower_out(lo, i);
         if (y >= 0 && nn_cont(lo, y)->type == OBJECT) continue;
+        if (y >= 0 && is_single(&control_result(g, i)->type) &&
+            nn_cont(lo, y)->rank > control_result(g, i)->type.rank)
+            continue;
         if (y >= 0 && nn_cont(lo, y)->rank != control_result(g, i)->type.rank) return false;
     }
     return true;
@@ -147,6 +159,11 @@ static void refuse_branch(Lower *lo, int results) {
     for (int i = 0; i < results; i++)
         if (lower_out(lo, i) >= 0) out[n++] = lower_out(lo, i);
     lower_call(lo, "refuse", NULL, 0, out, n, NULL, 0, NULL, 0);
+}
+
+static int if_cast(Lower *lo, int from, const Type *to) {
+    bool wider = to->kind == TYPE_TENSOR && nn_cont(lo, from)->rank < to->rank;
+    return wider ? from : object_cast(lo, from, to);
 }
 
 static void if_branch(Lower *lo, const Graph *g, Items *into) {
@@ -161,7 +178,7 @@ static void if_branch(Lower *lo, const Graph *g, Items *into) {
     lower_graph(lo, g, into, NULL, out);
     for (int i = 0; i < g->output.n; i++)
         if (lower_out(lo, i) >= 0)
-            lower_copy(lo, "result", object_cast(lo, out[i], &lower_result(lo, i)->type),
+            lower_copy(lo, "result", if_cast(lo, out[i], &lower_result(lo, i)->type),
                        lower_out(lo, i));
     lo->into = before;
 }

@@ -225,7 +225,15 @@ static void unpool_infer(Infer *in) {
     for (int i = 0; i < x->rank; i++)
         nn_agree(in, x->shape[i], at->shape[i], 0, 1, "values and indices must have one shape");
     unpool_shape(in->ctx, in->node, x->shape, x->rank, out);
-    int n = nn_ints(in->ctx, in->graph, in->node, 2, NULL, &given);
+    const Type *said = infer_declared(in, 0);
+    const Dim *known;
+    int n, count;
+    if (!nn_absent(in->node, 2) && !infer_known(in, 2, &known, &count) && said &&
+        said->rank == x->rank) {
+        infer_set(in, 0, x->dtype, said->shape, said->rank);
+        return;
+    }
+    n = nn_ints(in->ctx, in->graph, in->node, 2, NULL, &given);
     if (n >= 0 && n != x->rank) nn_misfit(in, 0, 2, "the shape needs one element for each dim");
     for (int i = 0; i < n; i++) out[i] = dim_const(in->ctx, given[i]);
     infer_set(in, 0, x->dtype, out, x->rank);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial.
+/* RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial, Dropout that may train.
  *
  * Numbers are a hash of the element's index and the seed (splitmix64 by Steele, Lea and Flood), so
  * they do not depend on threads or order. Without the attribute `seed` the seed comes from the name
  * of the node's result: every run of a model gives the same numbers, every node its own. */
 #include "nn.h"
+#include "view.h"
 
 #include <string.h>
 
@@ -14,9 +15,10 @@ static const Value *first_result(const Lower *lo) {
 
 static uint64_t seed_of(Lower *lo) {
     const Attr *a = node_attr(lo->node, "seed");
-    float seed = nn_float(lo, "seed", 0);
     const char *name = first_result(lo)->name;
     if (!a) return hash_bytes(1, name, strlen(name));
+    if (a->kind == ATTR_INT) return hash_bytes(2, &a->i, sizeof a->i);
+    float seed = nn_float(lo, "seed", 0);
     return hash_bytes(2, &seed, sizeof seed);
 }
 
@@ -145,7 +147,62 @@ static void multinomial_lower(Lower *lo) {
     nn_write(lo, m, y, to, map_read(lo->flow, m, arg, to));
 }
 
+/* ---- Dropout --------------------------------------------------------------------------------- */
+
+static void dropout_infer(Infer *in) {
+    const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
+    for (int i = 1; i < in->node->in.n; i++)
+        if (infer_in(in, i)) nn_ranked(in, i, 0, 0);
+    infer_set(in, 0, x->dtype, x->shape, x->rank);
+    infer_set(in, 1, in->node->version < 12 ? x->dtype : BOOL, x->shape, x->rank);
+}
+
+/* May it train? Versions 7 to 11 cannot; before there is an attribute, from 12 on an operand. */
+static bool dropout_trains(Lower *lo) {
+    Infer in = onnx_reader(lo);
+    const Dim *at;
+    int n;
+    if (lo->node->version < 12) return lo->node->version < 7 && !nn_int(lo, "is_test", 0);
+    return !nn_absent(lo->node, 2) && !(infer_known(&in, 2, &at, &n) && n == 1 && dim_is(at[0], 0));
+}
+
+/* An element stays with probability 1 - ratio, and is divided by that; all stay as they are outside
+ * training. */
+static void dropout_lower(Lower *lo) {
+    int x = lower_in(lo, 0), y = lower_out(lo, 0), mask = lower_out(lo, 1);
+    bool old = lo->node->version < 12;
+    if (!dropout_trains(lo)) {
+        if (y >= 0) lower_copy(lo, NULL, x, y);
+        if (mask >= 0)
+            lower_copy(lo, "mask", lower_scalar(lo, "one", nn_cont(lo, mask)->type, 1), mask);
+        return;
+    }
+    int train =
+        old ? lower_scalar(lo, "train", BOOL, 1) : nn_scalar(lo, "train", lower_in(lo, 2), BOOL, 0);
+    float share = old ? nn_float(lo, "ratio", 0.5f) : 0.5f;
+    int ratio = nn_scalar(lo, "ratio", old ? -1 : lower_in(lo, 1), F32, share);
+    int keep = nn_tmp_like(lo, "keep", BOOL, x);
+    Dim at[RANK_MAX];
+    Map *m = nn_map_over(lo, "keep", "", x, at);
+    int u = uniform(lo, m, flat_index(lo, x, at), 0, F32);
+    int drop = EXPR(m, "$0 & ($1 < $2)", nn_read(lo, m, train, NULL), u,
+                    nn_read_as(lo, m, ratio, NULL, F32));
+    nn_write(lo, m, keep, at, EXPR(m, "$0 ^ $1", drop, body_const(&m->body, BOOL, 1)));
+    if (mask >= 0) lower_pointwise(lo, "mask", "$0", &keep, 1, mask);
+    if (y < 0) return;
+    m = nn_map_over(lo, NULL, "", y, at);
+    DType t = dtype_compute(nn_cont(lo, x)->type);
+    int part = EXPR(m, "1 - select($0, $1, 0)", nn_read(lo, m, train, NULL),
+                    nn_read_as(lo, m, ratio, NULL, t));
+    nn_write(
+        lo, m, y, at,
+        EXPR(m, "select($0, $1 / $2, 0)", nn_read(lo, m, keep, at), nn_read(lo, m, x, at), part));
+}
+
 const OpRow onnx_random_rows[] = {
+    {"", "Dropout", 1, 6, dropout_infer, dropout_lower, NULL, T_FLOATS, OP_RANDOM},
+    {"", "Dropout", 7, 11, dropout_infer, dropout_lower, NULL, T_FLOATS, 0},
+    {"", "Dropout", 12, 0, dropout_infer, dropout_lower, NULL, T_FLOATS, OP_RANDOM},
     {"", "RandomUniform", 1, 0, random_infer, random_uniform_lower, NULL, NULL, OP_RANDOM},
     {"", "RandomNormal", 1, 0, random_infer, random_normal_lower, NULL, NULL, OP_RANDOM},
     {"", "RandomUniformLike", 1, 0, random_like_infer, random_uniform_lower, NULL, NULL, OP_RANDOM},

@@ -376,7 +376,7 @@ static void tile_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
-/* ---- Identity, Dropout ---------------------------------------------------------------------- */
+/* ---- Identity ------------------------------------------------------------------------------- */
 
 static void identity_infer(Infer *in) {
     const Value *v = infer_in(in, 0);
@@ -394,30 +394,6 @@ static void identity_lower(Lower *lo) {
     lower_copy(lo, NULL, lower_in(lo, 0), to);
 }
 
-/* Training mode draws random numbers; a ratio of 0 keeps all. */
-static void dropout_infer(Infer *in) {
-    const Type *t = &infer_tensor(in, 0)->type;
-    const int64_t *mode;
-    int n = in->node->version >= 12 ? onnx_ints(in, 2, NULL, &mode) : -1;
-    bool training = n == -2 || (n == 1 && mode[0]);
-    if (in->node->version < 7 && !attr_int(in->ctx, in->node, "is_test", 0)) training = true;
-    if (training && in->node->version < 7)
-        training = attr_float(in->ctx, in->node, "ratio", 0.5f) != 0;
-    if (training)
-        fail(in->ctx, E_UNSUPPORTED,
-             "training mode of this operator is not compiled: export the model for "
-             "inference");
-    infer_set(in, 0, t->dtype, t->shape, t->rank);
-    infer_set(in, 1, in->node->version < 10 ? t->dtype : BOOL, t->shape, t->rank);
-}
-
-static void dropout_lower(Lower *lo) {
-    int to = lower_out(lo, 0), mask = lower_out(lo, 1);
-    if (to >= 0) lower_copy(lo, NULL, lower_in(lo, 0), to);
-    if (mask >= 0)
-        lower_copy(lo, "mask", lower_scalar(lo, "one", lo->flow->cont.at[mask].type, 1), mask);
-}
-
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 const OpRow onnx_shape_rows[] = {
@@ -433,6 +409,5 @@ const OpRow onnx_shape_rows[] = {
     {"", "Tile", 1, 5, tile_1_infer, tile_lower, NULL, NULL, 0},
     {"", "Tile", 6, 0, tile_infer, tile_lower, NULL, NULL, 0},
     {"", "Identity", 1, 0, identity_infer, identity_lower, NULL, NULL, 0},
-    {"", "Dropout", 1, 0, dropout_infer, dropout_lower, NULL, T_FLOATS, 0},
     {0},
 };

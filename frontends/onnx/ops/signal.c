@@ -203,6 +203,13 @@ static void window_lower(Lower *lo) {
 /* Operands: number of mel bins, length of the transform, sample rate, lower and upper edge in
  * hertz. */
 static void mel_infer(Infer *in) {
+    const Type *said = infer_declared(in, 0);
+    const Dim *at;
+    int n;
+    if (!infer_known(in, 1, &at, &n) && said && said->rank == 2) {
+        infer_set(in, 0, attr_type(in->ctx, in->node), said->shape, 2);
+        return;
+    }
     Dim out[] = {
         dim_addc(in->ctx, dim_div(in->ctx, known_size(in, 1, -1), dim_const(in->ctx, 2)), 1),
         known_size(in, 0, 1)};
