@@ -7,14 +7,17 @@
 #include "runtime/calls.h"
 #include "runtime/objects.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
+typedef struct Function {
     const char *name;
     weir_call_fn *run;
     weir_call_scratch_fn *scratch;
-} functions[] = {
+} Function;
+
+static const Function functions[] = {
 #define CALL(name, nin, nout, ndefine, reason)                                                     \
     {#name, weir_call_##name, weir_call_##name##_scratch},
 #include "ir/call.def"
@@ -33,6 +36,17 @@ static weir_tensor *tensors(Arena *arena, const Tensor *from, int n) {
     return to;
 }
 
+/* Functions of the user's own are those of the process. */
+static Function find(const CallArgs *args) {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(functions[i].name, args->row->name) == 0) return functions[i];
+    const char *name = args->row->function;
+    void *run = dlsym(RTLD_DEFAULT, name),
+         *scratch = dlsym(RTLD_DEFAULT, arena_printf(args->arena, "%s_scratch", name));
+    return (Function){name, (weir_call_fn *)(uintptr_t)run,
+                      (weir_call_scratch_fn *)(uintptr_t)scratch};
+}
+
 static bool call(CallArgs *args) {
     weir_call c = {
         .nin = args->nin, .nout = args->nout, .nattr = args->nattr, .ndefine = args->ndefine};
@@ -41,14 +55,16 @@ static bool call(CallArgs *args) {
     c.attr = args->attr;
     c.define = args->define;
     c.objects = args->objects;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        if (strcmp(functions[i].name, args->row->name) != 0) continue;
-        c.scratch = arena_alloc(args->arena, (size_t)functions[i].scratch(&c));
-        functions[i].run(&c);
-        args->reason = c.reason;
-        return c.status == WEIR_OK;
+    Function f = find(args);
+    if (!f.run || !f.scratch) {
+        args->reason = "its function is not in this process, so only compiled code can call it: "
+                       "export it, with its _scratch, from the program";
+        return false;
     }
-    BUG("call \"%s\" has no function", args->row->name);
+    c.scratch = arena_alloc(args->arena, (size_t)f.scratch(&c));
+    f.run(&c);
+    args->reason = c.reason;
+    return c.status == WEIR_OK;
 }
 
 /* ---- strings and objects --------------------------------------------------------------------- */

@@ -161,6 +161,8 @@ static Objects make_objects(Driver *d) {
     tell_time(d, "  clang", times.clang);
     tell_time(d, "  passes", times.passes);
     tell_time(d, "  codegen", times.codegen);
+    for (int i = 0; i < d->options->link.n; i++)
+        vec_push(d->arena, &objects, source_object(d->arena, d->options->link.at[i]));
     return objects;
 }
 

@@ -24,6 +24,7 @@ typedef struct Options {
     VEC(DimOverride) dim;
     VEC(const char *) feed;
     VEC(const char *) skip;
+    VEC(const char *) link;      /* object files of the user's own */
     VEC(const char *) operators; /* texts of the user's own (onnx_ops_with) */
 } Options;
 void options_default(Options *o);
@@ -100,6 +101,8 @@ bool source_is_text(const Source *source); /* a .ir file */
 /* The graph or stage of the source, and the hash of its bytes as hex (source.c). */
 Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
                   const char **hash);
+/* An object file of the user's own. */
+Span source_object(Arena *arena, const char *path);
 /* Text of a stage, as source_parse reads it. */
 const char *stage_text(Arena *arena, const Stage *stage);
 

@@ -161,6 +161,10 @@ static void set_operators(const Setting *s) {
     options_add_operators(s->ctx, s->o, text_str(&text));
 }
 
+static void set_link(const Setting *s) {
+    vec_push(ctx_arena(s->ctx), &s->o->link, intern(s->ctx, s->value));
+}
+
 static void set_cache(const Setting *s) {
     s->o->no_cache = !truth(s);
 }
@@ -189,6 +193,7 @@ static const struct Row {
     {"cache", set_cache, true},
     {"profile", set_profile, true},
     {"operators", set_operators, false},
+    {"link", set_link, false},
     {"j", set_jobs, false},
 };
 enum { NROWS = sizeof rows / sizeof *rows };

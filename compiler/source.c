@@ -50,6 +50,14 @@ static const char *hash_of(Arena *arena, const void *at, size_t n) {
     return text_str(&hex);
 }
 
+Span source_object(Arena *arena, const char *path) {
+    Mapping file = map_file(arena, path);
+    if (file.n < 18 || memcmp(file.at, "\177ELF", 4) || ((const char *)file.at)[16] != 1)
+        fail(arena_ctx(arena), E_FILE,
+             "\"%s\" is not an object file: compile your function with \"cc -c -fPIC\"", path);
+    return (Span){file.at, file.n};
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 Stage source_parse(Arena *arena, const char *text) {

@@ -16,8 +16,20 @@ const CallRow *call_rows(int *count) {
     return rows;
 }
 
-const CallRow *call_row(const char *name) {
+enum { EXTERN_MOST = 64 };
+
+bool call_is_extern(const CallRow *row) {
+    return row < rows || row >= rows + sizeof rows / sizeof rows[0];
+}
+
+const CallRow *call_row(Ctx *ctx, const char *name) {
+    static const char prefix[] = "extern.";
+    size_t n = sizeof prefix - 1;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strcmp(rows[i].name, name)) return &rows[i];
-    return NULL;
+    if (strncmp(name, prefix, n) || !name[n]) return NULL;
+    CallRow *row = NEW(ctx_arena(ctx), CallRow);
+    *row = (CallRow){intern(ctx, name), intern(ctx, name + n), EXTERN_MOST,
+                     EXTERN_MOST,       EXTERN_MOST,           "the user's own"};
+    return row;
 }

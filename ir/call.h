@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: irregular kernels of the runtime that a flow may call. One row each in call.def.
+/* Calls: irregular kernels of the runtime that a flow may call. One row each in call.def; a name
+ * "extern.f" is the function f of the user's own, with f_scratch beside it.
  *
  * The function is `void f(weir_call *c)` of runtime/call.h: it gets dense tensors and integer
  * attributes, fills outputs, and sets the symbols it defines. The evaluator calls the same function
@@ -19,7 +20,8 @@ struct CallRow {
 };
 typedef struct CallRow CallRow;
 
-const CallRow *call_row(const char *name); /* NULL when unknown */
+const CallRow *call_row(Ctx *ctx, const char *name); /* NULL when unknown */
+bool call_is_extern(const CallRow *row);
 const CallRow *call_rows(int *count);
 
 #endif

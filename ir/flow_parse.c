@@ -247,9 +247,9 @@ static void scan_call(FlowScan *s, Items *into) {
     Call *call = NEW(s->arena, Call);
     call->name = lex_name(s->lex, "a name for the call");
     lex_expect(s->lex, "=");
-    if (!lex_name_next(s->lex) || !call_row(s->lex->t.text))
-        lex_fail(s->lex, "no call is named so in ir/call.def");
-    call->row = call_row(lex_name(s->lex, "a call"));
+    call->row = lex_name_next(s->lex) ? call_row(s->lex->ctx, s->lex->t.text) : NULL;
+    if (!call->row) lex_fail(s->lex, "no call is named so in ir/call.def");
+    lex_next(s->lex);
     lex_expect(s->lex, "(");
     while (!lex_take(s->lex, ")")) {
         if (in.n) lex_expect(s->lex, ",");

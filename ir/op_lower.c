@@ -236,7 +236,7 @@ void lower_call(Lower *lo, const char *row, const int *in, int nin, const int *o
                 const int64_t *attr, int nattr, const Dim *define, int ndefine) {
     Call *call = NEW(lo->arena, Call);
     call->name = base_name(lo);
-    call->row = call_row(row);
+    call->row = call_row(lo->ctx, row);
     if (!call->row) BUG("no call \"%s\"", row);
     call->nin = nin, call->in = arena_copy(lo->arena, in, sizeof *in * (size_t)nin);
     call->nout = nout, call->out = arena_copy(lo->arena, out, sizeof *out * (size_t)nout);

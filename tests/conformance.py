@@ -15,6 +15,7 @@ line is "N passed, N failed, N skipped".
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -48,6 +49,23 @@ def compare(results, record, suite):
     return passed, failed, skipped, news
 
 
+def why_skipped(case):
+    """The reason without what belongs to the one case."""
+    if case["state"] != "UNSUPPORTED":
+        return "wrong so far: " + re.sub(r"^compiled: |^eval: ", "", case["reason"])[:90]
+    operator = re.search(r'operator "(\w+)" of domain', case["reason"])
+    return f"operator {operator[1]} is not supported" if operator else re.sub(r".*?\): ", "", case["reason"], 1)[:90]
+
+
+def skipped_reasons(results, record, suite):
+    """Reason -> names of the cases that count as skipped."""
+    reasons = {}
+    for case in results:
+        if case["state"] in ("FAIL", "UNSUPPORTED") and record.get(f"{suite}/{case['name']}") == "fail":
+            reasons.setdefault(why_skipped(case), []).append(case["name"])
+    return reasons
+
+
 def update(results, record, suite):
     """The record with the suite's cases as they are now; what passed stays so."""
     new = {name: state for name, state in record.items() if not name.startswith(suite + "/")}
@@ -72,7 +90,10 @@ def self_test():
     assert new == {"s/a": "pass", "s/b": "fail", "s/c": "pass", "s/d": "pass", "s/e": "fail", "s/g": "fail",
                    "t/a": "pass"}
     assert read_record(write_record(new)) == new
-    print("4 passed, 0 failed, 0 skipped")
+    unknown = {"name": "b", "state": "UNSUPPORTED", "reason": 'compiled: error W012 at f, node "n" (Op): operator "Op" of '
+               'domain "ai.onnx" is not supported: `weir ops` lists those that are'}
+    assert skipped_reasons([unknown, results[2]], record, "s") == {"operator Op is not supported": ["b"]}
+    print("5 passed, 0 failed, 0 skipped")
 
 
 def main():
@@ -94,6 +115,8 @@ def main():
     passed, failed, skipped, news = compare(results, record, args.suite)
     for name, why in failed:
         print(f"FAIL {name}: {why}")
+    for why, names in sorted(skipped_reasons(results, record, args.suite).items(), key=lambda pair: -len(pair[1])):
+        print(f"SKIP {len(names)} ({names[0]}{', ...' if len(names) > 1 else ''}): {why}")
     if news:
         print(f"{len(news)} cases pass that the record calls failing (--update-conformance): {' '.join(news[:8])}")
     print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")

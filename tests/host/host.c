@@ -182,8 +182,16 @@ bool is_mapped(const char *path) {
     return found;
 }
 
-double now_ms(void) {
+static double clock_ms(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+double now_ms(void) {
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+double cpu_ms(void) {
+    return clock_ms(CLOCK_THREAD_CPUTIME_ID);
 }

@@ -50,5 +50,6 @@ int open_files(void);
 int thread_count(void);
 bool is_mapped(const char *path);
 double now_ms(void);
+double cpu_ms(void); /* of the calling thread */
 
 #endif

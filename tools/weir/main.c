@@ -20,6 +20,7 @@
     "  --verify-each           check the IR after every pass\n"                                    \
     "  --time-passes           print what each pass took\n"                                        \
     "  --operators FILE        operators of your own, as text of flows\n"                          \
+    "  --link FILE.o           an object file with functions that they call\n"                     \
     "  --profile               time kernels at run time (weir_model.profile)\n"                    \
     "  -j N                    compile with N threads\n"
 #define INPUT_OPTIONS                                                                              \

@@ -87,6 +87,19 @@ static void put_header(Text *out, const char *name) {
     }
 }
 
+/* Functions of the user's own; one that is called twice is declared twice. */
+static void put_extern(Text *out, const Items *items) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *item = &items->at[i];
+        put_extern(out, &item->body);
+        put_extern(out, &item->other);
+        if (item->kind != ITEM_CALL || !call_is_extern(item->call->row)) continue;
+        const char *name = item->call->row->function;
+        text_printf(out, "void %s(weir_call *c);\ni64 %s_scratch(const weir_call *c);\n", name,
+                    name);
+    }
+}
+
 static void put_runtime(CProgram *p, Text *out) {
     text_put(
         out,
@@ -102,6 +115,7 @@ static void put_runtime(CProgram *p, Text *out) {
     for (int i = 0; i < rows; i++)
         text_printf(out, "void %s(weir_call *c);\ni64 %s_scratch(const weir_call *c);\n",
                     row[i].function, row[i].function);
+    put_extern(out, &p->flow->body);
     text_put(out, "static void copy(char *to, const char *from, i64 bytes, int t, int n) "
                   "__attribute__((unused));\n"
                   "static void copy(char *to, const char *from, i64 bytes, int t, int n) {\n"

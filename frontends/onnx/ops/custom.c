@@ -209,7 +209,10 @@ static void add_rows(Arena *arena, Rows *rows, const char *text) {
         for (int i = before; i < rows->n; i++)
             known |= rows->at[i].domain == domain && !strcmp(rows->at[i].name, dot + 1);
         if (known) continue;
-        OpRow row = {domain, intern(ctx, dot + 1), 1, 0, custom_infer, custom_lower, text, NULL, 0};
+        /* what calls functions of the user's own is not evaluated at compile time */
+        unsigned flags = strstr(text, "extern.") ? OP_SIDE : 0;
+        OpRow row = {domain, intern(ctx, dot + 1), 1, 0, custom_infer, custom_lower, text, NULL,
+                     flags};
         vec_push(arena, rows, row);
     }
     if (rows->n == before)

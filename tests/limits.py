@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the compiler and its libraries to their limits of time, memory and size.
+
+    tests/limits.py [--weir build/weir] [--host build/tests/host]    # with what ships in the tree
+    tests/limits.py --zoo [MODEL...]                                 # and every model of the zoo
+
+Compiling, with an empty cache: at most 10 s (resnet50, bert_base) and 1.5 times the weights + 400 MB of
+memory. From a model to emitted text: at most 1 s of processor time (bert_base), and linear in the number of
+nodes (1, 4, 16 copies of a layer). A library starts within 20 ms beyond a run, has the same bytes when made
+twice, and fusion is worth at least 1.3 (bert_base, mobilenet_v2). The last line is "N passed, N failed, N
+skipped". The zoo needs numpy; its weights are kept in --work or $WEIR_ZOO_WORK.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests/bad"), str(ROOT / "tests/bench")]
+import wire  # noqa: E402
+
+COMPILE_S, TEXT_S, START_MS, FUSION = 10.0, 1.0, 20, 1.3
+TIMED, TEXT, FUSED = ("resnet50", "bert_base"), ("bert_base",), ("bert_base", "mobilenet_v2")
+STARTED = ("resnet50", "ultraface")
+
+
+class Cost:
+    """A command's wall-clock seconds, processor seconds, peak bytes."""
+
+    def __init__(self, command, cache):
+        start = time.perf_counter()
+        with tempfile.TemporaryFile() as err:
+            process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=err,
+                                       env=dict(os.environ, XDG_CACHE_HOME=str(cache)))
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.wall, self.cpu = time.perf_counter() - start, usage.ru_utime + usage.ru_stime
+            self.peak = usage.ru_maxrss * 1024
+            err.seek(0)
+            text = err.read().decode(errors="replace")
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(map(str, command[:3]))}: exit code {process.returncode}: {text[-300:]}")
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def __call__(self, good, text):
+        self.passed, self.failed = self.passed + bool(good), self.failed + (not good)
+        print(("ok   " if good else "FAIL ") + text, flush=True)
+
+
+# ---- models ------------------------------------------------------------------------------------------------
+
+
+def layers(count, width=32):
+    """`count` layers: normalisation, three products, an elementary function, a residual."""
+    nodes, weights, at = [], [], "x"
+    ones = [1.0] * width
+    for k in range(count):
+        square = [((i * 7 + k) % 13 - 6) / 64 for i in range(width * width)]
+        weights += [wire.tensor(f"{name}{k}", [width, width], square) for name in ("p", "q", "r")]
+        weights += [wire.tensor(f"scale{k}", [width], ones), wire.tensor(f"bias{k}", [width], ones)]
+        nodes += [wire.node("LayerNormalization", [at, f"scale{k}", f"bias{k}"], [f"n{k}"], name=f"norm{k}"),
+                  wire.node("MatMul", [f"n{k}", f"p{k}"], [f"a{k}"], name=f"first{k}"),
+                  wire.node("Tanh", [f"a{k}"], [f"t{k}"], name=f"tanh{k}"),
+                  wire.node("MatMul", [f"t{k}", f"q{k}"], [f"b{k}"], name=f"second{k}"),
+                  wire.node("Softmax", [f"b{k}"], [f"s{k}"], name=f"softmax{k}"),
+                  wire.node("MatMul", [f"s{k}", f"r{k}"], [f"c{k}"], name=f"third{k}"),
+                  wire.node("Add", [f"c{k}", at], [f"y{k}"], name=f"add{k}")]
+        at = f"y{k}"
+    return wire.model(wire.graph(nodes, [wire.value_info("x", ["n", width])], [wire.value_info(at, ["n", width])],
+                                 weights))
+
+
+def weight_bytes(path):
+    """Of a model and the files beside it that bear its name."""
+    return sum(part.stat().st_size for part in path.parent.glob(path.stem + ".*") if part.suffix in (".onnx", ".data"))
+
+
+# ---- checks ------------------------------------------------------------------------------------------------
+
+
+def text_seconds(args, path, work):
+    return min(Cost([args.weir, "dump", path, "--level=c", "-o", work / "text.c"], work / "none").cpu for _ in range(3))
+
+
+def check_linear(args, check, work):
+    seconds = []
+    for count in (1, 4, 16, 64):
+        path = work / f"layers{count}.onnx"
+        path.write_bytes(layers(count))
+        seconds.append(text_seconds(args, path, work))
+    ratio = (seconds[3] - seconds[1]) / max(seconds[2] - seconds[1], 1e-3)  # 60 layers over 12: linear is 5
+    check(ratio < 9, "text of 1, 4, 16, 64 layers: " + ", ".join(f"{s * 1e3:.0f}" for s in seconds) +
+          f" ms of processor time; the last 60 cost {ratio:.1f} times the first 12 (at most 9)")
+
+
+def check_model(args, check, work, name, path):
+    """Compile time and memory, equal bytes, start; the compiled library goes with its folder."""
+    library, again = work / f"{name}.so", work / "again" / f"{name}.so"
+    weights = weight_bytes(path)
+    cost = Cost([args.weir, "compile", path, "-o", library], work / f"cache-{name}")
+    most = 1.5 * weights + (400 << 20)
+    good = cost.peak <= most and (cost.wall <= COMPILE_S or name not in TIMED)
+    check(good, f"{name}: compiled in {cost.wall:.2f} s ({cost.cpu:.1f} s of processors), peak {cost.peak / 2**20:.0f} MB "
+          f"of {most / 2**20:.0f}, library {library.stat().st_size / 2**20:.1f} MB for {weights / 2**20:.1f} MB of weights")
+    again.parent.mkdir(exist_ok=True)
+    Cost([args.weir, "compile", path, "-o", again, "-j1"], work / "other-cache")
+    same = subprocess.run(["cmp", library, again]).returncode == 0
+    check(same, f"{name}: the same bytes in another folder, with one thread and another cache")
+    if name in TEXT:
+        seconds = text_seconds(args, path, work)
+        check(seconds <= TEXT_S, f"{name}: from file to text in {seconds:.2f} s of processor time")
+    if name in STARTED:
+        done = subprocess.run([args.host, "--start-most", str(START_MS), "starts_fast", f"{library}:1"],
+                              capture_output=True, text=True)
+        check(done.returncode == 0, f"{name}: " + done.stdout.split("\n")[0].split(": ")[-1] + done.stderr.strip())
+    library.unlink()
+    again.unlink()
+
+
+def check_fusion(args, check, work, name, path):
+    """The least of the medians of interleaved measurements."""
+    least = {}
+    for way in ([], ["--skip=fuse"]):
+        Cost([args.weir, "compile", path, "-o", work / f"fuse{len(way)}.so", *way], work / "fuse-cache")
+    for _ in range(3):
+        for way in (0, 1):
+            Cost([args.weir, "bench", work / f"fuse{way}.so", "--min-time=1.5", "--threads=2", f"--json={work}/b.json",
+                  *(["--size=batch=1"] if name == "mobilenet_v2" else [])], work / "fuse-cache")
+            median = json.loads((work / "b.json").read_text())["median_ms"]
+            least[way] = min(least.get(way, median), median)
+    ratio = least[1] / least[0]
+    check(ratio >= FUSION, f"{name}: {least[0]:.2f} ms, without fusion {least[1]:.2f} ms, {ratio:.2f} times (at least {FUSION})")
+    for way in (0, 1):
+        (work / f"fuse{way}.so").unlink()
+
+
+def zoo_models(args):
+    import workloads
+    names = args.models or [name for name in workloads.names() if "@" not in name]
+    return [(name, workloads.workload(name, args.work).path) for name in names]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--zoo", action="store_true")
+    parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
+    parser.add_argument("--host", type=pathlib.Path, default=ROOT / "build/tests/host")
+    parser.add_argument("--work", type=pathlib.Path, default=os.environ.get("WEIR_ZOO_WORK", ROOT / "build/zoo"))
+    args = parser.parse_args()
+    args.work, args.weir = args.work.resolve(), args.weir.resolve()
+    if args.zoo:
+        import compare
+        compare.use_packages()
+    check = Checks()
+    models = [("ultraface", ROOT / "tests/data/demo/ultraface_rfb_320.onnx")]
+    if args.zoo:
+        models = zoo_models(args)
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        check_linear(args, check, work)
+        for name, path in models:
+            try:
+                check_model(args, check, work, name, path)
+                if name in FUSED and args.zoo:
+                    check_fusion(args, check, work, name, path)
+            except RuntimeError as fault:
+                check(False, f"{name}: {fault}")
+    print(f"{check.passed} passed, {check.failed} failed, 0 skipped")
+    sys.exit(1 if check.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
