@@ -11,7 +11,7 @@ struct weir_instance {
     const weir_pool *pool;
     int threads;
     int spin;        /* nanoseconds a barrier spins */
-    int32_t *cpu;    /* where each thread is, for the barrier */
+    weir_seat *seat; /* of its threads at barriers */
     int64_t *symbol; /* of the run at hand */
     int64_t *place;
     int64_t *now;     /* symbols, those not yet defined with their place values */

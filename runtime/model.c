@@ -184,9 +184,9 @@ static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
                                   "the pool is not a weir_pool of this version");
     in->pool = pool;
     in->threads = pool ? pool->threads : 1;
-    in->cpu = aligned_alloc(ALIGN, (size_t)ALIGN * (size_t)in->threads);
-    if (!in->cpu) return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
-    memset(in->cpu, -1, (size_t)ALIGN * (size_t)in->threads);
+    in->seat = aligned_alloc(_Alignof(weir_seat), sizeof(weir_seat) * (size_t)in->threads);
+    if (!in->seat) return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
+    for (int t = 0; t < in->threads; t++) in->seat[t] = (weir_seat){0, -1, 0};
     if (weir_profile_open(in))
         return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate a profile");
     if (in->program->ntext) {
@@ -230,7 +230,7 @@ void weir_rt_destroy(weir_instance *in) {
     free(in->heap);
     free(in->heap_bytes);
     free(in->place);
-    free(in->cpu);
+    free(in->seat);
     weir_profile_close(in);
     free(in->staged);
     free(in->late_call);
@@ -473,7 +473,8 @@ static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor
                     .instance = in};
     weir_profile_begin(in);
     f.barrier.spin = in->spin;
-    f.barrier.cpu = in->cpu;
+    f.barrier.seat = in->seat;
+    for (int t = 0; t < in->threads; t++) in->seat[t].phase = 0;
     if (in->objects) weir_objects_reset(in->objects);
     if ((s = frame_set(in, &f, inputs, outputs))) return s;
     if (in->pool)

@@ -76,15 +76,16 @@ struct weir_blob {
     uint64_t bytes;
 };
 
-/* All threads of a run wait for each other: spins a while, then sleeps. `cpu` says where each
- * thread was when it last came here: spinning on a CPU that another thread needs only delays both.
- */
-typedef struct weir_barrier {
-    _Alignas(64) int32_t arrived;
+/* All threads of a run wait for each other (barrier.c): how often each has come to a barrier of
+ * this run, and where it was then. */
+typedef struct weir_seat {
     _Alignas(64) uint32_t phase;
+    int32_t cpu;
     int32_t sleepers;
-    int32_t spin; /* nanoseconds before sleeping; 0 when threads outnumber CPUs */
-    int32_t *cpu; /* one per thread, a cache line apart */
+} weir_seat;
+typedef struct weir_barrier {
+    int32_t spin;    /* nanoseconds before sleeping; 0 when threads outnumber CPUs */
+    weir_seat *seat; /* one per thread, all of one phase when the run starts */
 } weir_barrier;
 
 /* One run, shared by its threads. */

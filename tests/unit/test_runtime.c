@@ -59,9 +59,12 @@ Test(pool, barrier_more_threads_than_cpus) {
     weir_pool *p = weir_pool_new(weir_cpus() + 3);
     for (int spin = 0; spin < 2; spin++) {
         Count *c = calloc(1, sizeof *c);
+        size_t seats = sizeof(weir_seat) * (size_t)p->threads;
         c->frame.barrier.spin = spin ? WEIR_SPIN_NS : 0;
+        c->frame.barrier.seat = memset(aligned_alloc(64, seats), 0, seats);
         p->parallel(p->context, p->threads, barrier_thread, c);
         cr_expect_eq(c->wrong, 0);
+        free(c->frame.barrier.seat);
         free(c);
     }
     weir_pool_free(p);
