@@ -15,9 +15,13 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-const char llvm_pass_list[] = "always-inline,"
-                              "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-                              "loop-mssa(licm),early-cse)";
+/* The first simplifycfg costs little and decides the order of a loop's phis, hence of the loads in
+ * it: without it they go down in memory while the loop goes up, which the prefetchers of Zen do not
+ * see as a stream (a matrix in the inner cache is then read at two thirds of the speed). */
+const char llvm_pass_list[] =
+    "always-inline,"
+    "function(simplifycfg,sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),early-cse)";
 
 /* LLVM's registry of targets is not guarded against two threads that fill it at once. We have no
  * global to hold a lock, but libc has one for everybody: that of a standard stream. */
