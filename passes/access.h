@@ -30,6 +30,8 @@ bool access_by_value(const Map *map, const Access *a);
 /* By container: the only map that writes it, or -1 (none, several, or a call or region does). */
 int *flow_writers(Arena *arena, const Flow *flow);
 
+/* A dim of an operand that a tile takes whole beside its lanes has at most so many indices. */
+enum { INNER_MOST = 8 };
 /* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
 int64_t panel_width(const Machine *machine, int64_t extent);
 

@@ -41,9 +41,15 @@ static int blocked_dim(const Layouts *l, const Map *m, const Access *a) {
     return -1;
 }
 
-/* Dims n (the lanes), blocked and grouped of the weights; the latter two -1, or the same dim. */
+/* The indices of weights, as a panel orders them: those that are constant here (one direction of
+ * two), the panel, the others, the block's, `inner`, the lanes, the group's: what one core reads
+ * again and again is one stream. blocked and grouped may be the same index, or -1. */
 typedef struct Panels {
-    int n, blocked, grouped;
+    const Access *read;
+    int n;       /* the index of the lane dim */
+    int blocked; /* stored in blocks as the other operand is */
+    int inner;   /* a tile takes all of it beside its lanes, or -1 */
+    int grouped; /* `group` of it stand in one lane */
     int64_t width, group;
 } Panels;
 
@@ -51,25 +57,29 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     Ctx *ctx = l->flow->ctx;
     Layout *y = NEW(l->arena, Layout);
     Dim *map = NEW_ARRAY(l->arena, Dim, c->rank + 4), *box = NEW_ARRAY(l->arena, Dim, c->rank + 4);
-    Dim p = dim_const(ctx, how->width), sym = flow_layout_sym(ctx, how->n), inner[RANK_MAX];
+    Dim p = dim_const(ctx, how->width), sym = flow_layout_sym(ctx, how->n), rest[RANK_MAX];
     Dim w = dim_const(ctx, l->lanes), g = dim_const(ctx, how->group);
     int r = 0;
-    map[r] = dim_div(ctx, sym, p), box[r++] = dim_ceildiv(ctx, c->shape[how->n], p);
-    for (int k = 0; k < c->rank; k++) {
-        Dim s = inner[k] = flow_layout_sym(ctx, k), step = k == how->blocked ? w : g;
-        bool cut = k == how->blocked || k == how->grouped;
-        if (k == how->n) continue;
-        if (k == how->blocked) inner[k] = dim_mod(ctx, s, w);
-        map[r] = cut ? dim_div(ctx, s, step) : s;
-        box[r++] = cut ? dim_ceildiv(ctx, c->shape[k], step) : c->shape[k];
+    for (int fixed = 1; fixed >= 0; fixed--) {
+        for (int k = 0; k < c->rank; k++) {
+            if (k == how->n || k == how->inner || dim_is_const(how->read->at[k], NULL) != fixed)
+                continue;
+            Dim s = rest[k] = flow_layout_sym(ctx, k), step = k == how->blocked ? w : g;
+            bool cut = k == how->blocked || k == how->grouped;
+            if (k == how->blocked) rest[k] = dim_mod(ctx, s, w);
+            map[r] = cut ? dim_div(ctx, s, step) : s;
+            box[r++] = cut ? dim_ceildiv(ctx, c->shape[k], step) : c->shape[k];
+        }
+        if (fixed) map[r] = dim_div(ctx, sym, p), box[r++] = dim_ceildiv(ctx, c->shape[how->n], p);
     }
     if (how->blocked >= 0) {
         bool both = how->blocked == how->grouped;
-        map[r] = both ? dim_div(ctx, inner[how->blocked], g) : inner[how->blocked];
+        map[r] = both ? dim_div(ctx, rest[how->blocked], g) : rest[how->blocked];
         box[r++] = both ? dim_const(ctx, l->lanes / how->group) : w;
     }
+    if (how->inner >= 0) map[r] = flow_layout_sym(ctx, how->inner), box[r++] = c->shape[how->inner];
     map[r] = dim_mod(ctx, sym, p), box[r++] = p;
-    if (how->grouped >= 0) map[r] = dim_mod(ctx, inner[how->grouped], g), box[r++] = g;
+    if (how->grouped >= 0) map[r] = dim_mod(ctx, rest[how->grouped], g), box[r++] = g;
     *y = (Layout){.rank = r, .map = map, .box = box, .has_fill = true};
     return y;
 }
@@ -129,6 +139,19 @@ static void split_index(Layouts *l, const Map *m, int lane, Access *read, Cont *
     *read = (Access){read->cont, ++c->rank, at};
 }
 
+/* The index by a small dim that only the weights have, beside the lanes: a tile takes all of it
+ * (the gates of a cell), so it is read as one stream. */
+static int inner_index(const Map *m, const Access *read, const Contraction *r, int lane,
+                       const Cont *c) {
+    for (int d = 0; d < m->dim.n; d++) {
+        if (d == lane || r->role[d] != ROLE_N || map_extent(m, d, 1) < 2) continue;
+        for (int k = 0; k < read->rank; k++)
+            if (dim_uses(read->at[k], m->dim.at[d].sym))
+                return extent_or(c->shape[k], INNER_MOST + 1) <= INNER_MOST ? k : -1;
+    }
+    return -1;
+}
+
 static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
     Val *b = &m->body.val.at[r->b];
     Cont c = l->flow->cont.at[b->read.cont];
@@ -140,8 +163,12 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, con
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
     int64_t extent = map_extent(m, lane, unknown_extent);
     int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
-    Panels how = {n, blocked, -1, width, 1};
-    if (dot) how.grouped = position(m, &read, dot->k), how.group = dot->row->group;
+    Panels how = {&read, n, blocked, -1, -1, width, 1};
+    if (dot)
+        how.grouped = position(m, &read, dot->k), how.group = dot->row->group;
+    else
+        how.inner = inner_index(m, &read, r, lane, &c);
+    if (how.inner == n || how.inner == blocked) how.inner = -1;
     c.layout = panels(l, &c, &how);
     read.cont = laid_out(l, b->read.cont, &c);
     b->read = read;

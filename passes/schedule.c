@@ -179,9 +179,10 @@ static void hold(Scheduling *s, int cont) {
 }
 
 /* What calls and regions use is held in memory. */
-static void survey(Scheduling *s, const Items *items) {
+static void survey(Scheduling *s, const Items *items, bool repeats) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) s->repeats[it->map] = repeats;
         if (it->kind == ITEM_CALL)
             for (int k = 0; k < it->call->nin; k++) hold(s, it->call->in[k]);
         if (it->kind == ITEM_LOOP || it->kind == ITEM_IF) hold(s, it->cond);
@@ -189,8 +190,8 @@ static void survey(Scheduling *s, const Items *items) {
             hold(s, it->carry.at[k].init);
             hold(s, it->carry.at[k].next);
         }
-        survey(s, &it->body);
-        survey(s, &it->other);
+        survey(s, &it->body, repeats || it->kind == ITEM_LOOP);
+        survey(s, &it->other, repeats);
     }
 }
 
@@ -232,7 +233,8 @@ Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
         for (int v = 0; v < flow->map.at[m]->body.val.n; v++)
             if (flow->map.at[m]->body.val.at[v].kind == VAL_READ)
                 vec_push(arena, &s.readers[flow->map.at[m]->body.val.at[v].read.cont], m);
-    survey(&s, &s.flow->body);
+    s.repeats = NEW_ARRAY(arena, bool, flow->map.n + 1);
+    survey(&s, &s.flow->body, false);
     complete_kernels(&s);
     for (int k = 0; k < s.flow->kernel.n; k++) schedule_kernel(&s, s.flow->kernel.at[k]);
     return s.flow;

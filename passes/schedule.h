@@ -10,6 +10,7 @@ typedef struct Scheduling {
     const PassEnv *env;
     IntVec *readers; /* by container: maps that read it */
     bool *held;      /* by container: read by a call or a region */
+    bool *repeats;   /* by map: it stands in a loop */
 } Scheduling;
 
 int lanes_of(const Scheduling *s);

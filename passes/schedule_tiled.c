@@ -8,7 +8,6 @@
 #include "passes/dot.h"
 #include "passes/schedule.h"
 
-enum { INNER_MOST = 8 };
 static const int64_t unknown_extent = 64;
 static const int64_t unknown_row =
     4; /* a batch is often 1: rows go along a known dim if there is one */
@@ -206,9 +205,13 @@ static void unroll_line(Tiled *t, int pos) {
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
 
-/* Weights that stream from memory are fetched a panel ahead. */
+/* Weights that stream from memory are fetched a panel ahead; but in a loop the part of them that a
+ * core reads, the same each time, stays in its inner cache. */
 static void prefetch_line(Tiled *t) {
-    if (lane_operand_bytes(t) <= (double)t->s->env->machine->level[1].bytes / 2) return;
+    const Machine *m = t->s->env->machine;
+    double bytes = lane_operand_bytes(t), room = (double)m->level[1].bytes;
+    if (bytes <= room / 2) return;
+    if (t->s->repeats[t->kernel->map.at[0]] && bytes <= room * m->cores) return;
     if (t->lane < 0 || !output_dim(t, t->lane)) return;
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];

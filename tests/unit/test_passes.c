@@ -328,7 +328,7 @@ static void expect_after(const char *pass, const char *text, const char *const *
  * that start with every gate. */
 Test(passes, cell_is_one_kernel) {
     static const char *const parts[] = {
-        "param w : f32[2, 3, 22, 22] layout [_0, _1, _2, _3] -> (_2/32, _0, _1, _3, _2%32)",
+        "param w : f32[2, 3, 22, 22] layout [_0, _1, _2, _3] -> (_0, _2/32, _3, _1, _2%32)",
         "= gates step on cpu", "gates keep gh reg", "unroll gates.n gates.g gates.j", NULL};
     expect_after("schedule", text_named("flow cell"), parts);
 }
