@@ -4,6 +4,7 @@
  * A transform is a contraction with a table of factors that depends on sizes only, so it becomes
  * part of the constants: y[k,o] = sum over n,c of x[n,c] * T[o,c,k,n], with c and o the real and
  * imaginary part. Angles are reduced by integer arithmetic before they become floats. */
+#include "view.h"
 #include "nn.h"
 
 #include <string.h>
@@ -45,10 +46,16 @@ static int transform_table(Lower *lo, const Transform *f) {
 
 /* ---- DFT ------------------------------------------------------------------------------------- */
 
-static int dft_axis(Ctx *ctx, const Graph *g, const Node *node, int rank) {
-    const int64_t *at = NULL;
+/* The axis; -1 when only run time tells it. */
+static int dft_axis(const Infer *in, int rank) {
+    Ctx *ctx = in->ctx;
+    const Node *node = in->node;
     int64_t axis = attr_int(ctx, node, "axis", node->version < 20 ? 1 : -2);
-    if (node->version >= 20 && nn_ints(ctx, g, node, 2, NULL, &at) == 1) axis = at[0];
+    const Dim *at;
+    int n;
+    if (node->version >= 20 && !nn_absent(node, 2)) {
+        if (!infer_known(in, 2, &at, &n) || n != 1 || !dim_is_const(at[0], &axis)) return -1;
+    }
     if (axis < -rank || axis >= rank || axis == rank - 1 || axis == -1)
         fail(ctx, E_ATTRIBUTE,
              "axis is %lld: it must be one of the dims of the signal, not the last (its parts)",
@@ -56,11 +63,11 @@ static int dft_axis(Ctx *ctx, const Graph *g, const Node *node, int rank) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, DType t) {
+static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, int axis,
+                        DType t) {
     Transform f = {.inverse = attr_int(ctx, node, "inverse", 0) != 0, .window = -1, .t = t};
     bool onesided = attr_int(ctx, node, "onesided", 0) != 0;
     const int64_t *at = NULL;
-    int axis = dft_axis(ctx, g, node, x->rank);
     f.half_in = onesided && f.inverse;
     f.half_out = onesided && !f.inverse;
     f.n = x->at[axis];
@@ -74,24 +81,47 @@ static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape 
     return f;
 }
 
+static Shape dft_result(const Infer *in, const Shape *x, int axis) {
+    Transform f = dft_of(in->ctx, in->graph, in->node, x, axis, F32);
+    Shape s = *x;
+    s.at[axis] = f.bins_out;
+    s.at[s.rank - 1] = dim_const(in->ctx, f.parts_out);
+    return s;
+}
+
+/* Axes that give the result its shape, when run time tells which it is; how many. */
+static int dft_axes(const Infer *in, const Shape *x, const Type *result, int *axes) {
+    int n = 0;
+    for (int axis = 0; result && result->rank == x->rank && axis < x->rank - 1; axis++) {
+        Shape s = dft_result(in, x, axis);
+        bool same = true;
+        for (int i = 0; i < s.rank; i++) same = same && s.at[i] == result->shape[i];
+        if (same) axes[n++] = axis;
+    }
+    if (!n)
+        fail(in->ctx, E_UNSUPPORTED,
+             "operand \"axis\" is computed at run time: declare the shape of the result");
+    return n;
+}
+
 static void dft_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX);
     Shape s = shape_of(x);
     int64_t parts;
     if (!dim_is_const(s.at[s.rank - 1], &parts) || parts < 1 || parts > 2)
         nn_misfit(in, 0, 0, "its last dim must be 1 (real) or 2 (complex)");
-    Transform f = dft_of(in->ctx, in->graph, in->node, &s, x->dtype);
-    s.at[dft_axis(in->ctx, in->graph, in->node, s.rank)] = f.bins_out;
-    s.at[s.rank - 1] = dim_const(in->ctx, f.parts_out);
+    int axis = dft_axis(in, s.rank), axes[RANK_MAX];
+    if (axis < 0) dft_axes(in, &s, infer_declared(in, 0), axes), axis = axes[0];
+    s = dft_result(in, &s, axis);
     infer_set(in, 0, x->dtype, s.at, s.rank);
 }
 
-static void dft_lower(Lower *lo) {
+static void dft_along(Lower *lo, int axis) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
     DType t = dtype_compute(nn_cont(lo, x)->type);
-    Transform f = dft_of(lo->ctx, lo->graph, lo->node, &s, t);
-    int axis = dft_axis(lo->ctx, lo->graph, lo->node, s.rank), table = transform_table(lo, &f);
+    Transform f = dft_of(lo->ctx, lo->graph, lo->node, &s, axis, t);
+    int table = transform_table(lo, &f);
     Dim at[RANK_MAX], from[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", y, at);
     memcpy(from, at, sizeof from);
@@ -103,58 +133,122 @@ static void dft_lower(Lower *lo) {
     nn_reduce(lo, m, y, at, EXPR(m, "$0 * $1", v, w), "sum");
 }
 
+/* Along the axis that run time tells, one of n; the run ends when it is none of them. */
+static void dft_choose(Lower *lo, const int *axes, int n, int rank) {
+    if (!n) {
+        lower_call(lo, "refuse", NULL, 0, (int[]){lower_out(lo, 0)}, 1, NULL, 0, NULL, 0);
+        return;
+    }
+    int is = lower_tmp(lo, "is", BOOL, NULL, 0);
+    Map *m = lower_map(lo, "is");
+    Dim zero[RANK_MAX] = {dim_const(lo->ctx, 0)};
+    const char *same = internf(lo->ctx, "($0 == %d) | ($0 == %d)", axes[0], axes[0] - rank);
+    nn_write(lo, m, is, NULL, EXPR(m, same, nn_read_as(lo, m, lower_in(lo, 2), zero, I64)));
+    Items *into = lo->into;
+    int item = into->n;
+    vec_push(lo->arena, into, (Item){.kind = ITEM_IF, .cond = is, .from = lo->node->name});
+    lo->into = &into->at[item].body;
+    dft_along(lo, axes[0]);
+    lo->into = &into->at[item].other;
+    dft_choose(lo, axes + 1, n - 1, rank);
+    lo->into = into;
+}
+
+static void dft_lower(Lower *lo) {
+    Shape s = nn_shape(lo, lower_in(lo, 0));
+    Infer in = onnx_reader(lo);
+    int axis = dft_axis(&in, s.rank), axes[RANK_MAX];
+    if (lower_out(lo, 0) < 0) return;
+    if (axis >= 0) {
+        dft_along(lo, axis);
+        return;
+    }
+    int n = dft_axes(&in, &s, &lo->graph->value.at[lo->node->out.at[0]].type, axes);
+    dft_choose(lo, axes, n, s.rank);
+}
+
 /* ---- STFT ------------------------------------------------------------------------------------ */
 
 typedef struct Frames {
     Transform f;
-    int64_t step;
+    int64_t step; /* 0: only run time tells */
     Dim count;
 } Frames;
 
-/* Operands: signal, frame_step, window, frame_length. The window's extent is the length, too. */
-static Frames frames_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, Dim window,
-                        DType t) {
+/* An operand of one number: NULL when it is absent, or only run time tells it. */
+static Dim known_number(const Infer *in, int operand) {
+    const Dim *at;
+    int n;
+    if (nn_absent(in->node, operand) || !infer_known(in, operand, &at, &n) || n != 1) return NULL;
+    return at[0];
+}
+
+/* Operands: signal, frame_step, window, frame_length. The window's extent is the length, too;
+ * `length` is what run time tells. Counts that depend on run time are those of the result. */
+static Frames frames_of(const Infer *in, const Shape *x, Dim length, DType t) {
+    Ctx *ctx = in->ctx;
     Frames s = {.f = {.window = -1, .t = t}};
-    const int64_t *at = NULL;
-    if (nn_ints(ctx, g, node, 1, NULL, &at) != 1 || at[0] < 1)
+    Dim step = known_number(in, 1), given = known_number(in, 3);
+    if (step && (!dim_is_const(step, &s.step) || s.step < 1))
         fail(ctx, E_ATTRIBUTE, "frame_step must be one number, at least 1");
-    s.step = at[0];
-    s.f.n = window;
-    if (nn_ints(ctx, g, node, 3, NULL, &at) == 1) s.f.n = dim_const(ctx, at[0]);
-    if (!s.f.n)
+    if (nn_absent(in->node, 2) && nn_absent(in->node, 3))
         fail(ctx, E_MODEL,
              "neither window nor frame_length is given: one of them must say how long a frame is");
-    s.f.bins_in = s.f.bins_out = s.f.n;
+    s.f.n = given ? given : infer_in(in, 2) ? nn_ranked(in, 2, 1, 1)->shape[0] : length;
     s.f.parts_in = x->rank > 2 && !dim_is(x->at[2], 1) ? 2 : 1, s.f.parts_out = 2;
-    if (attr_int(ctx, node, "onesided", 1))
+    if (!s.f.n) return s;
+    s.f.bins_in = s.f.bins_out = s.f.n;
+    if (attr_int(ctx, in->node, "onesided", 1))
         s.f.bins_out = dim_addc(ctx, dim_div(ctx, s.f.n, dim_const(ctx, 2)), 1);
     Dim room = dim_sub(ctx, x->at[1], s.f.n);
-    s.count = dim_addc(ctx, dim_div(ctx, room, dim_const(ctx, s.step)), 1);
+    if (step) s.count = dim_addc(ctx, dim_div(ctx, room, dim_const(ctx, s.step)), 1);
     return s;
 }
 
 static void stft_infer(Infer *in) {
-    const Type *x = nn_ranked(in, 0, 2, 3);
+    const Type *x = nn_ranked(in, 0, 2, 3), *said = infer_declared(in, 0);
     Shape s = shape_of(x);
-    Dim window = infer_in(in, 2) ? nn_ranked(in, 2, 1, 1)->shape[0] : NULL;
-    Frames f = frames_of(in->ctx, in->graph, in->node, &s, window, x->dtype);
+    Frames f = frames_of(in, &s, NULL, x->dtype);
+    if (!f.count || !f.f.n) {
+        if (!said || said->rank != 4)
+            fail(in->ctx, E_UNSUPPORTED,
+                 "the length or the step of frames is computed at run time: declare the shape of "
+                 "the result in the model");
+        infer_set(in, 0, x->dtype, said->shape, 4);
+        return;
+    }
     Dim out[] = {s.at[0], f.count, f.f.bins_out, dim_const(in->ctx, 2)};
     infer_set(in, 0, x->dtype, out, 4);
 }
 
 static void stft_lower(Lower *lo) {
-    int x = lower_in(lo, 0), window = lower_in(lo, 2), y = lower_out(lo, 0);
+    int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
+    Infer in = onnx_reader(lo);
     DType t = dtype_compute(nn_cont(lo, x)->type);
-    Frames f = frames_of(lo->ctx, lo->graph, lo->node, &s,
-                         window < 0 ? NULL : nn_shape(lo, window).at[0], t);
-    f.f.window = window;
+    Dim zero[RANK_MAX] = {dim_const(lo->ctx, 0)}, most = dim_const(lo->ctx, INT32_MAX),
+        length = NULL;
+    if (lower_in(lo, 2) < 0 && !known_number(&in, 3)) {
+        length = nn_fresh(lo, "length", most);
+        nn_define(lo, length, lower_in(lo, 3), 0, most);
+    }
+    Frames f = frames_of(&in, &s, length, t);
+    f.f.window = lower_in(lo, 2);
+    f.f.bins_out = nn_shape(lo, y).at[2];
     int table = transform_table(lo, &f.f);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "bfko", y, at);
     Dim n = nn_dim(lo, m, "n", f.f.bins_in),
         c = nn_dim(lo, m, "c", dim_const(lo->ctx, f.f.parts_in));
-    Dim from[] = {at[0], dim_add(lo->ctx, dim_mulc(lo->ctx, at[1], f.step), n), c};
+    Dim place = dim_add(lo->ctx, dim_mulc(lo->ctx, at[1], f.step), n);
+    if (!f.step) {
+        int step = nn_read_as(lo, m, lower_in(lo, 1), zero, I64);
+        int frame = body_index(&m->body, at[1]), k = body_index(&m->body, n);
+        int end = body_index(&m->body, dim_addc(lo->ctx, s.at[1], -1));
+        place = body_symbol(&m->body, EXPR(m, "max(min($0 * $1 + $2, $3), 0)", frame, step, k, end),
+                            "place");
+    }
+    Dim from[] = {at[0], place, c};
     int v = nn_read_as(lo, m, x, from, t), w = nn_read(lo, m, table, (Dim[]){at[3], c, at[2], n});
     nn_reduce(lo, m, y, at, EXPR(m, "$0 * $1", v, w), "sum");
 }
