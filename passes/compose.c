@@ -11,6 +11,11 @@ static void hold(Uses *u, int cont) {
     if (cont >= 0) u->held[cont] = true;
 }
 
+static void ask(Uses *u, int cont) {
+    hold(u, cont);
+    if (cont >= 0) u->asked[cont]++;
+}
+
 static void count_items(Editing *c, const Items *items) {
     Uses *u = &c->uses;
     for (int i = 0; i < items->n; i++) {
@@ -27,15 +32,15 @@ static void count_items(Editing *c, const Items *items) {
             continue;
         }
         if (it->kind == ITEM_CALL) {
-            for (int k = 0; k < it->call->nin; k++) hold(u, it->call->in[k]);
+            for (int k = 0; k < it->call->nin; k++) ask(u, it->call->in[k]);
             for (int k = 0; k < it->call->nout; k++) hold(u, it->call->out[k]);
         } else {
-            hold(u, it->cond);
+            ask(u, it->cond);
         }
         for (int k = 0; k < it->carry.n; k++) {
-            hold(u, it->carry.at[k].cur);
-            hold(u, it->carry.at[k].init);
-            hold(u, it->carry.at[k].next);
+            ask(u, it->carry.at[k].cur);
+            ask(u, it->carry.at[k].init);
+            ask(u, it->carry.at[k].next);
         }
         count_items(c, &it->body);
         count_items(c, &it->other);
@@ -49,6 +54,7 @@ void uses_count(Editing *c) {
     u->writers = arena_array(c->arena, (size_t)ncont + 1, sizeof *u->writers);
     u->readers = arena_array(c->arena, (size_t)ncont + 1, sizeof *u->readers);
     u->held = NEW_ARRAY(c->arena, bool, ncont + 1);
+    u->asked = NEW_ARRAY(c->arena, int, ncont + 1);
     u->home = NEW_ARRAY(c->arena, const Items *, nmap + 1);
     count_items(c, &c->flow->body);
 }
@@ -107,18 +113,43 @@ static bool needed(const Editing *c, const Map *m) {
     return false;
 }
 
+/* A call that gives temporaries only, which nobody takes, and no size. */
+static bool call_needed(const Editing *c, const Call *call) {
+    bool gives = false;
+    for (int i = 0; i < call->nout; i++) {
+        int cont = call->out[i];
+        if (cont < 0) continue;
+        gives = true;
+        if (c->flow->cont.at[cont].kind != CONT_TMP || c->uses.asked[cont] ||
+            c->uses.readers[cont].n)
+            return true;
+    }
+    return !gives || call->ndefine;
+}
+
+static bool item_needed(const Editing *c, const Item *it) {
+    if (it->kind == ITEM_MAP) return needed(c, c->flow->map.at[it->map]);
+    return it->kind != ITEM_CALL || call_needed(c, it->call);
+}
+
+/* Last item first: what a dropped call took may go at once. */
 static bool drop_items(Editing *c, Items *items) {
-    int n = 0, before = items->n;
+    int n = items->n, before = items->n;
     bool dropped = false;
-    for (int i = 0; i < before; i++) {
+    for (int i = before - 1; i >= 0; i--) {
         Item *it = &items->at[i];
-        if (it->kind == ITEM_MAP && !needed(c, c->flow->map.at[it->map])) continue;
+        if (!item_needed(c, it)) {
+            for (int k = 0; it->kind == ITEM_CALL && k < it->call->nin; k++)
+                if (it->call->in[k] >= 0) c->uses.asked[it->call->in[k]]--;
+            continue;
+        }
         dropped |= drop_items(c, &it->body);
         dropped |= drop_items(c, &it->other);
-        items->at[n++] = *it;
+        items->at[--n] = *it;
     }
-    items->n = n;
-    return dropped || n < before;
+    for (int i = n; i < before; i++) items->at[i - n] = items->at[i];
+    items->n = before - n;
+    return dropped || n > 0;
 }
 
 void drop_unneeded(Editing *c) {

@@ -11,6 +11,7 @@ typedef struct Uses {
     IntVec *writers;    /* by container: all maps that write it */
     IntVec *readers;    /* by container: maps that read it, once a read */
     bool *held;         /* by container: used by a call or a region, or written by one */
+    int *asked;         /* by container: how often calls and regions take it */
     const Items **home; /* by map: the list it stands in */
 } Uses;
 
@@ -23,7 +24,7 @@ typedef struct Editing {
 enum { BODY_MAX = 256 }; /* Vals of a composed body, at most */
 
 void uses_count(Editing *e);
-/* Drops the maps whose results nobody reads, compacts the flow's table and counts uses. */
+/* Drops the maps and calls whose results nobody reads, compacts the flow's table and counts uses. */
 void drop_unneeded(Editing *e);
 
 /* Replaces the body of a map by a rewritten one: `read` as body_inline has it; dims by subst. */
