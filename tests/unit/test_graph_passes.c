@@ -322,3 +322,37 @@ Test(graph_passes, the_loop_watches_skips_and_stops) {
     cr_expect_eq(run.stage.graph->node.n, 2);
     finish(&run);
 }
+
+/* ---- sequences ------------------------------------------------------------------------------- */
+
+static int calls_in(const Items *items) {
+    int n = 0;
+    for (int i = 0; i < items->n; i++)
+        n += (items->at[i].kind == ITEM_CALL) + calls_in(&items->at[i].body) +
+             calls_in(&items->at[i].other);
+    return n;
+}
+
+/* A sequence that is known when compiling leaves no call behind; one that is not does. */
+static void expect_calls(const char *at, bool expected) {
+    Run run = {0};
+    Blob g = {0};
+    const int64_t second[] = {1};
+    put_message(&g, 11, value_info("x", FLOAT, "N,3"));
+    put_message(&g, 11, value_info("i", INT64, "1"));
+    put_message(&g, 12, value_info("y", FLOAT, "N,3"));
+    ints(&g, "second", 1, second);
+    put_message(&g, 1, node("Relu", "x", "a"));
+    put_message(&g, 1, node("SequenceConstruct", "x a", "s"));
+    put_message(&g, 1, node("SequenceInsert", "s x", "t"));
+    put_message(&g, 1, node("SequenceAt", at, "y"));
+    bool ok = start(&run, g, "clean");
+    cr_assert(ok, "%s", run.message);
+    cr_expect_eq(calls_in(&run.stage.flow->body) > 0, expected);
+    finish(&run);
+}
+
+Test(graph_passes, known_sequences_dissolve) {
+    expect_calls("t second", false);
+    expect_calls("t i", true);
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transposed convolution and Col2Im, written by gathering: see Phase in conv.h. */
 #include "conv.h"
+#include "view.h"
 
 #include <string.h>
 
@@ -173,8 +174,24 @@ static Image image_of(Ctx *ctx, const Graph *g, const Node *node) {
     return im;
 }
 
+/* Col2Im of sizes that only run time tells: each element of a block finds its place by arithmetic
+ * on values, and a call adds it there. Elements that fall into the padding go behind the image. */
+static bool image_known(const Infer *in) {
+    const Dim *at;
+    int n;
+    return infer_known(in, 1, &at, &n) && infer_known(in, 2, &at, &n);
+}
+
 static void col2im_infer(Infer *in) {
-    const Type *x = nn_ranked(in, 0, 3, 3);
+    const Type *x = nn_ranked(in, 0, 3, 3), *said = infer_declared(in, 0);
+    if (!image_known(in)) {
+        if (!said || said->rank < 3 || said->rank > 2 + SPATIAL_MAX)
+            fail(in->ctx, E_UNSUPPORTED,
+                 "\"image_shape\" or \"block_shape\" is computed at run time: declare the shape of "
+                 "the result in the model");
+        infer_set(in, 0, x->dtype, said->shape, said->rank);
+        return;
+    }
     Image im = image_of(in->ctx, in->graph, in->node);
     Dim out[RANK_MAX] = {x->shape[0],
                          dim_div(in->ctx, x->shape[1], dim_const(in->ctx, im.elements))};
@@ -184,10 +201,73 @@ static void col2im_infer(Infer *in) {
     infer_set(in, 0, x->dtype, out, 2 + im.n);
 }
 
+/* The place of element (e, l) of x in a flat [n,c,image], or `behind`. */
+static int image_place(Lower *lo, Map *m, const Dim *at, const Shape *y, int behind) {
+    Ctx *ctx = lo->ctx;
+    int n = y->rank - 2, e = body_index(&m->body, at[1]), l = body_index(&m->body, at[2]);
+    int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX], pad[2 * SPATIAL_MAX];
+    int flat = body_const(&m->body, I64, 0), inside = body_const(&m->body, BOOL, 1);
+    Dim step = dim_const(ctx, 1);
+    nn_attr_n(ctx, lo->node, "strides", n, 1, stride);
+    nn_attr_n(ctx, lo->node, "dilations", n, 1, dilation);
+    nn_attr_n(ctx, lo->node, "pads", 2 * n, 0, pad);
+    for (int i = n - 1; i >= 0; i--) {
+        Dim k = dim_const(ctx, i);
+        int one = body_const(&m->body, I64, 1);
+        int block = EXPR(m, "max($0, $1)", nn_read_as(lo, m, lower_in(lo, 2), &k, I64), one);
+        int size = body_index(&m->body, y->at[2 + i]);
+        int span = EXPR(m, internf(ctx, "($0 - 1) * %lld + 1", (long long)dilation[i]), block);
+        int count = EXPR(m,
+                         internf(ctx, "max(($0 + %lld - $1) / %lld + 1, 1)",
+                                 (long long)(pad[i] + pad[n + i]), (long long)stride[i]),
+                         size, span);
+        int p = EXPR(m,
+                     internf(ctx, "$0 %% $1 * %lld + $2 %% $3 * %lld - %lld", (long long)stride[i],
+                             (long long)dilation[i], (long long)pad[i]),
+                     l, count, e, block);
+        inside = EXPR(m, "$0 & ($1 >= 0) & ($1 < $2)", inside, p, size);
+        flat = EXPR(m, "$0 + $1 * $2", flat, p, body_index(&m->body, step));
+        e = EXPR(m, "$0 / $1", e, block), l = EXPR(m, "$0 / $1", l, count);
+        step = dim_mul(ctx, step, y->at[2 + i]);
+    }
+    int c = body_index(&m->body, y->at[1]), b = body_index(&m->body, at[0]);
+    inside = EXPR(m, "$0 & ($1 < $2)", inside, e, c);
+    flat = EXPR(m, "$0 + ($1 * $2 + $3) * $4", flat, b, c, e, body_index(&m->body, step));
+    return EXPR(m, "select($0, $1, $2)", inside, flat, behind);
+}
+
+static void col2im_scatter(Lower *lo) {
+    int x = lower_in(lo, 0), y = lower_out(lo, 0);
+    Shape sx = nn_shape(lo, x), sy = nn_shape(lo, y);
+    DType t = nn_cont(lo, x)->type;
+    Dim n = dim_product(lo->ctx, sx.at, 3), room = dim_product(lo->ctx, sy.at, sy.rank);
+    Dim more = dim_addc(lo->ctx, room, 1), at[RANK_MAX];
+    int in[] = {lower_tmp(lo, "zeros", t, &more, 1), lower_tmp(lo, "place", I64, &n, 1),
+                lower_tmp(lo, "values", t, &n, 1)};
+    int row = lower_tmp(lo, "row", t, &more, 1);
+    nn_fill(lo, "zeros", in[0], 0);
+    for (int i = 1; i < 3; i++) {
+        Map *m = nn_map_over(lo, i == 1 ? "place" : "values", "nel", x, at);
+        Dim index = nn_row_index(lo->ctx, at, sx.at, 3);
+        int val = i == 2 ? map_read(lo->flow, m, x, at)
+                         : image_place(lo, m, at, &sy, body_index(&m->body, room));
+        map_write(lo->flow, m, in[i], &index, val, NULL);
+    }
+    lower_call(lo, "scatter_elements", in, 3, &row, 1, (int64_t[]){0, 1}, 2, NULL, 0);
+    Map *m = nn_map_over(lo, NULL, "", y, at);
+    Dim index = nn_row_index(lo->ctx, at, sy.at, sy.rank);
+    map_write(lo->flow, m, y, at, map_read(lo->flow, m, row, &index), NULL);
+}
+
 /* Every image element sums the block elements that fell on it; places outside a block are guarded
  * by value, for one flat index holds all blocks. */
 static void col2im_lower(Lower *lo) {
     Ctx *ctx = lo->ctx;
+    Infer in = onnx_reader(lo);
+    if (!image_known(&in)) {
+        col2im_scatter(lo);
+        return;
+    }
     Image im = image_of(ctx, lo->graph, lo->node);
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape sy = nn_shape(lo, y);

@@ -366,3 +366,9 @@ Dim nn_tap(Ctx *ctx, const Window *w, int i, Dim o, Dim r) {
     Dim at = dim_add(ctx, dim_mulc(ctx, o, w->stride[i]), dim_mulc(ctx, r, w->dilation[i]));
     return dim_sub(ctx, at, w->begin[i]);
 }
+
+Dim nn_row_index(Ctx *ctx, const Dim *at, const Dim *shape, int rank) {
+    Dim index = dim_const(ctx, 0);
+    for (int i = 0; i < rank; i++) index = dim_add(ctx, dim_mul(ctx, index, shape[i]), at[i]);
+    return index;
+}

@@ -69,6 +69,8 @@ int nn_tmp_like(Lower *lo, const char *name, DType t, int cont);
 Dim nn_fresh(Lower *lo, const char *name, Dim upper);
 /* Defines `size` as element `index` of an integer container, put into 0 .. upper. */
 void nn_define(Lower *lo, Dim size, int from, int64_t index, Dim upper);
+/* Row-major index of element `at` of a shape. */
+Dim nn_row_index(Ctx *ctx, const Dim *at, const Dim *shape, int rank);
 /* Copy of the shape of `cont`: container numbers stay, pointers to containers do not. */
 Shape nn_shape(const Lower *lo, int cont);
 /* A size as a value of type t. */

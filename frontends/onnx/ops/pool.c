@@ -239,12 +239,6 @@ static void unpool_infer(Infer *in) {
     infer_set(in, 0, x->dtype, out, x->rank);
 }
 
-static Dim row_index(Ctx *ctx, const Dim *at, const Dim *shape, int rank) {
-    Dim index = dim_const(ctx, 0);
-    for (int i = 0; i < rank; i++) index = dim_add(ctx, dim_mul(ctx, index, shape[i]), at[i]);
-    return index;
-}
-
 /* The elements of `from` as one row. */
 static int as_row(Lower *lo, const char *name, int from) {
     Shape s = nn_shape(lo, from);
@@ -252,7 +246,7 @@ static int as_row(Lower *lo, const char *name, int from) {
     DType t = nn_cont(lo, from)->type;
     int to = lower_tmp(lo, name, t, &n, 1);
     Map *m = nn_map_over(lo, name, "", from, at);
-    Dim index = row_index(lo->ctx, at, s.at, s.rank);
+    Dim index = nn_row_index(lo->ctx, at, s.at, s.rank);
     map_write(lo->flow, m, to, &index, nn_read_as(lo, m, from, at, t), NULL);
     return to;
 }
@@ -279,7 +273,7 @@ static void unpool_lower(Lower *lo) {
         int here = body_index(&m->body, at[i]), end = body_index(&m->body, pooled[i]);
         inside = EXPR(m, "$0 & ($1 < $2)", inside, here, end);
     }
-    Dim index = row_index(ctx, from, pooled, x.rank);
+    Dim index = nn_row_index(ctx, from, pooled, x.rank);
     int val = map_read(lo->flow, m, row, &index);
     nn_write(lo, m, y, at, EXPR(m, "select($0, $1, $2)", inside, val, body_const(&m->body, t, 0)));
 }
