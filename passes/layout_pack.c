@@ -174,6 +174,23 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, con
     b->read = read;
 }
 
+/* Rows of a that a short group ends are stored with room for a whole one. */
+static void widen_rows(Layouts *l, const Map *m, const Dot *dot) {
+    const Access *a = &m->body.val.at[dot->a].read;
+    Cont *c = &l->flow->cont.at[a->cont];
+    int64_t extent = map_extent(m, dot->k, dot->row->group), width;
+    if (extent % dot->row->group == 0 || c->kind != CONT_TMP || c->layout || l->held[a->cont])
+        return;
+    if (!c->rank || !dim_is_const(c->shape[c->rank - 1], &width)) return;
+    Layout *y = NEW(l->arena, Layout);
+    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank), *box = NEW_ARRAY(l->arena, Dim, c->rank);
+    for (int k = 0; k < c->rank; k++)
+        map[k] = flow_layout_sym(l->flow->ctx, k), box[k] = c->shape[k];
+    box[c->rank - 1] = dim_const(l->flow->ctx, width + dot->row->group - extent % dot->row->group);
+    *y = (Layout){.rank = c->rank, .map = map, .box = box};
+    c->layout = y;
+}
+
 /* ---- operands computed at run time
  * --------------------------------------------------------------------------------- */
 
@@ -240,6 +257,7 @@ void layout_packs(Layouts *l) {
         Dot dot;
         bool use = dot_possible(l->env->machine, l->flow, m, &dot);
         if (use) r.a = dot.a, r.b = dot.b, lane = dot.lane;
+        if (use) widen_rows(l, m, &dot);
         const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];
         if (b->kind == CONT_PARAM) {
             pack_weights(l, m, &r, lane, use ? &dot : NULL);

@@ -49,7 +49,7 @@ Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env
         for (int i = 0; i < program->nest.at[k]->body.n; i++)
             vec_push(arena, &nest->body, copy_stmt(arena, program->nest.at[k]->body.at[i]));
         expand_stmts(nest, &nest->body);
-        use_instructions(arena, nest, env->machine);
+        use_instructions(arena, p->flow, nest, env->machine);
         vec_push(arena, &p->nest, nest);
     }
     return p;

@@ -6,6 +6,6 @@
 #include "passes/pass.h"
 
 /* Puts instructions of the machine's table in the place of the loops that they stand for. */
-void use_instructions(Arena *arena, Nest *nest, const Machine *machine);
+void use_instructions(Arena *arena, const Flow *flow, Nest *nest, const Machine *machine);
 
 #endif

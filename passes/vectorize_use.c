@@ -6,11 +6,14 @@
  *
  * where a and b have the types, q and l the strides, and the body the form of a row's meaning. The
  * loops inside are independent of each other, so the group moves to the inside, where it is
- * wrapped as a `use` block. The sums are exact, their order is free. */
+ * wrapped as a `use` block. The sums are exact, their order is free. A group may be short where
+ * b is stored in whole groups filled up with 0 and a whole group of a still lies in its row: what
+ * the instruction does beyond the block adds nothing. */
 #include "passes/vectorize.h"
 
 typedef struct Using {
     Arena *arena;
+    const Flow *flow;
     Nest *nest;
     const Machine *machine;
     VEC(DimRange) env;
@@ -44,21 +47,42 @@ static bool same_access(const Access *a, const Access *b) {
     return same;
 }
 
+/* The rest of a short group: zeros of b, and of a something that is there. */
+static bool rest_is_harmless(const Using *u, const Instruction *row, const Access *a,
+                             const Access *b, Dim q) {
+    Ctx *ctx = u->nest->ctx;
+    const Buf *x = &u->nest->buf.at[a->cont], *y = &u->nest->buf.at[b->cont];
+    const Layout *w = y->cont < 0 ? NULL : u->flow->cont.at[y->cont].layout;
+    if (!w || !w->has_fill || w->fill || x->kind != BUF_MEMORY || !a->rank || !b->rank)
+        return false;
+    for (int k = 0; k < b->rank - 1; k++)
+        if (dim_uses(b->at[k], q)) return false;
+    if (b->at[b->rank - 1] != q || !dim_is(y->box[b->rank - 1], row->group)) return false;
+    DimSubst last = {q, dim_const(ctx, row->group - 1)};
+    Dim room = dim_sub(ctx, dim_addc(ctx, x->box[a->rank - 1], -1),
+                       dim_subst(ctx, a->at[a->rank - 1], &last, 1));
+    DimEnv env = {u->env.at, u->env.n};
+    return dim_ge0(ctx, room, &env);
+}
+
 /* The body's operands, in one order or the other, stand as the row wants them. */
 static bool operands_match(const Using *u, const Instruction *row, const Body *b, const Val *fma,
-                           Dim q, Dim l) {
+                           const Stmt *group, Dim l) {
+    Dim q = group->var;
+    bool whole = dim_is(group->extent, row->group);
     for (int swap = 0; swap < 2; swap++) {
         const Access *x = converted(b, fma->arg[swap], row->a, row->c);
         const Access *y = converted(b, fma->arg[1 - swap], row->b, row->c);
         if (x && y && u->nest->buf.at[x->cont].kind != BUF_REG &&
             u->nest->buf.at[y->cont].kind != BUF_REG && steps(u, x, q, 1, l, 0) &&
-            steps(u, y, q, 1, l, row->group))
+            steps(u, y, q, 1, l, row->group) && (whole || rest_is_harmless(u, row, x, y, q)))
             return true;
     }
     return false;
 }
 
-static bool body_matches(const Using *u, const Instruction *row, const Stmt *s, Dim q, Dim l) {
+static bool body_matches(const Using *u, const Instruction *row, const Stmt *s, const Stmt *group,
+                         Dim l) {
     if (s->kind != STMT_BODY || s->store.n != 1) return false;
     const Access *to = &s->store.at[0].to;
     const Val *fma = &s->code.val.at[s->store.at[0].val];
@@ -67,8 +91,8 @@ static bool body_matches(const Using *u, const Instruction *row, const Stmt *s, 
     if (acc->kind != VAL_READ || !same_access(&acc->read, to)) return false;
     if (u->nest->buf.at[to->cont].kind != BUF_REG || !to->rank) return false;
     for (int k = 0; k < to->rank; k++)
-        if (dim_uses(to->at[k], q)) return false;
-    return operands_match(u, row, &s->code, fma, q, l);
+        if (dim_uses(to->at[k], group->var)) return false;
+    return operands_match(u, row, &s->code, fma, group, l);
 }
 
 /* Lanes are switched off from some lane on, if at all. */
@@ -99,8 +123,9 @@ static const Instruction *row_for(Using *u, const Stmt *group, const Stmt *s) {
     } else if (s->body.n == 1 && prefix_guard(u, s)) {
         for (int i = 0; i < u->machine->nuse && !found; i++) {
             const Instruction *row = u->machine->use[i];
-            if (dim_is(s->extent, row->lanes) && dim_is(group->extent, row->group) &&
-                body_matches(u, row, s->body.at[0], group->var, s->var))
+            int64_t extent;
+            if (dim_is(s->extent, row->lanes) && dim_is_const(group->extent, &extent) &&
+                extent <= row->group && body_matches(u, row, s->body.at[0], group, s->var))
                 found = row;
         }
     }
@@ -159,8 +184,8 @@ static void use_in(Using *u, Stmts *stmts) {
     *stmts = out;
 }
 
-void use_instructions(Arena *arena, Nest *nest, const Machine *machine) {
-    Using u = {.arena = arena, .nest = nest, .machine = machine};
+void use_instructions(Arena *arena, const Flow *flow, Nest *nest, const Machine *machine) {
+    Using u = {.arena = arena, .flow = flow, .nest = nest, .machine = machine};
     for (int i = 0; i < nest->symbol.n; i++) {
         const Symbol *s = &nest->symbol.at[i];
         Dim hi = s->hi == INT64_MAX ? s->upper : dim_const(nest->ctx, s->hi);
