@@ -64,6 +64,7 @@ static void put_names(Text *out, const char *key, const char *const *name, int n
 /* What made this artifact: no path and no time, so that equal inputs give equal bytes. */
 static const char *build_json(Driver *d, const char *hash) {
     static const char *const math[] = {"strict", "default", "fast"};
+    static const char *const packing[] = {"build", "create", "swap"};
     const Options *o = d->options;
     Text out = {.arena = d->arena};
     text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"c\", \"cpu\": ",
@@ -72,7 +73,8 @@ static const char *build_json(Driver *d, const char *hash) {
     text_put(&out, ", \"flags\": \"");
     for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++)
         text_printf(&out, "%s ", *f);
-    text_printf(&out, "\", \"math\": \"%s\"", math[o->math]);
+    text_printf(&out, "\", \"math\": \"%s\", \"packing\": \"%s\"", math[o->math],
+                packing[o->packing]);
     if (o->dim.n) text_put(&out, ", \"dims\": {");
     for (int i = 0; i < o->dim.n; i++) {
         if (i) text_put(&out, ", ");
@@ -94,7 +96,14 @@ void driver_passes(Driver *d) {
     Stage first = source_read(d->arena, &d->source, o, d->ops, &hash);
     tell_time(d, "read", tool_seconds() - start);
     d->build = build_json(d, hash);
-    PassEnv env = {&d->machine, d->ops, o->math};
+    Machine baseline;
+    target_c_machine(d->ctx, &baseline, "x86-64-v3");
+    PassEnv env = {.machine = &d->machine,
+                   .ops = d->ops,
+                   .math = o->math,
+                   .packing = o->packing,
+                   .baseline = &baseline};
+    if (o->packing == PACK_SWAP && first.graph) hidden_take(d, (Graph *)first.graph);
     PassOptions options = {.stop_after = o->stop_after,
                            .skip = o->skip.at,
                            .nskip = o->skip.n,
@@ -107,11 +116,18 @@ void driver_passes(Driver *d) {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+static bool is_made(const Flow *flow, const Cont *c) {
+    for (int i = 0; flow->prepare && i < flow->prepare->cont.n; i++)
+        if (flow->prepare->cont.at[i].kind == CONT_OUT && flow->prepare->cont.at[i].name == c->name)
+            return true;
+    return false;
+}
+
 /* A text carries no large weights: they get the values that the evaluator gives them. */
 static void give_weights(Driver *d, const Flow *flow) {
     for (int i = 0; i < flow->cont.n; i++) {
         Cont *c = &flow->cont.at[i];
-        if (c->kind != CONT_PARAM || c->data) continue;
+        if (c->kind != CONT_PARAM || c->data || is_made(flow, c)) continue;
         Tensor t = {.type = c->type, .rank = c->rank};
         for (int k = 0; k < c->rank; k++)
             if (!dim_is_const(c->shape[k], &t.dim[k])) return;
@@ -122,6 +138,9 @@ static void give_weights(Driver *d, const Flow *flow) {
     }
 }
 
+/* Not by the machine's cores: equal inputs give equal bytes anywhere. */
+enum { UNITS_MOST = 16 };
+
 void driver_emit(Driver *d, const char *weights_file, bool jit) {
     const Program *program = d->stage.program;
     if (!program)
@@ -130,11 +149,11 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
              d->options->stop_after);
     double start = tool_seconds();
     tell(d, TELL_STEP, "emit C");
+    bool *swapped = hidden_give(d, program);
     if (source_is_text(&d->source)) give_weights(d, program->flow);
-    d->weights = weights_plan(d->arena, program);
-    enum {
-        UNITS_MOST = 16
-    }; /* not by the machine's cores: equal inputs give equal bytes anywhere */
+    if (source_is_text(&d->source) && program->prepare) give_weights(d, program->prepare->flow);
+    Program *part = weights_part(d->arena, program);
+    d->weights = weights_plan(d->arena, program, part);
     EmitOptions emit = {.units = UNITS_MOST,
                         .weight_offset = d->weights.offset,
                         .weight_bytes = d->weights.bytes,
@@ -143,6 +162,16 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
                         .jit = jit,
                         .profile = d->options->profile};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
+    if (part) {
+        EmitOptions first = {.units = UNITS_MOST, .part = true};
+        emit.constant = part->flow;
+        emit.made = d->weights.made;
+        emit.made_at = d->weights.made_at;
+        emit.made_bytes = d->weights.made_bytes;
+        emit.raw = d->weights.raw;
+        emit.weight_input = hidden_inputs(d->arena, part->flow, swapped, &emit.nweights);
+        target_c_emit(d->arena, part, &d->machine, &first, &d->units);
+    }
     target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
     tell_time(d, "emit", tool_seconds() - start);
 }

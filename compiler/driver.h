@@ -17,6 +17,7 @@ typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER } EmitKind;
 typedef struct Options {
     const char *cpu;
     MathMode math;
+    Packing packing;
     bool weights_file, verify_each, time_passes, no_cache, profile;
     int jobs; /* 0: as many as CPUs we may use */
     EmitKind emit;
@@ -56,6 +57,14 @@ typedef struct Source {
     const char *folder;
 } Source;
 
+/* Data that passes may not look at, because it can be swapped: taken from the graph's parameters,
+ * given back to those of the constant part. */
+typedef struct Hidden {
+    const char *name;
+    const void *data;
+    int64_t bytes;
+} Hidden;
+
 typedef struct Driver {
     Arena *arena; /* of everything below, but for what passes make */
     Ctx *ctx;
@@ -67,6 +76,7 @@ typedef struct Driver {
     const OpTable *ops;
     Stage stage; /* what the passes made */
     Weights weights;
+    VEC(Hidden) hidden;
     uint64_t weights_check; /* of the side file */
     Units units;
     const char *build; /* JSON */
@@ -105,6 +115,13 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
 Span source_object(Arena *arena, const char *path);
 /* Text of a stage, as source_parse reads it. */
 const char *stage_text(Arena *arena, const Stage *stage);
+
+/* Weights that can be swapped (hidden.c): taken from the graph's parameters; given back to those of
+ * the constant part, with a mark for each of its containers that got one; the numbers of those
+ * among the part's inputs. */
+void hidden_take(Driver *d, Graph *g);
+bool *hidden_give(Driver *d, const Program *program);
+const int *hidden_inputs(Arena *arena, const Flow *part, const bool *swapped, int *n);
 
 /* A file that appears whole or not at all (output.c). */
 typedef struct Output {

@@ -73,8 +73,7 @@ static void set_weights(const Setting *s) {
 
 static void set_packing(const Setting *s) {
     static const char *const words[] = {"build", "create", "swap"};
-    if (one_of(s, words, 3, "build, create or swap") != 0)
-        fail(s->ctx, E_UNSUPPORTED, "packing \"%s\" is not supported; use \"build\"", s->value);
+    s->o->packing = (Packing)one_of(s, words, 3, "build, create or swap");
 }
 
 static void set_dim(const Setting *s) {

@@ -73,29 +73,87 @@ static bool is_weight(const Flow *flow, const Cont *c) {
          c->name);
 }
 
-Weights weights_plan(Arena *arena, const Program *program) {
-    const Flow *flow = program->flow;
-    Weights w = {.offset = NEW_ARRAY(arena, int64_t, flow->cont.n + 1)};
-    bool *used = mark_used(arena, program);
-    Table *by_data = table_new(arena);
-    for (int i = 0; i < flow->cont.n; i++) {
-        const Cont *c = &flow->cont.at[i];
-        w.offset[i] = -1;
-        if (!used[i] || !is_weight(flow, c)) continue;
-        int before = (int)(intptr_t)table_get(by_data, c->data) - 1;
-        if (before >= 0 && same_weight(c, &flow->cont.at[before])) {
-            w.offset[i] = w.offset[before];
-            continue;
-        }
-        table_put(by_data, c->data, (void *)(intptr_t)(i + 1));
-        Weight weight = {w.bytes, pack_plan(arena, flow->ctx, c)};
-        if (weight.pack.dense && c->data_bytes < pack_bytes(&weight.pack))
-            BUG("parameter \"%s\" has %lld bytes of data", c->name, (long long)c->data_bytes);
-        w.offset[i] = w.bytes;
-        w.bytes += (pack_bytes(&weight.pack) + ALIGN - 1) / ALIGN * ALIGN;
-        vec_push(arena, &w.at, weight);
+typedef struct Planning {
+    Arena *arena;
+    Ctx *ctx;
+    Weights w;
+    Table *by_data; /* the container first seen with it */
+} Planning;
+
+typedef struct Seen {
+    const Cont *cont;
+    int64_t offset;
+} Seen;
+
+static int64_t rounded(int64_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static int64_t plan_one(Planning *p, const Cont *c) {
+    Seen *before = table_get(p->by_data, c->data);
+    if (before && same_weight(c, before->cont)) return before->offset;
+    Weight weight = {p->w.bytes, pack_plan(p->arena, p->ctx, c)};
+    if (weight.pack.dense && c->data_bytes < pack_bytes(&weight.pack))
+        BUG("parameter \"%s\" has %lld bytes of data", c->name, (long long)c->data_bytes);
+    p->w.bytes += rounded(pack_bytes(&weight.pack));
+    vec_push(p->arena, &p->w.at, weight);
+    Seen *seen = NEW(p->arena, Seen);
+    *seen = (Seen){c, weight.offset};
+    table_put(p->by_data, c->data, seen);
+    return weight.offset;
+}
+
+/* What the constant part makes: sizes of storage alone, its data come later. */
+static void plan_made(Planning *p, const Flow *flow, const Flow *part) {
+    int n = 0;
+    for (int i = 0; i < part->cont.n; i++) n += part->cont.at[i].kind == CONT_OUT;
+    p->w.made_at = NEW_ARRAY(p->arena, int64_t, n + 1);
+    for (int i = 0, k = 0; i < part->cont.n; i++) {
+        const Cont *made = &part->cont.at[i];
+        if (made->kind != CONT_OUT) continue;
+        for (int c = 0; c < flow->cont.n; c++)
+            if (flow->cont.at[c].name == made->name) p->w.made[c] = p->w.made_bytes;
+        p->w.made_at[k++] = p->w.made_bytes;
+        Dim box[RANK_MAX];
+        int64_t count;
+        int rank = cont_storage(p->ctx, made, box);
+        if (!dim_is_const(dim_product(p->ctx, box, rank), &count))
+            BUG("the size of \"%s\" is not constant", made->name);
+        p->w.made_bytes += rounded(dtype_bytes(made->type, count));
     }
-    return w;
+}
+
+Weights weights_plan(Arena *arena, const Program *program, const Program *part) {
+    const Flow *flow = program->flow;
+    int n = flow->cont.n;
+    Planning p = {.arena = arena, .ctx = flow->ctx, .by_data = table_new(arena)};
+    p.w.offset = NEW_ARRAY(arena, int64_t, n + 1);
+    p.w.made = NEW_ARRAY(arena, int64_t, n + 1);
+    for (int i = 0; i < n; i++) p.w.made[i] = -1;
+    if (part) plan_made(&p, flow, part->flow);
+    bool *used = mark_used(arena, program);
+    for (int i = 0; i < n; i++) {
+        const Cont *c = &flow->cont.at[i];
+        bool stored = used[i] && p.w.made[i] < 0 && is_weight(flow, c);
+        p.w.offset[i] = stored ? plan_one(&p, c) : -1;
+    }
+    if (!part) return p.w;
+    p.w.raw = NEW_ARRAY(arena, int64_t, part->flow->cont.n + 1);
+    for (int i = 0, k = 0; i < part->flow->cont.n; i++)
+        if (part->flow->cont.at[i].kind == CONT_IN)
+            p.w.raw[k++] = plan_one(&p, &part->flow->cont.at[i]);
+    return p.w;
+}
+
+Program *weights_part(Arena *arena, const Program *program) {
+    if (!program->prepare) return NULL;
+    Program *part = NEW(arena, Program);
+    *part = *program->prepare;
+    Flow *flow = flow_clone(arena, part->flow);
+    for (int i = 0; i < flow->cont.n; i++)
+        if (is_weight(flow, &flow->cont.at[i])) flow->cont.at[i].kind = CONT_IN;
+    part->flow = flow;
+    return part;
 }
 
 uint64_t weights_hash(const Weights *w) {

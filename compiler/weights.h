@@ -16,11 +16,19 @@ typedef struct Weight {
 
 typedef struct Weights {
     int64_t *offset; /* by container of the flow: bytes from the start; -1: not a weight */
+    /* Of a program with a constant part: where its inputs (weights as the model gives them) start;
+     * where what it makes lies in a set of weights, by container of the flow and by output. */
+    int64_t *raw;
+    int64_t *made, *made_at;
+    int64_t made_bytes;
     int64_t bytes;
     VEC(Weight) at; /* equal ones once */
 } Weights;
 
-Weights weights_plan(Arena *arena, const Program *program);
+/* `part`: the constant part as weights_part made it, or NULL. */
+Weights weights_plan(Arena *arena, const Program *program, const Program *part);
+/* The constant part of a program as a program of its own, whose inputs are weights; or NULL. */
+Program *weights_part(Arena *arena, const Program *program);
 /* A hash of the weights' sources, by which a side file is known to belong to its library; never 0.
  */
 uint64_t weights_hash(const Weights *w);

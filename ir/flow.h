@@ -205,6 +205,9 @@ typedef struct Flow {
     VEC(Kernel *) kernel;
     VEC(Alias) alias;
     Dim arena_bytes; /* set by `place` */
+    /* The constant part, when it runs where the model does: its outputs are the parameters of this
+     * flow that have their names, its parameters are weights as the model gives them. Else NULL. */
+    const struct Flow *prepare;
 } Flow;
 
 /* ---- building (flow.c)

@@ -156,5 +156,6 @@ Flow *flow_clone(Arena *arena, const Flow *from) {
         flow->kernel.at[i] = kernel_copy(&c, from->kernel.at[i]);
     COPY_VEC(arena, &flow->alias, &from->alias);
     for (int i = 0; i < from->text.n; i++) flow_text(flow, from->text.at[i].at, from->text.at[i].n);
+    if (from->prepare) flow->prepare = flow_clone(arena, from->prepare);
     return flow;
 }

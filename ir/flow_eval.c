@@ -271,6 +271,21 @@ static void bind_constant(Eval *e, int cont) {
     }
 }
 
+/* Parameters that the constant part makes. */
+static void eval_prepare(Eval *e) {
+    const Flow *flow = e->flow, *part = flow->prepare;
+    int n = 0;
+    for (int i = 0; i < part->cont.n; i++) n += part->cont.at[i].kind == CONT_OUT;
+    Tensor *made = NEW_ARRAY(e->arena, Tensor, n + 1);
+    flow_eval(e->arena, part, NULL, made, e->threads);
+    for (int i = 0, k = 0; i < part->cont.n; i++) {
+        if (part->cont.at[i].kind != CONT_OUT) continue;
+        for (int c = 0; c < flow->cont.n; c++)
+            if (flow->cont.at[c].name == part->cont.at[i].name) e->cont[c] = made[k];
+        k++;
+    }
+}
+
 Eval *eval_new(Arena *arena, const Flow *flow, const Tensor *in, int threads, bool storage) {
     Eval *e = NEW(arena, Eval);
     *e = (Eval){.ctx = arena_ctx(arena), .arena = arena, .flow = flow, .threads = threads};
@@ -280,9 +295,10 @@ Eval *eval_new(Arena *arena, const Flow *flow, const Tensor *in, int threads, bo
     e->room = NEW_ARRAY(arena, int64_t, flow->cont.n);
     e->bound = table_new(arena);
     bind_inputs(e, in);
+    if (flow->prepare) eval_prepare(e);
     for (int c = 0; c < flow->cont.n; c++) {
         ContKind kind = flow->cont.at[c].kind;
-        if (kind == CONT_PARAM || kind == CONT_LITERAL) bind_constant(e, c);
+        if ((kind == CONT_PARAM || kind == CONT_LITERAL) && !e->cont[c].data) bind_constant(e, c);
     }
     if (storage) {
         size_t bytes = (size_t)eval_dim(e, flow->arena_bytes) + 64;

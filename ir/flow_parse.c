@@ -365,6 +365,8 @@ static void scan_statement(FlowScan *s) {
         scan_combine_definition(s);
     else if (lex_take(s->lex, "alias"))
         scan_alias(s);
+    else if (lex_take(s->lex, "prepare"))
+        s->flow->prepare = flow_scan(s->lex);
     else if (lex_take(s->lex, "arena"))
         s->flow->arena_bytes = scan_dim(s);
     else if (lex_take(s->lex, "kernel"))

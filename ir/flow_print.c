@@ -354,6 +354,12 @@ void flow_print_marked(Printer *p, const Flow *flow) {
     text_put(p->out, " {");
     print_end(p);
     p->indent++;
+    if (flow->prepare) {
+        print_line(p);
+        text_put(p->out, "prepare");
+        print_end(p);
+        flow_print_marked(p, flow->prepare);
+    }
     if (flow->arena_bytes && !dim_is(flow->arena_bytes, 0)) {
         print_line(p);
         text_put(p->out, "arena ");

@@ -403,6 +403,31 @@ static DimEnv generic_env(FlowVerify *f) {
     return (DimEnv){range, env.n};
 }
 
+static int cont_named(const Flow *flow, const char *name) {
+    for (int i = 0; i < flow->cont.n; i++)
+        if (flow->cont.at[i].name == name) return i;
+    return -1;
+}
+
+/* Outputs of the constant part are parameters here, stored alike. */
+static void verify_prepare(FlowVerify *f) {
+    const Flow *part = f->flow->prepare;
+    for (int i = 0; part && i < part->cont.n; i++) {
+        const Cont *from = &part->cont.at[i];
+        if (from->kind == CONT_IN)
+            complain(&f->v, part, NULL, "the constant part reads input \"%s\"", from->name);
+        if (from->kind != CONT_OUT) continue;
+        int k = cont_named(f->flow, from->name);
+        const Cont *to = k < 0 ? NULL : &f->flow->cont.at[k];
+        if (!to || to->kind != CONT_PARAM || to->data || to->type != from->type ||
+            dim_product(f->v.ctx, to->shape, to->rank) !=
+                dim_product(f->v.ctx, from->shape, from->rank))
+            complain(&f->v, part, NULL, "no parameter takes \"%s\" of the constant part",
+                     from->name);
+    }
+    if (part) flow_verify(part);
+}
+
 void flow_verify(const Flow *flow) {
     Arena *arena = arena_new(flow->ctx);
     FlowVerify f = {.flow = flow};
@@ -419,5 +444,6 @@ void flow_verify(const Flow *flow) {
     verify_coverage(&f);
     verify_aliases(&f);
     verify_kernels(&f);
+    verify_prepare(&f);
     arena_free(arena);
 }

@@ -41,7 +41,10 @@ typedef struct Value {
     const Dim *known; /* elements as Dims, when type is a small integer tensor; else NULL */
     int node, result; /* VALUE_NODE: producer and which of its results */
     int outer;        /* VALUE_OUTER: the value of the enclosing graph it captures */
-    bool is_default;  /* VALUE_INPUT with a default: `data` holds it */
+    /* VALUE_PARAM: the data may be swapped in the compiled model, so nothing may be derived from
+     * them: they are read through value_look alone, which ends this. */
+    bool hidden;
+    bool is_default; /* VALUE_INPUT with a default: `data` holds it */
 } Value;
 
 typedef enum {
@@ -125,7 +128,9 @@ DimEnv graph_env(Arena *arena, const Graph *g); /* ranges of the model's symbols
 int64_t type_count(const Type *t);              /* elements of a tensor; -1: not a constant */
 const char *type_str(Ctx *ctx, const Type *t);  /* "f32[N,4]": for messages */
 const Value *value_source(const Graph *g,
-                          const Value *v);   /* through captures to the value itself */
+                          const Value *v); /* through captures to the value itself */
+/* A parameter's data, to derive types and code from; NULL: not known when compiling. */
+const void *value_look(const Value *v);
 bool type_is_integral(DType t);              /* integer or bool: values that `known` can carry */
 bool node_matters(const Node *node);         /* somebody uses a result, or it does something else */
 void node_where(Ctx *ctx, const Node *node); /* points ctx->where at the node */

@@ -98,7 +98,8 @@ typedef struct Nest {
 typedef struct Program {
     Arena *arena;
     const Flow *flow;
-    VEC(Nest *) nest; /* by kernel number of the flow */
+    VEC(Nest *) nest;              /* by kernel number of the flow */
+    const struct Program *prepare; /* of flow->prepare, or NULL */
 } Program;
 
 Nest *nest_new(Arena *arena, const char *name);

@@ -140,6 +140,12 @@ void infer_set_known(Infer *in, int result, const Dim *elements, int n) {
         v->known = arena_copy(in->arena, elements, sizeof *elements * (size_t)n);
 }
 
+const void *value_look(const Value *v) {
+    if (v->kind != VALUE_PARAM) return NULL;
+    ((Value *)v)->hidden = false; /* a mark for the passes behind, not a part of the value */
+    return v->data;
+}
+
 bool type_is_integral(DType t) {
     return dtype_is_int(t) || t == BOOL;
 }

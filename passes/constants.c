@@ -5,21 +5,24 @@
  * than the map has iterations (the scale of a normalisation per channel, say), move into maps of
  * their own. Then all maps that read only weights and what such maps made are evaluated, and what
  * they wrote becomes weights. Large results (more than LIMIT elements) of a plain rearrangement
- * stay maps: layouts do that without another copy. */
-#include "passes/access.h"
+ * stay maps: layouts do that without another copy. With a packing other than build nothing is
+ * evaluated: the maps become the constant part of the flow. */
+#include "passes/prepare.h"
 
 enum { LIMIT = 1 << 26, SMALL = 1 << 16 };
 
 typedef struct Folding {
     Arena *arena;
     Flow *flow;
-    bool *constant; /* by container: known when compiling */
+    bool *constant; /* by container: follows from weights */
+    bool late;      /* weights are not looked at: what follows from them is computed later */
     int next;
 } Folding;
 
 static bool is_constant(const Folding *f, int cont) {
     const Cont *c = &f->flow->cont.at[cont];
     if (dtype_class(c->type) == CLASS_OBJECT) return false;
+    if (c->kind == CONT_PARAM && f->late) return true;
     return ((c->kind == CONT_PARAM || c->kind == CONT_LITERAL) && c->data) || f->constant[cont];
 }
 
@@ -256,10 +259,25 @@ static void evaluate(Folding *f, const IntVec *maps) {
     }
 }
 
+/* The constant maps become the constant part. All weights stand in it, in the model's shape,
+ * whatever views of them later passes take. */
+static void put_off(Folding *f, const IntVec *maps) {
+    Flow *part = constant_part(f->arena, f->flow, maps->at, maps->n);
+    for (int c = 0; c < f->flow->cont.n; c++) {
+        Cont *cont = &f->flow->cont.at[c];
+        if (cont->kind == CONT_PARAM && dtype_class(cont->type) != CLASS_OBJECT)
+            constant_part_weight(part, cont);
+        if (!f->constant[c]) continue;
+        cont->kind = CONT_PARAM;
+        cont->from = NULL;
+    }
+    f->flow->prepare = part;
+}
+
 Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env) {
-    (void)env;
     Folding f = {.arena = arena, .flow = flow_clone(arena, flow)};
+    f.late = env->packing != PACK_BUILD;
     Items moved = {0};
     int nmap = f.flow->map.n;
     f.constant = NEW_ARRAY(arena, bool, f.flow->cont.n + 1);
@@ -280,8 +298,12 @@ Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env) {
             vec_push(arena, &left, all.at[i]);
         }
     }
-    if (!maps.n) return f.flow;
-    evaluate(&f, &maps);
+    if (!maps.n && !f.late) return f.flow;
+    if (f.late) {
+        put_off(&f, &maps);
+    } else {
+        evaluate(&f, &maps);
+    }
     f.flow->body = left;
     flow_compact(f.flow);
     return f.flow;

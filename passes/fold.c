@@ -49,7 +49,7 @@ static bool constant_value(const Graph *g, Arena *arena, const Value *v, Value *
     if (type_count(&v->type) < 0 || !plain_type(v->type.dtype)) return false;
     const Value *source = value_source(g, v);
     *to = *source;
-    if (source->kind == VALUE_PARAM && source->data) return true;
+    if (source->kind == VALUE_PARAM && source->data) return !source->hidden;
     *to = *v;
     if (g->outer || !all_const_known(v)) return false;
     become_param(to, known_data(arena, v));

@@ -92,7 +92,9 @@ static bool same_layout(const Layout *a, const Layout *b) {
 }
 
 static bool same_weights(const Cont *a, const Cont *b) {
-    bool same = a->kind == CONT_PARAM && a->data == b->data && a->data && a->rank == b->rank;
+    const char *x = a->from ? a->from : a->name, *y = b->from ? b->from : b->name;
+    bool same =
+        a->kind == CONT_PARAM && a->data == b->data && (a->data || x == y) && a->rank == b->rank;
     for (int k = 0; same && k < a->rank; k++) same = a->shape[k] == b->shape[k];
     return same && same_layout(a->layout, b->layout);
 }
@@ -111,6 +113,7 @@ static int laid_out(Layouts *l, int cont, const Cont *like) {
     for (int i = 0; i < l->flow->cont.n; i++)
         if (same_weights(&l->flow->cont.at[i], like)) return i;
     Cont copy = *like;
+    if (!copy.from) copy.from = c->name;
     copy.name = internf(l->flow->ctx, "%s.panels%d", c->name, l->flow->cont.n);
     vec_push(l->flow->arena, &l->flow->cont, copy);
     return l->flow->cont.n - 1;

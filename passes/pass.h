@@ -11,6 +11,9 @@
 #include "ir/nest.h"
 
 typedef enum { MATH_STRICT, MATH_DEFAULT, MATH_FAST } MathMode;
+/* When weights take the form that kernels read: when compiling, when an instance is created, or
+ * then and whenever weights are swapped. */
+typedef enum { PACK_BUILD, PACK_CREATE, PACK_SWAP } Packing;
 typedef enum { LEVEL_GRAPH, LEVEL_FLOW, LEVEL_NEST } Level;
 
 /* What a pass may look at besides its input. */
@@ -18,6 +21,9 @@ typedef struct PassEnv {
     const Machine *machine;
     const OpTable *ops;
     MathMode math;
+    Packing packing;
+    const Machine *baseline; /* the constant part is scheduled for it, so that its bits are the same
+                              * everywhere; needed for packing other than PACK_BUILD */
 } PassEnv;
 
 typedef enum { PASS_EXACT, PASS_REORDERS } PassEffect;

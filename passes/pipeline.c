@@ -41,6 +41,24 @@ static void verify(const Stage *s) {
     for (int i = 0; s->program && i < s->program->nest.n; i++) nest_verify(s->program->nest.at[i]);
 }
 
+static bool is_after(const Pass *pass, Flow *(*fn)(Arena *, const Flow *, const PassEnv *)) {
+    for (const Pass *p = passes; p < pass; p++)
+        if (p->flow == fn) return true;
+    return false;
+}
+
+/* What follows `prepare` is done to the constant part too, for the baseline. */
+static void run_on_part(const Pass *pass, Arena *arena, const Stage *in, const PassEnv *env,
+                        Stage *out) {
+    const Flow *part = in->flow ? in->flow->prepare : NULL;
+    PassEnv base = *env;
+    base.machine = env->baseline;
+    if (part && pass->flow) ((Flow *)out->flow)->prepare = pass->flow(arena, part, &base);
+    if (part && pass->nests) ((Program *)out->program)->prepare = pass->nests(arena, part, &base);
+    const Program *program = in->program ? in->program->prepare : NULL;
+    if (program) ((Program *)out->program)->prepare = pass->nest(arena, program, &base);
+}
+
 static Stage run_pass(const Pass *pass, Arena *arena, const Stage *in, const PassEnv *env) {
     Stage out = {0};
     if (pass->graph) out.graph = pass->graph(arena, in->graph, env);
@@ -108,7 +126,9 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *o
         if (!is_skipped(pass, o)) {
             Arena *arena = arena_new(ctx);
             double began = now();
-            stage = run_pass(pass, arena, &stage, env);
+            Stage before = stage;
+            stage = run_pass(pass, arena, &before, env);
+            if (is_after(pass, pass_prepare)) run_on_part(pass, arena, &before, env, &stage);
             if (owned && pass->level != LEVEL_NEST) arena_free(owned);
             owned = arena;
             if (o->verify_each) verify(&stage);

@@ -6,6 +6,13 @@
 #include "runtime/objects.h"
 #include "runtime/weir_rt.h"
 
+/* A side file in memory; counted, as sets of weights may outlive the instance that opened it. */
+typedef struct weir_weights_map {
+    int holders;
+    void *at;
+    size_t bytes;
+} weir_weights_map;
+
 struct weir_instance {
     const weir_program *program;
     const weir_pool *pool;
@@ -28,10 +35,11 @@ struct weir_instance {
     int reserved; /* reserve was called: the block does not grow */
     int busy;     /* a run is under way */
     const char *weights;
+    weir_weights *set; /* what the constant part made of them; runs hold the one they began with */
+    int set_lock;      /* around reading `set` together with its count */
+    weir_weights_map *map;
     weir_objects *objects; /* NULL: the model has no strings and objects */
-    void *map;             /* side file */
-    size_t map_bytes;
-    weir_span **span; /* of the last run, by thread; NULL: not profiled */
+    weir_span **span;      /* of the last run, by thread; NULL: not profiled */
     int64_t *nspan;
     int64_t run_began; /* by weir_rt_now */
     char error[512];
@@ -45,6 +53,12 @@ weir_status weir_instance_fail(weir_instance *in, weir_status status, const char
 int weir_profile_open(weir_instance *in); /* nonzero: out of memory */
 void weir_profile_close(weir_instance *in);
 void weir_profile_begin(weir_instance *in);
+
+/* weights.c */
+weir_status weir_weights_open(weir_instance *in); /* finds them, or the side file's */
+weir_status weir_weights_prepare(weir_instance *in);
+char *weir_weights_made(const weir_weights *set);
+void weir_weights_close(weir_instance *in);
 
 /* args.c */
 const int64_t *weir_in_dims(const weir_instance *in, int k); /* evaluated dims of input k */

@@ -7,14 +7,10 @@
  * unless `reserve` fixed it. */
 #include "runtime/instance.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
@@ -94,57 +90,6 @@ weir_status weir_rt_reserve(weir_instance *in, const weir_tensor *largest) {
     return s;
 }
 
-/* ---- weights --------------------------------------------------------------------------------- */
-
-static weir_status weights_open(weir_instance *in, const char *path) {
-    int64_t bytes = (int64_t)in->program->blob->bytes;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0)
-        return weir_instance_fail(in, WEIR_E_WEIGHTS,
-                                  "weights file \"%s\" cannot be opened; it belongs beside "
-                                  "the library",
-                                  path);
-    uint64_t trailer[2] = {0, 0};
-    if (fstat(fd, &st) != 0 || st.st_size != bytes + (int64_t)sizeof trailer ||
-        pread(fd, trailer, sizeof trailer, bytes) != (ssize_t)sizeof trailer ||
-        trailer[0] != in->program->weights_check || trailer[1] != (uint64_t)bytes) {
-        close(fd);
-        return weir_instance_fail(in, WEIR_E_WEIGHTS,
-                                  "weights file \"%s\" does not belong to this library; "
-                                  "compile the model again",
-                                  path);
-    }
-    in->map_bytes = (size_t)st.st_size;
-    void *map = mmap(NULL, in->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (map == MAP_FAILED)
-        return weir_instance_fail(in, WEIR_E_MEMORY, "weights file \"%s\" cannot be mapped", path);
-    in->map = map;
-    in->weights = map;
-    return WEIR_OK;
-}
-
-static weir_status weights_find(weir_instance *in) {
-    const weir_program *p = in->program;
-    if (p->blob->bytes == 0) return WEIR_OK;
-    if (p->blob->delta != 0) {
-        in->weights = (const char *)(uintptr_t)((uintptr_t)p->blob + (uintptr_t)p->blob->delta);
-        return WEIR_OK;
-    }
-    Dl_info info;
-    if (!p->weights_file || !dladdr((const void *)(uintptr_t)p->blob, &info) || !info.dli_fname)
-        return weir_instance_fail(in, WEIR_E_WEIGHTS,
-                                  "this library was linked without its weights");
-    char path[4096];
-    const char *slash = strrchr(info.dli_fname, '/');
-    int folder = slash ? (int)(slash + 1 - info.dli_fname) : 0;
-    if (snprintf(path, sizeof path, "%.*s%s", folder, info.dli_fname, p->weights_file) >=
-        (int)sizeof path)
-        return weir_instance_fail(in, WEIR_E_WEIGHTS, "the path of this library is too long");
-    return weights_open(in, path);
-}
-
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
 static weir_instance *instance_alloc(const weir_program *p) {
@@ -195,7 +140,8 @@ static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
             return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
     }
     in->spin = in->threads > weir_cpus() ? 0 : WEIR_SPIN_NS;
-    return weights_find(in);
+    weir_status s = weir_weights_open(in);
+    return s ? s : weir_weights_prepare(in);
 }
 
 weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,
@@ -218,7 +164,7 @@ weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, w
 
 void weir_rt_destroy(weir_instance *in) {
     if (!in) return;
-    if (in->map) munmap(in->map, in->map_bytes);
+    weir_weights_close(in);
     weir_objects_free(in->objects);
     free(in->block);
     free(in->symbol);
@@ -476,11 +422,17 @@ static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor
     f.barrier.seat = in->seat;
     for (int t = 0; t < in->threads; t++) in->seat[t].phase = 0;
     if (in->objects) weir_objects_reset(in->objects);
-    if ((s = frame_set(in, &f, inputs, outputs))) return s;
+    weir_weights *set = in->set ? weir_rt_weights_of(in) : NULL;
+    f.made = weir_weights_made(set);
+    if ((s = frame_set(in, &f, inputs, outputs))) {
+        weir_rt_weights_free(set);
+        return s;
+    }
     if (in->pool)
         in->pool->parallel(in->pool->context, in->threads, run_thread, &f);
     else
         run_thread(&f, 0, 1);
+    weir_rt_weights_free(set);
     in->program->eval(in->symbol, in->place, in->value);
     output_dims(in, outputs);
     if (f.status) return weir_instance_fail(in, (weir_status)f.status, "%s", f.reason);

@@ -137,6 +137,7 @@ typedef struct weir_shared {
 } weir_shared;
 
 typedef struct weir_instance weir_instance;
+typedef struct weir_weights weir_weights;
 
 /* What a thread did from `begin` to `end`, nanoseconds since the run began. */
 typedef struct weir_span {
@@ -178,6 +179,20 @@ typedef struct weir_model {
     weir_status (*profile)(const weir_instance *instance, weir_profile *out);
     int32_t nshared;
     const weir_shared *shared;
+    /* Weights by name, when compiled with packing "swap"; else nweights is 0 and the functions are
+     * NULL. A set of weights is immutable and counted: it goes when nobody holds it any more.
+     * weights_of: the one an instance uses, held for the caller. weights_new: `from` with other
+     * values (dense, read during the call) for n weights, made on the pool's threads, or with pool
+     * NULL on the caller's; instances may run meanwhile. weights_use: for the instance's runs that
+     * begin from now on; one under way keeps the set it has. Instances may share a set. */
+    int32_t nweights;
+    const weir_port *weights;
+    weir_weights *(*weights_of)(weir_instance *instance);
+    weir_status (*weights_new)(const weir_weights *from, const weir_pool *pool, int32_t n,
+                               const char *const *name, const weir_tensor *value,
+                               weir_weights **out, char *error);
+    weir_status (*weights_use)(weir_instance *instance, weir_weights *weights);
+    void (*weights_free)(weir_weights *weights);
 } weir_model;
 
 typedef const weir_model *weir_model_fn(void);
@@ -192,6 +207,18 @@ static inline weir_status weir_run(const weir_model *m, weir_instance *instance,
 }
 static inline void weir_destroy(const weir_model *m, weir_instance *instance) {
     m->destroy(instance);
+}
+
+/* Other values for n weights of a live instance. */
+static inline weir_status weir_swap(const weir_model *m, weir_instance *instance, int32_t n,
+                                    const char *const *name, const weir_tensor *value,
+                                    char *error) {
+    weir_weights *old = m->weights_of(instance), *made = NULL;
+    weir_status s = m->weights_new(old, NULL, n, name, value, &made, error);
+    if (s == WEIR_OK) s = m->weights_use(instance, made);
+    m->weights_free(made);
+    m->weights_free(old);
+    return s;
 }
 
 #ifdef __cplusplus

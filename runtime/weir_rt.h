@@ -58,6 +58,13 @@ struct weir_program {
      * `weights_file` beside the library. Patched into the linked library, or set by whoever loads
      * it in process. */
     const volatile struct weir_blob *blob;
+    /* The constant part, or NULL: a program whose inputs are stored weights, each at raw[input]
+     * bytes from their start, and whose outputs lie in a set of weights of made_bytes at
+     * made[output]. */
+    const weir_program *prepare;
+    const int64_t *raw, *made;
+    int64_t made_bytes;
+    const int32_t *weight_input; /* by weight of model.weights: input of the constant part */
     const char *weights_file;
     const weir_string *text; /* constant strings by handle; the first is "" */
     int64_t ntext;           /* 0: no strings and no objects */
@@ -96,6 +103,7 @@ struct weir_frame {
     char *const *out;
     char *arena;
     const char *weights;
+    char *made;    /* what the constant part made of them */
     char *scratch; /* of calls */
     int64_t scratch_bytes;
     char *thread; /* n blocks of thread_bytes: scratch of kernels */
@@ -130,6 +138,12 @@ weir_status weir_rt_reserve(weir_instance *instance, const weir_tensor *largest_
 weir_status weir_rt_run(weir_instance *instance, const weir_tensor *in, weir_tensor *out);
 void weir_rt_destroy(weir_instance *instance);
 const char *weir_rt_error(const weir_instance *instance);
+weir_weights *weir_rt_weights_of(weir_instance *instance);
+weir_status weir_rt_weights_new(const weir_weights *from, const weir_pool *pool, int32_t n,
+                                const char *const *name, const weir_tensor *value,
+                                weir_weights **out, char *error);
+weir_status weir_rt_weights_use(weir_instance *instance, weir_weights *weights);
+void weir_rt_weights_free(weir_weights *weights);
 weir_status weir_rt_shapes(weir_instance *instance, const weir_tensor *in, weir_tensor *out);
 
 /* pool.c: spins while *at == value, at most ns nanoseconds; nonzero when it changed. */

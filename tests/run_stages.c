@@ -283,7 +283,7 @@ static void run_passes(void *user) {
     Run *r = user;
     r->arena = arena_new(r->ctx);
     r->in = NULL;
-    PassEnv env = {&r->machine, onnx_ops(), MATH_DEFAULT};
+    PassEnv env = {.machine = &r->machine, .ops = onnx_ops(), .math = MATH_DEFAULT};
     PassOptions options = {
         .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);

@@ -32,11 +32,13 @@ static const struct RuntimeSymbol {
     const char *name;
     void *at;
 } runtime_symbols[] = {
-    SYMBOL(weir_rt_barrier), SYMBOL(weir_rt_fail),    SYMBOL(weir_rt_create),
-    SYMBOL(weir_rt_reserve), SYMBOL(weir_rt_defined), SYMBOL(weir_rt_room),
-    SYMBOL(weir_rt_run),     SYMBOL(weir_rt_destroy), SYMBOL(weir_rt_error),
-    SYMBOL(weir_rt_shapes),  SYMBOL(weir_pool_new),   SYMBOL(weir_pool_free),
-    SYMBOL(weir_rt_now),     SYMBOL(weir_rt_span),    SYMBOL(weir_rt_profile),
+    SYMBOL(weir_rt_barrier),      SYMBOL(weir_rt_fail),        SYMBOL(weir_rt_create),
+    SYMBOL(weir_rt_reserve),      SYMBOL(weir_rt_defined),     SYMBOL(weir_rt_room),
+    SYMBOL(weir_rt_run),          SYMBOL(weir_rt_destroy),     SYMBOL(weir_rt_error),
+    SYMBOL(weir_rt_shapes),       SYMBOL(weir_pool_new),       SYMBOL(weir_pool_free),
+    SYMBOL(weir_rt_weights_of),   SYMBOL(weir_rt_weights_new), SYMBOL(weir_rt_weights_use),
+    SYMBOL(weir_rt_weights_free), SYMBOL(weir_rt_now),         SYMBOL(weir_rt_span),
+    SYMBOL(weir_rt_profile),
 #include "ir/call.def"
 };
 #undef CALL

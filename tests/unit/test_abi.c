@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a host may do with a compiled model's arguments and weights: a cache and its new rows in one
- * buffer. */
+ * buffer, weights packed at create, weights swapped by name. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,5 +222,212 @@ Test(shared, what_is_not_bound_may_not_overlap) {
     cr_expect(strstr(b->m->error(b->in), "two elements in one place"), "%s", b->m->error(b->in));
     free(buffer);
     free(d);
+    bench_free(b);
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* A product with a weight in panels, a scale per column made of two weights, a large table used as
+ * it is. */
+static const char weights_text[] =
+    "flow scaled (N in 1..64) {\n"
+    "  in    x : f32[N,40]\n"
+    "  param w : f32[40,70]\n"
+    "  param g : f32[70]\n"
+    "  param v : f32[70]\n"
+    "  param t : f32[64,70]\n"
+    "  tmp   h : f32[N,70]\n"
+    "  out   y : f32[N,70]\n"
+    "  map mm [i:N, j:70, k:40] { x[i,k] * w[k,j] -> h[i,j] sum:f32 }\n"
+    "  map s [i:N, j:70] {\n"
+    "    a <- g[j]\n"
+    "    b <- v[j]\n"
+    "    h[i,j] * (a / sqrt(b * b + 1)) + t[i,j] -> y[i,j]\n"
+    "  }\n"
+    "}\n";
+
+enum { N = 5, K = 40, J = 70 };
+
+typedef struct Scaled {
+    float x[N * K], y[N * J];
+    weir_tensor in, out;
+} Scaled;
+
+static void run_scaled(const weir_model *m, weir_instance *in, Scaled *s) {
+    for (int i = 0; i < N * K; i++) s->x[i] = sample(i);
+    s->in = (weir_tensor){.data = s->x, .dtype = WEIR_F32, .rank = 2, .dims = {N, K}};
+    s->out = (weir_tensor){.data = s->y, .capacity = N * J};
+    cr_assert(weir_run(m, in, &s->in, &s->out) == WEIR_OK, "%s", m->error(in));
+}
+
+/* By the four ways a model gets to run: in process, as a library, with a side file, as C. */
+static void open_library(Bench *b, const char *packing, const char *weights, int threads) {
+    char name[64];
+    FILE *f = fopen(path_in(b, "model.ir"), "w");
+    cr_assert(f && fputs(weights_text, f) >= 0 && fclose(f) == 0);
+    snprintf(name, sizeof name, "%s-%s.so", packing, weights);
+    cr_assert(weir_option(b->c, "packing", packing) == 0, "%s", b->said);
+    cr_assert(weir_option(b->c, "weights", weights) == 0);
+    cr_assert(weir_compile_file(b->c, path_in(b, "model.ir"), path_in(b, name)) == 0, "%s",
+              b->said);
+    b->l = weir_open(b->c, path_in(b, name));
+    cr_assert(b->l, "%s", b->said);
+    b->m = weir_loaded_model(b->l);
+    create(b, threads);
+}
+
+static void expect_scaled(Scaled *want, const char *packing, const char *weights) {
+    Bench *b = bench_new();
+    Scaled got;
+    if (weights)
+        open_library(b, packing, weights, 2);
+    else
+        weir_option(b->c, "packing", packing), load_text(b, weights_text, 2);
+    run_scaled(b->m, b->in, &got);
+    cr_expect_arr_eq(want->y, got.y, sizeof got.y, "%s, weights %s", packing, weights);
+    bench_free(b);
+}
+
+Test(packing, same_bits_whenever_weights_are_packed) {
+    Bench *b = bench_new();
+    Scaled want;
+    load_text(b, weights_text, 1);
+    run_scaled(b->m, b->in, &want);
+    cr_assert(want.y[0] != want.y[1] && b->m->nweights == 0 && !b->m->weights_new);
+    bench_free(b);
+    expect_scaled(&want, "create", "embed");
+    expect_scaled(&want, "create", "file");
+    expect_scaled(&want, "create", NULL);
+    expect_scaled(&want, "swap", "embed");
+    expect_scaled(&want, "swap", "file");
+    expect_scaled(&want, "swap", NULL);
+}
+
+/* ---- swapping -------------------------------------------------------------------------------- */
+
+static weir_tensor value_of(const weir_port *port, float *data) {
+    weir_tensor t = {.data = data, .dtype = port->dtype, .rank = port->rank};
+    for (int d = 0; d < port->rank; d++) t.dims[d] = strtoll(port->dims[d], NULL, 10);
+    return t;
+}
+
+static const weir_port *weight(const weir_model *m, const char *name) {
+    int k = 0;
+    while (k < m->nweights && strcmp(m->weights[k].name, name) != 0) k++;
+    cr_assert(k < m->nweights, "no weight %s", name);
+    return &m->weights[k];
+}
+
+/* y = (x w) * g / sqrt(v^2 + 1) + t, with w = 0: y = t. */
+Test(swap, by_name) {
+    Bench *b = bench_new();
+    Scaled before, after;
+    open_library(b, "swap", "file", 2);
+    cr_assert_eq(b->m->nweights, 4);
+    float *zero = calloc(K * J, sizeof *zero), t[64 * J];
+    for (int i = 0; i < 64 * J; i++) t[i] = sample(i);
+    run_scaled(b->m, b->in, &before);
+    const char *name[] = {"w", "t"};
+    weir_tensor value[] = {value_of(weight(b->m, "w"), zero), value_of(weight(b->m, "t"), t)};
+    char error[256] = "";
+    weir_weights *old = b->m->weights_of(b->in), *set;
+    cr_assert(b->m->weights_new(old, b->pool, 2, name, value, &set, error) == WEIR_OK, "%s", error);
+    memset(t, 0, sizeof t); /* they were copied */
+    run_scaled(b->m, b->in, &after);
+    cr_expect_arr_eq(before.y, after.y, sizeof after.y);
+    cr_assert(b->m->weights_use(b->in, set) == WEIR_OK);
+    b->m->weights_free(set);
+    run_scaled(b->m, b->in, &after);
+    for (int i = 0; i < N * J; i++) cr_expect(after.y[i] == sample(i), "%d", i);
+    /* What another instance never had: the set alone carries it over. */
+    weir_instance *other;
+    cr_assert(weir_create(b->m, NULL, &other, error) == WEIR_OK);
+    set = b->m->weights_of(b->in);
+    weir_destroy(b->m, b->in);
+    b->in = other;
+    run_scaled(b->m, other, &after);
+    cr_expect_arr_eq(before.y, after.y, sizeof after.y);
+    cr_assert(b->m->weights_use(other, set) == WEIR_OK);
+    b->m->weights_free(set);
+    run_scaled(b->m, other, &after);
+    cr_expect(after.y[3] == sample(3));
+    /* Of what was swapped, one weight changes: the other stays as given. */
+    weir_tensor ones = value_of(weight(b->m, "t"), zero);
+    cr_assert(weir_swap(b->m, other, 1, &name[1], &ones, error) == WEIR_OK, "%s", error);
+    run_scaled(b->m, other, &after);
+    for (int i = 0; i < N * J; i++) cr_expect(after.y[i] == 0);
+    cr_assert(b->m->weights_use(other, old) == WEIR_OK);
+    b->m->weights_free(old);
+    run_scaled(b->m, other, &after);
+    cr_expect_arr_eq(before.y, after.y, sizeof after.y);
+    free(zero);
+    bench_free(b);
+}
+
+static void expect_refusal(Bench *b, const char *name, weir_tensor t, const char *words) {
+    char error[256] = "";
+    weir_weights *old = b->m->weights_of(b->in), *set = old;
+    cr_expect(b->m->weights_new(old, NULL, 1, &name, &t, &set, error) == WEIR_E_ARGUMENT);
+    cr_expect(!set && strstr(error, words), "\"%s\" lacks \"%s\"", error, words);
+    b->m->weights_free(old);
+}
+
+Test(swap, what_does_not_fit_is_refused) {
+    Bench *b = bench_new();
+    open_library(b, "swap", "embed", 1);
+    float data[K * J] = {0};
+    weir_tensor t = value_of(weight(b->m, "w"), data);
+    expect_refusal(b, "nothing", t, "no weight \"nothing\"");
+    t.dims[1] = J - 1;
+    expect_refusal(b, "w", t, "dim 1 is 69, expected 70");
+    t.rank = 1;
+    expect_refusal(b, "w", t, "has 1 dims, expected 2");
+    t = value_of(weight(b->m, "w"), data);
+    t.dtype = WEIR_F64;
+    expect_refusal(b, "w", t, "element type");
+    t = value_of(weight(b->m, "w"), NULL);
+    expect_refusal(b, "w", t, "dense data");
+    bench_free(b);
+}
+
+/* Runs while another thread swaps: every result is of one set or the other, never of both. */
+typedef struct Swapping {
+    Bench *b;
+    int stop, wrong, seen[2];
+} Swapping;
+
+static void *run_on(void *arg) {
+    Swapping *s = arg;
+    Scaled r;
+    while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+        run_scaled(s->b->m, s->b->in, &r);
+        int which = r.y[0] == sample(0) ? 0 : 1;
+        for (int i = 0; i < N * J; i++)
+            if (r.y[i] != (which ? 0 : sample(i))) s->wrong++;
+        s->seen[which]++;
+    }
+    return NULL;
+}
+
+Test(swap, while_running) {
+    Bench *b = bench_new();
+    open_library(b, "swap", "embed", 1);
+    static float zero[K * J], t[2][64 * J];
+    for (int i = 0; i < 64 * J; i++) t[0][i] = sample(i);
+    const char *name[] = {"w", "t"};
+    char error[256];
+    Swapping s = {.b = b};
+    pthread_t thread;
+    for (int i = 0; i < 200; i++) {
+        weir_tensor value[] = {value_of(weight(b->m, "w"), zero),
+                               value_of(weight(b->m, "t"), t[i % 2])};
+        cr_assert(weir_swap(b->m, b->in, 2, name, value, error) == WEIR_OK, "%s", error);
+        if (i == 0) pthread_create(&thread, NULL, run_on, &s);
+        usleep(200);
+    }
+    __atomic_store_n(&s.stop, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    cr_expect(s.wrong == 0 && s.seen[0] > 0 && s.seen[1] > 0, "%d wrong, %d and %d", s.wrong,
+              s.seen[0], s.seen[1]);
     bench_free(b);
 }

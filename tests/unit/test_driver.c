@@ -398,7 +398,6 @@ Test(weir, options) {
     refused(b, "skip", "nests", "cannot be skipped");
     refused(b, "skip", "fusion", "give a pass: infer, fold");
     refused(b, "j", "-1", "a number of threads");
-    refused(b, "packing", "swap", "not supported");
     bench_free(b);
 }
 

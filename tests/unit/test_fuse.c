@@ -40,7 +40,7 @@ static void add(Run *r, const char *name, const char *after) {
 static void run(void *arg) {
     Run *r = arg;
     IrFile *file = ir_file_parse(arena_new(r->ctx), NULL, r->text);
-    PassEnv env = {&machine, NULL, MATH_DEFAULT};
+    PassEnv env = {.machine = &machine, .ops = NULL, .math = MATH_DEFAULT};
     PassOptions options = {.verify_each = true, .stop_after = r->until};
     const Flow *f = passes_run(r->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options).flow;
     for (int k = 0; k < f->kernel.n; k++)

@@ -251,7 +251,7 @@ static void run(void *arg) {
     IrFile *file = ir_file_parse(arena, NULL, r->text);
     make_inputs(r, arena, file->flow.at[0]);
     flow_eval(arena, file->flow.at[0], r->in, r->want, 1);
-    PassEnv env = {r->machine, NULL, MATH_DEFAULT};
+    PassEnv env = {.machine = r->machine, .ops = NULL, .math = MATH_DEFAULT};
     PassOptions options = {
         .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     passes_run(r->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
@@ -306,7 +306,7 @@ static void decide(void *arg) {
     Decided *d = arg;
     Arena *arena = arena_new(d->ctx);
     IrFile *file = ir_file_parse(arena, NULL, d->text);
-    PassEnv env = {d->machine, NULL, MATH_DEFAULT};
+    PassEnv env = {.machine = d->machine, .ops = NULL, .math = MATH_DEFAULT};
     PassOptions options = {.stop_after = d->pass, .verify_each = true};
     Stage stage = passes_run(d->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
     Text out = {.arena = arena};

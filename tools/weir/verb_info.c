@@ -44,7 +44,13 @@ int verb_info(Args *a) {
         printf("model   %s\n", m->name);
         print_ports("input  ", m->inputs, m->ninputs);
         print_ports("output ", m->outputs, m->noutputs);
-        printf("weights %lld bytes\n", (long long)m->weight_bytes);
+        for (int i = 0; i < m->nshared; i++)
+            printf("shared  %s may lie in the memory of %s and continue it along dim %d\n",
+                   m->outputs[m->shared[i].output].name, m->inputs[m->shared[i].input].name,
+                   m->shared[i].dim);
+        printf("weights %lld bytes, ", (long long)m->weight_bytes);
+        print_built("packed at", m->build, "\"packing\":", "\n");
+        print_ports("weight ", m->weights, m->nweights);
         print_built("memory ", m->build, "\"arena_bytes\":", "bytes a run,");
         print_built("", m->build, "\"thread_bytes\":", "for each thread\n");
         printf("build   %s\n", m->build);

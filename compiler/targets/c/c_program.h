@@ -42,6 +42,7 @@ typedef struct CProgram {
 } CProgram;
 
 void program_line(CProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *kernel_word(const CProgram *p);           /* how functions of kernels begin */
 const char *c_string(Arena *arena, const char *text); /* quoted */
 const char *c_bytes(Arena *arena, const char *text, int64_t n);
 int symbol_index(const CProgram *p, Dim sym); /* in flow->symbol; -1 */

@@ -89,6 +89,8 @@ static const char *address(CProgram *p, int cont) {
     case CONT_OUT: return arena_printf(p->arena, "f->out[%d]", (int)p->cont_index[cont]);
     case CONT_PARAM:
     case CONT_LITERAL: {
+        if (p->options->made && p->options->made[cont] >= 0)
+            return arena_printf(p->arena, "f->made + %lld", (long long)p->options->made[cont]);
         int64_t at = p->options->weight_offset ? p->options->weight_offset[cont] : -1;
         if (at >= 0) return arena_printf(p->arena, "W + %lld", (long long)at);
         if (dim_is(cont_bytes(p, c), 0)) return "W";
@@ -145,6 +147,10 @@ static void sync_serial(CProgram *p) {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
+const char *kernel_word(const CProgram *p) {
+    return p->options->part ? "prepare_kernel" : "kernel";
+}
+
 static void call_phase(CProgram *p, int kernel, int k) {
     const CKernel *ck = p->kernel[kernel];
     const CPhase *phase = &ck->phase.at[k];
@@ -166,7 +172,7 @@ static void call_phase(CProgram *p, int kernel, int k) {
         program_line(p, "{ const i64 T = %s; Task task = {T * t / n, T * (t + 1) / n, scratch, 0};",
                      count);
     open_span(p);
-    program_line(p, "  if (task.lo < task.hi) kernel%d(%s&task);", p->phase[kernel][k],
+    program_line(p, "  if (task.lo < task.hi) %s%d(%s&task);", kernel_word(p), p->phase[kernel][k],
                  text_str(&args));
     close_span(p, kernel);
     if (phase->bad) {

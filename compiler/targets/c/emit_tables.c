@@ -236,21 +236,22 @@ static const char *port_dim(CProgram *p, Dim d) {
     return dim_sym_name(d) ? dim_sym_name(d) : dim_str(p->ctx, d);
 }
 
+static void emit_port(CProgram *p, const Cont *c, const char *name, int n, Text *ports) {
+    text_printf(&p->out, "static const char *const %s%d[] = {", name, n);
+    for (int d = 0; d < c->rank; d++)
+        text_printf(&p->out, "%s, ", c_string(p->arena, port_dim(p, c->shape[d])));
+    text_put(&p->out, "0};\n");
+    text_printf(ports, " {%s, %d, %d, %s%d, %s},\n", c_string(p->arena, c->name),
+                dtype_onnx(c->type), c->rank, name, n,
+                c->object ? c_string(p->arena, c->object) : "0");
+}
+
 static int emit_ports(CProgram *p, ContKind kind, const char *name) {
     const Flow *f = p->flow;
     Text ports = {.arena = p->arena};
     int n = 0;
-    for (int i = 0; i < f->cont.n; i++) {
-        const Cont *c = &f->cont.at[i];
-        if (c->kind != kind) continue;
-        text_printf(&p->out, "static const char *const %s%d[] = {", name, n);
-        for (int d = 0; d < c->rank; d++)
-            text_printf(&p->out, "%s, ", c_string(p->arena, port_dim(p, c->shape[d])));
-        text_put(&p->out, "0};\n");
-        text_printf(&ports, " {%s, %d, %d, %s%d, %s},\n", c_string(p->arena, c->name),
-                    dtype_onnx(c->type), c->rank, name, n++,
-                    c->object ? c_string(p->arena, c->object) : "0");
-    }
+    for (int i = 0; i < f->cont.n; i++)
+        if (f->cont.at[i].kind == kind) emit_port(p, &f->cont.at[i], name, n++, &ports);
     text_printf(&p->out, "static const weir_port %s[] = {\n%s {0}\n};\n", name, text_str(&ports));
     return n;
 }
@@ -353,6 +354,71 @@ static const char *build_text(CProgram *p) {
     return text_str(&out);
 }
 
+static void put_numbers(Text *out, const char *name, const int64_t *at, int n) {
+    text_printf(out, "static const i64 %s[] = {", name);
+    for (int i = 0; i < n; i++) text_printf(out, "%lld, ", (long long)at[i]);
+    text_put(out, "0};\n");
+}
+
+static int count_kind(const Flow *f, ContKind kind) {
+    int n = 0;
+    for (int i = 0; i < f->cont.n; i++) n += f->cont.at[i].kind == kind;
+    return n;
+}
+
+/* What stands between stored weights and those that the program reads. */
+static void emit_constant(CProgram *p) {
+    const EmitOptions *o = p->options;
+    if (!o->constant) return;
+    Text ports = {.arena = p->arena};
+    text_put(&p->out, "extern const weir_program weir_prepare_program "
+                      "__attribute__((visibility(\"hidden\")));\n");
+    put_numbers(&p->out, "raw_at", o->raw, count_kind(o->constant, CONT_IN));
+    put_numbers(&p->out, "made_at", o->made_at, count_kind(o->constant, CONT_OUT));
+    text_put(&p->out, "static const i32 weight_input[] = {");
+    for (int i = 0; i < o->nweights; i++) text_printf(&p->out, "%d, ", o->weight_input[i]);
+    text_put(&p->out, "0};\n");
+    for (int i = 0, n = 0, k = 0; i < o->constant->cont.n; i++) {
+        if (o->constant->cont.at[i].kind != CONT_IN) continue;
+        if (n < o->nweights && o->weight_input[n] == k++)
+            emit_port(p, &o->constant->cont.at[i], "weight", n++, &ports);
+    }
+    text_printf(&p->out, "static const weir_port weights[] = {\n%s {0}\n};\n", text_str(&ports));
+}
+
+/* The program but for its public face. */
+static void put_program(CProgram *p, int values, int texts) {
+    const EmitOptions *o = p->options;
+    Text *out = &p->out;
+    text_printf(out,
+                " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, "
+                ".nheap = %d,\n",
+                p->flow->symbol.n, values, p->nheap);
+    text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = "
+                  "run,\n");
+    if (!o->part) text_put(out, " .blob = &weir_blob,\n");
+    if (o->constant)
+        text_printf(out,
+                    " .prepare = &weir_prepare_program, .raw = raw_at, .made = made_at, "
+                    ".made_bytes = %lld, .weight_input = weight_input,\n",
+                    (long long)o->made_bytes);
+    if (o->profile)
+        text_printf(out, " .nprofiled = %d, .profiled = profiled,\n", p->flow->kernel.n + p->ncall);
+    if (texts) text_printf(out, " .text = texts, .ntext = %d,\n", texts);
+    if (o->weights_file)
+        text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n",
+                    c_string(p->arena, o->weights_file), (unsigned long long)o->weights_check);
+}
+
+static void put_weight_functions(Text *out, const EmitOptions *o) {
+    if (!o->nweights) return;
+    text_printf(out,
+                "  .nweights = %d, .weights = weights, .weights_of = weir_rt_weights_of,\n"
+                "  .weights_new = weir_rt_weights_new, .weights_use = weir_rt_weights_use, "
+                ".weights_free = weir_rt_weights_free,\n",
+                o->nweights);
+}
+
 void emit_tables(CProgram *p) {
     const EmitOptions *o = p->options;
     emit_symbols(p);
@@ -362,34 +428,33 @@ void emit_tables(CProgram *p) {
     int nin = emit_ports(p, CONT_IN, "in"), nout = emit_ports(p, CONT_OUT, "out");
     int nshared = emit_shared(p);
     emit_cpu(p);
-    emit_blob(p);
+    emit_constant(p);
+    if (!o->part) emit_blob(p);
     if (o->profile) emit_profiled(p);
     Text *out = &p->out;
-    text_put(
-        out,
-        "static weir_status create(const weir_pool *pool, weir_instance **out, char *error);\n");
-    text_put(out, "static const weir_program program = {\n");
-    text_printf(out,
-                " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, "
-                ".nheap = %d,\n",
-                p->flow->symbol.n, values, p->nheap);
-    text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = "
-                  "run, .blob = &weir_blob,\n");
-    if (o->profile)
-        text_printf(out, " .nprofiled = %d, .profiled = profiled,\n", p->flow->kernel.n + p->ncall);
-    if (texts) text_printf(out, " .text = texts, .ntext = %d,\n", texts);
-    if (o->weights_file)
-        text_printf(out, " .weights_file = %s, .weights_check = 0x%llxull,\n",
-                    c_string(p->arena, o->weights_file), (unsigned long long)o->weights_check);
+    if (o->part) {
+        text_put(out, "extern const weir_program weir_prepare_program "
+                      "__attribute__((visibility(\"hidden\")));\n"
+                      "const weir_program weir_prepare_program = {\n");
+    } else {
+        text_put(out, "static weir_status create(const weir_pool *pool, weir_instance **out, char "
+                      "*error);\nstatic const weir_program program = {\n");
+    }
+    put_program(p, values, texts);
     text_printf(out,
                 " .model = {.size = sizeof(weir_model), .abi = WEIR_ABI_VERSION, .name = %s,\n",
                 c_string(p->arena, p->flow->name));
     text_printf(out, "  .ninputs = %d, .noutputs = %d, .inputs = in, .outputs = out,\n", nin, nout);
+    if (o->part) {
+        text_printf(out, "  .nshared = %d, .shared = shared}\n};\n", nshared);
+        return;
+    }
     text_printf(out, "  .build = %s,\n", c_string(p->arena, build_text(p)));
     text_put(out,
              "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = "
              "weir_rt_destroy,\n"
              "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
+    put_weight_functions(out, o);
     text_printf(
         out,
         "  .pool_free = weir_pool_free, .weight_bytes = %lld,\n  .profile = %s,\n  .nshared = %d, "

@@ -68,13 +68,13 @@ static void put_kernel(CProgram *p, Text *out, int k, const Machine *m) {
     text_printf(out, "/* %s%s */\n", comment_safe(p->arena, f->from),
                 f->uses > 1 ? ", and equal ones" : "");
     if (m->vector_bytes == 64) text_put(out, "VECTOR_WIDTH(512) ");
-    text_printf(out, "KERNEL void kernel%d%s", k, f->text);
+    text_printf(out, "KERNEL void %s%d%s", kernel_word(p), k, f->text);
 }
 
 /* The declaration: the text up to its body. */
 static void put_prototype(CProgram *p, Text *out, int k) {
     const char *text = p->function.at[k].text, *end = strstr(text, " {\n");
-    text_printf(out, "KERNEL void kernel%d%.*s;\n", k, (int)(end - text), text);
+    text_printf(out, "KERNEL void %s%d%.*s;\n", kernel_word(p), k, (int)(end - text), text);
 }
 
 /* The header's text without its includes. */
@@ -133,6 +133,12 @@ static void put_unit(CProgram *p, const Helpers *helpers, const char *name, cons
     vec_push(p->arena, out, (Unit){name, text_str(&text)});
 }
 
+static const char *unit_name(const CProgram *p, int i) {
+    const char *first = p->options->part ? "prepare" : "model";
+    if (i == 0) return arena_printf(p->arena, "%s.c", first);
+    return arena_printf(p->arena, "%s%d.c", p->options->part ? "prepare" : "kernels", i);
+}
+
 static Text *shortest(Text *units, int n) {
     Text *best = units;
     for (int i = 1; i < n; i++)
@@ -174,7 +180,5 @@ void target_c_emit(Arena *arena, const Program *program, const Machine *m, const
                            embedded_text("compiler/targets/c/vector.in")};
     const Helpers *helpers = helpers_read(arena, texts, 2);
     for (int i = 0; i < n; i++)
-        if (i == 0 || units[i].n)
-            put_unit(&p, helpers, i ? arena_printf(arena, "kernels%d.c", i) : "model.c",
-                     text_str(&units[i]), out);
+        if (i == 0 || units[i].n) put_unit(&p, helpers, unit_name(&p, i), text_str(&units[i]), out);
 }

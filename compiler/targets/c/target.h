@@ -27,6 +27,14 @@ typedef struct EmitOptions {
     const int64_t
         *weight_offset; /* by container of the flow: bytes from the weights' start; -1: none */
     int64_t weight_bytes;
+    /* Of a program with a constant part (which is emitted before, with `part` set): where what it
+     * makes lies in a set of weights, by container and by output; where its inputs start. */
+    const int64_t *made, *made_at, *raw;
+    int64_t made_bytes;
+    bool part;               /* this is the constant part */
+    const Flow *constant;    /* the constant part's flow, when there is one */
+    const int *weight_input; /* which of its inputs may be swapped, by number */
+    int nweights;
     const char *weights_file; /* name of the side file, or NULL */
     uint64_t weights_check;   /* in the side file's trailer */
     const char *build;        /* JSON for weir_model.build */

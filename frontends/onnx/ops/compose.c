@@ -200,7 +200,7 @@ int compose_view(Infer *in, const Value *param, DType t, const int64_t *shape, i
 int compose_bits(Infer *in, int i, DType t) {
     const Value *v = value_source(in->graph, infer_tensor(in, i));
     int64_t shape[RANK_MAX];
-    if (v->kind != VALUE_PARAM || !v->data || type_count(&v->type) < 0)
+    if (!value_look(v) || type_count(&v->type) < 0)
         fail(in->ctx, E_UNSUPPORTED,
              "operand \"%s\" must be constant: its bits are read at compile time", v->name);
     for (int k = 0; k < v->type.rank; k++) dim_is_const(v->type.shape[k], &shape[k]);

@@ -16,7 +16,7 @@ bool onnx_known(Infer *in, int operand, const Dim **elements, int *n) {
     *elements = v->known;
     if (v->known) return true;
     v = value_source(in->graph, v);
-    if (v->kind != VALUE_PARAM || !v->data) return false;
+    if (v->kind != VALUE_PARAM || !v->data || v->hidden) return false;
     Dim *at = NEW_ARRAY(in->arena, Dim, count);
     for (int i = 0; i < *n; i++) {
         double x = bits_to_double(v->type.dtype, mem_get(v->type.dtype, v->data, i));

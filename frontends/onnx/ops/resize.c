@@ -97,7 +97,7 @@ static bool known_scales(Infer *in, int operand, double *scale, int *n) {
     }
     const Value *v = value_source(in->graph, infer_tensor(in, operand));
     int64_t count = type_count(&v->type);
-    if (v->kind != VALUE_PARAM || !v->data || count > RANK_MAX) return false;
+    if (count > RANK_MAX || !value_look(v)) return false;
     *n = (int)count;
     for (int i = 0; i < *n; i++)
         scale[i] = bits_to_double(v->type.dtype, mem_get(v->type.dtype, v->data, i));

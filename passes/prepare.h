@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The constant part of a flow. */
+#ifndef WEIR_PASSES_PREPARE_H
+#define WEIR_PASSES_PREPARE_H
+
+#include "passes/access.h"
+
+/* A flow of these maps alone: what they write are its outputs. */
+Flow *constant_part(Arena *arena, const Flow *flow, const int *maps, int n);
+/* The weight as the model gives it, a parameter of the part: what `c` of the flow stands for. */
+int constant_part_weight(Flow *part, const Cont *c);
+
+#endif
