@@ -431,3 +431,52 @@ Test(swap, while_running) {
               s.seen[0], s.seen[1]);
     bench_free(b);
 }
+
+/* ---- bytes and CPUs -------------------------------------------------------------------------- */
+
+/* Equal inputs give equal bytes, weights and constant part included, in any folder. */
+Test(library, same_bytes_with_every_packing) {
+    static const char *const packings[] = {"build", "create", "swap"};
+    for (int i = 0; i < 3; i++) {
+        Bench *x = bench_new(), *y = bench_new();
+        char command[600];
+        cr_assert(weir_option(x->c, "cache", "off") == 0 && weir_option(x->c, "j", "1") == 0);
+        cr_assert(weir_option(y->c, "cache", "off") == 0 && weir_option(y->c, "j", "2") == 0);
+        open_library(x, packings[i], "embed", 1);
+        open_library(y, packings[i], "embed", 1);
+        snprintf(command, sizeof command, "cmp %s/%s-embed.so %s/%s-embed.so", x->folder,
+                 packings[i], y->folder, packings[i]);
+        cr_expect(system(command) == 0, "%s", packings[i]);
+        bench_free(x);
+        bench_free(y);
+    }
+}
+
+/* A CPU that lacks what the library was compiled for says so at create; nothing is run before,
+ * also not the constant part. */
+Test(library, create_refuses_a_lesser_cpu) {
+    static const char *const cpus[] = {"x86-64-v2",     "x86-64-v3", "x86-64-v4", "sapphirerapids",
+                                       "graniterapids", "znver4",    "znver5"};
+    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
+        Bench *b = bench_new();
+        char error[256] = "";
+        Scaled s;
+        if (weir_option(b->c, "cpu", cpus[i]) == 0) {
+            FILE *f = fopen(path_in(b, "model.ir"), "w");
+            cr_assert(f && fputs(weights_text, f) >= 0 && fclose(f) == 0);
+            cr_assert(weir_option(b->c, "packing", "create") == 0);
+            cr_assert(weir_compile_file(b->c, path_in(b, "model.ir"), path_in(b, "m.so")) == 0,
+                      "%s", b->said);
+            b->l = weir_open(b->c, path_in(b, "m.so"));
+            cr_assert(b->l, "%s", b->said);
+            b->m = weir_loaded_model(b->l);
+            weir_status status = weir_create(b->m, NULL, &b->in, error);
+            if (status == WEIR_OK)
+                run_scaled(b->m, b->in, &s);
+            else
+                cr_expect(status == WEIR_E_CPU && strstr(error, "this CPU lacks"), "%s: %s",
+                          cpus[i], error);
+        }
+        bench_free(b);
+    }
+}
