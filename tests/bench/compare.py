@@ -18,6 +18,7 @@ import argparse
 import datetime
 import hashlib
 import json
+import math
 import os
 import pathlib
 import platform
@@ -181,6 +182,7 @@ def take_turns(engines, min_time):
 
 def measure(args):
     """The process of one model: prints its result as JSON."""
+    import bound
     import workloads
     work = workloads.workload(args.one, args.work)
     result = {"outputs": {}, "wrong": []}
@@ -207,7 +209,12 @@ def measure(args):
                 engines.append(kind(work, args.threads_one))
             except Exception as error:  # an engine that cannot run this model is left out, and said so
                 result.setdefault("left_out", {})[kind.name] = str(error).strip().split("\n")[0][:200]
+        peak = bound.machine_peak(args.threads_one)
         result["times"] = take_turns(engines, args.min_time)
+        counted = bound.count(work.path, work.feeds)
+        if not counted["unknown"]:
+            result["bound_ms"] = bound.bound_ms(counted, peak)
+        result.update(gflop=counted["flop"] / 1e9, touched_mb=counted["bytes"] / 1e6, peak=peak)
     print(json.dumps(result))
 
 
@@ -277,8 +284,9 @@ def compare_model(args, name):
     return rows
 
 
-COLUMNS = ["model", "thr", "agreement", "weir ms", "ort ms", "weir/ort", "ov ms", "weir/ov", "compile s", "MB", "so MB"]
-WIDTHS = [22, 3, 9, 9, 9, 8, 9, 8, 9, 6, 7]
+COLUMNS = ["model", "thr", "agreement", "weir ms", "ort ms", "weir/ort", "ov ms", "weir/ov", "bound ms", "share",
+           "compile s", "MB", "so MB"]
+WIDTHS = [22, 3, 9, 9, 9, 8, 9, 8, 9, 5, 9, 6, 7]
 
 
 def cells(row):
@@ -291,15 +299,34 @@ def cells(row):
         both = "weir" in times and engine in times
         return f"{times['weir']['median_ms'] / times[engine]['median_ms']:.2f}" if both else "-"
 
+    limit = row.get("bound_ms")
+    share = f"{limit / times['weir']['median_ms']:.2f}" if limit and "weir" in times else "-"
     worst = row.get("worst")
     agreement = "FAIL" if row["wrong"] else "-" if worst is None else f"{worst:.1e}"
     return [row["model"], str(row["threads"]), agreement, ms("weir"), ms("onnxruntime"), ratio("onnxruntime"),
-            ms("openvino"), ratio("openvino"), f"{row['compile_s']:.2f}", f"{row['compile_mb']:.0f}",
+            ms("openvino"), ratio("openvino"), f"{limit:.3f}" if limit else "-", share, f"{row['compile_s']:.2f}", f"{row['compile_mb']:.0f}",
             f"{row['so_mb']:.1f}" if row["so_mb"] else "-"]
 
 
 def line(row):
     return "  ".join(cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(cells(row), WIDTHS)))
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def summary(rows):
+    """For each number of threads: geometric mean and worst of Weir's time by each rival's, and the better's."""
+    for threads in sorted({row["threads"] for row in rows}):
+        timed = [row["times"] for row in rows if row["threads"] == threads and "weir" in row.get("times", {})]
+        for title, rivals in ("onnxruntime", ["onnxruntime"]), ("openvino", ["openvino"]), (
+                "the better of both", ["onnxruntime", "openvino"]):
+            ratios = [t["weir"]["median_ms"] / min(t[r]["median_ms"] for r in rivals) for t in timed
+                      if all(r in t for r in rivals)]
+            if ratios:
+                yield (f"{threads} threads, weir by {title}: geomean {geomean(ratios):.3f}, worst {max(ratios):.2f}, "
+                       f"{len(ratios)} models")
 
 
 def machine():
@@ -338,9 +365,12 @@ def write_results(args, rows):
     text = [f"# Comparison of {stamp}", "", f"Commit {commit or 'unknown'}; {facts['machine']}; " +
             ", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + ". Medians of one run in which the "
             "engines take turns; agreement is the largest difference from ONNX Runtime without graph "
-            "optimizations, relative to the output's largest magnitude; MB is the compiler's peak memory.", "",
+            "optimizations, relative to the output's largest magnitude; bound is the least time by FLOP and bytes on the "
+            "peaks measured in the same run (bound.py), share how much of it is reached; MB is the compiler's peak "
+            "memory.", "",
             "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     text += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    text += [""] + [f"- {said}" for said in summary(rows)]
     wrong = [f"- {row['model']}, {row['threads']} threads: {' '.join(w.split())[:300]}" for row in rows
              for w in row["wrong"]]
     if wrong:
@@ -385,6 +415,8 @@ def main():
         sys.exit("error: no models: set WEIR_ZOO and WEIR_MODELS to their folders")
     print(line_of_titles(), flush=True)
     rows = [row for name in names for row in compare_model(args, name)]
+    for text in summary(rows):
+        print(text)
     if args.results:
         write_results(args, rows)
     failed = sum(1 for row in rows if row["wrong"])
