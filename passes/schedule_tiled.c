@@ -161,6 +161,37 @@ static double lane_operand_bytes(const Tiled *t) {
     return most;
 }
 
+/* Bytes that a read meets over the whole domain. */
+static double read_bytes(const Tiled *t, const Access *read) {
+    double bytes = 4;
+    for (int d = 0; d < t->p->dim.n; d++)
+        for (int k = 0; k < read->rank; k++)
+            if (dim_uses(read->at[k], t->p->dim.at[d].sym)) {
+                bytes *= (double)map_extent(t->p, d, unknown_extent);
+                break;
+            }
+    return bytes;
+}
+
+/* Where sums run in lanes nothing is packed: dims that share the largest operand go inside those
+ * that walk over it, so that it is read from afar once. */
+static void share_largest(const Tiled *t, int *order, int n) {
+    const Access *largest = NULL;
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        if (!largest || read_bytes(t, &val->read) > read_bytes(t, largest)) largest = &val->read;
+    }
+    int inner[MAP_DIMS], left = 0, m = 0;
+    for (int i = 0; i < n; i++) {
+        bool walks = !largest;
+        for (int k = 0; largest && k < largest->rank; k++)
+            walks |= dim_uses(largest->at[k], t->p->dim.at[order[i]].sym);
+        *(walks ? &order[left++] : &inner[m++]) = order[i];
+    }
+    for (int i = 0; i < m; i++) order[left++] = inner[i];
+}
+
 static int64_t tile_size(const Tiled *t, int d) {
     if (d == t->lane) return (int64_t)t->vectors * lanes_of(t->s);
     for (int i = 0; i < 2; i++)
@@ -179,6 +210,7 @@ static void tile_lines(Tiled *t) {
     if (lane_out && !panels_first) order[n++] = t->lane;
     if (t->row[1] >= 0) order[n++] = t->row[1];
     if (t->row[0] >= 0) order[n++] = t->row[0];
+    if (!lane_out && t->lane >= 0) share_largest(t, order, n);
     Line tile = {.kind = LINE_TILE, .map = t->pos, .cont = -1},
          par = {.kind = LINE_PARALLEL, .map = t->pos, .cont = -1};
     for (int i = 0; i < n; i++) {
