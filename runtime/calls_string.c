@@ -8,6 +8,7 @@
 #include "runtime/regex.h"
 
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wctype.h>
@@ -222,4 +223,101 @@ void weir_call_lookup(weir_call *c) {
         }
         to[i] = lo > 0 && key_of(keys, order[lo - 1]) == key ? order[lo - 1] : -1;
     }
+}
+
+/* ---- numbers as text ------------------------------------------------------------------------- */
+
+NO_SCRATCH(string_from)
+NO_SCRATCH(string_to)
+
+/* The fewest digits that read back as v, as in "1.5", "100000.0", "1e-05", "1.5e+20". */
+static int shortest(char *to, double v, int is_f64) {
+    char digits[40];
+    int most = is_f64 ? 17 : 9, n = 0, at = 0;
+    if (v != v || v - v != 0) return snprintf(to, 64, v != v ? "nan" : v < 0 ? "-inf" : "inf");
+    for (int p = 1; p <= most; p++) {
+        snprintf(digits, sizeof digits, "%.*e", p - 1, v);
+        if (is_f64 ? strtod(digits, NULL) == v : strtof(digits, NULL) == (float)v) break;
+    }
+    char *e = strchr(digits, 'e'), mantissa[24];
+    int power = atoi(e + 1);
+    for (const char *c = digits; c < e; c++)
+        if (*c >= '0' && *c <= '9') mantissa[n++] = *c;
+    if (digits[0] == '-') to[at++] = '-';
+    double size = v < 0 ? -v : v;
+    if (size != 0 && (size < 1e-4 || size >= 1e16)) {
+        at += snprintf(to + at, 64, n > 1 ? "%c.%.*se%+03d" : "%c%.*se%+03d", mantissa[0], n - 1,
+                       mantissa + 1, power);
+        return at;
+    }
+    if (power < 0) at += snprintf(to + at, 64, "0.%.*s", -power - 1, "0000");
+    for (int i = 0; i < n || i <= power; i++) {
+        to[at++] = i < n ? mantissa[i] : '0';
+        if (i == power) to[at++] = '.';
+    }
+    if (to[at - 1] == '.') to[at++] = '0';
+    return at;
+}
+
+/* The host's locale may write numbers in another way. */
+static locale_t plain_open(locale_t *before) {
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    *before = plain ? uselocale(plain) : (locale_t)0;
+    return plain;
+}
+
+static void plain_close(locale_t plain, locale_t before) {
+    if (!plain) return;
+    uselocale(before);
+    freelocale(plain);
+}
+
+static void strings_from(weir_call *c) {
+    const weir_tensor *x = &c->in[0];
+    int64_t n = weir_tensor_count(x), *to = c->out[0].data;
+    for (int64_t i = 0; i < n; i++) {
+        char *text = weir_objects_alloc(c->objects, 64);
+        if (!text) return no_memory(c);
+        int bytes =
+            x->dtype == WEIR_F64    ? shortest(text, ((double *)x->data)[i], 1)
+            : x->dtype == WEIR_F32  ? shortest(text, (double)((float *)x->data)[i], 0)
+            : x->dtype == WEIR_U64  ? snprintf(text, 64, "%llu", ((unsigned long long *)x->data)[i])
+            : x->dtype == WEIR_BOOL ? snprintf(text, 64, ((uint8_t *)x->data)[i] ? "True" : "False")
+                                    : snprintf(text, 64, "%lld", ((long long *)x->data)[i]);
+        if ((to[i] = weir_text(c->objects, text, bytes)) < 0) return no_memory(c);
+    }
+}
+
+static void strings_to(weir_call *c) {
+    weir_tensor *y = &c->out[0];
+    int64_t n = weir_tensor_count(y);
+    for (int64_t i = 0; i < n; i++) {
+        weir_string s = string_at(c, &c->in[0], i);
+        char text[128], *end = text;
+        size_t bytes = s.bytes < 127 ? (size_t)s.bytes : 0;
+        memcpy(text, s.at, bytes);
+        text[bytes] = '\0';
+        if (y->dtype == WEIR_F64)
+            ((double *)y->data)[i] = strtod(text, &end);
+        else
+            ((long long *)y->data)[i] = strtoll(text, &end, 10);
+        while (is_space(*end)) end++;
+        if (*end || end == text) {
+            c->status = WEIR_E_ARGUMENT;
+            c->reason = "a text that is to become a number is none";
+            return;
+        }
+    }
+}
+
+void weir_call_string_from(weir_call *c) {
+    locale_t before, plain = plain_open(&before);
+    strings_from(c);
+    plain_close(plain, before);
+}
+
+void weir_call_string_to(weir_call *c) {
+    locale_t before, plain = plain_open(&before);
+    strings_to(c);
+    plain_close(plain, before);
 }

@@ -180,3 +180,43 @@ Test(objects, splits_that_do_not_add_up_are_refused) {
     }
     weir_objects_free(o);
 }
+
+Test(objects, numbers_as_text) {
+    static const struct {
+        double v;
+        const char *text;
+    } table[] = {{0, "0.0"},
+                 {-0.0, "-0.0"},
+                 {1, "1.0"},
+                 {0.1, "0.1"},
+                 {1e-5, "1e-05"},
+                 {1e-4, "0.0001"},
+                 {-123456.789, "-123456.789"},
+                 {1e15, "1000000000000000.0"},
+                 {1e16, "1e+16"},
+                 {1.5e20, "1.5e+20"},
+                 {5e-324, "5e-324"}};
+    weir_objects *o = weir_objects_new(NULL, 0);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        double v = table[i].v, back;
+        int64_t handle;
+        weir_tensor in = scalar(WEIR_F64, &v), out = scalar(WEIR_STRING, &handle);
+        weir_call c = call_of(o, &in, 1, &out, NULL);
+        weir_call_string_from(&c);
+        weir_string s = weir_text_of(o, handle);
+        cr_expect(s.bytes == (int64_t)strlen(table[i].text) &&
+                      !memcmp(s.at, table[i].text, (size_t)s.bytes),
+                  "%.17g as %.*s", v, (int)s.bytes, s.at);
+        in = scalar(WEIR_STRING, &handle), out = scalar(WEIR_F64, &back);
+        c = call_of(o, &in, 1, &out, NULL);
+        weir_call_string_to(&c);
+        cr_expect(c.status == WEIR_OK && !memcmp(&back, &v, sizeof v));
+    }
+    int64_t bad = weir_text(o, "1.5x", 4);
+    double v;
+    weir_tensor in = scalar(WEIR_STRING, &bad), out = scalar(WEIR_F64, &v);
+    weir_call c = call_of(o, &in, 1, &out, NULL);
+    weir_call_string_to(&c);
+    cr_expect_eq(c.status, WEIR_E_ARGUMENT);
+    weir_objects_free(o);
+}

@@ -5,6 +5,7 @@
  * exactly), rounded once. Floats of 8 bits saturate unless the node says otherwise; integers below
  * 8 bits keep the low bits. */
 #include "known.h"
+#include "nn.h"
 #include "view.h"
 
 #include <string.h>
@@ -34,10 +35,9 @@ static Dim known_cast(Infer *in, const Dim *a) {
 static void cast_to(Infer *in, DType to) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
-    if ((to == STRING) != (t->dtype == STRING))
-        fail(in->ctx, E_UNSUPPORTED,
-             "conversion of \"%s\" from %s to %s: text is not converted; do it outside "
-             "the model",
+    DType number = to == STRING ? t->dtype : to;
+    if ((to == STRING) != (t->dtype == STRING) && dtype_is_float(number) && dtype_bits(number) < 32)
+        fail(in->ctx, E_UNSUPPORTED, "conversion of \"%s\" from %s to %s: cast by way of f32",
              v->name, dtype_name(t->dtype), dtype_name(to));
     if (dtype_class(to) == CLASS_COMPLEX || dtype_class(t->dtype) == CLASS_COMPLEX)
         fail(in->ctx, E_TYPE, "complex numbers are not converted: cast real and imaginary parts");
@@ -114,8 +114,32 @@ static void scale_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, body_prim_as(b, P_BITCAST, c.type, code), NULL);
 }
 
+/* Text is read and written as f32, f64 or a wide integer; a map converts on the other side. */
+static void text_lower(Lower *lo, int from, int to) {
+    Dim at[RANK_MAX];
+    bool reads = nn_cont(lo, to)->type != STRING;
+    DType t = nn_cont(lo, reads ? to : from)->type;
+    DType wide = dtype_is_float(t)              ? reads ? F64 : t
+                 : t == BOOL && !reads          ? BOOL
+                 : dtype_class(t) == CLASS_UINT ? reads ? I64 : U64
+                                                : I64;
+    int number = nn_tmp_like(lo, "number", wide, from);
+    if (reads) lower_call(lo, "string_to", &from, 1, &number, 1, NULL, 0, NULL, 0);
+    Map *m = nn_map_over(lo, "number", "", from, at);
+    if (reads)
+        nn_write(lo, m, to, at, nn_read_as(lo, m, number, at, t));
+    else
+        nn_write(lo, m, number, at, nn_read_as(lo, m, from, at, wide));
+    if (!reads) lower_call(lo, "string_from", &number, 1, &to, 1, NULL, 0, NULL, 0);
+}
+
 static void cast_lower(Lower *lo) {
     int to = lower_out(lo, 0);
+    if (to >= 0 &&
+        (nn_cont(lo, to)->type == STRING) != (lower_value(lo, 0)->type.dtype == STRING)) {
+        text_lower(lo, lower_in(lo, 0), to);
+        return;
+    }
     if (to >= 0 && lo->flow->cont.at[to].type == F8E8M0 &&
         lower_value(lo, 0)->type.dtype != F8E8M0) {
         scale_lower(lo);
