@@ -527,6 +527,29 @@ def test_dump(weir):
     weir.fails(2, "is text", "dump", model, "--level=c", "--format=json")
 
 
+def test_barriers(weir):
+    """A barrier stands where a kernel depends on another's elements or memory, and nowhere else. Outputs
+    may share no memory with the input; a temporary may lie where another one lay."""
+    flow = "flow f {{ in x : f32[512,512] out y : f32[512,512] out z : f32[512,512] {} }}"
+    one = "map {} [i:512, j:512] {{ {} + 1 -> {}[i,j] }} "
+    apart = "map a [i:256, j:512] { x[i,j] -> t[i,j] } map b [i:256, j:512] { x[i,j] -> t[i+256,j] } "
+    programs = {  # barriers, that at the end included
+        "chain": (2, one.format("a", "x[i,j]", "y") + one.format("b", "y[j,i]", "z")),
+        "written_while_read": (2, one.format("a", "x[i,j]", "y") + one.format("b", "2.0", "z")),
+        "beside": (1, one.format("a", "1.0", "y") + one.format("b", "2.0", "z")),
+        "parts": (2, "tmp t : f32[512,512] " + apart + one.format("c", "t[j,i]", "y") + one.format("d", "t[i,j]", "z")),
+        "memory": (4, "tmp t : f32[512,512] tmp s : f32[512,512] tmp v : f32[512,512] tmp u : f32[512,512] " +
+                   one.format("a", "x[i,j]", "t") + one.format("b", "x[i,j]", "s") + one.format("c", "t[j,i]", "v") +
+                   one.format("d", "s[i,j]", "u") + one.format("e", "u[j,i]", "y") + one.format("g", "v[i,j]", "z")),
+    }
+    for name, (barriers, items) in programs.items():
+        path = weir.folder / f"{name}.ir"
+        path.write_text(flow.format(items))
+        text = weir("dump", path, "--level", "c", "--skip", "clean", "--skip", "fuse").out
+        found = len(re.findall(r"^ *weir_rt_barrier\(f, t, n\);", text, re.M))
+        assert found == barriers, f"{name}: {found} barriers instead of {barriers}"
+
+
 def test_report(weir):
     whole = json.loads(weir("report", MNIST, "--format=json").out)
     kernels, total = whole["kernels"], whole["total"]

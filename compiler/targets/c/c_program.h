@@ -14,6 +14,13 @@ typedef struct CFunction {
     int uses;
 } CFunction;
 
+/* What a kernel does to a container; `serial`: on thread 0. */
+typedef struct ContUse {
+    int cont;
+    bool write, serial;
+} ContUse;
+typedef VEC(ContUse) ContUses;
+
 typedef struct CProgram {
     Arena *arena;
     Ctx *ctx;
@@ -38,6 +45,8 @@ typedef struct CProgram {
     Text out;
     int indent;
     enum { AFTER_NOTHING, AFTER_SERIAL, AFTER_ALL } state; /* which threads did the last work */
+    ContUses pending;                                      /* of kernels, since the last barrier */
+    bool known; /* all work since the last barrier is in `pending` */
     int fresh;
 } CProgram;
 
@@ -56,6 +65,11 @@ typedef struct Binding {
 Binding bind_symbol(const CProgram *p, Dim sym);
 bool is_unbounded(const CProgram *p, int symbol); /* late, and nothing bounds it before */
 void prepare_symbols(CProgram *p);                /* late, heap, when */
+
+/* emit_sync.c: may kernels run beside those since the last barrier? */
+ContUses kernel_uses(const CProgram *p, int kernel, bool serial);
+bool needs_barrier(const CProgram *p, const ContUses *uses);
+void remember_uses(CProgram *p, const ContUses *uses);
 
 /* emit_program.c: functions `walkN`, `run`, `callN` (appended to p->out). */
 void emit_run(CProgram *p);

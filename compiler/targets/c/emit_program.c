@@ -2,9 +2,9 @@
 /* The walk over the flow's items, as C. All threads run the same text. A kernel stands where the
  * walk meets its root; its tasks are dealt out by position, so that a thread count changes no
  * result. Work of one task, or of so little that a barrier costs more, is done by thread 0 alone,
- * and what follows it there needs no barrier. Barriers are printed late: `sync` puts one before the
- * next work of other threads, and before any value from memory decides the way. Long programs are
- * cut into functions. */
+ * and what follows it there needs no barrier. Barriers are printed late: before the next work that
+ * depends on what came before (emit_sync.c), and before any value from memory decides the way. Long
+ * programs are cut into functions. */
 #include "c_program.h"
 
 #include "runtime/weir_rt.h"
@@ -129,20 +129,52 @@ static void close_serial(CProgram *p) {
     p->state = AFTER_ALL;
 }
 
+/* All threads did what `pending` does not list. */
+static void worked(CProgram *p) {
+    p->state = AFTER_ALL;
+    p->known = false;
+}
+
 /* Before work of all threads, or a read that decides the way. */
 static void sync_all(CProgram *p) {
     close_serial(p);
     if (p->state != AFTER_NOTHING) barrier(p);
     p->state = AFTER_NOTHING;
+    p->pending.n = 0;
+    p->known = true;
 }
 
-/* Before work of thread 0. */
-static void sync_serial(CProgram *p) {
+static void open_serial(CProgram *p) {
     if (p->state == AFTER_SERIAL) return;
-    sync_all(p);
     program_line(p, "if (t == 0) {");
     p->indent++;
     p->state = AFTER_SERIAL;
+}
+
+/* Before work of thread 0 that `pending` does not list. */
+static void sync_serial(CProgram *p) {
+    bool alone = p->state == AFTER_SERIAL;
+    for (int i = 0; i < p->pending.n; i++) alone &= p->pending.at[i].serial;
+    if (!alone) sync_all(p);
+    open_serial(p);
+    p->known = false;
+}
+
+/* Before a kernel's only phase: a barrier only if what came before since the last one asks for it.
+ */
+static void sync_kernel(CProgram *p, int kernel, bool serial) {
+    ContUses uses = kernel_uses(p, kernel, serial);
+    if (!p->known || needs_barrier(p, &uses)) {
+        if (serial && !p->known)
+            sync_serial(p);
+        else
+            sync_all(p);
+    }
+    if (serial)
+        open_serial(p);
+    else
+        close_serial(p);
+    remember_uses(p, &uses);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -155,7 +187,9 @@ static void call_phase(CProgram *p, int kernel, int k) {
     const CKernel *ck = p->kernel[kernel];
     const CPhase *phase = &ck->phase.at[k];
     bool serial = dim_is(phase->tasks, 1) || (phase->work >= 0 && phase->work < SMALL_WORK);
-    if (serial)
+    if (ck->phase.n == 1)
+        sync_kernel(p, kernel, serial);
+    else if (serial)
         sync_serial(p);
     else
         sync_all(p);
@@ -183,6 +217,7 @@ static void call_phase(CProgram *p, int kernel, int k) {
     }
     program_line(p, "}");
     if (!serial) p->state = AFTER_ALL;
+    if (ck->phase.n > 1) p->known = false;
 }
 
 static void walk_phases(CProgram *p, int kernel) {
@@ -291,7 +326,7 @@ static void walk_call(CProgram *p, const Call *call) {
     }
     program_line(p, "scratch = f->thread + t * f->thread_bytes;");
     program_line(p, "if (f->stop) return 1;");
-    p->state = AFTER_ALL; /* all have read the symbols before they change again */
+    worked(p); /* all have read the symbols before they change again */
 }
 
 /* ---- loops and branches ---------------------------------------------------------------------- */
@@ -301,7 +336,7 @@ static void walk_items(CProgram *p, const Items *items);
 static void copy_cont(CProgram *p, const char *to, const char *from, int like) {
     program_line(p, "copy(%s, %s, %s, t, n);", to, from,
                  dim_text(p, cont_bytes(p, &p->flow->cont.at[like])));
-    p->state = AFTER_ALL;
+    worked(p);
 }
 
 /* Is some `next` the `cur` of another carry? Then copying one by one would lose it. */
@@ -328,7 +363,6 @@ static void carry_on(CProgram *p, const Item *it) {
         }
         sync_all(p);
     }
-    if (it->carry.n == 0) barrier(p);
 }
 
 static void walk_loop(CProgram *p, const Item *it) {
@@ -365,7 +399,7 @@ static void walk_loop(CProgram *p, const Item *it) {
     int s = symbol_index(p, it->done);
     program_line(p, "s%d = %s;", s, var);
     program_line(p, "if (t == 0) f->symbol[%d] = %s;", s, var);
-    p->state = AFTER_ALL;
+    worked(p);
 }
 
 static void walk_if(CProgram *p, const Item *it) {
@@ -402,7 +436,7 @@ static void walk_unless_shared(CProgram *p, int map) {
     walk_map(p, map);
     close_serial(p);
     program_line(p, "}");
-    p->state = AFTER_ALL;
+    worked(p);
 }
 
 static void walk_item(CProgram *p, const Item *it) {
@@ -432,6 +466,8 @@ static void open_walk(CProgram *p, int number) {
         if (p->late[i]) program_line(p, "const i64 b%d = f->place[%d]; (void)b%d;", i, i, i);
     }
     p->state = AFTER_NOTHING;
+    p->pending.n = 0;
+    p->known = true;
 }
 
 static void close_walk(CProgram *p) {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the walk needs barriers. What kernels did since the last one is remembered: containers read
+ * and written, and whether thread 0 alone did it. A kernel needs a barrier before it when it reads
+ * what others may still write, or writes what others may still read, in the same container or in
+ * memory that the two share. Two kernels that write one container write different elements (a flow
+ * is single-assignment), so a margin is filled beside the kernel that fills the inside. Calls,
+ * loops, branches and kernels in several phases keep a barrier on either side. */
+#include "c_program.h"
+
+static bool aliased(const CProgram *p, int cont) {
+    for (int i = 0; i < p->flow->alias.n; i++)
+        if (p->flow->alias.at[i].cont == cont || p->flow->alias.at[i].of == cont) return true;
+    return false;
+}
+
+static bool is_port(const CProgram *p, int cont) {
+    ContKind kind = p->flow->cont.at[cont].kind;
+    return kind == CONT_IN || kind == CONT_OUT;
+}
+
+static bool in_arena(const CProgram *p, int cont) {
+    return p->heap[cont] < 0 && p->flow->cont.at[cont].place == PLACE_ARENA;
+}
+
+/* May two containers share memory? Places that are not constants count as shared. */
+static bool share_memory(const CProgram *p, int a, int b) {
+    if (aliased(p, a) || aliased(p, b)) return true;
+    if (is_port(p, a) && is_port(p, b)) return p->flow->cont.at[a].kind != p->flow->cont.at[b].kind;
+    if (!in_arena(p, a) || !in_arena(p, b)) return false;
+    const Cont *x = &p->flow->cont.at[a], *y = &p->flow->cont.at[b];
+    int64_t xs, xn, ys, yn;
+    if (!dim_is_const(x->offset, &xs) || !dim_is_const(cont_bytes(p, x), &xn) ||
+        !dim_is_const(y->offset, &ys) || !dim_is_const(cont_bytes(p, y), &yn))
+        return true;
+    return xs < ys + yn && ys < xs + xn;
+}
+
+static bool conflict(const CProgram *p, const ContUse *a, const ContUse *b) {
+    if (!a->write && !b->write) return false;
+    if (a->cont != b->cont) return share_memory(p, a->cont, b->cont);
+    bool apart = a->write && b->write && dtype_bits(p->flow->cont.at[a->cont].type) >= 8;
+    return !apart || aliased(p, a->cont);
+}
+
+static bool reads(const CProgram *p, const Kernel *kernel, int cont) {
+    for (int i = 0; i < kernel->map.n; i++) {
+        const Body *b = &p->flow->map.at[kernel->map.at[i]]->body;
+        for (int v = 0; v < b->val.n; v++)
+            if (b->val.at[v].kind == VAL_READ && b->val.at[v].read.cont == cont) return true;
+    }
+    return false;
+}
+
+ContUses kernel_uses(const CProgram *p, int kernel, bool serial) {
+    ContUses uses = {0};
+    const Nest *nest = p->program->nest.at[kernel];
+    for (int i = 0; i < nest->buf.n; i++) {
+        const Buf *buf = &nest->buf.at[i];
+        if (buf->kind != BUF_MEMORY) continue;
+        bool read = !buf->written || reads(p, p->flow->kernel.at[kernel], buf->cont);
+        if (read) vec_push(p->arena, &uses, ((ContUse){buf->cont, false, serial}));
+        if (buf->written) vec_push(p->arena, &uses, ((ContUse){buf->cont, true, serial}));
+    }
+    return uses;
+}
+
+bool needs_barrier(const CProgram *p, const ContUses *uses) {
+    for (int i = 0; i < p->pending.n; i++)
+        for (int k = 0; k < uses->n; k++) {
+            const ContUse *a = &p->pending.at[i], *b = &uses->at[k];
+            if (!(a->serial && b->serial) && conflict(p, a, b)) return true;
+        }
+    return false;
+}
+
+void remember_uses(CProgram *p, const ContUses *uses) {
+    for (int k = 0; k < uses->n; k++) vec_push(p->arena, &p->pending, uses->at[k]);
+}
