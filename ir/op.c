@@ -433,7 +433,7 @@ bool node_matters(const Node *node) {
 static void infer_node(Infer *in) {
     const OpRow *row = in->node->row;
     node_where(in->ctx, in->node);
-    if (in->ops->check) in->ops->check(in);
+    if (in->ops->check && !in->node->composed) in->ops->check(in);
     check_operand(in);
     check_expr(in);
     take_declared(in);
@@ -462,7 +462,8 @@ static void append(Infer *in, Node node) {
 }
 
 static Node appended(Infer *in, const OpRow *row, int version, const int *operand, int n) {
-    Node node = {internf(in->ctx, "%s/%s", in->node->name, row->name), row, version, {0}, {0}, {0}};
+    Node node = {
+        internf(in->ctx, "%s/%s", in->node->name, row->name), row, version, {0}, {0}, {0}, true};
     for (int i = 0; i < n; i++) vec_push(in->graph->arena, &node.in, operand[i]);
     return node;
 }
