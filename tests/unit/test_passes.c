@@ -12,6 +12,11 @@
 #include "passes/pass.h"
 
 static const char *const texts[] = {
+    "flow decoded { in x : u8[9,40] in z : u8[] param w : i8[40,33]\n"
+    "  tmp a : f32[9,40] tmp b : f32[40,33] out y : f32[9,33]\n"
+    "  map da [i:9, k:40] { f32(i32(x[i,k]) - i32(z[])) * 0x1p-4 -> a[i,k] }\n"
+    "  map db [k:40, j:33] { f32(i32(w[k,j])) * 0x1p-3 -> b[k,j] }\n"
+    "  map mm [i:9, j:33, k:40] { a[i,k] * b[k,j] -> y[i,j] sum:f32 } }\n",
     /* a product with an epilogue, odd sizes */
     "flow gemm {\n"
     "  in x : f32[13,37]  param w : f32[37,50]  param b : f32[50]\n"
@@ -299,6 +304,7 @@ typedef struct Decided {
     Ctx *ctx;
     const char *text, *pass;
     const Machine *machine;
+    MathMode math;
     const char *got; /* the flow after the pass */
 } Decided;
 
@@ -306,7 +312,7 @@ static void decide(void *arg) {
     Decided *d = arg;
     Arena *arena = arena_new(d->ctx);
     IrFile *file = ir_file_parse(arena, NULL, d->text);
-    PassEnv env = {.machine = d->machine, .ops = NULL, .math = MATH_DEFAULT};
+    PassEnv env = {.machine = d->machine, .ops = NULL, .math = d->math};
     PassOptions options = {.stop_after = d->pass, .verify_each = true};
     Stage stage = passes_run(d->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
     Text out = {.arena = arena};
@@ -315,13 +321,17 @@ static void decide(void *arg) {
 }
 
 /* The text of the flow that `text` is after a pass holds all of these. */
-static void expect_after(const char *pass, const char *text, const char *const *parts) {
+static void expect_in(MathMode math, const char *pass, const char *text, const char *const *parts) {
     Run r = {0};
-    Decided d = {.ctx = ctx_new(show, &r), .text = text, .pass = pass, .machine = &wide};
+    Decided d = {ctx_new(show, &r), text, pass, &wide, math, NULL};
     cr_assert(ctx_try(d.ctx, decide, &d), "%s", r.message);
     for (; *parts; parts++)
         cr_expect(strstr(d.got, *parts), "no \"%s\" after %s:\n%s", *parts, pass, d.got);
     ctx_free(d.ctx);
+}
+
+static void expect_after(const char *pass, const char *text, const char *const *parts) {
+    expect_in(MATH_DEFAULT, pass, text, parts);
 }
 
 /* A step of a cell is one kernel: the same units of all gates in registers, their weights in panels
@@ -338,4 +348,12 @@ Test(passes, unknown_rows_are_merged) {
     static const char *const parts[] = {"merge (mm.s, mm.n)", "merge (a, b)", "tile j:32 b:8",
                                         "parallel j b", NULL};
     expect_after("schedule", text_named("flow merged_rows"), parts);
+}
+
+/* Sums of decoded codes are sums of integers, but not in strict mode. */
+Test(passes, decoded_sums_are_integers) {
+    static const char *const parts[] = {"sum:i32", "f32(t0) * 0x1p-7 -> y", NULL};
+    static const char *const strict[] = {"t0 * t1 -> y[i, j] sum:f32", NULL};
+    expect_after("quantize", text_named("flow decoded"), parts);
+    expect_in(MATH_STRICT, "quantize", text_named("flow decoded"), strict);
 }
