@@ -30,6 +30,10 @@ double machine_bandwidth(const Machine *machine, double bytes) {
     return machine->level[level].bandwidth;
 }
 
+int64_t row_budget(const Machine *machine) {
+    return machine->level[1].bytes / ROW_BLOCK;
+}
+
 bool map_is_reduction(const Map *map) {
     return map->write.n && map->write.at[0].combine;
 }

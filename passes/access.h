@@ -37,6 +37,9 @@ int64_t panel_width(const Machine *machine, int64_t extent);
 
 /* Bytes a second of the level that so many bytes stay in between two uses. */
 double machine_bandwidth(const Machine *machine, double bytes);
+/* Bytes of one row that maps of a kernel may hand on: with a block of rows they stay in the cache
+ * that a core has for itself. */
+int64_t row_budget(const Machine *machine);
 /* Rows of a contraction that run together in a kernel over rows, at most. */
 enum { ROW_BLOCK = 8 };
 

@@ -243,7 +243,7 @@ bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const Row
     if (!may_run_in_rows(&r)) return false;
     double whole = map_volume(flow->map.at[all[r.n - 1]], fuse_unknown);
     if (r.tasks < ROW_TASKS && whole > 4096) return false;
-    if (handed_on(&r) > (double)machine->level[1].bytes / 8) return false;
+    if (handed_on(&r) > (double)row_budget(machine)) return false;
     Rows g = rows_of(arena, flow, machine, join->g->at, join->g->n);
     Rows into = rows_of(arena, flow, machine, join->into->at, join->into->n);
     double saved = 2 * join->between / machine_bandwidth(machine, join->between);

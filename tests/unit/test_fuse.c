@@ -14,10 +14,11 @@ static const Machine machine = {.name = "test",
                                 .vector_regs = 32,
                                 .fma_flops = 1e11,
                                 .cores = 2,
-                                .nlevels = 3,
+                                .nlevels = 4,
                                 .level = {{"L1", 48 << 10, 1e11, false},
                                           {"L2", 2 << 20, 5e10, false},
-                                          {"L3", 32 << 20, 2e10, true}}};
+                                          {"L3", 32 << 20, 2e10, true},
+                                          {"memory", INT64_MAX, 5e9, true}}};
 
 typedef struct Run {
     const char *text, *until;
@@ -129,4 +130,26 @@ Test(fuse, other_masks_end_nothing) {
     expect(attention("i <= j", "-inf"), "mask", "qk sc mx ex sm dv pv ");
     expect(attention("i > j", "-inf"), "mask", "qk sc mx ex sm dv pv ");
     expect(attention("i >= j", "-1000.0"), "mask", "qk sc mx ex sm dv pv ");
+}
+
+static const char *softmax(const char *n) {
+    static _Thread_local char text[1024];
+    snprintf(text, sizeof text,
+             "flow softmax {\n"
+             "  in x : f32[8,%s]  tmp m : f32[8]  tmp e : f32[8,%s]  tmp l : f32[8]\n"
+             "  out y : f32[8,%s]\n"
+             "  map mx [i:8, j:%s] { x[i,j] -> m[i] max:f32 }\n"
+             "  map ex [i:8, j:%s] { exp(x[i,j] - m[i]) -> e[i,j] }\n"
+             "  map sm [i:8, j:%s] { e[i,j] -> l[i] sum:f32 }\n"
+             "  map dv [i:8, j:%s] { e[i,j] / l[i] -> y[i,j] }\n"
+             "}\n",
+             n, n, n, n, n, n, n);
+    return text;
+}
+
+Test(fuse, rows_from_memory_take_two_passes) {
+    expect(softmax("1000"), "online", "mx ex sm dv ");
+    expect(softmax("1000"), "fuse", "mx ex sm dv | ");
+    expect(softmax("200000"), "online", "mx ex sm dv ");
+    expect(softmax("8000000"), "online", "mx dv ");
 }

@@ -83,6 +83,14 @@ static const char *const texts[] = {
     "  map sq [i:5, j:S] { d = p[i,j] - u[i]  d * d -> q[i] sum:f32 }\n"
     "  map nm [i:5, j:S] { (p[i,j] - u[i]) / sqrt(q[i] + 0.001) -> y[i,j] }\n"
     "}\n",
+    /* softmax of rows longer than a small cache holds, both ways round */
+    "flow long_rows {\n"
+    "  in x : f32[5,300]  tmp m : f32[5]  tmp e : f32[5,300]  tmp l : f32[5]  out y : f32[300,5]\n"
+    "  map mx [i:5, j:300] { x[i,j] -> m[i] max:f32 }\n"
+    "  map ex [i:5, j:300] { exp(x[i,j] - m[i]) -> e[i,j] }\n"
+    "  map sm [j:300, i:5] { e[i,j] -> l[i] sum:f32 }\n"
+    "  map dv [j:300, i:5] { e[i,j] / l[i] -> y[j,i] }\n"
+    "}\n",
     /* the same behind a causal mask that is known when compiling: domains end */
     "flow masked {\n"
     "  in q : f32[2,64,8]  in k : f32[2,64,8]  in v : f32[2,64,8]  tmp c : f32[1,64,64]\n"
@@ -176,6 +184,7 @@ static const Machine narrow = {.name = "narrow",
                                .on = "cpu",
                                .vector_bytes = 32,
                                .vector_regs = 16,
+                               .fma_flops = 1e12,
                                .cores = 2,
                                .nlevels = 3,
                                .level = {{"L1", 1 << 10, 1e11, false},

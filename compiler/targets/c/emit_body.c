@@ -200,9 +200,20 @@ static void merge(CNest *c, const Combine *k, CVal *params) {
     c->body = NULL;
 }
 
+/* A nest names a fold's combine: functions in its merge are expanded here, as `vectorize` expands
+ * those of bodies. */
+static Combine expanded(CNest *c, const Combine *k) {
+    Combine out = *k;
+    out.merge = (Body){.arena = c->arena};
+    int *map = NEW_ARRAY(c->arena, int, k->merge.val.n + 1);
+    body_expand(&out.merge, &k->merge, map);
+    for (int s = 0; s < k->nstate; s++) out.merged[s] = map[k->merged[s]];
+    return out;
+}
+
 /* 16 lanes -> 8 -> 4 as vectors, the last 4 as scalars. */
 void emit_fold(CNest *c, const Stmt *s) {
-    const Combine *k = s->combine;
+    const Combine made = expanded(c, s->combine), *k = &made;
     CVal row[COMBINE_STATES], params[2 * COMBINE_STATES];
     CLanes outside = c->lane;
     int w = s->lanes;
