@@ -183,6 +183,12 @@ static double inside_seconds(const Rows *r, int p, const Val *read) {
     return (moved - inside) / machine_bandwidth(r->machine, from);
 }
 
+static bool contracts(const Rows *r) {
+    for (int p = 0; p < r->n; p++)
+        if (wants_tiles(r->flow, r->flow->map.at[r->map[p]])) return true;
+    return false;
+}
+
 /* Seconds of reading again that computing does not hide. */
 static double reading_again(const Rows *r) {
     double sum = 0;
@@ -248,5 +254,6 @@ bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const Row
     Rows into = rows_of(arena, flow, machine, join->into->at, join->into->n);
     double saved = 2 * join->between / machine_bandwidth(machine, join->between);
     double gain = reading_again(&g) + reading_again(&into) + saved - reading_again(&r);
-    return r.tasks < g.tasks || r.tasks < into.tasks ? gain > 0 : gain >= 0;
+    bool cut = r.tasks < g.tasks || r.tasks < into.tasks; /* fewer, larger operands for a task */
+    return cut && contracts(&r) ? gain > 0 : gain >= 0;
 }
