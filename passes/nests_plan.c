@@ -201,9 +201,13 @@ static bool uses_loop(const Lowering *lo, Dim d) {
     return false;
 }
 
-/* May the loop over all of dim d end early? Not where its iterations are unrolled as they stand. */
-static bool may_end(const MapPlan *plan, int d, const Span *span) {
+/* May the loop over all of dim d end early? Not where its iterations are unrolled as they stand, or
+ * must be for registers that they index. */
+static bool may_end(const Lowering *lo, const MapPlan *plan, int d, const Span *span) {
     bool tiled = false;
+    for (int w = 0; w < plan->map->write.n && !map_reduces(plan->map, d); w++)
+        for (int k = 0; k < plan->map->write.at[w].n; k++)
+            if (lo->keep[plan->map->write.at[w].to[k].cont] == KEEP_REG) return false;
     for (int t = 0; t < plan->tile.n; t++) tiled |= plan->tile.at[t].dim == d;
     return dim_is(span->start, 0) && span->extent == plan->map->dim.at[d].extent &&
            (tiled || !plan->unroll[d]);
@@ -223,7 +227,7 @@ static void cut_box(Lowering *lo, const MapPlan *plan, Span *box) {
         for (int d = 0; d < m->dim.n; d++) {
             Dim coef, bound;
             if (!dim_affine(lo->ctx, m->cons.at[i], &m->dim.at[d].sym, 1, &coef, &bound)) continue;
-            if (!dim_is(coef, -1) || !may_end(plan, d, &box[d])) continue;
+            if (!dim_is(coef, -1) || !may_end(lo, plan, d, &box[d])) continue;
             bound = dim_subst(lo->ctx, bound, subst, m->dim.n);
             bound = local_upper(lo, bound, local, box, m->dim.n, false);
             if (!bound) continue;

@@ -70,12 +70,18 @@ double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes) {
     return idle * ((reads + prims(map) * 0.3) * map_volume(map, unknown_extent) + writes * results);
 }
 
+/* Lanes of a reduced dim are folded, and a fold in a nest can only name combines of the table. */
+bool folds(const Map *map, int dim) {
+    return !map_reduces(map, dim) || map->write.at[0].combine->t != DT_NONE;
+}
+
 /* The dim to run in lanes among those allowed, or -1 when scalar code is as good. */
 int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed) {
     int lanes = lanes_of(s), best = -1;
     double best_cost = 0;
     for (int d = 0; d < map->dim.n; d++) {
         if (!allowed[d] || map->dim.at[d].seq || map_extent(map, d, unknown_extent) < 2) continue;
+        if (!folds(map, d)) continue;
         double cost = lane_cost(s, map, d, lanes);
         if (best < 0 || cost < best_cost) best = d, best_cost = cost;
     }

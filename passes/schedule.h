@@ -16,6 +16,7 @@ typedef struct Scheduling {
 int lanes_of(const Scheduling *s);
 double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes);
 bool read_outside(const Scheduling *s, const Kernel *kernel, int cont);
+bool folds(const Map *map, int dim);
 int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed);
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);

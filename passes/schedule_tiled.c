@@ -60,6 +60,7 @@ static int choose_lane(const Tiled *t) {
     double best_cost = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
         if (map_extent(t->p, d, unknown_extent) < 2 || t->p->dim.at[d].seq || t->inner[d]) continue;
+        if (!folds(t->p, d)) continue;
         double cost = lane_cost(t->s, t->p, d, lanes);
         if (t->p != t->root && output_dim(t, d))
             cost += lane_cost(t->s, t->root, t->root_of[d], lanes);
