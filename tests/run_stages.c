@@ -103,13 +103,21 @@ static void make_inputs(Run *r, const Flow *flow) {
     }
 }
 
+/* Is it made by the constant part that the text brings? */
+static bool is_prepared(const Flow *flow, const Cont *c) {
+    for (int i = 0; flow->prepare && i < flow->prepare->cont.n; i++)
+        if (flow->prepare->cont.at[i].kind == CONT_OUT && flow->prepare->cont.at[i].name == c->name)
+            return true;
+    return false;
+}
+
 /* The flow with values for weights that a text does not carry: passes copy them under other names.
  */
 static Flow *with_weights(Arena *arena, const Flow *flow) {
     Flow *f = flow_clone(arena, flow);
     for (int c = 0; c < f->cont.n; c++) {
         Cont *cont = &f->cont.at[c];
-        bool sized = cont->kind == CONT_PARAM && !cont->data;
+        bool sized = cont->kind == CONT_PARAM && !cont->data && !is_prepared(f, cont);
         Tensor t = {.type = cont->type, .rank = cont->rank};
         for (int k = 0; sized && k < cont->rank; k++)
             sized = dim_is_const(cont->shape[k], &t.dim[k]);
