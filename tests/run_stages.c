@@ -291,7 +291,8 @@ static void run_passes(void *user) {
     Run *r = user;
     r->arena = arena_new(r->ctx);
     r->in = NULL;
-    PassEnv env = {.machine = &r->machine, .ops = onnx_ops(), .math = MATH_DEFAULT};
+    PassEnv env = {
+        .machine = &r->machine, .ops = onnx_ops(), .math = MATH_DEFAULT, .baseline = &r->machine};
     PassOptions options = {
         .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);
