@@ -88,6 +88,11 @@ static const char *build_json(Driver *d, const char *hash) {
     return text_str(&out);
 }
 
+static void begin_pass(void *user, const Pass *pass) {
+    Driver *d = user;
+    tell(d, TELL_STEP, internf(d->ctx, "pass %s", pass->name));
+}
+
 void driver_passes(Driver *d) {
     const Options *o = d->options;
     const char *hash;
@@ -109,8 +114,8 @@ void driver_passes(Driver *d) {
                            .nskip = o->skip.n,
                            .verify_each = o->verify_each,
                            .watch = watch_pass,
+                           .begin = begin_pass,
                            .user = d};
-    tell(d, TELL_STEP, "run the passes");
     d->stage = passes_run(d->ctx, first, &env, &options);
 }
 

@@ -157,7 +157,7 @@ void bug_at(const char *file, int line, const char *fmt, ...) {
     va_start(args, fmt);
     fprintf(stderr, "internal fault at %s:%d: ", file, line);
     vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    fputs("\nthis is a fault of Weir itself: please report it with the model\n", stderr);
     va_end(args);
     abort();
 }

@@ -179,6 +179,16 @@ typedef struct Symbol {
 /* Is there a bound that storage may be sized by? INT32_MAX and more stand for "anything". */
 bool symbol_bounded(const Symbol *symbol);
 
+/* Sizes that must be equal, or (broadcast) equal or one of them 1: checked when a run begins. Over
+ * the symbols that inputs give. With `index`, the name of an input: its elements are indices of an
+ * extent `a`, negative ones from the end. */
+typedef struct Require {
+    Dim a, b;
+    bool broadcast;
+    const char *index;
+    const char *from; /* the node that asks for it */
+} Require;
+
 typedef struct Alias {
     int cont, of; /* cont shares of's memory ... */
     Dim offset;   /* ... at this element ... */
@@ -200,7 +210,8 @@ typedef struct Flow {
     VEC(Symbol) symbol;
     VEC(Cont) cont; /* inputs and outputs in the model's order among themselves */
     VEC(Map *) map;
-    Items body;                   /* program order */
+    Items body; /* program order */
+    VEC(Require) require;
     VEC(const Combine *) combine; /* defined in the text */
     VEC(Kernel *) kernel;
     VEC(Alias) alias;

@@ -145,6 +145,11 @@ Flow *flow_clone(Arena *arena, const Flow *from) {
     COPY_VEC(arena, &flow->symbol, &from->symbol);
     COPY_VEC(arena, &flow->cont, &from->cont);
     for (int i = 0; i < from->cont.n; i++) flow->cont.at[i] = cont_copy(&c, &from->cont.at[i]);
+    COPY_VEC(arena, &flow->require, &from->require);
+    for (int i = 0; i < from->require.n; i++)
+        flow->require.at[i].from = name_copy(&c, from->require.at[i].from);
+    for (int i = 0; i < from->require.n; i++)
+        flow->require.at[i].index = name_copy(&c, from->require.at[i].index);
     COPY_VEC(arena, &flow->combine, &from->combine);
     for (int i = 0; i < from->combine.n; i++)
         flow->combine.at[i] = combine_copy(&c, from->combine.at[i]);

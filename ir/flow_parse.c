@@ -344,6 +344,26 @@ static void scan_combine_definition(FlowScan *s) {
     vec_push(s->arena, &s->flow->combine, combine_parse(s->arena, &b.scan));
 }
 
+static void scan_require(FlowScan *s) {
+    Require r = {.a = scan_dim(s)};
+    lex_expect(s->lex, "=");
+    r.b = scan_dim(s);
+    if (lex_take(s->lex, "or")) {
+        lex_expect(s->lex, "1");
+        r.broadcast = true;
+    }
+    r.from = parse_from(s->lex);
+    vec_push(s->arena, &s->flow->require, r);
+}
+
+static void scan_indices(FlowScan *s) {
+    Require r = {.index = s->flow->cont.at[scan_cont(s)].name};
+    lex_expect(s->lex, "of");
+    r.a = scan_dim(s);
+    r.from = parse_from(s->lex);
+    vec_push(s->arena, &s->flow->require, r);
+}
+
 static void scan_alias(FlowScan *s) {
     Alias alias = {.cont = scan_cont(s)};
     lex_expect(s->lex, "=");
@@ -363,6 +383,10 @@ static void scan_statement(FlowScan *s) {
         scan_container(s, (ContKind)kind);
     else if (lex_take(s->lex, "combine"))
         scan_combine_definition(s);
+    else if (lex_take(s->lex, "require"))
+        scan_require(s);
+    else if (lex_take(s->lex, "indices"))
+        scan_indices(s);
     else if (lex_take(s->lex, "alias"))
         scan_alias(s);
     else if (lex_take(s->lex, "prepare"))
@@ -372,7 +396,8 @@ static void scan_statement(FlowScan *s) {
     else if (lex_take(s->lex, "kernel"))
         scan_kernel(s);
     else
-        lex_fail(s->lex, "expected a container, map, call, loop, if, combine, alias or kernel");
+        lex_fail(s->lex, "expected a container, map, call, loop, if, require, indices, combine, "
+                         "alias or kernel");
 }
 
 Flow *flow_scan(Lex *lex) {

@@ -331,6 +331,21 @@ static void print_items(Printer *p, const Flow *flow, const Items *items) {
 
 /* ---- the flow ---------------------------------------------------------------------------- */
 
+/* `require N = M or 1 from "node"`: equal, or one of them 1; `indices ids of N`. */
+static void print_require(Printer *p, const Require *r) {
+    print_line(p);
+    print_see(p, r);
+    text_put(p->out, r->index ? "indices " : "require ");
+    if (r->index) text_name(p->out, r->index);
+    if (r->index) text_put(p->out, " of ");
+    dim_print(p->out, r->a);
+    if (r->b) text_put(p->out, " = ");
+    if (r->b) dim_print(p->out, r->b);
+    if (r->broadcast) text_put(p->out, " or 1");
+    print_from(p->out, r->from);
+    print_end(p);
+}
+
 static void print_alias(Printer *p, const Flow *flow, const Alias *alias) {
     print_line(p);
     print_see(p, alias);
@@ -367,6 +382,7 @@ void flow_print_marked(Printer *p, const Flow *flow) {
         print_end(p);
     }
     for (int i = 0; i < flow->cont.n; i++) print_cont(p, flow, &flow->cont.at[i]);
+    for (int i = 0; i < flow->require.n; i++) print_require(p, &flow->require.at[i]);
     for (int i = 0; i < flow->combine.n; i++) print_combine(p, flow->combine.at[i]);
     print_items(p, flow, &flow->body);
     for (int i = 0; i < flow->alias.n; i++) print_alias(p, flow, &flow->alias.at[i]);

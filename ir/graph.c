@@ -106,6 +106,7 @@ static Node node_clone(Arena *arena, const Node *node, const Graph *outer) {
 static Graph *clone(Arena *arena, const Graph *g, const Graph *outer) {
     Graph *to = graph_new(arena, g->name, outer);
     for (int i = 0; i < g->symbol.n; i++) vec_push(arena, &to->symbol, g->symbol.at[i]);
+    for (int i = 0; i < g->require.n; i++) vec_push(arena, &to->require, g->require.at[i]);
     for (int i = 0; i < g->value.n; i++)
         vec_push(arena, &to->value, value_clone(arena, &g->value.at[i]));
     for (int i = 0; i < g->node.n; i++)

@@ -77,8 +77,9 @@ typedef struct Attr {
 typedef struct Infer Infer; /* one node under inference: op.h */
 typedef struct Lower Lower; /* one node being lowered: op.h */
 
-/* OP_COMPOSED: `infer` appends nodes that give the results, and this node goes. */
-enum { OP_RANDOM = 1, OP_SIDE = 2, OP_COMPOSED = 4 };
+/* OP_SAME: the result holds the elements of operand 0, each of them, in some shape and order.
+ * OP_COMPOSED: `infer` appends nodes that give the results, and this node goes. */
+enum { OP_RANDOM = 1, OP_SIDE = 2, OP_COMPOSED = 4, OP_SAME = 8 };
 typedef struct OpRow {
     const char *domain, *name; /* "" is ai.onnx */
     int since, until;          /* versions [since, until] of the domain's opset; until 0: newest */
@@ -114,6 +115,7 @@ struct Graph {
     const char *name;
     const Graph *outer; /* nested: the enclosing graph */
     VEC(Symbol) symbol; /* outermost: dims of the model; nested: the loop's variable */
+    VEC(Require) require; /* outermost: what inference found that the model's dims must hold */
     VEC(Value) value;
     VEC(Node) node;         /* in topological order */
     VEC(int) input, output; /* value numbers */
@@ -187,6 +189,10 @@ void infer_set_type(Infer *in, int result, const Type *t); /* of any kind */
 /* Elements of a small integer operand as Dims; false when they are not known at compile time. */
 bool infer_known(const Infer *in, int operand, const Dim **elements, int *n);
 Dim infer_fresh(Infer *in, const char *name, Dim upper); /* a data-dependent dim */
+/* The node makes sense only where the two sizes are equal, or (broadcast) one of them is 1. Kept in
+ * the outermost graph when both are over the model's symbols: `infer` makes one symbol of two that
+ * must be equal, the rest is checked when a run begins. */
+void infer_require(const Infer *in, Dim a, Dim b, bool broadcast);
 /* numpy broadcasting of shapes; E_SHAPE names both. */
 int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out);
 void infer_pointwise(Infer *in);             /* operands of one type, broadcast; result alike */

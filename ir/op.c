@@ -210,6 +210,25 @@ const Type *infer_declared(Infer *in, int result) {
     return d.ok ? t : NULL;
 }
 
+/* ---- sizes that must agree ------------------------------------------------------------------ */
+
+void infer_require(const Infer *in, Dim a, Dim b, bool broadcast) {
+    Graph *root = (Graph *)graph_root(in->graph);
+    Declared model = {root, true};
+    if (a == b) return;
+    if (dim_is_const(a, NULL) && dim_is_const(b, NULL) && !broadcast)
+        fail(in->ctx, E_SHAPE, "sizes %s and %s must be equal", dim_str(in->ctx, a),
+             dim_str(in->ctx, b));
+    dim_symbols(a, declared_symbol, &model);
+    dim_symbols(b, declared_symbol, &model);
+    if (!model.ok) return;
+    for (int i = 0; i < root->require.n; i++) {
+        const Require *r = &root->require.at[i];
+        if (r->a == a && r->b == b && r->broadcast == broadcast) return;
+    }
+    vec_push(root->arena, &root->require, (Require){a, b, broadcast, NULL, in->node->name});
+}
+
 /* ---- broadcasting --------------------------------------------------------------------------- */
 
 static const char *shape_text(Ctx *ctx, const Type *t) {
@@ -304,12 +323,15 @@ static Dim broadcast_dim(Infer *in, Dim x, Dim y, Dim declared, bool *bad) {
     if (dim_is(x, 1)) return y;
     bool ca = dim_is_const(x, &a), cb = dim_is_const(y, &b);
     if (ca && cb) *bad = true;
-    if (ca) return x;
-    if (cb) return y;
-    if (narrow(in, x, y)) return x;
-    if (narrow(in, y, x)) return y;
-    if (declared == x || broadcast_is(in, x, y, x)) return x;
-    if (declared == y || broadcast_is(in, x, y, y)) return y;
+    if (!ca && !cb) {
+        if (narrow(in, x, y)) return x;
+        if (narrow(in, y, x)) return y;
+        if (broadcast_is(in, x, y, x)) return x;
+        if (broadcast_is(in, x, y, y)) return y;
+    }
+    infer_require(in, x, y, true);
+    if (ca || declared == x) return x;
+    if (cb || declared == y) return y;
     DimEnv env = infer_env(in);
     Dim one = dim_const(ctx, 1), both = dim_max(ctx, x, y);
     both = dim_mul(ctx, both, dim_mul(ctx, dim_min(ctx, one, x), dim_min(ctx, one, y)));

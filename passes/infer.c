@@ -27,14 +27,120 @@ static int bounded(const Graph *g) {
     return n;
 }
 
+/* ---- what the model declares ----------------------------------------------------------------- */
+
+/* The model's outputs are what it declares, as far as it does. Declarations of other values are
+ * hints: exporters leave stale ones. A shape without a single size says nothing. */
+static void check_output(const Graph *declared, const Graph *found, int i) {
+    Ctx *ctx = found->ctx;
+    const Value *want = &declared->value.at[declared->output.at[i]];
+    const Value *have = &found->value.at[found->output.at[i]];
+    const Type *a = &want->type, *b = &have->type;
+    bool differ = a->kind == TYPE_TENSOR && b->kind == TYPE_TENSOR && a->dtype != b->dtype;
+    if (a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR) return;
+    for (int k = 0; k < a->rank && b->rank >= 0 && a->rank != b->rank; k++)
+        differ = differ || dim_is_const(a->shape[k], NULL);
+    for (int k = 0; !differ && k < a->rank && k < b->rank; k++)
+        differ = a->shape[k] != b->shape[k] && dim_is_const(a->shape[k], NULL) &&
+                 dim_is_const(b->shape[k], NULL);
+    if (differ)
+        fail(ctx, E_MODEL,
+             "output \"%s\" is declared as %s, but its node gives %s: export the model again, or "
+             "correct the declaration",
+             have->name, type_str(ctx, a), type_str(ctx, b));
+}
+
+/* ---- sizes that must be equal --------------------------------------------------------------- */
+
+static const Symbol *find_symbol(const Graph *g, Dim sym) {
+    for (int i = 0; i < g->symbol.n; i++)
+        if (g->symbol.at[i].sym == sym && !g->symbol.at[i].upper) return &g->symbol.at[i];
+    return NULL;
+}
+
+/* The symbol that the equation gives by the others: the last one that the model has. NULL: none. */
+static Dim solve(const Graph *g, const Require *r, Dim *value) {
+    Dim zero = dim_sub(g->ctx, r->a, r->b), coef, rest;
+    for (int i = g->symbol.n - 1; i >= 0; i--) {
+        Dim sym = g->symbol.at[i].sym;
+        if (!find_symbol(g, sym) || !dim_uses(zero, sym)) continue;
+        if (!dim_affine(g->ctx, zero, &sym, 1, &coef, &rest) || dim_uses(rest, sym)) continue;
+        if (!dim_is_const(coef, NULL) || !dim_divides(g->ctx, rest, coef, value)) continue;
+        *value = dim_mulc(g->ctx, *value, -1);
+        return sym;
+    }
+    return NULL;
+}
+
+static void subst_type(Graph *g, Type *t, const DimSubst *subst) {
+    if (t->kind != TYPE_TENSOR || t->rank < 1) return;
+    Dim *shape = arena_copy(g->arena, t->shape, sizeof *shape * (size_t)t->rank);
+    for (int i = 0; i < t->rank; i++) shape[i] = dim_subst(g->ctx, shape[i], subst, 1);
+    t->shape = shape;
+}
+
+static void subst_graph(Graph *g, const DimSubst *subst) {
+    for (int i = 0; i < g->value.n; i++) {
+        subst_type(g, &g->value.at[i].type, subst);
+        g->value.at[i].known = NULL;
+    }
+    for (int i = 0; i < g->node.n; i++)
+        for (int k = 0; k < g->node.at[i].attr.n; k++)
+            if (g->node.at[i].attr.at[k].graph) subst_graph(g->node.at[i].attr.at[k].graph, subst);
+}
+
+/* What was asked of the symbol's size is asked of what stands for it: a bound, or a size. */
+static void keep_range(Graph *g, const Symbol *s, Dim value, const Require *r) {
+    int64_t size;
+    if (dim_is_const(value, &size) && (size < s->lo || size > s->hi))
+        fail(g->ctx, E_SHAPE,
+             "dim \"%s\" must be %lld, which node \"%s\" needs: it is given as %lld..%lld",
+             dim_sym_name(s->sym), (long long)size, r->from, (long long)s->lo, (long long)s->hi);
+    for (int i = 0; i < g->symbol.n; i++) {
+        Symbol *other = &g->symbol.at[i];
+        if (other->sym != value) continue;
+        if (other->lo < s->lo) other->lo = s->lo;
+        if (other->hi > s->hi) other->hi = s->hi;
+        if (other->lo > other->hi)
+            fail(g->ctx, E_SHAPE,
+                 "dims \"%s\" and \"%s\" must be equal, which node \"%s\" needs: their ranges are "
+                 "apart",
+                 dim_sym_name(s->sym), dim_sym_name(value), r->from);
+    }
+}
+
+static void drop_symbol(Graph *g, Dim sym) {
+    int n = 0;
+    for (int i = 0; i < g->symbol.n; i++)
+        if (g->symbol.at[i].sym != sym) g->symbol.at[n++] = g->symbol.at[i];
+    g->symbol.n = n;
+}
+
+/* Makes one of two sizes that must be equal, as long as a symbol can be given by others. */
+static bool unify(Graph *g) {
+    for (int i = 0; i < g->require.n; i++) {
+        const Require r = g->require.at[i];
+        DimSubst subst;
+        if (r.broadcast || !(subst.sym = solve(g, &r, &subst.to))) continue;
+        keep_range(g, find_symbol(g, subst.sym), subst.to, &r);
+        subst_graph(g, &subst);
+        drop_symbol(g, subst.sym);
+        return true;
+    }
+    return false;
+}
+
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
     Graph *out = graph_clone(arena, g);
     Infer in = {.ctx = g->ctx, .arena = arena, .graph = out, .ops = env->ops, .done = fold_small};
-    for (int before = -1; before != bounded(out);) {
+    for (int before = -1; before != bounded(out) || unify(out);) {
         before = bounded(out);
         drop_data_symbols(out);
+        out->require.n = 0;
         infer_nodes(&in);
     }
+    for (int i = 0; i < g->output.n; i++)
+        if (g->value.at[g->output.at[i]].kind == VALUE_NODE) check_output(g, out, i);
     return out;
 }

@@ -40,6 +40,7 @@ Flow *pass_lower(Arena *arena, const Graph *g, const PassEnv *env) {
     int *copy = NEW_ARRAY(arena, int, g->output.n);
     lo.cont = NEW_ARRAY(arena, int, g->value.n);
     for (int i = 0; i < g->symbol.n; i++) vec_push(arena, &flow->symbol, g->symbol.at[i]);
+    for (int i = 0; i < g->require.n; i++) vec_push(arena, &flow->require, g->require.at[i]);
     for (int i = 0; i < g->value.n; i++) lo.cont[i] = -1;
     for (int i = 0; i < g->input.n; i++)
         lo.cont[g->input.at[i]] = interface_cont(&lo, &g->value.at[g->input.at[i]], CONT_IN);

@@ -51,12 +51,16 @@ typedef struct Stage {
 /* Called after each pass (and once before the first, with pass NULL). */
 typedef void PassWatchFn(void *user, const Pass *pass, const Stage *stage, double seconds);
 
+/* Called before a pass begins. */
+typedef void PassBeginFn(void *user, const Pass *pass);
+
 typedef struct PassOptions {
     const char *stop_after; /* NULL: run all */
     const char *const *skip;
     int nskip;
     bool verify_each;
     PassWatchFn *watch;
+    PassBeginFn *begin;
     void *user;
 } PassOptions;
 

@@ -126,6 +126,7 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *o
         if (!is_skipped(pass, o)) {
             Arena *arena = arena_new(ctx);
             double began = now();
+            if (o->begin) o->begin(o->user, pass);
             Stage before = stage;
             stage = run_pass(pass, arena, &before, env);
             if (is_after(pass, pass_prepare)) run_on_part(pass, arena, &before, env, &stage);

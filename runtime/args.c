@@ -190,6 +190,50 @@ static weir_status check_data(weir_instance *in, const weir_port *p, const weir_
     return WEIR_OK;
 }
 
+/* ---- what the model asks of sizes and indices -------------------------------------------------
+ */
+
+static weir_status check_require(weir_instance *in, const weir_require *r) {
+    int64_t a = in->value[r->value], b = in->value[r->value + 1];
+    if (a == b || (r->broadcast && (a == 1 || b == 1))) return WEIR_OK;
+    return weir_instance_fail(
+        in, WEIR_E_ARGUMENT, "%s is %lld and %s is %lld: node \"%s\" needs them equal%s", r->a,
+        (long long)a, r->b, (long long)b, r->node, r->broadcast ? ", or one of them 1" : "");
+}
+
+static int64_t integer_at(const weir_tensor *t, int64_t i) {
+    return t->dtype == WEIR_I64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
+}
+
+static weir_status check_range(weir_instance *in, const weir_range *r, const weir_tensor *t) {
+    int64_t index[WEIR_RANK_MAX] = {0}, n = weir_tensor_count(t);
+    int dense = weir_is_dense(t);
+    int64_t lo = r->lo, hi = r->hi;
+    if (r->value >= 0) lo = -in->value[r->value], hi = in->value[r->value] - 1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i;
+        for (int d = 0; !dense && d < t->rank; d++) at = (d ? at : 0) + index[d] * t->strides[d];
+        for (int d = t->rank - 1; !dense && d >= 0 && ++index[d] == t->dims[d]; d--) index[d] = 0;
+        int64_t v = integer_at(t, at);
+        if (v >= lo && v <= hi) continue;
+        return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                  "input \"%s\": element %lld is %lld, an index out of range: "
+                                  "expected %lld..%lld",
+                                  in->program->model.inputs[r->input].name, (long long)i,
+                                  (long long)v, (long long)lo, (long long)hi);
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_asked(weir_instance *in, const weir_tensor *inputs, int data) {
+    const weir_program *p = in->program;
+    weir_status s = WEIR_OK;
+    for (int i = 0; i < p->nrequire && !s; i++) s = check_require(in, &p->require[i]);
+    for (int i = 0; data && i < p->nrange && !s; i++)
+        s = check_range(in, &p->range[i], &inputs[p->range[i].input]);
+    return s;
+}
+
 weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
     const weir_program *p = in->program;
     weir_status s;
@@ -208,5 +252,5 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
         if ((s = check_dims(in, k, &inputs[k]))) return s;
         if (data && (s = check_data(in, &p->model.inputs[k], &inputs[k]))) return s;
     }
-    return WEIR_OK;
+    return check_asked(in, inputs, data);
 }

@@ -11,7 +11,7 @@
 
 #include "runtime/call.h"
 
-enum { WEIR_RT_VERSION = 5 };
+enum { WEIR_RT_VERSION = 6 };
 
 typedef struct weir_program weir_program;
 typedef struct weir_frame weir_frame;
@@ -30,8 +30,23 @@ typedef struct weir_symbol {
     int64_t mul, add;
 } weir_symbol;
 
-/* Values that `eval` computes, in this order; then all input dims, then all output dims. */
+/* Values that `eval` computes, in this order; then all input dims, then all output dims, then two
+ * sizes for each weir_require. */
 enum { WEIR_V_ARENA, WEIR_V_THREAD, WEIR_V_CALL, WEIR_V_DIMS };
+
+/* Two sizes that must be equal, or (broadcast) equal or one of them 1. `a` and `b` are their texts,
+ * with the dims of inputs that they are. */
+typedef struct weir_require {
+    const char *a, *b, *node;
+    int32_t value; /* the first of both */
+    int32_t broadcast;
+} weir_require;
+
+/* Integers of an input that are used as indices: lo..hi, or (value >= 0) -v..v-1 of that value. */
+typedef struct weir_range {
+    int32_t input, value;
+    int64_t lo, hi;
+} weir_range;
 
 /* When an output's dims are known: from the inputs; once calls have run, before anything is written
  * to it; only after it was written, to room for the largest; or it grows on the heap, as container
@@ -42,7 +57,10 @@ struct weir_program {
     int32_t version;
     int32_t nsymbol;
     const weir_symbol *symbol;
-    int32_t nvalue;       /* WEIR_V_DIMS + all dims */
+    int32_t nrequire, nrange;
+    const weir_require *require;
+    const weir_range *range;
+    int32_t nvalue;       /* WEIR_V_DIMS + all dims + 2 * nrequire */
     int32_t nheap;        /* containers on the heap: their size has no bound from the inputs */
     const uint16_t *when; /* by output: WEIR_KNOWN, ... */
     uint64_t cpu;         /* WEIR_CPU_... needed */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and running a model, and making its inputs. */
+#include "tools/weir/guard.h"
 #include "tools/weir/engine.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@ double now_ms(void) {
 /* Texts that --print-after asked for go to standard output; steps are shown on a terminal alone, in
  * one line that the next one replaces. */
 void print_telling(bool progress, FILE *to, const char *text) {
+    if (progress && text) guard_step(text);
     if (progress && !isatty(STDERR_FILENO)) return;
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     if (!text) return;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/weir.h"
+#include "tools/weir/guard.h"
 #include "tools/weir/verbs.h"
 
 #define COMPILE_OPTIONS                                                                            \
@@ -131,7 +132,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], verbs[i].name)) continue;
         if (wants_help(argc - 2, argv + 2)) return fputs(verbs[i].usage, stdout), EXIT_DONE;
         Args args = {.argc = argc - 2, .argv = argv + 2, .verb = verbs[i].name};
-        return verbs[i].run(&args);
+        return guarded(verbs[i].run, &args);
     }
     fprintf(stderr, "weir: there is no verb \"%s\"; \"weir --help\" lists them\n", argv[1]);
     return EXIT_USAGE;

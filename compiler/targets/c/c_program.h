@@ -33,13 +33,14 @@ typedef struct CProgram {
     int *first_kernel; /* by map: the first kernel whose root it is; -1 */
     const Call **call; /* by call number, in the order of the text */
     int ncall, ccall;
-    int64_t *cont_index; /* in, out: position among the ports */
-    Names names;         /* symbols as the function at hand sees them */
-    Names place;         /* the same for addresses: what data decides stands in by its bound */
-    Names shared;        /* and as thread 0 sees them when a call has just defined some */
-    bool *late;          /* by symbol: not bound by an input */
-    bool *defined;       /* by symbol: late, and a call before here in the text defines it */
-    int *heap;           /* by container: place on the heap, or -1 */
+    int64_t *cont_index;  /* in, out: position among the ports */
+    Names names;          /* symbols as the function at hand sees them */
+    Names place;          /* the same for addresses: what data decides stands in by its bound */
+    Names shared;         /* and as thread 0 sees them when a call has just defined some */
+    bool *late;           /* by symbol: not bound by an input */
+    int nrequire, nrange; /* what is asked of inputs */
+    bool *defined;        /* by symbol: late, and a call before here in the text defines it */
+    int *heap;            /* by container: place on the heap, or -1 */
     int nheap;
     int *when; /* by output: WEIR_KNOWN, ... */
     Text out;

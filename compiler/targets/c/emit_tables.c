@@ -213,6 +213,10 @@ static int emit_eval(CProgram *p) {
         for (int i = 0; i < f->cont.n; i++)
             for (int d = 0; (int)f->cont.at[i].kind == kind && d < f->cont.at[i].rank; d++)
                 put_value(p, &p->names, n++, f->cont.at[i].shape[d]);
+    for (int i = 0; i < f->require.n; i++) {
+        put_value(p, &p->names, n++, f->require.at[i].a);
+        put_value(p, &p->names, n++, f->require.at[i].b ? f->require.at[i].b : f->require.at[i].a);
+    }
     text_put(&p->out, "}\n");
     return n;
 }
@@ -301,6 +305,56 @@ static int emit_texts(CProgram *p) {
                     (long long)f->text.at[i].n);
     text_put(&p->out, " {\"\", 0}\n};\n");
     return f->text.n ? f->text.n : 1;
+}
+
+/* ---- what is asked of inputs ------------------------------------------------------------------
+ */
+
+/* "n" (dim 0 of "x"), or the sum as it stands. */
+static const char *size_text(CProgram *p, Dim d) {
+    for (int i = 0; i < p->flow->cont.n; i++) {
+        const Cont *c = &p->flow->cont.at[i];
+        for (int k = 0; c->kind == CONT_IN && !dim_is_const(d, NULL) && k < c->rank; k++)
+            if (c->shape[k] == d)
+                return c_string(p->arena, arena_printf(p->arena, "dim %d of input \"%s\" (%s)", k,
+                                                       c->name, dim_str(p->ctx, d)));
+    }
+    return c_string(p->arena, arena_printf(p->arena, "the size %s", dim_str(p->ctx, d)));
+}
+
+static void emit_requires(CProgram *p, int first) {
+    const Flow *f = p->flow;
+    text_put(&p->out, "static const weir_require require[] = {\n");
+    for (int i = 0; i < f->require.n; i++) {
+        const Require *r = &f->require.at[i];
+        if (!r->index)
+            text_printf(&p->out, " {%s, %s, %s, %d, %d},\n", size_text(p, r->a), size_text(p, r->b),
+                        c_string(p->arena, r->from ? r->from : ""), first + 2 * i, r->broadcast);
+        p->nrequire += !r->index;
+    }
+    text_put(&p->out, " {0}\n};\n");
+}
+
+static void put_range(CProgram *p, int cont, int64_t lo, int64_t hi, int value) {
+    const Cont *c = &p->flow->cont.at[cont];
+    if (c->kind != CONT_IN || (c->type != I32 && c->type != I64)) return;
+    text_printf(&p->out, " {%d, %d, %lldll, %lldll},\n", (int)p->cont_index[cont], value,
+                (long long)lo, (long long)hi);
+    p->nrange++;
+}
+
+/* What is asked of inputs; `first` is the first of the values for it. */
+static void emit_asked(CProgram *p, int first) {
+    const Flow *f = p->flow;
+    emit_requires(p, first);
+    text_put(&p->out, "static const weir_range range[] = {\n");
+    for (int i = 0; i < f->cont.n; i++)
+        if (f->cont.at[i].has_range) put_range(p, i, f->cont.at[i].lo, f->cont.at[i].hi, -1);
+    for (int i = 0; i < f->require.n; i++)
+        for (int c = 0; f->require.at[i].index && c < f->cont.n; c++)
+            if (!strcmp(f->cont.at[c].name, f->require.at[i].index))
+                put_range(p, c, 0, 0, first + 2 * i);
+    text_put(&p->out, " {0}\n};\n");
 }
 
 /* ---- descriptor ------------------------------------------------------------------------------ */
@@ -394,6 +448,8 @@ static void put_program(CProgram *p, int values, int texts) {
                 " .version = WEIR_RT_VERSION, .nsymbol = %d, .symbol = symbols, .nvalue = %d, "
                 ".nheap = %d,\n",
                 p->flow->symbol.n, values, p->nheap);
+    text_printf(out, " .nrequire = %d, .nrange = %d, .require = require, .range = range,\n",
+                p->nrequire, p->nrange);
     text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = "
                   "run,\n");
     if (!o->part) text_put(out, " .blob = &weir_blob,\n");
@@ -427,6 +483,7 @@ void emit_tables(CProgram *p) {
     int texts = emit_texts(p);
     int nin = emit_ports(p, CONT_IN, "in"), nout = emit_ports(p, CONT_OUT, "out");
     int nshared = emit_shared(p);
+    emit_asked(p, values - 2 * p->flow->require.n);
     emit_cpu(p);
     emit_constant(p);
     if (!o->part) emit_blob(p);

@@ -302,7 +302,13 @@ static void prelu_infer(Infer *in) {
     const Value *x = infer_tensor(in, 0), *slope = infer_tensor(in, 1);
     Dim all[RANK_MAX];
     infer_same(in, 0, 1);
-    if (in->node->version >= 7) {
+    bool along = in->node->version < 7 && slope->type.rank == 1 && !dim_is(slope->type.shape[0], 1);
+    if (along && x->type.rank < 2)
+        fail(in->ctx, E_SHAPE, "slope \"%s\" is a vector: \"%s\" needs an axis 1 for it, it is %s",
+             slope->name, x->name, type_str(in->ctx, &x->type));
+    if (along) {
+        infer_require(in, x->type.shape[1], slope->type.shape[0], false);
+    } else {
         int rank = infer_broadcast(in, &x->type, &slope->type, all);
         if (rank > x->type.rank)
             fail(in->ctx, E_SHAPE,

@@ -40,6 +40,25 @@ static void check_rank(Infer *in, int rank) {
         fail(in->ctx, E_LIMIT, "result has rank %d: the most is %d", rank, RANK_MAX);
 }
 
+/* Indices that are known, or constants, lie on the axis; E_SHAPE. */
+static void check_index(const Infer *in, int operand, Dim extent, int64_t first, int64_t step) {
+    const Value *v = value_source(in->graph, infer_in(in, operand));
+    const Dim *known;
+    int64_t n, i, count = type_count(&v->type);
+    int given;
+    if (!dim_is_const(extent, &n) || count < 0) return;
+    bool have = infer_known(in, operand, &known, &given), data = v->kind == VALUE_PARAM && v->data;
+    for (int64_t k = first; (have || data) && k < count; k += step) {
+        if (!have)
+            i = bits_to_int(v->type.dtype, mem_get(v->type.dtype, v->data, k));
+        else if (!dim_is_const(known[k], &i))
+            continue;
+        if (i < -n || i >= n)
+            fail(in->ctx, E_SHAPE, "index %lld of \"%s\" is out of range for an extent of %lld",
+                 (long long)i, v->name, (long long)n);
+    }
+}
+
 static void gather_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type;
     Dim shape[RANK_MAX];
@@ -52,8 +71,50 @@ static void gather_infer(Infer *in) {
     for (int k = 0; k < axis; k++) shape[n++] = t->shape[k];
     for (int k = 0; k < i->rank; k++) shape[n++] = i->shape[k];
     for (int k = axis + 1; k < t->rank; k++) shape[n++] = t->shape[k];
+    check_index(in, 1, t->shape[axis], 0, 1);
     infer_set(in, 0, t->dtype, shape, n);
     carry_gather(in);
+}
+
+typedef struct Given {
+    const Flow *flow;
+    bool all;
+} Given;
+
+static void given_symbol(void *user, Dim sym) {
+    Given *g = user;
+    for (int i = 0; i < g->flow->symbol.n; i++)
+        if (g->flow->symbol.at[i].sym == sym && !g->flow->symbol.at[i].upper) return;
+    g->all = false;
+}
+
+/* Do the inputs give the size? */
+static bool size_given(const Flow *flow, Dim size) {
+    Given g = {flow, true};
+    dim_symbols(size, given_symbol, &g);
+    return g.all;
+}
+
+/* Indices that are an input of the model, perhaps in another shape: its values get a range, which
+ * is checked when a run begins. */
+static void range_index(Lower *lo, int operand, Dim extent) {
+    const Graph *g = lo->graph;
+    const Value *v = lower_value(lo, operand);
+    int64_t n;
+    while (v && v->kind == VALUE_NODE && (g->node.at[v->node].row->flags & OP_SAME)) {
+        int from = g->node.at[v->node].in.at[0];
+        v = from < 0 ? NULL : &g->value.at[from];
+    }
+    if (g->outer || !v || v->kind != VALUE_INPUT) return;
+    const char *name = lo->flow->cont.at[lower_cont(lo, (int)(v - g->value.at))].name;
+    if (!dim_is_const(extent, &n) && size_given(lo->flow, extent))
+        vec_push(lo->arena, &lo->flow->require,
+                 (Require){.a = extent, .index = name, .from = lo->node->name});
+    if (!dim_is_const(extent, &n) || n < 1) return;
+    Cont *c = &lo->flow->cont.at[lower_cont(lo, (int)(v - g->value.at))];
+    if (!c->has_range || c->lo < -n) c->lo = -n;
+    if (!c->has_range || c->hi > n - 1) c->hi = n - 1;
+    c->has_range = true;
 }
 
 /* The single index when it is known: a plain place on the axis. */
@@ -82,6 +143,7 @@ static void gather_lower(Lower *lo) {
     memcpy(read, at, sizeof *at * (size_t)axis);
     memcpy(read + axis + 1, at + axis + n, sizeof *at * (size_t)(a.rank - axis - 1));
     if (!single_index(lo, a.shape[axis], &read[axis])) {
+        range_index(lo, 1, a.shape[axis]);
         int val = lower_read_broadcast(lo, m, lower_in(lo, 1), at + axis, n);
         read[axis] = onnx_value_index(lo, m, val, a.shape[axis], &guard);
     }
@@ -97,7 +159,8 @@ static void gather_elements_infer(Infer *in) {
         fail(in->ctx, E_SHAPE,
              "\"%s\" of type %s and its indices of type %s must have one rank, at least 1",
              infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, i));
-    attr_axis(in->ctx, in->node, "axis", 0, t->rank);
+    int axis = (int)attr_axis(in->ctx, in->node, "axis", 0, t->rank);
+    check_index(in, 1, t->shape[axis], 0, 1);
     infer_set(in, 0, t->dtype, i->shape, i->rank);
 }
 
@@ -113,6 +176,7 @@ static void gather_elements_lower(Lower *lo) {
     lower_dims(lo, m, c.shape, c.rank, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
     memcpy(read, at, sizeof read);
+    range_index(lo, 1, a.shape[axis]);
     read[axis] =
         onnx_value_index(lo, m, map_read(lo->flow, m, lower_in(lo, 1), at), a.shape[axis], &guard);
     for (int i = 0; i < a.rank; i++)
@@ -139,6 +203,7 @@ static void gather_nd_infer(Infer *in) {
         fail(in->ctx, E_SHAPE, "\"%s\" of type %s cannot be indexed by %s with %lld batch dims",
              infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, i), (long long)batch);
     check_rank(in, i->rank - 1 + t->rank - (int)(batch + n));
+    for (int k = 0; k < n; k++) check_index(in, 1, t->shape[batch + k], k, n);
     for (int k = 0; k < i->rank - 1; k++) shape[rank++] = i->shape[k];
     for (int k = (int)(batch + n); k < t->rank; k++) shape[rank++] = t->shape[k];
     infer_set(in, 0, t->dtype, shape, rank);
@@ -225,6 +290,11 @@ static void reverse_infer(Infer *in) {
     if (batch == time || batch > 1 || time > 1)
         fail(in->ctx, E_ATTRIBUTE, "batch_axis %lld and time_axis %lld must be 0 and 1",
              (long long)batch, (long long)time);
+    const Type *lens = &infer_tensor(in, 1)->type;
+    if (lens->rank != 1)
+        fail(in->ctx, E_SHAPE, "lengths \"%s\" of type %s must be a vector: one for each sequence",
+             infer_in(in, 1)->name, type_str(in->ctx, lens));
+    infer_require(in, lens->shape[0], t->shape[batch], false);
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 

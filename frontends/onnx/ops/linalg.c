@@ -23,10 +23,11 @@ typedef struct Det {
     DType type;
 } Det;
 
-static int state_tmp(Lower *lo, const Det *e, const char *name, int rank) {
-    Dim shape[RANK_MAX + 1] = {dim_addc(lo->ctx, e->n, 1)};
+/* An array over steps, as long as says `steps`. */
+static int state_tmp(Lower *lo, const Det *e, const char *name, DType t, Dim steps, int rank) {
+    Dim shape[RANK_MAX + 1] = {steps};
     for (int i = 0; i < rank; i++) shape[i + 1] = e->box[i];
-    int c = lower_tmp(lo, name, e->type, shape, rank + 1);
+    int c = lower_tmp(lo, name, t, shape, rank + 1);
     lo->flow->cont.at[c].kind = CONT_STATE;
     return c;
 }
@@ -40,23 +41,24 @@ static int element(Lower *lo, const Det *e, Map *m, const Dim *batch, Dim row, D
 }
 
 static void find_pivot(Lower *lo, const Det *e) {
-    Dim at[RANK_MAX];
+    Dim all[RANK_MAX + 1] = {e->t}, *at = all + 1;
     Map *m = lower_map(lo, "pivot");
     nn_dims(lo, m, "", e->box, e->batch, at);
     Dim i = nn_dim(lo, m, "i", e->n);
     nn_between(lo, m, i, e->t, e->n);
     int val[2] = {EXPR(m, "abs($0)", element(lo, e, m, at, i, e->t)), body_index(&m->body, i)};
-    map_write_tuple(lo->flow, m, 2, (int[]){e->best, e->pivot}, (const Dim *const[]){at, at}, 2,
+    map_write_tuple(lo->flow, m, 2, (int[]){e->best, e->pivot}, (const Dim *const[]){all, all}, 2,
                     val, combine_get(lo->ctx, "argmax_first", e->type));
 }
 
 static void eliminate(Lower *lo, const Det *e) {
-    Dim at[RANK_MAX], to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
+    Dim all[RANK_MAX + 1] = {e->t}, *at = all + 1;
+    Dim to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
     Map *m = lower_map(lo, "step");
     nn_dims(lo, m, "", e->box, e->batch + 2, at);
     Dim row = at[e->batch], column = at[e->batch + 1];
     int i = body_index(&m->body, row), t = body_index(&m->body, e->t),
-        p = map_read(lo->flow, m, e->pivot, at);
+        p = map_read(lo->flow, m, e->pivot, all);
     Dim pivot = body_symbol(&m->body, p, "p");
     Dim from = body_symbol(&m->body,
                            EXPR(m, "select($0 == $1, $2, select($0 == $2, $1, $0))", i, t, p), "r");
@@ -73,7 +75,7 @@ static void multiply(Lower *lo, const Det *e) {
     Map *m = lower_map(lo, "product");
     nn_dims(lo, m, "", e->box, e->batch, at + 1);
     for (int i = 1; i <= e->batch; i++) to[i] = at[i];
-    int p = map_read(lo->flow, m, e->pivot, at + 1), t = body_index(&m->body, e->t);
+    int p = map_read(lo->flow, m, e->pivot, at), t = body_index(&m->body, e->t);
     int head = element(lo, e, m, at + 1, body_symbol(&m->body, p, "p"), e->t);
     nn_write(lo, m, e->d, to,
              EXPR(m, "$0 * select($1 == $2, $3, -$3)", nn_read(lo, m, e->d, at), p, t, head));
@@ -85,9 +87,11 @@ static Det det_open(Lower *lo, int x) {
         .batch = s.rank - 2, .n = s.at[s.rank - 1], .type = dtype_compute(nn_cont(lo, x)->type)};
     Dim at[RANK_MAX + 1] = {dim_const(lo->ctx, 0)};
     for (int i = 0; i < s.rank; i++) e.box[i] = s.at[i];
-    e.a = state_tmp(lo, &e, "a", s.rank), e.d = state_tmp(lo, &e, "d", e.batch);
-    e.best = lower_tmp(lo, "best", e.type, e.box, e.batch),
-    e.pivot = lower_tmp(lo, "row", I64, e.box, e.batch);
+    Dim steps = dim_addc(lo->ctx, e.n, 1);
+    e.a = state_tmp(lo, &e, "a", e.type, steps, s.rank);
+    e.d = state_tmp(lo, &e, "d", e.type, steps, e.batch);
+    e.best = state_tmp(lo, &e, "best", e.type, e.n, e.batch);
+    e.pivot = state_tmp(lo, &e, "row", I64, e.n, e.batch);
     Map *m = lower_map(lo, "a0");
     nn_dims(lo, m, "", s.at, s.rank, at + 1);
     nn_write(lo, m, e.a, at, nn_read(lo, m, x, at + 1));

@@ -25,6 +25,7 @@ _Noreturn void nn_misfit(const Infer *in, int i, int j, const char *rule) {
 Dim nn_agree(const Infer *in, Dim a, Dim b, int i, int j, const char *rule) {
     bool ca = dim_is_const(a, NULL), cb = dim_is_const(b, NULL);
     if (a != b && ca && cb) nn_misfit(in, i, j, rule);
+    infer_require(in, a, b, false);
     return cb ? b : a;
 }
 

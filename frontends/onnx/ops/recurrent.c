@@ -116,6 +116,27 @@ static int direction_count(Ctx *ctx, const Node *node) {
 
 /* ---- type rule ------------------------------------------------------------------------------- */
 
+/* Bias, lengths, initial states and peepholes, where they are given. */
+static void check_state(const Infer *in, int gates, Dim dirs, Dim batch, Dim hidden,
+                        bool batch_first) {
+    Ctx *ctx = in->ctx;
+    const char *rule = "the shape must follow from the directions, the batch and the hidden size";
+    Dim bias[] = {dirs, dim_mulc(ctx, hidden, 2 * gates)},
+        peephole[] = {dirs, dim_mulc(ctx, hidden, 3)};
+    Dim state[] = {batch_first ? batch : dirs, batch_first ? dirs : batch, hidden};
+    const struct {
+        int operand, rank;
+        const Dim *shape;
+    } all[] = {
+        {W_B, 2, bias}, {W_LENS, 1, &batch}, {W_H, 3, state}, {W_C, 3, state}, {W_P, 2, peephole}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!infer_in(in, all[i].operand)) continue;
+        const Type *t = nn_ranked(in, all[i].operand, all[i].rank, all[i].rank);
+        for (int k = 0; k < t->rank; k++)
+            nn_agree(in, t->shape[k], all[i].shape[k], 0, all[i].operand, rule);
+    }
+}
+
 /* Result types of a recurrent node with `gates` gates: Y, Y_h and, of an LSTM, Y_c. */
 static void rnn_infer(Infer *in, int gates) {
     const Type *x = nn_ranked(in, 0, 3, 3), *w = nn_ranked(in, 1, 3, 3),
@@ -140,6 +161,7 @@ static void rnn_infer(Infer *in, int gates) {
              "its dim 1 must be its last extent, the hidden size, for each gate");
     nn_agree(in, w->shape[1], r->shape[1], 1, 2,
              "both must have the same dim 1, the hidden size for each gate");
+    check_state(in, gates, dirs, batch, hidden, batch_first);
     Dim y[] = {steps, dirs, batch, hidden}, last[] = {dirs, batch, hidden};
     if (batch_first) {
         y[0] = batch, y[1] = steps, y[2] = dirs;
@@ -189,8 +211,7 @@ static void input_product(Lower *lo, Cell *c) {
     nn_reduce(lo, m, c->gx, at, EXPR(m, "$0 * $1", a, b), "sum");
 }
 
-/* A state [T+1,N,H] whose entry 0 is operand `init`, or 0 (also where an operand whose batch is
- * another symbol turns out to be smaller). */
+/* A state [T+1,N,H] whose entry 0 is operand `init`, or 0. */
 static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
     const Rnn *r = c->rnn;
     Dim shape[] = {dim_addc(lo->ctx, r->T, 1), r->N, r->H}, at[3] = {dim_const(lo->ctx, 0)};
@@ -201,11 +222,7 @@ static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
     Dim dir = dim_const(lo->ctx, c->dir);
     Dim from[] = {r->batch_first ? at[1] : dir, r->batch_first ? dir : at[1], at[2]};
     int none = body_const(&m->body, r->t, 0);
-    bool tied = init >= 0 && lo->flow->cont.at[init].shape[r->batch_first ? 0 : 1] == r->N;
-    nn_write(lo, m, s, at,
-             init < 0 ? none
-             : tied   ? nn_read(lo, m, init, from)
-                      : map_read_else(lo->flow, m, init, from, none));
+    nn_write(lo, m, s, at, init < 0 ? none : nn_read(lo, m, init, from));
     return s;
 }
 

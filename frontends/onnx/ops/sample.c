@@ -94,6 +94,8 @@ static void grid_sample_infer(Infer *in) {
     grid_of(in->ctx, in->node);
     if (grid->rank != x->rank) nn_misfit(in, 0, 1, "tensor and grid must have one rank");
     nn_agree(in, x->shape[0], grid->shape[0], 0, 1, "tensor and grid must have one batch (dim 0)");
+    for (int k = 2; k < x->rank; k++)
+        if (dim_is(x->shape[k], 0)) nn_misfit(in, 0, 1, "a tensor to sample must not be empty");
     nn_agree(in, grid->shape[n + 1], dim_const(in->ctx, n), 1, 0,
              "the grid's last dim must have one element for each spatial dim of the tensor");
     for (int i = 0; i < n; i++) out[2 + i] = grid->shape[1 + i];
