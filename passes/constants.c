@@ -231,6 +231,7 @@ static void mark_constant(Folding *f, const Map *m) {
 static void evaluate(Folding *f, const IntVec *maps) {
     Flow *part = flow_clone(f->arena, f->flow);
     part->body = (Items){0};
+    part->require.n = 0;
     IntVec outs = {0};
     for (int i = 0; i < maps->n; i++) {
         Item item = {.kind = ITEM_MAP, .map = maps->at[i], .cond = -1};

@@ -47,7 +47,7 @@ Flow *constant_part(Arena *arena, const Flow *flow, const int *maps, int n) {
     Flow *part = flow_clone(arena, flow);
     part->name = internf(flow->ctx, "%s.prepare", flow->name);
     part->body = (Items){0};
-    part->symbol.n = 0;
+    part->symbol.n = part->require.n = 0;
     for (int i = 0; i < n; i++) {
         Item item = {.kind = ITEM_MAP, .map = maps[i], .cond = -1};
         vec_push(arena, &part->body, item);

@@ -135,9 +135,9 @@ static Det inverse_open(Lower *lo, int x) {
     Dim at[RANK_MAX + 1] = {dim_const(lo->ctx, 0)};
     for (int i = 0; i < s.rank; i++) e.box[i] = s.at[i];
     e.box[s.rank - 1] = dim_mulc(lo->ctx, e.n, 2);
-    e.a = state_tmp(lo, &e, "a", s.rank);
-    e.best = lower_tmp(lo, "best", e.type, e.box, e.batch);
-    e.pivot = lower_tmp(lo, "row", I64, e.box, e.batch);
+    e.a = state_tmp(lo, &e, "a", e.type, dim_addc(lo->ctx, e.n, 1), s.rank);
+    e.best = state_tmp(lo, &e, "best", e.type, e.n, e.batch);
+    e.pivot = state_tmp(lo, &e, "row", I64, e.n, e.batch);
     for (int half = 0; half < 2; half++) {
         Map *m = lower_map(lo, half ? "one" : "a0");
         nn_dims(lo, m, "", s.at, s.rank, at + 1);
@@ -152,12 +152,13 @@ static Det inverse_open(Lower *lo, int x) {
 
 /* The pivot's row is divided by the pivot, and subtracted from all others. */
 static void sweep(Lower *lo, const Det *e) {
-    Dim at[RANK_MAX], to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
+    Dim all[RANK_MAX + 1] = {e->t}, *at = all + 1;
+    Dim to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
     Map *m = lower_map(lo, "step");
     nn_dims(lo, m, "", e->box, e->batch + 2, at);
     Dim row = at[e->batch], column = at[e->batch + 1];
     int i = body_index(&m->body, row), t = body_index(&m->body, e->t),
-        p = map_read(lo->flow, m, e->pivot, at);
+        p = map_read(lo->flow, m, e->pivot, all);
     Dim pivot = body_symbol(&m->body, p, "p");
     Dim from = body_symbol(&m->body,
                            EXPR(m, "select($0 == $1, $2, select($0 == $2, $1, $0))", i, t, p), "r");
