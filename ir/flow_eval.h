@@ -27,6 +27,7 @@ typedef struct Eval {
 } Eval;
 
 /* The containers and symbols of a flow before anything ran: inputs and constants are there. */
+void eval_check_asked(Eval *e); /* E_INPUT */
 Eval *eval_new(Arena *arena, const Flow *flow, const Tensor *in, int threads, bool storage);
 void eval_bind(Eval *e, Dim sym, int64_t value);
 void eval_unbind(Eval *e, Dim sym);

@@ -198,3 +198,38 @@ void access_store(Runner *r, const Spot *spot, Column from, int n) {
     for (int j = 0; j < n; j++)
         if (address[j] >= 0) put_one(spot, address[j], from.at, j);
 }
+
+/* ---- what the flow asks of its inputs -------------------------------------------------------- */
+
+/* Elements of integer inputs lie in lo..hi. */
+static void check_values(Eval *e, int cont, int64_t lo, int64_t hi) {
+    const Cont *c = &e->flow->cont.at[cont];
+    int64_t n = tensor_count(&e->cont[cont]);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = bits_to_int(c->type, mem_get(c->type, e->cont[cont].data, i));
+        if (v >= lo && v <= hi) continue;
+        fail(e->ctx, E_INPUT,
+             "input \"%s\": element %lld is %lld, an index out of range: expected %lld..%lld",
+             c->name, (long long)i, (long long)v, (long long)lo, (long long)hi);
+    }
+}
+
+static void check_require(Eval *e, const Require *r) {
+    int64_t a = eval_dim(e, r->a), b = r->b ? eval_dim(e, r->b) : 0;
+    for (int c = 0; r->index && c < e->flow->cont.n; c++)
+        if (e->flow->cont.at[c].kind == CONT_IN && !strcmp(e->flow->cont.at[c].name, r->index))
+            check_values(e, c, -a, a - 1);
+    if (r->index || a == b || (r->broadcast && (a == 1 || b == 1))) return;
+    fail(e->ctx, E_INPUT, "%s is %lld and %s is %lld: node \"%s\" needs them equal%s",
+         dim_str(e->ctx, r->a), (long long)a, dim_str(e->ctx, r->b), (long long)b,
+         r->from ? r->from : "", r->broadcast ? ", or one of them 1" : "");
+}
+
+/* What the flow asks of its inputs. */
+void eval_check_asked(Eval *e) {
+    for (int i = 0; i < e->flow->require.n; i++) check_require(e, &e->flow->require.at[i]);
+    for (int c = 0; c < e->flow->cont.n; c++) {
+        const Cont *k = &e->flow->cont.at[c];
+        if (k->kind == CONT_IN && k->has_range) check_values(e, c, k->lo, k->hi);
+    }
+}
