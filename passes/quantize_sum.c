@@ -225,7 +225,8 @@ static bool to_code(const Body *b, int val, int *quotient) {
     return v->kind == VAL_PRIM && v->prim == P_DIV && v->type == F32;
 }
 
-/* x / c becomes x * (1/c), in place: the constant's place is taken by a new one behind, so the body
+/* In flows whose sums round otherwise already (others keep every bit): x / c becomes x * (1/c), in
+ * place: the constant's place is taken by a new one behind, so the body
  * is put in order by copying it. */
 static void multiply_to_codes(Quantizing *q, Map *m) {
     Body out = {.arena = q->c.arena};
@@ -269,7 +270,11 @@ void sum_integers(Quantizing *q) {
     uses_count(&q->c);
     bool *sums = NEW_ARRAY(q->c.arena, bool, nmap + 1);
     for (int i = 0; i < nmap; i++) sums[i] = sums_decoded(q, q->c.flow->map.at[i], &product);
-    for (int i = 0; i < nmap; i++)
-        if (sums[i]) sum_codes(q, i);
-    for (int i = 0; i < nmap; i++) multiply_to_codes(q, q->c.flow->map.at[i]);
+    bool any = false;
+    for (int i = 0; i < nmap; i++) {
+        if (!sums[i]) continue;
+        any = true;
+        sum_codes(q, i);
+    }
+    for (int i = 0; any && i < nmap; i++) multiply_to_codes(q, q->c.flow->map.at[i]);
 }

@@ -470,7 +470,8 @@ def test_test_isolated(weir):
     end, victim = time.monotonic() + 20, []
     while time.monotonic() < end and not victim:
         time.sleep(0.05)
-        victim = [pid for pid in children(running.pid) if "R" not in pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2]]
+        guarded = [pid for child in children(running.pid) for pid in children(child)]
+        victim = [pid for pid in guarded if "R" not in pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2]]
     time.sleep(0.3)
     os.kill(victim[0], signal.SIGKILL)
     out = running.communicate(timeout=TIMEOUT)[0].splitlines()
@@ -600,7 +601,7 @@ def test_info(weir):
     weir("compile", weir.write("mlp.onnx", mlp()), "-o", "m.so")
     out = weir("info", "m.so").lines()
     assert out[:3] == ["model   mlp", "input   x: f32[batch,4]", "output  y: f32[batch,3]"], out
-    assert re.fullmatch(r"weights \d+ bytes", out[3]) and re.fullmatch(r"memory  .* bytes a run, .* for each thread",
+    assert re.fullmatch(r"weights \d+ bytes, packed at build", out[3]) and re.fullmatch(r"memory  .* bytes a run, .* for each thread",
                                                                        out[4]), out
     build = json.loads(out[5].removeprefix("build   "))
     assert {"weir", "model_blake3", "target", "cpu", "flags", "math", "llvm", "arena_bytes", "thread_bytes"} <= set(build)

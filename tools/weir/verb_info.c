@@ -22,12 +22,12 @@ static void print_ports(const char *what, const weir_port *port, int n) {
 static void print_built(const char *what, const char *build, const char *key, const char *unit) {
     const char *at = strstr(build, key), *end;
     if (at) at = strchr(at + strlen(key), '"');
-    printf("%s ", what);
+    printf("%s%s", what, *what ? " " : "");
     for (end = at ? at + 1 : NULL; end && *end && *end != '"'; end++) {
         if (*end == '\\' && end[1]) end++;
         putchar(*end);
     }
-    printf("%s %s", end ? "" : "?", unit);
+    printf("%s%s", end ? "" : "?", unit);
 }
 
 int verb_info(Args *a) {
@@ -51,8 +51,8 @@ int verb_info(Args *a) {
         printf("weights %lld bytes, ", (long long)m->weight_bytes);
         print_built("packed at", m->build, "\"packing\":", "\n");
         print_ports("weight ", m->weights, m->nweights);
-        print_built("memory ", m->build, "\"arena_bytes\":", "bytes a run,");
-        print_built("", m->build, "\"thread_bytes\":", "for each thread\n");
+        print_built("memory ", m->build, "\"arena_bytes\":", " bytes a run, ");
+        print_built("", m->build, "\"thread_bytes\":", " for each thread\n");
         printf("build   %s\n", m->build);
         weir_unload(l);
     }
