@@ -324,7 +324,7 @@ Test(swap, by_name) {
     Scaled before, after;
     open_library(b, "swap", "file", 2);
     cr_assert_eq(b->m->nweights, 4);
-    float *zero = calloc(K * J, sizeof *zero), t[64 * J];
+    float *zero = calloc((K > 64 ? K : 64) * J, sizeof *zero), t[64 * J];
     for (int i = 0; i < 64 * J; i++) t[i] = sample(i);
     run_scaled(b->m, b->in, &before);
     const char *name[] = {"w", "t"};
