@@ -34,9 +34,9 @@ int weir_option(weir_context *c, const char *name, const char *value);
 /* Operators of your own, as text of flows named "domain.Operator": inputs and outputs are operands
  * and results, the maps say what is computed, `${name:0.5}` is a numeric attribute with its
  * default. A flow may call C
- * functions: `call c = extern.f(x, w) -> y` calls `void f(weir_call *)` of runtime/call.h, which has
- * `int64_t f_scratch(const weir_call *)` beside it; the option "link" takes the object file that
- * holds them. The option "operators" takes a file of such text. 0, or 1 with a diagnostic. */
+ * functions: `call c = extern.f(x, w) -> y` calls `void f(weir_call *)` of runtime/call.h, which
+ * has `int64_t f_scratch(const weir_call *)` beside it; the option "link" takes the object file
+ * that holds them. The option "operators" takes a file of such text. 0, or 1 with a diagnostic. */
 int weir_operators(weir_context *c, const char *text);
 /* 0: no such option; 1: it takes a value; 2: a switch, whose value may be left out. */
 int weir_option_kind(const char *name);

@@ -113,8 +113,8 @@ struct Graph {
     Arena *arena;
     Ctx *ctx;
     const char *name;
-    const Graph *outer; /* nested: the enclosing graph */
-    VEC(Symbol) symbol; /* outermost: dims of the model; nested: the loop's variable */
+    const Graph *outer;   /* nested: the enclosing graph */
+    VEC(Symbol) symbol;   /* outermost: dims of the model; nested: the loop's variable */
     VEC(Require) require; /* outermost: what inference found that the model's dims must hold */
     VEC(Value) value;
     VEC(Node) node;         /* in topological order */
