@@ -80,6 +80,8 @@ typedef struct Lower Lower; /* one node being lowered: op.h */
 /* OP_SAME: the result holds the elements of operand 0, each of them, in some shape and order.
  * OP_COMPOSED: `infer` appends nodes that give the results, and this node goes. */
 enum { OP_RANDOM = 1, OP_SIDE = 2, OP_COMPOSED = 4, OP_SAME = 8 };
+/* Such a node is neither evaluated when compiling nor made one with an equal one. */
+enum { OP_ONCE = OP_RANDOM | OP_SIDE | OP_COMPOSED };
 typedef struct OpRow {
     const char *domain, *name; /* "" is ai.onnx */
     int since, until;          /* versions [since, until] of the domain's opset; until 0: newest */

@@ -114,7 +114,7 @@ static void evaluate(Infer *in, Arena *scratch, const Graph *g) {
 void fold_node(Infer *in, int64_t most) {
     const Node *node = in->node;
     bool known;
-    if (node->row->flags || !results_fit(in, most, &known)) return;
+    if ((node->row->flags & OP_ONCE) || !results_fit(in, most, &known)) return;
     for (int i = 0; i < node->attr.n; i++)
         if (node->attr.at[i].kind == ATTR_GRAPH) return;
     Arena *scratch = arena_new(in->ctx);

@@ -100,7 +100,7 @@ static void merge_params(Merge *m) {
 }
 
 static bool mergeable(const Node *node, const bool *is_output) {
-    if (node->row->flags) return false;
+    if (node->row->flags & OP_ONCE) return false;
     for (int i = 0; i < node->attr.n; i++)
         if (node->attr.at[i].kind == ATTR_GRAPH) return false;
     for (int i = 0; i < node->out.n; i++)

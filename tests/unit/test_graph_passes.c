@@ -152,6 +152,27 @@ Test(graph_passes, constants_fold) {
     finish(&run);
 }
 
+/* Views of constants are constants: what is known of an operator must not keep it. */
+Test(graph_passes, views_fold) {
+    Run run = {0};
+    Blob g = graph("2,3", "3,2");
+    float w[6] = {1, 2, 3, 4, 5, 6};
+    int64_t shape[2] = {2, 3};
+    put_message(&g, 5, tensor_raw("w", FLOAT, 6, w, sizeof w));
+    put_message(&g, 5, tensor_raw("s", 7, 2, shape, sizeof shape));
+    put_message(&g, 1, node("Reshape", "w s", "v"));
+    put_message(&g, 1, node("Transpose", "v", "t"));
+    put_message(&g, 1, node("Transpose", "x", "u"));
+    put_message(&g, 1, node("Add", "u t", "y"));
+    cr_assert(start(&run, g, "simplify"), "%s", run.message);
+    const Graph *out = run.stage.graph;
+    cr_assert_eq(out->node.n, 2);
+    const Value *v = &out->value.at[out->node.at[1].in.at[1]];
+    cr_assert_eq(v->kind, VALUE_PARAM);
+    cr_expect_float_eq(((const float *)v->data)[1], 4, 0);
+    finish(&run);
+}
+
 Test(graph_passes, equal_and_dead_nodes_go) {
     Run run = {0};
     Blob g = graph("N", "N");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ai.onnx.ml, features: ArrayFeatureExtractor, Binarizer, CategoryMapper, FeatureVectorizer,
- * Imputer, LabelEncoder, LinearClassifier, LinearRegressor, Normalizer, OneHotEncoder, Scaler,
- * ZipMap; and TfIdfVectorizer. Keys are looked up by a call; what belongs to a key is read by a
- * map. */
+/* ai.onnx.ml, features: ArrayFeatureExtractor, Binarizer, CategoryMapper, Imputer, LabelEncoder,
+ * LinearRegressor, Normalizer, OneHotEncoder, Scaler; and TfIdfVectorizer. Keys are looked up by a
+ * call; what belongs to a key is read by a map. */
 #include "ml.h"
 
 #include <string.h>
