@@ -108,7 +108,7 @@ struct Node {
     VEC(int) in;  /* value numbers; -1: absent optional */
     VEC(int) out; /* -1: unused */
     VEC(Attr) attr;
-    bool composed; /* written down by a composition, which may use types beyond the standard's */
+    bool composed; /* written down by a composition, whose types may be beyond the standard's */
 };
 
 struct Graph {

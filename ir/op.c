@@ -455,7 +455,7 @@ bool node_matters(const Node *node) {
 static void infer_node(Infer *in) {
     const OpRow *row = in->node->row;
     node_where(in->ctx, in->node);
-    if (in->ops->check && !in->node->composed) in->ops->check(in);
+    if (in->ops->check) in->ops->check(in);
     check_operand(in);
     check_expr(in);
     take_declared(in);

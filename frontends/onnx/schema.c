@@ -213,6 +213,6 @@ void schema_check(const Infer *in) {
     const Schema *s = schema_find(node->row->domain, node->row->name, node->version);
     if (!s) return;
     check_counts(in, s);
-    check_types(in, s);
+    if (!node->composed) check_types(in, s); /* compositions may use others, such as 8-bit floats */
     check_attributes(in, s);
 }

@@ -93,6 +93,21 @@ int compose_shape(Infer *in, const int64_t *v, int n) {
 
 /* ---- often needed ---------------------------------------------------------------------------- */
 
+int compose_add(Infer *in, int a, int b) {
+    return a < 0 ? b : b < 0 ? a : OP(in, "Add", a, b);
+}
+
+int compose_silu(Infer *in, int x, double alpha) {
+    int scaled = alpha == 1 ? x : OP(in, "Mul", x, compose_number(in, x, alpha));
+    return OP(in, "Mul", x, OP(in, "Sigmoid", scaled));
+}
+
+int compose_extents(Infer *in, int x, int64_t from, int64_t to) {
+    compose_int(in, "start", from);
+    compose_int(in, "end", to);
+    return OP(in, "Shape", x);
+}
+
 int compose_reshape(Infer *in, int x, const int64_t *shape, int n) {
     return OP(in, "Reshape", x, compose_shape(in, shape, n));
 }

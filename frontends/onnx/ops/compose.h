@@ -37,6 +37,9 @@ int compose_constant(Infer *in, DType t, const double *v, int n);
 int compose_shape(Infer *in, const int64_t *v, int n);
 
 /* Often needed: */
+int compose_add(Infer *in, int a, int b);         /* an absent operand adds nothing */
+int compose_silu(Infer *in, int x, double alpha); /* x * sigmoid(alpha * x) */
+int compose_extents(Infer *in, int x, int64_t from, int64_t to); /* extents from .. to - 1 of x */
 int compose_reshape(Infer *in, int x, const int64_t *shape, int n); /* 0 keeps, -1 infers */
 int compose_transpose(Infer *in, int x, const int64_t *perm, int n);
 int compose_cast(Infer *in, int x, DType t);
@@ -56,5 +59,9 @@ int compose_bits(Infer *in, int i, DType t);
 /* contrib_quant.c: (a - zero_a)(b - zero_b) in integers, times the scales, plus bias. */
 int compose_integer_product(Infer *in, int a, int b, int scale_a, int scale_b, int zero_a,
                             int zero_b, int bias);
+
+#define IN(i) compose_operand(in, i)
+#define COMPOSED(name, infer, types)                                                               \
+    { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
 
 #endif

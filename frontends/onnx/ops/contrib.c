@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-#define IN(i) compose_operand(in, i)
-
-static int add(Infer *in, int a, int b) {
-    return a < 0 ? b : b < 0 ? a : OP(in, "Add", a, b);
-}
-
 static int mul(Infer *in, int a, int b) {
     return OP(in, "Mul", a, b);
 }
@@ -29,29 +23,24 @@ static void gelu_infer(Infer *in) {
 
 static void bias_gelu_infer(Infer *in) {
     infer_arity(in, 2, 2);
-    compose_result(in, 0, gelu(in, add(in, IN(0), IN(1)), false));
+    compose_result(in, 0, gelu(in, compose_add(in, IN(0), IN(1)), false));
 }
 
 static void fast_gelu_infer(Infer *in) {
     infer_arity(in, 1, 2);
-    compose_result(in, 0, gelu(in, add(in, IN(0), IN(1)), true));
-}
-
-static int silu(Infer *in, int x) {
-    return mul(in, x, OP(in, "Sigmoid", x));
+    compose_result(in, 0, gelu(in, compose_add(in, IN(0), IN(1)), true));
 }
 
 static void quick_gelu_infer(Infer *in) {
     infer_arity(in, 1, 1);
     float alpha = attr_float(in->ctx, in->node, "alpha", 1.702f);
-    int scaled = mul(in, IN(0), compose_number(in, IN(0), alpha));
-    compose_result(in, 0, mul(in, IN(0), OP(in, "Sigmoid", scaled)));
+    compose_result(in, 0, compose_silu(in, IN(0), alpha));
 }
 
 /* The left half times gelu of the right half. */
 static void bias_split_gelu_infer(Infer *in) {
     infer_arity(in, 2, 2);
-    int x = add(in, IN(0), IN(1));
+    int x = compose_add(in, IN(0), IN(1));
     compose_int(in, "axis", -1);
     compose_int(in, "num_outputs", 2);
     int left = compose_op(in, "Split", &x, 1, 2);
@@ -60,12 +49,12 @@ static void bias_split_gelu_infer(Infer *in) {
 
 static void bias_add_infer(Infer *in) {
     infer_arity(in, 3, 3);
-    compose_result(in, 0, add(in, add(in, IN(0), IN(1)), IN(2)));
+    compose_result(in, 0, compose_add(in, compose_add(in, IN(0), IN(1)), IN(2)));
 }
 
 static void bias_softmax_infer(Infer *in) {
     infer_arity(in, 2, 2);
-    int x = add(in, IN(0), IN(1)), rank = nn_ranked(in, 0, 1, RANK_MAX)->rank;
+    int x = compose_add(in, IN(0), IN(1)), rank = nn_ranked(in, 0, 1, RANK_MAX)->rank;
     int axis = (int)attr_axis(in->ctx, in->node, "axis", 1, rank);
     compose_result(in, 0, compose_softmax(in, x, axis, rank));
 }
@@ -85,7 +74,7 @@ static void simplified_layer_norm_infer(Infer *in) {
 
 /* Normalised input + skip + bias; the sum is a result too. */
 static void skip_norm(Infer *in, int bias, bool simplified) {
-    int sum = add(in, add(in, IN(0), IN(1)), IN(bias));
+    int sum = compose_add(in, compose_add(in, IN(0), IN(1)), IN(bias));
     epsilon(in, simplified ? 1e-5f : 1e-12f);
     if (simplified) {
         compose_result(in, 0, OP(in, "RMSNormalization", sum, IN(2)));
@@ -106,12 +95,6 @@ static void skip_simplified_infer(Infer *in) {
     skip_norm(in, 3, true);
 }
 
-static int shape_slice(Infer *in, int x, int64_t from, int64_t to) {
-    compose_int(in, "start", from);
-    compose_int(in, "end", to);
-    return OP(in, "Shape", x);
-}
-
 typedef struct Embedding {
     int word, position, segment; /* tables; segment may be -1 */
     int gamma, beta;
@@ -123,9 +106,10 @@ static void embed(Infer *in, const Embedding *e) {
     int ids = IN(0), zero = compose_shape(in, (int64_t[]){0}, 1);
     int sum = OP(in, "Gather", e->word, ids);
     int place = e->places >= 0 ? OP(in, "Gather", e->position, e->places)
-                               : OP(in, "Slice", e->position, zero, shape_slice(in, ids, 1, 2));
-    sum = add(in, sum, place);
-    if (IN(1) >= 0 && e->segment >= 0) sum = add(in, sum, OP(in, "Gather", e->segment, IN(1)));
+                               : OP(in, "Slice", e->position, zero, compose_extents(in, ids, 1, 2));
+    sum = compose_add(in, sum, place);
+    if (IN(1) >= 0 && e->segment >= 0)
+        sum = compose_add(in, sum, OP(in, "Gather", e->segment, IN(1)));
     epsilon(in, 1e-12f);
     compose_result(in, 0, OP(in, "LayerNormalization", sum, e->gamma, e->beta));
     if (IN(7) >= 0) {
@@ -134,7 +118,7 @@ static void embed(Infer *in, const Embedding *e) {
         compose_result(in, 1, OP(in, "ReduceSum", IN(7), steps));
     } else {
         int none = compose_constant(in, I32, (double[]){0}, 1);
-        compose_result(in, 1, OP(in, "Expand", none, shape_slice(in, ids, 0, 1)));
+        compose_result(in, 1, OP(in, "Expand", none, compose_extents(in, ids, 0, 1)));
     }
     compose_result(in, 2, sum);
 }
@@ -162,7 +146,7 @@ static void group_norm(Infer *in, int x, int gamma, int beta) {
     compose_attr(in, "num_groups", "groups");
     int y = OP(in, "GroupNormalization", wide, compose_cast(in, gamma, F32),
                compose_cast(in, beta, F32));
-    if (attr_int(in->ctx, in->node, "activation", 0)) y = silu(in, y);
+    if (attr_int(in->ctx, in->node, "activation", 0)) y = compose_silu(in, y, 1);
     y = compose_cast(in, y, t);
     compose_result(in, 0, last ? compose_channels(in, y, false) : y);
 }
@@ -180,7 +164,7 @@ static void skip_group_norm_infer(Infer *in) {
     nn_ranked(in, 0, 4, 4);
     if (nn_ranked(in, 3, 2, 4)->rank == 2)
         skip = OP(in, "Unsqueeze", skip, compose_shape(in, (int64_t[]){1, 2}, 2));
-    int sum = add(in, add(in, IN(0), skip), IN(4));
+    int sum = compose_add(in, compose_add(in, IN(0), skip), IN(4));
     group_norm(in, sum, IN(1), IN(2));
     compose_result(in, 1, sum);
 }
@@ -192,7 +176,7 @@ static void fused_conv_infer(Infer *in) {
     infer_arity(in, 2, 4);
     compose_window(in);
     int y = OP(in, "Conv", IN(0), IN(1), IN(2));
-    compose_result(in, 0, compose_activation(in, add(in, y, IN(3))));
+    compose_result(in, 0, compose_activation(in, compose_add(in, y, IN(3))));
 }
 
 static void nhwc_conv_infer(Infer *in) {
@@ -201,7 +185,7 @@ static void nhwc_conv_infer(Infer *in) {
     int x = compose_channels(in, IN(0), true);
     compose_window(in);
     int y = compose_channels(in, OP(in, "Conv", x, IN(1), IN(2)), false);
-    compose_result(in, 0, compose_activation(in, add(in, y, IN(3))));
+    compose_result(in, 0, compose_activation(in, compose_add(in, y, IN(3))));
 }
 
 static void nhwc_max_pool_infer(Infer *in) {
@@ -323,7 +307,7 @@ static int crop_places(Infer *in, int lo, int hi, int64_t n, int size) {
     double *step = NEW_ARRAY(in->arena, double, n);
     for (int64_t i = 0; i < n; i++) step[i] = n > 1 ? (double)i / (double)(n - 1) : 0.5;
     int far = mul(in, OP(in, "Sub", hi, lo), compose_constant(in, F32, step, (int)n));
-    return mul(in, add(in, lo, far), last);
+    return mul(in, compose_add(in, lo, far), last);
 }
 
 /* Pixels to the scale of GridSample with align_corners, -1 .. 1. */
@@ -358,7 +342,7 @@ static void crop_and_resize_infer(Infer *in) {
         corner[i] = OP(in, "Gather", IN(1), which);
     }
     for (int i = 0; i < 2; i++) {
-        size[i] = shape_slice(in, IN(0), 2 + i, 3 + i);
+        size[i] = compose_extents(in, IN(0), 2 + i, 3 + i);
         place[i] = crop_places(in, corner[i], corner[2 + i], n[i], size[i]);
         shape[i] = OP(in, "Unsqueeze", place[i], compose_shape(in, (int64_t[]){2 - i}, 1));
     }
@@ -367,7 +351,7 @@ static void crop_and_resize_infer(Infer *in) {
     int same = OP(in, "Shape", seen), half = compose_constant(in, F32, (double[]){0.5}, -1),
         part[2];
     for (int i = 0; i < 2; i++) {
-        int pixel = nearest ? OP(in, "Floor", add(in, shape[i], half)) : shape[i];
+        int pixel = nearest ? OP(in, "Floor", compose_add(in, shape[i], half)) : shape[i];
         part[i] = OP(in, "Expand", grid_places(in, pixel, size[i]), same);
         part[i] = OP(in, "Unsqueeze", part[i], compose_shape(in, (int64_t[]){-1}, 1));
     }
@@ -381,9 +365,6 @@ static void crop_and_resize_infer(Infer *in) {
     seen = OP(in, "Unsqueeze", seen, compose_shape(in, (int64_t[]){1}, 1));
     compose_result(in, 0, OP(in, "Where", seen, y, compose_number(in, y, other)));
 }
-
-#define COMPOSED(name, infer, types)                                                               \
-    { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
 
 const OpRow onnx_contrib_rows[] = {
     COMPOSED("Gelu", gelu_infer, T_FLOATS),

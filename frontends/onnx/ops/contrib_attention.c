@@ -7,25 +7,17 @@
 #include <math.h>
 #include <string.h>
 
-#define IN(i) compose_operand(in, i)
-
 static int ones(Infer *in, int64_t v) {
     return compose_shape(in, &v, 1);
 }
 
 /* Extent `axis` of x, as a vector of one. */
 static int extent(Infer *in, int x, int64_t axis) {
-    compose_int(in, "start", axis);
-    compose_int(in, "end", axis + 1);
-    return OP(in, "Shape", x);
+    return compose_extents(in, x, axis, axis + 1);
 }
 
 static int scalar(Infer *in, int x) {
     return OP(in, "Squeeze", x);
-}
-
-static int sum(Infer *in, int a, int b) {
-    return a < 0 ? b : b < 0 ? a : OP(in, "Add", a, b);
 }
 
 /* 0, 1, ... n - 1 */
@@ -184,9 +176,9 @@ static void self_attention(Infer *in, int qkv, int mask, int past, int bias) {
     Dim batch = compose_type(in, qkv)->shape[0];
     c.mask = bias;
     if (mask >= 0)
-        c.mask = sum(in, bias,
-                     added_mask(in, mask, compose_type(in, qkv)->dtype, batch, extent(in, qkv, 1),
-                                total_of(in, c.k, c.past_k)));
+        c.mask = compose_add(in, bias,
+                             added_mask(in, mask, compose_type(in, qkv)->dtype, batch,
+                                        extent(in, qkv, 1), total_of(in, c.k, c.past_k)));
     int y = attend(in, &c);
     compose_result(in, 0, y);
     if (in->node->out.n < 2 || in->node->out.at[1] < 0) return;
@@ -200,7 +192,7 @@ static void attention_infer(Infer *in) {
     infer_arity(in, 2, 7);
     nn_ranked(in, 0, 3, 3);
     refuse(in, 6, "past_sequence_length");
-    self_attention(in, sum(in, OP(in, "MatMul", IN(0), IN(1)), IN(2)), IN(3), IN(4), IN(5));
+    self_attention(in, compose_add(in, OP(in, "MatMul", IN(0), IN(1)), IN(2)), IN(3), IN(4), IN(5));
 }
 
 /* Operands: input, weights, bias, their scales, mask, their zero points, past. */
@@ -215,7 +207,7 @@ static void qattention_infer(Infer *in) {
  * stands among all places, those of tokens first. */
 static void packed_attention_infer(Infer *in) {
     infer_arity(in, 5, 6);
-    int x = sum(in, OP(in, "MatMul", IN(0), IN(1)), IN(2)), part[3];
+    int x = compose_add(in, OP(in, "MatMul", IN(0), IN(1)), IN(2)), part[3];
     const int64_t *sizes = NULL;
     int n = attr_ints(in->ctx, in->node, "qkv_hidden_sizes", &sizes);
     DType t = compose_type(in, x)->dtype;
@@ -295,9 +287,9 @@ static void multi_head(Infer *in, const Operands *o) {
     if (by_heads) c.q = split_heads(in, c.q, c.heads);
     c.mask = IN(o->bias_added);
     if (IN(o->mask) >= 0)
-        c.mask = sum(in, c.mask,
-                     added_mask(in, IN(o->mask), compose_type(in, c.q)->dtype, batch, steps,
-                                total_of(in, c.k, c.past_k)));
+        c.mask = compose_add(in, c.mask,
+                             added_mask(in, IN(o->mask), compose_type(in, c.q)->dtype, batch, steps,
+                                        total_of(in, c.k, c.past_k)));
     int y = attend(in, &c);
     compose_result(in, 0, by_heads ? join_heads(in, y) : y);
     compose_result(in, 1, y + 1);
@@ -474,7 +466,7 @@ static void relative_bias_infer(Infer *in) {
     log_bucket = OP(in, "Add", log_bucket, compose_number(in, far, (double)exact));
     log_bucket = OP(in, "Min", log_bucket, compose_number(in, far, (double)(n - 1)));
     int small = OP(in, "Less", far, compose_number(in, far, (double)exact));
-    int bucket = sum(in, first, OP(in, "Where", small, far, log_bucket));
+    int bucket = compose_add(in, first, OP(in, "Where", small, far, log_bucket));
     int y = compose_transpose(in, OP(in, "Gather", IN(0), bucket), (int64_t[]){2, 0, 1}, 3);
     compose_result(in, 0, unsqueezed(in, y, (int64_t[]){0}, 1));
 }
@@ -496,9 +488,6 @@ static void gated_bias_infer(Infer *in) {
     int gate = OP(in, "Add", OP(in, "Mul", u, r), compose_number(in, g, 2));
     compose_result(in, 0, OP(in, "Mul", gate, IN(2)));
 }
-
-#define COMPOSED(name, infer, types)                                                               \
-    { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
 
 const OpRow onnx_contrib_attention_rows[] = {
     COMPOSED("Attention", attention_infer, T_FLOATS),

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#define IN(i) compose_operand(in, i)
-
 /* Weights [expert, out, in] and bias [expert, out]; -1: absent. */
 typedef struct Layer {
     int weight, bias;
@@ -48,11 +46,6 @@ static int layer(Infer *in, const Experts *e, const Layer *l, int x) {
     return l->bias < 0 ? y : OP(in, "Add", y, OP(in, "Gather", l->bias, e->route));
 }
 
-static int silu(Infer *in, int x, float alpha) {
-    int s = alpha == 1 ? x : OP(in, "Mul", x, compose_number(in, x, alpha));
-    return OP(in, "Mul", x, OP(in, "Sigmoid", s));
-}
-
 /* Gate and value from one layer: interleaved, or one after the other. */
 static void parted(Infer *in, int h, bool woven, int *gate, int *value) {
     if (woven) h = compose_reshape(in, h, (int64_t[]){0, 0, -1, 2}, 4);
@@ -80,7 +73,7 @@ static int swiglu(Infer *in, const Experts *e, int h, int x) {
     }
     float beta = attr_float(in->ctx, in->node, "activation_beta", 0);
     if (beta != 0) value = OP(in, "Add", value, compose_number(in, h, beta));
-    gate = silu(in, gate, attr_float(in->ctx, in->node, "activation_alpha", 1));
+    gate = compose_silu(in, gate, attr_float(in->ctx, in->node, "activation_alpha", 1));
     return OP(in, "Mul", gate, value);
 }
 
@@ -90,7 +83,7 @@ static int activated(Infer *in, const Experts *e, int h, int x) {
     if (!strcmp(name, "gelu")) compose_string(in, "approximate", "tanh");
     int y = !strcmp(name, "relu")   ? OP(in, "Relu", h)
             : !strcmp(name, "gelu") ? OP(in, "Gelu", h)
-            : !strcmp(name, "silu") ? silu(in, h, 1)
+            : !strcmp(name, "silu") ? compose_silu(in, h, 1)
                                     : h;
     if (y == h && strcmp(name, "identity"))
         fail(in->ctx, E_ATTRIBUTE,
@@ -163,9 +156,6 @@ static void qmoe_infer(Infer *in) {
     choose(in, IN(1), IN(14), &e);
     mix(in, &e);
 }
-
-#define COMPOSED(name, infer, types)                                                               \
-    { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
 
 const OpRow onnx_contrib_moe_rows[] = {
     COMPOSED("MoE", moe_infer, T_FLOATS),

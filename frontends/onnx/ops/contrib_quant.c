@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define IN(i) compose_operand(in, i)
-
 /* Operand i by its scale and zero point, the operands after it. */
 static int real(Infer *in, int i) {
     return OP(in, "DequantizeLinear", IN(i), IN(i + 1), IN(i + 2));
@@ -264,10 +262,6 @@ static void gather_block_infer(Infer *in) {
     compose_int(in, "block_size", size);
     compose_result(in, 0, compose_op(in, "DequantizeLinear", row, 3, 1));
 }
-
-#define COMPOSED(name, infer, types)                                                               \
-    { "com.microsoft", name, 1, 0, infer, NULL, NULL, types, OP_COMPOSED }
-#define T_BYTES "i8 u8"
 
 const OpRow onnx_contrib_quant_rows[] = {
     COMPOSED("QLinearAdd", qlinear_add_infer, T_BYTES),

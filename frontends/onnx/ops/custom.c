@@ -92,17 +92,15 @@ static Dim given_dim(Ctx *ctx, const Match *m, Dim said) {
     return dim_subst(ctx, said, m->subst.at, m->subst.n);
 }
 
-/* Do the operands have the types that the flow declares? */
-static bool fits(Ctx *ctx, Arena *arena, const Flow *flow, const Type *const *type, int n,
-                 Match *m) {
+/* Do the operands, as many as its inputs, have the types that the flow declares? */
+static bool fits(Ctx *ctx, Arena *arena, const Flow *flow, const Type *const *type, Match *m) {
     int k = 0;
     *m = (Match){.flow = flow};
     for (int pass = 0; pass < 2; pass++, k = 0)
         for (int i = 0; i < flow->cont.n; i++) {
             const Cont *c = &flow->cont.at[i];
             if (c->kind != CONT_IN) continue;
-            if (k == n || !type[k] || type[k]->dtype != c->type || type[k]->rank != c->rank)
-                return false;
+            if (type[k]->dtype != c->type || type[k]->rank != c->rank) return false;
             for (int d = 0; d < c->rank; d++) {
                 Dim given = type[k]->shape[d];
                 if (pass == 0 && !bind_dim(arena, m, c->shape[d], given)) return false;
@@ -110,8 +108,6 @@ static bool fits(Ctx *ctx, Arena *arena, const Flow *flow, const Type *const *ty
             }
             k++;
         }
-    for (int i = 0, count = 0; i < flow->cont.n; i++)
-        if (flow->cont.at[i].kind == CONT_IN && ++count > n) return false;
     return true;
 }
 
@@ -141,7 +137,7 @@ static Match find_match(Ctx *ctx, Arena *arena, const Node *node, const Type *co
     for (const char *at = next_flow(node->row->expr); at; at = next_flow(at + 1)) {
         if (flow_title(ctx, at) != name) continue;
         Flow *flow = flow_parse(arena, with_attributes(ctx, arena, node, at), &end);
-        if (count_inputs(flow) == n && fits(ctx, arena, flow, type, n, &m)) {
+        if (count_inputs(flow) == n && fits(ctx, arena, flow, type, &m)) {
             flow_verify(flow);
             check_flow(ctx, flow, &m);
             return m;
@@ -149,8 +145,7 @@ static Match find_match(Ctx *ctx, Arena *arena, const Node *node, const Type *co
         text_printf(&seen, "%s%d operands", text_str(&seen)[0] ? " or " : "", count_inputs(flow));
     }
     text_put(&seen, "; given are");
-    for (int i = 0; i < n; i++)
-        text_printf(&seen, " %s", type[i] ? type_str(ctx, type[i]) : "none");
+    for (int i = 0; i < n; i++) text_printf(&seen, " %s", type_str(ctx, type[i]));
     fail(ctx, E_TYPE, "no flow of operator \"%s\" takes these operands: it has flows of %s", name,
          text_str(&seen));
 }

@@ -7,10 +7,15 @@
  * result is 0. */
 #include "nn.h"
 
-static void det_infer(Infer *in) {
+static const Type *square(const Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX - 1);
     nn_agree(in, x->shape[x->rank - 1], x->shape[x->rank - 2], 0, 0,
              "its last two dims must be equal: a square matrix");
+    return x;
+}
+
+static void det_infer(Infer *in) {
+    const Type *x = square(in);
     infer_set(in, 0, x->dtype, x->shape, x->rank - 2);
 }
 
@@ -51,7 +56,9 @@ static void find_pivot(Lower *lo, const Det *e) {
                     val, combine_get(lo->ctx, "argmax_first", e->type));
 }
 
-static void eliminate(Lower *lo, const Det *e) {
+/* a[t+1] from a[t] with the pivot's row in row t: `expr` of row $0, t $1, the pivot $2, the element
+ * $3, the first of its row in column t $4, and the pivot row's element in its column $5. */
+static void step(Lower *lo, const Det *e, const char *expr) {
     Dim all[RANK_MAX + 1] = {e->t}, *at = all + 1;
     Dim to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
     Map *m = lower_map(lo, "step");
@@ -64,10 +71,8 @@ static void eliminate(Lower *lo, const Det *e) {
                            EXPR(m, "select($0 == $1, $2, select($0 == $2, $1, $0))", i, t, p), "r");
     int top = element(lo, e, m, at, pivot, column), head = element(lo, e, m, at, pivot, e->t);
     int old = element(lo, e, m, at, from, column), first = element(lo, e, m, at, from, e->t);
-    int val = EXPR(m, "select(($0 > $1) & ($2 != 0), $3 - $4 / $2 * $5, $3)", i, t, head, old,
-                   first, top);
     for (int k = 0; k < e->batch + 2; k++) to[k + 1] = at[k];
-    nn_write(lo, m, e->a, to, val);
+    nn_write(lo, m, e->a, to, EXPR(m, expr, i, t, head, old, first, top));
 }
 
 static void multiply(Lower *lo, const Det *e) {
@@ -81,17 +86,24 @@ static void multiply(Lower *lo, const Det *e) {
              EXPR(m, "$0 * select($1 == $2, $3, -$3)", nn_read(lo, m, e->d, at), p, t, head));
 }
 
-static Det det_open(Lower *lo, int x) {
+/* Containers for the elimination of x, with `copies` matrices side by side. */
+static Det elimination(Lower *lo, int x, int copies) {
     Shape s = nn_shape(lo, x);
     Det e = {
         .batch = s.rank - 2, .n = s.at[s.rank - 1], .type = dtype_compute(nn_cont(lo, x)->type)};
-    Dim at[RANK_MAX + 1] = {dim_const(lo->ctx, 0)};
     for (int i = 0; i < s.rank; i++) e.box[i] = s.at[i];
-    Dim steps = dim_addc(lo->ctx, e.n, 1);
-    e.a = state_tmp(lo, &e, "a", e.type, steps, s.rank);
-    e.d = state_tmp(lo, &e, "d", e.type, steps, e.batch);
+    e.box[s.rank - 1] = dim_mulc(lo->ctx, e.n, copies);
+    e.a = state_tmp(lo, &e, "a", e.type, dim_addc(lo->ctx, e.n, 1), s.rank);
     e.best = state_tmp(lo, &e, "best", e.type, e.n, e.batch);
     e.pivot = state_tmp(lo, &e, "row", I64, e.n, e.batch);
+    return e;
+}
+
+static Det det_open(Lower *lo, int x) {
+    Shape s = nn_shape(lo, x);
+    Det e = elimination(lo, x, 1);
+    Dim at[RANK_MAX + 1] = {dim_const(lo->ctx, 0)};
+    e.d = state_tmp(lo, &e, "d", e.type, dim_addc(lo->ctx, e.n, 1), e.batch);
     Map *m = lower_map(lo, "a0");
     nn_dims(lo, m, "", s.at, s.rank, at + 1);
     nn_write(lo, m, e.a, at, nn_read(lo, m, x, at + 1));
@@ -109,7 +121,7 @@ static void det_lower(Lower *lo) {
     e.t = loop->var;
     lo->into = &loop->body;
     find_pivot(lo, &e);
-    eliminate(lo, &e);
+    step(lo, &e, "select(($0 > $1) & ($2 != 0), $3 - $4 / $2 * $5, $3)");
     multiply(lo, &e);
     lo->into = into;
     Dim at[RANK_MAX + 1] = {e.n};
@@ -121,23 +133,15 @@ static void det_lower(Lower *lo) {
 /* ---- Inverse --------------------------------------------------------------------------------- */
 
 static void inverse_infer(Infer *in) {
-    const Type *x = nn_ranked(in, 0, 2, RANK_MAX - 1);
-    nn_agree(in, x->shape[x->rank - 1], x->shape[x->rank - 2], 0, 0,
-             "its last two dims must be equal: a square matrix");
+    square(in);
     nn_infer_same(in);
 }
 
 /* a[0] is [x | 1], of 2n columns. */
 static Det inverse_open(Lower *lo, int x) {
     Shape s = nn_shape(lo, x);
-    Det e = {
-        .batch = s.rank - 2, .n = s.at[s.rank - 1], .type = dtype_compute(nn_cont(lo, x)->type)};
+    Det e = elimination(lo, x, 2);
     Dim at[RANK_MAX + 1] = {dim_const(lo->ctx, 0)};
-    for (int i = 0; i < s.rank; i++) e.box[i] = s.at[i];
-    e.box[s.rank - 1] = dim_mulc(lo->ctx, e.n, 2);
-    e.a = state_tmp(lo, &e, "a", e.type, dim_addc(lo->ctx, e.n, 1), s.rank);
-    e.best = state_tmp(lo, &e, "best", e.type, e.n, e.batch);
-    e.pivot = state_tmp(lo, &e, "row", I64, e.n, e.batch);
     for (int half = 0; half < 2; half++) {
         Map *m = lower_map(lo, half ? "one" : "a0");
         nn_dims(lo, m, "", s.at, s.rank, at + 1);
@@ -150,25 +154,6 @@ static Det inverse_open(Lower *lo, int x) {
     return e;
 }
 
-/* The pivot's row is divided by the pivot, and subtracted from all others. */
-static void sweep(Lower *lo, const Det *e) {
-    Dim all[RANK_MAX + 1] = {e->t}, *at = all + 1;
-    Dim to[RANK_MAX + 1] = {dim_addc(lo->ctx, e->t, 1)};
-    Map *m = lower_map(lo, "step");
-    nn_dims(lo, m, "", e->box, e->batch + 2, at);
-    Dim row = at[e->batch], column = at[e->batch + 1];
-    int i = body_index(&m->body, row), t = body_index(&m->body, e->t),
-        p = map_read(lo->flow, m, e->pivot, all);
-    Dim pivot = body_symbol(&m->body, p, "p");
-    Dim from = body_symbol(&m->body,
-                           EXPR(m, "select($0 == $1, $2, select($0 == $2, $1, $0))", i, t, p), "r");
-    int top = element(lo, e, m, at, pivot, column), head = element(lo, e, m, at, pivot, e->t);
-    int old = element(lo, e, m, at, from, column), first = element(lo, e, m, at, from, e->t);
-    int val = EXPR(m, "select($0 == $1, $3 / $2, $4 - $5 / $2 * $3)", i, t, head, top, old, first);
-    for (int k = 0; k < e->batch + 2; k++) to[k + 1] = at[k];
-    nn_write(lo, m, e->a, to, val);
-}
-
 static void inverse_lower(Lower *lo) {
     int y = lower_out(lo, 0), rank = nn_cont(lo, y)->rank;
     Det e = inverse_open(lo, lower_in(lo, 0));
@@ -176,8 +161,8 @@ static void inverse_lower(Lower *lo) {
     Item *loop = nn_loop(lo, NULL, e.n);
     e.t = loop->var;
     lo->into = &loop->body;
-    find_pivot(lo, &e);
-    sweep(lo, &e);
+    find_pivot(lo, &e); /* its row is divided by it, and subtracted from all others */
+    step(lo, &e, "select($0 == $1, $5 / $2, $3 - $4 / $2 * $5)");
     lo->into = into;
     Dim at[RANK_MAX + 1] = {e.n}, to[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", y, at + 1);

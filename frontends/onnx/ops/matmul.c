@@ -256,7 +256,6 @@ static void qlinear_matmul_lower(Lower *lo) {
     nn_write(lo, m, y, at, EXPR(m, text, sum, sa, sb, sy, zy));
 }
 
-#define T_BYTES "i8 u8"
 #define T_BYTE_LIKE T_BYTES " f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz"
 
 const OpRow onnx_matmul_rows[] = {

@@ -10,6 +10,7 @@
 /* dtypes, as rows name them */
 #define T_FLOATS "f16 f32 f64 bf16"
 #define T_INTS "i8 i16 i32 i64 u8 u16 u32 u64"
+#define T_BYTES "i8 u8"
 #define T_NUMS T_FLOATS " " T_INTS
 #define T_ALL T_NUMS " bool string complex"
 
