@@ -3,7 +3,7 @@
 #ifndef WEIR_COMPILER_CALLS_H
 #define WEIR_COMPILER_CALLS_H
 
-#include "ir/flow.h"
+#include "ir/eval.h"
 
 /* For Ctx.runtime. */
 extern const RuntimeHooks calls_runtime;

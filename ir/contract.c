@@ -4,7 +4,7 @@
  *
  * A factor may be more than a bare read (a conversion, a zero point taken off, a scale): its
  * operand is the one read whose dims cover those of all others in it. */
-#include "flow.h"
+#include "move.h"
 
 enum { DIMS = RANK_MAX * 2 };
 

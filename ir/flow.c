@@ -4,7 +4,7 @@
  * Names are how the text refers to containers and maps, so they are unique in a flow, and dim names
  * are unique against everything a map's indices can see. A clashing name gets its number appended.
  */
-#include "flow.h"
+#include "eval.h"
 
 #include <ctype.h>
 #include <string.h>

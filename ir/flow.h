@@ -7,14 +7,14 @@
  *
  * Flow is single-assignment by element: maps that write one container are disjoint, and every
  * element that is read or output is written. Schedules are data: `Kernel`s say which maps run
- * together and how; the lowering `nests` reads them and chooses nothing. */
+ * together and how; the lowering `nests` reads them and chooses nothing. What a flow means is
+ * eval.h, what it moves move.h. */
 #ifndef WEIR_IR_FLOW_H
 #define WEIR_IR_FLOW_H
 
 #include "body.h"
 
-/* ---- containers --------------------------------------------------------------------------------
- */
+/* ---- containers ----------------------------------------------------------------------------- */
 
 typedef enum { CONT_IN, CONT_OUT, CONT_PARAM, CONT_TMP, CONT_STATE, CONT_LITERAL } ContKind;
 
@@ -54,8 +54,7 @@ typedef struct Cont {
     const char *from;   /* source tensor, for messages */
 } Cont;
 
-/* ---- maps
- * ---------------------------------------------------------------------------------------- */
+/* ---- maps ----------------------------------------------------------------------------------- */
 
 typedef struct MapDim {
     Dim sym; /* runs 0 .. extent-1 */
@@ -80,8 +79,7 @@ typedef struct Map {
     const char *from; /* source nodes, merged by passes */
 } Map;
 
-/* ---- calls and regions
- * ------------------------------------------------------------------------------ */
+/* ---- calls and regions ---------------------------------------------------------------------- */
 
 #include "call.h"
 typedef struct Call {
@@ -120,8 +118,7 @@ struct Item {
     const char *from;
 };
 
-/* ---- schedules
- * --------------------------------------------------------------------------------------- */
+/* ---- schedules ------------------------------------------------------------------------------ */
 
 typedef enum { KEEP_REG, KEEP_TILE, KEEP_SHARED, KEEP_SCRATCH, KEEP_ARENA } Storage;
 
@@ -167,8 +164,7 @@ typedef struct Kernel {
     VEC(Line) line;
 } Kernel;
 
-/* ---- the flow
- * ------------------------------------------------------------------------------------------ */
+/* ---- the flow ------------------------------------------------------------------------------- */
 
 typedef struct Symbol {
     Dim sym;
@@ -221,8 +217,7 @@ typedef struct Flow {
     const struct Flow *prepare;
 } Flow;
 
-/* ---- building (flow.c)
- * -------------------------------------------------------------------------------- */
+/* ---- building (flow.c) ---------------------------------------------------------------------- */
 
 Flow *flow_new(Arena *arena, const char *name);
 Flow *flow_clone(Arena *arena, const Flow *flow); /* deep: passes edit the copy */
@@ -265,90 +260,15 @@ enum { RANK_MAX = 16 };
  * joined; the flow itself without such lines. NULL, with the reason, when dims cannot be joined. */
 const Flow *flow_merged(Arena *arena, const Flow *flow, const Kernel *kernel, const char **why);
 
-/* ---- text (flow_print.c, flow_parse.c)
- * ------------------------------------------------------------------ */
+/* ---- text (flow_print.c, flow_parse.c) ------------------------------------------------------ */
 
 void flow_print(Text *out, const Flow *flow);
 /* Parses one flow from text; errors are E_SYNTAX with the line. `end` gets where it stopped. */
 Flow *flow_parse(Arena *arena, const char *text, const char **end);
 
-/* ---- checks (flow_verify.c) and meaning (flow_eval.c)
- * ----------------------------------------------------- */
+/* ---- checks (flow_verify.c) ----------------------------------------------------------------- */
 
 /* E_VERIFY with the whole flow printed and the message at the guilty line. */
 void flow_verify(const Flow *flow);
-
-typedef struct Tensor {
-    DType type;
-    int rank;
-    int64_t dim[RANK_MAX];
-    void *data; /* dense, packed; of what a caller gives and gets: weir_string, weir_value */
-} Tensor;
-int64_t tensor_count(const Tensor *t);
-
-/* One call while it is evaluated: `in` and `out` are dense (data NULL: absent). Dims of `out` that
- * depend on data hold their upper bounds and data has room for them. The function fills `out` and
- * `define`, or gives a reason and false. */
-typedef struct CallArgs {
-    const CallRow *row;
-    Arena *arena;  /* for scratch */
-    void *objects; /* what handles name */
-    int nin, nout, nattr, ndefine;
-    const Tensor *in;
-    Tensor *out;
-    const int64_t *attr;
-    int64_t *define;
-    const char *reason;
-} CallArgs;
-
-/* What the evaluators need of the runtime; whoever links it sets Ctx.runtime. `objects` makes the
- * table behind handles, freed with the arena; `take` turns a caller's weir_strings or weir_value
- * into handles, `give` does the reverse. They return NULL or what is wrong. */
-typedef struct RuntimeHooks {
-    bool (*call)(CallArgs *args);
-    void *(*objects)(Arena *arena, const Flow *flow);
-    const char *(*take)(Arena *arena, void *objects, Tensor *t);
-    const char *(*give)(Arena *arena, void *objects, Tensor *t);
-} RuntimeHooks;
-
-/* Deterministic values for an input or a weight that has none: in the container's range, else
- * floats in [-1, 1), integers in 0..9 (8 bits: all), bools. */
-void cont_random(const Cont *cont, Tensor *t, uint64_t seed);
-
-/* Evaluates on dense tensors. `in`: one per CONT_IN in order; `out` (one per CONT_OUT) gets tensors
- * allocated in `arena`. Symbols are bound from the inputs' shapes. threads >= 1. */
-void flow_eval(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads);
-
-/* The same, showing each container as items (of the flow itself) write it: dense, valid during the
- * call. */
-typedef void EvalWatchFn(void *user, const Cont *cont, const Tensor *t);
-void flow_eval_watched(Arena *arena, const Flow *flow, const Tensor *in, Tensor *out, int threads,
-                       EvalWatchFn *watch, void *user);
-
-/* ---- analyses (move*.c, contract.c)
- * ------------------------------------------------------------------------- */
-
-/* Bytes as a polynomial; `bound` is set when it is an over-approximation. */
-typedef struct Bytes {
-    Dim bytes;
-    bool over;
-} Bytes;
-/* The footprint of every container a set of maps reads from or writes to memory, each once. */
-Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps);
-/* Bytes that a kernel moves through a memory level of `cache` bytes as its lines schedule it. */
-double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache,
-                      DimValueFn *value, void *user);
-/* Floating-point operations of a map (fma = 2). */
-Dim move_flops(Arena *arena, const Flow *flow, const Map *map);
-
-/* What a map is as a contraction out[batch,m,n] += a[batch,m,k,window] * b[batch,n,k,window]. */
-typedef enum { ROLE_BATCH, ROLE_M, ROLE_N, ROLE_K, ROLE_WINDOW, ROLE_OTHER } DimRole;
-typedef struct Contraction {
-    bool is;     /* one sum (or other simple combine) of a product of two reads */
-    int a, b;    /* Vals that read the operands; b is the one that looks like weights */
-    int product; /* Val summed */
-    DimRole role[RANK_MAX * 2]; /* by map dim */
-} Contraction;
-Contraction map_contraction(const Flow *flow, const Map *map);
 
 #endif

@@ -4,7 +4,7 @@
 #define WEIR_IR_FLOW_EVAL_H
 
 #include "dim_code.h"
-#include "flow.h"
+#include "eval.h"
 
 typedef struct Binding {
     Dim sym;

@@ -6,7 +6,7 @@
  * memory. The footprint of an access is, in each dim of the container, at most the span of its
  * index and at most the number of points of the dims in it; in all, at most the points of all dims
  * in it. Where these are not known to be met the count is marked `over`. */
-#include "flow.h"
+#include "move.h"
 
 typedef struct Count {
     Ctx *ctx;

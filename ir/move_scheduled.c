@@ -6,7 +6,7 @@
  * does not use the dim of the loop around it keeps its data from one iteration to the next.
  * Producers run on the box that the root's tiles need: their memory accesses count once. */
 #include "dim_code.h"
-#include "flow.h"
+#include "move.h"
 
 enum { DIMS = RANK_MAX * 2, LOOPS = 64 };
 

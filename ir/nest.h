@@ -19,7 +19,7 @@
 #ifndef WEIR_IR_NEST_H
 #define WEIR_IR_NEST_H
 
-#include "flow.h"
+#include "eval.h"
 
 typedef enum { BUF_MEMORY, BUF_REG, BUF_TILE, BUF_SHARED, BUF_SCRATCH } BufKind;
 

@@ -8,6 +8,7 @@
 
 #include "ir/graph.h"
 #include "ir/machine.h"
+#include "ir/move.h"
 #include "ir/nest.h"
 
 typedef enum { MATH_STRICT, MATH_DEFAULT, MATH_FAST } MathMode;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ir/flow.h"
+#include "ir/eval.h"
 
 typedef struct Kit {
     Ctx *ctx;

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "ir/flow.h"
+#include "ir/move.h"
 
 static Flow *parse(Ctx *ctx, const char *text) {
     const char *end;

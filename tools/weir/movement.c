@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/move.h"
+
 typedef struct Count {
     Arena *arena;
     const Flow *flow;
