@@ -10,6 +10,7 @@
 #define WEIR_RT_H
 
 #include "runtime/call.h"
+#include "runtime/weir_pool.h"
 
 enum { WEIR_RT_VERSION = 6 };
 
@@ -167,10 +168,6 @@ weir_status weir_rt_shapes(weir_instance *instance, const weir_tensor *in, weir_
 /* pool.c: spins while *at == value, at most ns nanoseconds; nonzero when it changed. */
 int weir_spin(const uint32_t *at, uint32_t value, int ns);
 enum { WEIR_SPIN_NS = 20000 };
-weir_pool *weir_pool_new(int threads);
-void weir_pool_free(weir_pool *pool);
-/* CPUs that this process may use: affinity mask and cgroup quota. */
-int weir_cpus(void);
 
 /* cpu.c: bits of weir_program.cpu; the first missing one's name, or NULL when all are here. */
 const char *weir_cpu_missing(uint64_t need);

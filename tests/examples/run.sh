@@ -1,17 +1,53 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs an example as its reader would: run.sh embed|operators|demo WEIR PROGRAM SOURCE_ROOT
+# Runs an example as its reader would: run.sh EXAMPLE WEIR PROGRAM SOURCE_ROOT
 set -euo pipefail
 example=$1 weir=$2 program=$3 data=$4/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work
 
+mnist=$data/mnist/mnist_cntk.onnx
+
 case $example in
 embed)
-    "$weir" compile "$data/mnist/mnist_cntk.onnx" -o "$work/mnist.so"
+    "$weir" compile "$mnist" -o "$work/mnist.so"
     said=$("$program" "$work/mnist.so")
     wanted='digit 1'
+    ;;
+embed_cpp)
+    command -v c++ >/dev/null || { echo "SKIP there is no C++ compiler"; exit 77; }
+    "$weir" compile "$mnist" -o "$work/mnist.so"
+    c++ -std=c++17 -Wall -Wextra -Werror -I "$4" "$program" -o "$work/embed" -ldl
+    said=$("$work/embed" "$work/mnist.so")
+    ! "$work/embed" "$work/none.so" 2>/dev/null
+    wanted='digit 1'
+    ;;
+plain)
+    python3 -c 'import numpy' 2>/dev/null || { echo "SKIP there is no NumPy for Python"; exit 77; }
+    "$weir" compile "$mnist" -o "$work/mnist.so"
+    said=$(python3 "$program" "$work/mnist.so")
+    wanted='digit 1'
+    ;;
+memory)
+    said=$("$program" "$mnist")
+    wanted='digit 1'
+    ! "$program" "$data/README.md" 2>/dev/null
+    ;;
+swap)
+    said=$("$program" "$mnist")
+    wanted='digit 1, then digit 7; no other result in between'
+    ;;
+pool | threads)
+    "$weir" compile "$mnist" -o "$work/mnist.so"
+    "$weir" compile "$data/demo/ultraface_rfb_320.onnx" -o "$work/ultraface.so"
+    said=$("$program" "$work/mnist.so" "$work/ultraface.so")
+    wanted='3 runs of 2 models on 2 threads\|2 models share a pool of 2 threads'
+    ;;
+diagnostics)
+    said=$("$program" "$mnist")
+    wanted='3 errors; then a model in several steps'
+    [ "$(grep -c '^error W0' <<<"$said")" = 3 ]
     ;;
 operators)
     model=$data/operators/acme.onnx own="--operators $data/operators/acme.ir"
@@ -23,7 +59,7 @@ operators)
     "$weir" compile "$model" $own --link "$work/median.o" -o "$work/m.so"
     "$weir" run "$work/m.so" --random 1 --size i=7 >"$work/library"
     "$weir" run "$model" $own --link "$work/median.o" --random 1 --size i=7 | diff - "$work/library"
-    ! "$weir" compile "$data/mnist/mnist_cntk.onnx" --operators "$data/README.md" -o "$work/m.so" 2>/dev/null
+    ! "$weir" compile "$mnist" --operators "$data/README.md" -o "$work/m.so" 2>/dev/null
     ;;
 demo)
     "$weir" compile "$data/demo/ultraface_rfb_320.onnx" -o "$work/ultraface.so"

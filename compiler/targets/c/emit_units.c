@@ -109,6 +109,7 @@ static void put_runtime(CProgram *p, Text *out) {
         "typedef u64 uint64_t;\n#define NULL ((void *)0)\n#define UINT64_C(x) x##ull\n");
     put_header(out, "runtime/weir_model.h");
     put_header(out, "runtime/call.h");
+    put_header(out, "runtime/weir_pool.h");
     put_header(out, "runtime/weir_rt.h");
     int rows;
     const CallRow *row = call_rows(&rows);
