@@ -14,6 +14,12 @@
  * Its guard (`if`: each >= 0) may use the lane: inactive lanes read 0 and store nothing;
  * - a `reg` array may be indexed by constants, unrolled variables and, in its last dim, the lane:
  * each element (each row of W lanes) is one variable;
+ * - on cuda, `block` loops stand outermost, then the `shared` arrays of a block, then `thread`
+ * loops of constant extents (at most 1,024 threads in all), one inside the other; what stands in
+ * the innermost runs in every thread of every block, the last thread loop's neighbours side by
+ * side. A `sync` and a `fold thread` are reached by all threads of the block. Two threads may not
+ * touch one element, one of them storing, without a `sync` between; two blocks not at all. A nest
+ * without blocks and threads runs in one thread and says why (`serial`);
  * - a `use` block holds the loops that an instruction of the machine's table does at once: whoever
  * does not know the instruction runs the block. */
 #ifndef WEIR_IR_NEST_H
@@ -54,7 +60,9 @@ typedef enum {
     STMT_DECL, /* buffer `buf` lives until the end of this block; every element = init if has_init
                 */
     STMT_BODY, /* Vals, then the stores in order */
-    STMT_FOLD, /* lanes of a reg row to one element: halving tree W/2 .. 1 of `combine` */
+    STMT_FOLD, /* lanes of a reg row to one element: halving tree W/2 .. 1 of `combine`. With
+                * `threads`: over an element of each of W neighbouring threads; all get the result
+                */
     STMT_PREFETCH, /* the cache line of `at`, for reading, into L2 */
     STMT_SYNC,     /* all threads of a block */
     STMT_WHILE,    /* body repeats while value `cond` of a bool element is true */
@@ -76,6 +84,7 @@ struct Stmt {
     VEC(Store) store; /* BODY */
     const Combine
         *combine; /* FOLD: nstate rows `src` (last index: 0, the first lane) -> `dst` elements */
+    bool threads;
     int lanes;
     const Access *src, *dst;
     Access at;       /* PREFETCH, WHILE's condition */
@@ -87,7 +96,8 @@ typedef struct Nest {
     Arena *arena;
     Ctx *ctx;
     const char *name;
-    const char *on; /* "cpu", "cuda" */
+    const char *on;     /* "cpu", "cuda" */
+    const char *serial; /* why one thread runs all of it, where others would do; or NULL */
     VEC(Symbol) symbol;
     VEC(Buf) buf;
     Stmts body;
@@ -112,11 +122,14 @@ Stmt *nest_decl(Nest *nest, Stmts *into, int buf);
 Stmt *nest_body(Nest *nest, Stmts *into);
 
 void nest_print(Text *out, const Nest *nest);
+/* The first line of a statement, for messages. */
+const char *nest_stmt_str(Arena *arena, const Nest *nest, const Stmt *stmt);
 Nest *nest_parse(Arena *arena, const char *text, const char **end);
 /* Bounds of every access proven or guarded, types, declared before use, marks as above. */
 void nest_verify(const Nest *nest);
 /* Runs a nest. `buf[i].data` is the storage of BUF_MEMORY buffer i (others NULL); sym binds
- * symbols. Parallel loops run in order 0..n-1. Out-of-bounds accesses are E_VERIFY. */
+ * symbols. Parallel loops and blocks run in order 0..n-1, the threads of a block in lockstep.
+ * Out-of-bounds accesses, races and barriers that not all threads reach are E_VERIFY. */
 void nest_eval(const Nest *nest, Tensor *buf, DimValueFn *sym, void *user);
 /* Runs a whole program as flow_eval does, by nests. */
 void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out);

@@ -49,7 +49,7 @@ static int lane_slot(Compile *k) {
 }
 
 static NestAccess compile_access(Compile *k, const Access *access, const NestStmt *s) {
-    NestAccess a = {.buf = access->cont, .rank = access->rank, .affine = true};
+    NestAccess a = {.buf = access->cont, .rank = access->rank, .affine = !k->c->threads};
     int lane = lane_slot(k);
     for (int i = 0; i < a.rank; i++) {
         a.at[i] = compile(k, access->at[i]);
@@ -107,14 +107,45 @@ static void compile_fold(Compile *k, NestStmt *s) {
     }
 }
 
+/* Are extent and guards the same for all threads? */
+static bool is_uniform(const Compile *k, const NestStmt *s) {
+    const NestThreads *t = k->c->threads;
+    bool same = true;
+    for (int i = 0; t && i < t->nvar; i++) {
+        for (int g = 0; g < s->nguard; g++) same &= !dim_code_uses(s->guard[g], t->var[i]);
+        same &= !s->extent || !dim_code_uses(s->extent, t->var[i]);
+        for (int d = 0; d < s->ndecl; d++) same &= !dim_code_uses(s->box[d], t->var[i]);
+    }
+    return same;
+}
+
 static void compile_decl(Compile *k, NestStmt *s) {
     const Buf *b = &k->c->nest->buf.at[s->stmt->buf];
     s->ndecl = b->rank;
     s->box = NEW_ARRAY(k->c->arena, const DimCode *, b->rank);
     for (int i = 0; i < b->rank; i++) s->box[i] = compile(k, b->box[i]);
+    if (k->c->threads && !is_uniform(k, s))
+        fail(k->c->ctx, E_VERIFY, "the size of \"%s\" in nest \"%s\" differs between threads",
+             b->name, k->c->nest->name);
 }
 
 static NestStmt *compile_stmts(Compile *k, const Stmts *stmts);
+
+static void compile_thread(Compile *k, NestStmt *s) {
+    NestThreads *t = k->c->threads;
+    if (!t) {
+        t = k->c->threads = NEW(k->c->arena, NestThreads);
+        t->n = t->lanes = 1;
+    }
+    int64_t extent = 0;
+    if (!dim_is_const(s->stmt->extent, &extent) || extent < 1 || extent * t->n > THREADS_MAX ||
+        t->nvar == RANK_MAX)
+        fail(k->c->ctx, E_VERIFY, "nest \"%s\" has more than %d threads, or an unknown number",
+             k->c->nest->name, THREADS_MAX);
+    t->extent[t->nvar] = extent;
+    t->var[t->nvar++] = s->var;
+    t->n *= (int)extent;
+}
 
 static void compile_for(Compile *k, NestStmt *s) {
     const Stmt *stmt = s->stmt;
@@ -122,8 +153,10 @@ static void compile_for(Compile *k, NestStmt *s) {
     s->extent = compile(k, stmt->extent);
     s->var = add_slot(k, stmt->var);
     if (k->slot.n > k->c->nslot) k->c->nslot = k->slot.n;
+    if (stmt->mark == LOOP_THREAD) compile_thread(k, s);
     if (stmt->mark == LOOP_VECTOR) k->lane = stmt->var;
     for (int i = 0; i < stmt->guard.n; i++) s->guard[i] = compile(k, stmt->guard.at[i]);
+    s->uniform = is_uniform(k, s);
     s->body = compile_stmts(k, &stmt->body);
     if (stmt->mark == LOOP_VECTOR) k->lane = NULL;
     k->slot.n = mark;
@@ -140,15 +173,14 @@ static void compile_stmt(Compile *k, const Stmt *stmt, NestStmt *s) {
     case STMT_DECL: compile_decl(k, s); return;
     case STMT_BODY: compile_body(k, s); return;
     case STMT_FOLD: compile_fold(k, s); return;
-    case STMT_PREFETCH: return;
-    case STMT_SYNC:
-        fail(k->c->ctx, E_UNSUPPORTED,
-             "nest \"%s\" has a barrier of a block; it cannot be evaluated yet", k->c->nest->name);
+    case STMT_PREFETCH:
+    case STMT_SYNC: return;
     case STMT_WHILE: s->at = compile_access(k, &stmt->at, NULL); break;
     case STMT_IF:
     case STMT_USE: break;
     }
     for (int i = 0; i < stmt->guard.n; i++) s->guard[i] = compile(k, stmt->guard.at[i]);
+    s->uniform = is_uniform(k, s);
     s->body = compile_stmts(k, &stmt->body);
 }
 
@@ -239,7 +271,7 @@ static void run_for(NestCode *c, const NestStmt *s) {
     }
 }
 
-static void run_decl(NestCode *c, const NestStmt *s) {
+void nest_declare(NestCode *c, const NestStmt *s, int copies) {
     const Buf *b = &c->nest->buf.at[s->stmt->buf];
     NestBuf *at = &c->buf[s->stmt->buf];
     int64_t count = 1;
@@ -247,6 +279,8 @@ static void run_decl(NestCode *c, const NestStmt *s) {
         at->dim[i] = dim_code_value(s->box[i], c->slot);
         count *= at->dim[i] < 0 ? 0 : at->dim[i];
     }
+    at->each = copies > 1 ? count : 0;
+    count *= copies;
     int64_t bytes = dtype_bytes(b->type, count);
     if (!at->data || bytes > at->room) {
         at->data = arena_alloc(c->arena, (size_t)bytes + 8);
@@ -266,11 +300,11 @@ static void run_stmt(NestCode *c, const NestStmt *s) {
     case STMT_IF:
         if (guards_hold(c, s)) run_stmts(c, s->body, s->nbody);
         break;
-    case STMT_DECL: run_decl(c, s); break;
+    case STMT_DECL: nest_declare(c, s, 1); break;
     case STMT_BODY: nest_run_body(c, s); break;
     case STMT_FOLD: nest_run_fold(c, s); break;
     case STMT_WHILE:
-        while (nest_read_true(c, &s->at)) run_stmts(c, s->body, s->nbody);
+        for (uint8_t more; nest_read_true(c, s, &more), more;) run_stmts(c, s->body, s->nbody);
         break;
     case STMT_USE: run_stmts(c, s->body, s->nbody); break;
     case STMT_PREFETCH:
@@ -294,7 +328,10 @@ void nest_run(NestCode *c, Tensor *buf, DimValueFn *sym, void *user) {
         c->buf[b].base = c->base[b] ? dim_code_value(c->base[b], c->slot) : 0;
         c->buf[b].data = buf[b].data;
     }
-    run_stmts(c, c->body, c->nbody);
+    if (c->threads)
+        nest_run_blocks(c);
+    else
+        run_stmts(c, c->body, c->nbody);
 }
 
 void nest_eval(const Nest *nest, Tensor *buf, DimValueFn *sym, void *user) {

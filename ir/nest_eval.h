@@ -23,6 +23,7 @@ struct NestStmt {
     const DimCode *extent;
     int nguard;
     const DimCode **guard;
+    bool uniform; /* on cuda: extent and guards are the same for all threads */
     int nbody;
     NestStmt *body;
     const BodyCode *code; /* BODY, FOLD (the merge) */
@@ -42,7 +43,33 @@ struct NestStmt {
 typedef struct NestBuf {
     char *data;
     int64_t dim[RANK_MAX], room, base;
+    int64_t each; /* elements until the next thread's own copy; 0: all share it */
 } NestBuf;
+
+/* Who touched an element last: blocks and the stretches between barriers are counted on and on, so
+ * that nothing need be cleared. read_others is the last block that read it before read_block. */
+enum { THREAD_SEVERAL = -1, THREADS_MAX = 1024 };
+typedef struct NestTouch {
+    int32_t write_block, read_block, read_others;
+    int32_t write_stretch, read_stretch;
+    int16_t write_thread, read_thread;
+} NestTouch;
+
+/* The block that runs: its threads are columns, `lanes` of them side by side for each thread in a
+ * vector loop. */
+typedef struct NestThreads {
+    int n, nvar;
+    int var[RANK_MAX];         /* slots of the thread loops, outermost first */
+    int64_t extent[RANK_MAX];  /* and their extents */
+    int64_t *value[RANK_MAX];  /* by loop and thread */
+    int64_t *column[RANK_MAX]; /* by loop and column, when there are lanes */
+    const uint8_t *active;     /* by thread; NULL: all */
+    int first, lanes;          /* of column 0; columns a thread */
+    int32_t block, stretch;    /* number of the block and of the stretch between barriers */
+    int32_t first_block;       /* of this run */
+    NestTouch **touch;         /* by buffer; NULL: only read, or a thread's own */
+    int64_t *touched;          /* by buffer: elements of `touch` */
+} NestThreads;
 
 typedef struct NestCode {
     Ctx *ctx;
@@ -61,14 +88,26 @@ typedef struct NestCode {
     int lanes;              /* of the body that runs; 1: scalar */
     const uint8_t *mask;    /* active lanes; NULL: all */
     uint8_t *mask_room;
+    NestThreads *threads; /* on cuda, with threads: each column is one; else NULL */
 } NestCode;
 
 NestCode *nest_compile(Arena *arena, const Nest *nest);
 /* As nest_eval. */
 void nest_run(NestCode *code, Tensor *buf, DimValueFn *sym, void *user);
+/* Makes room for a local array, `copies` of them. */
+void nest_declare(NestCode *c, const NestStmt *s, int copies);
 /* nest_eval_body.c */
 void nest_run_body(NestCode *c, const NestStmt *s);
 void nest_run_fold(NestCode *c, const NestStmt *s);
-bool nest_read_true(NestCode *c, const NestAccess *at);
+void nest_fold_threads(NestCode *c, const NestStmt *s);
+/* By column: is the element true? */
+void nest_read_true(NestCode *c, const NestStmt *s, uint8_t *truth);
+/* nest_eval_threads.c: a nest of blocks and threads. */
+void nest_run_blocks(NestCode *c);
+/* nest_eval_race.c: column l of the statement's access is element address[l] (-1: none). Fails when
+ * that is a race. */
+void nest_touch(NestCode *c, const NestStmt *s, int buf, const int64_t *address, int n, bool store);
+/* Before a run, once the buffers' sizes are known: room for what is watched. */
+void nest_touch_begin(NestCode *c);
 
 #endif

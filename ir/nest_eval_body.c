@@ -3,7 +3,8 @@
  * engine.
  *
  * Every index is checked against its buffer. Inactive lanes read 0, also where their index is
- * outside, and store nothing. */
+ * outside, and store nothing. With threads, columns are those of all threads of a block, and what a
+ * thread reads and stores where others may is told to nest_eval_race.c. */
 #include "flow_eval_map.h"
 #include "nest_eval.h"
 
@@ -45,6 +46,11 @@ static bool even_address(const NestCode *c, const NestAccess *a, int lanes, int6
     return true;
 }
 
+/* Of column l. */
+static int thread_of(const NestCode *c, int l) {
+    return c->threads->first + l / c->threads->lanes;
+}
+
 /* By lane; -1: inactive, or (when `quiet`) outside. */
 static void addresses(const NestCode *c, const NestAccess *a, int lanes, bool quiet,
                       int64_t *address) {
@@ -61,6 +67,8 @@ static void addresses(const NestCode *c, const NestAccess *a, int lanes, bool qu
             address[l] = inside ? address[l] * b->dim[k] + index[l] : -1;
         }
     }
+    for (int l = 0; b->each && l < lanes; l++)
+        if (address[l] >= 0) address[l] += b->each * thread_of(c, l);
 }
 
 /* ---- reads
@@ -101,6 +109,7 @@ static void read_lanes(Run *r, int val, const NestAccess *a, Column out, int n) 
         return;
     }
     addresses(c, a, n, v->has_else, address);
+    if (c->threads) nest_touch(c, r->s, a->buf, address, n, false);
     if (v->has_else)
         memcpy(out.at, body_column(r->s->code, r->s->frame, v->arg[0]).at,
                (size_t)n * (size_t)column_bytes(out.type));
@@ -156,6 +165,7 @@ static void store_lanes(Run *r, const NestAccess *a, Column from, int n) {
         return;
     }
     addresses(c, a, n, false, address);
+    if (c->threads) nest_touch(c, r->s, a->buf, address, n, true);
     for (int l = 0; l < n; l++)
         if (address[l] >= 0) put(c, a->buf, address[l], column_get(from, l));
 }
@@ -170,10 +180,12 @@ void nest_run_body(NestCode *c, const NestStmt *s) {
     for (int i = 0; i < s->nsymbol; i++) c->column[s->symslot[i]] = NULL;
 }
 
-bool nest_read_true(NestCode *c, const NestAccess *a) {
-    int64_t address;
-    addresses(c, a, 1, false, &address);
-    return get(c, a->buf, address) != 0;
+void nest_read_true(NestCode *c, const NestStmt *s, uint8_t *truth) {
+    int64_t address[COLUMN_MAX];
+    addresses(c, &s->at, c->lanes, false, address);
+    if (c->threads) nest_touch(c, s, s->at.buf, address, c->lanes, false);
+    for (int l = 0; l < c->lanes; l++)
+        truth[l] = address[l] >= 0 && get(c, s->at.buf, address[l]) != 0;
 }
 
 /* ---- folds
@@ -195,6 +207,17 @@ static void fill_half(void *user, int val, Column out, int n) {
 }
 
 /* Lane l takes lane l + W/2, and so on by halves. */
+static void fold_halves(const NestStmt *s, const Column *row) {
+    const Combine *combine = s->stmt->combine;
+    for (int half = s->stmt->lanes / 2; half >= 1; half /= 2) {
+        Fold f = {combine, row, half};
+        body_run(s->code, s->frame, half, fill_half, &f);
+        for (int k = 0; k < combine->nstate; k++)
+            memcpy(row[k].at, body_column(s->code, s->frame, combine->merged[k]).at,
+                   (size_t)half * (size_t)column_bytes(row[k].type));
+    }
+}
+
 void nest_run_fold(NestCode *c, const NestStmt *s) {
     const Combine *combine = s->stmt->combine;
     _Alignas(16) char room[COMBINE_STATES][COLUMN_MAX * 8];
@@ -210,16 +233,38 @@ void nest_run_fold(NestCode *c, const NestStmt *s) {
             outside(c, &s->src[k], s->src[k].rank - 1, at % last + lanes - 1);
         for (int l = 0; l < lanes; l++) column_set(row[k], l, get(c, s->src[k].buf, at + l));
     }
-    for (int half = lanes / 2; half >= 1; half /= 2) {
-        Fold f = {combine, row, half};
-        body_run(s->code, s->frame, half, fill_half, &f);
-        for (int k = 0; k < combine->nstate; k++)
-            memcpy(row[k].at, body_column(s->code, s->frame, combine->merged[k]).at,
-                   (size_t)half * (size_t)column_bytes(row[k].type));
-    }
+    fold_halves(s, row);
     for (int k = 0; k < combine->nstate; k++) {
         int64_t at;
         addresses(c, &s->store[k], 1, false, &at);
+        if (c->threads) nest_touch(c, s, s->store[k].buf, &at, 1, true);
         put(c, s->store[k].buf, at, column_get(row[k], 0));
+    }
+}
+
+/* Columns are all threads of the block: each group of neighbours folds its elements and gets the
+ * result. */
+void nest_fold_threads(NestCode *c, const NestStmt *s) {
+    const Combine *combine = s->stmt->combine;
+    _Alignas(16) char room[COMBINE_STATES][COLUMN_MAX * 8];
+    int64_t address[COLUMN_MAX];
+    Column row[COMBINE_STATES];
+    int lanes = s->stmt->lanes, n = c->lanes;
+    if (c->mask || n % lanes)
+        fail(c->ctx, E_VERIFY, "not all threads reach \"%s\" of nest \"%s\"",
+             nest_stmt_str(c->arena, c->nest, s->stmt), c->nest->name);
+    for (int first = 0; first < n; first += lanes) {
+        for (int k = 0; k < combine->nstate; k++) {
+            row[k] = (Column){combine->type[k], room[k]};
+            addresses(c, &s->src[k], n, false, address);
+            for (int l = 0; l < lanes; l++)
+                column_set(row[k], l, get(c, s->src[k].buf, address[first + l]));
+        }
+        fold_halves(s, row);
+        for (int k = 0; k < combine->nstate; k++) {
+            addresses(c, &s->store[k], n, false, address);
+            for (int l = 0; l < lanes; l++)
+                put(c, s->store[k].buf, address[first + l], column_get(row[k], 0));
+        }
     }
 }

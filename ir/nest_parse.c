@@ -108,6 +108,7 @@ static const Access *scan_accesses(NestScan *s, int n) {
 
 static void scan_fold(NestScan *s, Stmts *into) {
     Stmt *stmt = nest_stmt(s->nest, into, STMT_FOLD);
+    stmt->threads = lex_take(s->lex, "thread");
     stmt->combine = parse_combine(s->lex);
     int64_t lanes = lex_int(s->lex, "a number of lanes");
     if (lanes < 1 || lanes > 1024) lex_fail(s->lex, "lanes beyond 1..1024, before this");
@@ -208,6 +209,7 @@ Nest *nest_scan(Lex *lex) {
     Nest *nest = nest_new(lex->arena, lex_name(lex, "the nest's name"));
     NestScan s = {.lex = lex, .nest = nest, .arena = lex->arena};
     if (lex_take(lex, "on")) nest->on = lex_name(lex, "where it runs");
+    if (lex_take(lex, "serial")) nest->serial = lex_string(lex, NULL);
     Symbols symbols = {0};
     parse_symbols(lex, NULL, NULL, &symbols);
     for (int i = 0; i < symbols.n; i++) vec_push(lex->arena, &nest->symbol, symbols.at[i]);

@@ -6,6 +6,8 @@
 #include "flow_text.h"
 #include "lex.h"
 
+#include <string.h>
+
 const char *const buf_words[] = {"mem", "reg", "tile", "shared", "scratch", NULL};
 const char *const mark_words[] = {"for", "parallel", "unroll", "vector", "block", "thread", NULL};
 
@@ -94,7 +96,7 @@ static void print_accesses(Printer *p, const Nest *nest, const Access *access, i
 }
 
 static void print_fold(Printer *p, const Nest *nest, const Stmt *stmt) {
-    text_put(p->out, "fold ");
+    text_put(p->out, stmt->threads ? "fold thread " : "fold ");
     text_combine(p->out, stmt->combine);
     text_printf(p->out, " %d ", stmt->lanes);
     print_accesses(p, nest, stmt->src, stmt->combine->nstate);
@@ -174,6 +176,8 @@ void nest_print_marked(Printer *p, const Nest *nest) {
     text_put(p->out, "nest ");
     text_name(p->out, nest->name);
     text_printf(p->out, " on %s", nest->on);
+    if (nest->serial) text_put(p->out, " serial ");
+    if (nest->serial) text_quoted(p->out, nest->serial, strlen(nest->serial));
     print_symbols(p->out, nest->symbol.at, nest->symbol.n);
     print_from(p->out, nest->from);
     text_put(p->out, " {");
@@ -200,4 +204,11 @@ void nest_print_marked(Printer *p, const Nest *nest) {
 void nest_print(Text *out, const Nest *nest) {
     Printer p = {.out = out};
     nest_print_marked(&p, nest);
+}
+
+const char *nest_stmt_str(Arena *arena, const Nest *nest, const Stmt *stmt) {
+    Text out = {.arena = arena};
+    Printer p = {.out = &out};
+    print_head(&p, nest, stmt);
+    return text_str(&out);
 }

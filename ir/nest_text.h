@@ -14,4 +14,8 @@ struct Lex;
 Nest *nest_scan(struct Lex *lex);
 void nest_print_marked(Printer *p, const Nest *nest);
 
+/* nest_verify_threads.c */
+struct Verify;
+void verify_threads(struct Verify *v, const Nest *nest);
+
 #endif

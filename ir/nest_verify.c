@@ -209,9 +209,10 @@ static void verify_fold(NestVerify *n, const Stmt *stmt) {
     for (int i = 0; i < stmt->combine->nstate; i++) {
         const Buf *src = verify_access(n, &stmt->src[i], stmt, true);
         const Buf *dst = verify_access(n, &stmt->dst[i], stmt, true);
-        if (!src->rank || !dim_is(src->box[src->rank - 1], stmt->lanes))
+        bool row = src->rank && dim_is(src->box[src->rank - 1], stmt->lanes);
+        if (!row && !stmt->threads)
             complain(v, stmt, NULL, "rows of \"%s\" do not have %d lanes", src->name, stmt->lanes);
-        if (!dim_is(stmt->src[i].at[src->rank - 1], 0))
+        if (!stmt->threads && !dim_is(stmt->src[i].at[src->rank - 1], 0))
             complain(v, stmt, NULL, "the last index of \"%s\" is 0, the first lane", src->name);
         if (src->type != stmt->combine->type[i] || dst->type != src->type)
             complain(v, stmt, NULL, "\"%s\" and \"%s\" must have the combine's type", src->name,
@@ -351,5 +352,6 @@ void nest_verify(const Nest *nest) {
     verify_symbols(&n);
     verify_memory(&n);
     verify_stmts(&n, &nest->body);
+    verify_threads(&n.v, nest);
     arena_free(arena);
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Do blocks and threads of a nest stand as nest.h says? One walk, beside that of nest_verify.c.
+ *
+ * A barrier, and a fold over threads, must be reached by all threads of a block: the extents and
+ * guards around it may use no thread's number. What hangs on values is left to the evaluator. */
+#include "nest_text.h"
+#include "verify.h"
+
+#include <string.h>
+
+enum { THREADS_MOST = 1024, WARP = 32 };
+
+typedef struct Walk {
+    Verify *v;
+    const Nest *nest;
+    int64_t threads; /* of the thread loops around; 0: in none */
+    int nvar;
+    Dim var[RANK_MAX]; /* of these loops */
+    bool apart;        /* not all threads come here */
+} Walk;
+
+static bool has_threads(const Stmts *stmts) {
+    for (int i = 0; i < stmts->n; i++) {
+        const Stmt *s = stmts->at[i];
+        if (s->kind == STMT_FOR && (s->mark == LOOP_BLOCK || s->mark == LOOP_THREAD)) return true;
+        if (has_threads(&s->body)) return true;
+    }
+    return false;
+}
+
+static bool uses_threads(const Walk *w, Dim d) {
+    for (int i = 0; i < w->nvar; i++)
+        if (dim_uses(d, w->var[i])) return true;
+    return false;
+}
+
+static bool splits(const Walk *w, const Stmt *s) {
+    bool apart = s->kind == STMT_FOR && (s->mark == LOOP_VECTOR || uses_threads(w, s->extent));
+    for (int i = 0; i < s->guard.n; i++) apart |= uses_threads(w, s->guard.at[i]);
+    return apart;
+}
+
+static void verify_fold(Walk *w, const Stmt *s) {
+    if (s->lanes > WARP)
+        complain(w->v, s, NULL, "neighbours that fold are at most %d threads", WARP);
+    for (int k = 0; k < s->combine->nstate; k++)
+        if (w->nest->buf.at[s->src[k].cont].kind != BUF_REG ||
+            w->nest->buf.at[s->dst[k].cont].kind != BUF_REG)
+            complain(w->v, s, NULL, "threads fold what they have in registers");
+    if (w->threads % s->lanes)
+        complain(w->v, s, NULL, "%lld threads do not make groups of %d", (long long)w->threads,
+                 s->lanes);
+}
+
+static void verify_inside(Walk *w, const Stmts *stmts) {
+    for (int i = 0; i < stmts->n; i++) {
+        const Stmt *s = stmts->at[i];
+        bool apart = w->apart, meets = s->kind == STMT_SYNC || (s->kind == STMT_FOLD && s->threads);
+        if (meets && !w->threads) complain(w->v, s, NULL, "there are no threads here to meet");
+        if (meets && w->apart) complain(w->v, s, NULL, "not all threads of a block come here");
+        if (meets && s->kind == STMT_FOLD) verify_fold(w, s);
+        if (s->kind == STMT_FOR && (s->mark == LOOP_BLOCK || s->mark == LOOP_THREAD))
+            complain(w->v, s, NULL, "blocks and threads stand outermost, threads inside blocks");
+        if (s->kind == STMT_FOR && s->mark == LOOP_PARALLEL && strcmp(w->nest->on, "cpu"))
+            complain(w->v, s, NULL, "parallel loops are of the CPU; here are blocks and threads");
+        if (s->kind == STMT_DECL && w->nest->buf.at[s->buf].kind == BUF_SHARED)
+            complain(w->v, s, NULL, "shared arrays stand around the threads of a block");
+        if (s->kind == STMT_DECL && w->threads && w->nest->buf.at[s->buf].kind == BUF_SCRATCH)
+            complain(w->v, s, NULL, "threads have no scratch memory");
+        w->apart |= splits(w, s);
+        verify_inside(w, &s->body);
+        w->apart = apart;
+    }
+}
+
+static void verify_thread(Walk *w, const Stmt *s) {
+    int64_t extent;
+    if (!dim_is_const(s->extent, &extent) || extent < 1 || extent * w->threads > THREADS_MOST)
+        complain(w->v, s, NULL, "a block has at most %d threads, a constant number", THREADS_MOST);
+    if (w->nvar == RANK_MAX) complain(w->v, s, NULL, "too many loops over threads");
+    w->var[w->nvar++] = s->var;
+    w->threads *= extent;
+    const Stmt *first = s->body.n ? s->body.at[0] : NULL;
+    if (s->body.n == 1 && first->kind == STMT_FOR && first->mark == LOOP_THREAD)
+        verify_thread(w, first);
+    else
+        verify_inside(w, &s->body);
+}
+
+/* Shared arrays, then one loop over blocks or threads. */
+static void verify_outside(Walk *w, const Stmts *stmts) {
+    for (int i = 0; i + 1 < stmts->n; i++) {
+        const Stmt *s = stmts->at[i];
+        if (s->kind != STMT_DECL || w->nest->buf.at[s->buf].kind != BUF_SHARED)
+            complain(w->v, s, NULL, "only shared arrays stand between blocks and threads");
+        if (s->has_init) complain(w->v, s, NULL, "threads store to shared arrays what they hold");
+    }
+    const Stmt *last = stmts->n ? stmts->at[stmts->n - 1] : NULL;
+    bool loop = last && last->kind == STMT_FOR;
+    if (loop && last->mark == LOOP_BLOCK && stmts->n == 1) {
+        verify_outside(w, &last->body);
+    } else if (loop && last->mark == LOOP_THREAD) {
+        w->threads = 1;
+        verify_thread(w, last);
+    } else {
+        complain(w->v, last ? (const void *)last : w->nest, NULL,
+                 "blocks hold shared arrays and one loop over threads");
+    }
+}
+
+void verify_threads(Verify *v, const Nest *nest) {
+    Walk w = {.v = v, .nest = nest};
+    bool threads = has_threads(&nest->body), cpu = !strcmp(nest->on, "cpu");
+    if (threads && cpu) complain(v, nest, NULL, "a nest on the CPU has no blocks and threads");
+    if (nest->serial && (threads || cpu))
+        complain(v, nest, NULL, "a serial nest runs in one thread of another machine");
+    if (threads)
+        verify_outside(&w, &nest->body);
+    else
+        verify_inside(&w, &nest->body);
+}
