@@ -10,6 +10,7 @@
     weir_call_scratch_fn weir_call_##name##_scratch
 WEIR_CALL(box);
 WEIR_CALL(box_dims);
+WEIR_CALL(coupling);
 WEIR_CALL(lookup);
 WEIR_CALL(map_make);
 WEIR_CALL(nms);

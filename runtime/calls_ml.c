@@ -186,3 +186,63 @@ void weir_call_trees(weir_call *c) {
         }
     }
 }
+
+/* ---- coupling -------------------------------------------------------------------------------- */
+
+static int64_t coupled(const weir_call *c) {
+    return c->out[0].dims[1];
+}
+
+int64_t weir_call_coupling_scratch(const weir_call *c) {
+    int64_t k = coupled(c);
+    return 4 * (k * k + k);
+}
+
+/* Q of the paper: row i holds the squares' sum on the diagonal and -r[j,i] r[i,j] elsewhere. */
+static void coupling_table(const float *pair, int64_t k, float *q) {
+    for (int64_t i = 0; i < k * k; i++) q[i] = 0;
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = i + 1; j < k; j++, pair++) {
+            float r = *pair, s = 1 - r;
+            q[i * k + i] += s * s;
+            q[j * k + j] += r * r;
+            q[i * k + j] = q[j * k + i] = -r * s;
+        }
+}
+
+/* One step for each class; how far off the row was before. */
+static float coupling_step(const float *q, int64_t k, float *p, float *qp) {
+    float all = 0, off = 0;
+    for (int64_t i = 0; i < k; i++) {
+        qp[i] = 0;
+        for (int64_t j = 0; j < k; j++) qp[i] += q[i * k + j] * p[j];
+        all += p[i] * qp[i];
+    }
+    for (int64_t i = 0; i < k; i++) {
+        float d = qp[i] > all ? qp[i] - all : all - qp[i];
+        if (d > off) off = d;
+    }
+    if (off < 0.005f / (float)k) return off;
+    for (int64_t i = 0; i < k; i++) {
+        float own = q[i * k + i], step = own != 0 ? (all - qp[i]) / own : 0;
+        p[i] += step;
+        all = (all + step * (step * own + 2 * qp[i])) / (1 + step) / (1 + step);
+        for (int64_t j = 0; j < k; j++) {
+            qp[j] = (qp[j] + step * q[i * k + j]) / (1 + step);
+            p[j] /= 1 + step;
+        }
+    }
+    return off;
+}
+
+void weir_call_coupling(weir_call *c) {
+    int64_t rows = c->out[0].dims[0], k = coupled(c), pairs = c->in[0].dims[1];
+    float *q = c->scratch, *qp = q + k * k;
+    for (int64_t r = 0; r < rows && pairs == k * (k - 1) / 2; r++) {
+        float *p = (float *)c->out[0].data + r * k;
+        coupling_table((const float *)c->in[0].data + r * pairs, k, q);
+        for (int64_t i = 0; i < k; i++) p[i] = 1 / (float)k;
+        for (int64_t t = 0; t < (k > 100 ? k : 100); t++)
+            if (coupling_step(q, k, p, qp) < 0.005f / (float)k) break;
+    }
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes cases of contributed operators, in the form of ONNX's backend tests.
+"""Makes cases of contributed operators, and of those of ai.onnx.ml (ml_cases.py), in the form of ONNX's backend tests.
 
 The judge is onnxruntime, or numpy where onnxruntime's CPU build lacks the operator. The cases that
 the tests run are kept in tests/data/contrib; this makes them anew (it needs onnx, onnxruntime and
@@ -16,6 +16,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+
+import ml_cases
 
 cases = []
 
@@ -38,7 +40,7 @@ class Maker:
         return self.rng.integers(lo, hi, shape).astype(t)
 
 
-def node_model(op, operands, results, attributes, constant=(), domain="com.microsoft"):
+def node_model(op, operands, results, attributes, constant=(), domain="com.microsoft", version=1):
     names = ["" if a is None else f"x{i}" for i, a in enumerate(operands)]
     while names and not names[-1]:
         names.pop()
@@ -52,7 +54,7 @@ def node_model(op, operands, results, attributes, constant=(), domain="com.micro
     given = [helper.make_value_info(o, onnx.TypeProto()) for o in outs if o]
     graph = helper.make_graph([node], op, ins, given, init)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17),
-                                                    helper.make_opsetid("com.microsoft", 1)])
+                                                    helper.make_opsetid(domain or "com.microsoft", version)])
     model.ir_version = 8
     return model
 
@@ -462,14 +464,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    for k, function in enumerate(cases):
+    for k, function in enumerate(cases + ml_cases.cases):
         for name, op, operands, attributes, more in function(Maker(options.seed * 1000 + k)):
             if options.only not in name:
                 continue
             operands = [None if a is None else np.asarray(a) for a in operands]
             constant = more.get("constant", [])
             model = node_model(op, operands, more.get("results", [1]), attributes, constant,
-                               more.get("domain", "com.microsoft"))
+                               more.get("domain", "com.microsoft"), more.get("version", 1))
             wanted = by_numpy(more["want"], operands) if "want" in more else None
             if "same_as" in more:
                 other, others, same = more["same_as"]

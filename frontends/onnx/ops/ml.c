@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ai.onnx.ml, features: ArrayFeatureExtractor, Binarizer, CategoryMapper, Imputer, LabelEncoder,
- * LinearRegressor, Normalizer, OneHotEncoder, Scaler; and TfIdfVectorizer. Keys are looked up by a
+ * Normalizer, OneHotEncoder, Scaler; and TfIdfVectorizer. Keys are looked up by a
  * call; what belongs to a key is read by a map. */
 #include "ml.h"
 
@@ -25,7 +25,7 @@ bool ml_list(const Node *node, const char *stem, MlList *list) {
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
             const Attr *a = &node->attr.at[i];
             if (strncmp(a->name, stem, n) != 0 || strcmp(a->name + n, forms[k].end) != 0 ||
-                a->kind != forms[k].kind)
+                a->kind != forms[k].kind || (a->kind != ATTR_TENSOR && !a->n))
                 continue;
             *list = (MlList){a, forms[k].type, a->n};
             if (a->kind == ATTR_TENSOR)
@@ -341,45 +341,6 @@ void ml_transform(Lower *lo, int scores, int to, const char *word) {
     row_map(lo, "scores", scores, NULL, 0, expr, to);
 }
 
-/* ---- linear models --------------------------------------------------------------------------- */
-
-/* x [N,C] · coefficients [targets,C] + intercepts. */
-static int linear(Lower *lo, int64_t targets) {
-    int64_t n, have;
-    int x = ml_numbers(lo, false);
-    Shape s = nn_shape(lo, x);
-    const float *w = ml_floats(lo->ctx, lo->node, "coefficients", -1, &n);
-    const float *b = ml_floats(lo->ctx, lo->node, "intercepts", -1, &have);
-    if (!w || n % targets || !dim_is(s.at[1], n / targets) || (b && have && have != targets))
-        fail(lo->ctx, E_ATTRIBUTE, "coefficients and intercepts do not fit %lld targets",
-             (long long)targets);
-    Dim shape[] = {dim_const(lo->ctx, targets), s.at[1]}, out[] = {s.at[0], shape[0]}, at[3];
-    int weight = lower_literal(lo, "coefficients", F32, shape, 2, w);
-    int sum = lower_tmp(lo, "sum", F32, out, 2), to = lower_tmp(lo, "linear", F32, out, 2);
-    Map *m = lower_map(lo, "sum");
-    nn_dims(lo, m, "nko", (Dim[]){s.at[0], s.at[1], shape[0]}, 3, at);
-    int v =
-        EXPR(m, "$0 * $1", nn_read(lo, m, x, at), nn_read(lo, m, weight, (Dim[]){at[2], at[1]}));
-    nn_reduce(lo, m, sum, (Dim[]){at[0], at[2]}, v, "sum");
-    int bias = b && have ? ml_floats_literal(lo, "intercepts", b, targets)
-                         : lower_scalar(lo, "zero", F32, 0);
-    lower_pointwise(lo, "linear", "$0 + $1", (int[]){sum, bias}, 2, to);
-    return to;
-}
-
-static void regressor_infer(Infer *in) {
-    const Type *x = nn_ranked(in, 0, 2, 2);
-    Dim shape[] = {x->shape[0], dim_const(in->ctx, attr_int(in->ctx, in->node, "targets", 1))};
-    infer_set(in, 0, F32, shape, 2);
-}
-
-static void regressor_lower(Lower *lo) {
-    int to = lower_out(lo, 0);
-    if (to < 0) return;
-    ml_transform(lo, linear(lo, nn_int(lo, "targets", 1)), to,
-                 attr_string(lo->ctx, lo->node, "post_transform", "NONE"));
-}
-
 /* ---- ArrayFeatureExtractor, FeatureVectorizer ------------------------------------------------ */
 
 static void extract_infer(Infer *in) {
@@ -466,7 +427,6 @@ const OpRow onnx_ml_rows[] = {
     {ML, "Imputer", 1, 0, nn_infer_same, imputer_lower, NULL, ML_NUMS, 0},
     {ML, "LabelEncoder", 1, 1, label_1_infer, label_1_lower, NULL, "string i64", 0},
     {ML, "LabelEncoder", 2, 0, label_infer, label_lower, NULL, NULL, 0},
-    {ML, "LinearRegressor", 1, 0, regressor_infer, regressor_lower, NULL, ML_NUMS, 0},
     {ML, "Normalizer", 1, 0, f32_infer, normalizer_lower, NULL, ML_NUMS, 0},
     {ML, "OneHotEncoder", 1, 0, onehot_infer, onehot_lower, NULL, ML_NUMS " string", 0},
     {ML, "Scaler", 1, 0, f32_infer, scaler_lower, NULL, ML_NUMS, 0},

@@ -19,6 +19,15 @@ int ml_literal(Lower *lo, const char *name, const MlList *list); /* of rank 1 */
  * any number, which *count gets). */
 const float *ml_floats(Ctx *ctx, const Node *node, const char *name, int64_t n, int64_t *count);
 int ml_floats_literal(Lower *lo, const char *name, const float *at, int64_t n);
+/* Classifiers: operand 0 as f32 [N,C]; result 0 are labels [N], result 1 so many scores a row. */
+int ml_rows(Lower *lo);
+void ml_classes_infer(Infer *in, int64_t scores);
+/* Result 0: the label of each row's first largest score. */
+void ml_label(Lower *lo, int scores);
+/* Two scores from one [N,1], that of the other class by `first`, an expression over it; result 1
+ * from them. */
+int ml_pair(Lower *lo, int score, const char *first);
+void ml_pair_scores(Lower *lo, int score, const char *first, const char *word);
 /* Operand 0 as f32 (f64 stays when `wide`). */
 int ml_numbers(Lower *lo, bool wide);
 /* scores [N,C] through what the word names, into `to`. */

@@ -30,6 +30,7 @@ static const OpRow *const families[] = {
     onnx_sequence_rows,
     onnx_text_rows,
     onnx_ml_rows,
+    onnx_linear_rows,
     onnx_trees_rows,
     onnx_irregular_rows,
     onnx_loss_rows,

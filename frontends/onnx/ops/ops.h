@@ -38,7 +38,8 @@ extern const OpRow onnx_attention_rows[];
 extern const OpRow onnx_control_rows[];
 extern const OpRow onnx_sequence_rows[]; /* and optionals */
 extern const OpRow onnx_text_rows[];
-extern const OpRow onnx_ml_rows[]; /* ai.onnx.ml */
+extern const OpRow onnx_ml_rows[];     /* ai.onnx.ml */
+extern const OpRow onnx_linear_rows[]; /* and support vectors */
 extern const OpRow onnx_trees_rows[];
 extern const OpRow onnx_irregular_rows[];
 extern const OpRow onnx_loss_rows[];

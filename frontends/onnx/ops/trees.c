@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TreeEnsemble, and TreeEnsembleRegressor, which becomes one.
+/* TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier, which become one.
  *
  * All forms are brought to the tables of the call `trees`: nodes of seven numbers, leaves that
  * vote. Places are checked here once more by range: the call checks each before it follows it. */
@@ -17,7 +17,6 @@ typedef struct Trees {
     const int64_t *root;
     double *member;
     int64_t members, votes, aggregate;
-    const char *transform;
 } Trees;
 
 static const int64_t *numbers(Lower *lo, const char *name, int64_t n, bool needed) {
@@ -66,8 +65,9 @@ static int list(Lower *lo, const char *name, const int64_t *at, int64_t n) {
     return lower_literal(lo, name, I64, &d, 1, at);
 }
 
-static void walk(Lower *lo, const Trees *t) {
-    int x = ml_numbers(lo, true), to = lower_out(lo, 0);
+/* Sums of the votes, with base values: [N,targets]. */
+static int walk(Lower *lo, const Trees *t) {
+    int x = ml_numbers(lo, true);
     DType type = nn_cont(lo, x)->type;
     Dim shape[] = {nn_shape(lo, x).at[0], dim_const(lo->ctx, t->targets)};
     Dim nodes[] = {dim_const(lo->ctx, t->nodes), dim_const(lo->ctx, FIELDS)};
@@ -89,7 +89,7 @@ static void walk(Lower *lo, const Trees *t) {
                         2, sum);
         scores = sum;
     }
-    ml_transform(lo, scores, to, t->transform);
+    return scores;
 }
 
 /* ---- TreeEnsemble ---------------------------------------------------------------------------- */
@@ -148,7 +148,6 @@ static void ensemble_lower(Lower *lo) {
     if (lower_out(lo, 0) < 0) return;
     if (transform < 0 || transform > 4 || t.aggregate < 0 || t.aggregate > 3)
         fail(lo->ctx, E_ATTRIBUTE, "aggregate_function or post_transform is none that is defined");
-    t.transform = transforms[transform];
     t.target = (int64_t *)(uintptr_t)numbers(lo, "leaf_targetids", -1, true);
     t.root = numbers(lo, "tree_roots", -1, true);
     t.roots = root->n, t.votes = t.leaves = leaf->n;
@@ -156,10 +155,11 @@ static void ensemble_lower(Lower *lo) {
     t.first = NEW_ARRAY(lo->arena, int64_t, t.leaves + 1);
     for (int64_t i = 0; i <= t.leaves; i++) t.first[i] = i;
     ensemble_nodes(lo, &t);
-    walk(lo, &t);
+    ml_transform(lo, walk(lo, &t), lower_out(lo, 0), transforms[transform]);
 }
 
-/* ---- TreeEnsembleRegressor ------------------------------------------------------------------- */
+/* ---- trees by lists: TreeEnsembleRegressor
+ * ------------------------------------------------------------------- */
 
 static void regressor_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, 2);
@@ -194,7 +194,7 @@ static int64_t mode_of(Lower *lo, const Attr *a, int64_t i) {
 }
 
 /* Each node that is a leaf is leaf number i too; a tree of one leaf has a node that leads to it. */
-static void regressor_nodes(Lower *lo, Trees *t, const Ids *ids) {
+static void listed_nodes(Lower *lo, Trees *t, const Ids *ids) {
     const Attr *mode = node_attr(lo->node, "nodes_modes");
     int64_t n = t->nodes = t->leaves = ids->n;
     if (!mode || mode->kind != ATTR_STRINGS || mode->n != n)
@@ -221,7 +221,7 @@ static void regressor_nodes(Lower *lo, Trees *t, const Ids *ids) {
 }
 
 /* Votes sorted by leaf: counted, then placed. */
-static void regressor_votes(Lower *lo, Trees *t, const Ids *ids, const char *stem) {
+static void listed_votes(Lower *lo, Trees *t, const Ids *ids, const char *stem) {
     const Attr *a = node_attr(lo->node, internf(lo->ctx, "%s_ids", stem));
     int64_t n = t->votes = a ? a->n : 0;
     const int64_t *target = numbers(lo, internf(lo->ctx, "%s_ids", stem), n, true),
@@ -244,26 +244,73 @@ static void regressor_votes(Lower *lo, Trees *t, const Ids *ids, const char *ste
     }
 }
 
-static void regressor_lower(Lower *lo) {
-    static const char *const words[] = {"AVERAGE", "SUM", "MIN", "MAX"};
-    const char *word = attr_string(lo->ctx, lo->node, "aggregate_function", "SUM");
+/* All of a model whose votes stand in the attributes `stem`_ids and so on. */
+static Trees listed(Lower *lo, const char *stem, int64_t targets, int64_t aggregate) {
     const Attr *a = node_attr(lo->node, "nodes_nodeids");
-    Trees t = {.targets = nn_int(lo, "n_targets", 1)};
-    if (lower_out(lo, 0) < 0) return;
-    while (t.aggregate < 4 && strcmp(words[t.aggregate], word)) t.aggregate++;
-    if (t.aggregate == 4) fail(lo->ctx, E_ATTRIBUTE, "aggregate_function \"%s\" is none", word);
-    t.transform = attr_string(lo->ctx, lo->node, "post_transform", "NONE");
+    Trees t = {.targets = targets, .aggregate = aggregate};
     Ids ids = {.n = a ? a->n : 0};
     ids.id = numbers(lo, "nodes_nodeids", ids.n, true);
     ids.tree = numbers(lo, "nodes_treeids", ids.n, true);
-    regressor_nodes(lo, &t, &ids);
-    regressor_votes(lo, &t, &ids, "target");
-    walk(lo, &t);
+    listed_nodes(lo, &t, &ids);
+    listed_votes(lo, &t, &ids, stem);
+    return t;
+}
+
+static const char *transform_of(const Lower *lo) {
+    return attr_string(lo->ctx, lo->node, "post_transform", "NONE");
+}
+
+static void regressor_lower(Lower *lo) {
+    static const char *const words[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+    const char *word = attr_string(lo->ctx, lo->node, "aggregate_function", "SUM");
+    int aggregate = 0, to = lower_out(lo, 0);
+    while (aggregate < 4 && strcmp(words[aggregate], word)) aggregate++;
+    if (aggregate == 4) fail(lo->ctx, E_ATTRIBUTE, "aggregate_function \"%s\" is none", word);
+    Trees t = listed(lo, "target", nn_int(lo, "n_targets", 1), aggregate);
+    if (to >= 0) ml_transform(lo, walk(lo, &t), to, transform_of(lo));
+}
+
+/* ---- TreeEnsembleClassifier ------------------------------------------------------------------ */
+
+static void classifier_infer(Infer *in) {
+    nn_ranked(in, 0, 2, 2);
+    ml_classes_infer(in, ml_need(in->ctx, in->node, "classlabels").n);
+}
+
+/* Two classes, and all votes are for the first: then the sum stands for the second, and what the
+ * first gets follows from it. With no weight below 0 the sum is taken for a probability. */
+static void classifier_lower(Lower *lo) {
+    int64_t classes = ml_need(lo->ctx, lo->node, "classlabels").n;
+    int to = lower_out(lo, 1);
+    Trees t = listed(lo, "class", classes, 1);
+    bool one = classes == 2, likely = true;
+    for (int64_t i = 0; i < t.votes; i++) {
+        one = one && t.target[i] == 0;
+        likely = likely && t.weight[i] >= 0;
+    }
+    if (one) t.targets = 1;
+    int scores = walk(lo, &t);
+    DType type = nn_cont(lo, scores)->type;
+    if (type != F32) {
+        int wide = scores;
+        scores = nn_tmp_like(lo, "scores", F32, wide);
+        lower_pointwise(lo, "scores", "$0", &wide, 1, scores);
+    }
+    if (one) {
+        const char *first = likely ? "1 - $0" : "-$0";
+        ml_label(lo, ml_pair(lo, scores, first));
+        ml_pair_scores(lo, scores, first, transform_of(lo));
+        return;
+    }
+    ml_label(lo, scores);
+    if (to >= 0) ml_transform(lo, scores, to, transform_of(lo));
 }
 
 const OpRow onnx_trees_rows[] = {
     {"ai.onnx.ml", "TreeEnsemble", 5, 0, ensemble_infer, ensemble_lower, NULL, "f16 f32 f64", 0},
     {"ai.onnx.ml", "TreeEnsembleRegressor", 1, 0, regressor_infer, regressor_lower, NULL,
+     "f32 f64 i64 i32", 0},
+    {"ai.onnx.ml", "TreeEnsembleClassifier", 1, 0, classifier_infer, classifier_lower, NULL,
      "f32 f64 i64 i32", 0},
     {0},
 };

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of ai.onnx.ml for contrib_cases.py, onnxruntime being the judge."""
+import numpy as np
+
+WORDS = "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"
+ML = {"domain": "ai.onnx.ml", "results": [1, 1], "version": 3}
+
+
+def linear(m):
+    x = m.f(5, 4)
+    for word in WORDS:
+        yield f"linear_classifier_{word.lower()}", "LinearClassifier", [x], {
+            "coefficients": m.f(12), "intercepts": m.f(3), "classlabels_ints": [3, 7, 5], "post_transform": word}, ML
+        yield f"linear_classifier_pair_{word.lower()}", "LinearClassifier", [x], {
+            "coefficients": m.f(4), "intercepts": m.f(1), "classlabels_strings": ["no", "yes"],
+            "post_transform": word}, ML
+    yield "linear_classifier_i64", "LinearClassifier", [m.i(-4, 5, 3, 4)], {
+        "coefficients": m.f(12), "intercepts": m.f(3), "classlabels_strings": ["a", "b", "c"]}, ML
+    yield "linear_classifier_row", "LinearClassifier", [m.f(4)], {
+        "coefficients": m.f(8), "intercepts": m.f(2), "classlabels_ints": [0, 1]}, ML
+
+
+def machines(m):
+    x, one = m.f(6, 3), ML | {"results": [1]}
+    kernels = {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.5, 0.2, 3], "RBF": [0.4, 0, 0], "SIGMOID": [0.3, 0.1, 0]}
+    for kernel, params in kernels.items():
+        yield f"svm_regressor_{kernel.lower()}", "SVMRegressor", [x], {
+            "kernel_type": kernel, "kernel_params": params, "support_vectors": m.f(12), "coefficients": m.f(4),
+            "rho": m.f(1), "n_supports": 4}, one
+        four = {"kernel_type": kernel, "kernel_params": params, "support_vectors": m.f(21),
+                "vectors_per_class": [2, 1, 3, 1], "coefficients": m.f(21), "rho": m.f(6)}
+        yield f"svm_classifier_{kernel.lower()}", "SVMClassifier", [x], {
+            **four, "classlabels_ints": [4, 2, 9, 0]}, ML
+        yield f"svm_classifier_likely_{kernel.lower()}", "SVMClassifier", [x], {
+            **four, "classlabels_strings": ["a", "b", "c", "d"], "prob_a": -np.abs(m.f(6)), "prob_b": m.f(6)}, ML
+    yield "svm_regressor_one_class", "SVMRegressor", [x], {
+        "kernel_type": "RBF", "kernel_params": [0.4, 0, 0], "support_vectors": m.f(12), "coefficients": m.f(4),
+        "rho": m.f(1), "n_supports": 4, "one_class": 1}, one
+    yield "svm_regressor_linear_model", "SVMRegressor", [x], {
+        "kernel_params": [0.0, 0.0, 0.0], "coefficients": m.f(3), "rho": m.f(1)}, one
+    pair = {"kernel_type": "RBF", "kernel_params": [0.4, 0, 0], "support_vectors": m.f(12),
+            "vectors_per_class": [2, 2], "coefficients": m.f(4), "rho": m.f(1), "classlabels_ints": [3, 8]}
+    for word in WORDS:
+        yield f"svm_classifier_pair_{word.lower()}", "SVMClassifier", [x], {**pair, "post_transform": word}, ML
+        yield f"svm_classifier_linear_model_{word.lower()}", "SVMClassifier", [x], {
+            "kernel_params": [0.0, 0.0, 0.0], "coefficients": m.f(9), "rho": m.f(3), "classlabels_ints": [3, 8, 5],
+            "post_transform": word}, ML
+    yield "svm_classifier_pair_likely", "SVMClassifier", [x], {**pair, "prob_a": [-1.5], "prob_b": [0.2]}, ML
+
+
+def stumps(m, n, classes, features, ways=6):
+    """n trees of two levels, with every way to branch; the votes of their leaves by `classes`."""
+    words = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+    a = {key: [] for key in ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids",
+                             "missing_value_tracks_true")}
+    votes = []
+    for tree in range(n):
+        for node in range(7):
+            inner = node < 3
+            a["treeids"].append(tree)
+            a["nodeids"].append(node)
+            a["featureids"].append(int(m.i(0, features)) if inner else 0)
+            a["modes"].append(words[int(m.i(0, ways))] if inner else "LEAF")
+            a["values"].append(float(np.round(m.f(), 1)))
+            a["truenodeids"].append(2 * node + 1 if inner else 0)
+            a["falsenodeids"].append(2 * node + 2 if inner else 0)
+            a["missing_value_tracks_true"].append(int(m.i(0, 2)))
+            votes += [] if inner else [(tree, node, c) for c in classes]
+    trees = {f"nodes_{key}": value for key, value in a.items()}
+    return trees, [list(v) for v in zip(*votes)]
+
+
+def forests(m):
+    x = np.round(m.f(7, 4), 1)
+    missing = np.where(m.i(0, 4, 7, 4) == 0, np.nan, x.astype(np.float64))
+    for word in WORDS:
+        trees, (tree, node, ids) = stumps(m, 3, [0, 1, 2], 4)
+        weights = {"class_treeids": tree, "class_nodeids": node, "class_ids": ids, "post_transform": word}
+        yield f"tree_classifier_{word.lower()}", "TreeEnsembleClassifier", [x], {
+            **trees, **weights, "class_weights": m.f(len(ids)), "classlabels_int64s": [5, 1, 3],
+            "base_values": m.f(3)}, ML
+        trees, (tree, node, ids) = stumps(m, 3, [0], 4)
+        weights = {"class_treeids": tree, "class_nodeids": node, "class_ids": ids, "post_transform": word}
+        for name, some in ("", m.f(len(ids))), ("_likely", np.abs(m.f(len(ids), scale=0.2))):
+            yield f"tree_classifier_pair{name}_{word.lower()}", "TreeEnsembleClassifier", [x], {
+                **trees, **weights, "class_weights": some, "classlabels_strings": ["no", "yes"]}, ML
+        trees, (tree, node, ids) = stumps(m, 3, [0, 1], 4)
+        yield f"tree_regressor_{word.lower()}", "TreeEnsembleRegressor", [x], {
+            **trees, "target_treeids": tree, "target_nodeids": node, "target_ids": ids, "n_targets": 2,
+            "target_weights": m.f(len(ids)), "post_transform": word}, ML | {"results": [1]}
+    for how in "SUM", "AVERAGE", "MIN", "MAX":
+        trees, (tree, node, ids) = stumps(m, 3, [0], 4, ways=5)  # a NaN that is not equal: the judge is not the text
+        yield f"tree_regressor_{how.lower()}", "TreeEnsembleRegressor", [missing], {
+            **trees, "target_treeids": tree, "target_nodeids": node, "target_ids": ids, "n_targets": 1,
+            "target_weights": m.f(len(ids)), "aggregate_function": how, "base_values": m.f(1)}, ML | {"results": [1]}
+
+
+cases = [linear, machines, forests]
