@@ -12,7 +12,10 @@ WEIR_CALL(box);
 WEIR_CALL(box_dims);
 WEIR_CALL(coupling);
 WEIR_CALL(lookup);
+WEIR_CALL(map_get);
+WEIR_CALL(map_length);
 WEIR_CALL(map_make);
+WEIR_CALL(map_values);
 WEIR_CALL(nms);
 WEIR_CALL(nonzero);
 WEIR_CALL(refuse);
@@ -39,5 +42,6 @@ WEIR_CALL(trees);
 WEIR_CALL(unbox);
 WEIR_CALL(unique);
 WEIR_CALL(value);
+WEIR_CALL(zip_map);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between tensors and objects: boxes, sequences, maps. Meaning: ir/call.def. An operand `o` is a
+/* Between tensors and objects: boxes, sequences. Meaning: ir/call.def. An operand `o` is a
  * handle (runtime/objects.h). */
 #include "runtime/calls.h"
 #include "runtime/instance.h"
@@ -24,7 +24,6 @@ NO_SCRATCH(seq_length)
 NO_SCRATCH(seq_split)
 NO_SCRATCH(seq_concat_dims)
 NO_SCRATCH(seq_concat)
-NO_SCRATCH(map_make)
 
 static void fails(weir_call *c, weir_status status, const char *reason) {
     c->status = status;
@@ -125,11 +124,6 @@ void weir_call_seq_at(weir_call *c) {
 void weir_call_seq_length(weir_call *c) {
     const weir_object *s = operand(c, 0, WEIR_VALUE_SEQUENCE);
     if (s) *(int64_t *)c->out[0].data = s->count;
-}
-
-void weir_call_map_make(weir_call *c) {
-    const int64_t *keys = c->in[0].data, *values = c->in[1].data;
-    result(c, weir_object_map(c->objects, *keys, *values));
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */

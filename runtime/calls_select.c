@@ -15,7 +15,12 @@ int64_t weir_call_nonzero_scratch(const weir_call *c) {
 
 static int is_zero(const weir_tensor *x, int64_t i) {
     static const uint64_t zero = 0;
-    return weir_key(x->dtype, x->data, i) == weir_key(x->dtype, &zero, 0);
+    int32_t type = x->dtype;
+    if (type != WEIR_C64 && type != WEIR_C128)
+        return weir_key(type, x->data, i) == weir_key(type, &zero, 0);
+    weir_tensor part = *x;
+    part.dtype = type == WEIR_C64 ? WEIR_F32 : WEIR_F64;
+    return is_zero(&part, 2 * i) && is_zero(&part, 2 * i + 1);
 }
 
 /* Counts, then writes column by column: the rows of the result are K apart. */
@@ -115,6 +120,7 @@ void weir_call_topk(weir_call *c) {
 /* The slices that are compared: element e of slice s lies at s*step + (e / inner)*outer_step + e %
  * inner. */
 typedef struct Slices {
+    const weir_call *c;
     const weir_tensor *x;
     int64_t n, length, step, inner, outer_step;
 } Slices;
@@ -125,9 +131,8 @@ static int64_t slice_at(const Slices *s, int64_t slice, int64_t e) {
 
 static int slice_order(const Slices *s, int64_t a, int64_t b) {
     for (int64_t e = 0; e < s->length; e++) {
-        uint64_t p = weir_key(s->x->dtype, s->x->data, slice_at(s, a, e));
-        uint64_t q = weir_key(s->x->dtype, s->x->data, slice_at(s, b, e));
-        if (p != q) return p < q ? -1 : 1;
+        int order = weir_order(s->c, s->x, slice_at(s, a, e), slice_at(s, b, e));
+        if (order) return order;
     }
     return 0;
 }
@@ -139,8 +144,8 @@ static int slice_less(void *user, int64_t a, int64_t b) {
 static Slices slices_of(const weir_call *c) {
     const weir_tensor *x = &c->in[0];
     int64_t axis = c->attr[0], n = weir_tensor_count(x);
-    if (axis < 0) return (Slices){x, n, 1, 1, 1, 1};
-    Slices s = {x, x->dims[axis], 0, 1, 1, 1};
+    if (axis < 0) return (Slices){c, x, n, 1, 1, 1, 1};
+    Slices s = {c, x, x->dims[axis], 0, 1, 1, 1};
     for (int64_t d = axis + 1; d < x->rank; d++) s.inner *= x->dims[d];
     s.step = s.inner;
     s.outer_step = s.inner * s.n;

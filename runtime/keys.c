@@ -2,6 +2,7 @@
 /* Keys and sorting for the irregular kernels. A float's bits order as an integer once the sign is
  * treated: positive ones get the top bit, negative ones are inverted. */
 #include "runtime/keys.h"
+#include "runtime/objects.h"
 
 #include <string.h>
 
@@ -37,6 +38,10 @@ static const Kind kinds[] = {
     [WEIR_U4] = {4, UNSIGNED, 0, 0},
     [WEIR_U2] = {2, UNSIGNED, 0, 0},
     [WEIR_BOOL] = {8, UNSIGNED, 0, 0},
+    [WEIR_STRING] = {64, UNSIGNED, 0, 0},
+    [WEIR_C64] = {64, UNSIGNED, 0, 0},
+    [WEIR_C128] = {128, UNSIGNED, 0, 0},
+    [WEIR_OBJECT] = {64, UNSIGNED, 0, 0},
 };
 
 static uint64_t get_bits(const Kind *k, const void *data, int64_t i) {
@@ -62,15 +67,40 @@ uint64_t weir_key(int32_t dtype, const void *data, int64_t i) {
 
 void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i) {
     const Kind *kind = &kinds[dtype];
-    uint64_t u = get_bits(kind, from, i);
     uint8_t *p = to;
     if (kind->bits >= 8) {
-        memcpy(p + k * (kind->bits / 8), &u, (size_t)kind->bits / 8);
+        int64_t bytes = kind->bits / 8;
+        memmove(p + k * bytes, (const uint8_t *)from + i * bytes, (size_t)bytes);
         return;
     }
+    uint64_t u = get_bits(kind, from, i);
     int per = 8 / kind->bits, shift = (int)(k % per) * kind->bits;
     p[k / per] =
         (uint8_t)((p[k / per] & ~(((1u << kind->bits) - 1) << shift)) | (unsigned)u << shift);
+}
+
+static int text_order(weir_string a, weir_string b) {
+    int64_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = n ? memcmp(a.at, b.at, (size_t)n) : 0;
+    return order ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+int weir_order(const weir_call *c, const weir_tensor *t, int64_t a, int64_t b) {
+    int32_t type = t->dtype;
+    if (type == WEIR_STRING) {
+        const int64_t *handle = t->data;
+        return handle[a] == handle[b] ? 0
+                                      : text_order(weir_text_of(c->objects, handle[a]),
+                                                   weir_text_of(c->objects, handle[b]));
+    }
+    int parts = type == WEIR_C64 || type == WEIR_C128 ? 2 : 1;
+    if (parts == 2) type = type == WEIR_C64 ? WEIR_F32 : WEIR_F64;
+    for (int i = 0; i < parts; i++) {
+        uint64_t p = weir_key(type, t->data, a * parts + i),
+                 q = weir_key(type, t->data, b * parts + i);
+        if (p != q) return p < q ? -1 : 1;
+    }
+    return 0;
 }
 
 /* Merge sort from the bottom up. */

@@ -40,14 +40,36 @@ class Maker:
         return self.rng.integers(lo, hi, shape).astype(t)
 
 
+def type_of(value):
+    """The type of an array, of a map (a dict of numpy scalars), or of a sequence of these (a list)."""
+    if isinstance(value, list):
+        return helper.make_sequence_type_proto(type_of(value[0]))
+    if not isinstance(value, dict):
+        return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+    key, item = next(iter(value.items()))
+    return helper.make_map_type_proto(TensorProto.STRING if isinstance(key, str) else TensorProto.INT64,
+                                      type_of(np.asarray(item)))
+
+
+def proto_of(value, name):
+    if isinstance(value, list):
+        parts = [proto_of(v, "") for v in value]
+        return onnx.SequenceProto(name=name, elem_type=4, map_values=parts)
+    if not isinstance(value, dict):
+        return numpy_helper.from_array(value, name)
+    items = onnx.SequenceProto(elem_type=1, tensor_values=[numpy_helper.from_array(np.asarray(v)) for v in value.values()])
+    text = isinstance(next(iter(value)), str)
+    keys = {"string_keys": [k.encode() for k in value]} if text else {"keys": list(value)}
+    return onnx.MapProto(name=name, key_type=TensorProto.STRING if text else TensorProto.INT64, values=items, **keys)
+
+
 def node_model(op, operands, results, attributes, constant=(), domain="com.microsoft", version=1):
     names = ["" if a is None else f"x{i}" for i, a in enumerate(operands)]
     while names and not names[-1]:
         names.pop()
     outs = [f"y{i}" if use else "" for i, use in enumerate(results)]
     node = helper.make_node(op, names, outs, domain=domain, name=op, **attributes)
-    types = [helper.np_dtype_to_tensor_dtype(a.dtype) if a is not None else 0 for a in operands]
-    ins = [helper.make_tensor_value_info(f"x{i}", types[i], a.shape)
+    ins = [helper.make_value_info(f"x{i}", type_of(a))
            for i, a in enumerate(operands) if a is not None and i not in constant]
     init = [numpy_helper.from_array(a, f"x{i}")
             for i, a in enumerate(operands) if a is not None and i in constant]
@@ -65,18 +87,21 @@ def write(folder, model, operands, wanted, constant):
     by_name = {f"y{i}": w for i, w in enumerate(wanted)}
     for info in model.graph.output:
         w = by_name[info.name]
-        info.CopyFrom(helper.make_tensor_value_info(
-            info.name, helper.np_dtype_to_tensor_dtype(w.dtype), w.shape))
+        info.CopyFrom(helper.make_value_info(info.name, type_of(w)))
     (folder / "model.onnx").write_bytes(model.SerializeToString())
     k = 0
     for i, a in enumerate(operands):
         if a is None or i in constant:
             continue
-        (data / f"input_{k}.pb").write_bytes(numpy_helper.from_array(a, f"x{i}").SerializeToString())
+        (data / f"input_{k}.pb").write_bytes(proto_of(a, f"x{i}").SerializeToString())
         k += 1
     for k, info in enumerate(model.graph.output):
-        tensor = numpy_helper.from_array(by_name[info.name], info.name)
-        (data / f"output_{k}.pb").write_bytes(tensor.SerializeToString())
+        (data / f"output_{k}.pb").write_bytes(proto_of(by_name[info.name], info.name).SerializeToString())
+
+
+def narrow(value):
+    """Sequences of maps come with Python's floats; the standard's are f32."""
+    return [{k: np.float32(v) for k, v in entries.items()} for entries in value] if isinstance(value, list) else value
 
 
 def reference(model, operands, constant):
@@ -87,7 +112,7 @@ def reference(model, operands, constant):
                                            providers=["CPUExecutionProvider"])
     feed = {f"x{i}": a for i, a in enumerate(operands) if a is not None and i not in constant}
     outs = [o.name for o in model.graph.output]
-    got = dict(zip(outs, session.run(outs, feed)))
+    got = dict(zip(outs, [narrow(v) for v in session.run(outs, feed)]))
     last = max(int(o[1:]) for o in outs) + 1
     return [got.get(f"y{i}") for i in range(last)]
 
@@ -468,7 +493,7 @@ def main():
         for name, op, operands, attributes, more in function(Maker(options.seed * 1000 + k)):
             if options.only not in name:
                 continue
-            operands = [None if a is None else np.asarray(a) for a in operands]
+            operands = [a if a is None or isinstance(a, dict) else np.asarray(a) for a in operands]
             constant = more.get("constant", [])
             model = node_model(op, operands, more.get("results", [1]), attributes, constant,
                                more.get("domain", "com.microsoft"), more.get("version", 1))

@@ -95,4 +95,30 @@ def forests(m):
             "target_weights": m.f(len(ids)), "aggregate_function": how, "base_values": m.f(1)}, ML | {"results": [1]}
 
 
-cases = [linear, machines, forests]
+def maps(m):
+    one = ML | {"results": [1]}
+    words, numbers = ["cat", "dog", "eel", "fox"], [3, 1, 4, 9]
+    real = {k: np.float32(k / 4) for k in (4, -2, 3, 7)}
+    yield "dict_vectorizer", "DictVectorizer", [{"fox": np.float32(1.5), "cat": np.float32(-2), "yak": np.float32(8)}], {
+        "string_vocabulary": words}, one
+    yield "dict_vectorizer_i64", "DictVectorizer", [{"eel": np.int64(5)}], {"string_vocabulary": words}, {
+        **one, "want": [np.array([0, 0, 5, 0])]}
+    yield "dict_vectorizer_f64", "DictVectorizer", [{4: 0.25, 9: -1.0}], {"int64_vocabulary": numbers}, {
+        **one, "want": [np.array([0, 0, 0.25, -1])]}
+    yield "dict_vectorizer_text", "DictVectorizer", [{4: "four", 3: "three"}], {"int64_vocabulary": numbers}, {
+        **one, "want": [np.array(["three", "", "four", ""])]}
+    yield "cast_map", "CastMap", [real], {}, one
+    yield "cast_map_i64", "CastMap", [real], {"cast_to": "TO_INT64"}, one
+    yield "cast_map_sparse", "CastMap", [{4: np.float32(1.5), 1: np.float32(2)}], {
+        "map_form": "SPARSE", "max_map": 6}, one
+    yield "cast_map_text", "CastMap", [{4: "1.5", 1: "-2"}], {"map_form": "SPARSE", "max_map": 5}, {
+        **one, "want": [np.array([[0, -2, 0, 0, 1.5]], np.float32)]}
+    yield "cast_map_to_text", "CastMap", [{4: "b", 1: "a"}], {"cast_to": "TO_STRING"}, {
+        **one, "want": [np.array([["a", "b"]])]}
+    yield "zip_map", "ZipMap", [m.f(3, 4)], {"classlabels_strings": words}, one
+    yield "zip_map_i64", "ZipMap", [m.f(2, 4)], {"classlabels_int64s": numbers}, one
+    yield "feature_vectorizer", "FeatureVectorizer", [m.f(3, 2), m.f(3, 1), m.f(3, 4)], {
+        "inputdimensions": [2, 1, 3]}, one
+
+
+cases = [linear, machines, forests, maps]

@@ -100,7 +100,8 @@ static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, char *err
         bool object = host_is_object(out[i].dtype); /* the run allocates */
         out[i].capacity = host_count(&out[i]);
         out[i].data = object ? NULL : calloc((size_t)host_bytes(&out[i]) + 64, 1);
-        outputs[i] = (HostTensor){.name = strdup(e->outputs[i].name), .t = out[i]};
+        outputs[i] = (HostTensor){
+            .name = strdup(e->outputs[i].name), .t = out[i], .object = e->outputs[i].object};
         if (!out[i].data && !object)
             return snprintf(error, 512, "out of memory for output \"%s\"", e->outputs[i].name),
                    false;
@@ -217,6 +218,11 @@ bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs) {
     for (int i = 0; i < e->ninputs; i++) {
         const weir_port *p = &e->inputs[i];
         if (inputs[i].t.data) continue;
+        if (p->object) {
+            fprintf(stderr, "error: input \"%s\" is a %s; write --input %s=FILE.pb\n", p->name,
+                    p->object, p->name);
+            return false;
+        }
         if (!o->random) {
             fprintf(stderr,
                     "error: input \"%s\" is not given; use --input %s=FILE.npy or --random SEED\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TensorProto files (and, by pb_value.c, those of other values). Values may stand in raw_data or in
- * one of the typed fields; types newer than the schema arrive as plain numbers. */
+/* TensorProto files read (and, by pb_value.c, those of other values). Values may stand in raw_data
+ * or in one of the typed fields; types newer than the schema arrive as plain numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,35 +94,5 @@ bool pb_read(HostTensor *h, const char *path, const char *object, char *error) {
     free(file);
     if (!ok) snprintf(error, 256, "\"%.120s\": %.120s", path, why);
     if (!ok) host_free(h);
-    return ok;
-}
-
-bool pb_write(const HostTensor *h, const char *path, char *error) {
-    Onnx__TensorProto p = ONNX__TENSOR_PROTO__INIT;
-    int64_t dims[WEIR_RANK_MAX];
-    for (int i = 0; i < h->t.rank; i++) dims[i] = h->t.dims[i];
-    p.name = h->name;
-    p.n_dims = (size_t)h->t.rank;
-    p.dims = dims;
-    p.has_data_type = 1;
-    p.data_type = h->t.dtype;
-    bool text = h->t.dtype == WEIR_STRING;
-    if (h->t.dtype == WEIR_OBJECT)
-        return snprintf(error, 256, "sequences, optionals and maps are not written"), false;
-    p.n_string_data = text ? (size_t)host_count(&h->t) : 0;
-    p.string_data = calloc(p.n_string_data + 1, sizeof *p.string_data);
-    for (size_t i = 0; i < p.n_string_data; i++) {
-        const weir_string *s = (const weir_string *)h->t.data + i;
-        p.string_data[i] = (ProtobufCBinaryData){(size_t)s->bytes, (uint8_t *)(uintptr_t)s->at};
-    }
-    p.has_raw_data = !text;
-    p.raw_data.len = text ? 0 : (size_t)host_bytes(&h->t);
-    p.raw_data.data = h->t.data;
-    size_t n = onnx__tensor_proto__get_packed_size(&p);
-    uint8_t *bytes = malloc(n ? n : 1);
-    onnx__tensor_proto__pack(&p, bytes);
-    bool ok = write_whole(path, bytes, n, error);
-    free(bytes);
-    free(p.string_data);
     return ok;
 }

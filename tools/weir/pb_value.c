@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SequenceProto, MapProto and OptionalProto files. These messages nest each other and hold tensors,
- * so a file is read into a tree, and the tree into one block; written the other way round. */
+ * so a file is read into a tree, and the tree into one block. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +129,30 @@ static weir_value key_tensor(Keys *k, int64_t type) {
     return v;
 }
 
+/* Scalars of one type as one tensor of rank 1, which is how maps hold their values; else nothing
+ * changes. */
+static void join_scalars(weir_value *list) {
+    const weir_value *v = list->items;
+    if (list->count < 1) return;
+    int32_t type = v->tensor.dtype;
+    for (int64_t i = 0; i < list->count; i++)
+        if (v[i].kind != WEIR_VALUE_TENSOR || v[i].tensor.dtype != type ||
+            host_count(&v[i].tensor) != 1 || dtype_bits_of(type) < 8)
+            return;
+    size_t unit = type == WEIR_STRING ? sizeof(weir_string) : (size_t)dtype_bits_of(type) / 8;
+    HostTensor all = {.t = {.dtype = type, .rank = 1, .dims = {list->count}}};
+    char *data = calloc((size_t)list->count, unit);
+    for (int64_t i = 0; i < list->count; i++)
+        memcpy(data + unit * (size_t)i, v[i].tensor.data, unit);
+    all.t.data = data;
+    if (type == WEIR_STRING) {
+        host_flatten(&all, data);
+        free(data);
+    }
+    value_free(list);
+    *list = (weir_value){.kind = WEIR_VALUE_TENSOR, .tensor = all.t};
+}
+
 static weir_value read_map(Reader *r, int depth) {
     weir_value v = {.kind = WEIR_VALUE_MAP}, values = {.kind = WEIR_VALUE_SEQUENCE};
     Keys keys = {0};
@@ -145,6 +169,7 @@ static weir_value read_map(Reader *r, int depth) {
         if (f.number == 5) values = read_inner(r, &f, MESSAGE_SEQUENCE, depth);
     }
     weir_value k = key_tensor(&keys, type);
+    join_scalars(&values);
     push(&v, &k);
     push(&v, &values);
     return v;

@@ -101,8 +101,24 @@ static uint64_t random_word(uint64_t seed, uint64_t i) {
     return z ^ (z >> 31);
 }
 
+static void random_words(HostTensor *h, uint64_t seed, int64_t n) {
+    static const char words[10][6] = {"zero", "one", "two",   "three", "four",
+                                      "five", "six", "seven", "eight", "nine"};
+    weir_string *s = calloc((size_t)n + 1, sizeof *s);
+    for (int64_t i = 0; i < n; i++) {
+        const char *word = words[random_word(seed, (uint64_t)i) % 10];
+        s[i] = (weir_string){word, (int64_t)strlen(word)};
+    }
+    host_flatten(h, s);
+    free(s);
+}
+
 void host_random(HostTensor *h, uint64_t seed) {
     int64_t n = host_count(&h->t);
+    if (h->t.dtype == WEIR_STRING) {
+        random_words(h, seed, n);
+        return;
+    }
     DType t = dtype_from_onnx(h->t.dtype);
     size_t bytes = (size_t)host_bytes(&h->t);
     h->t.data = calloc(bytes ? bytes : 1, 1);

@@ -15,6 +15,7 @@
 typedef struct HostTensor {
     char *name;
     weir_tensor t;
+    const char *object; /* type text of a result that is an object: its port's */
 } HostTensor;
 
 void host_free(HostTensor *h);
@@ -41,7 +42,7 @@ char *read_whole(const char *path, size_t *n, char *error);
 void json_string(FILE *f, const char *text);
 bool write_whole(const char *path, const void *data, size_t n, char *error);
 
-/* Values from a counter-based generator: floats in about -1..1, integers 0..9, bools. */
+/* Values from a counter-based generator: floats in about -1..1, integers 0..9, bools, words. */
 void host_random(HostTensor *h, uint64_t seed);
 
 /* Element i as a double (f16, bf16, f8 widened; integers converted). */

@@ -27,7 +27,44 @@ bool host_flatten(HostTensor *h, const void *data) {
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
+static void compare_values(Difference *d, const weir_value *got, const weir_value *want,
+                           double rtol, double atol);
+
 static const char *const kind_names[] = {"nothing", "a tensor", "a sequence", "a map"};
+
+/* Element i of a tensor, as one of rank 0. */
+static weir_tensor element(const weir_tensor *t, int64_t i) {
+    int64_t unit =
+        t->dtype == WEIR_STRING ? (int64_t)sizeof(weir_string) : dtype_bits_of(t->dtype) / 8;
+    return (weir_tensor){.dtype = t->dtype, .data = (char *)t->data + i * unit};
+}
+
+/* Maps have no order: each entry wanted is looked up by its key. */
+static void compare_maps(Difference *d, const weir_value *got, const weir_value *want, double rtol,
+                         double atol) {
+    const weir_tensor *have = &got->items[0].tensor, *keys = &want->items[0].tensor;
+    const weir_value *a = &got->items[1], *b = &want->items[1];
+    int64_t n = host_count(keys), k;
+    d->same = have->dtype == keys->dtype && host_count(have) == n && a->kind == b->kind &&
+              a->tensor.dtype == b->tensor.dtype;
+    if (!d->same) snprintf(d->text, sizeof d->text, "a map of another type, or other length");
+    for (int64_t i = 0; i < n && d->same; i++) {
+        weir_tensor key = element(keys, i), x, y;
+        for (k = 0; k < n; k++) {
+            x = element(have, k);
+            if (host_compare(&x, &key, 0, 0).same) break;
+        }
+        if (k == n) {
+            d->same = false;
+            snprintf(d->text, sizeof d->text, "key %lld is missing", (long long)i);
+        } else if (a->kind == WEIR_VALUE_SEQUENCE) {
+            compare_values(d, &a->items[k], &b->items[i], rtol, atol);
+        } else {
+            x = element(&a->tensor, k), y = element(&b->tensor, i);
+            *d = host_compare(&x, &y, rtol, atol);
+        }
+    }
+}
 
 static void compare_values(Difference *d, const weir_value *got, const weir_value *want,
                            double rtol, double atol) {
@@ -36,6 +73,10 @@ static void compare_values(Difference *d, const weir_value *got, const weir_valu
         snprintf(d->text, sizeof d->text, "got %s of %lld items, expected %s of %lld",
                  kind_names[got->kind & 3], (long long)got->count, kind_names[want->kind & 3],
                  (long long)want->count);
+        return;
+    }
+    if (got->kind == WEIR_VALUE_MAP) {
+        compare_maps(d, got, want, rtol, atol);
         return;
     }
     if (got->kind == WEIR_VALUE_TENSOR) *d = host_compare(&got->tensor, &want->tensor, rtol, atol);

@@ -115,7 +115,7 @@ static void scale_lower(Lower *lo) {
 }
 
 /* Text is read and written as f32, f64 or a wide integer; a map converts on the other side. */
-static void text_lower(Lower *lo, int from, int to) {
+void nn_cast_text(Lower *lo, int from, int to) {
     Dim at[RANK_MAX];
     bool reads = nn_cont(lo, to)->type != STRING;
     DType t = nn_cont(lo, reads ? to : from)->type;
@@ -137,7 +137,7 @@ static void cast_lower(Lower *lo) {
     int to = lower_out(lo, 0);
     if (to >= 0 &&
         (nn_cont(lo, to)->type == STRING) != (lower_value(lo, 0)->type.dtype == STRING)) {
-        text_lower(lo, lower_in(lo, 0), to);
+        nn_cast_text(lo, lower_in(lo, 0), to);
         return;
     }
     if (to >= 0 && lo->flow->cont.at[to].type == F8E8M0 &&

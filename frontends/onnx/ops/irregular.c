@@ -78,6 +78,7 @@ static int unique_axis(Ctx *ctx, const Node *node, int rank) {
 static void unique_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX);
     int axis = unique_axis(in->ctx, in->node, x->rank);
+    if (!infer_out(in, 0)) fail(in->ctx, E_MODEL, "result 0 is missing: the operator gives it");
     Shape s = shape_of(x);
     Dim n = axis < 0 ? dim_product(in->ctx, s.at, s.rank) : s.at[axis], k = infer_fresh(in, "K", n);
     if (axis < 0) s.rank = 1;
@@ -128,8 +129,8 @@ static void nms_lower(Lower *lo) {
 
 const OpRow onnx_irregular_rows[] = {
     {"", "TopK", 1, 0, topk_infer, topk_lower, NULL, T_NUMS, 0},
-    {"", "NonZero", 9, 0, nonzero_infer, nonzero_lower, NULL, T_NUMS " bool", 0},
-    {"", "Unique", 11, 0, unique_infer, unique_lower, NULL, T_NUMS " bool", 0},
+    {"", "NonZero", 9, 0, nonzero_infer, nonzero_lower, NULL, T_ALL, 0},
+    {"", "Unique", 11, 0, unique_infer, unique_lower, NULL, T_ALL, 0},
     {"", "NonMaxSuppression", 10, 0, nms_infer, nms_lower, NULL, "f32", 0},
     {0},
 };

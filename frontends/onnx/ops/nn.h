@@ -84,6 +84,8 @@ Item *nn_loop(Lower *lo, Dim var, Dim trip);
 int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise);
 /* y = log(softmax(x)) along one axis (softmax.c). */
 void nn_log_softmax(Lower *lo, int x, int axis, int y);
+/* Between strings and numbers, `to` of the shape of `from` (cast.c). */
+void nn_cast_text(Lower *lo, int from, int to);
 /* lo->node's attributes, short. */
 int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise);
 float nn_float(const Lower *lo, const char *name, float otherwise);
