@@ -67,7 +67,7 @@ char *weir_utf8_put(char *at, uint32_t c) {
     if (c >= BROKEN) return *at = (char)(c - BROKEN), at + 1;
     if (c < 0x80) return *at = (char)c, at + 1;
     int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    *at++ = (char)(c >> (6 * more) | (0xf00u >> more & 0xff));
+    *at++ = (char)(c >> (6 * more) | (0xf00u >> (more + 1) & 0xff));
     while (more--) *at++ = (char)((c >> (6 * more) & 0x3f) | 0x80);
     return at;
 }

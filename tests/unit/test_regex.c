@@ -116,3 +116,16 @@ Test(regex, takes_linear_time, .timeout = 20) {
     many[20000] = '\0';
     cr_expect(full(many, "ba"));
 }
+
+/* Letters of one to four bytes, and bytes that are none, come out as they went in. */
+Test(regex, letters_are_put_back) {
+    const char *words[] = {"az", "\xc3\xbc\xc3\x9c", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+                           "\xff\xc3"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char made[32], *put = made;
+        const char *at = words[i], *end = at + strlen(at);
+        while (at < end) put = weir_utf8_put(put, weir_utf8_next(&at, end));
+        cr_expect(put - made == (long)strlen(words[i]) && !memcmp(made, words[i], strlen(words[i])),
+                  "%s", words[i]);
+    }
+}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C interface as ctypes: compiler/weir.h and runtime/weir_model.h, in their order."""
+import collections
+import ctypes as c
+import ctypes.util
+import os
+
+RANK_MAX, ABI_VERSION = 16, 2
+STRING, OBJECT = 8, 64
+OK, E_CAPACITY = 0, 4
+VALUE_NONE, VALUE_TENSOR, VALUE_SEQUENCE, VALUE_MAP = range(4)
+
+Diagnostic = collections.namedtuple("Diagnostic", "severity id text message file node tensor op opset line")
+
+
+class Error(Exception):
+    """What went wrong; `diagnostics` tells code, message, file, node, tensor and operator of each part."""
+
+    def __init__(self, text, diagnostics=()):
+        super().__init__(text)
+        self.diagnostics = list(diagnostics)
+
+
+# ---- runtime/weir_model.h ----------------------------------------------------------------------------------
+
+
+class Tensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("dtype", c.c_int32), ("rank", c.c_int32), ("dims", c.c_int64 * RANK_MAX),
+                ("strides", c.POINTER(c.c_int64)), ("capacity", c.c_int64), ("allocator", c.c_void_p)]
+
+
+class String(c.Structure):
+    _fields_ = [("at", c.c_void_p), ("bytes", c.c_int64)]
+
+
+class Value(c.Structure):
+    pass
+
+
+Value._fields_ = [("kind", c.c_int32), ("count", c.c_int64), ("items", c.POINTER(Value)), ("tensor", Tensor)]
+
+
+class CPort(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("dtype", c.c_int32), ("rank", c.c_int32), ("dims", c.POINTER(c.c_char_p)),
+                ("object", c.c_char_p)]
+
+
+TENSORS, HANDLE, STATUS = c.POINTER(Tensor), c.c_void_p, c.c_int
+
+
+class Descriptor(c.Structure):
+    _fields_ = [
+        ("size", c.c_size_t), ("abi", c.c_int32), ("name", c.c_char_p), ("ninputs", c.c_int32), ("noutputs", c.c_int32),
+        ("inputs", c.POINTER(CPort)), ("outputs", c.POINTER(CPort)), ("build", c.c_char_p),
+        ("create", c.CFUNCTYPE(STATUS, HANDLE, c.POINTER(HANDLE), c.c_char_p)),
+        ("reserve", c.CFUNCTYPE(STATUS, HANDLE, TENSORS)),
+        ("run", c.CFUNCTYPE(STATUS, HANDLE, TENSORS, TENSORS)),
+        ("destroy", c.CFUNCTYPE(None, HANDLE)),
+        ("error", c.CFUNCTYPE(c.c_char_p, HANDLE)),
+        ("shapes", c.CFUNCTYPE(STATUS, HANDLE, TENSORS, TENSORS)),
+        ("pool_new", c.CFUNCTYPE(HANDLE, c.c_int)),
+        ("pool_free", c.CFUNCTYPE(None, HANDLE)),
+        ("weight_bytes", c.c_int64), ("profile", c.c_void_p), ("nshared", c.c_int32), ("shared", c.c_void_p),
+        ("nweights", c.c_int32), ("weights", c.POINTER(CPort)),
+        ("weights_of", c.CFUNCTYPE(HANDLE, HANDLE)),
+        ("weights_new", c.CFUNCTYPE(STATUS, HANDLE, HANDLE, c.c_int32, c.POINTER(c.c_char_p), TENSORS, c.POINTER(HANDLE),
+                                    c.c_char_p)),
+        ("weights_use", c.CFUNCTYPE(STATUS, HANDLE, HANDLE)),
+        ("weights_free", c.CFUNCTYPE(None, HANDLE))]
+
+
+# ---- compiler/weir.h ---------------------------------------------------------------------------------------
+
+
+class CDiagnostic(c.Structure):
+    _fields_ = ([("size", c.c_size_t), ("severity", c.c_int)]
+                + [(name, c.c_char_p) for name in ("id", "text", "message", "file", "node", "tensor", "op")]
+                + [("opset", c.c_int), ("line", c.c_int)])
+
+
+DIAGNOSTIC_FN = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(CDiagnostic))
+FUNCTIONS = {
+    "weir_version": (c.c_char_p,),
+    "weir_context_new": (HANDLE, DIAGNOSTIC_FN, c.c_void_p),
+    "weir_context_free": (None, HANDLE),
+    "weir_option": (c.c_int, HANDLE, c.c_char_p, c.c_char_p),
+    "weir_operators": (c.c_int, HANDLE, c.c_char_p),
+    "weir_compile_file": (c.c_int, HANDLE, c.c_char_p, c.c_char_p),
+    "weir_compile_memory": (c.c_int, HANDLE, c.c_char_p, c.c_size_t, c.c_char_p, c.c_char_p),
+    "weir_load_file": (HANDLE, HANDLE, c.c_char_p),
+    "weir_load_memory": (HANDLE, HANDLE, c.c_char_p, c.c_size_t, c.c_char_p),
+    "weir_open": (HANDLE, HANDLE, c.c_char_p),
+    "weir_loaded_model": (c.POINTER(Descriptor), HANDLE),
+    "weir_unload": (None, HANDLE),
+}
+
+
+def _load():
+    found = os.environ.get("WEIR_LIBRARY") or ctypes.util.find_library("weir") or "libweir.so.0"
+    try:
+        library = c.CDLL(found)
+    except OSError as error:
+        raise ImportError(f"cannot load libweir.so ({error}); `meson install` it, or set WEIR_LIBRARY to its path") from None
+    for name, (result, *arguments) in FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+library = _load()
+free = c.CDLL(None).free
+free.restype, free.argtypes = None, [c.c_void_p]
+
+
+class Context:
+    """One compilation: its options, and what was said meanwhile."""
+
+    def __init__(self, options, operators):
+        self.diagnostics = []
+        self.callback = DIAGNOSTIC_FN(self._note)  # kept: C holds no reference
+        self.handle = library.weir_context_new(self.callback, None)
+        if not self.handle:
+            raise MemoryError("no memory for a compilation")
+        if operators:
+            self.check(library.weir_operators(self.handle, operators.encode()) == 0)
+        for name, value in options.items():
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                text = {True: "yes", False: "no"}.get(one, str(one)) if isinstance(one, bool) else str(one)
+                self.check(library.weir_option(self.handle, name.replace("_", "-").encode(), text.encode()) == 0)
+
+    def _note(self, _, diagnostic):
+        d = diagnostic.contents
+        if d.severity < 2:
+            texts = {name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                     for name, value in ((name, getattr(d, name)) for name in Diagnostic._fields)}
+            self.diagnostics.append(Diagnostic(**texts))
+
+    def check(self, fine):
+        if fine:
+            return fine
+        errors = [d for d in self.diagnostics if d.severity == 0]
+        self.close()
+        raise Error("\n".join(d.text for d in errors) or "out of memory", errors)
+
+    def close(self):
+        if self.handle:
+            library.weir_context_free(self.handle)
+        self.handle = None
