@@ -29,7 +29,10 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
                 .source = source,
                 .tell = fn,
                 .user = user};
-    target_c_machine(d.ctx, &d.machine, options->cpu);
+    if (options->target == TARGET_CUDA)
+        target_cuda_machine(d.ctx, &d.machine, options->gpu);
+    else
+        target_c_machine(d.ctx, &d.machine, options->cpu);
     d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);
     return d;
 }
@@ -67,11 +70,12 @@ static const char *build_json(Driver *d, const char *hash) {
     static const char *const packing[] = {"build", "create", "swap"};
     const Options *o = d->options;
     Text out = {.arena = d->arena};
-    text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"c\", \"cpu\": ",
-                WEIR_VERSION, hash);
+    bool cuda = o->target == TARGET_CUDA;
+    text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"%s\", \"%s\": ",
+                WEIR_VERSION, hash, cuda ? "cuda" : "c", cuda ? "gpu" : "cpu");
     text_json(&out, d->machine.name);
     text_put(&out, ", \"flags\": \"");
-    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++)
+    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f && !cuda; f++)
         text_printf(&out, "%s ", *f);
     text_printf(&out, "\", \"math\": \"%s\", \"packing\": \"%s\"", math[o->math],
                 packing[o->packing]);
@@ -152,6 +156,10 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
         fail(d->ctx, E_OPTION,
              "the passes stop at \"%s\", before there is a program; leave \"stop-after\" out",
              d->options->stop_after);
+    if (d->options->target == TARGET_CUDA)
+        fail(d->ctx, E_UNSUPPORTED,
+             "nothing is emitted for target \"cuda\" yet; its kernels can be shown (weir dump) and "
+             "evaluated (--engine eval)");
     double start = tool_seconds();
     tell(d, TELL_STEP, "emit C");
     bool *swapped = hidden_give(d, program);

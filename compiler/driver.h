@@ -4,6 +4,7 @@
 #ifndef WEIR_DRIVER_H
 #define WEIR_DRIVER_H
 
+#include "compiler/targets/cuda/machine.h"
 #include "compiler/toolchain/toolchain.h"
 #include "compiler/weights.h"
 #include "frontends/onnx/onnx.h"
@@ -14,8 +15,11 @@
 
 typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER } EmitKind;
 
+typedef enum { TARGET_C, TARGET_CUDA } Target;
+
 typedef struct Options {
-    const char *cpu;
+    Target target;
+    const char *cpu, *gpu;
     MathMode math;
     Packing packing;
     bool weights_file, verify_each, time_passes, no_cache, profile;

@@ -14,7 +14,7 @@ void options_add_operators(Ctx *ctx, Options *o, const char *text) {
 }
 
 void options_default(Options *o) {
-    *o = (Options){.cpu = "native", .math = MATH_DEFAULT};
+    *o = (Options){.cpu = "native", .gpu = "sm_90a", .math = MATH_DEFAULT};
 }
 
 /* What a row's function gets. */
@@ -50,9 +50,14 @@ static bool number(const char *text, const char *end, int64_t *out) {
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void set_target(const Setting *s) {
-    if (strcmp(s->value, "cuda") == 0)
-        fail(s->ctx, E_UNSUPPORTED, "this build of Weir has no target \"cuda\"; use \"c\"");
-    if (strcmp(s->value, "c") != 0) bad(s, "\"c\"");
+    static const char *const words[] = {"c", "cuda"};
+    s->o->target = (Target)one_of(s, words, 2, "c or cuda");
+}
+
+static void set_gpu(const Setting *s) {
+    Machine machine;
+    target_cuda_machine(s->ctx, &machine, s->value);
+    s->o->gpu = machine.name;
 }
 
 static void set_cpu(const Setting *s) {
@@ -177,6 +182,7 @@ static const struct Row {
 } rows[] = {
     {"target", set_target, false},
     {"cpu", set_cpu, false},
+    {"gpu", set_gpu, false},
     {"dim", set_dim, false},
     {"feed", set_feed, false},
     {"math", set_math, false},

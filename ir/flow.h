@@ -129,7 +129,9 @@ typedef enum {
     LINE_ORDER,    /* arg: dim: the order of the tile loops (of the level before it) */
     LINE_PARALLEL, /* arg: dim: outermost tile loops that are spread over threads */
     LINE_BLOCK,
-    LINE_THREAD,   /* arg: dim: the same on a GPU */
+    LINE_THREAD,   /* arg: dim: tile loops that are spread over blocks, and below them over the
+                    * threads of a block. arg: dim, threads: the dim's innermost loop runs on so
+                    * many threads, as a vector dim's does in lanes */
     LINE_AT,       /* map computed inside the tile loops of these dims of the last map */
     LINE_KEEP,     /* container `cont` of `map` is kept in `storage` */
     LINE_VECTOR,   /* arg: dim, lanes: this dim's innermost loop runs in lanes */
@@ -139,7 +141,8 @@ typedef enum {
     LINE_SPLIT,    /* arg: dim, parts: a reduction in parts, combined by reduction_tree */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used */
     LINE_MERGE,    /* arg: dims joined to one loop */
-    LINE_USE       /* name: an instruction of the target's table */
+    LINE_USE,      /* name: an instruction of the target's table */
+    LINE_SERIAL    /* name: why one thread runs all, on a machine of many */
 } LineKind;
 
 typedef struct LineArg {

@@ -201,7 +201,7 @@ static void *placed(Eval *e, int cont) {
         char *of = eval_make(e, alias->of)->data;
         return of + dtype_bytes(c->type, eval_dim(e, alias->offset));
     }
-    return c->place == PLACE_ARENA ? e->memory + eval_dim(e, c->offset) : NULL;
+    return c->place == PLACE_ARENA && e->memory ? e->memory + eval_dim(e, c->offset) : NULL;
 }
 
 Tensor *eval_make(Eval *e, int cont) {
@@ -301,10 +301,9 @@ Eval *eval_new(Arena *arena, const Flow *flow, const Tensor *in, int threads, bo
         ContKind kind = flow->cont.at[c].kind;
         if ((kind == CONT_PARAM || kind == CONT_LITERAL) && !e->cont[c].data) bind_constant(e, c);
     }
-    if (storage) {
-        size_t bytes = (size_t)eval_dim(e, flow->arena_bytes) + 64;
-        e->memory = memset(arena_alloc(arena, bytes), 0xff, bytes);
-    }
+    int64_t room;
+    if (storage && dim_eval(flow->arena_bytes, eval_symbol, e, &room))
+        e->memory = memset(arena_alloc(arena, (size_t)room + 64), 0xff, (size_t)room + 64);
     return e;
 }
 

@@ -20,7 +20,7 @@ typedef struct Eval {
     Arena **own;   /* by container: the arena of its data, when it is a temporary */
     int64_t *room; /* by container: bytes allocated */
     bool storage;  /* tensors lie as their layouts and their places say (nests), else dense */
-    char *memory;  /* storage: the one arena */
+    char *memory;  /* storage: the one arena; NULL when its size is known later than it begins */
     VEC(Binding) binding;
     void *objects; /* what handles name: made on first use */
     Table *bound;  /* symbol -> its number in `binding`, plus 1 */

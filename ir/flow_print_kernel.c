@@ -69,6 +69,7 @@ static void print_kernel_line(KernelText *t, const Line *line) {
         if (line->kind == LINE_KEEP) text_printf(out, " %s", storage_words[line->storage]);
         break;
     case LINE_USE:
+    case LINE_SERIAL:
         text_put(out, " ");
         text_name(out, line->name);
         break;

@@ -45,12 +45,14 @@ static bool is_tiled(const Kernel *kernel, int position, const char *dim) {
 static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, const Line *line) {
     Verify *v = &f->v;
     int position = line->kind == LINE_AT ? kernel->map.n - 1 : line->map;
-    bool tiled = line->kind == LINE_AT || line->kind == LINE_ORDER || line->kind == LINE_PARALLEL;
+    bool tiled = line->kind == LINE_AT || line->kind == LINE_ORDER || line->kind == LINE_PARALLEL ||
+                 line->kind == LINE_BLOCK;
     const Map *map = (line->kind == LINE_MERGE ? f->flow : seen)->map.at[kernel->map.at[position]];
     for (int i = 0; i < line->narg; i++) {
         if (dim_number(map, intern(v->ctx, line->arg[i].dim)) < 0)
             complain(v, line, kernel, "map \"%s\" has no dim \"%s\"", map->name, line->arg[i].dim);
-        if (tiled && !is_tiled(kernel, position, line->arg[i].dim))
+        bool loop = tiled || (line->kind == LINE_THREAD && !line->arg[i].size);
+        if (loop && !is_tiled(kernel, position, line->arg[i].dim))
             complain(v, line, kernel, "dim \"%s\" of map \"%s\" has no tile, so no loop",
                      line->arg[i].dim, map->name);
         bool sized =

@@ -35,6 +35,11 @@ typedef struct Machine {
     int nuse; /* instructions, best first */
     const Instruction *use[MACHINE_USES];
     bool tile_bf16, tile_i8; /* matrix tiles */
+    /* A machine whose kernels are blocks of threads (block_threads 0: it has none): */
+    int block_threads;    /* as many in a block as are good to have */
+    int warp;             /* neighbouring threads that run as one */
+    int live_threads;     /* that run at a time, on all cores */
+    int64_t shared_bytes; /* memory that the threads of a block share */
 } Machine;
 
 #endif

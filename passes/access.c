@@ -31,6 +31,7 @@ double machine_bandwidth(const Machine *machine, double bytes) {
 }
 
 int64_t row_budget(const Machine *machine) {
+    if (machine->block_threads) return machine->shared_bytes;
     return machine->level[1].bytes / ROW_BLOCK;
 }
 

@@ -158,16 +158,21 @@ static void drop_needless_else(Layouts *l) {
     }
 }
 
+/* Blocks of threads take dense rows side by side, and lay out what they stage themselves. */
+static void lay_out(Layouts *l) {
+    layouts_survey(l);
+    layout_halos(l);
+    layouts_survey(l);
+    block_channels(l);
+    layout_packs(l);
+}
+
 Flow *pass_layout(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_layout(Arena *arena, const Flow *flow, const PassEnv *env) {
     Layouts l = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
     l.lanes = env->machine->vector_bytes / 4;
     drop_needless_else(&l);
-    layouts_survey(&l);
-    layout_halos(&l);
-    layouts_survey(&l);
-    block_channels(&l);
-    layout_packs(&l);
+    if (!env->machine->block_threads) lay_out(&l);
     flow_compact(l.flow);
     return l.flow;
 }

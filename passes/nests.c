@@ -192,7 +192,7 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
             if (plan->map->dim.at[i].sym != w->to[k].at[d]) continue;
             l->origin[d] = box[i].start;
             size = box[i].cap >= 0 ? dim_const(lo->ctx, box[i].cap) : box[i].extent;
-            if (i == plan->lane_dim) l->lane_dim = d;
+            if (i == plan->lane_dim && !plan->spread) l->lane_dim = d;
         }
         if (l->lane_dim != d) {
             extent[n++] = size;
@@ -211,7 +211,7 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
     const Cont *c = &lo->flow->cont.at[cont];
     const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
     l->buf = nest_buf(lo->nest, name, kind[keep], c->type, extent, n);
-    Stmt *decl = nest_decl(lo->nest, into, l->buf);
+    Stmt *decl = nest_decl(lo->nest, keep == KEEP_SHARED ? &lo->shared : into, l->buf);
     if (w->combine && keep == KEEP_REG) {
         decl->has_init = true;
         decl->init = w->combine->identity[k];
@@ -226,6 +226,11 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
         for (int k = 0; k < m->write.at[w].n; k++)
             declare_kept(lo, pos, &m->write.at[w], k, box, into);
     leaf_map(lo, pos, box, into);
+    for (int w = 0; w < m->write.n; w++)
+        if (lo->keep[m->write.at[w].to[0].cont] != KEEP_REG) {
+            meet(lo, into);
+            break;
+        }
 }
 
 /* ---- the loops of a kernel
@@ -236,7 +241,7 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
 static Stmts *open_parallel(Lowering *lo, const Span *root, Stmts *into) {
     const MapPlan *plan = &lo->plan[lo->nplan - 1];
     int n = 0;
-    while (n < plan->tile.n && plan->tile.at[n].parallel) n++;
+    while (n < plan->tile.n && plan->tile.at[n].mark == LOOP_PARALLEL) n++;
     for (int p = 0; p < lo->nplan - 1; p++)
         if (lo->plan[p].depth < n) n = lo->plan[p].depth;
     for (int i = 0; i < n; i++) {
@@ -254,8 +259,6 @@ typedef struct Depth {
     int depth;
     const Span *root;
 } Depth;
-
-static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
 
 static void inside_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
     const Depth *d = user;
@@ -276,7 +279,7 @@ static bool unrolled(const Lowering *lo, int dim) {
     return false;
 }
 
-static void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
+void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     const MapPlan *plan = &lo->plan[lo->nplan - 1];
     for (int p = 0; p < lo->nplan - 1; p++)
         if (lo->plan[p].depth == depth) run_producer(lo, p, root, into);
@@ -349,7 +352,11 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel)
     for (int i = 0; i < root->dim.n; i++)
         span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent,
                          const_or(root->dim.at[i].extent, -1)};
-    lower_depth(&lo, 0, span, open_parallel(&lo, span, &lo.nest->body));
+    lo.nest->serial = lo.serial;
+    if (lo.blocks)
+        lower_blocks(&lo, span);
+    else
+        lower_depth(&lo, 0, span, open_parallel(&lo, span, &lo.nest->body));
     return lo.nest;
 }
 

@@ -16,7 +16,7 @@ typedef struct Span {
 typedef struct TileLoop {
     int dim;
     int64_t size;
-    bool parallel;
+    LoopMark mark; /* LOOP_PARALLEL, LOOP_BLOCK or LOOP_THREAD when it is opened in front */
 } TileLoop;
 typedef VEC(TileLoop) TileLoops;
 
@@ -25,6 +25,7 @@ typedef struct MapPlan {
     const Map *map;
     int depth;           /* runs inside this many of the root's tile loops */
     int lane_dim, lanes; /* `vector`; -1, 1: none */
+    bool spread;         /* lanes are the threads of a block */
     bool unroll[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
     TileLoops tile;   /* own tiles; of the root: all its tile loops */
@@ -56,12 +57,29 @@ typedef struct Lowering {
     int nparallel;       /* leading tile loops of the root that are open as parallel loops ... */
     Dim parallel[RANK_MAX * 2]; /* ... and their variables */
     int fresh;
+    const char *serial; /* `serial` */
+    /* nests_threads.c, for kernels with threads: */
+    bool blocks;  /* threads own tiles, or share the lanes of maps */
+    int threads;  /* that share lanes; 0: they own tiles */
+    Dim thread;   /* the number of one, when they share lanes */
+    int ninside;  /* of env: what stands in blocks and threads begins here */
+    Stmts shared; /* declarations of shared arrays */
 } Lowering;
 
 /* nests_plan.c */
 void plan_kernel(Lowering *lo);
 /* The box of plan `pos` that its consumers in the kernel need when the root runs on `root`. */
 void plan_box(Lowering *lo, int pos, const Span *root, Span *out);
+
+/* nests.c: producers and loops from this depth on. */
+void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
+
+/* nests_threads.c: blocks and threads around all that. */
+void lower_blocks(Lowering *lo, const Span *root);
+/* Where threads that share lanes all come by, but one is enough. */
+Stmts *one_thread(Lowering *lo, Stmts *into);
+/* A barrier, when threads share lanes. */
+void meet(Lowering *lo, Stmts *into);
 
 /* nests_leaf.c: one map on one box. */
 void leaf_map(Lowering *lo, int pos, const Span *span, Stmts *into);

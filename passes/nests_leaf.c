@@ -11,6 +11,10 @@ static Dim zero(const Lowering *lo) {
     return dim_const(lo->ctx, 0);
 }
 
+bool lanes_in_row(const Leaf *f) {
+    return f->plan->lane_dim >= 0 && !f->plan->spread;
+}
+
 /* ---- loops over one dim
  * ------------------------------------------------------------------------------ */
 
@@ -30,12 +34,30 @@ Stmts *open_dim(Leaf *f, int d, Stmts *into) {
 static void lane_chunk(Leaf *f, Dim offset, Dim rest, Stmts *into, LaneFn *fn) {
     Lowering *lo = f->lo;
     int d = f->plan->lane_dim;
-    Lane lane = {NULL, f->plan->lanes, NULL};
-    lane.var = lowering_var(lo, "l", dim_const(lo->ctx, lane.width));
+    bool row = lanes_in_row(f);
+    Lane lane = {NULL, f->plan->lanes, NULL, row};
+    lane.var = row ? lowering_var(lo, "l", dim_const(lo->ctx, lane.width)) : lo->thread;
     if (rest) lane.guard = dim_sub(lo->ctx, dim_addc(lo->ctx, rest, -1), lane.var);
     f->value[d] = dim_add(lo->ctx, dim_add(lo->ctx, f->span[d].start, offset), lane.var);
     fn(f, &lane, into);
-    lowering_pop(lo);
+    if (row) lowering_pop(lo);
+}
+
+/* Threads take neighbouring elements, chunk after chunk, the last one behind a guard. */
+static void thread_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
+    Lowering *lo = f->lo;
+    const Span *span = &f->span[f->plan->lane_dim];
+    int64_t w = f->plan->lanes, mark = lo->env.n;
+    Dim width = dim_const(lo->ctx, w), offset = zero(lo);
+    Dim chunks = lowering_simplify(lo, dim_ceildiv(lo->ctx, span->extent, width));
+    if (!dim_is(chunks, 1) && !(span->cap >= 0 && span->cap <= w)) {
+        Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[f->plan->lane_dim].sym), chunks);
+        into = &nest_for(lo->nest, into, var, chunks, LOOP_SEQ)->body;
+        offset = dim_mulc(lo->ctx, var, w);
+    }
+    bool full = dim_is(lowering_simplify(lo, dim_mod(lo->ctx, span->extent, width)), 0);
+    lane_chunk(f, offset, full ? NULL : dim_sub(lo->ctx, span->extent, offset), into, fn);
+    lo->env.n = (int)mark;
 }
 
 /* Runs fn for every chunk of lanes of the lane dim's span. */
@@ -43,7 +65,11 @@ void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     Lowering *lo = f->lo;
     int d = f->plan->lane_dim;
     if (d < 0) {
-        fn(f, &(Lane){NULL, 1, NULL}, into);
+        fn(f, &(Lane){NULL, 1, NULL, false}, into);
+        return;
+    }
+    if (f->plan->spread) {
+        thread_chunks(f, into, fn);
         return;
     }
     int64_t w = f->plan->lanes, extent;
@@ -73,6 +99,12 @@ void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
 Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into) {
     if (!lane->var) return into;
     Lowering *lo = f->lo;
+    if (!lane->row) {
+        if (!lane->guard) return into;
+        Stmt *some = nest_if(lo->nest, into);
+        vec_push(lo->arena, &some->guard, lane->guard);
+        return &some->body;
+    }
     Stmt *s = nest_for(lo->nest, into, lane->var, dim_const(lo->ctx, lane->width), LOOP_VECTOR);
     if (lane->guard) vec_push(lo->arena, &s->guard, lane->guard);
     return &s->body;
@@ -151,7 +183,7 @@ static int inline_read(void *user, Body *b, const Val *read) {
         int n = read_conditions(f, &read->read, cond);
         int buf = n ? guarded_buf(f, &read->read) : -1;
         if (buf >= 0) {
-            Access at = {buf, in->lane->var ? 1 : 0, &in->lane->var};
+            Access at = {buf, in->lane->row ? 1 : 0, &in->lane->var};
             at.at = arena_copy(lo->arena, at.at, sizeof(Dim));
             return body_read(b, at, read->type);
         }
@@ -198,7 +230,7 @@ static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
     if (!n || other->kind != VAL_CONST || !conditions_uniform(f, cond, n, lane)) return;
     Dim width = dim_const(lo->ctx, lane->width);
     const char *name = internf(lo->ctx, "in.%d", lo->fresh++);
-    int buf = nest_buf(lo->nest, name, BUF_REG, val->type, &width, lane->var ? 1 : 0);
+    int buf = nest_buf(lo->nest, name, BUF_REG, val->type, &width, lane->row ? 1 : 0);
     Stmt *decl = nest_decl(lo->nest, into, buf);
     decl->has_init = true;
     decl->init = other->bits;
@@ -207,7 +239,7 @@ static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
     Stmt *s = nest_body(lo->nest, lane_loop(f, lane, &guard->body));
     int got = body_read(&s->code, lowering_access(lo, read.cont, at, false), val->type);
     Dim *lane_at = arena_copy(lo->arena, &lane->var, sizeof(Dim));
-    body_store(f, s, (Access){buf, lane->var ? 1 : 0, lane_at}, got);
+    body_store(f, s, (Access){buf, lane->row ? 1 : 0, lane_at}, got);
     vec_push(lo->arena, &f->guarded, (GuardedRead){read.cont, at, read.rank, buf});
 }
 
@@ -280,6 +312,8 @@ static void plain_map(Leaf *f, Stmts *into) {
     int mark = f->lo->env.n;
     for (int d = 0; d < f->map->dim.n; d++)
         if (d != f->plan->lane_dim) into = open_dim(f, d, into);
+    bool own = f->lo->keep[f->map->write.at[0].to[0].cont] == KEEP_REG;
+    if (f->plan->lane_dim < 0 && !own) into = one_thread(f->lo, into);
     lane_chunks(f, into, plain_body);
     f->lo->env.n = mark;
 }

@@ -9,6 +9,7 @@ typedef struct Lane {
     Dim var; /* NULL: no lanes */
     int width;
     Dim guard; /* NULL: all lanes run */
+    bool row;  /* lanes of a vector, not threads */
 } Lane;
 
 typedef struct GuardedRead {
@@ -35,7 +36,9 @@ typedef void LaneFn(Leaf *f, const Lane *lane, Stmts *into);
 Stmts *open_dim(Leaf *f, int d, Stmts *into);
 /* Runs fn for every chunk of lanes of the lane dim's span. */
 void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn);
-/* The vector loop of a chunk, when there are lanes. */
+/* How many lanes a map has in registers: none where threads are the lanes. */
+bool lanes_in_row(const Leaf *f);
+/* The vector loop of a chunk, or the guard of a thread, when there are lanes. */
 Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into);
 /* Opens what guards a body. `outputs` leaves out constraints that use reduced dims. */
 Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into);
@@ -47,6 +50,15 @@ void body_store(Leaf *f, Stmt *s, Access to, int val);
 void finish_body(Leaf *f, Stmt *s);
 Access storage_access(Leaf *f, const Access *to, bool store);
 Access target_access(Leaf *f, const Access *to);
+
+/* nests_threads.c: what every thread of a block has becomes one result that all of them have. */
+typedef struct Fold {
+    const Combine *combine;
+    int lanes;
+    const Access *src, *dst; /* by state; dst: a register */
+    const char *from;
+} Fold;
+void fold_threads(Lowering *lo, const Fold *fold, Stmts *into);
 
 /* nests_reduce.c: a map with a combine on f->span. */
 void reduce_map(Leaf *f, Stmts *into);

@@ -20,21 +20,38 @@ static void plan_tile(Lowering *lo, MapPlan *p, const Line *line, const Line *or
     for (int i = 0; i < names->narg; i++)
         for (int k = 0; k < line->narg; k++)
             if (strcmp(names->arg[i].dim, line->arg[k].dim) == 0) {
-                TileLoop t = {plan_dim(p, line->arg[k].dim), line->arg[k].size, false};
+                TileLoop t = {plan_dim(p, line->arg[k].dim), line->arg[k].size, LOOP_SEQ};
                 vec_push(lo->arena, &p->tile, t);
             }
 }
 
-/* `parallel` marks the outermost loop of each named dim. */
-static void plan_parallel(MapPlan *p, const Line *line) {
+/* `parallel`, `block` and `thread` mark the outermost loop of each named dim that has no mark. */
+static void plan_mark(MapPlan *p, const Line *line, LoopMark mark) {
     for (int i = 0; i < line->narg; i++) {
         int d = plan_dim(p, line->arg[i].dim);
         for (int k = 0; k < p->tile.n; k++)
-            if (p->tile.at[k].dim == d) {
-                p->tile.at[k].parallel = true;
+            if (p->tile.at[k].dim == d && p->tile.at[k].mark == LOOP_SEQ) {
+                p->tile.at[k].mark = mark;
                 break;
             }
     }
+}
+
+static void plan_lanes(MapPlan *p, const Line *line) {
+    p->lane_dim = plan_dim(p, line->arg[0].dim);
+    p->lanes = (int)line->arg[0].size;
+}
+
+/* Threads own the tiles of the named dims; with a number, they share the lanes of one. */
+static void plan_threads(Lowering *lo, MapPlan *p, const Line *line) {
+    lo->blocks = true;
+    if (!line->arg[0].size) {
+        plan_mark(p, line, LOOP_THREAD);
+        return;
+    }
+    plan_lanes(p, line);
+    p->spread = true;
+    lo->threads = p->lanes;
 }
 
 static void plan_line(Lowering *lo, int index) {
@@ -46,28 +63,26 @@ static void plan_line(Lowering *lo, int index) {
         plan_tile(lo, p, line,
                   next && next->kind == LINE_ORDER && next->map == line->map ? next : NULL);
         break;
-    case LINE_PARALLEL: plan_parallel(p, line); break;
+    case LINE_PARALLEL: plan_mark(p, line, LOOP_PARALLEL); break;
+    case LINE_BLOCK: plan_mark(p, line, LOOP_BLOCK); break;
+    case LINE_THREAD: plan_threads(lo, p, line); break;
+    case LINE_SERIAL: lo->serial = line->name; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
     case LINE_PREFETCH: p->prefetch = line->cont; break;
-    case LINE_VECTOR:
-        p->lane_dim = plan_dim(p, line->arg[0].dim);
-        p->lanes = (int)line->arg[0].size;
-        break;
+    case LINE_VECTOR: plan_lanes(p, line); break;
     case LINE_UNROLL:
         for (int i = 0; i < line->narg; i++) p->unroll[plan_dim(p, line->arg[i].dim)] = true;
         break;
     case LINE_REDUCE:
         for (int i = 0; i < line->narg; i++) {
-            TileLoop t = {plan_dim(p, line->arg[i].dim), line->arg[i].size, false};
+            TileLoop t = {plan_dim(p, line->arg[i].dim), line->arg[i].size, LOOP_SEQ};
             vec_push(lo->arena, &p->reduce, t);
         }
         break;
     case LINE_SPLIT:
-    case LINE_BLOCK:
-    case LINE_THREAD:
         fail(lo->ctx, E_UNSUPPORTED,
-             "kernel \"%s\": its line %d says what no nest can be made for yet (split, block or "
-             "thread); leave it out",
+             "kernel \"%s\": its line %d says what no nest can be made for yet (split); leave it "
+             "out",
              lo->kernel->name, index + 1);
     default: break;
     }

@@ -30,12 +30,12 @@ static Access acc_access(Leaf *f, int s, const Lane *lane) {
         if (map_reduces(f->map, d) || d == f->plan->lane_dim || !f->plan->unroll[d]) continue;
         at[n++] = lowering_simplify(lo, dim_sub(lo->ctx, f->value[d], f->span[d].start));
     }
-    if (f->plan->lane_dim >= 0 && !lane_reduced(f)) {
+    if (lanes_in_row(f) && !lane_reduced(f)) {
         int d = f->plan->lane_dim;
         Dim e = dim_sub(lo->ctx, f->value[d], f->span[d].start);
         at[n++] = lowering_simplify(lo, dim_div(lo->ctx, e, dim_const(lo->ctx, f->plan->lanes)));
     }
-    if (f->plan->lane_dim >= 0) at[n++] = lane->var ? lane->var : zero(lo);
+    if (lanes_in_row(f)) at[n++] = lane->var ? lane->var : zero(lo);
     return (Access){f->acc[s], n, at};
 }
 
@@ -52,11 +52,11 @@ static void declare_accumulators(Leaf *f, Stmts *into) {
     for (int d = 0; d < f->map->dim.n; d++)
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
             box[n++] = dim_const(lo->ctx, f->span[d].cap);
-    if (f->plan->lane_dim >= 0 && !lane_reduced(f)) {
+    if (lanes_in_row(f) && !lane_reduced(f)) {
         int64_t cap = f->span[f->plan->lane_dim].cap, w = f->plan->lanes;
         box[n++] = dim_const(lo->ctx, (cap + w - 1) / w);
     }
-    if (f->plan->lane_dim >= 0) box[n++] = dim_const(lo->ctx, f->plan->lanes);
+    if (lanes_in_row(f)) box[n++] = dim_const(lo->ctx, f->plan->lanes);
     for (int s = 0; s < c->nstate; s++) {
         f->acc[s] = -1;
         if (own) continue;
@@ -199,32 +199,43 @@ static void reduce_loops(Leaf *f, int level, Stmts *into) {
     lo->env.n = mark;
 }
 
-static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
+/* Folds the lanes of a row, or what the threads have, into `row`, a register for each state. */
+static void fold_lanes(Leaf *f, int *row, Stmts *into) {
     Lowering *lo = f->lo;
     const Combine *c = f->write->combine;
-    Lane mine = *lane;
-    into = open_guards(f, &mine, true, into);
-    int row[COMBINE_STATES];
-    if (lane_reduced(f)) {
-        Stmt *fold = NEW(lo->arena, Stmt);
-        *fold =
-            (Stmt){.kind = STMT_FOLD, .combine = c, .lanes = f->plan->lanes, .from = f->map->from};
-        Access *src = NEW_ARRAY(lo->arena, Access, c->nstate),
-               *dst = NEW_ARRAY(lo->arena, Access, c->nstate);
-        for (int s = 0; s < c->nstate; s++) {
-            row[s] = nest_buf(lo->nest, internf(lo->ctx, "sum.%d", lo->fresh++), BUF_REG,
-                              c->type[s], NULL, 0);
-            nest_decl(lo->nest, into, row[s]);
-            src[s] = acc_access(f, s, &(Lane){NULL, 1, NULL});
-            dst[s] = (Access){row[s], 0, NULL};
-        }
-        fold->src = src, fold->dst = dst;
-        vec_push(lo->arena, into, fold);
+    Access *src = NEW_ARRAY(lo->arena, Access, c->nstate),
+           *dst = NEW_ARRAY(lo->arena, Access, c->nstate);
+    for (int s = 0; s < c->nstate; s++) {
+        row[s] = nest_buf(lo->nest, internf(lo->ctx, "sum.%d", lo->fresh++), BUF_REG, c->type[s],
+                          NULL, 0);
+        nest_decl(lo->nest, into, row[s]);
+        src[s] = acc_access(f, s, &(Lane){NULL, 1, NULL, false});
+        dst[s] = (Access){row[s], 0, NULL};
     }
-    Stmt *s = nest_body(lo->nest, lane_loop(f, &mine, into));
+    Fold fold = {c, f->plan->lanes, src, dst, f->map->from};
+    if (f->plan->spread) {
+        fold_threads(lo, &fold, into);
+        return;
+    }
+    Stmt *s = NEW(lo->arena, Stmt);
+    *s = (Stmt){.kind = STMT_FOLD,
+                .combine = c,
+                .lanes = fold.lanes,
+                .src = src,
+                .dst = dst,
+                .from = fold.from};
+    vec_push(lo->arena, into, s);
+}
+
+/* Stores the results that are kept in registers (`own`: by every thread for itself), or the
+ * others. */
+static void store_some(Leaf *f, Lane *lane, const int *row, bool own, Stmts *into) {
+    Lowering *lo = f->lo;
+    const Combine *c = f->write->combine;
+    Stmt *s = nest_body(lo->nest, lane_loop(f, lane, into));
     int state[COMBINE_STATES], value[COMBINE_STATES];
     for (int k = 0; k < c->nstate; k++) {
-        Access at = lane_reduced(f) ? (Access){row[k], 0, NULL} : acc_access(f, k, &mine);
+        Access at = lane_reduced(f) ? (Access){row[k], 0, NULL} : acc_access(f, k, lane);
         state[k] = value[k] = body_read(&s->code, at, c->type[k]);
     }
     if (c->finish.val.n) {
@@ -234,10 +245,26 @@ static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
     }
     for (int k = 0; k < f->write->n; k++) {
         const Access *to = &f->write->to[k];
+        if (lo->thread && own != (lo->keep[to->cont] == KEEP_REG)) continue;
         int val = body_cvt(&s->code, lo->flow->cont.at[to->cont].type, value[k]);
         body_store(f, s, target_access(f, to), val);
     }
     finish_body(f, s);
+}
+
+/* Of threads that share lanes, each has a result that was folded, or that none was needed for. */
+static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
+    Lowering *lo = f->lo;
+    Lane mine = *lane;
+    into = open_guards(f, &mine, true, into);
+    int row[COMBINE_STATES];
+    bool all = lane_reduced(f) || f->plan->lane_dim < 0, own = false, shared = false;
+    if (lane_reduced(f)) fold_lanes(f, row, into);
+    for (int k = 0; k < f->write->n; k++)
+        *(lo->keep[f->write->to[k].cont] == KEEP_REG ? &own : &shared) = true;
+    if (!lo->thread) own = false;
+    if (own) store_some(f, &mine, row, true, into);
+    if (shared || !own) store_some(f, &mine, row, false, all ? one_thread(lo, into) : into);
 }
 
 static void store_results(Leaf *f, Stmts *into) {
@@ -247,7 +274,7 @@ static void store_results(Leaf *f, Stmts *into) {
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
             into = open_dim(f, d, into);
     if (lane_reduced(f))
-        store_body(f, &(Lane){NULL, 1, NULL}, into);
+        store_body(f, &(Lane){NULL, 1, NULL, false}, into);
     else
         lane_chunks(f, into, store_body);
     f->lo->env.n = mark;
@@ -273,12 +300,38 @@ static void reduce_chunk(Lowering *lo, void *user, Span tile, Stmts *into) {
     f->span[f->plan->lane_dim] = whole;
 }
 
+/* The same for threads: one loop, whose last chunk is not full. */
+static void reduce_spread(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    const Span *span = &f->span[f->plan->lane_dim];
+    int64_t w = f->plan->lanes;
+    int mark = lo->env.n;
+    Dim width = dim_const(lo->ctx, w);
+    Dim chunks = lowering_simplify(lo, dim_ceildiv(lo->ctx, span->extent, width));
+    if (dim_is(chunks, 1) || (span->cap >= 0 && span->cap <= w)) {
+        reduce_box(f, into);
+        return;
+    }
+    Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[f->plan->lane_dim].sym), chunks);
+    Dim offset = dim_mulc(lo->ctx, var, w);
+    Dim rest = lowering_simplify(lo, dim_sub(lo->ctx, span->extent, offset));
+    bool full = dim_is(lowering_simplify(lo, dim_mod(lo->ctx, span->extent, width)), 0);
+    Span chunk = {dim_add(lo->ctx, span->start, offset),
+                  full ? width : dim_min(lo->ctx, width, rest), w};
+    reduce_chunk(lo, f, chunk, &nest_for(lo->nest, into, var, chunks, LOOP_SEQ)->body);
+    lo->env.n = mark;
+}
+
 /* A lane dim that is an output and not unrolled is cut into chunks around the whole reduction. */
 void reduce_map(Leaf *f, Stmts *into) {
     int d = f->plan->lane_dim;
     f->write = &f->map->write.at[0];
     if (d < 0 || lane_reduced(f) || f->plan->unroll[d]) {
         reduce_box(f, into);
+        return;
+    }
+    if (f->plan->spread) {
+        reduce_spread(f, into);
         return;
     }
     Tiling how = {.name = dim_sym_name(f->map->dim.at[d].sym),

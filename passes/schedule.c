@@ -10,6 +10,8 @@
  * stays in registers or a small tile;
  * - element-wise: blocks of a few thousand elements.
  *
+ * For a machine of blocks of threads schedule_blocks.c writes the lines instead.
+ *
  * Lanes are chosen by strides in storage, so a layout chosen before decides how a kernel is cut. */
 #include <stdlib.h>
 
@@ -117,8 +119,7 @@ static bool has_seq(const Map *m) {
 /* ---- element-wise
  * ------------------------------------------------------------------------------------------ */
 
-/* Dims of the map in the order of the write's storage, outermost first: by descending stride. */
-static int storage_order(const Scheduling *s, const Map *map, int *order) {
+int storage_order(const Scheduling *s, const Map *map, int *order) {
     int64_t stride[MAP_DIMS];
     int n = 0;
     for (int d = 0; d < map->dim.n; d++) {
@@ -202,6 +203,10 @@ static void survey(Scheduling *s, const Items *items, bool repeats) {
 }
 
 static void schedule_kernel(Scheduling *s, Kernel *kernel) {
+    if (s->env->machine->block_threads) {
+        schedule_blocks(s, kernel);
+        return;
+    }
     const Map *first = s->flow->map.at[kernel->map.at[0]];
     const Map *root = s->flow->map.at[kernel->map.at[kernel->map.n - 1]];
     bool one_reduction = kernel->map.n <= 2 && map_is_reduction(first) &&

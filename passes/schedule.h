@@ -21,6 +21,29 @@ int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed);
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);
 
+/* Kernels over rows: the outer dims that all maps of a kernel have in common. */
+typedef struct Rows {
+    Scheduling *s;
+    Kernel *kernel;
+    const Map *root;
+    Alignment al;
+    bool outer[MAP_DIMS]; /* by root dim */
+    int block;            /* root dim that runs in blocks, or -1 */
+    int64_t rows;         /* of a block */
+} Rows;
+Rows rows_of(Scheduling *s, Kernel *kernel);
+/* Is map dim `own` of position p one of the outer dims? */
+bool rows_outer(const Rows *r, int p, int own);
+/* Bytes of what map p hands on in one task; -1 when not constant. */
+int64_t rows_bytes(const Rows *r, int p, bool *scalar);
+/* A line with the outer dims, in tiles of one index. */
+void rows_line(Rows *r, LineKind kind, int pos);
+/* Dims of the map in the order of the write's storage, outermost first: by descending stride. */
+int storage_order(const Scheduling *s, const Map *map, int *order);
+
+/* schedule_blocks.c: for a machine of blocks of threads. */
+void schedule_blocks(Scheduling *s, Kernel *kernel);
+
 /* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
 bool merge_rows(Scheduling *s, Kernel *kernel);
 

@@ -8,16 +8,6 @@
 static const int64_t unknown_extent = 64;
 enum { TILE_BYTES = 16384 };
 
-typedef struct Rows {
-    Scheduling *s;
-    Kernel *kernel;
-    const Map *root;
-    Alignment al;
-    bool outer[MAP_DIMS]; /* by root dim */
-    int block;            /* root dim that runs in blocks, or -1 */
-    int64_t rows;         /* of a block */
-} Rows;
-
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
 }
@@ -33,8 +23,7 @@ static void find_outer(Rows *r) {
     }
 }
 
-/* Is map dim `own` of position p one of the outer dims? */
-static bool is_outer(const Rows *r, int p, int own) {
+bool rows_outer(const Rows *r, int p, int own) {
     for (int d = 0; d < r->root->dim.n; d++)
         if (r->outer[d] && r->al.at[p][d] == own) return true;
     return false;
@@ -71,15 +60,14 @@ static void find_block(Rows *r) {
  * -------------------------------------------------------------------------------------------------
  */
 
-/* Bytes of what map p hands on in one task; -1 when not constant. */
-static int64_t handed_on(const Rows *r, int p, bool *scalar) {
+int64_t rows_bytes(const Rows *r, int p, bool *scalar) {
     const Map *m = map_at(r, p);
     const Access *to = &m->write.at[0].to[0];
     int64_t count = r->rows;
     *scalar = r->rows == 1;
     for (int k = 0; k < to->rank; k++) {
         int d = access_dim(m, to, k);
-        if (d < 0 || is_outer(r, p, d) || dim_is(m->dim.at[d].extent, 1)) continue;
+        if (d < 0 || rows_outer(r, p, d) || dim_is(m->dim.at[d].extent, 1)) continue;
         *scalar = false;
         int64_t extent = map_extent(m, d, -1);
         count = extent < 0 || count < 0 ? -1 : count * extent;
@@ -91,7 +79,7 @@ static void keep_rows(Rows *r) {
     for (int p = 0; p < r->kernel->map.n - 1; p++) {
         const Map *m = map_at(r, p);
         bool scalar;
-        int64_t bytes = handed_on(r, p, &scalar);
+        int64_t bytes = rows_bytes(r, p, &scalar);
         for (int k = 0; k < m->write.at[0].n; k++) {
             int cont = m->write.at[0].to[k].cont;
             if (read_outside(r->s, r->kernel, cont)) continue;
@@ -107,7 +95,7 @@ static void keep_rows(Rows *r) {
  * ----------------------------------------------------------------------------------------------------
  */
 
-static void outer_line(Rows *r, LineKind kind, int pos) {
+void rows_line(Rows *r, LineKind kind, int pos) {
     Line line = {.kind = kind, .map = pos, .cont = -1};
     for (int d = 0; d < r->root->dim.n; d++)
         if (r->outer[d] && d != r->block && !dim_is(r->root->dim.at[d].extent, 1))
@@ -118,7 +106,7 @@ static void outer_line(Rows *r, LineKind kind, int pos) {
 
 static int inner_lane(Rows *r, int p) {
     bool allowed[MAP_DIMS];
-    for (int d = 0; d < map_at(r, p)->dim.n; d++) allowed[d] = !is_outer(r, p, d);
+    for (int d = 0; d < map_at(r, p)->dim.n; d++) allowed[d] = !rows_outer(r, p, d);
     return choose_lanes(r->s, map_at(r, p), allowed);
 }
 
@@ -139,21 +127,27 @@ static void contraction_lines(Rows *r, int p, int lane) {
     line_dim(flow, unroll, m, lane, 0);
 }
 
-void schedule_rows(Scheduling *s, Kernel *kernel) {
-    Rows r = {.s = s, .kernel = kernel};
+Rows rows_of(Scheduling *s, Kernel *kernel) {
+    Rows r = {.s = s, .kernel = kernel, .block = -1, .rows = 1};
     int n = kernel->map.n;
     r.root = s->flow->map.at[kernel->map.at[n - 1]];
     r.al = kernel_align(s->flow->arena, s->flow, kernel->map.at, n);
     find_outer(&r);
+    return r;
+}
+
+void schedule_rows(Scheduling *s, Kernel *kernel) {
+    Rows r = rows_of(s, kernel);
+    int n = kernel->map.n;
     find_block(&r);
-    outer_line(&r, LINE_TILE, n - 1);
-    if (worth_threads(s, kernel)) outer_line(&r, LINE_PARALLEL, n - 1);
+    rows_line(&r, LINE_TILE, n - 1);
+    if (worth_threads(s, kernel)) rows_line(&r, LINE_PARALLEL, n - 1);
     for (int p = 0; p < n; p++) {
         int lane = inner_lane(&r, p);
         bool tile = contracts(&r, p);
         if (tile) contraction_lines(&r, p, lane);
         if (lane >= 0) vector_line(s, kernel, p, lane);
-        if (p < n - 1) outer_line(&r, LINE_AT, p);
+        if (p < n - 1) rows_line(&r, LINE_AT, p);
     }
     keep_rows(&r);
 }

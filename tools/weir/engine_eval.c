@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The evaluator as an engine. A model is taken as far as --stop-after says (`lower` unless said)
- * and the flow or the nests found there are evaluated; a text that holds a flow or nests is
- * evaluated as it is. */
+/* The evaluator as an engine. A model is taken as far as --stop-after says (`lower` unless said,
+ * for other targets than C to its nests) and the flow or the nests found there are evaluated; a
+ * text that holds a flow or nests is evaluated as it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void open_model(void *arg) {
     bool text = path_ends(o->path, ".ir");
     if (text) ev->stage = source_read_ir(ev->arena, o->path);
     if (!text || options.stop_after || ev->stage.graph) {
-        if (!options.stop_after) options.stop_after = "lower";
+        if (!options.stop_after && options.target == TARGET_C) options.stop_after = "lower";
         Driver driver = driver_new(ev->arena, &options, (Source){.path = o->path}, NULL, NULL);
         driver_passes(&driver);
         ev->stage = driver.stage;

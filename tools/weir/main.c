@@ -9,7 +9,8 @@
 #include "tools/weir/verbs.h"
 
 #define COMPILE_OPTIONS                                                                            \
-    "  --target c              what to emit\n"                                                     \
+    "  --target c|cuda         what to emit\n"                                                     \
+    "  --gpu NAME              sm_80, sm_90a or sm_100\n"                                          \
     "  --cpu NAME              native, x86-64-v2, x86-64-v3, x86-64-v4 or a CPU name\n"            \
     "  --dim NAME=V|NAME=LO..HI fix or bound a symbolic dim\n"                                     \
     "  --math MODE             strict, default or fast\n"                                          \

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules for a machine whose kernels are blocks of threads.
+ *
+ * Threads own elements: where one element of the root needs one element of every other map, each
+ * thread computes one of the root's, neighbours along the dim that is stored innermost. A reduction
+ * then runs within a thread, which is good when there are many results and neighbours read
+ * neighbours.
+ *
+ * Threads share rows: else a block takes one index of the outer dims that all maps have in common,
+ * and its threads take neighbouring elements of each map's inner dim; what the maps hand on stays
+ * in registers (one value a row) or in shared memory.
+ *
+ * Kernels whose iterations need each other run in one thread, and say so. */
+#include <string.h>
+
+#include "passes/schedule.h"
+
+static const int64_t unknown_extent = 64;
+enum { FOLD_COST = 40 };
+
+static const Map *map_at(const Rows *r, int pos) {
+    return r->s->flow->map.at[r->kernel->map.at[pos]];
+}
+
+static const Machine *machine_of(const Rows *r) {
+    return r->s->env->machine;
+}
+
+static void serial(Rows *r, const char *why) {
+    kernel_line(r->s->flow, r->kernel, LINE_SERIAL, r->kernel->map.n - 1)->name =
+        intern(r->s->flow->ctx, why);
+}
+
+/* Elements of the smallest type written that make a byte. */
+static int64_t byte_elements(const Rows *r) {
+    int64_t most = 1;
+    for (int p = 0; p < r->kernel->map.n; p++)
+        for (int w = 0; w < map_at(r, p)->write.n; w++) {
+            const Write *write = &map_at(r, p)->write.at[w];
+            for (int k = 0; k < write->n; k++) {
+                int bits = dtype_bits(r->s->flow->cont.at[write->to[k].cont].type);
+                if (bits * most < 8) most = 8 / bits;
+            }
+        }
+    return most;
+}
+
+/* Threads own whole bytes: smaller elements go to a thread together, along the innermost dim. Where
+ * rows end within a byte that is not enough. */
+static bool shares_bytes(const Rows *r, const int *dims, int n) {
+    int64_t own = byte_elements(r);
+    const Access *to = &r->root->write.at[0].to[0];
+    if (own == 1 || !n) return false;
+    if (r->root->write.n > 1 || map_extent(r->root, dims[n - 1], 1) % own) return true;
+    return access_stride(r->s->flow, r->root, to, dims[n - 1], own) != 1;
+}
+
+/* The reason, or NULL. */
+static const char *must_be_serial(const Rows *r, const int *dims, int n) {
+    for (int p = 0; p < r->kernel->map.n; p++)
+        for (int d = 0; d < map_at(r, p)->dim.n; d++)
+            if (map_at(r, p)->dim.at[d].seq) return "each step needs the one before";
+    return shares_bytes(r, dims, n) ? "its elements share bytes" : NULL;
+}
+
+/* ---- threads own elements ---------------------------------------------------------------------
+ */
+
+/* Does one element of the root need one element of each map? */
+static bool element_by_element(const Rows *r) {
+    for (int p = 0; p < r->kernel->map.n; p++)
+        for (int d = 0; d < map_at(r, p)->dim.n; d++)
+            if (!map_reduces(map_at(r, p), d) && !rows_outer(r, p, d) &&
+                !dim_is(map_at(r, p)->dim.at[d].extent, 1))
+                return false;
+    return true;
+}
+
+/* Dims of results with more than one index, in the order of storage: the last is the innermost. */
+static int result_dims(const Rows *r, int *dims) {
+    int order[MAP_DIMS], n = 0, all = storage_order(r->s, r->root, order);
+    for (int i = 0; i < all; i++)
+        if (!map_reduces(r->root, order[i]) && !dim_is(r->root->dim.at[order[i]].extent, 1))
+            dims[n++] = order[i];
+    return n;
+}
+
+/* Threads along a dim of which a block may have `most`: blocks of equal size, in whole warps. */
+static int64_t threads_along(const Rows *r, int64_t extent, int64_t most) {
+    int64_t warp = machine_of(r)->warp;
+    if (extent <= most) return extent > 0 ? extent : 1;
+    int64_t blocks = (extent + most - 1) / most, size = (extent + blocks - 1) / blocks;
+    size = size >= warp ? (size + warp - 1) / warp * warp : size;
+    return size < most ? size : most;
+}
+
+static void own_elements(Rows *r, const int *dims, int n) {
+    Flow *flow = r->s->flow;
+    int root = r->kernel->map.n - 1;
+    int64_t size[MAP_DIMS], left = machine_of(r)->block_threads;
+    int64_t own = byte_elements(r);
+    for (int i = n - 1; i >= 0; i--) {
+        int64_t each = i == n - 1 ? own : 1, extent = map_extent(r->root, dims[i], left * each);
+        size[i] = each * threads_along(r, extent / each, left);
+        left /= size[i] / each;
+    }
+    for (int level = 0; level < 2; level++) {
+        Line *tile = kernel_line(flow, r->kernel, LINE_TILE, root);
+        for (int i = 0; i < n; i++)
+            line_dim(flow, tile, r->root, dims[i], !level ? size[i] : i == n - 1 ? own : 1);
+        LineKind kind = level ? LINE_THREAD : LINE_BLOCK;
+        Line *spread = kernel_line(flow, r->kernel, kind, root);
+        for (int i = 0; i < n; i++) line_dim(flow, spread, r->root, dims[i], 0);
+    }
+    for (int p = 0; p < root; p++)
+        for (int k = 0; k < map_at(r, p)->write.at[0].n; k++) {
+            int cont = map_at(r, p)->write.at[0].to[k].cont;
+            if (!read_outside(r->s, r->kernel, cont))
+                kernel_keep(flow, r->kernel, p, cont, KEEP_REG);
+        }
+}
+
+/* ---- threads share rows -----------------------------------------------------------------------
+ */
+
+/* The dim of map p that the threads of a block share, or -1: among those that are no outer dims,
+ * the one along which neighbours move least. */
+static int shared_dim(const Rows *r, int p) {
+    const Map *m = map_at(r, p);
+    int best = -1, warp = machine_of(r)->warp;
+    double least = 0;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (rows_outer(r, p, d) || map_extent(m, d, unknown_extent) < 2 || !folds(m, d)) continue;
+        double cost = lane_cost(r->s, m, d, warp);
+        if (best < 0 || cost < least) best = d, least = cost;
+    }
+    return best;
+}
+
+/* Enough for the longest shared dim, in whole warps: a power of two. */
+static int64_t row_threads(const Rows *r, const int *dim) {
+    const Machine *m = machine_of(r);
+    int64_t threads = m->warp, longest = 1;
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        int64_t extent = dim[p] < 0 ? 1 : map_extent(map_at(r, p), dim[p], m->block_threads);
+        if (extent > longest) longest = extent;
+    }
+    while (threads < longest && threads < m->block_threads) threads *= 2;
+    return threads;
+}
+
+static void keep_handed_on(Rows *r) {
+    int64_t room = machine_of(r)->shared_bytes / 2;
+    for (int p = 0; p < r->kernel->map.n - 1; p++) {
+        bool scalar;
+        int64_t bytes = rows_bytes(r, p, &scalar);
+        for (int k = 0; k < map_at(r, p)->write.at[0].n; k++) {
+            int cont = map_at(r, p)->write.at[0].to[k].cont;
+            bool fits = bytes >= 0 && bytes <= room;
+            if (read_outside(r->s, r->kernel, cont) || (!scalar && !fits)) continue;
+            kernel_keep(r->s->flow, r->kernel, p, cont, scalar ? KEEP_REG : KEEP_SHARED);
+            if (!scalar) room -= bytes;
+        }
+    }
+}
+
+/* False when no map has a dim to share. */
+static bool share_rows(Rows *r) {
+    Flow *flow = r->s->flow;
+    int n = r->kernel->map.n, *dim = NEW_ARRAY(flow->arena, int, n);
+    bool any = false;
+    for (int p = 0; p < n; p++) any |= (dim[p] = shared_dim(r, p)) >= 0;
+    if (!any) return false;
+    int64_t threads = row_threads(r, dim);
+    rows_line(r, LINE_TILE, n - 1);
+    rows_line(r, LINE_BLOCK, n - 1);
+    for (int p = 0; p < n; p++) {
+        if (dim[p] >= 0)
+            line_dim(flow, kernel_line(flow, r->kernel, LINE_THREAD, p), map_at(r, p), dim[p],
+                     threads);
+        if (p < n - 1) rows_line(r, LINE_AT, p);
+    }
+    keep_handed_on(r);
+    return true;
+}
+
+/* ---- which -------------------------------------------------------------------------------------
+ */
+
+/* Reads of a map, in what a warp fetches for each, when neighbours go along `dim`. */
+static double fetched(const Rows *r, const Map *m, int dim) {
+    int warp = machine_of(r)->warp;
+    double sum = 0;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        int64_t step = access_stride(r->s->flow, m, &val->read, dim, warp);
+        sum += step == 0 ? 0.1 : step == 1 ? 1 : step < 8 ? (double)step : 8;
+    }
+    return sum;
+}
+
+/* Would threads that own results be busier, and fetch less, than blocks that share rows? */
+static bool own_better(const Rows *r, const int *dims, int n) {
+    double owned = 0, shared = 0, live = machine_of(r)->live_threads, results = 1;
+    for (int d = 0; d < r->root->dim.n; d++)
+        if (!map_reduces(r->root, d)) results *= (double)map_extent(r->root, d, unknown_extent);
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        const Map *m = map_at(r, p);
+        if (!map_is_reduction(m)) continue;
+        int dim = shared_dim(r, p), inner = n ? r->al.at[p][dims[n - 1]] : -1;
+        if (p == r->kernel->map.n - 1 && n) inner = dims[n - 1];
+        if (dim < 0) return true;
+        double volume = map_volume(m, unknown_extent), row = volume / results;
+        double busy = results < live ? results : live;
+        double all = results * machine_of(r)->block_threads;
+        owned += volume * (inner < 0 ? 8 : fetched(r, m, inner)) / busy;
+        shared += (volume * fetched(r, m, dim) +
+                   results * FOLD_COST *
+                       (row < machine_of(r)->block_threads ? row : machine_of(r)->block_threads)) /
+                  (all < live ? all : live);
+    }
+    return owned <= shared;
+}
+
+void schedule_blocks(Scheduling *s, Kernel *kernel) {
+    Rows r = rows_of(s, kernel);
+    int dims[MAP_DIMS], n = result_dims(&r, dims);
+    const char *why = must_be_serial(&r, dims, n);
+    if (why) {
+        serial(&r, why);
+        return;
+    }
+    bool own = n && element_by_element(&r), whole = byte_elements(&r) == 1;
+    if (own && (!whole || own_better(&r, dims, n)))
+        own_elements(&r, dims, n);
+    else if (!whole || !share_rows(&r)) {
+        if (own)
+            own_elements(&r, dims, n);
+        else
+            serial(&r, n ? "its elements share bytes" : "it makes one element");
+    }
+}
