@@ -51,7 +51,8 @@ static bool shares_bytes(const Rows *r, const int *dims, int n) {
     int64_t own = byte_elements(r);
     const Access *to = &r->root->write.at[0].to[0];
     if (own == 1 || !n) return false;
-    if (r->root->write.n > 1 || map_extent(r->root, dims[n - 1], 1) % own) return true;
+    bool whole = n == 1 || map_extent(r->root, dims[n - 1], 1) % own == 0;
+    if (r->root->write.n > 1 || !whole) return true;
     return access_stride(r->s->flow, r->root, to, dims[n - 1], own) != 1;
 }
 
@@ -101,7 +102,7 @@ static void own_elements(Rows *r, const int *dims, int n) {
     int64_t own = byte_elements(r);
     for (int i = n - 1; i >= 0; i--) {
         int64_t each = i == n - 1 ? own : 1, extent = map_extent(r->root, dims[i], left * each);
-        size[i] = each * threads_along(r, extent / each, left);
+        size[i] = each * threads_along(r, (extent + each - 1) / each, left);
         left /= size[i] / each;
     }
     for (int level = 0; level < 2; level++) {

@@ -29,7 +29,7 @@ from cli_weir import BF16, FLAT, NUMPY, ROOT, ROWS, TIMEOUT, Skip, Weir, casts, 
 MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 TAKE_MODELS = ("compile", "run", "test", "bench", "check", "dump", "report", "profile", "extract")
 VERBS = TAKE_MODELS + ("info", "ops", "doctor", "cache", "explain")
-COMPILE_OPTIONS = ("--target", "--cpu", "--dim", "--math", "--weights", "--packing", "--print-after", "--stop-after",
+COMPILE_OPTIONS = ("--target", "--gpu", "--cpu", "--dim", "--math", "--weights", "--packing", "--print-after", "--stop-after",
                    "--skip", "--verify-each", "--time-passes", "-j")
 
 
@@ -69,7 +69,7 @@ def test_usage(weir):
         done = weir.fails(2, r'"--bogus"', verb, *([MNIST] if verb in TAKE_MODELS and verb != "test" else []), "--bogus")
         assert f"weir {verb} --help" in done.err, done
     for option, value, want in (("math", "fats", "strict, default or fast"), ("cpu", "pentium9", "x86-64-v3"),
-                                ("weights", "cloud", "embed or file"), ("target", "vhdl", '"c"'), ("dim", "N", "NAME="),
+                                ("weights", "cloud", "embed or file"), ("target", "vhdl", "c or cuda"), ("gpu", "sm_1", "sm_80"), ("dim", "N", "NAME="),
                                 ("dim", "N=5..2", "LOW..HIGH"), ("skip", "fusee", "a pass: infer"),
                                 ("skip", "lower", "cannot be skipped"), ("print-after", "x", "a pass: infer"),
                                 ("stop-after", "x", "a pass: infer"), ("packing", "x", "build"), ("j", "x", "number")):

@@ -96,6 +96,7 @@ def steps(copy, folder, args, graph):
         yield [folder / "weir", "test", *sample, "--engine", "eval", "-j", str(args.jobs)] if sample else ["true"]
         return
     yield stages + ["--every", "5", copy / "tests/kernels"]
+    yield stages + ["--gpu", copy / "tests/ir"]
     yield stages + ["--skip-each", copy / "tests/ir/18_traps.ir", copy / "tests/ir/16_empty.ir"]
 
 

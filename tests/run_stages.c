@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the passes make of a model or of kernels, stage by stage:
  *
- *   run_stages [--text] [--skip-each] [--every N] [--compile N] [-j N] FILE.ir|FILE.onnx|FOLDER ...
+ *   run_stages [--text] [--gpu] [--skip-each] [--every N] [--compile N] [-j N]
+ * FILE.ir|FILE.onnx|FOLDER ...
  *
  * For each flow of each text (or the graph of a model), on random data and for two sizes of its
  * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
@@ -13,6 +14,8 @@
  *
  * --text evaluates nothing: every stage must verify and print, parse and print as the same text
  * (in every run the texts are compared when no pass is left out).
+ * --gpu does it for a machine of blocks of threads: flows without the kernels they bring, nothing
+ * is compiled.
  * --every N takes one kernel of N, -j N works in N processes.
  *
  * A text with one flow or graph may say what a pass makes of it, for x86-64-v4: a line
@@ -32,7 +35,7 @@
 enum { PORTS = 256 };
 
 typedef struct Settings {
-    bool text, skip_each;
+    bool text, skip_each, gpu;
     int every, compile, jobs;
 } Settings;
 
@@ -291,8 +294,10 @@ static void run_passes(void *user) {
     Run *r = user;
     r->arena = arena_new(r->ctx);
     r->in = NULL;
+    Machine baseline = r->machine;
+    if (r->settings->gpu) target_c_machine(r->ctx, &baseline, "x86-64-v3");
     PassEnv env = {
-        .machine = &r->machine, .ops = onnx_ops(), .math = MATH_DEFAULT, .baseline = &r->machine};
+        .machine = &r->machine, .ops = onnx_ops(), .math = MATH_DEFAULT, .baseline = &baseline};
     PassOptions options = {
         .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);
@@ -325,7 +330,7 @@ static bool all_passes(Run *r, const char *name, bool compile) {
     r->round_trip = true;
     bool ok = attempt(r, name);
     r->compile = r->round_trip = false;
-    if (expect) {
+    if (expect && !r->settings->gpu) {
         r->expect = expect;
         target_c_machine(r->ctx, &r->machine, "x86-64-v4");
         ok &= attempt(r, name);
@@ -334,9 +339,11 @@ static bool all_passes(Run *r, const char *name, bool compile) {
     }
     if (!ok || !r->settings->skip_each) return ok;
     r->round_trip = r->settings->text;
-    target_c_machine(r->ctx, &r->machine, "x86-64-v2");
-    ok &= attempt(r, name);
-    r->machine = native;
+    if (!r->settings->gpu) {
+        target_c_machine(r->ctx, &r->machine, "x86-64-v2");
+        ok &= attempt(r, name);
+        r->machine = native;
+    }
     for (int i = 0; i < n; i++) {
         if (!pass[i].optional || (!r->start.graph && pass[i].level == LEVEL_GRAPH)) continue;
         r->skip = pass[i].name;
@@ -367,6 +374,10 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
     static const int64_t sizes[] = {9, 1};
     const Flow *flow = start_flow(&start);
     bool ok = true;
+    if (r->settings->gpu && flow) {
+        start = (Stage){.flow = bare(arena, flow)};
+        flow = start.flow;
+    }
     for (int s = 0; s < (has_symbols(&start) && !r->settings->text ? 2 : 1); s++) {
         r->size = sizes[s];
         r->start = start;
@@ -469,7 +480,10 @@ static void run_path(const Settings *settings, const char *path, Counter *counte
     run.options.jobs = 1;
     run.ctx = ctx_new(note, &run);
     run.ctx->runtime = &calls_runtime;
-    target_c_machine(run.ctx, &run.machine, run.options.cpu);
+    if (settings->gpu)
+        target_cuda_machine(run.ctx, &run.machine, run.options.gpu);
+    else
+        target_c_machine(run.ctx, &run.machine, run.options.cpu);
     if (!ctx_try(run.ctx, run_file, &file)) {
         printf("FAIL %s: %s\n", path, run.message);
         counter->bad++;
@@ -533,6 +547,7 @@ int main(int argc, char **argv) {
                       : !strcmp(argv[a], "-j")        ? &s.jobs
                                                       : NULL;
         bool *on = !strcmp(argv[a], "--text")        ? &s.text
+                   : !strcmp(argv[a], "--gpu")       ? &s.gpu
                    : !strcmp(argv[a], "--skip-each") ? &s.skip_each
                                                      : NULL;
         if (on) *on = true;
@@ -541,7 +556,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "run_stages does not know \"%s\"\n", argv[a]);
         return 2;
     }
-    if (s.text) s.compile = 0;
+    if (s.text || s.gpu) s.compile = 0;
     if (a == argc || s.every < 1 || s.compile < 0 || s.jobs < 1) return 2;
     return run_parts(&s, argv + a, argc - a);
 }

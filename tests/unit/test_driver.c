@@ -383,15 +383,17 @@ Test(weir, options) {
         {"emit-dir", "/tmp"},  {"print-after", "all"}, {"stop-after", "fuse"},
         {"skip", "fuse"},      {"verify-each", NULL},  {"j", "4"},
         {"time-passes", "no"}, {"cache", "off"},       {"feed", "w"},
+        {"gpu", "sm_80"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         cr_assert(weir_option(b->c, good[i][0], good[i][1]) == 0, "%s: %s", good[i][0], b->said);
     refused(b, "maths", "strict", "did you mean \"math\"?");
     refused(b, "time_passes", NULL, "did you mean \"time-passes\"?");
-    refused(b, "xyzzy", NULL, "there are target, cpu, dim");
+    refused(b, "xyzzy", NULL, "there are target, cpu, gpu, dim");
     refused(b, "math", "exact", "give strict, default or fast");
     refused(b, "math", NULL, "needs a value");
     refused(b, "cpu", "z80", "z80");
+    refused(b, "gpu", "sm_1", "give sm_80, sm_90a or sm_100");
     refused(b, "dim", "batch", "NAME=SIZE");
     refused(b, "dim", "batch=8..1", "NAME=SIZE");
     refused(b, "dim", "batch=99999999999999999999", "NAME=SIZE");
