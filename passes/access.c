@@ -46,6 +46,17 @@ bool access_by_value(const Map *map, const Access *a) {
     return false;
 }
 
+bool access_slides(const Map *map, const Access *a) {
+    for (int k = 0; k < a->rank; k++) {
+        bool out = false, reduced = false;
+        for (int d = 0; d < map->dim.n; d++)
+            if (dim_uses(a->at[k], map->dim.at[d].sym))
+                *(map_reduces(map, d) ? &reduced : &out) = true;
+        if (out && reduced) return true;
+    }
+    return false;
+}
+
 int access_dim(const Map *map, const Access *a, int k) {
     for (int d = 0; d < map->dim.n; d++)
         if (map->dim.at[d].sym == a->at[k]) return d;
@@ -97,6 +108,46 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
     if (!dim_affine(ctx, linear, &lane, 1, &coef, &rest)) return INT64_MAX;
     return dim_is_const(coef, &stride) ? stride : INT64_MAX;
 }
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+static const int64_t unknown_lanes = 64;
+
+static double step_cost(int64_t step, int lanes) {
+    return step == 0 ? 0.3 : step == 1 ? 1 : lanes;
+}
+
+int map_prims(const Map *map) {
+    int n = 0;
+    for (int v = 0; v < map->body.val.n; v++) n += map->body.val.at[v].kind == VAL_PRIM;
+    return n;
+}
+
+double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs) {
+    double reads = 0, writes = 0, results = 1;
+    bool reduced = map_reduces(map, dim);
+    for (int v = 0; v < map->body.val.n; v++) {
+        const Val *val = &map->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        int64_t step = access_stride(flow, map, &val->read, dim, lanes);
+        if (packs && step && flow->cont.at[val->read.cont].kind == CONT_PARAM) step = 1;
+        reads += step_cost(step, lanes);
+    }
+    for (int w = 0; w < map->write.n; w++)
+        for (int k = 0; k < map->write.at[w].n; k++)
+            writes += reduced
+                          ? 8 * lanes
+                          : step_cost(access_stride(flow, map, &map->write.at[w].to[k], dim, lanes),
+                                      lanes);
+    for (int d = 0; d < map->dim.n; d++)
+        if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_lanes);
+    int64_t extent = map_extent(map, dim, unknown_lanes);
+    double idle = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
+    return idle *
+           ((reads + map_prims(map) * 0.3) * map_volume(map, unknown_lanes) + writes * results);
+}
+
+/* ---- writers --------------------------------------------------------------------------------- */
 
 enum { NO_WRITER = -1, MANY_WRITERS = -2 };
 

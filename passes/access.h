@@ -12,6 +12,13 @@ typedef VEC(int) IntVec;
  * the access does not use it, INT64_MAX when the step is not constant (or not known). */
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block);
 
+/* Primitives of a map's body. */
+int map_prims(const Map *map);
+/* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every
+ * iteration, a write (or a fold of the lanes) for every result; lanes that idle in the last chunk
+ * count. `packs`: parameters can be laid out to suit. */
+double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs);
+
 /* The dim that is exactly index k of an access, or -1. */
 int access_dim(const Map *map, const Access *a, int k);
 /* Is the access a plain permutation of distinct dims that covers every dim of extent other than 1?
@@ -27,6 +34,8 @@ double map_volume(const Map *map, int64_t otherwise);
 bool map_is_reduction(const Map *map);
 /* Does the access use a value of the map's body as an index? */
 bool access_by_value(const Map *map, const Access *a);
+/* Does an index of the access use an output dim and a reduced one? Then windows slide over it. */
+bool access_slides(const Map *map, const Access *a);
 /* By container: the only map that writes it, or -1 (none, several, or a call or region does). */
 int *flow_writers(Arena *arena, const Flow *flow);
 

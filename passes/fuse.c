@@ -8,6 +8,8 @@
  *
  * - an epilogue: the producer ends in a reduction (a contraction, a pool, a sum) whose result the
  * map reads element for element; the result then stays in registers;
+ * - a strip: an element-wise map makes what windows of a reduction read, and that is too large to
+ * stay near: it is made strip by strip inside;
  * - a row: all maps of both kernels agree on some outer dims (no reduction runs over them, every
  * access between them uses them alike), what they hand on for one index of these fits the inner
  * caches, and enough indices remain to keep all cores busy. Normalisations and softmax become one
@@ -114,15 +116,21 @@ static bool reads_covering(const Map *m, int cont) {
 /* ---- is it worth it
  * ------------------------------------------------------------------------------------------ */
 
-static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
-    const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
-    const Map *c = f->flow->map.at[into->map.at[0]];
-    if (g->map.n != 1 || into->map.n != 1 || map_is_reduction(c) || c->cons.n || p->cons.n)
-        return false;
-    if (!map_is_reduction(p) || !wants_tiles(f->flow, p)) return false;
-    const Write *w = &p->write.at[0];
-    if (w->n != 1 || w->combine->nstate != 1) return false;
-    return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
+/* Is g's last map a reduction behind element-wise maps alone (strips)? */
+static bool ends_in_reduction(const Fusing *f, const Group *g) {
+    for (int i = 0; i < g->map.n; i++)
+        if (map_is_reduction(f->flow->map.at[g->map.at[i]]) != (i == g->map.n - 1)) return false;
+    return true;
+}
+
+/* Does every output dim of m index `cont`? Else tiles along that dim would compute it again. */
+static bool outputs_index(const Map *m, const Access *read) {
+    for (int d = 0; d < m->dim.n; d++) {
+        bool uses = map_reduces(m, d) || map_extent(m, d, fuse_unknown) == 1;
+        for (int k = 0; k < read->rank; k++) uses |= dim_uses(read->at[k], m->dim.at[d].sym);
+        if (!uses) return false;
+    }
+    return true;
 }
 
 /* Bytes of what g hands to into alone. */
@@ -141,6 +149,34 @@ static double between(const Fusing *f, const Group *g, const Group *into) {
             }
     }
     return bytes;
+}
+
+/* An element-wise map whose result windows read, too large for a core's caches: a strip of it is
+ * made where it is read, some rows of the window twice. */
+static bool strip(const Fusing *f, const Group *g, const Group *into, int cont) {
+    const Map *p = f->flow->map.at[g->map.at[0]], *c = f->flow->map.at[into->map.at[0]];
+    const Access *to = map_plain_write(p);
+    if (g->map.n != 1 || into->map.n != 1 || !to || map_is_reduction(p) || !map_is_reduction(c))
+        return false;
+    if (f->flow->cont.at[cont].layout || !private(f, cont, g, into)) return false;
+    if (f->env->machine->block_threads) return false;
+    if (p->cons.n || c->cons.n || c->write.at[0].n != 1) return false;
+    for (int v = 0; v < c->body.val.n; v++) {
+        const Val *val = &c->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != cont) continue;
+        if (!access_slides(c, &val->read) || !outputs_index(c, &val->read)) return false;
+    }
+    return between(f, g, into) > (double)f->env->machine->level[1].bytes;
+}
+
+static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
+    const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
+    const Map *c = f->flow->map.at[into->map.at[0]];
+    if (into->map.n != 1 || map_is_reduction(c) || c->cons.n || p->cons.n) return false;
+    if (!ends_in_reduction(f, g) || !wants_tiles(f->flow, p)) return false;
+    const Write *w = &p->write.at[0];
+    if (w->n != 1 || w->combine->nstate != 1) return false;
+    return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
 }
 
 /* Reads between the kernels must have a box within the producer's: none outside (a fused producer
@@ -163,7 +199,8 @@ static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) 
     if (g == into || g->gone || g->home != into->home || !may_sink(f, g, into)) return false;
     if (unboxed_between(f, g, into)) return false;
     RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
-    return epilogue(f, g, into, cont) || rows_join(f->arena, f->flow, f->env->machine, &rows);
+    return epilogue(f, g, into, cont) || strip(f, g, into, cont) ||
+           rows_join(f->arena, f->flow, f->env->machine, &rows);
 }
 
 static void join(Fusing *f, Group *g, Group *into) {

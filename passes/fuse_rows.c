@@ -33,16 +33,9 @@ bool wants_tiles(const Flow *flow, const Map *m) {
     for (int d = 0; r.is && d < m->dim.n; d++)
         if ((r.role[d] == ROLE_M || r.role[d] == ROLE_N) && map_extent(m, d, fuse_unknown) > 1)
             return true;
-    for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++) {
-            bool out = false, reduced = false;
-            for (int d = 0; d < m->dim.n; d++)
-                if (dim_uses(val->read.at[k], m->dim.at[d].sym))
-                    *(map_reduces(m, d) ? &reduced : &out) = true;
-            if (out && reduced) return true;
-        }
-    }
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ && access_slides(m, &m->body.val.at[v].read))
+            return true;
     return false;
 }
 

@@ -14,9 +14,16 @@ typedef struct Layouts {
     IntVec *readers; /* by container: maps that read it */
     IntVec *writers; /* by container: maps that write it */
     bool *held;      /* by container: used by a call or a region */
+    bool *plain;     /* by container, of the first `chosen`: stays as it is */
+    int chosen;
 } Layouts;
 
 void layouts_survey(Layouts *l);
+
+/* layout_block.c: which containers are stored in blocks of channels: first the choice, then, of
+ * those that are there by then, the layouts. */
+void layout_choose(Layouts *l);
+void layout_blocks(Layouts *l);
 
 /* layout_halo.c: reads beyond the box become reads of a margin that holds the value. */
 void layout_halos(Layouts *l);

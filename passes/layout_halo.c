@@ -121,14 +121,18 @@ static void fill_margin(Layouts *l, const Halo *h, int cont, const Dim *old, Ite
     }
 }
 
+/* The enlarged container, margin and all, from the one that the caller owns. */
 static void copy_in(Layouts *l, const Halo *h, int to, Items *into) {
-    const Cont *c = &l->flow->cont.at[h->cont];
-    Map *m = flow_map(l->flow, into, internf(l->flow->ctx, "%s.copy", c->name), c->from);
-    Dim at[RANK_MAX];
-    for (int k = 0; k < c->rank; k++)
-        at[k] = map_dim(l->flow, m, "m", l->flow->cont.at[h->cont].shape[k]);
-    int val = map_read(l->flow, m, h->cont, at);
-    map_write(l->flow, m, to, shifted(l, h, at, c->rank), val, NULL);
+    const Cont *c = &l->flow->cont.at[to];
+    const char *name = internf(l->flow->ctx, "%s.copy", l->flow->cont.at[h->cont].name);
+    Map *m = flow_map(l->flow, into, name, c->from);
+    Dim at[RANK_MAX], inside[RANK_MAX];
+    for (int k = 0; k < c->rank; k++) {
+        at[k] = map_dim(l->flow, m, "m", c->shape[k]);
+        inside[k] = dim_addc(l->flow->ctx, at[k], -h->low[k]);
+    }
+    int other = body_bits(&m->body, c->type, h->value);
+    map_write(l->flow, m, to, at, map_read_else(l->flow, m, h->cont, inside, other), NULL);
 }
 
 /* The items that `into` collects are put before the first item that touches `cont`. */
@@ -202,13 +206,12 @@ static void enlarge(Layouts *l, const Halo *h) {
 
 static void enlarge_copy(Layouts *l, const Halo *h) {
     Cont *c = &l->flow->cont.at[h->cont];
-    const Dim *shape = enlarged(l, h, c), *old = c->shape;
+    const Dim *shape = enlarged(l, h, c);
     int rank = c->rank;
     int to = flow_cont(l->flow, internf(l->flow->ctx, "%s.padded", c->name), CONT_TMP, c->type,
                        shape, rank);
     l->flow->cont.at[to].from = l->flow->cont.at[h->cont].from;
     Items made = {0};
-    fill_margin(l, h, to, old, &made);
     copy_in(l, h, to, &made);
     const IntVec readers = l->readers[h->cont];
     for (int r = 0; r < readers.n; r++) move_reads(l, h, l->flow->map.at[readers.at[r]], to, false);

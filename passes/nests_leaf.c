@@ -3,8 +3,8 @@
  *
  * A map without a combine is loops over its dims, the `vector` dim innermost in chunks of lanes
  * (the rest of the dim as one masked chunk), and the body; nests_reduce.c has the others. Reads
- * outside the logical box take their `else` value: by a guarded read before the body when the guard
- * is the same for all lanes, otherwise by a clamped index and a select. */
+ * outside the logical box take their `else` value: by a guarded read before the body where that
+ * knows when all lanes are inside, otherwise by a clamped index and a select. */
 #include "passes/nests_leaf.h"
 
 static Dim zero(const Lowering *lo) {
@@ -130,14 +130,13 @@ static int read_conditions(Leaf *f, const Access *read, Dim *cond) {
     return n;
 }
 
-static bool conditions_uniform(const Leaf *f, const Dim *cond, int n, const Lane *lane) {
-    for (int i = 0; i < n; i++) {
-        if (lane->var && dim_uses(cond[i], lane->var)) return false;
+/* Does a condition depend on what the body reads? */
+static bool uses_values(const Leaf *f, const Dim *cond, int n) {
+    for (int i = 0; i < n; i++)
         for (int v = 0; v < f->map->body.val.n; v++)
             if (f->map->body.val.at[v].sym && dim_uses(cond[i], f->map->body.val.at[v].sym))
-                return false;
-    }
-    return true;
+                return true;
+    return false;
 }
 
 typedef struct Inline {
@@ -213,34 +212,87 @@ void finish_body(Leaf *f, Stmt *s) {
     s->from = f->map->from;
 }
 
-/* Before a body: a buffer per read whose guard is the same for all lanes, holding the else value
- * and, behind the guard, what is read. */
+/* What must be >= 0 for every lane to be inside, where `cond` says so of each; NULL: not known. */
+static Dim whole_vector(const Leaf *f, Dim cond, const Lane *lane) {
+    Dim coef, rest;
+    int64_t step;
+    if (lane->guard || !dim_affine(f->lo->ctx, cond, &lane->var, 1, &coef, &rest) ||
+        !dim_is_const(coef, &step))
+        return NULL;
+    return step < 0 ? dim_addc(f->lo->ctx, rest, step * (lane->width - 1)) : rest;
+}
+
+/* buf[lane] = the read, in those lanes where all `cond` hold. */
+static void fill_guarded(Leaf *f, const Lane *lane, int buf, const Val *read, const Dim *cond,
+                         int n, Stmts *into) {
+    Lowering *lo = f->lo;
+    Stmts *body = lane_loop(f, lane, into);
+    for (int i = 0; i < n; i++) vec_push(lo->arena, &into->at[into->n - 1]->guard, cond[i]);
+    Stmt *s = nest_body(lo->nest, body);
+    Access from = lowering_access(lo, read->read.cont, read->read.at, false);
+    int got = body_read(&s->code, from, read->type);
+    Dim *lane_at = arena_copy(lo->arena, &lane->var, sizeof(Dim));
+    body_store(f, s, (Access){buf, lane->row ? 1 : 0, lane_at}, got);
+}
+
+static Stmts *behind(Lowering *lo, const Dim *guard, int n, Stmts *into) {
+    if (!n) return into;
+    Stmt *s = nest_if(lo->nest, into);
+    for (int i = 0; i < n; i++) vec_push(lo->arena, &s->guard, guard[i]);
+    return &s->body;
+}
+
+/* Fills buf behind guards: the first `nsame` of cond are the same for all lanes; `nby` more differ
+ * from lane to lane (the ends of a row): where all lanes are inside, no masks are needed. */
+static void fill_behind(Leaf *f, const Lane *lane, int buf, const Val *read, const Dim *cond,
+                        int nsame, int nby, Stmts *into) {
+    Ctx *ctx = f->lo->ctx;
+    Dim all[RANK_MAX * 4], least = NULL;
+    int n = nsame;
+    for (int i = 0; i < nsame; i++) all[i] = cond[i];
+    for (int i = nsame; i < nsame + nby; i++) {
+        Dim whole = whole_vector(f, cond[i], lane);
+        if (whole) all[n++] = whole;
+    }
+    if (n == nsame + nby) {
+        fill_guarded(f, lane, buf, read, NULL, 0, behind(f->lo, all, n, into));
+        for (int i = nsame; i < n; i++) least = least ? dim_min(ctx, least, all[i]) : all[i];
+    }
+    if (!nby) return;
+    if (least) all[nsame] = dim_addc(ctx, dim_mulc(ctx, least, -1), -1);
+    into = behind(f->lo, all, nsame + (least != NULL), into);
+    fill_guarded(f, lane, buf, read, cond + nsame, nby, into);
+}
+
+/* Before a body: a buffer per read that may be outside; it holds the else value and, behind
+ * guards, what is read. */
 static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
     Lowering *lo = f->lo;
-    const Val *val = &f->map->body.val.at[v];
+    Val val = f->map->body.val.at[v];
     DimSubst subst[RANK_MAX * 2];
-    int nsubst = dim_substs(f, subst);
-    Dim *at = NEW_ARRAY(lo->arena, Dim, val->read.rank + 1);
-    for (int k = 0; k < val->read.rank; k++)
-        at[k] = dim_subst(lo->ctx, val->read.at[k], subst, nsubst);
-    Access read = {val->read.cont, val->read.rank, at};
-    Dim cond[RANK_MAX * 2];
-    int n = read_conditions(f, &read, cond);
-    const Val *other = &f->map->body.val.at[val->arg[0]];
-    if (!n || other->kind != VAL_CONST || !conditions_uniform(f, cond, n, lane)) return;
+    int nsubst = dim_substs(f, subst), nsame = 0, nby = 0;
+    Dim *at = NEW_ARRAY(lo->arena, Dim, val.read.rank + 1);
+    for (int k = 0; k < val.read.rank; k++)
+        at[k] = dim_subst(lo->ctx, val.read.at[k], subst, nsubst);
+    val.read.at = at;
+    Dim cond[RANK_MAX * 2], sorted[RANK_MAX * 4];
+    int n = read_conditions(f, &val.read, cond);
+    const Val *other = &f->map->body.val.at[val.arg[0]];
+    if (!n || other->kind != VAL_CONST || uses_values(f, cond, n)) return;
+    for (int by = 0; by < 2; by++)
+        for (int i = 0; i < n; i++) {
+            if ((lane->row && dim_uses(cond[i], lane->var)) != by) continue;
+            sorted[nsame + nby] = cond[i];
+            *(by ? &nby : &nsame) += 1;
+        }
     Dim width = dim_const(lo->ctx, lane->width);
     const char *name = internf(lo->ctx, "in.%d", lo->fresh++);
-    int buf = nest_buf(lo->nest, name, BUF_REG, val->type, &width, lane->row ? 1 : 0);
+    int buf = nest_buf(lo->nest, name, BUF_REG, val.type, &width, lane->row ? 1 : 0);
     Stmt *decl = nest_decl(lo->nest, into, buf);
     decl->has_init = true;
     decl->init = other->bits;
-    Stmt *guard = nest_if(lo->nest, into);
-    for (int i = 0; i < n; i++) vec_push(lo->arena, &guard->guard, cond[i]);
-    Stmt *s = nest_body(lo->nest, lane_loop(f, lane, &guard->body));
-    int got = body_read(&s->code, lowering_access(lo, read.cont, at, false), val->type);
-    Dim *lane_at = arena_copy(lo->arena, &lane->var, sizeof(Dim));
-    body_store(f, s, (Access){buf, lane->row ? 1 : 0, lane_at}, got);
-    vec_push(lo->arena, &f->guarded, (GuardedRead){read.cont, at, read.rank, buf});
+    fill_behind(f, lane, buf, &val, sorted, nsame, nby, into);
+    vec_push(lo->arena, &f->guarded, (GuardedRead){val.read.cont, at, val.read.rank, buf});
 }
 
 /* Opens what guards a body: the map's constraints (those that use the lane join the lane's guard)

@@ -28,48 +28,13 @@ int lanes_of(const Scheduling *s) {
     return s->env->machine->vector_bytes / 4;
 }
 
-static double step_cost(int64_t step, int lanes) {
-    return step == 0 ? 0.3 : step == 1 ? 1 : lanes;
-}
-
-static int prims(const Map *map) {
-    int n = 0;
-    for (int v = 0; v < map->body.val.n; v++) n += map->body.val.at[v].kind == VAL_PRIM;
-    return n;
-}
-
 /* The same in scalar code. */
 static double scalar_cost(const Map *map, int lanes) {
     double reads = 0, results = 1;
     for (int v = 0; v < map->body.val.n; v++) reads += map->body.val.at[v].kind == VAL_READ;
     for (int d = 0; d < map->dim.n; d++)
         if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_extent);
-    return lanes * ((reads + prims(map) * 0.3) * map_volume(map, unknown_extent) + results);
-}
-
-/* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every
- * iteration, a write (or a fold of the lanes) for every result; lanes that idle in the last chunk
- * count. */
-double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes) {
-    double reads = 0, writes = 0, results = 1;
-    bool reduced = map_reduces(map, dim);
-    for (int v = 0; v < map->body.val.n; v++) {
-        const Val *val = &map->body.val.at[v];
-        if (val->kind == VAL_READ)
-            reads += step_cost(access_stride(s->flow, map, &val->read, dim, lanes), lanes);
-    }
-    for (int w = 0; w < map->write.n; w++)
-        for (int k = 0; k < map->write.at[w].n; k++)
-            writes +=
-                reduced
-                    ? 8 * lanes
-                    : step_cost(access_stride(s->flow, map, &map->write.at[w].to[k], dim, lanes),
-                                lanes);
-    for (int d = 0; d < map->dim.n; d++)
-        if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_extent);
-    int64_t extent = map_extent(map, dim, unknown_extent);
-    double idle = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
-    return idle * ((reads + prims(map) * 0.3) * map_volume(map, unknown_extent) + writes * results);
+    return lanes * ((reads + map_prims(map) * 0.3) * map_volume(map, unknown_extent) + results);
 }
 
 /* Lanes of a reduced dim are folded, and a fold in a nest can only name combines of the table. */
@@ -84,7 +49,7 @@ int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed) {
     for (int d = 0; d < map->dim.n; d++) {
         if (!allowed[d] || map->dim.at[d].seq || map_extent(map, d, unknown_extent) < 2) continue;
         if (!folds(map, d)) continue;
-        double cost = lane_cost(s, map, d, lanes);
+        double cost = lane_cost(s->flow, map, d, lanes, false);
         if (best < 0 || cost < best_cost) best = d, best_cost = cost;
     }
     return best >= 0 && best_cost < scalar_cost(map, lanes) ? best : -1;
@@ -202,21 +167,38 @@ static void survey(Scheduling *s, const Items *items, bool repeats) {
     }
 }
 
+static bool has_windows(const Map *m) {
+    bool windows = false;
+    for (int v = 0; v < m->body.val.n; v++)
+        windows |= m->body.val.at[v].kind == VAL_READ && access_slides(m, &m->body.val.at[v].read);
+    return windows;
+}
+
+/* The kernel's only reduction, if at most its root stands behind it: maps in front make strips for
+ * its windows. */
+static int only_reduction(const Scheduling *s, const Kernel *kernel) {
+    int at = -1;
+    for (int p = 0; p < kernel->map.n; p++) {
+        if (!map_is_reduction(s->flow->map.at[kernel->map.at[p]])) continue;
+        if (at >= 0 || (p && !has_windows(s->flow->map.at[kernel->map.at[p]]))) return -1;
+        at = p;
+    }
+    return at >= kernel->map.n - 2 ? at : -1;
+}
+
 static void schedule_kernel(Scheduling *s, Kernel *kernel) {
     if (s->env->machine->block_threads) {
         schedule_blocks(s, kernel);
         return;
     }
-    const Map *first = s->flow->map.at[kernel->map.at[0]];
     const Map *root = s->flow->map.at[kernel->map.at[kernel->map.n - 1]];
-    bool one_reduction = kernel->map.n <= 2 && map_is_reduction(first) &&
-                         (kernel->map.n == 1 || !map_is_reduction(root));
-    if (one_reduction) {
+    int at = only_reduction(s, kernel);
+    if (at >= 0) {
         Scheduling merged = *s;
         const char *why;
-        if (merge_rows(s, kernel))
+        if (at == 0 && merge_rows(s, kernel))
             merged.flow = (Flow *)flow_merged(s->flow->arena, s->flow, kernel, &why);
-        if (schedule_tiled(&merged, kernel)) return;
+        if (schedule_tiled(&merged, kernel, at)) return;
         kernel->line.n = 0;
     }
     if (kernel->map.n == 1 && !map_is_reduction(root))

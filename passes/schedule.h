@@ -14,7 +14,6 @@ typedef struct Scheduling {
 } Scheduling;
 
 int lanes_of(const Scheduling *s);
-double lane_cost(const Scheduling *s, const Map *map, int dim, int lanes);
 bool read_outside(const Scheduling *s, const Kernel *kernel, int cont);
 bool folds(const Map *map, int dim);
 int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed);
@@ -47,9 +46,9 @@ void schedule_blocks(Scheduling *s, Kernel *kernel);
 /* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
 bool merge_rows(Scheduling *s, Kernel *kernel);
 
-/* schedule_tiled.c: one reduction with register accumulators, and maybe an element-wise root. False
- * when the kernel is not of that shape. */
-bool schedule_tiled(Scheduling *s, Kernel *kernel);
+/* schedule_tiled.c: one reduction, the map at position `at`, with register accumulators, and maybe
+ * an element-wise root; maps in front make strips of what it reads. False when it cannot be. */
+bool schedule_tiled(Scheduling *s, Kernel *kernel, int at);
 
 /* schedule_rows.c: maps tied by outer dims, one block of rows a task. */
 void schedule_rows(Scheduling *s, Kernel *kernel);

@@ -132,7 +132,7 @@ static int shared_dim(const Rows *r, int p) {
     double least = 0;
     for (int d = 0; d < m->dim.n; d++) {
         if (rows_outer(r, p, d) || map_extent(m, d, unknown_extent) < 2 || !folds(m, d)) continue;
-        double cost = lane_cost(r->s, m, d, warp);
+        double cost = lane_cost(r->s->flow, m, d, warp, false);
         if (best < 0 || cost < least) best = d, least = cost;
     }
     return best;

@@ -5,6 +5,8 @@
  * share most loads. Their number is bounded by the register file; extents are cut into equal tiles.
  * Outer loops go over panels of the lane dim first when the operand that has it is too large for
  * the inner cache, else over the other dims first. */
+#include <string.h>
+
 #include "passes/dot.h"
 #include "passes/schedule.h"
 
@@ -15,7 +17,8 @@ static const int64_t unknown_row =
 typedef struct Tiled {
     Scheduling *s;
     Kernel *kernel;
-    const Map *p;          /* the reduction: position 0 */
+    const Map *p;          /* the reduction */
+    int at;                /* its position; maps in front make strips for it */
     const Map *root;       /* last map: p itself or the epilogue */
     int pos;               /* of the root */
     int root_of[MAP_DIMS]; /* dim of p -> dim of the root, -1 for reduced and inner dims */
@@ -42,8 +45,8 @@ static bool find_roots(Tiled *t) {
     if (t->p == t->root) return true;
     Alignment al = kernel_align(t->s->flow->arena, t->s->flow, t->kernel->map.at, t->kernel->map.n);
     for (int r = 0; r < t->root->dim.n; r++) {
-        if (al.at[0][r] >= 0)
-            t->root_of[al.at[0][r]] = r;
+        if (al.at[t->at][r] >= 0)
+            t->root_of[al.at[t->at][r]] = r;
         else if (!dim_is(t->root->dim.at[r].extent, 1))
             return false;
     }
@@ -61,9 +64,9 @@ static int choose_lane(const Tiled *t) {
     for (int d = 0; d < t->p->dim.n; d++) {
         if (map_extent(t->p, d, unknown_extent) < 2 || t->p->dim.at[d].seq || t->inner[d]) continue;
         if (!folds(t->p, d)) continue;
-        double cost = lane_cost(t->s, t->p, d, lanes);
+        double cost = lane_cost(t->s->flow, t->p, d, lanes, false);
         if (t->p != t->root && output_dim(t, d))
-            cost += lane_cost(t->s, t->root, t->root_of[d], lanes);
+            cost += lane_cost(t->s->flow, t->root, t->root_of[d], lanes, false);
         if (best < 0 || cost < best_cost) best = d, best_cost = cost;
     }
     return best;
@@ -83,6 +86,24 @@ static int shared_reads(const Tiled *t, int d) {
     return n;
 }
 
+/* Does a read use dim d of p? */
+static bool read_uses(const Tiled *t, const Access *read, int d) {
+    for (int k = 0; k < read->rank; k++)
+        if (dim_uses(read->at[k], t->p->dim.at[d].sym)) return true;
+    return false;
+}
+
+/* Do all indices of dim d share what is read in lanes? */
+static bool shares_lanes(const Tiled *t, int d) {
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind == VAL_READ && read_uses(t, &val->read, t->lane) &&
+            read_uses(t, &val->read, d))
+            return false;
+    }
+    return true;
+}
+
 static int choose_row(const Tiled *t, int not ) {
     int best = -1, best_shared = -1;
     int64_t best_extent = 0;
@@ -90,7 +111,8 @@ static int choose_row(const Tiled *t, int not ) {
         int64_t extent = map_extent(t->p, d, unknown_row);
         if (d == t->lane || d == not || !output_dim(t, d) || extent < 2 || t->p->dim.at[d].seq)
             continue;
-        int shared = shared_reads(t, d);
+        int shared =
+            2 * shared_reads(t, d) + (t->lane >= 0 && output_dim(t, t->lane) && shares_lanes(t, d));
         if (shared < best_shared || (shared == best_shared && extent < best_extent)) continue;
         best = d, best_shared = shared, best_extent = extent;
     }
@@ -200,18 +222,35 @@ static int64_t tile_size(const Tiled *t, int d) {
     return 1;
 }
 
+/* Output dims, outermost first: those that are no rows, the lane dim, rows. The lane dim stands
+ * first where a panel of its operand is too large to be read again for each of the others. Where it
+ * walks through memory and only rows read its operand again, it stands inside of what does not. */
+static int tile_order(const Tiled *t, int *order) {
+    bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
+    const Access *to = &t->p->write.at[0].to[0];
+    bool walks = lane_out && access_stride(t->s->flow, t->p, to, t->lane, 1) == 1;
+    int n = 0, rest[MAP_DIMS], m = 0;
+    for (int d = 0; d < t->p->dim.n; d++) {
+        if (!output_dim(t, d) || d == t->lane || d == t->row[0] || d == t->row[1]) continue;
+        walks = walks && !shares_lanes(t, d);
+        rest[m++] = d;
+    }
+    bool first = !walks && lane_operand_bytes(t) > (double)t->s->env->machine->level[1].bytes / 2;
+    if (lane_out && first) order[n++] = t->lane;
+    for (int i = 0; i < m; i++) order[n++] = rest[i];
+    for (int inside = 0; inside < 2; inside++) {
+        if (lane_out && !first && inside == walks) order[n++] = t->lane;
+        for (int i = 1; i >= 0; i--)
+            if (t->row[i] >= 0 && inside == (!walks || shares_lanes(t, t->row[i])))
+                order[n++] = t->row[i];
+    }
+    if (!lane_out && t->lane >= 0) share_largest(t, order, n);
+    return n;
+}
+
 static void tile_lines(Tiled *t) {
     Flow *flow = t->s->flow;
-    int order[MAP_DIMS], n = 0;
-    bool panels_first = lane_operand_bytes(t) > (double)t->s->env->machine->level[1].bytes / 2;
-    bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
-    if (lane_out && panels_first) order[n++] = t->lane;
-    for (int d = 0; d < t->p->dim.n; d++)
-        if (output_dim(t, d) && d != t->lane && d != t->row[0] && d != t->row[1]) order[n++] = d;
-    if (lane_out && !panels_first) order[n++] = t->lane;
-    if (t->row[1] >= 0) order[n++] = t->row[1];
-    if (t->row[0] >= 0) order[n++] = t->row[0];
-    if (!lane_out && t->lane >= 0) share_largest(t, order, n);
+    int order[MAP_DIMS], n = tile_order(t, order);
     Line tile = {.kind = LINE_TILE, .map = t->pos, .cont = -1},
          par = {.kind = LINE_PARALLEL, .map = t->pos, .cont = -1};
     for (int i = 0; i < n; i++) {
@@ -226,14 +265,14 @@ static void tile_lines(Tiled *t) {
 }
 
 static void unroll_line(Tiled *t, int pos) {
-    const Map *m = pos == 0 ? t->p : t->root;
+    const Map *m = pos == t->at ? t->p : t->root;
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
     Line line = {.kind = LINE_UNROLL, .map = pos, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++) {
         bool in_tile = (lane_out && d == t->lane) || d == t->row[0] || d == t->row[1];
-        if (pos == 0 && t->inner[d]) in_tile = map_extent(t->p, d, 1) > 1;
-        if (in_tile) line_dim(t->s->flow, &line, m, pos == 0 ? d : t->root_of[d], 0);
-        if (pos == 0 && t->dot && d == t->group) line_dim(t->s->flow, &line, m, d, 0);
+        if (pos == t->at && t->inner[d]) in_tile = map_extent(t->p, d, 1) > 1;
+        if (in_tile) line_dim(t->s->flow, &line, m, pos == t->at ? d : t->root_of[d], 0);
+        if (pos == t->at && t->dot && d == t->group) line_dim(t->s->flow, &line, m, d, 0);
     }
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
@@ -244,7 +283,7 @@ static void prefetch_line(Tiled *t) {
     const Machine *m = t->s->env->machine;
     double bytes = lane_operand_bytes(t), room = (double)m->level[1].bytes;
     if (bytes <= room / 2) return;
-    if (t->s->repeats[t->kernel->map.at[0]] && bytes <= room * m->cores) return;
+    if (t->s->repeats[t->kernel->map.at[t->at]] && bytes <= room * m->cores) return;
     if (t->lane < 0 || !output_dim(t, t->lane)) return;
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
@@ -254,7 +293,7 @@ static void prefetch_line(Tiled *t) {
         int64_t step = t->dot ? t->group_size : 1;
         if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != step)
             continue;
-        kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, 0)->cont = val->read.cont;
+        kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at)->cont = val->read.cont;
     }
 }
 
@@ -273,7 +312,7 @@ static void reduce_line(Tiled *t) {
     }
     if (blocked >= 0 && map_extent(t->p, blocked, unknown_extent) <= lanes) blocked = -1;
     if (blocked < 0 && !t->dot) return;
-    Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, 0);
+    Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
     if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, lanes);
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != blocked && (!t->dot || d != t->group))
@@ -290,15 +329,38 @@ static void unroll_window(Tiled *t) {
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d)) taps *= (double)map_extent(t->p, d, 1 << 20);
     if (taps > 25 || t->row[0] < 0 || t->dot) return;
-    Line line = {.kind = LINE_UNROLL, .map = 0, .cont = -1};
+    Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != t->lane) line_dim(t->s->flow, &line, t->p, d, 0);
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
 
-bool schedule_tiled(Scheduling *s, Kernel *kernel) {
-    Tiled t = {.s = s, .kernel = kernel, .pos = kernel->map.n - 1};
-    t.p = s->flow->map.at[kernel->map.at[0]];
+/* A map in front of the reduction makes a strip of what tiles along the lane dim read after each
+ * other. */
+static void strip_lines(Tiled *t, int pos) {
+    Scheduling *s = t->s;
+    const Map *m = s->flow->map.at[t->kernel->map.at[pos]];
+    bool allowed[MAP_DIMS];
+    for (int d = 0; d < m->dim.n; d++) allowed[d] = true;
+    int lane = choose_lanes(s, m, allowed);
+    if (lane >= 0) vector_line(s, t->kernel, pos, lane);
+    Line *at = kernel_line(s->flow, t->kernel, LINE_AT, pos);
+    for (int r = 0; r < t->root->dim.n; r++) {
+        bool tiled = false;
+        for (int i = 0; i < t->kernel->line.n; i++) {
+            const Line *line = &t->kernel->line.at[i];
+            for (int k = 0; line->kind == LINE_TILE && line->map == t->pos && k < line->narg; k++)
+                tiled |= !strcmp(line->arg[k].dim, dim_sym_name(t->root->dim.at[r].sym));
+        }
+        if (tiled && (t->lane < 0 || r != t->root_of[t->lane]))
+            line_dim(s->flow, at, t->root, r, 0);
+    }
+    kernel_keep(s->flow, t->kernel, pos, m->write.at[0].to[0].cont, KEEP_SCRATCH);
+}
+
+bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
+    Tiled t = {.s = s, .kernel = kernel, .at = at, .pos = kernel->map.n - 1};
+    t.p = s->flow->map.at[kernel->map.at[at]];
     t.root = s->flow->map.at[kernel->map.at[t.pos]];
     if (t.p->write.n != 1) return false;
     int cont = t.p->write.at[0].to[0].cont;
@@ -312,14 +374,15 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel) {
     t.lane = t.dot ? dot.lane : choose_lane(&t);
     choose_tile(&t);
     tile_lines(&t);
-    if (t.p != t.root) kernel_keep(s->flow, kernel, 0, cont, KEEP_REG);
-    if (t.lane >= 0) vector_line(s, kernel, 0, t.lane);
+    if (t.p != t.root) kernel_keep(s->flow, kernel, at, cont, KEEP_REG);
+    if (t.lane >= 0) vector_line(s, kernel, at, t.lane);
     if (t.p != t.root && t.lane >= 0 && output_dim(&t, t.lane))
         vector_line(s, kernel, t.pos, t.root_of[t.lane]);
-    unroll_line(&t, 0);
+    unroll_line(&t, at);
     if (t.p != t.root) unroll_line(&t, t.pos);
     reduce_line(&t);
     prefetch_line(&t);
     unroll_window(&t);
+    for (int q = 0; q < at; q++) strip_lines(&t, q);
     return true;
 }

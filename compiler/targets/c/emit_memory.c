@@ -191,6 +191,10 @@ static CVal read_row(CNest *c, int buf, Dim first) {
                                name, at, c->lane.count);
         return loaded_vector(c, t, load);
     }
+    if (c->lane.kind == MASK_LANES && c->nest->buf.at[buf].kind == BUF_MEMORY)
+        return loaded_vector(
+            c, t,
+            str(c, "(%s)loadm_%s(%s + %s, %s)", type, mask_type(c, 32), name, at, lane_mask(c)));
     return loaded_vector(c, t, str(c, "*(const %su *)(%s + %s)", type, name, at));
 }
 
@@ -228,7 +232,8 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
         return named(c, t, false, 0, get_element(c, a->cont, emit_dim_str(&c->names, flat)));
     bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
     if (affine && coef == 1 &&
-        (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY))
+        (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
+         value_bits(t) == 32))
         return read_row(c, a->cont, rest);
     if (affine && c->lane.kind == MASK_NONE) {
         const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;

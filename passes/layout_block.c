@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocked channels, and where they are worth it.
+ *
+ * Maps that hand blocked containers to one another make a region; all of it is blocked or none of
+ * it. What decides is the cost of running its maps in lanes, each along its best dim: blocked,
+ * lanes run along channels, and what the caller owns is gathered on the way in and scattered on the
+ * way out; plain, they run along the innermost dim of the image, which must be long and walked with
+ * step 1. Deep networks are blocked; a layer or two between large images is not. */
+#include <math.h>
+
+#include "passes/layout.h"
+
+/* Costs are estimates: the default stays unless another is well below it. */
+static const double CLEARLY_LESS = 0.8;
+
+/* What the caller owns is copied when windows read beyond its box: the copy can be blocked. */
+static bool copied_in(const Layouts *l, int cont) {
+    if (l->flow->cont.at[cont].kind != CONT_IN) return false;
+    for (int r = 0; r < l->readers[cont].n; r++) {
+        const Map *m = l->flow->map.at[l->readers[cont].at[r]];
+        for (int v = 0; map_is_reduction(m) && v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            if (val->kind == VAL_READ && val->read.cont == cont && val->has_else) return true;
+        }
+    }
+    return false;
+}
+
+static bool may_block(const Layouts *l, int cont, int dim) {
+    const Cont *c = &l->flow->cont.at[cont];
+    bool ours = c->kind == CONT_TMP || (!l->chosen && copied_in(l, cont));
+    bool plain = cont < l->chosen && l->plain[cont];
+    return ours && !plain && !c->layout && !l->held[cont] && dim >= 0 && dim < c->rank - 1 &&
+           extent_or(c->shape[dim], 0) >= l->lanes;
+}
+
+static int index_of(const Map *m, const Access *a, int dim) {
+    for (int k = 0; k < a->rank; k++)
+        if (access_dim(m, a, k) == dim) return k;
+    return -1;
+}
+
+/* Follows the element-wise maps behind a contraction to what is really stored. */
+static void seed(const Layouts *l, const Map *m, int *channel) {
+    Contraction r = map_contraction(l->flow, m);
+    if (!r.is) return;
+    bool spatial = false;
+    int n = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (r.role[d] == ROLE_M && map_extent(m, d, 2) > 1) spatial = true;
+        bool candidate = r.role[d] == ROLE_N || (r.role[d] == ROLE_BATCH && n < 0);
+        if (candidate && map_extent(m, d, 0) >= l->lanes) n = d;
+    }
+    const Access *to = &m->write.at[0].to[0];
+    if (n < 0 || !spatial) return;
+    int k = index_of(m, to, n);
+    if (k >= 0 && k < to->rank - 1 && may_block(l, to->cont, k)) channel[to->cont] = k;
+}
+
+/* If one side of a map has a blocked dim and the other uses the same map dim, block it there too.
+ */
+static bool spread(const Layouts *l, const Map *m, int *channel) {
+    bool changed = false;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            const Access *to = &m->write.at[w].to[k];
+            for (int v = 0; v < m->body.val.n; v++) {
+                const Val *val = &m->body.val.at[v];
+                if (val->kind != VAL_READ) continue;
+                const Access *from = &val->read;
+                int cf = channel[from->cont], ct = channel[to->cont];
+                if (cf >= 0 && ct < 0) {
+                    int at = access_dim(m, from, cf) >= 0 ? index_of(m, to, access_dim(m, from, cf))
+                                                          : -1;
+                    if (may_block(l, to->cont, at)) channel[to->cont] = at, changed = true;
+                } else if (ct >= 0 && cf < 0) {
+                    int at =
+                        access_dim(m, to, ct) >= 0 ? index_of(m, from, access_dim(m, to, ct)) : -1;
+                    if (may_block(l, from->cont, at)) channel[from->cont] = at, changed = true;
+                }
+            }
+        }
+    return changed;
+}
+
+static const Layout *blocked(Layouts *l, const Cont *c, int dim) {
+    Ctx *ctx = l->flow->ctx;
+    Layout *y = NEW(l->arena, Layout);
+    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank + 1), *box = NEW_ARRAY(l->arena, Dim, c->rank + 1);
+    Dim width = dim_const(ctx, l->lanes);
+    for (int k = 0; k < c->rank; k++) {
+        Dim sym = flow_layout_sym(ctx, k);
+        map[k] = k == dim ? dim_div(ctx, sym, width) : sym;
+        box[k] = k == dim ? dim_ceildiv(ctx, c->shape[k], width) : c->shape[k];
+    }
+    map[c->rank] = dim_mod(ctx, flow_layout_sym(ctx, dim), width);
+    box[c->rank] = width;
+    *y = (Layout){.rank = c->rank + 1, .map = map, .box = box};
+    return y;
+}
+
+/* By container: the dim that would be blocked, or -1. */
+static int *find_channels(Layouts *l) {
+    int n = l->flow->cont.n, *channel = NEW_ARRAY(l->arena, int, n + 1);
+    for (int c = 0; c < n; c++) channel[c] = -1;
+    for (int m = 0; m < l->flow->map.n; m++) seed(l, l->flow->map.at[m], channel);
+    for (bool again = true; again;) {
+        again = false;
+        for (int m = 0; m < l->flow->map.n; m++) again |= spread(l, l->flow->map.at[m], channel);
+    }
+    return channel;
+}
+
+void layout_blocks(Layouts *l) {
+    const int *channel = find_channels(l);
+    for (int c = 0; c < l->flow->cont.n; c++)
+        if (channel[c] >= 0)
+            l->flow->cont.at[c].layout = blocked(l, &l->flow->cont.at[c], channel[c]);
+}
+
+/* ---- is it worth it -------------------------------------------------------------------------- */
+
+/* Calls fn for every container that map m touches. */
+typedef void TouchFn(void *user, int cont);
+static void each_touched(const Map *m, TouchFn *fn, void *user) {
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ) fn(user, m->body.val.at[v].read.cont);
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) fn(user, m->write.at[w].to[k].cont);
+}
+
+typedef struct Region {
+    int *of; /* by container: the least container of its region, or -1 */
+    int least;
+    bool changed;
+} Region;
+
+static void find_least(void *user, int cont) {
+    Region *r = user;
+    if (r->of[cont] >= 0 && (r->least < 0 || r->of[cont] < r->least)) r->least = r->of[cont];
+}
+
+static void set_least(void *user, int cont) {
+    Region *r = user;
+    if (r->of[cont] < 0 || r->of[cont] == r->least) return;
+    r->of[cont] = r->least;
+    r->changed = true;
+}
+
+static Region find_regions(Layouts *l, const int *channel) {
+    Region r = {.of = NEW_ARRAY(l->arena, int, l->flow->cont.n + 1)};
+    for (int c = 0; c < l->flow->cont.n; c++) r.of[c] = channel[c] >= 0 ? c : -1;
+    do {
+        r.changed = false;
+        for (int m = 0; m < l->flow->map.n; m++) {
+            r.least = -1;
+            each_touched(l->flow->map.at[m], find_least, &r);
+            each_touched(l->flow->map.at[m], set_least, &r);
+        }
+    } while (r.changed);
+    return r;
+}
+
+/* The cost of every region's maps as containers are laid out now. */
+static void add_costs(const Layouts *l, Region *r, double *cost) {
+    for (int i = 0; i < l->flow->map.n; i++) {
+        const Map *m = l->flow->map.at[i];
+        double best = INFINITY;
+        r->least = -1;
+        each_touched(m, find_least, r);
+        for (int d = 0; r->least >= 0 && d < m->dim.n; d++) {
+            if (m->dim.at[d].seq || map_extent(m, d, 2) < 2) continue;
+            double c = lane_cost(l->flow, m, d, l->lanes, true);
+            if (c < best) best = c;
+        }
+        if (best < INFINITY) cost[r->least] += best;
+    }
+}
+
+/* Copying what the caller owns, lanes along its rows or across them. */
+static void add_copies(const Layouts *l, const Region *r, double step, double *cost) {
+    for (int c = 0; c < l->flow->cont.n; c++) {
+        if (r->of[c] < 0 || l->flow->cont.at[c].kind != CONT_IN) continue;
+        double n = 1;
+        for (int k = 0; k < l->flow->cont.at[c].rank; k++)
+            n *= (double)extent_or(l->flow->cont.at[c].shape[k], 1);
+        cost[r->of[c]] += n * (1 + step);
+    }
+}
+
+void layout_choose(Layouts *l) {
+    int n = l->flow->cont.n;
+    const int *channel = find_channels(l);
+    Region r = find_regions(l, channel);
+    double *lanes = NEW_ARRAY(l->arena, double, n + 1), *plain = NEW_ARRAY(l->arena, double, n + 1);
+    add_costs(l, &r, plain);
+    add_copies(l, &r, 1, plain);
+    for (int c = 0; c < n; c++)
+        if (channel[c] >= 0)
+            l->flow->cont.at[c].layout = blocked(l, &l->flow->cont.at[c], channel[c]);
+    add_costs(l, &r, lanes);
+    add_copies(l, &r, l->lanes, lanes);
+    l->plain = NEW_ARRAY(l->arena, bool, n + 1);
+    l->chosen = n;
+    for (int c = 0; c < n; c++) {
+        if (channel[c] < 0) continue;
+        l->flow->cont.at[c].layout = NULL;
+        l->plain[c] = plain[r.of[c]] < CLEARLY_LESS * lanes[r.of[c]];
+    }
+}
