@@ -48,6 +48,7 @@ static void print_stage(const Driver *d, const char *pass, const Stage *stage) {
 static void watch_pass(void *user, const Pass *pass, const Stage *stage, double seconds) {
     const Driver *d = user;
     const char *after = d->options->print_after;
+    if (d->watch) d->watch(d->watcher, pass, stage, seconds);
     if (!pass) return;
     tell_time(d, pass->name, seconds);
     if (after && (strcmp(after, "all") == 0 || strcmp(after, pass->name) == 0))

@@ -76,6 +76,8 @@ typedef struct Driver {
     Source source;
     TellFn *tell; /* may be NULL */
     void *user;
+    PassWatchFn *watch; /* sees the source and what each pass makes; may be NULL */
+    void *watcher;
     Machine machine;
     const OpTable *ops;
     Stage stage; /* what the passes made */

@@ -2,9 +2,9 @@
 /* Build-time tool: files of the tree as strings in a C file, so that the compiler needs no data
  * files.
  *
- *     embed OUT.c ROOT FILE...
+ *     embed OUT.c TABLE ROOT FILE...
  *
- * writes the table behind embedded.h. */
+ * writes the files as `const EmbeddedFile TABLE[]` (embedded.h) and their number as TABLE_count. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,19 +42,22 @@ static int put_file(FILE *out, const char *path) {
 }
 
 int main(int argc, char **argv) {
-    FILE *out = argc > 2 ? fopen(argv[1], "wb") : NULL;
+    FILE *out = argc > 3 ? fopen(argv[1], "wb") : NULL;
     if (!out) {
-        fprintf(stderr, "usage: embed OUT.c ROOT FILE...\n");
+        fprintf(stderr, "usage: embed OUT.c TABLE ROOT FILE...\n");
         return 2;
     }
-    fputs("#include \"compiler/embedded.h\"\n\nconst EmbeddedFile embedded_files[] = {\n", out);
-    for (int i = 3; i < argc; i++) {
-        fprintf(out, "    {\"%s\",\n", name_of(argv[2], argv[i]));
+    fprintf(out,
+            "#include \"compiler/embedded.h\"\n\nextern const EmbeddedFile %s[];\n"
+            "extern const int %s_count;\nconst EmbeddedFile %s[] = {\n",
+            argv[2], argv[2], argv[2]);
+    for (int i = 4; i < argc; i++) {
+        fprintf(out, "    {\"%s\",\n", name_of(argv[3], argv[i]));
         if (!put_file(out, argv[i])) {
             perror(argv[i]);
             return 1;
         }
     }
-    fprintf(out, "};\nconst int embedded_count = %d;\n", argc - 3);
+    fprintf(out, "};\nconst int %s_count = %d;\n", argv[2], argc - 4);
     return fclose(out) == 0 ? 0 : 1;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const EmbeddedFile *embedded_file(const char *name) {
-    for (int i = 0; i < embedded_count; i++)
+    for (int i = 0; i < embedded_files_count; i++)
         if (!strcmp(embedded_files[i].name, name)) return &embedded_files[i];
     BUG("no embedded file \"%s\"", name);
 }

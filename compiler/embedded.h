@@ -14,7 +14,7 @@ typedef struct EmbeddedFile {
     size_t bytes;
 } EmbeddedFile;
 extern const EmbeddedFile embedded_files[];
-extern const int embedded_count;
+extern const int embedded_files_count;
 
 /* A file, which must be there, and its text. */
 const EmbeddedFile *embedded_file(const char *name);

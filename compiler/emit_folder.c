@@ -137,7 +137,7 @@ static const char *flat_text(Arena *arena, const char *text) {
 }
 
 static void write_runtime(Driver *d) {
-    for (int i = 0; i < embedded_count; i++) {
+    for (int i = 0; i < embedded_files_count; i++) {
         const EmbeddedFile *f = &embedded_files[i];
         if (strncmp(f->name, "runtime/", 8) != 0) continue;
         size_t n = strlen(f->name);

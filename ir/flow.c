@@ -254,3 +254,32 @@ bool symbol_bounded(const Symbol *symbol) {
     if (symbol->upper && !dim_is_const(symbol->upper, &most)) return true;
     return most < INT32_MAX;
 }
+
+/* ---- source nodes -----------------------------------------------------------------------------
+ */
+
+static bool names_have(const char *names, const char *name, size_t n) {
+    for (;; names++) {
+        size_t k = strcspn(names, "\n");
+        if (k == n && !memcmp(names, name, n)) return true;
+        names += k;
+        if (!*names) return false;
+    }
+}
+
+const char *from_join(Ctx *ctx, const char *a, const char *b) {
+    if (!a || !b) return a ? a : b;
+    for (;; b++) {
+        size_t n = strcspn(b, "\n");
+        if (!names_have(a, b, n)) a = internf(ctx, "%s\n%.*s", a, (int)n, b);
+        b += n;
+        if (!*b) return a;
+    }
+}
+
+const char *from_words(Ctx *ctx, const char *from) {
+    Text out = {.arena = ctx_arena(ctx)};
+    for (; from && *from; from++)
+        text_put_n(&out, *from == '\n' ? ", " : from, *from == '\n' ? 2 : 1);
+    return text_str(&out);
+}

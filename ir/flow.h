@@ -76,7 +76,7 @@ typedef struct Map {
     VEC(Dim) cons; /* each >= 0 cuts the domain; affine in the dims */
     Body body;
     VEC(Write) write;
-    const char *from; /* source nodes, merged by passes */
+    const char *from; /* source nodes (from_join) */
 } Map;
 
 /* ---- calls and regions ---------------------------------------------------------------------- */
@@ -233,6 +233,10 @@ int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *s
 /* The handle of a constant string: equal strings have one. */
 int64_t flow_text(Flow *flow, const char *at, int64_t n);
 Map *flow_map(Flow *flow, Items *into, const char *name, const char *from); /* appends its Item */
+/* Source nodes of a map, call or statement: names, one a line; NULL: none. Passes that merge work
+ * join them. */
+const char *from_join(Ctx *ctx, const char *a, const char *b);
+const char *from_words(Ctx *ctx, const char *from);              /* with commas, for messages */
 Dim map_dim(Flow *flow, Map *map, const char *name, Dim extent); /* made unique within the map */
 int map_read(Flow *flow, Map *map, int cont, const Dim *at);     /* rank Dims */
 int map_read_else(Flow *flow, Map *map, int cont, const Dim *at, int otherwise);

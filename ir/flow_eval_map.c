@@ -226,7 +226,7 @@ static void run_seq(const Map *map, Groups *groups, int dim) {
 void eval_map(Eval *e, const Map *map) {
     Arena *arena = arena_new(e->ctx);
     Groups groups = {0};
-    if (map->from) e->ctx->where.node = map->from;
+    if (map->from) e->ctx->where.node = from_words(e->ctx, map->from);
     for (int w = 0; w < map->write.n; w++)
         for (int k = 0; k < map->write.at[w].n; k++) eval_make(e, map->write.at[w].to[k].cont);
     groups_prepare(e, map, arena, &groups);

@@ -199,7 +199,12 @@ const Combine *parse_combine(Lex *lex) {
 }
 
 const char *parse_from(Lex *lex) {
-    return lex_take(lex, "from") ? lex_string(lex, NULL) : NULL;
+    if (!lex_take(lex, "from")) return NULL;
+    int line = lex->t.line;
+    const char *from = lex_string(lex, NULL);
+    while (lex->t.kind == TOK_STRING && lex->t.line == line)
+        from = from_join(lex->ctx, from, lex_string(lex, NULL));
+    return from;
 }
 
 int parse_word(Lex *lex, const char *const *words) {

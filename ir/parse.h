@@ -27,7 +27,7 @@ DType parse_type(Lex *lex);
 /* One literal with its sign, in type t. */
 Bits parse_bits(Lex *lex, DType t);
 const Combine *parse_combine(Lex *lex); /* `sum:f32` */
-const char *parse_from(Lex *lex);       /* `from "..."`, or NULL */
+const char *parse_from(Lex *lex);       /* `from "a" "b"` on one line, or NULL */
 /* The position of the word that stands here in a NULL-terminated list, and moves on; -1: none. */
 int parse_word(Lex *lex, const char *const *words);
 

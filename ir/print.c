@@ -5,6 +5,8 @@
 #include "flow.h"
 #include "lex.h"
 
+#include <string.h>
+
 void print_line(Printer *p) {
     p->hit = false;
     for (int i = 0; i < p->indent; i++) text_put(p->out, "  ");
@@ -24,10 +26,14 @@ void print_end(Printer *p) {
 
 void print_from(Text *out, const char *from) {
     if (!from) return;
-    text_put(out, " from ");
-    size_t n = 0;
-    while (from[n]) n++;
-    text_quoted(out, from, n);
+    text_put(out, " from");
+    for (const char *at = from;; at++) {
+        size_t n = strcspn(at, "\n");
+        text_put(out, " ");
+        text_quoted(out, at, n);
+        at += n;
+        if (!*at) return;
+    }
 }
 
 void print_dims(Text *out, const Dim *dims, int n) {

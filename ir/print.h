@@ -21,7 +21,7 @@ typedef struct Printer {
 void print_line(Printer *p);                    /* starts a line: the indent */
 void print_see(Printer *p, const void *object); /* this line prints `object` */
 void print_end(Printer *p);                     /* ends the line, with the message when it is due */
-void print_from(Text *out, const char *from);   /* ` from "..."`, nothing for NULL */
+void print_from(Text *out, const char *from);   /* ` from "a" "b"`, nothing for NULL */
 void print_dims(Text *out, const Dim *dims, int n);  /* "i, j + 1" */
 void print_guards(Text *out, const Dim *ge0, int n); /* "N >= 16, i >= j" for N-16 and i-j */
 struct Symbol;

@@ -99,7 +99,7 @@ static void run_map(void *user, Eval *e, int map) {
     Run *r = user;
     const Flow *f = r->program->flow;
     bool inside = false;
-    e->ctx->where.node = f->map.at[map]->from;
+    e->ctx->where.node = from_words(e->ctx, f->map.at[map]->from);
     for (int k = 0; k < f->kernel.n; k++) {
         const Kernel *kernel = f->kernel.at[k];
         for (int i = 0; i < kernel->map.n; i++) inside = inside || kernel->map.at[i] == map;

@@ -235,5 +235,5 @@ static int composed(void *user, Body *b, const Val *read) {
 void compose_map(Editing *c, const Map *producer, const Access *to, Map *reader) {
     Compose p = {c, producer, to, reader, map_env(c->arena, c->flow, reader)};
     map_rewrite(c, reader, NULL, 0, composed, &p);
-    if (!reader->from) reader->from = producer->from;
+    reader->from = from_join(c->flow->ctx, reader->from, producer->from);
 }

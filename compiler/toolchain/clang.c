@@ -49,7 +49,7 @@ char *clang_bitcode(const char *clang, const char *text, const char *const *flag
     argv[0] = clang;
     memcpy(argv + 1, fixed_flags, sizeof fixed_flags);
     memcpy(argv + 1 + NFIXED, flags, n * sizeof *argv);
-    Run run = {.path = clang, .argv = argv, .in = {(void *)(uintptr_t)text, strlen(text)}};
+    ToolRun run = {.path = clang, .argv = argv, .in = {(void *)(uintptr_t)text, strlen(text)}};
     char *error = tool_run(&run);
     free(argv);
     *bitcode = run.out;

@@ -115,7 +115,7 @@ static ToolFound tool_found(Arena *arena, const char *name, char *path, const ch
     found.path = arena_printf(arena, "%s", path);
     free(path);
     const char *argv[] = {found.path, "--version", NULL};
-    Run run = {.path = found.path, .argv = argv};
+    ToolRun run = {.path = found.path, .argv = argv};
     free(tool_run(&run));
     if (run.out.at)
         found.version =

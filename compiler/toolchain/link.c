@@ -107,7 +107,7 @@ Span toolchain_link(Arena *arena, const Objects *objects) {
     files->fd = NEW_ARRAY(arena, int, objects->n + 2);
     arena_defer(arena, close_files, files);
     linker_arguments(arena, objects, files);
-    Run run = {.path = lld, .argv = files->arg.at, .keep = files->fd, .nkeep = files->n};
+    ToolRun run = {.path = lld, .argv = files->arg.at, .keep = files->fd, .nkeep = files->n};
     char *error = tool_run(&run);
     if (run.out.at) arena_defer(arena, free, run.out.at);
     if (error) {

@@ -6,25 +6,6 @@
 
 #include "compiler/toolchain/toolchain.h"
 
-/* ---- processes (process.c) ------------------------------------------------------------------- */
-
-/* A program to run. Input is a whole text, output a whole answer: both go through memory files. */
-typedef struct Run {
-    const char *path;
-    const char *const *argv; /* NULL-ended, argv[0] included */
-    Span in;
-    const int *keep; /* descriptors the program also gets, under the same numbers */
-    int nkeep;
-    Span out; /* malloc'ed: what it wrote to its standard output */
-} Run;
-char *tool_run(Run *run);
-
-int memory_file(const void *at, size_t n); /* descriptor, closed on exec; -1 with errno */
-/* $env when set, else `configured` when it exists, else `name` on the path; NULL: none. malloc'ed.
- */
-char *tool_path(const char *env, const char *configured, const char *name);
-char *message(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 char *clang_bitcode(const char *clang, const char *text, const char *const *flags, Span *bitcode);

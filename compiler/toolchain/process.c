@@ -81,7 +81,7 @@ char *tool_path(const char *env, const char *configured, const char *name) {
 }
 
 /* The host may ignore or block signals; the program starts with all of them as usual. */
-static int spawn(const Run *run, const int fd[3], pid_t *pid) {
+static int spawn(const ToolRun *run, const int fd[3], pid_t *pid) {
     extern char **environ;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -107,7 +107,7 @@ static int spawn(const Run *run, const int fd[3], pid_t *pid) {
 }
 
 /* What the program said, without the trailing line end, cut to a readable length. */
-static char *complain(const Run *run, int status, int errors) {
+static char *complain(const ToolRun *run, int status, int errors) {
     Span said = {0};
     free(read_all(errors, &said));
     while (said.n && ((char *)said.at)[said.n - 1] == '\n') said.n--;
@@ -121,7 +121,7 @@ static char *complain(const Run *run, int status, int errors) {
     return text;
 }
 
-static char *run_with(Run *run, const int fd[3]) {
+static char *run_with(ToolRun *run, const int fd[3]) {
     pid_t pid;
     int error = spawn(run, fd, &pid);
     if (error)
@@ -147,7 +147,7 @@ static int above_standard(int fd) {
     return moved;
 }
 
-char *tool_run(Run *run) {
+char *tool_run(ToolRun *run) {
     run->out = (Span){0};
     int fd[3];
     fd[0] = above_standard(memory_file(run->in.at, run->in.n));

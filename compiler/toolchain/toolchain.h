@@ -8,12 +8,8 @@
 #define WEIR_TOOLCHAIN_H
 
 #include "compiler/targets/c/target.h"
+#include "compiler/toolchain/process.h"
 #include "runtime/weir_rt.h"
-
-typedef struct Span {
-    void *at;
-    size_t n;
-} Span;
 
 typedef struct ToolOptions {
     const char *const *flags; /* for clang, NULL-ended: target_c_flags */

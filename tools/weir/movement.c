@@ -11,26 +11,24 @@ typedef struct Count {
     Arena *arena;
     const Flow *flow;
     const Machine *machine;
-    const InputOptions *sizes;
+    Sizes sizes;
 } Count;
 
-/* ---- sizes
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static bool symbol_value(void *user, Dim sym, int64_t *value) {
-    Count *c = user;
+    const Sizes *sizes = user;
     const char *name = dim_sym_name(sym);
     size_t n = strlen(name);
-    for (int i = 0; i < c->sizes->nsize; i++)
-        if (!strncmp(c->sizes->size[i], name, n) && c->sizes->size[i][n] == '=') {
-            *value = strtoll(c->sizes->size[i] + n + 1, NULL, 10);
+    for (int i = 0; sizes->given && i < sizes->given->nsize; i++)
+        if (!strncmp(sizes->given->size[i], name, n) && sizes->given->size[i][n] == '=') {
+            *value = strtoll(sizes->given->size[i] + n + 1, NULL, 10);
             return true;
         }
-    for (int i = 0; i < c->flow->symbol.n; i++) {
-        const Symbol *s = &c->flow->symbol.at[i];
+    for (int i = 0; i < sizes->n; i++) {
+        const Symbol *s = &sizes->symbol[i];
         if (s->sym != sym) continue;
-        if (s->upper) return dim_eval(s->upper, symbol_value, c, value);
+        if (s->upper) return dim_eval(s->upper, symbol_value, user, value);
         *value = s->lo > 1 ? s->lo : 1;
         return true;
     }
@@ -38,14 +36,18 @@ static bool symbol_value(void *user, Dim sym, int64_t *value) {
     return true;
 }
 
-static double number(Count *c, Dim d) {
+double size_value(const Sizes *sizes, Dim d) {
     int64_t v;
-    return dim_eval(d, symbol_value, c, &v) ? (double)v : 0;
+    return dim_eval(d, symbol_value, (void *)(uintptr_t)sizes, &v) ? (double)v : 0;
 }
 
-/* ---- kernels
- * ------------------------------------------------------------------------------------------------
- */
+double size_bytes(const Sizes *sizes, DType type, const Dim *shape, int rank) {
+    double bytes = (double)dtype_bits(type) / 8;
+    for (int k = 0; k < rank; k++) bytes *= size_value(sizes, shape[k]);
+    return bytes;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static bool reduces(const Map *map) {
     for (int w = 0; w < map->write.n; w++)
@@ -60,32 +62,35 @@ static bool computes(const Map *map) {
 }
 
 /* A reduction whose kernel reads what was reduced again is a normalisation. */
-static const char *class_of(const Flow *flow, const Kernel *k) {
+const char *maps_class(const Flow *flow, const int *maps, int n) {
     bool contraction = false, reduction = false, compute = false, pointwise = false;
-    for (int i = 0; i < k->map.n; i++) {
-        const Map *map = flow->map.at[k->map.at[i]];
+    for (int i = 0; i < n; i++) {
+        const Map *map = flow->map.at[maps[i]];
         contraction = contraction || map_contraction(flow, map).is;
         reduction = reduction || reduces(map);
         pointwise = pointwise || !reduces(map);
         compute = compute || computes(map);
     }
     if (contraction) return "contraction";
-    if (reduction) return pointwise && k->map.n > 1 ? "normalisation" : "reduction";
+    if (reduction) return pointwise && n > 1 ? "normalisation" : "reduction";
     return compute ? "element-wise" : "movement";
 }
 
 static Movement row_of(Count *c, const Kernel *k) {
-    Movement row = {.kernel = k->name, .class = class_of(c->flow, k), .maps = k->map.n};
+    Movement row = {
+        .kernel = k->name, .class = maps_class(c->flow, k->map.at, k->map.n), .maps = k->map.n};
     const Machine *m = c->machine;
     int64_t cache = m->nlevels > 1 ? m->level[1].bytes : 1 << 20;
     for (int i = 0; i < k->map.n; i++) {
-        row.flop += number(c, move_flops(c->arena, c->flow, c->flow->map.at[k->map.at[i]]));
-        row.before += number(c, move_compulsory(c->arena, c->flow, &k->map.at[i], 1).bytes);
+        row.flop +=
+            size_value(&c->sizes, move_flops(c->arena, c->flow, c->flow->map.at[k->map.at[i]]));
+        row.before +=
+            size_value(&c->sizes, move_compulsory(c->arena, c->flow, &k->map.at[i], 1).bytes);
     }
     Bytes bound = move_compulsory(c->arena, c->flow, k->map.at, k->map.n);
-    row.bound = number(c, bound.bytes);
+    row.bound = size_value(&c->sizes, bound.bytes);
     row.over = bound.over;
-    row.planned = move_scheduled(c->arena, c->flow, k, cache, symbol_value, c);
+    row.planned = move_scheduled(c->arena, c->flow, k, cache, symbol_value, &c->sizes);
     return row;
 }
 
@@ -98,9 +103,19 @@ static bool is_last_variant(const Flow *flow, int k) {
 
 Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
                     const InputOptions *sizes) {
-    Count count = {arena, flow, machine, sizes};
+    Count count = {arena, flow, machine, {flow->symbol.at, flow->symbol.n, sizes}};
     Movements all = {0};
     for (int k = 0; k < flow->kernel.n; k++)
         if (is_last_variant(flow, k)) vec_push(arena, &all, row_of(&count, flow->kernel.at[k]));
     return all;
+}
+
+void movement_json(Text *out, const Movement *row) {
+    text_put(out, "{\"kernel\": ");
+    text_json(out, row->kernel);
+    text_printf(out,
+                ", \"class\": \"%s\", \"maps\": %d, \"flop\": %.0f, \"before_bytes\": %.0f, "
+                "\"planned_bytes\": %.0f, \"bound_bytes\": %.0f, \"bound_is_upper\": %s}",
+                row->class, row->maps, row->flop, row->before, row->planned, row->bound,
+                row->over ? "true" : "false");
 }

@@ -10,18 +10,32 @@
 #include "ir/machine.h"
 #include "tools/weir/engine.h"
 
+/* What symbols stand for: as --size names them, else their upper bound or least size. */
+typedef struct Sizes {
+    const Symbol *symbol;
+    int n;
+    const InputOptions *given; /* may be NULL */
+} Sizes;
+double size_value(const Sizes *sizes, Dim d);
+double size_bytes(const Sizes *sizes, DType type, const Dim *shape, int rank);
+
+/* contraction, normalisation, reduction, element-wise or movement: what maps do together. */
+const char *maps_class(const Flow *flow, const int *maps, int n);
+
 typedef struct Movement {
-    const char *kernel, *class; /* class: contraction, normalisation, reduction, element-wise,
-                                   movement */
+    const char *kernel, *class; /* maps_class */
     int maps;
     double flop, before, planned, bound; /* bytes */
     bool over;                           /* the bound is an over-approximation */
 } Movement;
 typedef VEC(Movement) Movements;
 
-/* One row for each group of maps; of its variants the last, which has no guard. Symbols that
- * --size does not name have their upper bound or least size. */
+/* One row for each group of maps; of its variants the last, which has no guard. */
 Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
                     const InputOptions *sizes);
+
+/* {"kernel", "class", "maps", "flop", "before_bytes", "planned_bytes", "bound_bytes",
+ * "bound_is_upper"} */
+void movement_json(Text *out, const Movement *row);
 
 #endif

@@ -24,6 +24,8 @@ void session_passes(Session *s, const char *stop_after) {
     s->options = *context_options(s->context);
     if (stop_after) s->options.stop_after = stop_after;
     s->driver = driver_new(s->arena, &s->options, (Source){.path = s->path}, tell, NULL);
+    s->driver.watch = s->watch;
+    s->driver.watcher = s;
     driver_passes(&s->driver);
 }
 

@@ -13,6 +13,7 @@ typedef struct Session {
     const char *path;
     Options options; /* the context's, with stop_after replaced when one is given */
     Driver driver;
+    PassWatchFn *watch; /* for session_passes: called with the session; may be NULL */
     void *user;
 } Session;
 typedef void SessionFn(Session *s);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weir dump: a model at any level and after any pass, as text that reads back, as a drawing for
- * dot, or as JSON. */
+/* weir dump: a model at any level and after any pass, as text that reads back, as a drawing, or as
+ * JSON; or all levels and passes as a page to click through. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/drawing.h"
 #include "tools/weir/dump.h"
 #include "tools/weir/engine.h"
+#include "tools/weir/page.h"
 #include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
 
 typedef struct Dump {
     const char *level, *after, *format, *output;
+    InputOptions sizes; /* --size */
     Text out;
     int rc;
 } Dump;
@@ -23,7 +26,7 @@ static bool dump_option(Args *a, void *user, bool *bad) {
                       : args_is(a, "format")                    ? &d->format
                       : args_is(a, "o") || args_is(a, "output") ? &d->output
                                                                 : NULL;
-    if (!to) return false;
+    if (!to) return args_is(a, "size") && input_option(a, &d->sizes, bad);
     *bad = !(*to = args_value(a));
     return true;
 }
@@ -35,6 +38,21 @@ static void put_units(Dump *d, Session *s) {
                     s->driver.units.at[i].text);
 }
 
+static void put_svg(Dump *d, Session *s) {
+    Drawing *whole = drawing_make(s->arena, &s->driver.stage, &d->sizes);
+    Folds folds = drawing_folds(s->arena, whole);
+    Drawing *drawn = folds.n ? drawing_fold(s->arena, whole, &folds) : whole;
+    drawing_layout(s->ctx, &drawn, 1);
+    drawing_svg(&d->out, drawn);
+}
+
+static void dump_all(Session *s) {
+    Dump *d = s->user;
+    d->out = (Text){.arena = s->arena};
+    dump_page(s, &d->sizes, &d->out);
+    d->rc = put_text(d->output, text_str(&d->out));
+}
+
 static void dump(Session *s) {
     Dump *d = s->user;
     d->out = (Text){.arena = s->arena};
@@ -42,6 +60,8 @@ static void dump(Session *s) {
         put_units(d, s);
     else if (!strcmp(d->format, "dot"))
         dump_dot(&d->out, &s->driver.stage);
+    else if (!strcmp(d->format, "svg"))
+        put_svg(d, s);
     else if (!strcmp(d->format, "json"))
         dump_json(&d->out, &s->driver.stage);
     else
@@ -57,12 +77,15 @@ static bool one_of(const char *word, const char *const *words, int n) {
 
 /* Fills in level from --after, and the pass to stop after from --level. */
 static int settle(Args *a, Dump *d) {
-    static const char *const levels[] = {"graph", "flow", "nest", "c"}, *const formats[] = {
-                                                                            "text", "dot", "json"};
+    static const char *const levels[] = {"graph", "flow", "nest", "c"};
+    static const char *const formats[] = {"text", "dot", "svg", "json", "html"};
+    if (!one_of(d->format, formats, 5))
+        return usage_error(a, "\"--format %s\" is none of text, dot, svg, json, html", d->format);
+    if (!strcmp(d->format, "html") && (d->level || d->after))
+        return usage_error(a, "\"--format html\" shows all levels and passes: leave --level and "
+                              "--after out");
     if (d->level && !one_of(d->level, levels, 4))
         return usage_error(a, "\"--level %s\" is none of graph, flow, nest, c", d->level);
-    if (!one_of(d->format, formats, 3))
-        return usage_error(a, "\"--format %s\" is none of text, dot, json", d->format);
     const Pass *pass = d->after ? find_pass(d->after) : NULL;
     if (d->after && !pass)
         return usage_error(a, "there is no pass \"%s\" (\"weir explain passes\" lists them)",
@@ -86,7 +109,10 @@ int verb_dump(Args *a) {
     int rc = session_args(a, c, &model, dump_option, &d) ? EXIT_DONE : EXIT_USAGE;
     if (!d.after) d.after = context_options(c)->stop_after;
     if (rc == EXIT_DONE) rc = settle(a, &d);
-    if (rc == EXIT_DONE) rc = session_run(c, model, d.after, dump, &d);
+    if (rc == EXIT_DONE && !strcmp(d.format, "html"))
+        rc = session_try(c, model, dump_all, &d);
+    else if (rc == EXIT_DONE)
+        rc = session_run(c, model, d.after, dump, &d);
     weir_context_free(c);
     return rc == EXIT_DONE ? d.rc : rc;
 }

@@ -36,14 +36,8 @@ static void put_text_row(Report *r, Text *out, const Movement *row) {
 }
 
 static void put_json_row(Text *out, const Movement *row, bool first) {
-    text_printf(out, "%s\n    {\"kernel\": ", first ? "" : ",");
-    text_json(out, row->kernel);
-    text_printf(out,
-                ", \"class\": \"%s\", \"maps\": %d, \"flop\": %.0f, \"before_bytes\": %.0f, "
-                "\"planned_bytes\": %.0f, "
-                "\"bound_bytes\": %.0f, \"bound_is_upper\": %s}",
-                row->class, row->maps, row->flop, row->before, row->planned, row->bound,
-                row->over ? "true" : "false");
+    text_put(out, first ? "\n    " : ",\n    ");
+    movement_json(out, row);
 }
 
 static void report(Session *s) {

@@ -210,7 +210,7 @@ static void call_phase(CProgram *p, int kernel, int k) {
                  text_str(&args));
     close_span(p, kernel);
     if (phase->bad) {
-        const char *from = nest->from ? nest->from : nest->name;
+        const char *from = nest->from ? from_words(p->ctx, nest->from) : nest->name;
         const char *text = arena_printf(p->arena, "an index is out of range in %s", from);
         program_line(p, "  if (task.bad) weir_rt_fail(f, WEIR_E_INDEX, %s);",
                      c_string(p->arena, text));
@@ -221,6 +221,7 @@ static void call_phase(CProgram *p, int kernel, int k) {
 }
 
 static void walk_phases(CProgram *p, int kernel) {
+    program_line(p, "/* %s */", c_comment(p->arena, p->flow->kernel.at[kernel]->name));
     for (int k = 0; k < p->kernel[kernel]->phase.n; k++) call_phase(p, kernel, k);
 }
 

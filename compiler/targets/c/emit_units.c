@@ -30,7 +30,7 @@ static void emit_kernels(CProgram *p, const Machine *m) {
         const Nest *nest = p->program->nest.at[k];
         CKernel *ck = p->kernel[k] = emit_nest(p->arena, nest, p->flow, m);
         p->phase[k] = NEW_ARRAY(p->arena, int, ck->phase.n);
-        const char *from = nest->from ? nest->from : nest->name;
+        const char *from = nest->from ? from_words(p->ctx, nest->from) : nest->name;
         for (int i = 0; i < ck->phase.n; i++)
             p->phase[k][i] = add_function(p, by_text, ck->phase.at[i].text, from);
     }
@@ -56,7 +56,7 @@ static void index_ports(CProgram *p) {
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-static const char *comment_safe(Arena *arena, const char *text) {
+const char *c_comment(Arena *arena, const char *text) {
     char *s = arena_printf(arena, "%s", text);
     for (char *c = s; *c; c++)
         if ((*c == '*' && c[1] == '/') || *c == '\n' || *c == '\\') *c = ' ';
@@ -65,7 +65,7 @@ static const char *comment_safe(Arena *arena, const char *text) {
 
 static void put_kernel(CProgram *p, Text *out, int k, const Machine *m) {
     const CFunction *f = &p->function.at[k];
-    text_printf(out, "/* %s%s */\n", comment_safe(p->arena, f->from),
+    text_printf(out, "/* %s%s */\n", c_comment(p->arena, f->from),
                 f->uses > 1 ? ", and equal ones" : "");
     if (m->vector_bytes == 64) text_put(out, "VECTOR_WIDTH(512) ");
     text_printf(out, "KERNEL void %s%d%s", kernel_word(p), k, f->text);
