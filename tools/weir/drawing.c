@@ -179,6 +179,17 @@ static const char *domain_label(const Flow *f, const Map *map) {
     return text_str(&label);
 }
 
+/* Its primitives and combines in order. */
+static const char *work_of(const Flow *f, const Map *map) {
+    Text work = {.arena = ctx_arena(f->ctx)};
+    for (int v = 0; v < map->body.val.n; v++)
+        if (map->body.val.at[v].kind == VAL_PRIM)
+            text_printf(&work, "%d ", (int)map->body.val.at[v].prim);
+    for (int w = 0; w < map->write.n; w++)
+        text_printf(&work, "%s ", map->write.at[w].combine ? map->write.at[w].combine->name : "=");
+    return text_str(&work);
+}
+
 static void draw_map(Making *m, const Flow *f, int number, int group) {
     const Map *map = f->map.at[number];
     int at =
@@ -186,6 +197,7 @@ static void draw_map(Making *m, const Flow *f, int number, int group) {
                                .label = domain_label(f, map),
                                .kind = "map",
                                .class = maps_class(f, &number, 1),
+                               .look = work_of(f, map),
                                .from = map->from ? map->from : "",
                                .group = group,
                                .flop = size_value(&m->sizes, move_flops(m->d->arena, f, map))});

@@ -15,6 +15,7 @@ typedef struct DrawNode {
     const char *label; /* what it does: the operator; the map's domain */
     const char *kind;  /* in, out, op, map, call */
     const char *class; /* contraction, reduction, element-wise, movement; "" of others */
+    const char *look;  /* what a map computes, without names: equal for equal work; else NULL */
     const char *from;  /* source nodes */
     int group;         /* position in Drawing.group; -1 */
     double flop, weight_bytes;

@@ -14,7 +14,8 @@ static int *looks(Arena *arena, const Drawing *d) {
     Table *seen = table_new(arena);
     for (int i = 0; i < d->node.n; i++) {
         const DrawNode *n = &d->node.at[i];
-        const char *key = internf(arena_ctx(arena), "%s %s %s", n->kind, n->class, n->label);
+        const char *key = internf(arena_ctx(arena), "%s %s %s %s", n->kind, n->class, n->label,
+                                  n->look ? n->look : "");
         look[i] = (int)(intptr_t)table_get(seen, key);
         if (!look[i]) table_put(seen, key, (void *)(intptr_t)(look[i] = i + 1));
     }

@@ -107,7 +107,7 @@ int verb_dump(Args *a) {
     Dump d = {.format = "text", .rc = EXIT_DONE};
     weir_context *c = context_new();
     int rc = session_args(a, c, &model, dump_option, &d) ? EXIT_DONE : EXIT_USAGE;
-    if (!d.after) d.after = context_options(c)->stop_after;
+    if (!d.after && strcmp(d.format, "html")) d.after = context_options(c)->stop_after;
     if (rc == EXIT_DONE) rc = settle(a, &d);
     if (rc == EXIT_DONE && !strcmp(d.format, "html"))
         rc = session_try(c, model, dump_all, &d);

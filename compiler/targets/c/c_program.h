@@ -56,7 +56,7 @@ const char *kernel_word(const CProgram *p);           /* how functions of kernel
 const char *c_string(Arena *arena, const char *text); /* quoted */
 const char *c_bytes(Arena *arena, const char *text, int64_t n);
 const char *c_comment(Arena *arena, const char *text); /* as it may stand in a comment */
-int symbol_index(const CProgram *p, Dim sym); /* in flow->symbol; -1 */
+int symbol_index(const CProgram *p, Dim sym);          /* in flow->symbol; -1 */
 
 /* emit_tables.c */
 typedef struct Binding {

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Opens the pages of `weir dump` and `weir report` in headless Chromium, clicks, searches, looks.
+
+    tests/pages.py [--weir build/weir] [--keep FOLDER]
+
+Each check loads a page with a script added that does what a person would and leaves what it saw in
+the document. Screenshots go to FOLDER. Skipped where Chromium or Graphviz is missing. The last line
+is "N passed, N failed, N skipped".
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+import zlib
+
+from cli_weir import ROOT, wire
+
+MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
+FAULTS = """<script>window.faults = [];
+addEventListener("error", e => faults.push(String(e.message)));</script>"""
+
+
+def layers(n, width=8):
+    """x[4,width] through n layers of MatMul, Add, Relu."""
+    nodes, params, x = [], [], "x"
+    for i in range(n):
+        params += [wire.tensor(f"w{i}", [width, width], [0.01 * (k % 7) for k in range(width * width)]),
+                   wire.tensor(f"b{i}", [width], [0.5] * width)]
+        nodes += [wire.node("MatMul", [x, f"w{i}"], [f"h{i}"], name=f"layer{i}/MatMul"),
+                  wire.node("Add", [f"h{i}", f"b{i}"], [f"s{i}"], name=f"layer{i}/Add"),
+                  wire.node("Relu", [f"s{i}"], [f"y{i}"], name=f"layer{i}/Relu")]
+        x = f"y{i}"
+    return wire.model(wire.graph(nodes, [wire.value_info("x", [4, width])], [wire.value_info(x, [4, width])], params))
+
+
+def chain(n):
+    """n element-wise nodes that look different, so that nothing folds."""
+    nodes, x, ops = [], "x", ("Relu", "Neg", "Abs", "Sqrt", "Exp", "Floor", "Ceil", "Tanh", "Sin", "Cos", "Sign")
+    state = 12345
+    for i in range(n):
+        state = (state * 1103515245 + 12345) % 2**31
+        nodes.append(wire.node(ops[(state >> 16) % len(ops)], [x], [f"v{i}"], name=f"node{i}"))
+        x = f"v{i}"
+    return wire.model(wire.graph(nodes, [wire.value_info("x", [4])], [wire.value_info(x, [4])], []))
+
+
+def png_grid(path, across=24, down=15):
+    """Mean brightness in across x down fields of an 8-bit RGB or RGBA file without interlacing."""
+    data = path.read_bytes()
+    at, packed = 8, b""
+    while at < len(data):
+        n, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + n]
+        if kind == b"IHDR":
+            width, height, _, colour = struct.unpack(">IIBB", body[:10])
+        packed += body if kind == b"IDAT" else b""
+        at += 12 + n
+    step, raw = {2: 3, 6: 4}[colour], zlib.decompress(packed)
+    row, sums, counts = bytearray(width * step), [0] * (across * down), [0] * (across * down)
+    for y in range(height):
+        start = y * (width * step + 1)
+        row = unfilter(raw[start], raw[start + 1:start + 1 + width * step], row, step)
+        for x in range(0, width, 8):
+            field = y * down // height * across + x * across // width
+            sums[field] += row[x * step + 1]
+            counts[field] += 1
+    return [s / n for s, n in zip(sums, counts)]
+
+
+def unfilter(kind, line, above, step):
+    out = bytearray(line)
+    for i in range(len(out)):
+        left, up, corner = (out[i - step] if i >= step else 0), above[i], (above[i - step] if i >= step else 0)
+        if kind == 1:
+            out[i] = (out[i] + left) & 255
+        elif kind == 2:
+            out[i] = (out[i] + up) & 255
+        elif kind == 3:
+            out[i] = (out[i] + (left + up) // 2) & 255
+        elif kind == 4:
+            guess = left + up - corner
+            nearest = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))
+            out[i] = (out[i] + nearest[2]) & 255
+    return out
+
+
+class Pages:
+    def __init__(self, weir, chromium, folder):
+        self.weir, self.chromium, self.folder = weir, chromium, folder
+
+    def make(self, *words):
+        done = subprocess.run([self.weir, *map(str, words)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"weir {' '.join(map(str, words))}: {done.stderr[-800:]}"
+        return done.stdout
+
+    def browse(self, *words):
+        return subprocess.run([self.chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                               f"--user-data-dir={self.folder}/profile", "--virtual-time-budget=20000",
+                               "--window-size=1600,1000", *words], capture_output=True, text=True, timeout=120).stdout
+
+    def see(self, page, script):
+        """What `script`, a function body run on the loaded page, returns."""
+        text = page.read_text().replace("<body>", "<body>" + FAULTS, 1)
+        text = text.replace("</body>", f"""<script>document.body.setAttribute("data-saw",
+            JSON.stringify({{faults, saw: (() => {{ {script} }})()}}))</script></body>""")
+        tried = page.with_suffix(".tried.html")
+        tried.write_text(text)
+        found = re.search(r'data-saw="([^"]*)"', self.browse("--dump-dom", tried.as_uri()))
+        assert found, "the page's script did not run to its end"
+        said = json.loads(found[1].replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+        assert said["faults"] == [], said["faults"]
+        return said["saw"]
+
+    def shoot(self, page, name, keep, hash=""):
+        """A screenshot, which must resemble the one kept under that name, if there is one."""
+        made = self.folder / name
+        self.browse(f"--screenshot={made}", page.as_uri() + hash)
+        grid, kept = png_grid(made), keep / name
+        assert max(grid) - min(grid) > 30, "the screenshot is blank"
+        if kept.exists():
+            apart = sum(abs(a - b) for a, b in zip(grid, png_grid(kept))) / len(grid)
+            assert apart < 25, f"{name} differs from the one kept by {apart:.0f} of 255 in the mean"
+        else:
+            shutil.copy(made, kept)
+
+
+def test_svg(p, keep):
+    model = p.folder / "layers.onnx"
+    model.write_bytes(layers(12))
+    for level in ("graph", "flow", "nest"):
+        svg = p.folder / f"{level}.svg"
+        p.make("dump", model, "--level", level, "--format", "svg", "-o", svg)
+        texts = [t.text for t in xml.etree.ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")]
+        assert any(t and t.startswith("×1") for t in texts), f"no folded layers in {level}: {texts}"
+
+
+def test_dump(p, keep):
+    page = p.folder / "dump.html"
+    p.make("dump", MNIST, "--format", "html", "-o", page)
+    assert "http" not in re.sub(r"http://www\.w3\.org/[\w/]*|https?://(d3js|fb\.me)\S*", "", page.read_text()[:2000]), "the page asks the network"
+    saw = p.see(page, """
+        const seen = {passes: passes.querySelectorAll("button").length, nodes: shown.p.nodes.length};
+        const conv = shown.p.nodes.find(n => n.class === "contraction");
+        pick(thingOf(conv), false);
+        seen.picked = document.querySelectorAll(".node.picked").length;
+        seen.marked = Object.entries(PANES).filter(([, pane]) => pane.marked.length).map(([k]) => k);
+        seen.kinds = [...new Set([...state.all].map(t => t.split(" ")[0]))].sort();
+        search.value = "pool"; find();
+        seen.hits = hits.children.length;
+        hits.firstChild.dispatchEvent(new Event("mousedown"));
+        seen.found = state.thing;
+        slider.value = 0; slider.dispatchEvent(new Event("input"));
+        seen.first = DATA.stages[state.stage].pass;
+        seen.drawn = document.querySelectorAll("g.node").length;
+        return seen;""")
+    assert saw["passes"] >= 15 and saw["nodes"] >= 8 and saw["picked"] >= 1, saw
+    assert saw["marked"] == ["graph", "flow", "nest", "c"], saw
+    assert saw["kinds"] == ["kernel", "map", "nest", "op"], saw
+    assert saw["hits"] >= 1 and "pool" in saw["found"].lower(), saw
+    assert saw["first"] == "import" and saw["drawn"] >= 8, saw
+    p.shoot(page, "page-dump.png", keep)
+
+
+def test_fold(p, keep):
+    model, page = p.folder / "fold.onnx", p.folder / "fold.html"
+    model.write_bytes(layers(12))
+    p.make("dump", model, "--format", "html", "-o", page)
+    saw = p.see(page, """
+        const folded = shown.p.nodes.length, times = d3.max(shown.p.nodes, n => n.times);
+        foldButton.click();
+        const whole = shown.p.nodes.length;
+        foldButton.click();
+        pick("op y9", true);
+        return {folded, whole, times, picked: document.querySelectorAll(".node.picked").length};""")
+    assert saw["folded"] < saw["whole"] and saw["times"] >= 10 and saw["picked"] >= 1, saw
+
+
+def test_many(p, keep):
+    model, page = p.folder / "many.onnx", p.folder / "many.html"
+    model.write_bytes(chain(10000))
+    start = time.monotonic()
+    p.make("dump", model, "--format", "html", "--stop-after", "lower", "-o", page)
+    made = time.monotonic() - start
+    saw = p.see(page, "const t = performance.now(); show(); return {nodes: shown.p.nodes.length, ms: performance.now() - t};")
+    assert saw["nodes"] > 9900 and made < 60 and saw["ms"] < 10000, (made, saw)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
+    parser.add_argument("--keep", type=pathlib.Path, default=ROOT / "tests/results")
+    args = parser.parse_args()
+    tests = {name[5:]: value for name, value in globals().items() if name.startswith("test_")}
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    missing = [what for what, there in (("chromium", chromium), ("graphviz", shutil.which("dot"))) if not there]
+    if missing:
+        print(f"SKIP pages: no {' and no '.join(missing)}")
+        print(f"0 passed, 0 failed, {len(tests)} skipped")
+        return
+    failed = 0
+    with tempfile.TemporaryDirectory() as work:
+        for name, test in tests.items():
+            folder = pathlib.Path(work) / name
+            folder.mkdir()
+            try:
+                test(Pages(args.weir.resolve(), chromium, folder), args.keep.resolve())
+                print("ok  ", name)
+            except (AssertionError, subprocess.TimeoutExpired) as fault:
+                failed += 1
+                print(f"FAIL {name}: {fault}")
+    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
