@@ -8,9 +8,10 @@
  * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
  * between nests gives the same bits, all others agree within rounding. --skip-each does that once
  * more without each optional pass, and for a machine with short vectors. The program is compiled
- * into this process and must give the bits that the evaluator gives for its nests; --compile N does
- * so for one kernel of N (0: none). A text with nests written by hand also has these compiled, and
- * its flow taken through the passes with and without the kernels that it brings.
+ * into this process and must give the bits that the evaluator gives for its nests, on one thread
+ * and on several that take turns (team.h), in memory that holds nothing useful; --compile N does so
+ * for one kernel of N (0: none). A text with nests written by hand also has these compiled, and its
+ * flow taken through the passes with and without the kernels that it brings.
  *
  * --text evaluates nothing: every stage must verify and print, parse and print as the same text
  * (in every run the texts are compared when no pass is left out).
@@ -22,6 +23,7 @@
  * `# after PASS: TEXT` demands TEXT in the stage after that pass, `# never after PASS: TEXT`
  * forbids it. */
 #include <dirent.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,7 @@
 
 #include "compiler/calls.h"
 #include "compiler/driver.h"
+#include "tests/team.h"
 
 enum { PORTS = 256 };
 
@@ -263,12 +266,8 @@ static weir_tensor host_tensor(const Tensor *t, void *data) {
     return h;
 }
 
-/* The program in this process: the bits of `last`. */
-static void check_compiled(Run *r, const Stage *stage) {
-    Driver d = driver_new(r->arena, &r->options, (Source){.path = "kernel.ir"}, NULL, NULL);
-    d.stage = *stage;
-    Loaded loaded = driver_load(&d);
-    const weir_model *m = loaded.model;
+/* One run of a model that this process has: the bits of `last`. `team`: its threads, or NULL. */
+static void run_compiled(Run *r, const weir_model *m, Team *team, const char *how) {
     weir_tensor in[PORTS], out[PORTS];
     Tensor *got = NEW_ARRAY(r->arena, Tensor, r->nout + 1);
     weir_instance *instance = NULL;
@@ -280,14 +279,30 @@ static void check_compiled(Run *r, const Stage *stage) {
         memset(got[i].data, 0xa5, bytes);
         out[i] = host_tensor(&got[i], got[i].data);
     }
-    bool created = m->create(NULL, &instance, NULL) == WEIR_OK;
+    bool created = m->create(team ? team_pool(team) : NULL, &instance, NULL) == WEIR_OK;
     weir_status status = created ? m->run(instance, in, out) : WEIR_E_MEMORY;
     char error[256];
     snprintf(error, sizeof error, "%s", instance ? m->error(instance) : "no instance");
     if (instance) m->destroy(instance);
+    if (status != WEIR_OK) fail(r->ctx, E_VERIFY, "%s: status %d: %s", how, status, error);
+    if (team && !team_met(team)) fail(r->ctx, E_VERIFY, "%s: threads miss each other", how);
+    compare(r, got, r->last, true, how);
+}
+
+/* The program in this process: alone, and by threads of which one is far ahead of the others up to
+ * each barrier. */
+static void check_compiled(Run *r, const Stage *stage) {
+    Driver d = driver_new(r->arena, &r->options, (Source){.path = "kernel.ir"}, NULL, NULL);
+    d.stage = *stage;
+    Loaded loaded = driver_load(&d);
+    for (int first = 0; first < 2; first++) {
+        Team *team = team_new(first);
+        run_compiled(r, loaded.model, team,
+                     first ? "the first thread last" : "the last thread last");
+        team_free(team);
+    }
+    run_compiled(r, loaded.model, NULL, "compiled");
     loaded_free(&loaded);
-    if (status != WEIR_OK) fail(r->ctx, E_VERIFY, "compiled: status %d: %s", status, error);
-    compare(r, got, r->last, true, "compiled");
 }
 
 static void run_passes(void *user) {
@@ -557,6 +572,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (s.text || s.gpu) s.compile = 0;
+    mallopt(M_PERTURB, 0x5a);
     if (a == argc || s.every < 1 || s.compile < 0 || s.jobs < 1) return 2;
     return run_parts(&s, argv + a, argc - a);
 }
