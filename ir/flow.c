@@ -35,23 +35,28 @@ int64_t flow_text(Flow *flow, const char *at, int64_t n) {
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-static bool cont_named(const Flow *flow, const char *name) {
-    for (int i = 0; i < flow->cont.n; i++)
-        if (flow->cont.at[i].name == name) return true;
-    return false;
+static const char *cont_name(const Flow *flow, int i) {
+    return flow->cont.at[i].name;
 }
 
-static bool map_named(const Flow *flow, const char *name) {
-    for (int i = 0; i < flow->map.n; i++)
-        if (flow->map.at[i]->name == name) return true;
-    return false;
+static const char *map_name(const Flow *flow, int i) {
+    return flow->map.at[i]->name;
+}
+
+/* Takes up what was added without asking; from the first on when some went. */
+static void take_names(const Flow *flow, TakenNames *taken, int n,
+                       const char *(*name_of)(const Flow *flow, int i)) {
+    if (!taken->at || taken->n > n) *taken = (TakenNames){table_new(flow->arena), 0};
+    for (; taken->n < n; taken->n++)
+        table_put(taken->at, name_of(flow, taken->n), (void *)(intptr_t)1);
 }
 
 /* The suffix starts at the count: names that repeat a thousand times stay cheap to tell apart. */
-static const char *name_unique(const Flow *flow, const char *name, int n,
-                               bool (*taken)(const Flow *flow, const char *name)) {
+static const char *name_unique(const Flow *flow, TakenNames *taken, const char *name, int n,
+                               const char *(*name_of)(const Flow *flow, int i)) {
     const char *unique = intern(flow->ctx, name);
-    for (; taken(flow, unique); n++) unique = internf(flow->ctx, "%s_%d", name, n);
+    take_names(flow, taken, n, name_of);
+    for (; table_get(taken->at, unique); n++) unique = internf(flow->ctx, "%s_%d", name, n);
     return unique;
 }
 
@@ -72,7 +77,7 @@ static bool sym_taken(const Flow *flow, const Map *map, Dim sym) {
         if (flow->symbol.at[i].sym == sym) return true;
     for (int i = 0; i < map->body.val.n; i++)
         if (map->body.val.at[i].sym == sym) return true;
-    return loop_named(&flow->body, sym);
+    return flow->loops && loop_named(&flow->body, sym);
 }
 
 /* A dim's name as an identifier without dots: kernel lines write `map.dim`. */
@@ -87,8 +92,8 @@ static const char *dim_name(Arena *arena, const char *name) {
 
 int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *shape, int rank) {
     if (rank < 0 || rank > RANK_MAX) BUG("container \"%s\" of rank %d", name, rank);
-    Cont cont = {
-        .name = name_unique(flow, name, flow->cont.n, cont_named), .kind = kind, .type = t};
+    name = name_unique(flow, &flow->cont_names, name, flow->cont.n, cont_name);
+    Cont cont = {.name = name, .kind = kind, .type = t};
     cont.rank = rank;
     cont.shape = arena_copy(flow->arena, shape, (size_t)rank * sizeof *shape);
     vec_push(flow->arena, &flow->cont, cont);
@@ -97,7 +102,7 @@ int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *s
 
 Map *flow_map(Flow *flow, Items *into, const char *name, const char *from) {
     Map *map = NEW(flow->arena, Map);
-    map->name = name_unique(flow, name, flow->map.n, map_named);
+    map->name = name_unique(flow, &flow->map_names, name, flow->map.n, map_name);
     map->from = from ? intern(flow->ctx, from) : NULL;
     map->body.arena = flow->arena;
     Item item = {.kind = ITEM_MAP, .map = flow->map.n, .cond = -1};
@@ -213,7 +218,7 @@ DimEnv flow_env(Arena *arena, const Flow *flow) {
     Ranges ranges = {0};
     for (int i = 0; i < flow->symbol.n; i++)
         vec_push(arena, &ranges, symbol_range(flow->ctx, &flow->symbol.at[i]));
-    loop_ranges(arena, &flow->body, &ranges);
+    if (flow->loops) loop_ranges(arena, &flow->body, &ranges);
     return (DimEnv){ranges.at, ranges.n};
 }
 

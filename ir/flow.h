@@ -200,6 +200,12 @@ typedef struct FlowText {
     int64_t n;
 } FlowText;
 
+/* The names of the first n containers or maps; those of some that went stay taken. */
+typedef struct TakenNames {
+    Table *at;
+    int n;
+} TakenNames;
+
 typedef struct Flow {
     Arena *arena;
     Ctx *ctx;
@@ -215,6 +221,8 @@ typedef struct Flow {
     VEC(Kernel *) kernel;
     VEC(Alias) alias;
     Dim arena_bytes; /* set by `place` */
+    bool loops;      /* are there loops? Set by whoever makes one */
+    TakenNames cont_names, map_names;
     /* The constant part, when it runs where the model does: its outputs are the parameters of this
      * flow that have their names, its parameters are weights as the model gives them. Else NULL. */
     const struct Flow *prepare;

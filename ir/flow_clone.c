@@ -142,6 +142,7 @@ Flow *flow_clone(Arena *arena, const Flow *from) {
     Cloner c = {arena, arena_ctx(arena), from, flow};
     *flow = (Flow){.arena = arena, .ctx = c.ctx, .name = name_copy(&c, from->name)};
     flow->arena_bytes = from->arena_bytes;
+    flow->loops = from->loops;
     COPY_VEC(arena, &flow->symbol, &from->symbol);
     COPY_VEC(arena, &flow->cont, &from->cont);
     for (int i = 0; i < from->cont.n; i++) flow->cont.at[i] = cont_copy(&c, &from->cont.at[i]);

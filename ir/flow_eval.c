@@ -159,7 +159,13 @@ void eval_shape(Eval *e, int cont, int64_t *dim) {
     const Cont *c = &e->flow->cont.at[cont];
     bool laid = e->storage && c->layout;
     int rank = laid ? c->layout->rank : c->rank;
-    for (int k = 0; k < rank; k++) dim[k] = eval_dim(e, laid ? c->layout->box[k] : c->shape[k]);
+    for (int k = 0; k < rank; k++) {
+        dim[k] = eval_dim(e, laid ? c->layout->box[k] : c->shape[k]);
+        if (dim[k] < 0)
+            fail(e->ctx, E_INPUT, "\"%s\": dim %d, %s, would be %lld: the inputs are too small",
+                 c->name, k, dim_str(e->ctx, laid ? c->layout->box[k] : c->shape[k]),
+                 (long long)dim[k]);
+    }
 }
 
 /* Elements that nobody writes show: floats are NaN, other bytes 0xa5. Bools stay valid. */

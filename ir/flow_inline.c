@@ -108,6 +108,7 @@ static Dim loop_var(const Inliner *n, Dim var) {
 static void region_in(Inliner *n, Items *into, const Item *from) {
     Item to = {.kind = from->kind, .trip = dim_in(n, from->trip), .from = n->name};
     int before = n->subst.n;
+    n->to->loops |= from->kind == ITEM_LOOP;
     if (from->var) {
         to.var = loop_var(n, from->var);
         vec_push(n->to->arena, &n->subst, (DimSubst){from->var, to.var});

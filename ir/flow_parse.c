@@ -306,6 +306,7 @@ static void scan_loop(FlowScan *s, Items *into, int depth) {
     }
     item.from = parse_from(s->lex);
     vec_push(s->arena, &s->loop, item.var);
+    s->flow->loops = true;
     scan_region(s, &item.body, depth);
     vec_push(s->arena, into, item);
 }

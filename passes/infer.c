@@ -130,6 +130,50 @@ static bool unify(Graph *g) {
     return false;
 }
 
+/* ---- sizes that must not be negative --------------------------------------------------------- */
+
+enum { TRIED = 1 << 16 };
+
+typedef struct OneSymbol {
+    Dim sym; /* NULL: none yet */
+    bool other;
+    int64_t value;
+} OneSymbol;
+
+static void see_symbol(void *user, Dim sym) {
+    OneSymbol *one = user;
+    one->other |= one->sym && one->sym != sym;
+    one->sym = sym;
+}
+
+static bool value_of_one(void *user, Dim sym, int64_t *value) {
+    (void)sym;
+    *value = ((const OneSymbol *)user)->value;
+    return true;
+}
+
+/* A size that the least value of its only symbol makes negative (an image smaller than the window
+ * over it) raises that symbol's lower bound. */
+static void raise_bound(Graph *g, Dim size) {
+    OneSymbol one = {NULL};
+    int64_t v = -1;
+    dim_symbols(size, see_symbol, &one);
+    const Symbol *s = one.sym && !one.other ? find_symbol(g, one.sym) : NULL;
+    if (!s) return;
+    int64_t last = s->hi - s->lo > TRIED ? s->lo + TRIED : s->hi;
+    for (one.value = s->lo; one.value <= last; one.value++)
+        if (dim_eval(size, value_of_one, &one, &v) && v >= 0) break;
+    if (v >= 0) g->symbol.at[s - g->symbol.at].lo = one.value;
+}
+
+static void raise_bounds(Graph *g) {
+    for (int i = 0; i < g->value.n; i++) {
+        const Value *v = &g->value.at[i];
+        if (v->kind != VALUE_NODE || v->type.kind != TYPE_TENSOR) continue;
+        for (int k = 0; k < v->type.rank; k++) raise_bound(g, v->type.shape[k]);
+    }
+}
+
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
     Graph *out = graph_clone(arena, g);
@@ -140,6 +184,7 @@ Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
         out->require.n = 0;
         infer_nodes(&in);
     }
+    raise_bounds(out);
     for (int i = 0; i < g->output.n; i++)
         if (g->value.at[g->output.at[i]].kind == VALUE_NODE) check_output(g, out, i);
     return out;

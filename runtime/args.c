@@ -163,6 +163,19 @@ static weir_status check_dims(weir_instance *in, int k, const weir_tensor *t) {
     return WEIR_OK;
 }
 
+/* Is a window larger than what it goes over? */
+static weir_status check_out_dims(weir_instance *in, int k) {
+    const weir_port *p = &in->program->model.outputs[k];
+    const int64_t *dims = weir_out_dims(in, k);
+    for (int d = 0; d < p->rank; d++)
+        if (dims[d] < 0)
+            return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                      "output \"%s\": dim %d, \"%s\", would be %lld: the inputs "
+                                      "are too small",
+                                      p->name, d, p->dims[d], (long long)dims[d]);
+    return WEIR_OK;
+}
+
 /* ---- data ------------------------------------------------------------------------------------ */
 
 static weir_status check_data(weir_instance *in, const weir_port *p, const weir_tensor *t) {
@@ -252,5 +265,7 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
         if ((s = check_dims(in, k, &inputs[k]))) return s;
         if (data && (s = check_data(in, &p->model.inputs[k], &inputs[k]))) return s;
     }
+    for (int k = 0; k < p->model.noutputs; k++)
+        if ((s = check_out_dims(in, k))) return s;
     return check_asked(in, inputs, data);
 }

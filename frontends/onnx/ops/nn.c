@@ -224,7 +224,7 @@ static bool var_taken(const Items *items, Dim var) {
 }
 
 Item *nn_loop(Lower *lo, Dim var, Dim trip) {
-    const Flow *flow = lo->flow;
+    Flow *flow = lo->flow;
     Item loop = {.kind = ITEM_LOOP, .var = var, .trip = trip, .cond = -1, .from = lo->node->name};
     for (int i = 0; !loop.var; i++) {
         loop.var = dim_sym(lo->ctx, i ? internf(lo->ctx, "t%d", i) : intern(lo->ctx, "t"));
@@ -234,6 +234,7 @@ Item *nn_loop(Lower *lo, Dim var, Dim trip) {
         if (taken) loop.var = NULL;
     }
     vec_push(lo->arena, lo->into, loop);
+    flow->loops = true;
     return &lo->into->at[lo->into->n - 1];
 }
 
