@@ -44,7 +44,7 @@ LIBC = re.compile(
     r"(assert|ctype|cpuid|dirent|dlfcn|elf|endian|errno|fcntl|fenv|float|getopt|immintrin|inttypes|"
     r"langinfo|limits|link|locale|malloc|math|poll|pthread|pwd|sched|semaphore|setjmp|signal|spawn|"
     r"stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|time|"
-    r"unistd|wait|wctype|(sys|linux|asm|netinet|arpa)/[a-z0-9_/]+)\.h$")
+    r"ucontext|unistd|wait|wctype|(sys|linux|asm|netinet|arpa)/[a-z0-9_/]+)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
