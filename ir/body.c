@@ -128,7 +128,7 @@ static DType prim_result(const Body *b, Prim p, const int *args) {
     int first = row->typing == TYPE_SELECT ? 1 : 0;
     DType t = b->val.at[args[first]].type;
     TypeClass class = dtype_class(t);
-    bool ok = class != CLASS_COMPLEX && (class != CLASS_OBJECT || prim_takes_handles(p));
+    bool ok = prim_takes(p, t);
     for (int i = first; i < row->arity; i++) ok = ok && b->val.at[args[i]].type == t;
     if (row->typing == TYPE_FLOAT) ok = ok && class == CLASS_FLOAT;
     if (row->typing == TYPE_LOGIC) ok = ok && class != CLASS_FLOAT;

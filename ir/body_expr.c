@@ -132,6 +132,7 @@ bool literal_bits(DType t, const char *text, bool negative, Bits *bits) {
     case CLASS_FLOAT: return float_bits(t, text, negative, bits);
     case CLASS_INT:
     case CLASS_OBJECT:
+    case CLASS_COMPLEX:
     case CLASS_UINT: return int_bits(t, text, negative, bits);
     case CLASS_BOOL:
         *bits = strcmp(text, "true") == 0 || strcmp(text, "1") == 0 || strcmp(text, "highest") == 0;
@@ -187,7 +188,7 @@ static DType operand_type(ExprScan *scan, Prim p, Expr *const *arg) {
         if (arg[i]->type) t = arg[i]->type;
     }
     if (!t) return t;
-    bool ok = is_scalar(t) || (dtype_class(t) == CLASS_OBJECT && prim_takes_handles(p));
+    bool ok = prim_takes(p, t);
     if (row->typing == TYPE_FLOAT) ok = dtype_is_float(t);
     if (row->typing == TYPE_LOGIC) ok = ok && !dtype_is_float(t);
     if (!ok) complain(scan, "\"%s\" does not take %s", row->name, dtype_name(t));

@@ -228,6 +228,7 @@ static Bits of_double(DType t, double v, bool sat) {
     case CLASS_FLOAT: return float_of_double(t, v, sat);
     case CLASS_INT:
     case CLASS_UINT: return int_of_double(t, v);
+    case CLASS_COMPLEX:
     case CLASS_OBJECT: return int_of_double(U64, v);
     case CLASS_BOOL: return v != 0;
     default: BUG("%s is no scalar", dtype_name(t));
@@ -268,6 +269,7 @@ double bits_to_double(DType t, Bits b) {
     switch (types[t].class) {
     case CLASS_FLOAT: return decode(&formats[t], (uint32_t)b);
     case CLASS_INT: return (double)sign_extend(b, types[t].bits);
+    case CLASS_COMPLEX:
     case CLASS_OBJECT:
     case CLASS_UINT: return (double)b;
     case CLASS_BOOL: return b != 0;
@@ -279,6 +281,7 @@ int64_t bits_to_int(DType t, Bits b) {
     switch (types[t].class) {
     case CLASS_FLOAT: return (int64_t)int_of_double(I64, bits_to_double(t, b));
     case CLASS_INT: return sign_extend(b, types[t].bits);
+    case CLASS_COMPLEX:
     case CLASS_OBJECT:
     case CLASS_UINT: return (int64_t)b;
     case CLASS_BOOL: return b != 0;
@@ -340,6 +343,7 @@ void bits_print(Text *out, DType t, Bits b) {
     switch (types[t].class) {
     case CLASS_FLOAT: print_float(out, t, b); break;
     case CLASS_INT: text_printf(out, "%lld", (long long)bits_to_int(t, b)); break;
+    case CLASS_COMPLEX:
     case CLASS_OBJECT:
     case CLASS_UINT: text_printf(out, "%llu", (unsigned long long)b); break;
     case CLASS_BOOL: text_put(out, b ? "true" : "false"); break;

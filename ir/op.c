@@ -397,6 +397,11 @@ static bool type_allowed(const char *types, DType t) {
 static void check_operand(const Infer *in) {
     const char *types = in->node->row->types;
     const Value *v = infer_in(in, 0);
+    for (int i = 0; i < in->node->in.n; i++)
+        if (infer_in(in, i) && infer_in(in, i)->type.dtype == C128)
+            fail(in->ctx, E_UNSUPPORTED,
+                 "operand \"%s\" is c128: complex numbers compile as c64 only",
+                 infer_in(in, i)->name);
     if (!types || !v || v->type.kind != TYPE_TENSOR) return;
     if (v->type.dtype == STRING && !type_allowed(types, STRING))
         fail(in->ctx, E_UNSUPPORTED,

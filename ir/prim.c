@@ -255,8 +255,13 @@ static Bits apply_bool(Prim p, const Bits *args) {
     return (apply_int(p, I32, x, y, z) & mask(32)) != 0;
 }
 
-bool prim_takes_handles(Prim p) {
-    return p == P_EQ || p == P_NE || p == P_SELECT;
+bool prim_takes(Prim p, DType t) {
+    bool same = p == P_EQ || p == P_NE;
+    switch (dtype_class(t)) {
+    case CLASS_COMPLEX: return p == P_SELECT;
+    case CLASS_OBJECT: return p == P_SELECT || same;
+    default: return true;
+    }
 }
 
 Bits prim_apply(Prim p, DType result, DType operand, const Bits *args) {

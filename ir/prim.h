@@ -46,9 +46,10 @@ Prim prim_parse(const char *name); /* PRIM_NONE when unknown */
 /* Text of the definition of p for dtype t ("x" or "x y" are its parameters), or NULL: then compute
  * in `dtype_compute(t)` and convert. */
 const char *prim_definition(Prim p, DType t, const char **params);
+/* Does it work on such a type at all? Handles (strings, objects) are equal or not, and nothing
+ * else; complex numbers are only moved. */
+bool prim_takes(Prim p, DType t);
 /* Value of a native primitive on scalars of type t (operand type; select: of the last operands). */
-/* May it work on handles (strings, objects), which are equal or not, and nothing else? */
-bool prim_takes_handles(Prim p);
 Bits prim_apply(Prim p, DType result, DType operand, const Bits *args);
 
 #endif

@@ -117,8 +117,7 @@ static DimRange range_val(const Ranges *r, const Val *val) {
 /* ---- bodies ------------------------------------------------------------------------------ */
 
 static bool scalar(Prim p, DType t) {
-    return t > DT_NONE && t < DT_COUNT && dtype_class(t) != CLASS_COMPLEX &&
-           (dtype_class(t) != CLASS_OBJECT || prim_takes_handles(p));
+    return t > DT_NONE && t < DT_COUNT && prim_takes(p, t);
 }
 
 static void verify_prim(Verify *v, const Body *body, const Val *val, const void *stmt) {

@@ -128,6 +128,7 @@ static size_t width_of(int32_t dtype) {
     case WEIR_F64:
     case WEIR_I64:
     case WEIR_U64:
+    case WEIR_STRING:
     case WEIR_C64: return 8;
     case WEIR_F32:
     case WEIR_I32:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes cases of contributed operators, and of those of ai.onnx.ml (ml_cases.py), in the form of ONNX's backend tests.
+"""Makes cases of contributed operators, of those of ai.onnx.ml (ml_cases.py) and of moved types (type_cases.py), in the form of ONNX's backend tests.
 
 The judge is onnxruntime, or numpy where onnxruntime's CPU build lacks the operator. The cases that
 the tests run are kept in tests/data/contrib; this makes them anew (it needs onnx, onnxruntime and
@@ -18,6 +18,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ml_cases
+import type_cases
 
 cases = []
 
@@ -75,7 +76,7 @@ def node_model(op, operands, results, attributes, constant=(), domain="com.micro
             for i, a in enumerate(operands) if a is not None and i in constant]
     given = [helper.make_value_info(o, onnx.TypeProto()) for o in outs if o]
     graph = helper.make_graph([node], op, ins, given, init)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17),
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17 if domain or version == 1 else version),
                                                     helper.make_opsetid(domain or "com.microsoft", version)])
     model.ir_version = 8
     return model
@@ -489,7 +490,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    for k, function in enumerate(cases + ml_cases.cases):
+    for k, function in enumerate(cases + ml_cases.cases + type_cases.cases):
         for name, op, operands, attributes, more in function(Maker(options.seed * 1000 + k)):
             if options.only not in name:
                 continue

@@ -23,10 +23,10 @@ const char *scalar_type(DType t) {
     case I2: return "i8";
     case STRING:
     case OBJECT:
+    case C64:
     case U64: return "u64";
     case U32: return "u32";
     case DT_NONE:
-    case C64:
     case C128:
     case DT_COUNT: BUG("values of %s in a kernel", dtype_name(t));
     default: return "u8";
@@ -62,7 +62,7 @@ static const char *float_literal(const CNest *c, DType t, Bits bits) {
 const char *literal(const CNest *c, DType t, Bits bits) {
     if (t == F32 || t == F64) return float_literal(c, t, bits);
     if (is_small_float(t)) return str(c, "((%s)%llu)", scalar_type(t), (unsigned long long)bits);
-    if (t == U64 || dtype_class(t) == CLASS_OBJECT)
+    if (t == U64 || t == C64 || dtype_class(t) == CLASS_OBJECT)
         return str(c, "0x%llxull", (unsigned long long)bits);
     int64_t v = bits_to_int(t, bits);
     if (v == INT64_MIN) return "(-9223372036854775807 - 1)";

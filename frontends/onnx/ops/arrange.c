@@ -184,7 +184,7 @@ static void cumulative_lower(Lower *lo) {
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 const OpRow onnx_arrange_rows[] = {
-    {"", "Trilu", 14, 0, trilu_infer, trilu_lower, NULL, T_NUMS " bool", 0},
+    {"", "Trilu", 14, 0, trilu_infer, trilu_lower, NULL, NULL, 0},
     {"", "DepthToSpace", 1, 0, depth_to_space_infer, depth_to_space_lower, NULL, NULL, 0},
     {"", "SpaceToDepth", 1, 0, space_to_depth_infer, space_to_depth_lower, NULL, NULL, 0},
     {"", "CumSum", 11, 0, cumulative_infer, cumulative_lower, "+", T_NUMS, 0},

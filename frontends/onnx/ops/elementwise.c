@@ -91,6 +91,12 @@ static void isinf_lower(Lower *lo) {
                               : "$0 != $0 & $0 == $0");
 }
 
+/* Of an integer, the integer part. */
+static void erf_lower(Lower *lo) {
+    lower_text(lo,
+               dtype_is_float(lower_value(lo, 0)->type.dtype) ? "erf($0)" : "trunc(erf(f64($0)))");
+}
+
 /* Before opset 11 the bounds are attributes. */
 static void clip_1_lower(Lower *lo) {
     bool lo_set = node_attr(lo->node, "min"), hi_set = node_attr(lo->node, "max");
@@ -447,7 +453,6 @@ const OpRow onnx_elementwise_rows[] = {
     UNARY("Sqrt", 1, "sqrt($0)"),
     UNARY("Exp", 1, "exp($0)"),
     UNARY("Log", 1, "log($0)"),
-    UNARY("Erf", 9, "erf($0)"),
     UNARY("Sin", 7, "sin($0)"),
     UNARY("Cos", 7, "cos($0)"),
     UNARY("Tan", 7, "tan($0)"),
@@ -475,6 +480,7 @@ const OpRow onnx_elementwise_rows[] = {
     {"", "Swish", 24, 0, unary_infer, swish_lower, NULL, T_FLOATS, 0},
     {"", "Shrink", 9, 0, unary_infer, shrink_lower, NULL, T_NUMS, 0},
     {"", "Gelu", 20, 0, unary_infer, gelu_lower, NULL, T_FLOATS, 0},
+    {"", "Erf", 9, 0, unary_infer, erf_lower, NULL, T_NUMS, 0},
     {"", "IsNaN", 9, 0, to_bool_infer, NULL, "$0 != $0", "float", 0},
     {"", "IsInf", 10, 0, to_bool_infer, isinf_lower, NULL, "float", 0},
     {0},

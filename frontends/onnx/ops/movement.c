@@ -344,7 +344,7 @@ static void center_lower(Lower *lo) {
 const OpRow onnx_movement_rows[] = {
     {"", "Concat", 1, 0, concat_infer, concat_lower, NULL, NULL, 0},
     {"", "Split", 1, 0, split_infer, split_lower, NULL, NULL, 0},
-    {"", "Pad", 1, 0, pad_infer, pad_lower, NULL, T_NUMS " bool", 0},
+    {"", "Pad", 1, 0, pad_infer, pad_lower, NULL, NULL, 0},
     {"", "CenterCropPad", 18, 0, center_infer, center_lower, NULL, NULL, 0},
     {0},
 };

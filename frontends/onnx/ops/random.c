@@ -200,9 +200,9 @@ static void dropout_lower(Lower *lo) {
 }
 
 const OpRow onnx_random_rows[] = {
-    {"", "Dropout", 1, 6, dropout_infer, dropout_lower, NULL, T_FLOATS, OP_RANDOM},
-    {"", "Dropout", 7, 11, dropout_infer, dropout_lower, NULL, T_FLOATS, 0},
-    {"", "Dropout", 12, 0, dropout_infer, dropout_lower, NULL, T_FLOATS, OP_RANDOM},
+    {"", "Dropout", 1, 6, dropout_infer, dropout_lower, NULL, "float", OP_RANDOM},
+    {"", "Dropout", 7, 11, dropout_infer, dropout_lower, NULL, "float", 0},
+    {"", "Dropout", 12, 0, dropout_infer, dropout_lower, NULL, "float", OP_RANDOM},
     {"", "RandomUniform", 1, 0, random_infer, random_uniform_lower, NULL, NULL, OP_RANDOM},
     {"", "RandomNormal", 1, 0, random_infer, random_normal_lower, NULL, NULL, OP_RANDOM},
     {"", "RandomUniformLike", 1, 0, random_like_infer, random_uniform_lower, NULL, NULL, OP_RANDOM},

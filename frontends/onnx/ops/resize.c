@@ -215,6 +215,9 @@ static Resize resize_of(Lower *lo) {
     for (int i = 0; i < 7; i++) names[i] = coordinates[i].name;
     const char *where = is_old(node) ? "asymmetric" : "half_pixel";
     r.where = &coordinates[choose(ctx, node, "coordinate_transformation_mode", where, names, 7)];
+    if (r.mode != NEAREST && !dtype_is_float(t->dtype) && !dtype_is_int(t->dtype))
+        fail(ctx, E_UNSUPPORTED, "elements of type %s cannot be interpolated: use mode nearest",
+             dtype_name(t->dtype));
     r.a = (double)attr_float(ctx, node, "cubic_coeff_a", -0.75f);
     r.extrapolation = (double)attr_float(ctx, node, "extrapolation_value", 0);
     r.exclude = attr_int(ctx, node, "exclude_outside", 0) != 0;
@@ -484,7 +487,7 @@ static void resize_lower(Lower *lo) {
 }
 
 const OpRow onnx_resize_rows[] = {
-    {"", "Resize", 10, 0, resize_infer, resize_lower, NULL, T_NUMS " bool", 0},
-    {"", "Upsample", 7, 9, resize_infer, resize_lower, NULL, T_NUMS " bool", 0},
+    {"", "Resize", 10, 0, resize_infer, resize_lower, NULL, NULL, 0},
+    {"", "Upsample", 7, 9, resize_infer, resize_lower, NULL, NULL, 0},
     {0},
 };

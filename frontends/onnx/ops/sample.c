@@ -171,7 +171,7 @@ static void grid_sample_lower(Lower *lo) {
     Shape s = nn_shape(lo, x);
     Grid g = grid_of(lo->ctx, lo->node);
     int n = s.rank - 2;
-    DType t = dtype_compute(nn_cont(lo, x)->type);
+    DType own = nn_cont(lo, x)->type, t = dtype_is_float(own) ? dtype_compute(own) : F64;
     Dim at[RANK_MAX], from[RANK_MAX];
     Taps taps[SPATIAL_MAX];
     Map *m = nn_map_over(lo, NULL, n == 2 ? "nchw" : "ncdhw", y, at);
@@ -231,7 +231,7 @@ static void affine_grid_lower(Lower *lo) {
 }
 
 const OpRow onnx_sample_rows[] = {
-    {"", "GridSample", 16, 0, grid_sample_infer, grid_sample_lower, NULL, T_FLOATS, 0},
+    {"", "GridSample", 16, 0, grid_sample_infer, grid_sample_lower, NULL, T_NUMS " bool", 0},
     {"", "AffineGrid", 20, 0, affine_grid_infer, affine_grid_lower, NULL, T_FLOATS, 0},
     {0},
 };

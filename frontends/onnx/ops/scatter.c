@@ -21,7 +21,10 @@ static void check_types(Infer *in) {
     if (t != I32 && t != I64)
         fail(in->ctx, E_TYPE, "indices \"%s\" have type %s: they must be i32 or i64",
              infer_in(in, 1)->name, dtype_name(t));
-    reduction_of(in->ctx, in->node);
+    t = infer_in(in, 0)->type.dtype;
+    if (reduction_of(in->ctx, in->node) && !dtype_is_float(t) && !type_is_integral(t))
+        fail(in->ctx, E_TYPE, "elements of type %s cannot be combined: they can be replaced only",
+             dtype_name(t));
 }
 
 _Noreturn static void misfit(Infer *in) {
@@ -116,11 +119,9 @@ static void tensor_scatter_lower(Lower *lo) {
 }
 
 const OpRow onnx_scatter_rows[] = {
-    {"", "Scatter", 9, 0, scatter_elements_infer, scatter_elements_lower, NULL, T_NUMS " bool", 0},
-    {"", "ScatterElements", 11, 0, scatter_elements_infer, scatter_elements_lower, NULL,
-     T_NUMS " bool", 0},
-    {"", "ScatterND", 11, 0, scatter_nd_infer, scatter_nd_lower, NULL, T_NUMS " bool", 0},
-    {"", "TensorScatter", 24, 0, tensor_scatter_infer, tensor_scatter_lower, NULL, T_NUMS " bool",
-     0},
+    {"", "Scatter", 9, 0, scatter_elements_infer, scatter_elements_lower, NULL, NULL, 0},
+    {"", "ScatterElements", 11, 0, scatter_elements_infer, scatter_elements_lower, NULL, NULL, 0},
+    {"", "ScatterND", 11, 0, scatter_nd_infer, scatter_nd_lower, NULL, NULL, 0},
+    {"", "TensorScatter", 24, 0, tensor_scatter_infer, tensor_scatter_lower, NULL, NULL, 0},
     {0},
 };

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of operators that move strings and complex numbers for contrib_cases.py, numpy being the judge."""
+import numpy as np
+
+
+def text(m, *shape):
+    return np.array([f"w{v}" for v in m.i(0, 5, int(np.prod(shape)))]).reshape(shape)
+
+
+def complex_numbers(m, *shape):
+    return (m.i(-2, 3, *shape) + 1j * m.i(-2, 3, *shape)).astype(np.complex64)
+
+
+def moved(m):
+    standard = {"domain": "", "version": 24}
+    for name, make in ("text", text), ("c64", complex_numbers):
+        x, x4, zero = make(m, 3, 4), make(m, 1, 1, 2, 3), make(m, 1)[:0].dtype.type()
+        two, many = make(m, 2, 4), make(m, 2)
+
+        def case(op, operands, want, constant=(), attributes=None, results=(1,), version=24):
+            return f"{op.lower()}_{name}", op, operands, attributes or {}, standard | {
+                "want": [np.asarray(w) for w in want], "constant": constant, "results": results, "version": version}
+
+        pads = np.array([1, 0, 0, 2])
+        yield case("Pad", [x, pads, many[0]], [np.pad(x, ((1, 0), (0, 2)), constant_values=many[0])], [1])
+        yield case("NonZero", [x], [np.array(np.nonzero(x))])
+        yield case("Unique", [x], np.unique(x.ravel(), True, True, True), results=[1] * 4)
+        rows = np.array([[0, 1, 2, 1], [1, 2, 0, 0]])
+        scattered = x.copy()
+        np.put_along_axis(scattered, rows, two, 0)
+        yield case("ScatterElements", [x, rows, two], [scattered], attributes={"axis": 0})
+        placed = x.copy()
+        placed[[0, 2]] = two
+        yield case("ScatterND", [x, np.array([[0], [2]]), two], [placed])
+        yield case("GatherElements", [x, rows], [np.take_along_axis(x, rows, 0)], attributes={"axis": 0})
+        yield case("Trilu", [x], [np.where(np.tri(3, 4) > 0, x, zero)], attributes={"upper": 0})
+        double, scales = x4.repeat(2, 2).repeat(2, 3), np.array([1, 1, 2, 2], np.float32)
+        yield case("Resize", [x4, None, scales], [double], [2], {
+            "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"})
+        yield case("Upsample", [x4, scales], [double], [1], version=9)
+        yield case("Where", [x == x[0, 0], x, x[::-1].copy()], [np.where(x == x[0, 0], x, x[::-1])])
+        yield case("OneHot", [np.array([1, 0, 2]), np.int64(3), many], [np.where(
+            np.arange(3) == np.array([[1], [0], [2]]), many[1], many[0])], [1])
+        yield case("Transpose", [x], [x.T])
+        yield case("Concat", [x, two], [np.concatenate([x, two])], attributes={"axis": 0})
+
+
+cases = [moved]
