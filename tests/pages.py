@@ -170,6 +170,22 @@ def test_dump(p, keep):
     p.shoot(page, "page-dump.png", keep)
 
 
+def test_report(p, keep):
+    """The numbers on the page are those of the JSON; profile's page has times besides."""
+    report, profile = p.folder / "report.html", p.folder / "profile.html"
+    p.make("report", MNIST, "--format", "html", "-o", report)
+    p.make("profile", MNIST, "--min-time", "0.1", "--format", "html", "-o", profile)
+    whole = json.loads(p.make("report", MNIST, "--format", "json"))["total"]
+    look = """return {cells: document.querySelectorAll("g.cell").length, dots: document.querySelectorAll("circle.dot").length,
+        lives: document.querySelectorAll("rect.life").length, bars: document.querySelectorAll("g.bar").length,
+        planned: total("planned_bytes"), ms: total("ms"), kernels: K.length, run: DATA.run_ms};"""
+    saw, timed = p.see(report, look), p.see(profile, look)
+    assert saw["planned"] == whole["planned_bytes"] and saw["ms"] == 0, (saw, whole)
+    assert min(saw["cells"], saw["dots"], saw["lives"], saw["bars"]) > 0 and saw["bars"] == saw["kernels"], saw
+    assert 0 < timed["ms"] and timed["run"] > 0 and timed["cells"] > saw["cells"], timed
+    p.shoot(report, "page-report.png", keep)
+
+
 def test_fold(p, keep):
     model, page = p.folder / "fold.onnx", p.folder / "fold.html"
     model.write_bytes(layers(12))

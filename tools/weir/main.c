@@ -81,14 +81,16 @@ static const Verb verbs[] = {
      verb_dump},
     {"report", "count what each kernel computes and moves",
      "weir report MODEL.onnx|MODEL.ir [options]\n"
-     "  --format FORMAT         text or json\n"
+     "  --format FORMAT         text, json, or html: a page to look at\n"
+     "  -o FILE                 where to (standard output)\n"
      "  --size SYMBOL=N         value of a symbolic dim (else its least)\n" COMPILE_OPTIONS,
      verb_report},
     {"profile", "time a model's kernels in place",
      "weir profile MODEL.onnx|MODEL.ir [options]\n" INPUT_OPTIONS
      "  --threads N             threads to run with (0: all; 1 by default)\n"
      "  --min-time S            measure for at least this long (1)\n"
-     "  --format FORMAT         text or json\n"
+     "  --format FORMAT         text, json, or html: the page of report, with times\n"
+     "  -o FILE                 where to (standard output)\n"
      "  --trace FILE            the last run as a Chrome or Perfetto trace\n" COMPILE_OPTIONS,
      verb_profile},
     {"extract", "cut one kernel out as a text of its own",

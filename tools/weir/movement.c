@@ -115,7 +115,9 @@ void movement_json(Text *out, const Movement *row) {
     text_json(out, row->kernel);
     text_printf(out,
                 ", \"class\": \"%s\", \"maps\": %d, \"flop\": %.0f, \"before_bytes\": %.0f, "
-                "\"planned_bytes\": %.0f, \"bound_bytes\": %.0f, \"bound_is_upper\": %s}",
+                "\"planned_bytes\": %.0f, \"bound_bytes\": %.0f, \"bound_is_upper\": %s",
                 row->class, row->maps, row->flop, row->before, row->planned, row->bound,
                 row->over ? "true" : "false");
+    if (row->ms > 0) text_printf(out, ", \"ms\": %.5f", row->ms);
+    text_put(out, "}");
 }

@@ -4,6 +4,7 @@
 #define WEIR_TOOLS_PAGE_H
 
 #include "tools/weir/engine.h"
+#include "tools/weir/movement.h"
 #include "tools/weir/session.h"
 
 /* Lines of texts, each stored once however many stages hold it. */
@@ -23,5 +24,8 @@ void page_put(Text *out, const char *title, const char *script, const char *json
 
 /* `dump --format html`: takes the source through all passes and on to C, noting every stage. */
 void dump_page(Session *s, const InputOptions *sizes, Text *out);
+/* `report --format html`, and `profile`'s, whose kernels have times: of the session's flow. */
+void report_page(Session *s, const Movements *all, const InputOptions *sizes, int threads,
+                 double run_ms, Text *out);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "tools/weir/dump.h"
 #include "tools/weir/movement.h"
+#include "tools/weir/page.h"
 #include "tools/weir/session.h"
 
 enum { RUNS_LEAST = 5, RUNS_MOST = 1000 };
@@ -17,9 +18,9 @@ enum { RUNS_LEAST = 5, RUNS_MOST = 1000 };
 /* One name: a kernel with its variants, a kind of call, or waiting. */
 typedef struct Timed {
     const char *name;
-    const Movement *movement; /* NULL: a call, or waiting */
-    double ms;                /* median */
-    double calls;             /* spans a run, of the thread that has most */
+    Movement *movement; /* NULL: a call, or waiting */
+    double ms;          /* median */
+    double calls;       /* spans a run, of the thread that has most */
     double sample[RUNS_MOST];
 } Timed;
 
@@ -118,8 +119,11 @@ static bool measure(Profile *p, HostTensor *inputs) {
 
 static void settle(Profile *p) {
     p->run_ms = median(p->run, p->runs);
-    for (int i = 0; i < p->timed.n; i++)
-        p->timed.at[i]->ms = median(p->timed.at[i]->sample, p->runs);
+    for (int i = 0; i < p->timed.n; i++) {
+        Timed *t = p->timed.at[i];
+        t->ms = median(t->sample, p->runs);
+        if (t->movement) t->movement->ms = t->ms;
+    }
     qsort(p->timed.at, (size_t)p->timed.n, sizeof *p->timed.at, by_time);
 }
 
@@ -195,8 +199,12 @@ static int write_trace(const Profile *p) {
 static int tell(Profile *p) {
     Text out = {.arena = p->s->arena};
     settle(p);
-    p->o->json ? put_json_rows(p, &out) : put_text_rows(p, &out);
-    int rc = put_text(NULL, text_str(&out));
+    int threads = p->e.pool ? p->e.pool->threads : 1;
+    if (!strcmp(p->o->format, "html"))
+        report_page(p->s, &p->movements, &p->o->in, threads, p->run_ms, &out);
+    else
+        !strcmp(p->o->format, "json") ? put_json_rows(p, &out) : put_text_rows(p, &out);
+    int rc = put_text(p->o->output, text_str(&out));
     return rc == EXIT_DONE && p->o->trace ? write_trace(p) : rc;
 }
 

@@ -8,8 +8,9 @@
 typedef struct ProfileOptions {
     InputOptions in;
     int threads;
-    double min_time;   /* seconds to measure for */
-    bool json;         /* the table as JSON */
+    double min_time; /* seconds to measure for */
+    const char *format,
+        *output;       /* text, json, or html: report_page; output NULL: standard output */
     const char *trace; /* a Chrome/Perfetto trace of the last run goes here; NULL: nowhere */
 } ProfileOptions;
 

@@ -139,7 +139,10 @@ int verb_bench(Args *a) {
     o.threads = (int)threads;
     int rc = bad ? EXIT_USAGE : bench(c, model, &o);
     if (rc == EXIT_DONE && kernels)
-        rc = profile_model(c, model, &(ProfileOptions){o.in, o.threads, o.min_time, false, NULL});
+        rc = profile_model(
+            c, model,
+            &(ProfileOptions){
+                .in = o.in, .threads = o.threads, .min_time = o.min_time, .format = "text"});
     weir_context_free(c);
     return rc;
 }

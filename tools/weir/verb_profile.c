@@ -6,16 +6,18 @@
 #include "tools/weir/verbs.h"
 
 int verb_profile(Args *a) {
-    const char *model = NULL, *format = "text";
+    const char *model = NULL;
     long threads = 1;
     bool bad = false;
-    ProfileOptions o = {.in.random = true, .min_time = 1};
+    ProfileOptions o = {.in.random = true, .min_time = 1, .format = "text"};
     weir_context *c = context_new();
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
             model = args_operand(a);
         else if (args_is(a, "format"))
-            bad = !(format = args_value(a));
+            bad = !(o.format = args_value(a));
+        else if (args_is(a, "o") || args_is(a, "output"))
+            bad = !(o.output = args_value(a));
         else if (args_is(a, "trace"))
             bad = !(o.trace = args_value(a));
         else if (args_is(a, "min-time"))
@@ -28,10 +30,9 @@ int verb_profile(Args *a) {
     if (!bad && !model) bad = usage_error(a, "needs a model");
     if (!bad && path_ends(model, ".so"))
         bad = usage_error(a, "needs the model, not a library: it compiles it with timers");
-    if (!bad && strcmp(format, "text") && strcmp(format, "json"))
-        bad = usage_error(a, "\"--format %s\" is neither text nor json", format);
+    if (!bad && strcmp(o.format, "text") && strcmp(o.format, "json") && strcmp(o.format, "html"))
+        bad = usage_error(a, "\"--format %s\" is none of text, json, html", o.format);
     o.threads = (int)threads;
-    o.json = !bad && !strcmp(format, "json");
     int rc = bad ? EXIT_USAGE : profile_model(c, model, &o);
     weir_context_free(c);
     return rc;

@@ -6,20 +6,18 @@
 
 #include "tools/weir/dump.h"
 #include "tools/weir/movement.h"
+#include "tools/weir/page.h"
 #include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
 
 typedef struct Report {
-    const char *format;
+    const char *format, *output;
     InputOptions sizes; /* --size */
     Session *s;
-    const Flow *flow;
     int rc;
 } Report;
 
-/* ---- printing
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static const char *scaled(Ctx *ctx, double v) {
     static const char *const unit[] = {"", "k", "M", "G", "T"};
@@ -35,46 +33,62 @@ static void put_text_row(Report *r, Text *out, const Movement *row) {
                 row->over ? "<=" : "  ", scaled(ctx, row->bound));
 }
 
-static void put_json_row(Text *out, const Movement *row, bool first) {
-    text_put(out, first ? "\n    " : ",\n    ");
-    movement_json(out, row);
+static Movement total_of(const Movements *all) {
+    Movement total = {.kernel = "total", .class = ""};
+    for (int k = 0; k < all->n; k++) {
+        const Movement *row = &all->at[k];
+        total.flop += row->flop, total.before += row->before, total.planned += row->planned,
+            total.bound += row->bound;
+        total.maps += row->maps;
+        total.over = total.over || row->over;
+    }
+    return total;
+}
+
+static void put_rows(Report *r, Text *out, const Movements *all) {
+    Movement total = total_of(all);
+    text_printf(out, "%-36s %-14s %4s %8s %8s %8s   %s\n", "kernel", "class", "maps", "flop",
+                "before", "planned", "bound");
+    for (int k = 0; k < all->n; k++) put_text_row(r, out, &all->at[k]);
+    put_text_row(r, out, &total);
+}
+
+static void put_json(Text *out, const Movements *all) {
+    Movement total = total_of(all);
+    text_put(out, "{\"kernels\": [");
+    for (int k = 0; k < all->n; k++) {
+        text_put(out, k ? ",\n    " : "\n    ");
+        movement_json(out, &all->at[k]);
+    }
+    text_put(out, "],\n  \"total\":\n    ");
+    movement_json(out, &total);
+    text_put(out, "}\n");
 }
 
 static void report(Session *s) {
     Report *r = s->user;
-    bool json = !strcmp(r->format, "json"), first = true;
     Text out = {.arena = s->arena};
-    Movement total = {.kernel = "total", .class = ""};
+    const Flow *flow = stage_flow(&s->driver.stage);
     r->s = s;
-    r->flow = stage_flow(&s->driver.stage);
-    if (!r->flow)
+    if (!flow)
         fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
-    text_printf(&out, json ? "{\"kernels\": [" : "%-36s %-14s %4s %8s %8s %8s   %s\n", "kernel",
-                "class", "maps", "flop", "before", "planned", "bound");
-    Movements all = movements(s->arena, r->flow, &s->driver.machine, &r->sizes);
-    for (int k = 0; k < all.n; k++) {
-        const Movement row = all.at[k];
-        json ? put_json_row(&out, &row, first) : put_text_row(r, &out, &row);
-        first = false;
-        total.flop += row.flop, total.before += row.before, total.planned += row.planned,
-            total.bound += row.bound;
-        total.maps += row.maps;
-        total.over = total.over || row.over;
-    }
-    if (json) {
-        text_put(&out, "],\n  \"total\":");
-        put_json_row(&out, &total, true);
-        text_put(&out, "}\n");
-    } else {
-        put_text_row(r, &out, &total);
-    }
-    r->rc = put_text(NULL, text_str(&out));
+    Movements all = movements(s->arena, flow, &s->driver.machine, &r->sizes);
+    if (!strcmp(r->format, "html"))
+        report_page(s, &all, &r->sizes, 0, 0, &out);
+    else if (!strcmp(r->format, "json"))
+        put_json(&out, &all);
+    else
+        put_rows(r, &out, &all);
+    r->rc = put_text(r->output, text_str(&out));
 }
 
 static bool report_option(Args *a, void *user, bool *bad) {
     Report *r = user;
-    if (args_is(a, "format")) {
-        *bad = !(r->format = args_value(a));
+    const char **to = args_is(a, "format")                      ? &r->format
+                      : args_is(a, "o") || args_is(a, "output") ? &r->output
+                                                                : NULL;
+    if (to) {
+        *bad = !(*to = args_value(a));
         return true;
     }
     return args_is(a, "size") && input_option(a, &r->sizes, bad);
@@ -85,8 +99,9 @@ int verb_report(Args *a) {
     Report r = {.format = "text", .rc = EXIT_DONE};
     weir_context *c = context_new();
     int rc = session_args(a, c, &model, report_option, &r) ? EXIT_DONE : EXIT_USAGE;
-    if (rc == EXIT_DONE && strcmp(r.format, "text") && strcmp(r.format, "json"))
-        rc = usage_error(a, "\"--format %s\" is neither text nor json", r.format);
+    if (rc == EXIT_DONE && strcmp(r.format, "text") && strcmp(r.format, "json") &&
+        strcmp(r.format, "html"))
+        rc = usage_error(a, "\"--format %s\" is none of text, json, html", r.format);
     if (rc == EXIT_DONE) rc = session_run(c, model, last_pass(LEVEL_FLOW), report, &r);
     weir_context_free(c);
     return rc == EXIT_DONE ? r.rc : rc;
