@@ -142,7 +142,8 @@ typedef enum {
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */
-    LINE_SERIAL    /* name: why one thread runs all, on a machine of many */
+    LINE_STAGE, /* cont: threads copy what a block of the reduction reads of it to shared memory */
+    LINE_SERIAL /* name: why one thread runs all, on a machine of many */
 } LineKind;
 
 typedef struct LineArg {

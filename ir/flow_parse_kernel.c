@@ -53,7 +53,7 @@ static bool line_next(const KernelScan *k) {
     ahead.lex = &lex;
     while (lex_name_next(&lex) && !word_next(&ahead)) lex_next(&lex);
     return lex_is(&lex, "at") || lex_is(&lex, "keep") || lex_is(&lex, "use") ||
-           lex_is(&lex, "prefetch");
+           lex_is(&lex, "prefetch") || lex_is(&lex, "stage");
 }
 
 /* `i:96 j:48 mm.k` */
@@ -85,6 +85,7 @@ static void scan_line_args(KernelScan *k, Line *line) {
         line->storage = (Storage)storage;
         break;
     }
+    case LINE_STAGE:
     case LINE_PREFETCH: line->cont = scan_cont(k->flow); break;
     case LINE_USE: line->name = lex_name(k->lex, "an instruction"); break;
     case LINE_SERIAL: line->name = lex_name(k->lex, "why one thread runs it"); break;
@@ -111,7 +112,8 @@ static void scan_line(KernelScan *k) {
     Line line = {.kind = (LineKind)kind, .map = k->root, .cont = -1};
     if (line.kind == LINE_KEEP) line.map = k->said;
     if (line.kind == LINE_AT && !map.n) lex_fail(k->lex, "name the map before `at`");
-    if (map.n && kind != LINE_AT && kind != LINE_KEEP && kind != LINE_PREFETCH && kind != LINE_USE)
+    if (map.n && kind != LINE_AT && kind != LINE_KEEP && kind != LINE_PREFETCH &&
+        kind != LINE_USE && kind != LINE_STAGE)
         lex_fail(k->lex, "write the map before each dim, as in `mm.k`");
     scan_line_args(k, &line);
     for (int i = 0; i < map.n || i == 0; i++) {

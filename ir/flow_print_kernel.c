@@ -44,7 +44,8 @@ static void put_list(KernelText *t, const Line *line) {
 /* Lines without dims name their map first, when it is not the one the reader assumes. */
 static void put_map(KernelText *t, const Line *line) {
     int assumed = line->kind == LINE_KEEP ? t->said : t->root;
-    bool dims = line->kind != LINE_KEEP && line->kind != LINE_PREFETCH && line->kind != LINE_USE;
+    bool dims = line->kind != LINE_KEEP && line->kind != LINE_PREFETCH && line->kind != LINE_USE &&
+                line->kind != LINE_STAGE;
     if (line->kind != LINE_AT && (dims || line->map == assumed)) return;
     text_name(t->p->out, map_name(t, line->map));
     text_put(t->p->out, " ");
@@ -64,6 +65,7 @@ static void print_kernel_line(KernelText *t, const Line *line) {
     case LINE_MERGE: put_list(t, line); break;
     case LINE_KEEP:
     case LINE_PREFETCH:
+    case LINE_STAGE:
         text_put(out, " ");
         text_name(out, t->flow->cont.at[line->cont].name);
         if (line->kind == LINE_KEEP) text_printf(out, " %s", storage_words[line->storage]);

@@ -63,7 +63,8 @@ static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, c
             if (line->arg[k].dim == line->arg[i].dim)
                 complain(v, line, kernel, "dim \"%s\" stands twice", line->arg[i].dim);
     }
-    if (line->kind == LINE_KEEP || line->kind == LINE_PREFETCH) verify_line_cont(f, kernel, line);
+    if (line->kind == LINE_KEEP || line->kind == LINE_PREFETCH || line->kind == LINE_STAGE)
+        verify_line_cont(f, kernel, line);
 }
 
 static void verify_kernel(FlowVerify *f, const Kernel *kernel) {

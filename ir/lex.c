@@ -198,8 +198,9 @@ static bool is_word(const char *name) {
         "kernel", "keep",     "layout", "literal", "loop",    "map",     "max",    "mem",
         "merge",  "min",      "nan",    "on",      "order",   "out",     "outer",  "parallel",
         "param",  "prefetch", "reduce", "reg",     "scratch", "seq",     "serial", "shared",
-        "split",  "state",    "sync",   "thread",  "tile",    "tmp",     "true",   "unroll",
-        "use",    "vector",   "when",   "while",   "written", "arena",   "carry",  "place"};
+        "split",  "stage",    "state",  "sync",    "thread",  "tile",    "tmp",    "true",
+        "unroll", "use",      "vector", "when",    "while",   "written", "arena",  "carry",
+        "place"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!strcmp(words[i], name)) return true;
     return false;

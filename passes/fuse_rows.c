@@ -8,7 +8,8 @@
  * bandwidth of the level it stays in. So a join is weighed in seconds of movement: what reading
  * again costs the joined kernel, against what it costs the two apart and the time that the
  * containers in between take to be written and read. Attention becomes one kernel over row blocks
- * where that wins, whatever made it.
+ * where that wins, whatever made it. A machine of blocks of threads takes one row a block: there a
+ * contraction has no operand to share and stays alone.
  */
 #include <math.h>
 
@@ -228,7 +229,8 @@ static bool may_run_in_rows(const Rows *r) {
         if (p < r->n - 1 && !plain_writes(m)) return false;
         for (int d = 0; d < m->dim.n; d++)
             if (m->dim.at[d].seq) return false;
-        if (wants_tiles(r->flow, m) && !shares_rows(r, p)) return false;
+        bool tiles = wants_tiles(r->flow, m);
+        if (tiles && (r->machine->block_threads || !shares_rows(r, p))) return false;
     }
     return same_volumes(r);
 }

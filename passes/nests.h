@@ -28,6 +28,7 @@ typedef struct MapPlan {
     bool spread;         /* lanes are the threads of a block */
     bool unroll[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
+    VEC(int) stage;   /* containers whose tile a block copies to shared memory */
     TileLoops tile;   /* own tiles; of the root: all its tile loops */
     TileLoops reduce; /* reduction loops, outermost first; size 0: the whole dim (or block) */
 } MapPlan;
@@ -37,6 +38,7 @@ typedef struct Local {
     int buf; /* nest buffer; -1: in memory */
     int rank;
     Dim origin[RANK_MAX]; /* logical index of its first element */
+    bool staged;          /* a copy in shared memory, with what stands outside the container */
     int lane_dim;         /* container dim that is stored last; split by `lanes` in registers */
     int lanes;
 } Local;
@@ -59,11 +61,16 @@ typedef struct Lowering {
     int fresh;
     const char *serial; /* `serial` */
     /* nests_threads.c, for kernels with threads: */
-    bool blocks;  /* threads own tiles, or share the lanes of maps */
-    int threads;  /* that share lanes; 0: they own tiles */
-    Dim thread;   /* the number of one, when they share lanes */
-    int ninside;  /* of env: what stands in blocks and threads begins here */
-    Stmts shared; /* declarations of shared arrays */
+    bool blocks;              /* threads own tiles, or share the lanes of maps */
+    int threads;              /* that share lanes; 0: they own tiles */
+    Dim thread;               /* the number of one, when they share lanes */
+    bool staged;              /* threads that own tiles copy what they read together: */
+    Dim number;               /* the number of one */
+    int ncopying;             /* how many they are */
+    Span block[RANK_MAX * 2]; /* the block's tile of the root */
+    bool over[RANK_MAX * 2];  /* by dim of the root: blocks hang over its end */
+    int ninside;              /* of env: what stands in blocks and threads begins here */
+    Stmts shared;             /* declarations of shared arrays */
 } Lowering;
 
 /* nests_plan.c */
@@ -83,6 +90,9 @@ void meet(Lowering *lo, Stmts *into);
 
 /* nests_leaf.c: one map on one box. */
 void leaf_map(Lowering *lo, int pos, const Span *span, Stmts *into);
+/* nests_plan.c: the box that a read reaches into, tails as full tiles: its origin and size. */
+void plan_read(Lowering *lo, const Map *m, const Span *span, const Access *read, Dim *origin,
+               Dim *size);
 
 /* nests.c: shared pieces */
 DimEnv lowering_env(const Lowering *lo);

@@ -116,8 +116,7 @@ static int dim_substs(const Leaf *f, DimSubst *subst) {
     return f->map->dim.n;
 }
 
-/* What must be >= 0 for a read to be inside the logical box, as far as that is not proven. */
-static int read_conditions(Leaf *f, const Access *read, Dim *cond) {
+int read_conditions(Leaf *f, const Access *read, Dim *cond) {
     Lowering *lo = f->lo;
     DimEnv env = lowering_env(lo);
     const Cont *c = &lo->flow->cont.at[read->cont];
@@ -154,8 +153,7 @@ static int guarded_buf(const Leaf *f, const Access *read) {
     return -1;
 }
 
-/* x[e] else v  ->  select(0 <= e < extent, x[clamp(e)], v) */
-static int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n) {
+int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n) {
     Lowering *lo = f->lo;
     const Cont *c = &lo->flow->cont.at[read->read.cont];
     Dim *at = NEW_ARRAY(lo->arena, Dim, read->read.rank + 1);
@@ -177,7 +175,7 @@ static int inline_read(void *user, Body *b, const Val *read) {
     Inline *in = user;
     Leaf *f = in->f;
     Lowering *lo = f->lo;
-    if (read->has_else) {
+    if (read->has_else && !lo->local[read->read.cont].staged) {
         Dim cond[RANK_MAX * 2];
         int n = read_conditions(f, &read->read, cond);
         int buf = n ? guarded_buf(f, &read->read) : -1;
@@ -295,28 +293,45 @@ static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
     vec_push(lo->arena, &f->guarded, (GuardedRead){val.read.cont, at, val.read.rank, buf});
 }
 
-/* Opens what guards a body: the map's constraints (those that use the lane join the lane's guard)
- * and its guarded reads. `outputs` leaves out constraints that use reduced dims. */
+typedef struct Guards {
+    Lowering *lo;
+    Lane *lane;
+    Stmts *into;
+    Stmt *some; /* the `if`, once there is one */
+} Guards;
+
+/* c >= 0, unless it always is; where it uses the lane it joins the lane's guard. */
+static void add_guard(Guards *g, Dim c) {
+    Ctx *ctx = g->lo->ctx;
+    DimEnv env = lowering_env(g->lo);
+    if (dim_ge0(ctx, c, &env)) return;
+    if (g->lane->var && dim_uses(c, g->lane->var)) {
+        g->lane->guard = g->lane->guard ? dim_min(ctx, g->lane->guard, c) : c;
+        return;
+    }
+    if (!g->some) g->some = nest_if(g->lo->nest, g->into);
+    vec_push(g->lo->arena, &g->some->guard, c);
+}
+
+/* Opens what guards a body: the map's constraints, and of the root the ends of dims that blocks
+ * hang over. `outputs` leaves out constraints that use reduced dims. */
 Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into) {
     Lowering *lo = f->lo;
     DimSubst subst[RANK_MAX * 2];
     int n = dim_substs(f, subst);
-    DimEnv env = lowering_env(lo);
-    Stmt *guard = NULL;
+    Guards g = {lo, lane, into, NULL};
     for (int i = 0; i < f->map->cons.n; i++) {
         bool skip = false;
         for (int d = 0; outputs && d < f->map->dim.n; d++)
             skip |= map_reduces(f->map, d) && dim_uses(f->map->cons.at[i], f->map->dim.at[d].sym);
-        Dim c = dim_subst(lo->ctx, f->map->cons.at[i], subst, n);
-        if (skip || dim_ge0(lo->ctx, c, &env)) continue;
-        if (lane->var && dim_uses(c, lane->var)) {
-            lane->guard = lane->guard ? dim_min(lo->ctx, lane->guard, c) : c;
-            continue;
-        }
-        if (!guard) guard = nest_if(lo->nest, into);
-        vec_push(lo->arena, &guard->guard, c);
+        if (!skip) add_guard(&g, dim_subst(lo->ctx, f->map->cons.at[i], subst, n));
     }
-    return guard ? &guard->body : into;
+    bool stores = f->plan == &lo->plan[lo->nplan - 1] && (outputs || !f->write);
+    for (int d = 0; stores && d < f->map->dim.n; d++) {
+        Dim last = dim_addc(lo->ctx, f->map->dim.at[d].extent, -1);
+        if (lo->over[d]) add_guard(&g, dim_sub(lo->ctx, last, f->value[d]));
+    }
+    return g.some ? &g.some->body : into;
 }
 
 Stmt *open_body(Leaf *f, Lane *lane, Stmts *into) {
@@ -324,7 +339,8 @@ Stmt *open_body(Leaf *f, Lane *lane, Stmts *into) {
     into = open_guards(f, lane, false, into);
     for (int v = 0; v < f->map->body.val.n; v++) {
         const Val *val = &f->map->body.val.at[v];
-        if (val->kind == VAL_READ && val->has_else) guard_read(f, lane, v, into);
+        if (val->kind == VAL_READ && val->has_else && !f->lo->local[val->read.cont].staged)
+            guard_read(f, lane, v, into);
     }
     return nest_body(f->lo->nest, lane_loop(f, lane, into));
 }

@@ -44,12 +44,21 @@ Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into);
 Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into);
 /* A body statement behind its guards and guarded reads. */
 Stmt *open_body(Leaf *f, Lane *lane, Stmts *into);
+/* What must be >= 0 for a read to be inside the logical box, as far as that is not proven. */
+int read_conditions(Leaf *f, const Access *read, Dim *cond);
+/* x[e] else v  ->  select(0 <= e < extent, x[clamp(e)], v) */
+int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n);
 /* The map's body at the present values of its dims; `map` gets the new Val numbers. */
 void inline_body(Leaf *f, const Lane *lane, Body *b, int *map);
 void body_store(Leaf *f, Stmt *s, Access to, int val);
 void finish_body(Leaf *f, Stmt *s);
 Access storage_access(Leaf *f, const Access *to, bool store);
 Access target_access(Leaf *f, const Access *to);
+
+/* nests_stage.c: the threads of a block copy what the block's tile needs of staged containers now,
+ * and wait; until `unstage_reads` these are read there. */
+void stage_reads(Leaf *f, Stmts *into);
+void unstage_reads(Leaf *f, Stmts *into);
 
 /* nests_threads.c: what every thread of a block has becomes one result that all of them have. */
 typedef struct Fold {

@@ -66,6 +66,10 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_PARALLEL: plan_mark(p, line, LOOP_PARALLEL); break;
     case LINE_BLOCK: plan_mark(p, line, LOOP_BLOCK); break;
     case LINE_THREAD: plan_threads(lo, p, line); break;
+    case LINE_STAGE:
+        vec_push(lo->arena, &p->stage, line->cont);
+        lo->staged = true;
+        break;
     case LINE_SERIAL: lo->serial = line->name; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
     case LINE_PREFETCH: p->prefetch = line->cont; break;
@@ -186,6 +190,18 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         hull_join(lo, h, k, first, last, from, cap);
     }
     h->any = true;
+}
+
+void plan_read(Lowering *lo, const Map *m, const Span *span, const Access *read, Dim *origin,
+               Dim *size) {
+    Val val = {.kind = VAL_READ, .read = *read};
+    Hull h = {.any = false};
+    hull_read(lo, &h, m, span, &val);
+    for (int k = 0; k < read->rank; k++) {
+        Dim extent = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi_cap[k], h.lo_cap[k]), 1);
+        origin[k] = lowering_simplify(lo, h.lo_cap[k]);
+        size[k] = lowering_simplify(lo, extent);
+    }
 }
 
 static void hull_of(Lowering *lo, int pos, int cont, const Span *root, Hull *h) {

@@ -167,11 +167,41 @@ static void reduce_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
     r->f->span[d] = whole;
 }
 
+/* The outermost blocks of a reduction whose operands are staged: one loop, whose last block may be
+ * shorter. */
+static void reduce_staged(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    const TileLoop *t = &f->plan->reduce.at[0];
+    Span whole = f->span[t->dim], *span = &f->span[t->dim];
+    int mark = lo->env.n;
+    Dim size = dim_const(lo->ctx, t->size), offset = zero(lo);
+    Dim count = lowering_simplify(lo, dim_ceildiv(lo->ctx, whole.extent, size));
+    if (!dim_is(count, 1)) {
+        Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[t->dim].sym), count);
+        into = &nest_for(lo->nest, into, var, count, LOOP_SEQ)->body;
+        offset = dim_mulc(lo->ctx, var, t->size);
+    }
+    Dim rest = dim_sub(lo->ctx, whole.extent, offset);
+    *span = (Span){dim_add(lo->ctx, whole.start, offset),
+                   lowering_simplify(lo, dim_min(lo->ctx, size, rest)), t->size};
+    bool even = dim_is(lowering_simplify(lo, dim_mod(lo->ctx, whole.extent, size)), 0);
+    if (even) span->extent = size;
+    stage_reads(f, into);
+    reduce_loops(f, 1, into);
+    unstage_reads(f, into);
+    *span = whole;
+    lo->env.n = mark;
+}
+
 /* The loops of the `reduce` line from `level` on, then reduced dims that it does not name. */
 static void reduce_loops(Leaf *f, int level, Stmts *into) {
     Lowering *lo = f->lo;
     int mark = lo->env.n;
     bool named[RANK_MAX * 2] = {false}, fetched = false;
+    if (!level && f->plan->stage.n) {
+        reduce_staged(f, into);
+        return;
+    }
     for (int i = 0; i < f->plan->reduce.n; i++) named[f->plan->reduce.at[i].dim] = true;
     for (; level < f->plan->reduce.n; level++) {
         const TileLoop *t = &f->plan->reduce.at[level];

@@ -40,11 +40,20 @@ static void open_blocks(Lowering *lo, Open *open, Span *span, int *depth) {
     }
 }
 
+/* What is left of a dim from the start of the thread's tile. */
+static Dim rest_of(Lowering *lo, const Span *s, const Span *whole) {
+    return dim_sub(lo->ctx, dim_add(lo->ctx, whole->start, whole->extent), s->start);
+}
+
+static bool hangs_over(Lowering *lo, const Span *s, const Span *whole) {
+    DimEnv env = lowering_env(lo);
+    return !dim_ge0(lo->ctx, dim_sub(lo->ctx, rest_of(lo, s, whole), s->extent), &env);
+}
+
 /* The guard of what hangs over, for the thread's tile at `s`. */
 static void guard_tile(Lowering *lo, Span *s, const Span *whole, Stmt **guard) {
-    DimEnv env = lowering_env(lo);
-    Dim rest = dim_sub(lo->ctx, dim_add(lo->ctx, whole->start, whole->extent), s->start);
-    if (dim_ge0(lo->ctx, dim_sub(lo->ctx, rest, s->extent), &env)) return;
+    Dim rest = rest_of(lo, s, whole);
+    if (!hangs_over(lo, s, whole)) return;
     Dim over = lowering_simplify(lo, dim_mod(lo->ctx, whole->extent, s->extent));
     if (!*guard) {
         *guard = NEW(lo->arena, Stmt);
@@ -59,18 +68,26 @@ static void open_threads(Lowering *lo, Open *open, Span *span, const Span *whole
     Stmt *guard = NULL;
     open->into = &open->threads;
     int first = *depth;
+    lo->number = dim_const(lo->ctx, 0);
+    lo->ncopying = 1;
     for (; *depth < plan->tile.n && plan->tile.at[*depth].mark == LOOP_THREAD; ++*depth) {
         const TileLoop *t = &plan->tile.at[*depth];
         Span *s = &span[t->dim];
         Dim count = dim_const(lo->ctx, (s->cap + t->size - 1) / t->size);
         Dim var = open_loop(lo, open, t->dim, count, LOOP_THREAD);
+        int64_t threads = (s->cap + t->size - 1) / t->size;
+        lo->number = dim_add(lo->ctx, dim_mulc(lo->ctx, lo->number, threads), var);
+        lo->ncopying *= (int)threads;
         s->start = dim_add(lo->ctx, s->start, dim_mulc(lo->ctx, var, t->size));
         s->extent = dim_const(lo->ctx, t->size);
         s->cap = t->size;
     }
     for (int k = first; k < *depth; k++) {
         int d = plan->tile.at[k].dim;
-        guard_tile(lo, &span[d], &whole[d], &guard);
+        if (lo->staged)
+            lo->over[d] = hangs_over(lo, &span[d], &whole[d]);
+        else
+            guard_tile(lo, &span[d], &whole[d], &guard);
     }
     if (!guard) return;
     vec_push(lo->arena, open->into, guard);
@@ -88,6 +105,7 @@ void lower_blocks(Lowering *lo, const Span *root) {
         lo->thread = lowering_var(lo, "t", count);
         open.into = &nest_for(lo->nest, &open.threads, lo->thread, count, LOOP_THREAD)->body;
     } else {
+        for (int d = 0; d < RANK_MAX * 2; d++) lo->block[d] = span[d];
         open_threads(lo, &open, span, root, &depth);
     }
     lo->ninside = lo->env.n;

@@ -43,6 +43,13 @@ int storage_order(const Scheduling *s, const Map *map, int *order);
 /* schedule_blocks.c: for a machine of blocks of threads. */
 void schedule_blocks(Scheduling *s, Kernel *kernel);
 
+/* What a map hands on to the same thread stays in its registers. */
+void keep_in_registers(Rows *r);
+
+/* schedule_stage.c: a contraction in register tiles, its operands staged. dims: those of the
+ * results, the last is stored innermost. False when the kernel is not of that shape. */
+bool stage_tiles(Rows *r, const int *dims, int n);
+
 /* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
 bool merge_rows(Scheduling *s, Kernel *kernel);
 

@@ -10,6 +10,8 @@
  * and its threads take neighbouring elements of each map's inner dim; what the maps hand on stays
  * in registers (one value a row) or in shared memory.
  *
+ * Threads own tiles of a contraction, whose operands they stage together: schedule_stage.c.
+ *
  * Kernels whose iterations need each other run in one thread, and say so. */
 #include <string.h>
 
@@ -95,6 +97,15 @@ static int64_t threads_along(const Rows *r, int64_t extent, int64_t most) {
     return size < most ? size : most;
 }
 
+void keep_in_registers(Rows *r) {
+    for (int p = 0; p < r->kernel->map.n - 1; p++)
+        for (int k = 0; k < map_at(r, p)->write.at[0].n; k++) {
+            int cont = map_at(r, p)->write.at[0].to[k].cont;
+            if (!read_outside(r->s, r->kernel, cont))
+                kernel_keep(r->s->flow, r->kernel, p, cont, KEEP_REG);
+        }
+}
+
 static void own_elements(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1;
@@ -113,12 +124,7 @@ static void own_elements(Rows *r, const int *dims, int n) {
         Line *spread = kernel_line(flow, r->kernel, kind, root);
         for (int i = 0; i < n; i++) line_dim(flow, spread, r->root, dims[i], 0);
     }
-    for (int p = 0; p < root; p++)
-        for (int k = 0; k < map_at(r, p)->write.at[0].n; k++) {
-            int cont = map_at(r, p)->write.at[0].to[k].cont;
-            if (!read_outside(r->s, r->kernel, cont))
-                kernel_keep(flow, r->kernel, p, cont, KEEP_REG);
-        }
+    keep_in_registers(r);
 }
 
 /* ---- threads share rows -----------------------------------------------------------------------
@@ -233,6 +239,7 @@ void schedule_blocks(Scheduling *s, Kernel *kernel) {
         return;
     }
     bool own = n && element_by_element(&r), whole = byte_elements(&r) == 1;
+    if (own && whole && stage_tiles(&r, dims, n)) return;
     if (own && (!whole || own_better(&r, dims, n)))
         own_elements(&r, dims, n);
     else if (!whole || !share_rows(&r)) {

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contractions for a machine of blocks of threads.
+ *
+ * A block computes a tile of the results, each thread EACH by EACH of it in registers: EACH
+ * neighbours along the dim that is stored innermost (the columns), and EACH along one that the
+ * other operand has (the rows). The reduction runs in blocks; before each, the threads copy what
+ * the tile needs of both operands to shared memory, so that an operand is fetched once for a tile
+ * and not once for a thread. Where a result slides over an operand (a convolution) the copy is the
+ * tile with its margin, whatever stands outside the container included. */
+#include "passes/schedule.h"
+
+static const int64_t unknown_extent = 64;
+enum { EACH = 4, LEAST_ROWS = 8, LEAST_COLUMNS = 16, REDUCE_MOST = 32, REDUCE_LEAST = 4 };
+
+typedef struct Tiles {
+    Rows *r;
+    const Map *map; /* the contraction */
+    Contraction roles;
+    const int *dims; /* of results: root dims by storage */
+    int n;
+    int64_t threads[MAP_DIMS], each[MAP_DIMS]; /* by root dim */
+    int reduce;                                /* dim of the map that is reduced in blocks */
+    int64_t block;
+} Tiles;
+
+static int64_t extent_of(const Tiles *t, int d) {
+    return map_extent(t->r->root, d, unknown_extent);
+}
+
+static DimRole role_of(const Tiles *t, int d) {
+    return t->roles.role[t->r->kernel->map.n == 1 ? d : t->r->al.at[0][d]];
+}
+
+/* ---- shape ------------------------------------------------------------------------------------
+ */
+
+/* Every read can be staged: of a container of its own, at affine indices, with a constant outside.
+ */
+static bool can_stage(const Tiles *t) {
+    Dim sym[MAP_DIMS], coef[MAP_DIMS], rest;
+    const Map *m = t->map;
+    for (int d = 0; d < m->dim.n; d++) sym[d] = m->dim.at[d].sym;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        if (access_by_value(m, &val->read) || dtype_bits(val->type) < 8) return false;
+        if (val->has_else && m->body.val.at[val->arg[0]].kind != VAL_CONST) return false;
+        for (int w = 0; w < v; w++)
+            if (m->body.val.at[w].kind == VAL_READ && m->body.val.at[w].read.cont == val->read.cont)
+                return false;
+        for (int k = 0; k < val->read.rank; k++)
+            if (!dim_affine(t->r->s->flow->ctx, val->read.at[k], sym, m->dim.n, coef, &rest))
+                return false;
+    }
+    return true;
+}
+
+static bool has_shape(Tiles *t) {
+    const Kernel *kernel = t->r->kernel;
+    t->map = t->r->s->flow->map.at[kernel->map.at[0]];
+    if (kernel->map.n > 2 || !map_is_reduction(t->map) || t->map->cons.n || t->r->root->cons.n)
+        return false;
+    if (kernel->map.n == 2 && map_is_reduction(t->r->root)) return false;
+    t->roles = map_contraction(t->r->s->flow, t->map);
+    return t->roles.is && can_stage(t);
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------
+ */
+
+/* A power of two: the number of a thread falls into those of rows and columns by its bits. */
+static int64_t threads_for(int64_t extent, int64_t each, int64_t most) {
+    int64_t n = 1;
+    while (n * each < extent && n * 2 <= most) n *= 2;
+    return n;
+}
+
+/* Rows: the longest dim of the other operand. False when there is little to reuse. */
+static bool choose_tile(Tiles *t) {
+    int column = t->dims[t->n - 1], row = -1, beside = -1;
+    DimRole role = role_of(t, column), other = role == ROLE_M ? ROLE_N : ROLE_M;
+    if (role != ROLE_M && role != ROLE_N) return false;
+    int64_t columns = extent_of(t, column);
+    for (int i = 0; i < t->n - 1; i++) {
+        int d = t->dims[i];
+        if (role_of(t, d) == other && (row < 0 || extent_of(t, d) > extent_of(t, row))) row = d;
+        if (role_of(t, d) == role) beside = d;
+    }
+    if (beside >= 0) columns *= extent_of(t, beside);
+    if (row < 0 || extent_of(t, row) < LEAST_ROWS || columns < LEAST_COLUMNS) return false;
+    int64_t side = 1, most = t->r->s->env->machine->block_threads;
+    while (side * side < most) side *= 2;
+    for (int i = 0; i < t->n; i++) t->threads[t->dims[i]] = t->each[t->dims[i]] = 1;
+    t->each[column] = t->each[row] = EACH;
+    t->threads[column] = threads_for(extent_of(t, column), EACH, side);
+    if (beside >= 0)
+        t->threads[beside] = threads_for(extent_of(t, beside), 1, side / t->threads[column]);
+    int64_t taken = t->threads[column] * (beside < 0 ? 1 : t->threads[beside]);
+    t->threads[row] = threads_for(extent_of(t, row), EACH, most / taken);
+    return true;
+}
+
+/* ---- blocks of the reduction ------------------------------------------------------------------
+ */
+
+typedef struct Corner {
+    const Tiles *t;
+    int64_t last[MAP_DIMS]; /* by dim of the map: of a tile */
+    bool far;
+} Corner;
+
+static bool corner_value(void *user, Dim sym, int64_t *value) {
+    const Corner *c = user;
+    *value = 0;
+    for (int d = 0; d < c->t->map->dim.n; d++)
+        if (c->t->map->dim.at[d].sym == sym && c->far) *value = c->last[d];
+    return true;
+}
+
+/* Bytes that the reads reach into while dims go from 0 to `last`. */
+static int64_t staged_bytes(Corner *c) {
+    const Map *m = c->t->map;
+    int64_t bytes = 0;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        int64_t count = 1, first, last;
+        for (int k = 0; k < val->read.rank; k++) {
+            c->far = false;
+            if (!dim_eval(val->read.at[k], corner_value, c, &first)) return INT64_MAX;
+            c->far = true;
+            if (!dim_eval(val->read.at[k], corner_value, c, &last)) return INT64_MAX;
+            count *= (last > first ? last - first : first - last) + 1;
+        }
+        bytes += dtype_bytes(val->type, count);
+    }
+    return bytes;
+}
+
+/* The longest reduced dim that no result slides along, in blocks as long as they fit. */
+static bool choose_reduction(Tiles *t) {
+    Corner c = {.t = t};
+    t->reduce = -1;
+    for (int d = 0; d < t->map->dim.n; d++) {
+        int64_t extent = map_extent(t->map, d, -1);
+        if (!map_reduces(t->map, d)) continue;
+        c.last[d] = extent - 1;
+        if (t->roles.role[d] != ROLE_K) {
+            if (extent < 0) return false;
+            continue;
+        }
+        bool longer =
+            t->reduce < 0 || extent < 0 || extent > map_extent(t->map, t->reduce, INT64_MAX);
+        if (longer) t->reduce = d;
+    }
+    if (t->reduce < 0) return false;
+    for (int i = 0; i < t->n; i++) {
+        int d = t->dims[i], own = t->r->kernel->map.n == 1 ? d : t->r->al.at[0][d];
+        c.last[own] = t->threads[d] * t->each[d] - 1;
+    }
+    for (int d = 0; d < t->map->dim.n; d++)
+        if (c.last[d] < 0 && d != t->reduce) return false;
+    int64_t room = t->r->s->env->machine->shared_bytes / 2;
+    for (t->block = REDUCE_MOST; t->block >= REDUCE_LEAST; t->block /= 2) {
+        c.last[t->reduce] = t->block - 1;
+        if (staged_bytes(&c) <= room) break;
+    }
+    int64_t extent = map_extent(t->map, t->reduce, REDUCE_MOST);
+    bool fits = t->block >= REDUCE_LEAST;
+    if (extent < t->block) t->block = extent;
+    return fits && t->block > 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+static void tile_lines(const Tiles *t, LineKind kind) {
+    const Rows *r = t->r;
+    int root = r->kernel->map.n - 1;
+    Line *tile = kernel_line(r->s->flow, r->kernel, LINE_TILE, root);
+    for (int i = 0; i < t->n; i++) {
+        int d = t->dims[i];
+        int64_t size = kind == LINE_BLOCK ? t->threads[d] * t->each[d] : t->each[d];
+        line_dim(r->s->flow, tile, r->root, d, size);
+    }
+    Line *spread = kernel_line(r->s->flow, r->kernel, kind, root);
+    for (int i = 0; i < t->n; i++) line_dim(r->s->flow, spread, r->root, t->dims[i], 0);
+}
+
+static void reduce_line(const Tiles *t) {
+    const Rows *r = t->r;
+    Line *line = kernel_line(r->s->flow, r->kernel, LINE_REDUCE, 0);
+    line_dim(r->s->flow, line, t->map, t->reduce, t->block);
+    line_dim(r->s->flow, line, t->map, t->reduce, 0);
+    for (int d = 0; d < t->map->dim.n; d++)
+        if (map_reduces(t->map, d) && d != t->reduce) line_dim(r->s->flow, line, t->map, d, 0);
+}
+
+/* A thread's tile: rows unrolled, columns in lanes. */
+static void register_lines(const Tiles *t, int pos) {
+    const Rows *r = t->r;
+    const Map *m = r->s->flow->map.at[r->kernel->map.at[pos]];
+    Line *unroll = kernel_line(r->s->flow, r->kernel, LINE_UNROLL, pos);
+    for (int i = 0; i < t->n; i++) {
+        int d = t->dims[i], own = m == r->root ? d : r->al.at[pos][d];
+        if (t->each[d] > 1) line_dim(r->s->flow, unroll, m, own, 0);
+    }
+    int column = t->dims[t->n - 1], own = m == r->root ? column : r->al.at[pos][column];
+    Line *vector = kernel_line(r->s->flow, r->kernel, LINE_VECTOR, pos);
+    line_dim(r->s->flow, vector, m, own, EACH);
+}
+
+bool stage_tiles(Rows *r, const int *dims, int n) {
+    Tiles t = {.r = r, .dims = dims, .n = n};
+    if (!has_shape(&t) || !choose_tile(&t) || !choose_reduction(&t)) return false;
+    tile_lines(&t, LINE_BLOCK);
+    tile_lines(&t, LINE_THREAD);
+    reduce_line(&t);
+    for (int p = 0; p < r->kernel->map.n; p++) register_lines(&t, p);
+    for (int v = 0; v < t.map->body.val.n; v++)
+        if (t.map->body.val.at[v].kind == VAL_READ)
+            kernel_line(r->s->flow, r->kernel, LINE_STAGE, 0)->cont =
+                t.map->body.val.at[v].read.cont;
+    keep_in_registers(r);
+    return true;
+}
