@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the pages of `weir dump` and `weir report` in headless Chromium, clicks, searches, looks.
+"""What people look at: drawings and differences of dumps; the pages of `weir dump` and `weir report`
+in headless Chromium, clicked, searched, photographed.
 
     tests/pages.py [--weir build/weir] [--keep FOLDER]
 
@@ -168,6 +169,21 @@ def test_dump(p, keep):
     assert saw["hits"] >= 1 and "pool" in saw["found"].lower(), saw
     assert saw["first"] == "import" and saw["drawn"] >= 8, saw
     p.shoot(page, "page-dump.png", keep)
+
+
+def test_diff(p, keep):
+    """`patch` takes a difference and makes one dump of the other; equal dumps have none."""
+    a, b, c = p.folder / "a.onnx", p.folder / "b.onnx", p.folder / "c.patch"
+    a.write_bytes(layers(9))
+    b.write_bytes(layers(12, width=10))
+    for level in ("graph", "flow", "nest"):
+        p.make("dump", b, "--diff", a, "--level", level, "-o", c)
+        texts = {x: p.make("dump", x, "--level", level) for x in (a, b)}
+        whole = p.folder / "text"
+        whole.write_text(texts[a])
+        done = subprocess.run(["patch", "-s", whole, c], capture_output=True, text=True)
+        assert done.returncode == 0 and whole.read_text() == texts[b], done.stdout
+        assert p.make("dump", a, "--diff", a, "--level", level) == ""
 
 
 def test_report(p, keep):

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/diff.h"
 #include "tools/weir/drawing.h"
 #include "tools/weir/dump.h"
 #include "tools/weir/engine.h"
@@ -14,6 +15,8 @@
 
 typedef struct Dump {
     const char *level, *after, *format, *output;
+    const char *from;   /* --diff: the model to compare with */
+    char *text;         /* its dump, malloc'ed: sessions end between the two */
     InputOptions sizes; /* --size */
     Text out;
     int rc;
@@ -24,6 +27,7 @@ static bool dump_option(Args *a, void *user, bool *bad) {
     const char **to = args_is(a, "level")                       ? &d->level
                       : args_is(a, "after")                     ? &d->after
                       : args_is(a, "format")                    ? &d->format
+                      : args_is(a, "diff")                      ? &d->from
                       : args_is(a, "o") || args_is(a, "output") ? &d->output
                                                                 : NULL;
     if (!to) return args_is(a, "size") && input_option(a, &d->sizes, bad);
@@ -53,9 +57,7 @@ static void dump_all(Session *s) {
     d->rc = put_text(d->output, text_str(&d->out));
 }
 
-static void dump(Session *s) {
-    Dump *d = s->user;
-    d->out = (Text){.arena = s->arena};
+static void put_stage(Dump *d, Session *s) {
     if (!strcmp(d->level, "c"))
         put_units(d, s);
     else if (!strcmp(d->format, "dot"))
@@ -66,7 +68,25 @@ static void dump(Session *s) {
         dump_json(&d->out, &s->driver.stage);
     else
         text_put(&d->out, stage_text(s->arena, &s->driver.stage));
+}
+
+static void dump(Session *s) {
+    Dump *d = s->user;
+    d->out = (Text){.arena = s->arena};
+    put_stage(d, s);
+    if (d->text) {
+        Text diff = {.arena = s->arena};
+        diff_put(&diff, s->ctx, d->text, d->from, text_str(&d->out), s->path);
+        d->out = diff;
+    }
     d->rc = put_text(d->output, text_str(&d->out));
+}
+
+static void remember(Session *s) {
+    Dump *d = s->user;
+    d->out = (Text){.arena = s->arena};
+    put_stage(d, s);
+    if (!(d->text = strdup(text_str(&d->out)))) fail(s->ctx, E_MEMORY, "out of memory");
 }
 
 static bool one_of(const char *word, const char *const *words, int n) {
@@ -81,6 +101,8 @@ static int settle(Args *a, Dump *d) {
     static const char *const formats[] = {"text", "dot", "svg", "json", "html"};
     if (!one_of(d->format, formats, 5))
         return usage_error(a, "\"--format %s\" is none of text, dot, svg, json, html", d->format);
+    if (d->from && strcmp(d->format, "text"))
+        return usage_error(a, "\"--diff\" compares texts, not %s", d->format);
     if (!strcmp(d->format, "html") && (d->level || d->after))
         return usage_error(a, "\"--format html\" shows all levels and passes: leave --level and "
                               "--after out");
@@ -111,8 +133,10 @@ int verb_dump(Args *a) {
     if (rc == EXIT_DONE) rc = settle(a, &d);
     if (rc == EXIT_DONE && !strcmp(d.format, "html"))
         rc = session_try(c, model, dump_all, &d);
-    else if (rc == EXIT_DONE)
-        rc = session_run(c, model, d.after, dump, &d);
+    else if (rc == EXIT_DONE && d.from)
+        rc = session_run(c, d.from, d.after, remember, &d);
+    if (rc == EXIT_DONE && strcmp(d.format, "html")) rc = session_run(c, model, d.after, dump, &d);
+    free(d.text);
     weir_context_free(c);
     return rc == EXIT_DONE ? d.rc : rc;
 }
