@@ -131,20 +131,32 @@ static const char *flat_text(Arena *arena, const char *text) {
     for (const char *at; (at = strstr(text, include)); text = at + sizeof include - 1) {
         text_put_n(&out, text, (size_t)(at - text));
         text_put(&out, "#include \"");
+        if (strncmp(at + sizeof include - 1, "image/", 6) == 0) at += 6;
     }
     text_put(&out, text);
     return text_str(&out);
 }
 
+/* Does the model decode pictures? */
+static bool has_pictures(const Driver *d) {
+    for (int i = 0; i < d->units.n; i++)
+        if (strstr(d->units.at[i].text, "weir_call_image_")) return true;
+    return false;
+}
+
 static void write_runtime(Driver *d) {
+    bool pictures = has_pictures(d);
     for (int i = 0; i < embedded_files_count; i++) {
         const EmbeddedFile *f = &embedded_files[i];
         if (strncmp(f->name, "runtime/", 8) != 0) continue;
+        bool image = strncmp(f->name + 8, "image/", 6) == 0;
+        if (image && !pictures) continue;
         size_t n = strlen(f->name);
         bool source = strcmp(f->name + n - 2, ".c") == 0;
         const char *flat = flat_text(d->arena, f->text);
         output_text(d->arena, d->options->emit_dir,
-                    arena_printf(d->arena, "%s%s", source ? "weir_" : "", f->name + 8),
+                    arena_printf(d->arena, "%s%s%s", source ? "weir_" : "",
+                                 source && image ? "image_" : "", f->name + (image ? 14 : 8)),
                     source ? arena_printf(d->arena, "#define _GNU_SOURCE 1\n%s", flat) : flat);
     }
 }
@@ -169,9 +181,14 @@ void driver_emit_folder(Driver *d) {
     text_put(&head, "/* Build: cc -O1");
     for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++)
         text_printf(&head, " %s", *f);
-    text_put(&head, " -shared -fPIC *.c -lm -o model.so\n * (cc *.c -lm makes a program that runs "
-                    "the model once.) */\n"
-                    "#pragma GCC diagnostic ignored \"-Wpsabi\"\n");
+    const char *with = has_pictures(d) ? " $(pkg-config --cflags --libs libjpeg libpng libwebp "
+                                         "libopenjp2 zlib)"
+                                       : "";
+    text_printf(&head,
+                " -shared -fPIC *.c%s -lm -o model.so\n * (cc *.c%s -lm makes a program that runs "
+                "the model once.) */\n"
+                "#pragma GCC diagnostic ignored \"-Wpsabi\"\n",
+                with, with);
     for (int i = 0; i < d->units.n; i++) {
         const char *text = arena_printf(d->arena, "%s%s", text_str(&head), d->units.at[i].text);
         output_text(d->arena, o->emit_dir, d->units.at[i].name, text);

@@ -11,6 +11,8 @@
 WEIR_CALL(box);
 WEIR_CALL(box_dims);
 WEIR_CALL(coupling);
+WEIR_CALL(image_decode);
+WEIR_CALL(image_size);
 WEIR_CALL(lookup);
 WEIR_CALL(map_get);
 WEIR_CALL(map_length);

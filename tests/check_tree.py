@@ -36,7 +36,11 @@ MAY_USE = {
     "protobuf-c/": r"frontends/onnx/.*|tests/.*",
     "llvm-c/": r"compiler/.*|tests/.*",
     "criterion/": r"tests/.*",
-    "png.h": r"tools/.*|tests/.*",
+    "png.h": r"tools/.*|tests/.*|runtime/image/.*",
+    "jpeglib.h": r"runtime/image/.*",
+    "openjpeg.h": r"runtime/image/.*",
+    "webp/": r"runtime/image/.*",
+    "zlib.h": r"runtime/image/.*",
     "onnx.pb-c.h": r"frontends/onnx/.*|tools/weir/pb.*|tests/.*",
 }
 

@@ -2,8 +2,8 @@
 /* Objects and the runtime to a shared library by ld.lld, all through memory files: lld reads its
  * inputs as /proc/self/fd/N and writes the library to its standard output.
  *
- * libc and libm are the very files this process runs on, so that no development package is needed;
- * any symbol that they, the objects and the runtime leave undefined fails the link. */
+ * libc, libm and the loader are the very files this process runs on, so that no development package
+ * is needed; any symbol that they, the objects and the runtime leave undefined fails the link. */
 #include "private.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static const char version_script[] = "{ global: " WEIR_MODEL_SYMBOL "; local: *;
 
 typedef struct Libraries {
     Arena *arena;
-    const char *c, *m;
+    const char *c, *m, *loader;
 } Libraries;
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *user) {
@@ -30,6 +30,8 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *user) {
         found->c = arena_printf(found->arena, "%s", info->dlpi_name);
     if (strcmp(slash, "/libm.so.6") == 0)
         found->m = arena_printf(found->arena, "%s", info->dlpi_name);
+    if (strncmp(slash, "/ld-linux", 9) == 0)
+        found->loader = arena_printf(found->arena, "%s", info->dlpi_name);
     return 0;
 }
 
@@ -87,11 +89,15 @@ static void linker_arguments(Arena *arena, const Objects *objects, Files *files)
     vec_push(arena, &files->arg, add_file(arena, files, version_script, sizeof version_script - 1));
     for (int i = 0; i < objects->n; i++)
         vec_push(arena, &files->arg, add_file(arena, files, objects->at[i].at, objects->at[i].n));
-    const EmbeddedFile *runtime = embedded_file("libweir_rt.a");
-    vec_push(arena, &files->arg, add_file(arena, files, runtime->text, runtime->bytes));
+    static const char *const archives[] = {"libweir_image.a", "libweir_rt.a"};
+    for (int i = 0; i < 2; i++) {
+        const EmbeddedFile *archive = embedded_file(archives[i]);
+        vec_push(arena, &files->arg, add_file(arena, files, archive->text, archive->bytes));
+    }
     Libraries system = find_libraries(arena);
     vec_push(arena, &files->arg, system.m);
     vec_push(arena, &files->arg, system.c);
+    if (system.loader) vec_push(arena, &files->arg, system.loader);
     vec_push(arena, &files->arg, NULL);
 }
 
@@ -104,7 +110,7 @@ Span toolchain_link(Arena *arena, const Objects *objects) {
              "path");
     arena_defer(arena, free, lld);
     Files *files = NEW(arena, Files);
-    files->fd = NEW_ARRAY(arena, int, objects->n + 2);
+    files->fd = NEW_ARRAY(arena, int, objects->n + 3);
     arena_defer(arena, close_files, files);
     linker_arguments(arena, objects, files);
     ToolRun run = {.path = lld, .argv = files->arg.at, .keep = files->fd, .nkeep = files->n};

@@ -33,6 +33,7 @@ static const OpRow *const families[] = {
     onnx_linear_rows,
     onnx_trees_rows,
     onnx_maps_rows,
+    onnx_image_rows,
     onnx_irregular_rows,
     onnx_loss_rows,
     onnx_sample_rows,

@@ -42,6 +42,7 @@ extern const OpRow onnx_ml_rows[];     /* ai.onnx.ml */
 extern const OpRow onnx_linear_rows[]; /* and support vectors */
 extern const OpRow onnx_trees_rows[];
 extern const OpRow onnx_maps_rows[];
+extern const OpRow onnx_image_rows[];
 extern const OpRow onnx_irregular_rows[];
 extern const OpRow onnx_loss_rows[];
 extern const OpRow onnx_sample_rows[];
