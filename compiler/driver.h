@@ -36,6 +36,7 @@ void options_default(Options *o);
 /* Sets one option by its command-line name without dashes; E_OPTION, naming the nearest one.
  * `value` may be NULL for switches. Strings are kept in the context. */
 void options_set(Ctx *ctx, Options *o, const char *name, const char *value);
+int options_kind(const char *name); /* as weir_option_kind */
 
 /* Texts of operators (onnx_ops_with); E_OPTION when there is none in it. */
 void options_add_operators(Ctx *ctx, Options *o, const char *text);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/weir.h"
 #include "driver.h"
 
 void options_add_operators(Ctx *ctx, Options *o, const char *text) {
@@ -239,7 +238,7 @@ static _Noreturn void unknown(Ctx *ctx, const char *name) {
     fail(ctx, E_OPTION, "there is no option \"%s\"; there are %s", name, text_str(&all));
 }
 
-int weir_option_kind(const char *name) {
+int options_kind(const char *name) {
     for (int i = 0; i < NROWS; i++)
         if (strcmp(rows[i].name, name) == 0) return rows[i].is_switch ? 2 : 1;
     return 0;

@@ -21,6 +21,7 @@ struct weir_loaded {
     Loaded process; /* compiled into this process, or */
     void *library;  /* opened */
     const weir_model *model;
+    weir_model copy; /* of a shorter descriptor */
 };
 
 const char *weir_version(void) {
@@ -100,6 +101,10 @@ void weir_context_free(weir_context *c) {
     if (!c) return;
     ctx_free(c->ctx);
     free(c);
+}
+
+int weir_option_kind(const char *name) {
+    return options_kind(name);
 }
 
 typedef struct Setting {
@@ -210,12 +215,6 @@ static void open_library(void *arg) {
              "compile\"",
              o->path, WEIR_MODEL_SYMBOL);
     o->model = descriptor();
-    if (o->model->abi == WEIR_ABI_VERSION && o->model->size < sizeof(weir_model))
-        fail(
-            o->ctx, E_LOAD,
-            "\"%s\" is of an older Weir: its descriptor has %zu bytes, this one's %zu; compile the "
-            "model again",
-            o->path, o->model->size, sizeof(weir_model));
     if (o->model->abi != WEIR_ABI_VERSION)
         fail(o->ctx, E_LOAD,
              "\"%s\" speaks version %d of the interface, this is version %d; compile the model "
@@ -223,12 +222,20 @@ static void open_library(void *arg) {
              o->path, (int)o->model->abi, (int)WEIR_ABI_VERSION);
 }
 
+/* An older library's descriptor ends earlier: what it does not have is 0 in a copy. */
+static const weir_model *whole_model(weir_loaded *l, const weir_model *model) {
+    if (model->size >= sizeof l->copy) return model;
+    memcpy(&l->copy, model, model->size);
+    l->copy.size = sizeof l->copy;
+    return &l->copy;
+}
+
 weir_loaded *weir_open(weir_context *c, const char *library) {
     weir_loaded *l = calloc(1, sizeof *l);
     Opening o = {.ctx = c->ctx, .path = library};
     if (l && ctx_try(c->ctx, open_library, &o)) {
         l->library = o.library;
-        l->model = o.model;
+        l->model = whole_model(l, o.model);
         return l;
     }
     if (o.library) dlclose(o.library);
