@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "ir/stop.h"
+
 static void tell(const Driver *d, Telling kind, const char *text) {
     if (d->tell) d->tell(d->user, kind, text);
+    stop_check(d->ctx);
 }
 
 static void tell_time(const Driver *d, const char *what, double seconds) {

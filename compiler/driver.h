@@ -23,7 +23,10 @@ typedef struct Options {
     MathMode math;
     Packing packing;
     bool weights_file, verify_each, time_passes, no_cache, profile;
-    int jobs; /* 0: as many as CPUs we may use */
+    bool data_anywhere; /* external data outside the model's folder too */
+    double max_time;    /* seconds; 0: any */
+    size_t max_memory;  /* bytes; 0: any */
+    int jobs;           /* 0: as many as CPUs we may use */
     EmitKind emit;
     const char *emit_dir, *print_after, *stop_after;
     VEC(DimOverride) dim;

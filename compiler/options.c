@@ -168,6 +168,29 @@ static void set_link(const Setting *s) {
     vec_push(ctx_arena(s->ctx), &s->o->link, intern(s->ctx, s->value));
 }
 
+static void set_max_time(const Setting *s) {
+    char *end;
+    double seconds = strtod(s->value, &end);
+    if (end == s->value || *end || !(seconds > 0 && seconds < 1e9)) bad(s, "a number of seconds");
+    s->o->max_time = seconds;
+}
+
+static void set_max_memory(const Setting *s) {
+    static const char units[] = "KMGT";
+    const char *end = s->value + strlen(s->value), *unit = NULL;
+    if (end > s->value) unit = strchr(units, end[-1]);
+    int64_t n;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (!number(s->value, unit ? end - 1 : end, &n) || n < 1 || n > INT64_MAX >> shift)
+        bad(s, "a number of bytes, or one with K, M, G or T (of 1024)");
+    s->o->max_memory = (size_t)n << shift;
+}
+
+static void set_external_data(const Setting *s) {
+    static const char *const words[] = {"folder", "anywhere"};
+    s->o->data_anywhere = one_of(s, words, 2, "folder or anywhere") == 1;
+}
+
 static void set_cache(const Setting *s) {
     s->o->no_cache = !truth(s);
 }
@@ -198,6 +221,9 @@ static const struct Row {
     {"profile", set_profile, true},
     {"operators", set_operators, false},
     {"link", set_link, false},
+    {"external-data", set_external_data, false},
+    {"max-time", set_max_time, false},
+    {"max-memory", set_max_memory, false},
     {"j", set_jobs, false},
 };
 enum { NROWS = sizeof rows / sizeof *rows };

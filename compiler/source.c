@@ -107,7 +107,8 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
                             .ndim = options->dim.n,
                             .feed = options->feed.at,
                             .nfeed = options->feed.n,
-                            .ops = ops};
+                            .ops = ops,
+                            .data_anywhere = options->data_anywhere};
     Stage stage = {0};
     if (!source->path) {
         *hash = hash_of(arena, source->bytes, source->n);

@@ -9,12 +9,14 @@
 
 #include "calls.h"
 #include "driver.h"
+#include "ir/stop.h"
 
 struct weir_context {
     weir_diagnostic_fn *fn;
     void *user;
     Ctx *ctx; /* of the options */
     Options options;
+    Stop stop; /* of what is compiled now */
 };
 
 struct weir_loaded {
@@ -81,8 +83,15 @@ const Options *context_options(const weir_context *c) {
 
 Ctx *context_fork(weir_context *c) {
     Ctx *ctx = ctx_new(forward, c);
-    if (ctx) ctx->runtime = &calls_runtime;
+    if (!ctx) return NULL;
+    ctx->runtime = &calls_runtime;
+    ctx->stop = &c->stop;
+    stop_begin(&c->stop, c->options.max_time, c->options.max_memory);
     return ctx;
+}
+
+void weir_cancel(weir_context *c) {
+    c->stop.wished = 1;
 }
 
 weir_context *weir_context_new(weir_diagnostic_fn *fn, void *user) {
@@ -91,8 +100,11 @@ weir_context *weir_context_new(weir_diagnostic_fn *fn, void *user) {
     c->fn = fn;
     c->user = user;
     options_default(&c->options);
-    c->ctx = context_fork(c);
-    if (c->ctx) return c;
+    c->ctx = ctx_new(forward, c);
+    if (c->ctx) {
+        c->ctx->runtime = &calls_runtime;
+        return c;
+    }
     free(c);
     return NULL;
 }
@@ -151,14 +163,16 @@ static void run_task(void *arg) {
         driver_compile(&d, t->output);
 }
 
-/* 0, 1 or 3, as weir_compile_file. */
+/* 0, 1, 3 or 4, as weir_compile_file. A wish to cancel is fulfilled, or came too late. */
 static int task(Task *t) {
     t->ctx = context_fork(t->c);
     if (!t->ctx) return 3;
     bool done = ctx_try(t->ctx, run_task, t);
     Code code = t->ctx->last_error;
     ctx_free(t->ctx);
-    return done ? 0 : code == E_INTERNAL || code == E_TOOLCHAIN ? 3 : 1;
+    t->c->stop.wished = 0;
+    if (done) return 0;
+    return code == E_CANCELLED ? 4 : code == E_INTERNAL || code == E_TOOLCHAIN ? 3 : 1;
 }
 
 int weir_compile_file(weir_context *c, const char *model, const char *output) {

@@ -42,8 +42,8 @@ int weir_operators(weir_context *c, const char *text);
 int weir_option_kind(const char *name);
 
 /* Compile a model (a file, or bytes with `folder` for external data) to a shared library file. 0,
- * or 1 (model or input at fault) or 3 (ours) after diagnostics; nothing is left behind on failure.
- */
+ * or 1 (model or input at fault), 3 (ours) or 4 (cancelled) after diagnostics; nothing is left
+ * behind on failure. */
 int weir_compile_file(weir_context *c, const char *model, const char *output);
 int weir_compile_memory(weir_context *c, const void *bytes, size_t n, const char *folder,
                         const char *output);
@@ -54,6 +54,11 @@ weir_loaded *weir_load_memory(weir_context *c, const void *bytes, size_t n, cons
 weir_loaded *weir_open(weir_context *c, const char *library);
 const weir_model *weir_loaded_model(const weir_loaded *l);
 void weir_unload(weir_loaded *l);
+
+/* Ends what this context compiles now, or else the next thing, within about a tenth of a second
+ * (LLVM's work on one unit is waited for). May be called by any thread while the context lives, by
+ * the diagnostics' function (which hears of every step), and by a signal's handler. */
+void weir_cancel(weir_context *c);
 
 #ifdef __cplusplus
 }

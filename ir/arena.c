@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "context.h"
+#include "stop.h"
 
 enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
 
@@ -60,6 +61,7 @@ void arena_free(Arena *arena) {
         free(arena->chunk);
         arena->chunk = older;
     }
+    stop_shrink(arena->ctx, arena->bytes);
     if (arena->older) arena->older->newer = arena->newer;
     if (arena->newer)
         arena->newer->older = arena->older;
@@ -87,8 +89,12 @@ static _Noreturn void out_of_memory(Arena *arena, size_t bytes) {
 static void chunk_add(Arena *arena, size_t bytes) {
     bool large = bytes > arena->next_chunk / 4;
     size_t size = large ? bytes : arena->next_chunk;
+    stop_grow(arena->ctx, sizeof(Chunk) + size);
     Chunk *chunk = calloc(1, sizeof *chunk + size);
-    if (!chunk) out_of_memory(arena, bytes);
+    if (!chunk) {
+        stop_shrink(arena->ctx, sizeof *chunk + size);
+        out_of_memory(arena, bytes);
+    }
     chunk->size = size;
     arena->bytes += sizeof *chunk + size;
     if (!large && arena->next_chunk < LAST_CHUNK) arena->next_chunk *= 2;
@@ -165,6 +171,7 @@ void arena_defer(Arena *arena, void (*fn)(void *object), void *object) {
     defer = arena_alloc(arena, sizeof *defer);
     *defer = (Defer){arena->defer, fn, object};
     arena->defer = defer;
+    if (!fits) stop_note(arena->ctx, sizeof *chunk + FIRST_CHUNK);
 }
 
 /* Grows in place when the array is the newest allocation of its chunk. */

@@ -60,6 +60,7 @@ struct Ctx {
     /* The runtime for the evaluators (flow.h); set by whoever links it. NULL: flows with calls
      * cannot be evaluated. */
     const struct RuntimeHooks *runtime;
+    struct Stop *stop;       /* what may end this compilation early (stop.h); NULL: nothing */
     struct CtxPrivate *priv; /* arenas, intern tables, innermost try */
 };
 

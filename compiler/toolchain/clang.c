@@ -41,7 +41,8 @@ void clang_key(const char *const *flags, void (*put)(void *user, const char *tex
     for (; *flags; flags++) put(user, *flags);
 }
 
-char *clang_bitcode(const char *clang, const char *text, const char *const *flags, Span *bitcode) {
+char *clang_bitcode(const char *clang, const char *text, const char *const *flags, const Stop *stop,
+                    Span *bitcode) {
     size_t n = 0;
     while (flags[n]) n++;
     const char **argv = calloc(NFIXED + n + 2, sizeof *argv);
@@ -49,7 +50,8 @@ char *clang_bitcode(const char *clang, const char *text, const char *const *flag
     argv[0] = clang;
     memcpy(argv + 1, fixed_flags, sizeof fixed_flags);
     memcpy(argv + 1 + NFIXED, flags, n * sizeof *argv);
-    ToolRun run = {.path = clang, .argv = argv, .in = {(void *)(uintptr_t)text, strlen(text)}};
+    ToolRun run = {
+        .path = clang, .argv = argv, .in = {(void *)(uintptr_t)text, strlen(text)}, .stop = stop};
     char *error = tool_run(&run);
     free(argv);
     *bitcode = run.out;

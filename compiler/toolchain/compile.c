@@ -13,6 +13,7 @@ typedef struct Work {
     const char *const *flags;
     const char *clang;
     Cache *cache;
+    const Stop *stop;
     Span *object; /* by unit */
     char **error;
     ToolTimes *times;
@@ -30,7 +31,7 @@ static char *compile_unit(const Work *work, const Unit *unit, Span *object, Tool
     }
     Span bitcode = {0};
     double start = tool_seconds();
-    char *error = clang_bitcode(work->clang, unit->text, work->flags, &bitcode);
+    char *error = clang_bitcode(work->clang, unit->text, work->flags, work->stop, &bitcode);
     times->clang = tool_seconds() - start;
     if (!error) error = llvm_object(bitcode, object, times);
     free(bitcode.at);
@@ -40,7 +41,7 @@ static char *compile_unit(const Work *work, const Unit *unit, Span *object, Tool
 
 static void *worker(void *user) {
     Work *work = user;
-    for (int i; (i = atomic_fetch_add(&work->next, 1)) < work->units->n;)
+    for (int i; !stop_now(work->stop) && (i = atomic_fetch_add(&work->next, 1)) < work->units->n;)
         work->error[i] = compile_unit(work, &work->units->at[i], &work->object[i], &work->times[i]);
     return NULL;
 }
@@ -58,6 +59,7 @@ static void run_workers(Work *work, int jobs) {
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
+/* What was ended early has errors that say nothing. */
 static void report_first(Arena *arena, const Work *work) {
     const char *text = NULL, *unit = NULL;
     for (int i = 0; i < work->units->n; i++) {
@@ -67,6 +69,7 @@ static void report_first(Arena *arena, const Work *work) {
         }
         free(work->error[i]);
     }
+    stop_check(arena_ctx(arena));
     if (text) fail(arena_ctx(arena), E_TOOLCHAIN, "unit \"%s\": %s", unit, text);
 }
 
@@ -93,7 +96,10 @@ static char *find_clang(Arena *arena) {
 
 void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *options, Objects *out,
                        ToolTimes *times) {
-    Work work = {.units = units, .flags = options->flags, .clang = find_clang(arena)};
+    Work work = {.units = units,
+                 .flags = options->flags,
+                 .clang = find_clang(arena),
+                 .stop = arena_ctx(arena)->stop};
     work.object = NEW_ARRAY(arena, Span, units->n);
     work.error = NEW_ARRAY(arena, char *, units->n);
     work.times = NEW_ARRAY(arena, ToolTimes, units->n);
@@ -106,6 +112,7 @@ void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *opti
         vec_push(arena, out, work.object[i]);
     }
     report_first(arena, &work);
+    stop_check(arena_ctx(arena));
     if (times) *times = sum_times(&work);
 }
 

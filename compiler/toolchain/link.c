@@ -113,10 +113,15 @@ Span toolchain_link(Arena *arena, const Objects *objects) {
     files->fd = NEW_ARRAY(arena, int, objects->n + 3);
     arena_defer(arena, close_files, files);
     linker_arguments(arena, objects, files);
-    ToolRun run = {.path = lld, .argv = files->arg.at, .keep = files->fd, .nkeep = files->n};
+    ToolRun run = {.path = lld,
+                   .argv = files->arg.at,
+                   .keep = files->fd,
+                   .nkeep = files->n,
+                   .stop = ctx->stop};
     char *error = tool_run(&run);
     if (run.out.at) arena_defer(arena, free, run.out.at);
     if (error) {
+        stop_check(ctx);
         char *text = arena_printf(arena, "%s", error);
         free(error);
         fail(ctx, E_TOOLCHAIN, "%s", text);

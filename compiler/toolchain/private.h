@@ -5,10 +5,12 @@
 #define WEIR_TOOLCHAIN_PRIVATE_H
 
 #include "compiler/toolchain/toolchain.h"
+#include "ir/stop.h"
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-char *clang_bitcode(const char *clang, const char *text, const char *const *flags, Span *bitcode);
+char *clang_bitcode(const char *clang, const char *text, const char *const *flags, const Stop *stop,
+                    Span *bitcode);
 void clang_key(const char *const *flags, void (*put)(void *user, const char *text), void *user);
 char *llvm_object(Span bitcode, Span *object, ToolTimes *times);
 extern const char llvm_pass_list[];

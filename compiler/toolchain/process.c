@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a program on a text and takes its answer, through memory files: the program may read and
- * write in any order, nothing blocks, no file lands on disk. It is waited for by its own pid. */
+ * write in any order, nothing blocks, no file lands on disk. What children the host has, waits for
+ * or ignores is left alone. */
 #include "private.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,31 +84,89 @@ char *tool_path(const char *env, const char *configured, const char *name) {
     return NULL;
 }
 
-/* The host may ignore or block signals; the program starts with all of them as usual. */
-static int spawn(const ToolRun *run, const int fd[3], pid_t *pid) {
+/* ---- the program and its supervisor ---------------------------------------------------------- */
+
+/* A host may ignore SIGCHLD or wait for all of its children: then the status of an ordinary child
+ * is lost. So the program is the child of a process of ours between, which ends without a signal,
+ * is waited for by nobody else (__WALL), and says in shared memory how the program ended. */
+typedef struct Start {
+    const ToolRun *run;
+    const int *fd; /* to become 0, 1, 2 */
+    char *stack;   /* of STACK bytes for each of both */
+    volatile pid_t program;
+    volatile int status; /* as of waitpid */
+    volatile int error;  /* why there is no program; 0: it was waited for */
+} Start;
+enum { STACK = 64 << 10 };
+
+#define NO_CHECKS __attribute__((no_sanitize("address", "thread", "undefined")))
+
+/* The supervisor's child: it has the process's memory until it becomes the program. */
+NO_CHECKS static int become(void *user) {
     extern char **environ;
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
+    Start *start = user;
+    const ToolRun *run = start->run;
+    bool fine = true;
+    for (int i = 0; i < 3 && fine; i++) fine = dup2(start->fd[i], i) >= 0;
+    for (int i = 0; i < run->nkeep && fine; i++) fine = fcntl(run->keep[i], F_SETFD, 0) >= 0;
+    if (fine) execve(run->path, (char *const *)(uintptr_t)run->argv, environ);
+    start->error = errno;
+    _exit(127);
+}
+
+/* Shares memory with the host's thread, thread-local too: only plain system calls. The host's
+ * handlers must not run here, and the program starts with all signals as usual. */
+NO_CHECKS static int supervise(void *user) {
+    Start *start = user;
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    int status = 0;
+    for (int i = 1; i < NSIG; i++) sigaction(i, &usual, NULL);
     sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    start->error = ECHILD;
+    int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+    pid_t pid = clone(become, start->stack + 2 * STACK, flags, start);
+    start->program = pid;
+    if (pid > 0 && syscall(SYS_wait4, pid, &status, 0, NULL) == pid && start->error == ECHILD)
+        start->error = 0;
+    start->status = status;
+    _exit(0);
+}
+
+/* Until the supervisor ends; ends the program when the compilation is to end. */
+static void watch(const Start *start, pid_t supervisor) {
+    enum { WAIT_MS = 50 };
+    const Stop *stop = start->run->stop;
+    int fd = stop ? (int)syscall(SYS_pidfd_open, supervisor, 0) : -1;
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    while (fd >= 0 && poll(&ended, 1, WAIT_MS) <= 0)
+        if (stop_now(stop) && start->program > 0) kill(start->program, SIGKILL);
+    if (fd >= 0) close(fd);
+    while (waitpid(supervisor, NULL, __WALL) < 0 && errno == EINTR) continue;
+}
+
+/* Runs the program to its end: 0 with its status, or why it did not run. */
+static int run_program(const ToolRun *run, const int fd[3], int *status) {
+    char *stack = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) return errno;
+    Start start = {.run = run, .fd = fd, .stack = stack};
+    sigset_t all, before;
     sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setsigmask(&attr, &none);
-    int error = 0;
-    for (int i = 0; i < 3 && !error; i++)
-        error = posix_spawn_file_actions_adddup2(&files, fd[i], i);
-    for (int i = 0; i < run->nkeep && !error; i++)
-        error = posix_spawn_file_actions_adddup2(&files, run->keep[i], run->keep[i]);
-    if (!error)
-        error = posix_spawn(pid, run->path, &files, &attr, (char *const *)(uintptr_t)run->argv,
-                            environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t supervisor = clone(supervise, stack + STACK, CLONE_VM, &start);
+    int error = supervisor < 0 ? errno : 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) {
+        watch(&start, supervisor);
+        error = start.error;
+    }
+    munmap(stack, 2 * STACK);
+    *status = start.status;
     return error;
 }
+
+/* ---- what came of it ------------------------------------------------------------------------- */
 
 /* What the program said, without the trailing line end, cut to a readable length. */
 static char *complain(const ToolRun *run, int status, int errors) {
@@ -122,18 +184,10 @@ static char *complain(const ToolRun *run, int status, int errors) {
 }
 
 static char *run_with(ToolRun *run, const int fd[3]) {
-    pid_t pid;
-    int error = spawn(run, fd, &pid);
+    int status = 0, error = run_program(run, fd, &status);
     if (error)
         return message("cannot run \"%s\": %s; \"weir doctor\" says what is needed", run->path,
                        strerror(error));
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return message(
-                "cannot wait for \"%s\": %s; does this process ignore SIGCHLD or wait for all "
-                "children?",
-                run->path, strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return complain(run, status, fd[2]);
     return read_all(fd[1], &run->out);
 }

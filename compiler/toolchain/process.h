@@ -4,7 +4,7 @@
 #ifndef WEIR_TOOLCHAIN_PROCESS_H
 #define WEIR_TOOLCHAIN_PROCESS_H
 
-#include "ir/base.h"
+#include "ir/stop.h"
 
 typedef struct Span {
     void *at;
@@ -18,7 +18,8 @@ typedef struct ToolRun {
     Span in;
     const int *keep; /* descriptors the program also gets, under the same numbers */
     int nkeep;
-    Span out; /* malloc'ed: what it wrote to its standard output */
+    const Stop *stop; /* what ends it early; NULL: nothing */
+    Span out;         /* malloc'ed: what it wrote to its standard output */
 } ToolRun;
 char *tool_run(ToolRun *run);
 

@@ -62,25 +62,26 @@ static const char *resolve(Import *im, const char *location) {
         fail(ctx, E_EXTERNAL,
              "external data \"%s\" is used, but the model comes from memory: give a folder",
              location);
-    if (!stays_inside(location))
+    bool anywhere = im->options && im->options->data_anywhere;
+    if (!anywhere && !stays_inside(location))
         fail(ctx, E_EXTERNAL,
              "external data \"%s\" lies outside the model's folder: only relative paths without "
-             "\"..\" "
-             "are followed",
+             "\"..\" are followed, unless option \"external-data\" says \"anywhere\"",
              location);
     if (!realpath(im->folder, folder))
         fail(ctx, E_EXTERNAL, "folder \"%s\" of the model cannot be read: %s", im->folder,
              strerror(errno));
-    const char *path = arena_printf(im->arena, "%s/%s", folder, location);
+    bool whole = anywhere && location[0] == '/';
+    const char *path = whole ? location : arena_printf(im->arena, "%s/%s", folder, location);
     if (!realpath(path, file))
         fail(ctx, E_EXTERNAL,
              "external data file \"%s\" cannot be read: %s: put it beside the model", path,
              strerror(errno));
     size_t n = strcmp(folder, "/") ? strlen(folder) : 0;
-    if (strncmp(file, folder, n) || file[n] != '/')
+    if (!anywhere && (strncmp(file, folder, n) || file[n] != '/'))
         fail(ctx, E_EXTERNAL,
              "external data \"%s\" leads outside the model's folder through a link: copy "
-             "the file there",
+             "the file there, or give option \"external-data\" the value \"anywhere\"",
              location);
     return intern(ctx, file);
 }

@@ -24,6 +24,7 @@ typedef struct ImportOptions {
         *feed; /* inputs with a default (initializers listed as inputs) that stay inputs */
     int nfeed;
     const OpTable *ops; /* NULL: onnx_ops() */
+    bool data_anywhere; /* external data may lie outside the model's folder */
 } ImportOptions;
 
 /* Both `fail`. `options` may be NULL. The mapping of the file belongs to the arena. */

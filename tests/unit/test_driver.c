@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "compiler/driver.h"
@@ -471,4 +472,93 @@ Test(weir, open_refuses_what_is_no_model) {
     cr_assert_not(weir_open(b->c, "/lib/x86_64-linux-gnu/libm.so.6"));
     cr_assert(strstr(b->said, "does not export \"weir_model_descriptor\""));
     bench_free(b);
+}
+
+/* ---- ending early ---------------------------------------------------------------------------- */
+
+typedef struct Canceller {
+    Bench *b;
+    weir_context *c;
+    int at; /* which step */
+} Canceller;
+
+static void cancel_at(void *user, const weir_diagnostic *d) {
+    Canceller *x = user;
+    see(x->b, d);
+    if (d->severity == 3 && x->b->steps == x->at) weir_cancel(x->c);
+}
+
+/* At every step: nothing is left, and the context works again. */
+Test(weir, cancel_leaves_nothing) {
+    Bench *b = bench_new();
+    Canceller x = {.b = b};
+    char so[256];
+    snprintf(so, sizeof so, "%s", path_in(b, "axpy.so"));
+    x.c = weir_context_new(cancel_at, &x);
+    for (int done = 0; !done; weir_option(x.c, "cache", "no")) {
+        x.at++;
+        b->steps = 0;
+        int code = weir_compile_file(x.c, path_in(b, "axpy.ir"), so);
+        done = b->steps < x.at;
+        cr_assert(code == (done ? 0 : 4), "step %d: %d", x.at, code);
+        cr_assert((access(so, F_OK) == 0) == done, "step %d", x.at);
+        if (!done) cr_assert(strstr(b->said, "W033"), "%s", b->said);
+    }
+    cr_assert(x.at > 10);
+    x.at = 0;
+    weir_cancel(x.c);
+    cr_assert_null(weir_load_file(x.c, path_in(b, "axpy.ir")));
+    weir_loaded *l = weir_load_file(x.c, path_in(b, "axpy.ir"));
+    cr_assert(l, "%s", b->said);
+    weir_unload(l);
+    weir_context_free(x.c);
+    bench_free(b);
+}
+
+Test(weir, limits_end_with_a_message) {
+    Bench *b = bench_new();
+    const char *text = path_in(b, "axpy.ir"), *so = path_in(b, "axpy.so");
+    const char *tight[][2] = {
+        {"max-memory", "4K"}, {"max-memory", "64K"}, {"max-time", "1e-6"}, {"max-time", "0.001"}};
+    for (size_t i = 0; i < sizeof tight / sizeof *tight; i++) {
+        weir_context *c = weir_context_new(see, b);
+        cr_assert(weir_option(c, tight[i][0], tight[i][1]) == 0);
+        cr_assert(weir_compile_file(c, text, so) == 1, "%s %s", tight[i][0], tight[i][1]);
+        cr_assert(strstr(b->said, "W011") && strstr(b->said, tight[i][0]), "%s", b->said);
+        cr_assert(access(so, F_OK) != 0);
+        weir_context_free(c);
+    }
+    cr_assert(weir_option(b->c, "max-memory", "1G") == 0 &&
+              weir_option(b->c, "max-time", "50") == 0);
+    cr_assert(weir_compile_file(b->c, text, so) == 0, "%s", b->said);
+    const char *bad[][2] = {{"max-memory", "1X"}, {"max-memory", "0"}, {"max-time", "-1"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_assert(weir_option(b->c, bad[i][0], bad[i][1]) == 1, "%s", bad[i][1]);
+    bench_free(b);
+}
+
+static void wait_for_all(int signal) {
+    (void)signal;
+    while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+}
+
+/* A host that ignores SIGCHLD, or waits for whatever ends, would lose the status of our children.
+ */
+Test(weir, host_takes_all_children) {
+    void (*const handler[])(int) = {SIG_IGN, wait_for_all};
+    for (int i = 0; i < 2; i++) {
+        Bench *b = bench_new();
+        signal(SIGCHLD, handler[i]);
+        weir_option(b->c, "cache", "no");
+        cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), path_in(b, "axpy.so")) == 0, "%s",
+                  b->said);
+        setenv("WEIR_CLANG", "/bin/false", 1);
+        cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), path_in(b, "axpy.so")) == 3);
+        setenv("WEIR_CLANG", "/nowhere/clang", 1);
+        cr_assert(weir_compile_file(b->c, path_in(b, "axpy.ir"), path_in(b, "axpy.so")) == 3);
+        cr_assert(strstr(b->said, "cannot run \"/nowhere/clang\": No such file"), "%s", b->said);
+        unsetenv("WEIR_CLANG");
+        signal(SIGCHLD, SIG_DFL);
+        bench_free(b);
+    }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A verb runs in a child process, so that a fault of ours is told as one: what was going on, and
  * what to do about it, whatever state the child was left in. The child says what it does in its
- * name. */
+ * name. Signals that ask for an end go on to the child, which cancels what it compiles; they are
+ * the process's, and so is the state that their handlers share. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,46 @@
 #include "tools/weir/guard.h"
 
 enum { NAME = 16 }; /* of a thread, with its end */
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static _Atomic(weir_context *) cancelled_on_signal;
+static volatile sig_atomic_t asked; /* the signal that asked for an end */
+static volatile pid_t worker;       /* of the parent */
+
+static void pass_on(int signal) {
+    kill(worker, signal);
+}
+
+static void give_up(int signal) {
+    (void)signal;
+    _exit(128 + asked);
+}
+
+static void cancel(int signal) {
+    weir_context *c = cancelled_on_signal;
+    if (!c) _exit(128 + signal);
+    if (asked) return;
+    asked = signal;
+    weir_cancel(c);
+    alarm(1);
+}
+
+static void on_end(void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void guard_cancels(weir_context *c) {
+    struct sigaction late = {.sa_handler = give_up};
+    cancelled_on_signal = c;
+    if (!c) return;
+    sigaction(SIGALRM, &late, NULL);
+    on_end(cancel);
+}
+
+/* ---- the child ------------------------------------------------------------------------------- */
 
 void guard_step(const char *text) {
     char name[NAME];
@@ -41,8 +82,10 @@ int guarded(int (*run)(Args *args), Args *args) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         int code = run(args);
         fflush(NULL);
-        exit(code);
+        exit(asked ? 128 + asked : code);
     }
+    worker = pid;
+    on_end(pass_on);
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0) last_step(pid, name);
     if (waitpid(pid, &status, 0) != pid) return EXIT_OURS;
     if (WIFEXITED(status)) return WEXITSTATUS(status);

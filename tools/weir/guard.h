@@ -3,12 +3,16 @@
 #ifndef WEIR_TOOLS_GUARD_H
 #define WEIR_TOOLS_GUARD_H
 
+#include "compiler/weir.h"
 #include "tools/weir/args.h"
 
 /* Runs a verb in a child process; its exit code, or EXIT_OURS after a message that asks for a
  * report.
  */
 int guarded(int (*run)(Args *args), Args *args);
+/* SIGINT and SIGTERM cancel what this context compiles, so that nothing is left behind; what does
+ * not end within a second is ended. NULL: no context any more. */
+void guard_cancels(weir_context *c);
 /* Notes what is going on, for that message. */
 void guard_step(const char *text);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weir: the command line. Exit codes: 0 done, 1 the model or an input is at fault, 2 usage, 3 our
  * fault. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,9 @@
     "  --operators FILE        operators of your own, as text of flows\n"                          \
     "  --link FILE.o           an object file with functions that they call\n"                     \
     "  --profile               time kernels at run time (weir_model.profile)\n"                    \
+    "  --external-data WHERE   folder (the model's own) or anywhere\n"                             \
+    "  --max-time S            end with a message when compiling takes longer\n"                   \
+    "  --max-memory BYTES      the same of the memory of model and passes (10M, 2G)\n"             \
     "  -j N                    compile with N threads\n"
 #define INPUT_OPTIONS                                                                              \
     "  --input NAME=FILE       an input from a .npy or .pb file (repeat)\n"                        \
@@ -129,6 +133,7 @@ static bool wants_help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGCHLD, SIG_DFL); /* who starts us may have it ignored, which is inherited */
     if (argc < 2) return print_help(stderr), EXIT_USAGE;
     if (!strcmp(argv[1], "--version")) return printf("weir %s\n", weir_version()), EXIT_DONE;
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "tools/weir/engine.h"
+#include "tools/weir/guard.h"
 #include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
 
@@ -46,7 +47,9 @@ int verb_compile(Args *a) {
     if (!bad && !output && o->emit == EMIT_LIBRARY) bad = usage_error(a, "needs -o FILE");
     if (!bad && o->emit != EMIT_LIBRARY && !o->emit_dir)
         bad = usage_error(a, "--emit needs --emit-dir, the folder to write to");
+    guard_cancels(c);
     int rc = bad ? EXIT_USAGE : compile(c, model, output);
+    guard_cancels(NULL);
     weir_context_free(c);
     return rc;
 }
