@@ -132,7 +132,8 @@ typedef enum {
     LINE_THREAD,   /* arg: dim: tile loops that are spread over blocks, and below them over the
                     * threads of a block. arg: dim, threads: the dim's innermost loop runs on so
                     * many threads, as a vector dim's does in lanes */
-    LINE_AT,       /* map computed inside the tile loops of these dims of the last map */
+    LINE_AT,       /* arg: dim, size or 0: map computed inside the tile loops of these dims of the
+                      last map; of several loops over a dim, that of this size, or the innermost */
     LINE_KEEP,     /* container `cont` of `map` is kept in `storage` */
     LINE_VECTOR,   /* arg: dim, lanes: this dim's innermost loop runs in lanes */
     LINE_UNROLL,   /* arg: dim, 0 = whole: unrolled in the tile */

@@ -64,12 +64,14 @@ static void scan_args(KernelScan *k, Line *line, LineArg *args) {
     }
 }
 
-/* `(i, j)` */
+/* `(i, j)`; with `at` also `(i:96, j)` */
 static void scan_list(KernelScan *k, Line *line, LineArg *args) {
     lex_expect(k->lex, "(");
     while (!lex_take(k->lex, ")")) {
         if (line->narg) lex_expect(k->lex, ",");
         push_arg(k, line, args, scan_dim_name(k, line));
+        if (line->kind == LINE_AT && lex_take(k->lex, ":"))
+            args[line->narg - 1].size = lex_int(k->lex, "a size");
     }
 }
 

@@ -37,6 +37,7 @@ static void put_list(KernelText *t, const Line *line) {
     for (int i = 0; i < line->narg; i++) {
         if (i) text_put(t->p->out, ", ");
         put_dim(t, line, line->arg[i].dim);
+        if (line->arg[i].size) text_printf(t->p->out, ":%lld", (long long)line->arg[i].size);
     }
     text_put(t->p->out, ")");
 }

@@ -32,12 +32,13 @@ static void verify_line_cont(FlowVerify *f, const Kernel *kernel, const Line *li
                  f->flow->cont.at[line->cont].name);
 }
 
-/* Has the map at this position a tile loop over the dim? */
-static bool is_tiled(const Kernel *kernel, int position, const char *dim) {
+/* Has the map at this position a tile loop over the dim (of this size, unless 0)? */
+static bool is_tiled(const Kernel *kernel, int position, const char *dim, int64_t size) {
     for (int i = 0; i < kernel->line.n; i++) {
         const Line *line = &kernel->line.at[i];
         for (int k = 0; line->kind == LINE_TILE && line->map == position && k < line->narg; k++)
-            if (strcmp(line->arg[k].dim, dim) == 0) return true;
+            if (strcmp(line->arg[k].dim, dim) == 0 && (!size || size == line->arg[k].size))
+                return true;
     }
     return false;
 }
@@ -52,7 +53,8 @@ static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, c
         if (dim_number(map, intern(v->ctx, line->arg[i].dim)) < 0)
             complain(v, line, kernel, "map \"%s\" has no dim \"%s\"", map->name, line->arg[i].dim);
         bool loop = tiled || (line->kind == LINE_THREAD && !line->arg[i].size);
-        if (loop && !is_tiled(kernel, position, line->arg[i].dim))
+        int64_t size = line->kind == LINE_AT ? line->arg[i].size : 0;
+        if (loop && !is_tiled(kernel, position, line->arg[i].dim, size))
             complain(v, line, kernel, "dim \"%s\" of map \"%s\" has no tile, so no loop",
                      line->arg[i].dim, map->name);
         bool sized =

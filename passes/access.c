@@ -39,6 +39,13 @@ bool map_is_reduction(const Map *map) {
     return map->write.n && map->write.at[0].combine;
 }
 
+bool map_straight_line(const Map *map) {
+    for (int w = 0; w < map->write.n; w++)
+        if (map->write.at[w].combine || map->write.at[w].to[0].cont != map->write.at[0].to[0].cont)
+            return false;
+    return map->write.n > 1 && !map->cons.n && map->write.at[0].to[0].rank > 0;
+}
+
 bool access_by_value(const Map *map, const Access *a) {
     for (int v = 0; v < map->body.val.n; v++)
         for (int k = 0; map->body.val.at[v].sym && k < a->rank; k++)
@@ -152,7 +159,9 @@ double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool pack
 enum { NO_WRITER = -1, MANY_WRITERS = -2 };
 
 static void set_writer(int *writer, int cont, int map) {
-    if (cont >= 0) writer[cont] = writer[cont] == NO_WRITER ? map : MANY_WRITERS;
+    if (cont < 0) return;
+    bool only = writer[cont] == NO_WRITER || writer[cont] == map;
+    writer[cont] = only ? map : MANY_WRITERS;
 }
 
 static void items_writers(const Flow *flow, const Items *items, int *writer) {

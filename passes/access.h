@@ -32,6 +32,8 @@ int64_t map_extent(const Map *map, int dim, int64_t otherwise);
 double map_volume(const Map *map, int64_t otherwise);
 
 bool map_is_reduction(const Map *map);
+/* Straight-line code that writes several elements of one container at every index. */
+bool map_straight_line(const Map *map);
 /* Does the access use a value of the map's body as an index? */
 bool access_by_value(const Map *map, const Access *a);
 /* Does an index of the access use an output dim and a reduced one? Then windows slide over it. */

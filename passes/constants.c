@@ -4,12 +4,12 @@
  * First, inside every map, the largest subexpressions that read only weights, over fewer elements
  * than the map has iterations (the scale of a normalisation per channel, say), move into maps of
  * their own. Then all maps that read only weights and what such maps made are evaluated, and what
- * they wrote becomes weights. Large results (more than LIMIT elements) of a plain rearrangement
+ * they wrote becomes weights. Large results (more than SMALL elements) of a plain rearrangement
  * stay maps: layouts do that without another copy. With a packing other than build nothing is
  * evaluated: the maps become the constant part of the flow. */
 #include "passes/prepare.h"
 
-enum { LIMIT = 1 << 26, SMALL = 1 << 16 };
+enum { SMALL = 1 << 16 };
 
 typedef struct Folding {
     Arena *arena;
@@ -218,7 +218,7 @@ static bool constant_map(const Folding *f, const Map *m, const int *writer, int 
             for (int d = 0; d < f->flow->cont.at[cont].rank; d++)
                 if (!dim_is_const(f->flow->cont.at[cont].shape[d], NULL)) return false;
         }
-    return volume <= LIMIT && (computes || volume <= SMALL);
+    return volume <= CONSTANT_VOLUME && (computes || volume <= SMALL);
 }
 
 static void mark_constant(Folding *f, const Map *m) {

@@ -25,6 +25,7 @@ typedef struct Group {
     const Items *home; /* all maps of a group stand in one list */
     int last;          /* position of its last map in program order */
     bool gone;
+    bool strips; /* complete: nothing else joins it */
 } Group;
 
 typedef struct Fusing {
@@ -196,7 +197,8 @@ static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) 
 }
 
 static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) {
-    if (g == into || g->gone || g->home != into->home || !may_sink(f, g, into)) return false;
+    if (g == into || g->gone || g->strips || g->home != into->home || !may_sink(f, g, into))
+        return false;
     if (unboxed_between(f, g, into)) return false;
     RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
     return epilogue(f, g, into, cont) || strip(f, g, into, cont) ||
@@ -237,6 +239,17 @@ static void fuse_into(Fusing *f, int map) {
     }
 }
 
+/* The maps of a kernel in strips stand alone: they read and write with it what others do not. */
+static void join_strips(Fusing *f, int root) {
+    int map[STRIP_MAPS];
+    Group *into = &f->group[root];
+    if (!strip_maps(f->flow, f->writer, f->readers, root, map)) return;
+    for (int i = 0; i < STRIP_MAPS; i++)
+        if (f->home[map[i]] != into->home || f->group[map[i]].gone) return;
+    for (int i = 0; i < STRIP_MAPS - 1; i++) join(f, &f->group[map[i]], into);
+    into->strips = true;
+}
+
 static void order_maps(const Items *items, IntVec *out, Arena *arena) {
     for (int i = 0; i < items->n; i++) {
         if (items->at[i].kind == ITEM_MAP) vec_push(arena, out, items->at[i].map);
@@ -267,7 +280,9 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
         vec_push(arena, &f.group[m].map, m);
         f.group_of[m] = m;
     }
-    for (int i = 0; i < order.n; i++) fuse_into(&f, order.at[i]);
+    for (int i = 0; i < order.n; i++) join_strips(&f, order.at[i]);
+    for (int i = 0; i < order.n; i++)
+        if (!f.group[f.group_of[order.at[i]]].strips) fuse_into(&f, order.at[i]);
     for (int i = 0; i < order.n; i++) {
         Group *g = &f.group[order.at[i]];
         if (!g->gone) kernel_new(f.flow, env->machine, g->map.at, g->map.n);

@@ -20,6 +20,10 @@ typedef struct RowsJoin {
 } RowsJoin;
 bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join);
 
+/* fuse_strips.c: the four maps of a kernel in strips whose last is `root`, if it is one. */
+enum { STRIP_MAPS = 4 };
+bool strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root, int *map);
+
 /* A contraction, or a reduction over windows: wants register tiles of its own. */
 bool wants_tiles(const Flow *flow, const Map *m);
 /* One write, each of whose indices is a dim or a constant? */

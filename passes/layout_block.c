@@ -18,7 +18,8 @@ static bool copied_in(const Layouts *l, int cont) {
     if (l->flow->cont.at[cont].kind != CONT_IN) return false;
     for (int r = 0; r < l->readers[cont].n; r++) {
         const Map *m = l->flow->map.at[l->readers[cont].at[r]];
-        for (int v = 0; map_is_reduction(m) && v < m->body.val.n; v++) {
+        bool window = map_is_reduction(m) || map_straight_line(m);
+        for (int v = 0; window && v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
             if (val->kind == VAL_READ && val->read.cont == cont && val->has_else) return true;
         }
@@ -32,6 +33,10 @@ static bool may_block(const Layouts *l, int cont, int dim) {
     bool plain = cont < l->chosen && l->plain[cont];
     return ours && !plain && !c->layout && !l->held[cont] && dim >= 0 && dim < c->rank - 1 &&
            extent_or(c->shape[dim], 0) >= l->lanes;
+}
+
+static void block_at(const Layouts *l, int cont, int dim, int *channel) {
+    if (may_block(l, cont, dim)) channel[cont] = dim;
 }
 
 static int index_of(const Map *m, const Access *a, int dim) {
@@ -53,8 +58,24 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     }
     const Access *to = &m->write.at[0].to[0];
     if (n < 0 || !spatial) return;
-    int k = index_of(m, to, n);
-    if (k >= 0 && k < to->rank - 1 && may_block(l, to->cont, k)) channel[to->cont] = k;
+    block_at(l, to->cont, index_of(m, to, n), channel);
+}
+
+/* Images that straight-line code cuts into tiles, or that are put together from tiles, whose
+ * channel is stored last. */
+static void seed_tiles(const Layouts *l, const Map *m, int *channel) {
+    bool cuts = map_straight_line(m);
+    if (!cuts && (map_is_reduction(m) || m->write.n != 1)) return;
+    const Access *to = &m->write.at[0].to[0];
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Access *from = &m->body.val.at[v].read;
+        if (m->body.val.at[v].kind != VAL_READ || !from->rank) continue;
+        const Access *tiles = cuts ? to : from, *image = cuts ? from : to;
+        int d = access_dim(m, tiles, tiles->rank - 1), tiled = 0;
+        for (int k = 0; k < from->rank; k++)
+            tiled += access_dim(m, from, k) < 0 && !dim_is_const(from->at[k], NULL);
+        if (d >= 0 && tiled > 1) block_at(l, image->cont, index_of(m, image, d), channel);
+    }
 }
 
 /* If one side of a map has a blocked dim and the other uses the same map dim, block it there too.
@@ -103,7 +124,10 @@ static const Layout *blocked(Layouts *l, const Cont *c, int dim) {
 static int *find_channels(Layouts *l) {
     int n = l->flow->cont.n, *channel = NEW_ARRAY(l->arena, int, n + 1);
     for (int c = 0; c < n; c++) channel[c] = -1;
-    for (int m = 0; m < l->flow->map.n; m++) seed(l, l->flow->map.at[m], channel);
+    for (int m = 0; m < l->flow->map.n; m++) {
+        seed(l, l->flow->map.at[m], channel);
+        seed_tiles(l, l->flow->map.at[m], channel);
+    }
     for (bool again = true; again;) {
         again = false;
         for (int m = 0; m < l->flow->map.n; m++) again |= spread(l, l->flow->map.at[m], channel);

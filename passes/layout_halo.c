@@ -13,8 +13,9 @@ typedef struct Halo {
     bool any, mixed; /* mixed: reads with another value, or of unknown reach */
 } Halo;
 
+/* A reduction over a window, or straight-line code that reads all of one. */
 static bool is_window(const Map *m) {
-    return map_is_reduction(m) && !m->cons.n;
+    return !m->cons.n && (map_is_reduction(m) || map_straight_line(m));
 }
 
 /* How far a read reaches beyond the box, by dim; false when that is not constant. */

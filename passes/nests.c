@@ -173,8 +173,16 @@ Access lowering_access(Lowering *lo, int cont, const Dim *logical, bool store) {
     return (Access){buf, rank, arena_copy(lo->arena, at, (size_t)rank * sizeof *at)};
 }
 
+/* The first extent of an index that a map's several writes of a container fix: 0 .. extent-1. */
+static bool fixed_index(const Lowering *lo, const Map *m, const Write *w, int k, int d) {
+    int writes = 0;
+    for (int i = 0; i < m->write.n; i++) writes += m->write.at[i].to[0].cont == w->to[k].cont;
+    return writes > 1 && dim_is_const(w->to[k].at[d], NULL) &&
+           dim_is_const(lo->flow->cont.at[w->to[k].cont].shape[d], NULL);
+}
+
 /* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside.
- */
+ * An index that several writes fix is whole. */
 static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box,
                          Stmts *into) {
     const MapPlan *plan = &lo->plan[pos];
@@ -188,6 +196,8 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
     for (int d = 0; d < l->rank; d++) {
         l->origin[d] = w->to[k].at[d];
         Dim size = dim_const(lo->ctx, 1);
+        if (fixed_index(lo, plan->map, w, k, d))
+            l->origin[d] = dim_const(lo->ctx, 0), size = lo->flow->cont.at[cont].shape[d];
         for (int i = 0; i < plan->map->dim.n; i++) {
             if (plan->map->dim.at[i].sym != w->to[k].at[d]) continue;
             l->origin[d] = box[i].start;
@@ -222,9 +232,12 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
     Span box[RANK_MAX * 2];
     plan_box(lo, pos, root, box);
     const Map *m = lo->plan[pos].map;
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++)
+    for (int w = 0; w < m->write.n; w++) {
+        bool again = false;
+        for (int i = 0; i < w; i++) again |= m->write.at[i].to[0].cont == m->write.at[w].to[0].cont;
+        for (int k = 0; !again && k < m->write.at[w].n; k++)
             declare_kept(lo, pos, &m->write.at[w], k, box, into);
+    }
     leaf_map(lo, pos, box, into);
     for (int w = 0; w < m->write.n; w++)
         if (lo->keep[m->write.at[w].to[0].cont] != KEEP_REG) {

@@ -92,13 +92,14 @@ static void plan_line(Lowering *lo, int index) {
     }
 }
 
-/* Depth of `at (dims)`: inside the innermost loop over any of them. */
+/* Depth of `at (dims)`: inside the innermost loop over any of them (of the size it names). */
 static void plan_at(Lowering *lo, const Line *line) {
     const MapPlan *root = &lo->plan[lo->nplan - 1];
     int depth = 0;
     for (int i = 0; i < line->narg; i++)
         for (int k = 0; k < root->tile.n; k++)
-            if (root->tile.at[k].dim == plan_dim(root, line->arg[i].dim) && k + 1 > depth)
+            if (root->tile.at[k].dim == plan_dim(root, line->arg[i].dim) && k + 1 > depth &&
+                (!line->arg[i].size || line->arg[i].size == root->tile.at[k].size))
                 depth = k + 1;
     lo->plan[line->map].depth = depth;
 }

@@ -5,6 +5,9 @@
 
 #include "passes/access.h"
 
+/* Maps of more iterations are not computed when compiling. */
+enum { CONSTANT_VOLUME = 1 << 26 };
+
 /* A flow of these maps alone: what they write are its outputs. */
 Flow *constant_part(Arena *arena, const Flow *flow, const int *maps, int n);
 /* The weight as the model gives it, a parameter of the part: what `c` of the flow stands for. */

@@ -201,6 +201,7 @@ static void schedule_kernel(Scheduling *s, Kernel *kernel) {
         if (schedule_tiled(&merged, kernel, at)) return;
         kernel->line.n = 0;
     }
+    if (schedule_strips(s, kernel)) return;
     if (kernel->map.n == 1 && !map_is_reduction(root))
         schedule_pointwise(s, kernel);
     else

@@ -57,6 +57,10 @@ bool merge_rows(Scheduling *s, Kernel *kernel);
  * an element-wise root; maps in front make strips of what it reads. False when it cannot be. */
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at);
 
+/* schedule_strips.c: tiles of an image by way of products of matrices. False when it is not that.
+ */
+bool schedule_strips(Scheduling *s, Kernel *kernel);
+
 /* schedule_rows.c: maps tied by outer dims, one block of rows a task. */
 void schedule_rows(Scheduling *s, Kernel *kernel);
 

@@ -99,8 +99,9 @@ void rows_line(Rows *r, LineKind kind, int pos) {
     Line line = {.kind = kind, .map = pos, .cont = -1};
     for (int d = 0; d < r->root->dim.n; d++)
         if (r->outer[d] && d != r->block && !dim_is(r->root->dim.at[d].extent, 1))
-            line_dim(r->s->flow, &line, r->root, d, 1);
-    if (r->block >= 0) line_dim(r->s->flow, &line, r->root, r->block, r->rows);
+            line_dim(r->s->flow, &line, r->root, d, kind == LINE_TILE);
+    if (r->block >= 0)
+        line_dim(r->s->flow, &line, r->root, r->block, kind == LINE_TILE ? r->rows : 0);
     if (line.narg || kind == LINE_AT) vec_push(r->s->flow->arena, &r->kernel->line, line);
 }
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of pass `algorithm`. */
+#ifndef WEIR_PASSES_ALGORITHM_H
+#define WEIR_PASSES_ALGORITHM_H
+
+#include "passes/access.h"
+
+enum { WINDOW_TAPS = 3, TILE_MOST = 4 };
+
+/* A convolution by a 3x3 window in steps of 1, f32. */
+typedef struct Window {
+    int input, weights;     /* Vals of the body that read them */
+    int slide[2];           /* dims of the result, and ... */
+    int window[2];          /* ... the dims of the window that slides along them */
+    DimRole role[MAP_DIMS]; /* of all dims; ROLE_OTHER for these four */
+} Window;
+
+/* algorithm_cost.c: is it one? How large should its tiles be (2 or 4; 1: it stays as it is)? */
+bool window_of(const Flow *flow, const Map *map, Window *win);
+int choose_tile_size(const Machine *machine, const Map *map, const Window *win);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that run in strips (fuse_strips.c): tiles of an image, transformed, multiplied,
+ * transformed back.
+ *
+ * A strip is a few rows of tiles, so few that the elements of its tiles before and after the
+ * products stay in the inner cache. In a strip, first all input tiles; then for each element of a
+ * tile a product of matrices, in register tiles of panels and rows (rows are tiles of the strip);
+ * then tile by tile, a vector of channels at a time, the way back and the epilogue. */
+#include <math.h>
+
+#include "passes/schedule.h"
+
+enum { STRIP_MAPS = 4, WAYS = 12, MOST_ROWS = 14 };
+static const int64_t unknown_extent = 64;
+static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
+
+typedef struct StripsPlan {
+    Scheduling *s;
+    Kernel *kernel;
+    const Map *map[STRIP_MAPS];
+    Contraction roles; /* of the products */
+    int image[2];      /* dims of the root that are cut into tiles ... */
+    int64_t side;      /* ... of so many rows and columns ... */
+    int row[2];        /* ... and the dims of the products that count them */
+    int channel, lane; /* the root's dim that is stored last, and the products' */
+    double elements, in, out, images;
+    int64_t tiles[2]; /* of the image */
+    int64_t strip[2]; /* tiles of a strip */
+    int64_t parts;    /* of the channels */
+} StripsPlan;
+
+/* The dims of the root by which it reads tiles: i%side and i/side in two indices of one read. */
+static bool find_image(StripsPlan *p, const Val *val) {
+    Ctx *ctx = p->s->flow->ctx;
+    const Map *root = p->map[3];
+    const Cont *c = &p->s->flow->cont.at[val->read.cont];
+    const Access *to = &p->map[2]->write.at[0].to[0];
+    int n = 0;
+    for (int k = 0; k < val->read.rank; k++)
+        for (int d = 0; d < root->dim.n; d++) {
+            Dim sym = root->dim.at[d].sym;
+            if (!dim_is_const(c->shape[k], NULL) ||
+                val->read.at[k] != dim_mod(ctx, sym, c->shape[k]))
+                continue;
+            Dim count = dim_div(ctx, sym, c->shape[k]);
+            for (int l = 0; l < val->read.rank; l++)
+                if (val->read.at[l] == count && n < 2) {
+                    p->image[n] = d;
+                    p->row[n++] = access_dim(p->map[2], to, l);
+                    dim_is_const(c->shape[k], &p->side);
+                }
+        }
+    p->channel = access_dim(root, &val->read, val->read.rank - 1);
+    p->lane = access_dim(p->map[2], to, to->rank - 1);
+    return n == 2 && p->channel >= 0 && p->lane >= 0 && p->row[0] >= 0 && p->row[1] >= 0;
+}
+
+/* A dim of the map before the root is the same dim of the products: by what that map reads. */
+static int products_dim(const StripsPlan *p, int d) {
+    const Map *back = p->map[2];
+    const Access *to = &p->map[1]->write.at[0].to[0];
+    for (int v = 0; v < back->body.val.n; v++) {
+        const Val *val = &back->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
+            if (access_dim(back, &val->read, k) == d) return access_dim(p->map[1], to, k);
+    }
+    return -1;
+}
+
+static bool recognize(StripsPlan *p) {
+    if (p->kernel->map.n != STRIP_MAPS) return false;
+    for (int i = 0; i < STRIP_MAPS; i++) p->map[i] = p->s->flow->map.at[p->kernel->map.at[i]];
+    if (!map_straight_line(p->map[0]) || !map_straight_line(p->map[2])) return false;
+    int tiles = p->map[2]->write.at[0].to[0].cont;
+    const Body *body = &p->map[3]->body;
+    p->roles = map_contraction(p->s->flow, p->map[1]);
+    for (int v = 0; v < body->val.n; v++) {
+        if (body->val.at[v].kind != VAL_READ || body->val.at[v].read.cont != tiles) continue;
+        if (!p->roles.is || !find_image(p, &body->val.at[v])) return false;
+        p->lane = products_dim(p, p->lane);
+        for (int i = 0; i < 2; i++) p->row[i] = products_dim(p, p->row[i]);
+        return p->lane >= 0 && p->row[0] >= 0 && p->row[1] >= 0;
+    }
+    return false;
+}
+
+/* Extents of the products: elements of a tile, channels in and out, images; tiles by row and
+ * column.
+ */
+static void measure(StripsPlan *p) {
+    p->elements = p->in = p->out = p->images = 1;
+    for (int d = 0; d < p->map[1]->dim.n; d++) {
+        double extent = (double)map_extent(p->map[1], d, unknown_extent);
+        if (d == p->row[0] || d == p->row[1]) continue;
+        if (p->roles.role[d] == ROLE_BATCH) p->elements *= extent;
+        if (p->roles.role[d] == ROLE_K) p->in *= extent;
+        if (p->roles.role[d] == ROLE_N) p->out *= extent;
+        if (p->roles.role[d] == ROLE_M) p->images *= extent;
+    }
+    for (int i = 0; i < 2; i++) p->tiles[i] = map_extent(p->map[1], p->row[i], unknown_extent);
+}
+
+static int64_t parts_of(int64_t extent, int64_t size) {
+    return (extent + size - 1) / size;
+}
+
+/* Streams of elements that lie `step` bytes apart fall on so few sets of a cache that they push one
+ * another out? */
+static bool collide(double elements, double step) {
+    int64_t apart = (int64_t)step, page = 4096;
+    while (page > 1 && apart % page) page /= 2;
+    return elements > (double)(4096 / page) * WAYS;
+}
+
+/* At most `most`, in nearly equal parts. */
+static int64_t at_most(int64_t extent, int64_t most) {
+    if (most < 1) most = 1;
+    return parts_of(extent, parts_of(extent, most));
+}
+
+/* Rows of a register tile of the products: columns of a strip, several of its rows if these are
+ * short. */
+static void register_rows(const StripsPlan *p, int64_t rows, int64_t columns, int64_t *tile) {
+    const Machine *m = p->s->env->machine;
+    int64_t vectors = panel_width(m, (int64_t)p->out) / lanes_of(p->s);
+    int64_t most = (m->vector_regs - 2 - vectors) / vectors;
+    if (most > MOST_ROWS) most = MOST_ROWS;
+    tile[1] = at_most(columns, most);
+    tile[0] = tile[1] < columns ? 1 : at_most(rows, most / tile[1]);
+}
+
+/* Seconds that a core is busy, when a strip is so many rows and columns of tiles and channels are
+ * cut into `parts`: products, while weights come from the next cache or later; straight-line code
+ * at the speed of the cache that holds its elements, much slower where these collide. */
+static double strip_seconds(const StripsPlan *p, int64_t rows, int64_t columns, int64_t parts) {
+    const Machine *m = p->s->env->machine;
+    double out = p->out / (double)parts, inner = (double)m->level[1].bytes;
+    double tasks =
+        p->images * (double)(parts_of(p->tiles[0], rows) * parts_of(p->tiles[1], columns) * parts);
+    double tiles = p->images * (double)(p->tiles[0] * p->tiles[1] * parts) / tasks;
+    int64_t row[2];
+    register_rows(p, rows, columns, row);
+    double multiply = 2 * p->elements * tiles * p->in * out / m->fma_flops *
+                      (1 + 1.5 / (double)(row[0] * row[1]));
+    double weights = 4 * p->elements * p->in * out;
+    double read = weights / machine_bandwidth(m, weights);
+    if (weights > inner) read = read > multiply ? read - multiply : 0;
+    double move = 0, part[] = {p->in, out};
+    double held = 4 * p->elements * (double)(rows * columns) * (p->in + out);
+    for (int i = 0; i < 2; i++) {
+        bool slow = collide(p->elements, 4 * (double)(rows * columns) * part[i]);
+        double around =
+            i ? 1 : (1 + 2 / (double)(rows * p->side)) * (1 + 2 / (double)(columns * p->side));
+        move += around * (slow ? 3 : 2) * 4 * p->elements * tiles * part[i] /
+                machine_bandwidth(m, held / 2);
+    }
+    double uneven = (p->tiles[0] % rows ? UNEVEN : 1) * (p->tiles[1] % columns ? UNEVEN : 1);
+    return ceil(tasks / m->cores) * (multiply + read + move) * uneven;
+}
+
+static void choose_strip(StripsPlan *p) {
+    double best = 0;
+    int64_t least = p->tiles[1] < MOST_ROWS / 2 ? p->tiles[1] : MOST_ROWS / 2;
+    for (int64_t parts = 1; parts <= 4; parts *= 2)
+        for (int64_t rows = 1; rows <= p->tiles[0]; rows++)
+            for (int64_t columns = least; columns <= p->tiles[1]; columns++) {
+                if (parts > 1 && p->out / (double)parts < (double)lanes_of(p->s)) continue;
+                double seconds = strip_seconds(p, rows, columns, parts);
+                if (best > 0 && seconds >= best) continue;
+                best = seconds;
+                p->strip[0] = rows, p->strip[1] = columns, p->parts = parts;
+            }
+}
+
+static void strip_line(StripsPlan *p, LineKind kind, int pos) {
+    const Map *root = p->map[3];
+    Line line = {.kind = kind, .map = pos, .cont = -1};
+    bool size = kind != LINE_PARALLEL;
+    for (int d = 0; d < root->dim.n; d++)
+        if (d != p->image[0] && d != p->image[1] && d != p->channel && map_extent(root, d, 2) > 1)
+            line_dim(p->s->flow, &line, root, d, size);
+    int64_t lanes = lanes_of(p->s), channels = parts_of((int64_t)p->out, p->parts * lanes) * lanes;
+    if (p->parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
+    for (int i = 0; i < 2; i++)
+        line_dim(p->s->flow, &line, root, p->image[i], size ? p->side * p->strip[i] : 0);
+    vec_push(p->s->flow->arena, &p->kernel->line, line);
+}
+
+static void tile_line(StripsPlan *p, LineKind kind, int pos) {
+    Line *line = kernel_line(p->s->flow, p->kernel, kind, pos);
+    line_dim(p->s->flow, line, p->map[3], p->channel, lanes_of(p->s));
+    for (int i = 0; i < 2; i++)
+        if (p->strip[i] > 1) line_dim(p->s->flow, line, p->map[3], p->image[i], p->side);
+}
+
+/* The products: element by element, panels, rows. */
+static void product_lines(StripsPlan *p) {
+    const Map *m = p->map[1];
+    int64_t width = panel_width(p->s->env->machine, map_extent(m, p->lane, unknown_extent)), row[2];
+    register_rows(p, p->strip[0], p->strip[1], row);
+    Line *tile = kernel_line(p->s->flow, p->kernel, LINE_TILE, 1);
+    for (int d = 0; d < m->dim.n; d++)
+        if (p->roles.role[d] == ROLE_BATCH ||
+            (p->roles.role[d] == ROLE_M && d != p->row[0] && d != p->row[1]))
+            line_dim(p->s->flow, tile, m, d, 1);
+    line_dim(p->s->flow, tile, m, p->lane, width);
+    line_dim(p->s->flow, tile, m, p->row[0], row[0]);
+    line_dim(p->s->flow, tile, m, p->row[1], row[1]);
+    vector_line(p->s, p->kernel, 1, p->lane);
+    Line *unroll = kernel_line(p->s->flow, p->kernel, LINE_UNROLL, 1);
+    line_dim(p->s->flow, unroll, m, p->lane, 0);
+    for (int i = 0; i < 2; i++) line_dim(p->s->flow, unroll, m, p->row[i], 0);
+}
+
+/* The lanes of straight-line code: what it writes last. */
+static void code_lanes(StripsPlan *p, int pos) {
+    const Access *to = &p->map[pos]->write.at[0].to[0];
+    int d = access_dim(p->map[pos], to, to->rank - 1);
+    if (d >= 0) vector_line(p->s, p->kernel, pos, d);
+}
+
+bool schedule_strips(Scheduling *s, Kernel *kernel) {
+    StripsPlan p = {.s = s, .kernel = kernel};
+    if (!recognize(&p)) return false;
+    measure(&p);
+    choose_strip(&p);
+    strip_line(&p, LINE_TILE, 3);
+    strip_line(&p, LINE_PARALLEL, 3);
+    tile_line(&p, LINE_TILE, 3);
+    for (int i = 0; i < 2; i++) {
+        strip_line(&p, LINE_AT, i);
+        kernel_keep(s->flow, kernel, i, p.map[i]->write.at[0].to[0].cont, KEEP_SCRATCH);
+    }
+    code_lanes(&p, 0);
+    product_lines(&p);
+    tile_line(&p, LINE_AT, 2);
+    kernel_keep(s->flow, kernel, 2, p.map[2]->write.at[0].to[0].cont, KEEP_TILE);
+    code_lanes(&p, 2);
+    vector_line(s, kernel, 3, p.channel);
+    Line *unroll = kernel_line(s->flow, kernel, LINE_UNROLL, 3);
+    for (int i = 0; i < 2; i++) line_dim(s->flow, unroll, p.map[3], p.image[i], 0);
+    return true;
+}
