@@ -19,9 +19,9 @@
  * is compiled.
  * --every N takes one kernel of N, -j N works in N processes.
  *
- * A text with one flow or graph may say what a pass makes of it, for x86-64-v4: a line
- * `# after PASS: TEXT` demands TEXT in the stage after that pass, `# never after PASS: TEXT`
- * forbids it. */
+ * A text may say what a pass makes of it, for x86-64-v4: a line `# after PASS: TEXT` demands TEXT
+ * in the stage after that pass, `# never after PASS: TEXT` forbids it; `# FLOW after PASS: TEXT` is
+ * for the flow or graph of that name. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -52,6 +52,7 @@ typedef struct Run {
     int64_t size;     /* of symbols */
     Stage start;
     bool compile, round_trip;
+    const char *name;   /* of the flow or graph */
     const char *expect; /* the source's text, or NULL; then nothing is evaluated */
     /* made on the way */
     Arena *arena;
@@ -223,12 +224,14 @@ static void expect_line(Run *r, const char *at, const char *text, bool wanted) {
     fail(r->ctx, E_VERIFY, "\"%s\" stands %s in\n%.1500s", want, wanted ? "not" : "still", text);
 }
 
+/* Lines for the whole text, and those that name the flow. */
 static void expect_lines(Run *r, const Stage *stage, const char *pass) {
     Arena *arena = arena_new(r->ctx);
     const char *text = stage_text(arena, stage);
-    for (int wanted = 0; wanted < 2; wanted++) {
-        const char *head =
-            arena_printf(arena, "# %s%s: ", wanted ? "after " : "never after ", pass);
+    for (int kind = 0; kind < 4; kind++) {
+        bool wanted = kind & 1, named = kind & 2;
+        const char *head = arena_printf(arena, "\n# %s%s%s%s: ", named ? r->name : "",
+                                        named ? " " : "", wanted ? "after " : "never after ", pass);
         for (const char *p = r->expect; (p = strstr(p, head)); p += strlen(head))
             expect_line(r, p + strlen(head), text, wanted);
     }
@@ -324,6 +327,7 @@ static void run_passes(void *user) {
 
 static bool attempt(Run *r, const char *name) {
     r->message[0] = '\0';
+    r->name = name;
     if (ctx_try(r->ctx, run_passes, r)) return true;
     printf("FAIL %s %s, size %lld, %s%s for %s: %s\n", r->path, name, (long long)r->size,
            r->skip ? "without " : "whole", r->skip ? r->skip : "", r->machine.name, r->message);
@@ -474,8 +478,7 @@ static void run_file(void *user) {
     if (strstr(text, "# fails: ")) return;
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     Program *program = ir_file_program(arena, file);
-    bool expects = file->graph.n + file->flow.n == 1 && strstr(text, "after ");
-    r->expect = expects ? text : NULL;
+    r->expect = strstr(text, "after ") ? text : NULL;
     for (int i = 0; i < file->graph.n; i++)
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
     for (int i = 0; i < file->flow.n; i++) {
