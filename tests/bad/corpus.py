@@ -200,6 +200,14 @@ def operators():
 def shapes():
     ab = (("a", [2, 3]), ("b", [4, 5]))
     yield one("matmul_inner", "MatMul", ["the_MatMul", r"2, ?3", r"4, ?5", r'"a"', r'"b"'], ab)
+    yield one("trilu_k_of_rank_3", "Trilu", ["the_Trilu", "one element"], (("x", [3, 1, 5]), ("k", [3, 1, 5])))
+    yield one("pad_value_of_two", "Pad", ["the_Pad", "one element"], (("x", [3]), ("v", [2])),
+              initializers=[i64("p", [1, 1])], node_inputs=["x", "p", "v"])
+    yield one("stft_no_step", "STFT", ["the_STFT", "one element"],
+              (("signal", [1, 128, 1]), ("step", [0]), ("window", [16])), version=17)
+    yield one("if_of_many", "If", ["the_If"], (("x", [3]),))
+    yield one("batch_norm_statistics", "BatchNormalization", ["the_BatchNormalization", "training_mode"],
+              (("x", [2, 3, 4]), ("s", [3]), ("b", [3]), ("m", [3]), ("v", [3])), outputs=["y", "mean"], version=15)
     yield one("gemm_inner", "Gemm", ["the_Gemm", r"2, ?3", r"4, ?5"], ab)
     yield one("add_shapes", "Add", ["the_Add", r"2, ?3", r"4, ?5"], ab)
     yield one("add_symbols", "Add", ["the_Add"], (("a", ["n", 3]), ("b", ["n", 4])))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Triangles, blocks and running sums: Trilu, DepthToSpace, SpaceToDepth, CumSum, CumProd. */
 #include "known.h"
+#include "nn.h"
 #include "view.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ static void trilu_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     if (t->rank < 2)
         fail(in->ctx, E_SHAPE, "operand must have rank 2 or more, it is %s", type_str(in->ctx, t));
+    nn_need_one(in->ctx, infer_in(in, 1), 1);
     same_infer(in);
 }
 
@@ -115,7 +117,7 @@ static void space_to_depth_lower(Lower *lo) {
 static void cumulative_infer(Infer *in) {
     const int64_t *axis;
     const Type *t = &infer_tensor(in, 0)->type;
-    infer_tensor(in, 1);
+    nn_need_one(in->ctx, infer_tensor(in, 1), 1);
     int n = onnx_ints(in, 1, NULL, &axis);
     if (n == 1 && (axis[0] < -t->rank || axis[0] >= t->rank))
         fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range for rank %d", (long long)axis[0],

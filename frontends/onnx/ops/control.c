@@ -128,6 +128,7 @@ static void if_result(Infer *in, int i, const Value *a, const Value *b) {
 static void if_infer(Infer *in) {
     Graph *yes = control_body(in->ctx, in->node, "then_branch"),
           *no = control_body(in->ctx, in->node, "else_branch");
+    nn_need_one(in->ctx, infer_in(in, 0), RANK_MAX);
     int64_t cond = known_scalar(in->ctx, in->graph, in->node, 0);
     control_count(in->ctx, "results", yes->output.n, in->node->out.n);
     control_count(in->ctx, "results", no->output.n, in->node->out.n);
@@ -386,9 +387,11 @@ static void loop_infer(Infer *in) {
     Type *carried = NEW_ARRAY(in->arena, Type, n + 1);
     for (int i = 0; i < n; i++)
         if (!infer_in(in, 2 + i)) fail(in->ctx, E_MODEL, "operand %d is missing", 2 + i);
+    for (int i = 0; i < 2; i++) nn_need_one(in->ctx, infer_in(in, i), RANK_MAX);
     bool always;
     Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip;
     Dim t = loop_body(in, g, trip, carried, &always);
+    nn_need_one(in->ctx, control_result(g, 0), RANK_MAX);
     if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
     for (int i = 0; i < n; i++) {
         const Type *said = infer_declared(in, i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Concat, Split, Pad, CenterCropPad: boxes cut out of and put into larger boxes. */
 #include "known.h"
+#include "nn.h"
 #include "view.h"
 
 #include <string.h>
@@ -119,6 +120,7 @@ static void split_infer(Infer *in) {
     if (total != t->shape[axis] && dim_is_const(total, NULL) && dim_is_const(t->shape[axis], NULL))
         fail(in->ctx, E_SHAPE, "sizes add up to %s, axis %d of \"%s\" has %s",
              dim_str(in->ctx, total), axis, v->name, dim_str(in->ctx, t->shape[axis]));
+    infer_require(in, total, t->shape[axis], false);
     bool known = t->rank == 1 && onnx_known(in, 0, &at, &count);
     for (int i = 0; i < n; i++) {
         memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
@@ -204,6 +206,7 @@ static void pad_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim before[RANK_MAX], after[RANK_MAX], shape[RANK_MAX];
     pad_mode(in->ctx, in->node);
+    nn_need_one(in->ctx, infer_in(in, 2), 1);
     if (!pad_amounts(in, t->rank, before, after)) {
         memset(shape, 0, sizeof shape);
         onnx_need_length(in, 1, 2 * (infer_in(in, 3) ? onnx_vector_length(in, 3) : t->rank));

@@ -22,6 +22,16 @@ _Noreturn void nn_misfit(const Infer *in, int i, int j, const char *rule) {
          type_str(in->ctx, &a->type), b->name, type_str(in->ctx, &b->type), rule);
 }
 
+void nn_need_one(Ctx *ctx, const Value *v, int rank) {
+    if (!v) return;
+    bool one = v->type.kind == TYPE_TENSOR && v->type.dtype != STRING && v->type.rank <= rank;
+    for (int k = 0; one && k < v->type.rank; k++) one = dim_is(v->type.shape[k], 1);
+    if (one || (v->type.kind == TYPE_TENSOR && v->type.rank < 0)) return;
+    fail(ctx, E_SHAPE,
+         "operand \"%s\" of type %s must be a tensor of one element, of rank %d at most", v->name,
+         type_str(ctx, &v->type), rank);
+}
+
 Dim nn_agree(const Infer *in, Dim a, Dim b, int i, int j, const char *rule) {
     bool ca = dim_is_const(a, NULL), cb = dim_is_const(b, NULL);
     if (a != b && ca && cb) nn_misfit(in, i, j, rule);

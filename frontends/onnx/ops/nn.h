@@ -19,6 +19,9 @@ typedef struct Shape {
 Shape shape_of(const Type *t);
 /* Fails with E_SHAPE: names, types of operands i and j, then the rule and the remedy. */
 _Noreturn void nn_misfit(const Infer *in, int i, int j, const char *rule);
+/* The value, if there is one, must be a tensor of one element, in at most `rank` dims of extent 1.
+ */
+void nn_need_one(Ctx *ctx, const Value *v, int rank);
 /* The one extent that both must have: the constant one, if any; nn_misfit when they cannot agree.
  */
 Dim nn_agree(const Infer *in, Dim a, Dim b, int i, int j, const char *rule);

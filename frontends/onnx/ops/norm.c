@@ -132,6 +132,12 @@ static void batch_norm_infer(Infer *in) {
     if (!attr_int(in->ctx, in->node, "spatial", 1))
         fail(in->ctx, E_UNSUPPORTED,
              "attribute \"spatial\" is 0: only statistics per channel are supported");
+    for (int i = 1; i < in->node->out.n; i++)
+        if (in->node->out.at[i] >= 0 && !is_training(in->ctx, in->node))
+            fail(in->ctx, E_MODEL,
+                 "result %d is a statistic of training, but the node does not train: set "
+                 "\"training_mode\", or ask for the first result only",
+                 i);
     for (int i = 1; i < 5; i++)
         channels = nn_agree(in, channels, nn_ranked(in, i, 1, 1)->shape[0], 0, i,
                             "the second needs one element for each channel (dim 1) of the first");

@@ -108,6 +108,7 @@ static void dft_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX);
     Shape s = shape_of(x);
     int64_t parts;
+    nn_need_one(in->ctx, infer_in(in, 2), 1);
     if (!dim_is_const(s.at[s.rank - 1], &parts) || parts < 1 || parts > 2)
         nn_misfit(in, 0, 0, "its last dim must be 1 (real) or 2 (complex)");
     int axis = dft_axis(in, s.rank), axes[RANK_MAX];
@@ -207,6 +208,8 @@ static Frames frames_of(const Infer *in, const Shape *x, Dim length, DType t) {
 
 static void stft_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, 3), *said = infer_declared(in, 0);
+    nn_need_one(in->ctx, infer_in(in, 1), 1);
+    nn_need_one(in->ctx, infer_in(in, 3), 1);
     Shape s = shape_of(x);
     Frames f = frames_of(in, &s, NULL, x->dtype);
     if (!f.count || !f.f.n) {
