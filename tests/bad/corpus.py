@@ -204,7 +204,7 @@ def shapes():
     yield one("pad_value_of_two", "Pad", ["the_Pad", "one element"], (("x", [3]), ("v", [2])),
               initializers=[i64("p", [1, 1])], node_inputs=["x", "p", "v"])
     yield one("stft_no_step", "STFT", ["the_STFT", "one element"],
-              (("signal", [1, 128, 1]), ("step", [0]), ("window", [16])), version=17)
+              (("signal", [1, 128, 1]), ("step", [0], INT64), ("window", [16])), version=17)
     yield one("if_of_many", "If", ["the_If"], (("x", [3]),))
     yield one("batch_norm_statistics", "BatchNormalization", ["the_BatchNormalization", "training_mode"],
               (("x", [2, 3, 4]), ("s", [3]), ("b", [3]), ("m", [3]), ("v", [3])), outputs=["y", "mean"], version=15)
