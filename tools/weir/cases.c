@@ -96,6 +96,7 @@ typedef struct Runner {
     const CaseOptions *o;
     const Case *one;
     Engine e;
+    FormedModel formed;
     bool unsupported, by_property;
     char first[REASON]; /* first error diagnostic */
     char *reason;
@@ -118,12 +119,14 @@ static void mend_type(HostTensor *t, int32_t dtype) {
     if (t->t.dtype == WEIR_U16 && dtype == WEIR_BF16) t->t.dtype = WEIR_BF16;
 }
 
-/* Reads PREFIX_0.pb, PREFIX_1.pb, ... as tensors of the ports; the number read, -1 after a failure.
- */
-static int read_set(Runner *r, const char *prefix, const weir_port *port, HostTensor *t, int n) {
+/* Reads PREFIX_0.pb, PREFIX_1.pb, ... as tensors of the ports, without those that `left_out` (may
+ * be NULL) marks; the number read, -1 after a failure. */
+static int read_set(Runner *r, const char *prefix, const unsigned char *left_out,
+                    const weir_port *port, HostTensor *t, int n) {
     char path[PATH], error[256];
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s_%d.pb", prefix, i);
+    for (int i = 0, number = 0; i < n; i++, number++) {
+        while (left_out && left_out[number]) number++;
+        snprintf(path, sizeof path, "%s_%d.pb", prefix, number);
         if (access(path, R_OK)) return i;
         if (!pb_read(&t[i], path, port[i].object, error)) {
             snprintf(r->reason, REASON, "%s", error);
@@ -256,10 +259,10 @@ static CaseState run_set(Runner *r, const char *in, const char *want) {
     s.want = calloc((size_t)e->noutputs + 1, sizeof *s.want);
     CaseState state = CASE_FAIL;
     if (in)
-        s.nin = read_set(r, in, e->inputs, s.in, e->ninputs);
+        s.nin = read_set(r, in, r->formed.fixed, e->inputs, s.in, e->ninputs);
     else if (!count_up(r, s.in))
         s.nin = -1;
-    s.nwant = read_set(r, want, e->outputs, s.want, e->noutputs);
+    s.nwant = read_set(r, want, NULL, e->outputs, s.want, e->noutputs);
     if (s.nin >= 0 && s.nwant >= 0) state = run_loaded(r, &s);
     tensors_free(s.in, e->ninputs);
     tensors_free(s.out, e->noutputs);
@@ -286,10 +289,11 @@ static CaseState run_sets(Runner *r) {
     struct dirent **set;
     int n = scandir(dir, &set, is_set, alphasort);
     CaseState state = CASE_PASS;
+    int sets = r->o->form == FORM_CONSTANT && n > 1 ? 1 : n;
     for (int i = 0; i < n; i++) {
         snprintf(in, sizeof in, "%s/%s/input", dir, set[i]->d_name);
         snprintf(want, sizeof want, "%s/%s/output", dir, set[i]->d_name);
-        if (state == CASE_PASS) state = run_set(r, in, want);
+        if (state == CASE_PASS && i < sets) state = run_set(r, in, want);
         free(set[i]);
     }
     if (n >= 0) free(set);
@@ -298,17 +302,31 @@ static CaseState run_sets(Runner *r) {
     return CASE_FAIL;
 }
 
+/* The file to open: the case's model, or another form of it. NULL after a failure. */
+static const char *model_of(Runner *r) {
+    char set[PATH], error[256];
+    if (r->o->form == FORM_GIVEN) return r->one->model;
+    snprintf(set, sizeof set, "%s", r->one->model);
+    *strrchr(set, '/') = '\0';
+    strncat(set, "/test_data_set_0", sizeof set - strlen(set) - 1);
+    if (form_make(&r->formed, r->o->form, r->one->model, set, error)) return r->formed.path;
+    snprintf(r->first, sizeof r->first, "%s", error);
+    return NULL;
+}
+
 static CaseState run_engine(Runner *r, EngineKind kind) {
     weir_context *context = weir_context_new(note_diagnostic, r);
-    CaseState state = CASE_PASS;
+    const char *model = model_of(r);
+    CaseState state = model ? CASE_PASS : CASE_FAIL;
     for (int i = 0; i < r->o->noption; i++)
         if (weir_option(context, r->o->option[i][0], r->o->option[i][1])) state = CASE_FAIL;
-    if (state == CASE_PASS && engine_open(&r->e, kind, context, r->one->model, r->o->threads))
+    if (state == CASE_PASS && engine_open(&r->e, kind, context, model, r->o->threads))
         state = run_sets(r);
     else
         state = failed(r, "");
     engine_close(&r->e);
     weir_context_free(context);
+    form_drop(&r->formed);
     return state;
 }
 
@@ -316,7 +334,7 @@ CaseState case_run(const CaseOptions *o, const Case *one, char *reason) {
     CaseState state = CASE_PASS;
     reason[0] = '\0';
     for (int i = 0; i < o->engines && state == CASE_PASS; i++) {
-        Runner r = {.o = o, .one = one, .reason = reason};
+        Runner r = {.o = o, .one = one, .reason = reason, .formed = {.file = -1}};
         state = run_engine(&r, o->engine[i]);
         if (state == CASE_PASS && r.by_property) snprintf(reason, REASON, "%s", case_by_property);
         if (state == CASE_PASS || o->engines == 1) continue;

@@ -4,6 +4,7 @@
 #define WEIR_TOOLS_CASES_H
 
 #include "tools/weir/engine.h"
+#include "tools/weir/form.h"
 
 typedef enum {
     CASE_PASS,
@@ -31,6 +32,7 @@ typedef struct Cases {
 
 typedef struct CaseOptions {
     EngineKind engine[2];
+    Form form;
     int engines, threads;
     double rtol, atol;
     int noption;

@@ -189,6 +189,12 @@ static bool choose_engines(CaseOptions *o, Args *a) {
     return o->engines = 2, true;
 }
 
+static bool choose_form(CaseOptions *o, Args *a) {
+    const char *v = args_value(a);
+    if (!v || form_named(v, &o->form)) return v != NULL;
+    return usage_error(a, "\"--form %s\" is none of given, symbolic, constant", v), false;
+}
+
 /* A compile option: tried on a context here, kept for the children. */
 static bool keep_option(CaseOptions *o, Args *a, weir_context *c) {
     bool bad = false;
@@ -214,6 +220,8 @@ static bool parse(Suite *s, Args *a, weir_context *c) {
                               args_operand(a));
         } else if (args_is(a, "engine"))
             ok = choose_engines(&s->options, a);
+        else if (args_is(a, "form"))
+            ok = choose_form(&s->options, a);
         else if (args_is(a, "j"))
             ok = args_int(a, 1, JOBS_MAX, &jobs);
         else if (args_is(a, "threads"))

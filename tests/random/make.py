@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes random valid models in the form of ONNX's backend tests.
+
+    tests/random/make.py DIR [--seed N] [--each 20] [--graphs 500] [--only OPERATOR]... [-j N]
+
+Needs onnx and onnxruntime from PyPI (tests/random/judge.py says who judges). DIR/tight and DIR/loose hold the
+cases: one per operator, version and number, then graphs; case k of seed N is the same everywhere. A judge's
+other opinion lies in DIR/other. `run.py` runs them.
+"""
+import argparse
+import concurrent.futures
+import pathlib
+import sys
+import zlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+import judge
+import layers  # noqa: F401  fills in families
+from operators import FAMILY, Draw
+
+LOOSE = {TensorProto.FLOAT16, TensorProto.BFLOAT16, *range(TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2FNUZ + 1)}
+
+
+def type_of(value):
+    if isinstance(value, list):
+        return helper.make_sequence_type_proto(helper.make_tensor_type_proto(code(value[0]), None))
+    return helper.make_tensor_type_proto(code(value), value.shape)
+
+
+def code(array):
+    array = np.asarray(array)
+    return TensorProto.STRING if array.dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def versions(name, domain=""):
+    """[(since, last)] of the operator, without deprecated ones."""
+    all_ = sorted((s.since_version, s.deprecated) for s in onnx.defs.get_all_schemas_with_history()
+                  if s.name == name and s.domain == domain)
+    ends = [v for v, _ in all_[1:]] + [onnx.defs.onnx_opset_version() + 1]
+    return [(v, end - 1) for (v, gone), end in zip(all_, ends) if not gone]
+
+
+def ir_version(opset):
+    return 3 if opset < 9 else 8 if opset < 19 else 10 if opset < 23 else 13
+
+
+def loosen(d, value, model_symbols):
+    """Some dims of an input as symbols."""
+    if value.type.WhichOneof("value") != "tensor_type":
+        return
+    for i, dim in enumerate(value.type.tensor_type.shape.dim):
+        if d.chance(0.5):
+            dim.dim_param = f"{value.name}_{i}"
+            model_symbols.append(dim.dim_param)
+
+
+def declare(d, model, results):
+    """Outputs with their shape, with their rank, or with nothing but what they are."""
+    how = d.one("shape", "shape", "rank", "type")
+    for value, result in zip(model.graph.output, results):
+        value.type.CopyFrom(type_of(result))
+        if value.type.WhichOneof("value") != "tensor_type":
+            continue
+        if how == "type":
+            value.type.tensor_type.ClearField("shape")
+        elif how == "rank":
+            for dim in value.type.tensor_type.shape.dim:
+                dim.Clear()
+    return model
+
+
+def node_model(d, name, opset, node):
+    """(model, feed): one node; the operands marked `fixed` mostly as initializers."""
+    names = ["" if x is None else f"x{i}" for i, x in enumerate(node.operands)]
+    while names and not names[-1]:
+        names.pop()
+    outs = [f"y{i}" for i in range(node.results)]
+    fixed = {i for i in node.fixed if d.chance(0.7)}
+    given = [(i, x) for i, x in enumerate(node.operands[:len(names)]) if x is not None]
+    ins = [helper.make_value_info(f"x{i}", type_of(x)) for i, x in given if i not in fixed or isinstance(x, list)]
+    init = [judge.tensor(x, f"x{i}") for i, x in given if i in fixed and not isinstance(x, list)]
+    if not ins:
+        return None, None
+    if opset < 9 and init:
+        ins += [helper.make_value_info(f"x{i}", type_of(x)) for i, x in given if i in fixed]
+    graph = helper.make_graph([helper.make_node(name, names, outs, name=name, **node.attributes)], name, ins,
+                              [helper.make_value_info(o, onnx.TypeProto()) for o in outs], init)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version(opset))
+    return model, {f"x{i}": x for i, x in given if i not in fixed or isinstance(x, list)}
+
+
+def make_operator(name, since, last, number, seed):
+    """(model, feed, opinions), or None for what is not valid."""
+    d = Draw(zlib.crc32(f"{seed} {name} {since} {number}".encode()))
+    opset = since if d.chance(0.5) else last
+    try:
+        model, feed = node_model(d, name, opset, FAMILY[name](d, name, since))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None
+    if model is None:
+        return None
+    found = judge.opinions(model, feed)
+    if not found:
+        return None
+    declare(d, model, found[0])
+    if d.chance(0.3):
+        for value in model.graph.input:
+            if value.name in feed:
+                loosen(d, value, [])
+    return (model, feed, found) if judge.valid(model) else None
+
+
+def is_loose(model, feed, results):
+    types = {code(v) for v in [*feed.values(), *results] if not isinstance(v, list)}
+    types |= {t.data_type for t in model.graph.initializer}
+    return bool(types & LOOSE)
+
+
+def keep(folder, name, made):
+    model, feed, found = made
+    kind = "loose" if is_loose(model, feed, found[0]) else "tight"
+    fed = onnx.ModelProto()
+    fed.CopyFrom(model)
+    initial = {t.name for t in model.graph.initializer}
+    inputs = [v for v in fed.graph.input if v.name not in initial]
+    del fed.graph.input[:]
+    fed.graph.input.extend(inputs)
+    for where, results in zip((kind, "other"), found):
+        judge.write_case(folder / where / name, fed, feed, results)
+        (folder / where / name / "model.onnx").write_bytes(model.SerializeToString())
+
+
+def make_all(name, since, last, each, seed, folder):
+    made = tried = 0
+    while made < each and tried < 6 * each:
+        case = make_operator(name, since, last, tried, seed)
+        if case:
+            keep(folder, f"{name}_{since}_{tried}", case)
+            made += 1
+        tried += 1
+    return name, since, made
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("dir", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--each", type=int, default=20)
+    parser.add_argument("--graphs", type=int, default=500)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("-j", type=int, default=2)
+    options = parser.parse_args()
+    rows = [(name, since, last) for name in sorted(FAMILY) if name in options.only or not options.only
+            for since, last in versions(name)]
+    short = []
+    with concurrent.futures.ProcessPoolExecutor(options.j) as pool:
+        jobs = [pool.submit(make_all, *row, options.each, options.seed, options.dir) for row in rows]
+        for job in jobs:
+            name, since, made = job.result()
+            if made < options.each:
+                short.append(f"{name}@{since}: {made}")
+    print(f"{len(rows)} operators and versions; fewer than {options.each} cases: {'; '.join(short) or 'none'}")
+    known = {s.name for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated}
+    print(f"no family: {' '.join(sorted(known - set(FAMILY)))}")
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
