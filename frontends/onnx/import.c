@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { IR_NEWEST = 13, OPSET_NEWEST = 27, NODES_MAX = 4000000, CALL_DEPTH = 64, GRAPH_DEPTH = 60 };
+enum { IR_NEWEST = 14, OPSET_NEWEST = 28, NODES_MAX = 4000000, CALL_DEPTH = 64, GRAPH_DEPTH = 60 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
 

@@ -21,6 +21,8 @@ def window(d, dims, size, version, transposed=False):
         a["pads"] = [d.int(0, n - 1) for n in k + k]
     elif pads != "none":
         a["auto_pad"] = pads
+        if "strides" in a:
+            a["strides"] = [min(s, n) for s, n in zip(a["strides"], k)]
     if d.chance(0.3) and not pads.startswith("SAME") and dims:
         a["dilations"] = [d.int(1, 2) for _ in k]
     return k, a
@@ -74,7 +76,8 @@ def pool(d, name, version):
         a["p"] = d.int(1, 3)
     t = d.one(np.float32, np.float64, np.float16, *([np.int8, np.uint8] if name == "MaxPool" and version >= 12 else []))
     shape = (d.int(1, 2), d.int(1, 3), *size)
-    x = (d.rng.permutation(int(np.prod(shape))).reshape(shape) % 120 / (1 if np.dtype(t).kind in "iu" else 8)).astype(t)
+    x = d.rng.permutation(int(np.prod(shape))).reshape(shape)
+    x = (x % 120 if np.dtype(t).kind in "iu" else x / 8).astype(t)
     both = name == "MaxPool" and version >= 8 and d.chance(0.4)
     if both and version < 12 or (both and d.chance(0.5)):
         a = {**a, **maybe(d, {"storage_order": d.int(0, 1)})}

@@ -48,14 +48,13 @@ def ir_version(opset):
     return 3 if opset < 9 else 8 if opset < 19 else 10 if opset < 23 else 13
 
 
-def loosen(d, value, model_symbols):
+def loosen(d, value):
     """Some dims of an input as symbols."""
     if value.type.WhichOneof("value") != "tensor_type":
         return
     for i, dim in enumerate(value.type.tensor_type.shape.dim):
         if d.chance(0.5):
             dim.dim_param = f"{value.name}_{i}"
-            model_symbols.append(dim.dim_param)
 
 
 def declare(d, model, results):
@@ -98,8 +97,9 @@ def make_operator(name, since, last, number, seed):
     d = Draw(zlib.crc32(f"{seed} {name} {since} {number}".encode()))
     opset = since if d.chance(0.5) else last
     try:
-        model, feed = node_model(d, name, opset, FAMILY[name](d, name, since))
-    except (ArithmeticError, LookupError, TypeError, ValueError):
+        node = FAMILY[name](d, name, since)
+        model, feed = node_model(d, name, opset, node)
+    except (ArithmeticError, LookupError, TypeError, ValueError, onnx.checker.ValidationError):
         return None
     if model is None:
         return None
@@ -109,8 +109,8 @@ def make_operator(name, since, last, number, seed):
     declare(d, model, found[0])
     if d.chance(0.3):
         for value in model.graph.input:
-            if value.name in feed:
-                loosen(d, value, [])
+            if value.name in feed and int(value.name[1:]) not in node.fixed:
+                loosen(d, value)
     return (model, feed, found) if judge.valid(model) else None
 
 
@@ -154,6 +154,9 @@ def main():
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("-j", type=int, default=2)
     options = parser.parse_args()
+    unknown = [name for name in options.only if name not in FAMILY]
+    if unknown:
+        sys.exit(f"make.py: there is no family of {' '.join(unknown)}")
     rows = [(name, since, last) for name in sorted(FAMILY) if name in options.only or not options.only
             for since, last in versions(name)]
     short = []

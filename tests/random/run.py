@@ -29,7 +29,7 @@ def weir_test(weir, folders, kind, jobs, form, engine):
             subprocess.run([weir, "test", *folders[at:at + 2000], f"--engine={engine}", "-j", str(jobs), "--timeout=60",
                             f"--form={form}", f"--rtol={rtol}", f"--atol={atol}", f"--json={out.name}"],
                            stdout=subprocess.DEVNULL, check=False)
-            found.update({case["name"]: case for case in json.load(out)})
+            found.update({case["name"]: case for case in json.loads(out.read().decode(errors="replace"))})
     return found
 
 

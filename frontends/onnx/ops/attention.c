@@ -259,8 +259,8 @@ static void probabilities(Lower *lo, const Attention *a, int e, int total, int t
     nn_write(lo, m, to, at, EXPR(m, "$0 / $1", nn_read(lo, m, e, at), nn_read(lo, m, total, at)));
 }
 
-/* y = (e times the values) / total; total < 0: e are probabilities. */
-static void values(Lower *lo, const Attention *a, int e, int total) {
+/* y = (e times the values) / total, 0 where all is masked; total < 0: e are probabilities. */
+static void values(Lower *lo, const Attention *a, int e, int top, int total) {
     Dim at[4], v[4], y[4], o_at[4], shape[] = {a->h.B, a->h.hq, a->h.S, a->h.dv};
     int o = lower_tmp(lo, "o", a->t, shape, 4);
     Map *m = score_map(lo, a, "pv", at);
@@ -272,7 +272,9 @@ static void values(Lower *lo, const Attention *a, int e, int total) {
     nn_dims(lo, m, "bhid", shape, 4, o_at);
     head_at(lo, a->h.flat, o_at[0], o_at[1], o_at[2], o_at[3], a->h.dv, y);
     val = nn_read(lo, m, o, o_at);
-    if (total >= 0) val = EXPR(m, "$0 / $1", val, nn_read(lo, m, total, o_at));
+    if (total >= 0)
+        val = EXPR(m, "select($2 == -inf, 0, $0 / $1)", val, nn_read(lo, m, total, o_at),
+                   nn_read(lo, m, top, o_at));
     nn_write(lo, m, lower_out(lo, Y_OUT), y, val);
 }
 
@@ -285,7 +287,7 @@ static void attention_lower(Lower *lo) {
     exponentials(lo, &a, s, top, e);
     int total = row_fold(lo, &a, "sum", e, "sum");
     if (a.scores >= 0 && a.mode == 3) probabilities(lo, &a, e, total, a.scores);
-    values(lo, &a, e, total);
+    values(lo, &a, e, top, total);
 }
 
 /* ---- FlexAttention
@@ -355,7 +357,7 @@ static void flex_lower(Lower *lo) {
         probabilities(lo, &a, e, total, p);
         e = modified(lo, "prob_mod", p), total = -1;
     }
-    values(lo, &a, e, total);
+    values(lo, &a, e, top, total);
 }
 
 /* ---- RotaryEmbedding ------------------------------------------------------------------------- */

@@ -72,7 +72,8 @@ static void transposed_window(Ctx *ctx, const Node *node, Window *w) {
             w->out[i] = dim_sub(ctx, dim_sub(ctx, full, w->begin[i]), w->end[i]);
             continue;
         }
-        w->out[i] = given ? dim_const(ctx, shape[i]) : dim_mulc(ctx, w->in[i], w->stride[i]);
+        w->out[i] = given ? dim_const(ctx, shape[i])
+                          : dim_min(ctx, full, dim_mulc(ctx, w->in[i], w->stride[i]));
         Dim total = dim_max(ctx, dim_sub(ctx, full, w->out[i]), dim_const(ctx, 0));
         Dim half = dim_div(ctx, total, dim_const(ctx, 2));
         w->begin[i] = upper ? half : dim_sub(ctx, total, half);

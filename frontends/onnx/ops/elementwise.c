@@ -70,6 +70,11 @@ static void shrink_lower(Lower *lo) {
                        x, -l, b, l, b));
 }
 
+static void sign_lower(Lower *lo) {
+    bool negative = dtype_class(lower_value(lo, 0)->type.dtype) != CLASS_UINT;
+    lower_text(lo, negative ? "select($0 > 0, 1, select($0 < 0, -1, $0))" : "min($0, 1)");
+}
+
 static void gelu_lower(Lower *lo) {
     const char *how = attr_string(lo->ctx, lo->node, "approximate", "none");
     if (!strcmp(how, "none"))
@@ -367,7 +372,8 @@ static void legacy_check(Infer *in) {
     for (int i = 0; i < b->type.rank; i++) {
         Dim x = a->type.shape[axis + i], y = b->type.shape[i];
         bool differ = dim_is_const(dim_sub(in->ctx, x, y), NULL) && x != y;
-        same = same && x == y;
+        same = same && !differ;
+        if (!broadcast) infer_require(in, x, y, false);
         if (differ && !(broadcast && dim_is(y, 1)))
             fail(in->ctx, E_SHAPE,
                  "shapes %s and %s do not fit: opset %d broadcasts the second operand only",
@@ -441,7 +447,7 @@ const OpRow onnx_elementwise_rows[] = {
     {"", "Where", 9, 0, where_infer, NULL, "select($0, $1, $2)", "bool", 0},
     {"", "Abs", 1, 0, abs_infer, NULL, "abs($0)", T_NUMS, 0},
     {"", "Neg", 1, 0, neg_infer, NULL, "-$0", T_NUMS, 0},
-    {"", "Sign", 9, 0, sign_infer, NULL, "select($0 > 0, 1, select($0 < 0, -1, $0))", T_NUMS, 0},
+    {"", "Sign", 9, 0, sign_infer, sign_lower, NULL, T_NUMS, 0},
     {"", "Floor", 1, 0, round_infer, NULL, "floor($0)", T_FLOATS, 0},
     {"", "Ceil", 1, 0, round_infer, NULL, "ceil($0)", T_FLOATS, 0},
     {"", "Round", 11, 0, round_infer, NULL, "rint($0)", T_FLOATS, 0},

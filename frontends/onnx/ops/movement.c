@@ -209,7 +209,11 @@ static void pad_infer(Infer *in) {
     nn_need_one(in->ctx, infer_in(in, 2), 1);
     if (!pad_amounts(in, t->rank, before, after)) {
         memset(shape, 0, sizeof shape);
-        onnx_need_length(in, 1, 2 * (infer_in(in, 3) ? onnx_vector_length(in, 3) : t->rank));
+        int pads = onnx_vector_length(in, 1), axes = pads < 0 ? t->rank : pads / 2;
+        if (infer_in(in, 3) && pads < 0 && onnx_vector_length(in, 3) >= 0)
+            axes = onnx_vector_length(in, 3);
+        if (infer_in(in, 3)) onnx_need_length(in, 3, axes);
+        onnx_need_length(in, 1, 2 * (infer_in(in, 3) ? axes : t->rank));
         onnx_set_unknown(in, 1, t->dtype, shape, t->rank, onnx_any_size);
         return;
     }

@@ -10,11 +10,21 @@
 
 #define T_CODES "i8 u8 i16 u16 i32 i4 u4 i2 u2 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f4e2m1"
 
+/* One scale for the whole tensor? */
+static bool is_whole(const Dim *shape, int rank) {
+    return rank == 0 || (rank == 1 && dim_is(shape[0], 1));
+}
+
 /* Scale `s` (operand 1) fits operand 0: scalar, vector along `axis`, or blocks along it. */
 static void check_scale(Infer *in) {
     const Type *x = nn_ranked(in, 0, 0, RANK_MAX), *s = nn_ranked(in, 1, 0, RANK_MAX);
     int64_t block = attr_int(in->ctx, in->node, "block_size", 0);
-    if (s->rank == 0 || (s->rank == 1 && dim_is(s->shape[0], 1))) return;
+    const Value *zero = infer_in(in, 2);
+    if (is_whole(s->shape, s->rank)) {
+        for (int i = 0; zero && i < zero->type.rank; i++)
+            infer_require(in, zero->type.shape[i], dim_const(in->ctx, 1), false);
+        return;
+    }
     int axis = (int)attr_axis(in->ctx, in->node, "axis", 1, x->rank);
     if (s->rank == 1 && block == 0)
         nn_agree(in, x->shape[axis], s->shape[0], 0, 1,
@@ -23,23 +33,26 @@ static void check_scale(Infer *in) {
         nn_misfit(in, 0, 1,
                   "the scale must be a scalar, a vector along the attribute \"axis\", or of the "
                   "operand's rank with the attribute \"block_size\"");
-    if (infer_in(in, 2)) {
+    if (zero) {
         Dim out[RANK_MAX];
         infer_broadcast(in, s, &infer_tensor(in, 2)->type, out);
     }
 }
 
-/* Reads a scale or zero point for the element `at` of a tensor of `rank`. */
+/* Reads a scale or zero point for the element `at` of a tensor of `rank`; the scale's shape tells
+ * how both are laid out. */
 static int read_scale(Lower *lo, Map *m, int cont, const Dim *at, int rank, DType t) {
-    const Cont *c = nn_cont(lo, cont);
-    Dim to[RANK_MAX], zero = dim_const(lo->ctx, 0);
-    if (c->rank == 0 || (c->rank == 1 && dim_is(c->shape[0], 1)))
-        return nn_read_as(lo, m, cont, &zero, t);
+    const Cont *scale = nn_cont(lo, lower_in(lo, 1));
+    Dim to[RANK_MAX] = {dim_const(lo->ctx, 0)};
+    if (is_whole(scale->shape, scale->rank)) {
+        for (int i = 1; i < nn_cont(lo, cont)->rank; i++) to[i] = to[0];
+        return nn_read_as(lo, m, cont, to, t);
+    }
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", 1, rank);
     int64_t block = nn_int(lo, "block_size", 0);
-    if (c->rank == 1) return nn_read_as(lo, m, cont, &at[axis], t);
     for (int i = 0; i < rank; i++) to[i] = at[i];
     if (block > 0) to[axis] = dim_div(lo->ctx, at[axis], dim_const(lo->ctx, block));
+    if (scale->rank == 1) return nn_read_broadcast(lo, m, cont, &to[axis], 1, t);
     return nn_read_broadcast(lo, m, cont, to, rank, t);
 }
 

@@ -154,7 +154,7 @@ static void dropout_infer(Infer *in) {
     for (int i = 1; i < in->node->in.n; i++)
         if (infer_in(in, i)) nn_ranked(in, i, 0, 0);
     infer_set(in, 0, x->dtype, x->shape, x->rank);
-    infer_set(in, 1, in->node->version < 12 ? x->dtype : BOOL, x->shape, x->rank);
+    infer_set(in, 1, in->node->version < 10 ? x->dtype : BOOL, x->shape, x->rank);
 }
 
 /* May it train? Versions 7 to 11 cannot; before there is an attribute, from 12 on an operand. */

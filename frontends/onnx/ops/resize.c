@@ -483,7 +483,8 @@ static void resize_lower(Lower *lo) {
         }
         now = next;
     }
-    if (now != last) lower_pointwise(lo, NULL, "$0", &now, 1, last);
+    const char *last_step = t != c.type && dtype_is_int(c.type) ? "rint($0)" : "$0";
+    if (now != last) lower_pointwise(lo, NULL, last_step, &now, 1, last);
 }
 
 const OpRow onnx_resize_rows[] = {

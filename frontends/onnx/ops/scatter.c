@@ -59,15 +59,14 @@ static void scatter_elements_lower(Lower *lo) {
 static void scatter_nd_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type,
                *u = &infer_tensor(in, 2)->type;
-    int64_t depth;
+    int depth = t->rank + i->rank - 1 - u->rank;
     check_types(in);
-    if (t->rank < 1 || i->rank < 1 || !dim_is_const(i->shape[i->rank - 1], &depth) || depth < 1 ||
-        depth > t->rank)
-        misfit(in);
-    if (u->rank != i->rank - 1 + t->rank - depth) misfit(in);
+    if (i->rank < 1 || depth < 1 || depth > t->rank) misfit(in);
+    if (!may_equal(i->shape[i->rank - 1], dim_const(in->ctx, depth))) misfit(in);
+    infer_require(in, i->shape[i->rank - 1], dim_const(in->ctx, depth), false);
     for (int k = 0; k < i->rank - 1; k++)
         if (!may_equal(i->shape[k], u->shape[k])) misfit(in);
-    for (int k = (int)depth; k < t->rank; k++)
+    for (int k = depth; k < t->rank; k++)
         if (!may_equal(t->shape[k], u->shape[i->rank - 1 + k - depth])) misfit(in);
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }

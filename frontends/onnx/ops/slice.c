@@ -144,7 +144,14 @@ static void slice_infer(Infer *in) {
         return;
     }
     memset(shape, 0, sizeof shape);
-    for (int i = 2; i <= 4; i++) onnx_need_length(in, i, onnx_vector_length(in, 1));
+    int n = -1;
+    for (int i = 1; i <= 4; i++)
+        if (infer_in(in, i) && onnx_vector_length(in, i) > n) n = onnx_vector_length(in, i);
+    if (n < 0)
+        fail(in->ctx, E_UNSUPPORTED,
+             "how many axes are sliced is not known at compile time: declare the size of \"%s\"",
+             infer_in(in, 1)->name);
+    for (int i = 1; i <= 4; i++) onnx_need_length(in, i, n);
     onnx_set_unknown(in, 1, t->dtype, shape, t->rank, t->shape);
 }
 

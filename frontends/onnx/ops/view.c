@@ -32,7 +32,7 @@ static void take_apart(Ctx *ctx, const DimEnv *env, const Dim *from, int first, 
     int outermost = first;
     while (outermost < last && dim_is(from[outermost], 1)) outermost++;
     for (int k = last; k-- > first;) {
-        if (dim_is(from[k], 1)) {
+        if (dim_is(from[k], 1) || dim_is(from[k], 0)) {
             index[k] = dim_const(ctx, 0);
             continue;
         }
@@ -195,6 +195,10 @@ void onnx_need_type(Infer *in, int operand, DType t) {
 void onnx_need_length(Infer *in, int operand, int n) {
     const Value *v = infer_in(in, operand);
     if (!v || onnx_vector_length(in, operand) == n) return;
+    if (v->type.rank == 1 && !dim_is_const(v->type.shape[0], NULL)) {
+        infer_require(in, v->type.shape[0], dim_const(in->ctx, n), false);
+        return;
+    }
     fail(in->ctx, E_SHAPE, "operand \"%s\" is %s: it must be a vector of %d elements", v->name,
          type_str(in->ctx, &v->type), n);
 }
