@@ -95,7 +95,7 @@ def judges(model):
     before opset 7 for what they mean today."""
     opset = model.opset_import[0].version
     wrong = {"RNN", "GRU", "LSTM", *(("Softmax", "LogSoftmax", "Hardmax") if opset < 13 else ()), *(("PRelu",) if opset < 7 else ()),
-             *(("AveragePool",) if opset < 7 else ())}
+             *(("AveragePool", "Gemm") if opset < 7 else ())}
     bad = any(n.op_type in wrong or (opset < 7 and any(a.name == "broadcast" for a in n.attribute)) for n in model.graph.node)
     return [by_onnxruntime] if bad else [by_reference, by_onnxruntime]
 

@@ -24,7 +24,8 @@ def window(d, dims, size, version, transposed=False):
         if "strides" in a:
             a["strides"] = [min(s, n) for s, n in zip(a["strides"], k)]
     if d.chance(0.3) and not pads.startswith("SAME") and dims:
-        a["dilations"] = [d.int(1, 2) for _ in k]
+        if pads != "VALID":
+            a["dilations"] = [d.int(1, 2) for _ in k]
     return k, a
 
 
@@ -54,7 +55,7 @@ def conv_transpose(d, name, version):
     if d.chance(0.3):
         a["output_padding"] = [d.int(0, max(x - 1, 0)) for x in s]
     elif d.chance(0.3) and "pads" not in a and a.get("auto_pad") != "VALID":
-        a["output_shape"] = [max((n - 1) * x + 1, 1) + d.int(0, 2) for n, x in zip(size, s)]
+        a["output_shape"] = [max((n - 1) * x + 1, 1) for n, x in zip(size, s)]
     if d.chance(0.3):
         del a["kernel_shape"]
     n, c, o, t = d.int(1, 2), g * d.int(1, 3), d.int(1, 3), d.one(*SMALL[:3])

@@ -232,7 +232,7 @@ static Dim pad_index(Ctx *ctx, PadMode mode, Dim at, Dim before, Dim extent, con
     Dim i = dim_sub(ctx, at, before), last = dim_addc(ctx, extent, -1), zero = dim_const(ctx, 0);
     if (dim_is(before, 0) && dim_le(ctx, i, last, env)) return i;
     if (mode == PAD_EDGE) i = dim_max(ctx, zero, dim_min(ctx, i, last));
-    if (mode == PAD_WRAP) i = dim_mod(ctx, i, extent);
+    if (mode == PAD_WRAP && !dim_is(extent, 0)) i = dim_mod(ctx, i, extent);
     if (mode == PAD_REFLECT) {
         Dim period = dim_mulc(ctx, last, 2);
         if (dim_is(period, 0)) return zero;

@@ -44,6 +44,7 @@ static const Rounding roundings[] = {
     {"round_prefer_ceil", "floor($0 + 0.5)", 0.5, false},
     {"floor", "floor($0)", 0, false},
     {"ceil", "ceil($0)", 0, true},
+    {"", "select($1 < 1, ceil($0), floor($0))", 0, false}, /* before opset 11 */
 };
 
 typedef struct Resize {
@@ -196,7 +197,7 @@ static const Rounding *rounding_of(Ctx *ctx, const Node *node) {
     const char *names[4];
     for (int i = 0; i < 4; i++) names[i] = roundings[i].name;
     return &roundings[is_old(node)
-                          ? 2
+                          ? 4
                           : choose(ctx, node, "nearest_mode", "round_prefer_floor", names, 4)];
 }
 
@@ -302,8 +303,8 @@ static int base_table(const Resize *r, int axis, Dim from, Dim to, int64_t first
     Map *m = lower_map(lo, internf(lo->ctx, "base%d", axis));
     Dim o = map_dim(lo->flow, m, "o", to);
     int x = coordinate(r, m, axis, o, from, to, arg);
-    int v = body_expr(&m->body, r->mode == NEAREST ? r->rounding->text : "floor($0)", &x, 1, NULL,
-                      0, F64);
+    int v = body_expr(&m->body, r->mode == NEAREST ? r->rounding->text : "floor($0)",
+                      (int[]){x, arg[1]}, 2, NULL, 0, F64);
     v = body_prim2(&m->body, P_ADD, body_cvt(&m->body, I64, v),
                    body_const(&m->body, I64, (double)first));
     map_write(lo->flow, m, table, &o, v, NULL);
@@ -483,8 +484,8 @@ static void resize_lower(Lower *lo) {
         }
         now = next;
     }
-    const char *last_step = t != c.type && dtype_is_int(c.type) ? "rint($0)" : "$0";
-    if (now != last) lower_pointwise(lo, NULL, last_step, &now, 1, last);
+    bool rounds = dtype_is_float(lo->flow->cont.at[now].type) && dtype_is_int(c.type);
+    if (now != last) lower_pointwise(lo, NULL, rounds ? "rint($0)" : "$0", &now, 1, last);
 }
 
 const OpRow onnx_resize_rows[] = {

@@ -178,6 +178,15 @@ static void flatten_infer(Infer *in) {
     carry_elements(in);
 }
 
+/* Without axes, a symbolic dim stays, unless the model declares a result that has none left. */
+static bool squeezes_symbols(Infer *in, const Type *t) {
+    const Type *declared = in->declared && in->node->out.n ? &in->declared[0] : NULL;
+    int large = 0;
+    for (int i = 0; i < t->rank; i++)
+        large += dim_is_const(t->shape[i], NULL) && !dim_is(t->shape[i], 1);
+    return declared && declared->kind == TYPE_TENSOR && declared->rank == large;
+}
+
 static void squeeze_infer(Infer *in) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
@@ -188,8 +197,10 @@ static void squeeze_infer(Infer *in) {
         onnx_set_unknown(in, 1, t->dtype, shape, t->rank - onnx_vector_length(in, 1), NULL);
         return;
     }
+    bool all = n < 0 && squeezes_symbols(in, t);
     for (int i = 0; i < t->rank; i++) {
-        if (n < 0) flag[i] = dim_is(t->shape[i], 1);
+        if (n < 0) flag[i] = dim_is(t->shape[i], 1) || (all && !dim_is_const(t->shape[i], NULL));
+        if (flag[i]) infer_require(in, t->shape[i], dim_const(in->ctx, 1), false);
         if (flag[i] && dim_is_const(t->shape[i], NULL) && !dim_is(t->shape[i], 1))
             fail(in->ctx, E_SHAPE,
                  "axis %d of \"%s\", which is %s, cannot be squeezed: its extent is not 1", i,
