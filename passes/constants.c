@@ -215,6 +215,7 @@ static bool constant_map(const Folding *f, const Map *m, const int *writer, int 
         for (int k = 0; k < m->write.at[w].n; k++) {
             int cont = m->write.at[w].to[k].cont;
             if (f->flow->cont.at[cont].kind != CONT_TMP || writer[cont] != self) return false;
+            if (dtype_class(f->flow->cont.at[cont].type) == CLASS_OBJECT) return false;
             for (int d = 0; d < f->flow->cont.at[cont].rank; d++)
                 if (!dim_is_const(f->flow->cont.at[cont].shape[d], NULL)) return false;
         }
