@@ -99,7 +99,7 @@ static void isinf_lower(Lower *lo) {
 /* Of an integer, the integer part. */
 static void erf_lower(Lower *lo) {
     lower_text(lo,
-               dtype_is_float(lower_value(lo, 0)->type.dtype) ? "erf($0)" : "trunc(erf(f64($0)))");
+               dtype_is_float(lower_value(lo, 0)->type.dtype) ? "erf($0)" : "trunc(erf(f32($0)))");
 }
 
 /* Before opset 11 the bounds are attributes. */
