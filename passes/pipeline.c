@@ -89,7 +89,6 @@ static bool is_skipped(const Pass *pass, const PassOptions *o) {
 }
 
 static void check_options(Ctx *ctx, const PassOptions *o) {
-    if (o->stop_after) find_pass(ctx, o->stop_after);
     for (int i = 0; i < o->nskip; i++)
         if (!find_pass(ctx, o->skip[i])->optional)
             fail(ctx, E_OPTION, "pass \"%s\" cannot be skipped: the ones after it need it",
@@ -118,24 +117,21 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *o
     int n;
     const Pass *list = pass_list(&n);
     check_options(ctx, o);
+    const Pass *last = o->stop_after ? find_pass(ctx, o->stop_after) : &list[n - 1];
     if (o->verify_each) verify(&stage);
     if (o->watch) o->watch(o->user, NULL, &stage, 0);
-    for (int i = first_pass(list, n, &start); i < n; i++) {
-        const Pass *pass = &list[i];
-        if (pass->level < stage_level(&stage)) continue;
-        if (!is_skipped(pass, o)) {
-            Arena *arena = arena_new(ctx);
-            double began = now();
-            if (o->begin) o->begin(o->user, pass);
-            Stage before = stage;
-            stage = run_pass(pass, arena, &before, env);
-            if (is_after(pass, pass_prepare)) run_on_part(pass, arena, &before, env, &stage);
-            if (owned && pass->level != LEVEL_NEST) arena_free(owned);
-            owned = arena;
-            if (o->verify_each) verify(&stage);
-            if (o->watch) o->watch(o->user, pass, &stage, now() - began);
-        }
-        if (o->stop_after && !strcmp(o->stop_after, pass->name)) break;
+    for (const Pass *pass = &list[first_pass(list, n, &start)]; pass <= last; pass++) {
+        if (pass->level < stage_level(&stage) || is_skipped(pass, o)) continue;
+        Arena *arena = arena_new(ctx);
+        double began = now();
+        if (o->begin) o->begin(o->user, pass);
+        Stage before = stage;
+        stage = run_pass(pass, arena, &before, env);
+        if (is_after(pass, pass_prepare)) run_on_part(pass, arena, &before, env, &stage);
+        if (owned && pass->level != LEVEL_NEST) arena_free(owned);
+        owned = arena;
+        if (o->verify_each) verify(&stage);
+        if (o->watch) o->watch(o->user, pass, &stage, now() - began);
     }
     return stage;
 }

@@ -176,7 +176,7 @@ static void use_in(Using *u, Stmts *stmts) {
             sink_group(u, s, row, &s->body);
             for (int k = 0; k < s->body.n; k++) vec_push(u->arena, &out, s->body.at[k]);
         } else {
-            use_in(u, &s->body);
+            if (s->kind != STMT_USE) use_in(u, &s->body);
             vec_push(u->arena, &out, s);
         }
         u->env.n = mark;

@@ -200,18 +200,30 @@ static bool rounds(const Flow *f) {
     return false;
 }
 
-static void same_text(Run *r, const Stage *stage, const char *after) {
-    Arena *arena = arena_new(r->ctx);
-    const char *a = stage_text(arena, stage);
-    Stage again = source_parse(arena, a);
-    const char *b = stage_text(arena, &again);
+static void equal_texts(Run *r, const char *what, const char *a, const char *b) {
     size_t n = 0;
     while (a[n] && a[n] == b[n]) n++;
-    if (a[n] || b[n]) {
-        while (n && a[n - 1] != '\n') n--;
-        fail(r->ctx, E_VERIFY, "%s: the text printed twice differs:\n%.*s\n%.*s", after,
-             (int)strcspn(a + n, "\n"), a + n, (int)strcspn(b + n, "\n"), b + n);
-    }
+    if (!a[n] && !b[n]) return;
+    while (n && a[n - 1] != '\n') n--;
+    fail(r->ctx, E_VERIFY, "%s differs:\n%.*s\n%.*s", what, (int)strcspn(a + n, "\n"), a + n,
+         (int)strcspn(b + n, "\n"), b + n);
+}
+
+static void same_text(Run *r, const Stage *stage, const char *after) {
+    Arena *arena = arena_new(r->ctx);
+    const char *text = stage_text(arena, stage);
+    Stage again = source_parse(arena, text);
+    equal_texts(r, arena_printf(arena, "%s: the text printed twice", after), text,
+                stage_text(arena, &again));
+    arena_free(arena);
+}
+
+/* The last level's passes leave their own result as it is. */
+static void same_again(Run *r, const Stage *end, const PassEnv *env) {
+    Arena *arena = arena_new(r->ctx);
+    const char *text = stage_text(arena, end);
+    Stage again = passes_run(r->ctx, source_parse(arena, text), env, NULL);
+    equal_texts(r, "the program taken through its passes twice", text, stage_text(arena, &again));
     arena_free(arena);
 }
 
@@ -319,6 +331,7 @@ static void run_passes(void *user) {
     PassOptions options = {
         .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);
+    if (end.program) same_again(r, &end, &env);
     if (r->compile && end.program) check_compiled(r, &end);
     arena_free(r->arena);
 }
