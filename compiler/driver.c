@@ -2,6 +2,8 @@
 /* From a source to a program, to C text, to a library or to this process. */
 #include "driver.h"
 
+#include "compiler/targets/cuda/target.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,10 +34,10 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
                 .source = source,
                 .tell = fn,
                 .user = user};
-    if (options->target == TARGET_CUDA)
-        target_cuda_machine(d.ctx, &d.machine, options->gpu);
-    else
-        target_c_machine(d.ctx, &d.machine, options->cpu);
+    bool cuda = options->target == TARGET_CUDA;
+    target_c_machine(d.ctx, &d.host, cuda ? "x86-64-v3" : options->cpu);
+    d.machine = d.host;
+    if (cuda) target_cuda_machine(d.ctx, &d.machine, options->gpu);
     d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);
     return d;
 }
@@ -68,6 +70,17 @@ static void put_names(Text *out, const char *key, const char *const *name, int n
     text_put(out, "]");
 }
 
+/* GPUs that code is made for. */
+static const char *const every_gpu[] = {"sm_80", "sm_90a", "sm_100"};
+
+static const char *const *gpu_names(const Driver *d) {
+    return d->options->gpus.n ? d->options->gpus.at : every_gpu;
+}
+
+static int gpu_count(const Driver *d) {
+    return d->options->gpus.n ? d->options->gpus.n : (int)(sizeof every_gpu / sizeof *every_gpu);
+}
+
 /* What made this artifact: no path and no time, so that equal inputs give equal bytes. */
 static const char *build_json(Driver *d, const char *hash) {
     static const char *const math[] = {"strict", "default", "fast"};
@@ -75,11 +88,13 @@ static const char *build_json(Driver *d, const char *hash) {
     const Options *o = d->options;
     Text out = {.arena = d->arena};
     bool cuda = o->target == TARGET_CUDA;
-    text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"%s\", \"%s\": ",
-                WEIR_VERSION, hash, cuda ? "cuda" : "c", cuda ? "gpu" : "cpu");
-    text_json(&out, d->machine.name);
+    text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"%s\"",
+                WEIR_VERSION, hash, cuda ? "cuda" : "c");
+    if (cuda) put_names(&out, "gpu", gpu_names(d), gpu_count(d));
+    text_put(&out, ", \"cpu\": ");
+    text_json(&out, d->host.name);
     text_put(&out, ", \"flags\": \"");
-    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f && !cuda; f++)
+    for (const char *const *f = target_c_flags(d->arena, &d->host); *f; f++)
         text_printf(&out, "%s ", *f);
     text_printf(&out, "\", \"math\": \"%s\", \"packing\": \"%s\"", math[o->math],
                 packing[o->packing]);
@@ -160,17 +175,13 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
         fail(d->ctx, E_OPTION,
              "the passes stop at \"%s\", before there is a program; leave \"stop-after\" out",
              d->options->stop_after);
-    if (d->options->target == TARGET_CUDA)
-        fail(d->ctx, E_UNSUPPORTED,
-             "nothing is emitted for target \"cuda\" yet; its kernels can be shown (weir dump) and "
-             "evaluated (--engine eval)");
     double start = tool_seconds();
     tell(d, TELL_STEP, "emit C");
     bool *swapped = hidden_give(d, program);
     if (source_is_text(&d->source)) give_weights(d, program->flow);
     if (source_is_text(&d->source) && program->prepare) give_weights(d, program->prepare->flow);
     Program *part = weights_part(d->arena, program);
-    d->weights = weights_plan(d->arena, program, part);
+    d->weights = weights_plan(d->arena, program, part, d->options->target == TARGET_CUDA);
     EmitOptions emit = {.units = UNITS_MOST,
                         .weight_offset = d->weights.offset,
                         .weight_bytes = d->weights.bytes,
@@ -187,16 +198,30 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
         emit.made_bytes = d->weights.made_bytes;
         emit.raw = d->weights.raw;
         emit.weight_input = hidden_inputs(d->arena, part->flow, swapped, &emit.nweights);
-        target_c_emit(d->arena, part, &d->machine, &first, &d->units);
+        target_c_emit(d->arena, part, &d->host, &first, &d->units);
     }
-    target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
+    if (d->options->target == TARGET_CUDA)
+        d->device = target_cuda_emit(d->arena, program, &d->machine, &emit, &d->units);
+    else
+        target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
     tell_time(d, "emit", tool_seconds() - start);
 }
 
+void driver_make_image(Driver *d) {
+    double start = tool_seconds();
+    if (!d->device) return;
+    tell(d, TELL_STEP, "compile the kernels");
+    Span code =
+        toolchain_nvcc(d->arena, d->device, gpu_names(d), gpu_count(d), d->options->no_cache);
+    vec_push(d->arena, &d->units, target_cuda_image(d->arena, code.at, code.n));
+    tell_time(d, "nvcc", tool_seconds() - start);
+}
+
 static Objects make_objects(Driver *d) {
+    driver_make_image(d);
     Objects objects = {0};
     ToolTimes times;
-    ToolOptions tools = {.flags = target_c_flags(d->arena, &d->machine),
+    ToolOptions tools = {.flags = target_c_flags(d->arena, &d->host),
                          .jobs = jobs(d),
                          .no_cache = d->options->no_cache};
     tell(d, TELL_STEP,

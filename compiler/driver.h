@@ -13,13 +13,14 @@
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
-typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER } EmitKind;
+typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER, EMIT_CU } EmitKind;
 
 typedef enum { TARGET_C, TARGET_CUDA } Target;
 
 typedef struct Options {
     Target target;
-    const char *cpu, *gpu;
+    const char *cpu, *gpu;  /* gpu: the one that is planned for */
+    VEC(const char *) gpus; /* that code is made for: "sm_90a", ...; none: all that we know */
     MathMode math;
     Packing packing;
     bool weights_file, verify_each, time_passes, no_cache, profile;
@@ -82,14 +83,15 @@ typedef struct Driver {
     void *user;
     PassWatchFn *watch; /* sees the source and what each pass makes; may be NULL */
     void *watcher;
-    Machine machine;
+    Machine machine, host; /* of the kernels; of the program around them */
     const OpTable *ops;
     Stage stage; /* what the passes made */
     Weights weights;
     VEC(Hidden) hidden;
     uint64_t weights_check; /* of the side file */
     Units units;
-    const char *build; /* JSON */
+    const char *device; /* the kernels' text for a GPU, or NULL */
+    const char *build;  /* JSON */
 } Driver;
 
 Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *tell, void *user);
@@ -97,6 +99,8 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *t
 void driver_passes(Driver *d);
 /* Weights and C text of the program. `weights_file` (may be NULL) names the side file. */
 void driver_emit(Driver *d, const char *weights_file, bool jit);
+/* A GPU's code for d->device, as one more unit. */
+void driver_make_image(Driver *d);
 /* All of it, to a library at `output`, or to the folder of --emit. Leaves nothing behind on
  * failure. */
 void driver_compile(Driver *d, const char *output);

@@ -151,6 +151,7 @@ static void write_runtime(Driver *d) {
         if (strncmp(f->name, "runtime/", 8) != 0) continue;
         bool image = strncmp(f->name + 8, "image/", 6) == 0;
         if (image && !pictures) continue;
+        if (!d->device && strncmp(f->name, "runtime/cuda", 12) == 0) continue;
         size_t n = strlen(f->name);
         bool source = strcmp(f->name + n - 2, ".c") == 0;
         const char *flat = flat_text(d->arena, f->text);
@@ -177,9 +178,13 @@ void driver_emit_folder(Driver *d) {
     output_text(d->arena, o->emit_dir, "weir_model.h", embedded_text("runtime/weir_model.h"));
     if (o->emit == EMIT_HEADER) return;
     driver_emit(d, side, false);
+    if (d->device)
+        output_text(d->arena, o->emit_dir, arena_printf(d->arena, "%s.cu", model), d->device);
+    if (o->emit == EMIT_CU) return;
+    driver_make_image(d);
     Text head = {.arena = d->arena};
     text_put(&head, "/* Build: cc -O1");
-    for (const char *const *f = target_c_flags(d->arena, &d->machine); *f; f++)
+    for (const char *const *f = target_c_flags(d->arena, &d->host); *f; f++)
         text_printf(&head, " %s", *f);
     const char *with = has_pictures(d) ? " $(pkg-config --cflags --libs libjpeg libpng libwebp "
                                          "libopenjp2 zlib)"

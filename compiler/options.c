@@ -53,16 +53,24 @@ static void set_target(const Setting *s) {
     s->o->target = (Target)one_of(s, words, 2, "c or cuda");
 }
 
-static void set_gpu(const Setting *s) {
-    Machine machine;
-    target_cuda_machine(s->ctx, &machine, s->value);
-    s->o->gpu = machine.name;
-}
-
 static void set_cpu(const Setting *s) {
     Machine machine;
     target_c_machine(s->ctx, &machine, s->value);
     s->o->cpu = intern(s->ctx, s->value);
+}
+
+/* Names with commas between. The first is planned for. */
+static void set_gpu(const Setting *s) {
+    Machine machine;
+    s->o->gpus.n = 0;
+    for (const char *at = s->value; *at || at == s->value;) {
+        size_t n = strcspn(at, ",");
+        const char *name = intern_n(s->ctx, at, n);
+        target_cuda_machine(s->ctx, &machine, name);
+        vec_push(ctx_arena(s->ctx), &s->o->gpus, name);
+        at += n + (at[n] == ',');
+    }
+    s->o->gpu = s->o->gpus.at[0];
 }
 
 static void set_math(const Setting *s) {
@@ -97,8 +105,8 @@ static void set_feed(const Setting *s) {
 }
 
 static void set_emit(const Setting *s) {
-    static const char *const words[] = {"library", "c", "header"};
-    s->o->emit = (EmitKind)one_of(s, words, 3, "c or header");
+    static const char *const words[] = {"library", "c", "header", "cu"};
+    s->o->emit = (EmitKind)one_of(s, words, 4, "c, header or cu");
 }
 
 static void set_emit_dir(const Setting *s) {

@@ -61,10 +61,11 @@ static bool same_weight(const Cont *a, const Cont *b) {
     return same_layout(a->layout, b->layout);
 }
 
-/* Small literals stand in the code. */
-static bool is_weight(const Flow *flow, const Cont *c) {
+/* Small literals stand in the code, unless all are asked for. */
+static bool is_weight(const Flow *flow, const Cont *c, bool literals) {
     if (c->kind != CONT_PARAM && c->kind != CONT_LITERAL) return false;
-    if (c->kind == CONT_LITERAL && !c->layout && c->data_bytes <= SMALL_LITERAL) return false;
+    if (c->kind == CONT_LITERAL && !c->layout && c->data_bytes <= SMALL_LITERAL && !literals)
+        return false;
     Pack size =
         pack_plan(flow->arena, flow->ctx,
                   &(Cont){.name = c->name, .type = c->type, .rank = c->rank, .shape = c->shape});
@@ -123,7 +124,7 @@ static void plan_made(Planning *p, const Flow *flow, const Flow *part) {
     }
 }
 
-Weights weights_plan(Arena *arena, const Program *program, const Program *part) {
+Weights weights_plan(Arena *arena, const Program *program, const Program *part, bool literals) {
     const Flow *flow = program->flow;
     int n = flow->cont.n;
     Planning p = {.arena = arena, .ctx = flow->ctx, .by_data = table_new(arena)};
@@ -134,7 +135,7 @@ Weights weights_plan(Arena *arena, const Program *program, const Program *part) 
     bool *used = mark_used(arena, program);
     for (int i = 0; i < n; i++) {
         const Cont *c = &flow->cont.at[i];
-        bool stored = used[i] && p.w.made[i] < 0 && is_weight(flow, c);
+        bool stored = used[i] && p.w.made[i] < 0 && is_weight(flow, c, literals);
         p.w.offset[i] = stored ? plan_one(&p, c) : -1;
     }
     if (!part) return p.w;
@@ -151,7 +152,7 @@ Program *weights_part(Arena *arena, const Program *program) {
     *part = *program->prepare;
     Flow *flow = flow_clone(arena, part->flow);
     for (int i = 0; i < flow->cont.n; i++)
-        if (is_weight(flow, &flow->cont.at[i])) flow->cont.at[i].kind = CONT_IN;
+        if (is_weight(flow, &flow->cont.at[i], false)) flow->cont.at[i].kind = CONT_IN;
     part->flow = flow;
     return part;
 }

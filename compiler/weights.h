@@ -25,8 +25,9 @@ typedef struct Weights {
     VEC(Weight) at; /* equal ones once */
 } Weights;
 
-/* `part`: the constant part as weights_part made it, or NULL. */
-Weights weights_plan(Arena *arena, const Program *program, const Program *part);
+/* `part`: the constant part as weights_part made it, or NULL. `literals`: small ones too, which
+ * else stand in the code. */
+Weights weights_plan(Arena *arena, const Program *program, const Program *part, bool literals);
 /* The constant part of a program as a program of its own, whose inputs are weights; or NULL. */
 Program *weights_part(Arena *arena, const Program *program);
 /* A hash of the weights' sources, by which a side file is known to belong to its library; never 0.

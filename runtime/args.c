@@ -243,7 +243,8 @@ static weir_status check_asked(weir_instance *in, const weir_tensor *inputs, int
     weir_status s = WEIR_OK;
     for (int i = 0; i < p->nrequire && !s; i++) s = check_require(in, &p->require[i]);
     for (int i = 0; data && i < p->nrange && !s; i++)
-        s = check_range(in, &p->range[i], &inputs[p->range[i].input]);
+        if (!in->remote || !in->remote[p->range[i].input])
+            s = check_range(in, &p->range[i], &inputs[p->range[i].input]);
     return s;
 }
 

@@ -41,13 +41,26 @@ struct weir_instance {
     weir_objects *objects; /* NULL: the model has no strings and objects */
     weir_span **span;      /* of the last run, by thread; NULL: not profiled */
     int64_t *nspan;
-    int64_t run_began; /* by weir_rt_now */
+    int64_t run_began;                /* by weir_rt_now */
+    int32_t ordinal;                  /* of the device; -1: the caller's current one */
+    struct weir_device_state *device; /* of a program for a device */
+    const char *remote;               /* by input: its data lie on the device; NULL: none do */
     char error[512];
 };
 
 /* Records the text and returns the status. */
 weir_status weir_instance_fail(weir_instance *in, weir_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* model.c: what surrounds a run: arguments bound, dims of the outputs filled in, room for them
+ * checked; afterwards the final dims, and an output of strings or objects, whose handles lie at
+ * `at`. */
+weir_status weir_run_begin(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs);
+weir_status weir_run_end(weir_instance *in, weir_tensor *outputs);
+weir_status weir_give_one(weir_instance *in, int k, weir_tensor *t, const char *at);
+weir_status weir_take(weir_instance *in, int k, const weir_tensor *t, char *at);
+int64_t weir_rounded(int64_t n);
+int64_t weir_sum(int64_t a, int64_t b); /* saturates */
 
 /* profile.c */
 int weir_profile_open(weir_instance *in); /* nonzero: out of memory */

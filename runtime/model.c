@@ -5,6 +5,7 @@
  * thread, then dense copies of tensors that came with strides and of outputs whose size data
  * decides and whose capacity may not do. The block grows when a run needs more (before any work),
  * unless `reserve` fixed it. */
+#include "runtime/device.h"
 #include "runtime/instance.h"
 
 #include <stdio.h>
@@ -16,12 +17,12 @@ enum { ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static int64_t sum(int64_t a, int64_t b) {
+int64_t weir_sum(int64_t a, int64_t b) {
     int64_t r;
     return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
-static int64_t rounded(int64_t n) {
+int64_t weir_rounded(int64_t n) {
     return n > INT64_MAX - ALIGN ? INT64_MAX : (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
@@ -44,15 +45,16 @@ static int staged(const weir_instance *in, int k, const weir_tensor *t) {
 static int64_t block_need(const weir_instance *in, const weir_tensor *inputs,
                           const weir_tensor *outputs) {
     const weir_model *m = &in->program->model;
-    int64_t need = sum(rounded(in->value[WEIR_V_ARENA]), rounded(in->value[WEIR_V_CALL]));
-    int64_t thread = rounded(in->value[WEIR_V_THREAD]);
-    for (int t = 0; t < in->threads; t++) need = sum(need, thread);
+    int64_t need =
+        weir_sum(weir_rounded(in->value[WEIR_V_ARENA]), weir_rounded(in->value[WEIR_V_CALL]));
+    int64_t thread = weir_rounded(in->value[WEIR_V_THREAD]);
+    for (int t = 0; t < in->threads; t++) need = weir_sum(need, thread);
     for (int k = 0; k < m->ninputs; k++)
         if (!weir_direct_in(in, k, &inputs[k]))
-            need = sum(need, rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k))));
+            need = weir_sum(need, weir_rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k))));
     for (int k = 0; k < m->noutputs; k++)
         if (outputs ? staged(in, k, &outputs[k]) : in->program->when[k] == WEIR_BY_CALL)
-            need = sum(need, rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k))));
+            need = weir_sum(need, weir_rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k))));
     return need;
 }
 
@@ -81,10 +83,11 @@ static void do_nothing(void *arg, int t, int n) {
 
 /* Besides memory it has the pool start its threads: that allocates, and no run may after this. */
 weir_status weir_rt_reserve(weir_instance *in, const weir_tensor *largest) {
+    const weir_device *device = in->program->device;
     weir_status s = weir_bind(in, largest, 0);
     if (s) return s;
     in->reserved = 0;
-    s = block_grow(in, block_need(in, largest, NULL));
+    s = device ? device->reserve(in, largest) : block_grow(in, block_need(in, largest, NULL));
     in->reserved = s == WEIR_OK;
     if (!s && in->pool) in->pool->parallel(in->pool->context, in->threads, do_nothing, NULL);
     return s;
@@ -141,17 +144,24 @@ static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
     }
     in->spin = in->threads > weir_cpus() ? 0 : WEIR_SPIN_NS;
     weir_status s = weir_weights_open(in);
-    return s ? s : weir_weights_prepare(in);
+    if (!s) s = weir_weights_prepare(in);
+    return s || !in->program->device ? s : in->program->device->open(in);
 }
 
 weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,
                            char *error) {
+    return weir_rt_create_on(program, -1, pool, out, error);
+}
+
+weir_status weir_rt_create_on(const weir_program *program, int32_t device, const weir_pool *pool,
+                              weir_instance **out, char *error) {
     *out = NULL;
     weir_instance *in = instance_alloc(program);
     if (!in) {
         if (error) snprintf(error, 256, "cannot allocate an instance");
         return WEIR_E_MEMORY;
     }
+    in->ordinal = device;
     weir_status s = open_instance(in, pool);
     if (s == WEIR_OK) {
         *out = in;
@@ -164,6 +174,7 @@ weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, w
 
 void weir_rt_destroy(weir_instance *in) {
     if (!in) return;
+    if (in->device) in->program->device->close(in);
     weir_weights_close(in);
     weir_objects_free(in->objects);
     free(in->block);
@@ -262,9 +273,19 @@ static int grow(char **at, int64_t *have, int64_t need) {
     return 1;
 }
 
+/* Memory that kernels use. */
+static int grow_memory(weir_instance *in, char **at, int64_t *have, int64_t need) {
+    if (!in->program->device) return grow(at, have, need);
+    if (need <= *have) return 1;
+    if (!in->program->device->grow(in, at, *have, need)) return 0;
+    *have = need;
+    return 1;
+}
+
 static int grow_scratch(weir_instance *in, weir_frame *f) {
     in->program->eval(in->now, in->now, in->value);
-    int64_t call = rounded(in->value[WEIR_V_CALL]), thread = rounded(in->value[WEIR_V_THREAD]), all;
+    int64_t call = weir_rounded(in->value[WEIR_V_CALL]),
+            thread = weir_rounded(in->value[WEIR_V_THREAD]), all;
     if (__builtin_mul_overflow(thread, in->threads, &all)) return 0;
     if (call > f->scratch_bytes) {
         if (!grow(&in->late_call, &in->late_call_bytes, call)) return 0;
@@ -272,7 +293,7 @@ static int grow_scratch(weir_instance *in, weir_frame *f) {
         f->scratch_bytes = call;
     }
     if (thread > f->thread_bytes) {
-        if (!grow(&in->late_thread, &in->late_thread_bytes, all)) return 0;
+        if (!grow_memory(in, &in->late_thread, &in->late_thread_bytes, all)) return 0;
         f->thread = in->late_thread;
         f->thread_bytes = thread;
     }
@@ -287,7 +308,7 @@ void weir_rt_defined(weir_frame *f) {
     int ok = grow_scratch(in, f);
     in->program->heap(in->now, need);
     for (int i = 0; ok && i < in->program->nheap; i++)
-        ok = grow(&in->heap[i], &in->heap_bytes[i], need[i]);
+        ok = grow_memory(in, &in->heap[i], &in->heap_bytes[i], need[i]);
     if (ok) return;
     f->stop = 1;
     weir_rt_fail(f, WEIR_E_MEMORY, "cannot allocate what a size computed from data asks for");
@@ -311,7 +332,7 @@ static void run_thread(void *arg, int t, int n) {
 }
 
 /* Handles of what an input of strings or objects holds. */
-static weir_status take(weir_instance *in, int k, const weir_tensor *t, char *at) {
+weir_status weir_take(weir_instance *in, int k, const weir_tensor *t, char *at) {
     const weir_port *p = &in->program->model.inputs[k];
     const char *reason;
     weir_status s = weir_objects_take(in->objects, p->dtype, t->data, weir_tensor_count(t),
@@ -326,10 +347,10 @@ static weir_status frame_set(weir_instance *in, weir_frame *f, const weir_tensor
     char *at = in->block;
     weir_status s;
     f->arena = at;
-    f->scratch = at += rounded(in->value[WEIR_V_ARENA]);
-    f->scratch_bytes = rounded(in->value[WEIR_V_CALL]);
+    f->scratch = at += weir_rounded(in->value[WEIR_V_ARENA]);
+    f->scratch_bytes = weir_rounded(in->value[WEIR_V_CALL]);
     f->thread = at += f->scratch_bytes;
-    f->thread_bytes = rounded(in->value[WEIR_V_THREAD]);
+    f->thread_bytes = weir_rounded(in->value[WEIR_V_THREAD]);
     at += f->thread_bytes * in->threads;
     for (int k = 0; k < m->ninputs; k++) {
         in->in[k] = inputs[k].data;
@@ -337,16 +358,16 @@ static weir_status frame_set(weir_instance *in, weir_frame *f, const weir_tensor
         in->in[k] = at;
         if (!weir_is_object(m->inputs[k].dtype))
             weir_gather(at, &inputs[k]);
-        else if ((s = take(in, k, &inputs[k], at)))
+        else if ((s = weir_take(in, k, &inputs[k], at)))
             return s;
-        at += rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k)));
+        at += weir_rounded(dims_bytes(&m->inputs[k], weir_in_dims(in, k)));
     }
     for (int k = 0; k < m->noutputs; k++) {
         in->out[k] = outputs[k].data;
         in->staged[k] = (char)staged(in, k, &outputs[k]);
         if (!in->staged[k]) continue;
         in->out[k] = at;
-        at += rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k)));
+        at += weir_rounded(dims_bytes(&m->outputs[k], weir_out_dims(in, k)));
     }
     return WEIR_OK;
 }
@@ -356,23 +377,30 @@ static const char *result_at(const weir_instance *in, int k) {
     return when >= WEIR_ON_HEAP ? in->heap[when - WEIR_ON_HEAP] : in->out[k];
 }
 
-/* All or none: a caller has nothing to free after a failure. */
-static weir_status give(weir_instance *in, weir_tensor *outputs) {
-    const weir_model *m = &in->program->model;
-    weir_status s = WEIR_OK;
-    for (int k = 0; k < m->noutputs && s == WEIR_OK; k++)
-        if (weir_is_object(m->outputs[k].dtype))
-            s = weir_objects_give(in->objects, m->outputs[k].dtype,
-                                  (const int64_t *)result_at(in, k), weir_tensor_count(&outputs[k]),
-                                  outputs[k].allocator, &outputs[k].data);
+weir_status weir_give_one(weir_instance *in, int k, weir_tensor *t, const char *at) {
+    weir_status s =
+        weir_objects_give(in->objects, in->program->model.outputs[k].dtype, (const int64_t *)at,
+                          weir_tensor_count(t), t->allocator, &t->data);
     return s ? weir_instance_fail(in, s, "cannot allocate the outputs") : s;
+}
+
+static weir_status give(weir_instance *in, weir_tensor *outputs) {
+    weir_status s = WEIR_OK;
+    for (int k = 0; k < in->program->model.noutputs && s == WEIR_OK; k++)
+        if (weir_is_object(in->program->model.outputs[k].dtype))
+            s = weir_give_one(in, k, &outputs[k], result_at(in, k));
+    return s;
+}
+
+weir_status weir_run_end(weir_instance *in, weir_tensor *outputs) {
+    in->program->eval(in->symbol, in->place, in->value);
+    output_dims(in, outputs);
+    return check_room(in, outputs, 0);
 }
 
 /* Final dims of all outputs; those computed in our memory go to the caller's. */
 static weir_status deliver(weir_instance *in, weir_tensor *outputs) {
     const weir_model *m = &in->program->model;
-    weir_status s = check_room(in, outputs, 0);
-    if (s) return s;
     for (int k = 0; k < m->noutputs; k++) {
         weir_tensor *t = &outputs[k];
         const char *from = result_at(in, k);
@@ -385,7 +413,7 @@ static weir_status deliver(weir_instance *in, weir_tensor *outputs) {
     return give(in, outputs);
 }
 
-static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+weir_status weir_run_begin(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
     weir_status s = weir_bind(in, inputs, 1);
     if (s) return s;
     for (int k = 0; k < in->program->model.noutputs; k++) {
@@ -394,7 +422,12 @@ static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_te
         in->room[k] = room(&outputs[k]);
     }
     output_dims(in, outputs);
-    if ((s = check_room(in, outputs, 1))) return s;
+    return check_room(in, outputs, 1);
+}
+
+static weir_status prepare(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    weir_status s = weir_run_begin(in, inputs, outputs);
+    if (s) return s;
     weir_bind_memory(in, inputs, outputs);
     if ((s = weir_check_overlap(in, inputs, outputs))) return s;
     int64_t need = block_need(in, inputs, outputs);
@@ -433,17 +466,17 @@ static weir_status run(weir_instance *in, const weir_tensor *inputs, weir_tensor
     else
         run_thread(&f, 0, 1);
     weir_rt_weights_free(set);
-    in->program->eval(in->symbol, in->place, in->value);
-    output_dims(in, outputs);
+    s = weir_run_end(in, outputs);
     if (f.status) return weir_instance_fail(in, (weir_status)f.status, "%s", f.reason);
-    return deliver(in, outputs);
+    return s ? s : deliver(in, outputs);
 }
 
 weir_status weir_rt_run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
     int idle = 0;
     if (!__atomic_compare_exchange_n(&in->busy, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return WEIR_E_ARGUMENT;
-    weir_status s = run(in, inputs, outputs);
+    const weir_device *device = in->program->device;
+    weir_status s = device ? device->run(in, inputs, outputs) : run(in, inputs, outputs);
     __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
     return s;
 }

@@ -64,7 +64,8 @@ typedef enum {
     WEIR_E_CPU,      /* this CPU lacks what the artifact was compiled for */
     WEIR_E_WEIGHTS,  /* the weights file is missing or does not belong to this artifact */
     WEIR_E_INDEX,    /* a data-dependent index was out of range */
-    WEIR_E_VERSION   /* the library speaks another ABI version */
+    WEIR_E_VERSION,  /* the library speaks another ABI version */
+    WEIR_E_DEVICE    /* no driver, no device, or the device failed; `error` says which */
 } weir_status;
 
 /* A tensor argument. Inputs: data, dtype and dims given. Outputs: data and capacity given; dtype
@@ -193,6 +194,18 @@ typedef struct weir_model {
                                weir_weights **out, char *error);
     weir_status (*weights_use)(weir_instance *instance, weir_weights *weights);
     void (*weights_free)(weir_weights *weights);
+    /* Of a model for a device, else NULL. Its `run` takes data of inputs and outputs in this
+     * process's memory or on its device, each as it is. create_on: an instance on device number
+     * `device`; create takes the device of the caller's current CUDA context, else the first.
+     * submit: begins a run behind what `stream` (a CUstream of the same device, or NULL) holds, and
+     * returns; inputs in this process's memory have been read then. What is put on `stream` later
+     * sees the outputs that lie on the device; wait ends the run and fills in all outputs, whose
+     * descriptors it sets as run does. One run of an instance at a time. */
+    weir_status (*create_on)(int32_t device, const weir_pool *pool, weir_instance **out,
+                             char *error);
+    weir_status (*submit)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs,
+                          void *stream);
+    weir_status (*wait)(weir_instance *instance);
 } weir_model;
 
 typedef const weir_model *weir_model_fn(void);

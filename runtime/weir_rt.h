@@ -90,6 +90,8 @@ struct weir_program {
     int32_t nprofiled;       /* kernels and calls that a profile times; 0: none */
     const char *const *profiled;
     uint64_t weights_check; /* first 8 bytes of the file, so that another model's is not taken */
+    const struct weir_device *device; /* where kernels run; NULL: here */
+    const struct weir_image *image;   /* their code */
 };
 
 /* The one instance in a library starts with these two words, by which a patcher finds it in the
@@ -129,7 +131,9 @@ struct weir_frame {
     int64_t thread_bytes;
     char **heap;
     struct weir_objects *objects;
-    int32_t stop; /* set by thread 0 between barriers: leave the walk */
+    char *hold;     /* on a device: room for carried containers that trade places */
+    int32_t *fault; /* on a device: what went wrong, by number of the launch */
+    int32_t stop;   /* set by thread 0 between barriers: leave the walk */
     const weir_program *program;
     weir_instance *instance;
     int32_t status;     /* weir_status of the first failure */
@@ -153,6 +157,8 @@ weir_status weir_rt_profile(const weir_instance *instance, weir_profile *out);
 /* Pointed at by the emitted descriptor. */
 weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,
                            char *error);
+weir_status weir_rt_create_on(const weir_program *program, int32_t device, const weir_pool *pool,
+                              weir_instance **out, char *error);
 weir_status weir_rt_reserve(weir_instance *instance, const weir_tensor *largest_inputs);
 weir_status weir_rt_run(weir_instance *instance, const weir_tensor *in, weir_tensor *out);
 void weir_rt_destroy(weir_instance *instance);

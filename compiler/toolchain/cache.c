@@ -72,14 +72,14 @@ static void put_text(void *hasher, const char *text) {
     llvm_blake3_hasher_update(hasher, text, strlen(text) + 1);
 }
 
-void cache_key(const Cache *cache, const Unit *unit, const char *const *flags,
+void cache_key(const Cache *cache, const char *text, const char *const *flags,
                unsigned char key[HASH_BYTES]) {
     llvm_blake3_hasher hasher;
     llvm_blake3_hasher_init(&hasher);
     put_text(&hasher, cache->identity);
     put_text(&hasher, llvm_pass_list);
     clang_key(flags, put_text, &hasher);
-    put_text(&hasher, unit->text);
+    put_text(&hasher, text);
     llvm_blake3_hasher_finalize(&hasher, key, HASH_BYTES);
 }
 

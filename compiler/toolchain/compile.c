@@ -23,7 +23,7 @@ typedef struct Work {
 static char *compile_unit(const Work *work, const Unit *unit, Span *object, ToolTimes *times) {
     unsigned char key[HASH_BYTES];
     if (work->cache) {
-        cache_key(work->cache, unit, work->flags, key);
+        cache_key(work->cache, unit->text, work->flags, key);
         if (cache_load(work->cache, key, object)) {
             times->cached = 1;
             return NULL;
@@ -116,7 +116,7 @@ void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *opti
     if (times) *times = sum_times(&work);
 }
 
-static ToolFound tool_found(Arena *arena, const char *name, char *path, const char *install) {
+ToolFound tool_found(Arena *arena, const char *name, char *path, const char *install) {
     ToolFound found = {.name = name, .install = install};
     if (!path) return found;
     found.path = arena_printf(arena, "%s", path);

@@ -3,6 +3,8 @@
  * (by the table below: its symbols are not exported) and, for libc and libm, the process itself. */
 #include "private.h"
 
+#include "runtime/device.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,6 +28,8 @@ struct Jit {
 
 #define SYMBOL(name)                                                                               \
     { #name, (void *)(uintptr_t)(name) }
+#define SYMBOL_AT(name)                                                                            \
+    { #name, (void *)(uintptr_t) & (name) }
 #define CALL(name, nin, nout, ndefine, why)                                                        \
     SYMBOL(weir_call_##name), SYMBOL(weir_call_##name##_scratch),
 static const struct RuntimeSymbol {
@@ -38,7 +42,9 @@ static const struct RuntimeSymbol {
     SYMBOL(weir_rt_shapes),       SYMBOL(weir_pool_new),       SYMBOL(weir_pool_free),
     SYMBOL(weir_rt_weights_of),   SYMBOL(weir_rt_weights_new), SYMBOL(weir_rt_weights_use),
     SYMBOL(weir_rt_weights_free), SYMBOL(weir_rt_now),         SYMBOL(weir_rt_span),
-    SYMBOL(weir_rt_profile),
+    SYMBOL(weir_rt_profile),      SYMBOL(weir_rt_create_on),   SYMBOL(weir_device_launch),
+    SYMBOL(weir_device_copy),     SYMBOL(weir_device_byte),    SYMBOL(weir_device_call),
+    SYMBOL(weir_device_submit),   SYMBOL(weir_device_wait),    SYMBOL_AT(weir_device_cuda),
 #include "ir/call.def"
 };
 #undef CALL

@@ -9,6 +9,8 @@
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* A tool's first line of --version; takes `path`. */
+ToolFound tool_found(Arena *arena, const char *name, char *path, const char *install);
 char *clang_bitcode(const char *clang, const char *text, const char *const *flags, const Stop *stop,
                     Span *bitcode);
 void clang_key(const char *const *flags, void (*put)(void *user, const char *text), void *user);
@@ -22,7 +24,7 @@ enum { HASH_BYTES = 32 };
 typedef struct Cache Cache;
 Cache *cache_open(const char *clang); /* NULL: no usable folder */
 void cache_close(Cache *cache); /* after a store, forgets the oldest entries beyond the limit */
-void cache_key(const Cache *cache, const Unit *unit, const char *const *flags,
+void cache_key(const Cache *cache, const char *text, const char *const *flags,
                unsigned char key[HASH_BYTES]);
 bool cache_load(Cache *cache, const unsigned char key[HASH_BYTES], Span *object);
 void cache_store(Cache *cache, const unsigned char key[HASH_BYTES], Span object);

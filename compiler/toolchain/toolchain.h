@@ -3,7 +3,8 @@
  * LLVM's JIT loads the objects into this process. Nothing is written to disk but the object cache.
  *
  * clang is found as $WEIR_CLANG, else where the build found it, else on the path; ld.lld likewise
- * by $WEIR_LLD. Whatever they say on failure stands in an E_TOOLCHAIN diagnostic. */
+ * by $WEIR_LLD, nvcc by $WEIR_NVCC or in /usr/local/cuda. Whatever they say on failure stands in an
+ * E_TOOLCHAIN diagnostic. */
 #ifndef WEIR_TOOLCHAIN_H
 #define WEIR_TOOLCHAIN_H
 
@@ -28,6 +29,9 @@ typedef VEC(Span) Objects;
 /* Units become objects, in order, several at once. `times` may be NULL. */
 void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *options, Objects *out,
                        ToolTimes *times);
+/* The kernels' text to one image with code for each of the GPUs ("sm_90a"), and, for later ones,
+ * PTX of the newest of those whose features later ones keep. */
+Span toolchain_nvcc(Arena *arena, const char *text, const char *const *gpu, int n, bool no_cache);
 /* Objects and the runtime become a shared library that exports weir_model_descriptor alone and
  * needs libc and libm alone. */
 Span toolchain_link(Arena *arena, const Objects *objects);
@@ -47,6 +51,7 @@ typedef struct ToolFound {
 } ToolFound;
 ToolFound tool_clang(Arena *arena);
 ToolFound tool_linker(Arena *arena);
+ToolFound tool_nvcc(Arena *arena);
 const char *tool_llvm_version(Arena *arena);
 double tool_seconds(void); /* a clock, for times */
 

@@ -104,7 +104,7 @@ static const char *peak_text =
 static void *build(Arena *a, const Machine *m, const Nest *nest, const char *cc) {
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
                            embedded_text("compiler/targets/c/vector.in")};
-    CKernel *k = emit_nest(a, nest, NULL, m);
+    CKernel *k = emit_nest(a, nest, NULL, m, &c_form);
     Text body = {.arena = a}, out = {.arena = a};
     text_printf(&body,
                 "%s#define main_kernel VECTOR_WIDTH(512) void "

@@ -129,7 +129,7 @@ static void add_parsed(void *at) {
     for (int k = 0; k < c->nest->buf.n; k++)
         if (c->nest->buf.at[k].kind == BUF_MEMORY) fill(suite, c, k, (uint32_t)(suite->n * 31 + k));
     nest_eval(c->nest, c->out, value_of, NULL);
-    c->kernel = emit_nest(suite->arena, c->nest, NULL, &suite->machine);
+    c->kernel = emit_nest(suite->arena, c->nest, NULL, &suite->machine, &c_form);
 }
 
 static void add(const char *text) {

@@ -64,7 +64,23 @@ typedef struct VectorDim {
     const char *text;
 } VectorDim;
 
-typedef struct CNest {
+typedef struct CNest CNest;
+typedef struct CKernel CKernel;
+
+/* What a target spells its own way. Functions that are NULL: what they print does not occur. */
+typedef struct CForm {
+    const char *math;                       /* before fma, floor, sqrt: "__builtin_" */
+    bool vectors;                           /* else `vector` loops are unrolled */
+    void (*phases)(CNest *c, CKernel *k);   /* the functions of a kernel */
+    void (*loop)(CNest *c, const Stmt *s);  /* over blocks or threads */
+    void (*array)(CNest *c, const Stmt *s); /* declares a local array */
+    void (*sync)(CNest *c);
+    void (*fold)(CNest *c, const Stmt *s, const Combine *k); /* over threads */
+} CForm;
+
+struct CNest {
+    const CForm *form;
+    const char *index; /* type of loop variables: "i64" */
     Arena *arena;
     Ctx *ctx;
     const Nest *nest;
@@ -86,8 +102,10 @@ typedef struct CNest {
     const Body *body;
     VEC(VectorDim) vector; /* in this body */
     bool bad;              /* an index from data was checked */
+    int threads;           /* of a block */
+    int shared;            /* bytes of shared arrays so far */
     Dim scratch;           /* bytes */
-} CNest;
+};
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -169,17 +187,44 @@ typedef struct CPhase {
     const char *text; /* the function from its parameters on: `(const f32 *a0, ...) {...}` */
     Dim tasks;        /* 1: run by one thread */
     double work;      /* about how many vector operations; < 0: not known */
-    bool bad;         /* task->bad may be set */
+    bool bad;         /* an index from data may be out of range */
+    int threads;      /* of a block; 0: on the host */
+    bool blocks;      /* tasks are blocks */
 } CPhase;
 
-typedef struct CKernel {
+struct CKernel {
     Arena *arena;
     VEC(CPhase) phase;
     VEC(int) buf;    /* memory buffers, in parameter order */
     VEC(Dim) symbol; /* then symbols */
     Dim scratch;     /* bytes of scratch */
-} CKernel;
-CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine);
+    int shared;      /* bytes of a block's shared arrays that a launch provides */
+};
+CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine,
+                   const CForm *form);
+extern const CForm c_form;
+
+/* Parts of it, for the files of other targets. */
+void open_scope(CNest *c);
+void close_scope(CNest *c); /* and prints the brace */
+void emit_stmts(CNest *c, const Stmts *stmts);
+void begin_phase(CNest *c);
+bool may_alias(const CNest *c); /* may two memory buffers be the same bytes, one of them written? */
+bool is_parallel(const Stmt *s);
+bool writes_memory(const CNest *c, const Stmt *s); /* not only to local arrays */
+/* The loops of one mark that stand directly in one another, as one range of tasks. */
+typedef struct CTasks {
+    const Stmt *loop[RANK_MAX];
+    int n;
+    const Stmts *body;
+    Dim count;
+} CTasks;
+CTasks tasks_of(CNest *c, const Stmt *s);
+Dim array_bytes(CNest *c, const Buf *b); /* over model symbols */
+const char *array_type(const Buf *b);
+void init_array(CNest *c, const Stmt *s);
+/* Puts the merge of params (left states, then right ones) into the first of them. */
+void merge(CNest *c, const Combine *k, CVal *params);
 
 /* emit_scan.c: fills kind, lanes, read, written of c->buf and the kernel's symbols. */
 void scan_nest(CNest *c, CKernel *kernel);

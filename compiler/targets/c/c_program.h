@@ -12,6 +12,7 @@ typedef struct CFunction {
     const char *text; /* from the parameters on */
     const char *from; /* what it comes from, for the reader */
     int uses;
+    int threads, shared; /* on a device: of a block, and bytes that its launch provides */
 } CFunction;
 
 /* What a kernel does to a container; `serial`: on thread 0. */
@@ -21,7 +22,20 @@ typedef struct ContUse {
 } ContUse;
 typedef VEC(ContUse) ContUses;
 
-typedef struct CProgram {
+typedef struct CProgram CProgram;
+
+/* Where a target's kernels run. On a device one thread walks the program and launches them: memory
+ * is the device's, and what this process must see of it is asked for (runtime/device.h). */
+typedef struct CHost {
+    const CForm *form;
+    bool device;
+    void (*launch)(CProgram *p, int kernel, int phase);
+    void (*tables)(CProgram *p); /* what the program says of its kernels */
+} CHost;
+extern const CHost c_host;
+
+struct CProgram {
+    const CHost *host;
     Arena *arena;
     Ctx *ctx;
     const Flow *flow;
@@ -49,7 +63,7 @@ typedef struct CProgram {
     ContUses pending;                                      /* of kernels, since the last barrier */
     bool known; /* all work since the last barrier is in `pending` */
     int fresh;
-} CProgram;
+};
 
 void program_line(CProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *kernel_word(const CProgram *p);           /* how functions of kernels begin */
@@ -67,6 +81,16 @@ typedef struct Binding {
 Binding bind_symbol(const CProgram *p, Dim sym);
 bool is_unbounded(const CProgram *p, int symbol); /* late, and nothing bounds it before */
 void prepare_symbols(CProgram *p);                /* late, heap, when */
+
+/* emit_units.c: a program with its kernels printed; the heads of a unit that holds the program; a
+ * unit with the helpers that it needs. */
+CProgram program_open(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
+                      const CHost *host);
+void put_runtime(CProgram *p, Text *out);
+void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char *body, Units *out);
+const char *kernel_from(const CProgram *p, int kernel); /* for messages */
+const char *address(CProgram *p, int cont);             /* an expression of type char * */
+const char *dim_text(CProgram *p, Dim d);
 
 /* emit_sync.c: may kernels run beside those since the last barrier? */
 ContUses kernel_uses(const CProgram *p, int kernel, bool serial);

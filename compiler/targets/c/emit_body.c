@@ -52,7 +52,7 @@ const char *mask_type(const CNest *c, int bits) {
 static const char *float_literal(const CNest *c, DType t, Bits bits) {
     double v = bits_to_double(t, bits);
     const char *f = t == F32 ? "f" : "";
-    if (v != v)
+    if (v != v || (isinf(v) && !*c->form->math))
         return str(c, "bits_%s(0x%llxu%s)", dtype_name(t), (unsigned long long)bits,
                    t == F64 ? "ll" : "");
     if (isinf(v)) return str(c, "(%s__builtin_inf%s())", v < 0 ? "-" : "", f);
@@ -194,7 +194,7 @@ static CVal part(CNest *c, const CVal *v, int from, int n) {
     return named(c, v->type, true, v->mask, text_str(&out));
 }
 
-static void merge(CNest *c, const Combine *k, CVal *params) {
+void merge(CNest *c, const Combine *k, CVal *params) {
     emit_vals(c, &k->merge, params, false);
     for (int s = 0; s < k->nstate; s++) params[s] = c->val[k->merged[s]];
     c->body = NULL;
@@ -211,9 +211,47 @@ static Combine expanded(CNest *c, const Combine *k) {
     return out;
 }
 
+/* The halving tree over `w` lanes, each with its own states. */
+static void fold_scalars(CNest *c, const Combine *k, CVal (*lane)[COMBINE_STATES], int w) {
+    CVal params[2 * COMBINE_STATES];
+    for (; w > 1; w /= 2)
+        for (int l = 0; l < w / 2; l++) {
+            for (int i = 0; i < k->nstate; i++) {
+                params[i] = lane[l][i];
+                params[k->nstate + i] = lane[l + w / 2][i];
+            }
+            merge(c, k, params);
+            memcpy(lane[l], params, sizeof lane[l]);
+        }
+}
+
+/* Where lanes are variables of their own. */
+static void fold_elements(CNest *c, const Stmt *s, const Combine *k) {
+    CVal(*lane)[COMBINE_STATES] = arena_array(c->arena, (size_t)s->lanes, sizeof *lane);
+    for (int l = 0; l < s->lanes; l++)
+        for (int i = 0; i < k->nstate; i++) {
+            Access a = s->src[i];
+            Dim *at = NEW_ARRAY(c->arena, Dim, a.rank);
+            memcpy(at, a.at, sizeof *at * (size_t)a.rank);
+            at[a.rank - 1] = dim_addc(c->ctx, at[a.rank - 1], l);
+            a.at = at;
+            lane[l][i] = named(c, k->type[i], false, 0, emit_element(c, &a));
+        }
+    fold_scalars(c, k, lane, s->lanes);
+    for (int i = 0; i < k->nstate; i++) emit_store(c, &s->dst[i], &lane[0][i]);
+}
+
 /* 16 lanes -> 8 -> 4 as vectors, the last 4 as scalars. */
 void emit_fold(CNest *c, const Stmt *s) {
     const Combine made = expanded(c, s->combine), *k = &made;
+    if (s->threads) {
+        c->form->fold(c, s, k);
+        return;
+    }
+    if (!c->form->vectors) {
+        fold_elements(c, s, k);
+        return;
+    }
     CVal row[COMBINE_STATES], params[2 * COMBINE_STATES];
     CLanes outside = c->lane;
     int w = s->lanes;
@@ -238,17 +276,7 @@ void emit_fold(CNest *c, const Stmt *s) {
     for (int l = 0; l < w; l++)
         for (int i = 0; i < k->nstate; i++)
             lane[l][i] = named(c, k->type[i], false, 0, as_lane(c, &row[i], l));
-    for (; w > 1; w /= 2)
-        for (int l = 0; l < w / 2; l++) {
-            for (int i = 0; i < k->nstate; i++) {
-                params[i] = lane[l][i];
-                params[k->nstate + i] = lane[l + w / 2][i];
-            }
-            merge(c, k, params);
-            memcpy(lane[l], params, sizeof lane[l]);
-        }
-    for (int i = 0; i < k->nstate; i++) {
-        emit_store(c, &s->dst[i], &lane[0][i]);
-    }
+    fold_scalars(c, k, lane, w);
+    for (int i = 0; i < k->nstate; i++) emit_store(c, &s->dst[i], &lane[0][i]);
     c->lane = outside;
 }

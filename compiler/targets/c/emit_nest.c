@@ -29,12 +29,12 @@ const char *str(const CNest *c, const char *fmt, ...) {
     return s;
 }
 
-static void open_scope(CNest *c) {
+void open_scope(CNest *c) {
     c->indent++;
     c->scope++;
 }
 
-static void close_scope(CNest *c) {
+void close_scope(CNest *c) {
     c->indent--;
     c->scope--;
     while (c->loaded.n && c->loaded.at[c->loaded.n - 1].scope > c->scope) c->loaded.n--;
@@ -44,7 +44,7 @@ static void close_scope(CNest *c) {
 /* ---- storage --------------------------------------------------------------------------------- */
 
 /* Bytes of a local array, as a Dim of model symbols (other symbols at their largest). */
-static Dim array_bytes(CNest *c, const Buf *b) {
+Dim array_bytes(CNest *c, const Buf *b) {
     Dim n = dim_product(c->ctx, b->box, b->rank);
     DimEnv env = names_env(&c->names);
     Dim top = dim_upper_from(c->ctx, n, &env, c->nsymbol);
@@ -56,26 +56,32 @@ static Dim array_bytes(CNest *c, const Buf *b) {
                     dim_ceildiv(c->ctx, dim_addc(c->ctx, bytes, PAD), dim_const(c->ctx, 64)), 64);
 }
 
-static void init_array(CNest *c, const Buf *b, const CBuf *cb, const Stmt *s) {
+const char *array_type(const Buf *b) {
+    return dtype_bits(b->type) < 8 ? "u8" : scalar_type(b->type);
+}
+
+void init_array(CNest *c, const Stmt *s) {
+    const Buf *b = &c->nest->buf.at[s->buf];
+    const CBuf *cb = &c->buf[s->buf];
     const char *n = emit_dim_str(&c->names, dim_product(c->ctx, b->box, b->rank));
     int bits = dtype_bits(b->type);
     if (bits < 8) {
         Bits all = 0;
         for (int i = 0; i < 8; i += bits) all |= s->init << i;
-        put_line(c, "for (i64 i = 0; i < (%s + %d) / %d; i++) %s[i] = %d;", n, 8 / bits - 1,
-                 8 / bits, cb->name, (int)all);
+        put_line(c, "for (%s i = 0; i < (%s + %d) / %d; i++) %s[i] = %d;", c->index, n,
+                 8 / bits - 1, 8 / bits, cb->name, (int)all);
     } else {
-        put_line(c, "for (i64 i = 0; i < %s; i++) %s[i] = %s;", n, cb->name,
+        put_line(c, "for (%s i = 0; i < %s; i++) %s[i] = %s;", c->index, n, cb->name,
                  literal(c, b->type, s->init));
     }
 }
 
-static void declare_array(CNest *c, const Stmt *s) {
+static void c_array(CNest *c, const Stmt *s) {
     const Buf *b = &c->nest->buf.at[s->buf];
     CBuf *cb = &c->buf[s->buf];
     Dim bytes = array_bytes(c, b);
     int64_t size;
-    const char *type = dtype_bits(b->type) < 8 ? "u8" : scalar_type(b->type);
+    const char *type = array_type(b);
     if (cb->kind != BUF_SCRATCH && dim_is_const(bytes, &size) && size <= STACK_BYTES) {
         put_line(c, "%s %s[%lld] ALIGNED;", type, cb->name,
                  (long long)(size * 8 / (value_bits(b->type))));
@@ -87,7 +93,7 @@ static void declare_array(CNest *c, const Stmt *s) {
         put_line(c, "%s *const %s = (%s *)(task->scratch + %s);", type, cb->name, type,
                  emit_dim_str(&c->names, cb->scratch));
     }
-    if (s->has_init) init_array(c, b, cb, s);
+    if (s->has_init) init_array(c, s);
 }
 
 /* Registers: a variable per element or row. */
@@ -122,8 +128,6 @@ static void declare_reg(CNest *c, const Stmt *s) {
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-static void emit_stmts(CNest *c, const Stmts *stmts);
-
 static bool declares(const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++)
         if (stmts->at[i]->kind == STMT_DECL || declares(&stmts->at[i]->body)) return true;
@@ -136,35 +140,6 @@ static Dim zero(const CNest *c) {
 
 static Dim last_of(CNest *c, Dim extent) {
     return dim_addc(c->ctx, extent, -1);
-}
-
-static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
-    bool braces = extent > 1 && declares(&s->body);
-    for (int64_t i = 0; i < extent; i++) {
-        int mark = c->names.at.n;
-        names_const(&c->names, s->var, i, zero(c), last_of(c, s->extent));
-        if (braces) {
-            put_line(c, "{");
-            open_scope(c);
-        }
-        emit_stmts(c, &s->body);
-        if (braces) close_scope(c);
-        names_pop(&c->names, mark);
-    }
-}
-
-static void emit_loop(CNest *c, const Stmt *s) {
-    const char *var = str(c, "i_%d", c->fresh++);
-    put_line(c, "for (i64 %s = 0; %s < %s; %s++) {", var, var, emit_dim_str(&c->names, s->extent),
-             var);
-    int mark = c->names.at.n, from = c->loaded_from;
-    names_var(&c->names, s->var, var, zero(c), last_of(c, s->extent));
-    c->loaded_from = c->loaded.n;
-    open_scope(c);
-    emit_stmts(c, &s->body);
-    close_scope(c);
-    c->loaded_from = from;
-    names_pop(&c->names, mark);
 }
 
 /* Opens `if (g0 >= 0 && ...) {`. 0: some guard never holds; 1: all always do, nothing was opened.
@@ -184,6 +159,37 @@ static int open_guards(CNest *c, const Dim *guard, int n) {
     put_line(c, "if (%s) {", text_str(&cond));
     open_scope(c);
     return 2;
+}
+
+static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
+    bool braces = extent > 1 && declares(&s->body);
+    for (int64_t i = 0; i < extent; i++) {
+        int mark = c->names.at.n;
+        names_const(&c->names, s->var, i, zero(c), last_of(c, s->extent));
+        if (braces) {
+            put_line(c, "{");
+            open_scope(c);
+        }
+        int open = open_guards(c, s->guard.at, s->guard.n);
+        if (open) emit_stmts(c, &s->body);
+        if (open == 2) close_scope(c);
+        if (braces) close_scope(c);
+        names_pop(&c->names, mark);
+    }
+}
+
+static void emit_loop(CNest *c, const Stmt *s) {
+    const char *var = str(c, "i_%d", c->fresh++);
+    put_line(c, "for (%s %s = 0; %s < %s; %s++) {", c->index, var, var,
+             emit_dim_str(&c->names, s->extent), var);
+    int mark = c->names.at.n, from = c->loaded_from;
+    names_var(&c->names, s->var, var, zero(c), last_of(c, s->extent));
+    c->loaded_from = c->loaded.n;
+    open_scope(c);
+    emit_stmts(c, &s->body);
+    close_scope(c);
+    c->loaded_from = from;
+    names_pop(&c->names, mark);
 }
 
 static void emit_if(CNest *c, const Stmt *s) {
@@ -315,9 +321,11 @@ void close_lanes(CNest *c) {
 static void emit_for(CNest *c, const Stmt *s) {
     int64_t extent = -1;
     dim_is_const(names_subst(&c->names, s->extent), &extent);
-    if (s->mark == LOOP_VECTOR)
+    if (s->mark == LOOP_BLOCK || s->mark == LOOP_THREAD)
+        c->form->loop(c, s);
+    else if (s->mark == LOOP_VECTOR && c->form->vectors)
         emit_vector(c, s, extent);
-    else if (extent == 1 || s->mark == LOOP_UNROLL)
+    else if (extent == 1 || s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR)
         emit_unrolled(c, s, extent);
     else if (extent != 0)
         emit_loop(c, s);
@@ -341,28 +349,28 @@ static void emit_stmt(CNest *c, const Stmt *s) {
         if (c->buf[s->buf].kind == BUF_REG)
             declare_reg(c, s);
         else
-            declare_array(c, s);
+            c->form->array(c, s);
         break;
     case STMT_BODY: emit_body(c, s); break;
     case STMT_FOLD: emit_fold(c, s); break;
     case STMT_PREFETCH: emit_prefetch(c, s); break;
     case STMT_WHILE: emit_while(c, s); break;
     case STMT_USE: emit_use(c, s); break;
-    case STMT_SYNC: break;
+    case STMT_SYNC: c->form->sync(c); break;
     }
 }
 
-static void emit_stmts(CNest *c, const Stmts *stmts) {
+void emit_stmts(CNest *c, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) emit_stmt(c, stmts->at[i]);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
-static bool is_parallel(const Stmt *s) {
+bool is_parallel(const Stmt *s) {
     return s->kind == STMT_FOR && s->mark == LOOP_PARALLEL;
 }
 
-static bool writes_memory(const CNest *c, const Stmt *s) {
+bool writes_memory(const CNest *c, const Stmt *s) {
     for (int i = 0; i < s->store.n; i++)
         if (c->nest->buf.at[s->store.at[i].to.cont].kind == BUF_MEMORY) return true;
     for (int i = 0; s->kind == STMT_FOLD && i < s->combine->nstate; i++)
@@ -372,28 +380,21 @@ static bool writes_memory(const CNest *c, const Stmt *s) {
     return false;
 }
 
-/* The parallel loops that stand directly in one another, as one range of tasks. */
-typedef struct Tasks {
-    const Stmt *loop[RANK_MAX];
-    int n;
-    const Stmts *body;
-    Dim count;
-} Tasks;
-
-static Tasks tasks_of(CNest *c, const Stmt *s) {
-    Tasks t = {.count = dim_const(c->ctx, 1)};
+CTasks tasks_of(CNest *c, const Stmt *s) {
+    CTasks t = {.count = dim_const(c->ctx, 1)};
     for (;;) {
         for (int i = 0; i < t.n; i++)
             if (dim_uses(s->extent, t.loop[i]->var)) return t;
         t.loop[t.n++] = s;
         t.count = dim_mul(c->ctx, t.count, s->extent);
         t.body = &s->body;
-        if (s->body.n != 1 || !is_parallel(s->body.at[0]) || t.n == RANK_MAX) return t;
+        const Stmt *in = s->body.n == 1 ? s->body.at[0] : s;
+        if (in == s || in->kind != STMT_FOR || in->mark != s->mark || t.n == RANK_MAX) return t;
         s = s->body.at[0];
     }
 }
 
-static void task_vars(CNest *c, const Tasks *t) {
+static void task_vars(CNest *c, const CTasks *t) {
     Dim inner = dim_const(c->ctx, 1);
     for (int i = t->n - 1; i >= 0; i--) {
         const char *step = emit_dim_str(&c->names, inner),
@@ -405,7 +406,7 @@ static void task_vars(CNest *c, const Tasks *t) {
     }
 }
 
-static void emit_tasks(CNest *c, const Tasks *t) {
+static void emit_tasks(CNest *c, const CTasks *t) {
     task_vars(c, t);
     put_line(c, t->n == 1 ? "for (; p0 < task->hi; p0++) {"
                           : "for (i64 p = task->lo; p < task->hi; p++) {");
@@ -446,8 +447,7 @@ static double work_of(const CNest *c, const Stmts *stmts) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* May two memory buffers be the same bytes, one of them written? */
-static bool may_alias(const CNest *c) {
+bool may_alias(const CNest *c) {
     const Nest *n = c->nest;
     for (int i = 0; i < n->buf.n; i++)
         for (int j = 0; j < n->buf.n; j++) {
@@ -479,13 +479,17 @@ static void put_parameters(CNest *c, const CKernel *k) {
     text_put(&c->out, "Task *task) {\n");
 }
 
-static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefore, const Stmt *s) {
+void begin_phase(CNest *c) {
     c->out = (Text){.arena = c->arena};
     c->fresh = c->scope = c->indent = 0;
     c->loaded.n = c->loaded_from = 0;
     c->lane = (CLanes){.width = 1};
     c->bad = false;
-    Tasks t = {.count = dim_const(c->ctx, 1)};
+}
+
+static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefore, const Stmt *s) {
+    begin_phase(c);
+    CTasks t = {.count = dim_const(c->ctx, 1)};
     CPhase phase = {0};
     open_scope(c);
     for (int i = 0; i < nbefore; i++) emit_stmt(c, before[i]);
@@ -509,7 +513,7 @@ static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefo
     vec_push(k->arena, &k->phase, phase);
 }
 
-static void emit_phases(CNest *c, CKernel *k) {
+static void c_phases(CNest *c, CKernel *k) {
     const Stmts *body = &c->nest->body;
     Stmt **at = body->at;
     int n = body->n, local = 0;
@@ -544,11 +548,20 @@ static void name_buffers(CNest *c, CKernel *k) {
     }
 }
 
-CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine) {
+const CForm c_form = {.math = "__builtin_", .vectors = true, .phases = c_phases, .array = c_array};
+
+CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine,
+                   const CForm *form) {
     Arena *work = arena_new(nest->ctx);
     CKernel *k = NEW(arena, CKernel);
     k->arena = arena;
-    CNest c = {.arena = work, .ctx = nest->ctx, .nest = nest, .flow = flow, .machine = machine};
+    CNest c = {.arena = work,
+               .ctx = nest->ctx,
+               .nest = nest,
+               .flow = flow,
+               .machine = machine,
+               .form = form,
+               .index = "i64"};
     c.names = (Names){.arena = work, .ctx = nest->ctx};
     c.buf = NEW_ARRAY(work, CBuf, nest->buf.n);
     c.access = table_new(work);
@@ -564,7 +577,7 @@ CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machi
         names_var(&c.names, s->sym, str(&c, "s%d", i), dim_const(nest->ctx, s->lo), hi);
     }
     c.nsymbol = k->symbol.n;
-    emit_phases(&c, k);
+    form->phases(&c, k);
     for (int i = 0; i < k->phase.n; i++)
         k->phase.at[i].text = arena_printf(arena, "%s", k->phase.at[i].text);
     k->scratch = c.scratch;

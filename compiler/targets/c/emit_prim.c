@@ -103,13 +103,13 @@ static const char *float_scalar(const CNest *c, Prim p, DType t, const char *con
     case P_SUB:
     case P_MUL:
     case P_DIV: return str(c, "(%s %s %s)", x[0], infix(p), x[1]);
-    case P_FMA: return str(c, "__builtin_fma%s(%s, %s, %s)", f, x[0], x[1], x[2]);
+    case P_FMA: return str(c, "%sfma%s(%s, %s, %s)", c->form->math, f, x[0], x[1], x[2]);
     case P_NEG: return str(c, "(-%s)", x[0]);
     case P_FLOOR:
     case P_CEIL:
     case P_TRUNC:
     case P_RINT:
-    case P_SQRT: return str(c, "__builtin_%s%s(%s)", prim_row(p)->name, f, x[0]);
+    case P_SQRT: return str(c, "%s%s%s(%s)", c->form->math, prim_row(p)->name, f, x[0]);
     case P_REM:
     case P_MOD:
     case P_MIN:

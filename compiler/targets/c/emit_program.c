@@ -48,7 +48,7 @@ int symbol_index(const CProgram *p, Dim sym) {
     return -1;
 }
 
-static const char *dim_text(CProgram *p, Dim d) {
+const char *dim_text(CProgram *p, Dim d) {
     return emit_dim_str(&p->names, d);
 }
 
@@ -69,8 +69,6 @@ static const Alias *alias_of(const CProgram *p, int cont) {
     return NULL;
 }
 
-static const char *address(CProgram *p, int cont);
-
 static const char *alias_address(CProgram *p, const Alias *a) {
     int bits = dtype_bits(p->flow->cont.at[a->cont].type);
     Dim bytes = bits < 8 ? dim_div(p->ctx, a->offset, dim_const(p->ctx, 8 / bits))
@@ -78,8 +76,7 @@ static const char *alias_address(CProgram *p, const Alias *a) {
     return arena_printf(p->arena, "%s + %s", address(p, a->of), emit_dim_str(&p->place, bytes));
 }
 
-/* An expression of type char *. */
-static const char *address(CProgram *p, int cont) {
+const char *address(CProgram *p, int cont) {
     const Cont *c = &p->flow->cont.at[cont];
     const Alias *a = alias_of(p, cont);
     if (a) return alias_address(p, a);
@@ -116,6 +113,7 @@ static void close_span(CProgram *p, int what) {
 }
 
 static void barrier(CProgram *p) {
+    if (p->host->device) return;
     open_span(p);
     program_line(p, "weir_rt_barrier(f, t, n);");
     close_span(p, -1);
@@ -145,7 +143,7 @@ static void sync_all(CProgram *p) {
 }
 
 static void open_serial(CProgram *p) {
-    if (p->state == AFTER_SERIAL) return;
+    if (p->state == AFTER_SERIAL || p->host->device) return;
     program_line(p, "if (t == 0) {");
     p->indent++;
     p->state = AFTER_SERIAL;
@@ -183,6 +181,11 @@ const char *kernel_word(const CProgram *p) {
     return p->options->part ? "prepare_kernel" : "kernel";
 }
 
+const char *kernel_from(const CProgram *p, int kernel) {
+    const Nest *nest = p->program->nest.at[kernel];
+    return nest->from ? from_words(p->ctx, nest->from) : nest->name;
+}
+
 static void call_phase(CProgram *p, int kernel, int k) {
     const CKernel *ck = p->kernel[kernel];
     const CPhase *phase = &ck->phase.at[k];
@@ -210,8 +213,8 @@ static void call_phase(CProgram *p, int kernel, int k) {
                  text_str(&args));
     close_span(p, kernel);
     if (phase->bad) {
-        const char *from = nest->from ? from_words(p->ctx, nest->from) : nest->name;
-        const char *text = arena_printf(p->arena, "an index is out of range in %s", from);
+        const char *text =
+            arena_printf(p->arena, "an index is out of range in %s", kernel_from(p, kernel));
         program_line(p, "  if (task.bad) weir_rt_fail(f, WEIR_E_INDEX, %s);",
                      c_string(p->arena, text));
     }
@@ -222,7 +225,8 @@ static void call_phase(CProgram *p, int kernel, int k) {
 
 static void walk_phases(CProgram *p, int kernel) {
     program_line(p, "/* %s */", c_comment(p->arena, p->flow->kernel.at[kernel]->name));
-    for (int k = 0; k < p->kernel[kernel]->phase.n; k++) call_phase(p, kernel, k);
+    void (*phase)(CProgram *, int, int) = p->host->device ? p->host->launch : call_phase;
+    for (int k = 0; k < p->kernel[kernel]->phase.n; k++) phase(p, kernel, k);
 }
 
 static int root_of(const Kernel *k) {
@@ -312,7 +316,8 @@ static void walk_call(CProgram *p, const Call *call) {
     program_line(p, "  c.define = define;");
     program_line(p, "  c.scratch = f->scratch; c.objects = f->objects;");
     open_span(p);
-    program_line(p, "  %s(&c);", call->row->function);
+    program_line(p, p->host->device ? "  weir_device_call(f, &c, %s);" : "  %s(&c);",
+                 call->row->function);
     close_span(p, p->flow->kernel.n + number);
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
     for (int i = 0; i < call->ndefine; i++)
@@ -335,8 +340,9 @@ static void walk_call(CProgram *p, const Call *call) {
 static void walk_items(CProgram *p, const Items *items);
 
 static void copy_cont(CProgram *p, const char *to, const char *from, int like) {
-    program_line(p, "copy(%s, %s, %s, t, n);", to, from,
-                 dim_text(p, cont_bytes(p, &p->flow->cont.at[like])));
+    program_line(p,
+                 p->host->device ? "weir_device_copy(f, %s, %s, %s);" : "copy(%s, %s, %s, t, n);",
+                 to, from, dim_text(p, cont_bytes(p, &p->flow->cont.at[like])));
     worked(p);
 }
 
@@ -356,7 +362,8 @@ static void carry_on(CProgram *p, const Item *it) {
         at = dim_const(p->ctx, 0);
         for (int i = 0; i < it->carry.n; i++) {
             const Carry *k = &it->carry.at[i];
-            const char *hold = arena_printf(p->arena, "f->scratch + %s", dim_text(p, at));
+            const char *hold = arena_printf(p->arena, "f->%s + %s",
+                                            p->host->device ? "hold" : "scratch", dim_text(p, at));
             const char *to = cross && pass == 0 ? hold : address(p, k->cur);
             const char *from = cross && pass == 1 ? hold : address(p, k->next);
             copy_cont(p, to, from, k->next);
@@ -364,6 +371,15 @@ static void carry_on(CProgram *p, const Item *it) {
         }
         sync_all(p);
     }
+}
+
+/* All threads read a condition before any of them goes on. */
+static const char *decide(CProgram *p, int cond) {
+    return arena_printf(p->arena,
+                        p->host->device
+                            ? "const u8 go = weir_device_byte(f, %s);"
+                            : "const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n);",
+                        address(p, cond));
 }
 
 static void walk_loop(CProgram *p, const Item *it) {
@@ -381,9 +397,7 @@ static void walk_loop(CProgram *p, const Item *it) {
     int mark = p->names.at.n;
     if (it->var) names_var(&p->names, it->var, var, dim_const(p->ctx, 0), NULL);
     if (it->cond >= 0) {
-        program_line(
-            p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n); if (!go) break; }",
-            address(p, it->cond));
+        program_line(p, "{ %s if (!go) break; }", decide(p, it->cond));
     }
     if (it->done && is_unbounded(p, symbol_index(p, it->done))) {
         int s = symbol_index(p, it->done);
@@ -405,8 +419,7 @@ static void walk_loop(CProgram *p, const Item *it) {
 
 static void walk_if(CProgram *p, const Item *it) {
     sync_all(p);
-    program_line(p, "{ const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n);",
-                 address(p, it->cond));
+    program_line(p, "{ %s", decide(p, it->cond));
     for (int side = 0; side < 2; side++) {
         program_line(p, side ? "else {" : "if (go) {");
         p->indent++;

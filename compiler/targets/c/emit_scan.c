@@ -83,7 +83,7 @@ static void scan_for(Scan *s, const Stmt *stmt) {
     int64_t extent;
     bool known = dim_is_const(stmt->extent, &extent);
     scan_dim(s, stmt->extent);
-    if (stmt->mark == LOOP_VECTOR) {
+    if (stmt->mark == LOOP_VECTOR && s->c->form->vectors) {
         if (!known) BUG("a vector loop of unknown width");
         s->lane = stmt->var;
         s->width = (int)extent;
@@ -92,7 +92,7 @@ static void scan_for(Scan *s, const Stmt *stmt) {
         table_put(s->fixed, stmt->var, s);
     for (int i = 0; i < stmt->guard.n; i++) scan_dim(s, stmt->guard.at[i]);
     scan_stmts(s, &stmt->body);
-    if (stmt->mark == LOOP_VECTOR) s->lane = NULL;
+    s->lane = NULL;
 }
 
 static void scan_stmt(Scan *s, const Stmt *stmt) {
@@ -109,6 +109,10 @@ static void scan_stmt(Scan *s, const Stmt *stmt) {
     case STMT_FOLD:
         for (int i = 0; i < stmt->combine->nstate; i++) {
             scan_access(s, &stmt->dst[i], true);
+            if (stmt->threads || !s->c->form->vectors) {
+                scan_access(s, &stmt->src[i], false);
+                continue;
+            }
             if (!s->c->buf[stmt->src[i].cont].lanes)
                 s->c->buf[stmt->src[i].cont].lanes = stmt->lanes;
             s->c->buf[stmt->src[i].cont].read = true;
@@ -116,8 +120,8 @@ static void scan_stmt(Scan *s, const Stmt *stmt) {
         break;
     case STMT_PREFETCH:
     case STMT_WHILE: scan_access(s, &stmt->at, false); break;
-    case STMT_USE: break;
-    case STMT_SYNC: BUG("a barrier of a block in a nest for the CPU");
+    case STMT_USE:
+    case STMT_SYNC: break;
     }
     scan_stmts(s, &stmt->body);
 }

@@ -453,6 +453,7 @@ static void put_program(CProgram *p, int values, int texts) {
     text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = "
                   "run,\n");
     if (!o->part) text_put(out, " .blob = &weir_blob,\n");
+    if (p->host->device) text_put(out, " .device = &weir_device_cuda, .image = &image,\n");
     if (o->constant)
         text_printf(out,
                     " .prepare = &weir_prepare_program, .raw = raw_at, .made = made_at, "
@@ -486,6 +487,7 @@ void emit_tables(CProgram *p) {
     emit_asked(p, values - 2 * p->flow->require.n);
     emit_cpu(p);
     emit_constant(p);
+    if (p->host->device) p->host->tables(p);
     if (!o->part) emit_blob(p);
     if (o->profile) emit_profiled(p);
     Text *out = &p->out;
@@ -511,16 +513,24 @@ void emit_tables(CProgram *p) {
              "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = "
              "weir_rt_destroy,\n"
              "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
+    if (p->host->device)
+        text_put(out, "  .create_on = create_on, .submit = weir_device_submit, .wait = "
+                      "weir_device_wait,\n");
     put_weight_functions(out, o);
     text_printf(
         out,
         "  .pool_free = weir_pool_free, .weight_bytes = %lld,\n  .profile = %s,\n  .nshared = %d, "
         ".shared = shared}\n};\n",
         (long long)o->weight_bytes, o->profile ? "weir_rt_profile" : "0", nshared);
-    text_put(
+    text_printf(
         out,
         "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"
         " return weir_rt_create(&program, pool, out, error);\n}\n"
+        "%s"
         "__attribute__((visibility(\"default\"))) const weir_model *weir_model_descriptor(void);\n"
-        "const weir_model *weir_model_descriptor(void) { return &program.model; }\n");
+        "const weir_model *weir_model_descriptor(void) { return &program.model; }\n",
+        p->host->device ? "static weir_status create_on(i32 device, const weir_pool *pool, "
+                          "weir_instance **out, char *error) {\n"
+                          " return weir_rt_create_on(&program, device, pool, out, error);\n}\n"
+                        : "");
 }

@@ -9,14 +9,16 @@
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static int add_function(CProgram *p, Table *by_text, const char *text, const char *from) {
-    text = intern(p->ctx, text);
+static int add_function(CProgram *p, Table *by_text, const CKernel *k, const CPhase *phase,
+                        const char *from) {
+    const char *text = internf(p->ctx, "%d %s", phase->threads, phase->text);
     int known = (int)(intptr_t)table_get(by_text, text) - 1;
     if (known >= 0) {
         p->function.at[known].uses++;
         return known;
     }
-    vec_push(p->arena, &p->function, (CFunction){text, from, 1});
+    vec_push(p->arena, &p->function,
+             ((CFunction){phase->text, from, 1, phase->threads, k->shared}));
     table_put(by_text, text, (void *)(intptr_t)p->function.n);
     return p->function.n - 1;
 }
@@ -28,11 +30,10 @@ static void emit_kernels(CProgram *p, const Machine *m) {
     p->phase = NEW_ARRAY(p->arena, int *, n);
     for (int k = 0; k < n; k++) {
         const Nest *nest = p->program->nest.at[k];
-        CKernel *ck = p->kernel[k] = emit_nest(p->arena, nest, p->flow, m);
+        CKernel *ck = p->kernel[k] = emit_nest(p->arena, nest, p->flow, m, p->host->form);
         p->phase[k] = NEW_ARRAY(p->arena, int, ck->phase.n);
-        const char *from = nest->from ? from_words(p->ctx, nest->from) : nest->name;
         for (int i = 0; i < ck->phase.n; i++)
-            p->phase[k][i] = add_function(p, by_text, ck->phase.at[i].text, from);
+            p->phase[k][i] = add_function(p, by_text, ck, &ck->phase.at[i], kernel_from(p, k));
     }
 }
 
@@ -100,7 +101,7 @@ static void put_extern(Text *out, const Items *items) {
     }
 }
 
-static void put_runtime(CProgram *p, Text *out) {
+void put_runtime(CProgram *p, Text *out) {
     text_put(
         out,
         "typedef __SIZE_TYPE__ size_t;\ntypedef i8 int8_t;\ntypedef i16 int16_t;\ntypedef i32 "
@@ -117,6 +118,10 @@ static void put_runtime(CProgram *p, Text *out) {
         text_printf(out, "void %s(weir_call *c);\ni64 %s_scratch(const weir_call *c);\n",
                     row[i].function, row[i].function);
     put_extern(out, &p->flow->body);
+    if (p->host->device) {
+        put_header(out, "runtime/device.h");
+        return;
+    }
     text_put(out, "static void copy(char *to, const char *from, i64 bytes, int t, int n) "
                   "__attribute__((unused));\n"
                   "static void copy(char *to, const char *from, i64 bytes, int t, int n) {\n"
@@ -125,8 +130,7 @@ static void put_runtime(CProgram *p, Text *out) {
     for (int k = 0; k < p->function.n; k++) put_prototype(p, out, k);
 }
 
-static void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char *body,
-                     Units *out) {
+void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char *body, Units *out) {
     Text text = {.arena = p->arena};
     text_put(&text, embedded_text("compiler/targets/c/prelude.h"));
     helpers_emit(helpers, &text, body);
@@ -156,9 +160,10 @@ static int count_units(const CProgram *p) {
     return p->options->units < 1 ? 1 : p->options->units < most ? p->options->units : most;
 }
 
-void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
-                   Units *out) {
-    CProgram p = {.arena = arena,
+CProgram program_open(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
+                      const CHost *host) {
+    CProgram p = {.host = host,
+                  .arena = arena,
                   .ctx = arena_ctx(arena),
                   .flow = program->flow,
                   .program = program,
@@ -168,6 +173,14 @@ void target_c_emit(Arena *arena, const Program *program, const Machine *m, const
     index_ports(&p);
     prepare_symbols(&p);
     emit_kernels(&p, m);
+    return p;
+}
+
+const CHost c_host = {.form = &c_form};
+
+void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
+                   Units *out) {
+    CProgram p = program_open(arena, program, m, o, &c_host);
     int n = count_units(&p);
     Text *units = NEW_ARRAY(arena, Text, n);
     for (int i = 0; i < n; i++) units[i].arena = arena;

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program for the GPU: its kernels as one .cu text; on the host the walk that launches them, and
+ * the tables. The walk is the C target's, on one thread, with device memory behind its addresses.
+ */
+#include "cuda.h"
+
+#include "compiler/embedded.h"
+
+#include <string.h>
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* A kernel's arguments are all 8 bytes: buffers, symbols, the number of tasks, then where it says
+ * that an index was out of range, and under which number; then its scratch. */
+static void launch(CProgram *p, int kernel, int k) {
+    const CKernel *ck = p->kernel[kernel];
+    const CPhase *phase = &ck->phase.at[k];
+    const Nest *nest = p->program->nest.at[kernel];
+    bool scratch = !dim_is(ck->scratch, 0);
+    Text args = {.arena = p->arena};
+    for (int i = 0; i < ck->buf.n; i++)
+        text_printf(&args, "(u64)(%s), ", address(p, nest->buf.at[ck->buf.at[i]].cont));
+    for (int i = 0; i < ck->symbol.n; i++)
+        text_printf(&args, "(u64)%s, ", dim_text(p, ck->symbol.at[i]));
+    const char *tasks = dim_text(p, phase->tasks);
+    if (phase->blocks)
+        program_line(p, "{ const i64 tasks = %s, blocks = tasks;", tasks);
+    else
+        program_line(p, "{ const i64 tasks = %s, blocks = imin((tasks + %d) / %d, %d);", tasks,
+                     phase->threads - 1, phase->threads,
+                     scratch ? CUDA_SCRATCH_BLOCKS : CUDA_TASK_BLOCKS);
+    program_line(p, "  const u64 x[] = {%s(u64)tasks, (u64)f->fault, %d%s};", text_str(&args),
+                 kernel + 1, scratch ? ", (u64)f->thread" : "");
+    program_line(p, "  weir_device_launch(f, %d, blocks, x, %d); }", p->phase[kernel][k],
+                 ck->buf.n + ck->symbol.n + 3 + scratch);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static bool only_maps(const Items *items) {
+    for (int i = 0; i < items->n; i++)
+        if (items->at[i].kind != ITEM_MAP) return false;
+    return true;
+}
+
+static void tables(CProgram *p) {
+    text_put(&p->out, "static const weir_device_kernel device_kernels[] = {\n");
+    for (int k = 0; k < p->function.n; k++)
+        text_printf(&p->out, " {\"kernel%d\", %s, %d, %d},\n", k,
+                    c_string(p->arena, p->function.at[k].from), p->function.at[k].threads,
+                    p->function.at[k].shared);
+    text_put(&p->out, " {0}\n};\nstatic const char *const device_launches[] = {\n 0,\n");
+    for (int k = 0; k < p->flow->kernel.n; k++)
+        text_printf(&p->out, " %s,\n", c_string(p->arena, kernel_from(p, k)));
+    text_printf(&p->out,
+                "};\nstatic weir_status create_on(i32 device, const weir_pool *pool, weir_instance "
+                "**out, char *error);\nextern const unsigned char weir_image_code[];\n"
+                "extern const u64 weir_image_bytes;\n"
+                "static weir_device_home device_home;\n"
+                "static const weir_image image = {.nkernels = %d, .kernel = device_kernels, "
+                ".nlaunches = %d, .launch = device_launches,\n"
+                " .code = weir_image_code, .bytes = &weir_image_bytes, .fixed = %d, .home = "
+                "&device_home};\n",
+                p->function.n, p->flow->kernel.n + 1, only_maps(&p->flow->body));
+}
+
+static const CHost cuda_host = {
+    .form = &cuda_form, .device = true, .launch = launch, .tables = tables};
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static const char *device_text(CProgram *p) {
+    Text body = {.arena = p->arena}, text = {.arena = p->arena};
+    for (int k = 0; k < p->function.n; k++) {
+        const CFunction *f = &p->function.at[k];
+        text_printf(&body, "/* %s%s */\nKERNEL(%d) kernel%d%s\n", c_comment(p->arena, f->from),
+                    f->uses > 1 ? ", and equal ones" : "", f->threads, k, f->text);
+    }
+    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
+                           embedded_text("compiler/targets/cuda/cuda.in")};
+    text_put(&text, embedded_text("compiler/targets/cuda/prelude.h"));
+    helpers_emit(helpers_read(p->arena, texts, 2), &text, text_str(&body));
+    text_put(&text, text_str(&body));
+    return text_str(&text);
+}
+
+const char *target_cuda_emit(Arena *arena, const Program *program, const Machine *m,
+                             const EmitOptions *o, Units *out) {
+    CProgram p = program_open(arena, program, m, o, &cuda_host);
+    Text unit = {.arena = arena};
+    put_runtime(&p, &unit);
+    emit_run(&p);
+    emit_tables(&p);
+    text_put(&unit, text_str(&p.out));
+    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in")};
+    put_unit(&p, helpers_read(arena, texts, 1), "model.c", text_str(&unit), out);
+    return device_text(&p);
+}
+
+/* Bytes as a string, which a compiler reads faster than a list of numbers. */
+Unit target_cuda_image(Arena *arena, const void *code, size_t n) {
+    const unsigned char *at = code;
+    Text text = {.arena = arena};
+    text_put(&text, "const __attribute__((visibility(\"hidden\"), aligned(64))) unsigned char "
+                    "weir_image_code[] =\n");
+    for (size_t i = 0; i < n; i++) {
+        if (i % 32 == 0) text_put(&text, i ? "\"\n\"" : "\"");
+        text_printf(&text, "\\%03o", at[i]);
+    }
+    text_printf(&text,
+                "\";\nconst __attribute__((visibility(\"hidden\"))) unsigned long weir_image_bytes "
+                "= %llu;\n",
+                (unsigned long long)n);
+    return (Unit){"image.c", text_str(&text)};
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the CUDA runtime: cuda_driver.c (the driver's functions), cuda.c (devices,
+ * instances), cuda_run.c (runs). */
+#ifndef WEIR_CUDA_RUNTIME_H
+#define WEIR_CUDA_RUNTIME_H
+
+#include "runtime/device.h"
+#include "runtime/instance.h"
+
+/* ---- the driver, opened at run time -----------------------------------------------------------
+ */
+
+typedef uint64_t cu_address;
+typedef void *cu_handle; /* contexts, modules, functions, streams, graphs, events */
+
+/* CALL(member, symbol, parameters): what we use of libcuda.so.1; all return 0 or an error. */
+#define CUDA_CALLS                                                                                 \
+    CALL(init, cuInit, (unsigned flags))                                                           \
+    CALL(device_count, cuDeviceGetCount, (int *n))                                                 \
+    CALL(device_get, cuDeviceGet, (int *device, int ordinal))                                      \
+    CALL(device_attribute, cuDeviceGetAttribute, (int *value, int what, int device))               \
+    CALL(context_retain, cuDevicePrimaryCtxRetain, (cu_handle * context, int device))              \
+    CALL(context_release, cuDevicePrimaryCtxRelease_v2, (int device))                              \
+    CALL(context_push, cuCtxPushCurrent_v2, (cu_handle context))                                   \
+    CALL(context_pop, cuCtxPopCurrent_v2, (cu_handle * context))                                   \
+    CALL(context_device, cuCtxGetDevice, (int *device))                                            \
+    CALL(module_load, cuModuleLoadData, (cu_handle * module, const void *image))                   \
+    CALL(module_unload, cuModuleUnload, (cu_handle module))                                        \
+    CALL(module_function, cuModuleGetFunction,                                                     \
+         (cu_handle * function, cu_handle module, const char *name))                               \
+    CALL(function_set, cuFuncSetAttribute, (cu_handle function, int what, int value))              \
+    CALL(alloc, cuMemAlloc_v2, (cu_address * at, size_t bytes))                                    \
+    CALL(free, cuMemFree_v2, (cu_address at))                                                      \
+    CALL(host_alloc, cuMemHostAlloc, (void **at, size_t bytes, unsigned flags))                    \
+    CALL(host_free, cuMemFreeHost, (void *at))                                                     \
+    CALL(pointer_attribute, cuPointerGetAttribute, (void *value, int what, cu_address at))         \
+    CALL(to_device, cuMemcpyHtoDAsync_v2,                                                          \
+         (cu_address to, const void *from, size_t bytes, cu_handle stream))                        \
+    CALL(to_host, cuMemcpyDtoHAsync_v2,                                                            \
+         (void *to, cu_address from, size_t bytes, cu_handle stream))                              \
+    CALL(copy, cuMemcpyDtoDAsync_v2,                                                               \
+         (cu_address to, cu_address from, size_t bytes, cu_handle stream))                         \
+    CALL(fill, cuMemsetD8Async, (cu_address at, unsigned char v, size_t bytes, cu_handle stream))  \
+    CALL(launch, cuLaunchKernel,                                                                   \
+         (cu_handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,     \
+          unsigned bz, unsigned shared, cu_handle stream, void **params, void **extra))            \
+    CALL(stream_new, cuStreamCreate, (cu_handle * stream, unsigned flags))                         \
+    CALL(stream_free, cuStreamDestroy_v2, (cu_handle stream))                                      \
+    CALL(stream_wait, cuStreamSynchronize, (cu_handle stream))                                     \
+    CALL(stream_after, cuStreamWaitEvent, (cu_handle stream, cu_handle event, unsigned flags))     \
+    CALL(event_new, cuEventCreate, (cu_handle * event, unsigned flags))                            \
+    CALL(event_free, cuEventDestroy_v2, (cu_handle event))                                         \
+    CALL(event_record, cuEventRecord, (cu_handle event, cu_handle stream))                         \
+    CALL(capture_begin, cuStreamBeginCapture_v2, (cu_handle stream, int mode))                     \
+    CALL(capture_end, cuStreamEndCapture, (cu_handle stream, cu_handle * graph))                   \
+    CALL(graph_instantiate, cuGraphInstantiateWithFlags,                                           \
+         (cu_handle * exec, cu_handle graph, unsigned long long flags))                            \
+    CALL(graph_launch, cuGraphLaunch, (cu_handle exec, cu_handle stream))                          \
+    CALL(graph_free, cuGraphDestroy, (cu_handle graph))                                            \
+    CALL(exec_free, cuGraphExecDestroy, (cu_handle exec))                                          \
+    CALL(error_text, cuGetErrorString, (int error, const char **text))
+
+typedef struct CudaDriver {
+    void *library;
+#define CALL(member, symbol, parameters) int(*member) parameters;
+    CUDA_CALLS
+#undef CALL
+} CudaDriver;
+
+enum { CUDA_MEMORY = 2, CUDA_NO_CODE = 209, CUDA_NO_FUNCTION = 500 };
+
+/* Opens the driver; on failure gives the reason in `why`. */
+weir_status cuda_open(CudaDriver *cu, char why[256]);
+void cuda_close(CudaDriver *cu);
+const char *cuda_text(const CudaDriver *cu, int error);
+
+/* ---- state ------------------------------------------------------------------------------------
+ */
+
+/* A device with the model's code and weights on it; shared by the library's instances. */
+typedef struct weir_device_shared {
+    struct weir_device_shared *next;
+    int holders, device;
+    CudaDriver cu;
+    cu_handle context, module;
+    cu_handle *function; /* by kernel of the image */
+    cu_address weights;
+} CudaShared;
+
+/* What an instance has on its device. The key of a run is what decides its launches: symbols and
+ * addresses of ports. */
+typedef struct weir_device_state {
+    CudaShared *shared;
+    cu_handle stream, began, ended; /* events */
+    cu_address block;               /* fault, arena, hold, scratch, ports that are not direct */
+    int64_t block_bytes;
+    char *pinned; /* the same ports here, the fault first */
+    int64_t pinned_bytes;
+    char *call; /* operands of a call on the host; then its scratch */
+    int64_t call_bytes;
+    char *scratch;
+    int64_t scratch_bytes;
+    cu_address made; /* of the set of weights `of` */
+    const weir_weights *of;
+    weir_tensor *tensor; /* by input, then output: as kernels see it */
+    char *remote;        /* the same: its data lie on the device */
+    int64_t *slot;       /* the same: bytes from the start of the block and of its twin; -1: none */
+    int64_t slot_end;
+    int64_t *key, *last; /* of the recorded run, of the last one; then that of this one */
+    int nkey, seen;      /* `last` holds one */
+    cu_handle exec;      /* the recorded run, or NULL */
+    weir_tensor *out;    /* of a run that was submitted, the caller's */
+    weir_weights *held;  /* by that run */
+    weir_frame frame;
+    int blocking;     /* every launch is waited for, so that a failure has a name */
+    char reason[384]; /* of the frame's failure */
+} CudaState;
+
+/* Records a failure in the instance; 0 gives WEIR_OK. */
+weir_status cuda_check(weir_instance *in, int error, const char *what);
+int cuda_enter(weir_instance *in); /* 0: done */
+void cuda_leave(weir_instance *in);
+
+/* cuda_walk.c. cuda_note: of a failure, what and of what; keeps the first. cuda_fetch: waits for
+ * what was launched and brings bytes here. cuda_host_grow: 0 when there is no memory; forgets
+ * content. */
+void cuda_note(weir_frame *f, int error, const char *what, const char *of);
+void cuda_fetch(weir_frame *f, void *to, const void *from, int64_t bytes);
+int cuda_host_grow(char **at, int64_t *have, int64_t need);
+int64_t cuda_tensor_bytes(const weir_tensor *t);
+
+enum { CUDA_ALIGN = 256 };
+static inline int64_t cuda_rounded(int64_t n) {
+    return n > INT64_MAX - CUDA_ALIGN ? INT64_MAX : (n + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN;
+}
+static inline char *cuda_pointer(cu_address at) {
+    return (char *)(uintptr_t)at;
+}
+
+static inline cu_address cuda_address(const void *at) {
+    return (cu_address)(uintptr_t)at;
+}
+
+/* cuda_run.c */
+weir_status cuda_reserve(weir_instance *in, const weir_tensor *largest);
+weir_status cuda_run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs);
+void cuda_forget(weir_instance *in); /* the recorded run */
+
+#endif

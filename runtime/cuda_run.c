@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs on a GPU.
+ *
+ * Device memory of a run is one block: a word for faults, the arena, room for loops and for
+ * kernels' arrays, then a place for each input and output that lies in the host's memory or in no
+ * order that kernels take. Those are copied through pinned memory of the same shape. A run whose
+ * kernels do not depend on data is recorded as a graph when it comes a second time with the same
+ * sizes and places, and launched as one thing from then on. Calls run on the host: their operands
+ * are copied there and back, with everything before them waited for. */
+#include "runtime/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAULT_BYTES = 256, MEMORY_TYPE = 2, ON_DEVICE = 2, CAPTURE_THREAD = 1 };
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static int is_remote(const CudaDriver *cu, const void *data) {
+    unsigned type = 0;
+    return data && cu->pointer_attribute(&type, MEMORY_TYPE, cuda_address(data)) == 0 &&
+           type == ON_DEVICE;
+}
+
+/* Elements that output k may get: an output whose size calls decide before anything is written has
+ * the caller's room. */
+static int64_t most_elements(const weir_instance *in, int k) {
+    weir_tensor t = {.rank = in->program->model.outputs[k].rank};
+    memcpy(t.dims, weir_out_dims(in, k), sizeof(int64_t) * (size_t)t.rank);
+    int64_t n = weir_tensor_count(&t);
+    if (in->program->when[k] >= WEIR_ON_HEAP) return 0;
+    return in->program->when[k] == WEIR_LATE && in->room[k] < INT64_MAX ? in->room[k] : n;
+}
+
+static int64_t input_bytes(const weir_instance *in, int k) {
+    const weir_port *p = &in->program->model.inputs[k];
+    weir_tensor t = {.dtype = p->dtype, .rank = p->rank};
+    memcpy(t.dims, weir_in_dims(in, k), sizeof(int64_t) * (size_t)p->rank);
+    return cuda_tensor_bytes(&t);
+}
+
+static int64_t port_bytes(const weir_instance *in, int i) {
+    const weir_model *m = &in->program->model;
+    if (i < m->ninputs) return input_bytes(in, i);
+    return weir_bytes(m->outputs[i - m->ninputs].dtype, most_elements(in, i - m->ninputs));
+}
+
+/* Which ports lie on the device, and which get a place in the block. */
+static weir_status look(weir_instance *in, const weir_tensor *inputs, const weir_tensor *outputs) {
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    for (int i = 0; i < m->ninputs + m->noutputs; i++) {
+        const weir_tensor *t = i < m->ninputs ? &inputs[i] : &outputs[i - m->ninputs];
+        int object = weir_is_object(t->dtype);
+        d->remote[i] = (char)(!object && is_remote(&d->shared->cu, t->data));
+        d->tensor[i] = *t;
+        if (!d->remote[i]) d->tensor[i].strides = NULL;
+        int direct =
+            i < m->ninputs ? weir_direct_in(in, i, t) : weir_direct_out(in, i - m->ninputs, t);
+        if (d->remote[i] && !direct)
+            return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                      "%s \"%s\" lies on the GPU with strides that kernels do not "
+                                      "take; give a dense one",
+                                      i < m->ninputs ? "input" : "output",
+                                      i < m->ninputs ? m->inputs[i].name
+                                                     : m->outputs[i - m->ninputs].name);
+    }
+    return WEIR_OK;
+}
+
+/* Does port i need a place in the block? One that calls fill may need more than the caller has. */
+static int has_place(const weir_instance *in, int i) {
+    const CudaState *d = in->device;
+    int k = i - in->program->model.ninputs;
+    if (!d->remote[i]) return k < 0 || in->program->when[k] < WEIR_ON_HEAP;
+    return k >= 0 && in->program->when[k] == WEIR_BY_CALL && in->room[k] < most_elements(in, k);
+}
+
+/* Bytes of the block; of its pinned twin, which holds the fault and the ports. */
+static int64_t block_need(weir_instance *in, int64_t *pinned) {
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    *pinned = FAULT_BYTES;
+    for (int i = 0; i < m->ninputs + m->noutputs; i++) {
+        d->slot[i] = -1;
+        if (!has_place(in, i)) continue;
+        d->slot[i] = *pinned;
+        *pinned = weir_sum(*pinned, cuda_rounded(port_bytes(in, i)));
+    }
+    int64_t need = weir_sum(*pinned, cuda_rounded(in->value[WEIR_V_ARENA]));
+    need = weir_sum(need, cuda_rounded(in->value[WEIR_V_CALL]));
+    return weir_sum(need, cuda_rounded(in->value[WEIR_V_THREAD]));
+}
+
+void cuda_forget(weir_instance *in) {
+    CudaState *d = in->device;
+    if (d->exec) d->shared->cu.exec_free(d->exec);
+    d->exec = NULL;
+    d->seen = 0;
+}
+
+static weir_status block_grow(weir_instance *in, int64_t need, int64_t pinned) {
+    CudaState *d = in->device;
+    const CudaDriver *cu = &d->shared->cu;
+    if (need > d->block_bytes) {
+        cuda_forget(in);
+        if (d->block) cu->free(d->block);
+        d->block = 0;
+        d->block_bytes = 0;
+        if (need > INT64_MAX / 2 || cu->alloc(&d->block, (size_t)need) != 0)
+            return weir_instance_fail(in, WEIR_E_MEMORY,
+                                      "cannot allocate %lld bytes of the GPU's memory for a run "
+                                      "with these dims",
+                                      (long long)need);
+        d->block_bytes = need;
+    }
+    if (pinned > d->pinned_bytes) {
+        cuda_forget(in);
+        if (d->pinned) cu->host_free(d->pinned);
+        d->pinned = NULL;
+        d->pinned_bytes = 0;
+        void *at = NULL;
+        if (cu->host_alloc(&at, (size_t)pinned, 0) != 0)
+            return weir_instance_fail(in, WEIR_E_MEMORY, "cannot pin %lld bytes of memory",
+                                      (long long)pinned);
+        d->pinned = at;
+        d->pinned_bytes = pinned;
+    }
+    if (cuda_host_grow(&d->scratch, &d->scratch_bytes, in->value[WEIR_V_CALL])) return WEIR_OK;
+    return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate scratch for calls");
+}
+
+/* As for inputs and outputs in the host's memory. */
+weir_status cuda_reserve(weir_instance *in, const weir_tensor *largest) {
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    int64_t pinned;
+    (void)largest;
+    memset(d->remote, 0, (size_t)(m->ninputs + m->noutputs));
+    for (int k = 0; k < m->noutputs; k++) in->room[k] = INT64_MAX;
+    int64_t need = block_need(in, &pinned);
+    int error = cuda_enter(in);
+    if (error) return cuda_check(in, error, "entering the GPU's context");
+    weir_status s = block_grow(in, need, pinned);
+    cuda_leave(in);
+    return s;
+}
+
+/* ---- the frame ------------------------------------------------------------------------------- */
+
+/* What the constant part made, on the device. */
+static weir_status bring_made(weir_instance *in) {
+    CudaState *d = in->device;
+    const CudaDriver *cu = &d->shared->cu;
+    size_t bytes = (size_t)in->program->made_bytes;
+    if (!d->held || d->of == d->held || !bytes) return WEIR_OK;
+    if (!d->made && cu->alloc(&d->made, bytes) != 0)
+        return weir_instance_fail(
+            in, WEIR_E_MEMORY, "cannot allocate %zu bytes of the GPU's memory for weights", bytes);
+    int error = cu->to_device(d->made, weir_weights_made(d->held), bytes, d->stream);
+    if (!error) error = cu->stream_wait(d->stream);
+    d->of = error ? NULL : d->held;
+    return cuda_check(in, error, "copying weights to the GPU");
+}
+
+static void frame_set(weir_instance *in) {
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    char *at = cuda_pointer(d->block) + d->slot_end;
+    d->frame = (weir_frame){.symbol = in->symbol,
+                            .place = in->place,
+                            .in = in->in,
+                            .out = in->out,
+                            .weights = cuda_pointer(d->shared->weights),
+                            .made = cuda_pointer(d->made),
+                            .heap = in->heap,
+                            .objects = in->objects,
+                            .program = in->program,
+                            .instance = in};
+    weir_frame *f = &d->frame;
+    f->fault = (int32_t *)(void *)cuda_pointer(d->block);
+    f->arena = at;
+    f->hold = at += cuda_rounded(in->value[WEIR_V_ARENA]);
+    f->thread = at + cuda_rounded(in->value[WEIR_V_CALL]);
+    f->thread_bytes = weir_rounded(in->value[WEIR_V_THREAD]);
+    f->scratch = d->scratch;
+    f->scratch_bytes = d->scratch_bytes;
+    for (int k = 0; k < m->ninputs; k++) in->in[k] = d->tensor[k].data;
+    for (int k = 0; k < m->noutputs; k++) {
+        int i = m->ninputs + k;
+        in->out[k] = d->tensor[i].data;
+        in->staged[k] = (char)(d->slot[i] >= 0 && in->program->when[k] == WEIR_BY_CALL);
+    }
+}
+
+/* Inputs of the host to pinned memory. */
+static weir_status gather(weir_instance *in, const weir_tensor *inputs) {
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    for (int k = 0; k < m->ninputs; k++) {
+        const weir_tensor *t = &inputs[k];
+        char *to = d->pinned + d->slot[k];
+        weir_status s;
+        if (d->slot[k] < 0 || weir_tensor_count(t) == 0) continue;
+        if (weir_is_object(m->inputs[k].dtype)) {
+            if ((s = weir_take(in, k, t, to))) return s;
+        } else if (weir_is_dense(t)) {
+            memcpy(to, t->data, (size_t)cuda_tensor_bytes(t));
+        } else {
+            weir_gather(to, t);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* ---- on the stream --------------------------------------------------------------------------- */
+
+static void bring_inputs(weir_frame *f) {
+    weir_instance *in = f->instance;
+    CudaState *d = in->device;
+    const CudaDriver *cu = &d->shared->cu;
+    cuda_note(f, cu->fill(d->block, 0, FAULT_BYTES, d->stream), "clearing a word", NULL);
+    for (int k = 0; k < in->program->model.ninputs; k++) {
+        size_t bytes = (size_t)input_bytes(in, k);
+        if (d->slot[k] < 0 || !bytes || f->status) continue;
+        cuda_note(f,
+                  cu->to_device(cuda_address(in->in[k]), d->pinned + d->slot[k], bytes, d->stream),
+                  "a copy to the GPU", in->program->model.inputs[k].name);
+    }
+}
+
+static const char *result_at(const weir_instance *in, int k) {
+    int when = in->program->when[k];
+    return when >= WEIR_ON_HEAP ? in->heap[when - WEIR_ON_HEAP] : in->out[k];
+}
+
+/* Outputs whose places are fixed, to pinned memory. */
+static void take_outputs(weir_frame *f) {
+    weir_instance *in = f->instance;
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    const CudaDriver *cu = &d->shared->cu;
+    for (int k = 0; k < m->noutputs; k++) {
+        int i = m->ninputs + k;
+        size_t bytes = (size_t)port_bytes(in, i);
+        if (d->slot[i] < 0 || !bytes || f->status) continue;
+        cuda_note(f,
+                  cu->to_host(d->pinned + d->slot[i], cuda_address(in->out[k]), bytes, d->stream),
+                  "a copy from the GPU", m->outputs[k].name);
+    }
+}
+
+static void take_fault(weir_frame *f) {
+    CudaState *d = f->instance->device;
+    if (f->status) return;
+    cuda_note(f, d->shared->cu.to_host(d->pinned, d->block, sizeof(int32_t), d->stream),
+              "a copy from the GPU", NULL);
+}
+
+static void walk(weir_frame *f) {
+    bring_inputs(f);
+    if (!f->status) f->program->run(f, 0, 1);
+    if (f->program->image->fixed) take_outputs(f);
+    take_fault(f);
+}
+
+/* ---- recorded runs --------------------------------------------------------------------------- */
+
+static void make_key(weir_instance *in, int64_t *key) {
+    const weir_model *m = &in->program->model;
+    for (int i = 0; i < in->program->nsymbol; i++) *key++ = in->symbol[i];
+    for (int k = 0; k < m->ninputs; k++) *key++ = (int64_t)(intptr_t)in->in[k];
+    for (int k = 0; k < m->noutputs; k++) *key++ = (int64_t)(intptr_t)in->out[k];
+}
+
+static int same_key(const CudaState *d, const int64_t *a, const int64_t *b) {
+    return memcmp(a, b, sizeof(int64_t) * (size_t)d->nkey) == 0;
+}
+
+/* Records the walk; launches come back as errors only here. */
+static void record(weir_frame *f) {
+    CudaState *d = f->instance->device;
+    const CudaDriver *cu = &d->shared->cu;
+    cu_handle graph = NULL;
+    int error = cu->capture_begin(d->stream, CAPTURE_THREAD);
+    if (error) {
+        cuda_note(f, error, "recording a run", NULL);
+        return;
+    }
+    walk(f);
+    error = cu->capture_end(d->stream, &graph);
+    if (!f->status) cuda_note(f, error, "recording a run", NULL);
+    if (!f->status) {
+        cuda_note(f, cu->graph_instantiate(&d->exec, graph, 0), "making a graph", NULL);
+        if (f->status) d->exec = NULL;
+    }
+    if (graph) cu->graph_free(graph);
+}
+
+/* Puts the whole run on the stream. */
+static void start(weir_frame *f) {
+    weir_instance *in = f->instance;
+    CudaState *d = in->device;
+    if (!in->program->image->fixed || d->blocking) {
+        walk(f);
+        return;
+    }
+    int64_t *now = d->last + d->nkey;
+    make_key(in, now);
+    if (d->exec && !same_key(d, now, d->key)) cuda_forget(in);
+    if (!d->exec && d->seen && same_key(d, now, d->last)) {
+        record(f);
+        memcpy(d->key, now, sizeof(int64_t) * (size_t)d->nkey);
+    }
+    memcpy(d->last, now, sizeof(int64_t) * (size_t)d->nkey);
+    d->seen = 1;
+    if (f->status) return;
+    if (d->exec)
+        cuda_note(f, d->shared->cu.graph_launch(d->exec, d->stream), "launching a run", NULL);
+    else
+        walk(f);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* One output to the caller; `bytes` of it are final. */
+static void hand_over(weir_frame *f, int k, weir_tensor *t, const char **at) {
+    weir_instance *in = f->instance;
+    CudaState *d = in->device;
+    int i = in->program->model.ninputs + k;
+    int64_t bytes = cuda_tensor_bytes(t);
+    const char *from = result_at(in, k);
+    *at = d->slot[i] >= 0 ? d->pinned + d->slot[i] : NULL;
+    if (d->remote[i]) {
+        if (from != t->data) weir_device_copy(f, t->data, from, bytes);
+        return;
+    }
+    if (!in->program->image->fixed) {
+        if (!*at || weir_is_object(t->dtype)) {
+            if (!cuda_host_grow(&d->call, &d->call_bytes, bytes)) {
+                weir_rt_fail(f, WEIR_E_MEMORY, "cannot allocate an output");
+                return;
+            }
+            *at = d->call;
+        }
+        cuda_fetch(f, (char *)(uintptr_t)*at, from, bytes);
+    }
+    if (f->status || weir_is_object(t->dtype) || !bytes) return;
+    if (weir_is_dense(t))
+        memcpy(t->data, *at, (size_t)bytes);
+    else
+        weir_scatter(t, *at);
+}
+
+static weir_status deliver(weir_instance *in, weir_tensor *outputs) {
+    CudaState *d = in->device;
+    weir_frame *f = &d->frame;
+    int n = in->program->model.noutputs;
+    const char *one = NULL;
+    for (int k = 0; k < n && !f->status; k++) {
+        hand_over(f, k, &outputs[k], &one);
+        if (f->status || !weir_is_object(outputs[k].dtype)) continue;
+        weir_status s = weir_give_one(in, k, &outputs[k], one);
+        if (s) return s;
+    }
+    if (!f->status) cuda_note(f, d->shared->cu.stream_wait(d->stream), "a copy", NULL);
+    return f->status ? weir_instance_fail(in, (weir_status)f->status, "%s", f->reason) : WEIR_OK;
+}
+
+/* Waits for the kernels and says what went wrong in them. */
+static weir_status settle(weir_instance *in) {
+    CudaState *d = in->device;
+    weir_frame *f = &d->frame;
+    int error = d->shared->cu.stream_wait(d->stream);
+    if (!f->status && error) {
+        snprintf(d->reason, sizeof d->reason,
+                 "the GPU failed in a kernel: %s; WEIR_CUDA_BLOCKING=1 in the environment tells "
+                 "which",
+                 cuda_text(&d->shared->cu, error));
+        weir_rt_fail(f, WEIR_E_DEVICE, d->reason);
+    }
+    int32_t fault = f->status ? 0 : *(const int32_t *)(const void *)d->pinned;
+    if (fault > 0 && fault < in->program->image->nlaunches) {
+        snprintf(d->reason, sizeof d->reason, "an index is out of range in %s",
+                 in->program->image->launch[fault]);
+        weir_rt_fail(f, WEIR_E_INDEX, d->reason);
+    }
+    return (weir_status)f->status;
+}
+
+static weir_status finish(weir_instance *in, weir_tensor *outputs) {
+    CudaState *d = in->device;
+    settle(in);
+    weir_rt_weights_free(d->held);
+    d->held = NULL;
+    weir_status s = weir_run_end(in, outputs);
+    if (d->frame.status)
+        return weir_instance_fail(in, (weir_status)d->frame.status, "%s", d->frame.reason);
+    return s ? s : deliver(in, outputs);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* Where kernels find the ports: the caller's place, or one in the block. */
+static void place_ports(weir_instance *in) {
+    CudaState *d = in->device;
+    for (int i = 0; i < in->program->model.ninputs + in->program->model.noutputs; i++)
+        if (d->slot[i] >= 0) d->tensor[i].data = cuda_pointer(d->block) + d->slot[i];
+}
+
+static weir_status make_room(weir_instance *in) {
+    int64_t pinned, need = block_need(in, &pinned);
+    if (in->reserved && need > in->device->block_bytes)
+        return weir_instance_fail(in, WEIR_E_RESERVE,
+                                  "this run needs %lld bytes, %lld are reserved", (long long)need,
+                                  (long long)in->device->block_bytes);
+    in->device->slot_end = pinned;
+    return block_grow(in, need, pinned);
+}
+
+static weir_status begin(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    weir_status s;
+    for (int k = 0; k < m->ninputs && inputs; k++)
+        d->remote[k] = (char)is_remote(&d->shared->cu, inputs[k].data);
+    in->remote = d->remote;
+    s = weir_run_begin(in, inputs, outputs);
+    in->remote = NULL;
+    if (s || (s = look(in, inputs, outputs)) || (s = make_room(in))) return s;
+    place_ports(in);
+    weir_bind_memory(in, d->tensor, d->tensor + m->ninputs);
+    if ((s = weir_check_overlap(in, d->tensor, d->tensor + m->ninputs))) return s;
+    if ((s = make_room(in))) return s;
+    place_ports(in);
+    if (in->objects) weir_objects_reset(in->objects);
+    if ((s = gather(in, inputs))) return s;
+    d->held = in->set ? weir_rt_weights_of(in) : NULL;
+    if ((s = bring_made(in))) return s;
+    frame_set(in);
+    start(&d->frame);
+    return WEIR_OK;
+}
+
+weir_status cuda_run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    int error = cuda_enter(in);
+    if (error) return cuda_check(in, error, "entering the GPU's context");
+    weir_status s = begin(in, inputs, outputs);
+    if (!s) s = finish(in, outputs);
+    weir_rt_weights_free(in->device->held);
+    in->device->held = NULL;
+    cuda_leave(in);
+    return s;
+}
+
+/* ---- asynchronous ---------------------------------------------------------------------------- */
+
+weir_status weir_device_submit(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs,
+                               void *stream) {
+    CudaState *d = in->device;
+    const CudaDriver *cu = &d->shared->cu;
+    int idle = 0;
+    if (!__atomic_compare_exchange_n(&in->busy, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return WEIR_E_ARGUMENT;
+    int error = cuda_enter(in);
+    weir_status s = cuda_check(in, error, "entering the GPU's context");
+    if (!s && stream) error = cu->event_record(d->began, stream);
+    if (!s && stream && !error) error = cu->stream_after(d->stream, d->began, 0);
+    if (!s) s = cuda_check(in, error, "waiting for the caller's stream");
+    if (!s) s = begin(in, inputs, outputs);
+    if (!s && stream) {
+        error = cu->event_record(d->ended, d->stream);
+        if (!error) error = cu->stream_after(stream, d->ended, 0);
+        s = cuda_check(in, error, "making the caller's stream wait");
+    }
+    d->out = outputs;
+    cuda_leave(in);
+    if (!s) return s;
+    weir_rt_weights_free(d->held);
+    d->held = NULL;
+    d->out = NULL;
+    __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
+    return s;
+}
+
+weir_status weir_device_wait(weir_instance *in) {
+    CudaState *d = in->device;
+    if (!d->out) return weir_instance_fail(in, WEIR_E_ARGUMENT, "no run was submitted");
+    int error = cuda_enter(in);
+    weir_status s = cuda_check(in, error, "entering the GPU's context");
+    if (!s) s = finish(in, d->out);
+    if (!error) cuda_leave(in);
+    d->out = NULL;
+    __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
+    return s;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What emitted code asks for while it walks a program on a GPU: launches, copies, and calls, which
+ * run on the host. The first failure is kept; after it nothing more is launched. */
+#include "runtime/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- failures while walking ------------------------------------------------------------------ */
+
+void cuda_note(weir_frame *f, int error, const char *what, const char *of) {
+    CudaState *d = f->instance->device;
+    if (!error || f->status) return;
+    snprintf(d->reason, sizeof d->reason, "%s%s%s failed: %s", what, of ? " of " : "", of ? of : "",
+             cuda_text(&d->shared->cu, error));
+    weir_rt_fail(f, error == CUDA_MEMORY ? WEIR_E_MEMORY : WEIR_E_DEVICE, d->reason);
+}
+
+/* ---- called by emitted code ------------------------------------------------------------------ */
+
+enum { MOST_ARGUMENTS = 256 };
+
+void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, const uint64_t *arg,
+                        int32_t n) {
+    CudaState *d = f->instance->device;
+    const weir_device_kernel *k = &f->program->image->kernel[kernel];
+    const CudaDriver *cu = &d->shared->cu;
+    void *params[MOST_ARGUMENTS + 1];
+    if (blocks <= 0 || f->status) return;
+    if (n > MOST_ARGUMENTS || blocks > INT32_MAX) {
+        snprintf(d->reason, sizeof d->reason, "kernel \"%s\" (%s) is too large to launch", k->name,
+                 k->from);
+        weir_rt_fail(f, WEIR_E_DEVICE, d->reason);
+        return;
+    }
+    for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&arg[i];
+    params[n] = NULL;
+    int error =
+        cu->launch(d->shared->function[kernel], (unsigned)blocks, 1, 1, (unsigned)k->threads, 1, 1,
+                   (unsigned)k->shared, d->stream, params, NULL);
+    if (!error && d->blocking) error = cu->stream_wait(d->stream);
+    cuda_note(f, error, k->name, k->from);
+}
+
+void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes) {
+    CudaState *d = f->instance->device;
+    if (to == from || bytes <= 0 || f->status) return;
+    cuda_note(f, d->shared->cu.copy(cuda_address(to), cuda_address(from), (size_t)bytes, d->stream),
+              "a copy", NULL);
+}
+
+/* Waits for what was launched, and brings bytes here. */
+void cuda_fetch(weir_frame *f, void *to, const void *from, int64_t bytes) {
+    CudaState *d = f->instance->device;
+    const CudaDriver *cu = &d->shared->cu;
+    if (bytes <= 0 || f->status) return;
+    int error = cu->to_host(to, cuda_address(from), (size_t)bytes, d->stream);
+    if (!error) error = cu->stream_wait(d->stream);
+    cuda_note(f, error, "a copy from the GPU", NULL);
+}
+
+uint8_t weir_device_byte(weir_frame *f, const char *at) {
+    uint8_t byte = 0;
+    cuda_fetch(f, &byte, at, 1);
+    return byte;
+}
+
+int cuda_host_grow(char **at, int64_t *have, int64_t need) {
+    void *more = NULL;
+    if (need <= *have) return 1;
+    if (need > INT64_MAX / 2 || posix_memalign(&more, CUDA_ALIGN, (size_t)need) != 0) return 0;
+    free(*at);
+    *at = more;
+    *have = need;
+    return 1;
+}
+
+int64_t cuda_tensor_bytes(const weir_tensor *t) {
+    return t->dtype ? weir_bytes(t->dtype, weir_tensor_count(t)) : 0;
+}
+
+/* The operand number i of a call, inputs first. */
+static weir_tensor *operand(weir_call *c, int i) {
+    return i < c->nin ? (weir_tensor *)(uintptr_t)&c->in[i] : &c->out[i - c->nin];
+}
+
+void weir_device_call(weir_frame *f, weir_call *c, weir_call_fn *function) {
+    CudaState *d = f->instance->device;
+    int64_t need = 0, at = 0;
+    int n = c->nin + c->nout;
+    char *device[MOST_ARGUMENTS];
+    for (int i = 0; i < n; i++)
+        need = weir_sum(need, cuda_rounded(cuda_tensor_bytes(operand(c, i))));
+    if (n > MOST_ARGUMENTS || !cuda_host_grow(&d->call, &d->call_bytes, need)) {
+        c->status = WEIR_E_MEMORY;
+        c->reason = "cannot allocate the operands of a call on the host";
+    }
+    for (int i = 0; i < n && !c->status; i++) {
+        weir_tensor *t = operand(c, i);
+        int64_t bytes = cuda_tensor_bytes(t);
+        device[i] = t->data;
+        if (!t->data) continue;
+        t->data = d->call + at;
+        if (i < c->nin) cuda_fetch(f, t->data, device[i], bytes);
+        at += cuda_rounded(bytes);
+    }
+    if (f->status) c->status = (weir_status)f->status, c->reason = f->reason;
+    if (c->status) return;
+    function(c);
+    for (int i = c->nin; i < n && !c->status; i++) {
+        weir_tensor *t = operand(c, i);
+        if (!t->data) continue;
+        int error = d->shared->cu.to_device(cuda_address(device[i]), t->data,
+                                            (size_t)cuda_tensor_bytes(t), d->stream);
+        if (!error) error = d->shared->cu.stream_wait(d->stream);
+        cuda_note(f, error, "a copy to the GPU", NULL);
+    }
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What emitted host code and the runtime know of kernels that run on a device. One thread walks the
+ * program; the addresses in its frame are the device's; launches and copies follow one another on
+ * the instance's stream. */
+#ifndef WEIR_DEVICE_H
+#define WEIR_DEVICE_H
+
+#include "runtime/weir_rt.h"
+
+/* A function of the image. */
+typedef struct weir_device_kernel {
+    const char *name, *from; /* in the image; what it comes from, for messages */
+    int32_t threads, shared; /* of a block; bytes of shared memory that a launch provides */
+} weir_device_kernel;
+
+/* What the instances of a library share: a list by device, under a lock. */
+typedef struct weir_device_home {
+    int32_t lock;
+    struct weir_device_shared *first;
+} weir_device_home;
+
+/* Code for the device. */
+typedef struct weir_image {
+    int32_t nkernels, nlaunches;
+    const weir_device_kernel *kernel;
+    const char *const *launch; /* by number that a launch passes: what it comes from */
+    const unsigned char *code;
+    const uint64_t *bytes;
+    int32_t fixed;          /* which kernels run does not depend on data: a run can be recorded */
+    weir_device_home *home; /* in this library, writable */
+} weir_image;
+
+/* What model.c asks of a device. Failures are recorded in the instance. */
+typedef struct weir_device {
+    weir_status (*open)(weir_instance *instance);
+    void (*close)(weir_instance *instance);
+    weir_status (*reserve)(weir_instance *instance, const weir_tensor *largest);
+    weir_status (*run)(weir_instance *instance, const weir_tensor *in, weir_tensor *out);
+    int (*grow)(weir_instance *instance, char **at, int64_t have, int64_t need);
+} weir_device;
+extern const weir_device weir_device_cuda;
+
+/* Called by emitted code. Arguments of a kernel are words of 8 bytes. */
+void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, const uint64_t *arg,
+                        int32_t n);
+void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes);
+uint8_t weir_device_byte(weir_frame *f, const char *at);
+weir_status weir_device_submit(weir_instance *instance, const weir_tensor *in, weir_tensor *out,
+                               void *stream);
+weir_status weir_device_wait(weir_instance *instance);
+/* A call on the host: operands are copied here, results there. */
+void weir_device_call(weir_frame *f, weir_call *c, weir_call_fn *function);
+
+#endif

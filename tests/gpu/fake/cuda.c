@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A driver library without a GPU: libcuda.so.1 for tests. Its images are libraries that
+ * tests/gpu/fake/nvcc made; a launch calls the kernel once for each thread of each block.
+ *
+ * What it looks after: every address is one it gave, and lies within what it gave; an allocation
+ * ends at a page that cannot be touched; launches keep a device's limits; all threads of a block
+ * come to its barriers; nothing is left when the library is closed. A breach ends the process with
+ * a line on standard error. WEIR_FAKE_MEMORY limits the device's bytes, WEIR_FAKE_LOG names a file
+ * that gets a line for each launch. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { OK = 0, INVALID = 1, MEMORY = 2, NO_CONTEXT = 201, NOT_FOUND = 500, CAPTURING = 900 };
+enum { PAGE = 4096, THREADS = 1024, STACK = 64 << 10, WARP = 32, SHARED = 227 << 10 };
+
+static _Noreturn void breach(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    fputs("libcuda of the tests: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputs("\n", stderr);
+    va_end(args);
+    _exit(86);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+typedef struct Block {
+    struct Block *next;
+    char *at, *map;
+    size_t bytes, mapped;
+    bool host;
+} Block;
+
+static Block *blocks;
+static size_t used, contexts, streams, events, modules, graphs, execs;
+
+static Block *block_of(uint64_t at) {
+    for (Block *b = blocks; b; b = b->next)
+        if (at >= (uint64_t)(uintptr_t)b->at && at < (uint64_t)(uintptr_t)b->at + b->bytes)
+            return b;
+    return NULL;
+}
+
+static size_t limit(void) {
+    const char *set = getenv("WEIR_FAKE_MEMORY");
+    return set ? (size_t)strtoull(set, NULL, 10) : (size_t)64 << 30;
+}
+
+static int block_new(size_t bytes, bool host, char **out) {
+    if (bytes == 0) return INVALID;
+    if (!host && bytes > limit() - used) return MEMORY;
+    size_t room = (bytes + 255) / 256 * 256, mapped = (room + PAGE - 1) / PAGE * PAGE + PAGE;
+    Block *b = calloc(1, sizeof *b);
+    char *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!b || map == MAP_FAILED) return MEMORY;
+    mprotect(map + mapped - PAGE, PAGE, PROT_NONE);
+    *b = (Block){blocks, map + mapped - PAGE - room, map, bytes, mapped, host};
+    if (!host) memset(b->at, 0xa5, bytes < 1 << 20 ? bytes : 1 << 20);
+    blocks = b;
+    used += host ? 0 : bytes;
+    *out = b->at;
+    return OK;
+}
+
+static int block_free(void *at, bool host) {
+    for (Block **b = &blocks; *b; b = &(*b)->next) {
+        if ((*b)->at != at || (*b)->host != host) continue;
+        Block *gone = *b;
+        *b = gone->next;
+        used -= host ? 0 : gone->bytes;
+        munmap(gone->map, gone->mapped);
+        free(gone);
+        return OK;
+    }
+    breach("%p is freed but was not allocated", at);
+}
+
+static void within(uint64_t at, size_t bytes, const char *what) {
+    const Block *b = block_of(at);
+    if (!b || b->host)
+        breach("%s: address 0x%llx is not the device's", what, (unsigned long long)at);
+    if (at + bytes > (uint64_t)(uintptr_t)b->at + b->bytes)
+        breach("%s: %zu bytes at %zu of an allocation of %zu", what, bytes,
+               (size_t)(at - (uint64_t)(uintptr_t)b->at), b->bytes);
+}
+
+int cuMemAlloc_v2(uint64_t *at, size_t bytes) {
+    char *p = NULL;
+    int error = block_new(bytes, false, &p);
+    *at = (uint64_t)(uintptr_t)p;
+    return error;
+}
+int cuMemFree_v2(uint64_t at) {
+    return block_free((void *)(uintptr_t)at, false);
+}
+int cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
+    (void)flags;
+    return block_new(bytes, true, (char **)at);
+}
+int cuMemFreeHost(void *at) {
+    return block_free(at, true);
+}
+int cuPointerGetAttribute(void *value, int what, uint64_t at) {
+    const Block *b = block_of(at);
+    if (!b || what != 2) return INVALID;
+    *(unsigned *)value = b->host ? 1 : 2;
+    return OK;
+}
+
+/* ---- devices, contexts ----------------------------------------------------------------------- */
+
+static int current = -1;
+
+int cuInit(unsigned flags) {
+    return flags ? INVALID : OK;
+}
+int cuDeviceGetCount(int *n) {
+    *n = 2;
+    return OK;
+}
+int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal >= 0 && ordinal < 2 ? OK : INVALID;
+}
+int cuDeviceGetAttribute(int *value, int what, int device) {
+    (void)device;
+    *value = what == 75 ? 9 : 0;
+    return OK;
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    static char of[2];
+    contexts++;
+    *context = &of[device];
+    return OK;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    (void)device;
+    if (!contexts--) breach("a context is released twice");
+    return OK;
+}
+int cuCtxPushCurrent_v2(void *context) {
+    (void)context;
+    current++;
+    return OK;
+}
+int cuCtxPopCurrent_v2(void **context) {
+    *context = NULL;
+    if (current-- < 0) breach("a context is popped that was not pushed");
+    return OK;
+}
+int cuCtxGetDevice(int *device) {
+    *device = 0;
+    return NO_CONTEXT;
+}
+int cuGetErrorString(int error, const char **text) {
+    *text = error == MEMORY      ? "out of memory"
+            : error == NOT_FOUND ? "named symbol not found"
+                                 : "error";
+    return OK;
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+typedef struct Index {
+    unsigned x, y, z;
+} Index;
+
+typedef struct Module {
+    void *library;
+    Index *thread, *block, *block_dim, *grid_dim;
+    struct Function *functions;
+} Module;
+
+typedef struct Function {
+    struct Function *next;
+    Module *module;
+    void *at;
+    unsigned shared;
+    char name[64];
+} Function;
+
+static size_t image_bytes(const void *image) {
+    const Elf64_Ehdr *head = image;
+    if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0) return 0;
+    return head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
+}
+
+static void wait_for(int warp);
+
+int cuModuleLoadData(void **module, const void *image) {
+    size_t n = image_bytes(image);
+    Module *m = calloc(1, sizeof *m);
+    int fd = memfd_create("image", MFD_CLOEXEC);
+    char path[64];
+    if (!n || !m || fd < 0 || write(fd, image, n) != (ssize_t)n) return 209;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    m->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!m->library) breach("the image cannot be loaded: %s", dlerror());
+    close(fd);
+    m->thread = dlsym(m->library, "threadIdx");
+    m->block = dlsym(m->library, "blockIdx");
+    m->block_dim = dlsym(m->library, "blockDim");
+    m->grid_dim = dlsym(m->library, "gridDim");
+    *(void (**)(int))dlsym(m->library, "shim_wait") = wait_for;
+    modules++;
+    *module = m;
+    return OK;
+}
+int cuModuleUnload(void *module) {
+    Module *m = module;
+    for (Function *f = m->functions, *next; f; f = next) {
+        next = f->next;
+        free(f);
+    }
+    dlclose(m->library);
+    free(m);
+    modules--;
+    return OK;
+}
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    Module *m = module;
+    Function *f = calloc(1, sizeof *f);
+    *f = (Function){
+        .next = m->functions, .module = m, .at = dlsym(m->library, name), .shared = 48 << 10};
+    snprintf(f->name, sizeof f->name, "%s", name);
+    m->functions = f;
+    *function = f;
+    return f->at ? OK : NOT_FOUND;
+}
+int cuFuncSetAttribute(void *function, int what, int value) {
+    if (what != 8 || value < 0 || value > SHARED) return INVALID;
+    ((Function *)function)->shared = (unsigned)value;
+    return OK;
+}
+
+/* ---- threads of a block ---------------------------------------------------------------------- */
+
+/* More arguments than a kernel has do no harm: the caller takes them off the stack again. */
+enum { FEW = 24, ARGUMENTS = 96 };
+#define A4(i) a[i], a[i + 1], a[i + 2], a[i + 3]
+#define A8(i) A4(i), A4(i + 4)
+#define A24(i) A8(i), A8(i + 8), A8(i + 16)
+typedef uint64_t U;
+#define U8 U, U, U, U, U, U, U, U
+#define U24 U8, U8, U8
+
+static void call(const Function *f, const uint64_t *a, int n) {
+    if (n <= FEW)
+        ((void (*)(U24))f->at)(A24(0));
+    else
+        ((void (*)(U24, U24, U24, U24))f->at)(A24(0), A24(24), A24(48), A24(72));
+}
+
+typedef enum { READY, AT_BLOCK, AT_WARP, DONE } State;
+
+typedef struct Team {
+    ucontext_t home, thread[THREADS];
+    State state[THREADS];
+    char *stack;
+    int n, now;
+    const Function *f;
+    const uint64_t *arg;
+    int nargs;
+    bool alone; /* threads run one after the other: none waits */
+} Team;
+static Team team;
+
+static void wait_for(int warp) {
+    if (team.alone) breach("%s: a barrier that thread 0 does not come to", team.f->name);
+    team.state[team.now] = warp ? AT_WARP : AT_BLOCK;
+    swapcontext(&team.thread[team.now], &team.home);
+}
+
+static void enter(void) {
+    call(team.f, team.arg, team.nargs);
+    team.state[team.now] = DONE;
+}
+
+static void go_on(int t) {
+    team.now = t;
+    team.f->module->thread->x = (unsigned)t;
+    swapcontext(&team.home, &team.thread[t]);
+}
+
+static void prepare(int t) {
+    getcontext(&team.thread[t]);
+    team.thread[t].uc_stack.ss_sp = team.stack + (size_t)t * STACK;
+    team.thread[t].uc_stack.ss_size = STACK;
+    team.thread[t].uc_link = &team.home;
+    makecontext(&team.thread[t], enter, 0);
+    team.state[t] = READY;
+}
+
+/* Threads from .. to-1 that are done or wait at `at` become ready, if that is all of them. */
+static bool release(int from, int to, State at) {
+    int waiting = 0;
+    for (int t = from; t < to && t < team.n; t++) {
+        if (team.state[t] == at)
+            waiting++;
+        else if (team.state[t] != DONE)
+            return false;
+    }
+    for (int t = from; t < to && t < team.n; t++)
+        if (team.state[t] == at) team.state[t] = READY;
+    return waiting > 0;
+}
+
+static void run_team(void) {
+    for (bool more = true; more;) {
+        more = false;
+        for (int t = 0; t < team.n; t++)
+            if (team.state[t] == READY) go_on(t);
+        for (int w = 0; w < team.n; w += WARP) more |= release(w, w + WARP, AT_WARP);
+        more |= release(0, team.n, AT_BLOCK);
+    }
+    for (int t = 0; t < team.n; t++)
+        if (team.state[t] != DONE) breach("%s: not all threads come to a barrier", team.f->name);
+}
+
+static void run_block(void) {
+    prepare(0);
+    go_on(0);
+    if (team.state[0] != DONE) {
+        for (int t = 1; t < team.n; t++) prepare(t);
+        run_team();
+        return;
+    }
+    team.alone = true;
+    for (team.now = 1; team.now < team.n; team.now++) {
+        team.f->module->thread->x = (unsigned)team.now;
+        call(team.f, team.arg, team.nargs);
+    }
+    team.alone = false;
+}
+
+static void execute(const Function *f, unsigned blocks, unsigned threads, const uint64_t *arg,
+                    int n) {
+    if (!team.stack) {
+        void *at = mmap(NULL, (size_t)THREADS * STACK, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED) breach("no memory for threads");
+        team.stack = at;
+    }
+    team.f = f;
+    team.arg = arg;
+    team.nargs = n;
+    team.n = (int)threads;
+    *f->module->block_dim = (Index){threads, 1, 1};
+    *f->module->grid_dim = (Index){blocks, 1, 1};
+    for (unsigned b = 0; b < blocks; b++) {
+        *f->module->block = (Index){b, 0, 0};
+        run_block();
+    }
+}
+
+/* ---- streams and graphs ---------------------------------------------------------------------- */
+
+typedef enum { LAUNCH, COPY, FILL } Kind;
+typedef struct Work {
+    struct Work *next;
+    Kind kind;
+    const Function *f;
+    unsigned blocks, threads;
+    int n;
+    uint64_t arg[ARGUMENTS];
+    char *to;
+    const char *from;
+    size_t bytes;
+    unsigned char value;
+} Work;
+
+typedef struct Stream {
+    bool capturing;
+    Work *first, **last;
+} Stream;
+
+static void do_work(const Work *w) {
+    if (w->kind == LAUNCH)
+        execute(w->f, w->blocks, w->threads, w->arg, w->n);
+    else if (w->kind == COPY)
+        memcpy(w->to, w->from, w->bytes);
+    else
+        memset(w->to, w->value, w->bytes);
+}
+
+static int put_work(void *stream, const Work *w) {
+    Stream *s = stream;
+    if (!s || !s->capturing) {
+        do_work(w);
+        return OK;
+    }
+    Work *kept = malloc(sizeof *kept);
+    *kept = *w;
+    kept->next = NULL;
+    *s->last = kept;
+    s->last = &kept->next;
+    return OK;
+}
+
+int cuStreamCreate(void **stream, unsigned flags) {
+    (void)flags;
+    streams++;
+    *stream = calloc(1, sizeof(Stream));
+    return OK;
+}
+int cuStreamDestroy_v2(void *stream) {
+    free(stream);
+    streams--;
+    return OK;
+}
+int cuStreamSynchronize(void *stream) {
+    return stream && ((Stream *)stream)->capturing ? CAPTURING : OK;
+}
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)stream, (void)flags;
+    return event ? OK : INVALID;
+}
+int cuEventCreate(void **event, unsigned flags) {
+    (void)flags;
+    events++;
+    *event = malloc(1);
+    return OK;
+}
+int cuEventDestroy_v2(void *event) {
+    free(event);
+    events--;
+    return OK;
+}
+int cuEventRecord(void *event, void *stream) {
+    (void)stream;
+    return event ? OK : INVALID;
+}
+
+int cuStreamBeginCapture_v2(void *stream, int mode) {
+    Stream *s = stream;
+    if (mode < 0 || mode > 2 || s->capturing) return INVALID;
+    *s = (Stream){.capturing = true, .last = &s->first};
+    return OK;
+}
+int cuStreamEndCapture(void *stream, void **graph) {
+    Stream *s = stream;
+    if (!s->capturing) return INVALID;
+    s->capturing = false;
+    graphs++;
+    Work **g = malloc(sizeof *g);
+    *g = s->first;
+    *graph = g;
+    return OK;
+}
+
+static void work_free(Work *w) {
+    for (Work *next; w; w = next) {
+        next = w->next;
+        free(w);
+    }
+}
+
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
+    if (flags) return INVALID;
+    Work **copy = malloc(sizeof *copy), **at = copy;
+    for (const Work *w = *(Work **)graph; w; w = w->next) {
+        *at = malloc(sizeof **at);
+        **at = *w;
+        at = &(*at)->next;
+    }
+    *at = NULL;
+    execs++;
+    *exec = copy;
+    return OK;
+}
+int cuGraphLaunch(void *exec, void *stream) {
+    (void)stream;
+    for (const Work *w = *(Work **)exec; w; w = w->next) do_work(w);
+    return OK;
+}
+int cuGraphDestroy(void *graph) {
+    work_free(*(Work **)graph);
+    free(graph);
+    graphs--;
+    return OK;
+}
+int cuGraphExecDestroy(void *exec) {
+    work_free(*(Work **)exec);
+    free(exec);
+    execs--;
+    return OK;
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+static void log_launch(const Function *f, unsigned blocks, unsigned threads) {
+    const char *path = getenv("WEIR_FAKE_LOG");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (!file) return;
+    fprintf(file, "%s %u %u\n", f->name, blocks, threads);
+    fclose(file);
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **params, void **extra) {
+    const Function *f = function;
+    Work w = {.kind = LAUNCH, .f = f, .blocks = gx, .threads = bx};
+    if (!gx || gx > INT32_MAX || gy != 1 || gz != 1 || !bx || bx > THREADS || by != 1 || bz != 1 ||
+        extra)
+        breach("%s: %u x %u x %u blocks of %u x %u x %u threads", f->name, gx, gy, gz, bx, by, bz);
+    if (shared > f->shared) breach("%s: %u bytes of shared memory", f->name, shared);
+    if (current < 0) breach("%s: no current context", f->name);
+    for (; params[w.n]; w.n++) {
+        if (w.n == ARGUMENTS) breach("%s: more than %d arguments", f->name, ARGUMENTS);
+        memcpy(&w.arg[w.n], params[w.n], sizeof(uint64_t));
+    }
+    log_launch(f, gx, bx);
+    return put_work(stream, &w);
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+    within(to, bytes, "a copy to the device");
+    return put_work(
+        stream, &(Work){.kind = COPY, .to = (char *)(uintptr_t)to, .from = from, .bytes = bytes});
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+    within(from, bytes, "a copy to the host");
+    return put_work(
+        stream, &(Work){.kind = COPY, .to = to, .from = (char *)(uintptr_t)from, .bytes = bytes});
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+    within(to, bytes, "a copy");
+    within(from, bytes, "a copy");
+    return put_work(stream, &(Work){.kind = COPY,
+                                    .to = (char *)(uintptr_t)to,
+                                    .from = (char *)(uintptr_t)from,
+                                    .bytes = bytes});
+}
+int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) {
+    within(at, bytes, "filling");
+    return put_work(
+        stream, &(Work){.kind = FILL, .to = (char *)(uintptr_t)at, .value = value, .bytes = bytes});
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+__attribute__((destructor)) static void look_back(void) {
+    size_t left = 0;
+    for (const Block *b = blocks; b; b = b->next) left++;
+    if (left || streams || events || modules || graphs || execs || contexts || current >= 0)
+        breach("left behind: %zu allocations, %zu streams, %zu events, %zu modules, %zu graphs, "
+               "%zu recorded "
+               "runs, %zu contexts, %d pushed",
+               left, streams, events, modules, graphs, execs, contexts, current + 1);
+    if (team.stack) munmap(team.stack, (size_t)THREADS * STACK);
+}
