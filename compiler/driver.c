@@ -98,6 +98,8 @@ static const char *build_json(Driver *d, const char *hash) {
         text_printf(&out, "%s ", *f);
     text_printf(&out, "\", \"math\": \"%s\", \"packing\": \"%s\"", math[o->math],
                 packing[o->packing]);
+    if (o->weights_file) text_put(&out, ", \"weights\": \"file\"");
+    if (o->profile) text_put(&out, ", \"profile\": \"yes\"");
     if (o->dim.n) text_put(&out, ", \"dims\": {");
     for (int i = 0; i < o->dim.n; i++) {
         if (i) text_put(&out, ", ");

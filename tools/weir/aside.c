@@ -34,7 +34,7 @@ int aside_compile(Aside *a, weir_context *c, const char *model, bool child) {
         a->folder[0] = '\0';
         return EXIT_MODEL;
     }
-    snprintf(a->library, sizeof a->library, "%s/model.so", a->folder);
+    snprintf(a->library, sizeof a->library, "%s/%s", a->folder, a->name ? a->name : "model.so");
     return child ? in_child(c, model, a->library) : weir_compile_file(c, model, a->library);
 }
 

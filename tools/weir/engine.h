@@ -33,7 +33,8 @@ void engine_close(Engine *e);
 /* aside.c: a library for this process only. `child`: compiled by a child, whose memory does not
  * count as this process's. The exit code; aside_remove is due in any case. */
 typedef struct Aside {
-    char folder[256], library[272];
+    const char *name; /* of the library; NULL: model.so */
+    char folder[256], library[512];
 } Aside;
 int aside_compile(Aside *a, weir_context *c, const char *model, bool child);
 void aside_remove(Aside *a);

@@ -110,6 +110,12 @@ static const Verb verbs[] = {
      verb_extract},
     {"info", "describe a compiled library",
      "weir info MODEL.so      names, types, shapes, memory, what made it\n", verb_info},
+    {"verify", "compile again and compare with a library",
+     "weir verify MODEL.so MODEL.onnx|MODEL.ir [options]\n"
+     "  The library says with which options it was made, but for files: give --operators and "
+     "--link\n"
+     "  again. Says whether each byte is the same, else what differs.\n" COMPILE_OPTIONS,
+     verb_verify},
     {"ops", "list the operators that compile",
      "weir ops [options]\n  --format FORMAT         text, markdown or json\n", verb_ops},
     {"doctor", "say what compiling here would use",

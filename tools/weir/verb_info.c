@@ -53,6 +53,10 @@ int verb_info(Args *a) {
         print_ports("weight ", m->weights, m->nweights);
         print_built("memory ", m->build, "\"arena_bytes\":", " bytes a run, ");
         print_built("", m->build, "\"thread_bytes\":", " for each thread\n");
+        print_built("made by weir", m->build, "\"weir\":", ", ");
+        print_built("LLVM", m->build, "\"llvm\":", " for ");
+        print_built("", m->build, "\"cpu\":", "\n");
+        print_built("of model", m->build, "\"model_blake3\":", " (blake3)\n");
         printf("build   %s\n", m->build);
         weir_unload(l);
     }

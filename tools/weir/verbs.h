@@ -23,6 +23,7 @@ int verb_profile(Args *args);
 int verb_report(Args *args);
 int verb_extract(Args *args);
 int verb_info(Args *args);
+int verb_verify(Args *args);
 int verb_explain(Args *args);
 int verb_ops(Args *args);
 
