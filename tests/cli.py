@@ -503,10 +503,11 @@ def test_info(weir):
     assert out[:3] == ["model   mlp", "input   x: f32[batch,4]", "output  y: f32[batch,3]"], out
     assert re.fullmatch(r"weights \d+ bytes, packed at build", out[3]) and re.fullmatch(r"memory  .* bytes a run, .* for each thread",
                                                                        out[4]), out
-    build = json.loads(out[5].removeprefix("build   "))
+    build = json.loads(out[-1].removeprefix("build   "))
+    assert out[5] == f"made by weir {build['weir']}, LLVM {build['llvm']} for {build['cpu']}", out
+    assert out[6] == f"of model {build['model_blake3']} (blake3)", out
     assert {"weir", "model_blake3", "target", "cpu", "flags", "math", "llvm", "arena_bytes", "thread_bytes"} <= set(build)
     assert build["target"] == "c" and len(build["model_blake3"]) == 64
-
 
 def test_doctor(weir):
     out = weir("doctor").out

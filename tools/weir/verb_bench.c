@@ -105,7 +105,7 @@ static int bench_library(weir_context *c, const char *library, double compile_ms
 /* The library of a model is made by a child, so that the peak of memory is that of running. */
 static int bench(weir_context *c, const char *model, const BenchOptions *o) {
     if (path_ends(model, ".so")) return bench_library(c, model, 0, o);
-    Aside aside;
+    Aside aside = {.name = NULL};
     double start = now_ms();
     int rc = aside_compile(&aside, c, model, true);
     if (rc == EXIT_DONE) rc = bench_library(c, aside.library, now_ms() - start, o);
