@@ -120,6 +120,12 @@ bool is_small_float(DType t);
 /* ---- values (emit_body.c) -------------------------------------------------------------------- */
 
 void emit_body(CNest *c, const Stmt *s);
+/* Its pieces: one Val, of c->val's body; the stores, when c->val has all. */
+CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy);
+void emit_stores(CNest *c, const Stmt *s);
+/* emit_weave.c: unrolled loops around a long body, a few iterations at once; false: they are not.
+ */
+bool emit_woven(CNest *c, const Stmt *s);
 void emit_fold(CNest *c, const Stmt *s);
 const char *literal(const CNest *c, DType t, Bits bits);
 /* Declares `const TYPE xN = text` and returns it as a value. */

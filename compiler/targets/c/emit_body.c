@@ -144,7 +144,7 @@ static CVal emit_index(CNest *c, Dim index) {
     return named(c, I64, false, 0, e);
 }
 
-static CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy) {
+CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy) {
     switch (v->kind) {
     case VAL_CONST:
         return (CVal){.type = v->type, .text = literal(c, v->type, v->bits), .constant = v};
@@ -169,8 +169,7 @@ static void emit_vals(CNest *c, const Body *b, const CVal *params, bool copy) {
     for (int i = 0; i < b->val.n; i++) c->val[i] = emit_val(c, &b->val.at[i], params, copy);
 }
 
-void emit_body(CNest *c, const Stmt *s) {
-    emit_vals(c, &s->code, NULL, s->store.n > 1);
+void emit_stores(CNest *c, const Stmt *s) {
     for (int i = 0; i < s->store.n; i++) {
         const Access *to = &s->store.at[i].to;
         CVal *v = &c->val[s->store.at[i].val];
@@ -179,6 +178,11 @@ void emit_body(CNest *c, const Stmt *s) {
                 c->nest->buf.at[to->cont].name, dtype_name(c->nest->buf.at[to->cont].type));
         emit_store(c, to, v);
     }
+}
+
+void emit_body(CNest *c, const Stmt *s) {
+    emit_vals(c, &s->code, NULL, s->store.n > 1);
+    emit_stores(c, s);
     c->body = NULL;
 }
 

@@ -325,9 +325,9 @@ static void emit_for(CNest *c, const Stmt *s) {
         c->form->loop(c, s);
     else if (s->mark == LOOP_VECTOR && c->form->vectors)
         emit_vector(c, s, extent);
-    else if (extent == 1 || s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR)
-        emit_unrolled(c, s, extent);
-    else if (extent != 0)
+    else if (extent == 1 || s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR) {
+        if (!c->form->vectors || !emit_woven(c, s)) emit_unrolled(c, s, extent);
+    } else if (extent != 0)
         emit_loop(c, s);
 }
 
