@@ -105,8 +105,12 @@ static void space_to_depth_lower(Lower *lo) {
     Dim at[4], by = dim_const(ctx, b);
     lower_dims(lo, m, c.shape, 4, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
-    Dim block = dim_simplify(ctx, dim_div(ctx, at[1], a.shape[1]), &env);
-    Dim read[4] = {at[0], dim_simplify(ctx, dim_mod(ctx, at[1], a.shape[1]), &env),
+    bool columns = !strcmp(attr_string(ctx, lo->node, "mode", "DCR"), "CRD");
+    Dim inner = columns ? dim_const(ctx, b * b) : a.shape[1];
+    Dim high = dim_simplify(ctx, dim_div(ctx, at[1], inner), &env),
+        low = dim_simplify(ctx, dim_mod(ctx, at[1], inner), &env);
+    Dim block = columns ? low : high;
+    Dim read[4] = {at[0], columns ? high : low,
                    dim_add(ctx, dim_mulc(ctx, at[2], b), dim_div(ctx, block, by)),
                    dim_add(ctx, dim_mulc(ctx, at[3], b), dim_mod(ctx, block, by))};
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);

@@ -86,6 +86,7 @@ typedef struct Attention {
     bool k_flat, v_flat; /* still [batch, step, head * size] */
     bool cut;            /* causal, as a domain */
     bool causal;
+    int64_t left, right; /* how many keys before and after its own step a query sees; -1: all */
     DType t;
     int scores; /* result, or -1 */
     int mode;   /* which scores are the result */
@@ -138,7 +139,9 @@ static Attention attention_open(Lower *lo) {
                     &a.v_flat);
     a.t = dtype_compute(nn_cont(lo, q)->type);
     a.causal = nn_int(lo, "is_causal", 0) != 0;
-    a.cut = a.causal && a.scores < 0;
+    a.left = nn_int(lo, "left_window_size", -1);
+    a.right = nn_int(lo, "right_window_size", -1);
+    a.cut = a.causal && a.scores < 0 && lower_in(lo, LENS_IN) < 0;
     a.mode = (int)nn_int(lo, "qk_matmul_output_mode", 0);
     return a;
 }
@@ -193,14 +196,22 @@ static int apply_mask(Lower *lo, const Attention *a, Map *m, int val, const Dim 
     return EXPR(m, "$0 + $1", val, body_cvt(&m->body, a->t, x));
 }
 
+/* A query's own step counts from the past; where lengths are given, it ends with the last key. */
 static int apply_bounds(Lower *lo, const Attention *a, Map *m, int val, const Dim *at) {
-    int lens = lower_in(lo, LENS_IN), j = body_index(&m->body, at[3]);
-    if (a->causal && !a->cut) {
-        int last = body_index(&m->body, dim_add(lo->ctx, at[2], a->h.past));
-        val = EXPR(m, "select($0 <= $1, $2, -inf)", j, last, val);
+    int lens = lower_in(lo, LENS_IN), j = body_index(&m->body, at[3]), length = -1;
+    int own = body_index(&m->body, dim_add(lo->ctx, at[2], a->h.past));
+    if (lens >= 0) {
+        length = nn_read_as(lo, m, lens, at, I64);
+        own = EXPR(m, "$0 + $1 - $2", own, length, body_index(&m->body, a->h.S));
     }
-    if (lens < 0) return val;
-    return EXPR(m, "select($0 < $1, $2, -inf)", j, nn_read_as(lo, m, lens, at, I64), val);
+    if (a->causal && !a->cut) val = EXPR(m, "select($0 <= $1, $2, -inf)", j, own, val);
+    if (a->left >= 0)
+        val = EXPR(m, internf(lo->ctx, "select($0 >= $1 - %lld, $2, -inf)", (long long)a->left), j,
+                   own, val);
+    if (a->right >= 0)
+        val = EXPR(m, internf(lo->ctx, "select($0 <= $1 + %lld, $2, -inf)", (long long)a->right), j,
+                   own, val);
+    return lens < 0 ? val : EXPR(m, "select($0 < $1, $2, -inf)", j, length, val);
 }
 
 /* The result qk_matmul_output, when it is the stage `mode`. */
@@ -253,13 +264,19 @@ static void exponentials(Lower *lo, const Attention *a, int from, int top, int t
              EXPR(m, "exp($0 - $1)", nn_read(lo, m, from, at), nn_read(lo, m, top, at)));
 }
 
-static void probabilities(Lower *lo, const Attention *a, int e, int total, int to) {
-    Dim at[4];
-    Map *m = score_map(lo, a, "softmax", at);
-    nn_write(lo, m, to, at, EXPR(m, "$0 / $1", nn_read(lo, m, e, at), nn_read(lo, m, total, at)));
+/* A share of the row's total; of a row that sees no key, whose greatest score is -inf, zero. */
+static int share(Lower *lo, Map *m, int val, int top, int total, const Dim *at) {
+    return EXPR(m, "select($2 == -inf, 0, $0 / $1)", val, nn_read(lo, m, total, at),
+                nn_read(lo, m, top, at));
 }
 
-/* y = (e times the values) / total, 0 where all is masked; total < 0: e are probabilities. */
+static void probabilities(Lower *lo, const Attention *a, int e, int top, int total, int to) {
+    Dim at[4];
+    Map *m = score_map(lo, a, "softmax", at);
+    nn_write(lo, m, to, at, share(lo, m, nn_read(lo, m, e, at), top, total, at));
+}
+
+/* y = (e times the values) / total; total < 0: e are probabilities. */
 static void values(Lower *lo, const Attention *a, int e, int top, int total) {
     Dim at[4], v[4], y[4], o_at[4], shape[] = {a->h.B, a->h.hq, a->h.S, a->h.dv};
     int o = lower_tmp(lo, "o", a->t, shape, 4);
@@ -272,9 +289,7 @@ static void values(Lower *lo, const Attention *a, int e, int top, int total) {
     nn_dims(lo, m, "bhid", shape, 4, o_at);
     head_at(lo, a->h.flat, o_at[0], o_at[1], o_at[2], o_at[3], a->h.dv, y);
     val = nn_read(lo, m, o, o_at);
-    if (total >= 0)
-        val = EXPR(m, "select($2 == -inf, 0, $0 / $1)", val, nn_read(lo, m, total, o_at),
-                   nn_read(lo, m, top, o_at));
+    if (total >= 0) val = share(lo, m, val, top, total, o_at);
     nn_write(lo, m, lower_out(lo, Y_OUT), y, val);
 }
 
@@ -286,7 +301,7 @@ static void attention_lower(Lower *lo) {
     int top = row_fold(lo, &a, "max", s, "max");
     exponentials(lo, &a, s, top, e);
     int total = row_fold(lo, &a, "sum", e, "sum");
-    if (a.scores >= 0 && a.mode == 3) probabilities(lo, &a, e, total, a.scores);
+    if (a.scores >= 0 && a.mode == 3) probabilities(lo, &a, e, top, total, a.scores);
     values(lo, &a, e, top, total);
 }
 
@@ -343,6 +358,8 @@ static void flex_lower(Lower *lo) {
                    .q = lower_in(lo, 0),
                    .k = lower_in(lo, 1),
                    .v = lower_in(lo, 2),
+                   .left = -1,
+                   .right = -1,
                    .scores = -1};
     a.t = dtype_compute(nn_cont(lo, a.q)->type);
     int raw = scores_tmp(lo, &a, "raw"), s = scores_tmp(lo, &a, "s"), e = scores_tmp(lo, &a, "e");
@@ -354,7 +371,7 @@ static void flex_lower(Lower *lo) {
     int total = row_fold(lo, &a, "sum", e, "sum");
     if (modifier(lo->node, "prob_mod")) {
         int p = scores_tmp(lo, &a, "p");
-        probabilities(lo, &a, e, total, p);
+        probabilities(lo, &a, e, top, total, p);
         e = modified(lo, "prob_mod", p), total = -1;
     }
     values(lo, &a, e, top, total);

@@ -61,6 +61,10 @@ static void swish_lower(Lower *lo) {
     lower_text(lo, internf(lo->ctx, "$0 * sigmoid((%a) * $0)", attr(lo, "alpha", 1)));
 }
 
+static void swiglu_lower(Lower *lo) {
+    lower_text(lo, internf(lo->ctx, "$0 * sigmoid((%a) * $0) * $1", attr(lo, "alpha", 1)));
+}
+
 /* Integers are compared as numbers, and cut again. */
 static void shrink_lower(Lower *lo) {
     double l = attr(lo, "lambd", 0.5f), b = attr(lo, "bias", 0);
@@ -205,7 +209,12 @@ static void mod_infer(Infer *in) {
 }
 
 static void mod_lower(Lower *lo) {
-    lower_text(lo, attr_int(lo->ctx, lo->node, "fmod", 0) ? "rem($0, $1)" : "$0 % $1");
+    bool floats = dtype_is_float(lower_value(lo, 0)->type.dtype);
+    lower_text(lo, attr_int(lo->ctx, lo->node, "fmod", 0) ? "rem($0, $1)"
+                   : floats
+                       ? "select((abs($1) == inf) & (abs($0) < inf), select(($0 == 0) | (($0 < 0) "
+                         "== ($1 < 0)), $0, $1), $0 % $1)"
+                       : "$0 % $1");
 }
 
 /* Integer powers by squaring: exact modulo the type's width. Negative exponents leave 1/x cut to 0.
@@ -484,6 +493,7 @@ const OpRow onnx_elementwise_rows[] = {
     {"", "ThresholdedRelu", 10, 0, unary_infer, thresholded_relu_lower, NULL, T_FLOATS, 0},
     {"", "HardSigmoid", 1, 0, unary_infer, hard_sigmoid_lower, NULL, T_FLOATS, 0},
     {"", "Swish", 24, 0, unary_infer, swish_lower, NULL, T_FLOATS, 0},
+    {"", "SwiGLU", 28, 0, NULL, swiglu_lower, NULL, T_FLOATS, 0},
     {"", "Shrink", 9, 0, unary_infer, shrink_lower, NULL, T_NUMS, 0},
     {"", "Gelu", 20, 0, unary_infer, gelu_lower, NULL, T_FLOATS, 0},
     {"", "Erf", 9, 0, unary_infer, erf_lower, NULL, T_NUMS, 0},

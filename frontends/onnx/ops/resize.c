@@ -83,13 +83,20 @@ static void operands(Ctx *ctx, const Node *node, int *roi, int *scales, int *siz
     *roi = !is_old(node) && node->in.n > 1 && node->in.at[1] >= 0 ? 1 : -1;
     *scales = node->in.n > first && node->in.at[first] >= 0 ? first : -1;
     *sizes = node->in.n > 3 && node->in.at[3] >= 0 ? 3 : -1;
-    if (*scales < 0 && *sizes < 0 && !node_attr(node, "scales"))
+    if (*scales < 0 && *sizes < 0 && !node_attr(node, "scales") && !node_attr(node, "height_scale"))
         fail(ctx, E_MODEL, "neither scales nor sizes are given: one of them must be");
 }
 
-/* Elements of a constant float operand or of the attribute. */
+/* Elements of a constant float operand or of the attribute; in version 1 there are two of them. */
 static bool known_scales(Infer *in, int operand, double *scale, int *n) {
     const Attr *a = node_attr(in->node, "scales");
+    if (operand < 0 && node_attr(in->node, "height_scale")) {
+        *n = 4;
+        scale[0] = scale[1] = 1;
+        scale[2] = (double)attr_float(in->ctx, in->node, "height_scale", 1);
+        scale[3] = (double)attr_float(in->ctx, in->node, "width_scale", 1);
+        return true;
+    }
     if (operand < 0) {
         if (!a || a->kind != ATTR_FLOATS) return false;
         *n = a->n;
@@ -490,6 +497,6 @@ static void resize_lower(Lower *lo) {
 
 const OpRow onnx_resize_rows[] = {
     {"", "Resize", 10, 0, resize_infer, resize_lower, NULL, NULL, 0},
-    {"", "Upsample", 7, 9, resize_infer, resize_lower, NULL, NULL, 0},
+    {"", "Upsample", 1, 9, resize_infer, resize_lower, NULL, NULL, 0},
     {0},
 };
