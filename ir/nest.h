@@ -131,9 +131,20 @@ void nest_verify(const Nest *nest);
  * symbols. Parallel loops and blocks run in order 0..n-1, the threads of a block in lockstep.
  * Out-of-bounds accesses, races and barriers that not all threads reach are E_VERIFY. */
 void nest_eval(const Nest *nest, Tensor *buf, DimValueFn *sym, void *user);
+/* What the warps of a nest ask of memory, and what of that is waste. */
+typedef struct NestTraffic {
+    int64_t requests;       /* of memory, by a warp at a time */
+    int64_t sectors, least; /* of 32 bytes: touched; the least for as many elements */
+    int64_t uncoalesced;    /* requests that touch more than twice the least */
+    int64_t shared;         /* requests of shared memory, 128 bytes at a time at most */
+    int64_t conflicts;      /* times that one more had to wait for the same bank */
+} NestTraffic;
 /* Runs a whole program as flow_eval does, by nests. */
 void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out);
 void program_eval_watched(Arena *arena, const Program *program, const Tensor *in, Tensor *out,
                           EvalWatchFn *watch, void *user);
+/* Counting, by kernel of the flow; `traffic` starts as zeros. */
+void program_eval_counted(Arena *arena, const Program *program, const Tensor *in, Tensor *out,
+                          NestTraffic *traffic);
 
 #endif

@@ -89,6 +89,7 @@ typedef struct NestCode {
     const uint8_t *mask;    /* active lanes; NULL: all */
     uint8_t *mask_room;
     NestThreads *threads; /* on cuda, with threads: each column is one; else NULL */
+    NestTraffic *traffic; /* with threads: counted here; NULL: not counted */
 } NestCode;
 
 NestCode *nest_compile(Arena *arena, const Nest *nest);
@@ -107,6 +108,8 @@ void nest_run_blocks(NestCode *c);
 /* nest_eval_race.c: column l of the statement's access is element address[l] (-1: none). Fails when
  * that is a race. */
 void nest_touch(NestCode *c, const NestStmt *s, int buf, const int64_t *address, int n, bool store);
+/* nest_eval_traffic.c: counts such an access. */
+void nest_count(NestCode *c, int buf, const int64_t *address, int n);
 /* Before a run, once the buffers' sizes are known: room for what is watched. */
 void nest_touch_begin(NestCode *c);
 

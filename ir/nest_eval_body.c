@@ -71,6 +71,14 @@ static void addresses(const NestCode *c, const NestAccess *a, int lanes, bool qu
         if (address[l] >= 0) address[l] += b->each * thread_of(c, l);
 }
 
+/* Tells what other threads may see. */
+static void tell(NestCode *c, const NestStmt *s, int buf, const int64_t *address, int n,
+                 bool store) {
+    if (!c->threads) return;
+    nest_touch(c, s, buf, address, n, store);
+    if (c->traffic) nest_count(c, buf, address, n);
+}
+
 /* ---- reads
  * ------------------------------------------------------------------------------------------------
  */
@@ -109,7 +117,7 @@ static void read_lanes(Run *r, int val, const NestAccess *a, Column out, int n) 
         return;
     }
     addresses(c, a, n, v->has_else, address);
-    if (c->threads) nest_touch(c, r->s, a->buf, address, n, false);
+    tell(c, r->s, a->buf, address, n, false);
     if (v->has_else)
         memcpy(out.at, body_column(r->s->code, r->s->frame, v->arg[0]).at,
                (size_t)n * (size_t)column_bytes(out.type));
@@ -165,7 +173,7 @@ static void store_lanes(Run *r, const NestAccess *a, Column from, int n) {
         return;
     }
     addresses(c, a, n, false, address);
-    if (c->threads) nest_touch(c, r->s, a->buf, address, n, true);
+    tell(c, r->s, a->buf, address, n, true);
     for (int l = 0; l < n; l++)
         if (address[l] >= 0) put(c, a->buf, address[l], column_get(from, l));
 }
@@ -183,7 +191,7 @@ void nest_run_body(NestCode *c, const NestStmt *s) {
 void nest_read_true(NestCode *c, const NestStmt *s, uint8_t *truth) {
     int64_t address[COLUMN_MAX];
     addresses(c, &s->at, c->lanes, false, address);
-    if (c->threads) nest_touch(c, s, s->at.buf, address, c->lanes, false);
+    tell(c, s, s->at.buf, address, c->lanes, false);
     for (int l = 0; l < c->lanes; l++)
         truth[l] = address[l] >= 0 && get(c, s->at.buf, address[l]) != 0;
 }
@@ -237,7 +245,7 @@ void nest_run_fold(NestCode *c, const NestStmt *s) {
     for (int k = 0; k < combine->nstate; k++) {
         int64_t at;
         addresses(c, &s->store[k], 1, false, &at);
-        if (c->threads) nest_touch(c, s, s->store[k].buf, &at, 1, true);
+        tell(c, s, s->store[k].buf, &at, 1, true);
         put(c, s->store[k].buf, at, column_get(row[k], 0));
     }
 }

@@ -12,6 +12,7 @@ typedef struct Run {
     Tensor *buf;     /* room for any nest's buffers */
     EvalWatchFn *watch;
     void *user;
+    NestTraffic *traffic; /* by kernel, or NULL */
 } Run;
 
 /* ---- layouts
@@ -90,6 +91,7 @@ static void run_kernel(Run *r, Eval *e, int kernel) {
         if (buf->kind != BUF_MEMORY) continue;
         r->buf[b] = buf->written ? *eval_make(e, buf->cont) : *eval_tensor(e, buf->cont);
     }
+    r->code[kernel]->traffic = r->traffic ? &r->traffic[kernel] : NULL;
     nest_run(r->code[kernel], r->buf, eval_symbol, e);
     if (r->watch) show_written(r, e, nest);
 }
@@ -111,17 +113,13 @@ static void run_map(void *user, Eval *e, int map) {
         fail(e->ctx, E_VERIFY, "map \"%s\" is in no kernel that runs", f->map.at[map]->name);
 }
 
-void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out) {
-    program_eval_watched(arena, program, in, out, NULL, NULL);
-}
-
-void program_eval_watched(Arena *arena, const Program *program, const Tensor *in, Tensor *out,
-                          EvalWatchFn *watch, void *user) {
+static void run_program(Run run, const Tensor *in, Tensor *out) {
+    const Program *program = run.program;
+    Arena *arena = run.arena;
     const Flow *f = program->flow;
     Ctx *ctx = arena_ctx(arena);
     Where where = ctx->where;
     Eval *e = eval_new(arena, f, in, 1, true);
-    Run run = {.program = program, .arena = arena, .watch = watch, .user = user};
     int most = 0;
     for (int k = 0; k < program->nest.n; k++)
         if (program->nest.at[k]->buf.n > most) most = program->nest.at[k]->buf.n;
@@ -142,4 +140,19 @@ void program_eval_watched(Arena *arena, const Program *program, const Tensor *in
         eval_give(e, c, &out[i++]);
     }
     ctx->where = where;
+}
+
+void program_eval(Arena *arena, const Program *program, const Tensor *in, Tensor *out) {
+    run_program((Run){.program = program, .arena = arena}, in, out);
+}
+
+void program_eval_watched(Arena *arena, const Program *program, const Tensor *in, Tensor *out,
+                          EvalWatchFn *watch, void *user) {
+    Run run = {.program = program, .arena = arena, .watch = watch, .user = user};
+    run_program(run, in, out);
+}
+
+void program_eval_counted(Arena *arena, const Program *program, const Tensor *in, Tensor *out,
+                          NestTraffic *traffic) {
+    run_program((Run){.program = program, .arena = arena, .traffic = traffic}, in, out);
 }

@@ -4,7 +4,10 @@
  *
  * What is copied is the box that the read reaches into while the root runs on the block's tile and
  * the reduced dims on theirs, tails as full tiles. Elements of the box that the container does not
- * have become what the read gives outside (zero where it never is): so nobody asks again. */
+ * have become what the read gives outside (zero where it never is): so nobody asks again. The dim
+ * that goes with the map's lanes is stored last, so that the lanes of neighbouring threads lie side
+ * by side; where it is not the last in memory, rows are longer by some lanes, so that copying does
+ * not put neighbours into one bank. */
 #include "passes/nests_leaf.h"
 
 /* The map's box while the block's tile of the root is computed: reduced dims as they run now. */
@@ -15,14 +18,29 @@ static void block_box(Leaf *f, Span *box) {
         if (map_reduces(f->map, d)) box[d] = f->span[d];
 }
 
+/* A copy in the making: a box of a container, and where it goes. */
+typedef struct Copy {
+    const Val *read;
+    int rank, buf, last; /* last: the dim that is stored last */
+    Dim origin[RANK_MAX], size[RANK_MAX];
+} Copy;
+
+/* An index, or a size, in the order in which the copy is stored. */
+static void stored_order(const Copy *c, const Dim *at, Dim *out) {
+    int n = 0;
+    for (int k = 0; k < c->rank; k++)
+        if (k != c->last) out[n++] = at[k];
+    if (c->rank) out[n] = at[c->last];
+}
+
 /* The element at `at` of the copy, from memory. */
-static void copy_element(Leaf *f, const Val *read, const Dim *origin, const Dim *at, int buf,
-                         Stmts *into) {
+static void copy_element(Leaf *f, const Copy *copy, const Dim *at, Stmts *into) {
     Lowering *lo = f->lo;
+    const Val *read = copy->read;
     const Access *from = &read->read;
     Dim *index = NEW_ARRAY(lo->arena, Dim, from->rank + 1), cond[RANK_MAX * 2];
     for (int k = 0; k < from->rank; k++)
-        index[k] = lowering_simplify(lo, dim_add(lo->ctx, origin[k], at[k]));
+        index[k] = lowering_simplify(lo, dim_add(lo->ctx, copy->origin[k], at[k]));
     Stmt *s = nest_body(lo->nest, into);
     Val val = *read;
     val.read = (Access){from->cont, from->rank, index};
@@ -34,19 +52,20 @@ static void copy_element(Leaf *f, const Val *read, const Dim *origin, const Dim 
     } else {
         got = body_read(&s->code, lowering_access(lo, from->cont, index, false), read->type);
     }
-    Access to = {buf, from->rank, arena_copy(lo->arena, at, (size_t)from->rank * sizeof *at)};
-    body_store(f, s, to, got);
+    Dim *stored = NEW_ARRAY(lo->arena, Dim, copy->rank + 1);
+    stored_order(copy, at, stored);
+    body_store(f, s, (Access){copy->buf, copy->rank, stored}, got);
     finish_body(f, s);
 }
 
 /* Neighbouring threads take neighbours in memory. */
-static void copy_box(Leaf *f, const Val *read, const Dim *origin, const Dim *size, int buf,
-                     Stmts *into) {
+static void copy_box(Leaf *f, const Copy *copy, Stmts *into) {
     Lowering *lo = f->lo;
-    int mark = lo->env.n, rank = read->read.rank;
+    const Dim *size = copy->size;
+    int mark = lo->env.n;
     int64_t count = 1;
-    if (!dim_is_const(dim_product(lo->ctx, size, rank), &count))
-        BUG("the tile of '%s' is of no known size", lo->flow->cont.at[read->read.cont].name);
+    if (!dim_is_const(dim_product(lo->ctx, size, copy->rank), &count))
+        BUG("the tile of '%s' is of no known size", lo->flow->cont.at[copy->read->read.cont].name);
     int64_t steps = (count + lo->ncopying - 1) / lo->ncopying;
     Dim e = lo->number, at[RANK_MAX];
     if (steps > 1) {
@@ -59,11 +78,11 @@ static void copy_box(Leaf *f, const Val *read, const Dim *origin, const Dim *siz
         vec_push(lo->arena, &some->guard, dim_sub(lo->ctx, dim_const(lo->ctx, count - 1), e));
         into = &some->body;
     }
-    for (int k = rank - 1; k >= 0; k--) {
+    for (int k = copy->rank - 1; k >= 0; k--) {
         at[k] = k ? lowering_simplify(lo, dim_mod(lo->ctx, e, size[k])) : e;
         e = lowering_simplify(lo, dim_div(lo->ctx, e, size[k]));
     }
-    copy_element(f, read, origin, at, buf, into);
+    copy_element(f, copy, at, into);
     lo->env.n = mark;
 }
 
@@ -74,23 +93,46 @@ static const Val *read_of(const Map *m, int cont) {
     BUG("map '%s' stages what it does not read", m->name);
 }
 
+/* The index that the map's lanes step through, else the last. */
+static int lane_index(const Leaf *f, const Access *read) {
+    int lane = f->plan->lane_dim;
+    for (int k = read->rank - 1; lane >= 0 && k >= 0; k--)
+        if (dim_uses(read->at[k], f->map->dim.at[lane].sym)) return k;
+    return read->rank - 1;
+}
+
+static void open_copy(Leaf *f, int cont, Copy *copy) {
+    Lowering *lo = f->lo;
+    const Cont *c = &lo->flow->cont.at[cont];
+    Dim box[RANK_MAX];
+    copy->last = lane_index(f, &copy->read->read);
+    stored_order(copy, copy->size, box);
+    if (copy->last < c->rank - 1)
+        box[c->rank - 1] = dim_addc(lo->ctx, box[c->rank - 1], f->plan->lanes);
+    const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
+    copy->buf = nest_buf(lo->nest, name, BUF_SHARED, c->type, box, c->rank);
+    nest_decl(lo->nest, &lo->shared, copy->buf);
+}
+
+/* What reads of the container mean from now on. */
+static void use_copy(Leaf *f, int cont, const Copy *copy) {
+    Local *local = &f->lo->local[cont];
+    *local = (Local){
+        .buf = copy->buf, .rank = copy->rank, .lane_dim = copy->last, .lanes = 1, .staged = true};
+    for (int k = 0; k < copy->rank; k++) local->origin[k] = copy->origin[k];
+}
+
 void stage_reads(Leaf *f, Stmts *into) {
     Lowering *lo = f->lo;
     Span box[RANK_MAX * 2];
     block_box(f, box);
     for (int i = 0; i < f->plan->stage.n; i++) {
         int cont = f->plan->stage.at[i];
-        const Cont *c = &lo->flow->cont.at[cont];
-        const Val *read = read_of(f->map, cont);
-        Dim origin[RANK_MAX], size[RANK_MAX];
-        plan_read(lo, f->map, box, &read->read, origin, size);
-        const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
-        int buf = nest_buf(lo->nest, name, BUF_SHARED, c->type, size, c->rank);
-        nest_decl(lo->nest, &lo->shared, buf);
-        copy_box(f, read, origin, size, buf, into);
-        Local *local = &lo->local[cont];
-        *local = (Local){.buf = buf, .rank = c->rank, .lane_dim = -1, .lanes = 1, .staged = true};
-        for (int k = 0; k < c->rank; k++) local->origin[k] = origin[k];
+        Copy copy = {.read = read_of(f->map, cont), .rank = lo->flow->cont.at[cont].rank};
+        plan_read(lo, f->map, box, &copy.read->read, copy.origin, copy.size);
+        open_copy(f, cont, &copy);
+        copy_box(f, &copy, into);
+        use_copy(f, cont, &copy);
     }
     nest_stmt(lo->nest, into, STMT_SYNC);
 }

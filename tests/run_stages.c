@@ -21,7 +21,7 @@
  *
  * A text may say what a pass makes of it, for x86-64-v4: a line `# after PASS: TEXT` demands TEXT
  * in the stage after that pass, `# never after PASS: TEXT` forbids it; `# FLOW after PASS: TEXT` is
- * for the flow or graph of that name. */
+ * for the flow or graph of that name. With --gpu, `# traffic:` limits what its kernels waste. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -33,6 +33,8 @@
 
 #include "compiler/calls.h"
 #include "compiler/driver.h"
+#include "tests/results.h"
+#include "tests/traffic.h"
 #include "tests/team.h"
 
 enum { PORTS = 256 };
@@ -53,6 +55,7 @@ typedef struct Run {
     Stage start;
     bool compile, round_trip;
     const char *name;   /* of the flow or graph */
+    const char *limits; /* the text with its `# traffic:` line, or NULL */
     const char *expect; /* the source's text, or NULL; then nothing is evaluated */
     /* made on the way */
     Arena *arena;
@@ -152,42 +155,9 @@ static void eval_stage(Run *r, const Stage *stage, Tensor *to) {
 
 /* ---- comparing --------------------------------------------------------------------------- */
 
-static double tolerance(DType t) {
-    return !dtype_is_float(t) ? 0 : dtype_bits(t) < 16 ? 0.3 : dtype_bits(t) < 32 ? 1e-2 : 2e-5;
-}
-
-static bool same_shape(const Tensor *a, const Tensor *b) {
-    if (a->type != b->type || a->rank != b->rank) return false;
-    for (int k = 0; k < a->rank; k++)
-        if (a->dim[k] != b->dim[k]) return false;
-    return true;
-}
-
-/* Bit for bit (but for the bits of a NaN), or within a part of the largest magnitude. */
 static void compare(Run *r, const Tensor *got, const Tensor *want, bool exact, const char *after) {
-    for (int o = 0; o < r->nout; o++) {
-        const Tensor *g = &got[o], *w = &want[o];
-        double most = 1e-6, worst = 0;
-        int64_t at = -1, few = exact || !r->rounds ? 0 : 2 + tensor_count(w) / 100;
-        if (!same_shape(g, w)) fail(r->ctx, E_VERIFY, "%s: output %d has another shape", after, o);
-        for (int64_t i = 0; i < tensor_count(w); i++) {
-            Bits x = mem_get(g->type, g->data, i), y = mem_get(w->type, w->data, i);
-            double a = bits_to_double(g->type, x), b = bits_to_double(w->type, y);
-            if (isfinite(b) && fabs(b) > most) most = fabs(b);
-            if (x == y || (isnan(a) && isnan(b))) continue;
-            bool near = !exact && dtype_is_float(w->type) && isfinite(a) && isfinite(b);
-            double off = near ? fabs(a - b) : INFINITY;
-            if (off > tolerance(w->type) * most && few-- > 0) continue;
-            if (off <= worst) continue;
-            worst = off;
-            at = i;
-        }
-        if (worst > tolerance(w->type) * most)
-            fail(r->ctx, E_VERIFY, "%s: output %d of %.10g at most: element %lld is %.9g, not %.9g",
-                 after, o, most, (long long)at,
-                 bits_to_double(g->type, mem_get(g->type, g->data, at)),
-                 bits_to_double(w->type, mem_get(w->type, w->data, at)));
-    }
+    Results results = {r->ctx, r->nout, got, want, after};
+    results_agree(&results, exact, r->rounds);
 }
 
 /* Does the flow round to whole numbers somewhere? Then a sum's last bit may decide an element. */
@@ -250,6 +220,18 @@ static void expect_lines(Run *r, const Stage *stage, const char *pass) {
     arena_free(arena);
 }
 
+/* What the kernels of a program waste, where the text limits that. */
+static void check_traffic(Run *r, const Stage *stage) {
+    if (!r->limits || !stage->program) return;
+    Arena *arena = arena_new(r->ctx);
+    NestTraffic *traffic = NEW_ARRAY(arena, NestTraffic, stage->program->nest.n);
+    Tensor *out = NEW_ARRAY(arena, Tensor, r->nout + 1);
+    program_eval_counted(arena, stage->program, r->in, out, traffic);
+    const char *excess = traffic_excess(arena, stage->program, traffic, r->limits);
+    if (excess) fail(r->ctx, E_VERIFY, "%s", excess);
+    arena_free(arena);
+}
+
 /* ---- one run of the passes --------------------------------------------------------------- */
 
 static void watch(void *user, const Pass *pass, const Stage *stage, double seconds) {
@@ -268,6 +250,7 @@ static void watch(void *user, const Pass *pass, const Stage *stage, double secon
     }
     Tensor *got = NEW_ARRAY(r->arena, Tensor, r->nout + 1);
     eval_stage(r, stage, got);
+    if (pass && !r->skip && !strcmp(pass->name, "vectorize")) check_traffic(r, stage);
     bool exact = !first && pass->effect == PASS_EXACT && is_flow == r->last_is_flow;
     compare(r, got, exact ? r->last : r->want, exact, after);
     memcpy(r->last, got, sizeof *got * (size_t)r->nout);
@@ -492,6 +475,7 @@ static void run_file(void *user) {
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     Program *program = ir_file_program(arena, file);
     r->expect = strstr(text, "after ") ? text : NULL;
+    r->limits = r->settings->gpu ? text : NULL;
     for (int i = 0; i < file->graph.n; i++)
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
     for (int i = 0; i < file->flow.n; i++) {
