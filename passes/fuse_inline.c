@@ -5,7 +5,8 @@
  * container's bytes, written and read again, vanish, and nothing is computed twice. A map with
  * several such readers moves into all of them where that moves less by the counter, whatever the
  * kernels will be: its own reads are no more bytes than its result, so no reader reads more than
- * before, and the time its repeated work takes is less than that of the bytes it saves. */
+ * before, and the time its repeated work takes is less than that of the bytes it saves. So does one
+ * that a contraction reads, where register tiles hold most of what shares an element. */
 #include <math.h>
 
 #include "passes/fuse.h"
@@ -33,8 +34,50 @@ static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, i
     return again / machine->fma_flops < saved / machine_bandwidth(machine, written);
 }
 
+/* Is r a contraction whose tiles hold all or half of the indices that share what it reads of cont
+ * in rows of memory? Then each element is computed at most twice, beside many products. */
+static bool shares_in_tiles(const Editing *e, const Map *r, int cont) {
+    enum { SHARED_MOST = 16 };
+    Contraction roles = map_contraction(e->flow, r);
+    if (!roles.is || e->flow->cont.at[cont].layout) return false;
+    double shared = 1;
+    bool walks = false;
+    for (int v = 0; v < r->body.val.n; v++) {
+        const Val *val = &r->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != cont) continue;
+        if (val->has_else || access_by_value(r, &val->read) || (v != roles.a && v != roles.b))
+            return false;
+        for (int d = 0; d < r->dim.n; d++) {
+            bool uses = false;
+            for (int k = 0; k < val->read.rank; k++)
+                uses |= dim_uses(val->read.at[k], r->dim.at[d].sym);
+            if (!uses) shared *= (double)map_extent(r, d, fuse_unknown);
+        }
+        int last = val->read.rank ? access_dim(r, &val->read, val->read.rank - 1) : -1;
+        walks = last >= 0 && !map_reduces(r, last) && map_extent(r, last, 0) > SHARED_MOST;
+    }
+    return walks && shared <= SHARED_MOST;
+}
+
+/* May the only reader of a container, a contraction, compute its elements again? */
+static bool computes_again(const Editing *e, const Machine *machine, int map, int cont) {
+    const IntVec *readers = &e->uses.readers[cont];
+    const Map *m = e->flow->map.at[map];
+    if (machine->block_threads || map_is_reduction(m)) return false;
+    for (int i = 1; i < readers->n; i++)
+        if (readers->at[i] != readers->at[0]) return false;
+    double bytes = (double)dtype_bits(e->flow->cont.at[cont].type) / 8;
+    for (int k = 0; k < e->flow->cont.at[cont].rank; k++)
+        bytes *= count_of(e->flow->cont.at[cont].shape[k]);
+    double again = 2 * count_of(move_flops(e->arena, e->flow, m)) / machine->fma_flops;
+    return bytes > (double)machine->level[1].bytes &&
+           again < bytes / machine_bandwidth(machine, bytes) &&
+           shares_in_tiles(e, e->flow->map.at[readers->at[0]], cont);
+}
+
 /* Distinct readers of a container when map may move into all of them, else 0. */
-static int readers_taking(const Editing *e, int map, int cont, IntVec *out) {
+static int readers_taking(const Editing *e, const Machine *machine, int map, int cont,
+                          IntVec *out) {
     const Map *m = e->flow->map.at[map];
     const IntVec *readers = &e->uses.readers[cont];
     for (int i = 0; i < readers->n; i++) {
@@ -43,7 +86,8 @@ static int readers_taking(const Editing *e, int map, int cont, IntVec *out) {
         bool seen = false;
         for (int k = 0; k < out->n; k++) seen |= out->at[k] == reader;
         if (seen) continue;
-        if (e->uses.home[reader] != e->uses.home[map] || !reads_once(r, cont)) return 0;
+        if (e->uses.home[reader] != e->uses.home[map]) return 0;
+        if (!reads_once(r, cont) && !computes_again(e, machine, map, cont)) return 0;
         if (r->body.val.n + m->body.val.n > BODY_MAX) return 0;
         vec_push(e->arena, out, reader);
     }
@@ -71,7 +115,7 @@ static bool inline_map(Editing *e, const Machine *machine, int map) {
         return false;
     if (e->uses.held[to->cont] || !writes_whole(e->flow, m, to)) return false;
     IntVec into = {0};
-    int n = readers_taking(e, map, to->cont, &into);
+    int n = readers_taking(e, machine, map, to->cont, &into);
     if (!n || (n > 1 && !repeats_cheaply(e, machine, map, n))) return false;
     for (int i = 0; i < n; i++) compose_map(e, m, to, e->flow->map.at[into.at[i]]);
     hand_over_reads(e, map, &into);
