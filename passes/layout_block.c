@@ -39,9 +39,20 @@ static void block_at(const Layouts *l, int cont, int dim, int *channel) {
     if (may_block(l, cont, dim)) channel[cont] = dim;
 }
 
-static int index_of(const Map *m, const Access *a, int dim) {
-    for (int k = 0; k < a->rank; k++)
-        if (access_dim(m, a, k) == dim) return k;
+/* The dim that index k of an access is, but for whole blocks (a part of what a concatenation
+ * makes), or -1. */
+static int channel_dim(const Layouts *l, const Map *m, const Access *a, int k) {
+    for (int d = 0; d < m->dim.n; d++) {
+        int64_t offset;
+        if (dim_is_const(dim_sub(l->flow->ctx, a->at[k], m->dim.at[d].sym), &offset))
+            return offset % l->lanes == 0 ? d : -1;
+    }
+    return -1;
+}
+
+static int index_of(const Layouts *l, const Map *m, const Access *a, int dim) {
+    for (int k = 0; dim >= 0 && k < a->rank; k++)
+        if (channel_dim(l, m, a, k) == dim) return k;
     return -1;
 }
 
@@ -58,7 +69,7 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     }
     const Access *to = &m->write.at[0].to[0];
     if (n < 0 || !spatial) return;
-    block_at(l, to->cont, index_of(m, to, n), channel);
+    block_at(l, to->cont, index_of(l, m, to, n), channel);
 }
 
 /* Images that straight-line code cuts into tiles, or that are put together from tiles, whose
@@ -74,7 +85,7 @@ static void seed_tiles(const Layouts *l, const Map *m, int *channel) {
         int d = access_dim(m, tiles, tiles->rank - 1), tiled = 0;
         for (int k = 0; k < from->rank; k++)
             tiled += access_dim(m, from, k) < 0 && !dim_is_const(from->at[k], NULL);
-        if (d >= 0 && tiled > 1) block_at(l, image->cont, index_of(m, image, d), channel);
+        if (d >= 0 && tiled > 1) block_at(l, image->cont, index_of(l, m, image, d), channel);
     }
 }
 
@@ -91,12 +102,10 @@ static bool spread(const Layouts *l, const Map *m, int *channel) {
                 const Access *from = &val->read;
                 int cf = channel[from->cont], ct = channel[to->cont];
                 if (cf >= 0 && ct < 0) {
-                    int at = access_dim(m, from, cf) >= 0 ? index_of(m, to, access_dim(m, from, cf))
-                                                          : -1;
+                    int at = index_of(l, m, to, channel_dim(l, m, from, cf));
                     if (may_block(l, to->cont, at)) channel[to->cont] = at, changed = true;
                 } else if (ct >= 0 && cf < 0) {
-                    int at =
-                        access_dim(m, to, ct) >= 0 ? index_of(m, from, access_dim(m, to, ct)) : -1;
+                    int at = index_of(l, m, from, channel_dim(l, m, to, ct));
                     if (may_block(l, from->cont, at)) channel[from->cont] = at, changed = true;
                 }
             }
