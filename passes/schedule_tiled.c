@@ -358,6 +358,25 @@ static void strip_lines(Tiled *t, int pos) {
     kernel_keep(s->flow, t->kernel, pos, m->write.at[0].to[0].cont, KEEP_SCRATCH);
 }
 
+/* Does the root write (what the caller owns, say) along rows, and far apart along lanes? Then the
+ * sums go to a small tile, and the root's lanes run along its rows. */
+static bool turns(const Tiled *t) {
+    if (t->p == t->root || t->lane < 0 || !output_dim(t, t->lane) || t->row[0] < 0) return false;
+    if (t->inners > 1 || t->root->write.n != 1 || map_extent(t->p, t->row[0], -1) < 0) return false;
+    const Flow *flow = t->s->flow;
+    int lanes = lanes_of(t->s), lane = t->root_of[t->lane], row = t->root_of[t->row[0]];
+    const Access *to = &t->root->write.at[0].to[0];
+    int sums = t->p->write.at[0].to[0].cont;
+    for (int v = 0; v < t->root->body.val.n; v++) {
+        const Val *val = &t->root->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont == sums) continue;
+        int64_t step = access_stride(flow, t->root, &val->read, row, lanes);
+        if (step != 0 && step != 1) return false;
+    }
+    return access_stride(flow, t->root, to, row, lanes) == 1 &&
+           access_stride(flow, t->root, to, lane, lanes) > lanes;
+}
+
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     Tiled t = {.s = s, .kernel = kernel, .at = at, .pos = kernel->map.n - 1};
     t.p = s->flow->map.at[kernel->map.at[at]];
@@ -374,12 +393,13 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     t.lane = t.dot ? dot.lane : choose_lane(&t);
     choose_tile(&t);
     tile_lines(&t);
-    if (t.p != t.root) kernel_keep(s->flow, kernel, at, cont, KEEP_REG);
+    bool turned = turns(&t);
+    if (t.p != t.root) kernel_keep(s->flow, kernel, at, cont, turned ? KEEP_TILE : KEEP_REG);
     if (t.lane >= 0) vector_line(s, kernel, at, t.lane);
     if (t.p != t.root && t.lane >= 0 && output_dim(&t, t.lane))
-        vector_line(s, kernel, t.pos, t.root_of[t.lane]);
+        vector_line(s, kernel, t.pos, t.root_of[turned ? t.row[0] : t.lane]);
     unroll_line(&t, at);
-    if (t.p != t.root) unroll_line(&t, t.pos);
+    if (t.p != t.root && !turned) unroll_line(&t, t.pos);
     reduce_line(&t);
     prefetch_line(&t);
     unroll_window(&t);
