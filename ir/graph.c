@@ -70,6 +70,7 @@ static Value value_clone(Arena *arena, const Value *v) {
     int64_t count = type_count(&v->type);
     to.type = type_clone(arena, &v->type);
     if (v->known) to.known = arena_copy(arena, v->known, sizeof(Dim) * (size_t)count);
+    to.partly = NULL;
     if (v->strings) {
         to.strings = arena_copy(arena, v->strings, sizeof *v->strings * (size_t)count);
         to.string_bytes =

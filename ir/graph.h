@@ -39,6 +39,8 @@ typedef struct Value {
     const char *const *strings; /* VALUE_PARAM of strings */
     const int64_t *string_bytes;
     const Dim *known; /* elements as Dims, when type is a small integer tensor; else NULL */
+    const Dim
+        *partly;      /* while types are inferred: the same, NULL for elements that are not known */
     int node, result; /* VALUE_NODE: producer and which of its results */
     int outer;        /* VALUE_OUTER: the value of the enclosing graph it captures */
     /* VALUE_PARAM: the data may be swapped in the compiled model, so nothing may be derived from
@@ -184,12 +186,16 @@ DimEnv infer_env(const Infer *in);
  * depends on data. NULL otherwise. Ask before infer_set. */
 const Type *infer_declared(Infer *in, int result);
 /* Gives the result's elements as Dims (copied). */
-void infer_set_known(Infer *in, int result, const Dim *elements, int n);
+void infer_set_known(Infer *in, int result, const Dim *elements, int n); /* NULL: not known */
 enum { KNOWN_MAX = 1024 }; /* elements: larger integer tensors are not carried */
 void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank);
 void infer_set_type(Infer *in, int result, const Type *t); /* of any kind */
 /* Elements of a small integer operand as Dims; false when they are not known at compile time. */
 bool infer_known(const Infer *in, int operand, const Dim **elements, int *n);
+/* The same of a value of `g`. */
+bool value_known(const Infer *in, const Graph *g, const Value *v, const Dim **elements, int *n);
+/* The same with NULL for those that are not known; NULL when none is. */
+const Dim *infer_partly(const Infer *in, int operand, int *n);
 Dim infer_fresh(Infer *in, const char *name, Dim upper); /* a data-dependent dim */
 /* The node makes sense only where the two sizes are equal, or (broadcast) one of them is 1. Kept in
  * the outermost graph when both are over the model's symbols: `infer` makes one symbol of two that

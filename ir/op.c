@@ -124,20 +124,24 @@ void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank) {
     check_size(in, v->name, shape, rank);
     const Dim *copy = arena_copy(in->arena, shape, sizeof *shape * (size_t)rank);
     v->type = (Type){TYPE_TENSOR, t, rank, copy, NULL};
-    v->known = NULL;
+    v->known = v->partly = NULL;
 }
 
 void infer_set_type(Infer *in, int result, const Type *t) {
     Value *v = infer_out(in, result);
     if (!v) return;
     v->type = *t;
-    v->known = NULL;
+    v->known = v->partly = NULL;
 }
 
 void infer_set_known(Infer *in, int result, const Dim *elements, int n) {
     Value *v = infer_out(in, result);
-    if (v && n <= KNOWN_MAX)
-        v->known = arena_copy(in->arena, elements, sizeof *elements * (size_t)n);
+    if (!v || n > KNOWN_MAX) return;
+    const Dim *copy = arena_copy(in->arena, elements, sizeof *elements * (size_t)n);
+    bool all = true;
+    for (int i = 0; i < n; i++) all = all && elements[i];
+    v->known = all ? copy : NULL;
+    v->partly = all ? NULL : copy;
 }
 
 const void *value_look(const Value *v) {
@@ -155,21 +159,33 @@ const Value *value_source(const Graph *g, const Value *v) {
     return v;
 }
 
-bool infer_known(const Infer *in, int operand, const Dim **elements, int *n) {
-    const Value *v = infer_in(in, operand);
+bool value_known(const Infer *in, const Graph *g, const Value *v, const Dim **elements, int *n) {
     if (!v || v->type.kind != TYPE_TENSOR || !type_is_integral(v->type.dtype)) return false;
     int64_t count = type_count(&v->type);
     if (count < 0 || count > KNOWN_MAX) return false;
     *n = (int)count;
     *elements = v->known;
     if (v->known) return true;
-    v = value_source(in->graph, v);
+    v = value_source(g, v);
     if (v->kind != VALUE_PARAM || (!v->data && count)) return false;
     Dim *at = NEW_ARRAY(in->arena, Dim, count);
     for (int i = 0; i < *n; i++)
         at[i] = dim_const(in->ctx, bits_to_int(v->type.dtype, mem_get(v->type.dtype, v->data, i)));
     *elements = at;
     return true;
+}
+
+bool infer_known(const Infer *in, int operand, const Dim **elements, int *n) {
+    return value_known(in, in->graph, infer_in(in, operand), elements, n);
+}
+
+const Dim *infer_partly(const Infer *in, int operand, int *n) {
+    const Dim *elements;
+    const Value *v = infer_in(in, operand);
+    if (infer_known(in, operand, &elements, n)) return elements;
+    if (!v || !v->partly) return NULL;
+    *n = (int)type_count(&v->type);
+    return v->partly;
 }
 
 static bool symbol_taken(const Graph *root, Dim sym) {
@@ -419,6 +435,7 @@ static void take_outer_types(Graph *g) {
         if (v->kind != VALUE_OUTER) continue;
         v->type = g->outer->value.at[v->outer].type;
         v->known = g->outer->value.at[v->outer].known;
+        v->partly = g->outer->value.at[v->outer].partly;
     }
 }
 
@@ -446,7 +463,7 @@ static void take_declared(Infer *in) {
         if (!v) continue;
         declared[i] = v->type;
         v->type = (Type){0};
-        v->known = NULL;
+        v->known = v->partly = NULL;
     }
     in->declared = declared;
 }

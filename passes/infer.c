@@ -82,7 +82,7 @@ static void subst_type(Graph *g, Type *t, const DimSubst *subst) {
 static void subst_graph(Graph *g, const DimSubst *subst) {
     for (int i = 0; i < g->value.n; i++) {
         subst_type(g, &g->value.at[i].type, subst);
-        g->value.at[i].known = NULL;
+        g->value.at[i].known = g->value.at[i].partly = NULL;
     }
     for (int i = 0; i < g->node.n; i++)
         for (int k = 0; k < g->node.at[i].attr.n; k++)

@@ -73,7 +73,7 @@ static void constant_of_shape_lower(Lower *lo) {
     if (to < 0) return;
     const Cont c = lo->flow->cont.at[to];
     int n = onnx_fresh_axes(lo, axes);
-    if (n && !infer_known(&in, 0, &want, &count)) onnx_define(lo, lower_in(lo, 0), c.shape, c.rank);
+    if (n && !infer_known(&in, 0, &want, &count)) onnx_define(lo, lower_in(lo, 0), axes, n);
     uint64_t zero[2] = {0, 0};
     lower_copy(lo, NULL, lower_literal(lo, "value", c.type, NULL, 0, v ? v->data : zero), to);
 }

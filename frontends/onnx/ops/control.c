@@ -138,7 +138,10 @@ static void if_infer(Infer *in) {
         const Value *a = control_result(cond == 0 ? no : yes, i),
                     *b = control_result(cond > 0 ? yes : no, i);
         if_result(in, i, a, b);
-        if (cond >= 0 && a->known) infer_set_known(in, i, a->known, (int)type_count(&a->type));
+        const Dim *known;
+        int n = (int)type_count(&a->type);
+        if (cond >= 0 && !value_known(in, cond ? yes : no, a, &known, &n)) known = a->partly;
+        if (cond >= 0 && known) infer_set_known(in, i, known, n);
     }
 }
 

@@ -14,16 +14,22 @@ static int concat_axis(Ctx *ctx, const Node *node, int rank) {
     return (int)attr_axis(ctx, node, "axis", 1, rank);
 }
 
+/* Elements of some operands may be known, and those of others not. */
 static void carry_concat(Infer *in) {
-    const Dim *at;
     Dim all[KNOWN_MAX];
-    int n, count = 0;
+    int64_t count = 0, some = 0;
     for (int i = 0; i < in->node->in.n; i++) {
-        if (!onnx_known(in, i, &at, &n) || count + n > KNOWN_MAX) return;
-        memcpy(all + count, at, sizeof *at * (size_t)n);
-        count += n;
+        int64_t n = type_count(&infer_in(in, i)->type);
+        const Dim *at = NULL;
+        int have = 0;
+        if (n < 0 || n > KNOWN_MAX - count) return;
+        if (!onnx_known(in, i, &at, &have)) at = infer_partly(in, i, &have);
+        for (int64_t k = 0; k < n; k++) {
+            all[count++] = at ? at[k] : NULL;
+            some += at && at[k];
+        }
     }
-    infer_set_known(in, 0, all, count);
+    if (some || !count) infer_set_known(in, 0, all, (int)count);
 }
 
 /* The extents off the axis must agree: a constant one decides. */

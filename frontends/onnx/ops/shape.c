@@ -147,13 +147,7 @@ static void define_reshape(Lower *lo, const int *axes, int naxes) {
                   map_read(lo->flow, m, others, NULL)};
     map_write(lo->flow, m, done, &k,
               body_expr(&m->body, "select($0 == -1, $1 / $2, $0)", arg, 3, NULL, 0, I64), NULL);
-    Dim define[RANK_MAX];
-    int ndefine = 0;
-    for (int i = 0; i < naxes; i++) define[ndefine++] = to.shape[axes[i]];
-    if (ndefine == to.rank)
-        onnx_define(lo, done, define, ndefine);
-    else
-        BUG("a reshape defines %d of %d dims", ndefine, to.rank);
+    onnx_define(lo, done, axes, naxes);
 }
 
 static void reshape_5_lower(Lower *lo) {
@@ -279,6 +273,9 @@ static void unknown_expand(Infer *in, const Type *t) {
     int n = onnx_vector_length(in, 1), rank = n < t->rank ? t->rank : n;
     Dim shape[RANK_MAX], most[RANK_MAX] = {NULL};
     for (int i = 0; i < rank; i++) shape[i] = i < rank - n ? t->shape[i] : NULL;
+    if (n == rank) onnx_take_partly(in, 1, shape, rank);
+    for (int i = 0; n == rank && i < rank; i++)
+        if (shape[i] && (!dim_is_const(shape[i], NULL) || dim_is(shape[i], 1))) shape[i] = NULL;
     onnx_set_unknown(in, 1, t->dtype, shape, n < 0 ? -1 : rank, most);
 }
 

@@ -125,7 +125,8 @@ static void carry_slice(Infer *in, const Range *range) {
     int n;
     int64_t start, step, length;
     const Type *t = &infer_in(in, 0)->type;
-    if (t->rank != 1 || !infer_out(in, 0) || !onnx_known(in, 0, &at, &n)) return;
+    if (t->rank != 1 || !infer_out(in, 0)) return;
+    if (!onnx_known(in, 0, &at, &n) && !(at = infer_partly(in, 0, &n))) return;
     if (!dim_is_const(range[0].start, &start) || !dim_is_const(range[0].length, &length)) return;
     dim_is_const(range[0].step, &step);
     Dim *to = NEW_ARRAY(in->arena, Dim, length);

@@ -203,10 +203,19 @@ void onnx_need_length(Infer *in, int operand, int n) {
          type_str(in->ctx, &v->type), n);
 }
 
+void onnx_take_partly(Infer *in, int operand, Dim *shape, int rank) {
+    int n = 0;
+    const Dim *at = infer_partly(in, operand, &n);
+    DimEnv env = infer_env(in);
+    for (int i = 0; at && i < n && i < rank; i++)
+        if (at[i] && dim_ge0(in->ctx, dim_addc(in->ctx, at[i], -1), &env)) shape[i] = at[i];
+}
+
 void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper) {
     int rank = onnx_vector_length(in, operand);
     Dim shape[RANK_MAX] = {NULL}, most[RANK_MAX];
     for (int i = 0; i < rank; i++) most[i] = upper;
+    onnx_take_partly(in, operand, shape, rank);
     onnx_set_unknown(in, operand, t, shape, rank, most);
 }
 
@@ -232,6 +241,11 @@ int onnx_fresh_axes(const Lower *lo, int *axes) {
     return n;
 }
 
+static void define_by(Lower *lo, int vector, int64_t element, Dim symbol) {
+    int64_t attr[3] = {element, 0, INT64_MAX};
+    lower_call(lo, "value", &vector, 1, NULL, 0, attr, 3, &symbol, 1);
+}
+
 void onnx_define_axes(Lower *lo, OnnxSizeFn *size) {
     int axes[RANK_MAX], n = onnx_fresh_axes(lo, axes);
     Dim length = dim_const(lo->ctx, n), define[RANK_MAX];
@@ -243,12 +257,10 @@ void onnx_define_axes(Lower *lo, OnnxSizeFn *size) {
         map_write(lo->flow, m, dims, &place, size(lo, m, axes[i]), NULL);
         define[i] = lo->flow->cont.at[lower_out(lo, 0)].shape[axes[i]];
     }
-    onnx_define(lo, dims, define, n);
+    for (int i = 0; i < n; i++) define_by(lo, dims, i, define[i]);
 }
 
-void onnx_define(Lower *lo, int vector, const Dim *symbols, int n) {
-    for (int i = 0; i < n; i++) {
-        int64_t attr[3] = {i, 0, INT64_MAX};
-        lower_call(lo, "value", &vector, 1, NULL, 0, attr, 3, &symbols[i], 1);
-    }
+void onnx_define(Lower *lo, int vector, const int *axes, int n) {
+    const Dim *shape = lo->flow->cont.at[lower_out(lo, 0)].shape;
+    for (int i = 0; i < n; i++) define_by(lo, vector, axes[i], shape[axes[i]]);
 }

@@ -34,6 +34,8 @@ void onnx_set_unknown(Infer *in, int operand, DType t, Dim *shape, int rank, con
 extern const Dim onnx_any_size[RANK_MAX];
 /* The same where `operand` is the whole shape as a vector. */
 void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper);
+/* Those elements of a shape operand that are known, and above 0. */
+void onnx_take_partly(Infer *in, int operand, Dim *shape, int rank);
 /* The length of a vector operand; -1 when it is no vector of known length. */
 int onnx_vector_length(Infer *in, int operand);
 /* E_TYPE unless the operand, when it is there, has the type. */
@@ -42,8 +44,9 @@ void onnx_need_type(Infer *in, int operand, DType t);
 void onnx_need_length(Infer *in, int operand, int n);
 /* Axes of result 0 whose extents are symbols that this node has to define at run time. */
 int onnx_fresh_axes(const Lower *lo, int *axes);
-/* Defines symbols at run time: the elements of an i64 vector container. */
-void onnx_define(Lower *lo, int vector, const Dim *symbols, int n);
+/* Defines the symbols of these axes of result 0 at run time: by the elements of an i64 vector
+ * container that holds its shape. */
+void onnx_define(Lower *lo, int vector, const int *axes, int n);
 /* Defines the fresh axes: `size` gives the extent of one as an i64 value of a map. */
 typedef int OnnxSizeFn(Lower *lo, Map *m, int axis);
 void onnx_define_axes(Lower *lo, OnnxSizeFn *size);
