@@ -137,10 +137,21 @@ static const char *flat_text(Arena *arena, const char *text) {
     return text_str(&out);
 }
 
+/* Does a unit's text use the decoders of pictures, beyond declaring them? */
+static bool uses_pictures(const char *text) {
+    static const char name[] = "weir_call_image_";
+    for (const char *at = text; (at = strstr(at, name)); at++) {
+        bool declared =
+            at - text > 5 && (!memcmp(at - 5, "void ", 5) || !memcmp(at - 4, "i64 ", 4));
+        if (!declared) return true;
+    }
+    return false;
+}
+
 /* Does the model decode pictures? */
 static bool has_pictures(const Driver *d) {
     for (int i = 0; i < d->units.n; i++)
-        if (strstr(d->units.at[i].text, "weir_call_image_")) return true;
+        if (uses_pictures(d->units.at[i].text)) return true;
     return false;
 }
 

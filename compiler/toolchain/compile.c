@@ -116,7 +116,8 @@ void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *opti
     if (times) *times = sum_times(&work);
 }
 
-ToolFound tool_found(Arena *arena, const char *name, char *path, const char *install) {
+ToolFound tool_found(Arena *arena, const char *name, char *path, const char *line,
+                     const char *install) {
     ToolFound found = {.name = name, .install = install};
     if (!path) return found;
     found.path = arena_printf(arena, "%s", path);
@@ -124,19 +125,19 @@ ToolFound tool_found(Arena *arena, const char *name, char *path, const char *ins
     const char *argv[] = {found.path, "--version", NULL};
     ToolRun run = {.path = found.path, .argv = argv};
     free(tool_run(&run));
-    if (run.out.at)
-        found.version =
-            arena_printf(arena, "%.*s", (int)strcspn(run.out.at, "\n"), (char *)run.out.at);
+    const char *at = run.out.at && line ? strstr(run.out.at, line) : run.out.at;
+    if (!at) at = run.out.at;
+    if (at) found.version = arena_printf(arena, "%.*s", (int)strcspn(at, "\n"), at);
     free(run.out.at);
     return found;
 }
 
 ToolFound tool_clang(Arena *arena) {
-    return tool_found(arena, "clang-19", tool_path("WEIR_CLANG", WEIR_CLANG_PATH, "clang-19"),
+    return tool_found(arena, "clang-19", tool_path("WEIR_CLANG", WEIR_CLANG_PATH, "clang-19"), NULL,
                       "install the package clang-19, or set WEIR_CLANG to its path");
 }
 
 ToolFound tool_linker(Arena *arena) {
-    return tool_found(arena, "ld.lld-19", tool_path("WEIR_LLD", WEIR_LLD_PATH, "ld.lld-19"),
+    return tool_found(arena, "ld.lld-19", tool_path("WEIR_LLD", WEIR_LLD_PATH, "ld.lld-19"), NULL,
                       "install the package lld-19, or set WEIR_LLD to its path");
 }

@@ -28,7 +28,7 @@ static char *nvcc_path(void) {
 }
 
 ToolFound tool_nvcc(Arena *arena) {
-    return tool_found(arena, "nvcc", nvcc_path(),
+    return tool_found(arena, "nvcc", nvcc_path(), "release",
                       "install the CUDA toolkit, or set WEIR_NVCC to the path of its nvcc");
 }
 
@@ -91,6 +91,7 @@ Span toolchain_nvcc(Arena *arena, const char *text, const char *const *gpu, int 
     cache_close(cache);
     if (code.at) arena_defer(arena, free, code.at);
     if (!error && code.n) return code;
+    if (error) stop_check(ctx);
     char *said = error ? arena_printf(arena, "%s", error) : "nvcc made no code";
     free(error);
     fail(ctx, E_TOOLCHAIN, "kernels for the GPU: %s", said);

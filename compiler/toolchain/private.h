@@ -9,8 +9,9 @@
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A tool's first line of --version; takes `path`. */
-ToolFound tool_found(Arena *arena, const char *name, char *path, const char *install);
+/* A tool's --version from `line` (NULL: the first) to the end of the line; takes `path`. */
+ToolFound tool_found(Arena *arena, const char *name, char *path, const char *line,
+                     const char *install);
 char *clang_bitcode(const char *clang, const char *text, const char *const *flags, const Stop *stop,
                     Span *bitcode);
 void clang_key(const char *const *flags, void (*put)(void *user, const char *text), void *user);

@@ -49,14 +49,17 @@ static void print_gpu(void) {
     if (driver)
         printf("%-9s NVIDIA driver found\n", "gpu");
     else
-        printf("%-9s no NVIDIA driver (libcuda.so.1); only --target c works here\n", "gpu");
+        printf(
+            "%-9s no NVIDIA driver (libcuda.so.1): models for a GPU compile here, but do not run\n",
+            "gpu");
     if (driver) dlclose(driver);
 }
 
 static void doctor(Session *s) {
     int *rc = s->user;
     Machine machine = {0};
-    ToolFound clang = tool_clang(s->arena), linker = tool_linker(s->arena);
+    ToolFound clang = tool_clang(s->arena), linker = tool_linker(s->arena),
+              nvcc = tool_nvcc(s->arena);
     printf("%-9s %s\n", "weir", weir_version());
     bool fit = print_tool(&clang);
     fit = print_tool(&linker) && fit;
@@ -65,6 +68,7 @@ static void doctor(Session *s) {
     print_cpu(&machine);
     CacheInfo info = cache_info(s->arena);
     print_cache(&info);
+    print_tool(&nvcc);
     print_gpu();
     printf(fit ? "all that compiling needs is here\n"
                : "compiling will fail until what is named above is mended\n");

@@ -30,6 +30,15 @@ static void print_built(const char *what, const char *build, const char *key, co
     printf("%s%s", end ? "" : "?", unit);
 }
 
+/* The GPUs that a library has code for: the texts of a list of the build JSON. */
+static void print_gpus(const weir_model *m) {
+    const char *at = strstr(m->build, "\"gpu\": [");
+    printf("target  cuda: ");
+    for (at = at ? strchr(at, '[') + 1 : "]"; *at && *at != ']'; at++)
+        if (*at != '"' && *at != ' ') putchar(*at);
+    printf("\n");
+}
+
 int verb_info(Args *a) {
     const char *path = NULL;
     while (args_next(a)) {
@@ -42,6 +51,7 @@ int verb_info(Args *a) {
     if (l) {
         const weir_model *m = weir_loaded_model(l);
         printf("model   %s\n", m->name);
+        if (m->create_on) print_gpus(m);
         print_ports("input  ", m->inputs, m->ninputs);
         print_ports("output ", m->outputs, m->noutputs);
         for (int i = 0; i < m->nshared; i++)

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models for the GPU without one: a driver and an nvcc of the tests (fake/) run every thread on this processor, and the
+real nvcc, where there is one, compiles the kernels.
+
+    tests/gpu/check.py [--build build] [-j N] [--every N] [--cases FOLDER]
+
+Cases are every Nth of FOLDER (libonnx-testdata's). The last line is "N passed, N failed, N skipped".
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests/gpu"
+COMPILED_BY_NVCC = 6
+
+
+class Skip(Exception):
+    pass
+
+
+def run(*command, env=None, timeout=300):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout,
+                          env={**os.environ, **(env or {})})
+    return done.returncode, done.stdout + done.stderr
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+class Checks:
+    def __init__(self, options, work):
+        self.options, self.work = options, work
+        self.weir = pathlib.Path(options.build).resolve() / "weir"
+        self.fake = {"WEIR_NVCC": str(HERE / "fake/nvcc"), "LD_LIBRARY_PATH": str(work)}
+        code, text = run("cc", "-O1", "-shared", "-fPIC", HERE / "fake/cuda.c", "-o", work / "libcuda.so.1", "-ldl")
+        expect(code == 0, text)
+
+    def compile(self, model, out, *more, env=None):
+        code, text = run(self.weir, "compile", model, "--target", "cuda", "-o", out, *more, env=env or self.fake)
+        expect(code == 0, text)
+
+    def sample(self):
+        cases = sorted(p for p in pathlib.Path(self.options.cases).glob("*") if (p / "model.onnx").exists())
+        if not cases:
+            raise Skip(f"no cases in {self.options.cases}")
+        return cases[::self.options.every]
+
+    def test_cases(self):
+        folder = self.work / "cases"
+        folder.mkdir()
+        for case in self.sample():
+            (folder / case.name).symlink_to(case)
+        code, text = run(self.weir, "test", folder, "--target", "cuda", "--engine", "library", "-j", self.options.j,
+                         env=self.fake)
+        expect(code == 0, text)
+        return int(re.search(r"(\d+) passed", text).group(1))
+
+    def test_host(self):
+        model, host = self.work / "relu.so", self.work / "host"
+        self.compile(HERE / "relu.ir", model)
+        code, text = run("cc", "-O1", "-I", ROOT, HERE / "host.c", "-o", host, "-ldl")
+        expect(code == 0, text)
+        code, text = run(host, model, env=self.fake)
+        expect((code, text) == (0, "fine\n"), text)
+
+    def test_no_memory(self):
+        self.compile(HERE / "relu.ir", self.work / "memory.so")
+        code, text = run(self.weir, "run", self.work / "memory.so", "--random", "1",
+                         env={**self.fake, "WEIR_FAKE_MEMORY": "100"})
+        expect(code != 0 and re.search(r"cannot allocate \d+ bytes of the GPU's memory", text), text)
+
+    def test_no_driver(self):
+        self.compile(HERE / "relu.ir", self.work / "driver.so")
+        if shutil.which("ldconfig") and "libcuda.so.1" in run("ldconfig", "-p")[1]:
+            raise Skip("there is a driver")
+        code, text = run(self.weir, "run", self.work / "driver.so", "--random", "1")
+        expect(code != 0 and "no NVIDIA driver: libcuda.so.1" in text, text)
+        code, text = run("ldd", self.work / "driver.so")
+        expect("libcuda" not in text and "not found" not in text, text)
+        code, text = run(self.weir, "info", self.work / "driver.so")
+        expect("target  cuda: sm_80,sm_90a,sm_100" in text, text)
+
+    def test_no_nvcc(self):
+        code, text = run(self.weir, "compile", HERE / "relu.ir", "--target", "cuda", "-o", self.work / "x.so",
+                         env={"WEIR_NVCC": "/nowhere/nvcc", "XDG_CACHE_HOME": str(self.work)})
+        expect(code != 0 and "nvcc" in text, text)
+        expect(not (self.work / "x.so").exists(), "a library was left")
+
+    def test_nvcc(self):
+        if not shutil.which("nvcc") and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):
+            raise Skip("there is no nvcc")
+        for case in self.sample()[::max(1, len(self.sample()) // COMPILED_BY_NVCC)][:COMPILED_BY_NVCC]:
+            code, text = run(self.weir, "compile", case / "model.onnx", "--target", "cuda", "-o", self.work / "nvcc.so")
+            expect(code == 0, f"{case.name}: {text}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("-j", default="2")
+    parser.add_argument("--every", type=int, default=40)
+    parser.add_argument("--cases", default="/usr/share/libonnx-testdata/data/node")
+    passed = failed = skipped = 0
+    with tempfile.TemporaryDirectory() as work:
+        checks = Checks(parser.parse_args(), pathlib.Path(work))
+        for name in [n for n in dir(Checks) if n.startswith("test_")]:
+            try:
+                passed += getattr(checks, name)() or 1
+            except Skip as skip:
+                skipped += 1
+                print(f"skipped {name}: {skip}")
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                failed += 1
+                print(f"FAIL {name}: {error}")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
