@@ -7,7 +7,7 @@
  * each of the (m+2)^2 elements), and transforming back: 2.25 times fewer products for m = 2, 4
  * times for m = 4. Five maps take the place of one:
  *
- *     U[a,b,c,o]     <- weights: summed in f64, rounded once; the constant part computes it
+ *     U[a,b,c,o]     <- weights; the constant part computes it
  *     V[a,b,n,p,q,c] <- input tiles, straight-line code
  *     M[a,b,n,p,q,o] <- sum over c of V * U
  *     Y[e,f,n,p,q,o] <- M, straight-line code
@@ -208,21 +208,22 @@ static void element_indices(Rewrite *w, int side) {
 }
 
 static void add_factors(Rewrite *w, int *cont) {
-    double g[TILE][TAPS], *gg = NEW_ARRAY(w->flow->arena, double, TILE *TILE *TAPS *TAPS);
+    double g[TILE][TAPS];
+    float *gg = NEW_ARRAY(w->flow->arena, float, TILE *TILE *TAPS *TAPS);
     weight_matrix(&w->points, g);
     int n = 0;
     for (int a = 0; a < w->t; a++)
         for (int b = 0; b < w->t; b++)
             for (int r = 0; r < TAPS; r++)
-                for (int s = 0; s < TAPS; s++) gg[n++] = g[a][r] * g[b][s];
+                for (int s = 0; s < TAPS; s++) gg[n++] = (float)(g[a][r] * g[b][s]);
     Dim shape[] = {number(w, w->t), number(w, w->t), number(w, TAPS), number(w, TAPS)};
-    *cont = flow_cont(w->flow, internf(w->flow->ctx, "%s.G", w->conv->name), CONT_LITERAL, F64,
+    *cont = flow_cont(w->flow, internf(w->flow->ctx, "%s.G", w->conv->name), CONT_LITERAL, F32,
                       shape, 4);
     w->flow->cont.at[*cont].data = gg;
     w->flow->cont.at[*cont].data_bytes = (int64_t)n * (int64_t)sizeof *gg;
 }
 
-/* U: summed in f64 over the window. */
+/* U: a sum over the window, that the evaluator keeps in f64 and rounds once. */
 static int weights_map(Rewrite *w) {
     int factors;
     add_factors(w, &factors);
@@ -241,10 +242,10 @@ static int weights_map(Rewrite *w) {
     for (int k = 0; k < read->read.rank; k++)
         at[k] = dim_subst(w->flow->ctx, read->read.at[k], w->subst, w->nsubst);
     Body *body = &w->map->body;
-    int weight = body_cvt(body, F64, map_read(w->flow, w->map, read->read.cont, at));
+    int weight = map_read(w->flow, w->map, read->read.cont, at);
     int product = body_prim2(body, P_MUL, map_read(w->flow, w->map, factors, factor), weight);
     w->rank = rank;
-    map_write(w->flow, w->map, cont, w->at, product, combine_get(w->flow->ctx, "sum", F64));
+    map_write(w->flow, w->map, cont, w->at, product, combine_get(w->flow->ctx, "sum", F32));
     return cont;
 }
 

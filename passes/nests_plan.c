@@ -128,6 +128,7 @@ void plan_kernel(Lowering *lo) {
 typedef struct Hull {
     Dim lo[RANK_MAX], hi[RANK_MAX], lo_cap[RANK_MAX], hi_cap[RANK_MAX];
     bool any;
+    const Val *last; /* of the same map: indices that it shares with the next read join nothing */
 } Hull;
 
 static void hull_join(Lowering *lo, Hull *h, int k, Dim first, Dim last, Dim first_cap,
@@ -178,6 +179,8 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         subst[i] = (DimSubst){m->dim.at[i].sym, dim_add(lo->ctx, span[i].start, local[i])};
     }
     for (int k = 0; k < read->rank; k++) {
+        if (h->last && h->last->read.at[k] == read->at[k] && h->last->has_else == val->has_else)
+            continue;
         Dim e = dim_subst(lo->ctx, read->at[k], subst, m->dim.n);
         Dim first = local_lower(lo, e, local, span, m->dim.n);
         Dim last = local_upper(lo, e, local, span, m->dim.n, false);
@@ -191,6 +194,7 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         hull_join(lo, h, k, first, last, from, cap);
     }
     h->any = true;
+    h->last = val;
 }
 
 void plan_read(Lowering *lo, const Map *m, const Span *span, const Access *read, Dim *origin,
@@ -210,6 +214,7 @@ static void hull_of(Lowering *lo, int pos, int cont, const Span *root, Hull *h) 
         const Map *m = lo->plan[q].map;
         Span span[RANK_MAX * 2];
         bool boxed = false;
+        h->last = NULL;
         for (int v = 0; v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
             if (val->kind != VAL_READ || val->read.cont != cont) continue;
