@@ -139,7 +139,7 @@ typedef enum {
     LINE_UNROLL,   /* arg: dim, 0 = whole: unrolled in the tile */
     LINE_REDUCE,   /* arg: dim, block: order of the reduction loops, outermost first (0 = whole dim)
                     */
-    LINE_SPLIT,    /* arg: dim, parts: a reduction in parts, combined by reduction_tree */
+    LINE_SPLIT,    /* arg: dim, parts: a reduction in parts, a thread each, merged in order */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */

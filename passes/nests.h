@@ -28,6 +28,7 @@ typedef struct MapPlan {
     bool spread;         /* lanes are the threads of a block */
     bool unroll[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
+    int split, parts; /* this dim is reduced in parts, a thread each; parts 0: it is not */
     VEC(int) stage;   /* containers whose tile a block copies to shared memory */
     TileLoops tile;   /* own tiles; of the root: all its tile loops */
     TileLoops reduce; /* reduction loops, outermost first; size 0: the whole dim (or block) */
@@ -68,6 +69,9 @@ typedef struct Lowering {
     Dim number;               /* the number of one */
     int ncopying;             /* how many they are */
     Span block[RANK_MAX * 2]; /* the block's tile of the root */
+    int parts;                /* threads that each reduce a part for one tile, 0: one does all */
+    Dim part;                 /* the number of a part */
+    VEC(Dim) mine;            /* >= 0 where a thread has a tile, when there are parts */
     bool over[RANK_MAX * 2];  /* by dim of the root: blocks hang over its end */
     int ninside;              /* of env: what stands in blocks and threads begins here */
     Stmts shared;             /* declarations of shared arrays */
@@ -83,7 +87,7 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
 
 /* nests_threads.c: blocks and threads around all that. */
 void lower_blocks(Lowering *lo, const Span *root);
-/* Where threads that share lanes all come by, but one is enough. */
+/* Where several threads come by with the same result, but one is enough. */
 Stmts *one_thread(Lowering *lo, Stmts *into);
 /* A barrier, when threads share lanes. */
 void meet(Lowering *lo, Stmts *into);

@@ -84,10 +84,9 @@ static void plan_line(Lowering *lo, int index) {
         }
         break;
     case LINE_SPLIT:
-        fail(lo->ctx, E_UNSUPPORTED,
-             "kernel \"%s\": its line %d says what no nest can be made for yet (split); leave it "
-             "out",
-             lo->kernel->name, index + 1);
+        p->split = plan_dim(p, line->arg[0].dim);
+        p->parts = lo->parts = (int)line->arg[0].size;
+        break;
     default: break;
     }
 }
@@ -115,6 +114,10 @@ void plan_kernel(Lowering *lo) {
         lo->plan[i] = (MapPlan){
             .map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1, .prefetch = -1};
     for (int i = 0; i < kernel->line.n; i++) plan_line(lo, i);
+    if (lo->parts && (!lo->blocks || lo->threads))
+        fail(lo->ctx, E_UNSUPPORTED,
+             "kernel \"%s\" is split, but its threads own no tiles; leave its line `split` out",
+             kernel->name);
     for (int i = 0; i < lo->nplan; i++) lo->plan[i].depth = lo->plan[lo->nplan - 1].tile.n;
     for (int i = 0; i < kernel->line.n; i++)
         if (kernel->line.at[i].kind == LINE_AT) plan_at(lo, &kernel->line.at[i]);

@@ -310,13 +310,83 @@ static void store_results(Leaf *f, Stmts *into) {
     f->lo->env.n = mark;
 }
 
+/* One part of the split dim: neighbouring indices. */
+static void reduce_part(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    Span *span = &f->span[f->plan->split], whole = *span;
+    Dim parts = dim_const(lo->ctx, f->plan->parts);
+    Dim size = lowering_simplify(lo, dim_ceildiv(lo->ctx, whole.extent, parts));
+    Dim offset = dim_mul(lo->ctx, lo->part, size);
+    bool even = dim_is(lowering_simplify(lo, dim_mod(lo->ctx, whole.extent, parts)), 0);
+    span->start = dim_add(lo->ctx, whole.start, offset);
+    span->extent = even ? size : dim_min(lo->ctx, size, dim_sub(lo->ctx, whole.extent, offset));
+    span->cap = -1;
+    reduce_loops(f, 0, into);
+    *span = whole;
+}
+
+/* acc = merge(acc, what part `part` left in shared memory) */
+static void merge_part(Leaf *f, const int *buf, Dim part, Stmts *into) {
+    Lowering *lo = f->lo;
+    const Combine *c = f->write->combine;
+    Stmt *s = nest_body(lo->nest, into);
+    Lane none = {NULL, 1, NULL, false};
+    int acc[COMBINE_STATES], other[COMBINE_STATES], out[COMBINE_STATES];
+    Access at[COMBINE_STATES];
+    for (int k = 0; k < c->nstate; k++) {
+        Dim index[] = {part, lo->number};
+        at[k] = acc_access(f, k, &none);
+        acc[k] = body_read(&s->code, at[k], c->type[k]);
+        other[k] = body_read(
+            &s->code, (Access){buf[k], 2, arena_copy(lo->arena, index, sizeof index)}, c->type[k]);
+    }
+    merge_values(f, &s->code, acc, other, out);
+    for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
+    finish_body(f, s);
+}
+
+/* Each part's threads reduce it; the first one's threads merge them all, in order. */
+static void reduce_parts(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    const Combine *c = f->write->combine;
+    Dim box[] = {dim_const(lo->ctx, f->plan->parts), dim_const(lo->ctx, lo->ncopying)};
+    Dim mine[] = {lo->part, lo->number};
+    int buf[COMBINE_STATES];
+    Stmts *some = into;
+    if (lo->mine.n) {
+        Stmt *guard = nest_if(lo->nest, into);
+        for (int i = 0; i < lo->mine.n; i++) vec_push(lo->arena, &guard->guard, lo->mine.at[i]);
+        some = &guard->body;
+    }
+    reduce_part(f, some);
+    Stmt *leave = nest_body(lo->nest, into);
+    for (int k = 0; k < c->nstate; k++) {
+        const char *name = internf(lo->ctx, "parts.%d", lo->fresh++);
+        buf[k] = nest_buf(lo->nest, name, BUF_SHARED, c->type[k], box, 2);
+        nest_decl(lo->nest, &lo->shared, buf[k]);
+        Access to = {buf[k], 2, arena_copy(lo->arena, mine, sizeof mine)};
+        Access from = acc_access(f, k, &(Lane){NULL, 1, NULL, false});
+        body_store(f, leave, to, body_read(&leave->code, from, c->type[k]));
+    }
+    finish_body(f, leave);
+    nest_stmt(lo->nest, into, STMT_SYNC);
+    Dim count = dim_const(lo->ctx, f->plan->parts - 1);
+    Dim var = lowering_var(lo, "p", count);
+    Stmt *loop = nest_for(lo->nest, one_thread(lo, into), var, count, LOOP_SEQ);
+    merge_part(f, buf, dim_addc(lo->ctx, var, 1), &loop->body);
+    lowering_pop(lo);
+}
+
 static void reduce_box(Leaf *f, Stmts *into) {
     int mark = f->lo->env.n;
     for (int d = 0; d < f->map->dim.n; d++)
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && !f->plan->unroll[d])
             into = open_dim(f, d, into);
     declare_accumulators(f, into);
-    reduce_loops(f, 0, into);
+    if (f->plan->parts)
+        reduce_parts(f, into);
+    else
+        reduce_loops(f, 0, into);
     store_results(f, into);
     f->lo->env.n = mark;
 }

@@ -70,6 +70,11 @@ static void open_threads(Lowering *lo, Open *open, Span *span, const Span *whole
     int first = *depth;
     lo->number = dim_const(lo->ctx, 0);
     lo->ncopying = 1;
+    if (lo->parts) {
+        Dim count = dim_const(lo->ctx, lo->parts);
+        lo->part = lowering_var(lo, "part", count);
+        open->into = &nest_for(lo->nest, open->into, lo->part, count, LOOP_THREAD)->body;
+    }
     for (; *depth < plan->tile.n && plan->tile.at[*depth].mark == LOOP_THREAD; ++*depth) {
         const TileLoop *t = &plan->tile.at[*depth];
         Span *s = &span[t->dim];
@@ -90,6 +95,10 @@ static void open_threads(Lowering *lo, Open *open, Span *span, const Span *whole
             guard_tile(lo, &span[d], &whole[d], &guard);
     }
     if (!guard) return;
+    if (lo->parts) {
+        for (int i = 0; i < guard->guard.n; i++) vec_push(lo->arena, &lo->mine, guard->guard.at[i]);
+        return;
+    }
     vec_push(lo->arena, open->into, guard);
     open->into = &guard->body;
 }
@@ -118,9 +127,11 @@ void lower_blocks(Lowering *lo, const Span *root) {
  */
 
 Stmts *one_thread(Lowering *lo, Stmts *into) {
-    if (!lo->thread) return into;
+    Dim number = lo->parts ? lo->part : lo->thread;
+    if (!number) return into;
     Stmt *first = nest_if(lo->nest, into);
-    vec_push(lo->arena, &first->guard, dim_mulc(lo->ctx, lo->thread, -1));
+    vec_push(lo->arena, &first->guard, dim_mulc(lo->ctx, number, -1));
+    for (int i = 0; i < lo->mine.n; i++) vec_push(lo->arena, &first->guard, lo->mine.at[i]);
     return &first->body;
 }
 

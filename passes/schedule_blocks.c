@@ -18,7 +18,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { FOLD_COST = 40 };
+enum { FOLD_COST = 40, PART_LEAST = 8 };
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
@@ -106,10 +106,42 @@ void keep_in_registers(Rows *r) {
         }
 }
 
+/* A reduction of few results, in parts: enough threads for the machine, while each has a good
+ * number of elements to reduce and neighbours are still those along the innermost dim. */
+typedef struct Split {
+    int pos, dim, parts; /* parts 1: none */
+} Split;
+
+static Split split_reduction(const Rows *r) {
+    const Machine *machine = machine_of(r);
+    Split split = {-1, -1, 1};
+    double results = 1;
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        if (!map_is_reduction(map_at(r, p))) continue;
+        if (split.pos >= 0 || map_at(r, p)->write.n != 1) return (Split){-1, -1, 1};
+        split.pos = p;
+    }
+    if (split.pos < 0) return split;
+    const Map *m = map_at(r, split.pos);
+    for (int d = 0; d < m->dim.n; d++) {
+        int64_t extent = map_extent(m, d, unknown_extent);
+        if (!map_reduces(m, d))
+            results *= (double)extent;
+        else if (split.dim < 0 || extent > map_extent(m, split.dim, unknown_extent))
+            split.dim = d;
+    }
+    int64_t length = split.dim < 0 ? 0 : map_extent(m, split.dim, unknown_extent);
+    while (split.parts * machine->warp < machine->block_threads &&
+           length >= PART_LEAST * split.parts * 2 && results * split.parts < machine->live_threads)
+        split.parts *= 2;
+    return split;
+}
+
 static void own_elements(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1;
-    int64_t size[MAP_DIMS], left = machine_of(r)->block_threads;
+    Split split = split_reduction(r);
+    int64_t size[MAP_DIMS], left = machine_of(r)->block_threads / split.parts;
     int64_t own = byte_elements(r);
     for (int i = n - 1; i >= 0; i--) {
         int64_t each = i == n - 1 ? own : 1, extent = map_extent(r->root, dims[i], left * each);
@@ -124,6 +156,9 @@ static void own_elements(Rows *r, const int *dims, int n) {
         Line *spread = kernel_line(flow, r->kernel, kind, root);
         for (int i = 0; i < n; i++) line_dim(flow, spread, r->root, dims[i], 0);
     }
+    if (split.parts > 1)
+        line_dim(flow, kernel_line(flow, r->kernel, LINE_SPLIT, split.pos), map_at(r, split.pos),
+                 split.dim, split.parts);
     keep_in_registers(r);
 }
 
@@ -219,7 +254,7 @@ static bool own_better(const Rows *r, const int *dims, int n) {
         if (p == r->kernel->map.n - 1 && n) inner = dims[n - 1];
         if (dim < 0) return true;
         double volume = map_volume(m, unknown_extent), row = volume / results;
-        double busy = results < live ? results : live;
+        double threads = results * split_reduction(r).parts, busy = threads < live ? threads : live;
         double all = results * machine_of(r)->block_threads;
         owned += volume * (inner < 0 ? 8 : fetched(r, m, inner)) / busy;
         shared += (volume * fetched(r, m, dim) +
