@@ -199,8 +199,9 @@ const Dim *infer_partly(const Infer *in, int operand, int *n);
 Dim infer_fresh(Infer *in, const char *name, Dim upper); /* a data-dependent dim */
 /* The node makes sense only where the two sizes are equal, or (broadcast) one of them is 1. Kept in
  * the outermost graph when both are over the model's symbols: `infer` makes one symbol of two that
- * must be equal, the rest is checked when a run begins. */
-void infer_require(const Infer *in, Dim a, Dim b, bool broadcast);
+ * must be equal, the rest is checked when a run begins. False when the sizes differ and are not of
+ * that kind. */
+bool infer_require(const Infer *in, Dim a, Dim b, bool broadcast);
 /* numpy broadcasting of shapes; E_SHAPE names both. */
 int infer_broadcast(Infer *in, const Type *a, const Type *b, Dim *out);
 void infer_pointwise(Infer *in);             /* operands of one type, broadcast; result alike */

@@ -228,21 +228,22 @@ const Type *infer_declared(Infer *in, int result) {
 
 /* ---- sizes that must agree ------------------------------------------------------------------ */
 
-void infer_require(const Infer *in, Dim a, Dim b, bool broadcast) {
+bool infer_require(const Infer *in, Dim a, Dim b, bool broadcast) {
     Graph *root = (Graph *)graph_root(in->graph);
     Declared model = {root, true};
-    if (a == b) return;
+    if (a == b) return true;
     if (dim_is_const(a, NULL) && dim_is_const(b, NULL) && !broadcast)
         fail(in->ctx, E_SHAPE, "sizes %s and %s must be equal", dim_str(in->ctx, a),
              dim_str(in->ctx, b));
     dim_symbols(a, declared_symbol, &model);
     dim_symbols(b, declared_symbol, &model);
-    if (!model.ok) return;
+    if (!model.ok) return false;
     for (int i = 0; i < root->require.n; i++) {
         const Require *r = &root->require.at[i];
-        if (r->a == a && r->b == b && r->broadcast == broadcast) return;
+        if (r->a == a && r->b == b && r->broadcast == broadcast) return true;
     }
     vec_push(root->arena, &root->require, (Require){a, b, broadcast, NULL, in->node->name});
+    return true;
 }
 
 /* ---- broadcasting --------------------------------------------------------------------------- */

@@ -28,6 +28,18 @@ static bool reads_with_else(const Map *m, int cont) {
     return false;
 }
 
+/* Where the copy's own index is a number (an extent of 1), does the reader's say the same? Else
+ * being outside there would be forgotten with the index. */
+static bool inside_units(const Map *m, const Access *to, const Map *reader) {
+    for (int v = 0; v < reader->body.val.n; v++) {
+        const Val *val = &reader->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != to->cont || !val->has_else) continue;
+        for (int k = 0; k < to->rank; k++)
+            if (access_dim(m, to, k) < 0 && val->read.at[k] != to->at[k]) return false;
+    }
+    return true;
+}
+
 /* Is being outside the copy the same as being outside its source? Yes for permutations. */
 static bool same_outside(const Editing *c, const Map *m, const Access *to, const Access *from) {
     const Cont *source = &c->flow->cont.at[from->cont];
@@ -71,7 +83,9 @@ bool inline_view(Editing *c, int map) {
         Map *reader = c->flow->map.at[readers->at[i]];
         if (!distinct(readers, i) || !reads_of(reader, cont)) continue;
         bool other = reads_with_else(reader, cont);
-        if (other && (copy < 0 || !same_outside(c, m, to, &m->body.val.at[copy].read))) continue;
+        if (other && (copy < 0 || !same_outside(c, m, to, &m->body.val.at[copy].read) ||
+                      !inside_units(m, to, reader)))
+            continue;
         compose_map(c, m, to, reader);
         changed = true;
     }

@@ -61,10 +61,10 @@ def loosen(d, value):
             dim.dim_param = f"{value.name}_{i}"
 
 
-def declare(d, model, results):
-    """Outputs with their shape, with their rank, or with nothing but what they are."""
-    how = d.one("shape", "shape", "rank", "type")
-    for value, result in zip(model.graph.output, results):
+def declare(d, model, found):
+    """Outputs with their shape, with their rank, or (also where judges differ) with nothing but what they are."""
+    how = d.one("shape", "shape", "rank", "type") if len(found) == 1 else "type"
+    for value, result in zip(model.graph.output, found[0]):
         value.type.CopyFrom(type_of(result))
         if value.type.WhichOneof("value") != "tensor_type":
             continue
@@ -110,7 +110,7 @@ def make_operator(name, since, last, number, seed):
     found = judge.opinions(model, feed)
     if not found:
         return None
-    declare(d, model, found[0])
+    declare(d, model, found)
     if d.chance(0.3):
         for value in model.graph.input:
             if value.name in feed and int(value.name[1:]) not in node.fixed and name not in STATIC:

@@ -217,13 +217,17 @@ void control_set_type(Graph *g, int input, const Type *t) {
     v->known = NULL;
 }
 
-/* Result k of the body must have the type that the body's input has. */
+/* Result k of the body must have the type that the body's input has; sizes of the model that may be
+ * equal must be when it runs. */
 void control_carried(const Infer *in, const Value *before, const Value *after) {
     control_tensor(in, before);
     control_tensor(in, after);
     bool same = before->type.rank == after->type.rank && before->type.dtype == after->type.dtype;
-    for (int i = 0; same && i < before->type.rank; i++)
-        same = before->type.shape[i] == after->type.shape[i];
+    for (int i = 0; same && i < before->type.rank; i++) {
+        Dim enters = before->type.shape[i], leaves = after->type.shape[i];
+        bool differ = enters != leaves && dim_is_const(dim_sub(in->ctx, enters, leaves), NULL);
+        same = !differ && infer_require(in, enters, leaves, false);
+    }
     if (!same)
         fail(in->ctx, E_UNSUPPORTED,
              "\"%s\" enters an iteration as %s and leaves it as %s: a carried value must keep "
