@@ -62,7 +62,7 @@ class Checks:
         code, text = run(self.weir, "test", folder, "--target", "cuda", "--engine", "library", "-j", self.options.j,
                          env=self.fake)
         expect(code == 0, text)
-        return int(re.search(r"(\d+) passed", text).group(1))
+        return int(re.search(r"(\d+) passed, 0 failed", text).group(1))
 
     def test_host(self):
         model, host = self.work / "relu.so", self.work / "host"
@@ -71,6 +71,18 @@ class Checks:
         expect(code == 0, text)
         code, text = run(host, model, env=self.fake)
         expect((code, text) == (0, "fine\n"), text)
+
+    def test_pack(self):
+        try:
+            import numpy, onnx  # noqa: F401, E401
+        except ImportError:
+            raise Skip("there is no onnx or numpy for Python")
+        folder = self.work / "packed"
+        code, text = run(HERE / "pack", folder, "--build", self.options.build, "--cases", self.options.cases, "--every", "300",
+                         "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", env=self.fake)
+        expect(code == 0, text)
+        code, text = run(folder / "run", env=self.fake)
+        expect(code == 0 and text.endswith(" 0 failed\n") and "mnist" in text, text)
 
     def test_no_memory(self):
         self.compile(HERE / "relu.ir", self.work / "memory.so")
