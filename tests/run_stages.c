@@ -7,11 +7,12 @@
  * For each flow of each text (or the graph of a model), on random data and for two sizes of its
  * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
  * between nests gives the same bits, all others agree within rounding. --skip-each does that once
- * more without each optional pass, and for a machine with short vectors. The program is compiled
- * into this process and must give the bits that the evaluator gives for its nests, on one thread
- * and on several that take turns (team.h), in memory that holds nothing useful; --compile N does so
- * for one kernel of N (0: none). A text with nests written by hand also has these compiled, and its
- * flow taken through the passes with and without the kernels that it brings.
+ * more without each optional pass that changes the text, and for a machine with short vectors. The
+ * program is compiled into this process and must give the bits that the evaluator gives for its
+ * nests, on one thread and on several that take turns (team.h), in memory that holds nothing
+ * useful; --compile N does so for one kernel of N (0: none). A text with nests written by hand also
+ * has these compiled, and its flow taken through the passes with and without the kernels that it
+ * brings.
  *
  * --text evaluates nothing: every stage must verify and print, parse and print as the same text
  * (in every run the texts are compared when no pass is left out).
@@ -37,7 +38,7 @@
 #include "tests/traffic.h"
 #include "tests/team.h"
 
-enum { PORTS = 256 };
+enum { PORTS = 256, PASSES = 64 };
 
 typedef struct Settings {
     bool text, skip_each, gpu;
@@ -62,6 +63,8 @@ typedef struct Run {
     int nout;
     Tensor *in, *want, *last; /* want: of the first flow; last: of the stage before */
     bool last_is_flow, rounds;
+    const char *text;  /* of the stage before, when texts are compared */
+    bool idle[PASSES]; /* passes that changed no text: a run without one is the whole run */
     char message[2048];
 } Run;
 
@@ -179,12 +182,16 @@ static void equal_texts(Run *r, const char *what, const char *a, const char *b) 
          (int)strcspn(b + n, "\n"), b + n);
 }
 
-static void same_text(Run *r, const Stage *stage, const char *after) {
+/* Printed, parsed and printed it is the same text; did a pass make anything of the one before? */
+static void same_text(Run *r, const Stage *stage, const Pass *pass, const char *after) {
     Arena *arena = arena_new(r->ctx);
     const char *text = stage_text(arena, stage);
     Stage again = source_parse(arena, text);
     equal_texts(r, arena_printf(arena, "%s: the text printed twice", after), text,
                 stage_text(arena, &again));
+    int npass;
+    if (pass) r->idle[pass - pass_list(&npass)] = r->text && !strcmp(r->text, text);
+    r->text = arena_copy(r->arena, text, strlen(text) + 1);
     arena_free(arena);
 }
 
@@ -240,7 +247,7 @@ static void watch(void *user, const Pass *pass, const Stage *stage, double secon
     (void)seconds;
     if (r->expect && pass) expect_lines(r, stage, pass->name);
     if (r->expect) return;
-    if (r->round_trip) same_text(r, stage, after);
+    if (r->round_trip) same_text(r, stage, pass, after);
     if (r->settings->text || stage->graph) return;
     bool first = !r->in, is_flow = stage->flow != NULL;
     if (first) {
@@ -307,6 +314,7 @@ static void run_passes(void *user) {
     Run *r = user;
     r->arena = arena_new(r->ctx);
     r->in = NULL;
+    r->text = NULL;
     Machine baseline = r->machine;
     if (r->settings->gpu) target_c_machine(r->ctx, &baseline, "x86-64-v3");
     PassEnv env = {
@@ -360,7 +368,8 @@ static bool all_passes(Run *r, const char *name, bool compile) {
         r->machine = native;
     }
     for (int i = 0; i < n; i++) {
-        if (!pass[i].optional || (!r->start.graph && pass[i].level == LEVEL_GRAPH)) continue;
+        if (!pass[i].optional || r->idle[i] || (!r->start.graph && pass[i].level == LEVEL_GRAPH))
+            continue;
         r->skip = pass[i].name;
         ok &= attempt(r, name);
     }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compiler/embedded.h"
@@ -363,19 +364,46 @@ static const char *unit_text(void) {
     return text_str(&out);
 }
 
+static uint64_t hash_text(uint64_t h, const char *text) {
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3;
+    return h;
+}
+
+/* Where the library of this text, command and compiler is kept from run to run, or NULL: in
+ * $XDG_CACHE_HOME/weir-tests, which tools/check sets. Compiling is nearly all of this test's time.
+ */
+static const char *kept_library(const char *cc, const char *command, const char *text) {
+    const char *home = getenv("XDG_CACHE_HOME");
+    if (!home || !*home) return NULL;
+    char version[256] = "";
+    FILE *said = popen(P("%s --version", cc), "r");
+    if (!said || !fgets(version, sizeof version, said)) version[0] = '\0';
+    if (said) pclose(said);
+    uint64_t h = hash_text(hash_text(hash_text(0xcbf29ce484222325, version), command), text);
+    const char *folder = P("%s/weir-tests", home);
+    mkdir(home, 0777);
+    mkdir(folder, 0777);
+    return version[0] ? P("%s/emit_c-%016llx.so", folder, (unsigned long long)h) : NULL;
+}
+
 static void *compile(const char *cc, const char *folder) {
-    const char *file = P("%s/all.c", folder), *so = P("%s/all.so", folder);
+    const char *file = P("%s/all.c", folder), *so = P("%s/all.so", folder), *text = unit_text();
+    Text flags = {.arena = suite->arena};
+    text_printf(&flags, "%s -O1 -w -fPIC -shared", cc);
+    for (const char *const *flag = target_c_flags(suite->arena, &suite->machine); *flag; flag++)
+        text_printf(&flags, " %s", *flag);
+    const char *kept = kept_library(cc, text_str(&flags), text);
+    void *handle = kept ? dlopen(kept, RTLD_NOW) : NULL;
+    if (handle) return handle;
     FILE *f = fopen(file, "w");
     cr_assert(f);
-    fputs(unit_text(), f);
+    fputs(text, f);
     fclose(f);
-    Text command = {.arena = suite->arena};
-    text_printf(&command, "%s -O1 -w -fPIC -shared -o %s %s -lm", cc, so, file);
-    for (const char *const *flag = target_c_flags(suite->arena, &suite->machine); *flag; flag++)
-        text_printf(&command, " %s", *flag);
-    cr_assert(system(text_str(&command)) == 0, "%s", text_str(&command));
-    void *handle = dlopen(so, RTLD_NOW);
+    const char *command = P("%s -o %s %s -lm", text_str(&flags), so, file);
+    cr_assert(system(command) == 0, "%s", command);
+    handle = dlopen(so, RTLD_NOW);
     cr_assert(handle, "%s", dlerror());
+    if (kept && system(P("cp %s %s.$$ && mv %s.$$ %s", so, kept, kept, kept)) != 0) unlink(kept);
     unlink(file);
     unlink(so);
     return handle;
