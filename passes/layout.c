@@ -74,6 +74,7 @@ static void drop_needless_else(Layouts *l) {
 /* Blocks of threads take dense rows side by side, and lay out what they stage themselves. */
 static void lay_out(Layouts *l) {
     layouts_survey(l);
+    layout_widen(l);
     layout_choose(l);
     layout_halos(l);
     layouts_survey(l);

@@ -20,6 +20,9 @@ typedef struct Layouts {
 
 void layouts_survey(Layouts *l);
 
+/* layout_widen.c: halves that contractions read one by one are kept in f32. */
+void layout_widen(Layouts *l);
+
 /* layout_block.c: which containers are stored in blocks of channels: first the choice, then, of
  * those that are there by then, the layouts. */
 void layout_choose(Layouts *l);
