@@ -242,7 +242,7 @@ static int weights_map(Rewrite *w) {
     for (int k = 0; k < read->read.rank; k++)
         at[k] = dim_subst(w->flow->ctx, read->read.at[k], w->subst, w->nsubst);
     Body *body = &w->map->body;
-    int weight = map_read(w->flow, w->map, read->read.cont, at);
+    int weight = body_cvt(body, F32, map_read(w->flow, w->map, read->read.cont, at));
     int product = body_prim2(body, P_MUL, map_read(w->flow, w->map, factors, factor), weight);
     w->rank = rank;
     map_write(w->flow, w->map, cont, w->at, product, combine_get(w->flow->ctx, "sum", F32));
@@ -258,8 +258,8 @@ static int read_input(Rewrite *w, int i, int j) {
     w->subst[w->nsubst + 1] = (DimSubst){w->conv->dim.at[w->win->window[1]].sym, number(w, j)};
     for (int k = 0; k < read->read.rank; k++)
         at[k] = dim_subst(ctx, read->read.at[k], w->subst, w->nsubst + 2);
-    int zero = body_const(&w->map->body, F32, 0);
-    return map_read_else(w->flow, w->map, read->read.cont, at, zero);
+    int zero = body_const(&w->map->body, read->type, 0);
+    return body_cvt(&w->map->body, F32, map_read_else(w->flow, w->map, read->read.cont, at, zero));
 }
 
 /* Writes a square of values, one container element each. */
@@ -350,8 +350,9 @@ static void result_map(Rewrite *w, int tiles) {
     }
     for (int k = 0; k < w->rank; k++)
         if (k < images || k >= images + 2) at[2 + k] = w->at[k];
-    int value = map_read(w->flow, w->map, tiles, at);
     const Access *to = &w->conv->write.at[0].to[0];
+    int value = map_read(w->flow, w->map, tiles, at);
+    value = body_cvt(&w->map->body, w->flow->cont.at[to->cont].type, value);
     for (int k = 0; k < to->rank; k++) at[k] = dim_subst(ctx, to->at[k], w->subst, w->nsubst);
     map_write(w->flow, w->map, to->cont, at, value, NULL);
 }

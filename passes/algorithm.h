@@ -7,7 +7,7 @@
 
 enum { WINDOW_TAPS = 3, TILE_MOST = 4 };
 
-/* A convolution by a 3x3 window in steps of 1, f32. */
+/* A convolution by a 3x3 window in steps of 1, summed in f32. */
 typedef struct Window {
     int input, weights;     /* Vals of the body that read them */
     int slide[2];           /* dims of the result, and ... */

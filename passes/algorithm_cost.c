@@ -36,7 +36,15 @@ static int slides_along(const Flow *flow, const Map *map, const Contraction *c, 
     return window;
 }
 
-/* A sum of products of two reads, f32, of which one is of weights and the other is 0 outside. */
+/* Is the operand of a product this read, f32 or converted to it? */
+static bool reads_as_f32(const Body *body, int operand, int read) {
+    const Val *v = &body->val.at[operand];
+    if (v->kind == VAL_PRIM && v->prim == P_CVT && v->type == F32)
+        v = &body->val.at[operand = v->arg[0]];
+    return operand == read && dtype_is_float(v->type) && dtype_bits(v->type) <= 32;
+}
+
+/* A sum in f32 of products of two reads, of which one is of weights and the other is 0 outside. */
 static bool plain_product(const Flow *flow, const Map *map, const Contraction *c) {
     const Body *body = &map->body;
     const Val *product = &body->val.at[c->product], *a = &body->val.at[c->a],
@@ -44,11 +52,13 @@ static bool plain_product(const Flow *flow, const Map *map, const Contraction *c
     const Write *w = &map->write.at[0];
     Bits other = 0;
     if (a->has_else && (!body_const_bits(body, a->arg[0], &other) || other)) return false;
+    bool straight =
+        reads_as_f32(body, product->arg[0], c->a) && reads_as_f32(body, product->arg[1], c->b);
+    bool crossed =
+        reads_as_f32(body, product->arg[0], c->b) && reads_as_f32(body, product->arg[1], c->a);
     return w->combine->simple == P_ADD && w->combine->type[0] == F32 && w->val[0] == c->product &&
-           flow->cont.at[a->read.cont].type == F32 && flow->cont.at[b->read.cont].type == F32 &&
-           flow->cont.at[b->read.cont].kind == CONT_PARAM && !b->has_else && product->type == F32 &&
-           ((product->arg[0] == c->a && product->arg[1] == c->b) ||
-            (product->arg[0] == c->b && product->arg[1] == c->a));
+           product->type == F32 && (straight || crossed) && !b->has_else &&
+           flow->cont.at[b->read.cont].kind == CONT_PARAM;
 }
 
 bool window_of(const Flow *flow, const Map *map, Window *win) {
