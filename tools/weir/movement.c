@@ -79,6 +79,8 @@ const char *maps_class(const Flow *flow, const int *maps, int n) {
 static Movement row_of(Count *c, const Kernel *k) {
     Movement row = {
         .kernel = k->name, .class = maps_class(c->flow, k->map.at, k->map.n), .maps = k->map.n};
+    for (int i = 0; i < k->line.n; i++)
+        if (k->line.at[i].kind == LINE_SERIAL) row.serial = k->line.at[i].name;
     const Machine *m = c->machine;
     int64_t cache = m->nlevels > 1 ? m->level[1].bytes : 1 << 20;
     for (int i = 0; i < k->map.n; i++) {
@@ -118,6 +120,8 @@ void movement_json(Text *out, const Movement *row) {
                 "\"planned_bytes\": %.0f, \"bound_bytes\": %.0f, \"bound_is_upper\": %s",
                 row->class, row->maps, row->flop, row->before, row->planned, row->bound,
                 row->over ? "true" : "false");
+    if (row->serial) text_put(out, ", \"serial\": ");
+    if (row->serial) text_json(out, row->serial);
     if (row->ms > 0) text_printf(out, ", \"ms\": %.5f", row->ms);
     text_put(out, "}");
 }

@@ -27,6 +27,7 @@ typedef struct Movement {
     int maps;
     double flop, before, planned, bound; /* bytes */
     bool over;                           /* the bound is an over-approximation */
+    const char *serial;                  /* why one thread of many runs it, or NULL */
     double ms;                           /* of a run, when it was measured; else 0 */
 } Movement;
 typedef VEC(Movement) Movements;
@@ -36,7 +37,7 @@ Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
                     const InputOptions *sizes);
 
 /* {"kernel", "class", "maps", "flop", "before_bytes", "planned_bytes", "bound_bytes",
- * "bound_is_upper"}, and "ms" when it was measured */
+ * "bound_is_upper"}, "serial" where one thread runs it, and "ms" when it was measured */
 void movement_json(Text *out, const Movement *row);
 
 #endif

@@ -51,6 +51,9 @@ static void put_rows(Report *r, Text *out, const Movements *all) {
                 "before", "planned", "bound");
     for (int k = 0; k < all->n; k++) put_text_row(r, out, &all->at[k]);
     put_text_row(r, out, &total);
+    for (int k = 0; k < all->n; k++)
+        if (all->at[k].serial)
+            text_printf(out, "%s runs in one thread: %s\n", all->at[k].kernel, all->at[k].serial);
 }
 
 static void put_json(Text *out, const Movements *all) {
