@@ -58,7 +58,7 @@ Access target_access(Leaf *f, const Access *to);
 /* nests_stage.c: the threads of a block copy what the block's tile needs of staged containers now,
  * and wait; until `unstage_reads` these are read there. */
 void stage_reads(Leaf *f, Stmts *into);
-void unstage_reads(Leaf *f, Stmts *into);
+void unstage_reads(Leaf *f);
 
 /* nests_threads.c: what every thread of a block has becomes one result that all of them have. */
 typedef struct Fold {

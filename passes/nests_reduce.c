@@ -188,7 +188,8 @@ static void reduce_staged(Leaf *f, Stmts *into) {
     if (even) span->extent = size;
     stage_reads(f, into);
     reduce_loops(f, 1, into);
-    unstage_reads(f, into);
+    unstage_reads(f);
+    nest_stmt(lo->nest, into, STMT_SYNC);
     *span = whole;
     lo->env.n = mark;
 }

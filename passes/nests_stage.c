@@ -93,9 +93,12 @@ static const Val *read_of(const Map *m, int cont) {
     BUG("map '%s' stages what it does not read", m->name);
 }
 
-/* The index that the map's lanes step through, else the last. */
+/* The index that the map's lanes step through, or neighbouring threads; else the last. */
 static int lane_index(const Leaf *f, const Access *read) {
     int lane = f->plan->lane_dim;
+    for (int i = 0; lane < 0 && i < f->plan->tile.n; i++)
+        if (f->plan->tile.at[i].mark == LOOP_THREAD && i + 1 == f->plan->tile.n)
+            lane = f->plan->tile.at[i].dim;
     for (int k = read->rank - 1; lane >= 0 && k >= 0; k--)
         if (dim_uses(read->at[k], f->map->dim.at[lane].sym)) return k;
     return read->rank - 1;
@@ -137,8 +140,7 @@ void stage_reads(Leaf *f, Stmts *into) {
     nest_stmt(lo->nest, into, STMT_SYNC);
 }
 
-void unstage_reads(Leaf *f, Stmts *into) {
-    Lowering *lo = f->lo;
-    for (int i = 0; i < f->plan->stage.n; i++) lo->local[f->plan->stage.at[i]] = (Local){.buf = -1};
-    nest_stmt(lo->nest, into, STMT_SYNC);
+void unstage_reads(Leaf *f) {
+    for (int i = 0; i < f->plan->stage.n; i++)
+        f->lo->local[f->plan->stage.at[i]] = (Local){.buf = -1};
 }

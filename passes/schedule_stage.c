@@ -6,11 +6,15 @@
  * other operand has (the rows). The reduction runs in blocks; before each, the threads copy what
  * the tile needs of both operands to shared memory, so that an operand is fetched once for a tile
  * and not once for a thread. Where a result slides over an operand (a convolution) the copy is the
- * tile with its margin, whatever stands outside the container included. */
+ * tile with its margin, whatever stands outside the container included.
+ *
+ * Element-wise maps that read across what they write (transposes) are cut into square tiles, so
+ * that a block can fetch what it reads in the order of memory. */
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
 enum { EACH = 4, LEAST_ROWS = 8, LEAST_COLUMNS = 16, REDUCE_MOST = 32, REDUCE_LEAST = 4 };
+enum { TRANSPOSE_LEAST = 16 };
 
 typedef struct Tiles {
     Rows *r;
@@ -208,6 +212,57 @@ static void register_lines(const Tiles *t, int pos) {
     int column = t->dims[t->n - 1], own = m == r->root ? column : r->al.at[pos][column];
     Line *vector = kernel_line(r->s->flow, r->kernel, LINE_VECTOR, pos);
     line_dim(r->s->flow, vector, m, own, EACH);
+}
+
+/* ---- transposes -------------------------------------------------------------------------------
+ */
+
+/* The dim along which a read goes through memory side by side, when that is not the innermost of
+ * the results and the read can be staged; else -1. */
+static int transposed_dim(const Tiles *t, const Val *val) {
+    const Flow *flow = t->r->s->flow;
+    const Map *m = t->map;
+    int warp = t->r->s->env->machine->warp, inner = t->dims[t->n - 1];
+    if (val->kind != VAL_READ || access_by_value(m, &val->read) || dtype_bits(val->type) < 8 ||
+        val->has_else)
+        return -1;
+    int64_t step = access_stride(flow, m, &val->read, inner, warp);
+    if (step == 0 || step == 1 || step == INT64_MAX || extent_of(t, inner) < TRANSPOSE_LEAST)
+        return -1;
+    for (int i = 0; i < t->n - 1; i++)
+        if (access_stride(flow, m, &val->read, t->dims[i], warp) == 1 &&
+            extent_of(t, t->dims[i]) >= TRANSPOSE_LEAST)
+            return t->dims[i];
+    return -1;
+}
+
+/* The one read of its container? */
+static bool only_read(const Map *m, int read) {
+    int n = 0;
+    for (int v = 0; v < m->body.val.n; v++)
+        n += m->body.val.at[v].kind == VAL_READ &&
+             m->body.val.at[v].read.cont == m->body.val.at[read].read.cont;
+    return n == 1;
+}
+
+bool stage_transposed(Rows *r, const int *dims, int n) {
+    Tiles t = {.r = r, .map = r->root, .dims = dims, .n = n};
+    int side = r->s->env->machine->warp, read = -1, other = -1;
+    if (r->kernel->map.n != 1 || map_is_reduction(t.map) || t.map->cons.n) return false;
+    for (int v = 0; v < t.map->body.val.n && other < 0; v++) {
+        other = transposed_dim(&t, &t.map->body.val.at[v]);
+        read = v;
+    }
+    if (other < 0 || !only_read(t.map, read)) return false;
+    for (int i = 0; i < n; i++) t.threads[dims[i]] = t.each[dims[i]] = 1;
+    t.threads[dims[n - 1]] = side;
+    t.each[other] = EACH;
+    t.threads[other] = side / EACH;
+    tile_lines(&t, LINE_BLOCK);
+    tile_lines(&t, LINE_THREAD);
+    line_dim(r->s->flow, kernel_line(r->s->flow, r->kernel, LINE_UNROLL, 0), t.map, other, 0);
+    kernel_line(r->s->flow, r->kernel, LINE_STAGE, 0)->cont = t.map->body.val.at[read].read.cont;
+    return true;
 }
 
 bool stage_tiles(Rows *r, const int *dims, int n) {
