@@ -395,6 +395,8 @@ def group_query(m):
     yield "group_query_prompt_window", "GroupQueryAttention", [*prompt[:3], None, None, *prompt[5:]], {
         "local_window_size": 2, **shape}, use
     yield "group_query_chunk", "GroupQueryAttention", [*operands(1, 3, 6, [8], 9), cos, sin], {"do_rotary": 1, **shape}, use
+    yield "group_query_smooth", "GroupQueryAttention", step, {"smooth_softmax": 1, **shape}, use
+    yield "group_query_sink", "GroupQueryAttention", [*step, *[None] * 4, m.f(4)], shape, use
     packed = m.f(2, 1, 128)
     yield "group_query_packed", "GroupQueryAttention", [packed, None, None, *step[3:], cos, sin], {
         "do_rotary": 1, **shape}, use

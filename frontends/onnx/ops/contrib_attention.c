@@ -109,9 +109,19 @@ typedef struct Core {
     int mask;              /* bool or added; -1 */
     int past_k, past_v;
     bool causal;
+    bool smooth; /* the softmax has one more score, `sink`, that belongs to no key */
+    int sink;
 } Core;
 
-/* Its result and, after it, keys and values with the past. */
+/* y with its rows' shares of a softmax that has the sink's score, too: e^l / (e^l + e^sink), l
+ * being the logarithm of the sum without it. */
+static int sunk(Infer *in, const Core *c, int y, int scores) {
+    int64_t last = -1;
+    int l = OP(in, "ReduceLogSumExp", scores, compose_shape(in, &last, 1));
+    return OP(in, "Mul", y, OP(in, "Sigmoid", OP(in, "Sub", l, c->sink)));
+}
+
+/* Its result and, after it, keys and values with the past, unless it is smooth. */
 static int attend(Infer *in, const Core *c) {
     int operand[] = {c->q, c->k, c->v, c->mask, c->past_k, c->past_v};
     float scale = attr_float(in->ctx, in->node, "scale", 0);
@@ -122,7 +132,10 @@ static int attend(Infer *in, const Core *c) {
     if (scale != 0) compose_float(in, "scale", scale);
     compose_attr(in, "softcap", "softcap");
     compose_int(in, "is_causal", c->causal);
-    return compose_op(in, "Attention", operand, 6, 3);
+    if (!c->smooth) return compose_op(in, "Attention", operand, 6, 3);
+    compose_int(in, "qk_matmul_output_mode", 2);
+    int y = compose_op(in, "Attention", operand, 6, 4);
+    return sunk(in, c, y, y + 3);
 }
 
 static bool causal(const Infer *in) {
@@ -412,8 +425,7 @@ static int group_mask(Infer *in, const Cache *c, DType t) {
 static void group_query_infer(Infer *in) {
     infer_tensor(in, 5), infer_tensor(in, 6);
     nn_ranked(in, 0, 3, 3);
-    for (int i = 11; i < 14; i++) refuse(in, i, i == 11 ? "head_sink" : "a quantized cache");
-    refuse_attr(in, "smooth_softmax");
+    for (int i = 12; i < 14; i++) refuse(in, i, "a quantized cache");
     refuse_attr(in, "sliding_window_cache");
     Core c = {.q = IN(0), .k = IN(1), .v = IN(2), .past_k = -1, .past_v = -1};
     c.heads = attr_heads(in, "num_heads"), c.shared = attr_heads(in, "kv_num_heads");
@@ -430,6 +442,10 @@ static void group_query_infer(Infer *in) {
     c.v = split_heads(in, c.v, c.shared);
     c.k = cached(in, &cache, IN(3), c.k), c.v = cached(in, &cache, IN(4), c.v);
     c.mask = group_mask(in, &cache, compose_type(in, c.q)->dtype);
+    c.smooth = IN(11) >= 0 || attr_int(in->ctx, in->node, "smooth_softmax", 0) > 0;
+    if (c.smooth)
+        c.sink = IN(11) >= 0 ? compose_reshape(in, IN(11), (int64_t[]){-1, 1, 1}, 3)
+                             : compose_number(in, c.q, 0);
     compose_result(in, 0, join_heads(in, attend(in, &c)));
     compose_result(in, 1, c.k);
     compose_result(in, 2, c.v);
