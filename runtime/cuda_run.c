@@ -439,6 +439,7 @@ static weir_status begin(weir_instance *in, const weir_tensor *inputs, weir_tens
     d->held = in->set ? weir_rt_weights_of(in) : NULL;
     if ((s = bring_made(in))) return s;
     frame_set(in);
+    weir_profile_begin(in);
     start(&d->frame);
     return WEIR_OK;
 }

@@ -43,6 +43,11 @@ void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, const uin
     cuda_note(f, error, k->name, k->from);
 }
 
+void weir_device_settle(weir_frame *f) {
+    CudaState *d = f->instance->device;
+    if (!f->status) cuda_note(f, d->shared->cu.stream_wait(d->stream), "a kernel", NULL);
+}
+
 void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes) {
     CudaState *d = f->instance->device;
     if (to == from || bytes <= 0 || f->status) return;

@@ -84,6 +84,14 @@ class Checks:
         code, text = run(folder / "run", env=self.fake)
         expect(code == 0 and text.endswith(" 0 failed\n") and "mnist" in text, text)
 
+    def test_report_names_the_host(self):
+        code, text = run(self.weir, "report", ROOT / "tests/ir/11_nonzero_gather.ir", "--target", "cuda")
+        expect(code == 0 and "on the host: nonzero, 1 of them: the number of results" in text, text)
+
+    def test_profile(self):
+        code, text = run(self.weir, "profile", HERE / "relu.ir", "--target", "cuda", "--size", "N=100", env=self.fake)
+        expect(code == 0 and re.search(r"relu +\S+ +1 ", text), text)
+
     def test_no_memory(self):
         self.compile(HERE / "relu.ir", self.work / "memory.so")
         code, text = run(self.weir, "run", self.work / "memory.so", "--random", "1",

@@ -56,7 +56,54 @@ static void put_rows(Report *r, Text *out, const Movements *all) {
             text_printf(out, "%s runs in one thread: %s\n", all->at[k].kernel, all->at[k].serial);
 }
 
-static void put_json(Text *out, const Movements *all) {
+/* ---- what a model for a GPU leaves to the host ------------------------------------------------
+ */
+
+typedef struct OnHost {
+    const CallRow *row;
+    int times;
+} OnHost;
+
+typedef struct HostWork {
+    VEC(OnHost) call;
+    int decisions; /* loops and branches that a value decides, which is read back */
+} HostWork;
+
+static void find_host_work(Arena *arena, const Items *items, HostWork *out) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        int k = 0;
+        find_host_work(arena, &it->body, out);
+        find_host_work(arena, &it->other, out);
+        out->decisions += it->kind == ITEM_IF || (it->kind == ITEM_LOOP && it->cond >= 0);
+        if (it->kind != ITEM_CALL) continue;
+        while (k < out->call.n && out->call.at[k].row != it->call->row) k++;
+        if (k == out->call.n) vec_push(arena, &out->call, ((OnHost){it->call->row, 0}));
+        out->call.at[k].times++;
+    }
+}
+
+static void put_host_text(Text *out, const HostWork *work) {
+    for (int i = 0; i < work->call.n; i++)
+        text_printf(out, "on the host: %s, %d of them: %s\n", work->call.at[i].row->name,
+                    work->call.at[i].times, work->call.at[i].row->reason);
+    if (work->decisions)
+        text_printf(out, "on the host: %d loops and branches, whose conditions are read back\n",
+                    work->decisions);
+}
+
+static void put_host_json(Text *out, const HostWork *work) {
+    text_put(out, ",\n  \"on_host\": {\"calls\": [");
+    for (int i = 0; i < work->call.n; i++) {
+        text_printf(out, "%s{\"call\": \"%s\", \"count\": %d, \"why\": ", i ? ", " : "",
+                    work->call.at[i].row->name, work->call.at[i].times);
+        text_json(out, work->call.at[i].row->reason);
+        text_put(out, "}");
+    }
+    text_printf(out, "], \"decisions\": %d}", work->decisions);
+}
+
+static void put_json(Text *out, const Movements *all, const HostWork *host) {
     Movement total = total_of(all);
     text_put(out, "{\"kernels\": [");
     for (int k = 0; k < all->n; k++) {
@@ -65,6 +112,7 @@ static void put_json(Text *out, const Movements *all) {
     }
     text_put(out, "],\n  \"total\":\n    ");
     movement_json(out, &total);
+    if (host) put_host_json(out, host);
     text_put(out, "}\n");
 }
 
@@ -75,13 +123,17 @@ static void report(Session *s) {
     r->s = s;
     if (!flow)
         fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
+    HostWork host = {0};
+    bool cuda = s->options.target == TARGET_CUDA;
+    if (cuda) find_host_work(s->arena, &flow->body, &host);
     Movements all = movements(s->arena, flow, &s->driver.machine, &r->sizes);
     if (!strcmp(r->format, "html"))
         report_page(s, &all, &r->sizes, 0, 0, &out);
     else if (!strcmp(r->format, "json"))
-        put_json(&out, &all);
+        put_json(&out, &all, cuda ? &host : NULL);
     else
         put_rows(r, &out, &all);
+    if (!strcmp(r->format, "text")) put_host_text(&out, &host);
     r->rc = put_text(r->output, text_str(&out));
 }
 

@@ -91,6 +91,9 @@ void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char 
 const char *kernel_from(const CProgram *p, int kernel); /* for messages */
 const char *address(CProgram *p, int cont);             /* an expression of type char * */
 const char *dim_text(CProgram *p, Dim d);
+/* Around what is timed when the program is profiled. */
+void open_span(CProgram *p);
+void close_span(CProgram *p, int what);
 
 /* emit_sync.c: may kernels run beside those since the last barrier? */
 ContUses kernel_uses(const CProgram *p, int kernel, bool serial);

@@ -103,12 +103,11 @@ const char *address(CProgram *p, int cont) {
 
 /* ---- who has worked -------------------------------------------------------------------------- */
 
-/* What the code in between did, when it is to be timed. */
-static void open_span(CProgram *p) {
+void open_span(CProgram *p) {
     if (p->options->profile) program_line(p, "{ const i64 from = weir_rt_now();");
 }
 
-static void close_span(CProgram *p, int what) {
+void close_span(CProgram *p, int what) {
     if (p->options->profile) program_line(p, "weir_rt_span(f, t, %d, from); }", what);
 }
 

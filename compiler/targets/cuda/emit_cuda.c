@@ -31,8 +31,12 @@ static void launch(CProgram *p, int kernel, int k) {
                      scratch ? CUDA_SCRATCH_BLOCKS : CUDA_TASK_BLOCKS);
     program_line(p, "  const u64 x[] = {%s(u64)tasks, (u64)f->fault, %d%s};", text_str(&args),
                  kernel + 1, scratch ? ", (u64)f->thread" : "");
-    program_line(p, "  weir_device_launch(f, %d, blocks, x, %d); }", p->phase[kernel][k],
+    open_span(p);
+    program_line(p, "  weir_device_launch(f, %d, blocks, x, %d);", p->phase[kernel][k],
                  ck->buf.n + ck->symbol.n + 3 + scratch);
+    if (p->options->profile) program_line(p, "  weir_device_settle(f);");
+    close_span(p, kernel);
+    program_line(p, "}");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -61,7 +65,8 @@ static void tables(CProgram *p) {
                 ".nlaunches = %d, .launch = device_launches,\n"
                 " .code = weir_image_code, .bytes = &weir_image_bytes, .fixed = %d, .home = "
                 "&device_home};\n",
-                p->function.n, p->flow->kernel.n + 1, only_maps(&p->flow->body));
+                p->function.n, p->flow->kernel.n + 1,
+                only_maps(&p->flow->body) && !p->options->profile);
 }
 
 static const CHost cuda_host = {
