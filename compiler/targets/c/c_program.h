@@ -101,6 +101,7 @@ bool needs_barrier(const CProgram *p, const ContUses *uses);
 void remember_uses(CProgram *p, const ContUses *uses);
 
 /* emit_program.c: functions `walkN`, `run`, `callN` (appended to p->out). */
+int call_tensors(const Call *call); /* operands, and the most results its function may look at */
 void emit_run(CProgram *p);
 Dim cont_bytes(const CProgram *p, const Cont *c);
 

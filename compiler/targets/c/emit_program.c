@@ -302,10 +302,14 @@ static void make_room(CProgram *p, const Call *call) {
     }
 }
 
+int call_tensors(const Call *call) {
+    return call->nin + (call->row->nout > call->nout ? call->row->nout : call->nout);
+}
+
 static void walk_call(CProgram *p, const Call *call) {
     int number = define_call(p, call), nx = call->nin + call->nout;
     sync_serial(p);
-    program_line(p, "{ weir_call c; weir_tensor x[%d];", nx + 1);
+    program_line(p, "{ weir_call c; weir_tensor x[%d];", call_tensors(call) + 1);
     program_line(p, "  i64 define[%d] = {0};", call->ndefine + 1);
     program_line(p, "  call%d(f->symbol, &c, x);", number);
     for (int i = 0; i < nx; i++) {
@@ -502,7 +506,7 @@ static void emit_call_shape(CProgram *p, int number) {
     program_line(p, "static void call%d(const i64 *s, weir_call *c, weir_tensor *x) {", number);
     program_line(p, " (void)s;");
     program_line(p, " __builtin_memset(c, 0, sizeof *c);");
-    program_line(p, " __builtin_memset(x, 0, %d * sizeof *x);", nx);
+    program_line(p, " __builtin_memset(x, 0, %d * sizeof *x);", call_tensors(call));
     program_line(p, " c->nin = %d; c->nout = %d; c->nattr = %d; c->ndefine = %d;", call->nin,
                  call->nout, call->nattr, call->ndefine);
     program_line(p, " c->in = x; c->out = x + %d;", call->nin);

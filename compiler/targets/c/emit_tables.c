@@ -206,7 +206,7 @@ static int emit_eval(CProgram *p) {
         text_printf(&p->out,
                     " { weir_call c; weir_tensor x[%d]; call%d(b, &c, x); v[2] = imax(v[2], "
                     "%s_scratch(&c)); }\n",
-                    call->nin + call->nout + 1, i, call->row->function);
+                    call_tensors(call) + 1, i, call->row->function);
     }
     carry_sizes(p, &f->body);
     for (int kind = CONT_IN; kind <= CONT_OUT; kind++)
