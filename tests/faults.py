@@ -16,6 +16,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,8 +24,9 @@ import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/bad")]
+sys.path.insert(0, str(ROOT / "tests/bad"))
 import wire  # noqa: E402
+
 
 MODEL = ROOT / "tests/data/demo/ultraface_rfb_320.onnx"
 SMALL = ROOT / "tests/data/mnist/mnist_cntk.onnx"
@@ -131,12 +133,32 @@ def test_signals(place):
 
 
 def test_limits(place):
-    """--max-time and --max-memory; external data beside and outside of the model's folder."""
+    """--max-time and --max-memory: a message, and nothing is left."""
     out = place.out / "m.so"
     assert re.search("W011.*max-time", place.run("compile", MODEL, "-o", out, "--max-time", "0.01", code=1))
     assert re.search("W011.*max-memory", place.run("compile", MODEL, "-o", out, "--max-memory", "500K", code=1))
     assert not place.left()
     place.run("compile", MODEL, "-o", out, "--max-time", "100", "--max-memory", "2G")
+
+
+def test_external_data(place):
+    """Weights outside of the model's folder, by a path and by a link: refused, unless the option says otherwise."""
+    inside, weights = place.folder / "inside", place.folder / "w.bin"
+    inside.mkdir()
+    weights.write_bytes(struct.pack("<6f", *range(6)))
+    (inside / "link.bin").symlink_to(weights)
+    (inside / "own.bin").write_bytes(weights.read_bytes())
+    made = set()
+    for location in ("own.bin", "link.bin", "../w.bin", str(weights)):
+        weight = wire.external("w", [2, 3], location=location)
+        graph = wire.graph([wire.node("Add", ["x", "w"], ["y"])], [wire.value_info("x", [2, 3])], [wire.value_info("y", [2, 3])], [weight])
+        (inside / "m.onnx").write_bytes(wire.model(graph))
+        if location != "own.bin":
+            assert "W016" in place.run("compile", "inside/m.onnx", "-o", "m.so", code=1)
+        place.run("compile", "inside/m.onnx", "-o", "m.so", "--external-data", "anywhere")
+        place.run("run", "m.so", "--random", "1", "--output-dir", "o")
+        made.add((place.folder / "o/y.npy").read_bytes())
+    assert len(made) == 1
 
 
 # ---- disks ---------------------------------------------------------------------------------------------------

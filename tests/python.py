@@ -100,7 +100,7 @@ def test_no_copies(folder):
     """Views with strides, arrays to write to, and anything with __dlpack__ are used where they lie."""
     import numpy as np
     import weir
-    from weir import _library, _tensors
+    from weir import _abi, _tensors
     model, image = weir.compile(MNIST), stroke()
     wide = np.zeros((1, 1, 56, 84), np.float32)
     wide[:, :, ::2, ::3] = image
@@ -118,7 +118,7 @@ def test_no_copies(folder):
 
     assert (model(Foreign()) == score).all()
     for value in (image, wide[:, :, ::2, ::3], Foreign()):
-        tensor = _library.Tensor()
+        tensor = _abi.Tensor()
         _tensors.fill(tensor, value, [])
         assert tensor.data == (wide if value is not image and isinstance(value, np.ndarray) else image).ctypes.data
 
@@ -323,9 +323,7 @@ def main():
     os.environ.setdefault("WEIR_LIBRARY", str(args.build.resolve() / "compiler/libweir.so"))
     sys.path.insert(0, str(SOURCE))
     tests = {name[5:]: fn for name, fn in globals().items() if name.startswith("test_")}
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
+    if not has("numpy"):
         print(f"SKIP all: there is no NumPy\n0 passed, 0 failed, {len(tests)} skipped")
         return 0
     passed = failed = skipped = 0

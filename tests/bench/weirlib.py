@@ -7,41 +7,17 @@
     m.bind({"input": array}); m.call()         # the same buffers again, without overhead, for timing
 """
 import ctypes as c
+import pathlib
+import sys
 
 import numpy as np
 
-RANK_MAX = 16
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/python/weir"))
+from _abi import Descriptor, Tensor  # noqa: E402
+
 DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
           10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128"}
 CODES = {np.dtype(name): code for code, name in DTYPES.items()}
-
-
-class Tensor(c.Structure):
-    _fields_ = [("data", c.c_void_p), ("dtype", c.c_int32), ("rank", c.c_int32), ("dims", c.c_int64 * RANK_MAX),
-                ("strides", c.POINTER(c.c_int64)), ("capacity", c.c_int64), ("allocator", c.c_void_p)]
-
-
-class Port(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("dtype", c.c_int32), ("rank", c.c_int32), ("dims", c.POINTER(c.c_char_p)),
-                ("object", c.c_char_p)]
-
-
-TENSORS = c.POINTER(Tensor)
-
-
-class Descriptor(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t), ("abi", c.c_int32), ("name", c.c_char_p), ("ninputs", c.c_int32),
-        ("noutputs", c.c_int32), ("inputs", c.POINTER(Port)), ("outputs", c.POINTER(Port)), ("build", c.c_char_p),
-        ("create", c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(c.c_void_p), c.c_char_p)),
-        ("reserve", c.CFUNCTYPE(c.c_int, c.c_void_p, TENSORS)),
-        ("run", c.CFUNCTYPE(c.c_int, c.c_void_p, TENSORS, TENSORS)),
-        ("destroy", c.CFUNCTYPE(None, c.c_void_p)),
-        ("error", c.CFUNCTYPE(c.c_char_p, c.c_void_p)),
-        ("shapes", c.CFUNCTYPE(c.c_int, c.c_void_p, TENSORS, TENSORS)),
-        ("pool_new", c.CFUNCTYPE(c.c_void_p, c.c_int)),
-        ("pool_free", c.CFUNCTYPE(None, c.c_void_p)),
-        ("weight_bytes", c.c_int64)]
 
 
 def describe(array, tensor):

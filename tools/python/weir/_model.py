@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 
+from . import _abi as abi
 from . import _library as lib
 from . import _tensors as tensors
 
@@ -53,7 +54,7 @@ def _ports(port, n):
         return int(text) if text.lstrip(b"-").isdigit() else text.decode()
 
     def dtype(one):
-        return one.object.decode() if one.object else "string" if one.dtype == lib.STRING else tensors.NAMES[one.dtype]
+        return one.object.decode() if one.object else "string" if one.dtype == abi.STRING else tensors.NAMES[one.dtype]
 
     return [Port(port[i].name.decode(), dtype(port[i]), tuple(dim(port[i].dims[k]) for k in range(port[i].rank)))
             for i in range(n)]
@@ -73,7 +74,7 @@ class Model:
     def __init__(self, loaded, threads, diagnostics):
         self.diagnostics = diagnostics
         self._d = d = lib.library.weir_loaded_model(loaded).contents
-        self._lock, self._instance, error = threading.Lock(), lib.HANDLE(), c.create_string_buffer(512)
+        self._lock, self._instance, error = threading.Lock(), abi.HANDLE(), c.create_string_buffer(512)
         pool = d.pool_new(threads) if threads != 1 else None
         failed = d.create(pool, self._instance, error)
         self.close = weakref.finalize(self, _release, d, self._instance, pool, loaded)
@@ -113,7 +114,7 @@ class Model:
         """Runs the model on its inputs in order, or one dict by name. Gives the one output, or a tuple. `out`: arrays to
         write to, likewise."""
         kept, d = [], self._d
-        given, made = (lib.Tensor * max(1, d.ninputs))(), (lib.Tensor * max(1, d.noutputs))()
+        given, made = (abi.Tensor * max(1, d.ninputs))(), (abi.Tensor * max(1, d.noutputs))()
         for i, value in enumerate(self._in_order(inputs, self.inputs, "input")):
             self._fill(given[i], d.inputs[i], value, kept)
         with self._lock:
@@ -132,23 +133,23 @@ class Model:
     def _run(self, given, made):
         d = self._d
         status = d.shapes(self._instance, given, made)
-        owned = [bool(port.object) or port.dtype == lib.STRING for port in d.outputs[:d.noutputs]]
+        owned = [bool(port.object) or port.dtype == abi.STRING for port in d.outputs[:d.noutputs]]
         for _ in range(ROUNDS):
-            if status not in (lib.OK, lib.E_CAPACITY):
+            if status not in (abi.OK, abi.E_CAPACITY):
                 break
             arrays = [None if mine else tensors.room(made[i]) for i, mine in enumerate(owned)]
             status = d.run(self._instance, given, made)
-            if status != lib.E_CAPACITY:
+            if status != abi.E_CAPACITY:
                 break
-        if status != lib.OK:
+        if status != abi.OK:
             self._fail()
         return [self._take(made[i]) if owned[i] else tensors.result(made[i], arrays[i]) for i in range(d.noutputs)]
 
     def _take(self, tensor):
         """Strings and objects lie in a block that is ours now."""
         try:
-            if tensor.dtype == lib.OBJECT:
-                return tensors.copy_value(c.cast(tensor.data, c.POINTER(lib.Value)).contents)
+            if tensor.dtype == abi.OBJECT:
+                return tensors.copy_value(c.cast(tensor.data, c.POINTER(abi.Value)).contents)
             return tensors.copy(tensor)
         finally:
             lib.free(tensor.data)
@@ -165,7 +166,7 @@ class Model:
                 raise TypeError(f'"{port.name}" wants a dense array of {port.dtype} to write to')
             tensor.strides, tensor.capacity = None, tensors.count_of(tensor)
         wanted = [tensors.shape_of(tensor) for tensor in made[:self._d.noutputs]]
-        if self._d.run(self._instance, given, made) != lib.OK:
+        if self._d.run(self._instance, given, made) != abi.OK:
             self._fail()
         for port, tensor, shape in zip(self.outputs, made, wanted):
             if tensors.shape_of(tensor) != shape:
@@ -177,11 +178,11 @@ class Model:
         d, kept = self._d, []
         if not d.nweights:
             raise lib.Error('this model has no weights to swap; compile it with packing="swap"')
-        values, names = (lib.Tensor * max(1, len(weights)))(), (c.c_char_p * max(1, len(weights)))()
+        values, names = (abi.Tensor * max(1, len(weights)))(), (c.c_char_p * max(1, len(weights)))()
         for i, (name, value) in enumerate(weights.items()):
             names[i] = name.encode()
             tensors.fill(values[i], np.ascontiguousarray(value).reshape(np.shape(value)), kept)
-        error, made = c.create_string_buffer(512), lib.HANDLE()
+        error, made = c.create_string_buffer(512), abi.HANDLE()
         old = d.weights_of(self._instance)
         failed = d.weights_new(old, None, len(weights), names, values, made, error)
         if not failed:

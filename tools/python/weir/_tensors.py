@@ -6,6 +6,7 @@ import ctypes as c
 
 import numpy as np
 
+from . import _abi as abi
 from . import _library as lib
 
 # WEIR_... of each dtype that NumPy or ml_dtypes has.
@@ -72,8 +73,8 @@ def fill(tensor, value, kept):
 
 
 def _set_dims(tensor, shape):
-    if len(shape) > lib.RANK_MAX:
-        raise TypeError(f"a tensor has at most {lib.RANK_MAX} dims, not {len(shape)}")
+    if len(shape) > abi.RANK_MAX:
+        raise TypeError(f"a tensor has at most {abi.RANK_MAX} dims, not {len(shape)}")
     tensor.rank, tensor.capacity = len(shape), 0
     tensor.dims[:len(shape)] = shape
 
@@ -101,39 +102,39 @@ def _fill_dlpack(tensor, value, kept):
 def _fill_strings(tensor, array, kept):
     encoded = [one if isinstance(one, bytes) else str(one).encode() for one in array.reshape(-1).tolist()]
     text = c.create_string_buffer(b"".join(encoded) + b"\0")
-    strings, at = (lib.String * max(1, len(encoded)))(), c.addressof(text)
+    strings, at = (abi.String * max(1, len(encoded)))(), c.addressof(text)
     for string, one in zip(strings, encoded):
         string.at, string.bytes = at, len(one)
         at += len(one)
-    tensor.dtype, tensor.data = lib.STRING, c.addressof(strings)
+    tensor.dtype, tensor.data = abi.STRING, c.addressof(strings)
     _set_dims(tensor, array.shape)
     kept += [text, strings]
 
 
 def fill_object(tensor, value, kept):
     """A sequence (list), map (dict), optional (None, or what it holds)."""
-    whole = lib.Value()
+    whole = abi.Value()
     _fill_value(whole, value, kept)
-    tensor.dtype, tensor.rank, tensor.data = lib.OBJECT, 0, c.addressof(whole)
+    tensor.dtype, tensor.rank, tensor.data = abi.OBJECT, 0, c.addressof(whole)
     kept.append(whole)
 
 
 def _fill_value(whole, value, kept):
     if value is None:
-        whole.kind = lib.VALUE_NONE
+        whole.kind = abi.VALUE_NONE
     elif isinstance(value, (list, tuple)):
-        _fill_items(whole, lib.VALUE_SEQUENCE, value, kept)
+        _fill_items(whole, abi.VALUE_SEQUENCE, value, kept)
     elif isinstance(value, dict):
         values = list(value.values())
         plain = all(np.ndim(one) == 0 for one in values)
-        _fill_items(whole, lib.VALUE_MAP, [np.array(list(value)), np.array(values) if plain else values], kept)
+        _fill_items(whole, abi.VALUE_MAP, [np.array(list(value)), np.array(values) if plain else values], kept)
     else:
-        whole.kind = lib.VALUE_TENSOR
+        whole.kind = abi.VALUE_TENSOR
         fill(whole.tensor, np.ascontiguousarray(value).reshape(np.shape(value)), kept)
 
 
 def _fill_items(whole, kind, values, kept):
-    items = (lib.Value * max(1, len(values)))()
+    items = (abi.Value * max(1, len(values)))()
     for item, value in zip(items, values):
         _fill_value(item, value, kept)
     whole.kind, whole.count, whole.items = kind, len(values), items
@@ -202,8 +203,8 @@ def result(tensor, array):
 def copy(tensor):
     """A dense tensor as an array of its own."""
     count, shape = count_of(tensor), shape_of(tensor)
-    if tensor.dtype == lib.STRING:
-        strings = c.cast(tensor.data, c.POINTER(lib.String))
+    if tensor.dtype == abi.STRING:
+        strings = c.cast(tensor.data, c.POINTER(abi.String))
         texts = [c.string_at(strings[i].at, strings[i].bytes).decode("utf-8", "replace") if strings[i].bytes else ""
                  for i in range(count)]
         array = np.empty(count, object)
@@ -216,12 +217,12 @@ def copy(tensor):
 
 
 def copy_value(value):
-    if value.kind == lib.VALUE_NONE:
+    if value.kind == abi.VALUE_NONE:
         return None
-    if value.kind == lib.VALUE_TENSOR:
+    if value.kind == abi.VALUE_TENSOR:
         return copy(value.tensor)
     items = [copy_value(value.items[i]) for i in range(value.count)]
-    if value.kind == lib.VALUE_SEQUENCE:
+    if value.kind == abi.VALUE_SEQUENCE:
         return items
     values = items[1].tolist() if isinstance(items[1], np.ndarray) else items[1]
     return dict(zip(items[0].tolist(), values))
