@@ -42,8 +42,9 @@ static int blocked_dim(const Layouts *l, const Map *m, const Access *a) {
 }
 
 /* The indices of weights, as a panel orders them: those that are constant here (one direction of
- * two), the panel, the others, the block's, `inner`, the lanes, the group's: what one core reads
- * again and again is one stream. blocked and grouped may be the same index, or -1. */
+ * two) or count a batch of products, the panel, the others, the block's, `inner`, the lanes, the
+ * group's: what one core reads again and again is one stream. blocked and grouped may be the same
+ * index, or -1. */
 typedef struct Panels {
     const Access *read;
     int n;       /* the index of the lane dim */
@@ -51,6 +52,7 @@ typedef struct Panels {
     int inner;   /* a tile takes all of it beside its lanes, or -1 */
     int grouped; /* `group` of it stand in one lane */
     int64_t width, group;
+    bool outer[RANK_MAX]; /* constant here, or of a batch */
 } Panels;
 
 static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
@@ -62,8 +64,7 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     int r = 0;
     for (int fixed = 1; fixed >= 0; fixed--) {
         for (int k = 0; k < c->rank; k++) {
-            if (k == how->n || k == how->inner || dim_is_const(how->read->at[k], NULL) != fixed)
-                continue;
+            if (k == how->n || k == how->inner || how->outer[k] != fixed) continue;
             Dim s = rest[k] = flow_layout_sym(ctx, k), step = k == how->blocked ? w : g;
             bool cut = k == how->blocked || k == how->grouped;
             if (k == how->blocked) rest[k] = dim_mod(ctx, s, w);
@@ -166,7 +167,12 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, con
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
     int64_t extent = map_extent(m, lane, unknown_extent);
     int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
-    Panels how = {&read, n, blocked, -1, -1, width, 1};
+    Panels how = {&read, n, blocked, -1, -1, width, 1, {false}};
+    for (int k = 0; k < read.rank; k++) {
+        int d = access_dim(m, &read, k);
+        bool batch = d >= 0 && d != lane && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;
+        how.outer[k] = batch || dim_is_const(read.at[k], NULL);
+    }
     if (dot)
         how.grouped = position(m, &read, dot->k), how.group = dot->row->group;
     else

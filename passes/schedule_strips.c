@@ -207,6 +207,10 @@ static void product_lines(StripsPlan *p) {
     line_dim(p->s->flow, tile, m, p->row[0], row[0]);
     line_dim(p->s->flow, tile, m, p->row[1], row[1]);
     vector_line(p->s, p->kernel, 1, p->lane);
+    const Access *weights = &m->body.val.at[p->roles.b].read;
+    if (4 * p->elements * p->in * p->out > (double)p->s->env->machine->level[1].bytes / 4 &&
+        p->s->flow->cont.at[weights->cont].kind == CONT_PARAM)
+        kernel_line(p->s->flow, p->kernel, LINE_PREFETCH, 1)->cont = weights->cont;
     Line *unroll = kernel_line(p->s->flow, p->kernel, LINE_UNROLL, 1);
     line_dim(p->s->flow, unroll, m, p->lane, 0);
     for (int i = 0; i < 2; i++) line_dim(p->s->flow, unroll, m, p->row[i], 0);
