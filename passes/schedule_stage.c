@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contractions for a machine of blocks of threads.
  *
- * A block computes a tile of the results, each thread EACH by EACH of it in registers: EACH
- * neighbours along the dim that is stored innermost (the columns), and EACH along one that the
- * other operand has (the rows). The reduction runs in blocks; before each, the threads copy what
- * the tile needs of both operands to shared memory, so that an operand is fetched once for a tile
- * and not once for a thread. Where a result slides over an operand (a convolution) the copy is the
- * tile with its margin, whatever stands outside the container included.
+ * A block computes a tile of the results, each thread 4 by 4 of it in registers, or 8 by 8 where
+ * that leaves a tile for every core: neighbours along the dim that is stored innermost (the
+ * columns), and along one that the other operand has (the rows). The reduction runs in blocks;
+ * before each, the threads copy what the tile needs of both operands to shared memory, so that an
+ * operand is fetched once for a tile and not once for a thread. Where a result slides over an
+ * operand (a convolution) the copy is the tile with its margin, whatever stands outside the
+ * container included.
  *
  * Element-wise maps that read across what they write (transposes) are cut into square tiles, so
  * that a block can fetch what it reads in the order of memory. */
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { EACH = 4, LEAST_ROWS = 8, LEAST_COLUMNS = 16, REDUCE_MOST = 32, REDUCE_LEAST = 4 };
+enum {
+    EACH = 4,
+    MANY = 8,
+    LANES = 4,
+    LEAST_ROWS = 8,
+    LEAST_COLUMNS = 16,
+    REDUCE_MOST = 32,
+    REDUCE_LEAST = 4
+};
 enum { TRANSPOSE_LEAST = 16 };
 
 typedef struct Tiles {
@@ -79,6 +88,18 @@ static int64_t threads_for(int64_t extent, int64_t each, int64_t most) {
     return n;
 }
 
+/* Elements of a thread along rows and columns: many, where both dims fill such tiles and there is
+ * one for every core. */
+static int64_t each_of(const Tiles *t, int row, int column) {
+    const Machine *m = t->r->s->env->machine;
+    double tile = (double)m->block_threads * MANY * MANY;
+    int64_t side = MANY * m->warp / 2;
+    bool fill = extent_of(t, row) >= side && extent_of(t, column) >= side;
+    double results = 1;
+    for (int i = 0; i < t->n; i++) results *= (double)extent_of(t, t->dims[i]);
+    return fill && results >= tile * m->cores ? MANY : EACH;
+}
+
 /* Rows: the longest dim of the other operand. False when there is little to reuse. */
 static bool choose_tile(Tiles *t) {
     int column = t->dims[t->n - 1], row = -1, beside = -1;
@@ -92,15 +113,15 @@ static bool choose_tile(Tiles *t) {
     }
     if (beside >= 0) columns *= extent_of(t, beside);
     if (row < 0 || extent_of(t, row) < LEAST_ROWS || columns < LEAST_COLUMNS) return false;
-    int64_t side = 1, most = t->r->s->env->machine->block_threads;
+    int64_t each = each_of(t, row, column), side = 1, most = t->r->s->env->machine->block_threads;
     while (side * side < most) side *= 2;
     for (int i = 0; i < t->n; i++) t->threads[t->dims[i]] = t->each[t->dims[i]] = 1;
-    t->each[column] = t->each[row] = EACH;
-    t->threads[column] = threads_for(extent_of(t, column), EACH, side);
+    t->each[column] = t->each[row] = each;
+    t->threads[column] = threads_for(extent_of(t, column), each, side);
     if (beside >= 0)
         t->threads[beside] = threads_for(extent_of(t, beside), 1, side / t->threads[column]);
     int64_t taken = t->threads[column] * (beside < 0 ? 1 : t->threads[beside]);
-    t->threads[row] = threads_for(extent_of(t, row), EACH, most / taken);
+    t->threads[row] = threads_for(extent_of(t, row), each, most / taken);
     return true;
 }
 
@@ -211,7 +232,7 @@ static void register_lines(const Tiles *t, int pos) {
     }
     int column = t->dims[t->n - 1], own = m == r->root ? column : r->al.at[pos][column];
     Line *vector = kernel_line(r->s->flow, r->kernel, LINE_VECTOR, pos);
-    line_dim(r->s->flow, vector, m, own, EACH);
+    line_dim(r->s->flow, vector, m, own, LANES);
 }
 
 /* ---- transposes -------------------------------------------------------------------------------
