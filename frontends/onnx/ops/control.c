@@ -399,6 +399,8 @@ static void loop_infer(Infer *in) {
     Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip;
     Dim t = loop_body(in, g, trip, carried, &always);
     nn_need_one(in->ctx, control_result(g, 0), RANK_MAX);
+    if (control_result(g, 0)->type.dtype == STRING)
+        fail(in->ctx, E_TYPE, "the condition that the body gives is text: it must be bool");
     if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
     for (int i = 0; i < n; i++) {
         const Type *said = infer_declared(in, i);

@@ -24,7 +24,7 @@ _Noreturn void nn_misfit(const Infer *in, int i, int j, const char *rule) {
 
 void nn_need_one(Ctx *ctx, const Value *v, int rank) {
     if (!v) return;
-    bool one = v->type.kind == TYPE_TENSOR && v->type.dtype != STRING && v->type.rank <= rank;
+    bool one = v->type.kind == TYPE_TENSOR && v->type.rank <= rank;
     for (int k = 0; one && k < v->type.rank; k++) one = dim_is(v->type.shape[k], 1);
     if (one || (v->type.kind == TYPE_TENSOR && v->type.rank < 0)) return;
     fail(ctx, E_SHAPE,
