@@ -92,6 +92,10 @@ class Checks:
         code, text = run(self.weir, "profile", HERE / "relu.ir", "--target", "cuda", "--size", "N=100", env=self.fake)
         expect(code == 0 and re.search(r"relu +\S+ +1 ", text), text)
 
+    def test_wide_values(self):
+        code, text = run(self.weir, "run", HERE / "wide.ir", "--target", "cuda", env=self.fake)
+        expect(code == 0 and "min 0  max 2.997e+09" in text, text)
+
     def test_no_memory(self):
         self.compile(HERE / "relu.ir", self.work / "memory.so")
         code, text = run(self.weir, "run", self.work / "memory.so", "--random", "1",

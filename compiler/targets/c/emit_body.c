@@ -135,10 +135,29 @@ const char *lane_mask(CNest *c) {
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
+/* Where loop variables have 32 bits: may the value of d have more? */
+static bool is_wide(const CNest *c, Dim d) {
+    DimEnv env = names_env(&c->names);
+    int64_t lo, hi;
+    if (strcmp(c->index, "i32") != 0) return false;
+    Dim least = dim_lower(c->ctx, d, &env), most = dim_upper(c->ctx, d, &env);
+    bool known = least && most && dim_is_const(least, &lo) && dim_is_const(most, &hi);
+    return !known || lo < INT32_MIN / 2 || hi > INT32_MAX / 2;
+}
+
+static void widen_names(CNest *c) {
+    for (int i = 0, n = c->names.at.n; i < n; i++) {
+        Name name = c->names.at.at[i];
+        if (name.text) names_var(&c->names, name.sym, str(c, "(i64)%s", name.text), NULL, NULL);
+    }
+}
+
 static CVal emit_index(CNest *c, Dim index) {
     index = names_subst(&c->names, index);
     if (varies(c, index)) return named(c, I64, true, 0, vector_dim(c, index));
-    int mark = push_values(c, 0);
+    int mark = c->names.at.n;
+    if (is_wide(c, index)) widen_names(c);
+    push_values(c, 0);
     const char *e = emit_dim_str(&c->names, index);
     names_pop(&c->names, mark);
     return named(c, I64, false, 0, e);
