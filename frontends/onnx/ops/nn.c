@@ -233,12 +233,24 @@ static bool var_taken(const Items *items, Dim var) {
     return false;
 }
 
+/* Is it the variable of a loop in the node's own graphs, which are lowered inside this loop? */
+static bool var_inside(const Node *node, Dim var) {
+    for (int i = 0; i < node->attr.n; i++) {
+        const Graph *g = node->attr.at[i].kind == ATTR_GRAPH ? node->attr.at[i].graph : NULL;
+        for (int k = 0; g && k < g->symbol.n; k++)
+            if (g->symbol.at[k].sym == var) return true;
+        for (int k = 0; g && k < g->node.n; k++)
+            if (var_inside(&g->node.at[k], var)) return true;
+    }
+    return false;
+}
+
 Item *nn_loop(Lower *lo, Dim var, Dim trip) {
     Flow *flow = lo->flow;
     Item loop = {.kind = ITEM_LOOP, .var = var, .trip = trip, .cond = -1, .from = lo->node->name};
     for (int i = 0; !loop.var; i++) {
         loop.var = dim_sym(lo->ctx, i ? internf(lo->ctx, "t%d", i) : intern(lo->ctx, "t"));
-        bool taken = var_taken(&flow->body, loop.var);
+        bool taken = var_taken(&flow->body, loop.var) || var_inside(lo->node, loop.var);
         for (int k = 0; k < flow->symbol.n; k++)
             taken = taken || flow->symbol.at[k].sym == loop.var;
         if (taken) loop.var = NULL;
