@@ -336,6 +336,9 @@ def test_test(weir):
     assert states == {"good": "PASS", "good2": "PASS", "off": "FAIL", "unknown": "UNSUPPORTED"}
     assert weir("test", "all/off", "--atol=1").out == weir("test", "all/off", "--rtol", "10").out
     assert weir("test", "all/good", "all/unknown").out.endswith("\n1 passed, 0 failed, 1 skipped\n")
+    for form in "given", "symbolic", "constant":
+        assert weir("test", "all/good", f"--form={form}", "--engine=both").out == "1 passed, 0 failed, 0 skipped\n"
+    weir.fails(2, "none of given, symbolic, constant", "test", "all/good", "--form=other")
     weir("test", "all/good", "--skip=fuse", "--threads=2", "--engine=eval", "--stop-after=fuse")
 
 

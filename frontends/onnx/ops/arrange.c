@@ -130,12 +130,17 @@ static void cumulative_infer(Infer *in) {
 }
 
 /* Along one axis: the reduction over the elements before (and including) each, a triangle of the
- * square. */
+ * square. Nothing stands before an only element. */
 static void cumulate(Lower *lo, int from, int to, int axis) {
     Ctx *ctx = lo->ctx;
     const Cont c = lo->flow->cont.at[to];
     bool exclusive = attr_int(ctx, lo->node, "exclusive", 0) != 0,
          reverse = attr_int(ctx, lo->node, "reverse", 0) != 0;
+    const char *combine = strcmp(lo->node->row->expr, "+") ? "prod" : "sum";
+    if (exclusive && dim_is(c.shape[axis], 1)) {
+        nn_fill(lo, "nothing", to, combine[0] == 'p');
+        return;
+    }
     Map *m = lower_map(lo, internf(ctx, "axis%d", axis));
     Dim at[RANK_MAX], read[RANK_MAX];
     for (int i = 0; i < c.rank; i++)
@@ -146,7 +151,6 @@ static void cumulate(Lower *lo, int from, int to, int axis) {
     vec_push(lo->arena, &m->cons,
              dim_addc(ctx, reverse ? dim_mulc(ctx, ahead, -1) : ahead, exclusive ? -1 : 0));
     int val = map_read(lo->flow, m, from, read);
-    const char *combine = strcmp(lo->node->row->expr, "+") ? "prod" : "sum";
     DType t = dtype_compute(c.type);
     if (t == c.type) {
         map_write(lo->flow, m, to, at, val, combine_get(ctx, combine, t));
