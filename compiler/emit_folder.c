@@ -191,6 +191,8 @@ void driver_emit_folder(Driver *d) {
     driver_emit(d, side, false);
     if (d->device)
         output_text(d->arena, o->emit_dir, arena_printf(d->arena, "%s.cu", model), d->device);
+    if (o->emit == EMIT_CU && !d->device)
+        fail(d->ctx, E_OPTION, "there is no text of kernels for a GPU; give \"target\" \"cuda\"");
     if (o->emit == EMIT_CU) return;
     driver_make_image(d);
     Text head = {.arena = d->arena};

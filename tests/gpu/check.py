@@ -92,6 +92,13 @@ class Checks:
         code, text = run(self.weir, "profile", HERE / "relu.ir", "--target", "cuda", "--size", "N=100", env=self.fake)
         expect(code == 0 and re.search(r"relu +\S+ +1 ", text), text)
 
+    def test_emit_cu(self):
+        folder = self.work / "texts"
+        code, text = run(self.weir, "compile", HERE / "relu.ir", "--target", "cuda", "--emit", "cu", "--emit-dir", folder)
+        expect(code == 0 and "KERNEL(256) kernel0(" in (folder / "relu.cu").read_text(), text)
+        code, text = run(self.weir, "compile", HERE / "relu.ir", "--emit", "cu", "--emit-dir", folder)
+        expect(code != 0 and 'give "target" "cuda"' in text, text)
+
     def test_wide_values(self):
         code, text = run(self.weir, "run", HERE / "wide.ir", "--target", "cuda", env=self.fake)
         expect(code == 0 and "min 0  max 2.997e+09" in text, text)

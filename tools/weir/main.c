@@ -11,7 +11,8 @@
 
 #define COMPILE_OPTIONS                                                                            \
     "  --target c|cuda         what to emit\n"                                                     \
-    "  --gpu NAME              sm_80, sm_90a or sm_100\n"                                          \
+    "  --gpu NAMES             GPUs to make code for: sm_80,sm_90a,sm_100; the first is planned "  \
+    "for\n"                                                                                        \
     "  --cpu NAME              native, x86-64-v2, x86-64-v3, x86-64-v4 or a CPU name\n"            \
     "  --dim NAME=V|NAME=LO..HI fix or bound a symbolic dim\n"                                     \
     "  --math MODE             strict, default or fast\n"                                          \
@@ -38,7 +39,8 @@ static const Verb verbs[] = {
     {"compile", "compile a model to a shared library",
      "weir compile MODEL.onnx -o MODEL.so [options]\n"
      "  -o FILE                 the library to write\n"
-     "  --emit c|header         write sources: all that a C compiler needs, or the typed header\n"
+     "  --emit c|header|cu      write sources: all that a C compiler needs, the typed header, or\n"
+     "                          the kernels for a GPU\n"
      "  --emit-dir DIR          where they go; with --emit, -o may be left out\n" COMPILE_OPTIONS,
      verb_compile},
     {"run", "run a model on inputs",
