@@ -58,11 +58,38 @@ static bool shares_bytes(const Rows *r, const int *dims, int n) {
     return access_stride(r->s->flow, r->root, to, dims[n - 1], own) != 1;
 }
 
-/* The reason, or NULL. */
+/* Does an index of the write that steps in no sequential dim differ in the read? */
+static bool strays(const Map *m, const Access *to, const Access *read) {
+    for (int k = 0; k < to->rank; k++) {
+        bool steps = false;
+        for (int d = 0; d < m->dim.n; d++)
+            steps |= m->dim.at[d].seq && dim_uses(to->at[k], m->dim.at[d].sym);
+        if (!steps && to->at[k] != read->at[k]) return true;
+    }
+    return false;
+}
+
+/* In a map with sequential dims: does a step need what steps of other results left? */
+static bool needs_others(const Map *m) {
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            for (int v = 0; v < m->body.val.n; v++) {
+                const Val *val = &m->body.val.at[v];
+                const Access *to = &m->write.at[w].to[k];
+                if (val->kind == VAL_READ && val->read.cont == to->cont &&
+                    strays(m, to, &val->read))
+                    return true;
+            }
+    return false;
+}
+
+/* The reason, or NULL. Threads may each take all steps of their results, when these need no
+ * others. */
 static const char *must_be_serial(const Rows *r, const int *dims, int n) {
+    bool alone = r->kernel->map.n == 1 && n && !map_is_reduction(r->root) && !needs_others(r->root);
     for (int p = 0; p < r->kernel->map.n; p++)
         for (int d = 0; d < map_at(r, p)->dim.n; d++)
-            if (map_at(r, p)->dim.at[d].seq) return "each step needs the one before";
+            if (map_at(r, p)->dim.at[d].seq && !alone) return "each step needs the one before";
     return shares_bytes(r, dims, n) ? "its elements share bytes" : NULL;
 }
 
@@ -79,11 +106,13 @@ static bool element_by_element(const Rows *r) {
     return true;
 }
 
-/* Dims of results with more than one index, in the order of storage: the last is the innermost. */
+/* Dims of results with more than one index, but sequential ones, in the order of storage: the last
+ * is the innermost. */
 static int result_dims(const Rows *r, int *dims) {
     int order[MAP_DIMS], n = 0, all = storage_order(r->s, r->root, order);
     for (int i = 0; i < all; i++)
-        if (!map_reduces(r->root, order[i]) && !dim_is(r->root->dim.at[order[i]].extent, 1))
+        if (!map_reduces(r->root, order[i]) && !dim_is(r->root->dim.at[order[i]].extent, 1) &&
+            !r->root->dim.at[order[i]].seq)
             dims[n++] = order[i];
     return n;
 }
