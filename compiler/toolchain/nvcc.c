@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NVCC_FLAGS = 12, MOST_GPUS = 16 };
+enum { NVCC_FLAGS = 11, MOST_GPUS = 16 };
 
 static const char *const fixed_flags[NVCC_FLAGS] = {
     "-x",
@@ -20,7 +20,6 @@ static const char *const fixed_flags[NVCC_FLAGS] = {
     "-prec-div=true",
     "-prec-sqrt=true",
     "-ftz=false",
-    "-restrict",
 };
 
 static char *nvcc_path(void) {
