@@ -198,10 +198,11 @@ def check_tree(root):
 
 
 def check_objects(build, errors):
-    """Mutable globals: objects in .data or .bss of the static libraries (not .data.rel.ro)."""
+    """Mutable globals: objects in .data or .bss of the static libraries (not .data.rel.ro), but for
+    those that hold code of others: generated, or linked in whole."""
     for folder, _, files in os.walk(build):
         for name in sorted(files):
-            if not name.endswith(".a") or name == "libonnx_pb.a":
+            if not name.endswith(".a") or name in ("libonnx_pb.a", "libweir_image.a"):
                 continue
             path = os.path.join(folder, name)
             table = subprocess.run(["objdump", "-t", path], capture_output=True, text=True, check=True)
