@@ -5,7 +5,7 @@
  * itself. */
 #include <stdint.h>
 
-void *stdout, *stderr;
+void *const stdout, *const stderr;
 int __popcountdi2(uint64_t v);
 
 int __popcountdi2(uint64_t v) {
