@@ -119,8 +119,7 @@ bool body_const_bits(const Body *b, int val, Bits *bits) {
     return true;
 }
 
-/* ---- primitives
- * ---------------------------------------------------------------------------------- */
+/* ---- primitives ----------------------------------------------------------------------------- */
 
 static DType prim_result(const Body *b, Prim p, const int *args) {
     const PrimRow *row = prim_row(p);
@@ -233,8 +232,7 @@ int body_cvt(Body *b, DType to, int x) {
     return body_prim_as(b, P_CVT, to, x);
 }
 
-/* ---- values as indices
- * ------------------------------------------------------------------------------ */
+/* ---- values as indices ---------------------------------------------------------------------- */
 
 typedef struct SymbolUse {
     Dim sym;
@@ -270,8 +268,7 @@ Dim body_symbol(Body *b, int val, const char *name) {
     return b->val.at[val].sym = dim_sym(ctx, fresh);
 }
 
-/* ---- copying
- * ------------------------------------------------------------------------------------------ */
+/* ---- copying -------------------------------------------------------------------------------- */
 
 typedef struct Inline {
     Body *b;
@@ -338,8 +335,7 @@ void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, c
     inline_all(&in);
 }
 
-/* ---- functions
- * -------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------ */
 
 /* The definition's body on these operands; functions inside it are expanded in turn. */
 static int expand_func(Body *b, Prim p, const int *args) {
@@ -392,9 +388,7 @@ void body_expand(Body *b, const Body *from, int *map) {
     inline_all(&in);
 }
 
-/* ---- pruning
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- pruning -------------------------------------------------------------------------------- */
 
 typedef struct Live {
     const Body *b;

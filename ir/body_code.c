@@ -133,8 +133,7 @@ BodyCode *body_compile(Arena *arena, const Body *b) {
     return code;
 }
 
-/* ---- running
- * --------------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 static Bits element_get(const char *at, size_t element, int i) {
     Bits bits = 0;

@@ -70,8 +70,7 @@ DType expr_expect_type(ExprScan *scan) {
     return t;
 }
 
-/* ---- literals
- * ------------------------------------------------------------------------------------ */
+/* ---- literals ------------------------------------------------------------------------------- */
 
 static bool nan_bits(DType t, const char *text, bool negative, Bits *bits) {
     *bits = bits_of_double(t, negative ? -NAN : NAN);
@@ -151,8 +150,7 @@ static bool is_scalar(DType t) {
     return dtype_class(t) != CLASS_COMPLEX && dtype_class(t) != CLASS_OBJECT;
 }
 
-/* ---- trees
- * ------------------------------------------------------------------------------------------ */
+/* ---- trees ---------------------------------------------------------------------------------- */
 
 static Expr *expr_new(ExprScan *scan, ExprKind kind, DType type) {
     Expr *e = NEW(scan->body->arena, Expr);
@@ -218,8 +216,7 @@ static Expr *negate(ExprScan *scan, Expr *e) {
     return n;
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------ */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *text;
@@ -343,8 +340,7 @@ Expr *expr_read_unary(ExprScan *scan) {
     return read_unary(scan, 0);
 }
 
-/* ---- building
- * -------------------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 static bool has_float_literal(const Expr *e) {
     if (e->kind == EXPR_LITERAL) return is_float_text(e->text);
@@ -404,8 +400,7 @@ int expr_build(ExprScan *scan, const Expr *expr, DType want) {
     BUG("expression of kind %d", expr->kind);
 }
 
-/* ---- statements
- * --------------------------------------------------------------------------------------------- */
+/* ---- statements ----------------------------------------------------------------------------- */
 
 void expr_bind(ExprScan *scan, const char *name, int val) {
     vec_push(scan->body->arena, &scan->name, (ExprName){name, val});

@@ -46,8 +46,7 @@
         }                                                                                          \
     }
 
-/* ---- every type
- * ---------------------------------------------------------------------------------- */
+/* ---- every type ----------------------------------------------------------------------------- */
 
 #define ANY_LOOPS(DT, T)                                                                           \
     LOOP2(lt_##DT, uint8_t, T, x < y)                                                              \
@@ -70,8 +69,7 @@
 #define NUMBER_ROW(DT)                                                                             \
     ANY_ROW(DT), [P_ADD] = add_##DT, [P_SUB] = sub_##DT, [P_MUL] = mul_##DT, [P_NEG] = neg_##DT
 
-/* ---- integers
- * ------------------------------------------------------------------------------------ */
+/* ---- integers ------------------------------------------------------------------------------- */
 
 /* Widening U keeps 16-bit products out of signed int; U is unsigned, so a count is never negative.
  */
@@ -124,8 +122,7 @@ LOOP2(or_BOOL, uint8_t, uint8_t, (x != 0) | (y != 0))
 LOOP2(xor_BOOL, uint8_t, uint8_t, (x != 0) ^ (y != 0))
 LOOP1(not_BOOL, uint8_t, uint8_t, x == 0)
 
-/* ---- floats
- * ---------------------------------------------------------------------------------------- */
+/* ---- floats --------------------------------------------------------------------------------- */
 
 /* The bitwise and (or) of two floats: of equal ones, and so of two zeros, the greater (lesser). */
 #define BITWISE(NAME, T, U, OP)                                                                    \
@@ -209,8 +206,7 @@ static LoopFn *const loops[DT_COUNT][PRIM_COUNT] = {
               [P_NOT] = not_BOOL},
 };
 
-/* ---- conversions
- * -------------------------------------------------------------------------------------- */
+/* ---- conversions ---------------------------------------------------------------------------- */
 
 /* Float to integer: truncates, saturates, NaN gives 0. LO is exact; HI is the first float above. */
 #define TO_INT(DT, T, LO, HI)                                                                      \

@@ -49,8 +49,7 @@ const Combine *combine_get(Ctx *ctx, const char *name, DType t) {
     return NULL;
 }
 
-/* ---- text
- * ---------------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 typedef struct Reader {
     ExprScan *scan;

@@ -2,8 +2,7 @@
 /* Compiling Dims to numbers and slots, and running them at a point or over a column. */
 #include "dim_code.h"
 
-/* ---- compiling
- * ------------------------------------------------------------------------------------ */
+/* ---- compiling ------------------------------------------------------------------------------ */
 
 typedef struct Compile {
     Arena *arena;
@@ -128,8 +127,7 @@ bool dim_code_uses(const DimCode *code, int slot) {
     return false;
 }
 
-/* ---- running
- * --------------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 int64_t dim_code_value(const DimCode *code, const int64_t *slots) {
     int64_t v = code->constant;

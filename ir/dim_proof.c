@@ -196,8 +196,7 @@ Dim prove_bound(Proof *proof, Dim d, int from, bool upper) {
     return d;
 }
 
-/* ---- d >= 0
- * -------------------------------------------------------------------------------------- */
+/* ---- d >= 0 --------------------------------------------------------------------------------- */
 
 static bool ge0_extremum(Proof *proof, Dim d, int t) {
     int64_t c = d->term[t].coef;
@@ -265,8 +264,7 @@ bool prove_ge0(Proof *proof, Dim d) {
     return t >= 0 && ge0_rest(proof, d, t);
 }
 
-/* ---- the public face
- * ------------------------------------------------------------------------------- */
+/* ---- the public face ------------------------------------------------------------------------ */
 
 static const DimEnv no_ranges;
 

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* ---- symbols
- * ---------------------------------------------------------------------------------------- */
+/* ---- symbols -------------------------------------------------------------------------------- */
 
 void eval_bind(Eval *e, Dim sym, int64_t value) {
     intptr_t at = (intptr_t)table_get(e->bound, sym);
@@ -42,8 +41,7 @@ int64_t eval_dim(Eval *e, Dim d) {
     return value;
 }
 
-/* ---- inputs
- * ------------------------------------------------------------------------------------------ */
+/* ---- inputs --------------------------------------------------------------------------------- */
 
 typedef struct Unknown {
     Eval *e;
@@ -152,8 +150,7 @@ static void bind_inputs(Eval *e, const Tensor *in) {
     for (int s = 0; s < f->symbol.n; s++) check_range(e, &f->symbol.at[s]);
 }
 
-/* ---- containers
- * ---------------------------------------------------------------------------------------- */
+/* ---- containers ----------------------------------------------------------------------------- */
 
 void eval_shape(Eval *e, int cont, int64_t *dim) {
     const Cont *c = &e->flow->cont.at[cont];
@@ -320,9 +317,7 @@ bool eval_true(Eval *e, int cont) {
     return *(const uint8_t *)t->data != 0;
 }
 
-/* ---- loops
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- loops ---------------------------------------------------------------------------------- */
 
 /* The tensor itself, not its container's declared dims: what a loop carries may change its shape.
  */
@@ -398,9 +393,7 @@ static void run_loop(Eval *e, const Item *loop, EvalMapFn *map, void *user) {
     if (loop->done || t == 0) make_written(e, &loop->body);
 }
 
-/* ---- calls
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 /* While it runs, a symbol it defines is its upper bound, so that results have room. */
 static void bind_upper(Eval *e, const Call *call) {
@@ -452,9 +445,7 @@ static void run_call(Eval *e, const Call *call) {
     arena_free(scratch);
 }
 
-/* ---- items
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- items ---------------------------------------------------------------------------------- */
 
 void eval_items(Eval *e, const Items *items, EvalMapFn *map, void *user) {
     for (int i = 0; i < items->n; i++) {
@@ -557,8 +548,7 @@ void flow_eval_watched(Arena *arena, const Flow *flow, const Tensor *in, Tensor 
     ctx->where = where;
 }
 
-/* ---- values for containers that have none
- * ------------------------------------------------------------------- */
+/* ---- values for containers that have none --------------------------------------------------- */
 
 static uint64_t mix(uint64_t x) {
     x ^= x >> 30, x *= 0xbf58476d1ce4e5b9u;

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* ---- columns
- * ----------------------------------------------------------------------------------------- */
+/* ---- columns -------------------------------------------------------------------------------- */
 
 int column_bytes(DType t) {
     int bits = dtype_bits(t);
@@ -36,8 +35,7 @@ void column_i64(Column from, int n, int64_t *out) {
     for (int j = 0; j < n; j++) out[j] = bits_to_int(from.type, column_get(from, j));
 }
 
-/* ---- copying
- * -------------------------------------------------------------------------------------------- */
+/* ---- copying -------------------------------------------------------------------------------- */
 
 /* Elements of T bytes at from[offset[j]] (or j*step) to out[j]. */
 #define GATHER(T)                                                                                  \
@@ -90,8 +88,7 @@ static void put_one(const Spot *spot, int64_t address, const void *from, int j) 
         mem_set(spot->type, spot->data, address, ((const uint8_t *)from)[j]);
 }
 
-/* ---- addresses
- * --------------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------ */
 
 static bool block_inside(const Runner *r, const Spot *spot) {
     if (spot->safe) return true;
@@ -135,9 +132,7 @@ void access_addresses(Runner *r, const Spot *spot, int n, bool quiet, int64_t *a
     }
 }
 
-/* ---- reads
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- reads ---------------------------------------------------------------------------------- */
 
 static void read_careful(Runner *r, const Spot *spot, const Val *v, Column out, int n) {
     int64_t address[COLUMN_MAX];
@@ -168,9 +163,7 @@ void access_fill(void *runner, int val, Column out, int n) {
         read_careful(r, spot, v, out, n);
 }
 
-/* ---- stores
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- stores --------------------------------------------------------------------------------- */
 
 static void store_block(const Runner *r, const Spot *spot, int64_t base, const void *from, int n) {
     if (r->all && spot->step == 1 && spot->bytes) {

@@ -44,8 +44,7 @@ typedef struct Part {
     int thread;
 } Part;
 
-/* ---- operands
- * ---------------------------------------------------------------------------------------------- */
+/* ---- operands ------------------------------------------------------------------------------- */
 
 static const float *as_floats(Group *g, const Spot *s) {
     if (s->type == F32) return (const float *)s->data;
@@ -152,9 +151,7 @@ static void tabulate(Contract *c, Operand *o) {
     }
 }
 
-/* ---- running
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 /* Points j in [lo, hi) of the n along `wide` are inside the container for reduced point p. */
 static void inside(const Operand *o, const int64_t *index, int64_t p, int n, int *lo, int *hi) {

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- symbols
- * --------------------------------------------------------------------------------------------- */
+/* ---- symbols -------------------------------------------------------------------------------- */
 
 static bool find_slot(void *group, Dim sym, int *slot, int64_t *value) {
     Group *g = group;
@@ -35,9 +34,7 @@ static uint64_t symbols_of(const Group *g, const DimCode *code) {
     return symbols;
 }
 
-/* ---- accesses
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- accesses ------------------------------------------------------------------------------- */
 
 /* Smallest and largest of what the dims add to an affine index, each running 0 .. most[d]. */
 static void reach(const DimCode *code, const int64_t *most, int64_t *lo, int64_t *hi) {
@@ -114,9 +111,7 @@ Spot *spot_prepare(Group *g, const Access *access) {
     return s;
 }
 
-/* ---- spaces
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- spaces --------------------------------------------------------------------------------- */
 
 static int64_t extent_of(const Group *g, int d) {
     return g->extent[d] > 0 ? g->extent[d] : 1;
@@ -190,9 +185,7 @@ static bool injective(const Group *g, const Access *to) {
     return true;
 }
 
-/* ---- modes
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- modes ---------------------------------------------------------------------------------- */
 
 static bool is_sum(const Combine *c) {
     return c->nstate == 1 && c->simple == P_ADD && dtype_is_float(c->type[0]);
@@ -242,9 +235,7 @@ static void choose_split(Group *g, const Write *const *write, int n) {
     if (g->split >= 0) g->nrunner = g->e->threads;
 }
 
-/* ---- groups
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- groups --------------------------------------------------------------------------------- */
 
 /* The map's body with the values as the combines want them, cut to what these writes need. */
 static void prepare_body(Group *g, const Write *const *write, int n) {

@@ -10,8 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ---- spaces
- * ------------------------------------------------------------------------------------------- */
+/* ---- spaces --------------------------------------------------------------------------------- */
 
 static void set_points(Runner *r, const Space *s) {
     if (!s->blocked) return;
@@ -46,8 +45,7 @@ static bool space_next(Runner *r, const Space *s) {
     return false;
 }
 
-/* ---- constraints
- * ---------------------------------------------------------------------------------------- */
+/* ---- constraints ---------------------------------------------------------------------------- */
 
 static bool any_active(const Runner *r) {
     if (r->all) return true;
@@ -86,8 +84,7 @@ static bool mask_block(Runner *r, bool reduced, bool both) {
     return any_active(r);
 }
 
-/* ---- the four ways
- * ----------------------------------------------------------------------------------------- */
+/* ---- the four ways -------------------------------------------------------------------------- */
 
 static void run_body(Runner *r) {
     body_run(r->g->code, r->frame, r->n, access_fill, r);
@@ -167,9 +164,7 @@ static void *run_part(void *runner) {
     return NULL;
 }
 
-/* ---- threads
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 static void raise_fault(const Group *g, const Fault *f) {
     fail(g->e->ctx, f->symbols ? E_RUN : E_VERIFY,
@@ -201,9 +196,7 @@ void group_run(Group *g) {
         if (g->runner[t].fault.set) raise_fault(g, &g->runner[t].fault);
 }
 
-/* ---- the map
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the map -------------------------------------------------------------------------------- */
 
 static void set_seq(Groups *groups, int dim, int64_t index) {
     for (int i = 0; i < groups->n; i++)

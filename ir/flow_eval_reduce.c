@@ -81,8 +81,7 @@ void acc_reset(Runner *r) {
     }
 }
 
-/* ---- float sums
- * -------------------------------------------------------------------------------------------- */
+/* ---- float sums ----------------------------------------------------------------------------- */
 
 static const double *as_double(Column c, double *room, int n) {
     if (c.type == F64) return c.at;
@@ -143,8 +142,7 @@ static void sum_horizontal(Runner *r, int s) {
     r->acc[s].sum[0] += part[0];
 }
 
-/* ---- other combines
- * ------------------------------------------------------------------------------------------ */
+/* ---- other combines ------------------------------------------------------------------------- */
 
 typedef struct Params {
     const Body *body;
@@ -253,9 +251,7 @@ void acc_horizontal(Runner *r) {
     }
 }
 
-/* ---- results
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 /* The columns to store: states, a sum rounded once, or what `finish` makes of them. */
 static void finish(const State *state, Acc *a, int n, Column *out) {
@@ -279,9 +275,7 @@ void acc_finish(Runner *r, int n) {
     }
 }
 
-/* ---- scatter
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- scatter -------------------------------------------------------------------------------- */
 
 static void scatter_one(Runner *r, int s, int j, int64_t at, const Column *value) {
     const State *state = &r->g->state[s];

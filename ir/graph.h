@@ -147,8 +147,7 @@ void graph_print(Text *out, const Graph *g);
 Graph *graph_parse(Arena *arena, const OpTable *ops, const char *text, const char **end);
 void graph_verify(const Graph *g);
 
-/* ---- what operator functions get (op.c)
- * ----------------------------------------------------------- */
+/* ---- what operator functions get (op.c) ----------------------------------------------------- */
 
 struct Infer {
     Ctx *ctx;

@@ -77,8 +77,7 @@ static Dim access_elements(Count *c, const Access *a) {
     return smaller(c, box, points);
 }
 
-/* ---- a set of maps
- * ---------------------------------------------------------------------------------------- */
+/* ---- a set of maps -------------------------------------------------------------------------- */
 
 typedef struct Touch {
     Dim elements;
@@ -177,8 +176,7 @@ Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps
     return (Bytes){dim_ceildiv(flow->ctx, bits, dim_const(flow->ctx, 8)), c.over};
 }
 
-/* ---- operations
- * --------------------------------------------------------------------------------------------- */
+/* ---- operations ----------------------------------------------------------------------------- */
 
 static int prim_flops(Prim p) {
     switch (p) {

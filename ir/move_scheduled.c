@@ -35,8 +35,7 @@ static int64_t number(Sched *s, Dim d) {
     return v < 0 ? 0 : v;
 }
 
-/* ---- loops
- * --------------------------------------------------------------------------------------------- */
+/* ---- loops ---------------------------------------------------------------------------------- */
 
 static int root_dim(const Sched *s, const char *name) {
     for (int d = 0; d < s->root->dim.n; d++)
@@ -95,8 +94,7 @@ static void find_loops(Sched *s) {
     }
 }
 
-/* ---- footprints
- * ------------------------------------------------------------------------------------------ */
+/* ---- footprints ----------------------------------------------------------------------------- */
 
 static bool in_memory(const Sched *s, int cont) {
     if (s->flow->cont.at[cont].place == PLACE_KERNEL) return false;

@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* ---- elements
- * ------------------------------------------------------------------------------------------ */
+/* ---- elements ------------------------------------------------------------------------------- */
 
 static Bits get(const NestCode *c, int buf, int64_t at) {
     const Buf *b = &c->nest->buf.at[buf];
@@ -79,9 +78,7 @@ static void tell(NestCode *c, const NestStmt *s, int buf, const int64_t *address
     if (c->traffic) nest_count(c, buf, address, n);
 }
 
-/* ---- reads
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- reads ---------------------------------------------------------------------------------- */
 
 typedef struct Run {
     NestCode *c;
@@ -151,9 +148,7 @@ static void fill(void *user, int val, Column out, int n) {
     }
 }
 
-/* ---- stores
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- stores --------------------------------------------------------------------------------- */
 
 static void store_lanes(Run *r, const NestAccess *a, Column from, int n) {
     NestCode *c = r->c;
@@ -196,9 +191,7 @@ void nest_read_true(NestCode *c, const NestStmt *s, uint8_t *truth) {
         truth[l] = address[l] >= 0 && get(c, s->at.buf, address[l]) != 0;
 }
 
-/* ---- folds
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- folds ---------------------------------------------------------------------------------- */
 
 typedef struct Fold {
     const Combine *combine;

@@ -187,8 +187,7 @@ static Bits apply_float(Prim p, DType t, const Bits *args) {
     return bits_convert(t, F32, of_f32(apply_f32(p, v[0], v[1], v[2])), true);
 }
 
-/* ---- integers
- * ------------------------------------------------------------------------------------- */
+/* ---- integers ------------------------------------------------------------------------------- */
 
 static uint64_t divide(Prim p, int64_t x, int64_t y) {
     if (y == 0) return 0;

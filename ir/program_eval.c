@@ -15,8 +15,7 @@ typedef struct Run {
     NestTraffic *traffic; /* by kernel, or NULL */
 } Run;
 
-/* ---- layouts
- * ------------------------------------------------------------------------------------------- */
+/* ---- layouts -------------------------------------------------------------------------------- */
 
 typedef struct Logical {
     Eval *e;
@@ -64,8 +63,7 @@ static Tensor lay(Eval *e, const Cont *c, const Tensor *dense, const Tensor *sto
     return *to;
 }
 
-/* ---- kernels
- * --------------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 static bool guards_hold(Eval *e, const Kernel *k) {
     for (int i = 0; i < k->when.n; i++)

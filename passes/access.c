@@ -210,8 +210,7 @@ void flow_compact(Flow *flow) {
     renumber(flow, &flow->body, from);
 }
 
-/* ---- lines
- * -------------------------------------------------------------------------------------------- */
+/* ---- lines ---------------------------------------------------------------------------------- */
 
 Kernel *kernel_new(Flow *flow, const Machine *machine, const int *maps, int n) {
     Kernel *k = NEW(flow->arena, Kernel);
@@ -241,8 +240,7 @@ void kernel_keep(Flow *flow, Kernel *kernel, int pos, int cont, Storage storage)
     line->storage = storage;
 }
 
-/* ---- alignment
- * ------------------------------------------------------------------------------------------ */
+/* ---- alignment ------------------------------------------------------------------------------ */
 
 /* Ties producer p's dims to the root's through one read of consumer q; -2 marks a tie not seen yet.
  */

@@ -8,9 +8,7 @@
  * dropped. Maps that compute stay as they are: joining these is `fuse`'s work. */
 #include "passes/clean.h"
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the pass ------------------------------------------------------------------------------- */
 
 static bool clean_round(Editing *c) {
     bool changed = false;

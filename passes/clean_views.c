@@ -92,8 +92,7 @@ bool inline_view(Editing *c, int map) {
     return changed;
 }
 
-/* ---- copies written in place
- * --------------------------------------------------------------------------------- */
+/* ---- copies written in place ---------------------------------------------------------------- */
 
 /* Index of the copy's target for index `at` of its source. */
 static const Dim *target_index(Editing *c, const Map *copy, const Access *from, const Access *to,

@@ -4,8 +4,7 @@
  * it makes, and maps dropped that nobody needs any more. Every value stays as it is bit for bit. */
 #include "passes/compose.h"
 
-/* ---- uses
- * --------------------------------------------------------------------------------------------- */
+/* ---- uses ----------------------------------------------------------------------------------- */
 
 static void hold(Uses *u, int cont) {
     if (cont >= 0) u->held[cont] = true;
@@ -59,8 +58,7 @@ void uses_count(Editing *c) {
     count_items(c, &c->flow->body);
 }
 
-/* ---- rewriting one map
- * ---------------------------------------------------------------------------------- */
+/* ---- rewriting one map ---------------------------------------------------------------------- */
 
 void map_rewrite(Editing *c, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user) {
     Body out = {.arena = c->arena};
@@ -100,8 +98,7 @@ int simplify_read(void *user, Body *b, const Val *read) {
                           : body_read(b, to, read->type);
 }
 
-/* ---- dead maps
- * --------------------------------------------------------------------------------------------- */
+/* ---- dead maps ------------------------------------------------------------------------------ */
 
 static bool needed(const Editing *c, const Map *m) {
     for (int w = 0; w < m->write.n; w++)
@@ -159,8 +156,7 @@ void drop_unneeded(Editing *c) {
     uses_count(c);
 }
 
-/* ---- composing
- * ---------------------------------------------------------------------------------------------- */
+/* ---- composing ------------------------------------------------------------------------------ */
 
 /* The one plain write of a map without sequential dims, or NULL. */
 const Access *map_plain_write(const Map *m) {

@@ -26,8 +26,7 @@ static bool is_constant(const Folding *f, int cont) {
     return ((c->kind == CONT_PARAM || c->kind == CONT_LITERAL) && c->data) || f->constant[cont];
 }
 
-/* ---- subexpressions
- * ------------------------------------------------------------------------------------------ */
+/* ---- subexpressions ------------------------------------------------------------------------- */
 
 typedef struct Hoist {
     Folding *f;
@@ -191,9 +190,7 @@ static void hoist(Folding *f, Map *map, Items *into) {
     if (any) replace_hoisted(&h, cont);
 }
 
-/* ---- evaluation
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- evaluation ----------------------------------------------------------------------------- */
 
 /* A map whose reads are all constant, whose domain is, and whose containers nobody else writes. */
 static bool constant_map(const Folding *f, const Map *m, const int *writer, int self) {

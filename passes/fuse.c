@@ -71,8 +71,7 @@ static void survey(Fusing *f, const Items *items) {
     }
 }
 
-/* ---- is joining legal
- * -------------------------------------------------------------------------------------- */
+/* ---- is joining legal ----------------------------------------------------------------------- */
 
 /* Does every reader of what g writes run with or after `into`? */
 static bool may_sink(const Fusing *f, const Group *g, const Group *into) {
@@ -114,8 +113,7 @@ static bool reads_covering(const Map *m, int cont) {
     return true;
 }
 
-/* ---- is it worth it
- * ------------------------------------------------------------------------------------------ */
+/* ---- is it worth it ------------------------------------------------------------------------- */
 
 /* Is g's last map a reduction behind element-wise maps alone (strips)? */
 static bool ends_in_reduction(const Fusing *f, const Group *g) {

@@ -65,9 +65,7 @@ static Halo find_halo(Layouts *l, int cont) {
     return h;
 }
 
-/* ---- making room
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- making room ---------------------------------------------------------------------------- */
 
 static const Dim *shifted(Layouts *l, const Halo *h, const Dim *at, int rank) {
     Dim *out = NEW_ARRAY(l->arena, Dim, rank + 1);

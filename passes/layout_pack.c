@@ -200,8 +200,7 @@ static void widen_rows(Layouts *l, const Map *m, const Dot *dot) {
     c->layout = y;
 }
 
-/* ---- operands computed at run time
- * --------------------------------------------------------------------------------- */
+/* ---- operands computed at run time ---------------------------------------------------------- */
 
 static void insert_item_before(Layouts *l, Items *items, int map, const Items *made, bool *done) {
     for (int i = 0; i < items->n && !*done; i++) {

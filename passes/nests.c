@@ -34,8 +34,7 @@ static int64_t const_or(Dim d, int64_t otherwise) {
     return dim_is_const(d, &v) ? v : otherwise;
 }
 
-/* ---- tiling one dim
- * ------------------------------------------------------------------------------ */
+/* ---- tiling one dim ------------------------------------------------------------------------- */
 
 static void guard_ge0(Lowering *lo, Stmt *s, Dim d) {
     vec_push(lo->arena, &s->guard, d);
@@ -127,8 +126,7 @@ void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *
     tail_tile(lo, into, how, tail, fn, user);
 }
 
-/* ---- storage
- * ---------------------------------------------------------------------------------------- */
+/* ---- storage -------------------------------------------------------------------------------- */
 
 static int memory_buf(Lowering *lo, int cont) {
     if (lo->memory[cont] < 0) {
@@ -246,8 +244,7 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
         }
 }
 
-/* ---- the loops of a kernel
- * ---------------------------------------------------------------------------- */
+/* ---- the loops of a kernel ------------------------------------------------------------------ */
 
 /* Opens the leading tile loops that are marked parallel, as far as no producer stands between them.
  */
@@ -312,8 +309,7 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     for_tiles(lo, into, &how, root[t->dim], inside_tile, &next);
 }
 
-/* ---- region variables: which loops of the flow enclose a map
- * ---------------------------------------------- */
+/* ---- region variables: which loops of the flow enclose a map -------------------------------- */
 
 static Dim last_iteration(Ctx *ctx, const Item *loop) {
     Dim end = loop->done ? loop->done : loop->trip;

@@ -15,8 +15,7 @@ bool lanes_in_row(const Leaf *f) {
     return f->plan->lane_dim >= 0 && !f->plan->spread;
 }
 
-/* ---- loops over one dim
- * ------------------------------------------------------------------------------ */
+/* ---- loops over one dim --------------------------------------------------------------------- */
 
 Stmts *open_dim(Leaf *f, int d, Stmts *into) {
     Lowering *lo = f->lo;
@@ -93,8 +92,7 @@ void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     if (!dim_is(rest, 0)) lane_chunk(f, dim_mulc(lo->ctx, full, w), rest, into, fn);
 }
 
-/* ---- bodies
- * --------------------------------------------------------------------------------------------- */
+/* ---- bodies --------------------------------------------------------------------------------- */
 
 Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into) {
     if (!lane->var) return into;
@@ -359,8 +357,7 @@ Access target_access(Leaf *f, const Access *to) {
     return storage_access(f, to, true);
 }
 
-/* ---- maps without a combine
- * -------------------------------------------------------------------------------- */
+/* ---- maps without a combine ----------------------------------------------------------------- */
 
 static void plain_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
@@ -388,9 +385,7 @@ static void plain_map(Leaf *f, Stmts *into) {
     f->lo->env.n = mark;
 }
 
-/* ---- own tiles
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- own tiles ------------------------------------------------------------------------------ */
 
 typedef struct OwnTile {
     int pos, level;

@@ -123,8 +123,7 @@ void plan_kernel(Lowering *lo) {
         if (kernel->line.at[i].kind == LINE_AT) plan_at(lo, &kernel->line.at[i]);
 }
 
-/* ---- boxes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- boxes ---------------------------------------------------------------------------------- */
 
 /* lo .. hi is what is read of the container's box; lo_cap .. hi_cap what the tile's largest size
  * would reach, also outside: the latter's size is a constant more often. */

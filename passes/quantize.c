@@ -9,9 +9,7 @@
 
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
 
-/* ---- terms
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- terms ---------------------------------------------------------------------------------- */
 
 static bool is_code(const Body *b, int val) {
     DType t = b->val.at[val].type;
@@ -62,9 +60,7 @@ int copy_outer_val(Body *to, const Body *from, int val, const DimSubst *subst, i
     return map[root];
 }
 
-/* ---- new maps
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- new maps ------------------------------------------------------------------------------- */
 
 static bool insert(Arena *arena, Items *items, int map, const Items *made, bool after) {
     for (int i = 0; i < items->n; i++) {
@@ -106,8 +102,7 @@ void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *n
     }
 }
 
-/* ---- zero points that are all the same
- * --------------------------------------------------------------------------------- */
+/* ---- zero points that are all the same ------------------------------------------------------ */
 
 /* A read of codes that are known and all the same is a constant. */
 static int equal_codes(void *user, Body *b, const Val *read) {

@@ -41,8 +41,7 @@ static bool decoded_val(const Body *b, int val, Decoded *d) {
     return false;
 }
 
-/* ---- the map that decodes a container
- * --------------------------------------------------------------------------------- */
+/* ---- the map that decodes a container ------------------------------------------------------- */
 
 /* The map that alone writes `cont`, whole, decoding the code it reads; NULL when there is none. */
 static const Map *decoder_of(const Quantizing *q, int cont, Decoded *d) {
@@ -114,8 +113,7 @@ static bool decodable(const Quantizing *q, const Map *r, int val) {
            (d.term.zero < 0 || uses_no_dims(p, d.term.zero));
 }
 
-/* ---- decoding where it is read
- * ---------------------------------------------------------------------------------------- */
+/* ---- decoding where it is read -------------------------------------------------------------- */
 
 /* A BodyReadFn: reads of decoded containers read codes, and decode. */
 static int decode_read(void *user, Body *b, const Val *read) {
@@ -151,9 +149,7 @@ static int decode_read(void *user, Body *b, const Val *read) {
     return body_prim2(b, P_MUL, value, copy_outer_val(b, &p->body, d.scale, subst, n));
 }
 
-/* ---- sums
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- sums ----------------------------------------------------------------------------------- */
 
 /* Are there at most so many terms that no sum leaves i32? */
 static bool few_terms(const Map *m) {
@@ -210,9 +206,7 @@ static void sum_codes(Quantizing *q, int map) {
     insert_after(q, map, &after);
 }
 
-/* ---- becoming a code
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- becoming a code ------------------------------------------------------------------------ */
 
 static bool to_code(const Body *b, int val, int *quotient) {
     const Val *v = &b->val.at[val];

@@ -77,8 +77,7 @@ static bool can_split(Quantizing *q, int map, Split *s) {
     return !done && lanes >= GROUP && terms >= GROUP;
 }
 
-/* ---- codes of the other sign
- * ------------------------------------------------------------------------------------------ */
+/* ---- codes of the other sign ---------------------------------------------------------------- */
 
 static int moved(Body *b, int val, DType to) {
     int shift = body_const(b, I32, to == U8 ? 128 : -128);
@@ -118,8 +117,7 @@ static int replaced(void *user, Body *b, const Val *read) {
     return body_read_else(b, at, to, moved(b, read->arg[0], to));
 }
 
-/* ---- sums of one operand
- * ---------------------------------------------------------------------------------------------- */
+/* ---- sums of one operand -------------------------------------------------------------------- */
 
 /* A map that sums the codes of one operand over all reduced dims; its container, and in `over` the
  * result dims it has. */

@@ -20,8 +20,7 @@
 static const int64_t unknown_extent = 64;
 enum { CHUNK = 4096, SERIAL_WORK = 16384 };
 
-/* ---- lanes
- * --------------------------------------------------------------------------------------------- */
+/* ---- lanes ---------------------------------------------------------------------------------- */
 
 /* As many as f32 elements fill a vector: one lane count per kernel, whatever the types. */
 int lanes_of(const Scheduling *s) {
@@ -61,9 +60,7 @@ void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim) {
     line_dim(s->flow, line, map, dim, lanes_of(s));
 }
 
-/* ---- work
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- work ----------------------------------------------------------------------------------- */
 
 /* Worth spreading over threads? Small kernels run as one task. */
 bool worth_threads(const Scheduling *s, const Kernel *kernel) {
@@ -81,8 +78,7 @@ static bool has_seq(const Map *m) {
     return false;
 }
 
-/* ---- element-wise
- * ------------------------------------------------------------------------------------------ */
+/* ---- element-wise --------------------------------------------------------------------------- */
 
 int storage_order(const Scheduling *s, const Map *map, int *order) {
     int64_t stride[MAP_DIMS];
@@ -142,9 +138,7 @@ bool read_outside(const Scheduling *s, const Kernel *kernel, int cont) {
     return false;
 }
 
-/* ---- the pass
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the pass ------------------------------------------------------------------------------- */
 
 static void hold(Scheduling *s, int cont) {
     if (cont >= 0) s->held[cont] = true;

@@ -160,9 +160,7 @@ static void choose_tile(Tiled *t) {
         t->rows[1] = equal_tiles(map_extent(t->p, t->row[1], unknown_extent), most / t->rows[0]);
 }
 
-/* ---- lines
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- lines ---------------------------------------------------------------------------------- */
 
 /* Elements of p's operand that has the lane dim: what a panel loop wants to keep close. */
 static double lane_operand_bytes(const Tiled *t) {

@@ -48,8 +48,7 @@ static inline void put_message(Blob *b, int field, Blob message) {
     free(message.at);
 }
 
-/* ---- ONNX
- * ----------------------------------------------------------------------------------------- */
+/* ---- ONNX ----------------------------------------------------------------------------------- */
 
 /* Dims as text: "2,N,?" */
 static inline Blob value_info(const char *name, int type, const char *dims) {

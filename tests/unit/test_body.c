@@ -239,8 +239,7 @@ Test(body, engine_is_prim_apply) {
     }
 }
 
-/* ---- building
- * ------------------------------------------------------------------------------------ */
+/* ---- building ------------------------------------------------------------------------------- */
 
 Test(body, equal_values_are_shared_and_constants_fold) {
     Body b = {.arena = arena};
@@ -342,8 +341,7 @@ Test(body, expansion_leaves_no_function_and_no_small_arithmetic) {
     cr_assert_eq(wide.val.at[map[y]].type, F16);
 }
 
-/* ---- expressions
- * ------------------------------------------------------------------------------------ */
+/* ---- expressions ---------------------------------------------------------------------------- */
 
 static double value(const char *text, DType literal) {
     Body b = {.arena = arena};
@@ -428,8 +426,7 @@ Test(body, bad_expressions_are_refused) {
     cr_assert_not(ctx_try(ctx, read_bad, deep));
 }
 
-/* ---- columns in use
- * ------------------------------------------------------------------------------------ */
+/* ---- columns in use ------------------------------------------------------------------------- */
 
 /* A value asked for after the run is still in its column, and short columns are right too. */
 Test(body, callers_values_keep_their_columns) {

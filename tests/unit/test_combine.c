@@ -158,8 +158,7 @@ Test(combine, welford_gives_mean_and_variance) {
     cr_assert_float_eq(bits_to_double(F64, out[2]), 721.05, 1e-6);
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------ */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 static const char *const softmax =
     "softmax_acc (m:f32 = -inf, l:f32 = 0, o:f32 = 0) associative commutative {"

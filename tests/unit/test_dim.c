@@ -60,8 +60,7 @@ static DimEnv env_of(DimRange *range, int n) {
     return (DimEnv){range, n};
 }
 
-/* ---- canonical form
- * ------------------------------------------------------------------------------ */
+/* ---- canonical form ------------------------------------------------------------------------- */
 
 Test(dim, sums_and_products) {
     Dim N = S("N"), M = S("S"), i = S("i");
@@ -137,8 +136,7 @@ Test(dim, min_and_max) {
     IS(dv(mx(i, K(0)), K(2)), "max(i, 0)/2");
 }
 
-/* ---- failures
- * -------------------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------- */
 
 static void too_large(void *arg) {
     Dim d = arg ? K(2) : S("N");
@@ -167,8 +165,7 @@ Test(dim, overflow_and_zero_fail) {
     cr_assert(dim_ge0(ctx, mul(K(4), S("i")), &env));
 }
 
-/* ---- proofs
- * ------------------------------------------------------------------------------------------ */
+/* ---- proofs --------------------------------------------------------------------------------- */
 
 Test(dim, bounds_of_symbolic_boxes) {
     Dim N = S("N"), T = S("S"), n = S("n"), s = S("s");
@@ -249,8 +246,7 @@ Test(dim, simplify_under_ranges) {
     SAME(dim_simplify(ctx, md(md(l, K(16)), K(5)), &env), md(l, K(5)));
 }
 
-/* ---- substitution, affine form
- * ------------------------------------------------------------------------ */
+/* ---- substitution, affine form -------------------------------------------------------------- */
 
 Test(dim, substitutes_at_once) {
     Dim i = S("i"), j = S("j");
@@ -286,8 +282,7 @@ Test(dim, symbols_once_each_by_name) {
     cr_assert_str_eq(names, "abcd");
 }
 
-/* ---- random expressions
- * ---------------------------------------------------------------------------------- */
+/* ---- random expressions --------------------------------------------------------------------- */
 
 enum { VARS = 4 };
 typedef struct Point {

@@ -61,8 +61,7 @@ static void teardown(void) {
 
 TestSuite(func, .init = setup, .fini = teardown);
 
-/* ---- running one function
- * ------------------------------------------------------------------------ */
+/* ---- running one function ------------------------------------------------------------------- */
 
 typedef struct Run {
     DType t;
@@ -105,8 +104,7 @@ static void run_columns(Run *run, int n) {
     }
 }
 
-/* ---- two ulp
- * ----------------------------------------------------------------------------------------- */
+/* ---- two ulp -------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state) {
     *state ^= *state << 13;
@@ -221,8 +219,7 @@ Test(func, pow_within_two_ulp) {
     sweep_pow(F64);
 }
 
-/* ---- special values
- * --------------------------------------------------------------------------------- */
+/* ---- special values ------------------------------------------------------------------------- */
 
 static double value2(Prim p, DType t, double x, double y) {
     Run *run = run_new(p, t);
@@ -278,8 +275,7 @@ Test(func, pow_special_values) {
             }
 }
 
-/* ---- small floats, rate
- * ------------------------------------------------------------------------------- */
+/* ---- small floats, rate --------------------------------------------------------------------- */
 
 /* Through f32 and one rounding: the nearest, or its neighbour when the true value is all but a tie.
  */

@@ -62,8 +62,7 @@ static void ints(Blob *g, const char *name, int64_t n, const int64_t *v) {
     put_message(g, 5, tensor_raw(name, INT64, n, v, 8 * (size_t)n));
 }
 
-/* ---- infer
- * --------------------------------------------------------------------------------------- */
+/* ---- infer ---------------------------------------------------------------------------------- */
 
 static void expect_shape(const char *x, const char *op, const int64_t *shape, int n,
                          const char *type) {
@@ -133,8 +132,7 @@ Test(graph_passes, tables_bound_dims) {
     finish(&run);
 }
 
-/* ---- fold and simplify
- * ----------------------------------------------------------------------------- */
+/* ---- fold and simplify ---------------------------------------------------------------------- */
 
 Test(graph_passes, constants_fold) {
     Run run = {0};
@@ -206,8 +204,7 @@ Test(graph_passes, different_nodes_stay) {
     finish(&run);
 }
 
-/* ---- lower
- * ------------------------------------------------------------------------------------------- */
+/* ---- lower ---------------------------------------------------------------------------------- */
 
 typedef struct Evaluation {
     Run *run;
@@ -305,8 +302,7 @@ Test(graph_passes, outputs_of_all_kinds) {
     finish(&run);
 }
 
-/* ---- the loop
- * ------------------------------------------------------------------------------------------ */
+/* ---- the loop ------------------------------------------------------------------------------- */
 
 static void expect_option(PassOptions options, const char *part) {
     Run run = {.options = options};

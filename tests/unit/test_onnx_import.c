@@ -62,8 +62,7 @@ static void expect_error(Blob m, Code code, const char *part) {
     done(&job);
 }
 
-/* ---- models
- * ---------------------------------------------------------------------------------------------- */
+/* ---- models --------------------------------------------------------------------------------- */
 
 static Blob add_graph(void) {
     Blob g = {0};
@@ -145,8 +144,7 @@ static Blob with_branches(void) {
     return model(8, 17, g);
 }
 
-/* ---- what is read
- * ------------------------------------------------------------------------------------------- */
+/* ---- what is read --------------------------------------------------------------------------- */
 
 Test(onnx_import, weights_are_views) {
     Job job = {.bytes = model(8, 17, add_graph())};
@@ -305,8 +303,7 @@ Test(onnx_import, nodes_are_sorted) {
     done(&job);
 }
 
-/* ---- what is refused
- * ------------------------------------------------------------------------------------------ */
+/* ---- what is refused ------------------------------------------------------------------------ */
 
 static Blob graph_of(Blob n) {
     Blob g = {0};
@@ -389,9 +386,7 @@ Test(onnx_import, deep_nesting) {
     expect_error(model(8, 17, graph), E_LIMIT, "deeper");
 }
 
-/* ---- external data
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- external data -------------------------------------------------------------------------- */
 
 static Blob external(const char *location, const char *offset, const char *length) {
     Blob g = {0}, t = {0};
@@ -464,9 +459,7 @@ Test(onnx_import, external_data) {
     cr_assert_eq(system(command), 0);
 }
 
-/* ---- damage
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- damage --------------------------------------------------------------------------------- */
 
 /* Whatever happens to the bytes, the reader returns. A small model may still mean something. */
 static void survive(const unsigned char *at, size_t n) {

@@ -38,8 +38,7 @@ static Tensor from_host(const weir_tensor *h) {
     return t;
 }
 
-/* ---- the reference
- * ---------------------------------------------------------------------------------------- */
+/* ---- the reference -------------------------------------------------------------------------- */
 
 static void keep_value(void *user, const Cont *cont, const Tensor *t) {
     Bisect *b = user;
@@ -102,9 +101,7 @@ static void say_value(const Bisect *b, const char *what) {
         what, b->first, (long long)b->worst.at, b->worst.got, b->worst.want, b->worst.relative);
 }
 
-/* ---- passes
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- passes --------------------------------------------------------------------------------- */
 
 /* True when some pass is at fault. */
 static bool bisect_passes(Bisect *b) {
@@ -124,8 +121,7 @@ static bool bisect_passes(Bisect *b) {
     return false;
 }
 
-/* ---- emitted code
- * ---------------------------------------------------------------------------------------------- */
+/* ---- emitted code --------------------------------------------------------------------------- */
 
 static int cont_named(const Flow *f, const char *name) {
     for (int c = 0; c < f->cont.n; c++)

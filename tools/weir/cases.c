@@ -16,8 +16,7 @@ enum { REASON = 1000, PATH = 4096 };
 
 const char case_by_property[] = "by property";
 
-/* ---- finding
- * ------------------------------------------------------------------------------------------- */
+/* ---- finding -------------------------------------------------------------------------------- */
 
 static char *format2(const char *fmt, const char *a, const char *b) {
     size_t n = strlen(a) + strlen(b) + strlen(fmt) + 1;
@@ -89,8 +88,7 @@ void cases_find(Cases *cases, const char *path) {
     }
 }
 
-/* ---- running
- * --------------------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 typedef struct Runner {
     const CaseOptions *o;

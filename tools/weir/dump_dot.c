@@ -12,8 +12,7 @@ static const char *shape_text(Ctx *ctx, const Dim *shape, int rank) {
     return text_str(&t);
 }
 
-/* ---- graphs
- * --------------------------------------------------------------------------------------------- */
+/* ---- graphs --------------------------------------------------------------------------------- */
 
 static void put_value(Text *out, const Graph *g, int v, const char *style) {
     const Value *value = &g->value.at[v];
@@ -58,9 +57,7 @@ static void graph_dot(Text *out, const Graph *g) {
     }
 }
 
-/* ---- flows
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- flows ---------------------------------------------------------------------------------- */
 
 static void put_map(Text *out, const Flow *f, int m) {
     const Map *map = f->map.at[m];

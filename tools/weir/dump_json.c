@@ -26,9 +26,7 @@ static void open_list(Text *out, const char *key, bool *first) {
     *first = true;
 }
 
-/* ---- graph
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- graph ---------------------------------------------------------------------------------- */
 
 static void put_value_names(Text *out, const Graph *g, const char *key, const int *value, int n) {
     text_printf(out, "\"%s\": [", key);
@@ -77,9 +75,7 @@ static void graph_json(Text *out, const Graph *g) {
     text_put(out, "]}\n");
 }
 
-/* ---- flow
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- flow ----------------------------------------------------------------------------------- */
 
 static void put_access(Text *out, const Flow *f, const Access *a) {
     text_put(out, "{");

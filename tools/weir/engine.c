@@ -46,9 +46,7 @@ bool compile_option(Args *a, weir_context *c, bool *bad) {
     return kind != 0;
 }
 
-/* ---- engines
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- engines -------------------------------------------------------------------------------- */
 
 bool path_ends(const char *s, const char *end) {
     size_t n = strlen(s), m = strlen(end);
@@ -150,9 +148,7 @@ bool engine_kind(Args *a, EngineKind *kind) {
     return usage_error(a, "\"--engine %s\" is none of compiled, library, eval", v), false;
 }
 
-/* ---- inputs
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- inputs --------------------------------------------------------------------------------- */
 
 void tensors_free(HostTensor *t, int n) {
     for (int i = 0; i < n; i++) host_free(&t[i]);

@@ -25,8 +25,7 @@ static void each_access(Flow *f, AccessFn *fn, void *user) {
     }
 }
 
-/* ---- extraction
- * ----------------------------------------------------------------------------------------- */
+/* ---- extraction ----------------------------------------------------------------------------- */
 
 typedef struct Use {
     bool read, written, elsewhere, shared; /* shared: other maps write it too */
@@ -181,8 +180,7 @@ static void fix_symbols(Flow *f, const Flow *from) {
     if (subst.n) subst_all(f, subst.at, subst.n);
 }
 
-/* ---- parts of containers
- * ------------------------------------------------------------------------------- */
+/* ---- parts of containers -------------------------------------------------------------------- */
 
 typedef struct Part {
     Flow *f;
@@ -306,8 +304,7 @@ Flow *flow_extract(Arena *arena, const Flow *flow, const Kernel *kernel) {
     return f;
 }
 
-/* ---- shrinking
- * --------------------------------------------------------------------------------------------- */
+/* ---- shrinking ------------------------------------------------------------------------------ */
 
 typedef struct Shrink {
     Flow *f;

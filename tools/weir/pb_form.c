@@ -19,8 +19,7 @@ typedef Onnx__TypeProto Type;
 typedef Onnx__TensorShapeProto Shape;
 typedef Onnx__TensorShapeProto__Dimension Dimension;
 
-/* ---- symbolic
- * -------------------------------------------------------------------------------------------- */
+/* ---- symbolic ------------------------------------------------------------------------------- */
 
 /* `name` NULL: nothing is said of the dim's size. */
 static void set_dim(Dimension *d, const char *name) {
@@ -67,8 +66,7 @@ static void make_symbolic(Graph *g) {
     for (size_t i = 0; i < g->n_value_info; i++) loosen(g->value_info[i]->type, -1);
 }
 
-/* ---- constant
- * -------------------------------------------------------------------------------------------- */
+/* ---- constant ------------------------------------------------------------------------------- */
 
 static bool is_initialized(const Graph *g, size_t n, const char *name) {
     for (size_t i = 0; i < n; i++)
@@ -118,8 +116,7 @@ static bool make_constant(FormedModel *f, Graph *g, const char *set, char *error
     return ok;
 }
 
-/* ---- forms
- * -------------------------------------------------------------------------------------------- */
+/* ---- forms ---------------------------------------------------------------------------------- */
 
 static bool write_model(FormedModel *f, const Model *m, char *error) {
     size_t n = onnx__model_proto__get_packed_size(m);

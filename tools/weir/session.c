@@ -60,8 +60,7 @@ int session_try(weir_context *c, const char *path, SessionFn *fn, void *user) {
     return run(c, path, fn, user, false, NULL);
 }
 
-/* ---- passes
- * ------------------------------------------------------------------------------------------- */
+/* ---- passes --------------------------------------------------------------------------------- */
 
 Level pass_result(const Pass *pass) {
     return pass->graph ? LEVEL_GRAPH : pass->lower || pass->flow ? LEVEL_FLOW : LEVEL_NEST;
@@ -88,8 +87,7 @@ const Flow *stage_flow(const Stage *stage) {
     return stage->flow ? stage->flow : stage->program ? stage->program->flow : NULL;
 }
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
 bool session_args(Args *a, weir_context *c, const char **model, OwnOption *own, void *user) {
     bool bad = false;

@@ -37,8 +37,7 @@ int64_t host_bytes(const weir_tensor *t) {
     return (host_count(t) * dtype_bits_of(t->dtype) + 7) / 8;
 }
 
-/* ---- files
- * ---------------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 char *read_whole(const char *path, size_t *n, char *error) {
     FILE *f = fopen(path, "rb");
@@ -89,9 +88,7 @@ bool host_read(HostTensor *h, const char *path, const char *object, char *error)
     return npy_read(h, path, error);
 }
 
-/* ---- values
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 /* splitmix64 of a counter: any element can be made alone. */
 static uint64_t random_word(uint64_t seed, uint64_t i) {
@@ -136,9 +133,7 @@ double host_get(const weir_tensor *t, int64_t i) {
     return bits_to_double(d, mem_get(d, t->data, i));
 }
 
-/* ---- comparison
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- comparison ----------------------------------------------------------------------------- */
 
 static bool close_enough(double got, double want, double rtol, double atol) {
     if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);

@@ -10,8 +10,7 @@
 #include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
 
-/* ---- doctor
- * --------------------------------------------------------------------------------------------- */
+/* ---- doctor --------------------------------------------------------------------------------- */
 
 /* A tool and what to do without it. False when it cannot be used. */
 static bool print_tool(const ToolFound *t) {
@@ -84,9 +83,7 @@ int verb_doctor(Args *a) {
     return rc == EXIT_DONE ? found : rc;
 }
 
-/* ---- cache
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- cache ---------------------------------------------------------------------------------- */
 
 static void cache(Session *s) {
     const bool *clear = s->user;

@@ -74,8 +74,7 @@ int verb_info(Args *a) {
     return l ? EXIT_DONE : EXIT_MODEL;
 }
 
-/* ---- explain
- * --------------------------------------------------------------------------------------------- */
+/* ---- explain -------------------------------------------------------------------------------- */
 
 static void explain_pass(const Pass *pass) {
     static const char *const level[] = {"graph", "flow", "nest"};
@@ -115,9 +114,7 @@ int verb_explain(Args *a) {
     return EXIT_DONE;
 }
 
-/* ---- ops
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- ops ------------------------------------------------------------------------------------ */
 
 static void print_op(const OpRow *row, const char *format, bool first) {
     const char *domain = row->domain[0] ? row->domain : "ai.onnx",

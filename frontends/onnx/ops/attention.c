@@ -305,8 +305,7 @@ static void attention_lower(Lower *lo) {
     values(lo, &a, e, top, total);
 }
 
-/* ---- FlexAttention
- * -------------------------------------------------------------------------------------------
+/* ---- FlexAttention -----------------------------------------------------------------------------
  *
  * As Attention on operands of rank 4, with two graphs that may change scores and probabilities. */
 

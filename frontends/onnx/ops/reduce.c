@@ -281,8 +281,7 @@ static void reduce_close(Lower *lo, const Reduce *r) {
     map_write(lo->flow, m, y, at, map_read(lo->flow, m, r->y, from), NULL);
 }
 
-/* ---- lowerings
- * ------------------------------------------------------------------------------------ */
+/* ---- lowerings ------------------------------------------------------------------------------ */
 
 static void reduce_lower(Lower *lo) {
     Reduce r = reduce_open(lo);

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- LinearAttention
- * ---------------------------------------------------------------------------------
+/* ---- LinearAttention ---------------------------------------------------------------------------
  *
  * A step decays the state [d,e] of each key head, adds the outer product of key and value (in the
  * delta rules of what the state does not yet say about the key), and reads it by the queries of the
@@ -161,8 +160,7 @@ static void linear_lower(Lower *lo) {
     nn_write(lo, m, lower_out(lo, 1), at + 1, nn_read(lo, m, l.s, at));
 }
 
-/* ---- CausalConvWithState
- * -------------------------------------------------------------------------------
+/* ---- CausalConvWithState -----------------------------------------------------------------------
  *
  * A depthwise convolution over the last dim whose left padding is the past state, and whose last
  * inputs are the next one. */

@@ -158,8 +158,7 @@ static void ensemble_lower(Lower *lo) {
     ml_transform(lo, walk(lo, &t), lower_out(lo, 0), transforms[transform]);
 }
 
-/* ---- trees by lists: TreeEnsembleRegressor
- * ------------------------------------------------------------------- */
+/* ---- trees by lists: TreeEnsembleRegressor -------------------------------------------------- */
 
 static void regressor_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, 2);
