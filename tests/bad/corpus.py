@@ -200,7 +200,7 @@ def operators():
 def shapes():
     ab = (("a", [2, 3]), ("b", [4, 5]))
     yield one("matmul_inner", "MatMul", ["the_MatMul", r"2, ?3", r"4, ?5", r'"a"', r'"b"'], ab)
-    yield one("trilu_k_of_rank_3", "Trilu", ["the_Trilu", "one element"], (("x", [3, 1, 5]), ("k", [3, 1, 5])))
+    yield one("trilu_k_of_rank_3", "Trilu", ["the_Trilu", "one element"], (("x", [3, 1, 5]), ("k", [3, 1, 5], INT64)))
     yield one("pad_value_of_two", "Pad", ["the_Pad", "one element"], (("x", [3]), ("v", [2])),
               initializers=[i64("p", [1, 1])], node_inputs=["x", "p", "v"])
     yield one("stft_no_step", "STFT", ["the_STFT", "one element"],
