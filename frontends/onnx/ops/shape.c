@@ -181,6 +181,7 @@ static bool squeezes_symbols(Infer *in, const Type *t) {
     return declared && declared->kind == TYPE_TENSOR && declared->rank == large;
 }
 
+/* What a branch asks of sizes holds only where it is taken, so nothing is asked there. */
 static void squeeze_infer(Infer *in) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
@@ -194,7 +195,8 @@ static void squeeze_infer(Infer *in) {
     bool all = n < 0 && squeezes_symbols(in, t);
     for (int i = 0; i < t->rank; i++) {
         if (n < 0) flag[i] = dim_is(t->shape[i], 1) || (all && !dim_is_const(t->shape[i], NULL));
-        if (flag[i]) infer_require(in, t->shape[i], dim_const(in->ctx, 1), false);
+        if (flag[i] && !in->graph->outer)
+            infer_require(in, t->shape[i], dim_const(in->ctx, 1), false);
         if (flag[i] && dim_is_const(t->shape[i], NULL) && !dim_is(t->shape[i], 1))
             fail(in->ctx, E_SHAPE,
                  "axis %d of \"%s\", which is %s, cannot be squeezed: its extent is not 1", i,
