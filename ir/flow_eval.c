@@ -436,7 +436,12 @@ static void run_call(Eval *e, const Call *call) {
     if (!e->ctx->runtime->call(&args))
         fail(e->ctx, E_RUN, "call \"%s\" (%s): %s", call->name, call->row->name,
              args.reason ? args.reason : "failed");
-    for (int i = 0; i < call->ndefine; i++) eval_bind(e, call->define[i], define[i]);
+    for (int i = 0; i < call->ndefine; i++) {
+        if (define[i] > eval_dim(e, call->define[i]))
+            fail(e->ctx, E_RUN, "the data make a size of %s that its operands do not allow",
+                 call->from ? from_words(e->ctx, call->from) : call->name);
+        eval_bind(e, call->define[i], define[i]);
+    }
     for (int i = 0; i < call->nout; i++) {
         if (call->out[i] < 0) continue;
         Tensor *t = &e->cont[call->out[i]];

@@ -300,6 +300,15 @@ static int grow_scratch(weir_instance *in, weir_frame *f) {
     return 1;
 }
 
+void weir_rt_define(weir_frame *f, int32_t symbol, int64_t value, const char *reason) {
+    int64_t most = f->instance->place[symbol];
+    int within = value >= 0 && value <= most;
+    f->symbol[symbol] = within ? value : 0;
+    if (within) return;
+    f->stop = 1;
+    weir_rt_fail(f, WEIR_E_ARGUMENT, reason);
+}
+
 void weir_rt_defined(weir_frame *f) {
     weir_instance *in = f->instance;
     int64_t *need = in->heap_bytes + in->program->nheap;

@@ -146,6 +146,8 @@ void weir_rt_barrier(weir_frame *frame, int t, int n);
 void weir_rt_fail(weir_frame *frame, int32_t status, const char *reason);
 /* On thread 0, after a call defined symbols: makes room for what has its size from them. */
 void weir_rt_defined(weir_frame *frame);
+/* A call has found what a bounded symbol is; beyond what memory is planned for, the run ends. */
+void weir_rt_define(weir_frame *frame, int32_t symbol, int64_t value, const char *reason);
 /* The same for an output of `count` elements. */
 void weir_rt_room(weir_frame *frame, int32_t output, int64_t count);
 

@@ -114,9 +114,15 @@ GOOD = wire.model(wire.graph(
     [wire.node("Add", ["a", "b"], ["t"]), wire.node("Gather", ["t", "i"], ["y"])],
     [wire.value_info("a", ["n", 3]), wire.value_info("b", ["n", 3]), wire.value_info("i", [2], wire.INT64)],
     [wire.value_info("y", [2, 3])]))
+# A shape that data give, with a temporary of that shape.
+SHAPED = wire.model(wire.graph(
+    [wire.node("Reshape", ["a", "i"], ["t"]), wire.node("Softmax", ["t"], ["s"], axis=1),
+     wire.node("MatMul", ["b", "s"], ["y"])],
+    [wire.value_info("a", [4, 3]), wire.value_info("b", [4, 3]), wire.value_info("i", [2], wire.INT64)],
+    [wire.value_info("y", [4, "m"])]))
 A, B, I = npy("<f4", (4, 3)), npy("<f4", (4, 3)), npy("<i8", (2,))
 
-# name: (files for a, b, i or None for none, what the message must hold)
+# name: (files for a, b, i or None for none, what the message must hold, the model: GOOD)
 INPUTS = {
     "input_missing": ((A, B, None), ('"i"',)),
     "input_dtype": ((npy("<f8", (4, 3)), B, I), ('"a"', "f64")),
@@ -131,13 +137,16 @@ INPUTS = {
     "input_header_bad": ((A.replace(b"'shape'", b"'shap_'"), B, I), ('"a"',)),
     "input_dims_huge": ((npy("<f4", (1 << 40, 1 << 40), b""), B, I), ('"a"',)),
     "input_dims_negative": ((npy("<f4", (-4, 3), b""), B, I), ('"a"',)),
+    "input_makes_large": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 1 << 20))), ("size|equal",), SHAPED),
+    "input_makes_too_few": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 2))), ("size|equal",), SHAPED),
+    "input_makes_negative": ((A, B, npy("<i8", (2,), struct.pack("<2q", -3, -4))), ("size|equal",), SHAPED),
     "input_objects": ((npy("|O8", (4, 3)), B, I), ('"a"', r"\|O8'")),
 }
 
 
-def check_inputs(weir, folder, files, want, more=()):
+def check_inputs(weir, folder, files, want, model=GOOD, more=()):
     folder.mkdir(parents=True)
-    (folder / "good.onnx").write_bytes(GOOD)
+    (folder / "good.onnx").write_bytes(model)
     command = [weir, "run", folder / "good.onnx"]
     for name, content in zip("abi", files):
         if content is not None:
@@ -196,8 +205,8 @@ def all_checks(weir, folder, bases):
         yield case.name, lambda case=case: check_model(weir, folder / case.name, case)
     good = folder / "inputs_good"
     yield "inputs_good", lambda: check_good(weir, good)
-    for name, (files, want) in INPUTS.items():
-        yield name, lambda name=name, files=files, want=want: check_inputs(weir, folder / name, files, want)
+    for name, row in INPUTS.items():
+        yield name, lambda name=name, row=row: check_inputs(weir, folder / name, *row)
     yield "fault_is_told", lambda: check_fault(weir, folder / "fault")
     for name, (arguments, code, want) in COMMANDS.items():
         yield name, lambda name=name, a=arguments, c=code, w=want: check_command(weir, folder / ("do_" + name), a, c, w)

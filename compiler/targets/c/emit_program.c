@@ -302,6 +302,21 @@ static void make_room(CProgram *p, const Call *call) {
     }
 }
 
+/* Symbols that memory was planned for are held to their bounds. */
+static void store_symbols(CProgram *p, const Call *call) {
+    const char *reason =
+        arena_printf(p->arena, "the data make a size of %s that its operands do not allow",
+                     call->from ? from_words(p->ctx, call->from) : call->name);
+    for (int i = 0; i < call->ndefine; i++) {
+        int s = symbol_index(p, call->define[i]);
+        if (is_unbounded(p, s))
+            program_line(p, "  f->symbol[%d] = define[%d];", s, i);
+        else
+            program_line(p, "  weir_rt_define(f, %d, define[%d], %s);", s, i,
+                         c_string(p->arena, reason));
+    }
+}
+
 int call_tensors(const Call *call) {
     return call->nin + (call->row->nout > call->nout ? call->row->nout : call->nout);
 }
@@ -323,8 +338,7 @@ static void walk_call(CProgram *p, const Call *call) {
                  call->row->function);
     close_span(p, p->flow->kernel.n + number);
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
-    for (int i = 0; i < call->ndefine; i++)
-        program_line(p, "  f->symbol[%d] = define[%d];", symbol_index(p, call->define[i]), i);
+    store_symbols(p, call);
     if (call->ndefine) make_room(p, call);
     program_line(p, "}");
     if (!call->ndefine) return;

@@ -94,7 +94,8 @@ static void reduce_infer_late(Infer *in, const Type *x) {
     Dim out[RANK_MAX], most = dim_const(in->ctx, 1);
     int64_t n;
     if (attr_int(in->ctx, in->node, "keepdims", 1)) {
-        for (int i = 0; i < x->rank; i++) out[i] = infer_fresh(in, "D", x->shape[i]);
+        for (int i = 0; i < x->rank; i++)
+            out[i] = infer_fresh(in, "D", dim_max(in->ctx, x->shape[i], dim_const(in->ctx, 1)));
         infer_set(in, 0, x->dtype, out, x->rank);
         return;
     }
