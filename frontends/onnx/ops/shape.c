@@ -107,6 +107,15 @@ static void reshape_1_infer(Infer *in) {
     reshape_to(in, &infer_tensor(in, 0)->type, shape, n);
 }
 
+/* What a dim can be at most when `t` takes another shape; of an empty tensor, what its other
+ * extents make. */
+static Dim most_of_one_dim(Infer *in, const Type *t) {
+    Dim most = dim_const(in->ctx, 1);
+    for (int i = 0; i < t->rank; i++)
+        most = dim_mul(in->ctx, most, dim_max(in->ctx, t->shape[i], dim_const(in->ctx, 1)));
+    return most;
+}
+
 static void reshape_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     const Dim *want;
@@ -116,7 +125,7 @@ static void reshape_infer(Infer *in) {
     if (infer_known(in, 1, &want, &n))
         reshape_to(in, t, want, n);
     else
-        onnx_unknown_shape(in, 1, t->dtype, dim_product(in->ctx, t->shape, t->rank));
+        onnx_unknown_shape(in, 1, t->dtype, most_of_one_dim(in, t));
 }
 
 /* Sizes as they are where their product is `total`; else sizes beyond all bounds. */
