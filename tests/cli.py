@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 
-from cli_weir import BF16, FLAT, NUMPY, ROOT, ROWS, TIMEOUT, Skip, Weir, casts, mlp, mlp_result, npy, read_npy, wire
+from cli_weir import BF16, FLAT, NUMPY, ROOT, ROWS, TIMEOUT, Skip, Weir, casts, mlp, mlp_result, npy, read_npy, tests_of, wire
 
 MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 TAKE_MODELS = ("compile", "run", "test", "bench", "check", "dump", "report", "profile", "extract")
@@ -584,7 +584,7 @@ def main():
     parser.add_argument("--only", action="append", help="this test (without test_)")
     parser.add_argument("-j", type=int, default=os.cpu_count())
     args = parser.parse_args()
-    tests = {name[5:]: value for name, value in globals().items() if name.startswith("test_")}
+    tests = tests_of(globals())
     chosen = args.only or list(tests)
     counts = dict.fromkeys(("passed", "failed", "skipped"), 0)
     with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(args.j) as pool:

@@ -8,15 +8,13 @@ import struct
 import subprocess
 import sys
 
+from harness import Skip, tests_of  # noqa: F401
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/bad"))
 import wire  # noqa: E402
 
 TIMEOUT = 60
-
-
-class Skip(Exception):
-    pass
 
 
 class Done:

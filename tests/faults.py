@@ -21,19 +21,15 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+from harness import Skip, run_tests, tests_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/bad"))
 import wire  # noqa: E402
 
-
 MODEL = ROOT / "tests/data/demo/ultraface_rfb_320.onnx"
 SMALL = ROOT / "tests/data/mnist/mnist_cntk.onnx"
-
-
-class Skip(Exception):
-    pass
 
 
 class Place:
@@ -68,7 +64,7 @@ def digest(path):
 
 
 def children_named(*names):
-    """Processes of this session's that carry a name, as /proc tells it."""
+    """Processes by name that the command at hand started (they share its session id), as /proc tells it."""
     found = []
     for folder in pathlib.Path("/proc").iterdir():
         try:
@@ -272,21 +268,13 @@ def main():
     parser.add_argument("--kills", type=int, default=12)
     parser.add_argument("--only", action="append")
     args = parser.parse_args()
-    tests = {name[5:]: fn for name, fn in globals().items() if name.startswith("test_")}
-    passed = failed = skipped = 0
-    for name in args.only or tests:
+    tests = tests_of(globals())
+
+    def attempt(name):
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                tests[name](Place(args.weir, folder, args.kills))
-                passed += 1
-            except Skip as reason:
-                print(f"SKIP {name}: {reason}")
-                skipped += 1
-            except Exception:
-                print(f"FAIL {name}: {traceback.format_exc()}")
-                failed += 1
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return failed != 0
+            tests[name](Place(args.weir, folder, args.kills))
+
+    return run_tests(args.only or tests, attempt)
 
 
 if __name__ == "__main__":

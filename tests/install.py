@@ -15,15 +15,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import traceback
+
+from harness import Skip, run_tests, tests_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "tests/examples"
 MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
-
-
-class Skip(Exception):
-    pass
 
 
 class Installed:
@@ -179,22 +176,10 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--only", action="append")
     args = parser.parse_args()
-    tests = {name[5:]: fn for name, fn in globals().items() if name.startswith("test_")}
-    passed = failed = skipped = 0
+    tests = tests_of(globals())
     with tempfile.TemporaryDirectory() as folder:
         there = Installed(args.build, pathlib.Path(folder))
-        for name in args.only or tests:
-            try:
-                tests[name](there)
-                passed += 1
-            except Skip as reason:
-                print(f"SKIP {name}: {reason}")
-                skipped += 1
-            except Exception:
-                print(f"FAIL {name}: {traceback.format_exc()}")
-                failed += 1
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return failed != 0
+        return run_tests(args.only or tests, lambda name: tests[name](there))
 
 
 if __name__ == "__main__":

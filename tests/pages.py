@@ -11,7 +11,6 @@ is "N passed, N failed, N skipped".
 """
 import argparse
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -24,6 +23,7 @@ import xml.etree.ElementTree
 import zlib
 
 from cli_weir import ROOT, wire
+from harness import run_tests, tests_of
 
 MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 FAULTS = """<script>window.faults = [];
@@ -231,27 +231,21 @@ def main():
     parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / "tests/results")
     args = parser.parse_args()
-    tests = {name[5:]: value for name, value in globals().items() if name.startswith("test_")}
+    tests = tests_of(globals())
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     missing = [what for what, there in (("chromium", chromium), ("graphviz", shutil.which("dot"))) if not there]
     if missing:
         print(f"SKIP pages: no {' and no '.join(missing)}")
         print(f"0 passed, 0 failed, {len(tests)} skipped")
-        return
-    failed = 0
+        return 0
     with tempfile.TemporaryDirectory() as work:
-        for name, test in tests.items():
+        def attempt(name):
             folder = pathlib.Path(work) / name
             folder.mkdir()
-            try:
-                test(Pages(args.weir.resolve(), chromium, folder), args.keep.resolve())
-                print("ok  ", name)
-            except (AssertionError, subprocess.TimeoutExpired) as fault:
-                failed += 1
-                print(f"FAIL {name}: {fault}")
-    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
-    sys.exit(1 if failed else 0)
+            tests[name](Pages(args.weir.resolve(), chromium, folder), args.keep.resolve())
+
+        return run_tests(tests, attempt)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

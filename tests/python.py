@@ -18,18 +18,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-import traceback
 import unittest
+
+from harness import Skip, run_tests, tests_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 SOURCE = ROOT / "tools/python"
 EVERY = 30  # of the official cases
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/bad")]
-
-
-class Skip(Exception):
-    pass
 
 
 def need(name):
@@ -322,29 +319,15 @@ def main():
     args = parser.parse_args()
     os.environ.setdefault("WEIR_LIBRARY", str(args.build.resolve() / "compiler/libweir.so"))
     sys.path.insert(0, str(SOURCE))
-    tests = {name[5:]: fn for name, fn in globals().items() if name.startswith("test_")}
+    tests = tests_of(globals())
     if not has("numpy"):
         print(f"SKIP all: there is no NumPy\n0 passed, 0 failed, {len(tests)} skipped")
         return 0
-    passed = failed = skipped = 0
     with tempfile.TemporaryDirectory() as top:
         os.environ.setdefault("XDG_CACHE_HOME", f"{top}/cache")
-        for name in (["official"] if args.official else args.only or tests):
-            folder = tempfile.mkdtemp(dir=top)
-            try:
-                if args.official:
-                    test_official(folder, 1, args.official)
-                else:
-                    tests[name](folder)
-                passed += 1
-            except Skip as reason:
-                print(f"SKIP {name}: {reason}")
-                skipped += 1
-            except Exception:
-                print(f"FAIL {name}: {traceback.format_exc()}")
-                failed += 1
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return failed != 0
+        if args.official:
+            return run_tests(["official"], lambda name: test_official(tempfile.mkdtemp(dir=top), 1, args.official))
+        return run_tests(args.only or tests, lambda name: tests[name](tempfile.mkdtemp(dir=top)))
 
 
 if __name__ == "__main__":
