@@ -271,16 +271,21 @@ static void write_square(Rewrite *w, int cont, int side, int (*value)[TILE]) {
         }
 }
 
-static int input_map(Rewrite *w) {
+/* Begins a map over all tiles and what dims of a role index; its container holds, for each, a
+ * square of elements. */
+static int begin_squares(Rewrite *w, const char *map, const char *cont, int side, DimRole role) {
     Dim tile[2];
-    int value[TILE][TILE];
-    begin_map(w, "v");
-    element_indices(w, w->t);
+    begin_map(w, map);
+    element_indices(w, side);
     dims_of_role(w, ROLE_M);
     tile_dims(w, tile);
     dims_of_role(w, ROLE_BATCH);
-    dims_of_role(w, ROLE_K);
-    int cont = new_cont(w, "V");
+    dims_of_role(w, role);
+    return new_cont(w, cont);
+}
+
+static int input_map(Rewrite *w) {
+    int value[TILE][TILE], cont = begin_squares(w, "v", "V", w->t, ROLE_K);
     for (int i = 0; i < w->t; i++)
         for (int j = 0; j < w->t; j++) value[i][j] = read_input(w, i, j);
     transform_square(&w->map->body, &w->points, transform_input, w->t, w->t, value);
@@ -317,15 +322,7 @@ static int product_map(Rewrite *w, int v, int u) {
 }
 
 static int output_map(Rewrite *w, int products) {
-    Dim tile[2];
-    int value[TILE][TILE];
-    begin_map(w, "z");
-    element_indices(w, w->m);
-    dims_of_role(w, ROLE_M);
-    tile_dims(w, tile);
-    dims_of_role(w, ROLE_BATCH);
-    dims_of_role(w, ROLE_N);
-    int cont = new_cont(w, "Y");
+    int value[TILE][TILE], cont = begin_squares(w, "z", "Y", w->m, ROLE_N);
     for (int i = 0; i < w->t; i++)
         for (int j = 0; j < w->t; j++)
             value[i][j] = body_read(&w->map->body, element(w, products, i, j), F32);

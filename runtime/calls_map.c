@@ -8,21 +8,11 @@
 
 #include <string.h>
 
-#define NO_SCRATCH(name)                                                                           \
-    int64_t weir_call_##name##_scratch(const weir_call *c) {                                       \
-        (void)c;                                                                                   \
-        return 0;                                                                                  \
-    }
 NO_SCRATCH(map_make)
 NO_SCRATCH(map_get)
 NO_SCRATCH(map_length)
 NO_SCRATCH(map_values)
 NO_SCRATCH(zip_map)
-
-static void fails(weir_call *c, weir_status status, const char *reason) {
-    c->status = status;
-    c->reason = reason;
-}
 
 void weir_call_map_make(weir_call *c) {
     const int64_t *keys = c->in[0].data, *values = c->in[1].data;

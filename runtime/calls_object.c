@@ -8,11 +8,6 @@
 
 #include <string.h>
 
-#define NO_SCRATCH(name)                                                                           \
-    int64_t weir_call_##name##_scratch(const weir_call *c) {                                       \
-        (void)c;                                                                                   \
-        return 0;                                                                                  \
-    }
 NO_SCRATCH(box)
 NO_SCRATCH(box_dims)
 NO_SCRATCH(unbox)
@@ -24,11 +19,6 @@ NO_SCRATCH(seq_length)
 NO_SCRATCH(seq_split)
 NO_SCRATCH(seq_concat_dims)
 NO_SCRATCH(seq_concat)
-
-static void fails(weir_call *c, weir_status status, const char *reason) {
-    c->status = status;
-    c->reason = reason;
-}
 
 static void result(weir_call *c, int64_t handle) {
     *(int64_t *)c->out[0].data = handle;

@@ -22,12 +22,6 @@ static weir_string string_at(const weir_call *c, const weir_tensor *t, int64_t i
     return weir_text_of(c->objects, ((const int64_t *)t->data)[i]);
 }
 
-#define NO_SCRATCH(name)                                                                           \
-    int64_t weir_call_##name##_scratch(const weir_call *c) {                                       \
-        (void)c;                                                                                   \
-        return 0;                                                                                  \
-    }
-
 /* ---- concat ---------------------------------------------------------------------------------- */
 
 NO_SCRATCH(string_concat)

@@ -17,6 +17,7 @@
 #ifndef WEIR_OBJECTS_H
 #define WEIR_OBJECTS_H
 
+#include "runtime/call.h"
 #include "runtime/weir_model.h"
 
 typedef struct weir_objects weir_objects;
@@ -60,5 +61,21 @@ weir_status weir_objects_take(weir_objects *o, int32_t dtype, const void *from, 
 /* One block for n strings or objects; its address in *to. */
 weir_status weir_objects_give(const weir_objects *o, int32_t dtype, const int64_t *handle,
                               int64_t n, const weir_allocator *allocator, void **to);
+
+/* ---- what calls over objects share ------------------------------------------------------------
+ */
+
+/* A call that needs no scratch memory. */
+#define NO_SCRATCH(name)                                                                           \
+    int64_t weir_call_##name##_scratch(const weir_call *c) {                                       \
+        (void)c;                                                                                   \
+        return 0;                                                                                  \
+    }
+
+/* `reason` is static. */
+static inline void fails(weir_call *c, weir_status status, const char *reason) {
+    c->status = status;
+    c->reason = reason;
+}
 
 #endif

@@ -57,10 +57,14 @@ static int compare_edges(const void *a, const void *b) {
     return strcmp(x->what, y->what);
 }
 
+void drawing_sort(Drawing *d) {
+    if (d->edge.n) qsort(d->edge.at, (size_t)d->edge.n, sizeof *d->edge.at, compare_edges);
+}
+
 /* One edge for all that goes from one node to another. */
 static void merge_edges(Ctx *ctx, Drawing *d) {
     int n = 0;
-    if (d->edge.n) qsort(d->edge.at, (size_t)d->edge.n, sizeof *d->edge.at, compare_edges);
+    drawing_sort(d);
     for (int i = 0; i < d->edge.n; i++) {
         DrawEdge *last = n ? &d->edge.at[n - 1] : NULL, *e = &d->edge.at[i];
         if (!last || last->from != e->from || last->to != e->to) {

@@ -53,6 +53,9 @@ typedef VEC(Fold) Folds;
 Folds drawing_folds(Arena *arena, const Drawing *of);
 Drawing *drawing_fold(Arena *arena, const Drawing *of, const Folds *folds);
 
+void drawing_sort(Drawing *d);           /* edges, by the nodes they join */
+const char *draw_tail(const char *name); /* the end of a name, which tells more */
+
 /* Places for all nodes and edges of n drawings, by Graphviz. E_TOOLCHAIN when it is missing. */
 void drawing_layout(Ctx *ctx, Drawing *const *drawing, int n);
 void drawing_svg(Text *out, const Drawing *drawing);

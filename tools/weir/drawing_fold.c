@@ -79,5 +79,6 @@ Drawing *drawing_fold(Arena *arena, const Drawing *of, const Folds *folds) {
         vec_push(arena, &to->edge, e);
     }
     to->group = of->group;
+    drawing_sort(to);
     return to;
 }

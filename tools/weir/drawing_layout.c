@@ -12,13 +12,13 @@ enum { DOT_MOST = 3000 }; /* nodes: seconds */
 enum { POINTS = 72, LETTER = 6, WIDTH_LEAST = 60, WIDTH_MOST = 230, HEIGHT = 34 };
 
 /* What a node shows of its name: the end, which tells more. */
-static const char *tail(const char *name) {
+const char *draw_tail(const char *name) {
     const char *slash = strrchr(name, '/');
     return slash && slash[1] ? slash + 1 : name;
 }
 
 static void size_node(DrawNode *n) {
-    size_t a = strlen(tail(n->name)), b = strlen(n->label);
+    size_t a = strlen(draw_tail(n->name)), b = strlen(n->label);
     float w = (float)(LETTER * (a > b ? a : b) + 18);
     n->w = w < WIDTH_LEAST ? WIDTH_LEAST : w > WIDTH_MOST ? WIDTH_MOST : w;
     n->h = HEIGHT;
@@ -155,12 +155,6 @@ static void place_layers(Drawing *d) {
     }
 }
 
-static int compare_ends(const void *a, const void *b) {
-    const DrawEdge *x = a, *y = b;
-    if (x->from != y->from) return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
-
 static void run_dot(Ctx *ctx, Drawing *const *drawing, int n, const char *text, size_t bytes) {
     char *dot = tool_path("WEIR_DOT", NULL, "dot");
     if (!dot)
@@ -182,7 +176,6 @@ void drawing_layout(Ctx *ctx, Drawing *const *drawing, int n) {
     Text in = {.arena = ctx_arena(ctx)};
     for (int i = 0; i < n; i++) {
         Drawing *d = drawing[i];
-        if (d->edge.n) qsort(d->edge.at, (size_t)d->edge.n, sizeof *d->edge.at, compare_ends);
         for (int k = 0; k < d->node.n; k++) size_node(&d->node.at[k]);
         if (d->node.n > DOT_MOST)
             place_layers(d);

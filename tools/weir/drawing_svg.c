@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A laid-out drawing as an SVG file of its own. */
 #include "tools/weir/drawing.h"
+#include "tools/weir/page.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,20 +16,10 @@ static const char *fill_of(const DrawNode *n) {
     return !strcmp(n->kind, "in") || !strcmp(n->kind, "out") ? "#cfe8cf" : "#e3e9f0";
 }
 
-static void put_text(Text *out, const char *text) {
-    for (; *text; text++) switch (*text) {
-        case '<': text_put(out, "&lt;"); break;
-        case '>': text_put(out, "&gt;"); break;
-        case '&': text_put(out, "&amp;"); break;
-        default: text_put_n(out, text, 1);
-        }
-}
-
 /* The end of a text, as far as it fits the node's width, which tells more than its beginning. */
 static void put_label(Text *out, const DrawNode *n, const char *text, double dy,
                       const char *style) {
-    const char *slash = strrchr(text, '/');
-    if (slash && slash[1]) text = slash + 1;
+    text = draw_tail(text);
     size_t room = (size_t)(n->w / 5.6f), length = strlen(text);
     text_printf(out, "<text x=\"%.0f\" y=\"%.0f\" class=\"%s\">", (double)n->x, (double)n->y + dy,
                 style);
@@ -37,7 +28,7 @@ static void put_label(Text *out, const DrawNode *n, const char *text, double dy,
         text += length - room + 1;
         while ((*text & 0xc0) == 0x80) text++;
     }
-    put_text(out, text);
+    put_html(out, text);
     text_put(out, "</text>");
 }
 
@@ -56,13 +47,13 @@ static void put_edge(Text *out, const Drawing *d, const DrawEdge *e) {
                     (double)e->point[2 * i], (double)e->point[2 * i + 1]);
     text_printf(out, "\" stroke-width=\"%.1f\"%s><title>", width,
                 e->again ? " stroke-dasharray=\"5 4\"" : "");
-    put_text(out, e->what);
+    put_html(out, e->what);
     text_printf(out, ": %.0f bytes</title></path>\n", e->bytes);
 }
 
 static void put_node(Text *out, const DrawNode *n) {
     text_printf(out, "<g><title>%s ", n->kind);
-    put_text(out, n->name);
+    put_html(out, n->name);
     text_printf(out,
                 "</title><rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" rx=\"5\" "
                 "fill=\"%s\"/>",
@@ -90,7 +81,7 @@ static void put_group(Text *out, const Drawing *d, int g) {
                 "<rect class=\"kernel\" x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" "
                 "rx=\"8\"><title>kernel ",
                 x0, y0, x1 - x0, y1 - y0);
-    put_text(out, d->group.at[g]);
+    put_html(out, d->group.at[g]);
     text_put(out, "</title></rect>\n");
 }
 

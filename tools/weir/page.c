@@ -61,12 +61,13 @@ void lines_json(const Lines *lines, Text *out) {
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-static void put_html(Text *out, const char *text) {
-    for (; *text; text++)
-        if (*text == '<' || *text == '&')
-            text_put(out, *text == '<' ? "&lt;" : "&amp;");
-        else
-            text_put_n(out, text, 1);
+void put_html(Text *out, const char *text) {
+    for (; *text; text++) switch (*text) {
+        case '<': text_put(out, "&lt;"); break;
+        case '>': text_put(out, "&gt;"); break;
+        case '&': text_put(out, "&amp;"); break;
+        default: text_put_n(out, text, 1);
+        }
 }
 
 /* JSON inside a script element: "</" would end it. */

@@ -18,6 +18,8 @@ typedef struct Lines {
 void lines_put(Lines *lines, Text *json, Ctx *ctx, const char *text);
 void lines_json(const Lines *lines, Text *out);
 
+void put_html(Text *out, const char *text); /* as it may stand in HTML and SVG */
+
 /* The page of a script of the tree ("dump.js", "report.js") over its data, a JSON object that the
  * script finds as DATA. */
 void page_put(Text *out, const char *title, const char *script, const char *json);

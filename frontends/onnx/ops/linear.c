@@ -303,9 +303,6 @@ static void svm_lower(Lower *lo) {
         ml_transform(lo, scores, to, word);
 }
 
-#define ML "ai.onnx.ml"
-#define ML_NUMS "f32 f64 i64 i32"
-
 const OpRow onnx_linear_rows[] = {
     {ML, "LinearClassifier", 1, 0, classifier_infer, classifier_lower, NULL, ML_NUMS, 0},
     {ML, "LinearRegressor", 1, 0, regressor_infer, regressor_lower, NULL, ML_NUMS, 0},

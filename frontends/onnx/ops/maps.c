@@ -190,9 +190,6 @@ static void vectorizer_lower(Lower *lo) {
     }
 }
 
-#define ML "ai.onnx.ml"
-#define ML_NUMS "f32 f64 i64 i32"
-
 const OpRow onnx_maps_rows[] = {
     {ML, "CastMap", 1, 0, cast_infer, cast_lower, NULL, NULL, 0},
     {ML, "DictVectorizer", 1, 0, dict_infer, dict_lower, NULL, NULL, 0},

@@ -417,9 +417,6 @@ static void tfidf_lower(Lower *lo) {
     lower_call(lo, "tfidf", in, 5, &to, 1, attr, 4, NULL, 0);
 }
 
-#define ML "ai.onnx.ml"
-#define ML_NUMS "f32 f64 i64 i32"
-
 const OpRow onnx_ml_rows[] = {
     {ML, "ArrayFeatureExtractor", 1, 0, extract_infer, extract_lower, NULL, ML_NUMS " string", 0},
     {ML, "Binarizer", 1, 0, nn_infer_same, binarizer_lower, NULL, ML_NUMS, 0},

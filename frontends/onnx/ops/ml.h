@@ -5,6 +5,9 @@
 
 #include "nn.h"
 
+#define ML "ai.onnx.ml"
+#define ML_NUMS "f32 f64 i64 i32"
+
 /* A list that stands in one of the attributes STEM_tensor, STEM_strings, STEM_int64s (or
  * STEM_ints), STEM_floats: its attribute, type and length. False when none of them is there. */
 typedef struct MlList {
