@@ -396,7 +396,7 @@ def dft(d, name, version):
     axis = d.int(1, len(s) - 1) if version < 20 else d.int(-len(s), len(s) - 1)
     axis = axis - 1 if axis < 0 and axis == -1 else axis
     a = {"onesided": 1} if real and d.chance(0.4) else {"inverse": 1} if not real and d.chance(0.5) else {}
-    n = np.array(d.int(1, 9), np.int64) if d.chance(0.4) else None
+    n = np.array(d.one(d.int(1, 9), d.int(10, 64)), np.int64) if d.chance(0.5) else None
     if version < 20:
         return Node([x, n], {**a, "axis": axis}, fixed=(1,))
     return Node([x, n, np.array(axis if axis != -1 else 0, np.int64)], a, fixed=(1, 2))

@@ -4,21 +4,12 @@
  * A transform is a contraction with a table of factors that depends on sizes only, so it becomes
  * part of the constants: y[k,o] = sum over n,c of x[n,c] * T[o,c,k,n], with c and o the real and
  * imaginary part. Angles are reduced by integer arithmetic before they become floats. */
+#include "fft.h"
 #include "view.h"
-#include "nn.h"
 
 #include <string.h>
 
 /* ---- tables ---------------------------------------------------------------------------------- */
-
-typedef struct Transform {
-    bool inverse, half_in,
-        half_out;                /* half_in: conjugate-symmetric input, only its first bins given */
-    Dim n, bins_in, bins_out;    /* length of the transform; elements given and wanted */
-    int64_t parts_in, parts_out; /* 1: real, 2: complex */
-    int window;                  /* container of factors over n, or -1 */
-    DType t;
-} Transform;
 
 /* T[o,c,k,n] */
 static int transform_table(Lower *lo, const Transform *f) {
@@ -122,6 +113,7 @@ static void dft_along(Lower *lo, int axis) {
     Shape s = nn_shape(lo, x);
     DType t = dtype_compute(nn_cont(lo, x)->type);
     Transform f = dft_of(lo->ctx, lo->graph, lo->node, &s, axis, t);
+    if (fft_stages(lo, &f, x, y, axis)) return;
     int table = transform_table(lo, &f);
     Dim at[RANK_MAX], from[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", y, at);
