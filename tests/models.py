@@ -67,8 +67,8 @@ def main():
     p.add_argument("-j", "--jobs", default=os.cpu_count(), type=int)
     args = p.parse_args()
     sys.path.insert(0, str(ROOT / "tests/bench"))
-    import compare
-    compare.use_packages()
+    import engines
+    engines.use_packages()
     import workloads
     args.models = args.models or workloads.names()
     args.work = args.work.resolve()

@@ -179,8 +179,8 @@ def bound_ms(counted, peak):
 
 def main():
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
-    import compare
-    compare.use_packages()
+    import engines
+    engines.use_packages()
     import workloads
     peak = {threads: machine_peak(threads) for threads in (1, 2)}
     for threads, (flop, memory) in peak.items():

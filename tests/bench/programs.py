@@ -13,7 +13,6 @@ figure is the median. A ratio below 0.9 is marked.
 """
 import argparse
 import ctypes as c
-import datetime
 import os
 import pathlib
 import re
@@ -24,6 +23,7 @@ import time
 
 import numpy as np
 
+import engines
 import weirlib
 
 KEPT, ROUNDS = [], 200000
@@ -341,11 +341,9 @@ def main():
 
 
 def write(args, rows):
-    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    import compare
-    text = [f"# Programs on one core, {stamp}", "",
-            f"Commit {commit}; {compare.machine()}. `tests/bench/programs.py`: medians, engines take turns; operations "
+    about = engines.facts()
+    text = [f"# Programs on one core, {about['date']}", "",
+            f"Commit {about['commit']}; {about['machine']}. `tests/bench/programs.py`: medians, engines take turns; operations "
             "are those of the products alone. The prototype is the best of its hand-tuned variants, the "
             "peak a loop of nothing but what bounds the program: fused multiply-adds, dot products of bytes, or (decode) "
             "reading the same bytes.", "",
@@ -353,7 +351,7 @@ def write(args, rows):
     for name, rate, peak, part, proto, _ in rows:
         text.append(f"| {name} | {rate:.1f} | {peak:.1f} | {part:.2f} | {f'{proto:.1f}' if proto else '-'} | "
                     f"{f'{rate / proto:.2f}' if proto else '-'} |")
-    path = args.results / f"programs-{stamp}.md"
+    path = args.results / f"programs-{about['date']}.md"
     path.write_text("\n".join(text) + "\n")
     print(f"wrote {path}")
 
