@@ -342,24 +342,30 @@ static bool has_symbols(const Stage *s) {
     return start_flow(s) && start_flow(s)->symbol.n > 0;
 }
 
-/* Whole; for short vectors; without each pass that may be left out. */
-static bool all_passes(Run *r, const char *name, bool compile) {
+/* Whole; then as the text expects it, on the machine that it means. */
+static bool whole(Run *r, const char *name, bool compile) {
     Machine native = r->machine;
     const char *expect = r->expect;
-    int n;
-    const Pass *pass = pass_list(&n);
     r->expect = NULL;
     r->compile = compile;
     r->round_trip = true;
     bool ok = attempt(r, name);
     r->compile = r->round_trip = false;
-    if (expect && !r->settings->gpu) {
-        r->expect = expect;
-        target_c_machine(r->ctx, &r->machine, "x86-64-v4");
-        ok &= attempt(r, name);
-        r->machine = native;
-        r->expect = NULL;
-    }
+    if (!expect || r->settings->gpu) return ok;
+    r->expect = expect;
+    target_c_machine(r->ctx, &r->machine, "x86-64-v4");
+    ok &= attempt(r, name);
+    r->machine = native;
+    return ok;
+}
+
+/* Whole; for short vectors; without each pass that may be left out. */
+static bool all_passes(Run *r, const char *name, bool compile) {
+    Machine native = r->machine;
+    int n;
+    const Pass *pass = pass_list(&n);
+    bool ok = whole(r, name, compile);
+    r->expect = NULL;
     if (!ok || !r->settings->skip_each) return ok;
     r->round_trip = r->settings->text;
     if (!r->settings->gpu) {
@@ -409,12 +415,10 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
         if (r->size >= 1000) r->size = sizes[s];
         if (!fits(r, flow, 0)) continue;
         if (start.program) {
-            r->compile = compile;
-            ok &= attempt(r, name);
+            ok &= whole(r, name, compile);
             r->start = (Stage){.flow = flow};
         }
         ok &= all_passes(r, name, compile);
-        r->expect = s ? NULL : r->expect;
         if (!flow || !flow->kernel.n) continue;
         r->start = (Stage){.flow = bare(arena, flow)};
         ok &= all_passes(r, name, compile);
