@@ -6,10 +6,9 @@
  * that scales the sum with the smaller maximum (Milakov and Gimelshein, Online normalizer
  * calculation for softmax, 2018). One pass over x replaces two and the exponentials in between;
  * whoever else reads these takes the exponential anew. That is more work, for fewer bytes: it is
- * done for rows longer than what `fuse` keeps in a cache between the maps of a kernel, where the
- * bytes that the counter saves, at the bandwidth of the level that such rows come from, take longer
- * than the exponentials. Measured on one core: 1.16 times as fast for rows from the third cache,
- * 1.27 from memory, slower for rows that the second holds. */
+ * done where the bytes that the counter saves, at the bandwidth of the level that such rows come
+ * from, take longer than the exponentials. Measured on one core: 1.16 times as fast for rows from
+ * the third cache, 1.27 from memory, slower for rows that the second holds. */
 #include "passes/compose.h"
 
 static double number(Dim d) {
@@ -118,7 +117,6 @@ static bool gains(const Editing *e, const Pair *p, const Combine *pair, int othe
     const Map *max = e->flow->map.at[p->max], *exp = e->flow->map.at[p->exp];
     for (int d = 0; d < max->dim.n; d++)
         if (number(max->dim.at[d].extent) < 0) return false;
-    if (row_bytes(e, p) <= (double)row_budget(machine)) return false;
     Map merge = {.dim = max->dim, .body = pair->merge};
     double x = (double)dtype_bits(e->flow->cont.at[p->x->cont].type) / 8;
     for (int d = 0; d < max->dim.n; d++) x *= number(max->dim.at[d].extent);
