@@ -366,3 +366,11 @@ Test(passes, decoded_sums_are_integers) {
     expect_after("quantize", text_named("flow decoded"), parts);
     expect_in(MATH_STRICT, "quantize", text_named("flow decoded"), strict);
 }
+
+/* Domains end where a mask does, but not in strict mode: values that are not finite would show. */
+Test(passes, masked_domains_end) {
+    static const char *const parts[] = {"map sc [b:2, i:64, j:64 |", NULL};
+    static const char *const strict[] = {"map sc [b:2, i:64, j:64] {", NULL};
+    expect_after("mask", text_named("flow masked"), parts);
+    expect_in(MATH_STRICT, "mask", text_named("flow masked"), strict);
+}
