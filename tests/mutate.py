@@ -28,6 +28,7 @@ FREE = {"pipeline.c"}  # the loop around the passes
 BARRIERS = {"compiler/targets/c/emit_sync.c", "compiler/targets/c/emit_program.c"}
 GRAPH = {"fold.c", "infer.c", "lower.c", "simplify.c"}
 PACKING = {"prepare.c"}  # runs for packings that texts are not compiled with
+BLOCKS = {"nests_stage.c", "nests_threads.c", "schedule_blocks.c", "schedule_stage.c"}  # of threads
 Mutation = collections.namedtuple("Mutation", "file what old new line")
 
 
@@ -99,6 +100,9 @@ def steps(copy, folder, args, file):
         return [stages + [texts]]
     if file in PACKING:
         return [unit["driver"], unit["abi"]]
+    if file in BLOCKS:
+        return [stages + ["--gpu", copy / "tests/cuda/hot"], stages + ["--gpu", texts],
+                stages + ["--gpu", "--every", 8, kernels]]
     if file in GRAPH:
         sample = sorted(pathlib.Path("/usr/share/libonnx-testdata/data/node").glob("*"))[::args.every]
         cases = [folder / "weir", "test", *sample, "--engine", "eval", "-j", args.jobs]
