@@ -62,7 +62,7 @@ static const Verb verbs[] = {
      "  -j N                    cases at a time (as many as there are CPUs)\n"
      "  --threads N             threads that each case runs with (1)\n"
      "  --timeout S             seconds for one case (60)\n"
-     "  --rtol R --atol A       tolerance of floats (1e-3, 1e-7)\n"
+     "  --rtol R --atol A       tolerance of floats (1e-3, 1e-7; of bf16 at least 2^-6)\n"
      "  --json FILE             results by case\n"
      "  --verbose               print passing cases too\n"
      "  and compile's options; with --engine eval, --stop-after PASS says what is evaluated "
