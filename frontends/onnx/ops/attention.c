@@ -176,6 +176,17 @@ static void products(Lower *lo, const Attention *a, int to) {
     nn_reduce(lo, m, to, at, EXPR(m, "$0 * $1", x, y), "sum");
 }
 
+/* Index of a mask's dim of `extent` for `at`, of `full`; extents that only run time tells may be 1.
+ * The last one's may be another than `full`: what it lacks lies outside. */
+static Dim mask_index(Ctx *ctx, Dim extent, Dim full, Dim at, bool last) {
+    int64_t n;
+    Dim most = dim_addc(ctx, extent, -1);
+    if (extent == full) return at;
+    if (!last) return dim_min(ctx, at, most);
+    if (dim_is_const(extent, &n)) return n == 1 ? dim_const(ctx, 0) : at;
+    return dim_mul(ctx, at, dim_min(ctx, most, dim_const(ctx, 1)));
+}
+
 /* The mask tensor, broadcast; where it is shorter than the keys it masks. */
 static int apply_mask(Lower *lo, const Attention *a, Map *m, int val, const Dim *at) {
     int mask = lower_in(lo, MASK_IN), x;
@@ -184,9 +195,9 @@ static int apply_mask(Lower *lo, const Attention *a, Map *m, int val, const Dim 
     DType type = nn_cont(lo, mask)->type;
     Dim last = s.rank ? s.at[s.rank - 1] : NULL;
     if (s.rank && last != a->h.total && !dim_is(last, 1) && lo->node->version >= 24) {
-        Dim to[4];
-        for (int i = 0; i < s.rank; i++)
-            to[i] = dim_is(s.at[i], 1) ? dim_const(lo->ctx, 0) : at[4 - s.rank + i];
+        Dim to[4], full[] = {a->h.B, a->h.hq, a->h.S, a->h.total};
+        for (int i = 0, k = 4 - s.rank; i < s.rank; i++, k++)
+            to[i] = mask_index(lo->ctx, s.at[i], full[k], at[k], k == 3);
         x = map_read_else(lo->flow, m, mask, to,
                           body_const(&m->body, type, type == BOOL ? 0 : -INFINITY));
     } else {
