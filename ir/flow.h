@@ -140,6 +140,7 @@ typedef enum {
     LINE_REDUCE,   /* arg: dim, block: order of the reduction loops, outermost first (0 = whole dim)
                     */
     LINE_SPLIT,    /* arg: dim, parts: a reduction in parts, a thread each, merged in order */
+    LINE_PARTIAL,  /* arg: dim, block: each block is reduced from the identity, then merged */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */

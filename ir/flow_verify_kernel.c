@@ -57,8 +57,8 @@ static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, c
         if (loop && !is_tiled(kernel, position, line->arg[i].dim, size))
             complain(v, line, kernel, "dim \"%s\" of map \"%s\" has no tile, so no loop",
                      line->arg[i].dim, map->name);
-        bool sized =
-            line->kind == LINE_TILE || line->kind == LINE_VECTOR || line->kind == LINE_SPLIT;
+        bool sized = line->kind == LINE_TILE || line->kind == LINE_VECTOR ||
+                     line->kind == LINE_SPLIT || line->kind == LINE_PARTIAL;
         if (line->arg[i].size < (sized ? 1 : 0))
             complain(v, line, kernel, "dim \"%s\" needs a size", line->arg[i].dim);
         for (int k = 0; k < i && line->kind != LINE_REDUCE; k++)

@@ -29,6 +29,8 @@ typedef struct MapPlan {
     bool unroll[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
     int split, parts; /* this dim is reduced in parts, a thread each; parts 0: it is not */
+    int partial;      /* this dim is reduced block by block, each merged into a total ... */
+    int64_t block;    /* ... of so many indices; 0: it is not */
     VEC(int) stage;   /* containers whose tile a block copies to shared memory */
     TileLoops tile;   /* own tiles; of the root: all its tile loops */
     TileLoops reduce; /* reduction loops, outermost first; size 0: the whole dim (or block) */

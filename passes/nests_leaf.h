@@ -24,9 +24,10 @@ typedef struct Leaf {
     const Map *map;
     bool root;
     Span span[RANK_MAX * 2];
-    Dim value[RANK_MAX * 2]; /* what each dim is now: start + loop variable */
-    const Write *write;      /* the combining write, or NULL */
-    int acc[COMBINE_STATES]; /* its accumulators; -1: the container's own register buffer */
+    Dim value[RANK_MAX * 2];   /* what each dim is now: start + loop variable */
+    const Write *write;        /* the combining write, or NULL */
+    int acc[COMBINE_STATES];   /* its accumulators; -1: the container's own register buffer */
+    int total[COMBINE_STATES]; /* of a reduction block by block */
     VEC(GuardedRead) guarded;
 } Leaf;
 

@@ -87,6 +87,10 @@ static void plan_line(Lowering *lo, int index) {
         p->split = plan_dim(p, line->arg[0].dim);
         p->parts = lo->parts = (int)line->arg[0].size;
         break;
+    case LINE_PARTIAL:
+        p->partial = plan_dim(p, line->arg[0].dim);
+        p->block = line->arg[0].size;
+        break;
     default: break;
     }
 }
@@ -118,6 +122,13 @@ void plan_kernel(Lowering *lo) {
         fail(lo->ctx, E_UNSUPPORTED,
              "kernel \"%s\" is split, but its threads own no tiles; leave its line `split` out",
              kernel->name);
+    for (int i = 0; i < lo->nplan; i++) {
+        const MapPlan *p = &lo->plan[i];
+        if (p->block && (lo->blocks || (p->lane_dim >= 0 && map_reduces(p->map, p->lane_dim))))
+            fail(lo->ctx, E_UNSUPPORTED,
+                 "kernel \"%s\" reduces lanes or has threads; leave its line `partial` out",
+                 kernel->name);
+    }
     for (int i = 0; i < lo->nplan; i++) lo->plan[i].depth = lo->plan[lo->nplan - 1].tile.n;
     for (int i = 0; i < kernel->line.n; i++)
         if (kernel->line.at[i].kind == LINE_AT) plan_at(lo, &kernel->line.at[i]);

@@ -20,10 +20,9 @@ static bool lane_reduced(const Leaf *f) {
     return f->plan->lane_dim >= 0 && map_reduces(f->map, f->plan->lane_dim);
 }
 
-/* Index of accumulator s now: offsets of the unrolled dims, the chunk, the lane. */
-static Access acc_access(Leaf *f, int s, const Lane *lane) {
+/* Index of a state in `buf` now: offsets of the unrolled dims, the chunk, the lane. */
+static Access state_access(Leaf *f, int buf, const Lane *lane) {
     Lowering *lo = f->lo;
-    if (f->acc[s] < 0) return target_access(f, &f->write->to[s]);
     Dim *at = NEW_ARRAY(lo->arena, Dim, RANK_MAX * 2);
     int n = 0;
     for (int d = 0; d < f->map->dim.n; d++) {
@@ -36,17 +35,27 @@ static Access acc_access(Leaf *f, int s, const Lane *lane) {
         at[n++] = lowering_simplify(lo, dim_div(lo->ctx, e, dim_const(lo->ctx, f->plan->lanes)));
     }
     if (lanes_in_row(f)) at[n++] = lane->var ? lane->var : zero(lo);
-    return (Access){f->acc[s], n, at};
+    return (Access){buf, n, at};
 }
 
-static void declare_accumulators(Leaf *f, Stmts *into) {
+static Access acc_access(Leaf *f, int s, const Lane *lane) {
+    if (f->acc[s] < 0) return target_access(f, &f->write->to[s]);
+    return state_access(f, f->acc[s], lane);
+}
+
+/* Can the registers that the result is kept in be the accumulators? */
+static bool own_registers(const Leaf *f) {
+    const Lowering *lo = f->lo;
+    const Combine *c = f->write->combine;
+    int cont = f->write->to[0].cont, buf = lo->local[cont].buf;
+    return c->nstate == 1 && !c->finish.val.n && !lane_reduced(f) && !f->plan->block && buf >= 0 &&
+           lo->nest->buf.at[buf].kind == BUF_REG && lo->flow->cont.at[cont].type == c->type[0];
+}
+
+/* A buffer for each state; registers are set to the identity. */
+static void declare_states(Leaf *f, BufKind kind, const char *base, int *buf, Stmts *into) {
     Lowering *lo = f->lo;
     const Combine *c = f->write->combine;
-    const Access *to = &f->write->to[0];
-    const Local *local = &lo->local[to->cont];
-    bool own = c->nstate == 1 && !c->finish.val.n && !lane_reduced(f) && local->buf >= 0 &&
-               lo->nest->buf.at[local->buf].kind == BUF_REG &&
-               lo->flow->cont.at[to->cont].type == c->type[0];
     Dim box[RANK_MAX * 2];
     int n = 0;
     for (int d = 0; d < f->map->dim.n; d++)
@@ -58,14 +67,17 @@ static void declare_accumulators(Leaf *f, Stmts *into) {
     }
     if (lanes_in_row(f)) box[n++] = dim_const(lo->ctx, f->plan->lanes);
     for (int s = 0; s < c->nstate; s++) {
-        f->acc[s] = -1;
-        if (own) continue;
-        const char *name = internf(lo->ctx, "acc.%d", lo->fresh++);
-        f->acc[s] = nest_buf(lo->nest, name, BUF_REG, c->type[s], box, n);
-        Stmt *decl = nest_decl(lo->nest, into, f->acc[s]);
-        decl->has_init = true;
+        const char *name = internf(lo->ctx, "%s.%d", base, lo->fresh++);
+        buf[s] = nest_buf(lo->nest, name, kind, c->type[s], box, n);
+        Stmt *decl = nest_decl(lo->nest, into, buf[s]);
+        decl->has_init = kind == BUF_REG;
         decl->init = c->identity[s];
     }
+}
+
+static void declare_accumulators(Leaf *f, Stmts *into) {
+    f->acc[0] = -1;
+    if (!own_registers(f)) declare_states(f, BUF_REG, "acc", f->acc, into);
 }
 
 /* acc = merge(acc, value); a product summed is a fused multiply-add on the state. */
@@ -108,12 +120,13 @@ static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     finish_body(f, s);
 }
 
-static void update(Leaf *f, Stmts *into) {
+/* Runs fn for every state: unrolled output dims, chunks of lanes. */
+static void for_states(Leaf *f, Stmts *into, LaneFn *fn) {
     int mark = f->lo->env.n;
     for (int d = 0; d < f->map->dim.n; d++)
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
             into = open_dim(f, d, into);
-    lane_chunks(f, into, update_body);
+    lane_chunks(f, into, fn);
     f->lo->env.n = mark;
 }
 
@@ -226,7 +239,7 @@ static void reduce_loops(Leaf *f, int level, Stmts *into) {
         if (map_reduces(f->map, d) && d != f->plan->lane_dim && !named[d])
             into = open_dim(f, d, into);
     if (!fetched) prefetch_panel(f, into);
-    update(f, into);
+    for_states(f, into, update_body);
     lo->env.n = mark;
 }
 
@@ -300,14 +313,15 @@ static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
 
 static void store_results(Leaf *f, Stmts *into) {
     if (f->acc[0] < 0) return;
+    if (!lane_reduced(f)) {
+        for_states(f, into, store_body);
+        return;
+    }
     int mark = f->lo->env.n;
     for (int d = 0; d < f->map->dim.n; d++)
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
             into = open_dim(f, d, into);
-    if (lane_reduced(f))
-        store_body(f, &(Lane){NULL, 1, NULL, false}, into);
-    else
-        lane_chunks(f, into, store_body);
+    store_body(f, &(Lane){NULL, 1, NULL, false}, into);
     f->lo->env.n = mark;
 }
 
@@ -378,16 +392,68 @@ static void reduce_parts(Leaf *f, Stmts *into) {
     lowering_pop(lo);
 }
 
+/* total = identity */
+static void clear_body(Leaf *f, const Lane *lane, Stmts *into) {
+    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
+    const Combine *c = f->write->combine;
+    for (int k = 0; k < c->nstate; k++)
+        body_store(f, s, state_access(f, f->total[k], lane),
+                   body_bits(&s->code, c->type[k], c->identity[k]));
+    finish_body(f, s);
+}
+
+/* total = merge(total, acc) */
+static void total_body(Leaf *f, const Lane *lane, Stmts *into) {
+    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
+    const Combine *c = f->write->combine;
+    int total[COMBINE_STATES], acc[COMBINE_STATES], out[COMBINE_STATES];
+    Access at[COMBINE_STATES];
+    for (int k = 0; k < c->nstate; k++) {
+        at[k] = state_access(f, f->total[k], lane);
+        total[k] = body_read(&s->code, at[k], c->type[k]);
+        acc[k] = body_read(&s->code, acc_access(f, k, lane), c->type[k]);
+    }
+    merge_values(f, &s->code, total, acc, out);
+    for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
+    finish_body(f, s);
+}
+
+static void reduce_block(Lowering *lo, void *user, Span tile, Stmts *into) {
+    Leaf *f = user;
+    (void)lo;
+    Span *span = &f->span[f->plan->partial], whole = *span;
+    *span = tile;
+    declare_accumulators(f, into);
+    reduce_loops(f, 0, into);
+    for_states(f, into, total_body);
+    *span = whole;
+}
+
+/* Sums of many terms: each block's in registers, from zero; their total in a small array, so that
+ * no term goes through more roundings than a block and the blocks have. */
+static void reduce_blocks(Leaf *f, Stmts *into) {
+    int d = f->plan->partial;
+    Tiling how = {.name = dim_sym_name(f->map->dim.at[d].sym), .size = f->plan->block, .lanes = 1};
+    declare_states(f, BUF_TILE, "total", f->total, into);
+    for_states(f, into, clear_body);
+    for_tiles(f->lo, into, &how, f->span[d], reduce_block, f);
+    for (int s = 0; s < f->write->combine->nstate; s++) f->acc[s] = f->total[s];
+}
+
 static void reduce_box(Leaf *f, Stmts *into) {
     int mark = f->lo->env.n;
     for (int d = 0; d < f->map->dim.n; d++)
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && !f->plan->unroll[d])
             into = open_dim(f, d, into);
-    declare_accumulators(f, into);
-    if (f->plan->parts)
-        reduce_parts(f, into);
-    else
-        reduce_loops(f, 0, into);
+    if (f->plan->block) {
+        reduce_blocks(f, into);
+    } else {
+        declare_accumulators(f, into);
+        if (f->plan->parts)
+            reduce_parts(f, into);
+        else
+            reduce_loops(f, 0, into);
+    }
     store_results(f, into);
     f->lo->env.n = mark;
 }

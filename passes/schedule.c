@@ -18,7 +18,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { CHUNK = 4096, SERIAL_WORK = 16384 };
+enum { CHUNK = 4096, SERIAL_WORK = 16384, STEP = 16 };
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
@@ -58,6 +58,40 @@ void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim) {
     const Map *map = s->flow->map.at[kernel->map.at[pos]];
     Line *line = kernel_line(s->flow, kernel, LINE_VECTOR, pos);
     line_dim(s->flow, line, map, dim, lanes_of(s));
+}
+
+/* ---- long sums ------------------------------------------------------------------------------ */
+
+/* At least so many terms, in whole steps of 16 indices; a divisor of the extent if one is near. */
+static int64_t block_of(int64_t extent, int64_t taps, int64_t terms) {
+    int64_t least = (terms / taps + STEP - 1) / STEP * STEP;
+    if (least < STEP) least = STEP;
+    for (int64_t b = least; b <= least + least / 2; b += STEP)
+        if (extent % b == 0) return b;
+    return least;
+}
+
+/* A sum in one chain of n roundings is off by the square root of n; in blocks whose sums start from
+ * zero and are then added up it is nearer, for one addition per block. The order depends on extents
+ * alone, so it is the same for every processor and number of threads. Lanes of a reduced dim are
+ * short chains already. */
+void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block) {
+    const Map *m = s->flow->map.at[kernel->map.at[pos]];
+    const Combine *c = m->write.at[0].combine;
+    if (!c || c->simple != P_ADD || !dtype_is_float(c->type[0])) return;
+    if (lane >= 0 && map_reduces(m, lane)) return;
+    int longest = -1;
+    int64_t terms = 1;
+    for (int d = 0; d < m->dim.n; d++) {
+        int64_t extent = map_extent(m, d, 1);
+        if (!map_reduces(m, d)) continue;
+        terms *= extent;
+        if (longest < 0 || extent > map_extent(m, longest, 1)) longest = d;
+    }
+    if (longest < 0 || !terms) return;
+    int64_t extent = map_extent(m, longest, 1), size = block_of(extent, terms / extent, block);
+    if (extent < 2 * size) return;
+    line_dim(s->flow, kernel_line(s->flow, kernel, LINE_PARTIAL, pos), m, longest, size);
 }
 
 /* ---- work ----------------------------------------------------------------------------------- */

@@ -18,6 +18,10 @@ bool read_outside(const Scheduling *s, const Kernel *kernel, int cont);
 bool folds(const Map *map, int dim);
 int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed);
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
+/* Long sums of floats in blocks of so many terms or a few more: schedule.c. Where sums are weighted
+ * and added up, as those of tiles are, what they are off by grows, so there they are shorter. */
+enum { SUM_BLOCK = 128, TILE_SUM_BLOCK = 16 };
+void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);
 
 /* Kernels over rows: the outer dims that all maps of a kernel have in common. */

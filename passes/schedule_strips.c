@@ -237,6 +237,7 @@ bool schedule_strips(Scheduling *s, Kernel *kernel) {
     }
     code_lanes(&p, 0);
     product_lines(&p);
+    partial_line(s, kernel, 1, p.lane, TILE_SUM_BLOCK);
     tile_line(&p, LINE_AT, 2);
     kernel_keep(s->flow, kernel, 2, p.map[2]->write.at[0].to[0].cont, KEEP_TILE);
     code_lanes(&p, 2);

@@ -399,6 +399,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     unroll_line(&t, at);
     if (t.p != t.root && !turned) unroll_line(&t, t.pos);
     reduce_line(&t);
+    partial_line(s, kernel, at, t.lane, SUM_BLOCK);
     prefetch_line(&t);
     unroll_window(&t);
     for (int q = 0; q < at; q++) strip_lines(&t, q);
