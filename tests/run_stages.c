@@ -487,7 +487,7 @@ static void run_file(void *user) {
     if (strstr(text, "# fails: ")) return;
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     Program *program = ir_file_program(arena, file);
-    r->expect = strstr(text, "after ") ? text : NULL;
+    r->expect = strstr(text, "after ") ? arena_printf(arena, "\n%s", text) : NULL;
     r->limits = r->settings->gpu ? text : NULL;
     for (int i = 0; i < file->graph.n; i++)
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
