@@ -55,6 +55,7 @@ typedef struct CLanes {
     int width; /* 1: scalar code */
     MaskKind kind;
     const char *count; /* MASK_PREFIX: name of the number of active lanes */
+    Dim active;        /* that number where it is less than `width`; NULL: the least of several */
     const char *mask;  /* name of the mask vector (32-bit lanes), once printed */
 } CLanes;
 

@@ -355,11 +355,23 @@ static void store_reg(CNest *c, const Access *to, CVal *v) {
     put_line(c, "%s = sel_%s(%s, %s, %s);", name, type, m, x, name);
 }
 
+/* Does a row of an array of our own end where the array ends? Behind the end is room for a vector
+ * (array_bytes), so that all lanes may be stored: a load of the row is then handed what was stored
+ * (a masked store hands on nothing) and finds no leftovers, slow where they happen to be subnormal. */
+static bool ends_array(const CNest *c, int buf, Dim first) {
+    const Buf *b = &c->nest->buf.at[buf];
+    int64_t active;
+    if (b->kind == BUF_MEMORY || !c->lane.active) return false;
+    if (!dim_is_const(c->lane.active, &active) || active <= 0) return false;
+    Dim end = dim_add(c->ctx, first, c->lane.active);
+    return end == names_subst(&c->names, dim_product(c->ctx, b->box, b->rank));
+}
+
 static void store_row(CNest *c, int buf, Dim first, CVal *v) {
     const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first),
                *x = raw_vector(c, v);
     DType t = v->type;
-    if (c->lane.kind == MASK_PREFIX) {
+    if (c->lane.kind == MASK_PREFIX && !ends_array(c, buf, first)) {
         const char *mt = mask_type(c, value_bits(t));
         put_line(c, "storen_%s(%s + %s, (%s)%s, %s);", mt, name, at, mt, x, c->lane.count);
         return;

@@ -228,6 +228,7 @@ static void set_prefix(CNest *c, const Guards *g) {
         text_printf(&n, i ? ", %s)" : "%s", emit_dim_str(&c->names, g->prefix.at[i]));
     c->lane.kind = MASK_PREFIX;
     c->lane.count = str(c, "n%d", c->fresh++);
+    c->lane.active = g->prefix.n == 1 ? names_subst(&c->names, g->prefix.at[0]) : NULL;
     put_line(c, "const i64 %s = count_v%d(%s);", c->lane.count, c->lane.width, text_str(&n));
 }
 
