@@ -4,6 +4,7 @@
  */
 #include "runtime/calls.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { NONE, ADD, MUL, MAX, MIN };
@@ -57,36 +58,44 @@ static uint16_t float_to_brain(float f) {
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-#define COMBINE(op, a, b)                                                                          \
-    ((op) == ADD   ? (a) + (b)                                                                     \
-     : (op) == MUL ? (a) * (b)                                                                     \
-     : (op) == MAX ? ((a) > (b) ? (a) : (b))                                                       \
-                   : ((a) < (b) ? (a) : (b)))
+/* Combines n elements with n others, in a loop for each way. */
+#define EACH(op, add, mul, max, min)                                                               \
+    switch (op) {                                                                                  \
+    case ADD:                                                                                      \
+        for (int64_t i = 0; i < n; i++) add;                                                       \
+        break;                                                                                     \
+    case MUL:                                                                                      \
+        for (int64_t i = 0; i < n; i++) mul;                                                       \
+        break;                                                                                     \
+    case MAX:                                                                                      \
+        for (int64_t i = 0; i < n; i++) max;                                                       \
+        break;                                                                                     \
+    default:                                                                                       \
+        for (int64_t i = 0; i < n; i++) min;                                                       \
+    }
+#define GREATER(a, b) ((a) != (a) || (b) != (b) ? (a) + (b) : (a) > (b) ? (a) : (b))
+#define LESS(a, b) ((a) != (a) || (b) != (b) ? (a) + (b) : (a) < (b) ? (a) : (b))
 
 #define REAL(name, T)                                                                              \
-    static void name(int op, void *to, const void *from) {                                         \
-        T a, b;                                                                                    \
-        memcpy(&a, to, sizeof a);                                                                  \
-        memcpy(&b, from, sizeof b);                                                                \
-        a = op >= MAX && (a != a || b != b) ? a + b : COMBINE(op, a, b);                           \
-        memcpy(to, &a, sizeof a);                                                                  \
+    static void name(int op, void *to, const void *from, int64_t n) {                              \
+        T *restrict a = to;                                                                        \
+        const T *restrict b = from;                                                                \
+        EACH(op, a[i] += b[i], a[i] *= b[i], a[i] = GREATER(a[i], b[i]), a[i] = LESS(a[i], b[i]))  \
     }
 #define WHOLE(name, T, U)                                                                          \
-    static void name(int op, void *to, const void *from) {                                         \
-        T a, b;                                                                                    \
-        memcpy(&a, to, sizeof a);                                                                  \
-        memcpy(&b, from, sizeof b);                                                                \
-        a = (T)(op >= MAX ? (U)COMBINE(op, a, b) : COMBINE(op, (U)a, (U)b));                       \
-        memcpy(to, &a, sizeof a);                                                                  \
+    static void name(int op, void *to, const void *from, int64_t n) {                              \
+        T *restrict a = to;                                                                        \
+        const T *restrict b = from;                                                                \
+        EACH(op, a[i] = (T)((U)a[i] + (U)b[i]), a[i] = (T)((U)a[i] * (U)b[i]),                     \
+             a[i] = a[i] > b[i] ? a[i] : b[i], a[i] = a[i] < b[i] ? a[i] : b[i])                   \
     }
 #define SMALL(name, load, store)                                                                   \
-    static void name(int op, void *to, const void *from) {                                         \
-        uint16_t x, y;                                                                             \
-        memcpy(&x, to, 2);                                                                         \
-        memcpy(&y, from, 2);                                                                       \
-        float a = load(x), b = load(y);                                                            \
-        x = store(op >= MAX && (a != a || b != b) ? a + b : COMBINE(op, a, b));                    \
-        memcpy(to, &x, 2);                                                                         \
+    static void name(int op, void *to, const void *from, int64_t n) {                              \
+        uint16_t *restrict a = to;                                                                 \
+        const uint16_t *restrict b = from;                                                         \
+        EACH(op, a[i] = store(load(a[i]) + load(b[i])), a[i] = store(load(a[i]) * load(b[i])),     \
+             a[i] = store(GREATER(load(a[i]), load(b[i]))),                                        \
+             a[i] = store(LESS(load(a[i]), load(b[i]))))                                           \
     }
 
 REAL(combine_f32, float)
@@ -102,7 +111,7 @@ WHOLE(combine_u16, uint16_t, uint32_t)
 WHOLE(combine_u32, uint32_t, uint32_t)
 WHOLE(combine_u64, uint64_t, uint64_t)
 
-typedef void combine_fn(int op, void *to, const void *from);
+typedef void combine_fn(int op, void *to, const void *from, int64_t n);
 
 static combine_fn *combine_of(int32_t dtype) {
     switch (dtype) {
@@ -170,35 +179,55 @@ static char *start(weir_call *c, int op, combine_fn **combine) {
 }
 
 static void put(int op, combine_fn *combine, char *to, const char *from, int64_t n, size_t width) {
-    if (op == NONE) {
+    if (op != NONE)
+        combine(op, to, from, n);
+    else if (width == 4 && n == 1)
+        memcpy(to, from, 4);
+    else if (width == 8 && n == 1)
+        memcpy(to, from, 8);
+    else
         memcpy(to, from, (size_t)n * width);
-        return;
+}
+
+/* Elements from `base` on that lie `step` apart along the axis: what a row of updates writes to. */
+typedef struct Place {
+    int64_t base, step;
+    bool inside;
+} Place;
+
+static Place place_of(const weir_tensor *data, const int64_t *at, int32_t axis) {
+    Place p = {0, 1, true};
+    for (int32_t k = 0; k < data->rank; k++) {
+        p.base = p.base * data->dims[k] + (k == axis ? 0 : at[k]);
+        p.inside &= k == axis || at[k] < data->dims[k];
+        if (k > axis) p.step *= data->dims[k];
     }
-    for (int64_t i = 0; i < n; i++) combine(op, to + (size_t)i * width, from + (size_t)i * width);
+    return p;
 }
 
 /* attr: axis, reduction. Operands: data, indices, updates (shaped like the indices). */
 void weir_call_scatter_elements(weir_call *c) {
-    const weir_tensor *data = &c->in[0], *indices = &c->in[1], *updates = &c->in[2];
-    int32_t axis = (int32_t)c->attr[0], rank = data->rank;
+    const weir_tensor *data = &c->in[0], *indices = &c->in[1];
+    int32_t axis = (int32_t)c->attr[0], last = data->rank - 1;
     int op = (int)c->attr[1];
     combine_fn *combine;
     char *to = start(c, op, &combine);
+    const char *from = c->in[2].data;
     size_t width = width_of(data->dtype);
-    int64_t n = weir_tensor_count(indices), at[WEIR_RANK_MAX] = {0};
-    for (int64_t i = 0; to && i < n; i++) {
-        int64_t place = 0, index = index_at(indices, i, data->dims[axis]);
-        for (int32_t k = 0; k < rank; k++) {
-            int64_t here = k == axis ? index : at[k];
-            if (here < 0 || here >= data->dims[k]) {
+    int64_t n = weir_tensor_count(indices), row = indices->dims[last], at[WEIR_RANK_MAX] = {0};
+    for (int64_t i = 0; to && i < n; i += row) {
+        Place p = place_of(data, at, axis);
+        p.inside &= axis == last || row <= data->dims[last];
+        for (int64_t j = 0; j < row; j++) {
+            int64_t index = index_at(indices, i + j, data->dims[axis]);
+            if (index < 0 || !p.inside) {
                 out_of_range(c);
                 return;
             }
-            place = place * data->dims[k] + here;
+            int64_t place = p.base + index * p.step + (axis == last ? 0 : j);
+            put(op, combine, to + (size_t)place * width, from + (size_t)(i + j) * width, 1, width);
         }
-        put(op, combine, to + (size_t)place * width,
-            (const char *)updates->data + (size_t)i * width, 1, width);
-        for (int32_t k = rank; k-- > 0 && ++at[k] == indices->dims[k];) at[k] = 0;
+        for (int32_t k = last; k-- > 0 && ++at[k] == indices->dims[k];) at[k] = 0;
     }
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/calls.h"
 #include "runtime/keys.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* ---- nonzero --------------------------------------------------------------------------------- */
@@ -23,80 +24,158 @@ static int is_zero(const weir_tensor *x, int64_t i) {
     return is_zero(&part, 2 * i) && is_zero(&part, 2 * i + 1);
 }
 
-/* Counts, then writes column by column: the rows of the result are K apart. */
+/* Marks elements from .. from + n - 1 that are not zero by 1, others by 0; returns how many are
+ * marked. */
+static int64_t mark(const weir_tensor *x, int64_t from, int64_t n, uint8_t *marks) {
+#define MARK(code, T)                                                                              \
+    case code: {                                                                                   \
+        const T *at = (const T *)x->data + from;                                                   \
+        for (int64_t i = 0; i < n; i++) marks[i] = at[i] != 0;                                     \
+        break;                                                                                     \
+    }
+    switch (x->dtype) {
+        MARK(WEIR_F32, float)
+        MARK(WEIR_F64, double)
+        MARK(WEIR_I64, int64_t)
+        MARK(WEIR_I32, int32_t)
+        MARK(WEIR_U8, uint8_t)
+        MARK(WEIR_BOOL, uint8_t)
+    default:
+        for (int64_t i = 0; i < n; i++) marks[i] = !is_zero(x, from + i);
+    }
+#undef MARK
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) count += marks[i];
+    return count;
+}
+
+enum { MARKS = 1024 };
+
+static int64_t count_nonzero(const weir_tensor *x) {
+    uint8_t marks[MARKS];
+    int64_t n = weir_tensor_count(x), count = 0;
+    for (int64_t i = 0; i < n; i += MARKS)
+        count += mark(x, i, n - i < MARKS ? n - i : MARKS, marks);
+    return count;
+}
+
+/* Counts, then writes column by column: the rows of the result are K apart. The last index of every
+ * element is written and kept only where the element is not zero, so that no branch depends on the
+ * data; what the last one leaves behind the end lies in the room for more results. */
 void weir_call_nonzero(weir_call *c) {
     const weir_tensor *x = &c->in[0];
-    int64_t n = weir_tensor_count(x), count = 0, at = 0, index[WEIR_RANK_MAX] = {0};
-    int64_t *to = c->out[0].data;
-    for (int64_t i = 0; i < n; i++) count += !is_zero(x, i);
-    for (int64_t i = 0; i < n; i++) {
-        if (!is_zero(x, i)) {
-            for (int d = 0; d < x->rank; d++) to[d * count + at] = index[d];
-            at++;
+    int64_t n = weir_tensor_count(x), count = count_nonzero(x), at = 0, index[WEIR_RANK_MAX] = {0};
+    int64_t *to = c->out[0].data, row = x->rank ? x->dims[x->rank - 1] : 1;
+    int outer = x->rank > 1 ? x->rank - 1 : 0;
+    uint8_t marks[MARKS];
+    for (int64_t i = 0; i < n; i += row) {
+        for (int64_t from = 0; from < row; from += MARKS) {
+            int64_t m = row - from < MARKS ? row - from : MARKS, before = at;
+            mark(x, i + from, m, marks);
+            for (int64_t k = 0; x->rank && k < m; k++) {
+                to[outer * count + at] = from + k;
+                at += marks[k];
+            }
+            for (int d = 0; d < outer; d++)
+                for (int64_t k = before; k < at; k++) to[d * count + k] = index[d];
         }
-        for (int d = x->rank - 1; d >= 0 && ++index[d] == x->dims[d]; d--) index[d] = 0;
+        for (int d = outer - 1; d >= 0 && ++index[d] == x->dims[d]; d--) index[d] = 0;
     }
     c->define[0] = count;
 }
 
 /* ---- topk ------------------------------------------------------------------------------------ */
 
-typedef struct Pair {
-    uint64_t key; /* inverted when the largest are wanted */
-    int64_t index;
-} Pair;
-
-static int pair_after(const Pair *a, const Pair *b) {
-    return a->key != b->key ? a->key > b->key : a->index > b->index;
+/* Pairs of a row that are held at a time: k to keep and as many candidates, or all where that is
+ * cheaper. */
+static int64_t topk_room(int64_t n, int64_t k) {
+    int64_t more = k < 32 ? 32 : k;
+    return k > n / 8 || n - k <= more ? n : k + more;
 }
 
-/* Lets heap[i] sink; the last of the kept pairs stands on top. */
-static void sink(Pair *heap, int64_t n, int64_t i) {
-    for (;;) {
-        int64_t top = i;
-        for (int64_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++)
-            if (pair_after(&heap[child], &heap[top])) top = child;
-        if (top == i) return;
-        Pair swap = heap[i];
-        heap[i] = heap[top];
-        heap[top] = swap;
-        i = top;
-    }
-}
-
+/* As many pairs again for the sort. */
 int64_t weir_call_topk_scratch(const weir_call *c) {
-    int64_t k = c->out[0].dims[c->attr[0]], bytes;
-    return __builtin_mul_overflow(k, (int64_t)sizeof(Pair), &bytes) ? INT64_MAX : bytes;
+    int64_t n = c->in[0].dims[c->attr[0]], k = c->out[0].dims[c->attr[0]], bytes;
+    int64_t size = 2 * sizeof(weir_pair);
+    if (k > n) return 0;
+    return __builtin_mul_overflow(topk_room(n, k), size, &bytes) ? INT64_MAX : bytes;
 }
 
 /* One row: elements first, first + step, ... */
-static void topk_row(const weir_call *c, int64_t first, int64_t step, int64_t n, int64_t to,
-                     int64_t k) {
-    const weir_tensor *x = &c->in[0];
-    Pair *heap = c->scratch;
-    uint64_t invert = c->attr[1] ? UINT64_MAX : 0;
-    for (int64_t i = 0; i < n; i++) {
-        Pair p = {weir_key(x->dtype, x->data, first + i * step) ^ invert, i};
-        if (i < k) {
-            heap[i] = p;
-            for (int64_t h = i == k - 1 ? k / 2 : -1; h >= 0; h--) sink(heap, k, h);
-        } else if (pair_after(&heap[0], &p)) {
-            heap[0] = p;
-            sink(heap, k, 0);
+typedef struct Row {
+    const weir_tensor *x;
+    int64_t first, step, n;
+    bool largest;
+} Row;
+
+/* Keys are inverted when the largest are wanted, so that the first pairs are always the ones to
+ * keep. */
+static weir_pair pair_of(const Row *r, int64_t i) {
+    uint64_t key = weir_key(r->x->dtype, r->x->data, r->first + i * r->step);
+    return (weir_pair){r->largest ? ~key : key, i};
+}
+
+enum { BLOCK = 32 };
+
+/* The first of elements i, i + 1, ... that may belong in front of element `last`, a block at a
+ * time. Elements are compared as they are, which says too much of NaN and of types that are not
+ * listed. */
+static int64_t candidate(const Row *r, int64_t i, int64_t last) {
+#define SCAN(T, op)                                                                                \
+    {                                                                                              \
+        const T *x = (const T *)r->x->data + r->first, cut = x[last * r->step];                    \
+        for (; r->step == 1 && i + BLOCK <= r->n; i += BLOCK) {                                    \
+            int any = 0;                                                                           \
+            for (int k = 0; k < BLOCK; k++) any |= !(x[i + k] op cut);                             \
+            if (any) break;                                                                        \
+        }                                                                                          \
+        while (i < r->n && x[i * r->step] op cut) i++;                                             \
+        return i;                                                                                  \
+    }
+#define EITHER(code, T)                                                                            \
+    case code:                                                                                     \
+        if (r->largest)                                                                            \
+            SCAN(T, <=)                                                                            \
+        else                                                                                       \
+            SCAN(T, >=)
+    switch (r->x->dtype) {
+        EITHER(WEIR_F32, float)
+        EITHER(WEIR_F64, double)
+        EITHER(WEIR_I64, int64_t)
+        EITHER(WEIR_I32, int32_t)
+    default: return i;
+    }
+#undef EITHER
+#undef SCAN
+}
+
+/* The k first pairs in order. Candidates are gathered until there is no more room, then all are
+ * sorted and k stay: their last one is what later elements must come before. Rounds double in
+ * length, so that sorting takes no more than looking. The sort is stable and later elements stand
+ * behind: equal ones go by index. */
+static void select_row(const Row *r, weir_pair *pairs, int64_t k) {
+    int64_t room = topk_room(r->n, k), held = 0, i = 0;
+    for (; held < room; i++) pairs[held++] = pair_of(r, i);
+    weir_sort_pairs(pairs, pairs + room, held);
+    while (i < r->n) {
+        int64_t last = pairs[k - 1].index;
+        for (held = k; held < room && (i = candidate(r, i, last)) < r->n; i++) {
+            weir_pair p = pair_of(r, i);
+            if (p.key < pairs[k - 1].key) pairs[held++] = p;
         }
+        weir_sort_pairs(pairs, pairs + room, held);
     }
-    for (int64_t m = k - 1; m > 0; m--) {
-        Pair swap = heap[0];
-        heap[0] = heap[m];
-        heap[m] = swap;
-        sink(heap, m, 0);
-    }
+}
+
+static void topk_row(const weir_call *c, Row r, int64_t to, int64_t k) {
+    weir_pair *pairs = c->scratch;
     int64_t *index = c->out[1].data;
+    select_row(&r, pairs, k);
     for (int64_t i = 0; i < k; i++) {
         if (c->out[0].data)
-            weir_move(x->dtype, c->out[0].data, to + i * step, x->data,
-                      first + heap[i].index * step);
-        if (index) index[to + i * step] = heap[i].index;
+            weir_move(r.x->dtype, c->out[0].data, to + i * r.step, r.x->data,
+                      r.first + pairs[i].index * r.step);
+        if (index) index[to + i * r.step] = pairs[i].index;
     }
 }
 
@@ -112,7 +191,7 @@ void weir_call_topk(weir_call *c) {
     for (int64_t d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
     for (int64_t o = 0; k > 0 && o < outer; o++)
         for (int64_t i = 0; i < inner; i++)
-            topk_row(c, o * n * inner + i, inner, n, o * k * inner + i, k);
+            topk_row(c, (Row){x, o * n * inner + i, inner, n, c->attr[1]}, o * k * inner + i, k);
 }
 
 /* ---- unique ---------------------------------------------------------------------------------- */
@@ -154,16 +233,19 @@ static Slices slices_of(const weir_call *c) {
     return s;
 }
 
-int64_t weir_call_unique_scratch(const weir_call *c) {
-    int64_t bytes;
-    return __builtin_mul_overflow(slices_of(c).n, (int64_t)(4 * sizeof(int64_t)), &bytes)
-               ? INT64_MAX
-               : bytes;
+/* Do single elements stand for the slices, with keys that say all of their order? */
+static bool one_key(const Slices *s) {
+    return s->length == 1 && s->x->dtype != WEIR_STRING && s->x->dtype != WEIR_C64 &&
+           s->x->dtype != WEIR_C128;
 }
 
-static int index_less(void *user, int64_t a, int64_t b) {
-    const int64_t *first = user;
-    return first[a] < first[b];
+/* Four rows of indices, and pairs to sort or as many as a merge needs. */
+int64_t weir_call_unique_scratch(const weir_call *c) {
+    int64_t bytes;
+    return __builtin_mul_overflow(slices_of(c).n,
+                                  (int64_t)(4 * sizeof(int64_t) + 2 * sizeof(weir_pair)), &bytes)
+               ? INT64_MAX
+               : bytes;
 }
 
 /* Sorted slices fall into groups; group g is numbered place[g] in the result. */
@@ -172,20 +254,31 @@ typedef struct Groups {
     int64_t n;
 } Groups;
 
+/* order[i] is the slice that comes i-th; equal ones stay as they were. */
+static void sort_slices(Slices *s, Groups *g, weir_pair *pairs) {
+    for (int64_t i = 0; i < s->n; i++) g->order[i] = i;
+    if (!one_key(s)) {
+        weir_sort(g->order, g->group, s->n, slice_less, s);
+        return;
+    }
+    for (int64_t i = 0; i < s->n; i++)
+        pairs[i] = (weir_pair){weir_key(s->x->dtype, s->x->data, slice_at(s, i, 0)), i};
+    weir_sort_pairs(pairs, pairs + s->n, s->n);
+    for (int64_t i = 0; i < s->n; i++) g->order[i] = pairs[i].index;
+}
+
 static Groups group_slices(const weir_call *c, Slices *s) {
-    int64_t *scratch = c->scratch;
+    int64_t *scratch = c->scratch, found = 0;
     Groups g = {scratch, scratch + s->n, scratch + 2 * s->n, scratch + 3 * s->n, 0};
-    for (int64_t i = 0; i < s->n; i++) g.order[i] = i;
-    weir_sort(g.order, g.group, s->n, slice_less, s);
+    sort_slices(s, &g, (weir_pair *)(scratch + 4 * s->n));
     for (int64_t i = 0; i < s->n; i++) {
         if (i == 0 || slice_order(s, g.order[i - 1], g.order[i]) != 0) g.first[g.n++] = g.order[i];
         g.group[g.order[i]] = g.n - 1;
     }
     for (int64_t k = 0; k < g.n; k++) g.place[k] = k;
     if (c->attr[1]) return g;
-    for (int64_t k = 0; k < g.n; k++) g.order[k] = k;
-    weir_sort(g.order, g.place, g.n, index_less, g.first);
-    for (int64_t k = 0; k < g.n; k++) g.place[g.order[k]] = k;
+    for (int64_t i = 0; i < s->n; i++)
+        if (g.first[g.group[i]] == i) g.place[g.group[i]] = found++;
     return g;
 }
 

@@ -120,3 +120,43 @@ void weir_sort(int64_t *order, int64_t *spare, int64_t n, weir_less *less, void 
     }
     if (from != order) memcpy(order, from, sizeof *order * (size_t)n);
 }
+
+/* One round of the sort by bytes: `to` takes the pairs in the order of the byte at `shift`. */
+static void sort_byte(weir_pair *to, const weir_pair *from, int64_t n, int shift) {
+    int64_t start[256] = {0}, sum = 0;
+    for (int64_t i = 0; i < n; i++) start[from[i].key >> shift & 255]++;
+    for (int b = 0; b < 256; b++) {
+        int64_t count = start[b];
+        start[b] = sum;
+        sum += count;
+    }
+    for (int64_t i = 0; i < n; i++) to[start[from[i].key >> shift & 255]++] = from[i];
+}
+
+static void insert_pairs(weir_pair *pairs, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        weir_pair p = pairs[i];
+        int64_t k = i;
+        for (; k > 0 && pairs[k - 1].key > p.key; k--) pairs[k] = pairs[k - 1];
+        pairs[k] = p;
+    }
+}
+
+/* By bytes from the last on; those in which no two keys differ need no round. */
+void weir_sort_pairs(weir_pair *pairs, weir_pair *spare, int64_t n) {
+    if (n <= 48) {
+        insert_pairs(pairs, n);
+        return;
+    }
+    uint64_t differ = 0;
+    for (int64_t i = 1; i < n; i++) differ |= pairs[i].key ^ pairs[0].key;
+    weir_pair *from = pairs, *to = spare;
+    for (int shift = 0; shift < 64; shift += 8) {
+        if (!(differ >> shift & 255)) continue;
+        sort_byte(to, from, n, shift);
+        weir_pair *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != pairs) memcpy(pairs, from, sizeof *pairs * (size_t)n);
+}

@@ -17,4 +17,11 @@ void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i);
 typedef int weir_less(void *user, int64_t a, int64_t b);
 void weir_sort(int64_t *order, int64_t *spare, int64_t n, weir_less *less, void *user);
 
+/* Stable ascending sort by key; `spare` has room for n more. */
+typedef struct weir_pair {
+    uint64_t key;
+    int64_t index;
+} weir_pair;
+void weir_sort_pairs(weir_pair *pairs, weir_pair *spare, int64_t n);
+
 #endif

@@ -357,7 +357,8 @@ static void store_reg(CNest *c, const Access *to, CVal *v) {
 
 /* Does a row of an array of our own end where the array ends? Behind the end is room for a vector
  * (array_bytes), so that all lanes may be stored: a load of the row is then handed what was stored
- * (a masked store hands on nothing) and finds no leftovers, slow where they happen to be subnormal. */
+ * (a masked store hands on nothing) and finds no leftovers, slow where they happen to be subnormal.
+ */
 static bool ends_array(const CNest *c, int buf, Dim first) {
     const Buf *b = &c->nest->buf.at[buf];
     int64_t active;
