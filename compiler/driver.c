@@ -108,7 +108,7 @@ static const char *build_json(Driver *d, const char *hash) {
     }
     if (o->dim.n) text_put(&out, "}");
     put_names(&out, "feed", o->feed.at, o->feed.n);
-    put_names(&out, "skip", o->skip.at, o->skip.n);
+    put_names(&out, "skip", d->skip.at, d->skip.n);
     text_printf(&out, ", \"llvm\": \"%s\"}", tool_llvm_version(d->arena));
     return text_str(&out);
 }
@@ -125,6 +125,8 @@ void driver_passes(Driver *d) {
     tell(d, TELL_STEP, "read the model");
     Stage first = source_read(d->arena, &d->source, o, d->ops, &hash);
     tell_time(d, "read", tool_seconds() - start);
+    Recipe *recipe = driver_read_recipe(d);
+    RecipeNotes notes = {{.arena = d->arena}};
     d->build = build_json(d, hash);
     Machine baseline;
     target_c_machine(d->ctx, &baseline, "x86-64-v3");
@@ -132,16 +134,19 @@ void driver_passes(Driver *d) {
                    .ops = d->ops,
                    .math = o->math,
                    .packing = o->packing,
+                   .recipe = recipe,
+                   .notes = o->save_recipe ? &notes : NULL,
                    .baseline = &baseline};
     if (o->packing == PACK_SWAP && first.graph) hidden_take(d, (Graph *)first.graph);
     PassOptions options = {.stop_after = o->stop_after,
-                           .skip = o->skip.at,
-                           .nskip = o->skip.n,
+                           .skip = d->skip.at,
+                           .nskip = d->skip.n,
                            .verify_each = o->verify_each,
                            .watch = watch_pass,
                            .begin = begin_pass,
                            .user = d};
     d->stage = passes_run(d->ctx, first, &env, &options);
+    if (o->save_recipe) driver_save_recipe(d, &notes);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 #include "compiler/weights.h"
 #include "frontends/onnx/onnx.h"
 #include "ir/file.h"
-#include "passes/pass.h"
+#include "passes/recipe.h"
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
@@ -30,6 +30,7 @@ typedef struct Options {
     int jobs;           /* 0: as many as CPUs we may use */
     EmitKind emit;
     const char *emit_dir, *print_after, *stop_after;
+    const char *recipe, *save_recipe; /* files; NULL: none */
     VEC(DimOverride) dim;
     VEC(const char *) feed;
     VEC(const char *) skip;
@@ -83,6 +84,7 @@ typedef struct Driver {
     void *user;
     PassWatchFn *watch; /* sees the source and what each pass makes; may be NULL */
     void *watcher;
+    VEC(const char *) skip; /* passes left out, by options and recipe */
     Machine machine, host; /* of the kernels; of the program around them */
     const OpTable *ops;
     Stage stage; /* what the passes made */
@@ -121,6 +123,7 @@ void loaded_free(Loaded *loaded);
  */
 Stage source_parse(Arena *arena, const char *text);
 Stage source_read_ir(Arena *arena, const char *path);
+const char *source_text(Arena *arena, const char *path); /* of any file */
 bool source_is_text(const Source *source); /* a .ir file */
 /* The graph or stage of the source, and the hash of its bytes as hex (source.c). */
 Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
@@ -137,6 +140,10 @@ void hidden_take(Driver *d, Graph *g);
 bool *hidden_give(Driver *d, const Program *program);
 const int *hidden_inputs(Arena *arena, const Flow *part, const bool *swapped, int *n);
 
+/* --recipe, or NULL, and d->skip; --save-recipe (recipes.c). */
+Recipe *driver_read_recipe(Driver *d);
+void driver_save_recipe(Driver *d, RecipeNotes *notes);
+
 /* A file that appears whole or not at all (output.c). */
 typedef struct Output {
     int fd;
@@ -145,6 +152,7 @@ typedef struct Output {
 Output *output_open(Arena *arena, const char *path);
 void output_write(Ctx *ctx, Output *output, const void *at, size_t n, int64_t offset);
 void output_finish(Ctx *ctx, Output *output); /* gives it its name */
+void output_file(Arena *arena, const char *path, const char *text);
 void output_text(Arena *arena, const char *folder, const char *name, const char *text);
 
 void driver_write_weights(Driver *d, const char *path); /* a side file */

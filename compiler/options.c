@@ -140,6 +140,14 @@ static void set_skip(const Setting *s) {
     vec_push(ctx_arena(s->ctx), &s->o->skip, pass->name);
 }
 
+static void set_recipe(const Setting *s) {
+    s->o->recipe = intern(s->ctx, s->value);
+}
+
+static void set_save_recipe(const Setting *s) {
+    s->o->save_recipe = intern(s->ctx, s->value);
+}
+
 static void set_jobs(const Setting *s) {
     int64_t n;
     if (!number(s->value, s->value + strlen(s->value), &n) || n > 1024)
@@ -223,6 +231,8 @@ static const struct Row {
     {"print-after", set_print_after, false},
     {"stop-after", set_stop_after, false},
     {"skip", set_skip, false},
+    {"recipe", set_recipe, false},
+    {"save-recipe", set_save_recipe, false},
     {"verify-each", set_verify, true},
     {"time-passes", set_time, true},
     {"cache", set_cache, true},

@@ -97,7 +97,11 @@ void output_finish(Ctx *ctx, Output *o) {
 }
 
 void output_text(Arena *arena, const char *folder, const char *name, const char *text) {
-    Output *o = output_open(arena, arena_printf(arena, "%s/%s", folder, name));
+    output_file(arena, arena_printf(arena, "%s/%s", folder, name), text);
+}
+
+void output_file(Arena *arena, const char *path, const char *text) {
+    Output *o = output_open(arena, path);
     if (fchmod(o->fd, 0644) != 0) cannot_write(arena_ctx(arena), o->path, errno);
     output_write(arena_ctx(arena), o, text, strlen(text), 0);
     output_finish(arena_ctx(arena), o);

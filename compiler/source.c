@@ -76,10 +76,13 @@ Stage source_parse(Arena *arena, const char *text) {
     return (Stage){.program = program};
 }
 
-Stage source_read_ir(Arena *arena, const char *path) {
+const char *source_text(Arena *arena, const char *path) {
     Mapping file = map_file(arena, path);
-    return source_parse(arena,
-                        arena_printf(arena, "%.*s", (int)file.n, file.n ? (char *)file.at : ""));
+    return arena_printf(arena, "%.*s", (int)file.n, file.n ? (char *)file.at : "");
+}
+
+Stage source_read_ir(Arena *arena, const char *path) {
+    return source_parse(arena, source_text(arena, path));
 }
 
 const char *stage_text(Arena *arena, const Stage *stage) {

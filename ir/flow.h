@@ -160,6 +160,7 @@ typedef struct Line {
     const char *name;
     int narg;
     const LineArg *arg;
+    int source; /* line of the text that it was read from; 0: none */
 } Line;
 
 typedef struct Kernel {
@@ -168,6 +169,7 @@ typedef struct Kernel {
     VEC(Dim) when;  /* guard: all >= 0; the last variant of a group has none */
     const char *on; /* "cpu" or "cuda" */
     VEC(Line) line;
+    int source; /* line of the recipe that gives its lines; 0: a pass chose them */
 } Kernel;
 
 /* ---- the flow ------------------------------------------------------------------------------- */

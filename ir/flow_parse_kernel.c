@@ -99,6 +99,7 @@ static void scan_line_args(KernelScan *k, Line *line) {
 /* One word with its arguments; named maps each get a line of their own. */
 static void scan_line(KernelScan *k) {
     VEC(int) map = {0};
+    int source = k->lex->t.line;
     while (lex_name_next(k->lex) && !word_next(k)) {
         Lex before = *k->lex;
         const char *name = lex_name(k->lex, "a map");
@@ -111,7 +112,7 @@ static void scan_line(KernelScan *k) {
     }
     int kind = parse_word(k->lex, line_words);
     if (kind < 0) lex_fail(k->lex, "expected a word such as `tile`");
-    Line line = {.kind = (LineKind)kind, .map = k->root, .cont = -1};
+    Line line = {.kind = (LineKind)kind, .map = k->root, .cont = -1, .source = source};
     if (line.kind == LINE_KEEP) line.map = k->said;
     if (line.kind == LINE_AT && !map.n) lex_fail(k->lex, "name the map before `at`");
     if (map.n && kind != LINE_AT && kind != LINE_KEEP && kind != LINE_PREFETCH &&
@@ -133,7 +134,22 @@ static void scan_maps(KernelScan *k) {
         vec_push(k->flow->arena, &k->kernel->map, map);
     }
     if (!k->kernel->map.n) lex_fail(k->lex, "expected the maps of the kernel");
+}
+
+/* `{ lines }` */
+static void scan_lines(KernelScan *k) {
     k->root = k->said = k->kernel->map.n - 1;
+    lex_expect(k->lex, "{");
+    while (!lex_take(k->lex, "}")) scan_line(k);
+}
+
+void flow_parse_lines(Flow *flow, Kernel *kernel, const Lex *at) {
+    Lex lex = *at;
+    FlowScan s = {.lex = &lex, .flow = flow, .arena = flow->arena, .conts = table_new(lex.arena)};
+    for (int i = 0; i < flow->cont.n; i++)
+        table_put(s.conts, intern(flow->ctx, flow->cont.at[i].name), (void *)(intptr_t)(i + 1));
+    kernel->line.n = 0;
+    scan_lines(&(KernelScan){.flow = &s, .lex = &lex, .kernel = kernel});
 }
 
 void scan_kernel(FlowScan *s) {
@@ -146,7 +162,6 @@ void scan_kernel(FlowScan *s) {
     Dims when = {0};
     if (lex_take(s->lex, "when")) parse_guards(s->lex, scan_sym, s, &when);
     for (int i = 0; i < when.n; i++) vec_push(s->arena, &kernel->when, when.at[i]);
-    lex_expect(s->lex, "{");
-    while (!lex_take(s->lex, "}")) scan_line(&k);
+    scan_lines(&k);
     vec_push(s->arena, &s->flow->kernel, kernel);
 }

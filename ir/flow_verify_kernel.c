@@ -89,6 +89,22 @@ static void verify_kernel(FlowVerify *f, const Kernel *kernel) {
     for (int i = 0; i < kernel->line.n; i++) verify_line(f, seen, kernel, &kernel->line.at[i]);
 }
 
+static void blame_line(Verify *v, const void *guilty) {
+    const Kernel *kernel = v->whole;
+    for (int i = 0; i < kernel->line.n; i++)
+        if (guilty == &kernel->line.at[i]) v->ctx->where.line = kernel->line.at[i].source;
+}
+
+void flow_verify_lines(const Flow *flow, const Kernel *kernel) {
+    Arena *arena = arena_new(flow->ctx);
+    FlowVerify f = {.flow = flow};
+    f.v = (Verify){.ctx = flow->ctx, .arena = arena, .whole = kernel, .blame = blame_line};
+    f.v.range.at = (DimRange *)flow_env(arena, flow).at;
+    f.v.range.n = flow_env(arena, flow).n;
+    verify_kernel(&f, kernel);
+    arena_free(arena);
+}
+
 static bool holds(const Kernel *kernel, int map) {
     for (int i = 0; i < kernel->map.n; i++)
         if (kernel->map.at[i] == map) return true;

@@ -7,6 +7,10 @@ _Noreturn void complain(Verify *v, const void *guilty, const void * or, const ch
     va_start(args, fmt);
     const char *message = arena_vprintf(v->arena, fmt, args);
     va_end(args);
+    if (v->blame) {
+        v->blame(v, guilty);
+        fail(v->ctx, E_RECIPE, "%s", message);
+    }
     const void *marks[] = {guilty, or, v->whole};
     for (int i = 0; i < 3; i++) {
         Text out = {.arena = v->arena};

@@ -15,6 +15,8 @@ struct Verify {
     const char *what;  /* "flow" */
     const char *name;
     void (*print)(Printer *p, const void *whole);
+    /* NULL, or says where the guilty object was read, and then only the message is given. */
+    void (*blame)(Verify *v, const void *guilty);
     VEC(DimRange) range; /* symbols in sight: outer ones first */
 };
 

@@ -364,6 +364,18 @@ static void rewrite(Flow *flow, const Map *conv, const Window *win, int m, Items
     result_map(&w, output_map(&w, product_map(&w, v, u)));
 }
 
+/* As a recipe says, or as it costs least. */
+static int decide_tile_size(const PassEnv *env, const Map *conv, const Window *win) {
+    static const char *const words[] = {"direct", "tiles2", "tiles4", NULL};
+    int chosen = choose_tile_size(env->machine, conv, win) / 2;
+    int m = 2 * recipe_decide(env, "algorithm", conv->name, words, chosen);
+    if (m && !may_tile(conv, win, m))
+        recipe_refuse(env->recipe, recipe_find(env, "algorithm", conv->name)->line,
+                      "the weights of \"%s\" are too many to be transformed when compiling",
+                      conv->name);
+    return m ? m : 1;
+}
+
 static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
     Items out = {0};
     for (int i = 0; i < items->n; i++) {
@@ -373,7 +385,7 @@ static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
         Window win;
         const Map *conv = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
         bool slides = conv && window_of(flow, conv, &win);
-        int m = slides ? choose_tile_size(env->machine, conv, &win) : 1;
+        int m = slides ? decide_tile_size(env, conv, &win) : 1;
         if (m > 1)
             rewrite(flow, conv, &win, m, &out);
         else

@@ -117,6 +117,12 @@ static double seconds(const Machine *machine, const Sizes *z, int m) {
     return multiply * (1 + 3 / tiles) + move + (read > multiply ? read - multiply / 2 : read / 2);
 }
 
+bool may_tile(const Map *map, const Window *win, int m) {
+    Sizes z = sizes_of(map, win);
+    double side = m + WINDOW_TAPS - 1;
+    return side * side * WINDOW_TAPS * WINDOW_TAPS * z.in * z.out * z.groups <= CONSTANT_VOLUME;
+}
+
 /* Channels that fill no vector stay as they are; and for blocks of threads there is no schedule of
  * tiles in strips. */
 int choose_tile_size(const Machine *machine, const Map *map, const Window *win) {
@@ -125,9 +131,8 @@ int choose_tile_size(const Machine *machine, const Map *map, const Window *win) 
     int size = 1;
     if (machine->block_threads || z.in < lanes || z.out < lanes) return 1;
     for (int m = 2; m <= TILE_MOST; m += 2) {
-        double side = m + WINDOW_TAPS - 1, s = seconds(machine, &z, m);
-        double folded = side * side * WINDOW_TAPS * WINDOW_TAPS * z.in * z.out * z.groups;
-        if (folded > CONSTANT_VOLUME || s > worth * best || direct - s < least_gain) continue;
+        double s = seconds(machine, &z, m);
+        if (!may_tile(map, win, m) || s > worth * best || direct - s < least_gain) continue;
         best = s, size = m;
     }
     return size;

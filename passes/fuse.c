@@ -20,28 +20,6 @@
  * reads what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
 #include "passes/fuse.h"
 
-typedef struct Group {
-    IntVec map;
-    const Items *home; /* all maps of a group stand in one list */
-    int last;          /* position of its last map in program order */
-    bool gone;
-    bool strips; /* complete: nothing else joins it */
-} Group;
-
-typedef struct Fusing {
-    Arena *arena;
-    Flow *flow;
-    const PassEnv *env;
-    Group *group;  /* one per map to begin with */
-    int *group_of; /* by map */
-    int *position; /* by map: program order */
-    const Items **home;
-    int *writer; /* by container: its only writing map, or -1 */
-    IntVec *
-        readers; /* by container: maps that read it; -1 stands for a call, a region or the caller */
-    int next;
-} Fusing;
-
 static void add_reader(Fusing *f, int cont, int map) {
     if (cont >= 0) vec_push(f->arena, &f->readers[cont], map);
 }
@@ -73,23 +51,29 @@ static void survey(Fusing *f, const Items *items) {
 
 /* ---- is joining legal ----------------------------------------------------------------------- */
 
-/* Does every reader of what g writes run with or after `into`? */
-static bool may_sink(const Fusing *f, const Group *g, const Group *into) {
+/* A reader of what g writes that runs before `into`, or whose place is not known (-1, with the
+ * container); -2: none. Then g may run where `into` does. */
+int sinking_past(const Fusing *f, const Group *g, const Group *into, int *at) {
     for (int i = 0; i < g->map.n; i++) {
         const Map *m = f->flow->map.at[g->map.at[i]];
         for (int w = 0; w < m->write.n; w++)
             for (int k = 0; k < m->write.at[w].n; k++) {
-                int cont = m->write.at[w].to[k].cont;
+                int cont = *at = m->write.at[w].to[k].cont;
                 for (int r = 0; r < f->readers[cont].n; r++) {
                     int reader = f->readers[cont].at[r];
-                    if (reader < 0 && f->flow->cont.at[cont].kind == CONT_TMP) return false;
+                    if (reader < 0 && f->flow->cont.at[cont].kind == CONT_TMP) return reader;
                     if (reader < 0) continue;
                     const Group *by = &f->group[f->group_of[reader]];
-                    if (by != g && by != into && by->last < into->last) return false;
+                    if (by != g && by != into && by->last < into->last) return reader;
                 }
             }
     }
-    return true;
+    return -2;
+}
+
+static bool may_sink(const Fusing *f, const Group *g, const Group *into) {
+    int cont;
+    return sinking_past(f, g, into, &cont) == -2;
 }
 
 /* Read by nobody outside g and into: needs no memory when they are joined. */
@@ -195,7 +179,7 @@ static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) 
 }
 
 static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) {
-    if (g == into || g->gone || g->strips || g->home != into->home || !may_sink(f, g, into))
+    if (g == into || g->gone || g->complete || g->home != into->home || !may_sink(f, g, into))
         return false;
     if (unboxed_between(f, g, into)) return false;
     RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
@@ -203,7 +187,7 @@ static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) 
            rows_join(f->arena, f->flow, f->env->machine, &rows);
 }
 
-static void join(Fusing *f, Group *g, Group *into) {
+void groups_join(Fusing *f, Group *g, Group *into) {
     IntVec all = {0};
     for (int i = 0; i < g->map.n; i++) vec_push(f->arena, &all, g->map.at[i]);
     for (int i = 0; i < into->map.n; i++) vec_push(f->arena, &all, into->map.at[i]);
@@ -230,7 +214,7 @@ static void fuse_into(Fusing *f, int map) {
                 if (val->kind != VAL_READ || f->writer[val->read.cont] < 0) continue;
                 Group *g = &f->group[f->group_of[f->writer[val->read.cont]]];
                 if (!joins(f, g, into, val->read.cont)) continue;
-                join(f, g, into);
+                groups_join(f, g, into);
                 again = true;
             }
         }
@@ -243,9 +227,10 @@ static void join_strips(Fusing *f, int root) {
     Group *into = &f->group[root];
     if (!strip_maps(f->flow, f->writer, f->readers, root, map)) return;
     for (int i = 0; i < STRIP_MAPS; i++)
-        if (f->home[map[i]] != into->home || f->group[map[i]].gone) return;
-    for (int i = 0; i < STRIP_MAPS - 1; i++) join(f, &f->group[map[i]], into);
-    into->strips = true;
+        if (f->home[map[i]] != into->home || f->group[map[i]].gone || f->group[map[i]].complete)
+            return;
+    for (int i = 0; i < STRIP_MAPS - 1; i++) groups_join(f, &f->group[map[i]], into);
+    into->complete = true;
 }
 
 static void order_maps(const Items *items, IntVec *out, Arena *arena) {
@@ -259,7 +244,7 @@ static void order_maps(const Items *items, IntVec *out, Arena *arena) {
 Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
     Fusing f = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
-    fuse_inline(arena, f.flow, env->machine);
+    fuse_inline(arena, f.flow, env);
     int nmap = f.flow->map.n, ncont = f.flow->cont.n;
     f.group = NEW_ARRAY(arena, Group, nmap + 1);
     f.group_of = NEW_ARRAY(arena, int, nmap + 1);
@@ -278,9 +263,10 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
         vec_push(arena, &f.group[m].map, m);
         f.group_of[m] = m;
     }
+    groups_by_recipe(&f);
     for (int i = 0; i < order.n; i++) join_strips(&f, order.at[i]);
     for (int i = 0; i < order.n; i++)
-        if (!f.group[f.group_of[order.at[i]]].strips) fuse_into(&f, order.at[i]);
+        if (!f.group[f.group_of[order.at[i]]].complete) fuse_into(&f, order.at[i]);
     for (int i = 0; i < order.n; i++) {
         Group *g = &f.group[order.at[i]];
         if (!g->gone) kernel_new(f.flow, env->machine, g->map.at, g->map.n);

@@ -4,13 +4,43 @@
 #define WEIR_PASSES_FUSE_H
 
 #include "passes/compose.h"
+#include "passes/recipe.h"
 
 enum { KERNEL_MAPS = 24 };
 /* What an extent known only at run time counts as: among tasks, and along rows. */
 static const int64_t fuse_unknown = 64, unknown_row = 1024;
 
 /* fuse_inline.c: element-wise maps move into their readers. */
-void fuse_inline(Arena *arena, Flow *flow, const Machine *machine);
+void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env);
+
+/* ---- groups of maps: what becomes kernels (fuse.c) -------------------------------------------- */
+
+typedef struct Group {
+    IntVec map;
+    const Items *home; /* all maps of a group stand in one list */
+    int last;          /* position of its last map in program order */
+    bool gone;
+    bool complete; /* nothing else joins it */
+} Group;
+
+typedef struct Fusing {
+    Arena *arena;
+    Flow *flow;
+    const PassEnv *env;
+    Group *group;  /* one per map to begin with */
+    int *group_of; /* by map */
+    int *position; /* by map: program order */
+    const Items **home;
+    int *writer; /* by container: its only writing map, or -1 */
+    IntVec *
+        readers; /* by container: maps that read it; -1 stands for a call, a region or the caller */
+    int next;
+} Fusing;
+
+int sinking_past(const Fusing *f, const Group *g, const Group *into, int *at);
+void groups_join(Fusing *f, Group *g, Group *into);
+/* fuse_recipe.c: the kernels of a recipe; what may not be one is refused. */
+void groups_by_recipe(Fusing *f);
 
 /* fuse_rows.c: should the maps of g and into be one kernel over rows? `between`: bytes of the
  * containers that then need no memory. */

@@ -8,6 +8,7 @@
  * before, and the time its repeated work takes is less than that of the bytes it saves. So does one
  * that a contraction reads, where register tiles hold most of what shares an element. */
 #include <math.h>
+#include <string.h>
 
 #include "passes/fuse.h"
 
@@ -108,27 +109,103 @@ static void hand_over_reads(Editing *e, int map, const IntVec *into) {
     }
 }
 
-static bool inline_map(Editing *e, const Machine *machine, int map) {
+static void move_into(Editing *e, const PassEnv *env, int map, const IntVec *into) {
     Map *m = e->flow->map.at[map];
+    const Access *to = map_plain_write(m);
+    for (int i = 0; i < into->n; i++) compose_map(e, m, to, e->flow->map.at[into->at[i]]);
+    hand_over_reads(e, map, into);
+    m->write.n = 0;
+    recipe_note(env, "fuse", m->name, "inline");
+}
+
+static bool inline_map(Editing *e, const PassEnv *env, int map) {
+    const Map *m = e->flow->map.at[map];
     const Access *to = map_plain_write(m);
     if (!to || e->flow->cont.at[to->cont].kind != CONT_TMP || e->uses.writer[to->cont] != map)
         return false;
     if (e->uses.held[to->cont] || !writes_whole(e->flow, m, to)) return false;
     IntVec into = {0};
-    int n = readers_taking(e, machine, map, to->cont, &into);
-    if (!n || (n > 1 && !repeats_cheaply(e, machine, map, n))) return false;
-    for (int i = 0; i < n; i++) compose_map(e, m, to, e->flow->map.at[into.at[i]]);
-    hand_over_reads(e, map, &into);
-    m->write.n = 0;
+    int n = readers_taking(e, env->machine, map, to->cont, &into);
+    if (!n || (n > 1 && !repeats_cheaply(e, env->machine, map, n))) return false;
+    if (recipe_find(env, "fuse", m->name)) return false;
+    move_into(e, env, map, &into);
     return true;
 }
 
-void fuse_inline(Arena *arena, Flow *flow, const Machine *machine) {
+/* ---- as a recipe says ------------------------------------------------------------------------ */
+
+/* What forbids that reader computes the elements of cont itself; NULL: nothing. */
+static const char *reader_forbids(const Editing *e, int map, int reader, int cont) {
+    Ctx *ctx = e->flow->ctx;
+    const Map *m = e->flow->map.at[map], *r = e->flow->map.at[reader];
+    const char *name = e->flow->cont.at[cont].name;
+    if (e->uses.home[reader] != e->uses.home[map])
+        return internf(ctx, "\"%s\" reads \"%s\" in another loop or branch", r->name, name);
+    if (r->body.val.n + m->body.val.n > BODY_MAX)
+        return internf(ctx, "the code of \"%s\" would be too long", r->name);
+    for (int v = 0; v < r->body.val.n; v++) {
+        const Val *val = &r->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != cont) continue;
+        if (val->has_else)
+            return internf(ctx, "\"%s\" reads \"%s\" beyond its box", r->name, name);
+        if (access_by_value(r, &val->read))
+            return internf(ctx, "\"%s\" reads \"%s\" at indices that depend on data", r->name, name);
+    }
+    return NULL;
+}
+
+/* What forbids that map moves into its readers, which go to `into`; NULL: nothing. */
+static const char *forbids(const Editing *e, int map, IntVec *into) {
+    Ctx *ctx = e->flow->ctx;
+    const Map *m = e->flow->map.at[map];
+    const Access *to = map_plain_write(m);
+    if (!to) return "it is no element-wise map";
+    const char *name = e->flow->cont.at[to->cont].name;
+    if (e->flow->cont.at[to->cont].kind != CONT_TMP || e->uses.held[to->cont])
+        return internf(ctx, "\"%s\" is an output, or a call or a loop uses it", name);
+    if (e->uses.writer[to->cont] != map || !writes_whole(e->flow, m, to))
+        return internf(ctx, "it writes a part of \"%s\" only", name);
+    const IntVec *readers = &e->uses.readers[to->cont];
+    for (int i = 0; i < readers->n; i++) {
+        bool seen = false;
+        for (int k = 0; k < into->n; k++) seen |= into->at[k] == readers->at[i];
+        const char *why = seen ? NULL : reader_forbids(e, map, readers->at[i], to->cont);
+        if (why) return why;
+        if (!seen) vec_push(e->arena, into, readers->at[i]);
+    }
+    return into->n ? NULL : "nobody reads what it makes";
+}
+
+/* The recipe's `inline` maps, in its order: what moved first is part of what moves next. */
+static void follow_recipe(Editing *e, const PassEnv *env) {
+    for (int i = 0; env->recipe && i < env->recipe->decision.n; i++) {
+        Decision *d = &env->recipe->decision.at[i];
+        if (strcmp(d->pass, "fuse")) continue;
+        bool inlined = !strcmp(d->choice, "inline");
+        if (!inlined && strcmp(d->choice, "store"))
+            recipe_refuse(env->recipe, d->line, "pass \"fuse\" cannot choose \"%s\"; it chooses inline, store",
+                          d->choice);
+        for (int m = 0; m < e->flow->map.n; m++) {
+            if (strcmp(e->flow->map.at[m]->name, d->name)) continue;
+            d->asked = true;
+            if (!inlined) break;
+            IntVec into = {0};
+            const char *why = forbids(e, m, &into);
+            if (why)
+                recipe_refuse(env->recipe, d->line, "\"%s\" cannot move into its readers: %s", d->name, why);
+            move_into(e, env, m, &into);
+            break;
+        }
+    }
+}
+
+void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env) {
     Editing e = {.arena = arena, .flow = flow};
     uses_count(&e);
+    follow_recipe(&e, env);
     for (bool again = true; again;) {
         again = false;
-        for (int m = 0; m < flow->map.n; m++) again |= inline_map(&e, machine, m);
+        for (int m = 0; m < flow->map.n; m++) again |= inline_map(&e, env, m);
     }
     drop_unneeded(&e);
 }

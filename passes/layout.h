@@ -4,6 +4,7 @@
 #define WEIR_PASSES_LAYOUT_H
 
 #include "passes/access.h"
+#include "passes/recipe.h"
 
 typedef struct Layouts {
     Arena *arena;

@@ -221,6 +221,12 @@ static void add_copies(const Layouts *l, const Region *r, double step, double *c
     }
 }
 
+/* As a recipe says, or as it costs less. */
+static bool decide_plain(const Layouts *l, int cont, bool cheaper) {
+    static const char *const words[] = {"blocked", "plain", NULL};
+    return recipe_decide(l->env, "layout", l->flow->cont.at[cont].name, words, cheaper);
+}
+
 void layout_choose(Layouts *l) {
     int n = l->flow->cont.n;
     const int *channel = find_channels(l);
@@ -238,6 +244,6 @@ void layout_choose(Layouts *l) {
     for (int c = 0; c < n; c++) {
         if (channel[c] < 0) continue;
         l->flow->cont.at[c].layout = NULL;
-        l->plain[c] = plain[r.of[c]] < CLEARLY_LESS * lanes[r.of[c]];
+        l->plain[c] = decide_plain(l, c, plain[r.of[c]] < CLEARLY_LESS * lanes[r.of[c]]);
     }
 }

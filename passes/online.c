@@ -10,6 +10,7 @@
  * from, take longer than the exponentials. Measured on one core: 1.16 times as fast for rows from
  * the third cache, 1.27 from memory, slower for rows that the second holds. */
 #include "passes/compose.h"
+#include "passes/recipe.h"
 
 static double number(Dim d) {
     int64_t v;
@@ -125,7 +126,15 @@ static bool gains(const Editing *e, const Pair *p, const Combine *pair, int othe
     return saved / machine_bandwidth(machine, row_bytes(e, p)) > 2 * more / machine->fma_flops;
 }
 
-static bool join_pair(Editing *e, const Machine *machine, int map) {
+/* As a recipe says, or as it moves less. */
+static bool decide(const Editing *e, const PassEnv *env, const Pair *p, const Combine *pair,
+                   int others) {
+    static const char *const words[] = {"apart", "joined", NULL};
+    return recipe_decide(env, "online", e->flow->map.at[p->sum]->name, words,
+                         gains(e, p, pair, others, env->machine));
+}
+
+static bool join_pair(Editing *e, const PassEnv *env, int map) {
     Pair p = {.sum = map};
     const Map *sum = e->flow->map.at[map];
     const Access *read = plain_reduction(sum, P_ADD);
@@ -143,7 +152,7 @@ static bool join_pair(Editing *e, const Machine *machine, int map) {
             return false;
         vec_push(e->arena, &others, readers->at[i]);
     }
-    if (e->uses.home[p.max] != e->uses.home[map] || !gains(e, &p, pair, others.n, machine))
+    if (e->uses.home[p.max] != e->uses.home[map] || !decide(e, env, &p, pair, others.n))
         return false;
     Map *max = e->flow->map.at[p.max];
     const Access *m_to = &max->write.at[0].to[0];
@@ -165,7 +174,7 @@ Flow *pass_online(Arena *arena, const Flow *flow, const PassEnv *env) {
     if (env->math == MATH_STRICT) return e.flow;
     uses_count(&e);
     for (int m = 0; m < e.flow->map.n; m++)
-        if (e.flow->map.at[m]->write.n && join_pair(&e, env->machine, m)) uses_count(&e);
+        if (e.flow->map.at[m]->write.n && join_pair(&e, env, m)) uses_count(&e);
     drop_unneeded(&e);
     return e.flow;
 }

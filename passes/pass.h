@@ -23,7 +23,9 @@ typedef struct PassEnv {
     const OpTable *ops;
     MathMode math;
     Packing packing;
-    const Machine *baseline; /* the constant part is scheduled for it, so that its bits are the same
+    struct Recipe *recipe;     /* decisions that are made already, or NULL (recipe.h) */
+    struct RecipeNotes *notes; /* takes the decisions made, or NULL */
+    const Machine *baseline;   /* the constant part is scheduled for it, so that its bits are the same
                               * everywhere; needed for packing other than PACK_BUILD */
 } PassEnv;
 

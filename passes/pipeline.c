@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one loop: skip, time, verify, watch, stop; an arena for each pass's result. */
-#include "pass.h"
+#include "recipe.h"
 
 #include <string.h>
 #include <time.h>
@@ -53,6 +53,8 @@ static void run_on_part(const Pass *pass, Arena *arena, const Stage *in, const P
     const Flow *part = in->flow ? in->flow->prepare : NULL;
     PassEnv base = *env;
     base.machine = env->baseline;
+    base.recipe = NULL;
+    base.notes = NULL;
     if (part && pass->flow) ((Flow *)out->flow)->prepare = pass->flow(arena, part, &base);
     if (part && pass->nests) ((Program *)out->program)->prepare = pass->nests(arena, part, &base);
     const Program *program = in->program ? in->program->prepare : NULL;
@@ -118,15 +120,21 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *o
     const Pass *list = pass_list(&n);
     check_options(ctx, o);
     const Pass *last = o->stop_after ? find_pass(ctx, o->stop_after) : &list[n - 1];
+    const Pass *first = &list[first_pass(list, n, &start)];
+    if (first > list && env->recipe && env->recipe->kernel.n)
+        recipe_refuse(env->recipe, env->recipe->kernel.at[0].line,
+                      "the model is a text that has its kernels already: edit these");
     if (o->verify_each) verify(&stage);
     if (o->watch) o->watch(o->user, NULL, &stage, 0);
-    for (const Pass *pass = &list[first_pass(list, n, &start)]; pass <= last; pass++) {
+    for (const Pass *pass = first; pass <= last; pass++) {
         if (pass->level < stage_level(&stage) || is_skipped(pass, o)) continue;
         Arena *arena = arena_new(ctx);
         double began = now();
         if (o->begin) o->begin(o->user, pass);
         Stage before = stage;
         stage = run_pass(pass, arena, &before, env);
+        recipe_all_asked(env, pass->name, before.flow);
+        if (pass->nests) recipe_verify_nests(env, stage.program);
         if (is_after(pass, pass_prepare)) run_on_part(pass, arena, &before, env, &stage);
         if (owned && pass->level != LEVEL_NEST) arena_free(owned);
         owned = arena;

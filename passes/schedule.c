@@ -214,7 +214,7 @@ static int only_reduction(const Scheduling *s, const Kernel *kernel) {
     return at >= kernel->map.n - 2 ? at : -1;
 }
 
-static void schedule_kernel(Scheduling *s, Kernel *kernel) {
+static void choose_lines(Scheduling *s, Kernel *kernel) {
     if (s->env->machine->block_threads) {
         schedule_blocks(s, kernel);
         return;
@@ -236,7 +236,20 @@ static void schedule_kernel(Scheduling *s, Kernel *kernel) {
         schedule_rows(s, kernel);
 }
 
-Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env);
+/* A recipe's lines, or chosen ones; those of a kernel that a recipe made are held to the same. */
+static void schedule_kernel(Scheduling *s, Kernel *kernel) {
+    RecipeKernel *from = recipe_kernel(s->env, s->flow, kernel);
+    if (from && from->has_lines)
+        recipe_lines(s->env, s->flow, kernel, from);
+    else
+        choose_lines(s, kernel);
+    if (!from) return;
+    kernel->source = from->line;
+    for (int i = 0; i < kernel->line.n && !from->has_lines; i++)
+        kernel->line.at[i].source = from->line;
+    schedule_check(s, kernel);
+}
+
 /* A kernel of its own for every map that has none (all of them, when `fuse` was left out). */
 static void complete_kernels(Scheduling *s) {
     bool *has = NEW_ARRAY(s->flow->arena, bool, s->flow->map.n + 1);
@@ -247,6 +260,7 @@ static void complete_kernels(Scheduling *s) {
         if (!has[m]) kernel_new(s->flow, s->env->machine, &m, 1);
 }
 
+Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
     Scheduling s = {.flow = flow_clone(arena, flow), .env = env};
     s.held = NEW_ARRAY(arena, bool, flow->cont.n + 1);
@@ -259,5 +273,6 @@ Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
     survey(&s, &s.flow->body, false);
     complete_kernels(&s);
     for (int k = 0; k < s.flow->kernel.n; k++) schedule_kernel(&s, s.flow->kernel.at[k]);
+    recipe_note_kernels(env, s.flow);
     return s.flow;
 }

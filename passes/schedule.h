@@ -4,6 +4,7 @@
 #define WEIR_PASSES_SCHEDULE_H
 
 #include "passes/access.h"
+#include "passes/recipe.h"
 
 typedef struct Scheduling {
     Flow *flow;
@@ -66,6 +67,9 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at);
 /* schedule_strips.c: tiles of an image by way of products of matrices. False when it is not that.
  */
 bool schedule_strips(Scheduling *s, Kernel *kernel);
+
+/* schedule_check.c: refuses lines of a recipe that are not legal. */
+void schedule_check(Scheduling *s, const Kernel *kernel);
 
 /* schedule_rows.c: maps tied by outer dims, one block of rows a task. */
 void schedule_rows(Scheduling *s, Kernel *kernel);

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Are the lines that a recipe gives a kernel legal? That the things they name are there was asked
+ * before (flow_verify_lines). Here: do all tiles together compute each element that is needed, once
+ * where it lies in memory, whole before it is read, and on a machine that has what they ask for? */
+#include <string.h>
+
+#include "passes/schedule.h"
+
+enum { UNROLLED_MOST = 16384, TILE_ELEMENTS = 1 << 24 };
+
+typedef struct Checking {
+    Scheduling *s;
+    const Flow *flow; /* as `merge` lines see it */
+    const Kernel *kernel;
+    const Map *root;
+    Alignment al;
+    const int *writer; /* by container, as flow_writers */
+    int depth[MAP_DIMS]; /* by position: inside how many of the root's loops; KERNEL_MAPS fit */
+    int loop[MAP_DIMS * 4], nloop; /* dims of the root's tile loops, outermost first */
+    int64_t size[MAP_DIMS * 4];
+} Checking;
+
+#define REFUSE(c, line, ...) recipe_refuse((c)->s->env->recipe, (line)->source, __VA_ARGS__)
+
+static const Map *map_at(const Checking *c, int p) {
+    return c->flow->map.at[c->kernel->map.at[p]];
+}
+
+static int dim_of(const Map *m, const char *name) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (!strcmp(dim_sym_name(m->dim.at[d].sym), name)) return d;
+    return -1;
+}
+
+static bool made_here(const Checking *c, int cont, int *by) {
+    for (*by = 0; *by < c->kernel->map.n; ++*by)
+        for (int w = 0; w < map_at(c, *by)->write.n; w++)
+            for (int k = 0; k < map_at(c, *by)->write.at[w].n; k++)
+                if (map_at(c, *by)->write.at[w].to[k].cont == cont) return true;
+    return false;
+}
+
+/* ---- single lines ---------------------------------------------------------------------------- */
+
+static void check_tile(const Checking *c, const Line *line) {
+    const Map *m = map_at(c, line->map);
+    for (int i = 0; i < line->narg; i++) {
+        int d = dim_of(m, line->arg[i].dim);
+        if (map_reduces(m, d))
+            REFUSE(c, line, "\"%s\" sums over \"%s\": a tile of it would hold a part of each sum; say \"reduce\"",
+                   m->name, line->arg[i].dim);
+        if (m->dim.at[d].seq)
+            REFUSE(c, line, "dim \"%s\" of \"%s\" runs in order and has no tiles", line->arg[i].dim, m->name);
+        if (line->arg[i].size > INT32_MAX)
+            REFUSE(c, line, "a tile of %lld", (long long)line->arg[i].size);
+    }
+}
+
+static void check_reduce(const Checking *c, const Line *line) {
+    const Map *m = map_at(c, line->map);
+    bool whole[MAP_DIMS] = {false};
+    for (int i = 0; i < line->narg; i++) {
+        int d = dim_of(m, line->arg[i].dim);
+        if (!map_reduces(m, d))
+            REFUSE(c, line, "\"%s\" does not reduce over \"%s\"", m->name, line->arg[i].dim);
+        if (whole[d]) REFUSE(c, line, "the loop over all of \"%s\" stands before this", line->arg[i].dim);
+        whole[d] = !line->arg[i].size;
+    }
+    for (int i = 0; i < line->narg; i++)
+        if (!whole[dim_of(m, line->arg[i].dim)])
+            REFUSE(c, line, "\"%s\" is cut into blocks, but no loop runs inside them: repeat it without a size",
+                   line->arg[i].dim);
+}
+
+static void check_vector(const Checking *c, const Line *line) {
+    const Map *m = map_at(c, line->map);
+    int d = line->narg == 1 ? dim_of(m, line->arg[0].dim) : -1, lanes = lanes_of(c->s);
+    if (d < 0) REFUSE(c, line, "one dim runs in lanes");
+    if (m->dim.at[d].seq) REFUSE(c, line, "dim \"%s\" runs in order, not in lanes", line->arg[0].dim);
+    if (!folds(m, d))
+        REFUSE(c, line, "the lanes of \"%s\" cannot be folded by a combine that the text defines", line->arg[0].dim);
+    if (line->arg[0].size != lanes)
+        REFUSE(c, line, "%lld lanes, but those of this machine's vectors are %d",
+               (long long)line->arg[0].size, lanes);
+    for (const Line *l = c->kernel->line.at; l < line; l++)
+        if (l->kind == LINE_VECTOR && l->map == line->map)
+            REFUSE(c, line, "another dim of \"%s\" runs in lanes already", m->name);
+}
+
+static void check_keep(const Checking *c, const Line *line) {
+    int by, cont = line->cont;
+    const char *name = c->flow->cont.at[cont].name;
+    if (!made_here(c, cont, &by)) REFUSE(c, line, "no map of the kernel makes \"%s\"", name);
+    if (line->storage == KEEP_ARENA) return;
+    if (c->writer[cont] < 0)
+        REFUSE(c, line, "\"%s\" is written by several maps, so it needs memory", name);
+    if (by == c->kernel->map.n - 1 || read_outside(c->s, c->kernel, cont))
+        REFUSE(c, line, "\"%s\" is read outside of the kernel, so it needs memory", name);
+    if (line->storage == KEEP_SHARED && !c->s->env->machine->block_threads)
+        REFUSE(c, line, "this machine has no memory that a block of threads shares");
+}
+
+static void check_prefetch(const Checking *c, const Line *line) {
+    const Cont *cont = &c->flow->cont.at[line->cont];
+    if (cont->kind != CONT_PARAM || !cont->layout)
+        REFUSE(c, line, "\"%s\" is no weight that is stored in panels", cont->name);
+}
+
+static void check_line(const Checking *c, const Line *line) {
+    static const char *const threads = "this machine has no blocks of threads";
+    bool cpu = !c->s->env->machine->block_threads;
+    switch (line->kind) {
+    case LINE_TILE: check_tile(c, line); break;
+    case LINE_REDUCE: check_reduce(c, line); break;
+    case LINE_VECTOR: check_vector(c, line); break;
+    case LINE_KEEP: check_keep(c, line); break;
+    case LINE_PREFETCH: check_prefetch(c, line); break;
+    case LINE_USE: REFUSE(c, line, "instructions are found where loops have their form, not named");
+    case LINE_BLOCK:
+    case LINE_THREAD:
+    case LINE_STAGE:
+    case LINE_SERIAL:
+    case LINE_SPLIT:
+        if (cpu) REFUSE(c, line, "%s", threads);
+        break;
+    case LINE_PARALLEL:
+        if (!cpu) REFUSE(c, line, "this machine has blocks of threads: say \"block\" and \"thread\"");
+        if (line->map != c->kernel->map.n - 1) REFUSE(c, line, "only loops of the last map run in parallel");
+        break;
+    default: break;
+    }
+}
+
+/* ---- unrolling ------------------------------------------------------------------------------- */
+
+static int64_t smallest_tile(const Checking *c, int p, int d) {
+    const Map *m = map_at(c, p);
+    int64_t size = map_extent(m, d, 64);
+    for (int i = 0; i < c->kernel->line.n; i++) {
+        const Line *line = &c->kernel->line.at[i];
+        for (int k = 0; k < line->narg; k++) {
+            bool sized = (line->kind == LINE_TILE || line->kind == LINE_REDUCE) && line->arg[k].size;
+            if (!sized || line->arg[k].size >= size) continue;
+            int own = line->map == p ? dim_of(m, line->arg[k].dim) : -1;
+            int r = line->map == c->kernel->map.n - 1 ? dim_of(c->root, line->arg[k].dim) : -1;
+            if (own == d || (r >= 0 && c->al.at[p][r] == d)) size = line->arg[k].size;
+        }
+    }
+    return size;
+}
+
+static void check_unrolled(const Checking *c, const Line *line) {
+    double copies = 1;
+    int lanes = lanes_of(c->s), p = line->map;
+    bool lane[MAP_DIMS] = {false}, unroll[MAP_DIMS] = {false};
+    for (int i = 0; i < c->kernel->line.n; i++) {
+        const Line *l = &c->kernel->line.at[i];
+        for (int k = 0; k < l->narg && l->map == p; k++) {
+            if (l->kind == LINE_VECTOR) lane[dim_of(map_at(c, p), l->arg[k].dim)] = true;
+            if (l->kind == LINE_UNROLL) unroll[dim_of(map_at(c, p), l->arg[k].dim)] = true;
+        }
+    }
+    for (int d = 0; d < map_at(c, p)->dim.n; d++)
+        if (unroll[d]) {
+            int64_t size = smallest_tile(c, p, d);
+            copies *= (double)(lane[d] ? (size + lanes - 1) / lanes : size);
+        }
+    copies *= map_at(c, p)->body.val.n;
+    if (copies > UNROLLED_MOST)
+        REFUSE(c, line, "unrolled to about %.0f statements, at most %d compile in reasonable time; tile the dims smaller",
+               copies, UNROLLED_MOST);
+}
+
+/* ---- loops and maps -------------------------------------------------------------------------- */
+
+static void find_loops(Checking *c) {
+    for (int i = 0; i < c->kernel->line.n; i++) {
+        const Line *line = &c->kernel->line.at[i], *order = line + 1;
+        if (line->kind != LINE_TILE || line->map != c->kernel->map.n - 1) continue;
+        bool ordered = i + 1 < c->kernel->line.n && order->kind == LINE_ORDER && order->map == line->map;
+        if (ordered && order->narg != line->narg)
+            REFUSE(c, order, "the order names %d of the %d dims that are tiled before it", order->narg, line->narg);
+        for (int k = 0; k < line->narg; k++) {
+            if (c->nloop == MAP_DIMS * 4) REFUSE(c, line, "too many loops");
+            const char *name = ordered ? order->arg[k].dim : line->arg[k].dim;
+            for (int j = 0; j < line->narg; j++)
+                if (!strcmp(line->arg[j].dim, name)) c->size[c->nloop] = line->arg[j].size;
+            c->loop[c->nloop++] = dim_of(c->root, name);
+        }
+    }
+}
+
+static void find_depths(Checking *c) {
+    for (int p = 0; p < c->kernel->map.n; p++) c->depth[p] = c->nloop;
+    for (int i = 0; i < c->kernel->line.n; i++) {
+        const Line *line = &c->kernel->line.at[i];
+        if (line->kind != LINE_AT) continue;
+        if (line->map == c->kernel->map.n - 1) REFUSE(c, line, "the last map runs inside all loops");
+        c->depth[line->map] = 0;
+        for (int k = 0; k < line->narg; k++)
+            for (int l = 0; l < c->nloop; l++)
+                if (c->loop[l] == dim_of(c->root, line->arg[k].dim) && l + 1 > c->depth[line->map] &&
+                    (!line->arg[k].size || line->arg[k].size == c->size[l]))
+                    c->depth[line->map] = l + 1;
+    }
+}
+
+static Storage kept(const Checking *c, int cont) {
+    Storage storage = KEEP_ARENA;
+    for (int i = 0; i < c->kernel->line.n; i++)
+        if (c->kernel->line.at[i].kind == LINE_KEEP && c->kernel->line.at[i].cont == cont)
+            storage = c->kernel->line.at[i].storage;
+    return storage;
+}
+
+static bool reads(const Map *m, int cont) {
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont) return true;
+    return false;
+}
+
+/* What lies in memory is written by one tile alone: each loop around its map walks over it. */
+static void check_memory(const Checking *c, int p, int cont) {
+    const Line where = {.source = c->kernel->source};
+    for (int l = 0; l < c->depth[p]; l++) {
+        int own = c->al.at[p][c->loop[l]];
+        bool walks = own >= 0 && map_at(c, p)->dim.at[own].extent == c->root->dim.at[c->loop[l]].extent;
+        if (!walks)
+            REFUSE(c, &where,
+                   "\"%s\" lies in memory, but tiles of \"%s\" would each write all that they need of it; keep it "
+                   "inside, or have \"%s\" run before that loop by \"at\"",
+                   c->flow->cont.at[cont].name, dim_sym_name(c->root->dim.at[c->loop[l]].sym), map_at(c, p)->name);
+    }
+}
+
+/* A buffer of a tile has a size that is known, and a modest one. */
+static void check_map(const Checking *c, int p) {
+    const Map *m = map_at(c, p);
+    const Line where = {.source = c->kernel->source};
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            int cont = m->write.at[w].to[k].cont;
+            if (kept(c, cont) == KEEP_ARENA) check_memory(c, p, cont);
+            for (int q = p + 1; q < c->kernel->map.n; q++)
+                if (reads(map_at(c, q), cont) && c->depth[q] < c->depth[p])
+                    REFUSE(c, &where, "\"%s\" runs in more loops than \"%s\", which reads \"%s\" of it", m->name,
+                           map_at(c, q)->name, c->flow->cont.at[cont].name);
+        }
+}
+
+void schedule_check(Scheduling *s, const Kernel *kernel) {
+    Checking c = {.s = s, .kernel = kernel};
+    const char *why;
+    c.flow = flow_merged(s->flow->arena, s->flow, kernel, &why);
+    c.root = map_at(&c, kernel->map.n - 1);
+    c.al = kernel_align(s->flow->arena, c.flow, kernel->map.at, kernel->map.n);
+    c.writer = flow_writers(s->flow->arena, s->flow);
+    for (int i = 0; i < kernel->line.n; i++) check_line(&c, &kernel->line.at[i]);
+    find_loops(&c);
+    find_depths(&c);
+    for (int p = 0; p < kernel->map.n - 1; p++) check_map(&c, p);
+    for (int i = 0; i < kernel->line.n; i++)
+        if (kernel->line.at[i].kind == LINE_UNROLL) check_unrolled(&c, &kernel->line.at[i]);
+}
