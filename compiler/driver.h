@@ -85,7 +85,7 @@ typedef struct Driver {
     PassWatchFn *watch; /* sees the source and what each pass makes; may be NULL */
     void *watcher;
     VEC(const char *) skip; /* passes left out, by options and recipe */
-    Machine machine, host; /* of the kernels; of the program around them */
+    Machine machine, host;  /* of the kernels; of the program around them */
     const OpTable *ops;
     Stage stage; /* what the passes made */
     Weights weights;
@@ -124,7 +124,7 @@ void loaded_free(Loaded *loaded);
 Stage source_parse(Arena *arena, const char *text);
 Stage source_read_ir(Arena *arena, const char *path);
 const char *source_text(Arena *arena, const char *path); /* of any file */
-bool source_is_text(const Source *source); /* a .ir file */
+bool source_is_text(const Source *source);               /* a .ir file */
 /* The graph or stage of the source, and the hash of its bytes as hex (source.c). */
 Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
                   const char **hash);

@@ -21,10 +21,13 @@ Recipe *driver_read_recipe(Driver *d) {
     if (!o->recipe) return NULL;
     Recipe *r = recipe_parse(d->arena, o->recipe, source_text(d->arena, o->recipe));
     if (r->cpu && strcmp(r->cpu, d->machine.name))
-        recipe_refuse(r, 0, "it is for cpu \"%s\" only, this is \"%s\"; leave its line \"only\" out to try it",
-                      r->cpu, d->machine.name);
+        recipe_refuse(
+            r, 0,
+            "it is for cpu \"%s\" only, this is \"%s\"; leave its line \"only\" out to try it",
+            r->cpu, d->machine.name);
     if (r->version && strcmp(r->version, WEIR_VERSION))
-        recipe_refuse(r, 0, "it is of weir %s only, this is %s; leave its line \"only\" out to try it",
+        recipe_refuse(r, 0,
+                      "it is of weir %s only, this is %s; leave its line \"only\" out to try it",
                       r->version, WEIR_VERSION);
     for (int i = 0; i < r->skip.n; i++) skip(d, r->skip.at[i].pass);
     return r;

@@ -12,8 +12,8 @@ extern const char *const cont_words[], *const storage_words[], *const line_words
 
 void flow_print_marked(Printer *p, const Flow *flow);
 void print_kernel(Printer *p, const Flow *flow, const Kernel *kernel);
-/* The lines of a kernel that has its maps, from a scanner that stands on their brace; and are things
- * there that they name? If not: E_RECIPE at ctx->where's file. */
+/* The lines of a kernel that has its maps, from a scanner that stands on their brace; and are
+ * things there that they name? If not: E_RECIPE at ctx->where's file. */
 void flow_parse_lines(Flow *flow, Kernel *kernel, const Lex *at);
 void flow_verify_lines(const Flow *flow, const Kernel *kernel);
 /* "sum:f32", or the bare name of a combine that the flow's text defines. */

@@ -13,7 +13,8 @@ static const int64_t fuse_unknown = 64, unknown_row = 1024;
 /* fuse_inline.c: element-wise maps move into their readers. */
 void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env);
 
-/* ---- groups of maps: what becomes kernels (fuse.c) -------------------------------------------- */
+/* ---- groups of maps: what becomes kernels (fuse.c) --------------------------------------------
+ */
 
 typedef struct Group {
     IntVec map;

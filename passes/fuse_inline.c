@@ -146,10 +146,10 @@ static const char *reader_forbids(const Editing *e, int map, int reader, int con
     for (int v = 0; v < r->body.val.n; v++) {
         const Val *val = &r->body.val.at[v];
         if (val->kind != VAL_READ || val->read.cont != cont) continue;
-        if (val->has_else)
-            return internf(ctx, "\"%s\" reads \"%s\" beyond its box", r->name, name);
+        if (val->has_else) return internf(ctx, "\"%s\" reads \"%s\" beyond its box", r->name, name);
         if (access_by_value(r, &val->read))
-            return internf(ctx, "\"%s\" reads \"%s\" at indices that depend on data", r->name, name);
+            return internf(ctx, "\"%s\" reads \"%s\" at indices that depend on data", r->name,
+                           name);
     }
     return NULL;
 }
@@ -183,7 +183,8 @@ static void follow_recipe(Editing *e, const PassEnv *env) {
         if (strcmp(d->pass, "fuse")) continue;
         bool inlined = !strcmp(d->choice, "inline");
         if (!inlined && strcmp(d->choice, "store"))
-            recipe_refuse(env->recipe, d->line, "pass \"fuse\" cannot choose \"%s\"; it chooses inline, store",
+            recipe_refuse(env->recipe, d->line,
+                          "pass \"fuse\" cannot choose \"%s\"; it chooses inline, store",
                           d->choice);
         for (int m = 0; m < e->flow->map.n; m++) {
             if (strcmp(e->flow->map.at[m]->name, d->name)) continue;
@@ -192,7 +193,8 @@ static void follow_recipe(Editing *e, const PassEnv *env) {
             IntVec into = {0};
             const char *why = forbids(e, m, &into);
             if (why)
-                recipe_refuse(env->recipe, d->line, "\"%s\" cannot move into its readers: %s", d->name, why);
+                recipe_refuse(env->recipe, d->line, "\"%s\" cannot move into its readers: %s",
+                              d->name, why);
             move_into(e, env, m, &into);
             break;
         }

@@ -45,7 +45,8 @@ static void find_maps(Asked *a) {
     for (int i = 0; i < a->kernel->map.n; i++) {
         const char *name = a->kernel->map.at[i];
         int m = find_map(f->flow, name);
-        if (m < 0) REFUSE(a, "there is no map \"%s\" after pass \"fuse\" moved maps into others", name);
+        if (m < 0)
+            REFUSE(a, "there is no map \"%s\" after pass \"fuse\" moved maps into others", name);
         if (holds(a, m)) REFUSE(a, "map \"%s\" stands twice", name);
         if (f->group[m].complete || f->group[m].gone)
             REFUSE(a, "map \"%s\" is in a kernel before this", name);
@@ -110,9 +111,10 @@ static void join_maps(const Asked *a) {
     for (int i = a->n - 2; i >= 0; i--) {
         int cont, reader = sinking_past(f, &f->group[a->map[i]], into, &cont);
         if (reader != -2)
-            REFUSE(a, "%s%s%s reads \"%s\" of \"%s\" before \"%s\" runs", reader < 0 ? "a call or loop" : "\"",
-                   reader < 0 ? "" : map_name(a, reader), reader < 0 ? "" : "\"", cont_name(a, cont),
-                   map_name(a, a->map[i]), map_name(a, a->map[a->n - 1]));
+            REFUSE(a, "%s%s%s reads \"%s\" of \"%s\" before \"%s\" runs",
+                   reader < 0 ? "a call or loop" : "\"", reader < 0 ? "" : map_name(a, reader),
+                   reader < 0 ? "" : "\"", cont_name(a, cont), map_name(a, a->map[i]),
+                   map_name(a, a->map[a->n - 1]));
         groups_join(f, &f->group[a->map[i]], into);
     }
     into->complete = true;

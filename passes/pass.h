@@ -25,7 +25,7 @@ typedef struct PassEnv {
     Packing packing;
     struct Recipe *recipe;     /* decisions that are made already, or NULL (recipe.h) */
     struct RecipeNotes *notes; /* takes the decisions made, or NULL */
-    const Machine *baseline;   /* the constant part is scheduled for it, so that its bits are the same
+    const Machine *baseline; /* the constant part is scheduled for it, so that its bits are the same
                               * everywhere; needed for packing other than PACK_BUILD */
 } PassEnv;
 

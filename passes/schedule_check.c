@@ -14,7 +14,7 @@ typedef struct Checking {
     const Kernel *kernel;
     const Map *root;
     Alignment al;
-    const int *writer; /* by container, as flow_writers */
+    const int *writer;   /* by container, as flow_writers */
     int depth[MAP_DIMS]; /* by position: inside how many of the root's loops; KERNEL_MAPS fit */
     int loop[MAP_DIMS * 4], nloop; /* dims of the root's tile loops, outermost first */
     int64_t size[MAP_DIMS * 4];
@@ -47,10 +47,13 @@ static void check_tile(const Checking *c, const Line *line) {
     for (int i = 0; i < line->narg; i++) {
         int d = dim_of(m, line->arg[i].dim);
         if (map_reduces(m, d))
-            REFUSE(c, line, "\"%s\" sums over \"%s\": a tile of it would hold a part of each sum; say \"reduce\"",
+            REFUSE(c, line,
+                   "\"%s\" sums over \"%s\": a tile of it would hold a part of each sum; say "
+                   "\"reduce\"",
                    m->name, line->arg[i].dim);
         if (m->dim.at[d].seq)
-            REFUSE(c, line, "dim \"%s\" of \"%s\" runs in order and has no tiles", line->arg[i].dim, m->name);
+            REFUSE(c, line, "dim \"%s\" of \"%s\" runs in order and has no tiles", line->arg[i].dim,
+                   m->name);
         if (line->arg[i].size > INT32_MAX)
             REFUSE(c, line, "a tile of %lld", (long long)line->arg[i].size);
     }
@@ -63,22 +66,27 @@ static void check_reduce(const Checking *c, const Line *line) {
         int d = dim_of(m, line->arg[i].dim);
         if (!map_reduces(m, d))
             REFUSE(c, line, "\"%s\" does not reduce over \"%s\"", m->name, line->arg[i].dim);
-        if (whole[d]) REFUSE(c, line, "the loop over all of \"%s\" stands before this", line->arg[i].dim);
+        if (whole[d])
+            REFUSE(c, line, "the loop over all of \"%s\" stands before this", line->arg[i].dim);
         whole[d] = !line->arg[i].size;
     }
     for (int i = 0; i < line->narg; i++)
         if (!whole[dim_of(m, line->arg[i].dim)])
-            REFUSE(c, line, "\"%s\" is cut into blocks, but no loop runs inside them: repeat it without a size",
-                   line->arg[i].dim);
+            REFUSE(
+                c, line,
+                "\"%s\" is cut into blocks, but no loop runs inside them: repeat it without a size",
+                line->arg[i].dim);
 }
 
 static void check_vector(const Checking *c, const Line *line) {
     const Map *m = map_at(c, line->map);
     int d = line->narg == 1 ? dim_of(m, line->arg[0].dim) : -1, lanes = lanes_of(c->s);
     if (d < 0) REFUSE(c, line, "one dim runs in lanes");
-    if (m->dim.at[d].seq) REFUSE(c, line, "dim \"%s\" runs in order, not in lanes", line->arg[0].dim);
+    if (m->dim.at[d].seq)
+        REFUSE(c, line, "dim \"%s\" runs in order, not in lanes", line->arg[0].dim);
     if (!folds(m, d))
-        REFUSE(c, line, "the lanes of \"%s\" cannot be folded by a combine that the text defines", line->arg[0].dim);
+        REFUSE(c, line, "the lanes of \"%s\" cannot be folded by a combine that the text defines",
+               line->arg[0].dim);
     if (line->arg[0].size != lanes)
         REFUSE(c, line, "%lld lanes, but those of this machine's vectors are %d",
                (long long)line->arg[0].size, lanes);
@@ -124,8 +132,10 @@ static void check_line(const Checking *c, const Line *line) {
         if (cpu) REFUSE(c, line, "%s", threads);
         break;
     case LINE_PARALLEL:
-        if (!cpu) REFUSE(c, line, "this machine has blocks of threads: say \"block\" and \"thread\"");
-        if (line->map != c->kernel->map.n - 1) REFUSE(c, line, "only loops of the last map run in parallel");
+        if (!cpu)
+            REFUSE(c, line, "this machine has blocks of threads: say \"block\" and \"thread\"");
+        if (line->map != c->kernel->map.n - 1)
+            REFUSE(c, line, "only loops of the last map run in parallel");
         break;
     default: break;
     }
@@ -139,7 +149,8 @@ static int64_t smallest_tile(const Checking *c, int p, int d) {
     for (int i = 0; i < c->kernel->line.n; i++) {
         const Line *line = &c->kernel->line.at[i];
         for (int k = 0; k < line->narg; k++) {
-            bool sized = (line->kind == LINE_TILE || line->kind == LINE_REDUCE) && line->arg[k].size;
+            bool sized =
+                (line->kind == LINE_TILE || line->kind == LINE_REDUCE) && line->arg[k].size;
             if (!sized || line->arg[k].size >= size) continue;
             int own = line->map == p ? dim_of(m, line->arg[k].dim) : -1;
             int r = line->map == c->kernel->map.n - 1 ? dim_of(c->root, line->arg[k].dim) : -1;
@@ -149,26 +160,60 @@ static int64_t smallest_tile(const Checking *c, int p, int d) {
     return size;
 }
 
-static void check_unrolled(const Checking *c, const Line *line) {
-    double copies = 1;
-    int lanes = lanes_of(c->s), p = line->map;
-    bool lane[MAP_DIMS] = {false}, unroll[MAP_DIMS] = {false};
+/* Has the map at p a line of this kind for dim d? */
+static bool says(const Checking *c, LineKind kind, int p, int d) {
     for (int i = 0; i < c->kernel->line.n; i++) {
-        const Line *l = &c->kernel->line.at[i];
-        for (int k = 0; k < l->narg && l->map == p; k++) {
-            if (l->kind == LINE_VECTOR) lane[dim_of(map_at(c, p), l->arg[k].dim)] = true;
-            if (l->kind == LINE_UNROLL) unroll[dim_of(map_at(c, p), l->arg[k].dim)] = true;
-        }
+        const Line *line = &c->kernel->line.at[i];
+        for (int k = 0; k < line->narg && line->kind == kind && line->map == p; k++)
+            if (dim_of(map_at(c, p), line->arg[k].dim) == d) return true;
     }
-    for (int d = 0; d < map_at(c, p)->dim.n; d++)
-        if (unroll[d]) {
-            int64_t size = smallest_tile(c, p, d);
-            copies *= (double)(lane[d] ? (size + lanes - 1) / lanes : size);
-        }
-    copies *= map_at(c, p)->body.val.n;
+    return false;
+}
+
+/* Iterations of dim d in a tile, vectors where it runs in lanes. */
+static int64_t steps(const Checking *c, int p, int d) {
+    int64_t size = smallest_tile(c, p, d), lanes = lanes_of(c->s);
+    return says(c, LINE_VECTOR, p, d) ? (size + lanes - 1) / lanes : size;
+}
+
+static void check_unrolled(const Checking *c, const Line *line) {
+    const Map *m = map_at(c, line->map);
+    double copies = m->body.val.n;
+    for (int d = 0; d < m->dim.n; d++)
+        if (says(c, LINE_UNROLL, line->map, d)) copies *= (double)steps(c, line->map, d);
     if (copies > UNROLLED_MOST)
-        REFUSE(c, line, "unrolled to about %.0f statements, at most %d compile in reasonable time; tile the dims smaller",
+        REFUSE(c, line,
+               "unrolled to about %.0f statements, at most %d compile in reasonable time; tile the "
+               "dims smaller",
                copies, UNROLLED_MOST);
+}
+
+/* Registers have no addresses: each dim that indexes them is unrolled, or one step. */
+static void check_registers(const Checking *c, const Line *line, int p, const Access *access) {
+    const Map *m = map_at(c, p);
+    for (int d = 0; d < m->dim.n; d++) {
+        bool uses = false;
+        for (int k = 0; k < access->rank; k++) uses |= dim_uses(access->at[k], m->dim.at[d].sym);
+        if (uses && steps(c, p, d) > 1 && !says(c, LINE_UNROLL, p, d))
+            REFUSE(
+                c, line,
+                "\"%s\" is in registers, which have no addresses: unroll dim \"%s\" of \"%s\", or "
+                "tile it to one step",
+                c->flow->cont.at[line->cont].name, dim_sym_name(m->dim.at[d].sym), m->name);
+    }
+}
+
+static void check_register_uses(const Checking *c, const Line *line) {
+    for (int p = 0; p < c->kernel->map.n; p++) {
+        const Map *m = map_at(c, p);
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++)
+                if (m->write.at[w].to[k].cont == line->cont)
+                    check_registers(c, line, p, &m->write.at[w].to[k]);
+        for (int v = 0; v < m->body.val.n; v++)
+            if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == line->cont)
+                check_registers(c, line, p, &m->body.val.at[v].read);
+    }
 }
 
 /* ---- loops and maps -------------------------------------------------------------------------- */
@@ -177,9 +222,11 @@ static void find_loops(Checking *c) {
     for (int i = 0; i < c->kernel->line.n; i++) {
         const Line *line = &c->kernel->line.at[i], *order = line + 1;
         if (line->kind != LINE_TILE || line->map != c->kernel->map.n - 1) continue;
-        bool ordered = i + 1 < c->kernel->line.n && order->kind == LINE_ORDER && order->map == line->map;
+        bool ordered =
+            i + 1 < c->kernel->line.n && order->kind == LINE_ORDER && order->map == line->map;
         if (ordered && order->narg != line->narg)
-            REFUSE(c, order, "the order names %d of the %d dims that are tiled before it", order->narg, line->narg);
+            REFUSE(c, order, "the order names %d of the %d dims that are tiled before it",
+                   order->narg, line->narg);
         for (int k = 0; k < line->narg; k++) {
             if (c->nloop == MAP_DIMS * 4) REFUSE(c, line, "too many loops");
             const char *name = ordered ? order->arg[k].dim : line->arg[k].dim;
@@ -195,11 +242,13 @@ static void find_depths(Checking *c) {
     for (int i = 0; i < c->kernel->line.n; i++) {
         const Line *line = &c->kernel->line.at[i];
         if (line->kind != LINE_AT) continue;
-        if (line->map == c->kernel->map.n - 1) REFUSE(c, line, "the last map runs inside all loops");
+        if (line->map == c->kernel->map.n - 1)
+            REFUSE(c, line, "the last map runs inside all loops");
         c->depth[line->map] = 0;
         for (int k = 0; k < line->narg; k++)
             for (int l = 0; l < c->nloop; l++)
-                if (c->loop[l] == dim_of(c->root, line->arg[k].dim) && l + 1 > c->depth[line->map] &&
+                if (c->loop[l] == dim_of(c->root, line->arg[k].dim) &&
+                    l + 1 > c->depth[line->map] &&
                     (!line->arg[k].size || line->arg[k].size == c->size[l]))
                     c->depth[line->map] = l + 1;
     }
@@ -224,12 +273,15 @@ static void check_memory(const Checking *c, int p, int cont) {
     const Line where = {.source = c->kernel->source};
     for (int l = 0; l < c->depth[p]; l++) {
         int own = c->al.at[p][c->loop[l]];
-        bool walks = own >= 0 && map_at(c, p)->dim.at[own].extent == c->root->dim.at[c->loop[l]].extent;
+        bool walks =
+            own >= 0 && map_at(c, p)->dim.at[own].extent == c->root->dim.at[c->loop[l]].extent;
         if (!walks)
             REFUSE(c, &where,
-                   "\"%s\" lies in memory, but tiles of \"%s\" would each write all that they need of it; keep it "
+                   "\"%s\" lies in memory, but tiles of \"%s\" would each write all that they need "
+                   "of it; keep it "
                    "inside, or have \"%s\" run before that loop by \"at\"",
-                   c->flow->cont.at[cont].name, dim_sym_name(c->root->dim.at[c->loop[l]].sym), map_at(c, p)->name);
+                   c->flow->cont.at[cont].name, dim_sym_name(c->root->dim.at[c->loop[l]].sym),
+                   map_at(c, p)->name);
     }
 }
 
@@ -243,8 +295,9 @@ static void check_map(const Checking *c, int p) {
             if (kept(c, cont) == KEEP_ARENA) check_memory(c, p, cont);
             for (int q = p + 1; q < c->kernel->map.n; q++)
                 if (reads(map_at(c, q), cont) && c->depth[q] < c->depth[p])
-                    REFUSE(c, &where, "\"%s\" runs in more loops than \"%s\", which reads \"%s\" of it", m->name,
-                           map_at(c, q)->name, c->flow->cont.at[cont].name);
+                    REFUSE(c, &where,
+                           "\"%s\" runs in more loops than \"%s\", which reads \"%s\" of it",
+                           m->name, map_at(c, q)->name, c->flow->cont.at[cont].name);
         }
 }
 
@@ -260,5 +313,8 @@ void schedule_check(Scheduling *s, const Kernel *kernel) {
     find_depths(&c);
     for (int p = 0; p < kernel->map.n - 1; p++) check_map(&c, p);
     for (int i = 0; i < kernel->line.n; i++)
-        if (kernel->line.at[i].kind == LINE_UNROLL) check_unrolled(&c, &kernel->line.at[i]);
+        if (kernel->line.at[i].kind == LINE_UNROLL)
+            check_unrolled(&c, &kernel->line.at[i]);
+        else if (kernel->line.at[i].kind == LINE_KEEP && kernel->line.at[i].storage == KEEP_REG)
+            check_register_uses(&c, &kernel->line.at[i]);
 }

@@ -21,8 +21,8 @@
     "  --print-after PASS      print the IR after a pass (\"all\": after each)\n"                  \
     "  --stop-after PASS       run no pass after this one\n"                                       \
     "  --skip PASS             leave an optional pass out\n"                                       \
-    "  --save-recipe FILE      write what the passes decided, to be edited\n"                       \
-    "  --recipe FILE           decide as this file says\n"                                          \
+    "  --save-recipe FILE      write what the passes decided, to be edited\n"                      \
+    "  --recipe FILE           decide as this file says\n"                                         \
     "  --verify-each           check the IR after every pass\n"                                    \
     "  --time-passes           print what each pass took\n"                                        \
     "  --operators FILE        operators of your own, as text of flows\n"                          \

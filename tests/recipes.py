@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes: saved, followed byte by byte, edited by hand, refused where they cannot hold.
+
+    tests/recipes.py [--weir build/weir] [--only NAME]...
+"""
+import argparse
+import pathlib
+import re
+import sys
+import tempfile
+
+from cli_weir import ROOT, Weir, mlp, read_npy, tests_of
+from harness import run_tests
+
+MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
+FACES = ROOT / "tests/data/demo/ultraface_rfb_320.onnx"
+CPU = ("--cpu", "x86-64-v3")
+
+
+def results(weir, name, *options):
+    weir("run", MNIST, "--random=1", f"--output-dir={name}", *CPU, *options)
+    return read_npy(weir.folder / name / "Plus214_Output_0.npy")[0]
+
+
+def saved(weir):
+    weir("dump", MNIST, "--level=nest", "-o", "nests", "--save-recipe", "saved.recipe", *CPU)
+    return (weir.folder / "saved.recipe").read_text()
+
+
+def kernel_of(text, maps):
+    """The kernel of these maps, and the text of its lines."""
+    found = re.search(rf"^kernel \S+ = {re.escape(maps)} on cpu \{{\n(.*?)^\}}\n", text, re.M | re.S)
+    assert found, f"no kernel of {maps} in\n{text}"
+    return found.group(0), found.group(1)
+
+
+def test_own(weir):
+    """With its own recipe a model compiles to the same bytes."""
+    model = weir.write("mlp.onnx", mlp())
+    for path, options in [(MNIST, ()), (MNIST, ("--skip=fuse",)), (MNIST, ("--skip=layout", "--packing=create")),
+                          (FACES, ()), (FACES, ("--math=strict", *CPU)), (model, ()), (model, ("--target=cuda", "--emit=cu"))]:
+        one, two = (("-o", "a.so"), ("-o", "b.so")) if "--emit=cu" not in options else (("--emit-dir=a.so",), ("--emit-dir=b.so",))
+        if "--emit=cu" in options:
+            (weir.folder / "a.so").unlink(), (weir.folder / "b.so").unlink()
+            (weir.folder / "a.so").mkdir(), (weir.folder / "b.so").mkdir()
+        weir("compile", path, *one, *options, "--save-recipe", "first")
+        rest = [o for o in options if not o.startswith("--skip")]
+        weir("compile", path, *two, *rest, "--recipe", "first", "--save-recipe", "second")
+        assert (weir.folder / "first").read_bytes() == (weir.folder / "second").read_bytes(), (path, options)
+        files = [weir.folder / "a.so"] if (weir.folder / "a.so").is_file() else sorted((weir.folder / "a.so").iterdir())
+        assert files
+        for a in files:
+            b = pathlib.Path(str(a).replace("a.so", "b.so"))
+            assert a.read_bytes() == b.read_bytes(), (path, options, a.name)
+
+
+EDITS = {
+    "split, lines chosen": lambda t: t.replace(kernel_of(t, "Convolution28 ReLU32")[0],
+                                               "kernel a = Convolution28\nkernel b = ReLU32\n"),
+    "split, lines given": lambda t: t.replace(kernel_of(t, "Convolution28 ReLU32")[0], """
+kernel a = Convolution28 on cpu { tile h:4 parallel h vector w:8 unroll w }
+kernel b = ReLU32 { tile i2:7 i1:3 order i1 i2 parallel i1 vector i3:8 }
+"""),
+    "tile": lambda t: t.replace(kernel_of(t, "Convolution28 ReLU32")[1], re.sub(
+        r" i3:\d+", " i3:5", kernel_of(t, "Convolution28 ReLU32")[1])),
+    "no lines": lambda t: t.replace(kernel_of(t, "Convolution110 ReLU114")[1], "Convolution110 keep Convolution110_Output_0 tile\n"),
+    "joined": lambda t: t.replace(kernel_of(t, "Convolution110 ReLU114")[0], "").replace(
+        kernel_of(t, "Pooling160")[0], "kernel a = Convolution110 ReLU114 Pooling160 { tile h:1 parallel h vector c:8"
+        " Convolution110 keep Convolution110_Output_0 scratch ReLU114 keep ReLU114_Output_0 scratch }\n"),
+    "layout": lambda t: "\n".join(line for line in t.replace("blocked", "plain").split("\n") if line.startswith("layout")),
+    "stored": lambda t: "fuse Plus30 store\nfuse Plus112 inline",
+    "nothing": lambda t: "# no decision\n",
+    "skipped": lambda t: "skip layout\nskip fuse\n",
+}
+
+
+def test_edits(weir):
+    """What a person changes is done, and gives the same results."""
+    text, want = saved(weir), results(weir, "want")
+    nests = (weir.folder / "nests").read_text()
+    for name, edit in EDITS.items():
+        edited = edit(text)
+        assert edited != text, name
+        (weir.folder / "edited").write_text(edited)
+        got = results(weir, "got", "--recipe=edited")
+        assert max(abs(a - b) for a, b in zip(got, want)) <= 1e-3 * max(map(abs, want)), name
+        changed = weir("dump", MNIST, "--level=nest", "--recipe=edited", "--verify-each", *CPU).out != nests
+        assert changed == (name != "nothing"), f"{name}: the nests are as before"
+    (weir.folder / "edited").write_text(EDITS["split, lines chosen"](text))
+    out = weir("dump", MNIST, "--after=schedule", "--recipe=edited", *CPU).out
+    assert re.search(r"kernel \S+ = ReLU32 ", out) and re.search(r"kernel \S+ = Convolution28 ", out)
+
+
+CONV = "Convolution28 ReLU32"
+REFUSED = [
+    ("kernel a = Nothing", "no map \"Nothing\""),
+    ("kernel a = ReLU32 Convolution28", "\"Convolution28\" runs before \"ReLU32\""),
+    ("kernel a = ReLU32\nkernel b = Convolution28 ReLU32", ":2: map \"ReLU32\" is in a kernel before"),
+    ("kernel a = Convolution28 Convolution28", "stands twice"),
+    ("kernel a = Convolution28 Pooling160", "\"ReLU32\" reads \"Convolution28_Output_0\" of \"Convolution28\" before \"Pooling160\" runs"),
+    (f"kernel a = {CONV} {{ tile z:4 }}", "no dim \"z\""),
+    (f"kernel a = {CONV} {{\n  tile i2:4\n  tile Convolution28.r:2\n}}", ":3: \"Convolution28\" sums over \"r\""),
+    (f"kernel a = {CONV} {{ tile i2:4 parallel i1 }}", "dim \"i1\" of map \"ReLU32\" has no tile"),
+    (f"kernel a = {CONV} {{ tile i2:0 }}", "needs a size"),
+    (f"kernel a = {CONV} {{ vector i3:16 }}", "16 lanes, but those of this machine's vectors are 8"),
+    (f"kernel a = {CONV} {{ tile i2:4 block i2 }}", "no blocks of threads"),
+    (f"kernel a = {CONV} {{ tile i1:1 parallel i1 Convolution28 at () }}\n"
+     "kernel b = Pooling66 { tile r:2 }", ":2: \"Pooling66\" sums over \"r\""),
+    ("kernel a = Convolution110 ReLU114 Pooling160 { tile h:1 parallel h }", "\"Convolution110_Output_0\" lies in memory, but tiles of \"h\""),
+    ("kernel a = ReLU114 { keep ReLU114_Output_0 tile }", "\"ReLU114_Output_0\" is read outside of the kernel"),
+    (f"kernel a = {CONV} {{ keep Parameter5 reg }}", "no map of the kernel makes \"Parameter5\""),
+    (f"kernel a = {CONV} {{ reduce Convolution28.w }}", "does not reduce over \"w\""),
+    (f"kernel a = {CONV} {{ reduce Convolution28.r:2 }}", "no loop runs inside them"),
+    (f"kernel a = {CONV} {{ tile i2:4\n  Convolution28 at (i2) keep Convolution28_Output_0 tile\n"
+     "  unroll Convolution28.o Convolution28.h Convolution28.w Convolution28.r Convolution28.s }", ":3: unrolled to about"),
+    (f"kernel a = {CONV} {{ tile i2:4 keep Convolution28_Output_0 reg }}", "\"Convolution28_Output_0\" is in registers, which"),
+    ("kernel a = ReLU114 { use vpdpbusd }", "instructions are found"),
+    ("kernel a = Pooling66 {", "expected"),
+    ("fuse Convolution28 inline", "\"Convolution28\" cannot move into its readers: it is no element-wise map"),
+    ("fuse Plus30 over", "cannot choose \"over\"; it chooses inline, store"),
+    ("fuse Plus30 inline\nfuse Plus30 store", ":2: \"fuse Plus30\" stands on line 1"),
+    ("layout Nothing plain", "no map or container \"Nothing\""),
+    ("layout Input3 blocked", "nothing to choose for \"Input3\""),
+    ("layout Plus112_Output_0 diagonal", "it chooses blocked, plain"),
+    ("algorithm Convolution28 tiles4", "nothing to choose for \"Convolution28\""),
+    ("skip schedule", "cannot be skipped"),
+    ("skip nothing", "no pass \"nothing\""),
+    ("fission Plus30 inline", "\"fission\" is no pass"),
+    ("only cpu z80", "for cpu \"z80\" only"),
+    ("only weir \"0.0.1\"", "of weir 0.0.1 only"),
+]
+
+
+def test_refused(weir):
+    """Each decision that cannot hold ends with exit code 1, and its line says why."""
+    for text, why in REFUSED:
+        (weir.folder / "bad.recipe").write_text(text + "\n")
+        done = weir("compile", MNIST, "-o", "m.so", "--recipe=bad.recipe", *CPU, code=None)
+        assert done.code == 1 and "bad.recipe" in done.err and re.search(re.escape(why).replace("\\\n", ".*"), done.err), \
+            f"{text}\nwants /{why}/\n{done}"
+        assert not (weir.folder / "m.so").exists()
+    weir.fails(1, "cannot read", "compile", MNIST, "-o", "m.so", "--recipe=missing")
+    weir("dump", MNIST, "--after=schedule", "-o", "scheduled.ir", *CPU)
+    (weir.folder / "bad.recipe").write_text("kernel a = ReLU32\n")
+    weir.fails(1, "has its kernels already", "compile", "scheduled.ir", "-o", "m.so", "--recipe=bad.recipe")
+
+
+def test_verbs(weir):
+    """Every verb that takes compile's options takes a recipe; verify follows the one it is given."""
+    text = saved(weir)
+    (weir.folder / "split").write_text(EDITS["split, lines chosen"](text))
+    weir("compile", MNIST, "-o", "m.so", "--recipe=split", *CPU)
+    assert "the same" in weir("verify", "m.so", MNIST, "--recipe=split").out
+    weir("verify", "m.so", MNIST, code=1)
+    report = weir("report", MNIST, "--recipe=split", *CPU).out
+    assert re.search(r"^k\d+\.Convolution28 ", report, re.M) and re.search(r"^k\d+\.ReLU32 ", report, re.M)
+    weir("check", MNIST, "--recipe=split", *CPU)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
+    parser.add_argument("--only", action="append", help="this test (without test_)")
+    args = parser.parse_args()
+    tests = tests_of(globals())
+    with tempfile.TemporaryDirectory() as work:
+        def call(name):
+            folder = pathlib.Path(work) / name
+            folder.mkdir()
+            tests[name](Weir(args.weir.resolve(), folder, pathlib.Path(work) / "the-cache"))
+
+        sys.exit(run_tests(args.only or tests, call))
+
+
+if __name__ == "__main__":
+    main()
