@@ -27,6 +27,7 @@ LEAST = 3  # mutations of each file
 FREE = {"pipeline.c"}  # the loop around the passes
 BARRIERS = {"compiler/targets/c/emit_sync.c", "compiler/targets/c/emit_program.c"}
 GRAPH = {"fold.c", "infer.c", "lower.c", "simplify.c"}
+RECIPES = {"recipe.c", "fuse_recipe.c", "schedule_check.c"}
 PACKING = {"prepare.c"}  # runs for packings that texts are not compiled with
 BLOCKS = {"nests_stage.c", "nests_threads.c", "schedule_blocks.c", "schedule_stage.c"}  # of threads
 Mutation = collections.namedtuple("Mutation", "file what old new line")
@@ -87,7 +88,7 @@ UNITS = ["passes", "fuse", "move", "driver", "abi", "graph_passes"]
 
 def build(folder, commands):
     """Makes what the commands run."""
-    targets = {str(c[0].relative_to(folder)) for c in commands}
+    targets = {str(w.relative_to(folder)) for c in commands for w in c if isinstance(w, pathlib.Path) and w.is_relative_to(folder)}
     return subprocess.run(["ninja", "-C", folder, *sorted(targets)], capture_output=True, text=True)
 
 
@@ -98,6 +99,8 @@ def steps(copy, folder, args, file):
     unit = {name: [folder / f"tests/test_{name}"] for name in UNITS}
     if file in BARRIERS:
         return [stages + [texts]]
+    if file in RECIPES:
+        return [[sys.executable, copy / "tests/recipes.py", "--weir", folder / "weir"]]
     if file in PACKING:
         return [unit["driver"], unit["abi"]]
     if file in BLOCKS:
