@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How near results are: units in the last place, and relative to the largest magnitude. */
+/* How near results are: within a tolerance, in units in the last place, and relative to the largest
+ * magnitude. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/dtype.h"
@@ -11,6 +13,29 @@ static double ordered(DType t, Bits b) {
     Bits sign = (Bits)1 << (dtype_bits(t) - 1);
     return b & sign ? -(double)(b & (sign - 1)) : (double)b;
 }
+
+static bool alike(double a, double b) {
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static double ulp_between(DType t, Bits got, Bits want) {
+    double g = bits_to_double(t, got), w = bits_to_double(t, want);
+    if (got == want || alike(g, w)) return 0;
+    return isfinite(g - w) ? fabs(ordered(t, got) - ordered(t, want)) : INFINITY;
+}
+
+/* From a magnitude down to the one below it; from 0 up to the least. */
+static double unit_at(DType t, double magnitude) {
+    Bits b = bits_of_double(t, magnitude);
+    return b ? bits_to_double(t, b) - bits_to_double(t, b - 1) : bits_to_double(t, 1);
+}
+
+void distance_worsen(Distance *worst, Distance other) {
+    worst->ulp = fmax(worst->ulp, other.ulp);
+    worst->of_largest = fmax(worst->of_largest, other.of_largest);
+}
+
+/* ---- in units and relative ------------------------------------------------------------------- */
 
 static bool same_shape(const weir_tensor *a, const weir_tensor *b) {
     bool same = a->dtype == b->dtype && a->rank == b->rank;
@@ -25,11 +50,10 @@ static void agree_floats(Agreement *a, DType t, const weir_tensor *got, const we
         Bits gb = mem_get(t, got->data, i), wb = mem_get(t, want->data, i);
         double g = bits_to_double(t, gb), w = bits_to_double(t, wb), d = fabs(g - w);
         if (isfinite(w) && fabs(w) > largest) largest = fabs(w);
-        if (gb == wb || (isnan(g) && isnan(w)) || g == w) continue;
+        if (gb == wb || alike(g, w)) continue;
         a->equal = false;
-        double ulp = isfinite(d) ? fabs(ordered(t, gb) - ordered(t, wb)) : INFINITY;
         if (!isfinite(d)) d = INFINITY;
-        if (ulp > a->ulp) a->ulp = ulp;
+        a->ulp = fmax(a->ulp, ulp_between(t, gb, wb));
         if (d <= worst) continue;
         worst = d;
         a->at = i, a->got = g, a->want = w;
@@ -68,4 +92,76 @@ bool agreement_holds(const Agreement *a, int32_t dtype) {
     return a->comparable && (a->equal || a->relative <= agree_bound(dtype)) &&
            (a->equal || dtype_is_float(dtype_from_onnx(dtype)) || dtype == WEIR_C64 ||
             dtype == WEIR_C128);
+}
+
+/* ---- within a tolerance ---------------------------------------------------------------------- */
+
+static bool close_enough(double got, double want, double rtol, double atol) {
+    if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);
+    if (isinf(got) || isinf(want)) return got == want;
+    return fabs(got - want) <= atol + rtol * fabs(want);
+}
+
+/* bf16 may differ by two units in the last place, whatever rtol is: the rule of ONNX's own runner.
+ */
+static void compare_floats(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want,
+                           int64_t n, double rtol, double atol) {
+    if (t == BF16) rtol = fmax(rtol, 0x1p-6);
+    double worst = 0, largest = 0, ulp = 0;
+    for (int64_t i = 0; i < n; i++) {
+        Bits gb = mem_get(t, got->data, i), wb = mem_get(t, want->data, i);
+        double g = bits_to_double(t, gb), w = bits_to_double(t, wb);
+        worst = fmax(worst, alike(g, w) ? 0 : fabs(g - w));
+        ulp = fmax(ulp, ulp_between(t, gb, wb));
+        if (isfinite(w)) largest = fmax(largest, fabs(w));
+        if (d->same && !close_enough(g, w, rtol, atol)) {
+            d->same = false;
+            d->at = i, d->got = g, d->want = w;
+            snprintf(d->text, sizeof d->text, "element %lld is %.9g, expected %.9g", (long long)i,
+                     g, w);
+        }
+    }
+    d->distance = (Distance){ulp, worst > 0 ? worst / unit_at(t, largest) : 0};
+}
+
+static void compare_exact(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want,
+                          int64_t n) {
+    for (int64_t i = 0; i < n && d->same; i++) {
+        if (mem_get(t, got->data, i) == mem_get(t, want->data, i)) continue;
+        d->same = false;
+        d->at = i, d->got = host_get(got, i), d->want = host_get(want, i);
+        snprintf(d->text, sizeof d->text, "element %lld is %.17g, expected %.17g", (long long)i,
+                 d->got, d->want);
+    }
+}
+
+Difference host_compare(const weir_tensor *got, const weir_tensor *want, double rtol, double atol) {
+    Difference d = {.same = true, .at = -1, .distance = NO_FLOATS};
+    bool shape = got->rank == want->rank;
+    for (int i = 0; shape && i < got->rank; i++) shape = got->dims[i] == want->dims[i];
+    if (got->dtype != want->dtype || !shape) {
+        int n = snprintf(d.text, sizeof d.text, "got %s[", dtype_text(got->dtype));
+        for (int i = 0; i < got->rank; i++)
+            n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "",
+                          (long long)got->dims[i]);
+        n += snprintf(d.text + n, sizeof d.text - (size_t)n, "], expected %s[",
+                      dtype_text(want->dtype));
+        for (int i = 0; i < want->rank; i++)
+            n += snprintf(d.text + n, sizeof d.text - (size_t)n, "%s%lld", i ? "," : "",
+                          (long long)want->dims[i]);
+        snprintf(d.text + n, sizeof d.text - (size_t)n, "]");
+        d.same = false;
+        return d;
+    }
+    DType t = dtype_from_onnx(got->dtype);
+    int64_t n = host_count(got);
+    if (host_is_object(got->dtype))
+        host_compare_objects(&d, got, want, rtol, atol);
+    else if (t == C64 || t == C128)
+        compare_floats(&d, t == C64 ? F32 : F64, got, want, 2 * n, rtol, atol);
+    else if (dtype_is_float(t))
+        compare_floats(&d, t, got, want, n, rtol, atol);
+    else
+        compare_exact(&d, t, got, want, n);
+    return d;
 }

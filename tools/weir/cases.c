@@ -96,6 +96,7 @@ typedef struct Runner {
     Engine e;
     FormedModel formed;
     bool unsupported, by_property;
+    Distance distance;
     char first[REASON]; /* first error diagnostic */
     char *reason;
 } Runner;
@@ -224,11 +225,13 @@ static bool same_distribution(const weir_tensor *got, const weir_tensor *want) {
 static bool compare_set(Runner *r, const Set *s) {
     for (int i = 0; i < s->nwant; i++) {
         Difference d = host_compare(&s->out[i].t, &s->want[i].t, r->o->rtol, r->o->atol);
-        if (d.same) continue;
-        if (model_draws(r->one->model) && same_distribution(&s->out[i].t, &s->want[i].t)) {
+        if (!d.same && model_draws(r->one->model) &&
+            same_distribution(&s->out[i].t, &s->want[i].t)) {
             r->by_property = true;
             continue;
         }
+        distance_worsen(&r->distance, d.distance);
+        if (d.same) continue;
         snprintf(r->reason, REASON, "output %d \"%s\": %s", i, r->e.outputs[i].name, d.text);
         return false;
     }
@@ -328,12 +331,15 @@ static CaseState run_engine(Runner *r, EngineKind kind) {
     return state;
 }
 
-CaseState case_run(const CaseOptions *o, const Case *one, char *reason) {
+CaseState case_run(const CaseOptions *o, const Case *one, Distance *distance, char *reason) {
     CaseState state = CASE_PASS;
     reason[0] = '\0';
+    *distance = NO_FLOATS;
     for (int i = 0; i < o->engines && state == CASE_PASS; i++) {
-        Runner r = {.o = o, .one = one, .reason = reason, .formed = {.file = -1}};
+        Runner r = {
+            .o = o, .one = one, .reason = reason, .distance = NO_FLOATS, .formed = {.file = -1}};
         state = run_engine(&r, o->engine[i]);
+        distance_worsen(distance, r.distance);
         if (state == CASE_PASS && r.by_property) snprintf(reason, REASON, "%s", case_by_property);
         if (state == CASE_PASS || o->engines == 1) continue;
         char text[REASON];

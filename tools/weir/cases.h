@@ -22,6 +22,7 @@ typedef struct Case {
     bool light;
     CaseState state;
     char *reason;
+    Distance distance; /* the worst of all outputs, sets and engines */
     double ms;
 } Case;
 
@@ -45,6 +46,6 @@ void cases_find(Cases *cases, const char *path);
  * they are distributed as expected. */
 extern const char case_by_property[];
 /* Runs it in this process. `reason` holds 1000 bytes. */
-CaseState case_run(const CaseOptions *o, const Case *one, char *reason);
+CaseState case_run(const CaseOptions *o, const Case *one, Distance *distance, char *reason);
 
 #endif

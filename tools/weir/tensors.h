@@ -48,10 +48,20 @@ void host_random(HostTensor *h, uint64_t seed);
 /* Element i as a double (f16, bf16, f8 widened; integers converted). */
 double host_get(const weir_tensor *t, int64_t i);
 
+/* How far floats are from what is wanted, in units in the last place of their type: the worst of
+ * all elements, each by its own unit and by the unit of the tensor's largest magnitude. NO_FLOATS:
+ * nothing of a float type was compared. */
+typedef struct Distance {
+    double ulp, of_largest;
+} Distance;
+#define NO_FLOATS ((Distance){-1, -1})
+void distance_worsen(Distance *worst, Distance other);
+
 typedef struct Difference {
     bool same;
     int64_t at; /* first element beyond tolerance */
-    double got, want, worst_abs, worst_rel;
+    double got, want;
+    Distance distance;
     char text[200]; /* why not */
 } Difference;
 /* |got - want| <= atol + rtol*|want| for floats (NaN equals NaN, infinities by sign); equality

@@ -39,6 +39,14 @@ static weir_tensor element(const weir_tensor *t, int64_t i) {
     return (weir_tensor){.dtype = t->dtype, .data = (char *)t->data + i * unit};
 }
 
+/* Compares one tensor within a value; the distance is the worst of all so far. */
+static void compare_within(Difference *d, const weir_tensor *got, const weir_tensor *want,
+                           double rtol, double atol) {
+    Distance before = d->distance;
+    *d = host_compare(got, want, rtol, atol);
+    distance_worsen(&d->distance, before);
+}
+
 /* Maps have no order: each entry wanted is looked up by its key. */
 static void compare_maps(Difference *d, const weir_value *got, const weir_value *want, double rtol,
                          double atol) {
@@ -61,7 +69,7 @@ static void compare_maps(Difference *d, const weir_value *got, const weir_value 
             compare_values(d, &a->items[k], &b->items[i], rtol, atol);
         } else {
             x = element(&a->tensor, k), y = element(&b->tensor, i);
-            *d = host_compare(&x, &y, rtol, atol);
+            compare_within(d, &x, &y, rtol, atol);
         }
     }
 }
@@ -79,7 +87,7 @@ static void compare_values(Difference *d, const weir_value *got, const weir_valu
         compare_maps(d, got, want, rtol, atol);
         return;
     }
-    if (got->kind == WEIR_VALUE_TENSOR) *d = host_compare(&got->tensor, &want->tensor, rtol, atol);
+    if (got->kind == WEIR_VALUE_TENSOR) compare_within(d, &got->tensor, &want->tensor, rtol, atol);
     for (int64_t i = 0; i < got->count && d->same; i++) {
         compare_values(d, &got->items[i], &want->items[i], rtol, atol);
         if (d->same) continue;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weir test: many cases, each in a child forked from this process after it has initialised what
- * they all need. A child writes its state and reason into a pipe, behind a zero byte; what stands
- * before came from its standard error. A child that dies without is one failed case. A model that
- * Weir says it does not support counts as skipped. */
+ * they all need. A child writes its state, distance and reason into a pipe, behind a zero byte;
+ * what stands before came from its standard error. A child that dies without is one failed case. A
+ * model that Weir says it does not support counts as skipped. */
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,11 +42,12 @@ typedef struct Job {
 
 _Noreturn static void run_child(const Suite *s, int index, int out) {
     char reason[1000];
+    Distance distance;
     setpgid(0, 0);
     dup2(out, STDERR_FILENO);
-    CaseState state = case_run(&s->options, &s->cases.at[index], reason);
+    CaseState state = case_run(&s->options, &s->cases.at[index], &distance, reason);
     fflush(NULL);
-    dprintf(out, "%c%c%s", 0, '0' + (int)state, reason);
+    dprintf(out, "%c%d %.9g %.9g %s", 0, (int)state, distance.ulp, distance.of_largest, reason);
     _exit(0);
 }
 
@@ -77,18 +79,28 @@ static const char *last_words(Job *job) {
     return line ? line + 1 : job->text;
 }
 
+/* What a child found, as run_child writes it. The reason; NULL: it did not get that far. */
+static const char *read_result(const char *text, Case *c) {
+    int state, end = 0;
+    if (sscanf(text, "%d %lf %lf%n", &state, &c->distance.ulp, &c->distance.of_largest, &end) < 3)
+        return NULL;
+    c->state = (CaseState)state;
+    return text + end + (text[end] == ' ');
+}
+
 static void judge(const Suite *s, Job *job, bool timeout, int status, Case *c) {
     char reason[2 * TEXT];
     char *result = memchr(job->text, '\0', job->n);
-    c->state = CASE_CRASH;
+    const char *found = NULL;
     job->text[job->n] = '\0';
+    if (!timeout && result && result + 1 < job->text + job->n) found = read_result(result + 1, c);
+    if (!found) c->state = CASE_CRASH, c->distance = NO_FLOATS;
     if (timeout) {
         c->state = CASE_TIMEOUT;
         snprintf(reason, sizeof reason, "no result after %d s", s->timeout);
-    } else if (result && result + 1 < job->text + job->n) {
-        c->state = (CaseState)(result[1] - '0');
+    } else if (found) {
         job->n = (size_t)(result - job->text);
-        snprintf(reason, sizeof reason, "%s", result[2] ? result + 2 : last_words(job));
+        snprintf(reason, sizeof reason, "%s", *found ? found : last_words(job));
     } else if (WIFSIGNALED(status)) {
         snprintf(reason, sizeof reason, "%s: %s", strsignal(WTERMSIG(status)), last_words(job));
     } else {
@@ -169,7 +181,11 @@ static bool write_results(const Suite *s) {
         const Case *c = &s->cases.at[i];
         fprintf(f, "  {\"name\": ");
         json_string(f, c->name);
-        fprintf(f, ", \"state\": \"%s\", \"ms\": %.1f, \"reason\": ", state_names[c->state], c->ms);
+        fprintf(f, ", \"state\": \"%s\", \"ms\": %.1f, ", state_names[c->state], c->ms);
+        if (isfinite(c->distance.ulp) && c->distance.ulp >= 0)
+            fprintf(f, "\"ulp\": %.9g, \"ulp_of_largest\": %.9g, ", c->distance.ulp,
+                    c->distance.of_largest);
+        fprintf(f, "\"reason\": ");
         json_string(f, c->reason);
         fprintf(f, "}%s\n", i + 1 < s->cases.n ? "," : "");
     }
