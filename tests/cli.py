@@ -11,6 +11,7 @@ skipped with its reason. The last line is "N passed, N failed, N skipped".
 import argparse
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import pty
@@ -332,8 +333,12 @@ def test_test(weir):
     lines = sorted(re.sub(r"\(\d+ ms\)", "()", line) for line in done.lines()[:-1])
     assert lines[0].startswith('FAIL off: output 0 "y": element ') and lines[3].startswith("UNSUPPORTED unknown: "), done
     assert lines[1:3] == ["PASS good ()", "PASS good2 ()"] and done.lines()[-1] == "2 passed, 1 failed, 1 skipped", done
-    states = {case["name"]: case["state"] for case in json.loads((weir.folder / "r.json").read_text())}
-    assert states == {"good": "PASS", "good2": "PASS", "off": "FAIL", "unknown": "UNSUPPORTED"}
+    cases = {case["name"]: case for case in json.loads((weir.folder / "r.json").read_text())}
+    assert {name: case["state"] for name, case in cases.items()} == {
+        "good": "PASS", "good2": "PASS", "off": "FAIL", "unknown": "UNSUPPORTED"}
+    assert cases["good"]["ulp"] == cases["good"]["ulp_of_largest"] == 0 and "ulp" not in cases["unknown"], cases
+    unit = 2 ** math.floor(math.log2(max(v + 0.5 for v in mlp_result(ROWS)))) * 2 ** -23
+    assert cases["off"]["ulp_of_largest"] == 0.5 / unit <= cases["off"]["ulp"], (cases, unit)
     assert weir("test", "all/off", "--atol=1").out == weir("test", "all/off", "--rtol", "10").out
     assert weir("test", "all/good", "all/unknown").out.endswith("\n1 passed, 0 failed, 1 skipped\n")
     for form in "given", "symbolic", "constant":

@@ -24,10 +24,11 @@ static double ulp_between(DType t, Bits got, Bits want) {
     return isfinite(g - w) ? fabs(ordered(t, got) - ordered(t, want)) : INFINITY;
 }
 
-/* From a magnitude down to the one below it; from 0 up to the least. */
+/* From a magnitude up to the next one; from the highest down. */
 static double unit_at(DType t, double magnitude) {
     Bits b = bits_of_double(t, magnitude);
-    return b ? bits_to_double(t, b) - bits_to_double(t, b - 1) : bits_to_double(t, 1);
+    if (magnitude >= dtype_highest(t)) b--;
+    return bits_to_double(t, b + 1) - bits_to_double(t, b);
 }
 
 void distance_worsen(Distance *worst, Distance other) {
