@@ -131,7 +131,8 @@ static void reduce_infer(Infer *in) {
 }
 
 /* `late`: data decides the axes. Then left[k] and gone[k] are symbols, one of them the extent of
- * dim k and the other 1, so that index k of the operand is the sum of an index below each. */
+ * dim k and the other 1, so that index k of the operand is the sum of an index below each; of an
+ * empty dim gone[k] is 0, whether reduced or not. */
 typedef struct Reduce {
     int x, y; /* y: the result, or what `finish` copies to it */
     Shape in;
@@ -247,8 +248,10 @@ static void reduce_open_late(Lower *lo, Reduce *r) {
     for (int k = 0; k < r->in.rank; k++) {
         Dim upper = dim_max(lo->ctx, r->in.at[k], dim_const(lo->ctx, 1));
         r->left[k] = r->keep ? y.at[k] : nn_fresh(lo, "left", upper);
-        r->gone[k] = nn_fresh(lo, "gone", upper);
         nn_define(lo, r->left[k], left, k, upper);
+        r->gone[k] = r->in.at[k];
+        if (dim_is(r->gone[k], 0)) continue;
+        r->gone[k] = nn_fresh(lo, "gone", upper);
         nn_define(lo, r->gone[k], gone, k, upper);
     }
     if (r->keep) return;
