@@ -347,6 +347,16 @@ def test_test(weir):
     weir("test", "all/good", "--skip=fuse", "--threads=2", "--engine=eval", "--stop-after=fuse")
 
 
+def test_test_fast(weir):
+    """--math=fast allows 2^-8 of the largest magnitude, the other modes do not."""
+    model = wire.model(wire.graph([wire.node("Add", ["x", "x"], ["y"])], [wire.value_info("x", [3])], [wire.value_info("y", [3])]))
+    for name, last, good in ("near", 1 + 2 ** -7, True), ("far", 1 + 2 ** -5, False):
+        make_case(weir, name, model, [wire.tensor("x", [3], [2, -1, 0.5])], [wire.tensor("y", [3], [4, -2, last])])
+        weir("test", name, code=1)
+        weir("test", name, "--math=strict", code=1)
+        weir("test", name, "--math=fast", code=0 if good else 1)
+
+
 def test_test_light(weir):
     """light/NAME.onnx with NAME_output_0.pb: inputs count up from 0 to 1."""
     model = wire.model(wire.graph([wire.node("Add", ["x", "x"], ["y"])], [wire.value_info("x", [4])],

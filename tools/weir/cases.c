@@ -224,7 +224,7 @@ static bool same_distribution(const weir_tensor *got, const weir_tensor *want) {
 
 static bool compare_set(Runner *r, const Set *s) {
     for (int i = 0; i < s->nwant; i++) {
-        Difference d = host_compare(&s->out[i].t, &s->want[i].t, r->o->rtol, r->o->atol);
+        Difference d = host_compare(&s->out[i].t, &s->want[i].t, &r->o->within);
         if (!d.same && model_draws(r->one->model) &&
             same_distribution(&s->out[i].t, &s->want[i].t)) {
             r->by_property = true;

@@ -35,7 +35,7 @@ typedef struct CaseOptions {
     EngineKind engine[2];
     Form form;
     int engines, threads;
-    double rtol, atol;
+    Tolerance within;
     int noption;
     const char *option[64][2]; /* compile options */
 } CaseOptions;

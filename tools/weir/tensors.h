@@ -64,11 +64,16 @@ typedef struct Difference {
     Distance distance;
     char text[200]; /* why not */
 } Difference;
-/* |got - want| <= atol + rtol*|want| for floats (NaN equals NaN, infinities by sign); equality
- * else. */
+/* |got - want| <= atol + rtol * |want| for floats (NaN equals NaN, infinities by sign); equality
+ * else. `fast`: floats below 64 bits may be off by 2^-8 of the largest magnitude besides, which is
+ * what --math=fast promises (compiler/README.md). */
+typedef struct Tolerance {
+    double rtol, atol;
+    bool fast;
+} Tolerance;
 void host_compare_objects(Difference *d, const weir_tensor *got, const weir_tensor *want,
-                          double rtol, double atol);
-Difference host_compare(const weir_tensor *got, const weir_tensor *want, double rtol, double atol);
+                          const Tolerance *within);
+Difference host_compare(const weir_tensor *got, const weir_tensor *want, const Tolerance *within);
 
 /* How near two tensors of one type and shape are. Integers and bools: `equal` alone counts. */
 typedef struct Agreement {

@@ -27,8 +27,10 @@ bool host_flatten(HostTensor *h, const void *data) {
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
+static const Tolerance exactly = {0};
+
 static void compare_values(Difference *d, const weir_value *got, const weir_value *want,
-                           double rtol, double atol);
+                           const Tolerance *within);
 
 static const char *const kind_names[] = {"nothing", "a tensor", "a sequence", "a map"};
 
@@ -41,15 +43,15 @@ static weir_tensor element(const weir_tensor *t, int64_t i) {
 
 /* Compares one tensor within a value; the distance is the worst of all so far. */
 static void compare_within(Difference *d, const weir_tensor *got, const weir_tensor *want,
-                           double rtol, double atol) {
+                           const Tolerance *within) {
     Distance before = d->distance;
-    *d = host_compare(got, want, rtol, atol);
+    *d = host_compare(got, want, within);
     distance_worsen(&d->distance, before);
 }
 
 /* Maps have no order: each entry wanted is looked up by its key. */
-static void compare_maps(Difference *d, const weir_value *got, const weir_value *want, double rtol,
-                         double atol) {
+static void compare_maps(Difference *d, const weir_value *got, const weir_value *want,
+                         const Tolerance *within) {
     const weir_tensor *have = &got->items[0].tensor, *keys = &want->items[0].tensor;
     const weir_value *a = &got->items[1], *b = &want->items[1];
     int64_t n = host_count(keys), k;
@@ -60,22 +62,22 @@ static void compare_maps(Difference *d, const weir_value *got, const weir_value 
         weir_tensor key = element(keys, i), x, y;
         for (k = 0; k < n; k++) {
             x = element(have, k);
-            if (host_compare(&x, &key, 0, 0).same) break;
+            if (host_compare(&x, &key, &exactly).same) break;
         }
         if (k == n) {
             d->same = false;
             snprintf(d->text, sizeof d->text, "key %lld is missing", (long long)i);
         } else if (a->kind == WEIR_VALUE_SEQUENCE) {
-            compare_values(d, &a->items[k], &b->items[i], rtol, atol);
+            compare_values(d, &a->items[k], &b->items[i], within);
         } else {
             x = element(&a->tensor, k), y = element(&b->tensor, i);
-            compare_within(d, &x, &y, rtol, atol);
+            compare_within(d, &x, &y, within);
         }
     }
 }
 
 static void compare_values(Difference *d, const weir_value *got, const weir_value *want,
-                           double rtol, double atol) {
+                           const Tolerance *within) {
     if (got->kind != want->kind || got->count != want->count) {
         d->same = false;
         snprintf(d->text, sizeof d->text, "got %s of %lld items, expected %s of %lld",
@@ -84,12 +86,12 @@ static void compare_values(Difference *d, const weir_value *got, const weir_valu
         return;
     }
     if (got->kind == WEIR_VALUE_MAP) {
-        compare_maps(d, got, want, rtol, atol);
+        compare_maps(d, got, want, within);
         return;
     }
-    if (got->kind == WEIR_VALUE_TENSOR) compare_within(d, &got->tensor, &want->tensor, rtol, atol);
+    if (got->kind == WEIR_VALUE_TENSOR) compare_within(d, &got->tensor, &want->tensor, within);
     for (int64_t i = 0; i < got->count && d->same; i++) {
-        compare_values(d, &got->items[i], &want->items[i], rtol, atol);
+        compare_values(d, &got->items[i], &want->items[i], within);
         if (d->same) continue;
         char text[sizeof d->text];
         snprintf(text, sizeof text, "item %lld: %.160s", (long long)i, d->text);
@@ -112,14 +114,14 @@ static void compare_strings(Difference *d, const weir_string *got, const weir_st
 }
 
 void host_compare_objects(Difference *d, const weir_tensor *got, const weir_tensor *want,
-                          double rtol, double atol) {
+                          const Tolerance *within) {
     int64_t n = host_count(got);
     if (got->dtype == WEIR_STRING)
         compare_strings(d, got->data, want->data, n);
     else
         for (int64_t i = 0; i < n && d->same; i++)
             compare_values(d, (const weir_value *)got->data + i, (const weir_value *)want->data + i,
-                           rtol, atol);
+                           within);
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */

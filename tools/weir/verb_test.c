@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/driver.h"
 #include "tools/weir/cases.h"
 #include "tools/weir/verbs.h"
 
@@ -242,9 +243,9 @@ static bool parse(Suite *s, Args *a, weir_context *c) {
         else if (args_is(a, "timeout"))
             ok = args_int(a, 1, 86400, &timeout);
         else if (args_is(a, "rtol"))
-            ok = args_double(a, &s->options.rtol);
+            ok = args_double(a, &s->options.within.rtol);
         else if (args_is(a, "atol"))
-            ok = args_double(a, &s->options.atol);
+            ok = args_double(a, &s->options.within.atol);
         else if (args_is(a, "json"))
             ok = (s->json = args_value(a)) != NULL;
         else if (args_is(a, "verbose"))
@@ -252,12 +253,13 @@ static bool parse(Suite *s, Args *a, weir_context *c) {
         else
             ok = keep_option(&s->options, a, c);
     }
+    s->options.within.fast = context_options(c)->math == MATH_FAST;
     s->jobs = (int)jobs, s->timeout = (int)timeout, s->options.threads = (int)threads;
     return ok && (s->cases.n > 0 || !usage_error(a, "needs folders that hold cases"));
 }
 
 int verb_test(Args *a) {
-    Suite s = {.options = {.engines = 1, .rtol = 1e-3, .atol = 1e-7}};
+    Suite s = {.options = {.engines = 1, .within = {1e-3, 1e-7, false}}};
     weir_context *c = context_new();
     int rc = EXIT_USAGE;
     if (parse(&s, a, c)) {
