@@ -67,26 +67,40 @@ static int64_t count_of(const weir_tensor *t) {
     return n;
 }
 
+/* Of such an output each run makes a block that is ours to free. */
+static bool is_block(const weir_port *p) {
+    return p->dtype == WEIR_STRING || p->dtype == WEIR_OBJECT;
+}
+
 static int64_t bytes_of(const weir_tensor *t) {
-    static const uint8_t size[32] = {
-        [WEIR_F32] = 4, [WEIR_U8] = 1,  [WEIR_I8] = 1,   [WEIR_U16] = 2, [WEIR_I16] = 2,
-        [WEIR_I32] = 4, [WEIR_I64] = 8, [WEIR_BOOL] = 1, [WEIR_F16] = 2, [WEIR_F64] = 8,
-        [WEIR_U32] = 4, [WEIR_U64] = 8, [WEIR_BF16] = 2};
+    static const uint8_t size[32] = {[WEIR_F32] = 4,  [WEIR_U8] = 1,
+                                     [WEIR_I8] = 1,   [WEIR_U16] = 2,
+                                     [WEIR_I16] = 2,  [WEIR_I32] = 4,
+                                     [WEIR_I64] = 8,  [WEIR_BOOL] = 1,
+                                     [WEIR_F16] = 2,  [WEIR_F64] = 8,
+                                     [WEIR_U32] = 4,  [WEIR_U64] = 8,
+                                     [WEIR_BF16] = 2, [WEIR_STRING] = sizeof(weir_string)};
     if (t->dtype < 0 || t->dtype > 31 || !size[t->dtype]) die("a dtype that is not known here");
     return count_of(t) * size[t->dtype];
 }
 
-/* Floats in -1 .. 1; integers and bools 0 or 1, which every index accepts. */
+/* Floats in -1 .. 1; integers and bools 0 or 1, which every index accepts; words. */
 static void fill(weir_tensor *t, uint64_t seed) {
+    static const char text[] = "in any order of words";
     int64_t bytes = bytes_of(t), n = count_of(t);
-    t->data = calloc(1, (size_t)bytes + 64);
     for (int64_t i = 0; i < n; i++) {
         uint64_t z = mix(seed + (uint64_t)i * 0x9e3779b97f4a7c15u);
         if (t->dtype == WEIR_F32)
             ((float *)t->data)[i] = (float)(z >> 40) * 0x1p-23f - 1;
+        else if (t->dtype == WEIR_STRING)
+            ((weir_string *)t->data)[i] = (weir_string){text + z % 8, (int64_t)(z >> 32) % 12};
         else
             ((char *)t->data)[i * (bytes / n)] = (char)(z & 1);
     }
+}
+
+void call_fill(const Model *m, Call *c, uint64_t seed) {
+    for (int i = 0; i < m->m->ninputs; i++) fill(&c->in[i], mix(seed) + (uint64_t)i + 1);
 }
 
 void call_size(const Model *m, Call *c, uint64_t seed) {
@@ -102,9 +116,14 @@ Call *call_new(const Model *m, weir_instance *instance) {
         c->in[i].rank = m->m->inputs[i].rank;
     }
     call_size(m, c, 0);
-    for (int i = 0; i < m->m->ninputs; i++) fill(&c->in[i], (uint64_t)i + 1);
+    for (int i = 0; i < m->m->ninputs; i++)
+        c->in[i].data = calloc(1, (size_t)bytes_of(&c->in[i]) + 64);
+    call_fill(m, c, 0);
     if (m->m->shapes(instance, c->in, c->out)) die("%s: %s", m->path, m->m->error(instance));
     for (int i = 0; i < m->m->noutputs; i++) {
+        if (is_block(&m->m->outputs[i])) continue;
+        for (int k = 0; k < c->out[i].rank; k++)
+            if (c->out[i].dims[k] < 0) c->out[i].dims[k] = m->limit * m->limit;
         c->out[i].capacity = count_of(&c->out[i]);
         c->out[i].data = calloc(1, (size_t)bytes_of(&c->out[i]) + 64);
     }
@@ -121,14 +140,34 @@ weir_status call_try(const Model *m, weir_instance *instance, Call *c) {
     return weir_run(m->m, instance, c->in, c->out);
 }
 
+static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t n) {
+    for (int64_t k = 0; k < n; k++)
+        hash = (hash ^ ((const unsigned char *)data)[k]) * 0x100000001b3u;
+    return mix(hash + (uint64_t)n);
+}
+
+static uint64_t hash_tensor(uint64_t hash, const weir_tensor *t) {
+    if (t->dtype != WEIR_STRING) return hash_bytes(hash, t->data, bytes_of(t));
+    const weir_string *word = t->data;
+    for (int64_t i = 0; i < count_of(t); i++) hash = hash_bytes(hash, word[i].at, word[i].bytes);
+    return hash;
+}
+
+static uint64_t hash_value(uint64_t hash, const weir_value *v) {
+    if (v->kind == WEIR_VALUE_TENSOR) return hash_tensor(hash, &v->tensor);
+    for (int64_t i = 0; i < v->count; i++) hash = hash_value(hash, &v->items[i]);
+    return mix(hash + (uint64_t)v->count);
+}
+
 uint64_t call_run(const Model *m, weir_instance *instance, Call *c) {
     uint64_t hash = 1;
     if (call_try(m, instance, c)) die("%s: %s", m->path, m->m->error(instance));
     for (int i = 0; i < m->m->noutputs; i++) {
-        int64_t n = bytes_of(&c->out[i]);
-        for (int64_t k = 0; k < n; k++)
-            hash = (hash ^ ((unsigned char *)c->out[i].data)[k]) * 0x100000001b3u;
-        hash = mix(hash + (uint64_t)n);
+        weir_tensor *out = &c->out[i];
+        hash = out->dtype == WEIR_OBJECT ? hash_value(hash, out->data) : hash_tensor(hash, out);
+        if (!is_block(&m->m->outputs[i])) continue;
+        free(out->data);
+        out->data = NULL;
     }
     return hash;
 }

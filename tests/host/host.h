@@ -29,9 +29,12 @@ void model_open(Model *m);
 void model_close(Model *m);
 weir_instance *instance_new(const Model *m, const weir_pool *pool);
 
-/* Buffers for the largest sizes, filled with numbers that depend on nothing else. */
+/* Buffers for the largest sizes (the square of the limit where an extent has no bound), filled with
+ * numbers that depend on nothing else. */
 Call *call_new(const Model *m, weir_instance *instance);
 void call_free(const Model *m, Call *c);
+/* Other values in the same buffers. */
+void call_fill(const Model *m, Call *c, uint64_t seed);
 /* Gives every symbol a size in 1 .. limit that follows from its name and `seed`; 0: the limit. */
 void call_size(const Model *m, Call *c, uint64_t seed);
 /* Runs; ends the process with the model's words when that fails. A hash of all outputs. */
