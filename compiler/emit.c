@@ -142,12 +142,10 @@ static void put_term(Text *out, const Names *names, const DimTerm *t, int64_t co
     }
 }
 
-enum { TERMS = 64 };
-
 /* Terms by depth, constants (depth -1) last; equal depths keep their order. */
-static int order_terms(const Names *names, Dim d, int *order) {
-    int depth[TERMS];
-    if (d->nterms > TERMS) BUG("an index of %d terms", d->nterms);
+static const int *order_terms(const Names *names, Dim d) {
+    int *order = NEW_ARRAY(names->arena, int, d->nterms);
+    int *depth = NEW_ARRAY(names->arena, int, d->nterms);
     for (int i = 0; i < d->nterms; i++) {
         int k = term_depth(names, &d->term[i]);
         depth[i] = k < 0 ? INT32_MAX : k;
@@ -155,12 +153,12 @@ static int order_terms(const Names *names, Dim d, int *order) {
         for (; at > 0 && depth[order[at - 1]] > depth[i]; at--) order[at] = order[at - 1];
         order[at] = i;
     }
-    return d->nterms;
+    return order;
 }
 
 static void put_sum(Text *out, const Names *names, Dim d) {
-    int order[TERMS], n = order_terms(names, d, order);
-    for (int i = 0; i < n; i++) {
+    const int *order = order_terms(names, d);
+    for (int i = 0; i < d->nterms; i++) {
         const DimTerm *t = &d->term[order[i]];
         bool minus = i > 0 && t->coef < 0 && t->coef != INT64_MIN;
         if (i) text_put(out, minus ? " - " : " + ");

@@ -19,7 +19,8 @@ static void drop_data_symbols(Graph *g) {
     g->symbol.n = n;
 }
 
-/* Inference may find that a dim cannot be larger than something; then shapes become simpler. */
+/* Inference may find that a dim cannot be larger than something; then shapes become simpler. What
+ * it finds of the least that a dim may be decides signs, and so which sizes are known at all. */
 static int bounded(const Graph *g) {
     int n = 0;
     for (int i = 0; i < g->symbol.n; i++)
@@ -130,7 +131,7 @@ static bool unify(Graph *g) {
     return false;
 }
 
-/* ---- sizes that must not be negative --------------------------------------------------------- */
+/* ---- the least that a size may be ------------------------------------------------------------ */
 
 enum { TRIED = 1 << 16 };
 
@@ -139,6 +140,8 @@ typedef struct OneSymbol {
     bool other;
     int64_t value;
 } OneSymbol;
+
+typedef bool HoldsFn(const void *what, OneSymbol *one);
 
 static void see_symbol(void *user, Dim sym) {
     OneSymbol *one = user;
@@ -152,39 +155,62 @@ static bool value_of_one(void *user, Dim sym, int64_t *value) {
     return true;
 }
 
-/* A size that the least value of its only symbol makes negative (an image smaller than the window
- * over it) raises that symbol's lower bound. */
-static void raise_bound(Graph *g, Dim size) {
-    OneSymbol one = {NULL};
-    int64_t v = -1;
-    dim_symbols(size, see_symbol, &one);
-    const Symbol *s = one.sym && !one.other ? find_symbol(g, one.sym) : NULL;
-    if (!s) return;
-    int64_t last = s->hi - s->lo > TRIED ? s->lo + TRIED : s->hi;
-    for (one.value = s->lo; one.value <= last; one.value++)
-        if (dim_eval(size, value_of_one, &one, &v) && v >= 0) break;
-    if (v >= 0) g->symbol.at[s - g->symbol.at].lo = one.value;
+static bool size_holds(const void *size, OneSymbol *one) {
+    int64_t v;
+    return dim_eval(size, value_of_one, one, &v) && v >= 0;
 }
 
-static void raise_bounds(Graph *g) {
+static bool require_holds(const void *require, OneSymbol *one) {
+    const Require *r = require;
+    int64_t a, b;
+    if (!dim_eval(r->a, value_of_one, one, &a) || !dim_eval(r->b, value_of_one, one, &b))
+        return false;
+    return a == b || (r->broadcast && (a == 1 || b == 1));
+}
+
+/* What the least value of its only symbol makes wrong raises that symbol's lower bound. */
+static bool raise_bound(Graph *g, OneSymbol one, HoldsFn *holds, const void *what) {
+    const Symbol *s = one.sym && !one.other ? find_symbol(g, one.sym) : NULL;
+    if (!s) return false;
+    int64_t last = s->hi - s->lo > TRIED ? s->lo + TRIED : s->hi;
+    for (one.value = s->lo; one.value <= last && !holds(what, &one);) one.value++;
+    if (one.value == s->lo || one.value > last) return false;
+    g->symbol.at[s - g->symbol.at].lo = one.value;
+    return true;
+}
+
+/* A size that would be negative (an image smaller than the window over it), or one of two that must
+ * be equal. */
+static bool raise_bounds(Graph *g) {
+    bool raised = false;
     for (int i = 0; i < g->value.n; i++) {
         const Value *v = &g->value.at[i];
         if (v->kind != VALUE_NODE || v->type.kind != TYPE_TENSOR) continue;
-        for (int k = 0; k < v->type.rank; k++) raise_bound(g, v->type.shape[k]);
+        for (int k = 0; k < v->type.rank; k++) {
+            OneSymbol one = {NULL};
+            dim_symbols(v->type.shape[k], see_symbol, &one);
+            raised |= raise_bound(g, one, size_holds, v->type.shape[k]);
+        }
     }
+    for (int i = 0; i < g->require.n; i++) {
+        OneSymbol one = {NULL};
+        dim_symbols(g->require.at[i].a, see_symbol, &one);
+        dim_symbols(g->require.at[i].b, see_symbol, &one);
+        raised |= raise_bound(g, one, require_holds, &g->require.at[i]);
+    }
+    return raised;
 }
 
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
     Graph *out = graph_clone(arena, g);
     Infer in = {.ctx = g->ctx, .arena = arena, .graph = out, .ops = env->ops, .done = fold_small};
-    for (int before = -1; before != bounded(out) || unify(out);) {
+    for (int before = -1; before != bounded(out) || unify(out) || raise_bounds(out);) {
         before = bounded(out);
         drop_data_symbols(out);
         out->require.n = 0;
         infer_nodes(&in);
     }
-    raise_bounds(out);
     for (int i = 0; i < g->output.n; i++)
         if (g->value.at[g->output.at[i]].kind == VALUE_NODE) check_output(g, out, i);
     return out;

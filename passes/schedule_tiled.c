@@ -321,12 +321,22 @@ static void reduce_line(Tiled *t) {
     if (t->dot) line_dim(t->s->flow, line, t->p, t->group, 0);
 }
 
+/* Does a read ask at run time whether it is inside an operand whose extents are not known? */
+static bool tests_reads(const Tiled *t) {
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && val->has_else && k < val->read.rank; k++)
+            if (!dim_is_const(t->s->flow->cont.at[val->read.cont].shape[k], NULL)) return true;
+    }
+    return false;
+}
+
 /* A small window with one load per tap and row is unrolled, so that rows share what overlaps. */
 static void unroll_window(Tiled *t) {
     double taps = 1;
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d)) taps *= (double)map_extent(t->p, d, 1 << 20);
-    if (taps > 25 || t->row[0] < 0 || t->dot) return;
+    if (taps > 25 || t->row[0] < 0 || t->dot || tests_reads(t)) return;
     Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != t->lane) line_dim(t->s->flow, &line, t->p, d, 0);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes cases of contributed operators, in the form of ONNX's backend tests; and of ai.onnx.ml (ml_cases.py), of types
-that are moved (type_cases.py), of pictures (image_cases.py).
+that are moved (type_cases.py), of pictures (image_cases.py), of windows at several sizes (window_cases.py).
 
 The judge is onnxruntime, or numpy where onnxruntime's CPU build lacks the operator. The cases that
 the tests run are kept in tests/data/contrib; this makes them anew (it needs onnx, onnxruntime,
@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 import image_cases
 import ml_cases
 import type_cases
+import window_cases
 
 cases = []
 
@@ -79,19 +80,29 @@ def node_model(op, operands, results, attributes, constant=(), domain="com.micro
     given = [helper.make_value_info(o, onnx.TypeProto()) for o in outs if o]
     graph = helper.make_graph([node], op, ins, given, init)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17 if domain or version == 1 else version),
-                                                    helper.make_opsetid(domain or "com.microsoft", version)])
+                                                    helper.make_opsetid(domain or "com.microsoft", version if domain else 1)])
     model.ir_version = 8
     return model
 
 
-def write(folder, model, operands, wanted, constant):
-    data = folder / "test_data_set_0"
-    data.mkdir(parents=True, exist_ok=True)
+def make_symbolic(model):
+    for info in model.graph.input:
+        for k, d in enumerate(info.type.tensor_type.shape.dim):
+            d.dim_param = f"{info.name}_{k}"
+    for info in model.graph.output:
+        for d in info.type.tensor_type.shape.dim:
+            d.Clear()
+
+
+def declare(model, wanted):
     by_name = {f"y{i}": w for i, w in enumerate(wanted)}
     for info in model.graph.output:
-        w = by_name[info.name]
-        info.CopyFrom(helper.make_value_info(info.name, type_of(w)))
-    (folder / "model.onnx").write_bytes(model.SerializeToString())
+        info.CopyFrom(helper.make_value_info(info.name, type_of(by_name[info.name])))
+
+
+def write(data, model, operands, wanted, constant):
+    data.mkdir(parents=True, exist_ok=True)
+    by_name = {f"y{i}": w for i, w in enumerate(wanted)}
     k = 0
     for i, a in enumerate(operands):
         if a is None or i in constant:
@@ -494,7 +505,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    for k, function in enumerate(cases + ml_cases.cases + type_cases.cases + image_cases.cases):
+    for k, function in enumerate(cases + ml_cases.cases + type_cases.cases + image_cases.cases + window_cases.cases):
         for name, op, operands, attributes, more in function(Maker(options.seed * 1000 + k)):
             if options.only not in name:
                 continue
@@ -513,7 +524,14 @@ def main():
             except Exception as error:  # noqa: BLE001  the judge may lack an operator
                 print(f"{name}: {str(error)[:200]}")
                 continue
-            write(options.dir / name, model, operands, wanted, constant)
+            declare(model, wanted)
+            if "sizes" in more:
+                make_symbolic(model)
+            write(options.dir / name / "test_data_set_0", model, operands, wanted, constant)
+            for n, other in enumerate(more.get("sizes", []), 1):
+                wanted = reference(model, other, constant)
+                write(options.dir / name / f"test_data_set_{n}", model, other, wanted, constant)
+            (options.dir / name / "model.onnx").write_bytes(model.SerializeToString())
 
 
 if __name__ == "__main__":

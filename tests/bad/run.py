@@ -120,6 +120,19 @@ SHAPED = wire.model(wire.graph(
      wire.node("MatMul", ["b", "s"], ["y"])],
     [wire.value_info("a", [4, 3]), wire.value_info("b", [4, 3]), wire.value_info("i", [2], wire.INT64)],
     [wire.value_info("y", [4, "m"])]))
+
+
+def f32(*shape):
+    return npy("<f4", shape)
+
+
+def window(**attributes):
+    """A convolution whose weights are an input of any size."""
+    return wire.model(wire.graph([wire.node("Conv", ["a", "b"], ["y"], name="conv", **attributes)],
+                                 [wire.value_info("a", ["N", "C", "H"]), wire.value_info("b", ["M", "D", "K"])],
+                                 [wire.value_info("y", ["N", "M", "L"])]))
+
+
 A, B, I = npy("<f4", (4, 3)), npy("<f4", (4, 3)), npy("<i8", (2,))
 
 # name: (files for a, b, i or None for none, what the message must hold, the model: GOOD)
@@ -140,6 +153,13 @@ INPUTS = {
     "input_makes_large": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 1 << 20))), ("size|equal",), SHAPED),
     "input_makes_too_few": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 2))), ("size|equal",), SHAPED),
     "input_makes_negative": ((A, B, npy("<i8", (2,), struct.pack("<2q", -3, -4))), ("size|equal",), SHAPED),
+    "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),
+                              window(kernel_shape=[3])),
+    "input_window_empty": ((f32(1, 2, 5), f32(3, 2, 0), None), ('"b".*"K" = 0, outside 1',), window()),
+    "input_window_large": ((f32(1, 2, 5), f32(3, 2, 8), None), ('would be -1',), window(pads=[1, 0])),
+    "input_window_channels": ((f32(1, 3, 5), f32(3, 2, 3), None), ('"b": dim 1 is 2, expected 3',), window()),
+    "input_window_groups": ((f32(1, 4, 5), f32(3, 2, 3), None), ('is 3 and .* is 2: node "conv"',),
+                            window(group=2)),
     "input_objects": ((npy("|O8", (4, 3)), B, I), ('"a"', r"\|O8'")),
 }
 

@@ -11,24 +11,30 @@
 const char *const conv_out_name[3][3] = {{"w"}, {"h", "w"}, {"d", "h", "w"}};
 const char *const conv_tap_name[3][3] = {{"s"}, {"r", "s"}, {"q", "r", "s"}};
 
+int64_t conv_groups(const Infer *in, const char *name, int i, int dim) {
+    Ctx *ctx = in->ctx;
+    int64_t n = attr_int(ctx, in->node, name, 1);
+    Dim channels = infer_tensor(in, i)->type.shape[dim];
+    if (n < 1)
+        fail(ctx, E_ATTRIBUTE, "attribute \"%s\" is %lld: it must be at least 1", name,
+             (long long)n);
+    nn_agree(in, channels, dim_mulc(ctx, dim_div(ctx, channels, dim_const(ctx, n)), n), i, i,
+             internf(ctx, "dim %d must be a multiple of the attribute \"%s\"", dim, name));
+    return n;
+}
+
 /* Operand x [N,C,..] and weights w [M,C/group,window..]; sets the result's shape. */
 static int conv_shape(Infer *in, int x, int w, Dim *out) {
     const Type *tx = nn_ranked(in, x, 3, 2 + SPATIAL_MAX),
                *tw = nn_ranked(in, w, 3, 2 + SPATIAL_MAX);
     Ctx *ctx = in->ctx;
-    int64_t group = attr_int(ctx, in->node, "group", 1), m;
+    int64_t group = conv_groups(in, "group", w, 0);
     if (tx->rank != tw->rank) nn_misfit(in, x, w, "input and weights must have one rank");
-    if (group < 1)
-        fail(ctx, E_ATTRIBUTE, "attribute \"group\" is %lld: it must be at least 1",
-             (long long)group);
     nn_agree(in, tx->shape[1], dim_mulc(ctx, tw->shape[1], group), x, w,
              "the input's channels (dim 1) must be those of the weights (dim 1) times the "
              "attribute \"group\"");
-    if (dim_is_const(tw->shape[0], &m) && m % group)
-        nn_misfit(
-            in, x, w,
-            "the weights' output channels (dim 0) must be a multiple of the attribute \"group\"");
     Window win = nn_window(ctx, in->node, tx->shape + 2, tx->rank - 2, tw->shape + 2);
+    nn_window_require(in, &win, tw->shape + 2);
     out[0] = tx->shape[0], out[1] = tw->shape[0];
     for (int i = 0; i < win.n; i++) out[2 + i] = win.out[i];
     return tx->rank;
@@ -62,8 +68,7 @@ static void conv_map(Lower *lo, const char *name, const Conv *c, int y, int zx, 
     aw[1] = nn_dim(lo, m, "c", c->in);
     ax[1] = dim_add(ctx, dim_mul(ctx, g, c->in), aw[1]);
     for (int i = 0; i < win->n; i++) {
-        aw[2 + i] =
-            nn_dim(lo, m, conv_name(conv_tap_name, win->n, i), dim_const(ctx, win->kernel[i]));
+        aw[2 + i] = nn_dim(lo, m, conv_name(conv_tap_name, win->n, i), win->kernel[i]);
         ax[2 + i] = nn_tap(ctx, win, i, ay[2 + i], aw[2 + i]);
     }
     Dim none[] = {dim_const(ctx, 0)};

@@ -18,6 +18,8 @@ extern const char *const conv_out_name[3][3];
 extern const char *const conv_tap_name[3][3];
 const char *conv_name(const char *const names[3][3], int n, int i);
 void conv_bias(Lower *lo, int acc, int bias, int y); /* y = acc + bias[channel] */
+/* Attribute "group"; `channels`, dim `dim` of operand i, must be a multiple of it. */
+int64_t conv_groups(const Infer *in, const char *name, int i, int dim);
 /* Bias operand: one element for each of `channels`, or absent. */
 void conv_bias_infer(const Infer *in, int x, int bias, Dim channels);
 
@@ -33,8 +35,8 @@ typedef struct Phase {
     Dim r0, q;
 } Phase;
 /* Makes the dims that choose p, and the constraints 0 <= p < extent. */
-Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t stride,
-                 int64_t dilation, Dim pad, Dim extent);
+Phase phase_open(Lower *lo, Map *m, const char *name, Dim kernel, int64_t stride, int64_t dilation,
+                 Dim pad, Dim extent);
 /* Sets i and r for tap number t. */
 void phase_tap(Ctx *ctx, Phase *phase, Dim t);
 

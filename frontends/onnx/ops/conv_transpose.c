@@ -13,12 +13,12 @@ static int64_t gcd(int64_t a, int64_t b) {
     return a;
 }
 
-Phase phase_open(Lower *lo, Map *m, const char *name, int64_t kernel, int64_t stride,
-                 int64_t dilation, Dim pad, Dim extent) {
+Phase phase_open(Lower *lo, Map *m, const char *name, Dim kernel, int64_t stride, int64_t dilation,
+                 Dim pad, Dim extent) {
     Ctx *ctx = lo->ctx;
     int64_t g = gcd(stride, dilation), step = stride / g;
     Phase f = {.step = step, .dilation_step = dilation / g};
-    f.taps = dim_const(ctx, (kernel + step - 1) / step);
+    f.taps = dim_ceildiv(ctx, kernel, dim_const(ctx, step));
     f.r0 = dim_const(ctx, 0);
     if (stride == 1) {
         f.p = nn_dim(lo, m, name, extent);
@@ -66,8 +66,8 @@ static void transposed_window(Ctx *ctx, const Node *node, Window *w) {
     nn_attr_n(ctx, node, "output_shape", w->n, 0, shape);
     nn_attr_n(ctx, node, "output_padding", w->n, 0, more);
     for (int i = 0; i < w->n; i++) {
-        int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1 + more[i];
-        Dim full = dim_addc(ctx, dim_mulc(ctx, dim_addc(ctx, w->in[i], -1), w->stride[i]), span);
+        Dim first = dim_mulc(ctx, dim_addc(ctx, w->in[i], -1), w->stride[i]);
+        Dim full = dim_add(ctx, first, dim_addc(ctx, nn_span(ctx, w, i), more[i]));
         if (!given && !same) {
             w->out[i] = dim_sub(ctx, dim_sub(ctx, full, w->begin[i]), w->end[i]);
             continue;
@@ -92,16 +92,14 @@ static Window transpose_open(Ctx *ctx, const Node *node, const Dim *x, const Dim
 
 static void conv_transpose_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 2 + SPATIAL_MAX), *w = nn_ranked(in, 1, 3, 2 + SPATIAL_MAX);
-    int64_t group = attr_int(in->ctx, in->node, "group", 1);
+    int64_t group = conv_groups(in, "group", 1, 0);
     Dim out[RANK_MAX];
     infer_same(in, 0, 1);
     if (x->rank != w->rank) nn_misfit(in, 0, 1, "input and weights must have one rank");
     nn_agree(in, x->shape[1], w->shape[0], 0, 1,
              "the input's channels (dim 1) must be those of the weights (dim 0)");
-    if (group < 1)
-        fail(in->ctx, E_ATTRIBUTE, "attribute \"group\" is %lld: it must be at least 1",
-             (long long)group);
     Window win = transpose_open(in->ctx, in->node, x->shape, w->shape, x->rank);
+    nn_window_require(in, &win, w->shape + 2);
     out[0] = x->shape[0], out[1] = dim_mulc(in->ctx, w->shape[1], group);
     for (int i = 0; i < win.n; i++) out[2 + i] = win.out[i];
     conv_bias_infer(in, 1, 2, out[1]);
@@ -277,8 +275,8 @@ static void col2im_lower(Lower *lo) {
     Phase f[SPATIAL_MAX];
     Dim ay[RANK_MAX] = {nn_dim(lo, m, "n", sy.at[0]), nn_dim(lo, m, "c", sy.at[1])};
     for (int i = 0; i < im.n; i++) {
-        f[i] = phase_open(lo, m, conv_name(conv_out_name, im.n, i), im.block[i], im.stride[i],
-                          im.dilation[i], dim_const(ctx, im.pad[i]), sy.at[2 + i]);
+        f[i] = phase_open(lo, m, conv_name(conv_out_name, im.n, i), dim_const(ctx, im.block[i]),
+                          im.stride[i], im.dilation[i], dim_const(ctx, im.pad[i]), sy.at[2 + i]);
         ay[2 + i] = f[i].p;
     }
     Dim element = ay[1], block = dim_const(ctx, 0);

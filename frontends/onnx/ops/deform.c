@@ -4,27 +4,30 @@
 #include "conv.h"
 #include "sample.h"
 
+/* Offsets and the mask: channels for each tap of each offset group, at each place of the result. */
+static void deform_agree(const Infer *in, int i, Dim batch, Dim channels, const Window *win) {
+    const Type *t = nn_ranked(in, i, 4, 4);
+    nn_agree(in, t->shape[0], batch, i, 0, "they must have one batch");
+    nn_agree(in, t->shape[1], channels, i, 1,
+             i == 2 ? "offsets need two channels for each tap of each offset group"
+                    : "the mask needs a channel for each tap of each offset group");
+    for (int k = 0; k < 2; k++)
+        nn_agree(in, t->shape[2 + k], win->out[k], i, 0, "both need the result's spatial extents");
+}
+
 static void deform_infer(Infer *in) {
-    const Type *x = nn_ranked(in, 0, 4, 4), *w = nn_ranked(in, 1, 4, 4),
-               *offset = nn_ranked(in, 2, 4, 4);
+    const Type *x = nn_ranked(in, 0, 4, 4), *w = nn_ranked(in, 1, 4, 4);
     Ctx *ctx = in->ctx;
-    int64_t group = attr_int(ctx, in->node, "group", 1),
-            parts = attr_int(ctx, in->node, "offset_group", 1), c;
+    int64_t group = conv_groups(in, "group", 1, 0), parts = conv_groups(in, "offset_group", 0, 1);
     Window win = nn_window(ctx, in->node, x->shape + 2, 2, w->shape + 2);
+    nn_window_require(in, &win, w->shape + 2);
     infer_same(in, 0, 1);
-    if (group < 1 || parts < 1)
-        fail(ctx, E_ATTRIBUTE, "attributes \"group\" and \"offset_group\" must be at least 1");
     nn_agree(in, x->shape[1], dim_mulc(ctx, w->shape[1], group), 0, 1,
              "the input's channels (dim 1) must be those of the weights (dim 1) times the "
              "attribute \"group\"");
-    if (dim_is_const(x->shape[1], &c) && c % parts)
-        nn_misfit(in, 0, 0,
-                  "its channels (dim 1) must be a multiple of the attribute \"offset_group\"");
-    nn_agree(in, offset->shape[1], dim_const(ctx, 2 * parts * win.kernel[0] * win.kernel[1]), 2, 1,
-             "offsets need two channels for each tap of each offset group");
-    for (int i = 0; i < 2; i++)
-        nn_agree(in, offset->shape[2 + i], win.out[i], 2, 0,
-                 "offsets must have the result's spatial extents");
+    Dim taps = dim_mulc(ctx, dim_mul(ctx, win.kernel[0], win.kernel[1]), parts);
+    deform_agree(in, 2, x->shape[0], dim_mulc(ctx, taps, 2), &win);
+    if (infer_in(in, 4)) deform_agree(in, 4, x->shape[0], taps, &win);
     conv_bias_infer(in, 1, 3, w->shape[0]);
     infer_set(in, 0, x->dtype, (Dim[]){x->shape[0], w->shape[0], win.out[0], win.out[1]}, 4);
 }
@@ -35,7 +38,7 @@ static int deform_sample(Lower *lo, const Conv *c, DType t) {
     int offset = lower_in(lo, 2), mask = lower_in(lo, 4);
     Shape x = nn_shape(lo, c->x);
     Dim parts = dim_const(ctx, nn_int(lo, "offset_group", 1)), at[6];
-    Dim r = dim_const(ctx, c->win.kernel[0]), s = dim_const(ctx, c->win.kernel[1]);
+    Dim r = c->win.kernel[0], s = c->win.kernel[1];
     Dim shape[] = {x.at[0], x.at[1], r, s, c->win.out[0], c->win.out[1]};
     int v = lower_tmp(lo, "samples", t, shape, 6);
     Map *m = lower_map(lo, "samples");
@@ -65,8 +68,8 @@ static void deform_product(Lower *lo, const char *name, const Conv *c, int sampl
     Dim o = dim_add(ctx, dim_mul(ctx, g, c->out), nn_dim(lo, m, "o", c->out));
     Dim h = nn_dim(lo, m, "h", c->win.out[0]), w = nn_dim(lo, m, "w", c->win.out[1]),
         k = nn_dim(lo, m, "c", c->in);
-    Dim r = nn_dim(lo, m, "r", dim_const(ctx, c->win.kernel[0]));
-    Dim s = nn_dim(lo, m, "s", dim_const(ctx, c->win.kernel[1]));
+    Dim r = nn_dim(lo, m, "r", c->win.kernel[0]);
+    Dim s = nn_dim(lo, m, "s", c->win.kernel[1]);
     Dim from[] = {n, dim_add(ctx, dim_mul(ctx, g, c->in), k), r, s, h, w};
     int a = nn_read(lo, m, samples, from), b = nn_read_as(lo, m, c->w, (Dim[]){o, k, r, s}, t);
     nn_reduce(lo, m, y, (Dim[]){n, o, h, w}, EXPR(m, "$0 * $1", a, b), "sum");

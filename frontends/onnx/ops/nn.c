@@ -304,34 +304,37 @@ static void check_least(Ctx *ctx, const char *name, const int64_t *v, int n, int
 }
 
 static void window_kernel(Ctx *ctx, const Node *node, const Dim *kernel, Window *w) {
-    nn_attr_n(ctx, node, "kernel_shape", w->n, -1, w->kernel);
+    int64_t said[SPATIAL_MAX], size;
+    nn_attr_n(ctx, node, "kernel_shape", w->n, -1, said);
     for (int i = 0; i < w->n; i++) {
-        int64_t size = 0;
-        if (!kernel) continue;
-        if (!dim_is_const(kernel[i], &size))
-            fail(ctx, E_UNSUPPORTED, "window extent \"%s\" is symbolic: fix it with --dim",
-                 dim_str(ctx, kernel[i]));
-        if (w->kernel[i] >= 0 && w->kernel[i] != size)
+        bool sized = kernel && dim_is_const(kernel[i], &size);
+        if (sized && said[i] >= 0 && said[i] != size)
             fail(ctx, E_SHAPE,
                  "attribute \"kernel_shape\" says %lld, but the weights' window is %lld wide: "
                  "make them equal or drop the attribute",
-                 (long long)w->kernel[i], (long long)size);
-        w->kernel[i] = size;
+                 (long long)said[i], (long long)size);
+        if (sized) said[i] = size;
+        w->kernel[i] = kernel && said[i] < 0 ? kernel[i] : dim_const(ctx, said[i]);
+        if (dim_is_const(w->kernel[i], NULL)) check_least(ctx, "kernel_shape", &said[i], 1, 1);
     }
-    check_least(ctx, "kernel_shape", w->kernel, w->n, 1);
     nn_attr_n(ctx, node, "strides", w->n, 1, w->stride);
     check_least(ctx, "strides", w->stride, w->n, 1);
     nn_attr_n(ctx, node, "dilations", w->n, 1, w->dilation);
     check_least(ctx, "dilations", w->dilation, w->n, 1);
 }
 
-/* SAME pads so that out = ceil(in / stride); the odd element goes to the end for SAME_UPPER. */
+Dim nn_span(Ctx *ctx, const Window *w, int i) {
+    return dim_addc(ctx, dim_mulc(ctx, dim_addc(ctx, w->kernel[i], -1), w->dilation[i]), 1);
+}
+
+/* SAME pads so that out = ceil(in / stride): the last window begins (-in mod stride) - stride
+ * elements behind the operand's end. The odd element goes to the end for SAME_UPPER. */
 static void pad_same(Ctx *ctx, Window *w, int i, bool upper) {
-    int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1;
     Dim stride = dim_const(ctx, w->stride[i]), zero = dim_const(ctx, 0);
     w->out[i] = dim_ceildiv(ctx, w->in[i], stride);
-    Dim total = dim_mulc(ctx, dim_addc(ctx, w->out[i], -1), w->stride[i]);
-    total = dim_max(ctx, dim_addc(ctx, dim_sub(ctx, total, w->in[i]), span), zero);
+    Dim total = dim_sub(ctx, dim_mod(ctx, dim_mulc(ctx, w->in[i], -1), stride), stride);
+    total = dim_max(ctx, dim_add(ctx, total, nn_span(ctx, w, i)), zero);
+    total = dim_simplify(ctx, total, &(DimEnv){0});
     Dim half = dim_div(ctx, total, dim_const(ctx, 2)), rest = dim_sub(ctx, total, half);
     w->begin[i] = upper ? half : rest;
     w->end[i] = upper ? rest : half;
@@ -339,9 +342,8 @@ static void pad_same(Ctx *ctx, Window *w, int i, bool upper) {
 
 /* In ceil mode the last window must start inside the input or its left padding. */
 static Dim window_extent(Ctx *ctx, const Window *w, int i, bool ceil_mode) {
-    int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1;
     Dim stride = dim_const(ctx, w->stride[i]), start = dim_add(ctx, w->in[i], w->begin[i]);
-    Dim room = dim_addc(ctx, dim_add(ctx, start, w->end[i]), -span);
+    Dim room = dim_sub(ctx, dim_add(ctx, start, w->end[i]), nn_span(ctx, w, i));
     if (!ceil_mode) return dim_addc(ctx, dim_div(ctx, room, stride), 1);
     Dim out = dim_addc(ctx, dim_ceildiv(ctx, room, stride), 1);
     return dim_min(ctx, out, dim_ceildiv(ctx, start, stride));
@@ -351,9 +353,9 @@ static void check_extent(Ctx *ctx, const Window *w, int i) {
     int64_t out;
     if (!dim_is_const(w->out[i], &out) || out >= 0) return;
     fail(ctx, E_SHAPE,
-         "window %lld with dilation %lld does not fit spatial dim %d of extent %s: enlarge the "
+         "window %s with dilation %lld does not fit spatial dim %d of extent %s: enlarge the "
          "input or its pads",
-         (long long)w->kernel[i], (long long)w->dilation[i], i, dim_str(ctx, w->in[i]));
+         dim_str(ctx, w->kernel[i]), (long long)w->dilation[i], i, dim_str(ctx, w->in[i]));
 }
 
 Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *kernel) {
@@ -384,6 +386,22 @@ Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *ke
         if (attr_int(ctx, node, "ceil_mode", 0)) w.padded = true;
     }
     return w;
+}
+
+/* a >= b in every run, as an equation. */
+static void require_ge(const Infer *in, Dim a, Dim b) {
+    DimEnv env = infer_env(in);
+    if (!dim_le(in->ctx, b, a, &env)) infer_require(in, dim_max(in->ctx, a, b), a, false);
+}
+
+void nn_window_require(const Infer *in, const Window *w, const Dim *kernel) {
+    Ctx *ctx = in->ctx;
+    for (int i = 0; i < w->n; i++) {
+        if (dim_is_const(kernel[i], NULL)) continue;
+        infer_require(in, kernel[i], w->kernel[i], false);
+        require_ge(in, w->kernel[i], dim_const(ctx, 1));
+        require_ge(in, w->out[i], dim_const(ctx, 0));
+    }
 }
 
 Dim nn_tap(Ctx *ctx, const Window *w, int i, Dim o, Dim r) {

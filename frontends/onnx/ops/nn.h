@@ -105,15 +105,22 @@ const char *nn_lit(const Lower *lo, double v);
 enum { SPATIAL_MAX = 8 };
 typedef struct Window {
     int n; /* spatial dims */
-    int64_t kernel[SPATIAL_MAX], stride[SPATIAL_MAX], dilation[SPATIAL_MAX];
+    Dim kernel[SPATIAL_MAX];
+    int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX];
     Dim begin[SPATIAL_MAX], end[SPATIAL_MAX]; /* padding */
     Dim in[SPATIAL_MAX], out[SPATIAL_MAX];
     bool padded; /* some padding may be > 0, so that reads may leave the box */
 } Window;
 
 /* From the attributes kernel_shape, strides, dilations, pads, auto_pad (and ceil_mode) of a node
- * over spatial extents `in`. `kernel` (may be NULL) is the shape of the weights' window. */
+ * over spatial extents `in`. `kernel` (may be NULL) is the shape of the weights' window; the
+ * attribute, when it is there, says what that must be. */
 Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *kernel);
+/* What a run must hold for the window over weights of extents `kernel` to make sense: these are as
+ * declared, 1 at least, and the result's extents are not negative. */
+void nn_window_require(const Infer *in, const Window *w, const Dim *kernel);
+/* Elements from the first tap to the last. */
+Dim nn_span(Ctx *ctx, const Window *w, int i);
 /* Reads attribute `name` as n values: `otherwise` when absent, E_ATTRIBUTE on a wrong count. */
 void nn_attr_n(Ctx *ctx, const Node *node, const char *name, int n, int64_t otherwise, int64_t *to);
 /* Index in the input of tap r of output o: o*stride + r*dilation - begin. */

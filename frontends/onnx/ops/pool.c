@@ -43,8 +43,7 @@ static Pool pool_open(Lower *lo, const char *name, int y) {
     for (int i = 0; i < p.w.n; i++)
         p.out[2 + i] = nn_dim(lo, p.m, conv_name(conv_out_name, p.w.n, i), p.w.out[i]);
     for (int i = 0; i < p.w.n; i++) {
-        Dim r =
-            nn_dim(lo, p.m, conv_name(conv_tap_name, p.w.n, i), dim_const(lo->ctx, p.w.kernel[i]));
+        Dim r = nn_dim(lo, p.m, conv_name(conv_tap_name, p.w.n, i), p.w.kernel[i]);
         p.in[2 + i] = nn_tap(lo->ctx, &p.w, i, p.out[2 + i], r);
     }
     return p;
@@ -98,8 +97,7 @@ static void max_pool_lower(Lower *lo) {
  * operand. */
 static Dim counted(Lower *lo, const Window *w, int i, Dim o, bool padding) {
     Ctx *ctx = lo->ctx;
-    Dim kernel = dim_const(ctx, w->kernel[i]), step = dim_const(ctx, w->dilation[i]),
-        zero = dim_const(ctx, 0);
+    Dim kernel = w->kernel[i], step = dim_const(ctx, w->dilation[i]), zero = dim_const(ctx, 0);
     Dim start = dim_sub(ctx, dim_mulc(ctx, o, w->stride[i]), w->begin[i]);
     Dim end = padding ? dim_add(ctx, w->in[i], w->end[i]) : w->in[i];
     Dim hi = dim_min(ctx, kernel, dim_ceildiv(ctx, dim_sub(ctx, end, start), step));
@@ -119,10 +117,9 @@ static void average_pool_lower(Lower *lo) {
     Map *m = nn_map_over(lo, NULL, p.w.n == 1 ? "ncw" : p.w.n == 2 ? "nchw" : "ncdhw", y, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
     for (int i = 0; i < p.w.n; i++) {
-        Dim whole = dim_const(lo->ctx, p.w.kernel[i]);
         Dim part = p.w.padded
                        ? dim_simplify(lo->ctx, counted(lo, &p.w, i, at[2 + i], padding), &env)
-                       : whole;
+                       : p.w.kernel[i];
         count = dim_mul(lo->ctx, count, part);
     }
     nn_write(lo, m, y, at, EXPR(m, "$0 / $1", nn_read(lo, m, acc, at), nn_size(m, count, t)));
