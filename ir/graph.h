@@ -113,6 +113,13 @@ struct Node {
     bool composed; /* written down by a composition, whose types may be beyond the standard's */
 };
 
+/* An extent that more than one size broadcasts to, and these. */
+typedef struct Joined {
+    Dim dim;
+    int n;
+    const Dim *of;
+} Joined;
+
 struct Graph {
     Arena *arena;
     Ctx *ctx;
@@ -120,6 +127,7 @@ struct Graph {
     const Graph *outer;   /* nested: the enclosing graph */
     VEC(Symbol) symbol;   /* outermost: dims of the model; nested: the loop's variable */
     VEC(Require) require; /* outermost: what inference found that the model's dims must hold */
+    VEC(Joined) joined;   /* outermost: while types are inferred */
     VEC(Value) value;
     VEC(Node) node;         /* in topological order */
     VEC(int) input, output; /* value numbers */

@@ -208,7 +208,7 @@ Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
     for (int before = -1; before != bounded(out) || unify(out) || raise_bounds(out);) {
         before = bounded(out);
         drop_data_symbols(out);
-        out->require.n = 0;
+        out->require.n = out->joined.n = 0;
         infer_nodes(&in);
     }
     for (int i = 0; i < g->output.n; i++)

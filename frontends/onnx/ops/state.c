@@ -41,17 +41,59 @@ static Linear linear_of(Ctx *ctx, const Node *node, const Shape *q, const Shape 
     return l;
 }
 
+/* All dims of operand i but the last are those of the query, if it is there. */
+static void agree_steps(const Infer *in, int i, const Type *q) {
+    if (!infer_in(in, i)) return;
+    const Type *t = nn_ranked(in, i, 3, 3);
+    for (int k = 0; k < 2; k++)
+        nn_agree(in, t->shape[k], q->shape[k], i, 0,
+                 "batch and steps (dims 0 and 1) must be those of the query");
+}
+
+/* How many numbers an operand gives for `each` of something: one for each, or one for all. */
+static Dim given_for(Ctx *ctx, Dim given, Dim each) {
+    return dim_max(ctx, dim_const(ctx, 1), dim_min(ctx, given, each));
+}
+
+/* The last dim of operand i holds `times` numbers for each of `each`, or for all. */
+static void agree_given(const Infer *in, int i, Dim times, Dim each, const char *rule) {
+    Dim last = nn_ranked(in, i, 3, 3)->shape[2];
+    Dim n = given_for(in->ctx, dim_div(in->ctx, last, times), each);
+    nn_agree(in, last, dim_mul(in->ctx, n, times), i, i, rule);
+    infer_require(in, n, each, true);
+}
+
+static void agree_state(const Infer *in, const Linear *l) {
+    const Dim shape[] = {l->B, l->hk, l->d, l->e};
+    if (!infer_in(in, STATE_IN)) return;
+    const Type *t = nn_ranked(in, STATE_IN, 4, 4);
+    for (int k = 0; k < 4; k++)
+        nn_agree(in, t->shape[k], shape[k], STATE_IN, 0,
+                 "the state needs the dims batch, key heads, key size and value size");
+}
+
 static void linear_infer(Infer *in) {
     const Type *tq = nn_ranked(in, 0, 3, 3), *tk = nn_ranked(in, 1, 3, 3),
                *tv = nn_ranked(in, 2, 3, 3);
     Shape q = shape_of(tq), v = shape_of(tv);
     Linear l = linear_of(in->ctx, in->node, &q, &v);
+    const char *heads = "their last dims must be heads of one size";
     infer_same(in, 0, 1);
     infer_same(in, 0, 2);
-    nn_agree(in, dim_mul(in->ctx, l.d, l.hk), tk->shape[2], 0, 1,
-             "a head of the query and one of the key must have one size");
-    if (l.gated) nn_ranked(in, DECAY_IN, 3, 3);
-    if (l.delta) nn_ranked(in, BETA_IN, 3, 3);
+    for (int i = KEY_IN; i <= VALUE_IN; i++) agree_steps(in, i, tq);
+    nn_agree(in, tq->shape[2], dim_mul(in->ctx, l.d, l.hq), QUERY_IN, KEY_IN, heads);
+    nn_agree(in, tk->shape[2], dim_mul(in->ctx, l.d, l.hk), QUERY_IN, KEY_IN, heads);
+    nn_agree(in, tv->shape[2], dim_mul(in->ctx, l.e, l.hk), VALUE_IN, VALUE_IN, heads);
+    agree_state(in, &l);
+    for (int i = DECAY_IN; i <= BETA_IN; i++)
+        if (i == DECAY_IN ? l.gated : l.delta) agree_steps(in, i, tq);
+    if (l.gated)
+        agree_given(in, DECAY_IN, l.hk, l.d,
+                    "its last dim must have one decay for each key head, or for each element of "
+                    "their keys");
+    if (l.delta)
+        agree_given(in, BETA_IN, dim_const(in->ctx, 1), l.hk,
+                    "its last dim must have one factor for each key head, or one for all");
     infer_set(in, 0, tq->dtype, (Dim[]){l.B, l.T, dim_mul(in->ctx, l.hq, l.e)}, 3);
     infer_set(in, 1, infer_in(in, STATE_IN) ? infer_in(in, STATE_IN)->type.dtype : tq->dtype,
               (Dim[]){l.B, l.hk, l.d, l.e}, 4);
@@ -63,10 +105,13 @@ static Dim head_index(Lower *lo, Dim head, Dim size, Dim d) {
 
 /* The state before this step at [b,g,d,e], decayed. */
 static int decayed(Lower *lo, const Linear *l, Map *m, Dim b, Dim g, Dim d, Dim e) {
+    Ctx *ctx = lo->ctx;
     int s = nn_read(lo, m, l->s, (Dim[]){l->t, b, g, d, e});
     if (!l->gated) return s;
-    Dim each = nn_shape(lo, l->in[DECAY_IN]).at[2];
-    Dim at[] = {b, l->t, each == l->hk && !dim_is(l->d, 1) ? g : head_index(lo, g, l->d, d)};
+    DimEnv env = map_env(lo->arena, lo->flow, m);
+    Dim n = given_for(ctx, dim_div(ctx, nn_shape(lo, l->in[DECAY_IN]).at[2], l->hk), l->d);
+    Dim own = dim_simplify(ctx, dim_min(ctx, d, dim_addc(ctx, n, -1)), &env);
+    Dim at[] = {b, l->t, head_index(lo, g, n, own)};
     return EXPR(m, "$0 * exp($1)", s, nn_read_as(lo, m, l->in[DECAY_IN], at, l->type));
 }
 
@@ -89,10 +134,8 @@ static void step_value(Lower *lo, const Linear *l) {
     int v = nn_read_as(lo, m, l->in[VALUE_IN],
                        (Dim[]){at[0], l->t, head_index(lo, at[1], l->e, at[2])}, l->type);
     if (l->delta) {
-        Dim from[] = {at[0], l->t,
-                      dim_is(nn_shape(lo, l->in[BETA_IN]).at[2], 1) ? dim_const(lo->ctx, 0)
-                                                                    : at[1]};
-        int beta = nn_read_as(lo, m, l->in[BETA_IN], from, l->type);
+        Dim from[] = {at[0], l->t, at[1]};
+        int beta = nn_read_broadcast(lo, m, l->in[BETA_IN], from, 3, l->type);
         v = EXPR(m, "$0 * ($1 - $2)", beta, v, nn_read(lo, m, known, at));
     }
     nn_write(lo, m, l->value, at, v);
