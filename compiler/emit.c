@@ -105,7 +105,7 @@ static void put_quotient(Text *out, const Names *names, const Atom *a, bool sat)
         text_printf(out, " %s %lld)", div ? "/" : "%", (long long)by);
 }
 
-static void put_atom(Text *out, const Names *names, const Atom *a, bool sat) {
+static void put_operation(Text *out, const Names *names, const Atom *a, bool sat) {
     switch (a->kind) {
     case ATOM_SYM: {
         const Name *n = &names->at.at[name_find(names, a->name)];
@@ -120,6 +120,30 @@ static void put_atom(Text *out, const Names *names, const Atom *a, bool sat) {
     case ATOM_MIN: put_call(out, names, "imin", a, sat); break;
     case ATOM_MAX: put_call(out, names, "imax", a, sat); break;
     }
+}
+
+/* A variable of the head: dims of symbolic shapes repeat the same few quotients many times. */
+static const char *once(const Names *names, const Atom *a) {
+    Head *head = names->head;
+    Text out = {.arena = names->arena};
+    for (int i = 0; i < head->at.n; i++) {
+        const Once *o = &head->at.at[i];
+        if (o->kind == a->kind && o->a == a->a && o->b == a->b) return o->text;
+    }
+    put_operation(&out, names, a, false);
+    const char *text = arena_printf(names->arena, "q%d", head->at.n);
+    text_printf(&head->text, " const i64 %s = %s;\n", text, text_str(&out));
+    vec_push(names->arena, &head->at, (Once){a->kind, a->a, a->b, text});
+    return text;
+}
+
+static void put_atom(Text *out, const Names *names, const Atom *a, bool sat) {
+    bool early = names->head && !sat && a->kind != ATOM_SYM;
+    int depth = early ? atom_depth(names, a) : -1;
+    if (depth >= 0 && depth < names->nhead)
+        text_put(out, once(names, a));
+    else
+        put_operation(out, names, a, sat);
 }
 
 static void put_int(Text *out, int64_t v) {

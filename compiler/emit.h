@@ -15,12 +15,25 @@ typedef struct Name {
     Dim to;
 } Name;
 
+/* Quotients and extrema that are computed once, where a function begins. */
+typedef struct Once {
+    AtomKind kind;
+    Dim a, b;
+    const char *text;
+} Once;
+typedef struct Head {
+    VEC(Once) at;
+    Text text; /* "const i64 q0 = imin(s0, 8);" and so on, a line for each */
+} Head;
+
 typedef struct Names {
     Arena *arena;
     Ctx *ctx;
     VEC(Name) at;        /* outermost first */
     VEC(DimRange) range; /* of the same symbols, for proofs */
     int nconst;          /* how many are constants */
+    Head *head;          /* takes what the first `nhead` names tell alone; NULL: nothing does */
+    int nhead;
 } Names;
 
 /* lo or hi may be NULL: unknown. A constant's range is that of its loop: what is proven of one

@@ -42,6 +42,7 @@ static const char *symbol_part(CNest *c, Dim sym) {
     BUG("symbol \"%s\" has no value in a vector", dim_sym_name(sym));
 }
 
+/* By a constant the compiler multiplies; each other one is a call, not many lanes of text. */
 static const char *quotient_part(CNest *c, const Atom *a) {
     bool div = a->kind == ATOM_DIV;
     int64_t by;
@@ -49,11 +50,12 @@ static const char *quotient_part(CNest *c, const Atom *a) {
     if (dim_is_const(a->b, &by) && by > 0 && (by & (by - 1)) == 0)
         return div ? str(c, "(%s >> %d)", x, __builtin_ctzll((uint64_t)by))
                    : str(c, "(%s & %lld)", x, (long long)by - 1);
-    const char *type = mask_type(c, 64), *y = varies(c, a->b) ? NULL : scalar_text(c, a->b);
-    if (y)
-        return str(c, "(%s)map2_v%d(%s, %s, %s)", type, c->lane.width, div ? "idiv" : "imod", x, y);
-    return str(c, "(%s)map3_v%d(%s, %s, %s)", type, c->lane.width, div ? "idiv" : "imod", x,
-               vector_part(c, a->b));
+    const char *type = mask_type(c, 64), *op = div ? "idiv" : "imod";
+    if (varies(c, a->b))
+        return str(c, "(%s)map3_v%d(%s, %s, %s)", type, c->lane.width, op, x, vector_part(c, a->b));
+    if (dim_is_const(a->b, NULL))
+        return str(c, "(%s)map2_v%d(%s, %s, %s)", type, c->lane.width, op, x, scalar_text(c, a->b));
+    return str(c, "%s_v%d(%s, %s)", op, c->lane.width, x, scalar_text(c, a->b));
 }
 
 static const char *atom_part(CNest *c, const Atom *a) {

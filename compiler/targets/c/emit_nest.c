@@ -503,8 +503,10 @@ void begin_phase(CNest *c) {
 
 static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefore, const Stmt *s) {
     begin_phase(c);
+    Head head = {.text = {.arena = c->arena}};
     CTasks t = {.count = dim_const(c->ctx, 1)};
     CPhase phase = {0};
+    c->names.head = &head, c->names.nhead = c->nsymbol;
     open_scope(c);
     for (int i = 0; i < nbefore; i++) emit_stmt(c, before[i]);
     if (s && is_parallel(s)) {
@@ -519,8 +521,10 @@ static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefo
     c->out = (Text){.arena = c->arena};
     put_parameters(c, k);
     if (c->bad) text_put(&c->out, " i32 bad = 0;\n");
+    text_put(&c->out, text_str(&head.text));
     text_put(&c->out, body);
     text_put(&c->out, "}\n");
+    c->names.head = NULL;
     phase.text = text_str(&c->out);
     phase.tasks = t.count;
     phase.bad = c->bad;
