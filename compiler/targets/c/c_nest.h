@@ -148,6 +148,8 @@ const char *vector_dim(CNest *c, Dim d); /* the name of d as a vector of i64 */
 
 /* ---- memory (emit_memory.c) ------------------------------------------------------------------ */
 
+/* Bytes of a local array, over model symbols. */
+Dim array_bytes(CNest *c, const Buf *b);
 CVal emit_read(CNest *c, const Val *v,
                bool copy); /* copy: a register's value may change before its use */
 void emit_store(CNest *c, const Access *to, CVal *v);
@@ -227,7 +229,6 @@ typedef struct CTasks {
     Dim count;
 } CTasks;
 CTasks tasks_of(CNest *c, const Stmt *s);
-Dim array_bytes(CNest *c, const Buf *b); /* over model symbols */
 const char *array_type(const Buf *b);
 void init_array(CNest *c, const Stmt *s);
 /* Puts the merge of params (left states, then right ones) into the first of them. */

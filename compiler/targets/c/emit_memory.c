@@ -452,3 +452,33 @@ const char *emit_element(CNest *c, const Access *at) {
     }
     return get_element(c, at->cont, emit_dim_str(&c->names, access_of(c, at)->flat));
 }
+
+/* ---- local arrays --------------------------------------------------------------------------- */
+
+enum { PAD = 64 };
+
+/* Most elements of a local array, of all at once or, where the signs of extents are open, extent by
+ * extent. */
+static Dim array_most(CNest *c, const Buf *b) {
+    DimEnv env = names_env(&c->names);
+    Dim n = dim_product(c->ctx, b->box, b->rank), zero = dim_const(c->ctx, 0);
+    Dim top = dim_upper_from(c->ctx, n, &env, c->nsymbol);
+    if (top) return top;
+    for (int k = 0; k < b->rank; k++) {
+        Dim one = dim_upper_from(c->ctx, b->box[k], &env, c->nsymbol);
+        if (!one) BUG("local array \"%s\" has no bound", b->name);
+        if (!dim_ge0(c->ctx, one, &env)) one = dim_max(c->ctx, one, zero);
+        top = top ? dim_mul(c->ctx, top, one) : one;
+    }
+    return top;
+}
+
+/* Bytes of a local array, as a Dim of model symbols (other symbols at their largest). */
+Dim array_bytes(CNest *c, const Buf *b) {
+    Dim top = array_most(c, b);
+    int bits = dtype_bits(b->type);
+    Dim bytes = bits < 8 ? dim_ceildiv(c->ctx, top, dim_const(c->ctx, 8 / bits))
+                         : dim_mulc(c->ctx, top, bits / 8);
+    return dim_mulc(c->ctx,
+                    dim_ceildiv(c->ctx, dim_addc(c->ctx, bytes, PAD), dim_const(c->ctx, 64)), 64);
+}
