@@ -349,10 +349,8 @@ static void scan_require(FlowScan *s) {
     Require r = {.a = scan_dim(s)};
     lex_expect(s->lex, "=");
     r.b = scan_dim(s);
-    if (lex_take(s->lex, "or")) {
-        lex_expect(s->lex, "1");
-        r.broadcast = true;
-    }
+    r.broadcast = lex_take(s->lex, "or");
+    if (r.broadcast && lex_int(s->lex, "1") != 1) lex_fail(s->lex, "expected `or 1`");
     r.from = parse_from(s->lex);
     vec_push(s->arena, &s->flow->require, r);
 }

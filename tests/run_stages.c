@@ -339,6 +339,7 @@ static bool attempt(Run *r, const char *name) {
 }
 
 static bool has_symbols(const Stage *s) {
+    if (s->graph) return s->graph->symbol.n > 0;
     return start_flow(s) && start_flow(s)->symbol.n > 0;
 }
 
