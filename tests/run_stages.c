@@ -338,8 +338,12 @@ static bool attempt(Run *r, const char *name) {
     return false;
 }
 
+/* Of a graph: with bounds, as types may ask for more of others. */
 static bool has_symbols(const Stage *s) {
-    if (s->graph) return s->graph->symbol.n > 0;
+    bool bounded = s->graph && s->graph->symbol.n > 0;
+    for (int i = 0; s->graph && i < s->graph->symbol.n; i++)
+        bounded = bounded && s->graph->symbol.at[i].hi != INT64_MAX;
+    if (s->graph) return bounded;
     return start_flow(s) && start_flow(s)->symbol.n > 0;
 }
 
