@@ -30,24 +30,28 @@ static int bounded(const Graph *g) {
 
 /* ---- what the model declares ----------------------------------------------------------------- */
 
-/* The model's outputs are what it declares, as far as it does. Declarations of other values are
- * hints: exporters leave stale ones. A shape without a single size says nothing. */
+/* The model's outputs are of the type and rank that it declares. Sizes are hints, here as in the
+ * declarations of other values: exporters leave stale ones. A shape without a single size says
+ * nothing. */
 static void check_output(const Graph *declared, const Graph *found, int i) {
     Ctx *ctx = found->ctx;
     const Value *want = &declared->value.at[declared->output.at[i]];
     const Value *have = &found->value.at[found->output.at[i]];
     const Type *a = &want->type, *b = &have->type;
-    bool differ = a->kind == TYPE_TENSOR && b->kind == TYPE_TENSOR && a->dtype != b->dtype;
     if (a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR) return;
+    bool differ = a->dtype != b->dtype, stale = false;
     for (int k = 0; k < a->rank && b->rank >= 0 && a->rank != b->rank; k++)
         differ = differ || dim_is_const(a->shape[k], NULL);
-    for (int k = 0; !differ && k < a->rank && k < b->rank; k++)
-        differ = a->shape[k] != b->shape[k] && dim_is_const(a->shape[k], NULL) &&
-                 dim_is_const(b->shape[k], NULL);
+    for (int k = 0; k < a->rank && k < b->rank; k++)
+        stale = stale || (a->shape[k] != b->shape[k] && dim_is_const(a->shape[k], NULL) &&
+                          dim_is_const(b->shape[k], NULL));
     if (differ)
         fail(ctx, E_MODEL,
              "output \"%s\" is declared as %s, but its node gives %s: export the model again, or "
              "correct the declaration",
+             have->name, type_str(ctx, a), type_str(ctx, b));
+    if (stale)
+        warn(ctx, E_MODEL, "output \"%s\" is declared as %s, but its node gives %s, which counts",
              have->name, type_str(ctx, a), type_str(ctx, b));
 }
 

@@ -119,6 +119,8 @@ def maps(m):
     yield "zip_map_i64", "ZipMap", [m.f(2, 4)], {"classlabels_int64s": numbers}, one
     yield "feature_vectorizer", "FeatureVectorizer", [m.f(3, 2), m.f(3, 1), m.f(3, 4)], {
         "inputdimensions": [2, 1, 3]}, one
+    yield "feature_extractor", "ArrayFeatureExtractor", [m.f(3, 4), np.array([2, 0])], {}, one
+    yield "feature_extractor_column", "ArrayFeatureExtractor", [m.f(5), np.array([[2], [0], [4]])], {}, one
 
 
 cases = [linear, machines, forests, maps]

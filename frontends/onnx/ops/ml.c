@@ -356,9 +356,10 @@ static void extract_lower(Lower *lo) {
     if (to < 0) return;
     Shape s = nn_shape(lo, x), o = nn_shape(lo, to), i = nn_shape(lo, y);
     Dim at[RANK_MAX], which[RANK_MAX], from[RANK_MAX];
-    Map *m = nn_map_over(lo, NULL, "", to, at);
-    for (int k = 0; k < i.rank; k++)
-        which[k] = k == i.rank - 1 ? at[o.rank - 1] : dim_const(lo->ctx, 0);
+    Map *m = lower_map(lo, NULL);
+    nn_dims(lo, m, "", o.at, o.rank - 1, at);
+    nn_dims(lo, m, "", i.at, i.rank, which);
+    at[o.rank - 1] = nn_row_index(lo->ctx, which, i.at, i.rank);
     int p = body_cvt(&m->body, I64, map_read(lo->flow, m, y, which));
     Dim last = dim_addc(lo->ctx, s.at[s.rank - 1], -1);
     int top = body_index(&m->body, last), zero = body_const(&m->body, I64, 0);
