@@ -144,8 +144,10 @@ void driver_passes(Driver *d) {
                            .verify_each = o->verify_each,
                            .watch = watch_pass,
                            .begin = begin_pass,
+                           .rewrite = o->plugin.n ? plugins_run : NULL,
                            .user = d};
     d->stage = passes_run(d->ctx, first, &env, &options);
+    plugins_all_ran(d);
     if (o->save_recipe) driver_save_recipe(d, &notes);
 }
 

@@ -17,6 +17,12 @@ typedef enum { EMIT_LIBRARY, EMIT_C, EMIT_HEADER, EMIT_CU } EmitKind;
 
 typedef enum { TARGET_C, TARGET_CUDA } Target;
 
+/* A pass of the user's own, and the one behind which it runs. */
+typedef struct Plugin {
+    const char *path;
+    const Pass *after;
+} Plugin;
+
 typedef struct Options {
     Target target;
     const char *cpu, *gpu;  /* gpu: the one that is planned for */
@@ -34,6 +40,7 @@ typedef struct Options {
     VEC(DimOverride) dim;
     VEC(const char *) feed;
     VEC(const char *) skip;
+    VEC(Plugin) plugin;
     VEC(const char *) link;      /* object files of the user's own */
     VEC(const char *) operators; /* texts of the user's own (onnx_ops_with) */
 } Options;
@@ -45,6 +52,8 @@ int options_kind(const char *name); /* as weir_option_kind */
 
 /* Texts of operators (onnx_ops_with); E_OPTION when there is none in it. */
 void options_add_operators(Ctx *ctx, Options *o, const char *text);
+/* "P.so" or "P.so:after PASS" (plugin.c). */
+void options_add_plugin(Ctx *ctx, Options *o, const char *value);
 /* For tools: the options that a library's context holds, and a compilation context that reports to
  * its callback and can evaluate calls; ctx_free it. */
 typedef struct weir_context weir_context;
@@ -90,6 +99,7 @@ typedef struct Driver {
     Stage stage; /* what the passes made */
     Weights weights;
     VEC(Hidden) hidden;
+    int plugins_ran;
     uint64_t weights_check; /* of the side file */
     Units units;
     const char *device; /* the kernels' text for a GPU, or NULL */
@@ -143,6 +153,10 @@ const int *hidden_inputs(Arena *arena, const Flow *part, const bool *swapped, in
 /* --recipe, or NULL, and d->skip; --save-recipe (recipes.c). */
 Recipe *driver_read_recipe(Driver *d);
 void driver_save_recipe(Driver *d, RecipeNotes *notes);
+
+/* What the plug-ins behind a pass make of its flow (plugin.c); `driver` is a Driver. */
+const Flow *plugins_run(void *driver, Arena *arena, const Pass *pass, const Flow *flow);
+void plugins_all_ran(const Driver *d); /* or fail */
 
 /* A file that appears whole or not at all (output.c). */
 typedef struct Output {

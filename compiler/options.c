@@ -148,6 +148,10 @@ static void set_save_recipe(const Setting *s) {
     s->o->save_recipe = intern(s->ctx, s->value);
 }
 
+static void set_plugin(const Setting *s) {
+    options_add_plugin(s->ctx, s->o, s->value);
+}
+
 static void set_jobs(const Setting *s) {
     int64_t n;
     if (!number(s->value, s->value + strlen(s->value), &n) || n > 1024)
@@ -233,6 +237,7 @@ static const struct Row {
     {"skip", set_skip, false},
     {"recipe", set_recipe, false},
     {"save-recipe", set_save_recipe, false},
+    {"pass-plugin", set_plugin, false},
     {"verify-each", set_verify, true},
     {"time-passes", set_time, true},
     {"cache", set_cache, true},

@@ -57,6 +57,10 @@ typedef void PassWatchFn(void *user, const Pass *pass, const Stage *stage, doubl
 /* Called before a pass begins. */
 typedef void PassBeginFn(void *user, const Pass *pass);
 
+/* What comes of a flow behind a pass, in the arena of the pass's result: the flow itself, or a new
+ * one. */
+typedef const Flow *PassRewriteFn(void *user, Arena *arena, const Pass *pass, const Flow *flow);
+
 typedef struct PassOptions {
     const char *stop_after; /* NULL: run all */
     const char *const *skip;
@@ -64,6 +68,7 @@ typedef struct PassOptions {
     bool verify_each;
     PassWatchFn *watch;
     PassBeginFn *begin;
+    PassRewriteFn *rewrite; /* called behind each pass, also one that is skipped; may be NULL */
     void *user;
 } PassOptions;
 

@@ -110,6 +110,10 @@ static int first_pass(const Pass *list, int n, const Stage *start) {
     return 0;
 }
 
+static void rewrite(const Pass *pass, Arena *arena, const PassOptions *o, Stage *stage) {
+    if (o->rewrite && stage->flow) stage->flow = o->rewrite(o->user, arena, pass, stage->flow);
+}
+
 /* Graph and flow passes copy all they keep. Programs share what does not change. */
 Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *options) {
     static const PassOptions none = {0};
@@ -127,15 +131,20 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *o
     if (o->verify_each) verify(&stage);
     if (o->watch) o->watch(o->user, NULL, &stage, 0);
     for (const Pass *pass = first; pass <= last; pass++) {
-        if (pass->level < stage_level(&stage) || is_skipped(pass, o)) continue;
-        Arena *arena = arena_new(ctx);
         double began = now();
+        if (pass->level < stage_level(&stage) || is_skipped(pass, o)) {
+            if (!owned) owned = arena_new(ctx);
+            rewrite(pass, owned, o, &stage);
+            continue;
+        }
+        Arena *arena = arena_new(ctx);
         if (o->begin) o->begin(o->user, pass);
         Stage before = stage;
         stage = run_pass(pass, arena, &before, env);
         recipe_all_asked(env, pass->name, before.flow);
         if (pass->nests) recipe_verify_nests(env, stage.program);
         if (is_after(pass, pass_prepare)) run_on_part(pass, arena, &before, env, &stage);
+        rewrite(pass, arena, o, &stage);
         if (owned && pass->level != LEVEL_NEST) arena_free(owned);
         owned = arena;
         if (o->verify_each) verify(&stage);

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes: saved, followed byte by byte, edited by hand, refused where they cannot hold.
+"""Recipes: saved, followed byte by byte, edited by hand, refused where they cannot hold. And passes of one's own.
 
     tests/recipes.py [--weir build/weir] [--only NAME]...
 """
 import argparse
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -156,6 +157,53 @@ def test_verbs(weir):
     report = weir("report", MNIST, "--recipe=split", *CPU).out
     assert re.search(r"^k\d+\.Convolution28 ", report, re.M) and re.search(r"^k\d+\.ReLU32 ", report, re.M)
     weir("check", MNIST, "--recipe=split", *CPU)
+
+
+# ---- passes of one's own -----------------------------------------------------------------------------------
+
+PLUGINS = [
+    ("int other(void) { return 0; }", "W023.*does not export \"weir_plugin\""),
+    ("int weir_plugin(const weir_plugin_call *c) { (void)c; return 7; }", "W023.*gives up with 7: it does not say why"),
+    ("int weir_plugin(const weir_plugin_call *c) { c->error(c->host, \"too dark\"); return 1; }", "gives up with 1: too dark"),
+    ("int weir_plugin(const weir_plugin_call *c) { c->put(c->host, \"flow x {\\n  no\", 14); return 0; }", "W003 at .*plugin.so:2"),
+    ("int weir_plugin(const weir_plugin_call *c) { c->put(c->host, \"flow x {}\", 9); return 0; }", "W023.*input \"Input3\" is not what"),
+    ("int weir_plugin(const weir_plugin_call *c) { c->put(c->host, c->text, c->bytes);"
+     " c->put(c->host, c->text, c->bytes); return 0; }", "W023.*something stands behind the flow"),
+    # The last two lines close a map and the flow: one map too few, so that an output is not written.
+    ("int weir_plugin(const weir_plugin_call *c) { const char *at = c->text, *m = at; while ((at = strstr(at, \"  map \"))) m = at++;"
+     " c->put(c->host, c->text, (size_t)(m - c->text)); c->put(c->host, \"}\\n\", 2); return 0; }", "W004 at .*plugin.so"),
+    # A weight of another shape.
+    ("int weir_plugin(const weir_plugin_call *c) { char *t = strdup(c->text), *p = strstr(t, \"f32[16, 8, 5, 5]\");"
+     " if (!p) return 2; p[5] = '7'; c->put(c->host, t, strlen(t)); free(t); return 0; }", "W023.*no weight \"Parameter87\""),
+]
+SAME = """int weir_plugin(const weir_plugin_call *c) { c->put(c->host, c->text, c->bytes / 2);
+    c->put(c->host, c->text + c->bytes / 2, c->bytes - c->bytes / 2); return 0; }"""
+NOTHING = "int weir_plugin(const weir_plugin_call *c) { return c->size < sizeof *c; }"
+
+
+def plugin(weir, code):
+    source = weir.write("plugin.c", f'#include <stdlib.h>\n#include <string.h>\n#include "compiler/weir_plugin.h"\n{code}\n'.encode())
+    subprocess.run(["cc", "-shared", "-fPIC", "-I", ROOT, source, "-o", weir.folder / "plugin.so"], check=True)
+
+
+def test_plugins(weir):
+    """A pass that puts what it got changes nothing, behind any pass; what goes wrong is said."""
+    for options in ((), ("--packing=swap",), ("--skip=clean",)):
+        weir("compile", MNIST, "-o", "want.so", *options)
+        for code in (SAME, NOTHING):
+            plugin(weir, code)
+            for after in ("", ":after lower", ":after layout", ":after prepare", ":after schedule", ":after place"):
+                weir("compile", MNIST, "-o", "got.so", "--pass-plugin", f"plugin.so{after}", *options)
+                assert (weir.folder / "got.so").read_bytes() == (weir.folder / "want.so").read_bytes(), (code, after, options)
+    for code, why in PLUGINS:
+        plugin(weir, code)
+        weir.fails(1, why, "compile", MNIST, "-o", "m.so", "--pass-plugin=plugin.so")
+        assert not (weir.folder / "m.so").exists()
+    weir.fails(1, "cannot open pass plug-in", "compile", MNIST, "-o", "m.so", "--pass-plugin=missing.so")
+    weir.fails(2, "\"fold\" is no pass that leaves a Flow", "compile", MNIST, "-o", "m.so", "--pass-plugin=plugin.so:after fold")
+    weir("dump", MNIST, "--after=schedule", "-o", "scheduled.ir")
+    plugin(weir, SAME)
+    weir.fails(1, "never ran", "compile", "scheduled.ir", "-o", "m.so", "--pass-plugin=plugin.so:after fuse")
 
 
 def main():

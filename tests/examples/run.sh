@@ -61,6 +61,16 @@ operators)
     "$weir" run "$model" $own --link "$work/median.o" --random 1 --size i=7 | diff - "$work/library"
     ! "$weir" compile "$mnist" --operators "$data/README.md" -o "$work/m.so" 2>/dev/null
     ;;
+plugin)
+    cc -shared -fPIC -I "$4" "$program" -o "$work/plugin.so"
+    "$weir" dump "$mnist" --after clean --pass-plugin "$work/plugin.so:after clean" >"$work/flow"
+    "$weir" compile "$mnist" --pass-plugin "$work/plugin.so" -o "$work/m.so"
+    "$weir" verify "$work/m.so" "$mnist" --pass-plugin "$work/plugin.so"
+    ! "$weir" verify "$work/m.so" "$mnist"
+    "$weir" check "$mnist" --pass-plugin "$work/plugin.so"
+    said=$(grep -o 'min(max(t0, 0.0), 0x1.8p+2)' "$work/flow" | sort | uniq -c | xargs)
+    wanted='2 min(max(t0, 0.0), 0x1.8p+2)'
+    ;;
 demo)
     "$weir" compile "$data/demo/ultraface_rfb_320.onnx" -o "$work/ultraface.so"
     said=$("$program" "$work/ultraface.so" "$data/demo/astronaut_320x240.png" "$work/face.png" | grep '^face')

@@ -23,6 +23,8 @@
     "  --skip PASS             leave an optional pass out\n"                                       \
     "  --save-recipe FILE      write what the passes decided, to be edited\n"                      \
     "  --recipe FILE           decide as this file says\n"                                         \
+    "  --pass-plugin P.so[:after PASS]\n"                                                          \
+    "                          a pass of your own, a library (weir_plugin.h); behind clean\n"      \
     "  --verify-each           check the IR after every pass\n"                                    \
     "  --time-passes           print what each pass took\n"                                        \
     "  --operators FILE        operators of your own, as text of flows\n"                          \
