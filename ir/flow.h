@@ -144,8 +144,12 @@ typedef enum {
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */
-    LINE_STAGE, /* cont: threads copy what a block of the reduction reads of it to shared memory */
-    LINE_SERIAL /* name: why one thread runs all, on a machine of many */
+    LINE_STAGE,    /* cont: threads copy what a block of the reduction reads of it to shared memory,
+                    * `ahead` blocks before it is used (0: then) */
+    LINE_SERIAL,   /* name: why one thread runs all, on a machine of many */
+    LINE_ROWS,     /* arg: dims joined, the last with a size: so many rows of results in a block; */
+    LINE_COLUMNS,  /* and columns. A second line of each: in a warp, by the instruction in `use` */
+    LINE_DEPTH     /* arg: reduced dims joined, the last with a size: reduced in such blocks */
 } LineKind;
 
 typedef struct LineArg {
@@ -154,8 +158,9 @@ typedef struct LineArg {
 } LineArg;
 typedef struct Line {
     LineKind kind;
-    int map;  /* position in kernel->map */
-    int cont; /* LINE_KEEP, LINE_PREFETCH: container number */
+    int map;   /* position in kernel->map */
+    int cont;  /* LINE_KEEP, LINE_PREFETCH, LINE_STAGE: container number */
+    int ahead; /* LINE_STAGE */
     Storage storage;
     const char *name;
     int narg;

@@ -75,6 +75,13 @@ static void scan_list(KernelScan *k, Line *line, LineArg *args) {
     }
 }
 
+static int scan_ahead(KernelScan *k) {
+    enum { MOST = 7 };
+    int64_t ahead = lex_int(k->lex, "a number of blocks");
+    if (ahead < 1 || ahead > MOST) lex_fail(k->lex, "blocks beyond 1..%d, before this", MOST);
+    return (int)ahead;
+}
+
 static void scan_line_args(KernelScan *k, Line *line) {
     LineArg args[RANK_MAX * 2] = {{0}};
     switch (line->kind) {
@@ -88,6 +95,9 @@ static void scan_line_args(KernelScan *k, Line *line) {
         break;
     }
     case LINE_STAGE:
+        line->cont = scan_cont(k->flow);
+        if (lex_take(k->lex, "ahead")) line->ahead = scan_ahead(k);
+        break;
     case LINE_PREFETCH: line->cont = scan_cont(k->flow); break;
     case LINE_USE: line->name = lex_name(k->lex, "an instruction"); break;
     case LINE_SERIAL: line->name = lex_name(k->lex, "why one thread runs it"); break;

@@ -11,7 +11,8 @@ const char *const cont_words[] = {"in", "out", "param", "tmp", "state", "literal
 const char *const storage_words[] = {"reg", "tile", "shared", "scratch", "arena", NULL};
 const char *const line_words[] = {"tile",     "order",  "parallel", "block",  "thread", "at",
                                   "keep",     "vector", "unroll",   "reduce", "split",  "partial",
-                                  "prefetch", "merge",  "use",      "stage",  "serial", NULL};
+                                  "prefetch", "merge",  "use",      "stage",  "serial", "rows",
+                                  "columns",  "depth",  NULL};
 
 static const char *cont_name(void *user, int number) {
     const Flow *flow = user;

@@ -70,6 +70,7 @@ static void print_kernel_line(KernelText *t, const Line *line) {
         text_put(out, " ");
         text_name(out, t->flow->cont.at[line->cont].name);
         if (line->kind == LINE_KEEP) text_printf(out, " %s", storage_words[line->storage]);
+        if (line->ahead) text_printf(out, " ahead %d", line->ahead);
         break;
     case LINE_USE:
     case LINE_SERIAL:

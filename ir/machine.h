@@ -22,6 +22,16 @@ typedef struct Instruction {
     int lanes, group;
 } Instruction;
 
+/* What the threads of a warp do together: c += a b, where a is rows x depth and b depth x columns,
+ * read from shared memory, and each thread has some elements of c in registers. `meaning`: a nest
+ * with the warp's threads as loops, which says whose elements are where. */
+typedef struct WarpStep {
+    const char *name; /* "mma.m16n8k16.f16" */
+    const char *meaning;
+    DType a, b, c;
+    int rows, columns, depth;
+} WarpStep;
+
 enum { MACHINE_LEVELS = 6, MACHINE_USES = 4 };
 typedef struct Machine {
     const char *name; /* "x86-64-v4" */
@@ -39,7 +49,11 @@ typedef struct Machine {
     int block_threads;    /* as many in a block as are good to have */
     int warp;             /* neighbouring threads that run as one */
     int live_threads;     /* that run at a time, on all cores */
-    int64_t shared_bytes; /* memory that the threads of a block share */
+    int64_t shared_bytes; /* memory that the threads of a block share ... */
+    int64_t shared_most;  /* ... and as much of it as a block may ask for */
+    int nstep;            /* steps of a warp */
+    const WarpStep *step[MACHINE_USES];
+    double step_flops; /* FLOP a second of one core by these */
 } Machine;
 
 #endif

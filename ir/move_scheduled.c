@@ -80,12 +80,27 @@ static void add_level(Sched *s, int line) {
     }
 }
 
+/* Of dims joined to one, the tile takes whole dims from the innermost on. */
+static void add_joined(Sched *s, const Line *line) {
+    int64_t size = line->narg ? line->arg[line->narg - 1].size : 0;
+    for (int i = line->narg - 1; i >= 0; i--) {
+        int d = root_dim(s, line->arg[i].dim);
+        int64_t extent = s->extent[s->nloop][d], own = size < extent ? size : extent;
+        if (own > 0) add_loop(s, d, own);
+        size = own > 0 ? (size + own - 1) / own : size;
+    }
+}
+
 static void find_loops(Sched *s) {
     int last = s->kernel->map.n - 1;
     for (int d = 0; d < s->root->dim.n; d++) s->extent[0][d] = number(s, s->root->dim.at[d].extent);
     for (int i = 0; i < s->kernel->line.n; i++)
         if (s->kernel->line.at[i].kind == LINE_TILE && s->kernel->line.at[i].map == last)
             add_level(s, i);
+    for (int i = 0; i < s->kernel->line.n; i++) {
+        const Line *l = &s->kernel->line.at[i];
+        if (l->kind == LINE_ROWS || l->kind == LINE_COLUMNS) add_joined(s, l);
+    }
     for (int i = 0; i < s->kernel->line.n; i++) {
         const Line *l = &s->kernel->line.at[i];
         if (l->kind != LINE_REDUCE || l->map != last) continue;

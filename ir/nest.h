@@ -20,6 +20,9 @@
  * side. A `sync` and a `fold thread` are reached by all threads of the block. Two threads may not
  * touch one element, one of them storing, without a `sync` between; two blocks not at all. A nest
  * without blocks and threads runs in one thread and says why (`serial`);
+ * - an `async` body of one read and one store copies to a shared array behind the thread's back.
+ * `commit` ends a group of a thread's copies, `wait N` waits until at most its N newest groups are
+ * under way; from then on the thread may read what it copied, others after the next `sync`;
  * - a `use` block holds the loops that an instruction of the machine's table does at once: whoever
  * does not know the instruction runs the block. */
 #ifndef WEIR_IR_NEST_H
@@ -65,6 +68,8 @@ typedef enum {
                 */
     STMT_PREFETCH, /* the cache line of `at`, for reading, into L2 */
     STMT_SYNC,     /* all threads of a block */
+    STMT_COMMIT,   /* the asynchronous copies since the last one are a group */
+    STMT_WAIT,     /* until no more than `left` groups of copies are under way */
     STMT_WHILE,    /* body repeats while value `cond` of a bool element is true */
     STMT_USE /* instruction `use` of the machine stands for the body, which is its meaning here */
 } StmtKind;
@@ -81,6 +86,8 @@ struct Stmt {
     bool has_init;
     Bits init;
     Body code;        /* BODY */
+    bool async;       /* BODY: a copy that `wait` waits for */
+    int left;         /* WAIT */
     VEC(Store) store; /* BODY */
     const Combine
         *combine; /* FOLD: nstate rows `src` (last index: 0, the first lane) -> `dst` elements */

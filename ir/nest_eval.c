@@ -173,6 +173,8 @@ static void compile_stmt(Compile *k, const Stmt *stmt, NestStmt *s) {
     case STMT_BODY: compile_body(k, s); return;
     case STMT_FOLD: compile_fold(k, s); return;
     case STMT_PREFETCH:
+    case STMT_COMMIT:
+    case STMT_WAIT:
     case STMT_SYNC: return;
     case STMT_WHILE: s->at = compile_access(k, &stmt->at, NULL); break;
     case STMT_IF:
@@ -306,6 +308,8 @@ static void run_stmt(NestCode *c, const NestStmt *s) {
         break;
     case STMT_USE: run_stmts(c, s->body, s->nbody); break;
     case STMT_PREFETCH:
+    case STMT_COMMIT:
+    case STMT_WAIT:
     case STMT_SYNC: break;
     }
 }

@@ -47,11 +47,12 @@ typedef struct NestBuf {
 } NestBuf;
 
 /* Who touched an element last: blocks and the stretches between barriers are counted on and on, so
- * that nothing need be cleared. read_others is the last block that read it before read_block. */
+ * that nothing need be cleared. read_others is the last block that read it before read_block.
+ * group: what stored it last was an asynchronous copy of that group; 0: a thread. */
 enum { THREAD_SEVERAL = -1, THREADS_MAX = 1024 };
 typedef struct NestTouch {
     int32_t write_block, read_block, read_others;
-    int32_t write_stretch, read_stretch;
+    int32_t write_stretch, read_stretch, group;
     int16_t write_thread, read_thread;
 } NestTouch;
 
@@ -67,9 +68,20 @@ typedef struct NestThreads {
     int first, lanes;          /* of column 0; columns a thread */
     int32_t block, stretch;    /* number of the block and of the stretch between barriers */
     int32_t first_block;       /* of this run */
-    NestTouch **touch;         /* by buffer; NULL: only read, or a thread's own */
-    int64_t *touched;          /* by buffer: elements of `touch` */
+    int32_t group,
+        waited;        /* of copies in this block: the open one, from 1 on; the last waited for */
+    VEC(int32_t) done; /* by group - 1: the stretch in which it was waited for */
+    NestTouch **touch; /* by buffer; NULL: only read, or a thread's own */
+    int64_t *touched;  /* by buffer: elements of `touch` */
 } NestThreads;
+
+/* Rows of 16 bytes of shared memory that warps ask for together: the matrices of a step. */
+enum { WARPS_MAX = THREADS_MAX / 32, OPERANDS = 2, MATRIX_ROWS = 8, MATRIX_MAX = 64 };
+typedef struct NestMatrix {
+    int buf[OPERANDS], noperand;
+    int n[OPERANDS][WARPS_MAX];
+    int64_t row[OPERANDS][WARPS_MAX][MATRIX_MAX];
+} NestMatrix;
 
 typedef struct NestCode {
     Ctx *ctx;
@@ -90,6 +102,8 @@ typedef struct NestCode {
     uint8_t *mask_room;
     NestThreads *threads; /* on cuda, with threads: each column is one; else NULL */
     NestTraffic *traffic; /* with threads: counted here; NULL: not counted */
+    NestMatrix *matrix;   /* of a step of warps, when counting, ... */
+    bool stepping;        /* ... while one runs */
 } NestCode;
 
 NestCode *nest_compile(Arena *arena, const Nest *nest);
@@ -110,6 +124,9 @@ void nest_run_blocks(NestCode *c);
 void nest_touch(NestCode *c, const NestStmt *s, int buf, const int64_t *address, int n, bool store);
 /* nest_eval_traffic.c: counts such an access. */
 void nest_count(NestCode *c, int buf, const int64_t *address, int n);
+/* Around what warps read as matrices of 8 rows. */
+void nest_matrix_begin(NestCode *c);
+void nest_matrix_end(NestCode *c);
 /* Before a run, once the buffers' sizes are known: room for what is watched. */
 void nest_touch_begin(NestCode *c);
 

@@ -4,7 +4,9 @@
  *
  * Watched are the arrays of a block and memory that the nest stores to. The evaluator runs the
  * threads of a block in lockstep, so a race would not show in the result; here it is an error.
- * Between blocks nothing orders anything. Elements smaller than a byte share it. */
+ * Between blocks nothing orders anything. Elements smaller than a byte share it. What a group of
+ * asynchronous copies stores is stored, by the thread that asked for it, when that waits for the
+ * group; until then nobody may touch it. */
 #include "nest_eval.h"
 
 static int64_t unit_of(const NestCode *c, int buf, int64_t element) {
@@ -35,13 +37,31 @@ static _Noreturn void race(const NestCode *c, const NestStmt *s, int buf, int64_
          nest_stmt_str(c->arena, c->nest, s->stmt));
 }
 
+static _Noreturn void unfinished(const NestCode *c, const NestStmt *s, int buf, int64_t element) {
+    fail(
+        c->ctx, E_VERIFY,
+        "element %lld of \"%s\" in nest \"%s\" is used while a copy to it is under way, at \"%s\"; "
+        "put a `wait` between",
+        (long long)element, c->nest->buf.at[buf].name, c->nest->name,
+        nest_stmt_str(c->arena, c->nest, s->stmt));
+}
+
+static bool under_way(const NestThreads *t, const NestTouch *x) {
+    return x->write_block == t->block && x->group > t->waited;
+}
+
+/* The stretch in which an element that the running block stored got its value. */
+static int32_t stored_in(const NestThreads *t, const NestTouch *x) {
+    return x->group ? t->done.at[x->group - 1] : x->write_stretch;
+}
+
 /* What is wrong with a thread of the running block storing or reading; NULL: nothing. Blocks before
  * `first` do not count. */
 static const char *conflict(const NestThreads *t, const NestTouch *x, int32_t first, int thread,
                             bool store) {
     if (x->write_block >= first) {
         if (x->write_block != t->block) return "blocks";
-        if (x->write_stretch == t->stretch && x->write_thread != thread) return "threads";
+        if (stored_in(t, x) == t->stretch && x->write_thread != thread) return "threads";
     }
     if (!store || x->read_block < first) return NULL;
     if (x->read_block != t->block || x->read_others >= first) return "blocks";
@@ -67,6 +87,7 @@ void nest_touch(NestCode *c, const NestStmt *s, int buf, const int64_t *address,
         if (address[l] < 0) continue;
         int thread = t->first + l / t->lanes;
         NestTouch *x = &t->touch[buf][unit_of(c, buf, address[l])];
+        if (under_way(t, x)) unfinished(c, s, buf, address[l]);
         const char *who = conflict(t, x, first, thread, store);
         if (who) race(c, s, buf, address[l], who);
         if (!store) {
@@ -75,6 +96,7 @@ void nest_touch(NestCode *c, const NestStmt *s, int buf, const int64_t *address,
         }
         x->write_block = t->block;
         x->write_stretch = t->stretch;
+        x->group = s->stmt->async ? t->group : 0;
         x->write_thread = (int16_t)thread;
     }
 }

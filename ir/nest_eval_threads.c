@@ -155,13 +155,42 @@ static void run_while(NestCode *c, const NestStmt *s) {
     }
 }
 
-static void run_sync(NestCode *c) {
-    if (c->threads->active)
+/* A barrier, and the words about copies, which the threads of a block say together. */
+static void run_together(NestCode *c, const Stmt *s) {
+    NestThreads *t = c->threads;
+    if (t->active)
         fail(c->ctx, E_VERIFY,
-             "not all threads of a block reach a `sync` of nest \"%s\": it stands where only some "
+             "not all threads of a block reach a `%s` of nest \"%s\": it stands where only some "
              "of them are",
-             c->nest->name);
-    c->threads->stretch++;
+             nest_stmt_str(c->arena, c->nest, s), c->nest->name);
+    if (s->kind == STMT_SYNC) t->stretch++;
+    if (s->kind == STMT_COMMIT) t->group++;
+    while (s->kind == STMT_WAIT && t->waited < t->group - 1 - s->left) {
+        vec_push(c->arena, &t->done, t->stretch);
+        t->waited++;
+    }
+}
+
+/* A step of warps. When counting, its loops over q and h run matrix by matrix. */
+static void run_use(NestCode *c, const NestStmt *s) {
+    const NestStmt *q = s->body, *h = q->body;
+    bool step = s->nbody == 1 && q->stmt->kind == STMT_FOR && q->nbody == 1 &&
+                h->stmt->kind == STMT_FOR && h->stmt->mark != LOOP_VECTOR;
+    if (!c->traffic || !step) {
+        run_all(c, s->body, s->nbody);
+        return;
+    }
+    int64_t depth = dim_code_value(q->extent, c->slot), rows = dim_code_value(h->extent, c->slot);
+    for (int64_t first = 0; first < depth; first += MATRIX_ROWS)
+        for (int64_t i = 0; i < rows; i++) {
+            nest_matrix_begin(c);
+            c->slot[h->var] = i;
+            for (int64_t k = first; k < depth && k < first + MATRIX_ROWS; k++) {
+                c->slot[q->var] = k;
+                run_all(c, h->body, h->nbody);
+            }
+            nest_matrix_end(c);
+        }
 }
 
 static void run_one(NestCode *c, const NestStmt *s) {
@@ -182,8 +211,10 @@ static void run_one(NestCode *c, const NestStmt *s) {
             fold_row(c, s);
         break;
     case STMT_WHILE: run_while(c, s); break;
-    case STMT_USE: run_all(c, s->body, s->nbody); break;
-    case STMT_SYNC: run_sync(c); break;
+    case STMT_USE: run_use(c, s); break;
+    case STMT_COMMIT:
+    case STMT_WAIT:
+    case STMT_SYNC: run_together(c, s->stmt); break;
     case STMT_PREFETCH: break;
     }
 }
@@ -200,6 +231,8 @@ static void run_threads(NestCode *c, const NestStmt *s) {
         s = s->body;
     c->threads->block++;
     c->threads->stretch++;
+    c->threads->group = 1;
+    c->threads->waited = c->threads->done.n = 0;
     take_all(c);
     run_all(c, s->body, s->nbody);
 }

@@ -178,6 +178,22 @@ static bool scan_structure(NestScan *s, Stmts *into, int depth) {
     return true;
 }
 
+static void scan_wait(NestScan *s, Stmts *into) {
+    Stmt *stmt = nest_stmt(s->nest, into, STMT_WAIT);
+    int64_t left = lex_int(s->lex, "a number of groups");
+    if (left < 0 || left > GROUPS_MOST)
+        lex_fail(s->lex, "groups beyond 0..%d, before this", GROUPS_MOST);
+    stmt->left = (int)left;
+}
+
+static void scan_async(NestScan *s, Stmts *into) {
+    if (lex_take(s->lex, "body"))
+        scan_body(s, into);
+    else
+        scan_assignment(s, into);
+    into->at[into->n - 1]->async = true;
+}
+
 static void scan_simple(NestScan *s, Stmts *into) {
     DType type;
     int kind = parse_word(s->lex, buf_words + 1);
@@ -191,6 +207,12 @@ static void scan_simple(NestScan *s, Stmts *into) {
         nest_stmt(s->nest, into, STMT_PREFETCH)->at = scan_access(s, &type);
     else if (lex_take(s->lex, "sync"))
         nest_stmt(s->nest, into, STMT_SYNC);
+    else if (lex_take(s->lex, "commit"))
+        nest_stmt(s->nest, into, STMT_COMMIT);
+    else if (lex_take(s->lex, "wait"))
+        scan_wait(s, into);
+    else if (lex_take(s->lex, "async"))
+        scan_async(s, into);
     else
         scan_assignment(s, into);
     into->at[into->n - 1]->from = parse_from(s->lex);

@@ -62,6 +62,7 @@ static void print_store(BodyText *t, const Nest *nest, const Store *store, bool 
 static void print_body(Printer *p, const Nest *nest, const Stmt *stmt) {
     BodyText t = body_text(p, nest, &stmt->code);
     int *roots = NEW_ARRAY(t.arena, int, stmt->store.n);
+    if (stmt->async) text_put(p->out, "async ");
     for (int i = 0; i < stmt->store.n; i++) roots[i] = stmt->store.at[i].val;
     body_text_plan(&t, roots, stmt->store.n, NULL, 0);
     int lines = 0;
@@ -147,6 +148,8 @@ static void print_head(Printer *p, const Nest *nest, const Stmt *stmt) {
         print_access(p, nest, &stmt->at);
         break;
     case STMT_SYNC: text_put(p->out, "sync"); break;
+    case STMT_COMMIT: text_put(p->out, "commit"); break;
+    case STMT_WAIT: text_printf(p->out, "wait %d", stmt->left); break;
     case STMT_USE:
         text_put(p->out, "use ");
         text_name(p->out, stmt->use);

@@ -9,6 +9,9 @@
 /* In the order of BufKind and LoopMark. */
 extern const char *const buf_words[], *const mark_words[];
 
+/* Groups of asynchronous copies under way at a time. */
+enum { GROUPS_MOST = 7 };
+
 /* One nest from a scanner that stands on its first word; leaves it after the last brace. */
 struct Lex;
 Nest *nest_scan(struct Lex *lex);

@@ -297,7 +297,9 @@ static void verify_stmt(NestVerify *n, const Stmt *stmt) {
     case STMT_BODY: verify_code(n, stmt); break;
     case STMT_FOLD: verify_fold(n, stmt); break;
     case STMT_PREFETCH: verify_access(n, &stmt->at, stmt, false); break;
-    case STMT_SYNC: break;
+    case STMT_SYNC:
+    case STMT_COMMIT:
+    case STMT_WAIT: break;
     case STMT_USE: verify_stmts(n, &stmt->body); break;
     }
 }

@@ -52,13 +52,29 @@ static void verify_fold(Walk *w, const Stmt *s) {
                  s->lanes);
 }
 
+/* A copy: one read of memory, one store of it to a shared array. */
+static void verify_async(Walk *w, const Stmt *s) {
+    const Val *read = s->store.n == 1 ? &s->code.val.at[s->store.at[0].val] : NULL;
+    bool copies = read && read->kind == VAL_READ && w->threads &&
+                  w->nest->buf.at[read->read.cont].kind == BUF_MEMORY &&
+                  w->nest->buf.at[s->store.at[0].to.cont].kind == BUF_SHARED;
+    if (!copies)
+        complain(w->v, s, NULL, "what is asynchronous copies from memory to a shared array");
+}
+
+static bool meets(const Stmt *s) {
+    return s->kind == STMT_SYNC || s->kind == STMT_COMMIT || s->kind == STMT_WAIT ||
+           (s->kind == STMT_FOLD && s->threads);
+}
+
 static void verify_inside(Walk *w, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *s = stmts->at[i];
-        bool apart = w->apart, meets = s->kind == STMT_SYNC || (s->kind == STMT_FOLD && s->threads);
-        if (meets && !w->threads) complain(w->v, s, NULL, "there are no threads here to meet");
-        if (meets && w->apart) complain(w->v, s, NULL, "not all threads of a block come here");
-        if (meets && s->kind == STMT_FOLD) verify_fold(w, s);
+        bool apart = w->apart;
+        if (meets(s) && !w->threads) complain(w->v, s, NULL, "there are no threads here to meet");
+        if (meets(s) && w->apart) complain(w->v, s, NULL, "not all threads of a block come here");
+        if (meets(s) && s->kind == STMT_FOLD) verify_fold(w, s);
+        if (s->kind == STMT_BODY && s->async) verify_async(w, s);
         if (s->kind == STMT_FOR && (s->mark == LOOP_BLOCK || s->mark == LOOP_THREAD))
             complain(w->v, s, NULL, "blocks and threads stand outermost, threads inside blocks");
         if (s->kind == STMT_FOR && s->mark == LOOP_PARALLEL && strcmp(w->nest->on, "cpu"))

@@ -339,11 +339,13 @@ static bool push_region_vars(Lowering *lo, const Items *items, int map) {
     return false;
 }
 
-static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel) {
+static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel,
+                          const Machine *machine) {
     const char *why;
     const Flow *flow = flow_merged(arena, whole, kernel, &why);
     if (!flow) BUG("merge lines of kernel '%s': %s", kernel->name, why);
     Lowering lo = {.arena = arena, .ctx = flow->ctx, .flow = flow, .kernel = kernel};
+    lo.machine = machine;
     lo.nest = nest_new(arena, kernel->name);
     if (kernel->on) lo.nest->on = kernel->on;
     for (int i = 0; i < flow->symbol.n; i++) vec_push(arena, &lo.nest->symbol, flow->symbol.at[i]);
@@ -362,7 +364,9 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel)
         span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent,
                          const_or(root->dim.at[i].extent, -1)};
     lo.nest->serial = lo.serial;
-    if (lo.blocks)
+    if (lo.steps)
+        lower_warps(&lo);
+    else if (lo.blocks)
         lower_blocks(&lo, span);
     else
         lower_depth(&lo, 0, span, open_parallel(&lo, span, &lo.nest->body));
@@ -371,11 +375,11 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel)
 
 Program *pass_nests(Arena *arena, const Flow *flow, const PassEnv *env);
 Program *pass_nests(Arena *arena, const Flow *flow, const PassEnv *env) {
-    (void)env;
     Program *p = NEW(arena, Program);
     p->arena = arena;
     p->flow = flow_clone(arena, flow);
     for (int k = 0; k < flow->kernel.n; k++)
-        vec_push(arena, &p->nest, lower_kernel(arena, p->flow, p->flow->kernel.at[k]));
+        vec_push(arena, &p->nest,
+                 lower_kernel(arena, p->flow, p->flow->kernel.at[k], env->machine));
     return p;
 }

@@ -20,6 +20,12 @@ typedef struct TileLoop {
 } TileLoop;
 typedef VEC(TileLoop) TileLoops;
 
+/* Dims joined to one, outermost first, in tiles of a block and, of results, of a warp. */
+typedef struct JoinedDims {
+    int n, dim[RANK_MAX * 2];
+    int64_t block, warp;
+} JoinedDims;
+
 /* What a kernel's lines say about one of its maps. */
 typedef struct MapPlan {
     const Map *map;
@@ -32,6 +38,9 @@ typedef struct MapPlan {
     int partial;      /* this dim is reduced block by block, each merged into a total ... */
     int64_t block;    /* ... of so many indices; 0: it is not */
     VEC(int) stage;   /* containers whose tile a block copies to shared memory */
+    int ahead;        /* so many blocks before they are used */
+    const char *use;  /* by steps of a warp, or NULL; then these: */
+    JoinedDims rows, columns, reduced;
     TileLoops tile;   /* own tiles; of the root: all its tile loops */
     TileLoops reduce; /* reduction loops, outermost first; size 0: the whole dim (or block) */
 } MapPlan;
@@ -41,6 +50,7 @@ typedef struct Local {
     int buf; /* nest buffer; -1: in memory */
     int rank;
     Dim origin[RANK_MAX]; /* logical index of its first element */
+    const Access *one;    /* the element at hand, whatever the index; or NULL */
     bool staged;          /* a copy in shared memory, with what stands outside the container */
     int lane_dim;         /* container dim that is stored last; split by `lanes` in registers */
     int lanes;
@@ -50,6 +60,7 @@ typedef struct Lowering {
     Arena *arena;
     Ctx *ctx;
     const Flow *flow;
+    const Machine *machine;
     const Kernel *kernel;
     Nest *nest;
     VEC(DimRange) env; /* model symbols, region variables, loops in scope: outermost first */
@@ -77,6 +88,7 @@ typedef struct Lowering {
     bool over[RANK_MAX * 2];  /* by dim of the root: blocks hang over its end */
     int ninside;              /* of env: what stands in blocks and threads begins here */
     Stmts shared;             /* declarations of shared arrays */
+    const MapPlan *steps;     /* of the map that steps of warps compute, or NULL */
 } Lowering;
 
 /* nests_plan.c */
@@ -89,6 +101,8 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
 
 /* nests_threads.c: blocks and threads around all that. */
 void lower_blocks(Lowering *lo, const Span *root);
+/* nests_warps.c: the same for a kernel of steps of warps. */
+void lower_warps(Lowering *lo);
 /* Where several threads come by with the same result, but one is enough. */
 Stmts *one_thread(Lowering *lo, Stmts *into);
 /* A barrier, when threads share lanes. */

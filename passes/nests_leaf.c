@@ -173,6 +173,8 @@ static int inline_read(void *user, Body *b, const Val *read) {
     Inline *in = user;
     Leaf *f = in->f;
     Lowering *lo = f->lo;
+    const Access *one = lo->local[read->read.cont].one;
+    if (one) return body_cvt(b, read->type, body_read(b, *one, lo->nest->buf.at[one->cont].type));
     if (read->has_else && !lo->local[read->read.cont].staged) {
         Dim cond[RANK_MAX * 2];
         int n = read_conditions(f, &read->read, cond);
@@ -359,7 +361,7 @@ Access target_access(Leaf *f, const Access *to) {
 
 /* ---- maps without a combine ----------------------------------------------------------------- */
 
-static void plain_body(Leaf *f, const Lane *lane, Stmts *into) {
+void plain_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     Stmt *s = open_body(f, &mine, into);
     int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);

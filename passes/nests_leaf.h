@@ -51,6 +51,8 @@ int read_conditions(Leaf *f, const Access *read, Dim *cond);
 int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n);
 /* The map's body at the present values of its dims; `map` gets the new Val numbers. */
 void inline_body(Leaf *f, const Lane *lane, Body *b, int *map);
+/* The body of a map without a combine, with its stores. */
+void plain_body(Leaf *f, const Lane *lane, Stmts *into);
 void body_store(Leaf *f, Stmt *s, Access to, int val);
 void finish_body(Leaf *f, Stmt *s);
 Access storage_access(Leaf *f, const Access *to, bool store);

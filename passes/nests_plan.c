@@ -54,6 +54,17 @@ static void plan_threads(Lowering *lo, MapPlan *p, const Line *line) {
     lo->threads = p->lanes;
 }
 
+/* The first line is of a block, the second of a warp. */
+static void plan_joined(MapPlan *p, JoinedDims *j, const Line *line) {
+    int64_t size = line->narg ? line->arg[line->narg - 1].size : 0;
+    if (j->n) {
+        j->warp = size;
+        return;
+    }
+    for (int i = 0; i < line->narg; i++) j->dim[j->n++] = plan_dim(p, line->arg[i].dim);
+    j->block = size;
+}
+
 static void plan_line(Lowering *lo, int index) {
     const Line *line = &lo->kernel->line.at[index];
     MapPlan *p = &lo->plan[line->map];
@@ -68,8 +79,13 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_THREAD: plan_threads(lo, p, line); break;
     case LINE_STAGE:
         vec_push(lo->arena, &p->stage, line->cont);
+        p->ahead = line->ahead;
         lo->staged = true;
         break;
+    case LINE_USE: p->use = line->name; break;
+    case LINE_ROWS: plan_joined(p, &p->rows, line); break;
+    case LINE_COLUMNS: plan_joined(p, &p->columns, line); break;
+    case LINE_DEPTH: plan_joined(p, &p->reduced, line); break;
     case LINE_SERIAL: lo->serial = line->name; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
     case LINE_PREFETCH: p->prefetch = line->cont; break;
@@ -129,6 +145,8 @@ void plan_kernel(Lowering *lo) {
                  "kernel \"%s\" reduces lanes or has threads; leave its line `partial` out",
                  kernel->name);
     }
+    for (int i = 0; i < lo->nplan; i++)
+        if (lo->plan[i].use && lo->plan[i].reduced.n) lo->steps = &lo->plan[i];
     for (int i = 0; i < lo->nplan; i++) lo->plan[i].depth = lo->plan[lo->nplan - 1].tile.n;
     for (int i = 0; i < kernel->line.n; i++)
         if (kernel->line.at[i].kind == LINE_AT) plan_at(lo, &kernel->line.at[i]);

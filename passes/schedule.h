@@ -54,6 +54,8 @@ void keep_in_registers(Rows *r);
 /* schedule_stage.c: a contraction in register tiles, its operands staged. dims: those of the
  * results, the last is stored innermost. False when the kernel is not of that shape. */
 bool stage_tiles(Rows *r, const int *dims, int n);
+/* schedule_warps.c: the same by steps of warps, where the machine has one for the types. */
+bool step_tiles(Rows *r, const int *dims, int n);
 /* The same for an element-wise map that reads across what it writes. */
 bool stage_transposed(Rows *r, const int *dims, int n);
 

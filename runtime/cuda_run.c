@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { KERNEL_ALIGN = 16 }; /* what kernels fetch at once */
 enum { FAULT_BYTES = 256, MEMORY_TYPE = 2, ON_DEVICE = 2, CAPTURE_THREAD = 1 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -65,6 +66,13 @@ static weir_status look(weir_instance *in, const weir_tensor *inputs, const weir
                                       i < m->ninputs ? "input" : "output",
                                       i < m->ninputs ? m->inputs[i].name
                                                      : m->outputs[i - m->ninputs].name);
+        if (d->remote[i] && (uintptr_t)t->data % KERNEL_ALIGN)
+            return weir_instance_fail(
+                in, WEIR_E_ARGUMENT,
+                "%s \"%s\" lies on the GPU at an address that is no multiple "
+                "of %d bytes",
+                i < m->ninputs ? "input" : "output",
+                i < m->ninputs ? m->inputs[i].name : m->outputs[i - m->ninputs].name, KERNEL_ALIGN);
     }
     return WEIR_OK;
 }

@@ -22,7 +22,8 @@
  *
  * A text may say what a pass makes of it, for x86-64-v4: a line `# after PASS: TEXT` demands TEXT
  * in the stage after that pass, `# never after PASS: TEXT` forbids it; `# FLOW after PASS: TEXT` is
- * for the flow or graph of that name. With --gpu, `# traffic:` limits what its kernels waste. */
+ * for the flow or graph of that name. With --gpu these lines begin `# on gpu`, and `# traffic:`
+ * limits what its kernels waste. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -219,8 +220,9 @@ static void expect_lines(Run *r, const Stage *stage, const char *pass) {
     const char *text = stage_text(arena, stage);
     for (int kind = 0; kind < 4; kind++) {
         bool wanted = kind & 1, named = kind & 2;
-        const char *head = arena_printf(arena, "\n# %s%s%s%s: ", named ? r->name : "",
-                                        named ? " " : "", wanted ? "after " : "never after ", pass);
+        const char *head = arena_printf(
+            arena, "\n# %s%s%s%s%s: ", r->settings->gpu ? "on gpu " : "", named ? r->name : "",
+            named ? " " : "", wanted ? "after " : "never after ", pass);
         for (const char *p = r->expect; (p = strstr(p, head)); p += strlen(head))
             expect_line(r, p + strlen(head), text, wanted);
     }
@@ -356,9 +358,9 @@ static bool whole(Run *r, const char *name, bool compile) {
     r->round_trip = true;
     bool ok = attempt(r, name);
     r->compile = r->round_trip = false;
-    if (!expect || r->settings->gpu) return ok;
+    if (!expect) return ok;
     r->expect = expect;
-    target_c_machine(r->ctx, &r->machine, "x86-64-v4");
+    if (!r->settings->gpu) target_c_machine(r->ctx, &r->machine, "x86-64-v4");
     ok &= attempt(r, name);
     r->machine = native;
     return ok;

@@ -64,6 +64,21 @@ class Checks:
         expect(code == 0, text)
         return int(re.search(r"(\d+) passed, 0 failed", text).group(1))
 
+    def test_steps(self):
+        try:
+            import numpy as np
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        for text in ("gemm_f16", "step_ragged", "step_conv"):
+            out = {}
+            for target in ("cuda", "c"):
+                out[target] = self.work / f"{text}.{target}"
+                code, printed = run(self.weir, "run", ROOT / f"tests/cuda/hot/{text}.ir", "--target", target, "--random", "1",
+                                    "--output-dir", out[target], env=self.fake)
+                expect(code == 0, printed)
+            got, wanted = (np.load(out[t] / "y.npy").astype(np.float64) for t in ("cuda", "c"))
+            expect(np.allclose(got, wanted, rtol=2e-3, atol=2e-3), f"{text}: {abs(got - wanted).max()}")
+
     def test_host(self):
         model, host = self.work / "relu.so", self.work / "host"
         self.compile(HERE / "relu.ir", model)

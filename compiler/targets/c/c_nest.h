@@ -70,12 +70,14 @@ typedef struct CKernel CKernel;
 
 /* What a target spells its own way. Functions that are NULL: what they print does not occur. */
 typedef struct CForm {
-    const char *math;                       /* before fma, floor, sqrt: "__builtin_" */
-    bool vectors;                           /* else `vector` loops are unrolled */
-    void (*phases)(CNest *c, CKernel *k);   /* the functions of a kernel */
-    void (*loop)(CNest *c, const Stmt *s);  /* over blocks or threads */
-    void (*array)(CNest *c, const Stmt *s); /* declares a local array */
-    void (*sync)(CNest *c);
+    const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
+    bool vectors;                              /* else `vector` loops are unrolled */
+    void (*phases)(CNest *c, CKernel *k);      /* the functions of a kernel */
+    void (*loop)(CNest *c, const Stmt *s);     /* over blocks or threads */
+    void (*array)(CNest *c, const Stmt *s);    /* declares a local array */
+    bool (*lanes)(CNest *c, const Stmt *loop); /* a `vector` loop; false: to be unrolled */
+    void (*use)(CNest *c, const Stmt *s);
+    void (*sync)(CNest *c, const Stmt *s);                   /* and what waits for copies */
     void (*fold)(CNest *c, const Stmt *s, const Combine *k); /* over threads */
 } CForm;
 
@@ -104,6 +106,7 @@ struct CNest {
     VEC(VectorDim) vector; /* in this body */
     bool bad;              /* an index from data was checked */
     int threads;           /* of a block */
+    Dim inner[2];          /* variables of the two innermost loops over threads */
     int shared;            /* bytes of shared arrays so far */
     Dim scratch;           /* bytes */
 };

@@ -313,6 +313,8 @@ static void emit_for(CNest *c, const Stmt *s) {
         c->form->loop(c, s);
     else if (s->mark == LOOP_VECTOR && c->form->vectors)
         emit_vector(c, s, extent);
+    else if (s->mark == LOOP_VECTOR && c->form->lanes && c->form->lanes(c, s))
+        return;
     else if (extent == 1 || s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR) {
         if (!c->form->vectors || !emit_woven(c, s)) emit_unrolled(c, s, extent);
     } else if (extent != 0)
@@ -343,8 +345,10 @@ static void emit_stmt(CNest *c, const Stmt *s) {
     case STMT_FOLD: emit_fold(c, s); break;
     case STMT_PREFETCH: emit_prefetch(c, s); break;
     case STMT_WHILE: emit_while(c, s); break;
-    case STMT_USE: emit_use(c, s); break;
-    case STMT_SYNC: c->form->sync(c); break;
+    case STMT_USE: c->form->use(c, s); break;
+    case STMT_SYNC:
+    case STMT_COMMIT:
+    case STMT_WAIT: c->form->sync(c, s); break;
     }
 }
 
@@ -540,7 +544,8 @@ static void name_buffers(CNest *c, CKernel *k) {
     }
 }
 
-const CForm c_form = {.math = "__builtin_", .vectors = true, .phases = c_phases, .array = c_array};
+const CForm c_form = {
+    .math = "__builtin_", .vectors = true, .phases = c_phases, .array = c_array, .use = emit_use};
 
 CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine,
                    const CForm *form) {

@@ -121,6 +121,8 @@ static void scan_stmt(Scan *s, const Stmt *stmt) {
     case STMT_PREFETCH:
     case STMT_WHILE: scan_access(s, &stmt->at, false); break;
     case STMT_USE:
+    case STMT_COMMIT:
+    case STMT_WAIT:
     case STMT_SYNC: break;
     }
     scan_stmts(s, &stmt->body);

@@ -13,4 +13,17 @@ enum { CUDA_TASK_THREADS = 128, CUDA_TASK_BLOCKS = 4096, CUDA_SCRATCH_BLOCKS = 6
 
 extern const CForm cuda_form;
 
+/* A step of a warp's threads together, and the helpers of cuda.in that spell it: loads of operands
+ * as their elements lie along the reduced dim, or across it; the step. */
+typedef struct CudaStep {
+    WarpStep row;
+    const char *along_a, *across_a, *along_b, *across_b, *multiply;
+} CudaStep;
+const CudaStep *target_cuda_step(const char *name); /* NULL: unknown */
+void target_cuda_steps(Machine *m);                 /* fills in m->step */
+
+/* emit_warp.c */
+bool cuda_lanes(CNest *c, const Stmt *loop);
+void cuda_use(CNest *c, const Stmt *s);
+
 #endif

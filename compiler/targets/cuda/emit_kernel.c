@@ -58,6 +58,7 @@ static void cuda_loop(CNest *c, const Stmt *s) {
     put_line(c, count < c->threads ? "if (threadIdx.x < %lld) {" : "{", (long long)count);
     c->loaded_from = c->loaded.n;
     open_scope(c);
+    for (int i = 0; i < 2 && i < t.n; i++) c->inner[1 - i] = t.loop[t.n - 1 - i]->var;
     put_vars(c, &t, str(c, "(%s)threadIdx.x", c->index), "t");
     emit_stmts(c, t.body);
     close_scope(c);
@@ -66,10 +67,21 @@ static void cuda_loop(CNest *c, const Stmt *s) {
 }
 
 /* Other threads may have stored: no load from before holds. */
-static void cuda_sync(CNest *c) {
+static void barrier(CNest *c) {
     put_line(c, "__syncthreads();");
     c->epoch[0]++;
     c->epoch[1]++;
+}
+
+static void cuda_sync(CNest *c, const Stmt *s) {
+    switch (s->kind) {
+    case STMT_COMMIT: put_line(c, "copies_commit();"); break;
+    case STMT_WAIT:
+        put_line(c, "copies_wait<%d>();", s->left);
+        c->epoch[1]++;
+        break;
+    default: barrier(c);
+    }
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -98,7 +110,7 @@ static void shared_array(CNest *c, const Stmt *s) {
     put_line(c, "for (i32 i = threadIdx.x; i < %s; i += %d) %s[i] = %s;",
              emit_dim_str(&c->names, dim_product(c->ctx, b->box, b->rank)), c->threads, name,
              literal(c, b->type, s->init));
-    cuda_sync(c);
+    barrier(c);
 }
 
 /* An array of one thread: its own, or in memory, where each thread of the launch has a place. */
@@ -141,7 +153,7 @@ static CVal partner(CNest *c, const CVal *own, int h) {
     int at = c->fresh++;
     put_line(c, "SHARED %s e%d[%d];", type, at, c->threads);
     put_line(c, "e%d[threadIdx.x] = %s;", at, own->text);
-    cuda_sync(c);
+    barrier(c);
     return named(c, own->type, false, 0, str(c, "e%d[threadIdx.x ^ %d]", at, h));
 }
 
@@ -350,5 +362,7 @@ const CForm cuda_form = {.math = "",
                          .phases = cuda_phases,
                          .loop = cuda_loop,
                          .array = cuda_array,
+                         .lanes = cuda_lanes,
+                         .use = cuda_use,
                          .sync = cuda_sync,
                          .fold = cuda_fold};

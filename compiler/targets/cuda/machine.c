@@ -4,6 +4,8 @@
  * multiprocessor, which is what a core is here. */
 #include "compiler/targets/cuda/machine.h"
 
+#include "compiler/targets/cuda/cuda.h"
+
 #include <string.h>
 
 typedef struct Generation {
@@ -12,12 +14,14 @@ typedef struct Generation {
     int64_t l1, l2;
     double l1_rate, l2_rate, memory_rate; /* bytes a second, of all cores */
     double fma_flops;                     /* f32, of all cores */
+    double step_flops;                    /* of 16-bit operands by steps of a warp */
+    int64_t shared_most;
 } Generation;
 
 static const Generation generations[] = {
-    {"sm_80", 108, 128 << 10, 40 << 20, 19e12, 5e12, 2.0e12, 19.5e12},
-    {"sm_90a", 132, 192 << 10, 50 << 20, 29e12, 5.5e12, 4.8e12, 67e12},
-    {"sm_100", 148, 192 << 10, 126 << 20, 33e12, 10e12, 8.0e12, 75e12},
+    {"sm_80", 108, 128 << 10, 40 << 20, 19e12, 5e12, 2.0e12, 19.5e12, 312e12, 163 << 10},
+    {"sm_90a", 132, 192 << 10, 50 << 20, 29e12, 5.5e12, 4.8e12, 67e12, 620e12, 227 << 10},
+    {"sm_100", 148, 192 << 10, 126 << 20, 33e12, 10e12, 8.0e12, 75e12, 900e12, 227 << 10},
 };
 
 /* Shared memory: what every device gives a block without being asked. */
@@ -37,7 +41,10 @@ void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu) {
                        .block_threads = BLOCK,
                        .warp = WARP,
                        .live_threads = g->cores * LIVE,
-                       .shared_bytes = SHARED};
+                       .shared_bytes = SHARED,
+                       .shared_most = g->shared_most,
+                       .step_flops = g->step_flops / g->cores};
+        target_cuda_steps(m);
         m->level[0] = (MemoryLevel){"L1", g->l1, g->l1_rate / g->cores, false};
         m->level[1] = (MemoryLevel){"L2", g->l2, g->l2_rate / g->cores, true};
         m->level[2] = (MemoryLevel){"memory", INT64_MAX, g->memory_rate / g->cores, true};

@@ -2,6 +2,7 @@
 /* Device code as C++ for this processor: what stands before a .cu text that tests/gpu/fake/nvcc
  * compiles. tests/gpu/fake/cuda.c, the driver, runs the threads of a block one after the other, or
  * side by side where they wait for each other, and sets where each one is. */
+#define STAND_IN
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline, unused))
 #define __global__ __attribute__((visibility("default")))
@@ -39,6 +40,47 @@ template <class T> static inline T __shfl_xor_sync(unsigned, T x, int h) {
     __builtin_memcpy(&x, &shim_slot[threadIdx.x ^ (unsigned)h], sizeof x);
     shim_wait(1);
     return x;
+}
+
+/* What the threads of a warp hand each other, one value of 4 bytes each at a time. */
+static inline void shim_share(unsigned x, unsigned *of) {
+    unsigned first = threadIdx.x / 32 * 32;
+    shim_slot[threadIdx.x] = x;
+    shim_wait(1);
+    for (unsigned l = 0; l < 32; l++) of[l] = (unsigned)shim_slot[first + l];
+    shim_wait(1);
+}
+
+static inline void warp_matrices(unsigned *x, const void *at, int n, bool across) {
+    const unsigned short *row[32];
+    unsigned first = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+    shim_slot[threadIdx.x] = (unsigned long long)at;
+    shim_wait(1);
+    for (unsigned l = 0; l < 32; l++) row[l] = (const unsigned short *)shim_slot[first + l];
+    for (int i = 0; i < n; i++) {
+        unsigned r = lane / 4, k = lane % 4 * 2;
+        const unsigned short *const *m = row + 8 * i;
+        x[i] =
+            across ? m[k][r] | (unsigned)m[k + 1][r] << 16 : m[r][k] | (unsigned)m[r][k + 1] << 16;
+    }
+    shim_wait(1);
+}
+
+/* c[2h + l] is element (8h + lane/4, 2(lane%4) + l); a and b lie as the instruction wants them. */
+template <class F>
+static inline void warp_step(F wide, float &c0, float &c1, float &c2, float &c3, const unsigned *a,
+                             const unsigned *b) {
+    unsigned as[4][32], bs[2][32], lane = threadIdx.x % 32;
+    float *const c[4] = {&c0, &c1, &c2, &c3};
+    for (int i = 0; i < 4; i++) shim_share(a[i], as[i]);
+    for (int i = 0; i < 2; i++) shim_share(b[i], bs[i]);
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned k = 0; k < 16; k++) {
+            unsigned x = as[i / 2 + k / 8 * 2][lane / 4 * 4 + k % 8 / 2];
+            unsigned y = bs[k / 8][(lane % 4 * 2 + i % 2) * 4 + k % 8 / 2];
+            *c[i] = fmaf(wide((unsigned short)(x >> k % 2 * 16)),
+                         wide((unsigned short)(y >> k % 2 * 16)), *c[i]);
+        }
 }
 
 static inline int atomicExch(int *at, int v) {

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a warp does as one: steps on matrices, and copies of several elements at once.
+ *
+ * A `use` block is a step whose operands lie in shared memory. Its loops are, outside in, over the
+ * reduced dim (q), halves of the rows (h) and a pair of columns (l); around it the innermost loops
+ * over threads are over rows (g) and pairs of columns (t). Operands are loaded as matrices of 8 by
+ * 8 elements: each lane gives the address of one row of 16 bytes. Which row is found by giving q,
+ * h, g, t and l in the block's own index the values that they have at that row's first element. */
+#include "cuda.h"
+
+enum { SIDE = 8 };
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+typedef struct Step {
+    const CudaStep *how;
+    const Stmt *q, *h, *l;
+    const Access *a, *b, *c;
+} Step;
+
+static const Access *operand(const Body *b, int val) {
+    const Val *v = &b->val.at[val];
+    while (v->kind == VAL_PRIM && v->prim == P_CVT) v = &b->val.at[v->arg[0]];
+    return v->kind == VAL_READ ? &v->read : NULL;
+}
+
+static const Stmt *only(const Stmt *s) {
+    return s && s->body.n == 1 ? s->body.at[0] : NULL;
+}
+
+static Step step_of(const Stmt *s) {
+    Step x = {.how = target_cuda_step(s->use), .q = only(s)};
+    x.h = only(x.q);
+    x.l = only(x.h);
+    const Stmt *body = only(x.l);
+    if (!x.how || !body || body->kind != STMT_BODY || body->store.n != 1)
+        BUG("a block for \"%s\" holds something else", s->use);
+    const Val *v = &body->code.val.at[body->store.at[0].val];
+    x.c = &body->store.at[0].to;
+    x.a = operand(&body->code, v->arg[0]);
+    x.b = operand(&body->code, v->arg[1]);
+    if (!x.a || !x.b) BUG("a block for \"%s\" multiplies no reads", s->use);
+    return x;
+}
+
+/* The registers that a load of `n` matrices fills; an equal load in reach is used again. */
+static const char *fragment(CNest *c, const Access *a, Dim flat, int n, const char *helper) {
+    for (int i = c->loaded.n - 1; i >= c->loaded_from; i--) {
+        const Loaded *l = &c->loaded.at[i];
+        if (l->buf == a->cont && l->flat == flat && l->epoch == c->epoch[1] && l->lanes == -n)
+            return l->val.text;
+    }
+    CVal v = {.type = U32, .vector = true, .text = str(c, "x%d", c->fresh++)};
+    put_line(c, "u32 %s[%d];", v.text, n);
+    put_line(c, "%s(%s, %s + %s);", helper, v.text, c->buf[a->cont].name,
+             emit_dim_str(&c->names, flat));
+    vec_push(c->arena, &c->loaded, (Loaded){a->cont, -n, c->epoch[1], c->scope, flat, NULL, v});
+    return v.text;
+}
+
+/* Does the dim step through neighbours in memory? */
+static bool runs_along(CNest *c, Dim flat, Dim var) {
+    Dim coef, rest;
+    return dim_affine(c->ctx, flat, &var, 1, &coef, &rest) && dim_is(coef, 1);
+}
+
+/* Rows of a: 8h + g; matrices in the order (h, half of q). */
+static const char *load_a(CNest *c, const Step *x, Dim lane) {
+    Ctx *ctx = c->ctx;
+    Dim flat = access_flat(c, x->a), side = dim_const(ctx, SIDE), zero = dim_const(ctx, 0);
+    Dim row = dim_mod(ctx, lane, side);
+    Dim second = dim_mod(ctx, dim_div(ctx, lane, side), dim_const(ctx, 2));
+    Dim late = dim_mulc(ctx, dim_div(ctx, lane, dim_const(ctx, 2 * SIDE)), SIDE);
+    bool along = runs_along(c, flat, x->q->var);
+    DimSubst to[] = {{x->q->var, along ? late : dim_add(ctx, late, row)},
+                     {x->h->var, second},
+                     {c->inner[0], along ? row : zero}};
+    flat = dim_subst(ctx, flat, to, 3);
+    return fragment(c, x->a, flat, 4, along ? x->how->along_a : x->how->across_a);
+}
+
+/* Columns of b: 2t + l; matrices in the order of the halves of q. Lanes beyond 15 give addresses
+ * that nobody asks for. */
+static const char *load_b(CNest *c, const Step *x, Dim lane) {
+    Ctx *ctx = c->ctx;
+    Dim flat = access_flat(c, x->b), side = dim_const(ctx, SIDE), zero = dim_const(ctx, 0);
+    Dim row = dim_mod(ctx, lane, side), both = dim_mod(ctx, lane, dim_const(ctx, 2 * SIDE));
+    bool along = runs_along(c, flat, x->q->var);
+    DimSubst to[] = {{x->q->var, along ? dim_sub(ctx, both, row) : both},
+                     {x->l->var, along ? row : zero},
+                     {c->inner[1], zero}};
+    flat = dim_subst(ctx, flat, to, 3);
+    return fragment(c, x->b, flat, 2, along ? x->how->along_b : x->how->across_b);
+}
+
+static void put_loop(CNest *c, const Stmt *s) {
+    names_var(&c->names, s->var, "?", dim_const(c->ctx, 0), dim_addc(c->ctx, s->extent, -1));
+}
+
+void cuda_use(CNest *c, const Stmt *s) {
+    Step x = step_of(s);
+    int mark = c->names.at.n, element;
+    Dim lane = dim_sym(c->ctx, "%lane"), zero = dim_const(c->ctx, 0);
+    names_var(&c->names, lane, "(i32)(threadIdx.x % 32)", zero, dim_const(c->ctx, 31));
+    put_loop(c, x.q);
+    put_loop(c, x.h);
+    put_loop(c, x.l);
+    const char *a = load_a(c, &x, lane), *b = load_b(c, &x, lane);
+    Text to = {.arena = c->arena};
+    for (int i = 0; i < 4; i++) {
+        int inner = c->names.at.n;
+        names_const(&c->names, x.h->var, i / 2, zero, dim_const(c->ctx, 1));
+        names_const(&c->names, x.l->var, i % 2, zero, dim_const(c->ctx, 1));
+        text_printf(&to, "%s, ", reg_name(c, x.c, &element));
+        names_pop(&c->names, inner);
+    }
+    put_line(c, "%s(%s%s, %s);", x.how->multiply, text_str(&to), a, b);
+    names_pop(&c->names, mark);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* What must hold for an index to be inside, as far as that is not proven. */
+static const char *inside(CNest *c, const Access *a) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    DimEnv env = names_env(&c->names);
+    Text out = {.arena = c->arena};
+    for (int k = 0; k < a->rank; k++) {
+        Dim at = names_subst(&c->names, a->at[k]), room = dim_sub(c->ctx, b->box[k], at);
+        const char *e = emit_dim_str(&c->names, at), *n = emit_dim_str(&c->names, b->box[k]);
+        bool below = dim_ge0(c->ctx, at, &env);
+        if (below && dim_ge0(c->ctx, dim_addc(c->ctx, room, -1), &env)) continue;
+        text_printf(&out, "%s(u64)(%s) < (u64)(%s)", out.n ? " && " : "", e, n);
+    }
+    return out.n ? text_str(&out) : "true";
+}
+
+static bool multiple(CNest *c, Dim d, int64_t of) {
+    return dim_is(dim_mod(c->ctx, d, dim_const(c->ctx, of)), 0);
+}
+
+/* The offset of lane 0, where the lanes lie side by side from a multiple of their number on. */
+static bool row_of(CNest *c, const Access *a, const Stmt *loop, int64_t lanes, Dim *first) {
+    Dim coef;
+    return dim_affine(c->ctx, access_flat(c, a), &loop->var, 1, &coef, first) && dim_is(coef, 1) &&
+           multiple(c, *first, lanes);
+}
+
+/* `lanes` neighbours from memory to a shared array, where an instruction moves so many bytes. */
+static bool copy_row(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) {
+    const Val *read = &s->code.val.at[s->store.at[0].val];
+    const Access *to = &s->store.at[0].to;
+    int64_t bytes = lanes * dtype_bits(read->type) / 8;
+    const Val *other = read->has_else ? &s->code.val.at[read->arg[0]] : NULL;
+    Dim from, at;
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || dtype_bits(read->type) < 8) return false;
+    if (other && (other->kind != VAL_CONST || other->bits)) return false;
+    if (!row_of(c, &read->read, loop, lanes, &from) || !row_of(c, to, loop, lanes, &at))
+        return false;
+    int mark = c->names.at.n;
+    names_const(&c->names, loop->var, 0, dim_const(c->ctx, 0), dim_const(c->ctx, lanes - 1));
+    put_line(c, "copy_async<%d>(%s + %s, %s + %s, %s);", (int)bytes, c->buf[to->cont].name,
+             emit_dim_str(&c->names, at), c->buf[read->read.cont].name,
+             emit_dim_str(&c->names, from), other ? inside(c, &read->read) : "true");
+    names_pop(&c->names, mark);
+    c->epoch[1]++;
+    return true;
+}
+
+bool cuda_lanes(CNest *c, const Stmt *loop) {
+    int64_t lanes;
+    const Stmt *s = only(loop);
+    if (!s || !s->async || loop->guard.n || !dim_is_const(loop->extent, &lanes)) return false;
+    int mark = c->names.at.n;
+    put_loop(c, loop);
+    bool copied = copy_row(c, loop, s, lanes);
+    names_pop(&c->names, mark);
+    return copied;
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of steps of warps.
+ *
+ * Rows and columns of the results, and what is reduced, are each one number: the dims that a line
+ * joins, the innermost fastest. A block has a tile of rows and columns, a warp of it one of its
+ * own, and of that each thread the elements which the machine's step gives it, in registers:
+ *
+ *     copy the first blocks of the reduction to shared memory, a group of copies each
+ *     for each block: wait for it; ask for the one `ahead`; all steps of the warp on this one
+ *     the root's body (or the sum itself), element by element, guarded where tiles hang over
+ *
+ * An operand lies in shared memory in the order in which it lies in memory, rows longer by 16
+ * bytes, so that neighbouring rows begin in other banks. As many neighbours are copied at once as
+ * lie side by side on a boundary of their size. What stands outside the container is zero. */
+#include "passes/nests_leaf.h"
+
+#include <string.h>
+
+enum { GROUP = 8, PAIRS = 4, PAD_BYTES = 16, UNROLL_MOST = 16 };
+
+typedef struct Operand {
+    const Val *read;
+    const JoinedDims *side; /* rows, or columns */
+    Dim first;              /* the block's first of them */
+    bool along;             /* reduced elements lie side by side */
+    int buf, lanes;         /* lanes: copied at once */
+} Operand;
+
+typedef struct Warps {
+    Lowering *lo;
+    const MapPlan *plan, *root;
+    const WarpStep *step;
+    int own[RANK_MAX * 2];   /* by root dim: that of the map, or -1 */
+    Dim fixed[RANK_MAX * 2]; /* by root dim: its value, of those that are no row and no column */
+    Dim row, column, number; /* of the warp; of the thread in the block */
+    Dim group, pair;         /* the thread in its warp */
+    int nthreads, acc;
+    Operand a, b;
+} Warps;
+
+static Dim constant(const Warps *w, int64_t value) {
+    return dim_const(w->lo->ctx, value);
+}
+
+static Dim sum(const Warps *w, Dim a, Dim b) {
+    return dim_add(w->lo->ctx, a, b);
+}
+
+static Dim times(const Warps *w, Dim a, int64_t by) {
+    return dim_mulc(w->lo->ctx, a, by);
+}
+
+/* ---- numbers and dims -------------------------------------------------------------------------
+ */
+
+static Dim total(const Warps *w, const Map *m, const JoinedDims *j) {
+    Dim n = constant(w, 1);
+    for (int i = 0; i < j->n; i++) n = dim_mul(w->lo->ctx, n, m->dim.at[j->dim[i]].extent);
+    return lowering_simplify(w->lo, n);
+}
+
+/* The dims at a number. Beyond the last one only the outermost dim leaves its range. */
+static void set_dims(const Warps *w, const Map *m, const JoinedDims *j, Dim number, Dim *value) {
+    Lowering *lo = w->lo;
+    for (int i = j->n - 1; i >= 0; i--) {
+        Dim extent = m->dim.at[j->dim[i]].extent;
+        value[j->dim[i]] = lowering_simplify(lo, i ? dim_mod(lo->ctx, number, extent) : number);
+        number = lowering_simplify(lo, dim_div(lo->ctx, number, extent));
+    }
+}
+
+/* Values of the contraction's dims where rows, columns and the reduced ones have these numbers;
+ * NULL: 0. */
+static void map_dims(const Warps *w, Dim row, Dim column, Dim reduced, Dim *value) {
+    const Map *m = w->plan->map, *root = w->root->map;
+    Dim at[RANK_MAX * 2];
+    for (int d = 0; d < root->dim.n; d++) at[d] = w->fixed[d];
+    set_dims(w, root, &w->root->rows, row ? row : constant(w, 0), at);
+    set_dims(w, root, &w->root->columns, column ? column : constant(w, 0), at);
+    for (int d = 0; d < m->dim.n; d++) value[d] = constant(w, 0);
+    for (int d = 0; d < root->dim.n; d++)
+        if (w->own[d] >= 0) value[w->own[d]] = at[d];
+    set_dims(w, m, &w->plan->reduced, reduced, value);
+}
+
+/* The dim of the contraction that is the root's dim d: both stand at one index of its result. */
+static int own_dim(const Warps *w, int d) {
+    const Map *m = w->plan->map, *root = w->root->map;
+    const Access *to = &m->write.at[0].to[0];
+    if (m == root) return d;
+    for (int v = 0; v < root->body.val.n; v++) {
+        const Val *val = &root->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != to->cont) continue;
+        for (int k = 0; k < to->rank; k++)
+            for (int i = 0; i < m->dim.n && val->read.at[k] == root->dim.at[d].sym; i++)
+                if (to->at[k] == m->dim.at[i].sym) return i;
+    }
+    return -1;
+}
+
+/* ---- blocks and threads -----------------------------------------------------------------------
+ */
+
+static bool is_joined(const JoinedDims *j, int d) {
+    for (int i = 0; i < j->n; i++)
+        if (j->dim[i] == d) return true;
+    return false;
+}
+
+static Dim open_mark(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts **into) {
+    if (mark == LOOP_BLOCK && dim_is(count, 1)) return constant(w, 0);
+    Dim var = lowering_var(w->lo, name, count);
+    *into = &nest_for(w->lo->nest, *into, var, count, mark)->body;
+    return var;
+}
+
+static Dim open_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into) {
+    Dim all = total(w, w->root->map, j), size = constant(w, j->block);
+    Dim count = lowering_simplify(w->lo, dim_ceildiv(w->lo->ctx, all, size));
+    bool full = dim_is(lowering_simplify(w->lo, dim_mod(w->lo->ctx, all, size)), 0);
+    w->lo->over[j->dim[0]] = !full;
+    return times(w, open_mark(w, name, count, LOOP_BLOCK, into), j->block);
+}
+
+static void open_grid(Warps *w, Stmts **into) {
+    const Map *root = w->root->map;
+    for (int d = 0; d < root->dim.n; d++) {
+        w->own[d] = own_dim(w, d);
+        w->fixed[d] = constant(w, 0);
+        if (is_joined(&w->root->rows, d) || is_joined(&w->root->columns, d)) continue;
+        if (map_reduces(root, d)) continue;
+        const MapDim *dim = &root->dim.at[d];
+        w->fixed[d] = open_mark(w, dim_sym_name(dim->sym), dim->extent, LOOP_BLOCK, into);
+    }
+    w->a.first = open_tiles(w, "row", &w->root->rows, into);
+    w->b.first = open_tiles(w, "column", &w->root->columns, into);
+}
+
+static void open_warps(Warps *w, Stmts **into) {
+    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
+    int64_t down = rows->block / rows->warp, right = columns->block / columns->warp;
+    Dim i = open_mark(w, "warp", constant(w, down), LOOP_THREAD, into);
+    Dim j = open_mark(w, "warp", constant(w, right), LOOP_THREAD, into);
+    w->group = open_mark(w, "g", constant(w, GROUP), LOOP_THREAD, into);
+    w->pair = open_mark(w, "t", constant(w, PAIRS), LOOP_THREAD, into);
+    w->row = times(w, i, rows->warp);
+    w->column = times(w, j, columns->warp);
+    Dim warp = sum(w, times(w, i, right), j);
+    w->number = sum(w, times(w, sum(w, times(w, warp, GROUP), w->group), PAIRS), w->pair);
+    w->nthreads = (int)(down * right) * GROUP * PAIRS;
+}
+
+/* ---- copies -----------------------------------------------------------------------------------
+ */
+
+/* Its index in memory at number `side` of its rows or columns and `reduced`. */
+static Access memory_at(const Warps *w, const Operand *o, Dim side, Dim reduced) {
+    Lowering *lo = w->lo;
+    const Map *m = w->plan->map;
+    Dim value[RANK_MAX * 2], at[RANK_MAX];
+    DimSubst subst[RANK_MAX * 2];
+    bool row = o->side == &w->root->rows;
+    map_dims(w, row ? side : NULL, row ? NULL : side, reduced, value);
+    for (int d = 0; d < m->dim.n; d++) subst[d] = (DimSubst){m->dim.at[d].sym, value[d]};
+    for (int k = 0; k < o->read->read.rank; k++)
+        at[k] = lowering_simplify(lo, dim_subst(lo->ctx, o->read->read.at[k], subst, m->dim.n));
+    return lowering_access(lo, o->read->read.cont, at, false);
+}
+
+static Dim flat(const Warps *w, const Access *a) {
+    const Buf *b = &w->lo->nest->buf.at[a->cont];
+    Dim f = constant(w, 0);
+    for (int k = 0; k < a->rank; k++) f = sum(w, dim_mul(w->lo->ctx, f, b->box[k]), a->at[k]);
+    return lowering_simplify(w->lo, f);
+}
+
+/* Do `lanes` neighbours lie side by side, on a boundary, and all inside or none? */
+static bool copies_row(Warps *w, const Operand *o, int64_t lanes) {
+    Lowering *lo = w->lo;
+    Ctx *ctx = lo->ctx;
+    const JoinedDims *inner = o->along ? &w->plan->reduced : o->side;
+    const Map *m = o->along ? w->plan->map : w->root->map;
+    int mark = lo->env.n;
+    Dim size = constant(w, lanes), chunks = constant(w, inner->block / lanes), coef, rest;
+    if (o->read->has_else || !dim_is(dim_mod(ctx, total(w, m, inner), size), 0)) return false;
+    Dim l = lowering_var(lo, "l", size), c = lowering_var(lo, "c", chunks);
+    Dim x = sum(w, times(w, c, lanes), l);
+    Dim block = lowering_var(lo, "k", constant(w, INT32_MAX));
+    Dim k = times(w, block, w->plan->reduced.block);
+    Access at = o->along ? memory_at(w, o, o->first, sum(w, k, x))
+                         : memory_at(w, o, sum(w, o->first, x), k);
+    bool good = dim_affine(ctx, flat(w, &at), &l, 1, &coef, &rest) && dim_is(coef, 1) &&
+                dim_is(lowering_simplify(lo, dim_mod(ctx, rest, size)), 0);
+    lo->env.n = mark;
+    return good;
+}
+
+static bool lies_along(const Warps *w, const Operand *o) {
+    const JoinedDims *j = &w->plan->reduced;
+    Dim var = dim_sym(w->lo->ctx, "along"), coef, rest;
+    int mark = w->lo->env.n;
+    Dim last = dim_addc(w->lo->ctx, total(w, w->plan->map, j), -1);
+    vec_push(w->lo->arena, &w->lo->env, ((DimRange){var, constant(w, 0), last}));
+    Access at = memory_at(w, o, constant(w, 0), var);
+    bool along = dim_affine(w->lo->ctx, flat(w, &at), &var, 1, &coef, &rest) && dim_is(coef, 1);
+    w->lo->env.n = mark;
+    return along;
+}
+
+static void open_operand(Warps *w, Operand *o, Stmts *into) {
+    Lowering *lo = w->lo;
+    const Cont *c = &lo->flow->cont.at[o->read->read.cont];
+    int64_t bytes = dtype_bits(c->type) / 8, depth = w->plan->reduced.block;
+    o->along = lies_along(w, o);
+    for (o->lanes = (int)(PAD_BYTES / bytes); o->lanes > 1 && !copies_row(w, o, o->lanes);)
+        o->lanes /= 2;
+    int64_t outer = o->along ? o->side->block : depth, inner = o->along ? depth : o->side->block;
+    Dim box[] = {constant(w, w->plan->ahead + 1), constant(w, outer),
+                 constant(w, inner + PAD_BYTES / bytes)};
+    o->buf = nest_buf(lo->nest, internf(lo->ctx, "%s.%d", c->name, lo->fresh++), BUF_SHARED,
+                      c->type, box, 3);
+    nest_decl(lo->nest, into, o->buf);
+}
+
+static Access shared_at(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced) {
+    Dim at[] = {slot, o->along ? side : reduced, o->along ? reduced : side};
+    for (int k = 0; k < 3; k++) at[k] = lowering_simplify(w->lo, at[k]);
+    return (Access){o->buf, 3, arena_copy(w->lo->arena, at, sizeof at)};
+}
+
+/* Is an element of the container certainly there? */
+static bool is_inside(const Warps *w, const Access *a) {
+    DimEnv env = lowering_env(w->lo);
+    const Buf *b = &w->lo->nest->buf.at[a->cont];
+    for (int k = 0; k < a->rank; k++) {
+        Dim room = dim_addc(w->lo->ctx, dim_sub(w->lo->ctx, b->box[k], a->at[k]), -1);
+        if (!dim_ge0(w->lo->ctx, a->at[k], &env) || !dim_ge0(w->lo->ctx, room, &env)) return false;
+    }
+    return true;
+}
+
+static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, const Access *to,
+                         Stmts *into) {
+    Lowering *lo = w->lo;
+    DType type = o->read->type;
+    Stmt *s = nest_body(lo->nest, into);
+    Access from = memory_at(w, o, side, reduced);
+    int val = is_inside(w, &from)
+                  ? body_read(&s->code, from, type)
+                  : body_read_else(&s->code, from, type, body_bits(&s->code, type, 0));
+    s->async = o->lanes > 1;
+    s->from = w->plan->map->from;
+    vec_push(lo->arena, &s->store, ((Store){*to, val}));
+}
+
+/* A block of the reduction to a slot: neighbouring threads take neighbours in memory. */
+static void copy_block(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
+    Lowering *lo = w->lo;
+    int64_t depth = w->plan->reduced.block, side = o->side->block;
+    int64_t chunks = (o->along ? depth : side) / o->lanes,
+            count = chunks * (o->along ? side : depth);
+    int64_t steps = (count + w->nthreads - 1) / w->nthreads;
+    int mark = lo->env.n;
+    Dim e = w->number;
+    if (steps > 1) {
+        Dim var = lowering_var(lo, "e", constant(w, steps));
+        LoopMark how = steps <= UNROLL_MOST ? LOOP_UNROLL : LOOP_SEQ;
+        into = &nest_for(lo->nest, into, var, constant(w, steps), how)->body;
+        e = sum(w, times(w, var, w->nthreads), e);
+    }
+    if (steps * w->nthreads > count) {
+        Stmt *some = nest_if(lo->nest, into);
+        vec_push(lo->arena, &some->guard, dim_sub(lo->ctx, constant(w, count - 1), e));
+        into = &some->body;
+    }
+    Dim outer = lowering_simplify(lo, dim_div(lo->ctx, e, constant(w, chunks)));
+    Dim inner = times(w, lowering_simplify(lo, dim_mod(lo->ctx, e, constant(w, chunks))), o->lanes);
+    if (o->lanes > 1) {
+        Dim lanes = constant(w, o->lanes), l = lowering_var(lo, "l", lanes);
+        into = &nest_for(lo->nest, into, l, lanes, LOOP_VECTOR)->body;
+        inner = sum(w, inner, l);
+    }
+    Dim own = o->along ? outer : inner, reduced = o->along ? inner : outer;
+    Access to = shared_at(w, o, slot, own, reduced);
+    copy_element(w, o, sum(w, o->first, own), sum(w, times(w, block, depth), reduced), &to, into);
+    lo->env.n = mark;
+}
+
+static void copy_both(Warps *w, Dim block, Dim slot, Stmts *into) {
+    copy_block(w, &w->a, block, slot, into);
+    copy_block(w, &w->b, block, slot, into);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------
+ */
+
+/* The loops that a step stands for, at tile (m, n) of the warp and part k of the block. */
+static void one_step(Warps *w, Dim slot, Dim k, Dim m, Dim n, Stmts *into) {
+    Lowering *lo = w->lo;
+    const WarpStep *step = w->step;
+    Stmt *use = nest_stmt(lo->nest, into, STMT_USE);
+    use->use = step->name;
+    use->from = w->plan->map->from;
+    into = &use->body;
+    int mark = lo->env.n;
+    Dim q = open_mark(w, "q", constant(w, step->depth), LOOP_UNROLL, &into);
+    Dim h = open_mark(w, "h", constant(w, step->rows / GROUP), LOOP_UNROLL, &into);
+    Dim l = open_mark(w, "l", constant(w, step->columns / PAIRS), LOOP_VECTOR, &into);
+    Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
+    Dim column = sum(w, sum(w, w->column, times(w, n, step->columns)),
+                     sum(w, times(w, w->pair, step->columns / PAIRS), l));
+    Dim reduced = sum(w, times(w, k, step->depth), q), acc[] = {m, n, h, l};
+    Access to = {w->acc, 4, arena_copy(lo->arena, acc, sizeof acc)};
+    Stmt *s = nest_body(lo->nest, into);
+    Body *b = &s->code;
+    int x = body_cvt(b, step->c, body_read(b, shared_at(w, &w->a, slot, row, reduced), step->a));
+    int y = body_cvt(b, step->c, body_read(b, shared_at(w, &w->b, slot, column, reduced), step->b));
+    int z = body_prim3(b, P_FMA, x, y, body_read(b, to, step->c));
+    vec_push(lo->arena, &s->store, ((Store){to, z}));
+    s->from = w->plan->map->from;
+    lo->env.n = mark;
+}
+
+static void all_steps(Warps *w, Dim slot, Stmts *into) {
+    const WarpStep *step = w->step;
+    int mark = w->lo->env.n;
+    Dim parts = constant(w, w->plan->reduced.block / step->depth);
+    Dim k = open_mark(w, "part", parts, LOOP_UNROLL, &into);
+    Dim m = open_mark(w, "m", constant(w, w->root->rows.warp / step->rows), LOOP_UNROLL, &into);
+    Dim n =
+        open_mark(w, "n", constant(w, w->root->columns.warp / step->columns), LOOP_UNROLL, &into);
+    one_step(w, slot, k, m, n, into);
+    w->lo->env.n = mark;
+}
+
+static bool never(const Lowering *lo, Dim guard) {
+    DimEnv env = lowering_env(lo);
+    return dim_ge0(lo->ctx, dim_addc(lo->ctx, dim_mulc(lo->ctx, guard, -1), -1), &env);
+}
+
+static Stmts *when(Warps *w, Dim guard, Stmts *into) {
+    DimEnv env = lowering_env(w->lo);
+    if (dim_ge0(w->lo->ctx, guard, &env)) return into;
+    Stmt *s = nest_if(w->lo->nest, into);
+    vec_push(w->lo->arena, &s->guard, guard);
+    return &s->body;
+}
+
+static void reduce_blocks(Warps *w, Stmts *into) {
+    Lowering *lo = w->lo;
+    Nest *nest = lo->nest;
+    int ahead = w->plan->ahead, mark = lo->env.n;
+    Dim all = total(w, w->plan->map, &w->plan->reduced), slots = constant(w, ahead + 1);
+    Dim count = dim_ceildiv(lo->ctx, all, constant(w, w->plan->reduced.block));
+    count = lowering_simplify(lo, count);
+    for (int p = 0; p < ahead; p++) {
+        Dim left = dim_addc(lo->ctx, count, -1 - p);
+        if (!never(lo, left)) copy_both(w, constant(w, p), constant(w, p), when(w, left, into));
+        nest_stmt(nest, into, STMT_COMMIT);
+    }
+    Dim block = lowering_var(lo, "block", count), next = dim_addc(lo->ctx, block, ahead);
+    into = &nest_for(nest, into, block, count, LOOP_SEQ)->body;
+    nest_stmt(nest, into, STMT_WAIT)->left = ahead - 1;
+    nest_stmt(nest, into, STMT_SYNC);
+    Dim more = dim_sub(lo->ctx, dim_addc(lo->ctx, count, -1), next);
+    if (!never(lo, more)) copy_both(w, next, dim_mod(lo->ctx, next, slots), when(w, more, into));
+    nest_stmt(nest, into, STMT_COMMIT);
+    all_steps(w, dim_mod(lo->ctx, block, slots), into);
+    lo->env.n = mark;
+}
+
+/* ---- results ----------------------------------------------------------------------------------
+ */
+
+/* The sum itself, where nothing is computed from it. */
+static void store_sum(Leaf *f, const Lane *lane, const Access *acc, Stmts *into) {
+    Lane mine = *lane;
+    const Access *to = &f->map->write.at[0].to[0];
+    into = open_guards(f, &mine, true, into);
+    Stmt *s = nest_body(f->lo->nest, lane_loop(f, &mine, into));
+    int val = body_read(&s->code, *acc, f->lo->nest->buf.at[acc->cont].type);
+    body_store(f, s, target_access(f, to),
+               body_cvt(&s->code, f->lo->flow->cont.at[to->cont].type, val));
+    finish_body(f, s);
+}
+
+/* The elements that a thread has, where they are: pairs of neighbours in lanes. */
+static void store_elements(Warps *w, Stmts *into) {
+    Lowering *lo = w->lo;
+    const WarpStep *step = w->step;
+    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
+    int mark = lo->env.n, pair = step->columns / PAIRS;
+    Leaf f = {.plan = w->root, .map = w->root->map, .lo = lo};
+    Dim m = open_mark(w, "m", constant(w, rows->warp / step->rows), LOOP_UNROLL, &into);
+    Dim n = open_mark(w, "n", constant(w, columns->warp / step->columns), LOOP_UNROLL, &into);
+    Dim h = open_mark(w, "h", constant(w, step->rows / GROUP), LOOP_UNROLL, &into);
+    Lane lane = {.var = lowering_var(lo, "l", constant(w, pair)), .width = pair, .row = true};
+    Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
+    Dim column = sum(w, sum(w, w->column, times(w, n, step->columns)),
+                     sum(w, times(w, w->pair, pair), lane.var));
+    Dim at[] = {m, n, h, lane.var};
+    Access acc = {w->acc, 4, arena_copy(lo->arena, at, sizeof at)};
+    for (int d = 0; d < f.map->dim.n; d++) f.value[d] = w->fixed[d];
+    set_dims(w, f.map, rows, sum(w, w->a.first, row), f.value);
+    set_dims(w, f.map, columns, sum(w, w->b.first, column), f.value);
+    if (w->plan == w->root) {
+        f.write = &f.map->write.at[0];
+        store_sum(&f, &lane, &acc, into);
+    } else {
+        lo->local[w->plan->map->write.at[0].to[0].cont].one = &acc;
+        plain_body(&f, &lane, into);
+    }
+    lo->env.n = mark;
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------
+ */
+
+static bool uses_side(const Warps *w, const Val *read, const JoinedDims *j) {
+    for (int k = 0; k < read->read.rank; k++)
+        for (int i = 0; i < j->n; i++) {
+            int d = own_dim(w, j->dim[i]);
+            if (d >= 0 && dim_uses(read->read.at[k], w->plan->map->dim.at[d].sym)) return true;
+        }
+    return false;
+}
+
+static void find_operands(Warps *w) {
+    const Map *m = w->plan->map;
+    w->a.side = &w->root->rows;
+    w->b.side = &w->root->columns;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ)
+            *(uses_side(w, val, &w->root->columns) ? &w->b.read : &w->a.read) = val;
+    }
+}
+
+static const WarpStep *step_named(const Lowering *lo, const char *name) {
+    for (int i = 0; i < lo->machine->nstep; i++)
+        if (strcmp(lo->machine->step[i]->name, name) == 0) return lo->machine->step[i];
+    fail(lo->ctx, E_UNSUPPORTED, "kernel \"%s\" uses \"%s\", which %s does not have",
+         lo->kernel->name, name, lo->machine->name);
+}
+
+static void check_sizes(const Warps *w) {
+    const JoinedDims *r = &w->root->rows, *c = &w->root->columns, *k = &w->plan->reduced;
+    const WarpStep *s = w->step;
+    bool sized = r->warp > 0 && c->warp > 0 && k->block > 0 && w->plan->ahead > 0 &&
+                 r->block % r->warp == 0 && c->block % c->warp == 0 && r->warp % s->rows == 0 &&
+                 c->warp % s->columns == 0 && k->block % s->depth == 0;
+    if (!sized || !w->a.read || !w->b.read)
+        fail(
+            w->lo->ctx, E_UNSUPPORTED,
+            "kernel \"%s\" has no rows, columns and depth that \"%s\" divides, of a block and of a "
+            "warp, with operands staged ahead",
+            w->lo->kernel->name, s->name);
+}
+
+void lower_warps(Lowering *lo) {
+    Warps w = {.lo = lo, .plan = lo->steps, .root = &lo->plan[lo->nplan - 1]};
+    Stmts *into = &lo->nest->body;
+    w.step = step_named(lo, w.plan->use);
+    find_operands(&w);
+    check_sizes(&w);
+    open_grid(&w, &into);
+    open_operand(&w, &w.a, into);
+    open_operand(&w, &w.b, into);
+    open_warps(&w, &into);
+    Dim box[] = {constant(&w, w.root->rows.warp / w.step->rows),
+                 constant(&w, w.root->columns.warp / w.step->columns),
+                 constant(&w, w.step->rows / GROUP), constant(&w, w.step->columns / PAIRS)};
+    w.acc = nest_buf(lo->nest, internf(lo->ctx, "acc.%d", lo->fresh++), BUF_REG, w.step->c, box, 4);
+    Stmt *decl = nest_decl(lo->nest, into, w.acc);
+    decl->has_init = true;
+    reduce_blocks(&w, into);
+    store_elements(&w, into);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contractions by steps of warps, where the machine's table has one for their types.
+ *
+ * A step multiplies small matrices. Rows, columns and what is reduced may each be several dims of
+ * the map, joined to one number (an image's height and width, a window's channels and places), so
+ * that convolutions are products too. Each of them is joined from the innermost dim outward, as
+ * long as the extents inside are known; dims of results that are left run in blocks of one index.
+ *
+ * Tiles are those that cost least: full tiles do most with what they fetch, small ones give every
+ * core one. */
+#include "passes/schedule.h"
+
+static const int64_t unknown_extent = 64;
+enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
+
+/* Of a block and of its warps. */
+typedef struct Tile {
+    int rows, columns, warp_rows, warp_columns, depth;
+} Tile;
+
+static const Tile tiles[] = {
+    {128, 128, 64, 32, 32}, {64, 128, 32, 32, 32}, {128, 64, 32, 32, 32}, {64, 64, 32, 32, 64},
+    {32, 128, 16, 64, 32},  {64, 32, 32, 16, 64},  {32, 64, 16, 32, 64},  {32, 32, 16, 16, 64},
+    {16, 64, 16, 16, 64},   {64, 16, 16, 16, 64},  {16, 32, 16, 8, 64},
+};
+
+enum { AHEAD_MOST = 3 };
+
+typedef struct Side {
+    int dim[MAP_DIMS], n;
+    double total;
+} Side;
+
+typedef struct Steps {
+    Rows *r;
+    const Map *map;
+    const WarpStep *step;
+    Contraction roles;
+    Side rows, columns, reduced;
+    double batch;
+} Steps;
+
+/* ---- shape ------------------------------------------------------------------------------------
+ */
+
+/* The read whose conversion a factor is. */
+static int converted_read(const Map *m, int val, DType to) {
+    const Val *v = &m->body.val.at[val];
+    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != to) return -1;
+    return m->body.val.at[v->arg[0]].kind == VAL_READ ? v->arg[0] : -1;
+}
+
+/* Copies fill up with zeros. */
+static bool can_copy(const Steps *s, int read) {
+    const Val *v = &s->map->body.val.at[read];
+    const Val *other = v->has_else ? &s->map->body.val.at[v->arg[0]] : NULL;
+    if (access_by_value(s->map, &v->read) || s->r->s->flow->cont.at[v->read.cont].layout)
+        return false;
+    return !other || (other->kind == VAL_CONST && !other->bits);
+}
+
+/* Sets a and b: the reads of rows and of columns come later. */
+static const WarpStep *find_step(Steps *s) {
+    const Map *m = s->map;
+    const Write *w = &m->write.at[0];
+    const Machine *machine = s->r->s->env->machine;
+    const Val *v = &m->body.val.at[w->val[0]];
+    if (m->write.n != 1 || w->n != 1 || w->combine->simple != P_ADD || w->combine->nstate != 1 ||
+        v->kind != VAL_PRIM || v->prim != P_MUL || v->type != w->combine->type[0])
+        return NULL;
+    int x = converted_read(m, v->arg[0], v->type), y = converted_read(m, v->arg[1], v->type);
+    if (x < 0 || y < 0 || x == y || !can_copy(s, x) || !can_copy(s, y)) return NULL;
+    for (int i = 0; i < machine->nstep; i++) {
+        const WarpStep *step = machine->step[i];
+        if (step->c == v->type && step->a == m->body.val.at[x].type &&
+            step->b == m->body.val.at[y].type)
+            return step;
+    }
+    return NULL;
+}
+
+static DimRole role_of(const Steps *s, int d) {
+    int own = s->r->kernel->map.n == 1 ? d : s->r->al.at[0][d];
+    return own < 0 ? ROLE_OTHER : s->roles.role[own];
+}
+
+/* Innermost first; an extent that is not known ends it. */
+static void join(Side *side, const Map *m, int d, bool *open) {
+    int64_t extent;
+    if (!*open) return;
+    *open = dim_is_const(m->dim.at[d].extent, &extent);
+    for (int i = side->n++; i > 0; i--) side->dim[i] = side->dim[i - 1];
+    side->dim[0] = d;
+    side->total *= (double)map_extent(m, d, unknown_extent);
+}
+
+static bool join_results(Steps *s, const int *dims, int n) {
+    DimRole inner = role_of(s, dims[n - 1]);
+    bool rows = true, columns = true;
+    if (inner != ROLE_M && inner != ROLE_N) return false;
+    for (int i = n - 1; i >= 0; i--) {
+        DimRole role = role_of(s, dims[i]);
+        bool *open = role == inner ? &columns : &rows;
+        if (role != ROLE_M && role != ROLE_N && role != ROLE_BATCH) return false;
+        if (role == ROLE_BATCH || !*open)
+            s->batch *= (double)map_extent(s->r->root, dims[i], unknown_extent);
+        else
+            join(role == inner ? &s->columns : &s->rows, s->r->root, dims[i], open);
+    }
+    return s->rows.total >= LEAST_ROWS && s->columns.total >= LEAST_COLUMNS;
+}
+
+/* Blocks of the reduction may hang over its end where both operands end there. */
+static bool ends_with(const Steps *s, int d) {
+    const Flow *flow = s->r->s->flow;
+    int found = 0;
+    for (int v = 0; v < s->map->body.val.n; v++) {
+        const Val *val = &s->map->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        for (int k = 0; k < val->read.rank; k++)
+            found += val->read.at[k] == s->map->dim.at[d].sym &&
+                     flow->cont.at[val->read.cont].shape[k] == s->map->dim.at[d].extent;
+    }
+    return found == 2;
+}
+
+static bool join_reduced(Steps *s) {
+    bool open = true;
+    for (int d = s->map->dim.n - 1; d >= 0; d--) {
+        if (!map_reduces(s->map, d) || dim_is(s->map->dim.at[d].extent, 1)) continue;
+        if (!open) return false;
+        join(&s->reduced, s->map, d, &open);
+    }
+    return s->reduced.n && s->reduced.total >= LEAST_DEPTH && ends_with(s, s->reduced.dim[0]);
+}
+
+static bool has_shape(Steps *s, const int *dims, int n) {
+    const Rows *r = s->r;
+    if (!r->s->env->machine->nstep || r->s->env->math == MATH_STRICT || r->kernel->map.n > 2)
+        return false;
+    if (!map_is_reduction(s->map) || s->map->cons.n || r->root->cons.n) return false;
+    if (r->kernel->map.n == 2 && (map_is_reduction(r->root) ||
+                                  read_outside(r->s, r->kernel, s->map->write.at[0].to[0].cont)))
+        return false;
+    s->step = find_step(s);
+    if (!s->step) return false;
+    s->roles = map_contraction(r->s->flow, s->map);
+    return s->roles.is && join_results(s, dims, n) && join_reduced(s);
+}
+
+/* ---- cost -------------------------------------------------------------------------------------
+ */
+
+static double upward(double n, double by) {
+    double whole = (double)(int64_t)(n / by) * by;
+    return whole < n ? whole + by : whole;
+}
+
+static int64_t slot_bytes(const Steps *s, const Tile *t) {
+    int64_t bytes = dtype_bits(s->step->a) / 8, longer = t->rows > t->depth ? t->rows : t->depth;
+    int64_t wide = t->columns > t->depth ? t->columns : t->depth;
+    return (int64_t)(t->rows + t->columns) * t->depth * bytes + (longer + wide) * PAD_BYTES;
+}
+
+/* Seconds of the core that has most blocks: the longest of computing, of fetching what its blocks
+ * read, of warps reading it again, of waiting for each block of the reduction; the others hide
+ * behind it but for a part. */
+static double cost_of(const Steps *s, const Tile *t) {
+    static const double WAIT = 3e-7;
+    const Machine *m = s->r->s->env->machine;
+    double bytes = dtype_bits(s->step->a) / 8.0, depth = upward(s->reduced.total, t->depth);
+    double blocks = s->batch * upward(s->rows.total, t->rows) / t->rows *
+                    upward(s->columns.total, t->columns) / t->columns;
+    double each = upward(blocks, m->cores) / m->cores;
+    int warps = t->rows / t->warp_rows * (t->columns / t->warp_columns);
+    double most[] = {2.0 * t->rows * t->columns * depth * each / m->step_flops,
+                     (t->rows + t->columns) * depth * bytes * each / m->level[1].bandwidth,
+                     warps * (t->warp_rows + t->warp_columns) * depth * bytes * each /
+                         m->level[0].bandwidth,
+                     depth / t->depth * WAIT};
+    double longest = 0, sum = 0;
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        longest = most[i] > longest ? most[i] : longest;
+        sum += most[i];
+    }
+    return longest + sum / 8 + each * WAIT;
+}
+
+/* Two blocks at a time on a core. */
+static bool fits(const Steps *s, const Tile *t, int slots) {
+    return slots * slot_bytes(s, t) <= s->r->s->env->machine->shared_most / 2;
+}
+
+/* Shorter blocks of the reduction, where fewer zeros come behind its end. */
+static Tile shortened(const Steps *s, Tile t) {
+    while (t.depth / 2 >= s->step->depth &&
+           upward(s->reduced.total, t.depth / 2.0) < upward(s->reduced.total, t.depth))
+        t.depth /= 2;
+    return t;
+}
+
+static bool choose_tile(const Steps *s, Tile *best) {
+    double least = 0;
+    bool any = false;
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        Tile t = shortened(s, tiles[i]);
+        if (t.warp_rows % s->step->rows || t.warp_columns % s->step->columns ||
+            t.depth % s->step->depth || !fits(s, &t, 2))
+            continue;
+        double cost = cost_of(s, &t);
+        if (any && cost >= least) continue;
+        any = true;
+        *best = t;
+        least = cost;
+    }
+    return any;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+static void side_line(const Steps *s, LineKind kind, int pos, const Side *side, int64_t size) {
+    const Rows *r = s->r;
+    const Map *m = pos ? r->root : kind == LINE_DEPTH ? s->map : r->root;
+    Line *line = kernel_line(r->s->flow, r->kernel, kind, pos);
+    for (int i = 0; i < side->n; i++)
+        line_dim(r->s->flow, line, m, side->dim[i], i + 1 == side->n ? size : 0);
+}
+
+bool step_tiles(Rows *r, const int *dims, int n) {
+    Steps s = {.r = r, .map = r->s->flow->map.at[r->kernel->map.at[0]], .batch = 1};
+    s.rows.total = s.columns.total = s.reduced.total = 1;
+    Tile tile, *t = &tile;
+    if (!has_shape(&s, dims, n) || !choose_tile(&s, t)) return false;
+    Flow *flow = r->s->flow;
+    int root = r->kernel->map.n - 1, ahead = AHEAD_MOST;
+    while (ahead > 1 && (!fits(&s, t, ahead + 1) || ahead * t->depth >= s.reduced.total)) ahead--;
+    side_line(&s, LINE_ROWS, root, &s.rows, t->rows);
+    side_line(&s, LINE_COLUMNS, root, &s.columns, t->columns);
+    side_line(&s, LINE_ROWS, root, &s.rows, t->warp_rows);
+    side_line(&s, LINE_COLUMNS, root, &s.columns, t->warp_columns);
+    side_line(&s, LINE_DEPTH, 0, &s.reduced, t->depth);
+    kernel_line(flow, r->kernel, LINE_USE, 0)->name = s.step->name;
+    for (int v = 0; v < s.map->body.val.n; v++) {
+        if (s.map->body.val.at[v].kind != VAL_READ) continue;
+        Line *stage = kernel_line(flow, r->kernel, LINE_STAGE, 0);
+        stage->cont = s.map->body.val.at[v].read.cont;
+        stage->ahead = ahead;
+    }
+    keep_in_registers(r);
+    return true;
+}
