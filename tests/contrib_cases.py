@@ -87,8 +87,10 @@ def node_model(op, operands, results, attributes, constant=(), domain="com.micro
 
 def make_symbolic(model):
     for info in model.graph.input:
-        for k, d in enumerate(info.type.tensor_type.shape.dim):
-            d.dim_param = f"{info.name}_{k}"
+        dims = info.type.tensor_type.shape.dim
+        for k, d in enumerate(dims):
+            if len(dims) > 1 or info.type.tensor_type.elem_type != TensorProto.INT64:  # vectors of these are shapes
+                d.dim_param = f"{info.name}_{k}"
     for info in model.graph.output:
         for d in info.type.tensor_type.shape.dim:
             d.Clear()

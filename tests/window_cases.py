@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases for contrib_cases.py of operators with windows, all dims of all operands symbolic: one model, several sizes,
 windows among them. The judge is onnxruntime."""
+import math
+
 import numpy as np
 
 STANDARD = {"domain": "", "version": 19}
@@ -68,4 +70,18 @@ def pools(m):
                          {"kernel_shape": [3, 2], "strides": [3, 2]} | attributes)
 
 
-cases = [convolutions, integers, transposed, deformed, pools]
+def scattered(m):
+    def columns(n, c, image, block, stride=2, dilation=1):
+        count = [(i + 1 - dilation * (b - 1) - 1) // stride + 1 for i, b in zip(image, block)]
+        return [(n, c * math.prod(block), math.prod(count)), np.array(image), np.array(block)]
+
+    yield window(m, "col2im", "Col2Im", [
+        columns(1, 2, (6, 5), (2, 3)), columns(2, 1, (4, 9), (3, 1)), columns(1, 3, (5, 5), (5, 2))],
+        {"strides": [2, 2], "pads": [1, 0, 0, 1]})
+    yield window(m, "unpool", "MaxUnpool", [
+        [(1, 1, 2, 2), np.array([[[[5, 7], [13, 15]]]]), np.array([1, 1, 4, 4])],
+        [(1, 2, 1, 3), np.array([[[[0, 2, 5]], [[7, 8, 10]]]]), np.array([1, 2, 2, 6])]],
+        {"kernel_shape": [2, 2], "strides": [2, 2]})
+
+
+cases = [convolutions, integers, transposed, deformed, pools, scattered]

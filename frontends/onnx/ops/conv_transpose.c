@@ -145,98 +145,133 @@ static void conv_transpose_lower(Lower *lo) {
 
 typedef struct Image {
     int n;
-    int64_t block[SPATIAL_MAX], stride[SPATIAL_MAX], dilation[SPATIAL_MAX], pad[2 * SPATIAL_MAX];
-    int64_t size[SPATIAL_MAX], count[SPATIAL_MAX]; /* of the image; of blocks along it */
-    int64_t elements, blocks;                      /* in a block; in all */
+    Dim block[SPATIAL_MAX], size[SPATIAL_MAX],
+        count[SPATIAL_MAX]; /* count: blocks along the image */
+    int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX], pad[2 * SPATIAL_MAX];
+    Dim elements, blocks; /* in a block; in all. NULL: only run time tells the sizes */
 } Image;
 
-static Image image_of(Ctx *ctx, const Graph *g, const Node *node) {
-    Image im = {.elements = 1, .blocks = 1};
-    const int64_t *size = NULL, *block = NULL;
-    im.n = nn_ints(ctx, g, node, 1, NULL, &size);
-    if (im.n < 1 || im.n > SPATIAL_MAX || nn_ints(ctx, g, node, 2, NULL, &block) != im.n)
-        fail(ctx, E_SHAPE,
+static void image_attributes(Infer *in, Image *im) {
+    im->n = onnx_vector_length(in, 1);
+    if (im->n < 0) im->n = onnx_vector_length(in, 2);
+    if (im->n < 1 || im->n > SPATIAL_MAX)
+        fail(in->ctx, E_SHAPE,
              "\"image_shape\" and \"block_shape\" must have one element for each of 1 to %d "
              "spatial dims",
              SPATIAL_MAX);
-    nn_attr_n(ctx, node, "strides", im.n, 1, im.stride);
-    nn_attr_n(ctx, node, "dilations", im.n, 1, im.dilation);
-    nn_attr_n(ctx, node, "pads", 2 * im.n, 0, im.pad);
+    onnx_need_length(in, 1, im->n);
+    onnx_need_length(in, 2, im->n);
+    nn_attr_n(in->ctx, in->node, "strides", im->n, 1, im->stride);
+    nn_attr_n(in->ctx, in->node, "dilations", im->n, 1, im->dilation);
+    nn_attr_n(in->ctx, in->node, "pads", 2 * im->n, 0, im->pad);
+    for (int i = 0; i < im->n; i++)
+        if (im->stride[i] < 1 || im->dilation[i] < 1)
+            fail(in->ctx, E_ATTRIBUTE, "strides and dilations must be at least 1");
+}
+
+static Image image_of(Infer *in) {
+    Ctx *ctx = in->ctx;
+    Image im = {0};
+    const Dim *size, *block;
+    int n;
+    image_attributes(in, &im);
+    if (!infer_known(in, 1, &size, &n) || !infer_known(in, 2, &block, &n)) return im;
     for (int i = 0; i < im.n; i++) {
-        if (im.stride[i] < 1 || im.dilation[i] < 1 || block[i] < 1 || size[i] < 1)
-            fail(ctx, E_ATTRIBUTE, "image, block, strides and dilations must be at least 1");
+        int64_t least;
         im.size[i] = size[i], im.block[i] = block[i];
-        int64_t span = (block[i] - 1) * im.dilation[i] + 1;
-        im.count[i] = (size[i] + im.pad[i] + im.pad[im.n + i] - span) / im.stride[i] + 1;
-        im.elements *= block[i], im.blocks *= im.count[i];
+        if ((dim_is_const(size[i], &least) && least < 1) ||
+            (dim_is_const(block[i], &least) && least < 1))
+            fail(ctx, E_ATTRIBUTE, "image and block must be at least 1");
+        Dim span = dim_addc(ctx, dim_mulc(ctx, dim_addc(ctx, block[i], -1), im.dilation[i]), 1);
+        Dim room = dim_sub(ctx, dim_addc(ctx, size[i], im.pad[i] + im.pad[im.n + i]), span);
+        im.count[i] = dim_addc(ctx, dim_div(ctx, room, dim_const(ctx, im.stride[i])), 1);
     }
+    im.elements = dim_product(ctx, im.block, im.n);
+    im.blocks = dim_product(ctx, im.count, im.n);
     return im;
 }
 
-/* Col2Im of sizes that only run time tells: each element of a block finds its place by arithmetic
- * on values, and a call adds it there. Elements that fall into the padding go behind the image. */
-static bool image_known(const Infer *in) {
-    const Dim *at;
-    int n;
-    return infer_known(in, 1, &at, &n) && infer_known(in, 2, &at, &n);
-}
-
 static void col2im_infer(Infer *in) {
-    const Type *x = nn_ranked(in, 0, 3, 3), *said = infer_declared(in, 0);
-    if (!image_known(in)) {
-        if (!said || said->rank < 3 || said->rank > 2 + SPATIAL_MAX)
-            fail(in->ctx, E_UNSUPPORTED,
-                 "\"image_shape\" or \"block_shape\" is computed at run time: declare the shape of "
-                 "the result in the model");
-        infer_set(in, 0, x->dtype, said->shape, said->rank);
+    Ctx *ctx = in->ctx;
+    const Type *x = nn_ranked(in, 0, 3, 3);
+    Image im = image_of(in);
+    Dim out[RANK_MAX] = {x->shape[0]}, most[RANK_MAX] = {NULL, x->shape[1]};
+    if (!im.elements) {
+        onnx_take_partly(in, 1, out + 2, im.n);
+        onnx_set_unknown(in, 1, x->dtype, out, 2 + im.n, most);
         return;
     }
-    Image im = image_of(in->ctx, in->graph, in->node);
-    Dim out[RANK_MAX] = {x->shape[0],
-                         dim_div(in->ctx, x->shape[1], dim_const(in->ctx, im.elements))};
-    nn_agree(in, x->shape[2], dim_const(in->ctx, im.blocks), 0, 0,
+    for (int i = 0; i < im.n; i++) {
+        nn_require_ge(in, im.block[i], dim_const(ctx, 1));
+        nn_require_ge(in, im.count[i], dim_const(ctx, 1));
+        out[2 + i] = im.size[i];
+    }
+    out[1] = dim_div(ctx, x->shape[1], im.elements);
+    nn_agree(in, x->shape[1], dim_mul(ctx, out[1], im.elements), 0, 0,
+             "its channels must be a multiple of the elements of a block");
+    nn_agree(in, x->shape[2], im.blocks, 0, 0,
              "its last dim must be the number of blocks that image, block, strides and pads give");
-    for (int i = 0; i < im.n; i++) out[2 + i] = dim_const(in->ctx, im.size[i]);
     infer_set(in, 0, x->dtype, out, 2 + im.n);
 }
 
-/* The place of element (e, l) of x in a flat [n,c,image], or `behind`. */
-static int image_place(Lower *lo, Map *m, const Dim *at, const Shape *y, int behind) {
+/* Col2Im of sizes that only run time tells: each element of a block finds its place by arithmetic
+ * on values, and a call adds it there. Elements that fall into the padding go behind the image;
+ * where sizes do not fit together the place is none, which the call reports. */
+static int col2im_size(Lower *lo, Map *m, int axis) {
+    int n = nn_cont(lo, lower_out(lo, 0))->rank - 2, elements = body_const(&m->body, I64, 1);
+    if (axis >= 2) {
+        Dim at = dim_const(lo->ctx, axis - 2);
+        return nn_read_as(lo, m, lower_in(lo, 1), &at, I64);
+    }
+    for (int i = 0; i < n; i++) {
+        Dim at = dim_const(lo->ctx, i);
+        int block = nn_read_as(lo, m, lower_in(lo, 2), &at, I64);
+        elements = EXPR(m, "$0 * $1", elements, block);
+    }
+    return EXPR(m, "$0 / max($1, 1)", nn_size(m, nn_cont(lo, lower_in(lo, 0))->shape[1], I64),
+                elements);
+}
+
+/* The place of element (e, l) of x in a flat [n,c,image], or `behind`, or beyond. */
+static int image_place(Lower *lo, Map *m, const Image *im, const Dim *at, const Shape *x,
+                       const Shape *y, int behind) {
     Ctx *ctx = lo->ctx;
-    int n = y->rank - 2, e = body_index(&m->body, at[1]), l = body_index(&m->body, at[2]);
-    int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX], pad[2 * SPATIAL_MAX];
-    int flat = body_const(&m->body, I64, 0), inside = body_const(&m->body, BOOL, 1);
+    int e = body_index(&m->body, at[1]), l = body_index(&m->body, at[2]);
+    int flat = body_const(&m->body, I64, 0), blocks = body_const(&m->body, I64, 1);
+    int inside = body_const(&m->body, BOOL, 1);
     Dim step = dim_const(ctx, 1);
-    nn_attr_n(ctx, lo->node, "strides", n, 1, stride);
-    nn_attr_n(ctx, lo->node, "dilations", n, 1, dilation);
-    nn_attr_n(ctx, lo->node, "pads", 2 * n, 0, pad);
-    for (int i = n - 1; i >= 0; i--) {
+    for (int i = im->n - 1; i >= 0; i--) {
         Dim k = dim_const(ctx, i);
         int one = body_const(&m->body, I64, 1);
         int block = EXPR(m, "max($0, $1)", nn_read_as(lo, m, lower_in(lo, 2), &k, I64), one);
         int size = body_index(&m->body, y->at[2 + i]);
-        int span = EXPR(m, internf(ctx, "($0 - 1) * %lld + 1", (long long)dilation[i]), block);
-        int count = EXPR(m,
-                         internf(ctx, "max(($0 + %lld - $1) / %lld + 1, 1)",
-                                 (long long)(pad[i] + pad[n + i]), (long long)stride[i]),
-                         size, span);
-        int p = EXPR(m,
-                     internf(ctx, "$0 %% $1 * %lld + $2 %% $3 * %lld - %lld", (long long)stride[i],
-                             (long long)dilation[i], (long long)pad[i]),
-                     l, count, e, block);
+        int span = EXPR(m, internf(ctx, "($0 - 1) * %lld + 1", (long long)im->dilation[i]), block);
+        int count =
+            EXPR(m,
+                 internf(ctx, "max(($0 + %lld - $1) / %lld + 1, 1)",
+                         (long long)(im->pad[i] + im->pad[im->n + i]), (long long)im->stride[i]),
+                 size, span);
+        int p =
+            EXPR(m,
+                 internf(ctx, "$0 %% $1 * %lld + $2 %% $3 * %lld - %lld", (long long)im->stride[i],
+                         (long long)im->dilation[i], (long long)im->pad[i]),
+                 l, count, e, block);
         inside = EXPR(m, "$0 & ($1 >= 0) & ($1 < $2)", inside, p, size);
         flat = EXPR(m, "$0 + $1 * $2", flat, p, body_index(&m->body, step));
+        blocks = EXPR(m, "$0 * $1", blocks, count);
         e = EXPR(m, "$0 / $1", e, block), l = EXPR(m, "$0 / $1", l, count);
         step = dim_mul(ctx, step, y->at[2 + i]);
     }
     int c = body_index(&m->body, y->at[1]), b = body_index(&m->body, at[0]);
-    inside = EXPR(m, "$0 & ($1 < $2)", inside, e, c);
+    int all = body_index(&m->body, x->at[2]);
     flat = EXPR(m, "$0 + ($1 * $2 + $3) * $4", flat, b, c, e, body_index(&m->body, step));
-    return EXPR(m, "select($0, $1, $2)", inside, flat, behind);
+    int place = EXPR(m, "select($0, $1, $2)", inside, flat, behind);
+    return EXPR(m, "select(($0 < $1) & ($2 == $3), $4, $5 + 1)", e, c, blocks, all, place, behind);
 }
 
-static void col2im_scatter(Lower *lo) {
+static void col2im_scatter(Lower *lo, const Image *im) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
+    onnx_define_axes(lo, col2im_size);
     Shape sx = nn_shape(lo, x), sy = nn_shape(lo, y);
     DType t = nn_cont(lo, x)->type;
     Dim n = dim_product(lo->ctx, sx.at, 3), room = dim_product(lo->ctx, sy.at, sy.rank);
@@ -249,7 +284,7 @@ static void col2im_scatter(Lower *lo) {
         Map *m = nn_map_over(lo, i == 1 ? "place" : "values", "nel", x, at);
         Dim index = nn_row_index(lo->ctx, at, sx.at, 3);
         int val = i == 2 ? map_read(lo->flow, m, x, at)
-                         : image_place(lo, m, at, &sy, body_index(&m->body, room));
+                         : image_place(lo, m, im, at, &sx, &sy, body_index(&m->body, room));
         map_write(lo->flow, m, in[i], &index, val, NULL);
     }
     lower_call(lo, "scatter_elements", in, 3, &row, 1, (int64_t[]){0, 1}, 2, NULL, 0);
@@ -263,11 +298,11 @@ static void col2im_scatter(Lower *lo) {
 static void col2im_lower(Lower *lo) {
     Ctx *ctx = lo->ctx;
     Infer in = onnx_reader(lo);
-    if (!image_known(&in)) {
-        col2im_scatter(lo);
+    Image im = image_of(&in);
+    if (!im.elements) {
+        col2im_scatter(lo, &im);
         return;
     }
-    Image im = image_of(ctx, lo->graph, lo->node);
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape sy = nn_shape(lo, y);
     DType t = dtype_compute(nn_cont(lo, x)->type);
@@ -275,19 +310,19 @@ static void col2im_lower(Lower *lo) {
     Phase f[SPATIAL_MAX];
     Dim ay[RANK_MAX] = {nn_dim(lo, m, "n", sy.at[0]), nn_dim(lo, m, "c", sy.at[1])};
     for (int i = 0; i < im.n; i++) {
-        f[i] = phase_open(lo, m, conv_name(conv_out_name, im.n, i), dim_const(ctx, im.block[i]),
-                          im.stride[i], im.dilation[i], dim_const(ctx, im.pad[i]), sy.at[2 + i]);
+        f[i] = phase_open(lo, m, conv_name(conv_out_name, im.n, i), im.block[i], im.stride[i],
+                          im.dilation[i], dim_const(ctx, im.pad[i]), sy.at[2 + i]);
         ay[2 + i] = f[i].p;
     }
     Dim element = ay[1], block = dim_const(ctx, 0);
     int inside = body_const(&m->body, BOOL, 1);
     for (int i = 0; i < im.n; i++) {
         phase_tap(ctx, &f[i], nn_dim(lo, m, conv_name(conv_tap_name, im.n, i), f[i].taps));
-        element = dim_add(ctx, dim_mulc(ctx, element, im.block[i]), f[i].r);
-        block = dim_add(ctx, dim_mulc(ctx, block, im.count[i]), f[i].i);
-        int r = body_index(&m->body, dim_sub(ctx, dim_const(ctx, im.block[i]), f[i].r));
+        element = dim_add(ctx, dim_mul(ctx, element, im.block[i]), f[i].r);
+        block = dim_add(ctx, dim_mul(ctx, block, im.count[i]), f[i].i);
+        int r = body_index(&m->body, dim_sub(ctx, im.block[i], f[i].r));
         int at = body_index(&m->body, f[i].i);
-        int left = body_index(&m->body, dim_sub(ctx, dim_const(ctx, im.count[i]), f[i].i));
+        int left = body_index(&m->body, dim_sub(ctx, im.count[i], f[i].i));
         inside = EXPR(m, "$0 & ($1 > 0) & ($2 >= 0) & ($3 > 0)", inside, r, at, left);
     }
     int val = nn_read_else(lo, m, x, (Dim[]){ay[0], element, block}, 0, t);

@@ -388,8 +388,7 @@ Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *ke
     return w;
 }
 
-/* a >= b in every run, as an equation. */
-static void require_ge(const Infer *in, Dim a, Dim b) {
+void nn_require_ge(const Infer *in, Dim a, Dim b) {
     DimEnv env = infer_env(in);
     if (!dim_le(in->ctx, b, a, &env)) infer_require(in, dim_max(in->ctx, a, b), a, false);
 }
@@ -399,8 +398,8 @@ void nn_window_require(const Infer *in, const Window *w, const Dim *kernel) {
     for (int i = 0; i < w->n; i++) {
         if (dim_is_const(kernel[i], NULL)) continue;
         infer_require(in, kernel[i], w->kernel[i], false);
-        require_ge(in, w->kernel[i], dim_const(ctx, 1));
-        require_ge(in, w->out[i], dim_const(ctx, 0));
+        nn_require_ge(in, w->kernel[i], dim_const(ctx, 1));
+        nn_require_ge(in, w->out[i], dim_const(ctx, 0));
     }
 }
 

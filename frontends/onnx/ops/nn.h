@@ -119,6 +119,8 @@ Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *ke
 /* What a run must hold for the window over weights of extents `kernel` to make sense: these are as
  * declared, 1 at least, and the result's extents are not negative. */
 void nn_window_require(const Infer *in, const Window *w, const Dim *kernel);
+/* a >= b in every run. */
+void nn_require_ge(const Infer *in, Dim a, Dim b);
 /* Elements from the first tap to the last. */
 Dim nn_span(Ctx *ctx, const Window *w, int i);
 /* Reads attribute `name` as n values: `otherwise` when absent, E_ATTRIBUTE on a wrong count. */

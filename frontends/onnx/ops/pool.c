@@ -6,6 +6,7 @@
  * needs no table. With indices, max is the combine that carries an index, over the part of the
  * window that lies inside. */
 #include "conv.h"
+#include "view.h"
 
 #include <math.h>
 
@@ -216,23 +217,21 @@ static void unpool_shape(Ctx *ctx, const Node *node, const Dim *x, int rank, Dim
 static void unpool_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 2 + SPATIAL_MAX),
                *at = nn_ranked(in, 1, 3, 2 + SPATIAL_MAX);
-    const int64_t *given = NULL;
+    const Dim *known;
     Dim out[RANK_MAX];
+    int n;
     if (at->rank != x->rank) nn_misfit(in, 0, 1, "values and indices must have one shape");
     for (int i = 0; i < x->rank; i++)
         nn_agree(in, x->shape[i], at->shape[i], 0, 1, "values and indices must have one shape");
-    unpool_shape(in->ctx, in->node, x->shape, x->rank, out);
-    const Type *said = infer_declared(in, 0);
-    const Dim *known;
-    int n, count;
-    if (!nn_absent(in->node, 2) && !infer_known(in, 2, &known, &count) && said &&
-        said->rank == x->rank) {
-        infer_set(in, 0, x->dtype, said->shape, said->rank);
+    if (!nn_absent(in->node, 2)) {
+        onnx_need_length(in, 2, x->rank);
+        if (infer_known(in, 2, &known, &n))
+            infer_set(in, 0, x->dtype, known, n);
+        else
+            onnx_unknown_shape(in, 2, x->dtype, NULL);
         return;
     }
-    n = nn_ints(in->ctx, in->graph, in->node, 2, NULL, &given);
-    if (n >= 0 && n != x->rank) nn_misfit(in, 0, 2, "the shape needs one element for each dim");
-    for (int i = 0; i < n; i++) out[i] = dim_const(in->ctx, given[i]);
+    unpool_shape(in->ctx, in->node, x->shape, x->rank, out);
     infer_set(in, 0, x->dtype, out, x->rank);
 }
 
@@ -250,7 +249,8 @@ static int as_row(Lower *lo, const char *name, int from) {
 
 static void unpool_lower(Lower *lo) {
     Ctx *ctx = lo->ctx;
-    int y = lower_out(lo, 0), in[3];
+    int y = lower_out(lo, 0), in[3], axes[RANK_MAX], naxes = onnx_fresh_axes(lo, axes);
+    if (naxes) onnx_define(lo, lower_in(lo, 2), axes, naxes);
     Shape x = nn_shape(lo, lower_in(lo, 0)), out = nn_shape(lo, y);
     DType t = nn_cont(lo, y)->type;
     Dim pooled[RANK_MAX], at[RANK_MAX], from[RANK_MAX];
@@ -271,8 +271,8 @@ static void unpool_lower(Lower *lo) {
         inside = EXPR(m, "$0 & ($1 < $2)", inside, here, end);
     }
     Dim index = nn_row_index(ctx, from, pooled, x.rank);
-    int val = map_read(lo->flow, m, row, &index);
-    nn_write(lo, m, y, at, EXPR(m, "select($0, $1, $2)", inside, val, body_const(&m->body, t, 0)));
+    int zero = body_const(&m->body, t, 0), val = map_read_else(lo->flow, m, row, &index, zero);
+    nn_write(lo, m, y, at, EXPR(m, "select($0, $1, $2)", inside, val, zero));
 }
 
 const OpRow onnx_pool_rows[] = {
