@@ -287,9 +287,22 @@ static void reduce_close(Lower *lo, const Reduce *r) {
 
 /* ---- lowerings ------------------------------------------------------------------------------ */
 
+/* Of no elements the greatest is the least of the result's type, which is not that of the wider
+ * type that it is found in. "": no such thing can happen, or wraps to the right value. */
+static const char *of_nothing(Lower *lo, const Reduce *r, const char *combine) {
+    DType t = nn_cont(lo, r->x)->type;
+    bool max = !strcmp(combine, "max"), empty = r->late;
+    for (int k = 0; k < r->in.rank && !empty; k++)
+        empty = r->flag[k] && (!dim_is_const(r->in.at[k], NULL) || dim_is(r->in.at[k], 0));
+    if (!empty || t == r->t || dtype_class(t) != CLASS_INT || (!max && strcmp(combine, "min")))
+        return "";
+    return internf(lo->ctx, "%s($0, %.0f)", combine, max ? dtype_lowest(t) : dtype_highest(t));
+}
+
 static void reduce_lower(Lower *lo) {
     Reduce r = reduce_open(lo);
     Formula f = formula_of(lo->ctx, lo->node->row->expr);
+    if (!f.after[0]) f.after = of_nothing(lo, &r, f.combine);
     if (r.t == BOOL) f.combine = !strcmp(f.combine, "max") ? "or" : "and";
     if (f.in_float && !nn_is_float(r.t)) r.t = F64;
     if (!f.after[0]) {
