@@ -423,7 +423,7 @@ def string_concat(d, name, version):
 
 @family("StringSplit")
 def string_split(d, name, version):
-    return Node([d.array(d.full(0, 2), object)], maybe(d, {"delimiter": d.one(" ", "a", ""), "maxsplit": d.int(1, 2)}), 2)
+    return Node([d.array(d.full(1, 2), object)], maybe(d, {"delimiter": d.one(" ", "a", ""), "maxsplit": d.int(1, 2)}), 2)
 
 
 @family("RegexFullMatch")

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes random valid models in the form of ONNX's backend tests.
 
-    tests/random/make.py DIR [--seed N] [--each 20] [--graphs 500] [--only OPERATOR]... [-j N]
+    tests/random/make.py DIR [--seed N] [--each 20] [--only OPERATOR]... [--table FILE] [-j N]
 
 Needs onnx and onnxruntime from PyPI (tests/random/judge.py says who judges). DIR/tight and DIR/loose hold the
-cases: one per operator, version and number, then graphs; case k of seed N is the same everywhere. A judge's
+cases: one per operator, version and number; case k of seed N is the same everywhere. A judge's
 other opinion lies in DIR/other. `run.py` runs them.
 """
 import argparse
+import collections
 import concurrent.futures
 import pathlib
 import sys
@@ -97,25 +98,25 @@ def node_model(d, name, opset, node):
 
 
 def make_operator(name, since, last, number, seed):
-    """(model, feed, opinions), or None for what is not valid."""
+    """(model, feed, opinions), or why there is no case."""
     d = Draw(zlib.crc32(f"{seed} {name} {since} {number}".encode()))
     opset = since if d.chance(0.5) or since > JUDGED else min(last, JUDGED)
     try:
         node = FAMILY[name](d, name, since)
         model, feed = node_model(d, name, opset, node)
     except (ArithmeticError, LookupError, TypeError, ValueError, onnx.checker.ValidationError):
-        return None
+        return "operands that do not fit"
     if model is None:
-        return None
+        return "no operand that is not constant"
     found = judge.opinions(model, feed)
     if not found:
-        return None
+        return "neither judge runs it"
     declare(d, model, found)
     if d.chance(0.3):
         for value in model.graph.input:
             if value.name in feed and int(value.name[1:]) not in node.fixed and name not in STATIC:
                 loosen(d, value)
-    return (model, feed, found) if judge.valid(model) else None
+    return (model, feed, found) if judge.valid(model) else "the checker refuses it"
 
 
 def is_loose(model, feed, results):
@@ -139,14 +140,47 @@ def keep(folder, name, made):
 
 
 def make_all(name, since, last, each, seed, folder):
-    made = tried = 0
-    while made < each and tried < 6 * each:
+    """(cases made, of the others how many for which reason)."""
+    made, why = 0, collections.Counter()
+    while made < each and made + why.total() < 6 * each:
+        tried = made + why.total()
         case = make_operator(name, since, last, tried, seed)
-        if case:
+        if isinstance(case, str):
+            why[case] += 1
+        else:
             keep(folder, f"{name}_{since}_{tried}", case)
             made += 1
-        tried += 1
-    return name, since, made
+    return made, why
+
+
+# Operators of ai.onnx without a family, and why that is so.
+ELSEWHERE = {
+    **dict.fromkeys(["If", "Loop", "Scan"], "in the random graphs"),
+    **dict.fromkeys(["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"],
+                    "draws: official cases, by property"),
+    **dict.fromkeys(["Constant", "SequenceEmpty"], "has no operands: in the random graphs, official cases"),
+    "ImageDecoder": "pictures: image_cases.py",
+    "TfIdfVectorizer": "official cases and ml_cases.py",
+}
+
+
+def coverage(made, each):
+    """The table of what has fewer cases than `each`; `made`: (operator, version) -> (cases, reasons)."""
+    histories = collections.Counter((s.domain, s.name, s.since_version) for s in onnx.defs.get_all_schemas_with_history()
+                                    if not s.deprecated)
+    rows = [(domain or "ai.onnx", name, since, *made.get((name, since) if not domain else None, (0, {})))
+            for domain, name, since in sorted(histories)]
+    full = sum(row[3] >= each for row in rows)
+    lines = ["# Random cases by operator and version", "",
+             f"`tests/random/make.py` makes {each} cases of each of {full} of the {len(rows)} operators and versions that "
+             f"onnx {onnx.__version__} has (without deprecated ones). Fewer:", "",
+             "| domain | operator | version | cases | why |", "|---|---|---|---|---|"]
+    for domain, name, since, count, why in rows:
+        if count < each:
+            said = ", ".join(f"{text} ({n})" for text, n in collections.Counter(why).most_common(2)) or (
+                ELSEWHERE.get(name, "official cases") if domain == "ai.onnx" else "official cases and ml_cases.py")
+            lines.append(f"| {domain} | {name} | {since} | {count} | {said} |")
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -154,8 +188,8 @@ def main():
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=20)
-    parser.add_argument("--graphs", type=int, default=500)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--table", type=pathlib.Path, help="also writes what has fewer cases than --each, and why")
     parser.add_argument("-j", type=int, default=2)
     options = parser.parse_args()
     unknown = [name for name in options.only if name not in FAMILY]
@@ -163,16 +197,15 @@ def main():
         sys.exit(f"make.py: there is no family of {' '.join(unknown)}")
     rows = [(name, since, last) for name in sorted(FAMILY) if name in options.only or not options.only
             for since, last in versions(name)]
-    short = []
+    made = {}
     with concurrent.futures.ProcessPoolExecutor(options.j) as pool:
         jobs = [pool.submit(make_all, *row, options.each, options.seed, options.dir) for row in rows]
-        for job in jobs:
-            name, since, made = job.result()
-            if made < options.each:
-                short.append(f"{name}@{since}: {made}")
+        for (name, since, _), job in zip(rows, jobs):
+            made[name, since] = job.result()
+    short = [f"{name}@{since}: {count}" for (name, since), (count, _) in made.items() if count < options.each]
     print(f"{len(rows)} operators and versions; fewer than {options.each} cases: {'; '.join(short) or 'none'}")
-    known = {s.name for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated}
-    print(f"no family: {' '.join(sorted(known - set(FAMILY)))}")
+    if options.table:
+        options.table.write_text(coverage(made, options.each))
     sys.exit(0)
 
 
