@@ -465,3 +465,43 @@ def split_to_sequence(d, name, version):
     s[axis] = sum(parts)
     by = d.one(None, vector(parts), np.array(d.int(1, 3), np.int64))
     return Node([d.array(s, np.float32), by], {"axis": axis, **maybe(d, {"keepdims": d.int(0, 1)})}, fixed=(1,))
+
+
+# ---- operators of the newest opsets ---------------------------------------------------------------
+
+@family("DeformConv")
+def deform_conv(d, name, version):
+    n, g, o, h, w = d.int(1, 2), d.one(1, 1, 2), d.one(1, 1, 2), d.int(3, 6), d.int(3, 6)
+    k, p, s = d.int(1, 3), d.int(0, 1), d.int(1, 2)
+    c, m, t = g * o * d.int(1, 2), g * d.int(1, 2), d.one(np.float32, np.float64)
+    oh, ow = ((x + 2 * p - k) // s + 1 for x in (h, w))
+    mask = d.array((n, o * k * k, oh, ow), t, 0, 1) if d.chance(0.5) else None
+    return Node([d.array((n, c, h, w), t), d.array((m, c // g, k, k), t), d.array((n, 2 * o * k * k, oh, ow), t, -2, 2),
+                 d.array((m,), t) if mask is not None or d.chance(0.5) else None, mask],
+                {"kernel_shape": [k, k], "pads": [p] * 4, "strides": [s, s], "group": g, "offset_group": o}, fixed=(1, 3))
+
+
+@family("SwiGLU")
+def swiglu(d, name, version):
+    s, t = d.shape(0, 3), d.one(*FLOATS)
+    return Node([d.array(s, t), d.array(s, t)], maybe(d, {"alpha": d.one(0.5, 1.5)}))
+
+
+@family("CausalConvWithState")
+def causal_conv(d, name, version):
+    n, c, length, k, t = d.int(1, 3), d.int(1, 5), d.int(1, 9), d.int(1, 5), d.one(np.float32, np.float32, np.float16)
+    return Node([d.array((n, c, length), t), d.array((c, 1, k), t), d.array((c,), t) if d.chance(0.5) else None,
+                 d.array((n, c, k - 1), t) if k > 1 and d.chance(0.5) else None],
+                maybe(d, {"activation": d.one("silu", "swish", "none")}), 2, fixed=(1, 2))
+
+
+@family("LinearAttention")
+def linear_attention(d, name, version):
+    n, length, kv, q, size, t = d.int(1, 2), d.int(1, 6), d.int(1, 3), d.int(1, 2), d.int(1, 9), np.float32
+    rule = d.one("linear", "gated", "delta", "gated_delta")
+    narrow = lambda heads: d.array((n, length, heads * size), t, -1, 1)
+    decay = d.array((n, length, kv * d.one(1, size)), t, -1, 0) if "gated" in rule else None
+    beta = d.array((n, length, d.one(1, kv)), t, 0, 1) if "delta" in rule else None
+    past = d.array((n, kv, size, size), t, -1, 1) if d.chance(0.5) else None
+    return Node([narrow(kv * q), narrow(kv), narrow(kv), past, decay, beta],
+                {"q_num_heads": kv * q, "kv_num_heads": kv, "update_rule": rule, **maybe(d, {"scale": 0.3})}, 2)

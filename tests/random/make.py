@@ -63,8 +63,10 @@ def loosen(d, value):
 
 
 def declare(d, model, found):
-    """Outputs with their shape, with their rank, or (also where judges differ) with nothing but what they are."""
-    how = d.one("shape", "shape", "rank", "type") if len(found) == 1 else "type"
+    """Outputs with their shape, with their rank (also where judges differ), or with nothing but what they are."""
+    how = d.one("shape", "shape", "rank", "type")
+    if len(found) > 1:
+        how = "rank" if all(np.ndim(a) == np.ndim(b) for a, b in zip(*found)) else "type"
     for value, result in zip(model.graph.output, found[0]):
         value.type.CopyFrom(type_of(result))
         if value.type.WhichOneof("value") != "tensor_type":
