@@ -36,6 +36,7 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
                 .user = user};
     bool cuda = options->target == TARGET_CUDA;
     target_c_machine(d.ctx, &d.host, cuda ? "x86-64-v3" : options->cpu);
+    machine_allow(&d.host, options->math);
     d.machine = d.host;
     if (cuda) target_cuda_machine(d.ctx, &d.machine, options->gpu);
     d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);

@@ -20,6 +20,8 @@ typedef struct Instruction {
     const char *meaning; /* a nest over mem a, b, c: what it does; the evaluator runs it */
     DType a, b, c;
     int lanes, group;
+    bool backward; /* floats, rounded at each step: the group's last product is added first. Only
+                      with fast mathematics */
 } Instruction;
 
 /* What the threads of a warp do together: c += a b, where a is rows x depth and b depth x columns,

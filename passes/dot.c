@@ -32,6 +32,11 @@ static const Instruction *row_of(const Machine *machine, const Map *m, int *x, i
     return NULL;
 }
 
+bool dot_types(const Machine *machine, const Map *m) {
+    int x, y;
+    return row_of(machine, m, &x, &y) != NULL;
+}
+
 static int position(const Map *m, const Access *a, int dim) {
     for (int k = 0; k < a->rank; k++)
         if (access_dim(m, a, k) == dim) return k;

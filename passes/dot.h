@@ -13,6 +13,8 @@ typedef struct Dot {
     int lane; /* the dim only b has that runs in lanes */
 } Dot;
 
+/* Is m a sum of products of the types of some row? */
+bool dot_types(const Machine *machine, const Map *m);
 /* Could m run on a row of the machine, were b stored in groups (layout_pack.c does it)? */
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* Does it, as its operands are stored now? */

@@ -5,9 +5,11 @@
  * it. What decides is the cost of running its maps in lanes, each along its best dim: blocked,
  * lanes run along channels, and what the caller owns is gathered on the way in and scattered on the
  * way out; plain, they run along the innermost dim of the image, which must be long and walked with
- * step 1. Deep networks are blocked; a layer or two between large images is not. */
+ * step 1. Deep networks are blocked; a layer or two between large images is not. Sums that an
+ * instruction of the machine computes in groups want the channels of what they read blocked. */
 #include <math.h>
 
+#include "passes/dot.h"
 #include "passes/layout.h"
 
 /* Costs are estimates: the default stays unless another is well below it. */
@@ -70,6 +72,15 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     const Access *to = &m->write.at[0].to[0];
     if (n < 0 || !spatial) return;
     block_at(l, to->cont, index_of(l, m, to, n), channel);
+}
+
+/* What an instruction could read in groups, were its channels side by side. */
+static void seed_groups(const Layouts *l, const Map *m, int *channel) {
+    Contraction r = map_contraction(l->flow, m);
+    if (!r.is || !dot_types(l->env->machine, m)) return;
+    const Access *from = &m->body.val.at[r.a].read;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r.role[d] == ROLE_K) block_at(l, from->cont, index_of(l, m, from, d), channel);
 }
 
 /* Images that straight-line code cuts into tiles, or that are put together from tiles, whose
@@ -135,6 +146,7 @@ static int *find_channels(Layouts *l) {
     for (int c = 0; c < n; c++) channel[c] = -1;
     for (int m = 0; m < l->flow->map.n; m++) {
         seed(l, l->flow->map.at[m], channel);
+        seed_groups(l, l->flow->map.at[m], channel);
         seed_tiles(l, l->flow->map.at[m], channel);
     }
     for (bool again = true; again;) {
@@ -206,6 +218,9 @@ static void add_costs(const Layouts *l, Region *r, double *cost) {
             double c = lane_cost(l->flow, m, d, l->lanes, true);
             if (c < best) best = c;
         }
+        Dot dot;
+        if (r->least >= 0 && dot_possible(l->env->machine, l->flow, m, &dot))
+            best /= dot.row->group;
         if (best < INFINITY) cost[r->least] += best;
     }
 }

@@ -114,8 +114,19 @@ static void rewrite(const Pass *pass, Arena *arena, const PassOptions *o, Stage 
     if (o->rewrite && stage->flow) stage->flow = o->rewrite(o->user, arena, pass, stage->flow);
 }
 
+void machine_allow(Machine *m, MathMode math) {
+    int n = 0;
+    for (int i = 0; i < m->nuse; i++)
+        if (math == MATH_FAST || !m->use[i]->backward) m->use[n++] = m->use[i];
+    m->nuse = n;
+}
+
 /* Graph and flow passes copy all they keep. Programs share what does not change. */
-Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *options) {
+Stage passes_run(Ctx *ctx, Stage start, const PassEnv *given, const PassOptions *options) {
+    Machine machine = *given->machine;
+    PassEnv allowed = *given, *env = &allowed;
+    allowed.machine = &machine;
+    machine_allow(&machine, env->math);
     static const PassOptions none = {0};
     const PassOptions *o = options ? options : &none;
     Arena *owned = NULL;

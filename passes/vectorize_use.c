@@ -6,9 +6,10 @@
  *
  * where a and b have the types, q and l the strides, and the body the form of a row's meaning. The
  * loops inside are independent of each other, so the group moves to the inside, where it is
- * wrapped as a `use` block. The sums are exact, their order is free. A group may be short where
- * b is stored in whole groups filled up with 0 and a whole group of a still lies in its row: what
- * the instruction does beyond the block adds nothing. */
+ * wrapped as a `use` block. Sums of integers are exact, their order is free; those of floats take
+ * the order of the instruction, which then runs through whole groups only. A group may be short
+ * where b is stored in whole groups filled up with 0 and a whole group of a still lies in its row:
+ * what the instruction does beyond the block adds nothing. */
 #include "passes/vectorize.h"
 
 typedef struct Using {
@@ -75,7 +76,8 @@ static bool operands_match(const Using *u, const Instruction *row, const Body *b
         const Access *y = converted(b, fma->arg[1 - swap], row->b, row->c);
         if (x && y && u->nest->buf.at[x->cont].kind != BUF_REG &&
             u->nest->buf.at[y->cont].kind != BUF_REG && steps(u, x, q, 1, l, 0) &&
-            steps(u, y, q, 1, l, row->group) && (whole || rest_is_harmless(u, row, x, y, q)))
+            steps(u, y, q, 1, l, row->group) &&
+            (whole || (!row->backward && rest_is_harmless(u, row, x, y, q))))
             return true;
     }
     return false;
@@ -133,6 +135,22 @@ static const Instruction *row_for(Using *u, const Stmt *group, const Stmt *s) {
     return found;
 }
 
+/* The body of a vector loop for the group's indices from the last to the first. */
+static Stmt *backward(Using *u, const Stmt *loop, Dim q, int64_t group) {
+    Stmt *s = arena_copy(u->arena, loop, sizeof *loop);
+    Stmt *b = arena_copy(u->arena, loop->body.at[0], sizeof *b);
+    DimSubst other = {q, dim_addc(u->nest->ctx, dim_mulc(u->nest->ctx, q, -1), group - 1)};
+    int *map = NEW_ARRAY(u->arena, int, b->code.val.n + 1);
+    Body out = {.arena = u->arena};
+    body_inline(&out, &b->code, &other, 1, NULL, NULL, NULL, map);
+    b->code = out;
+    b->store.at = arena_copy(u->arena, b->store.at, (size_t)b->store.n * sizeof *b->store.at);
+    for (int i = 0; i < b->store.n; i++) b->store.at[i].val = map[b->store.at[i].val];
+    s->body = (Stmts){0};
+    vec_push(u->arena, &s->body, b);
+    return s;
+}
+
 /* The group loop goes to the vector loops, inside `use` blocks. */
 static void sink_group(Using *u, const Stmt *group, const Instruction *row, Stmts *at) {
     for (int i = 0; i < at->n; i++) {
@@ -146,6 +164,7 @@ static void sink_group(Using *u, const Stmt *group, const Instruction *row, Stmt
         use->use = row->name;
         use->from = s->body.at[0]->from;
         inner->body = (Stmts){0};
+        if (row->backward) s = backward(u, s, group->var, row->group);
         vec_push(u->arena, &inner->body, s);
         vec_push(u->arena, &use->body, inner);
         at->at[i] = use;

@@ -20,10 +20,10 @@
  * is compiled.
  * --every N takes one kernel of N, -j N works in N processes.
  *
- * A text may say what a pass makes of it, for x86-64-v4: a line `# after PASS: TEXT` demands TEXT
- * in the stage after that pass, `# never after PASS: TEXT` forbids it; `# FLOW after PASS: TEXT` is
- * for the flow or graph of that name. With --gpu these lines begin `# on gpu`, and `# traffic:`
- * limits what its kernels waste. */
+ * A text may say what a pass makes of it, for x86-64-v4 (with a line `# math: fast`, which sets
+ * that, for sapphirerapids): `# after PASS: TEXT` demands TEXT in the stage after that pass, `#
+ * never after PASS: TEXT` forbids it; `# FLOW after PASS: TEXT` is for the flow or graph of that
+ * name. With --gpu these lines begin `# on gpu`, and `# traffic:` limits what its kernels waste. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -320,7 +320,7 @@ static void run_passes(void *user) {
     Machine baseline = r->machine;
     if (r->settings->gpu) target_c_machine(r->ctx, &baseline, "x86-64-v3");
     PassEnv env = {
-        .machine = &r->machine, .ops = onnx_ops(), .math = MATH_DEFAULT, .baseline = &baseline};
+        .machine = &r->machine, .ops = onnx_ops(), .math = r->options.math, .baseline = &baseline};
     PassOptions options = {
         .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);
@@ -360,7 +360,8 @@ static bool whole(Run *r, const char *name, bool compile) {
     r->compile = r->round_trip = false;
     if (!expect) return ok;
     r->expect = expect;
-    if (!r->settings->gpu) target_c_machine(r->ctx, &r->machine, "x86-64-v4");
+    const char *cpu = r->options.math == MATH_FAST ? "sapphirerapids" : "x86-64-v4";
+    if (!r->settings->gpu) target_c_machine(r->ctx, &r->machine, cpu);
     ok &= attempt(r, name);
     r->machine = native;
     return ok;
@@ -494,7 +495,8 @@ static void run_file(void *user) {
     if (strstr(text, "# fails: ")) return;
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     Program *program = ir_file_program(arena, file);
-    r->expect = strstr(text, "after ") ? arena_printf(arena, "\n%s", text) : NULL;
+    const char *cpu = r->options.math == MATH_FAST ? "sapphirerapids" : "x86-64-v4";
+    if (!r->settings->gpu) target_c_machine(r->ctx, &r->machine, cpu);
     r->limits = r->settings->gpu ? text : NULL;
     for (int i = 0; i < file->graph.n; i++)
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);

@@ -22,6 +22,7 @@ import subprocess
 import sys
 
 import compare
+import engines
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEFT_OUT = "int8", "fp16"  # models that round on purpose
@@ -206,7 +207,7 @@ def write_results(args, rows, said):
     stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     text = [f"# Accuracy of {stamp}", "",
             f"Relative L2 error against the model in double precision (`tests/bench/accuracy.py`), worst output; "
-            f"{compare.machine()}; " + ", ".join(f"{k} {v}" for k, v in compare.versions().items()) +
+            f"{engines.machine()}; " + ", ".join(f"{k} {v}" for k, v in engines.versions().items()) +
             (f"; options {' '.join(args.option)}" if args.option else "") + ".", "",
             "| model | Weir | ONNX Runtime | ratio |", "|---|---|---|---|"]
     text += ["| " + " | ".join(cells(row)) + " |" for row in rows] + ["", f"- {said}"]

@@ -95,6 +95,7 @@ static Bits sample(DType t, uint32_t *seed) {
     }
 }
 
+/* Buffers called "index..." hold indices; "normal..." no subnormal numbers. */
 static void fill(Suite *s, Case *c, int k, uint32_t seed) {
     const Buf *b = &c->nest->buf.at[k];
     int64_t n = 1;
@@ -104,10 +105,13 @@ static void fill(Suite *s, Case *c, int k, uint32_t seed) {
         dim_eval(b->box[d], value_of, NULL, &t->dim[d]);
         n *= t->dim[d];
     }
-    bool index = strncmp(b->name, "index", 5) == 0;
+    bool index = strncmp(b->name, "index", 5) == 0, normal = strncmp(b->name, "normal", 6) == 0;
     t->data = arena_alloc(s->arena, (size_t)dtype_bytes(b->type, n) + 64);
-    for (int64_t i = 0; i < n; i++)
-        mem_set(b->type, t->data, i, index ? next_random(&seed) % 5 : sample(b->type, &seed));
+    for (int64_t i = 0; i < n; i++) {
+        Bits v = index ? next_random(&seed) % 5 : sample(b->type, &seed);
+        if (normal && fpclassify((float)bits_to_double(b->type, v)) == FP_SUBNORMAL) v = 0;
+        mem_set(b->type, t->data, i, v);
+    }
     c->out[k] = *t;
     c->out[k].data = arena_copy(s->arena, t->data, (size_t)dtype_bytes(b->type, n) + 64);
 }
@@ -301,30 +305,40 @@ static void add_instructions(void) {
     for (int i = 0; i < n; i++) {
         const Instruction *r = &rows[i].row;
         int w = r->lanes, g = r->group;
+        const char *q = r->backward ? P("%d - q", g - 1) : "q", *t = dtype_name(r->c);
         const char *block = "  use %s { for q : %d unroll { for l : %d vector %s { r[l] = "
-                            "fma(i32(a[p,q]), i32(b[p,l,q]), r[l]) } } }\n";
-        const char *all = arena_printf(suite->arena, block, r->name, g, w, "");
-        const char *half =
-            arena_printf(suite->arena, block, r->name, g, w, P("if %d >= l", w / 2 - 1));
-        add(P("nest use on cpu (N in 1..) {\n mem a : u8[N,%d]\n mem b : i8[N,%d,%d]\n mem c : "
-              "i32[N,%d] written\n parallel p : N {\n  reg r : i32[%d] = 7\n%s%s"
+                            "fma(%s(normal_a[p,%s]), %s(normal_b[p,l,%s]), r[l]) } } }\n";
+        const char *all = P(block, r->name, g, w, "", t, q, t, q);
+        const char *half = P(block, r->name, g, w, P("if %d >= l", w / 2 - 1), t, q, t, q);
+        add(P("nest use on cpu (N in 1..) {\n mem normal_a : %s[N,%d]\n mem normal_b : "
+              "%s[N,%d,%d]\n mem c : "
+              "%s[N,%d] written\n parallel p : N {\n  reg r : %s[%d] = %s\n%s%s"
               "  for l : %d vector { c[p,l] = r[l] } } }\n",
-              g, w, g, w, w, all, half, w));
+              dtype_name(r->a), g, dtype_name(r->b), w, g, t, w, t, w,
+              dtype_is_float(r->c) ? "7.0" : "7", all, half, w));
     }
 }
 
-/* A row's meaning is the sum over the group that its numbers tell. */
+static void set_number(DType t, void *data, int64_t i, double v) {
+    mem_set(t, data, i, bits_of_double(t, v));
+}
+
+/* A row's meaning is the sum over the group that its numbers tell; whole numbers are exact in all
+ * types. */
 static void check_meaning(const Instruction *r) {
     const char *end;
     const Nest *nest = nest_parse(suite->arena, r->meaning, &end);
-    uint8_t a[64];
-    int8_t b[1024];
-    int32_t c[64], want[64];
+    uint32_t a[64] = {0}, b[1024] = {0}, c[64] = {0}, want[64] = {0};
     nest_verify(nest);
-    for (int i = 0; i < 64; i++) a[i] = (uint8_t)(i * 77 + 200), c[i] = want[i] = 1 - i;
-    for (int i = 0; i < 1024; i++) b[i] = (int8_t)(i * 41 - 128);
-    for (int l = 0; l < r->lanes; l++)
-        for (int q = 0; q < r->group; q++) want[l] += a[q] * b[l * r->group + q];
+    for (int i = 0; i < r->group; i++) set_number(r->a, a, i, (i * 77 + 200) & 255);
+    for (int i = 0; i < r->lanes * r->group; i++) set_number(r->b, b, i, (int8_t)(i * 41 - 128));
+    for (int l = 0; l < r->lanes; l++) {
+        int sum = 1 - l;
+        set_number(r->c, c, l, sum);
+        for (int q = 0; q < r->group; q++)
+            sum += ((q * 77 + 200) & 255) * (int8_t)((l * r->group + q) * 41 - 128);
+        set_number(r->c, want, l, sum);
+    }
     Tensor t[3] = {{.type = r->a, .rank = 1, .dim = {r->group}, .data = a},
                    {.type = r->b, .rank = 2, .dim = {r->lanes, r->group}, .data = b},
                    {.type = r->c, .rank = 1, .dim = {r->lanes}, .data = c}};
@@ -510,6 +524,14 @@ static const char *first_use(const char *cpu) {
     return m.nuse ? m.use[0]->name : "";
 }
 
+static bool uses(const char *cpu, const char *name) {
+    Machine m;
+    target_c_machine(suite->ctx, &m, cpu);
+    for (int i = 0; i < m.nuse; i++)
+        if (strcmp(m.use[i]->name, name) == 0) return true;
+    return false;
+}
+
 Test(emit_c, instruction_rows) {
     int n;
     suite = calloc(1, sizeof *suite);
@@ -519,6 +541,7 @@ Test(emit_c, instruction_rows) {
     for (int i = 0; i < n; i++) check_meaning(&rows[i].row);
     cr_expect_str_eq(first_use("cascadelake"), "vpdpbusd512");
     cr_expect_str_eq(first_use("alderlake"), "vpdpbusd256");
+    cr_expect(uses("sapphirerapids", "vdpbf16ps512") && !uses("cascadelake", "vdpbf16ps512"));
     cr_expect_str_eq(first_use("skylake-avx512"), "vpmaddwd512");
     cr_expect_str_eq(first_use("haswell"), "vpmaddwd256");
     cr_expect_str_eq(first_use("x86-64-v2"), "vpmaddwd128");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A `use` block as one call of the instruction's helper. The operands are the first elements of
  * what the block's body reads and stores: a group of `a` for all lanes, groups of `b` for each
- * lane, the row `c`. Lanes that are off get zeros of `b`, which leave `c` as it is. */
+ * lane, the row `c`. Lanes that are off get zeros of `b`, which leave `c` as it
+ * is, but not where `a` is infinite: where floats are added these lanes are put back. */
 #include "c_nest.h"
 
 /* The block's loops: over the group, over lanes, around one body c = fma(a, b, c). */
@@ -57,7 +58,8 @@ void emit_use(CNest *c, const Stmt *s) {
     Used u = used_of(s);
     int mark = c->names.at.n, w = row->row.lanes, element;
     Dim zero = dim_const(c->ctx, 0);
-    names_const(&c->names, u.group->var, 0, zero, dim_addc(c->ctx, u.group->extent, -1));
+    Dim last = dim_addc(c->ctx, u.group->extent, -1);
+    names_const(&c->names, u.group->var, row->row.backward ? row->row.group - 1 : 0, zero, last);
     open_lanes(c, u.lanes);
     Dim at = access_flat(c, u.a), rows = at_lane(c, access_flat(c, u.b), 0);
     const char *first = str(c, "%s + %s", c->buf[u.a->cont].name, emit_dim_str(&c->names, at));
@@ -70,7 +72,10 @@ void emit_use(CNest *c, const Stmt *s) {
             : str(c, "%sn_%s(%s + %s, %s)", row->load_b, type, name, offset, c->lane.count);
     const char *b = loaded(c, u.b, rows, -2, type, load);
     const char *to = reg_name(c, u.c, &element);
-    put_line(c, "%s = %s_%s(%s, %s, %s);", to, row->multiply, type, to, a, b);
+    const char *sum = str(c, "%s_%s(%s, %s, %s)", row->multiply, type, to, a, b);
+    if (c->lane.kind != MASK_NONE && row->row.backward)
+        sum = str(c, "sel_v%df32(prefix_%s(%s), %s, %s)", w, type, c->lane.count, sum, to);
+    put_line(c, "%s = %s;", to, sum);
     close_lanes(c);
     names_pop(&c->names, mark);
 }

@@ -20,12 +20,31 @@
     "  }\n"                                                                                        \
     "}\n"
 
+/* Pairs of bf16, whose products are exact: the second is added first, each sum is rounded; numbers
+ * below the least normal one count as 0. */
+#define PAIRS(lanes)                                                                               \
+    "nest dot on cpu {\n"                                                                          \
+    "  mem a : bf16[2]\n"                                                                          \
+    "  mem b : bf16[" #lanes ", 2]\n"                                                              \
+    "  mem c : f32[" #lanes "] written\n"                                                          \
+    "  for q : 2 unroll {\n"                                                                       \
+    "    for l : " #lanes " vector {\n"                                                            \
+    "      c[l] = fma(f32(a[1 - q]), f32(b[l, 1 - q]), c[l])\n"                                    \
+    "    }\n"                                                                                      \
+    "  }\n"                                                                                        \
+    "}\n"
+
 static const CInstruction rows[] = {
-    {{"vpdpbusd512", DOT(16, 4), U8, I8, I32, 16, 4}, "avx512vnni", "four", "quads", "dot4"},
-    {{"vpdpbusd256", DOT(8, 4), U8, I8, I32, 8, 4}, "avxvnni", "four", "quads", "dot4"},
-    {{"vpmaddwd512", DOT(16, 2), U8, I8, I32, 16, 2}, "avx512bw", "two", "pairs", "dot2"},
-    {{"vpmaddwd256", DOT(8, 2), U8, I8, I32, 8, 2}, "avx2", "two", "pairs", "dot2"},
-    {{"vpmaddwd128", DOT(4, 2), U8, I8, I32, 4, 2}, "", "two", "pairs", "dot2"},
+    {{"vpdpbusd512", DOT(16, 4), U8, I8, I32, 16, 4, false}, "avx512vnni", "four", "quads", "dot4"},
+    {{"vpdpbusd256", DOT(8, 4), U8, I8, I32, 8, 4, false}, "avxvnni", "four", "quads", "dot4"},
+    {{"vpmaddwd512", DOT(16, 2), U8, I8, I32, 16, 2, false}, "avx512bw", "two", "pairs", "dot2"},
+    {{"vpmaddwd256", DOT(8, 2), U8, I8, I32, 8, 2, false}, "avx2", "two", "pairs", "dot2"},
+    {{"vpmaddwd128", DOT(4, 2), U8, I8, I32, 4, 2, false}, "", "two", "pairs", "dot2"},
+    {{"vdpbf16ps512", PAIRS(16), BF16, BF16, F32, 16, 2, true},
+     "avx512bf16",
+     "half",
+     "halves",
+     "dotb"},
 };
 
 const CInstruction *target_c_instructions(int *n) {

@@ -23,37 +23,38 @@ static const Level levels[] = {
     {"x86-64-v4", 64, 32, 170e9},
 };
 
-/* LLVM's names, by level; `vnni` and `amx` where the family has them. */
+/* LLVM's names, by level; `vnni`, `bf16` (AVX512_BF16) and `amx` where the family has them. */
 typedef struct Family {
     const char *name;
     int level; /* 2, 3, 4 */
-    bool vnni, amx;
+    bool vnni, bf16, amx;
 } Family;
 
 static const Family families[] = {
-    {"x86-64", 2, false, false},        {"x86-64-v2", 2, false, false},
-    {"nehalem", 2, false, false},       {"westmere", 2, false, false},
-    {"sandybridge", 2, false, false},   {"ivybridge", 2, false, false},
-    {"silvermont", 2, false, false},    {"btver2", 2, false, false},
-    {"x86-64-v3", 3, false, false},     {"haswell", 3, false, false},
-    {"broadwell", 3, false, false},     {"skylake", 3, false, false},
-    {"alderlake", 3, true, false},      {"raptorlake", 3, true, false},
-    {"meteorlake", 3, true, false},     {"arrowlake", 3, true, false},
-    {"gracemont", 3, true, false},      {"znver1", 3, false, false},
-    {"znver2", 3, false, false},        {"znver3", 3, false, false},
-    {"x86-64-v4", 4, false, false},     {"skylake-avx512", 4, false, false},
-    {"cascadelake", 4, true, false},    {"cooperlake", 4, true, false},
-    {"icelake-client", 4, true, false}, {"icelake-server", 4, true, false},
-    {"tigerlake", 4, true, false},      {"rocketlake", 4, true, false},
-    {"sapphirerapids", 4, true, true},  {"emeraldrapids", 4, true, true},
-    {"graniterapids", 4, true, true},   {"znver4", 4, true, false},
-    {"znver5", 4, true, false},
+    {"x86-64", 2, false, false, false},        {"x86-64-v2", 2, false, false, false},
+    {"nehalem", 2, false, false, false},       {"westmere", 2, false, false, false},
+    {"sandybridge", 2, false, false, false},   {"ivybridge", 2, false, false, false},
+    {"silvermont", 2, false, false, false},    {"btver2", 2, false, false, false},
+    {"x86-64-v3", 3, false, false, false},     {"haswell", 3, false, false, false},
+    {"broadwell", 3, false, false, false},     {"skylake", 3, false, false, false},
+    {"alderlake", 3, true, false, false},      {"raptorlake", 3, true, false, false},
+    {"meteorlake", 3, true, false, false},     {"arrowlake", 3, true, false, false},
+    {"gracemont", 3, true, false, false},      {"znver1", 3, false, false, false},
+    {"znver2", 3, false, false, false},        {"znver3", 3, false, false, false},
+    {"x86-64-v4", 4, false, false, false},     {"skylake-avx512", 4, false, false, false},
+    {"cascadelake", 4, true, false, false},    {"cooperlake", 4, true, true, false},
+    {"icelake-client", 4, true, false, false}, {"icelake-server", 4, true, false, false},
+    {"tigerlake", 4, true, false, false},      {"rocketlake", 4, true, false, false},
+    {"sapphirerapids", 4, true, true, true},   {"emeraldrapids", 4, true, true, true},
+    {"graniterapids", 4, true, true, true},    {"znver4", 4, true, true, false},
+    {"znver5", 4, true, true, false},
 };
 
 /* Beyond the level: the dot products of the family's vector width. */
 static bool family_has(const void *user, const char *feature) {
     const Family *f = user;
     if (strstr(feature, "vnni")) return f->vnni;
+    if (strstr(feature, "bf16")) return f->bf16;
     return strstr(feature, "avx512") ? f->level == 4 : f->level >= 3;
 }
 
@@ -156,7 +157,8 @@ const char *const *target_c_flags(Arena *arena, const Machine *m) {
     flags[n++] = arena_printf(arena, "-march=%s", m->name);
     for (int i = 0; i < m->nuse; i++) {
         const char *feature = target_c_instruction(m->use[i]->name)->feature;
-        if (strstr(feature, "vnni")) flags[n++] = arena_printf(arena, "-m%s", feature);
+        if (strstr(feature, "vnni") || strstr(feature, "bf16"))
+            flags[n++] = arena_printf(arena, "-m%s", feature);
     }
     if (m->vector_bytes == 64) flags[n++] = "-mprefer-vector-width=512";
     flags[n++] = "-ffp-contract=off";

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `narrow` (fast mathematics only): products of f32 in bf16 where an instruction of the
+ * machine multiplies groups of them and adds in f32.
+ *
+ * The operands of a contraction with weights are rounded to bf16, each once: the weights in the
+ * constant part, the others by a map of their own, which fuses with what computes them. A product
+ * of two bf16 is exact in f32, so each term is off by the rounding of its factors, at most 2^-7 +
+ * 2^-16 of itself. Worth it where the time by FLOP and by bytes of weights, halved, and the
+ * rounding are less than the time before. */
+#include "passes/compose.h"
+
+enum { WHOLE = 16 }; /* a block of channels, as layout cuts them */
+static const int64_t unknown_extent = 64;
+
+typedef struct Narrowed {
+    int from, to; /* containers */
+    const Items *home;
+} Narrowed;
+
+typedef struct Narrowing {
+    Editing e;
+    const Machine *machine;
+    VEC(Narrowed) done;
+    int wide[2], small[2]; /* operands of the map at hand, and what they become */
+} Narrowing;
+
+static const Instruction *row_of(const Machine *machine) {
+    for (int i = 0; i < machine->nuse; i++)
+        if (machine->use[i]->a == BF16 && machine->use[i]->b == BF16 && machine->use[i]->c == F32)
+            return machine->use[i];
+    return NULL;
+}
+
+static bool is_zero(const Body *b, int val) {
+    Bits bits;
+    return body_const_bits(b, val, &bits) && bits == 0;
+}
+
+static bool narrow_read(const Map *m, int val) {
+    const Val *v = &m->body.val.at[val];
+    if (v->kind != VAL_READ || v->type != F32 || access_by_value(m, &v->read)) return false;
+    return !v->has_else || is_zero(&m->body, v->arg[0]);
+}
+
+static double container_elements(const Flow *flow, int cont) {
+    double n = 1;
+    for (int k = 0; k < flow->cont.at[cont].rank; k++)
+        n *= (double)extent_or(flow->cont.at[cont].shape[k], unknown_extent);
+    return n;
+}
+
+/* Made of weights and literals alone? */
+static bool is_constant(const Narrowing *n, int cont) {
+    ContKind kind = n->e.flow->cont.at[cont].kind;
+    int writer = n->e.uses.writer[cont];
+    if (kind == CONT_PARAM || kind == CONT_LITERAL) return true;
+    if (kind != CONT_TMP || writer < 0) return false;
+    const Body *b = &n->e.flow->map.at[writer]->body;
+    for (int v = 0; v < b->val.n; v++)
+        if (b->val.at[v].kind == VAL_READ && !is_constant(n, b->val.at[v].read.cont)) return false;
+    return true;
+}
+
+static double longer(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Do two products a step and half the bytes of weights save more than rounding takes? */
+static bool pays(const Narrowing *n, const Map *m, const Contraction *r) {
+    const Machine *machine = n->machine;
+    const Flow *flow = n->e.flow;
+    double compute = 2 * map_volume(m, unknown_extent) / machine->fma_flops;
+    double weights = 4 * container_elements(flow, m->body.val.at[r->b].read.cont);
+    double rounded = container_elements(flow, m->body.val.at[r->a].read.cont);
+    double rounding = 6 * rounded / machine_bandwidth(machine, 6 * rounded);
+    double before = longer(compute, weights / machine_bandwidth(machine, weights));
+    double after = longer(compute / 2, weights / 2 / machine_bandwidth(machine, weights / 2));
+    return after + rounding < before;
+}
+
+/* Sums of products of an operand with weights, the reduced dim in whole blocks. */
+static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
+    *r = map_contraction(n->e.flow, m);
+    if (!r->is || m->cons.n || m->write.at[0].combine->simple != P_ADD) return false;
+    const Val *product = &m->body.val.at[m->write.at[0].val[0]];
+    if (m->write.at[0].combine->type[0] != F32 || product->kind != VAL_PRIM ||
+        product->prim != P_MUL || product->type != F32)
+        return false;
+    bool plain = (product->arg[0] == r->a && product->arg[1] == r->b) ||
+                 (product->arg[0] == r->b && product->arg[1] == r->a);
+    if (!plain || !narrow_read(m, r->a) || !narrow_read(m, r->b)) return false;
+    if (is_constant(n, m->body.val.at[r->a].read.cont)) return false;
+    if (!is_constant(n, m->body.val.at[r->b].read.cont)) return false;
+    bool whole = false;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (m->dim.at[d].seq || r->role[d] == ROLE_BATCH) return false;
+        whole |= r->role[d] == ROLE_K && map_extent(m, d, 1) % WHOLE == 0;
+    }
+    return whole && pays(n, m, r);
+}
+
+/* A map that rounds a container, once for all readers of a list; those of parameters stand in front
+ * of everything. */
+static int narrowed(Narrowing *n, int cont, const Items *home, Items *into) {
+    Flow *flow = n->e.flow;
+    for (int i = 0; i < n->done.n; i++)
+        if (n->done.at[i].from == cont && n->done.at[i].home == home) return n->done.at[i].to;
+    const Cont c = flow->cont.at[cont];
+    const char *name = internf(flow->ctx, "%s.bf16.%d", c.name, flow->cont.n);
+    int to = flow_cont(flow, name, CONT_TMP, BF16, c.shape, c.rank);
+    Map *m = flow_map(flow, into, name, c.from);
+    Dim at[RANK_MAX];
+    for (int k = 0; k < c.rank; k++) at[k] = map_dim(flow, m, "i", c.shape[k]);
+    int value = map_read(flow, m, cont, at);
+    map_write(flow, m, to, at, body_cvt(&m->body, BF16, value), NULL);
+    vec_push(n->e.arena, &n->done, ((Narrowed){cont, to, home}));
+    return to;
+}
+
+static int read_small(void *user, Body *b, const Val *read) {
+    const Narrowing *n = user;
+    int k = read->read.cont == n->wide[0] ? 0 : 1;
+    Access small = read->read;
+    small.cont = n->small[k];
+    if (!read->has_else) return body_cvt(b, F32, body_read(b, small, BF16));
+    return body_cvt(b, F32, body_read_else(b, small, BF16, body_bits(b, BF16, 0)));
+}
+
+static void narrow_items(Narrowing *n, Items *items, Items *front) {
+    Items out = {0};
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        narrow_items(n, &it.body, front);
+        narrow_items(n, &it.other, front);
+        Map *m = it.kind == ITEM_MAP ? n->e.flow->map.at[it.map] : NULL;
+        Contraction r;
+        if (m && narrows(n, m, &r)) {
+            n->wide[0] = m->body.val.at[r.a].read.cont, n->wide[1] = m->body.val.at[r.b].read.cont;
+            n->small[0] = narrowed(n, n->wide[0], items, &out);
+            bool first = n->e.flow->cont.at[n->wide[1]].kind != CONT_TMP;
+            n->small[1] = narrowed(n, n->wide[1], first ? NULL : items, first ? front : &out);
+            map_rewrite(&n->e, n->e.flow->map.at[it.map], NULL, 0, read_small, n);
+        }
+        vec_push(n->e.arena, &out, it);
+    }
+    *items = out;
+}
+
+Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env);
+Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
+    Narrowing n = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .machine = env->machine};
+    if (env->math != MATH_FAST || !row_of(env->machine)) return n.e.flow;
+    Items front = {0}, *body = &n.e.flow->body;
+    uses_count(&n.e);
+    narrow_items(&n, body, &front);
+    for (int i = 0; i < body->n; i++) vec_push(arena, &front, body->at[i]);
+    *body = front;
+    flow_compact(n.e.flow);
+    return n.e.flow;
+}
