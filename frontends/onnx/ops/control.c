@@ -96,8 +96,35 @@ static bool is_single(const Type *t) {
     return true;
 }
 
-/* Dims of both branches, which must agree; the model's own declaration decides where they do not.
- */
+/* At most what a size is, in sizes of the model; more than any when that cannot be told. */
+static Dim known_bound(const Infer *in, Dim size) {
+    const Graph *root = graph_root(in->graph);
+    DimRange *range = NEW_ARRAY(in->arena, DimRange, root->symbol.n + 1);
+    DimEnv env = {.at = range};
+    for (int i = 0; i < root->symbol.n; i++)
+        if (root->symbol.at[i].upper)
+            range[env.n++] =
+                (DimRange){root->symbol.at[i].sym, dim_const(in->ctx, 0), root->symbol.at[i].upper};
+    Dim most = dim_upper(in->ctx, size, &env);
+    return most ? most : dim_const(in->ctx, INT32_MAX);
+}
+
+/* Dims of both branches; where they differ, what the model declares, or else what the branch that
+ * runs has. */
+static const Dim *if_shape(Infer *in, const Type *a, const Type *b, const Type *said) {
+    Dim *shape = NEW_ARRAY(in->arena, Dim, a->rank);
+    bool same = true;
+    for (int k = 0; k < a->rank; k++) same = same && a->shape[k] == b->shape[k];
+    if (!same && said && said->rank == a->rank) return said->shape;
+    for (int k = 0; k < a->rank; k++)
+        shape[k] = a->shape[k] == b->shape[k]
+                       ? a->shape[k]
+                       : infer_fresh(in, "extent",
+                                     dim_max(in->ctx, known_bound(in, a->shape[k]),
+                                             known_bound(in, b->shape[k])));
+    return shape;
+}
+
 static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     const Type *said = infer_declared(in, i);
     if (object_is(&a->type) || object_is(&b->type)) {
@@ -113,16 +140,7 @@ static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     if (a->type.rank != b->type.rank && is_single(&a->type) && is_single(&b->type))
         a = b = a->type.rank > b->type.rank ? a : b;
     if (a->type.rank != b->type.rank) a = b = ranked_result(in, i, a, b, said);
-    bool same = true;
-    for (int k = 0; k < a->type.rank; k++) same = same && a->type.shape[k] == b->type.shape[k];
-    const Type *t = same ? &a->type : said;
-    if (!t)
-        fail(in->ctx, E_UNSUPPORTED,
-             "result %d is %s in one branch and %s in the other: the branches must give one shape, "
-             "or "
-             "the condition must be known at compile time",
-             i, type_str(in->ctx, &a->type), type_str(in->ctx, &b->type));
-    infer_set(in, i, a->type.dtype, t->shape, t->rank);
+    infer_set(in, i, a->type.dtype, if_shape(in, &a->type, &b->type, said), a->type.rank);
 }
 
 static void if_infer(Infer *in) {
@@ -166,8 +184,27 @@ static void refuse_branch(Lower *lo, int results) {
 }
 
 static int if_cast(Lower *lo, int from, const Type *to) {
-    bool wider = to->kind == TYPE_TENSOR && nn_cont(lo, from)->rank < to->rank;
-    return wider ? from : object_cast(lo, from, to);
+    bool tensors = to->kind == TYPE_TENSOR && nn_cont(lo, from)->type != OBJECT;
+    return tensors ? from : object_cast(lo, from, to);
+}
+
+static bool is_data_size(const Lower *lo, Dim size) {
+    for (int i = 0; i < lo->flow->symbol.n; i++)
+        if (lo->flow->symbol.at[i].sym == size) return lo->flow->symbol.at[i].upper != NULL;
+    return false;
+}
+
+/* Sizes of a result that only the branch which runs tells: those of what it made. */
+static void if_extents(Lower *lo, int from, int to) {
+    const Cont a = *nn_cont(lo, from), y = *nn_cont(lo, to);
+    Dim last = dim_const(lo->ctx, INT32_MAX);
+    for (int k = 0; k < y.rank && a.rank == y.rank; k++) {
+        if (y.shape[k] == a.shape[k] || !is_data_size(lo, y.shape[k])) continue;
+        int extent = lower_tmp(lo, "extent", I64, NULL, 0);
+        Map *m = lower_map(lo, "extent");
+        nn_write(lo, m, extent, NULL, body_index(&m->body, a.shape[k]));
+        nn_define(lo, y.shape[k], extent, 0, last);
+    }
 }
 
 static void if_branch(Lower *lo, const Graph *g, Items *into) {
@@ -180,10 +217,13 @@ static void if_branch(Lower *lo, const Graph *g, Items *into) {
         return;
     }
     lower_graph(lo, g, into, NULL, out);
-    for (int i = 0; i < g->output.n; i++)
-        if (lower_out(lo, i) >= 0)
-            lower_copy(lo, "result", if_cast(lo, out[i], &lower_result(lo, i)->type),
-                       lower_out(lo, i));
+    for (int i = 0; i < g->output.n; i++) {
+        int y = lower_out(lo, i);
+        if (y < 0) continue;
+        int from = if_cast(lo, out[i], &lower_result(lo, i)->type);
+        if_extents(lo, from, y);
+        lower_copy(lo, "result", from, y);
+    }
     lo->into = before;
 }
 
