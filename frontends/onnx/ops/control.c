@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* If, Loop.
+/* If, and what Loop and Scan share.
  *
  * A condition that is known at compile time leaves one branch, lowered in place. Else both branches
- * write the same containers. Loops carry their values in containers: `cur` holds what the body
- * reads, `next` is what it computed. Results that collect one slice per iteration are containers
- * over the loop's variable; when the number of iterations depends on data their first dim is a
- * symbol that the loop defines. Carried shapes must not change. */
+ * write the same containers; sizes that differ are symbols, which the branch that runs defines. */
 #include "control.h"
 #include "object.h"
 
@@ -29,7 +26,7 @@ void control_count(Ctx *ctx, const char *what, int have, int need) {
 }
 
 /* An integer or bool operand, if all is known about it; -1 else. */
-static int64_t known_scalar(Ctx *ctx, const Graph *graph, const Node *node, int i) {
+int64_t control_known(Ctx *ctx, const Graph *graph, const Node *node, int i) {
     Graph *g = (Graph *)graph;
     Infer in = {.ctx = ctx, .arena = g->arena, .graph = g, .node = (Node *)node};
     const Dim *at;
@@ -56,7 +53,7 @@ void control_bind(Lower *lo, int i, int from) {
         lower_copy(lo, "result", from, lo->cont[v]);
 }
 
-static const Value *lower_result(const Lower *lo, int i) {
+const Value *control_bound(const Lower *lo, int i) {
     int v = i < lo->node->out.n ? lo->node->out.at[i] : -1;
     return v < 0 ? NULL : &lo->graph->value.at[v];
 }
@@ -79,7 +76,7 @@ static const Value *ranked_result(Infer *in, int i, const Value *a, const Value 
 }
 
 /* Of sequences and optionals; a model that declares a value where there may be none promises it. */
-static Type control_joined(Infer *in, int i, const Type *a, const Type *b) {
+Type control_joined(Infer *in, int i, const Type *a, const Type *b) {
     const Type *said = in->declared && i < in->node->out.n ? &in->declared[i] : NULL;
     Type both;
     if (!object_join(in, a, b, &both))
@@ -147,7 +144,7 @@ static void if_infer(Infer *in) {
     Graph *yes = control_body(in->ctx, in->node, "then_branch"),
           *no = control_body(in->ctx, in->node, "else_branch");
     nn_need_one(in->ctx, infer_in(in, 0), RANK_MAX);
-    int64_t cond = known_scalar(in->ctx, in->graph, in->node, 0);
+    int64_t cond = control_known(in->ctx, in->graph, in->node, 0);
     control_count(in->ctx, "results", yes->output.n, in->node->out.n);
     control_count(in->ctx, "results", no->output.n, in->node->out.n);
     if (cond != 0) infer_graph(in, yes);
@@ -188,7 +185,7 @@ static int if_cast(Lower *lo, int from, const Type *to) {
     return tensors ? from : object_cast(lo, from, to);
 }
 
-static bool is_data_size(const Lower *lo, Dim size) {
+bool control_data_size(const Lower *lo, Dim size) {
     for (int i = 0; i < lo->flow->symbol.n; i++)
         if (lo->flow->symbol.at[i].sym == size) return lo->flow->symbol.at[i].upper != NULL;
     return false;
@@ -199,7 +196,7 @@ static void if_extents(Lower *lo, int from, int to) {
     const Cont a = *nn_cont(lo, from), y = *nn_cont(lo, to);
     Dim last = dim_const(lo->ctx, INT32_MAX);
     for (int k = 0; k < y.rank && a.rank == y.rank; k++) {
-        if (y.shape[k] == a.shape[k] || !is_data_size(lo, y.shape[k])) continue;
+        if (y.shape[k] == a.shape[k] || !control_data_size(lo, y.shape[k])) continue;
         int extent = lower_tmp(lo, "extent", I64, NULL, 0);
         Map *m = lower_map(lo, "extent");
         nn_write(lo, m, extent, NULL, body_index(&m->body, a.shape[k]));
@@ -220,7 +217,7 @@ static void if_branch(Lower *lo, const Graph *g, Items *into) {
     for (int i = 0; i < g->output.n; i++) {
         int y = lower_out(lo, i);
         if (y < 0) continue;
-        int from = if_cast(lo, out[i], &lower_result(lo, i)->type);
+        int from = if_cast(lo, out[i], &control_bound(lo, i)->type);
         if_extents(lo, from, y);
         lower_copy(lo, "result", from, y);
     }
@@ -230,14 +227,14 @@ static void if_branch(Lower *lo, const Graph *g, Items *into) {
 static void if_lower(Lower *lo) {
     Graph *yes = control_body(lo->ctx, lo->node, "then_branch"),
           *no = control_body(lo->ctx, lo->node, "else_branch");
-    int64_t known = known_scalar(lo->ctx, lo->graph, lo->node, 0);
+    int64_t known = control_known(lo->ctx, lo->graph, lo->node, 0);
     if (known >= 0) {
         const Graph *g = known ? yes : no;
         int *out = NEW_ARRAY(lo->arena, int, g->output.n + 1);
         lower_graph(lo, g, lo->into, NULL, out);
         for (int i = 0; i < g->output.n; i++)
-            if (lower_result(lo, i))
-                control_bind(lo, i, object_cast(lo, out[i], &lower_result(lo, i)->type));
+            if (control_bound(lo, i))
+                control_bind(lo, i, object_cast(lo, out[i], &control_bound(lo, i)->type));
         return;
     }
     int cond = nn_scalar(lo, "cond", lower_in(lo, 0), BOOL, 0);
@@ -285,7 +282,7 @@ void control_stacked(Infer *in, int result, const Type *slice, Dim trip, int axi
     infer_set(in, result, slice->dtype, shape, slice->rank + 1);
 }
 
-static void stack_slice(Lower *lo, int slice, int to, int axis, Dim t) {
+void control_stack(Lower *lo, int slice, int to, int axis, Dim t) {
     Dim at[RANK_MAX], out[RANK_MAX];
     Map *m = nn_map_over(lo, "slice", "", slice, at);
     int rank = nn_cont(lo, slice)->rank;
@@ -296,267 +293,13 @@ static void stack_slice(Lower *lo, int slice, int to, int axis, Dim t) {
 /* A container that an iteration reads and the next one finds changed. */
 int control_carry(Lower *lo, Item *loop, int init, const Value *like) {
     const Type *t = &like->type;
-    int cur =
-        object_is(t) ? object_tmp(lo, "cur") : lower_tmp(lo, "cur", t->dtype, t->shape, t->rank);
+    int cur = nn_cont(lo, init)->type == OBJECT ? object_tmp(lo, "cur")
+                                                : lower_tmp(lo, "cur", t->dtype, t->shape, t->rank);
     vec_push(lo->arena, &loop->carry, (Carry){cur, init, -1});
     return cur;
 }
 
-/* ---- Loop ------------------------------------------------------------------------------------ */
-
-/* Body inputs: iteration, condition, carried; body results: condition, carried, slices. */
-static int loop_carried(const Node *node) {
-    return node->in.n > 2 ? node->in.n - 2 : 0;
-}
-
-static bool known_true(const Value *v) {
-    int64_t x;
-    return v->known && dim_is_const(v->known[0], &x) && x;
-}
-
-/* The iteration is a known value, the loop's variable: so shapes and indices that depend on it are
- * expressions. It is a symbol of the model while the body is inferred, of the body's graph from
- * then on. */
-static Dim iteration_open(Infer *in, Dim trip) {
-    return infer_fresh(in, "t", trip ? dim_addc(in->ctx, trip, -1) : NULL);
-}
-
-static void iteration_close(const Infer *in, Graph *body, Dim t) {
-    Graph *root = (Graph *)graph_root(in->graph);
-    int k = 0;
-    body->symbol.n = 0;
-    for (int i = 0; i < root->symbol.n; i++)
-        if (root->symbol.at[i].sym != t)
-            root->symbol.at[k++] = root->symbol.at[i];
-        else
-            vec_push(body->arena, &body->symbol, root->symbol.at[i]);
-    root->symbol.n = k;
-}
-
-/* Sequences and optionals may enter an iteration as what they leave it as; true when that made a
- * type wider. */
-static bool loop_widen(Infer *in, const Graph *g, int first, Type *carried) {
-    bool wider = false;
-    for (int i = 0; i < loop_carried(in->node); i++) {
-        Type after = object_closed(in, &control_result(g, 1 + i)->type, first), both;
-        if (!object_is(&carried[i]) && !object_is(&after)) continue;
-        if (!object_join(in, &carried[i], &after, &both))
-            fail(in->ctx, E_TYPE, "\"%s\" enters an iteration as %s and leaves it as %s",
-                 control_result(g, 1 + i)->name, type_str(in->ctx, &carried[i]),
-                 type_str(in->ctx, &after));
-        wider = wider || !object_same(&both, &carried[i]);
-        carried[i] = both;
-    }
-    return wider;
-}
-
-/* Infers the body; true when its condition holds in every iteration, given that it holds at first.
- */
-static bool loop_body_infer(Infer *in, Graph *g, Dim t, Type *carried) {
-    static const Type index = {.kind = TYPE_TENSOR, .dtype = I64},
-                      flag = {.kind = TYPE_TENSOR, .dtype = BOOL};
-    bool starts = nn_absent(in->node, 1) || known_scalar(in->ctx, in->graph, in->node, 1) == 1;
-    Dim *one = NEW_ARRAY(in->arena, Dim, 2);
-    one[0] = dim_const(in->ctx, 1);
-    one[1] = t;
-    int first = graph_root(in->graph)->symbol.n;
-    for (int attempt = 0; attempt < 8; attempt++) {
-        control_set_type(g, 0, &index);
-        control_input(g, 0)->known = &one[1];
-        control_set_type(g, 1, &flag);
-        for (int i = 0; i < loop_carried(in->node); i++) control_set_type(g, 2 + i, &carried[i]);
-        if (starts) control_input(g, 1)->known = one;
-        infer_graph(in, g);
-        bool wider = loop_widen(in, g, first, carried);
-        if (!wider && (!starts || known_true(control_result(g, 0)))) return starts;
-        if (!wider) starts = false;
-    }
-    fail(in->ctx, E_UNSUPPORTED, "the types of carried values grow with each iteration");
-}
-
-/* The trip count as a size; NULL when there is none or only data tells it. */
-static Dim loop_trip(Ctx *ctx, const Graph *graph, const Node *node) {
-    Graph *g = (Graph *)graph;
-    Infer in = {.ctx = ctx, .arena = g->arena, .graph = g, .node = (Node *)node};
-    const Dim *at;
-    int n;
-    if (nn_absent(node, 0) || !infer_known(&in, 0, &at, &n) || n != 1) return NULL;
-    DimEnv env = graph_env(g->arena, g);
-    return dim_simplify(ctx, dim_max(ctx, at[0], dim_const(ctx, 0)), &env);
-}
-
-static bool shapes_use(const Graph *g, Dim d) {
-    bool uses = false;
-    for (int i = 0; i < g->value.n; i++) {
-        const Type *t = &g->value.at[i].type;
-        for (int k = 0; t->kind == TYPE_TENSOR && k < t->rank; k++)
-            uses = uses || dim_uses(t->shape[k], d);
-    }
-    for (int i = 0; i < g->node.n; i++)
-        for (int k = 0; k < g->node.at[i].attr.n; k++)
-            if (g->node.at[i].attr.at[k].kind == ATTR_GRAPH)
-                uses = uses || shapes_use(g->node.at[i].attr.at[k].graph, d);
-    return uses;
-}
-
-/* The body with the iteration as known value: the loop's variable. Where sizes depend on it, it is
- * a symbol that each iteration defines instead, so that memory follows. */
-static Dim loop_body(Infer *in, Graph *g, Dim trip, Type *carried, bool *always) {
-    int n = loop_carried(in->node);
-    for (int i = 0; i < n; i++) carried[i] = infer_in(in, 2 + i)->type;
-    Dim t = iteration_open(in, trip);
-    *always = loop_body_infer(in, g, t, carried);
-    iteration_close(in, g, t);
-    if (!shapes_use(g, t)) return t;
-    g->symbol.n = 0;
-    for (int i = 0; i < n; i++) carried[i] = infer_in(in, 2 + i)->type;
-    t = infer_fresh(in, "t", dim_const(in->ctx, INT32_MAX));
-    *always = loop_body_infer(in, g, t, carried);
-    return t;
-}
-
-/* What a stacked result holds of one iteration: where that seems to depend on the iteration, as the
- * model declares it. */
-static Type loop_slice(Infer *in, int i, const Type *slice, Dim t) {
-    const Type *said = infer_declared(in, i);
-    Type part = *slice;
-    bool varies = false;
-    for (int k = 0; k < slice->rank; k++) varies = varies || dim_uses(slice->shape[k], t);
-    if (varies && said && said->rank == slice->rank + 1) part.shape = said->shape + 1;
-    return part;
-}
-
-static void loop_infer(Infer *in) {
-    Graph *g = control_body(in->ctx, in->node, "body");
-    int n = loop_carried(in->node), slices = in->node->out.n - n;
-    control_count(in->ctx, "inputs", g->input.n, 2 + n);
-    control_count(in->ctx, "results", g->output.n, 1 + in->node->out.n);
-    Type *carried = NEW_ARRAY(in->arena, Type, n + 1);
-    for (int i = 0; i < n; i++)
-        if (!infer_in(in, 2 + i)) fail(in->ctx, E_MODEL, "operand %d is missing", 2 + i);
-    for (int i = 0; i < 2; i++) nn_need_one(in->ctx, infer_in(in, i), RANK_MAX);
-    bool always;
-    Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip;
-    Dim t = loop_body(in, g, trip, carried, &always);
-    nn_need_one(in->ctx, control_result(g, 0), RANK_MAX);
-    if (control_result(g, 0)->type.dtype == STRING)
-        fail(in->ctx, E_TYPE, "the condition that the body gives is text: it must be bool");
-    if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
-    for (int i = 0; i < n; i++) {
-        const Type *said = infer_declared(in, i);
-        if (object_is(&carried[i]))
-            carried[i] = control_joined(in, i, &carried[i], &carried[i]);
-        else if (!said || !object_same(said, &carried[i]))
-            control_carried(in, control_input(g, 2 + i), control_result(g, 1 + i));
-        infer_set_type(in, i, &carried[i]);
-    }
-    for (int i = n; i < in->node->out.n; i++) {
-        control_tensor(in, control_result(g, 1 + i));
-        Type slice = loop_slice(in, i, &control_result(g, 1 + i)->type, t);
-        control_stacked(in, i, &slice, count, 0);
-    }
-}
-
-typedef struct Looping {
-    Item *item;
-    Graph *body;
-    int carried;
-    bool always; /* the condition never ends it */
-    Dim trip;
-    Dim defines;   /* the iteration as a symbol that sizes use, or NULL */
-    int count;     /* container of a trip count that only data tells, or -1 */
-    int *in, *out; /* containers of the body's inputs and results */
-} Looping;
-
-static Looping loop_open(Lower *lo) {
-    Looping l = {.body = control_body(lo->ctx, lo->node, "body"),
-                 .carried = loop_carried(lo->node),
-                 .count = -1};
-    l.trip = loop_trip(lo->ctx, lo->graph, lo->node);
-    l.always = control_input(l.body, 1)->known != NULL;
-    l.in = NEW_ARRAY(lo->arena, int, l.body->input.n);
-    l.out = NEW_ARRAY(lo->arena, int, l.body->output.n);
-    if (!l.trip && !nn_absent(lo->node, 0)) {
-        l.count = nn_scalar(lo, "count", lower_in(lo, 0), I64, 0);
-        l.always = false;
-    }
-    return l;
-}
-
-/* The condition before the first iteration: the operand's, and that there is one to run. */
-static int loop_first(Lower *lo, const Looping *l) {
-    int cond = nn_scalar(lo, "starts", lower_in(lo, 1), BOOL, 1),
-        first = lower_tmp(lo, "first", BOOL, NULL, 0);
-    if (l->count < 0) return cond;
-    lower_pointwise(lo, "first", "$0 & ($1 > 0)", (int[]){cond, l->count}, 2, first);
-    return first;
-}
-
-/* In the body: whether another iteration follows. */
-static int loop_next(Lower *lo, const Looping *l) {
-    int cond = nn_scalar(lo, "goes_on", l->out[0], BOOL, 1);
-    if (l->count < 0) return cond;
-    int next = lower_tmp(lo, "next", BOOL, NULL, 0);
-    Map *m = lower_map(lo, "next");
-    int t = body_index(&m->body, dim_addc(lo->ctx, l->item->var, 1));
-    int val =
-        EXPR(m, "$0 & ($1 < $2)", nn_read(lo, m, cond, NULL), t, nn_read(lo, m, l->count, NULL));
-    nn_write(lo, m, next, NULL, val);
-    return next;
-}
-
-static void loop_lower_body(Lower *lo, Looping *l) {
-    int index = lower_tmp(lo, "i", I64, NULL, 0);
-    Map *m = lower_map(lo, "i");
-    nn_write(lo, m, index, NULL, body_index(&m->body, l->item->var));
-    if (l->defines) nn_define(lo, l->defines, index, 0, dim_const(lo->ctx, INT32_MAX));
-    l->in[0] = index;
-    lower_graph(lo, l->body, lo->into, l->in, l->out);
-    int n = l->carried, first = l->always ? 0 : 1;
-    if (!l->always) l->item->carry.at[0].next = loop_next(lo, l);
-    for (int i = 0; i < n; i++)
-        l->item->carry.at[first + i].next =
-            object_cast(lo, l->out[1 + i], &control_input(l->body, 2 + i)->type);
-    for (int i = n; i < lo->node->out.n; i++) {
-        if (lower_out(lo, i) < 0) continue;
-        Type slice = lower_result(lo, i)->type;
-        slice.shape++, slice.rank--;
-        stack_slice(lo, object_cast(lo, l->out[1 + i], &slice), lower_out(lo, i), 0, l->item->var);
-    }
-}
-
-/* The symbol that stands for the number of iterations: dim 0 of a stacked result. */
-static Dim loop_done(Lower *lo, const Looping *l) {
-    for (int i = l->carried; i < lo->node->out.n; i++)
-        if (lower_out(lo, i) >= 0) return nn_shape(lo, lower_out(lo, i)).at[0];
-    return NULL;
-}
-
-static void loop_lower(Lower *lo) {
-    Looping l = loop_open(lo);
-    int first = l.always ? -1 : loop_first(lo, &l);
-    int *init = NEW_ARRAY(lo->arena, int, l.carried + 1);
-    for (int i = 0; i < l.carried; i++)
-        init[i] = object_cast(lo, lower_in(lo, 2 + i), &control_input(l.body, 2 + i)->type);
-    Dim done = l.always && l.trip ? NULL : loop_done(lo, &l);
-    Items *into = lo->into;
-    Dim t = control_input(l.body, 0)->known[0];
-    for (int i = 0; i < lo->flow->symbol.n; i++)
-        if (lo->flow->symbol.at[i].sym == t) l.defines = t;
-    l.item = nn_loop(lo, l.defines ? NULL : t, l.trip);
-    l.item->done = done;
-    if (!l.always) l.item->cond = control_carry(lo, l.item, first, control_input(l.body, 1));
-    l.in[1] = l.always ? lower_scalar(lo, "true", BOOL, 1) : l.item->cond;
-    for (int i = 0; i < l.carried; i++)
-        l.in[2 + i] = control_carry(lo, l.item, init[i], control_input(l.body, 2 + i));
-    lo->into = &l.item->body;
-    loop_lower_body(lo, &l);
-    lo->into = into;
-    for (int i = 0; i < l.carried; i++) control_bind(lo, i, l.in[2 + i]);
-}
-
 const OpRow onnx_control_rows[] = {
     {"", "If", 1, 0, if_infer, if_lower, NULL, "bool", 0},
-    {"", "Loop", 1, 0, loop_infer, loop_lower, NULL, NULL, 0},
     {0},
 };

@@ -14,6 +14,12 @@ void control_count(Ctx *ctx, const char *what, int have, int need);
 /* E_UNSUPPORTED unless the value is a tensor. */
 void control_tensor(const Infer *in, const Value *v);
 
+/* An integer or bool operand, if all is known about it; -1 else. */
+int64_t control_known(Ctx *ctx, const Graph *graph, const Node *node, int i);
+/* The type of result i, a sequence or an optional, that may come from two places. A model that
+ * declares a value where there may be none promises it. */
+Type control_joined(Infer *in, int i, const Type *a, const Type *b);
+
 /* The body's input gets a type; nothing is known of its elements. */
 void control_set_type(Graph *g, int input, const Type *t);
 /* E_UNSUPPORTED unless a carried value leaves an iteration with the type it entered with. */
@@ -21,6 +27,12 @@ void control_carried(const Infer *in, const Value *before, const Value *after);
 /* Type of a result that stacks one slice per iteration along `axis`. */
 void control_stacked(Infer *in, int result, const Type *slice, Dim trip, int axis);
 
+/* Result i of lo->node; NULL when nobody reads it. */
+const Value *control_bound(const Lower *lo, int i);
+/* Is a size a symbol that data define? */
+bool control_data_size(const Lower *lo, Dim size);
+/* Writes the slice of iteration t to where results are stacked along `axis`. */
+void control_stack(Lower *lo, int slice, int to, int axis, Dim t);
 /* The value of result i of lo->node lies in `from`: that container itself, where none was made. */
 void control_bind(Lower *lo, int i, int from);
 /* A container that an iteration reads and the next one finds changed; the caller sets `next`. */

@@ -27,6 +27,7 @@ static const OpRow *const families[] = {
     onnx_recurrent_rows,
     onnx_attention_rows,
     onnx_control_rows,
+    onnx_loop_rows,
     onnx_sequence_rows,
     onnx_text_rows,
     onnx_ml_rows,

@@ -36,6 +36,7 @@ extern const OpRow onnx_quantize_rows[];
 extern const OpRow onnx_recurrent_rows[];
 extern const OpRow onnx_attention_rows[];
 extern const OpRow onnx_control_rows[];
+extern const OpRow onnx_loop_rows[];
 extern const OpRow onnx_sequence_rows[]; /* and optionals */
 extern const OpRow onnx_text_rows[];
 extern const OpRow onnx_ml_rows[];     /* ai.onnx.ml */
