@@ -83,6 +83,42 @@ static bool needs_others(const Map *m) {
     return false;
 }
 
+/* Do so many neighbours along the dim lie side by side, on a boundary, or are they one? */
+static bool lies_wide(const Rows *r, const Access *a, int dim, int64_t lanes) {
+    const Cont *c = &r->s->flow->cont.at[a->cont];
+    int64_t extent;
+    int64_t step = access_stride(r->s->flow, r->root, a, dim, lanes);
+    if (step == 0) return true;
+    if (step != 1 || c->layout || access_dim(r->root, a, a->rank - 1) != dim) return false;
+    return dim_is_const(c->shape[a->rank - 1], &extent) && extent % lanes == 0;
+}
+
+/* Elements of an element-wise map that a thread takes along a dim: as many as one instruction
+ * fetches, while there are threads enough. */
+static int64_t wide_elements(const Rows *r, int dim) {
+    const Map *m = r->root;
+    int64_t most = 1, extent = map_extent(m, dim, 1);
+    if (r->kernel->map.n > 1 || map_is_reduction(m) || m->write.n != 1) return 1;
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].has_else) return 1;
+    for (int k = 0; k < m->write.at[0].n; k++) {
+        int64_t bits = dtype_bits(r->s->flow->cont.at[m->write.at[0].to[k].cont].type);
+        if (bits > most) most = bits;
+    }
+    int64_t lanes = 8 * machine_of(r)->vector_bytes / most;
+    for (; lanes > 1; lanes /= 2) {
+        bool all = extent % lanes == 0 && map_volume(m, unknown_extent) / (double)lanes >=
+                                              machine_of(r)->live_threads / 4.0;
+        for (int k = 0; k < m->write.at[0].n; k++)
+            all &= lies_wide(r, &m->write.at[0].to[k], dim, lanes);
+        for (int v = 0; v < m->body.val.n; v++)
+            if (m->body.val.at[v].kind == VAL_READ)
+                all &= lies_wide(r, &m->body.val.at[v].read, dim, lanes);
+        if (all) return lanes;
+    }
+    return 1;
+}
+
 /* The reason, or NULL. Threads may each take all steps of their results, when these need no
  * others. */
 static const char *must_be_serial(const Rows *r, const int *dims, int n) {
@@ -171,7 +207,8 @@ static void own_elements(Rows *r, const int *dims, int n) {
     int root = r->kernel->map.n - 1;
     Split split = split_reduction(r);
     int64_t size[MAP_DIMS], left = machine_of(r)->block_threads / split.parts;
-    int64_t own = byte_elements(r);
+    int64_t own = byte_elements(r), lanes = own > 1 ? 1 : wide_elements(r, dims[n - 1]);
+    if (lanes > 1) own = lanes;
     for (int i = n - 1; i >= 0; i--) {
         int64_t each = i == n - 1 ? own : 1, extent = map_extent(r->root, dims[i], left * each);
         size[i] = each * threads_along(r, (extent + each - 1) / each, left);
@@ -185,6 +222,9 @@ static void own_elements(Rows *r, const int *dims, int n) {
         Line *spread = kernel_line(flow, r->kernel, kind, root);
         for (int i = 0; i < n; i++) line_dim(flow, spread, r->root, dims[i], 0);
     }
+    if (lanes > 1)
+        line_dim(flow, kernel_line(flow, r->kernel, LINE_VECTOR, root), r->root, dims[n - 1],
+                 lanes);
     if (split.parts > 1)
         line_dim(flow, kernel_line(flow, r->kernel, LINE_SPLIT, split.pos), map_at(r, split.pos),
                  split.dim, split.parts);

@@ -67,6 +67,7 @@ typedef struct VectorDim {
 
 typedef struct CNest CNest;
 typedef struct CKernel CKernel;
+struct CWide; /* of a target: what a vector loop stores at once */
 
 /* What a target spells its own way. Functions that are NULL: what they print does not occur. */
 typedef struct CForm {
@@ -77,6 +78,7 @@ typedef struct CForm {
     void (*array)(CNest *c, const Stmt *s);    /* declares a local array */
     bool (*lanes)(CNest *c, const Stmt *loop); /* a `vector` loop; false: to be unrolled */
     void (*use)(CNest *c, const Stmt *s);
+    bool (*store)(CNest *c, const Access *to, CVal *v);      /* false: as usual */
     void (*sync)(CNest *c, const Stmt *s);                   /* and what waits for copies */
     void (*fold)(CNest *c, const Stmt *s, const Combine *k); /* over threads */
 } CForm;
@@ -103,12 +105,13 @@ struct CNest {
     CLanes lane;
     CVal *val; /* of the body being printed */
     const Body *body;
-    VEC(VectorDim) vector; /* in this body */
-    bool bad;              /* an index from data was checked */
-    int threads;           /* of a block */
-    Dim inner[2];          /* variables of the two innermost loops over threads */
-    int shared;            /* bytes of shared arrays so far */
-    Dim scratch;           /* bytes */
+    VEC(VectorDim) vector;    /* in this body */
+    bool bad;                 /* an index from data was checked */
+    const struct CWide *wide; /* NULL: stores go their usual way */
+    int threads;              /* of a block */
+    Dim inner[2];             /* variables of the two innermost loops over threads */
+    int shared;               /* bytes of shared arrays so far */
+    Dim scratch;              /* bytes */
 };
 
 /* ---- text ------------------------------------------------------------------------------------ */

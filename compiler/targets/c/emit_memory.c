@@ -432,7 +432,7 @@ CVal emit_read(CNest *c, const Val *v, bool copy) {
 void emit_store(CNest *c, const Access *to, CVal *v) {
     if (c->buf[to->cont].kind == BUF_REG)
         store_reg(c, to, v);
-    else
+    else if (!c->wide || !c->form->store(c, to, v))
         store_memory(c, to, v);
 }
 

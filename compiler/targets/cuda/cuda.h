@@ -22,8 +22,9 @@ typedef struct CudaStep {
 const CudaStep *target_cuda_step(const char *name); /* NULL: unknown */
 void target_cuda_steps(Machine *m);                 /* fills in m->step */
 
-/* emit_warp.c */
+void cuda_use(CNest *c, const Stmt *s); /* emit_warp.c */
+/* emit_lanes.c */
 bool cuda_lanes(CNest *c, const Stmt *loop);
-void cuda_use(CNest *c, const Stmt *s);
+bool cuda_store(CNest *c, const Access *to, CVal *v);
 
 #endif

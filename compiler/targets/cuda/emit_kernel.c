@@ -364,5 +364,6 @@ const CForm cuda_form = {.math = "",
                          .array = cuda_array,
                          .lanes = cuda_lanes,
                          .use = cuda_use,
+                         .store = cuda_store,
                          .sync = cuda_sync,
                          .fold = cuda_fold};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a warp does as one: steps on matrices, and copies of several elements at once.
+/* What a warp does as one: steps on matrices.
  *
  * A `use` block is a step whose operands lie in shared memory. Its loops are, outside in, over the
  * reduced dim (q), halves of the rows (h) and a pair of columns (l); around it the innermost loops
@@ -9,8 +9,6 @@
 #include "cuda.h"
 
 enum { SIDE = 8 };
-
-/* ---- steps ----------------------------------------------------------------------------------- */
 
 typedef struct Step {
     const CudaStep *how;
@@ -116,64 +114,4 @@ void cuda_use(CNest *c, const Stmt *s) {
     }
     put_line(c, "%s(%s%s, %s);", x.how->multiply, text_str(&to), a, b);
     names_pop(&c->names, mark);
-}
-
-/* ---- copies ---------------------------------------------------------------------------------- */
-
-/* What must hold for an index to be inside, as far as that is not proven. */
-static const char *inside(CNest *c, const Access *a) {
-    const Buf *b = &c->nest->buf.at[a->cont];
-    DimEnv env = names_env(&c->names);
-    Text out = {.arena = c->arena};
-    for (int k = 0; k < a->rank; k++) {
-        Dim at = names_subst(&c->names, a->at[k]), room = dim_sub(c->ctx, b->box[k], at);
-        const char *e = emit_dim_str(&c->names, at), *n = emit_dim_str(&c->names, b->box[k]);
-        bool below = dim_ge0(c->ctx, at, &env);
-        if (below && dim_ge0(c->ctx, dim_addc(c->ctx, room, -1), &env)) continue;
-        text_printf(&out, "%s(u64)(%s) < (u64)(%s)", out.n ? " && " : "", e, n);
-    }
-    return out.n ? text_str(&out) : "true";
-}
-
-static bool multiple(CNest *c, Dim d, int64_t of) {
-    return dim_is(dim_mod(c->ctx, d, dim_const(c->ctx, of)), 0);
-}
-
-/* The offset of lane 0, where the lanes lie side by side from a multiple of their number on. */
-static bool row_of(CNest *c, const Access *a, const Stmt *loop, int64_t lanes, Dim *first) {
-    Dim coef;
-    return dim_affine(c->ctx, access_flat(c, a), &loop->var, 1, &coef, first) && dim_is(coef, 1) &&
-           multiple(c, *first, lanes);
-}
-
-/* `lanes` neighbours from memory to a shared array, where an instruction moves so many bytes. */
-static bool copy_row(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) {
-    const Val *read = &s->code.val.at[s->store.at[0].val];
-    const Access *to = &s->store.at[0].to;
-    int64_t bytes = lanes * dtype_bits(read->type) / 8;
-    const Val *other = read->has_else ? &s->code.val.at[read->arg[0]] : NULL;
-    Dim from, at;
-    if ((bytes != 4 && bytes != 8 && bytes != 16) || dtype_bits(read->type) < 8) return false;
-    if (other && (other->kind != VAL_CONST || other->bits)) return false;
-    if (!row_of(c, &read->read, loop, lanes, &from) || !row_of(c, to, loop, lanes, &at))
-        return false;
-    int mark = c->names.at.n;
-    names_const(&c->names, loop->var, 0, dim_const(c->ctx, 0), dim_const(c->ctx, lanes - 1));
-    put_line(c, "copy_async<%d>(%s + %s, %s + %s, %s);", (int)bytes, c->buf[to->cont].name,
-             emit_dim_str(&c->names, at), c->buf[read->read.cont].name,
-             emit_dim_str(&c->names, from), other ? inside(c, &read->read) : "true");
-    names_pop(&c->names, mark);
-    c->epoch[1]++;
-    return true;
-}
-
-bool cuda_lanes(CNest *c, const Stmt *loop) {
-    int64_t lanes;
-    const Stmt *s = only(loop);
-    if (!s || !s->async || loop->guard.n || !dim_is_const(loop->extent, &lanes)) return false;
-    int mark = c->names.at.n;
-    put_loop(c, loop);
-    bool copied = copy_row(c, loop, s, lanes);
-    names_pop(&c->names, mark);
-    return copied;
 }

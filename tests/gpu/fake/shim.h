@@ -11,6 +11,13 @@
 #define __shared__
 #define SHARED static __attribute__((aligned(16)))
 
+struct __align__(8) uint2 {
+    unsigned x, y;
+};
+struct __align__(16) uint4 {
+    unsigned x, y, z, w;
+};
+
 extern "C" {
 struct shim_index {
     unsigned x, y, z;

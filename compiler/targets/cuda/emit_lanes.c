@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vector loops of a thread: neighbours in memory are fetched and stored at once.
+ *
+ * Where the lanes of an access lie side by side, on a boundary of all of them, one instruction
+ * moves them; what is computed from them is printed lane by lane. An asynchronous copy goes
+ * straight from memory to a shared array. */
+#include "cuda.h"
+
+static void put_loop(CNest *c, const Stmt *s) {
+    names_var(&c->names, s->var, "?", dim_const(c->ctx, 0), dim_addc(c->ctx, s->extent, -1));
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* What must hold for an index to be inside, as far as that is not proven. */
+static const char *inside(CNest *c, const Access *a) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    DimEnv env = names_env(&c->names);
+    Text out = {.arena = c->arena};
+    for (int k = 0; k < a->rank; k++) {
+        Dim at = names_subst(&c->names, a->at[k]), room = dim_sub(c->ctx, b->box[k], at);
+        const char *e = emit_dim_str(&c->names, at), *n = emit_dim_str(&c->names, b->box[k]);
+        bool below = dim_ge0(c->ctx, at, &env);
+        if (below && dim_ge0(c->ctx, dim_addc(c->ctx, room, -1), &env)) continue;
+        text_printf(&out, "%s(u64)(%s) < (u64)(%s)", out.n ? " && " : "", e, n);
+    }
+    return out.n ? text_str(&out) : "true";
+}
+
+static bool multiple(CNest *c, Dim d, int64_t of) {
+    return dim_is(dim_mod(c->ctx, d, dim_const(c->ctx, of)), 0);
+}
+
+/* The offset of lane 0, where the lanes lie side by side from a multiple of their number on. */
+static bool row_of(CNest *c, const Access *a, const Stmt *loop, int64_t lanes, Dim *first) {
+    Dim coef;
+    return dim_affine(c->ctx, access_flat(c, a), &loop->var, 1, &coef, first) && dim_is(coef, 1) &&
+           multiple(c, *first, lanes);
+}
+
+/* `lanes` neighbours from memory to a shared array, where an instruction moves so many bytes. */
+static bool copy_row(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) {
+    const Val *read = &s->code.val.at[s->store.at[0].val];
+    const Access *to = &s->store.at[0].to;
+    int64_t bytes = lanes * dtype_bits(read->type) / 8;
+    const Val *other = read->has_else ? &s->code.val.at[read->arg[0]] : NULL;
+    Dim from, at;
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || dtype_bits(read->type) < 8) return false;
+    if (other && (other->kind != VAL_CONST || other->bits)) return false;
+    if (!row_of(c, &read->read, loop, lanes, &from) || !row_of(c, to, loop, lanes, &at))
+        return false;
+    int mark = c->names.at.n;
+    names_const(&c->names, loop->var, 0, dim_const(c->ctx, 0), dim_const(c->ctx, lanes - 1));
+    put_line(c, "copy_async<%d>(%s + %s, %s + %s, %s);", (int)bytes, c->buf[to->cont].name,
+             emit_dim_str(&c->names, at), c->buf[read->read.cont].name,
+             emit_dim_str(&c->names, from), other ? inside(c, &read->read) : "true");
+    names_pop(&c->names, mark);
+    c->epoch[1]++;
+    return true;
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+/* Of the loop that is printed: a value for each lane of a store, filled lane by lane. */
+struct CWide {
+    const Stmt *loop, *body;
+    const char **name; /* by store; NULL: it goes lane by lane */
+};
+
+static bool uses_data(const Stmt *s, const Access *a) {
+    for (int v = 0; v < s->code.val.n; v++)
+        for (int k = 0; s->code.val.at[v].sym && k < a->rank; k++)
+            if (dim_uses(a->at[k], s->code.val.at[v].sym)) return true;
+    return false;
+}
+
+/* May the lanes of the access move at once? */
+static bool is_wide(CNest *c, const Stmt *loop, const Stmt *s, const Access *a, int64_t lanes,
+                    Dim *first) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int64_t bytes = lanes * dtype_bits(b->type) / 8;
+    bool memory = c->buf[a->cont].kind == BUF_MEMORY || c->buf[a->cont].kind == BUF_SHARED;
+    if (!memory || b->type == BOOL || dtype_bits(b->type) < 8 || uses_data(s, a)) return false;
+    return (bytes == 4 || bytes == 8 || bytes == 16) && row_of(c, a, loop, lanes, first);
+}
+
+static bool in_reach(const CNest *c, int buf, Dim flat, int epoch) {
+    for (int i = c->loaded.n - 1; i >= c->loaded_from; i--) {
+        const Loaded *l = &c->loaded.at[i];
+        if (l->buf == buf && l->flat == flat && l->epoch == epoch && l->lanes == 1) return true;
+    }
+    return false;
+}
+
+/* What the lanes read, as loads that the lanes then find. */
+static bool load_row(CNest *c, const Stmt *loop, const Stmt *s, const Val *read, int64_t lanes) {
+    const Access *a = &read->read;
+    const Buf *b = &c->nest->buf.at[a->cont];
+    Dim first;
+    if (read->kind != VAL_READ || read->has_else || !is_wide(c, loop, s, a, lanes, &first))
+        return false;
+    int epoch = c->epoch[b->kind != BUF_MEMORY];
+    if (in_reach(c, a->cont, first, epoch)) return true;
+    const char *name = str(c, "x%d", c->fresh++);
+    put_line(c, "const wide<%s, %d> %s = load_wide<%d>(%s + %s);", scalar_type(b->type), (int)lanes,
+             name, (int)lanes, c->buf[a->cont].name, emit_dim_str(&c->names, first));
+    for (int64_t l = 0; l < lanes; l++) {
+        CVal v = {.type = b->type, .text = str(c, "%s.v[%d]", name, (int)l)};
+        Dim flat = dim_addc(c->ctx, first, l);
+        vec_push(c->arena, &c->loaded, (Loaded){a->cont, 1, epoch, c->scope, flat, NULL, v});
+    }
+    return true;
+}
+
+bool cuda_store(CNest *c, const Access *to, CVal *v) {
+    const struct CWide *w = c->wide;
+    int64_t lane = 0;
+    for (int i = 0; i < w->body->store.n; i++) {
+        if (to != &w->body->store.at[i].to || !w->name[i]) continue;
+        dim_is_const(names_subst(&c->names, w->loop->var), &lane);
+        put_line(c, "%s.v[%d] = %s;", w->name[i], (int)lane, v->text);
+        return true;
+    }
+    return false;
+}
+
+static void run_lanes(CNest *c, const struct CWide *w, int64_t lanes) {
+    const struct CWide *outside = c->wide;
+    c->wide = w;
+    for (int64_t l = 0; l < lanes; l++) {
+        int mark = c->names.at.n;
+        names_const(&c->names, w->loop->var, l, dim_const(c->ctx, 0), dim_const(c->ctx, lanes - 1));
+        emit_body(c, w->body);
+        names_pop(&c->names, mark);
+    }
+    c->wide = outside;
+}
+
+/* One body of which some accesses are wide; false when none is, and nothing was printed. */
+static bool wide_body(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) {
+    struct CWide w = {loop, s, NEW_ARRAY(c->arena, const char *, s->store.n)};
+    Dim *first = NEW_ARRAY(c->arena, Dim, s->store.n);
+    int mark = c->names.at.n;
+    bool any = false;
+    put_loop(c, loop);
+    for (int v = 0; v < s->code.val.n; v++) any |= load_row(c, loop, s, &s->code.val.at[v], lanes);
+    for (int i = 0; i < s->store.n; i++) {
+        const Access *to = &s->store.at[i].to;
+        if (!is_wide(c, loop, s, to, lanes, &first[i])) continue;
+        any = true;
+        w.name[i] = str(c, "y%d", c->fresh++);
+        put_line(c, "wide<%s, %d> %s;", scalar_type(c->nest->buf.at[to->cont].type), (int)lanes,
+                 w.name[i]);
+    }
+    names_pop(&c->names, mark);
+    if (!any) return false;
+    run_lanes(c, &w, lanes);
+    for (int i = 0; i < s->store.n; i++) {
+        int buf = s->store.at[i].to.cont;
+        if (!w.name[i]) continue;
+        put_line(c, "store_wide(%s + %s, %s);", c->buf[buf].name, emit_dim_str(&c->names, first[i]),
+                 w.name[i]);
+        c->epoch[c->nest->buf.at[buf].kind != BUF_MEMORY]++;
+    }
+    return true;
+}
+
+bool cuda_lanes(CNest *c, const Stmt *loop) {
+    int64_t lanes;
+    const Stmt *s = loop->body.n == 1 ? loop->body.at[0] : NULL;
+    if (!s || s->kind != STMT_BODY || loop->guard.n || !dim_is_const(loop->extent, &lanes))
+        return false;
+    if (!s->async) return wide_body(c, loop, s, lanes);
+    int mark = c->names.at.n;
+    put_loop(c, loop);
+    bool copied = copy_row(c, loop, s, lanes);
+    names_pop(&c->names, mark);
+    return copied;
+}
