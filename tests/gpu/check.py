@@ -69,7 +69,7 @@ class Checks:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        for text in ("gemm_f16", "step_ragged", "step_conv"):
+        for text in ("gemm_f16", "step_ragged", "step_conv", "wide_f16"):
             out = {}
             for target in ("cuda", "c"):
                 out[target] = self.work / f"{text}.{target}"
@@ -95,7 +95,7 @@ class Checks:
             raise Skip("there is no onnx or numpy for Python")
         folder = self.work / "packed"
         code, text = run(HERE / "pack", folder, "--build", self.options.build, "--cases", self.options.cases, "--every", "300",
-                         "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", env=self.fake)
+                         "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", "--no-kernels", env=self.fake)
         expect(code == 0, text)
         code, text = run(folder / "run", env=self.fake)
         expect(code == 0 and text.endswith(" 0 failed\n") and "mnist" in text, text)
@@ -141,6 +141,25 @@ class Checks:
                          env={"WEIR_NVCC": "/nowhere/nvcc", "XDG_CACHE_HOME": str(self.work)})
         expect(code != 0 and "nvcc" in text, text)
         expect(not (self.work / "x.so").exists(), "a library was left")
+
+    def test_spills(self):
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not os.access(nvcc, os.X_OK):
+            raise Skip("there is no nvcc")
+        sys.path.insert(0, str(HERE))
+        import bench
+        texts = {name: text for name, text, *_ in bench.cases()}
+        for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "softmax_f16", "attention_f16_512"):
+            source = self.work / f"{name}.ir"
+            source.write_text(texts[name])
+            code, text = run(self.weir, "compile", source, "--target", "cuda", "--emit", "cu", "--emit-dir", self.work)
+            expect(code == 0, text)
+            expect("softmax" in name or "mma_" in (self.work / "m.cu").read_text(), f"{name} has no steps of warps")
+            code, text = run(nvcc, *[f"-gencode=arch=compute_{a},code=sm_{a}" for a in ("80", "90a", "100")], "-fatbin",
+                             "-fmad=false", "-Xptxas", "-v", self.work / "m.cu", "-o", self.work / f"{name}.fatbin")
+            expect(code == 0, text)
+            spills = re.findall(r"(\d+) bytes spill", text)
+            expect(spills and set(spills) == {"0"}, f"{name}: {text}")
 
     def test_nvcc(self):
         if not shutil.which("nvcc") and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Single kernels against torch on the GPU of this machine, operands on the device.
+
+    bench.py FOLDER        # FOLDER/NAME/model.so for the names below, as tests/gpu/pack leaves them
+
+Prints one table: the largest error, median times with what a run needs still in the L2 cache (hot) and after other data
+went through it (cold), for both, and what the hot time makes of the operations or the bytes. Products of torch's f32
+are without TF32. Exit code 1 when a result is wrong.
+"""
+import ctypes
+import pathlib
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/python/weir"))
+import _abi  # noqa: E402
+
+WARM, RUNS, FLUSH = 5, 30, 256 << 20
+CODES = {"f32": 1, "f16": 10, "bf16": 16}
+TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "bf16": 8e-2}
+
+
+def product(t, n):
+    return (f"flow m {{ in x : {t}[{n},{n}] in w : {t}[{n},{n}] out y : {t}[{n},{n}]\n"
+            f"map p [i:{n}, j:{n}, k:{n}] {{ f32(x[i,k]) * f32(w[k,j]) -> y[i,j] sum:f32 }} }}")
+
+
+def biased(t, n):
+    return (f"flow m {{ in x : {t}[{n},{n}] in w : {t}[{n},{n}] in b : {t}[{n}] tmp h : {t}[{n},{n}] out y : {t}[{n},{n}]\n"
+            f"map p [i:{n}, j:{n}, k:{n}] {{ f32(x[i,k]) * f32(w[k,j]) -> h[i,j] sum:f32 }}\n"
+            f"map r [i:{n}, j:{n}] {{ {t}(max(f32(h[i,j]) + f32(b[j]), 0)) -> y[i,j] }} }}")
+
+
+def softmax_maps(t, x, p, dims, at):
+    row = at.rsplit(",", 1)[0]
+    return (f"map top [{dims}] {{ f32({x}[{at}]) -> top[{row}] max:f32 }}\n"
+            f"map e [{dims}] {{ exp(f32({x}[{at}]) - top[{row}]) -> total[{row}] sum:f32 }}\n"
+            f"map p [{dims}] {{ {t}(exp(f32({x}[{at}]) - top[{row}]) / total[{row}]) -> {p}[{at}] }}\n")
+
+
+def softmax(t, n):
+    maps = softmax_maps(t, "x", "y", f"i:{n}, j:{n}", "i,j")
+    return f"flow m {{ in x : {t}[{n},{n}] tmp top : f32[{n}] tmp total : f32[{n}] out y : {t}[{n},{n}]\n{maps} }}"
+
+
+def layer_norm(t, n):
+    return (f"flow m {{ in x : {t}[{n},{n}] tmp mean : f32[{n}] tmp var : f32[{n}] out y : {t}[{n},{n}]\n"
+            f"map a [i:{n}, j:{n}] {{ f32(x[i,j]) * {1 / n} -> mean[i] sum:f32 }}\n"
+            f"map v [i:{n}, j:{n}] {{ d = f32(x[i,j]) - mean[i]  d * d * {1 / n} -> var[i] sum:f32 }}\n"
+            f"map y [i:{n}, j:{n}] {{ {t}((f32(x[i,j]) - mean[i]) / sqrt(var[i] + 0.00001)) -> y[i,j] }} }}")
+
+
+def chain(t, n):
+    return (f"flow m {{ in x : {t}[{n},{n}] in z : {t}[{n},{n}] out y : {t}[{n},{n}]\n"
+            f"map y [i:{n}, j:{n}] {{ {t}(max(f32(x[i,j]) + f32(z[i,j]), 0)) -> y[i,j] }} }}")
+
+
+def attention(t, n, heads=16, width=64):
+    maps = softmax_maps(t, "s", "p", f"h:{heads}, i:{n}, j:{n}", "h,i,j")
+    return (f"flow m {{ in q : {t}[{heads},{n},{width}] in k : {t}[{heads},{n},{width}] in v : {t}[{heads},{n},{width}]\n"
+            f"tmp s0 : {t}[{heads},{n},{n}] tmp s : {t}[{heads},{n},{n}] tmp top : f32[{heads},{n}]\n"
+            f"tmp total : f32[{heads},{n}] tmp p : {t}[{heads},{n},{n}] out y : {t}[{heads},{n},{width}]\n"
+            f"map a [h:{heads}, i:{n}, j:{n}, c:{width}] {{ f32(q[h,i,c]) * f32(k[h,j,c]) -> s0[h,i,j] sum:f32 }}\n"
+            f"map b [h:{heads}, i:{n}, j:{n}] {{ {t}(f32(s0[h,i,j]) * 0.125) -> s[h,i,j] }}\n{maps}"
+            f"map y [h:{heads}, i:{n}, c:{width}, j:{n}] {{ f32(p[h,i,j]) * f32(v[h,j,c]) -> y[h,i,c] sum:f32 }} }}")
+
+
+def thin(t, n):
+    return (f"flow m {{ in x : {t}[1,{n}] in w : {t}[{n},{n}] out y : {t}[1,{n}]\n"
+            f"map p [j:{n}, k:{n}] {{ f32(x[0,k]) * f32(w[k,j]) -> y[0,j] sum:f32 }} }}")
+
+
+# name -> text, type, shapes of the inputs, what torch does, operations, bytes
+def cases():
+    square = [(n, f"{n}x{n}") for n in (1024, 2048, 4096, 8192)]
+    half = {"f16": 2, "bf16": 2}
+    for t in half:
+        for n, name in square:
+            yield f"product_{t}_{name}", product(t, n), t, [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
+        n = 4096
+        yield (f"product_bias_relu_{t}", biased(t, n), t, [(n, n), (n, n), (n,)],
+               lambda T, x, w, b: T.relu(T.nn.functional.linear(x, w.t(), b)), 2 * n**3, 0)
+        yield f"thin_{t}", thin(t, n), t, [(1, n), (n, n)], lambda T, x, w: x @ w, 0, 2 * n * n
+    for t, size in {**half, "f32": 4}.items():
+        n = 8192
+        yield f"softmax_{t}", softmax(t, n), t, [(n, n)], lambda T, x: T.softmax(x, -1), 0, 2 * size * n * n
+        yield (f"layer_norm_{t}", layer_norm(t, n), t, [(n, n)], lambda T, x: T.nn.functional.layer_norm(x, x.shape[-1:]), 0,
+               2 * size * n * n)
+        yield f"add_relu_{t}", chain(t, n), t, [(n, n)] * 2, lambda T, x, z: T.relu(x + z), 0, 3 * size * n * n
+    for t in half:
+        for n in (512, 2048):
+            yield (f"attention_{t}_{n}", attention(t, n), t, [(16, n, 64)] * 3,
+                   lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0], 4 * 16 * n * n * 64, 0)
+
+
+class Device(_abi.Descriptor):
+    _fields_ = [("create_on", ctypes.CFUNCTYPE(_abi.STATUS, ctypes.c_int32, _abi.HANDLE, ctypes.POINTER(_abi.HANDLE), ctypes.c_char_p)),
+                ("submit", ctypes.CFUNCTYPE(_abi.STATUS, _abi.HANDLE, _abi.TENSORS, _abi.TENSORS, ctypes.c_void_p)),
+                ("wait", ctypes.CFUNCTYPE(_abi.STATUS, _abi.HANDLE))]
+
+
+def describe(tensor, code):
+    d = _abi.Tensor(data=tensor.data_ptr(), dtype=code, rank=tensor.dim(), capacity=tensor.numel())
+    for k, size in enumerate(tensor.shape):
+        d.dims[k] = size
+    return d
+
+
+class Model:
+    def __init__(self, path, code, inputs, output):
+        library = ctypes.CDLL(str(path))
+        library.weir_model_descriptor.restype = ctypes.POINTER(Device)
+        self.d, self.instance = library.weir_model_descriptor().contents, _abi.HANDLE()
+        error = ctypes.create_string_buffer(512)
+        if self.d.create_on(0, None, ctypes.byref(self.instance), error):
+            raise RuntimeError(error.value.decode())
+        self.given = (_abi.Tensor * len(inputs))(*(describe(x, code) for x in inputs))
+        self.room = (_abi.Tensor * 1)(describe(output, code))
+
+    def __call__(self, stream):
+        if self.d.submit(self.instance, self.given, self.room, stream) or self.d.wait(self.instance):
+            raise RuntimeError(self.d.error(self.instance).decode())
+
+
+def timed(torch, run, flush):
+    times = []
+    for i in range(WARM + RUNS):
+        if flush is not None:
+            flush.add_(1)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        end.record()
+        end.synchronize()
+        if i >= WARM:
+            times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def compare(torch, folder, case):
+    name, _, t, shapes, function, operations, moved = case
+    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[t]
+    torch.manual_seed(1)
+    inputs = [torch.randn(s, device="cuda", dtype=torch.float32).to(kind) / (s[0] ** 0.25) for s in shapes]
+    wanted = function(torch, *inputs)
+    output = torch.empty_like(wanted)
+    model = Model(folder / name / "model.so", CODES[t], inputs, output)
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    model(stream)
+    torch.cuda.synchronize()
+    error = float((output.float() - wanted.float()).abs().max() / wanted.float().abs().max().clamp(min=1e-6))
+    flush = torch.zeros(FLUSH // 4, device="cuda", dtype=torch.int32)
+    ours = [timed(torch, lambda: model(stream), f) for f in (None, flush)]
+    theirs = [timed(torch, lambda: function(torch, *inputs), f) for f in (None, flush)]
+    rate = f"{operations / ours[0] / 1e9:8.1f} TFLOP/s" if operations else f"{moved / ours[0] / 1e6:8.0f} GB/s"
+    good = error <= TOLERANCE[t]
+    print(f"{name:28} {'ok' if good else 'WRONG':5} error {error:.1e}  weir {ours[0]:8.4f} hot {ours[1]:8.4f} cold  "
+          f"torch {theirs[0]:8.4f} hot {theirs[1]:8.4f} cold ms  {theirs[0] / ours[0]:5.2f} x  {rate}", flush=True)
+    return good
+
+
+def main():
+    import torch
+    folder, good = pathlib.Path(sys.argv[1]), True
+    torch.backends.cuda.matmul.allow_tf32 = False
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, without TF32, medians of {RUNS} runs")
+    for case in cases():
+        if not (folder / case[0] / "model.so").exists():
+            continue
+        try:
+            good &= compare(torch, folder, case)
+        except RuntimeError as error:
+            print(f"{case[0]:28} FAIL {error}")
+            good = False
+    return not good
+
+
+if __name__ == "__main__":
+    sys.exit(main())
