@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recipes as text, and what passes ask of them:
  *
- *     only cpu znver5                       # refused elsewhere; also `only weir 0.1.0`
+ *     only cpu "x86-64-v4"                  # refused elsewhere; also `only weir "0.1.0"`
  *     skip online                           # a pass is left out
  *     algorithm "conv1" tiles4              # PASS NAME CHOICE
  *     layout "conv1_out" blocked

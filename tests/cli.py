@@ -29,7 +29,7 @@ from cli_weir import BF16, FLAT, NUMPY, ROOT, ROWS, TIMEOUT, Skip, Weir, casts, 
 
 MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 TAKE_MODELS = ("compile", "run", "test", "bench", "check", "dump", "report", "profile", "extract")
-VERBS = TAKE_MODELS + ("info", "verify", "ops", "doctor", "cache", "explain")
+VERBS = TAKE_MODELS + ("tune", "info", "verify", "ops", "doctor", "cache", "explain")
 COMPILE_OPTIONS = ("--target", "--gpu", "--cpu", "--dim", "--math", "--weights", "--packing", "--print-after", "--stop-after",
                    "--skip", "--verify-each", "--time-passes", "-j")
 

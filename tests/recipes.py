@@ -159,6 +159,28 @@ def test_verbs(weir):
     weir("check", MNIST, "--recipe=split", *CPU)
 
 
+# ---- measured lines ----------------------------------------------------------------------------------------
+
+
+def test_tune(weir):
+    """What tune writes is a recipe for this CPU and version, with the same results; nothing else is left."""
+    out = weir("tune", MNIST, "-o", "m.tune", "--random=1", "--max-time=20", "--min-time=0.01", "--threads=2").out
+    kernels = int(re.search(r"^(\d+) of \d+ kernels run by other lines: \S+ of \S+ ms saved$", out, re.M).group(1))
+    text = (weir.folder / "m.tune").read_text()
+    assert re.match(r"only cpu \"\S+\"\nonly weir \"[\d.]+\"\n", text) and len(re.findall("^kernel ", text, re.M)) == kernels, text
+    assert not list(weir.folder.glob("*.trying"))
+    for name, options in (("want", ()), ("got", ("--recipe=m.tune",))):
+        weir("run", MNIST, "--random=1", f"--output-dir={name}", *options)
+    want, got = (read_npy(weir.folder / name / "Plus214_Output_0.npy")[0] for name in ("want", "got"))
+    assert max(abs(a - b) for a, b in zip(got, want)) <= 1e-4 * max(map(abs, want))
+    (weir.folder / "m.tune").write_text(text.replace("only cpu \"", "only cpu \"not-"))
+    weir.fails(1, "for cpu \"not-", "compile", MNIST, "-o", "m.so", "--recipe=m.tune")
+    weir.fails(2, "needs -o", "tune", MNIST)
+    weir.fails(2, "takes no --recipe", "tune", MNIST, "-o", "m.tune", "--recipe=m.tune")
+    weir.fails(2, "--target c", "tune", MNIST, "-o", "m.tune", "--target=cuda")
+    weir.fails(1, "cannot read", "tune", "missing.onnx", "-o", "m.tune")
+
+
 # ---- passes of one's own -----------------------------------------------------------------------------------
 
 PLUGINS = [

@@ -108,6 +108,14 @@ static const Verb verbs[] = {
      "  -o FILE                 where to (standard output)\n"
      "  --trace FILE            the last run as a Chrome or Perfetto trace\n" COMPILE_OPTIONS,
      verb_profile},
+    {"tune", "measure other lines for kernels, and keep what is quicker",
+     "weir tune MODEL.onnx|MODEL.ir -o MODEL.tune [options]\n" INPUT_OPTIONS
+     "  -o FILE                 the recipe to write: compile --recipe FILE\n"
+     "  --threads N             threads to run with (0: all; 1 by default)\n"
+     "  --min-time S            measure each model for at least this long (0.3)\n"
+     "  --max-time S            begin no further variant after this long (120)\n"
+     "  and compile's options, with which the model is compiled then\n",
+     verb_tune},
     {"extract", "cut one kernel out as a text of its own",
      "weir extract MODEL.onnx|MODEL.ir --kernel NAME|--all [options]\n"
      "  -o FILE                 where to (standard output)\n"

@@ -194,6 +194,30 @@ static int write_trace(const Profile *p) {
     return put_text(p->o->trace, text_str(&out));
 }
 
+/* ---- for others ------------------------------------------------------------------------------ */
+
+bool profile_times(Session *s, const ProfileOptions *o, KernelTimes *times) {
+    Profile *p = NEW(s->arena, Profile);
+    *p = (Profile){.s = s, .o = o, .by_name = table_new(s->arena)};
+    if (!engine_open(&p->e, ENGINE_COMPILED, s->context, s->path, o->threads)) return false;
+    HostTensor *inputs = calloc((size_t)p->e.ninputs + 1, sizeof *inputs);
+    bool done = inputs_make(&p->e, &o->in, inputs) && measure(p, inputs);
+    if (p->error[0]) fprintf(stderr, "error: %s\n", p->error);
+    tensors_free(inputs, p->e.ninputs);
+    free(inputs);
+    engine_close(&p->e);
+    if (!done) return false;
+    settle(p);
+    times->run_ms = p->run_ms;
+    times->by_name = p->by_name;
+    return true;
+}
+
+double kernel_ms(const KernelTimes *times, const char *kernel) {
+    const Timed *t = table_get(times->by_name, kernel);
+    return t ? t->ms : 0;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static int tell(Profile *p) {

@@ -4,6 +4,7 @@
 #define WEIR_TOOLS_PROFILE_H
 
 #include "tools/weir/engine.h"
+#include "tools/weir/session.h"
 
 typedef struct ProfileOptions {
     InputOptions in;
@@ -16,5 +17,14 @@ typedef struct ProfileOptions {
 
 /* Compiles `model` (.onnx or .ir) with timers, runs it, prints the table. The exit code. */
 int profile_model(weir_context *c, const char *model, const ProfileOptions *o);
+
+/* The same as numbers, in the session's arena, compiled with the options of its context (of which
+ * `profile` is one). False after diagnostics. */
+typedef struct KernelTimes {
+    double run_ms; /* median of a run */
+    Table *by_name;
+} KernelTimes;
+bool profile_times(Session *s, const ProfileOptions *o, KernelTimes *times);
+double kernel_ms(const KernelTimes *times, const char *kernel); /* an interned name; 0: not met */
 
 #endif

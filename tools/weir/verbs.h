@@ -20,6 +20,7 @@ int verb_doctor(Args *args);
 int verb_cache(Args *args);
 int verb_dump(Args *args);
 int verb_profile(Args *args);
+int verb_tune(Args *args);
 int verb_report(Args *args);
 int verb_extract(Args *args);
 int verb_info(Args *args);
