@@ -105,6 +105,13 @@ static bool split_sizes(Infer *in, Dim extent, Dim *size, int n) {
     return true;
 }
 
+/* A size that only run time tells: as the model declares it, else a symbol. */
+static Dim unknown_part(Infer *in, int result, const Type *t, int axis) {
+    const Type *declared = infer_declared(in, result);
+    if (declared && declared->rank == t->rank) return declared->shape[axis];
+    return infer_fresh(in, internf(in->ctx, "Split_%d", result), t->shape[axis]);
+}
+
 static void split_infer(Infer *in) {
     const Value *v = infer_tensor(in, 0);
     const Type *t = &v->type;
@@ -113,14 +120,8 @@ static void split_infer(Infer *in) {
     int64_t place = 0, part;
     Dim *size = NEW_ARRAY(in->arena, Dim, n), shape[RANK_MAX], total = dim_const(in->ctx, 0);
     if (!split_sizes(in, t->shape[axis], size, n)) {
-        for (int i = 0; i < n; i++) {
-            const Type *declared = infer_declared(in, i);
-            if (!declared || declared->rank != t->rank)
-                fail(in->ctx, E_UNSUPPORTED,
-                     "sizes in \"%s\" are not known at compile time: make them a constant",
-                     infer_in(in, 1)->name);
-            size[i] = declared->shape[axis];
-        }
+        onnx_need_length(in, 1, n);
+        for (int i = 0; i < n; i++) size[i] = unknown_part(in, i, t, axis);
     }
     for (int i = 0; i < n; i++) total = dim_add(in->ctx, total, size[i]);
     if (total != t->shape[axis] && dim_is_const(total, NULL) && dim_is_const(t->shape[axis], NULL))
@@ -139,6 +140,27 @@ static void split_infer(Infer *in) {
     }
 }
 
+/* Defines the sizes that the run gives; they are refused when they do not add up to the extent. */
+static void split_define(Lower *lo, int axis, Dim extent) {
+    int parts = lower_in(lo, 1), total = lower_tmp(lo, "total", I64, NULL, 0);
+    Dim n = dim_const(lo->ctx, lo->node->out.n), k;
+    int checked = lower_tmp(lo, "checked", I64, &n, 1);
+    Map *m = lower_map(lo, "total");
+    k = map_dim(lo->flow, m, "k", n);
+    map_write(lo->flow, m, total, NULL, map_read(lo->flow, m, parts, &k),
+              combine_get(lo->ctx, "sum", I64));
+    m = lower_map(lo, "checked");
+    k = map_dim(lo->flow, m, "k", n);
+    int arg[3] = {map_read(lo->flow, m, parts, &k), map_read(lo->flow, m, total, NULL),
+                  body_index(&m->body, extent)};
+    map_write(lo->flow, m, checked, &k,
+              body_expr(&m->body, "select(($1 == $2) & ($0 >= 0), $0, highest)", arg, 3, NULL, 0,
+                        I64),
+              NULL);
+    for (int i = 0; i < lo->node->out.n; i++)
+        onnx_define_result(lo, i, axis, checked, i);
+}
+
 static void split_lower(Lower *lo) {
     int from = lower_in(lo, 0), n = lo->node->out.n;
     const Cont a = lo->flow->cont.at[from];
@@ -146,6 +168,7 @@ static void split_lower(Lower *lo) {
     Infer in = onnx_reader(lo);
     Dim offset = dim_const(lo->ctx, 0), *size = NEW_ARRAY(lo->arena, Dim, n);
     bool known = split_sizes(&in, a.shape[axis], size, n);
+    if (!known) split_define(lo, axis, a.shape[axis]);
     for (int i = 0; i < n; i++) {
         int to = lower_out(lo, i);
         if (to < 0 && !known)
@@ -309,30 +332,38 @@ static void pad_lower(Lower *lo) {
 
 /* ---- CenterCropPad: each axis is cut or padded around its middle ---------------------------- */
 
-static void center_axes(Infer *in, int rank, bool *flag) {
-    if (onnx_axes(in, -1, "axes", rank, flag) < 0)
-        for (int i = 0; i < rank; i++) flag[i] = true;
+/* Where each axis stands in the shape operand; -1: it is not resized. Returns how many are. */
+static int center_places(Infer *in, int rank, int *place) {
+    const int64_t *axes;
+    bool flag[RANK_MAX];
+    int n = attr_ints(in->ctx, in->node, "axes", &axes);
+    onnx_axes(in, -1, "axes", rank, flag);
+    for (int i = 0; i < rank; i++) place[i] = n < 0 ? i : -1;
+    for (int i = 0; i < n; i++) place[axes[i] < 0 ? axes[i] + rank : axes[i]] = i;
+    return n < 0 ? rank : n;
 }
 
 static void center_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     const Dim *want;
-    const int64_t *axes;
-    int n, naxes = attr_ints(in->ctx, in->node, "axes", &axes);
     Dim shape[RANK_MAX];
-    bool flag[RANK_MAX];
-    center_axes(in, t->rank, flag);
-    if (!infer_known(in, 1, &want, &n)) {
-        memset(shape, 0, sizeof shape);
-        onnx_set_unknown(in, 1, t->dtype, shape, t->rank, NULL);
-        return;
-    }
-    if (n != (naxes < 0 ? t->rank : naxes))
-        fail(in->ctx, E_SHAPE, "shape has %d entries, one per axis is needed", n);
-    memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
-    for (int i = 0; i < n; i++)
-        shape[naxes < 0 ? i : axes[i] < 0 ? axes[i] + t->rank : axes[i]] = want[i];
-    infer_set(in, 0, t->dtype, shape, t->rank);
+    int n, place[RANK_MAX], count = center_places(in, t->rank, place);
+    onnx_need_length(in, 1, count);
+    bool known = infer_known(in, 1, &want, &n);
+    for (int i = 0; i < t->rank; i++)
+        shape[i] = place[i] < 0 ? t->shape[i] : known ? want[place[i]] : NULL;
+    if (known)
+        infer_set(in, 0, t->dtype, shape, t->rank);
+    else
+        onnx_set_unknown(in, 1, t->dtype, shape, t->rank, onnx_any_size);
+}
+
+static int center_size(Lower *lo, Map *m, int axis) {
+    Infer in = onnx_reader(lo);
+    int place[RANK_MAX];
+    center_places(&in, lower_value(lo, 0)->type.rank, place);
+    Dim at = dim_const(lo->ctx, place[axis]);
+    return body_cvt(&m->body, I64, map_read(lo->flow, m, lower_in(lo, 1), &at));
 }
 
 static void center_lower(Lower *lo) {
@@ -340,6 +371,7 @@ static void center_lower(Lower *lo) {
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
     Ctx *ctx = lo->ctx;
+    onnx_define_axes(lo, center_size);
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], read[RANK_MAX], two = dim_const(ctx, 2);
     lower_dims(lo, m, c.shape, c.rank, at);

@@ -4,6 +4,7 @@
  * A coordinate becomes taps along its dim: an index, which is a symbol of a value, and a weight.
  * What lies outside reads 0, or the index was clamped or reflected into the tensor before. */
 #include "sample.h"
+#include "view.h"
 
 #include <string.h>
 
@@ -186,32 +187,41 @@ static void grid_sample_lower(Lower *lo) {
 
 /* ---- AffineGrid ------------------------------------------------------------------------------ */
 
-/* Only N and the spatial extents matter: where the size is not known, the declared result tells. */
+/* Only N, which theta tells too, and the spatial extents matter. */
 static void affine_grid_infer(Infer *in) {
     const Type *theta = nn_ranked(in, 0, 3, 3), *said = infer_declared(in, 0);
     const Dim *size = NULL;
-    Dim out[RANK_MAX];
-    int n = 0, known = infer_known(in, 1, &size, &n);
-    if (!known && !said)
-        fail(in->ctx, E_UNSUPPORTED,
-             "operand \"%s\" is computed at run time: the operator needs the size at compile time; "
-             "make it an initializer, or declare the shape of the result",
-             infer_tensor(in, 1)->name);
-    if (!known) n = said->rank;
+    Dim out[RANK_MAX] = {theta->shape[0]};
+    int n = onnx_vector_length(in, 1), count;
+    if (n < 0 && said) n = said->rank;
     if (n != 4 && n != 5)
         nn_misfit(in, 1, 1, "it must have 4 or 5 elements: N, C and the spatial extents");
+    onnx_need_length(in, 1, n);
+    bool known = infer_known(in, 1, &size, &count);
     const char *rule = "theta must be [N, d, d + 1] for d spatial dims";
     nn_agree(in, theta->shape[1], dim_const(in->ctx, n - 2), 0, 1, rule);
     nn_agree(in, theta->shape[2], dim_const(in->ctx, n - 1), 0, 1, rule);
-    out[0] = known ? size[0] : said->shape[0];
-    for (int i = 2; i < n; i++) out[i - 1] = known ? size[i] : said->shape[i - 1];
+    if (known) out[0] = nn_agree(in, size[0], theta->shape[0], 1, 0, rule);
+    for (int i = 2; known && i < n; i++) out[i - 1] = size[i];
     out[n - 1] = dim_const(in->ctx, n - 2);
-    infer_set(in, 0, theta->dtype, out, n);
+    if (known)
+        infer_set(in, 0, theta->dtype, out, n);
+    else
+        onnx_set_unknown(in, 1, theta->dtype, out, n, onnx_any_size);
+}
+
+/* A size for another batch than theta's is none at all. */
+static int affine_grid_size(Lower *lo, Map *m, int axis) {
+    Dim first = dim_const(lo->ctx, 0), place = dim_const(lo->ctx, axis + 1);
+    int batch = body_index(&m->body, nn_shape(lo, lower_in(lo, 0)).at[0]);
+    return EXPR(m, "select($0 == $1, $2, highest)", nn_read(lo, m, lower_in(lo, 1), &first), batch,
+                nn_read(lo, m, lower_in(lo, 1), &place));
 }
 
 /* out[n, .., k] = theta[n, k, :] * (coordinates, last spatial dim first; 1) */
 static void affine_grid_lower(Lower *lo) {
     int theta = lower_in(lo, 0), y = lower_out(lo, 0);
+    onnx_define_axes(lo, affine_grid_size);
     Shape s = nn_shape(lo, y);
     DType t = dtype_compute(nn_cont(lo, theta)->type);
     bool corners = nn_int(lo, "align_corners", 0) != 0;

@@ -257,27 +257,39 @@ static DType attr_type(Ctx *ctx, const Node *node) {
     return t;
 }
 
-/* A size that an operand gives; else the extent `dim` that the model declares for the result. */
-static Dim known_size(Infer *in, int operand, int dim) {
+/* A size that an operand gives; NULL: only run time tells it. */
+static Dim known_size(const Infer *in, int operand) {
     const Dim *at;
     int n;
-    if (infer_known(in, operand, &at, &n) && n == 1) return at[0];
-    const Type *said = infer_declared(in, 0);
-    if (said && dim >= 0 && dim < said->rank) return said->shape[dim];
-    fail(in->ctx, E_UNSUPPORTED,
-         "operand \"%s\" is computed at run time: the operator needs the size at compile time; "
-         "make it an initializer",
-         infer_tensor(in, operand)->name);
+    return infer_known(in, operand, &at, &n) && n == 1 ? at[0] : NULL;
+}
+
+/* An operand of one element as an i64 of the map. */
+static int read_number(Lower *lo, Map *m, int operand) {
+    Dim zero[RANK_MAX];
+    for (int i = 0; i < RANK_MAX; i++) zero[i] = dim_const(lo->ctx, 0);
+    return nn_read_as(lo, m, lower_in(lo, operand), zero, I64);
 }
 
 static void window_infer(Infer *in) {
-    Dim n = known_size(in, 0, 0);
-    infer_set(in, 0, attr_type(in->ctx, in->node), &n, 1);
+    DType t = attr_type(in->ctx, in->node);
+    Dim n = known_size(in, 0);
+    nn_need_one(in->ctx, infer_in(in, 0), 1);
+    if (n)
+        infer_set(in, 0, t, &n, 1);
+    else
+        onnx_set_unknown(in, 0, t, &n, 1, onnx_any_size);
+}
+
+static int window_size(Lower *lo, Map *m, int axis) {
+    (void)axis;
+    return read_number(lo, m, 0);
 }
 
 /* The row's expression over $0 = 2 pi i / N, with N = size for periodic windows, else size - 1. */
 static void window_lower(Lower *lo) {
     int y = lower_out(lo, 0);
+    onnx_define_axes(lo, window_size);
     Dim at[RANK_MAX], n = nn_shape(lo, y).at[0];
     Map *m = nn_map_over(lo, NULL, "i", y, at);
     if (!nn_int(lo, "periodic", 1))
@@ -292,17 +304,20 @@ static void window_lower(Lower *lo) {
 /* Operands: number of mel bins, length of the transform, sample rate, lower and upper edge in
  * hertz. */
 static void mel_infer(Infer *in) {
-    const Type *said = infer_declared(in, 0);
-    const Dim *at;
-    int n;
-    if (!infer_known(in, 1, &at, &n) && said && said->rank == 2) {
-        infer_set(in, 0, attr_type(in->ctx, in->node), said->shape, 2);
-        return;
-    }
-    Dim out[] = {
-        dim_addc(in->ctx, dim_div(in->ctx, known_size(in, 1, -1), dim_const(in->ctx, 2)), 1),
-        known_size(in, 0, 1)};
-    infer_set(in, 0, attr_type(in->ctx, in->node), out, 2);
+    DType t = attr_type(in->ctx, in->node);
+    Dim length = known_size(in, 1), out[] = {NULL, known_size(in, 0)};
+    for (int i = 0; i < 5; i++) nn_need_one(in->ctx, infer_in(in, i), 1);
+    if (length)
+        out[0] = dim_addc(in->ctx, dim_div(in->ctx, length, dim_const(in->ctx, 2)), 1);
+    if (out[0] && out[1])
+        infer_set(in, 0, t, out, 2);
+    else
+        onnx_set_unknown(in, out[0] ? 0 : 1, t, out, 2, onnx_any_size);
+}
+
+static int mel_size(Lower *lo, Map *m, int axis) {
+    int n = read_number(lo, m, axis ? 0 : 1);
+    return axis ? n : EXPR(m, "$0 / 2 + 1", n);
 }
 
 /* Bin of the spectrogram where mel band `band` (a value) starts. */
@@ -318,6 +333,7 @@ static int mel_bin(Map *m, const int *scalar, int band, int bands) {
 static void mel_lower(Lower *lo) {
     int y = lower_out(lo, 0), scalar[5], bin[3];
     Dim at[RANK_MAX];
+    onnx_define_axes(lo, mel_size);
     Map *m = nn_map_over(lo, NULL, "jb", y, at);
     Dim none[RANK_MAX] = {dim_const(lo->ctx, 0)};
     for (int i = 0; i < 5; i++) scalar[i] = nn_read_as(lo, m, lower_in(lo, i), none, F64);

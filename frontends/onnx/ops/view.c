@@ -228,16 +228,21 @@ static bool comes_from_operand(const Lower *lo, Dim sym) {
     return false;
 }
 
-int onnx_fresh_axes(const Lower *lo, int *axes) {
+static bool is_fresh(const Lower *lo, Dim extent) {
     const Graph *root = graph_root(lo->graph);
+    for (int k = 0; k < root->symbol.n; k++) {
+        const Symbol *s = &root->symbol.at[k];
+        if (s->sym == extent && s->upper) return !comes_from_operand(lo, extent);
+    }
+    return false;
+}
+
+int onnx_fresh_axes(const Lower *lo, int *axes) {
     if (lo->node->out.at[0] < 0) return 0;
     const Type *t = &lo->graph->value.at[lo->node->out.at[0]].type;
     int n = 0;
     for (int i = 0; i < t->rank; i++)
-        for (int k = 0; k < root->symbol.n; k++) {
-            const Symbol *s = &root->symbol.at[k];
-            if (s->sym == t->shape[i] && s->upper && !comes_from_operand(lo, s->sym)) axes[n++] = i;
-        }
+        if (is_fresh(lo, t->shape[i])) axes[n++] = i;
     return n;
 }
 
@@ -263,4 +268,11 @@ void onnx_define_axes(Lower *lo, OnnxSizeFn *size) {
 void onnx_define(Lower *lo, int vector, const int *axes, int n) {
     const Dim *shape = lo->flow->cont.at[lower_out(lo, 0)].shape;
     for (int i = 0; i < n; i++) define_by(lo, vector, axes[i], shape[axes[i]]);
+}
+
+void onnx_define_result(Lower *lo, int result, int axis, int vector, int64_t element) {
+    int to = lower_out(lo, result);
+    if (to < 0) return;
+    Dim extent = lo->flow->cont.at[to].shape[axis];
+    if (is_fresh(lo, extent)) define_by(lo, vector, element, extent);
 }

@@ -47,6 +47,8 @@ int onnx_fresh_axes(const Lower *lo, int *axes);
 /* Defines the symbols of these axes of result 0 at run time: by the elements of an i64 vector
  * container that holds its shape. */
 void onnx_define(Lower *lo, int vector, const int *axes, int n);
+/* The same of one axis of any result, by one element. */
+void onnx_define_result(Lower *lo, int result, int axis, int vector, int64_t element);
 /* Defines the fresh axes: `size` gives the extent of one as an i64 value of a map. */
 typedef int OnnxSizeFn(Lower *lo, Map *m, int axis);
 void onnx_define_axes(Lower *lo, OnnxSizeFn *size);
