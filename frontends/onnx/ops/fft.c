@@ -18,7 +18,7 @@ enum { STAGES_MAX = 64 };
 typedef struct Stages {
     Lower *lo;
     const Transform *f;
-    int64_t n, factor[STAGES_MAX];
+    int64_t n, parts_in, factor[STAGES_MAX];
     int stages, axis;
     Shape shape; /* of what lies between stages */
 } Stages;
@@ -102,7 +102,7 @@ static void load(const Stages *s, int x, int to, Dim first, Dim count, bool mirr
     nn_dims(lo, m, "", s->shape.at + 1, s->shape.rank - 2, at + 1);
     Dim i = at[s->shape.rank - 1] = dim_add(lo->ctx, first, nn_dim(lo, m, "n", count));
     if (mirror) i = dim_sub(lo->ctx, s->f->n, i);
-    for (int part = 0; part < s->f->parts_in; part++) {
+    for (int part = 0; part < s->parts_in; part++) {
         outside(s, at, i, part, from);
         int v = nn_read_else(lo, m, x, from, 0, s->f->t);
         at[0] = dim_const(lo->ctx, part);
@@ -179,7 +179,7 @@ static void store(const Stages *s, int x, int y) {
         at[0] = dim_const(ctx, part);
         int v = nn_read(lo, m, x, at);
         if (f->inverse) v = EXPR(m, internf(ctx, "$0 * %s", nn_lit(lo, 1.0 / (double)s->n)), v);
-        if (part && f->parts_in == 1)
+        if (part && s->parts_in == 1)
             v = EXPR(m, "select(($1 == 0) | (2 * $1 == $2), 0, $0)", v, body_index(&m->body, bin),
                      body_index(&m->body, f->n));
         outside(s, at, bin, part, to);
@@ -190,12 +190,13 @@ static void store(const Stages *s, int x, int y) {
 bool fft_stages(Lower *lo, const Transform *f, int x, int y, int axis) {
     Stages s = {.lo = lo, .f = f, .axis = axis};
     Shape shape = nn_shape(lo, x);
-    if (!dim_is_const(f->n, &s.n) || shape.rank >= RANK_MAX || !factorize(&s)) return false;
+    if (!dim_is_const(f->n, &s.n) || !dim_is_const(f->parts_in, &s.parts_in)) return false;
+    if (shape.rank >= RANK_MAX || !factorize(&s)) return false;
     s.shape.at[s.shape.rank++] = dim_const(lo->ctx, 2);
     for (int i = 0; i < shape.rank - 1; i++)
         if (i != axis) s.shape.at[s.shape.rank++] = shape.at[i];
     s.shape.at[s.shape.rank++] = f->n;
-    int64_t parts = f->parts_in, step = s.n;
+    int64_t parts = s.parts_in, step = s.n;
     int z = between(&s, "signal", parts);
     Dim none = dim_const(lo->ctx, 0);
     load(&s, x, z, none, f->bins_in, false);

@@ -185,17 +185,26 @@ static void gather_elements_lower(Lower *lo) {
     map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, guard), NULL);
 }
 
-static int64_t index_length(Ctx *ctx, const Type *t) {
-    int64_t n;
-    if (t->rank < 1 || !dim_is_const(t->shape[t->rank - 1], &n))
-        fail(ctx, E_SHAPE, "indices of type %s: their last extent must be a constant",
-             type_str(ctx, t));
-    return n;
+/* How many dims of the data an index names: the last extent of the indices, or, where run time
+ * tells that, what the rank of the result leaves; E_UNSUPPORTED. */
+static int index_length(const Infer *in, const Type *data, const Type *i, const Type *result) {
+    int64_t n, batch = attr_int(in->ctx, in->node, "batch_dims", 0);
+    if (i->rank < 1)
+        fail(in->ctx, E_SHAPE, "indices of type %s must have a rank of at least 1",
+             type_str(in->ctx, i));
+    if (dim_is_const(i->shape[i->rank - 1], &n)) return (int)n;
+    if (!result || result->kind != TYPE_TENSOR || result->rank < 0)
+        fail(in->ctx, E_UNSUPPORTED,
+             "indices of type %s: the run tells their last extent, and so the rank of the result: "
+             "fix the dim, or declare the result with its rank",
+             type_str(in->ctx, i));
+    return i->rank - 1 + data->rank - (int)batch - result->rank;
 }
 
 static void gather_nd_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type, *i = &infer_tensor(in, 1)->type;
-    int64_t batch = attr_int(in->ctx, in->node, "batch_dims", 0), n = index_length(in->ctx, i);
+    int64_t batch = attr_int(in->ctx, in->node, "batch_dims", 0),
+            n = index_length(in, t, i, in->declared);
     Dim shape[RANK_MAX];
     int rank = 0;
     check_index_type(in, 1);
@@ -203,6 +212,7 @@ static void gather_nd_infer(Infer *in) {
         fail(in->ctx, E_SHAPE, "\"%s\" of type %s cannot be indexed by %s with %lld batch dims",
              infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, i), (long long)batch);
     check_rank(in, i->rank - 1 + t->rank - (int)(batch + n));
+    infer_require(in, i->shape[i->rank - 1], dim_const(in->ctx, n), false);
     for (int k = 0; k < n; k++) check_index(in, 1, t->shape[batch + k], k, n);
     for (int k = 0; k < i->rank - 1; k++) shape[rank++] = i->shape[k];
     for (int k = (int)(batch + n); k < t->rank; k++) shape[rank++] = t->shape[k];
@@ -214,7 +224,7 @@ static void gather_nd_lower(Lower *lo) {
     if (to < 0) return;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to], i = lo->flow->cont.at[index];
     int batch = (int)attr_int(lo->ctx, lo->node, "batch_dims", 0);
-    int n = (int)index_length(lo->ctx, &lower_value(lo, 1)->type);
+    int n = i.rank - 1 + a.rank - batch - c.rank;
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], read[RANK_MAX], place[RANK_MAX];
     bool guard = false;
@@ -226,7 +236,7 @@ static void gather_nd_lower(Lower *lo) {
         if (!dim_le(lo->ctx, at[k], dim_addc(lo->ctx, a.shape[k], -1), &env)) guard = true;
     for (int k = 0; k < n; k++) {
         place[i.rank - 1] = dim_const(lo->ctx, k);
-        int val = map_read(lo->flow, m, index, place);
+        int val = onnx_read(lo, m, index, place, !dim_is_const(i.shape[i.rank - 1], NULL));
         read[batch + k] = onnx_value_index(lo, m, val, a.shape[batch + k], &guard);
     }
     for (int k = batch + n; k < a.rank; k++) read[k] = at[i.rank - 1 + k - batch - n];

@@ -141,7 +141,7 @@ static void split_infer(Infer *in) {
 }
 
 /* Defines the sizes that the run gives; they are refused when they do not add up to the extent. */
-static void split_define(Lower *lo, int axis, Dim extent) {
+static void split_define(Lower *lo, int axis, Dim extent, Dim *size) {
     int parts = lower_in(lo, 1), total = lower_tmp(lo, "total", I64, NULL, 0);
     Dim n = dim_const(lo->ctx, lo->node->out.n), k;
     int checked = lower_tmp(lo, "checked", I64, &n, 1);
@@ -153,12 +153,16 @@ static void split_define(Lower *lo, int axis, Dim extent) {
     k = map_dim(lo->flow, m, "k", n);
     int arg[3] = {map_read(lo->flow, m, parts, &k), map_read(lo->flow, m, total, NULL),
                   body_index(&m->body, extent)};
-    map_write(lo->flow, m, checked, &k,
-              body_expr(&m->body, "select(($1 == $2) & ($0 >= 0), $0, highest)", arg, 3, NULL, 0,
-                        I64),
-              NULL);
-    for (int i = 0; i < lo->node->out.n; i++)
-        onnx_define_result(lo, i, axis, checked, i);
+    map_write(
+        lo->flow, m, checked, &k,
+        body_expr(&m->body, "select(($1 == $2) & ($0 >= 0), $0, highest)", arg, 3, NULL, 0, I64),
+        NULL);
+    for (int i = 0; i < lo->node->out.n; i++) {
+        bool used = lower_out(lo, i) >= 0;
+        if (used) onnx_define_result(lo, i, axis, checked, i);
+        if (!used) size[i] = nn_fresh(lo, "part", extent);
+        if (!used) nn_define(lo, size[i], checked, i, extent);
+    }
 }
 
 static void split_lower(Lower *lo) {
@@ -168,11 +172,9 @@ static void split_lower(Lower *lo) {
     Infer in = onnx_reader(lo);
     Dim offset = dim_const(lo->ctx, 0), *size = NEW_ARRAY(lo->arena, Dim, n);
     bool known = split_sizes(&in, a.shape[axis], size, n);
-    if (!known) split_define(lo, axis, a.shape[axis]);
+    if (!known) split_define(lo, axis, a.shape[axis], size);
     for (int i = 0; i < n; i++) {
         int to = lower_out(lo, i);
-        if (to < 0 && !known)
-            fail(lo->ctx, E_UNSUPPORTED, "result %d is not used: make the sizes a constant", i);
         if (to >= 0) {
             const Cont c = lo->flow->cont.at[to];
             Map *m = lower_map(lo, internf(lo->ctx, "part%d", i));

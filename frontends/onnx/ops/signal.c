@@ -9,14 +9,28 @@
 
 #include <string.h>
 
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* An operand of one number: NULL when it is absent, or only run time tells it. */
+static Dim known_number(const Infer *in, int operand) {
+    const Dim *at;
+    int n;
+    if (nn_absent(in->node, operand) || !infer_known(in, operand, &at, &n) || n != 1) return NULL;
+    return at[0];
+}
+
+/* An operand of one element as an i64 of the map. */
+static int read_number(Lower *lo, Map *m, int operand) {
+    Dim zero[RANK_MAX];
+    for (int i = 0; i < RANK_MAX; i++) zero[i] = dim_const(lo->ctx, 0);
+    return nn_read_as(lo, m, lower_in(lo, operand), zero, I64);
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* T[o,c,k,n] */
 static int transform_table(Lower *lo, const Transform *f) {
-    Ctx *ctx = lo->ctx;
-    Dim shape[] = {dim_const(ctx, f->parts_out), dim_const(ctx, f->parts_in), f->bins_out,
-                   f->bins_in},
-        at[4];
+    Dim shape[] = {dim_const(lo->ctx, f->parts_out), f->parts_in, f->bins_out, f->bins_in}, at[4];
     int to = lower_tmp(lo, "table", f->t, shape, 4);
     Map *m = lower_map(lo, "table");
     nn_dims(lo, m, "ockn", shape, 4, at);
@@ -33,6 +47,15 @@ static int transform_table(Lower *lo, const Transform *f) {
     if (f->window >= 0) val = EXPR(m, "$0 * $1", val, nn_read_as(lo, m, f->window, &at[3], F64));
     nn_write(lo, m, to, at, val);
     return to;
+}
+
+/* The last dim of operand 0 holds the parts of a number: 1 (real) or 2 (complex). */
+static void check_parts(const Infer *in, Dim parts) {
+    int64_t n = 1;
+    dim_is_const(parts, &n);
+    if (n < 1 || n > 2) nn_misfit(in, 0, 0, "its last dim must be 1 (real) or 2 (complex)");
+    Dim one = dim_const(in->ctx, 1), two = dim_const(in->ctx, 2);
+    infer_require(in, parts, dim_max(in->ctx, one, dim_min(in->ctx, parts, two)), false);
 }
 
 /* ---- DFT ------------------------------------------------------------------------------------- */
@@ -67,7 +90,7 @@ static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape 
     Dim half = dim_addc(ctx, dim_div(ctx, f.n, dim_const(ctx, 2)), 1);
     f.bins_in = f.half_in ? half : f.n;
     f.bins_out = f.half_out ? half : f.n;
-    f.parts_in = dim_is(x->at[x->rank - 1], 1) ? 1 : 2;
+    f.parts_in = x->at[x->rank - 1];
     f.parts_out = f.half_in ? 1 : 2;
     return f;
 }
@@ -80,30 +103,48 @@ static Shape dft_result(const Infer *in, const Shape *x, int axis) {
     return s;
 }
 
-/* Axes that give the result its shape, when run time tells which it is; how many. */
+/* Axes that may give the result its shape, when run time tells which it is; how many. */
 static int dft_axes(const Infer *in, const Shape *x, const Type *result, int *axes) {
     int n = 0;
-    for (int axis = 0; result && result->rank == x->rank && axis < x->rank - 1; axis++) {
+    for (int axis = 0; axis < x->rank - 1; axis++) {
         Shape s = dft_result(in, x, axis);
-        bool same = true;
-        for (int i = 0; i < s.rank; i++) same = same && s.at[i] == result->shape[i];
-        if (same) axes[n++] = axis;
+        bool may = !result || result->rank == x->rank;
+        for (int i = 0; result && may && i < s.rank; i++)
+            may = s.at[i] == result->shape[i] || !dim_is_const(s.at[i], NULL) ||
+                  !dim_is_const(result->shape[i], NULL);
+        if (may) axes[n++] = axis;
     }
     if (!n)
-        fail(in->ctx, E_UNSUPPORTED,
-             "operand \"axis\" is computed at run time: declare the shape of the result");
+        fail(in->ctx, E_SHAPE, "no axis of \"%s\" gives a result as it is declared",
+             infer_in(in, 0)->name);
     return n;
+}
+
+/* Extents that are the same along each axis; of others, which the run tells, the most. */
+static void dft_infer_late(Infer *in, const Shape *x) {
+    Dim shape[RANK_MAX], upper[RANK_MAX] = {NULL};
+    int axes[RANK_MAX], n = dft_axes(in, x, infer_declared(in, 0), axes);
+    for (int k = 0; k < n; k++) {
+        Shape s = dft_result(in, x, axes[k]);
+        for (int i = 0; i < s.rank; i++) {
+            if (k && shape[i] && shape[i] != s.at[i]) upper[i] = shape[i], shape[i] = NULL;
+            if (upper[i]) upper[i] = dim_max(in->ctx, upper[i], s.at[i]);
+            if (!k) shape[i] = s.at[i];
+        }
+    }
+    onnx_set_unknown(in, 2, infer_in(in, 0)->type.dtype, shape, x->rank, upper);
 }
 
 static void dft_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX);
     Shape s = shape_of(x);
-    int64_t parts;
     nn_need_one(in->ctx, infer_in(in, 2), 1);
-    if (!dim_is_const(s.at[s.rank - 1], &parts) || parts < 1 || parts > 2)
-        nn_misfit(in, 0, 0, "its last dim must be 1 (real) or 2 (complex)");
-    int axis = dft_axis(in, s.rank), axes[RANK_MAX];
-    if (axis < 0) dft_axes(in, &s, infer_declared(in, 0), axes), axis = axes[0];
+    check_parts(in, s.at[s.rank - 1]);
+    int axis = dft_axis(in, s.rank);
+    if (axis < 0) {
+        dft_infer_late(in, &s);
+        return;
+    }
     s = dft_result(in, &s, axis);
     infer_set(in, 0, x->dtype, s.at, s.rank);
 }
@@ -119,7 +160,7 @@ static void dft_along(Lower *lo, int axis) {
     Map *m = nn_map_over(lo, NULL, "", y, at);
     memcpy(from, at, sizeof from);
     Dim n = from[axis] = nn_dim(lo, m, "n", f.bins_in);
-    Dim c = from[s.rank - 1] = nn_dim(lo, m, "c", dim_const(lo->ctx, f.parts_in));
+    Dim c = from[s.rank - 1] = nn_dim(lo, m, "c", f.parts_in);
     int v = s.at[axis] == f.bins_in ? nn_read_as(lo, m, x, from, t)
                                     : nn_read_else(lo, m, x, from, 0, t);
     int w = nn_read(lo, m, table, (Dim[]){at[s.rank - 1], c, at[axis], n});
@@ -147,6 +188,16 @@ static void dft_choose(Lower *lo, const int *axes, int n, int rank) {
     lo->into = into;
 }
 
+/* Extent `axis` of the result along the axis that the run tells. */
+static int dft_size(Lower *lo, Map *m, int axis) {
+    Infer in = onnx_reader(lo);
+    Shape x = nn_shape(lo, lower_in(lo, 0)), s = dft_result(&in, &x, axis);
+    int along = read_number(lo, m, 2);
+    const char *is =
+        internf(lo->ctx, "select(($0 == %d) | ($0 == %d), $1, $2)", axis, axis - x.rank);
+    return EXPR(m, is, along, body_index(&m->body, s.at[axis]), body_index(&m->body, x.at[axis]));
+}
+
 static void dft_lower(Lower *lo) {
     Shape s = nn_shape(lo, lower_in(lo, 0));
     Infer in = onnx_reader(lo);
@@ -156,6 +207,7 @@ static void dft_lower(Lower *lo) {
         dft_along(lo, axis);
         return;
     }
+    onnx_define_axes(lo, dft_size);
     int n = dft_axes(&in, &s, &lo->graph->value.at[lo->node->out.at[0]].type, axes);
     dft_choose(lo, axes, n, s.rank);
 }
@@ -167,14 +219,6 @@ typedef struct Frames {
     int64_t step; /* 0: only run time tells */
     Dim count;
 } Frames;
-
-/* An operand of one number: NULL when it is absent, or only run time tells it. */
-static Dim known_number(const Infer *in, int operand) {
-    const Dim *at;
-    int n;
-    if (nn_absent(in->node, operand) || !infer_known(in, operand, &at, &n) || n != 1) return NULL;
-    return at[0];
-}
 
 /* Operands: signal, frame_step, window, frame_length. The window's extent is the length, too;
  * `length` is what run time tells. Counts that depend on run time are those of the result. */
@@ -188,7 +232,7 @@ static Frames frames_of(const Infer *in, const Shape *x, Dim length, DType t) {
         fail(ctx, E_MODEL,
              "neither window nor frame_length is given: one of them must say how long a frame is");
     s.f.n = given ? given : infer_in(in, 2) ? nn_ranked(in, 2, 1, 1)->shape[0] : length;
-    s.f.parts_in = x->rank > 2 && !dim_is(x->at[2], 1) ? 2 : 1, s.f.parts_out = 2;
+    s.f.parts_in = x->rank > 2 ? x->at[2] : dim_const(ctx, 1), s.f.parts_out = 2;
     if (!s.f.n) return s;
     s.f.bins_in = s.f.bins_out = s.f.n;
     if (attr_int(ctx, in->node, "onesided", 1))
@@ -199,21 +243,30 @@ static Frames frames_of(const Infer *in, const Shape *x, Dim length, DType t) {
 }
 
 static void stft_infer(Infer *in) {
-    const Type *x = nn_ranked(in, 0, 2, 3), *said = infer_declared(in, 0);
+    const Type *x = nn_ranked(in, 0, 2, 3);
     nn_need_one(in->ctx, infer_in(in, 1), 1);
     nn_need_one(in->ctx, infer_in(in, 3), 1);
     Shape s = shape_of(x);
     Frames f = frames_of(in, &s, NULL, x->dtype);
-    if (!f.count || !f.f.n) {
-        if (!said || said->rank != 4)
-            fail(in->ctx, E_UNSUPPORTED,
-                 "the length or the step of frames is computed at run time: declare the shape of "
-                 "the result in the model");
-        infer_set(in, 0, x->dtype, said->shape, 4);
-        return;
-    }
+    if (s.rank > 2) check_parts(in, s.at[2]);
     Dim out[] = {s.at[0], f.count, f.f.bins_out, dim_const(in->ctx, 2)};
-    infer_set(in, 0, x->dtype, out, 4);
+    Dim most[] = {NULL, dim_addc(in->ctx, s.at[1], 1), dim_addc(in->ctx, s.at[1], 1), NULL};
+    if (f.count && f.f.bins_out)
+        infer_set(in, 0, x->dtype, out, 4);
+    else
+        onnx_set_unknown(in, f.count ? 3 : 1, x->dtype, out, 4, most);
+}
+
+/* Of a result whose frames the run tells: how many, when the signal has room for one, or bins. */
+static int stft_size(Lower *lo, Map *m, int axis) {
+    int window = lower_in(lo, 2), n, signal;
+    n = window < 0 || nn_absent(lo->node, 2) ? read_number(lo, m, 3)
+                                             : body_index(&m->body, nn_shape(lo, window).at[0]);
+    if (!nn_absent(lo->node, 3)) n = read_number(lo, m, 3);
+    if (axis == 2) return nn_int(lo, "onesided", 1) ? EXPR(m, "$0 / 2 + 1", n) : n;
+    signal = body_index(&m->body, nn_shape(lo, lower_in(lo, 0)).at[1]);
+    return EXPR(m, "select(($0 > 0) & ($1 > 0) & ($1 <= $2), ($2 - $1) / $0 + 1, highest)",
+                read_number(lo, m, 1), n, signal);
 }
 
 static void stft_lower(Lower *lo) {
@@ -227,14 +280,14 @@ static void stft_lower(Lower *lo) {
         length = nn_fresh(lo, "length", most);
         nn_define(lo, length, lower_in(lo, 3), 0, most);
     }
+    onnx_define_axes(lo, stft_size);
     Frames f = frames_of(&in, &s, length, t);
     f.f.window = lower_in(lo, 2);
     f.f.bins_out = nn_shape(lo, y).at[2];
     int table = transform_table(lo, &f.f);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "bfko", y, at);
-    Dim n = nn_dim(lo, m, "n", f.f.bins_in),
-        c = nn_dim(lo, m, "c", dim_const(lo->ctx, f.f.parts_in));
+    Dim n = nn_dim(lo, m, "n", f.f.bins_in), c = nn_dim(lo, m, "c", f.f.parts_in);
     Dim place = dim_add(lo->ctx, dim_mulc(lo->ctx, at[1], f.step), n);
     if (!f.step) {
         int step = nn_read_as(lo, m, lower_in(lo, 1), zero, I64);
@@ -257,23 +310,9 @@ static DType attr_type(Ctx *ctx, const Node *node) {
     return t;
 }
 
-/* A size that an operand gives; NULL: only run time tells it. */
-static Dim known_size(const Infer *in, int operand) {
-    const Dim *at;
-    int n;
-    return infer_known(in, operand, &at, &n) && n == 1 ? at[0] : NULL;
-}
-
-/* An operand of one element as an i64 of the map. */
-static int read_number(Lower *lo, Map *m, int operand) {
-    Dim zero[RANK_MAX];
-    for (int i = 0; i < RANK_MAX; i++) zero[i] = dim_const(lo->ctx, 0);
-    return nn_read_as(lo, m, lower_in(lo, operand), zero, I64);
-}
-
 static void window_infer(Infer *in) {
     DType t = attr_type(in->ctx, in->node);
-    Dim n = known_size(in, 0);
+    Dim n = known_number(in, 0);
     nn_need_one(in->ctx, infer_in(in, 0), 1);
     if (n)
         infer_set(in, 0, t, &n, 1);
@@ -305,10 +344,9 @@ static void window_lower(Lower *lo) {
  * hertz. */
 static void mel_infer(Infer *in) {
     DType t = attr_type(in->ctx, in->node);
-    Dim length = known_size(in, 1), out[] = {NULL, known_size(in, 0)};
+    Dim length = known_number(in, 1), out[] = {NULL, known_number(in, 0)};
     for (int i = 0; i < 5; i++) nn_need_one(in->ctx, infer_in(in, i), 1);
-    if (length)
-        out[0] = dim_addc(in->ctx, dim_div(in->ctx, length, dim_const(in->ctx, 2)), 1);
+    if (length) out[0] = dim_addc(in->ctx, dim_div(in->ctx, length, dim_const(in->ctx, 2)), 1);
     if (out[0] && out[1])
         infer_set(in, 0, t, out, 2);
     else
