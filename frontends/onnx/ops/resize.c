@@ -8,6 +8,7 @@
  * standard's, over $0 the output's index, $1 the scale, $2 the input's extent, $3 the scaled extent
  * (not rounded), $4 the output's extent, $5 and $6 the region of interest. */
 #include "known.h"
+#include "nn.h"
 #include "view.h"
 
 #include <math.h>
@@ -54,6 +55,7 @@ typedef struct Resize {
     const Rounding *rounding;
     double a, extrapolation;
     bool exclude, antialias;
+    int policy;             /* 1, 2: one scale for all axes, of sizes that the run gives */
     int scales, sizes, roi; /* operands; -1: none */
     int place[RANK_MAX];    /* of each axis among the operand's elements; -1: not resized */
     int nplaces;
@@ -144,18 +146,22 @@ static Dim scaled(Ctx *ctx, Dim extent, double scale) {
     return NULL;
 }
 
-/* One scale for all axes, so that none becomes larger (or smaller) than asked for. 0: stretch. */
-static double common_scale(Infer *in, const Type *t, const int *place, const Dim *size) {
+/* 0: stretch; one scale for all axes, so that none becomes larger (1) or smaller (2) than asked
+ * for.
+ */
+static int policy_of(Ctx *ctx, const Node *node) {
     static const char *const names[] = {"stretch", "not_larger", "not_smaller"};
-    int policy = choose(in->ctx, in->node, "keep_aspect_ratio_policy", "stretch", names, 3);
+    return choose(ctx, node, "keep_aspect_ratio_policy", "stretch", names, 3);
+}
+
+/* That scale; 0 when axes are stretched, or only the run tells. */
+static double common_scale(Infer *in, const Type *t, const int *place, const Dim *size) {
+    int policy = policy_of(in->ctx, in->node);
     double best = 0;
     int64_t want, have;
-    if (!policy) return 0;
-    for (int i = 0; i < t->rank; i++) {
+    for (int i = 0; policy && i < t->rank; i++) {
         if (place[i] < 0) continue;
-        if (!dim_is_const(size[place[i]], &want) || !dim_is_const(t->shape[i], &have))
-            fail(in->ctx, E_UNSUPPORTED,
-                 "keeping the aspect ratio needs constant sizes: fix the dims of the input");
+        if (!dim_is_const(size[place[i]], &want) || !dim_is_const(t->shape[i], &have)) return 0;
         double s = (double)want / (double)have;
         if (best == 0 || (policy == 1 ? s < best : s > best)) best = s;
     }
@@ -172,32 +178,30 @@ static void resize_infer(Infer *in) {
     Dim shape[RANK_MAX];
     operands(in->ctx, in->node, &roi, &scales, &sizes);
     sizes = not_empty(in, sizes);
-    bool by_size = sizes >= 0 && infer_known(in, sizes, &size, &n);
+    bool known = true, by_size = sizes >= 0 && infer_known(in, sizes, &size, &n);
     bool by_scale = sizes < 0 && known_scales(in, scales, scale, &n);
-    if (!by_size && !by_scale) {
-        memset(shape, 0, sizeof shape);
-        onnx_need_length(in, sizes >= 0 ? sizes : scales, nplaces);
-        onnx_set_unknown(in, sizes >= 0 ? sizes : scales, t->dtype, shape, t->rank, NULL);
-        return;
-    }
+    int by = sizes >= 0 ? sizes : scales;
+    if (!by_size && !by_scale) onnx_need_length(in, by, nplaces), n = nplaces;
     if (n != nplaces)
         fail(in->ctx, E_SHAPE, "there are %d scales or sizes for %d axes", n, nplaces);
     double common = by_size ? common_scale(in, t, place, size) : 0;
+    bool late = by_size && policy_of(in->ctx, in->node) && common == 0;
     for (int i = 0; i < t->rank; i++) {
         int64_t d = 0;
         dim_is_const(t->shape[i], &d);
-        shape[i] = place[i] < 0 ? t->shape[i]
-                   : by_scale   ? scaled(in->ctx, t->shape[i], scale[place[i]])
-                   : common > 0 ? dim_const(in->ctx, (int64_t)floor(common * (double)d + 0.5))
-                                : size[place[i]];
+        shape[i] = place[i] < 0       ? t->shape[i]
+                   : by_scale         ? scaled(in->ctx, t->shape[i], scale[place[i]])
+                   : common > 0       ? dim_const(in->ctx, (int64_t)floor(common * (double)d + 0.5))
+                   : by_size && !late ? size[place[i]]
+                                      : NULL;
         if (by_scale && place[i] >= 0 && !(scale[place[i]] > 0))
             fail(in->ctx, E_SHAPE, "scale %g of axis %d must be positive", scale[place[i]], i);
-        if (!shape[i])
-            fail(in->ctx, E_UNSUPPORTED,
-                 "axis %d of symbolic extent %s is scaled by %g: fix it with --dim", i,
-                 dim_str(in->ctx, t->shape[i]), scale[place[i]]);
+        known = known && shape[i];
     }
-    infer_set(in, 0, t->dtype, shape, t->rank);
+    if (known)
+        infer_set(in, 0, t->dtype, shape, t->rank);
+    else
+        onnx_set_unknown(in, by < 0 ? 0 : by, t->dtype, shape, t->rank, onnx_any_size);
 }
 
 static const Rounding *rounding_of(Ctx *ctx, const Node *node) {
@@ -236,6 +240,7 @@ static Resize resize_of(Lower *lo) {
     double common = 0;
     if (r.sizes >= 0 && infer_known(&in, r.sizes, &size, &n))
         common = common_scale(&in, t, r.place, size);
+    if (r.sizes >= 0 && common == 0) r.policy = policy_of(ctx, node);
     bool known = r.sizes < 0 && known_scales(&in, r.scales, scale, &n);
     for (int i = 0; i < t->rank; i++)
         if (r.place[i] >= 0) r.scale[i] = known ? scale[r.place[i]] : common;
@@ -267,13 +272,42 @@ static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times)
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
+/* Element `place` of an operand. */
+static int given(const Resize *r, Map *m, int operand, int place, DType t) {
+    Dim at = dim_const(r->lo->ctx, place);
+    return body_cvt(&m->body, t, map_read(r->lo->flow, m, lower_in(r->lo, operand), &at));
+}
+
+/* The one scale of all axes. */
+static int common_value(const Resize *r, Map *m) {
+    const Type *t = &lower_value(r->lo, 0)->type;
+    int best = -1;
+    for (int i = 0; i < t->rank; i++) {
+        if (r->place[i] < 0) continue;
+        int s = EXPR(m, "$0 / $1", given(r, m, r->sizes, r->place[i], F64),
+                     nn_size(m, t->shape[i], F64));
+        best = best < 0 ? s : EXPR(m, r->policy == 1 ? "min($0, $1)" : "max($0, $1)", best, s);
+    }
+    return best;
+}
+
 /* The scale of an axis as f64: a number, an operand's element, or the quotient of the extents. */
 static int scale_value(const Resize *r, Map *m, int axis, int from, int to) {
-    Lower *lo = r->lo;
     if (r->scale[axis] > 0) return body_const(&m->body, F64, r->scale[axis]);
+    if (r->policy) return common_value(r, m);
     if (r->sizes >= 0 || r->scales < 0) return body_prim2(&m->body, P_DIV, to, from);
-    Dim at = dim_const(lo->ctx, r->place[axis]);
-    return body_cvt(&m->body, F64, map_read(lo->flow, m, lower_in(lo, r->scales), &at));
+    return given(r, m, r->scales, r->place[axis], F64);
+}
+
+/* An extent of the result that the run gives. Scales must be positive. */
+static int resize_size(Lower *lo, Map *m, int axis) {
+    Resize r = resize_of(lo);
+    int from = nn_size(m, lower_value(lo, 0)->type.shape[axis], F64);
+    if (r.sizes >= 0 && !r.policy) return given(&r, m, r.sizes, r.place[axis], I64);
+    int s = scale_value(&r, m, axis, from, from);
+    int size = body_cvt(&m->body, I64,
+                        EXPR(m, r.policy ? "floor($0 * $1 + 0.5)" : "floor($0 * $1)", from, s));
+    return EXPR(m, "select($0 > 0, $1, highest)", s, size);
 }
 
 static int roi_value(const Resize *r, Map *m, int place) {
@@ -281,8 +315,7 @@ static int roi_value(const Resize *r, Map *m, int place) {
     Infer in = onnx_reader(lo);
     if (r->roi < 0) fail(lo->ctx, E_MODEL, "operand roi is missing: tf_crop_and_resize needs it");
     onnx_need_length(&in, r->roi, 2 * r->nplaces);
-    Dim at = dim_const(lo->ctx, place);
-    return body_cvt(&m->body, F64, map_read(lo->flow, m, lower_in(lo, r->roi), &at));
+    return given(r, m, r->roi, place, F64);
 }
 
 /* The coordinate that output o reads. arg[2] is left to hold the input's extent, arg[1] the scale.
@@ -294,7 +327,7 @@ static int coordinate(const Resize *r, Map *m, int axis, Dim o, Dim from, Dim to
     arg[4] = body_cvt(b, F64, body_index(b, to));
     arg[1] = scale_value(r, m, axis, arg[2], arg[4]);
     arg[3] = r->scale[axis] > 0 || r->scales >= 0 ? body_prim2(b, P_MUL, arg[1], arg[2]) : arg[4];
-    if (r->sizes >= 0 && r->scale[axis] == 0) arg[3] = arg[4];
+    if (r->sizes >= 0 && r->scale[axis] == 0 && !r->policy) arg[3] = arg[4];
     arg[5] = arg[6] = arg[0];
     if (r->where->crop) {
         arg[5] = roi_value(r, m, r->place[axis]);
@@ -304,7 +337,7 @@ static int coordinate(const Resize *r, Map *m, int axis, Dim o, Dim from, Dim to
 }
 
 /* base[o]: the place of the first tap. */
-static int base_table(const Resize *r, int axis, Dim from, Dim to, int64_t first) {
+static int base_table(const Resize *r, int axis, Dim from, Dim to, Dim first) {
     Lower *lo = r->lo;
     int table = lower_tmp(lo, internf(lo->ctx, "base%d", axis), I64, &to, 1), arg[8];
     Map *m = lower_map(lo, internf(lo->ctx, "base%d", axis));
@@ -312,8 +345,7 @@ static int base_table(const Resize *r, int axis, Dim from, Dim to, int64_t first
     int x = coordinate(r, m, axis, o, from, to, arg);
     int v = body_expr(&m->body, r->mode == NEAREST ? r->rounding->text : "floor($0)",
                       (int[]){x, arg[1]}, 2, NULL, 0, F64);
-    v = body_prim2(&m->body, P_ADD, body_cvt(&m->body, I64, v),
-                   body_const(&m->body, I64, (double)first));
+    v = body_prim2(&m->body, P_ADD, body_cvt(&m->body, I64, v), body_index(&m->body, first));
     map_write(lo->flow, m, table, &o, v, NULL);
     return table;
 }
@@ -328,19 +360,18 @@ static const char *kernel_text(const Resize *r) {
                    r->a + 2, r->a + 3, r->a, 5 * r->a, 8 * r->a, 4 * r->a);
 }
 
-static int weight_table(const Resize *r, int axis, Dim from, Dim to, int64_t first, int64_t taps,
-                        DType t) {
+static int weight_table(const Resize *r, int axis, Dim from, Dim to, Dim first, Dim taps, DType t) {
     Lower *lo = r->lo;
     Ctx *ctx = lo->ctx;
     bool normal = r->exclude || r->antialias;
-    Dim shape[2] = {to, dim_const(ctx, taps)}, at[2];
+    Dim shape[2] = {to, taps}, at[2];
     int raw = lower_tmp(lo, internf(ctx, "weight%d", axis), normal ? F64 : t, shape, 2), arg[8];
     Map *m = lower_map(lo, internf(ctx, "weight%d", axis));
     Body *b = &m->body;
     at[0] = map_dim(lo->flow, m, "o", to);
     at[1] = map_dim(lo->flow, m, "t", shape[1]);
     int x = coordinate(r, m, axis, at[0], from, to, arg), low = body_prim1(b, P_FLOOR, x);
-    int tap = body_cvt(b, F64, body_index(b, dim_addc(ctx, at[1], first)));
+    int tap = body_cvt(b, F64, body_index(b, dim_add(ctx, at[1], first)));
     int narrow =
         r->antialias ? body_prim2(b, P_MIN, arg[1], body_const(b, F64, 1)) : body_const(b, F64, 1);
     int k[5] = {tap, body_prim2(b, P_SUB, x, low), narrow, body_prim2(b, P_ADD, low, tap), arg[2]};
@@ -391,7 +422,7 @@ static void extrapolate(const Resize *r, int axis, int from, int to, Dim extent)
 static void nearest_axis(const Resize *r, int axis, int from, int to) {
     Lower *lo = r->lo;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
-    int base = base_table(r, axis, a.shape[axis], c.shape[axis], 0);
+    int base = base_table(r, axis, a.shape[axis], c.shape[axis], dim_const(lo->ctx, 0));
     Map *m = lower_map(lo, internf(lo->ctx, "axis%d", axis));
     Dim at[RANK_MAX], read[RANK_MAX];
     lower_dims(lo, m, c.shape, c.rank, at);
@@ -401,22 +432,34 @@ static void nearest_axis(const Resize *r, int axis, int from, int to) {
               NULL);
 }
 
+/* How many taps an axis has: a kernel that reaches `half` elements to each side is stretched where
+ * the axis becomes smaller. Only the run may tell how far. */
+static Dim taps_of(const Resize *r, int axis, Dim from, Dim to) {
+    Lower *lo = r->lo;
+    Ctx *ctx = lo->ctx;
+    double s = r->scale[axis];
+    int half = r->mode == LINEAR ? 1 : 2;
+    int64_t d, e;
+    if (!r->antialias) return dim_const(ctx, 2 * half);
+    if (s == 0 && !r->policy && r->sizes >= 0 && dim_is_const(from, &d) && dim_is_const(to, &e))
+        s = (double)e / (double)d;
+    if (s > 0) return dim_const(ctx, 2 * (int64_t)ceil(half / fmin(s, 1)));
+    int count = lower_tmp(lo, internf(ctx, "taps%d", axis), I64, NULL, 0);
+    Map *m = lower_map(lo, internf(ctx, "taps%d", axis));
+    int scale = scale_value(r, m, axis, nn_size(m, from, F64), nn_size(m, to, F64));
+    int n = EXPR(m, internf(ctx, "2 * ceil(%d / min($0, 1))", half), scale);
+    map_write(lo->flow, m, count, NULL, body_cvt(&m->body, I64, n), NULL);
+    Dim most = dim_const(ctx, INT32_MAX), taps = nn_fresh(lo, "taps", most);
+    nn_define(lo, taps, count, 0, most);
+    return taps;
+}
+
 static void weighted_axis(const Resize *r, int axis, int from, int to) {
     Lower *lo = r->lo;
     Ctx *ctx = lo->ctx;
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
-    int64_t half = r->mode == LINEAR ? 1 : 2, first = 1 - half;
-    double s = r->scale[axis];
-    int64_t d, e;
-    if (r->antialias) {
-        if (s == 0 && dim_is_const(a.shape[axis], &d) && dim_is_const(c.shape[axis], &e))
-            s = (double)e / (double)d;
-        if (s == 0)
-            fail(ctx, E_UNSUPPORTED,
-                 "antialias needs scales that are known at compile time: make them a constant");
-        first = (int64_t)floor(-(double)half / fmin(s, 1)) + 1;
-    }
-    int64_t taps = 2 - 2 * first;
+    Dim taps = taps_of(r, axis, a.shape[axis], c.shape[axis]);
+    Dim first = dim_sub(ctx, dim_const(ctx, 1), dim_div(ctx, taps, dim_const(ctx, 2)));
     int base = base_table(r, axis, a.shape[axis], c.shape[axis], first);
     int weight = weight_table(r, axis, a.shape[axis], c.shape[axis], first, taps, c.type);
     Map *m = lower_map(lo, internf(ctx, "axis%d", axis));
@@ -424,7 +467,7 @@ static void weighted_axis(const Resize *r, int axis, int from, int to) {
     lower_dims(lo, m, c.shape, c.rank, at);
     memcpy(read, at, sizeof read);
     place[0] = at[axis];
-    place[1] = map_dim(lo->flow, m, "t", dim_const(ctx, taps));
+    place[1] = map_dim(lo->flow, m, "t", taps);
     int w = map_read(lo->flow, m, weight, place);
     read[axis] = tap_index(lo, m, base, at[axis], place[1], a.shape[axis]);
     int v = body_cvt(&m->body, c.type, map_read(lo->flow, m, from, read));
@@ -467,6 +510,7 @@ static int repeat_axes(const Resize *r, int from, const Dim *to, bool *done, int
 static void resize_lower(Lower *lo) {
     int now = lower_in(lo, 0), last = lower_out(lo, 0);
     if (last < 0) return;
+    onnx_define_axes(lo, resize_size);
     const Cont c = lo->flow->cont.at[last], x = lo->flow->cont.at[now];
     Resize r = resize_of(lo);
     bool done[RANK_MAX];
