@@ -200,6 +200,73 @@ static void flatten_infer(Infer *in) {
     carry_elements(in);
 }
 
+/* The result of a squeeze or unsqueeze whose axes the run gives: `more` dims than `t`; each extent
+ * is 1 or one of those that may move there. */
+static void set_moved(Infer *in, const Type *t, int more) {
+    Dim shape[RANK_MAX] = {NULL}, most[RANK_MAX];
+    int rank = t->rank + more;
+    if (onnx_vector_length(in, 1) < 0 || rank < 0 || rank > RANK_MAX)
+        fail(in->ctx, E_UNSUPPORTED,
+             "axes \"%s\" of type %s are computed at run time, and the rank of the result with "
+             "them: make them a constant",
+             infer_in(in, 1)->name, type_str(in->ctx, &infer_in(in, 1)->type));
+    for (int i = 0; i < rank; i++) {
+        most[i] = dim_const(in->ctx, 1);
+        for (int k = 0; k < t->rank; k++)
+            if (more < 0 ? k >= i && k <= i - more : k <= i && k >= i - more)
+                most[i] = dim_max(in->ctx, most[i], t->shape[k]);
+    }
+    onnx_set_unknown(in, 1, t->dtype, shape, rank, most);
+}
+
+/* Is axis k of `rank` among the operand's? */
+static int axis_given(Lower *lo, Map *m, int k, int rank) {
+    int64_t n = 0;
+    int axes = lower_in(lo, 1), is = body_const(&m->body, BOOL, 0);
+    dim_is_const(lo->flow->cont.at[axes].shape[0], &n);
+    for (int64_t i = 0; i < n; i++) {
+        Dim at = dim_const(lo->ctx, i);
+        int arg[2] = {is, map_read(lo->flow, m, axes, &at)};
+        const char *text = internf(lo->ctx, "$0 | $1 == %d | $1 == %d", k, k - rank);
+        is = body_expr(&m->body, text, arg, 2, NULL, 0, I64);
+    }
+    return is;
+}
+
+/* Extent `axis` of the result: of the longer shape, the given axes are 1, and the others are those
+ * of the shorter one in their order. Axes given twice or outside, and ones to squeeze that are not
+ * 1, are refused. */
+static int moved_size(Lower *lo, Map *m, int axis) {
+    Body *b = &m->body;
+    const Type *t = &lower_value(lo, 0)->type;
+    int to = lo->flow->cont.at[lower_out(lo, 0)].rank, longer = t->rank > to ? t->rank : to;
+    int kept = body_const(b, I64, 0), good = body_const(b, BOOL, 1), val = body_const(b, I64, 1);
+    for (int k = 0; k < longer; k++) {
+        int arg[5] = {axis_given(lo, m, k, longer), kept, val, good, 0};
+        if (to < t->rank) {
+            arg[4] = body_index(b, t->shape[k]);
+            good = body_expr(b, "$3 & (not($0) | $4 == 1)", arg, 5, NULL, 0, I64);
+            const char *text = internf(lo->ctx, "select(not($0) & $1 == %d, $4, $2)", axis);
+            val = body_expr(b, text, arg, 5, NULL, 0, I64);
+        }
+        for (int i = 0; k == axis && to > t->rank && i < t->rank; i++) {
+            arg[2] = val, arg[4] = body_index(b, t->shape[i]);
+            const char *text = internf(lo->ctx, "select(not($0) & $1 == %d, $4, $2)", i);
+            val = body_expr(b, text, arg, 5, NULL, 0, I64);
+        }
+        kept = body_expr(b, "select($0, $1, $1 + 1)", arg, 2, NULL, 0, I64);
+    }
+    int arg[3] = {good, kept, val};
+    const char *text =
+        internf(lo->ctx, "select($0 & $1 == %d, $2, highest)", to < t->rank ? to : t->rank);
+    return body_expr(b, text, arg, 3, NULL, 0, I64);
+}
+
+static void moved_lower(Lower *lo) {
+    if (lower_out(lo, 0) >= 0) onnx_define_axes(lo, moved_size);
+    reshape_lower(lo);
+}
+
 /* Without axes, a symbolic dim stays, unless the model declares a result that has none left. */
 static bool squeezes_symbols(Infer *in, const Type *t) {
     const Type *declared = in->declared && in->node->out.n ? &in->declared[0] : NULL;
@@ -217,7 +284,7 @@ static void squeeze_infer(Infer *in) {
     Dim shape[RANK_MAX] = {NULL};
     int rank = 0, n = onnx_axes(in, 1, "axes", t->rank, flag);
     if (n == -2) {
-        onnx_set_unknown(in, 1, t->dtype, shape, t->rank - onnx_vector_length(in, 1), NULL);
+        set_moved(in, t, -onnx_vector_length(in, 1));
         return;
     }
     bool all = n < 0 && squeezes_symbols(in, t);
@@ -242,7 +309,7 @@ static void unsqueeze_infer(Infer *in) {
     Dim shape[RANK_MAX] = {NULL};
     int n = onnx_ints(in, 1, "axes", &axes);
     if (n == -2) {
-        onnx_set_unknown(in, 1, t->dtype, shape, t->rank + onnx_vector_length(in, 1), NULL);
+        set_moved(in, t, onnx_vector_length(in, 1));
         return;
     }
     if (n < 0)
@@ -440,8 +507,8 @@ const OpRow onnx_shape_rows[] = {
     {"", "Reshape", 1, 4, reshape_1_infer, reshape_lower, NULL, NULL, OP_SAME},
     {"", "Reshape", 5, 0, reshape_infer, reshape_5_lower, NULL, NULL, OP_SAME},
     {"", "Flatten", 1, 0, flatten_infer, reshape_lower, NULL, NULL, OP_SAME},
-    {"", "Squeeze", 1, 0, squeeze_infer, reshape_lower, NULL, NULL, OP_SAME},
-    {"", "Unsqueeze", 1, 0, unsqueeze_infer, reshape_lower, NULL, NULL, OP_SAME},
+    {"", "Squeeze", 1, 0, squeeze_infer, moved_lower, NULL, NULL, OP_SAME},
+    {"", "Unsqueeze", 1, 0, unsqueeze_infer, moved_lower, NULL, NULL, OP_SAME},
     {"", "Transpose", 1, 0, transpose_infer, transpose_lower, NULL, NULL, OP_SAME},
     {"", "Expand", 8, 0, expand_infer, expand_lower, NULL, NULL, 0},
     {"", "Tile", 1, 5, tile_1_infer, tile_lower, NULL, NULL, 0},
