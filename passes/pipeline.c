@@ -123,9 +123,9 @@ void machine_allow(Machine *m, MathMode math) {
 
 /* Graph and flow passes copy all they keep. Programs share what does not change. */
 Stage passes_run(Ctx *ctx, Stage start, const PassEnv *given, const PassOptions *options) {
-    Machine machine = *given->machine;
+    Machine machine = {0};
     PassEnv allowed = *given, *env = &allowed;
-    allowed.machine = &machine;
+    if (given->machine) machine = *given->machine, allowed.machine = &machine;
     machine_allow(&machine, env->math);
     static const PassOptions none = {0};
     const PassOptions *o = options ? options : &none;

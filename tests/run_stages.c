@@ -340,17 +340,11 @@ static bool attempt(Run *r, const char *name) {
     return false;
 }
 
-/* The most that all symbols of a graph may be; `any`: that one of them may be. */
-static int64_t graph_most(const Graph *g, bool any) {
-    int64_t most = any ? 0 : INT64_MAX;
-    for (int i = 0; i < g->symbol.n; i++)
-        if ((g->symbol.at[i].hi > most) == any) most = g->symbol.at[i].hi;
-    return most;
-}
-
-/* Of a graph: with bounds, as types may ask for more of others. */
-static bool has_symbols(const Stage *s) {
-    if (s->graph) return s->graph->symbol.n && graph_most(s->graph, true) != INT64_MAX;
+/* Of a graph: with a bound, as types may ask for more of others; *most: that. */
+static bool has_symbols(const Stage *s, int64_t *most) {
+    const Symbol *one = s->graph && s->graph->symbol.n == 1 ? s->graph->symbol.at : NULL;
+    if (one) *most = one->hi;
+    if (s->graph) return one && one->hi != INT64_MAX;
     return start_flow(s) && start_flow(s)->symbol.n > 0;
 }
 
@@ -421,8 +415,8 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
         start = (Stage){.flow = bare(arena, flow)};
         flow = start.flow;
     }
-    for (int s = 0; s < (has_symbols(&start) && !r->settings->text ? 2 : 1); s++) {
-        int64_t most = start.graph ? graph_most(start.graph, false) : INT64_MAX;
+    int64_t most = INT64_MAX;
+    for (int s = 0; s < (has_symbols(&start, &most) && !r->settings->text ? 2 : 1); s++) {
         r->size = sizes[s] < most ? sizes[s] : most;
         r->start = start;
         while (r->size > 1 && r->size < 1000 && !fits(r, flow, 1)) r->size = r->size * 3 / 2;
