@@ -250,23 +250,24 @@ static Resize resize_of(Lower *lo) {
 /* ---- repeating elements --------------------------------------------------------------------- */
 
 /* Does nearest read element o / times for every output o? It is enough to look at the first block.
- */
+ * Scales that run time tells may be larger than the quotient of the extents. */
 static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times) {
     double s = r->scale[axis];
     bool half = !strcmp(r->where->name, "half_pixel"),
          corner = !strcmp(r->where->name, "asymmetric");
     if (r->mode != NEAREST || !(half || corner)) return false;
     int64_t a, b;
-    if (s == 0 && dim_is_const(from, &a) && dim_is_const(to, &b) && a && b % a == 0)
+    if (s == 0 && r->sizes >= 0 && dim_is_const(from, &a) && dim_is_const(to, &b) && a &&
+        b % a == 0)
         s = (double)(b / a);
     if (s < 1 || s > 1024 || s != floor(s) || dim_mulc(r->lo->ctx, from, (int64_t)s) != to)
         return false;
-    *times = (int64_t)s;
-    for (int k = 0; k < *times; k++) {
+    for (int k = 0; k < (int)s; k++) {
         double x = half ? (k + 0.5) / s - 0.5 : k / s;
         double at = r->rounding->up ? ceil(x + r->rounding->shift) : floor(x + r->rounding->shift);
         if (fmax(at, 0) != 0) return false;
     }
+    *times = (int64_t)s;
     return true;
 }
 
