@@ -117,15 +117,6 @@ static int reflect_in(Map *m, const Grid *g, int x, int size) {
     return reflect(m, x, low, EXPR(m, g->corners ? "$0 - 1" : "$0 - 0.5", size));
 }
 
-/* Coordinates beyond the same ends move to the outermost element; those just inside them stay,
- * which matters to cubic weights. */
-static int clamp_in(Map *m, const Grid *g, int x, int size) {
-    const char *text = g->corners
-                           ? "min(max($0, 0), $1 - 1)"
-                           : "select(($0 < -0.5) | ($0 > $1 - 0.5), min(max($0, 0), $1 - 1), $0)";
-    return EXPR(m, text, x, size);
-}
-
 /* An index as a whole number, brought into the tensor as the padding says. */
 static int pad_index(Map *m, const Grid *g, int index, int size) {
     if (g->pad == PAD_ZEROS) return EXPR(m, "min(max($0, -1), $1)", index, size);
@@ -144,14 +135,16 @@ static void cubic_taps(Map *m, const Grid *g, int x, int low, int size, Taps *ta
         tap_add(m, taps, pad_index(m, g, EXPR(m, index[i], low), size), EXPR(m, weight[i], x));
 }
 
-/* Taps for a normalized coordinate (-1 .. 1 across the tensor). */
+/* Taps for a normalized coordinate (-1 .. 1 across the tensor). At a border the coordinate moves to
+ * the outermost element; of cubic ones each tap does, for itself. */
 static Taps grid_taps(Map *m, const Grid *g, int x, Dim extent) {
     DType t = m->body.val.at[x].type;
     int size = nn_size(m, extent, t);
     Taps taps = {0};
     x = EXPR(m, g->corners ? "($0 + 1) * 0.5 * ($1 - 1)" : "(($0 + 1) * $1 - 1) * 0.5", x, size);
     if (g->mode == SAMPLE_NEAREST) x = EXPR(m, "rint($0)", x);
-    if (g->pad == PAD_BORDER) x = clamp_in(m, g, x, size);
+    if (g->pad == PAD_BORDER && g->mode != SAMPLE_CUBIC)
+        x = EXPR(m, "min(max($0, 0), $1 - 1)", x, size);
     if (g->pad == PAD_REFLECTION) x = reflect_in(m, g, x, size);
     if (g->mode == SAMPLE_NEAREST) {
         tap_add(m, &taps, pad_index(m, g, x, size), body_const(&m->body, t, 1));
