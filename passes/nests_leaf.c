@@ -381,7 +381,7 @@ static void plain_map(Leaf *f, Stmts *into) {
     for (int d = 0; d < f->map->dim.n; d++)
         if (d != f->plan->lane_dim) into = open_dim(f, d, into);
     bool own = f->lo->keep[f->map->write.at[0].to[0].cont] == KEEP_REG;
-    if (f->plan->lane_dim < 0 && !own) into = one_thread(f->lo, into);
+    if (!f->plan->spread && !own) into = one_thread(f->lo, into);
     lane_chunks(f, into, plain_body);
     unstage_reads(f);
     f->lo->env.n = mark;

@@ -29,6 +29,8 @@ typedef struct Leaf {
     int acc[COMBINE_STATES];   /* its accumulators; -1: the container's own register buffer */
     int total[COMBINE_STATES]; /* of a reduction block by block */
     VEC(GuardedRead) guarded;
+    const int *parts; /* by state: shared arrays of what parts of the reduction left, ... */
+    Dim part;         /* ... and the part at hand */
 } Leaf;
 
 typedef void LaneFn(Leaf *f, const Lane *lane, Stmts *into);

@@ -302,7 +302,7 @@ static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     into = open_guards(f, &mine, true, into);
     int row[COMBINE_STATES];
-    bool all = lane_reduced(f) || f->plan->lane_dim < 0, own = false, shared = false;
+    bool all = lane_reduced(f) || !f->plan->spread, own = false, shared = false;
     if (lane_reduced(f)) fold_lanes(f, row, into);
     for (int k = 0; k < f->write->n; k++)
         *(lo->keep[f->write->to[k].cont] == KEEP_REG ? &own : &shared) = true;
@@ -340,55 +340,70 @@ static void reduce_part(Leaf *f, Stmts *into) {
     *span = whole;
 }
 
-/* acc = merge(acc, what part `part` left in shared memory) */
-static void merge_part(Leaf *f, const int *buf, Dim part, Stmts *into) {
+/* What part `part` left, or leaves, of state k. */
+static Access part_access(Leaf *f, int k, const Lane *lane) {
     Lowering *lo = f->lo;
+    Dim at[] = {f->part, lo->number, lane->var ? lane->var : zero(lo)};
+    return (Access){f->parts[k], 3, arena_copy(lo->arena, at, sizeof at)};
+}
+
+static void leave_part(Leaf *f, const Lane *lane, Stmts *into) {
     const Combine *c = f->write->combine;
-    Stmt *s = nest_body(lo->nest, into);
-    Lane none = {NULL, 1, NULL, false};
+    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
+    for (int k = 0; k < c->nstate; k++) {
+        int acc = body_read(&s->code, acc_access(f, k, lane), c->type[k]);
+        body_store(f, s, part_access(f, k, lane), acc);
+    }
+    finish_body(f, s);
+}
+
+/* acc = merge(acc, what the part left in shared memory) */
+static void merge_part(Leaf *f, const Lane *lane, Stmts *into) {
+    const Combine *c = f->write->combine;
+    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
     int acc[COMBINE_STATES], other[COMBINE_STATES], out[COMBINE_STATES];
     Access at[COMBINE_STATES];
     for (int k = 0; k < c->nstate; k++) {
-        Dim index[] = {part, lo->number};
-        at[k] = acc_access(f, k, &none);
+        at[k] = acc_access(f, k, lane);
         acc[k] = body_read(&s->code, at[k], c->type[k]);
-        other[k] = body_read(
-            &s->code, (Access){buf[k], 2, arena_copy(lo->arena, index, sizeof index)}, c->type[k]);
+        other[k] = body_read(&s->code, part_access(f, k, lane), c->type[k]);
     }
     merge_values(f, &s->code, acc, other, out);
     for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
     finish_body(f, s);
 }
 
+static Stmts *own_part(Leaf *f, Stmts *into) {
+    Lowering *lo = f->lo;
+    if (!lo->mine.n) return into;
+    Stmt *guard = nest_if(lo->nest, into);
+    for (int i = 0; i < lo->mine.n; i++) vec_push(lo->arena, &guard->guard, lo->mine.at[i]);
+    return &guard->body;
+}
+
 /* Each part's threads reduce it; the first one's threads merge them all, in order. */
 static void reduce_parts(Leaf *f, Stmts *into) {
     Lowering *lo = f->lo;
     const Combine *c = f->write->combine;
-    Dim box[] = {dim_const(lo->ctx, f->plan->parts), dim_const(lo->ctx, lo->ncopying)};
-    Dim mine[] = {lo->part, lo->number};
+    int64_t lanes = lanes_in_row(f) ? f->plan->lanes : 1;
+    Dim box[] = {dim_const(lo->ctx, f->plan->parts), dim_const(lo->ctx, lo->ncopying),
+                 dim_const(lo->ctx, lanes)};
     int buf[COMBINE_STATES];
-    Stmts *some = into;
-    if (lo->mine.n) {
-        Stmt *guard = nest_if(lo->nest, into);
-        for (int i = 0; i < lo->mine.n; i++) vec_push(lo->arena, &guard->guard, lo->mine.at[i]);
-        some = &guard->body;
-    }
-    reduce_part(f, some);
-    Stmt *leave = nest_body(lo->nest, into);
+    reduce_part(f, own_part(f, into));
     for (int k = 0; k < c->nstate; k++) {
         const char *name = internf(lo->ctx, "parts.%d", lo->fresh++);
-        buf[k] = nest_buf(lo->nest, name, BUF_SHARED, c->type[k], box, 2);
+        buf[k] = nest_buf(lo->nest, name, BUF_SHARED, c->type[k], box, 3);
         nest_decl(lo->nest, &lo->shared, buf[k]);
-        Access to = {buf[k], 2, arena_copy(lo->arena, mine, sizeof mine)};
-        Access from = acc_access(f, k, &(Lane){NULL, 1, NULL, false});
-        body_store(f, leave, to, body_read(&leave->code, from, c->type[k]));
     }
-    finish_body(f, leave);
+    f->parts = buf;
+    f->part = lo->part;
+    lane_chunks(f, into, leave_part);
     nest_stmt(lo->nest, into, STMT_SYNC);
     Dim count = dim_const(lo->ctx, f->plan->parts - 1);
     Dim var = lowering_var(lo, "p", count);
     Stmt *loop = nest_for(lo->nest, one_thread(lo, into), var, count, LOOP_SEQ);
-    merge_part(f, buf, dim_addc(lo->ctx, var, 1), &loop->body);
+    f->part = dim_addc(lo->ctx, var, 1);
+    lane_chunks(f, &loop->body, merge_part);
     lowering_pop(lo);
 }
 

@@ -18,7 +18,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { FOLD_COST = 40, PART_LEAST = 8 };
+enum { FOLD_COST = 40, PART_LEAST = 8, WIDE_LEAST = 8 };
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
@@ -83,40 +83,50 @@ static bool needs_others(const Map *m) {
     return false;
 }
 
-/* Do so many neighbours along the dim lie side by side, on a boundary, or are they one? */
-static bool lies_wide(const Rows *r, const Access *a, int dim, int64_t lanes) {
+/* Do so many neighbours along the map's dim lie side by side, on a boundary, or are they one? */
+static bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int64_t lanes) {
     const Cont *c = &r->s->flow->cont.at[a->cont];
     int64_t extent;
-    int64_t step = access_stride(r->s->flow, r->root, a, dim, lanes);
+    int64_t step = access_stride(r->s->flow, m, a, dim, lanes);
     if (step == 0) return true;
-    if (step != 1 || c->layout || access_dim(r->root, a, a->rank - 1) != dim) return false;
+    if (step != 1 || c->layout || access_dim(m, a, a->rank - 1) != dim) return false;
     return dim_is_const(c->shape[a->rank - 1], &extent) && extent % lanes == 0;
+}
+
+/* Do all accesses of the map to memory? */
+static bool all_wide(const Rows *r, const Map *m, int dim, int64_t lanes) {
+    bool all = m->write.n == 1 && map_extent(m, dim, 1) % lanes == 0;
+    for (int k = 0; all && k < m->write.at[0].n; k++)
+        all = lies_wide(r, m, &m->write.at[0].to[k], dim, lanes);
+    for (int v = 0; all && v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        all = val->kind != VAL_READ || (!val->has_else && lies_wide(r, m, &val->read, dim, lanes));
+    }
+    return all;
+}
+
+/* Bits of the widest element that a map reads, or without a combine writes, along its dim. */
+static int64_t widest(const Rows *r, const Map *m, int dim) {
+    int64_t most = 8;
+    for (int i = -1; i < m->body.val.n; i++) {
+        const Access *a = &m->write.at[0].to[0];
+        if (i < 0 ? map_is_reduction(m) : m->body.val.at[i].kind != VAL_READ) continue;
+        if (i >= 0) a = &m->body.val.at[i].read;
+        int64_t bits = dtype_bits(r->s->flow->cont.at[a->cont].type);
+        if (bits > most && access_stride(r->s->flow, m, a, dim, 1) != 0) most = bits;
+    }
+    return most;
 }
 
 /* Elements of an element-wise map that a thread takes along a dim: as many as one instruction
  * fetches, while there are threads enough. */
 static int64_t wide_elements(const Rows *r, int dim) {
     const Map *m = r->root;
-    int64_t most = 1, extent = map_extent(m, dim, 1);
-    if (r->kernel->map.n > 1 || map_is_reduction(m) || m->write.n != 1) return 1;
-    for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].has_else) return 1;
-    for (int k = 0; k < m->write.at[0].n; k++) {
-        int64_t bits = dtype_bits(r->s->flow->cont.at[m->write.at[0].to[k].cont].type);
-        if (bits > most) most = bits;
-    }
-    int64_t lanes = 8 * machine_of(r)->vector_bytes / most;
-    for (; lanes > 1; lanes /= 2) {
-        bool all = extent % lanes == 0 && map_volume(m, unknown_extent) / (double)lanes >=
-                                              machine_of(r)->live_threads / 4.0;
-        for (int k = 0; k < m->write.at[0].n; k++)
-            all &= lies_wide(r, &m->write.at[0].to[k], dim, lanes);
-        for (int v = 0; v < m->body.val.n; v++)
-            if (m->body.val.at[v].kind == VAL_READ)
-                all &= lies_wide(r, &m->body.val.at[v].read, dim, lanes);
-        if (all) return lanes;
-    }
-    return 1;
+    if (r->kernel->map.n > 1 || map_is_reduction(m)) return 1;
+    int64_t lanes = 8 * machine_of(r)->vector_bytes / widest(r, m, dim);
+    double most = map_volume(m, unknown_extent) / (machine_of(r)->live_threads / 4.0);
+    while (lanes > 1 && ((double)lanes > most || !all_wide(r, m, dim, lanes))) lanes /= 2;
+    return lanes > 1 ? lanes : 1;
 }
 
 /* The reason, or NULL. Threads may each take all steps of their results, when these need no
@@ -202,12 +212,44 @@ static Split split_reduction(const Rows *r) {
     return split;
 }
 
+/* Results that a thread of a reduction in parts takes along a dim; then there may be more parts. */
+static int64_t wide_parts(const Rows *r, int dim, Split *split) {
+    const Machine *machine = machine_of(r);
+    const Map *m = map_at(r, split->pos);
+    int n = r->kernel->map.n, own = n == 1 ? dim : r->al.at[0][dim];
+    if (split->parts < 2 || split->pos || n > 2 || own < 0) return 1;
+    int64_t lanes = 8 * machine->vector_bytes / widest(r, m, own);
+    double most = map_volume(r->root, unknown_extent) / (WIDE_LEAST * machine->cores / 2.0);
+    if (n == 1) most /= (double)map_extent(m, split->dim, unknown_extent);
+    while (lanes > 1 && ((double)lanes > most || !all_wide(r, m, own, lanes) ||
+                         !all_wide(r, r->root, dim, lanes)))
+        lanes /= 2;
+    if (lanes < 2) return 1;
+    int64_t length = map_extent(m, split->dim, unknown_extent);
+    while (split->parts * WIDE_LEAST < machine->block_threads &&
+           length >= PART_LEAST * split->parts * 2)
+        split->parts *= 2;
+    return lanes;
+}
+
+/* A thread's elements along a dim, in lanes, of each map. */
+static void lane_lines(const Rows *r, int dim, int64_t lanes) {
+    for (int p = 0; p < r->kernel->map.n && lanes > 1; p++) {
+        int own = map_at(r, p) == r->root ? dim : r->al.at[p][dim];
+        Line *unroll = kernel_line(r->s->flow, r->kernel, LINE_UNROLL, p);
+        line_dim(r->s->flow, unroll, map_at(r, p), own, 0);
+        Line *vector = kernel_line(r->s->flow, r->kernel, LINE_VECTOR, p);
+        line_dim(r->s->flow, vector, map_at(r, p), own, lanes);
+    }
+}
+
 static void own_elements(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
-    int root = r->kernel->map.n - 1;
+    int root = r->kernel->map.n - 1, inner = dims[n - 1];
     Split split = split_reduction(r);
+    int64_t own = byte_elements(r), lanes = 1;
+    if (own == 1) lanes = split.parts > 1 ? wide_parts(r, inner, &split) : wide_elements(r, inner);
     int64_t size[MAP_DIMS], left = machine_of(r)->block_threads / split.parts;
-    int64_t own = byte_elements(r), lanes = own > 1 ? 1 : wide_elements(r, dims[n - 1]);
     if (lanes > 1) own = lanes;
     for (int i = n - 1; i >= 0; i--) {
         int64_t each = i == n - 1 ? own : 1, extent = map_extent(r->root, dims[i], left * each);
@@ -222,9 +264,7 @@ static void own_elements(Rows *r, const int *dims, int n) {
         Line *spread = kernel_line(flow, r->kernel, kind, root);
         for (int i = 0; i < n; i++) line_dim(flow, spread, r->root, dims[i], 0);
     }
-    if (lanes > 1)
-        line_dim(flow, kernel_line(flow, r->kernel, LINE_VECTOR, root), r->root, dims[n - 1],
-                 lanes);
+    lane_lines(r, inner, lanes);
     if (split.parts > 1)
         line_dim(flow, kernel_line(flow, r->kernel, LINE_SPLIT, split.pos), map_at(r, split.pos),
                  split.dim, split.parts);
