@@ -164,7 +164,7 @@ static weir_status check_dims(weir_instance *in, int k, const weir_tensor *t) {
 }
 
 /* Is a window larger than what it goes over? */
-static weir_status check_out_dims(weir_instance *in, int k) {
+static weir_status check_out_dim(weir_instance *in, int k) {
     const weir_port *p = &in->program->model.outputs[k];
     const int64_t *dims = weir_out_dims(in, k);
     for (int d = 0; d < p->rank; d++)
@@ -174,6 +174,13 @@ static weir_status check_out_dims(weir_instance *in, int k) {
                                       "are too small",
                                       p->name, d, p->dims[d], (long long)dims[d]);
     return WEIR_OK;
+}
+
+weir_status weir_check_out_dims(weir_instance *in, int before) {
+    weir_status s = WEIR_OK;
+    for (int k = 0; k < in->program->model.noutputs && !s; k++)
+        if (!before || in->program->when[k] == WEIR_KNOWN) s = check_out_dim(in, k);
+    return s;
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -266,7 +273,6 @@ weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data) {
         if ((s = check_dims(in, k, &inputs[k]))) return s;
         if (data && (s = check_data(in, &p->model.inputs[k], &inputs[k]))) return s;
     }
-    for (int k = 0; k < p->model.noutputs; k++)
-        if ((s = check_out_dims(in, k))) return s;
+    if ((s = weir_check_out_dims(in, 1))) return s;
     return check_asked(in, inputs, data);
 }

@@ -83,6 +83,8 @@ int weir_is_object(int32_t dtype); /* elements are handles while running */
 /* Binds symbols from the inputs' dims, evaluates all values, checks dims and (data nonzero)
  * pointers. */
 weir_status weir_bind(weir_instance *in, const weir_tensor *inputs, int data);
+/* E_ARGUMENT where a dim of an output is negative; `before` the run of those known then. */
+weir_status weir_check_out_dims(weir_instance *in, int before);
 
 /* strides.c */
 int weir_is_dense(const weir_tensor *t);

@@ -323,6 +323,12 @@ void weir_rt_defined(weir_frame *f) {
     weir_rt_fail(f, WEIR_E_MEMORY, "cannot allocate what a size computed from data asks for");
 }
 
+void weir_rt_size(weir_frame *f, int64_t size, const char *reason) {
+    if (size >= 0) return;
+    f->stop = 1;
+    weir_rt_fail(f, WEIR_E_ARGUMENT, reason);
+}
+
 void weir_rt_room(weir_frame *f, int32_t output, int64_t count) {
     weir_instance *in = f->instance;
     if (in->staged[output] || count <= in->room[output]) return;
@@ -403,6 +409,8 @@ static weir_status give(weir_instance *in, weir_tensor *outputs) {
 
 weir_status weir_run_end(weir_instance *in, weir_tensor *outputs) {
     in->program->eval(in->symbol, in->place, in->value);
+    weir_status s = weir_check_out_dims(in, 0);
+    if (s) return s;
     output_dims(in, outputs);
     return check_room(in, outputs, 0);
 }

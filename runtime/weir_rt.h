@@ -148,7 +148,9 @@ void weir_rt_fail(weir_frame *frame, int32_t status, const char *reason);
 void weir_rt_defined(weir_frame *frame);
 /* A call has found what a bounded symbol is; beyond what memory is planned for, the run ends. */
 void weir_rt_define(weir_frame *frame, int32_t symbol, int64_t value, const char *reason);
-/* The same for an output of `count` elements. */
+/* A size from data: negative, the run ends. */
+void weir_rt_size(weir_frame *frame, int64_t size, const char *reason);
+/* Is there room for an output of `count` elements? */
 void weir_rt_room(weir_frame *frame, int32_t output, int64_t count);
 
 /* profile.c: in code compiled with `profile`, what thread t did since weir_rt_now() was `from`. */

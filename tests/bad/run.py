@@ -133,6 +133,12 @@ def window(**attributes):
                                  [wire.value_info("y", ["N", "M", "L"])]))
 
 
+# A size that falls as the number of elements that are not 0 grows.
+FALLING = wire.model(wire.graph(
+    [wire.node("NonZero", ["a"], ["p"]), wire.node("Shape", ["p"], ["k"], start=1), wire.node("Shape", ["a"], ["n"], end=1),
+     wire.node("Sub", ["n", "k"], ["d"]), wire.node("ConstantOfShape", ["d"], ["c"]),
+     wire.node("ReduceSum", ["c"], ["y"], keepdims=0)],
+    [wire.value_info("a", ["n", 3])], [wire.value_info("y", [])]))
 A, B, I = npy("<f4", (4, 3)), npy("<f4", (4, 3)), npy("<i8", (2,))
 
 # name: (files for a, b, i or None for none, what the message must hold, the model: GOOD)
@@ -153,6 +159,7 @@ INPUTS = {
     "input_makes_large": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 1 << 20))), ("size|equal",), SHAPED),
     "input_makes_too_few": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 2))), ("size|equal",), SHAPED),
     "input_makes_negative": ((A, B, npy("<i8", (2,), struct.pack("<2q", -3, -4))), ("size|equal",), SHAPED),
+    "input_makes_fall": ((npy("<f4", (4, 3), b"\1" * 48), None, None), ('"c": dim 0, .* would be negative',), FALLING),
     "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),
                               window(kernel_shape=[3])),
     "input_window_empty": ((f32(1, 2, 5), f32(3, 2, 0), None), ('"b".*"K" = 0, outside 1',), window()),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that print the program around the kernels: emit_units.c (kernels into units),
- * emit_program.c (the walk over the flow's items), emit_tables.c (symbols, sizes, descriptor). */
+ * emit_program.c (the walk over the flow's items), emit_sizes.c (sizes that data define),
+ * emit_tables.c (symbols, sizes, descriptor). */
 #ifndef WEIR_C_PROGRAM_H
 #define WEIR_C_PROGRAM_H
 
@@ -56,7 +57,8 @@ struct CProgram {
     bool *defined;        /* by symbol: late, and a call before here in the text defines it */
     int *heap;            /* by container: place on the heap, or -1 */
     int nheap;
-    int *when; /* by output: WEIR_KNOWN, ... */
+    int *when;    /* by output: WEIR_KNOWN, ... */
+    bool *branch; /* by container: only a branch writes it */
     Text out;
     int indent;
     enum { AFTER_NOTHING, AFTER_SERIAL, AFTER_ALL } state; /* which threads did the last work */
@@ -79,8 +81,13 @@ typedef struct Binding {
     int64_t mul, add;
 } Binding;
 Binding bind_symbol(const CProgram *p, Dim sym);
+
+/* emit_sizes.c */
 bool is_unbounded(const CProgram *p, int symbol); /* late, and nothing bounds it before */
-void prepare_symbols(CProgram *p);                /* late, heap, when */
+void prepare_symbols(CProgram *p);                /* late, heap, when, branch */
+/* After a call: its symbols, those that memory was planned for within their bounds; then room for
+ * what has its size from them. */
+void define_symbols(CProgram *p, const Call *call);
 
 /* emit_units.c: a program with its kernels printed; the heads of a unit that holds the program; a
  * unit with the helpers that it needs. */

@@ -273,50 +273,6 @@ static int define_call(CProgram *p, const Call *call) {
     return number;
 }
 
-/* Is the output's shape known here for the first time, now that this call has defined its symbols?
- */
-static bool known_now(CProgram *p, const Cont *c, const Call *call) {
-    bool all = true, new = false;
-    for (int i = 0; i < p->flow->symbol.n; i++) {
-        bool uses = false, mine = false;
-        for (int d = 0; d < c->rank; d++) uses |= dim_uses(c->shape[d], p->flow->symbol.at[i].sym);
-        for (int k = 0; k < call->ndefine; k++)
-            mine |= call->define[k] == p->flow->symbol.at[i].sym;
-        if (uses && p->late[i]) all &= p->defined[i];
-        new |= uses &&mine;
-    }
-    return all && new;
-}
-
-/* On thread 0, when a call has defined symbols: what has its size from them. */
-static void make_room(CProgram *p, const Call *call) {
-    for (int i = 0; i < call->ndefine; i++) p->defined[symbol_index(p, call->define[i])] = true;
-    program_line(p, "  weir_rt_defined(f);");
-    for (int k = 0; k < p->flow->cont.n; k++) {
-        const Cont *c = &p->flow->cont.at[k];
-        if (c->kind != CONT_OUT || p->when[p->cont_index[k]] != WEIR_LATE || !known_now(p, c, call))
-            continue;
-        Text count = {.arena = p->arena};
-        emit_dim_saturated(&count, &p->shared, dim_product(p->ctx, c->shape, c->rank));
-        program_line(p, "  weir_rt_room(f, %d, %s);", (int)p->cont_index[k], text_str(&count));
-    }
-}
-
-/* Symbols that memory was planned for are held to their bounds. */
-static void store_symbols(CProgram *p, const Call *call) {
-    const char *reason =
-        arena_printf(p->arena, "the data make a size of %s that its operands do not allow",
-                     call->from ? from_words(p->ctx, call->from) : call->name);
-    for (int i = 0; i < call->ndefine; i++) {
-        int s = symbol_index(p, call->define[i]);
-        if (is_unbounded(p, s))
-            program_line(p, "  f->symbol[%d] = define[%d];", s, i);
-        else
-            program_line(p, "  weir_rt_define(f, %d, define[%d], %s);", s, i,
-                         c_string(p->arena, reason));
-    }
-}
-
 int call_tensors(const Call *call) {
     return call->nin + (call->row->nout > call->nout ? call->row->nout : call->nout);
 }
@@ -338,8 +294,7 @@ static void walk_call(CProgram *p, const Call *call) {
                  call->row->function);
     close_span(p, p->flow->kernel.n + number);
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
-    store_symbols(p, call);
-    if (call->ndefine) make_room(p, call);
+    define_symbols(p, call);
     program_line(p, "}");
     if (!call->ndefine) return;
     sync_all(p);
