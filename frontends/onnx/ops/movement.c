@@ -182,7 +182,7 @@ static void split_lower(Lower *lo) {
             lower_dims(lo, m, c.shape, a.rank, at);
             memcpy(read, at, sizeof read);
             read[axis] = dim_add(lo->ctx, at[axis], offset);
-            map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
+            map_write(lo->flow, m, to, at, onnx_read(lo, m, from, read, !known), NULL);
             size[i] = c.shape[axis];
         }
         offset = dim_add(lo->ctx, offset, size[i]);
