@@ -212,6 +212,9 @@ def fused(m):
     yield "fused_gemm", "FusedGemm", [m.f(3, 5), m.f(5, 4), m.f(4)], {"activation": "Relu", "alpha": 0.5}, {}
     yield "fused_gemm_leaky", "FusedGemm", [m.f(5, 3), m.f(4, 5), m.f(3, 1)], {
         "activation": "LeakyRelu", "activation_alpha": 0.3, "transA": 1, "transB": 1, "beta": 2.0}, {}
+    yield "fused_matmul", "FusedMatMul", [m.f(2, 5, 4), m.f(2, 6, 5)], {"transA": 1, "transB": 1, "alpha": 0.25}, {}
+    yield "fused_matmul_rows_behind", "FusedMatMul", [m.f(5, 2, 3, 4), m.f(6, 2, 3, 5)], {
+        "transA": 1, "transB": 1, "transBatchA": 1, "transBatchB": 1}, {}
     yield "nhwc_conv", "NhwcConv", [m.f(1, 5, 6, 4), m.f(6, 4, 3, 3), b], {"kernel_shape": [3, 3]}, {
         "want": "nhwc_conv"}
     yield "nhwc_max_pool", "NhwcMaxPool", [m.i(-9, 9, 1, 6, 5, 3, t=np.int8)], {

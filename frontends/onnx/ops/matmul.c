@@ -37,9 +37,10 @@ static Dim product_k(const Shape *s, bool first, bool swap) {
     return s->at[first != swap ? s->rank - 1 : s->rank - 2];
 }
 
-/* Operands x and y of the node; result shape into `out`; returns its rank. */
-static int product_infer(Infer *in, int x, int y, bool swap_a, bool swap_b, Dim *out) {
-    const Type *a = nn_ranked(in, x, 1, RANK_MAX), *b = nn_ranked(in, y, 1, RANK_MAX);
+/* Of operands x and y of the node, taken for a and b: the result's shape into `out`; returns its
+ * rank. */
+static int product_shape(Infer *in, int x, int y, const Type *a, const Type *b, bool swap_a,
+                         bool swap_b, Dim *out) {
     Product p = {.a = shape_of(a), .b = shape_of(b), .swap_a = swap_a, .swap_b = swap_b};
     Dim sa[RANK_MAX], sb[RANK_MAX];
     product_dims(&p);
@@ -52,6 +53,11 @@ static int product_infer(Infer *in, int x, int y, bool swap_a, bool swap_b, Dim 
     if (p.has_i) out[n++] = p.i;
     if (p.has_j) out[n++] = p.j;
     return n;
+}
+
+static int product_infer(Infer *in, int x, int y, bool swap_a, bool swap_b, Dim *out) {
+    const Type *a = nn_ranked(in, x, 1, RANK_MAX), *b = nn_ranked(in, y, 1, RANK_MAX);
+    return product_shape(in, x, y, a, b, swap_a, swap_b, out);
 }
 
 static Product product_open(Lower *lo, int a, int b, int y, bool swap_a, bool swap_b) {
@@ -133,21 +139,51 @@ static void matmul_lower(Lower *lo) {
                 dtype_compute(nn_cont(lo, a)->type));
 }
 
+/* transBatchA and transBatchB: [rows, batch .., columns] for [batch .., rows, columns]. */
+static void rows_behind(const Dim *from, int rank, Dim *to) {
+    for (int i = 0; i + 2 < rank; i++) to[i] = from[i + 1];
+    to[rank - 2] = from[0], to[rank - 1] = from[rank - 1];
+}
+
 static void fused_matmul_infer(Infer *in) {
-    Dim out[RANK_MAX + 2];
+    static const char *const names[] = {"transBatchA", "transBatchB"};
+    Dim out[RANK_MAX + 2], shape[2][RANK_MAX];
+    Type t[2];
     bool a = attr_int(in->ctx, in->node, "transA", 0), b = attr_int(in->ctx, in->node, "transB", 0);
     infer_same(in, 0, 1);
-    int n = product_infer(in, 0, 1, a, b, out);
-    infer_set(in, 0, infer_tensor(in, 0)->type.dtype, out, n);
+    for (int i = 0; i < 2; i++) {
+        bool behind = attr_int(in->ctx, in->node, names[i], 0) != 0;
+        t[i] = *nn_ranked(in, i, behind ? 3 : 1, RANK_MAX);
+        if (!behind) continue;
+        rows_behind(t[i].shape, t[i].rank, shape[i]);
+        t[i].shape = shape[i];
+    }
+    int n = product_shape(in, 0, 1, &t[0], &t[1], a, b, out);
+    infer_set(in, 0, t[0].dtype, out, n);
+}
+
+/* Operand i with its rows behind the batch. */
+static int batch_first(Lower *lo, int i, const char *name) {
+    int x = lower_in(lo, i);
+    if (!nn_int(lo, name, 0)) return x;
+    Shape s = nn_shape(lo, x);
+    Dim at[RANK_MAX], to_at[RANK_MAX], shape[RANK_MAX];
+    rows_behind(s.at, s.rank, shape);
+    int to = lower_tmp(lo, "rows", nn_cont(lo, x)->type, shape, s.rank);
+    Map *m = nn_map_over(lo, "rows", "", x, at);
+    rows_behind(at, s.rank, to_at);
+    map_write(lo->flow, m, to, to_at, map_read(lo->flow, m, x, at), NULL);
+    return to;
 }
 
 static void fused_matmul_lower(Lower *lo) {
-    int a = lower_in(lo, 0), y = lower_out(lo, 0);
+    int a = batch_first(lo, 0, "transBatchA"), b = batch_first(lo, 1, "transBatchB");
+    int y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, a)->type);
     float alpha = nn_float(lo, "alpha", 1);
     int acc = alpha == 1 ? y : nn_tmp_like(lo, "sum", t, y);
-    product_map(lo, alpha == 1 ? NULL : "sum", a, lower_in(lo, 1), acc,
-                nn_int(lo, "transA", 0) != 0, nn_int(lo, "transB", 0) != 0, (Zero){-1, -1}, t);
+    product_map(lo, alpha == 1 ? NULL : "sum", a, b, acc, nn_int(lo, "transA", 0) != 0,
+                nn_int(lo, "transB", 0) != 0, (Zero){-1, -1}, t);
     if (alpha == 1) return;
     lower_pointwise(lo, NULL, internf(lo->ctx, "$0 * %s", nn_lit(lo, alpha)), &acc, 1, y);
 }
