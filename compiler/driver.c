@@ -136,7 +136,7 @@ void driver_passes(Driver *d) {
                    .math = o->math,
                    .packing = o->packing,
                    .recipe = recipe,
-                   .notes = o->save_recipe ? &notes : NULL,
+                   .notes = o->save_recipe || d->watch ? &notes : NULL,
                    .baseline = &baseline};
     if (o->packing == PACK_SWAP && first.graph) hidden_take(d, (Graph *)first.graph);
     PassOptions options = {.stop_after = o->stop_after,
@@ -149,7 +149,8 @@ void driver_passes(Driver *d) {
                            .user = d};
     d->stage = passes_run(d->ctx, first, &env, &options);
     plugins_all_ran(d);
-    if (o->save_recipe) driver_save_recipe(d, &notes);
+    if (env.notes) d->recipe = driver_recipe_text(d, &notes);
+    if (o->save_recipe) output_file(d->arena, o->save_recipe, d->recipe);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

@@ -100,6 +100,7 @@ typedef struct Driver {
     Weights weights;
     VEC(Hidden) hidden;
     int plugins_ran;
+    const char *recipe;     /* of what was decided, when it is saved or watched */
     uint64_t weights_check; /* of the side file */
     Units units;
     const char *device; /* the kernels' text for a GPU, or NULL */
@@ -150,9 +151,9 @@ void hidden_take(Driver *d, Graph *g);
 bool *hidden_give(Driver *d, const Program *program);
 const int *hidden_inputs(Arena *arena, const Flow *part, const bool *swapped, int *n);
 
-/* --recipe, or NULL, and d->skip; --save-recipe (recipes.c). */
+/* --recipe, or NULL, and d->skip; the recipe of what was decided (recipes.c). */
 Recipe *driver_read_recipe(Driver *d);
-void driver_save_recipe(Driver *d, RecipeNotes *notes);
+const char *driver_recipe_text(Driver *d, RecipeNotes *notes);
 
 /* What the plug-ins behind a pass make of its flow (plugin.c); `driver` is a Driver. */
 const Flow *plugins_run(void *driver, Arena *arena, const Pass *pass, const Flow *flow);

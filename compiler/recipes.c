@@ -33,10 +33,10 @@ Recipe *driver_read_recipe(Driver *d) {
     return r;
 }
 
-void driver_save_recipe(Driver *d, RecipeNotes *notes) {
+const char *driver_recipe_text(Driver *d, RecipeNotes *notes) {
     Text out = {.arena = d->arena};
     text_printf(&out, "# decisions of weir " WEIR_VERSION " for %s\n", d->machine.name);
     for (int i = 0; i < d->skip.n; i++) text_printf(&out, "skip %s\n", d->skip.at[i]);
     text_put(&out, text_str(&notes->text));
-    output_file(d->arena, d->options->save_recipe, text_str(&out));
+    return text_str(&out);
 }

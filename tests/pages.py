@@ -171,6 +171,42 @@ def test_dump(p, keep):
     p.shoot(page, "page-dump.png", keep)
 
 
+def test_recipe(p, keep):
+    """A kernel split in the page and a layout chosen: the bytes at once, and a recipe that compiles so."""
+    page = p.folder / "recipe.html"
+    p.make("dump", MNIST, "--format", "html", "-o", page)
+    saw = p.see(page, """
+        const click = css => aside.querySelector(css).dispatchEvent(new Event("click"));
+        const change = () => document.getElementById("change").textContent;
+        const seen = {own: recipeText()};
+        pick("map ReLU32", false);
+        seen.before = change();
+        click("button.split");
+        seen.split = change(), seen.splitText = recipeText();
+        pick("map ReLU32", false);
+        click("button.join");
+        seen.joined = change(), seen.same = recipeText() === seen.own;
+        pick("map Convolution110", false);
+        const layout = aside.querySelector("select.layout");
+        layout.value = "plain"; layout.dispatchEvent(new Event("change"));
+        seen.plain = recipeText();
+        let exported = null;
+        URL.createObjectURL = blob => { exported = blob; return "#"; };
+        click("#export");
+        seen.exported = exported.size === new Blob([seen.plain]).size;
+        return seen;""")
+    assert saw["before"] == saw["joined"] == "bytes between kernels: +0 B" and saw["same"] and saw["exported"], saw
+    assert saw["split"] == "bytes between kernels: +50.2 kB", saw["split"]  # 8 x 28 x 28 floats, written and read
+    for text, wanted in (("own", "kernel \\S+ = Convolution28 ReLU32 "), ("splitText", "kernel \\S+ = ReLU32 "),
+                         ("plain", "tmp +Convolution110_Output_0 : f32\\[[^]]*\\](?! layout)")):
+        recipe = p.folder / "page.recipe"
+        recipe.write_text(saw[text])
+        flow = p.make("dump", MNIST, "--after", "place", "--recipe", recipe)
+        assert re.search(wanted, flow), (text, flow)
+    p.make("dump", MNIST, "--level", "nest", "-o", p.folder / "n", "--save-recipe", p.folder / "r")
+    assert saw["own"] == (p.folder / "r").read_text()
+
+
 def test_diff(p, keep):
     """`patch` takes a difference and makes one dump of the other; equal dumps have none."""
     a, b, c = p.folder / "a.onnx", p.folder / "b.onnx", p.folder / "c.patch"

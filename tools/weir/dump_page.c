@@ -154,6 +154,8 @@ void dump_page(Session *s, const InputOptions *sizes, Text *out) {
     const Flow *flow = stage_flow(&s->driver.stage);
     text_printf(&json, "{\"model\":");
     text_json(&json, s->path);
+    text_put(&json, ",\n\"recipe\":");
+    text_json(&json, s->driver.recipe);
     text_printf(&json, ",\n\"build\":%s,\n\"stages\":[%s],\n\"c\":", s->driver.build,
                 text_str(&n.stages));
     if (s->driver.stage.program)

@@ -104,6 +104,101 @@ function family(thing) {
   return { all, sources: [...sources] };
 }
 
+// ---- recipes: kernels split and joined, layouts chosen, as text for `weir compile --recipe` --------
+
+const quoted = s => /^[A-Za-z_][\w.]*$/.test(s) && !s.endsWith(".") && !s.includes("..") ? s : JSON.stringify(s);
+const RECIPE = (() => {
+  const head = [], kernels = [], lines = DATA.recipe.split("\n");
+  for (let i = 0; i < lines.length; i++) {
+    const m = lines[i].match(new RegExp("^kernel " + NAME + " = (.*) on \\w+ \\{$"));
+    if (!m) { if (lines[i]) head.push(lines[i]); continue; }
+    const start = i;
+    while (lines[i] !== "}") i++;
+    kernels.push({ maps: m[2].match(new RegExp(NAME, "g")).map(unquoted), text: lines.slice(start, i + 1).join("\n") });
+  }
+  return { head, kernels };
+})();
+// The kernels as they are to be: those with a text are as they were.
+const plan = { kernels: RECIPE.kernels.slice(), layout: new Map() };
+const layoutChosen = new Map(RECIPE.head.map(l => l.match(new RegExp("^layout " + NAME + " (\\w+)$"))).filter(m => m).map(m => [unquoted(m[1]), m[2]]));
+const layoutOf = name => plan.layout.get(name) || layoutChosen.get(name);
+
+// Edges between maps, and from maps to what stays: bytes of a container are written once and read by each kernel.
+const mapEdges = () => {
+  if (!FINAL.flow) return [];
+  const p = DATA.pictures[FINAL.flow.picture].whole, node = i => ({ kind: p.nodes[i][2], name: p.nodes[i][0] });
+  return p.edges.map(e => ({ from: node(e[0]), to: node(e[1]), what: e[2], bytes: e[3] })).filter(e => e.from.kind === "map");
+};
+// How much larger than its elements a container is when its channels are stored in blocks.
+function padding(name) {
+  const at = indexOf(FINAL.flow).at.get("value " + name), line = at ? DATA.lines[indexOf(FINAL.flow).lines[at[0]]] : "";
+  const m = line.match(/ : \w+\[([\d, ]+)\](?: layout .* of \[([\d, ]+)\])?/), product = s => s.split(",").reduce((a, b) => a * +b, 1);
+  if (!m) return 1;
+  if (m[2]) return product(m[2]) / product(m[1]);
+  const lanes = +(DATA.recipe.match(/ vector \S+:(\d+)/) || [0, 16])[1], channels = +(m[1].split(",")[1] || lanes);
+  return Math.ceil(channels / lanes) * lanes / channels;
+}
+function bytesMoved(kernels, layouts) {
+  const kernelOf = new Map(), seen = new Set();
+  kernels.forEach((k, i) => k.maps.forEach(m => kernelOf.set(m, i)));
+  let bytes = 0;
+  for (const e of mapEdges()) {
+    const a = kernelOf.get(e.from.name), b = e.to.kind === "map" ? kernelOf.get(e.to.name) : e.to.kind;
+    if (a === b) continue;
+    const size = e.bytes * (layouts && layoutOf(e.what) === "blocked" || !layouts && layoutChosen.get(e.what) === "blocked" ? padding(e.what) : 1);
+    for (const key of ["write " + e.what, "read " + e.what + " " + b])
+      if (!seen.has(key)) { seen.add(key); bytes += size; }
+  }
+  return bytes;
+}
+const bytesChanged = () => bytesMoved(plan.kernels, true) - bytesMoved(RECIPE.kernels, false);
+
+const mapOrder = m => (indexOf(FINAL.flow).at.get("map " + m) || [0])[0];
+// As the recipe had it, where the same maps are together again.
+function planned(maps) {
+  maps = maps.slice().sort((a, b) => mapOrder(a) - mapOrder(b));
+  return RECIPE.kernels.find(k => k.maps.join("\n") === maps.join("\n")) || { maps };
+}
+function splitKernel(kernel, at) {
+  plan.kernels.splice(plan.kernels.indexOf(kernel), 1, planned(kernel.maps.slice(0, at)), planned(kernel.maps.slice(at)));
+  describe();
+}
+function joinKernels(a, b) {
+  plan.kernels = plan.kernels.filter(k => k !== a);
+  plan.kernels.splice(plan.kernels.indexOf(b), 1, planned(a.maps.concat(b.maps)));
+  describe();
+}
+function recipeText() {
+  const head = RECIPE.head.map(l => { const m = l.match(new RegExp("^layout " + NAME + " ")); return m ? `layout ${m[1]} ${layoutOf(unquoted(m[1]))}` : l; });
+  return head.concat(plan.kernels.map(k => k.text || `kernel ${quoted(k.maps[k.maps.length - 1])} = ${k.maps.map(quoted).join(" ")}`)).join("\n") + "\n";
+}
+function exportRecipe() {
+  const link = element("a", { href: URL.createObjectURL(new Blob([recipeText()], { type: "text/plain" })), download: title + ".recipe" });
+  link.click();
+}
+const signed = b => (b < 0 ? "−" : "+") + scaled(Math.abs(b), "B");
+
+// The kernel of a map as it is planned: where it can be split, whom it can join, how results lie.
+function recipePart(map) {
+  const kernel = plan.kernels.find(k => k.maps.includes(map));
+  if (!kernel) return [];
+  const part = element("div", { class: "recipe" }, element("h2", {}, "recipe"));
+  kernel.maps.forEach((m, i) => {
+    if (i) part.append(element("button", { class: "split", onclick: () => splitKernel(kernel, i) }, "split here"));
+    part.append(element("div", {}, linkTo("map " + m)));
+  });
+  const near = new Set(mapEdges().filter(e => e.to.kind === "map" && kernel.maps.includes(e.to.name)).map(e => plan.kernels.find(k => k.maps.includes(e.from.name))));
+  for (const other of near)
+    if (other && other !== kernel) part.append(element("button", { class: "join", onclick: () => joinKernels(other, kernel) }, "join with " + shortened(other.maps[other.maps.length - 1], 40)));
+  for (const name of new Set(mapEdges().filter(e => kernel.maps.includes(e.from.name)).map(e => e.what)))
+    if (layoutChosen.has(name)) {
+      const choose = element("select", { class: "layout", onchange: () => { plan.layout.set(name, choose.value); describe(); } }, ...["blocked", "plain"].map(v => element("option", v === layoutOf(name) ? { value: v, selected: "" } : { value: v }, v)));
+      part.append(element("div", {}, shortened(name, 40) + ": ", choose));
+    }
+  part.append(element("p", { id: "change" }, `bytes between kernels: ${signed(bytesChanged())}`), element("button", { id: "export", onclick: exportRecipe }, "export recipe"));
+  return [part];
+}
+
 // ---- state and frame -----------------------------------------------------------------------------
 
 const startAt = DATA.stages.findIndex(s => s.pass === "fuse");
@@ -307,6 +402,8 @@ function describe() {
   const node = shown.p.nodeOf.get(state.thing);
   if (node) aside.append(table([["is", node.label], ["class", node.class], ["stands for", node.times > 1 ? `${node.times} equal ones` : ""], ["operations", node.flop ? scaled(node.flop, "FLOP") : ""], ["weights", node.weights ? scaled(node.weights, "B") : ""],
     ["takes", shown.p.edges.filter(e => e.to === node.i).map(e => `${e.what} (${scaled(e.bytes, "B")})`).join("; ")], ["gives", shown.p.edges.filter(e => e.from === node.i).map(e => `${e.what} (${scaled(e.bytes, "B")})`).join("; ")]].filter(r => r[1])));
+  const first = kind === "map" ? name : kind === "kernel" && FINAL.flow && (indexOf(FINAL.flow).maps.get(name) || [])[0];
+  if (first) aside.append(...recipePart(first));
   for (const [title, prefix] of [["kernel", "kernel "], ["maps", "map "], ["calls", "call "], ["operators", "op "]]) {
     const things = [...all].filter(t => t.startsWith(prefix) && t !== state.thing);
     if (!things.length) continue;
