@@ -57,27 +57,45 @@ static int pool_read(Lower *lo, Pool *p, double otherwise) {
 
 /* ---- MaxPool --------------------------------------------------------------------------------- */
 
-/* Index of the element among all of the operand; columns first with storage_order 1. */
+/* Index of the element among all of the operand, rows first: of equal elements the first wins. */
 static Dim flat_index(Lower *lo, const Pool *p) {
     Ctx *ctx = lo->ctx;
     Shape s = nn_shape(lo, p->x);
     Dim flat = dim_add(ctx, dim_mul(ctx, p->in[0], s.at[1]), p->in[1]);
-    bool columns = nn_int(lo, "storage_order", 0) != 0;
-    for (int k = 0; k < p->w.n; k++) {
-        int i = 2 + (columns ? p->w.n - 1 - k : k);
-        flat = dim_add(ctx, dim_mul(ctx, flat, s.at[i]), p->in[i]);
-    }
+    for (int i = 2; i < s.rank; i++) flat = dim_add(ctx, dim_mul(ctx, flat, s.at[i]), p->in[i]);
     return flat;
+}
+
+/* The same elements counted columns first within each channel (storage_order 1). */
+static void count_columns(Lower *lo, const Pool *p, int flat, int indices) {
+    Dim at[RANK_MAX], columns = dim_const(lo->ctx, 1);
+    Shape s = nn_shape(lo, p->x);
+    Map *m = nn_map_over(lo, NULL, "", indices, at);
+    int rest = nn_read(lo, m, flat, at), sum = body_const(&m->body, I64, 0), digit[RANK_MAX];
+    for (int i = s.rank - 1; i >= 2; i--) {
+        int size = nn_size(m, s.at[i], I64);
+        digit[i] = EXPR(m, "$0 % $1", rest, size);
+        rest = EXPR(m, "$0 / $1", rest, size);
+    }
+    for (int i = 2; i < s.rank; i++) {
+        sum = EXPR(m, "$0 + $1 * $2", sum, digit[i], nn_size(m, columns, I64));
+        columns = dim_mul(lo->ctx, columns, s.at[i]);
+    }
+    sum = EXPR(m, "$0 + $1 * $2", sum, rest, nn_size(m, columns, I64));
+    nn_write(lo, m, indices, at, sum);
 }
 
 static void max_pool_indices(Lower *lo, int y, int indices) {
     Pool p = pool_open(lo, NULL, y);
     Dim zero = dim_const(lo->ctx, 0);
+    bool columns = nn_int(lo, "storage_order", 0) != 0;
     int best = y < 0 ? nn_tmp_like(lo, "best", p.t, indices) : y;
+    int flat = columns ? nn_tmp_like(lo, "flat", I64, indices) : indices;
     for (int i = 0; i < p.w.n; i++) nn_between(lo, p.m, p.in[2 + i], zero, p.w.in[i]);
     int val[2] = {nn_read(lo, p.m, p.x, p.in), body_index(&p.m->body, flat_index(lo, &p))};
-    map_write_tuple(lo->flow, p.m, 2, (int[]){best, indices}, (const Dim *const[]){p.out, p.out}, 2,
+    map_write_tuple(lo->flow, p.m, 2, (int[]){best, flat}, (const Dim *const[]){p.out, p.out}, 2,
                     val, combine_get(lo->ctx, "argmax_first", p.t));
+    if (columns) count_columns(lo, &p, flat, indices);
 }
 
 static void max_pool_lower(Lower *lo) {
