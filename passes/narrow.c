@@ -9,7 +9,10 @@
  * rounding are less than the time before. */
 #include "passes/compose.h"
 
-enum { WHOLE = 16 }; /* a block of channels, as layout cuts them */
+enum {
+    WHOLE = 16, /* a block of channels, as layout cuts them */
+    STEPS = 4
+};
 static const int64_t unknown_extent = 64;
 
 typedef struct Narrowed {
@@ -21,6 +24,7 @@ typedef struct Narrowing {
     Editing e;
     const Machine *machine;
     VEC(Narrowed) done;
+    int known;             /* containers whose uses were counted */
     int wide[2], small[2]; /* operands of the map at hand, and what they become */
 } Narrowing;
 
@@ -49,15 +53,15 @@ static double container_elements(const Flow *flow, int cont) {
     return n;
 }
 
-/* Made of weights and literals alone? */
-static bool is_constant(const Narrowing *n, int cont) {
+/* Made of weights and literals alone, in a few steps? What this pass made stands behind `known`. */
+static bool is_constant(const Narrowing *n, int cont, int steps) {
     ContKind kind = n->e.flow->cont.at[cont].kind;
-    int writer = n->e.uses.writer[cont];
     if (kind == CONT_PARAM || kind == CONT_LITERAL) return true;
-    if (kind != CONT_TMP || writer < 0) return false;
-    const Body *b = &n->e.flow->map.at[writer]->body;
+    if (kind != CONT_TMP || cont >= n->known || n->e.uses.writer[cont] < 0 || !steps) return false;
+    const Body *b = &n->e.flow->map.at[n->e.uses.writer[cont]]->body;
     for (int v = 0; v < b->val.n; v++)
-        if (b->val.at[v].kind == VAL_READ && !is_constant(n, b->val.at[v].read.cont)) return false;
+        if (b->val.at[v].kind == VAL_READ && !is_constant(n, b->val.at[v].read.cont, steps - 1))
+            return false;
     return true;
 }
 
@@ -89,8 +93,8 @@ static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
     bool plain = (product->arg[0] == r->a && product->arg[1] == r->b) ||
                  (product->arg[0] == r->b && product->arg[1] == r->a);
     if (!plain || !narrow_read(m, r->a) || !narrow_read(m, r->b)) return false;
-    if (is_constant(n, m->body.val.at[r->a].read.cont)) return false;
-    if (!is_constant(n, m->body.val.at[r->b].read.cont)) return false;
+    if (is_constant(n, m->body.val.at[r->a].read.cont, STEPS)) return false;
+    if (!is_constant(n, m->body.val.at[r->b].read.cont, STEPS)) return false;
     bool whole = false;
     for (int d = 0; d < m->dim.n; d++) {
         if (m->dim.at[d].seq || r->role[d] == ROLE_BATCH) return false;
@@ -152,6 +156,7 @@ Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     if (env->math != MATH_FAST || !row_of(env->machine)) return n.e.flow;
     Items front = {0}, *body = &n.e.flow->body;
     uses_count(&n.e);
+    n.known = flow->cont.n;
     narrow_items(&n, body, &front);
     for (int i = 0; i < body->n; i++) vec_push(arena, &front, body->at[i]);
     *body = front;
