@@ -120,8 +120,10 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
 
 static const int64_t unknown_lanes = 64;
 
+/* Lanes that lie apart are put together one by one, which costs more than scalar code's accesses.
+ */
 static double step_cost(int64_t step, int lanes) {
-    return step == 0 ? 0.3 : step == 1 ? 1 : lanes;
+    return step == 0 ? 0.3 : step == 1 ? 1 : 1.1 * lanes;
 }
 
 int map_prims(const Map *map) {
@@ -282,4 +284,28 @@ Alignment kernel_align(Arena *arena, const Flow *flow, const int *maps, int n) {
             if (al.at[p][r] == -2) al.at[p][r] = -1;
     }
     return al;
+}
+
+/* Does an index of the write that steps in no sequential dim differ in the read? */
+static bool strays(const Map *m, const Access *to, const Access *read) {
+    for (int k = 0; k < to->rank; k++) {
+        bool steps = false;
+        for (int d = 0; d < m->dim.n; d++)
+            steps |= m->dim.at[d].seq && dim_uses(to->at[k], m->dim.at[d].sym);
+        if (!steps && to->at[k] != read->at[k]) return true;
+    }
+    return false;
+}
+
+bool map_needs_others(const Map *m) {
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            for (int v = 0; v < m->body.val.n; v++) {
+                const Val *val = &m->body.val.at[v];
+                const Access *to = &m->write.at[w].to[k];
+                if (val->kind == VAL_READ && val->read.cont == to->cont &&
+                    strays(m, to, &val->read))
+                    return true;
+            }
+    return false;
 }

@@ -74,4 +74,7 @@ typedef struct Alignment {
 } Alignment;
 Alignment kernel_align(Arena *arena, const Flow *flow, const int *maps, int n);
 
+/* In a map with sequential dims: does a step need what steps of other results left? */
+bool map_needs_others(const Map *m);
+
 #endif

@@ -18,7 +18,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { CHUNK = 4096, SERIAL_WORK = 16384, STEP = 16 };
+enum { CHUNK = 4096, SERIAL_WORK = 16384, TURNED_PRIMS = 16, STEP = 16 };
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
@@ -127,36 +127,92 @@ int storage_order(const Scheduling *s, const Map *map, int *order) {
     return n;
 }
 
-/* Outer dims become tasks of one index each until what is left is about CHUNK elements. */
+/* A dim whose elements are stored side by side while lanes are stored apart, or -1: blocks of lanes
+ * by so many of these are turned in registers. */
+static int turned_dim(const Scheduling *s, const Map *map, int lane) {
+    if (map->write.n != 1 || map->write.at[0].n != 1 || map_prims(map) > TURNED_PRIMS) return -1;
+    const Access *to = &map->write.at[0].to[0];
+    int64_t step = access_stride(s->flow, map, to, lane, lanes_of(s));
+    if (step == 0 || step == 1 || step == INT64_MAX) return -1;
+    for (int d = 0; d < map->dim.n; d++)
+        if (d != lane && !map->dim.at[d].seq && map_extent(map, d, -1) >= lanes_of(s) / 2 &&
+            access_stride(s->flow, map, to, d, lanes_of(s)) == 1)
+            return d;
+    return -1;
+}
+
+/* Lanes that are stored side by side but read apart: rather those that are read side by side, when
+ * they can be turned. */
+static int read_in_rows(const Scheduling *s, const Map *map, int lane) {
+    if (lane < 0 || map->write.n != 1 || map->write.at[0].n != 1) return lane;
+    if (access_stride(s->flow, map, &map->write.at[0].to[0], lane, lanes_of(s)) != 1) return lane;
+    for (int d = 0; d < map->dim.n; d++) {
+        int apart = 0, aside = 0, other = 0;
+        for (int v = 0; v < map->body.val.n; v++) {
+            const Val *val = &map->body.val.at[v];
+            if (val->kind != VAL_READ) continue;
+            int64_t now = access_stride(s->flow, map, &val->read, lane, lanes_of(s)),
+                    then = access_stride(s->flow, map, &val->read, d, lanes_of(s));
+            apart += now != 0 && now != 1;
+            aside += then == 1;
+            other += then != 0 && then != 1;
+        }
+        if (d != lane && !map->dim.at[d].seq && apart && aside && !other &&
+            map_extent(map, d, -1) >= lanes_of(s) / 2 && turned_dim(s, map, d) == lane)
+            return d;
+    }
+    return lane;
+}
+
+/* One block is all that is left inside the loops. */
+static void turn_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int other) {
+    const Map *map = s->flow->map.at[kernel->map.at[pos]];
+    Line *tile = kernel_line(s->flow, kernel, LINE_TILE, pos);
+    for (int d = 0; d < map->dim.n; d++)
+        if (d != lane && d != other && map_extent(map, d, -1) != 1)
+            line_dim(s->flow, tile, map, d, 1);
+    line_dim(s->flow, tile, map, lane, lanes_of(s));
+    line_dim(s->flow, tile, map, other, lanes_of(s));
+    line_dim(s->flow, kernel_line(s->flow, kernel, LINE_UNROLL, pos), map, other, 0);
+}
+
+/* Outer dims become tasks of one index each until what is left is about CHUNK elements; lanes and
+ * dims that are turned with them are cut in whole vectors. */
+static void cut_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int other) {
+    const Map *map = s->flow->map.at[kernel->map.at[pos]];
+    int order[MAP_DIMS], n = storage_order(s, map, order);
+    double inner = map_volume(map, unknown_extent);
+    IntVec cut = {0};
+    int64_t size[MAP_DIMS], whole = lanes_of(s);
+    for (int i = 0; i < n && inner > CHUNK; i++) {
+        int d = order[i];
+        int64_t extent = map_extent(map, d, -1);
+        if (extent == 0 || extent == 1 || map->dim.at[d].seq) continue;
+        inner /= (double)map_extent(map, d, unknown_extent);
+        int64_t rest = inner >= CHUNK ? 1 : (int64_t)(CHUNK / inner);
+        if (d == lane) rest = (rest + 63) / 64 * 64;
+        if (d == other) rest = (rest + whole - 1) / whole * whole;
+        if (extent > 0 && rest >= extent) break;
+        size[cut.n] = rest;
+        vec_push(s->flow->arena, &cut, d);
+    }
+    if (!cut.n) return;
+    Line *tile = kernel_line(s->flow, kernel, LINE_TILE, pos);
+    for (int i = 0; i < cut.n; i++) line_dim(s->flow, tile, map, cut.at[i], size[i]);
+    Line *par = kernel_line(s->flow, kernel, LINE_PARALLEL, pos);
+    for (int i = 0; i < cut.n; i++) line_dim(s->flow, par, map, cut.at[i], 0);
+}
+
 static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
     int pos = kernel->map.n - 1;
     const Map *map = s->flow->map.at[kernel->map.at[pos]];
     bool allowed[MAP_DIMS];
     for (int d = 0; d < map->dim.n; d++) allowed[d] = true;
-    int lane = choose_lanes(s, map, allowed), order[MAP_DIMS];
-    if (worth_threads(s, kernel) && !has_seq(map)) {
-        int n = storage_order(s, map, order);
-        double inner = map_volume(map, unknown_extent);
-        IntVec cut = {0};
-        int64_t size[MAP_DIMS];
-        for (int i = 0; i < n && inner > CHUNK; i++) {
-            int d = order[i];
-            int64_t extent = map_extent(map, d, -1);
-            if (extent == 0 || extent == 1) continue;
-            inner /= (double)map_extent(map, d, unknown_extent);
-            int64_t rest = inner >= CHUNK ? 1 : (int64_t)(CHUNK / inner);
-            if (d == lane) rest = (rest + 63) / 64 * 64;
-            if (extent > 0 && rest >= extent) break;
-            size[cut.n] = rest;
-            vec_push(s->flow->arena, &cut, d);
-        }
-        if (cut.n) {
-            Line *tile = kernel_line(s->flow, kernel, LINE_TILE, pos);
-            for (int i = 0; i < cut.n; i++) line_dim(s->flow, tile, map, cut.at[i], size[i]);
-            Line *par = kernel_line(s->flow, kernel, LINE_PARALLEL, pos);
-            for (int i = 0; i < cut.n; i++) line_dim(s->flow, par, map, cut.at[i], 0);
-        }
-    }
+    int lane = read_in_rows(s, map, choose_lanes(s, map, allowed)),
+        other = lane < 0 ? -1 : turned_dim(s, map, lane);
+    if (worth_threads(s, kernel) && (!has_seq(map) || !map_needs_others(map)))
+        cut_lines(s, kernel, pos, lane, other);
+    if (other >= 0) turn_lines(s, kernel, pos, lane, other);
     if (lane >= 0) vector_line(s, kernel, pos, lane);
 }
 

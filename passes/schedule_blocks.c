@@ -58,31 +58,6 @@ static bool shares_bytes(const Rows *r, const int *dims, int n) {
     return access_stride(r->s->flow, r->root, to, dims[n - 1], own) != 1;
 }
 
-/* Does an index of the write that steps in no sequential dim differ in the read? */
-static bool strays(const Map *m, const Access *to, const Access *read) {
-    for (int k = 0; k < to->rank; k++) {
-        bool steps = false;
-        for (int d = 0; d < m->dim.n; d++)
-            steps |= m->dim.at[d].seq && dim_uses(to->at[k], m->dim.at[d].sym);
-        if (!steps && to->at[k] != read->at[k]) return true;
-    }
-    return false;
-}
-
-/* In a map with sequential dims: does a step need what steps of other results left? */
-static bool needs_others(const Map *m) {
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++)
-            for (int v = 0; v < m->body.val.n; v++) {
-                const Val *val = &m->body.val.at[v];
-                const Access *to = &m->write.at[w].to[k];
-                if (val->kind == VAL_READ && val->read.cont == to->cont &&
-                    strays(m, to, &val->read))
-                    return true;
-            }
-    return false;
-}
-
 /* Do so many neighbours along the map's dim lie side by side, on a boundary, or are they one? */
 static bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int64_t lanes) {
     const Cont *c = &r->s->flow->cont.at[a->cont];
@@ -132,7 +107,8 @@ static int64_t wide_elements(const Rows *r, int dim) {
 /* The reason, or NULL. Threads may each take all steps of their results, when these need no
  * others. */
 static const char *must_be_serial(const Rows *r, const int *dims, int n) {
-    bool alone = r->kernel->map.n == 1 && n && !map_is_reduction(r->root) && !needs_others(r->root);
+    bool alone =
+        r->kernel->map.n == 1 && n && !map_is_reduction(r->root) && !map_needs_others(r->root);
     for (int p = 0; p < r->kernel->map.n; p++)
         for (int d = 0; d < map_at(r, p)->dim.n; d++)
             if (map_at(r, p)->dim.at[d].seq && !alone) return "each step needs the one before";

@@ -133,6 +133,11 @@ void emit_stores(CNest *c, const Stmt *s);
 /* emit_weave.c: unrolled loops around a long body, a few iterations at once; false: they are not.
  */
 bool emit_woven(CNest *c, const Stmt *s);
+/* emit_turn.c: unrolled rows of lanes that are stored as columns, turned in registers; false: they
+ * are not such. */
+bool emit_turned(CNest *c, const Stmt *s);
+/* Computes a body for all lanes; what it stores first, as it lies in memory. */
+const char *emit_row(CNest *c, const Stmt *body);
 void emit_fold(CNest *c, const Stmt *s);
 const char *literal(const CNest *c, DType t, Bits bits);
 /* Declares `const TYPE xN = text` and returns it as a value. */
@@ -159,6 +164,13 @@ Dim array_bytes(CNest *c, const Buf *b);
 CVal emit_read(CNest *c, const Val *v,
                bool copy); /* copy: a register's value may change before its use */
 void emit_store(CNest *c, const Access *to, CVal *v);
+/* Where the first lane lies in memory, and how far apart lanes are; false: not known, or not apart.
+ */
+bool row_place(CNest *c, const Access *a, int64_t *step, Dim *first);
+/* Row l of n elements to where lane l lies. */
+void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n);
+const char *raw_vector(CNest *c, CVal *v);     /* as it lies in memory: bools in bytes */
+const char *raw_type(const CNest *c, DType t); /* the type of that */
 void emit_prefetch(CNest *c, const Stmt *s);
 const char *emit_element(CNest *c, const Access *at); /* the C expression of a uniform access */
 /* The variable of a register access, and in *element the lane of a row it names (-1: the whole
@@ -194,6 +206,7 @@ CVal emit_prim(CNest *c, const Val *v, CVal *args);
 /* ---- one nest (emit_nest.c) ------------------------------------------------------------------ */
 
 /* Around what a `vector` loop holds whose guard, if any, is the number of active lanes. */
+bool prefix_lanes(CNest *c, const Stmt *loop); /* is it one of these? */
 void open_lanes(CNest *c, const Stmt *loop);
 void close_lanes(CNest *c);
 

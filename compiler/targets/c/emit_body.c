@@ -205,6 +205,13 @@ void emit_body(CNest *c, const Stmt *s) {
     c->body = NULL;
 }
 
+const char *emit_row(CNest *c, const Stmt *body) {
+    emit_vals(c, &body->code, NULL, false);
+    const char *row = raw_vector(c, &c->val[body->store.at[0].val]);
+    c->body = NULL;
+    return row;
+}
+
 /* ---- folds ----------------------------------------------------------------------------------- */
 
 /* Lanes from .. from+n-1 of a vector, as one of n lanes. */

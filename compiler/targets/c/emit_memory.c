@@ -177,7 +177,7 @@ static CVal loaded_vector(CNest *c, DType t, const char *text) {
     return named(c, t, true, 0, text);
 }
 
-static const char *raw_type(const CNest *c, DType t) {
+const char *raw_type(const CNest *c, DType t) {
     return vector_type(c, t == BOOL ? U8 : t);
 }
 
@@ -328,7 +328,7 @@ static CVal read_else(CNest *c, const Val *v) {
 /* ---- stores ---------------------------------------------------------------------------------- */
 
 /* The value as it lies in memory: bools as 0 or 1 in bytes. */
-static const char *raw_vector(CNest *c, CVal *v) {
+const char *raw_vector(CNest *c, CVal *v) {
     const char *x = as_vector(c, v);
     if (v->type != BOOL) return x;
     return str(c, "((%s)(%s & 1))", vector_type(c, U8), as_mask(c, v, 8));
@@ -423,6 +423,31 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
         store_stride(c, to->cont, rest, coef, v);
     else
         store_lanes(c, to, v);
+}
+
+bool row_place(CNest *c, const Access *a, int64_t *step, Dim *first) {
+    const CAccess *x = access_of(c, a);
+    if (x->data || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
+        is_packed(c->nest->buf.at[a->cont].type))
+        return false;
+    return lane_affine(c, names_subst(&c->names, x->flat), step, first) && *step != 0;
+}
+
+void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n) {
+    DType t = c->nest->buf.at[to->cont].type;
+    const char *name = c->buf[to->cont].name, *mask = mask_type(c, value_bits(t));
+    int64_t step = 0;
+    Dim first = NULL;
+    if (!row_place(c, to, &step, &first)) BUG("rows that are turned have no places");
+    ++*epoch_of(c, to->cont);
+    for (int l = 0; l < c->lane.width; l++) {
+        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, step * l));
+        if (c->lane.kind == MASK_PREFIX) put_line(c, "if (%d < %s)", l, c->lane.count);
+        if (n == c->lane.width)
+            put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, row[l]);
+        else
+            put_line(c, "storen_%s(%s + %s, (%s)%s, %d);", mask, name, at, mask, row[l], n);
+    }
 }
 
 CVal emit_read(CNest *c, const Val *v, bool copy) {

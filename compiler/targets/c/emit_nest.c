@@ -290,6 +290,12 @@ static void emit_vector(CNest *c, const Stmt *s, int64_t width) {
     if (open == 2) close_scope(c);
 }
 
+bool prefix_lanes(CNest *c, const Stmt *loop) {
+    Guards g = {0};
+    for (int i = 0; i < loop->guard.n; i++) sort_guard(c, loop, loop->guard.at[i], &g);
+    return !g.uniform.n && !g.other.n;
+}
+
 void open_lanes(CNest *c, const Stmt *loop) {
     Guards g = {0};
     for (int i = 0; i < loop->guard.n; i++) sort_guard(c, loop, loop->guard.at[i], &g);
@@ -316,7 +322,8 @@ static void emit_for(CNest *c, const Stmt *s) {
     else if (s->mark == LOOP_VECTOR && c->form->lanes && c->form->lanes(c, s))
         return;
     else if (extent == 1 || s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR) {
-        if (!c->form->vectors || !emit_woven(c, s)) emit_unrolled(c, s, extent);
+        if (!c->form->vectors || !(emit_turned(c, s) || emit_woven(c, s)))
+            emit_unrolled(c, s, extent);
     } else if (extent != 0)
         emit_loop(c, s);
 }

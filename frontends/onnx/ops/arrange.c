@@ -129,36 +129,34 @@ static void cumulative_infer(Infer *in) {
     same_infer(in);
 }
 
-/* Along one axis: the reduction over the elements before (and including) each, a triangle of the
- * square. Nothing stands before an only element. */
+/* Along one axis: each step adds to (or multiplies) the one before what it takes, its own element
+ * or with `exclusive` the one before; nothing stands before the first. In reverse, steps go down
+ * from the end. */
 static void cumulate(Lower *lo, int from, int to, int axis) {
     Ctx *ctx = lo->ctx;
     const Cont c = lo->flow->cont.at[to];
     bool exclusive = attr_int(ctx, lo->node, "exclusive", 0) != 0,
-         reverse = attr_int(ctx, lo->node, "reverse", 0) != 0;
-    const char *combine = strcmp(lo->node->row->expr, "+") ? "prod" : "sum";
-    if (exclusive && dim_is(c.shape[axis], 1)) {
-        nn_fill(lo, "nothing", to, combine[0] == 'p');
-        return;
-    }
+         reverse = attr_int(ctx, lo->node, "reverse", 0) != 0,
+         product = strcmp(lo->node->row->expr, "+") != 0;
+    DType t = dtype_compute(c.type);
+    int sums = t == c.type ? to : lower_tmp(lo, "wide", t, c.shape, c.rank);
     Map *m = lower_map(lo, internf(ctx, "axis%d", axis));
-    Dim at[RANK_MAX], read[RANK_MAX];
+    Dim at[RANK_MAX], before[RANK_MAX];
     for (int i = 0; i < c.rank; i++)
         at[i] = map_dim(lo->flow, m, internf(ctx, "i%d", i), c.shape[i]);
-    memcpy(read, at, sizeof read);
-    read[axis] = map_dim(lo->flow, m, "k", c.shape[axis]);
-    Dim ahead = dim_sub(ctx, at[axis], read[axis]);
-    vec_push(lo->arena, &m->cons,
-             dim_addc(ctx, reverse ? dim_mulc(ctx, ahead, -1) : ahead, exclusive ? -1 : 0));
-    int val = map_read(lo->flow, m, from, read);
-    DType t = dtype_compute(c.type);
-    if (t == c.type) {
-        map_write(lo->flow, m, to, at, val, combine_get(ctx, combine, t));
-        return;
-    }
-    int wide = lower_tmp(lo, "wide", t, c.shape, c.rank);
-    map_write(lo->flow, m, wide, at, body_cvt(&m->body, t, val), combine_get(ctx, combine, t));
-    lower_pointwise(lo, "round", "$0", &wide, 1, to);
+    m->dim.at[axis].seq = true;
+    if (reverse) at[axis] = dim_sub(ctx, dim_addc(ctx, c.shape[axis], -1), at[axis]);
+    memcpy(before, at, sizeof before);
+    before[axis] = dim_addc(ctx, at[axis], reverse ? 1 : -1);
+    Body *b = &m->body;
+    int none = body_const(b, t, product), sum = map_read_else(lo->flow, m, sums, before, none), val;
+    if (exclusive)
+        val = map_read_else(lo->flow, m, from, before, body_const(b, c.type, product));
+    else
+        val = map_read(lo->flow, m, from, at);
+    map_write(lo->flow, m, sums, at,
+              body_prim2(b, product ? P_MUL : P_ADD, sum, body_cvt(b, t, val)), NULL);
+    if (sums != to) lower_pointwise(lo, "round", "$0", &sums, 1, to);
 }
 
 /* An axis that only run time knows chooses among the results for all. */

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unrolled iterations whose lanes are stored apart while the iterations lie side by side: a
+ * transpose. The rows that the iterations compute are turned in registers, so that rows are stored
+ * as well and every line of memory is touched once, not once for each lane. */
+#include "c_nest.h"
+
+typedef struct Block {
+    const Stmt *loop, *lanes, *body;
+    int n, width;
+} Block;
+
+static bool find_block(CNest *c, const Stmt *s, Block *out) {
+    int64_t n, width;
+    if (s->kind != STMT_FOR || s->mark != LOOP_UNROLL || s->guard.n || !s->body.n) return false;
+    const Stmt *lanes = s->body.at[s->body.n - 1];
+    if (lanes->kind != STMT_FOR || lanes->mark != LOOP_VECTOR || lanes->body.n != 1) return false;
+    const Stmt *body = lanes->body.at[0];
+    if (body->kind != STMT_BODY || body->store.n != 1 || !prefix_lanes(c, lanes)) return false;
+    if (!dim_is_const(names_subst(&c->names, s->extent), &n) ||
+        !dim_is_const(lanes->extent, &width) || n < 2 || n > width)
+        return false;
+    const Access *to = &body->store.at[0].to;
+    for (int v = 0; v < body->code.val.n; v++) {
+        const Val *val = &body->code.val.at[v];
+        if (val->kind == VAL_READ && val->read.cont == to->cont) return false;
+    }
+    for (int i = 0; i < lanes->guard.n; i++)
+        if (dim_uses(lanes->guard.at[i], s->var)) return false;
+    *out = (Block){s, lanes, body, (int)n, (int)width};
+    return true;
+}
+
+static void bind(CNest *c, const Block *b, int i) {
+    names_const(&c->names, b->loop->var, i, dim_const(c->ctx, 0), dim_const(c->ctx, b->n - 1));
+}
+
+/* Do iterations store side by side what their lanes store apart? */
+static bool lies_turned(CNest *c, const Block *b) {
+    CLanes outside = c->lane;
+    int mark = c->names.at.n;
+    int64_t step = 0, first_step = 0;
+    Dim rest, first = NULL;
+    bool good = true;
+    c->lane = (CLanes){.var = b->lanes->var, .width = b->width};
+    names_var(&c->names, b->lanes->var, "lane", dim_const(c->ctx, 0),
+              dim_const(c->ctx, b->width - 1));
+    for (int i = 0; good && i < b->n; i++) {
+        int inner = c->names.at.n;
+        bind(c, b, i);
+        good = row_place(c, &b->body->store.at[0].to, &step, &rest);
+        names_pop(&c->names, inner);
+        if (!good) break;
+        if (i == 0) first = rest, first_step = step;
+        good = step == first_step && step != 1 && rest == dim_addc(c->ctx, first, i);
+    }
+    c->lane = outside;
+    names_pop(&c->names, mark);
+    return good;
+}
+
+/* Lane l of row i becomes lane i of row l: for each bit, rows that differ in it swap the lanes that
+ * differ in it. */
+static void turn(CNest *c, const char **row, int width, const char *type) {
+    for (int bit = width / 2; bit; bit /= 2)
+        for (int i = 0; i < width; i++) {
+            if (i & bit) continue;
+            const char *a = row[i], *b = row[i + bit];
+            for (int half = 0; half < 2; half++) {
+                Text lanes = {.arena = c->arena};
+                for (int l = 0; l < width; l++)
+                    text_printf(&lanes, ", %d",
+                                l & bit ? width + l - (half ? 0 : bit) : l + (half ? bit : 0));
+                const char *x = str(c, "x%d", c->fresh++);
+                put_line(c, "const %s %s = __builtin_shufflevector(%s, %s%s);", type, x, a, b,
+                         text_str(&lanes));
+                row[i + half * bit] = x;
+            }
+        }
+}
+
+static const char *row_type(CNest *c, const Block *b) {
+    CLanes outside = c->lane;
+    c->lane.width = b->width;
+    const char *type = raw_type(c, c->nest->buf.at[b->body->store.at[0].to.cont].type);
+    c->lane = outside;
+    return type;
+}
+
+/* What iteration i stores, in a variable. What stands in front of the store (values outside of a
+ * box) stays in a block. */
+static const char *row_of(CNest *c, const Block *b, int i, const char *type) {
+    const char *x = str(c, "x%d", c->fresh++);
+    Stmts before = b->loop->body;
+    int mark = c->names.at.n;
+    before.n--;
+    put_line(c, "%s %s;", type, x);
+    put_line(c, "{");
+    open_scope(c);
+    bind(c, b, i);
+    emit_stmts(c, &before);
+    open_lanes(c, b->lanes);
+    put_line(c, "%s = %s;", x, emit_row(c, b->body));
+    close_lanes(c);
+    names_pop(&c->names, mark);
+    close_scope(c);
+    return x;
+}
+
+bool emit_turned(CNest *c, const Stmt *s) {
+    Block b;
+    if (!find_block(c, s, &b) || !lies_turned(c, &b)) return false;
+    const Access *to = &b.body->store.at[0].to;
+    const char **row = NEW_ARRAY(c->arena, const char *, b.width), *type = row_type(c, &b);
+    for (int i = 0; i < b.n; i++) row[i] = row_of(c, &b, i, type);
+    for (int i = b.n; i < b.width; i++) row[i] = row[0];
+    int mark = c->names.at.n;
+    bind(c, &b, 0);
+    open_lanes(c, b.lanes);
+    turn(c, row, b.width, type);
+    emit_store_turned(c, to, row, b.n);
+    close_lanes(c);
+    names_pop(&c->names, mark);
+    return true;
+}
