@@ -132,6 +132,11 @@ int map_prims(const Map *map) {
     return n;
 }
 
+/* Every second, third or fourth element of a row is sifted from as many vectors. */
+static double read_cost(int64_t step, int lanes) {
+    return step >= 2 && step <= 4 ? 1.5 * (double)step : step_cost(step, lanes);
+}
+
 double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs) {
     double reads = 0, writes = 0, results = 1;
     bool reduced = map_reduces(map, dim);
@@ -140,7 +145,7 @@ double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool pack
         if (val->kind != VAL_READ) continue;
         int64_t step = access_stride(flow, map, &val->read, dim, lanes);
         if (packs && step && flow->cont.at[val->read.cont].kind == CONT_PARAM) step = 1;
-        reads += step_cost(step, lanes);
+        reads += read_cost(step, lanes);
     }
     for (int w = 0; w < map->write.n; w++)
         for (int k = 0; k < map->write.at[w].n; k++)

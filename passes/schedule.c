@@ -188,11 +188,12 @@ static void cut_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int othe
         int d = order[i];
         int64_t extent = map_extent(map, d, -1);
         if (extent == 0 || extent == 1 || map->dim.at[d].seq) continue;
-        inner /= (double)map_extent(map, d, unknown_extent);
-        int64_t rest = inner >= CHUNK ? 1 : (int64_t)(CHUNK / inner);
+        double less = inner / (double)map_extent(map, d, unknown_extent);
+        int64_t rest = less >= CHUNK ? 1 : (int64_t)(CHUNK / less);
         if (d == lane) rest = (rest + 63) / 64 * 64;
         if (d == other) rest = (rest + whole - 1) / whole * whole;
-        if (extent > 0 && rest >= extent) break;
+        if (extent > 0 && rest >= extent) continue;
+        inner = less;
         size[cut.n] = rest;
         vec_push(s->flow->arena, &cut, d);
     }

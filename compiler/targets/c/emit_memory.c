@@ -5,6 +5,8 @@
  * iterations share what they read. */
 #include "c_nest.h"
 
+enum { SIFTED_STEP = 4 };
+
 /* ---- index expressions ----------------------------------------------------------------------- */
 
 /* Does d use the symbol of a Val of this body? `vector`: of a vector one? */
@@ -224,6 +226,36 @@ static CVal read_lanes(CNest *c, const Access *a) {
     return loaded_vector(c, t, text_str(&out));
 }
 
+/* Every step-th element: rows that reach from the first to the last and no further, sifted one
+ * after the other. */
+static CVal read_sifted(CNest *c, int buf, Dim first, int64_t step) {
+    DType t = c->nest->buf.at[buf].type;
+    int w = c->lane.width;
+    const char *type = raw_type(c, t), *row = NULL;
+    for (int k = 0; k < step; k++) {
+        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, k * (w - 1)));
+        const char *next = str(c, "x%d", c->fresh++);
+        put_line(c, "const %s %s = *(const %su *)(%s + %s);", type, next, type, c->buf[buf].name,
+                 at);
+        Text lanes = {.arena = c->arena};
+        for (int l = 0; l < w; l++) {
+            int64_t e = step * l, in = e / (w - 1) < step ? e / (w - 1) : step - 1,
+                    at_row = e - in * (w - 1);
+            text_printf(&lanes, ", %lld",
+                        (long long)(in == k             ? w + at_row
+                                    : in == 0 && k == 1 ? at_row
+                                                        : l));
+        }
+        if (k > 0) next = str(c, "__builtin_shufflevector(%s, %s%s)", row, next, text_str(&lanes));
+        row = next;
+        if (k > 0 && k + 1 < step) {
+            row = str(c, "x%d", c->fresh++);
+            put_line(c, "const %s %s = %s;", type, row, next);
+        }
+    }
+    return loaded_vector(c, t, row);
+}
+
 static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     DType t = c->nest->buf.at[a->cont].type;
     int64_t coef;
@@ -235,6 +267,8 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
         (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
          value_bits(t) == 32))
         return read_row(c, a->cont, rest);
+    if (affine && c->lane.kind == MASK_NONE && coef >= 2 && coef <= SIFTED_STEP)
+        return read_sifted(c, a->cont, rest, coef);
     if (affine && c->lane.kind == MASK_NONE) {
         const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;
         const char *g = str(c, "(%s)gather_v%d(%s + %s, %lld)", raw_type(c, t), c->lane.width, name,
