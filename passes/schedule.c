@@ -14,7 +14,9 @@
  *
  * Lanes are chosen by strides in storage, so a layout chosen before decides how a kernel is cut. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "ir/flow_text.h"
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
@@ -293,6 +295,32 @@ static void choose_lines(Scheduling *s, Kernel *kernel) {
         schedule_rows(s, kernel);
 }
 
+/* Does it multiply by steps of a machine's matrix units? */
+static bool runs_by_steps(const Kernel *kernel) {
+    bool steps = false;
+    for (int i = 0; i < kernel->line.n; i++) {
+        LineKind kind = kernel->line.at[i].kind;
+        steps |=
+            kind == LINE_USE || kind == LINE_ROWS || kind == LINE_COLUMNS || kind == LINE_DEPTH;
+    }
+    return steps;
+}
+
+/* Lines of such steps hold together: they are as they would be chosen, or refused. */
+static void keep_chosen(Scheduling *s, const Kernel *kernel) {
+    Kernel chosen = *kernel;
+    Text ours = {.arena = s->flow->arena}, theirs = ours;
+    chosen.line.at = NULL;
+    chosen.line.n = chosen.line.cap = 0;
+    choose_lines(s, &chosen);
+    print_kernel(&(Printer){.out = &ours}, s->flow, &chosen);
+    print_kernel(&(Printer){.out = &theirs}, s->flow, kernel);
+    if (strcmp(text_str(&ours), text_str(&theirs)))
+        recipe_refuse(s->env->recipe, kernel->source,
+                      "lines with \"use\", \"rows\", \"columns\" or \"depth\" hold together: leave "
+                      "them as they are chosen, or leave the braces out");
+}
+
 /* A recipe's lines, or chosen ones; those of a kernel that a recipe made are held to the same. */
 static void schedule_kernel(Scheduling *s, Kernel *kernel) {
     RecipeKernel *from = recipe_kernel(s->env, s->flow, kernel);
@@ -304,7 +332,10 @@ static void schedule_kernel(Scheduling *s, Kernel *kernel) {
     kernel->source = from->line;
     for (int i = 0; i < kernel->line.n && !from->has_lines; i++)
         kernel->line.at[i].source = from->line;
-    schedule_check(s, kernel);
+    if (runs_by_steps(kernel))
+        keep_chosen(s, kernel);
+    else
+        schedule_check(s, kernel);
 }
 
 /* A kernel of its own for every map that has none (all of them, when `fuse` was left out). */

@@ -123,7 +123,6 @@ static void check_line(const Checking *c, const Line *line) {
     case LINE_VECTOR: check_vector(c, line); break;
     case LINE_KEEP: check_keep(c, line); break;
     case LINE_PREFETCH: check_prefetch(c, line); break;
-    case LINE_USE: REFUSE(c, line, "instructions are found where loops have their form, not named");
     case LINE_BLOCK:
     case LINE_THREAD:
     case LINE_STAGE:

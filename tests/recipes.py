@@ -116,7 +116,7 @@ REFUSED = [
     (f"kernel a = {CONV} {{ tile i2:4\n  Convolution28 at (i2) keep Convolution28_Output_0 tile\n"
      "  unroll Convolution28.o Convolution28.h Convolution28.w Convolution28.r Convolution28.s }", ":3: unrolled to about"),
     (f"kernel a = {CONV} {{ tile i2:4 keep Convolution28_Output_0 reg }}", "\"Convolution28_Output_0\" is in registers, which"),
-    ("kernel a = ReLU114 { use vpdpbusd }", "instructions are found"),
+    ("kernel a = ReLU114 { use vpdpbusd }", "hold together: leave them as they are chosen"),
     ("kernel a = Pooling66 {", "expected"),
     ("fuse Convolution28 inline", "\"Convolution28\" cannot move into its readers: it is no element-wise map"),
     ("fuse Plus30 over", "cannot choose \"over\"; it chooses inline, store"),
