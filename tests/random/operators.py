@@ -216,6 +216,8 @@ def bit_cast(d, name, version):
 def reduce(d, name, version):
     t = d.one(*FLOATS, *([] if "Log" in name else [np.int32, np.int64]), *([np.int8, np.uint8] if name in ("ReduceMax", "ReduceMin") else []))
     x = d.array(d.shape(), t, 0.1 if "Log" in name else -2, 2)
+    if name == "ReduceMean" and x.size == 0 and x.dtype.kind == "i":
+        raise ValueError("no integer is the mean of none")
     axes = d.axes(x.ndim)
     a = maybe(d, {"keepdims": d.int(0, 1)})
     if version >= 18 or (name == "ReduceSum" and version >= 13):
