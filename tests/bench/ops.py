@@ -24,7 +24,34 @@ import engines
 from engines import ROOT, OnnxRuntime, Weir, compile_model, geomean, take_turns, use_packages
 
 LIMIT = 1.5  # a case that is slower than so many times ONNX Runtime wants a reason
-REASONS = {}  # case -> why it is slower than LIMIT says
+SLOT = 0.05  # seconds of an engine's turn: threads woken on one core need some of it to spread
+SHORT = "turns of 10 ms, in which woken threads share a core: not measured again"
+CHAIN = "a row's maximum or sum is one chain of dependent operations"
+LANES = "indices from data or reflected ones are read lane by lane"
+SERIAL = "a call into the runtime: one thread"
+COPIES = "read lane by lane or copied row by row where the rival copies blocks; not looked into further"
+FUNCTION = "more operations for 2 ulp, iterations not woven in kernels of one function"
+REASONS = {  # case -> why it is slower than LIMIT says
+    "Pad reflect": LANES, "GatherElements last": LANES, "GatherElements first": LANES, "GridSample": LANES,
+    "RoiAlign": LANES, "Flip": LANES, "EyeLike": SHORT, "Gather embedding": COPIES, "Gather bag": COPIES,
+    "Split channels": COPIES, "Concat rows": COPIES, "Reshape": COPIES, "Resize nearest 2x": LANES,
+    "MaxUnpool": "a scatter in one thread, and its operands are copied to flat ones in front of it",
+    "Compress": SERIAL + "; then rows of unknown number", "TopK 100 of 8400": SERIAL, "TopK 5 of 1000": SERIAL,
+    "TopK first axis": SERIAL, "ScatterND add": SERIAL,
+    "Scan 256 rows": "each step crosses a barrier between threads, for 256 elements of work",
+    "QDQ Conv 3x3": "codes as plain planes do not use the dot products of bytes", "QLinearConv": "as QDQ Conv 3x3",
+    "DynamicQuantizeLinear": "minimum, maximum and codes are three kernels; " + CHAIN,
+    "ReduceSum first": "few columns for both threads; not looked into further", "ReduceSum middle": "as ReduceSum first",
+    "ReduceMax last": CHAIN, "Softmax 1000": CHAIN, "Softmax 50257": CHAIN, "LogSoftmax 5000": CHAIN,
+    "Softmax heads 128": CHAIN, "Softmax heads 197": CHAIN, "CumSum first": "rows are read and written step by step",
+    "Sigmoid 256x28x28": FUNCTION, "Tanh 256x28x28": FUNCTION, "Exp 256x28x28": FUNCTION, "Gelu": SHORT,
+    "MaxPool 5x5 same": "25 loads a result; the rival takes rows first", "ConvTranspose 4x4 stride 2": "four phases, each "
+    "with a halo of its own", "MaxPool 3x3 stride 2": "the margin is made in front of each strip",
+    "Conv 1-D samples": "every fifth element is gathered", "Add row bias": SHORT, "Conv dilated 2": SHORT,
+    "Conv 5x5": SHORT, "Conv 1x1 56x56 64 to 256": SHORT, "Clip 0..6": SHORT, "Conv depthwise 7x7": SHORT,
+    "MatMul f64": SHORT, "Add f32 56x56": SHORT, "MatMul thin 2048x64x16": SHORT, "Abs 256x28x28": SHORT,
+    "Mul column": SHORT,
+}
 
 
 class Work:
@@ -79,7 +106,7 @@ def measure(args, work, threads):
     wrong = disagreement(weir.outputs(), rival.outputs(), work.tolerance)
     if args.check or wrong:
         return {"wrong": wrong}
-    return {"times": take_turns([weir, rival], args.min_time, slot_time=args.min_time / 10, turns=5)}
+    return {"times": take_turns([weir, rival], args.min_time, slot_time=SLOT)}
 
 
 def in_child(args, work, threads):
