@@ -66,7 +66,7 @@ typedef struct Difference {
 } Difference;
 /* |got - want| <= atol + rtol * |want| for floats (NaN equals NaN, infinities by sign); equality
  * else. `fast`: floats below 64 bits may be off by 2^-8 of the largest magnitude besides, which is
- * what --math=fast promises (compiler/README.md). */
+ * what --math=fast promises (compiler/README.md). Of bf16, rtol is 2^-6 at least. */
 typedef struct Tolerance {
     double rtol, atol;
     bool fast;
