@@ -308,6 +308,70 @@ static int pad_size(Lower *lo, Map *m, int axis) {
     return body_expr(&m->body, "$0 + $1 + $2", arg, 3, NULL, 0, I64);
 }
 
+/* A pad of values of the tensor whose parts are boxes: inside, and before and after each axis. */
+typedef struct Boxes {
+    PadMode mode;
+    int from, to, rank;
+    const Dim *before, *after, *extent;
+} Boxes;
+
+enum { INSIDE, BEFORE, AFTER };
+
+/* An axis' index into the tensor for index d of a part. */
+static Dim box_index(Ctx *ctx, const Boxes *b, int axis, int part, Dim d) {
+    Dim last = dim_addc(ctx, b->extent[axis], -1), zero = dim_const(ctx, 0);
+    if (part == INSIDE) return d;
+    if (b->mode == PAD_EDGE) return part == BEFORE ? zero : last;
+    if (b->mode == PAD_WRAP)
+        return part == BEFORE ? dim_add(ctx, d, dim_sub(ctx, b->extent[axis], b->before[axis])) : d;
+    return part == BEFORE ? dim_sub(ctx, b->before[axis], d)
+                          : dim_sub(ctx, dim_addc(ctx, last, -1), d);
+}
+
+/* Copies of the boxes that have `part` in the axes before `axis`. */
+static void copy_boxes(Lower *lo, const Boxes *b, int axis, int *part) {
+    if (axis < b->rank) {
+        const Dim extent[] = {b->extent[axis], b->before[axis], b->after[axis]};
+        for (int p = INSIDE; p <= AFTER; p++) {
+            part[axis] = p;
+            if (!dim_is(extent[p], 0)) copy_boxes(lo, b, axis + 1, part);
+        }
+        return;
+    }
+    Map *m = lower_map(lo, "box");
+    Dim at[RANK_MAX], read[RANK_MAX], write[RANK_MAX];
+    for (int i = 0; i < b->rank; i++) {
+        const Dim extent[] = {b->extent[i], b->before[i], b->after[i]};
+        const Dim first[] = {b->before[i], dim_const(lo->ctx, 0),
+                             dim_add(lo->ctx, b->before[i], b->extent[i])};
+        at[i] = nn_dim(lo, m, internf(lo->ctx, "i%d", i), extent[part[i]]);
+        read[i] = box_index(lo->ctx, b, i, part[i], at[i]);
+        write[i] = dim_add(lo->ctx, first[part[i]], at[i]);
+    }
+    map_write(lo->flow, m, b->to, write, map_read(lo->flow, m, b->from, read), NULL);
+}
+
+/* Are the parts boxes? Pads must not cut, nor reach beyond what they repeat; and the boxes must be
+ * few. */
+static bool are_boxes(Lower *lo, const Boxes *b) {
+    DimEnv env = flow_env(lo->arena, lo->flow);
+    int padded = 0;
+    for (int i = 0; i < b->rank; i++) {
+        Dim most = dim_addc(lo->ctx, b->extent[i], b->mode == PAD_REFLECT ? -1 : 0);
+        Dim zero = dim_const(lo->ctx, 0);
+        bool none = dim_is(b->before[i], 0) && dim_is(b->after[i], 0);
+        if (!dim_ge0(lo->ctx, dim_addc(lo->ctx, b->extent[i], -1), &env)) return false;
+        padded += !none;
+        if (none) continue;
+        if (!dim_le(lo->ctx, zero, b->before[i], &env) || !dim_le(lo->ctx, zero, b->after[i], &env))
+            return false;
+        if (b->mode != PAD_EDGE && (!dim_le(lo->ctx, b->before[i], most, &env) ||
+                                    !dim_le(lo->ctx, b->after[i], most, &env)))
+            return false;
+    }
+    return padded <= 3;
+}
+
 static void pad_lower(Lower *lo) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
@@ -317,6 +381,11 @@ static void pad_lower(Lower *lo) {
     Dim before[RANK_MAX], after[RANK_MAX], at[RANK_MAX], read[RANK_MAX];
     bool known = pad_amounts(&in, c.rank, before, after);
     if (!known) onnx_define_axes(lo, pad_size);
+    Boxes boxes = {mode, from, to, a.rank, before, after, a.shape};
+    if (known && mode != PAD_CONSTANT && are_boxes(lo, &boxes)) {
+        copy_boxes(lo, &boxes, 0, (int[RANK_MAX]){0});
+        return;
+    }
     Map *m = lower_map(lo, NULL);
     lower_dims(lo, m, c.shape, c.rank, at);
     DimEnv env = map_env(lo->arena, lo->flow, m);
