@@ -108,7 +108,7 @@ bool worth_threads(const Scheduling *s, const Kernel *kernel) {
     return work >= SERIAL_WORK;
 }
 
-static bool has_seq(const Map *m) {
+bool has_seq(const Map *m) {
     for (int d = 0; d < m->dim.n; d++)
         if (m->dim.at[d].seq) return true;
     return false;

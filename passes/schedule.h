@@ -23,6 +23,8 @@ void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
  * and added up, as those of tiles are, what they are off by grows, so there they are shorter. */
 enum { SUM_BLOCK = 128, TILE_SUM_BLOCK = 16 };
 void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block);
+/* Does a dim run in order? */
+bool has_seq(const Map *m);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);
 
 /* Kernels over rows: the outer dims that all maps of a kernel have in common. */

@@ -405,8 +405,9 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     if (t.p->write.n != 1) return false;
     int cont = t.p->write.at[0].to[0].cont;
     if (t.p != t.root && (t.p->write.at[0].n != 1 || read_outside(s, kernel, cont))) return false;
+    if (has_seq(t.p) || has_seq(t.root)) return false;
     for (int d = 0; d < t.p->dim.n; d++)
-        if (t.p->dim.at[d].seq || !map_extent(t.p, d, 1)) return false;
+        if (!map_extent(t.p, d, 1)) return false;
     if (!find_roots(&t)) return false;
     Dot dot;
     t.dot = dot_ready(s->env->machine, s->flow, t.p, &dot) && output_dim(&t, dot.lane);
