@@ -64,6 +64,7 @@ struct CProgram {
     enum { AFTER_NOTHING, AFTER_SERIAL, AFTER_ALL } state; /* which threads did the last work */
     ContUses pending;                                      /* of kernels, since the last barrier */
     bool known; /* all work since the last barrier is in `pending` */
+    bool alone; /* in a loop that thread 0 does by itself */
     int fresh;
 };
 

@@ -2,16 +2,16 @@
 /* The walk over the flow's items, as C. All threads run the same text. A kernel stands where the
  * walk meets its root; its tasks are dealt out by position, so that a thread count changes no
  * result. Work of one task, or of so little that a barrier costs more, is done by thread 0 alone,
- * and what follows it there needs no barrier. Barriers are printed late: before the next work that
- * depends on what came before (emit_sync.c), and before any value from memory decides the way. Long
- * programs are cut into functions. */
+ * and what follows it there needs no barrier; so are whole loops of such work. Barriers are printed
+ * late: before the next work that depends on what came before (emit_sync.c), and before any value
+ * from memory decides the way. Long programs are cut into functions. */
 #include "c_program.h"
 
 #include "runtime/weir_rt.h"
 
 #include <string.h>
 
-enum { WALK_ITEMS = 24, SMALL_WORK = 2000 };
+enum { WALK_ITEMS = 24, SMALL_WORK = 2000, SMALL_CARRY = 4096 };
 
 void program_line(CProgram *p, const char *fmt, ...) {
     for (int i = 0; i < p->indent; i++) text_put(&p->out, " ");
@@ -120,7 +120,7 @@ static void barrier(CProgram *p) {
 
 /* The end of what thread 0 does alone; nobody has waited for it yet. */
 static void close_serial(CProgram *p) {
-    if (p->state != AFTER_SERIAL) return;
+    if (p->state != AFTER_SERIAL || p->alone) return;
     p->indent--;
     program_line(p, "}");
     p->state = AFTER_ALL;
@@ -128,12 +128,14 @@ static void close_serial(CProgram *p) {
 
 /* All threads did what `pending` does not list. */
 static void worked(CProgram *p) {
+    if (p->alone) return;
     p->state = AFTER_ALL;
     p->known = false;
 }
 
 /* Before work of all threads, or a read that decides the way. */
 static void sync_all(CProgram *p) {
+    if (p->alone) return;
     close_serial(p);
     if (p->state != AFTER_NOTHING) barrier(p);
     p->state = AFTER_NOTHING;
@@ -160,6 +162,7 @@ static void sync_serial(CProgram *p) {
 /* Before a kernel's only phase: a barrier only if what came before since the last one asks for it.
  */
 static void sync_kernel(CProgram *p, int kernel, bool serial) {
+    if (p->alone) return;
     ContUses uses = kernel_uses(p, kernel, serial);
     if (!p->known || needs_barrier(p, &uses)) {
         if (serial && !p->known)
@@ -185,10 +188,14 @@ const char *kernel_from(const CProgram *p, int kernel) {
     return nest->from ? from_words(p->ctx, nest->from) : nest->name;
 }
 
+static bool is_serial(const CPhase *phase) {
+    return dim_is(phase->tasks, 1) || (phase->work >= 0 && phase->work < SMALL_WORK);
+}
+
 static void call_phase(CProgram *p, int kernel, int k) {
     const CKernel *ck = p->kernel[kernel];
     const CPhase *phase = &ck->phase.at[k];
-    bool serial = dim_is(phase->tasks, 1) || (phase->work >= 0 && phase->work < SMALL_WORK);
+    bool serial = is_serial(phase);
     if (ck->phase.n == 1)
         sync_kernel(p, kernel, serial);
     else if (serial)
@@ -313,7 +320,9 @@ static void walk_items(CProgram *p, const Items *items);
 
 static void copy_cont(CProgram *p, const char *to, const char *from, int like) {
     program_line(p,
-                 p->host->device ? "weir_device_copy(f, %s, %s, %s);" : "copy(%s, %s, %s, t, n);",
+                 p->host->device ? "weir_device_copy(f, %s, %s, %s);"
+                 : p->alone      ? "copy(%s, %s, %s, 0, 1);"
+                                 : "copy(%s, %s, %s, t, n);",
                  to, from, dim_text(p, cont_bytes(p, &p->flow->cont.at[like])));
     worked(p);
 }
@@ -348,13 +357,42 @@ static void carry_on(CProgram *p, const Item *it) {
 /* All threads read a condition before any of them goes on. */
 static const char *decide(CProgram *p, int cond) {
     return arena_printf(p->arena,
-                        p->host->device
-                            ? "const u8 go = weir_device_byte(f, %s);"
-                            : "const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n);",
+                        p->host->device ? "const u8 go = weir_device_byte(f, %s);"
+                        : p->alone      ? "const u8 go = *(const u8 *)(%s);"
+                                   : "const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n);",
                         address(p, cond));
 }
 
-static void walk_loop(CProgram *p, const Item *it) {
+static bool items_serial(const CProgram *p, const Items *items);
+
+/* May thread 0 do an item alone? Its kernels are all serial, what it carries is little, and nobody
+ * else needs a size that it defines. */
+static bool item_serial(const CProgram *p, const Item *it) {
+    int64_t bytes;
+    if (it->kind == ITEM_CALL) return it->call->ndefine == 0;
+    if (it->kind != ITEM_MAP) {
+        for (int i = 0; i < it->carry.n; i++) {
+            const Cont *c = &p->flow->cont.at[it->carry.at[i].cur];
+            if (!dim_is_const(cont_bytes(p, c), &bytes) || bytes > SMALL_CARRY) return false;
+        }
+        return !it->done && items_serial(p, &it->body) && items_serial(p, &it->other);
+    }
+    for (int k = p->first_kernel[it->map]; k >= 0 && k < p->flow->kernel.n; k++) {
+        if (root_of(p->flow->kernel.at[k]) != it->map) continue;
+        if (p->flow->kernel.at[k]->when.n) return false;
+        for (int i = 0; i < p->kernel[k]->phase.n; i++)
+            if (!is_serial(&p->kernel[k]->phase.at[i])) return false;
+    }
+    return true;
+}
+
+static bool items_serial(const CProgram *p, const Items *items) {
+    for (int i = 0; i < items->n; i++)
+        if (!item_serial(p, &items->at[i])) return false;
+    return true;
+}
+
+static void walk_steps(CProgram *p, const Item *it) {
     sync_all(p);
     for (int i = 0; i < it->carry.n; i++)
         copy_cont(p, address(p, it->carry.at[i].cur), address(p, it->carry.at[i].init),
@@ -387,6 +425,15 @@ static void walk_loop(CProgram *p, const Item *it) {
     program_line(p, "s%d = %s;", s, var);
     program_line(p, "if (t == 0) f->symbol[%d] = %s;", s, var);
     worked(p);
+}
+
+/* A loop that is all serial needs no barrier from step to step. */
+static void walk_loop(CProgram *p, const Item *it) {
+    bool serial = !p->alone && !p->host->device && item_serial(p, it);
+    if (serial) sync_serial(p);
+    p->alone |= serial;
+    walk_steps(p, it);
+    if (serial) p->alone = false;
 }
 
 static void walk_if(CProgram *p, const Item *it) {
