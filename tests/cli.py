@@ -286,6 +286,15 @@ def test_run_inputs(weir):
     assert weir("run", "m.so", "--random=1", "--size=batch=5").out.startswith("y: f32[5,3]")
 
 
+def test_run_far_bounds(weir):
+    """Each of five sizes may be all 196 elements: room for 196^5 is not asked for."""
+    model = weir.write("wide.onnx", wire.model(wire.graph(
+        [wire.node("Reshape", ["x", "shape"], ["y"])], [wire.value_info("x", [4, 49]), wire.value_info("shape", [5], wire.INT64)],
+        [wire.value_info("y", ["a", "b", "c", "d", "e"])])))
+    shape = weir.write("shape.npy", npy([4, 7, 1, -1, 7], [5], "<i8", "q"))
+    assert weir("run", model, "--random", 1, "--input", f"shape={shape}").out.startswith("y: f32[4,7,1,1,7]")
+
+
 def test_run_bad_inputs(weir):
     weir("compile", weir.write("mlp.onnx", mlp()), "-o", "m.so")
     good = npy(FLAT, (3, 4))

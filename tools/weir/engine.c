@@ -90,14 +90,26 @@ bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *
     return ok;
 }
 
-/* Memory for outputs of the dims in `out`; a dim without a bound (-1) counts as 1 for now. */
-static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, char *error) {
+enum { FIRST_ROOM = 1 << 28 }; /* bytes */
+
+static bool is_huge(const weir_tensor *t) {
+    double bytes = dtype_bits_of(t->dtype) / 8.0;
+    for (int d = 0; d < t->rank; d++) bytes *= (double)t->dims[d];
+    return bytes > FIRST_ROOM;
+}
+
+/* Memory for outputs of the dims in `out`; a dim without a bound (-1) counts as 1 for now. Bounds
+ * may be far above what a run makes, so at first no output gets more than FIRST_ROOM: a run that
+ * needs more tells the dims. */
+static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, bool first, char *error) {
     for (int i = 0; i < e->noutputs; i++) {
         for (int d = 0; d < out[i].rank; d++)
             if (out[i].dims[d] < 0) out[i].dims[d] = 1;
         bool object = host_is_object(out[i].dtype); /* the run allocates */
-        out[i].capacity = host_count(&out[i]);
-        out[i].data = object ? NULL : calloc((size_t)host_bytes(&out[i]) + 64, 1);
+        bool less = first && is_huge(&out[i]);
+        out[i].capacity = less ? FIRST_ROOM / 16 : host_count(&out[i]);
+        size_t bytes = less ? FIRST_ROOM : (size_t)host_bytes(&out[i]);
+        out[i].data = object ? NULL : calloc(bytes + 64, 1);
         outputs[i] = (HostTensor){
             .name = strdup(e->outputs[i].name), .t = out[i], .object = e->outputs[i].object};
         if (!out[i].data && !object)
@@ -118,7 +130,7 @@ bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *
     for (int round = 0; ok && (round == 0 || (status == WEIR_E_CAPACITY && round < 8)); round++) {
         tensors_free(outputs, e->noutputs);
         memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
-        ok = room_for(e, out, outputs, error);
+        ok = room_for(e, out, outputs, round == 0, error);
         if (ok && (round || status == WEIR_OK)) status = weir_run(e->model, e->instance, in, out);
     }
     if (ok && status != WEIR_OK)

@@ -134,10 +134,10 @@ class Model:
         d = self._d
         status = d.shapes(self._instance, given, made)
         owned = [bool(port.object) or port.dtype == abi.STRING for port in d.outputs[:d.noutputs]]
-        for _ in range(ROUNDS):
+        for attempt in range(ROUNDS):
             if status not in (abi.OK, abi.E_CAPACITY):
                 break
-            arrays = [None if mine else tensors.room(made[i]) for i, mine in enumerate(owned)]
+            arrays = [None if mine else tensors.room(made[i], attempt == 0) for i, mine in enumerate(owned)]
             status = d.run(self._instance, given, made)
             if status != abi.E_CAPACITY:
                 break

@@ -181,11 +181,15 @@ def is_dense(tensor):
     return True
 
 
-def room(tensor):
-    """Memory for an output of the dims that stand in `tensor`; a dim that nothing bounds counts as 1."""
+FIRST_ROOM = 1 << 24  # elements
+
+
+def room(tensor, first):
+    """Memory for an output of the dims that stand in `tensor`; a dim that nothing bounds counts as 1. Bounds may be far
+    above what a run makes, so at first there is no more than FIRST_ROOM: a run that needs more tells the dims."""
     for k in range(tensor.rank):
         tensor.dims[k] = 1 if tensor.dims[k] < 0 else tensor.dims[k]
-    count = count_of(tensor)
+    count = min(count_of(tensor), FIRST_ROOM) if first else count_of(tensor)
     packed = PACKED.get(tensor.dtype)
     array = np.empty(-(-count * packed // 8), np.uint8) if packed else np.empty(count, dtype_of(tensor.dtype))
     tensor.data, tensor.capacity = array.ctypes.data, count
