@@ -10,7 +10,7 @@ import dataclasses
 import random
 import struct
 
-from wire import (BOOL, FLOAT, INT32, INT64, attribute, external, field, fields, graph, model, node, opset,
+from wire import (BOOL, FLOAT, INT32, INT64, UINT8, attribute, external, field, fields, graph, model, node, opset,
                   repeated, tensor, value_info, varint)
 
 X, Y = value_info("x", [2, 3]), value_info("y", None)
@@ -230,6 +230,13 @@ def shapes():
               initializers=[f32("w", [1, 12, 4]), f32("r", [1, 16, 4])], hidden_size=4)
     yield one("where_shapes", "Where", ["the_Where"], (("c", [2], BOOL), ("a", [3]), ("b", [3])))
     yield one("split_sizes", "Split", ["the_Split"], initializers=[i64("s", [1, 4])], outputs=("y", "z"), axis=1)
+    yield one("split_sizes_no_integers", "Split", ["the_Split", "i64"], (("x", [3]), ("s", [2])), ("y", "z"), axis=0)
+    yield one("gather_elements_longer", "GatherElements", ["the_GatherElements", "longer"],
+              (("x", [0, 5]), ("i", [3, 1], INT64)), axis=1)
+    yield one("conv_integer_zero_of_rank_2", "ConvInteger", ["the_ConvInteger", "w_zero"],
+              (("x", [1, 1, 3, 3], UINT8), ("w", [1, 1, 2, 2], UINT8), ("x_zero", [], UINT8), ("w_zero", [1, 1], UINT8)))
+    yield one("dequantize_zero_of_more_dims", "DequantizeLinear", ["the_DequantizeLinear", "one shape"],
+              (("x", [2, 3], UINT8), ("s", [3]), ("z", [1, 3], UINT8)), axis=1)
     yield one("gather_rank_0", "Gather", ["the_Gather"], (("x", []),), initializers=[i64("i", [0])])
     yield one("topk_too_many", "TopK", ["the_TopK"], initializers=[i64("k", [9])], outputs=("y", "z"))
     yield one("squeeze_extent", "Squeeze", ["the_Squeeze"], initializers=[i64("s", [0])])

@@ -122,6 +122,11 @@ static void conv_lower(Lower *lo) {
 static void conv_integer_infer(Infer *in) {
     Dim out[RANK_MAX];
     int rank = conv_shape(in, 0, 1, out);
+    nn_need_one(in->ctx, infer_in(in, 2), 1);
+    const Type *zero = infer_in(in, 3) ? nn_ranked(in, 3, 0, 1) : NULL;
+    if (zero && zero->rank == 1 && !dim_is(zero->shape[0], 1))
+        nn_agree(in, zero->shape[0], out[1], 3, 1,
+                 "there is one zero point, or one for each output channel");
     infer_set(in, 0, I32, out, rank);
 }
 

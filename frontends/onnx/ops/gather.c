@@ -5,6 +5,7 @@
  * outside are clamped, so nothing outside a tensor is ever read. An index known at compile time is
  * no data at all. */
 #include "known.h"
+#include "nn.h"
 #include "view.h"
 
 #include <string.h>
@@ -161,6 +162,12 @@ static void gather_elements_infer(Infer *in) {
              infer_in(in, 0)->name, type_str(in->ctx, t), type_str(in->ctx, i));
     int axis = (int)attr_axis(in->ctx, in->node, "axis", 0, t->rank);
     check_index(in, 1, t->shape[axis], 0, 1);
+    for (int k = 0; k < t->rank; k++) {
+        int64_t have, want;
+        if (k != axis && dim_is_const(t->shape[k], &have) && dim_is_const(i->shape[k], &want) &&
+            want > have)
+            nn_misfit(in, 0, 1, "beside the axis, indices must not be longer than the data");
+    }
     infer_set(in, 0, t->dtype, i->shape, i->rank);
 }
 

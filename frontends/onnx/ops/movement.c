@@ -89,6 +89,7 @@ static bool split_sizes(Infer *in, Dim extent, Dim *size, int n) {
     const Dim *given;
     int count = attr_ints(ctx, in->node, "split", &list);
     if (in->node->in.n > 1 && infer_in(in, 1)) {
+        onnx_need_type(in, 1, I64);
         if (!infer_known(in, 1, &given, &count)) return false;
         for (int i = 0; i < count && i < n; i++) size[i] = given[i];
     } else {

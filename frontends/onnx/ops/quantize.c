@@ -35,7 +35,9 @@ static void check_scale(Infer *in) {
                   "operand's rank with the attribute \"block_size\"");
     if (zero) {
         Dim out[RANK_MAX];
-        infer_broadcast(in, s, &infer_tensor(in, 2)->type, out);
+        const Type *z = &infer_tensor(in, 2)->type;
+        if (z->rank > s->rank) nn_misfit(in, 1, 2, "scale and zero point must have one shape");
+        infer_broadcast(in, s, z, out);
     }
 }
 

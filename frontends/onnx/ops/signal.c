@@ -297,7 +297,8 @@ static void stft_lower(Lower *lo) {
                             "place");
     }
     Dim from[] = {at[0], place, c};
-    int v = nn_read_as(lo, m, x, from, t), w = nn_read(lo, m, table, (Dim[]){at[3], c, at[2], n});
+    int v = body_cvt(&m->body, t, onnx_read(lo, m, x, from, length != NULL));
+    int w = nn_read(lo, m, table, (Dim[]){at[3], c, at[2], n});
     nn_reduce(lo, m, y, at, EXPR(m, "$0 * $1", v, w), "sum");
 }
 
