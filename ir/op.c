@@ -393,6 +393,26 @@ static bool any_composed(const Graph *g) {
     return false;
 }
 
+/* Every result that is asked for was written down. */
+static void check_composed(Infer *in) {
+    for (int i = 0; i < in->node->out.n; i++) {
+        const Value *v = infer_out(in, i);
+        if (v && v->node < 0)
+            fail(in->ctx, E_UNSUPPORTED, "result %d, \"%s\", is not supported: export without it",
+                 i, v->name);
+    }
+}
+
+static void infer_composition(Infer *in) {
+    node_where(in->ctx, in->node);
+    if (in->ops->check) in->ops->check(in);
+    check_operand(in);
+    for (int i = 0; i < in->node->out.n; i++)
+        if (in->node->out.at[i] >= 0) infer_out(in, i)->node = -1;
+    in->node->row->infer(in);
+    check_composed(in);
+}
+
 /* The list of nodes anew, with what composed ones stand for. */
 static void infer_composed(Infer *in) {
     Graph *g = in->graph;
@@ -406,9 +426,7 @@ static void infer_composed(Infer *in) {
         }
         Infer inner = *in;
         inner.node = arena_copy(in->arena, &node[i], sizeof node[i]);
-        node_where(in->ctx, inner.node);
-        check_operand(&inner);
-        inner.node->row->infer(&inner);
+        infer_composition(&inner);
     }
 }
 

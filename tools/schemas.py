@@ -1,15 +1,39 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes frontends/onnx/schema.def from the schemas of the onnx package: what each operator takes.
+"""Writes frontends/onnx/schema.def from the schemas of the packages onnx and onnxruntime: what each operator takes.
 
     tools/schemas.py > frontends/onnx/schema.def
 
-To be run when operators of a new opset are added; the format stands on top of the file it writes. A set of
-types is the union over all versions of an operator: exporters use newer types with older versions.
+To be run when operators are added, of a new opset or contributed ones; the format stands on top of the file it writes.
+A set of types is the union over all versions of an operator: exporters use newer types with older versions.
 """
-from onnx import defs
+import pathlib
+import re
 
-DOMAINS = ("", "ai.onnx.preview.training")
+from onnx import defs
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
+OPERATORS = pathlib.Path(__file__).parent.parent / "frontends" / "onnx" / "ops"
+# What contributed operators take that Weir does not do: operands by name, attributes with the only values done.
+NOT_DONE = {
+    "Attention": {"past_sequence_length": None, "do_rotary": 0, "past_present_share_buffer": 0},
+    "DecoderMaskedMultiHeadAttention": {"past_sequence_length": None, "beam_width": None, "cache_indirection": None,
+                                        "past_present_share_buffer": 0},
+    "GatedRelativePositionBias": {"token_offset": None},
+    "GroupQueryAttention": {"k_scale": None, "v_scale": None, "sliding_window_cache": 0, "kv_cache_bit_width": 0,
+                            "k_quant_type": "NONE", "v_quant_type": "NONE"},
+    "Irfft": {"signal_ndim": 1, "normalized": 0},
+    "MatMulNBits": {"weight_prepacked": 0},
+    "MoE": {"use_sparse_mixer": 0},
+    "MultiHeadAttention": {"past_sequence_length": None, "cache_indirection": None},
+    "QAttention": {"do_rotary": 0, "past_present_share_buffer": 0},
+    "QMoE": {"use_sparse_mixer": 0, "weights_prepacked": "-1|0", "quant_type": "int", "fc1_global_scale": None,
+             "fc2_global_scale": None, "fc1_act_scale": None, "fc2_act_scale": None, "fc1_act_block_scale": None,
+             "fc2_act_block_scale": None},
+    "Rfft": {"signal_ndim": 1, "normalized": 0},
+    "RotaryEmbedding": {"is_packed_batching": 0},
+}
 TYPES = {"float16": "f16", "float": "f32", "double": "f64", "bfloat16": "bf16", "int8": "i8", "int16": "i16",
          "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
          "bool": "bool", "string": "string", "complex64": "c64", "complex128": "c128", "float8e4m3fn": "f8e4m3fn",
@@ -27,9 +51,10 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
  * TYPES(k, names): the k-th set of types of an operand; `seq`, `opt` and `map` stand for these kinds of values.
  * SCHEMA(domain, operator, since, least operands, operands, least results, results, attributes): an operand
  * is name:vk, k its set of types, v a letter that all operands of one element type share (- for none), then ? when
- * it may be absent and * when it may be repeated. Results: how many, -1 without bound. An attribute is
- * name:kind, then ! when it must be there; f i s t g y are float, int, string, tensor, graph, type, capitals
- * are lists. Rows are sorted by domain, operator and version; a row holds until the next one. */
+ * it may be absent, * when it may be repeated and ~ when it must be absent, as Weir does not do what it asks for.
+ * Results: how many, -1 without bound. An attribute is name:kind, then ! when it must be there, or = and the only
+ * values that Weir does, | between them; f i s t g y are float, int, string, tensor, graph, type, capitals are lists. Rows are
+ * sorted by domain, operator and version; a row holds until the next one. */
 """
 
 
@@ -44,33 +69,53 @@ def type_names(strings):
     return names | {t[0] + "2" for t in names & {"i4", "u4"}}
 
 
+def type_string(operand):
+    return operand.typeStr if hasattr(operand, "typeStr") else operand.type_str  # onnxruntime's name, onnx's
+
+
 def operand_types(schema, operand):
     for constraint in schema.type_constraints:
-        if constraint.type_param_str == operand.type_str:
+        if constraint.type_param_str == type_string(operand):
             return type_names(constraint.allowed_type_strs)
-    return type_names([operand.type_str])
+    return type_names([type_string(operand)])
+
+
+def contributed():
+    """Schemas of onnxruntime's own operators that Weir has: those of com.microsoft, and unofficial ones of ai.onnx."""
+    text = "".join(f.read_text() for f in OPERATORS.glob("*.c"))
+    mine = {("com.microsoft", name) for name in re.findall(r'COMPOSED\("(\w+)"', text)}
+    mine |= set(re.findall(r'{"([\w.]*)", "(\w+)", 1,', text))
+    official = {(s.domain, s.name) for s in defs.get_all_schemas()}
+    return [s for s in get_all_operator_schema() if (s.domain, s.name) in mine - official]
+
+
+def attribute(schema, a):
+    only = NOT_DONE.get(schema.name, {}).get(a.name) if schema.domain == "com.microsoft" else None
+    mark = "!" if a.required else "" if only is None else f"={only}"
+    return f"{a.name}:{ATTRIBUTE[a.type.name]}{mark}"
 
 
 def signature(schema, sets, numbers):
     operands, letters = [], {}
+    refused = NOT_DONE.get(schema.name, {}) if schema.domain == "com.microsoft" else {}
     for operand in schema.inputs:
         option = operand.option.name
         names = " ".join(sorted(sets[(schema.domain, schema.name, operand.name)]))
         number = numbers.setdefault(names, len(numbers))
         shared = [c.type_param_str for c in schema.type_constraints]
         letter = "-"
-        if operand.type_str in shared and operand.is_homogeneous:
-            letter = letters.setdefault(operand.type_str, "abcdefghijklmnopqrstuvwxyz"[len(letters)])
-        mark = {"Single": "", "Optional": "?", "Variadic": "*"}[option]
+        one = operand.isHomogeneous if hasattr(operand, "isHomogeneous") else operand.is_homogeneous
+        if type_string(operand) in shared and one:
+            letter = letters.setdefault(type_string(operand), "abcdefghijklmnopqrstuvwxyz"[len(letters)])
+        mark = "~" if operand.name in refused else {"Single": "", "Optional": "?", "Variadic": "*"}[option]
         operands.append(f"{operand.name}:{letter}{number}{mark}")
     most = -1 if schema.max_output > 1000 else schema.max_output
-    attributes = sorted(f"{a.name}:{ATTRIBUTE[a.type.name]}{'!' if a.required else ''}"
-                        for a in schema.attributes.values())
+    attributes = sorted(attribute(schema, a) for a in schema.attributes.values())
     return (f'{schema.min_input}, "{" ".join(operands)}", {schema.min_output}, {most}, "{" ".join(attributes)}"')
 
 
 def main():
-    schemas = [s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS]
+    schemas = [s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS] + contributed()
     schemas.sort(key=lambda s: (s.domain, s.name, s.since_version))
     sets, numbers, rows = {}, {}, []
     for s in schemas:

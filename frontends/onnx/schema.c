@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the standard says every operator takes, checked in one place before any type rule runs:
- * how many operands and results, which may be absent, element types and which of them agree, which
- * attributes there are, of which kind, and which must be given. So a type rule reads operand k of
- * such an operator without asking whether it is there.
+/* What the standard, or onnxruntime for its own, says every operator takes, checked in one place
+ * before any type rule runs: how many operands and results, which may be absent, element types and
+ * which of them agree, which attributes there are, of which kind, and which must be given. So a
+ * type rule reads operand k of such an operator without asking whether it is there. What Weir does
+ * not do is marked, and refused by name.
  *
  * The facts are rows of schema.def, sorted; an operator without a row (of another domain) is
  * checked by its rule alone. */
@@ -62,7 +63,7 @@ static const Schema *schema_find(const char *domain, const char *name, int versi
 typedef struct Word {
     const char *name, *rest;
     int length;
-    bool optional, repeated;
+    bool optional, repeated, refused;
 } Word;
 
 static bool word_next(const char **at, Word *w) {
@@ -70,7 +71,7 @@ static bool word_next(const char **at, Word *w) {
     if (!**at) return false;
     size_t whole = strcspn(*at, " "), length = strcspn(*at, ":");
     char last = (*at)[whole - 1];
-    *w = (Word){*at, *at + length + 1, (int)length, last == '?', last == '*'};
+    *w = (Word){*at, *at + length + 1, (int)length, last == '?', last == '*', last == '~'};
     *at += whole;
     return true;
 }
@@ -120,9 +121,12 @@ static const char *kind_name(const Type *t) {
 static void check_type(const Infer *in, int i, const Word *w, int *first) {
     const Value *v = infer_in(in, i);
     const char *types = type_sets[atoi(w->rest + 1)], *have;
-    if (!v && (w->optional || w->repeated)) return;
+    if (!v && (w->optional || w->repeated || w->refused)) return;
     if (!v)
         fail(in->ctx, E_MODEL, "operand %d, \"%.*s\", is missing: the operator needs it", i,
+             w->length, w->name);
+    if (w->refused)
+        fail(in->ctx, E_UNSUPPORTED, "operand %d, \"%.*s\", is not supported: export without it", i,
              w->length, w->name);
     have = kind_name(&v->type);
     if (v->type.kind == TYPE_UNKNOWN) return;
@@ -179,6 +183,19 @@ static char kind_letter(AttrKind kind) {
     BUG("attribute of kind %d", (int)kind);
 }
 
+/* The only values that are done, which the word names. */
+static void check_value(const Infer *in, const Attr *a, const Word *w) {
+    const char *have = a->kind == ATTR_STRING ? a->s : internf(in->ctx, "%lld", (long long)a->i);
+    const char *only = w->rest + 2;
+    size_t all = strcspn(only, " "), n;
+    for (const char *at = only; at < only + all; at += n + 1) {
+        n = strcspn(at, "| ");
+        if (strlen(have) == n && !memcmp(at, have, n)) return;
+    }
+    fail(in->ctx, E_UNSUPPORTED, "attribute \"%s\" is %s: only %.*s is supported, export it so",
+         a->name, have, (int)all, only);
+}
+
 static void check_attribute(const Infer *in, const Schema *s, const Attr *a) {
     Word w;
     for (const char *at = s->attributes; word_next(&at, &w);) {
@@ -189,6 +206,7 @@ static void check_attribute(const Infer *in, const Schema *s, const Attr *a) {
         if (have != want && !empty)
             fail(in->ctx, E_ATTRIBUTE, "attribute \"%s\" is %s: it must be %s", a->name,
                  letter_name(have), letter_name(want));
+        if (w.rest[1] == '=') check_value(in, a, &w);
         return;
     }
     fail(in->ctx, E_ATTRIBUTE,

@@ -331,6 +331,33 @@ Test(onnx_import, errors_say_what) {
     expect_error(model(8, 17, graph_of(node("Not", "x", "y"))), E_TYPE, "takes bool");
 }
 
+/* A node of com.microsoft, in a model that imports its opset 1. */
+static Blob contributed(Blob n) {
+    Blob opset = {0};
+    put_text(&n, 7, "com.microsoft");
+    Blob m = model(8, 17, graph_of(n));
+    put_text(&opset, 1, "com.microsoft");
+    put_int(&opset, 2, 1);
+    put_message(&m, 8, opset);
+    return m;
+}
+
+Test(onnx_import, contributed_operators_say_what_they_lack) {
+    Blob gelu = node("Gelu", "x", "y"), rfft = node("Rfft", "x", "y");
+    attr_i(&gelu, "approximate", 1);
+    expect_error(contributed(gelu), E_ATTRIBUTE, "\"approximate\" is not one of the operator's");
+    attr_i(&rfft, "signal_ndim", 2);
+    expect_error(contributed(rfft), E_UNSUPPORTED, "\"signal_ndim\" is 2: only 1 is supported");
+    expect_error(contributed(node("Gelu", "x x", "y")), E_MODEL, "2 operands");
+    expect_error(contributed(node("BiasGelu", "x -", "y")), E_MODEL, "takes 2");
+    expect_error(contributed(node("MultiHeadAttention", "x", "y")), E_ATTRIBUTE, "num_heads");
+    Blob heads = node("MultiHeadAttention", "x - - - - - - - - x", "y");
+    attr_i(&heads, "num_heads", 2);
+    expect_error(contributed(heads), E_UNSUPPORTED, "\"cache_indirection\", is not supported");
+    expect_error(contributed(node("SkipSimplifiedLayerNormalization", "x x x", "y mean")),
+                 E_UNSUPPORTED, "result 1, \"mean\"");
+}
+
 Test(onnx_import, cycles_and_duplicates) {
     Blob g = {0};
     put_message(&g, 1, node("Relu", "b", "a"));

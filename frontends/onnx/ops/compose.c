@@ -186,8 +186,9 @@ int compose_channels(Infer *in, int x, bool first) {
 
 void compose_window(Infer *in) {
     static const char *const names[] = {
-        "auto_pad", "dilations", "group",         "kernel_shape",   "pads",
-        "strides",  "ceil_mode", "storage_order", "output_padding", "output_shape"};
+        "auto_pad",         "dilations", "group",         "kernel_shape",   "pads",
+        "strides",          "ceil_mode", "storage_order", "output_padding", "output_shape",
+        "count_include_pad"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) compose_attr(in, names[i], names[i]);
 }
 

@@ -69,6 +69,7 @@ static void simplified_layer_norm_infer(Infer *in) {
     infer_arity(in, 2, 2);
     epsilon(in, 1e-5f);
     compose_attr(in, "axis", "axis");
+    compose_attr(in, "stash_type", "stash_type");
     compose_result(in, 0, OP(in, "RMSNormalization", IN(0), IN(1)));
 }
 
@@ -275,8 +276,6 @@ static void unique_infer(Infer *in) {
 /* The spectrum of a real signal along the last axis, as pairs. */
 static void rfft_infer(Infer *in) {
     infer_arity(in, 1, 1);
-    if (attr_int(in->ctx, in->node, "signal_ndim", 1) != 1)
-        fail(in->ctx, E_UNSUPPORTED, "attribute \"signal_ndim\" must be 1");
     int x = OP(in, "Unsqueeze", IN(0), compose_shape(in, (int64_t[]){-1}, 1));
     compose_int(in, "onesided", attr_int(in->ctx, in->node, "onesided", 1));
     compose_result(in, 0, OP(in, "DFT", x, -1, compose_shape(in, (int64_t[]){-2}, -1)));
@@ -285,8 +284,6 @@ static void rfft_infer(Infer *in) {
 /* The inverse of Rfft: the other half of the spectrum is the conjugate, backwards. */
 static void irfft_infer(Infer *in) {
     infer_arity(in, 1, 1);
-    if (attr_int(in->ctx, in->node, "signal_ndim", 1) != 1)
-        fail(in->ctx, E_UNSUPPORTED, "attribute \"signal_ndim\" must be 1");
     nn_ranked(in, 0, 2, RANK_MAX);
     int axis = compose_shape(in, (int64_t[]){-2}, 1), back = compose_shape(in, (int64_t[]){-1}, 1);
     int rest = OP(in, "Slice", IN(0), axis, compose_shape(in, (int64_t[]){0}, 1), axis, back);

@@ -148,17 +148,6 @@ static int total_of(Infer *in, int k, int past) {
     return past < 0 ? now : OP(in, "Add", now, extent(in, past, compose_type(in, past)->rank - 2));
 }
 
-static void refuse(const Infer *in, int operand, const char *what) {
-    if (compose_operand(in, operand) >= 0)
-        fail(in->ctx, E_UNSUPPORTED, "operand %d, %s, is not supported: export without it", operand,
-             what);
-}
-
-static void refuse_attr(const Infer *in, const char *name) {
-    if (attr_int(in->ctx, in->node, name, 0))
-        fail(in->ctx, E_UNSUPPORTED, "attribute \"%s\" is not supported: export without it", name);
-}
-
 /* ---- Attention, QAttention ------------------------------------------------------------------- */
 
 /* Query, key and value one after the other along the last axis. */
@@ -180,8 +169,6 @@ static int half(Infer *in, int past, int64_t which) {
 static void self_attention(Infer *in, int qkv, int mask, int past, int bias) {
     const int64_t *sizes = NULL;
     int part[3], n = attr_ints(in->ctx, in->node, "qkv_hidden_sizes", &sizes);
-    refuse_attr(in, "do_rotary");
-    refuse_attr(in, "past_present_share_buffer");
     split_three(in, qkv, n == 3 ? sizes : NULL, part);
     Core c = {.q = part[0], .k = part[1], .v = part[2], .causal = causal(in)};
     c.heads = c.shared = attr_heads(in, "num_heads");
@@ -204,7 +191,6 @@ static void self_attention(Infer *in, int qkv, int mask, int past, int bias) {
 static void attention_infer(Infer *in) {
     infer_arity(in, 2, 7);
     nn_ranked(in, 0, 3, 3);
-    refuse(in, 6, "past_sequence_length");
     self_attention(in, compose_add(in, OP(in, "MatMul", IN(0), IN(1)), IN(2)), IN(3), IN(4), IN(5));
 }
 
@@ -273,15 +259,13 @@ static void add_bias(Infer *in, Core *c, int bias) {
 
 /* Which operand is what: the two operators have other orders. */
 typedef struct Operands {
-    int mask, bias_added, past_k, past_v, past_length, beam, bias;
+    int mask, bias_added, past_k, past_v, bias;
 } Operands;
 
 static void multi_head(Infer *in, const Operands *o) {
     Core c = {.q = IN(0), .k = IN(1), .v = IN(2), .causal = causal(in)};
     c.heads = c.shared = attr_heads(in, "num_heads");
     c.past_k = IN(o->past_k), c.past_v = IN(o->past_v);
-    refuse(in, o->beam, "the beams' cache");
-    refuse_attr(in, "past_present_share_buffer");
     if (compose_type(in, c.q)->rank == 5) {
         int x = c.q;
         c.q = packed(in, x, 0), c.k = packed(in, x, 1), c.v = packed(in, x, 2);
@@ -312,25 +296,13 @@ static void multi_head(Infer *in, const Operands *o) {
 static void multi_head_infer(Infer *in) {
     infer_arity(in, 1, 10);
     nn_ranked(in, 0, 3, 5);
-    multi_head(in, &(Operands){.bias = 3,
-                               .mask = 4,
-                               .bias_added = 5,
-                               .past_k = 6,
-                               .past_v = 7,
-                               .past_length = 8,
-                               .beam = 9});
+    multi_head(in, &(Operands){.bias = 3, .mask = 4, .bias_added = 5, .past_k = 6, .past_v = 7});
 }
 
 static void decoder_masked_infer(Infer *in) {
     infer_arity(in, 1, 11);
     nn_ranked(in, 0, 3, 3);
-    multi_head(in, &(Operands){.mask = 3,
-                               .bias_added = 4,
-                               .past_k = 5,
-                               .past_v = 6,
-                               .past_length = 7,
-                               .beam = 9,
-                               .bias = 10});
+    multi_head(in, &(Operands){.mask = 3, .bias_added = 4, .past_k = 5, .past_v = 6, .bias = 10});
 }
 
 /* ---- rotary ---------------------------------------------------------------------------------- */
@@ -341,7 +313,6 @@ static void rotary_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 4);
     int place = IN(1), step = x->rank - 2;
     int64_t heads = attr_int(in->ctx, in->node, "num_heads", 0);
-    refuse_attr(in, "is_packed_batching");
     if (nn_ranked(in, 1, 1, 2)->rank == 1) {
         int batch = extent(in, IN(0), 0), steps = extent(in, IN(0), step);
         place = OP(in, "Add", range(in, steps), place);
@@ -425,8 +396,6 @@ static int group_mask(Infer *in, const Cache *c, DType t) {
 static void group_query_infer(Infer *in) {
     infer_tensor(in, 5), infer_tensor(in, 6);
     nn_ranked(in, 0, 3, 3);
-    for (int i = 12; i < 14; i++) refuse(in, i, "a quantized cache");
-    refuse_attr(in, "sliding_window_cache");
     Core c = {.q = IN(0), .k = IN(1), .v = IN(2), .past_k = -1, .past_v = -1};
     c.heads = attr_heads(in, "num_heads"), c.shared = attr_heads(in, "kv_num_heads");
     if (c.k < 0) {
@@ -491,7 +460,6 @@ static void relative_bias_infer(Infer *in) {
 static void gated_bias_infer(Infer *in) {
     infer_arity(in, 6, 7);
     nn_ranked(in, 0, 3, 3);
-    refuse(in, 6, "token_offset");
     int q = split_heads(in, OP(in, "Add", IN(0), IN(1)), attr_heads(in, "num_heads"));
     int g = OP(in, "Add", OP(in, "MatMul", q, IN(3)), IN(4));
     g = compose_reshape(in, g, (int64_t[]){0, 0, 0, 2, -1}, 5);

@@ -24,8 +24,6 @@ static int last_axis(Infer *in) {
 /* Tokens' scores to experts and weights. `weight` (-1: the softmax of the scores) mixes. */
 static void choose(Infer *in, int score, int weight, Experts *e) {
     int64_t k = attr_int(in->ctx, in->node, "k", 1);
-    if (attr_int(in->ctx, in->node, "use_sparse_mixer", 0))
-        fail(in->ctx, E_UNSUPPORTED, "attribute \"use_sparse_mixer\" is not supported");
     compose_int(in, "axis", -1);
     int p = OP(in, "Softmax", score), count = compose_shape(in, &k, 1);
     e->share = compose_op(in, "TopK", (int[]){p, count}, 2, 2);
@@ -146,8 +144,6 @@ static int dequantized(Infer *in, int codes, int scales, int zeros, int64_t bits
 
 static void qmoe_infer(Infer *in) {
     infer_tensor(in, 1), infer_tensor(in, 2), infer_tensor(in, 5);
-    if (strcmp(attr_string(in->ctx, in->node, "quant_type", "int"), "int"))
-        fail(in->ctx, E_UNSUPPORTED, "attribute \"quant_type\" must be int");
     Experts e = {{dequantized(in, 2, 3, 11, bits_of(in, "fc1_expert_weight_bits")), IN(4)},
                  {dequantized(in, 5, 6, 12, bits_of(in, "fc2_expert_weight_bits")), IN(7)},
                  {dequantized(in, 8, 9, 13, bits_of(in, "fc3_expert_weight_bits")), IN(10)},

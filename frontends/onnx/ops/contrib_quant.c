@@ -218,9 +218,6 @@ static void matmul_nbits_infer(Infer *in) {
     infer_arity(in, 3, 6);
     if (n < 1 || k < 1 || size < 1)
         fail(ctx, E_ATTRIBUTE, "attributes \"N\", \"K\" and \"block_size\" must be at least 1");
-    if (attr_int(ctx, in->node, "weight_prepacked", 0))
-        fail(ctx, E_UNSUPPORTED,
-             "the weights are packed for another engine: export them as they are");
     int64_t blocks = (k + size - 1) / size;
     int q = rows_of_bits(in, 1, bits, n);
     if (!dim_is(compose_type(in, q)->shape[1], blocks * size))
