@@ -5,8 +5,13 @@
  * `turn` counts jobs: the caller writes the job and then raises the turns of the slots that take
  * part; a worker that sees its turn rise runs the job and counts itself off in `left`. Workers
  * start with the first job (so a process may fork before) and in a child that forked later they
- * start anew. Waiting spins for 20 microseconds, then sleeps on the futex word; it does not spin
- * when the pool has more threads than this process has CPUs. Jobs of several callers take turns. */
+ * start anew. Waiting spins for WEIR_SPIN_NS, then sleeps on the futex word; it does not spin
+ * when the pool has more threads than this process has CPUs. Jobs of several callers take turns.
+ *
+ * The kernel wakes a thread where it slept, or where its waker is, and takes tens of milliseconds
+ * to see that two share a CPU while another is idle. So a worker that was last on the CPU of
+ * another thread of its job is barred from those before it is woken, and takes its mask back as it
+ * runs: nothing is pinned for longer than a wake takes, and masks that the host sets hold. */
 #include "runtime/weir_rt.h"
 
 #include <linux/futex.h>
@@ -26,6 +31,8 @@ typedef struct Slot {
     uint32_t asleep;
     uint32_t seen; /* the worker's own */
     int32_t cpu;   /* where it last ran a job */
+    int moved;     /* `mask` is to be given back */
+    cpu_set_t mask;
     int index;
     Pool *pool;
     pthread_t thread;
@@ -87,6 +94,28 @@ static void slot_raise(Slot *s) {
     if (__atomic_load_n(&s->asleep, __ATOMIC_SEQ_CST)) futex_wake(&s->turn);
 }
 
+/* Has a worker run its next job on a CPU that is not in `taken`, if its mask allows that; enters
+ * where it was. Most sleep here, so nothing is moved: they wake elsewhere. */
+static void slot_part(Slot *s, cpu_set_t *taken) {
+    int cpu = __atomic_load_n(&s->cpu, __ATOMIC_RELAXED);
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return;
+    if (CPU_ISSET(cpu, taken) && pthread_getaffinity_np(s->thread, sizeof s->mask, &s->mask) == 0) {
+        cpu_set_t rest;
+        CPU_AND(&rest, &s->mask, taken);
+        CPU_XOR(&rest, &s->mask, &rest);
+        s->moved =
+            CPU_COUNT(&rest) > 0 && pthread_setaffinity_np(s->thread, sizeof rest, &rest) == 0;
+    }
+    CPU_SET(cpu, taken);
+}
+
+/* Takes back the mask that slot_part changed. */
+static void slot_settle(Slot *s) {
+    if (!s->moved) return;
+    s->moved = 0;
+    pthread_setaffinity_np(pthread_self(), sizeof s->mask, &s->mask);
+}
+
 static void *work(void *arg) {
     Slot *s = arg;
     Pool *p = s->pool;
@@ -95,6 +124,7 @@ static void *work(void *arg) {
         slot_wait(s, alone ? p->spin_ns : 0);
         s->seen++;
         if (p->quit) return NULL;
+        slot_settle(s);
         p->fn(p->arg, s->index, p->n);
         __atomic_store_n(&s->cpu, sched_getcpu(), __ATOMIC_RELAXED);
         if (__atomic_sub_fetch(&p->left, 1, __ATOMIC_SEQ_CST) == 0 &&
@@ -109,6 +139,8 @@ static int start(Pool *p, int n) {
     while (p->started < n - 1) {
         Slot *s = &p->slot[p->started];
         s->turn = s->seen = s->asleep = 0;
+        s->cpu = -1;
+        s->moved = 0;
         s->index = p->started + 1;
         s->pool = p;
         if (pthread_create(&s->thread, NULL, work, s) != 0) break;
@@ -125,6 +157,17 @@ static void check_fork(Pool *p) {
     p->pid = getpid();
     p->started = 0;
     pthread_mutex_init(&p->lock, NULL);
+}
+
+/* Threads of a job run on CPUs of their own where there are enough (see the top). */
+static void spread(Pool *p, int n) {
+    int cpu = sched_getcpu();
+    __atomic_store_n(&p->cpu, cpu, __ATOMIC_RELAXED);
+    if (p->spin_ns == 0 || cpu < 0 || cpu >= CPU_SETSIZE) return;
+    cpu_set_t taken;
+    CPU_ZERO(&taken);
+    CPU_SET(cpu, &taken);
+    for (int i = 0; i < n - 1; i++) slot_part(&p->slot[i], &taken);
 }
 
 static void wait_done(Pool *p, int n) {
@@ -156,6 +199,7 @@ static void run_parallel(void *context, int n, void (*fn)(void *arg, int t, int 
     p->arg = arg;
     p->n = n;
     __atomic_store_n(&p->left, (uint32_t)(n - 1), __ATOMIC_RELEASE);
+    spread(p, n);
     for (int i = 0; i < n - 1; i++) slot_raise(&p->slot[i]);
     fn(arg, 0, n);
     wait_done(p, n);

@@ -177,7 +177,9 @@ weir_status weir_rt_shapes(weir_instance *instance, const weir_tensor *in, weir_
 
 /* pool.c: spins while *at == value, at most ns nanoseconds; nonzero when it changed. */
 int weir_spin(const uint32_t *at, uint32_t value, int ns);
-enum { WEIR_SPIN_NS = 20000 };
+/* How long waiting spins: longer than it takes to wake a thread (60 microseconds), or a caller
+ * whose worker had to be woken sleeps too, and by the time it is woken the worker sleeps again. */
+enum { WEIR_SPIN_NS = 100000 };
 
 /* cpu.c: bits of weir_program.cpu; the first missing one's name, or NULL when all are here. */
 const char *weir_cpu_missing(uint64_t need);

@@ -2,6 +2,7 @@
 /* The runtime without a compiler: the pool and its barrier, irregular kernels, and instances of a
  * model written by hand: y[n,3] = 2*x[n,3], k = how many of x are positive, z[k] = those. */
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +85,48 @@ Test(pool, works_in_a_child) {
         int status;
         waitpid(child, &status, 0);
         cr_expect_eq(status, 0);
+    }
+    weir_pool_free(p);
+}
+
+typedef struct Meet {
+    int cpu[2];
+    cpu_set_t mask; /* the worker's, as it begins */
+    int stay;       /* the worker's mask is the caller's CPU from here on */
+} Meet;
+
+/* The worker goes where the caller is, as a wake there would have it. */
+static void meet_thread(void *arg, int t, int n) {
+    (void)n;
+    Meet *m = arg;
+    m->cpu[t] = sched_getcpu();
+    if (t == 0) return;
+    sched_getaffinity(0, sizeof m->mask, &m->mask);
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    while (m->cpu[0] < 0) sched_yield();
+    CPU_SET(m->cpu[0], &here);
+    sched_setaffinity(0, sizeof here, &here);
+    if (!m->stay) sched_setaffinity(0, sizeof m->mask, &m->mask);
+}
+
+Test(pool, threads_part) {
+    if (weir_cpus() < 2) cr_skip_test("one CPU");
+    weir_pool *p = weir_pool_new(2);
+    cpu_set_t mask;
+    sched_getaffinity(0, sizeof mask, &mask);
+    int apart = 0;
+    for (int i = 0; i < 200; i++) {
+        Meet m = {{-1, -1}, {{0}}, 0};
+        p->parallel(p->context, 2, meet_thread, &m);
+        apart += m.cpu[0] != m.cpu[1];
+        cr_expect(CPU_EQUAL(&m.mask, &mask));
+    }
+    cr_expect_gt(apart, 100); /* the rest: what the system moved meanwhile */
+    for (int i = 0; i < 3; i++) {
+        Meet m = {{-1, -1}, {{0}}, 1};
+        p->parallel(p->context, 2, meet_thread, &m);
+        cr_expect(i == 0 || CPU_COUNT(&m.mask) == 1);
     }
     weir_pool_free(p);
 }
