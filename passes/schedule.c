@@ -73,15 +73,11 @@ static int64_t block_of(int64_t extent, int64_t taps, int64_t terms) {
     return least;
 }
 
-/* A sum in one chain of n roundings is off by the square root of n; in blocks whose sums start from
- * zero and are then added up it is nearer, for one addition per block. The order depends on extents
- * alone, so it is the same for every processor and number of threads. Lanes of a reduced dim are
- * short chains already. */
-void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block) {
-    const Map *m = s->flow->map.at[kernel->map.at[pos]];
+/* The dim whose blocks are summed apart, and their size; -1: the sum is short, or not of floats. */
+static int partial_dim(const Map *m, int lane, int64_t block, int64_t *size) {
     const Combine *c = m->write.at[0].combine;
-    if (!c || c->simple != P_ADD || !dtype_is_float(c->type[0])) return;
-    if (lane >= 0 && map_reduces(m, lane)) return;
+    if (!c || c->simple != P_ADD || !dtype_is_float(c->type[0])) return -1;
+    if (lane >= 0 && map_reduces(m, lane)) return -1;
     int longest = -1;
     int64_t terms = 1;
     for (int d = 0; d < m->dim.n; d++) {
@@ -90,10 +86,26 @@ void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t bloc
         terms *= extent;
         if (longest < 0 || extent > map_extent(m, longest, 1)) longest = d;
     }
-    if (longest < 0 || !terms) return;
-    int64_t extent = map_extent(m, longest, 1), size = block_of(extent, terms / extent, block);
-    if (extent < 2 * size) return;
-    line_dim(s->flow, kernel_line(s->flow, kernel, LINE_PARTIAL, pos), m, longest, size);
+    if (longest < 0 || !terms) return -1;
+    int64_t extent = map_extent(m, longest, 1);
+    *size = block_of(extent, terms / extent, block);
+    return extent < 2 * *size ? -1 : longest;
+}
+
+bool sums_in_blocks(const Map *m, int lane, int64_t block) {
+    int64_t size;
+    return partial_dim(m, lane, block, &size) >= 0;
+}
+
+/* A sum in one chain of n roundings is off by the square root of n; in blocks whose sums start from
+ * zero and are then added up it is nearer, for one addition per block. The order depends on extents
+ * alone, so it is the same for every processor and number of threads. Lanes of a reduced dim are
+ * short chains already. */
+void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block) {
+    const Map *m = s->flow->map.at[kernel->map.at[pos]];
+    int64_t size;
+    int dim = partial_dim(m, lane, block, &size);
+    if (dim >= 0) line_dim(s->flow, kernel_line(s->flow, kernel, LINE_PARTIAL, pos), m, dim, size);
 }
 
 /* ---- work ----------------------------------------------------------------------------------- */

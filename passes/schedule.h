@@ -23,6 +23,7 @@ void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
  * and added up, as those of tiles are, what they are off by grows, so there they are shorter. */
 enum { SUM_BLOCK = 128, TILE_SUM_BLOCK = 16 };
 void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block);
+bool sums_in_blocks(const Map *m, int lane, int64_t block); /* would it write a line? */
 /* Does a dim run in order? */
 bool has_seq(const Map *m);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);
