@@ -6,7 +6,12 @@
  * several such readers moves into all of them where that moves less by the counter, whatever the
  * kernels will be: its own reads are no more bytes than its result, so no reader reads more than
  * before, and the time its repeated work takes is less than that of the bytes it saves. So does one
- * that a contraction reads, where register tiles hold most of what shares an element. */
+ * that a contraction reads, where register tiles hold most of what shares an element.
+ *
+ * Where contractions meet in one map (a residual, a sum of many), that map can be the epilogue of
+ * one, the last; what stands behind the others stays with them: their results are stored in no more
+ * bytes than their sums, and a sum of many goes on from kernel to kernel instead of being read at
+ * the end, when no cache holds it any more. */
 #include <math.h>
 #include <string.h>
 
@@ -76,6 +81,65 @@ static bool computes_again(const Editing *e, const Machine *machine, int map, in
            shares_in_tiles(e, e->flow->map.at[readers->at[0]], cont);
 }
 
+/* The contraction (or the tiles of one) whose result the container is and only map reads, or -1. */
+static int contraction_of(const Editing *e, int cont, int map) {
+    const IntVec *readers = &e->uses.readers[cont];
+    int writer = e->uses.writer[cont];
+    if (writer < 0 || e->uses.held[cont]) return -1;
+    for (int i = 0; i < readers->n; i++)
+        if (readers->at[i] != map) return -1;
+    const Map *w = e->flow->map.at[writer];
+    return wants_tiles(e->flow, w) || map_straight_line(w) ? writer : -1;
+}
+
+/* The last contraction that `map` reads, or element-wise maps in front of it that nobody else
+ * reads: it may be its epilogue. Not by way of container `not`. -1: none. */
+static int last_contraction(const Editing *e, int map, int not ) {
+    const Map *m = e->flow->map.at[map];
+    int last = -1;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont == not ) continue;
+        int cont = val->read.cont, writer = e->uses.writer[cont];
+        int by = contraction_of(e, cont, map);
+        bool whole = writer >= 0 && e->uses.readers[cont].n == 1 && reads_once(m, cont);
+        if (by < 0 && whole && map_plain_write(e->flow->map.at[writer]))
+            by = last_contraction(e, writer, not );
+        if (by > last) last = by;
+    }
+    return last;
+}
+
+/* The last contraction whose epilogue map can be, as what it makes is no wider than the sum; -1:
+ * none. */
+static int epilogue_of(const Editing *e, int map, int cont) {
+    const Map *m = e->flow->map.at[map];
+    int own = -1;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        int by = contraction_of(e, val->read.cont, map);
+        bool wider = dtype_bits(e->flow->cont.at[cont].type) > dtype_bits(val->type);
+        if (by > own && !wider) own = by;
+    }
+    return own;
+}
+
+/* Is map the epilogue of a contraction, and does what it makes go, by way of element-wise maps that
+ * make no less of it, to the epilogue of a later one? Maps stand in the order of the program. */
+static bool stays_behind(const Editing *e, int map, int cont) {
+    int own = epilogue_of(e, map, cont), bits = dtype_bits(e->flow->cont.at[cont].type);
+    while (own >= 0 && e->uses.readers[cont].n == 1) {
+        int reader = e->uses.readers[cont].at[0];
+        if (last_contraction(e, reader, cont) > own) return true;
+        const Access *to = map_plain_write(e->flow->map.at[reader]);
+        if (!to || e->uses.writer[to->cont] != reader) return false;
+        if (dtype_bits(e->flow->cont.at[to->cont].type) <= bits) return false;
+        cont = to->cont;
+    }
+    return false;
+}
+
 /* Distinct readers of a container when map may move into all of them, else 0. */
 static int readers_taking(const Editing *e, const Machine *machine, int map, int cont,
                           IntVec *out) {
@@ -127,6 +191,7 @@ static bool inline_map(Editing *e, const PassEnv *env, int map) {
     IntVec into = {0};
     int n = readers_taking(e, env->machine, map, to->cont, &into);
     if (!n || (n > 1 && !repeats_cheaply(e, env->machine, map, n))) return false;
+    if (stays_behind(e, map, to->cont)) return false;
     if (recipe_find(env, "fuse", m->name)) return false;
     move_into(e, env, map, &into);
     return true;
