@@ -219,9 +219,18 @@ int body_prim3(Body *b, Prim p, int x, int y, int z) {
     return body_prim(b, p, (int[]){x, y, z});
 }
 
+/* As an integer x + 0 is x: there is one zero only. */
+static int without_zero(const Body *b, int x) {
+    const Val *v = &b->val.at[x];
+    bool adds = v->kind == VAL_PRIM && v->prim == P_ADD && dtype_is_float(v->type);
+    return adds && is_const(b, v->arg[1], 0) ? v->arg[0] : x;
+}
+
 int body_prim_as(Body *b, Prim p, DType to, int x) {
     check_arg(b, x);
     DType from = b->val.at[x].type;
+    bool integer = dtype_class(to) == CLASS_INT || dtype_class(to) == CLASS_UINT;
+    if (p == P_CVT && integer) x = without_zero(b, x);
     if (p == P_BITCAST) ASSERT(dtype_bits(from) == dtype_bits(to));
     ASSERT(p == P_CVT || p == P_CVTINF || p == P_BITCAST);
     if (from == to) return x;
