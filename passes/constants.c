@@ -17,6 +17,8 @@ typedef struct Folding {
     bool *constant; /* by container: follows from weights */
     bool late;      /* weights are not looked at: what follows from them is computed later */
     int next;
+    int *writers; /* by container: maps, calls and loops that write it */
+    IntVec maps;  /* constant ones, in the order of the program */
 } Folding;
 
 static bool is_constant(const Folding *f, int cont) {
@@ -192,8 +194,9 @@ static void hoist(Folding *f, Map *map, Items *into) {
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
-/* A map whose reads are all constant, whose domain is, and whose containers nobody else writes. */
-static bool constant_map(const Folding *f, const Map *m, const int *writer, int self) {
+/* Are all reads of a map constant, its domain, and where it writes? Much that is only moved stays,
+ * unless it is a `part` of what it writes: layouts do the rest without another copy. */
+static bool constant_map(const Folding *f, const Map *m, bool part) {
     double volume = 1;
     for (int d = 0; d < m->dim.n; d++) {
         if (map_extent(m, d, -1) < 0 || m->dim.at[d].seq) return false;
@@ -208,20 +211,89 @@ static bool constant_map(const Folding *f, const Map *m, const int *writer, int 
         if (val->kind == VAL_INDEX && !plain_index(m, &(Access){.rank = 1, .at = &val->index}))
             return false;
     }
+    return volume <= CONSTANT_VOLUME && (computes || part || volume <= SMALL);
+}
+
+static bool constant_container(const Folding *f, int cont) {
+    const Cont *c = &f->flow->cont.at[cont];
+    if (c->kind != CONT_TMP || dtype_class(c->type) == CLASS_OBJECT) return false;
+    for (int d = 0; d < c->rank; d++)
+        if (!dim_is_const(c->shape[d], NULL)) return false;
+    return true;
+}
+
+/* How many constant maps among the items write a container. */
+static int constant_writers(const Folding *f, const Items *items, int cont) {
+    int n = 0;
+    for (int i = 0; i < items->n; i++) {
+        const Map *m = items->at[i].kind == ITEM_MAP ? f->flow->map.at[items->at[i].map] : NULL;
+        for (int w = 0; m && w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++)
+                n += m->write.at[w].to[k].cont == cont && constant_map(f, m, true);
+    }
+    return n;
+}
+
+static bool is_carried(const Item *loop, int cont) {
+    for (int c = 0; loop && c < loop->carry.n; c++)
+        if (loop->carry.at[c].next == cont) return true;
+    return false;
+}
+
+/* Can a map of the items of `in` (NULL: the flow's own) be computed now, with all others that write
+ * what it writes? */
+static bool computed_now(const Folding *f, const Items *items, const Item *in, const Map *m) {
+    bool part = false;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            part |= f->writers[m->write.at[w].to[k].cont] > 1;
+    if (!constant_map(f, m, part)) return false;
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].n; k++) {
-            int cont = m->write.at[w].to[k].cont;
-            if (f->flow->cont.at[cont].kind != CONT_TMP || writer[cont] != self) return false;
-            if (dtype_class(f->flow->cont.at[cont].type) == CLASS_OBJECT) return false;
-            for (int d = 0; d < f->flow->cont.at[cont].rank; d++)
-                if (!dim_is_const(f->flow->cont.at[cont].shape[d], NULL)) return false;
+            const Access *to = &m->write.at[w].to[k];
+            if (!constant_container(f, to->cont) || is_carried(in, to->cont)) return false;
+            if (!plain_index(m, to)) return false;
+            if (part && constant_writers(f, items, to->cont) != f->writers[to->cont]) return false;
         }
-    return volume <= CONSTANT_VOLUME && (computes || volume <= SMALL);
+    return true;
 }
 
 static void mark_constant(Folding *f, const Map *m) {
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].n; k++) f->constant[m->write.at[w].to[k].cont] = true;
+}
+
+static void count_writers(const Flow *flow, const Items *items, int *writers) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        const Map *m = it->kind == ITEM_MAP ? flow->map.at[it->map] : NULL;
+        for (int w = 0; m && w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++) writers[m->write.at[w].to[k].cont]++;
+        for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
+            if (it->call->out[k] >= 0) writers[it->call->out[k]]++;
+        for (int k = 0; k < it->carry.n; k++) writers[it->carry.at[k].cur]++;
+        count_writers(flow, &it->body, writers);
+        count_writers(flow, &it->other, writers);
+    }
+}
+
+/* Takes the constant maps out of the items, those of branches and loops (`in`, or NULL) too: what
+ * follows from weights may be computed whether a run comes there or not. */
+static Items take_constant(Folding *f, const Items *items, const Item *in) {
+    Items left = {0};
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        const Map *m = it.kind == ITEM_MAP ? f->flow->map.at[it.map] : NULL;
+        if (m && computed_now(f, items, in, m)) {
+            mark_constant(f, m);
+            vec_push(f->arena, &f->maps, it.map);
+            continue;
+        }
+        it.body = take_constant(f, &it.body, it.kind == ITEM_LOOP ? &items->at[i] : in);
+        it.other = take_constant(f, &it.other, in);
+        vec_push(f->arena, &left, it);
+    }
+    return left;
 }
 
 /* The constant maps as a flow of their own: what they write are its outputs. Results live as long
@@ -285,23 +357,14 @@ Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env) {
     for (int i = 0; i < f.flow->body.n; i++) vec_push(arena, &all, f.flow->body.at[i]);
     f.flow->body = all;
     f.constant = NEW_ARRAY(arena, bool, f.flow->cont.n + 1);
-    int *writer = flow_writers(arena, f.flow);
-    IntVec maps = {0};
-    Items left = {0};
-    for (int i = 0; i < all.n; i++) {
-        const Map *m = all.at[i].kind == ITEM_MAP ? f.flow->map.at[all.at[i].map] : NULL;
-        if (m && constant_map(&f, m, writer, all.at[i].map)) {
-            mark_constant(&f, m);
-            vec_push(arena, &maps, all.at[i].map);
-        } else {
-            vec_push(arena, &left, all.at[i]);
-        }
-    }
-    if (!maps.n && !f.late) return f.flow;
+    f.writers = NEW_ARRAY(arena, int, f.flow->cont.n + 1);
+    count_writers(f.flow, &f.flow->body, f.writers);
+    Items left = take_constant(&f, &all, NULL);
+    if (!f.maps.n && !f.late) return f.flow;
     if (f.late) {
-        put_off(&f, &maps);
+        put_off(&f, &f.maps);
     } else {
-        evaluate(&f, &maps);
+        evaluate(&f, &f.maps);
     }
     f.flow->body = left;
     flow_compact(f.flow);
