@@ -38,6 +38,8 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
     target_c_machine(d.ctx, &d.host, cuda ? "x86-64-v3" : options->cpu);
     machine_allow(&d.host, options->math);
     d.machine = d.host;
+    if (cuda && options->checked)
+        fail(d.ctx, E_OPTION, "option \"checked\" is for the target c; leave it out");
     if (cuda) target_cuda_machine(d.ctx, &d.machine, options->gpu);
     d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);
     return d;
@@ -101,6 +103,7 @@ static const char *build_json(Driver *d, const char *hash) {
                 packing[o->packing]);
     if (o->weights_file) text_put(&out, ", \"weights\": \"file\"");
     if (o->profile) text_put(&out, ", \"profile\": \"yes\"");
+    if (o->checked) text_put(&out, ", \"checked\": \"yes\"");
     if (o->dim.n) text_put(&out, ", \"dims\": {");
     for (int i = 0; i < o->dim.n; i++) {
         if (i) text_put(&out, ", ");
@@ -199,10 +202,11 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
                         .weights_file = weights_file,
                         .build = d->build,
                         .jit = jit,
-                        .profile = d->options->profile};
+                        .profile = d->options->profile,
+                        .checked = d->options->checked};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
     if (part) {
-        EmitOptions first = {.units = UNITS_MOST, .part = true};
+        EmitOptions first = {.units = UNITS_MOST, .part = true, .checked = d->options->checked};
         emit.constant = part->flow;
         emit.made = d->weights.made;
         emit.made_at = d->weights.made_at;

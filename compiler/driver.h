@@ -29,7 +29,7 @@ typedef struct Options {
     VEC(const char *) gpus; /* that code is made for: "sm_90a", ...; none: all that we know */
     MathMode math;
     Packing packing;
-    bool weights_file, verify_each, time_passes, no_cache, profile;
+    bool weights_file, verify_each, time_passes, no_cache, profile, checked;
     bool data_anywhere; /* external data outside the model's folder too */
     double max_time;    /* seconds; 0: any */
     size_t max_memory;  /* bytes; 0: any */

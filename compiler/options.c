@@ -171,6 +171,10 @@ static void set_profile(const Setting *s) {
     s->o->profile = truth(s);
 }
 
+static void set_checked(const Setting *s) {
+    s->o->checked = truth(s);
+}
+
 static void set_operators(const Setting *s) {
     Arena *arena = ctx_arena(s->ctx);
     FILE *file = fopen(s->value, "r");
@@ -242,6 +246,7 @@ static const struct Row {
     {"time-passes", set_time, true},
     {"cache", set_cache, true},
     {"profile", set_profile, true},
+    {"checked", set_checked, true},
     {"operators", set_operators, false},
     {"link", set_link, false},
     {"external-data", set_external_data, false},

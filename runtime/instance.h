@@ -45,7 +45,7 @@ struct weir_instance {
     int32_t ordinal;                  /* of the device; -1: the caller's current one */
     struct weir_device_state *device; /* of a program for a device */
     const char *remote;               /* by input: its data lie on the device; NULL: none do */
-    char error[512];
+    char error[512], stray[512];      /* stray: what a run's bounds checks found */
 };
 
 /* Records the text and returns the status. */

@@ -153,6 +153,13 @@ void weir_rt_size(weir_frame *frame, int64_t size, const char *reason);
 /* Is there room for an output of `count` elements? */
 void weir_rt_room(weir_frame *frame, int32_t output, int64_t count);
 
+/* bounds.c: in code compiled with `checked`. A kernel left off before the access `what`; do `bytes`
+ * from `at` on lie in one part of the run's memory? If not, the run fails, naming who asks. */
+void weir_rt_stray(weir_frame *frame, const char *kernel, const char *what, int64_t index,
+                   int64_t size);
+int weir_rt_inside(weir_frame *frame, const char *who, const char *name, const char *at,
+                   int64_t bytes);
+
 /* profile.c: in code compiled with `profile`, what thread t did since weir_rt_now() was `from`. */
 int64_t weir_rt_now(void);
 void weir_rt_span(weir_frame *frame, int t, int32_t kernel, int64_t from);

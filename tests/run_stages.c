@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the passes make of a model or of kernels, stage by stage:
  *
- *   run_stages [--text] [--gpu] [--skip-each] [--every N] [--compile N] [-j N]
- * FILE.ir|FILE.onnx|FOLDER ...
+ *   run_stages [--text|--gpu] [--checked] [--skip-each] [--every N] [--compile N] [-j N] PATH...
  *
  * For each flow of each text (or the graph of a model), on random data and for two sizes of its
  * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
@@ -16,9 +15,8 @@
  *
  * --text evaluates nothing: every stage must verify and print, parse and print as the same text
  * (in every run the texts are compared when no pass is left out).
- * --gpu does it for a machine of blocks of threads: flows without the kernels they bring, nothing
- * is compiled.
- * --every N takes one kernel of N, -j N works in N processes.
+ * --gpu does it for a machine of blocks of threads: flows without the kernels they bring.
+ * --every N takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks.
  *
  * A text may say what a pass makes of it, for x86-64-v4 (with a line `# math: fast`, which sets
  * that, for sapphirerapids): `# after PASS: TEXT` demands TEXT in the stage after that pass, `#
@@ -42,7 +40,7 @@
 enum { PORTS = 256, PASSES = 64 };
 
 typedef struct Settings {
-    bool text, skip_each, gpu;
+    bool text, skip_each, gpu, checked;
     int every, compile, jobs;
 } Settings;
 
@@ -514,6 +512,7 @@ static void run_path(const Settings *settings, const char *path, Counter *counte
     Run run = {.settings = settings, .path = path};
     File file = {&run, counter};
     options_default(&run.options);
+    run.options.checked = settings->checked;
     run.options.jobs = 1;
     run.ctx = ctx_new(note, &run);
     run.ctx->runtime = &calls_runtime;
@@ -585,6 +584,7 @@ int main(int argc, char **argv) {
                                                       : NULL;
         bool *on = !strcmp(argv[a], "--text")        ? &s.text
                    : !strcmp(argv[a], "--gpu")       ? &s.gpu
+                   : !strcmp(argv[a], "--checked")   ? &s.checked
                    : !strcmp(argv[a], "--skip-each") ? &s.skip_each
                                                      : NULL;
         if (on) *on = true;

@@ -46,6 +46,7 @@ static const struct RuntimeSymbol {
     SYMBOL(weir_rt_create_on),   SYMBOL(weir_device_launch),  SYMBOL(weir_device_copy),
     SYMBOL(weir_device_byte),    SYMBOL(weir_device_call),    SYMBOL(weir_device_submit),
     SYMBOL(weir_device_wait),    SYMBOL(weir_device_settle),  SYMBOL_AT(weir_device_cuda),
+    SYMBOL(weir_rt_stray),       SYMBOL(weir_rt_inside),
 #include "ir/call.def"
 };
 #undef CALL

@@ -30,6 +30,7 @@
     "  --operators FILE        operators of your own, as text of flows\n"                          \
     "  --link FILE.o           an object file with functions that they call\n"                     \
     "  --profile               time kernels at run time (weir_model.profile)\n"                    \
+    "  --checked               bounds checks in front of every access to memory (slow)\n"          \
     "  --external-data WHERE   folder (the model's own) or anywhere\n"                             \
     "  --max-time S            end with a message when compiling takes longer\n"                   \
     "  --max-memory BYTES      the same of the memory of model and passes (10M, 2G)\n"             \

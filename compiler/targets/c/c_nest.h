@@ -73,6 +73,7 @@ struct CWide; /* of a target: what a vector loop stores at once */
 typedef struct CForm {
     const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
     bool vectors;                              /* else `vector` loops are unrolled */
+    bool checked;                              /* bounds checks in front of accesses */
     void (*phases)(CNest *c, CKernel *k);      /* the functions of a kernel */
     void (*loop)(CNest *c, const Stmt *s);     /* over blocks or threads */
     void (*array)(CNest *c, const Stmt *s);    /* declares a local array */
@@ -101,6 +102,7 @@ struct CNest {
     int loaded_from; /* entries before are hidden */
     int epoch[2];    /* of memory, of local arrays: raised by every store */
     int scope;
+    int lanes; /* of the widest `vector` loop */
     int fresh; /* next number of x, n, m */
     CLanes lane;
     CVal *val; /* of the body being printed */
@@ -184,6 +186,19 @@ int push_values(CNest *c, int lane);
 /* The element offset of an access whose indices do not come from data. */
 Dim access_flat(CNest *c, const Access *a);
 
+/* ---- bounds checks (emit_check.c): lines, when the form is checked -----------------------------
+ */
+
+/* `verb` is "reads" or "stores". Of `count` elements from `first` on; of each lane that is on, at
+ * `place` (where `l` is the lane); of a row, `whole` when lanes that are off touch the memory
+ * behind a local array too; of a lane each `step` elements. */
+void check_span(CNest *c, const char *verb, const Access *a, const char *first, const char *count);
+void check_lanes(CNest *c, const char *verb, const Access *a, const char *place);
+void check_row(CNest *c, const char *verb, const Access *a, const char *first, bool whole);
+void check_step(CNest *c, const char *verb, const Access *a, Dim first, int64_t step);
+/* A local array is filled: `n` elements. */
+void check_filled(CNest *c, const Buf *b, const char *n);
+
 /* ---- instructions (instructions.c, emit_use.c) ----------------------------------------------- */
 
 /* A row and how C spells it: helpers that load a group of `a` for all lanes, groups of `b` (with
@@ -230,7 +245,7 @@ struct CKernel {
 };
 CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine,
                    const CForm *form);
-extern const CForm c_form;
+extern const CForm c_form, c_form_checked;
 
 /* Parts of it, for the files of other targets. */
 void open_scope(CNest *c);

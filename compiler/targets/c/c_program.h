@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that print the program around the kernels: emit_units.c (kernels into units),
  * emit_program.c (the walk over the flow's items), emit_sizes.c (sizes that data define),
- * emit_tables.c (symbols, sizes, descriptor). */
+ * emit_tables.c (symbols, sizes, descriptor), emit_check.c (bounds checks). */
 #ifndef WEIR_C_PROGRAM_H
 #define WEIR_C_PROGRAM_H
 
@@ -33,7 +33,7 @@ typedef struct CHost {
     void (*launch)(CProgram *p, int kernel, int phase);
     void (*tables)(CProgram *p); /* what the program says of its kernels */
 } CHost;
-extern const CHost c_host;
+extern const CHost c_host, c_host_checked;
 
 struct CProgram {
     const CHost *host;
@@ -107,6 +107,13 @@ void close_span(CProgram *p, int what);
 ContUses kernel_uses(const CProgram *p, int kernel, bool serial);
 bool needs_barrier(const CProgram *p, const ContUses *uses);
 void remember_uses(CProgram *p, const ContUses *uses);
+
+/* emit_check.c: conditions, each with "&&" in front, that hold where containers lie in the memory
+ * of the run; after a kernel, what it says of an access that strayed. Nothing without `--checked`.
+ */
+const char *check_containers(CProgram *p, const char *what, const int *cont, int n);
+const char *check_kernel(CProgram *p, int kernel);
+void check_task(CProgram *p, int kernel);
 
 /* emit_program.c: functions `walkN`, `run`, `callN` (appended to p->out). */
 int call_tensors(const Call *call); /* operands, and the most results its function may look at */

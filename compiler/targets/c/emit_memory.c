@@ -60,7 +60,7 @@ Dim access_flat(CNest *c, const Access *a) {
 
 /* The offset of a scalar access, every index that comes from data checked: `ix(&bad, i, extent)`.
  */
-static const char *checked_offset(CNest *c, const Access *a) {
+static const char *checked_offset(CNest *c, const char *verb, const Access *a) {
     const Buf *b = &c->nest->buf.at[a->cont];
     int mark = push_values(c, 0);
     Dim at[RANK_MAX];
@@ -74,12 +74,13 @@ static const char *checked_offset(CNest *c, const Access *a) {
     }
     const char *offset = emit_dim_str(&c->names, strided(c, b, at));
     names_pop(&c->names, mark);
+    check_span(c, verb, a, offset, "1");
     return offset;
 }
 
 /* The name of a vector of offsets, for accesses that follow no pattern. Indices from data are
  * checked in the active lanes; where one is out of range element 0 is meant. */
-static const char *vector_offsets(CNest *c, const Access *a) {
+static const char *vector_offsets(CNest *c, const char *verb, const Access *a) {
     const Buf *b = &c->nest->buf.at[a->cont];
     Dim at[RANK_MAX];
     int mark = c->vector.n;
@@ -107,6 +108,7 @@ static const char *vector_offsets(CNest *c, const Access *a) {
             c->vector.n = k;
             break;
         }
+    check_lanes(c, verb, a, str(c, "%s[l]", offsets));
     return offsets;
 }
 
@@ -184,16 +186,18 @@ const char *raw_type(const CNest *c, DType t) {
 }
 
 /* W elements that lie in a row. */
-static CVal read_row(CNest *c, int buf, Dim first) {
-    DType t = c->nest->buf.at[buf].type;
-    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first),
+static CVal read_row(CNest *c, const Access *a, Dim first) {
+    DType t = c->nest->buf.at[a->cont].type;
+    const char *name = c->buf[a->cont].name, *at = emit_dim_str(&c->names, first),
                *type = raw_type(c, t);
-    if (c->lane.kind == MASK_PREFIX && c->nest->buf.at[buf].kind == BUF_MEMORY) {
+    bool memory = c->nest->buf.at[a->cont].kind == BUF_MEMORY;
+    check_row(c, "reads", a, at, !memory);
+    if (c->lane.kind == MASK_PREFIX && memory) {
         const char *load = str(c, "(%s)loadn_%s(%s + %s, %s)", type, mask_type(c, value_bits(t)),
                                name, at, c->lane.count);
         return loaded_vector(c, t, load);
     }
-    if (c->lane.kind == MASK_LANES && c->nest->buf.at[buf].kind == BUF_MEMORY)
+    if (c->lane.kind == MASK_LANES && memory)
         return loaded_vector(
             c, t,
             str(c, "(%s)loadm_%s(%s + %s, %s)", type, mask_type(c, 32), name, at, lane_mask(c)));
@@ -211,7 +215,7 @@ static const char *guarded_element(CNest *c, const char *element, int lane) {
 /* Any pattern: one load a lane. */
 static CVal read_lanes(CNest *c, const Access *a) {
     DType t = c->nest->buf.at[a->cont].type;
-    const char *offsets = vector_offsets(c, a);
+    const char *offsets = vector_offsets(c, "reads", a);
     if (c->lane.kind == MASK_NONE && !is_packed(t))
         return loaded_vector(c, t,
                              str(c, "(%s)pick_v%d(%s, %s)", raw_type(c, t), c->lane.width,
@@ -228,15 +232,16 @@ static CVal read_lanes(CNest *c, const Access *a) {
 
 /* Every step-th element: rows that reach from the first to the last and no further, sifted one
  * after the other. */
-static CVal read_sifted(CNest *c, int buf, Dim first, int64_t step) {
-    DType t = c->nest->buf.at[buf].type;
+static CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step) {
+    DType t = c->nest->buf.at[a->cont].type;
     int w = c->lane.width;
     const char *type = raw_type(c, t), *row = NULL;
+    check_step(c, "reads", a, first, step);
     for (int k = 0; k < step; k++) {
         const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, k * (w - 1)));
         const char *next = str(c, "x%d", c->fresh++);
-        put_line(c, "const %s %s = *(const %su *)(%s + %s);", type, next, type, c->buf[buf].name,
-                 at);
+        put_line(c, "const %s %s = *(const %su *)(%s + %s);", type, next, type,
+                 c->buf[a->cont].name, at);
         Text lanes = {.arena = c->arena};
         for (int l = 0; l < w; l++) {
             int64_t e = step * l, in = e / (w - 1) < step ? e / (w - 1) : step - 1,
@@ -260,17 +265,21 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     DType t = c->nest->buf.at[a->cont].type;
     int64_t coef;
     Dim rest;
-    if (!uses_lane(c, flat))
-        return named(c, t, false, 0, get_element(c, a->cont, emit_dim_str(&c->names, flat)));
+    if (!uses_lane(c, flat)) {
+        const char *at = emit_dim_str(&c->names, flat);
+        check_span(c, "reads", a, at, "1");
+        return named(c, t, false, 0, get_element(c, a->cont, at));
+    }
     bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
     if (affine && coef == 1 &&
         (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
          value_bits(t) == 32))
-        return read_row(c, a->cont, rest);
+        return read_row(c, a, rest);
     if (affine && c->lane.kind == MASK_NONE && coef >= 2 && coef <= SIFTED_STEP)
-        return read_sifted(c, a->cont, rest, coef);
+        return read_sifted(c, a, rest, coef);
     if (affine && c->lane.kind == MASK_NONE) {
         const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;
+        check_step(c, "reads", a, rest, coef);
         const char *g = str(c, "(%s)gather_v%d(%s + %s, %lld)", raw_type(c, t), c->lane.width, name,
                             at, (long long)coef);
         return loaded_vector(c, t, g);
@@ -320,7 +329,7 @@ static CVal read_inside(CNest *c, const Access *a, bool copy) {
         bool vector = false;
         for (int k = 0; k < a->rank; k++) vector |= varies(c, a->at[k]);
         if (vector) return read_lanes(c, a);
-        return named(c, t, false, 0, get_element(c, a->cont, checked_offset(c, a)));
+        return named(c, t, false, 0, get_element(c, a->cont, checked_offset(c, "reads", a)));
     }
     CVal v;
     Dim flat = names_subst(&c->names, x->flat);
@@ -402,11 +411,13 @@ static bool ends_array(const CNest *c, int buf, Dim first) {
     return end == names_subst(&c->names, dim_product(c->ctx, b->box, b->rank));
 }
 
-static void store_row(CNest *c, int buf, Dim first, CVal *v) {
-    const char *name = c->buf[buf].name, *at = emit_dim_str(&c->names, first),
+static void store_row(CNest *c, const Access *to, Dim first, CVal *v) {
+    const char *name = c->buf[to->cont].name, *at = emit_dim_str(&c->names, first),
                *x = raw_vector(c, v);
     DType t = v->type;
-    if (c->lane.kind == MASK_PREFIX && !ends_array(c, buf, first)) {
+    bool whole = c->lane.kind == MASK_NONE || ends_array(c, to->cont, first);
+    check_row(c, "stores", to, at, whole);
+    if (!whole) {
         const char *mt = mask_type(c, value_bits(t));
         put_line(c, "storen_%s(%s + %s, (%s)%s, %s);", mt, name, at, mt, x, c->lane.count);
         return;
@@ -414,14 +425,15 @@ static void store_row(CNest *c, int buf, Dim first, CVal *v) {
     put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, x);
 }
 
-static void store_stride(CNest *c, int buf, Dim first, int64_t step, CVal *v) {
+static void store_stride(CNest *c, const Access *to, Dim first, int64_t step, CVal *v) {
     const char *at = emit_dim_str(&c->names, first), *x = raw_vector(c, v);
-    put_line(c, "scatter_v%d(%s + %s, %lld, %s);", c->lane.width, c->buf[buf].name, at,
+    check_step(c, "stores", to, first, step);
+    put_line(c, "scatter_v%d(%s + %s, %lld, %s);", c->lane.width, c->buf[to->cont].name, at,
              (long long)step, x);
 }
 
 static void store_lanes(CNest *c, const Access *to, CVal *v) {
-    const char *offsets = vector_offsets(c, to);
+    const char *offsets = vector_offsets(c, "stores", to);
     for (int l = 0; l < c->lane.width; l++) {
         if (c->lane.kind == MASK_PREFIX) put_line(c, "if (%d < %s)", l, c->lane.count);
         if (c->lane.kind == MASK_LANES) put_line(c, "if (%s[%d])", lane_mask(c), l);
@@ -441,20 +453,22 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
         if (vector)
             store_lanes(c, to, v);
         else
-            put_element(c, to->cont, checked_offset(c, to), v->text);
+            put_element(c, to->cont, checked_offset(c, "stores", to), v->text);
         return;
     }
     if (!uses_lane(c, flat)) {
         if (v->vector)
             BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
-        put_element(c, to->cont, emit_dim_str(&c->names, flat), v->text);
+        const char *at = emit_dim_str(&c->names, flat);
+        check_span(c, "stores", to, at, "1");
+        put_element(c, to->cont, at, v->text);
         return;
     }
     bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
     if (affine && coef == 1 && c->lane.kind != MASK_LANES)
-        store_row(c, to->cont, rest, v);
+        store_row(c, to, rest, v);
     else if (affine && c->lane.kind == MASK_NONE)
-        store_stride(c, to->cont, rest, coef, v);
+        store_stride(c, to, rest, coef, v);
     else
         store_lanes(c, to, v);
 }
@@ -476,6 +490,9 @@ void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n
     ++*epoch_of(c, to->cont);
     for (int l = 0; l < c->lane.width; l++) {
         const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, step * l));
+        const char *count = str(c, "%d", n);
+        if (c->lane.kind == MASK_PREFIX) count = str(c, "%d < %s ? %d : 0", l, c->lane.count, n);
+        check_span(c, "stores", to, at, count);
         if (c->lane.kind == MASK_PREFIX) put_line(c, "if (%d < %s)", l, c->lane.count);
         if (n == c->lane.width)
             put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, row[l]);
@@ -509,7 +526,9 @@ const char *emit_element(CNest *c, const Access *at) {
         const char *name = reg_name(c, at, &element);
         return element < 0 ? name : str(c, "%s[%d]", name, element);
     }
-    return get_element(c, at->cont, emit_dim_str(&c->names, access_of(c, at)->flat));
+    const char *place = emit_dim_str(&c->names, access_of(c, at)->flat);
+    check_span(c, "reads", at, place, "1");
+    return get_element(c, at->cont, place);
 }
 
 /* ---- local arrays --------------------------------------------------------------------------- */
@@ -532,12 +551,13 @@ static Dim array_most(CNest *c, const Buf *b) {
     return top;
 }
 
-/* Bytes of a local array, as a Dim of model symbols (other symbols at their largest). */
+/* Bytes of a local array, as a Dim of model symbols (other symbols at their largest). Behind it is
+ * room for the lanes of a row that are off. */
 Dim array_bytes(CNest *c, const Buf *b) {
     Dim top = array_most(c, b);
-    int bits = dtype_bits(b->type);
+    int bits = dtype_bits(b->type), row = c->lanes * bits / 8, pad = row > PAD ? row : PAD;
     Dim bytes = bits < 8 ? dim_ceildiv(c->ctx, top, dim_const(c->ctx, 8 / bits))
                          : dim_mulc(c->ctx, top, bits / 8);
     return dim_mulc(c->ctx,
-                    dim_ceildiv(c->ctx, dim_addc(c->ctx, bytes, PAD), dim_const(c->ctx, 64)), 64);
+                    dim_ceildiv(c->ctx, dim_addc(c->ctx, bytes, pad), dim_const(c->ctx, 64)), 64);
 }

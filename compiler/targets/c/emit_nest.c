@@ -52,6 +52,7 @@ void init_array(CNest *c, const Stmt *s) {
     const CBuf *cb = &c->buf[s->buf];
     const char *n = emit_dim_str(&c->names, dim_product(c->ctx, b->box, b->rank));
     int bits = dtype_bits(b->type);
+    check_filled(c, b, n);
     if (bits < 8) {
         Bits all = 0;
         for (int i = 0; i < 8; i += bits) all |= s->init << i;
@@ -330,7 +331,8 @@ static void emit_for(CNest *c, const Stmt *s) {
 
 static void emit_while(CNest *c, const Stmt *s) {
     int from = c->loaded_from;
-    put_line(c, "while (%s) {", emit_element(c, &s->at));
+    const char *go = emit_element(c, &s->at);
+    put_line(c, "while (%s) {", go);
     c->loaded_from = c->loaded.n;
     open_scope(c);
     emit_stmts(c, &s->body);
@@ -553,6 +555,12 @@ static void name_buffers(CNest *c, CKernel *k) {
 
 const CForm c_form = {
     .math = "__builtin_", .vectors = true, .phases = c_phases, .array = c_array, .use = emit_use};
+const CForm c_form_checked = {.math = "__builtin_",
+                              .vectors = true,
+                              .checked = true,
+                              .phases = c_phases,
+                              .array = c_array,
+                              .use = emit_use};
 
 CKernel *emit_nest(Arena *arena, const Nest *nest, const Flow *flow, const Machine *machine,
                    const CForm *form) {

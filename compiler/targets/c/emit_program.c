@@ -215,9 +215,10 @@ static void call_phase(CProgram *p, int kernel, int k) {
         program_line(p, "{ const i64 T = %s; Task task = {T * t / n, T * (t + 1) / n, scratch, 0};",
                      count);
     open_span(p);
-    program_line(p, "  if (task.lo < task.hi) %s%d(%s&task);", kernel_word(p), p->phase[kernel][k],
-                 text_str(&args));
+    program_line(p, "  if (task.lo < task.hi%s) %s%d(%s&task);", check_kernel(p, kernel),
+                 kernel_word(p), p->phase[kernel][k], text_str(&args));
     close_span(p, kernel);
+    check_task(p, kernel);
     if (phase->bad) {
         const char *text =
             arena_printf(p->arena, "an index is out of range in %s", kernel_from(p, kernel));
@@ -297,6 +298,10 @@ static void walk_call(CProgram *p, const Call *call) {
     program_line(p, "  c.define = define;");
     program_line(p, "  c.scratch = f->scratch; c.objects = f->objects;");
     open_span(p);
+    const char *inside =
+        arena_printf(p->arena, "%s%s", check_containers(p, call->row->name, call->in, call->nin),
+                     check_containers(p, call->row->name, call->out, call->nout));
+    if (*inside) program_line(p, "  if (1%s)", inside);
     program_line(p, p->host->device ? "  weir_device_call(f, &c, %s);" : "  %s(&c);",
                  call->row->function);
     close_span(p, p->flow->kernel.n + number);
@@ -354,12 +359,14 @@ static void carry_on(CProgram *p, const Item *it) {
     }
 }
 
-/* All threads read a condition before any of them goes on. */
+/* All threads read a condition before any of them goes on; a run that has failed goes on no longer.
+ */
 static const char *decide(CProgram *p, int cond) {
     return arena_printf(p->arena,
                         p->host->device ? "const u8 go = weir_device_byte(f, %s);"
-                        : p->alone      ? "const u8 go = *(const u8 *)(%s);"
-                                   : "const u8 go = *(const u8 *)(%s); weir_rt_barrier(f, t, n);",
+                        : p->alone      ? "const u8 go = *(const u8 *)(%s) && !f->status;"
+                                        : "const u8 go = *(const u8 *)(%s) && !f->status; "
+                                          "weir_rt_barrier(f, t, n);",
                         address(p, cond));
 }
 

@@ -87,6 +87,7 @@ static void scan_for(Scan *s, const Stmt *stmt) {
         if (!known) BUG("a vector loop of unknown width");
         s->lane = stmt->var;
         s->width = (int)extent;
+        if (s->width > s->c->lanes) s->c->lanes = s->width;
     }
     if (known && (stmt->mark == LOOP_UNROLL || stmt->mark == LOOP_VECTOR || extent == 1))
         table_put(s->fixed, stmt->var, s);

@@ -132,6 +132,7 @@ void put_runtime(CProgram *p, Text *out) {
 
 void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char *body, Units *out) {
     Text text = {.arena = p->arena};
+    if (p->host->form->checked) text_put(&text, "#define CHECKED 1\n");
     text_put(&text, embedded_text("compiler/targets/c/prelude.h"));
     helpers_emit(helpers, &text, body);
     text_put(&text, body);
@@ -176,11 +177,11 @@ CProgram program_open(Arena *arena, const Program *program, const Machine *m, co
     return p;
 }
 
-const CHost c_host = {.form = &c_form};
+const CHost c_host = {.form = &c_form}, c_host_checked = {.form = &c_form_checked};
 
 void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
                    Units *out) {
-    CProgram p = program_open(arena, program, m, o, &c_host);
+    CProgram p = program_open(arena, program, m, o, o->checked ? &c_host_checked : &c_host);
     int n = count_units(&p);
     Text *units = NEW_ARRAY(arena, Text, n);
     for (int i = 0; i < n; i++) units[i].arena = arena;

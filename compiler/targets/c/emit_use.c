@@ -62,10 +62,14 @@ void emit_use(CNest *c, const Stmt *s) {
     names_const(&c->names, u.group->var, row->row.backward ? row->row.group - 1 : 0, zero, last);
     open_lanes(c, u.lanes);
     Dim at = access_flat(c, u.a), rows = at_lane(c, access_flat(c, u.b), 0);
-    const char *first = str(c, "%s + %s", c->buf[u.a->cont].name, emit_dim_str(&c->names, at));
+    const char *group = str(c, "%d", row->row.group), *from = emit_dim_str(&c->names, at);
+    check_span(c, "reads", u.a, from, group);
+    const char *first = str(c, "%s + %s", c->buf[u.a->cont].name, from);
     const char *type = str(c, "v%di32", w);
     const char *a = loaded(c, u.a, at, -1, type, str(c, "%s_%s(%s)", row->load_a, type, first));
     const char *name = c->buf[u.b->cont].name, *offset = emit_dim_str(&c->names, rows);
+    const char *lanes = c->lane.kind == MASK_NONE ? str(c, "%d", w) : c->lane.count;
+    check_span(c, "reads", u.b, offset, str(c, "%s * %s", lanes, group));
     const char *load =
         c->lane.kind == MASK_NONE
             ? str(c, "%s_%s(%s + %s)", row->load_b, type, name, offset)

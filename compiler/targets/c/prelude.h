@@ -18,6 +18,10 @@ typedef struct Task {
     i64 lo, hi;
     char *scratch;
     i32 bad;
+#ifdef CHECKED
+    const char *stray; /* what was about to leave its buffer, or NULL */
+    i64 index, size;
+#endif
 } Task;
 
 #ifdef __clang__

@@ -40,6 +40,7 @@ typedef struct EmitOptions {
     const char *build;        /* JSON for weir_model.build */
     bool jit;                 /* weir_blob is visible */
     bool profile;             /* the program times its kernels */
+    bool checked;             /* bounds checks in front of every access */
 } EmitOptions;
 
 /* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is
