@@ -31,7 +31,7 @@ static const Func funcs[] = {
     {P_EXPM1, expm1l, 1.35, 1.35},
     {P_TANH, tanhl, 2, 1.85},
     {P_ERF, erfl, 1.85, 1.75},
-    {P_SIGMOID, sigmoid_real, 1.65, 1.55},
+    {P_SIGMOID, sigmoid_real, 2.00, 1.55},
     {P_SOFTPLUS, softplus_real, 1.96, 1.7},
     {P_SIN, sinl, 1.55, 0.82},
     {P_COS, cosl, 1.55, 0.82},
