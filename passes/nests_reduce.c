@@ -10,6 +10,7 @@
  *
  * A container kept in registers is itself the accumulator. A product summed is a fused multiply-add
  * on the state. */
+#include "passes/access.h"
 #include "passes/nests_leaf.h"
 
 static Dim zero(const Lowering *lo) {
@@ -102,8 +103,41 @@ static void merge_values(Leaf *f, Body *b, const int *acc, const int *value, int
     for (int s = 0; s < c->nstate; s++) out[s] = map[c->merged[s]];
 }
 
+/* May a read run in all lanes of a vector, those beyond the dim's end too? It must lie in storage
+ * that holds something there. */
+static bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
+    const Lowering *lo = f->lo;
+    DimEnv env = lowering_env(lo);
+    if (val->has_else || access_by_value(f->map, &val->read)) return false;
+    Access at = storage_access(f, &val->read, false);
+    const Buf *buf = &lo->nest->buf.at[at.cont];
+    bool uses = false, filled = buf->kind == BUF_REG;
+    if (buf->kind == BUF_MEMORY) {
+        const Layout *layout = lo->flow->cont.at[val->read.cont].layout;
+        filled = layout && layout->has_fill;
+    }
+    for (int k = 0; k < at.rank; k++) {
+        Dim above = dim_sub(lo->ctx, dim_addc(lo->ctx, buf->box[k], -1), at.at[k]);
+        uses |= dim_uses(at.at[k], lane->var);
+        if (!dim_ge0(lo->ctx, at.at[k], &env) || !dim_ge0(lo->ctx, above, &env)) return false;
+    }
+    return filled || !uses;
+}
+
+/* Lanes beyond the end of an output dim have accumulators that nobody stores: rather than masked,
+ * they compute what they may. */
+static bool lanes_idle(Leaf *f, const Lane *lane) {
+    if (!lane->guard || !lane->row || lane_reduced(f)) return false;
+    for (int v = 0; v < f->map->body.val.n; v++)
+        if (f->map->body.val.at[v].kind == VAL_READ &&
+            !reads_whole(f, &f->map->body.val.at[v], lane))
+            return false;
+    return true;
+}
+
 static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
+    if (lanes_idle(f, lane)) mine.guard = NULL;
     Stmt *s = open_body(f, &mine, into);
     const Combine *c = f->write->combine;
     int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
