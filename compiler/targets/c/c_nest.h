@@ -21,6 +21,7 @@ typedef struct CVal {
     int mask;
     const char *splat;   /* of a scalar: its vector, once it was needed */
     const Val *constant; /* VAL_CONST it came from, or NULL */
+    const char *wide;    /* of a vector of 8-bit codes: the i32 vector it was made of, or NULL */
 } CVal;
 
 /* How a buffer is spelled. */

@@ -365,12 +365,12 @@ static const char *saturate_vector(CNest *c, DType to, DType from, const char *x
 }
 
 /* Where what becomes a code was rounded, and maybe moved by a zero point that is a code too, it is
- * clipped first and the conversion rounds: the same code. NULL: it was not. */
+ * clipped first and the conversion rounds: the same code, in i32. NULL: it was not. */
 static const char *rounded_code(CNest *c, const Val *v) {
     const Val *x = &c->body->val.at[v->arg[0]];
     int zero = 0;
     Bits bits;
-    if ((v->type != U8 && v->type != I8) || x->type != F32) return NULL;
+    if (v->prim != P_CVT || (v->type != U8 && v->type != I8) || x->type != F32) return NULL;
     if (x->kind == VAL_PRIM && x->prim == P_ADD && body_const_bits(c->body, x->arg[1], &bits)) {
         double z = bits_to_double(F32, bits);
         if (!(z >= dtype_lowest(v->type) && z <= dtype_highest(v->type)) || z != (int)z)
@@ -379,9 +379,8 @@ static const char *rounded_code(CNest *c, const Val *v) {
         x = &c->body->val.at[x->arg[0]];
     }
     if (x->kind != VAL_PRIM || x->prim != P_RINT) return NULL;
-    return str(c, "__builtin_convertvector(code_%s(%s, %d, %d, %d), %s)", vector_type(c, F32),
-               as_vector(c, &c->val[x->arg[0]]), (int)dtype_lowest(v->type),
-               (int)dtype_highest(v->type), zero, vector_type(c, v->type));
+    return str(c, "code_%s(%s, %d, %d, %d)", vector_type(c, F32), as_vector(c, &c->val[x->arg[0]]),
+               (int)dtype_lowest(v->type), (int)dtype_highest(v->type), zero);
 }
 
 /* From small floats through f32; NULL: lane by lane. */
@@ -413,7 +412,8 @@ static const char *to_small_vector(CNest *c, DType to, DType from, const char *x
 static const char *convert_vector(CNest *c, DType to, CVal *a, bool sat) {
     DType from = a->type;
     if (from == BOOL) return from_bool_vector(c, to, a);
-    const char *x = as_vector(c, a);
+    const char *x = a->wide ? a->wide : as_vector(c, a);
+    if (a->wide && to == I32) return x;
     if (is_small_float(from)) {
         x = named(c, F32, true, 0, widen_small(c, from, x)).text;
         from = F32;
@@ -434,8 +434,15 @@ static CVal convert(CNest *c, const Val *v, CVal *a) {
         return named(c, BOOL, true, bits,
                      str(c, "(%s)(%s != 0)", mask_type(c, bits), as_vector(c, &x)));
     }
-    const char *e = v->prim == P_CVT ? rounded_code(c, v) : NULL;
-    if (!e) e = convert_vector(c, v->type, a, v->prim == P_CVT);
+    const char *code = rounded_code(c, v);
+    if (code) {
+        const char *wide = named(c, I32, true, 0, code).text;
+        CVal x = named(c, v->type, true, 0,
+                       str(c, "__builtin_convertvector(%s, %s)", wide, vector_type(c, v->type)));
+        x.wide = wide;
+        return x;
+    }
+    const char *e = convert_vector(c, v->type, a, v->prim == P_CVT);
     return e ? named(c, v->type, true, 0, e) : by_lanes(c, v, a->type, a);
 }
 
