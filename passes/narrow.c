@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pass `narrow` (fast mathematics only): products of f32 in bf16 where an instruction of the
- * machine multiplies groups of them and adds in f32.
+/* Pass `narrow`: the types that contractions take their operands in.
  *
- * The operands of a contraction with weights are rounded to bf16, each once: the weights in the
- * constant part, the others by a map of their own, which fuses with what computes them. A product
- * of two bf16 is exact in f32, so each term is off by the rounding of its factors, at most 2^-7 +
- * 2^-16 of itself. Worth it where the time by FLOP and by bytes of weights, halved, and the
- * rounding are less than the time before. */
+ * Small floats that a contraction widens to f32, time and again, are widened once where they are
+ * weights: in the constant part, if their products take longer than twice the bytes from memory.
+ * The values are the same.
+ *
+ * With fast mathematics: products of f32 in bf16 where an instruction of the machine multiplies
+ * groups of them and adds in f32. The operands of a contraction with weights are rounded to bf16,
+ * each once: the weights in the constant part, the others by a map of their own, which fuses with
+ * what computes them. A product of two bf16 is exact in f32, so each term is off by the rounding of
+ * its factors, at most 2^-7 + 2^-16 of itself. Worth it where the time by FLOP and by bytes of
+ * weights, halved, and the rounding are less than the time before. */
 #include "passes/compose.h"
 
 enum {
@@ -15,17 +19,18 @@ enum {
 };
 static const int64_t unknown_extent = 64;
 
-typedef struct Narrowed {
+typedef struct Converted {
     int from, to; /* containers */
     const Items *home;
-} Narrowed;
+} Converted;
 
 typedef struct Narrowing {
     Editing e;
     const Machine *machine;
-    VEC(Narrowed) done;
-    int known;             /* containers whose uses were counted */
-    int wide[2], small[2]; /* operands of the map at hand, and what they become */
+    bool narrow; /* are products in bf16 allowed? */
+    VEC(Converted) done;
+    int known;          /* containers whose uses were counted */
+    int from[2], to[2]; /* operands of the map at hand, and what they become */
 } Narrowing;
 
 static const Instruction *row_of(const Machine *machine) {
@@ -103,31 +108,68 @@ static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
     return whole && pays(n, m, r);
 }
 
-/* A map that rounds a container, once for all readers of a list; those of parameters stand in front
- * of everything. */
-static int narrowed(Narrowing *n, int cont, const Items *home, Items *into) {
+/* Is the read's only use, of those of a product, its conversion to f32? */
+static bool widened_factor(const Body *b, const Val *product, int read) {
+    for (int i = 0; i < 2; i++) {
+        const Val *v = &b->val.at[product->arg[i]];
+        if (v->kind == VAL_PRIM && v->prim == P_CVT && v->type == F32 && v->arg[0] == read)
+            return true;
+    }
+    return false;
+}
+
+/* A sum of products with weights of small floats, which take longer than reading these as f32. */
+static bool widens(const Narrowing *n, const Map *m, Contraction *r) {
+    const Machine *machine = n->machine;
+    if (machine->block_threads) return false;
+    *r = map_contraction(n->e.flow, m);
+    if (!r->is || m->write.at[0].combine->simple != P_ADD) return false;
+    const Val *product = &m->body.val.at[m->write.at[0].val[0]], *w = &m->body.val.at[r->b];
+    if (product->kind != VAL_PRIM || product->prim != P_MUL || product->type != F32) return false;
+    if ((w->type != F16 && w->type != BF16) || w->has_else || access_by_value(m, &w->read))
+        return false;
+    int cont = w->read.cont;
+    if (n->e.flow->cont.at[cont].kind != CONT_PARAM || n->e.uses.readers[cont].n != 1) return false;
+    double compute = 2 * map_volume(m, unknown_extent) / machine->fma_flops;
+    double read =
+        4 * container_elements(n->e.flow, cont) / machine->level[machine->nlevels - 1].bandwidth;
+    return widened_factor(&m->body, product, r->b) && compute > read;
+}
+
+/* A map that rounds or widens a container, once for all readers of a list; those of parameters
+ * stand in front of everything. */
+static int converted(Narrowing *n, int cont, DType type, const Items *home, Items *into) {
     Flow *flow = n->e.flow;
     for (int i = 0; i < n->done.n; i++)
         if (n->done.at[i].from == cont && n->done.at[i].home == home) return n->done.at[i].to;
     const Cont c = flow->cont.at[cont];
-    const char *name = internf(flow->ctx, "%s.bf16.%d", c.name, flow->cont.n);
-    int to = flow_cont(flow, name, CONT_TMP, BF16, c.shape, c.rank);
+    const char *name = internf(flow->ctx, "%s.%s.%d", c.name, dtype_name(type), flow->cont.n);
+    int to = flow_cont(flow, name, CONT_TMP, type, c.shape, c.rank);
     Map *m = flow_map(flow, into, name, c.from);
     Dim at[RANK_MAX];
     for (int k = 0; k < c.rank; k++) at[k] = map_dim(flow, m, "i", c.shape[k]);
     int value = map_read(flow, m, cont, at);
-    map_write(flow, m, to, at, body_cvt(&m->body, BF16, value), NULL);
-    vec_push(n->e.arena, &n->done, ((Narrowed){cont, to, home}));
+    map_write(flow, m, to, at, body_cvt(&m->body, type, value), NULL);
+    vec_push(n->e.arena, &n->done, ((Converted){cont, to, home}));
     return to;
 }
 
 static int read_small(void *user, Body *b, const Val *read) {
     const Narrowing *n = user;
-    int k = read->read.cont == n->wide[0] ? 0 : 1;
+    int k = read->read.cont == n->from[0] ? 0 : 1;
     Access small = read->read;
-    small.cont = n->small[k];
+    small.cont = n->to[k];
     if (!read->has_else) return body_cvt(b, F32, body_read(b, small, BF16));
     return body_cvt(b, F32, body_read_else(b, small, BF16, body_bits(b, BF16, 0)));
+}
+
+/* A BodyReadFn: the operand that was widened. */
+static int read_wide(void *user, Body *b, const Val *read) {
+    const Narrowing *n = user;
+    if (read->read.cont != n->from[1]) return -1;
+    Access wide = read->read;
+    wide.cont = n->to[1];
+    return body_read(b, wide, F32);
 }
 
 static void narrow_items(Narrowing *n, Items *items, Items *front) {
@@ -138,11 +180,15 @@ static void narrow_items(Narrowing *n, Items *items, Items *front) {
         narrow_items(n, &it.other, front);
         Map *m = it.kind == ITEM_MAP ? n->e.flow->map.at[it.map] : NULL;
         Contraction r;
-        if (m && narrows(n, m, &r)) {
-            n->wide[0] = m->body.val.at[r.a].read.cont, n->wide[1] = m->body.val.at[r.b].read.cont;
-            n->small[0] = narrowed(n, n->wide[0], items, &out);
-            bool first = n->e.flow->cont.at[n->wide[1]].kind != CONT_TMP;
-            n->small[1] = narrowed(n, n->wide[1], first ? NULL : items, first ? front : &out);
+        if (m && widens(n, m, &r)) {
+            n->from[1] = m->body.val.at[r.b].read.cont;
+            n->to[1] = converted(n, n->from[1], F32, NULL, front);
+            map_rewrite(&n->e, n->e.flow->map.at[it.map], NULL, 0, read_wide, n);
+        } else if (m && n->narrow && narrows(n, m, &r)) {
+            n->from[0] = m->body.val.at[r.a].read.cont, n->from[1] = m->body.val.at[r.b].read.cont;
+            n->to[0] = converted(n, n->from[0], BF16, items, &out);
+            bool first = n->e.flow->cont.at[n->from[1]].kind != CONT_TMP;
+            n->to[1] = converted(n, n->from[1], BF16, first ? NULL : items, first ? front : &out);
             map_rewrite(&n->e, n->e.flow->map.at[it.map], NULL, 0, read_small, n);
         }
         vec_push(n->e.arena, &out, it);
@@ -153,7 +199,7 @@ static void narrow_items(Narrowing *n, Items *items, Items *front) {
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     Narrowing n = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .machine = env->machine};
-    if (env->math != MATH_FAST || !row_of(env->machine)) return n.e.flow;
+    n.narrow = env->math == MATH_FAST && row_of(env->machine);
     Items front = {0}, *body = &n.e.flow->body;
     uses_count(&n.e);
     n.known = flow->cont.n;
