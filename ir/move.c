@@ -150,7 +150,8 @@ static bool in_set(const int *maps, int n, int m) {
     return false;
 }
 
-Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps) {
+Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps,
+                      const bool *left_out) {
     Arena *scratch = arena_new(flow->ctx);
     Touch *touch = NEW_ARRAY(scratch, Touch, flow->cont.n);
     Count c = {.ctx = flow->ctx, .arena = scratch, .flow = flow};
@@ -167,7 +168,8 @@ Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps
     for (int i = 0; i < flow->cont.n; i++) {
         const Cont *cont = &flow->cont.at[i];
         bool temporary = cont->kind == CONT_TMP || cont->kind == CONT_STATE;
-        if (!touch[i].inside || dtype_class(cont->type) == CLASS_OBJECT) continue;
+        if (!touch[i].inside || (left_out && left_out[i])) continue;
+        if (dtype_class(cont->type) == CLASS_OBJECT) continue;
         if (temporary && touch[i].written && !touch[i].outside) continue;
         bits = dim_add(flow->ctx, bits,
                        dim_mulc(flow->ctx, touch[i].elements, dtype_bits(cont->type)));

@@ -11,11 +11,13 @@ typedef struct Bytes {
     Dim bytes;
     bool over;
 } Bytes;
-/* The footprint of every container a set of maps reads from or writes to memory, each once. */
-Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps);
+/* Both leave out the containers that `left_out` marks (NULL: none). The footprint of every
+ * container that a set of maps reads from or writes to memory, each once. */
+Bytes move_compulsory(Arena *arena, const Flow *flow, const int *maps, int nmaps,
+                      const bool *left_out);
 /* Bytes that a kernel moves through a memory level of `cache` bytes as its lines schedule it. */
 double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache,
-                      DimValueFn *value, void *user);
+                      const bool *left_out, DimValueFn *value, void *user);
 /* Floating-point operations of a map (fma = 2). */
 Dim move_flops(Arena *arena, const Flow *flow, const Map *map);
 

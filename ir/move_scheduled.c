@@ -21,6 +21,7 @@ typedef struct Sched {
     const Flow *flow;
     const Kernel *kernel;
     const Map *root;
+    const bool *left_out;
     DimValueFn *value;
     void *user;
     int nloop;
@@ -174,6 +175,10 @@ static void memory_accesses(Sched *s, const Map *map, Accesses *out) {
                 vec_push(s->arena, out, &map->write.at[w].to[k]);
 }
 
+static bool is_left_out(const Sched *s, const Access *a) {
+    return s->left_out && s->left_out[a->cont];
+}
+
 static double root_bytes(Sched *s, int64_t cache) {
     Accesses access = {0};
     int depth = 0;
@@ -186,6 +191,7 @@ static double root_bytes(Sched *s, int64_t cache) {
     }
     double total = 0;
     for (int i = 0; i < access.n; i++) {
+        if (is_left_out(s, access.at[i])) continue;
         double bytes = footprint(s, s->root, access.at[i], s->extent[depth]);
         bool kept = true; /* as long as no loop around it uses its dims */
         for (int k = depth - 1; k >= 0; k--) {
@@ -199,7 +205,7 @@ static double root_bytes(Sched *s, int64_t cache) {
 }
 
 double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int64_t cache,
-                      DimValueFn *value, void *user) {
+                      const bool *left_out, DimValueFn *value, void *user) {
     const char *why;
     const Flow *seen = flow_merged(arena, flow, kernel, &why);
     flow = seen ? seen : flow;
@@ -208,6 +214,7 @@ double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int6
                  .arena = arena,
                  .flow = flow,
                  .kernel = kernel,
+                 .left_out = left_out,
                  .value = value,
                  .user = user};
     double total = 0;
@@ -218,7 +225,8 @@ double move_scheduled(Arena *arena, const Flow *flow, const Kernel *kernel, int6
         if (map->dim.n > DIMS) continue;
         for (int d = 0; d < map->dim.n; d++) extent[d] = number(s, map->dim.at[d].extent);
         memory_accesses(s, map, &access);
-        for (int k = 0; k < access.n; k++) total += footprint(s, map, access.at[k], extent);
+        for (int k = 0; k < access.n; k++)
+            if (!is_left_out(s, access.at[k])) total += footprint(s, map, access.at[k], extent);
     }
     s->root = flow->map.at[kernel->map.at[kernel->map.n - 1]];
     if (s->root->dim.n > DIMS) BUG("map \"%s\" has %d dims", s->root->name, s->root->dim.n);

@@ -33,7 +33,7 @@ static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, i
     const Cont *made = &e->flow->cont.at[m->write.at[0].to[0].cont];
     double written = (double)dtype_bits(made->type) / 8;
     for (int k = 0; k < made->rank; k++) written *= count_of(made->shape[k]);
-    double read = count_of(move_compulsory(e->arena, e->flow, &map, 1).bytes) - written;
+    double read = count_of(move_compulsory(e->arena, e->flow, &map, 1, NULL).bytes) - written;
     if (read > written) return false;
     double saved = written + readers * (written - read);
     double again = (readers - 1) * count_of(move_flops(e->arena, e->flow, m));

@@ -94,7 +94,7 @@ static bool sum_target(const Editing *e, const Pair *p, const Access *read, Acce
 }
 
 static double moved(const Editing *e, int map) {
-    return number(move_compulsory(e->arena, e->flow, &map, 1).bytes);
+    return number(move_compulsory(e->arena, e->flow, &map, 1, NULL).bytes);
 }
 
 static double flops(const Editing *e, const Map *m) {

@@ -501,9 +501,11 @@ def test_report(weir):
     assert {kernel["class"] for kernel in kernels} <= {"contraction", "normalisation", "reduction", "element-wise",
                                                        "movement"}
     assert total["before_bytes"] > total["planned_bytes"] >= total["bound_bytes"]
+    assert total["unfused_activation_bytes"] > total["planned_activation_bytes"] > 0
+    assert total["planned_activation_bytes"] < total["planned_bytes"]
     text = weir("report", MNIST).lines()
-    assert len(text) == len(kernels) + 2 and text[0].split() == ["kernel", "class", "maps", "flop", "before", "planned",
-                                                                 "bound"] and text[-1].startswith("total "), text
+    assert len(text) == len(kernels) + 3 and text[0].split() == ["kernel", "class", "maps", "flop", "before", "planned",
+                                                                 "bound"] and text[-2].startswith("total ") and text[-1].startswith("without weights: "), text
     model = weir.write("mlp.onnx", mlp())
     one, four = (json.loads(weir("report", model, "--format=json", f"--size=batch={n}").out)["total"] for n in (1, 4))
     assert four["flop"] == 4 * one["flop"] > 0

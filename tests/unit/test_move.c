@@ -18,7 +18,7 @@ static const char mlp[] = "flow mlp (N in 1..) {\n"
                           "}\n";
 
 static const char *bytes(Ctx *ctx, const Flow *f, int n, const int *maps) {
-    return dim_str(ctx, move_compulsory(ctx_arena(ctx), f, maps, n).bytes);
+    return dim_str(ctx, move_compulsory(ctx_arena(ctx), f, maps, n, NULL).bytes);
 }
 
 Test(move, temporaries_of_a_set_are_free) {
@@ -40,7 +40,7 @@ Test(move, windows_count_once) {
         ctx, "flow c {\n  in x : f32[8,30,30]\n  param w : f32[16,8,3,3]\n  out y : f32[16,14,14]\n"
              "  map conv [o:16, i:14, j:14, c:8, r:3, s:3] {\n"
              "    (x[c,2*i+r,2*j+s] else 0) * w[o,c,r,s] -> y[o,i,j] sum:f32\n  }\n}\n");
-    Bytes b = move_compulsory(ctx_arena(ctx), f, (int[]){0}, 1);
+    Bytes b = move_compulsory(ctx_arena(ctx), f, (int[]){0}, 1, NULL);
     int64_t n;
     cr_assert(dim_is_const(b.bytes, &n));
     cr_assert_eq(n, 4 * (8 * 29 * 29 + 16 * 8 * 9 + 16 * 14 * 14), "%lld", (long long)n);
@@ -57,7 +57,7 @@ Test(move, gathers_are_bounded) {
     Flow *f =
         parse(ctx, "flow g {\n  in ids : i64[4]\n  param e : f32[1000,8]\n  out y : f32[4,8]\n"
                    "  map g [i:4, d:8] { r <- ids[i]\n e[r,d] -> y[i,d] }\n}\n");
-    Bytes b = move_compulsory(ctx_arena(ctx), f, (int[]){0}, 1);
+    Bytes b = move_compulsory(ctx_arena(ctx), f, (int[]){0}, 1, NULL);
     cr_assert(dim_is(b.bytes, 4 * 8 + 4 * 32 + 4 * 32), "%s", dim_str(ctx, b.bytes));
     cr_assert(b.over);
     ctx_free(ctx);

@@ -12,6 +12,7 @@ typedef struct Count {
     const Flow *flow;
     const Machine *machine;
     Sizes sizes;
+    const bool *weights; /* by container: a weight, or made of weights alone */
 } Count;
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -87,14 +88,93 @@ static Movement row_of(Count *c, const Kernel *k) {
         row.flop +=
             size_value(&c->sizes, move_flops(c->arena, c->flow, c->flow->map.at[k->map.at[i]]));
         row.before +=
-            size_value(&c->sizes, move_compulsory(c->arena, c->flow, &k->map.at[i], 1).bytes);
+            size_value(&c->sizes, move_compulsory(c->arena, c->flow, &k->map.at[i], 1, NULL).bytes);
     }
-    Bytes bound = move_compulsory(c->arena, c->flow, k->map.at, k->map.n);
+    Bytes bound = move_compulsory(c->arena, c->flow, k->map.at, k->map.n, NULL);
     row.bound = size_value(&c->sizes, bound.bytes);
     row.over = bound.over;
-    row.planned = move_scheduled(c->arena, c->flow, k, cache, symbol_value, &c->sizes);
+    row.planned = move_scheduled(c->arena, c->flow, k, cache, NULL, symbol_value, &c->sizes);
+    row.activations =
+        move_scheduled(c->arena, c->flow, k, cache, c->weights, symbol_value, &c->sizes);
     return row;
 }
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* Does a map read weights, and nothing else? */
+static bool reads_weights(const Map *map, const bool *weight) {
+    bool reads = false;
+    for (int v = 0; v < map->body.val.n; v++) {
+        if (map->body.val.at[v].kind != VAL_READ) continue;
+        if (!weight[map->body.val.at[v].read.cont]) return false;
+        reads = true;
+    }
+    return reads;
+}
+
+/* Containers that hold weights, or what maps make of weights alone: all maps that write it. */
+static const bool *find_weights(Arena *arena, const Flow *flow) {
+    bool *weight = NEW_ARRAY(arena, bool, flow->cont.n + 1);
+    bool *other = NEW_ARRAY(arena, bool, flow->cont.n + 1);
+    for (int i = 0; i < flow->cont.n; i++) {
+        weight[i] = flow->cont.at[i].kind == CONT_PARAM || flow->cont.at[i].kind == CONT_LITERAL;
+        other[i] = flow->cont.at[i].kind != CONT_TMP;
+    }
+    for (int m = 0; m < flow->map.n; m++) {
+        const Map *map = flow->map.at[m];
+        bool alone = reads_weights(map, weight);
+        for (int w = 0; w < map->write.n; w++)
+            for (int k = 0; k < map->write.at[w].n; k++) {
+                int to = map->write.at[w].to[k].cont;
+                other[to] = other[to] || !alone;
+                weight[to] = !other[to];
+            }
+    }
+    return weight;
+}
+
+static bool copies(const Map *map) {
+    const Val *val = map->body.val.at;
+    return map->body.val.n == 1 && val->kind == VAL_READ && !val->has_else && !reduces(map) &&
+           map->write.n == 1;
+}
+
+/* Do maps only show what there is? Joining several to one moves them. */
+static bool is_view(const Flow *flow, const int *maps, int n) {
+    for (int i = 0; i < n; i++) {
+        const Map *map = flow->map.at[maps[i]];
+        if (!copies(map)) return false;
+        for (int k = 0; k < i; k++)
+            if (flow->map.at[maps[k]]->write.at[0].to[0].cont == map->write.at[0].to[0].cont)
+                return false;
+    }
+    return true;
+}
+
+static Count count_of(Arena *arena, const Flow *flow, const Machine *machine,
+                      const InputOptions *sizes) {
+    return (Count){
+        arena, flow, machine, {flow->symbol.at, flow->symbol.n, sizes}, find_weights(arena, flow)};
+}
+
+double unfused_bytes(Arena *arena, const Flow *flow, const InputOptions *sizes) {
+    Count c = count_of(arena, flow, NULL, sizes);
+    double total = 0;
+    VEC(int) maps = {0};
+    for (int m = 0; m < flow->map.n; m++) {
+        const char *from = flow->map.at[m]->from,
+                   *next = m + 1 < flow->map.n ? flow->map.at[m + 1]->from : NULL;
+        vec_push(arena, &maps, m);
+        if (from && next && !strcmp(from, next)) continue;
+        if (!is_view(flow, maps.at, maps.n))
+            total += size_value(&c.sizes,
+                                move_compulsory(arena, flow, maps.at, maps.n, c.weights).bytes);
+        maps.n = 0;
+    }
+    return total;
+}
+
+/* ---- all kernels ----------------------------------------------------------------------------- */
 
 /* The variants of one group of maps are one kernel here: the last, which has no guard. */
 static bool is_last_variant(const Flow *flow, int k) {
@@ -105,7 +185,7 @@ static bool is_last_variant(const Flow *flow, int k) {
 
 Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
                     const InputOptions *sizes) {
-    Count count = {arena, flow, machine, {flow->symbol.at, flow->symbol.n, sizes}};
+    Count count = count_of(arena, flow, machine, sizes);
     Movements all = {0};
     for (int k = 0; k < flow->kernel.n; k++)
         if (is_last_variant(flow, k)) vec_push(arena, &all, row_of(&count, flow->kernel.at[k]));
@@ -117,9 +197,11 @@ void movement_json(Text *out, const Movement *row) {
     text_json(out, row->kernel);
     text_printf(out,
                 ", \"class\": \"%s\", \"maps\": %d, \"flop\": %.0f, \"before_bytes\": %.0f, "
-                "\"planned_bytes\": %.0f, \"bound_bytes\": %.0f, \"bound_is_upper\": %s",
+                "\"planned_bytes\": %.0f, \"bound_bytes\": %.0f, "
+                "\"planned_activation_bytes\": %.0f, \"bound_is_upper\": %s",
                 row->class, row->maps, row->flop, row->before, row->planned, row->bound,
-                row->over ? "true" : "false");
+                row->activations, row->over ? "true" : "false");
+    if (row->unfused > 0) text_printf(out, ", \"unfused_activation_bytes\": %.0f", row->unfused);
     if (row->serial) text_put(out, ", \"serial\": ");
     if (row->serial) text_json(out, row->serial);
     if (row->ms > 0) text_printf(out, ", \"ms\": %.5f", row->ms);

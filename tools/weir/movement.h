@@ -2,7 +2,9 @@
 /* What each kernel of a flow computes and moves, as numbers: for report and profile.
  *
  * `before`: what its maps would move one by one. `planned`: what the kernel moves as scheduled,
- * through the machine's second cache level. `bound`: what it cannot avoid moving. */
+ * through the machine's second cache level. `bound`: what it cannot avoid moving. `activations`:
+ * what is planned, weights left out. `unfused`: what a model moves besides weights with a kernel
+ * for each of its nodes. */
 #ifndef WEIR_TOOLS_MOVEMENT_H
 #define WEIR_TOOLS_MOVEMENT_H
 
@@ -25,10 +27,11 @@ const char *maps_class(const Flow *flow, const int *maps, int n);
 typedef struct Movement {
     const char *kernel, *class; /* maps_class */
     int maps;
-    double flop, before, planned, bound; /* bytes */
-    bool over;                           /* the bound is an over-approximation */
-    const char *serial;                  /* why one thread of many runs it, or NULL */
-    double ms;                           /* of a run, when it was measured; else 0 */
+    double flop, before, planned, bound, activations; /* bytes */
+    double unfused;                                   /* of a whole model, else 0 */
+    bool over;                                        /* the bound is an over-approximation */
+    const char *serial;                               /* why one thread of many runs it, or NULL */
+    double ms;                                        /* of a run, when it was measured; else 0 */
 } Movement;
 typedef VEC(Movement) Movements;
 
@@ -36,8 +39,14 @@ typedef VEC(Movement) Movements;
 Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
                     const InputOptions *sizes);
 
+/* Bytes of a flow as `lower` leaves it, each node a kernel that moves each input and output once;
+ * weights and what depends on them alone left out. Nodes that only show parts of what there is in
+ * another order (views) move nothing. */
+double unfused_bytes(Arena *arena, const Flow *flow, const InputOptions *sizes);
+
 /* {"kernel", "class", "maps", "flop", "before_bytes", "planned_bytes", "bound_bytes",
- * "bound_is_upper"}, "serial" where one thread runs it, and "ms" when it was measured */
+ * "planned_activation_bytes", "bound_is_upper"}, "unfused_activation_bytes" of a model, "serial"
+ * where one thread runs it, and "ms" when it was measured */
 void movement_json(Text *out, const Movement *row);
 
 #endif

@@ -13,6 +13,7 @@
 typedef struct Report {
     const char *format, *output;
     InputOptions sizes; /* --size */
+    double unfused;     /* movement.h; 0: the model is no graph */
     Session *s;
     int rc;
 } Report;
@@ -33,12 +34,13 @@ static void put_text_row(Report *r, Text *out, const Movement *row) {
                 row->over ? "<=" : "  ", scaled(ctx, row->bound));
 }
 
-static Movement total_of(const Movements *all) {
-    Movement total = {.kernel = "total", .class = ""};
+static Movement total_of(const Report *r, const Movements *all) {
+    Movement total = {.kernel = "total", .class = "", .unfused = r->unfused};
     for (int k = 0; k < all->n; k++) {
         const Movement *row = &all->at[k];
         total.flop += row->flop, total.before += row->before, total.planned += row->planned,
             total.bound += row->bound;
+        total.activations += row->activations;
         total.maps += row->maps;
         total.over = total.over || row->over;
     }
@@ -46,11 +48,15 @@ static Movement total_of(const Movements *all) {
 }
 
 static void put_rows(Report *r, Text *out, const Movements *all) {
-    Movement total = total_of(all);
+    Movement total = total_of(r, all);
     text_printf(out, "%-36s %-14s %4s %8s %8s %8s   %s\n", "kernel", "class", "maps", "flop",
                 "before", "planned", "bound");
     for (int k = 0; k < all->n; k++) put_text_row(r, out, &all->at[k]);
     put_text_row(r, out, &total);
+    if (total.unfused > 0)
+        text_printf(out, "without weights: %s planned, %s in a kernel for each node: %.2f\n",
+                    scaled(r->s->ctx, total.activations), scaled(r->s->ctx, total.unfused),
+                    total.activations / total.unfused);
     for (int k = 0; k < all->n; k++)
         if (all->at[k].serial)
             text_printf(out, "%s runs in one thread: %s\n", all->at[k].kernel, all->at[k].serial);
@@ -103,8 +109,8 @@ static void put_host_json(Text *out, const HostWork *work) {
     text_printf(out, "], \"decisions\": %d}", work->decisions);
 }
 
-static void put_json(Text *out, const Movements *all, const HostWork *host) {
-    Movement total = total_of(all);
+static void put_json(const Report *r, Text *out, const Movements *all, const HostWork *host) {
+    Movement total = total_of(r, all);
     text_put(out, "{\"kernels\": [");
     for (int k = 0; k < all->n; k++) {
         text_put(out, k ? ",\n    " : "\n    ");
@@ -116,8 +122,17 @@ static void put_json(Text *out, const Movements *all, const HostWork *host) {
     text_put(out, "}\n");
 }
 
+static void note_lowered(void *user, const Pass *pass, const Stage *stage, double seconds) {
+    Session *s = user;
+    Report *r = s->user;
+    (void)seconds;
+    if (pass && pass->lower) r->unfused = unfused_bytes(s->arena, stage->flow, &r->sizes);
+}
+
 static void report(Session *s) {
     Report *r = s->user;
+    s->watch = note_lowered;
+    session_passes(s, last_pass(LEVEL_FLOW));
     Text out = {.arena = s->arena};
     const Flow *flow = stage_flow(&s->driver.stage);
     r->s = s;
@@ -130,7 +145,7 @@ static void report(Session *s) {
     if (!strcmp(r->format, "html"))
         report_page(s, &all, &r->sizes, 0, 0, &out);
     else if (!strcmp(r->format, "json"))
-        put_json(&out, &all, cuda ? &host : NULL);
+        put_json(r, &out, &all, cuda ? &host : NULL);
     else
         put_rows(r, &out, &all);
     if (!strcmp(r->format, "text")) put_host_text(&out, &host);
@@ -157,7 +172,7 @@ int verb_report(Args *a) {
     if (rc == EXIT_DONE && strcmp(r.format, "text") && strcmp(r.format, "json") &&
         strcmp(r.format, "html"))
         rc = usage_error(a, "\"--format %s\" is none of text, json, html", r.format);
-    if (rc == EXIT_DONE) rc = session_run(c, model, last_pass(LEVEL_FLOW), report, &r);
+    if (rc == EXIT_DONE) rc = session_try(c, model, report, &r);
     weir_context_free(c);
     return rc == EXIT_DONE ? r.rc : rc;
 }
