@@ -92,6 +92,12 @@ int body_index(Body *b, Dim index) {
     return val_add(b, (Val){.kind = VAL_INDEX, .type = I64, .index = index});
 }
 
+int body_unconverted(const Body *b, int val) {
+    while (b->val.at[val].kind == VAL_PRIM && b->val.at[val].prim == P_CVT)
+        val = b->val.at[val].arg[0];
+    return val;
+}
+
 int body_read(Body *b, Access read, DType type) {
     return val_add(b, (Val){.kind = VAL_READ, .type = type, .read = read});
 }

@@ -52,12 +52,6 @@ static Factor factor_of(const Map *map, int val) {
     return f;
 }
 
-static int skip_conversions(const Body *b, int val) {
-    const Val *v = &b->val.at[val];
-    while (v->kind == VAL_PRIM && v->prim == P_CVT) v = &b->val.at[val = v->arg[0]];
-    return val;
-}
-
 /* Does reduced dim d slide along a result's dim in some index of the read? */
 static bool slides(const Map *map, const Access *a, const bool *reduced, int d) {
     for (int k = 0; k < a->rank; k++) {
@@ -98,7 +92,7 @@ Contraction map_contraction(const Flow *flow, const Map *map) {
     if (map->write.n != 1 || map->dim.n > DIMS) return c;
     const Write *w = &map->write.at[0];
     if (!w->combine || w->combine->simple == PRIM_NONE || w->n != 1) return c;
-    c.product = skip_conversions(&map->body, w->val[0]);
+    c.product = body_unconverted(&map->body, w->val[0]);
     const Val *v = &map->body.val.at[c.product];
     if (v->kind != VAL_PRIM || v->prim != P_MUL) return c;
     Factor a = factor_of(map, v->arg[0]), b = factor_of(map, v->arg[1]);

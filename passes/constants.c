@@ -85,10 +85,9 @@ static void mark_vals(Hoist *h) {
 
 /* Only converted from what is read, to no narrower type: moving it would read more bytes. */
 static bool widened_read(const Hoist *h, int v) {
-    const Val *val = &h->map->body.val.at[v];
-    int bits = dtype_bits(val->type);
-    while (val->kind == VAL_PRIM && val->prim == P_CVT) val = &h->map->body.val.at[val->arg[0]];
-    return val->kind == VAL_READ && bits > dtype_bits(val->type);
+    const Body *body = &h->map->body;
+    const Val *from = &body->val.at[body_unconverted(body, v)];
+    return from->kind == VAL_READ && dtype_bits(body->val.at[v].type) > dtype_bits(from->type);
 }
 
 /* Elements of v over the dims it uses; -1 when not worth moving: not an operation, or as large as

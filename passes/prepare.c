@@ -189,8 +189,7 @@ Flow *pass_prepare(Arena *arena, const Flow *flow, const PassEnv *env) {
         if (!used[i] || c->kind != CONT_PARAM || dtype_class(c->type) == CLASS_OBJECT ||
             is_empty(c))
             continue;
-        if (c->layout || !c->data || env->packing == PACK_SWAP || is_made(part, c))
-            prepare_one(f, part, c);
+        if (c->layout || !c->data || is_made(part, c)) prepare_one(f, part, c);
     }
     drop_unread(part, f, used);
     drop_unused(part);

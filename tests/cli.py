@@ -139,6 +139,15 @@ def test_weights(weir):
     weir.fails(1, "out.so.weights.*cannot be opened", "run", "out.so", "--random=1")
 
 
+def test_packed_weights(weir):
+    """Packed at create, weights are stored as the model has them, without what layouts add."""
+    bytes_of = {}
+    for packing in ("build", "create"):
+        weir("compile", MNIST, "-o", "m.so", f"--packing={packing}", "--cpu=x86-64-v3")
+        bytes_of[packing] = int(re.search(r"weights (\d+) bytes", weir("info", "m.so").out)[1])
+    assert bytes_of["create"] < bytes_of["build"], bytes_of
+
+
 def test_cpu(weir):
     """Code for an older CPU runs; code for one with what this one lacks fails at create."""
     weir("compile", MNIST, "-o", "m.so", "--cpu=x86-64-v3")

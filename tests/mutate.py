@@ -103,7 +103,7 @@ def steps(copy, folder, args, file):
     if file in RECIPES:
         return [[sys.executable, copy / "tests/recipes.py", "--weir", folder / "weir"]]
     if file in PACKING:
-        return [unit["driver"], unit["abi"]]
+        return [unit["driver"], unit["abi"], [sys.executable, copy / "tests/cli.py", "--weir", folder / "weir"]]
     if file in BLOCKS:
         return [stages + ["--gpu", copy / "tests/cuda/hot"], stages + ["--gpu", texts],
                 stages + ["--gpu", "--every", 8, kernels]]

@@ -246,6 +246,17 @@ static const char weights_text[] =
     "  }\n"
     "}\n";
 
+/* Products with the parts of one weight: its dims are split by `clean`. */
+static const char gates_text[] =
+    "flow gates (N in 1..64) {\n"
+    "  in    x : f32[N,40]\n"
+    "  param w : f32[140,40]\n"
+    "  tmp   h : f32[2,N,70]\n"
+    "  out   y : f32[N,70]\n"
+    "  map mm [i:N, p:2, j:70, k:40] { x[i,k] * w[p*70 + j,k] -> h[p,i,j] sum:f32 }\n"
+    "  map join [i:N, j:70] { tanh(h[0,i,j]) * h[1,i,j] -> y[i,j] }\n"
+    "}\n";
+
 enum { N = 5, K = 40, J = 70 };
 
 typedef struct Scaled {
@@ -261,10 +272,11 @@ static void run_scaled(const weir_model *m, weir_instance *in, Scaled *s) {
 }
 
 /* By the four ways a model gets to run: in process, as a library, with a side file, as C. */
-static void open_library(Bench *b, const char *packing, const char *weights, int threads) {
+static void open_library(Bench *b, const char *text, const char *packing, const char *weights,
+                         int threads) {
     char name[64];
     FILE *f = fopen(path_in(b, "model.ir"), "w");
-    cr_assert(f && fputs(weights_text, f) >= 0 && fclose(f) == 0);
+    cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
     snprintf(name, sizeof name, "%s-%s.so", packing, weights);
     cr_assert(weir_option(b->c, "packing", packing) == 0, "%s", b->said);
     cr_assert(weir_option(b->c, "weights", weights) == 0);
@@ -276,31 +288,40 @@ static void open_library(Bench *b, const char *packing, const char *weights, int
     create(b, threads);
 }
 
-static void expect_scaled(Scaled *want, const char *packing, const char *weights) {
+static void expect_same(const char *text, const Scaled *want, const char *packing,
+                        const char *weights) {
     Bench *b = bench_new();
     Scaled got;
     if (weights)
-        open_library(b, packing, weights, 2);
+        open_library(b, text, packing, weights, 2);
     else
-        weir_option(b->c, "packing", packing), load_text(b, weights_text, 2);
+        weir_option(b->c, "packing", packing), load_text(b, text, 2);
     run_scaled(b->m, b->in, &got);
     cr_expect_arr_eq(want->y, got.y, sizeof got.y, "%s, weights %s", packing, weights);
     bench_free(b);
 }
 
-Test(packing, same_bits_whenever_weights_are_packed) {
+static void same_whenever_packed(const char *text) {
     Bench *b = bench_new();
     Scaled want;
-    load_text(b, weights_text, 1);
+    load_text(b, text, 1);
     run_scaled(b->m, b->in, &want);
     cr_assert(want.y[0] != want.y[1] && b->m->nweights == 0 && !b->m->weights_new);
     bench_free(b);
-    expect_scaled(&want, "create", "embed");
-    expect_scaled(&want, "create", "file");
-    expect_scaled(&want, "create", NULL);
-    expect_scaled(&want, "swap", "embed");
-    expect_scaled(&want, "swap", "file");
-    expect_scaled(&want, "swap", NULL);
+    expect_same(text, &want, "create", "embed");
+    expect_same(text, &want, "create", "file");
+    expect_same(text, &want, "create", NULL);
+    expect_same(text, &want, "swap", "embed");
+    expect_same(text, &want, "swap", "file");
+    expect_same(text, &want, "swap", NULL);
+}
+
+Test(packing, same_bits_whenever_weights_are_packed) {
+    same_whenever_packed(weights_text);
+}
+
+Test(packing, same_bits_of_split_weights) {
+    same_whenever_packed(gates_text);
 }
 
 /* ---- swapping -------------------------------------------------------------------------------- */
@@ -322,7 +343,7 @@ static const weir_port *weight(const weir_model *m, const char *name) {
 Test(swap, by_name) {
     Bench *b = bench_new();
     Scaled before, after;
-    open_library(b, "swap", "file", 2);
+    open_library(b, weights_text, "swap", "file", 2);
     cr_assert_eq(b->m->nweights, 4);
     float *zero = calloc((K > 64 ? K : 64) * J, sizeof *zero), t[64 * J];
     for (int i = 0; i < 64 * J; i++) t[i] = sample(i);
@@ -374,7 +395,7 @@ static void expect_refusal(Bench *b, const char *name, weir_tensor t, const char
 
 Test(swap, what_does_not_fit_is_refused) {
     Bench *b = bench_new();
-    open_library(b, "swap", "embed", 1);
+    open_library(b, weights_text, "swap", "embed", 1);
     float data[K * J] = {0};
     weir_tensor t = value_of(weight(b->m, "w"), data);
     expect_refusal(b, "nothing", t, "no weight \"nothing\"");
@@ -411,7 +432,7 @@ static void *run_on(void *arg) {
 
 Test(swap, while_running) {
     Bench *b = bench_new();
-    open_library(b, "swap", "embed", 1);
+    open_library(b, weights_text, "swap", "embed", 1);
     static float zero[K * J], t[2][64 * J];
     for (int i = 0; i < 64 * J; i++) t[0][i] = sample(i);
     const char *name[] = {"w", "t"};
@@ -442,8 +463,8 @@ Test(library, same_bytes_with_every_packing) {
         char command[600];
         cr_assert(weir_option(x->c, "cache", "off") == 0 && weir_option(x->c, "j", "1") == 0);
         cr_assert(weir_option(y->c, "cache", "off") == 0 && weir_option(y->c, "j", "2") == 0);
-        open_library(x, packings[i], "embed", 1);
-        open_library(y, packings[i], "embed", 1);
+        open_library(x, weights_text, packings[i], "embed", 1);
+        open_library(y, weights_text, packings[i], "embed", 1);
         snprintf(command, sizeof command, "cmp %s/%s-embed.so %s/%s-embed.so", x->folder,
                  packings[i], y->folder, packings[i]);
         cr_expect(system(command) == 0, "%s", packings[i]);

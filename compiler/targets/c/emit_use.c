@@ -12,8 +12,7 @@ typedef struct Used {
 } Used;
 
 static const Access *operand(const Body *b, int val) {
-    const Val *v = &b->val.at[val];
-    while (v->kind == VAL_PRIM && v->prim == P_CVT) v = &b->val.at[v->arg[0]];
+    const Val *v = &b->val.at[body_unconverted(b, val)];
     return v->kind == VAL_READ ? &v->read : NULL;
 }
 

@@ -185,18 +185,12 @@ static int if_cast(Lower *lo, int from, const Type *to) {
     return tensors ? from : object_cast(lo, from, to);
 }
 
-bool control_data_size(const Lower *lo, Dim size) {
-    for (int i = 0; i < lo->flow->symbol.n; i++)
-        if (lo->flow->symbol.at[i].sym == size) return lo->flow->symbol.at[i].upper != NULL;
-    return false;
-}
-
 /* Sizes of a result that only the branch which runs tells: those of what it made. */
 static void if_extents(Lower *lo, int from, int to) {
     const Cont a = *nn_cont(lo, from), y = *nn_cont(lo, to);
     Dim last = dim_const(lo->ctx, INT32_MAX);
     for (int k = 0; k < y.rank && a.rank == y.rank; k++) {
-        if (y.shape[k] == a.shape[k] || !control_data_size(lo, y.shape[k])) continue;
+        if (y.shape[k] == a.shape[k] || !nn_data_size(lo, y.shape[k])) continue;
         int extent = lower_tmp(lo, "extent", I64, NULL, 0);
         Map *m = lower_map(lo, "extent");
         nn_write(lo, m, extent, NULL, body_index(&m->body, a.shape[k]));

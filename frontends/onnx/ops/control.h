@@ -29,8 +29,6 @@ void control_stacked(Infer *in, int result, const Type *slice, Dim trip, int axi
 
 /* Result i of lo->node; NULL when nobody reads it. */
 const Value *control_bound(const Lower *lo, int i);
-/* Is a size a symbol that data define? */
-bool control_data_size(const Lower *lo, Dim size);
 /* Writes the slice of iteration t to where results are stacked along `axis`. */
 void control_stack(Lower *lo, int slice, int to, int axis, Dim t);
 /* The value of result i of lo->node lies in `from`: that container itself, where none was made. */

@@ -41,13 +41,11 @@ static void iteration_close(const Infer *in, Graph *body, Dim t) {
 /* Does a size leave an iteration, whose number is t, as another one than it enters it? Symbols from
  * `first` on are the body's. Sizes that may be equal must be: the run looks. */
 static bool size_changes(const Infer *in, Dim enters, Dim leaves, Dim t, int first) {
-    const Graph *root = graph_root(in->graph);
-    DimEnv env = graph_env(in->arena, root);
+    DimEnv env = graph_env(in->arena, graph_root(in->graph));
     Dim more = dim_sub(in->ctx, leaves, enters);
     if (enters == leaves) return false;
     if (dim_uses(leaves, t) || (dim_sym_name(enters) && dim_uses(leaves, enters))) return true;
-    for (int i = first; i < root->symbol.n; i++)
-        if (dim_uses(leaves, root->symbol.at[i].sym)) return true;
+    if (object_inner(in, leaves, first)) return true;
     return dim_ge0(in->ctx, dim_addc(in->ctx, more, -1), &env) ||
            dim_ge0(in->ctx, dim_addc(in->ctx, dim_mulc(in->ctx, more, -1), -1), &env);
 }
@@ -57,10 +55,7 @@ static bool widen_shape(Infer *in, Type *carried, const Type *after, Dim t, int 
     bool wider = false;
     Dim *shape = NEW_ARRAY(in->arena, Dim, RANK_MAX);
     for (int k = 0; k < carried->rank && carried->rank == after->rank; k++) {
-        const Graph *root = graph_root(in->graph);
-        bool open = false;
-        for (int i = first; i < root->symbol.n; i++)
-            open = open || root->symbol.at[i].sym == carried->shape[k];
+        bool open = object_inner(in, carried->shape[k], first);
         shape[k] = carried->shape[k];
         if (open || !size_changes(in, carried->shape[k], after->shape[k], t, first)) continue;
         shape[k] = infer_fresh(in, "carried", dim_const(in->ctx, INT32_MAX));
@@ -278,7 +273,7 @@ static int loop_init(Lower *lo, const Looping *l, int i) {
     Shape s = nn_shape(lo, from);
     bool varies = false;
     for (int k = 0; t->kind == TYPE_TENSOR && k < s.rank && s.rank == t->rank; k++)
-        varies = varies || (loop_varies(l->body, i, s.at, k) && control_data_size(lo, t->shape[k]));
+        varies = varies || (loop_varies(l->body, i, s.at, k) && nn_data_size(lo, t->shape[k]));
     return varies ? object_box(lo, from) : object_cast(lo, from, t);
 }
 

@@ -141,23 +141,9 @@ static void split_infer(Infer *in) {
     }
 }
 
-/* Defines the sizes that the run gives; they are refused when they do not add up to the extent. */
+/* Defines the sizes that the run gives. */
 static void split_define(Lower *lo, int axis, Dim extent, Dim *size) {
-    int parts = lower_in(lo, 1), total = lower_tmp(lo, "total", I64, NULL, 0);
-    Dim n = dim_const(lo->ctx, lo->node->out.n), k;
-    int checked = lower_tmp(lo, "checked", I64, &n, 1);
-    Map *m = lower_map(lo, "total");
-    k = map_dim(lo->flow, m, "k", n);
-    map_write(lo->flow, m, total, NULL, map_read(lo->flow, m, parts, &k),
-              combine_get(lo->ctx, "sum", I64));
-    m = lower_map(lo, "checked");
-    k = map_dim(lo->flow, m, "k", n);
-    int arg[3] = {map_read(lo->flow, m, parts, &k), map_read(lo->flow, m, total, NULL),
-                  body_index(&m->body, extent)};
-    map_write(
-        lo->flow, m, checked, &k,
-        body_expr(&m->body, "select(($1 == $2) & ($0 >= 0), $0, highest)", arg, 3, NULL, 0, I64),
-        NULL);
+    int checked = onnx_checked_sizes(lo, lower_in(lo, 1), "sum", extent);
     for (int i = 0; i < lo->node->out.n; i++) {
         bool used = lower_out(lo, i) >= 0;
         if (used) onnx_define_result(lo, i, axis, checked, i);

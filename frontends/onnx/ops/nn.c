@@ -218,6 +218,12 @@ Dim nn_fresh(Lower *lo, const char *name, Dim upper) {
     return sym;
 }
 
+bool nn_data_size(const Lower *lo, Dim size) {
+    for (int i = 0; i < lo->flow->symbol.n; i++)
+        if (lo->flow->symbol.at[i].sym == size) return lo->flow->symbol.at[i].upper != NULL;
+    return false;
+}
+
 void nn_define(Lower *lo, Dim size, int from, int64_t index, Dim upper) {
     int64_t hi = INT64_MAX;
     dim_is_const(upper, &hi);

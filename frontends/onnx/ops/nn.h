@@ -70,6 +70,8 @@ int nn_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank);
 int nn_tmp_like(Lower *lo, const char *name, DType t, int cont);
 /* A symbol of the flow that a call will define; at most `upper`. */
 Dim nn_fresh(Lower *lo, const char *name, Dim upper);
+/* Is size a symbol that a call defines from data? */
+bool nn_data_size(const Lower *lo, Dim size);
 /* Defines `size` as element `index` of an integer container, put into 0 .. upper. */
 void nn_define(Lower *lo, Dim size, int from, int64_t index, Dim upper);
 /* Row-major index of element `at` of a shape. */

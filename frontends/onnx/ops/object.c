@@ -71,8 +71,14 @@ Type object_opened(Infer *in, const Type *t, const Type *declared, const char *w
     return to;
 }
 
-Type object_closed(Infer *in, const Type *t, int first) {
+bool object_inner(const Infer *in, Dim d, int first) {
     const Graph *root = graph_root(in->graph);
+    for (int i = first; i < root->symbol.n; i++)
+        if (dim_uses(d, root->symbol.at[i].sym)) return true;
+    return false;
+}
+
+Type object_closed(Infer *in, const Type *t, int first) {
     Type to = *t;
     if (object_is(t)) {
         Type elem = object_closed(in, t->elem, first);
@@ -81,10 +87,8 @@ Type object_closed(Infer *in, const Type *t, int first) {
     }
     Dim *shape = t->rank > 0 ? NEW_ARRAY(in->arena, Dim, t->rank) : NULL;
     for (int i = 0; i < t->rank; i++) {
-        shape[i] = t->shape[i];
-        for (int k = first; k < root->symbol.n; k++)
-            if (dim_uses(t->shape[i], root->symbol.at[k].sym))
-                shape[i] = graph_unknown_dim(in->ctx);
+        bool inner = object_inner(in, t->shape[i], first);
+        shape[i] = inner ? graph_unknown_dim(in->ctx) : t->shape[i];
     }
     to.shape = shape;
     return to;
@@ -115,10 +119,7 @@ static bool is_defined(const Items *items, Dim d) {
 
 /* A symbol that data defines, and nothing has yet. */
 static bool is_open(const Lower *lo, Dim d) {
-    for (int i = 0; dim_sym_name(d) && i < lo->flow->symbol.n; i++)
-        if (lo->flow->symbol.at[i].sym == d)
-            return lo->flow->symbol.at[i].upper && !is_defined(&lo->flow->body, d);
-    return false;
+    return nn_data_size(lo, d) && !is_defined(&lo->flow->body, d);
 }
 
 void object_define(Lower *lo, int dims, int to) {

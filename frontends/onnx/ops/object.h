@@ -16,7 +16,9 @@ Type object_of(Infer *in, TypeKind kind, const Type *elem);
 /* What a dynamic element of type `t` is as a value: unknown dims become symbols that object_unbox
  * defines. `declared` (may be NULL) gives a rank that is not known. */
 Type object_opened(Infer *in, const Type *t, const Type *declared, const char *what);
-/* `t` without dims that only hold inside a body: those that name symbols from `first` on. */
+/* Does `d` only hold inside a body: does it name a symbol from `first` on? */
+bool object_inner(const Infer *in, Dim d, int first);
+/* `t` without object_inner dims. */
 Type object_closed(Infer *in, const Type *t, int first);
 
 /* A value as an object container: tensors are boxed. */

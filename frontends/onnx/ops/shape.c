@@ -128,25 +128,6 @@ static void reshape_infer(Infer *in) {
         onnx_unknown_shape(in, 1, t->dtype, most_of_one_dim(in, t));
 }
 
-/* Sizes as they are where their product is `total`; else sizes beyond all bounds. */
-static int refuse_counts(Lower *lo, int sizes, Dim n, Dim total) {
-    int count = lower_tmp(lo, "count", I64, NULL, 0),
-        checked = lower_tmp(lo, "checked", I64, &n, 1);
-    Map *m = lower_map(lo, "count");
-    Dim k = map_dim(lo->flow, m, "k", n);
-    map_write(lo->flow, m, count, NULL, map_read(lo->flow, m, sizes, &k),
-              combine_get(lo->ctx, "prod", I64));
-    m = lower_map(lo, "checked");
-    k = map_dim(lo->flow, m, "k", n);
-    int arg[3] = {map_read(lo->flow, m, sizes, &k), body_index(&m->body, total),
-                  map_read(lo->flow, m, count, NULL)};
-    map_write(
-        lo->flow, m, checked, &k,
-        body_expr(&m->body, "select(($1 == $2) & ($0 >= 0), $0, highest)", arg, 3, NULL, 0, I64),
-        NULL);
-    return checked;
-}
-
 /* The final dims from a shape operand that is known at run time only: 0 copies, -1 takes the rest.
  * One map per dim; `product` of all others is a reduction. */
 static void define_reshape(Lower *lo, const int *axes, int naxes) {
@@ -175,7 +156,7 @@ static void define_reshape(Lower *lo, const int *axes, int naxes) {
                   map_read(lo->flow, m, others, NULL)};
     map_write(lo->flow, m, done, &k,
               body_expr(&m->body, "select($0 == -1, $1 / $2, $0)", arg, 3, NULL, 0, I64), NULL);
-    onnx_define(lo, refuse_counts(lo, done, n, total), axes, naxes);
+    onnx_define(lo, onnx_checked_sizes(lo, done, "prod", total), axes, naxes);
 }
 
 static void reshape_5_lower(Lower *lo) {

@@ -276,3 +276,21 @@ void onnx_define_result(Lower *lo, int result, int axis, int vector, int64_t ele
     Dim extent = lo->flow->cont.at[to].shape[axis];
     if (is_fresh(lo, extent)) define_by(lo, vector, element, extent);
 }
+
+int onnx_checked_sizes(Lower *lo, int sizes, const char *combine, Dim total) {
+    Dim n = lo->flow->cont.at[sizes].shape[0];
+    int all = lower_tmp(lo, combine, I64, NULL, 0), checked = lower_tmp(lo, "checked", I64, &n, 1);
+    Map *m = lower_map(lo, combine);
+    Dim k = map_dim(lo->flow, m, "k", n);
+    map_write(lo->flow, m, all, NULL, map_read(lo->flow, m, sizes, &k),
+              combine_get(lo->ctx, combine, I64));
+    m = lower_map(lo, "checked");
+    k = map_dim(lo->flow, m, "k", n);
+    int arg[3] = {map_read(lo->flow, m, sizes, &k), body_index(&m->body, total),
+                  map_read(lo->flow, m, all, NULL)};
+    map_write(
+        lo->flow, m, checked, &k,
+        body_expr(&m->body, "select(($1 == $2) & ($0 >= 0), $0, highest)", arg, 3, NULL, 0, I64),
+        NULL);
+    return checked;
+}

@@ -49,6 +49,9 @@ int onnx_fresh_axes(const Lower *lo, int *axes);
 void onnx_define(Lower *lo, int vector, const int *axes, int n);
 /* The same of one axis of any result, by one element. */
 void onnx_define_result(Lower *lo, int result, int axis, int vector, int64_t element);
+/* The i64 vector `sizes` where its elements are >= 0 and their sum or product ("sum", "prod") is
+ * `total`, else extents that no run has room for, so that it is refused. */
+int onnx_checked_sizes(Lower *lo, int sizes, const char *combine, Dim total);
 /* Defines the fresh axes: `size` gives the extent of one as an i64 value of a map. */
 typedef int OnnxSizeFn(Lower *lo, Map *m, int axis);
 void onnx_define_axes(Lower *lo, OnnxSizeFn *size);
