@@ -32,6 +32,7 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
                 .ctx = arena_ctx(arena),
                 .options = options,
                 .source = source,
+                .converted = {.arena = arena},
                 .tell = fn,
                 .user = user};
     bool cuda = options->target == TARGET_CUDA;
@@ -101,6 +102,7 @@ static const char *build_json(Driver *d, const char *hash) {
         text_printf(&out, "%s ", *f);
     text_printf(&out, "\", \"math\": \"%s\", \"packing\": \"%s\"", math[o->math],
                 packing[o->packing]);
+    if (o->convert != F32) text_printf(&out, ", \"convert\": \"%s\"", dtype_name(o->convert));
     if (o->weights_file) text_put(&out, ", \"weights\": \"file\"");
     if (o->profile) text_put(&out, ", \"profile\": \"yes\"");
     if (o->checked) text_put(&out, ", \"checked\": \"yes\"");
@@ -138,6 +140,8 @@ void driver_passes(Driver *d) {
                    .ops = d->ops,
                    .math = o->math,
                    .packing = o->packing,
+                   .convert = o->convert,
+                   .converted = &d->converted,
                    .recipe = recipe,
                    .notes = o->save_recipe || d->watch ? &notes : NULL,
                    .baseline = &baseline};
@@ -285,6 +289,7 @@ void driver_compile(Driver *d, const char *output) {
         fail(d->ctx, E_OPTION, "the library to write has no name; give one");
     Output *out = o->emit == EMIT_LIBRARY ? output_open(d->arena, output) : NULL;
     driver_passes(d);
+    if (d->converted.n) tell(d, TELL_TEXT, text_str(&d->converted));
     if (o->stop_after && !d->stage.program) return;
     if (!out) {
         driver_emit_folder(d);

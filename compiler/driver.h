@@ -28,6 +28,7 @@ typedef struct Options {
     const char *cpu, *gpu;  /* gpu: the one that is planned for */
     VEC(const char *) gpus; /* that code is made for: "sm_90a", ...; none: all that we know */
     MathMode math;
+    DType convert; /* F16, BF16; F32: no conversion */
     Packing packing;
     bool weights_file, verify_each, time_passes, no_cache, profile, checked;
     bool data_anywhere; /* external data outside the model's folder too */
@@ -62,7 +63,8 @@ Ctx *context_fork(weir_context *c);
 
 /* ---- one compilation ------------------------------------------------------------------------- */
 
-/* What is told on the way. TELL_TEXT: what --print-after asked for; TELL_TIME: a line of
+/* What is told on the way. TELL_TEXT: what --print-after asked for, and what --convert did when a
+ * library is written; TELL_TIME: a line of
  * --time-passes; TELL_STEP: what begins now. */
 typedef enum { TELL_TEXT, TELL_TIME, TELL_STEP } Telling;
 typedef void TellFn(void *user, Telling kind, const char *text);
@@ -100,6 +102,7 @@ typedef struct Driver {
     Weights weights;
     VEC(Hidden) hidden;
     int plugins_ran;
+    Text converted;         /* a line for each container that --convert stores in halves */
     const char *recipe;     /* of what was decided, when it is saved or watched */
     uint64_t weights_check; /* of the side file */
     Units units;

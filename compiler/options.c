@@ -13,7 +13,7 @@ void options_add_operators(Ctx *ctx, Options *o, const char *text) {
 }
 
 void options_default(Options *o) {
-    *o = (Options){.cpu = "native", .gpu = "sm_90a", .math = MATH_DEFAULT};
+    *o = (Options){.cpu = "native", .gpu = "sm_90a", .math = MATH_DEFAULT, .convert = F32};
 }
 
 /* What a row's function gets. */
@@ -76,6 +76,12 @@ static void set_gpu(const Setting *s) {
 static void set_math(const Setting *s) {
     static const char *const words[] = {"strict", "default", "fast"};
     s->o->math = (MathMode)one_of(s, words, 3, "strict, default or fast");
+}
+
+static void set_convert(const Setting *s) {
+    static const char *const words[] = {"no", "f16", "bf16"};
+    static const DType types[] = {F32, F16, BF16};
+    s->o->convert = types[one_of(s, words, 3, "f16, bf16 or no")];
 }
 
 static void set_weights(const Setting *s) {
@@ -232,6 +238,7 @@ static const struct Row {
     {"dim", set_dim, false},
     {"feed", set_feed, false},
     {"math", set_math, false},
+    {"convert", set_convert, false},
     {"weights", set_weights, false},
     {"packing", set_packing, false},
     {"emit", set_emit, false},

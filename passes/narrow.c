@@ -11,7 +11,7 @@
  * what computes them. A product of two bf16 is exact in f32, so each term is off by the rounding of
  * its factors, at most 2^-7 + 2^-16 of itself. Worth it where the time by FLOP and by bytes of
  * weights, halved, and the rounding are less than the time before. */
-#include "passes/compose.h"
+#include "passes/converted.h"
 
 enum {
     WHOLE = 16, /* a block of channels, as layout cuts them */
@@ -19,16 +19,11 @@ enum {
 };
 static const int64_t unknown_extent = 64;
 
-typedef struct Converted {
-    int from, to; /* containers */
-    const Items *home;
-} Converted;
-
 typedef struct Narrowing {
     Editing e;
     const Machine *machine;
     bool narrow; /* are products in bf16 allowed? */
-    VEC(Converted) done;
+    Conversions conversions;
     int known;          /* containers whose uses were counted */
     int from[2], to[2]; /* operands of the map at hand, and what they become */
 } Narrowing;
@@ -136,31 +131,10 @@ static bool widens(const Narrowing *n, const Map *m, Contraction *r) {
     return widened_factor(&m->body, product, r->b) && compute > read;
 }
 
-/* A map that rounds or widens a container, once for all readers of a list; those of parameters
- * stand in front of everything. */
-static int converted(Narrowing *n, int cont, DType type, const Items *home, Items *into) {
-    Flow *flow = n->e.flow;
-    for (int i = 0; i < n->done.n; i++)
-        if (n->done.at[i].from == cont && n->done.at[i].home == home) return n->done.at[i].to;
-    const Cont c = flow->cont.at[cont];
-    const char *name = internf(flow->ctx, "%s.%s.%d", c.name, dtype_name(type), flow->cont.n);
-    int to = flow_cont(flow, name, CONT_TMP, type, c.shape, c.rank);
-    Map *m = flow_map(flow, into, name, c.from);
-    Dim at[RANK_MAX];
-    for (int k = 0; k < c.rank; k++) at[k] = map_dim(flow, m, "i", c.shape[k]);
-    int value = map_read(flow, m, cont, at);
-    map_write(flow, m, to, at, body_cvt(&m->body, type, value), NULL);
-    vec_push(n->e.arena, &n->done, ((Converted){cont, to, home}));
-    return to;
-}
-
 static int read_small(void *user, Body *b, const Val *read) {
     const Narrowing *n = user;
     int k = read->read.cont == n->from[0] ? 0 : 1;
-    Access small = read->read;
-    small.cont = n->to[k];
-    if (!read->has_else) return body_cvt(b, F32, body_read(b, small, BF16));
-    return body_cvt(b, F32, body_read_else(b, small, BF16, body_bits(b, BF16, 0)));
+    return converted_read(b, read, n->to[k], BF16);
 }
 
 /* A BodyReadFn: the operand that was widened. */
@@ -170,6 +144,10 @@ static int read_wide(void *user, Body *b, const Val *read) {
     Access wide = read->read;
     wide.cont = n->to[1];
     return body_read(b, wide, F32);
+}
+
+static void convert(Narrowing *n, int k, DType type, const Items *home, Items *into) {
+    n->to[k] = converted_copy(&n->e, &n->conversions, n->from[k], type, home, into);
 }
 
 static void narrow_items(Narrowing *n, Items *items, Items *front) {
@@ -182,13 +160,13 @@ static void narrow_items(Narrowing *n, Items *items, Items *front) {
         Contraction r;
         if (m && widens(n, m, &r)) {
             n->from[1] = m->body.val.at[r.b].read.cont;
-            n->to[1] = converted(n, n->from[1], F32, NULL, front);
+            convert(n, 1, F32, NULL, front);
             map_rewrite(&n->e, n->e.flow->map.at[it.map], NULL, 0, read_wide, n);
         } else if (m && n->narrow && narrows(n, m, &r)) {
             n->from[0] = m->body.val.at[r.a].read.cont, n->from[1] = m->body.val.at[r.b].read.cont;
-            n->to[0] = converted(n, n->from[0], BF16, items, &out);
+            convert(n, 0, BF16, items, &out);
             bool first = n->e.flow->cont.at[n->from[1]].kind != CONT_TMP;
-            n->to[1] = converted(n, n->from[1], BF16, first ? NULL : items, first ? front : &out);
+            convert(n, 1, BF16, first ? NULL : items, first ? front : &out);
             map_rewrite(&n->e, n->e.flow->map.at[it.map], NULL, 0, read_small, n);
         }
         vec_push(n->e.arena, &out, it);

@@ -23,6 +23,8 @@ typedef struct PassEnv {
     const OpTable *ops;
     MathMode math;
     Packing packing;
+    DType convert;             /* F16 or BF16: what products read is stored as that */
+    Text *converted;           /* takes a line for each container converted, or NULL */
     struct Recipe *recipe;     /* decisions that are made already, or NULL (recipe.h) */
     struct RecipeNotes *notes; /* takes the decisions made, or NULL */
     const Machine *baseline; /* the constant part is scheduled for it, so that its bits are the same

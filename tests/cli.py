@@ -30,7 +30,7 @@ from cli_weir import BF16, FLAT, NUMPY, ROOT, ROWS, TIMEOUT, Skip, Weir, casts, 
 MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 TAKE_MODELS = ("compile", "run", "test", "bench", "check", "dump", "report", "profile", "extract")
 VERBS = TAKE_MODELS + ("tune", "info", "verify", "ops", "doctor", "cache", "explain")
-COMPILE_OPTIONS = ("--target", "--gpu", "--cpu", "--dim", "--math", "--weights", "--packing", "--print-after", "--stop-after",
+COMPILE_OPTIONS = ("--target", "--gpu", "--cpu", "--dim", "--math", "--convert", "--weights", "--packing", "--print-after", "--stop-after",
                    "--skip", "--verify-each", "--time-passes", "-j")
 
 
@@ -162,6 +162,22 @@ def test_cpu(weir):
         weir("compile", MNIST, "-o", f"{cpu}.so", f"--cpu={cpu}")
         done = weir("run", f"{cpu}.so", "--random=1", code=None)
         assert done.code == 0 or done.code == 1 and "this CPU lacks" in done.err, done
+
+
+def test_convert(weir):
+    """What is stored in halves is told; a recipe keeps one container as it is."""
+    model = weir.write("mlp.onnx", mlp())
+    said = weir("compile", model, "-o", "half.so", "--convert=f16", "--save-recipe=r.txt").out
+    names = re.findall(r"^f16 (\S+) f32\[", said, re.M)
+    assert names and '"convert": "f16"' in weir("info", "half.so").out, said
+    recipe = (weir.folder / "r.txt").read_text()
+    assert f"convert {names[0]} f16" in recipe, recipe
+    weir.write("r.txt", f"{recipe.splitlines()[0]}\nconvert {names[0]} f32\n".encode())
+    said = weir("compile", model, "-o", "half.so", "--convert=f16", "--recipe=r.txt").out
+    assert re.findall(r"^f16 (\S+) f32\[", said, re.M) == names[1:]
+    assert "f16" not in weir("compile", model, "-o", "full.so").out
+    weir("check", model, "--convert=bf16", "--random=3")
+    weir.fails(2, "f16, bf16 or no", "compile", model, "-o", "m.so", "--convert=f8")
 
 
 def test_emit(weir):

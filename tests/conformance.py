@@ -21,7 +21,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MEASURES = ("ulp", "of largest")
-FORMS = ("symbolic", "constant", "strict", "fast")
+FORMS = ("symbolic", "constant", "strict", "fast", "halves")
 COLUMNS = ("result", *MEASURES, *FORMS)
 # What the order of sums may change from one CPU to the next: (factor, units on top) by measure. Where a sum
 # cancels, a unit of the small element says little, so that bound is wide.
@@ -39,8 +39,8 @@ compares each run with it. A case that passed must go on passing; one marked "fa
   `of largest` above {FACTOR["of largest"][0]} times plus {FACTOR["of largest"][1]}.
   CPUs sum in different orders; between AVX-512, AVX2 and SSE `of largest` differs by 4 at most, but for one case (97 and 67).
 - `symbolic`: every dim a symbol. `constant`: every input but the first an initializer. Both in the evaluator.
-- `strict`, `fast`: compiled with `--math=strict --verify-each`; with `--math=fast`, within the bound of that mode
-  (`compiler/README.md`).
+- `strict`, `fast`: compiled with `--math=strict --verify-each`; with `--math=fast`; `halves`: with `--convert=f16`; within
+  the bounds of these (`compiler/README.md`).
 """
 
 

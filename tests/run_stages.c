@@ -12,16 +12,13 @@
  * useful; --compile N does so for one kernel of N (0: none). A text with nests written by hand also
  * has these compiled, and its flow taken through the passes with and without the kernels that it
  * brings.
- *
- * --text evaluates nothing: every stage must verify and print, parse and print as the same text
- * (in every run the texts are compared when no pass is left out).
- * --gpu does it for a machine of blocks of threads: flows without the kernels they bring.
- * --every N takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks.
- *
- * A text may say what a pass makes of it, for x86-64-v4 (with a line `# math: fast`, which sets
- * that, for sapphirerapids): `# after PASS: TEXT` demands TEXT in the stage after that pass, `#
- * never after PASS: TEXT` forbids it; `# FLOW after PASS: TEXT` is for the flow or graph of that
- * name. With --gpu these lines begin `# on gpu`, and `# traffic:` limits what its kernels waste. */
+ * --text evaluates nothing: every stage must verify and print as the text that it parses from.
+ * --gpu does it for a machine of blocks of threads: flows without the kernels they bring. --every N
+ * takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks.
+ * A text may say what a pass makes of it, for x86-64-v4 (`# math: fast`: for sapphirerapids, with
+ * that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT behind the pass, `# never
+ * after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one flow or graph. With --gpu
+ * they begin `# on gpu`, and `# traffic:` limits what kernels waste. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -317,8 +314,8 @@ static void run_passes(void *user) {
     r->text = NULL;
     Machine baseline = r->machine;
     if (r->settings->gpu) target_c_machine(r->ctx, &baseline, "x86-64-v3");
-    PassEnv env = {
-        .machine = &r->machine, .ops = onnx_ops(), .math = r->options.math, .baseline = &baseline};
+    PassEnv env = {.machine = &r->machine, .ops = onnx_ops(), .baseline = &baseline};
+    env.math = r->options.math, env.convert = r->options.convert;
     PassOptions options = {
         .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);
@@ -494,6 +491,7 @@ static void run_file(void *user) {
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     Program *program = ir_file_program(arena, file);
     if (strstr(text, "# math: fast\n")) r->options.math = MATH_FAST;
+    if (strstr(text, "# convert: f16\n")) r->options.convert = F16;
     r->expect = strstr(text, "after ") ? arena_printf(arena, "\n%s", text) : NULL;
     r->limits = r->settings->gpu ? text : NULL;
     for (int i = 0; i < file->graph.n; i++)

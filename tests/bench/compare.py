@@ -58,7 +58,7 @@ def measure(args):
     got = weir.outputs()
     bits = hashlib.sha256()
     for name, value in got.items():
-        gap, wrong = difference(value, want[name], work.tolerance)
+        gap, wrong = difference(value, want[name], max(work.tolerance, args.tolerance))
         bits.update(value.tobytes())
         result["outputs"][name] = gap
         if wrong:
@@ -88,7 +88,7 @@ def measure(args):
 
 
 def measure_in_child(args, name, threads, library):
-    command = [sys.executable, __file__, "--one", name, "--threads-one", str(threads), "--library", str(library),
+    command = [sys.executable, __file__, "--one", name, "--threads-one", str(threads), "--tolerance", str(args.tolerance), "--library", str(library),
                "--work", str(args.work), "--min-time", str(args.min_time), "--against", ",".join(args.against)]
     try:
         done = subprocess.run(command + (["--check"] if args.check else []), capture_output=True, text=True,
@@ -198,6 +198,8 @@ def arguments():
     parser.add_argument("--against", default="onnxruntime,openvino", type=lambda text: text.split(","))
     parser.add_argument("--min-time", type=float, default=3.0, help="seconds of timed calls, all engines together")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one model at one number of threads")
+    parser.add_argument("--tolerance", type=float, default=0, metavar="X",
+                        help="of floats, relative to the largest magnitude, at least (for --option convert=f16, math=fast)")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help='of "weir compile"')
     parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
     parser.add_argument("--work", type=pathlib.Path, default=os.environ.get("WEIR_ZOO_WORK", ROOT / "build/zoo"),

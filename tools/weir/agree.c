@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/dtype.h"
+#include "compiler/driver.h"
 #include "tools/weir/tensors.h"
 
 /* The bits of a float as an integer that grows with it. */
@@ -89,18 +89,19 @@ double agree_bound(int32_t dtype) {
     return dtype_is_float(t) ? (dtype_bits(t) == 16 ? 1e-2 : 0.1) : 0;
 }
 
-bool agreement_holds(const Agreement *a, int32_t dtype) {
-    return a->comparable && (a->equal || a->relative <= agree_bound(dtype)) &&
+double agree_share(const struct Options *o) {
+    double stored = o->convert == F16 ? 0x1p-7 : o->convert == BF16 ? 0x1p-4 : 0;
+    return stored + (o->math == MATH_FAST ? 0x1p-8 : 0);
+}
+
+bool agreement_holds(const Agreement *a, int32_t dtype, double share) {
+    if (dtype_from_onnx(dtype) == F64) share = 0;
+    return a->comparable && (a->equal || a->relative <= agree_bound(dtype) + share) &&
            (a->equal || dtype_is_float(dtype_from_onnx(dtype)) || dtype == WEIR_C64 ||
             dtype == WEIR_C128);
 }
 
 /* ---- within a tolerance ---------------------------------------------------------------------- */
-
-/* What --math=fast adds, as a part of the largest magnitude. */
-static double fast_share(DType t) {
-    return t == F64 ? 0 : 0x1p-8;
-}
 
 static double largest_finite(DType t, const weir_tensor *a, int64_t n) {
     double largest = 0;
@@ -125,7 +126,7 @@ static double relative_bound(DType t, const Tolerance *within) {
 static void compare_floats(Difference *d, DType t, const weir_tensor *got, const weir_tensor *want,
                            int64_t n, const Tolerance *within) {
     double worst = 0, ulp = 0, largest = largest_finite(t, want, n),
-           atol = within->atol + (within->fast ? fast_share(t) * largest : 0),
+           atol = within->atol + (t == F64 ? 0 : within->share * largest),
            rtol = relative_bound(t, within);
     for (int64_t i = 0; i < n; i++) {
         Bits gb = mem_get(t, got->data, i), wb = mem_get(t, want->data, i);

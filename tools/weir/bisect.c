@@ -77,7 +77,7 @@ static void compare_value(void *user, const Cont *cont, const Tensor *t) {
         g = host_view(&mine);
         a = host_agree(&g, &w);
     }
-    if (!a.comparable || agreement_holds(&a, g.dtype)) return;
+    if (!a.comparable || agreement_holds(&a, g.dtype, agree_share(&b->s->options))) return;
     b->output_differs = b->output_differs || output;
     if (b->first) return;
     b->first = cont->name;
@@ -145,7 +145,10 @@ static Flow *with_output(Bisect *b, const Flow *from, const char *name) {
 /* Compiles the flow, runs it, and compares its last output with the reference's value. */
 static bool code_differs(Bisect *b, const Flow *flow, const char *name) {
     Driver d = b->s->driver;
-    PassEnv env = {.machine = &d.machine, .ops = onnx_ops(), .math = b->s->options.math};
+    PassEnv env = {.machine = &d.machine,
+                   .ops = onnx_ops(),
+                   .math = b->s->options.math,
+                   .convert = b->s->options.convert};
     d.stage = passes_run(b->s->ctx, (Stage){.flow = flow}, &env, NULL);
     d.units = (Units){0};
     Loaded loaded = driver_load(&d);
@@ -165,7 +168,7 @@ static bool code_differs(Bisect *b, const Flow *flow, const char *name) {
     if (instance) m->destroy(instance);
     b->worst = ran ? host_agree(&out[m->noutputs - 1], &w) : (Agreement){0};
     loaded_free(&loaded);
-    return !ran || !agreement_holds(&b->worst, w.dtype);
+    return !ran || !agreement_holds(&b->worst, w.dtype, agree_share(&b->s->options));
 }
 
 /* What is right stays so and what follows a wrong value is wrong: so halves find the first. */

@@ -16,6 +16,7 @@
     "  --cpu NAME              native, x86-64-v2, x86-64-v3, x86-64-v4 or a CPU name\n"            \
     "  --dim NAME=V|NAME=LO..HI fix or bound a symbolic dim\n"                                     \
     "  --math MODE             strict, default or fast\n"                                          \
+    "  --convert f16|bf16      store what products read in halves; the list is printed\n"          \
     "  --weights WHERE         embed or file\n"                                                    \
     "  --packing WHEN          build, create or swap\n"                                            \
     "  --print-after PASS      print the IR after a pass (\"all\": after each)\n"                  \

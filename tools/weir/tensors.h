@@ -65,11 +65,10 @@ typedef struct Difference {
     char text[200]; /* why not */
 } Difference;
 /* |got - want| <= atol + rtol * |want| for floats (NaN equals NaN, infinities by sign); equality
- * else. `fast`: floats below 64 bits may be off by 2^-8 of the largest magnitude besides, which is
- * what --math=fast promises (compiler/README.md). Of bf16, rtol is 2^-6 at least. */
+ * else. Floats below 64 bits may be off by this share of the largest magnitude besides
+ * (agree_share). Of bf16, rtol is 2^-6 at least. */
 typedef struct Tolerance {
-    double rtol, atol;
-    bool fast;
+    double rtol, atol, share;
 } Tolerance;
 void host_compare_objects(Difference *d, const weir_tensor *got, const weir_tensor *want,
                           const Tolerance *within);
@@ -88,6 +87,10 @@ Agreement host_agree(const weir_tensor *got, const weir_tensor *want);
 /* The largest `relative` that counts as agreement of this dtype: what the order of sums may change.
  */
 double agree_bound(int32_t dtype);
-bool agreement_holds(const Agreement *a, int32_t dtype);
+/* What these options add to the bound of floats below 64 bits, as a part of the largest magnitude:
+ * --math=fast and --convert promise no more (compiler/README.md). */
+struct Options;
+double agree_share(const struct Options *o);
+bool agreement_holds(const Agreement *a, int32_t dtype, double share);
 
 #endif

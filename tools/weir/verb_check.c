@@ -27,9 +27,9 @@ static bool check_option(Args *a, void *user, bool *bad) {
     return true;
 }
 
-static bool report(const HostTensor *got, const HostTensor *want) {
+static bool report(const HostTensor *got, const HostTensor *want, double share) {
     Agreement a = host_agree(&got->t, &want->t);
-    bool ok = agreement_holds(&a, got->t.dtype);
+    bool ok = agreement_holds(&a, got->t.dtype, share);
     printf("%s: %s[", want->name, dtype_text(want->t.dtype));
     for (int k = 0; k < want->t.rank; k++)
         printf("%s%lld", k ? "," : "", (long long)want->t.dims[k]);
@@ -55,14 +55,14 @@ static bool run_engine(Engine *e, const HostTensor *inputs, HostTensor *outputs)
 }
 
 /* Both engines on the same inputs. */
-static int compare(Engine *compiled, Engine *eval, const HostTensor *inputs) {
+static int compare(Engine *compiled, Engine *eval, const HostTensor *inputs, double share) {
     HostTensor *got = calloc((size_t)compiled->noutputs + 1, sizeof *got);
     HostTensor *want = calloc((size_t)compiled->noutputs + 1, sizeof *want);
     int rc = EXIT_MODEL;
     if (run_engine(eval, inputs, want)) {
         rc = run_engine(compiled, inputs, got) ? EXIT_DONE : EXIT_OURS;
         for (int i = 0; rc != EXIT_MODEL && i < compiled->noutputs && got[i].t.data; i++)
-            if (!report(&got[i], &want[i])) rc = EXIT_OURS;
+            if (!report(&got[i], &want[i], share)) rc = EXIT_OURS;
     }
     tensors_free(got, compiled->noutputs);
     tensors_free(want, compiled->noutputs);
@@ -79,7 +79,8 @@ static int check(weir_context *c, const char *model, const Check *k) {
         if (inputs_make(&eval, &k->in, inputs)) {
             rc = engine_open(&compiled, ENGINE_COMPILED, c, model, (int)k->threads) ? EXIT_DONE
                                                                                     : EXIT_OURS;
-            if (rc == EXIT_DONE) rc = compare(&compiled, &eval, inputs);
+            if (rc == EXIT_DONE)
+                rc = compare(&compiled, &eval, inputs, agree_share(context_options(c)));
             if (k->bisect && rc != EXIT_MODEL) {
                 int found = bisect(c, model, inputs, eval.ninputs, (int)k->threads);
                 if (rc == EXIT_DONE) rc = found;

@@ -253,13 +253,13 @@ static bool parse(Suite *s, Args *a, weir_context *c) {
         else
             ok = keep_option(&s->options, a, c);
     }
-    s->options.within.fast = context_options(c)->math == MATH_FAST;
+    s->options.within.share = agree_share(context_options(c));
     s->jobs = (int)jobs, s->timeout = (int)timeout, s->options.threads = (int)threads;
     return ok && (s->cases.n > 0 || !usage_error(a, "needs folders that hold cases"));
 }
 
 int verb_test(Args *a) {
-    Suite s = {.options = {.engines = 1, .within = {1e-3, 1e-7, false}}};
+    Suite s = {.options = {.engines = 1, .within = {1e-3, 1e-7, 0}}};
     weir_context *c = context_new();
     int rc = EXIT_USAGE;
     if (parse(&s, a, c)) {

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Containers of floats stored in another type: what `convert` and `narrow` share. */
+#ifndef WEIR_PASSES_CONVERTED_H
+#define WEIR_PASSES_CONVERTED_H
+
+#include "passes/compose.h"
+
+typedef struct Converted {
+    int from, to; /* containers */
+    const Items *home;
+} Converted;
+
+typedef struct Conversions {
+    VEC(Converted) done;
+} Conversions;
+
+/* A map at the end of `into` that rounds or widens a container; made once for all that ask with one
+ * `home`. Returns the copy. */
+int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
+                   Items *into);
+
+/* In place of a read of f32: the same element of `cont`, which holds `type`, as f32. */
+int converted_read(Body *b, const Val *read, int cont, DType type);
+
+#endif
