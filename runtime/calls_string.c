@@ -282,6 +282,20 @@ static void strings_from(weir_call *c) {
     }
 }
 
+/* A text as an integer; "1.5" is cut to 1, one that no integer holds to the nearest that there is.
+ */
+static long long whole_of(const char *text, char **end) {
+    long long v = strtoll(text, end, 10);
+    char *past;
+    double real = strtod(text, &past);
+    if (past == *end) return v;
+    *end = past;
+    return real != real      ? 0
+           : real >= 0x1p63  ? INT64_MAX
+           : real <= -0x1p63 ? INT64_MIN
+                             : (long long)real;
+}
+
 static void strings_to(weir_call *c) {
     weir_tensor *y = &c->out[0];
     int64_t n = weir_tensor_count(y);
@@ -294,7 +308,7 @@ static void strings_to(weir_call *c) {
         if (y->dtype == WEIR_F64)
             ((double *)y->data)[i] = strtod(text, &end);
         else
-            ((long long *)y->data)[i] = strtoll(text, &end, 10);
+            ((long long *)y->data)[i] = whole_of(text, &end);
         while (is_space(*end)) end++;
         if (*end || end == text) {
             c->status = WEIR_E_ARGUMENT;

@@ -99,7 +99,7 @@ static void check_counts(const Infer *in, const Schema *s) {
     Word w = {0};
     for (const char *at = s->operands; word_next(&at, &w);) most++;
     if (w.repeated) most = given > most ? given : most;
-    if (given < s->least || given > most)
+    if (in->node->in.n < s->least || given > most)
         fail(in->ctx, E_MODEL, "the node has %d operands: the operator takes %s%d%s", given,
              w.repeated ? "at least " : "", s->least,
              most > s->least && !w.repeated ? internf(in->ctx, " to %d", most) : "");

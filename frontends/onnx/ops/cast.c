@@ -119,8 +119,7 @@ void nn_cast_text(Lower *lo, int from, int to) {
     Dim at[RANK_MAX];
     bool reads = nn_cont(lo, to)->type != STRING;
     DType t = nn_cont(lo, reads ? to : from)->type;
-    DType wide = dtype_is_float(t)              ? reads ? F64 : t
-                 : t == BOOL && !reads          ? BOOL
+    DType wide = dtype_is_float(t) || t == BOOL ? reads ? F64 : t
                  : dtype_class(t) == CLASS_UINT ? reads ? I64 : U64
                                                 : I64;
     int number = nn_tmp_like(lo, "number", wide, from);

@@ -71,6 +71,14 @@ static const char *transform_of(const Lower *lo) {
 
 /* ---- linear models --------------------------------------------------------------------------- */
 
+/* The list is a table of so many rows (0: not known), and of a column for each feature. */
+static void features_infer(Infer *in, const char *list, int64_t rows) {
+    int64_t n;
+    ml_floats(in->ctx, in->node, list, -1, &n);
+    if (rows > 0 && n % rows == 0)
+        ml_features(in, n / rows, internf(in->ctx, "%s must fit the features", list));
+}
+
 /* x [N,C] · weight [targets,C] + bias (a list, or one number) */
 static int product(Lower *lo, int x, const float *weight, int64_t targets, int bias) {
     Shape s = nn_shape(lo, x);
@@ -105,7 +113,9 @@ static int linear(Lower *lo, int64_t targets) {
 
 static void regressor_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, 2);
-    Dim shape[] = {x->shape[0], dim_const(in->ctx, attr_int(in->ctx, in->node, "targets", 1))};
+    int64_t targets = attr_int(in->ctx, in->node, "targets", 1);
+    Dim shape[] = {x->shape[0], dim_const(in->ctx, targets)};
+    features_infer(in, "coefficients", targets);
     infer_set(in, 0, F32, shape, 2);
 }
 
@@ -116,6 +126,9 @@ static void regressor_lower(Lower *lo) {
 }
 
 static void classifier_infer(Infer *in) {
+    int64_t targets;
+    ml_floats(in->ctx, in->node, "intercepts", -1, &targets);
+    features_infer(in, "coefficients", targets);
     ml_classes_infer(in, ml_need(in->ctx, in->node, "classlabels").n);
 }
 
@@ -185,7 +198,9 @@ static const float *rho_of(Lower *lo, int64_t least, int64_t *n) {
 
 static void svm_regressor_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, 2);
+    int64_t vectors = attr_int(in->ctx, in->node, "n_supports", 0);
     Dim shape[] = {x->shape[0], dim_const(in->ctx, 1)};
+    features_infer(in, vectors > 0 ? "support_vectors" : "coefficients", vectors > 0 ? vectors : 1);
     infer_set(in, 0, F32, shape, 2);
 }
 
@@ -238,6 +253,8 @@ static Machine machine_of(Ctx *ctx, const Node *node) {
 
 static void svm_infer(Infer *in) {
     Machine s = machine_of(in->ctx, in->node);
+    features_infer(in, s.vectors ? "support_vectors" : "coefficients",
+                   s.vectors ? s.vectors : s.classes);
     ml_classes_infer(in, s.vectors && !s.likely && s.classes > 2 ? s.pairs : s.classes);
 }
 

@@ -18,11 +18,12 @@ static DType map_operand(Infer *in, DType key) {
     return v->type.elem->dtype;
 }
 
-/* A result of n elements: [n], as the standard says, or [1,n] where the model declares that. */
+/* A result of n elements: [n], as the standard says, or [1,n] where the model declares that rank.
+ */
 static void set_vector(Infer *in, DType t, Dim n) {
-    const Type *said = infer_declared(in, 0);
+    const Type *said = in->declared && in->node->out.n ? &in->declared[0] : NULL;
     Dim shape[] = {dim_const(in->ctx, 1), n};
-    bool row = said && said->rank == 2;
+    bool row = said && said->kind == TYPE_TENSOR && said->rank == 2;
     infer_set(in, 0, t, row ? shape : shape + 1, row ? 2 : 1);
 }
 

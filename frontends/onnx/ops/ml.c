@@ -70,15 +70,19 @@ int ml_floats_literal(Lower *lo, const char *name, const float *at, int64_t n) {
     return lower_literal(lo, name, F32, &d, 1, at);
 }
 
-int ml_numbers(Lower *lo, bool wide) {
-    int x = lower_in(lo, 0);
-    DType t = nn_cont(lo, x)->type, want = wide && t == F64 ? F64 : F32;
-    if (t == want) return x;
+/* The container in another type: itself where it is of that type. */
+static int converted(Lower *lo, int x, DType want) {
+    if (nn_cont(lo, x)->type == want) return x;
     int to = nn_tmp_like(lo, "numbers", want, x);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, "numbers", "", x, at);
-    nn_write(lo, m, to, at, nn_read_as(lo, m, x, at, want));
+    map_write(lo->flow, m, to, at, nn_read_as(lo, m, x, at, want), NULL);
     return to;
+}
+
+int ml_numbers(Lower *lo, bool wide) {
+    int x = lower_in(lo, 0);
+    return converted(lo, x, wide && nn_cont(lo, x)->type == F64 ? F64 : F32);
 }
 
 /* ---- values by key --------------------------------------------------------------------------- */
@@ -113,10 +117,12 @@ static int text_scalar(Lower *lo, const char *name, const char *at, int64_t n) {
 static int default_value(Lower *lo, DType t) {
     const Attr *a = node_attr(lo->node, "default_tensor");
     const char *text = attr_string(lo->ctx, lo->node, "default_string", "_Unused");
-    if (t == STRING) return text_scalar(lo, "default", text, (int64_t)strlen(text));
-    if (a && a->kind == ATTR_TENSOR && a->tensor.data && a->tensor.type.dtype == t &&
+    if (a && a->kind == ATTR_TENSOR && a->tensor.type.dtype == t &&
         type_count(&a->tensor.type) == 1)
-        return lower_literal(lo, "default", t, NULL, 0, a->tensor.data);
+        return t == STRING
+                   ? text_scalar(lo, "default", a->tensor.strings[0], a->tensor.string_bytes[0])
+                   : lower_literal(lo, "default", t, NULL, 0, a->tensor.data);
+    if (t == STRING) return text_scalar(lo, "default", text, (int64_t)strlen(text));
     if (dtype_is_float(t))
         return lower_scalar(lo, "default", t, nn_float(lo, "default_float", -0.0f));
     return lower_scalar(lo, "default", t, (double)nn_int(lo, "default_int64", -1));
@@ -236,24 +242,36 @@ static void f32_infer(Infer *in) {
     infer_set(in, 0, F32, x->shape, x->rank);
 }
 
+/* The threshold is a float: integers are compared as f64. */
 static void binarizer_lower(Lower *lo) {
     int x = lower_in(lo, 0), to = lower_out(lo, 0);
     const char *over =
         internf(lo->ctx, "select($0 > %s, 1, 0)", nn_lit(lo, nn_float(lo, "threshold", 0)));
-    if (to >= 0) lower_pointwise(lo, NULL, over, &x, 1, to);
+    if (to < 0) return;
+    if (!dtype_is_float(nn_cont(lo, x)->type)) x = converted(lo, x, F64);
+    lower_pointwise(lo, NULL, over, &x, 1, to);
+}
+
+void ml_features(Infer *in, int64_t n, const char *rule) {
+    const Type *x = nn_ranked(in, 0, 1, RANK_MAX);
+    if (n > 0) nn_agree(in, x->shape[x->rank - 1], dim_const(in->ctx, n), 0, 0, rule);
+}
+
+static void scaler_infer(Infer *in) {
+    static const char *const lists[] = {"offset", "scale"};
+    f32_infer(in);
+    for (int i = 0; i < 2; i++) {
+        int64_t n;
+        ml_floats(in->ctx, in->node, lists[i], -1, &n);
+        if (n != 1) ml_features(in, n, "offsets and scales are one, or one for each feature");
+    }
 }
 
 /* A list of one element for all features, or of one for each, as an operand of a map. */
 static int per_feature(Lower *lo, const char *name, float otherwise) {
     int64_t n;
     const float *at = ml_floats(lo->ctx, lo->node, name, -1, &n);
-    Shape s = nn_shape(lo, lower_in(lo, 0));
-    if (!at || !n) return lower_scalar(lo, name, F32, otherwise);
-    if (n != 1 && !dim_is(s.at[s.rank - 1], n))
-        fail(lo->ctx, E_ATTRIBUTE,
-             "attribute \"%s\" has %lld elements: one, or one for each feature", name,
-             (long long)n);
-    return ml_floats_literal(lo, name, at, n);
+    return at && n ? ml_floats_literal(lo, name, at, n) : lower_scalar(lo, name, F32, otherwise);
 }
 
 static void scaler_lower(Lower *lo) {
@@ -271,7 +289,7 @@ static void imputer_lower(Lower *lo) {
     if (floats != (list.type == F32))
         fail(lo->ctx, E_ATTRIBUTE, "imputed values must be of the operand's type");
     float gone = nn_float(lo, "replaced_value_float", 0);
-    int from[] = {x, ml_literal(lo, "imputed", &list)};
+    int from[] = {x, converted(lo, ml_literal(lo, "imputed", &list), nn_cont(lo, x)->type)};
     const char *text = floats ? gone != gone
                                     ? "select($0 != $0, $1, $0)"
                                     : internf(lo->ctx, "select($0 == %s, $1, $0)", nn_lit(lo, gone))
@@ -312,7 +330,7 @@ static void normalizer_lower(Lower *lo) {
     if (l2 || !strcmp(norm, "L1"))
         n = row_stat(lo, "norm", x, l2 ? "$0 * $0" : "abs($0)", "sum");
     else if (!strcmp(norm, "MAX"))
-        n = row_stat(lo, "norm", x, "abs($0)", "max");
+        n = row_stat(lo, "norm", x, "$0", "max");
     else
         fail(lo->ctx, E_ATTRIBUTE, "attribute \"norm\" is \"%s\": MAX, L1 and L2 are", norm);
     row_map(lo, NULL, x, &n, 1,
@@ -427,7 +445,7 @@ const OpRow onnx_ml_rows[] = {
     {ML, "LabelEncoder", 2, 0, label_infer, label_lower, NULL, NULL, 0},
     {ML, "Normalizer", 1, 0, f32_infer, normalizer_lower, NULL, ML_NUMS, 0},
     {ML, "OneHotEncoder", 1, 0, onehot_infer, onehot_lower, NULL, ML_NUMS " string", 0},
-    {ML, "Scaler", 1, 0, f32_infer, scaler_lower, NULL, ML_NUMS, 0},
+    {ML, "Scaler", 1, 0, scaler_infer, scaler_lower, NULL, ML_NUMS, 0},
     {"", "TfIdfVectorizer", 9, 0, tfidf_infer, tfidf_lower, NULL, "i32 i64 string", 0},
     {0},
 };

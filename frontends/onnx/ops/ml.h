@@ -21,6 +21,8 @@ int ml_literal(Lower *lo, const char *name, const MlList *list); /* of rank 1 */
 /* The attribute `name` as floats, NULL when it is absent; E_ATTRIBUTE unless there are n (n < 0:
  * any number, which *count gets). */
 const float *ml_floats(Ctx *ctx, const Node *node, const char *name, int64_t n, int64_t *count);
+/* Operand 0 has n features in a row, or (n 0) as many as it has; E_SHAPE with the rule. */
+void ml_features(Infer *in, int64_t n, const char *rule);
 int ml_floats_literal(Lower *lo, const char *name, const float *at, int64_t n);
 /* Classifiers: operand 0 as f32 [N,C]; result 0 are labels [N], result 1 so many scores a row. */
 int ml_rows(Lower *lo);

@@ -26,7 +26,7 @@ static const Coordinate coordinates[] = {
     {"asymmetric", "$0 / $1", false},
     {"pytorch_half_pixel", "select($3 == 1, -0.5, ($0 + 0.5) / $1 - 0.5)", false},
     {"align_corners", "select($3 == 1, 0, $0 * ($2 - 1) / ($3 - 1))", false},
-    {"tf_half_pixel_for_nn", "($0 + 0.5) / $1", false},
+    {"tf_half_pixel_for_nn", "select($1 == 1, $0, ($0 + 0.5) / $1)", false},
     {"half_pixel_symmetric", "$2 / 2 * (1 - $4 / $3) + ($0 + 0.5) / $1 - 0.5", false},
     {"tf_crop_and_resize",
      "$5 * ($2 - 1) + select($3 == 1, ($6 - $5) * ($2 - 1) / 2, $0 * ($6 - $5) * ($2 - 1) / ($3 - "
@@ -249,8 +249,9 @@ static Resize resize_of(Lower *lo) {
 
 /* ---- repeating elements --------------------------------------------------------------------- */
 
-/* Does nearest read element o / times for every output o? It is enough to look at the first block.
- * Scales that run time tells may be larger than the quotient of the extents. */
+/* Does nearest read element o / times for every output o? It is enough to look at a block that is
+ * not the first one, where a coordinate below 0 is 0 too. Scales that run time tells may be larger
+ * than the quotient of the extents. */
 static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times) {
     double s = r->scale[axis];
     bool half = !strcmp(r->where->name, "half_pixel"),
@@ -262,10 +263,10 @@ static bool repeats(const Resize *r, int axis, Dim from, Dim to, int64_t *times)
         s = (double)(b / a);
     if (s < 1 || s > 1024 || s != floor(s) || dim_mulc(r->lo->ctx, from, (int64_t)s) != to)
         return false;
-    for (int k = 0; k < (int)s; k++) {
+    for (int k = (int)s; k < 2 * (int)s; k++) {
         double x = half ? (k + 0.5) / s - 0.5 : k / s;
         double at = r->rounding->up ? ceil(x + r->rounding->shift) : floor(x + r->rounding->shift);
-        if (fmax(at, 0) != 0) return false;
+        if (at != 1) return false;
     }
     *times = (int64_t)s;
     return true;

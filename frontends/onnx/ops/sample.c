@@ -92,7 +92,10 @@ static void grid_sample_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 2 + 3), *grid = nn_ranked(in, 1, 3, 2 + 3);
     int n = x->rank - 2;
     Dim out[RANK_MAX] = {x->shape[0], x->shape[1]};
-    grid_of(in->ctx, in->node);
+    bool number = dtype_class(x->dtype) != CLASS_COMPLEX && x->dtype != STRING;
+    if (grid_of(in->ctx, in->node).mode != SAMPLE_NEAREST && !number)
+        fail(in->ctx, E_UNSUPPORTED, "elements of type %s cannot be interpolated: use mode nearest",
+             dtype_name(x->dtype));
     if (grid->rank != x->rank) nn_misfit(in, 0, 1, "tensor and grid must have one rank");
     nn_agree(in, x->shape[0], grid->shape[0], 0, 1, "tensor and grid must have one batch (dim 0)");
     for (int k = 2; k < x->rank; k++)
@@ -175,7 +178,13 @@ static void grid_sample_lower(Lower *lo) {
         from[n + 1] = dim_const(lo->ctx, n - 1 - i);
         taps[i] = grid_taps(m, &g, nn_read_as(lo, m, grid, from, t), s.at[2 + i]);
     }
-    nn_write(lo, m, y, at, taps_read(lo, m, x, at, 2, taps, n, t));
+    if (g.mode == SAMPLE_NEAREST) {
+        for (int i = 0; i < n; i++) from[2 + i] = taps[i].index[0];
+        from[1] = at[1];
+        nn_write(lo, m, y, at, nn_read_else(lo, m, x, from, 0, own));
+    } else {
+        nn_write(lo, m, y, at, taps_read(lo, m, x, at, 2, taps, n, t));
+    }
 }
 
 /* ---- AffineGrid ------------------------------------------------------------------------------ */
@@ -234,7 +243,8 @@ static void affine_grid_lower(Lower *lo) {
 }
 
 const OpRow onnx_sample_rows[] = {
-    {"", "GridSample", 16, 0, grid_sample_infer, grid_sample_lower, NULL, T_NUMS " bool", 0},
+    {"", "GridSample", 16, 0, grid_sample_infer, grid_sample_lower, NULL,
+     T_NUMS " bool complex string", 0},
     {"", "AffineGrid", 20, 0, affine_grid_infer, affine_grid_lower, NULL, T_FLOATS, 0},
     {0},
 };

@@ -413,9 +413,9 @@ static void tile_infer(Infer *in) {
     infer_tensor(in, 1);
     onnx_need_type(in, 1, I64);
     if (!infer_known(in, 1, &times, &n)) {
-        Dim none[RANK_MAX] = {NULL};
+        for (int i = 0; i < t->rank; i++) shape[i] = dim_is(t->shape[i], 0) ? t->shape[i] : NULL;
         onnx_need_length(in, 1, t->rank);
-        onnx_set_unknown(in, 1, t->dtype, none, t->rank, onnx_any_size);
+        onnx_set_unknown(in, 1, t->dtype, shape, t->rank, onnx_any_size);
         return;
     }
     if (n != t->rank)
@@ -425,19 +425,26 @@ static void tile_infer(Infer *in) {
     infer_set(in, 0, t->dtype, shape, n);
 }
 
-/* Before opset 6: how often, and along which axis, as scalars. */
+/* A constant of one element, of any type, in 0..most. */
+static bool constant_whole(const Infer *in, int operand, int64_t most, int64_t *to) {
+    const Value *v = value_source(in->graph, infer_tensor(in, operand));
+    if (type_count(&v->type) != 1 || !value_look(v)) return false;
+    double at = bits_to_double(v->type.dtype, mem_get(v->type.dtype, v->data, 0));
+    if (!(at >= 0 && at <= (double)most)) return false;
+    *to = (int64_t)at;
+    return true;
+}
+
+/* Before opset 6: how often, and along which axis, as scalars of the tensor's type. */
 static void tile_1_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim shape[RANK_MAX];
-    const Dim *times;
-    const int64_t *axis;
-    int n;
-    if (!infer_known(in, 1, &times, &n) || n != 1 || onnx_ints(in, 2, NULL, &axis) != 1 ||
-        axis[0] < 0 || axis[0] >= t->rank)
+    int64_t times, axis;
+    if (!constant_whole(in, 1, INT32_MAX, &times) || !constant_whole(in, 2, t->rank - 1, &axis))
         fail(in->ctx, E_UNSUPPORTED, "tiles and axis must be constants, the axis in 0..%d",
              t->rank - 1);
     memcpy(shape, t->shape, sizeof *shape * (size_t)t->rank);
-    shape[axis[0]] = dim_mul(in->ctx, shape[axis[0]], times[0]);
+    shape[axis] = dim_mulc(in->ctx, shape[axis], times);
     infer_set(in, 0, t->dtype, shape, t->rank);
 }
 
@@ -452,7 +459,8 @@ static void tile_lower(Lower *lo) {
     Infer in = onnx_reader(lo);
     const Dim *times;
     if (to < 0) return;
-    if (!infer_known(&in, 1, &times, &count)) onnx_define_axes(lo, tile_size);
+    if (lo->node->version >= 6 && !infer_known(&in, 1, &times, &count))
+        onnx_define_axes(lo, tile_size);
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
     Dim at[RANK_MAX], read[RANK_MAX];
     Map *m = lower_map(lo, NULL);
