@@ -3,8 +3,9 @@
  *
  * A code is a value of an 8-bit integer type. Sums of products of decoded codes become integer sums
  * that are scaled behind (quantize_sum.c, not in strict mode); then zero points leave the sums, and
- * codes get the sign that the machine's dot products want (quantize_zero.c, exact). What the maps
- * compute is read off their bodies alone. */
+ * codes get the sign that the machine's dot products want (quantize_zero.c, exact). Before that,
+ * what keeps the order of codes is done on codes (quantize_order.c, exact). What the maps compute
+ * is read off their bodies alone. */
 #include "passes/quantize.h"
 
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
@@ -130,6 +131,7 @@ Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env) {
     Quantizing q = {.c = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
     for (int m = 0; m < q.c.flow->map.n; m++) fold_equal_codes(&q, q.c.flow->map.at[m]);
+    keep_codes(&q);
     if (env->math != MATH_STRICT) sum_integers(&q);
     if (env->machine->nuse) split_zero_points(&q);
     return pass_clean(arena, q.c.flow, env);

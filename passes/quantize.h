@@ -19,6 +19,13 @@ typedef struct CodeTerm {
 } CodeTerm;
 bool code_term(const Body *b, int val, CodeTerm *t);
 
+/* f32(i32(code) - zero) * scale in a body. */
+typedef struct Decoded {
+    CodeTerm term;
+    int value; /* the Val of the difference, in i32 */
+    int scale; /* -1: none */
+} Decoded;
+
 /* A Val that may be computed anew wherever the map's result dims stand: constants and reads without
  * else at indices that use none of the reduced dims, converted. */
 bool is_outer_val(const Map *m, int val);
@@ -41,6 +48,18 @@ void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *n
 
 /* quantize_sum.c: sums of products of decoded codes become integer sums, scaled behind. */
 void sum_integers(Quantizing *q);
+/* The map that alone writes `cont`, whole, decoding the code it reads; NULL when there is none. */
+const Map *decoder_of(const Quantizing *q, int cont, Decoded *d);
+/* Is being outside of what decoder m writes being outside of what its code's read reads? */
+bool decodes_same_box(const Quantizing *q, const Map *m, const Access *from);
+/* The code that decoder p makes of it what `read` reads. */
+Access code_access(const Quantizing *q, const Map *p, const Decoded *d, const Access *read);
+/* A BodyReadFn: reads of decoded containers read codes, and decode. */
+int decode_read(void *user, Body *b, const Val *read);
+
+/* quantize_order.c: greatest and least codes instead of decoded ones; codes that are decoded and
+ * become themselves again are copied. */
+void keep_codes(Quantizing *q);
 
 /* quantize_zero.c: sums of (a - za)*(b - zb) become sums of a*b, for an instruction of the table.
  */

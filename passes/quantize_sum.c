@@ -16,13 +16,6 @@
 
 #include "passes/quantize.h"
 
-/* f32(i32(code) - zero) * scale in a body. */
-typedef struct Decoded {
-    CodeTerm term;
-    int value; /* the Val of the difference, in i32 */
-    int scale; /* -1: none */
-} Decoded;
-
 static bool decoded_cvt(const Body *b, int val, Decoded *d) {
     const Val *v = &b->val.at[val];
     if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != F32) return false;
@@ -43,8 +36,7 @@ static bool decoded_val(const Body *b, int val, Decoded *d) {
 
 /* ---- the map that decodes a container ------------------------------------------------------- */
 
-/* The map that alone writes `cont`, whole, decoding the code it reads; NULL when there is none. */
-static const Map *decoder_of(const Quantizing *q, int cont, Decoded *d) {
+const Map *decoder_of(const Quantizing *q, int cont, Decoded *d) {
     int writer = q->c.uses.writer[cont];
     const Map *m = writer < 0 ? NULL : q->c.flow->map.at[writer];
     const Access *to = m ? map_plain_write(m) : NULL;
@@ -57,8 +49,7 @@ static const Map *decoder_of(const Quantizing *q, int cont, Decoded *d) {
     return m;
 }
 
-/* Being outside of what m writes is being outside of what its code's read reads. */
-static bool same_outside(const Quantizing *q, const Map *m, const Access *from) {
+bool decodes_same_box(const Quantizing *q, const Map *m, const Access *from) {
     const Cont *c = &q->c.flow->cont.at[from->cont];
     for (int k = 0; k < from->rank; k++) {
         int d = access_dim(m, from, k);
@@ -109,33 +100,44 @@ static bool decodable(const Quantizing *q, const Map *r, int val) {
     if (d.term.zero >= 0 && !fixed_in_sum(r, &v->read, p, d.term.zero)) return false;
     if (!v->has_else) return true;
     return body_const_bits(&r->body, v->arg[0], &bits) && bits == 0 &&
-           same_outside(q, p, &p->body.val.at[d.term.code].read) &&
+           decodes_same_box(q, p, &p->body.val.at[d.term.code].read) &&
            (d.term.zero < 0 || uses_no_dims(p, d.term.zero));
 }
 
 /* ---- decoding where it is read -------------------------------------------------------------- */
 
-/* A BodyReadFn: reads of decoded containers read codes, and decode. */
-static int decode_read(void *user, Body *b, const Val *read) {
-    const Quantizing *q = user;
-    Decoded d;
-    const Map *p = decoder_of(q, read->read.cont, &d);
-    if (!p) return -1;
+/* Replaces the dims of decoder p by the indices of a read of what it writes. */
+static int decoder_dims(const Quantizing *q, const Map *p, const Access *read, DimSubst *subst) {
     const Access *to = &p->write.at[0].to[0];
-    const Val *code = &p->body.val.at[d.term.code];
-    DimSubst subst[MAP_DIMS];
     int n = 0;
     for (int k = 0; k < to->rank; k++) {
         int dim = access_dim(p, to, k);
-        if (dim >= 0) subst[n++] = (DimSubst){p->dim.at[dim].sym, read->read.at[k]};
+        if (dim >= 0) subst[n++] = (DimSubst){p->dim.at[dim].sym, read->at[k]};
     }
     for (int i = 0; i < p->dim.n; i++)
         if (dim_is(p->dim.at[i].extent, 1))
             subst[n++] = (DimSubst){p->dim.at[i].sym, dim_const(q->c.flow->ctx, 0)};
-    Dim *at = NEW_ARRAY(b->arena, Dim, code->read.rank + 1);
-    for (int k = 0; k < code->read.rank; k++)
-        at[k] = dim_subst(q->c.flow->ctx, code->read.at[k], subst, n);
-    Access from = {code->read.cont, code->read.rank, at};
+    return n;
+}
+
+Access code_access(const Quantizing *q, const Map *p, const Decoded *d, const Access *read) {
+    const Access *code = &p->body.val.at[d->term.code].read;
+    DimSubst subst[MAP_DIMS];
+    int n = decoder_dims(q, p, read, subst);
+    Dim *at = NEW_ARRAY(q->c.flow->arena, Dim, code->rank + 1);
+    for (int k = 0; k < code->rank; k++) at[k] = dim_subst(q->c.flow->ctx, code->at[k], subst, n);
+    return (Access){code->cont, code->rank, at};
+}
+
+int decode_read(void *user, Body *b, const Val *read) {
+    const Quantizing *q = user;
+    Decoded d;
+    const Map *p = decoder_of(q, read->read.cont, &d);
+    if (!p) return -1;
+    const Val *code = &p->body.val.at[d.term.code];
+    DimSubst subst[MAP_DIMS];
+    int n = decoder_dims(q, p, &read->read, subst);
+    Access from = code_access(q, p, &d, &read->read);
     int zero = d.term.zero < 0 ? -1 : copy_outer_val(b, &p->body, d.term.zero, subst, n), value;
     if (read->has_else) {
         int none = zero < 0 ? body_const(b, code->type, 0) : body_cvt(b, code->type, zero);
