@@ -166,6 +166,16 @@ static int64_t rows_with_totals(const Tiled *t, int64_t otherwise) {
     return rows * row < LATENCY_OPERATIONS ? otherwise : rows;
 }
 
+/* Two groups of a window, the second cut short, stand side by side in the code: what rows that
+ * slide by less than a group read for one is held in registers for the other. Rows for which there
+ * is room. */
+static int64_t rows_with_reads(const Tiled *t, int64_t otherwise) {
+    int64_t extent = t->dot ? map_extent(t->p, t->group, 0) : 0;
+    if (extent <= t->group_size || extent >= 2 * t->group_size) return otherwise;
+    int64_t held = t->s->env->machine->vector_regs - 1 - 2 * t->vectors;
+    return (held - t->group_size) / (t->vectors + 1);
+}
+
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
  * is read so (each channel has its own window), no more rows and vectors are taken than hide an
  * operation's latency: rows of one vector, which share what overlaps, then vectors. Measured for
@@ -181,6 +191,7 @@ static void choose_tile(Tiled *t) {
     t->vectors = shared ? vectors : 1;
     int64_t budget = (regs - 2 - t->vectors) / (t->vectors * t->inners);
     if (shared && sums_in_blocks(t->p, t->lane, SUM_BLOCK)) budget = rows_with_totals(t, budget);
+    if (shared) budget = rows_with_reads(t, budget);
     int64_t limit = shared ? ROWS_MOST : LATENCY_OPERATIONS;
     int64_t most = lane_out ? (budget > limit ? limit : budget) : 4;
     choose_rows(t, states > 1 || reads_by_value(t->p) ? 1 : most);
