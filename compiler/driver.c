@@ -41,6 +41,12 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
     d.machine = d.host;
     if (cuda && options->checked)
         fail(d.ctx, E_OPTION, "option \"checked\" is for the target c; leave it out");
+    for (int i = 0; !cuda && i < options->cpus.n - 1; i++) {
+        Version version = {.cpu = options->cpus.at[i]};
+        target_c_machine(d.ctx, &version.machine, version.cpu);
+        machine_allow(&version.machine, options->math);
+        vec_push(arena, &d.lesser, version);
+    }
     if (cuda) target_cuda_machine(d.ctx, &d.machine, options->gpu);
     d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);
     return d;
@@ -85,6 +91,15 @@ static int gpu_count(const Driver *d) {
     return d->options->gpus.n ? d->options->gpus.n : (int)(sizeof every_gpu / sizeof *every_gpu);
 }
 
+/* As --cpu takes them; a processor that was asked what it has by the name of its level. */
+static const char *cpu_names(const Driver *d) {
+    Text out = {.arena = d->arena};
+    if (!d->lesser.n) return d->host.name;
+    for (int i = 0; i < d->lesser.n; i++) text_printf(&out, "%s,", d->lesser.at[i].cpu);
+    text_put(&out, d->options->cpu);
+    return text_str(&out);
+}
+
 /* What made this artifact: no path and no time, so that equal inputs give equal bytes. */
 static const char *build_json(Driver *d, const char *hash) {
     static const char *const math[] = {"strict", "default", "fast"};
@@ -96,7 +111,7 @@ static const char *build_json(Driver *d, const char *hash) {
                 WEIR_VERSION, hash, cuda ? "cuda" : "c");
     if (cuda) put_names(&out, "gpu", gpu_names(d), gpu_count(d));
     text_put(&out, ", \"cpu\": ");
-    text_json(&out, d->host.name);
+    text_json(&out, cpu_names(d));
     text_put(&out, ", \"flags\": \"");
     for (const char *const *f = target_c_flags(d->arena, &d->host); *f; f++)
         text_printf(&out, "%s ", *f);
@@ -117,6 +132,40 @@ static const char *build_json(Driver *d, const char *hash) {
     put_names(&out, "skip", d->skip.at, d->skip.n);
     text_printf(&out, ", \"llvm\": \"%s\"}", tool_llvm_version(d->arena));
     return text_str(&out);
+}
+
+/* Passes up to this one decide how weights are stored, which all versions read. */
+static const char last_shared[] = "prepare";
+
+static bool stops_before(const char *pass, const char *stop_after) {
+    int n;
+    const Pass *list = pass_list(&n);
+    for (const Pass *p = list; p < list + n; p++) {
+        if (stop_after && !strcmp(p->name, stop_after)) return true;
+        if (!strcmp(p->name, pass)) return false;
+    }
+    return false;
+}
+
+/* What the best version's machine decides about weights holds for all; recipes and what is watched
+ * speak of the best one. */
+static void run_versions(Driver *d, Stage first, const PassEnv *env, PassOptions *options) {
+    if (d->lesser.n && !stops_before(last_shared, options->stop_after)) {
+        PassOptions shared = *options;
+        shared.stop_after = last_shared;
+        first = passes_run(d->ctx, first, env, &shared);
+        options->after = last_shared;
+        PassOptions others = *options;
+        others.watch = NULL;
+        for (int i = 0; i < d->lesser.n && !options->stop_after; i++) {
+            PassEnv own = *env;
+            own.machine = &d->lesser.at[i].machine;
+            own.recipe = NULL;
+            own.notes = NULL;
+            d->lesser.at[i].stage = passes_run(d->ctx, first, &own, &others);
+        }
+    }
+    d->stage = passes_run(d->ctx, first, env, options);
 }
 
 static void begin_pass(void *user, const Pass *pass) {
@@ -154,7 +203,7 @@ void driver_passes(Driver *d) {
                            .begin = begin_pass,
                            .rewrite = o->plugin.n ? plugins_run : NULL,
                            .user = d};
-    d->stage = passes_run(d->ctx, first, &env, &options);
+    run_versions(d, first, &env, &options);
     plugins_all_ran(d);
     if (env.notes) d->recipe = driver_recipe_text(d, &notes);
     if (o->save_recipe) output_file(d->arena, o->save_recipe, d->recipe);
@@ -187,6 +236,31 @@ static void give_weights(Driver *d, const Flow *flow) {
 /* Not by the machine's cores: equal inputs give equal bytes anywhere. */
 enum { UNITS_MOST = 16 };
 
+/* The constant part, once for all versions: it runs on every CPU that one of them runs on. */
+static void emit_part(Driver *d, const Program *part, const bool *swapped, EmitOptions *emit) {
+    EmitOptions first = {.units = UNITS_MOST, .part = true, .checked = d->options->checked};
+    emit->constant = part->flow;
+    emit->made_at = d->weights.made_at;
+    emit->made_bytes = d->weights.made_bytes;
+    emit->raw = d->weights.raw;
+    emit->weight_input = hidden_inputs(d->arena, part->flow, swapped, &emit->nweights);
+    Machine least = d->host;
+    if (d->lesser.n) target_c_machine(d->ctx, &least, d->lesser.at[0].machine.name);
+    target_c_emit(d->arena, part, &least, &first, &d->units);
+}
+
+static void emit_lesser(Driver *d, const EmitOptions *best) {
+    for (int i = 0; i < d->lesser.n; i++) {
+        const Version *version = &d->lesser.at[i];
+        EmitOptions emit = *best;
+        emit.nlesser = 0;
+        emit.cpu = version->cpu;
+        emit.weight_offset = d->weights.places[i + 1].stored;
+        emit.made = d->weights.places[i + 1].made;
+        target_c_emit(d->arena, version->stage.program, &version->machine, &emit, &d->units);
+    }
+}
+
 void driver_emit(Driver *d, const char *weights_file, bool jit) {
     const Program *program = d->stage.program;
     if (!program)
@@ -199,9 +273,21 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
     if (source_is_text(&d->source)) give_weights(d, program->flow);
     if (source_is_text(&d->source) && program->prepare) give_weights(d, program->prepare->flow);
     Program *part = weights_part(d->arena, program);
-    d->weights = weights_plan(d->arena, program, part, d->options->target == TARGET_CUDA);
+    const Program **all = NEW_ARRAY(d->arena, const Program *, d->lesser.n + 1);
+    const char **names = NEW_ARRAY(d->arena, const char *, d->lesser.n + 1);
+    all[0] = program;
+    for (int i = 0; i < d->lesser.n; i++) {
+        all[i + 1] = d->lesser.at[i].stage.program;
+        names[i] = d->lesser.at[i].cpu;
+    }
+    bool literals = d->options->target == TARGET_CUDA;
+    d->weights = weights_plan(d->arena, all, d->lesser.n + 1, part, literals);
     EmitOptions emit = {.units = UNITS_MOST,
-                        .weight_offset = d->weights.offset,
+                        .weight_offset = d->weights.places[0].stored,
+                        .made = d->weights.places[0].made,
+                        .cpu = d->lesser.n ? d->options->cpu : NULL,
+                        .lesser = names,
+                        .nlesser = d->lesser.n,
                         .weight_bytes = d->weights.bytes,
                         .weights_file = weights_file,
                         .build = d->build,
@@ -209,20 +295,12 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
                         .profile = d->options->profile,
                         .checked = d->options->checked};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
-    if (part) {
-        EmitOptions first = {.units = UNITS_MOST, .part = true, .checked = d->options->checked};
-        emit.constant = part->flow;
-        emit.made = d->weights.made;
-        emit.made_at = d->weights.made_at;
-        emit.made_bytes = d->weights.made_bytes;
-        emit.raw = d->weights.raw;
-        emit.weight_input = hidden_inputs(d->arena, part->flow, swapped, &emit.nweights);
-        target_c_emit(d->arena, part, &d->host, &first, &d->units);
-    }
+    if (part) emit_part(d, part, swapped, &emit);
     if (d->options->target == TARGET_CUDA)
         d->device = target_cuda_emit(d->arena, program, &d->machine, &emit, &d->units);
     else
         target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
+    emit_lesser(d, &emit);
     tell_time(d, "emit", tool_seconds() - start);
 }
 
@@ -232,7 +310,9 @@ void driver_make_image(Driver *d) {
     tell(d, TELL_STEP, "compile the kernels");
     Span code =
         toolchain_nvcc(d->arena, d->device, gpu_names(d), gpu_count(d), d->options->no_cache);
-    vec_push(d->arena, &d->units, target_cuda_image(d->arena, code.at, code.n));
+    Unit image = target_cuda_image(d->arena, code.at, code.n);
+    image.flags = target_c_flags(d->arena, &d->host);
+    vec_push(d->arena, &d->units, image);
     tell_time(d, "nvcc", tool_seconds() - start);
 }
 
@@ -240,9 +320,7 @@ static Objects make_objects(Driver *d) {
     driver_make_image(d);
     Objects objects = {0};
     ToolTimes times;
-    ToolOptions tools = {.flags = target_c_flags(d->arena, &d->host),
-                         .jobs = jobs(d),
-                         .no_cache = d->options->no_cache};
+    ToolOptions tools = {.jobs = jobs(d), .no_cache = d->options->no_cache};
     tell(d, TELL_STEP,
          arena_printf(d->arena, "compile %d unit%s", d->units.n, d->units.n == 1 ? "" : "s"));
     double start = tool_seconds();

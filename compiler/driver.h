@@ -25,7 +25,8 @@ typedef struct Plugin {
 
 typedef struct Options {
     Target target;
-    const char *cpu, *gpu;  /* gpu: the one that is planned for */
+    const char *cpu, *gpu;  /* that is planned for; of several CPUs the last */
+    VEC(const char *) cpus; /* that a library has code for, the best last; none: `cpu` alone */
     VEC(const char *) gpus; /* that code is made for: "sm_90a", ...; none: all that we know */
     MathMode math;
     DType convert; /* F16, BF16; F32: no conversion */
@@ -86,6 +87,13 @@ typedef struct Hidden {
     int64_t bytes;
 } Hidden;
 
+/* A library's code for one of several CPUs: what the passes made for it. */
+typedef struct Version {
+    const char *cpu;
+    Machine machine;
+    Stage stage;
+} Version;
+
 typedef struct Driver {
     Arena *arena; /* of everything below, but for what passes make */
     Ctx *ctx;
@@ -97,6 +105,7 @@ typedef struct Driver {
     void *watcher;
     VEC(const char *) skip; /* passes left out, by options and recipe */
     Machine machine, host;  /* of the kernels; of the program around them */
+    VEC(Version) lesser;    /* for CPUs that have less than `machine`, the least first */
     const OpTable *ops;
     Stage stage; /* what the passes made */
     Weights weights;

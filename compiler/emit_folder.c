@@ -173,6 +173,25 @@ static void write_runtime(Driver *d) {
     }
 }
 
+/* How a unit is compiled: with all others, or, for one of several CPUs, by itself. */
+static const char *unit_head(const Driver *d, const Unit *unit, const char *with) {
+    Text head = {.arena = d->arena};
+    text_put(&head, "/* Build: cc -O1");
+    for (const char *const *f = unit->flags; *f; f++) text_printf(&head, " %s", *f);
+    if (d->lesser.n)
+        text_printf(&head,
+                    " -fPIC -c %s\n * (each unit by its own options; then cc -shared -fPIC *.o "
+                    "weir_*.c%s -lm -o model.so) */\n",
+                    unit->name, with);
+    else
+        text_printf(&head,
+                    " -shared -fPIC *.c%s -lm -o model.so\n * (cc *.c%s -lm makes a program that "
+                    "runs the model once.) */\n",
+                    with, with);
+    text_put(&head, "#pragma GCC diagnostic ignored \"-Wpsabi\"\n");
+    return text_str(&head);
+}
+
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 void driver_emit_folder(Driver *d) {
@@ -195,21 +214,13 @@ void driver_emit_folder(Driver *d) {
         fail(d->ctx, E_OPTION, "there is no text of kernels for a GPU; give \"target\" \"cuda\"");
     if (o->emit == EMIT_CU) return;
     driver_make_image(d);
-    Text head = {.arena = d->arena};
-    text_put(&head, "/* Build: cc -O1");
-    for (const char *const *f = target_c_flags(d->arena, &d->host); *f; f++)
-        text_printf(&head, " %s", *f);
     const char *with = has_pictures(d) ? " $(pkg-config --cflags --libs libjpeg libpng libwebp "
                                          "libopenjp2 zlib)"
                                        : "";
-    text_printf(&head,
-                " -shared -fPIC *.c%s -lm -o model.so\n * (cc *.c%s -lm makes a program that runs "
-                "the model once.) */\n"
-                "#pragma GCC diagnostic ignored \"-Wpsabi\"\n",
-                with, with);
     for (int i = 0; i < d->units.n; i++) {
-        const char *text = arena_printf(d->arena, "%s%s", text_str(&head), d->units.at[i].text);
-        output_text(d->arena, o->emit_dir, d->units.at[i].name, text);
+        const Unit *unit = &d->units.at[i];
+        const char *text = arena_printf(d->arena, "%s%s", unit_head(d, unit, with), unit->text);
+        output_text(d->arena, o->emit_dir, unit->name, text);
     }
     write_runtime(d);
     const char *example = flat_text(d->arena, embedded_text("compiler/example.c"));

@@ -53,22 +53,42 @@ static void set_target(const Setting *s) {
     s->o->target = (Target)one_of(s, words, 2, "c or cuda");
 }
 
-static void set_cpu(const Setting *s) {
-    Machine machine;
-    target_c_machine(s->ctx, &machine, s->value);
-    s->o->cpu = intern(s->ctx, s->value);
+/* The next of names with commas between; NULL behind the last. An empty text is one empty name. */
+static const char *next_name(const Setting *s, const char **at) {
+    if (!**at && *at != s->value) return NULL;
+    size_t n = strcspn(*at, ",");
+    const char *name = intern_n(s->ctx, *at, n);
+    *at += n + ((*at)[n] == ',');
+    return name;
 }
 
-/* Names with commas between. The first is planned for. */
+/* From the least to the best, for which is planned first. */
+static void set_cpu(const Setting *s) {
+    int vector_bytes = 0;
+    s->o->cpus.n = 0;
+    for (const char *at = s->value, *name; (name = next_name(s, &at));) {
+        Machine machine;
+        target_c_machine(s->ctx, &machine, name);
+        bool twice = false;
+        for (int i = 0; i < s->o->cpus.n; i++) twice |= s->o->cpus.at[i] == name;
+        if (twice || machine.vector_bytes < vector_bytes)
+            fail(s->ctx, E_OPTION,
+                 twice ? "CPU \"%s\" is given twice"
+                       : "CPU \"%s\" has less than the one before it; give the best one last",
+                 name);
+        vector_bytes = machine.vector_bytes;
+        vec_push(ctx_arena(s->ctx), &s->o->cpus, name);
+    }
+    s->o->cpu = s->o->cpus.at[s->o->cpus.n - 1];
+}
+
+/* The first is planned for. */
 static void set_gpu(const Setting *s) {
-    Machine machine;
     s->o->gpus.n = 0;
-    for (const char *at = s->value; *at || at == s->value;) {
-        size_t n = strcspn(at, ",");
-        const char *name = intern_n(s->ctx, at, n);
+    for (const char *at = s->value, *name; (name = next_name(s, &at));) {
+        Machine machine;
         target_cuda_machine(s->ctx, &machine, name);
         vec_push(ctx_arena(s->ctx), &s->o->gpus, name);
-        at += n + (at[n] == ',');
     }
     s->o->gpu = s->o->gpus.at[0];
 }

@@ -53,12 +53,16 @@ static bool same_layout(const Layout *a, const Layout *b) {
     return true;
 }
 
-/* Tied weights: the same data in the same shape and layout. */
-static bool same_weight(const Cont *a, const Cont *b) {
-    if (a->data != b->data || a->type != b->type || a->rank != b->rank) return false;
+static bool same_form(const Cont *a, const Cont *b) {
+    if (a->type != b->type || a->rank != b->rank) return false;
     for (int k = 0; k < a->rank; k++)
         if (a->shape[k] != b->shape[k]) return false;
     return same_layout(a->layout, b->layout);
+}
+
+/* Tied weights: the same data in the same shape and layout. */
+static bool same_weight(const Cont *a, const Cont *b) {
+    return a->data == b->data && same_form(a, b);
 }
 
 /* Small literals stand in the code, unless all are asked for. */
@@ -79,6 +83,7 @@ typedef struct Planning {
     Ctx *ctx;
     Weights w;
     Table *by_data; /* the container first seen with it */
+    Table *by_name; /* of all programs: the same */
 } Planning;
 
 typedef struct Seen {
@@ -91,8 +96,9 @@ static int64_t rounded(int64_t bytes) {
 }
 
 static int64_t plan_one(Planning *p, const Cont *c) {
-    Seen *before = table_get(p->by_data, c->data);
+    Seen *before = table_get(p->by_data, c->data), *twin = table_get(p->by_name, c->name);
     if (before && same_weight(c, before->cont)) return before->offset;
+    if (twin && same_form(c, twin->cont)) return twin->offset;
     Weight weight = {p->w.bytes, pack_plan(p->arena, p->ctx, c)};
     if (weight.pack.dense && c->data_bytes < pack_bytes(&weight.pack))
         BUG("parameter \"%s\" has %lld bytes of data", c->name, (long long)c->data_bytes);
@@ -101,19 +107,22 @@ static int64_t plan_one(Planning *p, const Cont *c) {
     Seen *seen = NEW(p->arena, Seen);
     *seen = (Seen){c, weight.offset};
     table_put(p->by_data, c->data, seen);
+    table_put(p->by_name, c->name, seen);
     return weight.offset;
 }
 
 /* What the constant part makes: sizes of storage alone, its data come later. */
-static void plan_made(Planning *p, const Flow *flow, const Flow *part) {
+static void plan_made(Planning *p, const Program *const *program, int programs, const Flow *part) {
     int n = 0;
     for (int i = 0; i < part->cont.n; i++) n += part->cont.at[i].kind == CONT_OUT;
     p->w.made_at = NEW_ARRAY(p->arena, int64_t, n + 1);
     for (int i = 0, k = 0; i < part->cont.n; i++) {
         const Cont *made = &part->cont.at[i];
         if (made->kind != CONT_OUT) continue;
-        for (int c = 0; c < flow->cont.n; c++)
-            if (flow->cont.at[c].name == made->name) p->w.made[c] = p->w.made_bytes;
+        for (int v = 0; v < programs; v++)
+            for (int c = 0; c < program[v]->flow->cont.n; c++)
+                if (program[v]->flow->cont.at[c].name == made->name)
+                    p->w.places[v].made[c] = p->w.made_bytes;
         p->w.made_at[k++] = p->w.made_bytes;
         Dim box[RANK_MAX];
         int64_t count;
@@ -124,21 +133,33 @@ static void plan_made(Planning *p, const Flow *flow, const Flow *part) {
     }
 }
 
-Weights weights_plan(Arena *arena, const Program *program, const Program *part, bool literals) {
+static void plan_stored(Planning *p, const Program *program, WeightPlaces *places, bool literals) {
     const Flow *flow = program->flow;
-    int n = flow->cont.n;
-    Planning p = {.arena = arena, .ctx = flow->ctx, .by_data = table_new(arena)};
-    p.w.offset = NEW_ARRAY(arena, int64_t, n + 1);
-    p.w.made = NEW_ARRAY(arena, int64_t, n + 1);
-    for (int i = 0; i < n; i++) p.w.made[i] = -1;
-    if (part) plan_made(&p, flow, part->flow);
-    bool *used = mark_used(arena, program);
-    for (int i = 0; i < n; i++) {
+    bool *used = mark_used(p->arena, program);
+    for (int i = 0; i < flow->cont.n; i++) {
         const Cont *c = &flow->cont.at[i];
-        bool stored = used[i] && p.w.made[i] < 0 && is_weight(flow, c, literals);
-        p.w.offset[i] = stored ? plan_one(&p, c) : -1;
+        bool stored = used[i] && places->made[i] < 0 && is_weight(flow, c, literals);
+        places->stored[i] = stored ? plan_one(p, c) : -1;
     }
+}
+
+Weights weights_plan(Arena *arena, const Program *const *program, int n, const Program *part,
+                     bool literals) {
+    Planning p = {.arena = arena,
+                  .ctx = program[0]->flow->ctx,
+                  .by_data = table_new(arena),
+                  .by_name = table_new(arena)};
+    p.w.places = NEW_ARRAY(arena, WeightPlaces, n);
+    for (int v = 0; v < n; v++) {
+        int conts = program[v]->flow->cont.n;
+        p.w.places[v].stored = NEW_ARRAY(arena, int64_t, conts + 1);
+        p.w.places[v].made = NEW_ARRAY(arena, int64_t, conts + 1);
+        for (int i = 0; i < conts; i++) p.w.places[v].made[i] = -1;
+    }
+    if (part) plan_made(&p, program, n, part->flow);
+    for (int v = 0; v < n; v++) plan_stored(&p, program[v], &p.w.places[v], literals);
     if (!part) return p.w;
+    p.by_name = table_new(arena);
     p.w.raw = NEW_ARRAY(arena, int64_t, part->flow->cont.n + 1);
     for (int i = 0, k = 0; i < part->flow->cont.n; i++)
         if (part->flow->cont.at[i].kind == CONT_IN)

@@ -14,20 +14,28 @@ typedef struct Weight {
     Pack pack;
 } Weight;
 
+/* Where one program's weights lie, by container of its flow; -1: not a weight of that kind. */
+typedef struct WeightPlaces {
+    int64_t *stored; /* bytes from the start */
+    int64_t *made;   /* by the constant part: bytes in a set of weights */
+} WeightPlaces;
+
 typedef struct Weights {
-    int64_t *offset; /* by container of the flow: bytes from the start; -1: not a weight */
-    /* Of a program with a constant part: where its inputs (weights as the model gives them) start;
-     * where what it makes lies in a set of weights, by container of the flow and by output. */
+    WeightPlaces *places; /* by program */
+    /* Of programs with a constant part: where its inputs (weights as the model gives them) start;
+     * where what it makes lies in a set of weights, by output. */
     int64_t *raw;
-    int64_t *made, *made_at;
+    int64_t *made_at;
     int64_t made_bytes;
     int64_t bytes;
     VEC(Weight) at; /* equal ones once */
 } Weights;
 
-/* `part`: the constant part as weights_part made it, or NULL. `literals`: small ones too, which
+/* Of n programs that the passes made of one flow: what they share by its name is stored once.
+ * `part`: the constant part as weights_part made it, or NULL. `literals`: small ones too, which
  * else stand in the code. */
-Weights weights_plan(Arena *arena, const Program *program, const Program *part, bool literals);
+Weights weights_plan(Arena *arena, const Program *const *program, int n, const Program *part,
+                     bool literals);
 /* The constant part of a program as a program of its own, whose inputs are weights; or NULL. */
 Program *weights_part(Arena *arena, const Program *program);
 /* A hash of the weights' sources, by which a side file is known to belong to its library; never 0.

@@ -67,6 +67,7 @@ typedef void PassBeginFn(void *user, const Pass *pass);
 typedef const Flow *PassRewriteFn(void *user, Arena *arena, const Pass *pass, const Flow *flow);
 
 typedef struct PassOptions {
+    const char *after;      /* a pass that has run, as have those before it; NULL: none */
     const char *stop_after; /* NULL: run all */
     const char *const *skip;
     int nskip;

@@ -140,7 +140,9 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *given, const PassOptions 
         recipe_refuse(env->recipe, env->recipe->kernel.at[0].line,
                       "the model is a text that has its kernels already: edit these");
     if (o->verify_each) verify(&stage);
-    if (o->watch) o->watch(o->user, NULL, &stage, 0);
+    const Pass *ran = o->after ? find_pass(ctx, o->after) : NULL;
+    if (ran && first <= ran) first = ran + 1;
+    if (o->watch && !ran) o->watch(o->user, NULL, &stage, 0);
     for (const Pass *pass = first; pass <= last; pass++) {
         double began = now();
         if (pass->level < stage_level(&stage) || is_skipped(pass, o)) {

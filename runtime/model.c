@@ -117,6 +117,25 @@ static weir_instance *instance_alloc(const weir_program *p) {
     return NULL;
 }
 
+/* The first of those that may be taken whose instructions this CPU has. */
+int32_t weir_rt_version(const weir_program *program, char *error) {
+    const char *asked = getenv("WEIR_CPU"), *name = NULL, *missing = NULL;
+    if (asked && !*asked) asked = NULL;
+    for (int32_t i = 0; program->versions[i]; i++) {
+        const weir_program *version = program->versions[i];
+        if (asked && strcmp(version->name, asked) != 0) continue;
+        name = version->name;
+        missing = weir_cpu_missing(version->cpu);
+        if (!missing) return i;
+    }
+    if (error && name)
+        snprintf(error, 256, "this CPU lacks \"%s\", which the code for \"%.100s\" needs; %s", missing,
+                 name, asked ? "set WEIR_CPU to another" : "compile the model for an older one");
+    else if (error)
+        snprintf(error, 256, "WEIR_CPU asks for \"%.100s\", for which the library has no code", asked);
+    return -1;
+}
+
 static weir_status open_instance(weir_instance *in, const weir_pool *pool) {
     const char *missing = weir_cpu_missing(in->program->cpu);
     if (missing)
@@ -156,6 +175,11 @@ weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, w
 weir_status weir_rt_create_on(const weir_program *program, int32_t device, const weir_pool *pool,
                               weir_instance **out, char *error) {
     *out = NULL;
+    if (program->versions) {
+        int32_t version = weir_rt_version(program, error);
+        if (version < 0) return WEIR_E_CPU;
+        program = program->versions[version];
+    }
     weir_instance *in = instance_alloc(program);
     if (!in) {
         if (error) snprintf(error, 256, "cannot allocate an instance");

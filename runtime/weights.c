@@ -210,7 +210,7 @@ weir_weights *weir_rt_weights_of(weir_instance *in) {
 }
 
 weir_status weir_rt_weights_use(weir_instance *in, weir_weights *set) {
-    if (set->program != in->program) return WEIR_E_WEIGHTS;
+    if (set->program->prepare != in->program->prepare) return WEIR_E_WEIGHTS;
     hold(&set->holders);
     lock(in);
     weir_weights *old = in->set;

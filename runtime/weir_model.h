@@ -206,6 +206,12 @@ typedef struct weir_model {
     weir_status (*submit)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs,
                           void *stream);
     weir_status (*wait)(weir_instance *instance);
+    /* Of a library with code for several CPUs, else 0 and NULL: their names, the best first, and
+     * the number of the one that create takes here: the first that this CPU has all of, or the one
+     * that the environment variable WEIR_CPU names; -1 when there is none, with the reason. */
+    int32_t nversions;
+    const char *const *versions;
+    int32_t (*version)(char *error);
 } weir_model;
 
 typedef const weir_model *weir_model_fn(void);

@@ -12,7 +12,7 @@
 #include "runtime/call.h"
 #include "runtime/weir_pool.h"
 
-enum { WEIR_RT_VERSION = 6 };
+enum { WEIR_RT_VERSION = 7 };
 
 typedef struct weir_program weir_program;
 typedef struct weir_frame weir_frame;
@@ -92,6 +92,8 @@ struct weir_program {
     uint64_t weights_check; /* first 8 bytes of the file, so that another model's is not taken */
     const struct weir_device *device; /* where kernels run; NULL: here */
     const struct weir_image *image;   /* their code */
+    const char *name;                 /* of the CPU, in a library with code for several */
+    const weir_program *const *versions; /* all of them, the best first, NULL-ended; or NULL */
 };
 
 /* The one instance in a library starts with these two words, by which a patcher finds it in the
@@ -166,6 +168,7 @@ void weir_rt_span(weir_frame *frame, int t, int32_t kernel, int64_t from);
 weir_status weir_rt_profile(const weir_instance *instance, weir_profile *out);
 
 /* Pointed at by the emitted descriptor. */
+int32_t weir_rt_version(const weir_program *program, char *error);
 weir_status weir_rt_create(const weir_program *program, const weir_pool *pool, weir_instance **out,
                            char *error);
 weir_status weir_rt_create_on(const weir_program *program, int32_t device, const weir_pool *pool,

@@ -10,7 +10,6 @@
 
 typedef struct Work {
     const Units *units;
-    const char *const *flags;
     const char *clang;
     Cache *cache;
     const Stop *stop;
@@ -23,7 +22,7 @@ typedef struct Work {
 static char *compile_unit(const Work *work, const Unit *unit, Span *object, ToolTimes *times) {
     unsigned char key[HASH_BYTES];
     if (work->cache) {
-        cache_key(work->cache, unit->text, work->flags, key);
+        cache_key(work->cache, unit->text, unit->flags, key);
         if (cache_load(work->cache, key, object)) {
             times->cached = 1;
             return NULL;
@@ -31,7 +30,7 @@ static char *compile_unit(const Work *work, const Unit *unit, Span *object, Tool
     }
     Span bitcode = {0};
     double start = tool_seconds();
-    char *error = clang_bitcode(work->clang, unit->text, work->flags, work->stop, &bitcode);
+    char *error = clang_bitcode(work->clang, unit->text, unit->flags, work->stop, &bitcode);
     times->clang = tool_seconds() - start;
     if (!error) error = llvm_object(bitcode, object, times);
     free(bitcode.at);
@@ -97,7 +96,6 @@ static char *find_clang(Arena *arena) {
 void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *options, Objects *out,
                        ToolTimes *times) {
     Work work = {.units = units,
-                 .flags = options->flags,
                  .clang = find_clang(arena),
                  .stop = arena_ctx(arena)->stop};
     work.object = NEW_ARRAY(arena, Span, units->n);

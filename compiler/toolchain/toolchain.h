@@ -13,8 +13,7 @@
 #include "runtime/weir_rt.h"
 
 typedef struct ToolOptions {
-    const char *const *flags; /* for clang, NULL-ended: target_c_flags */
-    int jobs;                 /* threads; <= 0: as many as the CPUs we may use */
+    int jobs; /* threads; <= 0: as many as the CPUs we may use */
     bool no_cache;
 } ToolOptions;
 

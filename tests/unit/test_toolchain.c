@@ -63,9 +63,9 @@ static Bench *bench_new(void) {
     strcpy(b->folder, "/tmp/weir-test-XXXXXX");
     cr_assert(mkdtemp(b->folder));
     setenv("XDG_CACHE_HOME", b->folder, 1);
-    vec_push(b->arena, &b->units, ((Unit){"model.c", blob_text}));
-    vec_push(b->arena, &b->units, ((Unit){"helper.c", helper_text}));
-    b->tools = (ToolOptions){.flags = plain_flags, .jobs = 2};
+    vec_push(b->arena, &b->units, ((Unit){"model.c", blob_text, plain_flags}));
+    vec_push(b->arena, &b->units, ((Unit){"helper.c", helper_text, plain_flags}));
+    b->tools = (ToolOptions){.jobs = 2};
     b->data = malloc(BIG + ODD);
     for (int64_t i = 0; i < BIG + ODD; i++) b->data[i] = (unsigned char)(i * 2654435761u >> 24);
     add_weight(b, ODD, BIG);
@@ -249,7 +249,7 @@ Test(toolchain, second_time_from_cache) {
         cr_assert(memcmp(first.at[i].at, b->objects.at[i].at, first.at[i].n) == 0);
     }
     static const char *const other_flags[] = {"-march=x86-64-v2", NULL};
-    b->tools.flags = other_flags;
+    for (int i = 0; i < b->units.n; i++) b->units.at[i].flags = other_flags;
     cr_assert(ctx_try(b->ctx, compile, b));
     cr_assert_eq(b->times.cached, 0);
     CacheInfo info = cache_info(b->arena);
@@ -288,7 +288,7 @@ Test(toolchain, cache_keeps_its_limit) {
     b->units.n = 0;
     for (int i = 0; i < 40; i++) {
         const char *text = arena_printf(b->arena, "int f%d(void) { return %d; }\n", i, i);
-        vec_push(b->arena, &b->units, ((Unit){"f.c", text}));
+        vec_push(b->arena, &b->units, ((Unit){"f.c", text, plain_flags}));
     }
     cr_assert(ctx_try(b->ctx, compile, b));
     CacheInfo info = cache_info(b->arena);

@@ -39,6 +39,15 @@ static void print_gpus(const weir_model *m) {
     printf("\n");
 }
 
+/* Code for several CPUs, and which of it runs here. */
+static void print_versions(const weir_model *m) {
+    char why[256] = "";
+    int taken = m->nversions ? m->version(why) : 0;
+    for (int i = 0; i < m->nversions; i++)
+        printf("version %s%s\n", m->versions[i], i == taken ? ", which runs here" : "");
+    if (taken < 0) printf("version none runs here: %s\n", why);
+}
+
 int verb_info(Args *a) {
     const char *path = NULL;
     while (args_next(a)) {
@@ -66,6 +75,7 @@ int verb_info(Args *a) {
         print_built("made by weir", m->build, "\"weir\":", ", ");
         print_built("LLVM", m->build, "\"llvm\":", " for ");
         print_built("", m->build, "\"cpu\":", "\n");
+        print_versions(m);
         print_built("of model", m->build, "\"model_blake3\":", " (blake3)\n");
         printf("build   %s\n", m->build);
         weir_unload(l);

@@ -41,6 +41,7 @@ struct CProgram {
     Ctx *ctx;
     const Flow *flow;
     const Program *program;
+    const Machine *machine;
     const EmitOptions *options;
     VEC(CFunction) function;
     CKernel **kernel;  /* by kernel of the flow */
@@ -70,6 +71,8 @@ struct CProgram {
 
 void program_line(CProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *kernel_word(const CProgram *p);           /* how functions of kernels begin */
+const char *c_version(Arena *arena, const char *cpu); /* its name as a part of others */
+bool is_lesser(const CProgram *p); /* one of several, and not the one with the descriptor */
 const char *c_string(Arena *arena, const char *text); /* quoted */
 const char *c_bytes(Arena *arena, const char *text, int64_t n);
 const char *c_comment(Arena *arena, const char *text); /* as it may stand in a comment */

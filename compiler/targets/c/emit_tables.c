@@ -302,6 +302,10 @@ static void emit_cpu(CProgram *p) {
 }
 
 static void emit_blob(CProgram *p) {
+    if (is_lesser(p)) {
+        text_put(&p->out, "extern volatile struct weir_blob weir_blob;\n");
+        return;
+    }
     text_printf(
         &p->out,
         "%svolatile struct weir_blob weir_blob = {WEIR_BLOB_MAGIC0, WEIR_BLOB_MAGIC1, 0, %lld};\n",
@@ -389,6 +393,8 @@ static void put_program(CProgram *p, int values, int texts) {
                     " .prepare = &weir_prepare_program, .raw = raw_at, .made = made_at, "
                     ".made_bytes = %lld, .weight_input = weight_input,\n",
                     (long long)o->made_bytes);
+    if (o->cpu) text_printf(out, " .name = %s,\n", c_string(p->arena, o->cpu));
+    if (o->nlesser) text_put(out, " .versions = versions,\n");
     if (o->profile)
         text_printf(out, " .nprofiled = %d, .profiled = profiled,\n", p->flow->kernel.n + p->ncall);
     if (texts) text_printf(out, " .text = texts, .ntext = %d,\n", texts);
@@ -406,6 +412,58 @@ static void put_weight_functions(Text *out, const EmitOptions *o) {
                 o->nweights);
 }
 
+/* Code for several CPUs, the best first: `versions` of the program, their names for the model. */
+static void emit_versions(CProgram *p) {
+    const EmitOptions *o = p->options;
+    Text names = {.arena = p->arena}, programs = {.arena = p->arena};
+    for (int i = o->nlesser - 1; i >= 0; i--) {
+        const char *id = c_version(p->arena, o->lesser[i]);
+        text_printf(&p->out,
+                    "extern const weir_program program_%s __attribute__((visibility(\"hidden\")));"
+                    "\n",
+                    id);
+        text_printf(&programs, " &program_%s,", id);
+        text_printf(&names, " %s,", c_string(p->arena, o->lesser[i]));
+    }
+    text_printf(&p->out,
+                "static const weir_program program;\n"
+                "static const weir_program *const versions[] = {&program,%s 0};\n"
+                "static const char *const version_names[] = {%s,%s 0};\n"
+                "static i32 version(char *error) {\n"
+                " return weir_rt_version(&program, error);\n}\n",
+                text_str(&programs), c_string(p->arena, o->cpu), text_str(&names));
+}
+
+/* The head of the definition; others than the one with the descriptor are seen by the linker. */
+static void open_program(CProgram *p) {
+    const char *name = "weir_prepare_program";
+    if (is_lesser(p))
+        name = arena_printf(p->arena, "program_%s", c_version(p->arena, p->options->cpu));
+    if (is_lesser(p) || p->options->part)
+        text_printf(&p->out,
+                    "extern const weir_program %s __attribute__((visibility(\"hidden\")));\n"
+                    "const weir_program %s = {\n",
+                    name, name);
+    else
+        text_put(&p->out, "static weir_status create(const weir_pool *pool, weir_instance **out, "
+                          "char *error);\nstatic const weir_program program = {\n");
+}
+
+/* What hosts call, and where they find it. */
+static void emit_descriptor(CProgram *p) {
+    text_printf(
+        &p->out,
+        "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"
+        " return weir_rt_create(&program, pool, out, error);\n}\n"
+        "%s"
+        "__attribute__((visibility(\"default\"))) const weir_model *weir_model_descriptor(void);\n"
+        "const weir_model *weir_model_descriptor(void) { return &program.model; }\n",
+        p->host->device ? "static weir_status create_on(i32 device, const weir_pool *pool, "
+                          "weir_instance **out, char *error) {\n"
+                          " return weir_rt_create_on(&program, device, pool, out, error);\n}\n"
+                        : "");
+}
+
 void emit_tables(CProgram *p) {
     const EmitOptions *o = p->options;
     emit_symbols(p);
@@ -421,14 +479,8 @@ void emit_tables(CProgram *p) {
     if (!o->part) emit_blob(p);
     if (o->profile) emit_profiled(p);
     Text *out = &p->out;
-    if (o->part) {
-        text_put(out, "extern const weir_program weir_prepare_program "
-                      "__attribute__((visibility(\"hidden\")));\n"
-                      "const weir_program weir_prepare_program = {\n");
-    } else {
-        text_put(out, "static weir_status create(const weir_pool *pool, weir_instance **out, char "
-                      "*error);\nstatic const weir_program program = {\n");
-    }
+    if (o->nlesser) emit_versions(p);
+    open_program(p);
     put_program(p, values, texts);
     text_printf(out,
                 " .model = {.size = sizeof(weir_model), .abi = WEIR_ABI_VERSION, .name = %s,\n",
@@ -439,9 +491,9 @@ void emit_tables(CProgram *p) {
         return;
     }
     text_printf(out, "  .build = %s,\n", c_string(p->arena, build_text(p)));
+    if (!is_lesser(p)) text_put(out, "  .create = create,\n");
     text_put(out,
-             "  .create = create, .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = "
-             "weir_rt_destroy,\n"
+             "  .reserve = weir_rt_reserve, .run = weir_rt_run, .destroy = weir_rt_destroy,\n"
              "  .error = weir_rt_error, .shapes = weir_rt_shapes, .pool_new = weir_pool_new,\n");
     if (p->host->device)
         text_put(out, "  .create_on = create_on, .submit = weir_device_submit, .wait = "
@@ -450,17 +502,12 @@ void emit_tables(CProgram *p) {
     text_printf(
         out,
         "  .pool_free = weir_pool_free, .weight_bytes = %lld,\n  .profile = %s,\n  .nshared = %d, "
-        ".shared = shared}\n};\n",
-        (long long)o->weight_bytes, o->profile ? "weir_rt_profile" : "0", nshared);
-    text_printf(
-        out,
-        "static weir_status create(const weir_pool *pool, weir_instance **out, char *error) {\n"
-        " return weir_rt_create(&program, pool, out, error);\n}\n"
-        "%s"
-        "__attribute__((visibility(\"default\"))) const weir_model *weir_model_descriptor(void);\n"
-        "const weir_model *weir_model_descriptor(void) { return &program.model; }\n",
-        p->host->device ? "static weir_status create_on(i32 device, const weir_pool *pool, "
-                          "weir_instance **out, char *error) {\n"
-                          " return weir_rt_create_on(&program, device, pool, out, error);\n}\n"
-                        : "");
+        ".shared = shared%s}\n};\n",
+        (long long)o->weight_bytes, o->profile ? "weir_rt_profile" : "0", nshared,
+        o->nlesser ? arena_printf(p->arena,
+                                  ",\n  .nversions = %d, .versions = version_names, .version = "
+                                  "version",
+                                  o->nlesser + 1)
+                   : "");
+    if (!is_lesser(p)) emit_descriptor(p);
 }

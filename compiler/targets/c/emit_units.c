@@ -136,10 +136,18 @@ void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char 
     text_put(&text, embedded_text("compiler/targets/c/prelude.h"));
     helpers_emit(helpers, &text, body);
     text_put(&text, body);
-    vec_push(p->arena, out, (Unit){name, text_str(&text)});
+    vec_push(p->arena, out,
+             ((Unit){name, text_str(&text), target_c_flags(p->arena, p->machine)}));
 }
 
+bool is_lesser(const CProgram *p) {
+    return p->options->cpu && !p->options->nlesser;
+}
+
+/* "model.c", "kernels1.c"; of the other programs of a library "prepare.c", "x86_64_v3_1.c". */
 static const char *unit_name(const CProgram *p, int i) {
+    if (is_lesser(p))
+        return arena_printf(p->arena, "%s_%d.c", c_version(p->arena, p->options->cpu), i);
     const char *first = p->options->part ? "prepare" : "model";
     if (i == 0) return arena_printf(p->arena, "%s.c", first);
     return arena_printf(p->arena, "%s%d.c", p->options->part ? "prepare" : "kernels", i);
@@ -168,6 +176,7 @@ CProgram program_open(Arena *arena, const Program *program, const Machine *m, co
                   .ctx = arena_ctx(arena),
                   .flow = program->flow,
                   .program = program,
+                  .machine = m,
                   .options = o};
     p.out.arena = arena;
     index_maps(&p);

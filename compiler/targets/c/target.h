@@ -19,6 +19,7 @@
 typedef struct Unit {
     const char *name; /* "kernels1.c" */
     const char *text;
+    const char *const *flags; /* for clang, NULL-ended: target_c_flags of its machine */
 } Unit;
 typedef VEC(Unit) Units;
 
@@ -38,6 +39,11 @@ typedef struct EmitOptions {
     const char *weights_file; /* name of the side file, or NULL */
     uint64_t weights_check;   /* in the side file's trailer */
     const char *build;        /* JSON for weir_model.build */
+    /* Of a library with code for several CPUs: which this is for; the others, the least first, in
+     * the one that has the descriptor, NULL in those others. */
+    const char *cpu;
+    const char *const *lesser;
+    int nlesser;
     bool jit;                 /* weir_blob is visible */
     bool profile;             /* the program times its kernels */
     bool checked;             /* bounds checks in front of every access */

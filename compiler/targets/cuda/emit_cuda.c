@@ -116,5 +116,5 @@ Unit target_cuda_image(Arena *arena, const void *code, size_t n) {
                 "\";\nconst __attribute__((visibility(\"hidden\"))) unsigned long weir_image_bytes "
                 "= %llu;\n",
                 (unsigned long long)n);
-    return (Unit){"image.c", text_str(&text)};
+    return (Unit){.name = "image.c", .text = text_str(&text)};
 }
