@@ -147,25 +147,35 @@ static bool stops_before(const char *pass, const char *stop_after) {
     return false;
 }
 
-/* What the best version's machine decides about weights holds for all; recipes and what is watched
- * speak of the best one. */
-static void run_versions(Driver *d, Stage first, const PassEnv *env, PassOptions *options) {
-    if (d->lesser.n && !stops_before(last_shared, options->stop_after)) {
-        PassOptions shared = *options;
-        shared.stop_after = last_shared;
-        first = passes_run(d->ctx, first, env, &shared);
-        options->after = last_shared;
-        PassOptions others = *options;
-        others.watch = NULL;
-        for (int i = 0; i < d->lesser.n && !options->stop_after; i++) {
-            PassEnv own = *env;
-            own.machine = &d->lesser.at[i].machine;
-            own.recipe = NULL;
-            own.notes = NULL;
-            d->lesser.at[i].stage = passes_run(d->ctx, first, &own, &others);
-        }
+/* The best version's machine decides for all, but for what one of the others lacks altogether. */
+static Machine shared_machine(const Driver *d) {
+    Machine m = d->machine;
+    for (int i = 0; i < d->lesser.n; i++) m.rounds_twice |= d->lesser.at[i].machine.rounds_twice;
+    return m;
+}
+
+/* Runs the passes once for what versions share, then for each. Recipes and what is watched speak of
+ * the best version. */
+static void run_versions(Driver *d, Stage first, const PassEnv *env, const PassOptions *options) {
+    Machine machine = shared_machine(d);
+    PassEnv shared = *env;
+    PassOptions begin = *options, go_on = *options;
+    bool together = !d->lesser.n || stops_before(last_shared, options->stop_after);
+    shared.machine = &machine;
+    if (!together) begin.stop_after = last_shared;
+    d->stage = passes_run(d->ctx, first, &shared, &begin);
+    if (together) return;
+    first = d->stage;
+    go_on.after = last_shared;
+    d->stage = passes_run(d->ctx, first, env, &go_on);
+    go_on.watch = NULL;
+    for (int i = 0; i < d->lesser.n && !options->stop_after; i++) {
+        PassEnv own = *env;
+        own.machine = &d->lesser.at[i].machine;
+        own.recipe = NULL;
+        own.notes = NULL;
+        d->lesser.at[i].stage = passes_run(d->ctx, first, &own, &go_on);
     }
-    d->stage = passes_run(d->ctx, first, env, options);
 }
 
 static void begin_pass(void *user, const Pass *pass) {
@@ -236,6 +246,21 @@ static void give_weights(Driver *d, const Flow *flow) {
 /* Not by the machine's cores: equal inputs give equal bytes anywhere. */
 enum { UNITS_MOST = 16 };
 
+/* Plans d->weights; returns the constant part as a program of its own, or NULL. */
+static Program *plan_weights(Driver *d) {
+    const Program **all = NEW_ARRAY(d->arena, const Program *, d->lesser.n + 1);
+    all[0] = d->stage.program;
+    for (int i = 0; i < d->lesser.n; i++) all[i + 1] = d->lesser.at[i].stage.program;
+    for (int i = 0; i <= d->lesser.n && source_is_text(&d->source); i++) {
+        give_weights(d, all[i]->flow);
+        if (all[i]->prepare) give_weights(d, all[i]->prepare->flow);
+    }
+    Program *part = weights_part(d->arena, all[0]);
+    bool literals = d->options->target == TARGET_CUDA;
+    d->weights = weights_plan(d->arena, all, d->lesser.n + 1, part, literals);
+    return part;
+}
+
 /* The constant part, once for all versions: it runs on every CPU that one of them runs on. */
 static void emit_part(Driver *d, const Program *part, const bool *swapped, EmitOptions *emit) {
     EmitOptions first = {.units = UNITS_MOST, .part = true, .checked = d->options->checked};
@@ -270,23 +295,12 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
     double start = tool_seconds();
     tell(d, TELL_STEP, "emit C");
     bool *swapped = hidden_give(d, program);
-    if (source_is_text(&d->source)) give_weights(d, program->flow);
-    if (source_is_text(&d->source) && program->prepare) give_weights(d, program->prepare->flow);
-    Program *part = weights_part(d->arena, program);
-    const Program **all = NEW_ARRAY(d->arena, const Program *, d->lesser.n + 1);
-    const char **names = NEW_ARRAY(d->arena, const char *, d->lesser.n + 1);
-    all[0] = program;
-    for (int i = 0; i < d->lesser.n; i++) {
-        all[i + 1] = d->lesser.at[i].stage.program;
-        names[i] = d->lesser.at[i].cpu;
-    }
-    bool literals = d->options->target == TARGET_CUDA;
-    d->weights = weights_plan(d->arena, all, d->lesser.n + 1, part, literals);
+    Program *part = plan_weights(d);
     EmitOptions emit = {.units = UNITS_MOST,
                         .weight_offset = d->weights.places[0].stored,
                         .made = d->weights.places[0].made,
                         .cpu = d->lesser.n ? d->options->cpu : NULL,
-                        .lesser = names,
+                        .lesser = d->options->cpus.at,
                         .nlesser = d->lesser.n,
                         .weight_bytes = d->weights.bytes,
                         .weights_file = weights_file,

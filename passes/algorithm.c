@@ -29,10 +29,11 @@ enum { TAPS = WINDOW_TAPS, PAIRS = TILE_MOST / 2, TILE = TILE_MOST + TAPS - 1 };
 typedef struct Points {
     int pairs;
     double x[PAIRS];
+    bool rounds_twice; /* as Machine.rounds_twice */
 } Points;
 
 static Points points_for(int m) {
-    return m == 2 ? (Points){1, {1}} : (Points){2, {0.625, 1.5}};
+    return m == 2 ? (Points){1, {1}, false} : (Points){2, {0.625, 1.5}, false};
 }
 
 /* Coefficients of the product over pairs other than `without` of (t - x^2), t^0 first. */
@@ -49,15 +50,21 @@ static int squares(const Points *p, int without, double *coef) {
     return n;
 }
 
+static int scaled_sum(Body *b, const Points *p, int scale, int value, int sum) {
+    if (!p->rounds_twice) return body_prim3(b, P_FMA, scale, value, sum);
+    return body_prim2(b, P_ADD, sum, body_prim2(b, P_MUL, scale, value));
+}
+
 /* Sum of coef[i] * in[i * step]. */
-static int combination(Body *b, const double *coef, const int *in, int step, int n) {
+static int combination(Body *b, const Points *p, const double *coef, const int *in, int step,
+                       int n) {
     int sum = -1;
     for (int i = n - 1; i >= 0; i--) {
         int value = in[i * step], c = coef[i] == 1 ? -1 : body_const(b, F32, coef[i]);
         if (sum < 0)
             sum = c < 0 ? value : body_prim2(b, P_MUL, c, value);
         else
-            sum = c < 0 ? body_prim2(b, P_ADD, sum, value) : body_prim3(b, P_FMA, c, value, sum);
+            sum = c < 0 ? body_prim2(b, P_ADD, sum, value) : scaled_sum(b, p, c, value, sum);
     }
     return sum;
 }
@@ -66,15 +73,16 @@ static int combination(Body *b, const double *coef, const int *in, int step, int
 static void transform_input(Body *b, const Points *p, const int *in, int *out) {
     double coef[PAIRS + 1];
     int n = squares(p, -1, coef);
-    out[0] = combination(b, coef, in, 2, n);
-    out[2 * p->pairs + 1] = combination(b, coef, in + 1, 2, n);
+    out[0] = combination(b, p, coef, in, 2, n);
+    out[2 * p->pairs + 1] = combination(b, p, coef, in + 1, 2, n);
     for (int i = 0; i < p->pairs; i++) {
         n = squares(p, i, coef);
-        int even = combination(b, coef, in + 2, 2, n), odd = combination(b, coef, in + 1, 2, n);
+        int even = combination(b, p, coef, in + 2, 2, n),
+            odd = combination(b, p, coef, in + 1, 2, n);
         for (int sign = 0; sign < 2; sign++) {
             double x = sign ? -p->x[i] : p->x[i];
             int pair[2] = {odd, even};
-            out[2 * i + 1 + sign] = combination(b, (double[]){x, 1}, pair, 1, 2);
+            out[2 * i + 1 + sign] = combination(b, p, (double[]){x, 1}, pair, 1, 2);
         }
     }
 }
@@ -91,7 +99,7 @@ static void transform_output(Body *b, const Points *p, const int *in, int *out) 
     for (int e = 0; e < last; e++) {
         int n = p->pairs, *parts = half[e % 2];
         parts[n] = e == 0 ? in[0] : in[last + 1];
-        out[e] = combination(b, power, parts, 1, e == 0 || e == last - 1 ? n + 1 : n);
+        out[e] = combination(b, p, power, parts, 1, e == 0 || e == last - 1 ? n + 1 : n);
         for (int i = 0; i < p->pairs; i++) power[i] *= p->x[i];
     }
 }
@@ -354,9 +362,11 @@ static void result_map(Rewrite *w, int tiles) {
     map_write(w->flow, w->map, to->cont, at, value, NULL);
 }
 
-static void rewrite(Flow *flow, const Map *conv, const Window *win, int m, Items *into) {
+static void rewrite(Flow *flow, const PassEnv *env, const Map *conv, const Window *win, int m,
+                    Items *into) {
     Rewrite w = {.flow = flow, .into = into, .conv = conv, .win = win, .m = m, .t = m + TAPS - 1};
     w.points = points_for(m);
+    w.points.rounds_twice = env->machine->rounds_twice;
     for (int i = 0; i < 2; i++)
         w.tiles[i] = dim_ceildiv(flow->ctx, conv->dim.at[win->slide[i]].extent, number(&w, m));
     int u = weights_map(&w);
@@ -387,7 +397,7 @@ static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
         bool slides = conv && window_of(flow, conv, &win);
         int m = slides ? decide_tile_size(env, conv, &win) : 1;
         if (m > 1)
-            rewrite(flow, conv, &win, m, &out);
+            rewrite(flow, env, conv, &win, m, &out);
         else
             vec_push(flow->arena, &out, it);
     }

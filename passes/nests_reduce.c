@@ -81,11 +81,17 @@ static void declare_accumulators(Leaf *f, Stmts *into) {
     if (!own_registers(f)) declare_states(f, BUF_REG, "acc", f->acc, into);
 }
 
+/* A product that is summed: as one operation where the machine has it. */
+static bool fuses(const Leaf *f, const Val *v) {
+    bool product = v->kind == VAL_PRIM && v->prim == P_MUL && v->type == f->write->combine->type[0];
+    return product && (type_is_integral(v->type) || !f->lo->machine->rounds_twice);
+}
+
 /* acc = merge(acc, value); a product summed is a fused multiply-add on the state. */
 static void merge_values(Leaf *f, Body *b, const int *acc, const int *value, int *out) {
     const Combine *c = f->write->combine;
     const Val *v = &b->val.at[value[0]];
-    if (c->simple == P_ADD && v->kind == VAL_PRIM && v->prim == P_MUL && v->type == c->type[0]) {
+    if (c->simple == P_ADD && fuses(f, v)) {
         out[0] = body_prim3(b, P_FMA, v->arg[0], v->arg[1], acc[0]);
         return;
     }

@@ -129,10 +129,12 @@ int32_t weir_rt_version(const weir_program *program, char *error) {
         if (!missing) return i;
     }
     if (error && name)
-        snprintf(error, 256, "this CPU lacks \"%s\", which the code for \"%.100s\" needs; %s", missing,
-                 name, asked ? "set WEIR_CPU to another" : "compile the model for an older one");
+        snprintf(error, 256, "this CPU lacks \"%s\", which the code for \"%.100s\" needs; %s",
+                 missing, name,
+                 asked ? "set WEIR_CPU to another" : "compile the model for an older one");
     else if (error)
-        snprintf(error, 256, "WEIR_CPU asks for \"%.100s\", for which the library has no code", asked);
+        snprintf(error, 256, "WEIR_CPU asks for \"%.100s\", for which the library has no code",
+                 asked);
     return -1;
 }
 

@@ -90,9 +90,9 @@ struct weir_program {
     int32_t nprofiled;       /* kernels and calls that a profile times; 0: none */
     const char *const *profiled;
     uint64_t weights_check; /* first 8 bytes of the file, so that another model's is not taken */
-    const struct weir_device *device; /* where kernels run; NULL: here */
-    const struct weir_image *image;   /* their code */
-    const char *name;                 /* of the CPU, in a library with code for several */
+    const struct weir_device *device;    /* where kernels run; NULL: here */
+    const struct weir_image *image;      /* their code */
+    const char *name;                    /* of the CPU, in a library with code for several */
     const weir_program *const *versions; /* all of them, the best first, NULL-ended; or NULL */
 };
 

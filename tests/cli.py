@@ -180,6 +180,51 @@ def test_convert(weir):
     weir.fails(2, "f16, bf16 or no", "compile", model, "-o", "m.so", "--convert=f8")
 
 
+def test_cpus(weir):
+    """Code for several CPUs in one library: weights once, one version taken at create, the same results."""
+    names = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+    several = "--cpu=" + ",".join(names)
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    here = [name for name, flag in zip(names, ("sse4_2", "avx2", "avx512f")) if re.search(rf"\b{flag}\b", flags)]
+    for packing in ("build", "create", "swap"):
+        options = (MNIST, f"--packing={packing}")
+        weir("compile", *options, "-o", "m.so", several)
+        weir("compile", *options, "-o", "alone.so", "--cpu=x86-64-v4")
+        weir("compile", *options, "-o", "again.so", several, "-j1")
+        assert (weir.folder / "m.so").read_bytes() == (weir.folder / "again.so").read_bytes()
+        info = weir("info", "m.so").out
+        weights = re.findall("weights .*", info + weir("info", "alone.so").out)
+        assert weights[0] == weights[1], "weights are stored more than once"
+        want = [f"version {name}" + (", which runs here" if name == here[-1] else "") for name in reversed(names)]
+        assert re.findall("version .*", info) == want, info
+        results = []
+        for name in (*here, ""):
+            weir("run", "m.so", "--random=1", f"--output-dir={name}out", env={"WEIR_CPU": name})
+            results.append(read_npy(weir.folder / f"{name}out/Plus214_Output_0.npy")[0])
+        assert results[-1] == results[-2], "without WEIR_CPU the best version runs"
+        assert all(abs(a - b) < 1e-5 * max(map(abs, results[0])) for one in results for a, b in zip(one, results[0]))
+    weir.fails(1, 'WEIR_CPU asks for "z80", for which', "run", "m.so", "--random=1", env={"WEIR_CPU": "z80"})
+    for name in names:
+        if name not in here:
+            weir.fails(1, f'this CPU lacks .*"{name}" needs', "run", "m.so", "--random=1", env={"WEIR_CPU": name})
+    assert "the same" in weir("verify", "m.so", MNIST).out
+    weir.fails(2, "best one last", "compile", MNIST, "-o", "x.so", "--cpu=x86-64-v4,x86-64-v2")
+    weir.fails(2, "given twice", "compile", MNIST, "-o", "x.so", "--cpu=x86-64-v3,x86-64-v3")
+    weir.fails(2, "unknown CPU", "compile", MNIST, "-o", "x.so", "--cpu=x86-64-v3,z80")
+    weir("compile", MNIST, several, "--emit=c", "--emit-dir=src")
+    for unit in sorted((weir.folder / "src").glob("*.c")):
+        line = re.match(r"/\* Build: cc (.*)", unit.read_text())
+        build(weir, "gcc", *(line[1].split() if line else ("-O1", "-fPIC", "-c", unit.name)))
+    build(weir, "gcc", *sorted(p.name for p in (weir.folder / "src").glob("*.o")), "-lm", "-o", "model")
+    for name in here:
+        assert subprocess.run(["./model"], cwd=weir.folder / "src", env={"WEIR_CPU": name}).returncode == 0
+
+
+def build(weir, *command):
+    done = subprocess.run(command, cwd=weir.folder / "src", capture_output=True, text=True)
+    assert done.returncode == 0, (command, done.stderr)
+
+
 def test_emit(weir):
     """The folder builds with gcc and clang alone; -o may be asked for in the same call."""
     model = weir.write("mlp.onnx", mlp())

@@ -95,9 +95,7 @@ static char *find_clang(Arena *arena) {
 
 void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *options, Objects *out,
                        ToolTimes *times) {
-    Work work = {.units = units,
-                 .clang = find_clang(arena),
-                 .stop = arena_ctx(arena)->stop};
+    Work work = {.units = units, .clang = find_clang(arena), .stop = arena_ctx(arena)->stop};
     work.object = NEW_ARRAY(arena, Span, units->n);
     work.error = NEW_ARRAY(arena, char *, units->n);
     work.times = NEW_ARRAY(arena, ToolTimes, units->n);

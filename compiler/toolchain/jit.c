@@ -43,10 +43,10 @@ static const struct RuntimeSymbol {
     SYMBOL(weir_pool_new),       SYMBOL(weir_pool_free),      SYMBOL(weir_rt_weights_of),
     SYMBOL(weir_rt_weights_new), SYMBOL(weir_rt_weights_use), SYMBOL(weir_rt_weights_free),
     SYMBOL(weir_rt_now),         SYMBOL(weir_rt_span),        SYMBOL(weir_rt_profile),
-    SYMBOL(weir_rt_create_on),   SYMBOL(weir_rt_version),   SYMBOL(weir_device_launch),  SYMBOL(weir_device_copy),
-    SYMBOL(weir_device_byte),    SYMBOL(weir_device_call),    SYMBOL(weir_device_submit),
-    SYMBOL(weir_device_wait),    SYMBOL(weir_device_settle),  SYMBOL_AT(weir_device_cuda),
-    SYMBOL(weir_rt_stray),       SYMBOL(weir_rt_inside),
+    SYMBOL(weir_rt_create_on),   SYMBOL(weir_rt_version),     SYMBOL(weir_device_launch),
+    SYMBOL(weir_device_copy),    SYMBOL(weir_device_byte),    SYMBOL(weir_device_call),
+    SYMBOL(weir_device_submit),  SYMBOL(weir_device_wait),    SYMBOL(weir_device_settle),
+    SYMBOL_AT(weir_device_cuda), SYMBOL(weir_rt_stray),       SYMBOL(weir_rt_inside),
 #include "ir/call.def"
 };
 #undef CALL

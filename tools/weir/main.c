@@ -13,7 +13,9 @@
     "  --target c|cuda         what to emit\n"                                                     \
     "  --gpu NAMES             GPUs to make code for: sm_80,sm_90a,sm_100; the first is planned "  \
     "for\n"                                                                                        \
-    "  --cpu NAME              native, x86-64-v2, x86-64-v3, x86-64-v4 or a CPU name\n"            \
+    "  --cpu NAMES             native, x86-64-v2, x86-64-v3, x86-64-v4 or a CPU name; several, "   \
+    "the best last,\n"                                                                             \
+    "                          make a library that picks one when it is loaded\n"                  \
     "  --dim NAME=V|NAME=LO..HI fix or bound a symbolic dim\n"                                     \
     "  --math MODE             strict, default or fast\n"                                          \
     "  --convert f16|bf16      store what products read in halves; the list is printed\n"          \

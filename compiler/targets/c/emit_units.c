@@ -136,8 +136,7 @@ void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char 
     text_put(&text, embedded_text("compiler/targets/c/prelude.h"));
     helpers_emit(helpers, &text, body);
     text_put(&text, body);
-    vec_push(p->arena, out,
-             ((Unit){name, text_str(&text), target_c_flags(p->arena, p->machine)}));
+    vec_push(p->arena, out, ((Unit){name, text_str(&text), target_c_flags(p->arena, p->machine)}));
 }
 
 bool is_lesser(const CProgram *p) {

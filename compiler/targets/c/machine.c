@@ -70,6 +70,7 @@ static void set_level(Machine *m, int level) {
     m->vector_bytes = l->vector_bytes;
     m->vector_regs = l->vector_regs;
     m->fma_flops = l->fma_flops;
+    m->rounds_twice = level == 2;
     m->cores = 8;
     m->nlevels = 4;
     m->level[0] = (MemoryLevel){"L1", 32 << 10, 369e9, false};

@@ -44,9 +44,9 @@ typedef struct EmitOptions {
     const char *cpu;
     const char *const *lesser;
     int nlesser;
-    bool jit;                 /* weir_blob is visible */
-    bool profile;             /* the program times its kernels */
-    bool checked;             /* bounds checks in front of every access */
+    bool jit;     /* weir_blob is visible */
+    bool profile; /* the program times its kernels */
+    bool checked; /* bounds checks in front of every access */
 } EmitOptions;
 
 /* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is
