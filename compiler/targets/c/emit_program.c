@@ -9,7 +9,6 @@
 
 #include "runtime/weir_rt.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { WALK_ITEMS = 24, SMALL_WORK = 2000, SMALL_CARRY = 4096 };
@@ -179,20 +178,6 @@ static void sync_kernel(CProgram *p, int kernel, bool serial) {
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
-
-const char *c_version(Arena *arena, const char *cpu) {
-    char *id = arena_printf(arena, "%s", cpu);
-    for (char *c = id; *c; c++)
-        if (!isalnum((unsigned char)*c)) *c = '_';
-    return id;
-}
-
-/* Names that the linker sees differ between the programs of a library. */
-const char *kernel_word(const CProgram *p) {
-    if (p->options->part) return "prepare_kernel";
-    if (!is_lesser(p)) return "kernel";
-    return arena_printf(p->arena, "%s_kernel", c_version(p->arena, p->options->cpu));
-}
 
 const char *kernel_from(const CProgram *p, int kernel) {
     const Nest *nest = p->program->nest.at[kernel];

@@ -5,7 +5,29 @@
 
 #include "compiler/embedded.h"
 
+#include <ctype.h>
 #include <string.h>
+
+/* ---- names
+ * --------------------------------------------------------------------------------------- */
+
+bool is_lesser(const CProgram *p) {
+    return p->options->cpu && !p->options->nlesser;
+}
+
+const char *c_version(Arena *arena, const char *cpu) {
+    char *id = arena_printf(arena, "%s", cpu);
+    for (char *c = id; *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '_';
+    return id;
+}
+
+/* Names that the linker sees differ between the programs of a library. */
+const char *kernel_word(const CProgram *p) {
+    if (p->options->part) return "prepare_kernel";
+    if (!is_lesser(p)) return "kernel";
+    return arena_printf(p->arena, "%s_kernel", c_version(p->arena, p->options->cpu));
+}
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -137,10 +159,6 @@ void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char 
     helpers_emit(helpers, &text, body);
     text_put(&text, body);
     vec_push(p->arena, out, ((Unit){name, text_str(&text), target_c_flags(p->arena, p->machine)}));
-}
-
-bool is_lesser(const CProgram *p) {
-    return p->options->cpu && !p->options->nlesser;
 }
 
 /* "model.c", "kernels1.c"; of the other programs of a library "prepare.c", "x86_64_v3_1.c". */
