@@ -22,6 +22,7 @@ import pathlib
 import subprocess
 import sys
 
+import picture
 from engines import ROOT, OnnxRuntime, OpenVino, Weir, compile_model, difference, facts, geomean, take_turns, use_packages
 
 
@@ -171,7 +172,9 @@ def write_results(args, rows):
     about = facts()
     args.results.mkdir(parents=True, exist_ok=True)
     base = args.results / f"compare-{about['date']}"
-    base.with_suffix(".json").write_text(json.dumps({**about, "options": args.option, "rows": rows}, indent=1) + "\n")
+    comparison = {**about, "options": args.option, "rows": rows}
+    base.with_suffix(".json").write_text(json.dumps(comparison, indent=1) + "\n")
+    base.with_suffix(".svg").write_text(picture.svg(comparison))
     text = [f"# Comparison of {about['date']}", "", f"Commit {about['commit']}; {about['machine']}; " +
             ", ".join(f"{k} {v}" for k, v in about["versions"].items()) + ". Medians of one run in which the "
             "engines take turns; agreement is the largest difference from ONNX Runtime without graph "
@@ -186,7 +189,7 @@ def write_results(args, rows):
     if wrong:
         text += ["", "What is wrong:", ""] + wrong
     base.with_suffix(".md").write_text("\n".join(text) + "\n")
-    print(f"wrote {base}.json and {base}.md")
+    print(f"wrote {base}.json, {base}.md and {base}.svg")
 
 
 def arguments():
