@@ -225,11 +225,36 @@ static int64_t integer_at(const weir_tensor *t, int64_t i) {
     return t->dtype == WEIR_I64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
 }
 
+/* Are n elements of a dense tensor certainly in lo..hi? Blocks without a branch: an element outside
+ * makes one of the two differences negative, in two's complement too. */
+static int all_within(const weir_tensor *t, int64_t n, int64_t lo, int64_t hi) {
+    enum { BLOCK = 32 };
+    const int64_t *wide = t->data;
+    const int32_t *narrow = t->data;
+    uint64_t low = (uint64_t)lo, high = (uint64_t)hi;
+    int64_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        uint64_t out = 0;
+        if (t->dtype == WEIR_I64)
+            for (int k = 0; k < BLOCK; k++)
+                out |= ((uint64_t)wide[i + k] - low) | (high - (uint64_t)wide[i + k]);
+        else
+            for (int k = 0; k < BLOCK; k++)
+                out |= ((uint64_t)(int64_t)narrow[i + k] - low) |
+                       (high - (uint64_t)(int64_t)narrow[i + k]);
+        if (out >> 63) return 0;
+    }
+    for (; i < n; i++)
+        if (integer_at(t, i) < lo || integer_at(t, i) > hi) return 0;
+    return 1;
+}
+
 static weir_status check_range(weir_instance *in, const weir_range *r, const weir_tensor *t) {
     int64_t index[WEIR_RANK_MAX] = {0}, n = weir_tensor_count(t);
     int dense = weir_is_dense(t);
     int64_t lo = r->lo, hi = r->hi;
     if (r->value >= 0) lo = -in->value[r->value], hi = in->value[r->value] - 1;
+    if (dense && all_within(t, n, lo, hi)) return WEIR_OK;
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i;
         for (int d = 0; !dense && d < t->rank; d++) at = (d ? at : 0) + index[d] * t->strides[d];

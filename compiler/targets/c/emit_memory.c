@@ -58,24 +58,37 @@ Dim access_flat(CNest *c, const Access *a) {
     return names_subst(&c->names, x->flat);
 }
 
-/* The offset of a scalar access, every index that comes from data checked: `ix(&bad, i, extent)`.
- */
-static const char *checked_offset(CNest *c, const char *verb, const Access *a) {
+/* The place of an access whose indices from data are the same in all lanes, each of these checked:
+ * `ix(&bad, i, extent)`. Valid until the names are popped to *mark. */
+static Dim checked_place(CNest *c, const Access *a, int *mark) {
     const Buf *b = &c->nest->buf.at[a->cont];
-    int mark = push_values(c, 0);
+    *mark = push_values(c, 0);
     Dim at[RANK_MAX];
     for (int k = 0; k < a->rank; k++) {
         at[k] = a->at[k];
         if (!uses_value(c, a->at[k], false)) continue;
         const char *e = emit_dim_str(&c->names, at[k]), *n = emit_dim_str(&c->names, b->box[k]);
         at[k] = dim_sym(c->ctx, internf(c->ctx, "%%%d", k));
-        names_var(&c->names, at[k], str(c, "ix(&bad, %s, %s)", e, n), NULL, NULL);
+        CVal i = named(c, I64, false, 0, str(c, "ix(&bad, %s, %s)", e, n));
+        names_var(&c->names, at[k], i.text, NULL, NULL);
         c->bad = true;
     }
-    const char *offset = emit_dim_str(&c->names, strided(c, b, at));
+    return names_subst(&c->names, strided(c, b, at));
+}
+
+static const char *checked_offset(CNest *c, const char *verb, const Access *a) {
+    int mark;
+    const char *offset = emit_dim_str(&c->names, checked_place(c, a, &mark));
     names_pop(&c->names, mark);
     check_span(c, verb, a, offset, "1");
     return offset;
+}
+
+/* Are the indices from data the same in all lanes, which lie in a pattern beside them? */
+static bool data_in_common(const CNest *c, const Access *a) {
+    for (int k = 0; k < a->rank; k++)
+        if (uses_value(c, a->at[k], false) && varies(c, a->at[k])) return false;
+    return c->lane.kind != MASK_LANES;
 }
 
 /* The name of a vector of offsets, for accesses that follow no pattern. Indices from data are
@@ -321,16 +334,20 @@ static bool read_literal(CNest *c, const Access *a, Dim flat, CVal *out) {
     return true;
 }
 
+/* Some index comes from data. */
+static CVal read_by_data(CNest *c, const Access *a) {
+    if (!data_in_common(c, a)) return read_lanes(c, a);
+    int mark;
+    Dim place = checked_place(c, a, &mark);
+    CVal v = read_memory(c, a, place);
+    names_pop(&c->names, mark);
+    return v;
+}
+
 static CVal read_inside(CNest *c, const Access *a, bool copy) {
     if (c->buf[a->cont].kind == BUF_REG) return read_reg(c, a, copy);
     const CAccess *x = access_of(c, a);
-    if (x->data) {
-        DType t = c->nest->buf.at[a->cont].type;
-        bool vector = false;
-        for (int k = 0; k < a->rank; k++) vector |= varies(c, a->at[k]);
-        if (vector) return read_lanes(c, a);
-        return named(c, t, false, 0, get_element(c, a->cont, checked_offset(c, "reads", a)));
-    }
+    if (x->data) return read_by_data(c, a);
     CVal v;
     Dim flat = names_subst(&c->names, x->flat);
     return read_literal(c, a, flat, &v) ? v : read_shared(c, a, flat);
