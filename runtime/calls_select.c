@@ -167,10 +167,29 @@ static void select_row(const Row *r, weir_pair *pairs, int64_t k) {
     }
 }
 
+enum { FEW = 16 };
+
+/* The same for few pairs, which each candidate is put among. */
+static void select_few(const Row *r, weir_pair *pairs, int64_t k) {
+    int64_t held = 0, i = 0;
+    while (i < r->n) {
+        weir_pair p = pair_of(r, i++);
+        if (held < k || p.key < pairs[k - 1].key) {
+            int64_t at = held < k ? held++ : k - 1;
+            for (; at > 0 && pairs[at - 1].key > p.key; at--) pairs[at] = pairs[at - 1];
+            pairs[at] = p;
+        }
+        if (held == k) i = candidate(r, i, pairs[k - 1].index);
+    }
+}
+
 static void topk_row(const weir_call *c, Row r, int64_t to, int64_t k) {
     weir_pair *pairs = c->scratch;
     int64_t *index = c->out[1].data;
-    select_row(&r, pairs, k);
+    if (k <= FEW)
+        select_few(&r, pairs, k);
+    else
+        select_row(&r, pairs, k);
     for (int64_t i = 0; i < k; i++) {
         if (c->out[0].data)
             weir_move(r.x->dtype, c->out[0].data, to + i * r.step, r.x->data,
