@@ -108,6 +108,16 @@ void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t bloc
     if (dim >= 0) line_dim(s->flow, kernel_line(s->flow, kernel, LINE_PARTIAL, pos), m, dim, size);
 }
 
+/* ---- rows of a tile ------------------------------------------------------------------------- */
+
+int64_t equal_tiles(int64_t extent, int64_t most) {
+    if (extent <= most) return extent;
+    for (int64_t t = most; 4 * t >= 3 * most; t--)
+        if (extent % t == 0) return t;
+    int64_t tiles = (extent + most - 1) / most;
+    return (extent + tiles - 1) / tiles;
+}
+
 /* ---- work ----------------------------------------------------------------------------------- */
 
 /* Worth spreading over threads? Small kernels run as one task. */

@@ -24,6 +24,9 @@ void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
 enum { SUM_BLOCK = 128, TILE_SUM_BLOCK = 16 };
 void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block);
 bool sums_in_blocks(const Map *m, int lane, int64_t block); /* would it write a line? */
+/* Rows of a tile at most; a divisor of the extent if one is near, else nearly equal tiles. */
+enum { ROWS_MOST = 14 };
+int64_t equal_tiles(int64_t extent, int64_t most);
 /* Does a dim run in order? */
 bool has_seq(const Map *m);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);

@@ -38,6 +38,59 @@ static bool contracts(const Rows *r, int p) {
     return false;
 }
 
+static int inner_lane(Rows *r, int p) {
+    bool allowed[MAP_DIMS];
+    for (int d = 0; d < map_at(r, p)->dim.n; d++) allowed[d] = !rows_outer(r, p, d);
+    return choose_lanes(r->s, map_at(r, p), allowed);
+}
+
+/* Bytes that map p reads again for each block of rows. */
+static double bytes_again(const Rows *r, int p) {
+    const Map *m = map_at(r, p);
+    double sum = 0;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        double bytes = (double)dtype_bytes(val->type, 1);
+        for (int d = 0; d < m->dim.n; d++) {
+            bool uses = false;
+            for (int k = 0; k < val->read.rank; k++)
+                uses |= dim_uses(val->read.at[k], m->dim.at[d].sym);
+            if (uses && d == r->al.at[p][r->block]) bytes = 0;
+            if (uses && !rows_outer(r, p, d)) bytes *= (double)map_extent(m, d, unknown_extent);
+        }
+        sum += bytes;
+    }
+    return sum;
+}
+
+/* Rows of a block: those that `fuse` counts on, over whose multiples domains end (pass `mask`); or
+ * more, where the inner cache holds what the maps hand on but not well what is read again for each
+ * block. Registers hold the sums of all. */
+static int64_t block_rows(Rows *r, int64_t extent) {
+    const Machine *machine = r->s->env->machine;
+    int64_t hold = ROWS_MOST, handed = 0;
+    double again = 0, room = (double)machine->level[1].bytes / 2;
+    bool whole = true;
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        bool scalar;
+        int64_t own = p < r->kernel->map.n - 1 ? rows_bytes(r, p, &scalar) : 0;
+        int lane = inner_lane(r, p);
+        handed += own > 0 ? own : 0;
+        whole = whole && !map_at(r, p)->cons.n;
+        if (!contracts(r, p)) continue;
+        again += bytes_again(r, p);
+        if (lane < 0 || map_reduces(map_at(r, p), lane)) continue;
+        int64_t vectors =
+            panel_width(machine, map_extent(map_at(r, p), lane, unknown_extent)) / lanes_of(r->s);
+        if ((machine->vector_regs - 2 - vectors) / vectors < hold)
+            hold = (machine->vector_regs - 2 - vectors) / vectors;
+    }
+    bool more = whole && again > room && (double)(hold * handed) <= room;
+    if (!more && hold > ROW_BLOCK) hold = ROW_BLOCK;
+    return more ? equal_tiles(extent, hold) : extent < hold ? extent : hold;
+}
+
 /* The outer dim whose indices share an operand of every contraction. */
 static void find_block(Rows *r) {
     r->block = -1;
@@ -52,8 +105,9 @@ static void find_block(Rows *r) {
             any = true;
             shares &= role == ROLE_M || role == ROLE_N;
         }
-        if (any && shares) r->block = d, r->rows = extent < ROW_BLOCK ? extent : ROW_BLOCK;
+        if (any && shares) r->block = d;
     }
+    if (r->block >= 0) r->rows = block_rows(r, map_extent(r->root, r->block, unknown_extent));
 }
 
 /* ---- storage -------------------------------------------------------------------------------- */
@@ -101,12 +155,6 @@ void rows_line(Rows *r, LineKind kind, int pos) {
     if (line.narg || kind == LINE_AT) vec_push(r->s->flow->arena, &r->kernel->line, line);
 }
 
-static int inner_lane(Rows *r, int p) {
-    bool allowed[MAP_DIMS];
-    for (int d = 0; d < map_at(r, p)->dim.n; d++) allowed[d] = !rows_outer(r, p, d);
-    return choose_lanes(r->s, map_at(r, p), allowed);
-}
-
 /* A contraction's register tile: the block's rows and a panel of lanes. */
 static void contraction_lines(Rows *r, int p, int lane) {
     Flow *flow = r->s->flow;
@@ -122,6 +170,16 @@ static void contraction_lines(Rows *r, int p, int lane) {
     Line *unroll = kernel_line(flow, r->kernel, LINE_UNROLL, p);
     if (row >= 0) line_dim(flow, unroll, m, row, 0);
     line_dim(flow, unroll, m, lane, 0);
+}
+
+/* A reduction over lanes is a chain of operations that wait for one another: the chains of a
+ * block's rows run side by side. */
+static void reduction_lines(Rows *r, int p, int lane) {
+    const Map *m = map_at(r, p);
+    int row = r->block >= 0 ? r->al.at[p][r->block] : -1;
+    if (row < 0 || lane < 0 || !map_is_reduction(m) || !map_reduces(m, lane)) return;
+    Flow *flow = r->s->flow;
+    line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, p), m, row, 0);
 }
 
 Rows rows_of(Scheduling *s, Kernel *kernel) {
@@ -142,7 +200,10 @@ void schedule_rows(Scheduling *s, Kernel *kernel) {
     for (int p = 0; p < n; p++) {
         int lane = inner_lane(&r, p);
         bool tile = contracts(&r, p);
-        if (tile) contraction_lines(&r, p, lane);
+        if (tile)
+            contraction_lines(&r, p, lane);
+        else
+            reduction_lines(&r, p, lane);
         if (lane >= 0) vector_line(s, kernel, p, lane);
         if (p < n - 1) rows_line(&r, LINE_AT, p);
     }

@@ -13,7 +13,7 @@
 #include "passes/schedule.h"
 
 /* Independent operations that keep the units of a core busy: two of them, four cycles. */
-enum { LATENCY_OPERATIONS = 8, ROWS_MOST = 14 };
+enum { LATENCY_OPERATIONS = 8 };
 /* A block has so many rows at least, where panels of the other operand pass it, and there are so
  * many blocks at least. */
 enum { BLOCK_ROWS = 64, BLOCKS_LEAST = 8 };
@@ -124,15 +124,6 @@ static int choose_row(const Tiled *t, int not ) {
         best = d, best_shared = shared, best_extent = extent;
     }
     return best;
-}
-
-/* At most `most` rows a tile: a divisor of the extent if one is near, else nearly equal tiles. */
-static int64_t equal_tiles(int64_t extent, int64_t most) {
-    if (extent <= most) return extent;
-    for (int64_t t = most; 4 * t >= 3 * most; t--)
-        if (extent % t == 0) return t;
-    int64_t tiles = (extent + most - 1) / most;
-    return (extent + tiles - 1) / tiles;
 }
 
 /* Gathers gain nothing from rows, and each is a load a lane. */
