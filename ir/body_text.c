@@ -56,7 +56,7 @@ static void text_next(ExprScan *scan) {
     text->at = at + n;
 }
 
-static _Noreturn void text_error(ExprScan *scan, const char *message) {
+static __attribute__((noreturn)) void text_error(ExprScan *scan, const char *message) {
     const TextScan *text = scan->user;
     BUG("%s, before \"%.40s\" in \"%s\"", message, text->at, text->whole);
 }

@@ -34,7 +34,7 @@ static void expr_next(ExprScan *scan) {
     look(s, was.kind != TOK_PUNCT || close, was.line);
 }
 
-static _Noreturn void expr_error(ExprScan *scan, const char *message) {
+static __attribute__((noreturn)) void expr_error(ExprScan *scan, const char *message) {
     lex_fail(scan_of(scan)->lex, "%s", message);
 }
 

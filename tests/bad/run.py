@@ -126,6 +126,13 @@ def f32(*shape):
     return npy("<f4", shape)
 
 
+class Proto(bytes):
+    """A TensorProto of f32 whose values stand in float_data."""
+
+    def __new__(cls, dims, count):
+        return super().__new__(cls, wire.repeated(1, dims) + wire.field(2, wire.FLOAT) + wire.field(4, bytes(4 * count)))
+
+
 def window(**attributes):
     """A convolution whose weights are an input of any size."""
     return wire.model(wire.graph([wire.node("Conv", ["a", "b"], ["y"], name="conv", **attributes)],
@@ -156,6 +163,12 @@ INPUTS = {
     "input_header_bad": ((A.replace(b"'shape'", b"'shap_'"), B, I), ('"a"',)),
     "input_dims_huge": ((npy("<f4", (1 << 40, 1 << 40), b""), B, I), ('"a"',)),
     "input_dims_negative": ((npy("<f4", (-4, 3), b""), B, I), ('"a"',)),
+    "input_dims_overflow": ((npy("<f4", (1 << 31, 1 << 31, 4), b""), B, I), ("a.npy.*no size",)),
+    "input_proto_few": ((Proto((4, 3), 5), B, I), ("5 values, the shape asks for 12",)),
+    "input_proto_many": ((Proto((4, 3), 13), B, I), ("13 values",)),
+    "input_proto_huge": ((Proto((1 << 31, 1 << 20), 1), B, I), ("a.pb.*1 values",)),
+    "input_proto_negative": ((Proto((-4, 3), 1), B, I), ("a.pb.*no size",)),
+    "input_proto_overflow": ((Proto((1 << 31, 1 << 31, 4), 1), B, I), ("a.pb.*no size",)),
     "input_makes_large": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 1 << 20))), ("size|equal",), SHAPED),
     "input_makes_too_few": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 2))), ("size|equal",), SHAPED),
     "input_makes_negative": ((A, B, npy("<i8", (2,), struct.pack("<2q", -3, -4))), ("size|equal",), SHAPED),
@@ -177,8 +190,9 @@ def check_inputs(weir, folder, files, want, model=GOOD, more=()):
     command = [weir, "run", folder / "good.onnx"]
     for name, content in zip("abi", files):
         if content is not None:
-            (folder / f"{name}.npy").write_bytes(content)
-            command += ["--input", f"{name}={folder}/{name}.npy"]
+            file = folder / f"{name}.{'pb' if isinstance(content, Proto) else 'npy'}"
+            file.write_bytes(content)
+            command += ["--input", f"{name}={file}"]
     return judge(*run(command + list(more)), ("^error|\nerror",) + tuple(want))
 
 

@@ -79,6 +79,8 @@ bool npy_read(HostTensor *h, const char *path, char *error) {
     char *header = strndup((char *)file + at, header_bytes);
     ok = parse_header(h, header, error);
     free(header);
+    if (ok && !host_has_size(&h->t))
+        ok = (snprintf(error, 256, "\"%.180s\" has a shape of no size", path), false);
     size_t bytes = ok ? (size_t)host_bytes(&h->t) : 0;
     if (ok && n - at - header_bytes < bytes)
         ok = (snprintf(error, 256, "\"%.180s\" is cut short", path), false);

@@ -58,20 +58,24 @@ static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) 
     h->t.dtype = (int32_t)p->data_type;
     h->t.rank = (int32_t)p->n_dims;
     for (size_t i = 0; i < p->n_dims; i++) h->t.dims[i] = p->dims[i];
+    if (!host_has_size(&h->t)) return snprintf(error, 256, "the shape has no size"), false;
     if (t == STRING) return take_strings(h, p, error);
-    size_t bytes = (size_t)host_bytes(&h->t);
-    h->t.data = calloc(bytes + 16, 1);
-    if (p->has_raw_data && p->raw_data.len) {
-        if (p->raw_data.len < bytes)
-            return snprintf(error, 256, "raw_data is shorter than the shape asks"), false;
-        memcpy(h->t.data, p->raw_data.data, bytes);
-        return true;
-    }
+    bool raw = p->has_raw_data && p->raw_data.len;
     DType unit = t == C64 ? F32 : t == C128 ? F64 : t;
-    size_t room = dtype_bits(t) < 8 ? bytes : bytes * 8 / (size_t)dtype_bits(unit);
-    if (stored_values(p, t) > room)
-        return snprintf(error, 256, "more values than the shape has elements"), false;
-    take_values(h, p, t);
+    size_t bytes = (size_t)host_bytes(&h->t),
+           room = dtype_bits(t) < 8 ? bytes : bytes * 8 / (size_t)dtype_bits(unit);
+    if (raw && p->raw_data.len < bytes)
+        return snprintf(error, 256, "raw_data is shorter than the shape asks"), false;
+    if (!raw && stored_values(p, t) != room)
+        return snprintf(error, 256, "%zu values, the shape asks for %zu", stored_values(p, t),
+                        room),
+               false;
+    h->t.data = calloc(bytes + 16, 1);
+    if (!h->t.data) return snprintf(error, 256, "no memory for %zu bytes", bytes), false;
+    if (raw)
+        memcpy(h->t.data, p->raw_data.data, bytes);
+    else
+        take_values(h, p, t);
     return true;
 }
 

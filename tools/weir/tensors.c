@@ -37,6 +37,17 @@ int64_t host_bytes(const weir_tensor *t) {
     return (host_count(t) * dtype_bits_of(t->dtype) + 7) / 8;
 }
 
+bool host_has_size(const weir_tensor *t) {
+    int64_t bits = dtype_bits_of(t->dtype);
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dims[i] < 0) return false;
+        if (t->dims[i] == 0) bits = 0;
+    }
+    for (int i = 0; bits && i < t->rank; i++)
+        if (__builtin_mul_overflow(bits, t->dims[i], &bits)) return false;
+    return bits < INT64_MAX - 8;
+}
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 char *read_whole(const char *path, size_t *n, char *error) {

@@ -25,8 +25,10 @@ bool host_flatten(HostTensor *h, const void *data);
 void host_print_object(const weir_tensor *t);
 int64_t host_count(const weir_tensor *t);
 int64_t host_bytes(const weir_tensor *t); /* packed; sub-byte types round up */
-int dtype_bits_of(int32_t dtype);         /* 0: unknown */
-const char *dtype_text(int32_t dtype);    /* "f32" */
+/* Are the dims of a file not negative, and their bits a number? */
+bool host_has_size(const weir_tensor *t);
+int dtype_bits_of(int32_t dtype);      /* 0: unknown */
+const char *dtype_text(int32_t dtype); /* "f32" */
 
 /* By ending: .npy or .pb. False with a message in `error` (256 bytes). */
 /* `object` is the port's type text when it takes an object (weir_port.object), else NULL. */
