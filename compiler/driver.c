@@ -100,6 +100,29 @@ static const char *cpu_names(const Driver *d) {
     return text_str(&out);
 }
 
+static void put_hashes(Text *out, const char *key, const Span *file, int n) {
+    const char **hash = NEW_ARRAY(out->arena, const char *, n + 1);
+    for (int i = 0; i < n; i++) hash[i] = source_hash(out->arena, file[i].at, file[i].n);
+    put_names(out, key, hash, n);
+}
+
+/* Files that the options name: a recipe's text, hashes of the others. */
+static void put_files(Text *out, const Driver *d) {
+    const Options *o = d->options;
+    Span *file = NEW_ARRAY(d->arena, Span, o->operators.n + o->plugin.n + o->link.n + 1);
+    if (o->recipe) {
+        text_put(out, ", \"recipe\": ");
+        text_json(out, source_text(d->arena, o->recipe));
+    }
+    for (int i = 0; i < o->plugin.n; i++) file[i] = source_bytes(d->arena, o->plugin.at[i].path);
+    put_hashes(out, "pass-plugin", file, o->plugin.n);
+    for (int i = 0; i < o->operators.n; i++)
+        file[i] = (Span){(void *)(uintptr_t)o->operators.at[i], strlen(o->operators.at[i])};
+    put_hashes(out, "operators", file, o->operators.n);
+    for (int i = 0; i < o->link.n; i++) file[i] = source_bytes(d->arena, o->link.at[i]);
+    put_hashes(out, "link", file, o->link.n);
+}
+
 /* What made this artifact: no path and no time, so that equal inputs give equal bytes. */
 static const char *build_json(Driver *d, const char *hash) {
     static const char *const math[] = {"strict", "default", "fast"};
@@ -130,6 +153,7 @@ static const char *build_json(Driver *d, const char *hash) {
     if (o->dim.n) text_put(&out, "}");
     put_names(&out, "feed", o->feed.at, o->feed.n);
     put_names(&out, "skip", d->skip.at, d->skip.n);
+    put_files(&out, d);
     text_printf(&out, ", \"llvm\": \"%s\"}", tool_llvm_version(d->arena));
     return text_str(&out);
 }

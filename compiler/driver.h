@@ -147,7 +147,9 @@ void loaded_free(Loaded *loaded);
 Stage source_parse(Arena *arena, const char *text);
 Stage source_read_ir(Arena *arena, const char *path);
 const char *source_text(Arena *arena, const char *path); /* of any file */
-bool source_is_text(const Source *source);               /* a .ir file */
+Span source_bytes(Arena *arena, const char *path);
+const char *source_hash(Arena *arena, const void *at, size_t n); /* hex */
+bool source_is_text(const Source *source);                       /* a .ir file */
 /* The graph or stage of the source, and the hash of its bytes as hex (source.c). */
 Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
                   const char **hash);

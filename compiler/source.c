@@ -39,7 +39,7 @@ static Mapping map_file(Arena *arena, const char *path) {
     return m;
 }
 
-static const char *hash_of(Arena *arena, const void *at, size_t n) {
+const char *source_hash(Arena *arena, const void *at, size_t n) {
     llvm_blake3_hasher hasher;
     uint8_t hash[LLVM_BLAKE3_OUT_LEN];
     Text hex = {.arena = arena};
@@ -48,6 +48,11 @@ static const char *hash_of(Arena *arena, const void *at, size_t n) {
     llvm_blake3_hasher_finalize(&hasher, hash, sizeof hash);
     for (size_t i = 0; i < sizeof hash; i++) text_printf(&hex, "%02x", hash[i]);
     return text_str(&hex);
+}
+
+Span source_bytes(Arena *arena, const char *path) {
+    Mapping file = map_file(arena, path);
+    return (Span){file.at, file.n};
 }
 
 Span source_object(Arena *arena, const char *path) {
@@ -114,7 +119,7 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
                             .data_anywhere = options->data_anywhere};
     Stage stage = {0};
     if (!source->path) {
-        *hash = hash_of(arena, source->bytes, source->n);
+        *hash = source_hash(arena, source->bytes, source->n);
         stage.graph = onnx_import_memory(arena, source->bytes, source->n, source->folder, &import);
         return stage;
     }
@@ -122,7 +127,7 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
     if (file.n > 3 && !memcmp(file.at, "\177ELF", 4))
         fail(arena_ctx(arena), E_MODEL,
              "this is a compiled library; give the .onnx or .ir that it was made of");
-    *hash = hash_of(arena, file.at, file.n);
+    *hash = source_hash(arena, file.at, file.n);
     if (source_is_text(source)) return source_read_ir(arena, source->path);
     stage.graph = onnx_import_file(arena, source->path, &import);
     return stage;

@@ -135,6 +135,14 @@ def test_limits(place):
     assert re.search("W011.*max-memory", place.run("compile", MODEL, "-o", out, "--max-memory", "500K", code=1))
     assert not place.left()
     place.run("compile", MODEL, "-o", out, "--max-time", "100", "--max-memory", "2G")
+    out.unlink()
+    greedy = place.folder / "greedy"
+    greedy.write_text("#!/usr/bin/env python3\nimport time\nmuch = bytearray(b'x' * (400 << 20))\ntime.sleep(60)\n")
+    greedy.chmod(0o755)
+    started = time.monotonic()
+    assert re.search("W011.*max-memory", place.run("compile", SMALL, "-o", out, "--cache=no", "--max-memory", "200M",
+                                                   code=1, env={"WEIR_CLANG": str(greedy)}))
+    assert time.monotonic() - started < 30 and not place.left()
 
 
 def test_external_data(place):
@@ -240,6 +248,18 @@ def test_bounded_cache(place):
 # ---- what a library says of its making -----------------------------------------------------------------------
 
 
+def with_files(place):
+    """A plug-in is named by its hash; it must be given, and be the same."""
+    for name, text in (("a", ""), ("b", "int more(void) { return 1; }\n")):
+        (place.folder / f"{name}.c").write_text('#include "compiler/weir_plugin.h"\n' + text +
+                                                "int weir_plugin(const weir_plugin_call *c) { c->put(c->host, c->text, c->bytes); return 0; }\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", ROOT, "-o", place.folder / f"{name}.so", place.folder / f"{name}.c"], check=True)
+    place.run("compile", SMALL, "-o", "p.so", "--pass-plugin", "a.so")
+    place.run("verify", "p.so", SMALL, "--pass-plugin", "a.so")
+    place.run("verify", "p.so", SMALL, code=1)
+    place.run("verify", "p.so", SMALL, "--pass-plugin", "b.so", code=1)
+
+
 def test_verify(place):
     """Options come from the library; another model, a changed byte and changed weights beside it are told."""
     dims = place.folder / "dims.ir"
@@ -252,6 +272,12 @@ def test_verify(place):
         whole = (place.folder / "v.so").read_bytes()
         (place.folder / "v.so").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         place.run("verify", "v.so", model, code=1)
+    recipe = place.folder / "few.recipe"
+    recipe.write_text("# \"few\" of \\them\nskip fuse\nskip online\n")
+    place.run("compile", SMALL, "-o", "r.so", "--recipe", recipe)
+    recipe.unlink()
+    place.run("verify", "r.so", SMALL)
+    with_files(place)
     side = place.folder / "w.so.weights"
     place.run("compile", SMALL, "-o", "w.so", "--weights", "file")
     side.write_bytes(side.read_bytes()[:-1] + b"x")

@@ -41,7 +41,7 @@ void clang_key(const char *const *flags, void (*put)(void *user, const char *tex
     for (; *flags; flags++) put(user, *flags);
 }
 
-char *clang_bitcode(const char *clang, const char *text, const char *const *flags, const Stop *stop,
+char *clang_bitcode(const char *clang, const char *text, const char *const *flags, Stop *stop,
                     Span *bitcode) {
     size_t n = 0;
     while (flags[n]) n++;

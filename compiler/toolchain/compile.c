@@ -12,7 +12,7 @@ typedef struct Work {
     const Units *units;
     const char *clang;
     Cache *cache;
-    const Stop *stop;
+    Stop *stop;
     Span *object; /* by unit */
     char **error;
     ToolTimes *times;
@@ -33,6 +33,7 @@ static char *compile_unit(const Work *work, const Unit *unit, Span *object, Tool
     char *error = clang_bitcode(work->clang, unit->text, unit->flags, work->stop, &bitcode);
     times->clang = tool_seconds() - start;
     if (!error) error = llvm_object(bitcode, object, times);
+    stop_look(work->stop, 0, 0);
     free(bitcode.at);
     if (!error && work->cache) cache_store(work->cache, key, *object);
     return error;

@@ -57,8 +57,8 @@ static const char *const *make_flags(Arena *arena, const char *const *gpu, int n
     return flag;
 }
 
-static char *run_nvcc(const char *nvcc, const char *const *flags, const char *text,
-                      const Stop *stop, Span *code) {
+static char *run_nvcc(const char *nvcc, const char *const *flags, const char *text, Stop *stop,
+                      Span *code) {
     const char *argv[NVCC_FLAGS + 2 * MOST_GPUS + 6] = {nvcc};
     int n = 1;
     while (*flags) argv[n++] = *flags++;

@@ -12,7 +12,7 @@
 /* A tool's --version from `line` (NULL: the first) to the end of the line; takes `path`. */
 ToolFound tool_found(Arena *arena, const char *name, char *path, const char *line,
                      const char *install);
-char *clang_bitcode(const char *clang, const char *text, const char *const *flags, const Stop *stop,
+char *clang_bitcode(const char *clang, const char *text, const char *const *flags, Stop *stop,
                     Span *bitcode);
 void clang_key(const char *const *flags, void (*put)(void *user, const char *text), void *user);
 char *llvm_object(Span bitcode, Span *object, ToolTimes *times);

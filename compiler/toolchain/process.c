@@ -137,11 +137,15 @@ NO_CHECKS static int supervise(void *user) {
 /* Until the supervisor ends; ends the program when the compilation is to end. */
 static void watch(const Start *start, pid_t supervisor) {
     enum { WAIT_MS = 50 };
-    const Stop *stop = start->run->stop;
+    Stop *stop = start->run->stop;
+    size_t has = 0;
     int fd = stop ? (int)syscall(SYS_pidfd_open, supervisor, 0) : -1;
     struct pollfd ended = {.fd = fd, .events = POLLIN};
-    while (fd >= 0 && poll(&ended, 1, WAIT_MS) <= 0)
+    while (fd >= 0 && poll(&ended, 1, WAIT_MS) <= 0) {
+        has = stop_look(stop, start->program, has);
         if (stop_now(stop) && start->program > 0) kill(start->program, SIGKILL);
+    }
+    stop_look(stop, 0, has);
     if (fd >= 0) close(fd);
     while (waitpid(supervisor, NULL, __WALL) < 0 && errno == EINTR) continue;
 }

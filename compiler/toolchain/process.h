@@ -18,8 +18,8 @@ typedef struct ToolRun {
     Span in;
     const int *keep; /* descriptors the program also gets, under the same numbers */
     int nkeep;
-    const Stop *stop; /* what ends it early; NULL: nothing */
-    Span out;         /* malloc'ed: what it wrote to its standard output */
+    Stop *stop; /* what ends it early; NULL: nothing */
+    Span out;   /* malloc'ed: what it wrote to its standard output */
 } ToolRun;
 char *tool_run(ToolRun *run);
 

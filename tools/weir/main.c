@@ -36,7 +36,7 @@
     "  --checked               bounds checks in front of every access to memory (slow)\n"          \
     "  --external-data WHERE   folder (the model's own) or anywhere\n"                             \
     "  --max-time S            end with a message when compiling takes longer\n"                   \
-    "  --max-memory BYTES      the same of the memory of model and passes (10M, 2G)\n"             \
+    "  --max-memory BYTES      the same of memory, clang's and lld's too (300M, 2G)\n"             \
     "  -j N                    compile with N threads\n"
 #define INPUT_OPTIONS                                                                              \
     "  --input NAME=FILE       an input from a .npy or .pb file (repeat)\n"                        \

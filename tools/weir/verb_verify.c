@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weir verify: is this library what this Weir makes of this model? It is compiled again, with the
- * options that the library names, and compared byte by byte. */
+ * options that the library names, its recipe too, and compared byte by byte. Of other files that
+ * were given (plug-ins, operators, objects) it knows the hashes: they are to be given again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "compiler/driver.h"
 #include "tools/weir/engine.h"
 #include "tools/weir/verbs.h"
 
@@ -69,12 +72,43 @@ static bool give_dims(weir_context *c, const char *build) {
 }
 
 static bool give_options(weir_context *c, const char *build) {
-    static const char *const texts[] = {"target",  "cpu",     "math",   "convert",
-                                        "packing", "weights", "profile"};
+    static const char *const texts[] = {"target",  "cpu",     "math",    "convert",
+                                        "packing", "weights", "profile", "checked"};
     bool fine = give_dims(c, build) && give_list(c, build, "feed") && give_list(c, build, "skip");
     for (size_t i = 0; fine && i < sizeof texts / sizeof *texts; i++)
         fine = give_text(c, build, texts[i]);
     return fine;
+}
+
+/* The recipe, in a file that is to be removed; "" when there is none. */
+static bool give_recipe(weir_context *c, const char *build, char path[64]) {
+    const char *at = find_key(build, "recipe");
+    path[0] = '\0';
+    if (!at) return true;
+    char *text = malloc(strlen(at) + 1);
+    if (!text || !take_text(at, text, strlen(at) + 1)) return free(text), false;
+    strcpy(path, "/tmp/weir-recipe-XXXXXX");
+    int fd = mkstemp(path);
+    bool fine = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0) close(fd);
+    free(text);
+    return fine && weir_option(c, "recipe", path) == 0;
+}
+
+static bool has_files(const weir_context *c, const char *build) {
+    const Options *o = context_options(c);
+    const struct {
+        const char *option, *what;
+        int given;
+    } file[] = {{"pass-plugin", "a pass plug-in", o->plugin.n},
+                {"operators", "operators of its own", o->operators.n},
+                {"link", "an object file", o->link.n}};
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        if (!find_key(build, file[i].option) || file[i].given) continue;
+        printf("made with %s: give it here too (--%s)\n", file[i].what, file[i].option);
+        return false;
+    }
+    return true;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -86,8 +120,18 @@ static bool tell_difference(const char *ours, const char *theirs) {
                                           {"llvm", "version of LLVM"},
                                           {"cpu", "CPU"},
                                           {"flags", "flags for clang"}};
+    static const char *const lists[][2] = {{"pass-plugin", "pass plug-in"},
+                                           {"operators", "text of operators"},
+                                           {"link", "object file"}};
     char a[512], b[512];
     bool any = false;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const char *x = find_key(ours, lists[i][0]), *y = find_key(theirs, lists[i][0]);
+        size_t n = x ? strcspn(x, "]") : 0, m = y ? strcspn(y, "]") : 0;
+        bool same = n == m && (!n || !memcmp(x, y, n));
+        if (!same) printf("another %s than the library was made with\n", lists[i][1]);
+        any = any || !same;
+    }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         bool one = take_text(find_key(ours, keys[i][0]), a, sizeof a) &&
                    take_text(find_key(theirs, keys[i][0]), b, sizeof b) && strcmp(a, b);
@@ -145,13 +189,17 @@ static int verify(weir_context *c, const char *library, const char *model) {
     weir_unload(l);
     const char *slash = strrchr(library, '/');
     Aside made = {.name = slash ? slash + 1 : library};
-    int rc = build && give_options(c, build) ? aside_compile(&made, c, model, false) : EXIT_MODEL;
+    char recipe[64] = "";
+    bool ready =
+        build && has_files(c, build) && give_options(c, build) && give_recipe(c, build, recipe);
+    int rc = ready ? aside_compile(&made, c, model, false) : EXIT_MODEL;
     if (rc == EXIT_DONE && !same_flags(c, &made, build) && !weir_option(c, "cpu", "native")) {
         aside_remove(&made);
         rc = aside_compile(&made, c, model, false);
     }
     if (rc == EXIT_DONE) rc = compare(c, library, &made, build);
     aside_remove(&made);
+    if (recipe[0]) unlink(recipe);
     free(build);
     return rc;
 }
