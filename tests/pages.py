@@ -171,6 +171,21 @@ def test_dump(p, keep):
     p.shoot(page, "page-dump.png", keep)
 
 
+def test_times(p, keep):
+    """With --profile: a colour by share of time, whose parts add up."""
+    page = p.folder / "times.html"
+    p.make("dump", MNIST, "--format", "html", "--profile", "-o", page)
+    saw = p.see(page, """
+        colourBy.value = "time"; colourBy.dispatchEvent(new Event("change"));
+        const fills = [...new Set([...document.querySelectorAll(".node rect")].map(r => r.style.fill))];
+        const slow = DATA.kernels.reduce((a, b) => (a.ms || 0) > (b.ms || 0) ? a : b);
+        pick("kernel " + slow.kernel, false);
+        return {time: TIME, fills: fills.length, said: aside.textContent,
+                share: d3.sum(DATA.kernels, k => (k.ms || 0) / TIME), flow: shown.p.nodes.filter(n => timeAt(n) > 0).length};""")
+    assert saw["time"] > 0 and abs(saw["share"] - 1) < 1e-6 and saw["fills"] >= 3 and saw["flow"] >= 8, saw
+    assert "µs" in saw["said"] and "%" in saw["said"], saw
+
+
 def test_recipe(p, keep):
     """A kernel split in the page and a layout chosen: the bytes at once, and a recipe that compiles so."""
     page = p.folder / "recipe.html"

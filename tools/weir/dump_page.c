@@ -5,6 +5,7 @@
 #include "tools/weir/drawing.h"
 #include "tools/weir/movement.h"
 #include "tools/weir/page.h"
+#include "tools/weir/profile.h"
 
 /* One drawing and its form with repeated layers folded; equal ones of later stages are the same. */
 typedef struct Picture {
@@ -143,6 +144,17 @@ static void put_c(Noting *n, Session *s, Text *out) {
     lines_put(&n->lines, out, s->ctx, text_str(&all));
 }
 
+/* With --profile: what a run spends in each kernel, on one thread. */
+static void put_times(Session *s, const InputOptions *sizes, Movements *all) {
+    ProfileOptions o = {.in = *sizes, .threads = 1, .min_time = 0.5};
+    KernelTimes times;
+    o.in.random = true;
+    if (!profile_times(s, &o, &times))
+        fail(s->ctx, E_MODEL, "the model does not run, so that no times can be shown");
+    for (int i = 0; i < all->n; i++)
+        all->at[i].ms = kernel_ms(&times, intern(s->ctx, all->at[i].kernel));
+}
+
 void dump_page(Session *s, const InputOptions *sizes, Text *out) {
     Noting n = {.sizes = sizes, .lines = {.arena = s->arena}, .stages = {.arena = s->arena}};
     Text json = {.arena = s->arena};
@@ -164,6 +176,7 @@ void dump_page(Session *s, const InputOptions *sizes, Text *out) {
         text_put(&json, "[]");
     Movements all = {0};
     if (flow) all = movements(s->arena, flow, &s->driver.machine, sizes);
+    if (flow && s->options.profile) put_times(s, sizes, &all);
     text_put(&json, ",\n\"kernels\":[");
     for (int i = 0; i < all.n; i++) {
         text_put(&json, i ? ",\n" : "");

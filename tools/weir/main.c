@@ -95,7 +95,8 @@ static const Verb verbs[] = {
      "  --level LEVEL           graph, flow, nest or c (flow)\n"
      "  --after PASS            as this pass leaves it\n"
      "  --diff OTHER            what differs from another model, line by line\n"
-     "  --format FORMAT         text, dot, svg, json, or html: a page with all levels and passes\n"
+     "  --format FORMAT         text, dot, svg, json, or html: a page with all levels and passes,\n"
+     "                          with --profile also with the time of each kernel, measured here\n"
      "  --size SYMBOL=N         value of a symbolic dim in drawings (else its least)\n"
      "  -o FILE                 where to (standard output)\n" COMPILE_OPTIONS,
      verb_dump},

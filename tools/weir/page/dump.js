@@ -75,6 +75,9 @@ const C = (() => {
 const last = level => { for (let i = DATA.stages.length - 1; i >= 0; i--) if (DATA.stages[i].level === level) return DATA.stages[i]; return null; };
 const FINAL = { graph: last("graph"), flow: last("flow") || last("nest"), nest: last("nest") };
 const KERNELS = new Map(DATA.kernels.map(k => [k.kernel, k]));
+// Of one run, where --profile measured it; an operator's are those of all kernels that it has a part in.
+const TIME = d3.sum(DATA.kernels, k => k.ms || 0);
+const timeAt = n => d3.sum([...family(thingOf(n)).all].filter(t => t.startsWith("kernel ")), t => (KERNELS.get(t.slice(7)) || {}).ms || 0) * Math.max(1, n.times);
 const kernelOfMap = new Map(), opOfSource = new Map(), mapsOfSource = new Map();
 if (FINAL.flow)
   for (const [kernel, maps] of indexOf(FINAL.flow).maps) for (const m of maps) kernelOfMap.set(m, kernel);
@@ -207,7 +210,7 @@ const title = DATA.model.replace(/.*\//, "");
 const search = element("input", { type: "search", placeholder: "search a name (press /)" });
 const foldButton = element("button", { id: "fold", onclick: () => { state.folded = !state.folded; show(); } }, "layers folded");
 const colourBy = element("select", { id: "colour", onchange: () => { state.colour = colourBy.value; paint(); } },
-  ...[["class", "colour: class"], ["flop", "colour: operations"], ["bytes", "colour: bytes moved"]].map(([v, t]) => element("option", { value: v }, t)));
+  ...[["class", "colour: class"], ["flop", "colour: operations"], ["bytes", "colour: bytes moved"], ...(TIME ? [["time", "colour: share of time"]] : [])].map(([v, t]) => element("option", { value: v }, t)));
 const passes = element("div", { id: "passes" });
 const drawing = element("div", { class: "drawing" }), aside = element("aside", {});
 const panes = element("div", { class: "texts" });
@@ -377,7 +380,7 @@ function draw() {
 
 const legend = d3.select(drawing).append("div").attr("class", "legend");
 function paint() {
-  const p = shown.p, of = n => state.colour === "flop" ? n.flop : state.colour === "bytes" ? d3.sum(p.edges, e => e.from === n.i || e.to === n.i ? e.bytes : 0) + n.weights : 0;
+  const p = shown.p, of = n => state.colour === "flop" ? n.flop : state.colour === "time" ? timeAt(n) : state.colour === "bytes" ? d3.sum(p.edges, e => e.from === n.i || e.to === n.i ? e.bytes : 0) + n.weights : 0;
   const most = state.colour === "class" ? 1 : d3.max(p.nodes, of) || 1, shade = d3.scale.linear().domain([0, 1]).range(["#eef2f6", "#e4572e"]);
   shown.nodes.select("rect").style("fill", n => n.kind === "in" || n.kind === "out" ? "#cfe8cf" : state.colour !== "class" ? shade(Math.sqrt(of(n) / most)) : CLASS_COLOUR[n.class] || "#dfe6ee")
     .style("fill-opacity", state.colour === "class" ? 0.75 : 1);
@@ -394,7 +397,8 @@ function describe() {
   if (!state.thing) {
     const total = k => d3.sum(DATA.kernels, r => r[k]);
     aside.append(element("h2", {}, title), element("p", { class: "quiet" }, "Click a node, a kernel or a line to see what belongs to it on all levels. Wheel zooms, drag pans; edges are as wide as the bytes they move; ringed nodes are new in this pass."));
-    if (DATA.kernels.length) aside.append(table([["kernels", DATA.kernels.length], ["operations", scaled(total("flop"), "FLOP")], ["bytes, map by map", scaled(total("before_bytes"), "B")], ["bytes, planned", scaled(total("planned_bytes"), "B")], ["bytes, least possible", scaled(total("bound_bytes"), "B")]]));
+    if (DATA.kernels.length) aside.append(table([["kernels", DATA.kernels.length], ["operations", scaled(total("flop"), "FLOP")], ["bytes, map by map", scaled(total("before_bytes"), "B")], ["bytes, planned", scaled(total("planned_bytes"), "B")], ["bytes, least possible", scaled(total("bound_bytes"), "B")],
+      ...(TIME ? [["time in kernels", `${TIME.toPrecision(3)} ms`]] : [])]));
     return;
   }
   const kind = state.thing.slice(0, state.thing.indexOf(" ")), name = state.thing.slice(kind.length + 1), { all, sources } = family(state.thing);
@@ -418,8 +422,9 @@ function describe() {
   if (k) aside.append(element("h2", {}, "cost"), kernelTable(k));
   if (sources.length) aside.append(element("h2", {}, "from the model's nodes"), ...sources.map(s => element("div", { class: "quiet" }, s)));
 }
+const timeOf = k => k && k.ms ? `${(k.ms * 1e3).toPrecision(3)} µs, ${(100 * k.ms / TIME).toFixed(1)} %` : "";
 const table = rows => element("table", {}, ...rows.map(([a, b]) => element("tr", {}, element("td", { class: "quiet" }, a), element("td", {}, String(b)))));
-const kernelTable = k => table([["class", k.class], ["operations", scaled(k.flop, "FLOP")], ["bytes, map by map", scaled(k.before_bytes, "B")], ["bytes, planned", scaled(k.planned_bytes, "B")], ["bytes, least possible", scaled(k.bound_bytes, "B")], ["FLOP per byte", k.planned_bytes ? (k.flop / k.planned_bytes).toFixed(1) : ""]]);
+const kernelTable = k => table([["class", k.class], ...(TIME ? [["time", timeOf(k)]] : []), ["operations", scaled(k.flop, "FLOP")], ["bytes, map by map", scaled(k.before_bytes, "B")], ["bytes, planned", scaled(k.planned_bytes, "B")], ["bytes, least possible", scaled(k.bound_bytes, "B")], ["FLOP per byte", k.planned_bytes ? (k.flop / k.planned_bytes).toFixed(1) : ""]]);
 
 function pick(thing, travel) {
   state.thing = thing;
