@@ -10,11 +10,14 @@ The last line is "N passed, N failed, N skipped".
 import argparse
 import os
 import pathlib
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from harness import Skip, run_tests, tests_of
 
@@ -166,6 +169,39 @@ def test_zsh(there):
     assert any("(strict default fast)" in spec for spec in given), given
     listed = there.run("zsh", "-fc", stand_ins + f"words=(weir); CURRENT=2; source {script}").splitlines()
     assert {line.split(":")[0] for line in listed} == set(verbs(there)), listed
+
+
+def typed(site, keys):
+    """The line that an interactive zsh makes of these keys with the function in `site`."""
+    pid, screen = pty.fork()
+    if pid == 0:
+        os.execvpe("zsh", ["zsh", "-f", "-i"], {"TERM": "dumb", "PATH": os.environ["PATH"], "HOME": "/nonexistent"})
+    seen = b""
+
+    def until(mark):
+        nonlocal seen
+        end = time.monotonic() + 30
+        while mark not in seen and time.monotonic() < end:
+            if select.select([screen], [], [], 0.2)[0]:
+                seen += os.read(screen, 4096)
+        assert mark in seen, seen
+
+    os.write(screen, f"fpath=({site} $fpath); autoload -Uz compinit; compinit -u -D; PS1=; echo rea''dy\n".encode())
+    until(b"ready\r\n")
+    os.write(screen, keys.encode() + b"\x01print -r -- 'ma''de' \x05; echo en''d\n")
+    until(b"\nend\r\n")
+    os.close(screen)
+    os.waitpid(pid, 0)
+    return seen.decode().split("\nmade ")[1].split("\r\n")[0].strip()
+
+
+def test_zsh_typed(there):
+    need("zsh")
+    site = there.root / "share/zsh/site-functions"
+    for keys, line in (("weir prof\t", "weir profile"), ("weir run --thr\t", "weir run --threads"),
+                       ("weir compile --math st\t", "weir compile --math strict"),
+                       (f"weir compile {MNIST.parent}/mnist_c\t", f"weir compile {MNIST}")):
+        assert typed(site, keys) == line, (keys, typed(site, keys))
 
 
 # ---- all ---------------------------------------------------------------------------------------------------
