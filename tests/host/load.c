@@ -168,6 +168,7 @@ int main(int argc, char **argv) {
         if (colon) *colon = '\0';
         model_open(m);
     }
+    setlinebuf(stdout);
     measure_alone(&load);
     Outcome few = run_threads(&load, cpus < most ? cpus : most, seconds / 2);
     Outcome many = run_threads(&load, most, seconds / 2);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Eight models under load: load.sh WEIR LOAD SOURCE_ROOT SECONDS THREADS[xPOOL]
+# Eight models under load: load.sh WEIR LOAD SOURCE_ROOT SECONDS THREADS[xPOOL]; on a quiet machine with WEIR_TIMED=1
+# for the speed too, and with WEIR_RESULTS=FOLDER a dated table goes there
 # The same as C sources under ThreadSanitizer, runtime and all: load.sh --races WEIR SOURCE_ROOT SECONDS THREADS[xPOOL]
 set -euo pipefail
 races=no
@@ -36,4 +37,25 @@ if [ $races = yes ]; then
     cc -fsanitize=thread -O1 -g -D_GNU_SOURCE -I "$root" "$root/tests/host/load.c" "$root/tests/host/host.c" -o "$load" -ldl -lpthread
     export TSAN_OPTIONS=halt_on_error=1:exitcode=66
 fi
-"$load" "$seconds" "$threads" "${libraries[@]}"
+if [ -z "${WEIR_RESULTS:-}" ]; then
+    "$load" "$seconds" "$threads" "${libraries[@]}"
+    exit
+fi
+code=0
+"$load" "$seconds" "$threads" "${libraries[@]}" | tee "$work/said" || code=$?
+table=$WEIR_RESULTS/load-$(date -u +%Y-%m-%d).md
+{
+    echo "# Load of $(date -u +%Y-%m-%d)"
+    echo
+    echo "${#models[@]} models, sizes at random, $((seconds / 2)) s for each row; tests/host/load.sh ... $seconds $threads on"
+    echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), $(nproc) CPUs. Throughput in multiples of one thread alone; how long"
+    echo "runs take in multiples of what each took alone; memory since two fifths of the time."
+    echo
+    echo '| threads | runs | wrong | throughput | median | 99 of 100 | memory grew by |'
+    echo '|---|---|---|---|---|---|---|'
+    sed -nE 's/^ *([0-9]+) threads: ([0-9]+) runs, ([0-9]+) wrong, ([0-9.]+) times .* takes ([0-9.]+) times .* \(median\), ([0-9.]+) .* by (-?[0-9]+) bytes$/| \1 | \2 | \3 | \4 | \5 | \6 | \7 B |/p' "$work/said"
+    echo
+    [ $code = 0 ] && echo 'All that is demanded held.' || echo 'Not all that is demanded held (tests/host/load.c).'
+} >"$table"
+echo "wrote $table"
+exit $code
