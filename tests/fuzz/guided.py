@@ -40,7 +40,7 @@ BUILDS = {
 
 def environment(**more):
     env = dict(os.environ, AFL_QUIET="1", **more)
-    env.setdefault("ASAN_OPTIONS", "allocator_may_return_null=1:max_allocation_size_mb=2000:detect_leaks=0")
+    env["ASAN_OPTIONS"] = "allocator_may_return_null=1:max_allocation_size_mb=2000:detect_leaks=0"
     env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
     return env
 
@@ -175,6 +175,7 @@ def afl(folder, work, name, seconds):
                "-m", "none", "-x", work / "words", "--", folder / f"tests/fuzz_{name}"]
     env = environment(WEIR_FUZZ_MODELS=str(work / name / "models"), AFL_NO_UI="1", AFL_SKIP_CPUFREQ="1", AFL_NO_AFFINITY="1",
                       AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES="1", AFL_SKIP_CRASHES="1", AFL_AUTORESUME="1")
+    env.pop("ASAN_OPTIONS")
     done = subprocess.run([str(word) for word in command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=seconds + 600)
     (work / name / "afl.log").write_bytes(done.stdout)
