@@ -147,6 +147,8 @@ FALLING = wire.model(wire.graph(
      wire.node("ReduceSum", ["c"], ["y"], keepdims=0)],
     [wire.value_info("a", ["n", 3])], [wire.value_info("y", [])]))
 A, B, I = npy("<f4", (4, 3)), npy("<f4", (4, 3)), npy("<i8", (2,))
+# A header that ends behind its last key.
+HEADLESS = b"\x93NUMPY\1\0" + struct.pack("<H", 47) + b"'shape': (4,), 'fortran_order': False, 'descr':"
 
 # name: (files for a, b, i or None for none, what the message must hold, the model: GOOD)
 INPUTS = {
@@ -161,6 +163,7 @@ INPUTS = {
     "input_not_npy": ((b"hello" * 30, B, I), ("a.npy",)),
     "input_header_cut_off": ((A[:40], B, I), ("a.npy",)),
     "input_header_bad": ((A.replace(b"'shape'", b"'shap_'"), B, I), ('"a"',)),
+    "input_header_ends": ((HEADLESS, B, I), ('"a"',)),
     "input_dims_huge": ((npy("<f4", (1 << 40, 1 << 40), b""), B, I), ('"a"',)),
     "input_dims_negative": ((npy("<f4", (-4, 3), b""), B, I), ('"a"',)),
     "input_dims_overflow": ((npy("<f4", (1 << 31, 1 << 31, 4), b""), B, I), ("a.npy.*no size",)),

@@ -33,7 +33,7 @@ static bool parse_header(HostTensor *h, const char *header, char *error) {
     const char *descr = header_value(header, "descr"),
                *order = header_value(header, "fortran_order");
     const char *shape = header_value(header, "shape");
-    if (!descr || !order || !shape || *shape != '(')
+    if (!descr || *descr != '\'' || !order || !shape || *shape != '(')
         return snprintf(error, 256, "damaged .npy header"), false;
     if (strncmp(order, "False", 5))
         return snprintf(error, 256, "Fortran order: save it with numpy.ascontiguousarray"), false;
