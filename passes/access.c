@@ -138,6 +138,20 @@ static double read_cost(int64_t step, int lanes) {
     return step >= 2 && step <= 4 ? 1.5 * (double)step : step_cost(step, lanes);
 }
 
+bool access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
+    int64_t step = access_stride(flow, map, to, dim, lanes);
+    for (int d = 0; step >= 2 && step <= 4 && d < map->dim.n; d++)
+        if (d != dim && !map->dim.at[d].seq && map_extent(map, d, -1) == step &&
+            access_stride(flow, map, to, d, lanes) == 1)
+            return true;
+    return false;
+}
+
+static double write_cost(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
+    if (map_prims(map) <= TURNED_PRIMS && access_interleaves(flow, map, to, dim, lanes)) return 2;
+    return step_cost(access_stride(flow, map, to, dim, lanes), lanes);
+}
+
 double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs) {
     double reads = 0, writes = 0, results = 1;
     bool reduced = map_reduces(map, dim);
@@ -150,10 +164,8 @@ double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool pack
     }
     for (int w = 0; w < map->write.n; w++)
         for (int k = 0; k < map->write.at[w].n; k++)
-            writes += reduced
-                          ? 8 * lanes
-                          : step_cost(access_stride(flow, map, &map->write.at[w].to[k], dim, lanes),
-                                      lanes);
+            writes +=
+                reduced ? 8 * lanes : write_cost(flow, map, &map->write.at[w].to[k], dim, lanes);
     for (int d = 0; d < map->dim.n; d++)
         if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_lanes);
     int64_t extent = map_extent(map, dim, unknown_lanes);

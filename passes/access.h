@@ -12,6 +12,11 @@ typedef VEC(int) IntVec;
  * the access does not use it, INT64_MAX when the step is not constant (or not known). */
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block);
 
+/* Lanes along `dim` are stored 2 to 4 apart, and another dim fills what lies between: rows are
+ * stored in turns. */
+bool access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes);
+enum { TURNED_PRIMS = 16 }; /* operations at most of maps whose rows are turned in registers */
+
 /* Primitives of a map's body. */
 int map_prims(const Map *map);
 /* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every

@@ -20,7 +20,7 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { CHUNK = 4096, SERIAL_WORK = 16384, TURNED_PRIMS = 16, STEP = 16 };
+enum { CHUNK = 4096, SERIAL_WORK = 16384, STEP = 16 };
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
@@ -158,8 +158,10 @@ static int turned_dim(const Scheduling *s, const Map *map, int lane) {
     const Access *to = &map->write.at[0].to[0];
     int64_t step = access_stride(s->flow, map, to, lane, lanes_of(s));
     if (step == 0 || step == 1 || step == INT64_MAX) return -1;
+    int64_t least =
+        access_interleaves(s->flow, map, to, lane, lanes_of(s)) ? step : lanes_of(s) / 2;
     for (int d = 0; d < map->dim.n; d++)
-        if (d != lane && !map->dim.at[d].seq && map_extent(map, d, -1) >= lanes_of(s) / 2 &&
+        if (d != lane && !map->dim.at[d].seq && map_extent(map, d, -1) >= least &&
             access_stride(s->flow, map, to, d, lanes_of(s)) == 1)
             return d;
     return -1;

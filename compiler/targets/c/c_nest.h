@@ -172,6 +172,8 @@ void emit_store(CNest *c, const Access *to, CVal *v);
 bool row_place(CNest *c, const Access *a, int64_t *step, Dim *first);
 /* Row l of n elements to where lane l lies. */
 void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n);
+/* n vectors that make one row, n elements a lane, from where the first lane lies. */
+void emit_store_dense(CNest *c, const Access *to, const char *const *part, int n);
 const char *raw_vector(CNest *c, CVal *v);     /* as it lies in memory: bools in bytes */
 const char *raw_type(const CNest *c, DType t); /* the type of that */
 void emit_prefetch(CNest *c, const Stmt *s);

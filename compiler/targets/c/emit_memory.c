@@ -518,6 +518,24 @@ void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n
     }
 }
 
+void emit_store_dense(CNest *c, const Access *to, const char *const *part, int n) {
+    DType t = c->nest->buf.at[to->cont].type;
+    const char *name = c->buf[to->cont].name, *mask = mask_type(c, value_bits(t));
+    int64_t step = 0;
+    Dim first = NULL;
+    if (!row_place(c, to, &step, &first)) BUG("parts of a row have no places");
+    ++*epoch_of(c, to->cont);
+    for (int k = 0; k < n; k++) {
+        int done = k * c->lane.width;
+        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, done));
+        if (c->lane.kind == MASK_PREFIX)
+            put_line(c, "storen_%s(%s + %s, (%s)%s, (i64)(%s) * %d - %d);", mask, name, at, mask,
+                     part[k], c->lane.count, n, done);
+        else
+            put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, part[k]);
+    }
+}
+
 CVal emit_read(CNest *c, const Val *v, bool copy) {
     return v->has_else ? read_else(c, v) : read_inside(c, &v->read, copy);
 }

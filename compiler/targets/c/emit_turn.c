@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unrolled iterations whose lanes are stored apart while the iterations lie side by side: a
  * transpose. The rows that the iterations compute are turned in registers, so that rows are stored
- * as well and every line of memory is touched once, not once for each lane. */
+ * as well and every line of memory is touched once, not once for each lane. Few rows that fill what
+ * lies between their lanes are stored in turns, as one row. */
+#include <string.h>
+
 #include "c_nest.h"
+
+enum { INTERLEAVED = 4 }; /* rows at most whose lanes are stored in turns */
 
 typedef struct Block {
     const Stmt *loop, *lanes, *body;
     int n, width;
+    int64_t step; /* of the lanes of a row where they are stored */
 } Block;
 
 static bool find_block(CNest *c, const Stmt *s, Block *out) {
@@ -26,7 +32,7 @@ static bool find_block(CNest *c, const Stmt *s, Block *out) {
     }
     for (int i = 0; i < lanes->guard.n; i++)
         if (dim_uses(lanes->guard.at[i], s->var)) return false;
-    *out = (Block){s, lanes, body, (int)n, (int)width};
+    *out = (Block){s, lanes, body, (int)n, (int)width, 0};
     return true;
 }
 
@@ -35,7 +41,7 @@ static void bind(CNest *c, const Block *b, int i) {
 }
 
 /* Do iterations store side by side what their lanes store apart? */
-static bool lies_turned(CNest *c, const Block *b) {
+static bool lies_turned(CNest *c, Block *b) {
     CLanes outside = c->lane;
     int mark = c->names.at.n;
     int64_t step = 0, first_step = 0;
@@ -55,6 +61,7 @@ static bool lies_turned(CNest *c, const Block *b) {
     }
     c->lane = outside;
     names_pop(&c->names, mark);
+    b->step = first_step;
     return good;
 }
 
@@ -76,6 +83,31 @@ static void turn(CNest *c, const char **row, int width, const char *type) {
                 row[i + half * bit] = x;
             }
         }
+}
+
+/* The rows lane by lane, first lanes first: vector k of the result is made from all of them. */
+static void interleave(CNest *c, const char **row, const Block *b, const char *type) {
+    const char *out[INTERLEAVED];
+    for (int k = 0; k < b->n; k++) {
+        const char *x = row[0];
+        for (int i = 1; i < b->n; i++) {
+            Text lanes = {.arena = c->arena};
+            for (int l = 0; l < b->width; l++) {
+                int at = (k * b->width + l) / b->n, from = (k * b->width + l) % b->n;
+                text_printf(&lanes, ", %d",
+                            from == i           ? b->width + at
+                            : i > 1 && from < i ? l
+                            : from < i          ? at
+                                                : 0);
+            }
+            const char *next = str(c, "x%d", c->fresh++);
+            put_line(c, "const %s %s = __builtin_shufflevector(%s, %s%s);", type, next, x, row[i],
+                     text_str(&lanes));
+            x = next;
+        }
+        out[k] = x;
+    }
+    memcpy(row, out, sizeof *row * (size_t)b->n);
 }
 
 static const char *row_type(CNest *c, const Block *b) {
@@ -116,8 +148,13 @@ bool emit_turned(CNest *c, const Stmt *s) {
     int mark = c->names.at.n;
     bind(c, &b, 0);
     open_lanes(c, b.lanes);
-    turn(c, row, b.width, type);
-    emit_store_turned(c, to, row, b.n);
+    if (b.step == b.n && b.n <= INTERLEAVED) {
+        interleave(c, row, &b, type);
+        emit_store_dense(c, to, row, b.n);
+    } else {
+        turn(c, row, b.width, type);
+        emit_store_turned(c, to, row, b.n);
+    }
     close_lanes(c);
     names_pop(&c->names, mark);
     return true;
