@@ -205,27 +205,56 @@ static Place place_of(const weir_tensor *data, const int64_t *at, int32_t axis) 
     return p;
 }
 
+/* A row of n updates that replace elements of 4 or 8 bytes, by indices of 64 bits: to[index * step
+ * + j * along] = from[j]. False: an index is out of range. */
+static bool replace_row(char *to, const char *from, const int64_t *index, int64_t n, int64_t extent,
+                        int64_t step, int64_t along, size_t width) {
+#define REPLACE(T)                                                                                 \
+    for (int64_t j = 0; j < n; j++) {                                                              \
+        int64_t v = index[j] < 0 ? index[j] + extent : index[j];                                   \
+        if ((uint64_t)v >= (uint64_t)extent) return false;                                         \
+        ((T *)to)[v * step + j * along] = ((const T *)from)[j];                                    \
+    }
+    if (width == 4)
+        REPLACE(uint32_t)
+    else
+        REPLACE(uint64_t)
+#undef REPLACE
+    return true;
+}
+
+/* A row of n updates in order. */
+static bool update_row(const weir_call *c, Place p, int64_t i, int64_t n, combine_fn *combine) {
+    const weir_tensor *data = &c->in[0], *indices = &c->in[1];
+    int64_t extent = data->dims[c->attr[0]], along = c->attr[0] != data->rank - 1;
+    size_t width = width_of(data->dtype);
+    char *to = (char *)c->out[0].data + (size_t)p.base * width;
+    const char *from = (const char *)c->in[2].data + (size_t)i * width;
+    if (c->attr[1] == NONE && indices->dtype == WEIR_I64 && (width == 4 || width == 8))
+        return replace_row(to, from, (const int64_t *)indices->data + i, n, extent, p.step, along,
+                           width);
+    for (int64_t j = 0; j < n; j++) {
+        int64_t index = index_at(indices, i + j, extent);
+        if (index < 0) return false;
+        put((int)c->attr[1], combine, to + (size_t)(index * p.step + j * along) * width,
+            from + (size_t)j * width, 1, width);
+    }
+    return true;
+}
+
 /* attr: axis, reduction. Operands: data, indices, updates (shaped like the indices). */
 void weir_call_scatter_elements(weir_call *c) {
     const weir_tensor *data = &c->in[0], *indices = &c->in[1];
     int32_t axis = (int32_t)c->attr[0], last = data->rank - 1;
-    int op = (int)c->attr[1];
     combine_fn *combine;
-    char *to = start(c, op, &combine);
-    const char *from = c->in[2].data;
-    size_t width = width_of(data->dtype);
+    char *to = start(c, (int)c->attr[1], &combine);
     int64_t n = weir_tensor_count(indices), row = indices->dims[last], at[WEIR_RANK_MAX] = {0};
     for (int64_t i = 0; to && i < n; i += row) {
         Place p = place_of(data, at, axis);
         p.inside &= axis == last || row <= data->dims[last];
-        for (int64_t j = 0; j < row; j++) {
-            int64_t index = index_at(indices, i + j, data->dims[axis]);
-            if (index < 0 || !p.inside) {
-                out_of_range(c);
-                return;
-            }
-            int64_t place = p.base + index * p.step + (axis == last ? 0 : j);
-            put(op, combine, to + (size_t)place * width, from + (size_t)(i + j) * width, 1, width);
+        if (!p.inside || !update_row(c, p, i, row, combine)) {
+            out_of_range(c);
+            return;
         }
         for (int32_t k = last; k-- > 0 && ++at[k] == indices->dims[k];) at[k] = 0;
     }

@@ -524,13 +524,15 @@ void emit_store_dense(CNest *c, const Access *to, const char *const *part, int n
     int64_t step = 0;
     Dim first = NULL;
     if (!row_place(c, to, &step, &first)) BUG("parts of a row have no places");
+    const char *lanes = c->lane.kind == MASK_PREFIX ? c->lane.count : str(c, "%d", c->lane.width);
+    check_span(c, "stores", to, emit_dim_str(&c->names, first), str(c, "%s * %d", lanes, n));
     ++*epoch_of(c, to->cont);
     for (int k = 0; k < n; k++) {
         int done = k * c->lane.width;
         const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, done));
         if (c->lane.kind == MASK_PREFIX)
-            put_line(c, "storen_%s(%s + %s, (%s)%s, (i64)(%s) * %d - %d);", mask, name, at, mask,
-                     part[k], c->lane.count, n, done);
+            put_line(c, "storen_%s(%s + %s, (%s)%s, %s * %d - %d);", mask, name, at, mask, part[k],
+                     lanes, n, done);
         else
             put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, part[k]);
     }
