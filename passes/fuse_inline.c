@@ -5,8 +5,9 @@
  * container's bytes, written and read again, vanish, and nothing is computed twice. A map with
  * several such readers moves into all of them where that moves less by the counter, whatever the
  * kernels will be: its own reads are no more bytes than its result, so no reader reads more than
- * before, and the time its repeated work takes is less than that of the bytes it saves. So does one
- * that a contraction reads, where register tiles hold most of what shares an element.
+ * before, and the time its repeated work takes is less than that of the bytes it saves (none behind
+ * a contraction, whose sum would be stored in its place). So does one that a contraction reads,
+ * where register tiles hold most of what shares an element.
  *
  * Where contractions meet in one map (a residual, a sum of many), that map can be the epilogue of
  * one, the last; what stands behind the others stays with them: their results are stored in no more
@@ -81,13 +82,17 @@ static bool computes_again(const Editing *e, const Machine *machine, int map, in
            shares_in_tiles(e, e->flow->map.at[readers->at[0]], cont);
 }
 
+static bool only_reader(const Editing *e, int cont, int map) {
+    const IntVec *readers = &e->uses.readers[cont];
+    for (int i = 0; i < readers->n; i++)
+        if (readers->at[i] != map) return false;
+    return true;
+}
+
 /* The contraction (or the tiles of one) whose result the container is and only map reads, or -1. */
 static int contraction_of(const Editing *e, int cont, int map) {
-    const IntVec *readers = &e->uses.readers[cont];
     int writer = e->uses.writer[cont];
-    if (writer < 0 || e->uses.held[cont]) return -1;
-    for (int i = 0; i < readers->n; i++)
-        if (readers->at[i] != map) return -1;
+    if (writer < 0 || e->uses.held[cont] || !only_reader(e, cont, map)) return -1;
     const Map *w = e->flow->map.at[writer];
     return wants_tiles(e->flow, w) || map_straight_line(w) ? writer : -1;
 }
@@ -102,7 +107,7 @@ static int last_contraction(const Editing *e, int map, int not ) {
         if (val->kind != VAL_READ || val->read.cont == not ) continue;
         int cont = val->read.cont, writer = e->uses.writer[cont];
         int by = contraction_of(e, cont, map);
-        bool whole = writer >= 0 && e->uses.readers[cont].n == 1 && reads_once(m, cont);
+        bool whole = writer >= 0 && only_reader(e, cont, map) && reads_once(m, cont);
         if (by < 0 && whole && map_plain_write(e->flow->map.at[writer]))
             by = last_contraction(e, writer, not );
         if (by > last) last = by;
@@ -191,6 +196,7 @@ static bool inline_map(Editing *e, const PassEnv *env, int map) {
     IntVec into = {0};
     int n = readers_taking(e, env->machine, map, to->cont, &into);
     if (!n || (n > 1 && !repeats_cheaply(e, env->machine, map, n))) return false;
+    if (n > 1 && last_contraction(e, map, -1) >= 0) return false;
     if (stays_behind(e, map, to->cont)) return false;
     if (recipe_find(env, "fuse", m->name)) return false;
     move_into(e, env, map, &into);
