@@ -417,7 +417,7 @@ void driver_compile(Driver *d, const char *output) {
     Objects objects = make_objects(d);
     double start = tool_seconds();
     tell(d, TELL_STEP, "link");
-    Span library = toolchain_link(d->arena, &objects);
+    Span library = toolchain_link(d->arena, &objects, target_c_triple(&d->host));
     tell_time(d, "link", tool_seconds() - start);
     start = tool_seconds();
     tell(d, TELL_STEP, "write the library");
@@ -451,6 +451,9 @@ static void put_weights(Driver *d, Loaded *loaded) {
 Loaded driver_load(Driver *d) {
     Loaded *loaded = NEW(d->arena, Loaded);
     arena_defer(d->arena, free_loaded, loaded);
+    if (target_c_triple(&d->host))
+        fail(d->ctx, E_OPTION, "code for \"%s\" does not run here; compile a library for it",
+             d->options->cpu);
     if (!d->stage.program) driver_passes(d);
     driver_emit(d, NULL, true);
     Objects objects = make_objects(d);

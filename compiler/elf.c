@@ -15,7 +15,7 @@
 
 #include "runtime/weir_rt.h"
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20, HUGE_FROM = 8 << 20 };
+enum { PAGE = 4096, ARM_PAGE = 1 << 16, HUGE_PAGE = 2 << 20, HUGE_FROM = 8 << 20 };
 static const char section_name[] = ".weir.weights";
 
 typedef struct Elf {
@@ -124,7 +124,8 @@ ElfPlan elf_plan(Arena *arena, const void *library, size_t n, int64_t weight_byt
     struct weir_blob *blob = (struct weir_blob *)(elf.at + offset);
     blob->bytes = (uint64_t)weight_bytes;
     if (!weight_bytes || !embed) return plan;
-    uint64_t align = weight_bytes >= HUGE_FROM ? HUGE_PAGE : PAGE;
+    uint64_t page = elf.head->e_machine == EM_AARCH64 ? ARM_PAGE : PAGE,
+             align = weight_bytes >= HUGE_FROM ? HUGE_PAGE : page;
     plan.head_bytes = elf.head->e_shoff;
     plan.start = (int64_t)round_up(plan.head_bytes, PAGE);
     plan.tail_start = plan.start + (int64_t)round_up((uint64_t)weight_bytes, 8);

@@ -15,8 +15,8 @@
 static const char *name_of(const char *root, const char *path) {
     char *full = realpath(path, NULL), *top = realpath(root, NULL);
     const char *slash = strrchr(path, '/'), *end = strrchr(path, '.');
-    bool built =
-        (end && strcmp(end, ".a") == 0) || !full || !top || strncmp(full, top, strlen(top)) != 0;
+    bool built = (end && (strcmp(end, ".a") == 0 || strcmp(end, ".so") == 0)) || !full || !top ||
+                 strncmp(full, top, strlen(top)) != 0;
     const char *name = built ? (slash ? slash + 1 : path) : full + strlen(top) + 1;
     free(top);
     return name;

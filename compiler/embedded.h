@@ -16,6 +16,7 @@ typedef struct EmbeddedFile {
 extern const EmbeddedFile embedded_files[];
 extern const int embedded_files_count;
 
+const EmbeddedFile *embedded_find(const char *name); /* NULL: it was not built */
 /* A file, which must be there, and its text. */
 const EmbeddedFile *embedded_file(const char *name);
 const char *embedded_text(const char *name);

@@ -176,8 +176,11 @@ static void write_runtime(Driver *d) {
 /* How a unit is compiled: with all others, or, for one of several CPUs, by itself. */
 static const char *unit_head(const Driver *d, const Unit *unit, const char *with) {
     Text head = {.arena = d->arena};
-    text_put(&head, "/* Build: cc -O1");
-    for (const char *const *f = unit->flags; *f; f++) text_printf(&head, " %s", *f);
+    const char *system = target_c_triple(&d->host);
+    text_printf(&head, "/* Build: %s -O1",
+                system ? arena_printf(d->arena, "%s-gcc", system) : "cc");
+    for (const char *const *f = unit->flags; *f; f++)
+        if (strncmp(*f, "--target", 8) != 0) text_printf(&head, " %s", *f);
     if (d->lesser.n)
         text_printf(&head,
                     " -fPIC -c %s\n * (each unit by its own options; then cc -shared -fPIC *.o "

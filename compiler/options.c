@@ -65,17 +65,19 @@ static const char *next_name(const Setting *s, const char **at) {
 /* From the least to the best, for which is planned first. */
 static void set_cpu(const Setting *s) {
     int vector_bytes = 0;
+    const char *system = NULL;
     s->o->cpus.n = 0;
     for (const char *at = s->value, *name; (name = next_name(s, &at));) {
         Machine machine;
         target_c_machine(s->ctx, &machine, name);
-        bool twice = false;
-        for (int i = 0; i < s->o->cpus.n; i++) twice |= s->o->cpus.at[i] == name;
-        if (twice || machine.vector_bytes < vector_bytes)
-            fail(s->ctx, E_OPTION,
-                 twice ? "CPU \"%s\" is given twice"
-                       : "CPU \"%s\" has less than the one before it; give the best one last",
-                 name);
+        const char *why = NULL;
+        if (machine.vector_bytes < vector_bytes)
+            why = "has less than the one before it: last the best";
+        if (s->o->cpus.n && target_c_triple(&machine) != system) why = "is of another kind";
+        for (int i = 0; i < s->o->cpus.n; i++)
+            if (s->o->cpus.at[i] == name) why = "is given twice";
+        if (why) fail(s->ctx, E_OPTION, "CPU \"%s\" %s", name, why);
+        system = target_c_triple(&machine);
         vector_bytes = machine.vector_bytes;
         vec_push(ctx_arena(s->ctx), &s->o->cpus, name);
     }

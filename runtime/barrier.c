@@ -43,7 +43,7 @@ static int crowded(const weir_seat *seat, int t, int n, uint32_t phase) {
 static void wait_for(weir_barrier *b, int t, int n, weir_seat *seat, uint32_t phase) {
     for (int i = 0; i < QUICK; i++) {
         if (!late(seat, phase)) return;
-        __builtin_ia32_pause();
+        weir_relax();
     }
     int spin = crowded(b->seat, t, n, phase) ? 0 : b->spin;
     uint32_t seen = __atomic_load_n(&seat->phase, __ATOMIC_ACQUIRE);

@@ -4,10 +4,12 @@
  *
  * Features are named by the compilers' own macros (`__AVX2__`): emitted code collects the bits of
  * those that were defined when it was compiled (WEIR_CPU_NEED in the prelude), so the check fits
- * whatever options it was built with. */
+ * whatever options it was built with. Code for aarch64 needs what every armv8-a has. */
 #include "runtime/weir_rt.h"
 
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -32,6 +34,7 @@ static const Feature features[] = {
 #undef FEATURE
 };
 
+#if defined(__x86_64__)
 static int state_saved(int state) {
     static const uint64_t mask[] = {0, 0x6, 0xe6, 0x60000};
     unsigned a, b, c, d;
@@ -47,6 +50,12 @@ static int has(const Feature *f) {
     if (!__get_cpuid_count(f->leaf, f->sub, &r[0], &r[1], &r[2], &r[3])) return 0;
     return (r[f->reg] >> f->bit & 1) && state_saved(f->state);
 }
+#else
+static int has(const Feature *f) {
+    (void)f;
+    return 0;
+}
+#endif
 
 const char *weir_cpu_missing(uint64_t need) {
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)

@@ -31,7 +31,7 @@ void cuda_leave(weir_instance *in) {
 /* ---- devices --------------------------------------------------------------------------------- */
 
 static void lock(const weir_image *image) {
-    while (__atomic_exchange_n(&image->home->lock, 1, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+    while (__atomic_exchange_n(&image->home->lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
 }
 
 static void unlock(const weir_image *image) {

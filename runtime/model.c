@@ -362,14 +362,32 @@ void weir_rt_room(weir_frame *f, int32_t output, int64_t count) {
     weir_rt_fail(f, WEIR_E_CAPACITY, "an output is too small; its dims hold what is needed");
 }
 
-/* Results must not depend on the rounding and denormal modes that the host's threads happen to
- * have. */
+/* The rounding and denormal modes of this thread: those that were in force. */
+enum {
+#if defined(__x86_64__)
+    USUAL_MODES = 0x1f80
+#else
+    USUAL_MODES = 0
+#endif
+};
+static uint64_t set_modes(uint64_t modes) {
+    uint64_t saved;
+#if defined(__x86_64__)
+    saved = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr((unsigned)modes);
+#else
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
+    __asm__ volatile("msr fpcr, %0" : : "r"(modes));
+#endif
+    return saved;
+}
+
+/* Results must not depend on the modes that the host's threads happen to have. */
 static void run_thread(void *arg, int t, int n) {
     weir_frame *f = arg;
-    unsigned saved = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(0x1f80);
+    uint64_t saved = set_modes(USUAL_MODES);
     f->program->run(f, t, n);
-    __builtin_ia32_ldmxcsr(saved);
+    set_modes(saved);
 }
 
 /* Handles of what an input of strings or objects holds. */

@@ -74,7 +74,7 @@ int weir_spin(const uint32_t *at, uint32_t value, int ns) {
     do {
         for (int i = 0; i < 64; i++) {
             if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != value) return 1;
-            __builtin_ia32_pause();
+            weir_relax();
         }
     } while (now_ns() < end);
     return 0;

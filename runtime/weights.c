@@ -194,7 +194,7 @@ void weir_weights_close(weir_instance *in) {
 /* ---- swapping -------------------------------------------------------------------------------- */
 
 static void lock(weir_instance *in) {
-    while (__atomic_exchange_n(&in->set_lock, 1, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+    while (__atomic_exchange_n(&in->set_lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
 }
 
 static void unlock(weir_instance *in) {

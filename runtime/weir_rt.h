@@ -143,6 +143,15 @@ struct weir_frame {
     weir_barrier barrier;
 };
 
+/* In a loop that waits for another thread. */
+static inline void weir_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    __asm__ volatile("yield");
+#endif
+}
+
 /* Called by emitted code. */
 void weir_rt_barrier(weir_frame *frame, int t, int n);
 void weir_rt_fail(weir_frame *frame, int32_t status, const char *reason);

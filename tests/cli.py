@@ -208,7 +208,7 @@ def test_cpus(weir):
         if name not in here:
             weir.fails(1, f'this CPU lacks .*"{name}" needs', "run", "m.so", "--random=1", env={"WEIR_CPU": name})
     assert "the same" in weir("verify", "m.so", MNIST).out
-    weir.fails(2, "best one last", "compile", MNIST, "-o", "x.so", "--cpu=x86-64-v4,x86-64-v2")
+    weir.fails(2, "last the best", "compile", MNIST, "-o", "x.so", "--cpu=x86-64-v4,x86-64-v2")
     weir.fails(2, "given twice", "compile", MNIST, "-o", "x.so", "--cpu=x86-64-v3,x86-64-v3")
     weir.fails(2, "unknown CPU", "compile", MNIST, "-o", "x.so", "--cpu=x86-64-v3,z80")
     weir("compile", MNIST, several, "--emit=c", "--emit-dir=src")

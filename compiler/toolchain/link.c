@@ -3,7 +3,9 @@
  * inputs as /proc/self/fd/N and writes the library to its standard output.
  *
  * libc, libm and the loader are the very files this process runs on, so that no development package
- * is needed; any symbol that they, the objects and the runtime leave undefined fails the link. */
+ * is needed; any symbol that they, the objects and the runtime leave undefined fails the link. For
+ * another system the compiler carries a runtime, and stubs of libc and libm (their names alone), if
+ * a cross compiler was there when it was built. */
 #include "private.h"
 
 #include <errno.h>
@@ -65,7 +67,34 @@ static const char *add_file(Arena *arena, Files *files, const void *at, size_t n
     return arena_printf(arena, "/proc/self/fd/%d", fd);
 }
 
-static void linker_arguments(Arena *arena, const Objects *objects, Files *files) {
+static void add_embedded(Arena *arena, Files *files, const EmbeddedFile *file) {
+    vec_push(arena, &files->arg, add_file(arena, files, file->text, file->bytes));
+}
+
+static void add_native(Arena *arena, Files *files) {
+    add_embedded(arena, files, embedded_file("libweir_image.a"));
+    add_embedded(arena, files, embedded_file("libweir_rt.a"));
+    Libraries system = find_libraries(arena);
+    vec_push(arena, &files->arg, system.m);
+    vec_push(arena, &files->arg, system.c);
+    if (system.loader) vec_push(arena, &files->arg, system.loader);
+}
+
+static void add_foreign(Arena *arena, Files *files, const char *triple) {
+    static const char *const names[] = {"libweir_rt.a", "libm.so", "libc.so"};
+    for (int i = 0; i < 3; i++) {
+        const EmbeddedFile *file = embedded_find(arena_printf(arena, "%s-%s", triple, names[i]));
+        if (!file)
+            fail(arena_ctx(arena), E_TOOLCHAIN,
+                 "this weir was built without a runtime for %s; build it where %s-gcc is installed "
+                 "(gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)",
+                 triple, triple);
+        add_embedded(arena, files, file);
+    }
+}
+
+static void linker_arguments(Arena *arena, const Objects *objects, const char *triple,
+                             Files *files) {
     static const char *const fixed[] = {
         "ld.lld",
         "-shared",
@@ -89,19 +118,14 @@ static void linker_arguments(Arena *arena, const Objects *objects, Files *files)
     vec_push(arena, &files->arg, add_file(arena, files, version_script, sizeof version_script - 1));
     for (int i = 0; i < objects->n; i++)
         vec_push(arena, &files->arg, add_file(arena, files, objects->at[i].at, objects->at[i].n));
-    static const char *const archives[] = {"libweir_image.a", "libweir_rt.a"};
-    for (int i = 0; i < 2; i++) {
-        const EmbeddedFile *archive = embedded_file(archives[i]);
-        vec_push(arena, &files->arg, add_file(arena, files, archive->text, archive->bytes));
-    }
-    Libraries system = find_libraries(arena);
-    vec_push(arena, &files->arg, system.m);
-    vec_push(arena, &files->arg, system.c);
-    if (system.loader) vec_push(arena, &files->arg, system.loader);
+    if (triple)
+        add_foreign(arena, files, triple);
+    else
+        add_native(arena, files);
     vec_push(arena, &files->arg, NULL);
 }
 
-Span toolchain_link(Arena *arena, const Objects *objects) {
+Span toolchain_link(Arena *arena, const Objects *objects, const char *triple) {
     Ctx *ctx = arena_ctx(arena);
     char *lld = tool_path("WEIR_LLD", WEIR_LLD_PATH, "ld.lld-19");
     if (!lld)
@@ -110,9 +134,9 @@ Span toolchain_link(Arena *arena, const Objects *objects) {
              "path");
     arena_defer(arena, free, lld);
     Files *files = NEW(arena, Files);
-    files->fd = NEW_ARRAY(arena, int, objects->n + 3);
+    files->fd = NEW_ARRAY(arena, int, objects->n + 4);
     arena_defer(arena, close_files, files);
-    linker_arguments(arena, objects, files);
+    linker_arguments(arena, objects, triple, files);
     ToolRun run = {.path = lld,
                    .argv = files->arg.at,
                    .keep = files->fd,

@@ -29,6 +29,10 @@ void llvm_start(void) {
     flockfile(stderr);
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
     funlockfile(stderr);
 }
 

@@ -32,8 +32,8 @@ void toolchain_compile(Arena *arena, const Units *units, const ToolOptions *opti
  * PTX of the newest of those whose features later ones keep. */
 Span toolchain_nvcc(Arena *arena, const char *text, const char *const *gpu, int n, bool no_cache);
 /* Objects and the runtime become a shared library that exports weir_model_descriptor alone and
- * needs libc and libm alone. */
-Span toolchain_link(Arena *arena, const Objects *objects);
+ * needs libc and libm alone. `triple`: as target_c_triple. */
+Span toolchain_link(Arena *arena, const Objects *objects, const char *triple);
 
 /* Objects loaded into this process; the runtime is this process's. Made with EmitOptions.jit. */
 typedef struct Jit Jit;

@@ -99,7 +99,7 @@ static const char *path_in(Bench *b, const char *name) {
 }
 
 static void write_library(Bench *b, const char *path) {
-    Span library = toolchain_link(b->arena, &b->objects);
+    Span library = toolchain_link(b->arena, &b->objects, NULL);
     ElfPlan plan = elf_plan(b->arena, library.at, library.n, b->weights.bytes, true);
     Output *out = output_open(b->arena, path);
     output_write(b->ctx, out, plan.head, plan.head_bytes, 0);
@@ -192,7 +192,7 @@ static void build_huge(void *arg) {
     Bench *b = arg;
     int64_t bytes = INT64_C(5) << 30;
     compile(b);
-    Span library = toolchain_link(b->arena, &b->objects);
+    Span library = toolchain_link(b->arena, &b->objects, NULL);
     ElfPlan plan = elf_plan(b->arena, library.at, library.n, bytes, true);
     Output *out = output_open(b->arena, path_in(b, "huge.so"));
     output_write(b->ctx, out, plan.head, plan.head_bytes, 0);

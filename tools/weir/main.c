@@ -13,7 +13,7 @@
     "  --target c|cuda         what to emit\n"                                                     \
     "  --gpu NAMES             GPUs to make code for: sm_80,sm_90a,sm_100; the first is planned "  \
     "for\n"                                                                                        \
-    "  --cpu NAMES             native, x86-64-v2, x86-64-v3, x86-64-v4 or a CPU name; several, "   \
+    "  --cpu NAMES             native, x86-64-v2, -v3, -v4, aarch64 or a CPU name; several, "      \
     "the best last,\n"                                                                             \
     "                          make a library that picks one when it is loaded\n"                  \
     "  --dim NAME=V|NAME=LO..HI fix or bound a symbolic dim\n"                                     \

@@ -39,7 +39,7 @@ static const CInstruction rows[] = {
     {{"vpdpbusd256", DOT(8, 4), U8, I8, I32, 8, 4, false}, "avxvnni", "four", "quads", "dot4"},
     {{"vpmaddwd512", DOT(16, 2), U8, I8, I32, 16, 2, false}, "avx512bw", "two", "pairs", "dot2"},
     {{"vpmaddwd256", DOT(8, 2), U8, I8, I32, 8, 2, false}, "avx2", "two", "pairs", "dot2"},
-    {{"vpmaddwd128", DOT(4, 2), U8, I8, I32, 4, 2, false}, "", "two", "pairs", "dot2"},
+    {{"vpmaddwd128", DOT(4, 2), U8, I8, I32, 4, 2, false}, "sse4.1", "two", "pairs", "dot2"},
     {{"vdpbf16ps512", PAIRS(16), BF16, BF16, F32, 16, 2, true},
      "avx512bf16",
      "half",
@@ -65,6 +65,6 @@ void target_c_uses(Machine *m, bool (*has)(const void *user, const char *feature
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const CInstruction *r = &rows[i];
         if (r->row.lanes * 4 != m->vector_bytes || m->nuse == MACHINE_USES) continue;
-        if (!*r->feature || has(user, r->feature)) m->use[m->nuse++] = &r->row;
+        if (has(user, r->feature)) m->use[m->nuse++] = &r->row;
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine behind --cpu. Names are resolved to a feature level of x86-64 (v2, v3, v4) and a few
- * extra instructions, so that equal names give equal code wherever they are compiled; "native" asks
- * the processor for its level, extras and caches. Other numbers are those of a current server core:
- * they weigh one plan against another and need not be exact. */
+/* The machine behind --cpu: of x86-64, or aarch64, for which code is made but not run here. Names
+ * are resolved to a feature level of x86-64 (v2, v3, v4) and a few extra instructions, so that
+ * equal names give equal code wherever they are compiled; "native" asks the processor for its
+ * level, extras and caches. Other numbers are those of a current server core: they weigh one plan
+ * against another and need not be exact. */
 #include "c_nest.h"
 #include "target.h"
 
@@ -18,6 +19,7 @@ typedef struct Level {
 } Level;
 
 static const Level levels[] = {
+    {"armv8-a", 16, 32, 40e9},
     {"x86-64-v2", 16, 16, 24e9},
     {"x86-64-v3", 32, 16, 90e9},
     {"x86-64-v4", 64, 32, 170e9},
@@ -30,12 +32,15 @@ static const double zen_halves = 117e9, zen_whole = 265e9;
 /* LLVM's names, by level; `vnni`, `bf16` (AVX512_BF16) and `amx` where the family has them. */
 typedef struct Family {
     const char *name;
-    int level; /* 2, 3, 4 */
+    int level; /* 1: aarch64; 2, 3, 4: of x86-64 */
     bool vnni, bf16, amx;
     double fma_flops; /* 0: as the level */
 } Family;
 
 static const Family families[] = {
+    {"aarch64", 1, false, false, false, 0},       {"cortex-a53", 1, false, false, false, 0},
+    {"cortex-a72", 1, false, false, false, 0},    {"cortex-a76", 1, false, false, false, 0},
+    {"neoverse-n1", 1, false, false, false, 0},   {"neoverse-v1", 1, false, false, false, 0},
     {"x86-64", 2, false, false, false, 0},        {"x86-64-v2", 2, false, false, false, 0},
     {"nehalem", 2, false, false, false, 0},       {"westmere", 2, false, false, false, 0},
     {"sandybridge", 2, false, false, false, 0},   {"ivybridge", 2, false, false, false, 0},
@@ -60,11 +65,12 @@ static bool family_has(const void *user, const char *feature) {
     const Family *f = user;
     if (strstr(feature, "vnni")) return f->vnni;
     if (strstr(feature, "bf16")) return f->bf16;
+    if (strstr(feature, "sse")) return f->level >= 2;
     return strstr(feature, "avx512") ? f->level == 4 : f->level >= 3;
 }
 
 static void set_level(Machine *m, int level) {
-    const Level *l = &levels[level - 2];
+    const Level *l = &levels[level - 1];
     m->name = l->name;
     m->on = "cpu";
     m->vector_bytes = l->vector_bytes;
@@ -163,15 +169,21 @@ void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
         target_c_uses(m, family_has, f);
         return;
     }
-    fail(ctx, E_OPTION,
-         "unknown CPU \"%s\"; give native, x86-64-v2, x86-64-v3, x86-64-v4 or an LLVM name such as "
-         "\"znver4\"",
-         cpu);
+    fail(
+        ctx, E_OPTION,
+        "unknown CPU \"%s\"; give native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64 or an LLVM name "
+        "such as \"znver4\"",
+        cpu);
+}
+
+const char *target_c_triple(const Machine *m) {
+    return strcmp(m->name, levels[0].name) == 0 ? "aarch64-linux-gnu" : NULL;
 }
 
 const char *const *target_c_flags(Arena *arena, const Machine *m) {
     const char **flags = NEW_ARRAY(arena, const char *, 16);
     int n = 0;
+    if (target_c_triple(m)) flags[n++] = arena_printf(arena, "--target=%s", target_c_triple(m));
     flags[n++] = arena_printf(arena, "-march=%s", m->name);
     for (int i = 0; i < m->nuse; i++) {
         const char *feature = target_c_instruction(m->use[i]->name)->feature;

@@ -52,6 +52,9 @@ typedef struct EmitOptions {
 /* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is
  * what -march takes. E_OPTION for an unknown name. */
 void target_c_machine(Ctx *ctx, Machine *m, const char *cpu);
+/* The system that code is for when it cannot run in this process: "aarch64-linux-gnu"; else NULL.
+ */
+const char *target_c_triple(const Machine *m);
 /* Options for clang or gcc: instruction set and strict arithmetic; NULL ends the list. */
 const char *const *target_c_flags(Arena *arena, const Machine *m);
 void target_c_emit(Arena *arena, const Program *p, const Machine *m, const EmitOptions *o,
