@@ -238,6 +238,9 @@ Map *lower_map(Lower *lo, const char *name); /* named after the node */
  * dtype_compute of its operands' type, rounded once to `to`'s type. */
 void lower_pointwise(Lower *lo, const char *name, const char *expr, const int *from, int nfrom,
                      int to);
+/* What a container of values of type t holds: pairs of f64 are texts of 16 bytes (none: zero) in
+ * between, as nothing computes with them; the model's inputs and outputs are converted. */
+DType lower_type(DType t);
 void lower_expr(Lower *lo); /* the row's expr over all operands: what a row without `lower` means */
 void lower_copy(Lower *lo, const char *name, int from, int to); /* equal shapes */
 /* Map dims over a shape: at[k] is the index, 0 where the extent is 1 (no map dim then). */

@@ -127,9 +127,19 @@ void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank) {
     v->known = v->partly = NULL;
 }
 
+/* Tensors within objects are what the model sees: no c128, which lower_type makes texts of. */
+static void check_elements(const Infer *in, const Type *t) {
+    bool object = t->elem != NULL;
+    while (t->elem) t = t->elem;
+    if (object && t->dtype == C128)
+        fail(in->ctx, E_UNSUPPORTED,
+             "tensors of c128 in sequences, optionals and maps: split them into two of f64");
+}
+
 void infer_set_type(Infer *in, int result, const Type *t) {
     Value *v = infer_out(in, result);
     if (!v) return;
+    check_elements(in, t);
     v->type = *t;
     v->known = v->partly = NULL;
 }
@@ -263,20 +273,19 @@ static bool type_allowed(const char *types, DType t) {
     return false;
 }
 
+/* The standard's own types were checked before, by the operator's schema. */
 static void check_operand(const Infer *in) {
     const char *types = in->node->row->types;
     const Value *v = infer_in(in, 0);
     for (int i = 0; i < in->node->in.n; i++)
-        if (infer_in(in, i) && infer_in(in, i)->type.dtype == C128)
-            fail(in->ctx, E_UNSUPPORTED,
-                 "operand \"%s\" is c128: complex numbers compile as c64 only",
-                 infer_in(in, i)->name);
+        if (infer_in(in, i)) check_elements(in, &infer_in(in, i)->type);
     if (!types || !v || v->type.kind != TYPE_TENSOR) return;
     if (v->type.dtype == STRING && !type_allowed(types, STRING))
         fail(in->ctx, E_UNSUPPORTED,
              "operand \"%s\" is text: this operator compiles for numbers only", v->name);
     if (!type_allowed(types, v->type.dtype))
-        fail(in->ctx, E_TYPE, "operand \"%s\" has type %s: the operator takes %s", v->name,
+        fail(in->ctx, in->node->row->domain[0] ? E_TYPE : E_UNSUPPORTED,
+             "operand \"%s\" has type %s: the operator takes %s", v->name,
              dtype_name(v->type.dtype), types);
 }
 

@@ -13,6 +13,7 @@
 
 static const char *base_name(const Lower *lo) {
     const Node *node = lo->node;
+    if (!node) return lo->graph->name;
     if (node->name && node->name[0]) return node->name;
     for (int i = 0; i < node->out.n; i++)
         if (node->out.at[i] >= 0) return lo->graph->value.at[node->out.at[i]].name;
@@ -23,6 +24,10 @@ static const char *part_name(const Lower *lo, const char *part) {
     return part ? internf(lo->ctx, "%s.%s", base_name(lo), part) : base_name(lo);
 }
 
+DType lower_type(DType t) {
+    return t == C128 ? STRING : t;
+}
+
 static int value_cont(Lower *lo, const Value *v, ContKind kind) {
     const Type *t = &v->type;
     bool tensor = t->kind == TYPE_TENSOR;
@@ -31,7 +36,7 @@ static int value_cont(Lower *lo, const Value *v, ContKind kind) {
              "type of \"%s\" is not known at compile time: give the model's inputs "
              "types and shapes",
              v->name);
-    int c = flow_cont(lo->flow, v->name, kind, tensor ? t->dtype : OBJECT, t->shape,
+    int c = flow_cont(lo->flow, v->name, kind, tensor ? lower_type(t->dtype) : OBJECT, t->shape,
                       tensor ? t->rank : 0);
     lo->flow->cont.at[c].from = v->name;
     if (!tensor) lo->flow->cont.at[c].object = type_str(lo->ctx, t);
@@ -48,8 +53,12 @@ int lower_texts(Lower *lo, const char *name, const char *const *at, const int64_
 
 static int text_cont(Lower *lo, const Value *v) {
     int64_t n = type_count(&v->type), *handle = NEW_ARRAY(lo->arena, int64_t, n);
-    for (int64_t i = 0; i < n; i++)
-        handle[i] = flow_text(lo->flow, v->strings[i], v->string_bytes[i]);
+    static const char zero[16] = {0};
+    const char *pair = v->data;
+    for (int64_t i = 0; i < n; i++, pair += 16)
+        handle[i] = v->type.dtype == STRING
+                        ? flow_text(lo->flow, v->strings[i], v->string_bytes[i])
+                        : flow_text(lo->flow, pair, memcmp(pair, zero, 16) ? 16 : 0);
     int c = value_cont(lo, v, CONT_LITERAL);
     lo->flow->cont.at[c].data = handle;
     lo->flow->cont.at[c].data_bytes = 8 * n;
@@ -58,7 +67,7 @@ static int text_cont(Lower *lo, const Value *v) {
 
 static int data_cont(Lower *lo, const Value *v) {
     int64_t count = type_count(&v->type);
-    if (v->type.dtype == STRING) return text_cont(lo, v);
+    if (lower_type(v->type.dtype) == STRING) return text_cont(lo, v);
     bool literal = (count == 0 || count == 1) && v->data;
     int c = value_cont(lo, v, literal ? CONT_LITERAL : CONT_PARAM);
     lo->flow->cont.at[c].data = v->hidden ? NULL : v->data;
@@ -120,7 +129,7 @@ int lower_out(Lower *lo, int i) {
 }
 
 int lower_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank) {
-    int c = flow_cont(lo->flow, part_name(lo, name), CONT_TMP, t, shape, rank);
+    int c = flow_cont(lo->flow, part_name(lo, name), CONT_TMP, lower_type(t), shape, rank);
     lo->flow->cont.at[c].from = base_name(lo);
     return c;
 }

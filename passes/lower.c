@@ -20,8 +20,29 @@ static int interface_cont(Lower *lo, const Value *v, ContKind kind) {
     return c;
 }
 
+/* The operand of the row `call` in another container, in another form. */
+static void convert(Lower *lo, const char *call, int from, int to) {
+    lower_call(lo, call, &from, 1, &to, 1, NULL, 0, NULL, 0);
+}
+
+/* An input as its readers take it. */
+static int input_cont(Lower *lo, const Value *v) {
+    int c = interface_cont(lo, v, CONT_IN);
+    const Cont in = lo->flow->cont.at[c];
+    if (lower_type(in.type) == in.type) return c;
+    int to = flow_cont(lo->flow, internf(lo->ctx, "%s.in", in.name), CONT_TMP, lower_type(in.type),
+                       in.shape, in.rank);
+    lo->flow->cont.at[to].from = in.from;
+    convert(lo, "string_from", c, to);
+    return to;
+}
+
 static void copy_output(Lower *lo, int from, int to) {
     const Cont c = lo->flow->cont.at[to];
+    if (lower_type(c.type) != c.type) {
+        convert(lo, "string_to", from, to);
+        return;
+    }
     Map *m = flow_map(lo->flow, lo->into, internf(lo->ctx, "%s.out", c.name), c.from);
     Dim at[RANK_MAX];
     lower_dims(lo, m, c.shape, c.rank, at);
@@ -43,10 +64,11 @@ Flow *pass_lower(Arena *arena, const Graph *g, const PassEnv *env) {
     for (int i = 0; i < g->require.n; i++) vec_push(arena, &flow->require, g->require.at[i]);
     for (int i = 0; i < g->value.n; i++) lo.cont[i] = -1;
     for (int i = 0; i < g->input.n; i++)
-        lo.cont[g->input.at[i]] = interface_cont(&lo, &g->value.at[g->input.at[i]], CONT_IN);
+        lo.cont[g->input.at[i]] = input_cont(&lo, &g->value.at[g->input.at[i]]);
     for (int i = 0; i < g->output.n; i++) {
         int v = g->output.at[i], c = interface_cont(&lo, &g->value.at[v], CONT_OUT);
-        bool first = lo.cont[v] < 0 && g->value.at[v].kind == VALUE_NODE;
+        bool first = lo.cont[v] < 0 && g->value.at[v].kind == VALUE_NODE &&
+                     lower_type(g->value.at[v].type.dtype) == flow->cont.at[c].type;
         if (first) lo.cont[v] = c;
         copy[i] = first ? -1 : c;
     }

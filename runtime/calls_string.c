@@ -266,6 +266,23 @@ static void plain_close(locale_t plain, locale_t before) {
     freelocale(plain);
 }
 
+/* A c128 as its bytes. */
+static int pair_text(char *to, const char *at) {
+    static const char zero[16] = {0};
+    memcpy(to, at, 16);
+    return memcmp(at, zero, 16) ? 16 : 0;
+}
+
+static void pairs_to(weir_call *c) {
+    char *to = c->out[0].data;
+    int64_t n = weir_tensor_count(&c->out[0]);
+    for (int64_t i = 0; i < n; i++, to += 16) {
+        weir_string s = string_at(c, &c->in[0], i);
+        memset(to, 0, 16);
+        if (s.bytes == 16) memcpy(to, s.at, 16);
+    }
+}
+
 static void strings_from(weir_call *c) {
     const weir_tensor *x = &c->in[0];
     int64_t n = weir_tensor_count(x), *to = c->out[0].data;
@@ -273,7 +290,8 @@ static void strings_from(weir_call *c) {
         char *text = weir_objects_alloc(c->objects, 64);
         if (!text) return no_memory(c);
         int bytes =
-            x->dtype == WEIR_F64    ? shortest(text, ((double *)x->data)[i], 1)
+            x->dtype == WEIR_C128   ? pair_text(text, (const char *)x->data + 16 * i)
+            : x->dtype == WEIR_F64  ? shortest(text, ((double *)x->data)[i], 1)
             : x->dtype == WEIR_F32  ? shortest(text, (double)((float *)x->data)[i], 0)
             : x->dtype == WEIR_U64  ? snprintf(text, 64, "%llu", ((unsigned long long *)x->data)[i])
             : x->dtype == WEIR_BOOL ? snprintf(text, 64, ((uint8_t *)x->data)[i] ? "True" : "False")
@@ -325,6 +343,10 @@ void weir_call_string_from(weir_call *c) {
 }
 
 void weir_call_string_to(weir_call *c) {
+    if (c->out[0].dtype == WEIR_C128) {
+        pairs_to(c);
+        return;
+    }
     locale_t before, plain = plain_open(&before);
     strings_to(c);
     plain_close(plain, before);

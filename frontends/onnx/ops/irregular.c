@@ -129,8 +129,8 @@ static void nms_lower(Lower *lo) {
 
 const OpRow onnx_irregular_rows[] = {
     {"", "TopK", 1, 0, topk_infer, topk_lower, NULL, T_NUMS, 0},
-    {"", "NonZero", 9, 0, nonzero_infer, nonzero_lower, NULL, T_ALL, 0},
-    {"", "Unique", 11, 0, unique_infer, unique_lower, NULL, T_ALL, 0},
+    {"", "NonZero", 9, 0, nonzero_infer, nonzero_lower, NULL, T_NUMS " bool c64 string", 0},
+    {"", "Unique", 11, 0, unique_infer, unique_lower, NULL, T_NUMS " bool c64 string", 0},
     {"", "NonMaxSuppression", 10, 0, nms_infer, nms_lower, NULL, "f32", 0},
     {0},
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scan: a loop over slices. States are carried, scanned operands are read at the iteration's index
  * (or from the end), results get one slice per iteration. Version 8 runs once for each element of a
- * batch. */
+ * batch; where sequence_lens makes one shorter, iterations beyond its length change no state and
+ * give zeros. */
 #include "control.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@ typedef struct Scan {
     Graph *body;
     int first, states, inputs, outputs;
     bool batched; /* version 8 */
+    int length;   /* container of this batch element's length; -1: that of all */
     int axis[64], out_axis[64];
     bool turned[64], out_turned[64];
 } Scan;
@@ -21,7 +23,7 @@ static void scan_list(Ctx *ctx, const Node *node, const char *name, int n, int64
 }
 
 static Scan scan_of(Ctx *ctx, const Node *node) {
-    Scan s = {.body = control_body(ctx, node, "body"), .batched = node->version < 9};
+    Scan s = {.body = control_body(ctx, node, "body"), .batched = node->version < 9, .length = -1};
     int64_t list[64];
     s.first = s.batched ? 1 : 0;
     s.inputs = (int)attr_int(ctx, node, "num_scan_inputs", 0);
@@ -30,8 +32,6 @@ static Scan scan_of(Ctx *ctx, const Node *node) {
     if (s.inputs < 1 || s.states < 0 || s.outputs < 0)
         fail(ctx, E_ATTRIBUTE,
              "attribute \"num_scan_inputs\" is %d: it does not fit the node's operands", s.inputs);
-    if (s.batched && !nn_absent(node, 0))
-        fail(ctx, E_UNSUPPORTED, "Scan with sequence_lens: drop that operand");
     scan_list(ctx, node, s.batched ? "directions" : "scan_input_directions", s.inputs, list);
     for (int i = 0; i < s.inputs; i++) s.turned[i] = list[i] != 0;
     scan_list(ctx, node, "scan_input_axes", s.inputs, list);
@@ -89,6 +89,9 @@ static void scan_infer(Infer *in) {
     Scan s = scan_of(in->ctx, in->node);
     Dim trip = NULL, batch = NULL, shape[RANK_MAX + 1];
     scan_operands(in, &s, &trip, &batch);
+    if (s.batched && infer_in(in, 0))
+        nn_agree(in, nn_ranked(in, 0, 1, 1)->shape[0], batch, 0, s.first,
+                 "a sequence has one length");
     infer_graph(in, s.body);
     for (int i = 0; i < s.states; i++) {
         control_carried(in, control_input(s.body, i), control_result(s.body, i));
@@ -115,23 +118,45 @@ static int scan_at(const Scan *s, Dim b, Dim t, int axis, const Dim *at, int ran
     return n;
 }
 
+/* Iteration t's place in what is read from its end (`trip` steps, NULL: from its start): from the
+ * end of a sequence that has a length of its own, and at 0 beyond that. */
+static Dim scan_place(Lower *lo, const Scan *s, Map *m, Dim trip, Dim t) {
+    if (!trip) return t;
+    if (s->length < 0) return dim_sub(lo->ctx, dim_addc(lo->ctx, trip, -1), t);
+    int length = nn_read_as(lo, m, s->length, NULL, I64), step = body_index(&m->body, t);
+    return body_symbol(&m->body, EXPR(m, "max($0 - 1 - $1, 0)", length, step), "place");
+}
+
 /* A copy between a container of the body and the operand or result it is a part of. */
 static void scan_copy(Lower *lo, const Scan *s, const char *name, int part, int whole, bool store,
-                      Dim b, Dim t, int axis) {
+                      Dim b, Dim t, Dim turned, int axis) {
     Dim at[RANK_MAX], to[RANK_MAX + 2];
     Map *m = nn_map_over(lo, name, "", part, at);
+    t = scan_place(lo, s, m, turned, t);
     scan_at(s, b, t, axis, at, nn_cont(lo, part)->rank, to);
     int val = store ? nn_read_as(lo, m, part, at, nn_cont(lo, part)->type)
                     : nn_read_as(lo, m, whole, to, nn_cont(lo, whole)->type);
     map_write(lo->flow, m, store ? whole : part, store ? to : at, val, NULL);
 }
 
-static int body_tmp(Lower *lo, const char *name, const Value *v) {
-    return lower_tmp(lo, name, v->type.dtype, v->type.shape, v->type.rank);
+/* `now` where iteration t lies within the sequence, else `otherwise` (-1: zeros). */
+static int scan_within(Lower *lo, const Scan *s, int now, int otherwise, Dim t) {
+    if (s->length < 0) return now;
+    DType type = nn_cont(lo, now)->type;
+    int to = nn_tmp_like(lo, "within", type, now);
+    Dim at[RANK_MAX];
+    Map *m = nn_map_over(lo, "within", "", now, at);
+    int inside =
+        EXPR(m, "$0 < $1", body_index(&m->body, t), nn_read_as(lo, m, s->length, NULL, I64));
+    int other =
+        otherwise < 0 ? body_const(&m->body, type, 0) : nn_read_as(lo, m, otherwise, at, type);
+    int val[] = {inside, nn_read_as(lo, m, now, at, type), other};
+    map_write(lo->flow, m, to, at, body_prim(&m->body, P_SELECT, val), NULL);
+    return to;
 }
 
-static Dim turned(Lower *lo, bool turn, Dim trip, Dim t) {
-    return turn ? dim_sub(lo->ctx, dim_addc(lo->ctx, trip, -1), t) : t;
+static int body_tmp(Lower *lo, const char *name, const Value *v) {
+    return lower_tmp(lo, name, v->type.dtype, v->type.shape, v->type.rank);
 }
 
 /* The loop over slices, for batch element b. */
@@ -148,15 +173,17 @@ static void scan_loop(Lower *lo, const Scan *s, Dim trip, Dim b, const int *init
         int axis = positive_axis(lo->ctx, s->axis[i], v->type.rank + 1);
         in[s->states + i] = body_tmp(lo, "part", v);
         scan_copy(lo, s, "part", in[s->states + i], lower_in(lo, s->first + s->states + i), false,
-                  b, turned(lo, s->turned[i], trip, loop->var), axis);
+                  b, loop->var, s->turned[i] ? trip : NULL, axis);
     }
     lower_graph(lo, s->body, lo->into, in, out);
-    for (int i = 0; i < s->states; i++) loop->carry.at[i].next = out[i];
+    for (int i = 0; i < s->states; i++)
+        loop->carry.at[i].next = scan_within(lo, s, out[i], in[i], loop->var);
     for (int i = 0; i < s->outputs; i++) {
         int to = lower_out(lo, s->states + i), part = out[s->states + i];
         if (to < 0) continue;
         int axis = positive_axis(lo->ctx, s->out_axis[i], nn_cont(lo, part)->rank + 1);
-        scan_copy(lo, s, "slice", part, to, true, b, turned(lo, s->out_turned[i], trip, loop->var),
+        part = scan_within(lo, s, part, -1, loop->var);
+        scan_copy(lo, s, "slice", part, to, true, b, loop->var, s->out_turned[i] ? trip : NULL,
                   axis);
     }
     lo->into = into;
@@ -164,8 +191,17 @@ static void scan_loop(Lower *lo, const Scan *s, Dim trip, Dim b, const int *init
         if (!s->batched)
             control_bind(lo, i, in[i]);
         else if (lower_out(lo, i) >= 0)
-            scan_copy(lo, s, "result", in[i], lower_out(lo, i), true, b, NULL, -1);
+            scan_copy(lo, s, "result", in[i], lower_out(lo, i), true, b, NULL, NULL, -1);
     }
+}
+
+/* The length of batch element b, in 0..trip. */
+static int scan_length(Lower *lo, Dim trip, Dim b) {
+    int to = lower_tmp(lo, "length", I64, NULL, 0);
+    Map *m = lower_map(lo, "length");
+    int length = nn_read_as(lo, m, lower_in(lo, 0), &b, I64);
+    nn_write(lo, m, to, NULL, EXPR(m, "max(min($0, $1), 0)", length, body_index(&m->body, trip)));
+    return to;
 }
 
 static void scan_lower(Lower *lo) {
@@ -184,9 +220,10 @@ static void scan_lower(Lower *lo) {
     Item *batches = nn_loop(lo, NULL, x.at[0]);
     Dim b = batches->var;
     lo->into = &batches->body;
+    if (lower_in(lo, 0) >= 0) s.length = scan_length(lo, x.at[axis], b);
     for (int i = 0; i < s.states; i++) {
         init[i] = body_tmp(lo, "init", control_input(s.body, i));
-        scan_copy(lo, &s, "init", init[i], lower_in(lo, s.first + i), false, b, NULL, -1);
+        scan_copy(lo, &s, "init", init[i], lower_in(lo, s.first + i), false, b, NULL, NULL, -1);
     }
     scan_loop(lo, &s, x.at[axis], b, init);
     lo->into = into;

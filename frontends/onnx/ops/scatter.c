@@ -23,8 +23,8 @@ static void check_types(Infer *in) {
              infer_in(in, 1)->name, dtype_name(t));
     t = infer_in(in, 0)->type.dtype;
     if (reduction_of(in->ctx, in->node) && !dtype_is_float(t) && !type_is_integral(t))
-        fail(in->ctx, E_TYPE, "elements of type %s cannot be combined: they can be replaced only",
-             dtype_name(t));
+        fail(in->ctx, E_UNSUPPORTED,
+             "elements of type %s cannot be combined: they can be replaced only", dtype_name(t));
 }
 
 _Noreturn static void misfit(Infer *in) {
