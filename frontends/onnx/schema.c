@@ -94,12 +94,14 @@ static int last_given(const Node *node) {
     return n;
 }
 
+/* An operand that may be absent counts where the node lists it as such. */
 static void check_counts(const Infer *in, const Schema *s) {
-    int given = last_given(in->node), most = 0, results = in->node->out.n;
+    int given = last_given(in->node), most = 0, results = in->node->out.n, have = given;
     Word w = {0};
-    for (const char *at = s->operands; word_next(&at, &w);) most++;
+    for (const char *at = s->operands; word_next(&at, &w); most++)
+        have += most == have && w.optional && have < in->node->in.n;
     if (w.repeated) most = given > most ? given : most;
-    if (in->node->in.n < s->least || given > most)
+    if (have < s->least || given > most)
         fail(in->ctx, E_MODEL, "the node has %d operands: the operator takes %s%d%s", given,
              w.repeated ? "at least " : "", s->least,
              most > s->least && !w.repeated ? internf(in->ctx, " to %d", most) : "");
