@@ -159,7 +159,7 @@ def resize(d, name, version):
     if d.chance(0.8):
         a["coordinate_transformation_mode"] = how
     crop = a.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    roi = vector([0, 0, d.one(0.0, 0.2), 0.1, 1, 1, 0.9, d.one(0.8, 1.2)], np.float32) if crop else vector([], np.float32) if version < 13 else None
+    roi = vector([0, 0, d.one(0.0, 0.23), 0.13, 1, 1, 0.91, d.one(0.79, 1.19)], np.float32) if crop else vector([], np.float32) if version < 13 else None
     if crop:
         a["extrapolation_value"] = 2.0
     if mode == "nearest" and d.chance(0.7):

@@ -27,6 +27,18 @@ class Node:
     fixed: tuple = ()
 
 
+@dataclasses.dataclass
+class Net:
+    """A graph around the operator: its nodes, values of inputs and of initializers by name, names of results.
+    `want`: results, where no judge is asked. `static`: inputs whose dims stay numbers."""
+    nodes: list
+    feed: dict
+    outputs: list
+    constants: dict = dataclasses.field(default_factory=dict)
+    want: list = None
+    static: set = dataclasses.field(default_factory=set)
+
+
 class Draw:
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
@@ -134,6 +146,8 @@ def binary(d, name, version):
         t = np.bool_
     elif name.startswith("Bit"):
         t = d.one(*UNSIGNED) if name == "BitShift" else d.one(*SIGNED, *UNSIGNED)
+    elif name == "Equal" and version < 11:
+        t = d.one(np.bool_, np.int32, np.int64)
     elif name == "Equal" and d.chance(0.3):
         t = d.one(np.bool_, object)
     s = d.shape()
@@ -144,6 +158,9 @@ def binary(d, name, version):
             k = d.int(0, len(s) - 1)
             n = d.int(1, len(s) - k)
             y, a = d.array(s[k:k + n], t), {"broadcast": 1, "axis": k}
+    elif version < 7:
+        x = d.array(d.full(2, 4), t)
+        y = d.array((x.shape[1],) if d.chance(0.6) else (1,), t)
     elif name != "PRelu" and d.chance(0.4):
         x, y = y, x
     if name in ("Div", "Mod"):
@@ -156,7 +173,7 @@ def binary(d, name, version):
     if name == "BitShift":
         a = {"direction": d.one("LEFT", "RIGHT")}
         y = d.array(y.shape, t, 0, 7)
-    return Node([x, y], a)
+    return Node([x, y], a, fixed=(1,) if name == "PRelu" else ())
 
 
 @family("Max", "Min", "Mean", "Sum")
@@ -190,7 +207,7 @@ CODES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.in
 @family("Cast", "CastLike")
 def cast(d, name, version):
     import onnx
-    types = CODES[:13] if version < 19 or d.chance(0.5) else CODES
+    types = CODES[:3] + CODES[4:13] if version < 13 else CODES[:13] if version < 19 or d.chance(0.5) else CODES
     t, to = d.one(*types), d.one(*types)
     x = d.array(d.shape(), np.float32, 0 if "u" in (np.dtype(t).kind, np.dtype(to).kind) or "uint" in f"{t}{to}" else -6, 6).astype(t)
     if name == "CastLike":
@@ -216,8 +233,10 @@ def bit_cast(d, name, version):
 def reduce(d, name, version):
     t = d.one(*FLOATS, *([] if "Log" in name else [np.int32, np.int64]), *([np.int8, np.uint8] if name in ("ReduceMax", "ReduceMin") else []))
     x = d.array(d.shape(), t, 0.1 if "Log" in name else -2, 2)
-    if name == "ReduceMean" and x.size == 0 and x.dtype.kind == "i":
-        raise ValueError("no integer is the mean of none")
+    if name == "ReduceMean" and x.size == 0:
+        raise ValueError("the mean of nothing has no value in every type")
+    if name == "ReduceLogSum" and x.size == 0:
+        raise ValueError("no integer is the logarithm of nothing")
     axes = d.axes(x.ndim)
     a = maybe(d, {"keepdims": d.int(0, 1)})
     if version >= 18 or (name == "ReduceSum" and version >= 13):
@@ -369,7 +388,7 @@ def tile(d, name, version):
     x = d.array(d.shape(0 if version > 1 else 1, 4), d.one(*FLOATS, *NUMBERS, np.bool_))
     if version == 1:
         t = x.dtype
-        return Node([x, np.array(d.int(1, 3)).astype(t), np.array(d.int(0, x.ndim - 1)).astype(t)])
+        return Node([x, np.array(d.int(1, 3)).astype(t), np.array(d.int(0, x.ndim - 1)).astype(t)], fixed=(1, 2), results=1)
     return Node([x, d.array((x.ndim,), np.int64, 0 if d.chance(0.1) else 1, 3)], fixed=(1,))
 
 
