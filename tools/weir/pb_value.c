@@ -136,7 +136,7 @@ static void join_scalars(weir_value *list) {
     if (list->count < 1) return;
     int32_t type = v->tensor.dtype;
     for (int64_t i = 0; i < list->count; i++)
-        if (v[i].kind != WEIR_VALUE_TENSOR || v[i].tensor.dtype != type ||
+        if (v[i].kind != WEIR_VALUE_TENSOR || !v[i].tensor.data || v[i].tensor.dtype != type ||
             host_count(&v[i].tensor) != 1 || dtype_bits_of(type) < 8)
             return;
     size_t unit = type == WEIR_STRING ? sizeof(weir_string) : (size_t)dtype_bits_of(type) / 8;
