@@ -43,6 +43,25 @@ static bool is_tiled(const Kernel *kernel, int position, const char *dim, int64_
     return false;
 }
 
+/* What multiplies sums of blocks of one index: is there a `partial` line of such blocks, and a sum?
+ */
+static void verify_factor(FlowVerify *f, const Map *map, const Kernel *kernel, const Line *line) {
+    const Combine *c = map->write.n ? map->write.at[0].combine : NULL;
+    bool alone = false;
+    if (!line->narg) complain(&f->v, line, kernel, "`factor` names no dim");
+    for (int i = 0; i < kernel->line.n; i++) {
+        const Line *other = &kernel->line.at[i];
+        alone |= other->kind == LINE_PARTIAL && other->map == line->map && other->narg &&
+                 !strcmp(other->arg[0].dim, line->arg[0].dim) && other->arg[0].size == 1;
+    }
+    if (!alone)
+        complain(&f->v, line, kernel, "\"%s\" needs a `partial` line with blocks of 1",
+                 line->arg[0].dim);
+    if (!c || c->simple != P_ADD || c->nstate != 1 || !dtype_is_float(c->type[0]))
+        complain(&f->v, line, kernel, "map \"%s\" sums no floats, so no factor leaves it",
+                 map->name);
+}
+
 static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, const Line *line) {
     Verify *v = &f->v;
     int position = line->kind == LINE_AT ? kernel->map.n - 1 : line->map;
@@ -67,6 +86,7 @@ static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, c
     }
     if (line->kind == LINE_KEEP || line->kind == LINE_PREFETCH || line->kind == LINE_STAGE)
         verify_line_cont(f, kernel, line);
+    if (line->kind == LINE_FACTOR) verify_factor(f, map, kernel, line);
 }
 
 static void verify_kernel(FlowVerify *f, const Kernel *kernel) {

@@ -65,6 +65,23 @@ bool access_slides(const Map *map, const Access *a) {
     return false;
 }
 
+static bool index_fixed(const Map *map, Dim at, int dim) {
+    for (int d = 0; d < map->dim.n; d++)
+        if (d != dim && map_reduces(map, d) && dim_uses(at, map->dim.at[d].sym)) return false;
+    return true;
+}
+
+bool val_fixed(const Map *map, int v, int dim) {
+    const Val *val = &map->body.val.at[v];
+    bool fixed = val->kind != VAL_INDEX || index_fixed(map, val->index, dim);
+    if (val->kind == VAL_READ) fixed = !val->has_else && !access_by_value(map, &val->read);
+    for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
+        fixed = fixed && index_fixed(map, val->read.at[k], dim);
+    for (int i = 0; val->kind == VAL_PRIM && i < prim_row(val->prim)->arity; i++)
+        fixed = fixed && val_fixed(map, val->arg[i], dim);
+    return fixed;
+}
+
 int access_dim(const Map *map, const Access *a, int k) {
     for (int d = 0; d < map->dim.n; d++)
         if (map->dim.at[d].sym == a->at[k]) return d;

@@ -41,6 +41,8 @@ bool map_is_reduction(const Map *map);
 bool map_straight_line(const Map *map);
 /* Does the access use a value of the map's body as an index? */
 bool access_by_value(const Map *map, const Access *a);
+/* Is Val v of a map's body the same at all indices of its reduced dims but `dim` (-1: of all)? */
+bool val_fixed(const Map *map, int v, int dim);
 /* Does an index of the access use an output dim and a reduced one? Then windows slide over it. */
 bool access_slides(const Map *map, const Access *a);
 /* By container: the only map that writes it, or -1 (none, several, or a call or region does). */
@@ -48,6 +50,8 @@ int *flow_writers(Arena *arena, const Flow *flow);
 
 /* A dim of an operand that a tile takes whole beside its lanes has at most so many indices. */
 enum { INNER_MOST = 8 };
+/* Codes of less than a byte lie in words of so many bits: one word for each lane. */
+enum { WORD_BITS = 32 };
 /* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
 int64_t panel_width(const Machine *machine, int64_t extent);
 

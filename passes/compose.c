@@ -182,6 +182,33 @@ bool writes_whole(const Flow *flow, const Map *m, const Access *to) {
     return true;
 }
 
+/* The dims that `at` joins to one index, c*outer + inner with c the inner extent; false: it does
+ * not. */
+static bool joined_dims(const Flow *flow, const Map *m, Dim at, int *outer, int *inner) {
+    for (*inner = 0; *inner < m->dim.n; (*inner)++)
+        for (*outer = 0; *outer < m->dim.n; (*outer)++) {
+            const MapDim *i = &m->dim.at[*inner];
+            Dim step = dim_mul(flow->ctx, m->dim.at[*outer].sym, i->extent);
+            if (*inner != *outer && at == dim_add(flow->ctx, step, i->sym)) return true;
+        }
+    return false;
+}
+
+bool writes_joined(const Flow *flow, const Map *m, const Access *to) {
+    bool seen[MAP_DIMS] = {false};
+    const Cont *cont = &flow->cont.at[to->cont];
+    for (int k = 0; k < to->rank; k++) {
+        int d = access_dim(m, to, k), outer = d, inner = d;
+        if (d < 0 && dim_is(cont->shape[k], 1) && dim_is(to->at[k], 0)) continue;
+        if (d < 0 && !joined_dims(flow, m, to->at[k], &outer, &inner)) return false;
+        Dim extent = m->dim.at[outer].extent;
+        if (d < 0) extent = dim_mul(flow->ctx, extent, m->dim.at[inner].extent);
+        if (seen[outer] || seen[inner] || extent != cont->shape[k]) return false;
+        seen[outer] = seen[inner] = true;
+    }
+    return true;
+}
+
 /* Does every read of the container meet each of its elements once, none outside? */
 bool reads_once(const Map *m, int cont) {
     for (int v = 0; v < m->body.val.n; v++) {
@@ -201,18 +228,30 @@ typedef struct Compose {
     DimEnv env;
 } Compose;
 
+/* What the producer's dims are where it writes the element that `read` asks for. */
+static int producer_dims(const Compose *p, const Access *read, DimSubst *subst) {
+    Ctx *ctx = p->c->flow->ctx;
+    const Map *m = p->producer;
+    int outer, inner;
+    for (int d = 0; d < m->dim.n; d++) subst[d] = (DimSubst){m->dim.at[d].sym, dim_const(ctx, 0)};
+    for (int k = 0; k < p->to->rank; k++) {
+        int d = access_dim(m, p->to, k);
+        if (d >= 0) {
+            subst[d].to = read->at[k];
+        } else if (joined_dims(p->c->flow, m, p->to->at[k], &outer, &inner)) {
+            subst[outer].to = dim_div(ctx, read->at[k], m->dim.at[inner].extent);
+            subst[inner].to = dim_mod(ctx, read->at[k], m->dim.at[inner].extent);
+        }
+    }
+    return m->dim.n;
+}
+
 /* A read of the producer's container becomes the producer's body at that index. */
 static int composed(void *user, Body *b, const Val *read) {
     Compose *p = user;
     if (read->read.cont != p->to->cont) return -1;
     DimSubst subst[MAP_DIMS];
-    int n = 0;
-    for (int d = 0; d < p->producer->dim.n; d++) {
-        subst[n] = (DimSubst){p->producer->dim.at[d].sym, dim_const(p->c->flow->ctx, 0)};
-        for (int k = 0; k < p->to->rank; k++)
-            if (p->to->at[k] == p->producer->dim.at[d].sym) subst[n].to = read->read.at[k];
-        n++;
-    }
+    int n = producer_dims(p, &read->read, subst);
     if (read->has_else) {
         const Val *from = &p->producer->body.val.at[p->producer->write.at[0].val[0]];
         Dim *at = NEW_ARRAY(b->arena, Dim, from->read.rank + 1);

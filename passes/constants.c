@@ -348,6 +348,7 @@ Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env) {
     Folding f = {.arena = arena, .flow = flow_clone(arena, flow)};
     f.late = env->packing != PACK_BUILD;
+    constants_decode(arena, f.flow, env);
     Items moved = {0};
     int nmap = f.flow->map.n;
     f.constant = NEW_ARRAY(arena, bool, f.flow->cont.n + 1);

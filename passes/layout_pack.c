@@ -5,7 +5,8 @@
  * A panel is as wide as the register tile will be: w[k,j] -> (j/P, k, j%P). Where the other
  * operand's channel is stored in blocks of L, so is the weights': (o/P, c/L, r, s, c%L, o%P), the
  * order in which the reduction runs. Where an instruction takes groups of a reduced dim, these come
- * last: (j/P, k/G, j%P, k%G). Padding lanes hold 0. */
+ * last: (j/P, k/G, j%P, k%G). So do codes of less than a byte: each lane has a word of them. What
+ * decodes weights, scales and zero points, lies in panels of the same lanes. Padding holds 0. */
 #include "passes/dot.h"
 #include "passes/layout.h"
 
@@ -156,6 +157,44 @@ static int inner_index(const Map *m, const Access *read, const Contraction *r, i
     return -1;
 }
 
+/* The index of codes of less than a byte that runs within a lane's words, or -1: the one that
+ * steps by one along a reduced dim. */
+static int word_index(const Flow *flow, const Map *m, const Access *read) {
+    for (int k = 0; k < read->rank && dtype_bits(flow->cont.at[read->cont].type) < 8; k++)
+        for (int d = 0; d < m->dim.n; d++) {
+            Dim coef, rest;
+            if (map_reduces(m, d) &&
+                dim_affine(flow->ctx, read->at[k], &m->dim.at[d].sym, 1, &coef, &rest) &&
+                dim_is(coef, 1))
+                return k;
+        }
+    return -1;
+}
+
+static void group_words(const Layouts *l, const Map *m, Panels *how) {
+    int k = word_index(l->flow, m, how->read);
+    if (k < 0) return;
+    how->grouped = k;
+    how->group = WORD_BITS / dtype_bits(l->flow->cont.at[how->read->cont].type);
+}
+
+/* What else of weights the contraction reads in lanes. */
+static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane) {
+    int64_t width = panel_width(l->env->machine, map_extent(m, lane, unknown_extent));
+    for (int v = 0; v < m->body.val.n; v++) {
+        Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || v == r->b || v == r->a) continue;
+        Cont c = l->flow->cont.at[val->read.cont];
+        int n = position(m, &val->read, lane);
+        if (c.kind != CONT_PARAM || n < 0 || val->has_else || access_by_value(m, &val->read))
+            continue;
+        Panels how = {&val->read, n, -1, -1, -1, width, 1, {false}};
+        group_words(l, m, &how);
+        c.layout = panels(l, &c, &how);
+        val->read.cont = laid_out(l, val->read.cont, &c);
+    }
+}
+
 static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
     Val *b = &m->body.val.at[r->b];
     Cont c = l->flow->cont.at[b->read.cont];
@@ -178,6 +217,7 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, con
     else
         how.inner = inner_index(m, &read, r, lane, &c);
     if (how.inner == n || how.inner == blocked) how.inner = -1;
+    if (!dot) group_words(l, m, &how);
     c.layout = panels(l, &c, &how);
     read.cont = laid_out(l, b->read.cont, &c);
     b->read = read;
@@ -269,6 +309,7 @@ void layout_packs(Layouts *l) {
         const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];
         if (b->kind == CONT_PARAM) {
             pack_weights(l, m, &r, lane, use ? &dot : NULL);
+            if (r.role[lane] == ROLE_N) pack_others(l, m, &r, lane);
         } else if (r.role[lane] == ROLE_N && b->type != STRING && worth_copy(l, m, &r, lane)) {
             int n = position(m, &m->body.val.at[r.b].read, lane);
             if (n >= 0) copy_lane_last(l, i, &r, n);

@@ -37,6 +37,7 @@ typedef struct MapPlan {
     int split, parts; /* this dim is reduced in parts, a thread each; parts 0: it is not */
     int partial;      /* this dim is reduced block by block, each merged into a total ... */
     int64_t block;    /* ... of so many indices; 0: it is not */
+    bool factored;    /* factors that only `partial` enters multiply what is merged */
     VEC(int) stage;   /* containers whose tile a block copies to shared memory */
     int ahead;        /* so many blocks before they are used */
     const char *use;  /* by steps of a warp, or NULL; then these: */

@@ -107,6 +107,7 @@ static void plan_line(Lowering *lo, int index) {
         p->partial = plan_dim(p, line->arg[0].dim);
         p->block = line->arg[0].size;
         break;
+    case LINE_FACTOR: p->factored = true; break;
     default: break;
     }
 }

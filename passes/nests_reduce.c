@@ -141,6 +141,30 @@ static bool lanes_idle(Leaf *f, const Lane *lane) {
     return true;
 }
 
+/* ---- factors of whole blocks ---------------------------------------------------------------- */
+
+/* Is Val v of the map's body a factor that multiplies the sums of blocks? */
+static bool of_block(const Leaf *f, int v) {
+    return val_fixed(f->map, v, f->plan->partial);
+}
+
+/* Is there more in the terms than such factors? Else the terms stay as they are. */
+static bool factored(const Leaf *f) {
+    return f->plan->factored && !of_block(f, f->write->val[0]);
+}
+
+/* The product of those factors of Val v (of the map's body, `map` says which Val of b it is) that
+ * are of whole blocks, or of the others; -1: there are none. */
+static int product_of(Leaf *f, Body *b, const int *map, int v, bool whole) {
+    const Val *val = &f->map->body.val.at[v];
+    if (of_block(f, v)) return whole ? map[v] : -1;
+    if (val->kind != VAL_PRIM || val->prim != P_MUL || val->type != f->write->combine->type[0])
+        return whole ? -1 : map[v];
+    int x = product_of(f, b, map, val->arg[0], whole),
+        y = product_of(f, b, map, val->arg[1], whole);
+    return x < 0 ? y : y < 0 ? x : body_prim2(b, P_MUL, x, y);
+}
+
 static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     if (lanes_idle(f, lane)) mine.guard = NULL;
@@ -155,6 +179,7 @@ static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
         acc[k] = body_read(&s->code, at[k], c->type[k]);
         value[k] = map[f->write->val[k]];
     }
+    if (factored(f)) value[0] = product_of(f, &s->code, map, f->write->val[0], false);
     merge_values(f, &s->code, acc, value, out);
     for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
     finish_body(f, s);
@@ -168,6 +193,16 @@ static void for_states(Leaf *f, Stmts *into, LaneFn *fn) {
             into = open_dim(f, d, into);
     lane_chunks(f, into, fn);
     f->lo->env.n = mark;
+}
+
+/* Vectors of the panel that lie in one line of the cache. */
+static int64_t vectors_in_line(const Leaf *f) {
+    enum { LINE_BITS = 512 };
+    int bits = dtype_bits(f->lo->flow->cont.at[f->plan->prefetch].type) * f->plan->lanes;
+    const TileLoop *last = f->plan->reduce.n ? &f->plan->reduce.at[f->plan->reduce.n - 1] : NULL;
+    if (last && f->plan->unroll[last->dim] && f->span[last->dim].cap > 0)
+        bits *= (int)f->span[last->dim].cap;
+    return bits < LINE_BITS ? LINE_BITS / bits : 1;
 }
 
 /* In the innermost reduction loop (around it, when it is an unrolled group): a line of the panel
@@ -187,7 +222,7 @@ static void prefetch_panel(Leaf *f, Stmts *into) {
                    ? zero(lo)
                    : dim_div(lo->ctx, f->span[row].start, dim_const(lo->ctx, f->span[row].cap));
     bool shared = !dim_is(lowering_simplify(lo, tile), 0);
-    for (int64_t i = 0; i < (shared ? 1 : vectors); i++) {
+    for (int64_t i = 0; i < (shared ? 1 : vectors); i += vectors_in_line(f)) {
         Dim vector =
             shared ? dim_mod(lo->ctx, tile, dim_const(lo->ctx, vectors)) : dim_const(lo->ctx, i);
         Dim ahead = dim_addc(lo->ctx, dim_mulc(lo->ctx, vector, f->plan->lanes), panel);
@@ -457,7 +492,7 @@ static void clear_body(Leaf *f, const Lane *lane, Stmts *into) {
     finish_body(f, s);
 }
 
-/* total = merge(total, acc) */
+/* total = merge(total, acc), or the block's factors times acc */
 static void total_body(Leaf *f, const Lane *lane, Stmts *into) {
     Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
     const Combine *c = f->write->combine;
@@ -467,6 +502,12 @@ static void total_body(Leaf *f, const Lane *lane, Stmts *into) {
         at[k] = state_access(f, f->total[k], lane);
         total[k] = body_read(&s->code, at[k], c->type[k]);
         acc[k] = body_read(&s->code, acc_access(f, k, lane), c->type[k]);
+    }
+    if (factored(f)) {
+        int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
+        inline_body(f, lane, &s->code, map);
+        int factor = product_of(f, &s->code, map, f->write->val[0], true);
+        if (factor >= 0) acc[0] = body_prim2(&s->code, P_MUL, acc[0], factor);
     }
     merge_values(f, &s->code, total, acc, out);
     for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
@@ -478,6 +519,7 @@ static void reduce_block(Lowering *lo, void *user, Span tile, Stmts *into) {
     (void)lo;
     Span *span = &f->span[f->plan->partial], whole = *span;
     *span = tile;
+    f->value[f->plan->partial] = tile.start;
     declare_accumulators(f, into);
     reduce_loops(f, 0, into);
     for_states(f, into, total_body);

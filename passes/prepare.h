@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The constant part of a flow. */
+/* What follows from weights alone: computed where it is read, or in the constant part. */
 #ifndef WEIR_PASSES_PREPARE_H
 #define WEIR_PASSES_PREPARE_H
 
@@ -7,6 +7,9 @@
 
 /* Maps of more iterations are not computed when compiling. */
 enum { CONSTANT_VOLUME = 1 << 26 };
+
+/* constants_codes.c: what a contraction reads of decoded weights is computed there. */
+void constants_decode(Arena *arena, Flow *flow, const PassEnv *env);
 
 /* A flow of these maps alone: what they write are its outputs. */
 Flow *constant_part(Arena *arena, const Flow *flow, const int *maps, int n);

@@ -35,8 +35,8 @@ typedef struct Tiled {
     int vectors;
     int row[2]; /* dims of p, or -1 */
     int64_t rows[2];
-    bool dot; /* an instruction multiplies groups: of dim group, of this size */
-    int group;
+    int group; /* a reduced dim that runs in groups unrolled: an instruction multiplies them, or
+                * they are a word of codes; or -1 */
     int64_t group_size;
 } Tiled;
 
@@ -77,6 +77,33 @@ static int choose_lane(const Tiled *t) {
         if (best < 0 || cost < best_cost) best = d, best_cost = cost;
     }
     return best;
+}
+
+/* Do lanes of dim d have a word of codes each, in which another dim, the group, runs? */
+static bool runs_in_words(Tiled *t, const Access *read, int d) {
+    int bits = dtype_bits(t->s->flow->cont.at[read->cont].type), codes = WORD_BITS / bits;
+    if (bits >= 8 || !output_dim(t, d)) return false;
+    if (access_stride(t->s->flow, t->p, read, d, lanes_of(t->s)) != codes) return false;
+    for (int k = 0; k < t->p->dim.n; k++) {
+        if (!map_reduces(t->p, k) || access_stride(t->s->flow, t->p, read, k, codes) != 1) continue;
+        t->lane = d, t->group = k, t->group_size = codes;
+        return true;
+    }
+    return false;
+}
+
+/* Lanes and the group that how operands are stored asks for. */
+static bool find_group(Tiled *t) {
+    Dot dot;
+    t->group = -1;
+    if (dot_ready(t->s->env->machine, t->s->flow, t->p, &dot) && output_dim(t, dot.lane)) {
+        t->lane = dot.lane, t->group = dot.k, t->group_size = dot.row->group;
+        return true;
+    }
+    for (int v = 0; v < t->p->body.val.n; v++)
+        for (int d = 0; t->p->body.val.at[v].kind == VAL_READ && d < t->p->dim.n; d++)
+            if (runs_in_words(t, &t->p->body.val.at[v].read, d)) return true;
+    return false;
 }
 
 /* Reads that need not be repeated for another index of dim d. */
@@ -161,7 +188,7 @@ static int64_t rows_with_totals(const Tiled *t, int64_t otherwise) {
  * slide by less than a group read for one is held in registers for the other. Rows for which there
  * is room. */
 static int64_t rows_with_reads(const Tiled *t, int64_t otherwise) {
-    int64_t extent = t->dot ? map_extent(t->p, t->group, 0) : 0;
+    int64_t extent = t->group >= 0 ? map_extent(t->p, t->group, 0) : 0;
     if (extent <= t->group_size || extent >= 2 * t->group_size) return otherwise;
     int64_t held = t->s->env->machine->vector_regs - 1 - 2 * t->vectors;
     return (held - t->group_size) / (t->vectors + 1);
@@ -222,6 +249,19 @@ static double read_bytes(const Tiled *t, const Access *read) {
                 break;
             }
     return bytes;
+}
+
+/* Bytes that the largest read of weights meets. */
+static double most_bytes(const Tiled *t) {
+    double most = 0;
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM)
+            continue;
+        double bytes = read_bytes(t, &val->read);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 /* Where sums run in lanes nothing is packed: dims that share the largest operand go inside those
@@ -333,7 +373,7 @@ static void unroll_line(Tiled *t, int pos) {
         bool in_tile = (lane_out && d == t->lane) || d == t->row[0] || d == t->row[1];
         if (pos == t->at && t->inner[d]) in_tile = map_extent(t->p, d, 1) > 1;
         if (in_tile) line_dim(t->s->flow, &line, m, pos == t->at ? d : t->root_of[d], 0);
-        if (pos == t->at && t->dot && d == t->group) line_dim(t->s->flow, &line, m, d, 0);
+        if (pos == t->at && d == t->group) line_dim(t->s->flow, &line, m, d, 0);
     }
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
@@ -346,12 +386,14 @@ static void prefetch_line(Tiled *t) {
     if (bytes <= room / 2) return;
     if (t->s->repeats[t->kernel->map.at[t->at]] && bytes <= room * m->cores) return;
     if (t->lane < 0 || !output_dim(t, t->lane)) return;
+    double most = most_bytes(t);
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM)
             continue;
+        if (read_bytes(t, &val->read) < most) continue;
         const Layout *layout = t->s->flow->cont.at[val->read.cont].layout;
-        int64_t step = t->dot ? t->group_size : 1;
+        int64_t step = t->group >= 0 ? t->group_size : 1;
         if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != step)
             continue;
         kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at)->cont = val->read.cont;
@@ -372,16 +414,50 @@ static void reduce_line(Tiled *t) {
                 blocked = d;
     }
     if (blocked >= 0 && map_extent(t->p, blocked, unknown_extent) <= lanes) blocked = -1;
-    if (blocked < 0 && !t->dot) return;
+    if (blocked < 0 && t->group < 0) return;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
     if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, lanes);
     for (int d = 0; d < t->p->dim.n; d++)
-        if (map_reduces(t->p, d) && d != blocked && (!t->dot || d != t->group))
+        if (map_reduces(t->p, d) && d != blocked && d != t->group)
             line_dim(t->s->flow, line, t->p, d, 0);
-    if (blocked >= 0 && (!t->dot || blocked != t->group))
-        line_dim(t->s->flow, line, t->p, blocked, 0);
-    if (t->dot) line_dim(t->s->flow, line, t->p, t->group, t->group_size);
-    if (t->dot) line_dim(t->s->flow, line, t->p, t->group, 0);
+    if (blocked >= 0 && blocked != t->group) line_dim(t->s->flow, line, t->p, blocked, 0);
+    if (t->group < 0) return;
+    line_dim(t->s->flow, line, t->p, t->group, t->group_size);
+    line_dim(t->s->flow, line, t->p, t->group, 0);
+}
+
+/* Counts the factors of Val v: those that are fixed but for dim d and move with it, and those that
+ * other reduced dims move. */
+static void count_factors(const Tiled *t, int v, int d, int *fixed, int *moving) {
+    const Val *val = &t->p->body.val.at[v];
+    bool product = val->kind == VAL_PRIM && val->prim == P_MUL &&
+                   val->type == t->p->write.at[0].combine->type[0];
+    if (val_fixed(t->p, v, d)) {
+        *fixed += !val_fixed(t->p, v, -1);
+    } else if (product) {
+        count_factors(t, val->arg[0], d, fixed, moving);
+        count_factors(t, val->arg[1], d, fixed, moving);
+    } else {
+        ++*moving;
+    }
+}
+
+/* Where products have a scale for each block beside two factors, it multiplies the blocks' sums,
+ * one after the other. Other long sums run in blocks. */
+static void block_lines(Tiled *t) {
+    const Combine *c = t->p->write.at[0].combine;
+    bool sums = c->simple == P_ADD && dtype_is_float(c->type[0]) && c->nstate == 1;
+    if (t->lane < 0 || !output_dim(t, t->lane) || t->s->env->math == MATH_STRICT) sums = false;
+    for (int d = 0; sums && d < t->p->dim.n; d++) {
+        if (!map_reduces(t->p, d) || d == t->group) continue;
+        int fixed = 0, moving = 0, pos = t->at;
+        count_factors(t, t->p->write.at[0].val[0], d, &fixed, &moving);
+        if (!fixed || moving < 2) continue;
+        line_dim(t->s->flow, kernel_line(t->s->flow, t->kernel, LINE_PARTIAL, pos), t->p, d, 1);
+        line_dim(t->s->flow, kernel_line(t->s->flow, t->kernel, LINE_FACTOR, pos), t->p, d, 0);
+        return;
+    }
+    partial_line(t->s, t->kernel, t->at, t->lane, SUM_BLOCK);
 }
 
 /* Does a read ask at run time whether it is inside an operand whose extents are not known? */
@@ -399,7 +475,7 @@ static void unroll_window(Tiled *t) {
     double taps = 1;
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d)) taps *= (double)map_extent(t->p, d, 1 << 20);
-    if (taps > 25 || t->row[0] < 0 || t->dot || tests_reads(t)) return;
+    if (taps > 25 || t->row[0] < 0 || t->group >= 0 || tests_reads(t)) return;
     Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != t->lane) line_dim(t->s->flow, &line, t->p, d, 0);
@@ -459,10 +535,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     for (int d = 0; d < t.p->dim.n; d++)
         if (!map_extent(t.p, d, 1)) return false;
     if (!find_roots(&t)) return false;
-    Dot dot;
-    t.dot = dot_ready(s->env->machine, s->flow, t.p, &dot) && output_dim(&t, dot.lane);
-    if (t.dot) t.group = dot.k, t.group_size = dot.row->group;
-    t.lane = t.dot ? dot.lane : choose_lane(&t);
+    if (!find_group(&t)) t.lane = choose_lane(&t);
     choose_tile(&t);
     tile_lines(&t);
     bool turned = turns(&t);
@@ -473,7 +546,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     unroll_line(&t, at);
     if (t.p != t.root && !turned) unroll_line(&t, t.pos);
     reduce_line(&t);
-    partial_line(s, kernel, at, t.lane, SUM_BLOCK);
+    block_lines(&t);
     prefetch_line(&t);
     unroll_window(&t);
     for (int q = 0; q < at; q++) strip_lines(&t, q);

@@ -22,6 +22,8 @@ typedef struct CVal {
     const char *splat;   /* of a scalar: its vector, once it was needed */
     const Val *constant; /* VAL_CONST it came from, or NULL */
     const char *wide;    /* of a vector of 8-bit codes: the i32 vector it was made of, or NULL */
+    const char *codes; /* a vector of words in whose low 4 bits codes are that it is computed of, */
+    const Bits *table; /* and its value for each of them; or NULL */
 } CVal;
 
 /* How a buffer is spelled. */
@@ -164,6 +166,10 @@ const char *vector_dim(CNest *c, Dim d); /* the name of d as a vector of i64 */
 
 /* Bytes of a local array, over model symbols. */
 Dim array_bytes(CNest *c, const Buf *b);
+/* emit_codes.c: codes of less than a byte whose lanes lie a word apart; false: they do not. */
+bool read_codes(CNest *c, int buf, int64_t step, Dim first, CVal *out);
+/* Looks r up that v gives, where it is computed of codes and constants. */
+void compute_codes(CNest *c, const Val *v, const CVal *args, CVal *r);
 CVal emit_read(CNest *c, const Val *v,
                bool copy); /* copy: a register's value may change before its use */
 void emit_store(CNest *c, const Access *to, CVal *v);

@@ -176,6 +176,7 @@ CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy) {
     int arity = prim_row(v->prim)->arity;
     for (int i = 0; i < arity; i++) args[i] = c->val[v->arg[i]];
     CVal r = emit_prim(c, v, args);
+    compute_codes(c, v, args, &r);
     for (int i = 0; i < arity; i++) c->val[v->arg[i]].splat = args[i].splat;
     return r;
 }

@@ -283,7 +283,11 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
         check_span(c, "reads", a, at, "1");
         return named(c, t, false, 0, get_element(c, a->cont, at));
     }
-    bool affine = lane_affine(c, flat, &coef, &rest) && !is_packed(t);
+    bool affine = lane_affine(c, flat, &coef, &rest);
+    CVal words;
+    if (affine && is_packed(t)) check_step(c, "reads", a, rest, coef);
+    if (affine && is_packed(t) && read_codes(c, a->cont, coef, rest, &words)) return words;
+    affine = affine && !is_packed(t);
     if (affine && coef == 1 &&
         (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
          value_bits(t) == 32))
@@ -330,7 +334,9 @@ static bool read_literal(CNest *c, const Access *a, Dim flat, CVal *out) {
     if (b->cont < 0 || !c->flow || !dim_is_const(flat, &at)) return false;
     const Cont *cont = &c->flow->cont.at[b->cont];
     if (cont->kind != CONT_LITERAL || !cont->data || cont->layout) return false;
-    *out = (CVal){.type = b->type, .text = literal(c, b->type, mem_get(b->type, cont->data, at))};
+    Val *v = NEW(c->arena, Val);
+    *v = (Val){.kind = VAL_CONST, .type = b->type, .bits = mem_get(b->type, cont->data, at)};
+    *out = (CVal){.type = b->type, .text = literal(c, b->type, v->bits), .constant = v};
     return true;
 }
 

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights that stay codes: what a contraction reads, and element-wise maps make of weights of far
+ * fewer bits (scaled codes of 4 or 8 bits), is computed where it is read. Products by them are as
+ * fast as memory brings their operands, and the contraction has registers for the rest. */
+#include <math.h>
+
+#include "passes/clean.h"
+#include "passes/prepare.h"
+
+enum { WIDER = 3 }; /* times the bits, at least */
+
+typedef struct Decoding {
+    Editing e;
+    const PassEnv *env;
+} Decoding;
+
+static double bits_in(const Cont *c) {
+    double bits = dtype_bits(c->type);
+    for (int k = 0; k < c->rank; k++) bits *= (double)extent_or(c->shape[k], 0);
+    return bits;
+}
+
+static bool is_weight(const Cont *c) {
+    return c->kind == CONT_PARAM || c->kind == CONT_LITERAL;
+}
+
+/* The element-wise map that alone makes a container, or NULL. */
+static const Map *made_by(const Decoding *x, int cont) {
+    int writer = x->e.uses.writer[cont];
+    if (x->e.flow->cont.at[cont].kind != CONT_TMP || x->e.uses.held[cont] || writer < 0)
+        return NULL;
+    const Map *m = x->e.flow->map.at[writer];
+    const Access *to = map_plain_write(m);
+    return to && !m->cons.n && writes_joined(x->e.flow, m, to) ? m : NULL;
+}
+
+/* Bits of the weights that a container follows from by element-wise maps alone; infinite where it
+ * does not. */
+static double bits_behind(const Decoding *x, int cont) {
+    const Cont *c = &x->e.flow->cont.at[cont];
+    if (is_weight(c)) return bits_in(c);
+    const Map *m = made_by(x, cont);
+    double bits = 0;
+    for (int v = 0; m && v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_INDEX) return INFINITY;
+        if (val->kind != VAL_READ) continue;
+        if (val->has_else || access_by_value(m, &val->read)) return INFINITY;
+        bits += bits_behind(x, val->read.cont);
+    }
+    return m ? bits : INFINITY;
+}
+
+/* Does read v of the contraction ask for decoded weights that no cache would hold? */
+static bool reads_decoded(const Decoding *x, const Map *m, int v) {
+    const Val *val = &m->body.val.at[v];
+    if (val->kind != VAL_READ || val->has_else || access_by_value(m, &val->read)) return false;
+    const Cont *c = &x->e.flow->cont.at[val->read.cont];
+    double bits = bits_in(c);
+    if (is_weight(c) || bits / 8 <= (double)x->env->machine->level[1].bytes) return false;
+    return WIDER * bits_behind(x, val->read.cont) <= bits;
+}
+
+/* Puts the maps behind what read v asks for into m, up to the weights. */
+static void decode_into(Decoding *x, Map *m, int cont) {
+    const Map *from = made_by(x, cont);
+    compose_map(&x->e, from, map_plain_write(from), m);
+    for (int v = 0; v < from->body.val.n; v++)
+        if (from->body.val.at[v].kind == VAL_READ &&
+            !is_weight(&x->e.flow->cont.at[from->body.val.at[v].read.cont]))
+            decode_into(x, m, from->body.val.at[v].read.cont);
+}
+
+/* Do codes of less than a byte stand in a row of whole words along a reduced dim, so that lanes
+ * can have a word each? */
+static bool in_words(const Flow *flow, const Map *m, const Contraction *r) {
+    const Access *b = &m->body.val.at[r->b].read;
+    int bits = dtype_bits(flow->cont.at[b->cont].type);
+    if (bits >= 8) return true;
+    for (int k = 0; k < b->rank; k++)
+        for (int d = 0; d < m->dim.n; d++) {
+            Dim coef, rest;
+            if (map_reduces(m, d) && map_extent(m, d, 1) % (32 / bits) == 0 &&
+                dim_affine(flow->ctx, b->at[k], &m->dim.at[d].sym, 1, &coef, &rest) &&
+                dim_is(coef, 1))
+                return true;
+        }
+    return false;
+}
+
+/* Are all indices of a map's reads sums of its dims? */
+static bool affine_reads(const Flow *flow, const Map *m) {
+    Dim sym[MAP_DIMS], coef[MAP_DIMS], rest;
+    for (int d = 0; d < m->dim.n; d++) sym[d] = m->dim.at[d].sym;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
+            if (!dim_affine(flow->ctx, val->read.at[k], sym, m->dim.n, coef, &rest)) return false;
+    }
+    return true;
+}
+
+/* The contraction with its decoded operand computed inside, if it still is one of plain rows. */
+static void decode_operand(Decoding *x, Map *m) {
+    Contraction r = map_contraction(x->e.flow, m);
+    bool first = r.is && reads_decoded(x, m, r.a), second = r.is && reads_decoded(x, m, r.b);
+    if (first == second || m->cons.n) return;
+    Map before = *m;
+    before.dim.at = arena_copy(x->e.arena, m->dim.at, (size_t)m->dim.n * sizeof *m->dim.at);
+    before.write.at = arena_copy(x->e.arena, m->write.at, (size_t)m->write.n * sizeof *m->write.at);
+    decode_into(x, m, m->body.val.at[first ? r.a : r.b].read.cont);
+    split_dims(&x->e, m);
+    r = map_contraction(x->e.flow, m);
+    bool plain = r.is && m->body.val.n <= BODY_MAX && affine_reads(x->e.flow, m);
+    for (int d = 0; d < m->dim.n; d++) plain &= r.role[d] != ROLE_WINDOW && r.role[d] != ROLE_BATCH;
+    if (!plain || !in_words(x->e.flow, m, &r)) *m = before;
+}
+
+void constants_decode(Arena *arena, Flow *flow, const PassEnv *env) {
+    Decoding x = {.e = {.arena = arena, .flow = flow}, .env = env};
+    if (env->machine->block_threads) return;
+    uses_count(&x.e);
+    for (int m = 0; m < flow->map.n; m++) decode_operand(&x, flow->map.at[m]);
+    drop_unneeded(&x.e);
+}
