@@ -210,7 +210,17 @@ static int by_column(Infer *in, int q, int scale, int zero, int block) {
     return OP(in, "Mul", OP(in, "Sub", compose_cast(in, q, compose_type(in, s)->dtype), zero), s);
 }
 
-/* a times the transpose of [N, K] weights of `bits` bits, with a scale for each block of a row. */
+/* Operand i as [rows, n]: exporters write such tables flat, too. */
+static int as_matrix(Infer *in, int i, int64_t rows, int64_t n) {
+    const int64_t shape[] = {rows, n};
+    const Value *v = value_source(in->graph, infer_tensor(in, i));
+    bool same = value_look(v) && type_count(&v->type) == rows * n;
+    return same ? compose_view(in, v, v->type.dtype, shape, 2)
+                : compose_reshape(in, IN(i), shape, 2);
+}
+
+/* a times the transpose of [N, K] weights of `bits` bits, with a scale for each block of a row.
+ * Halves are computed in f32 and rounded once. */
 static void matmul_nbits_infer(Infer *in) {
     Ctx *ctx = in->ctx;
     int64_t bits = attr_int(ctx, in->node, "bits", 4), n = attr_int(ctx, in->node, "N", 0),
@@ -223,12 +233,13 @@ static void matmul_nbits_infer(Infer *in) {
     if (!dim_is(compose_type(in, q)->shape[1], blocks * size))
         fail(ctx, E_SHAPE, "operand \"%s\" does not hold %lld x %lld numbers of %lld bits",
              infer_tensor(in, 1)->name, (long long)n, (long long)(blocks * size), (long long)bits);
-    int scale = compose_reshape(in, IN(2), (int64_t[]){n, blocks}, 2);
+    int scale = compose_cast(in, as_matrix(in, 2, n, blocks), F32);
     int zero = block_zeros(in, 3, bits, n, blocks, compose_type(in, scale)->dtype);
     int w = IN(4) >= 0 ? by_column(in, columns(in, q, k), scale, zero, IN(4))
                        : columns(in, unblocked(in, q, scale, zero, n, blocks, size), k);
-    int y = OP(in, "MatMul", IN(0), compose_transpose(in, w, (int64_t[]){1, 0}, 2));
-    compose_result(in, 0, IN(5) < 0 ? y : OP(in, "Add", y, IN(5)));
+    int x = compose_cast(in, IN(0), F32), bias = IN(5) < 0 ? -1 : compose_cast(in, IN(5), F32);
+    int y = OP(in, "MatMul", x, compose_transpose(in, w, (int64_t[]){1, 0}, 2));
+    compose_result(in, 0, compose_cast(in, compose_add(in, y, bias), code(in, 0)));
 }
 
 /* Rows (or other slices) of a quantized table, dequantized in blocks. */
