@@ -303,6 +303,16 @@ def few_bits(m):
             if bits == 8 and name == "_float_zero":
                 continue
             yield f"matmul_nbits_{bits}_{size}{name}", "MatMulNBits", [x, b, s, z], shape, {"constant": [1, 2, 3]}
+    b = np.tile(m.i(0, 256, 32, 34, 16, t=np.uint8), (32, 1, 1))  # a small file
+    s = np.tile(np.abs(m.f(32 * 34, scale=0.01)), 32)
+    shape = {"N": 1024, "K": 1088, "bits": 4, "block_size": 32, "accuracy_level": 0}
+    zero, bias = np.tile(m.i(0, 256, 32 * 17, t=np.uint8), 32), m.f(1024) + np.float32(20)  # no sum near 0
+    y = {"constant": [1, 2, 3, 5], "sizes": []}  # what the weights stand for is more than a cache holds
+    yield "matmul_nbits_large", "MatMulNBits", [m.f(1, 1, 1088), b, s, zero, None, bias], shape, y
+    yield "matmul_nbits_large_rows", "MatMulNBits", [m.f(2, 9, 1088), b, s, None, None, bias], shape, {
+        "constant": [1, 2, 5], "sizes": [[m.f(1, 1, 1088), b, s, None, None, bias]]}
+    half = [v.astype(np.float16) for v in (m.f(2, 3, 1088), s, bias)]
+    yield "matmul_nbits_large_half", "MatMulNBits", [half[0], b, half[1], zero, None, half[2]], shape, y
     table = m.i(0, 256, 7, 32, t=np.uint8)
     ids = m.i(0, 7, 2, 3)
     s = np.abs(m.f(7, 4))
