@@ -5,6 +5,7 @@
  * (the rest of the dim as one masked chunk), and the body; nests_reduce.c has the others. Reads
  * outside the logical box take their `else` value: by a guarded read before the body where that
  * knows when all lanes are inside, otherwise by a clamped index and a select. */
+#include "passes/access.h"
 #include "passes/nests_leaf.h"
 
 static Dim zero(const Lowering *lo) {
@@ -385,6 +386,27 @@ static void plain_map(Leaf *f, Stmts *into) {
     lane_chunks(f, into, plain_body);
     unstage_reads(f);
     f->lo->env.n = mark;
+}
+
+/* ---- factors of whole blocks ---------------------------------------------------------------- */
+
+/* Is Val v of the map's body a factor that multiplies the sums of blocks? */
+static bool of_block(const Leaf *f, int v) {
+    return val_fixed(f->map, v, f->plan->partial);
+}
+
+bool leaf_factored(const Leaf *f) {
+    return f->plan->factored && !of_block(f, f->write->val[0]);
+}
+
+int leaf_product(Leaf *f, Body *b, const int *map, int v, bool whole) {
+    const Val *val = &f->map->body.val.at[v];
+    if (of_block(f, v)) return whole ? map[v] : -1;
+    if (val->kind != VAL_PRIM || val->prim != P_MUL || val->type != f->write->combine->type[0])
+        return whole ? -1 : map[v];
+    int x = leaf_product(f, b, map, val->arg[0], whole),
+        y = leaf_product(f, b, map, val->arg[1], whole);
+    return x < 0 ? y : y < 0 ? x : body_prim2(b, P_MUL, x, y);
 }
 
 /* ---- own tiles ------------------------------------------------------------------------------ */

@@ -60,6 +60,13 @@ void finish_body(Leaf *f, Stmt *s);
 Access storage_access(Leaf *f, const Access *to, bool store);
 Access target_access(Leaf *f, const Access *to);
 
+/* Do factors of the terms multiply the sums of blocks, and is there more in the terms than these?
+ */
+bool leaf_factored(const Leaf *f);
+/* The product of those factors of Val v (of the map's body, `map` says which Val of b it is) that
+ * are of whole blocks, or of the others; -1: there are none. */
+int leaf_product(Leaf *f, Body *b, const int *map, int v, bool whole);
+
 /* nests_stage.c: the threads of a block copy what the block's tile needs of staged containers now,
  * and wait; until `unstage_reads` these are read there. */
 void stage_reads(Leaf *f, Stmts *into);

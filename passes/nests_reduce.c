@@ -141,30 +141,6 @@ static bool lanes_idle(Leaf *f, const Lane *lane) {
     return true;
 }
 
-/* ---- factors of whole blocks ---------------------------------------------------------------- */
-
-/* Is Val v of the map's body a factor that multiplies the sums of blocks? */
-static bool of_block(const Leaf *f, int v) {
-    return val_fixed(f->map, v, f->plan->partial);
-}
-
-/* Is there more in the terms than such factors? Else the terms stay as they are. */
-static bool factored(const Leaf *f) {
-    return f->plan->factored && !of_block(f, f->write->val[0]);
-}
-
-/* The product of those factors of Val v (of the map's body, `map` says which Val of b it is) that
- * are of whole blocks, or of the others; -1: there are none. */
-static int product_of(Leaf *f, Body *b, const int *map, int v, bool whole) {
-    const Val *val = &f->map->body.val.at[v];
-    if (of_block(f, v)) return whole ? map[v] : -1;
-    if (val->kind != VAL_PRIM || val->prim != P_MUL || val->type != f->write->combine->type[0])
-        return whole ? -1 : map[v];
-    int x = product_of(f, b, map, val->arg[0], whole),
-        y = product_of(f, b, map, val->arg[1], whole);
-    return x < 0 ? y : y < 0 ? x : body_prim2(b, P_MUL, x, y);
-}
-
 static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     if (lanes_idle(f, lane)) mine.guard = NULL;
@@ -179,7 +155,7 @@ static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
         acc[k] = body_read(&s->code, at[k], c->type[k]);
         value[k] = map[f->write->val[k]];
     }
-    if (factored(f)) value[0] = product_of(f, &s->code, map, f->write->val[0], false);
+    if (leaf_factored(f)) value[0] = leaf_product(f, &s->code, map, f->write->val[0], false);
     merge_values(f, &s->code, acc, value, out);
     for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
     finish_body(f, s);
@@ -503,10 +479,10 @@ static void total_body(Leaf *f, const Lane *lane, Stmts *into) {
         total[k] = body_read(&s->code, at[k], c->type[k]);
         acc[k] = body_read(&s->code, acc_access(f, k, lane), c->type[k]);
     }
-    if (factored(f)) {
+    if (leaf_factored(f)) {
         int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
         inline_body(f, lane, &s->code, map);
-        int factor = product_of(f, &s->code, map, f->write->val[0], true);
+        int factor = leaf_product(f, &s->code, map, f->write->val[0], true);
         if (factor >= 0) acc[0] = body_prim2(&s->code, P_MUL, acc[0], factor);
     }
     merge_values(f, &s->code, total, acc, out);

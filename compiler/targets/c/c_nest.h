@@ -166,7 +166,11 @@ const char *vector_dim(CNest *c, Dim d); /* the name of d as a vector of i64 */
 
 /* Bytes of a local array, over model symbols. */
 Dim array_bytes(CNest *c, const Buf *b);
-/* emit_codes.c: codes of less than a byte whose lanes lie a word apart; false: they do not. */
+/* emit_codes.c: an element; is it less than a byte? */
+bool is_packed(DType t);
+const char *get_element(const CNest *c, int buf, const char *offset);
+void put_element(CNest *c, int buf, const char *offset, const char *value);
+/* Codes of less than a byte whose lanes lie a word apart; false: they do not. */
 bool read_codes(CNest *c, int buf, int64_t step, Dim first, CVal *out);
 /* Looks r up that v gives, where it is computed of codes and constants. */
 void compute_codes(CNest *c, const Val *v, const CVal *args, CVal *r);

@@ -1,11 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codes of less than a byte in lanes. Where each lane has a word of them, a row of words is read,
- * shifted and masked. What is computed of such codes and constants alone has one value for each
- * code: where lanes are as many as codes, it is looked up in one vector (a zero point taken off, a
- * table of floats of four bits), and neither mask nor conversion runs. */
+/* Elements in memory, codes of less than a byte among them. Where each lane has a word of them, a
+ * row of words is read, shifted and masked. What is computed of such codes and constants alone has
+ * one value for each code: where lanes are as many as codes, it is looked up in one vector (a zero
+ * point taken off, a table of floats of four bits), and neither mask nor conversion runs. */
 #include "compiler/targets/c/c_nest.h"
 
 enum { WORD = 32, CODES = 16 };
+
+/* ---- one by one ------------------------------------------------------------------------------ */
+
+bool is_packed(DType t) {
+    return dtype_bits(t) < 8;
+}
+
+static bool is_signed(DType t) {
+    return dtype_class(t) == CLASS_INT;
+}
+
+const char *get_element(const CNest *c, int buf, const char *offset) {
+    DType t = c->nest->buf.at[buf].type;
+    if (!is_packed(t)) return str(c, "%s[%s]", c->buf[buf].name, offset);
+    return str(c, "get_%s%d(%s, %s)", is_signed(t) ? "i" : "u", dtype_bits(t), c->buf[buf].name,
+               offset);
+}
+
+void put_element(CNest *c, int buf, const char *offset, const char *value) {
+    DType t = c->nest->buf.at[buf].type;
+    if (is_packed(t))
+        put_line(c, "put_%d(%s, %s, (u8)%s);", dtype_bits(t), c->buf[buf].name, offset, value);
+    else
+        put_line(c, "%s[%s] = %s;", c->buf[buf].name, offset, value);
+}
+
+/* ---- in lanes -------------------------------------------------------------------------------- */
 
 static const char *shifted(CNest *c, const char *row, Dim in, int bits) {
     int64_t n;
@@ -34,9 +61,8 @@ bool read_codes(CNest *c, int buf, int64_t step, Dim first, CVal *out) {
     const char *at = emit_dim_str(&c->names, dim_mulc(c->ctx, word, WORD / 8));
     const char *row = str(c, "*(const v%du32u *)(%s + %s)", w, c->buf[buf].name, at);
     CVal low = named(c, U32, true, 0, shifted(c, row, in, bits));
-    bool negative = dtype_class(t) == CLASS_INT;
-    const char *lanes = negative ? str(c, "(v%di32)(%s << %d) >> %d", w, low.text, left, left)
-                                 : str(c, "%s & %d", low.text, (1 << bits) - 1);
+    const char *lanes = is_signed(t) ? str(c, "(v%di32)(%s << %d) >> %d", w, low.text, left, left)
+                                     : str(c, "%s & %d", low.text, (1 << bits) - 1);
     *out =
         named(c, t, true, 0, str(c, "__builtin_convertvector(%s, %s)", lanes, vector_type(c, t)));
     if (w == CODES && bits <= 4) out->codes = low.text, out->table = identity(c, t);

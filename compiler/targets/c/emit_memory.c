@@ -125,31 +125,6 @@ static const char *vector_offsets(CNest *c, const char *verb, const Access *a) {
     return offsets;
 }
 
-/* ---- elements in memory ---------------------------------------------------------------------- */
-
-static bool is_packed(DType t) {
-    return dtype_bits(t) < 8;
-}
-
-static bool is_signed(DType t) {
-    return dtype_class(t) == CLASS_INT;
-}
-
-static const char *get_element(const CNest *c, int buf, const char *offset) {
-    DType t = c->nest->buf.at[buf].type;
-    if (!is_packed(t)) return str(c, "%s[%s]", c->buf[buf].name, offset);
-    return str(c, "get_%s%d(%s, %s)", is_signed(t) ? "i" : "u", dtype_bits(t), c->buf[buf].name,
-               offset);
-}
-
-static void put_element(CNest *c, int buf, const char *offset, const char *value) {
-    DType t = c->nest->buf.at[buf].type;
-    if (is_packed(t))
-        put_line(c, "put_%d(%s, %s, (u8)%s);", dtype_bits(t), c->buf[buf].name, offset, value);
-    else
-        put_line(c, "%s[%s] = %s;", c->buf[buf].name, offset, value);
-}
-
 /* ---- registers ------------------------------------------------------------------------------- */
 
 /* The variable of a register access, and in *element the lane of a row it names (-1: the whole
