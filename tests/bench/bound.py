@@ -166,7 +166,9 @@ def port_bytes(graph, shape, feeds):
 def count(path, feeds):
     """{"flop", "bytes", "unknown"} of one run."""
     import onnx
-    model = onnx.load(str(path), load_external_data=False)
+    import workloads
+    text = workloads.modern(path)
+    model = onnx.load_from_string(text) if text else onnx.load(str(path), load_external_data=False)
     shape = shapes_of(path, model, feeds)
     flop, unknown = graph_flop(model.graph, shape)
     return {"flop": flop, "unknown": unknown,
