@@ -163,6 +163,18 @@ typedef struct Hull {
     const Val *last; /* of the same map: indices that it shares with the next read join nothing */
 } Hull;
 
+/* d, or 0 where it is negative: a box is empty then, or the `else` of a read stands for these. */
+static Dim at_least_0(Lowering *lo, Dim d) {
+    DimEnv env = lowering_env(lo);
+    if (!dim_ge0(lo->ctx, d, &env)) d = dim_max(lo->ctx, d, dim_const(lo->ctx, 0));
+    return lowering_simplify(lo, d);
+}
+
+/* How many elements lie in first .. last. */
+static Dim hull_size(Lowering *lo, Dim first, Dim last) {
+    return at_least_0(lo, dim_addc(lo->ctx, dim_sub(lo->ctx, last, first), 1));
+}
+
 static void hull_join(Lowering *lo, Hull *h, int k, Dim first, Dim last, Dim first_cap,
                       Dim last_cap) {
     if (!h->any) {
@@ -219,10 +231,8 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         Dim cap = local_upper(lo, e, local, span, m->dim.n, true);
         if (!first || !last || !cap) BUG("no box for a read of map '%s'", m->name);
         Dim from = first, end = dim_addc(lo->ctx, lo->flow->cont.at[read->cont].shape[k], -1);
-        if (val->has_else) {
-            first = lowering_simplify(lo, dim_max(lo->ctx, first, dim_const(lo->ctx, 0)));
-            last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
-        }
+        first = at_least_0(lo, first);
+        if (val->has_else) last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
         hull_join(lo, h, k, first, last, from, cap);
     }
     h->any = true;
@@ -338,9 +348,8 @@ static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
         for (int d = 0; d < w->to[0].rank; d++) {
             if (w->to[0].at[d] != m->dim.at[i].sym) continue;
             if (in_memory(lo, m) && !uses_loop(lo, h.lo[d])) continue;
-            Dim size = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi[d], h.lo[d]), 1);
-            Dim size_cap = dim_addc(lo->ctx, dim_sub(lo->ctx, h.hi_cap[d], h.lo_cap[d]), 1);
-            out[i] = (Span){lowering_simplify(lo, h.lo[d]), lowering_simplify(lo, size), -1};
-            dim_is_const(lowering_simplify(lo, size_cap), &out[i].cap);
+            Dim size_cap = hull_size(lo, h.lo_cap[d], h.hi_cap[d]);
+            out[i] = (Span){lowering_simplify(lo, h.lo[d]), hull_size(lo, h.lo[d], h.hi[d]), -1};
+            dim_is_const(size_cap, &out[i].cap);
         }
 }

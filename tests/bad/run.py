@@ -140,6 +140,10 @@ def window(**attributes):
                                  [wire.value_info("y", ["N", "M", "L"])]))
 
 
+# Sizes that no empty axis can take.
+RESIZED = wire.model(wire.graph(
+    [wire.node("Resize", ["a", "", "", "i"], ["y"], mode="linear")], [wire.value_info("a", ["n", "c"])],
+    [wire.value_info("y", None)], [wire.tensor("i", [2], [5, 6], wire.INT64)]))
 # A size that falls as the number of elements that are not 0 grows.
 FALLING = wire.model(wire.graph(
     [wire.node("NonZero", ["a"], ["p"]), wire.node("Shape", ["p"], ["k"], start=1), wire.node("Shape", ["a"], ["n"], end=1),
@@ -176,6 +180,7 @@ INPUTS = {
     "input_makes_too_few": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 2))), ("size|equal",), SHAPED),
     "input_makes_negative": ((A, B, npy("<i8", (2,), struct.pack("<2q", -3, -4))), ("size|equal",), SHAPED),
     "input_makes_fall": ((npy("<f4", (4, 3), b"\1" * 48), None, None), ('"c": dim 0, .* would be negative',), FALLING),
+    "input_resize_empty": ((f32(4, 0), None, None), ('"a".*"c" = 0, outside 1',), RESIZED),
     "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),
                               window(kernel_shape=[3])),
     "input_window_empty": ((f32(1, 2, 5), f32(3, 2, 0), None), ('"b".*"K" = 0, outside 1',), window()),

@@ -162,6 +162,7 @@ static double common_scale(Infer *in, const Type *t, const int *place, const Dim
     for (int i = 0; policy && i < t->rank; i++) {
         if (place[i] < 0) continue;
         if (!dim_is_const(size[place[i]], &want) || !dim_is_const(t->shape[i], &have)) return 0;
+        if (have == 0) continue;
         double s = (double)want / (double)have;
         if (best == 0 || (policy == 1 ? s < best : s > best)) best = s;
     }
@@ -169,6 +170,23 @@ static double common_scale(Infer *in, const Type *t, const int *place, const Dim
 }
 
 /* ---- types ---------------------------------------------------------------------------------- */
+
+/* An axis without elements has nothing to repeat or interpolate: its size stays 0; E_SHAPE. */
+static void need_elements(Infer *in, const int *place) {
+    const Value *x = infer_tensor(in, 0), *y = infer_out(in, 0);
+    Dim one = dim_const(in->ctx, 1);
+    int64_t size;
+    for (int i = 0; y && i < x->type.rank; i++) {
+        Dim from = x->type.shape[i], to = y->type.shape[i];
+        if (place[i] < 0 || from == to) continue;
+        if (dim_is(from, 0) && dim_is_const(to, &size))
+            fail(in->ctx, E_SHAPE,
+                 "axis %d of \"%s\" is empty and cannot be resized to %lld: ask for 0, or give the "
+                 "input elements",
+                 i, x->name, (long long)size);
+        nn_require_ge(in, from, dim_min(in->ctx, to, one));
+    }
+}
 
 static void resize_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
@@ -202,6 +220,7 @@ static void resize_infer(Infer *in) {
         infer_set(in, 0, t->dtype, shape, t->rank);
     else
         onnx_set_unknown(in, by < 0 ? 0 : by, t->dtype, shape, t->rank, onnx_any_size);
+    if (!by_scale) need_elements(in, place);
 }
 
 static const Rounding *rounding_of(Ctx *ctx, const Node *node) {
@@ -301,11 +320,13 @@ static int scale_value(const Resize *r, Map *m, int axis, int from, int to) {
     return given(r, m, r->scales, r->place[axis], F64);
 }
 
-/* An extent of the result that the run gives. Scales must be positive. */
+/* An extent of the result that the run gives. Scales must be positive; an empty axis stays so. */
 static int resize_size(Lower *lo, Map *m, int axis) {
     Resize r = resize_of(lo);
     int from = nn_size(m, lower_value(lo, 0)->type.shape[axis], F64);
-    if (r.sizes >= 0 && !r.policy) return given(&r, m, r.sizes, r.place[axis], I64);
+    if (r.sizes >= 0 && !r.policy)
+        return EXPR(m, "select($0 > 0 | $1 == 0, $1, highest)", from,
+                    given(&r, m, r.sizes, r.place[axis], I64));
     int s = scale_value(&r, m, axis, from, from);
     int size = body_cvt(&m->body, I64,
                         EXPR(m, r.policy ? "floor($0 * $1 + 0.5)" : "floor($0 * $1)", from, s));
