@@ -310,6 +310,14 @@ static void emit_lesser(Driver *d, const EmitOptions *best) {
     }
 }
 
+/* The program around the kernels is the host's. */
+static void emit_cuda(Driver *d, const Program *program, const EmitOptions *emit) {
+    int first = d->units.n;
+    d->device = target_cuda_emit(d->arena, program, &d->machine, emit, &d->units);
+    for (int i = first; i < d->units.n; i++)
+        d->units.at[i].flags = target_c_flags(d->arena, &d->host);
+}
+
 void driver_emit(Driver *d, const char *weights_file, bool jit) {
     const Program *program = d->stage.program;
     if (!program)
@@ -335,7 +343,7 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
     if (part) emit_part(d, part, swapped, &emit);
     if (d->options->target == TARGET_CUDA)
-        d->device = target_cuda_emit(d->arena, program, &d->machine, &emit, &d->units);
+        emit_cuda(d, program, &emit);
     else
         target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
     emit_lesser(d, &emit);

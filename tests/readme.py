@@ -20,7 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NUMBER = re.compile(r"-?\b\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?(?=[kMGT]?\b)")
-ANY = re.compile(r"\(0x[0-9a-f]+\)|[\d.,]+ (ms|MB|KiB|CPUs|runs|objects|of)\b|\b\d+ ulp\b")
+ANY = re.compile(r"\(0x[0-9a-f]+\)|[\d.,]+ (ms|MB|KiB|CPUs|runs|objects|of)\b|\b\d+ ulp\b|(?<=ms  )min [\d.]+|\bp90 [\d.]+")
 TIMEOUT = 60
 
 

@@ -171,7 +171,7 @@ bool is_packed(DType t);
 const char *get_element(const CNest *c, int buf, const char *offset);
 void put_element(CNest *c, int buf, const char *offset, const char *value);
 /* Codes of less than a byte whose lanes lie a word apart; false: they do not. */
-bool read_codes(CNest *c, int buf, int64_t step, Dim first, CVal *out);
+bool read_codes(CNest *c, const Access *a, int64_t step, Dim first, CVal *out);
 /* Looks r up that v gives, where it is computed of codes and constants. */
 void compute_codes(CNest *c, const Val *v, const CVal *args, CVal *r);
 CVal emit_read(CNest *c, const Val *v,

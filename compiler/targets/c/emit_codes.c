@@ -51,15 +51,16 @@ static Bits *identity(CNest *c, DType t) {
     return table;
 }
 
-bool read_codes(CNest *c, int buf, int64_t step, Dim first, CVal *out) {
-    DType t = c->nest->buf.at[buf].type;
+bool read_codes(CNest *c, const Access *a, int64_t step, Dim first, CVal *out) {
+    DType t = c->nest->buf.at[a->cont].type;
     int bits = dtype_bits(t), w = c->lane.width, left = WORD - bits;
     Dim codes = dim_const(c->ctx, WORD / bits), in = dim_mod(c->ctx, first, codes), word;
     if (step != WORD / bits || c->lane.kind != MASK_NONE ||
         !dim_divides(c->ctx, dim_sub(c->ctx, first, in), codes, &word))
         return false;
+    check_step(c, "reads", a, first, step);
     const char *at = emit_dim_str(&c->names, dim_mulc(c->ctx, word, WORD / 8));
-    const char *row = str(c, "*(const v%du32u *)(%s + %s)", w, c->buf[buf].name, at);
+    const char *row = str(c, "*(const v%du32u *)(%s + %s)", w, c->buf[a->cont].name, at);
     CVal low = named(c, U32, true, 0, shifted(c, row, in, bits));
     const char *lanes = is_signed(t) ? str(c, "(v%di32)(%s << %d) >> %d", w, low.text, left, left)
                                      : str(c, "%s & %d", low.text, (1 << bits) - 1);

@@ -260,8 +260,7 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     }
     bool affine = lane_affine(c, flat, &coef, &rest);
     CVal words;
-    if (affine && is_packed(t)) check_step(c, "reads", a, rest, coef);
-    if (affine && is_packed(t) && read_codes(c, a->cont, coef, rest, &words)) return words;
+    if (affine && is_packed(t) && read_codes(c, a, coef, rest, &words)) return words;
     affine = affine && !is_packed(t);
     if (affine && coef == 1 &&
         (c->lane.kind != MASK_LANES || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
