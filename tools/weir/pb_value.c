@@ -122,8 +122,7 @@ static weir_value key_tensor(Keys *k, int64_t type) {
     }
     DType t = dtype_from_onnx((int)type);
     v.tensor.data = calloc((size_t)k->n + 1, 8);
-    for (int64_t i = 0; dtype_is_int(t) && i < k->n; i++)
-        mem_set(t, v.tensor.data, i, bits_of_int(t, k->number[i]));
+    for (int64_t i = 0; i < k->n; i++) mem_set(t, v.tensor.data, i, bits_of_int(t, k->number[i]));
     free(k->number);
     free(k->text);
     return v;
@@ -167,6 +166,11 @@ static weir_value read_map(Reader *r, int depth) {
         }
         if (f.number == 4) add_key(&keys, 0, &f);
         if (f.number == 5) values = read_inner(r, &f, MESSAGE_SEQUENCE, depth);
+    }
+    bool integers = type == (int32_t)type && dtype_is_int(dtype_from_onnx((int)type));
+    if (type != WEIR_STRING && !integers) {
+        failed(r, "keys of maps are integers or strings");
+        type = WEIR_I64;
     }
     weir_value k = key_tensor(&keys, type);
     join_scalars(&values);
