@@ -295,6 +295,7 @@ static void emit_part(Driver *d, const Program *part, const bool *swapped, EmitO
     emit->weight_input = hidden_inputs(d->arena, part->flow, swapped, &emit->nweights);
     Machine least = d->host;
     if (d->lesser.n) target_c_machine(d->ctx, &least, d->lesser.at[0].machine.name);
+    first.flags = target_c_flags(d->arena, &least);
     target_c_emit(d->arena, part, &least, &first, &d->units);
 }
 
@@ -304,18 +305,11 @@ static void emit_lesser(Driver *d, const EmitOptions *best) {
         EmitOptions emit = *best;
         emit.nlesser = 0;
         emit.cpu = version->cpu;
+        emit.flags = target_c_flags(d->arena, &version->machine);
         emit.weight_offset = d->weights.places[i + 1].stored;
         emit.made = d->weights.places[i + 1].made;
         target_c_emit(d->arena, version->stage.program, &version->machine, &emit, &d->units);
     }
-}
-
-/* The program around the kernels is the host's. */
-static void emit_cuda(Driver *d, const Program *program, const EmitOptions *emit) {
-    int first = d->units.n;
-    d->device = target_cuda_emit(d->arena, program, &d->machine, emit, &d->units);
-    for (int i = first; i < d->units.n; i++)
-        d->units.at[i].flags = target_c_flags(d->arena, &d->host);
 }
 
 void driver_emit(Driver *d, const char *weights_file, bool jit) {
@@ -337,13 +331,14 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
                         .weight_bytes = d->weights.bytes,
                         .weights_file = weights_file,
                         .build = d->build,
+                        .flags = target_c_flags(d->arena, &d->host),
                         .jit = jit,
                         .profile = d->options->profile,
                         .checked = d->options->checked};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
     if (part) emit_part(d, part, swapped, &emit);
     if (d->options->target == TARGET_CUDA)
-        emit_cuda(d, program, &emit);
+        d->device = target_cuda_emit(d->arena, program, &d->machine, &emit, &d->units);
     else
         target_c_emit(d->arena, program, &d->machine, &emit, &d->units);
     emit_lesser(d, &emit);

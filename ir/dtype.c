@@ -62,6 +62,10 @@ bool dtype_is_int(DType t) {
     return t != DT_NONE && (types[t].class == CLASS_INT || types[t].class == CLASS_UINT);
 }
 
+bool dtype_is_signed(DType t) {
+    return dtype_class(t) == CLASS_INT;
+}
+
 DType dtype_compute(DType t) {
     if (types[t].bits >= 32) return t;
     if (dtype_is_float(t)) return F32;

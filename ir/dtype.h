@@ -30,7 +30,8 @@ int dtype_onnx(DType t);             /* TensorProto.DataType */
 DType dtype_from_onnx(int onnx);     /* DT_NONE when unknown */
 DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);
-bool dtype_is_int(DType t); /* signed or unsigned, not bool */
+bool dtype_is_int(DType t);    /* signed or unsigned, not bool */
+bool dtype_is_signed(DType t); /* a signed integer */
 /* The type arithmetic runs in: f32 for small floats, i32/u32 for integers below 32 bits, else t. */
 DType dtype_compute(DType t);
 /* Bytes of n packed elements, rounded up. */

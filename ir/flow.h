@@ -142,7 +142,7 @@ typedef enum {
     LINE_SPLIT,    /* arg: dim, parts: a reduction in parts, a thread each, merged in order */
     LINE_PARTIAL,  /* arg: dim, block: each block is reduced from the identity, then merged */
     LINE_FACTOR,   /* arg: dim of a `partial` line with blocks of 1: what a product has as factors
-                    * that   no other reduced dim enters multiplies each block's sum, not its terms */
+                    * that no other reduced dim enters multiplies each block's sum, not its terms */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */

@@ -54,6 +54,18 @@ bool access_by_value(const Map *map, const Access *a) {
     return false;
 }
 
+int read_converted(const Body *b, int v, DType to) {
+    const Val *val = &b->val.at[v];
+    if (val->kind != VAL_PRIM || val->prim != P_CVT || val->type != to) return -1;
+    return b->val.at[val->arg[0]].kind == VAL_READ ? val->arg[0] : -1;
+}
+
+bool access_uses(const Map *map, const Access *a, int d) {
+    for (int k = 0; k < a->rank; k++)
+        if (dim_uses(a->at[k], map->dim.at[d].sym)) return true;
+    return false;
+}
+
 bool access_slides(const Map *map, const Access *a) {
     for (int k = 0; k < a->rank; k++) {
         bool out = false, reduced = false;

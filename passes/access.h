@@ -43,6 +43,10 @@ bool map_straight_line(const Map *map);
 bool access_by_value(const Map *map, const Access *a);
 /* Is Val v of a map's body the same at all indices of its reduced dims but `dim` (-1: of all)? */
 bool val_fixed(const Map *map, int v, int dim);
+/* The read whose conversion to that type Val v is, or -1. */
+int read_converted(const Body *b, int v, DType to);
+/* Does an index of the access use dim d of the map? */
+bool access_uses(const Map *map, const Access *a, int d);
 /* Does an index of the access use an output dim and a reduced one? Then windows slide over it. */
 bool access_slides(const Map *map, const Access *a);
 /* By container: the only map that writes it, or -1 (none, several, or a call or region does). */

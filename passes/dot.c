@@ -2,13 +2,6 @@
 /* Which maps an instruction of the table can run. Only accesses, types and the combine decide. */
 #include "passes/dot.h"
 
-static int converted_read(const Body *b, int val, DType to) {
-    const Val *v = &b->val.at[val];
-    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != to) return -1;
-    const Val *r = &b->val.at[v->arg[0]];
-    return r->kind == VAL_READ && !r->has_else ? v->arg[0] : -1;
-}
-
 /* The map's sum of products of two converted reads, with the types of a row. */
 static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || !m->write.at[0].combine) return NULL;
@@ -16,9 +9,10 @@ static const Instruction *row_of(const Machine *machine, const Map *m, int *x, i
     const Val *v = &m->body.val.at[m->write.at[0].val[0]];
     if (c->simple != P_ADD || v->kind != VAL_PRIM || v->prim != P_MUL || v->type != c->type[0])
         return NULL;
-    *x = converted_read(&m->body, v->arg[0], v->type);
-    *y = converted_read(&m->body, v->arg[1], v->type);
+    *x = read_converted(&m->body, v->arg[0], v->type);
+    *y = read_converted(&m->body, v->arg[1], v->type);
     if (*x < 0 || *y < 0 || m->cons.n) return NULL;
+    if (m->body.val.at[*x].has_else || m->body.val.at[*y].has_else) return NULL;
     DType tx = m->body.val.at[*x].type, ty = m->body.val.at[*y].type;
     for (int i = 0; i < machine->nuse; i++) {
         const Instruction *row = machine->use[i];

@@ -109,9 +109,8 @@ static bool ends_in_reduction(const Fusing *f, const Group *g) {
 /* Does every output dim of m index `cont`? Else tiles along that dim would compute it again. */
 static bool outputs_index(const Map *m, const Access *read) {
     for (int d = 0; d < m->dim.n; d++) {
-        bool uses = map_reduces(m, d) || map_extent(m, d, fuse_unknown) == 1;
-        for (int k = 0; k < read->rank; k++) uses |= dim_uses(read->at[k], m->dim.at[d].sym);
-        if (!uses) return false;
+        bool one = map_reduces(m, d) || map_extent(m, d, fuse_unknown) == 1;
+        if (!one && !access_uses(m, read, d)) return false;
     }
     return true;
 }

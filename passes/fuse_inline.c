@@ -54,12 +54,8 @@ static bool shares_in_tiles(const Editing *e, const Map *r, int cont) {
         if (val->kind != VAL_READ || val->read.cont != cont) continue;
         if (val->has_else || access_by_value(r, &val->read) || (v != roles.a && v != roles.b))
             return false;
-        for (int d = 0; d < r->dim.n; d++) {
-            bool uses = false;
-            for (int k = 0; k < val->read.rank; k++)
-                uses |= dim_uses(val->read.at[k], r->dim.at[d].sym);
-            if (!uses) shared *= (double)map_extent(r, d, fuse_unknown);
-        }
+        for (int d = 0; d < r->dim.n; d++)
+            if (!access_uses(r, &val->read, d)) shared *= (double)map_extent(r, d, fuse_unknown);
         int last = val->read.rank ? access_dim(r, &val->read, val->read.rank - 1) : -1;
         walks = last >= 0 && !map_reduces(r, last) && map_extent(r, last, 0) > SHARED_MOST;
     }

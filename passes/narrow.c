@@ -103,14 +103,10 @@ static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
     return whole && pays(n, m, r);
 }
 
-/* Is the read's only use, of those of a product, its conversion to f32? */
+/* Is the read a factor of the product, widened to f32? */
 static bool widened_factor(const Body *b, const Val *product, int read) {
-    for (int i = 0; i < 2; i++) {
-        const Val *v = &b->val.at[product->arg[i]];
-        if (v->kind == VAL_PRIM && v->prim == P_CVT && v->type == F32 && v->arg[0] == read)
-            return true;
-    }
-    return false;
+    return read_converted(b, product->arg[0], F32) == read ||
+           read_converted(b, product->arg[1], F32) == read;
 }
 
 /* A sum of products with weights of small floats, which take longer than reading these as f32. */

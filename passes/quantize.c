@@ -40,8 +40,7 @@ bool is_outer_val(const Map *m, int val) {
     if (v->kind == VAL_CONST) return true;
     if (v->kind == VAL_READ) {
         for (int d = 0; d < m->dim.n; d++)
-            for (int k = 0; k < v->read.rank; k++)
-                if (map_reduces(m, d) && dim_uses(v->read.at[k], m->dim.at[d].sym)) return false;
+            if (map_reduces(m, d) && access_uses(m, &v->read, d)) return false;
         return !v->has_else && !access_by_value(m, &v->read);
     }
     if (v->kind != VAL_PRIM) return false;

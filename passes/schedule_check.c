@@ -191,9 +191,7 @@ static void check_unrolled(const Checking *c, const Line *line) {
 static void check_registers(const Checking *c, const Line *line, int p, const Access *access) {
     const Map *m = map_at(c, p);
     for (int d = 0; d < m->dim.n; d++) {
-        bool uses = false;
-        for (int k = 0; k < access->rank; k++) uses |= dim_uses(access->at[k], m->dim.at[d].sym);
-        if (uses && steps(c, p, d) > 1 && !says(c, LINE_UNROLL, p, d))
+        if (access_uses(m, access, d) && steps(c, p, d) > 1 && !says(c, LINE_UNROLL, p, d))
             REFUSE(
                 c, line,
                 "\"%s\" is in registers, which have no addresses: unroll dim \"%s\" of \"%s\", or "

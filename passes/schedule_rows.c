@@ -53,9 +53,7 @@ static double bytes_again(const Rows *r, int p) {
         if (val->kind != VAL_READ) continue;
         double bytes = (double)dtype_bytes(val->type, 1);
         for (int d = 0; d < m->dim.n; d++) {
-            bool uses = false;
-            for (int k = 0; k < val->read.rank; k++)
-                uses |= dim_uses(val->read.at[k], m->dim.at[d].sym);
+            bool uses = access_uses(m, &val->read, d);
             if (uses && d == r->al.at[p][r->block]) bytes = 0;
             if (uses && !rows_outer(r, p, d)) bytes *= (double)map_extent(m, d, unknown_extent);
         }

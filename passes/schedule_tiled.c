@@ -121,18 +121,12 @@ static int shared_reads(const Tiled *t, int d) {
 }
 
 /* Does a read use dim d of p? */
-static bool read_uses(const Tiled *t, const Access *read, int d) {
-    for (int k = 0; k < read->rank; k++)
-        if (dim_uses(read->at[k], t->p->dim.at[d].sym)) return true;
-    return false;
-}
-
 /* Do all indices of dim d share what is read in lanes? */
 static bool shares_lanes(const Tiled *t, int d) {
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
-        if (val->kind == VAL_READ && read_uses(t, &val->read, t->lane) &&
-            read_uses(t, &val->read, d))
+        if (val->kind == VAL_READ && access_uses(t->p, &val->read, t->lane) &&
+            access_uses(t->p, &val->read, d))
             return false;
     }
     return true;
@@ -243,11 +237,7 @@ static double lane_operand_bytes(const Tiled *t) {
 static double read_bytes(const Tiled *t, const Access *read) {
     double bytes = 4;
     for (int d = 0; d < t->p->dim.n; d++)
-        for (int k = 0; k < read->rank; k++)
-            if (dim_uses(read->at[k], t->p->dim.at[d].sym)) {
-                bytes *= (double)map_extent(t->p, d, unknown_extent);
-                break;
-            }
+        if (access_uses(t->p, read, d)) bytes *= (double)map_extent(t->p, d, unknown_extent);
     return bytes;
 }
 
@@ -323,7 +313,7 @@ static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) 
     if (order[0] != t->lane || t->row[0] < 0 || t->row[1] >= 0) return false;
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
-        if (val->kind != VAL_READ || read_uses(t, &val->read, t->lane)) continue;
+        if (val->kind != VAL_READ || access_uses(t->p, &val->read, t->lane)) continue;
         if (read_bytes(t, &val->read) > bytes) bytes = read_bytes(t, &val->read);
     }
     if (bytes < BLOCKS_LEAST * room) return false;

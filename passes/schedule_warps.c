@@ -43,13 +43,6 @@ typedef struct Steps {
 /* ---- shape ------------------------------------------------------------------------------------
  */
 
-/* The read whose conversion a factor is. */
-static int converted_read(const Map *m, int val, DType to) {
-    const Val *v = &m->body.val.at[val];
-    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != to) return -1;
-    return m->body.val.at[v->arg[0]].kind == VAL_READ ? v->arg[0] : -1;
-}
-
 /* Copies fill up with zeros. */
 static bool can_copy(const Steps *s, int read) {
     const Val *v = &s->map->body.val.at[read];
@@ -68,7 +61,8 @@ static const WarpStep *find_step(Steps *s) {
     if (m->write.n != 1 || w->n != 1 || w->combine->simple != P_ADD || w->combine->nstate != 1 ||
         v->kind != VAL_PRIM || v->prim != P_MUL || v->type != w->combine->type[0])
         return NULL;
-    int x = converted_read(m, v->arg[0], v->type), y = converted_read(m, v->arg[1], v->type);
+    int x = read_converted(&m->body, v->arg[0], v->type),
+        y = read_converted(&m->body, v->arg[1], v->type);
     if (x < 0 || y < 0 || x == y || !can_copy(s, x) || !can_copy(s, y)) return NULL;
     for (int i = 0; i < machine->nstep; i++) {
         const WarpStep *step = machine->step[i];

@@ -41,7 +41,6 @@ struct CProgram {
     Ctx *ctx;
     const Flow *flow;
     const Program *program;
-    const Machine *machine;
     const EmitOptions *options;
     VEC(CFunction) function;
     CKernel **kernel;  /* by kernel of the flow */

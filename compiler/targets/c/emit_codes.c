@@ -13,15 +13,11 @@ bool is_packed(DType t) {
     return dtype_bits(t) < 8;
 }
 
-static bool is_signed(DType t) {
-    return dtype_class(t) == CLASS_INT;
-}
-
 const char *get_element(const CNest *c, int buf, const char *offset) {
     DType t = c->nest->buf.at[buf].type;
     if (!is_packed(t)) return str(c, "%s[%s]", c->buf[buf].name, offset);
-    return str(c, "get_%s%d(%s, %s)", is_signed(t) ? "i" : "u", dtype_bits(t), c->buf[buf].name,
-               offset);
+    return str(c, "get_%s%d(%s, %s)", dtype_is_signed(t) ? "i" : "u", dtype_bits(t),
+               c->buf[buf].name, offset);
 }
 
 void put_element(CNest *c, int buf, const char *offset, const char *value) {
@@ -62,8 +58,9 @@ bool read_codes(CNest *c, const Access *a, int64_t step, Dim first, CVal *out) {
     const char *at = emit_dim_str(&c->names, dim_mulc(c->ctx, word, WORD / 8));
     const char *row = str(c, "*(const v%du32u *)(%s + %s)", w, c->buf[a->cont].name, at);
     CVal low = named(c, U32, true, 0, shifted(c, row, in, bits));
-    const char *lanes = is_signed(t) ? str(c, "(v%di32)(%s << %d) >> %d", w, low.text, left, left)
-                                     : str(c, "%s & %d", low.text, (1 << bits) - 1);
+    const char *lanes = dtype_is_signed(t)
+                            ? str(c, "(v%di32)(%s << %d) >> %d", w, low.text, left, left)
+                            : str(c, "%s & %d", low.text, (1 << bits) - 1);
     *out =
         named(c, t, true, 0, str(c, "__builtin_convertvector(%s, %s)", lanes, vector_type(c, t)));
     if (w == CODES && bits <= 4) out->codes = low.text, out->table = identity(c, t);

@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-static bool is_signed(DType t) {
-    return dtype_class(t) == CLASS_INT;
-}
-
 static bool is_integer(DType t) {
     return dtype_is_int(t);
 }
@@ -52,7 +48,7 @@ static const char *saturate_scalar(const CNest *c, DType to, const char *x) {
     const char *hi = to == U64   ? "0xffffffffffffffff"
                      : to == I64 ? "0x7fffffffffffffff"
                                  : literal(c, I64, bits_of_double(I64, dtype_highest(to)));
-    if (is_signed(to)) return str(c, "((%s)sat_i(%s, %s, %s))", scalar_type(to), x, lo, hi);
+    if (dtype_is_signed(to)) return str(c, "((%s)sat_i(%s, %s, %s))", scalar_type(to), x, lo, hi);
     return str(c, "((%s)sat_u(%s, %s))", scalar_type(to), x, hi);
 }
 
@@ -120,7 +116,7 @@ static const char *float_scalar(const CNest *c, Prim p, DType t, const char *con
 }
 
 static const char *integer_scalar(const CNest *c, Prim p, DType t, const char *const *x) {
-    const char *u = wide_unsigned(t), *s = is_signed(t) ? "i" : "u", *r = NULL;
+    const char *u = wide_unsigned(t), *s = dtype_is_signed(t) ? "i" : "u", *r = NULL;
     switch (p) {
     case P_ADD:
     case P_SUB:
@@ -128,7 +124,8 @@ static const char *integer_scalar(const CNest *c, Prim p, DType t, const char *c
     case P_FMA: r = str(c, "(%s)%s * (%s)%s + (%s)%s", u, x[0], u, x[1], u, x[2]); break;
     case P_NEG: r = str(c, "0 - (%s)%s", u, x[0]); break;
     case P_ABS:
-        r = is_signed(t) ? str(c, "%s < 0 ? 0 - (%s)%s : (%s)%s", x[0], u, x[0], u, x[0]) : x[0];
+        r = dtype_is_signed(t) ? str(c, "%s < 0 ? 0 - (%s)%s : (%s)%s", x[0], u, x[0], u, x[0])
+                               : x[0];
         break;
     case P_DIV:
     case P_REM:
@@ -259,7 +256,7 @@ static const char *divide_vector(CNest *c, Prim p, DType t, CVal *a) {
     if (!const_of(&a[1], &by) || by == 0 || by == -1) return NULL;
     const char *x = as_vector(c, &a[0]), *k = as_vector(c, &a[1]), *type = vector_type(c, t);
     if (p == P_DIV) return str(c, "%s / %s", x, k);
-    if (p == P_REM || !is_signed(t)) return str(c, "%s %% %s", x, k);
+    if (p == P_REM || !dtype_is_signed(t)) return str(c, "%s %% %s", x, k);
     CVal r = named(c, t, true, 0, str(c, "%s %% %s", x, k));
     return str(c, "sel_%s((%s != 0) & ((%s ^ %s) < 0), %s + %s, %s)", type, r.text, r.text, k,
                r.text, k, r.text);
@@ -287,7 +284,7 @@ static const char *integer_vector(CNest *c, Prim p, DType t, CVal *a) {
     case P_FMA: return str(c, "(%s)((%s)%s * (%s)%s + (%s)%s)", type, u, x[0], u, x[1], u, x[2]);
     case P_NEG: return str(c, "(%s)(0 - (%s)%s)", type, u, x[0]);
     case P_ABS:
-        if (!is_signed(t)) return x[0];
+        if (!dtype_is_signed(t)) return x[0];
         return str(c, "sel_%s(%s < 0, (%s)(0 - (%s)%s), %s)", type, x[0], type, u, x[0], x[0]);
     case P_MIN: return str(c, "sel_%s(%s < %s, %s, %s)", type, x[0], x[1], x[0], x[1]);
     case P_MAX: return str(c, "sel_%s(%s > %s, %s, %s)", type, x[0], x[1], x[0], x[1]);

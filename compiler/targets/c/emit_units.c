@@ -157,7 +157,7 @@ void put_unit(CProgram *p, const Helpers *helpers, const char *name, const char 
     text_put(&text, embedded_text("compiler/targets/c/prelude.h"));
     helpers_emit(helpers, &text, body);
     text_put(&text, body);
-    vec_push(p->arena, out, ((Unit){name, text_str(&text), target_c_flags(p->arena, p->machine)}));
+    vec_push(p->arena, out, ((Unit){name, text_str(&text), p->options->flags}));
 }
 
 /* "model.c", "kernels1.c"; of the other programs of a library "prepare.c", "x86_64_v3_1.c". */
@@ -192,7 +192,6 @@ CProgram program_open(Arena *arena, const Program *program, const Machine *m, co
                   .ctx = arena_ctx(arena),
                   .flow = program->flow,
                   .program = program,
-                  .machine = m,
                   .options = o};
     p.out.arena = arena;
     index_maps(&p);

@@ -19,7 +19,7 @@
 typedef struct Unit {
     const char *name; /* "kernels1.c" */
     const char *text;
-    const char *const *flags; /* for clang, NULL-ended: target_c_flags of its machine */
+    const char *const *flags; /* for clang, NULL-ended */
 } Unit;
 typedef VEC(Unit) Units;
 
@@ -39,6 +39,8 @@ typedef struct EmitOptions {
     const char *weights_file; /* name of the side file, or NULL */
     uint64_t weights_check;   /* in the side file's trailer */
     const char *build;        /* JSON for weir_model.build */
+    const char *const
+        *flags; /* of the units: target_c_flags of the machine that runs the program */
     /* Of a library with code for several CPUs: which this is for; the others, the least first, in
      * the one that has the descriptor, NULL in those others. */
     const char *cpu;
