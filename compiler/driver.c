@@ -408,7 +408,7 @@ void driver_compile(Driver *d, const char *output) {
         fail(d->ctx, E_OPTION, "the library to write has no name; give one");
     Output *out = o->emit == EMIT_LIBRARY ? output_open(d->arena, output) : NULL;
     driver_passes(d);
-    if (d->converted.n) tell(d, TELL_TEXT, text_str(&d->converted));
+    if (d->converted.n) tell(d, TELL_CONVERT, text_str(&d->converted));
     if (o->stop_after && !d->stage.program) return;
     if (!out) {
         driver_emit_folder(d);

@@ -64,10 +64,10 @@ Ctx *context_fork(weir_context *c);
 
 /* ---- one compilation ------------------------------------------------------------------------- */
 
-/* What is told on the way. TELL_TEXT: what --print-after asked for, and what --convert did when a
- * library is written; TELL_TIME: a line of
+/* What is told on the way. TELL_TEXT: what --print-after asked for; TELL_CONVERT: what --convert
+ * did, when a library or sources are written; TELL_TIME: a line of
  * --time-passes; TELL_STEP: what begins now. */
-typedef enum { TELL_TEXT, TELL_TIME, TELL_STEP } Telling;
+typedef enum { TELL_TEXT, TELL_TIME, TELL_STEP, TELL_CONVERT } Telling;
 typedef void TellFn(void *user, Telling kind, const char *text);
 
 /* A model: a file (.onnx, or .ir text), or bytes of an ONNX model with the folder of external data.

@@ -65,13 +65,14 @@ static void forward(void *user, const Diag *d) {
 }
 
 static void forward_telling(void *user, Telling kind, const char *text) {
-    static const char *const id[] = {[TELL_TEXT] = "print-after", [TELL_TIME] = "time-passes"};
+    static const char *const id[] = {
+        [TELL_TEXT] = "print-after", [TELL_TIME] = "time-passes", [TELL_CONVERT] = "convert"};
     const weir_context *c = user;
     weir_diagnostic out = {.size = sizeof out,
                            .severity = kind == TELL_STEP ? 3 : 2,
                            .text = text,
                            .message = text,
-                           .id = kind == TELL_STEP ? NULL : id[kind]};
+                           .id = id[kind]};
     if (c->fn) c->fn(c->user, &out);
 }
 

@@ -18,7 +18,8 @@ typedef struct weir_loaded weir_loaded;
 typedef struct weir_diagnostic {
     size_t size;
     int severity; /* 0 error, 1 warning, 2 text that the option named by `id` asked for
-                   * ("print-after", "time-passes"), 3 progress: the step that begins now */
+                   * ("print-after", "time-passes", "convert"), 3 progress: the step that begins now
+                   */
     const char *id, *text, *message, *file, *node, *tensor, *op;
     int opset, line;
 } weir_diagnostic;

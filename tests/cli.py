@@ -177,6 +177,8 @@ def test_convert(weir):
     assert re.findall(r"^f16 (\S+) f32\[", said, re.M) == names[1:]
     assert "f16" not in weir("compile", model, "-o", "full.so").out
     weir("check", model, "--convert=bf16", "--random=3")
+    weir("compile", model, "-o", "half.so", "--convert=f16")
+    assert weir("verify", "half.so", model).out == "the same, byte for byte\n"
     weir.fails(2, "f16, bf16 or no", "compile", model, "-o", "m.so", "--convert=f8")
 
 

@@ -30,13 +30,15 @@ void print_telling(bool progress, FILE *to, const char *text) {
 }
 
 static void print_diagnostic(void *user, const weir_diagnostic *d) {
-    (void)user;
-    bool asked = d->severity == 2 && d->id && !strcmp(d->id, "print-after");
+    const bool *library = user;
+    bool asked = d->severity == 2 && d->id && strcmp(d->id, "time-passes");
+    if (asked && !*library && !strcmp(d->id, "convert")) return;
     print_telling(d->severity == 3, asked ? stdout : stderr, d->text);
 }
 
-weir_context *context_new(void) {
-    return weir_context_new(print_diagnostic, NULL);
+weir_context *context_new(bool library) {
+    static bool is_library[] = {false, true};
+    return weir_context_new(print_diagnostic, &is_library[library]);
 }
 
 bool compile_option(Args *a, weir_context *c, bool *bad) {

@@ -67,8 +67,9 @@ void tensors_free(HostTensor *t, int n);
 /* Progress goes to a terminal only, on one line that the next one overwrites (NULL: clears it);
  * other text goes to `to`. */
 void print_telling(bool progress, FILE *to, const char *text);
-/* A context that prints diagnostics to stderr, what --print-after asks for to stdout. */
-weir_context *context_new(void);
+/* A context that prints diagnostics to stderr, what --print-after asks for to stdout; and, where a
+ * library is what the user asked for, what --convert did. */
+weir_context *context_new(bool library);
 /* Takes any compile option of the current argument; *bad after a usage error. */
 bool compile_option(Args *a, weir_context *c, bool *bad);
 double now_ms(void);

@@ -212,7 +212,7 @@ int verb_tune(Args *a) {
     const char *model;
     Tune t = {
         .o = {.in.random = true, .min_time = 0.3, .threads = 1}, .max_time = 120, .rc = EXIT_DONE};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = session_args(a, c, &model, tune_option, &t) ? EXIT_DONE : EXIT_USAGE;
     if (rc == EXIT_DONE && !t.output) rc = usage_error(a, "needs -o FILE, the recipe to write");
     if (rc == EXIT_DONE && context_options(c)->target != TARGET_C)

@@ -118,7 +118,7 @@ int verb_bench(Args *a) {
     long threads = 1;
     bool bad = false, kernels = false;
     BenchOptions o = {.in = {.random = true}, .min_time = 1};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
             model = args_operand(a);

@@ -97,7 +97,7 @@ static int check(weir_context *c, const char *model, const Check *k) {
 int verb_check(Args *a) {
     const char *model;
     Check k = {.in = {.random = true, .seed = 1}, .threads = 1};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = session_args(a, c, &model, check_option, &k) ? check(c, model, &k) : EXIT_USAGE;
     weir_context_free(c);
     return rc;

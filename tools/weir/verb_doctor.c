@@ -77,7 +77,7 @@ static void doctor(Session *s) {
 int verb_doctor(Args *a) {
     int found = EXIT_DONE;
     if (args_next(a)) return usage_error(a, "takes no \"%s\"", args_operand(a));
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = session_try(c, NULL, doctor, &found);
     weir_context_free(c);
     return rc == EXIT_DONE ? found : rc;
@@ -98,7 +98,7 @@ int verb_cache(Args *a) {
         if (!args_is(a, "clear")) return usage_error(a, "does not know \"%s\"", args_operand(a));
         clear = true;
     }
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = session_try(c, NULL, cache, &clear);
     weir_context_free(c);
     return rc;

@@ -127,7 +127,7 @@ static int settle(Args *a, Dump *d) {
 int verb_dump(Args *a) {
     const char *model;
     Dump d = {.format = "text", .rc = EXIT_DONE};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = session_args(a, c, &model, dump_option, &d) ? EXIT_DONE : EXIT_USAGE;
     if (!d.after && strcmp(d.format, "html")) d.after = context_options(c)->stop_after;
     if (rc == EXIT_DONE) rc = settle(a, &d);

@@ -66,7 +66,7 @@ static bool extract_option(Args *a, void *user, bool *bad) {
 int verb_extract(Args *a) {
     const char *model;
     Extract e = {.small = 32, .rc = EXIT_DONE};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = session_args(a, c, &model, extract_option, &e) ? EXIT_DONE : EXIT_USAGE;
     if (rc == EXIT_DONE && !e.kernel == !e.all)
         rc = usage_error(a, "needs --kernel NAME (\"weir report\" lists them) or --all");

@@ -55,7 +55,7 @@ int verb_info(Args *a) {
         path = args_operand(a);
     }
     if (!path) return usage_error(a, "needs a library");
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     weir_loaded *l = weir_open(c, path);
     if (l) {
         const weir_model *m = weir_loaded_model(l);

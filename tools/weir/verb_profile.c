@@ -10,7 +10,7 @@ int verb_profile(Args *a) {
     long threads = 1;
     bool bad = false;
     ProfileOptions o = {.in.random = true, .min_time = 1, .format = "text"};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
             model = args_operand(a);

@@ -167,7 +167,7 @@ static bool report_option(Args *a, void *user, bool *bad) {
 int verb_report(Args *a) {
     const char *model;
     Report r = {.format = "text", .rc = EXIT_DONE};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = session_args(a, c, &model, report_option, &r) ? EXIT_DONE : EXIT_USAGE;
     if (rc == EXIT_DONE && strcmp(r.format, "text") && strcmp(r.format, "json") &&
         strcmp(r.format, "html"))

@@ -33,7 +33,7 @@ static int compile(weir_context *c, const char *model, const char *output) {
 int verb_compile(Args *a) {
     const char *model = NULL, *output = NULL;
     bool bad = false;
-    weir_context *c = context_new();
+    weir_context *c = context_new(true);
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
             model = args_operand(a);
@@ -120,7 +120,7 @@ int verb_run(Args *a) {
     bool bad = false;
     InputOptions in = {0};
     EngineKind kind = ENGINE_COMPILED;
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     while (!bad && args_next(a)) {
         if (!a->name[0] && !model)
             model = args_operand(a);

@@ -260,7 +260,7 @@ static bool parse(Suite *s, Args *a, weir_context *c) {
 
 int verb_test(Args *a) {
     Suite s = {.options = {.engines = 1, .within = {1e-3, 1e-7, 0}}};
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     int rc = EXIT_USAGE;
     if (parse(&s, a, c)) {
         run_suite(&s);

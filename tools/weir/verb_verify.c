@@ -207,7 +207,7 @@ static int verify(weir_context *c, const char *library, const char *model) {
 int verb_verify(Args *a) {
     const char *path[2] = {NULL, NULL};
     bool bad = false;
-    weir_context *c = context_new();
+    weir_context *c = context_new(false);
     while (!bad && args_next(a)) {
         if (!a->name[0] && !path[1])
             path[path[0] != NULL] = args_operand(a);
