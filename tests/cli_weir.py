@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "tests/bad"))
 import wire  # noqa: E402
 
 TIMEOUT = 60
+MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 
 
 class Done:

@@ -12,10 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-from cli_weir import ROOT, Weir, mlp, read_npy, tests_of
+from cli_weir import MNIST, ROOT, Weir, mlp, read_npy, tests_of
 from harness import run_tests
 
-MNIST = ROOT / "tests/data/mnist/mnist_cntk.onnx"
 FACES = ROOT / "tests/data/demo/ultraface_rfb_320.onnx"
 CPU = ("--cpu", "x86-64-v3")
 
