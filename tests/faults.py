@@ -91,7 +91,7 @@ def test_killed(place):
     library.unlink()
     rng, finished = random.Random(1), 0
     for k in range(place.kills):
-        if k % 2 == 0:
+        if k % 2 == 0 and (place.folder / "cache").exists():  # the last one may have been killed before it made it
             shutil.rmtree(place.folder / "cache")
         process = place.start("compile", MODEL, "-o", library, start_new_session=True)
         time.sleep(rng.random() * takes)

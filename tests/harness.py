@@ -23,8 +23,8 @@ def run_tests(names, call):
         except Skip as reason:
             print(f"SKIP {name}: {reason}")
             skipped += 1
-        except Exception:
-            print(f"FAIL {name}: {traceback.format_exc()}")
+        except Exception as why:
+            print(f"FAIL {name}: {type(why).__name__}: {why}\n{traceback.format_exc()}")
             failed += 1
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return failed != 0
