@@ -98,16 +98,25 @@ int simplify_read(void *user, Body *b, const Val *read) {
                           : body_read(b, to, read->type);
 }
 
-/* ---- dead maps ------------------------------------------------------------------------------ */
+/* ---- dead writes ----------------------------------------------------------------------------- */
 
-static bool needed(const Editing *c, const Map *m) {
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) {
-            int cont = m->write.at[w].to[k].cont;
-            ContKind kind = c->flow->cont.at[cont].kind;
-            if (kind == CONT_OUT || c->uses.held[cont] || c->uses.readers[cont].n) return true;
-        }
+static bool write_needed(const Editing *c, const Write *write) {
+    for (int k = 0; k < write->n; k++) {
+        int cont = write->to[k].cont;
+        ContKind kind = c->flow->cont.at[cont].kind;
+        if (kind == CONT_OUT || c->uses.held[cont] || c->uses.readers[cont].n) return true;
+    }
     return false;
+}
+
+/* Drops what a map writes for nobody; true: something went. */
+static bool drop_writes(Editing *c, Map *m) {
+    int n = 0, before = m->write.n;
+    for (int w = 0; w < before; w++)
+        if (write_needed(c, &m->write.at[w])) m->write.at[n++] = m->write.at[w];
+    m->write.n = n;
+    if (n && n < before) map_rewrite(c, m, NULL, 0, NULL, NULL);
+    return n < before;
 }
 
 /* A call that gives temporaries only, which nobody takes, and no size. */
@@ -125,7 +134,7 @@ static bool call_needed(const Editing *c, const Call *call) {
 }
 
 static bool item_needed(const Editing *c, const Item *it) {
-    if (it->kind == ITEM_MAP) return needed(c, c->flow->map.at[it->map]);
+    if (it->kind == ITEM_MAP) return c->flow->map.at[it->map]->write.n > 0;
     return it->kind != ITEM_CALL || call_needed(c, it->call);
 }
 
@@ -135,6 +144,7 @@ static bool drop_items(Editing *c, Items *items) {
     bool dropped = false;
     for (int i = before - 1; i >= 0; i--) {
         Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) dropped |= drop_writes(c, c->flow->map.at[it->map]);
         if (!item_needed(c, it)) {
             for (int k = 0; it->kind == ITEM_CALL && k < it->call->nin; k++)
                 if (it->call->in[k] >= 0) c->uses.asked[it->call->in[k]]--;

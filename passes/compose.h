@@ -24,8 +24,8 @@ typedef struct Editing {
 enum { BODY_MAX = 256 }; /* Vals of a composed body, at most */
 
 void uses_count(Editing *e);
-/* Drops the maps and calls whose results nobody reads, compacts the flow's table and counts uses.
- */
+/* Drops writes, maps and calls whose results nobody reads, compacts the flow's table and counts
+ * uses. */
 void drop_unneeded(Editing *e);
 
 /* Replaces the body of a map by a rewritten one: `read` as body_inline has it; dims by subst. */

@@ -2,7 +2,8 @@
 /* Pass `simplify`: equal small integer and scalar parameters and equal nodes become one, nodes and
  * values that nobody needs are dropped. Nodes are equal when row, version, operands and attributes
  * are; those with nested graphs, random ones and those whose result is an output (it keeps its
- * name) are left alone. */
+ * name) are left alone. A node that stays keeps its first result: lowerings write it unasked, and
+ * `clean` drops what nobody reads. */
 #include "pass.h"
 
 #include <string.h>
@@ -161,6 +162,7 @@ static bool *find_needed(const Graph *g, bool *keep) {
         for (int k = 0; k < node->out.n; k++)
             keep[i] = keep[i] || (node->out.at[k] >= 0 && needed[node->out.at[k]]);
         if (!keep[i]) continue;
+        if (node->out.n && node->out.at[0] >= 0) needed[node->out.at[0]] = true;
         for (int k = 0; k < node->in.n; k++)
             if (node->in.at[k] >= 0) needed[node->in.at[k]] = true;
         for (int k = 0; k < node->attr.n; k++)

@@ -2,7 +2,8 @@
 /* What the standard, or onnxruntime for its own, says every operator takes, checked in one place
  * before any type rule runs: how many operands and results, which may be absent, element types and
  * which of them agree, which attributes there are, of which kind, and which must be given. So a
- * type rule reads operand k of such an operator without asking whether it is there. What Weir does
+ * type rule reads operand k of such an operator without asking whether it is there, and a lowering
+ * writes its first result so. What Weir does
  * not do is marked, and refused by name.
  *
  * The facts are rows of schema.def, sorted; an operator without a row (of another domain) is
@@ -109,6 +110,8 @@ static void check_counts(const Infer *in, const Schema *s) {
     if (s->results >= 0 && results > s->results)
         fail(in->ctx, E_MODEL, "the node has %d results: the operator gives %d", results,
              s->results);
+    if (s->least_results && (!results || in->node->out.at[0] < 0))
+        fail(in->ctx, E_MODEL, "the node's first result has no name: the operator always gives it");
 }
 
 static const char *kind_name(const Type *t) {

@@ -188,6 +188,7 @@ def operators():
     yield Case("operands_too_many", model(graph([node("Relu", ["x", "x", "x"], ["y"])], [X], [Y])), ("the_Relu",))
     yield Case("operand_missing", model(graph([node("MatMul", ["x"], ["y"])], [X], [Y])), ("the_MatMul",))
     yield Case("results_too_many", model(graph([node("Relu", ["x"], ["y", "z"])], [X], [Y])), ("the_Relu",))
+    yield Case("result_unnamed", model(graph([node("MaxPool", ["x"], ["", "y"])], [X], [Y])), ("the_MaxPool", "first result"))
     call = field(1, "again") + field(10, "local") + field(4, "x") + field(5, "y") + repeated(
         7, [node("again", ["x"], ["y"], domain="local")]) + field(9, field(1, "local") + field(2, 1))
     yield Case("function_calls_itself", model(graph([node("again", ["x"], ["y"], domain="local")], [X], [Y]),
