@@ -69,6 +69,16 @@ static bool is_constant(const Map *m) {
     return true;
 }
 
+/* May readers read what the copy (-1: constant) reads? Where it joins two dims to one, they divide
+ * their index and their dims split by that: only a copy that repeats its source, so that they read
+ * less without it, is worth that. */
+static bool may_view(const Flow *flow, const Map *m, const Access *to, int copy) {
+    bool repeats = false;
+    for (int d = 0; copy >= 0 && d < m->dim.n; d++)
+        repeats |= !access_uses(m, &m->body.val.at[copy].read, d);
+    return repeats ? writes_joined(flow, m, to) : writes_whole(flow, m, to);
+}
+
 bool inline_view(Editing *c, int map) {
     const Map *m = c->flow->map.at[map];
     const Access *to = map_plain_write(m);
@@ -76,7 +86,7 @@ bool inline_view(Editing *c, int map) {
         c->uses.writer[to->cont] != map)
         return false;
     int copy = copied(c, m), cont = to->cont;
-    if ((copy < 0 && !is_constant(m)) || !writes_whole(c->flow, m, to)) return false;
+    if ((copy < 0 && !is_constant(m)) || !may_view(c->flow, m, to, copy)) return false;
     const IntVec *readers = &c->uses.readers[cont];
     bool changed = false;
     for (int i = 0; i < readers->n; i++) {

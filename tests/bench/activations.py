@@ -14,17 +14,22 @@ import os
 import pathlib
 import subprocess
 
-from engines import ROOT, facts, geomean
+from engines import ROOT, facts, geomean, use_packages
 
 CLASSES = ["contraction", "normalisation", "reduction", "element-wise", "movement"]
 
 
 def report(args, name):
+    import onnx
     import workloads
-    spec = json.loads((workloads.ZOO / f"{name}.json").read_text())
-    sizes = [f"--size={symbol}={value}" for symbol, value in spec.get("symbol_defaults", {}).items()]
-    done = subprocess.run([args.weir, "report", args.work / f"{name}.onnx", "--format=json", *args.option, *sizes],
-                          capture_output=True, text=True, check=True)
+    model, sizes = workloads.workload(name, args.work), {}
+    for port in onnx.load(model.path, load_external_data=False).graph.input:
+        for dim, size in zip(port.type.tensor_type.shape.dim, model.feeds[port.name].shape):
+            if dim.dim_param:
+                sizes[dim.dim_param] = size
+    given = [f"--size={symbol}={value}" for symbol, value in sizes.items()]
+    done = subprocess.run([args.weir, "report", model.path, "--format=json", *args.option, *given], capture_output=True,
+                          text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -51,6 +56,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=os.environ.get("WEIR_ZOO_WORK", ROOT / "build/zoo"))
     parser.add_argument("--results", type=pathlib.Path, help="folder for the dated table")
     args = parser.parse_args()
+    use_packages()
     import workloads
     names = args.models or sorted(path.stem for path in workloads.ZOO.glob("*.json"))
     text = table([row_of(name, report(args, name)) for name in names])
