@@ -4,7 +4,7 @@
 
     tests/bench/programs.py                        # against the peak measured in the same run
     tests/bench/programs.py --prototypes FOLDER    # and against kernels that were written by hand, where
-                                                   # FOLDER has gen_gemm.py, gen_attn.py
+                                                   # FOLDER has gen_gemm.py, gen_attn.py, gen_mbv2.py
     tests/bench/programs.py gemm --results tests/results
 
 Flows of the shapes that models have are compiled by "weir compile" and run on one core; emitted code,
@@ -141,6 +141,41 @@ def conv(c_in, c_out, size):
 """, 2.0 * 9 * size * size * c_in * (c_in + c_out)
 
 
+def inverted_residuals(c, wide, size):
+    """Two blocks: expansion, depthwise 3x3, projection, residual, as MobileNetV2 has them."""
+    maps, x = "", "x"
+    for k, y in enumerate(("m", "z")):
+        maps += f"""
+  param we{k} : f32[{wide},{c}]
+  param be{k} : f32[{wide}]
+  param wd{k} : f32[{wide},3,3]
+  param bd{k} : f32[{wide}]
+  param wp{k} : f32[{c},{wide}]
+  param bp{k} : f32[{c}]
+  tmp e{k} : f32[1,{wide},{size},{size}]
+  tmp f{k} : f32[1,{wide},{size},{size}]
+  tmp d{k} : f32[1,{wide},{size},{size}]
+  tmp g{k} : f32[1,{wide},{size},{size}]
+  tmp p{k} : f32[1,{c},{size},{size}]
+  tmp {y} : f32[1,{c},{size},{size}]
+  map expand{k} [n:1, o:{wide}, h:{size}, v:{size}, c:{c}] {{ {x}[n,c,h,v] * we{k}[o,c] -> e{k}[n,o,h,v] sum:f32 }}
+  map clip{k} [n:1, o:{wide}, h:{size}, v:{size}] {{ min(max(e{k}[n,o,h,v] + be{k}[o], 0), 6) -> f{k}[n,o,h,v] }}
+  map depth{k} [n:1, o:{wide}, h:{size}, v:{size}, r:3, s:3] {{
+    (f{k}[n,o,h+r-1,v+s-1] else 0) * wd{k}[o,r,s] -> d{k}[n,o,h,v] sum:f32
+  }}
+  map cut{k} [n:1, o:{wide}, h:{size}, v:{size}] {{ min(max(d{k}[n,o,h,v] + bd{k}[o], 0), 6) -> g{k}[n,o,h,v] }}
+  map project{k} [n:1, o:{c}, h:{size}, v:{size}, c:{wide}] {{ g{k}[n,c,h,v] * wp{k}[o,c] -> p{k}[n,o,h,v] sum:f32 }}
+  map add{k} [n:1, o:{c}, h:{size}, v:{size}] {{ p{k}[n,o,h,v] + bp{k}[o] + {x}[n,o,h,v] -> {y}[n,o,h,v] }}"""
+        x = y
+    return f"""flow blocks {{
+  in  x : f32[1,{c},{size},{size}]
+  out y : f32[1,{c}]
+{maps}
+  map g [n:1, o:{c}, h:{size}, v:{size}] {{ z[n,o,h,v] -> y[n,o] sum:f32 }}
+}}
+""", 2.0 * 2 * size * size * wide * (2 * c + 9)
+
+
 def attention(s):
     return f"""flow attention {{
   in  q : f32[12,{s},64]
@@ -197,6 +232,8 @@ PROGRAMS = {
     "gemm+gelu 128x3072x768": (gemm_gelu(128, 3072, 768), "fma", None),
     "conv 3x3 64 56x56": (conv(64, 64, 56), "fma", None),
     "conv 3x3 256 14x14": (conv(256, 256, 14), "fma", None),
+    "blocks 32-144 56x56": (inverted_residuals(32, 144, 56), "fma", "mbv2:144_56"),
+    "blocks 32-192 28x28": (inverted_residuals(32, 192, 28), "fma", "mbv2:192_28"),
     "attention 128": (attention(128), "fma", "attn:fused_128"),
     "attention 384": (attention(384), "fma", "attn:fused_384"),
     "int8 128x768x3072": (int8(128, 768, 3072), "dot", None),
@@ -251,12 +288,48 @@ class Prototypes:
             return [lambda f=getattr(lib, name), p=n // (16 * int(nv)), nb=int(nb): f(
                 void(a.ctypes.data), void(b.ctypes.data), void(y.ctypes.data), 0, p, 0, nb)
                 for name, _, _, _, nv, nb in found]
+        if kind == "mbv2":
+            return [self.blocks(*map(int, rest.split("_")))]
         lib, _ = self.library("gen_attn.py")
         s = int(rest.split("_")[1])
         q, k, v, y = (aligned(12 * s * 64, np.float32, lambda n: small(n) / 8) for _ in range(4))
         mask, room = aligned(s, np.float32, np.zeros), aligned(1 << 22, np.float32, np.zeros)
         args = [void(x.ctypes.data) for x in (q, k, v, mask, y, room)]
         return [lambda f=getattr(lib, f"fused_{s}_{rows}"): f(*args, 0, 1) for rows in (16, 32, 64)]
+
+
+    def blocks(self, wide, size):
+        """Strips of expansion and depthwise convolution, then the projection; the same block twice."""
+        lib, text = self.library("gen_mbv2.py", "const float *gw[256], *gb[256], *gbuf[256];\n")
+        ops = re.findall(r'\{"(\w+)",([-\d,]+),\w+\}', text[text.index("rops[]"):text.index("rbufs[]")])
+        ops = [(name, *map(int, numbers.split(","))) for name, numbers in ops]
+        sizes = re.findall(r"\{(\d+),(\d+),\d+,(\d+),(\d+),", text[text.index("rbufs[]"):])
+        at = next(i for i, (name, x, y, res, *_) in enumerate(ops)
+                  if name == "conv" and res >= 0 and ops[i - 1][4] == wide and int(sizes[y][1]) == size)
+        x, made, y = ops[at - 2][1], ops[at - 1][2], ops[at][2]
+        made, x_room, y_room = (aligned(int(np.prod([int(n) for n in (sizes[b][0], *sizes[b][2:])])) + 4096, np.float32,
+                                        lambda n: small(n) / 8) for b in (made, x, y))
+        weights = [aligned(max(op[4] * op[5], 9 * wide), np.float32, lambda n: small(n) / 64) for op in ops[at - 2:at + 1]]
+        biases = [aligned(wide + 64, np.float32, np.zeros) for _ in weights]
+        pointers = {name: (c.c_void_p * 256).in_dll(lib, name) for name in ("gw", "gb", "gbuf")}
+
+        class Op(c.Structure):
+            _fields_ = [("kind", c.c_char_p), ("n", c.c_int * 10), ("f", c.CFUNCTYPE(None, *[c.c_void_p] * 6, c.c_int, c.c_int))]
+
+        table = (Op * len(ops)).in_dll(lib, "rops")
+        strip, project = table[at - 1].f, table[at].f
+        pointers["gw"][at - 2], pointers["gb"][at - 2] = weights[0].ctypes.data, biases[0].ctypes.data
+
+        def block(source, target):
+            pointers["gbuf"][x] = source
+            strip(None, weights[1].ctypes.data, biases[1].ctypes.data, None, made.ctypes.data, None, 0, 1)
+            project(made.ctypes.data, weights[2].ctypes.data, biases[2].ctypes.data, source, target, None, 0, 1)
+
+        def both(a=x_room.ctypes.data, b=y_room.ctypes.data):
+            block(a, b)
+            block(b, a)
+
+        return both
 
 
 def median(call, seconds):
