@@ -13,6 +13,7 @@ import argparse
 import math
 import pathlib
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -495,6 +496,37 @@ def crops(m):
         "normalized": 0, "onesided": 1, "signal_ndim": 1}, {"want": [np.fft.irfft(y).astype(np.float32)]}
     yield "inverse", "Inverse", [m.f(2, 4, 4)], {}, {}
     yield "inverse_exchanged", "Inverse", [np.array([[0, 2, 1], [1, 0, 0], [3, 1, 1]], np.float32)], {}, {}
+
+
+@case
+def early(m):
+    """Operators of ai.onnx that were dropped in opset 10."""
+    x, old = m.f(2, 3, 5, 6), {"domain": "", "version": 8}
+    for name, attributes in ("Scale", {"scale": 2.5}), ("Affine", {"alpha": 2.0, "beta": 0.5}), (
+            "ParametricSoftplus", {"alpha": 2.0, "beta": 0.5}), ("ScaledTanh", {"alpha": 2.0, "beta": 0.5}), (
+            "ImageScaler", {"scale": 2.0, "bias": [1.0, -2.0, 3.0]}), ("Crop", {"border": [1, 0, 2, 1]}), (
+            "ThresholdedRelu", {"alpha": 0.5}), ("MeanVarianceNormalization", {"across_channels": 1}), (
+            "MeanVarianceNormalization", {"normalize_variance": 0}):
+        yield f"early_{name.lower()}_{'_'.join(attributes)}", name, [x], attributes, old
+    yield "early_crop_to_scale", "Crop", [x], {"border": [1, 0, 2, 1], "scale": [2, 3]}, old
+    bounds = [np.array(v) for v in ([1, 0], [4, -1], [2, 3])]
+    yield "early_dynamic_slice", "DynamicSlice", [x, *bounds], {}, old
+    yield "early_dynamic_slice_constant", "DynamicSlice", [x, *bounds], {}, {"constant": [1, 2, 3], **old}
+    full = np.full((2, 3, 5, 6, 4), 1.5, np.float32)
+    yield "early_constant_fill", "ConstantFill", [x], {"value": 1.5, "extra_shape": [4]}, {"want": [full], **old}
+    yield "early_constant_fill_shape", "ConstantFill", [np.array([2, 3])], {"input_as_shape": 1, "dtype": 7, "value": 3.0}, {
+        "want": [np.full((2, 3), 3)], "constant": [0], **old}
+    image = [m.f(1, 1, 3, 3), m.f(1, 2, 3, 3)]
+    model = node_model("ConvTranspose", image, [1], {"output_shape": [10, 8], "strides": [3, 2]}, domain="")
+    yield "early_conv_transpose_output_shape", "ConvTranspose", image, {"output_shape": [1, 2, 10, 8], "strides": [3, 2]}, {
+        "want": reference(model, image, ()), **old}
+    one = np.full((), 1, np.float32)
+    yield "early_add_scalar", "Add", [x, one], {}, {"want": [x + one], "domain": "", "version": 6}
+    wide = np.arange(-20, 20, dtype=np.float32)
+    for to, low, high in ("int4", -8, 7), ("uint4", 0, 15):
+        narrow = np.clip(wide, low, high).astype(getattr(ml_dtypes, to))
+        yield f"early_cast_to_{to}", "Cast", [wide], {"to": getattr(TensorProto, to.upper())}, {
+            "want": [narrow], "domain": "", "version": 21}
 
 
 # ---- all --------------------------------------------------------------------------------------

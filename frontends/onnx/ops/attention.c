@@ -398,13 +398,16 @@ static Dim rotary_size(Ctx *ctx, const Node *node, const Shape *x, Dim *heads) {
     return dim_div(ctx, x->at[2], *heads);
 }
 
+/* A cache may be made for whole heads though a part of them is rotated: its first columns count. */
 static void rotary_infer(Infer *in) {
     Shape x = shape_of(nn_ranked(in, 0, 3, 4));
     Dim heads, size = rotary_size(in->ctx, in->node, &x, &heads);
     int64_t part = attr_int(in->ctx, in->node, "rotary_embedding_dim", 0);
-    Dim half = dim_div(in->ctx, part ? dim_const(in->ctx, part) : size, dim_const(in->ctx, 2));
+    Dim whole = dim_div(in->ctx, size, dim_const(in->ctx, 2));
+    Dim half = part ? dim_const(in->ctx, part / 2) : whole;
     for (int i = 1; i < 3; i++) {
         const Type *cache = infer_in(in, 3) ? nn_ranked(in, i, 2, 2) : nn_ranked(in, i, 3, 3);
+        if (cache->shape[cache->rank - 1] == whole) continue;
         nn_agree(in, cache->shape[cache->rank - 1], half, i, 0,
                  "the cache's last extent must be half of the rotated part of a head");
     }

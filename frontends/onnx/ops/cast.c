@@ -2,8 +2,7 @@
 /* Conversions: Cast, CastLike, BitCast.
  *
  * Numbers convert in one step, from the type that arithmetic on the operand runs in (which holds it
- * exactly), rounded once. Floats of 8 bits saturate unless the node says otherwise; integers below
- * 8 bits keep the low bits. */
+ * exactly), rounded once. Floats of 8 bits saturate unless the node says otherwise. */
 #include "known.h"
 #include "nn.h"
 #include "view.h"
@@ -68,6 +67,15 @@ static void cast_like_infer(Infer *in) {
     cast_to(in, infer_tensor(in, 1)->type.dtype);
 }
 
+/* What becomes of floats that a type of less than a byte cannot hold is left open. Before opset 24
+ * it is the nearest number, and the largest for NaN; since then integers keep the low bits. */
+static int nearest_number(Lower *lo, Map *m, DType to, int v) {
+    bool sign = dtype_class(to) == CLASS_INT;
+    int end = 1 << (dtype_bits(to) - sign);
+    if (to == F4E2M1) return EXPR(m, "select($0 != $0, 6, $0)", v);
+    return EXPR(m, internf(lo->ctx, "max(%d, min(%d, $0))", sign ? -end : 0, end - 1), v);
+}
+
 static void convert(Lower *lo, Prim prim) {
     int from = lower_in(lo, 0), to = lower_out(lo, 0);
     if (to < 0) return;
@@ -77,8 +85,10 @@ static void convert(Lower *lo, Prim prim) {
     lower_dims(lo, m, c.shape, c.rank, at);
     int v = lower_read_broadcast(lo, m, from, at, c.rank);
     if (a.type != c.type && prim != P_BITCAST) v = body_cvt(&m->body, dtype_compute(a.type), v);
-    if (dtype_is_int(c.type) && dtype_bits(c.type) < 8 && dtype_is_float(a.type))
-        v = body_cvt(&m->body, I32, v);
+    bool narrow =
+        dtype_bits(c.type) < 8 && dtype_is_float(a.type) && a.type != c.type && prim != P_BITCAST;
+    if (narrow && lo->node->version < 24) v = nearest_number(lo, m, c.type, v);
+    if (narrow && dtype_is_int(c.type)) v = body_cvt(&m->body, I32, v);
     v = prim == P_CVT || a.type == c.type ? body_cvt(&m->body, c.type, v)
                                           : body_prim_as(&m->body, prim, c.type, v);
     map_write(lo->flow, m, to, at, v, NULL);

@@ -55,15 +55,24 @@ static int phase_guard(Map *m, const Phase *f, int n, int val) {
 
 /* ---- ConvTranspose --------------------------------------------------------------------------- */
 
+/* Early models give batch and channels, too. */
+static bool output_extents(Ctx *ctx, const Node *node, int n, int64_t *shape) {
+    const int64_t *at;
+    int have = attr_ints(ctx, node, "output_shape", &at);
+    if (have == n + 2)
+        memcpy(shape, at + 2, sizeof *at * (size_t)n);
+    else
+        nn_attr_n(ctx, node, "output_shape", n, 0, shape);
+    return have >= 0;
+}
+
 /* Output extents and leading pads, from output_shape, auto_pad or pads; into w->out and w->begin.
  */
 static void transposed_window(Ctx *ctx, const Node *node, Window *w) {
     int64_t shape[SPATIAL_MAX], more[SPATIAL_MAX];
-    const int64_t *unused;
-    bool given = attr_ints(ctx, node, "output_shape", &unused) >= 0;
+    bool given = output_extents(ctx, node, w->n, shape);
     const char *mode = attr_string(ctx, node, "auto_pad", "NOTSET");
     bool same = !strncmp(mode, "SAME", 4), upper = !strcmp(mode, "SAME_UPPER");
-    nn_attr_n(ctx, node, "output_shape", w->n, 0, shape);
     nn_attr_n(ctx, node, "output_padding", w->n, 0, more);
     for (int i = 0; i < w->n; i++) {
         Dim first = dim_mulc(ctx, dim_addc(ctx, w->in[i], -1), w->stride[i]);

@@ -371,6 +371,7 @@ static int legacy_axis(Ctx *ctx, const Node *node, const Type *a, const Type *b)
     return (int)axis;
 }
 
+/* A scalar fits without the attribute: there is one way to spread it. */
 static void legacy_check(Infer *in) {
     infer_arity(in, 2, 2);
     const Value *a = infer_tensor(in, 0), *b = infer_tensor(in, 1);
@@ -388,7 +389,7 @@ static void legacy_check(Infer *in) {
                  "shapes %s and %s do not fit: opset %d broadcasts the second operand only",
                  type_str(in->ctx, &a->type), type_str(in->ctx, &b->type), in->node->version);
     }
-    if (!same && !broadcast)
+    if (!same && !broadcast && b->type.rank)
         fail(in->ctx, E_SHAPE, "shapes %s and %s differ: set attribute \"broadcast\" to 1",
              type_str(in->ctx, &a->type), type_str(in->ctx, &b->type));
 }
@@ -490,7 +491,7 @@ const OpRow onnx_elementwise_rows[] = {
     {"", "Selu", 1, 5, unary_infer, selu_1_lower, NULL, T_FLOATS, 0},
     {"", "Selu", 6, 0, unary_infer, selu_lower, NULL, T_FLOATS, 0},
     {"", "Celu", 12, 0, unary_infer, celu_lower, NULL, T_FLOATS, 0},
-    {"", "ThresholdedRelu", 10, 0, unary_infer, thresholded_relu_lower, NULL, T_FLOATS, 0},
+    {"", "ThresholdedRelu", 1, 0, unary_infer, thresholded_relu_lower, NULL, T_FLOATS, 0},
     {"", "HardSigmoid", 1, 0, unary_infer, hard_sigmoid_lower, NULL, T_FLOATS, 0},
     {"", "Swish", 24, 0, unary_infer, swish_lower, NULL, T_FLOATS, 0},
     {"", "SwiGLU", 28, 0, NULL, swiglu_lower, NULL, T_FLOATS, 0},

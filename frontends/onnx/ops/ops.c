@@ -46,6 +46,7 @@ static const OpRow *const families[] = {
     onnx_linalg_rows,
     onnx_state_rows,
     onnx_scan_rows,
+    onnx_early_rows,
     onnx_contrib_rows,
     onnx_contrib_quant_rows,
     onnx_contrib_attention_rows,

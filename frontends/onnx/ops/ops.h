@@ -45,6 +45,7 @@ extern const OpRow onnx_trees_rows[];
 extern const OpRow onnx_maps_rows[];
 extern const OpRow onnx_image_rows[];
 extern const OpRow onnx_irregular_rows[];
+extern const OpRow onnx_early_rows[];
 extern const OpRow onnx_loss_rows[];
 extern const OpRow onnx_sample_rows[];
 extern const OpRow onnx_deform_rows[];
