@@ -18,8 +18,9 @@ enum { LATENCY_OPERATIONS = 8 };
  * many blocks at least. */
 enum { BLOCK_ROWS = 64, BLOCKS_LEAST = 8 };
 static const int64_t unknown_extent = 64;
-static const int64_t unknown_row =
-    4; /* a batch is often 1: rows go along a known dim if there is one */
+/* Rows go along a known dim if there is one; else not along what comes first in an input if there
+ * is another: a batch is often 1. */
+static const int64_t unknown_row = 5, unknown_batch = 4;
 
 typedef struct Tiled {
     Scheduling *s;
@@ -132,11 +133,21 @@ static bool shares_lanes(const Tiled *t, int d) {
     return true;
 }
 
+/* Is the extent of dim d the first of an input? */
+static bool counts_inputs(const Tiled *t, int d) {
+    const Flow *flow = t->s->flow;
+    for (int c = 0; c < flow->cont.n; c++)
+        if (flow->cont.at[c].kind == CONT_IN && flow->cont.at[c].rank > 0 &&
+            flow->cont.at[c].shape[0] == t->p->dim.at[d].extent)
+            return true;
+    return false;
+}
+
 static int choose_row(const Tiled *t, int not ) {
     int best = -1, best_shared = -1;
     int64_t best_extent = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
-        int64_t extent = map_extent(t->p, d, unknown_row);
+        int64_t extent = map_extent(t->p, d, counts_inputs(t, d) ? unknown_batch : unknown_row);
         if (d == t->lane || d == not || !output_dim(t, d) || extent < 2 || t->p->dim.at[d].seq)
             continue;
         int shared =
@@ -280,28 +291,38 @@ static int64_t tile_size(const Tiled *t, int d) {
     return 1;
 }
 
+static bool is_row(const Tiled *t, int d) {
+    return d == t->row[0] || d == t->row[1];
+}
+
+/* Does the lane dim walk through memory, where only rows read its operand again? */
+static bool lane_walks(const Tiled *t) {
+    const Access *to = &t->p->write.at[0].to[0];
+    if (access_stride(t->s->flow, t->p, to, t->lane, 1) != 1) return false;
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (output_dim(t, d) && d != t->lane && !is_row(t, d) && shares_lanes(t, d)) return false;
+    return true;
+}
+
 /* Output dims, outermost first: those that are no rows, the lane dim, rows. The lane dim stands
  * first where a panel of its operand is too large to be read again for each of the others. Where it
- * walks through memory and only rows read its operand again, it stands inside of what does not. */
+ * walks, it stands inside of all that do not read its operand again; these stand as they are
+ * stored, so that threads part the result as they part what other maps of its layout make. */
 static int tile_order(const Tiled *t, int *order) {
-    bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
-    const Access *to = &t->p->write.at[0].to[0];
-    bool walks = lane_out && access_stride(t->s->flow, t->p, to, t->lane, 1) == 1;
-    int n = 0, rest[MAP_DIMS], m = 0;
-    for (int d = 0; d < t->p->dim.n; d++) {
-        if (!output_dim(t, d) || d == t->lane || d == t->row[0] || d == t->row[1]) continue;
-        walks = walks && !shares_lanes(t, d);
-        rest[m++] = d;
+    bool lane_out = t->lane >= 0 && output_dim(t, t->lane), walks = lane_out && lane_walks(t);
+    double room = (double)t->s->env->machine->level[1].bytes / 2;
+    bool first = lane_out && !walks && lane_operand_bytes(t) > room;
+    int n = 0, stored[MAP_DIMS];
+    storage_order(t->s, t->p, stored);
+    if (first) order[n++] = t->lane;
+    for (int i = 0; i < t->p->dim.n; i++) {
+        int d = walks ? stored[i] : i;
+        if (!output_dim(t, d) || d == t->lane) continue;
+        if (!is_row(t, d) || (walks && !shares_lanes(t, d))) order[n++] = d;
     }
-    bool first = !walks && lane_operand_bytes(t) > (double)t->s->env->machine->level[1].bytes / 2;
-    if (lane_out && first) order[n++] = t->lane;
-    for (int i = 0; i < m; i++) order[n++] = rest[i];
-    for (int inside = 0; inside < 2; inside++) {
-        if (lane_out && !first && inside == walks) order[n++] = t->lane;
-        for (int i = 1; i >= 0; i--)
-            if (t->row[i] >= 0 && inside == (!walks || shares_lanes(t, t->row[i])))
-                order[n++] = t->row[i];
-    }
+    if (lane_out && !first) order[n++] = t->lane;
+    for (int i = 1; i >= 0; i--)
+        if (t->row[i] >= 0 && (!walks || shares_lanes(t, t->row[i]))) order[n++] = t->row[i];
     if (!lane_out && t->lane >= 0) share_largest(t, order, n);
     return n;
 }
