@@ -100,7 +100,7 @@ static void find_loops(Sched *s) {
             add_level(s, i);
     for (int i = 0; i < s->kernel->line.n; i++) {
         const Line *l = &s->kernel->line.at[i];
-        if (l->kind == LINE_ROWS || l->kind == LINE_COLUMNS) add_joined(s, l);
+        if (l->map == last && (l->kind == LINE_ROWS || l->kind == LINE_COLUMNS)) add_joined(s, l);
     }
     for (int i = 0; i < s->kernel->line.n; i++) {
         const Line *l = &s->kernel->line.at[i];

@@ -264,6 +264,7 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
     }
     groups_by_recipe(&f);
     for (int i = 0; i < order.n; i++) join_strips(&f, order.at[i]);
+    for (int i = 0; i < order.n; i++) join_weighing(&f, order.at[i]);
     for (int i = 0; i < order.n; i++)
         if (!f.group[f.group_of[order.at[i]]].complete) fuse_into(&f, order.at[i]);
     for (int i = 0; i < order.n; i++) {

@@ -55,6 +55,9 @@ bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const Row
 enum { STRIP_MAPS = 4 };
 bool strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root, int *map);
 
+/* fuse_weigh.c: joins what makes the rows that a root weighs values by, if it is one. */
+void join_weighing(Fusing *f, int root);
+
 /* A contraction, or a reduction over windows: wants register tiles of its own. */
 bool wants_tiles(const Flow *flow, const Map *m);
 /* One write, each of whose indices is a dim or a constant? */

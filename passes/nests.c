@@ -7,7 +7,7 @@
  * last loop runs the root. A container that is kept inside becomes a buffer declared at its
  * producer's depth, indexed relative to the box's first element. nests_plan.c reads the lines and
  * finds boxes; nests_leaf.c turns one map on one box into loops, lanes and bodies. */
-#include "passes/nests.h"
+#include "passes/nests_warps.h"
 
 DimEnv lowering_env(const Lowering *lo) {
     return (DimEnv){lo->env.at, lo->env.n};
@@ -364,7 +364,9 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel,
         span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent,
                          const_or(root->dim.at[i].extent, -1)};
     lo.nest->serial = lo.serial;
-    if (lo.steps)
+    if (lo.weighs)
+        lower_weighing(&lo);
+    else if (lo.steps)
         lower_warps(&lo);
     else if (lo.blocks)
         lower_blocks(&lo, span);

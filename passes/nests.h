@@ -89,7 +89,8 @@ typedef struct Lowering {
     bool over[RANK_MAX * 2];  /* by dim of the root: blocks hang over its end */
     int ninside;              /* of env: what stands in blocks and threads begins here */
     Stmts shared;             /* declarations of shared arrays */
-    const MapPlan *steps;     /* of the map that steps of warps compute, or NULL */
+    const MapPlan *steps;     /* of the map that steps of warps compute, or NULL ... */
+    const MapPlan *weighs;    /* ... and of one before, whose results it weighs values by */
 } Lowering;
 
 /* nests_plan.c */

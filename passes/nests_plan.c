@@ -147,7 +147,7 @@ void plan_kernel(Lowering *lo) {
                  kernel->name);
     }
     for (int i = 0; i < lo->nplan; i++)
-        if (lo->plan[i].use && lo->plan[i].reduced.n) lo->steps = &lo->plan[i];
+        if (lo->plan[i].reduced.n) lo->weighs = lo->steps, lo->steps = &lo->plan[i];
     for (int i = 0; i < lo->nplan; i++) lo->plan[i].depth = lo->plan[lo->nplan - 1].tile.n;
     for (int i = 0; i < kernel->line.n; i++)
         if (kernel->line.at[i].kind == LINE_AT) plan_at(lo, &kernel->line.at[i]);

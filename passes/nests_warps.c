@@ -12,49 +12,17 @@
  * An operand lies in shared memory in the order in which it lies in memory, rows longer by 16
  * bytes, so that neighbouring rows begin in other banks. As many neighbours are copied at once as
  * lie side by side on a boundary of their size. What stands outside the container is zero. */
-#include "passes/nests_leaf.h"
+#include "passes/nests_warps.h"
 
 #include <string.h>
 
-enum { GROUP = 8, PAIRS = 4, PAD_BYTES = 16, UNROLL_MOST = 16 };
-
-typedef struct Operand {
-    const Val *read;
-    const JoinedDims *side; /* rows, or columns */
-    Dim first;              /* the block's first of them */
-    bool along;             /* reduced elements lie side by side */
-    int buf, lanes;         /* lanes: copied at once */
-} Operand;
-
-typedef struct Warps {
-    Lowering *lo;
-    const MapPlan *plan, *root;
-    const WarpStep *step;
-    int own[RANK_MAX * 2];   /* by root dim: that of the map, or -1 */
-    Dim fixed[RANK_MAX * 2]; /* by root dim: its value, of those that are no row and no column */
-    Dim row, column, number; /* of the warp; of the thread in the block */
-    Dim group, pair;         /* the thread in its warp */
-    int nthreads, acc;
-    Operand a, b;
-} Warps;
-
-static Dim constant(const Warps *w, int64_t value) {
-    return dim_const(w->lo->ctx, value);
-}
-
-static Dim sum(const Warps *w, Dim a, Dim b) {
-    return dim_add(w->lo->ctx, a, b);
-}
-
-static Dim times(const Warps *w, Dim a, int64_t by) {
-    return dim_mulc(w->lo->ctx, a, by);
-}
+enum { UNROLL_MOST = 16 };
 
 /* ---- numbers and dims -------------------------------------------------------------------------
  */
 
-static Dim total(const Warps *w, const Map *m, const JoinedDims *j) {
-    Dim n = constant(w, 1);
+Dim warps_total(const Warps *w, const Map *m, const JoinedDims *j) {
+    Dim n = warps_const(w, 1);
     for (int i = 0; i < j->n; i++) n = dim_mul(w->lo->ctx, n, m->dim.at[j->dim[i]].extent);
     return lowering_simplify(w->lo, n);
 }
@@ -75,9 +43,9 @@ static void map_dims(const Warps *w, Dim row, Dim column, Dim reduced, Dim *valu
     const Map *m = w->plan->map, *root = w->root->map;
     Dim at[RANK_MAX * 2];
     for (int d = 0; d < root->dim.n; d++) at[d] = w->fixed[d];
-    set_dims(w, root, &w->root->rows, row ? row : constant(w, 0), at);
-    set_dims(w, root, &w->root->columns, column ? column : constant(w, 0), at);
-    for (int d = 0; d < m->dim.n; d++) value[d] = constant(w, 0);
+    set_dims(w, root, &w->root->rows, row ? row : warps_const(w, 0), at);
+    set_dims(w, root, &w->root->columns, column ? column : warps_const(w, 0), at);
+    for (int d = 0; d < m->dim.n; d++) value[d] = warps_const(w, 0);
     for (int d = 0; d < root->dim.n; d++)
         if (w->own[d] >= 0) value[w->own[d]] = at[d];
     set_dims(w, m, &w->plan->reduced, reduced, value);
@@ -107,42 +75,42 @@ static bool is_joined(const JoinedDims *j, int d) {
     return false;
 }
 
-static Dim open_mark(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts **into) {
-    if (mark == LOOP_BLOCK && dim_is(count, 1)) return constant(w, 0);
+Dim warps_open(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts **into) {
+    if (mark == LOOP_BLOCK && dim_is(count, 1)) return warps_const(w, 0);
     Dim var = lowering_var(w->lo, name, count);
     *into = &nest_for(w->lo->nest, *into, var, count, mark)->body;
     return var;
 }
 
-static Dim open_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into) {
-    Dim all = total(w, w->root->map, j), size = constant(w, j->block);
+Dim warps_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into) {
+    Dim all = warps_total(w, w->root->map, j), size = warps_const(w, j->block);
     Dim count = lowering_simplify(w->lo, dim_ceildiv(w->lo->ctx, all, size));
     bool full = dim_is(lowering_simplify(w->lo, dim_mod(w->lo->ctx, all, size)), 0);
     w->lo->over[j->dim[0]] = !full;
-    return times(w, open_mark(w, name, count, LOOP_BLOCK, into), j->block);
+    return times(w, warps_open(w, name, count, LOOP_BLOCK, into), j->block);
 }
 
 static void open_grid(Warps *w, Stmts **into) {
     const Map *root = w->root->map;
     for (int d = 0; d < root->dim.n; d++) {
         w->own[d] = own_dim(w, d);
-        w->fixed[d] = constant(w, 0);
+        w->fixed[d] = warps_const(w, 0);
         if (is_joined(&w->root->rows, d) || is_joined(&w->root->columns, d)) continue;
         if (map_reduces(root, d)) continue;
         const MapDim *dim = &root->dim.at[d];
-        w->fixed[d] = open_mark(w, dim_sym_name(dim->sym), dim->extent, LOOP_BLOCK, into);
+        w->fixed[d] = warps_open(w, dim_sym_name(dim->sym), dim->extent, LOOP_BLOCK, into);
     }
-    w->a.first = open_tiles(w, "row", &w->root->rows, into);
-    w->b.first = open_tiles(w, "column", &w->root->columns, into);
+    w->a.first = warps_tiles(w, "row", &w->root->rows, into);
+    w->b.first = warps_tiles(w, "column", &w->root->columns, into);
 }
 
-static void open_warps(Warps *w, Stmts **into) {
+void warps_threads(Warps *w, Stmts **into) {
     const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
     int64_t down = rows->block / rows->warp, right = columns->block / columns->warp;
-    Dim i = open_mark(w, "warp", constant(w, down), LOOP_THREAD, into);
-    Dim j = open_mark(w, "warp", constant(w, right), LOOP_THREAD, into);
-    w->group = open_mark(w, "g", constant(w, GROUP), LOOP_THREAD, into);
-    w->pair = open_mark(w, "t", constant(w, PAIRS), LOOP_THREAD, into);
+    Dim i = warps_open(w, "warp", warps_const(w, down), LOOP_THREAD, into);
+    Dim j = warps_open(w, "warp", warps_const(w, right), LOOP_THREAD, into);
+    w->group = warps_open(w, "g", warps_const(w, GROUP), LOOP_THREAD, into);
+    w->pair = warps_open(w, "t", warps_const(w, PAIRS), LOOP_THREAD, into);
     w->row = times(w, i, rows->warp);
     w->column = times(w, j, columns->warp);
     Dim warp = sum(w, times(w, i, right), j);
@@ -169,7 +137,7 @@ static Access memory_at(const Warps *w, const Operand *o, Dim side, Dim reduced)
 
 static Dim flat(const Warps *w, const Access *a) {
     const Buf *b = &w->lo->nest->buf.at[a->cont];
-    Dim f = constant(w, 0);
+    Dim f = warps_const(w, 0);
     for (int k = 0; k < a->rank; k++) f = sum(w, dim_mul(w->lo->ctx, f, b->box[k]), a->at[k]);
     return lowering_simplify(w->lo, f);
 }
@@ -181,11 +149,11 @@ static bool copies_row(Warps *w, const Operand *o, int64_t lanes) {
     const JoinedDims *inner = o->along ? &w->plan->reduced : o->side;
     const Map *m = o->along ? w->plan->map : w->root->map;
     int mark = lo->env.n;
-    Dim size = constant(w, lanes), chunks = constant(w, inner->block / lanes), coef, rest;
-    if (o->read->has_else || !dim_is(dim_mod(ctx, total(w, m, inner), size), 0)) return false;
+    Dim size = warps_const(w, lanes), chunks = warps_const(w, inner->block / lanes), coef, rest;
+    if (o->read->has_else || !dim_is(dim_mod(ctx, warps_total(w, m, inner), size), 0)) return false;
     Dim l = lowering_var(lo, "l", size), c = lowering_var(lo, "c", chunks);
     Dim x = sum(w, times(w, c, lanes), l);
-    Dim block = lowering_var(lo, "k", constant(w, INT32_MAX));
+    Dim block = lowering_var(lo, "k", warps_const(w, INT32_MAX));
     Dim k = times(w, block, w->plan->reduced.block);
     Access at = o->along ? memory_at(w, o, o->first, sum(w, k, x))
                          : memory_at(w, o, sum(w, o->first, x), k);
@@ -199,30 +167,31 @@ static bool lies_along(const Warps *w, const Operand *o) {
     const JoinedDims *j = &w->plan->reduced;
     Dim var = dim_sym(w->lo->ctx, "along"), coef, rest;
     int mark = w->lo->env.n;
-    Dim last = dim_addc(w->lo->ctx, total(w, w->plan->map, j), -1);
-    vec_push(w->lo->arena, &w->lo->env, ((DimRange){var, constant(w, 0), last}));
-    Access at = memory_at(w, o, constant(w, 0), var);
+    Dim last = dim_addc(w->lo->ctx, warps_total(w, w->plan->map, j), -1);
+    vec_push(w->lo->arena, &w->lo->env, ((DimRange){var, warps_const(w, 0), last}));
+    Access at = memory_at(w, o, warps_const(w, 0), var);
     bool along = dim_affine(w->lo->ctx, flat(w, &at), &var, 1, &coef, &rest) && dim_is(coef, 1);
     w->lo->env.n = mark;
     return along;
 }
 
-static void open_operand(Warps *w, Operand *o, Stmts *into) {
+void warps_operand(Warps *w, Operand *o, Stmts *into) {
     Lowering *lo = w->lo;
     const Cont *c = &lo->flow->cont.at[o->read->read.cont];
+    o->type = c->type;
     int64_t bytes = dtype_bits(c->type) / 8, depth = w->plan->reduced.block;
     o->along = lies_along(w, o);
     for (o->lanes = (int)(PAD_BYTES / bytes); o->lanes > 1 && !copies_row(w, o, o->lanes);)
         o->lanes /= 2;
     int64_t outer = o->along ? o->side->block : depth, inner = o->along ? depth : o->side->block;
-    Dim box[] = {constant(w, w->plan->ahead + 1), constant(w, outer),
-                 constant(w, inner + PAD_BYTES / bytes)};
+    Dim box[] = {warps_const(w, o->slots), warps_const(w, outer),
+                 warps_const(w, inner + PAD_BYTES / bytes)};
     o->buf = nest_buf(lo->nest, internf(lo->ctx, "%s.%d", c->name, lo->fresh++), BUF_SHARED,
                       c->type, box, 3);
     nest_decl(lo->nest, into, o->buf);
 }
 
-static Access shared_at(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced) {
+Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced) {
     Dim at[] = {slot, o->along ? side : reduced, o->along ? reduced : side};
     for (int k = 0; k < 3; k++) at[k] = lowering_simplify(w->lo, at[k]);
     return (Access){o->buf, 3, arena_copy(w->lo->arena, at, sizeof at)};
@@ -254,7 +223,7 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
 }
 
 /* A block of the reduction to a slot: neighbouring threads take neighbours in memory. */
-static void copy_block(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
+void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     Lowering *lo = w->lo;
     int64_t depth = w->plan->reduced.block, side = o->side->block;
     int64_t chunks = (o->along ? depth : side) / o->lanes,
@@ -263,49 +232,57 @@ static void copy_block(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *i
     int mark = lo->env.n;
     Dim e = w->number;
     if (steps > 1) {
-        Dim var = lowering_var(lo, "e", constant(w, steps));
+        Dim var = lowering_var(lo, "e", warps_const(w, steps));
         LoopMark how = steps <= UNROLL_MOST ? LOOP_UNROLL : LOOP_SEQ;
-        into = &nest_for(lo->nest, into, var, constant(w, steps), how)->body;
+        into = &nest_for(lo->nest, into, var, warps_const(w, steps), how)->body;
         e = sum(w, times(w, var, w->nthreads), e);
     }
     if (steps * w->nthreads > count) {
         Stmt *some = nest_if(lo->nest, into);
-        vec_push(lo->arena, &some->guard, dim_sub(lo->ctx, constant(w, count - 1), e));
+        vec_push(lo->arena, &some->guard, dim_sub(lo->ctx, warps_const(w, count - 1), e));
         into = &some->body;
     }
-    Dim outer = lowering_simplify(lo, dim_div(lo->ctx, e, constant(w, chunks)));
-    Dim inner = times(w, lowering_simplify(lo, dim_mod(lo->ctx, e, constant(w, chunks))), o->lanes);
+    Dim outer = lowering_simplify(lo, dim_div(lo->ctx, e, warps_const(w, chunks)));
+    Dim inner =
+        times(w, lowering_simplify(lo, dim_mod(lo->ctx, e, warps_const(w, chunks))), o->lanes);
     if (o->lanes > 1) {
-        Dim lanes = constant(w, o->lanes), l = lowering_var(lo, "l", lanes);
+        Dim lanes = warps_const(w, o->lanes), l = lowering_var(lo, "l", lanes);
         into = &nest_for(lo->nest, into, l, lanes, LOOP_VECTOR)->body;
         inner = sum(w, inner, l);
     }
     Dim own = o->along ? outer : inner, reduced = o->along ? inner : outer;
-    Access to = shared_at(w, o, slot, own, reduced);
+    Access to = warps_shared(w, o, slot, own, reduced);
     copy_element(w, o, sum(w, o->first, own), sum(w, times(w, block, depth), reduced), &to, into);
     lo->env.n = mark;
 }
 
-static void copy_both(Warps *w, Dim block, Dim slot, Stmts *into) {
-    copy_block(w, &w->a, block, slot, into);
-    copy_block(w, &w->b, block, slot, into);
+static void copy_both(void *user, Dim block, Dim slot, Stmts *into) {
+    Warps *w = user;
+    warps_copy(w, &w->a, block, slot, into);
+    warps_copy(w, &w->b, block, slot, into);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------
  */
 
+static int element_of(const Warps *w, const Operand *o, Body *b, Dim side, Dim reduced) {
+    return body_read(b, warps_shared(w, o, o->slot, side, reduced), o->type);
+}
+
 /* The loops that a step stands for, at tile (m, n) of the warp and part k of the block. */
-static void one_step(Warps *w, Dim slot, Dim k, Dim m, Dim n, Stmts *into) {
+static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     Lowering *lo = w->lo;
     const WarpStep *step = w->step;
-    Stmt *use = nest_stmt(lo->nest, into, STMT_USE);
-    use->use = step->name;
-    use->from = w->plan->map->from;
-    into = &use->body;
+    if (step->name) {
+        Stmt *use = nest_stmt(lo->nest, into, STMT_USE);
+        use->use = step->name;
+        use->from = w->plan->map->from;
+        into = &use->body;
+    }
     int mark = lo->env.n;
-    Dim q = open_mark(w, "q", constant(w, step->depth), LOOP_UNROLL, &into);
-    Dim h = open_mark(w, "h", constant(w, step->rows / GROUP), LOOP_UNROLL, &into);
-    Dim l = open_mark(w, "l", constant(w, step->columns / PAIRS), LOOP_VECTOR, &into);
+    Dim q = warps_open(w, "q", warps_const(w, step->depth), LOOP_UNROLL, &into);
+    Dim h = warps_open(w, "h", warps_const(w, step->rows / GROUP), LOOP_UNROLL, &into);
+    Dim l = warps_open(w, "l", warps_const(w, step->columns / PAIRS), LOOP_VECTOR, &into);
     Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
     Dim column = sum(w, sum(w, w->column, times(w, n, step->columns)),
                      sum(w, times(w, w->pair, step->columns / PAIRS), l));
@@ -313,23 +290,23 @@ static void one_step(Warps *w, Dim slot, Dim k, Dim m, Dim n, Stmts *into) {
     Access to = {w->acc, 4, arena_copy(lo->arena, acc, sizeof acc)};
     Stmt *s = nest_body(lo->nest, into);
     Body *b = &s->code;
-    int x = body_cvt(b, step->c, body_read(b, shared_at(w, &w->a, slot, row, reduced), step->a));
-    int y = body_cvt(b, step->c, body_read(b, shared_at(w, &w->b, slot, column, reduced), step->b));
+    int x = body_cvt(b, step->c, element_of(w, &w->a, b, row, reduced));
+    int y = body_cvt(b, step->c, element_of(w, &w->b, b, column, reduced));
     int z = body_prim3(b, P_FMA, x, y, body_read(b, to, step->c));
     vec_push(lo->arena, &s->store, ((Store){to, z}));
     s->from = w->plan->map->from;
     lo->env.n = mark;
 }
 
-static void all_steps(Warps *w, Dim slot, Stmts *into) {
+void warps_steps(Warps *w, Stmts *into) {
     const WarpStep *step = w->step;
     int mark = w->lo->env.n;
-    Dim parts = constant(w, w->plan->reduced.block / step->depth);
-    Dim k = open_mark(w, "part", parts, LOOP_UNROLL, &into);
-    Dim m = open_mark(w, "m", constant(w, w->root->rows.warp / step->rows), LOOP_UNROLL, &into);
-    Dim n =
-        open_mark(w, "n", constant(w, w->root->columns.warp / step->columns), LOOP_UNROLL, &into);
-    one_step(w, slot, k, m, n, into);
+    Dim parts = warps_const(w, w->plan->reduced.block / step->depth);
+    Dim k = warps_open(w, "part", parts, step->name ? LOOP_UNROLL : LOOP_SEQ, &into);
+    Dim m = warps_open(w, "m", warps_const(w, w->root->rows.warp / step->rows), LOOP_UNROLL, &into);
+    Dim n = warps_open(w, "n", warps_const(w, w->root->columns.warp / step->columns), LOOP_UNROLL,
+                       &into);
+    one_step(w, k, m, n, into);
     w->lo->env.n = mark;
 }
 
@@ -346,27 +323,48 @@ static Stmts *when(Warps *w, Dim guard, Stmts *into) {
     return &s->body;
 }
 
-static void reduce_blocks(Warps *w, Stmts *into) {
+void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {
     Lowering *lo = w->lo;
-    Nest *nest = lo->nest;
-    int ahead = w->plan->ahead, mark = lo->env.n;
-    Dim all = total(w, w->plan->map, &w->plan->reduced), slots = constant(w, ahead + 1);
-    Dim count = dim_ceildiv(lo->ctx, all, constant(w, w->plan->reduced.block));
-    count = lowering_simplify(lo, count);
-    for (int p = 0; p < ahead; p++) {
-        Dim left = dim_addc(lo->ctx, count, -1 - p);
-        if (!never(lo, left)) copy_both(w, constant(w, p), constant(w, p), when(w, left, into));
-        nest_stmt(nest, into, STMT_COMMIT);
+    int mark = lo->env.n;
+    Dim slots = warps_const(w, p->ahead + 1);
+    for (int i = 0; i < p->ahead; i++) {
+        Dim left = dim_addc(lo->ctx, p->count, -1 - i), at = warps_const(w, i);
+        if (!never(lo, left)) p->copy(p->user, at, at, when(w, left, into));
+        nest_stmt(lo->nest, into, STMT_COMMIT);
     }
-    Dim block = lowering_var(lo, "block", count), next = dim_addc(lo->ctx, block, ahead);
-    into = &nest_for(nest, into, block, count, LOOP_SEQ)->body;
-    nest_stmt(nest, into, STMT_WAIT)->left = ahead - 1;
-    nest_stmt(nest, into, STMT_SYNC);
-    Dim more = dim_sub(lo->ctx, dim_addc(lo->ctx, count, -1), next);
-    if (!never(lo, more)) copy_both(w, next, dim_mod(lo->ctx, next, slots), when(w, more, into));
-    nest_stmt(nest, into, STMT_COMMIT);
-    all_steps(w, dim_mod(lo->ctx, block, slots), into);
+    Dim block = lowering_var(lo, "block", p->count), next = dim_addc(lo->ctx, block, p->ahead);
+    into = &nest_for(lo->nest, into, block, p->count, LOOP_SEQ)->body;
+    nest_stmt(lo->nest, into, STMT_WAIT)->left = p->ahead - 1;
+    nest_stmt(lo->nest, into, STMT_SYNC);
+    Dim more = dim_sub(lo->ctx, dim_addc(lo->ctx, p->count, -1), next);
+    if (!never(lo, more)) {
+        Dim last = lo->env.at[mark].hi;
+        Stmts *some = when(w, more, into);
+        lo->env.at[mark].hi = dim_addc(lo->ctx, last, -p->ahead);
+        p->copy(p->user, next, dim_mod(lo->ctx, next, slots), some);
+        lo->env.at[mark].hi = last;
+    }
+    nest_stmt(lo->nest, into, STMT_COMMIT);
+    p->use(p->user, block, dim_mod(lo->ctx, block, slots), into);
     lo->env.n = mark;
+}
+
+static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
+    Warps *w = user;
+    (void)block;
+    w->a.slot = w->b.slot = slot;
+    warps_steps(w, into);
+}
+
+Dim warps_blocks(Warps *w, Dim all, int64_t block) {
+    return lowering_simplify(w->lo, dim_ceildiv(w->lo->ctx, all, warps_const(w, block)));
+}
+
+static void reduce_blocks(Warps *w, Stmts *into) {
+    Dim all = warps_total(w, w->plan->map, &w->plan->reduced);
+    Pipeline p = {.ahead = w->plan->ahead, .copy = copy_both, .use = use_both, .user = w};
+    p.count = warps_blocks(w, all, w->plan->reduced.block);
+    warps_pipeline(w, &p, into);
 }
 
 /* ---- results ----------------------------------------------------------------------------------
@@ -384,33 +382,52 @@ static void store_sum(Leaf *f, const Lane *lane, const Access *acc, Stmts *into)
     finish_body(f, s);
 }
 
-/* The elements that a thread has, where they are: pairs of neighbours in lanes. */
-static void store_elements(Warps *w, Stmts *into) {
+WarpElement warps_element(Warps *w, Stmts **into) {
     Lowering *lo = w->lo;
     const WarpStep *step = w->step;
     const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
-    int mark = lo->env.n, pair = step->columns / PAIRS;
+    int pair = step->columns / PAIRS;
+    WarpElement e;
+    e.m = warps_open(w, "m", warps_const(w, rows->warp / step->rows), LOOP_UNROLL, into);
+    e.n = warps_open(w, "n", warps_const(w, columns->warp / step->columns), LOOP_UNROLL, into);
+    e.h = warps_open(w, "h", warps_const(w, step->rows / GROUP), LOOP_UNROLL, into);
+    e.lane = (Lane){.var = lowering_var(lo, "l", warps_const(w, pair)), .width = pair, .row = true};
+    e.row = sum(w, times(w, e.m, step->rows), sum(w, times(w, e.h, GROUP), w->group));
+    e.row = sum(w, w->row, e.row);
+    e.column = sum(w, times(w, e.n, step->columns), sum(w, times(w, w->pair, pair), e.lane.var));
+    e.column = sum(w, w->column, e.column);
+    Dim at[] = {e.m, e.n, e.h, e.lane.var};
+    e.acc = (Access){w->acc, 4, arena_copy(lo->arena, at, sizeof at)};
+    return e;
+}
+
+/* The elements that a thread has, where they are: pairs of neighbours in lanes. */
+static void store_elements(Warps *w, Stmts *into) {
+    Lowering *lo = w->lo;
+    int mark = lo->env.n;
     Leaf f = {.plan = w->root, .map = w->root->map, .lo = lo};
-    Dim m = open_mark(w, "m", constant(w, rows->warp / step->rows), LOOP_UNROLL, &into);
-    Dim n = open_mark(w, "n", constant(w, columns->warp / step->columns), LOOP_UNROLL, &into);
-    Dim h = open_mark(w, "h", constant(w, step->rows / GROUP), LOOP_UNROLL, &into);
-    Lane lane = {.var = lowering_var(lo, "l", constant(w, pair)), .width = pair, .row = true};
-    Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
-    Dim column = sum(w, sum(w, w->column, times(w, n, step->columns)),
-                     sum(w, times(w, w->pair, pair), lane.var));
-    Dim at[] = {m, n, h, lane.var};
-    Access acc = {w->acc, 4, arena_copy(lo->arena, at, sizeof at)};
+    WarpElement e = warps_element(w, &into);
     for (int d = 0; d < f.map->dim.n; d++) f.value[d] = w->fixed[d];
-    set_dims(w, f.map, rows, sum(w, w->a.first, row), f.value);
-    set_dims(w, f.map, columns, sum(w, w->b.first, column), f.value);
+    set_dims(w, f.map, &w->root->rows, sum(w, w->a.first, e.row), f.value);
+    set_dims(w, f.map, &w->root->columns, sum(w, w->b.first, e.column), f.value);
     if (w->plan == w->root) {
         f.write = &f.map->write.at[0];
-        store_sum(&f, &lane, &acc, into);
+        store_sum(&f, &e.lane, &e.acc, into);
     } else {
-        lo->local[w->plan->map->write.at[0].to[0].cont].one = &acc;
-        plain_body(&f, &lane, into);
+        lo->local[w->plan->map->write.at[0].to[0].cont].one = &e.acc;
+        plain_body(&f, &e.lane, into);
     }
     lo->env.n = mark;
+}
+
+void warps_sums(Warps *w, Stmts *into) {
+    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
+    Dim box[] = {warps_const(w, rows->warp / w->step->rows),
+                 warps_const(w, columns->warp / w->step->columns),
+                 warps_const(w, w->step->rows / GROUP), warps_const(w, w->step->columns / PAIRS)};
+    const char *name = internf(w->lo->ctx, "acc.%d", w->lo->fresh++);
+    w->acc = nest_buf(w->lo->nest, name, BUF_REG, w->step->c, box, 4);
+    nest_decl(w->lo->nest, into, w->acc)->has_init = true;
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------
@@ -436,11 +453,11 @@ static void find_operands(Warps *w) {
     }
 }
 
-static const WarpStep *step_named(const Lowering *lo, const char *name) {
-    for (int i = 0; i < lo->machine->nstep; i++)
+const WarpStep *warps_step(const Lowering *lo, const char *name) {
+    for (int i = 0; name && i < lo->machine->nstep; i++)
         if (strcmp(lo->machine->step[i]->name, name) == 0) return lo->machine->step[i];
     fail(lo->ctx, E_UNSUPPORTED, "kernel \"%s\" uses \"%s\", which %s does not have",
-         lo->kernel->name, name, lo->machine->name);
+         lo->kernel->name, name ? name : "", lo->machine->name);
 }
 
 static void check_sizes(const Warps *w) {
@@ -460,19 +477,15 @@ static void check_sizes(const Warps *w) {
 void lower_warps(Lowering *lo) {
     Warps w = {.lo = lo, .plan = lo->steps, .root = &lo->plan[lo->nplan - 1]};
     Stmts *into = &lo->nest->body;
-    w.step = step_named(lo, w.plan->use);
+    w.step = warps_step(lo, w.plan->use);
     find_operands(&w);
     check_sizes(&w);
     open_grid(&w, &into);
-    open_operand(&w, &w.a, into);
-    open_operand(&w, &w.b, into);
-    open_warps(&w, &into);
-    Dim box[] = {constant(&w, w.root->rows.warp / w.step->rows),
-                 constant(&w, w.root->columns.warp / w.step->columns),
-                 constant(&w, w.step->rows / GROUP), constant(&w, w.step->columns / PAIRS)};
-    w.acc = nest_buf(lo->nest, internf(lo->ctx, "acc.%d", lo->fresh++), BUF_REG, w.step->c, box, 4);
-    Stmt *decl = nest_decl(lo->nest, into, w.acc);
-    decl->has_init = true;
+    w.a.slots = w.b.slots = w.plan->ahead + 1;
+    warps_operand(&w, &w.a, into);
+    warps_operand(&w, &w.b, into);
+    warps_threads(&w, &into);
+    warps_sums(&w, into);
     reduce_blocks(&w, into);
     store_elements(&w, into);
 }

@@ -64,6 +64,8 @@ bool stage_tiles(Rows *r, const int *dims, int n);
 bool step_tiles(Rows *r, const int *dims, int n);
 /* The same for an element-wise map that reads across what it writes. */
 bool stage_transposed(Rows *r, const int *dims, int n);
+/* schedule_weigh.c: rows of scores that weigh rows of values, block by block of keys. */
+bool weigh_tiles(Rows *r);
 
 /* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
 bool merge_rows(Scheduling *s, Kernel *kernel);

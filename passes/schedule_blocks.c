@@ -358,6 +358,7 @@ void schedule_blocks(Scheduling *s, Kernel *kernel) {
         serial(&r, why);
         return;
     }
+    if (weigh_tiles(&r)) return;
     bool own = n && element_by_element(&r), whole = byte_elements(&r) == 1;
     if (own && whole && step_tiles(&r, dims, n)) return;
     if (own && whole && (stage_tiles(&r, dims, n) || stage_transposed(&r, dims, n))) return;

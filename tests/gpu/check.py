@@ -69,7 +69,7 @@ class Checks:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        for text in ("gemm_f16", "step_ragged", "step_conv", "wide_f16", "thin_f16"):
+        for text in ("gemm_f16", "step_ragged", "step_conv", "wide_f16", "thin_f16", "attention"):
             out = {}
             for target in ("cuda", "c"):
                 out[target] = self.work / f"{text}.{target}"

@@ -77,6 +77,7 @@ typedef struct CForm {
     const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
     bool vectors;                              /* else `vector` loops are unrolled */
     bool checked;                              /* bounds checks in front of accesses */
+    const char *rolled;                        /* before a loop with barriers in it, or NULL */
     void (*phases)(CNest *c, CKernel *k);      /* the functions of a kernel */
     void (*loop)(CNest *c, const Stmt *s);     /* over blocks or threads */
     void (*array)(CNest *c, const Stmt *s);    /* declares a local array */
@@ -283,5 +284,7 @@ void merge(CNest *c, const Combine *k, CVal *params);
 
 /* emit_scan.c: fills kind, lanes, read, written of c->buf and the kernel's symbols. */
 void scan_nest(CNest *c, CKernel *kernel);
+/* Do all threads of a block meet in these? */
+bool has_barrier(const Stmts *stmts);
 
 #endif

@@ -168,6 +168,7 @@ static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
 
 static void emit_loop(CNest *c, const Stmt *s) {
     const char *var = str(c, "i_%d", c->fresh++);
+    if (c->form->rolled && has_barrier(&s->body)) put_line(c, "%s", c->form->rolled);
     put_line(c, "for (%s %s = 0; %s < %s; %s++) {", c->index, var, var,
              emit_dim_str(&c->names, s->extent), var);
     int mark = c->names.at.n, from = c->loaded_from;

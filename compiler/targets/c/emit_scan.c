@@ -138,3 +138,9 @@ void scan_nest(CNest *c, CKernel *kernel) {
         .c = c, .fixed = table_new(c->arena), .seen = table_new(c->arena), .kernel = kernel};
     scan_stmts(&scan, &c->nest->body);
 }
+
+bool has_barrier(const Stmts *stmts) {
+    for (int i = 0; i < stmts->n; i++)
+        if (stmts->at[i]->kind == STMT_SYNC || has_barrier(&stmts->at[i]->body)) return true;
+    return false;
+}

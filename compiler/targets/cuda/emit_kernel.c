@@ -359,6 +359,7 @@ static void cuda_phases(CNest *c, CKernel *k) {
 }
 
 const CForm cuda_form = {.math = "",
+                         .rolled = "#pragma unroll 1",
                          .phases = cuda_phases,
                          .loop = cuda_loop,
                          .array = cuda_array,

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of steps of warps: shared by nests_warps.c (one product) and nests_weigh.c (two, the
+ * first of which makes what the second reads). */
+#ifndef WEIR_PASSES_NESTS_WARPS_H
+#define WEIR_PASSES_NESTS_WARPS_H
+
+#include "passes/nests_leaf.h"
+
+/* A step's threads, 8 by 4 of them, have rows 8 apart and pairs of neighbouring columns. */
+enum { GROUP = 8, PAIRS = 4, PAD_BYTES = 16 };
+
+typedef struct Operand {
+    const Val *read;
+    const JoinedDims *side; /* rows, or columns */
+    Dim first;              /* the block's first of them */
+    bool along;             /* reduced elements lie side by side */
+    DType type;
+    int buf, lanes; /* lanes: copied at once */
+    int slots;      /* blocks that are in shared memory at a time, ... */
+    Dim slot;       /* ... and which of them steps use now */
+} Operand;
+
+typedef struct Warps {
+    Lowering *lo;
+    const MapPlan *plan, *root;
+    const WarpStep *step;
+    int own[RANK_MAX * 2];   /* by root dim: that of the map, or -1 */
+    Dim fixed[RANK_MAX * 2]; /* by root dim: its value, of those that are no row and no column */
+    Dim row, column, number; /* of the warp; of the thread in the block */
+    Dim group, pair;         /* the thread in its warp */
+    int nthreads, acc;
+    Operand a, b;
+} Warps;
+
+static inline Dim warps_const(const Warps *w, int64_t value) {
+    return dim_const(w->lo->ctx, value);
+}
+
+static inline Dim sum(const Warps *w, Dim a, Dim b) {
+    return dim_add(w->lo->ctx, a, b);
+}
+
+static inline Dim times(const Warps *w, Dim a, int64_t by) {
+    return dim_mulc(w->lo->ctx, a, by);
+}
+
+/* The instruction of that name. */
+const WarpStep *warps_step(const Lowering *lo, const char *name);
+/* How many the joined dims are; in how many blocks. */
+Dim warps_total(const Warps *w, const Map *m, const JoinedDims *j);
+Dim warps_blocks(Warps *w, Dim all, int64_t block);
+/* Opens a loop; its variable (0 for a single block). */
+Dim warps_open(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts **into);
+/* The same over blocks of the root's rows or columns: the first of the block at hand. */
+Dim warps_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into);
+/* The threads of a block. */
+void warps_threads(Warps *w, Stmts **into);
+
+/* Declares an operand's shared memory and finds how it is copied. */
+void warps_operand(Warps *w, Operand *o, Stmts *into);
+/* Where an element lies in it. */
+Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced);
+/* Copies a block of the reduction to a slot. */
+void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
+/* All steps of the warp on the operands' present slots. */
+void warps_steps(Warps *w, Stmts *into);
+
+/* The sums of a thread, zero: w->acc. */
+void warps_sums(Warps *w, Stmts *into);
+/* An element of these, or a pair of neighbouring columns in lanes: opens the loops over all. */
+typedef struct WarpElement {
+    Dim m, n, h; /* of a thread's: step along rows, along columns, half of the step's rows */
+    Lane lane;
+    Dim row, column; /* in the block */
+    Access acc;
+} WarpElement;
+WarpElement warps_element(Warps *w, Stmts **into);
+
+/* Blocks one after the other, each copied `ahead` blocks before it is used. */
+typedef void BlockFn(void *user, Dim block, Dim slot, Stmts *into);
+typedef struct Pipeline {
+    Dim count;
+    int ahead;
+    BlockFn *copy, *use;
+    void *user;
+} Pipeline;
+void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into);
+
+/* nests_weigh.c: rows of scores that weigh rows of values. */
+void lower_weighing(Lowering *lo);
+
+#endif

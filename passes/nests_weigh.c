@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of rows of scores that weigh rows of values (weigh.h), block by block of keys.
+ *
+ * A warp has 16 rows of the block's, each thread some elements of them, of the scores and of the
+ * results alike. Of a row it keeps the greatest score so far, the sum of terms exp(s - top), and
+ * what they weighed:
+ *
+ *     copy the block's rows of q, and the first blocks of k and v
+ *     for each block of keys: wait for it; ask for the one `ahead`
+ *         s = q k, by steps; shaped, and -inf where there is no key
+ *         greatest of the block; all that was summed before, times exp(top before - top now)
+ *         p = exp(s - top) to shared memory, and added to the row's sum
+ *         y += p v, by steps
+ *     y / sum, where a row is there
+ *
+ * While all scores of a row are -inf nothing is taken off them, so that their terms are 0; a row
+ * that has no other is 0 / 0, as it is where the maximum is known before. */
+#include "passes/nests_warps.h"
+#include "passes/weigh.h"
+
+typedef struct Weigh {
+    Lowering *lo;
+    Weighing is;
+    Warps scores, values;
+    WarpStep plain[2];
+    Dim key;                             /* the first of the block */
+    Dim at[RANK_MAX];                    /* by index of the scores: that of the block */
+    int high, one, top, off, scale, sum; /* registers: by row, `high` and `sum` by lane too */
+    Access s, row_off, row_sum;          /* what bodies read instead of containers */
+} Weigh;
+
+static const MapPlan *plan_at(const Weigh *g, int pos) {
+    return &g->lo->plan[pos];
+}
+
+static int root_of(const Weigh *g) {
+    return g->is.n - 1;
+}
+
+/* ---- registers --------------------------------------------------------------------------------
+ */
+
+static int row_register(Weigh *g, const char *name, bool lanes, DType type, Bits init,
+                        Stmts *into) {
+    Lowering *lo = g->lo;
+    const WarpStep *step = g->scores.step;
+    const Warps *w = &g->scores;
+    Dim box[] = {warps_const(w, w->root->rows.warp / step->rows),
+                 warps_const(w, step->rows / GROUP), warps_const(w, step->columns / PAIRS)};
+    int buf = nest_buf(lo->nest, internf(lo->ctx, "%s.%d", name, lo->fresh++), BUF_REG, type, box,
+                       lanes ? 3 : 2);
+    Stmt *decl = nest_decl(lo->nest, into, buf);
+    decl->has_init = true;
+    decl->init = init;
+    return buf;
+}
+
+static Access row_at(const Weigh *g, int buf, Dim m, Dim h, Dim lane) {
+    Dim at[] = {m, h, lane};
+    return (Access){buf, lane ? 3 : 2, arena_copy(g->lo->arena, at, sizeof at)};
+}
+
+static Bits lowest(const Weigh *g) {
+    return combine_get(g->lo->ctx, "max", F32)->identity[0];
+}
+
+static void open_rows(Weigh *g, Dim *m, Dim *h, Stmts **into) {
+    const Warps *w = &g->scores;
+    Dim steps = warps_const(w, w->root->rows.warp / w->step->rows);
+    *m = warps_open(w, "m", steps, LOOP_UNROLL, into);
+    *h = warps_open(w, "h", warps_const(w, w->step->rows / GROUP), LOOP_UNROLL, into);
+}
+
+/* ---- indices ----------------------------------------------------------------------------------
+ */
+
+/* The values of a map's dims where index k of the scores is `at`. */
+static void set_index(const Weigh *g, int pos, int k, Dim at, Dim *value) {
+    Lowering *lo = g->lo;
+    int d = g->is.dim[pos][k], inner = g->is.inner[pos][k];
+    if (d < 0) return;
+    value[d] = at;
+    if (inner < 0) return;
+    Dim by = lo->plan[pos].map->dim.at[inner].extent;
+    value[d] = lowering_simplify(lo, dim_div(lo->ctx, at, by));
+    value[inner] = lowering_simplify(lo, dim_mod(lo->ctx, at, by));
+}
+
+/* ---- elements ---------------------------------------------------------------------------------
+ */
+
+/* The map at the element; what others of the kernel made is in registers. */
+static Leaf leaf_at(Weigh *g, int pos, const WarpElement *e) {
+    const Weighing *is = &g->is;
+    const Warps *w = &g->scores;
+    Leaf f = {.plan = plan_at(g, pos), .map = plan_at(g, pos)->map, .lo = g->lo};
+    for (int d = 0; d < f.map->dim.n; d++) f.value[d] = warps_const(w, 0);
+    for (int k = 0; k < is->rank; k++) {
+        Dim at = g->at[k];
+        if (k == is->row) at = sum(w, w->a.first, e->row);
+        if (k == is->key) at = sum(w, g->key, e->column);
+        set_index(g, pos, k, at, f.value);
+    }
+    g->s = e->acc;
+    g->row_off = row_at(g, g->off, e->m, e->h, NULL);
+    g->row_sum = row_at(g, g->sum, e->m, e->h, e->lane.var);
+    return f;
+}
+
+/* A body at the element, in lanes: Val v of the map's own, in f32 as its container rounds it. */
+static Stmt *open_value(Leaf *f, const Lane *lane, int v, int *val, Stmts *into) {
+    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
+    int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
+    inline_body(f, lane, &s->code, map);
+    *val = map[v];
+    return s;
+}
+
+static int written_val(const Leaf *f) {
+    return f->map->write.at[0].val[0];
+}
+
+/* What the map makes of the scores takes their place. */
+static void shape(Weigh *g, int pos, const WarpElement *e, const Lane *lane, const Access *to,
+                  Stmts *into) {
+    Leaf f = leaf_at(g, pos, e);
+    int val;
+    Stmt *s = open_value(&f, lane, written_val(&f), &val, into);
+    DType type = g->lo->flow->cont.at[f.map->write.at[0].to[0].cont].type;
+    body_store(&f, s, *to, body_cvt(&s->code, F32, body_cvt(&s->code, type, val)));
+    finish_body(&f, s);
+}
+
+static void copy_score(Weigh *g, const WarpElement *e, const Lane *lane, const Access *from,
+                       const Access *to, Stmts *into) {
+    Leaf f = leaf_at(g, 0, e);
+    Stmt *s = nest_body(g->lo->nest, lane_loop(&f, lane, into));
+    body_store(&f, s, *to, body_read(&s->code, *from, F32));
+    finish_body(&f, s);
+}
+
+static void guard_ge0(const Weigh *g, Lane *lane, Dim d) {
+    DimEnv env = lowering_env(g->lo);
+    d = lowering_simplify(g->lo, d);
+    if (dim_ge0(g->lo->ctx, d, &env)) return;
+    lane->guard = lane->guard ? dim_min(g->lo->ctx, lane->guard, d) : d;
+}
+
+/* Cuts off lanes of rows and keys that are not there. */
+static void guard_element(const Weigh *g, const WarpElement *e, Lane *lane) {
+    Ctx *ctx = g->lo->ctx;
+    const Warps *w = &g->scores;
+    const Map *m = w->plan->map;
+    Dim rows = m->dim.at[g->is.dim[0][g->is.row]].extent,
+        keys = m->dim.at[g->is.dim[0][g->is.key]].extent;
+    guard_ge0(g, lane, dim_addc(ctx, dim_sub(ctx, rows, sum(w, w->a.first, e->row)), -1));
+    guard_ge0(g, lane, dim_addc(ctx, dim_sub(ctx, keys, sum(w, g->key, e->column)), -1));
+}
+
+/* The scores as they are compared, in their registers. */
+static void shape_scores(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    int mark = lo->env.n, last = g->is.top - 1;
+    WarpElement e = warps_element(&g->scores, &into);
+    Lane lane = e.lane;
+    Access to = e.acc;
+    guard_element(g, &e, &lane);
+    if (lane.guard) {
+        Dim width = warps_const(&g->scores, lane.width);
+        int buf =
+            nest_buf(lo->nest, internf(lo->ctx, "shaped.%d", lo->fresh++), BUF_REG, F32, &width, 1);
+        Stmt *decl = nest_decl(lo->nest, into, buf);
+        decl->has_init = true;
+        decl->init = lowest(g);
+        to = (Access){buf, 1, arena_copy(lo->arena, &lane.var, sizeof(Dim))};
+    }
+    for (int p = 1; p <= last; p++) shape(g, p, &e, &lane, p == last ? &to : &e.acc, into);
+    if (lane.guard && last < 1) copy_score(g, &e, &lane, &e.acc, &to, into);
+    if (lane.guard) copy_score(g, &e, &e.lane, &to, &e.acc, into);
+    lo->env.n = mark;
+}
+
+/* high = max(high, s), lane by lane. */
+static void find_greatest(Weigh *g, Stmts *into) {
+    int mark = g->lo->env.n, val;
+    WarpElement e = warps_element(&g->scores, &into);
+    Leaf f = leaf_at(g, g->is.top, &e);
+    Stmt *s = open_value(&f, &e.lane, written_val(&f), &val, into);
+    Access to = row_at(g, g->high, e.m, e.h, e.lane.var);
+    body_store(&f, s, to, body_prim2(&s->code, P_MAX, body_read(&s->code, to, F32), val));
+    finish_body(&f, s);
+    g->lo->env.n = mark;
+}
+
+/* Both lanes of a row, then the threads that share it: `one`. */
+static void fold_row(Weigh *g, int lanes, Prim by, const char *combine, Dim m, Dim h, Stmts *into) {
+    Lowering *lo = g->lo;
+    const Warps *w = &g->scores;
+    Access one = row_at(g, g->one, m, h, NULL), *at = arena_copy(lo->arena, &one, sizeof one);
+    Stmt *s = nest_body(lo->nest, into);
+    Body *b = &s->code;
+    int val = body_read(b, row_at(g, lanes, m, h, warps_const(w, 0)), F32);
+    for (int l = 1; l < w->step->columns / PAIRS; l++)
+        val = body_prim2(b, by, val, body_read(b, row_at(g, lanes, m, h, warps_const(w, l)), F32));
+    vec_push(lo->arena, &s->store, ((Store){one, val}));
+    s->from = w->plan->map->from;
+    Stmt *fold = nest_stmt(lo->nest, into, STMT_FOLD);
+    fold->threads = true;
+    fold->combine = combine_get(lo->ctx, combine, F32);
+    fold->lanes = PAIRS;
+    fold->src = fold->dst = at;
+    fold->from = w->plan->map->from;
+}
+
+/* top, what is taken off scores now, and by what is scaled what was summed. */
+static void raise_tops(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    int mark = lo->env.n;
+    Dim m, h;
+    open_rows(g, &m, &h, &into);
+    fold_row(g, g->high, P_MAX, "max", m, h, into);
+    Stmt *s = nest_body(lo->nest, into);
+    Body *b = &s->code;
+    Access top = row_at(g, g->top, m, h, NULL);
+    int before = body_read(b, top, F32);
+    int now = body_prim2(b, P_MAX, before, body_read(b, row_at(g, g->one, m, h, NULL), F32));
+    int any = body_prim2(b, P_GT, now, body_bits(b, F32, lowest(g)));
+    int off = body_prim3(b, P_SELECT, any, now, body_const(b, F32, 0));
+    int scale = body_prim1(b, P_EXP, body_prim2(b, P_SUB, before, off));
+    vec_push(lo->arena, &s->store, ((Store){top, now}));
+    vec_push(lo->arena, &s->store, ((Store){row_at(g, g->off, m, h, NULL), off}));
+    vec_push(lo->arena, &s->store, ((Store){row_at(g, g->scale, m, h, NULL), scale}));
+    s->from = plan_at(g, g->is.top)->map->from;
+    lo->env.n = mark;
+}
+
+static void scale_one(Weigh *g, const Access *at, Dim m, Dim h, const Lane *lane, Stmts *into) {
+    Leaf f = {.lo = g->lo, .plan = plan_at(g, root_of(g)), .map = plan_at(g, root_of(g))->map};
+    Stmt *s = nest_body(g->lo->nest, lane_loop(&f, lane, into));
+    int by = body_read(&s->code, row_at(g, g->scale, m, h, NULL), F32);
+    body_store(&f, s, *at, body_prim2(&s->code, P_MUL, body_read(&s->code, *at, F32), by));
+    finish_body(&f, s);
+}
+
+static void scale_sums(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    int mark = lo->env.n;
+    Stmts *rows = into;
+    Dim m, h;
+    open_rows(g, &m, &h, &rows);
+    Lane lane = {.width = g->scores.step->columns / PAIRS, .row = true};
+    lane.var = lowering_var(lo, "l", warps_const(&g->scores, lane.width));
+    Access sum = row_at(g, g->sum, m, h, lane.var);
+    scale_one(g, &sum, m, h, &lane, rows);
+    lo->env.n = mark;
+    WarpElement e = warps_element(&g->values, &into);
+    scale_one(g, &e.acc, e.m, e.h, &e.lane, into);
+    lo->env.n = mark;
+}
+
+/* Terms, added to their row's sum, to shared memory. */
+static void weigh_scores(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    Warps *v = &g->values;
+    int mark = lo->env.n, val;
+    WarpElement e = warps_element(&g->scores, &into);
+    if (g->is.terms >= 0) shape(g, g->is.terms, &e, &e.lane, &e.acc, into);
+    Leaf f = leaf_at(g, g->is.sum, &e);
+    Stmt *s = open_value(&f, &e.lane, written_val(&f), &val, into);
+    int sum_of = body_prim2(&s->code, P_ADD, body_read(&s->code, g->row_sum, F32), val);
+    body_store(&f, s, g->row_sum, sum_of);
+    finish_body(&f, s);
+    f = leaf_at(g, g->is.weights, &e);
+    s = open_value(&f, &e.lane, g->is.dividend, &val, into);
+    Access to = warps_shared(v, &v->a, v->a.slot, e.row, e.column);
+    body_store(&f, s, to, body_cvt(&s->code, v->a.type, val));
+    finish_body(&f, s);
+    lo->env.n = mark;
+}
+
+/* ---- blocks of keys ---------------------------------------------------------------------------
+ */
+
+static void copy_keys(void *user, Dim block, Dim slot, Stmts *into) {
+    Weigh *g = user;
+    Warps *w = &g->scores, *v = &g->values;
+    w->b.first = times(w, block, w->plan->columns.block);
+    warps_copy(w, &w->b, warps_const(w, 0), slot, into);
+    warps_copy(v, &v->b, block, slot, into);
+}
+
+static void use_keys(void *user, Dim block, Dim slot, Stmts *into) {
+    Weigh *g = user;
+    Warps *w = &g->scores, *v = &g->values;
+    g->key = times(w, block, w->plan->columns.block);
+    w->b.slot = v->b.slot = slot;
+    warps_sums(w, into);
+    warps_steps(w, into);
+    shape_scores(g, into);
+    g->high = row_register(g, "high", true, F32, lowest(g), into);
+    g->one = row_register(g, "one", false, F32, 0, into);
+    g->scale = row_register(g, "scale", false, F32, 0, into);
+    find_greatest(g, into);
+    raise_tops(g, into);
+    scale_sums(g, into);
+    weigh_scores(g, into);
+    nest_stmt(g->lo->nest, into, STMT_SYNC);
+    warps_steps(v, into);
+}
+
+/* ---- results ----------------------------------------------------------------------------------
+ */
+
+static void store_results(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    Warps *v = &g->values;
+    int mark = lo->env.n;
+    Stmts *rows = into;
+    Dim m, h;
+    g->one = row_register(g, "one", false, F32, 0, into);
+    open_rows(g, &m, &h, &rows);
+    fold_row(g, g->sum, P_ADD, "sum", m, h, rows);
+    lo->env.n = mark;
+    WarpElement e = warps_element(v, &into);
+    Leaf f = leaf_at(g, root_of(g), &e);
+    const Access *to = &f.map->write.at[0].to[0];
+    f.value[g->is.dim[root_of(g)][g->is.key]] = warps_const(v, 0);
+    f.value[g->is.column] = e.column;
+    f.write = &f.map->write.at[0];
+    into = open_guards(&f, &e.lane, true, into);
+    Stmt *s = nest_body(lo->nest, lane_loop(&f, &e.lane, into));
+    Body *b = &s->code;
+    int all = body_read(b, row_at(g, g->one, e.m, e.h, NULL), F32);
+    int val = body_prim2(b, P_DIV, body_read(b, e.acc, F32), all);
+    body_store(&f, s, target_access(&f, to), body_cvt(b, lo->flow->cont.at[to->cont].type, val));
+    finish_body(&f, s);
+    lo->env.n = mark;
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------
+ */
+
+/* An instruction of the machine; or the same loops without one. */
+static const WarpStep *step_of(Weigh *g, const MapPlan *plan, WarpStep *plain) {
+    enum { DEPTH = 4 };
+    *plain = (WarpStep){.c = F32, .rows = 2 * GROUP, .columns = 2 * PAIRS, .depth = DEPTH};
+    return plan->use ? warps_step(g->lo, plan->use) : plain;
+}
+
+static Warps open_product(Weigh *g, int pos, int row_val, int column_val) {
+    Warps w = {.lo = g->lo, .plan = plan_at(g, pos), .root = plan_at(g, pos)};
+    w.step = step_of(g, w.plan, &g->plain[pos != 0]);
+    for (int d = 0; d < w.plan->map->dim.n; d++) {
+        w.own[d] = d;
+        w.fixed[d] = warps_const(&w, 0);
+    }
+    w.a = (Operand){.read = &w.plan->map->body.val.at[row_val], .side = &w.plan->rows};
+    w.b = (Operand){.read = &w.plan->map->body.val.at[column_val], .side = &w.plan->columns};
+    w.a.slots = 1;
+    w.b.slots = w.plan->ahead + 1;
+    w.a.slot = w.a.first = w.b.first = warps_const(&w, 0);
+    return w;
+}
+
+/* A block for each tile of rows at each index of all other dims. */
+static void open_blocks(Weigh *g, Stmts **into) {
+    const Weighing *is = &g->is;
+    Warps *w = &g->scores, *v = &g->values;
+    const Cont *shape = &g->lo->flow->cont.at[v->a.read->read.cont];
+    for (int k = 0; k < is->rank; k++) {
+        if (k == is->row || k == is->key) continue;
+        g->at[k] = warps_open(v, "h", shape->shape[k], LOOP_BLOCK, into);
+        set_index(g, 0, k, g->at[k], w->fixed);
+        set_index(g, root_of(g), k, g->at[k], v->fixed);
+    }
+    w->a.first = v->a.first = warps_tiles(v, "row", &v->plan->rows, into);
+}
+
+static void declare_weights(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    Warps *v = &g->values;
+    const Cont *c = &lo->flow->cont.at[v->a.read->read.cont];
+    v->a.type = c->type;
+    v->a.along = true;
+    int pad = PAD_BYTES / (dtype_bits(c->type) / 8);
+    Dim box[] = {warps_const(v, 1), warps_const(v, v->plan->rows.block),
+                 warps_const(v, v->plan->reduced.block + pad)};
+    const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
+    v->a.buf = nest_buf(lo->nest, name, BUF_SHARED, c->type, box, 3);
+    nest_decl(lo->nest, into, v->a.buf);
+}
+
+/* Keys are copied from the first of any block on. */
+static void declare_keys(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    Warps *w = &g->scores;
+    int mark = lo->env.n;
+    Dim block = lowering_var(lo, "block", warps_const(w, INT32_MAX));
+    w->b.first = times(w, block, w->plan->columns.block);
+    warps_operand(w, &w->b, into);
+    lo->env.n = mark;
+}
+
+/* What bodies of the kernel's maps read of each other. */
+static void bind_containers(Weigh *g) {
+    for (int p = 0; p < root_of(g); p++) {
+        int cont = plan_at(g, p)->map->write.at[0].to[0].cont;
+        g->lo->local[cont].one = p == g->is.top   ? &g->row_off
+                                 : p == g->is.sum ? &g->row_sum
+                                                  : &g->s;
+    }
+}
+
+void lower_weighing(Lowering *lo) {
+    Weigh g = {.lo = lo};
+    Stmts *into = &lo->nest->body;
+    if (!weighing_find(lo->flow, lo->kernel->map.at, lo->nplan, &g.is))
+        BUG("kernel \"%s\" has two products by rows and columns, and no rows that they share",
+            lo->kernel->name);
+    g.scores = open_product(&g, 0, g.is.q, g.is.k);
+    g.values = open_product(&g, root_of(&g), g.is.p, g.is.v);
+    bind_containers(&g);
+    open_blocks(&g, &into);
+    warps_operand(&g.scores, &g.scores.a, into);
+    declare_keys(&g, into);
+    warps_operand(&g.values, &g.values.b, into);
+    declare_weights(&g, into);
+    Warps *w = &g.scores, *v = &g.values;
+    warps_threads(w, &into);
+    v->row = w->row, v->column = w->column, v->number = w->number, v->group = w->group;
+    v->pair = w->pair, v->nthreads = w->nthreads;
+    g.top = row_register(&g, "top", false, F32, lowest(&g), into);
+    g.off = row_register(&g, "off", false, F32, 0, into);
+    g.sum = row_register(&g, "sum", true, F32, 0, into);
+    warps_sums(v, into);
+    Dim zero = warps_const(w, 0);
+    warps_copy(w, &w->a, zero, zero, into);
+    Dim keys = w->plan->map->dim.at[w->plan->columns.dim[0]].extent;
+    Pipeline p = {.ahead = v->plan->ahead, .copy = copy_keys, .use = use_keys, .user = &g};
+    p.count = warps_blocks(w, keys, w->plan->columns.block);
+    warps_pipeline(w, &p, into);
+    store_results(&g, into);
+}

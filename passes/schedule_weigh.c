@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of scores that weigh rows of values (weigh.h), for a machine of blocks of threads: the lines
+ * of both products, rows and warps alike, and the keys, which are columns of one and are reduced in
+ * the other, in the same blocks. */
+#include "passes/schedule.h"
+#include "passes/weigh.h"
+
+static const int64_t unknown_extent = 64;
+enum { ROWS_OF_WARP = 16, ROWS_OF_BLOCK = 128, COLUMNS_MOST = 128, DEPTH_MOST = 256, PAD = 16 };
+enum { FEWEST_ROWS = 8, FEWEST_KEYS = 16 };
+
+/* ---- tiles ------------------------------------------------------------------------------------
+ */
+
+typedef struct Operands {
+    const Flow *flow;
+    const Map *scores, *root;
+    const Val *q, *k, *p, *v;
+} Operands;
+
+static Operands operands_of(const Flow *flow, const int *maps, const Weighing *w) {
+    const Map *s = flow->map.at[maps[0]], *y = flow->map.at[maps[w->n - 1]];
+    return (Operands){flow,
+                      s,
+                      y,
+                      &s->body.val.at[w->q],
+                      &s->body.val.at[w->k],
+                      &y->body.val.at[w->p],
+                      &y->body.val.at[w->v]};
+}
+
+/* Copies can be made of it: floats of two or four bytes as they are stored. */
+static bool can_copy(const Operands *o, const Val *read) {
+    const Cont *c = &o->flow->cont.at[read->read.cont];
+    int bits = dtype_bits(c->type);
+    return !c->layout && dtype_is_float(c->type) && (bits == 16 || bits == 32);
+}
+
+/* What is copied beyond the last key is zero, as the container ends there; or there is nothing. */
+static bool ends_with_keys(const Operands *o, int key, int64_t block) {
+    const Access *a = &o->v->read;
+    int64_t extent = map_extent(o->root, key, -1);
+    for (int k = 0; k < a->rank; k++)
+        if (access_dim(o->root, a, k) == key)
+            return extent % block == 0 ||
+                   o->flow->cont.at[a->cont].shape[k] == o->root->dim.at[key].extent;
+    return extent > 0 && extent % block == 0;
+}
+
+static const WarpStep *step_for(const Machine *m, const Val *a, const Val *b) {
+    for (int i = 0; i < m->nstep; i++)
+        if (m->step[i]->a == a->type && m->step[i]->b == b->type && m->step[i]->c == F32)
+            return m->step[i];
+    return NULL;
+}
+
+static int64_t bytes_of(const Val *v) {
+    return dtype_bits(v->type) / 8;
+}
+
+static bool fits(const Operands *o, const Machine *m, const WeighTile *t) {
+    int64_t once = t->rows * (t->depth * bytes_of(o->q) + PAD) +
+                   t->rows * (t->keys * bytes_of(o->p) + PAD),
+            slot = t->keys * (t->depth * bytes_of(o->k) + PAD) +
+                   t->keys * (t->columns * bytes_of(o->v) + PAD);
+    return once + (t->ahead + 1) * slot <= m->shared_most / 2;
+}
+
+/* As many rows for each key that is fetched as leave a block for every core. */
+static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing *w) {
+    double others = 1;
+    int row = w->dim[w->n - 1][w->row];
+    for (int k = 0; k < w->rank; k++)
+        if (k != w->row && k != w->key)
+            others *= (double)extent_or(o->flow->cont.at[o->p->read.cont].shape[k], unknown_extent);
+    int64_t rows = ROWS_OF_BLOCK, extent = map_extent(o->root, row, ROWS_OF_BLOCK);
+    while (rows > ROWS_OF_WARP &&
+           (rows / 2 >= extent || others * (double)((extent + rows - 1) / rows) < m->cores))
+        rows /= 2;
+    return rows;
+}
+
+static bool choose_keys(const Operands *o, const Machine *m, const Weighing *w, WeighTile *t) {
+    static const int sizes[][2] = {{64, 2}, {64, 1}, {32, 2}, {32, 1}, {16, 1}};
+    int key = w->dim[w->n - 1][w->key];
+    for (; t->rows >= ROWS_OF_WARP; t->rows /= 2)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            t->keys = sizes[i][0], t->ahead = sizes[i][1];
+            if (t->keys / 2 >= map_extent(o->root, key, INT32_MAX)) continue;
+            if (ends_with_keys(o, key, t->keys) && fits(o, m, t)) return true;
+        }
+    return false;
+}
+
+bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, const Weighing *w,
+                   WeighTile *t) {
+    enum { PLAIN_DEPTH = 4, PLAIN_COLUMNS = 8 };
+    Operands o = operands_of(flow, maps, w);
+    int row = w->dim[w->n - 1][w->row], key = w->dim[w->n - 1][w->key];
+    if (!can_copy(&o, o.q) || !can_copy(&o, o.k) || !can_copy(&o, o.p) || !can_copy(&o, o.v))
+        return false;
+    *t = (WeighTile){.scores = step_for(machine, o.q, o.k), .values = step_for(machine, o.p, o.v)};
+    t->warp_rows = ROWS_OF_WARP;
+    t->depth = map_extent(o.scores, w->depth, 0);
+    t->columns = map_extent(o.root, w->column, 0);
+    if (t->depth < 1 || t->depth > DEPTH_MOST || t->columns < 1 || t->columns > COLUMNS_MOST ||
+        t->depth % (t->scores ? t->scores->depth : PLAIN_DEPTH) || t->columns % PLAIN_COLUMNS)
+        return false;
+    if (map_extent(o.root, row, FEWEST_ROWS) < FEWEST_ROWS ||
+        map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS)
+        return false;
+    t->rows = rows_of_block(&o, machine, w);
+    return choose_keys(&o, machine, w, t);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+static void size_line(const Rows *r, LineKind kind, int pos, int dim, int64_t size) {
+    const Map *m = r->s->flow->map.at[r->kernel->map.at[pos]];
+    line_dim(r->s->flow, kernel_line(r->s->flow, r->kernel, kind, pos), m, dim, size);
+}
+
+static void stage_line(const Rows *r, int pos, int read, int ahead) {
+    const Map *m = r->s->flow->map.at[r->kernel->map.at[pos]];
+    Line *line = kernel_line(r->s->flow, r->kernel, LINE_STAGE, pos);
+    line->cont = m->body.val.at[read].read.cont;
+    line->ahead = ahead;
+}
+
+static void use_line(const Rows *r, int pos, const WarpStep *step) {
+    if (step) kernel_line(r->s->flow, r->kernel, LINE_USE, pos)->name = step->name;
+}
+
+bool weigh_tiles(Rows *r) {
+    const Machine *machine = r->s->env->machine;
+    int root = r->kernel->map.n - 1;
+    Weighing w;
+    WeighTile t;
+    if (r->s->env->math == MATH_STRICT || r->kernel->map.n > WEIGH_MAPS ||
+        !weighing_find(r->s->flow, r->kernel->map.at, r->kernel->map.n, &w) ||
+        !weighing_tile(r->s->flow, machine, r->kernel->map.at, &w, &t))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        int pos = i ? root : 0, columns = i ? w.column : w.dim[0][w.key];
+        int64_t width = i ? t.columns : t.keys;
+        size_line(r, LINE_ROWS, pos, w.dim[pos][w.row], t.rows);
+        size_line(r, LINE_COLUMNS, pos, columns, width);
+        size_line(r, LINE_ROWS, pos, w.dim[pos][w.row], t.warp_rows);
+        size_line(r, LINE_COLUMNS, pos, columns, width);
+        size_line(r, LINE_DEPTH, pos, i ? w.dim[root][w.key] : w.depth, i ? t.keys : t.depth);
+        use_line(r, pos, i ? t.values : t.scores);
+    }
+    stage_line(r, 0, w.q, 0);
+    stage_line(r, 0, w.k, t.ahead);
+    stage_line(r, root, w.v, t.ahead);
+    keep_in_registers(r);
+    return true;
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of scores that weigh rows of values (weigh.h).
+ *
+ * The maximum of a row is only taken off its scores, and the sum only divides: so both may grow
+ * block by block of keys, with what was summed before scaled to the new maximum (Milakov and
+ * Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022),
+ * and no row need ever be whole. Who schedules that must know that the maps are these. */
+#include "passes/weigh.h"
+
+#include "passes/compose.h"
+
+static const int64_t unknown_extent = 64;
+
+typedef struct Search {
+    const Flow *flow;
+    const int *maps;
+    Weighing *w;
+    int s, e, p;             /* containers: the scores as they are now; terms, or -1; weights */
+    int shape;               /* the container of the scores, whose indices all others have */
+    const Access *top, *sum; /* as they are written */
+} Search;
+
+static const Map *map_of(const Search *f, int pos) {
+    return f->flow->map.at[f->maps[pos]];
+}
+
+static const Val *value_of(const Map *m) {
+    return &m->body.val.at[m->write.at[0].val[0]];
+}
+
+static bool is_one_float(const Write *w, Prim simple) {
+    return w->combine && w->combine->simple == simple && w->combine->nstate == 1 && w->n == 1 &&
+           w->combine->type[0] == F32;
+}
+
+/* Nothing that loops in blocks could not keep: sequences, constraints, several writes. */
+static bool is_plain(const Map *m) {
+    if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n) return false;
+    for (int d = 0; d < m->dim.n; d++)
+        if (m->dim.at[d].seq) return false;
+    return true;
+}
+
+/* ---- indices ----------------------------------------------------------------------------------
+ */
+
+/* Finds the dim that is index k of a product's access, or the two that it joins; false when it is
+ * anything else than these, over all of the container. */
+static bool find_index(const Search *f, int pos, const Access *a, int k) {
+    const Map *m = map_of(f, pos);
+    Ctx *ctx = f->flow->ctx;
+    Dim all = f->flow->cont.at[a->cont].shape[k];
+    int d = f->w->dim[pos][k] = access_dim(m, a, k);
+    f->w->inner[pos][k] = -1;
+    if (d >= 0) return m->dim.at[d].extent == all;
+    if (dim_is_const(a->at[k], NULL)) return dim_is(a->at[k], 0) && dim_is(all, 1);
+    for (int o = 0; o < m->dim.n; o++)
+        for (int i = 0; i < m->dim.n; i++) {
+            const MapDim *outer = &m->dim.at[o], *inner = &m->dim.at[i];
+            Dim joined = dim_add(ctx, dim_mul(ctx, outer->sym, inner->extent), inner->sym);
+            if (o == i || joined != a->at[k]) continue;
+            f->w->dim[pos][k] = o;
+            f->w->inner[pos][k] = i;
+            return dim_mul(ctx, outer->extent, inner->extent) == all;
+        }
+    return false;
+}
+
+/* Finds all of them; no dim may be in two. `seen`: those that are in one. */
+static bool find_indices(const Search *f, int pos, const Access *a, bool *seen) {
+    for (int k = 0; k < a->rank; k++) {
+        if (!find_index(f, pos, a, k)) return false;
+        const int own[] = {f->w->dim[pos][k], f->w->inner[pos][k]};
+        for (int i = 0; i < 2; i++) {
+            if (own[i] < 0) continue;
+            if (seen[own[i]]) return false;
+            seen[own[i]] = true;
+        }
+    }
+    return true;
+}
+
+/* Does the access stand at the row's elements, each index a dim of its own, or the only one there
+ * is? Fills in the position's dims. */
+static bool is_row(const Search *f, int pos, const Access *a) {
+    const Map *m = map_of(f, pos);
+    const Cont *shape = &f->flow->cont.at[f->shape], *own = &f->flow->cont.at[a->cont];
+    int *dim = f->w->dim[pos];
+    if (a->rank != f->w->rank || !access_covers(m, a)) return false;
+    for (int k = 0; k < a->rank; k++) {
+        dim[k] = access_dim(m, a, k);
+        f->w->inner[pos][k] = -1;
+        if (own->shape[k] != shape->shape[k]) return false;
+        if (dim[k] < 0 ? !dim_is(own->shape[k], 1) : m->dim.at[dim[k]].extent != own->shape[k])
+            return false;
+    }
+    return true;
+}
+
+/* Do both accesses of the position's map have the same dims? */
+static bool same_indices(const Search *f, int pos, const Access *a) {
+    const Map *m = map_of(f, pos);
+    if (a->rank != f->w->rank || dtype_bits(f->flow->cont.at[a->cont].type) > 32) return false;
+    for (int k = 0; k < a->rank; k++)
+        if (access_dim(m, a, k) != f->w->dim[pos][k]) return false;
+    return true;
+}
+
+/* Does a map read what another wrote of a row, at the row at hand? */
+static bool is_of_row(const Search *f, int pos, const Access *read, int by, const Access *to) {
+    const Map *m = map_of(f, pos), *maker = map_of(f, by);
+    if (read->cont != to->cont) return false;
+    for (int k = 0; k < to->rank; k++) {
+        int d = access_dim(maker, to, k), at = -1;
+        for (int i = 0; d >= 0 && i < f->w->rank; i++)
+            if (f->w->dim[by][i] == d) at = i;
+        if (d < 0 ? read->at[k] != to->at[k] : access_dim(m, read, k) != f->w->dim[pos][at])
+            return false;
+    }
+    return true;
+}
+
+/* ---- bodies -----------------------------------------------------------------------------------
+ */
+
+static const Access *read_at(const Map *m, int v) {
+    const Val *val = &m->body.val.at[body_unconverted(&m->body, v)];
+    return val->kind == VAL_READ && !val->has_else ? &val->read : NULL;
+}
+
+/* A read of a row's elements that is of this container. */
+static bool reads_row(const Search *f, int pos, int v, int cont) {
+    const Access *a = read_at(map_of(f, pos), v);
+    return a && a->cont == cont && is_row(f, pos, a);
+}
+
+/* exp(s - top), or what the map of terms made of it. */
+static bool is_term(const Search *f, int pos, int v) {
+    const Map *m = map_of(f, pos);
+    if (f->e >= 0) return reads_row(f, pos, v, f->e);
+    const Val *exp = &m->body.val.at[v];
+    if (exp->kind != VAL_PRIM || exp->prim != P_EXP) return false;
+    const Val *sub = &m->body.val.at[exp->arg[0]];
+    if (sub->kind != VAL_PRIM || sub->prim != P_SUB || !reads_row(f, pos, sub->arg[0], f->s))
+        return false;
+    const Access *top = read_at(m, sub->arg[1]);
+    return top && is_of_row(f, pos, top, f->w->top, f->top);
+}
+
+/* A sum of products of two reads; sets which Vals these are. */
+static bool is_product(const Map *m, int *x, int *y) {
+    const Val *v = value_of(m);
+    if (!is_plain(m) || !is_one_float(&m->write.at[0], P_ADD)) return false;
+    if (v->kind != VAL_PRIM || v->prim != P_MUL || v->type != F32) return false;
+    const Access *a = read_at(m, v->arg[0]), *b = read_at(m, v->arg[1]);
+    if (!a || !b || access_by_value(m, a) || access_by_value(m, b)) return false;
+    *x = body_unconverted(&m->body, v->arg[0]);
+    *y = body_unconverted(&m->body, v->arg[1]);
+    return *x != *y;
+}
+
+static const Access *val_read(const Map *m, int v) {
+    return &m->body.val.at[v].read;
+}
+
+/* ---- maps -------------------------------------------------------------------------------------
+ */
+
+static bool find_scores(Search *f) {
+    const Map *m = map_of(f, 0);
+    Weighing *w = f->w;
+    if (!is_product(m, &w->q, &w->k)) return false;
+    const Access *to = &m->write.at[0].to[0];
+    f->s = f->shape = to->cont;
+    w->rank = to->rank;
+    w->depth = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (!map_reduces(m, d)) continue;
+        if (w->depth >= 0 && !dim_is(m->dim.at[d].extent, 1)) return false;
+        if (w->depth < 0 || !dim_is(m->dim.at[d].extent, 1)) w->depth = d;
+    }
+    bool seen[MAP_DIMS] = {false};
+    return w->depth >= 0 && find_indices(f, 0, to, seen) &&
+           dtype_bits(f->flow->cont.at[to->cont].type) <= 32;
+}
+
+/* An element-wise map from the scores to the scores. */
+static bool shapes(Search *f, int pos) {
+    const Map *m = map_of(f, pos);
+    const Access *to = map_plain_write(m);
+    bool any = false;
+    if (!to || !is_plain(m) || !is_row(f, pos, to)) return false;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        if (access_by_value(m, &val->read)) return false;
+        if (val->read.cont != f->s) continue;
+        if (val->has_else || !same_indices(f, pos, &val->read)) return false;
+        any = true;
+    }
+    DType type = f->flow->cont.at[to->cont].type;
+    if (!any || !dtype_is_float(type) || dtype_bits(type) > 32) return false;
+    f->s = to->cont;
+    return true;
+}
+
+/* One value of a row: reduces the key, alone, of the row's elements. */
+static const Access *find_row_value(Search *f, int pos, Prim simple) {
+    const Map *m = map_of(f, pos);
+    if (!is_plain(m) || !is_one_float(&m->write.at[0], simple)) return NULL;
+    for (int k = 0; k < f->w->rank; k++) {
+        int d = f->w->dim[pos][k];
+        if (d < 0 || !map_reduces(m, d)) continue;
+        if (f->w->key >= 0 && f->w->key != k) return NULL;
+        f->w->key = k;
+    }
+    int d = f->w->key < 0 ? -1 : f->w->dim[pos][f->w->key];
+    return d >= 0 && map_reduces(m, d) ? &m->write.at[0].to[0] : NULL;
+}
+
+static bool find_top(Search *f, int pos) {
+    const Map *m = map_of(f, pos);
+    f->w->top = pos;
+    if (m->write.n != 1 || !reads_row(f, pos, m->write.at[0].val[0], f->s)) return false;
+    f->top = find_row_value(f, pos, P_MAX);
+    return f->top;
+}
+
+static bool find_terms(Search *f, int pos) {
+    const Map *m = map_of(f, pos);
+    const Access *to = map_plain_write(m);
+    f->e = -1;
+    if (!to || !is_plain(m) || !is_term(f, pos, m->write.at[0].val[0])) return false;
+    if (!same_indices(f, pos, to) || f->flow->cont.at[to->cont].type != F32) return false;
+    f->e = to->cont;
+    return true;
+}
+
+static bool find_sum(Search *f, int pos) {
+    const Map *m = map_of(f, pos);
+    f->w->sum = pos;
+    if (m->write.n != 1 || !is_term(f, pos, m->write.at[0].val[0])) return false;
+    f->sum = find_row_value(f, pos, P_ADD);
+    return f->sum;
+}
+
+static bool find_weights(Search *f, int pos) {
+    const Map *m = map_of(f, pos);
+    const Access *to = map_plain_write(m);
+    f->w->weights = pos;
+    if (!to || !is_plain(m)) return false;
+    const Val *div = &m->body.val.at[body_unconverted(&m->body, m->write.at[0].val[0])];
+    if (div->kind != VAL_PRIM || div->prim != P_DIV || !is_term(f, pos, div->arg[0])) return false;
+    const Access *sum = read_at(m, div->arg[1]);
+    DType type = f->flow->cont.at[to->cont].type;
+    f->w->dividend = div->arg[0];
+    f->p = to->cont;
+    return sum && is_of_row(f, pos, sum, f->w->sum, f->sum) && same_indices(f, pos, to) &&
+           dtype_is_float(type) && dtype_bits(type) <= 32;
+}
+
+/* Is index k of the scores the same for all rows of one operand, of keys and of values? */
+static bool may_be_row(const Search *f, int k) {
+    const Map *scores = map_of(f, 0), *root = map_of(f, f->w->n - 1);
+    int d = f->w->dim[0][k], own = f->w->dim[f->w->n - 1][k];
+    return k != f->w->key && d >= 0 && own >= 0 && f->w->inner[0][k] < 0 &&
+           f->w->inner[f->w->n - 1][k] < 0 && !dim_is(scores->dim.at[d].extent, 1) &&
+           access_uses(scores, val_read(scores, f->w->q), d) &&
+           !access_uses(scores, val_read(scores, f->w->k), d) &&
+           !access_uses(root, val_read(root, f->w->v), own);
+}
+
+static bool find_root(Search *f) {
+    int pos = f->w->n - 1;
+    const Map *m = map_of(f, pos), *scores = map_of(f, 0);
+    Weighing *w = f->w;
+    if (!is_product(m, &w->p, &w->v)) return false;
+    if (val_read(m, w->v)->cont == f->p) {
+        int other = w->p;
+        w->p = w->v, w->v = other;
+    }
+    const Access *p = val_read(m, w->p);
+    if (p->cont != f->p || val_read(m, w->v)->cont == f->p || p->rank != w->rank) return false;
+    bool row[MAP_DIMS] = {false};
+    if (!find_indices(f, pos, p, row) || w->inner[pos][w->key] >= 0) return false;
+    for (int d = 0; d < m->dim.n; d++)
+        if (row[d] && map_reduces(m, d) != (d == w->dim[pos][w->key])) return false;
+    w->column = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (row[d] || dim_is(m->dim.at[d].extent, 1)) continue;
+        if (w->column >= 0 || map_reduces(m, d)) return false;
+        w->column = d;
+    }
+    int key = w->dim[0][w->key];
+    if (!access_uses(scores, val_read(scores, w->k), key)) {
+        int other = w->q;
+        w->q = w->k, w->k = other;
+    }
+    if (!access_uses(scores, val_read(scores, w->k), key) ||
+        access_uses(scores, val_read(scores, w->q), key) ||
+        val_read(scores, w->q)->cont == val_read(scores, w->k)->cont)
+        return false;
+    w->row = -1;
+    for (int k = 0; k < w->rank; k++) {
+        if (!may_be_row(f, k)) continue;
+        int64_t extent = map_extent(scores, w->dim[0][k], unknown_extent);
+        if (w->row < 0 || extent >= map_extent(scores, w->dim[0][w->row], unknown_extent))
+            w->row = k;
+    }
+    return w->row >= 0 && w->column >= 0 && w->dim[pos][w->key] >= 0;
+}
+
+bool weighing_find(const Flow *flow, const int *maps, int n, Weighing *w) {
+    Search f = {.flow = flow, .maps = maps, .w = w, .e = -1};
+    *w = (Weighing){.n = n, .terms = -1, .key = -1};
+    if (n < 5 || n > WEIGH_MAPS || !find_scores(&f)) return false;
+    int pos = 1;
+    while (pos < n && shapes(&f, pos)) pos++;
+    if (pos + 4 > n || !find_top(&f, pos++)) return false;
+    if (find_terms(&f, pos)) w->terms = pos++;
+    return pos + 3 == n && find_sum(&f, pos) && find_weights(&f, pos + 1) && find_root(&f);
+}
+
+/* ---- from the root back -----------------------------------------------------------------------
+ */
+
+typedef struct Chain {
+    const Flow *flow;
+    const int *writer;
+    int at[WEIGH_MAPS], n; /* maps, the last one first */
+} Chain;
+
+static bool chain_add(Chain *c, int map) {
+    if (map < 0 || c->n == WEIGH_MAPS) return false;
+    c->at[c->n++] = map;
+    return true;
+}
+
+/* The maps that shape scores which are written to `cont`, and the product in front. */
+static bool chain_shapes(Chain *c, int cont) {
+    int map = c->writer[cont], n = c->n, x, y;
+    if (!chain_add(c, map)) return false;
+    const Map *m = c->flow->map.at[map];
+    if (is_product(m, &x, &y)) return true;
+    for (int v = 0; v < m->body.val.n && map_plain_write(m); v++)
+        if (m->body.val.at[v].kind == VAL_READ &&
+            m->body.val.at[v].read.rank == c->flow->cont.at[cont].rank &&
+            chain_shapes(c, m->body.val.at[v].read.cont))
+            return true;
+    c->n = n;
+    return false;
+}
+
+/* Where a map has exp(s - top): the top's map, and those that make s. */
+static bool chain_exp(Chain *c, const Map *m, int v) {
+    const Val *exp = &m->body.val.at[v], *sub = &m->body.val.at[exp->arg[0]];
+    if (exp->kind != VAL_PRIM || exp->prim != P_EXP) return false;
+    if (sub->kind != VAL_PRIM || sub->prim != P_SUB) return false;
+    const Access *s = read_at(m, sub->arg[0]), *top = read_at(m, sub->arg[1]);
+    return s && top && chain_add(c, c->writer[top->cont]) && chain_shapes(c, s->cont);
+}
+
+static bool chain_weights(Chain *c, int map) {
+    if (!chain_add(c, map)) return false;
+    const Map *m = c->flow->map.at[map];
+    if (!map_plain_write(m)) return false;
+    const Val *div = &m->body.val.at[body_unconverted(&m->body, m->write.at[0].val[0])];
+    if (div->kind != VAL_PRIM || div->prim != P_DIV) return false;
+    const Access *sum = read_at(m, div->arg[1]), *e = read_at(m, div->arg[0]);
+    if (!sum || !chain_add(c, c->writer[sum->cont])) return false;
+    if (!e) return chain_exp(c, m, div->arg[0]);
+    if (!chain_add(c, c->writer[e->cont])) return false;
+    const Map *terms = c->flow->map.at[c->writer[e->cont]];
+    return map_plain_write(terms) && chain_exp(c, terms, terms->write.at[0].val[0]);
+}
+
+int weighing_maps(const Flow *flow, const int *writer, int root, int *maps) {
+    int read[2];
+    if (!is_product(flow->map.at[root], &read[0], &read[1])) return 0;
+    for (int i = 0; i < 2; i++) {
+        Chain c = {.flow = flow, .writer = writer, .at = {root}, .n = 1};
+        if (!chain_weights(&c, writer[val_read(flow->map.at[root], read[i])->cont])) continue;
+        for (int k = 0; k < c.n; k++) maps[k] = c.at[c.n - 1 - k];
+        return c.n;
+    }
+    return 0;
+}
