@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `clean`: data that only changes its place is not moved.
  *
- * Four rewrites run until nothing changes. Dims whose accesses divide by a factor are split by it,
+ * Five rewrites run until nothing changes. Dims whose accesses divide by a factor are split by it,
  * so that merged axes become plain dims again. A view (a map that copies) and a constant are
  * composed into the accesses of their readers. A copy that remains (into an output, a
- * concatenation) is written by its source's producers in its place. Maps that nobody needs are
- * dropped. Maps that compute stay as they are: joining these is `fuse`'s work. */
+ * concatenation) is written by its source's producers in its place. Containers of contractions
+ * whose split dims share an operand get their dims. Maps that nobody needs are dropped. Maps that
+ * compute stay as they are: joining these is `fuse`'s work. */
 #include "passes/clean.h"
 
 /* ---- the pass ------------------------------------------------------------------------------- */
@@ -22,6 +23,7 @@ static bool clean_round(Editing *c) {
             uses_count(c);
         }
     drop_unneeded(c);
+    for (int m = 0; m < c->flow->map.n; m++) changed |= split_shared(c, m);
     return changed;
 }
 

@@ -6,6 +6,7 @@
 #include "passes/compose.h"
 
 bool split_dims(Editing *c, Map *m);    /* clean_split.c */
+bool split_shared(Editing *c, int map); /* clean_parts.c */
 bool inline_view(Editing *c, int map);  /* clean_views.c: into its readers */
 bool forward_copy(Editing *c, int map); /* clean_views.c: a copy's source is written in place */
 

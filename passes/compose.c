@@ -192,9 +192,8 @@ bool writes_whole(const Flow *flow, const Map *m, const Access *to) {
     return true;
 }
 
-/* The dims that `at` joins to one index, c*outer + inner with c the inner extent; false: it does
- * not. */
-static bool joined_dims(const Flow *flow, const Map *m, Dim at, int *outer, int *inner) {
+bool joined_dims(const Flow *flow, const Map *m, Dim at, int *outer, int *inner) {
+    if (at->nterms < 2) return false;
     for (*inner = 0; *inner < m->dim.n; (*inner)++)
         for (*outer = 0; *outer < m->dim.n; (*outer)++) {
             const MapDim *i = &m->dim.at[*inner];

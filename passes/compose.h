@@ -37,7 +37,10 @@ int simplify_read(void *user, Body *b, const Val *read);
 const Access *map_plain_write(const Map *m);
 /* Is every dim of the written container one dim of the map, over its whole extent? */
 bool writes_whole(const Flow *flow, const Map *m, const Access *to);
-/* The same, or c*d + e of two dims, c the extent of e. */
+/* The dims that `at` joins to one index, c*outer + inner with c the inner extent; false: it does
+ * not. */
+bool joined_dims(const Flow *flow, const Map *m, Dim at, int *outer, int *inner);
+/* The same as writes_whole, or c*d + e of two dims, c the extent of e. */
 bool writes_joined(const Flow *flow, const Map *m, const Access *to);
 /* Does every read of the container meet each of its elements once, none outside? */
 bool reads_once(const Map *m, int cont);
