@@ -290,8 +290,10 @@ def attributes():
               initializers=[f32("w", [1, 16, 4]), f32("r", [1, 16, 4])], hidden_size=-4)
     yield one("mode_unknown", "Resize", ["the_Resize"], image,
               initializers=[("r", tensor("r", [0], [])), ("s", tensor("s", [4], [1.0, 1.0, 2.0, 2.0]))], mode="magic")
-    yield one("resize_empty", "Resize", ['axis 1 of "x" is empty', "resized to 9: "], (("x", [1, 0, 4]),),
+    yield one("resize_empty", "Resize", ['axis 1 of "x" is empty', "cannot become 9: "], (("x", [1, 0, 4]),),
               initializers=[i64("z", [1, 9, 8])], node_inputs=["x", "", "", "z"], mode="cubic")
+    yield one("pad_empty", "Pad", ['axis 1 of "x" is empty', "cannot become 2: "], (("x", [3, 0]),),
+              initializers=[i64("p", [0, 1, 0, 1])], mode="edge")
     yield Case("attribute_twice", model(graph([node("Softmax", ["x"], ["y"]) + field(5, attribute("axis", 0)) +
                                                field(5, attribute("axis", 1))], [X], [Y])), ("axis", "the_Softmax"))
     yield Case("attribute_unnamed", model(graph([node("Relu", ["x"], ["y"]) + field(5, field(3, 1))], [X], [Y])),

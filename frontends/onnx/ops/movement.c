@@ -223,7 +223,7 @@ static bool pad_amounts(Infer *in, int rank, Dim *before, Dim *after) {
 static void pad_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim before[RANK_MAX], after[RANK_MAX], shape[RANK_MAX];
-    pad_mode(in->ctx, in->node);
+    PadMode mode = pad_mode(in->ctx, in->node);
     nn_need_one(in->ctx, infer_in(in, 2), 1);
     if (!pad_amounts(in, t->rank, before, after)) {
         memset(shape, 0, sizeof shape);
@@ -243,6 +243,7 @@ static void pad_infer(Infer *in) {
                  dim_str(in->ctx, t->shape[i]));
     }
     infer_set(in, 0, t->dtype, shape, t->rank);
+    for (int i = 0; i < t->rank && mode != PAD_CONSTANT; i++) nn_need_elements(in, i);
 }
 
 /* Where index `at` of a padded axis reads. */
@@ -288,11 +289,15 @@ static int pad_read(Lower *lo, Map *m, int axis, int rank, int side) {
     return val;
 }
 
+/* An axis without elements has nothing to repeat: only zeros can be given for it. */
 static int pad_size(Lower *lo, Map *m, int axis) {
     const Type *t = &lower_value(lo, 0)->type;
     int arg[3] = {body_index(&m->body, t->shape[axis]), pad_read(lo, m, axis, t->rank, 0),
                   pad_read(lo, m, axis, t->rank, 1)};
-    return body_expr(&m->body, "$0 + $1 + $2", arg, 3, NULL, 0, I64);
+    const char *grown = pad_mode(lo->ctx, lo->node) == PAD_CONSTANT
+                            ? "$0 + $1 + $2"
+                            : "select($0 > 0 | $1 + $2 == 0, $0 + $1 + $2, highest)";
+    return body_expr(&m->body, grown, arg, 3, NULL, 0, I64);
 }
 
 /* A pad of values of the tensor whose parts are boxes: inside, and before and after each axis. */

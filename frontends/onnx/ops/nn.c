@@ -399,6 +399,19 @@ void nn_require_ge(const Infer *in, Dim a, Dim b) {
     if (!dim_le(in->ctx, b, a, &env)) infer_require(in, dim_max(in->ctx, a, b), a, false);
 }
 
+void nn_need_elements(Infer *in, int axis) {
+    const Value *x = infer_tensor(in, 0), *y = infer_out(in, 0);
+    int64_t size;
+    if (!y || x->type.shape[axis] == y->type.shape[axis]) return;
+    Dim from = x->type.shape[axis], to = y->type.shape[axis];
+    if (dim_is(from, 0) && dim_is_const(to, &size) && size > 0)
+        fail(in->ctx, E_SHAPE,
+             "axis %d of \"%s\" is empty and cannot become %lld: ask for 0, or give the input "
+             "elements",
+             axis, x->name, (long long)size);
+    nn_require_ge(in, from, dim_min(in->ctx, to, dim_const(in->ctx, 1)));
+}
+
 void nn_window_require(const Infer *in, const Window *w, const Dim *kernel) {
     Ctx *ctx = in->ctx;
     for (int i = 0; i < w->n; i++) {

@@ -123,6 +123,9 @@ Window nn_window(Ctx *ctx, const Node *node, const Dim *in, int n, const Dim *ke
 void nn_window_require(const Infer *in, const Window *w, const Dim *kernel);
 /* a >= b in every run. */
 void nn_require_ge(const Infer *in, Dim a, Dim b);
+/* Result 0 repeats or mixes elements of operand 0 along an axis: one without elements has none, and
+ * its size stays 0; E_SHAPE, or a bound on what the run gives. */
+void nn_need_elements(Infer *in, int axis);
 /* Elements from the first tap to the last. */
 Dim nn_span(Ctx *ctx, const Window *w, int i);
 /* Reads attribute `name` as n values: `otherwise` when absent, E_ATTRIBUTE on a wrong count. */

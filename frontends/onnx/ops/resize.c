@@ -171,23 +171,6 @@ static double common_scale(Infer *in, const Type *t, const int *place, const Dim
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-/* An axis without elements has nothing to repeat or interpolate: its size stays 0; E_SHAPE. */
-static void need_elements(Infer *in, const int *place) {
-    const Value *x = infer_tensor(in, 0), *y = infer_out(in, 0);
-    Dim one = dim_const(in->ctx, 1);
-    int64_t size;
-    for (int i = 0; y && i < x->type.rank; i++) {
-        Dim from = x->type.shape[i], to = y->type.shape[i];
-        if (place[i] < 0 || from == to) continue;
-        if (dim_is(from, 0) && dim_is_const(to, &size))
-            fail(in->ctx, E_SHAPE,
-                 "axis %d of \"%s\" is empty and cannot be resized to %lld: ask for 0, or give the "
-                 "input elements",
-                 i, x->name, (long long)size);
-        nn_require_ge(in, from, dim_min(in->ctx, to, one));
-    }
-}
-
 static void resize_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int roi, scales, sizes, n, place[RANK_MAX], nplaces = places(in, t->rank, place);
@@ -220,7 +203,8 @@ static void resize_infer(Infer *in) {
         infer_set(in, 0, t->dtype, shape, t->rank);
     else
         onnx_set_unknown(in, by < 0 ? 0 : by, t->dtype, shape, t->rank, onnx_any_size);
-    if (!by_scale) need_elements(in, place);
+    for (int i = 0; !by_scale && i < t->rank; i++)
+        if (place[i] >= 0) nn_need_elements(in, i);
 }
 
 static const Rounding *rounding_of(Ctx *ctx, const Node *node) {
