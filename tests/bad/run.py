@@ -147,6 +147,12 @@ RESIZED = wire.model(wire.graph(
 PADDED = wire.model(wire.graph(
     [wire.node("Pad", ["a", "i"], ["y"], mode="reflect")], [wire.value_info("a", ["n", "c"]), wire.value_info("i", [4], wire.INT64)],
     [wire.value_info("y", None)]))
+# One element, of rank 1 in one branch and 0 in the other: the caller sees which.
+RANKED = wire.model(wire.graph(
+    [wire.node("If", ["i"], ["y"], **{f"{way}_branch": wire.graph(
+        [wire.node("Constant", [], ["z"], value=wire.tensor("", dims, [1.0]))], [], [wire.value_info("z", dims)])
+        for way, dims in (("then", [1]), ("else", []))})],
+    [wire.value_info("i", [], wire.BOOL)], [wire.value_info("y", None)]))
 # A size that falls as the number of elements that are not 0 grows.
 FALLING = wire.model(wire.graph(
     [wire.node("NonZero", ["a"], ["p"]), wire.node("Shape", ["p"], ["k"], start=1), wire.node("Shape", ["a"], ["n"], end=1),
@@ -185,6 +191,7 @@ INPUTS = {
     "input_makes_fall": ((npy("<f4", (4, 3), b"\1" * 48), None, None), ('"c": dim 0, .* would be negative',), FALLING),
     "input_resize_empty": ((f32(4, 0), None, None), ('"a".*"c" = 0, outside 1',), RESIZED),
     "input_pad_empty": ((f32(4, 0), None, npy("<i8", (4,), struct.pack("<4q", 0, 1, 0, 0))), ('output',), PADDED),
+    "input_branch_rank": ((None, None, npy("|b1", (), b"\0")), ("another rank",), RANKED),
     "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),
                               window(kernel_shape=[3])),
     "input_window_empty": ((f32(1, 2, 5), f32(3, 2, 0), None), ('"b".*"K" = 0, outside 1',), window()),

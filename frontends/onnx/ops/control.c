@@ -86,10 +86,13 @@ Type control_joined(Infer *in, int i, const Type *a, const Type *b) {
     return both;
 }
 
-/* One element: as good as one of any rank, for whatever follows broadcasts it. */
-static bool is_single(const Type *t) {
-    for (int i = 0; i < t->rank; i++)
-        if (!dim_is(t->shape[i], 1)) return false;
+/* One element is as good as one of any rank where what follows broadcasts it; but the model's
+ * caller sees the rank of a result. */
+static bool rank_is_free(const Graph *g, const Node *node, int i, const Type *t) {
+    for (int k = 0; k < t->rank; k++)
+        if (!dim_is(t->shape[k], 1)) return false;
+    for (int k = 0; graph_root(g) == g && k < g->output.n; k++)
+        if (g->output.at[k] == node->out.at[i]) return false;
     return true;
 }
 
@@ -134,7 +137,8 @@ static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     if (a->type.dtype != b->type.dtype)
         fail(in->ctx, E_TYPE, "result %d is %s in one branch and %s in the other: cast one", i,
              dtype_name(a->type.dtype), dtype_name(b->type.dtype));
-    if (a->type.rank != b->type.rank && is_single(&a->type) && is_single(&b->type))
+    if (a->type.rank != b->type.rank && rank_is_free(in->graph, in->node, i, &a->type) &&
+        rank_is_free(in->graph, in->node, i, &b->type))
         a = b = a->type.rank > b->type.rank ? a : b;
     if (a->type.rank != b->type.rank) a = b = ranked_result(in, i, a, b, said);
     infer_set(in, i, a->type.dtype, if_shape(in, &a->type, &b->type, said), a->type.rank);
@@ -164,7 +168,7 @@ static bool fits_results(Lower *lo, const Graph *g) {
     for (int i = 0; i < g->output.n; i++) {
         int y = lower_out(lo, i);
         if (y >= 0 && nn_cont(lo, y)->type == OBJECT) continue;
-        if (y >= 0 && is_single(&control_result(g, i)->type) &&
+        if (y >= 0 && rank_is_free(lo->graph, lo->node, i, &control_result(g, i)->type) &&
             nn_cont(lo, y)->rank > control_result(g, i)->type.rank)
             continue;
         if (y >= 0 && nn_cont(lo, y)->rank != control_result(g, i)->type.rank) return false;
