@@ -150,7 +150,7 @@ PADDED = wire.model(wire.graph(
 # One element, of rank 1 in one branch and 0 in the other: the caller sees which.
 RANKED = wire.model(wire.graph(
     [wire.node("If", ["i"], ["y"], **{f"{way}_branch": wire.graph(
-        [wire.node("Constant", [], ["z"], value=wire.tensor("", dims, [1.0]))], [], [wire.value_info("z", dims)])
+        [wire.node("Constant", [], ["z"], value=("t", wire.tensor("", dims, [1.0])))], [], [wire.value_info("z", dims)])
         for way, dims in (("then", [1]), ("else", []))})],
     [wire.value_info("i", [], wire.BOOL)], [wire.value_info("y", None)]))
 # A size that falls as the number of elements that are not 0 grows.
