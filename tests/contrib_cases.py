@@ -490,7 +490,9 @@ def crops(m):
     for name, size, mode in ("", (3, 4), "bilinear"), ("_nearest", (5, 2), "nearest"), ("_point", (1, 1), "bilinear"):
         yield f"crop_and_resize{name}", "CropAndResize", [image, boxes, which, np.array(size, np.int32)], {
             "mode": mode, "extrapolation_value": 0.5}, {"constant": [3]}
-    x = m.f(3, 5)
+    regions = np.array([[0, 0, 5, 6], [1.3, 2.2, 4.1, 5.8], [-3, -2, 1, 3], [3, 3, 3, 3], [9, 9, 12, 12]], np.float32)
+    yield "roi_align_max_adaptive", "RoiAlign", [image - 1, regions, np.array([0, 1, 1, 0, 0])], {
+        "mode": "max", "output_height": 3, "output_width": 2, "spatial_scale": 0.9}, {"domain": "", "version": 16}
     y = np.fft.rfft(m.f(3, 8))
     yield "irfft", "Irfft", [np.stack([y.real, y.imag], -1).astype(np.float32)], {
         "normalized": 0, "onesided": 1, "signal_ndim": 1}, {"want": [np.fft.irfft(y).astype(np.float32)]}

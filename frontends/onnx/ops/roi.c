@@ -4,7 +4,8 @@
  * RoiAlign samples a grid of points in each bin. With a fixed sampling ratio the points are dims of
  * one map. Without, a bin has as many points as it is long, which data decides; the average over
  * points is then written as the separable sum over the tensor's rows and columns, each weighted by
- * how much the points lie on it: two small maps for the weights and two contractions. */
+ * how much the points lie on it: two small maps for the weights and two contractions. The largest
+ * is taken along rows of the largest along columns. */
 #include "sample.h"
 
 #include <math.h>
@@ -34,17 +35,12 @@ static void roi_align_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 4, 4), *rois = nn_ranked(in, 1, 2, 2),
                *batch = nn_ranked(in, 2, 1, 1);
     const char *mode = attr_string(in->ctx, in->node, "mode", "avg");
-    int64_t ratio = attr_int(in->ctx, in->node, "sampling_ratio", 0);
     roi_mode(in->ctx, in->node);
     nn_agree(in, rois->shape[1], dim_const(in->ctx, 4), 1, 1, "a region has 4 elements");
     Dim n =
         nn_agree(in, rois->shape[0], batch->shape[0], 1, 2, "each region needs one batch index");
     if (strcmp(mode, "avg") != 0 && strcmp(mode, "max") != 0)
         fail(in->ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": use avg or max", mode);
-    if (ratio == 0 && !strcmp(mode, "max"))
-        fail(in->ctx, E_UNSUPPORTED,
-             "mode max needs a \"sampling_ratio\" above 0: how many points a bin has is else "
-             "decided by data");
     Dim out[] = {n, x->shape[1],
                  dim_const(in->ctx, attr_int(in->ctx, in->node, "output_height", 1)),
                  dim_const(in->ctx, attr_int(in->ctx, in->node, "output_width", 1))};
@@ -139,30 +135,77 @@ static void roi_fixed(Lower *lo, const Roi *r) {
     if (!r->max) lower_pointwise(lo, NULL, mean, &acc, 1, r->y);
 }
 
-/* weight[k,p,h]: what part of bin p's points lies on row (or column) h. Points further than one
- * outside weigh nothing, so at most 2 * extent + 4 of them matter; `first` is the first that does.
- */
-static int roi_weights(Lower *lo, const Roi *r, int i) {
-    Ctx *ctx = lo->ctx;
-    Dim extent = r->in.at[2 + i], shape[] = {r->out.at[0], r->out.at[2 + i], extent}, at[3];
-    int w = lower_tmp(lo, i ? "columns" : "rows", r->t, shape, 3), start, length;
-    Map *m = lower_map(lo, i ? "columns" : "rows");
-    nn_dims(lo, m, "kph", shape, 3, at);
-    Dim s = nn_dim(lo, m, "s", dim_addc(ctx, dim_mulc(ctx, extent, 2), 4));
-    roi_span(lo, r, m, at[0], i, &start, &length);
-    int bins = nn_size(m, shape[1], r->t), p = nn_size(m, at[1], r->t),
-        size = nn_size(m, extent, r->t);
-    int points = EXPR(m, "max(ceil($0 / $1), 1)", length, bins);
-    int step = EXPR(m, "$0 / $1 / $2", length, bins, points);
+/* A point of a bin that has as many as it is long: where it is, whether there is one, how many the
+ * bin has, and whether some of them lie more than one outside. */
+typedef struct Point {
+    int x, here, points, beyond;
+} Point;
+
+enum { POINTS_MORE = 4 }; /* 2 * extent + 4 points at most lie within one of the tensor */
+
+/* Point s of those of bin p of region k that do not lie further than one outside. */
+static Point roi_number(Lower *lo, const Roi *r, Map *m, Dim k, Dim bin, Dim s, int i) {
+    Point at;
+    int start, length;
+    roi_span(lo, r, m, k, i, &start, &length);
+    int bins = nn_size(m, r->out.at[2 + i], r->t), p = nn_size(m, bin, r->t),
+        size = nn_size(m, r->in.at[2 + i], r->t);
+    at.points = EXPR(m, "max(ceil($0 / $1), 0)", length, bins);
+    int divisor = EXPR(m, "max($0, 1)", at.points);
+    int step = EXPR(m, "$0 / $1 / $2", length, bins, divisor);
     int edge = EXPR(m, "$0 + $1 * $2 / $3", start, p, length, bins);
     int first = EXPR(m, "select($1 > 0, max(ceil((-1 - $0) / $1 - 0.5) - 1, 0), 0)", edge, step);
     int number = EXPR(m, "$0 + $1", nn_size(m, s, r->t), first);
-    int x = roi_point(m, start, length, bins, p, number, points);
-    int here = EXPR(m, "($0 < $1) & ($2 >= -1) & ($2 <= $3)", number, points, x, size);
-    x = EXPR(m, "min(max($0, 0), $1 - 1)", x, size);
-    int near = EXPR(m, "max(1 - abs($0 - $1), 0) / $2", x, nn_size(m, at[2], r->t), points);
-    nn_reduce(lo, m, w, at, EXPR(m, "select($0, $1, 0)", here, near), "sum");
+    at.x = roi_point(m, start, length, bins, p, number, divisor);
+    at.here = EXPR(m, "($0 < $1) & ($2 >= -1) & ($2 <= $3)", number, at.points, at.x, size);
+    at.beyond = EXPR(m, "($0 > 0) & (($1 + 0.5 * $2 < -1) | ($1 + ($0 - 0.5) * $2 > $3))",
+                     at.points, edge, step, size);
+    return at;
+}
+
+static Dim roi_points(Lower *lo, const Roi *r, Map *m, int i) {
+    return nn_dim(lo, m, "s",
+                  dim_addc(lo->ctx, dim_mulc(lo->ctx, r->in.at[2 + i], 2), POINTS_MORE));
+}
+
+/* weight[k,p,h]: what part of bin p's points lies on row (or column) h. */
+static int roi_weights(Lower *lo, const Roi *r, int i) {
+    Dim shape[] = {r->out.at[0], r->out.at[2 + i], r->in.at[2 + i]}, at[3];
+    int w = lower_tmp(lo, i ? "columns" : "rows", r->t, shape, 3);
+    Map *m = lower_map(lo, i ? "columns" : "rows");
+    nn_dims(lo, m, "kph", shape, 3, at);
+    Point s = roi_number(lo, r, m, at[0], at[1], roi_points(lo, r, m, i), i);
+    int x = EXPR(m, "min(max($0, 0), $1 - 1)", s.x, nn_size(m, shape[2], r->t));
+    int near = EXPR(m, "max(1 - abs($0 - $1), 0) / $2", x, nn_size(m, at[2], r->t), s.points);
+    nn_reduce(lo, m, w, at, EXPR(m, "select($0, $1, 0)", s.here, near), "sum");
     return w;
+}
+
+/* The largest of points' weighted neighbours along rows (i: 0) or columns, into container `to`, of
+ * [k,c,p,q] or [k,c,h,q]. Weights are not negative: the largest product with both is the largest
+ * with one, of the largest with the other. Points outside weigh 0; no points give 0. */
+static void roi_top(Lower *lo, const Roi *r, int i, int from, int to) {
+    int top = nn_tmp_like(lo, "top", r->t, to), best = -1;
+    Dim at[RANK_MAX];
+    Map *m = nn_map_over(lo, "top", "kchq", top, at);
+    Point s = roi_number(lo, r, m, at[0], at[2 + i], roi_points(lo, r, m, i), i);
+    Taps taps = roi_taps(m, r, s.x, r->in.at[2 + i]);
+    Dim read[] = {i ? roi_image(lo, r, m, at[0]) : at[0], at[1], at[2], at[3]};
+    for (int e = 0; e < taps.n; e++) {
+        read[2 + i] = taps.index[e];
+        int v = EXPR(m, "$0 * $1", nn_read_as(lo, m, from, read, r->t), taps.weight[e]);
+        best = e ? EXPR(m, "max($0, $1)", best, v) : v;
+    }
+    int val = EXPR(m, "max(select($0, $1, -inf), select($2, 0, -inf))", s.here, best, s.beyond);
+    nn_reduce(lo, m, top, at, val, "max");
+    lower_pointwise(lo, NULL, "select($0 == -inf, 0, $0)", &top, 1, to);
+}
+
+static void roi_adaptive_max(Lower *lo, const Roi *r) {
+    Dim shape[] = {r->out.at[0], r->in.at[1], r->in.at[2], r->out.at[3]};
+    int part = lower_tmp(lo, "part", r->t, shape, 4);
+    roi_top(lo, r, 1, r->x, part);
+    roi_top(lo, r, 0, part, r->y);
 }
 
 static void roi_adaptive(Lower *lo, const Roi *r) {
@@ -186,6 +229,8 @@ static void roi_align_lower(Lower *lo) {
     Roi r = roi_open(lo);
     if (r.ratio > 0)
         roi_fixed(lo, &r);
+    else if (r.max)
+        roi_adaptive_max(lo, &r);
     else
         roi_adaptive(lo, &r);
 }
