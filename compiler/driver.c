@@ -91,6 +91,13 @@ static int gpu_count(const Driver *d) {
     return d->options->gpus.n ? d->options->gpus.n : (int)(sizeof every_gpu / sizeof *every_gpu);
 }
 
+/* As --gpu takes them. */
+static const char *gpu_list(const Driver *d) {
+    Text out = {.arena = d->arena};
+    for (int i = 0; i < gpu_count(d); i++) text_printf(&out, "%s%s", i ? "," : "", gpu_names(d)[i]);
+    return text_str(&out);
+}
+
 /* As --cpu takes them; a processor that was asked what it has by the name of its level. */
 static const char *cpu_names(const Driver *d) {
     Text out = {.arena = d->arena};
@@ -132,7 +139,7 @@ static const char *build_json(Driver *d, const char *hash) {
     bool cuda = o->target == TARGET_CUDA;
     text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"%s\"",
                 WEIR_VERSION, hash, cuda ? "cuda" : "c");
-    if (cuda) put_names(&out, "gpu", gpu_names(d), gpu_count(d));
+    if (cuda) text_printf(&out, ", \"gpu\": \"%s\"", gpu_list(d));
     text_put(&out, ", \"cpu\": ");
     text_json(&out, cpu_names(d));
     text_put(&out, ", \"flags\": \"");

@@ -61,6 +61,16 @@ bool ctx_try(Ctx *ctx, void (*fn)(void *arg), void *arg) {
     return true;
 }
 
+/* Graphs of branches are looked at more than once, and find the same again. */
+static bool warned_before(Ctx *ctx, const Diag *diag) {
+    struct CtxPrivate *priv = ctx->priv;
+    const char *text = intern(ctx, diag_format(priv->own, diag));
+    for (int i = 0; i < priv->warned.n; i++)
+        if (priv->warned.at[i] == text) return true;
+    vec_push(priv->own, &priv->warned, text);
+    return false;
+}
+
 static void report(Ctx *ctx, Severity severity, Code code, const char *fmt, va_list args) {
     if (!ctx->diag) return;
     char small[1024], *message = small;
@@ -76,7 +86,7 @@ static void report(Ctx *ctx, Severity severity, Code code, const char *fmt, va_l
     }
     va_end(again);
     Diag diag = {severity, code, code_id(code), message, ctx->where};
-    ctx->diag(ctx->user, &diag);
+    if (severity != DIAG_WARNING || !warned_before(ctx, &diag)) ctx->diag(ctx->user, &diag);
     if (message != small) free(message);
 }
 

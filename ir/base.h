@@ -74,6 +74,7 @@ bool ctx_try(Ctx *ctx, void (*fn)(void *arg), void *arg);
 
 _Noreturn void fail(Ctx *ctx, Code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Once for each text and place in a context. */
 void warn(Ctx *ctx, Code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* "error W012 at model.onnx, node "fc/MatMul" (MatMul, opset 13): message", in `out`'s arena. */
 const char *diag_format(Arena *arena, const Diag *diag);

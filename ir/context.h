@@ -21,6 +21,7 @@ struct CtxPrivate {
     uint64_t serial; /* of the newest arena ever made */
     TryFrame *innermost;
     Arena *own; /* ctx_arena */
+    VEC(const char *) warned; /* texts of warnings, interned: each is given once */
     struct Interns *interns;
     struct DimTable *dims;         /* ir/dim.c */
     struct CombineTable *combines; /* ir/combine.c */

@@ -58,7 +58,7 @@ def test_usage(weir):
     weir.fails(2, "needs -o", "compile", MNIST)
     weir.fails(2, 'option "-o" needs a value', "compile", MNIST, "-o")
     weir.fails(2, "--emit-dir", "compile", MNIST, "--emit", "c")
-    weir.fails(2, "needs a library", "info")
+    weir.fails(2, "needs a library or a model", "info")
     weir.fails(2, "needs folders", "test")
     weir.fails(2, "finds no case", "test", weir.folder)
     weir.fails(2, "engine none", "test", "--engine=none")
@@ -111,7 +111,8 @@ def test_exit_codes(weir):
     for verb in ("run", "check", "dump", "report", "extract"):
         own = {"run": ["--engine=eval", "--random=1"], "extract": ["--kernel=k"]}.get(verb, [])
         weir.fails(1, "compiled library; give the .onnx", verb, "m.so", *own)
-    weir.fails(1, "is it a library", "info", model)
+    weir.fails(1, "W010", "info", "zero.onnx")
+    weir.fails(1, "W031.*is it a library", "run", weir.write("lib.so.6", b"\x7fELF and no more"), "--random=1")
     weir.fails(1, "is it a library", "run", weir.write("t.so", b"text"), "--random=1")
 
 
@@ -401,14 +402,32 @@ def test_info(weir):
     assert out[6] == f"of model {build['model_blake3']} (blake3)", out
     assert {"weir", "model_blake3", "target", "cpu", "flags", "math", "llvm", "arena_bytes", "thread_bytes"} <= set(build)
     assert build["target"] == "c" and len(build["model_blake3"]) == 64
+    assert weir("info", "mlp.onnx").lines()[:3] == ["model   mlp, not compiled", *out[1:3]]
+    assert re.search(r"^nodes   \d+: .*\d+ (Gemm|MatMul)", weir("info", "mlp.onnx").out, re.M)
 
-def test_doctor(weir):
-    out = weir("doctor").out
-    for what in ("weir ", "clang-19 ", "ld.lld-19 ", "llvm ", "cpu ", "cache ", "gpu "):
-        assert re.search(rf"^{re.escape(what)}", out, re.M), f"no line {what}\n{out}"
-    assert out.endswith("all that compiling needs is here\n")
-    done = weir("doctor", env={"WEIR_CLANG": "/no/such/clang"}, code=1)
-    assert re.search(r"^clang-19 .*(apt|install)", done.out, re.M) and "compiling will fail" in done.out, done
+
+def test_compiled_already(weir):
+    """Options of compiling are refused with a library, and sizes that no input has."""
+    weir("compile", weir.write("mlp.onnx", mlp()), "-o", "m.so")
+    for verb in ("run", "bench"):
+        weir.fails(2, '"m.so" is compiled.*--dim.*--size SYMBOL=N', verb, "m.so", "--dim", "batch=4")
+        weir.fails(2, '"m.so" is compiled.*--math=strict', verb, "m.so", "--math=strict")
+        for size in ("batch", "batch=", "batch=x", "batch=-1", "=3"):
+            weir.fails(1, "is no SYMBOL=N|no input has a dim", verb, "m.so", "--size", size, "--random=1")
+        weir.fails(1, 'no input has a dim "bach"', verb, "m.so", "--size=bach=3", "--random=1")
+    weir.fails(2, "x.npy.*write --input NAME=FILE", "run", "m.so", "x.npy")
+
+
+def test_warns_once(weir):
+    """A dim that must be another's size makes inference begin again: what it finds twice is said once."""
+    def branch(dims):
+        return wire.graph([wire.node("Reshape", ["x", "s"], ["r"])], [], [wire.value_info("r", None)],
+                          [wire.tensor("s", [len(dims)], dims, wire.INT64)])
+
+    nodes = [wire.node("If", ["c"], ["r"], then_branch=branch([6]), else_branch=branch([2, 3])), wire.node("MatMul", ["x", "v"], ["y"])]
+    model = wire.model(wire.graph(nodes, [wire.value_info("c", [], wire.BOOL), wire.value_info("x", [2, 3]), wire.value_info("v", ["n", 1])],
+                                  [wire.value_info("r", None), wire.value_info("y", None)]))
+    assert weir("dump", weir.write("m.onnx", model), "--after=infer").err.count("W012") == 1
 
 
 def test_cache(weir):

@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzers that coverage guides, libFuzzer and AFL++, on the harnesses of this folder.
 
-    tests/fuzz/guided.py [--seconds 60] [--with libfuzzer afl] [--only model text tensor index] [-j N]
+    tests/fuzz/guided.py [--seconds 60] [--fixed] [--with libfuzzer afl] [--only model text tensor index] [-j N]
                          [--weir build/weir] [--work build-fuzz/work] [--results FILE.md]
     tests/fuzz/guided.py --replay FILE...
 
 Harnesses are built into build-fuzz (clang-19: AddressSanitizer and UBSan) and build-afl (afl-clang-fast).
-Seeds are made of the official cases, the golden texts and what the compiler prints of them; what a run finds
-grows the corpus under --work, from which the next one goes on. An input that crashes, hangs or is refused for
-our fault is kept in --work/findings; --replay gives such files (HARNESS-...) to their harness. --results adds
-a table with executions and coverage. The last line is "N passed, N failed, N skipped".
+Seeds are made of the official cases, the golden texts and what the compiler prints of them. What was found once
+lies in findings/ (HARNESS-...), small, and is given to its harness first, as --replay does with other files.
+
+Then a run explores: other inputs each time, and what it finds grows the corpus under --work, from which the next
+one goes on. With --fixed it is the same each time, on any machine: fixed seeds and numbers of executions (FIXED) in
+a new folder beside --work, where --seconds is no more than a bound. An input that crashes, hangs or is refused for our
+fault is kept in --work/findings. --results adds a table with executions and coverage. The last line is "N passed,
+N failed, N skipped".
 """
 import argparse
 import concurrent.futures
@@ -28,6 +32,10 @@ HARNESSES = ("model", "text", "tensor", "index")
 SANITIZE = "address,undefined"
 LARGEST = {"model": 4096, "text": 4096, "tensor": 2048, "index": 512}
 TIMEOUT = 30  # seconds for one input
+FOUND = ROOT / "tests/fuzz/findings"
+# Executions of a run that is --fixed, those of the seeds among them: about 20 s each on a free core.
+FIXED = {"libfuzzer": {"model": 8000, "text": 20000, "tensor": 60000, "index": 6000},
+         "afl": {"model": 8000, "text": 20000, "tensor": 60000, "index": 6000}}
 INDEXED = ("gather", "scatter", "slice", "onehot", "topk", "compress", "nonmaxsuppression", "tile", "pad", "roialign",
            "where", "nonzero", "unique", "range", "expand", "reshape", "cumsum", "trilu", "embed", "max_unpool", "resize",
            "reversesequence", "argmax", "maxunpool", "tensorscatter", "center_crop")
@@ -140,30 +148,37 @@ def prepare(work, names, weir):
         if not seeds.exists():
             seeds.mkdir(parents=True)
             globals()[f"{name}_seeds"](seeds, weir)
+            for path in FOUND.glob(f"{name}-*"):
+                shutil.copy(path, seeds)
         (work / name / "corpus").mkdir(exist_ok=True)
 
 
 # ---- runs --------------------------------------------------------------------------------------------------
 
 
-def libfuzzer(folder, work, name, seconds):
-    """(executions, coverage, findings): what libFuzzer said."""
+def libfuzzer(folder, work, name, seconds, fixed):
+    """(executions, coverage, findings): what libFuzzer said. A list of seeds has an order, a folder has none."""
     found = work / "findings"
     before = set(found.glob(f"{name}-*"))
-    command = [folder / f"tests/fuzz_{name}", f"-max_total_time={seconds}", f"-timeout={TIMEOUT}", "-rss_limit_mb=4000",
-               f"-max_len={LARGEST[name]}", f"-artifact_prefix={found}/{name}-", "-print_final_stats=1", "-fork=1",
-               "-ignore_crashes=1", "-ignore_timeouts=1", "-ignore_ooms=1", f"-dict={work / 'words'}",
-               work / name / "corpus", work / name / "seeds"]
+    seeds = work / name / "seeds.list"
+    seeds.write_text(",".join(str(path) for path in sorted((work / name / "seeds").iterdir())), encoding="utf-8")
+    command = [folder / f"tests/fuzz_{name}", f"-max_total_time={seconds}", f"-timeout={TIMEOUT}", f"-report_slow_units={TIMEOUT}",
+               "-rss_limit_mb=4000",
+               f"-max_len={LARGEST[name]}", f"-artifact_prefix={found}/{name}-", f"-dict={work / 'words'}",
+               f"-seed_inputs=@{seeds}"]
+    command += (["-seed=1", f"-runs={FIXED['libfuzzer'][name]}", "-reload=0"] if fixed else
+                ["-fork=1", "-ignore_crashes=1", "-ignore_timeouts=1", "-ignore_ooms=1"])
+    command.append(work / name / "corpus")
     done = subprocess.run([str(word) for word in command], env=environment(WEIR_FUZZ_MODELS=str(work / name / "models")),
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds + 600)
     text = done.stdout.decode(errors="replace")
     (work / name / "libfuzzer.log").write_text(text, encoding="utf-8")
-    states = re.findall(r"#(\d+): cov: (\d+) ft: (\d+)", text)
+    states = re.findall(r"#(\d+)(?::|\s+\w+)\s+cov: (\d+) ft:", text)
     new = sorted(set(found.glob(f"{name}-*")) - before)
     return (int(states[-1][0]), f"{states[-1][1]} edges", new) if states else (0, "", new)
 
 
-def afl(folder, work, name, seconds):
+def afl(folder, work, name, seconds, fixed):
     out = work / name / "afl"
     seeds = work / name / "afl-seeds"
     if not seeds.exists():  # AFL++ wants few and small ones, and none that ends badly
@@ -172,7 +187,8 @@ def afl(folder, work, name, seconds):
         for path in small[::max(1, len(small) // 100)]:
             shutil.copy(path, seeds)
     command = ["afl-fuzz", "-i", "-" if out.exists() else seeds, "-o", out, "-V", seconds, "-t", f"{TIMEOUT * 1000}+",
-               "-m", "none", "-x", work / "words", "--", folder / f"tests/fuzz_{name}"]
+               "-m", "none", "-x", work / "words"] + (["-s", 1, "-E", FIXED["afl"][name]] if fixed else [])
+    command += ["--", folder / f"tests/fuzz_{name}"]
     env = environment(WEIR_FUZZ_MODELS=str(work / name / "models"), AFL_NO_UI="1", AFL_SKIP_CPUFREQ="1", AFL_NO_AFFINITY="1",
                       AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES="1", AFL_SKIP_CRASHES="1", AFL_AUTORESUME="1")
     env.pop("ASAN_OPTIONS")
@@ -204,7 +220,7 @@ def confirmed(folder, work, paths):
     """Those that are no hangs, or hang again: a busy machine stands still for a while."""
     out = []
     for path in paths:
-        if re.search("timeout|hangs", path.name) and not again(folder, work, path).returncode:
+        if re.search("timeout|hangs|slow-unit", path.name) and not again(folder, work, path).returncode:
             path.unlink()
         else:
             out.append(path)
@@ -212,19 +228,20 @@ def confirmed(folder, work, paths):
 
 
 def replay(files, work):
+    """(passed, failed) of findings, given to their harnesses again."""
     failed = 0
     for path in files:
         done = again(ROOT / BUILDS["libfuzzer"][0], work, path)
         failed += done.returncode != 0
         if done.returncode:
             print(f"FAIL {path}:\n{done.stderr[-3000:]}")
-    print(f"{len(files) - failed} passed, {failed} failed, 0 skipped")
-    return failed
+    return len(files) - failed, failed
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--fixed", action="store_true", help="the same executions each time, in a new folder")
     parser.add_argument("--with", dest="engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--only", nargs="+", choices=HARNESSES, default=list(HARNESSES))
     parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
@@ -233,8 +250,21 @@ def main():
     parser.add_argument("--replay", type=pathlib.Path, nargs="+")
     parser.add_argument("-j", type=int, default=os.cpu_count())
     args = parser.parse_args()
+    if args.fixed:
+        args.work = args.work.parent / "fixed"
+        shutil.rmtree(args.work, ignore_errors=True)
+    return args
+
+
+def finish(passed, failed, skipped):
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed else 0)
+
+
+def main():
+    args = arguments()
     if args.replay:
-        sys.exit(1 if replay(args.replay, args.work) else 0)
+        finish(*replay(args.replay, args.work), 0)
     passed = failed = skipped = 0
     jobs = []
     for engine in args.engines:
@@ -245,22 +275,23 @@ def main():
         folder = build(engine, args.only, args.j)
         jobs += [(engine, folder, name) for name in args.only]
     prepare(args.work, args.only, args.weir)
+    if any(engine == "libfuzzer" for engine, _, _ in jobs):
+        passed, failed = replay([path for name in args.only for path in sorted(FOUND.glob(f"{name}-*"))], args.work)
     rows = []
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
-        running = [(job, pool.submit(ENGINES[job[0]], job[1], args.work, job[2], args.seconds)) for job in jobs]
+        running = [(job, pool.submit(ENGINES[job[0]], job[1], args.work, job[2], args.seconds, args.fixed)) for job in jobs]
         for (engine, folder, name), future in running:
             count, coverage, new = future.result()
             new = confirmed(folder, args.work, new)
             bad = bool(new) or not count
             passed, failed = passed + (not bad), failed + bad
-            print(f"{'FAIL' if bad else 'ok  '} {name}, {engine}: {count} executions in {args.seconds} s, {coverage}"
+            print(f"{'FAIL' if bad else 'ok  '} {name}, {engine}: {count} executions, {coverage}"
                   + "".join(f"; {path}" for path in new), flush=True)
             rows.append(f"| {name} | {engine} | {args.seconds} | {count} | {coverage} | {len(new)} |\n")
     if args.results:
         with open(args.results, "a", encoding="utf-8") as out:
             out.writelines(rows)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    sys.exit(1 if failed else 0)
+    finish(passed, failed, skipped)
 
 
 if __name__ == "__main__":

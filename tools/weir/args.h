@@ -16,6 +16,7 @@ typedef struct Args {
     const char *value;   /* of the last option taken */
     char name[64];       /* of the current option, without dashes; empty for an operand */
     const char *inlined; /* text after '=', or NULL */
+    const char *compile; /* the last option that is one of compiling, as it was given, or NULL */
 } Args;
 
 /* Moves to the next argument: true while there is one. `name` is then set for an option. */

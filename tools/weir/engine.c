@@ -42,9 +42,10 @@ weir_context *context_new(bool library) {
 }
 
 bool compile_option(Args *a, weir_context *c, bool *bad) {
-    int kind = weir_option_kind(a->name);
+    int kind = weir_option_kind(a->name), at = a->next - 1;
     const char *value = kind == 1 ? args_value(a) : "yes";
     if (kind) *bad = !value || weir_option(c, a->name, value) != 0;
+    if (kind) a->compile = a->argv[at];
     return kind != 0;
 }
 
@@ -55,8 +56,24 @@ bool path_ends(const char *s, const char *end) {
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
+bool is_library(const char *path) {
+    char magic[4] = "";
+    FILE *f = path_ends(path, ".so") ? NULL : fopen(path, "rb");
+    bool elf = f && fread(magic, 1, 4, f) == 4 && !memcmp(magic, "\177ELF", 4);
+    if (f) fclose(f);
+    return elf || path_ends(path, ".so");
+}
+
+bool compiled_already(const Args *a, const char *model) {
+    if (!a->compile || !is_library(model)) return false;
+    bool dim = !strncmp(a->compile, "--dim", 5);
+    usage_error(a, "\"%s\" is compiled, \"%s\" has no effect on it%s", model, a->compile,
+                dim ? "; sizes of random inputs are given by --size SYMBOL=N" : "");
+    return true;
+}
+
 static weir_loaded *load(Engine *e, const char *path, Aside *aside) {
-    if (path_ends(path, ".so")) return weir_open(e->context, path);
+    if (is_library(path)) return weir_open(e->context, path);
     if (e->kind == ENGINE_COMPILED) return weir_load_file(e->context, path);
     if (aside_compile(aside, e->context, path, false) != EXIT_DONE) return NULL;
     return weir_open(e->context, aside->library);
@@ -187,6 +204,27 @@ bool input_option(Args *a, InputOptions *o, bool *bad) {
     return true;
 }
 
+/* Do sizes name symbols of the inputs? */
+static bool sizes_fit(const Engine *e, const InputOptions *o) {
+    for (int s = 0; s < o->nsize; s++) {
+        const char *eq = strchr(o->size[s], '=');
+        char *end = NULL;
+        if (!eq || strtoll(eq + 1, &end, 10) < 0 || end == eq + 1 || *end)
+            return fprintf(stderr, "error: \"--size %s\" is no SYMBOL=N\n", o->size[s]), false;
+        size_t n = (size_t)(eq - o->size[s]);
+        bool found = false;
+        for (int i = 0; i < e->ninputs; i++)
+            for (int k = 0; k < e->inputs[i].rank; k++)
+                found |= strlen(e->inputs[i].dims[k]) == n &&
+                         !strncmp(e->inputs[i].dims[k], o->size[s], n);
+        if (!found)
+            return fprintf(stderr, "error: no input has a dim \"%.*s\"; \"weir info\" shows them\n",
+                           (int)n, o->size[s]),
+                   false;
+    }
+    return true;
+}
+
 static int64_t dim_size(const InputOptions *o, const char *dim) {
     char *end;
     long long v = strtoll(dim, &end, 10);
@@ -223,6 +261,7 @@ static bool read_input(const Engine *e, const char *spec, HostTensor *inputs) {
 
 bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs) {
     memset(inputs, 0, (size_t)e->ninputs * sizeof *inputs);
+    if (!sizes_fit(e, o)) return false;
     for (int i = 0; i < o->nfile; i++)
         if (!read_input(e, o->file[i], inputs)) return false;
     for (int i = 0; i < e->ninputs; i++) {

@@ -40,6 +40,8 @@ int aside_compile(Aside *a, weir_context *c, const char *model, bool child);
 void aside_remove(Aside *a);
 
 bool path_ends(const char *path, const char *end);
+/* By its name, or by its first bytes. */
+bool is_library(const char *path);
 
 /* engine_eval.c: the same for ENGINE_EVAL, by engine_open and its siblings. */
 bool eval_open(Engine *e, const char *path, int threads);
@@ -72,6 +74,8 @@ void print_telling(bool progress, FILE *to, const char *text);
 weir_context *context_new(bool library);
 /* Takes any compile option of the current argument; *bad after a usage error. */
 bool compile_option(Args *a, weir_context *c, bool *bad);
+/* True after a usage error: one of those was given with a library. */
+bool compiled_already(const Args *a, const char *model);
 double now_ms(void);
 
 #endif

@@ -129,8 +129,10 @@ static const Verb verbs[] = {
      "  --small N               of a size near N (32)\n"
      "  --plain                 with short names by position\n" COMPILE_OPTIONS,
      verb_extract},
-    {"info", "describe a compiled library",
-     "weir info MODEL.so      names, types, shapes, memory, what made it\n", verb_info},
+    {"info", "describe a compiled library, or a model",
+     "weir info MODEL.so      names, types, shapes, memory, what made it\n"
+     "weir info MODEL.onnx    names, types, shapes, operators; dims are as inference finds them\n",
+     verb_info},
     {"verify", "compile again and compare with a library",
      "weir verify MODEL.so MODEL.onnx|MODEL.ir [options]\n"
      "  The library says with which options it was made, but for files: give --operators and "

@@ -104,7 +104,7 @@ static int bench_library(weir_context *c, const char *library, double compile_ms
 
 /* The library of a model is made by a child, so that the peak of memory is that of running. */
 static int bench(weir_context *c, const char *model, const BenchOptions *o) {
-    if (path_ends(model, ".so")) return bench_library(c, model, 0, o);
+    if (is_library(model)) return bench_library(c, model, 0, o);
     Aside aside = {.name = NULL};
     double start = now_ms();
     int rc = aside_compile(&aside, c, model, true);
@@ -134,7 +134,8 @@ int verb_bench(Args *a) {
             bad = usage_error(a, "does not know \"%s\"", args_operand(a));
     }
     if (!bad && !model) bad = usage_error(a, "needs a model");
-    if (!bad && kernels && path_ends(model, ".so"))
+    bad = bad || compiled_already(a, model);
+    if (!bad && kernels && is_library(model))
         bad = usage_error(a, "--kernels needs the model: it is compiled again, with timers");
     o.threads = (int)threads;
     int rc = bad ? EXIT_USAGE : bench(c, model, &o);

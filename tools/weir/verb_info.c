@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weir info, explain, ops: what a library, a code and this compiler are. */
+/* weir info, explain, ops: what a library or model, a code and this compiler are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +30,6 @@ static void print_built(const char *what, const char *build, const char *key, co
     printf("%s%s", end ? "" : "?", unit);
 }
 
-/* The GPUs that a library has code for: the texts of a list of the build JSON. */
-static void print_gpus(const weir_model *m) {
-    const char *at = strstr(m->build, "\"gpu\": [");
-    printf("target  cuda: ");
-    for (at = at ? strchr(at, '[') + 1 : "]"; *at && *at != ']'; at++)
-        if (*at != '"' && *at != ' ') putchar(*at);
-    printf("\n");
-}
-
 /* Code for several CPUs, and which of it runs here. */
 static void print_versions(const weir_model *m) {
     char why[256] = "";
@@ -48,40 +39,104 @@ static void print_versions(const weir_model *m) {
     if (taken < 0) printf("version none runs here: %s\n", why);
 }
 
+static void print_library(const weir_model *m) {
+    printf("model   %s\n", m->name);
+    if (m->create_on) print_built("target  cuda:", m->build, "\"gpu\":", "\n");
+    print_ports("input  ", m->inputs, m->ninputs);
+    print_ports("output ", m->outputs, m->noutputs);
+    for (int i = 0; i < m->nshared; i++)
+        printf("shared  %s may lie in the memory of %s and continue it along dim %d\n",
+               m->outputs[m->shared[i].output].name, m->inputs[m->shared[i].input].name,
+               m->shared[i].dim);
+    printf("weights %lld bytes, ", (long long)m->weight_bytes);
+    print_built("packed at", m->build, "\"packing\":", "\n");
+    print_ports("weight ", m->weights, m->nweights);
+    print_built("memory ", m->build, "\"arena_bytes\":", " bytes a run, ");
+    print_built("", m->build, "\"thread_bytes\":", " for each thread\n");
+    print_built("made by weir", m->build, "\"weir\":", ", ");
+    print_built("LLVM", m->build, "\"llvm\":", " for ");
+    print_built("", m->build, "\"cpu\":", "\n");
+    print_versions(m);
+    print_built("of model", m->build, "\"model_blake3\":", " (blake3)\n");
+    printf("build   %s\n", m->build);
+}
+
+/* ---- a model that is not compiled ------------------------------------------------------------ */
+
+static void print_values(Ctx *ctx, const char *what, const Graph *g, const int *value, int n) {
+    for (int i = 0; i < n; i++) {
+        const Value *v = &g->value.at[value[i]];
+        printf("%s %s: %s\n", what, v->name, type_str(ctx, &v->type));
+    }
+}
+
+/* What a graph holds, with the graphs of its branches and loops. */
+typedef struct Census {
+    int64_t bytes;
+    int tensors, nodes;
+    VEC(const char *) name; /* of operators, as they come first */
+    VEC(int) times;
+} Census;
+
+static void count_node(Arena *arena, Census *all, const char *name) {
+    int i = 0;
+    while (i < all->name.n && strcmp(all->name.at[i], name)) i++;
+    if (i == all->name.n) {
+        vec_push(arena, &all->name, name);
+        vec_push(arena, &all->times, 0);
+    }
+    all->times.at[i]++;
+    all->nodes++;
+}
+
+static void count_graph(Arena *arena, Census *all, const Graph *g) {
+    for (int i = 0; i < g->value.n; i++) {
+        if (g->value.at[i].kind != VALUE_PARAM) continue;
+        all->bytes += g->value.at[i].data_bytes;
+        all->tensors++;
+    }
+    for (int i = 0; i < g->node.n; i++) {
+        const Node *node = &g->node.at[i];
+        count_node(arena, all, node->row->name);
+        for (int k = 0; k < node->attr.n; k++)
+            if (node->attr.at[k].kind == ATTR_GRAPH)
+                count_graph(arena, all, node->attr.at[k].graph);
+    }
+}
+
+static void print_graph(Session *s) {
+    const Graph *g = s->driver.stage.graph;
+    Census all = {0};
+    if (!g) fail(s->ctx, E_OPTION, "it is no graph any more; \"weir dump\" prints it");
+    count_graph(s->arena, &all, g);
+    printf("model   %s, not compiled\n", g->name);
+    print_values(s->ctx, "input  ", g, g->input.at, g->input.n);
+    print_values(s->ctx, "output ", g, g->output.at, g->output.n);
+    printf("weights %lld bytes in %d tensors\n", (long long)all.bytes, all.tensors);
+    printf("nodes   %d:", all.nodes);
+    for (int i = 0; i < all.name.n; i++)
+        printf("%s %d %s", i ? "," : "", all.times.at[i], all.name.at[i]);
+    printf("\n");
+}
+
 int verb_info(Args *a) {
     const char *path = NULL;
     while (args_next(a)) {
         if (a->name[0] || path) return usage_error(a, "does not know \"%s\"", args_operand(a));
         path = args_operand(a);
     }
-    if (!path) return usage_error(a, "needs a library");
+    if (!path) return usage_error(a, "needs a library or a model");
     weir_context *c = context_new(false);
-    weir_loaded *l = weir_open(c, path);
-    if (l) {
-        const weir_model *m = weir_loaded_model(l);
-        printf("model   %s\n", m->name);
-        if (m->create_on) print_gpus(m);
-        print_ports("input  ", m->inputs, m->ninputs);
-        print_ports("output ", m->outputs, m->noutputs);
-        for (int i = 0; i < m->nshared; i++)
-            printf("shared  %s may lie in the memory of %s and continue it along dim %d\n",
-                   m->outputs[m->shared[i].output].name, m->inputs[m->shared[i].input].name,
-                   m->shared[i].dim);
-        printf("weights %lld bytes, ", (long long)m->weight_bytes);
-        print_built("packed at", m->build, "\"packing\":", "\n");
-        print_ports("weight ", m->weights, m->nweights);
-        print_built("memory ", m->build, "\"arena_bytes\":", " bytes a run, ");
-        print_built("", m->build, "\"thread_bytes\":", " for each thread\n");
-        print_built("made by weir", m->build, "\"weir\":", ", ");
-        print_built("LLVM", m->build, "\"llvm\":", " for ");
-        print_built("", m->build, "\"cpu\":", "\n");
-        print_versions(m);
-        print_built("of model", m->build, "\"model_blake3\":", " (blake3)\n");
-        printf("build   %s\n", m->build);
-        weir_unload(l);
+    int rc = EXIT_MODEL;
+    if (!is_library(path)) {
+        rc = session_run(c, path, "infer", print_graph, NULL);
+    } else {
+        weir_loaded *l = weir_open(c, path);
+        if (l) print_library(weir_loaded_model(l));
+        if (l) rc = EXIT_DONE, weir_unload(l);
     }
     weir_context_free(c);
-    return l ? EXIT_DONE : EXIT_MODEL;
+    return rc;
 }
 
 /* ---- explain -------------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ int verb_profile(Args *a) {
             bad = usage_error(a, "does not know \"%s\"", args_operand(a));
     }
     if (!bad && !model) bad = usage_error(a, "needs a model");
-    if (!bad && path_ends(model, ".so"))
+    if (!bad && is_library(model))
         bad = usage_error(a, "needs the model, not a library: it compiles it with timers");
     if (!bad && strcmp(o.format, "text") && strcmp(o.format, "json") && strcmp(o.format, "html"))
         bad = usage_error(a, "\"--format %s\" is none of text, json, html", o.format);

@@ -131,9 +131,11 @@ int verb_run(Args *a) {
         else if (args_is(a, "engine"))
             bad = !engine_kind(a, &kind);
         else if (!input_option(a, &in, &bad) && !compile_option(a, c, &bad))
-            bad = usage_error(a, "does not know \"%s\"", args_operand(a));
+            bad = usage_error(a, "does not know \"%s\"%s", args_operand(a),
+                              a->name[0] ? "" : "; write --input NAME=FILE");
     }
     if (!bad && !model) bad = usage_error(a, "needs a model");
+    bad = bad || compiled_already(a, model);
     int rc = EXIT_USAGE;
     Engine e = {0};
     if (!bad)

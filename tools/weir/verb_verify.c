@@ -72,7 +72,7 @@ static bool give_dims(weir_context *c, const char *build) {
 }
 
 static bool give_options(weir_context *c, const char *build) {
-    static const char *const texts[] = {"target",  "cpu",     "math",    "convert",
+    static const char *const texts[] = {"target",  "gpu",     "cpu",     "math",   "convert",
                                         "packing", "weights", "profile", "checked"};
     bool fine = give_dims(c, build) && give_list(c, build, "feed") && give_list(c, build, "skip");
     for (size_t i = 0; fine && i < sizeof texts / sizeof *texts; i++)
@@ -119,6 +119,7 @@ static bool tell_difference(const char *ours, const char *theirs) {
                                           {"weir", "version of weir"},
                                           {"llvm", "version of LLVM"},
                                           {"cpu", "CPU"},
+                                          {"gpu", "GPU"},
                                           {"flags", "flags for clang"}};
     static const char *const lists[][2] = {{"pass-plugin", "pass plug-in"},
                                            {"operators", "text of operators"},
