@@ -39,9 +39,10 @@ FIXED = {"libfuzzer": {"model": 8000, "text": 20000, "tensor": 60000, "index": 6
 INDEXED = ("gather", "scatter", "slice", "onehot", "topk", "compress", "nonmaxsuppression", "tile", "pad", "roialign",
            "where", "nonzero", "unique", "range", "expand", "reshape", "cumsum", "trilu", "embed", "max_unpool", "resize",
            "reversesequence", "argmax", "maxunpool", "tensorscatter", "center_crop")
+UNCOVERED = ROOT / "tests/fuzz/uncovered.txt"
 BUILDS = {
-    "libfuzzer": ("build-fuzz", "clang-19", f"-fsanitize=fuzzer-no-link,{SANITIZE} -fno-sanitize-recover=undefined -O1 -g1",
-                  f"-fsanitize={SANITIZE}"),
+    "libfuzzer": ("build-fuzz", "clang-19", f"-fsanitize=fuzzer-no-link,{SANITIZE} -fno-sanitize-recover=undefined -O1 -g1"
+                  f" -fsanitize-coverage-ignorelist={UNCOVERED}", f"-fsanitize={SANITIZE}"),
     "afl": ("build-afl", "afl-clang-fast", "-O2 -g1", ""),
 }
 
@@ -57,7 +58,7 @@ def build(engine, names, jobs):
     """The folder with the harnesses."""
     folder, compiler, flags, link = BUILDS[engine]
     folder = ROOT / folder
-    env = environment(CC=compiler, CFLAGS=flags, LDFLAGS=link)
+    env = environment(CC=compiler, CFLAGS=flags, LDFLAGS=link, AFL_LLVM_DENYLIST=str(UNCOVERED))
     folder.mkdir(exist_ok=True)
     log = folder / "build.log"
     with open(log, "w", encoding="utf-8") as out:
@@ -157,18 +158,19 @@ def prepare(work, names, weir):
 
 
 def libfuzzer(folder, work, name, seconds, fixed):
-    """(executions, coverage, findings): what libFuzzer said. A list of seeds has an order, a folder has none."""
+    """(executions, coverage, findings): what libFuzzer said."""
     found = work / "findings"
     before = set(found.glob(f"{name}-*"))
-    seeds = work / name / "seeds.list"
-    seeds.write_text(",".join(str(path) for path in sorted((work / name / "seeds").iterdir())), encoding="utf-8")
     command = [folder / f"tests/fuzz_{name}", f"-max_total_time={seconds}", f"-timeout={TIMEOUT}", f"-report_slow_units={TIMEOUT}",
                "-rss_limit_mb=4000",
                f"-max_len={LARGEST[name]}", f"-artifact_prefix={found}/{name}-", f"-dict={work / 'words'}",
-               f"-seed_inputs=@{seeds}"]
-    command += (["-seed=1", f"-runs={FIXED['libfuzzer'][name]}", "-reload=0"] if fixed else
-                ["-fork=1", "-ignore_crashes=1", "-ignore_timeouts=1", "-ignore_ooms=1"])
-    command.append(work / name / "corpus")
+               work / name / "corpus"]
+    if fixed:  # a list of seeds has an order, a folder has none
+        seeds = work / name / "seeds.list"
+        seeds.write_text(",".join(str(path) for path in sorted((work / name / "seeds").iterdir())), encoding="utf-8")
+        command += ["-seed=1", f"-runs={FIXED['libfuzzer'][name]}", "-reload=0", f"-seed_inputs=@{seeds}"]
+    else:
+        command += ["-fork=1", "-ignore_crashes=1", "-ignore_timeouts=1", "-ignore_ooms=1", work / name / "seeds"]
     done = subprocess.run([str(word) for word in command], env=environment(WEIR_FUZZ_MODELS=str(work / name / "models")),
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds + 600)
     text = done.stdout.decode(errors="replace")
