@@ -217,6 +217,13 @@ static void enlarge_copy(Layouts *l, const Halo *h) {
     insert_before(l, to, &made);
 }
 
+/* As a recipe says of the margin, or made. */
+static bool decide_margin(const Layouts *l, const Cont *c) {
+    static const char *const words[] = {"tested", "made", NULL};
+    const char *name = internf(l->flow->ctx, "%s.margin", c->name);
+    return recipe_decide(l->env, "layout", name, words, true);
+}
+
 void layout_halos(Layouts *l) {
     int n = l->flow->cont.n;
     for (int c = 0; c < n; c++) {
@@ -229,7 +236,7 @@ void layout_halos(Layouts *l) {
         for (int k = 0; k < l->flow->cont.at[c].rank; k++) beyond |= h.low[k] > 0 || h.high[k] > 0;
         for (int r = 0; r < l->readers[c].n; r++) top &= at_top(l, l->readers[c].at[r]);
         for (int w = 0; w < l->writers[c].n; w++) top &= at_top(l, l->writers[c].at[w]);
-        if (!top) continue;
+        if (!top || (beyond && !decide_margin(l, &l->flow->cont.at[c]))) continue;
         if (!beyond || (kind == CONT_TMP && !h.mixed && !l->held[c]))
             enlarge(l, &h);
         else

@@ -286,12 +286,23 @@ static void copy_lane_last(Layouts *l, int map, const Contraction *r, int n) {
 }
 
 static bool worth_copy(const Layouts *l, const Map *m, const Contraction *r, int lane) {
-    const Val *b = &m->body.val.at[r->b];
-    if (b->has_else || access_stride(l->flow, m, &b->read, lane, l->lanes) == 1) return false;
     double reuse = 1;
     for (int d = 0; d < m->dim.n; d++)
         if (r->role[d] == ROLE_M) reuse *= (double)map_extent(m, d, unknown_extent);
     return reuse >= REUSE && map_extent(m, lane, unknown_extent) >= l->lanes / 2;
+}
+
+/* The index of the lane dim, where the operand is to be copied: as a recipe says of the map, or as
+ * it is worth it; else -1. */
+static int copied_index(const Layouts *l, const Map *m, const Contraction *r, int lane) {
+    static const char *const words[] = {"strided", "copied", NULL};
+    const Val *b = &m->body.val.at[r->b];
+    if (r->role[lane] != ROLE_N || l->flow->cont.at[b->read.cont].type == STRING) return -1;
+    if (b->has_else || access_stride(l->flow, m, &b->read, lane, l->lanes) == 1) return -1;
+    int n = position(m, &b->read, lane);
+    const char *name = internf(l->flow->ctx, "%s.lanes", m->name);
+    bool copied = n >= 0 && recipe_decide(l->env, "layout", name, words, worth_copy(l, m, r, lane));
+    return copied ? n : -1;
 }
 
 void layout_packs(Layouts *l) {
@@ -310,8 +321,8 @@ void layout_packs(Layouts *l) {
         if (b->kind == CONT_PARAM) {
             pack_weights(l, m, &r, lane, use ? &dot : NULL);
             if (r.role[lane] == ROLE_N) pack_others(l, m, &r, lane);
-        } else if (r.role[lane] == ROLE_N && b->type != STRING && worth_copy(l, m, &r, lane)) {
-            int n = position(m, &m->body.val.at[r.b].read, lane);
+        } else {
+            int n = copied_index(l, m, &r, lane);
             if (n >= 0) copy_lane_last(l, i, &r, n);
         }
     }

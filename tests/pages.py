@@ -202,8 +202,18 @@ def test_recipe(p, keep):
         click("button.join");
         seen.joined = change(), seen.same = recipeText() === seen.own;
         pick("map Convolution110", false);
-        const layout = aside.querySelector("select.layout");
-        layout.value = "plain"; layout.dispatchEvent(new Event("change"));
+        const choose = (name, word) => {
+          const layout = aside.querySelector(`select.layout[data-name="${name}"]`);
+          layout.value = word; layout.dispatchEvent(new Event("change"));
+        };
+        choose("Pooling66_Output_0.margin", "tested");
+        pick("map Convolution28", false);
+        choose("Input3.margin", "tested");
+        seen.tested = change(), seen.testedText = recipeText();
+        choose("Input3.margin", "made");
+        pick("map Convolution110", false);
+        choose("Pooling66_Output_0.margin", "made");
+        choose("Convolution110_Output_0", "plain");
         seen.plain = recipeText();
         let exported = null;
         URL.createObjectURL = blob => { exported = blob; return "#"; };
@@ -212,7 +222,9 @@ def test_recipe(p, keep):
         return seen;""")
     assert saw["before"] == saw["joined"] == "bytes between kernels: +0 B" and saw["same"] and saw["exported"], saw
     assert saw["split"] == "bytes between kernels: +50.2 kB", saw["split"]  # 8 x 28 x 28 floats, written and read
+    assert saw["tested"] == "bytes between kernels: −8.19 kB" and ".margin_" not in saw["testedText"], saw["tested"]  # 32 x 32, twice
     for text, wanted in (("own", "kernel \\S+ = Convolution28 ReLU32 "), ("splitText", "kernel \\S+ = ReLU32 "),
+                         ("testedText", "t0 <- Pooling66_Output_0\\[0, c, h \\+ r - 2, s \\+ w - 2\\] else"),
                          ("plain", "tmp +Convolution110_Output_0 : f32\\[[^]]*\\](?! layout)")):
         recipe = p.folder / "page.recipe"
         recipe.write_text(saw[text])

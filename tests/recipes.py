@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from cli_weir import MNIST, ROOT, Weir, mlp, read_npy, tests_of
+from cli_weir import MNIST, ROOT, Weir, mlp, read_npy, tests_of, wire
 from harness import run_tests
 
 FACES = ROOT / "tests/data/demo/ultraface_rfb_320.onnx"
@@ -71,6 +71,7 @@ kernel b = ReLU32 { tile i2:7 i1:3 order i1 i2 parallel i1 vector i3:8 }
         kernel_of(t, "Pooling160")[0], "kernel a = Convolution110 ReLU114 Pooling160 { tile h:1 parallel h vector c:8"
         " Convolution110 keep Convolution110_Output_0 scratch ReLU114 keep ReLU114_Output_0 scratch }\n"),
     "layout": lambda t: "\n".join(line for line in t.replace("blocked", "plain").split("\n") if line.startswith("layout")),
+    "margin": lambda t: "layout Input3.margin tested\nlayout Pooling66_Output_0.margin tested\n",
     "stored": lambda t: "fuse Plus30 store\nfuse Plus112 inline",
     "nothing": lambda t: "# no decision\n",
     "skipped": lambda t: "skip layout\nskip fuse\n",
@@ -92,6 +93,18 @@ def test_edits(weir):
     (weir.folder / "edited").write_text(EDITS["split, lines chosen"](text))
     out = weir("dump", MNIST, "--after=schedule", "--recipe=edited", *CPU).out
     assert re.search(r"kernel \S+ = ReLU32 ", out) and re.search(r"kernel \S+ = Convolution28 ", out)
+
+
+def test_lanes(weir):
+    """An operand whose lanes do not lie side by side is copied, or read as it lies."""
+    nodes = [wire.node("Transpose", ["z"], ["t"], perm=[1, 0]), wire.node("MatMul", ["x", "t"], ["y"], name="mm")]
+    model = weir.write("mm.onnx", wire.model(wire.graph(nodes, [wire.value_info("x", [64, 32]), wire.value_info("z", [48, 32])],
+                                                        [wire.value_info("y", [64, 48])])))
+    flow = weir("dump", model, "--after=place", "--save-recipe=saved", *CPU).out
+    assert "layout mm.lanes copied" in (weir.folder / "saved").read_text() and re.search(r"map z\.lanes\d+ ", flow), flow
+    (weir.folder / "strided").write_text("layout mm.lanes strided\n")
+    assert "lanes" not in weir("dump", model, "--after=place", "--recipe=strided", *CPU).out
+    weir("check", model, "--recipe=strided", *CPU)
 
 
 CONV = "Convolution28 ReLU32"
@@ -125,6 +138,8 @@ REFUSED = [
     ("layout Nothing plain", "no map or container \"Nothing\""),
     ("layout Input3 blocked", "nothing to choose for \"Input3\""),
     ("layout Plus112_Output_0 diagonal", "it chooses blocked, plain"),
+    ("layout Input3.margin wide", "it chooses tested, made"),
+    ("layout Convolution28.lanes copied", "no map or container \"Convolution28.lanes\""),
     ("algorithm Convolution28 tiles4", "nothing to choose for \"Convolution28\""),
     ("skip schedule", "cannot be skipped"),
     ("skip nothing", "no pass \"nothing\""),

@@ -9,7 +9,7 @@
 #include "compiler/toolchain/process.h"
 
 enum { DOT_MOST = 3000 }; /* nodes: seconds */
-enum { POINTS = 72, LETTER = 6, WIDTH_LEAST = 60, WIDTH_MOST = 230, HEIGHT = 34 };
+enum { POINTS = 72, LETTER = 6, WIDTH_LEAST = 60, WIDTH_MOST = 230, HEIGHT = 34, PATH = 22 };
 
 /* What a node shows of its name: the end, which tells more. */
 const char *draw_tail(const char *name) {
@@ -17,8 +17,10 @@ const char *draw_tail(const char *name) {
     return slash && slash[1] ? slash + 1 : name;
 }
 
+/* A path gets room for some of what stands in front of its end. */
 static void size_node(DrawNode *n) {
-    size_t a = strlen(draw_tail(n->name)), b = strlen(n->label);
+    size_t a = strlen(draw_tail(n->name)), whole = strlen(n->name), b = strlen(n->label);
+    if (a < PATH) a = whole < PATH ? whole : PATH;
     float w = (float)(LETTER * (a > b ? a : b) + 18);
     n->w = w < WIDTH_LEAST ? WIDTH_LEAST : w > WIDTH_MOST ? WIDTH_MOST : w;
     n->h = HEIGHT;
@@ -50,11 +52,13 @@ static void put_groups(Text *out, Drawing *d) {
 
 /* Larger drawings get fewer rounds of improvement. */
 static void put_drawing(Text *out, Drawing *d) {
-    bool large = d->node.n > 1000;
+    bool many = d->node.n > 300, large = d->node.n > 1000;
     text_printf(out,
                 "digraph {\ngraph [nodesep=0.3 ranksep=0.3 %s];\nnode [shape=box fixedsize=true "
                 "label=\"\"];\n",
-                large ? "nslimit=1 nslimit1=1 mclimit=0.2 splines=line" : "splines=spline");
+                large  ? "nslimit=1 nslimit1=1 mclimit=0.2 splines=line"
+                : many ? "nslimit=2 nslimit1=2 splines=spline"
+                       : "splines=spline");
     for (int i = 0; i < d->node.n; i++) put_node(out, i, &d->node.at[i]);
     put_groups(out, d);
     for (int i = 0; i < d->edge.n; i++)

@@ -125,6 +125,18 @@ const RECIPE = (() => {
 const plan = { kernels: RECIPE.kernels.slice(), layout: new Map() };
 const layoutChosen = new Map(RECIPE.head.map(l => l.match(new RegExp("^layout " + NAME + " (\\w+)$"))).filter(m => m).map(m => [unquoted(m[1]), m[2]]));
 const layoutOf = name => plan.layout.get(name) || layoutChosen.get(name);
+// What may be chosen in place of a word: how a container is stored, whether a margin is around it ("NAME.margin"), whether
+// an operand is copied with its lanes side by side ("MAP.lanes").
+const LAYOUTS = [["blocked", "plain"], ["made", "tested"], ["copied", "strided"]];
+const layoutsFor = map => [...new Set(mapEdges().filter(e => e.from.name === map || e.to.kind === "map" && e.to.name === map).flatMap(e => [e.what, e.what.replace(/\.padded$/, "") + ".margin"]).concat(map + ".lanes"))].filter(n => layoutChosen.has(n));
+// Maps that a choice does without: they are as good as part of who reads what they copy.
+function dropped(m) {
+  const to = mapEdges().find(e => e.from.name === m && e.to.kind === "map");
+  if (!to) return null;
+  const lanes = /\.lanes\d*$/.test(to.what) && layoutOf(to.to.name + ".lanes") === "strided";
+  const margin = /\.(copy|margin(_\d+)?)$/.test(m) && layoutOf(m.replace(/\.(copy|margin(_\d+)?)$/, "") + ".margin") === "tested";
+  return lanes || margin ? to.to.name : null;
+}
 
 // Edges between maps, and from maps to what stays: bytes of a container are written once and read by each kernel.
 const mapEdges = () => {
@@ -144,6 +156,7 @@ function padding(name) {
 function bytesMoved(kernels, layouts) {
   const kernelOf = new Map(), seen = new Set();
   kernels.forEach((k, i) => k.maps.forEach(m => kernelOf.set(m, i)));
+  if (layouts) for (const m of [...kernelOf.keys()]) if (plan.layout.size && dropped(m)) kernelOf.set(m, kernelOf.get(dropped(m)));
   let bytes = 0;
   for (const e of mapEdges()) {
     const a = kernelOf.get(e.from.name), b = e.to.kind === "map" ? kernelOf.get(e.to.name) : e.to.kind;
@@ -173,7 +186,8 @@ function joinKernels(a, b) {
 }
 function recipeText() {
   const head = RECIPE.head.map(l => { const m = l.match(new RegExp("^layout " + NAME + " ")); return m ? `layout ${m[1]} ${layoutOf(unquoted(m[1]))}` : l; });
-  return head.concat(plan.kernels.map(k => k.text || `kernel ${quoted(k.maps[k.maps.length - 1])} = ${k.maps.map(quoted).join(" ")}`)).join("\n") + "\n";
+  const kernels = plan.kernels.map(k => k.maps.some(dropped) ? { maps: k.maps.filter(m => !dropped(m)) } : k).filter(k => k.maps.length);
+  return head.concat(kernels.map(k => k.text || `kernel ${quoted(k.maps[k.maps.length - 1])} = ${k.maps.map(quoted).join(" ")}`)).join("\n") + "\n";
 }
 function exportRecipe() {
   const link = element("a", { href: URL.createObjectURL(new Blob([recipeText()], { type: "text/plain" })), download: title + ".recipe" });
@@ -193,11 +207,11 @@ function recipePart(map) {
   const near = new Set(mapEdges().filter(e => e.to.kind === "map" && kernel.maps.includes(e.to.name)).map(e => plan.kernels.find(k => k.maps.includes(e.from.name))));
   for (const other of near)
     if (other && other !== kernel) part.append(element("button", { class: "join", onclick: () => joinKernels(other, kernel) }, "join with " + shortened(other.maps[other.maps.length - 1], 40)));
-  for (const name of new Set(mapEdges().filter(e => kernel.maps.includes(e.from.name)).map(e => e.what)))
-    if (layoutChosen.has(name)) {
-      const choose = element("select", { class: "layout", onchange: () => { plan.layout.set(name, choose.value); describe(); } }, ...["blocked", "plain"].map(v => element("option", v === layoutOf(name) ? { value: v, selected: "" } : { value: v }, v)));
-      part.append(element("div", {}, shortened(name, 40) + ": ", choose));
-    }
+  for (const name of new Set(kernel.maps.flatMap(layoutsFor))) {
+    const words = LAYOUTS.find(pair => pair.includes(layoutOf(name)));
+    const choose = element("select", { class: "layout", "data-name": name, onchange: () => { plan.layout.set(name, choose.value); describe(); } }, ...words.map(v => element("option", v === layoutOf(name) ? { value: v, selected: "" } : { value: v }, v)));
+    part.append(element("div", {}, shortened(name, 40) + ": ", choose));
+  }
   part.append(element("p", { id: "change" }, `bytes between kernels: ${signed(bytesChanged())}`), element("button", { id: "export", onclick: exportRecipe }, "export recipe"));
   return [part];
 }
@@ -217,7 +231,8 @@ const panes = element("div", { class: "texts" });
 document.body.append(element("header", {}, element("h1", {}, title), element("span", { class: "quiet" }, `weir ${DATA.build.weir} · ${DATA.build.cpu} · math ${DATA.build.math}`),
   search, foldButton, colourBy, passes), element("main", {}, element("div", { class: "upper" }, drawing, aside), panes));
 
-DATA.stages.forEach((stage, i) => passes.append(element("button", { title: stage.what + (stage.ms ? ` (${stage.ms} ms)` : ""), "data-i": i, onclick: () => { state.stage = i; show(); } },
+const changes = i => i === 0 || String(DATA.stages[i].text) !== String(DATA.stages[i - 1].text);
+DATA.stages.forEach((stage, i) => passes.append(element("button", { title: stage.what + (stage.ms ? ` (${stage.ms} ms)` : "") + (changes(i) ? "" : "; changes nothing here"), class: changes(i) ? "" : "same", "data-i": i, onclick: () => { state.stage = i; show(); } },
   stage.pass, element("small", {}, stage.level))));
 const slider = element("input", { type: "range", min: 0, max: DATA.stages.length - 1, id: "slider", oninput: () => { state.stage = +slider.value; show(); } });
 passes.append(slider);

@@ -14,11 +14,18 @@ function scaled(v, unit) {
   return (v < 10 && u ? v.toFixed(2) : v < 100 && u ? v.toFixed(1) : v.toFixed(0)) + " " + steps[u] + unit;
 }
 
-// The end of a name, as long as it fits; the end tells more than the beginning.
+// Of a path what fits: its end, which tells more than its beginning, behind the first part with a number, which
+// tells of which layer it is.
 function shortened(name, letters) {
-  const slash = name.lastIndexOf("/");
-  if (slash >= 0 && slash + 1 < name.length) name = name.slice(slash + 1);
-  return name.length > letters ? "…" + name.slice(name.length - letters + 1) : name;
+  const parts = name.replace(/^k\d+\.\//, "").split("/").filter(p => p), end = parts.length - 1, layer = parts.findIndex(p => /\d/.test(p));
+  let said = parts[end] || name, layered = "";
+  for (let k = end; k >= 0; k--) {
+    const tail = parts.slice(k).join("/"), both = layer < k ? parts[layer] + (layer + 1 < k ? "…" : "/") + tail : tail;
+    if (tail.length <= letters) said = tail;
+    if (layer >= 0 && both.length <= letters) layered = both;
+  }
+  said = layered || said;
+  return said.length > letters ? "…" + said.slice(said.length - letters + 1) : said;
 }
 
 const tip = d3.select("body").append("div").attr("class", "tip");
