@@ -20,7 +20,7 @@ struct CtxPrivate {
     Arena *newest;   /* all living arenas, newest first */
     uint64_t serial; /* of the newest arena ever made */
     TryFrame *innermost;
-    Arena *own; /* ctx_arena */
+    Arena *own;               /* ctx_arena */
     VEC(const char *) warned; /* texts of warnings, interned: each is given once */
     struct Interns *interns;
     struct DimTable *dims;         /* ir/dim.c */
