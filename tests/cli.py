@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -416,6 +417,16 @@ def test_compiled_already(weir):
             weir.fails(1, "is no SYMBOL=N|no input has a dim", verb, "m.so", "--size", size, "--random=1")
         weir.fails(1, 'no input has a dim "bach"', verb, "m.so", "--size=bach=3", "--random=1")
     weir.fails(2, "x.npy.*write --input NAME=FILE", "run", "m.so", "x.npy")
+
+
+def test_pages_to_terminals(weir):
+    """A page is not written to a terminal."""
+    for verb in ("dump", "report", "profile"):
+        ours, theirs = pty.openpty()
+        done = subprocess.run([weir.path, verb, MNIST, "--format=html"], stdout=theirs, stderr=subprocess.PIPE, text=True)
+        os.close(theirs)
+        os.close(ours)
+        assert done.returncode == 2 and "-o FILE.html" in done.stderr, done.stderr
 
 
 def test_warns_once(weir):

@@ -84,9 +84,25 @@ static void *unpack(Arena *arena, const ProtobufCMessageDescriptor *d, Span slim
     return m;
 }
 
+/* What people take for a model: none of these begins as one can. */
+static void refuse_others(Ctx *ctx, Span bytes) {
+    static const struct {
+        const char *begin, *what;
+    } other[] = {
+        {"version https://git-lfs", "a pointer of Git LFS: \"git lfs pull\" fetches the model"},
+        {"<", "a page of the web: fetch the model itself"},
+        {"PK\3\4", "an archive, as torch.save writes them: export the model (torch.onnx.export)"}};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        size_t n = strlen(other[i].begin);
+        if (bytes.n >= n && !memcmp(bytes.at, other[i].begin, n))
+            fail(ctx, E_MODEL, "this is no ONNX file but %s", other[i].what);
+    }
+}
+
 OnnxModel *onnx_decode(Arena *arena, Span bytes) {
     Ctx *ctx = arena_ctx(arena);
     if (!bytes.n) fail(ctx, E_MODEL, "the model is empty: export it again");
+    refuse_others(ctx, bytes);
     Arena *scratch = arena_new(ctx);
     Span slim = wire_slim(scratch, bytes, &onnx__model_proto__descriptor, special);
     OnnxModel *model = unpack(arena, &onnx__model_proto__descriptor, slim);

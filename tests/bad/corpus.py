@@ -59,8 +59,9 @@ def no_models():
     yield Case("one_byte", b"\x08")
     yield Case("zeros", bytes(4096))
     yield Case("text", b"this is not a model\n" * 40)
-    yield Case("html", b"<!DOCTYPE html><html><body>404: not found</body></html>")
-    yield Case("lfs_pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n")
+    yield Case("html", b"<!DOCTYPE html><html><body>404: not found</body></html>", ("page of the web",))
+    yield Case("lfs_pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n", ("git lfs pull",))
+    yield Case("archive", b"PK\3\4" + bytes(200), ("torch.onnx.export",))
     for size in (1, 2, 3, 7, 16, 100, 1000, 65536):
         yield Case(f"random_{size}", rng.randbytes(size))
     for first in range(0, 256, 15):

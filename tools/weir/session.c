@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/weir/engine.h"
 
@@ -99,6 +100,12 @@ bool session_args(Args *a, weir_context *c, const char **model, OwnOption *own, 
             bad = usage_error(a, "does not know \"%s\"", args_operand(a));
     }
     return !bad && (*model || !usage_error(a, "needs a model"));
+}
+
+bool page_unread(const Args *a, const char *format, const char *output) {
+    if (strcmp(format, "html") || output || !isatty(STDOUT_FILENO)) return false;
+    usage_error(a, "\"--format html\" is a page for a browser: -o FILE.html");
+    return true;
 }
 
 int put_text(const char *path, const char *text) {

@@ -37,6 +37,8 @@ const Flow *stage_flow(const Stage *stage);
  * NULL). False after a usage error. */
 typedef bool OwnOption(Args *a, void *user, bool *bad);
 bool session_args(Args *a, weir_context *c, const char **model, OwnOption *own, void *user);
+/* True after a usage error: a page would go to a terminal. */
+bool page_unread(const Args *a, const char *format, const char *output);
 /* Writes text to a file (NULL: standard output). The exit code. */
 int put_text(const char *path, const char *text);
 

@@ -134,7 +134,7 @@ void host_random(HostTensor *h, uint64_t seed) {
     for (int64_t i = 0; i < n; i++) {
         uint64_t w = random_word(seed, (uint64_t)i);
         double v = dtype_is_float(t) ? (double)(w >> 11) * 0x1p-52 - 1
-                                     : (double)(w % (t == BOOL ? 2 : 10));
+                                     : (double)(w % (t == BOOL || t == I32 || t == I64 ? 2 : 10));
         mem_set(t, h->t.data, i, bits_of_double(t, v));
     }
 }

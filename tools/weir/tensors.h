@@ -44,7 +44,8 @@ char *read_whole(const char *path, size_t *n, char *error);
 void json_string(FILE *f, const char *text);
 bool write_whole(const char *path, const void *data, size_t n, char *error);
 
-/* Values from a counter-based generator: floats in about -1..1, integers 0..9, bools, words. */
+/* Values from a counter-based generator: floats in about -1..1; integers of 32 and 64 bits,
+ * which are mostly indices, 0 or 1 as bools are; others 0..9; words. */
 void host_random(HostTensor *h, uint64_t seed);
 
 /* Element i as a double (f16, bf16, f8 widened; integers converted). */

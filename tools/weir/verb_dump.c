@@ -131,6 +131,7 @@ int verb_dump(Args *a) {
     int rc = session_args(a, c, &model, dump_option, &d) ? EXIT_DONE : EXIT_USAGE;
     if (!d.after && strcmp(d.format, "html")) d.after = context_options(c)->stop_after;
     if (rc == EXIT_DONE) rc = settle(a, &d);
+    if (rc == EXIT_DONE && page_unread(a, d.format, d.output)) rc = EXIT_USAGE;
     if (rc == EXIT_DONE && !strcmp(d.format, "html"))
         rc = session_try(c, model, dump_all, &d);
     else if (rc == EXIT_DONE && d.from)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/weir/profile.h"
+#include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
 
 int verb_profile(Args *a) {
@@ -32,6 +33,7 @@ int verb_profile(Args *a) {
         bad = usage_error(a, "needs the model, not a library: it compiles it with timers");
     if (!bad && strcmp(o.format, "text") && strcmp(o.format, "json") && strcmp(o.format, "html"))
         bad = usage_error(a, "\"--format %s\" is none of text, json, html", o.format);
+    bad = bad || page_unread(a, o.format, o.output);
     o.threads = (int)threads;
     int rc = bad ? EXIT_USAGE : profile_model(c, model, &o);
     weir_context_free(c);

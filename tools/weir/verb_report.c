@@ -172,6 +172,7 @@ int verb_report(Args *a) {
     if (rc == EXIT_DONE && strcmp(r.format, "text") && strcmp(r.format, "json") &&
         strcmp(r.format, "html"))
         rc = usage_error(a, "\"--format %s\" is none of text, json, html", r.format);
+    if (rc == EXIT_DONE && page_unread(a, r.format, r.output)) rc = EXIT_USAGE;
     if (rc == EXIT_DONE) rc = session_try(c, model, report, &r);
     weir_context_free(c);
     return rc == EXIT_DONE ? r.rc : rc;
