@@ -37,9 +37,9 @@
 static const CInstruction rows[] = {
     {{"vpdpbusd512", DOT(16, 4), U8, I8, I32, 16, 4, false}, "avx512vnni", "four", "quads", "dot4"},
     {{"vpdpbusd256", DOT(8, 4), U8, I8, I32, 8, 4, false}, "avxvnni", "four", "quads", "dot4"},
-    {{"vpmaddwd512", DOT(16, 2), U8, I8, I32, 16, 2, false}, "avx512bw", "two", "pairs", "dot2"},
-    {{"vpmaddwd256", DOT(8, 2), U8, I8, I32, 8, 2, false}, "avx2", "two", "pairs", "dot2"},
-    {{"vpmaddwd128", DOT(4, 2), U8, I8, I32, 4, 2, false}, "sse4.1", "two", "pairs", "dot2"},
+    {{"vpmaddwd512", DOT(16, 4), U8, I8, I32, 16, 4, false}, "avx512bw", "four", "quads", "dot4"},
+    {{"vpmaddwd256", DOT(8, 4), U8, I8, I32, 8, 4, false}, "avx2", "four", "quads", "dot4"},
+    {{"vpmaddwd128", DOT(4, 4), U8, I8, I32, 4, 4, false}, "sse4.1", "four", "quads", "dot4"},
     {{"vdpbf16ps512", PAIRS(16), BF16, BF16, F32, 16, 2, true},
      "avx512bf16",
      "half",
