@@ -15,7 +15,7 @@ typedef struct Halo {
 
 /* A reduction over a window, or straight-line code that reads all of one. */
 static bool is_window(const Map *m) {
-    return !m->cons.n && (map_is_reduction(m) || map_straight_line(m));
+    return map_is_reduction(m) || map_straight_line(m);
 }
 
 /* How far a read reaches beyond the box, by dim; false when that is not constant. */

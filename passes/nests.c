@@ -92,6 +92,20 @@ static void tail_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tail, T
         symbolic_tail(lo, into, how, tail, fn, user);
 }
 
+/* fn for a full tile, behind a guard that holds the tile's number below `full`. */
+static void full_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tile, Dim full, TileFn *fn,
+                      void *user) {
+    Stmt *inner = nest_if(lo->nest, into);
+    Dim last = dim_addc(lo->ctx, full, -1), all = last;
+    int at = 0;
+    guard_ge0(lo, inner, dim_sub(lo->ctx, last, how->tile));
+    while (at < lo->env.n && lo->env.at[at].sym != how->tile) at++;
+    bool known = at < lo->env.n;
+    if (known) all = lo->env.at[at].hi, lo->env.at[at].hi = last;
+    fn(lo, user, tile, &inner->body);
+    if (known) lo->env.at[at].hi = all;
+}
+
 /* A parallel loop is open already: its tasks are all tiles of the dim, full ones and the tail
  * behind two guards. */
 static void parallel_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim full,
@@ -104,9 +118,7 @@ static void parallel_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span sp
     } else if (dim_is(full, 0)) {
         tail_tile(lo, into, how, tail, fn, user);
     } else {
-        Stmt *inner = nest_if(lo->nest, into);
-        guard_ge0(lo, inner, dim_sub(lo->ctx, dim_addc(lo->ctx, full, -1), how->tile));
-        fn(lo, user, tile, &inner->body);
+        full_tile(lo, into, how, tile, full, fn, user);
         Stmt *last = nest_if(lo->nest, into);
         guard_ge0(lo, last, dim_sub(lo->ctx, how->tile, full));
         tail_tile(lo, &last->body, how, tail, fn, user);

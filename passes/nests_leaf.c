@@ -314,6 +314,22 @@ static void add_guard(Guards *g, Dim c) {
     vec_push(g->lo->arena, &g->some->guard, c);
 }
 
+static bool uses_reduced(const Map *m, Dim cons) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (map_reduces(m, d) && dim_uses(cons, m->dim.at[d].sym)) return true;
+    return false;
+}
+
+/* Does cons >= 0 cut off an eighth of the map's domain at most? */
+static bool cuts_little(const Leaf *f, Dim cons) {
+    Ctx *ctx = f->lo->ctx;
+    DimEnv env = map_env(f->lo->arena, f->lo->flow, f->map);
+    Dim least = dim_lower(ctx, cons, &env), most = dim_upper(ctx, cons, &env);
+    int64_t lo, hi;
+    return least && most && dim_is_const(least, &lo) && dim_is_const(most, &hi) &&
+           -8 * lo <= hi - lo;
+}
+
 /* Opens what guards a body: the map's constraints, and of the root the ends of dims that blocks
  * hang over. `outputs` leaves out constraints that use reduced dims. */
 Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into) {
@@ -322,10 +338,10 @@ Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into) {
     int n = dim_substs(f, subst);
     Guards g = {lo, lane, into, NULL};
     for (int i = 0; i < f->map->cons.n; i++) {
-        bool skip = false;
-        for (int d = 0; outputs && d < f->map->dim.n; d++)
-            skip |= map_reduces(f->map, d) && dim_uses(f->map->cons.at[i], f->map->dim.at[d].sym);
-        if (!skip) add_guard(&g, dim_subst(lo->ctx, f->map->cons.at[i], subst, n));
+        Dim cons = f->map->cons.at[i];
+        bool reduced = uses_reduced(f->map, cons);
+        if (outputs ? reduced : f->idle && !reduced && cuts_little(f, cons)) continue;
+        add_guard(&g, dim_subst(lo->ctx, cons, subst, n));
     }
     bool stores = f->plan == &lo->plan[lo->nplan - 1] && (outputs || !f->write);
     for (int d = 0; stores && d < f->map->dim.n; d++) {

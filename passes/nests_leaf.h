@@ -31,6 +31,8 @@ typedef struct Leaf {
     VEC(GuardedRead) guarded;
     const int *parts; /* by state: shared arrays of what parts of the reduction left, ... */
     Dim part;         /* ... and the part at hand */
+    bool idle; /* what constraints on results cut off is computed where that is little, and not
+                  stored */
 } Leaf;
 
 typedef void LaneFn(Leaf *f, const Lane *lane, Stmts *into);

@@ -109,24 +109,31 @@ static void merge_values(Leaf *f, Body *b, const int *acc, const int *value, int
     for (int s = 0; s < c->nstate; s++) out[s] = map[c->merged[s]];
 }
 
-/* May a read run in all lanes of a vector, those beyond the dim's end too? It must lie in storage
- * that holds something there. */
-static bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
+/* Is what a read finds in storage there at all indices that the loops around have? */
+static bool reads_inside(Leaf *f, const Val *val, Access *at) {
     const Lowering *lo = f->lo;
     DimEnv env = lowering_env(lo);
     if (val->has_else || access_by_value(f->map, &val->read)) return false;
-    Access at = storage_access(f, &val->read, false);
-    const Buf *buf = &lo->nest->buf.at[at.cont];
+    *at = storage_access(f, &val->read, false);
+    const Buf *buf = &lo->nest->buf.at[at->cont];
+    for (int k = 0; k < at->rank; k++) {
+        Dim above = dim_sub(lo->ctx, dim_addc(lo->ctx, buf->box[k], -1), at->at[k]);
+        if (!dim_ge0(lo->ctx, at->at[k], &env) || !dim_ge0(lo->ctx, above, &env)) return false;
+    }
+    return true;
+}
+
+/* The same for all lanes of a vector, those beyond the dim's end too. */
+static bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
+    Access at;
+    if (!reads_inside(f, val, &at)) return false;
+    const Buf *buf = &f->lo->nest->buf.at[at.cont];
     bool uses = false, filled = buf->kind == BUF_REG;
     if (buf->kind == BUF_MEMORY) {
-        const Layout *layout = lo->flow->cont.at[val->read.cont].layout;
+        const Layout *layout = f->lo->flow->cont.at[val->read.cont].layout;
         filled = layout && layout->has_fill;
     }
-    for (int k = 0; k < at.rank; k++) {
-        Dim above = dim_sub(lo->ctx, dim_addc(lo->ctx, buf->box[k], -1), at.at[k]);
-        uses |= dim_uses(at.at[k], lane->var);
-        if (!dim_ge0(lo->ctx, at.at[k], &env) || !dim_ge0(lo->ctx, above, &env)) return false;
-    }
+    for (int k = 0; k < at.rank; k++) uses |= dim_uses(at.at[k], lane->var);
     return filled || !uses;
 }
 
@@ -141,10 +148,22 @@ static bool lanes_idle(Leaf *f, const Lane *lane) {
     return true;
 }
 
+/* The same of results that constraints cut off. */
+static bool results_idle(Leaf *f) {
+    Access at;
+    for (int v = 0; v < f->map->body.val.n; v++)
+        if (f->map->body.val.at[v].kind == VAL_READ &&
+            !reads_inside(f, &f->map->body.val.at[v], &at))
+            return false;
+    return true;
+}
+
 static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     if (lanes_idle(f, lane)) mine.guard = NULL;
+    f->idle = f->map->cons.n && results_idle(f);
     Stmt *s = open_body(f, &mine, into);
+    f->idle = false;
     const Combine *c = f->write->combine;
     int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
     inline_body(f, &mine, &s->code, map);
