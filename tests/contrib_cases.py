@@ -493,6 +493,11 @@ def crops(m):
     regions = np.array([[0, 0, 5, 6], [1.3, 2.2, 4.1, 5.8], [-3, -2, 1, 3], [3, 3, 3, 3], [9, 9, 12, 12]], np.float32)
     yield "roi_align_max_adaptive", "RoiAlign", [image - 1, regions, np.array([0, 1, 1, 0, 0])], {
         "mode": "max", "output_height": 3, "output_width": 2, "spatial_scale": 0.9}, {"domain": "", "version": 16}
+    signal = m.f(2, 7, 3, 1)
+    for n, onesided, bins in (5, 0, 5), (10, 1, 6):
+        wanted = np.fft.fft(signal[..., 0], n, axis=1)[:, :bins]
+        yield f"dft_late_length_{n}", "DFT", [signal, np.array(n)], {"axis": 1, "onesided": onesided}, {
+            "domain": "", "version": 17, "want": [np.stack([wanted.real, wanted.imag], -1).astype(np.float32)]}
     y = np.fft.rfft(m.f(3, 8))
     yield "irfft", "Irfft", [np.stack([y.real, y.imag], -1).astype(np.float32)], {
         "normalized": 0, "onesided": 1, "signal_ndim": 1}, {"want": [np.fft.irfft(y).astype(np.float32)]}

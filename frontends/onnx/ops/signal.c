@@ -26,6 +26,13 @@ static int read_number(Lower *lo, Map *m, int operand) {
     return nn_read_as(lo, m, lower_in(lo, operand), zero, I64);
 }
 
+/* A size of the flow: an operand that the run gives. */
+static Dim late_size(Lower *lo, int operand) {
+    Dim most = dim_const(lo->ctx, INT32_MAX), size = nn_fresh(lo, "length", most);
+    nn_define(lo, size, lower_in(lo, operand), 0, most);
+    return size;
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* T[o,c,k,n] */
@@ -77,16 +84,21 @@ static int dft_axis(const Infer *in, int rank) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape *x, int axis,
-                        DType t) {
-    Transform f = {.inverse = attr_int(ctx, node, "inverse", 0) != 0, .window = -1, .t = t};
-    bool onesided = attr_int(ctx, node, "onesided", 0) != 0;
-    const int64_t *at = NULL;
+/* Only the run tells the transform's length. */
+static bool dft_late_length(const Infer *in) {
+    return !nn_absent(in->node, 1) && !known_number(in, 1);
+}
+
+/* `length` is what the run tells of it. */
+static Transform dft_of(const Infer *in, const Shape *x, int axis, Dim length, DType t) {
+    Ctx *ctx = in->ctx;
+    Transform f = {.inverse = attr_int(ctx, in->node, "inverse", 0) != 0, .window = -1, .t = t};
+    bool onesided = attr_int(ctx, in->node, "onesided", 0) != 0;
     f.half_in = onesided && f.inverse;
     f.half_out = onesided && !f.inverse;
     f.n = x->at[axis];
     if (f.half_in) f.n = dim_mulc(ctx, dim_addc(ctx, f.n, -1), 2);
-    if (nn_ints(ctx, g, node, 1, NULL, &at) == 1) f.n = dim_const(ctx, at[0]);
+    if (!nn_absent(in->node, 1)) f.n = dft_late_length(in) ? length : known_number(in, 1);
     Dim half = dim_addc(ctx, dim_div(ctx, f.n, dim_const(ctx, 2)), 1);
     f.bins_in = f.half_in ? half : f.n;
     f.bins_out = f.half_out ? half : f.n;
@@ -95,10 +107,11 @@ static Transform dft_of(Ctx *ctx, const Graph *g, const Node *node, const Shape 
     return f;
 }
 
+/* The extent along the axis is NULL when only the run tells it. */
 static Shape dft_result(const Infer *in, const Shape *x, int axis) {
-    Transform f = dft_of(in->ctx, in->graph, in->node, x, axis, F32);
+    Transform f = dft_of(in, x, axis, x->at[axis], F32);
     Shape s = *x;
-    s.at[axis] = f.bins_out;
+    s.at[axis] = dft_late_length(in) ? NULL : f.bins_out;
     s.at[s.rank - 1] = dim_const(in->ctx, f.parts_out);
     return s;
 }
@@ -138,22 +151,31 @@ static void dft_infer_late(Infer *in, const Shape *x) {
 static void dft_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 2, RANK_MAX);
     Shape s = shape_of(x);
+    nn_need_one(in->ctx, infer_in(in, 1), 1);
     nn_need_one(in->ctx, infer_in(in, 2), 1);
     check_parts(in, s.at[s.rank - 1]);
     int axis = dft_axis(in, s.rank);
+    if (axis < 0 && dft_late_length(in))
+        fail(in->ctx, E_UNSUPPORTED,
+             "both the axis and the length are computed at run time: make one an initializer");
     if (axis < 0) {
         dft_infer_late(in, &s);
         return;
     }
     s = dft_result(in, &s, axis);
-    infer_set(in, 0, x->dtype, s.at, s.rank);
+    if (s.at[axis])
+        infer_set(in, 0, x->dtype, s.at, s.rank);
+    else
+        onnx_set_unknown(in, 1, x->dtype, s.at, s.rank, onnx_any_size);
 }
 
 static void dft_along(Lower *lo, int axis) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
     DType t = dtype_compute(nn_cont(lo, x)->type);
-    Transform f = dft_of(lo->ctx, lo->graph, lo->node, &s, axis, t);
+    Infer in = onnx_reader(lo);
+    Transform f = dft_of(&in, &s, axis, dft_late_length(&in) ? late_size(lo, 1) : NULL, t);
+    if (dft_late_length(&in)) f.bins_out = nn_shape(lo, y).at[axis];
     if (fft_stages(lo, &f, x, y, axis)) return;
     int table = transform_table(lo, &f);
     Dim at[RANK_MAX], from[RANK_MAX];
@@ -188,10 +210,15 @@ static void dft_choose(Lower *lo, const int *axes, int n, int rank) {
     lo->into = into;
 }
 
-/* Extent `axis` of the result along the axis that the run tells. */
+/* Extent `axis` of the result: of a length or along an axis that the run tells. */
 static int dft_size(Lower *lo, Map *m, int axis) {
     Infer in = onnx_reader(lo);
     Shape x = nn_shape(lo, lower_in(lo, 0)), s = dft_result(&in, &x, axis);
+    Transform f = dft_of(&in, &x, axis, x.at[axis], F32);
+    if (dft_late_length(&in))
+        return EXPR(
+            m, f.half_out ? "select($0 > 0, $0 / 2 + 1, highest)" : "select($0 > 0, $0, highest)",
+            read_number(lo, m, 1));
     int along = read_number(lo, m, 2);
     const char *is =
         internf(lo->ctx, "select(($0 == %d) | ($0 == %d), $1, $2)", axis, axis - x.rank);
@@ -203,11 +230,11 @@ static void dft_lower(Lower *lo) {
     Infer in = onnx_reader(lo);
     int axis = dft_axis(&in, s.rank), axes[RANK_MAX];
     if (lower_out(lo, 0) < 0) return;
+    onnx_define_axes(lo, dft_size);
     if (axis >= 0) {
         dft_along(lo, axis);
         return;
     }
-    onnx_define_axes(lo, dft_size);
     int n = dft_axes(&in, &s, &lo->graph->value.at[lo->node->out.at[0]].type, axes);
     dft_choose(lo, axes, n, s.rank);
 }
@@ -274,12 +301,8 @@ static void stft_lower(Lower *lo) {
     Shape s = nn_shape(lo, x);
     Infer in = onnx_reader(lo);
     DType t = dtype_compute(nn_cont(lo, x)->type);
-    Dim zero[RANK_MAX] = {dim_const(lo->ctx, 0)}, most = dim_const(lo->ctx, INT32_MAX),
-        length = NULL;
-    if (lower_in(lo, 2) < 0 && !known_number(&in, 3)) {
-        length = nn_fresh(lo, "length", most);
-        nn_define(lo, length, lower_in(lo, 3), 0, most);
-    }
+    Dim zero[RANK_MAX] = {dim_const(lo->ctx, 0)}, length = NULL;
+    if (lower_in(lo, 2) < 0 && !known_number(&in, 3)) length = late_size(lo, 3);
     onnx_define_axes(lo, stft_size);
     Frames f = frames_of(&in, &s, length, t);
     f.f.window = lower_in(lo, 2);
