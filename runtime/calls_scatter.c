@@ -111,6 +111,11 @@ WHOLE(combine_u16, uint16_t, uint32_t)
 WHOLE(combine_u32, uint32_t, uint32_t)
 WHOLE(combine_u64, uint64_t, uint64_t)
 
+/* Truth values stay 0 and 1: their sum is "or", their product "and". */
+static void combine_bool(int op, void *to, const void *from, int64_t n) {
+    combine_u8(op == ADD ? MAX : op == MUL ? MIN : op, to, from, n);
+}
+
 typedef void combine_fn(int op, void *to, const void *from, int64_t n);
 
 static combine_fn *combine_of(int32_t dtype) {
@@ -123,8 +128,8 @@ static combine_fn *combine_of(int32_t dtype) {
     case WEIR_I16: return combine_i16;
     case WEIR_I32: return combine_i32;
     case WEIR_I64: return combine_i64;
-    case WEIR_U8:
-    case WEIR_BOOL: return combine_u8;
+    case WEIR_U8: return combine_u8;
+    case WEIR_BOOL: return combine_bool;
     case WEIR_U16: return combine_u16;
     case WEIR_U32: return combine_u32;
     case WEIR_U64: return combine_u64;

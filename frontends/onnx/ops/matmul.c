@@ -5,6 +5,7 @@
  * bytes in i32, and a map for whatever is done to the sum. */
 #include "nn.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A product y = a b: the shapes with 1-D operands promoted, and which axes are swapped. */
@@ -226,7 +227,15 @@ static void gemm_infer(Infer *in) {
     infer_set(in, 0, t, out, n);
 }
 
-/* alpha * a b + beta * c; factors of 1 are not written. Integer factors are whole numbers. */
+static bool is_whole(float v) {
+    return v == floorf(v) && fabsf(v) < 0x1p62f;
+}
+
+static const char *factor(const Lower *lo, DType t, float v) {
+    return nn_is_float(t) ? nn_lit(lo, v) : internf(lo->ctx, "%lld", (long long)v);
+}
+
+/* alpha * a b + beta * c; factors of 1 are not written. Integers times fractions are cut. */
 static void gemm_lower(Lower *lo) {
     int a = lower_in(lo, 0), c = lower_in(lo, 2), y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, a)->type);
@@ -237,13 +246,13 @@ static void gemm_lower(Lower *lo) {
     product_map(lo, plain ? NULL : "sum", a, lower_in(lo, 1), acc, nn_int(lo, "transA", 0) != 0,
                 nn_int(lo, "transB", 0) != 0, (Zero){-1, -1}, t);
     if (plain) return;
-    const char *fa =
-        nn_is_float(t) ? nn_lit(lo, alpha) : internf(lo->ctx, "%lld", (long long)alpha);
-    const char *fb = nn_is_float(t) ? nn_lit(lo, beta) : internf(lo->ctx, "%lld", (long long)beta);
-    const char *sum = alpha == 1 ? "$0" : internf(lo->ctx, "%s * $0", fa);
-    const char *text =
-        beta == 1 ? internf(lo->ctx, "%s + $1", sum) : internf(lo->ctx, "%s + %s * $1", sum, fb);
-    if (c < 0) text = sum;
+    const char *sum = alpha == 1 ? "$0" : internf(lo->ctx, "%s * $0", factor(lo, t, alpha));
+    const char *text = c < 0       ? sum
+                       : beta == 1 ? internf(lo->ctx, "%s + $1", sum)
+                                   : internf(lo->ctx, "%s + %s * $1", sum, factor(lo, t, beta));
+    if (!nn_is_float(t) && (!is_whole(alpha) || !is_whole(beta)))
+        text = internf(lo->ctx, "%s((%a) * f64($0) + (%a) * f64(%s))", dtype_name(t), (double)alpha,
+                       (double)beta, c < 0 ? "0" : "$1");
     lower_pointwise(lo, NULL, text, (int[]){acc, c}, c < 0 ? 1 : 2, y);
 }
 

@@ -410,6 +410,12 @@ static Dim tap_index(Lower *lo, Map *m, int base, Dim o, Dim tap, Dim extent) {
     return body_symbol(b, body_expr(b, "max(min($0 + $1, $2 - 1), 0)", arg, 3, NULL, 0, I64), "r");
 }
 
+/* A number as an element of any type: complex without an imaginary part; texts are empty. */
+static int outside_value(Body *b, DType t, double v) {
+    bool complex = dtype_class(t) == CLASS_COMPLEX, text = dtype_class(t) == CLASS_OBJECT;
+    return body_bits(b, t, text ? 0 : bits_of_double(complex ? F32 : t, v));
+}
+
 /* Elements whose coordinate tf_crop_and_resize finds outside become the extrapolation value. */
 static void extrapolate(const Resize *r, int axis, int from, int to, Dim extent) {
     Lower *lo = r->lo;
@@ -421,7 +427,7 @@ static void extrapolate(const Resize *r, int axis, int from, int to, Dim extent)
         at[i] = map_dim(lo->flow, m, internf(lo->ctx, "i%d", i), c.shape[i]);
     arg[7] = coordinate(r, m, axis, at[axis], extent, c.shape[axis], arg);
     int out = body_expr(&m->body, "$7 < 0 | $7 > $2 - 1", arg, 8, NULL, 0, F64);
-    int val = body_prim3(&m->body, P_SELECT, out, body_const(&m->body, c.type, r->extrapolation),
+    int val = body_prim3(&m->body, P_SELECT, out, outside_value(&m->body, c.type, r->extrapolation),
                          map_read(lo->flow, m, from, at));
     map_write(lo->flow, m, to, at, val, NULL);
 }
