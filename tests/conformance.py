@@ -41,6 +41,11 @@ compares each run with it. A case that passed must go on passing; one marked "fa
 - `symbolic`: every dim a symbol. `constant`: every input but the first an initializer. Both in the evaluator.
 - `strict`, `fast`: compiled with `--math=strict --verify-each`; with `--math=fast`; `halves`: with `--convert=f16`; within
   the bounds of these (`compiler/README.md`).
+
+Cases of libonnx-testdata that no implementation of the text passes: `test_castlike_*BFLOAT16*` (the file of `like` holds
+one u16, the model declares bf16[3,4]; that u16 stands for bf16 is accepted), `test_adam_multiple` (made with an epsilon of
+0.01 that the model does not have), `test_dft_inverse` (0 within the rounding of f32 is expected to 1e-7; the newer release
+expects 1.9e-7 in the same place). `test_gradient_*`: Gradient waits for training.
 """
 
 
