@@ -376,6 +376,32 @@ Access target_access(Leaf *f, const Access *to) {
     return storage_access(f, to, true);
 }
 
+bool reads_inside(Leaf *f, const Val *val, Access *at) {
+    const Lowering *lo = f->lo;
+    DimEnv env = lowering_env(lo);
+    if (val->has_else || access_by_value(f->map, &val->read)) return false;
+    *at = storage_access(f, &val->read, false);
+    const Buf *buf = &lo->nest->buf.at[at->cont];
+    for (int k = 0; k < at->rank; k++) {
+        Dim above = dim_sub(lo->ctx, dim_addc(lo->ctx, buf->box[k], -1), at->at[k]);
+        if (!dim_ge0(lo->ctx, at->at[k], &env) || !dim_ge0(lo->ctx, above, &env)) return false;
+    }
+    return true;
+}
+
+bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
+    Access at;
+    if (!reads_inside(f, val, &at)) return false;
+    const Buf *buf = &f->lo->nest->buf.at[at.cont];
+    bool uses = false, filled = buf->kind == BUF_REG;
+    if (buf->kind == BUF_MEMORY) {
+        const Layout *layout = f->lo->flow->cont.at[val->read.cont].layout;
+        filled = layout && layout->has_fill;
+    }
+    for (int k = 0; k < at.rank; k++) uses |= dim_uses(at.at[k], lane->var);
+    return filled || !uses;
+}
+
 /* ---- maps without a combine ----------------------------------------------------------------- */
 
 void plain_body(Leaf *f, const Lane *lane, Stmts *into) {

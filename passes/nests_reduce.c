@@ -109,34 +109,6 @@ static void merge_values(Leaf *f, Body *b, const int *acc, const int *value, int
     for (int s = 0; s < c->nstate; s++) out[s] = map[c->merged[s]];
 }
 
-/* Is what a read finds in storage there at all indices that the loops around have? */
-static bool reads_inside(Leaf *f, const Val *val, Access *at) {
-    const Lowering *lo = f->lo;
-    DimEnv env = lowering_env(lo);
-    if (val->has_else || access_by_value(f->map, &val->read)) return false;
-    *at = storage_access(f, &val->read, false);
-    const Buf *buf = &lo->nest->buf.at[at->cont];
-    for (int k = 0; k < at->rank; k++) {
-        Dim above = dim_sub(lo->ctx, dim_addc(lo->ctx, buf->box[k], -1), at->at[k]);
-        if (!dim_ge0(lo->ctx, at->at[k], &env) || !dim_ge0(lo->ctx, above, &env)) return false;
-    }
-    return true;
-}
-
-/* The same for all lanes of a vector, those beyond the dim's end too. */
-static bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
-    Access at;
-    if (!reads_inside(f, val, &at)) return false;
-    const Buf *buf = &f->lo->nest->buf.at[at.cont];
-    bool uses = false, filled = buf->kind == BUF_REG;
-    if (buf->kind == BUF_MEMORY) {
-        const Layout *layout = f->lo->flow->cont.at[val->read.cont].layout;
-        filled = layout && layout->has_fill;
-    }
-    for (int k = 0; k < at.rank; k++) uses |= dim_uses(at.at[k], lane->var);
-    return filled || !uses;
-}
-
 /* Lanes beyond the end of an output dim have accumulators that nobody stores: rather than masked,
  * they compute what they may. */
 static bool lanes_idle(Leaf *f, const Lane *lane) {
@@ -180,13 +152,25 @@ static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     finish_body(f, s);
 }
 
-/* Runs fn for every state: unrolled output dims, chunks of lanes. */
-static void for_states(Leaf *f, Stmts *into, LaneFn *fn) {
-    int mark = f->lo->env.n;
+/* Opens the output dims that are unrolled. */
+static Stmts *open_unrolled(Leaf *f, Stmts *into) {
     for (int d = 0; d < f->map->dim.n; d++)
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
             into = open_dim(f, d, into);
-    lane_chunks(f, into, fn);
+    return into;
+}
+
+/* Runs fn for every state: unrolled output dims, chunks of lanes. */
+static void for_states(Leaf *f, Stmts *into, LaneFn *fn) {
+    int mark = f->lo->env.n;
+    lane_chunks(f, open_unrolled(f, into), fn);
+    f->lo->env.n = mark;
+}
+
+/* A chunk of reduced lanes for every result, each of which is a chain of its own. */
+static void update_chains(Leaf *f, const Lane *lane, Stmts *into) {
+    int mark = f->lo->env.n;
+    update_body(f, lane, open_unrolled(f, into));
     f->lo->env.n = mark;
 }
 
@@ -309,7 +293,10 @@ static void reduce_loops(Leaf *f, int level, Stmts *into) {
         if (map_reduces(f->map, d) && d != f->plan->lane_dim && !named[d])
             into = open_dim(f, d, into);
     if (!fetched) prefetch_panel(f, into);
-    for_states(f, into, update_body);
+    if (lane_reduced(f))
+        lane_chunks(f, into, update_chains);
+    else
+        for_states(f, into, update_body);
     lo->env.n = mark;
 }
 

@@ -6,7 +6,8 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { TILE_BYTES = 16384 };
+/* CHAINS: operations that wait for nothing of each other, of three or four cycles each. */
+enum { TILE_BYTES = 16384, CHAINS = 4 };
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
@@ -170,13 +171,27 @@ static void contraction_lines(Rows *r, int p, int lane) {
     line_dim(flow, unroll, m, lane, 0);
 }
 
-/* A reduction over lanes is a chain of operations that wait for one another: the chains of a
- * block's rows run side by side. */
+/* The dim of map p whose results may run side by side: the block's, else one that p has for itself.
+ */
+static int chains_dim(const Rows *r, int p) {
+    const Map *m = map_at(r, p);
+    if (r->block >= 0) return r->al.at[p][r->block];
+    for (int d = m->dim.n - 1; d >= 0; d--)
+        if (!map_reduces(m, d) && !rows_outer(r, p, d) && !m->dim.at[d].seq &&
+            map_extent(m, d, 1) >= CHAINS)
+            return d;
+    return -1;
+}
+
+/* A reduction over lanes is a chain of operations that wait for one another: some chains run side
+ * by side. */
 static void reduction_lines(Rows *r, int p, int lane) {
     const Map *m = map_at(r, p);
-    int row = r->block >= 0 ? r->al.at[p][r->block] : -1;
+    int row = chains_dim(r, p);
     if (row < 0 || lane < 0 || !map_is_reduction(m) || !map_reduces(m, lane)) return;
     Flow *flow = r->s->flow;
+    if (r->block < 0 && map_extent(m, row, 1) > CHAINS)
+        line_dim(flow, kernel_line(flow, r->kernel, LINE_TILE, p), m, row, CHAINS);
     line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, p), m, row, 0);
 }
 

@@ -26,17 +26,12 @@ from engines import ROOT, OnnxRuntime, Weir, compile_model, geomean, take_turns,
 LIMIT = 1.5  # a case that is slower than so many times ONNX Runtime wants a reason
 SLOT = 0.05  # seconds of an engine's turn: threads woken on one core need some of it to spread
 SERIAL = "a call into the runtime: one thread"
-LOADED = "measured while other work held the cores: to be measured again"
-CHAIN = "a row's maximum or sum is one chain of dependent operations"
 REASONS = {  # case -> why it is slower than LIMIT says
-    "RoiAlign": "four taps a sample are read lane by lane; " + LOADED,
+    "RoiAlign": "four taps a sample are read lane by lane, with indices of 64 bits",
     "MaxUnpool": "a scatter in one thread (half of its time), and its operands are copied to flat ones in front of it",
-    "TopK 100 of 8400": SERIAL, "DynamicQuantizeLinear": "minimum and maximum come first, on one thread; " + CHAIN,
-    "Softmax 50257": CHAIN + "; one row, one thread", "MaxPool 5x5 same": "25 loads a result; the rival takes rows first",
-    "MaxPool 3x3 stride 2": "the margin is made in front of each strip", "AveragePool 3x3 same": "as MaxPool 5x5 same",
-    "ConvTranspose 4x4 stride 2": "four phases, each with a halo of its own; " + LOADED, "LSTM batch 16": LOADED,
-    "Conv 1x1 7x7 2048 to 512": LOADED, "Attention causal 256": LOADED, "MatMul f64": LOADED,
-    "Conv depthwise 7x7": LOADED, "ConvTranspose 1-D": LOADED, "MatMul 512x512x512": LOADED,
+    "TopK 100 of 8400": SERIAL, "CumSum first": "each vector of a step waits for that of the step before, through memory",
+    "Softmax 50257": "a row's maximum or sum is one chain of dependent operations; one row, one thread",
+    "MaxPool 3x3 stride 2": "the margin is made in front of each strip",
 }
 
 
