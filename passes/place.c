@@ -4,8 +4,8 @@
  * A container lives from the first to the last top-level item that touches it (what a region
  * touches lives through the whole region). Containers of constant size are packed greedily, largest
  * first, each at the lowest offset that no container alive at the same time covers. Those of
- * symbolic size share slots: one is reused when it is free and provably large enough. Offsets are
- * aligned to 64 bytes. */
+ * symbolic size share slots, those first that are largest where all symbols are alike: a slot is
+ * taken when it is free meanwhile and provably large enough. Offsets are aligned to 64 bytes. */
 #include <stdlib.h>
 
 #include "passes/place.h"
@@ -14,7 +14,7 @@ enum { ALIGN = 64 };
 
 typedef struct Life {
     int cont, first, last; /* top-level steps */
-    int64_t bytes, offset; /* constant size, or bytes = -1 */
+    int64_t bytes, offset; /* constant size; bytes = -1: symbolic (then a typical size) */
     Dim size;
 } Life;
 
@@ -143,12 +143,32 @@ static int64_t place_constant(Placing *p, Arena *arena) {
 
 typedef struct Slot {
     Dim size, offset;
-    int last;
+    VEC(const Life *) life; /* of what lies there */
 } Slot;
 
-static int by_first(const void *a, const void *b) {
-    const Life *x = *(Life *const *)a, *y = *(Life *const *)b;
-    return x->first != y->first ? x->first - y->first : x->cont - y->cont;
+static bool slot_is_free(const Slot *slot, const Life *l) {
+    for (int i = 0; i < slot->life.n; i++)
+        if (overlap(slot->life.at[i], l)) return false;
+    return true;
+}
+
+/* A slot that is free: one of this size, else the last that is provably larger, which is the
+ * smallest of those; -1: none. */
+static int find_slot(Ctx *ctx, const DimEnv *env, const Slot *slot, int n, const Life *l) {
+    int found = -1;
+    for (int s = 0; s < n; s++) {
+        if (!slot_is_free(&slot[s], l)) continue;
+        if (slot[s].size == l->size) return s;
+        if (dim_le(ctx, l->size, slot[s].size, env)) found = s;
+    }
+    return found;
+}
+
+/* What symbols count as where sizes are put into an order. */
+static bool typical(void *user, Dim sym, int64_t *out) {
+    (void)user, (void)sym;
+    *out = 64;
+    return true;
 }
 
 static Dim place_symbolic(Placing *p, Arena *arena, int64_t base) {
@@ -156,24 +176,23 @@ static Dim place_symbolic(Placing *p, Arena *arena, int64_t base) {
     int n = 0, nslot = 0, ncont = p->flow->cont.n;
     Life **order = NEW_ARRAY(arena, Life *, ncont + 1);
     Slot *slot = NEW_ARRAY(arena, Slot, ncont + 1);
-    for (int i = 0; i < ncont; i++)
-        if (p->life[i].first >= 0 && p->life[i].bytes < 0) order[n++] = &p->life[i];
-    qsort(order, (size_t)n, sizeof *order, by_first);
+    for (int i = 0; i < ncont; i++) {
+        Life *l = &p->life[i];
+        if (l->first < 0 || l->bytes >= 0) continue;
+        if (!dim_eval(l->size, typical, NULL, &l->bytes)) l->bytes = 0;
+        order[n++] = l;
+    }
+    qsort(order, (size_t)n, sizeof *order, by_size);
     DimEnv env = flow_env(arena, p->flow);
     Dim top = dim_const(ctx, base);
     for (int i = 0; i < n; i++) {
-        int use = -1;
-        for (int s = 0; s < nslot && use < 0; s++)
-            if (slot[s].last < order[i]->first && slot[s].size == order[i]->size) use = s;
-        for (int s = 0; s < nslot && use < 0; s++)
-            if (slot[s].last < order[i]->first && dim_le(ctx, order[i]->size, slot[s].size, &env))
-                use = s;
+        int use = find_slot(ctx, &env, slot, nslot, order[i]);
         if (use < 0) {
             use = nslot++;
-            slot[use] = (Slot){order[i]->size, top, 0};
+            slot[use] = (Slot){.size = order[i]->size, .offset = top};
             top = dim_add(ctx, top, order[i]->size);
         }
-        slot[use].last = order[i]->last;
+        vec_push(arena, &slot[use].life, order[i]);
         p->flow->cont.at[order[i]->cont].offset = slot[use].offset;
     }
     return top;
