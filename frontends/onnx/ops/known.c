@@ -67,6 +67,25 @@ void onnx_carry(Infer *in, KnownFn *fn) {
     infer_set_known(in, 0, result, (int)count);
 }
 
+void onnx_carry_view(Infer *in, int64_t first, const int64_t *step) {
+    const Dim *from;
+    const Value *out = infer_out(in, 0);
+    int64_t count = out ? type_count(&out->type) : -1, d;
+    int n;
+    if (count < 0 || count > KNOWN_MAX) return;
+    if (!onnx_known(in, 0, &from, &n) && !(from = infer_partly(in, 0, &n))) return;
+    Dim *to = NEW_ARRAY(in->arena, Dim, count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t place = first, rest = i;
+        for (int k = out->type.rank; k-- > 0; rest /= d) {
+            dim_is_const(out->type.shape[k], &d);
+            place += rest % d * step[k];
+        }
+        to[i] = from[place];
+    }
+    infer_set_known(in, 0, to, (int)count);
+}
+
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 
 enum { SAFE = 1 << 30 };

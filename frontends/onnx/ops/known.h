@@ -10,6 +10,9 @@ typedef Dim KnownFn(Infer *in, const Dim *arg);
 
 /* After infer_set: gives result 0 its elements, when all operands' are known. */
 void onnx_carry(Infer *in, KnownFn *fn);
+/* After infer_set, where result 0 is a view of operand 0: its element of index `at` is operand 0's
+ * element number first + sum of at[k] * step[k]. Gives those that are known. */
+void onnx_carry_view(Infer *in, int64_t first, const int64_t *step);
 /* Elements as infer_known gives them, also of float tensors that hold known integers. */
 bool onnx_known(Infer *in, int operand, const Dim **elements, int *n);
 

@@ -322,6 +322,16 @@ static void transpose_perm(Ctx *ctx, const Node *node, int rank, int *perm) {
     }
 }
 
+static void carry_transpose(Infer *in, const Type *t, const int *perm) {
+    int64_t stride[RANK_MAX], step[RANK_MAX], extent, all = 1;
+    for (int k = t->rank; k-- > 0; all *= extent) {
+        if (!dim_is_const(t->shape[k], &extent)) return;
+        stride[k] = all;
+    }
+    for (int k = 0; k < t->rank; k++) step[k] = stride[perm[k]];
+    onnx_carry_view(in, 0, step);
+}
+
 static void transpose_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     int perm[RANK_MAX];
@@ -329,7 +339,7 @@ static void transpose_infer(Infer *in) {
     transpose_perm(in->ctx, in->node, t->rank, perm);
     for (int i = 0; i < t->rank; i++) shape[i] = t->shape[perm[i]];
     infer_set(in, 0, t->dtype, shape, t->rank);
-    if (t->rank < 2) carry_elements(in);
+    carry_transpose(in, t, perm);
 }
 
 static void transpose_lower(Lower *lo) {

@@ -120,18 +120,15 @@ static bool slice_ranges(Infer *in, const Type *t, Range *range) {
     return true;
 }
 
-static void carry_slice(Infer *in, const Range *range) {
-    const Dim *at;
-    int n;
-    int64_t start, step, length;
-    const Type *t = &infer_in(in, 0)->type;
-    if (t->rank != 1 || !infer_out(in, 0)) return;
-    if (!onnx_known(in, 0, &at, &n) && !(at = infer_partly(in, 0, &n))) return;
-    if (!dim_is_const(range[0].start, &start) || !dim_is_const(range[0].length, &length)) return;
-    dim_is_const(range[0].step, &step);
-    Dim *to = NEW_ARRAY(in->arena, Dim, length);
-    for (int64_t i = 0; i < length; i++) to[i] = at[start + i * step];
-    infer_set_known(in, 0, to, (int)length);
+static void carry_slice(Infer *in, const Type *t, const Range *range) {
+    int64_t first = 0, stride = 1, start, extent, step[RANK_MAX];
+    for (int k = t->rank; k-- > 0; stride *= extent) {
+        if (!dim_is_const(t->shape[k], &extent) || !dim_is_const(range[k].start, &start)) return;
+        dim_is_const(range[k].step, &step[k]);
+        step[k] *= stride;
+        first += start * stride;
+    }
+    onnx_carry_view(in, first, step);
 }
 
 static void slice_infer(Infer *in) {
@@ -141,7 +138,7 @@ static void slice_infer(Infer *in) {
     if (slice_ranges(in, t, range)) {
         for (int i = 0; i < t->rank; i++) shape[i] = range[i].length;
         infer_set(in, 0, t->dtype, shape, t->rank);
-        carry_slice(in, range);
+        carry_slice(in, t, range);
         return;
     }
     memset(shape, 0, sizeof shape);
