@@ -159,6 +159,7 @@ def gelus(m):
 @case
 def norms(m):
     x, s, g, b = m.f(2, 3, 8), m.f(2, 3, 8), m.f(8), m.f(8)
+    yield "layer_norm_early", "LayerNormalization", [x, g, b], {"epsilon": 1e-6}, {"domain": "", "version": 14}
     yield "simplified_layer_norm", "SimplifiedLayerNormalization", [x, g], {"axis": -1, "epsilon": 1e-6}, {
         "domain": ""}
     yield "skip_layer_norm", "SkipLayerNormalization", [x, s, g, b], {"epsilon": 1e-5}, {}
@@ -534,6 +535,40 @@ def early(m):
         narrow = np.clip(wide, low, high).astype(getattr(ml_dtypes, to))
         yield f"early_cast_to_{to}", "Cast", [wide], {"to": getattr(TensorProto, to.upper())}, {
             "want": [narrow], "domain": "", "version": 21}
+
+
+@case
+def distances(m):
+    rows, others = m.f(5, 7), m.f(9, 7)
+    for metric in "euclidean", "sqeuclidean":
+        yield f"cdist_{metric}", "CDist", [rows, others], {"metric": metric}, {}
+
+
+@case
+def bitsandbytes(m):
+    for kind, name in (0, "fp4"), (1, "nf4"):
+        n, k, size = 6, 41, 16  # the last block is not whole
+        codes, scale = m.i(0, 256, n * k // 2, t=np.uint8), np.abs(m.f(-(-n * k // size), scale=0.2))
+        yield f"matmul_bnb4_{name}", "MatMulBnb4", [m.f(2, 3, k), codes, scale], {
+            "N": n, "K": k, "block_size": size, "quant_type": kind}, {"constant": [1, 2]}
+
+
+@case
+def gates_of_bytes(m):
+    """The weights' bytes alone: inputs and state, which onnxruntime quantizes too, stay floats."""
+    for name, directions, t, per_column in ("", 1, np.int8, False), ("_both", 2, np.uint8, True):
+        hidden, inputs, zero = 6, 5, 3
+        scale = [np.abs(m.f(directions, *[4 * hidden] * per_column, scale=0.02)) + 0.001 for _ in "wr"]
+        codes = [m.i(0, 100, directions, n, 4 * hidden, t=t) for n in (inputs, hidden)]
+        zeros = [np.full(s.shape, zero, t) for s in scale]
+        x, bias = m.f(4, 2, inputs), m.f(directions, 8 * hidden)
+        floats = [((c.astype(np.float32) - zero) * s.reshape(directions, 1, -1)).transpose(0, 2, 1) for c, s in zip(codes, scale)]
+        how = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"}
+        plain = [x, *floats, bias]
+        want = reference(node_model("LSTM", plain, [1, 1, 1], how, domain=""), plain, ())
+        yield f"dynamic_quantize_lstm{name}", "DynamicQuantizeLSTM", [
+            x, codes[0], codes[1], bias, None, None, None, None, scale[0], zeros[0], scale[1], zeros[1]], how, {
+                "want": want, "results": [1, 1, 1], "constant": [1, 2, 3, 8, 9, 10, 11]}
 
 
 # ---- all --------------------------------------------------------------------------------------

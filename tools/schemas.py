@@ -40,8 +40,8 @@ TYPES = {"float16": "f16", "float": "f32", "double": "f64", "bfloat16": "bf16", 
          "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz", "uint4": "u4",
          "int4": "i4", "float4e2m1": "f4e2m1", "float8e8m0": "f8e8m0", "uint2": "u2", "int2": "i2",
          "float6e2m3": "f6e2m3", "float6e3m2": "f6e3m2"}
-# Operators that were tried before their first version.
-TRIED = {("", "ThresholdedRelu"): 1}
+# Operators that were tried, or that optimizers write, before their first version.
+TRIED = {("", "ThresholdedRelu"): 1, ("", "LayerNormalization"): 1}
 # Types that opsets newer than the package's added.
 NEWER = {"Range": {"f16", "bf16"}}
 ATTRIBUTE = {"FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "FLOATS": "F", "INTS": "I",

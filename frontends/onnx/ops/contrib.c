@@ -363,6 +363,23 @@ static void crop_and_resize_infer(Infer *in) {
     compose_result(in, 0, OP(in, "Where", seen, y, compose_number(in, y, other)));
 }
 
+/* Distances of the rows of one matrix from those of another. */
+static void cdist_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    nn_ranked(in, 0, 2, 2), nn_ranked(in, 1, 2, 2);
+    const char *metric = attr_string(in->ctx, in->node, "metric", "sqeuclidean");
+    bool root = !strcmp(metric, "euclidean");
+    if (!root && strcmp(metric, "sqeuclidean"))
+        fail(in->ctx, E_ATTRIBUTE,
+             "metric \"%s\" is not known: it must be \"euclidean\" or \"sqeuclidean\"", metric);
+    int rows = OP(in, "Unsqueeze", IN(0), compose_shape(in, (int64_t[]){1}, 1));
+    int gap = OP(in, "Sub", rows, IN(1)), square = mul(in, gap, gap);
+    int axis = compose_shape(in, (int64_t[]){2}, 1);
+    compose_int(in, "keepdims", 0);
+    int sum = OP(in, "ReduceSum", square, axis);
+    compose_result(in, 0, root ? OP(in, "Sqrt", sum) : sum);
+}
+
 const OpRow onnx_contrib_rows[] = {
     COMPOSED("Gelu", gelu_infer, T_FLOATS),
     COMPOSED("BiasGelu", bias_gelu_infer, T_FLOATS),
@@ -394,6 +411,7 @@ const OpRow onnx_contrib_rows[] = {
     COMPOSED("Unique", unique_infer, T_NUMS),
     COMPOSED("Rfft", rfft_infer, T_FLOATS),
     COMPOSED("Irfft", irfft_infer, T_FLOATS),
+    COMPOSED("CDist", cdist_infer, "f32 f64"),
     COMPOSED("CropAndResize", crop_and_resize_infer, "f32"),
     {0},
 };

@@ -242,6 +242,77 @@ static void matmul_nbits_infer(Infer *in) {
     compose_result(in, 0, compose_cast(in, compose_add(in, y, bias), code(in, 0)));
 }
 
+/* What the 16 codes of a type of bitsandbytes stand for, in parts of a block's greatest magnitude:
+ * FP4, and NF4 of QLoRA (arXiv 2305.14314, appendix E). */
+static const double bnb_values[2][16] = {
+    {0, 1.0 / 192, 2.0 / 3, 1, 1.0 / 3, 0.5, 1.0 / 6, 0.25, 0, -1.0 / 192, -2.0 / 3, -1, -1.0 / 3,
+     -0.5, -1.0 / 6, -0.25},
+    {-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+     -0.18477343022823334, -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725,
+     0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+     0.7229568362236023, 1}};
+
+/* The first of two codes lies in the high half of a byte. */
+static int high_first(Infer *in, int codes) {
+    int pairs = compose_reshape(in, codes, (int64_t[]){-1, 2}, 2);
+    compose_int(in, "axis", 1);
+    int turned = OP(in, "Gather", pairs, compose_shape(in, (int64_t[]){1, 0}, 2));
+    return compose_reshape(in, turned, (int64_t[]){-1}, 1);
+}
+
+/* a times [N, K] weights (transposed by default), flat in blocks that have a greatest magnitude
+ * each. */
+static void matmul_bnb4_infer(Infer *in) {
+    Ctx *ctx = in->ctx;
+    int64_t n = attr_int(ctx, in->node, "N", 0), k = attr_int(ctx, in->node, "K", 0),
+            size = attr_int(ctx, in->node, "block_size", 0),
+            type = attr_int(ctx, in->node, "quant_type", 0), all = n * k;
+    infer_arity(in, 3, 3);
+    if (n < 1 || k < 1 || size < 1 || n > INT32_MAX || k > INT32_MAX || type < 0 || type > 1)
+        fail(
+            ctx, E_ATTRIBUTE,
+            "attributes \"N\", \"K\" and \"block_size\" must be at least 1, \"quant_type\" 0 or 1");
+    int codes = high_first(in, compose_bits(in, 1, U4)),
+        zero = compose_shape(in, (int64_t[]){0}, 1);
+    int blocks = compose_shape(in, (int64_t[]){(all + size - 1) / size, size}, 2);
+    int scale =
+        OP(in, "Expand", compose_reshape(in, compose_cast(in, IN(2), F32), (int64_t[]){-1, 1}, 2),
+           blocks);
+    scale = OP(in, "Slice", compose_reshape(in, scale, (int64_t[]){-1}, 1), zero,
+               compose_shape(in, &all, 1));
+    codes = OP(in, "Slice", codes, zero, compose_shape(in, &all, 1));
+    int value = OP(in, "Gather", compose_constant(in, F32, bnb_values[type], 16),
+                   compose_cast(in, codes, I32));
+    int w = compose_reshape(in, OP(in, "Mul", value, scale), (int64_t[]){n, k}, 2);
+    if (attr_int(ctx, in->node, "transB", 1)) w = compose_transpose(in, w, (int64_t[]){1, 0}, 2);
+    int y = OP(in, "MatMul", compose_cast(in, IN(0), F32), w);
+    compose_result(in, 0, compose_cast(in, y, code(in, 0)));
+}
+
+/* Weights [directions, inputs, 4 * hidden] as floats [directions, 4 * hidden, inputs]; a scale and
+ * a zero point for each direction, or for each of its columns. */
+static int gate_weights(Infer *in, int w, int scale, int zero) {
+    const Type *t = nn_ranked(in, scale, 1, 2);
+    int axes = compose_shape(in, t->rank == 1 ? (int64_t[]){1, 2} : (int64_t[]){1}, 3 - t->rank);
+    nn_ranked(in, w, 3, 3);
+    int x = OP(in, "Sub", compose_cast(in, IN(w), t->dtype),
+               OP(in, "Unsqueeze", compose_cast(in, IN(zero), t->dtype), axes));
+    x = OP(in, "Mul", x, OP(in, "Unsqueeze", IN(scale), axes));
+    return compose_transpose(in, x, (int64_t[]){0, 2, 1}, 3);
+}
+
+/* Weights of 8 bits; inputs and state stay floats. */
+static void dynamic_quantize_lstm_infer(Infer *in) {
+    static const char *const attributes[] = {"direction",   "hidden_size",      "activations",
+                                             "clip",        "activation_alpha", "activation_beta",
+                                             "input_forget"};
+    infer_arity(in, 3, 12);
+    int w = gate_weights(in, 1, 8, 9), r = gate_weights(in, 2, 10, 11);
+    for (int i = 0; i < 7; i++) compose_attr(in, attributes[i], attributes[i]);
+    int y = compose_op(in, "LSTM", (int[]){IN(0), w, r, IN(3), IN(4), IN(5), IN(6), IN(7)}, 8, 3);
+    for (int i = 0; i < 3; i++) compose_result(in, i, y + i);
+}
+
 /* Rows (or other slices) of a quantized table, dequantized in blocks. */
 static void gather_block_infer(Infer *in) {
     Ctx *ctx = in->ctx;
@@ -286,6 +357,8 @@ const OpRow onnx_contrib_quant_rows[] = {
     COMPOSED("DynamicQuantizeMatMul", dynamic_quantize_matmul_infer, "f32"),
     COMPOSED("QGemm", qgemm_infer, T_BYTES),
     COMPOSED("MatMulNBits", matmul_nbits_infer, T_FLOATS),
+    COMPOSED("MatMulBnb4", matmul_bnb4_infer, "f16 f32 bf16"),
+    COMPOSED("DynamicQuantizeLSTM", dynamic_quantize_lstm_infer, "f32"),
     COMPOSED("GatherBlockQuantized", gather_block_infer, "u8 i4 u4 f8e4m3fn f8e5m2 f4e2m1"),
     {0},
 };

@@ -366,7 +366,7 @@ const OpRow onnx_norm_rows[] = {
     {"", "InstanceNormalization", 1, 0, instance_norm_infer, instance_norm_lower, NULL, T_FLOATS,
      0},
     {"", "GroupNormalization", 18, 0, group_norm_infer, group_norm_lower, NULL, T_FLOATS, 0},
-    {"", "LayerNormalization", 17, 0, layer_norm_infer, layer_norm_lower, NULL, T_FLOATS, 0},
+    {"", "LayerNormalization", 1, 0, layer_norm_infer, layer_norm_lower, NULL, T_FLOATS, 0},
     {"", "RMSNormalization", 23, 0, rms_norm_infer, rms_norm_lower, NULL, T_FLOATS, 0},
     {"", "LRN", 1, 0, lrn_infer, lrn_lower, NULL, T_FLOATS, 0},
     {"", "MeanVarianceNormalization", 9, 0, nn_infer_same, mvn_lower, NULL, T_FLOATS, 0},
