@@ -214,6 +214,8 @@ static Dim local_lower(Lowering *lo, Dim e, const Dim *sym, const Span *span, in
     return low;
 }
 
+/* Where nothing bounds an index over the tile, as one divided by a size that may be 0, all of the
+ * container's extent is read. */
 static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, const Val *val) {
     const Access *read = &val->read;
     DimSubst subst[RANK_MAX * 2];
@@ -229,8 +231,9 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         Dim first = local_lower(lo, e, local, span, m->dim.n);
         Dim last = local_upper(lo, e, local, span, m->dim.n, false);
         Dim cap = local_upper(lo, e, local, span, m->dim.n, true);
-        if (!first || !last || !cap) BUG("no box for a read of map '%s'", m->name);
-        Dim from = first, end = dim_addc(lo->ctx, lo->flow->cont.at[read->cont].shape[k], -1);
+        Dim end = dim_addc(lo->ctx, lo->flow->cont.at[read->cont].shape[k], -1);
+        if (!first || !last || !cap) first = dim_const(lo->ctx, 0), last = cap = end;
+        Dim from = first;
         first = at_least_0(lo, first);
         if (val->has_else) last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
         hull_join(lo, h, k, first, last, from, cap);
