@@ -12,7 +12,6 @@
 static bool hands_on_alone(const Fusing *f, const int *map, int n) {
     for (int i = 0; i < n - 1; i++) {
         int cont = f->flow->map.at[map[i]]->write.at[0].to[0].cont;
-        if (f->flow->cont.at[cont].kind != CONT_TMP) return false;
         for (int r = 0; r < f->readers[cont].n; r++) {
             bool inside = false;
             for (int k = 0; k < n; k++) inside |= map[k] == f->readers[cont].at[r];
@@ -22,12 +21,11 @@ static bool hands_on_alone(const Fusing *f, const int *map, int n) {
     return true;
 }
 
-/* Do all stand in one list, each in a kernel of its own that others may join? */
+/* Do all stand in one list, in kernels that others may join? */
 static bool stand_alone(const Fusing *f, const int *map, int n) {
     for (int i = 0; i < n; i++) {
         const Group *g = &f->group[map[i]];
-        if (g->gone || g->complete || g->map.n != 1 || f->home[map[i]] != f->home[map[n - 1]])
-            return false;
+        if (g->gone || g->complete || f->home[map[i]] != f->home[map[n - 1]]) return false;
     }
     return true;
 }

@@ -163,15 +163,16 @@ static bool copies_row(Warps *w, const Operand *o, int64_t lanes) {
     return good;
 }
 
+/* Do elements that are neighbours in the reduction, in groups of some, lie side by side? */
 static bool lies_along(const Warps *w, const Operand *o) {
-    const JoinedDims *j = &w->plan->reduced;
-    Dim var = dim_sym(w->lo->ctx, "along"), coef, rest;
-    int mark = w->lo->env.n;
-    Dim last = dim_addc(w->lo->ctx, warps_total(w, w->plan->map, j), -1);
-    vec_push(w->lo->arena, &w->lo->env, ((DimRange){var, warps_const(w, 0), last}));
-    Access at = memory_at(w, o, warps_const(w, 0), var);
-    bool along = dim_affine(w->lo->ctx, flat(w, &at), &var, 1, &coef, &rest) && dim_is(coef, 1);
-    w->lo->env.n = mark;
+    Lowering *lo = w->lo;
+    int64_t group = PAD_BYTES / (dtype_bits(o->type) / 8);
+    int mark = lo->env.n;
+    Dim last = warps_blocks(w, warps_total(w, w->plan->map, &w->plan->reduced), group), coef, rest;
+    Dim l = lowering_var(lo, "l", warps_const(w, group)), at = lowering_var(lo, "k", last);
+    Access first = memory_at(w, o, warps_const(w, 0), sum(w, times(w, at, group), l));
+    bool along = dim_affine(lo->ctx, flat(w, &first), &l, 1, &coef, &rest) && dim_is(coef, 1);
+    lo->env.n = mark;
     return along;
 }
 
@@ -356,7 +357,7 @@ static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
     warps_steps(w, into);
 }
 
-Dim warps_blocks(Warps *w, Dim all, int64_t block) {
+Dim warps_blocks(const Warps *w, Dim all, int64_t block) {
     return lowering_simplify(w->lo, dim_ceildiv(w->lo->ctx, all, warps_const(w, block)));
 }
 

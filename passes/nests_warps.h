@@ -48,7 +48,7 @@ static inline Dim times(const Warps *w, Dim a, int64_t by) {
 const WarpStep *warps_step(const Lowering *lo, const char *name);
 /* How many the joined dims are; in how many blocks. */
 Dim warps_total(const Warps *w, const Map *m, const JoinedDims *j);
-Dim warps_blocks(Warps *w, Dim all, int64_t block);
+Dim warps_blocks(const Warps *w, Dim all, int64_t block);
 /* Opens a loop; its variable (0 for a single block). */
 Dim warps_open(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts **into);
 /* The same over blocks of the root's rows or columns: the first of the block at hand. */

@@ -62,6 +62,15 @@ void keep_in_registers(Rows *r);
 bool stage_tiles(Rows *r, const int *dims, int n);
 /* schedule_warps.c: the same by steps of warps, where the machine has one for the types. */
 bool step_tiles(Rows *r, const int *dims, int n);
+/* A product of matrices, `batch` times, by steps of warps: about how long it takes in the tiles
+ * that take least; INFINITY: there are none. Its reduction may be any that PARTS_DEPTH divides. */
+enum { PARTS_DEPTH = 64 };
+typedef struct Product {
+    const Machine *machine;
+    const WarpStep *step;
+    double batch, rows, columns, reduced;
+} Product;
+double product_seconds(const Product *p);
 /* The same for an element-wise map that reads across what it writes. */
 bool stage_transposed(Rows *r, const int *dims, int n);
 /* schedule_weigh.c: rows of scores that weigh rows of values, block by block of keys. */

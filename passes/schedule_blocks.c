@@ -340,12 +340,11 @@ static bool own_better(const Rows *r, const int *dims, int n) {
         if (dim < 0) return true;
         double volume = map_volume(m, unknown_extent), row = volume / results;
         double threads = results * split_reduction(r).parts, busy = threads < live ? threads : live;
-        double all = results * machine_of(r)->block_threads;
+        double wide = row < machine_of(r)->block_threads ? row : machine_of(r)->block_threads;
+        double all = results * wide;
         owned += volume * (inner < 0 ? 8 : fetched(r, m, inner)) / busy;
-        shared += (volume * fetched(r, m, dim) +
-                   results * FOLD_COST *
-                       (row < machine_of(r)->block_threads ? row : machine_of(r)->block_threads)) /
-                  (all < live ? all : live);
+        shared +=
+            (volume * fetched(r, m, dim) + results * FOLD_COST * wide) / (all < live ? all : live);
     }
     return owned <= shared;
 }

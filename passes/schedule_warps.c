@@ -8,6 +8,8 @@
  *
  * Tiles are those that cost least: full tiles do most with what they fetch, small ones give every
  * core one. */
+#include <math.h>
+
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
@@ -104,7 +106,8 @@ static bool join_results(Steps *s, const int *dims, int n) {
     return s->rows.total >= LEAST_ROWS && s->columns.total >= LEAST_COLUMNS;
 }
 
-/* Blocks of the reduction may hang over its end where both operands end there. */
+/* Blocks of the reduction may hang over its end where both operands end there; else it must be
+ * whole blocks. */
 static bool ends_with(const Steps *s, int d) {
     const Flow *flow = s->r->s->flow;
     int found = 0;
@@ -115,7 +118,8 @@ static bool ends_with(const Steps *s, int d) {
             found += val->read.at[k] == s->map->dim.at[d].sym &&
                      flow->cont.at[val->read.cont].shape[k] == s->map->dim.at[d].extent;
     }
-    return found == 2;
+    int64_t total = (int64_t)s->reduced.total;
+    return found == 2 || (dim_is_const(s->map->dim.at[d].extent, NULL) && total % PARTS_DEPTH == 0);
 }
 
 static bool join_reduced(Steps *s) {
@@ -150,7 +154,7 @@ static double upward(double n, double by) {
     return whole < n ? whole + by : whole;
 }
 
-static int64_t slot_bytes(const Steps *s, const Tile *t) {
+static int64_t slot_bytes(const Product *s, const Tile *t) {
     int64_t bytes = dtype_bits(s->step->a) / 8, longer = t->rows > t->depth ? t->rows : t->depth;
     int64_t wide = t->columns > t->depth ? t->columns : t->depth;
     return (int64_t)(t->rows + t->columns) * t->depth * bytes + (longer + wide) * PAD_BYTES;
@@ -159,12 +163,12 @@ static int64_t slot_bytes(const Steps *s, const Tile *t) {
 /* Seconds of the core that has most blocks: the longest of computing, of fetching what its blocks
  * read, of warps reading it again, of waiting for each block of the reduction; the others hide
  * behind it but for a part. */
-static double cost_of(const Steps *s, const Tile *t) {
+static double cost_of(const Product *s, const Tile *t) {
     static const double WAIT = 3e-7;
-    const Machine *m = s->r->s->env->machine;
-    double bytes = dtype_bits(s->step->a) / 8.0, depth = upward(s->reduced.total, t->depth);
-    double blocks = s->batch * upward(s->rows.total, t->rows) / t->rows *
-                    upward(s->columns.total, t->columns) / t->columns;
+    const Machine *m = s->machine;
+    double bytes = dtype_bits(s->step->a) / 8.0, depth = upward(s->reduced, t->depth);
+    double blocks =
+        s->batch * upward(s->rows, t->rows) / t->rows * upward(s->columns, t->columns) / t->columns;
     double each = upward(blocks, m->cores) / m->cores;
     int warps = t->rows / t->warp_rows * (t->columns / t->warp_columns);
     double most[] = {2.0 * t->rows * t->columns * depth * each / m->step_flops,
@@ -181,19 +185,19 @@ static double cost_of(const Steps *s, const Tile *t) {
 }
 
 /* Two blocks at a time on a core. */
-static bool fits(const Steps *s, const Tile *t, int slots) {
-    return slots * slot_bytes(s, t) <= s->r->s->env->machine->shared_most / 2;
+static bool fits(const Product *s, const Tile *t, int slots) {
+    return slots * slot_bytes(s, t) <= s->machine->shared_most / 2;
 }
 
 /* Shorter blocks of the reduction, where fewer zeros come behind its end. */
-static Tile shortened(const Steps *s, Tile t) {
+static Tile shortened(const Product *s, Tile t) {
     while (t.depth / 2 >= s->step->depth &&
-           upward(s->reduced.total, t.depth / 2.0) < upward(s->reduced.total, t.depth))
+           upward(s->reduced, t.depth / 2.0) < upward(s->reduced, t.depth))
         t.depth /= 2;
     return t;
 }
 
-static bool choose_tile(const Steps *s, Tile *best) {
+static bool choose_tile(const Product *s, Tile *best, double *seconds) {
     double least = 0;
     bool any = false;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
@@ -205,9 +209,25 @@ static bool choose_tile(const Steps *s, Tile *best) {
         if (any && cost >= least) continue;
         any = true;
         *best = t;
-        least = cost;
+        *seconds = least = cost;
     }
     return any;
+}
+
+double product_seconds(const Product *p) {
+    Tile tile;
+    double seconds;
+    bool fills = p->rows >= LEAST_ROWS && p->columns >= LEAST_COLUMNS;
+    return fills && choose_tile(p, &tile, &seconds) ? seconds : INFINITY;
+}
+
+static Product product_of(const Steps *s) {
+    return (Product){.machine = s->r->s->env->machine,
+                     .step = s->step,
+                     .batch = s->batch,
+                     .rows = s->rows.total,
+                     .columns = s->columns.total,
+                     .reduced = s->reduced.total};
 }
 
 /* ---- lines ------------------------------------------------------------------------------------
@@ -225,10 +245,14 @@ bool step_tiles(Rows *r, const int *dims, int n) {
     Steps s = {.r = r, .map = r->s->flow->map.at[r->kernel->map.at[0]], .batch = 1};
     s.rows.total = s.columns.total = s.reduced.total = 1;
     Tile tile, *t = &tile;
-    if (!has_shape(&s, dims, n) || !choose_tile(&s, t)) return false;
+    double seconds;
+    if (!has_shape(&s, dims, n)) return false;
+    Product product = product_of(&s);
+    if (!choose_tile(&product, t, &seconds)) return false;
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1, ahead = AHEAD_MOST;
-    while (ahead > 1 && (!fits(&s, t, ahead + 1) || ahead * t->depth >= s.reduced.total)) ahead--;
+    while (ahead > 1 && (!fits(&product, t, ahead + 1) || ahead * t->depth >= s.reduced.total))
+        ahead--;
     side_line(&s, LINE_ROWS, root, &s.rows, t->rows);
     side_line(&s, LINE_COLUMNS, root, &s.columns, t->columns);
     side_line(&s, LINE_ROWS, root, &s.rows, t->warp_rows);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `split`: long sums of few results, in parts that run side by side.
+ *
+ * A machine of blocks computes a product of matrices tile by tile of its results, a block each.
+ * Where tiles are fewer than cores, most of the machine waits while a few blocks go through the
+ * whole reduction. Then the reduction is cut: parts of it are summed as if they were products of a
+ * batch, each to a place of its own, and another map adds up the parts of a result, always in the
+ * same order: so the result does not hang on who ran when. It costs the parts written and read, and
+ * a kernel more.
+ *
+ * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h). */
+#include "passes/compose.h"
+#include "passes/schedule.h"
+#include "passes/weigh.h"
+
+enum { PARTS_MOST = 32 };
+
+typedef struct Splitting {
+    Editing e;
+    const PassEnv *env;
+} Splitting;
+
+/* ---- what it costs ----------------------------------------------------------------------------
+ */
+
+static const WarpStep *step_of(const Machine *machine, const Map *m, const Contraction *c) {
+    for (int i = 0; i < machine->nstep; i++) {
+        const WarpStep *s = machine->step[i];
+        if (s->a == m->body.val.at[c->a].type && s->b == m->body.val.at[c->b].type &&
+            s->c == m->write.at[0].combine->type[0])
+            return s;
+    }
+    return NULL;
+}
+
+/* The product as it is; false when it is none of known size by an instruction. */
+static bool find_product(const Splitting *s, const Map *m, Product *p) {
+    Contraction c = map_contraction(s->e.flow, m);
+    if (!c.is || m->cons.n || has_seq(m) || m->write.at[0].combine->simple != P_ADD) return false;
+    *p = (Product){.machine = s->env->machine, .batch = 1, .rows = 1, .columns = 1, .reduced = 1};
+    p->step = step_of(s->env->machine, m, &c);
+    if (!p->step) return false;
+    for (int d = 0; d < m->dim.n; d++) {
+        double extent = (double)map_extent(m, d, -1);
+        if (extent < 1) return false;
+        double *of = map_reduces(m, d)     ? &p->reduced
+                     : c.role[d] == ROLE_M ? &p->rows
+                     : c.role[d] == ROLE_N ? &p->columns
+                                           : &p->batch;
+        *of *= extent;
+    }
+    return true;
+}
+
+/* Seconds in so many parts: as one batch, and to write and read what they leave. */
+static double seconds_in(const Product *p, int parts) {
+    static const double LAUNCH = 4e-6;
+    Product part = *p;
+    part.batch *= parts;
+    part.reduced /= parts;
+    double results = p->batch * p->rows * p->columns, bytes = dtype_bits(p->step->c) / 8.0;
+    double moved = 2 * parts * results * bytes / p->machine->cores;
+    return product_seconds(&part) + moved / p->machine->level[1].bandwidth + LAUNCH;
+}
+
+/* The longest reduced dim, or -1. */
+static int longest_dim(const Map *m) {
+    int longest = -1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (map_reduces(m, d) && (longest < 0 || map_extent(m, d, -1) > map_extent(m, longest, -1)))
+            longest = d;
+    return longest;
+}
+
+/* Parts of the reduction are whole blocks, whatever the tiles are. What is gained must be a good
+ * part of all, as both are estimates. */
+static int best_parts(const Map *m, const Product *p, int dim) {
+    int best = 1;
+    double least = product_seconds(p) * 2 / 3;
+    for (int parts = 2; parts <= PARTS_MOST; parts *= 2) {
+        int64_t extent = map_extent(m, dim, -1);
+        if (extent < 1 || extent % parts || (int64_t)p->reduced / parts % PARTS_DEPTH) break;
+        double seconds = seconds_in(p, parts);
+        if (seconds < least) least = seconds, best = parts;
+    }
+    return best;
+}
+
+static bool weighs(const Splitting *s, int map) {
+    int maps[WEIGH_MAPS];
+    return weighing_maps(s->e.flow, s->e.uses.writer, map, maps) > 0;
+}
+
+/* In how many parts: as a recipe says, or as it takes least. */
+static int choose_parts(const Splitting *s, int map, int *dim) {
+    static const char *const words[] = {"whole",   "parts2",  "parts4", "parts8",
+                                        "parts16", "parts32", NULL};
+    const Map *m = s->e.flow->map.at[map];
+    Product p;
+    if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m) || weighs(s, map) ||
+        !find_product(s, m, &p))
+        return 1;
+    *dim = longest_dim(m);
+    int most = best_parts(m, &p, *dim), chosen = 0;
+    while (1 << chosen < most) chosen++;
+    chosen = recipe_decide(s->env, "split", m->name, words, chosen);
+    int64_t extent = map_extent(m, *dim, -1);
+    bool whole = extent > 0 && (extent >> chosen) << chosen == extent;
+    return whole ? 1 << chosen : 1;
+}
+
+/* ---- two maps of one --------------------------------------------------------------------------
+ */
+
+/* Dims of the results in the order of the container's indices. */
+static int result_dims(const Map *m, int *dims) {
+    const Access *to = &m->write.at[0].to[0];
+    int n = 0;
+    for (int k = 0; k < to->rank; k++)
+        for (int d = 0; d < m->dim.n; d++)
+            if (dim_uses(to->at[k], m->dim.at[d].sym)) dims[n++] = d;
+    return n;
+}
+
+/* The map sums parts of dim d, and one behind adds them up. */
+static void split_map(Splitting *s, Map *m, int d, int parts, Items *into) {
+    Flow *flow = s->e.flow;
+    Ctx *ctx = flow->ctx;
+    Dim count = dim_const(ctx, parts), size = dim_div(ctx, m->dim.at[d].extent, count);
+    int dims[MAP_DIMS], n = result_dims(m, dims);
+    const Access to = m->write.at[0].to[0];
+    const Combine *combine = m->write.at[0].combine;
+    Dim shape[MAP_DIMS], own[MAP_DIMS], at[RANK_MAX];
+    DimSubst subst[MAP_DIMS];
+    Map *sum = flow_map(flow, into, internf(ctx, "%s.parts", m->name), m->from);
+    shape[0] = count;
+    for (int i = 0; i < n; i++) {
+        shape[i + 1] = m->dim.at[dims[i]].extent;
+        own[i + 1] = map_dim(flow, sum, dim_sym_name(m->dim.at[dims[i]].sym), shape[i + 1]);
+        subst[i] = (DimSubst){m->dim.at[dims[i]].sym, own[i + 1]};
+    }
+    own[0] = map_dim(flow, sum, "part", count);
+    const char *name = internf(ctx, "%s.part%d", m->name, flow->cont.n);
+    int cont = flow_cont(flow, name, CONT_TMP, combine->type[0], shape, n + 1);
+    for (int k = 0; k < to.rank; k++) at[k] = dim_subst(ctx, to.at[k], subst, n);
+    map_write(flow, sum, to.cont, at, map_read(flow, sum, cont, own), combine);
+
+    Dim part = map_dim(flow, m, "part", count);
+    Dim *place = NEW_ARRAY(flow->arena, Dim, n + 1);
+    place[0] = part;
+    for (int i = 0; i < n; i++) place[i + 1] = m->dim.at[dims[i]].sym;
+    DimSubst in_part = {m->dim.at[d].sym, dim_add(ctx, dim_mul(ctx, part, size), m->dim.at[d].sym)};
+    m->dim.at[d].extent = size;
+    map_rewrite(&s->e, m, &in_part, 1, NULL, NULL);
+    m->write.at[0].to = arena_copy(flow->arena, &(Access){cont, n + 1, place}, sizeof(Access));
+}
+
+static void split_items(Splitting *s, Items *items) {
+    Items out = {0};
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        int dim = -1;
+        split_items(s, &it.body);
+        split_items(s, &it.other);
+        vec_push(s->e.flow->arena, &out, it);
+        int parts = it.kind == ITEM_MAP ? choose_parts(s, it.map, &dim) : 1;
+        if (parts > 1) split_map(s, s->e.flow->map.at[it.map], dim, parts, &out);
+    }
+    *items = out;
+}
+
+Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env);
+Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env) {
+    Splitting s = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
+    if (env->math == MATH_STRICT || !env->machine->block_threads) return s.e.flow;
+    uses_count(&s.e);
+    split_items(&s, &s.e.flow->body);
+    return s.e.flow;
+}
