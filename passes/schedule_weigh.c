@@ -80,6 +80,13 @@ static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing
     return rows;
 }
 
+/* Rows without keys sum nothing: that is 0, and not 0 / 0. */
+static bool has_keys(const Operands *o, int key) {
+    Ctx *ctx = o->flow->ctx;
+    DimEnv env = map_env(o->flow->arena, o->flow, o->root);
+    return dim_ge0(ctx, dim_addc(ctx, o->root->dim.at[key].extent, -1), &env);
+}
+
 static bool choose_keys(const Operands *o, const Machine *m, const Weighing *w, WeighTile *t) {
     static const int sizes[][2] = {{64, 2}, {64, 1}, {32, 2}, {32, 1}, {16, 1}};
     int key = w->dim[w->n - 1][w->key];
@@ -107,7 +114,7 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
         t->depth % (t->scores ? t->scores->depth : PLAIN_DEPTH) || t->columns % PLAIN_COLUMNS)
         return false;
     if (map_extent(o.root, row, FEWEST_ROWS) < FEWEST_ROWS ||
-        map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS)
+        map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS || !has_keys(&o, key))
         return false;
     t->rows = rows_of_block(&o, machine, w);
     return choose_keys(&o, machine, w, t);
