@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of rows of scores that weigh rows of values (weigh.h), for a machine of blocks.
  *
- * Apart, scores and weights go to memory and back, and both are as many as rows times keys. In one
- * kernel a block has some rows, goes through the keys in blocks and keeps of each row its maximum,
- * its sum and what it weighed so far. That pays wherever a row's keys are more than what a product
- * reads for one of them: scores, terms and weights are then more bytes than keys and values are. */
+ * Apart, scores and weights go to memory and back, rows times keys of each. In one kernel a block
+ * has some rows, goes through the keys in blocks and keeps of each row its maximum, its sum and
+ * what it weighed so far; only keys and values are read again, for each block of rows. It is done
+ * wherever the machine has a tile for it. */
 #include "passes/fuse.h"
 #include "passes/weigh.h"
 

@@ -39,7 +39,7 @@ typedef struct WeighTile {
     int ahead;
     const WarpStep *scores, *values; /* NULL: products by multiplying and adding */
 } WeighTile;
-/* False when no tile fits the machine. */
+/* schedule_weigh.c: false when no tile fits the machine. */
 bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, const Weighing *w,
                    WeighTile *tile);
 
