@@ -78,6 +78,14 @@ static void check_reduce(const Checking *c, const Line *line) {
                 line->arg[i].dim);
 }
 
+/* May a map run in so many lanes? Threads of a GPU take what an instruction fetches, of any type.
+ */
+static bool may_have_lanes(const Checking *c, int64_t lanes) {
+    const Machine *m = c->s->env->machine;
+    if (!m->block_threads) return lanes == lanes_of(c->s);
+    return lanes > 1 && lanes <= m->vector_bytes && (lanes & (lanes - 1)) == 0;
+}
+
 static void check_vector(const Checking *c, const Line *line) {
     const Map *m = map_at(c, line->map);
     int d = line->narg == 1 ? dim_of(m, line->arg[0].dim) : -1, lanes = lanes_of(c->s);
@@ -87,7 +95,7 @@ static void check_vector(const Checking *c, const Line *line) {
     if (!folds(m, d))
         REFUSE(c, line, "the lanes of \"%s\" cannot be folded by a combine that the text defines",
                line->arg[0].dim);
-    if (line->arg[0].size != lanes)
+    if (!may_have_lanes(c, line->arg[0].size))
         REFUSE(c, line, "%lld lanes, but those of this machine's vectors are %d",
                (long long)line->arg[0].size, lanes);
     for (const Line *l = c->kernel->line.at; l < line; l++)

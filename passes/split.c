@@ -105,8 +105,11 @@ static int choose_parts(const Splitting *s, int map, int *dim) {
     while (1 << chosen < most) chosen++;
     chosen = recipe_decide(s->env, "split", m->name, words, chosen);
     int64_t extent = map_extent(m, *dim, -1);
-    bool whole = extent > 0 && (extent >> chosen) << chosen == extent;
-    return whole ? 1 << chosen : 1;
+    if (extent % (1 << chosen))
+        recipe_refuse(s->env->recipe, recipe_find(s->env, "split", m->name)->line,
+                      "the %lld indices of \"%s\" in \"%s\" do not fall into %d equal parts",
+                      (long long)extent, dim_sym_name(m->dim.at[*dim].sym), m->name, 1 << chosen);
+    return 1 << chosen;
 }
 
 /* ---- two maps of one --------------------------------------------------------------------------

@@ -49,7 +49,8 @@ def test_own(weir):
     """With its own recipe a model becomes the same text."""
     model = weir.write("mlp.onnx", mlp())
     for path, options, emit in [(MNIST, (), "c"), (MNIST, ("--skip=fuse",), "c"), (MNIST, ("--skip=layout", "--packing=create"), "c"),
-                                (FACES, (), "c"), (FACES, ("--math=strict", *CPU), "c"), (model, (), "c"), (model, ("--target=cuda",), "cu")]:
+                                (FACES, (), "c"), (FACES, ("--math=strict", *CPU), "c"), (model, (), "c"), (model, ("--target=cuda",), "cu"),
+                                (ROOT / "tests/cuda/hot/wide_f16.ir", ("--target=cuda",), "cu")]:
         want = emitted(weir, path, *options, "--save-recipe=first", emit=emit)
         rest = [o for o in options if not o.startswith("--skip")]
         got = emitted(weir, path, *rest, "--recipe=first", "--save-recipe=second", emit=emit)
