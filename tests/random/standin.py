@@ -179,7 +179,8 @@ def moves(node):
     name, value = PLAIN.get(node.op_type, ("", None))
     given = [a.s for a in node.attribute if a.name == name]
     default = b"nearest" if node.op_type in ("Resize", "Upsample") else b"none" if name == "reduction" else None
-    filled = node.op_type == "Pad" and any(a.name == "value" for a in node.attribute)
+    filled = {"Pad": "value", "Resize": "extrapolation_value"}.get(node.op_type)  # a number, which codes are not
+    filled = any(a.name == filled for a in node.attribute)
     return node.op_type in MOVES and not filled and (not name or (given or [default]) == [value])
 
 
