@@ -4,8 +4,25 @@
 #include "c_program.h"
 #include "runtime/weir_rt.h"
 
+static bool counts_turns(const Items *items, Dim sym) {
+    bool found = false;
+    for (int i = 0; i < items->n && !found; i++) {
+        const Item *it = &items->at[i];
+        found = (it->kind == ITEM_LOOP && it->done == sym) || counts_turns(&it->body, sym) ||
+                counts_turns(&it->other, sym);
+    }
+    return found;
+}
+
+/* The turns of a loop are as unbounded as what bounds them: their rows are written before they are
+ * counted. */
 bool is_unbounded(const CProgram *p, int symbol) {
-    return p->late[symbol] && !symbol_bounded(&p->flow->symbol.at[symbol]);
+    const Symbol *s = &p->flow->symbol.at[symbol];
+    if (!p->late[symbol] || !symbol_bounded(s)) return p->late[symbol];
+    bool far = false;
+    for (int i = 0; s->upper && i < p->flow->symbol.n && !far; i++)
+        far = i != symbol && dim_uses(s->upper, p->flow->symbol.at[i].sym) && is_unbounded(p, i);
+    return far && counts_turns(&p->flow->body, s->sym);
 }
 
 static bool shape_uses(const Cont *c, Dim sym) {
