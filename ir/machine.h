@@ -24,6 +24,15 @@ typedef struct Instruction {
                       with fast mathematics */
 } Instruction;
 
+/* An instruction, many times at once, on registers that hold tiles: each of `rows` rows of c gets
+ * what `groups` groups of its row of a and of b's lanes add to it. Float sums take an order of the
+ * processor's own, which the tiles' shape alone decides. */
+typedef struct MatrixStep {
+    const char *name; /* "tdpbusd" */
+    const char *of;   /* the instruction */
+    int rows, groups;
+} MatrixStep;
+
 /* What the threads of a warp do together: c += a b, where a is rows x depth and b depth x columns,
  * read from shared memory, and each thread has some elements of c in registers. `meaning`: a nest
  * with the warp's threads as loops, which says whose elements are where. */
@@ -47,7 +56,8 @@ typedef struct Machine {
     MemoryLevel level[MACHINE_LEVELS];
     int nuse; /* instructions, best first */
     const Instruction *use[MACHINE_USES];
-    bool tile_bf16, tile_i8; /* matrix tiles */
+    int nmatrix;
+    const MatrixStep *matrix[MACHINE_USES];
     /* A machine whose kernels are blocks of threads (block_threads 0: it has none): */
     int block_threads;    /* as many in a block as are good to have */
     int warp;             /* neighbouring threads that run as one */

@@ -21,7 +21,7 @@ int64_t panel_width(const Machine *machine, int64_t extent) {
     int64_t lanes = machine->vector_bytes / 4, chunks = (extent + lanes - 1) / lanes;
     bool thirds = extent % (3 * lanes) == 0 && chunks % 2;
     int64_t vectors = thirds ? 3 : chunks < 3 ? chunks : 2;
-    if (machine->vector_regs < 32 && vectors > 2) vectors = 2;
+    if ((machine->vector_regs < 32 || machine->nmatrix) && vectors > 2) vectors = 2;
     return vectors * lanes;
 }
 

@@ -2,6 +2,8 @@
 /* Which maps an instruction of the table can run. Only accesses, types and the combine decide. */
 #include "passes/dot.h"
 
+#include <string.h>
+
 /* The map's sum of products of two converted reads, with the types of a row. */
 static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || !m->write.at[0].combine) return NULL;
@@ -72,6 +74,18 @@ bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *d
     dot->k = group_dim(flow, m, dot);
     dot->lane = lane_dim(flow, m, dot);
     return dot->k >= 0 && dot->lane >= 0 && map_extent(m, dot->lane, 64) > 1;
+}
+
+const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,
+                             const Dot *dot) {
+    for (int i = 0; i < machine->nmatrix; i++) {
+        const MatrixStep *step = machine->matrix[i];
+        int64_t depth = (int64_t)step->groups * dot->row->group;
+        int64_t extent = map_extent(m, dot->k, -1);
+        if (strcmp(step->of, dot->row->name) != 0 || extent <= 0 || extent % depth) continue;
+        if (access_stride(flow, m, &m->body.val.at[dot->a].read, dot->k, depth) == 1) return step;
+    }
+    return NULL;
 }
 
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

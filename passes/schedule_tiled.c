@@ -21,6 +21,8 @@ static const int64_t unknown_extent = 64;
 /* Rows go along a known dim if there is one; else not along what comes first in an input if there
  * is another: a batch is often 1. */
 static const int64_t unknown_row = 5, unknown_batch = 4;
+/* Fewer rows are no work for tiles of them. */
+enum { MATRIX_ROWS_LEAST = 8 };
 
 typedef struct Tiled {
     Scheduling *s;
@@ -39,6 +41,7 @@ typedef struct Tiled {
     int group; /* a reduced dim that runs in groups unrolled: an instruction multiplies them, or
                 * they are a word of codes; or -1 */
     int64_t group_size;
+    const MatrixStep *matrix; /* the machine's tiles hold the accumulators; or NULL */
 } Tiled;
 
 static bool output_dim(const Tiled *t, int d) {
@@ -99,6 +102,7 @@ static bool find_group(Tiled *t) {
     t->group = -1;
     if (dot_ready(t->s->env->machine, t->s->flow, t->p, &dot) && output_dim(t, dot.lane)) {
         t->lane = dot.lane, t->group = dot.k, t->group_size = dot.row->group;
+        t->matrix = dot_matrix(t->s->env->machine, t->s->flow, t->p, &dot);
         return true;
     }
     for (int v = 0; v < t->p->body.val.n; v++)
@@ -199,11 +203,25 @@ static int64_t rows_with_reads(const Tiled *t, int64_t otherwise) {
     return (held - t->group_size) / (t->vectors + 1);
 }
 
+/* Two rows of tiles with two vectors each; false: there are too few rows, or their number is not
+ * known. */
+static bool choose_matrix(Tiled *t) {
+    int64_t lanes = lanes_of(t->s), extent = map_extent(t->p, t->lane, 2 * lanes);
+    if (!t->matrix || t->inners > 1) return false;
+    t->vectors = (int)(panel_width(t->s->env->machine, extent) / lanes);
+    if (t->vectors > 2) return false;
+    choose_rows(t, 2 * t->matrix->rows);
+    t->row[1] = -1, t->rows[1] = 1;
+    return t->row[0] >= 0 && map_extent(t->p, t->row[0], 0) >= MATRIX_ROWS_LEAST;
+}
+
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
  * is read so (each channel has its own window), no more rows and vectors are taken than hide an
  * operation's latency: rows of one vector, which share what overlaps, then vectors. Measured for
  * depthwise windows of 3x3 and 5x5: 20 to 40 % less time than the largest tile. */
 static void choose_tile(Tiled *t) {
+    if (choose_matrix(t)) return;
+    t->matrix = NULL;
     int lanes = lanes_of(t->s), regs = t->s->env->machine->vector_regs;
     int states = t->p->write.at[0].combine->nstate;
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
@@ -381,7 +399,8 @@ static void unroll_line(Tiled *t, int pos) {
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
     Line line = {.kind = LINE_UNROLL, .map = pos, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++) {
-        bool in_tile = (lane_out && d == t->lane) || d == t->row[0] || d == t->row[1];
+        bool row = d == t->row[0] || d == t->row[1];
+        bool in_tile = (lane_out && d == t->lane) || (row && (pos == t->at || !t->matrix));
         if (pos == t->at && t->inner[d]) in_tile = map_extent(t->p, d, 1) > 1;
         if (in_tile) line_dim(t->s->flow, &line, m, pos == t->at ? d : t->root_of[d], 0);
         if (pos == t->at && d == t->group) line_dim(t->s->flow, &line, m, d, 0);
@@ -415,7 +434,7 @@ static void prefetch_line(Tiled *t) {
  */
 static void reduce_line(Tiled *t) {
     int lanes = lanes_of(t->s), blocked = -1;
-    for (int v = 0; v < t->p->body.val.n; v++) {
+    for (int v = 0; v < t->p->body.val.n && !t->matrix; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ) continue;
         for (int d = 0; d < t->p->dim.n; d++)
@@ -433,6 +452,7 @@ static void reduce_line(Tiled *t) {
             line_dim(t->s->flow, line, t->p, d, 0);
     if (blocked >= 0 && blocked != t->group) line_dim(t->s->flow, line, t->p, blocked, 0);
     if (t->group < 0) return;
+    if (t->matrix) line_dim(t->s->flow, line, t->p, t->group, t->matrix->groups * t->group_size);
     line_dim(t->s->flow, line, t->p, t->group, t->group_size);
     line_dim(t->s->flow, line, t->p, t->group, 0);
 }
@@ -550,15 +570,15 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     choose_tile(&t);
     tile_lines(&t);
     bool turned = turns(&t);
-    if (t.p != t.root) kernel_keep(s->flow, kernel, at, cont, turned ? KEEP_TILE : KEEP_REG);
+    bool in_tile = turned || t.matrix;
+    if (t.p != t.root) kernel_keep(s->flow, kernel, at, cont, in_tile ? KEEP_TILE : KEEP_REG);
     if (t.lane >= 0) vector_line(s, kernel, at, t.lane);
     if (t.p != t.root && t.lane >= 0 && output_dim(&t, t.lane))
         vector_line(s, kernel, t.pos, t.root_of[turned ? t.row[0] : t.lane]);
     unroll_line(&t, at);
     if (t.p != t.root && !turned) unroll_line(&t, t.pos);
     reduce_line(&t);
-    block_lines(&t);
-    prefetch_line(&t);
+    if (!t.matrix) block_lines(&t), prefetch_line(&t);
     unroll_window(&t);
     for (int q = 0; q < at; q++) strip_lines(&t, q);
     return true;

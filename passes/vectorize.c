@@ -2,7 +2,7 @@
 /* Pass `vectorize`: the last step before text. Lanes stand in the nest already (each `vector` loop
  * is one chunk); here elementary functions become the polynomials of their definitions, so that
  * evaluator and targets run the same arithmetic, and instructions of the machine's table take the
- * place of loops (vectorize_use.c). */
+ * place of loops (vectorize_use.c), or many at once on tiles (vectorize_matrix.c). */
 #include "passes/vectorize.h"
 
 static void expand_body(Nest *nest, Stmt *s) {
@@ -50,6 +50,7 @@ Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env
             vec_push(arena, &nest->body, copy_stmt(arena, program->nest.at[k]->body.at[i]));
         expand_stmts(nest, &nest->body);
         use_instructions(arena, p->flow, nest, env->machine);
+        use_matrices(arena, nest, env->machine);
         vec_push(arena, &p->nest, nest);
     }
     return p;

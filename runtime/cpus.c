@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- features -------------------------------------------------------------------------------- */
@@ -34,7 +35,15 @@ static const Feature features[] = {
 #undef FEATURE
 };
 
+enum { TILES = 3 };
+
 #if defined(__x86_64__)
+/* Linux saves tiles for processes that ask for it: once for all threads, those to come too. */
+static int tiles_allowed(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
 static int state_saved(int state) {
     static const uint64_t mask[] = {0, 0x6, 0xe6, 0x60000};
     unsigned a, b, c, d;
@@ -42,7 +51,7 @@ static int state_saved(int state) {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
     uint64_t xcr = (uint64_t)hi << 32 | lo;
-    return (xcr & mask[state]) == mask[state];
+    return (xcr & mask[state]) == mask[state] && (state != TILES || tiles_allowed());
 }
 
 static int has(const Feature *f) {

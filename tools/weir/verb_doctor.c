@@ -24,10 +24,9 @@ static bool print_tool(const ToolFound *t) {
 }
 
 static void print_cpu(const Machine *m) {
-    printf("%-9s %s: %d-byte vectors, %d registers, %s%s%s; %ld CPUs\n", "cpu", m->name,
+    printf("%-9s %s: %d-byte vectors, %d registers, %s%s; %ld CPUs\n", "cpu", m->name,
            m->vector_bytes, m->vector_regs, m->nuse ? m->use[0]->name : "no dot products",
-           m->tile_bf16 ? ", bf16 tiles" : "", m->tile_i8 ? ", i8 tiles" : "",
-           sysconf(_SC_NPROCESSORS_ONLN));
+           m->nmatrix ? ", matrix tiles" : "", sysconf(_SC_NPROCESSORS_ONLN));
     for (int i = 0; i < m->nlevels; i++) {
         if (m->level[i].bytes == INT64_MAX) continue;
         printf("%-9s %s %lld KiB%s\n", "", m->level[i].name, (long long)(m->level[i].bytes >> 10),

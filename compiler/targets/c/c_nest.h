@@ -113,6 +113,7 @@ struct CNest {
     const Body *body;
     VEC(VectorDim) vector;    /* in this body */
     bool bad;                 /* an index from data was checked */
+    bool tiled;               /* tiles were opened */
     const struct CWide *wide; /* NULL: stores go their usual way */
     int threads;              /* of a block */
     Dim inner[2];             /* variables of the two innermost loops over threads */
@@ -224,9 +225,23 @@ typedef struct CInstruction {
 } CInstruction;
 const CInstruction *target_c_instructions(int *n);
 const CInstruction *target_c_instruction(const char *name); /* NULL: unknown */
+/* A step on tiles, and the helper that adds one. */
+typedef struct CMatrix {
+    MatrixStep step;
+    const char *feature, *helper;
+} CMatrix;
+const CMatrix *target_c_matrix(const char *name); /* NULL: unknown */
 void target_c_uses(Machine *m, bool (*has)(const void *user, const char *feature),
-                   const void *user); /* fills in m->use */
+                   const void *user); /* fills in m->use and m->matrix */
+/* A `use` block: an instruction's, or (emit_matrix.c) one of tiles. */
 void emit_use(CNest *c, const Stmt *s);
+bool emit_matrix(CNest *c, const Stmt *s); /* false: it is not one of these */
+/* A block of an instruction: what it reads and adds to. */
+typedef struct Used {
+    const Stmt *group, *lanes; /* its loops, around one body c = fma(a, b, c) */
+    const Access *a, *b, *c;
+} Used;
+Used used_of(const Stmt *s);
 
 /* ---- primitives (emit_prim.c) ---------------------------------------------------------------- */
 

@@ -486,7 +486,7 @@ void begin_phase(CNest *c) {
     c->fresh = c->scope = c->indent = 0;
     c->loaded.n = c->loaded_from = 0;
     c->lane = (CLanes){.width = 1};
-    c->bad = false;
+    c->bad = c->tiled = false;
 }
 
 static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefore, const Stmt *s) {
@@ -505,10 +505,12 @@ static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefo
         emit_stmt(c, s);
     }
     if (c->bad) put_line(c, "task->bad |= bad;");
+    if (c->tiled) put_line(c, "tiles_close(tiles);");
     const char *body = text_str(&c->out);
     c->out = (Text){.arena = c->arena};
     put_parameters(c, k);
     if (c->bad) text_put(&c->out, " i32 bad = 0;\n");
+    if (c->tiled) text_put(&c->out, " i32 tiles = 0;\n");
     text_put(&c->out, text_str(&head.text));
     text_put(&c->out, body);
     text_put(&c->out, "}\n");

@@ -5,18 +5,12 @@
  * is, but not where `a` is infinite: where floats are added these lanes are put back. */
 #include "c_nest.h"
 
-/* The block's loops: over the group, over lanes, around one body c = fma(a, b, c). */
-typedef struct Used {
-    const Stmt *group, *lanes;
-    const Access *a, *b, *c;
-} Used;
-
 static const Access *operand(const Body *b, int val) {
     const Val *v = &b->val.at[body_unconverted(b, val)];
     return v->kind == VAL_READ ? &v->read : NULL;
 }
 
-static Used used_of(const Stmt *s) {
+Used used_of(const Stmt *s) {
     Used u = {.group = s->body.at[0]};
     u.lanes = u.group->body.at[0];
     const Stmt *body = u.lanes->body.at[0];
@@ -52,6 +46,7 @@ static const char *loaded(CNest *c, const Access *a, Dim flat, int kind, const c
 }
 
 void emit_use(CNest *c, const Stmt *s) {
+    if (emit_matrix(c, s)) return;
     const CInstruction *row = target_c_instruction(s->use);
     if (!row) BUG("no instruction \"%s\"", s->use);
     Used u = used_of(s);

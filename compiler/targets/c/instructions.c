@@ -47,6 +47,18 @@ static const CInstruction rows[] = {
      "dotb"},
 };
 
+/* On two rows of tiles with two vectors each; where the processor has no tiles, in memory. */
+static const CMatrix matrices[] = {
+    {{"tdpbf16ps", "vdpbf16ps512", 16, 16}, "amx-bf16", "tiles_bf16"},
+    {{"tdpbusd", "vpdpbusd512", 16, 16}, "amx-int8", "tiles_i8"},
+};
+
+const CMatrix *target_c_matrix(const char *name) {
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        if (strcmp(matrices[i].step.name, name) == 0) return &matrices[i];
+    return NULL;
+}
+
 const CInstruction *target_c_instructions(int *n) {
     *n = (int)(sizeof rows / sizeof *rows);
     return rows;
@@ -67,4 +79,8 @@ void target_c_uses(Machine *m, bool (*has)(const void *user, const char *feature
         if (r->row.lanes * 4 != m->vector_bytes || m->nuse == MACHINE_USES) continue;
         if (has(user, r->feature)) m->use[m->nuse++] = &r->row;
     }
+    m->nmatrix = 0;
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        if (m->vector_bytes == 64 && has(user, matrices[i].feature))
+            m->matrix[m->nmatrix++] = &matrices[i].step;
 }

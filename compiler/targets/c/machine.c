@@ -63,6 +63,7 @@ static const Family families[] = {
 /* Beyond the level: the dot products of the family's vector width. */
 static bool family_has(const void *user, const char *feature) {
     const Family *f = user;
+    if (strstr(feature, "amx")) return f->amx;
     if (strstr(feature, "vnni")) return f->vnni;
     if (strstr(feature, "bf16")) return f->bf16;
     if (strstr(feature, "sse")) return f->level >= 2;
@@ -147,8 +148,6 @@ static void set_native(Machine *m) {
     if (level == 3 && has(level4, sizeof level4 / sizeof *level4)) level = 4;
     set_level(m, level);
     if (level == 4) m->fma_flops = native_flops(m->fma_flops);
-    m->tile_bf16 = level == 4 && has_one("amx-bf16");
-    m->tile_i8 = level == 4 && has_one("amx-int8");
     m->cores = weir_cpus();
     read_caches(m);
     target_c_uses(m, this_has, NULL);
@@ -165,7 +164,6 @@ void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
         if (strcmp(f->name, cpu) != 0) continue;
         set_level(m, f->level);
         if (f->fma_flops > 0) m->fma_flops = f->fma_flops;
-        m->tile_bf16 = m->tile_i8 = f->amx;
         target_c_uses(m, family_has, f);
         return;
     }
@@ -190,6 +188,8 @@ const char *const *target_c_flags(Arena *arena, const Machine *m) {
         if (strstr(feature, "vnni") || strstr(feature, "bf16"))
             flags[n++] = arena_printf(arena, "-m%s", feature);
     }
+    for (int i = 0; i < m->nmatrix; i++)
+        flags[n++] = arena_printf(arena, "-m%s", target_c_matrix(m->matrix[i]->name)->feature);
     if (m->vector_bytes == 64) flags[n++] = "-mprefer-vector-width=512";
     flags[n++] = "-ffp-contract=off";
     flags[n++] = "-fwrapv";
