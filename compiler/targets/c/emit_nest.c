@@ -511,9 +511,7 @@ static void add_phase(CNest *c, CKernel *k, const Stmt *const *before, int nbefo
     put_parameters(c, k);
     if (c->bad) text_put(&c->out, " i32 bad = 0;\n");
     if (c->tiled) text_put(&c->out, " i32 tiles = 0;\n");
-    text_put(&c->out, text_str(&head.text));
-    text_put(&c->out, body);
-    text_put(&c->out, "}\n");
+    text_printf(&c->out, "%s%s}\n", text_str(&head.text), body);
     c->names.head = NULL;
     phase.text = text_str(&c->out);
     phase.tasks = t.count;
