@@ -8,7 +8,8 @@
 /* Puts instructions of the machine's table in the place of the loops that they stand for. */
 void use_instructions(Arena *arena, const Flow *flow, Nest *nest, const Machine *machine);
 
-/* Puts many of them at once, on registers that hold tiles, in the place of the loops around them. */
+/* Puts many of them at once, on registers that hold tiles, in the place of the loops around them.
+ */
 void use_matrices(Arena *arena, Nest *nest, const Machine *machine);
 
 #endif
