@@ -4,8 +4,10 @@
  *
  * x / c, c > 1 constant: whole multiples leave the quotient (coefficients truncate towards zero,
  * the constant rounds down, so that it ends in 0..c-1), common factors cancel, a single nested
- * quotient is unnested: (x/m + y)/c = (x + m*y)/(m*c). x / b, b symbolic: polynomial division
- * splits off what it can, common factors cancel. x % b drops the same multiples. */
+ * quotient is unnested: (x/m + y)/c = (x + m*y)/(m*c). What only falls is rounded up the other way:
+ * -x / c is -((x + c-1) / c), and x + -x % c is c times that quotient. x / b, b symbolic:
+ * polynomial division splits off what it can, common factors cancel. x % b drops the same
+ * multiples. */
 #include <string.h>
 
 #include "dim_private.h"
@@ -27,6 +29,18 @@ int64_t floor_div64(int64_t a, int64_t b) {
 
 static Dim lone(Ctx *ctx, AtomKind kind, Dim a, Dim b) {
     return a && b ? try_term(ctx, 1, mono_atom(ctx, atom_make(ctx, kind, a, b))) : NULL;
+}
+
+/* Does it fall as each of its symbols grows? */
+static bool falls(Dim a) {
+    for (int i = 0; i < a->nterms; i++)
+        if (a->term[i].natoms && a->term[i].coef > 0) return false;
+    return true;
+}
+
+/* c - 1 - r: r / c is minus its quotient by c. */
+static Dim turned(Ctx *ctx, Dim r, int64_t c) {
+    return try_sub(ctx, dim_const(ctx, c - 1), r);
 }
 
 /* a = c*q + r with the coefficients of r smaller than c in magnitude, its constant in 0..c-1. */
@@ -89,6 +103,7 @@ static Dim div_const(Ctx *ctx, Dim a, int64_t c) {
         c /= g;
     }
     if (c == 1) return try_add(ctx, q, r);
+    if (falls(r)) return try_sub(ctx, q, try_div(ctx, turned(ctx, r, c), dim_const(ctx, c)));
     const DimTerm *nested = single_quotient(r);
     if (nested) {
         const Atom *in = nested->atom[0];
@@ -131,6 +146,10 @@ static Dim mod_const(Ctx *ctx, Dim a, int64_t c) {
         Dim rest = dim_const(ctx, constant_of(r) % g);
         Dim in = try_mod(ctx, shrink(ctx, r, g), dim_const(ctx, c / g));
         return try_add(ctx, try_scale(ctx, in, g), rest);
+    }
+    if (falls(r)) {
+        Dim up = try_div(ctx, turned(ctx, r, c), dim_const(ctx, c));
+        return try_add(ctx, r, try_scale(ctx, up, c));
     }
     bool small = r->nterms == 1 && r->term->coef == 1 && r->term->natoms == 1 &&
                  r->term->atom[0]->kind == ATOM_MOD && dim_is_const(r->term->atom[0]->b, &m) &&

@@ -221,6 +221,28 @@ static bool ge0_quotient(Proof *proof, Dim d, int t) {
     return whole && prove_ge0(proof, whole);
 }
 
+/* c*((b + s*m)/(m*k)) + r, where r has b/m: the quotient is that of b/m + s by k, so that the tie
+ * between the two is seen. */
+static bool ge0_nested(Proof *proof, Dim d, int t) {
+    Ctx *ctx = proof->ctx;
+    const Atom *atom = d->term[t].atom[0];
+    int64_t c = d->term[t].coef, by, m, apart;
+    if (!dim_is_const(atom->b, &by)) return false;
+    for (int i = 0; i < d->nterms; i++) {
+        const Atom *in = lone_atom(&d->term[i]);
+        if (!in || in->kind != ATOM_DIV || !dim_is_const(in->b, &m) || m < 1 || by % m || by <= m)
+            continue;
+        Dim difference = try_sub(ctx, atom->a, in->a);
+        if (!difference || !dim_is_const(difference, &apart) || apart % m) continue;
+        Dim inner = try_term(ctx, 1, mono_atom(ctx, in));
+        Dim a = try_add(ctx, inner, dim_const(ctx, apart / m - (c > 0 ? by / m - 1 : 0)));
+        Dim r = try_scale(ctx, replace_term(ctx, d, t, 0, inner), by / m);
+        Dim whole = r ? try_add(ctx, r, try_scale(ctx, a, c)) : NULL;
+        if (whole && prove_ge0(proof, whole)) return true;
+    }
+    return false;
+}
+
 /* c*(a % b) + r: as a - b*(a/b), so that a's tie to r is seen. */
 static bool ge0_rest(Proof *proof, Dim d, int t) {
     Ctx *ctx = proof->ctx;
@@ -259,6 +281,10 @@ bool prove_ge0(Proof *proof, Dim d) {
     if (t >= 0) return ge0_extremum(proof, d, t);
     if (ge0_stepwise(proof, d)) return true;
     t = find_lone(d, MASK_DIV, ATOM_DIV, ATOM_DIV);
+    for (int i = t; i >= 0 && i < d->nterms; i++) {
+        const Atom *atom = lone_atom(&d->term[i]);
+        if (atom && atom->kind == ATOM_DIV && ge0_nested(proof, d, i)) return true;
+    }
     if (t >= 0) return ge0_quotient(proof, d, t);
     t = find_lone(d, MASK_MOD, ATOM_MOD, ATOM_MOD);
     return t >= 0 && ge0_rest(proof, d, t);

@@ -101,6 +101,10 @@ Test(dim, divisions_by_constants) {
     IS(mul(K(4), dv(i, K(4))), "4*(i/4)");
     IS(md(add(i, K(1)), K(4)), "(i+1)%4");
     IS(mul(K(-1), dv(i, K(4))), "-(i/4)");
+    Dim minus = sub(K(0), S("x")), filled = dv(add(S("x"), K(3)), K(4));
+    SAME(md(minus, K(4)), sub(mul(K(4), filled), S("x")));
+    SAME(dv(minus, K(4)), sub(K(0), filled));
+    SAME(dv(add(md(minus, K(4)), S("x")), K(4)), filled);
 }
 
 Test(dim, divisions_by_symbols) {
@@ -205,6 +209,11 @@ Test(dim, proofs_with_min_max_div_mod) {
     cr_assert(dim_ge0(ctx, sub(i, mul(K(4), dv(i, K(4)))), &env));
     cr_assert(dim_ge0(ctx, sub(add(K(3), mul(K(4), dv(i, K(4)))), i), &env));
     cr_assert(!dim_ge0(ctx, sub(add(K(2), mul(K(4), dv(i, K(4)))), i), &env));
+    Dim fours = dv(add(i, K(3)), K(4)), sevens = mul(K(7), dv(add(fours, K(6)), K(7)));
+    cr_assert(dim_ge0(ctx, sub(sevens, fours), &env));
+    cr_assert(dim_ge0(ctx, sub(add(fours, K(6)), sevens), &env));
+    cr_assert(!dim_ge0(ctx, sub(add(fours, K(5)), sevens), &env));
+    cr_assert(dim_ge0(ctx, sub(K(3), md(sub(K(0), i), K(4))), &env));
     cr_assert(dim_ge0(ctx, sub(i, md(i, K(8))), &env));
     cr_assert(dim_ge0(ctx, sub(K(7), md(i, K(8))), &env));
     cr_assert(dim_ge0(ctx, sub(K(3), md(j, K(4))), &env));

@@ -129,9 +129,12 @@ Dim onnx_known_div(Infer *in, const Dim *a) {
     return dim_div(in->ctx, a[0], a[1]);
 }
 
+/* Of a positive divisor both floor, but with `fmod`, which truncates. */
 Dim onnx_known_mod(Infer *in, const Dim *a) {
     int64_t y;
-    if (!dim_is_const(a[1], &y) || y <= 0 || !proven_ge0(in, a[0])) return NULL;
+    bool truncates = attr_int(in->ctx, in->node, "fmod", 0) != 0;
+    if (!dim_is_const(a[1], &y) || y <= 0 || !safe(a[0])) return NULL;
+    if (truncates && !proven_ge0(in, a[0])) return NULL;
     return dim_mod(in->ctx, a[0], a[1]);
 }
 
