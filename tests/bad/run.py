@@ -233,7 +233,7 @@ COMMANDS = {
     "model_missing": (["compile", "DIR/absent.onnx", "-o", "DIR/x.so"], 1, ("absent.onnx",)),
     "model_is_folder": (["compile", "DIR", "-o", "DIR/x.so"], 1, ()),
     "output_folder_missing": (["compile", "DIR/good.onnx", "-o", "DIR/none/x.so"], 1, ("none/x.so",)),
-    "library_is_model": (["info", "DIR/good.onnx"], 1, ("good.onnx",)),
+    "library_is_model": (["verify", "DIR/good.onnx", "DIR/good.onnx"], 1, ("good.onnx", "library")),
     "library_missing": (["info", "DIR/absent.so"], 1, ("absent.so",)),
     "input_unknown": (["run", "DIR/good.onnx", "--input", "q=DIR/good.onnx"], 1, ('"q"',)),
     "input_file_missing": (["run", "DIR/good.onnx", "--input", "a=DIR/absent.npy"], 1, ("absent.npy",)),
