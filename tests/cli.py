@@ -324,6 +324,21 @@ def test_dump(weir):
     weir.fails(2, "is text", "dump", model, "--level=c", "--format=json")
 
 
+def test_dump_to_pipe(weir):
+    """What is there and is no file, a device or a pipe, is written to and stays what it is."""
+    model, pipe = weir.write("mlp.onnx", mlp()), weir.folder / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    try:
+        weir("dump", model, "-o", "pipe")
+        assert pipe.is_fifo(), "a file stands in a pipe's place"
+        assert reader.communicate(timeout=TIMEOUT)[0] == weir("dump", model).out
+    finally:
+        reader.kill()
+    weir.fails(1, "no regular file", "compile", model, "-o", "pipe")
+    assert pipe.is_fifo()
+
+
 def test_barriers(weir):
     """A barrier stands where a kernel depends on another's elements or memory, and nowhere else. Outputs
     may share no memory with the input; a temporary may lie where another one lay."""

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ir/dtype.h"
@@ -65,16 +66,18 @@ char *read_whole(const char *path, size_t *n, char *error) {
 }
 
 bool write_whole(const char *path, const void *data, size_t n, char *error) {
+    struct stat st;
+    bool there = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* a device or a pipe stays one */
     size_t len = strlen(path) + 24;
     char *temporary = malloc(len);
     snprintf(temporary, len, "%s.%ld.tmp", path, (long)getpid());
-    FILE *f = fopen(temporary, "wb");
+    FILE *f = fopen(there ? path : temporary, "wb");
     bool ok = f && fwrite(data, 1, n, f) == n;
     if (f && fclose(f)) ok = false;
-    if (ok) ok = rename(temporary, path) == 0;
+    if (ok && !there) ok = rename(temporary, path) == 0;
     if (!ok) {
         snprintf(error, 256, "cannot write \"%.180s\": %s", path, strerror(errno));
-        unlink(temporary);
+        if (!there) unlink(temporary);
     }
     free(temporary);
     return ok;

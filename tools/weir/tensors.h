@@ -42,6 +42,7 @@ bool pb_write(const HostTensor *h, const char *path, char *error);
 char *read_whole(const char *path, size_t *n, char *error);
 /* "text" with JSON's escapes, quotes included. */
 void json_string(FILE *f, const char *text);
+/* A file appears whole or not at all; a device or a pipe that is there is written to. */
 bool write_whole(const char *path, const void *data, size_t n, char *error);
 
 /* Values from a counter-based generator: floats in about -1..1; integers of 32 and 64 bits,
