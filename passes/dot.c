@@ -76,16 +76,20 @@ bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *d
     return dot->k >= 0 && dot->lane >= 0 && map_extent(m, dot->lane, 64) > 1;
 }
 
+const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
+    for (int i = 0; i < machine->nmatrix; i++)
+        if (strcmp(machine->matrix[i]->of, instruction) == 0) return machine->matrix[i];
+    return NULL;
+}
+
 const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,
                              const Dot *dot) {
-    for (int i = 0; i < machine->nmatrix; i++) {
-        const MatrixStep *step = machine->matrix[i];
-        int64_t depth = (int64_t)step->groups * dot->row->group;
-        int64_t extent = map_extent(m, dot->k, -1);
-        if (strcmp(step->of, dot->row->name) != 0 || extent <= 0 || extent % depth) continue;
-        if (access_stride(flow, m, &m->body.val.at[dot->a].read, dot->k, depth) == 1) return step;
-    }
-    return NULL;
+    const MatrixStep *step = matrix_of(machine, dot->row->name);
+    int64_t extent = map_extent(m, dot->k, -1);
+    if (!step || extent <= 0) return NULL;
+    int64_t depth = (int64_t)step->groups * dot->row->group;
+    const Access *a = &m->body.val.at[dot->a].read;
+    return extent % depth == 0 && access_stride(flow, m, a, dot->k, depth) == 1 ? step : NULL;
 }
 
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

@@ -19,7 +19,9 @@ bool dot_types(const Machine *machine, const Map *m);
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* Does it, as its operands are stored now? */
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
-/* The machine's step on tiles for a map that is ready: where b's lanes may be whole tiles and a
+/* The machine's step on tiles of an instruction, or NULL. */
+const MatrixStep *matrix_of(const Machine *machine, const char *instruction);
+/* The same for a map that is ready: where b's lanes may be whole tiles and a
  * step's groups stand side by side in a, their number a multiple of a step's. Or NULL. */
 const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,
                              const Dot *dot);

@@ -125,7 +125,6 @@ static int shared_reads(const Tiled *t, int d) {
     return n;
 }
 
-/* Does a read use dim d of p? */
 /* Do all indices of dim d share what is read in lanes? */
 static bool shares_lanes(const Tiled *t, int d) {
     for (int v = 0; v < t->p->body.val.n; v++) {
@@ -206,8 +205,8 @@ static int64_t rows_with_reads(const Tiled *t, int64_t otherwise) {
 /* Two rows of tiles with two vectors each; false: there are too few rows, or their number is not
  * known. */
 static bool choose_matrix(Tiled *t) {
-    int64_t lanes = lanes_of(t->s), extent = map_extent(t->p, t->lane, 2 * lanes);
     if (!t->matrix || t->inners > 1) return false;
+    int64_t lanes = lanes_of(t->s), extent = map_extent(t->p, t->lane, 2 * lanes);
     t->vectors = (int)(panel_width(t->s->env->machine, extent) / lanes);
     if (t->vectors > 2) return false;
     choose_rows(t, 2 * t->matrix->rows);
@@ -242,32 +241,24 @@ static void choose_tile(Tiled *t) {
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Elements of p's operand that has the lane dim: what a panel loop wants to keep close. */
-static double lane_operand_bytes(const Tiled *t) {
-    double most = 0;
-    for (int v = 0; v < t->p->body.val.n; v++) {
-        const Val *val = &t->p->body.val.at[v];
-        if (val->kind != VAL_READ || t->lane < 0) continue;
-        double bytes = 4;
-        bool uses = false;
-        for (int d = 0; d < t->p->dim.n; d++)
-            for (int k = 0; k < val->read.rank; k++)
-                if (dim_uses(val->read.at[k], t->p->dim.at[d].sym)) {
-                    bytes *= (double)map_extent(t->p, d, unknown_extent);
-                    uses |= d == t->lane;
-                    break;
-                }
-        if (uses && bytes > most) most = bytes;
-    }
-    return most;
-}
-
 /* Bytes that a read meets over the whole domain. */
 static double read_bytes(const Tiled *t, const Access *read) {
     double bytes = 4;
     for (int d = 0; d < t->p->dim.n; d++)
         if (access_uses(t->p, read, d)) bytes *= (double)map_extent(t->p, d, unknown_extent);
     return bytes;
+}
+
+/* Bytes of p's largest operand that has the lane dim: what a panel loop wants to keep close. */
+static double lane_operand_bytes(const Tiled *t) {
+    double most = 0;
+    for (int v = 0; v < t->p->body.val.n && t->lane >= 0; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ || !access_uses(t->p, &val->read, t->lane)) continue;
+        double bytes = read_bytes(t, &val->read);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 /* Bytes that the largest read of weights meets. */
@@ -399,7 +390,7 @@ static void unroll_line(Tiled *t, int pos) {
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
     Line line = {.kind = LINE_UNROLL, .map = pos, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++) {
-        bool row = d == t->row[0] || d == t->row[1];
+        bool row = is_row(t, d);
         bool in_tile = (lane_out && d == t->lane) || (row && (pos == t->at || !t->matrix));
         if (pos == t->at && t->inner[d]) in_tile = map_extent(t->p, d, 1) > 1;
         if (in_tile) line_dim(t->s->flow, &line, m, pos == t->at ? d : t->root_of[d], 0);

@@ -12,9 +12,8 @@
  * loops get two `use` blocks around them: `tiles` around all, in which the sums are in tiles, and
  * the step's around the loop over g. What follows reads the sums from memory, and loops over rows
  * are no longer unrolled. */
+#include "passes/dot.h"
 #include "passes/vectorize.h"
-
-#include <string.h>
 
 typedef struct Tiling {
     Arena *arena;
@@ -26,12 +25,6 @@ typedef struct Tiling {
 typedef struct Step {
     Stmt *groups, *rows, *vectors, *use;
 } Step;
-
-static const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
-    for (int i = 0; i < machine->nmatrix; i++)
-        if (strcmp(machine->matrix[i]->of, instruction) == 0) return machine->matrix[i];
-    return NULL;
-}
 
 static bool plain_loop(const Stmt *s, LoopMark mark) {
     return s->kind == STMT_FOR && s->mark == mark && !s->guard.n && s->body.n == 1;
