@@ -119,7 +119,10 @@ static weir_status choose(weir_instance *in, const CudaDriver *cu, int *device) 
     if (count < 1)
         return weir_instance_fail(in, WEIR_E_DEVICE,
                                   "there is no NVIDIA GPU that this process may use");
-    if (ordinal < 0 && cu->context_device(device) == 0) return WEIR_OK;
+    cu_handle current = NULL;
+    if (ordinal < 0 && cu->context_current(&current) == 0 && current &&
+        cu->context_device(device) == 0)
+        return WEIR_OK;
     if (ordinal < 0) ordinal = 0;
     if (ordinal < count && cu->device_get(device, ordinal) == 0) return WEIR_OK;
     return weir_instance_fail(in, WEIR_E_DEVICE, "there is no GPU %d, only %d", ordinal, count);
@@ -197,6 +200,7 @@ static void device_close(weir_instance *in) {
     CudaState *d = in->device;
     CudaShared *s = d->shared;
     if (s && cuda_enter(in) == 0) {
+        if (d->out) s->cu.event_wait(d->ended);
         if (d->stream) s->cu.stream_wait(d->stream);
         cuda_forget(in);
         if (d->block) s->cu.free(d->block);
@@ -205,7 +209,6 @@ static void device_close(weir_instance *in) {
         for (int i = 0; i < in->program->nheap; i++)
             if (in->heap[i]) s->cu.free((cu_address)(uintptr_t)in->heap[i]);
         if (in->late_thread) s->cu.free((cu_address)(uintptr_t)in->late_thread);
-        if (d->began) s->cu.event_free(d->began);
         if (d->ended) s->cu.event_free(d->ended);
         if (d->stream) s->cu.stream_free(d->stream);
         cuda_leave(in);
@@ -213,7 +216,7 @@ static void device_close(weir_instance *in) {
     for (int i = 0; i < in->program->nheap; i++) in->heap[i] = NULL;
     in->late_thread = NULL;
     in->device = NULL;
-    weir_rt_weights_free(d->held);
+    weir_rt_weights_free(d->of);
     state_free(d);
     if (s) shared_drop(in->program->image, s);
 }
@@ -231,9 +234,9 @@ static weir_status device_open(weir_instance *in) {
     int error = cuda_enter(in);
     if (error) return cuda_check(in, error, "entering the GPU's context");
     error = cu->stream_new(&d->stream, NON_BLOCKING);
-    if (!error) error = cu->event_new(&d->began, NO_TIMING);
     if (!error) error = cu->event_new(&d->ended, NO_TIMING);
     cuda_leave(in);
+    d->on = d->stream;
     return cuda_check(in, error, "making a stream");
 }
 
@@ -244,8 +247,8 @@ static int device_grow(weir_instance *in, char **at, int64_t have, int64_t need)
     cu_address more = 0;
     if (cu->alloc(&more, (size_t)need) != 0) return 0;
     int error = 0;
-    if (*at && have) error = cu->copy(more, (cu_address)(uintptr_t)*at, (size_t)have, d->stream);
-    if (!error) error = cu->stream_wait(d->stream);
+    if (*at && have) error = cu->copy(more, (cu_address)(uintptr_t)*at, (size_t)have, d->on);
+    if (!error) error = cu->stream_wait(d->on);
     if (*at) cu->free((cu_address)(uintptr_t)*at);
     *at = (char *)(uintptr_t)more;
     return !error;

@@ -23,6 +23,7 @@ typedef void *cu_handle; /* contexts, modules, functions, streams, graphs, event
     CALL(context_release, cuDevicePrimaryCtxRelease_v2, (int device))                              \
     CALL(context_push, cuCtxPushCurrent_v2, (cu_handle context))                                   \
     CALL(context_pop, cuCtxPopCurrent_v2, (cu_handle * context))                                   \
+    CALL(context_current, cuCtxGetCurrent, (cu_handle * context))                                  \
     CALL(context_device, cuCtxGetDevice, (int *device))                                            \
     CALL(module_load, cuModuleLoadData, (cu_handle * module, const void *image))                   \
     CALL(module_unload, cuModuleUnload, (cu_handle module))                                        \
@@ -33,24 +34,24 @@ typedef void *cu_handle; /* contexts, modules, functions, streams, graphs, event
     CALL(free, cuMemFree_v2, (cu_address at))                                                      \
     CALL(host_alloc, cuMemHostAlloc, (void **at, size_t bytes, unsigned flags))                    \
     CALL(host_free, cuMemFreeHost, (void *at))                                                     \
-    CALL(pointer_attribute, cuPointerGetAttribute, (void *value, int what, cu_address at))         \
+    CALL(pointer_attributes, cuPointerGetAttributes,                                               \
+         (unsigned n, int *what, void **value, cu_address at))                                     \
     CALL(to_device, cuMemcpyHtoDAsync_v2,                                                          \
          (cu_address to, const void *from, size_t bytes, cu_handle stream))                        \
     CALL(to_host, cuMemcpyDtoHAsync_v2,                                                            \
          (void *to, cu_address from, size_t bytes, cu_handle stream))                              \
     CALL(copy, cuMemcpyDtoDAsync_v2,                                                               \
          (cu_address to, cu_address from, size_t bytes, cu_handle stream))                         \
-    CALL(fill, cuMemsetD8Async, (cu_address at, unsigned char v, size_t bytes, cu_handle stream))  \
     CALL(launch, cuLaunchKernel,                                                                   \
          (cu_handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,     \
           unsigned bz, unsigned shared, cu_handle stream, void **params, void **extra))            \
     CALL(stream_new, cuStreamCreate, (cu_handle * stream, unsigned flags))                         \
     CALL(stream_free, cuStreamDestroy_v2, (cu_handle stream))                                      \
     CALL(stream_wait, cuStreamSynchronize, (cu_handle stream))                                     \
-    CALL(stream_after, cuStreamWaitEvent, (cu_handle stream, cu_handle event, unsigned flags))     \
     CALL(event_new, cuEventCreate, (cu_handle * event, unsigned flags))                            \
     CALL(event_free, cuEventDestroy_v2, (cu_handle event))                                         \
     CALL(event_record, cuEventRecord, (cu_handle event, cu_handle stream))                         \
+    CALL(event_wait, cuEventSynchronize, (cu_handle event))                                        \
     CALL(capture_begin, cuStreamBeginCapture_v2, (cu_handle stream, int mode))                     \
     CALL(capture_end, cuStreamEndCapture, (cu_handle stream, cu_handle * graph))                   \
     CALL(graph_instantiate, cuGraphInstantiateWithFlags,                                           \
@@ -91,17 +92,19 @@ typedef struct weir_device_shared {
  * addresses of ports. */
 typedef struct weir_device_state {
     CudaShared *shared;
-    cu_handle stream, began, ended; /* events */
-    cu_address block;               /* fault, arena, hold, scratch, ports that are not direct */
+    cu_handle stream; /* its own */
+    cu_handle on;     /* the stream of the run at hand: its own or the caller's */
+    cu_handle ended;  /* an event behind a run that was submitted */
+    cu_address block; /* arena, hold, scratch, ports that are not direct */
     int64_t block_bytes;
-    char *pinned; /* the same ports here, the fault first */
+    char *pinned; /* the word for faults, which kernels write here; then the same ports */
     int64_t pinned_bytes;
     char *call; /* operands of a call on the host; then its scratch */
     int64_t call_bytes;
     char *scratch;
     int64_t scratch_bytes;
-    cu_address made; /* of the set of weights `of` */
-    const weir_weights *of;
+    cu_address made;     /* of the set of weights `of` */
+    weir_weights *of;    /* held */
     weir_tensor *tensor; /* by input, then output: as kernels see it */
     char *remote;        /* the same: its data lie on the device */
     int64_t *slot;       /* the same: bytes from the start of the block and of its twin; -1: none */
@@ -109,8 +112,8 @@ typedef struct weir_device_state {
     int64_t *key, *last; /* of the recorded run, of the last one; then that of this one */
     int nkey, seen;      /* `last` holds one */
     cu_handle exec;      /* the recorded run, or NULL */
-    weir_tensor *out;    /* of a run that was submitted, the caller's */
-    weir_weights *held;  /* by that run */
+    weir_tensor *out;    /* of the last run that was submitted, the caller's */
+    int alone;           /* that run needs nothing of the host: all its ports lie on the device */
     weir_frame frame;
     int blocking;     /* every launch is waited for, so that a failure has a name */
     char reason[384]; /* of the frame's failure */

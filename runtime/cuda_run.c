@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs on a GPU.
  *
- * Device memory of a run is one block: a word for faults, the arena, room for loops and for
- * kernels' arrays, then a place for each input and output that lies in the host's memory or in no
- * order that kernels take. Those are copied through pinned memory of the same shape. A run whose
- * kernels do not depend on data is recorded as a graph when it comes a second time with the same
- * sizes and places, and launched as one thing from then on. Calls run on the host: their operands
- * are copied there and back, with everything before them waited for. */
+ * Device memory of a run is one block: a place for each input and output that lies in the host's
+ * memory or in no order that kernels take, then the arena, room for loops and for kernels' arrays.
+ * Those ports are copied through pinned memory of the same shape; its first word is where kernels
+ * write what went wrong, so a run without a fault moves nothing for it. A run whose kernels do not
+ * depend on data is recorded as a graph when it comes a second time with the same sizes and places,
+ * and launched as one thing from then on, on the caller's stream where one is given. Calls run on
+ * the host: their operands are copied there and back, with everything before them waited for. */
 #include "runtime/cuda.h"
 
 #include <stdio.h>
@@ -18,10 +19,29 @@ enum { FAULT_BYTES = 256, MEMORY_TYPE = 2, ON_DEVICE = 2, CAPTURE_THREAD = 1 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+/* The driver knows no memory of the host but what it pinned, and says so by a type of 0. */
 static int is_remote(const CudaDriver *cu, const void *data) {
     unsigned type = 0;
-    return data && cu->pointer_attribute(&type, MEMORY_TYPE, cuda_address(data)) == 0 &&
+    void *value = &type;
+    int what = MEMORY_TYPE;
+    return data && cu->pointer_attributes(1, &what, &value, cuda_address(data)) == 0 &&
            type == ON_DEVICE;
+}
+
+/* Notes which ports lie on the device; says whether all do. */
+static int find_remote(weir_instance *in, const weir_tensor *inputs, const weir_tensor *outputs) {
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    int all = 1;
+    for (int i = 0; i < m->ninputs + m->noutputs; i++) {
+        const weir_port *port = i < m->ninputs ? &m->inputs[i] : &m->outputs[i - m->ninputs];
+        const weir_tensor *t = i < m->ninputs ? inputs : outputs;
+        d->remote[i] =
+            (char)(t && !weir_is_object(port->dtype) &&
+                   is_remote(&d->shared->cu, t[i < m->ninputs ? i : i - m->ninputs].data));
+        all &= d->remote[i];
+    }
+    return all;
 }
 
 /* Elements that output k may get: an output whose size calls decide before anything is written has
@@ -47,14 +67,12 @@ static int64_t port_bytes(const weir_instance *in, int i) {
     return weir_bytes(m->outputs[i - m->ninputs].dtype, most_elements(in, i - m->ninputs));
 }
 
-/* Which ports lie on the device, and which get a place in the block. */
+/* Takes the caller's tensors, if kernels can. */
 static weir_status look(weir_instance *in, const weir_tensor *inputs, const weir_tensor *outputs) {
     CudaState *d = in->device;
     const weir_model *m = &in->program->model;
     for (int i = 0; i < m->ninputs + m->noutputs; i++) {
         const weir_tensor *t = i < m->ninputs ? &inputs[i] : &outputs[i - m->ninputs];
-        int object = weir_is_object(t->dtype);
-        d->remote[i] = (char)(!object && is_remote(&d->shared->cu, t->data));
         d->tensor[i] = *t;
         if (!d->remote[i]) d->tensor[i].strides = NULL;
         int direct =
@@ -133,6 +151,7 @@ static weir_status block_grow(weir_instance *in, int64_t need, int64_t pinned) {
             return weir_instance_fail(in, WEIR_E_MEMORY, "cannot pin %lld bytes of memory",
                                       (long long)pinned);
         d->pinned = at;
+        memset(d->pinned, 0, FAULT_BYTES);
         d->pinned_bytes = pinned;
     }
     if (cuda_host_grow(&d->scratch, &d->scratch_bytes, in->value[WEIR_V_CALL])) return WEIR_OK;
@@ -162,13 +181,18 @@ static weir_status bring_made(weir_instance *in) {
     CudaState *d = in->device;
     const CudaDriver *cu = &d->shared->cu;
     size_t bytes = (size_t)in->program->made_bytes;
-    if (!d->held || d->of == d->held || !bytes) return WEIR_OK;
-    if (!d->made && cu->alloc(&d->made, bytes) != 0)
+    if (!in->set || !bytes) return WEIR_OK;
+    weir_weights *set = weir_rt_weights_of(in);
+    int same = set == d->of, room = d->made || cu->alloc(&d->made, bytes) == 0, error = 0;
+    if (!same && room) {
+        error = cu->to_device(d->made, weir_weights_made(set), bytes, d->on);
+        if (!error) error = cu->stream_wait(d->on);
+    }
+    weir_rt_weights_free(same || !room || error ? set : d->of);
+    if (!room)
         return weir_instance_fail(
             in, WEIR_E_MEMORY, "cannot allocate %zu bytes of the GPU's memory for weights", bytes);
-    int error = cu->to_device(d->made, weir_weights_made(d->held), bytes, d->stream);
-    if (!error) error = cu->stream_wait(d->stream);
-    d->of = error ? NULL : d->held;
+    if (!error) d->of = set;
     return cuda_check(in, error, "copying weights to the GPU");
 }
 
@@ -187,7 +211,7 @@ static void frame_set(weir_instance *in) {
                             .program = in->program,
                             .instance = in};
     weir_frame *f = &d->frame;
-    f->fault = (int32_t *)(void *)cuda_pointer(d->block);
+    f->fault = (int32_t *)(void *)d->pinned;
     f->arena = at;
     f->hold = at += cuda_rounded(in->value[WEIR_V_ARENA]);
     f->thread = at + cuda_rounded(in->value[WEIR_V_CALL]);
@@ -228,12 +252,10 @@ static void bring_inputs(weir_frame *f) {
     weir_instance *in = f->instance;
     CudaState *d = in->device;
     const CudaDriver *cu = &d->shared->cu;
-    cuda_note(f, cu->fill(d->block, 0, FAULT_BYTES, d->stream), "clearing a word", NULL);
     for (int k = 0; k < in->program->model.ninputs; k++) {
         size_t bytes = (size_t)input_bytes(in, k);
         if (d->slot[k] < 0 || !bytes || f->status) continue;
-        cuda_note(f,
-                  cu->to_device(cuda_address(in->in[k]), d->pinned + d->slot[k], bytes, d->stream),
+        cuda_note(f, cu->to_device(cuda_address(in->in[k]), d->pinned + d->slot[k], bytes, d->on),
                   "a copy to the GPU", in->program->model.inputs[k].name);
     }
 }
@@ -253,24 +275,15 @@ static void take_outputs(weir_frame *f) {
         int i = m->ninputs + k;
         size_t bytes = (size_t)port_bytes(in, i);
         if (d->slot[i] < 0 || !bytes || f->status) continue;
-        cuda_note(f,
-                  cu->to_host(d->pinned + d->slot[i], cuda_address(in->out[k]), bytes, d->stream),
+        cuda_note(f, cu->to_host(d->pinned + d->slot[i], cuda_address(in->out[k]), bytes, d->on),
                   "a copy from the GPU", m->outputs[k].name);
     }
-}
-
-static void take_fault(weir_frame *f) {
-    CudaState *d = f->instance->device;
-    if (f->status) return;
-    cuda_note(f, d->shared->cu.to_host(d->pinned, d->block, sizeof(int32_t), d->stream),
-              "a copy from the GPU", NULL);
 }
 
 static void walk(weir_frame *f) {
     bring_inputs(f);
     if (!f->status) f->program->run(f, 0, 1);
     if (f->program->image->fixed) take_outputs(f);
-    take_fault(f);
 }
 
 /* ---- recorded runs --------------------------------------------------------------------------- */
@@ -290,13 +303,15 @@ static int same_key(const CudaState *d, const int64_t *a, const int64_t *b) {
 static void record(weir_frame *f) {
     CudaState *d = f->instance->device;
     const CudaDriver *cu = &d->shared->cu;
-    cu_handle graph = NULL;
+    cu_handle graph = NULL, on = d->on;
     int error = cu->capture_begin(d->stream, CAPTURE_THREAD);
     if (error) {
         cuda_note(f, error, "recording a run", NULL);
         return;
     }
+    d->on = d->stream;
     walk(f);
+    d->on = on;
     error = cu->capture_end(d->stream, &graph);
     if (!f->status) cuda_note(f, error, "recording a run", NULL);
     if (!f->status) {
@@ -325,7 +340,7 @@ static void start(weir_frame *f) {
     d->seen = 1;
     if (f->status) return;
     if (d->exec)
-        cuda_note(f, d->shared->cu.graph_launch(d->exec, d->stream), "launching a run", NULL);
+        cuda_note(f, d->shared->cu.graph_launch(d->exec, d->on), "launching a run", NULL);
     else
         walk(f);
 }
@@ -341,7 +356,9 @@ static void hand_over(weir_frame *f, int k, weir_tensor *t, const char **at) {
     const char *from = result_at(in, k);
     *at = d->slot[i] >= 0 ? d->pinned + d->slot[i] : NULL;
     if (d->remote[i]) {
-        if (from != t->data) weir_device_copy(f, t->data, from, bytes);
+        if (from == t->data) return;
+        weir_device_copy(f, t->data, from, bytes);
+        weir_device_settle(f);
         return;
     }
     if (!in->program->image->fixed) {
@@ -372,15 +389,13 @@ static weir_status deliver(weir_instance *in, weir_tensor *outputs) {
         weir_status s = weir_give_one(in, k, &outputs[k], one);
         if (s) return s;
     }
-    if (!f->status) cuda_note(f, d->shared->cu.stream_wait(d->stream), "a copy", NULL);
     return f->status ? weir_instance_fail(in, (weir_status)f->status, "%s", f->reason) : WEIR_OK;
 }
 
-/* Waits for the kernels and says what went wrong in them. */
-static weir_status settle(weir_instance *in) {
+/* The kernels are done, or failed with `error`: says what went wrong in them. */
+static void settle(weir_instance *in, int error) {
     CudaState *d = in->device;
     weir_frame *f = &d->frame;
-    int error = d->shared->cu.stream_wait(d->stream);
     if (!f->status && error) {
         snprintf(d->reason, sizeof d->reason,
                  "the GPU failed in a kernel: %s; WEIR_CUDA_BLOCKING=1 in the environment tells "
@@ -388,20 +403,18 @@ static weir_status settle(weir_instance *in) {
                  cuda_text(&d->shared->cu, error));
         weir_rt_fail(f, WEIR_E_DEVICE, d->reason);
     }
-    int32_t fault = f->status ? 0 : *(const int32_t *)(const void *)d->pinned;
+    int32_t *word = (int32_t *)(void *)d->pinned, fault = f->status ? 0 : *word;
+    *word = 0;
     if (fault > 0 && fault < in->program->image->nlaunches) {
         snprintf(d->reason, sizeof d->reason, "an index is out of range in %s",
                  in->program->image->launch[fault]);
         weir_rt_fail(f, WEIR_E_INDEX, d->reason);
     }
-    return (weir_status)f->status;
 }
 
-static weir_status finish(weir_instance *in, weir_tensor *outputs) {
+static weir_status finish(weir_instance *in, weir_tensor *outputs, int error) {
     CudaState *d = in->device;
-    settle(in);
-    weir_rt_weights_free(d->held);
-    d->held = NULL;
+    settle(in, error);
     weir_status s = weir_run_end(in, outputs);
     if (d->frame.status)
         return weir_instance_fail(in, (weir_status)d->frame.status, "%s", d->frame.reason);
@@ -431,8 +444,6 @@ static weir_status begin(weir_instance *in, const weir_tensor *inputs, weir_tens
     CudaState *d = in->device;
     const weir_model *m = &in->program->model;
     weir_status s;
-    for (int k = 0; k < m->ninputs && inputs; k++)
-        d->remote[k] = (char)is_remote(&d->shared->cu, inputs[k].data);
     in->remote = d->remote;
     s = weir_run_begin(in, inputs, outputs);
     in->remote = NULL;
@@ -444,7 +455,6 @@ static weir_status begin(weir_instance *in, const weir_tensor *inputs, weir_tens
     place_ports(in);
     if (in->objects) weir_objects_reset(in->objects);
     if ((s = gather(in, inputs))) return s;
-    d->held = in->set ? weir_rt_weights_of(in) : NULL;
     if ((s = bring_made(in))) return s;
     frame_set(in);
     weir_profile_begin(in);
@@ -453,43 +463,57 @@ static weir_status begin(weir_instance *in, const weir_tensor *inputs, weir_tens
 }
 
 weir_status cuda_run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    CudaState *d = in->device;
     int error = cuda_enter(in);
     if (error) return cuda_check(in, error, "entering the GPU's context");
+    d->on = d->stream;
+    find_remote(in, inputs, outputs);
     weir_status s = begin(in, inputs, outputs);
-    if (!s) s = finish(in, outputs);
-    weir_rt_weights_free(in->device->held);
-    in->device->held = NULL;
+    if (!s) s = finish(in, outputs, d->shared->cu.stream_wait(d->on));
     cuda_leave(in);
     return s;
 }
 
 /* ---- asynchronous ---------------------------------------------------------------------------- */
 
+/* May a run begin? Behind one that was submitted, if that needs no more from the host than this. */
+static int may_begin(weir_instance *in, cu_handle on) {
+    const CudaState *d = in->device;
+    int idle = 0;
+    if (__atomic_compare_exchange_n(&in->busy, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return 1;
+    return d->out && d->alone && d->on == on && in->program->image->fixed;
+}
+
+static weir_status submit(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
+    CudaState *d = in->device;
+    const CudaDriver *cu = &d->shared->cu;
+    int all = find_remote(in, inputs, outputs);
+    if (d->out && !all)
+        return weir_instance_fail(in, WEIR_E_ARGUMENT,
+                                  "a run was submitted: wait for it before one whose inputs or "
+                                  "outputs do not lie on the GPU");
+    weir_status s = begin(in, inputs, outputs);
+    if (!s && d->frame.status)
+        s = weir_instance_fail(in, (weir_status)d->frame.status, "%s", d->frame.reason);
+    if (!s) s = cuda_check(in, cu->event_record(d->ended, d->on), "marking the end of a run");
+    if (s) cu->stream_wait(d->on);
+    d->alone = all;
+    return s;
+}
+
 weir_status weir_device_submit(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs,
                                void *stream) {
     CudaState *d = in->device;
-    const CudaDriver *cu = &d->shared->cu;
-    int idle = 0;
-    if (!__atomic_compare_exchange_n(&in->busy, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return WEIR_E_ARGUMENT;
+    cu_handle on = stream ? stream : d->stream;
+    if (!may_begin(in, on)) return WEIR_E_ARGUMENT;
     int error = cuda_enter(in);
     weir_status s = cuda_check(in, error, "entering the GPU's context");
-    if (!s && stream) error = cu->event_record(d->began, stream);
-    if (!s && stream && !error) error = cu->stream_after(d->stream, d->began, 0);
-    if (!s) s = cuda_check(in, error, "waiting for the caller's stream");
-    if (!s) s = begin(in, inputs, outputs);
-    if (!s && stream) {
-        error = cu->event_record(d->ended, d->stream);
-        if (!error) error = cu->stream_after(stream, d->ended, 0);
-        s = cuda_check(in, error, "making the caller's stream wait");
-    }
-    d->out = outputs;
-    cuda_leave(in);
-    if (!s) return s;
-    weir_rt_weights_free(d->held);
-    d->held = NULL;
-    d->out = NULL;
-    __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
+    d->on = on;
+    if (!s) s = submit(in, inputs, outputs);
+    if (!error) cuda_leave(in);
+    if (!s) d->out = outputs;
+    if (!d->out) __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
     return s;
 }
 
@@ -498,7 +522,7 @@ weir_status weir_device_wait(weir_instance *in) {
     if (!d->out) return weir_instance_fail(in, WEIR_E_ARGUMENT, "no run was submitted");
     int error = cuda_enter(in);
     weir_status s = cuda_check(in, error, "entering the GPU's context");
-    if (!s) s = finish(in, d->out);
+    if (!s) s = finish(in, d->out, d->shared->cu.event_wait(d->ended));
     if (!error) cuda_leave(in);
     d->out = NULL;
     __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);

@@ -36,22 +36,21 @@ void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, const uin
     }
     for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&arg[i];
     params[n] = NULL;
-    int error =
-        cu->launch(d->shared->function[kernel], (unsigned)blocks, 1, 1, (unsigned)k->threads, 1, 1,
-                   (unsigned)k->shared, d->stream, params, NULL);
-    if (!error && d->blocking) error = cu->stream_wait(d->stream);
+    int error = cu->launch(d->shared->function[kernel], (unsigned)blocks, 1, 1,
+                           (unsigned)k->threads, 1, 1, (unsigned)k->shared, d->on, params, NULL);
+    if (!error && d->blocking) error = cu->stream_wait(d->on);
     cuda_note(f, error, k->name, k->from);
 }
 
 void weir_device_settle(weir_frame *f) {
     CudaState *d = f->instance->device;
-    if (!f->status) cuda_note(f, d->shared->cu.stream_wait(d->stream), "a kernel", NULL);
+    if (!f->status) cuda_note(f, d->shared->cu.stream_wait(d->on), "a kernel", NULL);
 }
 
 void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes) {
     CudaState *d = f->instance->device;
     if (to == from || bytes <= 0 || f->status) return;
-    cuda_note(f, d->shared->cu.copy(cuda_address(to), cuda_address(from), (size_t)bytes, d->stream),
+    cuda_note(f, d->shared->cu.copy(cuda_address(to), cuda_address(from), (size_t)bytes, d->on),
               "a copy", NULL);
 }
 
@@ -60,8 +59,8 @@ void cuda_fetch(weir_frame *f, void *to, const void *from, int64_t bytes) {
     CudaState *d = f->instance->device;
     const CudaDriver *cu = &d->shared->cu;
     if (bytes <= 0 || f->status) return;
-    int error = cu->to_host(to, cuda_address(from), (size_t)bytes, d->stream);
-    if (!error) error = cu->stream_wait(d->stream);
+    int error = cu->to_host(to, cuda_address(from), (size_t)bytes, d->on);
+    if (!error) error = cu->stream_wait(d->on);
     cuda_note(f, error, "a copy from the GPU", NULL);
 }
 
@@ -117,8 +116,8 @@ void weir_device_call(weir_frame *f, weir_call *c, weir_call_fn *function) {
         weir_tensor *t = operand(c, i);
         if (!t->data) continue;
         int error = d->shared->cu.to_device(cuda_address(device[i]), t->data,
-                                            (size_t)cuda_tensor_bytes(t), d->stream);
-        if (!error) error = d->shared->cu.stream_wait(d->stream);
+                                            (size_t)cuda_tensor_bytes(t), d->on);
+        if (!error) error = d->shared->cu.stream_wait(d->on);
         cuda_note(f, error, "a copy to the GPU", NULL);
     }
 }

@@ -197,10 +197,13 @@ typedef struct weir_model {
     /* Of a model for a device, else NULL. Its `run` takes data of inputs and outputs in this
      * process's memory or on its device, each as it is. create_on: an instance on device number
      * `device`; create takes the device of the caller's current CUDA context, else the first.
-     * submit: begins a run behind what `stream` (a CUstream of the same device, or NULL) holds, and
+     * submit: puts a run on `stream` (a CUstream of the same device; NULL: one of the instance) and
      * returns; inputs in this process's memory have been read then. What is put on `stream` later
      * sees the outputs that lie on the device; wait ends the run and fills in all outputs, whose
-     * descriptors it sets as run does. One run of an instance at a time. */
+     * descriptors it sets as run does. One run of an instance at a time; only where all inputs and
+     * outputs lie on the device and no kernel's launch depends on data, more may be submitted to
+     * the same stream, one behind the other, and one wait ends them all and sets the last one's
+     * descriptors. */
     weir_status (*create_on)(int32_t device, const weir_pool *pool, weir_instance **out,
                              char *error);
     weir_status (*submit)(weir_instance *instance, const weir_tensor *inputs, weir_tensor *outputs,

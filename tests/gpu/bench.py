@@ -2,22 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single kernels against torch on the GPU of this machine, operands on the device.
 
-    bench.py FOLDER        # FOLDER/NAME/model.so for the names below, as tests/gpu/pack leaves them
+    bench.py FOLDER [NAME...]   # FOLDER/NAME/model.so for the names below, as tests/gpu/pack leaves them
 
-Prints one table: the largest error, median times with what a run needs still in the L2 cache (hot) and after other data
-went through it (cold), for both, and what the hot time makes of the operations or the bytes. Products of torch's f32
-are without TF32. Exit code 1 when a result is wrong.
+Times are the device's, by events on one stream; the host waits for nothing between them. Hot: many runs one behind the
+other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
+of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
+TF32. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
+times of both, and what the hot time makes of the operations or the bytes. Exit code 1 when a result is wrong.
 """
 import ctypes
 import pathlib
 import statistics
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/python/weir"))
 import _abi  # noqa: E402
 
-WARM, RUNS, FLUSH = 5, 30, 256 << 20
+WARM, COLD, BATCHES, FLUSH = 5, 15, 7, 256 << 20
+BATCH_MS, MOST = 2.0, 200  # a batch of hot runs takes about so long, and has so many at most
 CODES = {"f32": 1, "f16": 10, "bf16": 16}
 TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "bf16": 8e-2}
 
@@ -72,6 +77,9 @@ def thin(t, n):
             f"map p [j:{n}, k:{n}] {{ f32(x[0,k]) * f32(w[k,j]) -> y[0,j] sum:f32 }} }}")
 
 
+TINY = "flow m { in x : f32[1024] out y : f32[1024] map y [i:1024] { max(x[i], 0) -> y[i] } }"
+
+
 # name -> text, type, shapes of the inputs, what torch does, operations, bytes
 def cases():
     square = [(n, f"{n}x{n}") for n in (1024, 2048, 4096, 8192)]
@@ -119,61 +127,160 @@ class Model:
         self.given = (_abi.Tensor * len(inputs))(*(describe(x, code) for x in inputs))
         self.room = (_abi.Tensor * 1)(describe(output, code))
 
-    def __call__(self, stream):
-        if self.d.submit(self.instance, self.given, self.room, stream) or self.d.wait(self.instance):
+    def check(self, status):
+        if status:
             raise RuntimeError(self.d.error(self.instance).decode())
 
+    def submit(self, stream):
+        self.check(self.d.submit(self.instance, self.given, self.room, stream))
 
-def timed(torch, run, flush):
-    times = []
-    for i in range(WARM + RUNS):
-        if flush is not None:
-            flush.add_(1)
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
+    def wait(self):
+        self.check(self.d.wait(self.instance))
+
+
+def span(torch, run, n=1):
+    """Milliseconds of the device from before the first of n runs to behind the last."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(n):
         run()
-        end.record()
-        end.synchronize()
-        if i >= WARM:
-            times.append(start.elapsed_time(end))
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
+
+
+def hot(torch, run):
+    span(torch, run, WARM)
+    n = max(1, min(MOST, int(BATCH_MS / max(span(torch, run, WARM) / WARM, 1e-4))))
+    return statistics.median(span(torch, run, n) / n for _ in range(BATCHES))
+
+
+def cold(torch, run, flush):
+    times = []
+    for _ in range(COLD):
+        flush.add_(1)
+        times.append(span(torch, run))
     return statistics.median(times)
 
 
-def compare(torch, folder, case):
-    name, _, t, shapes, function, operations, moved = case
-    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[t]
+def recorded(torch, run):
+    """The same as a CUDA graph, or None."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            run()
+    except RuntimeError:
+        return None
+    return graph.replay
+
+
+def peer(torch, run):
+    """How torch is fastest: hot time and what to call."""
+    ways = [w for w in (run, recorded(torch, run)) if w]
+    return min(((hot(torch, w), i) for i, w in enumerate(ways)))[0], ways
+
+
+def operands(torch, shapes, kind):
     torch.manual_seed(1)
-    inputs = [torch.randn(s, device="cuda", dtype=torch.float32).to(kind) / (s[0] ** 0.25) for s in shapes]
+    return [torch.randn(s, device="cuda", dtype=torch.float32).to(kind) / (s[0] ** 0.25) for s in shapes]
+
+
+def compare(torch, folder, case, flush):
+    name, _, t, shapes, function, operations, moved = case
+    inputs = operands(torch, shapes, {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[t])
     wanted = function(torch, *inputs)
     output = torch.empty_like(wanted)
     model = Model(folder / name / "model.so", CODES[t], inputs, output)
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    model(stream)
-    torch.cuda.synchronize()
+    model.submit(stream)
+    model.wait()
     error = float((output.float() - wanted.float()).abs().max() / wanted.float().abs().max().clamp(min=1e-6))
-    flush = torch.zeros(FLUSH // 4, device="cuda", dtype=torch.int32)
-    ours = [timed(torch, lambda: model(stream), f) for f in (None, flush)]
-    theirs = [timed(torch, lambda: function(torch, *inputs), f) for f in (None, flush)]
-    rate = f"{operations / ours[0] / 1e9:8.1f} TFLOP/s" if operations else f"{moved / ours[0] / 1e6:8.0f} GB/s"
+
+    def ours():
+        model.submit(stream)
+
+    def theirs():
+        return function(torch, *inputs)
+
+    mine = hot(torch, ours), cold(torch, ours, flush)
+    model.wait()
+    best, ways = peer(torch, theirs)
+    other = best, min(cold(torch, w, flush) for w in ways)
+    rate = f"{operations / mine[0] / 1e9:7.1f} TFLOP/s" if operations else f"{moved / mine[0] / 1e6:7.0f} GB/s"
     good = error <= TOLERANCE[t]
-    print(f"{name:28} {'ok' if good else 'WRONG':5} error {error:.1e}  weir {ours[0]:8.4f} hot {ours[1]:8.4f} cold  "
-          f"torch {theirs[0]:8.4f} hot {theirs[1]:8.4f} cold ms  {theirs[0] / ours[0]:5.2f} x  {rate}", flush=True)
+    print(f"{name:28} {'ok' if good else 'WRONG':5} {error:7.1e} {mine[0]:9.4f} {mine[1]:9.4f} {other[0]:9.4f} {other[1]:9.4f} "
+          f"{other[0] / mine[0]:6.2f} {other[1] / mine[1]:6.2f}  {rate}", flush=True)
     return good
+
+
+def launches(torch, folder):
+    """What a recorded run costs beside its kernel, which takes about a microsecond."""
+    x, y = (torch.ones(1024, device="cuda") for _ in range(2))
+    model = Model(folder / "tiny" / "model.so", CODES["f32"], [x], y)
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+    def once():
+        model.submit(stream)
+        model.wait()
+
+    def seconds(run, n=500):
+        began = time.perf_counter()
+        for _ in range(n):
+            run()
+        return (time.perf_counter() - began) / n * 1e6
+
+    seconds(once, 20)
+    both = seconds(once)
+    alone = seconds(lambda: model.submit(stream))
+    model.wait()
+    device = hot(torch, lambda: model.submit(stream)) * 1e3
+    model.wait()
+    x.add_(1)
+    torch.cuda.synchronize()
+    eager = hot(torch, lambda: torch.relu(x)) * 1e3
+    graph = hot(torch, recorded(torch, lambda: torch.relu(x))) * 1e3
+    print(f"a recorded run of one tiny kernel: {device:.2f} us on the device, {alone:.2f} us of the host (from Python) to submit, "
+          f"{both:.2f} us to submit and wait; torch {eager:.2f} us eager, {graph:.2f} us as a graph")
+
+
+def clocks():
+    what = "clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.draw,temperature.gpu"
+    done = subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"], capture_output=True, text=True)
+    return f"clocks sm, mem; most of sm, mem; power; temperature: {done.stdout.strip()}"
+
+
+def peaks(torch):
+    """What this device does at most: bytes copied, products of halves."""
+    a, b = (torch.empty(1 << 28, device="cuda") for _ in range(2))
+    copied = 2 * a.numel() * 4 / hot(torch, lambda: b.copy_(a)) / 1e6
+    print(f"copies {copied:.0f} GB/s (read and written, 1 GiB)")
+    del a, b
+    for name, kind in (("f16", torch.float16), ("bf16", torch.bfloat16)):
+        x, y = operands(torch, [(8192, 8192)] * 2, kind)
+        out = torch.empty_like(x)
+        print(f"torch's product {name} 8192^3 {2 * 8192**3 / hot(torch, lambda: torch.mm(x, y, out=out)) / 1e9:.0f} TFLOP/s; {clocks()}")
 
 
 def main():
     import torch
-    folder, good = pathlib.Path(sys.argv[1]), True
+    folder, names, good = pathlib.Path(sys.argv[1]), sys.argv[2:], True
     torch.backends.cuda.matmul.allow_tf32 = False
-    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, without TF32, medians of {RUNS} runs")
-    for case in cases():
-        if not (folder / case[0] / "model.so").exists():
-            continue
-        try:
-            good &= compare(torch, folder, case)
-        except RuntimeError as error:
-            print(f"{case[0]:28} FAIL {error}")
-            good = False
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, without TF32; {clocks()}")
+    with torch.inference_mode(), torch.cuda.stream(torch.cuda.Stream()):
+        flush = torch.zeros(FLUSH // 4, device="cuda", dtype=torch.int32)
+        peaks(torch)
+        if (folder / "tiny" / "model.so").exists():
+            launches(torch, folder)
+        print(f"{'ms':28} {'':5} {'error':>7} {'weir hot':>9} {'cold':>9} {'torch hot':>9} {'cold':>9} {'x hot':>6} {'cold':>6}")
+        for case in cases():
+            if not (folder / case[0] / "model.so").exists() or names and case[0] not in names:
+                continue
+            try:
+                good &= compare(torch, folder, case, flush)
+            except RuntimeError as error:
+                print(f"{case[0]:28} FAIL {error}")
+                good = False
+    print(clocks())
     return not good
 
 

@@ -62,8 +62,13 @@ static void on_device(const weir_model *m, weir_instance *in, int later) {
     weir_tensor in_ = tensor((float *)(uintptr_t)a, N), out = tensor((float *)(uintptr_t)b, N);
     int status = later ? m->submit(in, &in_, &out, NULL) : weir_run(m, in, &in_, &out);
     if (later && status == WEIR_OK) {
+        weir_tensor here = tensor(x, N);
         check(weir_run(m, in, &in_, &out) == WEIR_E_ARGUMENT, "a run beside a submitted one", NULL);
+        check(m->submit(in, &in_, &out, NULL) == WEIR_OK, "a second behind it", m->error(in));
+        check(m->submit(in, &here, &out, NULL) == WEIR_E_ARGUMENT, "one from memory of the host",
+              NULL);
         status = m->wait(in);
+        check(m->wait(in) == WEIR_E_ARGUMENT, "nothing to wait for", NULL);
     }
     check(status == WEIR_OK, later ? "submit" : "device memory", m->error(in));
     check(!get(y, b, sizeof y, NULL) && (!sync || !sync()) && is_relu(x, y, N), "device memory",
