@@ -1,124 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs compiled models on the GPU of this machine, and compares and times them.
+/* Runs compiled models on the GPU of this machine and compares what they give.
  *
- *     runner FOLDER...
+ *     runner [-j N] [-v] [-t] FOLDER...
  *
- * A folder holds model.so, and in0.npy .. and out0.npy .. in the order of the model's ports. Needs
- * libc and NVIDIA's driver. A line each: ok or not, the worst relative error, the median time of a
- * run from host memory to host memory, with what is wrong. Exit code 1 when some are. */
+ * A folder holds model.so and test_data_set_0, test_data_set_1 ..: input_0.pb .. and output_0.pb ..
+ * in the order of the model's ports (or .npy), of all types that `weir test` reads, and is compared
+ * as it compares. Each set runs four times: walked, walked and recorded, launched as recorded. N
+ * processes take every Nth folder; a case that fails, or ends its process, is the last of it and
+ * another goes on. A line for each case that fails (-v: for each), then the sums. -t: 30 more runs,
+ * and their median from host memory to host memory. Exit code 1 when some fail. */
 #include <dlfcn.h>
-#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "runtime/weir_model.h"
+#include "tools/weir/tensors.h"
 
-enum { RUNS = 30, WARM = 5, MOST = 64 };
+enum { TIMES = 4, RUNS = 30, SECONDS = 60, PROCESSES = 64, PATH = 4096 };
+enum { FINE = 0, BROKEN = 3 }; /* how a process ends: all done; another must go on */
 
-/* ---- .npy ------------------------------------------------------------------------------------ */
+typedef struct Options {
+    int jobs, n;
+    bool verbose, timed;
+    char **folder;
+} Options;
 
-static const struct {
-    const char *descr;
-    int dtype, bytes;
-} types[] = {{"<f4", WEIR_F32, 4}, {"<f8", WEIR_F64, 8}, {"<f2", WEIR_F16, 2},
-             {"<i8", WEIR_I64, 8}, {"<i4", WEIR_I32, 4}, {"<i2", WEIR_I16, 2},
-             {"|i1", WEIR_I8, 1},  {"<u8", WEIR_U64, 8}, {"<u4", WEIR_U32, 4},
-             {"<u2", WEIR_U16, 2}, {"|u1", WEIR_U8, 1},  {"|b1", WEIR_BOOL, 1}};
-
-static int element_bytes(int dtype) {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].dtype == dtype) return types[i].bytes;
-    return 0;
-}
-
-static int64_t count(const weir_tensor *t) {
-    int64_t n = 1;
-    for (int d = 0; d < t->rank; d++) n *= t->dims[d];
-    return n;
-}
-
-static int parse_head(const char *head, weir_tensor *t) {
-    const char *shape = strstr(head, "'shape': (");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strstr(head, types[i].descr)) t->dtype = types[i].dtype;
-    if (!t->dtype || !shape || strstr(head, "'fortran_order': True")) return 0;
-    for (const char *at = shape + 10; *at && *at != ')';) {
-        char *end;
-        long long n = strtoll(at, &end, 10);
-        if (end == at) break;
-        t->dims[t->rank++] = n;
-        at = end + strspn(end, ", ");
-    }
-    return 1;
-}
-
-/* 1: read; 0: there is none; -1: not one of ours. */
-static int read_npy(const char *folder, const char *name, int i, weir_tensor *t) {
-    char path[4096], head[65536];
-    unsigned char start[10];
-    snprintf(path, sizeof path, "%s/%s%d.npy", folder, name, i);
-    FILE *file = fopen(path, "rb");
-    if (!file) return 0;
-    *t = (weir_tensor){0};
-    int fine = fread(start, 1, sizeof start, file) == sizeof start && start[6] == 1;
-    size_t n = fine ? (size_t)(start[8] | start[9] << 8) : 0;
-    fine = fine && n < sizeof head && fread(head, 1, n, file) == n;
-    head[n] = 0;
-    fine = fine && parse_head(head, t);
-    size_t bytes = fine ? (size_t)count(t) * (size_t)element_bytes(t->dtype) : 0;
-    t->data = calloc(bytes + 1, 1);
-    t->capacity = count(t);
-    fine = fine && t->data && fread(t->data, 1, bytes, file) == bytes;
-    fclose(file);
-    return fine ? 1 : -1;
-}
-
-/* ---- comparing ------------------------------------------------------------------------------- */
-
-static double half(uint16_t x) {
-    int e = x >> 10 & 31, m = x & 1023;
-    double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(m + 1024, e - 25) : ldexp(m, -24);
-    return x & 0x8000 ? -v : v;
-}
-
-static double value(const weir_tensor *t, int64_t i) {
-    switch (t->dtype) {
-    case WEIR_F32: return ((const float *)t->data)[i];
-    case WEIR_F64: return ((const double *)t->data)[i];
-    case WEIR_F16: return half(((const uint16_t *)t->data)[i]);
-    default: return 0;
-    }
-}
-
-/* How far apart, relative to 1e-3 |want| + 1e-5; at most 1 is good. */
-static double distance(const weir_tensor *got, const weir_tensor *want) {
-    int64_t n = count(want);
-    if (got->dtype != want->dtype || count(got) != n) return INFINITY;
-    if (got->dtype != WEIR_F32 && got->dtype != WEIR_F64 && got->dtype != WEIR_F16)
-        return memcmp(got->data, want->data, (size_t)n * (size_t)element_bytes(got->dtype))
-                   ? INFINITY
-                   : 0;
-    double worst = 0, tolerance = got->dtype == WEIR_F16 ? 1e-2 : 1e-3;
-    for (int64_t i = 0; i < n; i++) {
-        double a = value(got, i), b = value(want, i);
-        if (a == b || (a != a && b != b)) continue;
-        double d = fabs(a - b) / (tolerance * fabs(b) + 1e-5);
-        if (!(d <= worst)) worst = d == d ? d : INFINITY;
-    }
-    return worst;
-}
-
-/* ---- a case ---------------------------------------------------------------------------------- */
+/* Shared by the processes. */
+typedef struct Progress {
+    int next[PROCESSES]; /* by process: the folder at hand */
+    int passed[PROCESSES], failed[PROCESSES];
+} Progress;
 
 typedef struct Case {
-    const char *folder, *why;
+    const char *folder;
     const weir_model *m;
     weir_instance *in;
-    weir_tensor x[MOST], y[MOST], want[MOST];
-    double worst, ms;
-    char error[512];
+    HostTensor *x, *y, *want;
+    Distance distance;
+    double ms;
+    bool broken; /* the device is of no more use to this process */
+    char why[600];
 } Case;
 
 static double now_ms(void) {
@@ -127,73 +54,233 @@ static double now_ms(void) {
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+static bool failed(Case *c, const char *why) {
+    snprintf(c->why, sizeof c->why, "%.590s", why);
+    return false;
+}
+
+/* ---- a set ----------------------------------------------------------------------------------- */
+
+/* Sets from before bfloat16 had a type of its own in numpy keep its bits as uint16. */
+static bool read_one(Case *c, const char *stem, const weir_port *port, HostTensor *t) {
+    char path[PATH + 8], error[256] = "";
+    snprintf(path, sizeof path, "%s.pb", stem);
+    if (access(path, R_OK)) snprintf(path, sizeof path, "%s.npy", stem);
+    if (access(path, R_OK)) return failed(c, "a file of the set is missing");
+    if (!host_read(t, path, port->object, error)) return failed(c, error);
+    if (t->t.dtype == WEIR_U16 && port->dtype == WEIR_BF16) t->t.dtype = WEIR_BF16;
+    return true;
+}
+
+static bool read_all(Case *c, int set, const char *word, const weir_port *port, HostTensor *t,
+                     int n) {
+    char stem[PATH];
+    for (int i = 0; i < n; i++) {
+        snprintf(stem, sizeof stem, "%s/test_data_set_%d/%s_%d", c->folder, set, word, i);
+        if (!read_one(c, stem, &port[i], &t[i])) return false;
+    }
+    return true;
+}
+
+static bool compare(Case *c) {
+    const Tolerance within = {1e-3, 1e-7, 0};
+    for (int i = 0; i < c->m->noutputs; i++) {
+        Difference d = host_compare(&c->y[i].t, &c->want[i].t, &within);
+        distance_worsen(&c->distance, d.distance);
+        if (d.same) continue;
+        snprintf(c->why, sizeof c->why, "output \"%s\": %s", c->m->outputs[i].name, d.text);
+        return false;
+    }
+    return true;
+}
+
+static bool run_once(Case *c) {
+    char error[512] = "";
+    if (host_run(c->m, c->in, c->x, c->y, error)) return true;
+    c->broken = strstr(error, "the GPU failed") || strstr(error, "failed: ");
+    return failed(c, error);
+}
+
 static int by_time(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static const char *load(Case *c, void **so) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/model.so", c->folder);
-    *so = dlopen(path, RTLD_NOW);
-    if (!*so) return dlerror();
-    c->m = ((weir_model_fn *)(uintptr_t)dlsym(*so, WEIR_MODEL_SYMBOL))();
-    if (weir_create(c->m, NULL, &c->in, c->error)) return c->error;
-    if (c->m->ninputs > MOST || c->m->noutputs > MOST) return "too many ports";
-    for (int i = 0; i < c->m->ninputs; i++)
-        if (read_npy(c->folder, "in", i, &c->x[i]) != 1) return "an input is missing";
-    for (int i = 0; i < c->m->noutputs; i++) {
-        if (read_npy(c->folder, "out", i, &c->want[i]) != 1) return "an expected output is missing";
-        c->y[i].capacity = c->want[i].capacity + 16;
-        c->y[i].data = calloc((size_t)c->y[i].capacity, 16);
-    }
-    return NULL;
-}
-
-static const char *compare(Case *c) {
-    for (int i = 0; i < c->m->noutputs; i++) {
-        double d = distance(&c->y[i], &c->want[i]);
-        if (d > c->worst) c->worst = d;
-    }
-    return c->worst <= 1 ? NULL : "another result";
-}
-
-/* The first runs walk, record and launch what was recorded: all are compared. */
-static const char *measure(Case *c) {
+static bool measure(Case *c) {
     double ms[RUNS];
-    for (int i = 0; i < WARM + RUNS; i++) {
-        for (int k = 0; k < c->m->noutputs; k++) c->y[k].strides = NULL;
+    for (int i = 0; i < RUNS; i++) {
         double start = now_ms();
-        if (weir_run(c->m, c->in, c->x, c->y)) return c->m->error(c->in);
-        if (i >= WARM) ms[i - WARM] = now_ms() - start;
-        const char *wrong = i < WARM || i == WARM + RUNS - 1 ? compare(c) : NULL;
-        if (wrong) return wrong;
+        if (!run_once(c)) return false;
+        ms[i] = now_ms() - start;
+        tensors_free(c->y, c->m->noutputs);
     }
     qsort(ms, RUNS, sizeof *ms, by_time);
     c->ms = ms[RUNS / 2];
+    return true;
+}
+
+static bool run_set(Case *c, int set, bool timed) {
+    const weir_model *m = c->m;
+    bool fine = read_all(c, set, "input", m->inputs, c->x, m->ninputs) &&
+                read_all(c, set, "output", m->outputs, c->want, m->noutputs);
+    for (int i = 0; fine && i < TIMES; i++) {
+        fine = run_once(c);
+        fine = fine && compare(c);
+        tensors_free(c->y, m->noutputs);
+    }
+    if (fine && timed) fine = measure(c);
+    tensors_free(c->x, m->ninputs);
+    tensors_free(c->want, m->noutputs);
+    return fine;
+}
+
+static bool run_sets(Case *c, bool timed) {
+    char path[PATH];
+    size_t nin = (size_t)c->m->ninputs + 1, nout = (size_t)c->m->noutputs + 1;
+    c->x = calloc(nin, sizeof *c->x);
+    c->y = calloc(nout, sizeof *c->y);
+    c->want = calloc(nout, sizeof *c->want);
+    bool fine = c->x && c->y && c->want;
+    for (int set = 0; fine; set++) {
+        snprintf(path, sizeof path, "%s/test_data_set_%d", c->folder, set);
+        if (access(path, R_OK)) {
+            fine = set > 0 || failed(c, "the case has no test_data_set_0");
+            break;
+        }
+        fine = run_set(c, set, timed);
+    }
+    free(c->x);
+    free(c->y);
+    free(c->want);
+    return fine;
+}
+
+/* ---- a case ---------------------------------------------------------------------------------- */
+
+static bool run_case(Case *c, bool timed) {
+    char path[PATH], error[512] = "";
+    snprintf(path, sizeof path, "%s/model.so", c->folder);
+    void *so = dlopen(path, RTLD_NOW);
+    if (!so) return failed(c, dlerror());
+    c->m = ((weir_model_fn *)(uintptr_t)dlsym(so, WEIR_MODEL_SYMBOL))();
+    bool fine = weir_create(c->m, NULL, &c->in, error) == WEIR_OK;
+    if (!fine) failed(c, error);
+    if (fine) fine = run_sets(c, timed);
+    if (c->in && !c->broken) weir_destroy(c->m, c->in);
+    if (!c->broken) dlclose(so);
+    return fine;
+}
+
+static bool do_case(const Options *o, const char *folder) {
+    Case c = {.folder = folder, .distance = NO_FLOATS};
+    const char *slash = strrchr(folder, '/');
+    alarm(SECONDS);
+    bool fine = run_case(&c, o->timed);
+    if (!fine || o->verbose || o->timed)
+        printf("%-6s %-60s %s", fine ? "ok" : "FAIL", slash ? slash + 1 : folder, c.why);
+    if (fine && o->verbose && c.distance.ulp >= 0) printf("%.3g ulp", c.distance.ulp);
+    if (fine && o->timed) printf("  %.4f ms", c.ms);
+    if (!fine || o->verbose || o->timed) printf("\n");
+    fflush(stdout);
+    return fine;
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+/* The device's context outlives each case: making one takes longer than most of them. The driver's
+ * library, or NULL. */
+static void *keep_context(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+    int (*init)(unsigned), (*retain)(void **, int);
+    if (!driver) return NULL;
+    *(void **)&init = dlsym(driver, "cuInit");
+    *(void **)&retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
+    if (init(0) == 0 && retain(&context, 0) == 0) return driver;
+    dlclose(driver);
     return NULL;
 }
 
-static int run_case(const char *folder) {
-    Case *c = calloc(1, sizeof *c);
-    void *so = NULL;
-    if (!c) return 1;
-    c->folder = folder;
-    const char *wrong = load(c, &so);
-    if (!wrong) wrong = measure(c);
-    const char *slash = strrchr(folder, '/');
-    printf("%-6s %-60s %10.3g of tolerance %10.4f ms  %s\n", wrong ? "FAIL" : "ok",
-           slash ? slash + 1 : folder, c->worst, c->ms, wrong ? wrong : "");
+static void leave_context(void *driver) {
+    int (*release)(int);
+    if (!driver) return;
+    *(void **)&release = dlsym(driver, "cuDevicePrimaryCtxRelease_v2");
+    release(0);
+    dlclose(driver);
+}
+
+/* Takes this process's folders in turn; how it ends. */
+static int work(const Options *o, Progress *p, int w) {
+    void *driver = keep_context();
+    bool fine = true;
+    while (fine && p->next[w] < o->n) {
+        fine = do_case(o, o->folder[p->next[w]]);
+        (fine ? p->passed : p->failed)[w]++;
+        p->next[w] += o->jobs;
+    }
+    leave_context(driver);
+    return fine ? FINE : BROKEN;
+}
+
+static pid_t start(const Options *o, Progress *p, int w) {
     fflush(stdout);
-    if (c->in) weir_destroy(c->m, c->in);
-    for (int i = 0; i < MOST; i++) free(c->x[i].data), free(c->y[i].data), free(c->want[i].data);
-    free(c);
-    return wrong != NULL;
+    pid_t child = fork();
+    if (child == 0) exit(work(o, p, w));
+    return child;
+}
+
+/* A process ended in the midst of a case: that one fails. */
+static void note_end(const Options *o, Progress *p, int w, int status) {
+    const char *folder = o->folder[p->next[w]], *slash = strrchr(folder, '/');
+    printf("FAIL   %-60s ", slash ? slash + 1 : folder);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        printf("no result after %d s\n", SECONDS);
+    else if (WIFSIGNALED(status))
+        printf("%s\n", strsignal(WTERMSIG(status)));
+    else
+        printf("the process ended with code %d\n", WEXITSTATUS(status));
+    p->failed[w]++;
+    p->next[w] += o->jobs;
+}
+
+static void run_all(const Options *o, Progress *p) {
+    pid_t pid[PROCESSES];
+    int running = o->jobs, status;
+    for (int w = 0; w < o->jobs; w++) p->next[w] = w, pid[w] = start(o, p, w);
+    while (running) {
+        pid_t child = wait(&status);
+        for (int w = 0; w < o->jobs; w++) {
+            if (pid[w] != child) continue;
+            bool fine = WIFEXITED(status) && WEXITSTATUS(status) == FINE;
+            bool broken = WIFEXITED(status) && WEXITSTATUS(status) == BROKEN;
+            if (!fine && !broken && p->next[w] < o->n) note_end(o, p, w, status);
+            if (!fine && p->next[w] < o->n)
+                pid[w] = start(o, p, w);
+            else
+                running--;
+        }
+    }
+}
+
+static bool parse(Options *o, int argc, char **argv) {
+    for (int k; (k = getopt(argc, argv, "j:vt")) != -1;) {
+        if (k == 'j') o->jobs = atoi(optarg);
+        if (k == 'v') o->verbose = true;
+        if (k == 't') o->timed = true;
+        if (k == '?') return false;
+    }
+    o->folder = argv + optind;
+    o->n = argc - optind;
+    return o->jobs > 0 && o->jobs <= PROCESSES;
 }
 
 int main(int argc, char **argv) {
-    int failed = 0;
-    for (int i = 1; i < argc; i++) failed += run_case(argv[i]);
-    printf("%d passed, %d failed\n", argc - 1 - failed, failed);
-    return failed > 0;
+    Options o = {.jobs = 1};
+    int passed = 0, bad = 0;
+    Progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || !parse(&o, argc, argv))
+        return fprintf(stderr, "usage: runner [-j N] [-v] [-t] FOLDER...\n"), 2;
+    run_all(&o, p);
+    for (int w = 0; w < o.jobs; w++) passed += p->passed[w], bad += p->failed[w];
+    printf("%d passed, %d failed\n", passed, bad);
+    return bad > 0;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <unistd.h>
 
 double now_ms(void) {
     struct timespec t;
@@ -109,56 +108,10 @@ bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *
     return ok;
 }
 
-enum { FIRST_ROOM = 1 << 28 }; /* bytes */
-
-static bool is_huge(const weir_tensor *t) {
-    double bytes = dtype_bits_of(t->dtype) / 8.0;
-    for (int d = 0; d < t->rank; d++) bytes *= (double)t->dims[d];
-    return bytes > FIRST_ROOM;
-}
-
-/* Memory for outputs of the dims in `out`; a dim without a bound (-1) counts as 1 for now. Bounds
- * may be far above what a run makes, so at first no output gets more than FIRST_ROOM: a run that
- * needs more tells the dims. */
-static bool room_for(Engine *e, weir_tensor *out, HostTensor *outputs, bool first, char *error) {
-    for (int i = 0; i < e->noutputs; i++) {
-        for (int d = 0; d < out[i].rank; d++)
-            if (out[i].dims[d] < 0) out[i].dims[d] = 1;
-        bool object = host_is_object(out[i].dtype); /* the run allocates */
-        bool less = first && is_huge(&out[i]);
-        out[i].capacity = less ? FIRST_ROOM / 16 : host_count(&out[i]);
-        size_t bytes = less ? FIRST_ROOM : (size_t)host_bytes(&out[i]);
-        out[i].data = object ? NULL : calloc(bytes + 64, 1);
-        outputs[i] = (HostTensor){
-            .name = strdup(e->outputs[i].name), .t = out[i], .object = e->outputs[i].object};
-        if (!out[i].data && !object)
-            return snprintf(error, 512, "out of memory for output \"%s\"", e->outputs[i].name),
-                   false;
-    }
-    return true;
-}
-
 bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error) {
+    if (e->kind != ENGINE_EVAL) return host_run(e->model, e->instance, inputs, outputs, error);
     memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
-    if (e->kind == ENGINE_EVAL) return *error = '\0', eval_run(e, inputs, outputs);
-    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in),
-                *out = calloc((size_t)e->noutputs + 1, sizeof *out);
-    for (int i = 0; i < e->ninputs; i++) in[i] = inputs[i].t;
-    weir_status status = e->model->shapes(e->instance, in, out);
-    bool ok = true;
-    for (int round = 0; ok && (round == 0 || (status == WEIR_E_CAPACITY && round < 8)); round++) {
-        tensors_free(outputs, e->noutputs);
-        memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
-        ok = room_for(e, out, outputs, round == 0, error);
-        if (ok && (round || status == WEIR_OK)) status = weir_run(e->model, e->instance, in, out);
-    }
-    if (ok && status != WEIR_OK)
-        ok = (snprintf(error, 512, "%s", e->model->error(e->instance)), false);
-    for (int i = 0; ok && i < e->noutputs; i++) outputs[i].t = out[i];
-    if (!ok) tensors_free(outputs, e->noutputs);
-    free(in);
-    free(out);
-    return ok;
+    return *error = '\0', eval_run(e, inputs, outputs);
 }
 
 void engine_close(Engine *e) {
@@ -180,10 +133,6 @@ bool engine_kind(Args *a, EngineKind *kind) {
 }
 
 /* ---- inputs --------------------------------------------------------------------------------- */
-
-void tensors_free(HostTensor *t, int n) {
-    for (int i = 0; i < n; i++) host_free(&t[i]);
-}
 
 bool input_option(Args *a, InputOptions *o, bool *bad) {
     if (args_is(a, "input")) {

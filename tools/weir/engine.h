@@ -64,7 +64,6 @@ typedef struct InputOptions {
 bool input_option(Args *a, InputOptions *o, bool *bad);
 /* One tensor per input of the model. False after a message on stderr. */
 bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs);
-void tensors_free(HostTensor *t, int n);
 
 /* Progress goes to a terminal only, on one line that the next one overwrites (NULL: clears it);
  * other text goes to `to`. */

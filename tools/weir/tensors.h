@@ -19,6 +19,7 @@ typedef struct HostTensor {
 } HostTensor;
 
 void host_free(HostTensor *h);
+void tensors_free(HostTensor *t, int n);
 bool host_is_object(int32_t dtype);
 /* Copies the strings or the value into one block, h->t.data; dtype and dims stand in h->t. */
 bool host_flatten(HostTensor *h, const void *data);
@@ -44,6 +45,11 @@ char *read_whole(const char *path, size_t *n, char *error);
 void json_string(FILE *f, const char *text);
 /* A file appears whole or not at all; a device or a pipe that is there is written to. */
 bool write_whole(const char *path, const void *data, size_t n, char *error);
+
+/* Runs a compiled model; outputs are allocated (free them with tensors_free). False with a message
+ * in `error` (512 bytes). */
+bool host_run(const weir_model *m, weir_instance *instance, const HostTensor *inputs,
+              HostTensor *outputs, char *error);
 
 /* Values from a counter-based generator: floats in about -1..1; integers of 32 and 64 bits,
  * which are mostly indices, 0 or 1 as bools are; others 0..9; words. */
