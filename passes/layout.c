@@ -5,7 +5,8 @@
  * [n,c,y,z] -> (n, c/L, y, z, c%L). Seeds are the results of contractions whose output channel is
  * not stored last; the choice spreads over maps that use the channel of what they read and write as
  * one dim. Margins for reads outside the box are made real first (layout_halo.c); weights are
- * packed to match (layout_pack.c). Graph inputs and outputs keep the caller's dense form. */
+ * packed to match (layout_pack.c). Graph inputs and outputs keep the caller's dense form. For
+ * blocks of threads, channels of images are stored last (layout_last.c). */
 #include "passes/layout.h"
 
 static void count_items(Layouts *l, const Items *items) {
@@ -71,7 +72,6 @@ static void drop_needless_else(Layouts *l) {
     }
 }
 
-/* Blocks of threads take dense rows side by side, and lay out what they stage themselves. */
 static void lay_out(Layouts *l) {
     layouts_survey(l);
     layout_widen(l);
@@ -87,7 +87,10 @@ Flow *pass_layout(Arena *arena, const Flow *flow, const PassEnv *env) {
     Layouts l = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
     l.lanes = env->machine->vector_bytes / 4;
     drop_needless_else(&l);
-    if (!env->machine->block_threads) lay_out(&l);
+    if (env->machine->block_threads)
+        layout_last(&l);
+    else
+        lay_out(&l);
     flow_compact(l.flow);
     return l.flow;
 }

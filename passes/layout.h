@@ -28,11 +28,20 @@ void layout_widen(Layouts *l);
  * those that are there by then, the layouts. */
 void layout_choose(Layouts *l);
 void layout_blocks(Layouts *l);
+/* By container: the dim of its channels where it may be stored another way, or -1. */
+int *layout_channels(const Layouts *l);
+/* By container that has one: the least container of those that its maps tie it to; else -1. */
+int *layout_regions(const Layouts *l, const int *channel);
+/* layout_last.c: on a machine of blocks of threads, channels of images innermost. */
+void layout_last(Layouts *l);
 
 /* layout_halo.c: reads beyond the box become reads of a margin that holds the value. */
 void layout_halos(Layouts *l);
 /* layout_pack.c: weights of contractions in panels of lanes; other operands copied so that lanes
  * run. */
 void layout_packs(Layouts *l);
+/* The container of the same weights as `like` sees them: number `cont` itself when one map reads
+ * it. */
+int layout_weights(Layouts *l, int cont, const Cont *like);
 
 #endif

@@ -140,8 +140,7 @@ static const Layout *blocked(Layouts *l, const Cont *c, int dim) {
     return y;
 }
 
-/* By container: the dim that would be blocked, or -1. */
-static int *find_channels(Layouts *l) {
+int *layout_channels(const Layouts *l) {
     int n = l->flow->cont.n, *channel = NEW_ARRAY(l->arena, int, n + 1);
     for (int c = 0; c < n; c++) channel[c] = -1;
     for (int m = 0; m < l->flow->map.n; m++) {
@@ -157,7 +156,7 @@ static int *find_channels(Layouts *l) {
 }
 
 void layout_blocks(Layouts *l) {
-    const int *channel = find_channels(l);
+    const int *channel = layout_channels(l);
     for (int c = 0; c < l->flow->cont.n; c++)
         if (channel[c] >= 0)
             l->flow->cont.at[c].layout = blocked(l, &l->flow->cont.at[c], channel[c]);
@@ -192,7 +191,7 @@ static void set_least(void *user, int cont) {
     r->changed = true;
 }
 
-static Region find_regions(Layouts *l, const int *channel) {
+static Region find_regions(const Layouts *l, const int *channel) {
     Region r = {.of = NEW_ARRAY(l->arena, int, l->flow->cont.n + 1)};
     for (int c = 0; c < l->flow->cont.n; c++) r.of[c] = channel[c] >= 0 ? c : -1;
     do {
@@ -204,6 +203,10 @@ static Region find_regions(Layouts *l, const int *channel) {
         }
     } while (r.changed);
     return r;
+}
+
+int *layout_regions(const Layouts *l, const int *channel) {
+    return find_regions(l, channel).of;
 }
 
 /* The cost of every region's maps as containers are laid out now. */
@@ -244,7 +247,7 @@ static bool decide_plain(const Layouts *l, int cont, bool cheaper) {
 
 void layout_choose(Layouts *l) {
     int n = l->flow->cont.n;
-    const int *channel = find_channels(l);
+    const int *channel = layout_channels(l);
     Region r = find_regions(l, channel);
     double *lanes = NEW_ARRAY(l->arena, double, n + 1), *plain = NEW_ARRAY(l->arena, double, n + 1);
     add_costs(l, &r, plain);

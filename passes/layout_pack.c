@@ -101,8 +101,7 @@ static bool same_weights(const Cont *a, const Cont *b) {
     return same && same_layout(a->layout, b->layout);
 }
 
-/* A container of the same weights as `like` sees them: the one itself when only m reads it. */
-static int laid_out(Layouts *l, int cont, const Cont *like) {
+int layout_weights(Layouts *l, int cont, const Cont *like) {
     Cont *c = &l->flow->cont.at[cont];
     bool alone = !l->held[cont] && !c->layout;
     for (int i = 0; i < l->readers[cont].n; i++)
@@ -191,7 +190,7 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane) {
         Panels how = {&val->read, n, -1, -1, -1, width, 1, {false}};
         group_words(l, m, &how);
         c.layout = panels(l, &c, &how);
-        val->read.cont = laid_out(l, val->read.cont, &c);
+        val->read.cont = layout_weights(l, val->read.cont, &c);
     }
 }
 
@@ -219,7 +218,7 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, con
     if (how.inner == n || how.inner == blocked) how.inner = -1;
     if (!dot) group_words(l, m, &how);
     c.layout = panels(l, &c, &how);
-    read.cont = laid_out(l, b->read.cont, &c);
+    read.cont = layout_weights(l, b->read.cont, &c);
     b->read = read;
 }
 

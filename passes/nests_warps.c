@@ -142,6 +142,22 @@ static Dim flat(const Warps *w, const Access *a) {
     return lowering_simplify(w->lo, f);
 }
 
+/* Are `size` neighbours along l, of which number 0 has an index that is a multiple, all inside the
+ * container or none of them? */
+static bool inside_together(const Warps *w, const Access *a, Dim l, Dim size) {
+    Ctx *ctx = w->lo->ctx;
+    const Buf *b = &w->lo->nest->buf.at[a->cont];
+    for (int k = 0; k < a->rank; k++) {
+        Dim coef, rest;
+        if (!dim_uses(a->at[k], l)) continue;
+        if (!dim_is(dim_mod(ctx, b->box[k], size), 0) ||
+            !dim_affine(ctx, a->at[k], &l, 1, &coef, &rest) || !dim_is(coef, 1) ||
+            !dim_is(lowering_simplify(w->lo, dim_mod(ctx, rest, size)), 0))
+            return false;
+    }
+    return true;
+}
+
 /* Do `lanes` neighbours lie side by side, on a boundary, and all inside or none? */
 static bool copies_row(Warps *w, const Operand *o, int64_t lanes) {
     Lowering *lo = w->lo;
@@ -150,7 +166,7 @@ static bool copies_row(Warps *w, const Operand *o, int64_t lanes) {
     const Map *m = o->along ? w->plan->map : w->root->map;
     int mark = lo->env.n;
     Dim size = warps_const(w, lanes), chunks = warps_const(w, inner->block / lanes), coef, rest;
-    if (o->read->has_else || !dim_is(dim_mod(ctx, warps_total(w, m, inner), size), 0)) return false;
+    if (!dim_is(dim_mod(ctx, warps_total(w, m, inner), size), 0)) return false;
     Dim l = lowering_var(lo, "l", size), c = lowering_var(lo, "c", chunks);
     Dim x = sum(w, times(w, c, lanes), l);
     Dim block = lowering_var(lo, "k", warps_const(w, INT32_MAX));
@@ -158,7 +174,8 @@ static bool copies_row(Warps *w, const Operand *o, int64_t lanes) {
     Access at = o->along ? memory_at(w, o, o->first, sum(w, k, x))
                          : memory_at(w, o, sum(w, o->first, x), k);
     bool good = dim_affine(ctx, flat(w, &at), &l, 1, &coef, &rest) && dim_is(coef, 1) &&
-                dim_is(lowering_simplify(lo, dim_mod(ctx, rest, size)), 0);
+                dim_is(lowering_simplify(lo, dim_mod(ctx, rest, size)), 0) &&
+                (!o->read->has_else || inside_together(w, &at, l, size));
     lo->env.n = mark;
     return good;
 }

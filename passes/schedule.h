@@ -69,6 +69,7 @@ typedef struct Product {
     const Machine *machine;
     const WarpStep *step;
     double batch, rows, columns, reduced;
+    bool whole; /* tiles divide the reduction */
 } Product;
 double product_seconds(const Product *p);
 /* The same for an element-wise map that reads across what it writes. */

@@ -40,6 +40,7 @@ typedef struct Steps {
     Contraction roles;
     Side rows, columns, reduced;
     double batch;
+    bool whole; /* no block of the reduction may hang over its end */
 } Steps;
 
 /* ---- shape ------------------------------------------------------------------------------------
@@ -49,8 +50,7 @@ typedef struct Steps {
 static bool can_copy(const Steps *s, int read) {
     const Val *v = &s->map->body.val.at[read];
     const Val *other = v->has_else ? &s->map->body.val.at[v->arg[0]] : NULL;
-    if (access_by_value(s->map, &v->read) || s->r->s->flow->cont.at[v->read.cont].layout)
-        return false;
+    if (access_by_value(s->map, &v->read)) return false;
     return !other || (other->kind == VAL_CONST && !other->bits);
 }
 
@@ -106,8 +106,8 @@ static bool join_results(Steps *s, const int *dims, int n) {
     return s->rows.total >= LEAST_ROWS && s->columns.total >= LEAST_COLUMNS;
 }
 
-/* Blocks of the reduction may hang over its end where both operands end there; else it must be
- * whole blocks. */
+/* Do both operands end where the reduction does? Then its blocks may hang over; else they must be
+ * whole. */
 static bool ends_with(const Steps *s, int d) {
     const Flow *flow = s->r->s->flow;
     int found = 0;
@@ -118,18 +118,39 @@ static bool ends_with(const Steps *s, int d) {
             found += val->read.at[k] == s->map->dim.at[d].sym &&
                      flow->cont.at[val->read.cont].shape[k] == s->map->dim.at[d].extent;
     }
-    int64_t total = (int64_t)s->reduced.total;
-    return found == 2 || (dim_is_const(s->map->dim.at[d].extent, NULL) && total % PARTS_DEPTH == 0);
+    return found == 2;
+}
+
+static bool comes_in_blocks(const Steps *s) {
+    const Dim outer = s->map->dim.at[s->reduced.dim[0]].extent;
+    return dim_is_const(outer, NULL) && (int64_t)s->reduced.total % s->step->depth == 0;
+}
+
+/* Reduced dims as they follow each other in the first operand's memory, the innermost last. */
+static int reduced_order(const Steps *s, int *order) {
+    const Map *m = s->map;
+    int64_t stride[MAP_DIMS];
+    int n = 0;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (!map_reduces(m, d) || dim_is(m->dim.at[d].extent, 1)) continue;
+        stride[d] = access_stride(s->r->s->flow, m, &m->body.val.at[s->roles.a].read, d, 1);
+        int k = n++;
+        for (; k > 0 && stride[order[k - 1]] < stride[d]; k--) order[k] = order[k - 1];
+        order[k] = d;
+    }
+    return n;
 }
 
 static bool join_reduced(Steps *s) {
+    int order[MAP_DIMS], n = reduced_order(s, order);
     bool open = true;
-    for (int d = s->map->dim.n - 1; d >= 0; d--) {
-        if (!map_reduces(s->map, d) || dim_is(s->map->dim.at[d].extent, 1)) continue;
+    for (int i = n - 1; i >= 0; i--) {
         if (!open) return false;
-        join(&s->reduced, s->map, d, &open);
+        join(&s->reduced, s->map, order[i], &open);
     }
-    return s->reduced.n && s->reduced.total >= LEAST_DEPTH && ends_with(s, s->reduced.dim[0]);
+    if (!s->reduced.n || s->reduced.total < LEAST_DEPTH) return false;
+    s->whole = !ends_with(s, s->reduced.dim[0]);
+    return !s->whole || comes_in_blocks(s);
 }
 
 static bool has_shape(Steps *s, const int *dims, int n) {
@@ -191,9 +212,8 @@ static bool fits(const Product *s, const Tile *t, int slots) {
 
 /* Shorter blocks of the reduction, where fewer zeros come behind its end. */
 static Tile shortened(const Product *s, Tile t) {
-    while (t.depth / 2 >= s->step->depth &&
-           upward(s->reduced, t.depth / 2.0) < upward(s->reduced, t.depth))
-        t.depth /= 2;
+    for (int depth = t.depth / 2; depth >= s->step->depth; depth /= 2)
+        if (upward(s->reduced, depth) < upward(s->reduced, t.depth)) t.depth = depth;
     return t;
 }
 
@@ -203,7 +223,8 @@ static bool choose_tile(const Product *s, Tile *best, double *seconds) {
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         Tile t = shortened(s, tiles[i]);
         if (t.warp_rows % s->step->rows || t.warp_columns % s->step->columns ||
-            t.depth % s->step->depth || !fits(s, &t, 2))
+            t.depth % s->step->depth || !fits(s, &t, 2) ||
+            (s->whole && upward(s->reduced, t.depth) > s->reduced))
             continue;
         double cost = cost_of(s, &t);
         if (any && cost >= least) continue;
@@ -227,7 +248,8 @@ static Product product_of(const Steps *s) {
                      .batch = s->batch,
                      .rows = s->rows.total,
                      .columns = s->columns.total,
-                     .reduced = s->reduced.total};
+                     .reduced = s->reduced.total,
+                     .whole = s->whole};
 }
 
 /* ---- lines ------------------------------------------------------------------------------------

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Channels last, on a machine of blocks of threads.
+ *
+ * A convolution by steps of warps is a product whose reduction runs over a window's places and
+ * channels. Its operands come to shared memory in pieces of PIECE_BYTES, so what is reduced should
+ * lie side by side: images [n,c,y,z] are stored as (n, y, z, c), and their weights [o,c,r,s] as
+ * (o, r, s, c), so that a piece is channels of one place, inside the image or outside as a whole.
+ * The choice spreads as blocks of channels do (layout_block.c), over regions that hold at least one
+ * image which windows of such a product slide over. */
+#include "passes/layout.h"
+
+enum { PIECE_BYTES = 16, HALF_BYTES = 2 };
+
+/* Index `dim` is stored innermost, the others in their order. */
+static const Layout *stored_last(Layouts *l, const Cont *c, int dim) {
+    Layout *y = NEW(l->arena, Layout);
+    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank), *box = NEW_ARRAY(l->arena, Dim, c->rank);
+    int n = 0;
+    for (int i = 0; i <= c->rank; i++) {
+        int k = i == c->rank ? dim : i;
+        if (k == dim && i < c->rank) continue;
+        map[n] = flow_layout_sym(l->flow->ctx, k);
+        box[n++] = c->shape[k];
+    }
+    *y = (Layout){.rank = n, .map = map, .box = box};
+    return y;
+}
+
+/* The contraction a map is, where the machine has a step for what it multiplies. */
+static Contraction stepped(const Layouts *l, const Map *m) {
+    Contraction r = map_contraction(l->flow, m);
+    const Machine *machine = l->env->machine;
+    bool any = false;
+    for (int i = 0; r.is && i < machine->nstep; i++)
+        any |= machine->step[i]->name && machine->step[i]->a == m->body.val.at[r.a].type &&
+               machine->step[i]->b == m->body.val.at[r.b].type;
+    r.is = any;
+    return r;
+}
+
+/* By container: is it in a region where windows of a product by steps slide over an image? */
+static bool *find_wanted(const Layouts *l, const int *channel, const int *region) {
+    bool *wanted = NEW_ARRAY(l->arena, bool, l->flow->cont.n + 1);
+    for (int i = 0; i < l->flow->map.n; i++) {
+        const Map *m = l->flow->map.at[i];
+        Contraction r = stepped(l, m);
+        if (!r.is) continue;
+        const Access *a = &m->body.val.at[r.a].read;
+        if (channel[a->cont] >= 0 && access_slides(m, a)) wanted[region[a->cont]] = true;
+    }
+    return wanted;
+}
+
+/* The index of the weights that runs along the channels of the image, where others come behind it;
+ * else -1. */
+static int reduced_index(const Layouts *l, const Map *m, const Access *image, const Access *weights,
+                         int channel) {
+    const Cont *c = &l->flow->cont.at[weights->cont];
+    int d = access_dim(m, image, channel), at = -1;
+    int64_t behind = 1;
+    for (int k = 0; d >= 0 && k < weights->rank; k++) {
+        if (at >= 0) behind *= extent_or(c->shape[k], 2);
+        if (access_dim(m, weights, k) == d) at = k;
+    }
+    return behind > 1 ? at : -1;
+}
+
+static void turn_weights(Layouts *l, const int *channel) {
+    for (int i = 0; i < l->flow->map.n; i++) {
+        Map *m = l->flow->map.at[i];
+        Contraction r = stepped(l, m);
+        if (!r.is) continue;
+        const Access *image = &m->body.val.at[r.a].read;
+        Access *weights = &m->body.val.at[r.b].read;
+        Cont c = l->flow->cont.at[weights->cont];
+        if (!l->flow->cont.at[image->cont].layout || channel[image->cont] < 0) continue;
+        int k = reduced_index(l, m, image, weights, channel[image->cont]);
+        if (k < 0 || c.kind != CONT_PARAM || c.layout) continue;
+        c.layout = stored_last(l, &c, k);
+        weights->cont = layout_weights(l, weights->cont, &c);
+    }
+}
+
+void layout_last(Layouts *l) {
+    static const char *const words[] = {"plain", "last", NULL};
+    l->lanes = PIECE_BYTES / HALF_BYTES;
+    layouts_survey(l);
+    const int *channel = layout_channels(l), *region = layout_regions(l, channel);
+    const bool *wanted = find_wanted(l, channel, region);
+    for (int k = 0; k < l->flow->cont.n; k++) {
+        Cont *c = &l->flow->cont.at[k];
+        if (channel[k] < 0 || c->kind != CONT_TMP || !wanted[region[k]]) continue;
+        if (recipe_decide(l->env, "layout", c->name, words, true))
+            c->layout = stored_last(l, c, channel[k]);
+    }
+    turn_weights(l, channel);
+}
