@@ -293,6 +293,7 @@ typedef struct Inline {
     BodyReadFn *read;
     void *user;
     bool expand;
+    const bool *native; /* by Prim: not expanded; NULL: all are */
     int *map;
 } Inline;
 
@@ -393,13 +394,14 @@ static int inline_prim(Inline *in, const Val *v) {
     DType operand = in->b->val.at[args[row->arity - 1]].type;
     if (in->expand && row->typing != TYPE_SELECT && small_float(operand))
         return expand_small(in->b, v->prim, v->type, args);
-    if (in->expand && row->defined) return expand_func(in->b, v->prim, args);
+    bool native = in->native && in->native[v->prim] && operand == F32;
+    if (in->expand && row->defined && !native) return expand_func(in->b, v->prim, args);
     return body_prim(in->b, v->prim, args);
 }
 
-void body_expand(Body *b, const Body *from, int *map) {
+void body_expand(Body *b, const Body *from, const bool *native, int *map) {
     ASSERT(b != from);
-    Inline in = {.b = b, .from = from, .expand = true, .map = map};
+    Inline in = {.b = b, .from = from, .expand = true, .native = native, .map = map};
     inline_all(&in);
 }
 

@@ -82,8 +82,8 @@ void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, c
                  BodyReadFn *read, void *user, int *map);
 /* Copies as body_inline does, every read and dim kept, FUNC primitives replaced by their
  * definitions; float types below 32 bits compute in f32: they are only read, selected, converted.
- */
-void body_expand(Body *b, const Body *from, int *map);
+ * `native`: by Prim, functions of f32 that stay; NULL: none does. */
+void body_expand(Body *b, const Body *from, const bool *native, int *map);
 /* Drops Vals that no root needs; roots are renumbered in place. */
 void body_prune(Body *b, int *roots, int nroots);
 

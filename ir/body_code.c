@@ -120,7 +120,7 @@ BodyCode *body_compile(Arena *arena, const Body *b) {
     BodyCode *code = NEW(arena, BodyCode);
     code->body.arena = arena;
     code->map = NEW_ARRAY(arena, int, b->val.n);
-    body_expand(&code->body, b, code->map);
+    body_expand(&code->body, b, NULL, code->map);
     int n = code->body.val.n, *source = NEW_ARRAY(arena, int, n);
     for (int i = b->val.n - 1; i >= 0; i--) source[code->map[i]] = i;
     Compile c = {.arena = arena, .code = code};

@@ -67,6 +67,7 @@ typedef struct Machine {
     int nstep;            /* steps of a warp */
     const WarpStep *step[MACHINE_USES];
     double step_flops; /* FLOP a second of one core by these */
+    bool exp2;         /* it has an instruction for 2^x: within 2 ulp, 0 below the normal numbers */
 } Machine;
 
 #endif

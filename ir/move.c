@@ -222,7 +222,7 @@ Dim move_flops(Arena *arena, const Flow *flow, const Map *map) {
     Body expanded = {.arena = scratch};
     int *number = NEW_ARRAY(scratch, int, map->body.val.n), flops;
     (void)arena;
-    body_expand(&expanded, &map->body, number);
+    body_expand(&expanded, &map->body, NULL, number);
     flops = body_flops(&expanded);
     for (int w = 0; w < map->write.n; w++)
         if (map->write.at[w].combine) flops += body_flops(&map->write.at[w].combine->merge);

@@ -20,6 +20,11 @@
  * side. A `sync` and a `fold thread` are reached by all threads of the block. Two threads may not
  * touch one element, one of them storing, without a `sync` between; two blocks not at all. A nest
  * without blocks and threads runs in one thread and says why (`serial`);
+ * - a `fragment` array of a block, beside its `shared` ones, has its elements in registers, as the
+ * a operand of a warp's step wants them: of 16-bit elements and rows in the last two dims. With g
+ * and t, of 8 and 4, the two innermost loops over threads and l a lane of two, a thread stores
+ * elements of rows 8 i + g and columns 8 j + 2 t + l, and steps (`use`) of its warp alone read
+ * them. No `sync` need stand between;
  * - an `async` body of one read and one store copies to a shared array behind the thread's back.
  * `commit` ends a group of a thread's copies, `wait N` waits until at most its N newest groups are
  * under way; from then on the thread may read what it copied, others after the next `sync`;
@@ -30,7 +35,7 @@
 
 #include "eval.h"
 
-typedef enum { BUF_MEMORY, BUF_REG, BUF_TILE, BUF_SHARED, BUF_SCRATCH } BufKind;
+typedef enum { BUF_MEMORY, BUF_REG, BUF_TILE, BUF_SHARED, BUF_SCRATCH, BUF_FRAGMENT } BufKind;
 
 typedef struct Buf {
     const char *name;

@@ -4,10 +4,13 @@
  *
  * Watched are the arrays of a block and memory that the nest stores to. The evaluator runs the
  * threads of a block in lockstep, so a race would not show in the result; here it is an error.
- * Between blocks nothing orders anything. Elements smaller than a byte share it. What a group of
+ * Between blocks nothing orders anything. Elements smaller than a byte share it. An element of a
+ * fragment is one thread's to store and its warp's to read, in whatever order. What a group of
  * asynchronous copies stores is stored, by the thread that asked for it, when that waits for the
  * group; until then nobody may touch it. */
 #include "nest_eval.h"
+
+enum { WARP = 32 };
 
 static int64_t unit_of(const NestCode *c, int buf, int64_t element) {
     int bits = dtype_bits(c->nest->buf.at[buf].type);
@@ -18,7 +21,8 @@ void nest_touch_begin(NestCode *c) {
     NestThreads *t = c->threads;
     for (int b = 0; b < c->nest->buf.n; b++) {
         const Buf *buf = &c->nest->buf.at[b];
-        bool watched = buf->kind == BUF_SHARED || (buf->kind == BUF_MEMORY && buf->written);
+        bool watched = buf->kind == BUF_SHARED || buf->kind == BUF_FRAGMENT ||
+                       (buf->kind == BUF_MEMORY && buf->written);
         if (!watched || !c->buf[b].data) continue;
         int64_t count = 1;
         for (int k = 0; k < buf->rank; k++) count *= c->buf[b].dim[k];
@@ -35,6 +39,23 @@ static _Noreturn void race(const NestCode *c, const NestStmt *s, int buf, int64_
          "\"%s\"; put a `sync` between, or let one of them do both",
          c->nest->name, (long long)element, c->nest->buf.at[buf].name, who,
          nest_stmt_str(c->arena, c->nest, s->stmt));
+}
+
+/* Who stores to an element of a fragment in a block has it there. */
+static void touch_fragment(const NestCode *c, const NestStmt *s, int buf, int64_t element,
+                           int thread, bool store) {
+    const NestThreads *t = c->threads;
+    NestTouch *x = &t->touch[buf][element];
+    bool known = x->write_block == t->block;
+    if (known && (store ? thread != x->write_thread : thread / WARP != x->write_thread / WARP))
+        fail(c->ctx, E_VERIFY,
+             "element %lld of fragment \"%s\" in nest \"%s\" is in a register of thread %d, and "
+             "thread %d %s it, at \"%s\"",
+             (long long)element, c->nest->buf.at[buf].name, c->nest->name, x->write_thread, thread,
+             store ? "stores to" : "reads", nest_stmt_str(c->arena, c->nest, s->stmt));
+    if (!store) return;
+    x->write_block = t->block;
+    x->write_thread = (int16_t)thread;
 }
 
 static _Noreturn void unfinished(const NestCode *c, const NestStmt *s, int buf, int64_t element) {
@@ -82,10 +103,15 @@ void nest_touch(NestCode *c, const NestStmt *s, int buf, const int64_t *address,
                 bool store) {
     const NestThreads *t = c->threads;
     int32_t first = c->nest->buf.at[buf].kind == BUF_SHARED ? t->block : t->first_block;
+    bool fragment = c->nest->buf.at[buf].kind == BUF_FRAGMENT;
     if (!t->touch[buf]) return;
     for (int l = 0; l < n; l++) {
         if (address[l] < 0) continue;
         int thread = t->first + l / t->lanes;
+        if (fragment) {
+            touch_fragment(c, s, buf, address[l], thread, store);
+            continue;
+        }
         NestTouch *x = &t->touch[buf][unit_of(c, buf, address[l])];
         if (under_way(t, x)) unfinished(c, s, buf, address[l]);
         const char *who = conflict(t, x, first, thread, store);

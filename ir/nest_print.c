@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-const char *const buf_words[] = {"mem", "reg", "tile", "shared", "scratch", NULL};
+const char *const buf_words[] = {"mem", "reg", "tile", "shared", "scratch", "fragment", NULL};
 const char *const mark_words[] = {"for", "parallel", "unroll", "vector", "block", "thread", NULL};
 
 static const char *buf_name(void *user, int number) {

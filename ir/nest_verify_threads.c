@@ -17,6 +17,8 @@ typedef struct Walk {
     int nvar;
     Dim var[RANK_MAX]; /* of these loops */
     bool apart;        /* not all threads come here */
+    Dim lane;          /* of the vector loop around; or NULL */
+    Dim reduced;       /* of the step around: the loop that counts what it sums; or NULL */
 } Walk;
 
 static bool has_threads(const Stmts *stmts) {
@@ -62,15 +64,76 @@ static void verify_async(Walk *w, const Stmt *s) {
         complain(w->v, s, NULL, "what is asynchronous copies from memory to a shared array");
 }
 
+static bool is_multiple(const Walk *w, Dim d, int64_t of) {
+    Ctx *ctx = w->nest->ctx;
+    return dim_is(dim_mod(ctx, d, dim_const(ctx, of)), 0);
+}
+
+/* d = a x + b y + rest, with a rest of a multiple of `step`; x or y: NULL where it may not occur.
+ */
+static bool is_spread(const Walk *w, Dim d, Dim x, int64_t a, Dim y, int64_t b, int64_t step) {
+    const Dim group = w->var[w->nvar - 2], pair = w->var[w->nvar - 1];
+    Dim sym[] = {x, y}, coef[2], rest;
+    int n = y ? 2 : 1;
+    if (!x || !dim_affine(w->nest->ctx, d, sym, n, coef, &rest) || !dim_is(coef[0], a))
+        return false;
+    if (y && !dim_is(coef[1], b)) return false;
+    return !dim_uses(rest, group) && !dim_uses(rest, pair) && is_multiple(w, rest, step);
+}
+
+/* An access to a fragment stands where the thread has the element; what others read is left to the
+ * evaluator. */
+static void verify_fragment(Walk *w, const Stmt *s, const Access *a, bool store) {
+    enum { SIDE = 8, DEPTH = 16 };
+    const Buf *b = &w->nest->buf.at[a->cont];
+    if (b->kind != BUF_FRAGMENT) return;
+    bool good = w->nvar >= 2 && a->rank >= 2 && (store ? !w->reduced && w->lane : !!w->reduced);
+    if (good) {
+        Dim group = w->var[w->nvar - 2], pair = w->var[w->nvar - 1];
+        Dim row = a->at[a->rank - 2], column = a->at[a->rank - 1];
+        good = is_spread(w, row, group, 1, NULL, 0, SIDE) &&
+               (store ? is_spread(w, column, pair, 2, w->lane, 1, SIDE)
+                      : is_spread(w, column, w->reduced, 1, NULL, 0, DEPTH));
+    }
+    if (!good)
+        complain(w->v, s, NULL,
+                 "\"%s\" is a fragment: threads store the pairs that steps of their warp want of "
+                 "them, and only steps read it",
+                 b->name);
+}
+
+static void verify_fragments(Walk *w, const Stmt *s) {
+    for (int v = 0; v < s->code.val.n; v++)
+        if (s->code.val.at[v].kind == VAL_READ)
+            verify_fragment(w, s, &s->code.val.at[v].read, false);
+    for (int i = 0; i < s->store.n; i++) verify_fragment(w, s, &s->store.at[i].to, true);
+}
+
 static bool meets(const Stmt *s) {
     return s->kind == STMT_SYNC || s->kind == STMT_COMMIT || s->kind == STMT_WAIT ||
            (s->kind == STMT_FOLD && s->threads);
+}
+
+static bool is_of_block(const Walk *w, const Stmt *s) {
+    BufKind kind = w->nest->buf.at[s->buf].kind;
+    return kind == BUF_SHARED || kind == BUF_FRAGMENT;
+}
+
+static void verify_fragment_type(Walk *w, const Stmt *s) {
+    const Buf *b = &w->nest->buf.at[s->buf];
+    int64_t side = 16;
+    bool good = dtype_is_float(b->type) && dtype_bits(b->type) == 16 && b->rank >= 2;
+    for (int k = b->rank - 2; good && k < b->rank; k++) good = is_multiple(w, b->box[k], side);
+    if (!good)
+        complain(w->v, s, NULL, "a fragment has rows and columns by %lld, of 16-bit floats",
+                 (long long)side);
 }
 
 static void verify_inside(Walk *w, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *s = stmts->at[i];
         bool apart = w->apart;
+        Dim lane = w->lane, reduced = w->reduced;
         if (meets(s) && !w->threads) complain(w->v, s, NULL, "there are no threads here to meet");
         if (meets(s) && w->apart) complain(w->v, s, NULL, "not all threads of a block come here");
         if (meets(s) && s->kind == STMT_FOLD) verify_fold(w, s);
@@ -79,13 +142,16 @@ static void verify_inside(Walk *w, const Stmts *stmts) {
             complain(w->v, s, NULL, "blocks and threads stand outermost, threads inside blocks");
         if (s->kind == STMT_FOR && s->mark == LOOP_PARALLEL && strcmp(w->nest->on, "cpu"))
             complain(w->v, s, NULL, "parallel loops are of the CPU; here are blocks and threads");
-        if (s->kind == STMT_DECL && w->nest->buf.at[s->buf].kind == BUF_SHARED)
+        if (s->kind == STMT_BODY) verify_fragments(w, s);
+        if (s->kind == STMT_DECL && is_of_block(w, s))
             complain(w->v, s, NULL, "shared arrays stand around the threads of a block");
         if (s->kind == STMT_DECL && w->threads && w->nest->buf.at[s->buf].kind == BUF_SCRATCH)
             complain(w->v, s, NULL, "threads have no scratch memory");
         w->apart |= splits(w, s);
+        if (s->kind == STMT_FOR && s->mark == LOOP_VECTOR) w->lane = s->var;
+        if (s->kind == STMT_USE && s->body.n == 1) w->reduced = s->body.at[0]->var;
         verify_inside(w, &s->body);
-        w->apart = apart;
+        w->apart = apart, w->lane = lane, w->reduced = reduced;
     }
 }
 
@@ -107,9 +173,12 @@ static void verify_thread(Walk *w, const Stmt *s) {
 static void verify_outside(Walk *w, const Stmts *stmts) {
     for (int i = 0; i + 1 < stmts->n; i++) {
         const Stmt *s = stmts->at[i];
-        if (s->kind != STMT_DECL || w->nest->buf.at[s->buf].kind != BUF_SHARED)
+        if (s->kind != STMT_DECL || !is_of_block(w, s))
             complain(w->v, s, NULL, "only shared arrays stand between blocks and threads");
-        if (s->has_init) complain(w->v, s, NULL, "threads store to shared arrays what they hold");
+        if (w->nest->buf.at[s->buf].kind == BUF_FRAGMENT)
+            verify_fragment_type(w, s);
+        else if (s->has_init)
+            complain(w->v, s, NULL, "threads store to shared arrays what they hold");
     }
     const Stmt *last = stmts->n ? stmts->at[stmts->n - 1] : NULL;
     bool loop = last && last->kind == STMT_FOR;

@@ -66,6 +66,22 @@ static int own_dim(const Warps *w, int d) {
     return -1;
 }
 
+/* ---- guards ------------------------------------------------------------------------------------
+ */
+
+static bool never(const Lowering *lo, Dim guard) {
+    DimEnv env = lowering_env(lo);
+    return dim_ge0(lo->ctx, dim_addc(lo->ctx, dim_mulc(lo->ctx, guard, -1), -1), &env);
+}
+
+static Stmts *when(Warps *w, Dim guard, Stmts *into) {
+    DimEnv env = lowering_env(w->lo);
+    if (dim_ge0(w->lo->ctx, guard, &env)) return into;
+    Stmt *s = nest_if(w->lo->nest, into);
+    vec_push(w->lo->arena, &s->guard, guard);
+    return &s->body;
+}
+
 /* ---- blocks and threads -----------------------------------------------------------------------
  */
 
@@ -210,9 +226,11 @@ void warps_operand(Warps *w, Operand *o, Stmts *into) {
 }
 
 Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced) {
-    Dim at[] = {slot, o->along ? side : reduced, o->along ? reduced : side};
+    Dim at[] = {o->fragment ? warps_const(w, 0) : slot, o->along ? side : reduced,
+                o->along ? reduced : side};
     for (int k = 0; k < 3; k++) at[k] = lowering_simplify(w->lo, at[k]);
-    return (Access){o->buf, 3, arena_copy(w->lo->arena, at, sizeof at)};
+    Dim *index = arena_copy(w->lo->arena, at, sizeof at);
+    return o->fragment ? (Access){o->buf, 2, index + 1} : (Access){o->buf, 3, index};
 }
 
 /* Is an element of the container certainly there? */
@@ -238,6 +256,38 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
     s->async = o->lanes > 1;
     s->from = w->plan->map->from;
     vec_push(lo->arena, &s->store, ((Store){*to, val}));
+}
+
+void warps_fragment(Warps *w, Operand *o, Stmts *into) {
+    Nest *nest = w->lo->nest;
+    const char *name = w->lo->flow->cont.at[o->read->read.cont].name;
+    Dim box[] = {warps_const(w, o->side->block), warps_const(w, w->plan->reduced.block)};
+    o->along = o->fragment = true;
+    o->buf = nest_buf(nest, internf(w->lo->ctx, "%s.%d", name, w->lo->fresh++), BUF_FRAGMENT,
+                      o->type, box, 2);
+    nest_decl(nest, into, o->buf)->has_init = true;
+}
+
+void warps_fetch(Warps *w, const Operand *o, Stmts *into) {
+    Lowering *lo = w->lo;
+    const WarpStep *step = w->step;
+    int mark = lo->env.n;
+    Dim parts = warps_const(w, w->plan->reduced.block / GROUP), two = warps_const(w, 2);
+    Dim m = warps_open(w, "m", warps_const(w, o->side->warp / step->rows), LOOP_UNROLL, &into);
+    Dim h = warps_open(w, "h", warps_const(w, step->rows / GROUP), LOOP_UNROLL, &into);
+    Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
+    Dim side = sum(w, o->first, row);
+    into = when(
+        w, dim_addc(lo->ctx, dim_sub(lo->ctx, warps_total(w, w->root->map, o->side), side), -1),
+        into);
+    Dim k = warps_open(w, "k", parts, LOOP_UNROLL, &into);
+    Dim l = warps_open(w, "l", two, LOOP_VECTOR, &into);
+    Dim reduced = sum(w, times(w, k, GROUP), sum(w, times(w, w->pair, 2), l));
+    Stmt *s = nest_body(lo->nest, into);
+    int val = body_read(&s->code, memory_at(w, o, side, reduced), o->type);
+    vec_push(lo->arena, &s->store, ((Store){warps_shared(w, o, NULL, row, reduced), val}));
+    s->from = w->plan->map->from;
+    lo->env.n = mark;
 }
 
 /* A block of the reduction to a slot: neighbouring threads take neighbours in memory. */
@@ -326,19 +376,6 @@ void warps_steps(Warps *w, Stmts *into) {
                        &into);
     one_step(w, k, m, n, into);
     w->lo->env.n = mark;
-}
-
-static bool never(const Lowering *lo, Dim guard) {
-    DimEnv env = lowering_env(lo);
-    return dim_ge0(lo->ctx, dim_addc(lo->ctx, dim_mulc(lo->ctx, guard, -1), -1), &env);
-}
-
-static Stmts *when(Warps *w, Dim guard, Stmts *into) {
-    DimEnv env = lowering_env(w->lo);
-    if (dim_ge0(w->lo->ctx, guard, &env)) return into;
-    Stmt *s = nest_if(w->lo->nest, into);
-    vec_push(w->lo->arena, &s->guard, guard);
-    return &s->body;
 }
 
 void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {

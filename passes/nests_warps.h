@@ -14,6 +14,7 @@ typedef struct Operand {
     const JoinedDims *side; /* rows, or columns */
     Dim first;              /* the block's first of them */
     bool along;             /* reduced elements lie side by side */
+    bool fragment;          /* in registers, all of it, instead of shared memory */
     DType type;
     int buf, lanes; /* lanes: copied at once */
     int slots;      /* blocks that are in shared memory at a time, ... */
@@ -58,6 +59,10 @@ void warps_threads(Warps *w, Stmts **into);
 
 /* Declares an operand's shared memory and finds how it is copied. */
 void warps_operand(Warps *w, Operand *o, Stmts *into);
+/* Declares a fragment of it, of type o->type. */
+void warps_fragment(Warps *w, Operand *o, Stmts *into);
+/* Every thread reads from memory what it has of the fragment. */
+void warps_fetch(Warps *w, const Operand *o, Stmts *into);
 /* Where an element lies in it. */
 Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced);
 /* Copies a block of the reduction to a slot. */

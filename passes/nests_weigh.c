@@ -1,32 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of rows of scores that weigh rows of values (weigh.h), block by block of keys.
  *
- * A warp has 16 rows of the block's, each thread some elements of them, of the scores and of the
+ * A warp has some rows of the block's, each thread some elements of them, of the scores and of the
  * results alike. Of a row it keeps the greatest score so far, the sum of terms exp(s - top), and
  * what they weighed:
  *
- *     copy the block's rows of q, and the first blocks of k and v
+ *     fetch the block's rows of q; copy the first blocks of k and v
  *     for each block of keys: wait for it; ask for the one `ahead`
  *         s = q k, by steps; shaped, and -inf where there is no key
  *         greatest of the block; all that was summed before, times exp(top before - top now)
- *         p = exp(s - top) to shared memory, and added to the row's sum
+ *         p = exp(s - top), a fragment for the next product, and added to the row's sum
  *         y += p v, by steps
  *     y / sum, where a row is there
  *
- * While all scores of a row are -inf nothing is taken off them, so that their terms are 0; a row
- * that has no other is 0 / 0, as it is where the maximum is known before. */
+ * Rows of q and terms p stay in the registers in which steps want them: of the sums of a step each
+ * thread has just the elements that it must bring to the next as an operand. Products without a
+ * step have both in shared memory.
+ *
+ * Terms are powers of two: exp(s - top) = 2^(s u - top u) with u = log2 e, one multiplication and
+ * addition a score. Where top u would overflow u is 1: so far out scores that differ at all differ
+ * by so much that the lower one's term is 0. While all scores of a row are -inf nothing is taken
+ * off them, so that their terms are 0; a row that has no other is 0 / 0, as it is where the maximum
+ * is known before. */
 #include "passes/nests_warps.h"
 #include "passes/weigh.h"
+
+static const double log2_e = 0x1.715476p0;
 
 typedef struct Weigh {
     Lowering *lo;
     Weighing is;
     Warps scores, values;
     WarpStep plain[2];
-    Dim key;                             /* the first of the block */
-    Dim at[RANK_MAX];                    /* by index of the scores: that of the block */
-    int high, one, top, off, scale, sum; /* registers: by row, `high` and `sum` by lane too */
-    Access s, row_off, row_sum;          /* what bodies read instead of containers */
+    Dim key;                                   /* the first of the block */
+    Dim at[RANK_MAX];                          /* by index of the scores: that of the block */
+    int high, one, top, unit, off, scale, sum; /* registers: by row, `high` and `sum` by lane too */
+    Access s; /* what bodies read instead of the scores' container */
 } Weigh;
 
 static const MapPlan *plan_at(const Weigh *g, int pos) {
@@ -102,8 +111,6 @@ static Leaf leaf_at(Weigh *g, int pos, const WarpElement *e) {
         set_index(g, pos, k, at, f.value);
     }
     g->s = e->acc;
-    g->row_off = row_at(g, g->off, e->m, e->h, NULL);
-    g->row_sum = row_at(g, g->sum, e->m, e->h, e->lane.var);
     return f;
 }
 
@@ -120,14 +127,33 @@ static int written_val(const Leaf *f) {
     return f->map->write.at[0].val[0];
 }
 
+/* Val v before it was rounded to halves, where f32 was made of these. */
+static int exact_of(const Body *b, int v) {
+    const Val *wide = &b->val.at[v], *half = &b->val.at[wide->arg[0]];
+    bool rounded = wide->kind == VAL_PRIM && wide->prim == P_CVT && wide->type == F32 &&
+                   half->kind == VAL_PRIM && half->prim == P_CVT && dtype_is_float(half->type) &&
+                   dtype_bits(half->type) == 16 && b->val.at[half->arg[0]].type == F32;
+    return rounded ? half->arg[0] : v;
+}
+
+/* Scores that no memory holds keep what rounding to their containers' halves would take. */
+static void unround(Body *b) {
+    for (int v = 0; v < b->val.n; v++) {
+        Val *val = &b->val.at[v];
+        for (int i = 0; val->kind == VAL_PRIM && i < prim_row(val->prim)->arity; i++)
+            val->arg[i] = exact_of(b, val->arg[i]);
+    }
+}
+
 /* What the map makes of the scores takes their place. */
 static void shape(Weigh *g, int pos, const WarpElement *e, const Lane *lane, const Access *to,
                   Stmts *into) {
     Leaf f = leaf_at(g, pos, e);
     int val;
     Stmt *s = open_value(&f, lane, written_val(&f), &val, into);
-    DType type = g->lo->flow->cont.at[f.map->write.at[0].to[0].cont].type;
-    body_store(&f, s, *to, body_cvt(&s->code, F32, body_cvt(&s->code, type, val)));
+    int score = body_cvt(&s->code, F32, val);
+    unround(&s->code);
+    body_store(&f, s, *to, exact_of(&s->code, score));
     finish_body(&f, s);
 }
 
@@ -182,12 +208,13 @@ static void shape_scores(Weigh *g, Stmts *into) {
 
 /* high = max(high, s), lane by lane. */
 static void find_greatest(Weigh *g, Stmts *into) {
-    int mark = g->lo->env.n, val;
+    int mark = g->lo->env.n;
     WarpElement e = warps_element(&g->scores, &into);
     Leaf f = leaf_at(g, g->is.top, &e);
-    Stmt *s = open_value(&f, &e.lane, written_val(&f), &val, into);
+    Stmt *s = nest_body(g->lo->nest, lane_loop(&f, &e.lane, into));
+    Body *b = &s->code;
     Access to = row_at(g, g->high, e.m, e.h, e.lane.var);
-    body_store(&f, s, to, body_prim2(&s->code, P_MAX, body_read(&s->code, to, F32), val));
+    body_store(&f, s, to, body_prim2(b, P_MAX, body_read(b, to, F32), body_read(b, e.acc, F32)));
     finish_body(&f, s);
     g->lo->env.n = mark;
 }
@@ -212,26 +239,36 @@ static void fold_row(Weigh *g, int lanes, Prim by, const char *combine, Dim m, D
     fold->from = w->plan->map->from;
 }
 
-/* top, what is taken off scores now, and by what is scaled what was summed. */
-static void raise_tops(Weigh *g, Stmts *into) {
+/* The greatest so far, in what unit exponents are and what is taken off them now, and by what is
+ * scaled what was summed. */
+static void raise_top(Weigh *g, Dim m, Dim h, Stmts *into) {
     Lowering *lo = g->lo;
-    int mark = lo->env.n;
+    Stmt *s = nest_body(lo->nest, into);
+    Body *b = &s->code;
+    Access top = row_at(g, g->top, m, h, NULL), off = row_at(g, g->off, m, h, NULL);
+    int least = body_bits(b, F32, lowest(g)), before = body_read(b, top, F32);
+    int now = body_prim2(b, P_MAX, before, body_read(b, row_at(g, g->one, m, h, NULL), F32));
+    int small = body_prim2(b, P_LT, body_prim1(b, P_ABS, now), body_const(b, F32, 0x1p127));
+    int unit = body_prim3(b, P_SELECT, small, body_const(b, F32, log2_e), body_const(b, F32, 1));
+    int any = body_prim2(b, P_GT, now, least);
+    int less = body_prim3(b, P_SELECT, any, body_prim2(b, P_MUL, now, unit), body_const(b, F32, 0));
+    int had = body_prim2(b, P_GT, before, least);
+    int last = body_prim3(b, P_SELECT, had, body_read(b, off, F32), least);
+    int scale = body_prim1(b, P_EXP2, body_prim2(b, P_SUB, last, less));
+    vec_push(lo->arena, &s->store, ((Store){top, now}));
+    vec_push(lo->arena, &s->store, ((Store){off, less}));
+    vec_push(lo->arena, &s->store, ((Store){row_at(g, g->unit, m, h, NULL), unit}));
+    vec_push(lo->arena, &s->store, ((Store){row_at(g, g->scale, m, h, NULL), scale}));
+    s->from = plan_at(g, g->is.top)->map->from;
+}
+
+static void raise_tops(Weigh *g, Stmts *into) {
+    int mark = g->lo->env.n;
     Dim m, h;
     open_rows(g, &m, &h, &into);
     fold_row(g, g->high, P_MAX, "max", m, h, into);
-    Stmt *s = nest_body(lo->nest, into);
-    Body *b = &s->code;
-    Access top = row_at(g, g->top, m, h, NULL);
-    int before = body_read(b, top, F32);
-    int now = body_prim2(b, P_MAX, before, body_read(b, row_at(g, g->one, m, h, NULL), F32));
-    int any = body_prim2(b, P_GT, now, body_bits(b, F32, lowest(g)));
-    int off = body_prim3(b, P_SELECT, any, now, body_const(b, F32, 0));
-    int scale = body_prim1(b, P_EXP, body_prim2(b, P_SUB, before, off));
-    vec_push(lo->arena, &s->store, ((Store){top, now}));
-    vec_push(lo->arena, &s->store, ((Store){row_at(g, g->off, m, h, NULL), off}));
-    vec_push(lo->arena, &s->store, ((Store){row_at(g, g->scale, m, h, NULL), scale}));
-    s->from = plan_at(g, g->is.top)->map->from;
-    lo->env.n = mark;
+    raise_top(g, m, h, into);
+    g->lo->env.n = mark;
 }
 
 static void scale_one(Weigh *g, const Access *at, Dim m, Dim h, const Lane *lane, Stmts *into) {
@@ -258,22 +295,36 @@ static void scale_sums(Weigh *g, Stmts *into) {
     lo->env.n = mark;
 }
 
-/* Terms, added to their row's sum, to shared memory. */
+/* Terms take the place of scores. */
+static void find_terms(Weigh *g, const WarpElement *e, Stmts *into) {
+    Leaf f = leaf_at(g, g->is.sum, e);
+    Stmt *s = nest_body(g->lo->nest, lane_loop(&f, &e->lane, into));
+    Body *b = &s->code;
+    int unit = body_read(b, row_at(g, g->unit, e->m, e->h, NULL), F32);
+    int off = body_read(b, row_at(g, g->off, e->m, e->h, NULL), F32);
+    int exponent = body_prim3(b, P_FMA, body_read(b, e->acc, F32), unit, body_prim1(b, P_NEG, off));
+    body_store(&f, s, e->acc, body_prim1(b, P_EXP2, exponent));
+    finish_body(&f, s);
+}
+
+/* They are added to their row's sum, and go where the second product reads them. */
 static void weigh_scores(Weigh *g, Stmts *into) {
     Lowering *lo = g->lo;
     Warps *v = &g->values;
-    int mark = lo->env.n, val;
+    int mark = lo->env.n;
     WarpElement e = warps_element(&g->scores, &into);
-    if (g->is.terms >= 0) shape(g, g->is.terms, &e, &e.lane, &e.acc, into);
+    find_terms(g, &e, into);
     Leaf f = leaf_at(g, g->is.sum, &e);
-    Stmt *s = open_value(&f, &e.lane, written_val(&f), &val, into);
-    int sum_of = body_prim2(&s->code, P_ADD, body_read(&s->code, g->row_sum, F32), val);
-    body_store(&f, s, g->row_sum, sum_of);
+    Stmt *s = nest_body(lo->nest, lane_loop(&f, &e.lane, into));
+    Body *b = &s->code;
+    Access sum_at = row_at(g, g->sum, e.m, e.h, e.lane.var);
+    int term = body_read(b, e.acc, F32);
+    body_store(&f, s, sum_at, body_prim2(b, P_ADD, body_read(b, sum_at, F32), term));
     finish_body(&f, s);
     f = leaf_at(g, g->is.weights, &e);
-    s = open_value(&f, &e.lane, g->is.dividend, &val, into);
+    s = nest_body(lo->nest, lane_loop(&f, &e.lane, into));
     Access to = warps_shared(v, &v->a, v->a.slot, e.row, e.column);
-    body_store(&f, s, to, body_cvt(&s->code, v->a.type, val));
+    body_store(&f, s, to, body_cvt(&s->code, v->a.type, body_read(&s->code, e.acc, F32)));
     finish_body(&f, s);
     lo->env.n = mark;
 }
@@ -304,7 +355,7 @@ static void use_keys(void *user, Dim block, Dim slot, Stmts *into) {
     raise_tops(g, into);
     scale_sums(g, into);
     weigh_scores(g, into);
-    nest_stmt(g->lo->nest, into, STMT_SYNC);
+    if (!v->a.fragment) nest_stmt(g->lo->nest, into, STMT_SYNC);
     warps_steps(v, into);
 }
 
@@ -376,18 +427,24 @@ static void open_blocks(Weigh *g, Stmts **into) {
     w->a.first = v->a.first = warps_tiles(v, "row", &v->plan->rows, into);
 }
 
-static void declare_weights(Weigh *g, Stmts *into) {
-    Lowering *lo = g->lo;
-    Warps *v = &g->values;
-    const Cont *c = &lo->flow->cont.at[v->a.read->read.cont];
-    v->a.type = c->type;
-    v->a.along = true;
-    int pad = PAD_BYTES / (dtype_bits(c->type) / 8);
-    Dim box[] = {warps_const(v, 1), warps_const(v, v->plan->rows.block),
-                 warps_const(v, v->plan->reduced.block + pad)};
-    const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
-    v->a.buf = nest_buf(lo->nest, name, BUF_SHARED, c->type, box, 3);
-    nest_decl(lo->nest, into, v->a.buf);
+/* Rows of q and their weights: in registers where a step takes them from there. */
+static void declare_rows(Warps *w, bool staged, Stmts *into) {
+    Lowering *lo = w->lo;
+    const Cont *c = &lo->flow->cont.at[w->a.read->read.cont];
+    w->a.type = c->type;
+    if (w->step->name) {
+        warps_fragment(w, &w->a, into);
+    } else if (staged) {
+        warps_operand(w, &w->a, into);
+    } else {
+        int pad = PAD_BYTES / (dtype_bits(c->type) / 8);
+        Dim box[] = {warps_const(w, 1), warps_const(w, w->plan->rows.block),
+                     warps_const(w, w->plan->reduced.block + pad)};
+        const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
+        w->a.along = true;
+        w->a.buf = nest_buf(lo->nest, name, BUF_SHARED, c->type, box, 3);
+        nest_decl(lo->nest, into, w->a.buf);
+    }
 }
 
 /* Keys are copied from the first of any block on. */
@@ -401,14 +458,10 @@ static void declare_keys(Weigh *g, Stmts *into) {
     lo->env.n = mark;
 }
 
-/* What bodies of the kernel's maps read of each other. */
+/* What bodies of maps that shape scores read of each other. */
 static void bind_containers(Weigh *g) {
-    for (int p = 0; p < root_of(g); p++) {
-        int cont = plan_at(g, p)->map->write.at[0].to[0].cont;
-        g->lo->local[cont].one = p == g->is.top   ? &g->row_off
-                                 : p == g->is.sum ? &g->row_sum
-                                                  : &g->s;
-    }
+    for (int p = 0; p < g->is.top; p++)
+        g->lo->local[plan_at(g, p)->map->write.at[0].to[0].cont].one = &g->s;
 }
 
 void lower_weighing(Lowering *lo) {
@@ -421,20 +474,24 @@ void lower_weighing(Lowering *lo) {
     g.values = open_product(&g, root_of(&g), g.is.p, g.is.v);
     bind_containers(&g);
     open_blocks(&g, &into);
-    warps_operand(&g.scores, &g.scores.a, into);
+    declare_rows(&g.scores, true, into);
     declare_keys(&g, into);
     warps_operand(&g.values, &g.values.b, into);
-    declare_weights(&g, into);
+    declare_rows(&g.values, false, into);
     Warps *w = &g.scores, *v = &g.values;
     warps_threads(w, &into);
     v->row = w->row, v->column = w->column, v->number = w->number, v->group = w->group;
     v->pair = w->pair, v->nthreads = w->nthreads;
     g.top = row_register(&g, "top", false, F32, lowest(&g), into);
+    g.unit = row_register(&g, "unit", false, F32, 0, into);
     g.off = row_register(&g, "off", false, F32, 0, into);
     g.sum = row_register(&g, "sum", true, F32, 0, into);
     warps_sums(v, into);
     Dim zero = warps_const(w, 0);
-    warps_copy(w, &w->a, zero, zero, into);
+    if (w->a.fragment)
+        warps_fetch(w, &w->a, into);
+    else
+        warps_copy(w, &w->a, zero, zero, into);
     Dim keys = w->plan->map->dim.at[w->plan->columns.dim[0]].extent;
     Pipeline p = {.ahead = v->plan->ahead, .copy = copy_keys, .use = use_keys, .user = &g};
     p.count = warps_blocks(w, keys, w->plan->columns.block);

@@ -7,6 +7,7 @@
 
 static const int64_t unknown_extent = 64;
 enum { ROWS_OF_WARP = 16, ROWS_OF_BLOCK = 128, COLUMNS_MOST = 128, DEPTH_MOST = 256, PAD = 16 };
+enum { WIDE = 128 }; /* depth and columns of which a warp has registers for 16 rows only */
 enum { FEWEST_ROWS = 8, FEWEST_KEYS = 16 };
 
 /* ---- tiles ------------------------------------------------------------------------------------
@@ -58,22 +59,25 @@ static int64_t bytes_of(const Val *v) {
     return dtype_bits(v->type) / 8;
 }
 
+/* Steps have rows of q and their weights in registers. */
 static bool fits(const Operands *o, const Machine *m, const WeighTile *t) {
-    int64_t once = t->rows * (t->depth * bytes_of(o->q) + PAD) +
-                   t->rows * (t->keys * bytes_of(o->p) + PAD),
+    int64_t q = t->scores ? 0 : t->rows * (t->depth * bytes_of(o->q) + PAD),
+            p = t->values ? 0 : t->rows * (t->keys * bytes_of(o->p) + PAD), once = q + p,
             slot = t->keys * (t->depth * bytes_of(o->k) + PAD) +
                    t->keys * (t->columns * bytes_of(o->v) + PAD);
     return once + (t->ahead + 1) * slot <= m->shared_most / 2;
 }
 
 /* As many rows for each key that is fetched as leave a block for every core. */
-static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing *w) {
+static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing *w,
+                             const WeighTile *t) {
     double others = 1;
     int row = w->dim[w->n - 1][w->row];
     for (int k = 0; k < w->rank; k++)
         if (k != w->row && k != w->key)
             others *= (double)extent_or(o->flow->cont.at[o->p->read.cont].shape[k], unknown_extent);
-    int64_t rows = ROWS_OF_BLOCK, extent = map_extent(o->root, row, ROWS_OF_BLOCK);
+    int64_t rows = t->depth + t->columns > WIDE ? ROWS_OF_BLOCK / 2 : ROWS_OF_BLOCK,
+            extent = map_extent(o->root, row, ROWS_OF_BLOCK);
     while (rows > ROWS_OF_WARP &&
            (rows / 2 >= extent || others * (double)((extent + rows - 1) / rows) < m->cores))
         rows /= 2;
@@ -107,7 +111,6 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
     if (!can_copy(&o, o.q) || !can_copy(&o, o.k) || !can_copy(&o, o.p) || !can_copy(&o, o.v))
         return false;
     *t = (WeighTile){.scores = step_for(machine, o.q, o.k), .values = step_for(machine, o.p, o.v)};
-    t->warp_rows = ROWS_OF_WARP;
     t->depth = map_extent(o.scores, w->depth, 0);
     t->columns = map_extent(o.root, w->column, 0);
     if (t->depth < 1 || t->depth > DEPTH_MOST || t->columns < 1 || t->columns > COLUMNS_MOST ||
@@ -116,7 +119,9 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
     if (map_extent(o.root, row, FEWEST_ROWS) < FEWEST_ROWS ||
         map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS || !has_keys(&o, key))
         return false;
-    t->rows = rows_of_block(&o, machine, w);
+    t->rows = rows_of_block(&o, machine, w, t);
+    t->warp_rows =
+        t->rows == ROWS_OF_BLOCK && t->scores && t->values ? 2 * ROWS_OF_WARP : ROWS_OF_WARP;
     return choose_keys(&o, machine, w, t);
 }
 

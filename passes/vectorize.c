@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `vectorize`: the last step before text. Lanes stand in the nest already (each `vector` loop
  * is one chunk); here elementary functions become the polynomials of their definitions, so that
- * evaluator and targets run the same arithmetic, and instructions of the machine's table take the
+ * evaluator and targets run the same arithmetic (but those that the machine has an instruction for,
+ * outside strict mathematics), and instructions of the machine's table take the
  * place of loops (vectorize_use.c), or many at once on tiles (vectorize_matrix.c). */
 #include "passes/vectorize.h"
 
-static void expand_body(Nest *nest, Stmt *s) {
+static void expand_body(Nest *nest, const bool *native, Stmt *s) {
     bool any = false;
     for (int v = 0; v < s->code.val.n; v++) any |= s->code.val.at[v].kind == VAL_PRIM;
     if (!any) return;
     Body out = {.arena = nest->arena};
     int *map = NEW_ARRAY(nest->arena, int, s->code.val.n);
-    body_expand(&out, &s->code, map);
+    body_expand(&out, &s->code, native, map);
     int *roots = NEW_ARRAY(nest->arena, int, s->store.n);
     for (int i = 0; i < s->store.n; i++) roots[i] = map[s->store.at[i].val];
     body_prune(&out, roots, s->store.n);
@@ -19,11 +20,11 @@ static void expand_body(Nest *nest, Stmt *s) {
     s->code = out;
 }
 
-static void expand_stmts(Nest *nest, Stmts *stmts) {
+static void expand_stmts(Nest *nest, const bool *native, Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         Stmt *s = stmts->at[i];
-        if (s->kind == STMT_BODY) expand_body(nest, s);
-        expand_stmts(nest, &s->body);
+        if (s->kind == STMT_BODY) expand_body(nest, native, s);
+        expand_stmts(nest, native, &s->body);
     }
 }
 
@@ -39,6 +40,7 @@ static Stmt *copy_stmt(Arena *arena, const Stmt *from) {
 
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env);
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env) {
+    const bool native[PRIM_COUNT] = {[P_EXP2] = env->machine->exp2 && env->math != MATH_STRICT};
     Program *p = NEW(arena, Program);
     p->arena = arena;
     p->flow = flow_clone(arena, program->flow);
@@ -48,7 +50,7 @@ Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env
         nest->body = (Stmts){0};
         for (int i = 0; i < program->nest.at[k]->body.n; i++)
             vec_push(arena, &nest->body, copy_stmt(arena, program->nest.at[k]->body.at[i]));
-        expand_stmts(nest, &nest->body);
+        expand_stmts(nest, native, &nest->body);
         use_instructions(arena, p->flow, nest, env->machine);
         use_matrices(arena, nest, env->machine);
         vec_push(arena, &p->nest, nest);

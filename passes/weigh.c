@@ -253,7 +253,6 @@ static bool find_weights(Search *f, int pos) {
     if (div->kind != VAL_PRIM || div->prim != P_DIV || !is_term(f, pos, div->arg[0])) return false;
     const Access *sum = read_at(m, div->arg[1]);
     DType type = f->flow->cont.at[to->cont].type;
-    f->w->dividend = div->arg[0];
     f->p = to->cont;
     return sum && is_of_row(f, pos, sum, f->w->sum, f->sum) && same_indices(f, pos, to) &&
            dtype_is_float(type) && dtype_bits(type) <= 32;

@@ -26,7 +26,6 @@ typedef struct Weighing {
     int dim[WEIGH_MAPS][RANK_MAX];   /* by position and index of s: the map's dim; -1: none ... */
     int inner[WEIGH_MAPS][RANK_MAX]; /* ... and of two that the index joins the inner; or -1 */
     int q, k, p, v;                  /* Vals: reads of the scores' map and of the root */
-    int dividend;                    /* Val of the weights' map */
     int depth, column;               /* dims: reduced, of the scores; the root's last */
 } Weighing;
 

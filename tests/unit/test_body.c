@@ -330,7 +330,7 @@ Test(body, expansion_leaves_no_function_and_no_small_arithmetic) {
     int x = body_param(&b, 0, F16), y = body_prim2(&b, P_ADD, body_prim1(&b, P_TANH, x), x);
     body_prim2(&b, P_LT, y, x);
     int map[8];
-    body_expand(&wide, &b, map);
+    body_expand(&wide, &b, NULL, map);
     for (int i = 0; i < wide.val.n; i++) {
         const Val *v = &wide.val.at[i];
         if (v->kind != VAL_PRIM) continue;

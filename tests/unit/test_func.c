@@ -26,6 +26,7 @@ typedef struct Func {
 
 static const Func funcs[] = {
     {P_EXP, expl, 0.9, 0.9},
+    {P_EXP2, exp2l, 0.9, 1.0},
     {P_LOG, logl, 1.0, 0.85},
     {P_LOG1P, log1pl, 1.55, 0.85},
     {P_EXPM1, expm1l, 1.35, 1.35},
@@ -237,6 +238,8 @@ Test(func, special_values) {
         }
         cr_assert(value1(P_EXP, t, INFINITY) == INFINITY && value1(P_EXP, t, -INFINITY) == 0);
         cr_assert(value1(P_EXP, t, 0) == 1 && value1(P_EXPM1, t, -INFINITY) == -1);
+        cr_assert(value1(P_EXP2, t, INFINITY) == INFINITY && value1(P_EXP2, t, -INFINITY) == 0);
+        cr_assert(value1(P_EXP2, t, 10) == 1024 && value1(P_EXP2, t, -126) == 0x1p-126);
         cr_assert(value1(P_LOG, t, 0) == -INFINITY && value1(P_LOG, t, -0.0) == -INFINITY);
         cr_assert(value1(P_LOG, t, 1) == 0 && isnan(value1(P_LOG, t, -1)));
         cr_assert(value1(P_LOG, t, INFINITY) == INFINITY && isnan(value1(P_LOG, t, -INFINITY)));

@@ -193,7 +193,7 @@ void emit_stores(CNest *c, const Stmt *s) {
     for (int i = 0; i < s->store.n; i++) {
         const Access *to = &s->store.at[i].to;
         CVal *v = &c->val[s->store.at[i].val];
-        if (v->type != c->nest->buf.at[to->cont].type)
+        if (v->type != c->nest->buf.at[to->cont].type && !c->wide)
             BUG("a value of %s is stored to \"%s\" of %s", dtype_name(v->type),
                 c->nest->buf.at[to->cont].name, dtype_name(c->nest->buf.at[to->cont].type));
         emit_store(c, to, v);
@@ -237,7 +237,7 @@ static Combine expanded(CNest *c, const Combine *k) {
     Combine out = *k;
     out.merge = (Body){.arena = c->arena};
     int *map = NEW_ARRAY(c->arena, int, k->merge.val.n + 1);
-    body_expand(&out.merge, &k->merge, map);
+    body_expand(&out.merge, &k->merge, NULL, map);
     for (int s = 0; s < k->nstate; s++) out.merged[s] = map[k->merged[s]];
     return out;
 }

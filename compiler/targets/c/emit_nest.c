@@ -541,11 +541,8 @@ static void c_phases(CNest *c, CKernel *k) {
 }
 
 static void name_buffers(CNest *c, CKernel *k) {
-    static const char letter[] = {[BUF_MEMORY] = 'a',
-                                  [BUF_REG] = 'r',
-                                  [BUF_TILE] = 'b',
-                                  [BUF_SHARED] = 'b',
-                                  [BUF_SCRATCH] = 'b'};
+    static const char letter[] = {[BUF_MEMORY] = 'a', [BUF_REG] = 'r',     [BUF_TILE] = 'b',
+                                  [BUF_SHARED] = 'b', [BUF_SCRATCH] = 'b', [BUF_FRAGMENT] = 'b'};
     for (int i = 0; i < c->nest->buf.n; i++) {
         CBuf *cb = &c->buf[i];
         if (c->nest->buf.at[i].kind == BUF_REG && cb->kind == BUF_TILE) cb->lanes = 0;

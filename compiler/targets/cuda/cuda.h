@@ -22,7 +22,12 @@ typedef struct CudaStep {
 const CudaStep *target_cuda_step(const char *name); /* NULL: unknown */
 void target_cuda_steps(Machine *m);                 /* fills in m->step */
 
-void cuda_use(CNest *c, const Stmt *s); /* emit_warp.c */
+/* emit_warp.c */
+void cuda_use(CNest *c, const Stmt *s);
+/* Declares a fragment: of each thread the pairs that it has, as words, four for each 16 rows and
+ * columns in the order in which a step takes them. Which word of a thread an access begins in. */
+void cuda_fragment(CNest *c, const Stmt *s);
+int64_t cuda_fragment_word(CNest *c, const Access *a);
 /* emit_lanes.c */
 bool cuda_lanes(CNest *c, const Stmt *loop);
 bool cuda_store(CNest *c, const Access *to, CVal *v);

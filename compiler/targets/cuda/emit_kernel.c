@@ -118,8 +118,8 @@ static void cuda_array(CNest *c, const Stmt *s) {
     const Buf *b = &c->nest->buf.at[s->buf];
     CBuf *cb = &c->buf[s->buf];
     const char *type = array_type(b);
-    if (cb->kind == BUF_SHARED) {
-        shared_array(c, s);
+    if (cb->kind == BUF_SHARED || cb->kind == BUF_FRAGMENT) {
+        cb->kind == BUF_SHARED ? shared_array(c, s) : cuda_fragment(c, s);
         return;
     }
     int64_t bytes = most_bytes(c, b), size = dtype_bits(b->type) < 8 ? 1 : dtype_bits(b->type) / 8;

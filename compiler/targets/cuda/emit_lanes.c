@@ -74,11 +74,16 @@ static bool uses_data(const Stmt *s, const Access *a) {
     return false;
 }
 
+static bool in_fragment(const CNest *c, const Access *a) {
+    return c->nest->buf.at[a->cont].kind == BUF_FRAGMENT;
+}
+
 /* May the lanes of the access move at once? */
 static bool is_wide(CNest *c, const Stmt *loop, const Stmt *s, const Access *a, int64_t lanes,
                     Dim *first) {
     const Buf *b = &c->nest->buf.at[a->cont];
     int64_t bytes = lanes * dtype_bits(b->type) / 8;
+    if (in_fragment(c, a)) return lanes == 2;
     bool memory = c->buf[a->cont].kind == BUF_MEMORY || c->buf[a->cont].kind == BUF_SHARED;
     if (!memory || b->type == BOOL || dtype_bits(b->type) < 8 || uses_data(s, a)) return false;
     return (bytes == 4 || bytes == 8 || bytes == 16) && row_of(c, a, loop, lanes, first);
@@ -136,6 +141,34 @@ static void run_lanes(CNest *c, const struct CWide *w, int64_t lanes) {
     c->wide = outside;
 }
 
+/* The lanes of a store as they were computed, at once. */
+static void store_row(CNest *c, const Access *to, Dim first, DType type, const char *name) {
+    const char *buf = c->buf[to->cont].name;
+    if (in_fragment(c, to))
+        put_line(c, "%s[%lld] = pair_%s(%s.v[0], %s.v[1]);", buf,
+                 (long long)cuda_fragment_word(c, to),
+                 type == F32 ? dtype_name(c->nest->buf.at[to->cont].type) : "u16", name, name);
+    else
+        put_line(c, "store_wide(%s + %s, %s);", buf, emit_dim_str(&c->names, first), name);
+    c->epoch[c->nest->buf.at[to->cont].kind != BUF_MEMORY]++;
+}
+
+/* What is rounded to go to a fragment: two lanes are rounded at once. */
+static const Stmt *unrounded(CNest *c, const Stmt *s) {
+    const Val *v = &s->code.val.at[s->store.at[0].val];
+    if (s->store.n != 1 || !in_fragment(c, &s->store.at[0].to) || v->kind != VAL_PRIM ||
+        v->prim != P_CVT || s->code.val.at[v->arg[0]].type != F32)
+        return s;
+    Stmt *wide = arena_copy(c->arena, s, sizeof *s);
+    wide->store.at = arena_copy(c->arena, s->store.at, sizeof *s->store.at);
+    wide->code.arena = c->arena;
+    wide->code.val.at =
+        arena_copy(c->arena, s->code.val.at, (size_t)s->code.val.n * sizeof *s->code.val.at);
+    wide->store.at[0].val = v->arg[0];
+    body_prune(&wide->code, &wide->store.at[0].val, 1);
+    return wide;
+}
+
 /* One body of which some accesses are wide; false when none is, and nothing was printed. */
 static bool wide_body(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) {
     struct CWide w = {loop, s, NEW_ARRAY(c->arena, const char *, s->store.n)};
@@ -149,19 +182,16 @@ static bool wide_body(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) 
         if (!is_wide(c, loop, s, to, lanes, &first[i])) continue;
         any = true;
         w.name[i] = str(c, "y%d", c->fresh++);
-        put_line(c, "wide<%s, %d> %s;", scalar_type(c->nest->buf.at[to->cont].type), (int)lanes,
-                 w.name[i]);
+        put_line(c, "wide<%s, %d> %s;", scalar_type(s->code.val.at[s->store.at[i].val].type),
+                 (int)lanes, w.name[i]);
     }
     names_pop(&c->names, mark);
     if (!any) return false;
     run_lanes(c, &w, lanes);
-    for (int i = 0; i < s->store.n; i++) {
-        int buf = s->store.at[i].to.cont;
-        if (!w.name[i]) continue;
-        put_line(c, "store_wide(%s + %s, %s);", c->buf[buf].name, emit_dim_str(&c->names, first[i]),
-                 w.name[i]);
-        c->epoch[c->nest->buf.at[buf].kind != BUF_MEMORY]++;
-    }
+    for (int i = 0; i < s->store.n; i++)
+        if (w.name[i])
+            store_row(c, &s->store.at[i].to, first[i], s->code.val.at[s->store.at[i].val].type,
+                      w.name[i]);
     return true;
 }
 
@@ -170,7 +200,7 @@ bool cuda_lanes(CNest *c, const Stmt *loop) {
     const Stmt *s = loop->body.n == 1 ? loop->body.at[0] : NULL;
     if (!s || s->kind != STMT_BODY || loop->guard.n || !dim_is_const(loop->extent, &lanes))
         return false;
-    if (!s->async) return wide_body(c, loop, s, lanes);
+    if (!s->async) return wide_body(c, loop, unrounded(c, s), lanes);
     int mark = c->names.at.n;
     put_loop(c, loop);
     bool copied = copy_row(c, loop, s, lanes);

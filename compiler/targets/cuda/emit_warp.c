@@ -40,19 +40,29 @@ static Step step_of(const Stmt *s) {
     return x;
 }
 
-/* The registers that a load of `n` matrices fills; an equal load in reach is used again. */
-static const char *fragment(CNest *c, const Access *a, Dim flat, int n, const char *helper) {
+/* The registers of an equal load of `n` matrices in reach; or NULL. */
+static const char *loaded(const CNest *c, const Access *a, Dim flat, int n) {
     for (int i = c->loaded.n - 1; i >= c->loaded_from; i--) {
         const Loaded *l = &c->loaded.at[i];
         if (l->buf == a->cont && l->flat == flat && l->epoch == c->epoch[1] && l->lanes == -n)
             return l->val.text;
     }
-    CVal v = {.type = U32, .vector = true, .text = str(c, "x%d", c->fresh++)};
-    put_line(c, "u32 %s[%d];", v.text, n);
-    put_line(c, "%s(%s, %s + %s);", helper, v.text, c->buf[a->cont].name,
-             emit_dim_str(&c->names, flat));
+    return NULL;
+}
+
+static void note_loaded(CNest *c, const Access *a, Dim flat, int n, const char *text) {
+    CVal v = {.type = U32, .vector = true, .text = text};
     vec_push(c->arena, &c->loaded, (Loaded){a->cont, -n, c->epoch[1], c->scope, flat, NULL, v});
-    return v.text;
+}
+
+/* The registers that a load of `n` matrices fills. */
+static const char *fragment(CNest *c, const Access *a, Dim flat, int n, const char *helper) {
+    const char *known = loaded(c, a, flat, n), *x = known ? known : str(c, "x%d", c->fresh++);
+    if (known) return known;
+    put_line(c, "u32 %s[%d];", x, n);
+    put_line(c, "%s(%s, %s + %s);", helper, x, c->buf[a->cont].name, emit_dim_str(&c->names, flat));
+    note_loaded(c, a, flat, n, x);
+    return x;
 }
 
 /* Does the dim step through neighbours in memory? */
@@ -61,9 +71,57 @@ static bool runs_along(CNest *c, Dim flat, Dim var) {
     return dim_affine(c->ctx, flat, &var, 1, &coef, &rest) && dim_is(coef, 1);
 }
 
+/* ---- fragments --------------------------------------------------------------------------------
+ */
+
+static int64_t const_box(const Buf *b, int k) {
+    int64_t n;
+    if (!dim_is_const(b->box[k], &n)) BUG("fragment \"%s\" of unknown size", b->name);
+    return n;
+}
+
+void cuda_fragment(CNest *c, const Stmt *s) {
+    const Buf *b = &c->nest->buf.at[s->buf];
+    int64_t words = const_box(b, 0) * const_box(b, 1) / (2 * c->threads);
+    put_line(c, "u32 %s[%lld]%s;", c->buf[s->buf].name, (long long)words,
+             s->has_init ? " = {0}" : "");
+}
+
+typedef struct First {
+    CNest *c;
+    DimSubst to[RANK_MAX * 2];
+    int n;
+} First;
+
+static void note_first(void *user, Dim sym) {
+    First *f = user;
+    if (f->n == RANK_MAX * 2) BUG("an index of a fragment uses too many loops");
+    f->to[f->n++] = (DimSubst){sym, dim_const(f->c->ctx, 0)};
+}
+
+/* Loops over threads, and inside of a step, are at their first. */
+int64_t cuda_fragment_word(CNest *c, const Access *a) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int64_t at[2], columns = const_box(b, 1) / (2 * SIDE);
+    for (int k = 0; k < 2; k++) {
+        Dim d = names_subst(&c->names, a->at[k]);
+        First f = {.c = c};
+        dim_symbols(d, note_first, &f);
+        if (!dim_is_const(dim_subst(c->ctx, d, f.to, f.n), &at[k]))
+            BUG("fragment \"%s\" indexed by a variable", b->name);
+    }
+    int64_t tile = at[0] / (2 * SIDE) * columns + at[1] / (2 * SIDE);
+    return 4 * tile + at[1] / SIDE % 2 * 2 + at[0] / SIDE % 2;
+}
+
+/* ---- operands ---------------------------------------------------------------------------------
+ */
+
 /* Rows of a: 8h + g; matrices in the order (h, half of q). */
 static const char *load_a(CNest *c, const Step *x, Dim lane) {
     Ctx *ctx = c->ctx;
+    if (c->nest->buf.at[x->a->cont].kind == BUF_FRAGMENT)
+        return str(c, "%s + %lld", c->buf[x->a->cont].name, (long long)cuda_fragment_word(c, x->a));
     Dim flat = access_flat(c, x->a), side = dim_const(ctx, SIDE), zero = dim_const(ctx, 0);
     Dim row = dim_mod(ctx, lane, side);
     Dim second = dim_mod(ctx, dim_div(ctx, lane, side), dim_const(ctx, 2));
@@ -76,18 +134,52 @@ static const char *load_a(CNest *c, const Step *x, Dim lane) {
     return fragment(c, x->a, flat, 4, along ? x->how->along_a : x->how->across_a);
 }
 
-/* Columns of b: 2t + l; matrices in the order of the halves of q. Lanes beyond 15 give addresses
- * that nobody asks for. */
-static const char *load_b(CNest *c, const Step *x, Dim lane) {
+/* Columns of b: 2t + l; matrices in the order of the halves of q. Lanes beyond 15 give the same
+ * addresses. */
+static Dim place_b(CNest *c, const Step *x, Dim lane, bool *along) {
     Ctx *ctx = c->ctx;
     Dim flat = access_flat(c, x->b), side = dim_const(ctx, SIDE), zero = dim_const(ctx, 0);
     Dim row = dim_mod(ctx, lane, side), both = dim_mod(ctx, lane, dim_const(ctx, 2 * SIDE));
-    bool along = runs_along(c, flat, x->q->var);
-    DimSubst to[] = {{x->q->var, along ? dim_sub(ctx, both, row) : both},
-                     {x->l->var, along ? row : zero},
+    *along = runs_along(c, flat, x->q->var);
+    DimSubst to[] = {{x->q->var, *along ? dim_sub(ctx, both, row) : both},
+                     {x->l->var, *along ? row : zero},
                      {c->inner[1], zero}};
-    flat = dim_subst(ctx, flat, to, 3);
-    return fragment(c, x->b, flat, 2, along ? x->how->along_b : x->how->across_b);
+    return dim_subst(ctx, flat, to, 3);
+}
+
+/* The same in the next iteration of the innermost unrolled loop that it depends on; NULL: there is
+ * none, or the present one is not the first of two. */
+static Dim next_b(CNest *c, const Step *x, Dim lane, Dim here) {
+    for (int i = c->names.at.n - 1; i >= 0; i--) {
+        Name *name = &c->names.at.at[i];
+        int64_t value, last;
+        bool along;
+        if (name->text || !dim_is_const(name->to, &value)) continue;
+        name->to = dim_const(c->ctx, value + 1);
+        Dim next = place_b(c, x, lane, &along);
+        name->to = dim_const(c->ctx, value);
+        if (next == here) continue;
+        bool more = dim_is_const(c->names.range.at[i].hi, &last) && value < last;
+        return more && value % 2 == 0 ? next : NULL;
+    }
+    return NULL;
+}
+
+/* Of two columns of steps at once, where both are done. */
+static const char *load_b(CNest *c, const Step *x, Dim lane) {
+    Ctx *ctx = c->ctx;
+    bool along;
+    Dim flat = place_b(c, x, lane, &along), next = next_b(c, x, lane, flat);
+    const char *known = loaded(c, x->b, flat, 2);
+    if (known || !next)
+        return known ? known
+                     : fragment(c, x->b, flat, 2, along ? x->how->along_b : x->how->across_b);
+    Dim second = dim_div(ctx, lane, dim_const(ctx, 2 * SIDE));
+    Dim both = dim_add(ctx, flat, dim_mul(ctx, second, dim_sub(ctx, next, flat)));
+    const char *four = fragment(c, x->b, both, 4, along ? x->how->along_a : x->how->across_a);
+    note_loaded(c, x->b, flat, 2, four);
+    note_loaded(c, x->b, next, 2, str(c, "%s + 2", four));
+    return four;
 }
 
 static void put_loop(CNest *c, const Stmt *s) {

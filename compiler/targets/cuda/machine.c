@@ -43,7 +43,8 @@ void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu) {
                        .live_threads = g->cores * LIVE,
                        .shared_bytes = SHARED,
                        .shared_most = g->shared_most,
-                       .step_flops = g->step_flops / g->cores};
+                       .step_flops = g->step_flops / g->cores,
+                       .exp2 = true};
         target_cuda_steps(m);
         m->level[0] = (MemoryLevel){"L1", g->l1, g->l1_rate / g->cores, false};
         m->level[1] = (MemoryLevel){"L2", g->l2, g->l2_rate / g->cores, true};
