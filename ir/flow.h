@@ -131,7 +131,8 @@ typedef enum {
     LINE_BLOCK,
     LINE_THREAD,   /* arg: dim: tile loops that are spread over blocks, and below them over the
                     * threads of a block. arg: dim, threads: the dim's innermost loop runs on so
-                    * many threads, as a vector dim's does in lanes */
+                    * many threads, as a vector dim's does in lanes; with a vector line of the
+                    * dim, each takes so many neighbours */
     LINE_AT,       /* arg: dim, size or 0: map computed inside the tile loops of these dims of the
                       last map; of several loops over a dim, that of this size, or the innermost */
     LINE_KEEP,     /* container `cont` of `map` is kept in `storage` */

@@ -31,7 +31,7 @@ typedef struct MapPlan {
     const Map *map;
     int depth;           /* runs inside this many of the root's tile loops */
     int lane_dim, lanes; /* `vector`; -1, 1: none */
-    bool spread;         /* lanes are the threads of a block */
+    int spread;          /* threads of a block that share the lane dim, each its lanes; 0: none */
     bool unroll[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
     int split, parts; /* this dim is reduced in parts, a thread each; parts 0: it is not */

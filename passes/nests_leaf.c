@@ -13,7 +13,7 @@ static Dim zero(const Lowering *lo) {
 }
 
 bool lanes_in_row(const Leaf *f) {
-    return f->plan->lane_dim >= 0 && !f->plan->spread;
+    return f->plan->lane_dim >= 0 && (!f->plan->spread || f->plan->lanes > 1);
 }
 
 /* ---- loops over one dim --------------------------------------------------------------------- */
@@ -43,21 +43,49 @@ static void lane_chunk(Leaf *f, Dim offset, Dim rest, Stmts *into, LaneFn *fn) {
     if (row) lowering_pop(lo);
 }
 
-/* Threads take neighbouring elements, chunk after chunk, the last one behind a guard. */
+/* A chunk of all threads, each its lanes; of the last one (`rest`) there may be less. */
+static void thread_chunk(Leaf *f, Dim offset, Dim rest, Stmts *into, LaneFn *fn) {
+    Lowering *lo = f->lo;
+    if (!lanes_in_row(f)) {
+        lane_chunk(f, offset, rest, into, fn);
+        return;
+    }
+    Dim width = dim_const(lo->ctx, f->plan->lanes), own = dim_mul(lo->ctx, lo->thread, width);
+    offset = dim_add(lo->ctx, offset, own);
+    if (rest && dim_is(lowering_simplify(lo, dim_mod(lo->ctx, rest, width)), 0)) {
+        Stmt *some = nest_if(lo->nest, into);
+        vec_push(lo->arena, &some->guard, dim_sub(lo->ctx, dim_addc(lo->ctx, rest, -1), own));
+        into = &some->body;
+        rest = NULL;
+    }
+    lane_chunk(f, offset, rest ? dim_sub(lo->ctx, rest, own) : NULL, into, fn);
+}
+
+/* Threads take neighbouring elements, chunk after chunk: where these are not unrolled, one loop,
+ * whose last chunk is behind a guard. */
 static void thread_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     Lowering *lo = f->lo;
-    const Span *span = &f->span[f->plan->lane_dim];
-    int64_t w = f->plan->lanes, mark = lo->env.n;
+    int d = f->plan->lane_dim, mark = lo->env.n;
+    const Span *span = &f->span[d];
+    int64_t w = (int64_t)f->plan->spread * f->plan->lanes;
     Dim width = dim_const(lo->ctx, w), offset = zero(lo);
-    Dim chunks = lowering_simplify(lo, dim_ceildiv(lo->ctx, span->extent, width));
-    if (!dim_is(chunks, 1) && !(span->cap >= 0 && span->cap <= w)) {
-        Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[f->plan->lane_dim].sym), chunks);
-        into = &nest_for(lo->nest, into, var, chunks, LOOP_SEQ)->body;
+    Dim full = lowering_simplify(lo, dim_div(lo->ctx, span->extent, width));
+    Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, span->extent, width));
+    bool even = dim_is(rest, 0), unroll = f->plan->unroll[d] && dim_is_const(full, NULL);
+    Dim chunks = unroll ? full : lowering_simplify(lo, dim_ceildiv(lo->ctx, span->extent, width));
+    Stmts *inside = into;
+    if (!dim_is(chunks, 1) && !dim_is(chunks, 0) && !(span->cap >= 0 && span->cap <= w)) {
+        Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), chunks);
+        LoopMark how = unroll ? LOOP_UNROLL : LOOP_SEQ;
+        inside = &nest_for(lo->nest, into, var, chunks, how)->body;
         offset = dim_mulc(lo->ctx, var, w);
     }
-    bool full = dim_is(lowering_simplify(lo, dim_mod(lo->ctx, span->extent, width)), 0);
-    lane_chunk(f, offset, full ? NULL : dim_sub(lo->ctx, span->extent, offset), into, fn);
-    lo->env.n = (int)mark;
+    bool whole = even || unroll;
+    if (!dim_is(chunks, 0))
+        thread_chunk(f, offset, whole ? NULL : dim_sub(lo->ctx, span->extent, offset), inside, fn);
+    lo->env.n = mark;
+    if (!unroll || even) return;
+    thread_chunk(f, dim_mulc(lo->ctx, full, w), rest, into, fn);
 }
 
 /* Runs fn for every chunk of lanes of the lane dim's span. */

@@ -49,9 +49,8 @@ static void plan_threads(Lowering *lo, MapPlan *p, const Line *line) {
         plan_mark(p, line, LOOP_THREAD);
         return;
     }
-    plan_lanes(p, line);
-    p->spread = true;
-    lo->threads = p->lanes;
+    p->lane_dim = plan_dim(p, line->arg[0].dim);
+    p->spread = lo->threads = (int)line->arg[0].size;
 }
 
 /* The first line is of a block, the second of a warp. */

@@ -313,19 +313,17 @@ static void fold_lanes(Leaf *f, int *row, Stmts *into) {
         src[s] = acc_access(f, s, &(Lane){NULL, 1, NULL, false});
         dst[s] = (Access){row[s], 0, NULL};
     }
-    Fold fold = {c, f->plan->lanes, src, dst, f->map->from};
-    if (f->plan->spread) {
-        fold_threads(lo, &fold, into);
-        return;
+    if (lanes_in_row(f)) {
+        Stmt *s = nest_stmt(lo->nest, into, STMT_FOLD);
+        s->combine = c;
+        s->lanes = f->plan->lanes;
+        s->src = src;
+        s->dst = dst;
+        s->from = f->map->from;
     }
-    Stmt *s = NEW(lo->arena, Stmt);
-    *s = (Stmt){.kind = STMT_FOLD,
-                .combine = c,
-                .lanes = fold.lanes,
-                .src = src,
-                .dst = dst,
-                .from = fold.from};
-    vec_push(lo->arena, into, s);
+    if (!f->plan->spread) return;
+    Fold fold = {c, f->plan->spread, lanes_in_row(f) ? dst : src, dst, f->map->from};
+    fold_threads(lo, &fold, into);
 }
 
 /* Stores the results that are kept in registers (`own`: by every thread for itself), or the
@@ -550,7 +548,7 @@ static void reduce_chunk(Lowering *lo, void *user, Span tile, Stmts *into) {
 static void reduce_spread(Leaf *f, Stmts *into) {
     Lowering *lo = f->lo;
     const Span *span = &f->span[f->plan->lane_dim];
-    int64_t w = f->plan->lanes;
+    int64_t w = f->plan->spread;
     int mark = lo->env.n;
     Dim width = dim_const(lo->ctx, w);
     Dim chunks = lowering_simplify(lo, dim_ceildiv(lo->ctx, span->extent, width));

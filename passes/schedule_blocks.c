@@ -19,6 +19,9 @@
 
 static const int64_t unknown_extent = 64;
 enum { FOLD_COST = 40, PART_LEAST = 8, WIDE_LEAST = 8 };
+/* Of rows that a block's threads share: elements that a thread should have, and may have in
+ * registers; threads at most; the length of one that is not known. */
+enum { ROW_EACH = 32, ROW_HELD = 64, ROW_THREADS = 1024, ROW_UNKNOWN = 1024 };
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
@@ -264,16 +267,66 @@ static int shared_dim(const Rows *r, int p) {
     return best;
 }
 
-/* Enough for the longest shared dim, in whole warps: a power of two. */
-static int64_t row_threads(const Rows *r, const int *dim) {
-    const Machine *m = machine_of(r);
-    int64_t threads = m->warp, longest = 1;
-    for (int p = 0; p < r->kernel->map.n; p++) {
-        int64_t extent = dim[p] < 0 ? 1 : map_extent(map_at(r, p), dim[p], m->block_threads);
+/* How the threads of a block share the maps' rows. */
+typedef struct Sharing {
+    const Rows *r;
+    int64_t threads;
+    int *dim;       /* by position in the kernel: the dim they share, or -1; ... */
+    int64_t *lanes; /* ... neighbours along it that a thread takes at once; ... */
+    bool *unroll;   /* ... and whether what a thread takes of a row is written out */
+} Sharing;
+
+/* Neighbours that a thread takes: as many of the narrowest type as one instruction fetches, if all
+ * that the map reads and writes lies so. */
+static int64_t row_lanes(const Rows *r, const Map *m, int dim, int64_t most) {
+    if (m->cons.n || (map_is_reduction(m) && !map_reduces(m, dim))) return 1;
+    while (most > 1 && !all_wide(r, m, dim, most)) most /= 2;
+    return most;
+}
+
+/* Bits of the narrowest element that goes along the rows. */
+static int64_t narrowest(const Sharing *s) {
+    int64_t least = 64;
+    for (int p = 0; p < s->r->kernel->map.n; p++) {
+        int64_t bits = s->dim[p] < 0 ? 64 : widest(s->r, map_at(s->r, p), s->dim[p]);
+        if (bits < least) least = bits;
+    }
+    return least;
+}
+
+/* Elements of the longest row. */
+static int64_t longest_row(const Sharing *s) {
+    int64_t longest = 1;
+    for (int p = 0; p < s->r->kernel->map.n; p++) {
+        int64_t extent = s->dim[p] < 0 ? 1 : map_extent(map_at(s->r, p), s->dim[p], ROW_UNKNOWN);
         if (extent > longest) longest = extent;
     }
-    while (threads < longest && threads < m->block_threads) threads *= 2;
+    return longest;
+}
+
+/* A power of two, of whole warps: enough that a thread holds its part of the longest row in
+ * registers, and that the machine is full. */
+static int64_t row_threads(const Sharing *s, int64_t lanes) {
+    const Machine *m = machine_of(s->r);
+    int64_t threads = m->warp, longest = longest_row(s);
+    while (threads * ROW_EACH < longest && threads < ROW_THREADS) threads *= 2;
+    if (lanes == 1)
+        while (threads < longest && threads < m->block_threads) threads *= 2;
     return threads;
+}
+
+static void share_dims(Sharing *s) {
+    const Rows *r = s->r;
+    int64_t most = 8 * machine_of(r)->vector_bytes / narrowest(s), all = 1;
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        s->lanes[p] = s->dim[p] < 0 ? 1 : row_lanes(r, map_at(r, p), s->dim[p], most);
+        if (s->lanes[p] > all) all = s->lanes[p];
+    }
+    s->threads = row_threads(s, all);
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        int64_t each = s->dim[p] < 0 ? INT64_MAX : map_extent(map_at(r, p), s->dim[p], INT64_MAX);
+        s->unroll[p] = s->lanes[p] > 1 && each <= s->threads * ROW_HELD;
+    }
 }
 
 static void keep_handed_on(Rows *r) {
@@ -291,20 +344,32 @@ static void keep_handed_on(Rows *r) {
     }
 }
 
+static void share_lines(const Sharing *s, int p) {
+    Flow *flow = s->r->s->flow;
+    Kernel *kernel = s->r->kernel;
+    const Map *m = map_at(s->r, p);
+    line_dim(flow, kernel_line(flow, kernel, LINE_THREAD, p), m, s->dim[p], s->threads);
+    if (s->lanes[p] > 1)
+        line_dim(flow, kernel_line(flow, kernel, LINE_VECTOR, p), m, s->dim[p], s->lanes[p]);
+    if (s->unroll[p]) line_dim(flow, kernel_line(flow, kernel, LINE_UNROLL, p), m, s->dim[p], 0);
+}
+
 /* False when no map has a dim to share. */
 static bool share_rows(Rows *r) {
-    Flow *flow = r->s->flow;
-    int n = r->kernel->map.n, *dim = NEW_ARRAY(flow->arena, int, n);
+    Arena *arena = r->s->flow->arena;
+    int n = r->kernel->map.n;
+    Sharing s = {.r = r,
+                 .dim = NEW_ARRAY(arena, int, n),
+                 .lanes = NEW_ARRAY(arena, int64_t, n),
+                 .unroll = NEW_ARRAY(arena, bool, n)};
     bool any = false;
-    for (int p = 0; p < n; p++) any |= (dim[p] = shared_dim(r, p)) >= 0;
+    for (int p = 0; p < n; p++) any |= (s.dim[p] = shared_dim(r, p)) >= 0;
     if (!any) return false;
-    int64_t threads = row_threads(r, dim);
+    share_dims(&s);
     rows_line(r, LINE_TILE, n - 1);
     rows_line(r, LINE_BLOCK, n - 1);
     for (int p = 0; p < n; p++) {
-        if (dim[p] >= 0)
-            line_dim(flow, kernel_line(flow, r->kernel, LINE_THREAD, p), map_at(r, p), dim[p],
-                     threads);
+        if (s.dim[p] >= 0) share_lines(&s, p);
         if (p < n - 1) rows_line(r, LINE_AT, p);
     }
     keep_handed_on(r);

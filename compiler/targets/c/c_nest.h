@@ -21,6 +21,7 @@ typedef struct CVal {
     int mask;
     const char *splat;   /* of a scalar: its vector, once it was needed */
     const Val *constant; /* VAL_CONST it came from, or NULL */
+    const char *single;  /* of a half: its value as an f32, if that was printed, or NULL */
     const char *wide;    /* of a vector of 8-bit codes: the i32 vector it was made of, or NULL */
     const char *codes; /* a vector of words in whose low 4 bits codes are that it is computed of, */
     const Bits *table; /* and its value for each of them; or NULL */
@@ -261,6 +262,7 @@ typedef struct CPhase {
     double work;      /* about how many vector operations; < 0: not known */
     bool bad;         /* an index from data may be out of range */
     int threads;      /* of a block; 0: on the host */
+    int resident;     /* blocks that a core should have room for; 0: as may be */
     bool blocks;      /* tasks are blocks */
 } CPhase;
 

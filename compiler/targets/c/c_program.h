@@ -13,7 +13,8 @@ typedef struct CFunction {
     const char *text; /* from the parameters on */
     const char *from; /* what it comes from, for the reader */
     int uses;
-    int threads, shared; /* on a device: of a block, and bytes that its launch provides */
+    int threads, shared; /* on a device: of a block, and bytes that its launch provides; ... */
+    int resident;        /* ... blocks that a core should have room for; 0: as may be */
 } CFunction;
 
 /* What a kernel does to a container; `serial`: on thread 0. */

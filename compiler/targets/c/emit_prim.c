@@ -487,6 +487,8 @@ CVal emit_prim(CNest *c, const Val *v, CVal *args) {
         row->typing != TYPE_BITCAST)
         BUG("arithmetic \"%s\" on %s reached the C target unexpanded", row->name, dtype_name(t));
     if (vector) return prim_vector(c, v, t, args);
+    if (v->prim == P_CVT && v->type == F32 && args[0].single)
+        return (CVal){.type = F32, .text = args[0].single};
     const char *x[3] = {0};
     for (int i = 0; i < row->arity; i++) x[i] = args[i].text;
     return named(c, v->type, false, 0, prim_scalar(c, v, t, x));

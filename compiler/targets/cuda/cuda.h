@@ -28,7 +28,8 @@ void cuda_use(CNest *c, const Stmt *s);
  * columns in the order in which a step takes them. Which word of a thread an access begins in. */
 void cuda_fragment(CNest *c, const Stmt *s);
 int64_t cuda_fragment_word(CNest *c, const Access *a);
-/* emit_lanes.c */
+/* emit_lanes.c: may the kernel read memory that it writes? */
+bool cuda_reads_own(const CNest *c);
 bool cuda_lanes(CNest *c, const Stmt *loop);
 bool cuda_store(CNest *c, const Access *to, CVal *v);
 

@@ -78,8 +78,9 @@ static const char *device_text(CProgram *p) {
     Text body = {.arena = p->arena}, text = {.arena = p->arena};
     for (int k = 0; k < p->function.n; k++) {
         const CFunction *f = &p->function.at[k];
-        text_printf(&body, "/* %s%s */\nKERNEL(%d) kernel%d%s\n", c_comment(p->arena, f->from),
-                    f->uses > 1 ? ", and equal ones" : "", f->threads, k, f->text);
+        const char *room = f->resident ? arena_printf(p->arena, ", %d", f->resident) : "";
+        text_printf(&body, "/* %s%s */\nKERNEL(%d%s) kernel%d%s\n", c_comment(p->arena, f->from),
+                    f->uses > 1 ? ", and equal ones" : "", f->threads, room, k, f->text);
     }
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
                            embedded_text("compiler/targets/cuda/cuda.in")};

@@ -11,8 +11,9 @@
 
 enum {
     WARP = 32,
-    LOCAL_BYTES = 4 << 10,   /* of a thread's array; larger ones lie in memory */
-    STATIC_SHARED = 48 << 10 /* of a block; more has to be asked for by its launch */
+    LOCAL_BYTES = 4 << 10,    /* of a thread's array; larger ones lie in memory */
+    STATIC_SHARED = 48 << 10, /* of a block; more has to be asked for by its launch */
+    ROOM_THREADS = 1024       /* of a core: where threads wait for each other, others go on */
 };
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -66,10 +67,10 @@ static void cuda_loop(CNest *c, const Stmt *s) {
     names_pop(&c->names, mark);
 }
 
-/* Other threads may have stored: no load from before holds. */
+/* Other threads may have stored: no load from before of what is stored here holds. */
 static void barrier(CNest *c) {
     put_line(c, "__syncthreads();");
-    c->epoch[0]++;
+    if (cuda_reads_own(c)) c->epoch[0]++;
     c->epoch[1]++;
 }
 
@@ -161,11 +162,15 @@ static CVal partner(CNest *c, const CVal *own, int h) {
  * operand, as in the tree of a row of lanes. */
 static void cuda_fold(CNest *c, const Stmt *s, const Combine *k) {
     CVal own[COMBINE_STATES], params[2 * COMBINE_STATES];
+    bool either = k->simple == P_ADD || k->simple == P_MAX || k->simple == P_MIN;
     for (int i = 0; i < k->nstate; i++)
         own[i] = named(c, k->type[i], false, 0, emit_element(c, &s->src[i]));
     for (int h = s->lanes / 2; h >= 1; h /= 2) {
         for (int i = 0; i < k->nstate; i++) {
             CVal other = partner(c, &own[i], h);
+            params[i] = own[i];
+            params[k->nstate + i] = other;
+            if (either) continue;
             const char *up = str(c, "(threadIdx.x & %d)", h);
             params[i] =
                 named(c, k->type[i], false, 0, str(c, "%s ? %s : %s", up, other.text, own[i].text));
@@ -195,6 +200,12 @@ static int64_t most_threads(CNest *c, const Stmts *stmts) {
         if (n > most) most = n;
     }
     return most;
+}
+
+static bool has(const Stmts *stmts, StmtKind kind) {
+    for (int i = 0; i < stmts->n; i++)
+        if (stmts->at[i]->kind == kind || has(&stmts->at[i]->body, kind)) return true;
+    return false;
 }
 
 static int64_t shared_bytes(CNest *c, const Stmts *stmts) {
@@ -271,13 +282,18 @@ static void end_phase(CNest *c, CKernel *k, CPhase *phase) {
     vec_push(k->arena, &k->phase, *phase);
 }
 
-/* A kernel of blocks: the statements one after the other. */
+/* A kernel of blocks: the statements one after the other. Where threads fold what they have, those
+ * of other blocks go on while they wait, if their registers leave room for them; sums of steps of
+ * warps need theirs. */
 static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     CPhase phase = {.tasks = dim_const(c->ctx, 1), .blocks = true};
+    const Stmts body = {(Stmt **)(uintptr_t)at, n, n};
     begin_phase(c);
-    int64_t threads = most_threads(c, &(Stmts){(Stmt **)(uintptr_t)at, n, n});
+    int64_t threads = most_threads(c, &body);
     phase.threads = c->threads = threads ? (int)threads : 1;
-    c->shared = shared_bytes(c, &(Stmts){(Stmt **)(uintptr_t)at, n, n}) > STATIC_SHARED ? 0 : -1;
+    if (has(&body, STMT_FOLD) && !has(&body, STMT_USE) && threads < ROOM_THREADS)
+        phase.resident = ROOM_THREADS / c->threads;
+    c->shared = shared_bytes(c, &body) > STATIC_SHARED ? 0 : -1;
     open_scope(c);
     for (int i = 0; i < n; i++) {
         if (at[i]->kind == STMT_FOR && at[i]->mark == LOOP_BLOCK)

@@ -10,6 +10,13 @@ static void put_loop(CNest *c, const Stmt *s) {
     names_var(&c->names, s->var, "?", dim_const(c->ctx, 0), dim_addc(c->ctx, s->extent, -1));
 }
 
+bool cuda_reads_own(const CNest *c) {
+    for (int i = 0; i < c->nest->buf.n; i++)
+        if (c->nest->buf.at[i].kind == BUF_MEMORY && c->buf[i].read && c->buf[i].written)
+            return true;
+    return may_alias(c);
+}
+
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 /* What must hold for an index to be inside, as far as that is not proven. */
@@ -97,7 +104,18 @@ static bool in_reach(const CNest *c, int buf, Dim flat, int epoch) {
     return false;
 }
 
-/* What the lanes read, as loads that the lanes then find. */
+/* Does the body want the value as an f32? */
+static bool wants_single(const Stmt *s, const Val *read) {
+    bool any = false;
+    for (int v = 0; v < s->code.val.n; v++) {
+        const Val *val = &s->code.val.at[v];
+        any |= val->kind == VAL_PRIM && val->prim == P_CVT && &s->code.val.at[val->arg[0]] == read;
+    }
+    return any && is_small_float(read->type);
+}
+
+/* What the lanes read, as loads that the lanes then find; halves as f32, too, where that is what
+ * they want, so that they are converted once. */
 static bool load_row(CNest *c, const Stmt *loop, const Stmt *s, const Val *read, int64_t lanes) {
     const Access *a = &read->read;
     const Buf *b = &c->nest->buf.at[a->cont];
@@ -105,12 +123,17 @@ static bool load_row(CNest *c, const Stmt *loop, const Stmt *s, const Val *read,
     if (read->kind != VAL_READ || read->has_else || !is_wide(c, loop, s, a, lanes, &first))
         return false;
     int epoch = c->epoch[b->kind != BUF_MEMORY];
+    bool single = wants_single(s, read);
     if (in_reach(c, a->cont, first, epoch)) return true;
     const char *name = str(c, "x%d", c->fresh++);
     put_line(c, "const wide<%s, %d> %s = load_wide<%d>(%s + %s);", scalar_type(b->type), (int)lanes,
              name, (int)lanes, c->buf[a->cont].name, emit_dim_str(&c->names, first));
     for (int64_t l = 0; l < lanes; l++) {
         CVal v = {.type = b->type, .text = str(c, "%s.v[%d]", name, (int)l)};
+        if (single) {
+            const char *e = str(c, "f32_of_%s(%s)", dtype_name(b->type), v.text);
+            v.single = named(c, F32, false, 0, e).text;
+        }
         Dim flat = dim_addc(c->ctx, first, l);
         vec_push(c->arena, &c->loaded, (Loaded){a->cont, 1, epoch, c->scope, flat, NULL, v});
     }
@@ -150,7 +173,8 @@ static void store_row(CNest *c, const Access *to, Dim first, DType type, const c
                  type == F32 ? dtype_name(c->nest->buf.at[to->cont].type) : "u16", name, name);
     else
         put_line(c, "store_wide(%s + %s, %s);", buf, emit_dim_str(&c->names, first), name);
-    c->epoch[c->nest->buf.at[to->cont].kind != BUF_MEMORY]++;
+    bool memory = c->nest->buf.at[to->cont].kind == BUF_MEMORY;
+    if (!memory || cuda_reads_own(c)) c->epoch[!memory]++;
 }
 
 /* What is rounded to go to a fragment: two lanes are rounded at once. */

@@ -16,4 +16,4 @@ typedef double f64;
 #ifndef SHARED
 #define SHARED __shared__ __align__(16)
 #endif
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)

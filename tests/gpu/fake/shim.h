@@ -6,7 +6,7 @@
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline, unused))
 #define __global__ __attribute__((visibility("default")))
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__
 #define SHARED static __attribute__((aligned(16)))
