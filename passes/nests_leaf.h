@@ -89,5 +89,16 @@ void fold_threads(Lowering *lo, const Fold *fold, Stmts *into);
 
 /* nests_reduce.c: a map with a combine on f->span. */
 void reduce_map(Leaf *f, Stmts *into);
+/* The loops of the `reduce` line from `level` on, then reduced dims that it does not name. */
+void reduce_loops(Leaf *f, int level, Stmts *into);
+/* Runs fn for every state: unrolled output dims, chunks of lanes. */
+void reduce_states(Leaf *f, Stmts *into, LaneFn *fn);
+/* Where state s is accumulated. */
+Access reduce_state(Leaf *f, int s, const Lane *lane);
+/* acc = merge(acc, value), by number in b; a product summed is a fused multiply-add. */
+void reduce_merge(Leaf *f, Body *b, const int *acc, const int *value, int *out);
+
+/* nests_parts.c: the same where threads reduce parts; the first part's threads have the results. */
+void reduce_parts(Leaf *f, Stmts *into);
 
 #endif

@@ -39,7 +39,7 @@ static Access state_access(Leaf *f, int buf, const Lane *lane) {
     return (Access){buf, n, at};
 }
 
-static Access acc_access(Leaf *f, int s, const Lane *lane) {
+Access reduce_state(Leaf *f, int s, const Lane *lane) {
     if (f->acc[s] < 0) return target_access(f, &f->write->to[s]);
     return state_access(f, f->acc[s], lane);
 }
@@ -87,8 +87,7 @@ static bool fuses(const Leaf *f, const Val *v) {
     return product && (type_is_integral(v->type) || !f->lo->machine->rounds_twice);
 }
 
-/* acc = merge(acc, value); a product summed is a fused multiply-add on the state. */
-static void merge_values(Leaf *f, Body *b, const int *acc, const int *value, int *out) {
+void reduce_merge(Leaf *f, Body *b, const int *acc, const int *value, int *out) {
     const Combine *c = f->write->combine;
     const Val *v = &b->val.at[value[0]];
     if (c->simple == P_ADD && fuses(f, v)) {
@@ -142,12 +141,12 @@ static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     int acc[COMBINE_STATES], value[COMBINE_STATES], out[COMBINE_STATES];
     Access at[COMBINE_STATES];
     for (int k = 0; k < c->nstate; k++) {
-        at[k] = acc_access(f, k, &mine);
+        at[k] = reduce_state(f, k, &mine);
         acc[k] = body_read(&s->code, at[k], c->type[k]);
         value[k] = map[f->write->val[k]];
     }
     if (leaf_factored(f)) value[0] = leaf_product(f, &s->code, map, f->write->val[0], false);
-    merge_values(f, &s->code, acc, value, out);
+    reduce_merge(f, &s->code, acc, value, out);
     for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
     finish_body(f, s);
 }
@@ -160,8 +159,7 @@ static Stmts *open_unrolled(Leaf *f, Stmts *into) {
     return into;
 }
 
-/* Runs fn for every state: unrolled output dims, chunks of lanes. */
-static void for_states(Leaf *f, Stmts *into, LaneFn *fn) {
+void reduce_states(Leaf *f, Stmts *into, LaneFn *fn) {
     int mark = f->lo->env.n;
     lane_chunks(f, open_unrolled(f, into), fn);
     f->lo->env.n = mark;
@@ -222,8 +220,6 @@ typedef struct ReduceLevel {
     int level;
 } ReduceLevel;
 
-static void reduce_loops(Leaf *f, int level, Stmts *into);
-
 static void reduce_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
     ReduceLevel *r = user;
     (void)lo;
@@ -261,8 +257,7 @@ static void reduce_staged(Leaf *f, Stmts *into) {
     lo->env.n = mark;
 }
 
-/* The loops of the `reduce` line from `level` on, then reduced dims that it does not name. */
-static void reduce_loops(Leaf *f, int level, Stmts *into) {
+void reduce_loops(Leaf *f, int level, Stmts *into) {
     Lowering *lo = f->lo;
     int mark = lo->env.n;
     bool named[RANK_MAX * 2] = {false}, fetched = false;
@@ -296,7 +291,7 @@ static void reduce_loops(Leaf *f, int level, Stmts *into) {
     if (lane_reduced(f))
         lane_chunks(f, into, update_chains);
     else
-        for_states(f, into, update_body);
+        reduce_states(f, into, update_body);
     lo->env.n = mark;
 }
 
@@ -310,7 +305,7 @@ static void fold_lanes(Leaf *f, int *row, Stmts *into) {
         row[s] = nest_buf(lo->nest, internf(lo->ctx, "sum.%d", lo->fresh++), BUF_REG, c->type[s],
                           NULL, 0);
         nest_decl(lo->nest, into, row[s]);
-        src[s] = acc_access(f, s, &(Lane){NULL, 1, NULL, false});
+        src[s] = reduce_state(f, s, &(Lane){NULL, 1, NULL, false});
         dst[s] = (Access){row[s], 0, NULL};
     }
     if (lanes_in_row(f)) {
@@ -334,7 +329,7 @@ static void store_some(Leaf *f, Lane *lane, const int *row, bool own, Stmts *int
     Stmt *s = nest_body(lo->nest, lane_loop(f, lane, into));
     int state[COMBINE_STATES], value[COMBINE_STATES];
     for (int k = 0; k < c->nstate; k++) {
-        Access at = lane_reduced(f) ? (Access){row[k], 0, NULL} : acc_access(f, k, lane);
+        Access at = lane_reduced(f) ? (Access){row[k], 0, NULL} : reduce_state(f, k, lane);
         state[k] = value[k] = body_read(&s->code, at, c->type[k]);
     }
     if (c->finish.val.n) {
@@ -369,7 +364,7 @@ static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
 static void store_results(Leaf *f, Stmts *into) {
     if (f->acc[0] < 0) return;
     if (!lane_reduced(f)) {
-        for_states(f, into, store_body);
+        reduce_states(f, into, store_body);
         return;
     }
     int mark = f->lo->env.n;
@@ -378,88 +373,6 @@ static void store_results(Leaf *f, Stmts *into) {
             into = open_dim(f, d, into);
     store_body(f, &(Lane){NULL, 1, NULL, false}, into);
     f->lo->env.n = mark;
-}
-
-/* One part of the split dim: neighbouring indices. */
-static void reduce_part(Leaf *f, Stmts *into) {
-    Lowering *lo = f->lo;
-    Span *span = &f->span[f->plan->split], whole = *span;
-    Dim parts = dim_const(lo->ctx, f->plan->parts);
-    Dim size = lowering_simplify(lo, dim_ceildiv(lo->ctx, whole.extent, parts));
-    Dim offset = dim_mul(lo->ctx, lo->part, size);
-    bool even = dim_is(lowering_simplify(lo, dim_mod(lo->ctx, whole.extent, parts)), 0);
-    span->start = dim_add(lo->ctx, whole.start, offset);
-    span->extent = even ? size : dim_min(lo->ctx, size, dim_sub(lo->ctx, whole.extent, offset));
-    span->cap = -1;
-    reduce_loops(f, 0, into);
-    *span = whole;
-}
-
-/* What part `part` left, or leaves, of state k. */
-static Access part_access(Leaf *f, int k, const Lane *lane) {
-    Lowering *lo = f->lo;
-    Dim at[] = {f->part, lo->number, lane->var ? lane->var : zero(lo)};
-    return (Access){f->parts[k], 3, arena_copy(lo->arena, at, sizeof at)};
-}
-
-static void leave_part(Leaf *f, const Lane *lane, Stmts *into) {
-    const Combine *c = f->write->combine;
-    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
-    for (int k = 0; k < c->nstate; k++) {
-        int acc = body_read(&s->code, acc_access(f, k, lane), c->type[k]);
-        body_store(f, s, part_access(f, k, lane), acc);
-    }
-    finish_body(f, s);
-}
-
-/* acc = merge(acc, what the part left in shared memory) */
-static void merge_part(Leaf *f, const Lane *lane, Stmts *into) {
-    const Combine *c = f->write->combine;
-    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
-    int acc[COMBINE_STATES], other[COMBINE_STATES], out[COMBINE_STATES];
-    Access at[COMBINE_STATES];
-    for (int k = 0; k < c->nstate; k++) {
-        at[k] = acc_access(f, k, lane);
-        acc[k] = body_read(&s->code, at[k], c->type[k]);
-        other[k] = body_read(&s->code, part_access(f, k, lane), c->type[k]);
-    }
-    merge_values(f, &s->code, acc, other, out);
-    for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
-    finish_body(f, s);
-}
-
-static Stmts *own_part(Leaf *f, Stmts *into) {
-    Lowering *lo = f->lo;
-    if (!lo->mine.n) return into;
-    Stmt *guard = nest_if(lo->nest, into);
-    for (int i = 0; i < lo->mine.n; i++) vec_push(lo->arena, &guard->guard, lo->mine.at[i]);
-    return &guard->body;
-}
-
-/* Each part's threads reduce it; the first one's threads merge them all, in order. */
-static void reduce_parts(Leaf *f, Stmts *into) {
-    Lowering *lo = f->lo;
-    const Combine *c = f->write->combine;
-    int64_t lanes = lanes_in_row(f) ? f->plan->lanes : 1;
-    Dim box[] = {dim_const(lo->ctx, f->plan->parts), dim_const(lo->ctx, lo->ncopying),
-                 dim_const(lo->ctx, lanes)};
-    int buf[COMBINE_STATES];
-    reduce_part(f, own_part(f, into));
-    for (int k = 0; k < c->nstate; k++) {
-        const char *name = internf(lo->ctx, "parts.%d", lo->fresh++);
-        buf[k] = nest_buf(lo->nest, name, BUF_SHARED, c->type[k], box, 3);
-        nest_decl(lo->nest, &lo->shared, buf[k]);
-    }
-    f->parts = buf;
-    f->part = lo->part;
-    lane_chunks(f, into, leave_part);
-    nest_stmt(lo->nest, into, STMT_SYNC);
-    Dim count = dim_const(lo->ctx, f->plan->parts - 1);
-    Dim var = lowering_var(lo, "p", count);
-    Stmt *loop = nest_for(lo->nest, one_thread(lo, into), var, count, LOOP_SEQ);
-    f->part = dim_addc(lo->ctx, var, 1);
-    lane_chunks(f, &loop->body, merge_part);
-    lowering_pop(lo);
 }
 
 /* total = identity */
@@ -481,7 +394,7 @@ static void total_body(Leaf *f, const Lane *lane, Stmts *into) {
     for (int k = 0; k < c->nstate; k++) {
         at[k] = state_access(f, f->total[k], lane);
         total[k] = body_read(&s->code, at[k], c->type[k]);
-        acc[k] = body_read(&s->code, acc_access(f, k, lane), c->type[k]);
+        acc[k] = body_read(&s->code, reduce_state(f, k, lane), c->type[k]);
     }
     if (leaf_factored(f)) {
         int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
@@ -489,7 +402,7 @@ static void total_body(Leaf *f, const Lane *lane, Stmts *into) {
         int factor = leaf_product(f, &s->code, map, f->write->val[0], true);
         if (factor >= 0) acc[0] = body_prim2(&s->code, P_MUL, acc[0], factor);
     }
-    merge_values(f, &s->code, total, acc, out);
+    reduce_merge(f, &s->code, total, acc, out);
     for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
     finish_body(f, s);
 }
@@ -502,7 +415,7 @@ static void reduce_block(Lowering *lo, void *user, Span tile, Stmts *into) {
     f->value[f->plan->partial] = tile.start;
     declare_accumulators(f, into);
     reduce_loops(f, 0, into);
-    for_states(f, into, total_body);
+    reduce_states(f, into, total_body);
     *span = whole;
 }
 
@@ -512,7 +425,7 @@ static void reduce_blocks(Leaf *f, Stmts *into) {
     int d = f->plan->partial;
     Tiling how = {.name = dim_sym_name(f->map->dim.at[d].sym), .size = f->plan->block, .lanes = 1};
     declare_states(f, BUF_TILE, "total", f->total, into);
-    for_states(f, into, clear_body);
+    reduce_states(f, into, clear_body);
     for_tiles(f->lo, into, &how, f->span[d], reduce_block, f);
     for (int s = 0; s < f->write->combine->nstate; s++) f->acc[s] = f->total[s];
 }

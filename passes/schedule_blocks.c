@@ -18,7 +18,9 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { FOLD_COST = 40, PART_LEAST = 8, WIDE_LEAST = 8 };
+enum { FOLD_COST = 40, PART_LEAST = 8 };
+/* Of reductions in parts: threads of a block, bytes that they fetch side by side, sums of each. */
+enum { PART_THREADS = 512, SEGMENT = 64, PART_SUMS = 32 };
 /* Of rows that a block's threads share: elements that a thread should have, and may have in
  * registers; threads at most; the length of one that is not known. */
 enum { ROW_EACH = 32, ROW_HELD = 64, ROW_THREADS = 1024, ROW_UNKNOWN = 1024 };
@@ -61,13 +63,21 @@ static bool shares_bytes(const Rows *r, const int *dims, int n) {
     return access_stride(r->s->flow, r->root, to, dims[n - 1], own) != 1;
 }
 
+/* Is the index the dim, from a multiple of `lanes` on? */
+static bool begins_even(const Rows *r, const Map *m, Dim index, int dim, int64_t lanes) {
+    Ctx *ctx = r->s->flow->ctx;
+    Dim coef, first;
+    return dim_affine(ctx, index, &m->dim.at[dim].sym, 1, &coef, &first) && dim_is(coef, 1) &&
+           dim_is(dim_mod(ctx, first, dim_const(ctx, lanes)), 0);
+}
+
 /* Do so many neighbours along the map's dim lie side by side, on a boundary, or are they one? */
 static bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int64_t lanes) {
     const Cont *c = &r->s->flow->cont.at[a->cont];
     int64_t extent;
     int64_t step = access_stride(r->s->flow, m, a, dim, lanes);
     if (step == 0) return true;
-    if (step != 1 || c->layout || access_dim(m, a, a->rank - 1) != dim) return false;
+    if (step != 1 || c->layout || !begins_even(r, m, a->at[a->rank - 1], dim, lanes)) return false;
     return dim_is_const(c->shape[a->rank - 1], &extent) && extent % lanes == 0;
 }
 
@@ -164,15 +174,17 @@ void keep_in_registers(Rows *r) {
  * number of elements to reduce and neighbours are still those along the innermost dim. */
 typedef struct Split {
     int pos, dim, parts; /* parts 1: none */
+    int64_t threads;     /* of a block */
 } Split;
 
 static Split split_reduction(const Rows *r) {
     const Machine *machine = machine_of(r);
-    Split split = {-1, -1, 1};
+    const Split none = {-1, -1, 1, machine->block_threads};
+    Split split = none;
     double results = 1;
     for (int p = 0; p < r->kernel->map.n; p++) {
         if (!map_is_reduction(map_at(r, p))) continue;
-        if (split.pos >= 0 || map_at(r, p)->write.n != 1) return (Split){-1, -1, 1};
+        if (split.pos >= 0 || map_at(r, p)->write.n != 1) return none;
         split.pos = p;
     }
     if (split.pos < 0) return split;
@@ -191,59 +203,101 @@ static Split split_reduction(const Rows *r) {
     return split;
 }
 
-/* Results that a thread of a reduction in parts takes along a dim; then there may be more parts. */
-static int64_t wide_parts(const Rows *r, int dim, Split *split) {
+/* Results that a thread of a reduction in parts takes along a dim, or 1. */
+static int64_t part_lanes(const Rows *r, int dim, const Split *split) {
     const Machine *machine = machine_of(r);
     const Map *m = map_at(r, split->pos);
     int n = r->kernel->map.n, own = n == 1 ? dim : r->al.at[0][dim];
     if (split->parts < 2 || split->pos || n > 2 || own < 0) return 1;
     int64_t lanes = 8 * machine->vector_bytes / widest(r, m, own);
-    double most = map_volume(r->root, unknown_extent) / (WIDE_LEAST * machine->cores / 2.0);
-    if (n == 1) most /= (double)map_extent(m, split->dim, unknown_extent);
-    while (lanes > 1 && ((double)lanes > most || !all_wide(r, m, own, lanes) ||
-                         !all_wide(r, r->root, dim, lanes)))
+    while (lanes > 1 && (!all_wide(r, m, own, lanes) || !all_wide(r, r->root, dim, lanes)))
         lanes /= 2;
+    return lanes > 1 ? lanes : 1;
+}
+
+/* Results that a thread of a reduction in parts takes along another dim, where these share what is
+ * read along `inner`. */
+static int64_t part_rows(const Rows *r, int dim, int inner, const Split *split, int64_t most) {
+    const Map *m = map_at(r, split->pos);
+    bool alone = r->kernel->map.n == 1, shares = false;
+    int own = alone ? dim : r->al.at[0][dim], lane = alone ? inner : r->al.at[0][inner];
+    for (int v = 0; own >= 0 && v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        shares |= val->kind == VAL_READ && access_uses(m, &val->read, lane) &&
+                  !access_uses(m, &val->read, own);
+    }
+    int64_t extent = map_extent(r->root, dim, 1);
+    while (shares && most > 1 && extent % most) most--;
+    return shares ? most : 1;
+}
+
+/* Threads with lanes: as few side by side as fetch whole sectors of memory, which leaves results
+ * for many blocks; the more parts, the more is under way. */
+static int64_t wide_parts(const Rows *r, int dim, Split *split) {
+    int64_t lanes = part_lanes(r, dim, split), beside = 1;
     if (lanes < 2) return 1;
+    const Map *m = map_at(r, split->pos);
+    int own = r->kernel->map.n == 1 ? dim : r->al.at[0][dim];
     int64_t length = map_extent(m, split->dim, unknown_extent);
-    while (split->parts * WIDE_LEAST < machine->block_threads &&
-           length >= PART_LEAST * split->parts * 2)
+    while (beside * lanes * widest(r, m, own) < 8 * SEGMENT) beside *= 2;
+    split->parts = 2;
+    while (split->parts * 2 * beside <= PART_THREADS && length >= PART_LEAST * split->parts * 2)
         split->parts *= 2;
+    split->threads = split->parts * beside;
     return lanes;
 }
 
-/* A thread's elements along a dim, in lanes, of each map. */
-static void lane_lines(const Rows *r, int dim, int64_t lanes) {
+/* A thread's elements along root dims, the last of them in lanes, of each map. */
+static void lane_lines(const Rows *r, const int *dims, int n, const int64_t *each, int64_t lanes) {
     for (int p = 0; p < r->kernel->map.n && lanes > 1; p++) {
-        int own = map_at(r, p) == r->root ? dim : r->al.at[p][dim];
+        bool root = map_at(r, p) == r->root;
         Line *unroll = kernel_line(r->s->flow, r->kernel, LINE_UNROLL, p);
-        line_dim(r->s->flow, unroll, map_at(r, p), own, 0);
+        for (int i = 0; i < n; i++)
+            if (each[i] > 1)
+                line_dim(r->s->flow, unroll, map_at(r, p), root ? dims[i] : r->al.at[p][dims[i]],
+                         0);
         Line *vector = kernel_line(r->s->flow, r->kernel, LINE_VECTOR, p);
-        line_dim(r->s->flow, vector, map_at(r, p), own, lanes);
+        int inner = root ? dims[n - 1] : r->al.at[p][dims[n - 1]];
+        line_dim(r->s->flow, vector, map_at(r, p), inner, lanes);
     }
+}
+
+/* Elements of a thread along root dims; gives the lanes. */
+static int64_t own_each(const Rows *r, const int *dims, int n, Split *split, int64_t *each) {
+    int inner = dims[n - 1];
+    int64_t own = byte_elements(r), lanes = 1;
+    if (own == 1) lanes = split->parts > 1 ? wide_parts(r, inner, split) : wide_elements(r, inner);
+    for (int i = 0; i < n - 1; i++) each[i] = 1;
+    each[n - 1] = lanes > 1 ? lanes : own;
+    if (split->parts < 2 || lanes < 2) return lanes;
+    int64_t sums = lanes;
+    for (int i = 0; i < n - 1; i++)
+        sums *= each[i] = part_rows(r, dims[i], inner, split, PART_SUMS / sums);
+    int64_t room = machine_of(r)->shared_bytes / dtype_bytes(F32, sums);
+    for (; split->threads > room && split->parts > 2; split->parts /= 2) split->threads /= 2;
+    return lanes;
 }
 
 static void own_elements(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
-    int root = r->kernel->map.n - 1, inner = dims[n - 1];
+    int root = r->kernel->map.n - 1;
     Split split = split_reduction(r);
-    int64_t own = byte_elements(r), lanes = 1;
-    if (own == 1) lanes = split.parts > 1 ? wide_parts(r, inner, &split) : wide_elements(r, inner);
-    int64_t size[MAP_DIMS], left = machine_of(r)->block_threads / split.parts;
-    if (lanes > 1) own = lanes;
+    int64_t size[MAP_DIMS], each[MAP_DIMS], lanes = own_each(r, dims, n, &split, each);
+    int64_t left = split.threads / split.parts;
     for (int i = n - 1; i >= 0; i--) {
-        int64_t each = i == n - 1 ? own : 1, extent = map_extent(r->root, dims[i], left * each);
-        size[i] = each * threads_along(r, (extent + each - 1) / each, left);
-        left /= size[i] / each;
+        int64_t extent = map_extent(r->root, dims[i], left * each[i]);
+        size[i] = each[i] * threads_along(r, (extent + each[i] - 1) / each[i], left);
+        left /= size[i] / each[i];
     }
     for (int level = 0; level < 2; level++) {
         Line *tile = kernel_line(flow, r->kernel, LINE_TILE, root);
         for (int i = 0; i < n; i++)
-            line_dim(flow, tile, r->root, dims[i], !level ? size[i] : i == n - 1 ? own : 1);
+            line_dim(flow, tile, r->root, dims[i], level ? each[i] : size[i]);
         LineKind kind = level ? LINE_THREAD : LINE_BLOCK;
         Line *spread = kernel_line(flow, r->kernel, kind, root);
         for (int i = 0; i < n; i++) line_dim(flow, spread, r->root, dims[i], 0);
     }
-    lane_lines(r, inner, lanes);
+    lane_lines(r, dims, n, each, lanes);
     if (split.parts > 1)
         line_dim(flow, kernel_line(flow, r->kernel, LINE_SPLIT, split.pos), map_at(r, split.pos),
                  split.dim, split.parts);
