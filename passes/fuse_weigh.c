@@ -21,11 +21,12 @@ static bool hands_on_alone(const Fusing *f, const int *map, int n) {
     return true;
 }
 
-/* Do all stand in one list, in kernels that others may join? */
+/* Do all stand in one list, in this order, in kernels that others may join? */
 static bool stand_alone(const Fusing *f, const int *map, int n) {
     for (int i = 0; i < n; i++) {
         const Group *g = &f->group[map[i]];
         if (g->gone || g->complete || f->home[map[i]] != f->home[map[n - 1]]) return false;
+        if (i && f->position[map[i]] < f->position[map[i - 1]]) return false;
     }
     return true;
 }

@@ -43,7 +43,7 @@ static const MapPlan *plan_at(const Weigh *g, int pos) {
 }
 
 static int root_of(const Weigh *g) {
-    return g->is.n - 1;
+    return g->is.root;
 }
 
 /* ---- registers --------------------------------------------------------------------------------
@@ -165,45 +165,90 @@ static void copy_score(Weigh *g, const WarpElement *e, const Lane *lane, const A
     finish_body(&f, s);
 }
 
-static void guard_ge0(const Weigh *g, Lane *lane, Dim d) {
+/* >= 0 where there is an element at row and key: what is not proven. */
+typedef struct Ends {
+    Dim at[3];
+    int n;
+} Ends;
+
+static void add_end(const Weigh *g, Ends *ends, Dim d) {
     DimEnv env = lowering_env(g->lo);
     d = lowering_simplify(g->lo, d);
-    if (dim_ge0(g->lo->ctx, d, &env)) return;
-    lane->guard = lane->guard ? dim_min(g->lo->ctx, lane->guard, d) : d;
+    if (!dim_ge0(g->lo->ctx, d, &env)) ends->at[ends->n++] = d;
+}
+
+/* first, last: of several rows; of these the ends hold where they hold of one element. */
+static Ends ends_at(const Weigh *g, Dim first, Dim last, Dim key) {
+    Ctx *ctx = g->lo->ctx;
+    const Map *m = g->scores.plan->map;
+    Dim rows = m->dim.at[g->is.dim[0][g->is.row]].extent,
+        keys = m->dim.at[g->is.dim[0][g->is.key]].extent;
+    Ends ends = {.n = 0};
+    add_end(g, &ends, dim_addc(ctx, dim_sub(ctx, rows, last), -1));
+    add_end(g, &ends, dim_addc(ctx, dim_sub(ctx, keys, key), -1));
+    if (!g->is.end) return ends;
+    DimSubst to[] = {{weighing_row(ctx), first}, {weighing_key(ctx), key}};
+    add_end(g, &ends, dim_subst(ctx, g->is.end, to, 2));
+    return ends;
 }
 
 /* Cuts off lanes of rows and keys that are not there. */
 static void guard_element(const Weigh *g, const WarpElement *e, Lane *lane) {
-    Ctx *ctx = g->lo->ctx;
     const Warps *w = &g->scores;
-    const Map *m = w->plan->map;
-    Dim rows = m->dim.at[g->is.dim[0][g->is.row]].extent,
-        keys = m->dim.at[g->is.dim[0][g->is.key]].extent;
-    guard_ge0(g, lane, dim_addc(ctx, dim_sub(ctx, rows, sum(w, w->a.first, e->row)), -1));
-    guard_ge0(g, lane, dim_addc(ctx, dim_sub(ctx, keys, sum(w, g->key, e->column)), -1));
+    Dim row = sum(w, w->a.first, e->row);
+    Ends ends = ends_at(g, row, row, sum(w, g->key, e->column));
+    for (int i = 0; i < ends.n; i++)
+        lane->guard = lane->guard ? dim_min(g->lo->ctx, lane->guard, ends.at[i]) : ends.at[i];
 }
 
-/* The scores as they are compared, in their registers. */
-static void shape_scores(Weigh *g, Stmts *into) {
+/* Scores that are there, in their registers. */
+static void shape_whole(Weigh *g, Stmts *into) {
+    int mark = g->lo->env.n;
+    WarpElement e = warps_element(&g->scores, &into);
+    for (int p = 1; p < g->is.top; p++) shape(g, p, &e, &e.lane, &e.acc, into);
+    g->lo->env.n = mark;
+}
+
+/* The same where some are not: these are as low as can be. */
+static void shape_part(Weigh *g, Stmts *into) {
     Lowering *lo = g->lo;
     int mark = lo->env.n, last = g->is.top - 1;
     WarpElement e = warps_element(&g->scores, &into);
     Lane lane = e.lane;
-    Access to = e.acc;
     guard_element(g, &e, &lane);
-    if (lane.guard) {
-        Dim width = warps_const(&g->scores, lane.width);
-        int buf =
-            nest_buf(lo->nest, internf(lo->ctx, "shaped.%d", lo->fresh++), BUF_REG, F32, &width, 1);
-        Stmt *decl = nest_decl(lo->nest, into, buf);
-        decl->has_init = true;
-        decl->init = lowest(g);
-        to = (Access){buf, 1, arena_copy(lo->arena, &lane.var, sizeof(Dim))};
-    }
+    Dim width = warps_const(&g->scores, lane.width);
+    int buf =
+        nest_buf(lo->nest, internf(lo->ctx, "shaped.%d", lo->fresh++), BUF_REG, F32, &width, 1);
+    Stmt *decl = nest_decl(lo->nest, into, buf);
+    decl->has_init = true;
+    decl->init = lowest(g);
+    Access to = {buf, 1, arena_copy(lo->arena, &lane.var, sizeof(Dim))};
     for (int p = 1; p <= last; p++) shape(g, p, &e, &lane, p == last ? &to : &e.acc, into);
-    if (lane.guard && last < 1) copy_score(g, &e, &lane, &e.acc, &to, into);
-    if (lane.guard) copy_score(g, &e, &e.lane, &to, &e.acc, into);
+    if (last < 1) copy_score(g, &e, &lane, &e.acc, &to, into);
+    copy_score(g, &e, &e.lane, &to, &e.acc, into);
     lo->env.n = mark;
+}
+
+/* The scores as they are compared. Few blocks of a warp's rows have elements that are not there. */
+static void shape_scores(Weigh *g, Stmts *into) {
+    Lowering *lo = g->lo;
+    const Warps *w = &g->scores;
+    Dim first = sum(w, w->a.first, w->row);
+    Dim last = dim_addc(lo->ctx, first, w->root->rows.warp - 1);
+    Ends ends = ends_at(g, first, last, dim_addc(lo->ctx, g->key, w->plan->columns.block - 1));
+    if (!ends.n) {
+        shape_whole(g, into);
+        return;
+    }
+    Stmt *whole = nest_if(lo->nest, into), *part = nest_if(lo->nest, into);
+    Dim least = ends.at[0];
+    for (int i = 0; i < ends.n; i++) {
+        vec_push(lo->arena, &whole->guard, ends.at[i]);
+        least = dim_min(lo->ctx, least, ends.at[i]);
+    }
+    vec_push(lo->arena, &part->guard, dim_addc(lo->ctx, dim_mulc(lo->ctx, least, -1), -1));
+    shape_whole(g, &whole->body);
+    shape_part(g, &part->body);
 }
 
 /* high = max(high, s), lane by lane. */
@@ -321,7 +366,7 @@ static void weigh_scores(Weigh *g, Stmts *into) {
     int term = body_read(b, e.acc, F32);
     body_store(&f, s, sum_at, body_prim2(b, P_ADD, body_read(b, sum_at, F32), term));
     finish_body(&f, s);
-    f = leaf_at(g, g->is.weights, &e);
+    f = leaf_at(g, g->is.weights >= 0 ? g->is.weights : g->is.sum, &e);
     s = nest_body(lo->nest, lane_loop(&f, &e.lane, into));
     Access to = warps_shared(v, &v->a, v->a.slot, e.row, e.column);
     body_store(&f, s, to, body_cvt(&s->code, v->a.type, body_read(&s->code, e.acc, F32)));
@@ -362,6 +407,38 @@ static void use_keys(void *user, Dim block, Dim slot, Stmts *into) {
 /* ---- results ----------------------------------------------------------------------------------
  */
 
+/* y / sum. */
+static void store_quotient(Weigh *g, const WarpElement *e, Leaf *f, Stmts *into) {
+    const Access *to = &f->map->write.at[0].to[0];
+    Lane lane = e->lane;
+    f->write = &f->map->write.at[0];
+    into = open_guards(f, &lane, true, into);
+    Stmt *s = nest_body(g->lo->nest, lane_loop(f, &lane, into));
+    Body *b = &s->code;
+    int all = body_read(b, row_at(g, g->one, e->m, e->h, NULL), F32);
+    int val = body_prim2(b, P_DIV, body_read(b, e->acc, F32), all);
+    body_store(f, s, target_access(f, to), body_cvt(b, g->lo->flow->cont.at[to->cont].type, val));
+    finish_body(f, s);
+}
+
+static int made_by(const Weigh *g, int pos) {
+    return plan_at(g, pos)->map->write.at[0].to[0].cont;
+}
+
+/* What the last map makes of y, sum and top. */
+static void store_finished(Weigh *g, const WarpElement *e, const Leaf *root, Stmts *into) {
+    Lowering *lo = g->lo;
+    const MapPlan *plan = plan_at(g, g->is.finish);
+    Leaf f = {.plan = plan, .map = plan->map, .lo = lo};
+    Access top = row_at(g, g->top, e->m, e->h, NULL), all = row_at(g, g->one, e->m, e->h, NULL);
+    for (int d = 0; d < root->map->dim.n; d++)
+        if (g->is.own[d] >= 0) f.value[g->is.own[d]] = root->value[d];
+    lo->local[made_by(g, g->is.root)].one = &e->acc;
+    lo->local[made_by(g, g->is.top)].one = &top;
+    lo->local[made_by(g, g->is.sum)].one = &all;
+    plain_body(&f, &e->lane, into);
+}
+
 static void store_results(Weigh *g, Stmts *into) {
     Lowering *lo = g->lo;
     Warps *v = &g->values;
@@ -374,17 +451,12 @@ static void store_results(Weigh *g, Stmts *into) {
     lo->env.n = mark;
     WarpElement e = warps_element(v, &into);
     Leaf f = leaf_at(g, root_of(g), &e);
-    const Access *to = &f.map->write.at[0].to[0];
     f.value[g->is.dim[root_of(g)][g->is.key]] = warps_const(v, 0);
     f.value[g->is.column] = e.column;
-    f.write = &f.map->write.at[0];
-    into = open_guards(&f, &e.lane, true, into);
-    Stmt *s = nest_body(lo->nest, lane_loop(&f, &e.lane, into));
-    Body *b = &s->code;
-    int all = body_read(b, row_at(g, g->one, e.m, e.h, NULL), F32);
-    int val = body_prim2(b, P_DIV, body_read(b, e.acc, F32), all);
-    body_store(&f, s, target_access(&f, to), body_cvt(b, lo->flow->cont.at[to->cont].type, val));
-    finish_body(&f, s);
+    if (g->is.finish < 0)
+        store_quotient(g, &e, &f, into);
+    else
+        store_finished(g, &e, &f, into);
     lo->env.n = mark;
 }
 
@@ -425,24 +497,30 @@ static void open_blocks(Weigh *g, Stmts **into) {
         set_index(g, root_of(g), k, g->at[k], v->fixed);
     }
     w->a.first = v->a.first = warps_tiles(v, "row", &v->plan->rows, into);
+    if (is->finish < 0) return;
+    int row = v->plan->rows.dim[0];
+    bool over = g->lo->over[row];
+    g->lo->over[row] = false;
+    g->lo->over[is->own[row]] = over;
 }
 
 /* Rows of q and their weights: in registers where a step takes them from there. */
-static void declare_rows(Warps *w, bool staged, Stmts *into) {
-    Lowering *lo = w->lo;
+static void declare_rows(Weigh *g, Warps *w, Stmts *into) {
+    Lowering *lo = g->lo;
+    bool staged = w == &g->scores;
     const Cont *c = &lo->flow->cont.at[w->a.read->read.cont];
-    w->a.type = c->type;
+    w->a.type = staged ? c->type : weighing_type(lo->flow, lo->kernel->map.at, &g->is);
     if (w->step->name) {
         warps_fragment(w, &w->a, into);
     } else if (staged) {
         warps_operand(w, &w->a, into);
     } else {
-        int pad = PAD_BYTES / (dtype_bits(c->type) / 8);
+        int pad = PAD_BYTES / (dtype_bits(w->a.type) / 8);
         Dim box[] = {warps_const(w, 1), warps_const(w, w->plan->rows.block),
                      warps_const(w, w->plan->reduced.block + pad)};
         const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
         w->a.along = true;
-        w->a.buf = nest_buf(lo->nest, name, BUF_SHARED, c->type, box, 3);
+        w->a.buf = nest_buf(lo->nest, name, BUF_SHARED, w->a.type, box, 3);
         nest_decl(lo->nest, into, w->a.buf);
     }
 }
@@ -460,8 +538,24 @@ static void declare_keys(Weigh *g, Stmts *into) {
 
 /* What bodies of maps that shape scores read of each other. */
 static void bind_containers(Weigh *g) {
-    for (int p = 0; p < g->is.top; p++)
-        g->lo->local[plan_at(g, p)->map->write.at[0].to[0].cont].one = &g->s;
+    for (int p = 0; p < g->is.top; p++) g->lo->local[made_by(g, p)].one = &g->s;
+}
+
+/* As many keys as any of the block's rows has. */
+static Dim keys_of_block(const Weigh *g, Dim all) {
+    Lowering *lo = g->lo;
+    Ctx *ctx = lo->ctx;
+    const Warps *w = &g->scores;
+    Dim row = weighing_row(ctx), key = weighing_key(ctx), coef, rest;
+    if (!g->is.end || !dim_affine(ctx, g->is.end, &key, 1, &coef, &rest)) return all;
+    DimRange range = {row, w->a.first, dim_addc(ctx, w->a.first, w->root->rows.block - 1)};
+    vec_push(lo->arena, &lo->env, range);
+    DimEnv env = lowering_env(lo);
+    Dim most = dim_upper_from(ctx, rest, &env, lo->env.n - 1);
+    lo->env.n--;
+    if (!most) return all;
+    return lowering_simplify(
+        lo, dim_max(ctx, warps_const(w, 0), dim_min(ctx, all, dim_addc(ctx, most, 1))));
 }
 
 void lower_weighing(Lowering *lo) {
@@ -474,10 +568,10 @@ void lower_weighing(Lowering *lo) {
     g.values = open_product(&g, root_of(&g), g.is.p, g.is.v);
     bind_containers(&g);
     open_blocks(&g, &into);
-    declare_rows(&g.scores, true, into);
+    declare_rows(&g, &g.scores, into);
     declare_keys(&g, into);
     warps_operand(&g.values, &g.values.b, into);
-    declare_rows(&g.values, false, into);
+    declare_rows(&g, &g.values, into);
     Warps *w = &g.scores, *v = &g.values;
     warps_threads(w, &into);
     v->row = w->row, v->column = w->column, v->number = w->number, v->group = w->group;
@@ -494,7 +588,7 @@ void lower_weighing(Lowering *lo) {
         warps_copy(w, &w->a, zero, zero, into);
     Dim keys = w->plan->map->dim.at[w->plan->columns.dim[0]].extent;
     Pipeline p = {.ahead = v->plan->ahead, .copy = copy_keys, .use = use_keys, .user = &g};
-    p.count = warps_blocks(w, keys, w->plan->columns.block);
+    p.count = warps_blocks(w, keys_of_block(&g, keys), w->plan->columns.block);
     warps_pipeline(w, &p, into);
     store_results(&g, into);
 }

@@ -20,7 +20,7 @@ typedef struct Operands {
 } Operands;
 
 static Operands operands_of(const Flow *flow, const int *maps, const Weighing *w) {
-    const Map *s = flow->map.at[maps[0]], *y = flow->map.at[maps[w->n - 1]];
+    const Map *s = flow->map.at[maps[0]], *y = flow->map.at[maps[w->root]];
     return (Operands){flow,
                       s,
                       y,
@@ -48,11 +48,16 @@ static bool ends_with_keys(const Operands *o, int key, int64_t block) {
     return extent > 0 && extent % block == 0;
 }
 
-static const WarpStep *step_for(const Machine *m, const Val *a, const Val *b) {
+static const WarpStep *step_for(const Machine *m, DType a, DType b) {
     for (int i = 0; i < m->nstep; i++)
-        if (m->step[i]->a == a->type && m->step[i]->b == b->type && m->step[i]->c == F32)
-            return m->step[i];
+        if (m->step[i]->a == a && m->step[i]->b == b && m->step[i]->c == F32) return m->step[i];
     return NULL;
+}
+
+/* Terms that no map divides are rounded as the values are that they weigh. */
+DType weighing_type(const Flow *flow, const int *maps, const Weighing *w) {
+    const Body *b = &flow->map.at[maps[w->root]]->body;
+    return b->val.at[w->weights >= 0 ? w->p : w->v].type;
 }
 
 static int64_t bytes_of(const Val *v) {
@@ -72,7 +77,7 @@ static bool fits(const Operands *o, const Machine *m, const WeighTile *t) {
 static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing *w,
                              const WeighTile *t) {
     double others = 1;
-    int row = w->dim[w->n - 1][w->row];
+    int row = w->dim[w->root][w->row];
     for (int k = 0; k < w->rank; k++)
         if (k != w->row && k != w->key)
             others *= (double)extent_or(o->flow->cont.at[o->p->read.cont].shape[k], unknown_extent);
@@ -93,7 +98,7 @@ static bool has_keys(const Operands *o, int key) {
 
 static bool choose_keys(const Operands *o, const Machine *m, const Weighing *w, WeighTile *t) {
     static const int sizes[][2] = {{64, 2}, {64, 1}, {32, 2}, {32, 1}, {16, 1}};
-    int key = w->dim[w->n - 1][w->key];
+    int key = w->dim[w->root][w->key];
     for (; t->rows >= ROWS_OF_WARP; t->rows /= 2)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             t->keys = sizes[i][0], t->ahead = sizes[i][1];
@@ -107,10 +112,12 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
                    WeighTile *t) {
     enum { PLAIN_DEPTH = 4, PLAIN_COLUMNS = 8 };
     Operands o = operands_of(flow, maps, w);
-    int row = w->dim[w->n - 1][w->row], key = w->dim[w->n - 1][w->key];
+    int row = w->dim[w->root][w->row], key = w->dim[w->root][w->key];
     if (!can_copy(&o, o.q) || !can_copy(&o, o.k) || !can_copy(&o, o.p) || !can_copy(&o, o.v))
         return false;
-    *t = (WeighTile){.scores = step_for(machine, o.q, o.k), .values = step_for(machine, o.p, o.v)};
+    DType weights = weighing_type(flow, maps, w);
+    *t = (WeighTile){.scores = step_for(machine, o.q->type, o.k->type),
+                     .values = step_for(machine, weights, o.v->type)};
     t->depth = map_extent(o.scores, w->depth, 0);
     t->columns = map_extent(o.root, w->column, 0);
     if (t->depth < 1 || t->depth > DEPTH_MOST || t->columns < 1 || t->columns > COLUMNS_MOST ||
@@ -146,7 +153,6 @@ static void use_line(const Rows *r, int pos, const WarpStep *step) {
 
 bool weigh_tiles(Rows *r) {
     const Machine *machine = r->s->env->machine;
-    int root = r->kernel->map.n - 1;
     Weighing w;
     WeighTile t;
     if (r->s->env->math == MATH_STRICT || r->kernel->map.n > WEIGH_MAPS ||
@@ -154,18 +160,18 @@ bool weigh_tiles(Rows *r) {
         !weighing_tile(r->s->flow, machine, r->kernel->map.at, &w, &t))
         return false;
     for (int i = 0; i < 2; i++) {
-        int pos = i ? root : 0, columns = i ? w.column : w.dim[0][w.key];
+        int pos = i ? w.root : 0, columns = i ? w.column : w.dim[0][w.key];
         int64_t width = i ? t.columns : t.keys;
         size_line(r, LINE_ROWS, pos, w.dim[pos][w.row], t.rows);
         size_line(r, LINE_COLUMNS, pos, columns, width);
         size_line(r, LINE_ROWS, pos, w.dim[pos][w.row], t.warp_rows);
         size_line(r, LINE_COLUMNS, pos, columns, width);
-        size_line(r, LINE_DEPTH, pos, i ? w.dim[root][w.key] : w.depth, i ? t.keys : t.depth);
+        size_line(r, LINE_DEPTH, pos, i ? w.dim[w.root][w.key] : w.depth, i ? t.keys : t.depth);
         use_line(r, pos, i ? t.values : t.scores);
     }
     stage_line(r, 0, w.q, 0);
     stage_line(r, 0, w.k, t.ahead);
-    stage_line(r, root, w.v, t.ahead);
+    stage_line(r, w.root, w.v, t.ahead);
     keep_in_registers(r);
     return true;
 }

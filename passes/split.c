@@ -86,19 +86,14 @@ static int best_parts(const Map *m, const Product *p, int dim) {
     return best;
 }
 
-static bool weighs(const Splitting *s, int map) {
-    int maps[WEIGH_MAPS];
-    return weighing_maps(s->e.flow, s->e.uses.writer, map, maps) > 0;
-}
-
 /* In how many parts: as a recipe says, or as it takes least. */
 static int choose_parts(const Splitting *s, int map, int *dim) {
     static const char *const words[] = {"whole",   "parts2",  "parts4", "parts8",
                                         "parts16", "parts32", NULL};
     const Map *m = s->e.flow->map.at[map];
     Product p;
-    if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m) || weighs(s, map) ||
-        !find_product(s, m, &p))
+    if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m) ||
+        weighing_product(s->e.flow, s->e.uses.writer, map) || !find_product(s, m, &p))
         return 1;
     *dim = longest_dim(m);
     int most = best_parts(m, &p, *dim), chosen = 0;

@@ -33,9 +33,9 @@ static bool is_one_float(const Write *w, Prim simple) {
            w->combine->type[0] == F32;
 }
 
-/* Nothing that loops in blocks could not keep: sequences, constraints, several writes. */
+/* Nothing that loops in blocks could not keep: sequences, constraints but one, several writes. */
 static bool is_plain(const Map *m) {
-    if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n) return false;
+    if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n > 1) return false;
     for (int d = 0; d < m->dim.n; d++)
         if (m->dim.at[d].seq) return false;
     return true;
@@ -260,17 +260,17 @@ static bool find_weights(Search *f, int pos) {
 
 /* Is index k of the scores the same for all rows of one operand, of keys and of values? */
 static bool may_be_row(const Search *f, int k) {
-    const Map *scores = map_of(f, 0), *root = map_of(f, f->w->n - 1);
-    int d = f->w->dim[0][k], own = f->w->dim[f->w->n - 1][k];
+    const Map *scores = map_of(f, 0), *root = map_of(f, f->w->root);
+    int d = f->w->dim[0][k], own = f->w->dim[f->w->root][k];
     return k != f->w->key && d >= 0 && own >= 0 && f->w->inner[0][k] < 0 &&
-           f->w->inner[f->w->n - 1][k] < 0 && !dim_is(scores->dim.at[d].extent, 1) &&
+           f->w->inner[f->w->root][k] < 0 && !dim_is(scores->dim.at[d].extent, 1) &&
            access_uses(scores, val_read(scores, f->w->q), d) &&
            !access_uses(scores, val_read(scores, f->w->k), d) &&
            !access_uses(root, val_read(root, f->w->v), own);
 }
 
 static bool find_root(Search *f) {
-    int pos = f->w->n - 1;
+    int pos = f->w->root;
     const Map *m = map_of(f, pos), *scores = map_of(f, 0);
     Weighing *w = f->w;
     if (!is_product(m, &w->p, &w->v)) return false;
@@ -309,15 +309,119 @@ static bool find_root(Search *f) {
     return w->row >= 0 && w->column >= 0 && w->dim[pos][w->key] >= 0;
 }
 
+/* ---- what follows the root --------------------------------------------------------------------
+ */
+
+/* The dims of `finish` that are the root's, told by its read of what the root made. */
+static bool find_own(const Search *f, const Map *m, const Access *read) {
+    const Map *root = map_of(f, f->w->root);
+    const Access *to = &root->write.at[0].to[0];
+    int *own = f->w->own, dims = 0;
+    for (int d = 0; d < MAP_DIMS; d++) own[d] = -1;
+    for (int k = 0; k < to->rank; k++) {
+        int by = access_dim(root, to, k), d = access_dim(m, read, k);
+        if (by < 0 && d < 0 && to->at[k] == read->at[k]) continue;
+        if (by < 0 || d < 0 || own[by] >= 0) return false;
+        if (root->dim.at[by].extent != m->dim.at[d].extent) return false;
+        own[by] = d;
+        dims++;
+    }
+    return dims == m->dim.n;
+}
+
+/* What it reads of the kernel's maps: the root's results, the row's sum and maximum. */
+static bool finishes(Search *f, int pos, const Access *read) {
+    const Access *made = &map_of(f, f->w->root)->write.at[0].to[0];
+    if (read->cont == f->sum->cont) return is_of_row(f, pos, read, f->w->sum, f->sum);
+    if (read->cont == f->top->cont) return is_of_row(f, pos, read, f->w->top, f->top);
+    for (int k = 0; k < read->rank && read->cont == made->cont; k++) {
+        int d = access_dim(map_of(f, f->w->root), made, k);
+        if (d >= 0 && access_dim(map_of(f, pos), read, k) != f->w->own[d]) return false;
+    }
+    return read->cont != f->s && read->cont != f->e && read->cont != f->p;
+}
+
+static bool find_finish(Search *f, int pos) {
+    const Map *m = map_of(f, pos);
+    const Access *made = &map_of(f, f->w->root)->write.at[0].to[0], *first = NULL;
+    if (!map_plain_write(m) || !is_plain(m) || m->cons.n) return false;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        if (val->has_else || access_by_value(m, &val->read)) return false;
+        if (val->read.cont == made->cont) first = &val->read;
+    }
+    if (!first || !find_own(f, m, first)) return false;
+    for (int k = 0; k < f->w->rank; k++) {
+        int d = f->w->dim[f->w->root][k];
+        f->w->dim[pos][k] = d < 0 || f->w->inner[f->w->root][k] >= 0 ? -1 : f->w->own[d];
+        f->w->inner[pos][k] = -1;
+    }
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ && !finishes(f, pos, &m->body.val.at[v].read))
+            return false;
+    f->w->finish = pos;
+    return true;
+}
+
+/* ---- the end of rows --------------------------------------------------------------------------
+ */
+
+Dim weighing_row(Ctx *ctx) {
+    return dim_sym(ctx, "%row");
+}
+
+Dim weighing_key(Ctx *ctx) {
+    return dim_sym(ctx, "%key");
+}
+
+/* A map's constraint, of the row and the key alone; false: it is of others too. */
+static bool end_of(const Search *f, int pos, Dim *end) {
+    const Map *m = map_of(f, pos);
+    Ctx *ctx = f->flow->ctx;
+    int row = f->w->dim[pos][f->w->row], key = f->w->dim[pos][f->w->key];
+    *end = NULL;
+    if (!m->cons.n) return true;
+    if (row < 0 || key < 0) return false;
+    DimSubst to[] = {{m->dim.at[row].sym, weighing_row(ctx)},
+                     {m->dim.at[key].sym, weighing_key(ctx)}};
+    *end = dim_subst(ctx, m->cons.at[0], to, 2);
+    for (int d = 0; d < m->dim.n; d++)
+        if (dim_uses(*end, m->dim.at[d].sym)) return false;
+    return true;
+}
+
+/* All maps end alike: those that make scores may make more than is used. */
+static bool find_end(const Search *f) {
+    Weighing *w = f->w;
+    Ctx *ctx = f->flow->ctx;
+    Dim key = weighing_key(ctx), coef, rest;
+    if (!end_of(f, w->root, &w->end)) return false;
+    for (int pos = 0; pos < w->root; pos++) {
+        Dim end;
+        if (!end_of(f, pos, &end)) return false;
+        bool may_lack = pos < w->top || pos == w->terms || pos == w->weights;
+        if (end != w->end && (end || !may_lack)) return false;
+    }
+    return !w->end || (dim_affine(ctx, w->end, &key, 1, &coef, &rest) && dim_is(coef, -1));
+}
+
 bool weighing_find(const Flow *flow, const int *maps, int n, Weighing *w) {
     Search f = {.flow = flow, .maps = maps, .w = w, .e = -1};
-    *w = (Weighing){.n = n, .terms = -1, .key = -1};
+    *w = (Weighing){.n = n, .terms = -1, .weights = -1, .finish = -1, .key = -1};
     if (n < 5 || n > WEIGH_MAPS || !find_scores(&f)) return false;
     int pos = 1;
     while (pos < n && shapes(&f, pos)) pos++;
-    if (pos + 4 > n || !find_top(&f, pos++)) return false;
+    if (pos + 3 > n || !find_top(&f, pos++)) return false;
     if (find_terms(&f, pos)) w->terms = pos++;
-    return pos + 3 == n && find_sum(&f, pos) && find_weights(&f, pos + 1) && find_root(&f);
+    if (pos + 2 > n || !find_sum(&f, pos++)) return false;
+    if (find_weights(&f, pos))
+        pos++;
+    else
+        w->weights = -1, f.p = f.e;
+    w->root = pos;
+    if (pos >= n || f.p < 0 || !find_root(&f) || !find_end(&f)) return false;
+    return w->weights >= 0 ? pos + 1 == n : pos + 2 == n && find_finish(&f, pos + 1);
 }
 
 /* ---- from the root back -----------------------------------------------------------------------
@@ -373,14 +477,63 @@ static bool chain_weights(Chain *c, int map) {
     return map_plain_write(terms) && chain_exp(c, terms, terms->write.at[0].val[0]);
 }
 
-int weighing_maps(const Flow *flow, const int *writer, int root, int *maps) {
+/* A map of terms, and what makes them. */
+static bool chain_terms(Chain *c, int map) {
+    if (!chain_add(c, map)) return false;
+    const Map *m = c->flow->map.at[map];
+    return map_plain_write(m) && chain_exp(c, m, m->write.at[0].val[0]);
+}
+
+/* A product that weighs by terms, which `sum` adds up. */
+static bool chain_summed(Chain *c, int product, int sum) {
     int read[2];
-    if (!is_product(flow->map.at[root], &read[0], &read[1])) return 0;
-    for (int i = 0; i < 2; i++) {
-        Chain c = {.flow = flow, .writer = writer, .at = {root}, .n = 1};
-        if (!chain_weights(&c, writer[val_read(flow->map.at[root], read[i])->cont])) continue;
-        for (int k = 0; k < c.n; k++) maps[k] = c.at[c.n - 1 - k];
-        return c.n;
+    if (!chain_add(c, product) || !chain_add(c, sum)) return false;
+    if (!is_product(c->flow->map.at[product], &read[0], &read[1])) return false;
+    const Access *terms = read_at(c->flow->map.at[sum], c->flow->map.at[sum]->write.at[0].val[0]);
+    for (int i = 0; i < 2 && terms; i++)
+        if (val_read(c->flow->map.at[product], read[i])->cont == terms->cont &&
+            chain_terms(c, c->writer[terms->cont]))
+            return true;
+    return false;
+}
+
+/* Two of what the map reads are such a product and such a sum. */
+static bool chain_finish(Chain *c, const Map *m) {
+    if (!map_plain_write(m)) return false;
+    for (int a = 0; a < m->body.val.n; a++)
+        for (int b = 0; b < m->body.val.n; b++) {
+            const Val *product = &m->body.val.at[a], *sum = &m->body.val.at[b];
+            if (a == b || product->kind != VAL_READ || sum->kind != VAL_READ) continue;
+            int by = c->writer[product->read.cont], with = c->writer[sum->read.cont];
+            c->n = 1;
+            if (by >= 0 && with >= 0 && by != with && chain_summed(c, by, with)) return true;
+        }
+    return false;
+}
+
+int weighing_maps(const Flow *flow, const int *writer, int last, int *maps) {
+    const Map *m = flow->map.at[last];
+    Chain c = {.flow = flow, .writer = writer, .at = {last}, .n = 1};
+    int read[2];
+    bool found = chain_finish(&c, m);
+    for (int i = 0; i < 2 && !found && is_product(m, &read[0], &read[1]); i++) {
+        c.n = 1;
+        found = chain_weights(&c, writer[val_read(m, read[i])->cont]);
     }
-    return 0;
+    for (int k = 0; k < c.n && found; k++) maps[k] = c.at[c.n - 1 - k];
+    return found ? c.n : 0;
+}
+
+bool weighing_product(const Flow *flow, const int *writer, int map) {
+    const Map *m = flow->map.at[map];
+    int read[2];
+    if (!is_product(m, &read[0], &read[1])) return false;
+    for (int i = 0; i < 2; i++) {
+        Chain c = {.flow = flow, .writer = writer};
+        int by = writer[val_read(m, read[i])->cont];
+        if (chain_weights(&c, by)) return true;
+        c.n = 0;
+        if (chain_terms(&c, by)) return true;
+    }
+    return false;
 }
