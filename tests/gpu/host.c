@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host of a model for the GPU: y = max(x, 0) of f32[N].
+/* A host of two models for the GPU: y = max(x, 0) of f32[N], and y = x[ids] (relu.ir, take.ir).
  *
- *     host MODEL.so
+ *     host RELU.so TAKE.so [device]
  *
- * Runs it three times alike (the second is recorded, the third launched as recorded), with other
- * data, with another size, on memory of the device, and asynchronously; makes instances that share,
- * on both devices, and one on a device that is not there. Prints what fails; exit code 1. */
+ * Runs the first three times alike (the second is recorded, the third launched as recorded), with
+ * other data, with another size, on memory of the device, asynchronously on the caller's stream;
+ * makes instances that share, on both devices, and one on a device that is not there. The second
+ * gets an index that is out of range, whose kernel must be named. With a real device it also asks
+ * for more memory than there is, runs instances on threads at once, and has a kernel write where it
+ * may not. Prints what fails; exit code 1. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/weir_model.h"
 
@@ -42,49 +49,192 @@ static void run(const weir_model *m, weir_instance *in, const char *what, int n,
     check(status != WEIR_OK || is_relu(x, y, n), what, "wrong values");
 }
 
-/* Data on the device, by the driver that the model has loaded. */
-static void on_device(const weir_model *m, weir_instance *in, int later) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*alloc)(uint64_t *, size_t), (*drop)(uint64_t), (*sync)(void);
-    int (*put)(uint64_t, const void *, size_t, void *), (*get)(void *, uint64_t, size_t, void *);
-    float x[N], y[N];
-    uint64_t a = 0, b = 0;
-    if (!driver) return check(0, "driver", dlerror());
-    *(void **)&alloc = dlsym(driver, "cuMemAlloc_v2");
-    *(void **)&drop = dlsym(driver, "cuMemFree_v2");
-    *(void **)&put = dlsym(driver, "cuMemcpyHtoDAsync_v2");
-    *(void **)&get = dlsym(driver, "cuMemcpyDtoHAsync_v2");
-    *(void **)&sync = dlsym(driver, "cuCtxSynchronize");
-    for (int i = 0; i < N; i++) x[i] = (float)(i % 17 - 8);
-    check(!alloc(&a, sizeof x) && !alloc(&b, sizeof y) && !put(a, x, sizeof x, NULL), "memory",
-          NULL);
-    if (sync) sync();
-    weir_tensor in_ = tensor((float *)(uintptr_t)a, N), out = tensor((float *)(uintptr_t)b, N);
-    int status = later ? m->submit(in, &in_, &out, NULL) : weir_run(m, in, &in_, &out);
-    if (later && status == WEIR_OK) {
-        weir_tensor here = tensor(x, N);
-        check(weir_run(m, in, &in_, &out) == WEIR_E_ARGUMENT, "a run beside a submitted one", NULL);
-        check(m->submit(in, &in_, &out, NULL) == WEIR_OK, "a second behind it", m->error(in));
-        check(m->submit(in, &here, &out, NULL) == WEIR_E_ARGUMENT, "one from memory of the host",
-              NULL);
-        status = m->wait(in);
-        check(m->wait(in) == WEIR_E_ARGUMENT, "nothing to wait for", NULL);
-    }
-    check(status == WEIR_OK, later ? "submit" : "device memory", m->error(in));
-    check(!get(y, b, sizeof y, NULL) && (!sync || !sync()) && is_relu(x, y, N), "device memory",
-          NULL);
-    drop(a);
-    drop(b);
-    dlclose(driver);
+/* ---- on the device ----------------------------------------------------------------------------
+ */
+
+/* The driver that the models have loaded. */
+static struct {
+    void *library;
+    int (*alloc)(uint64_t *, size_t), (*drop)(uint64_t);
+    int (*put)(uint64_t, const void *, size_t), (*get)(void *, uint64_t, size_t);
+    int (*retain)(void **, int), (*release)(int), (*push)(void *), (*pop)(void **);
+    int (*stream)(void **, unsigned), (*stream_free)(void *), (*stream_wait)(void *);
+} cu;
+
+static int open_driver(void) {
+    cu.library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!cu.library) return 0;
+    *(void **)&cu.alloc = dlsym(cu.library, "cuMemAlloc_v2");
+    *(void **)&cu.drop = dlsym(cu.library, "cuMemFree_v2");
+    *(void **)&cu.put = dlsym(cu.library, "cuMemcpyHtoD_v2");
+    *(void **)&cu.get = dlsym(cu.library, "cuMemcpyDtoH_v2");
+    *(void **)&cu.retain = dlsym(cu.library, "cuDevicePrimaryCtxRetain");
+    *(void **)&cu.release = dlsym(cu.library, "cuDevicePrimaryCtxRelease_v2");
+    *(void **)&cu.push = dlsym(cu.library, "cuCtxPushCurrent_v2");
+    *(void **)&cu.pop = dlsym(cu.library, "cuCtxPopCurrent_v2");
+    *(void **)&cu.stream = dlsym(cu.library, "cuStreamCreate");
+    *(void **)&cu.stream_free = dlsym(cu.library, "cuStreamDestroy_v2");
+    *(void **)&cu.stream_wait = dlsym(cu.library, "cuStreamSynchronize");
+    void *context;
+    return cu.retain(&context, 0) == 0 && cu.push(context) == 0;
 }
 
-int main(int argc, char **argv) {
-    void *so = dlopen(argc > 1 ? argv[1] : "", RTLD_NOW);
-    if (!so) return printf("%s\n", dlerror()), 1;
-    const weir_model *m = ((weir_model_fn *)(uintptr_t)dlsym(so, WEIR_MODEL_SYMBOL))();
+static void close_driver(void) {
+    void *context;
+    cu.pop(&context);
+    cu.release(0);
+    dlclose(cu.library);
+}
+
+static float *on_device(const void *data, size_t bytes) {
+    uint64_t at = 0;
+    check(!cu.alloc(&at, bytes) && !cu.put(at, data, bytes), "memory of the device", NULL);
+    return (float *)(uintptr_t)at;
+}
+
+static void device_data(const weir_model *m, weir_instance *in) {
+    float x[N], y[N] = {0};
+    for (int i = 0; i < N; i++) x[i] = (float)(i % 17 - 8);
+    float *a = on_device(x, sizeof x), *b = on_device(y, sizeof y);
+    weir_tensor given = tensor(a, N), room = tensor(b, N);
+    check(weir_run(m, in, &given, &room) == WEIR_OK, "device memory", m->error(in));
+    check(!cu.get(y, (uintptr_t)b, sizeof y) && is_relu(x, y, N), "device memory", NULL);
+    cu.drop((uintptr_t)a);
+    cu.drop((uintptr_t)b);
+}
+
+/* y = max(max(x, 0), 0), the second run on what the first gave, with no wait between. */
+static void submitted(const weir_model *m, weir_instance *in, void *stream) {
+    float x[N], y[N] = {0};
+    for (int i = 0; i < N; i++) x[i] = (float)(i % 23 - 11);
+    float *a = on_device(x, sizeof x), *b = on_device(y, sizeof y), *c = on_device(y, sizeof y);
+    weir_tensor one = tensor(a, N), two = tensor(b, N), three = tensor(c, N), here = tensor(x, N);
+    check(m->submit(in, &one, &two, stream) == WEIR_OK, "submit", m->error(in));
+    check(weir_run(m, in, &one, &two) == WEIR_E_ARGUMENT, "a run beside a submitted one", NULL);
+    check(m->submit(in, &two, &three, stream) == WEIR_OK, "a second behind it", m->error(in));
+    check(m->submit(in, &here, &two, stream) == WEIR_E_ARGUMENT, "one from memory of the host",
+          NULL);
+    check(m->wait(in) == WEIR_OK, "wait", m->error(in));
+    check(m->wait(in) == WEIR_E_ARGUMENT, "nothing to wait for", NULL);
+    check(!cu.get(y, (uintptr_t)c, sizeof y) && is_relu(x, y, N), "submitted", NULL);
+    cu.drop((uintptr_t)a);
+    cu.drop((uintptr_t)b);
+    cu.drop((uintptr_t)c);
+}
+
+static void own_stream(const weir_model *m, weir_instance *in) {
+    void *stream = NULL;
+    check(!cu.stream(&stream, 1), "a stream", NULL);
+    for (int i = 0; i < 3; i++) submitted(m, in, stream);
+    submitted(m, in, NULL);
+    cu.stream_wait(stream);
+    cu.stream_free(stream);
+}
+
+/* ---- faults -----------------------------------------------------------------------------------
+ */
+
+static void bad_index(const weir_model *m) {
+    weir_instance *in = NULL;
+    char why[256] = "";
+    float x[16], y[8];
+    int64_t ids[8] = {0, 3, 15, 2, 1, 7, 9, 4};
+    for (int i = 0; i < 16; i++) x[i] = (float)i;
+    weir_tensor given[] = {tensor(x, 16), {.data = ids, .dtype = WEIR_I64, .rank = 1, .dims = {8}}};
+    weir_tensor room = tensor(y, 8);
+    check(weir_create(m, NULL, &in, why) == WEIR_OK, "create", why);
+    for (int i = 0; in && i < 6; i++) {
+        ids[5] = i == 3 ? 16 : 7;
+        weir_status s = weir_run(m, in, given, &room);
+        if (i == 3)
+            check(s == WEIR_E_INDEX && strstr(m->error(in), "the taker"), "a bad index",
+                  m->error(in));
+        else
+            check(s == WEIR_OK && y[5] == 7, "a good index", m->error(in));
+    }
+    if (in) weir_destroy(m, in);
+}
+
+static void no_memory(const weir_model *m) {
+    weir_instance *in = NULL;
+    char why[256] = "";
+    weir_tensor most[] = {{.dtype = WEIR_F32, .rank = 1, .dims = {16}},
+                          {.dtype = WEIR_I64, .rank = 1, .dims = {(int64_t)1 << 38}}};
+    check(weir_create(m, NULL, &in, why) == WEIR_OK, "create", why);
+    check(m->reserve(in, most) == WEIR_E_MEMORY, "3 TB", m->error(in));
+    weir_destroy(m, in);
+    bad_index(m); /* the device is as before */
+}
+
+/* In a process of its own: afterwards the device is of no use to it. */
+static void wild_write(const weir_model *m, const char *blocking) {
+    enum { MANY = 1 << 26 };
+    weir_instance *in = NULL;
+    int status;
+    fflush(stdout);
+    if (fork() == 0) {
+        setenv("WEIR_CUDA_BLOCKING", blocking, 1);
+        check(open_driver() && weir_create(m, NULL, &in, NULL) == WEIR_OK, "create", NULL);
+        int64_t *ids = calloc(MANY, sizeof *ids);
+        float x[16] = {0}, y[4] = {0};
+        weir_tensor given[] = {tensor(x, 16),
+                               {.data = ids, .dtype = WEIR_I64, .rank = 1, .dims = {MANY}}};
+        weir_tensor room = tensor(on_device(y, sizeof y), MANY);
+        weir_status s = weir_run(m, in, given, &room);
+        const char *told = strcmp(blocking, "1") ? "WEIR_CUDA_BLOCKING=1" : "the taker";
+        check(s == WEIR_E_DEVICE && strstr(m->error(in), told), "a wild write", m->error(in));
+        fflush(stdout);
+        _exit(failed);
+    }
+    check(wait(&status) > 0 && status == 0, "a process of its own", NULL);
+}
+
+typedef struct Work {
+    const weir_model *m;
+    int seed;
+} Work;
+
+static void *many_runs(void *arg) {
+    const Work *w = arg;
+    weir_instance *in = NULL;
+    float x[N], y[N];
+    check(weir_create(w->m, NULL, &in, NULL) == WEIR_OK, "create on a thread", NULL);
+    for (int k = 0; in && k < 300; k++) {
+        int n = k % 7 ? N : 10 + k;
+        for (int i = 0; i < n; i++) x[i] = (float)((i * 7919 + w->seed + k) % 101 - 50);
+        weir_tensor a = tensor(x, n), b = tensor(y, n);
+        check(weir_run(w->m, in, &a, &b) == WEIR_OK && is_relu(x, y, n), "threads",
+              w->m->error(in));
+    }
+    if (in) weir_destroy(w->m, in);
+    return NULL;
+}
+
+static void threads(const weir_model *m) {
+    pthread_t thread[4];
+    Work work[4];
+    for (int t = 0; t < 4; t++) {
+        work[t] = (Work){m, 13 * t};
+        check(!pthread_create(&thread[t], NULL, many_runs, &work[t]), "a thread", NULL);
+    }
+    for (int t = 0; t < 4; t++) pthread_join(thread[t], NULL);
+}
+
+/* ---- all --------------------------------------------------------------------------------------
+ */
+
+static const weir_model *open_model(const char *path, void **so) {
+    *so = dlopen(path, RTLD_NOW);
+    if (*so) return ((weir_model_fn *)(uintptr_t)dlsym(*so, WEIR_MODEL_SYMBOL))();
+    printf("%s\n", dlerror());
+    exit(1);
+}
+
+static void relu(const weir_model *m) {
     weir_instance *one = NULL, *two = NULL, *none = NULL;
     char why[256] = "";
-    if (weir_create(m, NULL, &one, why)) return printf("create: %s\n", why), 1;
+    check(weir_create(m, NULL, &one, why) == WEIR_OK, "create", why);
+    if (!one) return;
     check(m->create_on(1, NULL, &two, why) == WEIR_OK || strstr(why, "only 1"), "device 1", why);
     check(m->create_on(7, NULL, &none, why) == WEIR_E_DEVICE && strstr(why, "GPU 7"), "device 7",
           why);
@@ -92,11 +242,25 @@ int main(int argc, char **argv) {
     run(m, one, "another size", 10, 3);
     run(m, one, "the first size again", N, 5);
     if (two) run(m, two, "another device", N, 1);
-    on_device(m, one, 0);
-    on_device(m, one, 1);
+    check(open_driver(), "driver", NULL);
+    device_data(m, one);
+    own_stream(m, one);
+    run(m, one, "a run after submitted ones", N, 2);
+    close_driver();
     weir_destroy(m, one);
     if (two) weir_destroy(m, two);
-    dlclose(so);
+}
+
+int main(int argc, char **argv) {
+    void *so[2];
+    if (argc < 3) return printf("usage: host RELU.so TAKE.so [device]\n"), 2;
+    const weir_model *first = open_model(argv[1], &so[0]), *second = open_model(argv[2], &so[1]);
+    if (argc > 3) wild_write(second, "0"), wild_write(second, "1"); /* before a context is made */
+    relu(first);
+    bad_index(second);
+    if (argc > 3) no_memory(second), threads(first);
+    dlclose(so[0]);
+    dlclose(so[1]);
     if (!failed) printf("fine\n");
     return failed;
 }

@@ -5,10 +5,12 @@
  *
  * A folder holds model.so and test_data_set_0, test_data_set_1 ..: input_0.pb .. and output_0.pb ..
  * in the order of the model's ports (or .npy), of all types that `weir test` reads, and is compared
- * as it compares. Each set runs four times: walked, walked and recorded, launched as recorded. N
- * processes take every Nth folder; a case that fails, or ends its process, is the last of it and
- * another goes on. A line for each case that fails (-v: for each), then the sums. -t: 30 more runs,
- * and their median from host memory to host memory. Exit code 1 when some fail. */
+ * as it compares. Of a set with a file `random` the inputs are those of `weir run --random 1`, and
+ * floats may differ by what agree_bound allows of the largest magnitude. Each set runs four times:
+ * walked, walked and recorded, launched as recorded. N processes take every Nth folder; a case that
+ * fails, or ends its process, is the last of it and another goes on. A line for each case that
+ * fails (-v: for each), then the sums. -t: 30 more runs, and their median from host memory to host
+ * memory. Exit code 1 when some fail. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,7 +24,7 @@
 
 #include "tools/weir/tensors.h"
 
-enum { TIMES = 4, RUNS = 30, SECONDS = 60, PROCESSES = 64, PATH = 4096 };
+enum { TIMES = 4, RUNS = 30, SECONDS = 60, SEED = 1, PROCESSES = 64, PATH = 4096 };
 enum { FINE = 0, BROKEN = 3 }; /* how a process ends: all done; another must go on */
 
 typedef struct Options {
@@ -45,6 +47,7 @@ typedef struct Case {
     Distance distance;
     double ms;
     bool broken; /* the device is of no more use to this process */
+    bool random; /* of the set at hand inputs are made */
     char why[600];
 } Case;
 
@@ -82,9 +85,32 @@ static bool read_all(Case *c, int set, const char *word, const weir_port *port, 
     return true;
 }
 
+static void make_inputs(Case *c) {
+    for (int i = 0; i < c->m->ninputs; i++) {
+        const weir_port *p = &c->m->inputs[i];
+        c->x[i].t = (weir_tensor){.dtype = p->dtype, .rank = p->rank};
+        for (int k = 0; k < p->rank; k++) {
+            char *end;
+            long long v = strtoll(p->dims[k], &end, 10);
+            c->x[i].t.dims[k] = *end ? 1 : v;
+        }
+        host_random(&c->x[i], SEED * 1000003u + (uint64_t)i);
+    }
+}
+
+static bool take_inputs(Case *c, int set) {
+    char path[PATH];
+    snprintf(path, sizeof path, "%s/test_data_set_%d/random", c->folder, set);
+    c->random = access(path, R_OK) == 0;
+    if (!c->random) return read_all(c, set, "input", c->m->inputs, c->x, c->m->ninputs);
+    make_inputs(c);
+    return true;
+}
+
 static bool compare(Case *c) {
-    const Tolerance within = {1e-3, 1e-7, 0};
+    Tolerance within = {1e-3, 1e-7, 0};
     for (int i = 0; i < c->m->noutputs; i++) {
+        within.share = c->random ? agree_bound(c->want[i].t.dtype) : 0;
         Difference d = host_compare(&c->y[i].t, &c->want[i].t, &within);
         distance_worsen(&c->distance, d.distance);
         if (d.same) continue;
@@ -121,8 +147,7 @@ static bool measure(Case *c) {
 
 static bool run_set(Case *c, int set, bool timed) {
     const weir_model *m = c->m;
-    bool fine = read_all(c, set, "input", m->inputs, c->x, m->ninputs) &&
-                read_all(c, set, "output", m->outputs, c->want, m->noutputs);
+    bool fine = take_inputs(c, set) && read_all(c, set, "output", m->outputs, c->want, m->noutputs);
     for (int i = 0; fine && i < TIMES; i++) {
         fine = run_once(c);
         fine = fine && compare(c);

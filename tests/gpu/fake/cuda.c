@@ -533,6 +533,12 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
     return put_work(
         stream, &(Work){.kind = COPY, .to = to, .from = (char *)(uintptr_t)from, .bytes = bytes});
 }
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+    return cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
+}
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+    return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
+}
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     within(to, bytes, "a copy");
     within(from, bytes, "a copy");

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models of the zoo on the GPU of this machine: agreement with the C target, times.
+
+    models.py FOLDER [NAME...] [--agree]     # FOLDER/models/NAME and FOLDER/zoo, as tests/gpu/pack leaves them
+
+A model travels without weights: its side file is drawn here as the zoo draws it (recipe.json says which tensor lies where;
+rest.bin holds what no tensor gives). Expected are some elements of every output, chosen by a seed, and the mean of all
+magnitudes. Prints, of each model, the largest difference relative to the output's largest magnitude, the time to create
+an instance, and medians of runs from host memory to host memory and on tensors of the device (the device's time; --agree:
+no times). Exit code 1 when a model does not agree.
+"""
+import argparse
+import concurrent.futures
+import contextlib
+import ctypes
+import json
+import pathlib
+import statistics
+import sys
+import time
+import zlib
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path += [str(HERE), str(HERE.parent / "bench")]
+import bench  # noqa: E402
+import weirlib  # noqa: E402
+
+SAMPLES, RUNS = 2048, 10
+BOUNDS = {"f16": 1e-2, "int8": 5e-2, "": 1e-4}  # of the largest magnitude, by what the model's name says
+
+
+# ---- packing ------------------------------------------------------------------------------------------------
+
+
+def find_tensors(raw, data, spec):
+    """Which tensor of the zoo lies where in the side file `raw`: [tensor's index, offset]; and what is left, [offset, bytes]."""
+    found, left, at = [], [], 0
+    for index, tensor in enumerate(spec["tensors"]):
+        want = data[tensor["offset"]:tensor["offset"] + tensor["length"]]
+        place = raw.find(want[:4096], at)
+        place = place if place >= 0 else raw.find(want[:4096])
+        if place >= 0 and raw[place:place + len(want)] == want:
+            found.append([index, place])
+            at = place + len(want)
+    at = 0
+    for index, place in sorted(found, key=lambda f: f[1]):
+        if place > at:
+            left.append([at, raw[at:place]])
+        at = max(at, place + spec["tensors"][index]["length"])
+    if at < len(raw):
+        left.append([at, raw[at:]])
+    return found, left
+
+
+def write_recipe(folder, raw, data, spec):
+    found, left = find_tensors(raw, data, spec)
+    recipe = {"bytes": len(raw), "tensors": found, "rest": [[at, len(b)] for at, b in left]}
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    (folder / "rest.bin").write_bytes(b"".join(b for _, b in left))
+
+
+def sample(array):
+    flat = np.asarray(array).reshape(-1)
+    if flat.size <= SAMPLES:
+        return flat
+    return flat[np.random.default_rng(flat.size).integers(0, flat.size, SAMPLES)]
+
+
+def summary(outputs):
+    """What stands for outputs: by number, elements; dims, the largest magnitude and the mean of all."""
+    kept = {}
+    for i, array in enumerate(outputs):
+        size = np.abs(array.astype(np.float64))
+        kept[f"some{i}"], kept[f"dims{i}"] = sample(array), np.array(array.shape)
+        kept[f"size{i}"] = np.array([size.max(initial=0), size.mean() if size.size else 0])
+    return kept
+
+
+# ---- on the GPU machine -------------------------------------------------------------------------------------
+
+
+def parts(name):
+    """NAME, NAME.f16 or either with @dim=size,...: the zoo's name, whether in halves, sizes."""
+    stem, _, sizes = name.partition("@")
+    return stem.removesuffix(".f16"), stem.endswith(".f16"), {k: int(v) for k, v in (s.split("=") for s in sizes.split(",") if s)}
+
+
+def spec_of(zoo, name):
+    return json.loads((zoo / f"{parts(name)[0]}.json").read_text())
+
+
+def make_weights(folder, spec):
+    """The side file of FOLDER/model.so; the zoo's scripts are on the path."""
+    from materialize import CHUNK, draw
+    recipe, rest = json.loads((folder / "recipe.json").read_text()), (folder / "rest.bin").read_bytes()
+    with open(folder / "model.so.weights", "wb") as file:
+        file.truncate(recipe["bytes"])
+        at = 0
+        for place, size in recipe["rest"]:
+            file.seek(place)
+            file.write(rest[at:at + size])
+            at += size
+        for index, place in recipe["tensors"]:
+            tensor = spec["tensors"][index]
+            bits, dtype = np.random.PCG64(zlib.crc32(tensor["name"].encode())), np.dtype(tensor["dtype"])
+            file.seek(place)
+            for begin in range(0, tensor["length"] // dtype.itemsize, CHUNK):
+                count = min(CHUNK, tensor["length"] // dtype.itemsize - begin)
+                file.write(draw(bits, count, tensor["generator"]).astype(dtype).tobytes())
+
+
+def bound_of(name):
+    stem, halves, _ = parts(name)
+    return next(b for word, b in BOUNDS.items() if word in stem) + (2**-7 if halves else 0)
+
+
+def distance(outputs, expected):
+    """The worst difference over the largest magnitude; of integers, infinite where they differ."""
+    worst = 0.0
+    for i, array in enumerate(outputs):
+        want, (largest, mean) = expected[f"some{i}"], expected[f"size{i}"]
+        if list(array.shape) != list(expected[f"dims{i}"]):
+            return np.inf
+        got = sample(array)
+        if got.dtype.kind not in "fc":
+            worst = max(worst, 0.0 if (got == want).all() else np.inf)
+            continue
+        both = np.append(np.abs(got.astype(np.float64) - want), abs(np.abs(array.astype(np.float64)).mean() - mean))
+        worst = max(worst, np.nan_to_num(both.max() / max(largest, 1e-30), nan=np.inf))
+    return worst
+
+
+def host_time(model):
+    times = []
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        model.call()
+        times.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(times)
+
+
+class OnDevice:
+    """The same model's runs on tensors of torch."""
+
+    def __init__(self, torch, model):
+        self.model, self.d = model, ctypes.cast(ctypes.pointer(model.d), ctypes.POINTER(bench.Device)).contents
+        self.tensors = [torch.from_numpy(a).cuda() for a in (*model.kept, *model.arrays)]
+        described = [bench.describe(t, weirlib.CODES[np.dtype(str(t.dtype).split(".")[1])]) for t in self.tensors]
+        n = len(model.kept)
+        self.given, self.room = (weirlib.Tensor * n)(*described[:n]), (weirlib.Tensor * (len(described) - n))(*described[n:])
+        self.stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+    def submit(self):
+        self.model.check(self.d.submit(self.model.instance, self.given, self.room, self.stream), "submit")
+
+    def wait(self):
+        self.model.check(self.d.wait(self.model.instance), "wait")
+
+    def __call__(self):
+        self.submit()
+        self.wait()
+
+
+def device_time(torch, model):
+    """Medians: runs one behind the other without a wait between, where the model's launches allow; a run and its wait."""
+    run = OnDevice(torch, model)
+    both = bench.hot(torch, run)
+    try:
+        run.submit()
+        run.submit()
+    except RuntimeError:
+        run.wait()
+        return both, both
+    hot = bench.hot(torch, run.submit)
+    run.wait()
+    return hot, both
+
+
+def try_model(root, name, torch):
+    from inputs import make_inputs
+    folder, spec = root / "models" / name, spec_of(root / "zoo", name)
+    began = time.perf_counter()
+    model = weirlib.Model(folder / "model.so", threads=8)
+    created = time.perf_counter() - began
+    given = make_inputs(spec, dims=parts(name)[2])
+    with np.load(folder / "expected.npz") as kept:
+        expected = dict(kept)
+    worst = 0
+    for _ in range(3):  # walked, recorded, launched as recorded
+        worst = max(worst, distance(list(model.run(given).values()), expected))
+    good = worst <= bound_of(name)
+    text = f"{name:40} {'ok' if good else 'WRONG':5} {worst:8.1e} of {bound_of(name):.1e}  create {created:5.2f} s"
+    if torch:
+        hot, both = device_time(torch, model)
+        text += f"  host {host_time(model):8.3f}  device {hot:8.3f}  with a wait {both:8.3f} ms"
+    print(text, flush=True)
+    model.close()
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--agree", action="store_true")
+    options = parser.parse_args()
+    root, good, torch = options.folder, True, None
+    sys.path.append(str(root / "zoo"))
+    names = options.names or sorted(p.name for p in (root / "models").iterdir())
+    if not options.agree:
+        import torch
+    began = time.perf_counter()
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        list(pool.map(make_weights, [root / "models" / n for n in names], [spec_of(root / "zoo", n) for n in names]))
+    print(f"{len(names)} models, weights drawn in {time.perf_counter() - began:.1f} s")
+    with torch.cuda.stream(torch.cuda.Stream()) if torch else contextlib.nullcontext():
+        for name in names:
+            try:
+                good &= try_model(root, name, torch)
+            except RuntimeError as error:
+                print(f"{name:40} FAIL {error}", flush=True)
+                good = False
+            (root / "models" / name / "model.so.weights").unlink()
+    return not good
+
+
+if __name__ == "__main__":
+    sys.exit(main())
