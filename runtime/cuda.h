@@ -42,6 +42,7 @@ typedef void *cu_handle; /* contexts, modules, functions, streams, graphs, event
          (void *to, cu_address from, size_t bytes, cu_handle stream))                              \
     CALL(copy, cuMemcpyDtoDAsync_v2,                                                               \
          (cu_address to, cu_address from, size_t bytes, cu_handle stream))                         \
+    CALL(fill, cuMemsetD8Async, (cu_address at, unsigned char v, size_t bytes, cu_handle stream))  \
     CALL(launch, cuLaunchKernel,                                                                   \
          (cu_handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,     \
           unsigned bz, unsigned shared, cu_handle stream, void **params, void **extra))            \

@@ -260,6 +260,20 @@ static void bring_inputs(weir_frame *f) {
     }
 }
 
+/* Elements of less than a byte are merged into what is there: bits behind the last one are 0. */
+static void clear_outputs(weir_frame *f) {
+    weir_instance *in = f->instance;
+    CudaState *d = in->device;
+    const weir_model *m = &in->program->model;
+    for (int k = 0; k < m->noutputs; k++) {
+        int i = m->ninputs + k;
+        size_t bytes = (size_t)port_bytes(in, i);
+        if (d->slot[i] < 0 || !bytes || weir_bits(m->outputs[k].dtype) >= 8) continue;
+        cuda_note(f, d->shared->cu.fill(cuda_address(in->out[k]), 0, bytes, d->on), "clearing",
+                  m->outputs[k].name);
+    }
+}
+
 static const char *result_at(const weir_instance *in, int k) {
     int when = in->program->when[k];
     return when >= WEIR_ON_HEAP ? in->heap[when - WEIR_ON_HEAP] : in->out[k];
@@ -282,6 +296,7 @@ static void take_outputs(weir_frame *f) {
 
 static void walk(weir_frame *f) {
     bring_inputs(f);
+    clear_outputs(f);
     if (!f->status) f->program->run(f, 0, 1);
     if (f->program->image->fixed) take_outputs(f);
 }

@@ -120,6 +120,15 @@ class Checks:
         code, text = run(self.weir, "run", HERE / "wide.ir", "--target", "cuda", env=self.fake)
         expect(code == 0 and "min 0  max 2.997e+09" in text, text)
 
+    def test_bits_behind_the_last_element(self):
+        for target in ("cuda", "c"):
+            code, text = run(self.weir, "run", HERE / "nibbles.ir", "--target", target, "--random", "1", "--output-dir",
+                             self.work / target, env=self.fake)
+            expect(code == 0, text)
+        for name in ("y.pb", "z.pb"):
+            got, wanted = ((self.work / target / name).read_bytes() for target in ("cuda", "c"))
+            expect(got == wanted, f"{name}: {got} for {wanted}")
+
     def test_no_memory(self):
         self.compile(HERE / "relu.ir", self.work / "memory.so")
         code, text = run(self.weir, "run", self.work / "memory.so", "--random", "1",

@@ -370,7 +370,7 @@ static void execute(const Function *f, unsigned blocks, unsigned threads, const 
 
 /* ---- streams and graphs ---------------------------------------------------------------------- */
 
-typedef enum { LAUNCH, COPY } Kind;
+typedef enum { LAUNCH, COPY, FILL } Kind;
 typedef struct Work {
     struct Work *next;
     Kind kind;
@@ -381,6 +381,7 @@ typedef struct Work {
     char *to;
     const char *from;
     size_t bytes;
+    unsigned char value;
 } Work;
 
 typedef struct Stream {
@@ -391,8 +392,10 @@ typedef struct Stream {
 static void do_work(const Work *w) {
     if (w->kind == LAUNCH)
         execute(w->f, w->blocks, w->threads, w->arg, w->n);
-    else
+    else if (w->kind == COPY)
         memcpy(w->to, w->from, w->bytes);
+    else
+        memset(w->to, w->value, w->bytes);
 }
 
 static int put_work(void *stream, const Work *w) {
@@ -547,6 +550,12 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
                                     .from = (char *)(uintptr_t)from,
                                     .bytes = bytes});
 }
+int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) {
+    within(at, bytes, "filling");
+    return put_work(
+        stream, &(Work){.kind = FILL, .to = (char *)(uintptr_t)at, .value = value, .bytes = bytes});
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 __attribute__((destructor)) static void look_back(void) {

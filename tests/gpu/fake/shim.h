@@ -28,7 +28,7 @@ __attribute__((visibility("default"), aligned(16))) char dynamic_bytes[256 << 10
 __attribute__((visibility("default"))) void (*shim_wait)(int warp);
 __attribute__((visibility("default"))) unsigned long long shim_slot[1024];
 float fmaf(float, float, float), floorf(float), ceilf(float), truncf(float), rintf(float);
-float sqrtf(float), fmodf(float, float), copysignf(float, float);
+float sqrtf(float), exp2f(float), fmodf(float, float), copysignf(float, float);
 double fma(double, double, double), floor(double), ceil(double), trunc(double), rint(double);
 double sqrt(double), fmod(double, double), copysign(double, double);
 }
