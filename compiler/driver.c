@@ -27,6 +27,17 @@ static int jobs(const Driver *d) {
     return d->options->jobs > 0 ? d->options->jobs : weir_cpus();
 }
 
+/* GPUs that code is made for. */
+static const char *const every_gpu[] = {"sm_80", "sm_90a", "sm_100"};
+
+static const char *const *gpu_names(const Driver *d) {
+    return d->options->gpus.n ? d->options->gpus.at : every_gpu;
+}
+
+static int gpu_count(const Driver *d) {
+    return d->options->gpus.n ? d->options->gpus.n : (int)(sizeof every_gpu / sizeof *every_gpu);
+}
+
 Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *fn, void *user) {
     Driver d = {.arena = arena,
                 .ctx = arena_ctx(arena),
@@ -47,7 +58,7 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
         machine_allow(&version.machine, options->math);
         vec_push(arena, &d.lesser, version);
     }
-    if (cuda) target_cuda_machine(d.ctx, &d.machine, options->gpu);
+    if (cuda) target_cuda_machine(d.ctx, &d.machine, options->gpu, gpu_names(&d), gpu_count(&d));
     d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);
     return d;
 }
@@ -78,17 +89,6 @@ static void put_names(Text *out, const char *key, const char *const *name, int n
         text_json(out, name[i]);
     }
     text_put(out, "]");
-}
-
-/* GPUs that code is made for. */
-static const char *const every_gpu[] = {"sm_80", "sm_90a", "sm_100"};
-
-static const char *const *gpu_names(const Driver *d) {
-    return d->options->gpus.n ? d->options->gpus.at : every_gpu;
-}
-
-static int gpu_count(const Driver *d) {
-    return d->options->gpus.n ? d->options->gpus.n : (int)(sizeof every_gpu / sizeof *every_gpu);
 }
 
 /* As --gpu takes them. */

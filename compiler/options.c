@@ -89,7 +89,7 @@ static void set_gpu(const Setting *s) {
     s->o->gpus.n = 0;
     for (const char *at = s->value, *name; (name = next_name(s, &at));) {
         Machine machine;
-        target_cuda_machine(s->ctx, &machine, name);
+        target_cuda_machine(s->ctx, &machine, name, &name, 1);
         vec_push(ctx_arena(s->ctx), &s->o->gpus, name);
     }
     s->o->gpu = s->o->gpus.at[0];

@@ -35,12 +35,16 @@ typedef struct MatrixStep {
 
 /* What the threads of a warp do together: c += a b, where a is rows x depth and b depth x columns,
  * read from shared memory, and each thread has some elements of c in registers. `meaning`: a nest
- * with the warp's threads as loops, which says whose elements are where. */
+ * with the warp's threads as loops, which says whose elements are where.
+ *
+ * What several warps do together reads swizzled arrays of shared memory behind their backs, and
+ * takes any number of columns, up to `widest`, at once. */
 typedef struct WarpStep {
     const char *name; /* "mma.m16n8k16.f16" */
     const char *meaning;
     DType a, b, c;
     int rows, columns, depth;
+    int warps, widest; /* 1, 0: a warp alone */
 } WarpStep;
 
 enum { MACHINE_LEVELS = 6, MACHINE_USES = 4 };
@@ -64,10 +68,10 @@ typedef struct Machine {
     int live_threads;     /* that run at a time, on all cores */
     int64_t shared_bytes; /* memory that the threads of a block share ... */
     int64_t shared_most;  /* ... and as much of it as a block may ask for */
-    int nstep;            /* steps of a warp */
+    int nstep;            /* steps of warps */
     const WarpStep *step[MACHINE_USES];
-    double step_flops; /* FLOP a second of one core by these */
-    bool exp2;         /* it has an instruction for 2^x: within 2 ulp, 0 below the normal numbers */
+    double step_flops[MACHINE_USES]; /* FLOP a second of one core by each */
+    bool exp2; /* it has an instruction for 2^x: within 2 ulp, 0 below the normal numbers */
 } Machine;
 
 #endif

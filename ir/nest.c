@@ -41,6 +41,17 @@ Stmt *nest_for(Nest *nest, Stmts *into, Dim var, Dim extent, LoopMark mark) {
     return stmt;
 }
 
+Stmt *nest_turn(Nest *nest, Stmts *into, Dim var, int lanes, Access src, Access dst) {
+    Stmt *s = nest_stmt(nest, into, STMT_TURN);
+    s->var = var;
+    s->mark = LOOP_UNROLL;
+    s->lanes = lanes;
+    s->extent = dim_const(nest->ctx, lanes);
+    s->src = arena_copy(nest->arena, &src, sizeof src);
+    s->dst = arena_copy(nest->arena, &dst, sizeof dst);
+    return s;
+}
+
 Stmt *nest_if(Nest *nest, Stmts *into) {
     return nest_stmt(nest, into, STMT_IF);
 }

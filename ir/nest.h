@@ -28,6 +28,13 @@
  * - an `async` body of one read and one store copies to a shared array behind the thread's back.
  * `commit` ends a group of a thread's copies, `wait N` waits until at most its N newest groups are
  * under way; from then on the thread may read what it copied, others after the next `sync`;
+ * - a `steps` block holds steps of groups of warps, which run behind the threads' backs too: what
+ * it reads and adds to is nobody else's until `wait steps N`, which waits until at most the N
+ * newest of these blocks are under way. All threads of the block of threads come to both;
+ * - `turn v : N src -> dst` exchanges what N neighbouring threads, numbered 0..N-1, have in
+ * registers: dst at v of thread t is what src at t is to thread v. All threads come to it;
+ * - a `swizzled` shared array has rows of 128 bytes, whose 16-byte parts lie exchanged, part p of
+ * row r at place p xor r mod 8, as such steps want them. Copies fill it, steps read it;
  * - a `use` block holds the loops that an instruction of the machine's table does at once: whoever
  * does not know the instruction runs the block. */
 #ifndef WEIR_IR_NEST_H
@@ -37,6 +44,7 @@
 
 typedef enum { BUF_MEMORY, BUF_REG, BUF_TILE, BUF_SHARED, BUF_SCRATCH, BUF_FRAGMENT } BufKind;
 
+enum { SWIZZLED_ROW = 128, SWIZZLED_PART = 16, SWIZZLED_ROWS = 8 };
 typedef struct Buf {
     const char *name;
     BufKind kind;
@@ -45,6 +53,7 @@ typedef struct Buf {
     const Dim *box; /* storage extents */
     int cont;       /* BUF_MEMORY: container of the flow, else -1 */
     bool written;   /* BUF_MEMORY: this nest stores to it */
+    bool swizzled;  /* BUF_SHARED */
     Dim base;       /* BUF_MEMORY: element offset added to every index (aliases); NULL = 0 */
 } Buf;
 
@@ -74,8 +83,10 @@ typedef enum {
     STMT_PREFETCH, /* the cache line of `at`, for reading, into L2 */
     STMT_SYNC,     /* all threads of a block */
     STMT_COMMIT,   /* the asynchronous copies since the last one are a group */
-    STMT_WAIT,     /* until no more than `left` groups of copies are under way */
+    STMT_WAIT,     /* until no more than `left` groups of copies, or `steps`, are under way */
     STMT_WHILE,    /* body repeats while value `cond` of a bool element is true */
+    STMT_STEPS,    /* body runs until it is waited for */
+    STMT_TURN,     /* as if `for var : extent unroll` around src -> dst of neighbouring threads */
     STMT_USE /* instruction `use` of the machine stands for the body, which is its meaning here */
 } StmtKind;
 
@@ -83,7 +94,7 @@ typedef struct Stmt Stmt;
 typedef VEC(Stmt *) Stmts;
 struct Stmt {
     StmtKind kind;
-    Dim var, extent; /* FOR */
+    Dim var, extent; /* FOR, TURN */
     LoopMark mark;
     VEC(Dim) guard; /* IF; and lane guards of a LOOP_VECTOR FOR */
     Stmts body;     /* FOR, IF, WHILE */
@@ -93,14 +104,15 @@ struct Stmt {
     Body code;        /* BODY */
     bool async;       /* BODY: a copy that `wait` waits for */
     int left;         /* WAIT */
+    bool steps;       /* WAIT: for `steps`, not for copies */
     VEC(Store) store; /* BODY */
     const Combine
         *combine; /* FOLD: nstate rows `src` (last index: 0, the first lane) -> `dst` elements */
     bool threads;
     int lanes;
-    const Access *src, *dst;
-    Access at;       /* PREFETCH, WHILE's condition */
-    const char *use; /* USE */
+    const Access *src, *dst; /* FOLD, TURN */
+    Access at;               /* PREFETCH, WHILE's condition */
+    const char *use;         /* USE */
     const char *from;
 };
 
@@ -124,11 +136,13 @@ typedef struct Program {
     const struct Program *prepare; /* of flow->prepare, or NULL */
 } Program;
 
+enum { TURN_MOST = 4 };
 Nest *nest_new(Arena *arena, const char *name);
 int nest_buf(Nest *nest, const char *name, BufKind kind, DType t, const Dim *box, int rank);
 /* Appends an empty statement; the others fill in what they name. */
 Stmt *nest_stmt(Nest *nest, Stmts *into, StmtKind kind);
 Stmt *nest_for(Nest *nest, Stmts *into, Dim var, Dim extent, LoopMark mark);
+Stmt *nest_turn(Nest *nest, Stmts *into, Dim var, int lanes, Access src, Access dst);
 Stmt *nest_if(Nest *nest, Stmts *into);
 Stmt *nest_decl(Nest *nest, Stmts *into, int buf);
 Stmt *nest_body(Nest *nest, Stmts *into);

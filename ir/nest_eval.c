@@ -106,6 +106,18 @@ static void compile_fold(Compile *k, NestStmt *s) {
     }
 }
 
+static void compile_turn(Compile *k, NestStmt *s) {
+    int mark = k->slot.n;
+    NestAccess access[2];
+    s->var = add_slot(k, s->stmt->var);
+    if (k->slot.n > k->c->nslot) k->c->nslot = k->slot.n;
+    access[0] = compile_access(k, s->stmt->src, NULL);
+    access[1] = compile_access(k, s->stmt->dst, NULL);
+    s->src = arena_copy(k->c->arena, access, sizeof access);
+    s->store = s->src + 1;
+    k->slot.n = mark;
+}
+
 /* Are extent and guards the same for all threads? */
 static bool is_uniform(const Compile *k, const NestStmt *s) {
     const NestThreads *t = k->c->threads;
@@ -172,12 +184,14 @@ static void compile_stmt(Compile *k, const Stmt *stmt, NestStmt *s) {
     case STMT_DECL: compile_decl(k, s); return;
     case STMT_BODY: compile_body(k, s); return;
     case STMT_FOLD: compile_fold(k, s); return;
+    case STMT_TURN: compile_turn(k, s); return;
     case STMT_PREFETCH:
     case STMT_COMMIT:
     case STMT_WAIT:
     case STMT_SYNC: return;
     case STMT_WHILE: s->at = compile_access(k, &stmt->at, NULL); break;
     case STMT_IF:
+    case STMT_STEPS:
     case STMT_USE: break;
     }
     for (int i = 0; i < stmt->guard.n; i++) s->guard[i] = compile(k, stmt->guard.at[i]);
@@ -303,9 +317,11 @@ static void run_stmt(NestCode *c, const NestStmt *s) {
     case STMT_DECL: nest_declare(c, s, 1); break;
     case STMT_BODY: nest_run_body(c, s); break;
     case STMT_FOLD: nest_run_fold(c, s); break;
+    case STMT_TURN: break; /* of threads */
     case STMT_WHILE:
         for (uint8_t more; nest_read_true(c, s, &more), more;) run_stmts(c, s->body, s->nbody);
         break;
+    case STMT_STEPS:
     case STMT_USE: run_stmts(c, s->body, s->nbody); break;
     case STMT_PREFETCH:
     case STMT_COMMIT:

@@ -56,6 +56,12 @@ typedef struct NestTouch {
     int16_t write_thread, read_thread;
 } NestTouch;
 
+/* A `steps` block that nobody has waited for yet: it reads as late as it may. */
+typedef struct NestSteps {
+    const NestStmt *stmt;
+    int64_t *slot; /* values of symbols and loop variables where it stood */
+} NestSteps;
+
 /* The block that runs: its threads are columns, `lanes` of them side by side for each thread in a
  * vector loop. */
 typedef struct NestThreads {
@@ -71,8 +77,10 @@ typedef struct NestThreads {
     int32_t group,
         waited;        /* of copies in this block: the open one, from 1 on; the last waited for */
     VEC(int32_t) done; /* by group - 1: the stretch in which it was waited for */
-    NestTouch **touch; /* by buffer; NULL: only read, or a thread's own */
-    int64_t *touched;  /* by buffer: elements of `touch` */
+    VEC(NestSteps) steps; /* of this block, in order ... */
+    int ran;              /* ... of which so many were waited for */
+    NestTouch **touch;    /* by buffer; NULL: only read, or a thread's own */
+    int64_t *touched;     /* by buffer: elements of `touch` */
 } NestThreads;
 
 /* Rows of 16 bytes of shared memory that warps ask for together: the matrices of a step. */
@@ -115,6 +123,7 @@ void nest_declare(NestCode *c, const NestStmt *s, int copies);
 void nest_run_body(NestCode *c, const NestStmt *s);
 void nest_run_fold(NestCode *c, const NestStmt *s);
 void nest_fold_threads(NestCode *c, const NestStmt *s);
+void nest_turn_threads(NestCode *c, const NestStmt *s);
 /* By column: is the element true? */
 void nest_read_true(NestCode *c, const NestStmt *s, uint8_t *truth);
 /* nest_eval_threads.c: a nest of blocks and threads. */

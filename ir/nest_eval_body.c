@@ -269,3 +269,23 @@ void nest_fold_threads(NestCode *c, const NestStmt *s) {
         }
     }
 }
+
+/* Columns are all threads of the block. */
+void nest_turn_threads(NestCode *c, const NestStmt *s) {
+    int64_t address[COLUMN_MAX];
+    Bits val[TURN_MOST][COLUMN_MAX];
+    int lanes = s->stmt->lanes, n = c->lanes, src = s->src->buf, dst = s->store->buf;
+    if (c->mask || n % lanes)
+        fail(c->ctx, E_VERIFY, "not all threads reach \"%s\" of nest \"%s\"",
+             nest_stmt_str(c->arena, c->nest, s->stmt), c->nest->name);
+    for (int at = 0; at < lanes; at++) {
+        c->slot[s->var] = at;
+        addresses(c, s->src, n, false, address);
+        for (int t = 0; t < n; t++) val[at][t] = get(c, src, address[t]);
+    }
+    for (int at = 0; at < lanes; at++) {
+        c->slot[s->var] = at;
+        addresses(c, s->store, n, false, address);
+        for (int t = 0; t < n; t++) put(c, dst, address[t], val[t % lanes][t - t % lanes + at]);
+    }
+}

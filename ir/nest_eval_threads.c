@@ -155,9 +155,31 @@ static void run_while(NestCode *c, const NestStmt *s) {
     }
 }
 
-/* A barrier, and the words about copies, which the threads of a block say together. */
-static void run_together(NestCode *c, const Stmt *s) {
+/* Runs the oldest `steps` until no more than `left` are under way. Their operands lie where no warp
+ * waits for a bank, so nothing is counted. */
+static void run_steps(NestCode *c, int left) {
     NestThreads *t = c->threads;
+    NestTraffic *traffic = c->traffic;
+    int64_t *now = c->slot;
+    c->traffic = NULL;
+    for (; t->ran < t->steps.n - left; t->ran++) {
+        const NestSteps *s = &t->steps.at[t->ran];
+        c->slot = s->slot;
+        run_all(c, s->stmt->body, s->stmt->nbody);
+    }
+    c->slot = now;
+    c->traffic = traffic;
+}
+
+static void start_steps(NestCode *c, const NestStmt *s) {
+    int64_t *slot = arena_copy(c->arena, c->slot, sizeof *c->slot * (size_t)c->nslot);
+    vec_push(c->arena, &c->threads->steps, ((NestSteps){s, slot}));
+}
+
+/* A barrier, and the words about copies, which the threads of a block say together. */
+static void run_together(NestCode *c, const NestStmt *stmt) {
+    NestThreads *t = c->threads;
+    const Stmt *s = stmt->stmt;
     if (t->active)
         fail(c->ctx, E_VERIFY,
              "not all threads of a block reach a `%s` of nest \"%s\": it stands where only some "
@@ -165,7 +187,9 @@ static void run_together(NestCode *c, const Stmt *s) {
              nest_stmt_str(c->arena, c->nest, s), c->nest->name);
     if (s->kind == STMT_SYNC) t->stretch++;
     if (s->kind == STMT_COMMIT) t->group++;
-    while (s->kind == STMT_WAIT && t->waited < t->group - 1 - s->left) {
+    if (s->kind == STMT_STEPS) start_steps(c, stmt);
+    if (s->kind == STMT_WAIT && s->steps) run_steps(c, s->left);
+    while (s->kind == STMT_WAIT && !s->steps && t->waited < t->group - 1 - s->left) {
         vec_push(c->arena, &t->done, t->stretch);
         t->waited++;
     }
@@ -210,11 +234,13 @@ static void run_one(NestCode *c, const NestStmt *s) {
         else
             fold_row(c, s);
         break;
+    case STMT_TURN: nest_turn_threads(c, s); break;
     case STMT_WHILE: run_while(c, s); break;
     case STMT_USE: run_use(c, s); break;
     case STMT_COMMIT:
     case STMT_WAIT:
-    case STMT_SYNC: run_together(c, s->stmt); break;
+    case STMT_STEPS:
+    case STMT_SYNC: run_together(c, s); break;
     case STMT_PREFETCH: break;
     }
 }
@@ -233,8 +259,12 @@ static void run_threads(NestCode *c, const NestStmt *s) {
     c->threads->stretch++;
     c->threads->group = 1;
     c->threads->waited = c->threads->done.n = 0;
+    c->threads->steps.n = c->threads->ran = 0;
     take_all(c);
     run_all(c, s->body, s->nbody);
+    if (c->threads->ran < c->threads->steps.n)
+        fail(c->ctx, E_VERIFY, "`steps` of nest \"%s\" are still under way where its threads end",
+             c->nest->name);
 }
 
 static void run_block(NestCode *c, const NestStmt *s, int n) {

@@ -111,6 +111,8 @@ void nest_count(NestCode *c, int buf, const int64_t *address, int n) {
     if (b->kind != BUF_SHARED && b->kind != BUF_MEMORY) return;
     for (int l = 0; l < n; l++)
         byte[l] = address[l] < 0 ? -1 : (c->buf[buf].base + address[l]) * bits / 8;
+    for (int l = 0; b->swizzled && l < n; l++)
+        if (byte[l] >= 0) byte[l] ^= byte[l] / SWIZZLED_ROW % SWIZZLED_ROWS * SWIZZLED_PART;
     if (c->stepping && b->kind == BUF_SHARED) {
         add_rows(c, buf, byte, n);
         return;

@@ -120,6 +120,7 @@ static void scan_fold(NestScan *s, Stmts *into) {
 
 static void scan_decl(NestScan *s, Stmts *into, BufKind kind) {
     Stmt *stmt = nest_decl(s->nest, into, scan_buf(s, kind));
+    if (kind == BUF_SHARED) s->nest->buf.at[stmt->buf].swizzled = lex_take(s->lex, "swizzled");
     stmt->has_init = lex_take(s->lex, "=");
     if (stmt->has_init) stmt->init = parse_bits(s->lex, s->nest->buf.at[stmt->buf].type);
 }
@@ -172,6 +173,8 @@ static bool scan_structure(NestScan *s, Stmts *into, int depth) {
         Stmt *stmt = nest_stmt(s->nest, into, STMT_USE);
         stmt->use = lex_name(s->lex, "an instruction");
         scan_block(s, stmt, depth);
+    } else if (lex_take(s->lex, "steps")) {
+        scan_block(s, nest_stmt(s->nest, into, STMT_STEPS), depth);
     } else {
         return false;
     }
@@ -180,10 +183,26 @@ static bool scan_structure(NestScan *s, Stmts *into, int depth) {
 
 static void scan_wait(NestScan *s, Stmts *into) {
     Stmt *stmt = nest_stmt(s->nest, into, STMT_WAIT);
+    stmt->steps = lex_take(s->lex, "steps");
     int64_t left = lex_int(s->lex, "a number of groups");
     if (left < 0 || left > GROUPS_MOST)
         lex_fail(s->lex, "groups beyond 0..%d, before this", GROUPS_MOST);
     stmt->left = (int)left;
+}
+
+static void scan_turn(NestScan *s, Stmts *into) {
+    const char *name = lex_name(s->lex, "a variable");
+    if (find_sym(s, name)) lex_fail(s->lex, "symbol \"%s\" is declared twice, before this", name);
+    Dim var = dim_sym(s->lex->ctx, name);
+    lex_expect(s->lex, ":");
+    int64_t lanes = lex_int(s->lex, "a number of threads");
+    if (lanes < 2 || lanes > TURN_MOST)
+        lex_fail(s->lex, "threads beyond 2..%d, before this", TURN_MOST);
+    vec_push(s->arena, &s->loop, var);
+    Access src = *scan_accesses(s, 1);
+    lex_expect(s->lex, "->");
+    nest_turn(s->nest, into, var, (int)lanes, src, *scan_accesses(s, 1));
+    s->loop.n--;
 }
 
 static void scan_async(NestScan *s, Stmts *into) {
@@ -211,6 +230,8 @@ static void scan_simple(NestScan *s, Stmts *into) {
         nest_stmt(s->nest, into, STMT_COMMIT);
     else if (lex_take(s->lex, "wait"))
         scan_wait(s, into);
+    else if (lex_take(s->lex, "turn"))
+        scan_turn(s, into);
     else if (lex_take(s->lex, "async"))
         scan_async(s, into);
     else

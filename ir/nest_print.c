@@ -31,7 +31,7 @@ static void print_buf(Text *out, const Buf *buf) {
     text_name(out, buf->name);
     text_printf(out, " : %s[", dtype_name(buf->type));
     print_dims(out, buf->box, buf->rank);
-    text_put(out, "]");
+    text_put(out, buf->swizzled ? "] swizzled" : "]");
 }
 
 static void print_decl(Printer *p, const Nest *nest, const Stmt *stmt) {
@@ -149,7 +149,18 @@ static void print_head(Printer *p, const Nest *nest, const Stmt *stmt) {
         break;
     case STMT_SYNC: text_put(p->out, "sync"); break;
     case STMT_COMMIT: text_put(p->out, "commit"); break;
-    case STMT_WAIT: text_printf(p->out, "wait %d", stmt->left); break;
+    case STMT_WAIT:
+        text_printf(p->out, stmt->steps ? "wait steps %d" : "wait %d", stmt->left);
+        break;
+    case STMT_STEPS: text_put(p->out, "steps"); break;
+    case STMT_TURN:
+        text_put(p->out, "turn ");
+        text_name(p->out, dim_sym_name(stmt->var));
+        text_printf(p->out, " : %d ", stmt->lanes);
+        print_access(p, nest, stmt->src);
+        text_put(p->out, " -> ");
+        print_access(p, nest, stmt->dst);
+        break;
     case STMT_USE:
         text_put(p->out, "use ");
         text_name(p->out, stmt->use);
@@ -161,7 +172,7 @@ static void print_stmts(Printer *p, const Nest *nest, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *stmt = stmts->at[i];
         bool block = stmt->kind == STMT_FOR || stmt->kind == STMT_IF || stmt->kind == STMT_WHILE ||
-                     stmt->kind == STMT_USE;
+                     stmt->kind == STMT_USE || stmt->kind == STMT_STEPS;
         print_line(p);
         print_see(p, stmt);
         print_head(p, nest, stmt);

@@ -225,6 +225,16 @@ static void verify_fold(NestVerify *n, const Stmt *stmt) {
 
 /* ---- statements -------------------------------------------------------------------------- */
 
+/* Rows of 128 bytes, in groups of eight. */
+static void verify_swizzled(NestVerify *n, const Stmt *stmt, const Buf *b) {
+    int64_t row = 0, rows = 0;
+    bool fits = b->kind == BUF_SHARED && b->rank >= 2 && dtype_bits(b->type) >= 8 &&
+                dim_is_const(b->box[b->rank - 1], &row) && dim_is_const(b->box[b->rank - 2], &rows);
+    if (!fits || dtype_bytes(b->type, row) != SWIZZLED_ROW || rows % SWIZZLED_ROWS)
+        complain(&n->v, stmt, NULL, "a swizzled array is shared, with rows of %d bytes, in eights",
+                 SWIZZLED_ROW);
+}
+
 static void verify_decl(NestVerify *n, const Stmt *stmt) {
     Verify *v = &n->v;
     if (stmt->buf < 0 || stmt->buf >= n->nest->buf.n)
@@ -235,6 +245,7 @@ static void verify_decl(NestVerify *n, const Stmt *stmt) {
     if (n->declared[stmt->buf]) complain(v, stmt, NULL, "\"%s\" is declared twice", buf->name);
     n->declared[stmt->buf] = n->alive[stmt->buf] = true;
     verify_dims(v, buf->box, buf->rank, stmt, NULL, "a box");
+    if (buf->swizzled) verify_swizzled(n, stmt, buf);
     if (buf->kind == BUF_SCRATCH) return;
     if (!dim_is_const(dim_product(v->ctx, buf->box, buf->rank), NULL))
         complain(v, stmt, NULL, "\"%s\" needs a constant size", buf->name);
@@ -267,20 +278,36 @@ static void verify_guarded(NestVerify *n, const Stmt *stmt) {
     n->guard.n = guards;
 }
 
-static void verify_for(NestVerify *n, const Stmt *stmt) {
+/* A variable from here on; until n->loop and the ranges are as before. */
+static void open_var(NestVerify *n, const Stmt *stmt) {
     Verify *v = &n->v;
-    verify_dim(v, stmt->extent, stmt, NULL, "an extent");
     if (!dim_sym_name(stmt->var)) complain(v, stmt, NULL, "a loop variable is not a symbol");
     if (verify_known(v, stmt->var))
         complain(v, stmt, NULL, "loop \"%s\" has the name of another symbol",
                  dim_sym_name(stmt->var));
-    verify_mark(n, stmt);
     DimRange range = {stmt->var, dim_const(v->ctx, 0), dim_addc(v->ctx, stmt->extent, -1)};
     vec_push(v->arena, &v->range, range);
     vec_push(v->arena, &n->loop, stmt);
+}
+
+static void verify_for(NestVerify *n, const Stmt *stmt) {
+    verify_dim(&n->v, stmt->extent, stmt, NULL, "an extent");
+    verify_mark(n, stmt);
+    open_var(n, stmt);
     verify_guarded(n, stmt);
     n->loop.n--;
-    v->range.n--;
+    n->v.range.n--;
+}
+
+static void verify_turn(NestVerify *n, const Stmt *stmt) {
+    open_var(n, stmt);
+    const Buf *src = verify_access(n, stmt->src, stmt, true);
+    const Buf *dst = verify_access(n, stmt->dst, stmt, true);
+    if (src->kind != BUF_REG || dst->kind != BUF_REG || src == dst || src->type != dst->type)
+        complain(&n->v, stmt, NULL, "threads exchange registers, to others of the same type");
+    if (stmt->lanes & (stmt->lanes - 1)) complain(&n->v, stmt, NULL, "threads are a power of two");
+    n->loop.n--;
+    n->v.range.n--;
 }
 
 static void verify_stmt(NestVerify *n, const Stmt *stmt) {
@@ -300,6 +327,8 @@ static void verify_stmt(NestVerify *n, const Stmt *stmt) {
     case STMT_SYNC:
     case STMT_COMMIT:
     case STMT_WAIT: break;
+    case STMT_TURN: verify_turn(n, stmt); break;
+    case STMT_STEPS:
     case STMT_USE: verify_stmts(n, &stmt->body); break;
     }
 }

@@ -19,6 +19,7 @@ typedef struct Walk {
     bool apart;        /* not all threads come here */
     Dim lane;          /* of the vector loop around; or NULL */
     Dim reduced;       /* of the step around: the loop that counts what it sums; or NULL */
+    bool steps;        /* in a `steps` block */
 } Walk;
 
 static bool has_threads(const Stmts *stmts) {
@@ -109,9 +110,25 @@ static void verify_fragments(Walk *w, const Stmt *s) {
     for (int i = 0; i < s->store.n; i++) verify_fragment(w, s, &s->store.at[i].to, true);
 }
 
+/* Steps are loops around `use`; only they read arrays of a shuffled order, which copies fill. */
+static void verify_steps(Walk *w, const Stmt *s) {
+    if (w->steps && s->kind != STMT_FOR && s->kind != STMT_USE && s->kind != STMT_BODY)
+        complain(w->v, s, NULL, "`steps` hold loops and what an instruction does");
+    if (s->kind == STMT_STEPS && w->steps) complain(w->v, s, NULL, "`steps` stand in `steps`");
+    if (s->kind != STMT_BODY) return;
+    for (int i = 0; i < s->store.n; i++)
+        if (w->steps && w->nest->buf.at[s->store.at[i].to.cont].kind != BUF_REG)
+            complain(w->v, s, NULL, "`steps` add to registers");
+    for (int i = 0; i < s->code.val.n; i++) {
+        const Val *v = &s->code.val.at[i];
+        if (v->kind == VAL_READ && !w->steps && w->nest->buf.at[v->read.cont].swizzled)
+            complain(w->v, s, NULL, "only `steps` read a swizzled array");
+    }
+}
+
 static bool meets(const Stmt *s) {
     return s->kind == STMT_SYNC || s->kind == STMT_COMMIT || s->kind == STMT_WAIT ||
-           (s->kind == STMT_FOLD && s->threads);
+           s->kind == STMT_STEPS || s->kind == STMT_TURN || (s->kind == STMT_FOLD && s->threads);
 }
 
 static bool is_of_block(const Walk *w, const Stmt *s) {
@@ -132,11 +149,15 @@ static void verify_fragment_type(Walk *w, const Stmt *s) {
 static void verify_inside(Walk *w, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *s = stmts->at[i];
-        bool apart = w->apart;
+        bool apart = w->apart, steps = w->steps;
         Dim lane = w->lane, reduced = w->reduced;
+        verify_steps(w, s);
         if (meets(s) && !w->threads) complain(w->v, s, NULL, "there are no threads here to meet");
         if (meets(s) && w->apart) complain(w->v, s, NULL, "not all threads of a block come here");
         if (meets(s) && s->kind == STMT_FOLD) verify_fold(w, s);
+        if (s->kind == STMT_TURN && w->threads % s->lanes)
+            complain(w->v, s, NULL, "%lld threads do not make groups of %d", (long long)w->threads,
+                     s->lanes);
         if (s->kind == STMT_BODY && s->async) verify_async(w, s);
         if (s->kind == STMT_FOR && (s->mark == LOOP_BLOCK || s->mark == LOOP_THREAD))
             complain(w->v, s, NULL, "blocks and threads stand outermost, threads inside blocks");
@@ -150,8 +171,9 @@ static void verify_inside(Walk *w, const Stmts *stmts) {
         w->apart |= splits(w, s);
         if (s->kind == STMT_FOR && s->mark == LOOP_VECTOR) w->lane = s->var;
         if (s->kind == STMT_USE && s->body.n == 1) w->reduced = s->body.at[0]->var;
+        w->steps |= s->kind == STMT_STEPS;
         verify_inside(w, &s->body);
-        w->apart = apart, w->lane = lane, w->reduced = reduced;
+        w->apart = apart, w->lane = lane, w->reduced = reduced, w->steps = steps;
     }
 }
 

@@ -11,12 +11,16 @@
  *
  * An operand lies in shared memory in the order in which it lies in memory, rows longer by 16
  * bytes, so that neighbouring rows begin in other banks. As many neighbours are copied at once as
- * lie side by side on a boundary of their size. What stands outside the container is zero. */
+ * lie side by side on a boundary of their size. What stands outside the container is zero.
+ *
+ * Steps of several warps run behind their threads: they are started, then the next block is asked
+ * for, then the steps before are waited for. Their operands are swizzled, in panels of 128 bytes.
+ */
 #include "passes/nests_warps.h"
 
 #include <string.h>
 
-enum { UNROLL_MOST = 16 };
+enum { UNROLL_MOST = 16, BAND = 8 };
 
 /* ---- numbers and dims -------------------------------------------------------------------------
  */
@@ -27,8 +31,7 @@ Dim warps_total(const Warps *w, const Map *m, const JoinedDims *j) {
     return lowering_simplify(w->lo, n);
 }
 
-/* The dims at a number. Beyond the last one only the outermost dim leaves its range. */
-static void set_dims(const Warps *w, const Map *m, const JoinedDims *j, Dim number, Dim *value) {
+void warps_set_dims(const Warps *w, const Map *m, const JoinedDims *j, Dim number, Dim *value) {
     Lowering *lo = w->lo;
     for (int i = j->n - 1; i >= 0; i--) {
         Dim extent = m->dim.at[j->dim[i]].extent;
@@ -43,12 +46,12 @@ static void map_dims(const Warps *w, Dim row, Dim column, Dim reduced, Dim *valu
     const Map *m = w->plan->map, *root = w->root->map;
     Dim at[RANK_MAX * 2];
     for (int d = 0; d < root->dim.n; d++) at[d] = w->fixed[d];
-    set_dims(w, root, &w->root->rows, row ? row : warps_const(w, 0), at);
-    set_dims(w, root, &w->root->columns, column ? column : warps_const(w, 0), at);
+    warps_set_dims(w, root, &w->root->rows, row ? row : warps_const(w, 0), at);
+    warps_set_dims(w, root, &w->root->columns, column ? column : warps_const(w, 0), at);
     for (int d = 0; d < m->dim.n; d++) value[d] = warps_const(w, 0);
     for (int d = 0; d < root->dim.n; d++)
         if (w->own[d] >= 0) value[w->own[d]] = at[d];
-    set_dims(w, m, &w->plan->reduced, reduced, value);
+    warps_set_dims(w, m, &w->plan->reduced, reduced, value);
 }
 
 /* The dim of the contraction that is the root's dim d: both stand at one index of its result. */
@@ -98,12 +101,32 @@ Dim warps_open(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts
     return var;
 }
 
-Dim warps_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into) {
+static Dim tile_count(const Warps *w, const JoinedDims *j) {
     Dim all = warps_total(w, w->root->map, j), size = warps_const(w, j->block);
-    Dim count = lowering_simplify(w->lo, dim_ceildiv(w->lo->ctx, all, size));
     bool full = dim_is(lowering_simplify(w->lo, dim_mod(w->lo->ctx, all, size)), 0);
     w->lo->over[j->dim[0]] = !full;
-    return times(w, warps_open(w, name, count, LOOP_BLOCK, into), j->block);
+    return warps_blocks(w, all, j->block);
+}
+
+Dim warps_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into) {
+    return times(w, warps_open(w, name, tile_count(w, j), LOOP_BLOCK, into), j->block);
+}
+
+/* Blocks that run at a time are of a few rows and columns of tiles, as near a square as may be, so
+ * that what one fetches is in a cache for the others: a band of rows, column after column. */
+static void open_tiles(Warps *w, Stmts **into) {
+    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
+    Dim down = tile_count(w, rows), right = tile_count(w, columns);
+    Dim bands = warps_const(w, 1), band = warps_const(w, BAND);
+    if (dim_divides(w->lo->ctx, down, band, &bands))
+        down = band;
+    else
+        bands = warps_const(w, 1);
+    Dim b = warps_open(w, "band", bands, LOOP_BLOCK, into);
+    Dim j = warps_open(w, "column", right, LOOP_BLOCK, into);
+    Dim i = warps_open(w, "row", down, LOOP_BLOCK, into);
+    w->a.first = times(w, sum(w, times(w, b, BAND), i), rows->block);
+    w->b.first = times(w, j, columns->block);
 }
 
 static void open_grid(Warps *w, Stmts **into) {
@@ -116,22 +139,25 @@ static void open_grid(Warps *w, Stmts **into) {
         const MapDim *dim = &root->dim.at[d];
         w->fixed[d] = warps_open(w, dim_sym_name(dim->sym), dim->extent, LOOP_BLOCK, into);
     }
-    w->a.first = warps_tiles(w, "row", &w->root->rows, into);
-    w->b.first = warps_tiles(w, "column", &w->root->columns, into);
+    open_tiles(w, into);
 }
 
 void warps_threads(Warps *w, Stmts **into) {
     const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
     int64_t down = rows->block / rows->warp, right = columns->block / columns->warp;
+    int64_t warps = w->step->warps;
     Dim i = warps_open(w, "warp", warps_const(w, down), LOOP_THREAD, into);
     Dim j = warps_open(w, "warp", warps_const(w, right), LOOP_THREAD, into);
-    w->group = warps_open(w, "g", warps_const(w, GROUP), LOOP_THREAD, into);
+    Dim part = warps_const(w, 0);
+    if (warps > 1) part = warps_open(w, "part", warps_const(w, warps), LOOP_THREAD, into);
+    Dim g = warps_open(w, "g", warps_const(w, GROUP), LOOP_THREAD, into);
     w->pair = warps_open(w, "t", warps_const(w, PAIRS), LOOP_THREAD, into);
     w->row = times(w, i, rows->warp);
     w->column = times(w, j, columns->warp);
-    Dim warp = sum(w, times(w, i, right), j);
-    w->number = sum(w, times(w, sum(w, times(w, warp, GROUP), w->group), PAIRS), w->pair);
-    w->nthreads = (int)(down * right) * GROUP * PAIRS;
+    w->group = sum(w, times(w, part, w->step->rows / warps), g);
+    Dim warp = sum(w, times(w, sum(w, times(w, i, right), j), warps), part);
+    w->number = sum(w, times(w, sum(w, times(w, warp, GROUP), g), PAIRS), w->pair);
+    w->nthreads = (int)(down * right * warps) * GROUP * PAIRS;
 }
 
 /* ---- copies -----------------------------------------------------------------------------------
@@ -218,19 +244,36 @@ void warps_operand(Warps *w, Operand *o, Stmts *into) {
     for (o->lanes = (int)(PAD_BYTES / bytes); o->lanes > 1 && !copies_row(w, o, o->lanes);)
         o->lanes /= 2;
     int64_t outer = o->along ? o->side->block : depth, inner = o->along ? depth : o->side->block;
-    Dim box[] = {warps_const(w, o->slots), warps_const(w, outer),
-                 warps_const(w, inner + PAD_BYTES / bytes)};
+    int64_t row = SWIZZLED_ROW / bytes;
+    Dim slots = warps_const(w, o->slots), rows = warps_const(w, outer);
+    Dim plain[] = {slots, rows, warps_const(w, inner + PAD_BYTES / bytes)};
+    Dim panels[] = {slots, warps_const(w, inner / row), rows, warps_const(w, row)};
+    o->swizzled = warps_behind(w);
+    if (o->swizzled && (inner % row || outer % SWIZZLED_ROWS))
+        fail(lo->ctx, E_UNSUPPORTED,
+             "kernel \"%s\": \"%s\" reads \"%s\" in rows of %d bytes, eight at a time, and its "
+             "tile is none of such",
+             lo->kernel->name, w->step->name, c->name, SWIZZLED_ROW);
     o->buf = nest_buf(lo->nest, internf(lo->ctx, "%s.%d", c->name, lo->fresh++), BUF_SHARED,
-                      c->type, box, 3);
+                      c->type, o->swizzled ? panels : plain, o->swizzled ? 4 : 3);
+    lo->nest->buf.at[o->buf].swizzled = o->swizzled;
     nest_decl(lo->nest, into, o->buf);
 }
 
 Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced) {
-    Dim at[] = {o->fragment ? warps_const(w, 0) : slot, o->along ? side : reduced,
-                o->along ? reduced : side};
-    for (int k = 0; k < 3; k++) at[k] = lowering_simplify(w->lo, at[k]);
+    Dim outer = o->along ? side : reduced, inner = o->along ? reduced : side;
+    Dim at[4] = {slot, outer, inner};
+    int rank = 3, first = o->fragment;
+    if (o->swizzled) {
+        Dim row = warps_const(w, SWIZZLED_ROW / (dtype_bits(o->type) / 8));
+        Dim panel[] = {slot, dim_div(w->lo->ctx, inner, row), outer,
+                       dim_mod(w->lo->ctx, inner, row)};
+        memcpy(at, panel, sizeof panel);
+        rank = 4;
+    }
+    for (int k = first; k < rank; k++) at[k] = lowering_simplify(w->lo, at[k]);
     Dim *index = arena_copy(w->lo->arena, at, sizeof at);
-    return o->fragment ? (Access){o->buf, 2, index + 1} : (Access){o->buf, 3, index};
+    return (Access){o->buf, rank - first, index + first};
 }
 
 /* Is an element of the container certainly there? */
@@ -337,7 +380,17 @@ static int element_of(const Warps *w, const Operand *o, Body *b, Dim side, Dim r
     return body_read(b, warps_shared(w, o, o->slot, side, reduced), o->type);
 }
 
-/* The loops that a step stands for, at tile (m, n) of the warp and part k of the block. */
+bool warps_behind(const Warps *w) {
+    return w->step->warps > 1;
+}
+
+static Dim open_columns(const Warps *w, Stmts **into) {
+    Dim count = warps_const(w, w->root->columns.warp / w->step->columns);
+    return warps_open(w, "n", count, LOOP_UNROLL, into);
+}
+
+/* The loops that a step stands for, at tile (m, n) of the warp and part k of the block. What takes
+ * all columns at once opens the loop over n itself. */
 static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     Lowering *lo = w->lo;
     const WarpStep *step = w->step;
@@ -349,7 +402,8 @@ static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     }
     int mark = lo->env.n;
     Dim q = warps_open(w, "q", warps_const(w, step->depth), LOOP_UNROLL, &into);
-    Dim h = warps_open(w, "h", warps_const(w, step->rows / GROUP), LOOP_UNROLL, &into);
+    if (!n) n = open_columns(w, &into);
+    Dim h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, &into);
     Dim l = warps_open(w, "l", warps_const(w, step->columns / PAIRS), LOOP_VECTOR, &into);
     Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
     Dim column = sum(w, sum(w, w->column, times(w, n, step->columns)),
@@ -368,40 +422,60 @@ static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
 
 void warps_steps(Warps *w, Stmts *into) {
     const WarpStep *step = w->step;
+    bool behind = warps_behind(w);
     int mark = w->lo->env.n;
+    if (behind) into = &nest_stmt(w->lo->nest, into, STMT_STEPS)->body;
     Dim parts = warps_const(w, w->plan->reduced.block / step->depth);
     Dim k = warps_open(w, "part", parts, step->name ? LOOP_UNROLL : LOOP_SEQ, &into);
     Dim m = warps_open(w, "m", warps_const(w, w->root->rows.warp / step->rows), LOOP_UNROLL, &into);
-    Dim n = warps_open(w, "n", warps_const(w, w->root->columns.warp / step->columns), LOOP_UNROLL,
-                       &into);
+    Dim n = behind ? NULL : open_columns(w, &into);
     one_step(w, k, m, n, into);
     w->lo->env.n = mark;
 }
 
+/* Asks for the block `ahead` of this one, when there is one. */
+static void copy_ahead(Warps *w, const Pipeline *p, Dim block, Dim slots, Stmts *into) {
+    Lowering *lo = w->lo;
+    DimRange *range = &lo->env.at[lo->env.n - 1];
+    Dim next = dim_addc(lo->ctx, block, p->ahead), last = range->hi;
+    Dim more = dim_sub(lo->ctx, dim_addc(lo->ctx, p->count, -1), next);
+    if (!never(lo, more)) {
+        Stmts *some = when(w, more, into);
+        range->hi = dim_addc(lo->ctx, last, -p->ahead);
+        p->copy(p->user, next, dim_mod(lo->ctx, next, slots), some);
+        lo->env.at[lo->env.n - 1].hi = last;
+    }
+    nest_stmt(lo->nest, into, STMT_COMMIT);
+}
+
+static void wait_steps(const Warps *w, int left, Stmts *into) {
+    Stmt *s = nest_stmt(w->lo->nest, into, STMT_WAIT);
+    s->steps = true;
+    s->left = left;
+}
+
 void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {
     Lowering *lo = w->lo;
+    bool behind = warps_behind(w);
     int mark = lo->env.n;
-    Dim slots = warps_const(w, p->ahead + 1);
+    Dim slots = warps_const(w, p->ahead + 1 + behind);
     for (int i = 0; i < p->ahead; i++) {
         Dim left = dim_addc(lo->ctx, p->count, -1 - i), at = warps_const(w, i);
         if (!never(lo, left)) p->copy(p->user, at, at, when(w, left, into));
         nest_stmt(lo->nest, into, STMT_COMMIT);
     }
-    Dim block = lowering_var(lo, "block", p->count), next = dim_addc(lo->ctx, block, p->ahead);
-    into = &nest_for(lo->nest, into, block, p->count, LOOP_SEQ)->body;
-    nest_stmt(lo->nest, into, STMT_WAIT)->left = p->ahead - 1;
-    nest_stmt(lo->nest, into, STMT_SYNC);
-    Dim more = dim_sub(lo->ctx, dim_addc(lo->ctx, p->count, -1), next);
-    if (!never(lo, more)) {
-        Dim last = lo->env.at[mark].hi;
-        Stmts *some = when(w, more, into);
-        lo->env.at[mark].hi = dim_addc(lo->ctx, last, -p->ahead);
-        p->copy(p->user, next, dim_mod(lo->ctx, next, slots), some);
-        lo->env.at[mark].hi = last;
+    Dim block = lowering_var(lo, "block", p->count);
+    Stmts *each = &nest_for(lo->nest, into, block, p->count, LOOP_SEQ)->body;
+    nest_stmt(lo->nest, each, STMT_WAIT)->left = p->ahead - 1;
+    nest_stmt(lo->nest, each, STMT_SYNC);
+    if (!behind) copy_ahead(w, p, block, slots, each);
+    p->use(p->user, block, dim_mod(lo->ctx, block, slots), each);
+    if (behind) {
+        copy_ahead(w, p, block, slots, each);
+        wait_steps(w, 1, each);
     }
-    nest_stmt(lo->nest, into, STMT_COMMIT);
-    p->use(p->user, block, dim_mod(lo->ctx, block, slots), into);
     lo->env.n = mark;
+    if (behind) wait_steps(w, 0, into);
 }
 
 static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
@@ -420,69 +494,6 @@ static void reduce_blocks(Warps *w, Stmts *into) {
     Pipeline p = {.ahead = w->plan->ahead, .copy = copy_both, .use = use_both, .user = w};
     p.count = warps_blocks(w, all, w->plan->reduced.block);
     warps_pipeline(w, &p, into);
-}
-
-/* ---- results ----------------------------------------------------------------------------------
- */
-
-/* The sum itself, where nothing is computed from it. */
-static void store_sum(Leaf *f, const Lane *lane, const Access *acc, Stmts *into) {
-    Lane mine = *lane;
-    const Access *to = &f->map->write.at[0].to[0];
-    into = open_guards(f, &mine, true, into);
-    Stmt *s = nest_body(f->lo->nest, lane_loop(f, &mine, into));
-    int val = body_read(&s->code, *acc, f->lo->nest->buf.at[acc->cont].type);
-    body_store(f, s, target_access(f, to),
-               body_cvt(&s->code, f->lo->flow->cont.at[to->cont].type, val));
-    finish_body(f, s);
-}
-
-WarpElement warps_element(Warps *w, Stmts **into) {
-    Lowering *lo = w->lo;
-    const WarpStep *step = w->step;
-    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
-    int pair = step->columns / PAIRS;
-    WarpElement e;
-    e.m = warps_open(w, "m", warps_const(w, rows->warp / step->rows), LOOP_UNROLL, into);
-    e.n = warps_open(w, "n", warps_const(w, columns->warp / step->columns), LOOP_UNROLL, into);
-    e.h = warps_open(w, "h", warps_const(w, step->rows / GROUP), LOOP_UNROLL, into);
-    e.lane = (Lane){.var = lowering_var(lo, "l", warps_const(w, pair)), .width = pair, .row = true};
-    e.row = sum(w, times(w, e.m, step->rows), sum(w, times(w, e.h, GROUP), w->group));
-    e.row = sum(w, w->row, e.row);
-    e.column = sum(w, times(w, e.n, step->columns), sum(w, times(w, w->pair, pair), e.lane.var));
-    e.column = sum(w, w->column, e.column);
-    Dim at[] = {e.m, e.n, e.h, e.lane.var};
-    e.acc = (Access){w->acc, 4, arena_copy(lo->arena, at, sizeof at)};
-    return e;
-}
-
-/* The elements that a thread has, where they are: pairs of neighbours in lanes. */
-static void store_elements(Warps *w, Stmts *into) {
-    Lowering *lo = w->lo;
-    int mark = lo->env.n;
-    Leaf f = {.plan = w->root, .map = w->root->map, .lo = lo};
-    WarpElement e = warps_element(w, &into);
-    for (int d = 0; d < f.map->dim.n; d++) f.value[d] = w->fixed[d];
-    set_dims(w, f.map, &w->root->rows, sum(w, w->a.first, e.row), f.value);
-    set_dims(w, f.map, &w->root->columns, sum(w, w->b.first, e.column), f.value);
-    if (w->plan == w->root) {
-        f.write = &f.map->write.at[0];
-        store_sum(&f, &e.lane, &e.acc, into);
-    } else {
-        lo->local[w->plan->map->write.at[0].to[0].cont].one = &e.acc;
-        plain_body(&f, &e.lane, into);
-    }
-    lo->env.n = mark;
-}
-
-void warps_sums(Warps *w, Stmts *into) {
-    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
-    Dim box[] = {warps_const(w, rows->warp / w->step->rows),
-                 warps_const(w, columns->warp / w->step->columns),
-                 warps_const(w, w->step->rows / GROUP), warps_const(w, w->step->columns / PAIRS)};
-    const char *name = internf(w->lo->ctx, "acc.%d", w->lo->fresh++);
-    w->acc = nest_buf(w->lo->nest, name, BUF_REG, w->step->c, box, 4);
-    nest_decl(w->lo->nest, into, w->acc)->has_init = true;
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------
@@ -520,7 +531,8 @@ static void check_sizes(const Warps *w) {
     const WarpStep *s = w->step;
     bool sized = r->warp > 0 && c->warp > 0 && k->block > 0 && w->plan->ahead > 0 &&
                  r->block % r->warp == 0 && c->block % c->warp == 0 && r->warp % s->rows == 0 &&
-                 c->warp % s->columns == 0 && k->block % s->depth == 0;
+                 c->warp % s->columns == 0 && k->block % s->depth == 0 &&
+                 (s->warps == 1 || c->warp <= s->widest);
     if (!sized || !w->a.read || !w->b.read)
         fail(
             w->lo->ctx, E_UNSUPPORTED,
@@ -536,11 +548,11 @@ void lower_warps(Lowering *lo) {
     find_operands(&w);
     check_sizes(&w);
     open_grid(&w, &into);
-    w.a.slots = w.b.slots = w.plan->ahead + 1;
+    w.a.slots = w.b.slots = w.plan->ahead + 1 + warps_behind(&w);
     warps_operand(&w, &w.a, into);
     warps_operand(&w, &w.b, into);
     warps_threads(&w, &into);
     warps_sums(&w, into);
     reduce_blocks(&w, into);
-    store_elements(&w, into);
+    warps_store(&w, into);
 }

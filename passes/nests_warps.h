@@ -15,6 +15,7 @@ typedef struct Operand {
     Dim first;              /* the block's first of them */
     bool along;             /* reduced elements lie side by side */
     bool fragment;          /* in registers, all of it, instead of shared memory */
+    bool swizzled;          /* in shared memory */
     DType type;
     int buf, lanes; /* lanes: copied at once */
     int slots;      /* blocks that are in shared memory at a time, ... */
@@ -28,7 +29,7 @@ typedef struct Warps {
     int own[RANK_MAX * 2];   /* by root dim: that of the map, or -1 */
     Dim fixed[RANK_MAX * 2]; /* by root dim: its value, of those that are no row and no column */
     Dim row, column, number; /* of the warp; of the thread in the block */
-    Dim group, pair;         /* the thread in its warp */
+    Dim group, pair;         /* of the thread in its step: first row, and pair of columns */
     int nthreads, acc;
     Operand a, b;
 } Warps;
@@ -67,8 +68,18 @@ void warps_fetch(Warps *w, const Operand *o, Stmts *into);
 Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced);
 /* Copies a block of the reduction to a slot. */
 void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
+/* Do steps run behind the threads' backs? */
+bool warps_behind(const Warps *w);
 /* All steps of the warp on the operands' present slots. */
 void warps_steps(Warps *w, Stmts *into);
+
+/* The dims at a number. Beyond the last one only the outermost dim leaves its range. */
+void warps_set_dims(const Warps *w, const Map *m, const JoinedDims *j, Dim number, Dim *value);
+
+/* Halves of a warp's rows in a step: a thread has one row of each. */
+static inline int64_t warps_halves(const WarpStep *step) {
+    return step->rows / step->warps / GROUP;
+}
 
 /* The sums of a thread, zero: w->acc. */
 void warps_sums(Warps *w, Stmts *into);
@@ -80,8 +91,12 @@ typedef struct WarpElement {
     Access acc;
 } WarpElement;
 WarpElement warps_element(Warps *w, Stmts **into);
+/* What the root computes from the sums, or these, to memory: as many neighbours at once as one
+ * thread, or four that exchange theirs, has. */
+void warps_store(Warps *w, Stmts *into);
 
-/* Blocks one after the other, each copied `ahead` blocks before it is used. */
+/* Blocks one after the other, each copied `ahead` blocks before it is used. Slots are one more, and
+ * where steps run behind their threads two. */
 typedef void BlockFn(void *user, Dim block, Dim slot, Stmts *into);
 typedef struct Pipeline {
     Dim count;

@@ -466,7 +466,8 @@ static void store_results(Weigh *g, Stmts *into) {
 /* An instruction of the machine; or the same loops without one. */
 static const WarpStep *step_of(Weigh *g, const MapPlan *plan, WarpStep *plain) {
     enum { DEPTH = 4 };
-    *plain = (WarpStep){.c = F32, .rows = 2 * GROUP, .columns = 2 * PAIRS, .depth = DEPTH};
+    *plain =
+        (WarpStep){.c = F32, .rows = 2 * GROUP, .columns = 2 * PAIRS, .depth = DEPTH, .warps = 1};
     return plan->use ? warps_step(g->lo, plan->use) : plain;
 }
 

@@ -15,16 +15,36 @@
 static const int64_t unknown_extent = 64;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
 
-/* Of a block and of its warps. */
+/* Of a block and of its warps; those of several warps (`group`) are for their steps. On a core are
+ * as many blocks at a time as `blocks`. */
 typedef struct Tile {
+    const char *name; /* in recipes */
     int rows, columns, warp_rows, warp_columns, depth;
+    bool group;
+    int blocks;
 } Tile;
 
 static const Tile tiles[] = {
-    {128, 128, 64, 32, 32}, {64, 128, 32, 32, 32}, {128, 64, 32, 32, 32}, {64, 64, 32, 32, 64},
-    {32, 128, 16, 64, 32},  {64, 32, 32, 16, 64},  {32, 64, 16, 32, 64},  {32, 32, 16, 16, 64},
-    {16, 64, 16, 16, 64},   {64, 16, 16, 16, 64},  {16, 32, 16, 8, 64},
+    {"tile128x128", 128, 128, 64, 32, 32, false, 2},
+    {"tile64x128", 64, 128, 32, 32, 32, false, 2},
+    {"tile128x64", 128, 64, 32, 32, 32, false, 2},
+    {"tile64x64", 64, 64, 32, 32, 64, false, 2},
+    {"tile32x128", 32, 128, 16, 64, 32, false, 2},
+    {"tile64x32", 64, 32, 32, 16, 64, false, 2},
+    {"tile32x64", 32, 64, 16, 32, 64, false, 2},
+    {"tile32x32", 32, 32, 16, 16, 64, false, 2},
+    {"tile16x64", 16, 64, 16, 16, 64, false, 2},
+    {"tile64x16", 64, 16, 16, 16, 64, false, 2},
+    {"tile16x32", 16, 32, 16, 8, 64, false, 2},
+    {"group128x256", 128, 256, 64, 256, 64, true, 1},
+    {"group256x128", 256, 128, 64, 128, 64, true, 1},
+    {"group128x192", 128, 192, 64, 192, 64, true, 1},
+    {"group128x128", 128, 128, 64, 128, 64, true, 2},
+    {"group128x64", 128, 64, 64, 64, 64, true, 2},
+    {"group64x128", 64, 128, 64, 128, 64, true, 2},
+    {"group64x64", 64, 64, 64, 64, 64, true, 2},
 };
+enum { TILES = sizeof tiles / sizeof *tiles };
 
 enum { AHEAD_MOST = 3 };
 
@@ -36,7 +56,7 @@ typedef struct Side {
 typedef struct Steps {
     Rows *r;
     const Map *map;
-    const WarpStep *step;
+    const WarpStep *step; /* one of the types */
     Contraction roles;
     Side rows, columns, reduced;
     double batch;
@@ -178,21 +198,23 @@ static double upward(double n, double by) {
 static int64_t slot_bytes(const Product *s, const Tile *t) {
     int64_t bytes = dtype_bits(s->step->a) / 8, longer = t->rows > t->depth ? t->rows : t->depth;
     int64_t wide = t->columns > t->depth ? t->columns : t->depth;
-    return (int64_t)(t->rows + t->columns) * t->depth * bytes + (longer + wide) * PAD_BYTES;
+    int64_t pads = t->group ? 0 : (longer + wide) * PAD_BYTES;
+    return (int64_t)(t->rows + t->columns) * t->depth * bytes + pads;
 }
 
 /* Seconds of the core that has most blocks: the longest of computing, of fetching what its blocks
  * read, of warps reading it again, of waiting for each block of the reduction; the others hide
  * behind it but for a part. */
-static double cost_of(const Product *s, const Tile *t) {
-    static const double WAIT = 3e-7;
+static double cost_of(const Product *s, int number, const Tile *t) {
+    static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1;
     const Machine *m = s->machine;
-    double bytes = dtype_bits(s->step->a) / 8.0, depth = upward(s->reduced, t->depth);
+    const WarpStep *step = m->step[number];
+    double bytes = dtype_bits(step->a) / 8.0, depth = upward(s->reduced, t->depth);
     double blocks =
         s->batch * upward(s->rows, t->rows) / t->rows * upward(s->columns, t->columns) / t->columns;
     double each = upward(blocks, m->cores) / m->cores;
     int warps = t->rows / t->warp_rows * (t->columns / t->warp_columns);
-    double most[] = {2.0 * t->rows * t->columns * depth * each / m->step_flops,
+    double most[] = {2.0 * t->rows * t->columns * depth * each / m->step_flops[number],
                      (t->rows + t->columns) * depth * bytes * each / m->level[1].bandwidth,
                      warps * (t->warp_rows + t->warp_columns) * depth * bytes * each /
                          m->level[0].bandwidth,
@@ -202,44 +224,61 @@ static double cost_of(const Product *s, const Tile *t) {
         longest = most[i] > longest ? most[i] : longest;
         sum += most[i];
     }
-    return longest + sum / 8 + each * WAIT;
+    return longest + sum * SHOWS + each * BEGIN;
 }
 
-/* Two blocks at a time on a core. */
-static bool fits(const Product *s, const Tile *t, int slots) {
-    return slots * slot_bytes(s, t) <= s->machine->shared_most / 2;
+/* Blocks of the reduction in shared memory when `ahead` are asked for. */
+static bool fits(const Product *s, const Tile *t, int ahead) {
+    int slots = ahead + 1 + t->group;
+    return slots * slot_bytes(s, t) <= s->machine->shared_most / t->blocks;
 }
 
 /* Shorter blocks of the reduction, where fewer zeros come behind its end. */
-static Tile shortened(const Product *s, Tile t) {
-    for (int depth = t.depth / 2; depth >= s->step->depth; depth /= 2)
+static Tile shortened(const Product *s, const WarpStep *step, Tile t) {
+    for (int depth = t.depth / 2; !t.group && depth >= step->depth; depth /= 2)
         if (upward(s->reduced, depth) < upward(s->reduced, t.depth)) t.depth = depth;
     return t;
 }
 
-static bool choose_tile(const Product *s, Tile *best, double *seconds) {
-    double least = 0;
-    bool any = false;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        Tile t = shortened(s, tiles[i]);
-        if (t.warp_rows % s->step->rows || t.warp_columns % s->step->columns ||
-            t.depth % s->step->depth || !fits(s, &t, 2) ||
-            (s->whole && upward(s->reduced, t.depth) > s->reduced))
+typedef struct Choice {
+    const WarpStep *step; /* NULL: there is none */
+    Tile tile;
+    double seconds;
+} Choice;
+
+/* A tile by the fastest step of the product's types. */
+static Choice choose_step(const Product *s, const Tile *tile) {
+    Choice best = {.seconds = INFINITY};
+    for (int i = 0; i < s->machine->nstep; i++) {
+        const WarpStep *step = s->machine->step[i];
+        bool same = step->a == s->step->a && step->b == s->step->b && step->c == s->step->c;
+        if (!same || tile->group != (step->warps > 1)) continue;
+        Tile t = shortened(s, step, *tile);
+        if (t.warp_rows % step->rows || t.warp_columns % step->columns || t.depth % step->depth ||
+            !fits(s, &t, 1) || (s->whole && upward(s->reduced, t.depth) > s->reduced))
             continue;
-        double cost = cost_of(s, &t);
-        if (any && cost >= least) continue;
-        any = true;
-        *best = t;
-        *seconds = least = cost;
+        double cost = cost_of(s, i, &t);
+        if (cost < best.seconds) best = (Choice){step, t, cost};
     }
-    return any;
+    return best;
+}
+
+/* The number of the tile that takes least; -1: there is none. */
+static int choose_tile(const Product *s, double *seconds) {
+    int best = -1;
+    *seconds = INFINITY;
+    for (int i = 0; i < TILES; i++) {
+        Choice c = choose_step(s, &tiles[i]);
+        if (c.seconds < *seconds) best = i, *seconds = c.seconds;
+    }
+    return best;
 }
 
 double product_seconds(const Product *p) {
-    Tile tile;
-    double seconds;
     bool fills = p->rows >= LEAST_ROWS && p->columns >= LEAST_COLUMNS;
-    return fills && choose_tile(p, &tile, &seconds) ? seconds : INFINITY;
+    double seconds = INFINITY;
+    if (fills) choose_tile(p, &seconds);
+    return seconds;
 }
 
 static Product product_of(const Steps *s) {
@@ -263,24 +302,40 @@ static void side_line(const Steps *s, LineKind kind, int pos, const Side *side, 
         line_dim(r->s->flow, line, m, side->dim[i], i + 1 == side->n ? size : 0);
 }
 
+/* As the recipe says, or the tile that takes least. */
+static Choice decide_tile(const Steps *s, const Product *product) {
+    const PassEnv *env = s->r->s->env;
+    const char *words[TILES + 1] = {0}, *name = s->r->root->name;
+    double seconds;
+    int best = choose_tile(product, &seconds);
+    if (best < 0) return (Choice){0};
+    for (int i = 0; i < TILES; i++) words[i] = tiles[i].name;
+    best = recipe_decide(env, "schedule", name, words, best);
+    Choice choice = choose_step(product, &tiles[best]);
+    if (!choice.step)
+        recipe_refuse(env->recipe, recipe_find(env, "schedule", name)->line,
+                      "%s has no step for tiles of %s of \"%s\", or not the shared memory",
+                      product->machine->name, tiles[best].name, name);
+    return choice;
+}
+
 bool step_tiles(Rows *r, const int *dims, int n) {
     Steps s = {.r = r, .map = r->s->flow->map.at[r->kernel->map.at[0]], .batch = 1};
     s.rows.total = s.columns.total = s.reduced.total = 1;
-    Tile tile, *t = &tile;
-    double seconds;
     if (!has_shape(&s, dims, n)) return false;
     Product product = product_of(&s);
-    if (!choose_tile(&product, t, &seconds)) return false;
+    Choice choice = decide_tile(&s, &product);
+    const Tile *t = &choice.tile;
+    if (!choice.step) return false;
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1, ahead = AHEAD_MOST;
-    while (ahead > 1 && (!fits(&product, t, ahead + 1) || ahead * t->depth >= s.reduced.total))
-        ahead--;
+    while (ahead > 1 && (!fits(&product, t, ahead) || ahead * t->depth >= s.reduced.total)) ahead--;
     side_line(&s, LINE_ROWS, root, &s.rows, t->rows);
     side_line(&s, LINE_COLUMNS, root, &s.columns, t->columns);
     side_line(&s, LINE_ROWS, root, &s.rows, t->warp_rows);
     side_line(&s, LINE_COLUMNS, root, &s.columns, t->warp_columns);
     side_line(&s, LINE_DEPTH, 0, &s.reduced, t->depth);
-    kernel_line(flow, r->kernel, LINE_USE, 0)->name = s.step->name;
+    kernel_line(flow, r->kernel, LINE_USE, 0)->name = choice.step->name;
     for (int v = 0; v < s.map->body.val.n; v++) {
         if (s.map->body.val.at[v].kind != VAL_READ) continue;
         Line *stage = kernel_line(flow, r->kernel, LINE_STAGE, 0);

@@ -18,7 +18,7 @@
  * A text may say what a pass makes of it, for x86-64-v4 (`# math: fast`: for sapphirerapids, with
  * that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT behind the pass, `# never
  * after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one flow or graph. With --gpu
- * they begin `# on gpu`, and `# traffic:` limits what kernels waste. */
+ * they begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu: NAME` says which it is. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -492,6 +492,10 @@ static void run_file(void *user) {
     Program *program = ir_file_program(arena, file);
     if (strstr(text, "# math: fast\n")) r->options.math = MATH_FAST;
     if (strstr(text, "# convert: f16\n")) r->options.convert = F16;
+    const char *gpu = strstr(text, "# gpu: ");
+    if (gpu) r->options.gpu = intern_n(r->ctx, gpu + 7, strcspn(gpu + 7, "\n"));
+    if (r->settings->gpu)
+        target_cuda_machine(r->ctx, &r->machine, r->options.gpu, &r->options.gpu, 1);
     r->expect = strstr(text, "after ") ? arena_printf(arena, "\n%s", text) : NULL;
     r->limits = r->settings->gpu ? text : NULL;
     for (int i = 0; i < file->graph.n; i++)
@@ -514,10 +518,7 @@ static void run_path(const Settings *settings, const char *path, Counter *counte
     run.options.jobs = 1;
     run.ctx = ctx_new(note, &run);
     run.ctx->runtime = &calls_runtime;
-    if (settings->gpu)
-        target_cuda_machine(run.ctx, &run.machine, run.options.gpu);
-    else
-        target_c_machine(run.ctx, &run.machine, run.options.cpu);
+    if (!settings->gpu) target_c_machine(run.ctx, &run.machine, run.options.cpu);
     if (!ctx_try(run.ctx, run_file, &file)) {
         printf("FAIL %s: %s\n", path, run.message);
         counter->bad++;

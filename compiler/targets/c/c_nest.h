@@ -117,8 +117,9 @@ struct CNest {
     bool tiled;               /* tiles were opened */
     const struct CWide *wide; /* NULL: stores go their usual way */
     int threads;              /* of a block */
-    Dim inner[2];             /* variables of the two innermost loops over threads */
+    Dim inner[3];             /* variables of the innermost loops over threads, outermost first */
     int shared;               /* bytes of shared arrays so far */
+    bool swizzled;            /* there are swizzled ones */
     Dim scratch;              /* bytes */
 };
 
@@ -171,6 +172,8 @@ const char *vector_dim(CNest *c, Dim d); /* the name of d as a vector of i64 */
 Dim array_bytes(CNest *c, const Buf *b);
 /* emit_codes.c: an element; is it less than a byte? */
 bool is_packed(DType t);
+/* Where an element lies in its buffer: at its offset, but in swizzled arrays. */
+const char *emit_place(const CNest *c, int buf, const char *offset);
 const char *get_element(const CNest *c, int buf, const char *offset);
 void put_element(CNest *c, int buf, const char *offset, const char *value);
 /* Codes of less than a byte whose lanes lie a word apart; false: they do not. */

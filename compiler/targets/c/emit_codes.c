@@ -13,6 +13,13 @@ bool is_packed(DType t) {
     return dtype_bits(t) < 8;
 }
 
+const char *emit_place(const CNest *c, int buf, const char *offset) {
+    const Buf *b = &c->nest->buf.at[buf];
+    int bytes = dtype_bits(b->type) / 8;
+    if (!b->swizzled) return offset;
+    return str(c, "swizzled<%d, %d>(%s)", SWIZZLED_ROW / bytes, SWIZZLED_PART / bytes, offset);
+}
+
 const char *get_element(const CNest *c, int buf, const char *offset) {
     DType t = c->nest->buf.at[buf].type;
     if (!is_packed(t)) return str(c, "%s[%s]", c->buf[buf].name, offset);
@@ -25,7 +32,7 @@ void put_element(CNest *c, int buf, const char *offset, const char *value) {
     if (is_packed(t))
         put_line(c, "put_%d(%s, %s, (u8)%s);", dtype_bits(t), c->buf[buf].name, offset, value);
     else
-        put_line(c, "%s[%s] = %s;", c->buf[buf].name, offset, value);
+        put_line(c, "%s[%s] = %s;", c->buf[buf].name, emit_place(c, buf, offset), value);
 }
 
 /* ---- in lanes -------------------------------------------------------------------------------- */

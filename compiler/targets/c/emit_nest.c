@@ -358,6 +358,8 @@ static void emit_stmt(CNest *c, const Stmt *s) {
     case STMT_USE: c->form->use(c, s); break;
     case STMT_SYNC:
     case STMT_COMMIT:
+    case STMT_TURN:
+    case STMT_STEPS:
     case STMT_WAIT: c->form->sync(c, s); break;
     }
 }

@@ -119,9 +119,15 @@ static void scan_stmt(Scan *s, const Stmt *stmt) {
             s->c->buf[stmt->src[i].cont].read = true;
         }
         break;
+    case STMT_TURN:
+        table_put(s->fixed, stmt->var, s);
+        scan_access(s, stmt->src, false);
+        scan_access(s, stmt->dst, true);
+        break;
     case STMT_PREFETCH:
     case STMT_WHILE: scan_access(s, &stmt->at, false); break;
     case STMT_USE:
+    case STMT_STEPS:
     case STMT_COMMIT:
     case STMT_WAIT:
     case STMT_SYNC: break;

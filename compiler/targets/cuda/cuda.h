@@ -13,14 +13,21 @@ enum { CUDA_TASK_THREADS = 128, CUDA_TASK_BLOCKS = 4096, CUDA_SCRATCH_BLOCKS = 6
 
 extern const CForm cuda_form;
 
-/* A step of a warp's threads together, and the helpers of cuda.in that spell it: loads of operands
- * as their elements lie along the reduced dim, or across it; the step. */
+/* A step of warps' threads together, and the helpers of cuda.in that spell it: loads of operands
+ * as their elements lie along the reduced dim, or across it ("": it reads shared memory itself);
+ * the step. */
 typedef struct CudaStep {
     WarpStep row;
     const char *along_a, *across_a, *along_b, *across_b, *multiply;
+    const char *gpu; /* the one that has it, or "": all */
 } CudaStep;
 const CudaStep *target_cuda_step(const char *name); /* NULL: unknown */
-void target_cuda_steps(Machine *m);                 /* fills in m->step */
+/* FLOP a second of all cores, by steps of a warp and of several. */
+typedef struct StepRates {
+    double warp, group;
+} StepRates;
+/* Fills in m->step: what all n GPUs have. */
+void target_cuda_steps(Machine *m, const StepRates *rates, const char *const *gpu, int n);
 
 /* emit_warp.c */
 void cuda_use(CNest *c, const Stmt *s);
@@ -28,6 +35,9 @@ void cuda_use(CNest *c, const Stmt *s);
  * columns in the order in which a step takes them. Which word of a thread an access begins in. */
 void cuda_fragment(CNest *c, const Stmt *s);
 int64_t cuda_fragment_word(CNest *c, const Access *a);
+/* emit_group.c: a step of several warps; what it calls, as pieces of helpers */
+void cuda_group(CNest *c, const Stmt *s);
+const char *cuda_group_helpers(Arena *arena);
 /* emit_lanes.c: may the kernel read memory that it writes? */
 bool cuda_reads_own(const CNest *c);
 bool cuda_lanes(CNest *c, const Stmt *loop);

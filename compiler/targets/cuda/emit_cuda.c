@@ -83,9 +83,10 @@ static const char *device_text(CProgram *p) {
                     f->uses > 1 ? ", and equal ones" : "", f->threads, room, k, f->text);
     }
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
-                           embedded_text("compiler/targets/cuda/cuda.in")};
+                           embedded_text("compiler/targets/cuda/cuda.in"),
+                           cuda_group_helpers(p->arena)};
     text_put(&text, embedded_text("compiler/targets/cuda/prelude.h"));
-    helpers_emit(helpers_read(p->arena, texts, 2), &text, text_str(&body));
+    helpers_emit(helpers_read(p->arena, texts, 3), &text, text_str(&body));
     text_put(&text, text_str(&body));
     return text_str(&text);
 }

@@ -11,6 +11,7 @@
 
 enum {
     WARP = 32,
+    SHARED_ALIGN = 16,
     LOCAL_BYTES = 4 << 10,    /* of a thread's array; larger ones lie in memory */
     STATIC_SHARED = 48 << 10, /* of a block; more has to be asked for by its launch */
     ROOM_THREADS = 1024       /* of a core: where threads wait for each other, others go on */
@@ -59,7 +60,7 @@ static void cuda_loop(CNest *c, const Stmt *s) {
     put_line(c, count < c->threads ? "if (threadIdx.x < %lld) {" : "{", (long long)count);
     c->loaded_from = c->loaded.n;
     open_scope(c);
-    for (int i = 0; i < 2 && i < t.n; i++) c->inner[1 - i] = t.loop[t.n - 1 - i]->var;
+    for (int i = 0; i < 3 && i < t.n; i++) c->inner[2 - i] = t.loop[t.n - 1 - i]->var;
     put_vars(c, &t, str(c, "(%s)threadIdx.x", c->index), "t");
     emit_stmts(c, t.body);
     close_scope(c);
@@ -74,12 +75,35 @@ static void barrier(CNest *c) {
     c->epoch[1]++;
 }
 
+/* The registers get what the thread has, and are exchanged. */
+static void cuda_turn(CNest *c, const Stmt *s) {
+    Text args = {.arena = c->arena};
+    Dim none = dim_const(c->ctx, 0), last = dim_addc(c->ctx, s->extent, -1);
+    int element;
+    for (int i = 0; i < s->lanes; i++) {
+        int mark = c->names.at.n;
+        names_const(&c->names, s->var, i, none, last);
+        const char *dst = reg_name(c, s->dst, &element);
+        put_line(c, "%s = %s;", dst, reg_name(c, s->src, &element));
+        text_printf(&args, "%s%s", i ? ", " : "", dst);
+        names_pop(&c->names, mark);
+    }
+    put_line(c, "turn%d(%s);", s->lanes, text_str(&args));
+}
+
 static void cuda_sync(CNest *c, const Stmt *s) {
     switch (s->kind) {
     case STMT_COMMIT: put_line(c, "copies_commit();"); break;
     case STMT_WAIT:
-        put_line(c, "copies_wait<%d>();", s->left);
+        put_line(c, "%s_wait<%d>();", s->steps ? "steps" : "copies", s->left);
+        if (!s->steps && c->swizzled) put_line(c, "copies_show();");
         c->epoch[1]++;
+        break;
+    case STMT_TURN: cuda_turn(c, s); break;
+    case STMT_STEPS:
+        put_line(c, "steps_begin();");
+        emit_stmts(c, &s->body);
+        put_line(c, "steps_commit();");
         break;
     default: barrier(c);
     }
@@ -103,8 +127,10 @@ static void shared_array(CNest *c, const Stmt *s) {
     if (c->shared < 0) {
         put_line(c, "SHARED %s %s[%lld];", type, name, (long long)(bytes / size));
     } else {
+        int side = b->swizzled ? SWIZZLED_ROW * SWIZZLED_ROWS : SHARED_ALIGN;
+        c->shared = (c->shared + side - 1) / side * side;
         put_line(c, "%s *const %s = (%s *)(shared + %d);", type, name, type, c->shared);
-        c->shared += (int)((bytes + 15) / 16 * 16);
+        c->shared += (int)bytes;
     }
     if (!s->has_init) return;
     if (dtype_bits(b->type) < 8) BUG("a shared array of packed elements with a value");
@@ -208,12 +234,14 @@ static bool has(const Stmts *stmts, StmtKind kind) {
     return false;
 }
 
+/* Also notes whether some of it is swizzled. */
 static int64_t shared_bytes(CNest *c, const Stmts *stmts) {
     int64_t sum = 0;
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *s = stmts->at[i];
         if (s->kind == STMT_DECL && c->nest->buf.at[s->buf].kind == BUF_SHARED)
             sum += most_bytes(c, &c->nest->buf.at[s->buf]);
+        c->swizzled |= s->kind == STMT_DECL && c->nest->buf.at[s->buf].swizzled;
         sum += shared_bytes(c, &s->body);
     }
     return sum;
@@ -293,7 +321,9 @@ static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     phase.threads = c->threads = threads ? (int)threads : 1;
     if (has(&body, STMT_FOLD) && !has(&body, STMT_USE) && threads < ROOM_THREADS)
         phase.resident = ROOM_THREADS / c->threads;
-    c->shared = shared_bytes(c, &body) > STATIC_SHARED ? 0 : -1;
+    c->swizzled = false;
+    int64_t bytes = shared_bytes(c, &body);
+    c->shared = bytes > STATIC_SHARED || c->swizzled ? 0 : -1;
     open_scope(c);
     for (int i = 0; i < n; i++) {
         if (at[i]->kind == STMT_FOR && at[i]->mark == LOOP_BLOCK)

@@ -45,6 +45,41 @@ static bool row_of(CNest *c, const Access *a, const Stmt *loop, int64_t lanes, D
            multiple(c, *first, lanes);
 }
 
+static Dim atom_dim(Ctx *ctx, const Atom *a) {
+    switch (a->kind) {
+    case ATOM_SYM: return dim_sym(ctx, a->name);
+    case ATOM_DIV: return dim_div(ctx, a->a, a->b);
+    case ATOM_MOD: return dim_mod(ctx, a->a, a->b);
+    case ATOM_MIN: return dim_min(ctx, a->a, a->b);
+    case ATOM_MAX: return dim_max(ctx, a->a, a->b);
+    }
+    BUG("an atom of no kind");
+}
+
+/* Of the sum d, the terms that are multiples of n. */
+static Dim multiples(Ctx *ctx, Dim d, int64_t n) {
+    Dim sum = dim_const(ctx, 0);
+    for (int i = 0; i < d->nterms; i++) {
+        const DimTerm *term = &d->term[i];
+        Dim product = dim_const(ctx, term->natoms ? term->coef : term->coef / n * n);
+        for (int k = 0; k < term->natoms; k++)
+            product = dim_mul(ctx, product, atom_dim(ctx, term->atom[k]));
+        if (!term->natoms || term->coef % n == 0) sum = dim_add(ctx, sum, product);
+    }
+    return sum;
+}
+
+/* Where an element lies in its buffer. In swizzled arrays what eights of rows add to the offset is
+ * left outside, so that copies to several share what is exchanged. */
+static const char *place(CNest *c, int buf, Dim at) {
+    const Buf *b = &c->nest->buf.at[buf];
+    if (!b->swizzled) return emit_dim_str(&c->names, at);
+    Dim eights = multiples(c->ctx, at, SWIZZLED_ROWS * SWIZZLED_ROW / (dtype_bits(b->type) / 8));
+    return str(c, "%s + %s",
+               emit_place(c, buf, emit_dim_str(&c->names, dim_sub(c->ctx, at, eights))),
+               emit_dim_str(&c->names, eights));
+}
+
 /* `lanes` neighbours from memory to a shared array, where an instruction moves so many bytes. */
 static bool copy_row(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) {
     const Val *read = &s->code.val.at[s->store.at[0].val];
@@ -59,8 +94,8 @@ static bool copy_row(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) {
     int mark = c->names.at.n;
     names_const(&c->names, loop->var, 0, dim_const(c->ctx, 0), dim_const(c->ctx, lanes - 1));
     put_line(c, "copy_async<%d>(%s + %s, %s + %s, %s);", (int)bytes, c->buf[to->cont].name,
-             emit_dim_str(&c->names, at), c->buf[read->read.cont].name,
-             emit_dim_str(&c->names, from), other ? inside(c, &read->read) : "true");
+             place(c, to->cont, at), c->buf[read->read.cont].name, emit_dim_str(&c->names, from),
+             other ? inside(c, &read->read) : "true");
     names_pop(&c->names, mark);
     c->epoch[1]++;
     return true;
@@ -92,8 +127,10 @@ static bool is_wide(CNest *c, const Stmt *loop, const Stmt *s, const Access *a, 
     int64_t bytes = lanes * dtype_bits(b->type) / 8;
     if (in_fragment(c, a)) return lanes == 2;
     bool memory = c->buf[a->cont].kind == BUF_MEMORY || c->buf[a->cont].kind == BUF_SHARED;
-    if (!memory || b->type == BOOL || dtype_bits(b->type) < 8 || uses_data(s, a)) return false;
-    return (bytes == 4 || bytes == 8 || bytes == 16) && row_of(c, a, loop, lanes, first);
+    if (!memory || b->swizzled || b->type == BOOL || dtype_bits(b->type) < 8 || uses_data(s, a))
+        return false;
+    return (bytes == 4 || bytes == 8 || bytes == 16 || bytes == 32) &&
+           row_of(c, a, loop, lanes, first);
 }
 
 static bool in_reach(const CNest *c, int buf, Dim flat, int epoch) {

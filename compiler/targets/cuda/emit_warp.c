@@ -129,7 +129,7 @@ static const char *load_a(CNest *c, const Step *x, Dim lane) {
     bool along = runs_along(c, flat, x->q->var);
     DimSubst to[] = {{x->q->var, along ? late : dim_add(ctx, late, row)},
                      {x->h->var, second},
-                     {c->inner[0], along ? row : zero}};
+                     {c->inner[1], along ? row : zero}};
     flat = dim_subst(ctx, flat, to, 3);
     return fragment(c, x->a, flat, 4, along ? x->how->along_a : x->how->across_a);
 }
@@ -143,7 +143,7 @@ static Dim place_b(CNest *c, const Step *x, Dim lane, bool *along) {
     *along = runs_along(c, flat, x->q->var);
     DimSubst to[] = {{x->q->var, *along ? dim_sub(ctx, both, row) : both},
                      {x->l->var, *along ? row : zero},
-                     {c->inner[1], zero}};
+                     {c->inner[2], zero}};
     return dim_subst(ctx, flat, to, 3);
 }
 
@@ -187,6 +187,11 @@ static void put_loop(CNest *c, const Stmt *s) {
 }
 
 void cuda_use(CNest *c, const Stmt *s) {
+    const CudaStep *how = target_cuda_step(s->use);
+    if (how && how->row.warps > 1) {
+        cuda_group(c, s);
+        return;
+    }
     Step x = step_of(s);
     int mark = c->names.at.n, element;
     Dim lane = dim_sym(c->ctx, "%lane"), zero = dim_const(c->ctx, 0);

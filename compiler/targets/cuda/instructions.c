@@ -24,11 +24,47 @@
     "  }\n"                                                                                        \
     "}\n"
 
+/* The same by four warps, each with 16 of the rows. */
+#define GROUP_STEP(type)                                                                           \
+    "nest step on cuda {\n"                                                                        \
+    "  mem a : " type "[64, 16]\n"                                                                 \
+    "  mem b : " type "[16, 8]\n"                                                                  \
+    "  mem c : f32[64, 8] written\n"                                                               \
+    "  thread w : 4 {\n"                                                                           \
+    "    thread g : 8 {\n"                                                                         \
+    "      thread t : 4 {\n"                                                                       \
+    "        for q : 16 unroll {\n"                                                                \
+    "          for h : 2 unroll {\n"                                                               \
+    "            for l : 2 vector {\n"                                                             \
+    "              c[16*w + 8*h + g, 2*t + l] = fma(f32(a[16*w + 8*h + g, q]),\n"                  \
+    "                f32(b[q, 2*t + l]), c[16*w + 8*h + g, 2*t + l])\n"                            \
+    "            }\n"                                                                              \
+    "          }\n"                                                                                \
+    "        }\n"                                                                                  \
+    "      }\n"                                                                                    \
+    "    }\n"                                                                                      \
+    "  }\n"                                                                                        \
+    "}\n"
+
 #define LOADS "ldmatrix4", "ldmatrix4_across", "ldmatrix2", "ldmatrix2_across"
 
 static const CudaStep rows[] = {
-    {{"mma.m16n8k16.f16", STEP("f16"), F16, F16, F32, 16, 8, 16}, LOADS, "mma_f16"},
-    {{"mma.m16n8k16.bf16", STEP("bf16"), BF16, BF16, F32, 16, 8, 16}, LOADS, "mma_bf16"},
+    {{"mma.m16n8k16.f16", STEP("f16"), F16, F16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_f16", ""},
+    {{"mma.m16n8k16.bf16", STEP("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_bf16", ""},
+    {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256},
+     "",
+     "",
+     "",
+     "",
+     "wgmma_f16",
+     "sm_90a"},
+    {{"wgmma.m64k16.bf16", GROUP_STEP("bf16"), BF16, BF16, F32, 64, 8, 16, 4, 256},
+     "",
+     "",
+     "",
+     "",
+     "wgmma_bf16",
+     "sm_90a"},
 };
 
 const CudaStep *target_cuda_step(const char *name) {
@@ -37,8 +73,18 @@ const CudaStep *target_cuda_step(const char *name) {
     return NULL;
 }
 
-void target_cuda_steps(Machine *m) {
+static bool has_step(const CudaStep *step, const char *const *gpu, int n) {
+    for (int i = 0; i < n; i++)
+        if (*step->gpu && strcmp(step->gpu, gpu[i]) != 0) return false;
+    return true;
+}
+
+void target_cuda_steps(Machine *m, const StepRates *rates, const char *const *gpu, int n) {
     m->nstep = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && m->nstep < MACHINE_USES; i++)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && m->nstep < MACHINE_USES; i++) {
+        if (!has_step(&rows[i], gpu, n)) continue;
+        double flops = rows[i].row.warps > 1 ? rates->group : rates->warp;
+        m->step_flops[m->nstep] = flops / m->cores;
         m->step[m->nstep++] = &rows[i].row;
+    }
 }

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What several warps do as one: steps on matrices of shared memory, behind their threads' backs.
+ *
+ * A `use` block is one instruction. Its loops are, outside in, over the reduced dim (q), eights of
+ * columns (n), halves of a warp's rows (h) and a pair of columns (l); around it the loops over
+ * threads are over warps, rows (g) and pairs of columns (t). An operand is told by where its first
+ * element lies, which way its rows run, and how far apart its panels are. */
+#include "cuda.h"
+
+typedef struct Group {
+    const CudaStep *how;
+    const Stmt *q, *n, *h, *l;
+    const Access *a, *b, *c;
+    int64_t columns;
+} Group;
+
+static const Access *operand(const Body *b, int val) {
+    const Val *v = &b->val.at[body_unconverted(b, val)];
+    return v->kind == VAL_READ ? &v->read : NULL;
+}
+
+static const Stmt *only(const Stmt *s) {
+    return s && s->body.n == 1 ? s->body.at[0] : NULL;
+}
+
+static Group group_of(const Stmt *s) {
+    Group x = {.how = target_cuda_step(s->use), .q = only(s)};
+    x.n = only(x.q);
+    x.h = only(x.n);
+    x.l = only(x.h);
+    const Stmt *body = only(x.l);
+    if (!body || body->kind != STMT_BODY || body->store.n != 1 ||
+        !dim_is_const(x.n->extent, &x.columns))
+        BUG("a block for \"%s\" holds something else", s->use);
+    const Val *v = &body->code.val.at[body->store.at[0].val];
+    x.c = &body->store.at[0].to;
+    x.a = operand(&body->code, v->arg[0]);
+    x.b = operand(&body->code, v->arg[1]);
+    if (!x.a || !x.b) BUG("a block for \"%s\" multiplies no reads", s->use);
+    x.columns *= x.how->row.columns;
+    return x;
+}
+
+/* `1, 8192` : does it run across the reduction, and bytes between panels; then its first element.
+ */
+static const char *matrix(CNest *c, const Group *x, const Access *a, const char **way) {
+    Ctx *ctx = c->ctx;
+    const Buf *b = &c->nest->buf.at[a->cont];
+    Dim flat = access_flat(c, a), zero = dim_const(ctx, 0), coef, rest;
+    int64_t rows = 0;
+    DimSubst first[] = {{x->n->var, zero},   {x->h->var, zero},   {x->l->var, zero},
+                        {c->inner[0], zero}, {c->inner[1], zero}, {c->inner[2], zero}};
+    flat = dim_subst(ctx, flat, first, 6);
+    DimEnv env = names_env(&c->names);
+    flat = dim_simplify(ctx, flat, &env);
+    bool affine = dim_affine(ctx, flat, &x->q->var, 1, &coef, &rest);
+    if (!affine || !b->swizzled || !dim_is_const(b->box[b->rank - 2], &rows))
+        BUG("an operand of \"%s\" lies in no rows", x->how->row.name);
+    *way = str(c, "%d, %d", !dim_is(coef, 1), (int)rows * SWIZZLED_ROW);
+    return str(c, "%s + %s", c->buf[a->cont].name, emit_dim_str(&c->names, rest));
+}
+
+static void put_loop(CNest *c, const Stmt *s) {
+    names_var(&c->names, s->var, "?", dim_const(c->ctx, 0), dim_addc(c->ctx, s->extent, -1));
+}
+
+/* The registers in the order of the instruction: eights of columns, halves, lanes. */
+static void put_registers(CNest *c, const Group *x, Text *to) {
+    Dim zero = dim_const(c->ctx, 0);
+    int element;
+    for (int64_t i = 0; i < x->columns / 2; i++) {
+        int inner = c->names.at.n;
+        names_const(&c->names, x->n->var, i / 4, zero, dim_addc(c->ctx, x->n->extent, -1));
+        names_const(&c->names, x->h->var, i / 2 % 2, zero, dim_const(c->ctx, 1));
+        names_const(&c->names, x->l->var, i % 2, zero, dim_const(c->ctx, 1));
+        text_printf(to, "%s, ", reg_name(c, x->c, &element));
+        names_pop(&c->names, inner);
+    }
+}
+
+void cuda_group(CNest *c, const Stmt *s) {
+    Group x = group_of(s);
+    int mark = c->names.at.n;
+    Text to = {.arena = c->arena};
+    const char *way_a, *way_b;
+    put_loop(c, x.q);
+    put_loop(c, x.n);
+    put_loop(c, x.h);
+    put_loop(c, x.l);
+    const char *a = matrix(c, &x, x.a, &way_a), *b = matrix(c, &x, x.b, &way_b);
+    put_registers(c, &x, &to);
+    put_line(c, "%s_%d<%s, %s>(%s%s, %s);", x.how->multiply, (int)x.columns, way_a, way_b,
+             text_str(&to), a, b);
+    names_pop(&c->names, mark);
+}
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static void put_list(Text *out, const char *before, int n, const char *between) {
+    for (int i = 0; i < n; i++) text_printf(out, "%s%s%d", i ? between : "", before, i);
+}
+
+/* c += a b of 64 rows and as many columns. */
+static void put_helper(Text *out, const char *name, const char *type, int columns) {
+    int n = columns / 2;
+    text_printf(out,
+                "//: %s_%d\ntemplate <int ACROSS_A, int LEAD_A, int ACROSS_B, int LEAD_B>\nFN "
+                "void %s_%d(",
+                name, columns, name, columns);
+    put_list(out, "f32 &c", n, ", ");
+    text_put(out, ", const u16 *a, const u16 *b) {\n#ifdef STAND_IN\n    f32 *const c[] = {");
+    put_list(out, "&c", n, ", ");
+    text_printf(out,
+                "};\n    group_step<ACROSS_A, LEAD_A, ACROSS_B, LEAD_B>(f32_of_%s, c, %d, a, b);\n"
+                "#else\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+                type, columns, columns, type, type);
+    put_list(out, "%", n, ", ");
+    text_printf(out, "}, %%%d, %%%d, 1, 1, 1, %%%d, %%%d;\"\n        : ", n, n + 1, n + 2, n + 3);
+    for (int i = 0; i < n; i++) text_printf(out, "%s\"+f\"(c%d)", i ? ", " : "", i);
+    text_put(out, "\n        : \"l\"(matrix_at<LEAD_A>(a)), \"l\"(matrix_at<LEAD_B>(b)), "
+                  "\"n\"(ACROSS_A), \"n\"(ACROSS_B));\n#endif\n}\n");
+}
+
+const char *cuda_group_helpers(Arena *arena) {
+    static const int columns[] = {64, 128, 192, 256};
+    static const char *const types[] = {"f16", "bf16"};
+    Text out = {.arena = arena};
+    text_put(&out, "Steps of several warps.\n\n");
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+            put_helper(&out, arena_printf(arena, "wgmma_%s", types[t]), types[t], columns[i]);
+    return text_str(&out);
+}
