@@ -19,15 +19,13 @@ extern const CForm cuda_form;
 typedef struct CudaStep {
     WarpStep row;
     const char *along_a, *across_a, *along_b, *across_b, *multiply;
-    const char *gpu; /* the one that has it, or "": all */
 } CudaStep;
 const CudaStep *target_cuda_step(const char *name); /* NULL: unknown */
-/* FLOP a second of all cores, by steps of a warp and of several. */
+/* FLOP a second of all cores, by steps of a warp and of several (0: there are none). */
 typedef struct StepRates {
     double warp, group;
 } StepRates;
-/* Fills in m->step: what all n GPUs have. */
-void target_cuda_steps(Machine *m, const StepRates *rates, const char *const *gpu, int n);
+void target_cuda_steps(Machine *m, const StepRates *rates); /* fills in m->step */
 
 /* emit_warp.c */
 void cuda_use(CNest *c, const Stmt *s);

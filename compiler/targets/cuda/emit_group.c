@@ -7,6 +7,8 @@
  * element lies, which way its rows run, and how far apart its panels are. */
 #include "cuda.h"
 
+#include <string.h>
+
 typedef struct Group {
     const CudaStep *how;
     const Stmt *q, *n, *h, *l;
@@ -108,17 +110,19 @@ static void put_helper(Text *out, const char *name, const char *type, int column
                 "void %s_%d(",
                 name, columns, name, columns);
     put_list(out, "f32 &c", n, ", ");
-    text_put(out, ", const u16 *a, const u16 *b) {\n#ifdef STAND_IN\n    f32 *const c[] = {");
-    put_list(out, "&c", n, ", ");
     text_printf(out,
-                "};\n    group_step<ACROSS_A, LEAD_A, ACROSS_B, LEAD_B>(f32_of_%s, c, %d, a, b);\n"
-                "#else\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-                type, columns, columns, type, type);
+                ", const u16 *a, const u16 *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
+                "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+                columns, type, type);
     put_list(out, "%", n, ", ");
     text_printf(out, "}, %%%d, %%%d, 1, 1, 1, %%%d, %%%d;\"\n        : ", n, n + 1, n + 2, n + 3);
     for (int i = 0; i < n; i++) text_printf(out, "%s\"+f\"(c%d)", i ? ", " : "", i);
     text_put(out, "\n        : \"l\"(matrix_at<LEAD_A>(a)), \"l\"(matrix_at<LEAD_B>(b)), "
-                  "\"n\"(ACROSS_A), \"n\"(ACROSS_B));\n#endif\n}\n");
+                  "\"n\"(ACROSS_A), \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {");
+    put_list(out, "&c", n, ", ");
+    text_printf(
+        out, "};\n    by_warps<%d, ACROSS_A, LEAD_A, ACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n",
+        strcmp(type, "bf16") == 0, columns);
 }
 
 const char *cuda_group_helpers(Arena *arena) {

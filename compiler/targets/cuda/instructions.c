@@ -49,22 +49,20 @@
 #define LOADS "ldmatrix4", "ldmatrix4_across", "ldmatrix2", "ldmatrix2_across"
 
 static const CudaStep rows[] = {
-    {{"mma.m16n8k16.f16", STEP("f16"), F16, F16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_f16", ""},
-    {{"mma.m16n8k16.bf16", STEP("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_bf16", ""},
+    {{"mma.m16n8k16.f16", STEP("f16"), F16, F16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_f16"},
+    {{"mma.m16n8k16.bf16", STEP("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_bf16"},
     {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256},
      "",
      "",
      "",
      "",
-     "wgmma_f16",
-     "sm_90a"},
+     "wgmma_f16"},
     {{"wgmma.m64k16.bf16", GROUP_STEP("bf16"), BF16, BF16, F32, 64, 8, 16, 4, 256},
      "",
      "",
      "",
      "",
-     "wgmma_bf16",
-     "sm_90a"},
+     "wgmma_bf16"},
 };
 
 const CudaStep *target_cuda_step(const char *name) {
@@ -73,17 +71,11 @@ const CudaStep *target_cuda_step(const char *name) {
     return NULL;
 }
 
-static bool has_step(const CudaStep *step, const char *const *gpu, int n) {
-    for (int i = 0; i < n; i++)
-        if (*step->gpu && strcmp(step->gpu, gpu[i]) != 0) return false;
-    return true;
-}
-
-void target_cuda_steps(Machine *m, const StepRates *rates, const char *const *gpu, int n) {
+void target_cuda_steps(Machine *m, const StepRates *rates) {
     m->nstep = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && m->nstep < MACHINE_USES; i++) {
-        if (!has_step(&rows[i], gpu, n)) continue;
         double flops = rows[i].row.warps > 1 ? rates->group : rates->warp;
+        if (flops == 0) continue;
         m->step_flops[m->nstep] = flops / m->cores;
         m->step[m->nstep++] = &rows[i].row;
     }

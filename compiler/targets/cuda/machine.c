@@ -57,5 +57,5 @@ void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *cons
         int64_t most = generation(ctx, all[i])->shared_most;
         if (most < m->shared_most) m->shared_most = most;
     }
-    target_cuda_steps(m, &g->steps, all, n);
+    target_cuda_steps(m, &g->steps);
 }

@@ -7,7 +7,8 @@
 #include "ir/machine.h"
 
 /* "sm_80", "sm_90a" or "sm_100": m->name. E_OPTION for others. One text is made for `all` of n
- * GPUs, gpu among them: it asks for no instruction and no room that one of them does not have. */
+ * GPUs, gpu among them: it is planned for gpu, and asks for no room that one of them does not have.
+ */
 void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *const *all, int n);
 
 #endif

@@ -90,29 +90,6 @@ static inline void warp_step(F wide, float &c0, float &c1, float &c2, float &c3,
         }
 }
 
-/* An element of a swizzled array: of row `side` and place k of the reduction, or across. */
-static inline unsigned short shim_swizzled(const unsigned short *at, bool across, int lead,
-                                           unsigned side, unsigned k) {
-    unsigned long long byte =
-        across ? side / 64 * lead + k * 128 + side % 64 * 2 : side * 128 + k * 2;
-    byte += (unsigned long long)at;
-    return *(const unsigned short *)(byte ^ (byte >> 7 & 7) << 4);
-}
-
-/* c[4n + 2h + l] is element (16w + 8h + lane/4, 8n + 2(lane%4) + l) of what four warps add up. */
-template <int ACROSS_A, int LEAD_A, int ACROSS_B, int LEAD_B, class F>
-static inline void group_step(F wide, float *const *c, int columns, const unsigned short *a,
-                              const unsigned short *b) {
-    unsigned warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    for (int i = 0; i < columns / 2; i++) {
-        unsigned row = 16 * warp + i / 2 % 2 * 8 + lane / 4,
-                 column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        for (unsigned k = 0; k < 16; k++)
-            *c[i] = fmaf(wide(shim_swizzled(a, ACROSS_A, LEAD_A, row, k)),
-                         wide(shim_swizzled(b, ACROSS_B, LEAD_B, column, k)), *c[i]);
-    }
-}
-
 static inline int atomicExch(int *at, int v) {
     int old = *at;
     *at = v;
