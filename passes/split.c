@@ -8,12 +8,25 @@
  * same order: so the result does not hang on who ran when. It costs the parts written and read, and
  * a kernel more.
  *
- * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h). */
+ * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h).
+ *
+ * Other reductions of much to little (the mean of a tensor, sums down a few columns) go the same
+ * way, where their results make fewer blocks than there are cores. */
 #include "passes/compose.h"
 #include "passes/schedule.h"
 #include "passes/weigh.h"
 
-enum { PARTS_MOST = 32 };
+/* Of reductions of much to little: elements that a block goes through before that is worth a
+ * kernel more, and at least; results of a block where neighbours in memory are of different ones;
+ * blocks for each core. */
+enum {
+    PARTS_MOST = 32,
+    FILL_MOST = 1024,
+    FILL_LEAST = 1 << 19,
+    BLOCK_ELEMENTS = 8192,
+    BLOCK_RESULTS = 32,
+    CORE_BLOCKS = 4
+};
 
 typedef struct Splitting {
     Editing e;
@@ -86,17 +99,76 @@ static int best_parts(const Map *m, const Product *p, int dim) {
     return best;
 }
 
+/* ---- much to little ---------------------------------------------------------------------------
+ */
+
+static bool uses_reduced(const Map *m, const Access *a) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (map_reduces(m, d) && access_uses(m, a, d)) return true;
+    return false;
+}
+
+/* Do neighbours along dim d lie side by side in what the map reduces? */
+static bool side_by_side(const Splitting *s, const Map *m, int d) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ && uses_reduced(m, &val->read) &&
+            access_stride(s->e.flow, m, &val->read, d, BLOCK_RESULTS) == 1)
+            return true;
+    }
+    return false;
+}
+
+/* The longest reduced dim, if possible one across memory; -1: the map is no plain reduction of
+ * known size. */
+static int dim_to_part(const Splitting *s, const Map *m) {
+    int best = -1;
+    bool across = false;
+    if (m->cons.n || has_seq(m) || m->write.at[0].combine->simple == PRIM_NONE) return -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        int64_t extent = map_extent(m, d, -1);
+        if (extent < 1) return -1;
+        if (!map_reduces(m, d)) continue;
+        bool other = extent >= BLOCK_RESULTS && !side_by_side(s, m, d);
+        bool longer = best < 0 || extent > map_extent(m, best, -1);
+        if (other == across ? longer : other) best = d, across = other;
+    }
+    return best;
+}
+
+/* So many that each core has some blocks, and each of these something to do. */
+static int fill_parts(const Splitting *s, const Map *m, int dim) {
+    double volume = map_volume(m, 1), blocks = 1;
+    int64_t extent = map_extent(m, dim, 1), parts = 1;
+    bool columns = false;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (map_reduces(m, d)) continue;
+        blocks *= (double)map_extent(m, d, 1);
+        columns |= side_by_side(s, m, d);
+    }
+    if (columns) blocks = blocks > BLOCK_RESULTS ? blocks / BLOCK_RESULTS : 1;
+    if (volume < FILL_LEAST * blocks) return 1;
+    while (parts < FILL_MOST && extent % (parts * 2) == 0 &&
+           blocks * (double)parts < CORE_BLOCKS * s->env->machine->cores &&
+           volume >= BLOCK_ELEMENTS * blocks * (double)parts * 2)
+        parts *= 2;
+    return blocks * 2 < s->env->machine->cores ? (int)parts : 1;
+}
+
 /* In how many parts: as a recipe says, or as it takes least. */
 static int choose_parts(const Splitting *s, int map, int *dim) {
-    static const char *const words[] = {"whole",   "parts2",  "parts4", "parts8",
-                                        "parts16", "parts32", NULL};
+    static const char *const words[] = {"whole",    "parts2",   "parts4",    "parts8",
+                                        "parts16",  "parts32",  "parts64",   "parts128",
+                                        "parts256", "parts512", "parts1024", NULL};
     const Map *m = s->e.flow->map.at[map];
     Product p;
     if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m) ||
-        weighing_product(s->e.flow, s->e.uses.writer, map) || !find_product(s, m, &p))
+        weighing_product(s->e.flow, s->e.uses.writer, map))
         return 1;
-    *dim = longest_dim(m);
-    int most = best_parts(m, &p, *dim), chosen = 0;
+    bool product = find_product(s, m, &p);
+    *dim = product ? longest_dim(m) : dim_to_part(s, m);
+    if (*dim < 0) return 1;
+    int most = product ? best_parts(m, &p, *dim) : fill_parts(s, m, *dim), chosen = 0;
     while (1 << chosen < most) chosen++;
     chosen = recipe_decide(s->env, "split", m->name, words, chosen);
     int64_t extent = map_extent(m, *dim, -1);
