@@ -243,6 +243,14 @@ void nest_run_fold(NestCode *c, const NestStmt *s) {
     }
 }
 
+/* Are all threads of each warp here, or none? Of what goes beyond a warp, all. */
+static bool whole_warps(const NestCode *c, int lanes) {
+    enum { WARP = 32 };
+    for (int l = 0; c->mask && l < c->lanes; l++)
+        if (!c->mask[l] != !c->mask[l / WARP * WARP] || (lanes > WARP && !c->mask[l])) return false;
+    return true;
+}
+
 /* Columns are all threads of the block: each group of neighbours folds its elements and gets the
  * result. */
 void nest_fold_threads(NestCode *c, const NestStmt *s) {
@@ -251,10 +259,11 @@ void nest_fold_threads(NestCode *c, const NestStmt *s) {
     int64_t address[COLUMN_MAX];
     Column row[COMBINE_STATES];
     int lanes = s->stmt->lanes, n = c->lanes;
-    if (c->mask || n % lanes)
+    if (n % lanes || !whole_warps(c, lanes))
         fail(c->ctx, E_VERIFY, "not all threads reach \"%s\" of nest \"%s\"",
              nest_stmt_str(c->arena, c->nest, s->stmt), c->nest->name);
     for (int first = 0; first < n; first += lanes) {
+        if (c->mask && !c->mask[first]) continue;
         for (int k = 0; k < combine->nstate; k++) {
             row[k] = (Column){combine->type[k], room[k]};
             addresses(c, &s->src[k], n, false, address);

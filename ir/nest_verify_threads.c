@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Do blocks and threads of a nest stand as nest.h says? One walk, beside that of nest_verify.c.
  *
- * A barrier, and a fold over threads, must be reached by all threads of a block: the extents and
- * guards around it may use no thread's number. What hangs on values is left to the evaluator. */
+ * A barrier must be reached by all threads of a block: the extents and guards around it may use no
+ * thread's number. A fold over threads must be reached by whole warps: they may use the numbers of
+ * loops inside which there are whole warps. What hangs on values is left to the evaluator. */
 #include "nest_text.h"
 #include "verify.h"
 
@@ -15,11 +16,12 @@ typedef struct Walk {
     const Nest *nest;
     int64_t threads; /* of the thread loops around; 0: in none */
     int nvar;
-    Dim var[RANK_MAX]; /* of these loops */
-    bool apart;        /* not all threads come here */
-    Dim lane;          /* of the vector loop around; or NULL */
-    Dim reduced;       /* of the step around: the loop that counts what it sums; or NULL */
-    bool steps;        /* in a `steps` block */
+    Dim var[RANK_MAX];        /* of these loops; ... */
+    int64_t inside[RANK_MAX]; /* ... threads of an iteration */
+    bool apart, torn;         /* not all threads come here; of some warp not all */
+    Dim lane;                 /* of the vector loop around; or NULL */
+    Dim reduced;              /* of the step around: the loop that counts what it sums; or NULL */
+    bool steps;               /* in a `steps` block */
 } Walk;
 
 static bool has_threads(const Stmts *stmts) {
@@ -31,15 +33,17 @@ static bool has_threads(const Stmts *stmts) {
     return false;
 }
 
-static bool uses_threads(const Walk *w, Dim d) {
+/* Does it tell threads apart, those of groups of `whole` neighbours from one another? */
+static bool uses_threads(const Walk *w, Dim d, int64_t whole) {
     for (int i = 0; i < w->nvar; i++)
-        if (dim_uses(d, w->var[i])) return true;
+        if (dim_uses(d, w->var[i]) && (!whole || w->inside[i] % whole)) return true;
     return false;
 }
 
-static bool splits(const Walk *w, const Stmt *s) {
-    bool apart = s->kind == STMT_FOR && (s->mark == LOOP_VECTOR || uses_threads(w, s->extent));
-    for (int i = 0; i < s->guard.n; i++) apart |= uses_threads(w, s->guard.at[i]);
+static bool splits(const Walk *w, const Stmt *s, int64_t whole) {
+    bool apart =
+        s->kind == STMT_FOR && (s->mark == LOOP_VECTOR || uses_threads(w, s->extent, whole));
+    for (int i = 0; i < s->guard.n; i++) apart |= uses_threads(w, s->guard.at[i], whole);
     return apart;
 }
 
@@ -149,11 +153,12 @@ static void verify_fragment_type(Walk *w, const Stmt *s) {
 static void verify_inside(Walk *w, const Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *s = stmts->at[i];
-        bool apart = w->apart, steps = w->steps;
+        bool apart = w->apart, torn = w->torn, steps = w->steps;
         Dim lane = w->lane, reduced = w->reduced;
         verify_steps(w, s);
         if (meets(s) && !w->threads) complain(w->v, s, NULL, "there are no threads here to meet");
-        if (meets(s) && w->apart) complain(w->v, s, NULL, "not all threads of a block come here");
+        if (meets(s) && (s->kind == STMT_FOLD ? w->torn : w->apart))
+            complain(w->v, s, NULL, "not all threads of a block come here");
         if (meets(s) && s->kind == STMT_FOLD) verify_fold(w, s);
         if (s->kind == STMT_TURN && w->threads % s->lanes)
             complain(w->v, s, NULL, "%lld threads do not make groups of %d", (long long)w->threads,
@@ -168,12 +173,13 @@ static void verify_inside(Walk *w, const Stmts *stmts) {
             complain(w->v, s, NULL, "shared arrays stand around the threads of a block");
         if (s->kind == STMT_DECL && w->threads && w->nest->buf.at[s->buf].kind == BUF_SCRATCH)
             complain(w->v, s, NULL, "threads have no scratch memory");
-        w->apart |= splits(w, s);
+        w->apart |= splits(w, s, 0);
+        w->torn |= splits(w, s, WARP);
         if (s->kind == STMT_FOR && s->mark == LOOP_VECTOR) w->lane = s->var;
         if (s->kind == STMT_USE && s->body.n == 1) w->reduced = s->body.at[0]->var;
         w->steps |= s->kind == STMT_STEPS;
         verify_inside(w, &s->body);
-        w->apart = apart, w->lane = lane, w->reduced = reduced, w->steps = steps;
+        w->apart = apart, w->torn = torn, w->lane = lane, w->reduced = reduced, w->steps = steps;
     }
 }
 
@@ -182,6 +188,8 @@ static void verify_thread(Walk *w, const Stmt *s) {
     if (!dim_is_const(s->extent, &extent) || extent < 1 || extent * w->threads > THREADS_MOST)
         complain(w->v, s, NULL, "a block has at most %d threads, a constant number", THREADS_MOST);
     if (w->nvar == RANK_MAX) complain(w->v, s, NULL, "too many loops over threads");
+    for (int i = 0; i < w->nvar; i++) w->inside[i] *= extent;
+    w->inside[w->nvar] = 1;
     w->var[w->nvar++] = s->var;
     w->threads *= extent;
     const Stmt *first = s->body.n ? s->body.at[0] : NULL;

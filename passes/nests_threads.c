@@ -87,6 +87,11 @@ static void open_threads(Lowering *lo, Open *open, Span *span, const Span *whole
         s->extent = dim_const(lo->ctx, t->size);
         s->cap = t->size;
     }
+    if (lo->threads) {
+        Dim count = dim_const(lo->ctx, lo->threads);
+        lo->thread = lowering_var(lo, "t", count);
+        open->into = &nest_for(lo->nest, open->into, lo->thread, count, LOOP_THREAD)->body;
+    }
     for (int k = first; k < *depth; k++) {
         int d = plan->tile.at[k].dim;
         if (lo->staged)
@@ -109,14 +114,8 @@ void lower_blocks(Lowering *lo, const Span *root) {
     int depth = 0;
     for (int d = 0; d < RANK_MAX * 2; d++) span[d] = root[d];
     open_blocks(lo, &open, span, &depth);
-    if (lo->threads) {
-        Dim count = dim_const(lo->ctx, lo->threads);
-        lo->thread = lowering_var(lo, "t", count);
-        open.into = &nest_for(lo->nest, &open.threads, lo->thread, count, LOOP_THREAD)->body;
-    } else {
-        for (int d = 0; d < RANK_MAX * 2; d++) lo->block[d] = span[d];
-        open_threads(lo, &open, span, root, &depth);
-    }
+    for (int d = 0; d < RANK_MAX * 2; d++) lo->block[d] = span[d];
+    open_threads(lo, &open, span, root, &depth);
     lo->ninside = lo->env.n;
     lower_depth(lo, depth, span, open.into);
     for (int i = 0; i < lo->shared.n; i++) vec_push(lo->arena, open.outside, lo->shared.at[i]);

@@ -22,8 +22,8 @@ enum { FOLD_COST = 40, PART_LEAST = 8 };
 /* Of reductions in parts: threads of a block, bytes that they fetch side by side, sums of each. */
 enum { PART_THREADS = 512, SEGMENT = 64, PART_SUMS = 32 };
 /* Of rows that a block's threads share: elements that a thread should have, and may have in
- * registers; threads at most; the length of one that is not known. */
-enum { ROW_EACH = 32, ROW_HELD = 64, ROW_THREADS = 1024, ROW_UNKNOWN = 1024 };
+ * registers; threads at most; the length of one that is not known; blocks for each core. */
+enum { ROW_EACH = 32, ROW_HELD = 64, ROW_THREADS = 1024, ROW_UNKNOWN = 1024, ROW_BLOCKS = 4 };
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
@@ -372,6 +372,7 @@ static int64_t row_threads(const Sharing *s, int64_t lanes) {
 static void share_dims(Sharing *s) {
     const Rows *r = s->r;
     int64_t most = 8 * machine_of(r)->vector_bytes / narrowest(s), all = 1;
+    while (most > 1 && most * machine_of(r)->warp > longest_row(s)) most /= 2;
     for (int p = 0; p < r->kernel->map.n; p++) {
         s->lanes[p] = s->dim[p] < 0 ? 1 : row_lanes(r, map_at(r, p), s->dim[p], most);
         if (s->lanes[p] > all) all = s->lanes[p];
@@ -383,7 +384,9 @@ static void share_dims(Sharing *s) {
     }
 }
 
-static void keep_handed_on(Rows *r) {
+/* False when a block has memory for one row. */
+static bool keep_handed_on(Rows *r) {
+    bool alone = true;
     int64_t room = machine_of(r)->shared_bytes / 2;
     for (int p = 0; p < r->kernel->map.n - 1; p++) {
         bool scalar;
@@ -393,8 +396,34 @@ static void keep_handed_on(Rows *r) {
             bool fits = bytes >= 0 && bytes <= room;
             if (read_outside(r->s, r->kernel, cont) || (!scalar && !fits)) continue;
             kernel_keep(r->s->flow, r->kernel, p, cont, scalar ? KEEP_REG : KEEP_SHARED);
-            if (!scalar) room -= bytes;
+            if (!scalar) room -= bytes, alone = false;
         }
+    }
+    return alone;
+}
+
+/* Blocks of one index of the outer dims; of several neighbours along the last of these, a warp
+ * each, where there are many. */
+static void row_lines(Rows *r, bool warps) {
+    const Machine *m = machine_of(r);
+    int root = r->kernel->map.n - 1;
+    double rows = 1;
+    for (int d = 0; d < r->root->dim.n; d++) {
+        if (!r->outer[d] || dim_is(r->root->dim.at[d].extent, 1)) continue;
+        rows *= (double)map_extent(r->root, d, unknown_extent);
+        r->block = d;
+    }
+    int64_t most = r->block < 0 ? 1 : map_extent(r->root, r->block, m->block_threads);
+    while (warps && r->rows * 2 * m->warp <= m->block_threads && r->rows * 2 <= most &&
+           rows >= (double)r->rows * 2 * ROW_BLOCKS * m->cores)
+        r->rows *= 2;
+    bool several = r->rows > 1;
+    rows_line(r, LINE_TILE, root);
+    rows_line(r, LINE_BLOCK, root);
+    r->rows = 1;
+    if (several) {
+        rows_line(r, LINE_TILE, root);
+        rows_line(r, LINE_THREAD, root);
     }
 }
 
@@ -420,13 +449,12 @@ static bool share_rows(Rows *r) {
     for (int p = 0; p < n; p++) any |= (s.dim[p] = shared_dim(r, p)) >= 0;
     if (!any) return false;
     share_dims(&s);
-    rows_line(r, LINE_TILE, n - 1);
-    rows_line(r, LINE_BLOCK, n - 1);
+    bool alone = keep_handed_on(r);
+    row_lines(r, alone && s.threads == machine_of(r)->warp);
     for (int p = 0; p < n; p++) {
         if (s.dim[p] >= 0) share_lines(&s, p);
         if (p < n - 1) rows_line(r, LINE_AT, p);
     }
-    keep_handed_on(r);
     return true;
 }
 
