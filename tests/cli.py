@@ -209,6 +209,8 @@ def test_test(weir):
     assert lines[0].startswith('FAIL off: output 0 "y": element ') and lines[3].startswith("UNSUPPORTED unknown: "), done
     assert lines[1:3] == ["PASS good ()", "PASS good2 ()"] and done.lines()[-1] == "2 passed, 1 failed, 1 skipped", done
     cases = {case["name"]: case for case in json.loads((weir.folder / "r.json").read_text())}
+    done = weir("test", "all", "--json=nowhere/r.json", code=1)
+    assert 'cannot write "nowhere/r.json"' in done.err and not list(weir.folder.glob("*.tmp")), done.err
     assert {name: case["state"] for name, case in cases.items()} == {
         "good": "PASS", "good2": "PASS", "off": "FAIL", "unknown": "UNSUPPORTED"}
     assert cases["good"]["ulp"] == cases["good"]["ulp_of_largest"] == 0 and "ulp" not in cases["unknown"], cases

@@ -173,10 +173,7 @@ static void run_suite(Suite *s) {
 
 /* ---- the verb ------------------------------------------------------------------------------- */
 
-static bool write_results(const Suite *s) {
-    FILE *f = fopen(s->json, "w");
-    if (!f)
-        return fprintf(stderr, "error: cannot write \"%s\": %s\n", s->json, strerror(errno)), false;
+static void put_results(FILE *f, const Suite *s) {
     fprintf(f, "[\n");
     for (int i = 0; i < s->cases.n; i++) {
         const Case *c = &s->cases.at[i];
@@ -191,7 +188,17 @@ static bool write_results(const Suite *s) {
         fprintf(f, "}%s\n", i + 1 < s->cases.n ? "," : "");
     }
     fprintf(f, "]\n");
-    return fclose(f) == 0;
+}
+
+static bool write_results(const Suite *s) {
+    char *text = NULL, error[256] = "no memory for the results";
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (f) put_results(f, s);
+    bool ok = f && fclose(f) == 0 && write_whole(s->json, text, n, error);
+    if (!ok) fprintf(stderr, "error: %s\n", error);
+    free(text);
+    return ok;
 }
 
 static bool choose_engines(CaseOptions *o, Args *a) {
