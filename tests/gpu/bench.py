@@ -103,12 +103,6 @@ def cases():
                    lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0], 4 * 16 * n * n * 64, 0)
 
 
-class Device(_abi.Descriptor):
-    _fields_ = [("create_on", ctypes.CFUNCTYPE(_abi.STATUS, ctypes.c_int32, _abi.HANDLE, ctypes.POINTER(_abi.HANDLE), ctypes.c_char_p)),
-                ("submit", ctypes.CFUNCTYPE(_abi.STATUS, _abi.HANDLE, _abi.TENSORS, _abi.TENSORS, ctypes.c_void_p)),
-                ("wait", ctypes.CFUNCTYPE(_abi.STATUS, _abi.HANDLE))]
-
-
 def describe(tensor, code):
     d = _abi.Tensor(data=tensor.data_ptr(), dtype=code, rank=tensor.dim(), capacity=tensor.numel())
     for k, size in enumerate(tensor.shape):
@@ -119,7 +113,7 @@ def describe(tensor, code):
 class Model:
     def __init__(self, path, code, inputs, output):
         library = ctypes.CDLL(str(path))
-        library.weir_model_descriptor.restype = ctypes.POINTER(Device)
+        library.weir_model_descriptor.restype = ctypes.POINTER(_abi.Descriptor)
         self.d, self.instance = library.weir_model_descriptor().contents, _abi.HANDLE()
         error = ctypes.create_string_buffer(512)
         if self.d.create_on(0, None, ctypes.byref(self.instance), error):

@@ -88,6 +88,17 @@ class Checks:
         code, text = run(host, *models, env=self.fake)
         expect((code, text) == (0, "fine\n"), text)
 
+    def test_tensors_of_python(self):
+        library, folder = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", ROOT / "tools/python"
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        self.compile(HERE / "relu.ir", self.work / "python.so")
+        code, text = run(sys.executable, HERE / "tensors.py", self.work / "python.so",
+                         env={**self.fake, "PYTHONPATH": str(folder), "WEIR_LIBRARY": str(library)})
+        expect((code, text) == (0, "fine\n"), text)
+
     def test_pack(self):
         try:
             import numpy  # noqa: F401

@@ -146,7 +146,7 @@ class OnDevice:
     """The same model's runs on tensors of torch."""
 
     def __init__(self, torch, model):
-        self.model, self.d = model, ctypes.cast(ctypes.pointer(model.d), ctypes.POINTER(bench.Device)).contents
+        self.model, self.d = model, model.d
         self.tensors = [torch.from_numpy(a).cuda() for a in (*model.kept, *model.arrays)]
         described = [bench.describe(t, weirlib.CODES[np.dtype(str(t.dtype).split(".")[1])]) for t in self.tensors]
         n = len(model.kept)

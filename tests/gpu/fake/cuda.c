@@ -389,6 +389,11 @@ typedef struct Stream {
     Work *first, **last;
 } Stream;
 
+/* NULL and 1 are the default stream, which is never recorded. */
+static bool is_capturing(const void *stream) {
+    return (uintptr_t)stream > 1 && ((const Stream *)stream)->capturing;
+}
+
 static void do_work(const Work *w) {
     if (w->kind == LAUNCH)
         execute(w->f, w->blocks, w->threads, w->arg, w->n);
@@ -400,7 +405,7 @@ static void do_work(const Work *w) {
 
 static int put_work(void *stream, const Work *w) {
     Stream *s = stream;
-    if (!s || !s->capturing) {
+    if (!is_capturing(stream)) {
         do_work(w);
         return OK;
     }
@@ -424,7 +429,7 @@ int cuStreamDestroy_v2(void *stream) {
     return OK;
 }
 int cuStreamSynchronize(void *stream) {
-    return stream && ((Stream *)stream)->capturing ? CAPTURING : OK;
+    return is_capturing(stream) ? CAPTURING : OK;
 }
 int cuEventCreate(void **event, unsigned flags) {
     (void)flags;

@@ -5,6 +5,7 @@ import ctypes as c
 RANK_MAX, ABI_VERSION = 16, 2
 STRING, OBJECT = 8, 64
 OK, E_CAPACITY = 0, 4
+STREAM_LEGACY = 1  # CUDA's default stream, as DLPack and the driver number it
 VALUE_NONE, VALUE_TENSOR, VALUE_SEQUENCE, VALUE_MAP = range(4)
 
 
@@ -50,4 +51,7 @@ class Descriptor(c.Structure):
         ("weights_new", c.CFUNCTYPE(STATUS, HANDLE, HANDLE, c.c_int32, c.POINTER(c.c_char_p), TENSORS, c.POINTER(HANDLE),
                                     c.c_char_p)),
         ("weights_use", c.CFUNCTYPE(STATUS, HANDLE, HANDLE)),
-        ("weights_free", c.CFUNCTYPE(None, HANDLE))]
+        ("weights_free", c.CFUNCTYPE(None, HANDLE)),
+        ("create_on", c.CFUNCTYPE(STATUS, c.c_int32, HANDLE, c.POINTER(HANDLE), c.c_char_p)),
+        ("submit", c.CFUNCTYPE(STATUS, HANDLE, TENSORS, TENSORS, c.c_void_p)),
+        ("wait", c.CFUNCTYPE(STATUS, HANDLE))]

@@ -126,9 +126,21 @@ class Model:
     def _fill(self, tensor, port, value, kept):
         if port.object:
             return tensors.fill_object(tensor, value, kept)
+        self._check_place(value)
         if not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack__") and port.dtype in tensors.NAMES:
             value = np.asarray(value, tensors.dtype_of(port.dtype))
         tensors.fill(tensor, value, kept)
+
+    def _check_place(self, value):
+        if tensors.on_device(value) and not self._d.submit:
+            raise TypeError("a tensor must lie in the CPU's memory: the model was not compiled for a GPU")
+
+    def _start(self, given, made):
+        """A run; of a model for a GPU behind what the device's default stream holds, as DLPack hands tensors over."""
+        d = self._d
+        if not d.submit:
+            return d.run(self._instance, given, made)
+        return d.submit(self._instance, given, made, abi.STREAM_LEGACY) or d.wait(self._instance)
 
     def _run(self, given, made):
         d = self._d
@@ -138,7 +150,7 @@ class Model:
             if status not in (abi.OK, abi.E_CAPACITY):
                 break
             arrays = [None if mine else tensors.room(made[i], attempt == 0) for i, mine in enumerate(owned)]
-            status = d.run(self._instance, given, made)
+            status = self._start(given, made)
             if status != abi.E_CAPACITY:
                 break
         if status != abi.OK:
@@ -160,13 +172,14 @@ class Model:
         for port, array, tensor in zip(self.outputs, out, made):
             shared = array.flags.writeable and array.flags.c_contiguous if isinstance(array, np.ndarray) else hasattr(array, "__dlpack__")
             if shared:
+                self._check_place(array)
                 tensors.fill(tensor, array, kept)
             if not shared or tensor.strides and not tensors.is_dense(tensor) or tensors.NAMES.get(tensor.dtype) != port.dtype \
                     or tensor.dtype in tensors.PACKED:
                 raise TypeError(f'"{port.name}" wants a dense array of {port.dtype} to write to')
             tensor.strides, tensor.capacity = None, tensors.count_of(tensor)
         wanted = [tensors.shape_of(tensor) for tensor in made[:self._d.noutputs]]
-        if self._d.run(self._instance, given, made) != abi.OK:
+        if self._start(given, made) != abi.OK:
             self._fail()
         for port, tensor, shape in zip(self.outputs, made, wanted):
             if tensors.shape_of(tensor) != shape:

@@ -18,6 +18,7 @@ NAMES = {code: name for name, code in CODES.items()}
 PACKED = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}  # bits of an element
 
 # (code, bits) of a DLDataType.
+CPU, CUDA = 1, 2  # of DLPack's devices
 DLPACK = {(0, 8): 3, (0, 16): 5, (0, 32): 6, (0, 64): 7, (1, 8): 2, (1, 16): 4, (1, 32): 12, (1, 64): 13, (2, 16): 10,
           (2, 32): 1, (2, 64): 11, (4, 16): 16, (5, 64): 14, (5, 128): 15, (6, 8): 9, (10, 8): 17, (11, 8): 18, (12, 8): 19,
           (13, 8): 20, (14, 8): 24}
@@ -85,10 +86,16 @@ def _set_strides(tensor, strides, kept):
     kept.append(table)
 
 
+def on_device(value):
+    """Does it lie on a GPU? TypeError: nor in the CPU's memory."""
+    kind = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else CPU
+    if kind not in (CPU, CUDA):
+        raise TypeError("a tensor must lie in the CPU's memory or on a GPU of NVIDIA")
+    return kind == CUDA
+
+
 def _fill_dlpack(tensor, value, kept):
-    if value.__dlpack_device__()[0] != 1:
-        raise TypeError("a tensor must lie in the CPU's memory")
-    capsule = value.__dlpack__()
+    capsule = value.__dlpack__(stream=abi.STREAM_LEGACY) if on_device(value) else value.__dlpack__()
     t = c.cast(_capsule_pointer(capsule, b"dltensor"), c.POINTER(DLTensor)).contents
     if t.lanes != 1 or (t.code, t.bits) not in DLPACK:
         raise TypeError(f"a tensor cannot have elements of DLPack type {t.code} with {t.bits} bits")
