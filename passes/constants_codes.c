@@ -56,8 +56,9 @@ static bool reads_decoded(const Decoding *x, const Map *m, int v) {
     const Val *val = &m->body.val.at[v];
     if (val->kind != VAL_READ || val->has_else || access_by_value(m, &val->read)) return false;
     const Cont *c = &x->e.flow->cont.at[val->read.cont];
-    double bits = bits_in(c);
-    if (is_weight(c) || bits / 8 <= (double)x->env->machine->level[1].bytes) return false;
+    const Machine *machine = x->env->machine;
+    double bits = bits_in(c), held = (double)machine->level[machine->block_threads ? 0 : 1].bytes;
+    if (is_weight(c) || bits / 8 <= held) return false;
     return WIDER * bits_behind(x, val->read.cont) <= bits;
 }
 
@@ -100,15 +101,30 @@ static bool affine_reads(const Flow *flow, const Map *m) {
     return true;
 }
 
-/* The contraction with its decoded operand computed inside, if it still is one of plain rows. */
+/* Does the other operand make more than one row of results? Products of these go by steps, which
+ * take their operands as they are. */
+static bool many_rows(const Map *m, const Contraction *r, DimRole role) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == role && map_extent(m, d, 2) > 1) return true;
+    return false;
+}
+
+/* The contraction with its decoded operand computed inside, if it still is one of plain rows. For
+ * blocks of threads its dims stay as they are: a thread's neighbours in memory are one run. */
 static void decode_operand(Decoding *x, Map *m) {
+    bool blocks = x->env->machine->block_threads > 0;
     Contraction r = map_contraction(x->e.flow, m);
     bool first = r.is && reads_decoded(x, m, r.a), second = r.is && reads_decoded(x, m, r.b);
     if (first == second || m->cons.n) return;
+    if (blocks && many_rows(m, &r, first ? ROLE_N : ROLE_M)) return;
     Map before = *m;
     before.dim.at = arena_copy(x->e.arena, m->dim.at, (size_t)m->dim.n * sizeof *m->dim.at);
     before.write.at = arena_copy(x->e.arena, m->write.at, (size_t)m->write.n * sizeof *m->write.at);
     decode_into(x, m, m->body.val.at[first ? r.a : r.b].read.cont);
+    if (blocks) {
+        if (m->body.val.n > BODY_MAX) *m = before;
+        return;
+    }
     split_dims(&x->e, m);
     r = map_contraction(x->e.flow, m);
     bool plain = r.is && m->body.val.n <= BODY_MAX && affine_reads(x->e.flow, m);
@@ -118,7 +134,6 @@ static void decode_operand(Decoding *x, Map *m) {
 
 void constants_decode(Arena *arena, Flow *flow, const PassEnv *env) {
     Decoding x = {.e = {.arena = arena, .flow = flow}, .env = env};
-    if (env->machine->block_threads) return;
     uses_count(&x.e);
     for (int m = 0; m < flow->map.n; m++) decode_operand(&x, flow->map.at[m]);
     drop_unneeded(&x.e);

@@ -93,17 +93,28 @@ static bool all_wide(const Rows *r, const Map *m, int dim, int64_t lanes) {
     return all;
 }
 
-/* Bits of the widest element that a map reads, or without a combine writes, along its dim. */
+/* How many dims of the map an access uses. */
+static int dims_used(const Map *m, const Access *a) {
+    int n = 0;
+    for (int d = 0; d < m->dim.n; d++) n += access_uses(m, a, d);
+    return n;
+}
+
+/* Bits of the widest element that a map reads, or without a combine writes, along its dim: among
+ * accesses that use most of its dims, since these move most. */
 static int64_t widest(const Rows *r, const Map *m, int dim) {
-    int64_t most = 8;
+    int64_t widest = 8, block = machine_of(r)->vector_bytes;
+    int most = 0;
     for (int i = -1; i < m->body.val.n; i++) {
         const Access *a = &m->write.at[0].to[0];
         if (i < 0 ? map_is_reduction(m) : m->body.val.at[i].kind != VAL_READ) continue;
         if (i >= 0) a = &m->body.val.at[i].read;
         int64_t bits = dtype_bits(r->s->flow->cont.at[a->cont].type);
-        if (bits > most && access_stride(r->s->flow, m, a, dim, 1) != 0) most = bits;
+        int used = access_stride(r->s->flow, m, a, dim, block) != 0 ? dims_used(m, a) : 0;
+        if (used > most || (used && used == most && bits > widest)) widest = bits;
+        if (used > most) most = used;
     }
-    return most;
+    return widest;
 }
 
 /* Elements of an element-wise map that a thread takes along a dim: as many as one instruction

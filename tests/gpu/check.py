@@ -69,7 +69,8 @@ class Checks:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        for text in ("gemm_f16", "step_ragged", "step_conv", "wide_f16", "thin_f16", "attention", "group_f16", "group_ragged"):
+        for text in ("gemm_f16", "step_ragged", "step_conv", "wide_f16", "thin_f16", "thin_rows", "wide_rows", "short_rows", "codes_u4",
+                     "attention", "group_f16", "group_ragged"):
             out, gpu = {}, "sm_90a" if text.startswith("group") else "sm_80"
             for target in ("cuda", "c"):
                 out[target] = self.work / f"{text}.{target}"

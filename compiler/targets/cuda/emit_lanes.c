@@ -6,6 +6,8 @@
  * straight from memory to a shared array. */
 #include "cuda.h"
 
+enum { WORD_BYTES = 16, STORE_BYTES = 32 }; /* that one instruction moves; of a store at most */
+
 static void put_loop(CNest *c, const Stmt *s) {
     names_var(&c->names, s->var, "?", dim_const(c->ctx, 0), dim_addc(c->ctx, s->extent, -1));
 }
@@ -127,9 +129,8 @@ static bool is_wide(CNest *c, const Stmt *loop, const Stmt *s, const Access *a, 
     int64_t bytes = lanes * dtype_bits(b->type) / 8;
     if (in_fragment(c, a)) return lanes == 2;
     bool memory = c->buf[a->cont].kind == BUF_MEMORY || c->buf[a->cont].kind == BUF_SHARED;
-    if (!memory || b->swizzled || b->type == BOOL || dtype_bits(b->type) < 8 || uses_data(s, a))
-        return false;
-    return (bytes == 4 || bytes == 8 || bytes == 16 || bytes == 32) &&
+    if (!memory || b->swizzled || b->type == BOOL || uses_data(s, a)) return false;
+    return (bytes == 4 || bytes == 8 || (bytes > 0 && bytes % WORD_BYTES == 0)) &&
            row_of(c, a, loop, lanes, first);
 }
 
@@ -151,29 +152,42 @@ static bool wants_single(const Stmt *s, const Val *read) {
     return any && is_small_float(read->type);
 }
 
-/* What the lanes read, as loads that the lanes then find; halves as f32, too, where that is what
- * they want, so that they are converted once. */
+/* `lanes` elements from `first` on by one instruction; halves as f32, too, where that is what is
+ * wanted, so that they are converted once. Codes of less than a byte come as bytes. */
+static void load_piece(CNest *c, const Access *a, Dim first, int64_t lanes, bool single) {
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int bits = dtype_bits(b->type), each = bits < 8 ? 8 / bits : 1;
+    const char *name = str(c, "x%d", c->fresh++);
+    const char *at = emit_dim_str(&c->names, dim_div(c->ctx, first, dim_const(c->ctx, each)));
+    put_line(c, "const wide<%s, %d> %s = load_wide<%d>(%s + %s);", array_type(b), (int)lanes / each,
+             name, (int)lanes / each, c->buf[a->cont].name, at);
+    for (int64_t l = 0; l < lanes; l++) {
+        CVal v = {.type = b->type, .text = str(c, "%s.v[%d]", name, (int)l)};
+        if (bits < 8)
+            v = named(c, b->type, false, 0,
+                      str(c, "get_%s%d(%s.v, %d)", dtype_is_signed(b->type) ? "i" : "u", bits, name,
+                          (int)l));
+        if (single) {
+            const char *e = str(c, "f32_of_%s(%s)", dtype_name(b->type), v.text);
+            v.single = named(c, F32, false, 0, e).text;
+        }
+        vec_push(c->arena, &c->loaded,
+                 (Loaded){a->cont, 1, c->epoch[b->kind != BUF_MEMORY], c->scope,
+                          dim_addc(c->ctx, first, l), NULL, v});
+    }
+}
+
+/* What the lanes read, as loads that the lanes then find. */
 static bool load_row(CNest *c, const Stmt *loop, const Stmt *s, const Val *read, int64_t lanes) {
     const Access *a = &read->read;
     const Buf *b = &c->nest->buf.at[a->cont];
     Dim first;
     if (read->kind != VAL_READ || read->has_else || !is_wide(c, loop, s, a, lanes, &first))
         return false;
-    int epoch = c->epoch[b->kind != BUF_MEMORY];
-    bool single = wants_single(s, read);
-    if (in_reach(c, a->cont, first, epoch)) return true;
-    const char *name = str(c, "x%d", c->fresh++);
-    put_line(c, "const wide<%s, %d> %s = load_wide<%d>(%s + %s);", scalar_type(b->type), (int)lanes,
-             name, (int)lanes, c->buf[a->cont].name, emit_dim_str(&c->names, first));
-    for (int64_t l = 0; l < lanes; l++) {
-        CVal v = {.type = b->type, .text = str(c, "%s.v[%d]", name, (int)l)};
-        if (single) {
-            const char *e = str(c, "f32_of_%s(%s)", dtype_name(b->type), v.text);
-            v.single = named(c, F32, false, 0, e).text;
-        }
-        Dim flat = dim_addc(c->ctx, first, l);
-        vec_push(c->arena, &c->loaded, (Loaded){a->cont, 1, epoch, c->scope, flat, NULL, v});
-    }
+    if (in_reach(c, a->cont, first, c->epoch[b->kind != BUF_MEMORY])) return true;
+    int64_t most = 8 * WORD_BYTES / dtype_bits(b->type), piece = lanes < most ? lanes : most;
+    for (int64_t l = 0; l < lanes; l += piece)
+        load_piece(c, a, dim_addc(c->ctx, first, l), piece, wants_single(s, read));
     return true;
 }
 
@@ -240,6 +254,8 @@ static bool wide_body(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) 
     for (int v = 0; v < s->code.val.n; v++) any |= load_row(c, loop, s, &s->code.val.at[v], lanes);
     for (int i = 0; i < s->store.n; i++) {
         const Access *to = &s->store.at[i].to;
+        int bits = dtype_bits(c->nest->buf.at[to->cont].type);
+        if (bits < 8 || bits * lanes > 8 * STORE_BYTES) continue;
         if (!is_wide(c, loop, s, to, lanes, &first[i])) continue;
         any = true;
         w.name[i] = str(c, "y%d", c->fresh++);
