@@ -106,12 +106,16 @@ class Checks:
             from onnx import numpy_helper  # noqa: F401
         except ImportError:
             raise Skip("there is no onnx or numpy for Python")
-        folder = self.work / "packed"
-        code, text = run(HERE / "pack", folder, "--build", self.options.build, "--cases", self.options.cases, "--every", "300",
+        folder, zoo = self.work / "packed", self.work / "zoo"
+        code, text = run(sys.executable, HERE / "zoo.py", zoo)
+        expect(code == 0, text)
+        code, text = run(HERE / "pack", folder, "--zoo", zoo, "--zoo-models", "dense dense.f16@rows=3", "--build", self.options.build, "--cases", self.options.cases, "--every", "300",
                          "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", "--no-kernels", env=self.fake)
         expect(code == 0, text)
-        code, text = run(folder / "run", env=self.fake)
-        expect(code == 0 and re.search(r"[1-9]\d* passed, 0 failed\n.*\nfine\n$", text), text)
+        code, text = run(folder / "run", "--no-times", env=self.fake)
+        expect(code == 0 and re.search(r"[1-9]\d* passed, 0 failed\n.*\nfine\n", text), text)
+        expect(len(re.findall(r"^dense\S* +ok ", text, re.M)) == 2, text)
+        expect(len((folder / "models/dense/rest.bin").read_bytes()) < 200, "the weights travelled")
 
     def test_report_names_the_host(self):
         code, text = run(self.weir, "report", ROOT / "tests/ir/11_nonzero_gather.ir", "--target", "cuda")
