@@ -113,6 +113,21 @@ bool access_covers(const Map *map, const Access *a) {
     return true;
 }
 
+int cont_innermost(const Flow *flow, int cont) {
+    const Cont *c = &flow->cont.at[cont];
+    const Layout *y = c->layout;
+    int last = c->rank - 1;
+    if (!y) return last;
+    if (y->rank != c->rank) return -1;
+    for (int s = 0; s < y->rank; s++) {
+        int k = 0;
+        while (k < c->rank && y->map[s] != flow_layout_sym(flow->ctx, k)) k++;
+        if (k == c->rank || y->box[s] != c->shape[k]) return -1;
+        last = k;
+    }
+    return last;
+}
+
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
     Ctx *ctx = flow->ctx;
     const Cont *c = &flow->cont.at[a->cont];

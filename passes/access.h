@@ -30,6 +30,10 @@ int access_dim(const Map *map, const Access *a, int k);
  */
 bool access_covers(const Map *map, const Access *a);
 
+/* The index that is stored innermost where the container's indices are stored as they are, in any
+ * order, without margins; else -1. */
+int cont_innermost(const Flow *flow, int cont);
+
 /* Constant extent, or `otherwise`. */
 int64_t extent_or(Dim extent, int64_t otherwise);
 int64_t map_extent(const Map *map, int dim, int64_t otherwise);

@@ -42,11 +42,15 @@ bool wants_tiles(const Flow *flow, const Map *m) {
 
 /* A row over a blocked channel would step through its blocks: such maps keep kernels of their own.
  */
-static bool touches_layout(const Flow *flow, const Map *m) {
+static bool lies_in_blocks(const Flow *flow, int cont) {
+    return flow->cont.at[cont].layout && cont_innermost(flow, cont) < 0;
+}
+
+static bool touches_blocks(const Flow *flow, const Map *m) {
     for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ && flow->cont.at[m->body.val.at[v].read.cont].layout)
+        if (m->body.val.at[v].kind == VAL_READ && lies_in_blocks(flow, m->body.val.at[v].read.cont))
             return true;
-    return flow->cont.at[m->write.at[0].to[0].cont].layout != NULL;
+    return lies_in_blocks(flow, m->write.at[0].to[0].cont);
 }
 
 bool plain_writes(const Map *m) {
@@ -225,7 +229,7 @@ static bool same_volumes(const Rows *r) {
 static bool may_run_in_rows(const Rows *r) {
     for (int p = 0; p < r->n; p++) {
         const Map *m = r->flow->map.at[r->map[p]];
-        if (m->write.n != 1 || touches_layout(r->flow, m)) return false;
+        if (m->write.n != 1 || touches_blocks(r->flow, m)) return false;
         if (p < r->n - 1 && !plain_writes(m)) return false;
         for (int d = 0; d < m->dim.n; d++)
             if (m->dim.at[d].seq) return false;

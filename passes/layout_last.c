@@ -51,16 +51,21 @@ static bool *find_wanted(const Layouts *l, const int *channel, const int *region
     return wanted;
 }
 
-/* The index of the weights that runs along the channels of the image, where others come behind it;
- * else -1. */
-static int reduced_index(const Layouts *l, const Map *m, const Access *image, const Access *weights,
-                         int channel) {
+/* The reduced dim that the channels of the image run along, or -1. */
+static int reduced_dim(const Map *m, const Contraction *r, Dim channel) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_K && dim_uses(channel, m->dim.at[d].sym)) return d;
+    return -1;
+}
+
+/* The index of the weights that runs along reduced dim d, where others come behind it; else -1. */
+static int reduced_index(const Layouts *l, const Map *m, const Access *weights, int d) {
     const Cont *c = &l->flow->cont.at[weights->cont];
-    int d = access_dim(m, image, channel), at = -1;
     int64_t behind = 1;
+    int at = -1;
     for (int k = 0; d >= 0 && k < weights->rank; k++) {
         if (at >= 0) behind *= extent_or(c->shape[k], 2);
-        if (access_dim(m, weights, k) == d) at = k;
+        if (dim_uses(weights->at[k], m->dim.at[d].sym)) at = k;
     }
     return behind > 1 ? at : -1;
 }
@@ -74,7 +79,8 @@ static void turn_weights(Layouts *l, const int *channel) {
         Access *weights = &m->body.val.at[r.b].read;
         Cont c = l->flow->cont.at[weights->cont];
         if (!l->flow->cont.at[image->cont].layout || channel[image->cont] < 0) continue;
-        int k = reduced_index(l, m, image, weights, channel[image->cont]);
+        int d = reduced_dim(m, &r, image->at[channel[image->cont]]);
+        int k = reduced_index(l, m, weights, d);
         if (k < 0 || c.kind != CONT_PARAM || c.layout) continue;
         c.layout = stored_last(l, &c, k);
         weights->cont = layout_weights(l, weights->cont, &c);

@@ -77,8 +77,9 @@ static bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int
     int64_t extent;
     int64_t step = access_stride(r->s->flow, m, a, dim, lanes);
     if (step == 0) return true;
-    if (step != 1 || c->layout || !begins_even(r, m, a->at[a->rank - 1], dim, lanes)) return false;
-    return dim_is_const(c->shape[a->rank - 1], &extent) && extent % lanes == 0;
+    int inner = cont_innermost(r->s->flow, a->cont);
+    if (step != 1 || inner < 0 || !begins_even(r, m, a->at[inner], dim, lanes)) return false;
+    return dim_is_const(c->shape[inner], &extent) && extent % lanes == 0;
 }
 
 /* Do all accesses of the map to memory? */
