@@ -21,8 +21,8 @@ void cuda_note(weir_frame *f, int error, const char *what, const char *of) {
 
 enum { MOST_ARGUMENTS = 256 };
 
-void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, const uint64_t *arg,
-                        int32_t n) {
+void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
+                        const uint64_t *arg, int32_t n) {
     CudaState *d = f->instance->device;
     const weir_device_kernel *k = &f->program->image->kernel[kernel];
     const CudaDriver *cu = &d->shared->cu;
@@ -36,7 +36,7 @@ void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, const uin
     }
     for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&arg[i];
     params[n] = NULL;
-    int error = cu->launch(d->shared->function[kernel], (unsigned)blocks, 1, 1,
+    int error = cu->launch(d->shared->function[kernel], (unsigned)blocks, (unsigned)sides, 1,
                            (unsigned)k->threads, 1, 1, (unsigned)k->shared, d->on, params, NULL);
     if (!error && d->blocking) error = cu->stream_wait(d->on);
     cuda_note(f, error, k->name, k->from);

@@ -40,9 +40,10 @@ typedef struct weir_device {
 } weir_device;
 extern const weir_device weir_device_cuda;
 
-/* Called by emitted code. Arguments of a kernel are words of 8 bytes. */
-void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, const uint64_t *arg,
-                        int32_t n);
+/* Called by emitted code. Arguments of a kernel are words of 8 bytes. `sides` rows of blocks run
+ * side by side; each picks its own of the words. */
+void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
+                        const uint64_t *arg, int32_t n);
 void weir_device_settle(weir_frame *f); /* waits for what was launched */
 void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes);
 uint8_t weir_device_byte(weir_frame *f, const char *at);

@@ -69,7 +69,8 @@ class Checks:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        for text in ("gemm_f16", "step_ragged", "step_conv", "wide_f16", "thin_f16", "thin_rows", "wide_rows", "short_rows", "codes_u4",
+        for text in ("gemm_f16", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "wide_f16",
+                     "thin_f16", "thin_rows", "wide_rows", "short_rows", "codes_u4",
                      "attention", "group_f16", "group_ragged"):
             out, gpu = {}, "sm_90a" if text.startswith("group") else "sm_80"
             for target in ("cuda", "c"):
@@ -79,6 +80,23 @@ class Checks:
                 expect(code == 0, printed)
             got, wanted = (np.load(out[t] / "y.npy").astype(np.float64) for t in ("cuda", "c"))
             expect(np.allclose(got, wanted, rtol=2e-3, atol=2e-3), f"{text}: {abs(got - wanted).max()}")
+
+    def test_launches_side_by_side(self):
+        try:
+            import numpy as np
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        log, out = self.work / "launches", {}
+        for target in ("cuda", "c"):
+            out[target] = self.work / f"sides.{target}"
+            code, text = run(self.weir, "run", HERE / "sides.ir", "--target", target, "--random", "1", "--output-dir", out[target],
+                             env={**self.fake, "WEIR_FAKE_LOG": str(log)})
+            expect(code == 0, text)
+        got, wanted = (np.load(out[t] / "y.npy") for t in ("cuda", "c"))
+        expect(np.allclose(got, wanted, rtol=1e-3, atol=1e-3), f"{abs(got - wanted).max()}")
+        blocks = [int(line.split()[1]) for line in log.read_text().splitlines()]
+        one = blocks[-1]
+        expect(blocks == [2 * one, one, one, one], log.read_text())
 
     def test_host(self):
         models, host = [self.work / "relu.so", self.work / "take.so"], self.work / "host"

@@ -15,6 +15,7 @@ typedef struct CFunction {
     int uses;
     int threads, shared; /* on a device: of a block, and bytes that its launch provides; ... */
     int resident;        /* ... blocks that a core should have room for; 0: as may be */
+    int sides, words;    /* ... launches that one takes along at most; arguments of each */
 } CFunction;
 
 /* What a kernel does to a container; `serial`: on thread 0. */
@@ -47,6 +48,8 @@ struct CProgram {
     CKernel **kernel;  /* by kernel of the flow */
     int **phase;       /* function numbers of its phases */
     int *first_kernel; /* by map: the first kernel whose root it is; -1 */
+    int *beside;       /* on a device, by kernel: the next that its launch takes along, or -1 */
+    int *with;         /* ... the one whose launch takes it along; itself where that is none */
     const Call **call; /* by call number, in the order of the text */
     int ncall, ccall;
     int64_t *cont_index;  /* in, out: position among the ports */

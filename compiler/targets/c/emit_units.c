@@ -39,7 +39,12 @@ static int add_function(CProgram *p, Table *by_text, const CKernel *k, const CPh
         return known;
     }
     vec_push(p->arena, &p->function,
-             ((CFunction){phase->text, from, 1, phase->threads, k->shared, phase->resident}));
+             ((CFunction){.text = phase->text,
+                          .from = from,
+                          .uses = 1,
+                          .threads = phase->threads,
+                          .shared = k->shared,
+                          .resident = phase->resident}));
     table_put(by_text, text, (void *)(intptr_t)p->function.n);
     return p->function.n - 1;
 }

@@ -11,6 +11,9 @@
  * memory fewer. */
 enum { CUDA_TASK_THREADS = 128, CUDA_TASK_BLOCKS = 4096, CUDA_SCRATCH_BLOCKS = 64 };
 
+/* Arguments of every kernel behind its buffers and symbols. */
+enum { CUDA_OWN_WORDS = 3 };
+
 extern const CForm cuda_form;
 
 /* A step of warps' threads together, and the helpers of cuda.in that spell it: loads of operands
@@ -36,6 +39,11 @@ int64_t cuda_fragment_word(CNest *c, const Access *a);
 /* emit_group.c: a step of several warps; what it calls, as pieces of helpers */
 void cuda_group(CNest *c, const Stmt *s);
 const char *cuda_group_helpers(Arena *arena);
+/* emit_sides.c: which launches take others along; such a kernel, that calls its text as `bodyN`
+ * with the words of a row of blocks. Words: arguments of a kernel without scratch. */
+void cuda_join_launches(CProgram *p);
+const char *cuda_sides(const CProgram *p, int function);
+int cuda_words(const CKernel *ck);
 /* emit_lanes.c: may the kernel read memory that it writes? */
 bool cuda_reads_own(const CNest *c);
 bool cuda_lanes(CNest *c, const Stmt *loop);

@@ -12,16 +12,28 @@
 
 /* A kernel's arguments are all 8 bytes: buffers, symbols, the number of tasks, then where it says
  * that an index was out of range, and under which number; then its scratch. */
+static void put_words(CProgram *p, int kernel, Text *args) {
+    const CKernel *ck = p->kernel[kernel];
+    const Nest *nest = p->program->nest.at[kernel];
+    for (int i = 0; i < ck->buf.n; i++)
+        text_printf(args, "(u64)(%s), ", address(p, nest->buf.at[ck->buf.at[i]].cont));
+    for (int i = 0; i < ck->symbol.n; i++)
+        text_printf(args, "(u64)%s, ", dim_text(p, ck->symbol.at[i]));
+    text_printf(args, "(u64)tasks, (u64)f->fault, %d, ", kernel + 1);
+    if (!dim_is(ck->scratch, 0)) text_put(args, "(u64)f->thread, ");
+}
+
+/* What others take along is launched with them. */
 static void launch(CProgram *p, int kernel, int k) {
     const CKernel *ck = p->kernel[kernel];
     const CPhase *phase = &ck->phase.at[k];
-    const Nest *nest = p->program->nest.at[kernel];
+    const CFunction *f = &p->function.at[p->phase[kernel][k]];
     bool scratch = !dim_is(ck->scratch, 0);
+    int sides = 0, words = cuda_words(ck) + scratch;
     Text args = {.arena = p->arena};
-    for (int i = 0; i < ck->buf.n; i++)
-        text_printf(&args, "(u64)(%s), ", address(p, nest->buf.at[ck->buf.at[i]].cont));
-    for (int i = 0; i < ck->symbol.n; i++)
-        text_printf(&args, "(u64)%s, ", dim_text(p, ck->symbol.at[i]));
+    if (p->with[kernel] != kernel) return;
+    for (int with = kernel; with >= 0; with = p->beside[with], sides++) put_words(p, with, &args);
+    for (int i = sides * words; i < (f->sides + 1) * words; i++) text_put(&args, "0, ");
     const char *tasks = dim_text(p, phase->tasks);
     if (phase->blocks)
         program_line(p, "{ const i64 tasks = %s, blocks = tasks;", tasks);
@@ -29,11 +41,10 @@ static void launch(CProgram *p, int kernel, int k) {
         program_line(p, "{ const i64 tasks = %s, blocks = imin((tasks + %d) / %d, %d);", tasks,
                      phase->threads - 1, phase->threads,
                      scratch ? CUDA_SCRATCH_BLOCKS : CUDA_TASK_BLOCKS);
-    program_line(p, "  const u64 x[] = {%s(u64)tasks, (u64)f->fault, %d%s};", text_str(&args),
-                 kernel + 1, scratch ? ", (u64)f->thread" : "");
+    program_line(p, "  const u64 x[] = {%s};", text_str(&args));
     open_span(p);
-    program_line(p, "  weir_device_launch(f, %d, blocks, x, %d);", p->phase[kernel][k],
-                 ck->buf.n + ck->symbol.n + 3 + scratch);
+    program_line(p, "  weir_device_launch(f, %d, blocks, %d, x, %d);", p->phase[kernel][k], sides,
+                 (f->sides + 1) * words);
     if (p->options->profile) program_line(p, "  weir_device_settle(f);");
     close_span(p, kernel);
     program_line(p, "}");
@@ -79,8 +90,11 @@ static const char *device_text(CProgram *p) {
     for (int k = 0; k < p->function.n; k++) {
         const CFunction *f = &p->function.at[k];
         const char *room = f->resident ? arena_printf(p->arena, ", %d", f->resident) : "";
-        text_printf(&body, "/* %s%s */\nKERNEL(%d%s) kernel%d%s\n", c_comment(p->arena, f->from),
-                    f->uses > 1 ? ", and equal ones" : "", f->threads, room, k, f->text);
+        text_printf(&body, "/* %s%s */\n", c_comment(p->arena, f->from),
+                    f->uses > 1 ? ", and equal ones" : "");
+        if (f->sides) text_printf(&body, "FN void body%d%s", k, f->text);
+        text_printf(&body, "KERNEL(%d%s) kernel%d%s\n", f->threads, room, k,
+                    f->sides ? cuda_sides(p, k) : f->text);
     }
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
                            embedded_text("compiler/targets/cuda/cuda.in"),
@@ -95,6 +109,7 @@ const char *target_cuda_emit(Arena *arena, const Program *program, const Machine
                              const EmitOptions *o, Units *out) {
     CProgram p = program_open(arena, program, m, o, &cuda_host);
     Text unit = {.arena = arena};
+    cuda_join_launches(&p);
     put_runtime(&p, &unit);
     emit_run(&p);
     emit_tables(&p);

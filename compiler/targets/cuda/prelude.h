@@ -12,7 +12,8 @@ typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
 
-#define FN static __device__ __forceinline__
+#define FN_MEMBER __device__ __forceinline__
+#define FN static FN_MEMBER
 #ifndef SHARED
 #define SHARED __shared__ __align__(16)
 #endif

@@ -348,8 +348,8 @@ static void run_block(void) {
     team.alone = false;
 }
 
-static void execute(const Function *f, unsigned blocks, unsigned threads, const uint64_t *arg,
-                    int n) {
+static void execute(const Function *f, unsigned blocks, unsigned rows, unsigned threads,
+                    const uint64_t *arg, int n) {
     if (!team.stack) {
         void *at = mmap(NULL, (size_t)THREADS * STACK, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -361,9 +361,9 @@ static void execute(const Function *f, unsigned blocks, unsigned threads, const 
     team.nargs = n;
     team.n = (int)threads;
     *f->module->block_dim = (Index){threads, 1, 1};
-    *f->module->grid_dim = (Index){blocks, 1, 1};
-    for (unsigned b = 0; b < blocks; b++) {
-        *f->module->block = (Index){b, 0, 0};
+    *f->module->grid_dim = (Index){blocks, rows, 1};
+    for (unsigned b = 0; b < blocks * rows; b++) {
+        *f->module->block = (Index){b % blocks, b / blocks, 0};
         run_block();
     }
 }
@@ -375,7 +375,7 @@ typedef struct Work {
     struct Work *next;
     Kind kind;
     const Function *f;
-    unsigned blocks, threads;
+    unsigned blocks, rows, threads;
     int n;
     uint64_t arg[ARGUMENTS];
     char *to;
@@ -396,7 +396,7 @@ static bool is_capturing(const void *stream) {
 
 static void do_work(const Work *w) {
     if (w->kind == LAUNCH)
-        execute(w->f, w->blocks, w->threads, w->arg, w->n);
+        execute(w->f, w->blocks, w->rows, w->threads, w->arg, w->n);
     else if (w->kind == COPY)
         memcpy(w->to, w->from, w->bytes);
     else
@@ -518,9 +518,9 @@ static void log_launch(const Function *f, unsigned blocks, unsigned threads) {
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared, void *stream, void **params, void **extra) {
     const Function *f = function;
-    Work w = {.kind = LAUNCH, .f = f, .blocks = gx, .threads = bx};
-    if (!gx || gx > INT32_MAX || gy != 1 || gz != 1 || !bx || bx > THREADS || by != 1 || bz != 1 ||
-        extra)
+    Work w = {.kind = LAUNCH, .f = f, .blocks = gx, .rows = gy, .threads = bx};
+    if (!gx || gx > INT32_MAX || !gy || gy > UINT16_MAX || gz != 1 || !bx || bx > THREADS ||
+        by != 1 || bz != 1 || extra)
         breach("%s: %u x %u x %u blocks of %u x %u x %u threads", f->name, gx, gy, gz, bx, by, bz);
     if (shared > f->shared) breach("%s: %u bytes of shared memory", f->name, shared);
     if (current < 0) breach("%s: no current context", f->name);
@@ -528,7 +528,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
         if (w.n == ARGUMENTS) breach("%s: more than %d arguments", f->name, ARGUMENTS);
         memcpy(&w.arg[w.n], params[w.n], sizeof(uint64_t));
     }
-    log_launch(f, gx, bx);
+    log_launch(f, gx * gy, bx);
     return put_work(stream, &w);
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
