@@ -67,7 +67,7 @@ static bool find_product(const Splitting *s, const Map *m, Product *p) {
 
 /* Seconds in so many parts: as one batch, and to write and read what they leave. */
 static double seconds_in(const Product *p, int parts) {
-    static const double LAUNCH = 4e-6;
+    static const double LAUNCH = 2e-6;
     Product part = *p;
     part.batch *= parts;
     part.reduced /= parts;
@@ -85,11 +85,11 @@ static int longest_dim(const Map *m) {
     return longest;
 }
 
-/* Parts of the reduction are whole blocks, whatever the tiles are. What is gained must be a good
- * part of all, as both are estimates. */
+/* Parts of the reduction are whole blocks, whatever the tiles are. What is gained must be more than
+ * estimates are off by. */
 static int best_parts(const Map *m, const Product *p, int dim) {
     int best = 1;
-    double least = product_seconds(p) * 2 / 3;
+    double least = product_seconds(p) * 4 / 5;
     for (int parts = 2; parts <= PARTS_MOST; parts *= 2) {
         int64_t extent = map_extent(m, dim, -1);
         if (extent < 1 || extent % parts || (int64_t)p->reduced / parts % PARTS_DEPTH) break;
