@@ -317,7 +317,7 @@ void warps_fetch(Warps *w, const Operand *o, Stmts *into) {
     int mark = lo->env.n;
     Dim parts = warps_const(w, w->plan->reduced.block / GROUP), two = warps_const(w, 2);
     Dim m = warps_open(w, "m", warps_const(w, o->side->warp / step->rows), LOOP_UNROLL, &into);
-    Dim h = warps_open(w, "h", warps_const(w, step->rows / GROUP), LOOP_UNROLL, &into);
+    Dim h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, &into);
     Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
     Dim side = sum(w, o->first, row);
     into = when(
@@ -448,7 +448,7 @@ static void copy_ahead(Warps *w, const Pipeline *p, Dim block, Dim slots, Stmts 
     nest_stmt(lo->nest, into, STMT_COMMIT);
 }
 
-static void wait_steps(const Warps *w, int left, Stmts *into) {
+void warps_wait(const Warps *w, int left, Stmts *into) {
     Stmt *s = nest_stmt(w->lo->nest, into, STMT_WAIT);
     s->steps = true;
     s->left = left;
@@ -456,7 +456,7 @@ static void wait_steps(const Warps *w, int left, Stmts *into) {
 
 void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {
     Lowering *lo = w->lo;
-    bool behind = warps_behind(w);
+    bool behind = warps_behind(w) && !p->waits;
     int mark = lo->env.n;
     Dim slots = warps_const(w, p->ahead + 1 + behind);
     for (int i = 0; i < p->ahead; i++) {
@@ -472,10 +472,10 @@ void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {
     p->use(p->user, block, dim_mod(lo->ctx, block, slots), each);
     if (behind) {
         copy_ahead(w, p, block, slots, each);
-        wait_steps(w, 1, each);
+        warps_wait(w, 1, each);
     }
     lo->env.n = mark;
-    if (behind) wait_steps(w, 0, into);
+    if (behind) warps_wait(w, 0, into);
 }
 
 static void use_both(void *user, Dim block, Dim slot, Stmts *into) {

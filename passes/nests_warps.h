@@ -70,6 +70,8 @@ Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim re
 void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
 /* Do steps run behind the threads' backs? */
 bool warps_behind(const Warps *w);
+/* Until no more than `left` of these are under way. */
+void warps_wait(const Warps *w, int left, Stmts *into);
 /* All steps of the warp on the operands' present slots. */
 void warps_steps(Warps *w, Stmts *into);
 
@@ -96,11 +98,12 @@ WarpElement warps_element(Warps *w, Stmts **into);
 void warps_store(Warps *w, Stmts *into);
 
 /* Blocks one after the other, each copied `ahead` blocks before it is used. Slots are one more, and
- * where steps run behind their threads two. */
+ * where steps run on behind their threads two. */
 typedef void BlockFn(void *user, Dim block, Dim slot, Stmts *into);
 typedef struct Pipeline {
     Dim count;
     int ahead;
+    bool waits; /* steps are waited for where they are used */
     BlockFn *copy, *use;
     void *user;
 } Pipeline;

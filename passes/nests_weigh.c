@@ -15,7 +15,8 @@
  *
  * Rows of q and terms p stay in the registers in which steps want them: of the sums of a step each
  * thread has just the elements that it must bring to the next as an operand. Products without a
- * step have both in shared memory.
+ * step have both in shared memory. Steps of several warps are waited for where they are used: other
+ * blocks of the core compute meanwhile.
  *
  * Terms are powers of two: exp(s - top) = 2^(s u - top u) with u = log2 e, one multiplication and
  * addition a score. Where top u would overflow u is 1: so far out scores that differ at all differ
@@ -55,7 +56,7 @@ static int row_register(Weigh *g, const char *name, bool lanes, DType type, Bits
     const WarpStep *step = g->scores.step;
     const Warps *w = &g->scores;
     Dim box[] = {warps_const(w, w->root->rows.warp / step->rows),
-                 warps_const(w, step->rows / GROUP), warps_const(w, step->columns / PAIRS)};
+                 warps_const(w, warps_halves(step)), warps_const(w, step->columns / PAIRS)};
     int buf = nest_buf(lo->nest, internf(lo->ctx, "%s.%d", name, lo->fresh++), BUF_REG, type, box,
                        lanes ? 3 : 2);
     Stmt *decl = nest_decl(lo->nest, into, buf);
@@ -77,7 +78,7 @@ static void open_rows(Weigh *g, Dim *m, Dim *h, Stmts **into) {
     const Warps *w = &g->scores;
     Dim steps = warps_const(w, w->root->rows.warp / w->step->rows);
     *m = warps_open(w, "m", steps, LOOP_UNROLL, into);
-    *h = warps_open(w, "h", warps_const(w, w->step->rows / GROUP), LOOP_UNROLL, into);
+    *h = warps_open(w, "h", warps_const(w, warps_halves(w->step)), LOOP_UNROLL, into);
 }
 
 /* ---- indices ----------------------------------------------------------------------------------
@@ -114,19 +115,6 @@ static Leaf leaf_at(Weigh *g, int pos, const WarpElement *e) {
     return f;
 }
 
-/* A body at the element, in lanes: Val v of the map's own, in f32 as its container rounds it. */
-static Stmt *open_value(Leaf *f, const Lane *lane, int v, int *val, Stmts *into) {
-    Stmt *s = nest_body(f->lo->nest, lane_loop(f, lane, into));
-    int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
-    inline_body(f, lane, &s->code, map);
-    *val = map[v];
-    return s;
-}
-
-static int written_val(const Leaf *f) {
-    return f->map->write.at[0].val[0];
-}
-
 /* Val v before it was rounded to halves, where f32 was made of these. */
 static int exact_of(const Body *b, int v) {
     const Val *wide = &b->val.at[v], *half = &b->val.at[wide->arg[0]];
@@ -149,9 +137,10 @@ static void unround(Body *b) {
 static void shape(Weigh *g, int pos, const WarpElement *e, const Lane *lane, const Access *to,
                   Stmts *into) {
     Leaf f = leaf_at(g, pos, e);
-    int val;
-    Stmt *s = open_value(&f, lane, written_val(&f), &val, into);
-    int score = body_cvt(&s->code, F32, val);
+    Stmt *s = nest_body(g->lo->nest, lane_loop(&f, lane, into));
+    int *map = NEW_ARRAY(g->lo->arena, int, f.map->body.val.n);
+    inline_body(&f, lane, &s->code, map);
+    int score = body_cvt(&s->code, F32, map[f.map->write.at[0].val[0]]);
     unround(&s->code);
     body_store(&f, s, *to, exact_of(&s->code, score));
     finish_body(&f, s);
@@ -385,13 +374,18 @@ static void copy_keys(void *user, Dim block, Dim slot, Stmts *into) {
     warps_copy(v, &v->b, block, slot, into);
 }
 
+static void all_steps(Warps *w, Stmts *into) {
+    warps_steps(w, into);
+    if (warps_behind(w)) warps_wait(w, 0, into);
+}
+
 static void use_keys(void *user, Dim block, Dim slot, Stmts *into) {
     Weigh *g = user;
     Warps *w = &g->scores, *v = &g->values;
     g->key = times(w, block, w->plan->columns.block);
     w->b.slot = v->b.slot = slot;
     warps_sums(w, into);
-    warps_steps(w, into);
+    all_steps(w, into);
     shape_scores(g, into);
     g->high = row_register(g, "high", true, F32, lowest(g), into);
     g->one = row_register(g, "one", false, F32, 0, into);
@@ -401,7 +395,7 @@ static void use_keys(void *user, Dim block, Dim slot, Stmts *into) {
     scale_sums(g, into);
     weigh_scores(g, into);
     if (!v->a.fragment) nest_stmt(g->lo->nest, into, STMT_SYNC);
-    warps_steps(v, into);
+    all_steps(v, into);
 }
 
 /* ---- results ----------------------------------------------------------------------------------
@@ -588,7 +582,8 @@ void lower_weighing(Lowering *lo) {
     else
         warps_copy(w, &w->a, zero, zero, into);
     Dim keys = w->plan->map->dim.at[w->plan->columns.dim[0]].extent;
-    Pipeline p = {.ahead = v->plan->ahead, .copy = copy_keys, .use = use_keys, .user = &g};
+    Pipeline p = {
+        .ahead = v->plan->ahead, .waits = true, .copy = copy_keys, .use = use_keys, .user = &g};
     p.count = warps_blocks(w, keys_of_block(&g, keys), w->plan->columns.block);
     warps_pipeline(w, &p, into);
     store_results(&g, into);

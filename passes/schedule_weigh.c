@@ -48,10 +48,10 @@ static bool ends_with_keys(const Operands *o, int key, int64_t block) {
     return extent > 0 && extent % block == 0;
 }
 
-static const WarpStep *step_for(const Machine *m, DType a, DType b) {
+static const WarpStep *step_for(const Machine *m, DType a, DType b, bool group) {
     for (int i = 0; i < m->nstep; i++)
         if (m->step[i]->a == a && m->step[i]->b == b && m->step[i]->c == F32 &&
-            m->step[i]->warps == 1)
+            (m->step[i]->warps > 1) == group)
             return m->step[i];
     return NULL;
 }
@@ -79,12 +79,11 @@ static bool fits(const Operands *o, const Machine *m, const WeighTile *t) {
 static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing *w,
                              const WeighTile *t) {
     double others = 1;
-    int row = w->dim[w->root][w->row];
     for (int k = 0; k < w->rank; k++)
         if (k != w->row && k != w->key)
             others *= (double)extent_or(o->flow->cont.at[o->p->read.cont].shape[k], unknown_extent);
     int64_t rows = t->depth + t->columns > WIDE ? ROWS_OF_BLOCK / 2 : ROWS_OF_BLOCK,
-            extent = map_extent(o->root, row, ROWS_OF_BLOCK);
+            extent = map_extent(o->root, w->dim[w->root][w->row], ROWS_OF_BLOCK);
     while (rows > ROWS_OF_WARP &&
            (rows / 2 >= extent || others * (double)((extent + rows - 1) / rows) < m->cores))
         rows /= 2;
@@ -110,6 +109,29 @@ static bool choose_keys(const Operands *o, const Machine *m, const Weighing *w, 
     return false;
 }
 
+/* Steps of several warps: one such group a block, as several blocks on a core take turns with their
+ * products and their exponentials. Operands lie in rows of 128 bytes. False: they do not, or one
+ * warp would have all rows. */
+static bool group_tile(const Operands *o, const Machine *m, const Weighing *w, WeighTile *t) {
+    enum { KEYS = 64 };
+    int key = w->dim[w->root][w->key];
+    int64_t row = SWIZZLED_ROW / bytes_of(o->v);
+    WeighTile g = *t;
+    if (!t->scores || !t->values) return false;
+    g.scores = step_for(m, t->scores->a, t->scores->b, true);
+    g.values = step_for(m, t->values->a, t->values->b, true);
+    if (!g.scores || !g.values || t->depth % row || t->columns % row) return false;
+    g.rows = g.warp_rows = g.scores->rows;
+    g.keys = KEYS;
+    g.ahead = 1;
+    if (map_extent(o->root, w->dim[w->root][w->row], KEYS) <= ROWS_OF_WARP ||
+        map_extent(o->root, key, KEYS) <= KEYS / 2 || !ends_with_keys(o, key, KEYS) ||
+        !fits(o, m, &g))
+        return false;
+    *t = g;
+    return true;
+}
+
 bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, const Weighing *w,
                    WeighTile *t) {
     enum { PLAIN_DEPTH = 4, PLAIN_COLUMNS = 8 };
@@ -118,8 +140,8 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
     if (!can_copy(&o, o.q) || !can_copy(&o, o.k) || !can_copy(&o, o.p) || !can_copy(&o, o.v))
         return false;
     DType weights = weighing_type(flow, maps, w);
-    *t = (WeighTile){.scores = step_for(machine, o.q->type, o.k->type),
-                     .values = step_for(machine, weights, o.v->type)};
+    *t = (WeighTile){.scores = step_for(machine, o.q->type, o.k->type, false),
+                     .values = step_for(machine, weights, o.v->type, false)};
     t->depth = map_extent(o.scores, w->depth, 0);
     t->columns = map_extent(o.root, w->column, 0);
     if (t->depth < 1 || t->depth > DEPTH_MOST || t->columns < 1 || t->columns > COLUMNS_MOST ||
@@ -128,6 +150,7 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
     if (map_extent(o.root, row, FEWEST_ROWS) < FEWEST_ROWS ||
         map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS || !has_keys(&o, key))
         return false;
+    if (group_tile(&o, machine, w, t)) return true;
     t->rows = rows_of_block(&o, machine, w, t);
     t->warp_rows =
         t->rows == ROWS_OF_BLOCK && t->scores && t->values ? 2 * ROWS_OF_WARP : ROWS_OF_WARP;

@@ -117,6 +117,7 @@ struct CNest {
     bool tiled;               /* tiles were opened */
     const struct CWide *wide; /* NULL: stores go their usual way */
     int threads;              /* of a block */
+    VEC(const Stmt *) behind; /* steps that are under way */
     Dim inner[3];             /* variables of the innermost loops over threads, outermost first */
     int shared;               /* bytes of shared arrays so far */
     bool swizzled;            /* there are swizzled ones */

@@ -38,6 +38,8 @@ void cuda_fragment(CNest *c, const Stmt *s);
 int64_t cuda_fragment_word(CNest *c, const Access *a);
 /* emit_group.c: a step of several warps; what it calls, as pieces of helpers */
 void cuda_group(CNest *c, const Stmt *s);
+/* Before a `steps` block, and where it was waited for. */
+void cuda_settle(CNest *c, const Stmt *steps, bool before);
 const char *cuda_group_helpers(Arena *arena);
 /* emit_sides.c: which launches take others along; such a kernel, that calls its text as `bodyN`
  * with the words of a row of blocks. Words: arguments of a kernel without scratch. */

@@ -4,7 +4,11 @@
  * A `use` block is one instruction. Its loops are, outside in, over the reduced dim (q), eights of
  * columns (n), halves of a warp's rows (h) and a pair of columns (l); around it the loops over
  * threads are over warps, rows (g) and pairs of columns (t). An operand is told by where its first
- * element lies, which way its rows run, and how far apart its panels are. */
+ * element lies, which way its rows run, and how far apart its panels are; rows of a may be a
+ * fragment.
+ *
+ * A compiler does not know that registers belong to steps until these are waited for: it is told
+ * that they change there (`settle`), so that nothing that uses them moves to the other side. */
 #include "cuda.h"
 
 #include <string.h>
@@ -89,17 +93,62 @@ void cuda_group(CNest *c, const Stmt *s) {
     put_loop(c, x.n);
     put_loop(c, x.h);
     put_loop(c, x.l);
-    const char *a = matrix(c, &x, x.a, &way_a), *b = matrix(c, &x, x.b, &way_b);
+    const char *b = matrix(c, &x, x.b, &way_b);
     put_registers(c, &x, &to);
-    put_line(c, "%s_%d<%s, %s>(%s%s, %s);", x.how->multiply, (int)x.columns, way_a, way_b,
-             text_str(&to), a, b);
+    if (c->nest->buf.at[x.a->cont].kind == BUF_FRAGMENT) {
+        put_line(c, "%s_rows_%d<%s>(%s%s + %lld, %s);", x.how->multiply, (int)x.columns, way_b,
+                 text_str(&to), c->buf[x.a->cont].name, (long long)cuda_fragment_word(c, x.a), b);
+    } else {
+        const char *a = matrix(c, &x, x.a, &way_a);
+        put_line(c, "%s_%d<%s, %s>(%s%s, %s);", x.how->multiply, (int)x.columns, way_a, way_b,
+                 text_str(&to), a, b);
+    }
     names_pop(&c->names, mark);
+}
+
+/* ---- registers --------------------------------------------------------------------------------
+ */
+
+static const Stmt *first_use(const Stmt *s) {
+    for (; s && s->kind != STMT_USE; s = s->body.n ? s->body.at[0] : NULL) {
+    }
+    return s;
+}
+
+/* Of a `steps` block: all it adds to, and the fragment that it reads. Registers that were computed
+ * since the last steps are those of steps that read fragments. */
+void cuda_settle(CNest *c, const Stmt *steps, bool before) {
+    const Stmt *use = first_use(steps);
+    if (!use) return;
+    Group x = group_of(use);
+    const Buf *b = &c->nest->buf.at[x.c->cont], *a = &c->nest->buf.at[x.a->cont];
+    int64_t all = 1, words, extent[RANK_MAX];
+    if (before && a->kind != BUF_FRAGMENT) return;
+    for (int k = 0; k < b->rank; k++) all *= dim_is_const(b->box[k], &extent[k]) ? extent[k] : 0;
+    Text out = {.arena = c->arena};
+    for (int64_t i = 0; i < all; i++) {
+        text_printf(&out, "%s%s", i ? ", " : "", c->buf[x.c->cont].name);
+        int64_t below = all, rest = i;
+        for (int k = 0; k < b->rank; k++) {
+            below /= extent[k];
+            text_printf(&out, "_%lld", (long long)(rest / below));
+            rest %= below;
+        }
+    }
+    if (a->kind == BUF_FRAGMENT && dim_is_const(dim_product(c->ctx, a->box, a->rank), &words))
+        for (int64_t i = 0; i < words / (2 * c->threads); i++)
+            text_printf(&out, ", %s[%lld]", c->buf[x.a->cont].name, (long long)i);
+    put_line(c, "settle(%s);", text_str(&out));
 }
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
 static void put_list(Text *out, const char *before, int n, const char *between) {
     for (int i = 0; i < n; i++) text_printf(out, "%s%s%d", i ? between : "", before, i);
+}
+
+static void put_operands(Text *out, int from, int n) {
+    for (int i = 0; i < n; i++) text_printf(out, "%s%%%d", i ? ", " : "", from + i);
 }
 
 /* c += a b of 64 rows and as many columns. */
@@ -125,13 +174,38 @@ static void put_helper(Text *out, const char *name, const char *type, int column
         strcmp(type, "bf16") == 0, columns);
 }
 
+/* The same with rows of a in registers. */
+static void put_rows_helper(Text *out, const char *name, const char *type, int columns) {
+    int n = columns / 2;
+    text_printf(out, "//: %s_%d\ntemplate <int ACROSS_B, int LEAD_B>\nFN void %s_%d(", name,
+                columns, name, columns);
+    put_list(out, "f32 &c", n, ", ");
+    text_printf(out,
+                ", const u32 *a, const u16 *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
+                "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+                columns, type, type);
+    put_list(out, "%", n, ", ");
+    text_put(out, "}, {");
+    put_operands(out, n, 4);
+    text_printf(out, "}, %%%d, 1, 1, 1, %%%d;\"\n        : ", n + 4, n + 5);
+    for (int i = 0; i < n; i++) text_printf(out, "%s\"+f\"(c%d)", i ? ", " : "", i);
+    text_put(out, "\n        : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), "
+                  "\"l\"(matrix_at<LEAD_B>(b)), \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {");
+    put_list(out, "&c", n, ", ");
+    text_printf(out, "};\n    by_warps_rows<%d, ACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n",
+                strcmp(type, "bf16") == 0, columns);
+}
+
 const char *cuda_group_helpers(Arena *arena) {
     static const int columns[] = {64, 128, 192, 256};
     static const char *const types[] = {"f16", "bf16"};
     Text out = {.arena = arena};
     text_put(&out, "Steps of several warps.\n\n");
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
             put_helper(&out, arena_printf(arena, "wgmma_%s", types[t]), types[t], columns[i]);
+            put_rows_helper(&out, arena_printf(arena, "wgmma_%s_rows", types[t]), types[t],
+                            columns[i]);
+        }
     return text_str(&out);
 }

@@ -98,12 +98,16 @@ static void cuda_sync(CNest *c, const Stmt *s) {
         put_line(c, "%s_wait<%d>();", s->steps ? "steps" : "copies", s->left);
         if (!s->steps && c->swizzled) put_line(c, "copies_show();");
         c->epoch[1]++;
+        if (!s->steps || s->left) break;
+        while (c->behind.n) cuda_settle(c, c->behind.at[--c->behind.n], false);
         break;
     case STMT_TURN: cuda_turn(c, s); break;
     case STMT_STEPS:
+        cuda_settle(c, s, true);
         put_line(c, "steps_begin();");
         emit_stmts(c, &s->body);
         put_line(c, "steps_commit();");
+        vec_push(c->arena, &c->behind, s);
         break;
     default: barrier(c);
     }
