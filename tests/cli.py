@@ -458,6 +458,18 @@ def test_warns_once(weir):
     assert weir("dump", weir.write("m.onnx", model), "--after=infer").err.count("W012") == 1
 
 
+def test_condition_of_unknown_size(weir):
+    """A condition is one element: where the model does not say how many, the run asks for one."""
+    def branch(op):
+        return wire.graph([wire.node(op, ["x"], ["r"])], [], [wire.value_info("r", None)], [])
+
+    model = wire.model(wire.graph([wire.node("If", ["c"], ["r"], then_branch=branch("Neg"), else_branch=branch("Abs"))],
+                                  [wire.value_info("c", ["C"], wire.BOOL), wire.value_info("x", ["N"])], [wire.value_info("r", ["N"])]))
+    path = weir.write("m.onnx", model)
+    assert "equal  ok" in weir("check", path, "--random=1", "--size=N=3").out
+    assert "c: bool[1]" in weir("info", path).out.replace(" ", "").replace("c:bool", "c: bool")
+
+
 def test_cache(weir):
     own = {"XDG_CACHE_HOME": str(weir.folder / "own")}
     model = weir.write("mlp.onnx", mlp())

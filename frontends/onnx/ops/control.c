@@ -144,10 +144,22 @@ static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     infer_set(in, i, a->type.dtype, if_shape(in, &a->type, &b->type, said), a->type.rank);
 }
 
+/* One element; sizes of the model are asked for when it runs, but not those of a branch's own. */
+static void need_condition(Infer *in) {
+    const Value *v = infer_in(in, 0);
+    bool one = v->type.kind == TYPE_TENSOR;
+    for (int k = 0; one && k < v->type.rank; k++)
+        one = dim_is(v->type.shape[k], 1) ||
+              (!dim_is_const(v->type.shape[k], NULL) &&
+               (in->graph->outer ||
+                infer_require(in, v->type.shape[k], dim_const(in->ctx, 1), false)));
+    if (!one) nn_need_one(in->ctx, v, RANK_MAX);
+}
+
 static void if_infer(Infer *in) {
     Graph *yes = control_body(in->ctx, in->node, "then_branch"),
           *no = control_body(in->ctx, in->node, "else_branch");
-    nn_need_one(in->ctx, infer_in(in, 0), RANK_MAX);
+    need_condition(in);
     int64_t cond = control_known(in->ctx, in->graph, in->node, 0);
     control_count(in->ctx, "results", yes->output.n, in->node->out.n);
     control_count(in->ctx, "results", no->output.n, in->node->out.n);
