@@ -71,8 +71,8 @@ class Checks:
             raise Skip("there is no numpy for Python")
         for text in ("gemm_f16", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "wide_f16",
                      "thin_f16", "thin_rows", "wide_rows", "short_rows", "codes_u4",
-                     "attention", "group_f16", "group_ragged"):
-            out, gpu = {}, "sm_90a" if text.startswith("group") else "sm_80"
+                     "attention", "group_f16", "group_ragged", "attention_group"):
+            out, gpu = {}, "sm_90a" if "group" in text else "sm_80"
             for target in ("cuda", "c"):
                 out[target] = self.work / f"{text}.{target}"
                 code, printed = run(self.weir, "run", ROOT / f"tests/cuda/hot/{text}.ir", "--target", target, "--random", "1",
