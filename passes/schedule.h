@@ -80,6 +80,9 @@ bool weigh_tiles(Rows *r);
 /* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
 bool merge_rows(Scheduling *s, Kernel *kernel);
 
+/* For threads that share rows: lines that join the innermost two dims of each map's rows, once. */
+bool merge_inner(Rows *r);
+
 /* schedule_tiled.c: one reduction, the map at position `at`, with register accumulators, and maybe
  * an element-wise root; maps in front make strips of what it reads. False when it cannot be. */
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at);

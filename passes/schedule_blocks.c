@@ -450,7 +450,7 @@ static void share_lines(const Sharing *s, int p) {
 }
 
 /* False when no map has a dim to share. */
-static bool share_rows(Rows *r) {
+static bool share_dim(Rows *r) {
     Arena *arena = r->s->flow->arena;
     int n = r->kernel->map.n;
     Sharing s = {.r = r,
@@ -468,6 +468,19 @@ static bool share_rows(Rows *r) {
         if (p < n - 1) rows_line(r, LINE_AT, p);
     }
     return true;
+}
+
+/* The same of rows that go over two dims of memory as one. */
+static bool share_rows(Rows *r) {
+    int lines = r->kernel->line.n;
+    if (!merge_inner(r)) return share_dim(r);
+    const char *why;
+    Scheduling merged = *r->s;
+    merged.flow = (Flow *)flow_merged(r->s->flow->arena, r->s->flow, r->kernel, &why);
+    Rows rows = rows_of(&merged, r->kernel);
+    if (share_dim(&rows)) return true;
+    r->kernel->line.n = lines;
+    return share_dim(r);
 }
 
 /* ---- which -------------------------------------------------------------------------------------

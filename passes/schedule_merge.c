@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of unknown number: `merge` lines.
+/* Dims that are walked as one: `merge` lines.
  *
  * A product over [batch, steps] rows, both known only at run time, would get row tiles along one of
  * them, and at batch 1 these would hold one row each. Where every access has the two side by side,
@@ -48,4 +48,44 @@ bool merge_rows(Scheduling *s, Kernel *kernel) {
         if (merge_round(s, kernel, &al, a, b)) return true;
     }
     return false;
+}
+
+/* ---- rows that threads share ------------------------------------------------------------------
+ */
+
+/* May a row go over both dims of map p, innermost last? */
+static bool both_inner(const Rows *r, int p, int a, int b) {
+    const Map *m = r->s->flow->map.at[r->kernel->map.at[p]];
+    return a >= 0 && b >= 0 && !rows_outer(r, p, a) && !rows_outer(r, p, b) &&
+           map_reduces(m, a) == map_reduces(m, b) && !m->dim.at[a].seq && !m->dim.at[b].seq;
+}
+
+/* The innermost two such dims that stand side by side in an access of map p. */
+static bool inner_pair(const Rows *r, int p, int *a, int *b) {
+    const Map *m = r->s->flow->map.at[r->kernel->map.at[p]];
+    for (int v = -1; v < m->body.val.n; v++) {
+        const Access *at = v < 0 ? &m->write.at[0].to[0] : &m->body.val.at[v].read;
+        if (v >= 0 && m->body.val.at[v].kind != VAL_READ) continue;
+        for (int k = at->rank - 2; k >= 0; k--) {
+            *a = access_dim(m, at, k), *b = access_dim(m, at, k + 1);
+            if (both_inner(r, p, *a, *b)) return true;
+        }
+    }
+    return false;
+}
+
+bool merge_inner(Rows *r) {
+    Scheduling *s = r->s;
+    int lines = r->kernel->line.n, a, b;
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        const Map *m = s->flow->map.at[r->kernel->map.at[p]];
+        if (!inner_pair(r, p, &a, &b)) continue;
+        Line *line = kernel_line(s->flow, r->kernel, LINE_MERGE, p);
+        line_dim(s->flow, line, m, a, 0);
+        line_dim(s->flow, line, m, b, 0);
+    }
+    const char *why;
+    bool may = r->kernel->line.n > lines && flow_merged(s->flow->arena, s->flow, r->kernel, &why);
+    if (!may) r->kernel->line.n = lines;
+    return may;
 }
