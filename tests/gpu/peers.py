@@ -95,7 +95,7 @@ class Llama(torch.nn.Module):
                                                                torch.nn.RMSNorm(width), linear(width, 2 * inner),
                                                                linear(inner, width)]) for _ in range(layers))
         self.last, self.head = torch.nn.RMSNorm(width), linear(width, words)
-        angle = torch.outer(torch.arange(1024), 1e4 ** (-torch.arange(0, 64, 2) / 64)).repeat(1, 2)
+        angle = torch.outer(torch.arange(1024.0), 1e4 ** (-torch.arange(0, 64, 2) / 64)).repeat(1, 2)
         self.register_buffer("cos", angle.cos())
         self.register_buffer("sin", angle.sin())
 
