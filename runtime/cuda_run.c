@@ -15,33 +15,40 @@
 #include <string.h>
 
 enum { KERNEL_ALIGN = 16 }; /* what kernels fetch at once */
-enum { FAULT_BYTES = 256, MEMORY_TYPE = 2, ON_DEVICE = 2, CAPTURE_THREAD = 1 };
+enum { FAULT_BYTES = 256, MEMORY_TYPE = 2, ON_DEVICE = 2, DEVICE_ORDINAL = 9, CAPTURE_THREAD = 1 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+enum { HERE, ON_GPU, ON_OTHER }; /* where a port's data lie */
+
 /* The driver knows no memory of the host but what it pinned, and says so by a type of 0. */
-static int is_remote(const CudaDriver *cu, const void *data) {
+static int place_of(const CudaShared *s, const void *data) {
     unsigned type = 0;
-    void *value = &type;
-    int what = MEMORY_TYPE;
-    return data && cu->pointer_attributes(1, &what, &value, cuda_address(data)) == 0 &&
-           type == ON_DEVICE;
+    int device = -1, what[] = {MEMORY_TYPE, DEVICE_ORDINAL};
+    void *value[] = {&type, &device};
+    if (!data || s->cu.pointer_attributes(2, what, value, cuda_address(data)) != 0) return HERE;
+    return type != ON_DEVICE ? HERE : device == s->device ? ON_GPU : ON_OTHER;
 }
 
-/* Notes which ports lie on the device; says whether all do. */
-static int find_remote(weir_instance *in, const weir_tensor *inputs, const weir_tensor *outputs) {
+/* Notes which ports lie on the device; `all`: every one does. */
+static weir_status find_remote(weir_instance *in, const weir_tensor *inputs,
+                               const weir_tensor *outputs, int *all) {
     CudaState *d = in->device;
     const weir_model *m = &in->program->model;
-    int all = 1;
+    *all = 1;
     for (int i = 0; i < m->ninputs + m->noutputs; i++) {
-        const weir_port *port = i < m->ninputs ? &m->inputs[i] : &m->outputs[i - m->ninputs];
+        int k = i < m->ninputs ? i : i - m->ninputs;
+        const weir_port *port = i < m->ninputs ? &m->inputs[k] : &m->outputs[k];
         const weir_tensor *t = i < m->ninputs ? inputs : outputs;
-        d->remote[i] =
-            (char)(t && !weir_is_object(port->dtype) &&
-                   is_remote(&d->shared->cu, t[i < m->ninputs ? i : i - m->ninputs].data));
-        all &= d->remote[i];
+        int place = t && !weir_is_object(port->dtype) ? place_of(d->shared, t[k].data) : HERE;
+        if (place == ON_OTHER)
+            return weir_instance_fail(
+                in, WEIR_E_ARGUMENT, "%s \"%s\" lies on another GPU than this instance, GPU %d",
+                i < m->ninputs ? "input" : "output", port->name, d->shared->device);
+        d->remote[i] = place == ON_GPU;
+        *all &= d->remote[i];
     }
-    return all;
+    return WEIR_OK;
 }
 
 /* Elements that output k may get: an output whose size calls decide before anything is written has
@@ -482,8 +489,9 @@ weir_status cuda_run(weir_instance *in, const weir_tensor *inputs, weir_tensor *
     int error = cuda_enter(in);
     if (error) return cuda_check(in, error, "entering the GPU's context");
     d->on = d->stream;
-    find_remote(in, inputs, outputs);
-    weir_status s = begin(in, inputs, outputs);
+    int all;
+    weir_status s = find_remote(in, inputs, outputs, &all);
+    if (!s) s = begin(in, inputs, outputs);
     if (!s) s = finish(in, outputs, d->shared->cu.stream_wait(d->on));
     cuda_leave(in);
     return s;
@@ -503,12 +511,14 @@ static int may_begin(weir_instance *in, cu_handle on) {
 static weir_status submit(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs) {
     CudaState *d = in->device;
     const CudaDriver *cu = &d->shared->cu;
-    int all = find_remote(in, inputs, outputs);
+    int all;
+    weir_status s = find_remote(in, inputs, outputs, &all);
+    if (s) return s;
     if (d->out && !all)
         return weir_instance_fail(in, WEIR_E_ARGUMENT,
                                   "a run was submitted: wait for it before one whose inputs or "
                                   "outputs do not lie on the GPU");
-    weir_status s = begin(in, inputs, outputs);
+    s = begin(in, inputs, outputs);
     if (!s && d->frame.status)
         s = weir_instance_fail(in, (weir_status)d->frame.status, "%s", d->frame.reason);
     if (!s) s = cuda_check(in, cu->event_record(d->ended, d->on), "marking the end of a run");

@@ -5,10 +5,10 @@
  *
  * Runs the first three times alike (the second is recorded, the third launched as recorded), with
  * other data, with another size, on memory of the device, asynchronously on the caller's stream;
- * makes instances that share, on both devices, and one on a device that is not there. The second
- * gets an index that is out of range, whose kernel must be named. With a real device it also asks
- * for more memory than there is, runs instances on threads at once, and has a kernel write where it
- * may not. Prints what fails; exit code 1. */
+ * makes instances that share, on both devices, and one on a device that is not there; gives one
+ * data of another device. The second gets an index that is out of range, whose kernel must be
+ * named. With a real device it also asks for more memory than there is, runs instances on threads
+ * at once, and has a kernel write where it may not. Prints what fails; exit code 1. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -101,6 +101,21 @@ static void device_data(const weir_model *m, weir_instance *in) {
     check(!cu.get(y, (uintptr_t)b, sizeof y) && is_relu(x, y, N), "device memory", NULL);
     cu.drop((uintptr_t)a);
     cu.drop((uintptr_t)b);
+}
+
+/* Data on device 1 for an instance on the first, which the current context is of. */
+static void other_device(const weir_model *m, weir_instance *in) {
+    void *context = NULL;
+    float x[N] = {0};
+    if (cu.retain(&context, 1)) return;
+    cu.push(context);
+    float *there = on_device(x, sizeof x);
+    weir_tensor given = tensor(there, N), room = tensor(x, N);
+    check(weir_run(m, in, &given, &room) == WEIR_E_ARGUMENT && strstr(m->error(in), "another GPU"),
+          "data on another device", m->error(in));
+    cu.drop((uintptr_t)there);
+    cu.pop(&context);
+    cu.release(1);
 }
 
 /* y = max(max(x, 0), 0), the second run on what the first gave, with no wait between. */
@@ -245,6 +260,7 @@ static void relu(const weir_model *m) {
     check(open_driver(), "driver", NULL);
     device_data(m, one);
     own_stream(m, one);
+    if (two) other_device(m, one);
     run(m, one, "a run after submitted ones", N, 2);
     close_driver();
     weir_destroy(m, one);

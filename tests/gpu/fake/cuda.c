@@ -40,8 +40,11 @@ typedef struct Block {
     char *at, *map;
     size_t bytes, mapped;
     bool host;
+    int device;
 } Block;
 
+static char device_context[2];
+static int pushed[16], current = -1; /* devices of the contexts that were pushed */
 static Block *blocks;
 static size_t used, contexts, streams, events, modules, graphs, execs;
 
@@ -65,7 +68,8 @@ static int block_new(size_t bytes, bool host, char **out) {
     char *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!b || map == MAP_FAILED) return MEMORY;
     mprotect(map + mapped - PAGE, PAGE, PROT_NONE);
-    *b = (Block){blocks, map + mapped - PAGE - room, map, bytes, mapped, host};
+    *b = (Block){blocks, map + mapped - PAGE - room,       map, bytes, mapped,
+                 host,   pushed[current < 0 ? 0 : current]};
     if (!host) memset(b->at, 0xa5, bytes < 1 << 20 ? bytes : 1 << 20);
     blocks = b;
     used += host ? 0 : bytes;
@@ -113,14 +117,13 @@ int cuMemFreeHost(void *at) {
 }
 int cuPointerGetAttributes(unsigned n, const int *what, void **value, uint64_t at) {
     const Block *b = block_of(at);
-    if (n != 1 || *what != 2) return INVALID;
-    *(unsigned *)*value = !b ? 0 : b->host ? 1 : 2;
+    if (n != 2 || what[0] != 2 || what[1] != 9) return INVALID;
+    *(unsigned *)value[0] = !b ? 0 : b->host ? 1 : 2;
+    *(int *)value[1] = b ? b->device : -2;
     return OK;
 }
 
 /* ---- devices, contexts ----------------------------------------------------------------------- */
-
-static int current = -1;
 
 int cuInit(unsigned flags) {
     return flags ? INVALID : OK;
@@ -139,9 +142,8 @@ int cuDeviceGetAttribute(int *value, int what, int device) {
     return OK;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
-    static char of[2];
     contexts++;
-    *context = &of[device];
+    *context = &device_context[device];
     return OK;
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
@@ -150,8 +152,8 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
     return OK;
 }
 int cuCtxPushCurrent_v2(void *context) {
-    (void)context;
-    current++;
+    if (current + 1 == 16) return INVALID;
+    pushed[++current] = (int)((char *)context - device_context);
     return OK;
 }
 int cuCtxPopCurrent_v2(void **context) {
