@@ -113,10 +113,10 @@ void weir_device_call(weir_frame *f, weir_call *c, weir_call_fn *function) {
     if (c->status) return;
     function(c);
     for (int i = c->nin; i < n && !c->status; i++) {
-        weir_tensor *t = operand(c, i);
-        if (!t->data) continue;
-        int error = d->shared->cu.to_device(cuda_address(device[i]), t->data,
-                                            (size_t)cuda_tensor_bytes(t), d->on);
+        const weir_tensor *t = operand(c, i);
+        int64_t bytes = t->data ? cuda_tensor_bytes(t) : 0;
+        if (!bytes) continue;
+        int error = d->shared->cu.to_device(cuda_address(device[i]), t->data, (size_t)bytes, d->on);
         if (!error) error = d->shared->cu.stream_wait(d->on);
         cuda_note(f, error, "a copy to the GPU", NULL);
     }
