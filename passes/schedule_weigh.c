@@ -90,11 +90,19 @@ static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing
     return rows;
 }
 
-/* Rows without keys sum nothing: that is 0, and not 0 / 0. */
-static bool has_keys(const Operands *o, int key) {
+/* Rows without keys sum nothing: that is 0, and not 0 / 0, unless the sum is divided last. */
+static bool has_keys(const Operands *o, const Weighing *w) {
     Ctx *ctx = o->flow->ctx;
     DimEnv env = map_env(o->flow->arena, o->flow, o->root);
-    return dim_ge0(ctx, dim_addc(ctx, o->root->dim.at[key].extent, -1), &env);
+    Dim keys = o->root->dim.at[w->dim[w->root][w->key]].extent;
+    if (!dim_ge0(ctx, dim_addc(ctx, keys, -1), &env)) return false;
+    if (!w->end || w->weights < 0) return true;
+    Map any = *o->root; /* every row, also those that its constraint leaves out */
+    any.cons.n = 0;
+    env = map_env(o->flow->arena, o->flow, &any);
+    DimSubst first[] = {{weighing_row(ctx), any.dim.at[w->dim[w->root][w->row]].sym},
+                        {weighing_key(ctx), dim_const(ctx, 0)}};
+    return dim_ge0(ctx, dim_subst(ctx, w->end, first, 2), &env);
 }
 
 static bool choose_keys(const Operands *o, const Machine *m, const Weighing *w, WeighTile *t) {
@@ -148,7 +156,7 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
         t->depth % (t->scores ? t->scores->depth : PLAIN_DEPTH) || t->columns % PLAIN_COLUMNS)
         return false;
     if (map_extent(o.root, row, FEWEST_ROWS) < FEWEST_ROWS ||
-        map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS || !has_keys(&o, key))
+        map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS || !has_keys(&o, w))
         return false;
     if (group_tile(&o, machine, w, t)) return true;
     t->rows = rows_of_block(&o, machine, w, t);
