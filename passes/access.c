@@ -66,6 +66,12 @@ bool access_uses(const Map *map, const Access *a, int d) {
     return false;
 }
 
+bool access_reduced(const Map *map, const Access *a) {
+    for (int d = 0; d < map->dim.n; d++)
+        if (map_reduces(map, d) && access_uses(map, a, d)) return true;
+    return false;
+}
+
 bool access_slides(const Map *map, const Access *a) {
     for (int k = 0; k < a->rank; k++) {
         bool out = false, reduced = false;

@@ -51,6 +51,8 @@ bool val_fixed(const Map *map, int v, int dim);
 int read_converted(const Body *b, int v, DType to);
 /* Does an index of the access use dim d of the map? */
 bool access_uses(const Map *map, const Access *a, int d);
+/* Does it use a dim that the map reduces? */
+bool access_reduced(const Map *map, const Access *a);
 /* Does an index of the access use an output dim and a reduced one? Then windows slide over it. */
 bool access_slides(const Map *map, const Access *a);
 /* By container: the only map that writes it, or -1 (none, several, or a call or region does). */

@@ -226,6 +226,27 @@ static bool same_volumes(const Rows *r) {
     return equal;
 }
 
+/* Is what map p reduces long, and side by side in memory along an outer dim, and are results too
+ * few to keep a GPU busy a thread each? Threads then take parts of it side by side, which they do
+ * for one reduction alone. */
+static bool reduces_columns(const Rows *r, int p) {
+    enum { LONG = 128, MUCH = 1 << 18 };
+    const Map *m = r->flow->map.at[r->map[p]];
+    bool outer[MAP_DIMS], across = false;
+    double length = 1;
+    if (!map_is_reduction(m) || r->tasks >= (double)r->machine->live_threads) return false;
+    outer_dims(r, p, outer);
+    for (int d = 0; d < m->dim.n; d++) {
+        if (map_reduces(m, d)) length *= (double)map_extent(m, d, 1);
+        for (int v = 0; outer[d] && v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            across |= val->kind == VAL_READ && access_reduced(m, &val->read) &&
+                      access_stride(r->flow, m, &val->read, d, r->machine->warp) == 1;
+        }
+    }
+    return across && length >= LONG && map_volume(m, 1) >= MUCH;
+}
+
 static bool may_run_in_rows(const Rows *r) {
     for (int p = 0; p < r->n; p++) {
         const Map *m = r->flow->map.at[r->map[p]];
@@ -235,6 +256,7 @@ static bool may_run_in_rows(const Rows *r) {
             if (m->dim.at[d].seq) return false;
         bool tiles = wants_tiles(r->flow, m);
         if (tiles && (r->machine->block_threads || !shares_rows(r, p))) return false;
+        if (r->machine->block_threads && reduces_columns(r, p)) return false;
     }
     return same_volumes(r);
 }

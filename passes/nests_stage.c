@@ -6,8 +6,8 @@
  * the reduced dims on theirs, tails as full tiles. Elements of the box that the container does not
  * have become what the read gives outside (zero where it never is): so nobody asks again. The dim
  * that goes with the map's lanes is stored last, so that the lanes of neighbouring threads lie side
- * by side; where it is not the last in memory, rows are longer by some lanes, so that copying does
- * not put neighbours into one bank. */
+ * by side; where it is not the last in memory, rows are longer by some lanes, a word at least, so
+ * that copying does not put neighbours into one bank. */
 #include "passes/nests_leaf.h"
 
 /* The map's box while the block's tile of the root is computed: reduced dims as they run now. */
@@ -110,8 +110,9 @@ static void open_copy(Leaf *f, int cont, Copy *copy) {
     Dim box[RANK_MAX];
     copy->last = lane_index(f, &copy->read->read);
     stored_order(copy, copy->size, box);
+    int64_t word = 32 / dtype_bits(c->type), more = f->plan->lanes > word ? f->plan->lanes : word;
     if (copy->last < c->rank - 1)
-        box[c->rank - 1] = dim_addc(lo->ctx, box[c->rank - 1], f->plan->lanes);
+        box[c->rank - 1] = dim_addc(lo->ctx, box[c->rank - 1], more > 1 ? more : 1);
     const char *name = internf(lo->ctx, "%s.%d", c->name, lo->fresh++);
     copy->buf = nest_buf(lo->nest, name, BUF_SHARED, c->type, box, c->rank);
     nest_decl(lo->nest, &lo->shared, copy->buf);

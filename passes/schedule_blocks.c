@@ -502,6 +502,9 @@ static double fetched(const Rows *r, const Map *m, int dim) {
 /* Would threads that own results be busier, and fetch less, than blocks that share rows? */
 static bool own_better(const Rows *r, const int *dims, int n) {
     double owned = 0, shared = 0, live = machine_of(r)->live_threads, results = 1;
+    Split split = split_reduction(r);
+    int64_t each[MAP_DIMS];
+    if (n) own_each(r, dims, n, &split, each);
     for (int d = 0; d < r->root->dim.n; d++)
         if (!map_reduces(r->root, d)) results *= (double)map_extent(r->root, d, unknown_extent);
     for (int p = 0; p < r->kernel->map.n; p++) {
@@ -511,7 +514,7 @@ static bool own_better(const Rows *r, const int *dims, int n) {
         if (p == r->kernel->map.n - 1 && n) inner = dims[n - 1];
         if (dim < 0) return true;
         double volume = map_volume(m, unknown_extent), row = volume / results;
-        double threads = results * split_reduction(r).parts, busy = threads < live ? threads : live;
+        double threads = results * split.parts, busy = threads < live ? threads : live;
         double wide = row < machine_of(r)->block_threads ? row : machine_of(r)->block_threads;
         double all = results * wide;
         owned += volume * (inner < 0 ? 8 : fetched(r, m, inner)) / busy;

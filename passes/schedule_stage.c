@@ -268,17 +268,21 @@ static bool only_read(const Map *m, int read) {
 
 bool stage_transposed(Rows *r, const int *dims, int n) {
     Tiles t = {.r = r, .map = r->root, .dims = dims, .n = n};
-    int side = r->s->env->machine->warp, read = -1, other = -1;
+    const Machine *machine = r->s->env->machine;
+    int read = -1, other = -1;
     if (r->kernel->map.n != 1 || map_is_reduction(t.map) || t.map->cons.n) return false;
     for (int v = 0; v < t.map->body.val.n && other < 0; v++) {
         other = transposed_dim(&t, &t.map->body.val.at[v]);
         read = v;
     }
     if (other < 0 || !only_read(t.map, read)) return false;
+    int64_t side = 2 * machine->warp;
+    bool words = dtype_bits(t.map->body.val.at[read].type) >= 32;
+    if (words || extent_of(&t, dims[n - 1]) < side || extent_of(&t, other) < side) side /= 2;
     for (int i = 0; i < n; i++) t.threads[dims[i]] = t.each[dims[i]] = 1;
     t.threads[dims[n - 1]] = side;
-    t.each[other] = EACH;
-    t.threads[other] = side / EACH;
+    t.threads[other] = machine->block_threads / side;
+    t.each[other] = side / t.threads[other];
     tile_lines(&t, LINE_BLOCK);
     tile_lines(&t, LINE_THREAD);
     line_dim(r->s->flow, kernel_line(r->s->flow, r->kernel, LINE_UNROLL, 0), t.map, other, 0);

@@ -102,17 +102,11 @@ static int best_parts(const Map *m, const Product *p, int dim) {
 /* ---- much to little ---------------------------------------------------------------------------
  */
 
-static bool uses_reduced(const Map *m, const Access *a) {
-    for (int d = 0; d < m->dim.n; d++)
-        if (map_reduces(m, d) && access_uses(m, a, d)) return true;
-    return false;
-}
-
 /* Do neighbours along dim d lie side by side in what the map reduces? */
 static bool side_by_side(const Splitting *s, const Map *m, int d) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
-        if (val->kind == VAL_READ && uses_reduced(m, &val->read) &&
+        if (val->kind == VAL_READ && access_reduced(m, &val->read) &&
             access_stride(s->e.flow, m, &val->read, d, BLOCK_RESULTS) == 1)
             return true;
     }
