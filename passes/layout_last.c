@@ -5,6 +5,7 @@
  * channels. Its operands come to shared memory in pieces of PIECE_BYTES, so what is reduced should
  * lie side by side: images [n,c,y,z] are stored as (n, y, z, c), and their weights [o,c,r,s] as
  * (o, r, s, c), so that a piece is channels of one place, inside the image or outside as a whole.
+ * So are the weights of a depthwise one, which threads take by channels.
  * The choice spreads as blocks of channels do (layout_block.c), over regions that hold at least one
  * image which windows of such a product slide over. */
 #include "passes/layout.h"
@@ -51,15 +52,18 @@ static bool *find_wanted(const Layouts *l, const int *channel, const int *region
     return wanted;
 }
 
-/* The reduced dim that the channels of the image run along, or -1. */
-static int reduced_dim(const Map *m, const Contraction *r, Dim channel) {
+/* The dim of the sum, or of a batch of them (depthwise), that the channels of the image run along,
+ * or -1. */
+static int channel_dim(const Map *m, const Contraction *r, Dim channel) {
     for (int d = 0; d < m->dim.n; d++)
-        if (r->role[d] == ROLE_K && dim_uses(channel, m->dim.at[d].sym)) return d;
+        if ((r->role[d] == ROLE_K || r->role[d] == ROLE_BATCH) &&
+            dim_uses(channel, m->dim.at[d].sym))
+            return d;
     return -1;
 }
 
-/* The index of the weights that runs along reduced dim d, where others come behind it; else -1. */
-static int reduced_index(const Layouts *l, const Map *m, const Access *weights, int d) {
+/* The index of the weights that runs along dim d, where others come behind it; else -1. */
+static int weights_index(const Layouts *l, const Map *m, const Access *weights, int d) {
     const Cont *c = &l->flow->cont.at[weights->cont];
     int64_t behind = 1;
     int at = -1;
@@ -79,8 +83,8 @@ static void turn_weights(Layouts *l, const int *channel) {
         Access *weights = &m->body.val.at[r.b].read;
         Cont c = l->flow->cont.at[weights->cont];
         if (!l->flow->cont.at[image->cont].layout || channel[image->cont] < 0) continue;
-        int d = reduced_dim(m, &r, image->at[channel[image->cont]]);
-        int k = reduced_index(l, m, weights, d);
+        int d = channel_dim(m, &r, image->at[channel[image->cont]]);
+        int k = weights_index(l, m, weights, d);
         if (k < 0 || c.kind != CONT_PARAM || c.layout) continue;
         c.layout = stored_last(l, &c, k);
         weights->cont = layout_weights(l, weights->cont, &c);

@@ -69,7 +69,7 @@ class Checks:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        for text in ("gemm_f16", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "wide_f16",
+        for text in ("gemm_f16", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "depthwise_channels", "wide_f16",
                      "thin_f16", "thin_rows", "wide_rows", "short_rows", "codes_u4",
                      "attention", "group_f16", "group_ragged", "attention_group"):
             out, gpu = {}, "sm_90a" if "group" in text else "sm_80"
