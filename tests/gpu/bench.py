@@ -45,9 +45,9 @@ def softmax_maps(t, x, p, dims, at):
             f"map p [{dims}] {{ {t}(exp(f32({x}[{at}]) - top[{row}]) / total[{row}]) -> {p}[{at}] }}\n")
 
 
-def softmax(t, n):
-    maps = softmax_maps(t, "x", "y", f"i:{n}, j:{n}", "i,j")
-    return f"flow m {{ in x : {t}[{n},{n}] tmp top : f32[{n}] tmp total : f32[{n}] out y : {t}[{n},{n}]\n{maps} }}"
+def softmax(t, n, rows):
+    maps = softmax_maps(t, "x", "y", f"i:{rows}, j:{n}", "i,j")
+    return f"flow m {{ in x : {t}[{rows},{n}] tmp top : f32[{rows}] tmp total : f32[{rows}] out y : {t}[{rows},{n}]\n{maps} }}"
 
 
 def layer_norm(t, n):
@@ -80,6 +80,20 @@ def thin(t, n):
 TINY = "flow m { in x : f32[1024] out y : f32[1024] map y [i:1024] { max(x[i], 0) -> y[i] } }"
 
 
+def one_map(t, n, out, body):
+    return f"flow m {{ in x : {t}[{n},{n}] out y : {t}[{out}]\nmap p [i:{n}, j:{n}] {{ {body} }} }}"
+
+
+def rows(t, n, size):
+    short, area = 128, n * n
+    yield (f"softmax_short_{t}", softmax(t, short, area // short), t, [(area // short, short)], lambda T, x: T.softmax(x, -1), 0,
+           2 * size * area)
+    yield f"columns_{t}", one_map(t, n, n, "f32(x[i,j]) -> y[j] sum:f32"), t, [(n, n)], lambda T, x: x.sum(0), 0, size * area
+    yield (f"greatest_{t}", one_map(t, n, 1, "f32(x[i,j]) -> y[0] max:f32"), t, [(n, n)], lambda T, x: x.max().reshape(1), 0,
+           size * area)
+    yield f"transpose_{t}", one_map(t, n, f"{n},{n}", "x[j,i] -> y[i,j]"), t, [(n, n)], lambda T, x: x.t().contiguous(), 0, 2 * size * area
+
+
 # name -> text, type, shapes of the inputs, what torch does, operations, bytes
 def cases():
     square = [(n, f"{n}x{n}") for n in (1024, 2048, 4096, 8192)]
@@ -93,9 +107,11 @@ def cases():
         yield f"thin_{t}", thin(t, n), t, [(1, n), (n, n)], lambda T, x, w: x @ w, 0, 2 * n * n
     for t, size in {**half, "f32": 4}.items():
         n = 8192
-        yield f"softmax_{t}", softmax(t, n), t, [(n, n)], lambda T, x: T.softmax(x, -1), 0, 2 * size * n * n
+        yield f"softmax_{t}", softmax(t, n, n), t, [(n, n)], lambda T, x: T.softmax(x, -1), 0, 2 * size * n * n
         yield (f"layer_norm_{t}", layer_norm(t, n), t, [(n, n)], lambda T, x: T.nn.functional.layer_norm(x, x.shape[-1:]), 0,
                2 * size * n * n)
+        if t != "bf16":
+            yield from rows(t, n, size)
         yield f"add_relu_{t}", chain(t, n), t, [(n, n)] * 2, lambda T, x, z: T.relu(x + z), 0, 3 * size * n * n
     for t in half:
         for n in (512, 2048):
