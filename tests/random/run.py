@@ -25,11 +25,12 @@ def weir_test(weir, folders, kind, jobs, form, engine):
     rtol, atol = TOLERANCE[kind]
     found = {}
     for at in range(0, len(folders), 2000):
-        with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        with tempfile.TemporaryDirectory() as work:
+            out = pathlib.Path(work, "found.json")
             subprocess.run([weir, "test", *folders[at:at + 2000], f"--engine={engine}", "-j", str(jobs), "--timeout=60",
-                            f"--form={form}", f"--rtol={rtol}", f"--atol={atol}", f"--json={out.name}"],
+                            f"--form={form}", f"--rtol={rtol}", f"--atol={atol}", f"--json={out}"],
                            stdout=subprocess.DEVNULL, check=False)
-            found.update({case["name"]: case for case in json.loads(out.read().decode(errors="replace"))})
+            found.update({case["name"]: case for case in json.loads(out.read_text(errors="replace"))})
     return found
 
 
