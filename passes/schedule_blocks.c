@@ -396,7 +396,8 @@ static void share_dims(Sharing *s) {
     }
 }
 
-/* False when a block has memory for one row. */
+/* False when threads of several rows would wait for each other: what is handed on is not in
+ * registers. */
 static bool keep_handed_on(Rows *r) {
     bool alone = true;
     int64_t room = machine_of(r)->shared_bytes / 2;
@@ -406,9 +407,11 @@ static bool keep_handed_on(Rows *r) {
         for (int k = 0; k < map_at(r, p)->write.at[0].n; k++) {
             int cont = map_at(r, p)->write.at[0].to[k].cont;
             bool fits = bytes >= 0 && bytes <= room;
-            if (read_outside(r->s, r->kernel, cont) || (!scalar && !fits)) continue;
+            bool kept = !read_outside(r->s, r->kernel, cont) && (scalar || fits);
+            if (!kept || !scalar) alone = false;
+            if (!kept) continue;
             kernel_keep(r->s->flow, r->kernel, p, cont, scalar ? KEEP_REG : KEEP_SHARED);
-            if (!scalar) room -= bytes, alone = false;
+            if (!scalar) room -= bytes;
         }
     }
     return alone;
