@@ -101,6 +101,9 @@ struct DimNode {
     const DimTerm *term;
 };
 
+Dim dim_of_atom(Ctx *ctx, const Atom *atom);
+Dim dim_of_term(Ctx *ctx, const DimTerm *term);
+
 /* Text as the grammar reads it: "4*i + j/16", "N*S", "min(a, b)", "(N+63)/64". */
 void dim_print(Text *out, Dim d);
 const char *dim_str(Ctx *ctx, Dim d); /* in the context's arena: for messages */

@@ -62,16 +62,26 @@ void dim_symbols(Dim d, void (*fn)(void *user, Dim sym), void *user) {
     for (; atom; atom = next_symbol(d, atom->name, NULL)) fn(user, atom_box(atom)->self);
 }
 
+/* ---- parts as dims --------------------------------------------------------------------------- */
+
+Dim dim_of_atom(Ctx *ctx, const Atom *atom) {
+    return try_term(ctx, 1, mono_atom(ctx, atom));
+}
+
+Dim dim_of_term(Ctx *ctx, const DimTerm *term) {
+    return try_term(ctx, term->coef, term_mono(term));
+}
+
 /* ---- substitution and evaluation ------------------------------------------------------------- */
 
 static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n) {
     if (atom->kind == ATOM_SYM) {
         for (int i = 0; i < n; i++)
             if (dim_sym_name(subst[i].sym) == atom->name) return subst[i].to;
-        return try_term(ctx, 1, mono_atom(ctx, atom));
+        return dim_of_atom(ctx, atom);
     }
     Dim a = try_subst(ctx, atom->a, subst, n), b = try_subst(ctx, atom->b, subst, n);
-    if (a == atom->a && b == atom->b) return try_term(ctx, 1, mono_atom(ctx, atom));
+    if (a == atom->a && b == atom->b) return dim_of_atom(ctx, atom);
     return a && b ? try_atom(ctx, atom->kind, a, b) : NULL;
 }
 

@@ -318,7 +318,7 @@ void warps_fetch(Warps *w, const Operand *o, Stmts *into) {
     Dim parts = warps_const(w, w->plan->reduced.block / GROUP), two = warps_const(w, 2);
     Dim m = warps_open(w, "m", warps_const(w, o->side->warp / step->rows), LOOP_UNROLL, &into);
     Dim h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, &into);
-    Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
+    Dim row = warps_row(w, m, h);
     Dim side = sum(w, o->first, row);
     into = when(
         w, dim_addc(lo->ctx, dim_sub(lo->ctx, warps_total(w, w->root->map, o->side), side), -1),
@@ -405,7 +405,7 @@ static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     if (!n) n = open_columns(w, &into);
     Dim h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, &into);
     Dim l = warps_open(w, "l", warps_const(w, step->columns / PAIRS), LOOP_VECTOR, &into);
-    Dim row = sum(w, sum(w, w->row, times(w, m, step->rows)), sum(w, times(w, h, GROUP), w->group));
+    Dim row = warps_row(w, m, h);
     Dim column = sum(w, sum(w, w->column, times(w, n, step->columns)),
                      sum(w, times(w, w->pair, step->columns / PAIRS), l));
     Dim reduced = sum(w, times(w, k, step->depth), q), acc[] = {m, n, h, l};

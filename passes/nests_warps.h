@@ -85,6 +85,8 @@ static inline int64_t warps_halves(const WarpStep *step) {
 
 /* The sums of a thread, zero: w->acc. */
 void warps_sums(Warps *w, Stmts *into);
+/* A thread's row, in the block, of step m along rows and half h of the step's. */
+Dim warps_row(const Warps *w, Dim m, Dim h);
 /* An element of these, or a pair of neighbouring columns in lanes: opens the loops over all. */
 typedef struct WarpElement {
     Dim m, n, h; /* of a thread's: step along rows, along columns, half of the step's rows */

@@ -15,6 +15,11 @@ static void store_sum(Leaf *f, const Lane *lane, const Access *acc, Stmts *into)
     finish_body(f, s);
 }
 
+Dim warps_row(const Warps *w, Dim m, Dim h) {
+    Dim row = sum(w, times(w, m, w->step->rows), sum(w, times(w, h, GROUP), w->group));
+    return sum(w, w->row, row);
+}
+
 WarpElement warps_element(Warps *w, Stmts **into) {
     Lowering *lo = w->lo;
     const WarpStep *step = w->step;
@@ -25,8 +30,7 @@ WarpElement warps_element(Warps *w, Stmts **into) {
     e.n = warps_open(w, "n", warps_const(w, columns->warp / step->columns), LOOP_UNROLL, into);
     e.h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, into);
     e.lane = (Lane){.var = lowering_var(lo, "l", warps_const(w, pair)), .width = pair, .row = true};
-    e.row = sum(w, times(w, e.m, step->rows), sum(w, times(w, e.h, GROUP), w->group));
-    e.row = sum(w, w->row, e.row);
+    e.row = warps_row(w, e.m, e.h);
     e.column = sum(w, times(w, e.n, step->columns), sum(w, times(w, w->pair, pair), e.lane.var));
     e.column = sum(w, w->column, e.column);
     Dim at[] = {e.m, e.n, e.h, e.lane.var};
@@ -63,8 +67,7 @@ static bool turn_elements(Warps *w, WarpElement *e, Stmts **into) {
               (Access){buf, 1, arena_copy(lo->arena, to, sizeof to)});
     lo->env.n = mark;
     e->lane = (Lane){.var = lowering_var(lo, "l", wide), .width = step->columns, .row = true};
-    e->row = sum(w, times(w, e->m, step->rows), sum(w, times(w, e->h, GROUP), w->group));
-    e->row = sum(w, w->row, e->row);
+    e->row = warps_row(w, e->m, e->h);
     e->column =
         sum(w, times(w, sum(w, times(w, e->n, PAIRS), w->pair), step->columns), e->lane.var);
     e->column = sum(w, w->column, e->column);

@@ -66,22 +66,12 @@ static const char *atom_part(CNest *c, const Atom *a) {
                y, x, y);
 }
 
-static Dim atom_dim(CNest *c, const Atom *a) {
-    switch (a->kind) {
-    case ATOM_SYM: return dim_sym(c->ctx, a->name);
-    case ATOM_DIV: return dim_div(c->ctx, a->a, a->b);
-    case ATOM_MOD: return dim_mod(c->ctx, a->a, a->b);
-    case ATOM_MIN: return dim_min(c->ctx, a->a, a->b);
-    default: return dim_max(c->ctx, a->a, a->b);
-    }
-}
-
 /* The varying atoms of a term, times what is equal in all lanes. */
 static const char *term_part(CNest *c, const DimTerm *t) {
     const char *product = NULL;
     Dim rest = dim_const(c->ctx, t->coef);
     for (int i = 0; i < t->natoms; i++) {
-        Dim d = atom_dim(c, t->atom[i]);
+        Dim d = dim_of_atom(c->ctx, t->atom[i]);
         if (!varies(c, d) && !known_part(c, d)) {
             rest = dim_mul(c->ctx, rest, d);
             continue;
@@ -94,12 +84,6 @@ static const char *term_part(CNest *c, const DimTerm *t) {
     return dim_is(rest, 1) ? product : str(c, "%s * %s", product, scalar_text(c, rest));
 }
 
-static Dim term_dim(CNest *c, const DimTerm *t) {
-    Dim d = dim_const(c->ctx, t->coef);
-    for (int i = 0; i < t->natoms; i++) d = dim_mul(c->ctx, d, atom_dim(c, t->atom[i]));
-    return d;
-}
-
 /* The name of d as a vector. */
 static const char *vector_part(CNest *c, Dim d) {
     const char *known = known_part(c, d), *sum = NULL, *type = mask_type(c, 64);
@@ -108,7 +92,7 @@ static const char *vector_part(CNest *c, Dim d) {
     for (int i = 0; i < d->nterms; i++) {
         const char *x = term_part(c, &d->term[i]);
         if (!x)
-            rest = dim_add(c->ctx, rest, term_dim(c, &d->term[i]));
+            rest = dim_add(c->ctx, rest, dim_of_term(c->ctx, &d->term[i]));
         else
             sum = sum ? str(c, "%s + %s", sum, x) : x;
     }

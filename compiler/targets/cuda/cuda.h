@@ -30,14 +30,24 @@ typedef struct StepRates {
 } StepRates;
 void target_cuda_steps(Machine *m, const StepRates *rates); /* fills in m->step */
 
+/* A `use` block: its loops, the one over columns (n) only of a step of several warps, around one
+ * body c = fma(a, b, c). */
+typedef struct CudaUse {
+    const CudaStep *how;
+    const Stmt *q, *n, *h, *l;
+    const Access *a, *b, *c;
+} CudaUse;
+
 /* emit_warp.c */
+CudaUse cuda_use_of(const Stmt *s);
+void cuda_use_loops(CNest *c, const CudaUse *x); /* names for their variables */
 void cuda_use(CNest *c, const Stmt *s);
 /* Declares a fragment: of each thread the pairs that it has, as words, four for each 16 rows and
  * columns in the order in which a step takes them. Which word of a thread an access begins in. */
 void cuda_fragment(CNest *c, const Stmt *s);
 int64_t cuda_fragment_word(CNest *c, const Access *a);
 /* emit_group.c: a step of several warps; what it calls, as pieces of helpers */
-void cuda_group(CNest *c, const Stmt *s);
+void cuda_group(CNest *c, const CudaUse *x);
 /* Before a `steps` block, and where it was waited for. */
 void cuda_settle(CNest *c, const Stmt *steps, bool before);
 const char *cuda_group_helpers(Arena *arena);

@@ -13,43 +13,16 @@
 
 #include <string.h>
 
-typedef struct Group {
-    const CudaStep *how;
-    const Stmt *q, *n, *h, *l;
-    const Access *a, *b, *c;
-    int64_t columns;
-} Group;
-
-static const Access *operand(const Body *b, int val) {
-    const Val *v = &b->val.at[body_unconverted(b, val)];
-    return v->kind == VAL_READ ? &v->read : NULL;
-}
-
-static const Stmt *only(const Stmt *s) {
-    return s && s->body.n == 1 ? s->body.at[0] : NULL;
-}
-
-static Group group_of(const Stmt *s) {
-    Group x = {.how = target_cuda_step(s->use), .q = only(s)};
-    x.n = only(x.q);
-    x.h = only(x.n);
-    x.l = only(x.h);
-    const Stmt *body = only(x.l);
-    if (!body || body->kind != STMT_BODY || body->store.n != 1 ||
-        !dim_is_const(x.n->extent, &x.columns))
-        BUG("a block for \"%s\" holds something else", s->use);
-    const Val *v = &body->code.val.at[body->store.at[0].val];
-    x.c = &body->store.at[0].to;
-    x.a = operand(&body->code, v->arg[0]);
-    x.b = operand(&body->code, v->arg[1]);
-    if (!x.a || !x.b) BUG("a block for \"%s\" multiplies no reads", s->use);
-    x.columns *= x.how->row.columns;
-    return x;
+/* That the step has. */
+static int columns_of(const CudaUse *x) {
+    int64_t eights = 0;
+    dim_is_const(x->n->extent, &eights);
+    return (int)eights * x->how->row.columns;
 }
 
 /* `1, 8192` : does it run across the reduction, and bytes between panels; then its first element.
  */
-static const char *matrix(CNest *c, const Group *x, const Access *a, const char **way) {
+static const char *matrix(CNest *c, const CudaUse *x, const Access *a, const char **way) {
     Ctx *ctx = c->ctx;
     const Buf *b = &c->nest->buf.at[a->cont];
     Dim flat = access_flat(c, a), zero = dim_const(ctx, 0), coef, rest;
@@ -66,15 +39,11 @@ static const char *matrix(CNest *c, const Group *x, const Access *a, const char 
     return str(c, "%s + %s", c->buf[a->cont].name, emit_dim_str(&c->names, rest));
 }
 
-static void put_loop(CNest *c, const Stmt *s) {
-    names_var(&c->names, s->var, "?", dim_const(c->ctx, 0), dim_addc(c->ctx, s->extent, -1));
-}
-
 /* The registers in the order of the instruction: eights of columns, halves, lanes. */
-static void put_registers(CNest *c, const Group *x, Text *to) {
+static void put_registers(CNest *c, const CudaUse *x, Text *to) {
     Dim zero = dim_const(c->ctx, 0);
     int element;
-    for (int64_t i = 0; i < x->columns / 2; i++) {
+    for (int64_t i = 0; i < columns_of(x) / 2; i++) {
         int inner = c->names.at.n;
         names_const(&c->names, x->n->var, i / 4, zero, dim_addc(c->ctx, x->n->extent, -1));
         names_const(&c->names, x->h->var, i / 2 % 2, zero, dim_const(c->ctx, 1));
@@ -84,23 +53,19 @@ static void put_registers(CNest *c, const Group *x, Text *to) {
     }
 }
 
-void cuda_group(CNest *c, const Stmt *s) {
-    Group x = group_of(s);
-    int mark = c->names.at.n;
+void cuda_group(CNest *c, const CudaUse *x) {
+    int mark = c->names.at.n, columns = columns_of(x);
     Text to = {.arena = c->arena};
     const char *way_a, *way_b;
-    put_loop(c, x.q);
-    put_loop(c, x.n);
-    put_loop(c, x.h);
-    put_loop(c, x.l);
-    const char *b = matrix(c, &x, x.b, &way_b);
-    put_registers(c, &x, &to);
-    if (c->nest->buf.at[x.a->cont].kind == BUF_FRAGMENT) {
-        put_line(c, "%s_rows_%d<%s>(%s%s + %lld, %s);", x.how->multiply, (int)x.columns, way_b,
-                 text_str(&to), c->buf[x.a->cont].name, (long long)cuda_fragment_word(c, x.a), b);
+    cuda_use_loops(c, x);
+    const char *b = matrix(c, x, x->b, &way_b);
+    put_registers(c, x, &to);
+    if (c->nest->buf.at[x->a->cont].kind == BUF_FRAGMENT) {
+        put_line(c, "%s_rows_%d<%s>(%s%s + %lld, %s);", x->how->multiply, columns, way_b,
+                 text_str(&to), c->buf[x->a->cont].name, (long long)cuda_fragment_word(c, x->a), b);
     } else {
-        const char *a = matrix(c, &x, x.a, &way_a);
-        put_line(c, "%s_%d<%s, %s>(%s%s, %s);", x.how->multiply, (int)x.columns, way_a, way_b,
+        const char *a = matrix(c, x, x->a, &way_a);
+        put_line(c, "%s_%d<%s, %s>(%s%s, %s);", x->how->multiply, columns, way_a, way_b,
                  text_str(&to), a, b);
     }
     names_pop(&c->names, mark);
@@ -120,20 +85,23 @@ static const Stmt *first_use(const Stmt *s) {
 void cuda_settle(CNest *c, const Stmt *steps, bool before) {
     const Stmt *use = first_use(steps);
     if (!use) return;
-    Group x = group_of(use);
+    CudaUse x = cuda_use_of(use);
     const Buf *b = &c->nest->buf.at[x.c->cont], *a = &c->nest->buf.at[x.a->cont];
     int64_t all = 1, words, extent[RANK_MAX];
     if (before && a->kind != BUF_FRAGMENT) return;
     for (int k = 0; k < b->rank; k++) all *= dim_is_const(b->box[k], &extent[k]) ? extent[k] : 0;
     Text out = {.arena = c->arena};
     for (int64_t i = 0; i < all; i++) {
-        text_printf(&out, "%s%s", i ? ", " : "", c->buf[x.c->cont].name);
         int64_t below = all, rest = i;
+        Dim at[RANK_MAX];
+        int element;
         for (int k = 0; k < b->rank; k++) {
             below /= extent[k];
-            text_printf(&out, "_%lld", (long long)(rest / below));
+            at[k] = dim_const(c->ctx, rest / below);
             rest %= below;
         }
+        const Access one = {x.c->cont, b->rank, at};
+        text_printf(&out, "%s%s", i ? ", " : "", reg_name(c, &one, &element));
     }
     if (a->kind == BUF_FRAGMENT && dim_is_const(dim_product(c->ctx, a->box, a->rank), &words))
         for (int64_t i = 0; i < words / (2 * c->threads); i++)
@@ -143,57 +111,41 @@ void cuda_settle(CNest *c, const Stmt *steps, bool before) {
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-static void put_list(Text *out, const char *before, int n, const char *between) {
-    for (int i = 0; i < n; i++) text_printf(out, "%s%s%d", i ? between : "", before, i);
+static void put_list(Text *out, const char *before, int from, int n, const char *behind) {
+    for (int i = 0; i < n; i++)
+        text_printf(out, "%s%s%d%s", i ? ", " : "", before, from + i, behind);
 }
 
-static void put_operands(Text *out, int from, int n) {
-    for (int i = 0; i < n; i++) text_printf(out, "%s%%%d", i ? ", " : "", from + i);
-}
-
-/* c += a b of 64 rows and as many columns. */
-static void put_helper(Text *out, const char *name, const char *type, int columns) {
-    int n = columns / 2;
+/* c += a b of 64 rows and as many columns; `rows`: those of a are in registers. */
+static void put_helper(Text *out, const char *type, int columns, bool rows) {
+    const char *name = rows ? "_rows" : "", *way = rows ? "" : "int ACROSS_A, int LEAD_A, ";
+    int n = columns / 2, behind = n + (rows ? 4 : 1);
     text_printf(out,
-                "//: %s_%d\ntemplate <int ACROSS_A, int LEAD_A, int ACROSS_B, int LEAD_B>\nFN "
-                "void %s_%d(",
-                name, columns, name, columns);
-    put_list(out, "f32 &c", n, ", ");
+                "//: wgmma_%s%s_%d\ntemplate <%sint ACROSS_B, int LEAD_B>\nFN void wgmma_%s%s_%d(",
+                type, name, columns, way, type, name, columns);
+    put_list(out, "f32 &c", 0, n, "");
     text_printf(out,
-                ", const u16 *a, const u16 *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
+                ", const %s *a, const u16 *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
                 "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-                columns, type, type);
-    put_list(out, "%", n, ", ");
-    text_printf(out, "}, %%%d, %%%d, 1, 1, 1, %%%d, %%%d;\"\n        : ", n, n + 1, n + 2, n + 3);
-    for (int i = 0; i < n; i++) text_printf(out, "%s\"+f\"(c%d)", i ? ", " : "", i);
-    text_put(out, "\n        : \"l\"(matrix_at<LEAD_A>(a)), \"l\"(matrix_at<LEAD_B>(b)), "
-                  "\"n\"(ACROSS_A), \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {");
-    put_list(out, "&c", n, ", ");
-    text_printf(
-        out, "};\n    by_warps<%d, ACROSS_A, LEAD_A, ACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n",
-        strcmp(type, "bf16") == 0, columns);
-}
-
-/* The same with rows of a in registers. */
-static void put_rows_helper(Text *out, const char *name, const char *type, int columns) {
-    int n = columns / 2;
-    text_printf(out, "//: %s_%d\ntemplate <int ACROSS_B, int LEAD_B>\nFN void %s_%d(", name,
-                columns, name, columns);
-    put_list(out, "f32 &c", n, ", ");
+                rows ? "u32" : "u16", columns, type, type);
+    put_list(out, "%", 0, n, "");
+    text_put(out, rows ? "}, {" : "}, ");
+    put_list(out, "%", n, behind - n, "");
+    text_printf(out, "%s, %%%d, 1, 1, 1, %%%d", rows ? "}" : "", behind, behind + 1);
+    if (!rows) text_printf(out, ", %%%d", behind + 2);
+    text_put(out, ";\"\n        : ");
+    put_list(out, "\"+f\"(c", 0, n, ")");
+    text_put(out, "\n        : ");
+    if (rows)
+        put_list(out, "\"r\"(a[", 0, 4, "])");
+    else
+        text_put(out, "\"l\"(matrix_at<LEAD_A>(a))");
     text_printf(out,
-                ", const u32 *a, const u16 *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
-                "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-                columns, type, type);
-    put_list(out, "%", n, ", ");
-    text_put(out, "}, {");
-    put_operands(out, n, 4);
-    text_printf(out, "}, %%%d, 1, 1, 1, %%%d;\"\n        : ", n + 4, n + 5);
-    for (int i = 0; i < n; i++) text_printf(out, "%s\"+f\"(c%d)", i ? ", " : "", i);
-    text_put(out, "\n        : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), "
-                  "\"l\"(matrix_at<LEAD_B>(b)), \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {");
-    put_list(out, "&c", n, ", ");
-    text_printf(out, "};\n    by_warps_rows<%d, ACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n",
-                strcmp(type, "bf16") == 0, columns);
+                ", \"l\"(matrix_at<LEAD_B>(b))%s, \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {",
+                rows ? "" : ", \"n\"(ACROSS_A)");
+    put_list(out, "&c", 0, n, "");
+    text_printf(out, "};\n    by_warps%s<%d, %sACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n", name,
+                strcmp(type, "bf16") == 0, rows ? "" : "ACROSS_A, LEAD_A, ", columns);
 }
 
 const char *cuda_group_helpers(Arena *arena) {
@@ -203,9 +155,8 @@ const char *cuda_group_helpers(Arena *arena) {
     text_put(&out, "Steps of several warps.\n\n");
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-            put_helper(&out, arena_printf(arena, "wgmma_%s", types[t]), types[t], columns[i]);
-            put_rows_helper(&out, arena_printf(arena, "wgmma_%s_rows", types[t]), types[t],
-                            columns[i]);
+            put_helper(&out, types[t], columns[i], false);
+            put_helper(&out, types[t], columns[i], true);
         }
     return text_str(&out);
 }

@@ -47,26 +47,15 @@ static bool row_of(CNest *c, const Access *a, const Stmt *loop, int64_t lanes, D
            multiple(c, *first, lanes);
 }
 
-static Dim atom_dim(Ctx *ctx, const Atom *a) {
-    switch (a->kind) {
-    case ATOM_SYM: return dim_sym(ctx, a->name);
-    case ATOM_DIV: return dim_div(ctx, a->a, a->b);
-    case ATOM_MOD: return dim_mod(ctx, a->a, a->b);
-    case ATOM_MIN: return dim_min(ctx, a->a, a->b);
-    case ATOM_MAX: return dim_max(ctx, a->a, a->b);
-    }
-    BUG("an atom of no kind");
-}
-
 /* Of the sum d, the terms that are multiples of n. */
 static Dim multiples(Ctx *ctx, Dim d, int64_t n) {
     Dim sum = dim_const(ctx, 0);
     for (int i = 0; i < d->nterms; i++) {
         const DimTerm *term = &d->term[i];
-        Dim product = dim_const(ctx, term->natoms ? term->coef : term->coef / n * n);
-        for (int k = 0; k < term->natoms; k++)
-            product = dim_mul(ctx, product, atom_dim(ctx, term->atom[k]));
-        if (!term->natoms || term->coef % n == 0) sum = dim_add(ctx, sum, product);
+        if (!term->natoms)
+            sum = dim_addc(ctx, sum, term->coef / n * n);
+        else if (term->coef % n == 0)
+            sum = dim_add(ctx, sum, dim_of_term(ctx, term));
     }
     return sum;
 }

@@ -10,12 +10,6 @@
 
 enum { SIDE = 8 };
 
-typedef struct Step {
-    const CudaStep *how;
-    const Stmt *q, *h, *l;
-    const Access *a, *b, *c;
-} Step;
-
 static const Access *operand(const Body *b, int val) {
     const Val *v = &b->val.at[body_unconverted(b, val)];
     return v->kind == VAL_READ ? &v->read : NULL;
@@ -25,9 +19,11 @@ static const Stmt *only(const Stmt *s) {
     return s && s->body.n == 1 ? s->body.at[0] : NULL;
 }
 
-static Step step_of(const Stmt *s) {
-    Step x = {.how = target_cuda_step(s->use), .q = only(s)};
-    x.h = only(x.q);
+CudaUse cuda_use_of(const Stmt *s) {
+    CudaUse x = {.how = target_cuda_step(s->use), .q = only(s)};
+    const Stmt *inner = only(x.q);
+    if (x.how && x.how->row.warps > 1) x.n = inner, inner = only(inner);
+    x.h = inner;
     x.l = only(x.h);
     const Stmt *body = only(x.l);
     if (!x.how || !body || body->kind != STMT_BODY || body->store.n != 1)
@@ -38,6 +34,14 @@ static Step step_of(const Stmt *s) {
     x.b = operand(&body->code, v->arg[1]);
     if (!x.a || !x.b) BUG("a block for \"%s\" multiplies no reads", s->use);
     return x;
+}
+
+void cuda_use_loops(CNest *c, const CudaUse *x) {
+    const Stmt *const loop[] = {x->q, x->n, x->h, x->l};
+    for (size_t i = 0; i < sizeof loop / sizeof *loop; i++)
+        if (loop[i])
+            names_var(&c->names, loop[i]->var, "?", dim_const(c->ctx, 0),
+                      dim_addc(c->ctx, loop[i]->extent, -1));
 }
 
 /* The registers of an equal load of `n` matrices in reach; or NULL. */
@@ -118,7 +122,7 @@ int64_t cuda_fragment_word(CNest *c, const Access *a) {
  */
 
 /* Rows of a: 8h + g; matrices in the order (h, half of q). */
-static const char *load_a(CNest *c, const Step *x, Dim lane) {
+static const char *load_a(CNest *c, const CudaUse *x, Dim lane) {
     Ctx *ctx = c->ctx;
     if (c->nest->buf.at[x->a->cont].kind == BUF_FRAGMENT)
         return str(c, "%s + %lld", c->buf[x->a->cont].name, (long long)cuda_fragment_word(c, x->a));
@@ -136,7 +140,7 @@ static const char *load_a(CNest *c, const Step *x, Dim lane) {
 
 /* Columns of b: 2t + l; matrices in the order of the halves of q. Lanes beyond 15 give the same
  * addresses. */
-static Dim place_b(CNest *c, const Step *x, Dim lane, bool *along) {
+static Dim place_b(CNest *c, const CudaUse *x, Dim lane, bool *along) {
     Ctx *ctx = c->ctx;
     Dim flat = access_flat(c, x->b), side = dim_const(ctx, SIDE), zero = dim_const(ctx, 0);
     Dim row = dim_mod(ctx, lane, side), both = dim_mod(ctx, lane, dim_const(ctx, 2 * SIDE));
@@ -149,7 +153,7 @@ static Dim place_b(CNest *c, const Step *x, Dim lane, bool *along) {
 
 /* The same in the next iteration of the innermost unrolled loop that it depends on; NULL: there is
  * none, or the present one is not the first of two. */
-static Dim next_b(CNest *c, const Step *x, Dim lane, Dim here) {
+static Dim next_b(CNest *c, const CudaUse *x, Dim lane, Dim here) {
     for (int i = c->names.at.n - 1; i >= 0; i--) {
         Name *name = &c->names.at.at[i];
         int64_t value, last;
@@ -166,7 +170,7 @@ static Dim next_b(CNest *c, const Step *x, Dim lane, Dim here) {
 }
 
 /* Of two columns of steps at once, where both are done. */
-static const char *load_b(CNest *c, const Step *x, Dim lane) {
+static const char *load_b(CNest *c, const CudaUse *x, Dim lane) {
     Ctx *ctx = c->ctx;
     bool along;
     Dim flat = place_b(c, x, lane, &along), next = next_b(c, x, lane, flat);
@@ -182,23 +186,16 @@ static const char *load_b(CNest *c, const Step *x, Dim lane) {
     return four;
 }
 
-static void put_loop(CNest *c, const Stmt *s) {
-    names_var(&c->names, s->var, "?", dim_const(c->ctx, 0), dim_addc(c->ctx, s->extent, -1));
-}
-
 void cuda_use(CNest *c, const Stmt *s) {
-    const CudaStep *how = target_cuda_step(s->use);
-    if (how && how->row.warps > 1) {
-        cuda_group(c, s);
+    CudaUse x = cuda_use_of(s);
+    if (x.n) {
+        cuda_group(c, &x);
         return;
     }
-    Step x = step_of(s);
     int mark = c->names.at.n, element;
     Dim lane = dim_sym(c->ctx, "%lane"), zero = dim_const(c->ctx, 0);
     names_var(&c->names, lane, "(i32)(threadIdx.x % 32)", zero, dim_const(c->ctx, 31));
-    put_loop(c, x.q);
-    put_loop(c, x.h);
-    put_loop(c, x.l);
+    cuda_use_loops(c, &x);
     const char *a = load_a(c, &x, lane), *b = load_b(c, &x, lane);
     Text to = {.arena = c->arena};
     for (int i = 0; i < 4; i++) {

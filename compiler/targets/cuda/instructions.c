@@ -5,46 +5,25 @@
 
 #include <string.h>
 
-#define STEP(type)                                                                                 \
+/* By warps of which each has 16 of the rows. */
+#define MEANING(type, rows, open, part, close)                                                     \
     "nest step on cuda {\n"                                                                        \
-    "  mem a : " type "[16, 16]\n"                                                                 \
+    "  mem a : " type "[" rows ", 16]\n"                                                           \
     "  mem b : " type "[16, 8]\n"                                                                  \
-    "  mem c : f32[16, 8] written\n"                                                               \
-    "  thread g : 8 {\n"                                                                           \
+    "  mem c : f32[" rows ", 8] written\n" open "  thread g : 8 {\n"                               \
     "    thread t : 4 {\n"                                                                         \
     "      for q : 16 unroll {\n"                                                                  \
     "        for h : 2 unroll {\n"                                                                 \
     "          for l : 2 vector {\n"                                                               \
-    "            c[8*h + g, 2*t + l] =\n"                                                          \
-    "              fma(f32(a[8*h + g, q]), f32(b[q, 2*t + l]), c[8*h + g, 2*t + l])\n"             \
+    "            c[" part "8*h + g, 2*t + l] = fma(f32(a[" part "8*h + g, q]),\n"                  \
+    "              f32(b[q, 2*t + l]), c[" part "8*h + g, 2*t + l])\n"                             \
     "          }\n"                                                                                \
     "        }\n"                                                                                  \
     "      }\n"                                                                                    \
     "    }\n"                                                                                      \
-    "  }\n"                                                                                        \
-    "}\n"
-
-/* The same by four warps, each with 16 of the rows. */
-#define GROUP_STEP(type)                                                                           \
-    "nest step on cuda {\n"                                                                        \
-    "  mem a : " type "[64, 16]\n"                                                                 \
-    "  mem b : " type "[16, 8]\n"                                                                  \
-    "  mem c : f32[64, 8] written\n"                                                               \
-    "  thread w : 4 {\n"                                                                           \
-    "    thread g : 8 {\n"                                                                         \
-    "      thread t : 4 {\n"                                                                       \
-    "        for q : 16 unroll {\n"                                                                \
-    "          for h : 2 unroll {\n"                                                               \
-    "            for l : 2 vector {\n"                                                             \
-    "              c[16*w + 8*h + g, 2*t + l] = fma(f32(a[16*w + 8*h + g, q]),\n"                  \
-    "                f32(b[q, 2*t + l]), c[16*w + 8*h + g, 2*t + l])\n"                            \
-    "            }\n"                                                                              \
-    "          }\n"                                                                                \
-    "        }\n"                                                                                  \
-    "      }\n"                                                                                    \
-    "    }\n"                                                                                      \
-    "  }\n"                                                                                        \
-    "}\n"
+    "  }\n" close "}\n"
+#define STEP(type) MEANING(type, "16", "", "", "")
+#define GROUP_STEP(type) MEANING(type, "64", "  thread w : 4 {\n", "16*w + ", "  }\n")
 
 #define LOADS "ldmatrix4", "ldmatrix4_across", "ldmatrix2", "ldmatrix2_across"
 
