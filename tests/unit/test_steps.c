@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of warps: what a row of the machine's table says that its instruction means is a product of
+ * matrices, added to what is there. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compiler/targets/cuda/machine.h"
+#include "ir/nest.h"
+
+enum { ROWS = 64, COLUMNS = 8, DEPTH = 16 };
+
+static void see(void *user, const Diag *diag) {
+    (void)user;
+    fprintf(stderr, "%s\n", diag->message);
+}
+
+static bool no_value(void *user, Dim sym, int64_t *value) {
+    (void)user, (void)sym, (void)value;
+    return false;
+}
+
+/* Whole numbers, so small that sums are exact in all types. */
+static int element(int i, int seed) {
+    return (i * 37 + seed * 11) % 13 - 6;
+}
+
+static void check_step(Ctx *ctx, const WarpStep *step) {
+    uint16_t a[ROWS * DEPTH], b[DEPTH * COLUMNS];
+    float c[ROWS * COLUMNS];
+    const char *end;
+    cr_assert(step->rows <= ROWS && step->columns == COLUMNS && step->depth == DEPTH);
+    for (int i = 0; i < step->rows * DEPTH; i++)
+        mem_set(step->a, a, i, bits_of_double(step->a, element(i, 1)));
+    for (int i = 0; i < DEPTH * COLUMNS; i++)
+        mem_set(step->b, b, i, bits_of_double(step->b, element(i, 2)));
+    for (int i = 0; i < step->rows * COLUMNS; i++) c[i] = (float)element(i, 3);
+    Nest *nest = nest_parse(ctx_arena(ctx), step->meaning, &end);
+    nest_verify(nest);
+    Tensor t[] = {{.type = step->a, .rank = 2, .dim = {step->rows, DEPTH}, .data = a},
+                  {.type = step->b, .rank = 2, .dim = {DEPTH, COLUMNS}, .data = b},
+                  {.type = step->c, .rank = 2, .dim = {step->rows, COLUMNS}, .data = c}};
+    nest_eval(nest, t, no_value, NULL);
+    for (int i = 0; i < step->rows * COLUMNS; i++) {
+        int sum = element(i, 3);
+        for (int q = 0; q < DEPTH; q++)
+            sum += element(i / COLUMNS * DEPTH + q, 1) * element(q * COLUMNS + i % COLUMNS, 2);
+        cr_assert_eq(c[i], (float)sum, "%s: element %d", step->name, i);
+    }
+}
+
+static void check_all(void *at) {
+    Ctx *ctx = at;
+    Machine m;
+    const char *gpu = "sm_90a";
+    target_cuda_machine(ctx, &m, gpu, &gpu, 1);
+    cr_assert_eq(m.nstep, 4);
+    for (int i = 0; i < m.nstep; i++) check_step(ctx, m.step[i]);
+}
+
+Test(steps, mean_products) {
+    Ctx *ctx = ctx_new(see, NULL);
+    cr_assert(ctx_try(ctx, check_all, ctx));
+    ctx_free(ctx);
+}
