@@ -110,7 +110,7 @@ struct Node {
     VEC(int) in;  /* value numbers; -1: absent optional */
     VEC(int) out; /* -1: unused */
     VEC(Attr) attr;
-    bool composed; /* written down by a composition, whose types may be beyond the standard's */
+    bool composed; /* written down by a composition: types, attributes beyond the standard's */
 };
 
 /* An extent that more than one size broadcasts to, and these. */

@@ -356,9 +356,35 @@ static void infer_node(Infer *in) {
     if (in->done) in->done(in);
 }
 
-/* The node at the end of the list, whose results are in the graph. */
+/* Every result that is asked for was written down. */
+static void check_composed(Infer *in) {
+    for (int i = 0; i < in->node->out.n; i++) {
+        const Value *v = infer_out(in, i);
+        if (v && v->node < 0)
+            fail(in->ctx, E_UNSUPPORTED, "result %d, \"%s\", is not supported: export without it",
+                 i, v->name);
+    }
+}
+
+static void infer_composition(Infer *in) {
+    node_where(in->ctx, in->node);
+    if (in->ops->check) in->ops->check(in);
+    check_operand(in);
+    for (int i = 0; i < in->node->out.n; i++)
+        if (in->node->out.at[i] >= 0) infer_out(in, i)->node = -1;
+    in->node->row->infer(in);
+    check_composed(in);
+}
+
+/* The node at the end of the list, whose results are in the graph; or what it stands for. */
 static void append(Infer *in, Node node) {
     Graph *g = in->graph;
+    if (node.row->flags & OP_COMPOSED) {
+        Infer inner = *in;
+        inner.node = arena_copy(in->arena, &node, sizeof node);
+        infer_composition(&inner);
+        return;
+    }
     vec_push(g->arena, &g->node, node);
     for (int i = 0; i < node.out.n; i++)
         if (node.out.at[i] >= 0) g->value.at[node.out.at[i]].node = g->node.n - 1;
@@ -402,41 +428,13 @@ static bool any_composed(const Graph *g) {
     return false;
 }
 
-/* Every result that is asked for was written down. */
-static void check_composed(Infer *in) {
-    for (int i = 0; i < in->node->out.n; i++) {
-        const Value *v = infer_out(in, i);
-        if (v && v->node < 0)
-            fail(in->ctx, E_UNSUPPORTED, "result %d, \"%s\", is not supported: export without it",
-                 i, v->name);
-    }
-}
-
-static void infer_composition(Infer *in) {
-    node_where(in->ctx, in->node);
-    if (in->ops->check) in->ops->check(in);
-    check_operand(in);
-    for (int i = 0; i < in->node->out.n; i++)
-        if (in->node->out.at[i] >= 0) infer_out(in, i)->node = -1;
-    in->node->row->infer(in);
-    check_composed(in);
-}
-
 /* The list of nodes anew, with what composed ones stand for. */
 static void infer_composed(Infer *in) {
     Graph *g = in->graph;
     const Node *node = g->node.at;
     int n = g->node.n;
     g->node.at = NULL, g->node.n = g->node.cap = 0;
-    for (int i = 0; i < n; i++) {
-        if (!(node[i].row->flags & OP_COMPOSED)) {
-            append(in, node[i]);
-            continue;
-        }
-        Infer inner = *in;
-        inner.node = arena_copy(in->arena, &node[i], sizeof node[i]);
-        infer_composition(&inner);
-    }
+    for (int i = 0; i < n; i++) append(in, node[i]);
 }
 
 void infer_nodes(Infer *in) {

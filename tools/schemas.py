@@ -20,6 +20,8 @@ NOT_DONE = {
     "Attention": {"past_sequence_length": None, "do_rotary": 0, "past_present_share_buffer": 0},
     "DecoderMaskedMultiHeadAttention": {"past_sequence_length": None, "beam_width": None, "cache_indirection": None,
                                         "past_present_share_buffer": 0},
+    "CausalConvWithState": {"ndim": 1},
+    "GatedDeltaNet": {"cu_seqlens": None, "capture_count": None, "state_update_active": None, "state_update_capacity": 0},
     "GatedRelativePositionBias": {"token_offset": None},
     "GroupQueryAttention": {"k_scale": None, "v_scale": None, "sliding_window_cache": 0, "kv_cache_bit_width": 0,
                             "k_quant_type": "NONE", "v_quant_type": "NONE"},

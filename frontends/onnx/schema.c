@@ -236,6 +236,7 @@ void schema_check(const Infer *in) {
     const Schema *s = schema_find(node->row->domain, node->row->name, node->version);
     if (!s) return;
     check_counts(in, s);
-    if (!node->composed) check_types(in, s); /* compositions may use others, such as 8-bit floats */
+    if (node->composed) return; /* compositions may use other types and attributes */
+    check_types(in, s);
     check_attributes(in, s);
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { COMPOSE_OPSET = 24 };
+enum { COMPOSE_OPSET = 28 };
 
 int compose_operand(const Infer *in, int i) {
     return i < in->node->in.n ? in->node->in.at[i] : -1;
@@ -45,8 +45,10 @@ void compose_attr(Infer *in, const char *name, const char *from) {
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
+/* Of ai.onnx, or else a contributed one. */
 static const OpRow *standard(const Infer *in, const char *op) {
     const OpRow *row = op_find(in->ops, "", op, COMPOSE_OPSET);
+    if (!row) row = op_find(in->ops, "com.microsoft", op, 1);
     if (!row) BUG("no operator \"%s\" to compose with", op);
     return row;
 }

@@ -26,7 +26,8 @@ void compose_ints(Infer *in, const char *name, const int64_t *v, int n);
 /* The same, with the value that the node's attribute `from` has, when it has one. */
 void compose_attr(Infer *in, const char *name, const char *from);
 
-/* Writes an operator; the number of its first result, the others follow. */
+/* Writes an operator, of ai.onnx or else of com.microsoft; the number of its first result, the
+ * others follow. */
 int compose_op(Infer *in, const char *op, const int *operand, int n, int nout);
 #define OP(in, op, ...) compose_op(in, op, (const int[]){__VA_ARGS__}, NN_COUNT(__VA_ARGS__), 1)
 void compose_result(Infer *in, int result, int value);

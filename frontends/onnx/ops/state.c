@@ -11,10 +11,33 @@
  * delta rules of what the state does not yet say about the key), and reads it by the queries of the
  * group. */
 
+/* A past of several calls' last steps is one dim more, in front; its last is where to go on. */
+static int64_t attr_window(Ctx *ctx, const Node *node) {
+    int64_t n = attr_int(ctx, node, "state_window", 0);
+    if (n < 0 || n > 8)
+        fail(ctx, E_ATTRIBUTE, "attribute \"state_window\" is %lld: it must be 0 .. 8",
+             (long long)n);
+    return n;
+}
+
+/* Dims of a state in its operand and result: the window's before its own. */
+static int windowed(Ctx *ctx, int64_t window, const Dim *own, int n, Dim *to) {
+    if (window) *to++ = dim_const(ctx, window);
+    memcpy(to, own, sizeof(Dim) * (size_t)n);
+    return n + (window > 0);
+}
+
+/* A value of step at - window of a call, 0 before its first. */
+static int from_call(Map *m, Dim step, int val) {
+    return EXPR(m, "select($0 >= 0, $1, 0.0)", body_index(&m->body, step), val);
+}
+
 enum { QUERY_IN, KEY_IN, VALUE_IN, STATE_IN, DECAY_IN, BETA_IN };
 
 typedef struct Linear {
-    Dim B, T, hq, hk, group, d, e;
+    Dim B, T, hq, hk, d, e;
+    Dim heads;      /* of the result: the more of those of queries and of keys */
+    int64_t window; /* how many last states the past and the result hold; 0: one, without a dim */
     bool gated, delta;
     int in[6];
     int s, value; /* containers: state [T+1,B,hk,d,e]; what a step writes [B,hk,e] */
@@ -25,13 +48,14 @@ typedef struct Linear {
 static Linear linear_of(Ctx *ctx, const Node *node, const Shape *q, const Shape *v) {
     int64_t hq = attr_int(ctx, node, "q_num_heads", 0), hk = attr_int(ctx, node, "kv_num_heads", 0);
     const char *rule = attr_string(ctx, node, "update_rule", "gated_delta");
-    if (hq < 1 || hk < 1 || hq % hk)
+    if (hq < 1 || hk < 1 || (hq % hk && hk % hq))
         fail(ctx, E_ATTRIBUTE,
-             "attributes \"q_num_heads\" %lld and \"kv_num_heads\" %lld must be given, the first a "
-             "multiple of the second",
+             "attributes \"q_num_heads\" %lld and \"kv_num_heads\" %lld must be given, one a "
+             "multiple of the other",
              (long long)hq, (long long)hk);
     Linear l = {.B = q->at[0], .T = q->at[1], .hq = dim_const(ctx, hq), .hk = dim_const(ctx, hk)};
-    l.group = dim_const(ctx, hq / hk);
+    l.heads = dim_max(ctx, l.hq, l.hk);
+    l.window = attr_window(ctx, node);
     l.d = dim_div(ctx, q->at[2], l.hq), l.e = dim_div(ctx, v->at[2], l.hk);
     l.gated = !strncmp(rule, "gated", 5);
     l.delta = !strcmp(rule, "delta") || !strcmp(rule, "gated_delta");
@@ -64,12 +88,13 @@ static void agree_given(const Infer *in, int i, Dim times, Dim each, const char 
 }
 
 static void agree_state(const Infer *in, const Linear *l) {
-    const Dim shape[] = {l->B, l->hk, l->d, l->e};
+    Dim shape[5];
+    int n = windowed(in->ctx, l->window, (Dim[]){l->B, l->hk, l->d, l->e}, 4, shape);
     if (!infer_in(in, STATE_IN)) return;
-    const Type *t = nn_ranked(in, STATE_IN, 4, 4);
-    for (int k = 0; k < 4; k++)
+    const Type *t = nn_ranked(in, STATE_IN, n, n);
+    for (int k = 0; k < n; k++)
         nn_agree(in, t->shape[k], shape[k], STATE_IN, 0,
-                 "the state needs the dims batch, key heads, key size and value size");
+                 "the state needs the dims (window,) batch, key heads, key size and value size");
 }
 
 static void linear_infer(Infer *in) {
@@ -94,9 +119,11 @@ static void linear_infer(Infer *in) {
     if (l.delta)
         agree_given(in, BETA_IN, dim_const(in->ctx, 1), l.hk,
                     "its last dim must have one factor for each key head, or one for all");
-    infer_set(in, 0, tq->dtype, (Dim[]){l.B, l.T, dim_mul(in->ctx, l.hq, l.e)}, 3);
-    infer_set(in, 1, infer_in(in, STATE_IN) ? infer_in(in, STATE_IN)->type.dtype : tq->dtype,
-              (Dim[]){l.B, l.hk, l.d, l.e}, 4);
+    Dim state[5];
+    int n = windowed(in->ctx, l.window, (Dim[]){l.B, l.hk, l.d, l.e}, 4, state);
+    infer_set(in, 0, tq->dtype, (Dim[]){l.B, l.T, dim_mul(in->ctx, l.heads, l.e)}, 3);
+    infer_set(in, 1, infer_in(in, STATE_IN) ? infer_in(in, STATE_IN)->type.dtype : tq->dtype, state,
+              n);
 }
 
 static Dim head_index(Lower *lo, Dim head, Dim size, Dim d) {
@@ -151,13 +178,19 @@ static void step_state(Lower *lo, const Linear *l) {
     nn_write(lo, m, l->s, at, EXPR(m, "$0 + $1 * $2", s, k, v));
 }
 
+/* The one of n heads that head h of the result shares with its neighbours. */
+static Dim group_of(Lower *lo, const Linear *l, Dim h, Dim n) {
+    return dim_div(lo->ctx, h, dim_div(lo->ctx, l->heads, n));
+}
+
 static void step_output(Lower *lo, const Linear *l) {
-    Dim at[3], shape[] = {l->B, l->hq, l->e};
+    Dim at[3], shape[] = {l->B, l->heads, l->e};
     int64_t size = 1;
     int o = lower_tmp(lo, "o", l->type, shape, 3);
     Map *m = nn_map_over(lo, "o", "bhe", o, at);
-    Dim d = nn_dim(lo, m, "d", l->d), g = dim_div(lo->ctx, at[1], l->group);
-    int q = nn_read_as(lo, m, l->in[QUERY_IN], (Dim[]){at[0], l->t, head_index(lo, at[1], l->d, d)},
+    Dim d = nn_dim(lo, m, "d", l->d), g = group_of(lo, l, at[1], l->hk);
+    Dim h = group_of(lo, l, at[1], l->hq);
+    int q = nn_read_as(lo, m, l->in[QUERY_IN], (Dim[]){at[0], l->t, head_index(lo, h, l->d, d)},
                        l->type);
     int s = nn_read(lo, m, l->s, (Dim[]){dim_addc(lo->ctx, l->t, 1), at[0], g, d, at[2]});
     nn_reduce(lo, m, o, at, EXPR(m, "$0 * $1", q, s), "sum");
@@ -175,20 +208,44 @@ static void step_output(Lower *lo, const Linear *l) {
              val);
 }
 
+/* shape: [B,hk,d,e] */
+static void first_state(Lower *lo, const Linear *l, const Dim *shape) {
+    Dim at[5] = {dim_const(lo->ctx, 0)}, from[5];
+    Map *m = lower_map(lo, "s0");
+    nn_dims(lo, m, "bgde", shape, 4, at + 1);
+    from[0] = dim_const(lo->ctx, l->window - 1);
+    memcpy(from + (l->window > 0), at + 1, 4 * sizeof(Dim));
+    nn_write(lo, m, l->s, at,
+             l->in[STATE_IN] < 0 ? body_const(&m->body, l->type, 0)
+                                 : nn_read_as(lo, m, l->in[STATE_IN], from, l->type));
+}
+
+/* What the last steps left; 0 in the window's places of steps before the first. */
+static void last_states(Lower *lo, const Linear *l) {
+    int to = lower_out(lo, 1);
+    Dim at[5], from[5] = {l->T};
+    if (to < 0) return;
+    Map *m = nn_map_over(lo, "present", l->window ? "wbgde" : "bgde", to, at);
+    memcpy(from + 1, at + (l->window > 0), 4 * sizeof(Dim));
+    if (!l->window) {
+        nn_write(lo, m, to, at, nn_read(lo, m, l->s, from));
+        return;
+    }
+    Dim step = dim_addc(lo->ctx, dim_add(lo->ctx, l->T, at[0]), -l->window);
+    from[0] = dim_addc(lo->ctx, step, 1);
+    nn_write(lo, m, to, at, from_call(m, step, nn_read_else(lo, m, l->s, from, 0, l->type)));
+}
+
 static void linear_lower(Lower *lo) {
     Shape q = nn_shape(lo, lower_in(lo, 0)), v = nn_shape(lo, lower_in(lo, 2));
     Linear l = linear_of(lo->ctx, lo->node, &q, &v);
     for (int i = 0; i < 6; i++) l.in[i] = lower_in(lo, i);
     l.type = dtype_compute(nn_cont(lo, l.in[0])->type);
-    Dim shape[] = {dim_addc(lo->ctx, l.T, 1), l.B, l.hk, l.d, l.e}, at[5] = {dim_const(lo->ctx, 0)};
+    Dim shape[] = {dim_addc(lo->ctx, l.T, 1), l.B, l.hk, l.d, l.e};
     l.s = lower_tmp(lo, "s", l.type, shape, 5),
     l.value = lower_tmp(lo, "value", l.type, (Dim[]){l.B, l.hk, l.e}, 3);
     lo->flow->cont.at[l.s].kind = CONT_STATE;
-    Map *m = lower_map(lo, "s0");
-    nn_dims(lo, m, "bgde", shape + 1, 4, at + 1);
-    nn_write(lo, m, l.s, at,
-             l.in[STATE_IN] < 0 ? body_const(&m->body, l.type, 0)
-                                : nn_read_as(lo, m, l.in[STATE_IN], at + 1, l.type));
+    first_state(lo, &l, shape + 1);
     Items *into = lo->into;
     Item *loop = nn_loop(lo, NULL, l.T);
     l.t = loop->var, lo->into = &loop->body;
@@ -196,17 +253,21 @@ static void linear_lower(Lower *lo) {
     step_state(lo, &l);
     if (lower_out(lo, 0) >= 0) step_output(lo, &l);
     lo->into = into;
-    if (lower_out(lo, 1) < 0) return;
-    m = lower_map(lo, "present");
-    nn_dims(lo, m, "bgde", shape + 1, 4, at + 1);
-    at[0] = l.T;
-    nn_write(lo, m, lower_out(lo, 1), at + 1, nn_read(lo, m, l.s, at));
+    last_states(lo, &l);
 }
 
 /* ---- CausalConvWithState -----------------------------------------------------------------------
  *
  * A depthwise convolution over the last dim whose left padding is the past state, and whose last
- * inputs are the next one. */
+ * inputs are the next one. Taps may be `dilation` apart. */
+
+static Dim before_of(Ctx *ctx, const Node *node, Dim taps) {
+    int64_t apart = attr_int(ctx, node, "dilation", 1);
+    if (apart < 1 || apart > INT32_MAX)
+        fail(ctx, E_ATTRIBUTE, "attribute \"dilation\" is %lld: it must be at least 1",
+             (long long)apart);
+    return dim_mulc(ctx, dim_addc(ctx, taps, -1), apart);
+}
 
 static void causal_conv_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 3), *w = nn_ranked(in, 1, 3, 3);
@@ -220,13 +281,18 @@ static void causal_conv_infer(Infer *in) {
         fail(in->ctx, E_ATTRIBUTE, "attribute \"activation\" is \"%s\": use none, silu or swish",
              act);
     nn_infer_same(in);
-    infer_set(in, 1, x->dtype,
-              (Dim[]){x->shape[0], x->shape[1], dim_addc(in->ctx, w->shape[2], -1)}, 3);
+    Dim own[] = {x->shape[0], x->shape[1], before_of(in->ctx, in->node, w->shape[2])}, shape[4];
+    int n = windowed(in->ctx, attr_window(in->ctx, in->node), own, 3, shape);
+    for (int k = 0; infer_in(in, 3) && k < n; k++)
+        nn_agree(in, nn_ranked(in, 3, n, n)->shape[k], shape[k], 3, 0,
+                 "the state needs the dims (window,) batch, channels and positions before the "
+                 "first");
+    infer_set(in, 1, x->dtype, shape, n);
 }
 
 /* The input with the past in front: position 0 is the oldest. Without a past, zeros lie there. */
 static int padded_read(Lower *lo, Map *m, int padded, Dim n, Dim c, Dim at, Dim before, DType t) {
-    if (padded >= 0) return nn_read_as(lo, m, padded, (Dim[]){n, c, at}, t);
+    if (padded >= 0) return nn_read_else(lo, m, padded, (Dim[]){n, c, at}, 0, t);
     return nn_read_else(lo, m, lower_in(lo, 0), (Dim[]){n, c, dim_sub(lo->ctx, at, before)}, 0, t);
 }
 
@@ -237,8 +303,12 @@ static int pad_with_past(Lower *lo, int past, Dim before) {
     DType t = nn_cont(lo, x)->type;
     if (past < 0) return -1;
     int to = lower_tmp(lo, "padded", t, shape, 3);
-    Map *m = nn_map_over(lo, "past", "ncw", past, at);
-    map_write(lo->flow, m, to, at, nn_read_as(lo, m, past, at, t), NULL);
+    int64_t window = attr_window(lo->ctx, lo->node);
+    Dim from[4] = {dim_const(lo->ctx, window - 1)};
+    Map *m = lower_map(lo, "past");
+    nn_dims(lo, m, "ncw", (Dim[]){s.at[0], s.at[1], before}, 3, at);
+    memcpy(from + (window > 0), at, sizeof at);
+    map_write(lo->flow, m, to, at, nn_read_as(lo, m, past, from, t), NULL);
     m = nn_map_over(lo, "now", "ncw", x, at);
     int val = nn_read_as(lo, m, x, at, t);
     at[2] = dim_add(lo->ctx, at[2], before);
@@ -246,17 +316,33 @@ static int pad_with_past(Lower *lo, int past, Dim before) {
     return to;
 }
 
+/* The inputs that lie before the next step; or before each of the window's last ones. */
+static void last_inputs(Lower *lo, int padded, Dim before, int to) {
+    int64_t window = attr_window(lo->ctx, lo->node);
+    Dim at[4], count = nn_shape(lo, lower_in(lo, 0)).at[2];
+    DType out = nn_cont(lo, to)->type;
+    Map *m = nn_map_over(lo, "present", window ? "vncw" : "ncw", to, at);
+    const Dim *own = at + (window > 0);
+    Dim behind = window ? dim_addc(lo->ctx, dim_add(lo->ctx, count, at[0]), 1 - window) : count;
+    int val =
+        padded_read(lo, m, padded, own[0], own[1], dim_add(lo->ctx, own[2], behind), before, out);
+    if (window) val = from_call(m, dim_addc(lo->ctx, behind, -1), val);
+    nn_write(lo, m, to, at, val);
+}
+
 static void causal_conv_lower(Lower *lo) {
     int w = lower_in(lo, 1), bias = lower_in(lo, 2), y = lower_out(lo, 0),
         present = lower_out(lo, 1);
     Shape s = nn_shape(lo, lower_in(lo, 0));
     DType t = dtype_compute(nn_cont(lo, w)->type);
-    Dim taps = nn_shape(lo, w).at[2], before = dim_addc(lo->ctx, taps, -1), at[3];
+    Dim taps = nn_shape(lo, w).at[2], before = before_of(lo->ctx, lo->node, taps), at[3];
+    int64_t apart = attr_int(lo->ctx, lo->node, "dilation", 1);
     int padded = pad_with_past(lo, lower_in(lo, 3), before),
         acc = lower_tmp(lo, "conv", t, s.at, 3);
     Map *m = nn_map_over(lo, "conv", "ncw", acc, at);
     Dim r = nn_dim(lo, m, "s", taps);
-    int x = padded_read(lo, m, padded, at[0], at[1], dim_add(lo->ctx, at[2], r), before, t);
+    Dim place = dim_add(lo->ctx, at[2], dim_mulc(lo->ctx, r, apart));
+    int x = padded_read(lo, m, padded, at[0], at[1], place, before, t);
     int k = nn_read_as(lo, m, w, (Dim[]){at[1], dim_const(lo->ctx, 0), r}, t);
     nn_reduce(lo, m, acc, at, EXPR(m, "$0 * $1", x, k), "sum");
     if (y >= 0) {
@@ -266,16 +352,12 @@ static void causal_conv_lower(Lower *lo) {
         bool plain = !strcmp(attr_string(lo->ctx, lo->node, "activation", "none"), "none");
         nn_write(lo, m, y, at, plain ? val : EXPR(m, "$0 * sigmoid($0)", val));
     }
-    if (present < 0) return;
-    m = nn_map_over(lo, "present", "ncw", present, at);
-    DType out = nn_cont(lo, present)->type;
-    nn_write(
-        lo, m, present, at,
-        padded_read(lo, m, padded, at[0], at[1], dim_add(lo->ctx, at[2], s.at[2]), before, out));
+    if (present >= 0) last_inputs(lo, padded, before, present);
 }
 
 const OpRow onnx_state_rows[] = {
     {"", "LinearAttention", 27, 0, linear_infer, linear_lower, NULL, T_FLOATS, 0},
     {"", "CausalConvWithState", 27, 0, causal_conv_infer, causal_conv_lower, NULL, T_FLOATS, 0},
+    {"com.microsoft", "LinearAttention", 1, 0, linear_infer, linear_lower, NULL, T_FLOATS, 0},
     {0},
 };
