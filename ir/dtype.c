@@ -42,10 +42,15 @@ int dtype_onnx(DType t) {
     return types[t].onnx;
 }
 
-DType dtype_from_onnx(int onnx) {
+DType dtype_from_host(int dtype) {
     for (int t = 1; t < DT_COUNT; t++)
-        if (types[t].onnx == onnx) return (DType)t;
+        if (types[t].onnx == dtype) return (DType)t;
     return DT_NONE;
+}
+
+DType dtype_from_onnx(int onnx) {
+    DType t = dtype_from_host(onnx);
+    return t == OBJECT ? DT_NONE : t;
 }
 
 DType dtype_parse(const char *name) {

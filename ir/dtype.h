@@ -28,6 +28,7 @@ int dtype_bits(DType t);         /* 4 for i4: sub-byte types are packed, low nib
 TypeClass dtype_class(DType t);
 int dtype_onnx(DType t);             /* TensorProto.DataType */
 DType dtype_from_onnx(int onnx);     /* DT_NONE when unknown */
+DType dtype_from_host(int dtype);    /* of a weir_tensor: OBJECT besides */
 DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);
 bool dtype_is_int(DType t);    /* signed or unsigned, not bool */

@@ -293,6 +293,7 @@ def attributes():
               initializers=[("r", tensor("r", [0], [])), ("s", tensor("s", [4], [1.0, 1.0, 2.0, 2.0]))], mode="magic")
     yield one("resize_empty", "Resize", ['axis 1 of "x" is empty', "cannot become 9: "], (("x", [1, 0, 4]),),
               initializers=[i64("z", [1, 9, 8])], node_inputs=["x", "", "", "z"], mode="cubic")
+    yield one("cast_internal", "Cast", ["64, which is no data type"], image, to=64)
     yield one("pad_empty", "Pad", ['axis 1 of "x" is empty', "cannot become 2: "], (("x", [3, 0]),),
               initializers=[i64("p", [0, 1, 0, 1])], mode="edge")
     yield Case("attribute_twice", model(graph([node("Softmax", ["x"], ["y"]) + field(5, attribute("axis", 0)) +
@@ -349,6 +350,7 @@ def tensors():
     yield Case("dims_overflow_by_zero", sums(tensor("w", [1 << 62, 1 << 62, 0], raw=b"")), ('"w"|the_Add',))
     yield Case("rank_huge", sums(tensor("w", [1] * 500, raw=bytes(4))), ('"w"', "rank"))
     yield Case("type_999", sums(tensor("w", [2, 3], raw=bytes(24), dtype=999)), ('"w"', "999"))
+    yield Case("type_64", sums(tensor("w", [2, 3], raw=bytes(48), dtype=64)), ('"w"', "64"))
     yield Case("type_0", sums(tensor("w", [2, 3], raw=bytes(24), dtype=0)), ('"w"',))
     yield Case("type_text", sums(tensor("w", [2, 3], raw=bytes(24), dtype=8)), ('"w"|the_Add',))
     yield Case("values_of_other_type", sums(repeated(1, [2, 3]) + field(2, FLOAT) + field(8, "w") +

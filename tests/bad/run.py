@@ -127,10 +127,10 @@ def f32(*shape):
 
 
 class Proto(bytes):
-    """A TensorProto of f32 whose values stand in float_data."""
+    """A TensorProto, as a rule of f32, whose values stand in float_data."""
 
-    def __new__(cls, dims, count):
-        return super().__new__(cls, wire.repeated(1, dims) + wire.field(2, wire.FLOAT) + wire.field(4, bytes(4 * count)))
+    def __new__(cls, dims, count, dtype=wire.FLOAT):
+        return super().__new__(cls, wire.repeated(1, dims) + wire.field(2, dtype) + wire.field(4, bytes(4 * count)))
 
 
 def window(**attributes):
@@ -144,6 +144,9 @@ def window(**attributes):
 RESIZED = wire.model(wire.graph(
     [wire.node("Resize", ["a", "", "", "i"], ["y"], mode="linear")], [wire.value_info("a", ["n", "c"])],
     [wire.value_info("y", None)], [wire.tensor("i", [2], [5, 6], wire.INT64)]))
+GROWN = wire.model(wire.graph(
+    [wire.node("Resize", ["a", "", "", "i"], ["y"], mode="cubic")],
+    [wire.value_info("a", ["n", 0]), wire.value_info("i", [2], wire.INT64)], [wire.value_info("y", None)]))
 PADDED = wire.model(wire.graph(
     [wire.node("Pad", ["a", "i"], ["y"], mode="reflect")], [wire.value_info("a", ["n", "c"]), wire.value_info("i", [4], wire.INT64)],
     [wire.value_info("y", None)]))
@@ -184,12 +187,14 @@ INPUTS = {
     "input_proto_many": ((Proto((4, 3), 13), B, I), ("13 values",)),
     "input_proto_huge": ((Proto((1 << 31, 1 << 20), 1), B, I), ("a.pb.*1 values",)),
     "input_proto_negative": ((Proto((-4, 3), 1), B, I), ("a.pb.*no size",)),
+    "input_proto_type": ((Proto((4, 3), 12, 64), B, I), ("a.pb.*type 64 is none of ONNX",)),
     "input_proto_overflow": ((Proto((1 << 31, 1 << 31, 4), 1), B, I), ("a.pb.*no size",)),
     "input_makes_large": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 1 << 20))), ("size|equal",), SHAPED),
     "input_makes_too_few": ((A, B, npy("<i8", (2,), struct.pack("<2q", 3, 2))), ("size|equal",), SHAPED),
     "input_makes_negative": ((A, B, npy("<i8", (2,), struct.pack("<2q", -3, -4))), ("size|equal",), SHAPED),
     "input_makes_fall": ((npy("<f4", (4, 3), b"\1" * 48), None, None), ('"c": dim 0, .* would be negative',), FALLING),
     "input_resize_empty": ((f32(4, 0), None, None), ('"a".*"c" = 0, outside 1',), RESIZED),
+    "input_resize_known_empty": ((f32(4, 0), None, npy("<i8", (2,), struct.pack("<2q", 4, 9))), ('size of the_Resize',), GROWN),
     "input_pad_empty": ((f32(4, 0), None, npy("<i8", (4,), struct.pack("<4q", 0, 1, 0, 0))), ('output',), PADDED),
     "input_branch_rank": ((None, None, npy("|b1", (), b"\0")), ("another rank",), RANKED),
     "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),

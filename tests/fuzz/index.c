@@ -88,7 +88,7 @@ static int64_t next_integer(Stream *s) {
 }
 
 static void fill(Stream *s, weir_tensor *t, int64_t count) {
-    DType type = dtype_from_onnx(t->dtype);
+    DType type = dtype_from_host(t->dtype);
     for (int64_t i = 0; i < count; i++) {
         Bits bits = dtype_is_float(type) ? bits_of_double(type, (int8_t)next(s) / 16.0)
                     : type == BOOL       ? (Bits)(next(s) & 1)

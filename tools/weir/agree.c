@@ -64,7 +64,7 @@ static void agree_floats(Agreement *a, DType t, const weir_tensor *got, const we
 
 Agreement host_agree(const weir_tensor *got, const weir_tensor *want) {
     Agreement a = {.equal = true, .comparable = same_shape(got, want), .at = -1};
-    DType t = dtype_from_onnx(got->dtype);
+    DType t = dtype_from_host(got->dtype);
     int64_t n = host_count(got);
     if (!a.comparable) {
         a.equal = false;
@@ -83,7 +83,7 @@ Agreement host_agree(const weir_tensor *got, const weir_tensor *want) {
 }
 
 double agree_bound(int32_t dtype) {
-    DType t = dtype_from_onnx(dtype);
+    DType t = dtype_from_host(dtype);
     if (t == F64 || t == C128) return 1e-10;
     if (t == F32 || t == C64) return 1e-4;
     return dtype_is_float(t) ? (dtype_bits(t) == 16 ? 1e-2 : 0.1) : 0;
@@ -95,9 +95,9 @@ double agree_share(const struct Options *o) {
 }
 
 bool agreement_holds(const Agreement *a, int32_t dtype, double share) {
-    if (dtype_from_onnx(dtype) == F64) share = 0;
+    if (dtype_from_host(dtype) == F64) share = 0;
     return a->comparable && (a->equal || a->relative <= agree_bound(dtype) + share) &&
-           (a->equal || dtype_is_float(dtype_from_onnx(dtype)) || dtype == WEIR_C64 ||
+           (a->equal || dtype_is_float(dtype_from_host(dtype)) || dtype == WEIR_C64 ||
             dtype == WEIR_C128);
 }
 
@@ -172,7 +172,7 @@ Difference host_compare(const weir_tensor *got, const weir_tensor *want, const T
         d.same = false;
         return d;
     }
-    DType t = dtype_from_onnx(got->dtype);
+    DType t = dtype_from_host(got->dtype);
     int64_t n = host_count(got);
     if (host_is_object(got->dtype))
         host_compare_objects(&d, got, want, within);

@@ -33,7 +33,7 @@ static weir_tensor host_view(const Tensor *t) {
 }
 
 static Tensor from_host(const weir_tensor *h) {
-    Tensor t = {.type = dtype_from_onnx(h->dtype), .rank = h->rank, .data = h->data};
+    Tensor t = {.type = dtype_from_host(h->dtype), .rank = h->rank, .data = h->data};
     for (int k = 0; k < h->rank; k++) t.dim[k] = h->dims[k];
     return t;
 }

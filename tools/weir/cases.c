@@ -216,7 +216,7 @@ static Moments moments_of(const weir_tensor *t) {
 static bool same_distribution(const weir_tensor *got, const weir_tensor *want) {
     bool same = got->dtype == want->dtype && got->rank == want->rank && !host_is_object(got->dtype);
     for (int i = 0; same && i < got->rank; i++) same = got->dims[i] == want->dims[i];
-    if (!same || dtype_class(dtype_from_onnx(got->dtype)) == CLASS_COMPLEX) return false;
+    if (!same || dtype_class(dtype_from_host(got->dtype)) == CLASS_COMPLEX) return false;
     Moments g = moments_of(got), w = moments_of(want);
     double error = sqrt((fmax(g.variance, 0) + fmax(w.variance, 0)) / (double)(g.n ? g.n : 1));
     return g.finite && fabs(g.mean - w.mean) <= 5 * error;

@@ -91,7 +91,7 @@ typedef struct Running {
 } Running;
 
 static Tensor from_host(const weir_tensor *t) {
-    Tensor tensor = {.type = dtype_from_onnx(t->dtype), .rank = t->rank, .data = t->data};
+    Tensor tensor = {.type = dtype_from_host(t->dtype), .rank = t->rank, .data = t->data};
     for (int k = 0; k < t->rank; k++) tensor.dim[k] = t->dims[k];
     return tensor;
 }

@@ -25,12 +25,12 @@ int64_t host_count(const weir_tensor *t) {
 }
 
 int dtype_bits_of(int32_t dtype) {
-    DType t = dtype_from_onnx(dtype);
+    DType t = dtype_from_host(dtype);
     return t == DT_NONE ? 0 : t == STRING ? 8 * (int)sizeof(weir_string) : dtype_bits(t);
 }
 
 const char *dtype_text(int32_t dtype) {
-    DType t = dtype_from_onnx(dtype);
+    DType t = dtype_from_host(dtype);
     return t == DT_NONE ? "?" : dtype_name(t);
 }
 
@@ -130,7 +130,7 @@ void host_random(HostTensor *h, uint64_t seed) {
         random_words(h, seed, n);
         return;
     }
-    DType t = dtype_from_onnx(h->t.dtype);
+    DType t = dtype_from_host(h->t.dtype);
     size_t bytes = (size_t)host_bytes(&h->t);
     h->t.data = calloc(bytes ? bytes : 1, 1);
     if (t == C64 || t == C128) n *= 2, t = t == C64 ? F32 : F64;
@@ -143,6 +143,6 @@ void host_random(HostTensor *h, uint64_t seed) {
 }
 
 double host_get(const weir_tensor *t, int64_t i) {
-    DType d = dtype_from_onnx(t->dtype);
+    DType d = dtype_from_host(t->dtype);
     return bits_to_double(d, mem_get(d, t->data, i));
 }

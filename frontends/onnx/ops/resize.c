@@ -176,7 +176,7 @@ static void resize_infer(Infer *in) {
     int roi, scales, sizes, n, place[RANK_MAX], nplaces = places(in, t->rank, place);
     double scale[RANK_MAX];
     const Dim *size;
-    Dim shape[RANK_MAX];
+    Dim shape[RANK_MAX], most[RANK_MAX]; /* an empty axis stays so, whatever the run asks for */
     operands(in->ctx, in->node, &roi, &scales, &sizes);
     sizes = not_empty(in, sizes);
     bool known = true, by_size = sizes >= 0 && infer_known(in, sizes, &size, &n);
@@ -198,11 +198,12 @@ static void resize_infer(Infer *in) {
         if (by_scale && place[i] >= 0 && !(scale[place[i]] > 0))
             fail(in->ctx, E_SHAPE, "scale %g of axis %d must be positive", scale[place[i]], i);
         known = known && shape[i];
+        most[i] = dim_is(t->shape[i], 0) ? t->shape[i] : onnx_any_size[i];
     }
     if (known)
         infer_set(in, 0, t->dtype, shape, t->rank);
     else
-        onnx_set_unknown(in, by < 0 ? 0 : by, t->dtype, shape, t->rank, onnx_any_size);
+        onnx_set_unknown(in, by < 0 ? 0 : by, t->dtype, shape, t->rank, most);
     for (int i = 0; !by_scale && i < t->rank; i++)
         if (place[i] >= 0) nn_need_elements(in, i);
 }
