@@ -30,7 +30,7 @@ int lanes_of(const Scheduling *s) {
 }
 
 /* The same in scalar code. */
-static double scalar_cost(const Map *map, int lanes) {
+double scalar_cost(const Map *map, int lanes) {
     double reads = 0, results = 1;
     for (int v = 0; v < map->body.val.n; v++) reads += map->body.val.at[v].kind == VAL_READ;
     for (int d = 0; d < map->dim.n; d++)

@@ -17,6 +17,7 @@ typedef struct Scheduling {
 int lanes_of(const Scheduling *s);
 bool read_outside(const Scheduling *s, const Kernel *kernel, int cont);
 bool folds(const Map *map, int dim);
+double scalar_cost(const Map *map, int lanes); /* without lanes; in the unit of lane_cost */
 int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed);
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
 /* Long sums of floats in blocks of so many terms or a few more: schedule.c. Where sums are weighted
@@ -40,6 +41,7 @@ typedef struct Rows {
     bool outer[MAP_DIMS]; /* by root dim */
     int block;            /* root dim that runs in blocks, or -1 */
     int64_t rows;         /* of a block */
+    bool columns;         /* lanes run along the block's dim, a row in each */
 } Rows;
 Rows rows_of(Scheduling *s, Kernel *kernel);
 /* Is map dim `own` of position p one of the outer dims? */

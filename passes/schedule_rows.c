@@ -2,7 +2,9 @@
 /* Kernels over rows: several maps tied by outer dims. One index of these is a task; what the maps
  * hand on stays in registers, a small tile or per-thread scratch. With a contraction inside
  * (attention), a block of rows is one task: the contraction gets a register tile over the block and
- * a few vectors, the other maps run row by row over the block. */
+ * a few vectors, the other maps run row by row over the block. Where elements of an outer dim lie
+ * side by side and those of a row apart (a norm over channels of planes), a few vectors along that
+ * dim are one task, and each lane has a row of its own. */
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
@@ -40,6 +42,7 @@ static bool contracts(const Rows *r, int p) {
 }
 
 static int inner_lane(Rows *r, int p) {
+    if (r->columns) return r->al.at[p][r->block];
     bool allowed[MAP_DIMS];
     for (int d = 0; d < map_at(r, p)->dim.n; d++) allowed[d] = !rows_outer(r, p, d);
     return choose_lanes(r->s, map_at(r, p), allowed);
@@ -107,6 +110,59 @@ static void find_block(Rows *r) {
         if (any && shares) r->block = d;
     }
     if (r->block >= 0) r->rows = block_rows(r, map_extent(r->root, r->block, unknown_extent));
+}
+
+static bool any_contracts(const Rows *r) {
+    bool any = false;
+    for (int p = 0; p < r->kernel->map.n; p++) any |= contracts(r, p);
+    return any;
+}
+
+/* What the maps cost with lanes along outer dim d, or where each has its best (d < 0). */
+static double lanes_cost(Rows *r, int d) {
+    double sum = 0;
+    int lanes = lanes_of(r->s);
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        int lane = d < 0 ? inner_lane(r, p) : r->al.at[p][d];
+        sum += lane < 0 ? scalar_cost(map_at(r, p), lanes)
+                        : lane_cost(r->s->flow, map_at(r, p), lane, lanes, false);
+    }
+    return sum;
+}
+
+/* Vectors of a block of columns: as many chains as hide one another, fewer where that would leave
+ * too few tasks. */
+static int64_t block_columns(const Rows *r) {
+    int64_t lanes = lanes_of(r->s), extent = map_extent(r->root, r->block, unknown_extent);
+    double others = 1;
+    for (int d = 0; d < r->root->dim.n; d++)
+        if (r->outer[d] && d != r->block) others *= (double)map_extent(r->root, d, unknown_extent);
+    int64_t most = CHAINS;
+    while (most > 1 && others * (double)extent / (double)(most * lanes) < CHAINS) most /= 2;
+    return extent < most * lanes ? extent : most * lanes;
+}
+
+/* May outer dim d be cut in blocks? Of one that is known to be short, but not how short, a block
+ * has no size. */
+static bool has_columns(Rows *r, int d) {
+    Flow *flow = r->s->flow;
+    const MapDim *dim = &r->root->dim.at[d];
+    DimEnv env = flow_env(flow->arena, flow);
+    Dim most = dim_const(flow->ctx, CHAINS * lanes_of(r->s));
+    return r->outer[d] && !dim->seq && map_extent(r->root, d, unknown_extent) > 1 &&
+           (dim_is_const(dim->extent, NULL) || !dim_le(flow->ctx, dim->extent, most, &env));
+}
+
+/* The outer dim that is cheaper in lanes than what the maps have inside. */
+static void find_columns(Rows *r) {
+    double least = lanes_cost(r, -1);
+    for (int d = 0; d < r->root->dim.n; d++) {
+        if (!has_columns(r, d)) continue;
+        double cost = lanes_cost(r, d);
+        if (cost < least) r->block = d, least = cost;
+    }
+    r->columns = r->block >= 0;
+    if (r->columns) r->rows = block_columns(r);
 }
 
 /* ---- storage -------------------------------------------------------------------------------- */
@@ -183,6 +239,14 @@ static int chains_dim(const Rows *r, int p) {
     return -1;
 }
 
+/* Sums of columns: a vector of accumulators for each vector of the block. */
+static void column_lines(Rows *r, int p, int lane) {
+    const Map *m = map_at(r, p);
+    if (!map_is_reduction(m)) return;
+    line_dim(r->s->flow, kernel_line(r->s->flow, r->kernel, LINE_UNROLL, p), m, lane, 0);
+    partial_line(r->s, r->kernel, p, lane, SUM_BLOCK);
+}
+
 /* A reduction over lanes is a chain of operations that wait for one another: some chains run side
  * by side. */
 static void reduction_lines(Rows *r, int p, int lane) {
@@ -208,12 +272,15 @@ void schedule_rows(Scheduling *s, Kernel *kernel) {
     Rows r = rows_of(s, kernel);
     int n = kernel->map.n;
     find_block(&r);
+    if (!any_contracts(&r)) find_columns(&r);
     rows_line(&r, LINE_TILE, n - 1);
     if (worth_threads(s, kernel)) rows_line(&r, LINE_PARALLEL, n - 1);
     for (int p = 0; p < n; p++) {
         int lane = inner_lane(&r, p);
         bool tile = contracts(&r, p);
-        if (tile)
+        if (r.columns)
+            column_lines(&r, p, lane);
+        else if (tile)
             contraction_lines(&r, p, lane);
         else
             reduction_lines(&r, p, lane);
