@@ -42,6 +42,7 @@ struct CProgram {
     Arena *arena;
     Ctx *ctx;
     const Flow *flow;
+    DimEnv env; /* of the flow's symbols */
     const Program *program;
     const EmitOptions *options;
     VEC(CFunction) function;

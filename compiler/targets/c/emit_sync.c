@@ -22,17 +22,18 @@ static bool in_arena(const CProgram *p, int cont) {
     return p->heap[cont] < 0 && p->flow->cont.at[cont].place == PLACE_ARENA;
 }
 
-/* May two containers share memory? Places that are not constants count as shared. */
+/* Does container a provably end where b begins, or before? */
+static bool ends_before(const CProgram *p, const Cont *a, const Cont *b) {
+    return dim_le(p->ctx, dim_add(p->ctx, a->offset, cont_bytes(p, a)), b->offset, &p->env);
+}
+
+/* May two containers share memory? */
 static bool share_memory(const CProgram *p, int a, int b) {
     if (aliased(p, a) || aliased(p, b)) return true;
     if (is_port(p, a) && is_port(p, b)) return p->flow->cont.at[a].kind != p->flow->cont.at[b].kind;
     if (!in_arena(p, a) || !in_arena(p, b)) return false;
     const Cont *x = &p->flow->cont.at[a], *y = &p->flow->cont.at[b];
-    int64_t xs, xn, ys, yn;
-    if (!dim_is_const(x->offset, &xs) || !dim_is_const(cont_bytes(p, x), &xn) ||
-        !dim_is_const(y->offset, &ys) || !dim_is_const(cont_bytes(p, y), &yn))
-        return true;
-    return xs < ys + yn && ys < xs + xn;
+    return !ends_before(p, x, y) && !ends_before(p, y, x);
 }
 
 static bool conflict(const CProgram *p, const ContUse *a, const ContUse *b) {

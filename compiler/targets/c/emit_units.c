@@ -196,6 +196,7 @@ CProgram program_open(Arena *arena, const Program *program, const Machine *m, co
                   .arena = arena,
                   .ctx = arena_ctx(arena),
                   .flow = program->flow,
+                  .env = flow_env(arena, program->flow),
                   .program = program,
                   .options = o};
     p.out.arena = arena;
