@@ -157,6 +157,14 @@ void graph_verify(const Graph *g);
 
 /* ---- what operator functions get (op.c) ----------------------------------------------------- */
 
+/* Branches of an If that give a result of two ranks, in the order they are met: the values behind
+ * are of one rank only, the first branch's unless the other is asked for. */
+enum { CHOICES_MAX = 32 };
+typedef struct Choices {
+    int n, met;              /* in all; in the inference that runs */
+    bool other[CHOICES_MAX]; /* the rest is for the second branch */
+} Choices;
+
 struct Infer {
     Ctx *ctx;
     Arena *arena;
@@ -167,7 +175,10 @@ struct Infer {
         *declared; /* of the node's results, as the model (or an earlier inference) has them */
     void (*done)(Infer *in); /* called after each node (may be NULL): folds constants on the way */
     VEC(Attr) attr;          /* for the next infer_append */
+    Choices *choices;        /* may be NULL */
 };
+/* The next choice: is the rest for the second branch? */
+bool infer_choice(const Infer *in);
 
 /* Types and known values of all nodes of in->graph, in order. A row without `infer` is element-wise
  * over operands of one type. For a nested graph: set the types of its inputs, then infer_graph. */

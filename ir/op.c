@@ -258,6 +258,13 @@ bool infer_require(const Infer *in, Dim a, Dim b, bool broadcast) {
     return true;
 }
 
+bool infer_choice(const Infer *in) {
+    Choices *c = in->choices;
+    if (!c || c->met == CHOICES_MAX) return false;
+    if (++c->met > c->n) c->n = c->met;
+    return c->other[c->met - 1];
+}
+
 /* ---- all nodes ------------------------------------------------------------------------------ */
 
 static bool type_allowed(const char *types, DType t) {

@@ -205,17 +205,75 @@ static bool raise_bounds(Graph *g) {
     return raised;
 }
 
-Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env);
-Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
+static Graph *infer_all(Arena *arena, const Graph *g, const PassEnv *env, Choices *choices) {
     Graph *out = graph_clone(arena, g);
     Infer in = {.ctx = g->ctx, .arena = arena, .graph = out, .ops = env->ops, .done = fold_small};
+    in.choices = choices;
     for (int before = -1; before != bounded(out) || unify(out) || raise_bounds(out);) {
         before = bounded(out);
         drop_data_symbols(out);
         out->require.n = out->joined.n = 0;
+        choices->met = 0;
         infer_nodes(&in);
     }
     for (int i = 0; i < g->output.n; i++)
         if (g->value.at[g->output.at[i]].kind == VALUE_NODE) check_output(g, out, i);
     return out;
+}
+
+/* ---- branches of two ranks ------------------------------------------------------------------- */
+
+enum { ATTEMPTS = 64 };
+
+typedef struct Attempt {
+    Arena *arena;
+    const Graph *g;
+    const PassEnv *env;
+    Choices choices;
+    Graph *out;
+    DiagFn *diag; /* the context's own, and what it is given */
+    void *user;
+} Attempt;
+
+/* Warnings before the first choice hold whatever is chosen. */
+static void hear_attempt(void *user, const Diag *diag) {
+    const Attempt *a = user;
+    if (diag->severity == DIAG_WARNING && !a->choices.n) a->diag(a->user, diag);
+}
+
+static void run_attempt(void *arg) {
+    Attempt *a = arg;
+    a->out = infer_all(a->arena, a->g, a->env, &a->choices);
+}
+
+static bool attempt(Attempt *a) {
+    Ctx *ctx = a->g->ctx;
+    a->diag = ctx->diag, a->user = ctx->user;
+    if (a->diag) ctx->diag = hear_attempt, ctx->user = a;
+    bool done = ctx_try(ctx, run_attempt, a);
+    ctx->diag = a->diag, ctx->user = a->user;
+    return done;
+}
+
+/* The last choice that had no other try is turned, those behind it begin anew. */
+static bool turn_choice(Choices *c) {
+    int i = c->n - 1;
+    while (i >= 0 && c->other[i]) i--;
+    if (i < 0) return false;
+    c->other[i] = true;
+    for (int k = i + 1; k < CHOICES_MAX; k++) c->other[k] = false;
+    c->n = i + 1;
+    return true;
+}
+
+/* Where branches differ in rank and nothing tells which the rest is for, the first way that fits
+ * all that follows; what is said, is said of the one taken. */
+Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env);
+Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
+    Attempt a = {.arena = arena, .g = g, .env = env};
+    bool done = attempt(&a);
+    if (done && !a.choices.n) return a.out;
+    for (int i = 1; !done && i < ATTEMPTS && turn_choice(&a.choices); i++) done = attempt(&a);
+    if (!done) a.choices = (Choices){0};
+    return infer_all(arena, g, env, &a.choices);
 }

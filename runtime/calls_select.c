@@ -352,6 +352,7 @@ int64_t weir_call_refuse_scratch(const weir_call *c) {
 
 void weir_call_refuse(weir_call *c) {
     c->status = WEIR_E_ARGUMENT;
-    c->reason =
-        "a branch whose results have another rank was taken: these input sizes are not compiled";
+    c->reason = c->attr[0] ? "a condition does not have one element"
+                           : "a branch whose results have another rank was taken: these input "
+                             "sizes are not compiled";
 }

@@ -156,6 +156,12 @@ RANKED = wire.model(wire.graph(
         [wire.node("Constant", [], ["z"], value=("t", wire.tensor("", dims, [1.0])))], [], [wire.value_info("z", dims)])
         for way, dims in (("then", [1]), ("else", []))})],
     [wire.value_info("i", [], wire.BOOL)], [wire.value_info("y", None)]))
+# As many conditions as there are true elements.
+COUNTED = wire.model(wire.graph(
+    [wire.node("Compress", ["i", "i"], ["c"]),
+     wire.node("If", ["c"], ["y"], **{f"{way}_branch": wire.graph([wire.node(op, ["a"], ["z"])], [], [wire.value_info("z", ["n"])])
+                                      for way, op in (("then", "Neg"), ("else", "Abs"))})],
+    [wire.value_info("i", ["m"], wire.BOOL), wire.value_info("a", ["n"])], [wire.value_info("y", ["n"])]))
 # A size that falls as the number of elements that are not 0 grows.
 FALLING = wire.model(wire.graph(
     [wire.node("NonZero", ["a"], ["p"]), wire.node("Shape", ["p"], ["k"], start=1), wire.node("Shape", ["a"], ["n"], end=1),
@@ -197,6 +203,8 @@ INPUTS = {
     "input_resize_known_empty": ((f32(4, 0), None, npy("<i8", (2,), struct.pack("<2q", 4, 9))), ('size of the_Resize',), GROWN),
     "input_pad_empty": ((f32(4, 0), None, npy("<i8", (4,), struct.pack("<4q", 0, 1, 0, 0))), ('output',), PADDED),
     "input_branch_rank": ((None, None, npy("|b1", (), b"\0")), ("another rank",), RANKED),
+    "input_conditions": ((f32(2), None, npy("|b1", (2,), b"\1\1")), ("condition.*one element",), COUNTED),
+    "input_condition_none": ((f32(2), None, npy("|b1", (2,), b"\0\0")), ("condition.*one element",), COUNTED),
     "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),
                               window(kernel_shape=[3])),
     "input_window_empty": ((f32(1, 2, 5), f32(3, 2, 0), None), ('"b".*"K" = 0, outside 1',), window()),

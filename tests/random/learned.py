@@ -374,7 +374,7 @@ def moments(d, name):
 @family("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")
 def draws(d, name, version):
     a, draw = moments(d, name)
-    shape = (d.int(20, 60), d.int(10, 40)) if d.chance(0.9) else (d.int(0, 1), 3)
+    shape = (d.int(20, 60), d.int(10, 40)) if d.chance(0.9) else (0, 3)
     a |= maybe(d, {"seed": float(d.int(1, 99))})
     dtype = d.one(*DRAWN, None)
     a |= {"dtype": dtype} if dtype else {}

@@ -61,11 +61,14 @@ const Value *control_bound(const Lower *lo, int i) {
 /* ---- If -------------------------------------------------------------------------------------- */
 
 /* Which branch gives the results' types when their ranks differ: the one that the model's own
- * declaration has, else `then`. The other is compiled to an error at run time: whatever follows is
- * typed for one rank only. (Exporters write a squeeze of a dim that may be 1 like this.) */
+ * declaration has, else `then`, or `else` where what follows does not fit the first. The other is
+ * compiled to an error at run time: whatever follows is typed for one rank only. (Exporters write a
+ * squeeze of a dim that may be 1 like this.) */
 static const Value *ranked_result(Infer *in, int i, const Value *a, const Value *b,
                                   const Type *said) {
-    const Value *pick = said && said->rank == b->type.rank ? b : a, *drop = pick == a ? b : a;
+    bool known = said && (said->rank == a->type.rank || said->rank == b->type.rank);
+    bool second = known ? said->rank == b->type.rank : infer_choice(in);
+    const Value *pick = second ? b : a, *drop = second ? a : b;
     warn(in->ctx, E_UNSUPPORTED,
          "result %d is %s in one branch and %s in the other: the branch of rank %d becomes an "
          "error at "
@@ -144,15 +147,15 @@ static void if_result(Infer *in, int i, const Value *a, const Value *b) {
     infer_set(in, i, a->type.dtype, if_shape(in, &a->type, &b->type, said), a->type.rank);
 }
 
-/* One element; sizes of the model are asked for when it runs, but not those of a branch's own. */
+/* One element; sizes of the model are asked for when it runs, those that data decide by the branch
+ * itself. */
 static void need_condition(Infer *in) {
     const Value *v = infer_in(in, 0);
     bool one = v->type.kind == TYPE_TENSOR;
-    for (int k = 0; one && k < v->type.rank; k++)
-        one = dim_is(v->type.shape[k], 1) ||
-              (!dim_is_const(v->type.shape[k], NULL) &&
-               (in->graph->outer ||
-                infer_require(in, v->type.shape[k], dim_const(in->ctx, 1), false)));
+    for (int k = 0; one && k < v->type.rank; k++) {
+        one = dim_is(v->type.shape[k], 1) || !dim_is_const(v->type.shape[k], NULL);
+        if (one) infer_require(in, v->type.shape[k], dim_const(in->ctx, 1), false);
+    }
     if (!one) nn_need_one(in->ctx, v, RANK_MAX);
 }
 
@@ -188,12 +191,14 @@ static bool fits_results(Lower *lo, const Graph *g) {
     return true;
 }
 
+enum { OTHER_RANK, NOT_ONE }; /* why the call "refuse" ends a run */
+
 /* Instead of a branch that was not compiled: whoever comes here gets an error. */
 static void refuse_branch(Lower *lo, int results) {
     int *out = NEW_ARRAY(lo->arena, int, results), n = 0;
     for (int i = 0; i < results; i++)
         if (lower_out(lo, i) >= 0) out[n++] = lower_out(lo, i);
-    lower_call(lo, "refuse", NULL, 0, out, n, NULL, 0, NULL, 0);
+    lower_call(lo, "refuse", NULL, 0, out, n, (const int64_t[]){OTHER_RANK}, 1, NULL, 0);
 }
 
 static int if_cast(Lower *lo, int from, const Type *to) {
@@ -234,6 +239,38 @@ static void if_branch(Lower *lo, const Graph *g, Items *into) {
     lo->into = before;
 }
 
+static Item *push_if(Lower *lo, int cond) {
+    Item branch = {.kind = ITEM_IF, .cond = cond, .from = lo->node->name};
+    vec_push(lo->arena, lo->into, branch);
+    return &lo->into->at[lo->into->n - 1];
+}
+
+/* The condition's element; where data decide how many it has, none or several end the run. */
+static int condition(Lower *lo) {
+    int from = lower_in(lo, 0), to, one;
+    const Cont c = *nn_cont(lo, from);
+    bool sure = true;
+    for (int k = 0; k < c.rank; k++) sure = sure && dim_is(c.shape[k], 1);
+    if (sure) return nn_scalar(lo, "cond", from, BOOL, 0);
+    to = lower_tmp(lo, "cond", BOOL, NULL, 0), one = lower_tmp(lo, "one", BOOL, NULL, 0);
+    Map *m = lower_map(lo, "one");
+    int val = body_const(&m->body, BOOL, 1);
+    for (int k = 0; k < c.rank; k++)
+        val = EXPR(m, "$0 & ($1 == 1)", val, body_index(&m->body, c.shape[k]));
+    nn_write(lo, m, one, NULL, val);
+    Items *before = lo->into;
+    Item *item = push_if(lo, one);
+    Dim at[RANK_MAX];
+    for (int k = 0; k < RANK_MAX; k++) at[k] = dim_const(lo->ctx, 0);
+    lo->into = &item->body;
+    m = lower_map(lo, "cond");
+    nn_write(lo, m, to, NULL, nn_read_else(lo, m, from, at, 0, BOOL));
+    lo->into = &item->other;
+    lower_call(lo, "refuse", NULL, 0, &to, 1, (const int64_t[]){NOT_ONE}, 1, NULL, 0);
+    lo->into = before;
+    return to;
+}
+
 static void if_lower(Lower *lo) {
     Graph *yes = control_body(lo->ctx, lo->node, "then_branch"),
           *no = control_body(lo->ctx, lo->node, "else_branch");
@@ -247,11 +284,9 @@ static void if_lower(Lower *lo) {
                 control_bind(lo, i, object_cast(lo, out[i], &control_bound(lo, i)->type));
         return;
     }
-    int cond = nn_scalar(lo, "cond", lower_in(lo, 0), BOOL, 0);
+    int cond = condition(lo);
     for (int i = 0; i < lo->node->out.n; i++) lower_out(lo, i);
-    Item branch = {.kind = ITEM_IF, .cond = cond, .from = lo->node->name};
-    vec_push(lo->arena, lo->into, branch);
-    Item *item = &lo->into->at[lo->into->n - 1];
+    Item *item = push_if(lo, cond);
     if_branch(lo, yes, &item->body);
     if_branch(lo, no, &item->other);
 }
