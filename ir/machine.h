@@ -22,6 +22,7 @@ typedef struct Instruction {
     int lanes, group;
     bool backward; /* floats, rounded at each step: the group's last product is added first. Only
                       with fast mathematics */
+    double speed;  /* products a second, of those that f32 multiply-adds make */
 } Instruction;
 
 /* An instruction, many times at once, on registers that hold tiles: each of `rows` rows of c gets
@@ -31,6 +32,7 @@ typedef struct MatrixStep {
     const char *name; /* "tdpbusd" */
     const char *of;   /* the instruction */
     int rows, groups;
+    double speed; /* as an instruction's */
 } MatrixStep;
 
 /* What the threads of a warp do together: c += a b, where a is rows x depth and b depth x columns,

@@ -377,7 +377,7 @@ static void rewrite(Flow *flow, const PassEnv *env, const Map *conv, const Windo
 /* As a recipe says, or as it costs least. */
 static int decide_tile_size(const PassEnv *env, const Map *conv, const Window *win) {
     static const char *const words[] = {"direct", "tiles2", "tiles4", NULL};
-    int chosen = choose_tile_size(env->machine, conv, win) / 2;
+    int chosen = choose_tile_size(env, conv, win) / 2;
     int m = 2 * recipe_decide(env, "algorithm", conv->name, words, chosen);
     if (m && !may_tile(conv, win, m))
         recipe_refuse(env->recipe, recipe_find(env, "algorithm", conv->name)->line,

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "passes/algorithm.h"
+#include "passes/dot.h"
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
@@ -108,14 +109,27 @@ static Sizes sizes_of(const Map *map, const Window *win) {
     return z;
 }
 
-/* Seconds of one core with tiles of m x m results; m = 1: without. */
-static double seconds(const Machine *machine, const Sizes *z, int m) {
-    double side = m == 1 ? WINDOW_TAPS : m + WINDOW_TAPS - 1, elements = side * side;
+/* Seconds of one core without tiles: with fast mathematics products may be of bf16 (narrow.c). */
+static double direct_seconds(const PassEnv *env, const Sizes *z) {
+    const Machine *machine = env->machine;
+    double products = 2 * WINDOW_TAPS * WINDOW_TAPS * z->in * z->out * z->groups;
+    double flop = products * z->images * z->rows * z->columns, flops = machine->fma_flops;
+    bool narrow = env->math == MATH_FAST && z->groups == 1;
+    if (narrow)
+        flops = dot_flops(machine, BF16, BF16, (int64_t)(z->images * z->rows * z->columns),
+                          (int64_t)z->in);
+    double bytes = (flops > machine->fma_flops ? 1 : 2) * products;
+    double multiply = flop / flops, read = bytes / machine->level[machine->nlevels - 1].bandwidth;
+    return multiply > read ? multiply : read;
+}
+
+/* The same with tiles of m x m results. */
+static double tiled_seconds(const Machine *machine, const Sizes *z, int m) {
+    double side = m + WINDOW_TAPS - 1, elements = side * side;
     double tiles = z->images * ceil(z->rows / m) * ceil(z->columns / m);
     double multiply = 2 * elements * tiles * z->in * z->out * z->groups / machine->fma_flops;
     double weights = 4 * elements * z->in * z->out * z->groups;
     double read = weights / machine->level[machine->nlevels - 1].bandwidth;
-    if (m == 1) return multiply > read ? multiply : read;
     multiply *= 1 + 2.0 / TILE_SUM_BLOCK;
     double moved = 4 * elements * tiles * (z->in + z->out) * z->groups;
     double move = 4 * moved / machine->level[1].bandwidth;
@@ -131,13 +145,14 @@ bool may_tile(const Map *map, const Window *win, int m) {
 
 /* Channels that fill no vector stay as they are; and for blocks of threads there is no schedule of
  * tiles in strips. */
-int choose_tile_size(const Machine *machine, const Map *map, const Window *win) {
+int choose_tile_size(const PassEnv *env, const Map *map, const Window *win) {
+    const Machine *machine = env->machine;
     Sizes z = sizes_of(map, win);
-    double lanes = machine->vector_bytes / 4, direct = seconds(machine, &z, 1), best = direct;
+    double lanes = machine->vector_bytes / 4, direct = direct_seconds(env, &z), best = direct;
     int size = 1;
     if (machine->block_threads || z.in < lanes || z.out < lanes) return 1;
     for (int m = 2; m <= TILE_MOST; m += 2) {
-        double s = seconds(machine, &z, m);
+        double s = tiled_seconds(machine, &z, m);
         if (!may_tile(map, win, m) || s > worth * best || direct - s < least_gain) continue;
         best = s, size = m;
     }

@@ -28,6 +28,36 @@ static const Instruction *row_of(const Machine *machine, const Map *m, int *x, i
     return NULL;
 }
 
+const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
+    for (int i = 0; i < machine->nmatrix; i++)
+        if (strcmp(machine->matrix[i]->of, instruction) == 0) return machine->matrix[i];
+    return NULL;
+}
+
+const MatrixStep *dot_step(const Machine *machine, const Flow *flow, const Map *m, int64_t *depth) {
+    int x, y;
+    int64_t rows = 1;
+    const Instruction *row = machine->nmatrix ? row_of(machine, m, &x, &y) : NULL;
+    const MatrixStep *step = row ? matrix_of(machine, row->name) : NULL;
+    if (!step) return NULL;
+    Contraction r = map_contraction(flow, m);
+    for (int d = 0; r.is && d < m->dim.n; d++)
+        if (r.role[d] == ROLE_M) rows *= map_extent(m, d, 1);
+    *depth = (int64_t)step->groups * row->group;
+    return r.is && rows >= MATRIX_ROWS_LEAST ? step : NULL;
+}
+
+double dot_flops(const Machine *machine, DType a, DType b, int64_t rows, int64_t side) {
+    for (int i = 0; i < machine->nuse; i++) {
+        const Instruction *row = machine->use[i];
+        if (row->a != a || row->b != b) continue;
+        const MatrixStep *step = matrix_of(machine, row->name);
+        bool tiles = step && rows >= MATRIX_ROWS_LEAST && side % (step->groups * row->group) == 0;
+        return machine->fma_flops * (tiles ? step->speed : row->speed);
+    }
+    return machine->fma_flops;
+}
+
 bool dot_types(const Machine *machine, const Map *m) {
     int x, y;
     return row_of(machine, m, &x, &y) != NULL;
@@ -74,12 +104,6 @@ bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *d
     dot->k = group_dim(flow, m, dot);
     dot->lane = lane_dim(flow, m, dot);
     return dot->k >= 0 && dot->lane >= 0 && map_extent(m, dot->lane, 64) > 1;
-}
-
-const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
-    for (int i = 0; i < machine->nmatrix; i++)
-        if (strcmp(machine->matrix[i]->of, instruction) == 0) return machine->matrix[i];
-    return NULL;
 }
 
 const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,

@@ -6,6 +6,9 @@
 
 #include "passes/access.h"
 
+/* Fewer rows are no work for tiles of them. */
+enum { MATRIX_ROWS_LEAST = 8 };
+
 typedef struct Dot {
     const Instruction *row;
     int a, b; /* Vals that read the operands */
@@ -15,6 +18,13 @@ typedef struct Dot {
 
 /* Is m a sum of products of the types of some row? */
 bool dot_types(const Machine *machine, const Map *m);
+/* The machine's step on tiles for such a sum, where rows to fill its tiles are known, and so many
+ * reduced elements side by side it takes; or NULL. */
+const MatrixStep *dot_step(const Machine *machine, const Flow *flow, const Map *m, int64_t *depth);
+/* FLOP a second of one core where products of a and b are summed, `side` elements of a stand side
+ * by side, and there are so many rows; with fused multiply-adds of f32 if no instruction takes
+ * them. */
+double dot_flops(const Machine *machine, DType a, DType b, int64_t rows, int64_t side);
 /* Could m run on a row of the machine, were b stored in groups (layout_pack.c does it)? */
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* Does it, as its operands are stored now? */

@@ -17,6 +17,7 @@ typedef struct Layouts {
     bool *held;      /* by container: used by a call or a region */
     bool *plain;     /* by container, of the first `chosen`: stays as it is */
     int chosen;
+    int64_t *width; /* by container: channels of a block, if it is stored in blocks */
 } Layouts;
 
 void layouts_survey(Layouts *l);
@@ -29,7 +30,7 @@ void layout_widen(Layouts *l);
 void layout_choose(Layouts *l);
 void layout_blocks(Layouts *l);
 /* By container: the dim of its channels where it may be stored another way, or -1. */
-int *layout_channels(const Layouts *l);
+int *layout_channels(Layouts *l);
 /* By container that has one: the least container of those that its maps tie it to; else -1. */
 int *layout_regions(const Layouts *l, const int *channel);
 /* layout_last.c: on a machine of blocks of threads, channels of images innermost. */

@@ -41,15 +41,19 @@ static void block_at(const Layouts *l, int cont, int dim, int *channel) {
     if (may_block(l, cont, dim)) channel[cont] = dim;
 }
 
+/* The dim that index k of an access is, but for an offset; or -1. */
+static int shifted_dim(const Layouts *l, const Map *m, const Access *a, int k, int64_t *offset) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (dim_is_const(dim_sub(l->flow->ctx, a->at[k], m->dim.at[d].sym), offset)) return d;
+    return -1;
+}
+
 /* The dim that index k of an access is, but for whole blocks (a part of what a concatenation
  * makes), or -1. */
 static int channel_dim(const Layouts *l, const Map *m, const Access *a, int k) {
-    for (int d = 0; d < m->dim.n; d++) {
-        int64_t offset;
-        if (dim_is_const(dim_sub(l->flow->ctx, a->at[k], m->dim.at[d].sym), &offset))
-            return offset % l->lanes == 0 ? d : -1;
-    }
-    return -1;
+    int64_t offset = 0;
+    int d = shifted_dim(l, m, a, k, &offset);
+    return offset % l->width[a->cont] == 0 ? d : -1;
 }
 
 static int index_of(const Layouts *l, const Map *m, const Access *a, int dim) {
@@ -128,7 +132,7 @@ static const Layout *blocked(Layouts *l, const Cont *c, int dim) {
     Ctx *ctx = l->flow->ctx;
     Layout *y = NEW(l->arena, Layout);
     Dim *map = NEW_ARRAY(l->arena, Dim, c->rank + 1), *box = NEW_ARRAY(l->arena, Dim, c->rank + 1);
-    Dim width = dim_const(ctx, l->lanes);
+    Dim width = dim_const(ctx, l->width[c - l->flow->cont.at]);
     for (int k = 0; k < c->rank; k++) {
         Dim sym = flow_layout_sym(ctx, k);
         map[k] = k == dim ? dim_div(ctx, sym, width) : sym;
@@ -140,8 +144,48 @@ static const Layout *blocked(Layouts *l, const Cont *c, int dim) {
     return y;
 }
 
-int *layout_channels(const Layouts *l) {
+/* Calls fn for every access of map m. */
+typedef void AccessFn(Layouts *l, const Map *m, const Access *a);
+static void each_access(Layouts *l, const Map *m, AccessFn *fn) {
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ) fn(l, m, &m->body.val.at[v].read);
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) fn(l, m, &m->write.at[w].to[k]);
+}
+
+/* A part that begins within a wide block makes blocks narrow again. */
+static void check_parts(Layouts *l, const Map *m, const Access *a) {
+    for (int k = 0; k < a->rank && l->width[a->cont] > l->lanes; k++) {
+        int64_t offset = 0;
+        if (shifted_dim(l, m, a, k, &offset) >= 0 && offset % l->lanes == 0 &&
+            offset % l->width[a->cont])
+            l->width[a->cont] = l->lanes;
+    }
+}
+
+/* Blocks are as wide as a vector; as what a step on tiles takes, where a contraction reads it. */
+static void find_widths(Layouts *l) {
+    l->width = NEW_ARRAY(l->arena, int64_t, l->flow->cont.n + 1);
+    for (int c = 0; c < l->flow->cont.n; c++) l->width[c] = l->lanes;
+    for (int i = 0; i < l->flow->map.n; i++) {
+        const Map *m = l->flow->map.at[i];
+        int64_t depth, offset;
+        if (!dot_step(l->env->machine, l->flow, m, &depth)) continue;
+        Contraction r = map_contraction(l->flow, m);
+        const Access *from = &m->body.val.at[r.a].read;
+        for (int k = 0; k < from->rank; k++) {
+            int d = shifted_dim(l, m, from, k, &offset);
+            if (d >= 0 && r.role[d] == ROLE_K &&
+                extent_or(l->flow->cont.at[from->cont].shape[k], 1) % depth == 0)
+                l->width[from->cont] = depth;
+        }
+    }
+    for (int i = 0; i < l->flow->map.n; i++) each_access(l, l->flow->map.at[i], check_parts);
+}
+
+int *layout_channels(Layouts *l) {
     int n = l->flow->cont.n, *channel = NEW_ARRAY(l->arena, int, n + 1);
+    find_widths(l);
     for (int c = 0; c < n; c++) channel[c] = -1;
     for (int m = 0; m < l->flow->map.n; m++) {
         seed(l, l->flow->map.at[m], channel);

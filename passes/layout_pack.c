@@ -33,10 +33,11 @@ static int position(const Map *m, const Access *a, int dim) {
     return -1;
 }
 
-/* The reduced dim that indexes a blocked dim of the other operand, or -1. */
-static int blocked_dim(const Layouts *l, const Map *m, const Access *a) {
+/* The reduced dim that indexes a blocked dim of the other operand, or -1; blocks hold so many. */
+static int blocked_dim(const Layouts *l, const Map *m, const Access *a, int64_t *block) {
     const Cont *c = &l->flow->cont.at[a->cont];
     if (!c->layout || c->layout->rank != c->rank + 1) return -1;
+    *block = extent_or(c->layout->box[c->rank], l->lanes);
     for (int k = 0; k < c->rank; k++)
         if (c->layout->map[k] != flow_layout_sym(l->flow->ctx, k)) return access_dim(m, a, k);
     return -1;
@@ -48,10 +49,11 @@ static int blocked_dim(const Layouts *l, const Map *m, const Access *a) {
  * index, or -1. */
 typedef struct Panels {
     const Access *read;
-    int n;       /* the index of the lane dim */
-    int blocked; /* stored in blocks as the other operand is */
-    int inner;   /* a tile takes all of it beside its lanes, or -1 */
-    int grouped; /* `group` of it stand in one lane */
+    int n;         /* the index of the lane dim */
+    int blocked;   /* stored in blocks as the other operand is ... */
+    int64_t block; /* ... of so many */
+    int inner;     /* a tile takes all of it beside its lanes, or -1 */
+    int grouped;   /* `group` of it stand in one lane */
     int64_t width, group;
     bool outer[RANK_MAX]; /* constant here, or of a batch */
 } Panels;
@@ -61,7 +63,7 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     Layout *y = NEW(l->arena, Layout);
     Dim *map = NEW_ARRAY(l->arena, Dim, c->rank + 4), *box = NEW_ARRAY(l->arena, Dim, c->rank + 4);
     Dim p = dim_const(ctx, how->width), sym = flow_layout_sym(ctx, how->n), rest[RANK_MAX];
-    Dim w = dim_const(ctx, l->lanes), g = dim_const(ctx, how->group);
+    Dim w = dim_const(ctx, how->block), g = dim_const(ctx, how->group);
     int r = 0;
     for (int fixed = 1; fixed >= 0; fixed--) {
         for (int k = 0; k < c->rank; k++) {
@@ -77,7 +79,7 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     if (how->blocked >= 0) {
         bool both = how->blocked == how->grouped;
         map[r] = both ? dim_div(ctx, rest[how->blocked], g) : rest[how->blocked];
-        box[r++] = both ? dim_const(ctx, l->lanes / how->group) : w;
+        box[r++] = both ? dim_const(ctx, how->block / how->group) : w;
     }
     if (how->inner >= 0) map[r] = flow_layout_sym(ctx, how->inner), box[r++] = c->shape[how->inner];
     map[r] = dim_mod(ctx, sym, p), box[r++] = p;
@@ -187,7 +189,7 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane) {
         int n = position(m, &val->read, lane);
         if (c.kind != CONT_PARAM || n < 0 || val->has_else || access_by_value(m, &val->read))
             continue;
-        Panels how = {&val->read, n, -1, -1, -1, width, 1, {false}};
+        Panels how = {&val->read, n, -1, l->lanes, -1, -1, width, 1, {false}};
         group_words(l, m, &how);
         c.layout = panels(l, &c, &how);
         val->read.cont = layout_weights(l, val->read.cont, &c);
@@ -201,11 +203,12 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, con
     split_index(l, m, lane, &read, &c);
     int n = position(m, &read, lane);
     if (n < 0 || b->has_else) return;
-    int k = blocked_dim(l, m, &m->body.val.at[r->a].read);
+    int64_t block = l->lanes;
+    int k = blocked_dim(l, m, &m->body.val.at[r->a].read, &block);
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
     int64_t extent = map_extent(m, lane, unknown_extent);
     int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
-    Panels how = {&read, n, blocked, -1, -1, width, 1, {false}};
+    Panels how = {&read, n, blocked, block, -1, -1, width, 1, {false}};
     for (int k = 0; k < read.rank; k++) {
         int d = access_dim(m, &read, k);
         bool batch = d >= 0 && d != lane && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;

@@ -12,6 +12,7 @@
  * its factors, at most 2^-7 + 2^-16 of itself. Worth it where the time by FLOP and by bytes of
  * weights, halved, and the rounding are less than the time before. */
 #include "passes/converted.h"
+#include "passes/dot.h"
 
 enum {
     WHOLE = 16, /* a block of channels, as layout cuts them */
@@ -69,16 +70,21 @@ static double longer(double a, double b) {
     return a > b ? a : b;
 }
 
-/* Do two products a step and half the bytes of weights save more than rounding takes? */
-static bool pays(const Narrowing *n, const Map *m, const Contraction *r) {
+/* Do more products a step and half the bytes of weights save more than rounding takes? `side`
+ * reduced elements stand side by side. */
+static bool pays(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
     const Machine *machine = n->machine;
     const Flow *flow = n->e.flow;
-    double compute = 2 * map_volume(m, unknown_extent) / machine->fma_flops;
+    int64_t rows = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_M) rows *= map_extent(m, d, unknown_extent);
+    double flop = 2 * map_volume(m, unknown_extent), compute = flop / machine->fma_flops;
+    double narrow = flop / dot_flops(machine, BF16, BF16, rows, side);
     double weights = 4 * container_elements(flow, m->body.val.at[r->b].read.cont);
     double rounded = container_elements(flow, m->body.val.at[r->a].read.cont);
     double rounding = 6 * rounded / machine_bandwidth(machine, 6 * rounded);
     double before = longer(compute, weights / machine_bandwidth(machine, weights));
-    double after = longer(compute / 2, weights / 2 / machine_bandwidth(machine, weights / 2));
+    double after = longer(narrow, weights / 2 / machine_bandwidth(machine, weights / 2));
     return after + rounding < before;
 }
 
@@ -95,12 +101,13 @@ static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
     if (!plain || !narrow_read(m, r->a) || !narrow_read(m, r->b)) return false;
     if (is_constant(n, m->body.val.at[r->a].read.cont, STEPS)) return false;
     if (!is_constant(n, m->body.val.at[r->b].read.cont, STEPS)) return false;
-    bool whole = false;
+    int64_t side = 0;
     for (int d = 0; d < m->dim.n; d++) {
+        int64_t extent = map_extent(m, d, 1);
         if (m->dim.at[d].seq || r->role[d] == ROLE_BATCH) return false;
-        whole |= r->role[d] == ROLE_K && map_extent(m, d, 1) % WHOLE == 0;
+        if (r->role[d] == ROLE_K && extent % WHOLE == 0 && extent > side) side = extent;
     }
-    return whole && pays(n, m, r);
+    return side && pays(n, m, r, side);
 }
 
 /* Is the read a factor of the product, widened to f32? */

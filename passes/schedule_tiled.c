@@ -21,8 +21,6 @@ static const int64_t unknown_extent = 64;
 /* Rows go along a known dim if there is one; else not along what comes first in an input if there
  * is another: a batch is often 1. */
 static const int64_t unknown_row = 5, unknown_batch = 4;
-/* Fewer rows are no work for tiles of them. */
-enum { MATRIX_ROWS_LEAST = 8 };
 
 typedef struct Tiled {
     Scheduling *s;
@@ -42,6 +40,7 @@ typedef struct Tiled {
                 * they are a word of codes; or -1 */
     int64_t group_size;
     const MatrixStep *matrix; /* the machine's tiles hold the accumulators; or NULL */
+    int operand;              /* the Val that reads what stands in groups beside lanes */
 } Tiled;
 
 static bool output_dim(const Tiled *t, int d) {
@@ -102,6 +101,7 @@ static bool find_group(Tiled *t) {
     t->group = -1;
     if (dot_ready(t->s->env->machine, t->s->flow, t->p, &dot) && output_dim(t, dot.lane)) {
         t->lane = dot.lane, t->group = dot.k, t->group_size = dot.row->group;
+        t->operand = dot.a;
         t->matrix = dot_matrix(t->s->env->machine, t->s->flow, t->p, &dot);
         return true;
     }
@@ -202,16 +202,28 @@ static int64_t rows_with_reads(const Tiled *t, int64_t otherwise) {
     return (held - t->group_size) / (t->vectors + 1);
 }
 
+/* Is each row of the first dim behind all of the second's in the other operand? */
+static bool rows_in_line(const Tiled *t, const Access *a) {
+    int64_t step = access_stride(t->s->flow, t->p, a, t->row[0], 1);
+    int64_t next = access_stride(t->s->flow, t->p, a, t->row[1], 1);
+    return step != INT64_MAX && next == step * t->rows[0];
+}
+
 /* Two rows of tiles with two vectors each; false: there are too few rows, or their number is not
- * known. */
+ * known. Rows of two dims fill both if they are in line; else each is one dim's. */
 static bool choose_matrix(Tiled *t) {
     if (!t->matrix || t->inners > 1) return false;
     int64_t lanes = lanes_of(t->s), extent = map_extent(t->p, t->lane, 2 * lanes);
     t->vectors = (int)(panel_width(t->s->env->machine, extent) / lanes);
     if (t->vectors > 2) return false;
     choose_rows(t, 2 * t->matrix->rows);
-    t->row[1] = -1, t->rows[1] = 1;
-    return t->row[0] >= 0 && map_extent(t->p, t->row[0], 0) >= MATRIX_ROWS_LEAST;
+    if (t->row[0] < 0) return false;
+    if (t->row[1] >= 0 && !rows_in_line(t, &t->p->body.val.at[t->operand].read)) {
+        bool fits = t->rows[0] <= t->matrix->rows && t->rows[1] > 1;
+        t->rows[1] = fits ? equal_tiles(map_extent(t->p, t->row[1], unknown_extent), 2) : 1;
+    }
+    if (t->rows[1] == 1) t->row[1] = -1;
+    return t->rows[0] * t->rows[1] >= MATRIX_ROWS_LEAST && map_extent(t->p, t->row[0], 0) > 0;
 }
 
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
@@ -421,29 +433,33 @@ static void prefetch_line(Tiled *t) {
     }
 }
 
+/* The reduced dim whose storage is blocked, which some operand holds in blocks of `size`, or -1. */
+static int blocked_dim(const Tiled *t, int64_t size) {
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        for (int d = 0; val->kind == VAL_READ && d < t->p->dim.n; d++)
+            if (map_reduces(t->p, d) && map_extent(t->p, d, unknown_extent) > size &&
+                access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
+                access_stride(t->s->flow, t->p, &val->read, d, size) != INT64_MAX)
+                return d;
+    }
+    return -1;
+}
+
 /* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block.
  */
 static void reduce_line(Tiled *t) {
-    int lanes = lanes_of(t->s), blocked = -1;
-    for (int v = 0; v < t->p->body.val.n && !t->matrix; v++) {
-        const Val *val = &t->p->body.val.at[v];
-        if (val->kind != VAL_READ) continue;
-        for (int d = 0; d < t->p->dim.n; d++)
-            if (map_reduces(t->p, d) &&
-                access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
-                access_stride(t->s->flow, t->p, &val->read, d, lanes) != INT64_MAX)
-                blocked = d;
-    }
-    if (blocked >= 0 && map_extent(t->p, blocked, unknown_extent) <= lanes) blocked = -1;
+    int64_t step = t->matrix ? t->matrix->groups * t->group_size : lanes_of(t->s);
+    int blocked = blocked_dim(t, step);
     if (blocked < 0 && t->group < 0) return;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
-    if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, lanes);
+    if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, step);
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != blocked && d != t->group)
             line_dim(t->s->flow, line, t->p, d, 0);
     if (blocked >= 0 && blocked != t->group) line_dim(t->s->flow, line, t->p, blocked, 0);
     if (t->group < 0) return;
-    if (t->matrix) line_dim(t->s->flow, line, t->p, t->group, t->matrix->groups * t->group_size);
+    if (t->matrix && blocked != t->group) line_dim(t->s->flow, line, t->p, t->group, step);
     line_dim(t->s->flow, line, t->p, t->group, t->group_size);
     line_dim(t->s->flow, line, t->p, t->group, 0);
 }

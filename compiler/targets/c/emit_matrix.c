@@ -5,12 +5,16 @@
 
 #include <string.h>
 
-/* A step's loops; rows and vectors may be NULL: there is one. */
+enum { STEP_LOOPS = 3, TILE_ROWS = 16 };
+
+/* A step's loops; rows, inner and outer, and vectors may be NULL: there is one. */
 typedef struct Step {
-    const Stmt *groups, *rows, *vectors;
+    const Stmt *groups, *rows[2], *vectors;
     Used used;
-    int nrows, nvectors;
-    bool last; /* groups run backward: their first element is the last one's */
+    int nrows[2], nvectors;
+    int tile[2];  /* rows of the tiles */
+    bool in_line; /* the outer rows continue the inner ones in the first operand */
+    bool last;    /* groups run backward: their first element is the last one's */
 } Step;
 
 static int extent_of(const Stmt *loop) {
@@ -19,18 +23,34 @@ static int extent_of(const Stmt *loop) {
     return (int)n;
 }
 
+/* By how many elements an operand's place moves with a loop. */
+static Dim step_by(CNest *c, const Access *a, const Stmt *loop) {
+    Dim coef, rest;
+    if (!loop) return dim_const(c->ctx, 0);
+    if (!dim_affine(c->ctx, access_flat(c, a), &loop->var, 1, &coef, &rest))
+        BUG("an operand of a step on tiles has no stride");
+    return coef;
+}
+
 /* Loops over rows and vectors: the sums tell them apart by the index that each stands in. */
-static Step step_of(const Stmt *s) {
+static Step step_of(CNest *c, const Stmt *s) {
     Step step = {.groups = s->body.at[0]};
-    const Stmt *in = step.groups->body.at[0], *loop[2] = {NULL, NULL};
-    for (int i = 0; in->kind == STMT_FOR && i < 2; i++) loop[i] = in, in = in->body.at[0];
+    const Stmt *in = step.groups->body.at[0], *loop[STEP_LOOPS];
+    int n = 0;
+    for (; in->kind == STMT_FOR && n < STEP_LOOPS; in = in->body.at[0]) loop[n++] = in;
     if (in->kind != STMT_USE) BUG("a step on tiles holds something else");
     step.used = used_of(in);
     step.last = target_c_instruction(in->use)->row.backward;
-    for (int i = 0; i < 2 && loop[i]; i++)
-        *(step.used.c->at[0] == loop[i]->var ? &step.rows : &step.vectors) = loop[i];
-    step.nrows = extent_of(step.rows);
+    int rows = step.used.c->rank - 2;
+    if (n && step.used.c->at[rows] == loop[n - 1]->var) step.vectors = loop[--n];
+    for (int i = 0; i < n; i++) step.rows[i] = loop[n - 1 - i];
+    for (int i = 0; i < 2; i++) step.nrows[i] = extent_of(step.rows[i]);
     step.nvectors = extent_of(step.vectors);
+    Dim behind = dim_mulc(c->ctx, step_by(c, step.used.a, step.rows[0]), step.nrows[0]);
+    step.in_line = !step.rows[1] || step_by(c, step.used.a, step.rows[1]) == behind;
+    int all = step.nrows[0] * step.nrows[1], first = step.in_line ? TILE_ROWS : step.nrows[0];
+    step.tile[0] = all < first ? all : first;
+    step.tile[1] = all - step.tile[0];
     return step;
 }
 
@@ -44,22 +64,17 @@ static void push_index(CNest *c, const Stmt *loop, int64_t i) {
     if (loop) names_const(&c->names, loop->var, i, dim_const(c->ctx, i), dim_const(c->ctx, i));
 }
 
-/* By how many elements an operand's place moves with a loop. */
-static const char *step_text(CNest *c, const Access *a, const Stmt *loop) {
-    Dim coef, rest;
-    if (!loop) return "0";
-    if (!dim_affine(c->ctx, access_flat(c, a), &loop->var, 1, &coef, &rest))
-        BUG("an operand of a step on tiles has no stride");
-    return emit_dim_str(&c->names, coef);
-}
-
 static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
-    Step step = step_of(s);
+    Step step = step_of(c, s);
     const Used *u = &step.used;
     int mark = c->names.at.n;
-    const char *step_a = step_text(c, u->a, step.rows), *step_b = step_text(c, u->b, step.groups);
+    Dim by = step_by(c, u->a, step.rows[0]);
+    Dim far = step.in_line ? dim_mulc(c->ctx, by, TILE_ROWS) : step_by(c, u->a, step.rows[1]);
+    const char *step_a = emit_dim_str(&c->names, by), *far_a = emit_dim_str(&c->names, far);
+    const char *step_b = emit_dim_str(&c->names, step_by(c, u->b, step.groups));
     push_index(c, step.groups, 0);
-    push_index(c, step.rows, 0);
+    push_index(c, step.rows[0], 0);
+    push_index(c, step.rows[1], 0);
     push_index(c, step.vectors, 0);
     push_index(c, u->group, step.last ? extent_of(u->group) - 1 : 0);
     push_index(c, u->lanes, 0);
@@ -67,11 +82,15 @@ static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
     const char *b = emit_dim_str(&c->names, access_flat(c, u->b));
     int group = extent_of(u->group), depth = extent_of(step.groups) * group;
     int lanes = step.nvectors * extent_of(u->lanes) * group;
-    check_span(c, "reads", u->a, a, str(c, "%d * (%s) + %d", step.nrows - 1, step_a, depth));
+    const char *begin[] = {a, str(c, "%s + %s", a, far_a)};
+    for (int i = 0; i < 2 && step.tile[i]; i++)
+        check_span(c, "reads", u->a, begin[i],
+                   str(c, "%d * (%s) + %d", step.tile[i] - 1, step_a, depth));
     check_span(c, "reads", u->b, b,
                str(c, "%d * (%s) + %d", extent_of(step.groups) - 1, step_b, lanes));
-    put_line(c, "%s(%s, %d, %d, %s + %s, %s, %s + %s, %s);", matrix->helper,
-             c->buf[u->c->cont].name, step.nrows, step.nvectors, c->buf[u->a->cont].name, a, step_a,
+    put_line(c, "%s(%s, %d, %d, %d, %s + %s, %s, %s, %s + %s, %s);", matrix->helper,
+             c->buf[u->c->cont].name, step.tile[0], step.tile[1], step.nvectors,
+             c->buf[u->a->cont].name, a, step_a, step.tile[1] ? far_a : "0",
              c->buf[u->b->cont].name, b, step_b);
     names_pop(&c->names, mark);
 }
@@ -80,13 +99,13 @@ bool emit_matrix(CNest *c, const Stmt *s) {
     const CMatrix *matrix = target_c_matrix(s->use);
     if (matrix) emit_step(c, s, matrix);
     if (matrix || strcmp(s->use, "tiles") != 0) return matrix != NULL;
-    Step step = step_of(inner_block(s->body.at[0]));
+    Step step = step_of(c, inner_block(s->body.at[0]));
     c->tiled = true;
-    put_line(c, "tiles_open(&tiles, %d);", step.nrows);
-    put_line(c, "tiles_clear(%d, %d);", step.nrows, step.nvectors);
+    put_line(c, "tiles_open(&tiles, %d, %d);", step.tile[0], step.tile[1]);
+    put_line(c, "tiles_clear(%d, %d);", step.tile[1], step.nvectors);
     emit_stmts(c, &s->body);
-    put_line(c, "tiles_store(%s, %d, %d);", c->buf[step.used.c->cont].name, step.nrows,
-             step.nvectors);
+    put_line(c, "tiles_store(%s, %d, %d, %d);", c->buf[step.used.c->cont].name, step.tile[0],
+             step.tile[1], step.nvectors);
     c->epoch[1]++;
     return true;
 }
