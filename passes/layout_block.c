@@ -145,16 +145,17 @@ static const Layout *blocked(Layouts *l, const Cont *c, int dim) {
 }
 
 /* Calls fn for every access of map m. */
-typedef void AccessFn(Layouts *l, const Map *m, const Access *a);
-static void each_access(Layouts *l, const Map *m, AccessFn *fn) {
+typedef void AccessFn(void *user, const Map *m, const Access *a);
+static void each_access(const Map *m, AccessFn *fn, void *user) {
     for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ) fn(l, m, &m->body.val.at[v].read);
+        if (m->body.val.at[v].kind == VAL_READ) fn(user, m, &m->body.val.at[v].read);
     for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) fn(l, m, &m->write.at[w].to[k]);
+        for (int k = 0; k < m->write.at[w].n; k++) fn(user, m, &m->write.at[w].to[k]);
 }
 
 /* A part that begins within a wide block makes blocks narrow again. */
-static void check_parts(Layouts *l, const Map *m, const Access *a) {
+static void check_parts(void *user, const Map *m, const Access *a) {
+    Layouts *l = user;
     for (int k = 0; k < a->rank && l->width[a->cont] > l->lanes; k++) {
         int64_t offset = 0;
         if (shifted_dim(l, m, a, k, &offset) >= 0 && offset % l->lanes == 0 &&
@@ -180,7 +181,7 @@ static void find_widths(Layouts *l) {
                 l->width[from->cont] = depth;
         }
     }
-    for (int i = 0; i < l->flow->map.n; i++) each_access(l, l->flow->map.at[i], check_parts);
+    for (int i = 0; i < l->flow->map.n; i++) each_access(l->flow->map.at[i], check_parts, l);
 }
 
 int *layout_channels(Layouts *l) {
@@ -208,30 +209,24 @@ void layout_blocks(Layouts *l) {
 
 /* ---- is it worth it -------------------------------------------------------------------------- */
 
-/* Calls fn for every container that map m touches. */
-typedef void TouchFn(void *user, int cont);
-static void each_touched(const Map *m, TouchFn *fn, void *user) {
-    for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ) fn(user, m->body.val.at[v].read.cont);
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) fn(user, m->write.at[w].to[k].cont);
-}
-
 typedef struct Region {
     int *of; /* by container: the least container of its region, or -1 */
     int least;
     bool changed;
 } Region;
 
-static void find_least(void *user, int cont) {
+static void find_least(void *user, const Map *m, const Access *a) {
+    (void)m;
     Region *r = user;
-    if (r->of[cont] >= 0 && (r->least < 0 || r->of[cont] < r->least)) r->least = r->of[cont];
+    int least = r->of[a->cont];
+    if (least >= 0 && (r->least < 0 || least < r->least)) r->least = least;
 }
 
-static void set_least(void *user, int cont) {
+static void set_least(void *user, const Map *m, const Access *a) {
+    (void)m;
     Region *r = user;
-    if (r->of[cont] < 0 || r->of[cont] == r->least) return;
-    r->of[cont] = r->least;
+    if (r->of[a->cont] < 0 || r->of[a->cont] == r->least) return;
+    r->of[a->cont] = r->least;
     r->changed = true;
 }
 
@@ -242,8 +237,8 @@ static Region find_regions(const Layouts *l, const int *channel) {
         r.changed = false;
         for (int m = 0; m < l->flow->map.n; m++) {
             r.least = -1;
-            each_touched(l->flow->map.at[m], find_least, &r);
-            each_touched(l->flow->map.at[m], set_least, &r);
+            each_access(l->flow->map.at[m], find_least, &r);
+            each_access(l->flow->map.at[m], set_least, &r);
         }
     } while (r.changed);
     return r;
@@ -259,7 +254,7 @@ static void add_costs(const Layouts *l, Region *r, double *cost) {
         const Map *m = l->flow->map.at[i];
         double best = INFINITY;
         r->least = -1;
-        each_touched(m, find_least, r);
+        each_access(m, find_least, r);
         for (int d = 0; r->least >= 0 && d < m->dim.n; d++) {
             if (m->dim.at[d].seq || map_extent(m, d, 2) < 2) continue;
             double c = lane_cost(l->flow, m, d, l->lanes, true);
