@@ -243,26 +243,19 @@ static const char *const nests[] = {
     "2 } } }\n",
     /* sums in tiles: rows of two dims, in line with one vector, apart with two */
     "nest tiles on cpu {\n mem x : u8[3,7,128]\n mem w : i8[32,16,4]\n mem y : i32[3,7,16] "
-    "written\n"
-    " parallel p : 1 {\n  tile s : i32[3,7,1,16] = 0\n  use tiles { for k : 2 { use tdpbusd {\n"
-    "   for g : 16 { for h : 3 { for i : 7 { use vpdpbusd512 { for q : 4 unroll { for l : 16 "
-    "vector {\n"
-    "    s[h,i,0,l] = fma(i32(x[h,i,64*k+4*g+q]), i32(w[16*k+g,l,q]), s[h,i,0,l]) } } } } } } } } "
-    "}\n"
-    "  for h : 3 { for i : 7 { for l : 16 vector { y[h,i,l] = s[h,i,0,l] } } } } }\n",
+    "written\n parallel p : 1 {\n tile s : i32[3,7,1,16] = 0\n use tiles { for k : 2 { use "
+    "tdpbusd {\n for g : 16 { for h : 3 { for i : 7 { use vpdpbusd512 { for q : 4 unroll { for l "
+    ": 16 vector {\n s[h,i,0,l] = fma(i32(x[h,i,64*k+4*g+q]), i32(w[16*k+g,l,q]), s[h,i,0,l]) } "
+    "} } } } } } } }\n for h : 3 { for i : 7 { for l : 16 vector { y[h,i,l] = s[h,i,0,l] } } } } "
+    "}\n",
     "nest halves on cpu {\n mem x : u16[2,7,32]\n mem w : u16[16,32,2]\n mem y : f32[2,5,32] "
-    "written\n"
-    " mem a : bf16[2,7,32] written\n mem b : bf16[16,32,2] written\n"
-    " parallel p : 1 {\n  for h : 2 { for i : 7 { for k : 32 { a[h,i,k] = bf16(x[h,i,k] & 15) } } "
-    "}\n"
-    "  for g : 16 { for j : 32 { for q : 2 { b[g,j,q] = bf16(w[g,j,q] & 15) } } }\n"
-    "  tile s : f32[2,5,2,16] = 0\n  use tiles { use tdpbf16ps { for g : 16 {\n"
-    "   for h : 2 { for i : 5 { for j : 2 { use vdpbf16ps512 { for q : 2 unroll { for l : 16 "
-    "vector {\n"
-    "    s[h,i,j,l] = fma(f32(a[h,i+1,2*g-q+1]), f32(b[g,16*j+l,-q+1]), s[h,i,j,l]) } } } } } } } "
-    "} }\n"
-    "  for h : 2 { for i : 5 { for j : 2 { for l : 16 vector { y[h,i,16*j+l] = s[h,i,j,l] } } } } "
-    "} }\n",
+    "written\n mem a : bf16[2,7,32] written\n mem b : bf16[16,32,2] written\n parallel p : 1 {\n "
+    "for h : 2 { for i : 7 { for k : 32 { a[h,i,k] = bf16(x[h,i,k] & 15) } } }\n for g : 16 { "
+    "for j : 32 { for q : 2 { b[g,j,q] = bf16(w[g,j,q] & 15) } } }\n tile s : f32[2,5,2,16] = "
+    "0\n use tiles { use tdpbf16ps { for g : 16 {\n for h : 2 { for i : 5 { for j : 2 { use "
+    "vdpbf16ps512 { for q : 2 unroll { for l : 16 vector {\n s[h,i,j,l] = "
+    "fma(f32(a[h,i+1,2*g-q+1]), f32(b[g,16*j+l,-q+1]), s[h,i,j,l]) } } } } } } } } }\n for h : 2 "
+    "{ for i : 5 { for j : 2 { for l : 16 vector { y[h,i,16*j+l] = s[h,i,j,l] } } } } } }\n",
     /* a guard that is no prefix; min of guards */
     "nest guards on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n mem z : f32[N] "
     "written\n"
