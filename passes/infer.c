@@ -30,7 +30,7 @@ static int bounded(const Graph *g) {
 
 /* ---- what the model declares ----------------------------------------------------------------- */
 
-/* The model's outputs are of the type and rank that it declares. Sizes are hints, here as in the
+/* The model's outputs are of the type that it declares. Rank and sizes are hints, here as in the
  * declarations of other values: exporters leave stale ones. A shape without a single size says
  * nothing. */
 static void check_output(const Graph *declared, const Graph *found, int i) {
@@ -39,13 +39,12 @@ static void check_output(const Graph *declared, const Graph *found, int i) {
     const Value *have = &found->value.at[found->output.at[i]];
     const Type *a = &want->type, *b = &have->type;
     if (a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR) return;
-    bool differ = a->dtype != b->dtype, stale = false;
-    for (int k = 0; k < a->rank && b->rank >= 0 && a->rank != b->rank; k++)
-        differ = differ || dim_is_const(a->shape[k], NULL);
-    for (int k = 0; k < a->rank && k < b->rank; k++)
-        stale = stale || (a->shape[k] != b->shape[k] && dim_is_const(a->shape[k], NULL) &&
-                          dim_is_const(b->shape[k], NULL));
-    if (differ)
+    bool stale = false;
+    for (int k = 0; k < a->rank && b->rank >= 0; k++)
+        stale = stale || (dim_is_const(a->shape[k], NULL) &&
+                          (a->rank != b->rank ||
+                           (a->shape[k] != b->shape[k] && dim_is_const(b->shape[k], NULL))));
+    if (a->dtype != b->dtype)
         fail(ctx, E_MODEL,
              "output \"%s\" is declared as %s, but its node gives %s: export the model again, or "
              "correct the declaration",

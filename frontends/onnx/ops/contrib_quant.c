@@ -301,15 +301,19 @@ static int gate_weights(Infer *in, int w, int scale, int zero) {
     return compose_transpose(in, x, (int64_t[]){0, 2, 1}, 3);
 }
 
-/* Weights of 8 bits; inputs and state stay floats. */
+/* Weights of 8 bits; all inputs, and the state of each step, are rounded to 8 bits by their range.
+ */
 static void dynamic_quantize_lstm_infer(Infer *in) {
     static const char *const attributes[] = {"direction",   "hidden_size",      "activations",
                                              "clip",        "activation_alpha", "activation_beta",
                                              "input_forget"};
     infer_arity(in, 3, 12);
     int w = gate_weights(in, 1, 8, 9), r = gate_weights(in, 2, 10, 11);
+    int codes = compose_op(in, "DynamicQuantizeLinear", (int[]){IN(0)}, 1, 3);
+    int x = OP(in, "DequantizeLinear", codes, codes + 1, codes + 2);
     for (int i = 0; i < 7; i++) compose_attr(in, attributes[i], attributes[i]);
-    int y = compose_op(in, "LSTM", (int[]){IN(0), w, r, IN(3), IN(4), IN(5), IN(6), IN(7)}, 8, 3);
+    compose_int(in, "quantize_state", 1);
+    int y = compose_op(in, "LSTM", (int[]){x, w, r, IN(3), IN(4), IN(5), IN(6), IN(7)}, 8, 3);
     for (int i = 0; i < 3; i++) compose_result(in, i, y + i);
 }
 

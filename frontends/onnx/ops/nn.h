@@ -68,6 +68,10 @@ void nn_reduce(Lower *lo, Map *m, int cont, const Dim *at, int val, const char *
 int nn_tmp(Lower *lo, const char *name, DType t, const Dim *shape, int rank);
 /* A temporary of `cont`'s shape. */
 int nn_tmp_like(Lower *lo, const char *name, DType t, int cont);
+
+/* Each row of f32 container x rounded to codes of 8 bits over the range of its elements and 0: a
+ * new container. */
+int nn_row_codes(Lower *lo, int x);
 /* A symbol of the flow that a call will define; at most `upper`. */
 Dim nn_fresh(Lower *lo, const char *name, Dim upper);
 /* Is size a symbol that a call defines from data? */

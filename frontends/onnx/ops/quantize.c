@@ -137,25 +137,42 @@ static void dynamic_infer(Infer *in) {
     infer_set(in, 2, U8, NULL, 0);
 }
 
-static int fold_all(Lower *lo, const char *combine, int x) {
+/* Folds the dims of x behind the first `rows` dims. */
+static int fold_rows(Lower *lo, const char *combine, int x, int rows) {
     Dim at[RANK_MAX];
-    int to = lower_tmp(lo, combine, F32, NULL, 0);
+    int to = lower_tmp(lo, combine, F32, nn_shape(lo, x).at, rows);
     Map *m = nn_map_over(lo, combine, "", x, at);
-    nn_reduce(lo, m, to, NULL, nn_read(lo, m, x, at), combine);
+    nn_reduce(lo, m, to, at, nn_read(lo, m, x, at), combine);
     return to;
 }
 
 /* The range always holds 0, so that 0 has a code. */
-static void dynamic_lower(Lower *lo) {
-    int x = lower_in(lo, 0), y = lower_out(lo, 0), scale = lower_out(lo, 1),
-        zero = lower_out(lo, 2);
-    int ends[3] = {fold_all(lo, "min", x), fold_all(lo, "max", x)};
-    if (scale < 0) scale = lower_tmp(lo, "scale", F32, NULL, 0);
-    if (zero < 0) zero = lower_tmp(lo, "zero", U8, NULL, 0);
+static void dynamic_range(Lower *lo, int x, int rows, int scale, int zero) {
+    int ends[2] = {fold_rows(lo, "min", x, rows), fold_rows(lo, "max", x, rows)};
     lower_pointwise(lo, "scale", "r = (max($1, 0) - min($0, 0)) / 255; select(r == 0, 1, r)", ends,
                     2, scale);
     ends[1] = scale;
     lower_pointwise(lo, "zero", "rint(min(max(-min($0, 0) / $1, 0), 255))", ends, 2, zero);
+}
+
+int nn_row_codes(Lower *lo, int x) {
+    const Dim *shape = nn_shape(lo, x).at;
+    int scale = lower_tmp(lo, "scale", F32, shape, 1), zero = lower_tmp(lo, "zero", F32, shape, 1);
+    int y = nn_tmp_like(lo, "coded", F32, x);
+    dynamic_range(lo, x, 1, scale, zero);
+    Dim at[RANK_MAX];
+    Map *m = nn_map_over(lo, "codes", "", x, at);
+    int v = nn_read(lo, m, x, at), s = nn_read(lo, m, scale, at), z = nn_read(lo, m, zero, at);
+    nn_write(lo, m, y, at, EXPR(m, "(min(max(rint($0 / $1) + $2, 0), 255) - $2) * $1", v, s, z));
+    return y;
+}
+
+static void dynamic_lower(Lower *lo) {
+    int x = lower_in(lo, 0), y = lower_out(lo, 0), scale = lower_out(lo, 1),
+        zero = lower_out(lo, 2);
+    if (scale < 0) scale = lower_tmp(lo, "scale", F32, NULL, 0);
+    if (zero < 0) zero = lower_tmp(lo, "zero", U8, NULL, 0);
+    dynamic_range(lo, x, 0, scale, zero);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, NULL, "", x, at);
     int z = nn_read_as(lo, m, zero, NULL, F32), v = nn_read(lo, m, x, at);

@@ -7,7 +7,11 @@
  *
  * The reverse direction counts steps from the end. With sequence_lens each sequence of the batch
  * ends at its own length: later steps keep the state, outputs beyond it are 0, and the reverse
- * direction starts at the sequence's own last element. */
+ * direction starts at the sequence's own last element.
+ *
+ * DynamicQuantizeLSTM is an LSTM here (contrib_quant.c) with the attribute `quantize_state`: each
+ * step rounds the state that its product takes to codes of 8 bits, each sequence by its own range.
+ */
 #include "nn.h"
 
 #include <string.h>
@@ -18,7 +22,7 @@ typedef struct Rnn {
     int in[8];             /* containers of the operands, -1: absent */
     int gates, dirs, kept; /* gate count; directions; activations of one direction */
     Dim T, N, I, H;
-    bool batch_first;
+    bool batch_first, codes; /* codes: products take the state rounded to 8 bits */
     DType t;
     const char *act[6]; /* texts over $0, of all directions */
 } Rnn;
@@ -188,6 +192,7 @@ static Rnn rnn_open(Lower *lo, int gates, int kept, const char *const *usual) {
     Rnn r = {.gates = gates, .kept = kept, .dirs = direction_count(lo->ctx, lo->node)};
     for (int i = 0; i < 8; i++) r.in[i] = lower_in(lo, i);
     r.batch_first = nn_int(lo, "layout", 0) != 0;
+    r.codes = nn_int(lo, "quantize_state", 0) != 0;
     Shape x = nn_shape(lo, r.in[W_X]);
     r.T = x.at[r.batch_first ? 1 : 0], r.N = x.at[r.batch_first ? 0 : 1], r.I = x.at[2];
     r.H = nn_shape(lo, r.in[W_R]).at[2];
@@ -224,6 +229,16 @@ static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
     int none = body_const(&m->body, r->t, 0);
     nn_write(lo, m, s, at, init < 0 ? none : nn_read(lo, m, init, from));
     return s;
+}
+
+/* The state [N,H] of this step, rounded to codes. */
+static int state_codes(Lower *lo, const Cell *c) {
+    Dim shape[] = {c->rnn->N, c->rnn->H}, at[3] = {c->t};
+    int last = lower_tmp(lo, "last", c->rnn->t, shape, 2);
+    Map *m = lower_map(lo, "last");
+    nn_dims(lo, m, "nj", shape, 2, at + 1);
+    nn_write(lo, m, last, at + 1, nn_read(lo, m, c->h, at));
+    return nn_row_codes(lo, last);
 }
 
 /* gh[n,g,j] = sum over k of from[n,k] * R[dir, gate first + g of j, k] for `gates` gates: a dim of
@@ -426,7 +441,8 @@ static int lstm_gate(Lower *lo, Cell *c, int gate, int peephole, int cell) {
 }
 
 static void lstm_step(Lower *lo, Cell *c) {
-    c->gh = state_product(lo, c, "gh", c->h, 0, 4);
+    int from = c->rnn->codes ? state_codes(lo, c) : c->h;
+    c->gh = state_product(lo, c, "gh", from, 0, 4);
     gates_open(lo, c, "step");
     int old = state_read(lo, c, c->c);
     int i = lstm_gate(lo, c, 0, 0, old), z = lstm_gate(lo, c, 3, -1, -1);
