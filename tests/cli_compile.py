@@ -200,7 +200,7 @@ def test_stale_declaration(weir):
 
     for shape in [2, 7], [2, 3, 1], [6]:
         told = weir("run", model(shape), "--random", 1)
-        assert told.out.startswith("y: f32[2,3]") and f"declared as f32{shape}".replace(" ", "") in told.err
+        assert told.out.startswith("y: f32[2,3]") and "declared as f32" + str(shape).replace(" ", "") in told.err
     weir.fails(1, "W010.*declared as i64.2,3., but", "run", model([2, 3], wire.INT64), "--random", 1)
 
 
