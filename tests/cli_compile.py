@@ -204,6 +204,14 @@ def test_stale_declaration(weir):
     weir.fails(1, "W010.*declared as i64.2,3., but", "run", model([2, 3], wire.INT64), "--random", 1)
 
 
+def test_dims_without_names(weir):
+    """What exporters write for dims that they do not know is no name that two dims share."""
+    for name in "?", "-1", "None":
+        model = weir.write("open.onnx", wire.model(wire.graph(
+            [wire.node("Relu", ["x"], ["y"])], [wire.value_info("x", [name, name])], [wire.value_info("y", [name, name])])))
+        assert weir("run", model, "--random", 1, "--size", "x_d0=2", "--size", "x_d1=3").out.startswith("y: f32[2,3]")
+
+
 def test_progress(weir):
     """Steps are shown on a terminal, in one line that is gone at the end; not elsewhere."""
     model = weir.write("mlp.onnx", mlp())

@@ -133,9 +133,12 @@ static Dim add_symbol(Import *im, const char *name) {
     return d;
 }
 
+/* NULL: a dim without a name. "?", "-1" and "None" name nothing, however often exporters write
+ * them: such dims need not be equal. */
 static const char *dim_name(const OnnxDim *d) {
-    bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-    return named ? text_or(d->dim_param, NULL) : NULL;
+    if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM) return NULL;
+    const char *name = text_or(d->dim_param, "?");
+    return strcmp(name, "?") && strcmp(name, "-1") && strcmp(name, "None") ? name : NULL;
 }
 
 static const OnnxShape *shape_of(const OnnxType *t) {
@@ -177,7 +180,7 @@ void import_symbols(Import *im, const OnnxGraph *g) {
     check_overrides(im);
 }
 
-/* Dims without a name (some exporters write -1) are symbols of their own in inputs. */
+/* Dims without a name (some exporters write -1 as value) are symbols of their own in inputs. */
 static Dim import_dim(Import *im, const OnnxDim *d, const char *input, int axis) {
     const char *param = dim_name(d);
     bool given = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
