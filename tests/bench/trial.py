@@ -129,6 +129,8 @@ def try_one(args, path):
     import numpy as np
     import weir
     result = {"wrong": [], "sizes": [], "worst": 0.0}
+    if fault := reference_fault(path):
+        return {"skipped": f"the reference: {fault}"}
     found, complaint = sizes(session(path), args)
     if not found:
         return {"skipped": f"the reference runs no size: {complaint}"}
