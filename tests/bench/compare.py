@@ -5,7 +5,8 @@
     tests/bench/compare.py                             # every model there is, at 1 and 2 threads
     tests/bench/compare.py resnet50 bert_base --threads 2 --min-time 4
     tests/bench/compare.py --check                     # agreement only: no timing
-    tests/bench/compare.py --option math=fast          # an option of "weir compile" for all
+    tests/bench/compare.py --option math=fast --precision own
+                                                       # an option of "weir compile" for all; OpenVINO in bf16 if it likes
     tests/bench/compare.py --results tests/results     # also writes compare-DATE.{json,md} there
 
 Each model is compiled by build/weir and then measured in a process of its own: the engines take turns
@@ -52,6 +53,7 @@ def measure(args):
     import bound
     import workloads
     work = workloads.workload(args.one, args.work)
+    OpenVino.precision = args.precision
     result = {"outputs": {}, "wrong": []}
     want = reference(work, args.work / "reference")
     weir = Weir(work, args.library, args.threads_one)
@@ -90,7 +92,7 @@ def measure(args):
 
 def measure_in_child(args, name, threads, library):
     command = [sys.executable, __file__, "--one", name, "--threads-one", str(threads), "--tolerance", str(args.tolerance), "--library", str(library),
-               "--work", str(args.work), "--min-time", str(args.min_time), "--against", ",".join(args.against)]
+               "--work", str(args.work), "--min-time", str(args.min_time), "--against", ",".join(args.against), "--precision", args.precision]
     try:
         done = subprocess.run(command + (["--check"] if args.check else []), capture_output=True, text=True,
                               timeout=args.timeout)
@@ -171,8 +173,8 @@ def summary(rows):
 def write_results(args, rows):
     about = facts()
     args.results.mkdir(parents=True, exist_ok=True)
-    base = args.results / f"compare-{about['date']}"
-    comparison = {**about, "options": args.option, "rows": rows}
+    base = args.results / "-".join(["compare", about["date"], *(option.split("=")[-1] for option in args.option)])
+    comparison = {**about, "options": args.option, "precision": args.precision, "rows": rows}
     base.with_suffix(".json").write_text(json.dumps(comparison, indent=1) + "\n")
     base.with_suffix(".svg").write_text(picture.svg(comparison))
     text = [f"# Comparison of {about['date']}", "", f"Commit {about['commit']}; {about['machine']}; " +
@@ -180,7 +182,8 @@ def write_results(args, rows):
             "engines take turns; agreement is the largest difference from ONNX Runtime without graph "
             "optimizations, relative to the output's largest magnitude; bound is the least time by FLOP and bytes on the "
             "peaks measured in the same run (bound.py), share how much of it is reached; MB is the compiler's peak "
-            "memory.", "",
+            "memory." + (f" Options: {' '.join(args.option)}." if args.option else "") +
+            (" OpenVINO in the precision that it chooses." if args.precision == "own" else ""), "",
             "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     text += ["| " + " | ".join(cells(row)) + " |" for row in rows]
     text += [""] + [f"- {said}" for said in summary(rows)]
@@ -199,6 +202,7 @@ def arguments():
     parser.add_argument("--threads", default="1,2", type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--check", action="store_true", help="agreement only")
     parser.add_argument("--against", default="onnxruntime,openvino", type=lambda text: text.split(","))
+    parser.add_argument("--precision", default="f32", choices=["f32", "own"], help="of OpenVINO")
     parser.add_argument("--min-time", type=float, default=3.0, help="seconds of timed calls, all engines together")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one model at one number of threads")
     parser.add_argument("--tolerance", type=float, default=0, metavar="X",

@@ -83,14 +83,17 @@ class OnnxRuntime:
 
 class OpenVino:
     name = "openvino"
+    precision = "f32"  # or "own": as it chooses
 
     def __init__(self, work, threads):
         import openvino
         core = openvino.Core()
         model = core.read_model(str(work.path))
         model.reshape({name: list(array.shape) for name, array in work.feeds.items()})
-        compiled = core.compile_model(model, "CPU", {
-            "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"})
+        hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+        if self.precision == "f32":
+            hints["INFERENCE_PRECISION_HINT"] = "f32"
+        compiled = core.compile_model(model, "CPU", hints)
         request = compiled.create_infer_request()
         for name, array in work.feeds.items():
             request.set_tensor(name, openvino.Tensor(array))
