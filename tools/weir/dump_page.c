@@ -141,6 +141,7 @@ static void put_c(Noting *n, Session *s, Text *out) {
     driver_emit(&s->driver, NULL, false);
     for (int i = 0; i < s->driver.units.n; i++)
         text_printf(&all, "/* %s */\n%s\n", s->driver.units.at[i].name, s->driver.units.at[i].text);
+    if (s->driver.device) text_printf(&all, "/* kernels */\n%s\n", s->driver.device);
     lines_put(&n->lines, out, s->ctx, text_str(&all));
 }
 

@@ -58,17 +58,25 @@ function indexOf(stage) {
   return index;
 }
 
-// The C text: a call of a kernel's function stands behind its name; functions are shared by equal kernels.
+// The C text: a call of a kernel's function stands behind its name; functions are shared by equal kernels. On a GPU it is a
+// launch, by a row of a table; names with no launch of their own are done by the one before them, in a function "body" of several.
 const C = (() => {
-  const lines = textLines(DATA.c), functionOf = new Map(), at = new Map();
-  let kernel = null;
+  const lines = textLines(DATA.c), functionOf = new Map(), at = new Map(), rows = [], launches = [];
+  const belongs = (kernel, name) => functionOf.set(kernel, (functionOf.get(kernel) || []).concat(name));
+  let kernel = null, launched = true;
+  const share = () => { if (!launched && launches.length) launches.push([kernel, launches[launches.length - 1][1]]); };
   for (let i = 0; i < lines.length; i++) {
     const line = DATA.lines[lines[i]], name = line.match(/^ +\/\* (.*) \*\/$/), call = line.match(/\b((?:prepare_)?kernel\d+)\(/);
-    if (name) kernel = name[1];
-    if (!call) continue;
-    if (/^ /.test(line)) { if (kernel) functionOf.set(kernel, (functionOf.get(kernel) || []).concat(call[1])); continue; }
-    if (!/;\s*$/.test(line)) at.set(call[1], [i > 0 && /^\/\*/.test(DATA.lines[lines[i - 1]]) ? i - 1 : i, lines.findIndex((l, k) => k > i && DATA.lines[l] === "}")]);
+    const launch = line.match(/weir_device_launch\(f, (\d+),/), row = line.match(/^ \{"((?:prepare_)?kernel\d+)", /);
+    if (name) { share(); kernel = name[1]; launched = false; }
+    if (launch) { launches.push([kernel, +launch[1]]); launched = true; }
+    if (row) rows.push(row[1]);
+    const made = call || line.match(/^\S.* (body\d+)\(/);
+    if (!made) continue;
+    if (/^ /.test(line)) { if (kernel) belongs(kernel, made[1]); continue; }
+    if (!/;\s*$/.test(line)) at.set(made[1], [i > 0 && /^\/\*/.test(DATA.lines[lines[i - 1]]) ? i - 1 : i, lines.findIndex((l, k) => k > i && DATA.lines[l] === "}")]);
   }
+  for (const [kernel, n] of launches) if (rows[n]) belongs(kernel, [rows[n].replace("kernel", "body"), rows[n]]);
   return { lines, functionOf, at };
 })();
 
@@ -228,7 +236,7 @@ const colourBy = element("select", { id: "colour", onchange: () => { state.colou
 const passes = element("div", { id: "passes" });
 const drawing = element("div", { class: "drawing" }), aside = element("aside", {});
 const panes = element("div", { class: "texts" });
-document.body.append(element("header", {}, element("h1", {}, title), element("span", { class: "quiet" }, `weir ${DATA.build.weir} · ${DATA.build.cpu} · math ${DATA.build.math}`),
+document.body.append(element("header", {}, element("h1", {}, title), element("span", { class: "quiet" }, madeFor(DATA.build)),
   search, foldButton, colourBy, passes), element("main", {}, element("div", { class: "upper" }, drawing, aside), panes));
 
 const changes = i => i === 0 || String(DATA.stages[i].text) !== String(DATA.stages[i - 1].text);
@@ -273,7 +281,7 @@ class Pane {
     this.all.replaceChildren(...rows);
   }
 }
-const PANES = { graph: new Pane("Graph"), flow: new Pane("Flow"), nest: new Pane("Nest"), c: new Pane("C") };
+const PANES = { graph: new Pane("Graph"), flow: new Pane("Flow"), nest: new Pane("Nest"), c: new Pane(DATA.build.target === "cuda" ? "C and CUDA" : "C") };
 
 function thingFinder(stage) {
   const starts = new Map();
@@ -326,7 +334,7 @@ const zoom = d3.behavior.zoom().scaleExtent([0.01, 6]).on("zoom", () => {
 });
 svg.call(zoom).on("dblclick.zoom", null);
 function lookAt(scale, x, y) {
-  const box = drawing.getBoundingClientRect();
+  const box = svg.node().getBoundingClientRect();
   zoom.scale(scale).translate([box.width / 2 - x * scale, box.height / 2 - y * scale]).event(svg);
 }
 
@@ -385,9 +393,9 @@ function draw() {
   shown.nodes.append("rect").attr({ x: n => -n.w / 2, y: n => -n.h / 2, width: n => n.w, height: n => n.h, rx: n => n.kind === "in" || n.kind === "out" ? 15 : 4 });
   const letters = n => Math.floor((n.w - 8) / 5.6);
   shown.nodes.append("text").attr("y", -2).text(n => shortened(n.kind === "op" ? n.label : n.name, letters(n)));
-  shown.nodes.append("text").attr({ y: 10, class: "sub" }).text(n => { const t = n.kind === "op" ? n.name : n.label; return shortened(t, Math.floor(letters(n) * 1.15)); });
-  shown.nodes.filter(n => n.times > 1).append("text").attr({ x: n => n.w / 2 + 3, y: 4, class: "times", style: "text-anchor:start" }).text(n => "×" + n.times);
-  if (!same) { const box = drawing.getBoundingClientRect(), first = p.nodes[0]; const fit = Math.min(box.width / (p.width + 60), box.height / (p.height + 60)); fit > 0.45 || !first ? lookAt(Math.min(fit, 1.2), p.width / 2, p.height / 2) : lookAt(0.8, first.x, first.y + box.height / 2 / 0.8 - 40); }
+  shown.nodes.append("text").attr({ y: 10, class: "sub" }).text(n => (n.kind === "op" ? shortened(n.name, Math.floor(letters(n) * 1.15)) : clipped(n.label, Math.floor(letters(n) * 1.15))));
+  shown.nodes.filter(n => n.times > 1).append("text").attr({ x: n => n.w / 2 + 5, y: n => -n.h / 2 - 2, class: "times", style: "text-anchor:end" }).text(n => "×" + n.times);
+  if (!same) { const box = svg.node().getBoundingClientRect(), first = p.nodes[0]; const fit = Math.min(box.width / (p.width + 60), box.height / (p.height + 60)); fit > 0.45 || !first ? lookAt(Math.min(fit, 1.2), p.width / 2, p.height / 2) : lookAt(0.8, first.x, first.y + box.height / 2 / 0.8 - 40); }
   foldButton.textContent = DATA.pictures[i].folded ? (state.folded ? "layers folded" : "all layers") : "nothing repeats";
   foldButton.classList.toggle("on", state.folded && !!DATA.pictures[i].folded);
   paint();
@@ -397,8 +405,8 @@ const legend = d3.select(drawing).append("div").attr("class", "legend");
 function paint() {
   const p = shown.p, of = n => state.colour === "flop" ? n.flop : state.colour === "time" ? timeAt(n) : state.colour === "bytes" ? d3.sum(p.edges, e => e.from === n.i || e.to === n.i ? e.bytes : 0) + n.weights : 0;
   const most = state.colour === "class" ? 1 : d3.max(p.nodes, of) || 1, shade = d3.scale.linear().domain([0, 1]).range(["#eef2f6", "#e4572e"]);
-  shown.nodes.select("rect").style("fill", n => n.kind === "in" || n.kind === "out" ? "#cfe8cf" : state.colour !== "class" ? shade(Math.sqrt(of(n) / most)) : CLASS_COLOUR[n.class] || "#dfe6ee")
-    .style("fill-opacity", state.colour === "class" ? 0.75 : 1);
+  shown.nodes.select("rect").style("fill", n => n.kind === "in" || n.kind === "out" ? "var(--port)" : state.colour !== "class" ? shade(Math.sqrt(of(n) / most)) : CLASS_COLOUR[n.class] || "var(--other)")
+    .style("fill-opacity", state.colour === "class" ? "var(--solid)" : 1);
   const there = new Set(p.nodes.map(n => n.class));
   legend.html("").text(`${p.nodes.length} nodes, ${p.edges.length} edges; width: bytes`);
   if (state.colour === "class") for (const [name, colour] of Object.entries(CLASS_COLOUR)) if (there.has(name)) { legend.append("i").style("background", colour); legend.append("span").text(name); }
@@ -495,4 +503,5 @@ function show() {
 }
 const linked = decodeURIComponent(location.hash.slice(1));
 show();
+PANES.c.scroll.scrollTop = (Math.min(C.lines.length, ...[...C.at.values()].map(([first]) => first)) - 2) * ROW;
 if (linked) pick(linked, true);

@@ -28,6 +28,12 @@ function shortened(name, letters) {
   return said.length > letters ? "…" + said.slice(said.length - letters + 1) : said;
 }
 
+// Of a text that is no path its beginning.
+const clipped = (text, letters) => text.length > letters ? text.slice(0, letters - 1) + "…" : text;
+
+// What a compilation was for.
+const madeFor = build => `weir ${build.weir} · ${build.target === "cuda" ? build.gpu.replace(/,/g, ", ") : build.cpu} · math ${build.math}`;
+
 const tip = d3.select("body").append("div").attr("class", "tip");
 function tipped(selection, text) {
   selection.on("mousemove", datum => {

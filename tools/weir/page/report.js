@@ -10,7 +10,7 @@ const colourOf = k => CLASS_COLOUR[k.class] || "#ccc";
 const said = k => `${k.kernel}: ${k.class}, ${scaled(k.flop, "FLOP")}, ${scaled(k.planned_bytes, "B")} planned, ${scaled(k.bound_bytes, "B")} at least` + (k.ms ? `, ${k.ms.toFixed(3)} ms, ${scaled(k.flop / k.ms * 1e3, "FLOP/s")}` : "");
 
 const content = element("div", { class: "scrolling" });
-document.body.append(element("header", {}, element("h1", {}, DATA.model.replace(/.*\//, "")), element("span", { class: "quiet" }, `weir ${DATA.build.weir} · ${DATA.build.cpu} · math ${DATA.build.math}` + (measured ? ` · ${DATA.threads} threads` : ""))), content);
+document.body.append(element("header", {}, element("h1", {}, DATA.model.replace(/.*\//, "")), element("span", { class: "quiet" }, madeFor(DATA.build) + (measured ? ` · ${DATA.threads} threads` : ""))), content);
 
 function card(value, what) {
   return element("div", { class: "card" }, element("b", {}, value), element("span", { class: "quiet" }, what));
@@ -41,7 +41,7 @@ function treemap(key, title, note, text) {
   const f = figure(title, note, 330);
   const cells = d3.layout.treemap().size([f.width, f.height - 24]).value(k => k[key]).sticky(false).nodes({ children: K.filter(k => k[key] > 0).map(k => Object.assign({}, k)) }).filter(c => !c.children);
   const g = f.svg.selectAll("g.cell").data(cells).enter().append("g").attr("class", "cell").attr("transform", c => `translate(${c.x},${c.y})`).call(tipped, said);
-  g.append("rect").attr({ width: c => Math.max(0, c.dx - 1), height: c => Math.max(0, c.dy - 1), rx: 2 }).style("fill", colourOf).style("fill-opacity", 0.8);
+  g.append("rect").attr({ width: c => Math.max(0, c.dx - 1), height: c => Math.max(0, c.dy - 1), rx: 2 }).style("fill", colourOf).style("fill-opacity", "var(--solid)");
   g.filter(c => c.dx > 60 && c.dy > 16).append("text").attr({ x: 5, y: 13 }).style("font-size", "10px").text(c => shortened(c.kernel, Math.floor(c.dx / 6)));
   g.filter(c => c.dx > 60 && c.dy > 30).append("text").attr({ x: 5, y: 26 }).style("font-size", "10px").text(text);
   legend(f.svg, 0, f.height - 6);
@@ -63,9 +63,9 @@ function roofline() {
   const rows = M.levels.map(l => ({ name: l.name, at: v => Math.min(peak, v * l.bandwidth) }));
   const points = d3.range(0, 101).map(i => x.domain()[0] * Math.pow(x.domain()[1] / x.domain()[0], i / 100));
   for (const r of rows) {
-    f.svg.append("path").attr("d", d3.svg.line()(points.filter(v => r.at(v) >= y.domain()[0]).map(v => [x(v), y(r.at(v))]))).style({ fill: "none", stroke: r.name === memory.name ? "#333" : "#b9c2cc", "stroke-width": 1.5 });
+    f.svg.append("path").attr("d", d3.svg.line()(points.filter(v => r.at(v) >= y.domain()[0]).map(v => [x(v), y(r.at(v))]))).style({ fill: "none", stroke: r.name === memory.name ? "var(--ink)" : "var(--faint)", "stroke-width": 1.5 });
     const v = points.find(v => r.at(v) > y.domain()[0] * 3);
-    f.svg.append("text").attr({ x: x(v) + 4, y: y(r.at(v)) - 6 }).style({ "font-size": "10px", fill: "#6b7785" }).text(r.name);
+    f.svg.append("text").attr({ x: x(v) + 4, y: y(r.at(v)) - 6 }).style({ "font-size": "10px", fill: "var(--quiet)" }).text(r.name);
   }
   f.svg.append("g").attr("transform", `translate(0,${f.height - bottom})`).call(d3.svg.axis().scale(x).orient("bottom").ticks(8, "g").tickSize(3)).style("font-size", "10px");
   f.svg.append("g").attr("transform", `translate(${left},0)`).call(d3.svg.axis().scale(y).orient("left").ticks(6, "s").tickSize(3)).style("font-size", "10px");
@@ -73,7 +73,7 @@ function roofline() {
   f.svg.append("text").attr({ x: f.width - 20, y: f.height - 6, "text-anchor": "end" }).style("font-size", "11px").text("FLOP per byte planned");
   f.svg.append("text").attr({ x: left + 6, y: 20 }).style("font-size", "11px").text("FLOP/s");
   const share = k => measured ? Math.sqrt((k.ms || 0) / DATA.run_ms) : Math.sqrt(k.planned_bytes / total("planned_bytes"));
-  f.svg.selectAll("circle").data(dots).enter().append("circle").attr({ class: "dot", cx: k => x(intensity(k)), cy: k => y(reached(k)), r: k => 3 + 22 * share(k) }).style("fill", colourOf).style("fill-opacity", 0.55).style("stroke", "#444").call(tipped, said);
+  f.svg.selectAll("circle").data(dots).enter().append("circle").attr({ class: "dot", cx: k => x(intensity(k)), cy: k => y(reached(k)), r: k => 3 + 22 * share(k) }).style("fill", colourOf).style("fill-opacity", 0.55).style("stroke", "var(--ink)").call(tipped, said);
   legend(f.svg, left, f.height - 6);
 }
 roofline();
@@ -103,7 +103,7 @@ function bars() {
   g.append("text").attr({ x: left - 6, y: 11, "text-anchor": "end" }).style("font-size", "10px").text(k => shortened(k.kernel, 42));
   g.append("rect").attr({ x: left, y: 2, height: step - 4, width: k => x(k.before_bytes) - left }).style("fill", colourOf).style("fill-opacity", 0.25);
   g.append("rect").attr({ x: left, y: 2, height: step - 4, width: k => x(k.planned_bytes) - left }).style("fill", colourOf).style("fill-opacity", 0.85);
-  g.append("line").attr({ x1: k => x(k.bound_bytes), x2: k => x(k.bound_bytes), y1: 0, y2: step }).style("stroke", "#111").style("stroke-width", 1.5);
+  g.append("line").attr({ x1: k => x(k.bound_bytes), x2: k => x(k.bound_bytes), y1: 0, y2: step }).style("stroke", "var(--ink)").style("stroke-width", 1.5);
   f.svg.append("g").attr("transform", `translate(0,${rows.length * step + 2})`).call(d3.svg.axis().scale(x).orient("bottom").ticks(6).tickFormat(v => scaled(v, "B")).tickSize(3)).style("font-size", "10px");
   f.svg.selectAll(".domain").style({ fill: "none", stroke: "#999" });
 }
