@@ -328,28 +328,53 @@ void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
     cut_box(lo, &lo->plan[pos], out);
 }
 
-/* What is also needed outside the kernel is computed whole along dims that no tile loop cuts. */
-static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
-    const Map *m = lo->plan[pos].map;
+static void whole_box(Lowering *lo, const Map *m, Span *out) {
     for (int i = 0; i < m->dim.n; i++) {
         int64_t cap = -1;
         dim_is_const(m->dim.at[i].extent, &cap);
-        out[i] = pos == lo->nplan - 1 ? root[i]
-                                      : (Span){dim_const(lo->ctx, 0), m->dim.at[i].extent, cap};
+        out[i] = (Span){dim_const(lo->ctx, 0), m->dim.at[i].extent, cap};
     }
-    if (pos == lo->nplan - 1) return;
-    const Write *w = &m->write.at[0];
-    Hull h = {.any = false};
+}
+
+/* All that the consumers read of what `pos` writes; false where none does. */
+static bool hull_of_all(Lowering *lo, int pos, const Span *root, const Write **w, Hull *h) {
+    const Map *m = lo->plan[pos].map;
+    *w = &m->write.at[0];
+    h->any = false;
     for (int j = 0; j < m->write.n; j++)
         for (int k = 0; k < m->write.at[j].n; k++) {
-            if (!h.any) w = &m->write.at[j];
-            hull_of(lo, pos, m->write.at[j].to[k].cont, root, &h);
+            if (!h->any) *w = &m->write.at[j];
+            hull_of(lo, pos, m->write.at[j].to[k].cont, root, h);
         }
-    if (!h.any) return;
+    return h->any;
+}
+
+/* Is a box that begins at `first` one of several along dim d of the container? Also the last one,
+ * behind all loops, which names none of their tiles. */
+static bool is_cut(Lowering *lo, int pos, Dim first, int d) {
+    const Write *w;
+    Span all[RANK_MAX * 2];
+    Hull h;
+    if (uses_loop(lo, first)) return true;
+    whole_box(lo, lo->plan[lo->nplan - 1].map, all);
+    return hull_of_all(lo, pos, all, &w, &h) && h.lo[d] != first;
+}
+
+/* What is also needed outside the kernel is computed whole along dims that no tile cuts. */
+static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
+    const Map *m = lo->plan[pos].map;
+    const Write *w;
+    Hull h;
+    if (pos == lo->nplan - 1) {
+        memcpy(out, root, sizeof(Span) * (size_t)m->dim.n);
+        return;
+    }
+    whole_box(lo, m, out);
+    if (!hull_of_all(lo, pos, root, &w, &h)) return;
     for (int i = 0; i < m->dim.n; i++)
         for (int d = 0; d < w->to[0].rank; d++) {
             if (w->to[0].at[d] != m->dim.at[i].sym) continue;
-            if (in_memory(lo, m) && !uses_loop(lo, h.lo[d])) continue;
+            if (in_memory(lo, m) && !is_cut(lo, pos, h.lo[d], d)) continue;
             Dim size_cap = hull_size(lo, h.lo_cap[d], h.hi_cap[d]);
             out[i] = (Span){lowering_simplify(lo, h.lo[d]), hull_size(lo, h.lo[d], h.hi[d]), -1};
             dim_is_const(size_cap, &out[i].cap);
