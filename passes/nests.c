@@ -183,16 +183,19 @@ Access lowering_access(Lowering *lo, int cont, const Dim *logical, bool store) {
     return (Access){buf, rank, arena_copy(lo->arena, at, (size_t)rank * sizeof *at)};
 }
 
-/* The first extent of an index that a map's several writes of a container fix: 0 .. extent-1. */
-static bool fixed_index(const Lowering *lo, const Map *m, const Write *w, int k, int d) {
+/* Is a kept container whole along dim d, 0 .. extent-1: because a map's several writes of it fix
+ * that index, or because it is made of several dims (j + 3k)? */
+static bool index_whole(const Lowering *lo, const Map *m, const Write *w, int k, int d) {
     int writes = 0;
+    for (int i = 0; i < m->dim.n; i++)
+        if (m->dim.at[i].sym == w->to[k].at[d]) return false;
     for (int i = 0; i < m->write.n; i++) writes += m->write.at[i].to[0].cont == w->to[k].cont;
-    return writes > 1 && dim_is_const(w->to[k].at[d], NULL) &&
-           dim_is_const(lo->flow->cont.at[w->to[k].cont].shape[d], NULL);
+    bool fixed = dim_is_const(w->to[k].at[d], NULL);
+    return (!fixed || writes > 1) && dim_is_const(lo->flow->cont.at[w->to[k].cont].shape[d], NULL);
 }
 
 /* Declares the buffer of a container that `pos` writes on `box`, when the kernel keeps it inside.
- * An index that several writes fix is whole. */
+ */
 static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Span *box,
                          Stmts *into) {
     const MapPlan *plan = &lo->plan[pos];
@@ -206,7 +209,7 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
     for (int d = 0; d < l->rank; d++) {
         l->origin[d] = w->to[k].at[d];
         Dim size = dim_const(lo->ctx, 1);
-        if (fixed_index(lo, plan->map, w, k, d))
+        if (index_whole(lo, plan->map, w, k, d))
             l->origin[d] = dim_const(lo->ctx, 0), size = lo->flow->cont.at[cont].shape[d];
         for (int i = 0; i < plan->map->dim.n; i++) {
             if (plan->map->dim.at[i].sym != w->to[k].at[d]) continue;

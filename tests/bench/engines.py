@@ -177,7 +177,7 @@ def compile_model(args, path, library):
         err.seek(0)
         text = err.read().decode(errors="replace").strip()
     ok = process.returncode == 0
-    return {"compile_s": took, "compile_mb": usage.ru_maxrss / 1024,
+    return {"compile_s": took, "compile_cpu_s": usage.ru_utime + usage.ru_stime, "compile_mb": usage.ru_maxrss / 1024,
             "so_mb": library.stat().st_size / 1e6 if ok else None,
             "failed": None if ok else f"compile: exit code {process.returncode}: {text[-400:]}"}
 

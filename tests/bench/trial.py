@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import itertools
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -125,6 +126,7 @@ def compare(names, got, want, tolerance):
 
 
 def try_one(args, path):
+    os.environ.setdefault("WEIR_LIBRARY", str(ROOT / "build/compiler/libweir.so"))
     sys.path.insert(0, str(ROOT / "tools/python"))
     import numpy as np
     import weir
@@ -198,8 +200,8 @@ def try_model(args, path, folder):
         row.update({"skipped": f"the reference: {fault}"} if fault else {"wrong": [row["failed"]]})
         return row
     row.update(in_child(args, path, library))
-    if row["compile_s"] > args.limit:
-        row["wrong"].append(f"compiling took {row['compile_s']:.0f} s")
+    if min(row["compile_s"], row["compile_cpu_s"]) > args.limit:  # a busy machine takes longer, too
+        row["wrong"].append(f"compiling took {row['compile_s']:.0f} s, {row['compile_cpu_s']:.0f} s of a core")
     return row
 
 
@@ -233,7 +235,7 @@ def arguments():
     parser.add_argument("--time", action="store_true")
     parser.add_argument("--threads", type=int, default=2, help="that --time uses")
     parser.add_argument("--min-time", type=float, default=2.0, help="seconds of timed calls, all engines together")
-    parser.add_argument("--limit", type=float, default=30, help="seconds that compiling may take")
+    parser.add_argument("--limit", type=float, default=30, help="seconds that compiling may take, if these are seconds of a core")
     parser.add_argument("--timeout", type=float, default=300, help="seconds after which a compilation or a run ends")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help='of "weir compile"')
     parser.add_argument("--weir", type=pathlib.Path, default=ROOT / "build/weir")
