@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/converted.h"
 
+#include <string.h>
+
 int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
                    Items *into) {
     Flow *flow = e->flow;
@@ -16,6 +18,42 @@ int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items
     map_write(flow, m, to, at, body_cvt(&m->body, type, value), NULL);
     vec_push(e->arena, &c->done, ((Converted){cont, to, home}));
     return to;
+}
+
+/* The map that writes all of a container, element for element, beside the map that copies it and
+ * for other readers, too; or NULL. */
+static Map *other_writer(const Editing *e, int from, int copy) {
+    const Uses *u = &e->uses;
+    int writer = u->writer[from];
+    if (writer < 0 || copy < 0 || u->home[writer] != u->home[copy]) return NULL;
+    Map *m = e->flow->map.at[writer];
+    const Access *to = map_plain_write(m);
+    bool shared =
+        u->held[from] || u->readers[from].n > 1 || e->flow->cont.at[from].kind != CONT_TMP;
+    return shared && to && !m->cons.n && writes_whole(e->flow, m, to) ? m : NULL;
+}
+
+static void drop_item(Items *items, int map) {
+    for (int i = 0; i < items->n; i++)
+        if (items->at[i].kind == ITEM_MAP && items->at[i].map == map) {
+            memmove(&items->at[i], &items->at[i + 1],
+                    (size_t)(items->n - i - 1) * sizeof *items->at);
+            items->n--;
+            return;
+        }
+}
+
+void converted_join(Editing *e, const Conversions *c) {
+    for (int i = 0; i < c->done.n; i++) {
+        int from = c->done.at[i].from, to = c->done.at[i].to;
+        uses_count(e);
+        int copy = e->uses.writer[to];
+        Map *m = other_writer(e, from, copy);
+        if (!m) continue;
+        int value = body_cvt(&m->body, e->flow->cont.at[to].type, m->write.at[0].val[0]);
+        map_write(e->flow, m, to, m->write.at[0].to[0].at, value, NULL);
+        drop_item((Items *)e->uses.home[copy], copy);
+    }
 }
 
 int converted_read(Body *b, const Val *read, int cont, DType type) {

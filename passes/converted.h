@@ -19,6 +19,10 @@ typedef struct Conversions {
 int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
                    Items *into);
 
+/* Copies of what one element-wise map writes, and others read as it is, become writes of that map.
+ */
+void converted_join(Editing *e, const Conversions *c);
+
 /* In place of a read of f32: the same element of `cont`, which holds `type`, as f32. */
 int converted_read(Body *b, const Val *read, int cont, DType type);
 

@@ -250,7 +250,7 @@ static bool reduces_columns(const Rows *r, int p) {
 static bool may_run_in_rows(const Rows *r) {
     for (int p = 0; p < r->n; p++) {
         const Map *m = r->flow->map.at[r->map[p]];
-        if (m->write.n != 1 || touches_blocks(r->flow, m)) return false;
+        if (!m->write.n || touches_blocks(r->flow, m)) return false;
         if (p < r->n - 1 && !plain_writes(m)) return false;
         for (int d = 0; d < m->dim.n; d++)
             if (m->dim.at[d].seq) return false;

@@ -7,9 +7,9 @@
  *
  * With fast mathematics: products of f32 in bf16 where an instruction of the machine multiplies
  * groups of them and adds in f32. The operands of a contraction with weights are rounded to bf16,
- * each once: the weights in the constant part, the others by a map of their own, which fuses with
- * what computes them. A product of two bf16 is exact in f32, so each term is off by the rounding of
- * its factors, at most 2^-7 + 2^-16 of itself. Worth it where the time by FLOP and by bytes of
+ * each once: the weights in the constant part, the others by what computes them, beside their f32
+ * if others read that. A product of two bf16 is exact in f32, so each term is off by the rounding
+ * of its factors, at most 2^-7 + 2^-16 of itself. Worth it where the time by FLOP and by bytes of
  * weights, halved, and the rounding are less than the time before. */
 #include "passes/converted.h"
 #include "passes/dot.h"
@@ -187,6 +187,7 @@ Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     narrow_items(&n, body, &front);
     for (int i = 0; i < body->n; i++) vec_push(arena, &front, body->at[i]);
     *body = front;
+    converted_join(&n.e, &n.conversions);
     flow_compact(n.e.flow);
     return n.e.flow;
 }
