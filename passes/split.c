@@ -11,7 +11,9 @@
  * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h).
  *
  * Other reductions of much to little (the mean of a tensor, sums down a few columns) go the same
- * way, where their results make fewer blocks than there are cores. */
+ * way, where their results make fewer blocks than there are cores. A machine of threads takes long
+ * rows in parts, one or few of which would keep one or few threads busy (softmax over a
+ * vocabulary); how many parts depends on the row alone, never on threads. */
 #include "passes/compose.h"
 #include "passes/schedule.h"
 #include "passes/weigh.h"
@@ -27,6 +29,9 @@ enum {
     BLOCK_RESULTS = 32,
     CORE_BLOCKS = 4
 };
+/* Of rows that threads share: how many are few; elements of a part, and of a row at least; a part
+ * is a multiple of so many where the last one is not whole. */
+enum { ROWS_FEW = 3, ROW_PART = 2048, ROW_LEAST = 8 * ROW_PART, WHOLE = 64 };
 
 typedef struct Splitting {
     Editing e;
@@ -149,6 +154,22 @@ static int fill_parts(const Splitting *s, const Map *m, int dim) {
     return blocks * 2 < s->env->machine->cores ? (int)parts : 1;
 }
 
+/* Parts of a row that threads share. */
+static int row_parts(const Map *m, int dim) {
+    double row = 1, rows = 1;
+    int parts = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        *(map_reduces(m, d) ? &row : &rows) *= (double)map_extent(m, d, 1);
+    if (rows > ROWS_FEW || row < ROW_LEAST) return 1;
+    while (parts < PARTS_MOST && 2 * parts * ROW_PART <= row && 2 * parts <= map_extent(m, dim, 1))
+        parts *= 2;
+    return parts;
+}
+
+static int least_parts(const Splitting *s, const Map *m, int dim) {
+    return s->env->machine->block_threads ? fill_parts(s, m, dim) : row_parts(m, dim);
+}
+
 /* In how many parts: as a recipe says, or as it takes least. */
 static int choose_parts(const Splitting *s, int map, int *dim) {
     static const char *const words[] = {"whole",    "parts2",   "parts4",    "parts8",
@@ -162,11 +183,11 @@ static int choose_parts(const Splitting *s, int map, int *dim) {
     bool product = find_product(s, m, &p);
     *dim = product ? longest_dim(m) : dim_to_part(s, m);
     if (*dim < 0) return 1;
-    int most = product ? best_parts(m, &p, *dim) : fill_parts(s, m, *dim), chosen = 0;
+    int most = product ? best_parts(m, &p, *dim) : least_parts(s, m, *dim), chosen = 0;
     while (1 << chosen < most) chosen++;
     chosen = recipe_decide(s->env, "split", m->name, words, chosen);
     int64_t extent = map_extent(m, *dim, -1);
-    if (extent % (1 << chosen))
+    if (extent % (1 << chosen) && s->env->machine->block_threads)
         recipe_refuse(s->env->recipe, recipe_find(s->env, "split", m->name)->line,
                       "the %lld indices of \"%s\" in \"%s\" do not fall into %d equal parts",
                       (long long)extent, dim_sym_name(m->dim.at[*dim].sym), m->name, 1 << chosen);
@@ -186,11 +207,18 @@ static int result_dims(const Map *m, int *dims) {
     return n;
 }
 
+/* Indices of a part; of parts that are not equal the last one ends early. */
+static int64_t part_size(int64_t extent, int parts) {
+    int64_t size = (extent + parts - 1) / parts;
+    return extent % parts && size >= ROW_PART ? (size + WHOLE - 1) / WHOLE * WHOLE : size;
+}
+
 /* The map sums parts of dim d, and one behind adds them up. */
 static void split_map(Splitting *s, Map *m, int d, int parts, Items *into) {
     Flow *flow = s->e.flow;
     Ctx *ctx = flow->ctx;
-    Dim count = dim_const(ctx, parts), size = dim_div(ctx, m->dim.at[d].extent, count);
+    int64_t extent = map_extent(m, d, -1), size = part_size(extent, parts);
+    Dim count = dim_const(ctx, parts);
     int dims[MAP_DIMS], n = result_dims(m, dims);
     const Access to = m->write.at[0].to[0];
     const Combine *combine = m->write.at[0].combine;
@@ -213,9 +241,12 @@ static void split_map(Splitting *s, Map *m, int d, int parts, Items *into) {
     Dim *place = NEW_ARRAY(flow->arena, Dim, n + 1);
     place[0] = part;
     for (int i = 0; i < n; i++) place[i + 1] = m->dim.at[dims[i]].sym;
-    DimSubst in_part = {m->dim.at[d].sym, dim_add(ctx, dim_mul(ctx, part, size), m->dim.at[d].sym)};
-    m->dim.at[d].extent = size;
+    DimSubst in_part = {m->dim.at[d].sym,
+                        dim_add(ctx, dim_mulc(ctx, part, size), m->dim.at[d].sym)};
+    m->dim.at[d].extent = dim_const(ctx, size);
     map_rewrite(&s->e, m, &in_part, 1, NULL, NULL);
+    if (size * parts > extent)
+        vec_push(flow->arena, &m->cons, dim_sub(ctx, dim_const(ctx, extent - 1), in_part.to));
     m->write.at[0].to = arena_copy(flow->arena, &(Access){cont, n + 1, place}, sizeof(Access));
 }
 
@@ -236,7 +267,7 @@ static void split_items(Splitting *s, Items *items) {
 Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env) {
     Splitting s = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
-    if (env->math == MATH_STRICT || !env->machine->block_threads) return s.e.flow;
+    if (env->math == MATH_STRICT) return s.e.flow;
     uses_count(&s.e);
     split_items(&s, &s.e.flow->body);
     return s.e.flow;
