@@ -68,12 +68,13 @@ static double bytes_again(const Rows *r, int p) {
 
 /* Rows of a block: those that `fuse` counts on, over whose multiples domains end (pass `mask`); or
  * more, where the inner cache holds what the maps hand on but not well what is read again for each
- * block. Registers hold the sums of all. */
+ * block; not where their number is unknown, as what is left behind the last block runs a few rows
+ * at a time. Registers hold the sums of all. */
 static int64_t block_rows(Rows *r, int64_t extent) {
     const Machine *machine = r->s->env->machine;
     int64_t hold = ROWS_MOST, handed = 0;
     double again = 0, room = (double)machine->level[1].bytes / 2;
-    bool whole = true;
+    bool whole = map_extent(r->root, r->block, -1) > 0;
     for (int p = 0; p < r->kernel->map.n; p++) {
         bool scalar;
         int64_t own = p < r->kernel->map.n - 1 ? rows_bytes(r, p, &scalar) : 0;
