@@ -198,6 +198,119 @@ def streams(m):
             "want": [wanted.reshape(flat.shape)]}
 
 
+# ---- attention --------------------------------------------------------------------------------
+
+@case
+def packed_heads(m):
+    lengths, steps = [2, 1, 4], 4
+    places = [4 * s + i for s, n in enumerate(lengths) for i in range(n)]
+    offset = np.array(places + [p for p in range(12) if p not in places], np.int32).reshape(3, steps)
+    ends = np.array([0, 2, 3, 7], np.int32)
+    q, k, v, bias = m.f(7, 8), m.f(7, 8), m.f(7, 12), m.f(28)
+    def want(q, k, v, size):
+        out = []
+        for a, e in zip(ends[:-1], ends[1:]):
+            by_head = lambda x: x[a:e].reshape(e - a, 2, -1).swapaxes(0, 1)
+            p = np.exp(by_head(q) @ by_head(k).swapaxes(1, 2) / math.sqrt(size))
+            out.append((p / p.sum(-1, keepdims=True) @ by_head(v)).swapaxes(0, 1).reshape(e - a, -1))
+        return [np.concatenate(out).astype(np.float32)]
+    yield "packed_multi_head", "PackedMultiHeadAttention", [q, k, v, bias, offset, ends], {"num_heads": 2}, {
+        "want": want(q + bias[:8], k + bias[8:16], v + bias[16:], 4)}
+    x = m.f(7, 2, 3, 4)
+    yield "packed_multi_head_one", "PackedMultiHeadAttention", [x, None, None, None, offset, ends], {"num_heads": 2}, {
+        "want": want(*[x[:, :, i].reshape(7, 8) for i in range(3)], 4)}
+
+
+@case
+def multi_rotary(m):
+    cos, sin, place = m.f(9, 6), m.f(9, 6), m.i(0, 9, 3, 2, 5)
+    def rows(cache, layout, section):
+        turn = [i % 3 if i < 3 * section[i % 3] else 0 for i in range(6)] if layout else np.repeat(range(3), section)
+        return np.stack([cache[place[t]][..., i] for i, t in enumerate(turn)], -1)[:, None]
+    for layout, section in (0, [2, 3, 1]), (1, [3, 2, 1]):
+        x = m.f(2, 3, 5, 12)
+        c, s = rows(cos, layout, section), rows(sin, layout, section)
+        left, right = x[..., :6], x[..., 6:]
+        wanted = np.concatenate([left * c - right * s, right * c + left * s], -1).astype(np.float32)
+        how = {"mrope_section": section, "mrope_layout": layout}
+        yield f"multi_rotary_{layout}", "MRotaryEmbedding", [x, place, cos, sin], how, {"want": [wanted]}
+        flat = lambda v: np.ascontiguousarray(v.swapaxes(1, 2)).reshape(2, 5, 36)
+        yield f"multi_rotary_flat_{layout}", "MRotaryEmbedding", [flat(x), place, cos, sin], {"num_heads": 3, **how}, {
+            "want": [flat(wanted)]}
+
+
+@case
+def coded_caches(m):
+    """Keys and values of few bits; onnxruntime is the judge."""
+    each = (np.abs(m.f(1, 2, 1, 16, scale=0.02)) + 0.01).astype(np.float32)
+    for steps, batch in (1, 2), (3, 1):
+        x = [m.f(batch, steps, 64), m.f(batch, steps, 32), m.f(batch, steps, 32)]
+        size = [np.full(batch, 5 + steps, np.int32), np.array(6 + steps, np.int32), *[None] * 5]
+        for name, t, last, kind, scale in ("bytes", np.int8, 16, "PER_TENSOR", np.array([0.02], np.float32)), (
+                "bytes_each", np.int8, 16, "PER_CHANNEL", each), ("nibbles", np.uint8, 8, "PER_TENSOR", np.array([0.3], np.float32)):
+            past = [m.i(0 if t == np.uint8 else -100, 100, batch, 2, 6, last, t=t) for _ in range(2)]
+            yield f"group_query_{name}_{steps}", "GroupQueryAttention", [*x, *past, *size, scale, scale], {
+                "num_heads": 4, "kv_num_heads": 2, "k_quant_type": kind, "v_quant_type": kind,
+                "kv_cache_bit_width": 4 if t == np.uint8 else 8}, {"results": [1, 1, 1], "constant": [6]}
+
+
+# ---- products ---------------------------------------------------------------------------------
+
+@case
+def quantized_windows(m):
+    x, w = m.i(0, 256, 1, 6, 5, 4, t=np.uint8), m.i(-90, 90, 8, 2, 3, 3, t=np.int8)
+    sizes = [np.float32(0.02), np.uint8(120)], [np.abs(m.f(8, scale=0.02)) + np.float32(0.01), np.zeros(8, np.int8)], [
+        np.float32(0.05), np.uint8(110)]
+    for last in 1, 0:
+        yield f"qlinear_conv_{'last' if last else 'first'}", "QLinearConv", [
+            x if last else np.ascontiguousarray(x.transpose(0, 3, 1, 2)), *sizes[0], w, *sizes[1], *sizes[2], m.i(-99, 99, 8, t=np.int32)], {
+                "channels_last": last, "group": 2, "pads": [1, 1, 1, 1], "strides": [2, 1]}, {"constant": [1, 2, 3, 4, 5, 6, 7, 8]}
+
+
+@case
+def fused_nbits(m):
+    k, rows = 64, (16, 8, 8)
+    x, skip, scale = m.f(2, 3, k), m.f(2, 3, k), m.f(k)
+    codes = [m.i(0, 256, n, k // 32, 16, t=np.uint8) for n in rows]
+    steps = [np.abs(m.f(n, k // 32, scale=0.1)) for n in rows]
+    bias = [m.f(n) for n in rows]
+    def product(x, i):
+        q = np.stack([codes[i] & 15, codes[i] >> 4], -1).reshape(rows[i], -1, 32).astype(np.float32) - 8
+        return x @ (q * steps[i][..., None]).reshape(rows[i], k).T + bias[i]
+    how = {"K": k, "bits": 4, "block_size": 32, "epsilon": 1e-6}
+    total = x + skip
+    normed = rms(total, scale, 1e-6)
+    parts = [v for i in range(3) for v in (codes[i], steps[i], bias[i])]
+    weights = {"constant": list(range(3, 12))}
+    yield "matmul_nbits_qkv", "MatMulNBitsQkv", [x, skip, scale, *parts], {"Nq": 16, "Nkv": 8, **how}, {
+        **weights, "results": [1, 1, 1, 1], "want": [*[product(normed, i).astype(np.float32) for i in range(3)], total]}
+    for name, s, g, to in ("", None, None, x), ("_normed", None, scale, rms(x, scale, 1e-6)), ("_skip", skip, scale, normed):
+        gate, up = product(to, 1), product(to, 2)
+        yield f"matmul_nbits_mlp{name}", "MatMulNBitsMlp", [x, s, g, *parts[3:]], {"N": 8, "activation": "silu", **how}, {
+            "constant": list(range(3, 9)), "want": [(gate * sigmoid(gate) * up).astype(np.float32)]}
+
+
+@case
+def block_floats(m):
+    x, bias = m.f(3, 48, t=np.float16), m.f(8, t=np.float16)
+    w, step = m.f(8, 48).astype(ml_dtypes.float8_e4m3fn), np.abs(m.f(8, 3)) + np.float32(0.1)
+    real = w.astype(np.float32) * np.repeat(step, 16, 1)
+    for name, a in ("", None), ("_both", np.array(0.05, np.float32)):
+        left = x.astype(np.float32)
+        left = left if a is None else (left / a).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * a
+        yield f"matmul_block_fp8{name}", "MatMulBlockQuantizedFp8Weight", [x, w, step, a, bias], {"block_size": 16}, {
+            "constant": [1, 2], "want": [(left @ real.T + bias).astype(np.float16)]}
+    codes = m.i(0, 16, 8, 48)
+    values = codes.astype(np.uint8).view(np.uint8)
+    table = np.array([0, .5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    real = np.where(values & 8, -1, 1) * table[values & 7]
+    steps = (np.abs(m.f(8, 3)) + 0.1).astype(ml_dtypes.float8_e4m3fn)
+    real = real * np.repeat(steps.astype(np.float32), 16, 1) * 0.5
+    packed = (values[:, ::2] | values[:, 1::2] << 4).astype(np.uint8)
+    yield "matmul_block_fp4", "MatMulBlockQuantizedFp4Weight", [x, packed, steps.view(np.uint8), np.array(0.5, np.float32), None, bias], {}, {
+        "constant": [1, 2, 3], "want": [(x.astype(np.float32) @ real.T + bias).astype(np.float16)]}
+
+
 # ---- small things -----------------------------------------------------------------------------
 
 @case

@@ -23,8 +23,7 @@ NOT_DONE = {
     "CausalConvWithState": {"ndim": 1},
     "GatedDeltaNet": {"cu_seqlens": None, "capture_count": None, "state_update_active": None, "state_update_capacity": 0},
     "GatedRelativePositionBias": {"token_offset": None},
-    "GroupQueryAttention": {"k_scale": None, "v_scale": None, "sliding_window_cache": 0, "kv_cache_bit_width": 0,
-                            "k_quant_type": "NONE", "v_quant_type": "NONE"},
+    "GroupQueryAttention": {"sliding_window_cache": 0},
     "Irfft": {"signal_ndim": 1, "normalized": 0},
     "MatMulNBits": {"weight_prepacked": 0},
     "MoE": {"use_sparse_mixer": 0},
@@ -34,6 +33,7 @@ NOT_DONE = {
              "fc2_global_scale": None, "fc1_act_scale": None, "fc2_act_scale": None, "fc1_act_block_scale": None,
              "fc2_act_block_scale": None},
     "Rfft": {"signal_ndim": 1, "normalized": 0},
+    "MRotaryEmbedding": {"is_packed_batching": 0},
     "RotaryEmbedding": {"is_packed_batching": 0},
 }
 TYPES = {"float16": "f16", "float": "f32", "double": "f64", "bfloat16": "bf16", "int8": "i8", "int16": "i16",

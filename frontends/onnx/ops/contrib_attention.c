@@ -16,14 +16,10 @@ static int extent(Infer *in, int x, int64_t axis) {
     return compose_extents(in, x, axis, axis + 1);
 }
 
-static int scalar(Infer *in, int x) {
-    return OP(in, "Squeeze", x);
-}
-
 /* 0, 1, ... n - 1 */
 static int range(Infer *in, int n) {
     int64_t zero = 0, one = 1;
-    return OP(in, "Range", compose_shape(in, &zero, -1), scalar(in, n),
+    return OP(in, "Range", compose_shape(in, &zero, -1), OP(in, "Squeeze", n),
               compose_shape(in, &one, -1));
 }
 
@@ -202,18 +198,21 @@ static void qattention_infer(Infer *in) {
     self_attention(in, qkv, IN(5), IN(8), -1);
 }
 
-/* Tokens of sequences without padding, [token, width]; `token_offset` [batch, step] says where each
- * stands among all places, those of tokens first. */
-static void packed_attention_infer(Infer *in) {
-    infer_arity(in, 5, 6);
-    int x = compose_add(in, OP(in, "MatMul", IN(0), IN(1)), IN(2)), part[3];
-    const int64_t *sizes = NULL;
-    int n = attr_ints(in->ctx, in->node, "qkv_hidden_sizes", &sizes);
+/* Where tokens without padding stand: `offset` [batch, step] numbers all places, those of tokens
+ * first; `ends` is where each sequence ends among the tokens, from 0 on. */
+typedef struct Packing {
+    int offset, ends, bias;
+} Packing;
+
+/* Rows [token, width], which are queries, keys and values one after the other, at their places. */
+static void packed_rows(Infer *in, const Packing *p, int x, const int64_t *sizes) {
+    int part[3];
     DType t = compose_type(in, x)->dtype;
     double filter[] = {-INFINITY}, none = 0;
-    int count = extent(in, IN(0), 0), batch = extent(in, IN(3), 0), steps = extent(in, IN(3), 1);
+    int count = extent(in, x, 0), batch = extent(in, p->offset, 0),
+        steps = extent(in, p->offset, 1);
     int zero = ones(in, 0), one = ones(in, 1),
-        all = compose_reshape(in, compose_cast(in, IN(3), I64), (int64_t[]){-1}, 1);
+        all = compose_reshape(in, compose_cast(in, p->offset, I64), (int64_t[]){-1}, 1);
     int places = OP(in, "Slice", all, zero, count), row = ones(in, width(in, x));
     int total = OP(in, "Mul", batch, steps);
     compose_int(in, "axis", 0);
@@ -222,19 +221,46 @@ static void packed_attention_infer(Infer *in) {
     room = OP(in, "ScatterND", room, OP(in, "Unsqueeze", places, one), x);
     compose_int(in, "axis", 0);
     shape = OP(in, "Concat", batch, steps, row);
-    split_three(in, OP(in, "Reshape", room, shape), n == 3 ? sizes : NULL, part);
-    int ends = compose_cast(in, IN(4), I64);
+    split_three(in, OP(in, "Reshape", room, shape), sizes, part);
+    int ends = compose_cast(in, p->ends, I64);
     int length = OP(in, "Sub", OP(in, "Slice", ends, one, ones(in, INT64_MAX)),
                     OP(in, "Slice", ends, zero, ones(in, -1)));
     int seen = OP(in, "Less", range(in, steps), unsqueezed(in, length, (int64_t[]){1, 2, 3}, 3));
     Core c = {.q = part[0], .k = part[1], .v = part[2], .past_k = -1, .past_v = -1};
     c.heads = c.shared = attr_heads(in, "num_heads");
-    c.mask = OP(in, "Where", seen, IN(5) >= 0 ? IN(5) : compose_constant(in, t, &none, -1),
+    c.mask = OP(in, "Where", seen, p->bias >= 0 ? p->bias : compose_constant(in, t, &none, -1),
                 compose_constant(in, t, filter, -1));
-    int y = attend(in, &c);
-    y = compose_reshape(in, y, (int64_t[]){-1, width(in, y)}, 2);
+    int y = attend(in, &c), rows = compose_reshape(in, y, (int64_t[]){-1, width(in, y)}, 2);
     compose_int(in, "axis", 0);
-    compose_result(in, 0, OP(in, "Gather", y, places));
+    compose_result(in, 0, OP(in, "Gather", rows, places));
+}
+
+static void packed_attention_infer(Infer *in) {
+    infer_arity(in, 5, 6);
+    int x = compose_add(in, OP(in, "MatMul", IN(0), IN(1)), IN(2));
+    const int64_t *sizes = NULL;
+    int n = attr_ints(in->ctx, in->node, "qkv_hidden_sizes", &sizes);
+    packed_rows(in, &(Packing){IN(3), IN(4), IN(5)}, x, n == 3 ? sizes : NULL);
+}
+
+/* Query [token, head, 3, size], or query, key and value [token, width] each. */
+static void packed_multi_head_infer(Infer *in) {
+    infer_tensor(in, 4), infer_tensor(in, 5);
+    int x = IN(0);
+    int64_t sizes[3];
+    if (IN(1) < 0) {
+        int64_t size = width(in, x) * attr_heads(in, "num_heads");
+        nn_ranked(in, 0, 4, 4);
+        x = compose_transpose(in, x, (int64_t[]){0, 2, 1, 3}, 4);
+        x = compose_reshape(in, x, (int64_t[]){0, 3 * size}, 2);
+        for (int i = 0; i < 3; i++) sizes[i] = size;
+    } else {
+        infer_tensor(in, 2);
+        for (int i = 0; i < 3; i++) sizes[i] = width(in, IN(i));
+        compose_int(in, "axis", -1);
+        x = OP(in, "Concat", IN(0), IN(1), IN(2));
+    }
+    packed_rows(in, &(Packing){IN(4), IN(5), IN(6)}, compose_add(in, x, IN(3)), sizes);
 }
 
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
@@ -307,25 +333,61 @@ static void decoder_masked_infer(Infer *in) {
 
 /* ---- rotary ---------------------------------------------------------------------------------- */
 
+/* Result 0: operand 0 by caches as RotaryEmbedding of ai.onnx takes them. */
+static void turn(Infer *in, int cos, int sin, int place) {
+    int64_t heads = attr_int(in->ctx, in->node, "num_heads", 0);
+    if (compose_type(in, IN(0))->rank == 3)
+        compose_int(in, "num_heads", heads ? heads : width(in, IN(0)) / (2 * width(in, IN(2))));
+    compose_attr(in, "interleaved", "interleaved");
+    compose_attr(in, "rotary_embedding_dim", "rotary_embedding_dim");
+    int y = OP(in, "RotaryEmbedding", IN(0), cos, sin, place);
+    float scale = attr_float(in->ctx, in->node, "scale", 1);
+    compose_result(in, 0, scale == 1 ? y : OP(in, "Mul", y, compose_number(in, y, scale)));
+}
+
 /* `place`: [batch, step], or an offset of one element for all. */
 static void rotary_infer(Infer *in) {
     infer_arity(in, 4, 4);
-    const Type *x = nn_ranked(in, 0, 3, 4);
-    int place = IN(1), step = x->rank - 2;
-    int64_t heads = attr_int(in->ctx, in->node, "num_heads", 0);
+    int place = IN(1), step = nn_ranked(in, 0, 3, 4)->rank - 2;
     if (nn_ranked(in, 1, 1, 2)->rank == 1) {
         int batch = extent(in, IN(0), 0), steps = extent(in, IN(0), step);
         place = OP(in, "Add", range(in, steps), place);
         compose_int(in, "axis", 0);
         place = OP(in, "Expand", place, OP(in, "Concat", batch, steps));
     }
-    if (x->rank == 3)
-        compose_int(in, "num_heads", heads ? heads : width(in, IN(0)) / (2 * width(in, IN(2))));
-    compose_attr(in, "interleaved", "interleaved");
-    compose_attr(in, "rotary_embedding_dim", "rotary_embedding_dim");
-    int y = OP(in, "RotaryEmbedding", IN(0), IN(2), IN(3), place);
-    float scale = attr_float(in->ctx, in->node, "scale", 1);
-    compose_result(in, 0, scale == 1 ? y : OP(in, "Mul", y, compose_number(in, y, scale)));
+    turn(in, IN(2), IN(3), place);
+}
+
+/* Three places of each row, [3, batch, step]: a column of the caches is read at that of its
+ * section, which lie one after the other, or (by layout 1) take turns as long as they last. */
+static int sections(Infer *in, int cache) {
+    const int64_t *size = NULL;
+    int64_t half = width(in, cache), layout = attr_int(in->ctx, in->node, "mrope_layout", 0);
+    int n = attr_ints(in->ctx, in->node, "mrope_section", &size);
+    if (n != 3 || size[0] < 0 || size[1] < 0 || size[2] < 0 || half > INT32_MAX)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"mrope_section\" must be three sizes");
+    double *is = NEW_ARRAY(in->arena, double, 2 * half);
+    for (int64_t i = 0; i < half; i++) {
+        int64_t turn = layout && i < 3 * size[i % 3] ? i % 3 : 0;
+        int64_t which = layout ? turn : (i >= size[0]) + (i >= size[0] + size[1]);
+        is[i] = which == 1, is[half + i] = which == 2;
+    }
+    compose_int(in, "axis", 0);
+    int rows = OP(in, "Gather", cache, IN(1)), at[3];
+    for (int64_t i = 0; i < 3; i++) {
+        compose_int(in, "axis", 0);
+        at[i] = OP(in, "Gather", rows, compose_shape(in, &i, -1));
+    }
+    int second = compose_constant(in, BOOL, is, (int)half),
+        third = compose_constant(in, BOOL, is + half, (int)half);
+    return OP(in, "Where", second, at[1], OP(in, "Where", third, at[2], at[0]));
+}
+
+static void multi_rotary_infer(Infer *in) {
+    infer_arity(in, 4, 4);
+    nn_ranked(in, 0, 3, 4), nn_ranked(in, 1, 3, 3), nn_ranked(in, 2, 2, 2), nn_ranked(in, 3, 2, 2);
+    int cos = sections(in, IN(2)), sin = sections(in, IN(3));
+    turn(in, cos, sin, -1);
 }
 
 /* ---- GroupQueryAttention --------------------------------------------------------------------- */
@@ -363,6 +425,57 @@ static int cached(Infer *in, const Cache *c, int past, int now) {
     if (past < 0) return room;
     compose_int(in, "axis", 2);
     return OP(in, "TensorScatter", room, now, c->before);
+}
+
+/* x in parts of the scale, in the cache's type: integers, floats of 8 bits, or two numbers of 4
+ * bits from -8 on in a byte, the first in its low half. */
+static int cache_codes(Infer *in, int x, int scale, DType t) {
+    double most = t == U8 ? 7 : 127;
+    int y = OP(in, "Div", compose_cast(in, x, F32), scale), half[2];
+    if (t == F8E4M3FN) return compose_cast(in, y, t);
+    y = OP(in, "Clip", OP(in, "Round", y), compose_number(in, y, -most - 1),
+           compose_number(in, y, most));
+    if (t != U8) return compose_cast(in, y, t);
+    int pairs = compose_reshape(in, y, (int64_t[]){0, 0, 0, -1, 2}, 5);
+    for (int64_t i = 0; i < 2; i++) {
+        int which = compose_shape(in, &i, -1);
+        compose_int(in, "axis", 4);
+        half[i] = OP(in, "Add", OP(in, "Gather", pairs, which), compose_number(in, y, 8));
+    }
+    int high = OP(in, "Mul", half[1], compose_number(in, y, 16));
+    return compose_cast(in, OP(in, "Add", half[0], high), U8);
+}
+
+static int cache_values(Infer *in, int codes, int scale, DType to) {
+    int y = codes;
+    if (compose_type(in, codes)->dtype == U8) {
+        int low = OP(in, "BitwiseAnd", codes, compose_number(in, codes, 15));
+        compose_string(in, "direction", "RIGHT");
+        int high = OP(in, "BitShift", codes, compose_number(in, codes, 4));
+        int64_t last = -1;
+        low = unsqueezed(in, low, &last, 1), high = unsqueezed(in, high, &last, 1);
+        compose_int(in, "axis", -1);
+        y = compose_reshape(in, OP(in, "Concat", low, high), (int64_t[]){0, 0, 0, -1}, 4);
+        y = compose_cast(in, y, F32);
+        y = OP(in, "Sub", y, compose_number(in, y, 8));
+    }
+    return compose_cast(in, OP(in, "Mul", compose_cast(in, y, F32), scale), to);
+}
+
+/* New rows behind the past's, operand i, which may be codes by a scale, operand `by`: result
+ * `result`, and the numbers it stands for. */
+static int kept(Infer *in, const Cache *c, int i, int by, int now, int result) {
+    DType real = compose_type(in, now)->dtype,
+          t = IN(i) >= 0 ? compose_type(in, IN(i))->dtype : real;
+    bool coded = t == I8 || t == U8 || t == F8E4M3FN;
+    if (coded && IN(by) < 0)
+        fail(in->ctx, E_MODEL, "operand %d is missing: a cache of %s needs a scale", by + 1,
+             dtype_name(t));
+    if (t == U8 && attr_int(in->ctx, in->node, "kv_cache_bit_width", 0) != 4)
+        fail(in->ctx, E_UNSUPPORTED, "a cache of u8 holds 4 bits: set kv_cache_bit_width");
+    int all = cached(in, c, IN(i), coded ? cache_codes(in, now, IN(by), t) : now);
+    compose_result(in, result, all);
+    return coded ? cache_values(in, all, IN(by), real) : all;
 }
 
 static int normed(Infer *in, int x, int weight) {
@@ -409,15 +522,13 @@ static void group_query_infer(Infer *in) {
     c.q = rotated(in, normed(in, split_heads(in, c.q, c.heads), IN(14)), place);
     c.k = rotated(in, normed(in, split_heads(in, c.k, c.shared), IN(15)), place);
     c.v = split_heads(in, c.v, c.shared);
-    c.k = cached(in, &cache, IN(3), c.k), c.v = cached(in, &cache, IN(4), c.v);
+    c.k = kept(in, &cache, 3, 12, c.k, 1), c.v = kept(in, &cache, 4, 13, c.v, 2);
     c.mask = group_mask(in, &cache, compose_type(in, c.q)->dtype);
     c.smooth = IN(11) >= 0 || attr_int(in->ctx, in->node, "smooth_softmax", 0) > 0;
     if (c.smooth)
         c.sink = IN(11) >= 0 ? compose_reshape(in, IN(11), (int64_t[]){-1, 1, 1}, 3)
                              : compose_number(in, c.q, 0);
     compose_result(in, 0, join_heads(in, attend(in, &c)));
-    compose_result(in, 1, c.k);
-    compose_result(in, 2, c.v);
 }
 
 /* ---- biases ---------------------------------------------------------------------------------- */
@@ -477,10 +588,12 @@ const OpRow onnx_contrib_attention_rows[] = {
     COMPOSED("Attention", attention_infer, T_FLOATS),
     COMPOSED("QAttention", qattention_infer, "i8 u8"),
     COMPOSED("PackedAttention", packed_attention_infer, T_FLOATS),
+    COMPOSED("PackedMultiHeadAttention", packed_multi_head_infer, T_FLOATS),
     COMPOSED("MultiHeadAttention", multi_head_infer, T_FLOATS),
     COMPOSED("DecoderMaskedMultiHeadAttention", decoder_masked_infer, T_FLOATS),
     COMPOSED("GroupQueryAttention", group_query_infer, T_FLOATS),
     COMPOSED("RotaryEmbedding", rotary_infer, T_FLOATS),
+    COMPOSED("MRotaryEmbedding", multi_rotary_infer, T_FLOATS),
     COMPOSED("RelativePositionBias", relative_bias_infer, T_FLOATS),
     COMPOSED("GatedRelativePositionBias", gated_bias_infer, T_FLOATS),
     {0},

@@ -152,6 +152,19 @@ static void qgemm_infer(Infer *in) {
         compose_result(in, 0, y);
 }
 
+/* As QLinearConv of ai.onnx, maybe with channels last; weights are as there. */
+static void qlinear_conv_infer(Infer *in) {
+    infer_arity(in, 8, 9);
+    bool last = attr_int(in->ctx, in->node, "channels_last", 0) != 0;
+    nn_ranked(in, 0, 3, 5);
+    int operand[9];
+    for (int i = 0; i < 9; i++) operand[i] = IN(i);
+    if (last) operand[0] = compose_channels(in, operand[0], true);
+    compose_window(in);
+    int y = compose_op(in, "QLinearConv", operand, 9, 1);
+    compose_result(in, 0, last ? compose_channels(in, y, false) : y);
+}
+
 /* ---- weights of few bits --------------------------------------------------------------------- */
 
 static DType unsigned_of(Infer *in, int64_t bits) {
@@ -240,6 +253,71 @@ static void matmul_nbits_infer(Infer *in) {
     int x = compose_cast(in, IN(0), F32), bias = IN(5) < 0 ? -1 : compose_cast(in, IN(5), F32);
     int y = OP(in, "MatMul", x, compose_transpose(in, w, (int64_t[]){1, 0}, 2));
     compose_result(in, 0, compose_cast(in, compose_add(in, y, bias), code(in, 0)));
+}
+
+/* x, x normalised, or x + skip (operand 1) normalised, by the scale at operand 2; the sum is result
+ * `sum`. */
+static int normed_rows(Infer *in, int sum) {
+    int x = compose_add(in, IN(0), IN(1));
+    compose_result(in, sum, x);
+    if (IN(2) < 0) return x;
+    compose_float(in, "epsilon", attr_float(in->ctx, in->node, "epsilon", 1e-5f));
+    return OP(in, "RMSNormalization", x, IN(2));
+}
+
+/* x times weights at operand i, by their scales and plus a bias, the operands behind. */
+static int nbits_product(Infer *in, int x, int i, const char *rows) {
+    static const char *const names[] = {"K", "bits", "block_size"};
+    for (int k = 0; k < 3; k++) compose_attr(in, names[k], names[k]);
+    compose_attr(in, "N", rows);
+    infer_tensor(in, i), infer_tensor(in, i + 1);
+    return compose_op(in, "MatMulNBits", (int[]){x, IN(i), IN(i + 1), -1, -1, IN(i + 2)}, 6, 1);
+}
+
+/* activation(x gate) * (x up) */
+static void matmul_nbits_mlp_infer(Infer *in) {
+    const char *name = attr_string(in->ctx, in->node, "activation", "");
+    int x = normed_rows(in, 1), gate = nbits_product(in, x, 3, "N");
+    if (strcmp(name, "silu") && strcmp(name, "swish"))
+        fail(in->ctx, E_UNSUPPORTED, "attribute \"activation\" is \"%s\": use silu", name);
+    compose_result(in, 0, OP(in, "Mul", compose_silu(in, gate, 1), nbits_product(in, x, 6, "N")));
+}
+
+static void matmul_nbits_qkv_infer(Infer *in) {
+    int x = normed_rows(in, 3);
+    for (int i = 0; i < 3; i++)
+        compose_result(in, i, nbits_product(in, x, 3 + 3 * i, i ? "Nkv" : "Nq"));
+}
+
+/* x times the transpose of floats [N, K] of 8 or 4 bits, plus a bias; a scale for each block of a
+ * row. */
+static void block_product(Infer *in, int x, int codes, int scale, int bias, int64_t otherwise) {
+    compose_int(in, "axis", 1);
+    compose_int(in, "block_size", attr_int(in->ctx, in->node, "block_size", otherwise));
+    int w = OP(in, "DequantizeLinear", codes, scale);
+    int y =
+        OP(in, "MatMul", compose_cast(in, x, F32), compose_transpose(in, w, (int64_t[]){1, 0}, 2));
+    if (bias >= 0) y = OP(in, "Add", y, compose_cast(in, bias, F32));
+    compose_result(in, 0, compose_cast(in, y, code(in, 0)));
+}
+
+/* With a scale of its own x is rounded to the weights' type, too. */
+static void matmul_fp8_infer(Infer *in) {
+    infer_arity(in, 3, 5);
+    int x = IN(0);
+    if (IN(3) >= 0) {
+        int q = compose_cast(in, OP(in, "Div", compose_cast(in, x, F32), IN(3)), F8E4M3FN);
+        x = OP(in, "Mul", compose_cast(in, q, F32), IN(3));
+    }
+    block_product(in, x, IN(1), IN(2), IN(4), 128);
+}
+
+/* Codes of 4 bits, and bytes that are scales of 8 bits. */
+static void matmul_fp4_infer(Infer *in) {
+    infer_arity(in, 4, 6);
+    int codes = compose_bits(in, 1, F4E2M1), scale = compose_bits(in, 2, F8E4M3FN);
+    scale = OP(in, "Mul", compose_cast(in, scale, F32), IN(3));
+    block_product(in, IN(0), codes, scale, IN(5), 16);
 }
 
 /* What the 16 codes of a type of bitsandbytes stand for, in parts of a block's greatest magnitude:
@@ -360,6 +438,11 @@ const OpRow onnx_contrib_quant_rows[] = {
     COMPOSED("MatMulIntegerToFloat", matmul_integer_to_float_infer, T_BYTES),
     COMPOSED("DynamicQuantizeMatMul", dynamic_quantize_matmul_infer, "f32"),
     COMPOSED("QGemm", qgemm_infer, T_BYTES),
+    COMPOSED("QLinearConv", qlinear_conv_infer, T_BYTES),
+    COMPOSED("MatMulNBitsMlp", matmul_nbits_mlp_infer, T_FLOATS),
+    COMPOSED("MatMulNBitsQkv", matmul_nbits_qkv_infer, T_FLOATS),
+    COMPOSED("MatMulBlockQuantizedFp8Weight", matmul_fp8_infer, "f16 bf16"),
+    COMPOSED("MatMulBlockQuantizedFp4Weight", matmul_fp4_infer, "f16 bf16"),
     COMPOSED("MatMulNBits", matmul_nbits_infer, T_FLOATS),
     COMPOSED("MatMulBnb4", matmul_bnb4_infer, "f16 f32 bf16"),
     COMPOSED("DynamicQuantizeLSTM", dynamic_quantize_lstm_infer, "f32"),
