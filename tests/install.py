@@ -155,6 +155,7 @@ def test_bash(there):
 
     assert set(verbs(there)) <= set(complete("weir", '""')), complete("weir", '""')
     assert complete("weir", "compile", "--math", '""') == ["strict", "default", "fast"]
+    assert complete("weir", "dump", "--format", '""') == ["text", "dot", "svg", "json", "html"]
     assert "fuse" in complete("weir", "compile", "--skip", '""')
     assert complete("weir", "run", "--out") == ["--output-dir"]
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 OPTION = re.compile(r"^  (-\S+(?: \S+)*)(?:  +(\S.*))?$")
-WORDS = re.compile(r"([a-z][\w-]*)((?:, [a-z][\w-]*)*) or ([a-z][\w-]*)$")
+WORDS = re.compile(r"([a-z][\w-]*)((?:, [a-z][\w-]*)*),? or ([a-z][\w-]*)(?:$|:)")
 SECTIONS = """.SH EXIT STATUS
 .TP
 0

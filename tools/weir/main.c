@@ -16,7 +16,8 @@
     "  --cpu NAMES             native, x86-64-v2, -v3, -v4, aarch64 or a CPU name; several, "      \
     "the best last,\n"                                                                             \
     "                          make a library that picks one when it is loaded\n"                  \
-    "  --dim NAME=V|NAME=LO..HI fix or bound a symbolic dim\n"                                     \
+    "  --dim NAME=V|NAME=LO..HI\n"                                                                 \
+    "                          fix or bound a symbolic dim\n"                                      \
     "  --math MODE             strict, default or fast\n"                                          \
     "  --convert f16|bf16      store what products read in halves; the list is printed\n"          \
     "  --weights WHERE         embed or file\n"                                                    \

@@ -49,7 +49,7 @@ def _load():
     try:
         library = c.CDLL(found)
     except OSError as error:
-        raise ImportError(f"cannot load libweir.so ({error}); `meson install` it, or set WEIR_LIBRARY to its path") from None
+        raise ImportError(f"cannot load libweir.so ({error}); `meson install` it (and run `ldconfig` once), or set WEIR_LIBRARY to its path") from None
     for name, (result, *arguments) in FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
