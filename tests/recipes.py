@@ -58,6 +58,14 @@ def test_own(weir):
         assert want and got == want, (path, options, [name for name in want if got.get(name) != want[name]])
 
 
+def test_remarks(weir):
+    """Which file a kernel goes to does not hang on how long the recipe is, which the model's description holds."""
+    want = emitted(weir, MNIST, "--cpu=x86-64-v3", "--save-recipe=first")
+    (weir.folder / "long").write_text("# a remark\n" * 4000 + (weir.folder / "first").read_text())
+    got = emitted(weir, MNIST, "--cpu=x86-64-v3", "--recipe=long")
+    assert "kernels1.c" in want and got == want, [name for name in want if got.get(name) != want[name]]
+
+
 EDITS = {
     "split, lines chosen": lambda t: t.replace(kernel_of(t, "Convolution28 ReLU32")[0],
                                                "kernel a = Convolution28\nkernel b = ReLU32\n"),

@@ -174,11 +174,24 @@ static const char *unit_name(const CProgram *p, int i) {
     return arena_printf(p->arena, "%s%d.c", p->options->part ? "prepare" : "kernels", i);
 }
 
-static Text *shortest(Text *units, int n) {
-    Text *best = units;
+static int shortest(const size_t *bytes, int n) {
+    int best = 0;
     for (int i = 1; i < n; i++)
-        if (units[i].n < best->n) best = &units[i];
+        if (bytes[i] < bytes[best]) best = i;
     return best;
+}
+
+/* Each kernel goes into the unit that is shortest so far, unit 0 taken without its tables: they say
+ * how the model was made, which tells nothing of where kernels belong. */
+static void deal_kernels(CProgram *p, Text *units, int n, size_t first, const Machine *m) {
+    size_t *bytes = NEW_ARRAY(p->arena, size_t, n);
+    bytes[0] = first;
+    for (int k = 0; k < p->function.n; k++) {
+        int i = shortest(bytes, n);
+        size_t before = units[i].n;
+        put_kernel(p, &units[i], k, m);
+        bytes[i] += units[i].n - before;
+    }
 }
 
 /* A compiler's start costs as much as a thousand lines: so no unit is shorter than about that. */
@@ -218,9 +231,10 @@ void target_c_emit(Arena *arena, const Program *program, const Machine *m, const
     put_runtime(&p, &units[0]);
     emit_literals(&p);
     emit_run(&p);
+    size_t bytes = p.out.n;
     emit_tables(&p);
     text_put(&units[0], text_str(&p.out));
-    for (int k = 0; k < p.function.n; k++) put_kernel(&p, shortest(units, n), k, m);
+    deal_kernels(&p, units, n, bytes, m);
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
                            embedded_text("compiler/targets/c/vector.in")};
     const Helpers *helpers = helpers_read(arena, texts, 2);
