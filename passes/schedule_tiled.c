@@ -562,11 +562,19 @@ static bool turns(const Tiled *t) {
            access_stride(flow, t->root, to, lane, lanes) > lanes;
 }
 
+/* Do the maps in front of map `at` hand on what only the kernel reads? Strips hold nothing else. */
+static bool strips_alone(const Scheduling *s, const Kernel *kernel, int at) {
+    for (int p = 0; p < at; p++)
+        if (read_outside(s, kernel, s->flow->map.at[kernel->map.at[p]]->write.at[0].to[0].cont))
+            return false;
+    return true;
+}
+
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     Tiled t = {.s = s, .kernel = kernel, .at = at, .pos = kernel->map.n - 1};
     t.p = s->flow->map.at[kernel->map.at[at]];
     t.root = s->flow->map.at[kernel->map.at[t.pos]];
-    if (t.p->write.n != 1) return false;
+    if (t.p->write.n != 1 || !strips_alone(s, kernel, at)) return false;
     int cont = t.p->write.at[0].to[0].cont;
     if (t.p != t.root && (t.p->write.at[0].n != 1 || read_outside(s, kernel, cont))) return false;
     if (has_seq(t.p) || has_seq(t.root)) return false;
