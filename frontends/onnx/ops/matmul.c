@@ -258,10 +258,30 @@ static void gemm_lower(Lower *lo) {
 
 /* ---- QLinearMatMul --------------------------------------------------------------------------- */
 
+/* Operand i is one number, or one for each row (column) of the result `out` of n dims, as a vector
+ * or along its dim of the result. */
+static void need_along(Infer *in, int i, const Dim *out, int n, bool rows) {
+    const Type *t = &infer_tensor(in, i)->type;
+    Dim one = dim_const(in->ctx, 1), want[RANK_MAX + 2];
+    for (int k = 0; k < n; k++) want[k] = k == n - (rows ? 1 : 2) ? one : out[k];
+    if (t->rank > (n ? n : 1))
+        fail(in->ctx, E_SHAPE, "operand \"%s\" of type %s has more dims than the result, %d",
+             infer_tensor(in, i)->name, type_str(in->ctx, t), n);
+    if (t->rank == 1) {
+        Dim along = rows ? (n > 1 ? out[n - 2] : one) : n ? out[n - 1] : one;
+        infer_require(in, t->shape[0], along, true);
+    }
+    for (int k = 0; k < t->rank && t->rank > 1; k++)
+        infer_require(in, t->shape[k], want[n - t->rank + k], true);
+}
+
 /* Operands: a, its scale and zero point, b, its scale and zero point, y's scale and zero point. */
 static void qlinear_matmul_infer(Infer *in) {
     Dim out[RANK_MAX + 2];
     int n = product_infer(in, 0, 3, false, false, out);
+    static const int numbers[] = {1, 2, 4, 5, 6, 7};
+    for (int i = 0; i < 6; i++)
+        need_along(in, numbers[i], out, n, numbers[i] != 4 && numbers[i] != 5);
     infer_set(in, 0, infer_tensor(in, 7)->type.dtype, out, n);
 }
 
@@ -272,7 +292,7 @@ static int along(Lower *lo, Map *m, int cont, const Dim *at, int rank, bool rows
     if (c->rank == 0) return nn_read_as(lo, m, cont, at, t);
     memcpy(to, at, sizeof(Dim) * (size_t)rank);
     if (c->rank == 1) {
-        to[0] = rows ? (rank > 1 ? at[rank - 2] : zero) : at[rank - 1];
+        to[0] = rows ? (rank > 1 ? at[rank - 2] : zero) : rank ? at[rank - 1] : zero;
         return nn_read_broadcast(lo, m, cont, to, 1, t);
     }
     if (rows)
