@@ -11,6 +11,17 @@ int64_t map_extent(const Map *map, int dim, int64_t otherwise) {
     return extent_or(map->dim.at[dim].extent, otherwise);
 }
 
+static bool usual_size(void *user, Dim sym, int64_t *value) {
+    (void)user, (void)sym;
+    *value = 224;
+    return true;
+}
+
+int64_t map_usual(const Map *map, int dim) {
+    int64_t extent = 1;
+    return dim_eval(map->dim.at[dim].extent, usual_size, NULL, &extent) ? extent : 1;
+}
+
 double map_volume(const Map *map, int64_t otherwise) {
     double v = 1;
     for (int d = 0; d < map->dim.n; d++) v *= (double)map_extent(map, d, otherwise);

@@ -37,6 +37,8 @@ int cont_innermost(const Flow *flow, int cont);
 /* Constant extent, or `otherwise`. */
 int64_t extent_or(Dim extent, int64_t otherwise);
 int64_t map_extent(const Map *map, int dim, int64_t otherwise);
+/* The same of rows or columns of images: symbols count as the size that inputs usually have. */
+int64_t map_usual(const Map *map, int dim);
 /* Iterations of a map, unknown extents counted as `otherwise`. */
 double map_volume(const Map *map, int64_t otherwise);
 

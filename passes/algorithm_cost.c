@@ -16,6 +16,7 @@
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
+static const int64_t large_image = 24; /* rows or columns */
 /* A larger tile must save so much of the time, and a change of algorithm so many seconds. */
 static const double worth = 0.95, least_gain = 2e-6;
 /* Of products and the reading of weights, the shorter goes on beside the longer but for so much. */
@@ -78,7 +79,7 @@ bool window_of(const Flow *flow, const Map *map, Window *win) {
         if (map->dim.at[d].seq || c.role[d] == ROLE_OTHER) return false;
         int r = c.role[d] == ROLE_M ? slides_along(flow, map, &c, d) : -1;
         if (r < 0) continue;
-        if (n == 2 || map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, 0) < 2)
+        if (n == 2 || map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, 2) < 2)
             return false;
         win->slide[n] = d, win->window[n++] = r;
     }
@@ -93,12 +94,8 @@ typedef struct Sizes {
 } Sizes;
 
 static Sizes sizes_of(const Map *map, const Window *win) {
-    Sizes z = {1,
-               1,
-               1,
-               1,
-               (double)map_extent(map, win->slide[0], 1),
-               (double)map_extent(map, win->slide[1], 1)};
+    Sizes z = {
+        1, 1, 1, 1, (double)map_usual(map, win->slide[0]), (double)map_usual(map, win->slide[1])};
     for (int d = 0; d < map->dim.n; d++) {
         double extent = (double)map_extent(map, d, 1);
         if (win->role[d] == ROLE_K) z.in *= extent;
@@ -143,6 +140,17 @@ bool may_tile(const Map *map, const Window *win, int m) {
     return side * side * WINDOW_TAPS * WINDOW_TAPS * z.in * z.out * z.groups <= CONSTANT_VOLUME;
 }
 
+/* An image whose size is not known ends anywhere in a strip: there each tile asks whether it is
+ * inside, which small images have no other tiles to make up for. */
+static bool ends_anywhere(const Map *map, const Window *win) {
+    bool small = false, unknown = false;
+    for (int i = 0; i < 2; i++) {
+        unknown |= map_extent(map, win->slide[i], -1) < 0;
+        small |= map_usual(map, win->slide[i]) < large_image;
+    }
+    return small && unknown;
+}
+
 /* Channels that fill no vector stay as they are; and for blocks of threads there is no schedule of
  * tiles in strips. */
 int choose_tile_size(const PassEnv *env, const Map *map, const Window *win) {
@@ -150,7 +158,8 @@ int choose_tile_size(const PassEnv *env, const Map *map, const Window *win) {
     Sizes z = sizes_of(map, win);
     double lanes = machine->vector_bytes / 4, direct = direct_seconds(env, &z), best = direct;
     int size = 1;
-    if (machine->block_threads || z.in < lanes || z.out < lanes) return 1;
+    if (machine->block_threads || z.in < lanes || z.out < lanes || ends_anywhere(map, win))
+        return 1;
     for (int m = 2; m <= TILE_MOST; m += 2) {
         double s = tiled_seconds(machine, &z, m);
         if (!may_tile(map, win, m) || s > worth * best || direct - s < least_gain) continue;

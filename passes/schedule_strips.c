@@ -97,7 +97,7 @@ static void measure(StripsPlan *p) {
         if (p->roles.role[d] == ROLE_N) p->out *= extent;
         if (p->roles.role[d] == ROLE_M) p->images *= extent;
     }
-    for (int i = 0; i < 2; i++) p->tiles[i] = map_extent(p->map[1], p->row[i], unknown_extent);
+    for (int i = 0; i < 2; i++) p->tiles[i] = map_usual(p->map[1], p->row[i]);
 }
 
 static int64_t parts_of(int64_t extent, int64_t size) {
