@@ -107,6 +107,10 @@ void warn(Ctx *ctx, Code code, const char *fmt, ...) {
     va_end(args);
 }
 
+void warn_later(Ctx *ctx) {
+    if (ctx->priv->warned.n) ctx->priv->warned.n--;
+}
+
 /* "model.onnx:12, node "n" (Op, opset 13), tensor "t"": only what is known. */
 static void where_put(Text *out, const Where *where) {
     const char *sep = " at ";

@@ -76,6 +76,8 @@ _Noreturn void fail(Ctx *ctx, Code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Once for each text and place in a context. */
 void warn(Ctx *ctx, Code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* For a DiagFn that keeps the warning at hand to itself: it is said when it comes again. */
+void warn_later(Ctx *ctx);
 /* "error W012 at model.onnx, node "fc/MatMul" (MatMul, opset 13): message", in `out`'s arena. */
 const char *diag_format(Arena *arena, const Diag *diag);
 const char *code_id(Code code);

@@ -237,7 +237,11 @@ typedef struct Attempt {
 /* Warnings before the first choice hold whatever is chosen. */
 static void hear_attempt(void *user, const Diag *diag) {
     const Attempt *a = user;
-    if (diag->severity == DIAG_WARNING && !a->choices.n) a->diag(a->user, diag);
+    if (diag->severity != DIAG_WARNING) return;
+    if (a->choices.n)
+        warn_later(a->g->ctx);
+    else
+        a->diag(a->user, diag);
 }
 
 static void run_attempt(void *arg) {

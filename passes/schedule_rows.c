@@ -175,9 +175,12 @@ int64_t rows_bytes(const Rows *r, int p, bool *scalar) {
     *scalar = r->rows == 1;
     for (int k = 0; k < to->rank; k++) {
         int d = access_dim(m, to, k);
-        if (d < 0 || rows_outer(r, p, d) || dim_is(m->dim.at[d].extent, 1)) continue;
+        bool one = d < 0 ? dim_is_const(to->at[k], NULL)
+                         : rows_outer(r, p, d) || dim_is(m->dim.at[d].extent, 1);
+        if (one) continue;
+        Dim whole = r->s->flow->cont.at[to->cont].shape[k]; /* an index of several dims */
         *scalar = false;
-        int64_t extent = map_extent(m, d, -1);
+        int64_t extent = d < 0 ? extent_or(whole, -1) : map_extent(m, d, -1);
         count = extent < 0 || count < 0 ? -1 : count * extent;
     }
     return count < 0 ? -1 : count * dtype_bytes(r->s->flow->cont.at[to->cont].type, 1);
