@@ -168,8 +168,6 @@ def names():
                ('"x"', "-3"))
     yield Case("output_type_differs", of([node("Relu", ["x"], ["y"])], outputs=[value_info("y", [2, 3], INT64)]),
                ('"y"',))
-    yield Case("output_rank_differs", of([node("Relu", ["x"], ["y"])], outputs=[value_info("y", [2, 3, 1])]),
-               ('"y"', "2,3,1"))
     yield Case("node_without_operator", of([field(1, "x") + field(2, "y") + field(3, "blank")]), ("operator",))
 
 
