@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/converted.h"
 
-#include <string.h>
-
 int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
                    Items *into) {
     Flow *flow = e->flow;
@@ -33,27 +31,17 @@ static Map *other_writer(const Editing *e, int from, int copy) {
     return shared && to && !m->cons.n && writes_whole(e->flow, m, to) ? m : NULL;
 }
 
-static void drop_item(Items *items, int map) {
-    for (int i = 0; i < items->n; i++)
-        if (items->at[i].kind == ITEM_MAP && items->at[i].map == map) {
-            memmove(&items->at[i], &items->at[i + 1],
-                    (size_t)(items->n - i - 1) * sizeof *items->at);
-            items->n--;
-            return;
-        }
-}
-
 void converted_join(Editing *e, const Conversions *c) {
+    uses_count(e);
     for (int i = 0; i < c->done.n; i++) {
-        int from = c->done.at[i].from, to = c->done.at[i].to;
-        uses_count(e);
-        int copy = e->uses.writer[to];
+        int from = c->done.at[i].from, to = c->done.at[i].to, copy = e->uses.writer[to];
         Map *m = other_writer(e, from, copy);
         if (!m) continue;
         int value = body_cvt(&m->body, e->flow->cont.at[to].type, m->write.at[0].val[0]);
         map_write(e->flow, m, to, m->write.at[0].to[0].at, value, NULL);
-        drop_item((Items *)e->uses.home[copy], copy);
+        e->flow->map.at[copy]->write.n = 0;
     }
+    drop_unneeded(e);
 }
 
 int converted_read(Body *b, const Val *read, int cont, DType type) {

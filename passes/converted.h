@@ -19,8 +19,8 @@ typedef struct Conversions {
 int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
                    Items *into);
 
-/* Copies of what one element-wise map writes, and others read as it is, become writes of that map.
- */
+/* Copies of what one element-wise map writes, and others read as it is, become writes of that map;
+ * drops what nobody needs. */
 void converted_join(Editing *e, const Conversions *c);
 
 /* In place of a read of f32: the same element of `cont`, which holds `type`, as f32. */

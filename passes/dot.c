@@ -34,17 +34,16 @@ const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
     return NULL;
 }
 
-const MatrixStep *dot_step(const Machine *machine, const Flow *flow, const Map *m, int64_t *depth) {
+int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m) {
     int x, y;
     int64_t rows = 1;
     const Instruction *row = machine->nmatrix ? row_of(machine, m, &x, &y) : NULL;
     const MatrixStep *step = row ? matrix_of(machine, row->name) : NULL;
-    if (!step) return NULL;
+    if (!step) return 0;
     Contraction r = map_contraction(flow, m);
     for (int d = 0; r.is && d < m->dim.n; d++)
         if (r.role[d] == ROLE_M) rows *= map_extent(m, d, 1);
-    *depth = (int64_t)step->groups * row->group;
-    return r.is && rows >= MATRIX_ROWS_LEAST ? step : NULL;
+    return r.is && rows >= MATRIX_ROWS_LEAST ? (int64_t)step->groups * row->group : 0;
 }
 
 double dot_flops(const Machine *machine, DType a, DType b, int64_t rows, int64_t side) {

@@ -170,8 +170,8 @@ static void find_widths(Layouts *l) {
     for (int c = 0; c < l->flow->cont.n; c++) l->width[c] = l->lanes;
     for (int i = 0; i < l->flow->map.n; i++) {
         const Map *m = l->flow->map.at[i];
-        int64_t depth, offset;
-        if (!dot_step(l->env->machine, l->flow, m, &depth)) continue;
+        int64_t depth = dot_depth(l->env->machine, l->flow, m), offset;
+        if (!depth) continue;
         Contraction r = map_contraction(l->flow, m);
         const Access *from = &m->body.val.at[r.a].read;
         for (int k = 0; k < from->rank; k++) {

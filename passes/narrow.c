@@ -188,6 +188,5 @@ Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     for (int i = 0; i < body->n; i++) vec_push(arena, &front, body->at[i]);
     *body = front;
     converted_join(&n.e, &n.conversions);
-    flow_compact(n.e.flow);
     return n.e.flow;
 }

@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-enum { STEP_LOOPS = 3, TILE_ROWS = 16 };
+enum { STEP_LOOPS = 3 };
 
 /* A step's loops; rows, inner and outer, and vectors may be NULL: there is one. */
 typedef struct Step {
     const Stmt *groups, *rows[2], *vectors;
     Used used;
     int nrows[2], nvectors;
-    int tile[2];  /* rows of the tiles */
-    bool in_line; /* the outer rows continue the inner ones in the first operand */
-    bool last;    /* groups run backward: their first element is the last one's */
+    int tile[2]; /* rows of the tiles ... */
+    Dim by, far; /* ... in the first operand: from row to row, from the first to the second tile */
+    bool last;   /* groups run backward: their first element is the last one's */
 } Step;
 
 static int extent_of(const Stmt *loop) {
@@ -32,7 +32,9 @@ static Dim step_by(CNest *c, const Access *a, const Stmt *loop) {
     return coef;
 }
 
-/* Loops over rows and vectors: the sums tell them apart by the index that each stands in. */
+/* Loops over rows and vectors: the sums tell them apart by the index that each stands in. Rows of
+ * two dims fill one tile after the other where the outer ones continue the inner ones; else each
+ * outer row has its tile. */
 static Step step_of(CNest *c, const Stmt *s) {
     Step step = {.groups = s->body.at[0]};
     const Stmt *in = step.groups->body.at[0], *loop[STEP_LOOPS];
@@ -46,9 +48,13 @@ static Step step_of(CNest *c, const Stmt *s) {
     for (int i = 0; i < n; i++) step.rows[i] = loop[n - 1 - i];
     for (int i = 0; i < 2; i++) step.nrows[i] = extent_of(step.rows[i]);
     step.nvectors = extent_of(step.vectors);
-    Dim behind = dim_mulc(c->ctx, step_by(c, step.used.a, step.rows[0]), step.nrows[0]);
-    step.in_line = !step.rows[1] || step_by(c, step.used.a, step.rows[1]) == behind;
-    int all = step.nrows[0] * step.nrows[1], first = step.in_line ? TILE_ROWS : step.nrows[0];
+    step.by = step_by(c, step.used.a, step.rows[0]);
+    step.far = step_by(c, step.used.a, step.rows[1]);
+    int all = step.nrows[0] * step.nrows[1], first = step.nrows[0];
+    if (!step.rows[1] || step.far == dim_mulc(c->ctx, step.by, first)) {
+        first = target_c_matrix(s->use)->step.rows;
+        step.far = dim_mulc(c->ctx, step.by, first);
+    }
     step.tile[0] = all < first ? all : first;
     step.tile[1] = all - step.tile[0];
     return step;
@@ -68,9 +74,8 @@ static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
     Step step = step_of(c, s);
     const Used *u = &step.used;
     int mark = c->names.at.n;
-    Dim by = step_by(c, u->a, step.rows[0]);
-    Dim far = step.in_line ? dim_mulc(c->ctx, by, TILE_ROWS) : step_by(c, u->a, step.rows[1]);
-    const char *step_a = emit_dim_str(&c->names, by), *far_a = emit_dim_str(&c->names, far);
+    const char *step_a = emit_dim_str(&c->names, step.by);
+    const char *far_a = emit_dim_str(&c->names, step.far);
     const char *step_b = emit_dim_str(&c->names, step_by(c, u->b, step.groups));
     push_index(c, step.groups, 0);
     push_index(c, step.rows[0], 0);
