@@ -93,6 +93,10 @@ int compose_shape(Infer *in, const int64_t *v, int n) {
     return constant(in, I64, arena_copy(ctx_arena(in->ctx), v, bytes), n);
 }
 
+int compose_vector(Infer *in, int64_t v) {
+    return compose_shape(in, &v, 1);
+}
+
 /* ---- often needed ---------------------------------------------------------------------------- */
 
 int compose_add(Infer *in, int a, int b) {
@@ -108,6 +112,43 @@ int compose_extents(Infer *in, int x, int64_t from, int64_t to) {
     compose_int(in, "start", from);
     compose_int(in, "end", to);
     return OP(in, "Shape", x);
+}
+
+int64_t compose_size(Infer *in, int x, int axis) {
+    int64_t n = -1;
+    const Type *t = compose_type(in, x);
+    const char *name = in->graph->value.at[x].name;
+    int k = axis < 0 ? axis + t->rank : axis;
+    if (k < 0 || k >= t->rank)
+        fail(in->ctx, E_SHAPE, "operand \"%s\" has only %d dims", name, t->rank);
+    if (!dim_is_const(t->shape[k], &n))
+        fail(in->ctx, E_UNSUPPORTED, "dim %d of \"%s\" is symbolic: make it a number", k, name);
+    return n;
+}
+
+int compose_range(Infer *in, int n) {
+    const int64_t zero = 0, one = 1;
+    return OP(in, "Range", compose_shape(in, &zero, -1), OP(in, "Squeeze", n),
+              compose_shape(in, &one, -1));
+}
+
+int compose_part(Infer *in, int x, int64_t axis, int from, int to) {
+    return OP(in, "Slice", x, from, to, compose_vector(in, axis));
+}
+
+int compose_places(Infer *in, int rows, int offset) {
+    int all = compose_reshape(in, compose_cast(in, offset, I64), (int64_t[]){-1}, 1);
+    return compose_part(in, all, 0, compose_vector(in, 0), compose_extents(in, rows, 0, 1));
+}
+
+int compose_padded(Infer *in, int rows, int places, int offset) {
+    int row = compose_extents(in, rows, 1, 2), shape = OP(in, "Shape", offset);
+    int count = OP(in, "Unsqueeze", OP(in, "Size", offset), compose_vector(in, 0));
+    compose_int(in, "axis", 0);
+    int room = OP(in, "Expand", compose_number(in, rows, 0), OP(in, "Concat", count, row));
+    room = OP(in, "ScatterND", room, OP(in, "Unsqueeze", places, compose_vector(in, 1)), rows);
+    compose_int(in, "axis", 0);
+    return OP(in, "Reshape", room, OP(in, "Concat", shape, row));
 }
 
 int compose_reshape(Infer *in, int x, const int64_t *shape, int n) {

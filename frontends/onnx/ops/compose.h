@@ -36,11 +36,16 @@ void compose_result(Infer *in, int result, int value);
 int compose_number(Infer *in, int like, double v);
 int compose_constant(Infer *in, DType t, const double *v, int n);
 int compose_shape(Infer *in, const int64_t *v, int n);
+int compose_vector(Infer *in, int64_t v); /* of one integer */
 
 /* Often needed: */
 int compose_add(Infer *in, int a, int b);         /* an absent operand adds nothing */
 int compose_silu(Infer *in, int x, double alpha); /* x * sigmoid(alpha * x) */
 int compose_extents(Infer *in, int x, int64_t from, int64_t to); /* extents from .. to - 1 of x */
+int64_t compose_size(Infer *in, int x,
+                     int axis);      /* an extent that must be a number; -1: the last */
+int compose_range(Infer *in, int n); /* 0, 1, .. n - 1, of a vector of one */
+int compose_part(Infer *in, int x, int64_t axis, int from, int to); /* elements from .. to - 1 */
 int compose_reshape(Infer *in, int x, const int64_t *shape, int n); /* 0 keeps, -1 infers */
 int compose_transpose(Infer *in, int x, const int64_t *perm, int n);
 int compose_cast(Infer *in, int x, DType t);
@@ -57,6 +62,10 @@ int compose_softmax(Infer *in, int x, int from, int to);
 int compose_view(Infer *in, const Value *param, DType t, const int64_t *shape, int rank);
 /* Constant bytes (operand i) as numbers of a smaller type, low bits first along the last axis. */
 int compose_bits(Infer *in, int i, DType t);
+/* Of rows [token, width] without padding, `offset` [batch, step] numbers all places, those of rows
+ * first: these as a vector; and the rows there, zeros elsewhere, [batch, step, width]. */
+int compose_places(Infer *in, int rows, int offset);
+int compose_padded(Infer *in, int rows, int places, int offset);
 /* contrib_quant.c: (a - zero_a)(b - zero_b) in integers, times the scales, plus bias. */
 int compose_integer_product(Infer *in, int a, int b, int scale_a, int scale_b, int zero_a,
                             int zero_b, int bias);

@@ -7,37 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-static int ones(Infer *in, int64_t v) {
-    return compose_shape(in, &v, 1);
-}
-
 /* Extent `axis` of x, as a vector of one. */
 static int extent(Infer *in, int x, int64_t axis) {
     return compose_extents(in, x, axis, axis + 1);
 }
 
-/* 0, 1, ... n - 1 */
-static int range(Infer *in, int n) {
-    int64_t zero = 0, one = 1;
-    return OP(in, "Range", compose_shape(in, &zero, -1), OP(in, "Squeeze", n),
-              compose_shape(in, &one, -1));
-}
-
 static int unsqueezed(Infer *in, int x, const int64_t *axes, int n) {
     return OP(in, "Unsqueeze", x, compose_shape(in, axes, n));
-}
-
-static int part(Infer *in, int x, int64_t axis, int from, int to) {
-    return OP(in, "Slice", x, from, to, ones(in, axis));
-}
-
-static int64_t width(Infer *in, int x) {
-    int64_t n = -1;
-    const Type *t = compose_type(in, x);
-    if (!dim_is_const(t->shape[t->rank - 1], &n))
-        fail(in->ctx, E_UNSUPPORTED, "the last dim of \"%s\" is symbolic: make it a number",
-             in->graph->value.at[x].name);
-    return n;
 }
 
 static int64_t attr_heads(const Infer *in, const char *name) {
@@ -67,7 +43,7 @@ static int added_mask(Infer *in, int mask, DType t, Dim batch, int steps, int to
     double filter = attr_float(in->ctx, in->node, "mask_filter_value", -10000), none = 0;
     int seen;
     if (type->rank == 1) {
-        int j = range(in, total), ends = mask;
+        int j = compose_range(in, total), ends = mask;
         bool starts = type->shape[0] == dim_mulc(in->ctx, batch, 2);
         if (!starts && type->shape[0] != batch)
             fail(in->ctx, E_UNSUPPORTED,
@@ -88,8 +64,8 @@ static int added_mask(Infer *in, int mask, DType t, Dim batch, int steps, int to
         seen = compose_cast(in, mask, BOOL);
     }
     if (type->rank == 4) { /* the last steps of a square */
-        seen = part(in, seen, 2, OP(in, "Sub", total, steps), total);
-        seen = part(in, seen, 3, ones(in, 0), total);
+        seen = compose_part(in, seen, 2, OP(in, "Sub", total, steps), total);
+        seen = compose_part(in, seen, 3, compose_vector(in, 0), total);
     } else {
         seen = unsqueezed(in, seen, (int64_t[]){1, 2}, type->rank == 3 ? 1 : 2);
     }
@@ -209,28 +185,20 @@ static void packed_rows(Infer *in, const Packing *p, int x, const int64_t *sizes
     int part[3];
     DType t = compose_type(in, x)->dtype;
     double filter[] = {-INFINITY}, none = 0;
-    int count = extent(in, x, 0), batch = extent(in, p->offset, 0),
-        steps = extent(in, p->offset, 1);
-    int zero = ones(in, 0), one = ones(in, 1),
-        all = compose_reshape(in, compose_cast(in, p->offset, I64), (int64_t[]){-1}, 1);
-    int places = OP(in, "Slice", all, zero, count), row = ones(in, width(in, x));
-    int total = OP(in, "Mul", batch, steps);
-    compose_int(in, "axis", 0);
-    int shape = OP(in, "Concat", total, row);
-    int room = OP(in, "Expand", compose_constant(in, t, &none, -1), shape);
-    room = OP(in, "ScatterND", room, OP(in, "Unsqueeze", places, one), x);
-    compose_int(in, "axis", 0);
-    shape = OP(in, "Concat", batch, steps, row);
-    split_three(in, OP(in, "Reshape", room, shape), sizes, part);
+    int places = compose_places(in, x, p->offset), steps = extent(in, p->offset, 1),
+        zero = compose_vector(in, 0), one = compose_vector(in, 1);
+    split_three(in, compose_padded(in, x, places, p->offset), sizes, part);
     int ends = compose_cast(in, p->ends, I64);
-    int length = OP(in, "Sub", OP(in, "Slice", ends, one, ones(in, INT64_MAX)),
-                    OP(in, "Slice", ends, zero, ones(in, -1)));
-    int seen = OP(in, "Less", range(in, steps), unsqueezed(in, length, (int64_t[]){1, 2, 3}, 3));
+    int length = OP(in, "Sub", OP(in, "Slice", ends, one, compose_vector(in, INT64_MAX)),
+                    OP(in, "Slice", ends, zero, compose_vector(in, -1)));
+    int seen =
+        OP(in, "Less", compose_range(in, steps), unsqueezed(in, length, (int64_t[]){1, 2, 3}, 3));
     Core c = {.q = part[0], .k = part[1], .v = part[2], .past_k = -1, .past_v = -1};
     c.heads = c.shared = attr_heads(in, "num_heads");
     c.mask = OP(in, "Where", seen, p->bias >= 0 ? p->bias : compose_constant(in, t, &none, -1),
                 compose_constant(in, t, filter, -1));
-    int y = attend(in, &c), rows = compose_reshape(in, y, (int64_t[]){-1, width(in, y)}, 2);
+    int y = attend(in, &c),
+        rows = compose_reshape(in, y, (int64_t[]){-1, compose_size(in, y, -1)}, 2);
     compose_int(in, "axis", 0);
     compose_result(in, 0, OP(in, "Gather", rows, places));
 }
@@ -249,14 +217,14 @@ static void packed_multi_head_infer(Infer *in) {
     int x = IN(0);
     int64_t sizes[3];
     if (IN(1) < 0) {
-        int64_t size = width(in, x) * attr_heads(in, "num_heads");
+        int64_t size = compose_size(in, x, -1) * attr_heads(in, "num_heads");
         nn_ranked(in, 0, 4, 4);
         x = compose_transpose(in, x, (int64_t[]){0, 2, 1, 3}, 4);
         x = compose_reshape(in, x, (int64_t[]){0, 3 * size}, 2);
         for (int i = 0; i < 3; i++) sizes[i] = size;
     } else {
         infer_tensor(in, 2);
-        for (int i = 0; i < 3; i++) sizes[i] = width(in, IN(i));
+        for (int i = 0; i < 3; i++) sizes[i] = compose_size(in, IN(i), -1);
         compose_int(in, "axis", -1);
         x = OP(in, "Concat", IN(0), IN(1), IN(2));
     }
@@ -278,8 +246,9 @@ static void add_bias(Infer *in, Core *c, int bias) {
     int64_t from = 0, end;
     for (int i = 0; i < 3 && bias >= 0; i++, from = end) {
         if (compose_type(in, *to[i])->rank != 3) return;
-        end = from + width(in, *to[i]);
-        *to[i] = OP(in, "Add", *to[i], part(in, bias, 0, ones(in, from), ones(in, end)));
+        end = from + compose_size(in, *to[i], -1);
+        *to[i] = OP(in, "Add", *to[i],
+                    compose_part(in, bias, 0, compose_vector(in, from), compose_vector(in, end)));
     }
 }
 
@@ -337,7 +306,9 @@ static void decoder_masked_infer(Infer *in) {
 static void turn(Infer *in, int cos, int sin, int place) {
     int64_t heads = attr_int(in->ctx, in->node, "num_heads", 0);
     if (compose_type(in, IN(0))->rank == 3)
-        compose_int(in, "num_heads", heads ? heads : width(in, IN(0)) / (2 * width(in, IN(2))));
+        compose_int(in, "num_heads",
+                    heads ? heads
+                          : compose_size(in, IN(0), -1) / (2 * compose_size(in, IN(2), -1)));
     compose_attr(in, "interleaved", "interleaved");
     compose_attr(in, "rotary_embedding_dim", "rotary_embedding_dim");
     int y = OP(in, "RotaryEmbedding", IN(0), cos, sin, place);
@@ -351,7 +322,7 @@ static void rotary_infer(Infer *in) {
     int place = IN(1), step = nn_ranked(in, 0, 3, 4)->rank - 2;
     if (nn_ranked(in, 1, 1, 2)->rank == 1) {
         int batch = extent(in, IN(0), 0), steps = extent(in, IN(0), step);
-        place = OP(in, "Add", range(in, steps), place);
+        place = OP(in, "Add", compose_range(in, steps), place);
         compose_int(in, "axis", 0);
         place = OP(in, "Expand", place, OP(in, "Concat", batch, steps));
     }
@@ -362,7 +333,8 @@ static void rotary_infer(Infer *in) {
  * section, which lie one after the other, or (by layout 1) take turns as long as they last. */
 static int sections(Infer *in, int cache) {
     const int64_t *size = NULL;
-    int64_t half = width(in, cache), layout = attr_int(in->ctx, in->node, "mrope_layout", 0);
+    int64_t half = compose_size(in, cache, -1),
+            layout = attr_int(in->ctx, in->node, "mrope_layout", 0);
     int n = attr_ints(in->ctx, in->node, "mrope_section", &size);
     if (n != 3 || size[0] < 0 || size[1] < 0 || size[2] < 0 || half > INT32_MAX)
         fail(in->ctx, E_ATTRIBUTE, "attribute \"mrope_section\" must be three sizes");
@@ -407,7 +379,7 @@ static Cache cache_of(Infer *in, int q) {
         ends = compose_reshape(in, compose_cast(in, IN(5), I64), (int64_t[]){-1}, 1);
     ends = OP(in, "Add", ends, compose_shape(in, &one, -1));
     c.before = OP(in, "Max", OP(in, "Sub", ends, steps), compose_shape(in, &zero, -1));
-    c.place = OP(in, "Add", unsqueezed(in, c.before, (int64_t[]){1}, 1), range(in, steps));
+    c.place = OP(in, "Add", unsqueezed(in, c.before, (int64_t[]){1}, 1), compose_range(in, steps));
     c.total = compose_reshape(in, compose_cast(in, IN(6), I64), (int64_t[]){1}, 1);
     if (IN(3) >= 0) c.total = OP(in, "Max", c.total, extent(in, IN(3), 2));
     return c;
@@ -487,17 +459,18 @@ static int normed(Infer *in, int x, int weight) {
 static int rotated(Infer *in, int x, int place) {
     if (!attr_int(in->ctx, in->node, "do_rotary", 0)) return x;
     compose_attr(in, "interleaved", "rotary_interleaved");
-    int64_t turned = 2 * width(in, IN(7));
-    if (turned < width(in, x)) compose_int(in, "rotary_embedding_dim", turned);
+    int64_t turned = 2 * compose_size(in, IN(7), -1);
+    if (turned < compose_size(in, x, -1)) compose_int(in, "rotary_embedding_dim", turned);
     return OP(in, "RotaryEmbedding", x, IN(7), IN(8), place);
 }
 
 /* What each new row may see, bool [batch, 1, step, total]; or the bias where it may. */
 static int group_mask(Infer *in, const Cache *c, DType t) {
     double never = -INFINITY;
-    int row = unsqueezed(in, c->place, (int64_t[]){1, 3}, 2), j = range(in, c->total);
+    int row = unsqueezed(in, c->place, (int64_t[]){1, 3}, 2), j = compose_range(in, c->total);
     int64_t window = attr_int(in->ctx, in->node, "local_window_size", -1);
-    if (!attr_int(in->ctx, in->node, "causal", 1)) row = OP(in, "ReduceMax", row, ones(in, 2));
+    if (!attr_int(in->ctx, in->node, "causal", 1))
+        row = OP(in, "ReduceMax", row, compose_vector(in, 2));
     int seen = OP(in, "LessOrEqual", j, row);
     if (window > 0)
         seen = OP(in, "And", seen,
@@ -512,7 +485,7 @@ static void group_query_infer(Infer *in) {
     Core c = {.q = IN(0), .k = IN(1), .v = IN(2), .past_k = -1, .past_v = -1};
     c.heads = attr_heads(in, "num_heads"), c.shared = attr_heads(in, "kv_num_heads");
     if (c.k < 0) {
-        int64_t size = width(in, c.q) / (c.heads + 2 * c.shared);
+        int64_t size = compose_size(in, c.q, -1) / (c.heads + 2 * c.shared);
         int to[3];
         split_three(in, c.q, (int64_t[]){c.heads * size, c.shared * size, c.shared * size}, to);
         c.q = to[0], c.k = to[1], c.v = to[2];
@@ -541,8 +514,8 @@ static void relative_bias_infer(Infer *in) {
             most = attr_int(ctx, in->node, "max_distance", 128);
     if (!dim_is_const(nn_ranked(in, 0, 2, 2)->shape[0], &n) || n < 2)
         fail(ctx, E_UNSUPPORTED, "the number of buckets must be constant and at least 2");
-    int q = range(in, compose_reshape(in, compose_cast(in, IN(1), I64), (int64_t[]){1}, 1));
-    int k = range(in, compose_reshape(in, compose_cast(in, IN(2), I64), (int64_t[]){1}, 1));
+    int q = compose_range(in, compose_reshape(in, compose_cast(in, IN(1), I64), (int64_t[]){1}, 1));
+    int k = compose_range(in, compose_reshape(in, compose_cast(in, IN(2), I64), (int64_t[]){1}, 1));
     int far = OP(in, "Sub", k, unsqueezed(in, q, (int64_t[]){1}, 1)),
         zero = compose_number(in, far, 0);
     int first = -1;
@@ -575,7 +548,7 @@ static void gated_bias_infer(Infer *in) {
     int g = OP(in, "Add", OP(in, "MatMul", q, IN(3)), IN(4));
     g = compose_reshape(in, g, (int64_t[]){0, 0, 0, 2, -1}, 5);
     compose_int(in, "keepdims", 0);
-    g = OP(in, "Sigmoid", OP(in, "ReduceSum", g, ones(in, 4)));
+    g = OP(in, "Sigmoid", OP(in, "ReduceSum", g, compose_vector(in, 4)));
     compose_int(in, "axis", 3);
     compose_int(in, "num_outputs", 2);
     int u = compose_op(in, "Split", &g, 1, 2), one = compose_number(in, g, 1);

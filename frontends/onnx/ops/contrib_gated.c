@@ -15,21 +15,8 @@ static DType type_of(const Infer *in, int x) {
     return compose_type(in, x)->dtype;
 }
 
-static int axes(Infer *in, int64_t axis) {
-    return compose_shape(in, &axis, 1);
-}
-
 static int unsqueezed(Infer *in, int x, int64_t axis) {
-    return OP(in, "Unsqueeze", x, axes(in, axis));
-}
-
-/* Extent `axis` of x, which must be a number. */
-static int64_t extent(Infer *in, int x, int axis) {
-    int64_t n = -1;
-    if (!dim_is_const(compose_type(in, x)->shape[axis], &n))
-        fail(in->ctx, E_UNSUPPORTED, "dim %d of \"%s\" is symbolic: make it a number", axis,
-             in->graph->value.at[x].name);
-    return n;
+    return OP(in, "Unsqueeze", x, compose_vector(in, axis));
 }
 
 static int same_shape(Infer *in, int x, int like) {
@@ -103,7 +90,7 @@ static void engram_gate_infer(Infer *in) {
     DType t = key->dtype;
     int k = rms_norm(in, wide(in, IN(0)), wide(in, IN(3))),
         q = rms_norm(in, wide(in, IN(1)), wide(in, IN(4)));
-    int dot = OP(in, "ReduceSum", OP(in, "Mul", k, q), axes(in, -1));
+    int dot = OP(in, "ReduceSum", OP(in, "Mul", k, q), compose_vector(in, -1));
     dot = OP(in, "Mul", dot, compose_number(in, dot, 1 / sqrt((double)size)));
     int far = OP(in, "Max", OP(in, "Abs", dot), compose_number(in, dot, 1e-6));
     int gate = OP(in, "Sigmoid", OP(in, "Mul", OP(in, "Sign", dot), OP(in, "Sqrt", far)));
@@ -141,7 +128,7 @@ static void pre_mix_infer(Infer *in) {
     int x = grouped(in, IN(0)), g = branch_gates(in, IN(1), x);
     int y = OP(in, "Mul", wide(in, x), wide(in, g));
     compose_int(in, "keepdims", 0);
-    y = OP(in, "ReduceSum", y, axes(in, -2));
+    y = OP(in, "ReduceSum", y, compose_vector(in, -2));
     y = OP(in, "Mul", y,
            compose_number(in, y, attr_float(in->ctx, in->node, "reduction_scale", 1)));
     compose_result(in, 0, compose_cast(in, y, t));
@@ -168,7 +155,7 @@ static void branchwise_norm_infer(Infer *in) {
     int x = wide(in, grouped(in, IN(0))), scale = wide(in, IN(1));
     const Type *rows = compose_type(in, x), *given = scale < 0 ? NULL : compose_type(in, scale);
     if (given && given->rank == 1 && given->shape[0] != rows->shape[rows->rank - 1])
-        scale = compose_reshape(in, scale, (int64_t[]){-1, extent(in, x, rows->rank - 1)}, 2);
+        scale = compose_reshape(in, scale, (int64_t[]){-1, compose_size(in, x, rows->rank - 1)}, 2);
     int y = same_shape(in, rms_norm(in, x, scale), IN(0));
     compose_result(in, 0, compose_cast(in, y, t));
 }
@@ -228,10 +215,10 @@ static int by_sequence(Infer *in, int x, int batch, int64_t rest) {
 /* One operand holds all three, one after the other along the last axis. */
 static Delta unpacked(Infer *in) {
     const Type *state = nn_ranked(in, 6, 4, 4);
-    Delta d = {.value_heads = extent(in, IN(6), 1),
-               .value_size = extent(in, IN(6), 2),
-               .size = extent(in, IN(6), 3)};
-    int64_t all = extent(in, IN(0), infer_tensor(in, 0)->type.rank - 1),
+    Delta d = {.value_heads = compose_size(in, IN(6), 1),
+               .value_size = compose_size(in, IN(6), 2),
+               .size = compose_size(in, IN(6), 3)};
+    int64_t all = compose_size(in, IN(0), infer_tensor(in, 0)->type.rank - 1),
             values = d.value_heads * d.value_size;
     d.heads = (all - values) / (2 * d.size);
     if (state->rank != 4 || d.heads < 1 || 2 * d.heads * d.size + values != all)
@@ -249,17 +236,17 @@ static Delta delta_of(Infer *in) {
     int q = infer_tensor(in, 0)->type.rank, v = infer_tensor(in, 2)->type.rank;
     nn_ranked(in, 0, 3, 4), nn_ranked(in, 2, 3, 4);
     return (Delta){.x = {IN(0), IN(1), IN(2)},
-                   .heads = extent(in, IN(0), q - 2),
-                   .size = extent(in, IN(0), q - 1),
-                   .value_heads = extent(in, IN(2), v - 2),
-                   .value_size = extent(in, IN(2), v - 1)};
+                   .heads = compose_size(in, IN(0), q - 2),
+                   .size = compose_size(in, IN(0), q - 1),
+                   .value_heads = compose_size(in, IN(2), v - 2),
+                   .value_size = compose_size(in, IN(2), v - 1)};
 }
 
 /* Each head's vector by its length. */
 static int unit_rows(Infer *in, int x, const Delta *d) {
     if (!attr_int(in->ctx, in->node, "qk_l2_norm", 0)) return x;
     int rows = compose_reshape(in, wide(in, x), (int64_t[]){0, 0, d->heads, d->size}, 4);
-    int sum = OP(in, "ReduceSum", OP(in, "Mul", rows, rows), axes(in, -1));
+    int sum = OP(in, "ReduceSum", OP(in, "Mul", rows, rows), compose_vector(in, -1));
     sum = OP(in, "Sqrt", OP(in, "Add", sum, compose_number(in, sum, 1e-6)));
     return compose_cast(in, same_shape(in, OP(in, "Div", rows, sum), x), type_of(in, x));
 }

@@ -6,22 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static int vector(Infer *in, int64_t v) {
-    return compose_shape(in, &v, 1);
-}
-
-static int sum(Infer *in, int a, int b) {
-    return OP(in, "Add", a, b);
-}
-
-static int less(Infer *in, int a, int b) {
-    return OP(in, "Sub", a, b);
-}
-
-static int part(Infer *in, int x, int64_t axis, int from, int to) {
-    return OP(in, "Slice", x, from, to, vector(in, axis));
-}
-
 static int joined(Infer *in, int64_t axis, int a, int b) {
     compose_int(in, "axis", axis);
     return OP(in, "Concat", a, b);
@@ -36,7 +20,7 @@ static void copy_infer(Infer *in) {
 
 static int without_zero(Infer *in, int x, int zero) {
     x = compose_cast(in, x, I32);
-    return zero < 0 ? x : less(in, x, compose_cast(in, zero, I32));
+    return zero < 0 ? x : OP(in, "Sub", x, compose_cast(in, zero, I32));
 }
 
 static void mul_integer_infer(Infer *in) {
@@ -101,7 +85,7 @@ static void fused_matmul_activation_infer(Infer *in) {
 
 /* Half i of pairs along the last axis. */
 static int half(Infer *in, int pairs, int64_t i) {
-    int which = vector(in, i);
+    int which = compose_vector(in, i);
     compose_int(in, "axis", -1);
     return OP(in, "Gather", pairs, which);
 }
@@ -111,8 +95,8 @@ static void complex_product(Infer *in, double sign) {
     infer_arity(in, 2, 2);
     int a = half(in, IN(0), 0), b = half(in, IN(0), 1), c = half(in, IN(1), 0),
         d = OP(in, "Mul", half(in, IN(1), 1), compose_number(in, IN(1), sign));
-    int real = less(in, OP(in, "Mul", a, c), OP(in, "Mul", b, d)),
-        turned = sum(in, OP(in, "Mul", a, d), OP(in, "Mul", b, c));
+    int real = OP(in, "Sub", OP(in, "Mul", a, c), OP(in, "Mul", b, d)),
+        turned = OP(in, "Add", OP(in, "Mul", a, d), OP(in, "Mul", b, c));
     compose_result(in, 0, joined(in, -1, real, turned));
 }
 
@@ -127,13 +111,13 @@ static void complex_mul_conj_infer(Infer *in) {
 /* x * cos + turned * sin, of angles `emb` [batch, step, size]. */
 static void gemma_rotary_infer(Infer *in) {
     infer_arity(in, 5, 5);
-    int heads = vector(in, 1);
+    int heads = compose_vector(in, 1);
     for (int i = 0; i < 2; i++) {
         DType t = infer_tensor(in, 1 + 2 * i)->type.dtype;
         int c = OP(in, "Unsqueeze", compose_cast(in, OP(in, "Cos", IN(0)), t), heads),
             s = OP(in, "Unsqueeze", compose_cast(in, OP(in, "Sin", IN(0)), t), heads);
-        compose_result(in, i,
-                       sum(in, OP(in, "Mul", IN(1 + 2 * i), c), OP(in, "Mul", IN(2 + 2 * i), s)));
+        compose_result(
+            in, i, OP(in, "Add", OP(in, "Mul", IN(1 + 2 * i), c), OP(in, "Mul", IN(2 + 2 * i), s)));
     }
 }
 
@@ -148,7 +132,7 @@ static void bitmask_dropout_infer(Infer *in) {
 /* dropout(x + bias) + residual */
 static int bias_dropout(Infer *in) {
     infer_arity(in, 2, 5);
-    int x = sum(in, IN(0), IN(1));
+    int x = OP(in, "Add", IN(0), IN(1));
     compose_attr(in, "seed", "seed");
     int y = compose_op(in, "Dropout", (int[]){x, IN(3), IN(4)}, 3, 2);
     compose_result(in, 0, compose_add(in, y, IN(2)));
@@ -168,21 +152,20 @@ static void bitmask_bias_dropout_infer(Infer *in) {
 /* Places where the flat x is true. */
 static int places(Infer *in, int x) {
     return OP(in, "Squeeze", OP(in, "NonZero", compose_reshape(in, x, (int64_t[]){-1}, 1)),
-              vector(in, 0));
+              compose_vector(in, 0));
 }
 
 /* Rows [token, width] of the first `count` steps of each sequence; where they, and behind them the
  * others, stood; sums of counts; the greatest count. */
 static void remove_padding_infer(Infer *in) {
     infer_arity(in, 2, 2);
-    const int64_t zero = 0, one = 1;
+    const int64_t zero = 0;
     nn_ranked(in, 0, 3, 3), nn_ranked(in, 1, 1, 1);
     int steps = compose_extents(in, IN(0), 1, 2), shape = compose_extents(in, IN(0), 0, 2);
-    int step = OP(in, "Range", compose_shape(in, &zero, -1), OP(in, "Squeeze", steps),
-                  compose_shape(in, &one, -1));
-    int count = OP(in, "Unsqueeze", compose_cast(in, IN(1), I64), vector(in, 1));
+    int step = compose_range(in, steps);
+    int count = OP(in, "Unsqueeze", compose_cast(in, IN(1), I64), compose_vector(in, 1));
     int seen = OP(in, "Less", step, count), kept = places(in, seen);
-    int flat = joined(in, 0, vector(in, -1), compose_extents(in, IN(0), 2, 3));
+    int flat = joined(in, 0, compose_vector(in, -1), compose_extents(in, IN(0), 2, 3));
     int rows = OP(in, "Reshape", IN(0), flat);
     compose_int(in, "axis", 0);
     compose_result(in, 0, OP(in, "Gather", rows, kept));
@@ -198,13 +181,8 @@ static void remove_padding_infer(Infer *in) {
 static void restore_padding_infer(Infer *in) {
     infer_arity(in, 2, 2);
     nn_ranked(in, 0, 2, 2), nn_ranked(in, 1, 2, 2);
-    int shape = OP(in, "Shape", IN(1)), width = compose_extents(in, IN(0), 1, 2);
-    int all = compose_reshape(in, compose_cast(in, IN(1), I64), (int64_t[]){-1}, 1);
-    int place = part(in, all, 0, vector(in, 0), compose_extents(in, IN(0), 0, 1));
-    int zero = compose_number(in, IN(0), 0);
-    int room = OP(in, "Expand", zero, joined(in, 0, OP(in, "Shape", all), width));
-    room = OP(in, "ScatterND", room, OP(in, "Unsqueeze", place, vector(in, 1)), IN(0));
-    compose_result(in, 0, OP(in, "Reshape", room, joined(in, 0, shape, width)));
+    int places = compose_places(in, IN(0), IN(1));
+    compose_result(in, 0, compose_padded(in, IN(0), places, IN(1)));
 }
 
 /* Scores of tokens that would repeat n tokens of the sequence become -inf. */
@@ -216,14 +194,17 @@ static void ngram_repeat_infer(Infer *in) {
         fail(in->ctx, E_ATTRIBUTE, "attribute \"ngram_size\" is %lld: it must be 1 .. 64",
              (long long)n);
     int ids = IN(0), steps = compose_extents(in, ids, 1, 2), again = -1;
-    int count = OP(in, "Max", less(in, steps, vector(in, n - 1)), vector(in, 0));
+    int count =
+        OP(in, "Max", OP(in, "Sub", steps, compose_vector(in, n - 1)), compose_vector(in, 0));
     for (int64_t i = 0; i + 1 < n; i++) {
-        int from = sum(in, count, vector(in, i)), to = sum(in, count, vector(in, i + 1));
-        int same =
-            OP(in, "Equal", part(in, ids, 1, vector(in, i), from), part(in, ids, 1, from, to));
+        int from = OP(in, "Add", count, compose_vector(in, i)),
+            to = OP(in, "Add", count, compose_vector(in, i + 1));
+        int same = OP(in, "Equal", compose_part(in, ids, 1, compose_vector(in, i), from),
+                      compose_part(in, ids, 1, from, to));
         again = again < 0 ? same : OP(in, "And", again, same);
     }
-    int next = part(in, ids, 1, vector(in, n - 1), sum(in, count, vector(in, n - 1)));
+    int next = compose_part(in, ids, 1, compose_vector(in, n - 1),
+                            OP(in, "Add", count, compose_vector(in, n - 1)));
     int never = compose_number(in, IN(1), -INFINITY);
     int limit = again < 0 ? OP(in, "Expand", never, OP(in, "Shape", next))
                           : OP(in, "Where", again, never, compose_number(in, IN(1), INFINITY));
@@ -251,15 +232,15 @@ static void unfold_infer(Infer *in) {
     int axis = (int)attr_axis(in->ctx, in->node, "dim", -1, rank);
     int64_t size = attr_int(in->ctx, in->node, "size", 0),
             step = attr_int(in->ctx, in->node, "step", 1), perm[RANK_MAX];
-    const int64_t zero = 0, one = 1;
+    const int64_t zero = 0;
     if (size < 1 || step < 1 || size > INT32_MAX || step > INT32_MAX)
         fail(in->ctx, E_ATTRIBUTE, "attributes \"size\" and \"step\" must be at least 1");
-    int last = less(in, compose_extents(in, IN(0), axis, axis + 1), vector(in, size - 1));
+    int last =
+        OP(in, "Sub", compose_extents(in, IN(0), axis, axis + 1), compose_vector(in, size - 1));
     int from = OP(in, "Range", compose_shape(in, &zero, -1), OP(in, "Squeeze", last),
                   compose_shape(in, &step, -1));
-    int within = OP(in, "Range", compose_shape(in, &zero, -1), compose_shape(in, &size, -1),
-                    compose_shape(in, &one, -1));
-    int index = sum(in, OP(in, "Unsqueeze", from, vector(in, 1)), within);
+    int within = compose_range(in, compose_vector(in, size));
+    int index = OP(in, "Add", OP(in, "Unsqueeze", from, compose_vector(in, 1)), within);
     compose_int(in, "axis", axis);
     int y = OP(in, "Gather", IN(0), index);
     for (int i = 0; i <= rank; i++) perm[i] = i <= axis ? i : i == rank ? axis + 1 : i + 1;
