@@ -2,11 +2,12 @@
 /* Pass `layout`: where elements lie.
  *
  * Temporaries whose channel dim is not the innermost (images) are stored in blocks of lanes:
- * [n,c,y,z] -> (n, c/L, y, z, c%L). Seeds are the results of contractions whose output channel is
- * not stored last; the choice spreads over maps that use the channel of what they read and write as
- * one dim. Margins for reads outside the box are made real first (layout_halo.c); weights are
- * packed to match (layout_pack.c). Graph inputs and outputs keep the caller's dense form. For
- * blocks of threads, channels of images are stored last (layout_last.c). */
+ * [n,c,y,z] -> (n, c/L, y, z, c%L); L is what a step on tiles takes, where one reads them. Seeds
+ * are the results of contractions whose output channel is not stored last; the choice spreads over
+ * maps that use the channel of what they read and write as one dim. Margins for reads outside the
+ * box are made real first (layout_halo.c); weights are packed to match (layout_pack.c). Graph
+ * inputs and outputs keep the caller's dense form. For blocks of threads, channels of images are
+ * stored last (layout_last.c). */
 #include "passes/layout.h"
 
 static void count_items(Layouts *l, const Items *items) {

@@ -56,19 +56,23 @@ class Weir:
         return self.model.results()
 
 
+def ort_session(model, threads, optimize):
+    """ONNX Runtime's session of a model (a path or bytes) on its CPU provider."""
+    import onnxruntime as ort
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 class OnnxRuntime:
     name = "onnxruntime"
 
     def __init__(self, work, threads, optimize=True):
-        import onnxruntime as ort
         import workloads
-        options = ort.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        level = ort.GraphOptimizationLevel
-        options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        session = ort.InferenceSession(workloads.modern(work.path) or str(work.path), options,
-                                       providers=["CPUExecutionProvider"])
+        session = ort_session(workloads.modern(work.path) or str(work.path), threads, optimize)
         self.names = [output.name for output in session.get_outputs()]
         self.binding = session.io_binding()
         for name, array in work.feeds.items():

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-from engines import ROOT, OnnxRuntime, OpenVino, compile_model, difference, take_turns, use_packages
+from engines import ROOT, OnnxRuntime, OpenVino, compile_model, difference, ort_session, take_turns, use_packages
 
 LADDER = [  # (leading symbolic dim, others): the first of each triple that the reference runs is taken
     [(1, 64), (1, 32), (1, 16), (1, 8), (1, 1), (1, 128), (1, 256), (1, 480), (1, 512), (2, 2), (1, 1024), (1, 3), (2, 12)],
@@ -39,14 +39,6 @@ class Work:
 
 
 # ---- one model, in a process of its own -------------------------------------------------------------------
-
-
-def session(path):
-    import onnxruntime as ort
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads, options.log_severity_level = 2, 4
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def draw(port, shape, integers, ranges, rng):
@@ -133,7 +125,7 @@ def try_one(args, path):
     result = {"wrong": [], "sizes": [], "worst": 0.0}
     if fault := reference_fault(path):
         return {"skipped": f"the reference: {fault}"}
-    found, complaint = sizes(session(path), args)
+    found, complaint = sizes(ort_session(str(path), 2, optimize=False), args)
     if not found:
         return {"skipped": f"the reference runs no size: {complaint}"}
     models = [weir.open(args.library, threads=n) for n in (1, 2)]
@@ -186,7 +178,7 @@ def in_child(args, path, library):
 
 def reference_fault(path):
     try:
-        session(path)
+        ort_session(str(path), 2, optimize=False)
     except Exception as error:
         return str(error).strip().split("\n")[0][:200]
     return None
