@@ -180,7 +180,7 @@ def write_results(args, rows):
     text = [f"# Comparison of {about['date']}", "", f"Commit {about['commit']}; {about['machine']}; " +
             ", ".join(f"{k} {v}" for k, v in about["versions"].items()) + ". Medians of one run in which the "
             "engines take turns; agreement is the largest difference from ONNX Runtime without graph "
-            "optimizations, relative to the output's largest magnitude; bound is the least time by FLOP and bytes on the "
+            "optimizations, relative to the output's largest magnitude (of whole numbers the share that stands elsewhere); bound is the least time by FLOP and bytes on the "
             "peaks measured in the same run (bound.py), share how much of it is reached; MB is the compiler's peak "
             "memory." + (f" Options: {' '.join(args.option)}." if args.option else "") +
             (" OpenVINO in the precision that it chooses." if args.precision == "own" else ""), "",

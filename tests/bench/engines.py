@@ -108,7 +108,7 @@ class OpenVino:
 
 
 def difference(got, want, tolerance):
-    """(relative difference, what is wrong or None) of one output."""
+    """(relative difference, what is wrong or None) of one output; of whole numbers the share that stands elsewhere."""
     import numpy as np
     if got.shape != want.shape:
         return None, f"shape {list(got.shape)}, expected {list(want.shape)}"
@@ -117,9 +117,9 @@ def difference(got, want, tolerance):
     if want.dtype.kind != "f":
         if got.ndim == 2 and np.array_equal(np.sort(got, axis=0), np.sort(want, axis=0)):
             moved = int((got != want).any(axis=1).sum())  # rows in the order of scores that are nearly equal
-            return float(moved), f"{moved} of {len(want)} rows stand elsewhere" if moved > len(want) / 100 else None
+            return moved / len(want), f"{moved} of {len(want)} rows stand elsewhere" if moved > len(want) / 100 else None
         wrong = int((got != want).sum())
-        return float(wrong), f"{wrong} of {want.size} elements differ" if wrong else None
+        return wrong / max(want.size, 1), f"{wrong} of {want.size} elements differ" if wrong else None
     a, b = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(b)
     if not np.array_equal(np.isfinite(a), finite):
