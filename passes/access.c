@@ -36,6 +36,33 @@ int64_t panel_width(const Machine *machine, int64_t extent) {
     return vectors * lanes;
 }
 
+/* Lanes of the panels that hold what m reads along this dim; 0: there are none. */
+static int64_t stored_panel(const Flow *flow, const Map *m, int lane) {
+    int64_t width;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        const Layout *y = val->kind == VAL_READ ? flow->cont.at[val->read.cont].layout : NULL;
+        if (!y || flow->cont.at[val->read.cont].kind != CONT_PARAM) continue;
+        for (int k = 0; k < val->read.rank; k++)
+            for (int r = 0; access_dim(m, &val->read, k) == lane && r < y->rank; r++)
+                if (y->map[r] == dim_mod(flow->ctx, flow_layout_sym(flow->ctx, k), y->box[r]) &&
+                    dim_is_const(y->box[r], &width))
+                    return width;
+    }
+    return 0;
+}
+
+int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
+                   int64_t unknown) {
+    int64_t lanes = machine->vector_bytes / 4, extent = map_extent(m, lane, unknown);
+    int64_t stored = stored_panel(flow, m, lane) / lanes, chunks = (extent + lanes - 1) / lanes;
+    int64_t most = machine->vector_regs < 32 || machine->nmatrix ? 2 : PANEL_VECTORS;
+    Contraction r = map_contraction(flow, m);
+    int64_t least = r.is && r.role[lane] == ROLE_N ? 1 : 2;
+    if (stored < least || stored > most) return panel_width(machine, extent);
+    return (stored < chunks ? stored : chunks) * lanes;
+}
+
 double machine_bandwidth(const Machine *machine, double bytes) {
     int level = 0;
     while (level + 1 < machine->nlevels && bytes > (double)machine->level[level].bytes / 2) level++;

@@ -64,8 +64,15 @@ int *flow_writers(Arena *arena, const Flow *flow);
 enum { INNER_MOST = 8 };
 /* Codes of less than a byte lie in words of so many bits: one word for each lane. */
 enum { WORD_BITS = 32 };
+/* Panels are so many vectors wide at most. */
+enum { PANEL_VECTORS = 4 };
 /* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
 int64_t panel_width(const Machine *machine, int64_t extent);
+/* Width of a register tile along a lane dim (of `unknown` indices, if its extent is not constant):
+ * that of the panels its weights lie in, if registers have room, else panel_width. Channels that
+ * each have their own window lie in panels of one vector, of which a tile may take several. */
+int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
+                   int64_t unknown);
 
 /* Bytes a second of the level that so many bytes stay in between two uses. */
 double machine_bandwidth(const Machine *machine, double bytes);

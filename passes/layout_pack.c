@@ -179,9 +179,18 @@ static void group_words(const Layouts *l, const Map *m, Panels *how) {
     how->group = WORD_BITS / dtype_bits(l->flow->cont.at[how->read->cont].type);
 }
 
-/* What else of weights the contraction reads in lanes. */
-static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane) {
-    int64_t width = panel_width(l->env->machine, map_extent(m, lane, unknown_extent));
+/* Lanes of a panel, as a recipe says of the map, or as many as its register tile will have; 0: the
+ * weights lie as the model gives them. */
+static int64_t panel_lanes(const Layouts *l, const Map *m, int64_t chosen) {
+    const char *words[PANEL_VECTORS + 2] = {"plain"};
+    for (int n = 1; n <= PANEL_VECTORS; n++)
+        words[n] = internf(l->flow->ctx, "lanes%d", n * l->lanes);
+    const char *name = internf(l->flow->ctx, "%s.panels", m->name);
+    return l->lanes * recipe_decide(l->env, "layout", name, words, (int)(chosen / l->lanes));
+}
+
+/* What else of weights the contraction reads in lanes, in panels of as many. */
+static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane, int64_t width) {
     for (int v = 0; v < m->body.val.n; v++) {
         Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ || v == r->b || v == r->a) continue;
@@ -196,18 +205,21 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane) {
     }
 }
 
-static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
+/* Returns how many lanes panels have, 0 where there are to be none. */
+static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
+    int64_t extent = map_extent(m, lane, unknown_extent);
+    int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
     Val *b = &m->body.val.at[r->b];
     Cont c = l->flow->cont.at[b->read.cont];
     Access read = b->read;
     split_index(l, m, lane, &read, &c);
     int n = position(m, &read, lane);
-    if (n < 0 || b->has_else) return;
+    if (n < 0 || b->has_else) return width;
+    width = panel_lanes(l, m, width);
+    if (!width) return 0;
     int64_t block = l->lanes;
     int k = blocked_dim(l, m, &m->body.val.at[r->a].read, &block);
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
-    int64_t extent = map_extent(m, lane, unknown_extent);
-    int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
     Panels how = {&read, n, blocked, block, -1, -1, width, 1, {false}};
     for (int k = 0; k < read.rank; k++) {
         int d = access_dim(m, &read, k);
@@ -223,6 +235,7 @@ static void pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, con
     c.layout = panels(l, &c, &how);
     read.cont = layout_weights(l, b->read.cont, &c);
     b->read = read;
+    return width;
 }
 
 /* Rows of a that a short group ends are stored with room for a whole one. */
@@ -321,8 +334,8 @@ void layout_packs(Layouts *l) {
         if (use) widen_rows(l, m, &dot);
         const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];
         if (b->kind == CONT_PARAM) {
-            pack_weights(l, m, &r, lane, use ? &dot : NULL);
-            if (r.role[lane] == ROLE_N) pack_others(l, m, &r, lane);
+            int64_t width = pack_weights(l, m, &r, lane, use ? &dot : NULL);
+            if (width && r.role[lane] == ROLE_N) pack_others(l, m, &r, lane, width);
         } else {
             int n = copied_index(l, m, &r, lane);
             if (n >= 0) copy_lane_last(l, i, &r, n);

@@ -85,7 +85,7 @@ static int64_t block_rows(Rows *r, int64_t extent) {
         again += bytes_again(r, p);
         if (lane < 0 || map_reduces(map_at(r, p), lane)) continue;
         int64_t vectors =
-            panel_width(machine, map_extent(map_at(r, p), lane, unknown_extent)) / lanes_of(r->s);
+            tile_width(machine, r->s->flow, map_at(r, p), lane, unknown_extent) / lanes_of(r->s);
         if ((machine->vector_regs - 2 - vectors) / vectors < hold)
             hold = (machine->vector_regs - 2 - vectors) / vectors;
     }
@@ -223,7 +223,7 @@ static void contraction_lines(Rows *r, int p, int lane) {
         if (row >= 0) line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, p), m, row, 0);
         return;
     }
-    int64_t width = panel_width(r->s->env->machine, map_extent(m, lane, 2 * lanes_of(r->s)));
+    int64_t width = tile_width(r->s->env->machine, flow, m, lane, 2 * lanes_of(r->s));
     if (map_extent(m, lane, INT64_MAX) > width)
         line_dim(flow, kernel_line(flow, r->kernel, LINE_TILE, p), m, lane, width);
     Line *unroll = kernel_line(flow, r->kernel, LINE_UNROLL, p);

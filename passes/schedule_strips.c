@@ -122,7 +122,8 @@ static int64_t at_most(int64_t extent, int64_t most) {
  * short. */
 static void register_rows(const StripsPlan *p, int64_t rows, int64_t columns, int64_t *tile) {
     const Machine *m = p->s->env->machine;
-    int64_t vectors = panel_width(m, (int64_t)p->out) / lanes_of(p->s);
+    int64_t vectors =
+        tile_width(m, p->s->flow, p->map[1], p->lane, unknown_extent) / lanes_of(p->s);
     int64_t most = (m->vector_regs - 2 - vectors) / vectors;
     if (most > MOST_ROWS) most = MOST_ROWS;
     tile[1] = at_most(columns, most);
@@ -196,7 +197,7 @@ static void tile_line(StripsPlan *p, LineKind kind, int pos) {
 /* The products: element by element, panels, rows. */
 static void product_lines(StripsPlan *p) {
     const Map *m = p->map[1];
-    int64_t width = panel_width(p->s->env->machine, map_extent(m, p->lane, unknown_extent)), row[2];
+    int64_t width = tile_width(p->s->env->machine, p->s->flow, m, p->lane, unknown_extent), row[2];
     register_rows(p, p->strip[0], p->strip[1], row);
     Line *tile = kernel_line(p->s->flow, p->kernel, LINE_TILE, 1);
     for (int d = 0; d < m->dim.n; d++)

@@ -213,8 +213,6 @@ static bool rows_in_line(const Tiled *t, const Access *a) {
  * known. Rows of two dims fill both if they are in line; else each is one dim's. */
 static bool choose_matrix(Tiled *t) {
     if (!t->matrix || t->inners > 1) return false;
-    int64_t lanes = lanes_of(t->s), extent = map_extent(t->p, t->lane, 2 * lanes);
-    t->vectors = (int)(panel_width(t->s->env->machine, extent) / lanes);
     if (t->vectors > 2) return false;
     choose_rows(t, 2 * t->matrix->rows);
     if (t->row[0] < 0) return false;
@@ -231,14 +229,15 @@ static bool choose_matrix(Tiled *t) {
  * operation's latency: rows of one vector, which share what overlaps, then vectors. Measured for
  * depthwise windows of 3x3 and 5x5: 20 to 40 % less time than the largest tile. */
 static void choose_tile(Tiled *t) {
-    if (choose_matrix(t)) return;
-    t->matrix = NULL;
-    int lanes = lanes_of(t->s), regs = t->s->env->machine->vector_regs;
+    const Machine *m = t->s->env->machine;
+    int lanes = lanes_of(t->s), regs = m->vector_regs, vectors = 1;
     int states = t->p->write.at[0].combine->nstate;
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
+    if (lane_out) vectors = (int)tile_width(m, t->s->flow, t->p, t->lane, 2 * lanes) / lanes;
+    t->vectors = vectors;
+    if (choose_matrix(t)) return;
+    t->matrix = NULL;
     bool shared = lane_out && shared_reads(t, t->lane);
-    int64_t extent = lane_out ? map_extent(t->p, t->lane, 2 * lanes) : 0;
-    int vectors = lane_out ? (int)(panel_width(t->s->env->machine, extent) / lanes) : 1;
     if (vectors * t->inners > regs - 4) vectors = 1;
     t->vectors = shared ? vectors : 1;
     int64_t budget = (regs - 2 - t->vectors) / (t->vectors * t->inners);

@@ -99,10 +99,11 @@ def steps(copy, folder, args, file):
     stages = [folder / "tests/run_stages", "-j", args.jobs]
     texts, kernels = copy / "tests/ir", copy / "tests/kernels"
     unit = {name: [folder / f"tests/test_{name}"] for name in UNITS}
+    recipes = [sys.executable, copy / "tests/recipes.py", "--weir", folder / "weir"]
     if file in BARRIERS:
         return [stages + [texts]]
     if file in RECIPES:
-        return [[sys.executable, copy / "tests/recipes.py", "--weir", folder / "weir"]]
+        return [recipes]
     if file in PACKING:
         return [unit["driver"], unit["abi"], [sys.executable, copy / "tests/cli.py", "--weir", folder / "weir"]]
     if file in BLOCKS:
@@ -114,7 +115,7 @@ def steps(copy, folder, args, file):
         return [unit["graph_passes"], stages + ["--compile", 0, texts]] + ([cases] if sample else [])
     return [stages + ["--compile", 0, texts], unit["fuse"], unit["move"], stages + ["--gpu", texts],
             stages + ["--compile", 0, "--every", 5, kernels], unit["passes"],
-            stages + ["--compile", 0, "--skip-each", texts / "18_traps.ir", texts / "16_empty.ir"]]
+            stages + ["--compile", 0, "--skip-each", texts / "18_traps.ir", texts / "16_empty.ir"], recipes]
 
 
 def run(command, env, timeout):

@@ -234,17 +234,27 @@ def test_recipe(p, keep):
         choose("Pooling66_Output_0.margin", "made");
         choose("Convolution110_Output_0", "plain");
         seen.plain = recipeText();
+        choose("Convolution110_Output_0", "blocked");
+        pick("map Times212", false);
+        choose("Times212.panels", "lanes32");
+        seen.wide = change(), seen.wideText = recipeText();
+        choose("Times212.panels", "plain");
+        seen.loose = change(), seen.looseText = recipeText();
         let exported = null;
         URL.createObjectURL = blob => { exported = blob; return "#"; };
         click("#export");
-        seen.exported = exported.size === new Blob([seen.plain]).size;
+        seen.exported = exported.size === new Blob([seen.looseText]).size;
         return seen;""")
     assert saw["before"] == saw["joined"] == "bytes between kernels: +0 B" and saw["same"] and saw["exported"], saw
     assert saw["split"] == "bytes between kernels: +50.2 kB", saw["split"]  # 8 x 28 x 28 floats, written and read
     assert saw["tested"] == "bytes between kernels: −8.19 kB" and ".margin_" not in saw["testedText"], saw["tested"]  # 32 x 32, twice
+    assert saw["wide"] == "bytes between kernels: +0 B, weights: +16.4 kB", saw["wide"]  # 256 x 16 floats that are no weights
+    assert saw["loose"] == "bytes between kernels: +0 B, weights: −6.14 kB", saw["loose"]
     for text, wanted in (("own", "kernel \\S+ = Convolution28 ReLU32 "), ("splitText", "kernel \\S+ = ReLU32 "),
                          ("testedText", "t0 <- Pooling66_Output_0\\[0, c, h \\+ r - 2, s \\+ w - 2\\] else"),
-                         ("plain", "tmp +Convolution110_Output_0 : f32\\[[^]]*\\](?! layout)")):
+                         ("plain", "tmp +Convolution110_Output_0 : f32\\[[^]]*\\](?! layout)"),
+                         ("wideText", "param \\S+ : f32\\[256, 10\\] layout .* of \\[1, 256, 32\\]"),
+                         ("looseText", "param \\S+ : f32\\[256, 10\\] from")):
         recipe = p.folder / "page.recipe"
         recipe.write_text(saw[text])
         flow = p.make("dump", MNIST, "--after", "place", "--recipe", recipe)

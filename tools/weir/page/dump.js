@@ -134,9 +134,12 @@ const plan = { kernels: RECIPE.kernels.slice(), layout: new Map() };
 const layoutChosen = new Map(RECIPE.head.map(l => l.match(new RegExp("^layout " + NAME + " (\\w+)$"))).filter(m => m).map(m => [unquoted(m[1]), m[2]]));
 const layoutOf = name => plan.layout.get(name) || layoutChosen.get(name);
 // What may be chosen in place of a word: how a container is stored, whether a margin is around it ("NAME.margin"), whether
-// an operand is copied with its lanes side by side ("MAP.lanes").
+// an operand is copied with its lanes side by side ("MAP.lanes"), how wide the panels of weights are ("MAP.panels").
+const LANES = +(DATA.recipe.match(/ vector \S+:(\d+)/) || [0, 16])[1];
+const PANELS = ["plain", ...[1, 2, 3, 4].map(n => "lanes" + n * LANES)];
 const LAYOUTS = [["blocked", "plain"], ["made", "tested"], ["copied", "strided"]];
-const layoutsFor = map => [...new Set(mapEdges().filter(e => e.from.name === map || e.to.kind === "map" && e.to.name === map).flatMap(e => [e.what, e.what.replace(/\.padded$/, "") + ".margin"]).concat(map + ".lanes"))].filter(n => layoutChosen.has(n));
+const wordsFor = name => name.endsWith(".panels") ? PANELS : LAYOUTS.find(pair => pair.includes(layoutOf(name)));
+const layoutsFor = map => [...new Set(mapEdges().filter(e => e.from.name === map || e.to.kind === "map" && e.to.name === map).flatMap(e => [e.what, e.what.replace(/\.padded$/, "") + ".margin"]).concat(map + ".lanes", map + ".panels"))].filter(n => layoutChosen.has(n));
 // Maps that a choice does without: they are as good as part of who reads what they copy.
 function dropped(m) {
   const to = mapEdges().find(e => e.from.name === m && e.to.kind === "map");
@@ -158,8 +161,23 @@ function padding(name) {
   const m = line.match(/ : \w+\[([\d, ]+)\](?: layout .* of \[([\d, ]+)\])?/), product = s => s.split(",").reduce((a, b) => a * +b, 1);
   if (!m) return 1;
   if (m[2]) return product(m[2]) / product(m[1]);
-  const lanes = +(DATA.recipe.match(/ vector \S+:(\d+)/) || [0, 16])[1], channels = +(m[1].split(",")[1] || lanes);
-  return Math.ceil(channels / lanes) * lanes / channels;
+  const channels = +(m[1].split(",")[1] || LANES);
+  return Math.ceil(channels / LANES) * LANES / channels;
+}
+// Bytes of a map's weights in such panels: the last panel is stored whole. They lie as (.., i/P, .., i%P) now.
+function panelBytes(map, word) {
+  const { lines, at } = indexOf(FINAL.flow), text = name => { const [a, b] = at.get(name) || [0, -1]; return lines.slice(a, b + 1).map(l => DATA.lines[l]); };
+  for (const read of text("map " + map)) {
+    const from = read.match(new RegExp("<- " + NAME + "\\[")), value = from && text("value " + unquoted(from[1]))[0];
+    const m = value && value.match(/^ *param .* : \D+(\d+)\w*\[([\d, ]+)\] layout .* -> \((.*)\) of \[([\d, ]+)\]/);
+    if (!m) continue;
+    const shape = m[2].split(",").map(Number), box = m[4].split(",").map(Number), product = a => a.reduce((x, y) => x * y, 1);
+    const places = m[3].split(", "), i = places.findIndex(p => /^_\d+\/\d+$/.test(p) && places.includes(p.replace("/", "%")));
+    if (i < 0) continue;
+    const [dim, panel] = places[i].slice(1).split("/").map(Number), lanes = +word.replace("lanes", "");
+    return m[1] / 8 * (word === "plain" ? product(shape) : product(box) / (box[i] * panel) * Math.ceil(shape[dim] / lanes) * lanes);
+  }
+  return 0;
 }
 function bytesMoved(kernels, layouts) {
   const kernelOf = new Map(), seen = new Set();
@@ -176,6 +194,10 @@ function bytesMoved(kernels, layouts) {
   return bytes;
 }
 const bytesChanged = () => bytesMoved(plan.kernels, true) - bytesMoved(RECIPE.kernels, false);
+const weightsChanged = () => d3.sum([...plan.layout].filter(([name]) => name.endsWith(".panels")), ([name, word]) => {
+  const map = name.replace(/\.panels$/, "");
+  return panelBytes(map, word) - panelBytes(map, layoutChosen.get(name));
+});
 
 const mapOrder = m => (indexOf(FINAL.flow).at.get("map " + m) || [0])[0];
 // As the recipe had it, where the same maps are together again.
@@ -216,11 +238,11 @@ function recipePart(map) {
   for (const other of near)
     if (other && other !== kernel) part.append(element("button", { class: "join", onclick: () => joinKernels(other, kernel) }, "join with " + shortened(other.maps[other.maps.length - 1], 40)));
   for (const name of new Set(kernel.maps.flatMap(layoutsFor))) {
-    const words = LAYOUTS.find(pair => pair.includes(layoutOf(name)));
+    const words = wordsFor(name);
     const choose = element("select", { class: "layout", "data-name": name, onchange: () => { plan.layout.set(name, choose.value); describe(); } }, ...words.map(v => element("option", v === layoutOf(name) ? { value: v, selected: "" } : { value: v }, v)));
     part.append(element("div", {}, shortened(name, 40) + ": ", choose));
   }
-  part.append(element("p", { id: "change" }, `bytes between kernels: ${signed(bytesChanged())}`), element("button", { id: "export", onclick: exportRecipe }, "export recipe"));
+  part.append(element("p", { id: "change" }, `bytes between kernels: ${signed(bytesChanged())}` + (weightsChanged() ? `, weights: ${signed(weightsChanged())}` : "")), element("button", { id: "export", onclick: exportRecipe }, "export recipe"));
   return [part];
 }
 
