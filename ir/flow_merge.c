@@ -45,13 +45,22 @@ static bool uses(const Merging *m, Dim d) {
     return m->a && (dim_uses(d, m->a) || dim_uses(d, m->b));
 }
 
+/* Are indices k and k + 1 stored as they are, side by side, nothing between their rows? */
+static bool dense_over(const Merging *m, const Cont *c, int k) {
+    const Layout *y = c->layout;
+    bool dense = !y || (y->rank == c->rank && y->box[k + 1] == c->shape[k + 1]);
+    for (int i = 0; y && dense && i < y->rank; i++)
+        dense = y->map[i] == flow_layout_sym(m->flow->ctx, i);
+    return dense;
+}
+
 static void look_at(Merging *m, const Access *access, Dim inner) {
     int at = NOT_JOINED;
     for (int k = 0; k < access->rank; k++) {
         if (!uses(m, access->at[k])) continue;
         const Cont *c = &m->flow->cont.at[access->cont];
         bool pair = at < 0 && k + 1 < access->rank && access->at[k] == m->a &&
-                    access->at[k + 1] == m->b && c->shape[k + 1] == inner && !c->layout;
+                    access->at[k + 1] == m->b && c->shape[k + 1] == inner && dense_over(m, c, k);
         if (!pair) refuse(m, "an access does not use the dims side by side in a dense container");
         at = k++;
     }
@@ -121,11 +130,21 @@ static Map *join_map(const Merging *m, const Map *from) {
     return map;
 }
 
+/* The extents of a box in which k and k + 1 are one. */
+static const Dim *join_box(const Merging *m, const Dim *from, int rank, int k) {
+    Dim *box = arena_copy(m->arena, from, (size_t)rank * sizeof *box);
+    box[k + 1] = dim_mul(m->flow->ctx, box[k], box[k + 1]);
+    memmove(box + k, box + k + 1, (size_t)(rank - 1 - k) * sizeof *box);
+    return box;
+}
+
 static void join_cont(const Merging *m, Cont *c, int k) {
-    Dim *shape = arena_copy(m->arena, c->shape, (size_t)c->rank * sizeof *shape);
-    shape[k + 1] = dim_mul(m->flow->ctx, shape[k], shape[k + 1]);
-    memmove(shape + k, shape + k + 1, (size_t)(--c->rank - k) * sizeof *shape);
-    c->shape = shape;
+    if (c->layout) {
+        Layout *y = arena_copy(m->arena, c->layout, sizeof *y);
+        y->box = join_box(m, y->box, y->rank--, k);
+        c->layout = y;
+    }
+    c->shape = join_box(m, c->shape, c->rank--, k);
 }
 
 static void set_dims(Merging *m, int position, int round) {

@@ -313,10 +313,15 @@ static void choose_lines(Scheduling *s, Kernel *kernel) {
         kernel->line.n = 0;
     }
     if (schedule_strips(s, kernel)) return;
-    if (kernel->map.n == 1 && !map_is_reduction(root))
-        schedule_pointwise(s, kernel);
-    else
+    if (kernel->map.n == 1 && !map_is_reduction(root)) {
+        Arena *arena = arena_new(s->flow->ctx);
+        Scheduling merged = *s;
+        merged.flow = (Flow *)merge_short(s, arena, kernel);
+        schedule_pointwise(&merged, kernel);
+        arena_free(arena);
+    } else {
         schedule_rows(s, kernel);
+    }
 }
 
 /* Does it multiply by steps of a machine's matrix units? */

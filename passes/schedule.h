@@ -81,6 +81,9 @@ bool weigh_tiles(Rows *r);
 
 /* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
 bool merge_rows(Scheduling *s, Kernel *kernel);
+/* For one element-wise map: lines that join short rows. The flow that the kernel then sees, made in
+ * `arena`. */
+const Flow *merge_short(const Scheduling *s, Arena *arena, Kernel *kernel);
 
 /* For threads that share rows: lines that join the innermost two dims of each map's rows, once. */
 bool merge_inner(Rows *r);

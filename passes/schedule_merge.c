@@ -4,10 +4,48 @@
  * A product over [batch, steps] rows, both known only at run time, would get row tiles along one of
  * them, and at batch 1 these would hold one row each. Where every access has the two side by side,
  * they are joined to one dim of batch * steps rows. A dim that is known to fill a tile stays
- * alone: its tiles are cut to measure. */
+ * alone: its tiles are cut to measure.
+ *
+ * Element-wise maps over short rows (planes of 28 x 28) would leave lanes idle at the end of each,
+ * and have no vectors to work on side by side: rows that lie one behind the other in every access
+ * are joined to long ones. */
 #include "passes/schedule.h"
 
 enum { FULL_ROWS = 8 };
+/* So many vectors of a row are worked on side by side. */
+enum { ROW_VECTORS = 4 };
+
+/* May pass `place` give the container rows to spare along index k, as an output continues an input?
+ */
+static bool may_spare(const Flow *flow, int cont, int k) {
+    ContKind kind = flow->cont.at[cont].kind;
+    int from, to, dim;
+    for (int i = 0; (kind == CONT_IN || kind == CONT_OUT) && i < flow->map.n; i++)
+        if (flow_carries_over(flow, flow->map.at[i], &from, &to, &dim) && dim == k &&
+            (from == cont || to == cont))
+            return true;
+    return false;
+}
+
+/* Does an access use both dims side by side, for good, or neither? */
+static bool side_by_side(const Flow *flow, const Map *m, const Access *a, int outer, int inner) {
+    int k = 0;
+    while (k < a->rank && access_dim(m, a, k) != outer) k++;
+    if (k + 1 < a->rank && access_dim(m, a, k + 1) == inner)
+        return !may_spare(flow, a->cont, k + 1);
+    return !access_uses(m, a, outer) && !access_uses(m, a, inner);
+}
+
+static bool all_side_by_side(const Flow *flow, const Map *m, int outer, int inner) {
+    bool may = true;
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ)
+            may &= side_by_side(flow, m, &m->body.val.at[v].read, outer, inner);
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            may &= side_by_side(flow, m, &m->write.at[w].to[k], outer, inner);
+    return may;
+}
 
 /* Both dims share no load with a panel of the other operand: rows. */
 static bool both_rows(const Scheduling *s, const Kernel *kernel, int a, int b) {
@@ -25,7 +63,7 @@ static bool merge_round(const Scheduling *s, Kernel *kernel, const Alignment *al
     for (int p = 0; p < kernel->map.n; p++) {
         const Map *m = s->flow->map.at[kernel->map.at[p]];
         int x = al->at[p][a], y = al->at[p][b];
-        may &= x >= 0 && y >= 0;
+        may = x >= 0 && y >= 0 && all_side_by_side(s->flow, m, x, y);
         if (!may) break;
         Line *line = kernel_line(s->flow, kernel, LINE_MERGE, p);
         line_dim(s->flow, line, m, x, 0);
@@ -48,6 +86,40 @@ bool merge_rows(Scheduling *s, Kernel *kernel) {
         if (merge_round(s, kernel, &al, a, b)) return true;
     }
     return false;
+}
+
+/* ---- short rows of element-wise maps ----------------------------------------------------------
+ */
+
+/* The innermost two dims of what map m writes, when they are one behind the other wherever they
+ * are used and the inner one ends in a short row. */
+static bool short_rows(const Scheduling *s, const Map *m, int *outer, int *inner) {
+    const Access *to = &m->write.at[0].to[0];
+    int64_t rows = (int64_t)ROW_VECTORS * lanes_of(s);
+    if (to->rank < 2) return false;
+    *outer = access_dim(m, to, to->rank - 2), *inner = access_dim(m, to, to->rank - 1);
+    if (*outer < 0 || *inner < 0 || map_extent(m, *outer, 1) < 2) return false;
+    return map_extent(m, *inner, 0) % rows && all_side_by_side(s->flow, m, *outer, *inner);
+}
+
+const Flow *merge_short(const Scheduling *s, Arena *arena, Kernel *kernel) {
+    const Flow *flow = s->flow;
+    int outer, inner;
+    while (short_rows(s, flow->map.at[kernel->map.at[0]], &outer, &inner)) {
+        const Map *m = flow->map.at[kernel->map.at[0]];
+        int lines = kernel->line.n;
+        const char *why;
+        Line *line = kernel_line(s->flow, kernel, LINE_MERGE, 0);
+        line_dim(s->flow, line, m, outer, 0);
+        line_dim(s->flow, line, m, inner, 0);
+        const Flow *merged = flow_merged(arena, s->flow, kernel, &why);
+        if (!merged) {
+            kernel->line.n = lines;
+            break;
+        }
+        flow = merged;
+    }
+    return flow;
 }
 
 /* ---- rows that threads share ------------------------------------------------------------------
