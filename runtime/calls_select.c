@@ -17,10 +17,9 @@ int64_t weir_call_nonzero_scratch(const weir_call *c) {
 static int is_zero(const weir_tensor *x, int64_t i) {
     static const uint64_t zero = 0;
     int32_t type = x->dtype;
-    if (type != WEIR_C64 && type != WEIR_C128)
-        return weir_key(type, x->data, i) == weir_key(type, &zero, 0);
     weir_tensor part = *x;
-    part.dtype = type == WEIR_C64 ? WEIR_F32 : WEIR_F64;
+    part.dtype = weir_part(type);
+    if (part.dtype == type) return weir_key(type, x->data, i) == weir_key(type, &zero, 0);
     return is_zero(&part, 2 * i) && is_zero(&part, 2 * i + 1);
 }
 

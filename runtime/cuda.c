@@ -205,6 +205,7 @@ static void device_close(weir_instance *in) {
         cuda_forget(in);
         if (d->block) s->cu.free(d->block);
         if (d->made) s->cu.free(d->made);
+        if (d->room) s->cu.free(d->room);
         if (d->pinned) s->cu.host_free(d->pinned);
         for (int i = 0; i < in->program->nheap; i++)
             if (in->heap[i]) s->cu.free((cu_address)(uintptr_t)in->heap[i]);

@@ -104,6 +104,9 @@ typedef struct weir_device_state {
     int64_t call_bytes;
     char *scratch;
     int64_t scratch_bytes;
+    int64_t hold_bytes; /* of the block: room for calls */
+    cu_address room;    /* more of it, that data made grow during a run */
+    int64_t room_bytes;
     cu_address made;     /* of the set of weights `of` */
     weir_weights *of;    /* held */
     weir_tensor *tensor; /* by input, then output: as kernels see it */
@@ -131,6 +134,8 @@ void cuda_leave(weir_instance *in);
 void cuda_note(weir_frame *f, int error, const char *what, const char *of);
 void cuda_fetch(weir_frame *f, void *to, const void *from, int64_t bytes);
 int cuda_host_grow(char **at, int64_t *have, int64_t need);
+/* The device's scratch for a call; NULL when there is no memory. */
+char *cuda_room(weir_frame *f, int64_t need);
 int64_t cuda_tensor_bytes(const weir_tensor *t);
 
 enum { CUDA_ALIGN = 256 };

@@ -6,8 +6,9 @@
  * Those ports are copied through pinned memory of the same shape; its first word is where kernels
  * write what went wrong, so a run without a fault moves nothing for it. A run whose kernels do not
  * depend on data is recorded as a graph when it comes a second time with the same sizes and places,
- * and launched as one thing from then on, on the caller's stream where one is given. Calls run on
- * the host: their operands are copied there and back, with everything before them waited for. */
+ * and launched as one thing from then on, on the caller's stream where one is given. Calls that
+ * have no form for the device run on the host: their operands are copied there and back, with
+ * everything before them waited for. */
 #include "runtime/cuda.h"
 
 #include <stdio.h>
@@ -220,8 +221,9 @@ static void frame_set(weir_instance *in) {
     weir_frame *f = &d->frame;
     f->fault = (int32_t *)(void *)d->pinned;
     f->arena = at;
+    d->hold_bytes = cuda_rounded(in->value[WEIR_V_CALL]);
     f->hold = at += cuda_rounded(in->value[WEIR_V_ARENA]);
-    f->thread = at + cuda_rounded(in->value[WEIR_V_CALL]);
+    f->thread = at + d->hold_bytes;
     f->thread_bytes = weir_rounded(in->value[WEIR_V_THREAD]);
     f->scratch = d->scratch;
     f->scratch_bytes = d->scratch_bytes;

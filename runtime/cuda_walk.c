@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What emitted code asks for while it walks a program on a GPU: launches, copies, and calls, which
+/* What emitted code asks for while it walks a program on a GPU: launches, copies, and calls that
  * run on the host. The first failure is kept; after it nothing more is launched. */
 #include "runtime/cuda.h"
 
@@ -82,6 +82,23 @@ int cuda_host_grow(char **at, int64_t *have, int64_t need) {
 
 int64_t cuda_tensor_bytes(const weir_tensor *t) {
     return t->dtype ? weir_bytes(t->dtype, weir_tensor_count(t)) : 0;
+}
+
+/* What was launched may still use the smaller room: it ends first. */
+char *cuda_room(weir_frame *f, int64_t need) {
+    CudaState *d = f->instance->device;
+    const CudaDriver *cu = &d->shared->cu;
+    if (f->status) return NULL;
+    if (need <= d->hold_bytes) return f->hold;
+    if (need > d->room_bytes) {
+        weir_device_settle(f);
+        if (d->room) cu->free(d->room);
+        d->room = 0;
+        d->room_bytes = 0;
+        if (need > INT64_MAX / 2 || cu->alloc(&d->room, (size_t)need) != 0) return NULL;
+        d->room_bytes = need;
+    }
+    return cuda_pointer(d->room);
 }
 
 /* The operand number i of a call, inputs first. */

@@ -13,6 +13,31 @@ typedef struct weir_device_kernel {
     int32_t threads, shared; /* of a block; bytes of shared memory that a launch provides */
 } weir_device_kernel;
 
+/* Kernels of calls (compiler/targets/cuda/calls.in) that a program may have. */
+enum {
+    WEIR_TOOL_SORT,
+    WEIR_TOOL_MERGE,
+    WEIR_TOOL_TOPK,
+    WEIR_TOOL_SUM_PARTS,
+    WEIR_TOOL_SUM_ALL,
+    WEIR_TOOL_SUM,
+    WEIR_TOOL_NONZERO_MARKS,
+    WEIR_TOOL_NONZERO,
+    WEIR_TOOL_HEADS,
+    WEIR_TOOL_GROUPS,
+    WEIR_TOOL_FIRSTS,
+    WEIR_TOOL_UNIQUE,
+    WEIR_TOOL_UNIQUE_VALUES,
+    WEIR_TOOL_NMS_KEYS,
+    WEIR_TOOL_NMS,
+    WEIR_TOOL_NMS_ROWS,
+    WEIR_TOOL_PLACES,
+    WEIR_TOOL_SCATTER,
+    WEIR_TOOL_LOOKUP,
+    WEIR_TOOL_TREES,
+    WEIR_TOOLS
+};
+
 /* What the instances of a library share: a list by device, under a lock. */
 typedef struct weir_device_home {
     int32_t lock;
@@ -24,6 +49,7 @@ typedef struct weir_image {
     int32_t nkernels, nlaunches;
     const weir_device_kernel *kernel;
     const char *const *launch; /* by number that a launch passes: what it comes from */
+    const int32_t *tool;       /* by WEIR_TOOL_...: the kernel; -1 where no call needs it */
     const unsigned char *code;
     const uint64_t *bytes;
     int32_t fixed;          /* which kernels run does not depend on data: a run can be recorded */
@@ -52,5 +78,19 @@ weir_status weir_device_submit(weir_instance *instance, const weir_tensor *in, w
 weir_status weir_device_wait(weir_instance *instance);
 /* A call on the host: operands are copied here, results there. */
 void weir_device_call(weir_frame *f, weir_call *c, weir_call_fn *function);
+/* Calls on the device (cuda_calls.c), as weir_call_NAME otherwise; `self`: the number of the
+ * launch, for faults. Scratch is the device's. What defines symbols waits for them. */
+#define WEIR_DEVICE_CALL(name)                                                                     \
+    void weir_device_##name(weir_frame *f, weir_call *c, int32_t self);                            \
+    int64_t weir_device_##name##_scratch(const weir_call *c)
+WEIR_DEVICE_CALL(lookup);
+WEIR_DEVICE_CALL(nms);
+WEIR_DEVICE_CALL(nonzero);
+WEIR_DEVICE_CALL(scatter_elements);
+WEIR_DEVICE_CALL(scatter_nd);
+WEIR_DEVICE_CALL(topk);
+WEIR_DEVICE_CALL(trees);
+WEIR_DEVICE_CALL(unique);
+WEIR_DEVICE_CALL(value);
 
 #endif

@@ -65,6 +65,16 @@ uint64_t weir_key(int32_t dtype, const void *data, int64_t i) {
     return u & sign ? sign - 1 - (u & (sign - 1)) : u | sign;
 }
 
+void weir_key_kind(int32_t dtype, uint64_t kind[2]) {
+    const Kind *k = &kinds[dtype];
+    kind[0] = (uint64_t)k->bits | (uint64_t)k->class << 8 | k->nan_code << 16;
+    kind[1] = k->nan_above;
+}
+
+int32_t weir_part(int32_t dtype) {
+    return dtype == WEIR_C64 ? WEIR_F32 : dtype == WEIR_C128 ? WEIR_F64 : dtype;
+}
+
 void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i) {
     const Kind *kind = &kinds[dtype];
     uint8_t *p = to;
@@ -93,8 +103,8 @@ int weir_order(const weir_call *c, const weir_tensor *t, int64_t a, int64_t b) {
                                       : text_order(weir_text_of(c->objects, handle[a]),
                                                    weir_text_of(c->objects, handle[b]));
     }
-    int parts = type == WEIR_C64 || type == WEIR_C128 ? 2 : 1;
-    if (parts == 2) type = type == WEIR_C64 ? WEIR_F32 : WEIR_F64;
+    int parts = weir_part(type) == type ? 1 : 2;
+    type = weir_part(type);
     for (int i = 0; i < parts; i++) {
         uint64_t p = weir_key(type, t->data, a * parts + i),
                  q = weir_key(type, t->data, b * parts + i);

@@ -8,6 +8,11 @@
 /* Element i of a packed array of `dtype`. -0 equals +0, NaN is the greatest. Not for strings and
  * complex. */
 uint64_t weir_key(int32_t dtype, const void *data, int64_t i);
+/* How it is made of an element: bits | (0 unsigned, 1 signed, 2 a float) << 8 | the code of NaN <<
+ * 16; magnitudes of floats above kind[1] are NaN. */
+void weir_key_kind(int32_t dtype, uint64_t kind[2]);
+/* Of a complex type that of its parts, of others itself. */
+int32_t weir_part(int32_t dtype);
 /* Below, equal to or above 0 as element a of t comes before b, equals it or comes after: numbers by
  * value, strings by bytes, complex ones by real, then imaginary part. */
 int weir_order(const weir_call *c, const weir_tensor *t, int64_t a, int64_t b);

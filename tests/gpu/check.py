@@ -135,9 +135,32 @@ class Checks:
         expect(len(re.findall(r"^dense\S* +ok ", text, re.M)) == 2, text)
         expect(len((folder / "models/dense/rest.bin").read_bytes()) < 200, "the weights travelled")
 
+    def test_calls(self):
+        out = {}
+        for target in ("cuda", "c"):
+            out[target] = self.work / f"calls.{target}"
+            code, text = run(self.weir, "run", HERE / "calls.ir", "--target", target, "--random", "1", "--output-dir", out[target],
+                             env=self.fake)
+            expect(code == 0, text)
+        names = sorted(p.name for p in out["c"].iterdir())
+        expect(len(names) >= 17, names)
+        for name in names:
+            expect((out["cuda"] / name).read_bytes() == (out["c"] / name).read_bytes(), f"{name} differs from the C target's")
+
+    def test_a_call_notices_a_bad_index(self):
+        source = self.work / "bad.ir"
+        source.write_text("flow bad {\n in x : f32[8]\n in u : f32[2]\n literal at : i64[2] = { 3, 8 }\n out y : f32[8]\n"
+                          ' call s = scatter_elements(x, at, u) (0, 1) -> y from "the scatter"\n}\n')
+        code, text = run(self.weir, "run", source, "--target", "cuda", "--random", "1", env=self.fake)
+        expect(code != 0 and "an index is out of range in the scatter" in text, text)
+
     def test_report_names_the_host(self):
         code, text = run(self.weir, "report", ROOT / "tests/ir/11_nonzero_gather.ir", "--target", "cuda")
-        expect(code == 0 and "on the host: nonzero, 1 of them: the number of results" in text, text)
+        expect(code == 0 and "on the GPU, a call: nonzero, 1 of them, whose sizes are read back" in text, text)
+        source = self.work / "coupling.ir"
+        source.write_text("flow c {\n in p : f32[4,3]\n out q : f32[4,3]\n call c = coupling(p) -> q\n}\n")
+        code, text = run(self.weir, "report", source, "--target", "cuda")
+        expect(code == 0 and "on the host: coupling, 1 of them: it iterates until" in text, text)
 
     def test_profile(self):
         code, text = run(self.weir, "profile", HERE / "relu.ir", "--target", "cuda", "--size", "N=100", env=self.fake)
@@ -187,9 +210,6 @@ class Checks:
         expect(not (self.work / "x.so").exists(), "a library was left")
 
     def test_spills(self):
-        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-        if not os.access(nvcc, os.X_OK):
-            raise Skip("there is no nvcc")
         sys.path.insert(0, str(HERE))
         import bench
         texts = {name: text for name, text, *_ in bench.cases()}
@@ -197,16 +217,30 @@ class Checks:
             source = self.work / f"{name}.ir"
             source.write_text(texts[name])
             for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):
-                code, text = run(self.weir, "compile", source, "--target", "cuda", "--gpu", gpus, "--emit", "cu", "--emit-dir",
-                                 self.work)
-                expect(code == 0, text)
-                expect("softmax" in name or "mma_" in (self.work / "m.cu").read_text(), f"{name} has no steps of warps")
-                code, text = run(nvcc, *[f"-gencode=arch=compute_{g[3:]},code={g}" for g in gpus.split(",")], "-fatbin",
-                                 "-fmad=false", "-Xptxas", "-v", self.work / "m.cu", "-o", self.work / f"{name}.fatbin")
-                expect(code == 0, text)
+                text = self.by_nvcc(source, gpus)
+                cu = (self.work / f"{name}.texts/m.cu").read_text()
+                expect("softmax" in name or "mma_" in cu, f"{name} has no steps of warps")
                 spills = re.findall(r"(\d+) bytes spill", text)
                 expect(spills and set(spills) == {"0"}, f"{name}: {text}")
                 expect("serialized" not in text, f"{name}: steps wait for each other: {text}")
+
+    def test_calls_do_not_spill(self):
+        text = self.by_nvcc(HERE / "calls.ir", "sm_80,sm_90a,sm_100")
+        expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"}, text)
+
+    def by_nvcc(self, source, gpus):
+        """What ptxas says of a text's kernels."""
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not os.access(nvcc, os.X_OK):
+            raise Skip("there is no nvcc")
+        folder = self.work / f"{source.stem}.texts"
+        code, text = run(self.weir, "compile", source, "--target", "cuda", "--gpu", gpus, "--emit", "cu", "--emit-dir", folder)
+        expect(code == 0, text)
+        cu, = folder.glob("*.cu")
+        code, text = run(nvcc, *[f"-gencode=arch=compute_{g[3:]},code={g}" for g in gpus.split(",")], "-fatbin",
+                         "-fmad=false", "-Xptxas", "-v", cu, "-o", folder / "fatbin")
+        expect(code == 0, text)
+        return text
 
     def test_nvcc(self):
         if not shutil.which("nvcc") and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):

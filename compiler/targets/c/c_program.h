@@ -34,6 +34,8 @@ typedef struct CHost {
     bool device;
     void (*launch)(CProgram *p, int kernel, int phase);
     void (*tables)(CProgram *p); /* what the program says of its kernels */
+    /* The function by which a call runs on the device, with its _scratch; NULL: it runs here. */
+    const char *(*call)(const Flow *flow, const Call *call);
 } CHost;
 extern const CHost c_host, c_host_checked;
 
@@ -123,6 +125,10 @@ const char *check_kernel(CProgram *p, int kernel);
 void check_task(CProgram *p, int kernel);
 
 /* emit_program.c: functions `walkN`, `run`, `callN` (appended to p->out). */
+/* The function that runs a call on the device; NULL: it runs here. */
+static inline const char *call_on_device(const CProgram *p, const Call *call) {
+    return p->host->device ? p->host->call(p->flow, call) : NULL;
+}
 int call_tensors(const Call *call); /* operands, and the most results its function may look at */
 void emit_run(CProgram *p);
 Dim cont_bytes(const CProgram *p, const Cont *c);

@@ -281,6 +281,15 @@ int call_tensors(const Call *call) {
     return call->nin + (call->row->nout > call->nout ? call->row->nout : call->nout);
 }
 
+static void run_call(CProgram *p, const Call *call, int number) {
+    const char *there = call_on_device(p, call);
+    if (there)
+        program_line(p, "  %s(f, &c, %d);", there, p->flow->kernel.n + 1 + number);
+    else
+        program_line(p, p->host->device ? "  weir_device_call(f, &c, %s);" : "  %s(&c);",
+                     call->row->function);
+}
+
 static void walk_call(CProgram *p, const Call *call) {
     int number = define_call(p, call), nx = call->nin + call->nout;
     sync_serial(p);
@@ -298,8 +307,7 @@ static void walk_call(CProgram *p, const Call *call) {
         arena_printf(p->arena, "%s%s", check_containers(p, call->row->name, call->in, call->nin),
                      check_containers(p, call->row->name, call->out, call->nout));
     if (*inside) program_line(p, "  if (1%s)", inside);
-    program_line(p, p->host->device ? "  weir_device_call(f, &c, %s);" : "  %s(&c);",
-                 call->row->function);
+    run_call(p, call, number);
     close_span(p, p->flow->kernel.n + number);
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
     define_symbols(p, call);

@@ -133,10 +133,11 @@ static int emit_eval(CProgram *p) {
         if (p->kernel[k]) put_largest(p, 1, p->kernel[k]->scratch);
     for (int i = 0; i < p->ncall; i++) {
         const Call *call = p->call[i];
+        const char *there = call_on_device(p, call);
         text_printf(&p->out,
                     " { weir_call c; weir_tensor x[%d]; call%d(b, &c, x); v[2] = imax(v[2], "
                     "%s_scratch(&c)); }\n",
-                    call_tensors(call) + 1, i, call->row->function);
+                    call_tensors(call) + 1, i, there ? there : call->row->function);
     }
     carry_sizes(p, &f->body);
     for (int kind = CONT_IN; kind <= CONT_OUT; kind++)

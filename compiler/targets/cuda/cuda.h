@@ -56,6 +56,11 @@ const char *cuda_group_helpers(Arena *arena);
 void cuda_join_launches(CProgram *p);
 const char *cuda_sides(const CProgram *p, int function);
 int cuda_words(const CKernel *ck);
+/* emit_calls.c: of the kernels that calls of the program need, behind its own, the rows and, by
+ * WEIR_TOOL_..., their numbers; how many; their names, each with a space in front. */
+void cuda_tool_rows(const CProgram *p, Text *kernels, Text *numbers);
+int cuda_tool_count(const CProgram *p);
+void cuda_tool_names(const CProgram *p, Text *out);
 /* emit_lanes.c: may the kernel read memory that it writes? */
 bool cuda_reads_own(const CNest *c);
 bool cuda_lanes(CNest *c, const Stmt *loop);

@@ -52,36 +52,58 @@ static void launch(CProgram *p, int kernel, int k) {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static bool only_maps(const Items *items) {
-    for (int i = 0; i < items->n; i++)
-        if (items->at[i].kind != ITEM_MAP) return false;
+/* Do neither the host nor data have a part in what is launched? */
+static bool is_fixed(const Flow *flow) {
+    for (int i = 0; i < flow->body.n; i++) {
+        const Item *it = &flow->body.at[i];
+        bool call = it->kind == ITEM_CALL && !it->call->ndefine && target_cuda_call(flow, it->call);
+        if (it->kind != ITEM_MAP && !call) return false;
+    }
     return true;
 }
 
+/* What kernels and calls come from, by the number that a launch passes. */
+static void put_launches(CProgram *p) {
+    text_put(&p->out, "static const char *const device_launches[] = {\n 0,\n");
+    for (int k = 0; k < p->flow->kernel.n; k++)
+        text_printf(&p->out, " %s,\n", c_string(p->arena, kernel_from(p, k)));
+    for (int i = 0; i < p->ncall; i++) {
+        const char *from = p->call[i]->from;
+        text_printf(&p->out, " %s,\n",
+                    c_string(p->arena, from ? from_words(p->ctx, from) : p->call[i]->name));
+    }
+    text_put(&p->out, "};\n");
+}
+
 static void tables(CProgram *p) {
+    Text tools = {.arena = p->arena};
     text_put(&p->out, "static const weir_device_kernel device_kernels[] = {\n");
     for (int k = 0; k < p->function.n; k++)
         text_printf(&p->out, " {\"kernel%d\", %s, %d, %d},\n", k,
                     c_string(p->arena, p->function.at[k].from), p->function.at[k].threads,
                     p->function.at[k].shared);
-    text_put(&p->out, " {0}\n};\nstatic const char *const device_launches[] = {\n 0,\n");
-    for (int k = 0; k < p->flow->kernel.n; k++)
-        text_printf(&p->out, " %s,\n", c_string(p->arena, kernel_from(p, k)));
+    cuda_tool_rows(p, &p->out, &tools);
+    text_put(&p->out, " {0}\n};\n");
+    put_launches(p);
     text_printf(&p->out,
-                "};\nstatic weir_status create_on(i32 device, const weir_pool *pool, weir_instance "
+                "static const i32 device_tools[] = {%s};\nstatic weir_status create_on(i32 device, "
+                "const weir_pool *pool, weir_instance "
                 "**out, char *error);\nextern const unsigned char weir_image_code[];\n"
                 "extern const u64 weir_image_bytes;\n"
                 "static weir_device_home device_home;\n"
                 "static const weir_image image = {.nkernels = %d, .kernel = device_kernels, "
-                ".nlaunches = %d, .launch = device_launches,\n"
+                ".nlaunches = %d, .launch = device_launches, .tool = device_tools,\n"
                 " .code = weir_image_code, .bytes = &weir_image_bytes, .fixed = %d, .home = "
                 "&device_home};\n",
-                p->function.n, p->flow->kernel.n + 1,
-                only_maps(&p->flow->body) && !p->options->profile);
+                text_str(&tools), p->function.n + cuda_tool_count(p),
+                p->flow->kernel.n + 1 + p->ncall, is_fixed(p->flow) && !p->options->profile);
 }
 
-static const CHost cuda_host = {
-    .form = &cuda_form, .device = true, .launch = launch, .tables = tables};
+static const CHost cuda_host = {.form = &cuda_form,
+                                .device = true,
+                                .launch = launch,
+                                .tables = tables,
+                                .call = target_cuda_call};
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -98,9 +120,13 @@ static const char *device_text(CProgram *p) {
     }
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
                            embedded_text("compiler/targets/cuda/cuda.in"),
-                           cuda_group_helpers(p->arena)};
+                           cuda_group_helpers(p->arena),
+                           embedded_text("compiler/targets/cuda/calls.in")};
+    Text named = {.arena = p->arena};
+    text_put(&named, text_str(&body));
+    cuda_tool_names(p, &named);
     text_put(&text, embedded_text("compiler/targets/cuda/prelude.h"));
-    helpers_emit(helpers_read(p->arena, texts, 3), &text, text_str(&body));
+    helpers_emit(helpers_read(p->arena, texts, 4), &text, text_str(&named));
     text_put(&text, text_str(&body));
     return text_str(&text);
 }

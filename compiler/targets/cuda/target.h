@@ -10,6 +10,8 @@
  * it becomes a unit too (target_cuda_image). */
 const char *target_cuda_emit(Arena *arena, const Program *p, const Machine *m, const EmitOptions *o,
                              Units *out);
+/* The function of the runtime by which a call runs on the device; NULL: it runs on the host. */
+const char *target_cuda_call(const Flow *flow, const Call *call);
 Unit target_cuda_image(Arena *arena, const void *code, size_t n);
 
 #endif

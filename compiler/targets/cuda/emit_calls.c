@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which calls run on the device: those that have kernels in calls.in, which runtime/cuda_calls.c
+ * launches, on elements of whole bytes that are numbers. Others run on the host. */
+#include "cuda.h"
+
+#include "runtime/device.h"
+
+#include <string.h>
+
+static const char *const tools[WEIR_TOOLS] = {
+    [WEIR_TOOL_SORT] = "call_sort",
+    [WEIR_TOOL_MERGE] = "call_merge",
+    [WEIR_TOOL_TOPK] = "call_topk",
+    [WEIR_TOOL_SUM_PARTS] = "call_sum_parts",
+    [WEIR_TOOL_SUM_ALL] = "call_sum_all",
+    [WEIR_TOOL_SUM] = "call_sum",
+    [WEIR_TOOL_NONZERO_MARKS] = "call_nonzero_marks",
+    [WEIR_TOOL_NONZERO] = "call_nonzero",
+    [WEIR_TOOL_HEADS] = "call_heads",
+    [WEIR_TOOL_GROUPS] = "call_groups",
+    [WEIR_TOOL_FIRSTS] = "call_firsts",
+    [WEIR_TOOL_UNIQUE] = "call_unique",
+    [WEIR_TOOL_UNIQUE_VALUES] = "call_unique_values",
+    [WEIR_TOOL_NMS_KEYS] = "call_nms_keys",
+    [WEIR_TOOL_NMS] = "call_nms",
+    [WEIR_TOOL_NMS_ROWS] = "call_nms_rows",
+    [WEIR_TOOL_PLACES] = "call_places",
+    [WEIR_TOOL_SCATTER] = "call_scatter",
+    [WEIR_TOOL_LOOKUP] = "call_lookup",
+    [WEIR_TOOL_TREES] = "call_trees",
+};
+enum { TOOL_THREADS = 256 };
+
+#define TOOL(name) (1u << WEIR_TOOL_##name)
+#define SORTS (TOOL(SORT) | TOOL(MERGE))
+#define SUMS (TOOL(SUM_PARTS) | TOOL(SUM_ALL) | TOOL(SUM))
+#define UPDATES (SORTS | TOOL(PLACES) | TOOL(SCATTER))
+
+/* A call and the kernels that it launches. */
+static const struct DeviceCall {
+    const char *name, *function;
+    unsigned tools;
+    bool small, complex; /* elements of less than a byte, complex ones, are fine */
+} device_calls[] = {
+    {"lookup", "weir_device_lookup", TOOL(LOOKUP), true, false},
+    {"nms", "weir_device_nms", SORTS | SUMS | TOOL(NMS_KEYS) | TOOL(NMS) | TOOL(NMS_ROWS), false,
+     false},
+    {"nonzero", "weir_device_nonzero", SUMS | TOOL(NONZERO_MARKS) | TOOL(NONZERO), true, true},
+    {"scatter_elements", "weir_device_scatter_elements", UPDATES, false, false},
+    {"scatter_nd", "weir_device_scatter_nd", UPDATES, false, false},
+    {"topk", "weir_device_topk", SORTS | TOOL(TOPK), false, false},
+    {"trees", "weir_device_trees", TOOL(TREES), false, false},
+    {"unique", "weir_device_unique",
+     SORTS | SUMS | TOOL(HEADS) | TOOL(GROUPS) | TOOL(FIRSTS) | TOOL(UNIQUE) | TOOL(UNIQUE_VALUES),
+     false, true},
+    {"value", "weir_device_value", 0, true, false},
+};
+
+static const struct DeviceCall *device_call(const Flow *flow, const Call *call) {
+    const struct DeviceCall *d = device_calls, *end = d + sizeof device_calls / sizeof *d;
+    while (d < end && strcmp(d->name, call->row->name) != 0) d++;
+    if (d == end) return NULL;
+    for (int i = 0; i < call->nin; i++) {
+        if (call->in[i] < 0) continue;
+        DType t = flow->cont.at[call->in[i]].type;
+        if (dtype_class(t) == CLASS_OBJECT || (dtype_class(t) == CLASS_COMPLEX && !d->complex) ||
+            (dtype_bits(t) < 8 && !d->small))
+            return NULL;
+    }
+    return d;
+}
+
+const char *target_cuda_call(const Flow *flow, const Call *call) {
+    const struct DeviceCall *d = device_call(flow, call);
+    return d ? d->function : NULL;
+}
+
+static unsigned tools_of(const Flow *flow, const Items *items) {
+    unsigned all = 0;
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        const struct DeviceCall *d = it->kind == ITEM_CALL ? device_call(flow, it->call) : NULL;
+        all |= (d ? d->tools : 0) | tools_of(flow, &it->body) | tools_of(flow, &it->other);
+    }
+    return all;
+}
+
+void cuda_tool_rows(const CProgram *p, Text *kernels, Text *numbers) {
+    unsigned all = tools_of(p->flow, &p->flow->body);
+    int n = p->function.n;
+    for (int i = 0; i < WEIR_TOOLS; i++) {
+        text_printf(numbers, "%d, ", all >> i & 1 ? n++ : -1);
+        if (all >> i & 1)
+            text_printf(kernels, " {\"%s\", \"a call\", %d, 0},\n", tools[i], TOOL_THREADS);
+    }
+}
+
+int cuda_tool_count(const CProgram *p) {
+    return __builtin_popcount(tools_of(p->flow, &p->flow->body));
+}
+
+void cuda_tool_names(const CProgram *p, Text *out) {
+    unsigned all = tools_of(p->flow, &p->flow->body);
+    for (int i = 0; i < WEIR_TOOLS; i++)
+        if (all >> i & 1) text_printf(out, " %s", tools[i]);
+}
