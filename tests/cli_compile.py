@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from cli_weir import FLAT, MNIST, ROWS, TIMEOUT, Skip, mlp, mlp_result, npy, read_npy, wire
+from cli_weir import FLAT, MNIST, ROOT, ROWS, TIMEOUT, Skip, mlp, mlp_result, npy, read_npy, wire
 
 
 def test_same_bytes(weir):
@@ -53,6 +53,49 @@ def test_cpu(weir):
         weir("compile", MNIST, "-o", f"{cpu}.so", f"--cpu={cpu}")
         done = weir("run", f"{cpu}.so", "--random=1", code=None)
         assert done.code == 0 or done.code == 1 and "this CPU lacks" in done.err, done
+
+
+def products(rows, depth):
+    """codes[rows,80] of u8 by i8, halves[rows,48] of floats that bf16 holds; all are whole numbers."""
+    v = wire.tensor("v", [depth, 80], raw=bytes((7 * i + i // 80) % 256 for i in range(80 * depth)), dtype=3)
+    w = wire.tensor("w", [depth, 48], [float((5 * i + i // 48) % 31 - 15) for i in range(48 * depth)])
+    nodes = [wire.node("MatMulInteger", ["q", "v"], ["codes"]), wire.node("MatMul", ["x", "w"], ["halves"])]
+    inputs = [wire.value_info("q", [rows, depth], 2), wire.value_info("x", [rows, depth])]
+    outputs = [wire.value_info("codes", [rows, 80], 6), wire.value_info("halves", [rows, 48])]
+    return wire.model(wire.graph(nodes, inputs, outputs, [v, w]))
+
+
+def build_with_tiles(weir, folder):
+    """The C text of `folder` as a library in which tests/tiles.c does the instructions on tiles; what it calls them."""
+    units = sorted(folder.glob("*.c"))
+    text = "".join(unit.read_text() for unit in units)
+    for unit in units:
+        line = re.match(r"/\* Build: cc (.*) -shared", unit.read_text())
+        if unit.name not in ("main.c", "weir_cpus.c"):
+            build(weir, "clang-19", "-w", "-fPIC", "-c", *(line[1].split() if line else ["-O1"]), unit.name)
+    build(weir, "gcc", "-O1", "-fPIC", "-c", ROOT / "tests/tiles.c")
+    build(weir, "gcc", "-shared", *sorted(p.name for p in folder.glob("*.o")), "-lm", "-o", "tiles.so")
+    return {name for name in ("tiles_i8", "tiles_bf16") if f"  {name}(" in text}
+
+
+def test_tiles(weir):
+    """Code for processors with tiles (AMX) gives what other code gives: whole and broken tiles, one row of tiles and two."""
+    if not re.search(r"\bavx512_vnni\b", pathlib.Path("/proc/cpuinfo").read_text()):
+        raise Skip("this CPU lacks avx512_vnni, which code for processors with tiles uses beside them")
+    if not shutil.which("clang-19"):
+        raise Skip("clang-19 is not installed")
+    for rows, depth in ((77, 128), (16, 192), (45, 64)):
+        model, count = weir.write("m.onnx", products(rows, depth)), rows * depth
+        q = weir.write("q.npy", npy([3 * i % 251 for i in range(count)], (rows, depth), "|u1", "B"))
+        x = weir.write("x.npy", npy([float(11 * i % 63 - 31) for i in range(count)], (rows, depth)))
+        feeds = (f"--input=q={q}", f"--input=x={x}")
+        weir("run", model, *feeds, "--engine=eval", "--output-dir=want")
+        weir("compile", model, "--cpu=sapphirerapids", "--math=fast", "--emit=c", "--emit-dir=src")
+        used = build_with_tiles(weir, weir.folder / "src")
+        assert used == {"tiles_i8", "tiles_bf16"}, (rows, depth, used)
+        weir("run", "src/tiles.so", *feeds, "--output-dir=got")
+        for name in ("codes.npy", "halves.npy"):
+            assert read_npy(weir.folder / "got" / name) == read_npy(weir.folder / "want" / name), (rows, depth, name)
 
 
 def test_convert(weir):
