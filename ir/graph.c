@@ -121,6 +121,53 @@ Graph *graph_clone(Arena *arena, const Graph *g) {
     return clone(arena, g, g->outer);
 }
 
+/* ---- one symbol less ------------------------------------------------------------------------- */
+
+static const Dim *dims_subst(Graph *g, const Dim *at, int64_t n, const DimSubst *subst) {
+    Dim *to = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        Dim d = dim_subst(g->ctx, at[i], subst, 1);
+        if (d == at[i]) continue;
+        if (!to) to = arena_copy(g->arena, at, sizeof *to * (size_t)n);
+        to[i] = d;
+    }
+    return to ? to : at;
+}
+
+static void type_subst(Graph *g, Type *t, const DimSubst *subst) {
+    t->shape = dims_subst(g, t->shape, t->rank, subst);
+    if (!t->elem) return;
+    Type elem = *t->elem;
+    type_subst(g, &elem, subst);
+    t->elem = arena_copy(g->arena, &elem, sizeof elem);
+}
+
+static void values_subst(Graph *g, const DimSubst *subst) {
+    for (int i = 0; i < g->value.n; i++) {
+        Value *v = &g->value.at[i];
+        if (v->known) v->known = dims_subst(g, v->known, type_count(&v->type), subst);
+        v->partly = NULL;
+        type_subst(g, &v->type, subst);
+    }
+    for (int i = 0; i < g->node.n; i++)
+        for (int k = 0; k < g->node.at[i].attr.n; k++)
+            if (g->node.at[i].attr.at[k].graph) values_subst(g->node.at[i].attr.at[k].graph, subst);
+}
+
+void graph_subst(Graph *g, Dim sym, Dim to) {
+    DimSubst subst = {sym, to};
+    int n = 0;
+    values_subst(g, &subst);
+    for (int i = 0; i < g->symbol.n; i++) {
+        Symbol s = g->symbol.at[i];
+        if (s.upper) s.upper = dim_subst(g->ctx, s.upper, &subst, 1);
+        if (s.sym != sym) g->symbol.at[n++] = s;
+    }
+    g->symbol.n = n;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
 const Attr *node_attr(const Node *node, const char *name) {
     for (int i = 0; i < node->attr.n; i++)
         if (!strcmp(node->attr.at[i].name, name)) return &node->attr.at[i];

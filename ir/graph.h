@@ -138,6 +138,8 @@ Dim graph_unknown_dim(Ctx *ctx);
 Graph *graph_new(Arena *arena, const char *name, const Graph *outer);
 int graph_value(Graph *g, Value v);
 Graph *graph_clone(Arena *arena, const Graph *g);
+/* The outermost graph without the symbol: `to` in its place, in nested graphs too. */
+void graph_subst(Graph *g, Dim sym, Dim to);
 const Graph *graph_root(const Graph *g);        /* the outermost enclosing graph */
 DimEnv graph_env(Arena *arena, const Graph *g); /* ranges of the model's symbols */
 int64_t type_count(const Type *t);              /* elements of a tensor; -1: not a constant */

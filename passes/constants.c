@@ -11,14 +11,22 @@
 
 enum { SMALL = 1 << 16 };
 
+/* Who writes a container. */
+typedef struct Writers {
+    int n; /* maps */
+    const Items *items;
+    bool other; /* calls and loops, maps that cannot be computed now or of several lists of items */
+} Writers;
+
 typedef struct Folding {
     Arena *arena;
     Flow *flow;
     bool *constant; /* by container: follows from weights */
     bool late;      /* weights are not looked at: what follows from them is computed later */
     int next;
-    int *writers; /* by container: maps, calls and loops that write it */
-    IntVec maps;  /* constant ones, in the order of the program */
+    Writers *writers; /* by container */
+    bool *taken;      /* by map: constant */
+    IntVec maps;      /* constant ones, in the order of the program */
 } Folding;
 
 static bool is_constant(const Folding *f, int cont) {
@@ -221,75 +229,96 @@ static bool constant_container(const Folding *f, int cont) {
     return true;
 }
 
-/* How many constant maps among the items write a container. */
-static int constant_writers(const Folding *f, const Items *items, int cont) {
-    int n = 0;
-    for (int i = 0; i < items->n; i++) {
-        const Map *m = items->at[i].kind == ITEM_MAP ? f->flow->map.at[items->at[i].map] : NULL;
-        for (int w = 0; m && w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++)
-                n += m->write.at[w].to[k].cont == cont && constant_map(f, m, true);
-    }
-    return n;
-}
-
 static bool is_carried(const Item *loop, int cont) {
     for (int c = 0; loop && c < loop->carry.n; c++)
         if (loop->carry.at[c].next == cont) return true;
     return false;
 }
 
-/* Can a map of the items of `in` (NULL: the flow's own) be computed now, with all others that write
- * what it writes? */
-static bool computed_now(const Folding *f, const Items *items, const Item *in, const Map *m) {
-    bool part = false;
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++)
-            part |= f->writers[m->write.at[w].to[k].cont] > 1;
-    if (!constant_map(f, m, part)) return false;
+/* May what the map writes be computed now, as far as that alone tells? `in` is the loop around, or
+ * NULL. */
+static bool writes_now(const Folding *f, const Item *in, const Map *m) {
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].n; k++) {
             const Access *to = &m->write.at[w].to[k];
             if (!constant_container(f, to->cont) || is_carried(in, to->cont)) return false;
             if (!plain_index(m, to)) return false;
-            if (part && constant_writers(f, items, to->cont) != f->writers[to->cont]) return false;
         }
     return true;
 }
 
-static void mark_constant(Folding *f, const Map *m) {
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) f->constant[m->write.at[w].to[k].cont] = true;
-}
-
-static void count_writers(const Flow *flow, const Items *items, int *writers) {
+/* The maps of the items, those of branches and loops too: what follows from weights may be computed
+ * whether a run comes there or not. What calls, loops or several lists of items write may not. */
+static void find_writers(Folding *f, const Items *items, const Item *in) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
-        const Map *m = it->kind == ITEM_MAP ? flow->map.at[it->map] : NULL;
+        const Map *m = it->kind == ITEM_MAP ? f->flow->map.at[it->map] : NULL;
+        if (m) f->taken[it->map] = writes_now(f, in, m);
         for (int w = 0; m && w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++) writers[m->write.at[w].to[k].cont]++;
+            for (int k = 0; k < m->write.at[w].n; k++) {
+                Writers *to = &f->writers[m->write.at[w].to[k].cont];
+                to->other |= !f->taken[it->map] || (to->n && to->items != items);
+                to->items = items;
+                to->n++;
+            }
         for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
-            if (it->call->out[k] >= 0) writers[it->call->out[k]]++;
-        for (int k = 0; k < it->carry.n; k++) writers[it->carry.at[k].cur]++;
-        count_writers(flow, &it->body, writers);
-        count_writers(flow, &it->other, writers);
+            if (it->call->out[k] >= 0) f->writers[it->call->out[k]].other = true;
+        for (int k = 0; k < it->carry.n; k++) f->writers[it->carry.at[k].cur].other = true;
+        find_writers(f, &it->body, it->kind == ITEM_LOOP ? it : in);
+        find_writers(f, &it->other, in);
     }
 }
 
-/* Takes the constant maps out of the items, those of branches and loops (`in`, or NULL) too: what
- * follows from weights may be computed whether a run comes there or not. */
-static Items take_constant(Folding *f, const Items *items, const Item *in) {
+/* Is all that the map writes computed now? *part: another map writes a part of it. */
+static bool results_constant(const Folding *f, const Map *m, bool *part) {
+    bool all = true;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            all = all && f->constant[m->write.at[w].to[k].cont];
+            *part |= f->writers[m->write.at[w].to[k].cont].n > 1;
+        }
+    return all;
+}
+
+static void leave_map(Folding *f, int map) {
+    const Map *m = f->flow->map.at[map];
+    f->taken[map] = false;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) f->constant[m->write.at[w].to[k].cont] = false;
+}
+
+/* The maps that can be computed now, each with all others that write what it writes: of all those
+ * that might, what reads or writes something else is left until nothing changes. */
+static void find_constant(Folding *f, const Items *items) {
+    f->taken = NEW_ARRAY(f->arena, bool, f->flow->map.n + 1);
+    f->writers = NEW_ARRAY(f->arena, Writers, f->flow->cont.n + 1);
+    find_writers(f, items, NULL);
+    for (int c = 0; c < f->flow->cont.n; c++)
+        f->constant[c] = f->writers[c].n && !f->writers[c].other;
+    for (bool again = true; again;) {
+        again = false;
+        for (int m = 0; m < f->flow->map.n; m++) {
+            bool part = false;
+            if (!f->taken[m] || (results_constant(f, f->flow->map.at[m], &part) &&
+                                 constant_map(f, f->flow->map.at[m], part)))
+                continue;
+            leave_map(f, m);
+            again = true;
+        }
+    }
+}
+
+/* Moves the constant maps out of the items. */
+static Items take_constant(Folding *f, const Items *items) {
     Items left = {0};
     for (int i = 0; i < items->n; i++) {
         Item it = items->at[i];
-        const Map *m = it.kind == ITEM_MAP ? f->flow->map.at[it.map] : NULL;
-        if (m && computed_now(f, items, in, m)) {
-            mark_constant(f, m);
+        if (it.kind == ITEM_MAP && f->taken[it.map]) {
             vec_push(f->arena, &f->maps, it.map);
             continue;
         }
-        it.body = take_constant(f, &it.body, it.kind == ITEM_LOOP ? &items->at[i] : in);
-        it.other = take_constant(f, &it.other, in);
+        it.body = take_constant(f, &it.body);
+        it.other = take_constant(f, &it.other);
         vec_push(f->arena, &left, it);
     }
     return left;
@@ -357,9 +386,8 @@ Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env) {
     for (int i = 0; i < f.flow->body.n; i++) vec_push(arena, &all, f.flow->body.at[i]);
     f.flow->body = all;
     f.constant = NEW_ARRAY(arena, bool, f.flow->cont.n + 1);
-    f.writers = NEW_ARRAY(arena, int, f.flow->cont.n + 1);
-    count_writers(f.flow, &f.flow->body, f.writers);
-    Items left = take_constant(&f, &all, NULL);
+    find_constant(&f, &all);
+    Items left = take_constant(&f, &all);
     if (!f.maps.n && !f.late) return f.flow;
     if (f.late) {
         put_off(&f, &f.maps);

@@ -76,23 +76,6 @@ static Dim solve(const Graph *g, const Require *r, Dim *value) {
     return NULL;
 }
 
-static void subst_type(Graph *g, Type *t, const DimSubst *subst) {
-    if (t->kind != TYPE_TENSOR || t->rank < 1) return;
-    Dim *shape = arena_copy(g->arena, t->shape, sizeof *shape * (size_t)t->rank);
-    for (int i = 0; i < t->rank; i++) shape[i] = dim_subst(g->ctx, shape[i], subst, 1);
-    t->shape = shape;
-}
-
-static void subst_graph(Graph *g, const DimSubst *subst) {
-    for (int i = 0; i < g->value.n; i++) {
-        subst_type(g, &g->value.at[i].type, subst);
-        g->value.at[i].known = g->value.at[i].partly = NULL;
-    }
-    for (int i = 0; i < g->node.n; i++)
-        for (int k = 0; k < g->node.at[i].attr.n; k++)
-            if (g->node.at[i].attr.at[k].graph) subst_graph(g->node.at[i].attr.at[k].graph, subst);
-}
-
 /* What was asked of the symbol's size is asked of what stands for it: a bound, or a size. */
 static void keep_range(Graph *g, const Symbol *s, Dim value, const Require *r) {
     int64_t size;
@@ -113,22 +96,14 @@ static void keep_range(Graph *g, const Symbol *s, Dim value, const Require *r) {
     }
 }
 
-static void drop_symbol(Graph *g, Dim sym) {
-    int n = 0;
-    for (int i = 0; i < g->symbol.n; i++)
-        if (g->symbol.at[i].sym != sym) g->symbol.at[n++] = g->symbol.at[i];
-    g->symbol.n = n;
-}
-
 /* Makes one of two sizes that must be equal, as long as a symbol can be given by others. */
 static bool unify(Graph *g) {
     for (int i = 0; i < g->require.n; i++) {
         const Require r = g->require.at[i];
-        DimSubst subst;
-        if (r.broadcast || !(subst.sym = solve(g, &r, &subst.to))) continue;
-        keep_range(g, find_symbol(g, subst.sym), subst.to, &r);
-        subst_graph(g, &subst);
-        drop_symbol(g, subst.sym);
+        Dim to, sym = r.broadcast ? NULL : solve(g, &r, &to);
+        if (!sym) continue;
+        keep_range(g, find_symbol(g, sym), to, &r);
+        graph_subst(g, sym, to);
         return true;
     }
     return false;

@@ -123,6 +123,42 @@ static void rename_node(Merge *m, Node *node) {
         if (node->attr.at[i].graph) rename_captures(m->g, node->attr.at[i].graph, m->same);
 }
 
+/* Sizes that data tells are symbols of the node that finds them. Those of a node that goes are the
+ * other's from then on, which they must be able to be. */
+static bool is_found(const Graph *g, Dim size) {
+    const Graph *root = graph_root(g);
+    for (int i = 0; i < root->symbol.n; i++)
+        if (root->symbol.at[i].sym == size) return root->symbol.at[i].upper != NULL;
+    return false;
+}
+
+static bool sizes_merge(const Graph *g, const Type *keep, const Type *drop) {
+    if (keep->rank != drop->rank) return false;
+    for (int i = 0; i < keep->rank; i++)
+        if (keep->shape[i] != drop->shape[i] && !is_found(g, drop->shape[i])) return false;
+    return keep->kind == TYPE_TENSOR || type_equal(keep, drop);
+}
+
+static bool results_merge(const Graph *g, const Node *keep, const Node *drop) {
+    for (int i = 0; i < keep->out.n; i++)
+        if (keep->out.at[i] >= 0 &&
+            !sizes_merge(g, &g->value.at[keep->out.at[i]].type, &g->value.at[drop->out.at[i]].type))
+            return false;
+    return true;
+}
+
+static void merge_results(Merge *m, const Node *keep, const Node *drop) {
+    for (int i = 0; i < keep->out.n; i++) {
+        if (keep->out.at[i] < 0) continue;
+        const Type *to = &m->g->value.at[keep->out.at[i]].type,
+                   *from = &m->g->value.at[drop->out.at[i]].type;
+        for (int k = 0; k < to->rank; k++)
+            if (from->shape[k] != to->shape[k])
+                graph_subst((Graph *)graph_root(m->g), from->shape[k], to->shape[k]);
+        m->same[drop->out.at[i]] = keep->out.at[i];
+    }
+}
+
 static void merge_nodes(Merge *m, const bool *is_output) {
     Graph *g = m->g;
     merge_start(m, g->node.n);
@@ -134,10 +170,11 @@ static void merge_nodes(Merge *m, const bool *is_output) {
             hash_bytes((uint64_t)(uintptr_t)0, node->in.at, sizeof(int) * (size_t)node->in.n);
         hash = hash_bytes(hash, node->row->name, strlen(node->row->name));
         int slot = (int)(hash % (uint64_t)m->size), k = m->head[slot];
-        while (k >= 0 && !node_equal(&g->node.at[k], node)) k = m->next[k];
+        while (k >= 0 &&
+               !(node_equal(&g->node.at[k], node) && results_merge(g, &g->node.at[k], node)))
+            k = m->next[k];
         if (k >= 0) {
-            for (int j = 0; j < node->out.n; j++)
-                if (node->out.at[j] >= 0) m->same[node->out.at[j]] = g->node.at[k].out.at[j];
+            merge_results(m, &g->node.at[k], node);
             continue;
         }
         m->next[i] = m->head[slot];
