@@ -81,6 +81,17 @@ static int group_dim(const Flow *flow, const Map *m, const Dot *dot) {
     return best;
 }
 
+/* Does some index of the access step by one along dim d, whatever else it adds (the gates of a cell
+ * stand in one matrix)? */
+static bool steps_along(const Flow *flow, const Map *m, const Access *a, int d) {
+    Dim coef, rest;
+    for (int k = 0; k < a->rank; k++)
+        if (dim_uses(a->at[k], m->dim.at[d].sym))
+            return dim_affine(flow->ctx, a->at[k], &m->dim.at[d].sym, 1, &coef, &rest) &&
+                   dim_is(coef, 1);
+    return false;
+}
+
 static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
     Contraction r = map_contraction(flow, m);
     const Access *b = &m->body.val.at[dot->b].read;
@@ -88,7 +99,7 @@ static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
     if (!r.is) return -1;
     for (int d = 0; d < m->dim.n; d++) {
         bool in_a = access_stride(flow, m, &m->body.val.at[dot->a].read, d, 1) != 0;
-        if (map_reduces(m, d) || in_a || position(m, b, d) < 0) continue;
+        if (map_reduces(m, d) || in_a || !steps_along(flow, m, b, d)) continue;
         if (best < 0 || map_extent(m, d, 64) > map_extent(m, best, 64)) best = d;
     }
     return best;

@@ -368,14 +368,15 @@ static void matmul_bnb4_infer(Infer *in) {
 }
 
 /* Weights [directions, inputs, 4 * hidden] as floats [directions, 4 * hidden, inputs]; a scale and
- * a zero point for each direction, or for each of its columns. */
+ * a zero point for each direction, or for each of its columns (blocks of all inputs). */
 static int gate_weights(Infer *in, int w, int scale, int zero) {
-    const Type *t = nn_ranked(in, scale, 1, 2);
-    int axes = compose_shape(in, t->rank == 1 ? (int64_t[]){1, 2} : (int64_t[]){1}, 3 - t->rank);
+    bool columns = nn_ranked(in, scale, 1, 2)->rank == 2;
+    int part[] = {IN(w), IN(scale), IN(zero)}, inputs = compose_shape(in, (int64_t[]){1}, 1);
     nn_ranked(in, w, 3, 3);
-    int x = OP(in, "Sub", compose_cast(in, IN(w), t->dtype),
-               OP(in, "Unsqueeze", compose_cast(in, IN(zero), t->dtype), axes));
-    x = OP(in, "Mul", x, OP(in, "Unsqueeze", IN(scale), axes));
+    for (int i = 1; i < 3 && columns; i++) part[i] = OP(in, "Unsqueeze", part[i], inputs);
+    if (columns) compose_int(in, "block_size", compose_size(in, IN(w), 1));
+    compose_int(in, "axis", columns);
+    int x = compose_op(in, "DequantizeLinear", part, 3, 1);
     return compose_transpose(in, x, (int64_t[]){0, 2, 1}, 3);
 }
 

@@ -157,13 +157,18 @@ static void dynamic_range(Lower *lo, int x, int rows, int scale, int zero) {
 
 int nn_row_codes(Lower *lo, int x) {
     const Dim *shape = nn_shape(lo, x).at;
-    int scale = lower_tmp(lo, "scale", F32, shape, 1), zero = lower_tmp(lo, "zero", F32, shape, 1);
-    int y = nn_tmp_like(lo, "coded", F32, x);
+    int scale = lower_tmp(lo, "scale", F32, shape, 1), zero = lower_tmp(lo, "zero", U8, shape, 1);
+    int codes = nn_tmp_like(lo, "codes", U8, x), y = nn_tmp_like(lo, "coded", F32, x);
     dynamic_range(lo, x, 1, scale, zero);
     Dim at[RANK_MAX];
     Map *m = nn_map_over(lo, "codes", "", x, at);
-    int v = nn_read(lo, m, x, at), s = nn_read(lo, m, scale, at), z = nn_read(lo, m, zero, at);
-    nn_write(lo, m, y, at, EXPR(m, "(min(max(rint($0 / $1) + $2, 0), 255) - $2) * $1", v, s, z));
+    int v = nn_read(lo, m, x, at), s = nn_read(lo, m, scale, at),
+        z = nn_read_as(lo, m, zero, at, F32);
+    nn_write(lo, m, codes, at, to_code(lo, m, v, s, z, U8));
+    m = nn_map_over(lo, "coded", "", x, at);
+    v = EXPR(m, "$0 - $1", nn_read_as(lo, m, codes, at, I32), nn_read_as(lo, m, zero, at, I32));
+    s = nn_read(lo, m, scale, at);
+    nn_write(lo, m, y, at, EXPR(m, "$0 * $1", body_cvt(&m->body, F32, v), s));
     return y;
 }
 
