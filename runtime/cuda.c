@@ -12,6 +12,9 @@
 #include <string.h>
 
 enum { MAJOR = 75, MINOR = 76, DYNAMIC_SHARED = 8, NO_TIMING = 2, NON_BLOCKING = 1 };
+/* The capability that a function was compiled for; from this one on kernels wait for the launch
+ * ahead themselves (follow in compiler/targets/cuda/cuda.in). */
+enum { MADE_FOR = 5, FOLLOWING = 90 };
 
 weir_status cuda_check(weir_instance *in, int error, const char *what) {
     if (!error) return WEIR_OK;
@@ -71,15 +74,18 @@ static weir_status load_functions(weir_instance *in, CudaShared *s) {
     if (!s->function) return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
     int error = s->cu.module_load(&s->module, image->code);
     if (error) return wrong_device(in, s, error);
+    int made_for = 0;
     for (int k = 0; k < image->nkernels; k++) {
         const weir_device_kernel *kernel = &image->kernel[k];
         error = s->cu.module_function(&s->function[k], s->module, kernel->name);
         if (!error && kernel->shared)
             error = s->cu.function_set(s->function[k], DYNAMIC_SHARED, kernel->shared);
+        if (!error) error = s->cu.function_get(&made_for, MADE_FOR, s->function[k]);
         if (error)
             return weir_instance_fail(in, WEIR_E_DEVICE, "kernel \"%s\" (%s) cannot be used: %s",
                                       kernel->name, kernel->from, cuda_text(&s->cu, error));
     }
+    s->follows = made_for >= FOLLOWING;
     return WEIR_OK;
 }
 
@@ -187,9 +193,9 @@ static CudaState *state_alloc(const weir_program *p) {
     d->tensor = calloc(n, sizeof *d->tensor);
     d->remote = calloc(n, 1);
     d->slot = calloc(n, sizeof *d->slot);
-    d->key = calloc((size_t)d->nkey, 3 * sizeof *d->key);
+    d->key = calloc((size_t)d->nkey, (1 + RECORDS) * sizeof *d->key);
     if (d->tensor && d->remote && d->slot && d->key) {
-        d->last = d->key + d->nkey;
+        for (int i = 0; i < RECORDS; i++) d->record[i].key = d->key + (1 + i) * d->nkey;
         return d;
     }
     state_free(d);
@@ -222,15 +228,21 @@ static void device_close(weir_instance *in) {
     if (s) shared_drop(in->program->image, s);
 }
 
+/* Is a variable of the environment set, and not to 0? */
+static bool is_asked(const char *name) {
+    const char *value = getenv(name);
+    return value && *value && strcmp(value, "0") != 0;
+}
+
 static weir_status device_open(weir_instance *in) {
     CudaState *d = in->device = state_alloc(in->program);
     if (!d) return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
-    const char *blocking = getenv("WEIR_CUDA_BLOCKING");
-    d->blocking = blocking && *blocking && strcmp(blocking, "0") != 0;
+    d->blocking = is_asked("WEIR_CUDA_BLOCKING");
     lock(in->program->image);
     weir_status status = shared_get(in, &d->shared);
     unlock(in->program->image);
     if (status) return status;
+    d->early = d->shared->follows && is_asked("WEIR_CUDA_FOLLOW");
     const CudaDriver *cu = &d->shared->cu;
     int error = cuda_enter(in);
     if (error) return cuda_check(in, error, "entering the GPU's context");

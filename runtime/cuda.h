@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the CUDA runtime: cuda_driver.c (the driver's functions), cuda.c (devices,
- * instances), cuda_run.c (runs). */
+ * instances), cuda_run.c (runs), cuda_record.c (recorded ones). */
 #ifndef WEIR_CUDA_RUNTIME_H
 #define WEIR_CUDA_RUNTIME_H
 
@@ -12,6 +12,22 @@
 
 typedef uint64_t cu_address;
 typedef void *cu_handle; /* contexts, modules, functions, streams, graphs, events */
+
+/* An attribute of a launch, and a launch, as the driver lays them out. */
+typedef struct CudaAttribute {
+    int what, unused;
+    union {
+        int value;
+        char room[64];
+    };
+} CudaAttribute;
+
+typedef struct CudaLaunch {
+    unsigned grid[3], block[3], shared;
+    cu_handle stream;
+    CudaAttribute *attribute;
+    unsigned nattribute;
+} CudaLaunch;
 
 /* CALL(member, symbol, parameters): what we use of libcuda.so.1; all return 0 or an error. */
 #define CUDA_CALLS                                                                                 \
@@ -43,9 +59,9 @@ typedef void *cu_handle; /* contexts, modules, functions, streams, graphs, event
     CALL(copy, cuMemcpyDtoDAsync_v2,                                                               \
          (cu_address to, cu_address from, size_t bytes, cu_handle stream))                         \
     CALL(fill, cuMemsetD8Async, (cu_address at, unsigned char v, size_t bytes, cu_handle stream))  \
-    CALL(launch, cuLaunchKernel,                                                                   \
-         (cu_handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,     \
-          unsigned bz, unsigned shared, cu_handle stream, void **params, void **extra))            \
+    CALL(function_get, cuFuncGetAttribute, (int *value, int what, cu_handle function))             \
+    CALL(launch, cuLaunchKernelEx,                                                                 \
+         (const CudaLaunch *how, cu_handle function, void **params, void **extra))                 \
     CALL(stream_new, cuStreamCreate, (cu_handle * stream, unsigned flags))                         \
     CALL(stream_free, cuStreamDestroy_v2, (cu_handle stream))                                      \
     CALL(stream_wait, cuStreamSynchronize, (cu_handle stream))                                     \
@@ -86,11 +102,19 @@ typedef struct weir_device_shared {
     CudaDriver cu;
     cu_handle context, module;
     cu_handle *function; /* by kernel of the image */
+    int follows;         /* kernels can wait for the launch ahead themselves */
     cu_address weights;
 } CudaShared;
 
-/* What an instance has on its device. The key of a run is what decides its launches: symbols and
- * addresses of ports. */
+/* A run that was there before, by what decides its launches: symbols and addresses of ports. */
+enum { RECORDS = 32 };
+typedef struct CudaRecord {
+    int64_t *key;
+    uint64_t asked; /* for it last, by number of the run; 0: none */
+    cu_handle exec; /* NULL: not recorded */
+} CudaRecord;
+
+/* What an instance has on its device. */
 typedef struct weir_device_state {
     CudaShared *shared;
     cu_handle stream; /* its own */
@@ -113,12 +137,14 @@ typedef struct weir_device_state {
     char *remote;        /* the same: its data lie on the device */
     int64_t *slot;       /* the same: bytes from the start of the block and of its twin; -1: none */
     int64_t slot_end;
-    int64_t *key, *last; /* of the recorded run, of the last one; then that of this one */
-    int nkey, seen;      /* `last` holds one */
-    cu_handle exec;      /* the recorded run, or NULL */
-    weir_tensor *out;    /* of the last run that was submitted, the caller's */
-    int alone;           /* that run needs nothing of the host: all its ports lie on the device */
+    int nkey;
+    int64_t *key; /* of this run; then those of `record` */
+    CudaRecord record[RECORDS];
+    uint64_t asked;   /* runs so far */
+    weir_tensor *out; /* of the last run that was submitted, the caller's */
+    int alone;        /* that run needs nothing of the host: all its ports lie on the device */
     weir_frame frame;
+    int early;        /* blocks of a launch may come before the one ahead is done */
     int blocking;     /* every launch is waited for, so that a failure has a name */
     char reason[384]; /* of the frame's failure */
 } CudaState;
@@ -153,6 +179,9 @@ static inline cu_address cuda_address(const void *at) {
 /* cuda_run.c */
 weir_status cuda_reserve(weir_instance *in, const weir_tensor *largest);
 weir_status cuda_run(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs);
-void cuda_forget(weir_instance *in); /* the recorded run */
+void cuda_put(weir_frame *f); /* what a run does, on the stream */
+/* cuda_record.c: the same, or one that was recorded; forgets all of these. */
+void cuda_start(weir_frame *f);
+void cuda_forget(weir_instance *in);
 
 #endif

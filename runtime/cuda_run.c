@@ -5,8 +5,7 @@
  * memory or in no order that kernels take, then the arena, room for loops and for kernels' arrays.
  * Those ports are copied through pinned memory of the same shape; its first word is where kernels
  * write what went wrong, so a run without a fault moves nothing for it. A run whose kernels do not
- * depend on data is recorded as a graph when it comes a second time with the same sizes and places,
- * and launched as one thing from then on, on the caller's stream where one is given. Calls that
+ * depend on data is recorded (cuda_record.c). Calls that
  * have no form for the device run on the host: their operands are copied there and back, with
  * everything before them waited for. */
 #include "runtime/cuda.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 
 enum { KERNEL_ALIGN = 16 }; /* what kernels fetch at once */
-enum { FAULT_BYTES = 256, MEMORY_TYPE = 2, ON_DEVICE = 2, DEVICE_ORDINAL = 9, CAPTURE_THREAD = 1 };
+enum { FAULT_BYTES = 256, MEMORY_TYPE = 2, ON_DEVICE = 2, DEVICE_ORDINAL = 9 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
@@ -125,13 +124,6 @@ static int64_t block_need(weir_instance *in, int64_t *pinned) {
     int64_t need = weir_sum(*pinned, cuda_rounded(in->value[WEIR_V_ARENA]));
     need = weir_sum(need, cuda_rounded(in->value[WEIR_V_CALL]));
     return weir_sum(need, cuda_rounded(in->value[WEIR_V_THREAD]));
-}
-
-void cuda_forget(weir_instance *in) {
-    CudaState *d = in->device;
-    if (d->exec) d->shared->cu.exec_free(d->exec);
-    d->exec = NULL;
-    d->seen = 0;
 }
 
 static weir_status block_grow(weir_instance *in, int64_t need, int64_t pinned) {
@@ -303,70 +295,11 @@ static void take_outputs(weir_frame *f) {
     }
 }
 
-static void walk(weir_frame *f) {
+void cuda_put(weir_frame *f) {
     bring_inputs(f);
     clear_outputs(f);
     if (!f->status) f->program->run(f, 0, 1);
     if (f->program->image->fixed) take_outputs(f);
-}
-
-/* ---- recorded runs --------------------------------------------------------------------------- */
-
-static void make_key(weir_instance *in, int64_t *key) {
-    const weir_model *m = &in->program->model;
-    for (int i = 0; i < in->program->nsymbol; i++) *key++ = in->symbol[i];
-    for (int k = 0; k < m->ninputs; k++) *key++ = (int64_t)(intptr_t)in->in[k];
-    for (int k = 0; k < m->noutputs; k++) *key++ = (int64_t)(intptr_t)in->out[k];
-}
-
-static int same_key(const CudaState *d, const int64_t *a, const int64_t *b) {
-    return memcmp(a, b, sizeof(int64_t) * (size_t)d->nkey) == 0;
-}
-
-/* Records the walk; launches come back as errors only here. */
-static void record(weir_frame *f) {
-    CudaState *d = f->instance->device;
-    const CudaDriver *cu = &d->shared->cu;
-    cu_handle graph = NULL, on = d->on;
-    int error = cu->capture_begin(d->stream, CAPTURE_THREAD);
-    if (error) {
-        cuda_note(f, error, "recording a run", NULL);
-        return;
-    }
-    d->on = d->stream;
-    walk(f);
-    d->on = on;
-    error = cu->capture_end(d->stream, &graph);
-    if (!f->status) cuda_note(f, error, "recording a run", NULL);
-    if (!f->status) {
-        cuda_note(f, cu->graph_instantiate(&d->exec, graph, 0), "making a graph", NULL);
-        if (f->status) d->exec = NULL;
-    }
-    if (graph) cu->graph_free(graph);
-}
-
-/* Puts the whole run on the stream. */
-static void start(weir_frame *f) {
-    weir_instance *in = f->instance;
-    CudaState *d = in->device;
-    if (!in->program->image->fixed || d->blocking) {
-        walk(f);
-        return;
-    }
-    int64_t *now = d->last + d->nkey;
-    make_key(in, now);
-    if (d->exec && !same_key(d, now, d->key)) cuda_forget(in);
-    if (!d->exec && d->seen && same_key(d, now, d->last)) {
-        record(f);
-        memcpy(d->key, now, sizeof(int64_t) * (size_t)d->nkey);
-    }
-    memcpy(d->last, now, sizeof(int64_t) * (size_t)d->nkey);
-    d->seen = 1;
-    if (f->status) return;
-    if (d->exec)
-        cuda_note(f, d->shared->cu.graph_launch(d->exec, d->on), "launching a run", NULL);
-    else
-        walk(f);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -482,7 +415,7 @@ static weir_status begin(weir_instance *in, const weir_tensor *inputs, weir_tens
     if ((s = bring_made(in))) return s;
     frame_set(in);
     weir_profile_begin(in);
-    start(&d->frame);
+    cuda_start(&d->frame);
     return WEIR_OK;
 }
 

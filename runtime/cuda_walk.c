@@ -19,7 +19,7 @@ void cuda_note(weir_frame *f, int error, const char *what, const char *of) {
 
 /* ---- called by emitted code ------------------------------------------------------------------ */
 
-enum { MOST_ARGUMENTS = 256 };
+enum { MOST_ARGUMENTS = 256, START_EARLY = 6 };
 
 void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
                         const uint64_t *arg, int32_t n) {
@@ -36,8 +36,14 @@ void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t s
     }
     for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&arg[i];
     params[n] = NULL;
-    int error = cu->launch(d->shared->function[kernel], (unsigned)blocks, (unsigned)sides, 1,
-                           (unsigned)k->threads, 1, 1, (unsigned)k->shared, d->on, params, NULL);
+    CudaAttribute early = {.what = START_EARLY, .value = 1};
+    CudaLaunch how = {.grid = {(unsigned)blocks, (unsigned)sides, 1},
+                      .block = {(unsigned)k->threads, 1, 1},
+                      .shared = (unsigned)k->shared,
+                      .stream = d->on,
+                      .attribute = &early,
+                      .nattribute = d->early != 0};
+    int error = cu->launch(&how, d->shared->function[kernel], params, NULL);
     if (!error && d->blocking) error = cu->stream_wait(d->on);
     cuda_note(f, error, k->name, k->from);
 }

@@ -98,6 +98,38 @@ class Checks:
         one = blocks[-1]
         expect(blocks == [2 * one, one, one, one], log.read_text())
 
+    def test_launches_may_begin_early(self):
+        out, log = {}, self.work / "early"
+        for early in ("0", "1"):
+            log.unlink(missing_ok=True)
+            out[early] = self.work / f"early.{early}"
+            code, text = run(self.weir, "run", HERE / "calls.ir", "--target", "cuda", "--random", "2", "--output-dir", out[early],
+                             env={**self.fake, "WEIR_CUDA_FOLLOW": early, "WEIR_FAKE_LOG": str(log)})
+            expect(code == 0, text)
+            expect([line.endswith(" early") for line in log.read_text().splitlines()] == [early == "1"] * 70, log.read_text())
+        for file in out["0"].iterdir():
+            expect(file.read_bytes() == (out["1"] / file.name).read_bytes(), f"{file.name} differs")
+
+    def test_recorded_runs(self):
+        """Launches one by one: of a run's first two times, unless more than RECORDS others come between."""
+        library, log = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", self.work / "recorded"
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        self.compile(HERE / "relu.ir", self.work / "recorded.so")
+        script = ("import sys, numpy, weir\nm = weir.open(sys.argv[1])\nm(numpy.zeros(4096, 'f4'))\n"
+                  "for n in map(int, sys.argv[2:]):\n    x = numpy.arange(n, dtype='f4') - 3\n"
+                  "    assert (m(x) == numpy.maximum(x, 0)).all()\n")
+        for sizes, launches in ([7, 5] * 3 + [7], 4), (list(range(1, 32)) * 3, 62), (list(range(1, 35)) * 3, 102):
+            log.unlink(missing_ok=True)
+            code, text = run(sys.executable, "-c", script, self.work / "recorded.so", *map(str, sizes),
+                             env={**self.fake, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(library),
+                                  "WEIR_FAKE_LOG": str(log)})
+            expect(code == 0, text)
+            seen = len(log.read_text().splitlines()) - 1
+            expect(seen == launches, f"{seen} launches, {launches} expected")
+
     def test_host(self):
         models, host = [self.work / "relu.so", self.work / "take.so"], self.work / "host"
         for model in models:

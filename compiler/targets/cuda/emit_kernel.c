@@ -288,7 +288,7 @@ static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
         comma = ", ";
     }
     for (int i = 0; i < k->symbol.n; i++, comma = ", ") text_printf(&c->out, "%si64 n%d", comma, i);
-    text_printf(&c->out, "%si64 tasks, i32 *fault, i64 self%s) {\n", comma,
+    text_printf(&c->out, "%si64 tasks, i32 *fault, i64 self%s) {\n follow();\n", comma,
                 dim_is(c->scratch, 0) ? "" : ", char *memory");
     for (int i = 0; i < k->symbol.n; i++)
         text_printf(&c->out, " const %s s%d = (%s)n%d;\n", c->index, i, c->index, i);

@@ -185,6 +185,7 @@ typedef struct Index {
 typedef struct Module {
     void *library;
     Index *thread, *block, *block_dim, *grid_dim;
+    unsigned long long *followed;
     struct Function *functions;
 } Module;
 
@@ -218,6 +219,7 @@ int cuModuleLoadData(void **module, const void *image) {
     m->block = dlsym(m->library, "blockIdx");
     m->block_dim = dlsym(m->library, "blockDim");
     m->grid_dim = dlsym(m->library, "gridDim");
+    m->followed = dlsym(m->library, "shim_followed");
     *(void (**)(int))dlsym(m->library, "shim_wait") = wait_for;
     modules++;
     *module = m;
@@ -243,6 +245,11 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     m->functions = f;
     *function = f;
     return f->at ? OK : NOT_FOUND;
+}
+int cuFuncGetAttribute(int *value, int what, void *function) {
+    if (what != 5 || !function) return INVALID;
+    *value = 90;
+    return OK;
 }
 int cuFuncSetAttribute(void *function, int what, int value) {
     if (what != 8 || value < 0 || value > SHARED) return INVALID;
@@ -378,6 +385,7 @@ typedef struct Work {
     Kind kind;
     const Function *f;
     unsigned blocks, rows, threads;
+    bool early;
     int n;
     uint64_t arg[ARGUMENTS];
     char *to;
@@ -396,9 +404,17 @@ static bool is_capturing(const void *stream) {
     return (uintptr_t)stream > 1 && ((const Stream *)stream)->capturing;
 }
 
+/* All threads of a launch that may begin early wait for the one ahead. */
+static void launch(const Work *w) {
+    *w->f->module->followed = 0;
+    execute(w->f, w->blocks, w->rows, w->threads, w->arg, w->n);
+    if (w->early && *w->f->module->followed < (size_t)w->blocks * w->rows * w->threads)
+        breach("%s: began early and does not wait for the launch ahead", w->f->name);
+}
+
 static void do_work(const Work *w) {
     if (w->kind == LAUNCH)
-        execute(w->f, w->blocks, w->rows, w->threads, w->arg, w->n);
+        launch(w);
     else if (w->kind == COPY)
         memcpy(w->to, w->from, w->bytes);
     else
@@ -470,10 +486,7 @@ int cuStreamEndCapture(void *stream, void **graph) {
 }
 
 static void work_free(Work *w) {
-    for (Work *next; w; w = next) {
-        next = w->next;
-        free(w);
-    }
+    for (Work *next; w; w = next) next = w->next, free(w);
 }
 
 int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
@@ -509,29 +522,39 @@ int cuGraphExecDestroy(void *exec) {
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-static void log_launch(const Function *f, unsigned blocks, unsigned threads) {
+static void log_launch(const Work *w) {
     const char *path = getenv("WEIR_FAKE_LOG");
     FILE *file = path ? fopen(path, "a") : NULL;
+    const char *early = w->early ? " early" : "";
     if (!file) return;
-    fprintf(file, "%s %u %u\n", f->name, blocks, threads);
+    fprintf(file, "%s %u %u%s\n", w->f->name, w->blocks * w->rows, w->threads, early);
     fclose(file);
 }
 
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *stream, void **params, void **extra) {
+typedef struct Launch {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const int *attribute; /* what, nothing, its value; 18 numbers each */
+    unsigned nattribute;
+} Launch;
+
+int cuLaunchKernelEx(const Launch *how, void *function, void **params, void **extra) {
     const Function *f = function;
-    Work w = {.kind = LAUNCH, .f = f, .blocks = gx, .rows = gy, .threads = bx};
-    if (!gx || gx > INT32_MAX || !gy || gy > UINT16_MAX || gz != 1 || !bx || bx > THREADS ||
-        by != 1 || bz != 1 || extra)
-        breach("%s: %u x %u x %u blocks of %u x %u x %u threads", f->name, gx, gy, gz, bx, by, bz);
-    if (shared > f->shared) breach("%s: %u bytes of shared memory", f->name, shared);
+    const unsigned *g = how->grid, *b = how->block;
+    Work w = {.kind = LAUNCH, .f = f, .blocks = g[0], .rows = g[1], .threads = b[0]};
+    bool grid = g[0] && g[0] <= INT32_MAX && g[1] && g[1] <= UINT16_MAX && g[2] == 1;
+    if (!grid || !b[0] || b[0] > THREADS || b[1] != 1 || b[2] != 1 || extra)
+        breach("%s: %u x %u blocks of %u threads", f->name, g[0], g[1], b[0]);
+    if (how->shared > f->shared) breach("%s: %u bytes of shared memory", f->name, how->shared);
+    if (how->nattribute > 1 || (how->nattribute && how->attribute[0] != 6)) return INVALID;
+    w.early = how->nattribute && how->attribute[2];
     if (current < 0) breach("%s: no current context", f->name);
     for (; params[w.n]; w.n++) {
         if (w.n == ARGUMENTS) breach("%s: more than %d arguments", f->name, ARGUMENTS);
         memcpy(&w.arg[w.n], params[w.n], sizeof(uint64_t));
     }
-    log_launch(f, gx * gy, bx);
-    return put_work(stream, &w);
+    log_launch(&w);
+    return put_work(how->stream, &w);
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
     within(to, bytes, "a copy to the device");

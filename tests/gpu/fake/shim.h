@@ -27,6 +27,8 @@ __attribute__((visibility("default"), aligned(1024))) char dynamic_bytes[256 << 
 /* Of the driver: waits for the block's threads, or for the warp's; a place for each thread. */
 __attribute__((visibility("default"))) void (*shim_wait)(int warp);
 __attribute__((visibility("default"))) unsigned long long shim_slot[1024];
+/* Threads that waited for the launch ahead. */
+__attribute__((visibility("default"))) unsigned long long shim_followed;
 float fmaf(float, float, float), floorf(float), ceilf(float), truncf(float), rintf(float);
 float sqrtf(float), exp2f(float), fmodf(float, float), copysignf(float, float);
 double fma(double, double, double), floor(double), ceil(double), trunc(double), rint(double);
