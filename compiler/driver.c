@@ -52,6 +52,12 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
     d.machine = d.host;
     if (cuda && options->checked)
         fail(d.ctx, E_OPTION, "option \"checked\" is for the target c; leave it out");
+    if (!cuda && options->gpus.n)
+        fail(d.ctx, E_OPTION, "option \"gpu\" needs the target cuda; leave it out");
+    if (cuda && options->cpus.n && strcmp(options->cpu, d.host.name))
+        fail(d.ctx, E_OPTION,
+             "what a library for GPUs does on the CPU is made for %s; leave option \"cpu\" out",
+             d.host.name);
     for (int i = 0; !cuda && i < options->cpus.n - 1; i++) {
         Version version = {.cpu = options->cpus.at[i]};
         target_c_machine(d.ctx, &version.machine, version.cpu);

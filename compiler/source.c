@@ -128,6 +128,10 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
         fail(arena_ctx(arena), E_MODEL,
              "this is a compiled library; give the .onnx or .ir that it was made of");
     *hash = source_hash(arena, file.at, file.n);
+    if (source_is_text(source) && (options->dim.n || options->feed.n))
+        fail(arena_ctx(arena), E_OPTION,
+             "option \"%s\" is for models in ONNX: write in the text what it should say",
+             options->dim.n ? "dim" : "feed");
     if (source_is_text(source)) return source_read_ir(arena, source->path);
     stage.graph = onnx_import_file(arena, source->path, &import);
     return stage;

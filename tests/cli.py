@@ -30,8 +30,8 @@ from cli_weir import BF16, FLAT, MNIST, NUMPY, ROOT, ROWS, TIMEOUT, Skip, Weir, 
 
 TAKE_MODELS = ("compile", "run", "test", "bench", "check", "dump", "report", "profile", "extract")
 VERBS = TAKE_MODELS + ("tune", "info", "verify", "ops", "doctor", "cache", "explain")
-COMPILE_OPTIONS = ("--target", "--gpu", "--cpu", "--dim", "--math", "--convert", "--weights", "--packing", "--print-after", "--stop-after",
-                   "--skip", "--verify-each", "--time-passes", "-j")
+COMPILE_OPTIONS = ("--target", "--gpu", "--cpu", "--dim", "--math", "--convert", "--weights", "--packing", "--print-after", "--skip",
+                   "--verify-each", "--time-passes", "-j")
 
 
 # ---- help and usage ----------------------------------------------------------------------------------------
@@ -80,6 +80,36 @@ def test_usage(weir):
                                 ("report", "format", "dot"), ("run", "engine", "both")):
         weir.fails(2, rf"{option} {value}|{value}", verb, MNIST, f"--{option}", value)
     assert not list(weir.folder.glob("m.so*"))
+
+
+def test_without_effect(weir):
+    """An option that would change nothing is refused, not ignored."""
+    text = weir.write("n.ir", b"flow f (N in 1..8) {\n  in x : f32[N]\n  out y : f32[N]\n"
+                              b"  map m [i:N] {\n    a <- x[i]\n    a + 1.0 -> y[i]\n  }\n}\n")
+    weir("compile", MNIST, "-o", "m.so", "--cpu=x86-64-v3")
+    for verb in ("run", "test", "bench", "check", "dump", "report", "profile", "extract", "tune", "verify"):
+        weir.fails(2, 'takes no "--emit=c"', verb, "--emit=c", MNIST)
+        if verb not in ("run", "test", "dump"):
+            weir.fails(2, 'takes no "--stop-after=layout"', verb, MNIST, "--stop-after=layout")
+    for option in ("gpu=sm_80", "cpu=x86-64-v3", "math=fast", "dim=N=3", "skip=fuse", "packing=swap", "target=cuda", "convert=f16",
+                   "weights=file", "profile", "checked"):
+        weir.fails(2, "the library says itself", "verify", "m.so", MNIST, f"--{option}")
+    weir.fails(2, "--emit-dir needs --emit", "compile", MNIST, "-o", "m.so", "--emit-dir", "d")
+    weir.fails(2, "give both", "extract", MNIST, "--all", "--small=8")
+    weir.fails(2, "is for drawings", "dump", text, "--size", "N=2")
+    for why, *words in (('"gpu" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu=sm_80"),
+                        ('leave option "cpu" out', "compile", MNIST, "-o", "x.so", "--target=cuda", "--cpu=x86-64-v4"),
+                        ('"dim" is for models in ONNX', "dump", text, "--dim", "N=3"),
+                        ('"feed" is for models in ONNX', "dump", text, "--feed", "x"),
+                        ('no input "x" that could be fed', "dump", MNIST, "--feed", "x"),
+                        ('no dim "M"', "report", text, "--size", "M=3"), ("no SYMBOL=N", "report", text, "--size", "N"),
+                        ('no dim "M"', "dump", text, "--format=svg", "--size", "M=3"),
+                        ('no dim "M"', "dump", text, "--format=html", "--size", "M=3")):
+        weir.fails(1, why, *words)
+    assert "x.so" not in [f.name for f in weir.folder.iterdir()]
+    weir("report", text, "--size", "N=3")
+    plain, checked, unchecked = [weir("dump", MNIST, "--level=c", *o).out for o in ((), ("--checked",), ("--checked=no",))]
+    assert plain == unchecked != checked
 
 
 def test_option_forms(weir):

@@ -262,8 +262,9 @@ def with_files(place):
 
 def test_verify(place):
     """Options come from the library; another model, a changed byte and changed weights beside it are told."""
-    dims = place.folder / "dims.ir"
-    dims.write_text("flow f (N in 0.., M in 1..9) {\n  in x : f32[N,M]\n  out y : f32[N,M]\n  map y [i:N, j:M] { x[i,j] * 2.0 -> y[i,j] }\n}\n")
+    dims = place.folder / "dims.onnx"
+    dims.write_bytes(wire.model(wire.graph([wire.node("Mul", ["x", "x"], ["y"])], [wire.value_info("x", ["N", "M"])],
+                                           [wire.value_info("y", ["N", "M"])])))
     for model, *options in ((SMALL,), (SMALL, "--packing", "swap", "--skip", "fuse", "--skip", "online"), (SMALL, "--weights", "file"),
                             (SMALL, "--profile", "--math", "strict", "--cpu", "x86-64-v2"), (dims, "--dim", "N=2..8", "--dim", "M=3")):
         place.run("compile", model, "-o", "v.so", *options)

@@ -156,6 +156,9 @@ def test_bash(there):
     assert set(verbs(there)) <= set(complete("weir", '""')), complete("weir", '""')
     assert complete("weir", "compile", "--math", '""') == ["strict", "default", "fast"]
     assert complete("weir", "dump", "--format", '""') == ["text", "dot", "svg", "json", "html"]
+    assert {"codes", "passes", "W012", "fuse"} <= set(complete("weir", "explain", '""'))
+    assert all(re.fullmatch(r"W01\d", word) for word in complete("weir", "explain", "W01")) and "memory" not in complete("weir", "explain", '""')
+    assert "--math" in complete("weir", "tune", "--m") and "--math" not in complete("weir", "verify", "--m")
     assert "fuse" in complete("weir", "compile", "--skip", '""')
     assert complete("weir", "run", "--out") == ["--output-dir"]
 

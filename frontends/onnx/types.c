@@ -149,6 +149,17 @@ static const OnnxShape *shape_of(const OnnxType *t) {
     }
 }
 
+static void check_feed(Import *im, const OnnxGraph *g) {
+    for (int i = 0; im->options && i < im->options->nfeed; i++) {
+        bool found = false;
+        for (size_t k = 0; k < g->n_input && !found; k++)
+            found = !strcmp(text_or(g->input[k]->name, ""), im->options->feed[i]);
+        if (!found)
+            fail(im->ctx, E_OPTION, "the model has no input \"%s\" that could be fed",
+                 im->options->feed[i]);
+    }
+}
+
 static void check_overrides(Import *im) {
     for (int i = 0; im->options && i < im->options->ndim; i++) {
         const DimOverride *o = &im->options->dim[i];
@@ -178,6 +189,7 @@ void import_symbols(Import *im, const OnnxGraph *g) {
     for (size_t i = 0; i < g->n_input; i++)
         import_type(im, g->input[i]->type, text_or(g->input[i]->name, "input"));
     check_overrides(im);
+    check_feed(im, g);
 }
 
 /* Dims without a name (some exporters write -1 as value) are symbols of their own in inputs. */

@@ -14,6 +14,7 @@ import sys
 
 OPTION = re.compile(r"^  (-\S+(?: \S+)*)(?:  +(\S.*))?$")
 WORDS = re.compile(r"([a-z][\w-]*)((?:, [a-z][\w-]*)*),? or ([a-z][\w-]*)(?:$|:)")
+PASSES = "$(weir explain passes 2>/dev/null | cut -d' ' -f1)"
 SECTIONS = """.SH EXIT STATUS
 .TP
 0
@@ -63,6 +64,12 @@ class Verb:
             self.options[-1].text += " " + line.strip()
         else:
             self.remarks.append(line.strip())
+
+    def operands(self):
+        """What may stand behind the verb, where its synopsis lists words: as words of a shell."""
+        ask = {"CODE": "$(weir explain codes 2>/dev/null | cut -d' ' -f1)", "PASS": PASSES}
+        listed = [word for line, _ in self.synopsis for part in line.split()[2:] if "|" in part for word in part.split("|")]
+        return " ".join(ask.get(word, word) for word in listed if word in ask or re.fullmatch("[a-z]+", word))
 
     def add_options(self, head, text):
         """"--rtol R --atol A" are two."""
@@ -132,7 +139,9 @@ def bash(verbs):
             if option.choices():
                 out.append(f"    '{verb.name} {option.name}') words='{' '.join(option.choices())}' ;;")
             elif option.value == "PASS":
-                out.append(f"    '{verb.name} {option.name}') words=$(weir explain passes 2>/dev/null | cut -d' ' -f1) ;;")
+                out.append(f"    '{verb.name} {option.name}') words={PASSES} ;;")
+    out += ["    esac", '    case "${COMP_WORDS[1]} $cur" in', "    *' '-*) ;;"]
+    out += [f"    '{verb.name} '*) words=\"$words {verb.operands()}\" ;;" for verb in verbs if verb.operands()]
     out += ["    esac", '    if [ -n "$words" ]; then',
             '        COMPREPLY=($(compgen -W "$words" -- "$cur"))', "        return", "    fi",
             '    case "$cur" in', "    -*)", '        case "${COMP_WORDS[1]}" in']
@@ -150,7 +159,7 @@ def zsh_option(option):
         spec += f":{option.value.lower()}:({' '.join(option.choices())})"
     elif option.value:
         action = {"FILE": "_files", "DIR": "_files -/", "FILE.o": "_files",
-                  "PASS": "($(weir explain passes | cut -d' ' -f1))"}.get(option.value, "")
+                  "PASS": f"({PASSES})"}.get(option.value, "")
         spec += f":{re.sub('[^a-z]+', ' ', option.value.lower()).strip()}:{action}"
     return quoted(spec)
 
@@ -162,7 +171,8 @@ def zsh(verbs):
     out += ["    )", "    if (( CURRENT == 2 )); then", "        _describe verb verbs", "        return", "    fi",
             "    local verb=$words[2]", "    shift words", "    (( CURRENT-- ))", "    case $verb in"]
     for verb in verbs:
-        specs = [zsh_option(option) for option in verb.options] + [quoted("--help[list what it takes]"), quoted("*:file:_files")]
+        specs = [zsh_option(option) for option in verb.options] + [quoted("--help[list what it takes]"),
+                                                                  quoted(f"*:word:({verb.operands()})" if verb.operands() else "*:file:_files")]
         out += [f"    {verb.name})", "        _arguments \\"] + [f"            {spec} \\" for spec in specs[:-1]]
         out += [f"            {specs[-1]}", "        ;;"]
     return "\n".join(out + ["    esac", "}", '_weir "$@"', ""])

@@ -13,9 +13,11 @@ typedef struct Args {
     char **argv;
     int next;
     const char *verb;
-    const char *value;   /* of the last option taken */
-    char name[64];       /* of the current option, without dashes; empty for an operand */
-    const char *inlined; /* text after '=', or NULL */
+    const char *value;          /* of the last option taken */
+    char name[64];              /* of the current option, without dashes; empty for an operand */
+    const char *inlined;        /* text after '=', or NULL */
+    const char *const *without; /* options of compile that the verb does not take, and why not */
+    const char *why;
     const char *compile; /* the last option that is one of compiling, as it was given, or NULL */
 } Args;
 

@@ -164,6 +164,7 @@ void dump_page(Session *s, const InputOptions *sizes, Text *out) {
     s->watch = note_stage;
     session_passes(s, NULL);
     s->user = user;
+    session_sizes(s, sizes);
     const Flow *flow = stage_flow(&s->driver.stage);
     text_printf(&json, "{\"model\":");
     text_json(&json, s->path);

@@ -40,9 +40,20 @@ weir_context *context_new(bool library) {
     return weir_context_new(print_diagnostic, &is_library[library]);
 }
 
+/* One that this verb has no use for. */
+static bool refused(const Args *a) {
+    for (const char *const *name = a->without; name && *name; name++)
+        if (args_is(a, *name)) return true;
+    return false;
+}
+
 bool compile_option(Args *a, weir_context *c, bool *bad) {
+    if (refused(a)) {
+        *bad = usage_error(a, "takes no \"%s\": %s", args_operand(a), a->why);
+        return true;
+    }
     int kind = weir_option_kind(a->name), at = a->next - 1;
-    const char *value = kind == 1 ? args_value(a) : "yes";
+    const char *value = kind == 1 ? args_value(a) : a->inlined ? a->inlined : "yes";
     if (kind) *bad = !value || weir_option(c, a->name, value) != 0;
     if (kind) a->compile = a->argv[at];
     return kind != 0;

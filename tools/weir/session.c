@@ -30,6 +30,23 @@ void session_passes(Session *s, const char *stop_after) {
     driver_passes(&s->driver);
 }
 
+void session_sizes(Session *s, const InputOptions *sizes) {
+    const Stage *stage = &s->driver.stage;
+    const Flow *flow = stage_flow(stage);
+    const Symbol *symbol = flow ? flow->symbol.at : stage->graph->symbol.at;
+    for (int i = 0, n = flow ? flow->symbol.n : stage->graph->symbol.n; i < sizes->nsize; i++) {
+        const char *size = sizes->size[i], *eq = strrchr(size, '=');
+        char *end = NULL;
+        if (!eq || strtoll(eq + 1, &end, 10) < 0 || end == eq + 1 || *end)
+            fail(s->ctx, E_OPTION, "\"--size %s\" is no SYMBOL=N", size);
+        const char *name = intern_n(s->ctx, size, (size_t)(eq - size));
+        bool found = false;
+        for (int k = 0; k < n; k++) found |= !strcmp(dim_sym_name(symbol[k].sym), name);
+        if (!found)
+            fail(s->ctx, E_OPTION, "the model has no dim \"%s\"; \"weir info\" shows them", name);
+    }
+}
+
 static void try_session(void *arg) {
     Trying *t = arg;
     t->session.ctx->where.file = t->session.path;

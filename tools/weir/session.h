@@ -4,7 +4,7 @@
 #define WEIR_TOOLS_SESSION_H
 
 #include "compiler/driver.h"
-#include "tools/weir/args.h"
+#include "tools/weir/engine.h"
 
 typedef struct Session {
     weir_context *context;
@@ -25,6 +25,9 @@ int session_run(weir_context *c, const char *path, const char *stop_after, Sessi
 /* The same without passes: fn does what it wants. */
 int session_try(weir_context *c, const char *path, SessionFn *fn, void *user);
 void session_passes(Session *s, const char *stop_after);
+
+/* Fails where a size (--size SYMBOL=N) is of no symbol of what the passes made. */
+void session_sizes(Session *s, const InputOptions *sizes);
 
 /* The last pass that makes a graph, a flow or a program. */
 const char *last_pass(Level level);

@@ -199,8 +199,6 @@ static bool tune_option(Args *a, void *user, bool *bad) {
         *bad = !args_double(a, &t->max_time);
     else if (args_is(a, "min-time"))
         *bad = !args_double(a, &t->o.min_time);
-    else if (args_is(a, "recipe") || args_is(a, "save-recipe") || args_is(a, "stop-after"))
-        *bad = usage_error(a, "makes a recipe, and takes no --%s", a->name);
     else if (args_is(a, "threads") && !(*bad = !args_int(a, 0, 1024, &threads)))
         t->o.threads = (int)threads;
     else

@@ -77,8 +77,8 @@ static int check(weir_context *c, const char *model, const Check *k) {
     if (engine_open(&eval, ENGINE_EVAL, c, model, (int)k->threads)) {
         HostTensor *inputs = calloc((size_t)eval.ninputs + 1, sizeof *inputs);
         if (inputs_make(&eval, &k->in, inputs)) {
-            rc = engine_open(&compiled, ENGINE_COMPILED, c, model, (int)k->threads) ? EXIT_DONE
-                                                                                    : EXIT_OURS;
+            bool opened = engine_open(&compiled, ENGINE_COMPILED, c, model, (int)k->threads);
+            rc = opened ? EXIT_DONE : EXIT_MODEL;
             if (rc == EXIT_DONE)
                 rc = compare(&compiled, &eval, inputs, agree_share(context_options(c)));
             if (k->bisect && rc != EXIT_MODEL) {

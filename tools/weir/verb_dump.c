@@ -43,6 +43,7 @@ static void put_units(Dump *d, Session *s) {
 }
 
 static void put_svg(Dump *d, Session *s) {
+    session_sizes(s, &d->sizes);
     Drawing *whole = drawing_make(s->arena, &s->driver.stage, &d->sizes);
     Folds folds = drawing_folds(s->arena, whole);
     Drawing *drawn = folds.n ? drawing_fold(s->arena, whole, &folds) : whole;
@@ -106,6 +107,8 @@ static int settle(Args *a, Dump *d) {
     if (!strcmp(d->format, "html") && (d->level || d->after))
         return usage_error(a, "\"--format html\" shows all levels and passes: leave --level and "
                               "--after out");
+    if (d->sizes.nsize && strcmp(d->format, "svg") && strcmp(d->format, "html"))
+        return usage_error(a, "\"--size\" is for drawings (svg, html), not for %s", d->format);
     if (d->level && !one_of(d->level, levels, 4))
         return usage_error(a, "\"--level %s\" is none of graph, flow, nest, c", d->level);
     const Pass *pass = d->after ? find_pass(d->after) : NULL;

@@ -65,11 +65,14 @@ static bool extract_option(Args *a, void *user, bool *bad) {
 
 int verb_extract(Args *a) {
     const char *model;
-    Extract e = {.small = 32, .rc = EXIT_DONE};
+    Extract e = {.rc = EXIT_DONE};
     weir_context *c = context_new(false);
     int rc = session_args(a, c, &model, extract_option, &e) ? EXIT_DONE : EXIT_USAGE;
     if (rc == EXIT_DONE && !e.kernel == !e.all)
         rc = usage_error(a, "needs --kernel NAME (\"weir report\" lists them) or --all");
+    if (rc == EXIT_DONE && e.small && !e.shrink)
+        rc = usage_error(a, "--small says how small --shrink makes dims: give both");
+    if (!e.small) e.small = 32;
     if (rc == EXIT_DONE) rc = session_run(c, model, "fuse", extract, &e);
     weir_context_free(c);
     return rc == EXIT_DONE ? e.rc : rc;

@@ -159,6 +159,7 @@ static void report(Session *s) {
     r->s = s;
     if (!flow)
         fail(s->ctx, E_OPTION, "the passes stop before there is a flow; leave --stop-after out");
+    session_sizes(s, &r->sizes);
     HostWork host = {0};
     bool cuda = s->options.target == TARGET_CUDA;
     if (cuda) find_host_work(s->arena, flow, &flow->body, &host);

@@ -47,6 +47,8 @@ int verb_compile(Args *a) {
     if (!bad && !output && o->emit == EMIT_LIBRARY) bad = usage_error(a, "needs -o FILE");
     if (!bad && o->emit != EMIT_LIBRARY && !o->emit_dir)
         bad = usage_error(a, "--emit needs --emit-dir, the folder to write to");
+    if (!bad && o->emit == EMIT_LIBRARY && o->emit_dir)
+        bad = usage_error(a, "--emit-dir needs --emit, what to write there");
     guard_cancels(c);
     int rc = bad ? EXIT_USAGE : compile(c, model, output);
     guard_cancels(NULL);

@@ -80,11 +80,11 @@ static bool give_options(weir_context *c, const char *build) {
     return fine;
 }
 
-/* The recipe, in a file that is to be removed; "" when there is none. */
+/* The recipe, in a file that is to be removed; "" when there is none, or another was given. */
 static bool give_recipe(weir_context *c, const char *build, char path[64]) {
     const char *at = find_key(build, "recipe");
     path[0] = '\0';
-    if (!at) return true;
+    if (!at || context_options(c)->recipe) return true;
     char *text = malloc(strlen(at) + 1);
     if (!text || !take_text(at, text, strlen(at) + 1)) return free(text), false;
     strcpy(path, "/tmp/weir-recipe-XXXXXX");
@@ -113,6 +113,13 @@ static bool has_files(const weir_context *c, const char *build) {
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
+/* Is the same text behind a key of both, or none? */
+static bool same_text(const char *a, const char *b, const char *key) {
+    const char *x = find_key(a, key), *y = find_key(b, key);
+    while (x && y && *x == *y && !(x[0] == '"' && (x[1] == ',' || x[1] == '}'))) x++, y++;
+    return x && y ? *x == *y : x == y;
+}
+
 /* Says what differs between two libraries' descriptions; false when nothing does. */
 static bool tell_difference(const char *ours, const char *theirs) {
     static const char *const keys[][2] = {{"model_blake3", "model"},
@@ -125,7 +132,8 @@ static bool tell_difference(const char *ours, const char *theirs) {
                                            {"operators", "text of operators"},
                                            {"link", "object file"}};
     char a[512], b[512];
-    bool any = false;
+    bool any = !same_text(ours, theirs, "recipe");
+    if (any) printf("another recipe than the library was made with\n");
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const char *x = find_key(ours, lists[i][0]), *y = find_key(theirs, lists[i][0]);
         size_t n = x ? strcspn(x, "]") : 0, m = y ? strcspn(y, "]") : 0;

@@ -9,6 +9,8 @@
 typedef struct Verb {
     const char *name, *what, *usage;
     int (*run)(Args *args);
+    const char *const *without; /* options of compile that it does not take, up to NULL ... */
+    const char *why;            /* ... and why not */
 } Verb;
 
 int verb_compile(Args *args);
