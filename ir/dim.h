@@ -69,6 +69,8 @@ typedef struct DimSubst {
     Dim sym, to;
 } DimSubst;
 Dim dim_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n); /* simultaneous */
+/* The same; NULL where it divides by 0 or leaves 64 bits. */
+Dim dim_try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n);
 
 /* Numeric value under sym -> value; `value` is called for each symbol met, false = unbound, and
  * then dim_eval returns false. */

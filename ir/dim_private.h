@@ -86,7 +86,6 @@ Dim try_mod(Ctx *ctx, Dim a, Dim b);
 Dim try_min(Ctx *ctx, Dim a, Dim b);
 Dim try_max(Ctx *ctx, Dim a, Dim b);
 Dim try_atom(Ctx *ctx, AtomKind kind, Dim a, Dim b); /* by kind, through the four above */
-Dim try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n);
 
 /* Quotient and rest of polynomial division by the leading terms; false: overflow. */
 bool dim_long_division(Ctx *ctx, Dim a, Dim b, Dim *q, Dim *r);

@@ -80,12 +80,12 @@ static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n) 
             if (dim_sym_name(subst[i].sym) == atom->name) return subst[i].to;
         return dim_of_atom(ctx, atom);
     }
-    Dim a = try_subst(ctx, atom->a, subst, n), b = try_subst(ctx, atom->b, subst, n);
+    Dim a = dim_try_subst(ctx, atom->a, subst, n), b = dim_try_subst(ctx, atom->b, subst, n);
     if (a == atom->a && b == atom->b) return dim_of_atom(ctx, atom);
     return a && b ? try_atom(ctx, atom->kind, a, b) : NULL;
 }
 
-Dim try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
+Dim dim_try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
     Mask mask = 0;
     for (int i = 0; i < n; i++) mask |= dim_mask(subst[i].sym);
     if (!(dim_mask(d) & mask)) return d;
@@ -106,7 +106,7 @@ Dim try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
 }
 
 Dim dim_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
-    Dim out = try_subst(ctx, d, subst, n);
+    Dim out = dim_try_subst(ctx, d, subst, n);
     if (!out)
         fail(ctx, E_DIM,
              "substitution in \"%s\" divides by 0 or leaves 64 bits; bound the dims with --dim "

@@ -43,7 +43,8 @@ static void case_symbol(void *user, Dim sym) {
     if (!c->over) c->sym[c->n++] = sym;
 }
 
-/* Is `both` what x and y broadcast to, whether each symbol is 0, 1 or more? */
+/* Is `both` what x and y broadcast to, whether each symbol is 0, 1 or more? Where they have no
+ * value (a size divided by 0), nothing is asked of them. */
 static bool broadcast_is(Infer *in, Dim x, Dim y, Dim both) {
     Ctx *ctx = in->ctx;
     Cases c = {.ctx = ctx};
@@ -62,9 +63,11 @@ static bool broadcast_is(Infer *in, Dim x, Dim y, Dim both) {
                 range[nrange++] = (DimRange){c.sym[i], dim_const(ctx, 2), NULL};
         }
         DimEnv env = {range, nrange};
-        Dim a = dim_simplify(ctx, dim_subst(ctx, x, subst, nsubst), &env);
-        Dim b = dim_simplify(ctx, dim_subst(ctx, y, subst, nsubst), &env);
-        Dim r = dim_simplify(ctx, dim_subst(ctx, both, subst, nsubst), &env);
+        Dim a = dim_try_subst(ctx, x, subst, nsubst), b = dim_try_subst(ctx, y, subst, nsubst),
+            r = dim_try_subst(ctx, both, subst, nsubst);
+        if (!a || !b || !r) continue;
+        a = dim_simplify(ctx, a, &env), b = dim_simplify(ctx, b, &env);
+        r = dim_simplify(ctx, r, &env);
         if (!(a == b ? r == a : dim_is(a, 1) ? r == b : dim_is(b, 1) && r == a)) return false;
     }
     return !c.over;

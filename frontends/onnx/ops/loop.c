@@ -5,7 +5,8 @@
  * computed. Results that collect one slice per iteration are containers over the loop's variable;
  * when the number of iterations depends on data their first dim is a symbol that the loop defines.
  * A tensor whose shape changes is carried as an object, which each iteration opens: its sizes are
- * symbols then. */
+ * symbols then. One that no iteration reads may even change its rank: what follows is typed for
+ * what an iteration leaves, and a run without iterations ends with an error there. */
 #include "control.h"
 #include "object.h"
 
@@ -65,6 +66,24 @@ static bool widen_shape(Infer *in, Type *carried, const Type *after, Dim t, int 
     return wider;
 }
 
+static bool is_one(const Type *t) {
+    bool one = t->kind == TYPE_TENSOR;
+    for (int k = 0; k < t->rank; k++) one = one && dim_is(t->shape[k], 1);
+    return one;
+}
+
+/* A single element that changes its rank: carried with the larger one. */
+static bool one_of_ranks(const Type *a, const Type *b) {
+    return a->dtype == b->dtype && a->rank != b->rank && is_one(a) && is_one(b);
+}
+
+static bool widen_rank(Type *carried, const Type *after) {
+    if (!one_of_ranks(carried, after) || carried->rank > after->rank) return false;
+    carried->rank = after->rank;
+    carried->shape = after->shape;
+    return true;
+}
+
 /* Sequences and optionals may enter an iteration as what they leave it as, tensors with other
  * sizes; true when that made a type wider. */
 static bool loop_widen(Infer *in, const Graph *g, Dim t, int first, Type *carried) {
@@ -73,7 +92,8 @@ static bool loop_widen(Infer *in, const Graph *g, Dim t, int first, Type *carrie
         const Type *leaves = &control_result(g, 1 + i)->type;
         Type after = object_closed(in, leaves, first), both;
         if (!object_is(&carried[i]) && !object_is(&after)) {
-            wider = widen_shape(in, &carried[i], leaves, t, first) || wider;
+            wider = widen_shape(in, &carried[i], leaves, t, first) ||
+                    widen_rank(&carried[i], leaves) || wider;
             continue;
         }
         if (!object_join(in, &carried[i], &after, &both))
@@ -168,6 +188,31 @@ static bool loop_varies(const Graph *g, int i, const Dim *shape, int k) {
     return g->value.at[g->input.at[2 + i]].type.shape[k] != shape[k];
 }
 
+static bool graph_reads(const Graph *g, int value) {
+    bool reads = false;
+    for (int i = 0; i < g->output.n; i++) reads = reads || g->output.at[i] == value;
+    for (int i = 0; i < g->node.n; i++) {
+        const Node *node = &g->node.at[i];
+        for (int k = 0; k < node->in.n; k++) reads = reads || node->in.at[k] == value;
+        for (int k = 0; k < node->attr.n; k++) {
+            const Graph *sub = node->attr.at[k].graph;
+            for (int v = 0; sub && v < sub->value.n; v++)
+                reads = reads ||
+                        (sub->value.at[v].kind == VALUE_OUTER && sub->value.at[v].outer == value);
+        }
+    }
+    return reads;
+}
+
+/* Does carried tensor i only leave iterations, with another rank than the operand has? */
+static bool loop_replaces(const Graph *g, int i) {
+    const Type *enters = &g->value.at[g->input.at[2 + i]].type,
+               *leaves = &control_result(g, 1 + i)->type;
+    return enters->kind == TYPE_TENSOR && leaves->kind == TYPE_TENSOR &&
+           enters->dtype == leaves->dtype && enters->rank != leaves->rank &&
+           !graph_reads(g, g->input.at[2 + i]);
+}
+
 /* The sizes of carried tensor i that do not change are those that the body gives. */
 static void loop_kept(const Infer *in, Graph *g, int i) {
     const Type *operand = &infer_in(in, 2 + i)->type;
@@ -203,7 +248,10 @@ static void loop_infer(Infer *in) {
         const Type *said = infer_declared(in, i);
         if (object_is(&carried[i]))
             carried[i] = control_joined(in, i, &carried[i], &carried[i]);
-        else if (!said || !object_same(said, &carried[i]))
+        else if (loop_replaces(g, i))
+            carried[i] = control_result(g, 1 + i)->type;
+        else if (!one_of_ranks(&carried[i], &control_result(g, 1 + i)->type) &&
+                 (!said || !object_same(said, &carried[i])))
             loop_kept(in, g, i);
         Type closed = object_closed(in, &carried[i], first);
         carried[i] = object_opened(in, &closed, said, control_result(g, 1 + i)->name);
@@ -266,15 +314,23 @@ static int loop_next(Lower *lo, const Looping *l) {
     return next;
 }
 
+/* A tensor as one of type t, which may have the same element in a larger rank. */
+static int loop_cast(Lower *lo, int from, const Type *t) {
+    if (object_is(t) || nn_cont(lo, from)->rank >= t->rank) return object_cast(lo, from, t);
+    int to = lower_tmp(lo, "as", t->dtype, t->shape, t->rank);
+    lower_pointwise(lo, "as", "$0", &from, 1, to);
+    return to;
+}
+
 /* What carries operand i of the body: an object when its sizes change. */
 static int loop_init(Lower *lo, const Looping *l, int i) {
     int from = lower_in(lo, 2 + i);
     const Type *t = &control_input(l->body, 2 + i)->type;
     Shape s = nn_shape(lo, from);
-    bool varies = false;
+    bool varies = loop_replaces(l->body, i);
     for (int k = 0; t->kind == TYPE_TENSOR && k < s.rank && s.rank == t->rank; k++)
         varies = varies || (loop_varies(l->body, i, s.at, k) && nn_data_size(lo, t->shape[k]));
-    return varies ? object_box(lo, from) : object_cast(lo, from, t);
+    return varies ? object_box(lo, from) : loop_cast(lo, from, t);
 }
 
 /* A carried container as the value that the body, or who comes after the loop, sees. */
@@ -292,7 +348,9 @@ static void loop_lower_body(Lower *lo, Looping *l) {
     if (l->defines) nn_define(lo, l->defines, index, 0, dim_const(lo->ctx, INT32_MAX));
     l->in[0] = index;
     for (int i = 0; i < l->carried; i++)
-        l->in[2 + i] = loop_opened(lo, l->cur[i], &control_input(l->body, 2 + i)->type);
+        l->in[2 + i] = loop_replaces(l->body, i)
+                           ? l->cur[i]
+                           : loop_opened(lo, l->cur[i], &control_input(l->body, 2 + i)->type);
     lower_graph(lo, l->body, lo->into, l->in, l->out);
     int n = l->carried, first = l->always ? 0 : 1;
     if (!l->always) l->item->carry.at[0].next = loop_next(lo, l);
@@ -300,7 +358,7 @@ static void loop_lower_body(Lower *lo, Looping *l) {
         l->item->carry.at[first + i].next =
             nn_cont(lo, l->cur[i])->type == OBJECT
                 ? object_box(lo, l->out[1 + i])
-                : object_cast(lo, l->out[1 + i], &control_input(l->body, 2 + i)->type);
+                : loop_cast(lo, l->out[1 + i], &control_input(l->body, 2 + i)->type);
     for (int i = n; i < lo->node->out.n; i++) {
         if (lower_out(lo, i) < 0) continue;
         Type slice = control_bound(lo, i)->type;
