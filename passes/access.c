@@ -172,6 +172,32 @@ int cont_innermost(const Flow *flow, int cont) {
     return last;
 }
 
+/* Longer bodies are not looked into. */
+enum { VALUES_MOST = 256 };
+
+/* Does an index of the access use a value that is another at another index of dim? */
+static bool moved_by_value(const Map *map, const Access *a, int dim) {
+    const Body *b = &map->body;
+    bool moves[VALUES_MOST], found = false;
+    if (!access_by_value(map, a)) return false;
+    if (b->val.n > VALUES_MOST) return true;
+    for (int v = 0; v < b->val.n && !found; v++) {
+        const Val *val = &b->val.at[v];
+        moves[v] = val->kind == VAL_INDEX && dim_uses(val->index, map->dim.at[dim].sym);
+        for (int i = 0; val->kind == VAL_PRIM && i < prim_row(val->prim)->arity; i++)
+            moves[v] |= moves[val->arg[i]];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++) {
+            moves[v] |= dim_uses(val->read.at[k], map->dim.at[dim].sym);
+            for (int i = 0; i < v; i++)
+                moves[v] |=
+                    moves[i] && b->val.at[i].sym && dim_uses(val->read.at[k], b->val.at[i].sym);
+        }
+        for (int k = 0; moves[v] && val->sym && k < a->rank; k++)
+            found |= dim_uses(a->at[k], val->sym);
+    }
+    return found;
+}
+
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
     Ctx *ctx = flow->ctx;
     const Cont *c = &flow->cont.at[a->cont];
@@ -184,6 +210,7 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
         used |= dim_uses(a->at[k], sym);
         index[k] = dim_subst(ctx, a->at[k], &subst, 1);
     }
+    if (moved_by_value(map, a, dim)) return INT64_MAX;
     if (!used) return 0;
     DimRange range[MAP_DIMS + 2];
     int n = 0;
@@ -211,8 +238,12 @@ static const int64_t unknown_lanes = 64;
 
 /* Lanes that lie apart are put together one by one, which costs more than scalar code's accesses.
  */
+double gather_cost(int lanes) {
+    return 1.1 * lanes;
+}
+
 static double step_cost(int64_t step, int lanes) {
-    return step == 0 ? 0.3 : step == 1 ? 1 : 1.1 * lanes;
+    return step == 0 ? 0.3 : step == 1 ? 1 : gather_cost(lanes);
 }
 
 int map_prims(const Map *map) {

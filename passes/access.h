@@ -22,6 +22,7 @@ int map_prims(const Map *map);
 /* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every
  * iteration, a write (or a fold of the lanes) for every result; lanes that idle in the last chunk
  * count. `packs`: parameters can be laid out to suit. */
+double gather_cost(int lanes); /* of which lanes that lie apart take so much */
 double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs);
 
 /* The dim that is exactly index k of an access, or -1. */

@@ -180,7 +180,8 @@ static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) 
 static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) {
     if (g == into || g->gone || g->complete || g->home != into->home || !may_sink(f, g, into))
         return false;
-    if (unboxed_between(f, g, into)) return false;
+    const Map *first = f->flow->map.at[g->map.at[0]], *last = f->flow->map.at[into->map.at[0]];
+    if (unboxed_between(f, g, into) || turned_behind(first, last, cont)) return false;
     RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
     return epilogue(f, g, into, cont) || strip(f, g, into, cont) ||
            rows_join(f->arena, f->flow, f->env->machine, &rows);

@@ -12,6 +12,9 @@ static const int64_t fuse_unknown = 64, unknown_row = 1024;
 
 /* fuse_inline.c: element-wise maps move into their readers. */
 void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env);
+/* Does `copy` do nothing but put the container in another order, where what `made` computes in it
+ * is too long for elements to be turned in registers as they are made? */
+bool turned_behind(const Map *made, const Map *copy, int cont);
 
 /* ---- groups of maps: what becomes kernels (fuse.c) --------------------------------------------
  */

@@ -183,6 +183,14 @@ static void move_into(Editing *e, const PassEnv *env, int map, const IntVec *int
     recipe_note(env, "fuse", m->name, "inline");
 }
 
+bool turned_behind(const Map *made, const Map *copy, int cont) {
+    const Access *to = map_plain_write(copy);
+    if (map_prims(made) <= TURNED_PRIMS || map_is_reduction(made) || !to || !to->rank) return false;
+    if (copy->body.val.n != 1 || copy->body.val.at[0].kind != VAL_READ) return false;
+    const Access *from = &copy->body.val.at[0].read;
+    return from->cont == cont && from->rank && from->at[from->rank - 1] != to->at[to->rank - 1];
+}
+
 static bool inline_map(Editing *e, const PassEnv *env, int map) {
     const Map *m = e->flow->map.at[map];
     const Access *to = map_plain_write(m);
@@ -194,6 +202,7 @@ static bool inline_map(Editing *e, const PassEnv *env, int map) {
     if (!n || (n > 1 && !repeats_cheaply(e, env->machine, map, n))) return false;
     if (n > 1 && last_contraction(e, map, -1) >= 0) return false;
     if (stays_behind(e, map, to->cont)) return false;
+    if (turned_behind(m, e->flow->map.at[into.at[0]], to->cont)) return false;
     if (recipe_find(env, "fuse", m->name)) return false;
     move_into(e, env, map, &into);
     return true;

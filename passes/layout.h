@@ -41,6 +41,14 @@ void layout_halos(Layouts *l);
 /* layout_pack.c: weights of contractions in panels of lanes; other operands copied so that lanes
  * run. */
 void layout_packs(Layouts *l);
+/* Map number `map` reads a copy of the container, in which index n is stored innermost, wherever
+ * that index is `lane`. */
+void layout_lane_last(Layouts *l, int map, int cont, int n, Dim lane);
+/* Map number `map` writes a copy so stored of its only result, whose whole a map behind puts in its
+ * place. */
+void layout_result_last(Layouts *l, int map, int n);
+/* layout_gather.c: operands that data picks places of, copied so that lanes run beside them. */
+void layout_gathers(Layouts *l);
 /* The container of the same weights as `like` sees them: number `cont` itself when one map reads
  * it. */
 int layout_weights(Layouts *l, int cont, const Cont *like);

@@ -257,47 +257,79 @@ static void widen_rows(Layouts *l, const Map *m, const Dot *dot) {
 
 /* ---- operands computed at run time ---------------------------------------------------------- */
 
-static void insert_item_before(Layouts *l, Items *items, int map, const Items *made, bool *done) {
+static void insert_items(Layouts *l, Items *items, int map, bool after, const Items *made,
+                         bool *done) {
     for (int i = 0; i < items->n && !*done; i++) {
         Item *it = &items->at[i];
         if (it->kind == ITEM_MAP && it->map == map) {
             Items out = {0};
-            for (int k = 0; k < i; k++) vec_push(l->arena, &out, items->at[k]);
+            for (int k = 0; k < i + after; k++) vec_push(l->arena, &out, items->at[k]);
             for (int k = 0; k < made->n; k++) vec_push(l->arena, &out, made->at[k]);
-            for (int k = i; k < items->n; k++) vec_push(l->arena, &out, items->at[k]);
+            for (int k = i + after; k < items->n; k++) vec_push(l->arena, &out, items->at[k]);
             *items = out;
             *done = true;
             return;
         }
-        insert_item_before(l, &it->body, map, made, done);
-        insert_item_before(l, &it->other, map, made, done);
+        insert_items(l, &it->body, map, after, made, done);
+        insert_items(l, &it->other, map, after, made, done);
     }
 }
 
-static void copy_lane_last(Layouts *l, int map, const Contraction *r, int n) {
+/* from with the n-th of `rank` behind the others. */
+static void put_last(const Dim *from, int rank, int n, Dim *to) {
+    int at = 0;
+    for (int k = 0; k < rank; k++)
+        if (k != n) to[at++] = from[k];
+    to[at] = from[n];
+}
+
+/* A container like `cont` in which index n is stored innermost, and the map that copies the one to
+ * the other: `cont` to it, or it to `cont`. */
+static int turned_copy(Layouts *l, int cont, int n, bool back, Items *made) {
     Flow *flow = l->flow;
-    Access from = flow->map.at[map]->body.val.at[r->b].read;
-    const Cont *c = &flow->cont.at[from.cont];
-    Dim shape[RANK_MAX], *at = NEW_ARRAY(l->arena, Dim, from.rank);
-    int rank = 0;
-    for (int k = 0; k < from.rank; k++)
-        if (k != n) shape[rank] = c->shape[k], at[rank++] = from.at[k];
-    shape[rank] = c->shape[n], at[rank] = from.at[n];
-    const char *name = internf(flow->ctx, "%s.lanes%d", c->name, flow->cont.n), *source = c->from;
-    int to = flow_cont(flow, name, CONT_TMP, c->type, shape, from.rank);
+    const Cont c = flow->cont.at[cont];
+    Dim shape[RANK_MAX], dim[RANK_MAX], at[RANK_MAX];
+    const char *name = internf(flow->ctx, "%s.lanes%d", c.name, flow->cont.n);
+    put_last(c.shape, c.rank, n, shape);
+    int to = flow_cont(flow, name, CONT_TMP, c.type, shape, c.rank);
+    Map *copy = flow_map(flow, made, name, c.from);
+    for (int k = 0; k < c.rank; k++) dim[k] = map_dim(flow, copy, "m", c.shape[k]);
+    put_last(dim, c.rank, n, at);
+    if (back)
+        map_write(flow, copy, cont, dim, map_read(flow, copy, to, at), NULL);
+    else
+        map_write(flow, copy, to, at, map_read(flow, copy, cont, dim), NULL);
+    return to;
+}
+
+static Access turned(Layouts *l, const Access *a, int to, int n) {
+    Dim *at = NEW_ARRAY(l->arena, Dim, a->rank);
+    put_last(a->at, a->rank, n, at);
+    return (Access){to, a->rank, at};
+}
+
+void layout_lane_last(Layouts *l, int map, int cont, int n, Dim lane) {
     Items made = {0};
-    Map *copy = flow_map(flow, &made, name, source);
-    Dim dim[RANK_MAX], write[RANK_MAX];
-    for (int k = 0; k < from.rank; k++)
-        dim[k] = map_dim(flow, copy, "m", flow->cont.at[from.cont].shape[k]);
-    rank = 0;
-    for (int k = 0; k < from.rank; k++)
-        if (k != n) write[rank++] = dim[k];
-    write[rank] = dim[n];
-    map_write(flow, copy, to, write, map_read(flow, copy, from.cont, dim), NULL);
-    flow->map.at[map]->body.val.at[r->b].read = (Access){to, from.rank, at};
+    int to = turned_copy(l, cont, n, false, &made);
+    Map *m = l->flow->map.at[map];
+    for (int v = 0; v < m->body.val.n; v++) {
+        Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ && val->read.cont == cont && val->read.at[n] == lane)
+            val->read = turned(l, &val->read, to, n);
+    }
     bool done = false;
-    insert_item_before(l, &flow->body, map, &made, &done);
+    insert_items(l, &l->flow->body, map, false, &made, &done);
+}
+
+void layout_result_last(Layouts *l, int map, int n) {
+    Items made = {0};
+    Write *w = &l->flow->map.at[map]->write.at[0];
+    int to = turned_copy(l, w->to[0].cont, n, true, &made);
+    Access *a = NEW(l->arena, Access);
+    *a = turned(l, &w->to[0], to, n);
+    w->to = a;
+    bool done = false;
+    insert_items(l, &l->flow->body, map, true, &made, &done);
 }
 
 static bool worth_copy(const Layouts *l, const Map *m, const Contraction *r, int lane) {
@@ -337,8 +369,8 @@ void layout_packs(Layouts *l) {
             int64_t width = pack_weights(l, m, &r, lane, use ? &dot : NULL);
             if (width && r.role[lane] == ROLE_N) pack_others(l, m, &r, lane, width);
         } else {
-            int n = copied_index(l, m, &r, lane);
-            if (n >= 0) copy_lane_last(l, i, &r, n);
+            int n = copied_index(l, m, &r, lane), from = m->body.val.at[r.b].read.cont;
+            if (n >= 0) layout_lane_last(l, i, from, n, m->dim.at[lane].sym);
         }
     }
 }
