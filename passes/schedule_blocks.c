@@ -208,7 +208,7 @@ static Split split_reduction(const Rows *r) {
         else if (split.dim < 0 || extent > map_extent(m, split.dim, unknown_extent))
             split.dim = d;
     }
-    int64_t length = split.dim < 0 ? 0 : map_extent(m, split.dim, unknown_extent);
+    int64_t length = split.dim < 0 ? 0 : map_extent(m, split.dim, ROW_UNKNOWN);
     while (split.parts * machine->warp < machine->block_threads &&
            length >= PART_LEAST * split.parts * 2 && results * split.parts < machine->live_threads)
         split.parts *= 2;
@@ -250,7 +250,7 @@ static int64_t wide_parts(const Rows *r, int dim, Split *split) {
     if (lanes < 2) return 1;
     const Map *m = map_at(r, split->pos);
     int own = r->kernel->map.n == 1 ? dim : r->al.at[0][dim];
-    int64_t length = map_extent(m, split->dim, unknown_extent);
+    int64_t length = map_extent(m, split->dim, ROW_UNKNOWN);
     while (beside * lanes * widest(r, m, own) < 8 * SEGMENT) beside *= 2;
     split->parts = 2;
     while (split->parts * 2 * beside <= PART_THREADS && length >= PART_LEAST * split->parts * 2)
@@ -425,7 +425,7 @@ static void row_lines(Rows *r, bool warps) {
     double rows = 1;
     for (int d = 0; d < r->root->dim.n; d++) {
         if (!r->outer[d] || dim_is(r->root->dim.at[d].extent, 1)) continue;
-        rows *= (double)map_extent(r->root, d, unknown_extent);
+        rows *= (double)map_extent(r->root, d, ROW_UNKNOWN);
         r->block = d;
     }
     int64_t most = r->block < 0 ? 1 : map_extent(r->root, r->block, m->block_threads);
