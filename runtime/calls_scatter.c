@@ -170,17 +170,21 @@ static void out_of_range(weir_call *c) {
     c->reason = "an index of a scatter is out of range";
 }
 
-/* Copies the data; NULL and a status when the type cannot be combined. */
+/* Copies the data, or clears; NULL and a status when the type cannot be combined. */
 static char *start(weir_call *c, int op, combine_fn **combine) {
-    const weir_tensor *data = &c->in[0];
+    const weir_tensor *data = &c->out[0];
+    size_t bytes = (size_t)weir_tensor_count(data) * width_of(data->dtype);
     *combine = combine_of(data->dtype);
     if (op != NONE && !*combine) {
         c->status = WEIR_E_ARGUMENT;
         c->reason = "a scatter cannot combine elements of this type";
         return NULL;
     }
-    memcpy(c->out[0].data, data->data, (size_t)weir_tensor_count(data) * width_of(data->dtype));
-    return c->out[0].data;
+    if (c->in[0].data)
+        memcpy(data->data, c->in[0].data, bytes);
+    else
+        memset(data->data, 0, bytes);
+    return data->data;
 }
 
 static void put(int op, combine_fn *combine, char *to, const char *from, int64_t n, size_t width) {
@@ -230,7 +234,7 @@ static bool replace_row(char *to, const char *from, const int64_t *index, int64_
 
 /* A row of n updates in order. */
 static bool update_row(const weir_call *c, Place p, int64_t i, int64_t n, combine_fn *combine) {
-    const weir_tensor *data = &c->in[0], *indices = &c->in[1];
+    const weir_tensor *data = &c->out[0], *indices = &c->in[1];
     int64_t extent = data->dims[c->attr[0]], along = c->attr[0] != data->rank - 1;
     size_t width = width_of(data->dtype);
     char *to = (char *)c->out[0].data + (size_t)p.base * width;
@@ -247,9 +251,8 @@ static bool update_row(const weir_call *c, Place p, int64_t i, int64_t n, combin
     return true;
 }
 
-/* attr: axis, reduction. Operands: data, indices, updates (shaped like the indices). */
-void weir_call_scatter_elements(weir_call *c) {
-    const weir_tensor *data = &c->in[0], *indices = &c->in[1];
+static void scatter_rows(weir_call *c) {
+    const weir_tensor *data = &c->out[0], *indices = &c->in[1];
     int32_t axis = (int32_t)c->attr[0], last = data->rank - 1;
     combine_fn *combine;
     char *to = start(c, (int)c->attr[1], &combine);
@@ -263,6 +266,27 @@ void weir_call_scatter_elements(weir_call *c) {
         }
         for (int32_t k = last; k-- > 0 && ++at[k] == indices->dims[k];) at[k] = 0;
     }
+}
+
+static weir_tensor as_row(const weir_tensor *t) {
+    weir_tensor row = *t;
+    row.rank = 1;
+    row.dims[0] = t->dtype ? weir_tensor_count(t) : 0;
+    return row;
+}
+
+/* attr: axis, reduction. Operands: data, indices, updates (shaped like the indices). */
+void weir_call_scatter_elements(weir_call *c) {
+    if (c->attr[0] >= 0) {
+        scatter_rows(c);
+        return;
+    }
+    weir_tensor in[3], out = as_row(&c->out[0]);
+    for (int i = 0; i < 3; i++) in[i] = as_row(&c->in[i]);
+    weir_call flat = *c;
+    flat.in = in, flat.out = &out, flat.attr = (int64_t[]){0, c->attr[1]};
+    scatter_rows(&flat);
+    c->status = flat.status, c->reason = flat.reason;
 }
 
 /* attr: reduction. The last dim of the indices holds places in the first dims of the data. */

@@ -285,10 +285,8 @@ static void col2im_scatter(Lower *lo, const Image *im) {
     DType t = nn_cont(lo, x)->type;
     Dim n = dim_product(lo->ctx, sx.at, 3), room = dim_product(lo->ctx, sy.at, sy.rank);
     Dim more = dim_addc(lo->ctx, room, 1), at[RANK_MAX];
-    int in[] = {lower_tmp(lo, "zeros", t, &more, 1), lower_tmp(lo, "place", I64, &n, 1),
-                lower_tmp(lo, "values", t, &n, 1)};
+    int in[] = {-1, lower_tmp(lo, "place", I64, &n, 1), lower_tmp(lo, "values", t, &n, 1)};
     int row = lower_tmp(lo, "row", t, &more, 1);
-    nn_fill(lo, "zeros", in[0], 0);
     for (int i = 1; i < 3; i++) {
         Map *m = nn_map_over(lo, i == 1 ? "place" : "values", "nel", x, at);
         Dim index = nn_row_index(lo->ctx, at, sx.at, 3);

@@ -253,44 +253,23 @@ static void unpool_infer(Infer *in) {
     infer_set(in, 0, x->dtype, out, x->rank);
 }
 
-/* The elements of `from` as one row. */
-static int as_row(Lower *lo, const char *name, int from) {
-    Shape s = nn_shape(lo, from);
-    Dim at[RANK_MAX], n = dim_product(lo->ctx, s.at, s.rank);
-    DType t = nn_cont(lo, from)->type;
-    int to = lower_tmp(lo, name, t, &n, 1);
-    Map *m = nn_map_over(lo, name, "", from, at);
-    Dim index = nn_row_index(lo->ctx, at, s.at, s.rank);
-    map_write(lo->flow, m, to, &index, nn_read_as(lo, m, from, at, t), NULL);
-    return to;
-}
-
 static void unpool_lower(Lower *lo) {
     Ctx *ctx = lo->ctx;
-    int y = lower_out(lo, 0), in[3], axes[RANK_MAX], naxes = onnx_fresh_axes(lo, axes);
+    int y = lower_out(lo, 0), axes[RANK_MAX], naxes = onnx_fresh_axes(lo, axes);
     if (naxes) onnx_define(lo, lower_in(lo, 2), axes, naxes);
     Shape x = nn_shape(lo, lower_in(lo, 0)), out = nn_shape(lo, y);
     DType t = nn_cont(lo, y)->type;
-    Dim pooled[RANK_MAX], at[RANK_MAX], from[RANK_MAX];
+    Dim pooled[RANK_MAX], at[RANK_MAX];
     unpool_shape(ctx, lo->node, x.at, x.rank, pooled);
-    Dim n = dim_product(ctx, pooled, x.rank);
-    in[0] = lower_tmp(lo, "zeros", t, &n, 1);
-    nn_fill(lo, "zeros", in[0], 0);
-    in[1] = as_row(lo, "indices", lower_in(lo, 1)), in[2] = as_row(lo, "values", lower_in(lo, 0));
-    int row = lower_tmp(lo, "row", t, &n, 1);
-    lower_call(lo, "scatter_elements", in, 3, &row, 1, (int64_t[]){0, 0}, 2, NULL, 0);
+    bool same = true;
+    for (int i = 0; i < x.rank; i++) same &= pooled[i] == out.at[i];
+    int in[] = {-1, lower_in(lo, 1), lower_in(lo, 0)},
+        to = same ? y : lower_tmp(lo, "pooled", t, pooled, x.rank);
+    lower_call(lo, "scatter_elements", in, 3, &to, 1, (int64_t[]){-1, 0}, 2, NULL, 0);
+    if (same) return;
     Map *m = nn_map_over(lo, NULL, "nchw", y, at);
-    int inside = body_const(&m->body, BOOL, 1);
-    for (int i = 0; i < x.rank; i++) {
-        from[i] = at[i];
-        if (pooled[i] == out.at[i]) continue;
-        from[i] = dim_min(ctx, at[i], dim_addc(ctx, pooled[i], -1));
-        int here = body_index(&m->body, at[i]), end = body_index(&m->body, pooled[i]);
-        inside = EXPR(m, "$0 & ($1 < $2)", inside, here, end);
-    }
-    Dim index = nn_row_index(ctx, from, pooled, x.rank);
-    int zero = body_const(&m->body, t, 0), val = map_read_else(lo->flow, m, row, &index, zero);
-    nn_write(lo, m, y, at, EXPR(m, "select($0, $1, $2)", inside, val, zero));
+    int zero = body_const(&m->body, t, 0);
+    nn_write(lo, m, y, at, map_read_else(lo->flow, m, to, at, zero));
 }
 
 const OpRow onnx_pool_rows[] = {
