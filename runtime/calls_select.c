@@ -114,38 +114,80 @@ static weir_pair pair_of(const Row *r, int64_t i) {
     return (weir_pair){r->largest ? ~key : key, i};
 }
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, WAYS = 8 };
 
-/* The first of elements i, i + 1, ... that may belong in front of element `last`, a block at a
- * time. Elements are compared as they are, which says too much of NaN and of types that are not
- * listed. */
-static int64_t candidate(const Row *r, int64_t i, int64_t last) {
-#define SCAN(T, op)                                                                                \
-    {                                                                                              \
-        const T *x = (const T *)r->x->data + r->first, cut = x[last * r->step];                    \
-        for (; r->step == 1 && i + BLOCK <= r->n; i += BLOCK) {                                    \
-            int any = 0;                                                                           \
-            for (int k = 0; k < BLOCK; k++) any |= !(x[i + k] op cut);                             \
-            if (any) break;                                                                        \
-        }                                                                                          \
-        while (i < r->n && x[i * r->step] op cut) i++;                                             \
-        return i;                                                                                  \
-    }
+/* Both ways of comparing elements of the types that are compared as they are. */
 #define EITHER(code, T)                                                                            \
     case code:                                                                                     \
         if (r->largest)                                                                            \
-            SCAN(T, <=)                                                                            \
+            EACH(T, <, <=, >)                                                                      \
         else                                                                                       \
-            SCAN(T, >=)
+            EACH(T, >, >=, <)
+#define TYPES                                                                                      \
+    EITHER(WEIR_F32, float)                                                                        \
+    EITHER(WEIR_F64, double) EITHER(WEIR_I64, int64_t) EITHER(WEIR_I32, int32_t)
+
+/* The first of elements i, i + 1, ... that may belong in front of element *cut, a block at a time;
+ * `ties`: or be as good. Elements are compared as they are, which says too much of NaN and of types
+ * that are not listed. */
+static int64_t candidate(const Row *r, int64_t i, const void *cut, bool ties) {
+#define SCAN(T, op)                                                                                \
+    {                                                                                              \
+        const T *x = (const T *)r->x->data + r->first, c = *(const T *)cut;                        \
+        for (; r->step == 1 && i + BLOCK <= r->n; i += BLOCK) {                                    \
+            int any = 0;                                                                           \
+            for (int k = 0; k < BLOCK; k++) any |= !(x[i + k] op c);                               \
+            if (any) break;                                                                        \
+        }                                                                                          \
+        while (i < r->n && x[i * r->step] op c) i++;                                               \
+        return i;                                                                                  \
+    }
+#define EACH(T, worse, no_better, better)                                                          \
+    {                                                                                              \
+        if (ties) SCAN(T, worse)                                                                   \
+        SCAN(T, no_better)                                                                         \
+    }
     switch (r->x->dtype) {
-        EITHER(WEIR_F32, float)
-        EITHER(WEIR_F64, double)
-        EITHER(WEIR_I64, int64_t)
-        EITHER(WEIR_I32, int32_t)
+        TYPES
     default: return i;
     }
-#undef EITHER
+#undef EACH
 #undef SCAN
+}
+
+/* The best of n elements from i on, n a multiple of WAYS; false: of a type that is not listed. NaN
+ * is passed over, but for the first ones. */
+static bool best_of(const Row *r, int64_t i, int64_t n, void *best) {
+#define EACH(T, worse, no_better, better)                                                          \
+    {                                                                                              \
+        const T *x = (const T *)r->x->data + r->first + i;                                         \
+        T way[WAYS];                                                                               \
+        memcpy(way, x, sizeof way);                                                                \
+        for (int64_t j = WAYS; j < n; j += WAYS)                                                   \
+            for (int k = 0; k < WAYS; k++) way[k] = x[j + k] better way[k] ? x[j + k] : way[k];    \
+        for (int k = 1; k < WAYS; k++) way[0] = way[k] better way[0] ? way[k] : way[0];            \
+        memcpy(best, way, sizeof *way);                                                            \
+        return true;                                                                               \
+    }
+    switch (r->x->dtype) {
+        TYPES
+    default: return false;
+    }
+#undef EACH
+}
+
+/* A value that k elements of the row at least are as good as: the k-th best of the best of blocks,
+ * of which the pairs hold as many as there is room for. False: none is known. */
+static bool find_bar(const Row *r, weir_pair *pairs, int64_t room, int64_t k, void *bar) {
+    int64_t length = (r->n / room + WAYS) / WAYS * WAYS, blocks = r->n / length;
+    if (r->step != 1 || blocks < k) return false;
+    for (int64_t j = 0; j < blocks; j++) {
+        if (!best_of(r, j * length, length, bar)) return false;
+        uint64_t key = weir_key(r->x->dtype, bar, 0);
+        pairs[j] = (weir_pair){r->largest ? ~key : key, j};
+    }
+    weir_sort_pairs(pairs, pairs + room, blocks);
+    return best_of(r, pairs[k - 1].index * length, length, bar);
 }
 
 /* The k first pairs in order. Candidates are gathered until there is no more room, then all are
@@ -154,11 +196,17 @@ static int64_t candidate(const Row *r, int64_t i, int64_t last) {
  * behind: equal ones go by index. */
 static void select_row(const Row *r, weir_pair *pairs, int64_t k) {
     int64_t room = topk_room(r->n, k), held = 0, i = 0;
-    for (; held < room; i++) pairs[held++] = pair_of(r, i);
+    uint64_t bar;
+    bool known = room < r->n && find_bar(r, pairs, room, k, &bar);
+    for (; held < room && i < r->n; i++) {
+        if (known && (i = candidate(r, i, &bar, true)) == r->n) break;
+        pairs[held++] = pair_of(r, i);
+    }
     weir_sort_pairs(pairs, pairs + room, held);
     while (i < r->n) {
-        int64_t last = pairs[k - 1].index;
-        for (held = k; held < room && (i = candidate(r, i, last)) < r->n; i++) {
+        uint64_t last = 0;
+        weir_move(r->x->dtype, &last, 0, r->x->data, r->first + pairs[k - 1].index * r->step);
+        for (held = k; held < room && (i = candidate(r, i, &last, false)) < r->n; i++) {
             weir_pair p = pair_of(r, i);
             if (p.key < pairs[k - 1].key) pairs[held++] = p;
         }
@@ -178,9 +226,15 @@ static void select_few(const Row *r, weir_pair *pairs, int64_t k) {
             for (; at > 0 && pairs[at - 1].key > p.key; at--) pairs[at] = pairs[at - 1];
             pairs[at] = p;
         }
-        if (held == k) i = candidate(r, i, pairs[k - 1].index);
+        if (held < k) continue;
+        uint64_t last = 0;
+        weir_move(r->x->dtype, &last, 0, r->x->data, r->first + pairs[k - 1].index * r->step);
+        i = candidate(r, i, &last, false);
     }
 }
+
+#undef TYPES
+#undef EITHER
 
 static void topk_row(const weir_call *c, Row r, int64_t to, int64_t k) {
     weir_pair *pairs = c->scratch;
