@@ -18,7 +18,8 @@
 #include "passes/schedule.h"
 
 static const int64_t unknown_extent = 64;
-enum { FOLD_COST = 40, PART_LEAST = 8 };
+/* What a thread does for a fold of a block, and of a warp; elements of a part. */
+enum { FOLD_COST = 40, WARP_FOLD_COST = 12, PART_LEAST = 8 };
 /* Of reductions in parts: threads of a block, bytes that they fetch side by side, sums of each. */
 enum { PART_THREADS = 512, SEGMENT = 64, PART_SUMS = 32 };
 /* Of rows that a block's threads share: elements that a thread should have, and may have in
@@ -502,6 +503,16 @@ static double fetched(const Rows *r, const Map *m, int dim) {
     return sum;
 }
 
+/* Threads that have a part of a map's row, each of neighbours that one instruction fetches. */
+static double sharing_threads(const Rows *r, const Map *m, int dim, double row) {
+    const Machine *machine = machine_of(r);
+    int64_t lanes = 8 * machine->vector_bytes / widest(r, m, dim);
+    while (lanes > 1 && (double)(lanes * machine->warp) > row) lanes /= 2;
+    double threads = row / (double)row_lanes(r, m, dim, lanes > 1 ? lanes : 1);
+    if (threads < machine->warp) return row < machine->warp ? row : machine->warp;
+    return threads < machine->block_threads ? threads : machine->block_threads;
+}
+
 /* Would threads that own results be busier, and fetch less, than blocks that share rows? */
 static bool own_better(const Rows *r, const int *dims, int n) {
     double owned = 0, shared = 0, live = machine_of(r)->live_threads, results = 1;
@@ -518,11 +529,11 @@ static bool own_better(const Rows *r, const int *dims, int n) {
         if (dim < 0) return true;
         double volume = map_volume(m, unknown_extent), row = volume / results;
         double threads = results * split.parts, busy = threads < live ? threads : live;
-        double wide = row < machine_of(r)->block_threads ? row : machine_of(r)->block_threads;
-        double all = results * wide;
+        double wide = sharing_threads(r, m, dim, row);
+        double all = results * wide,
+               fold = wide == machine_of(r)->warp ? WARP_FOLD_COST : FOLD_COST;
         owned += volume * (inner < 0 ? 8 : fetched(r, m, inner)) / busy;
-        shared +=
-            (volume * fetched(r, m, dim) + results * FOLD_COST * wide) / (all < live ? all : live);
+        shared += (volume * fetched(r, m, dim) + results * fold * wide) / (all < live ? all : live);
     }
     return owned <= shared;
 }

@@ -77,6 +77,28 @@ def thin(t, n):
             f"map p [j:{n}, k:{n}] {{ f32(x[0,k]) * f32(w[k,j]) -> y[0,j] sum:f32 }} }}")
 
 
+def decode(t, n, heads=32, width=128):
+    """One row of queries."""
+    maps = softmax_maps("f32", "s", "p", f"h:{heads}, j:{n}", "h,j")
+    return (f"flow m {{ in q : {t}[{heads},{width}] in k : {t}[{heads},{n},{width}] in v : {t}[{heads},{n},{width}]\n"
+            f"tmp s0 : f32[{heads},{n}] tmp s : f32[{heads},{n}] tmp top : f32[{heads}] tmp total : f32[{heads}]\n"
+            f"tmp p : f32[{heads},{n}] out y : {t}[{heads},{width}]\n"
+            f"map a [h:{heads}, j:{n}, c:{width}] {{ f32(q[h,c]) * f32(k[h,j,c]) -> s0[h,j] sum:f32 }}\n"
+            f"map b [h:{heads}, j:{n}] {{ s0[h,j] * {width ** -0.5} -> s[h,j] }}\n{maps}"
+            f"map y [h:{heads}, c:{width}, j:{n}] {{ p[h,j] * f32(v[h,j,c]) -> y[h,c] sum:f32 }} }}")
+
+
+def top(n, rows, k):
+    return f"flow m {{ in x : f32[{rows},{n}] out y : f32[{rows},{k}] call t = topk(x) (1, 1) -> y }}"
+
+
+def scattered(n, rows, updates):
+    """Rows that places out of another operand say, added up."""
+    return (f"flow m {{ in x : f32[{rows},{n}] in w : f32[{updates},1] in u : f32[{updates},{n}] tmp at : i64[{updates},1]\n"
+            f"out y : f32[{rows},{n}]\nmap a [i:{updates}] {{ i64(max(min(w[i,0], 1.0), 0.0) * {rows - 1}.0) -> at[i,0] }}\n"
+            f"call s = scatter_nd(x, at, u) (1) -> y }}")
+
+
 TINY = "flow m { in x : f32[1024] out y : f32[1024] map y [i:1024] { max(x[i], 0) -> y[i] } }"
 
 
@@ -117,6 +139,21 @@ def cases():
         for n in (512, 2048):
             yield (f"attention_{t}_{n}", attention(t, n), t, [(16, n, 64)] * 3,
                    lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0], 4 * 16 * n * n * 64, 0)
+    yield from irregular()
+
+
+# The same of kernels of calls, and of attention of one row.
+def irregular():
+    rows, vocabulary, n, updates = 64, 50304, 256, 1 << 16
+    for name, k in (("top50", 50), ("sort", vocabulary)):
+        yield (f"{name}_f32", top(vocabulary, rows, k), "f32", [(rows, vocabulary)], lambda T, x, k=k: x.topk(k).values, 0,
+               4 * rows * vocabulary)
+    yield ("scatter_add_f32", scattered(n, 4096, updates), "f32", [(4096, n), (updates, 1), (updates, n)],
+           lambda T, x, w, u: x.index_add(0, (w[:, 0].clamp(0, 1) * 4095).long(), u), 0, 4 * n * (updates + 2 * 4096))
+    for n in (512, 8192):
+        yield (f"decode_f16_{n}", decode("f16", n), "f16", [(32, 128), (32, n, 128), (32, n, 128)],
+               lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None, :, None], k[None], v[None])[0, :, 0], 0,
+               2 * 2 * 32 * n * 128)
 
 
 def describe(tensor, code):

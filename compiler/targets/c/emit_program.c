@@ -284,7 +284,8 @@ int call_tensors(const Call *call) {
 static void run_call(CProgram *p, const Call *call, int number) {
     const char *there = call_on_device(p, call);
     if (there)
-        program_line(p, "  %s(f, &c, %d);", there, p->flow->kernel.n + 1 + number);
+        program_line(p, "  %s(f, &c, %d);%s", there, p->flow->kernel.n + 1 + number,
+                     p->options->profile ? " weir_device_settle(f);" : "");
     else
         program_line(p, p->host->device ? "  weir_device_call(f, &c, %s);" : "  %s(&c);",
                      call->row->function);
