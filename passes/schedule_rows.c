@@ -9,7 +9,7 @@
 
 static const int64_t unknown_extent = 64;
 /* CHAINS: operations that wait for nothing of each other, of three or four cycles each. */
-enum { TILE_BYTES = 16384, CHAINS = 4 };
+enum { TILE_BYTES = 16384, CHAINS = 4, TASKS_LEAST = 8 };
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
@@ -186,6 +186,38 @@ int64_t rows_bytes(const Rows *r, int p, bool *scalar) {
     return count < 0 ? -1 : count * dtype_bytes(r->s->flow->cont.at[to->cont].type, 1);
 }
 
+/* Rows whose maxima and sums run side by side, as each alone is a chain: few, so that what they
+ * hand on stays near and every thread gets some. */
+static void find_chains(Rows *r) {
+    bool folds = false;
+    double tasks = 1;
+    int last = -1;
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        int lane = inner_lane(r, p);
+        folds |= lane >= 0 && map_is_reduction(map_at(r, p)) && map_reduces(map_at(r, p), lane);
+    }
+    for (int d = 0; d < r->root->dim.n; d++) {
+        if (!r->outer[d] || map_extent(r->root, d, 1) < 2 || r->root->dim.at[d].seq) continue;
+        tasks *= (double)map_extent(r->root, d, 1);
+        last = d;
+    }
+    if (!folds || last < 0) return;
+    for (int64_t rows = CHAINS; rows > 1; rows /= 2) {
+        if (tasks / (double)rows < TASKS_LEAST || map_extent(r->root, last, 1) < rows) continue;
+        bool scalar, near = true;
+        r->rows = rows;
+        for (int p = 0; p < r->kernel->map.n - 1; p++) {
+            int64_t bytes = rows_bytes(r, p, &scalar);
+            near &= bytes >= 0 && bytes <= TILE_BYTES;
+        }
+        if (near) {
+            r->block = last;
+            return;
+        }
+    }
+    r->rows = 1;
+}
+
 static void keep_rows(Rows *r) {
     for (int p = 0; p < r->kernel->map.n - 1; p++) {
         const Map *m = map_at(r, p);
@@ -277,6 +309,7 @@ void schedule_rows(Scheduling *s, Kernel *kernel) {
     int n = kernel->map.n;
     find_block(&r);
     if (!any_contracts(&r)) find_columns(&r);
+    if (!any_contracts(&r) && !r.columns) find_chains(&r);
     rows_line(&r, LINE_TILE, n - 1);
     if (worth_threads(s, kernel)) rows_line(&r, LINE_PARALLEL, n - 1);
     for (int p = 0; p < n; p++) {
