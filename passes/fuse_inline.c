@@ -141,6 +141,14 @@ static bool stays_behind(const Editing *e, int map, int cont) {
     return false;
 }
 
+/* Does map put the tiles of a strip together (fuse_strips.c)? A reduction cannot in its place. */
+static bool ends_strip(const Editing *e, int map, const IntVec *into) {
+    int strip[STRIP_MAPS];
+    bool reduces = false;
+    for (int i = 0; i < into->n; i++) reduces |= map_is_reduction(e->flow->map.at[into->at[i]]);
+    return reduces && strip_maps(e->flow, e->uses.writer, e->uses.readers, map, strip);
+}
+
 /* Distinct readers of a container when map may move into all of them, else 0. */
 static int readers_taking(const Editing *e, const Machine *machine, int map, int cont,
                           IntVec *out) {
@@ -201,7 +209,7 @@ static bool inline_map(Editing *e, const PassEnv *env, int map) {
     int n = readers_taking(e, env->machine, map, to->cont, &into);
     if (!n || (n > 1 && !repeats_cheaply(e, env->machine, map, n))) return false;
     if (n > 1 && last_contraction(e, map, -1) >= 0) return false;
-    if (stays_behind(e, map, to->cont)) return false;
+    if (stays_behind(e, map, to->cont) || ends_strip(e, map, &into)) return false;
     if (turned_behind(m, e->flow->map.at[into.at[0]], to->cont)) return false;
     if (recipe_find(env, "fuse", m->name)) return false;
     move_into(e, env, map, &into);
