@@ -220,6 +220,18 @@ static void begin_pass(void *user, const Pass *pass) {
     tell(d, TELL_STEP, internf(d->ctx, "pass %s", pass->name));
 }
 
+PassEnv driver_env(Driver *d) {
+    Machine *baseline = NEW(d->arena, Machine);
+    target_c_machine(d->ctx, baseline, "x86-64-v3");
+    return (PassEnv){.machine = &d->machine,
+                     .ops = d->ops,
+                     .math = d->options->math,
+                     .packing = d->options->packing,
+                     .convert = d->options->convert,
+                     .converted = &d->converted,
+                     .baseline = baseline};
+}
+
 void driver_passes(Driver *d) {
     const Options *o = d->options;
     const char *hash;
@@ -230,18 +242,10 @@ void driver_passes(Driver *d) {
     Recipe *recipe = driver_read_recipe(d);
     RecipeNotes notes = {{.arena = d->arena}};
     d->build = build_json(d, hash);
-    Machine baseline;
-    target_c_machine(d->ctx, &baseline, "x86-64-v3");
-    PassEnv env = {.machine = &d->machine,
-                   .ops = d->ops,
-                   .math = o->math,
-                   .packing = o->packing,
-                   .convert = o->convert,
-                   .converted = &d->converted,
-                   .recipe = recipe,
-                   .notes = o->save_recipe || d->watch ? &notes : NULL,
-                   .baseline = &baseline};
-    if (o->packing == PACK_SWAP && first.graph) hidden_take(d, (Graph *)first.graph);
+    PassEnv env = driver_env(d);
+    env.recipe = recipe;
+    env.notes = o->save_recipe || d->watch ? &notes : NULL;
+    if (o->packing == PACK_SWAP && first.graph) hidden_take((Graph *)first.graph);
     PassOptions options = {.stop_after = o->stop_after,
                            .skip = d->skip.at,
                            .nskip = d->skip.n,

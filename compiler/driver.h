@@ -79,14 +79,6 @@ typedef struct Source {
     const char *folder;
 } Source;
 
-/* Data that passes may not look at, because it can be swapped: taken from the graph's parameters,
- * given back to those of the constant part. */
-typedef struct Hidden {
-    const char *name;
-    const void *data;
-    int64_t bytes;
-} Hidden;
-
 /* A library's code for one of several CPUs: what the passes made for it. */
 typedef struct Version {
     const char *cpu;
@@ -109,7 +101,6 @@ typedef struct Driver {
     const OpTable *ops;
     Stage stage; /* what the passes made */
     Weights weights;
-    VEC(Hidden) hidden;
     int plugins_ran;
     Text converted;         /* a line for each container that --convert stores in halves */
     const char *recipe;     /* of what was decided, when it is saved or watched */
@@ -120,6 +111,8 @@ typedef struct Driver {
 } Driver;
 
 Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *tell, void *user);
+/* What passes are told of the options, without a recipe. */
+PassEnv driver_env(Driver *d);
 /* Reads the source and runs the passes, as far as stop_after says. */
 void driver_passes(Driver *d);
 /* Weights and C text of the program. `weights_file` (may be NULL) names the side file. */
@@ -158,10 +151,10 @@ Span source_object(Arena *arena, const char *path);
 /* Text of a stage, as source_parse reads it. */
 const char *stage_text(Arena *arena, const Stage *stage);
 
-/* Weights that can be swapped (hidden.c): taken from the graph's parameters; given back to those of
- * the constant part, with a mark for each of its containers that got one; the numbers of those
- * among the part's inputs. */
-void hidden_take(Driver *d, Graph *g);
+/* Weights that can be swapped (hidden.c): hidden in a graph, whose passes may not look at their
+ * data; given back to the constant part, with a mark for each of its containers that got one; the
+ * numbers of those among the part's inputs. */
+void hidden_take(Graph *g);
 bool *hidden_give(Driver *d, const Program *program);
 const int *hidden_inputs(Arena *arena, const Flow *part, const bool *swapped, int *n);
 

@@ -7,25 +7,15 @@
 
 #include "driver.h"
 
-void hidden_take(Driver *d, Graph *g) {
+void hidden_take(Graph *g) {
     for (int i = 0; i < g->value.n; i++) {
         Value *v = &g->value.at[i];
-        if (v->kind != VALUE_PARAM || !v->data || v->type.dtype == STRING ||
-            type_is_integral(v->type.dtype) || type_count(&v->type) <= 1)
-            continue;
-        vec_push(d->arena, &d->hidden, (Hidden){v->name, v->data, v->data_bytes});
-        v->hidden = true;
+        v->hidden = v->kind == VALUE_PARAM && v->data && v->type.dtype != STRING &&
+                    !type_is_integral(v->type.dtype) && type_count(&v->type) > 1;
     }
     for (int i = 0; i < g->node.n; i++)
         for (int k = 0; k < g->node.at[i].attr.n; k++)
-            if (g->node.at[i].attr.at[k].graph) hidden_take(d, g->node.at[i].attr.at[k].graph);
-}
-
-static const Hidden *hidden_find(const Driver *d, const Cont *c) {
-    const char *name = c->from ? c->from : c->name;
-    for (int i = 0; i < d->hidden.n; i++)
-        if (strcmp(d->hidden.at[i].name, name) == 0) return &d->hidden.at[i];
-    return NULL;
+            if (g->node.at[i].attr.at[k].graph) hidden_take(g->node.at[i].attr.at[k].graph);
 }
 
 bool *hidden_give(Driver *d, const Program *program) {
@@ -36,10 +26,7 @@ bool *hidden_give(Driver *d, const Program *program) {
         Cont *c = &part->cont.at[i];
         if (c->kind != CONT_PARAM || c->data) continue;
         swapped[i] = d->options->packing == PACK_SWAP;
-        const Hidden *h = hidden_find(d, c);
-        if (!h) continue;
-        c->data = h->data;
-        c->data_bytes = h->bytes;
+        c->data = c->unseen;
     }
     return swapped;
 }

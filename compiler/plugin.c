@@ -127,7 +127,7 @@ static void give_data(Ctx *ctx, const Flow *old, Flow *made) {
         const Cont *from = cont_named(old, c->name);
         if (!from || from->kind != CONT_PARAM || !same_form(from, c))
             fail(ctx, E_PLUGIN, "there was no weight \"%s\" of this type and shape", c->name);
-        c->data = from->data;
+        c->data = from->data, c->unseen = from->unseen;
         c->data_bytes = from->data_bytes;
         c->from = from->from ? intern(ctx, from->from) : NULL;
     }

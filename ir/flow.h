@@ -46,6 +46,7 @@ typedef struct Cont {
     const void
         *data; /* param, literal: packed elements in layout order of a dense tensor; a view */
     int64_t data_bytes;
+    const void *unseen; /* param that may be swapped, its data for the evaluator alone */
     bool has_range; /* `in lo..hi`: values of integer inputs, for random data and index proofs */
     int64_t lo, hi;
     Place place;        /* set by `place` */

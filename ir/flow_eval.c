@@ -262,12 +262,13 @@ static void bind_constant(Eval *e, int cont) {
     *t = (Tensor){.type = c->type, .rank = c->rank};
     for (int k = 0; k < c->rank; k++) t->dim[k] = eval_dim(e, c->shape[k]);
     int64_t bytes = dtype_bytes(c->type, tensor_count(t));
-    if (c->data && c->data_bytes < bytes)
+    const void *data = c->data ? c->data : c->unseen;
+    if (data && c->data_bytes < bytes)
         fail(e->ctx, E_VERIFY, "\"%s\" needs %lld bytes of data but has %lld", c->name,
              (long long)bytes, (long long)c->data_bytes);
-    t->data = (void *)(uintptr_t)c->data;
+    t->data = (void *)(uintptr_t)data;
     if ((uintptr_t)t->data % 16 != 0) {
-        t->data = memcpy(arena_alloc(e->arena, (size_t)bytes + 64), c->data, (size_t)bytes);
+        t->data = memcpy(arena_alloc(e->arena, (size_t)bytes + 64), data, (size_t)bytes);
     } else if (!t->data) {
         t->data = arena_alloc(e->arena, (size_t)bytes + 64);
         cont_random(c, t, 1);

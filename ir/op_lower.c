@@ -71,6 +71,7 @@ static int data_cont(Lower *lo, const Value *v) {
     bool literal = (count == 0 || count == 1) && v->data;
     int c = value_cont(lo, v, literal ? CONT_LITERAL : CONT_PARAM);
     lo->flow->cont.at[c].data = v->hidden ? NULL : v->data;
+    lo->flow->cont.at[c].unseen = v->hidden ? v->data : NULL;
     lo->flow->cont.at[c].data_bytes = v->data_bytes;
     return c;
 }

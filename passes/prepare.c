@@ -87,11 +87,12 @@ int constant_part_weight(Flow *part, const Cont *c) {
     const char *name = c->from ? c->from : c->name;
     int known = find(part, name);
     if (known >= 0 && part->cont.at[known].kind == CONT_PARAM &&
-        part->cont.at[known].data == c->data)
+        part->cont.at[known].data == c->data && part->cont.at[known].unseen == c->unseen)
         return known;
     int raw = flow_cont(part, name, CONT_PARAM, c->type, c->shape, c->rank);
     part->cont.at[raw].from = name;
     part->cont.at[raw].data = c->data;
+    part->cont.at[raw].unseen = c->unseen;
     part->cont.at[raw].data_bytes = c->data_bytes;
     return raw;
 }
@@ -152,7 +153,7 @@ static void prepare_one(Flow *flow, Flow *part, Cont *c) {
     part->cont.at[to].layout = c->layout;
     part->cont.at[to].from = c->from;
     copy_map(part, source, to);
-    c->data = NULL;
+    c->data = c->unseen = NULL;
     c->data_bytes = 0;
 }
 

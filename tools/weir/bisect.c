@@ -145,10 +145,7 @@ static Flow *with_output(Bisect *b, const Flow *from, const char *name) {
 /* Compiles the flow, runs it, and compares its last output with the reference's value. */
 static bool code_differs(Bisect *b, const Flow *flow, const char *name) {
     Driver d = b->s->driver;
-    PassEnv env = {.machine = &d.machine,
-                   .ops = onnx_ops(),
-                   .math = b->s->options.math,
-                   .convert = b->s->options.convert};
+    PassEnv env = driver_env(&d);
     d.stage = passes_run(b->s->ctx, (Stage){.flow = flow}, &env, NULL);
     d.units = (Units){0};
     Loaded loaded = driver_load(&d);
