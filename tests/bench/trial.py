@@ -99,11 +99,24 @@ def tolerance_of(path):
     return 1e-2 if types & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16} else 1e-4
 
 
+def flat(name, a, b):
+    """Pairs of what sequences and maps hold, by name; a map is compared as its keys and its values."""
+    import numpy as np
+    if isinstance(b, dict):
+        yield f"{name} keys", np.array(sorted(a), object), np.array(sorted(b), object)
+        yield name, np.asarray([a.get(key, np.nan) for key in b]), np.asarray(list(b.values()))
+    elif isinstance(b, list) and isinstance(a, (list, tuple)) and len(a) == len(b):
+        for i, pair in enumerate(zip(a, b)):
+            yield from flat(f"{name}[{i}]", *pair)
+    else:
+        yield name, a, b
+
+
 def compare(names, got, want, tolerance):
     """What is wrong with outputs, and the largest relative difference of floats."""
     import numpy as np
     wrong, worst = [], 0.0
-    for name, a, b in zip(names, got, want):
+    for name, a, b in itertools.chain(*map(flat, names, got, want)):
         if not isinstance(b, np.ndarray) or b.dtype == object:
             if np.asarray(a).tolist() != np.asarray(b).tolist():
                 wrong.append(f'output "{name}" differs')

@@ -8,10 +8,9 @@
 #include "known.h"
 #include "view.h"
 
-#include <string.h>
-
 typedef struct Range {
-    Dim start, step, length; /* all axes; axes that are not sliced: 0, 1, extent */
+    Dim start, step; /* all axes; axes that are not sliced: 0, 1, extent */
+    Dim length;      /* NULL: only run time knows */
 } Range;
 
 typedef struct Bounds {
@@ -62,7 +61,7 @@ static int sign_of(Ctx *ctx, Dim d, const DimEnv *env) {
 
 enum { ALL = 1000000000 }; /* exporters write this or the largest integers for "to the end" */
 
-/* Counted from the end when negative. */
+/* Counted from the end when negative; what may also be 0 is 0 then: (extent + d) * min(1, -d). */
 static bool from_front(Ctx *ctx, Dim *d, Dim extent, const DimEnv *env) {
     int64_t v;
     if (dim_is_const(*d, &v) && (v >= ALL || v <= -ALL)) {
@@ -72,8 +71,11 @@ static bool from_front(Ctx *ctx, Dim *d, Dim extent, const DimEnv *env) {
         return true;
     }
     int sign = sign_of(ctx, *d, env);
-    if (sign < 0) *d = dim_add(ctx, *d, extent);
-    return sign != 0;
+    Dim minus = dim_mulc(ctx, *d, -1), at = dim_add(ctx, *d, extent);
+    if (!sign && !dim_ge0(ctx, minus, env)) return false;
+    if (!sign) *d = dim_mul(ctx, at, dim_min(ctx, dim_const(ctx, 1), minus));
+    if (sign < 0) *d = at;
+    return true;
 }
 
 static bool slice_axis(Infer *in, Dim extent, Dim start, Dim end, Dim step, const DimEnv *env,
@@ -100,24 +102,43 @@ static bool slice_axis(Infer *in, Dim extent, Dim start, Dim end, Dim step, cons
     return true;
 }
 
+static int sliced_axis(const Infer *in, const int64_t *axes, int i, int rank) {
+    int64_t axis = axes ? axes[i] : i;
+    if (axis < -rank || axis >= rank)
+        fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range: it must be in %d..%d",
+             (long long)axis, -rank, rank - 1);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* Bounds that only run time knows: so are the lengths of the axes they are of, or of all. */
+static void unknown_lengths(Infer *in, int rank, Range *range) {
+    const int64_t *axes = NULL;
+    int n = onnx_ints(in, 3, NULL, &axes);
+    if (n == -1) n = onnx_vector_length(in, 1);
+    for (int i = 0; i < n; i++) range[sliced_axis(in, axes, i, rank)].length = NULL;
+    for (int k = 0; n < 0 && k < rank; k++) range[k].length = NULL;
+}
+
 /* False when something only run time knows. */
 static bool slice_ranges(Infer *in, const Type *t, Range *range) {
     Bounds b;
     DimEnv env = infer_env(in);
     Dim one = dim_const(in->ctx, 1);
-    if (!slice_bounds(in, &b)) return false;
+    bool all = true;
     for (int i = 0; i < t->rank; i++) range[i] = (Range){dim_const(in->ctx, 0), one, t->shape[i]};
-    for (int i = 0; i < b.n; i++) {
-        int64_t axis = b.axis ? b.axis[i] : i;
-        if (axis < 0) axis += t->rank;
-        if (axis < 0 || axis >= t->rank)
-            fail(in->ctx, E_ATTRIBUTE, "axis %lld is out of range: it must be in %d..%d",
-                 (long long)(b.axis ? b.axis[i] : i), -t->rank, t->rank - 1);
-        if (!slice_axis(in, t->shape[axis], b.start[i], b.end[i], b.step ? b.step[i] : one, &env,
-                        &range[axis]))
-            return false;
+    if (!slice_bounds(in, &b)) {
+        unknown_lengths(in, t->rank, range);
+        return false;
     }
-    return true;
+    for (int i = 0; i < b.n; i++) {
+        int k = sliced_axis(in, b.axis, i, t->rank);
+        if (slice_axis(in, t->shape[k], b.start[i], b.end[i], b.step ? b.step[i] : one, &env,
+                       &range[k]))
+            continue;
+        range[k].length = NULL;
+        all = false;
+    }
+    return all;
 }
 
 static void carry_slice(Infer *in, const Type *t, const Range *range) {
@@ -135,13 +156,13 @@ static void slice_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Range range[RANK_MAX];
     Dim shape[RANK_MAX];
-    if (slice_ranges(in, t, range)) {
-        for (int i = 0; i < t->rank; i++) shape[i] = range[i].length;
+    bool known = slice_ranges(in, t, range);
+    for (int i = 0; i < t->rank; i++) shape[i] = range[i].length;
+    if (known) {
         infer_set(in, 0, t->dtype, shape, t->rank);
         carry_slice(in, t, range);
         return;
     }
-    memset(shape, 0, sizeof shape);
     int n = -1;
     for (int i = 1; i <= 4; i++)
         if (infer_in(in, i) && onnx_vector_length(in, i) > n) n = onnx_vector_length(in, i);
