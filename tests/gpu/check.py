@@ -189,6 +189,11 @@ class Checks:
     def test_report_names_the_host(self):
         code, text = run(self.weir, "report", ROOT / "tests/ir/11_nonzero_gather.ir", "--target", "cuda")
         expect(code == 0 and "on the GPU, a call: nonzero, 1 of them, whose sizes are read back" in text, text)
+        code, text = run(self.weir, "dump", ROOT / "tests/ir/11_nonzero_gather.ir", "--target", "cuda")
+        expect(code == 0 and text.endswith("\n# on the GPU, a call: nonzero, 1 of them, whose sizes are read back\n"), text)
+        (self.work / "dumped.ir").write_text(text)
+        code, again = run(self.weir, "dump", self.work / "dumped.ir", "--target", "cuda")
+        expect((code, again) == (0, text), again)
         source = self.work / "coupling.ir"
         source.write_text("flow c {\n in p : f32[4,3]\n out q : f32[4,3]\n call c = coupling(p) -> q\n}\n")
         code, text = run(self.weir, "report", source, "--target", "cuda")

@@ -9,6 +9,7 @@
 #include "tools/weir/drawing.h"
 #include "tools/weir/dump.h"
 #include "tools/weir/engine.h"
+#include "tools/weir/host_work.h"
 #include "tools/weir/page.h"
 #include "tools/weir/session.h"
 #include "tools/weir/verbs.h"
@@ -58,6 +59,15 @@ static void dump_all(Session *s) {
     d->rc = put_text(d->output, text_str(&d->out));
 }
 
+/* Of a flow or nests for a GPU also, as comments, where calls run. */
+static void put_stage_text(Dump *d, Session *s) {
+    const Flow *flow = stage_flow(&s->driver.stage);
+    text_put(&d->out, stage_text(s->arena, &s->driver.stage));
+    if (!flow || s->options.target != TARGET_CUDA) return;
+    HostWork work = host_work(s->arena, flow);
+    host_work_text(&d->out, &work, "# ");
+}
+
 static void put_stage(Dump *d, Session *s) {
     if (!strcmp(d->level, "c"))
         put_units(d, s);
@@ -68,7 +78,7 @@ static void put_stage(Dump *d, Session *s) {
     else if (!strcmp(d->format, "json"))
         dump_json(&d->out, &s->driver.stage);
     else
-        text_put(&d->out, stage_text(s->arena, &s->driver.stage));
+        put_stage_text(d, s);
 }
 
 static void dump(Session *s) {

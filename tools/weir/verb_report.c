@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/targets/cuda/target.h"
 #include "tools/weir/dump.h"
+#include "tools/weir/host_work.h"
 #include "tools/weir/movement.h"
 #include "tools/weir/page.h"
 #include "tools/weir/session.h"
@@ -63,73 +63,6 @@ static void put_rows(Report *r, Text *out, const Movements *all) {
             text_printf(out, "%s runs in one thread: %s\n", all->at[k].kernel, all->at[k].serial);
 }
 
-/* ---- calls of a model for a GPU, and what it leaves to the host -------------------------------
- */
-
-typedef struct CallWork {
-    const CallRow *row;
-    bool device;
-    int times;
-} CallWork;
-
-typedef struct HostWork {
-    VEC(CallWork) call;
-    int decisions; /* loops and branches that a value decides, which is read back */
-} HostWork;
-
-static void find_host_work(Arena *arena, const Flow *flow, const Items *items, HostWork *out) {
-    for (int i = 0; i < items->n; i++) {
-        const Item *it = &items->at[i];
-        int k = 0;
-        find_host_work(arena, flow, &it->body, out);
-        find_host_work(arena, flow, &it->other, out);
-        out->decisions += it->kind == ITEM_IF || (it->kind == ITEM_LOOP && it->cond >= 0);
-        if (it->kind != ITEM_CALL) continue;
-        CallWork work = {it->call->row, target_cuda_call(flow, it->call), 0};
-        while (k < out->call.n &&
-               (out->call.at[k].row != work.row || out->call.at[k].device != work.device))
-            k++;
-        if (k == out->call.n) vec_push(arena, &out->call, work);
-        out->call.at[k].times++;
-    }
-}
-
-static void put_host_text(Text *out, const HostWork *work) {
-    for (int i = 0; i < work->call.n; i++) {
-        const CallWork *c = &work->call.at[i];
-        if (c->device)
-            text_printf(out, "on the GPU, a call: %s, %d of them%s\n", c->row->name, c->times,
-                        c->row->ndefine ? ", whose sizes are read back" : "");
-        else
-            text_printf(out, "on the host: %s, %d of them: %s\n", c->row->name, c->times,
-                        c->row->reason);
-    }
-    if (work->decisions)
-        text_printf(out, "on the host: %d loops and branches, whose conditions are read back\n",
-                    work->decisions);
-}
-
-static void put_calls_json(Text *out, const HostWork *work, bool device) {
-    const char *comma = "";
-    for (int i = 0; i < work->call.n; i++) {
-        const CallWork *c = &work->call.at[i];
-        if (c->device != device) continue;
-        text_printf(out, "%s{\"call\": \"%s\", \"count\": %d, \"why\": ", comma, c->row->name,
-                    c->times);
-        text_json(out, c->row->reason);
-        text_put(out, "}");
-        comma = ", ";
-    }
-}
-
-static void put_host_json(Text *out, const HostWork *work) {
-    text_put(out, ",\n  \"on_gpu\": {\"calls\": [");
-    put_calls_json(out, work, true);
-    text_put(out, "]},\n  \"on_host\": {\"calls\": [");
-    put_calls_json(out, work, false);
-    text_printf(out, "], \"decisions\": %d}", work->decisions);
-}
-
 static void put_json(const Report *r, Text *out, const Movements *all, const HostWork *host) {
     Movement total = total_of(r, all);
     text_put(out, "{\"kernels\": [");
@@ -139,7 +72,7 @@ static void put_json(const Report *r, Text *out, const Movements *all, const Hos
     }
     text_put(out, "],\n  \"total\":\n    ");
     movement_json(out, &total);
-    if (host) put_host_json(out, host);
+    if (host) host_work_json(out, host);
     text_put(out, "}\n");
 }
 
@@ -162,7 +95,7 @@ static void report(Session *s) {
     session_sizes(s, &r->sizes);
     HostWork host = {0};
     bool cuda = s->options.target == TARGET_CUDA;
-    if (cuda) find_host_work(s->arena, flow, &flow->body, &host);
+    if (cuda) host = host_work(s->arena, flow);
     Movements all = movements(s->arena, flow, &s->driver.machine, &r->sizes);
     if (!strcmp(r->format, "html"))
         report_page(s, &all, &r->sizes, 0, 0, &out);
@@ -170,7 +103,7 @@ static void report(Session *s) {
         put_json(r, &out, &all, cuda ? &host : NULL);
     else
         put_rows(r, &out, &all);
-    if (!strcmp(r->format, "text")) put_host_text(&out, &host);
+    if (!strcmp(r->format, "text")) host_work_text(&out, &host, "");
     r->rc = put_text(r->output, text_str(&out));
 }
 
