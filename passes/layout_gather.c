@@ -9,8 +9,9 @@
 #include "passes/layout.h"
 
 static const int64_t unknown_extent = 64;
-/* Copying an element, beside a vector that is loaded or stored: both ways through registers. */
-static const double COPY_COST = 2;
+/* Copying an element, beside a vector that is loaded or stored: both ways through registers. A lane
+ * stored apart: each plane's line is fetched, and planes may share a set of the cache. */
+static const double COPY_COST = 2, APART_COST = 4;
 
 /* The index of the operand that dim d is and that no value moves, if elements along it lie apart;
  * or -1. */
@@ -45,6 +46,16 @@ static bool first_of(const Layouts *l, const Map *m, int v, int d) {
     return true;
 }
 
+/* The index of dim d in the result of an element-wise map, where lanes along it lie apart and the
+ * result may go through a copy; or -1. */
+static int turns_result(const Layouts *l, const Map *m, int d) {
+    const Access *to = map_plain_write(m);
+    if (!to || !writes_whole(l->flow, m, to) || l->flow->cont.at[to->cont].layout) return -1;
+    for (int k = 0; k < to->rank - 1; k++)
+        if (access_dim(m, to, k) == d) return k;
+    return -1;
+}
+
 /* What it costs with lanes along dim d if operands that lie apart were copied, the copies too; or
  * -1: there are none. */
 static double copied_cost(const Layouts *l, const Map *m, int d) {
@@ -62,7 +73,11 @@ static double copied_cost(const Layouts *l, const Map *m, int d) {
         cost += elements;
         any = true;
     }
-    return any ? cost : -1;
+    double results = 1;
+    for (int k = 0; k < m->dim.n; k++)
+        if (!map_reduces(m, k)) results *= (double)map_extent(m, k, unknown_extent);
+    return any ? cost + results * (turns_result(l, m, d) >= 0 ? COPY_COST : APART_COST * l->lanes)
+               : -1;
 }
 
 /* The dim to run in lanes, as a recipe says of the map or as it costs least; -1: as it is. */
@@ -91,14 +106,8 @@ static void copy_operands(Layouts *l, int map, int d) {
 
 /* The result, too, has lanes side by side; a copy puts elements where they belong. */
 static void copy_result(Layouts *l, int map, int d) {
-    const Map *m = l->flow->map.at[map];
-    const Access *to = map_plain_write(m);
-    if (!to || !writes_whole(l->flow, m, to) || l->flow->cont.at[to->cont].layout) return;
-    for (int k = 0; k < to->rank - 1; k++)
-        if (access_dim(m, to, k) == d) {
-            layout_result_last(l, map, k);
-            return;
-        }
+    int k = turns_result(l, l->flow->map.at[map], d);
+    if (k >= 0) layout_result_last(l, map, k);
 }
 
 void layout_gathers(Layouts *l) {

@@ -108,6 +108,32 @@ void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t bloc
     if (dim >= 0) line_dim(s->flow, kernel_line(s->flow, kernel, LINE_PARTIAL, pos), m, dim, size);
 }
 
+/* Counts the factors of Val v: those that are fixed but for dim d and move with it, and those that
+ * other reduced dims move. */
+static void count_factors(const Map *m, int v, int d, int *fixed, int *moving) {
+    const Val *val = &m->body.val.at[v];
+    bool product =
+        val->kind == VAL_PRIM && val->prim == P_MUL && val->type == m->write.at[0].combine->type[0];
+    if (val_fixed(m, v, d)) {
+        *fixed += !val_fixed(m, v, -1);
+    } else if (product) {
+        count_factors(m, val->arg[0], d, fixed, moving);
+        count_factors(m, val->arg[1], d, fixed, moving);
+    } else {
+        ++*moving;
+    }
+}
+
+int factor_dim(const Map *m, int group) {
+    for (int d = 0; d < m->dim.n; d++) {
+        int fixed = 0, moving = 0;
+        if (!map_reduces(m, d) || d == group) continue;
+        count_factors(m, m->write.at[0].val[0], d, &fixed, &moving);
+        if (fixed && moving >= 2) return d;
+    }
+    return -1;
+}
+
 /* ---- rows of a tile ------------------------------------------------------------------------- */
 
 int64_t equal_tiles(int64_t extent, int64_t most) {

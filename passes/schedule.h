@@ -25,6 +25,9 @@ void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
 enum { SUM_BLOCK = 128, TILE_SUM_BLOCK = 16 };
 void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block);
 bool sums_in_blocks(const Map *m, int lane, int64_t block); /* would it write a line? */
+/* The reduced dim, not `group`, for each index of which products of two others have one factor, a
+ * scale; or -1. */
+int factor_dim(const Map *m, int group);
 /* Rows of a tile at most; a divisor of the extent if one is near, else nearly equal tiles. */
 enum { ROWS_MOST = 14 };
 int64_t equal_tiles(int64_t extent, int64_t most);

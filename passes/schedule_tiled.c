@@ -15,7 +15,7 @@
 /* Independent operations that keep the units of a core busy: two of them, four cycles. */
 enum { LATENCY_OPERATIONS = 8 };
 /* A block has so many rows at least, where panels of the other operand pass it, and there are so
- * many blocks at least. */
+ * many blocks at least; as many tiles that read a stream. */
 enum { BLOCK_ROWS = 64, BLOCKS_LEAST = 8 };
 static const int64_t unknown_extent = 64;
 /* Rows go along a known dim if there is one; else not along what comes first in an input if there
@@ -32,9 +32,8 @@ typedef struct Tiled {
     int root_of[MAP_DIMS]; /* dim of p -> dim of the root, -1 for reduced and inner dims */
     bool inner[MAP_DIMS];  /* dims of p that the root reads whole at every element: gates */
     int64_t inners;        /* their indices in all */
-    int lane;              /* dim of p */
-    int vectors;
-    int row[2]; /* dims of p, or -1 */
+    int lane, vectors;     /* a dim of p; of a tile */
+    int row[2];            /* dims of p, or -1 */
     int64_t rows[2];
     int group; /* a reduced dim that runs in groups unrolled: an instruction multiplies them, or
                 * they are a word of codes; or -1 */
@@ -224,6 +223,24 @@ static bool choose_matrix(Tiled *t) {
     return t->rows[0] * t->rows[1] >= MATRIX_ROWS_LEAST && map_extent(t->p, t->row[0], 0) > 0;
 }
 
+/* Vectors side by side where each element is read once, or 0: rows would be streams of their own,
+ * in one set of the cache often, and narrow columns of long rows are a line here and there. */
+static int stream_vectors(const Tiled *t) {
+    double tiles = 1, lanes = lanes_of(t->s);
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Access *a = &t->p->body.val.at[v].read;
+        if (t->p->body.val.at[v].kind != VAL_READ) continue;
+        int64_t step = access_stride(t->s->flow, t->p, a, t->lane, lanes_of(t->s));
+        if (step != 1 || access_slides(t->p, a)) return 0;
+    }
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (output_dim(t, d) && d != t->lane) tiles *= (double)map_extent(t->p, d, unknown_extent);
+    double extent = (double)map_extent(t->p, t->lane, 0);
+    int vectors = LATENCY_OPERATIONS;
+    while (vectors > 2 && tiles * extent / (vectors * lanes) < BLOCKS_LEAST) vectors /= 2;
+    return vectors * lanes <= extent ? vectors : 0;
+}
+
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
  * is read so (each channel has its own window), no more rows and vectors are taken than hide an
  * operation's latency: rows of one vector, which share what overlaps, then vectors. Measured for
@@ -244,6 +261,8 @@ static void choose_tile(Tiled *t) {
     if (shared && sums_in_blocks(t->p, t->lane, SUM_BLOCK)) budget = rows_with_totals(t, budget);
     if (shared) budget = rows_with_reads(t, budget);
     int64_t limit = shared ? ROWS_MOST : LATENCY_OPERATIONS;
+    int stream = lane_out && !shared && t->inners == 1 ? stream_vectors(t) : 0;
+    if (stream) vectors = stream, limit = 1;
     int64_t most = lane_out ? (budget > limit ? limit : budget) : 4;
     choose_rows(t, states > 1 || reads_by_value(t->p) ? 1 : most);
     int64_t rows = t->rows[0] * t->rows[1], hiding = (LATENCY_OPERATIONS + rows - 1) / rows;
@@ -463,35 +482,16 @@ static void reduce_line(Tiled *t) {
     line_dim(t->s->flow, line, t->p, t->group, 0);
 }
 
-/* Counts the factors of Val v: those that are fixed but for dim d and move with it, and those that
- * other reduced dims move. */
-static void count_factors(const Tiled *t, int v, int d, int *fixed, int *moving) {
-    const Val *val = &t->p->body.val.at[v];
-    bool product = val->kind == VAL_PRIM && val->prim == P_MUL &&
-                   val->type == t->p->write.at[0].combine->type[0];
-    if (val_fixed(t->p, v, d)) {
-        *fixed += !val_fixed(t->p, v, -1);
-    } else if (product) {
-        count_factors(t, val->arg[0], d, fixed, moving);
-        count_factors(t, val->arg[1], d, fixed, moving);
-    } else {
-        ++*moving;
-    }
-}
-
 /* Where products have a scale for each block beside two factors, it multiplies the blocks' sums,
  * one after the other. Other long sums run in blocks. */
 static void block_lines(Tiled *t) {
     const Combine *c = t->p->write.at[0].combine;
     bool sums = c->simple == P_ADD && dtype_is_float(c->type[0]) && c->nstate == 1;
     if (t->lane < 0 || !output_dim(t, t->lane) || t->s->env->math == MATH_STRICT) sums = false;
-    for (int d = 0; sums && d < t->p->dim.n; d++) {
-        if (!map_reduces(t->p, d) || d == t->group) continue;
-        int fixed = 0, moving = 0, pos = t->at;
-        count_factors(t, t->p->write.at[0].val[0], d, &fixed, &moving);
-        if (!fixed || moving < 2) continue;
-        line_dim(t->s->flow, kernel_line(t->s->flow, t->kernel, LINE_PARTIAL, pos), t->p, d, 1);
-        line_dim(t->s->flow, kernel_line(t->s->flow, t->kernel, LINE_FACTOR, pos), t->p, d, 0);
+    int d = sums ? factor_dim(t->p, t->group) : -1, at = t->at;
+    if (d >= 0) {
+        line_dim(t->s->flow, kernel_line(t->s->flow, t->kernel, LINE_PARTIAL, at), t->p, d, 1);
+        line_dim(t->s->flow, kernel_line(t->s->flow, t->kernel, LINE_FACTOR, at), t->p, d, 0);
         return;
     }
     partial_line(t->s, t->kernel, t->at, t->lane, SUM_BLOCK);
