@@ -331,6 +331,7 @@ static void evaluate(Folding *f, const IntVec *maps) {
     part->body = (Items){0};
     part->require.n = 0;
     IntVec outs = {0};
+    bool *read = NEW_ARRAY(f->arena, bool, part->cont.n + 1); /* the evaluator copies weights */
     for (int i = 0; i < maps->n; i++) {
         Item item = {.kind = ITEM_MAP, .map = maps->at[i], .cond = -1};
         vec_push(f->arena, &part->body, item);
@@ -338,14 +339,16 @@ static void evaluate(Folding *f, const IntVec *maps) {
         for (int w = 0; w < m->write.n; w++)
             for (int k = 0; k < m->write.at[w].n; k++)
                 part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
+        for (int v = 0; v < m->body.val.n; v++)
+            if (m->body.val.at[v].kind == VAL_READ) read[m->body.val.at[v].read.cont] = true;
     }
     for (int c = 0; c < part->cont.n; c++) {
         Cont *cont = &part->cont.at[c];
         bool out = cont->kind == CONT_STATE && f->constant[c];
         if (out) vec_push(f->arena, &outs, c);
-        cont->kind = out                                               ? CONT_OUT
-                     : cont->kind == CONT_IN || cont->kind == CONT_OUT ? CONT_TMP
-                                                                       : cont->kind;
+        cont->kind = out                                                           ? CONT_OUT
+                     : cont->kind == CONT_IN || cont->kind == CONT_OUT || !read[c] ? CONT_TMP
+                                                                                   : cont->kind;
     }
     part->symbol.n = 0;
     Tensor *result = NEW_ARRAY(f->arena, Tensor, outs.n + 1);
