@@ -11,15 +11,59 @@ int64_t map_extent(const Map *map, int dim, int64_t otherwise) {
     return extent_or(map->dim.at[dim].extent, otherwise);
 }
 
-static bool usual_size(void *user, Dim sym, int64_t *value) {
-    (void)user, (void)sym;
-    *value = 224;
+/* ---- usual sizes ---------------------------------------------------------------------------- */
+
+/* What a size that is not known counts as: the side of a picture, a batch of things that have
+ * several dims, a length. */
+enum { USUAL_SIDE = 224, USUAL_BATCH = 4, USUAL_LENGTH = 64 };
+
+/* As dim k of an input says what it counts, or 0: images have two sides behind their channels, or
+ * in front of a few. */
+static int64_t usual_as(const Cont *in, int k) {
+    int64_t last;
+    bool image = in->rank == 4 && dtype_is_float(in->type);
+    bool channels_last = image && dim_is_const(in->shape[3], &last) && last <= 4;
+    if (image && k >= (channels_last ? 1 : 2) && k < (channels_last ? 3 : 4)) return USUAL_SIDE;
+    bool batch = in->rank > 2 || (in->rank == 2 && !dim_is_const(in->shape[1], NULL));
+    return batch && !k ? USUAL_BATCH : 0;
+}
+
+static int64_t usual_symbol(const Flow *flow, Dim sym) {
+    int64_t usual = 0;
+    for (int c = 0; c < flow->cont.n; c++)
+        for (int k = 0; flow->cont.at[c].kind == CONT_IN && k < flow->cont.at[c].rank; k++) {
+            if (!dim_uses(flow->cont.at[c].shape[k], sym)) continue;
+            int64_t as = usual_as(&flow->cont.at[c], k);
+            usual = as > usual ? as : usual;
+        }
+    return usual ? usual : USUAL_LENGTH;
+}
+
+static bool usual_value(void *user, Dim sym, int64_t *value) {
+    const Flow *flow = user;
+    *value = usual_symbol(flow, sym);
+    for (int i = 0; i < flow->symbol.n; i++) {
+        const Symbol *s = &flow->symbol.at[i];
+        if (s->sym != sym) continue;
+        if (*value > s->hi) *value = s->hi;
+        if (*value < s->lo) *value = s->lo;
+    }
     return true;
 }
 
-int64_t map_usual(const Map *map, int dim) {
-    int64_t extent = 1;
-    return dim_eval(map->dim.at[dim].extent, usual_size, NULL, &extent) ? extent : 1;
+/* A difference of sizes that would be negative counts as a length. */
+int64_t map_usual(const Flow *flow, const Map *map, int dim) {
+    int64_t extent;
+    if (dim_is_const(map->dim.at[dim].extent, &extent)) return extent;
+    void *user = (void *)(uintptr_t)flow;
+    bool known = dim_eval(map->dim.at[dim].extent, usual_value, user, &extent);
+    return known && extent > 0 ? extent : USUAL_LENGTH;
+}
+
+double map_usual_volume(const Flow *flow, const Map *map) {
+    double v = 1;
+    for (int d = 0; d < map->dim.n; d++) v *= (double)map_usual(flow, map, d);
+    return v;
 }
 
 double map_volume(const Map *map, int64_t otherwise) {
@@ -52,9 +96,8 @@ static int64_t stored_panel(const Flow *flow, const Map *m, int lane) {
     return 0;
 }
 
-int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
-                   int64_t unknown) {
-    int64_t lanes = machine->vector_bytes / 4, extent = map_extent(m, lane, unknown);
+int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane) {
+    int64_t lanes = machine->vector_bytes / 4, extent = map_usual(flow, m, lane);
     int64_t stored = stored_panel(flow, m, lane) / lanes, chunks = (extent + lanes - 1) / lanes;
     int64_t most = machine->vector_regs < 32 || machine->nmatrix ? 2 : PANEL_VECTORS;
     Contraction r = map_contraction(flow, m);
@@ -234,8 +277,6 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
-static const int64_t unknown_lanes = 64;
-
 /* Lanes that lie apart are put together one by one, which costs more than scalar code's accesses.
  */
 double gather_cost(int lanes) {
@@ -286,11 +327,10 @@ double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool pack
             writes +=
                 reduced ? 8 * lanes : write_cost(flow, map, &map->write.at[w].to[k], dim, lanes);
     for (int d = 0; d < map->dim.n; d++)
-        if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_lanes);
-    int64_t extent = map_extent(map, dim, unknown_lanes);
+        if (!map_reduces(map, d)) results *= (double)map_usual(flow, map, d);
+    int64_t extent = map_usual(flow, map, dim);
     double idle = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
-    return idle *
-           ((reads + map_prims(map) * 0.3) * map_volume(map, unknown_lanes) + writes * results);
+    return idle * ((reads + map_prims(map) * 0.3) * map_usual_volume(flow, map) + writes * results);
 }
 
 /* ---- writers --------------------------------------------------------------------------------- */

@@ -38,8 +38,10 @@ int cont_innermost(const Flow *flow, int cont);
 /* Constant extent, or `otherwise`. */
 int64_t extent_or(Dim extent, int64_t otherwise);
 int64_t map_extent(const Map *map, int dim, int64_t otherwise);
-/* The same of rows or columns of images: symbols count as the size that inputs usually have. */
-int64_t map_usual(const Map *map, int dim);
+/* The extent when inputs have the sizes that such inputs usually have: what costs and choices count
+ * by, never what they rely on. */
+int64_t map_usual(const Flow *flow, const Map *map, int dim);
+double map_usual_volume(const Flow *flow, const Map *map);
 /* Iterations of a map, unknown extents counted as `otherwise`. */
 double map_volume(const Map *map, int64_t otherwise);
 
@@ -69,11 +71,10 @@ enum { WORD_BITS = 32 };
 enum { PANEL_VECTORS = 4 };
 /* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
 int64_t panel_width(const Machine *machine, int64_t extent);
-/* Width of a register tile along a lane dim (of `unknown` indices, if its extent is not constant):
- * that of the panels its weights lie in, if registers have room, else panel_width. Channels that
- * each have their own window lie in panels of one vector, of which a tile may take several. */
-int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
-                   int64_t unknown);
+/* Width of a register tile along a lane dim: that of the panels its weights lie in, if registers
+ * have room, else panel_width. Channels that each have their own window lie in panels of one
+ * vector, of which a tile may take several. */
+int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane);
 
 /* Bytes a second of the level that so many bytes stay in between two uses. */
 double machine_bandwidth(const Machine *machine, double bytes);

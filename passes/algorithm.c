@@ -375,11 +375,12 @@ static void rewrite(Flow *flow, const PassEnv *env, const Map *conv, const Windo
 }
 
 /* As a recipe says, or as it costs least. */
-static int decide_tile_size(const PassEnv *env, const Map *conv, const Window *win) {
+static int decide_tile_size(const PassEnv *env, const Flow *flow, const Map *conv,
+                            const Window *win) {
     static const char *const words[] = {"direct", "tiles2", "tiles4", NULL};
-    int chosen = choose_tile_size(env, conv, win) / 2;
+    int chosen = choose_tile_size(env, flow, conv, win) / 2;
     int m = 2 * recipe_decide(env, "algorithm", conv->name, words, chosen);
-    if (m && !may_tile(conv, win, m))
+    if (m && !may_tile(flow, conv, win, m))
         recipe_refuse(env->recipe, recipe_find(env, "algorithm", conv->name)->line,
                       "the weights of \"%s\" are too many to be transformed when compiling",
                       conv->name);
@@ -395,7 +396,7 @@ static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
         Window win;
         const Map *conv = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
         bool slides = conv && window_of(flow, conv, &win);
-        int m = slides ? decide_tile_size(env, conv, &win) : 1;
+        int m = slides ? decide_tile_size(env, flow, conv, &win) : 1;
         if (m > 1)
             rewrite(flow, env, conv, &win, m, &out);
         else

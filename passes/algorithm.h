@@ -18,8 +18,8 @@ typedef struct Window {
 
 /* algorithm_cost.c: is it one? How large should its tiles be (2 or 4; 1: it stays as it is)? */
 bool window_of(const Flow *flow, const Map *map, Window *win);
-int choose_tile_size(const PassEnv *env, const Map *map, const Window *win);
+int choose_tile_size(const PassEnv *env, const Flow *flow, const Map *map, const Window *win);
 /* May it be of this size: are its weights few enough to be transformed when compiling? */
-bool may_tile(const Map *map, const Window *win, int m);
+bool may_tile(const Flow *flow, const Map *map, const Window *win, int m);
 
 #endif

@@ -16,7 +16,6 @@
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
-static const int64_t large_image = 24; /* rows or columns */
 /* A larger tile must save so much of the time, and a change of algorithm so many seconds. */
 static const double worth = 0.95, least_gain = 2e-6;
 /* Of products and the reading of weights, the shorter goes on beside the longer but for so much. */
@@ -93,9 +92,13 @@ typedef struct Sizes {
     double in, out, groups, images, rows, columns;
 } Sizes;
 
-static Sizes sizes_of(const Map *map, const Window *win) {
-    Sizes z = {
-        1, 1, 1, 1, (double)map_usual(map, win->slide[0]), (double)map_usual(map, win->slide[1])};
+static Sizes sizes_of(const Flow *flow, const Map *map, const Window *win) {
+    Sizes z = {1,
+               1,
+               1,
+               1,
+               (double)map_usual(flow, map, win->slide[0]),
+               (double)map_usual(flow, map, win->slide[1])};
     for (int d = 0; d < map->dim.n; d++) {
         double extent = (double)map_extent(map, d, 1);
         if (win->role[d] == ROLE_K) z.in *= extent;
@@ -134,35 +137,23 @@ static double tiled_seconds(const Machine *machine, const Sizes *z, int m) {
     return move + (waits ? read + multiply * unhidden : multiply + read * unhidden);
 }
 
-bool may_tile(const Map *map, const Window *win, int m) {
-    Sizes z = sizes_of(map, win);
+bool may_tile(const Flow *flow, const Map *map, const Window *win, int m) {
+    Sizes z = sizes_of(flow, map, win);
     double side = m + WINDOW_TAPS - 1;
     return side * side * WINDOW_TAPS * WINDOW_TAPS * z.in * z.out * z.groups <= CONSTANT_VOLUME;
 }
 
-/* An image whose size is not known ends anywhere in a strip: there each tile asks whether it is
- * inside, which small images have no other tiles to make up for. */
-static bool ends_anywhere(const Map *map, const Window *win) {
-    bool small = false, unknown = false;
-    for (int i = 0; i < 2; i++) {
-        unknown |= map_extent(map, win->slide[i], -1) < 0;
-        small |= map_usual(map, win->slide[i]) < large_image;
-    }
-    return small && unknown;
-}
-
 /* Channels that fill no vector stay as they are; and for blocks of threads there is no schedule of
  * tiles in strips. */
-int choose_tile_size(const PassEnv *env, const Map *map, const Window *win) {
+int choose_tile_size(const PassEnv *env, const Flow *flow, const Map *map, const Window *win) {
     const Machine *machine = env->machine;
-    Sizes z = sizes_of(map, win);
+    Sizes z = sizes_of(flow, map, win);
     double lanes = machine->vector_bytes / 4, direct = direct_seconds(env, &z), best = direct;
     int size = 1;
-    if (machine->block_threads || z.in < lanes || z.out < lanes || ends_anywhere(map, win))
-        return 1;
+    if (machine->block_threads || z.in < lanes || z.out < lanes) return 1;
     for (int m = 2; m <= TILE_MOST; m += 2) {
         double s = tiled_seconds(machine, &z, m);
-        if (!may_tile(map, win, m) || s > worth * best || direct - s < least_gain) continue;
+        if (!may_tile(flow, map, win, m) || s > worth * best || direct - s < least_gain) continue;
         best = s, size = m;
     }
     return size;

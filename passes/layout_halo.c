@@ -6,6 +6,9 @@
  * (or what others read with another value) is copied into an enlarged container. */
 #include "passes/layout.h"
 
+/* Bounds that depend on sizes are tried up to this. */
+enum { REACH_MOST = 8 };
+
 typedef struct Halo {
     int cont;
     Bits value;
@@ -18,7 +21,16 @@ static bool is_window(const Map *m) {
     return map_is_reduction(m) || map_straight_line(m);
 }
 
-/* How far a read reaches beyond the box, by dim; false when that is not constant. */
+/* The least number, of a few, that d is at most whatever the sizes are; false: none is proven. */
+static bool few_at_most(Ctx *ctx, Dim d, const DimEnv *env, int64_t *most) {
+    if (!d || dim_is_const(d, most)) return d;
+    for (*most = 0; *most <= REACH_MOST; ++*most)
+        if (dim_le(ctx, d, dim_const(ctx, *most), env)) return true;
+    return false;
+}
+
+/* How far a read reaches beyond the box, by dim; at most so far where that depends on sizes (every
+ * second row of an even number of them, or of an odd one). False when no constant bounds it. */
 static bool reach(Layouts *l, const Map *m, const Access *a, int64_t *low, int64_t *high) {
     Ctx *ctx = l->flow->ctx;
     DimEnv env = map_env(l->arena, l->flow, m);
@@ -28,7 +40,7 @@ static bool reach(Layouts *l, const Map *m, const Access *a, int64_t *low, int64
         Dim above = dim_upper_from(ctx, dim_sub(ctx, a->at[k], dim_addc(ctx, c->shape[k], -1)),
                                    &env, l->flow->symbol.n);
         int64_t lo, hi;
-        if (!below || !above || !dim_is_const(below, &lo) || !dim_is_const(above, &hi))
+        if (!below || !dim_is_const(below, &lo) || !few_at_most(ctx, above, &env, &hi))
             return false;
         low[k] = lo < 0 ? -lo : 0;
         high[k] = hi > 0 ? hi : 0;

@@ -11,7 +11,6 @@
 #include "passes/layout.h"
 
 enum { REUSE = 8 };
-static const int64_t unknown_extent = 64;
 
 /* The dim that runs in lanes: the largest dim only the weights have, else a large batch dim
  * (depthwise). */
@@ -20,9 +19,9 @@ static int lane_dim(const Layouts *l, const Map *m, const Contraction *r) {
     for (int pass = 0; pass < 2 && best < 0; pass++)
         for (int d = 0; d < m->dim.n; d++) {
             if (r->role[d] != (pass ? ROLE_BATCH : ROLE_N)) continue;
-            int64_t extent = map_extent(m, d, unknown_extent);
+            int64_t extent = map_usual(l->flow, m, d);
             if (extent < (pass ? l->lanes : 2)) continue;
-            if (best < 0 || extent > map_extent(m, best, unknown_extent)) best = d;
+            if (best < 0 || extent > map_usual(l->flow, m, best)) best = d;
         }
     return best;
 }
@@ -207,7 +206,7 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane, int6
 
 /* Returns how many lanes panels have, 0 where there are to be none. */
 static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
-    int64_t extent = map_extent(m, lane, unknown_extent);
+    int64_t extent = map_usual(l->flow, m, lane);
     int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
     Val *b = &m->body.val.at[r->b];
     Cont c = l->flow->cont.at[b->read.cont];
@@ -335,8 +334,8 @@ void layout_result_last(Layouts *l, int map, int n) {
 static bool worth_copy(const Layouts *l, const Map *m, const Contraction *r, int lane) {
     double reuse = 1;
     for (int d = 0; d < m->dim.n; d++)
-        if (r->role[d] == ROLE_M) reuse *= (double)map_extent(m, d, unknown_extent);
-    return reuse >= REUSE && map_extent(m, lane, unknown_extent) >= l->lanes / 2;
+        if (r->role[d] == ROLE_M) reuse *= (double)map_usual(l->flow, m, d);
+    return reuse >= REUSE && map_usual(l->flow, m, lane) >= l->lanes / 2;
 }
 
 /* The index of the lane dim, where the operand is to be copied: as a recipe says of the map, or as

@@ -78,6 +78,7 @@ static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tai
     } else {
         Stmt *some = nest_if(lo->nest, into);
         guard_ge0(lo, some, dim_addc(lo->ctx, tail.extent, -1));
+        tail.cap = how->size - 1;
         fn(lo, user, tail, &some->body);
     }
 }
@@ -294,14 +295,29 @@ static void inside_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
     lower_depth(lo, d->depth + 1, span, into);
 }
 
-/* Must a symbolic tail of this root dim run element by element? Yes where some map unrolls it. */
-static bool unrolled(const Lowering *lo, int dim) {
-    const MapPlan *root = &lo->plan[lo->nplan - 1];
-    if (root->unroll[dim]) return true;
-    for (int p = 0; p < lo->nplan - 1; p++)
-        for (int i = 0; i < lo->plan[p].map->dim.n; i++)
-            if (lo->plan[p].unroll[i]) return true;
+/* Does a map in front unroll a dim that its own tiles do not cut? */
+static bool unrolls_whole(const MapPlan *plan) {
+    for (int d = 0; d < plan->map->dim.n; d++) {
+        bool cut = false;
+        for (int k = 0; k < plan->tile.n; k++) cut |= plan->tile.at[k].dim == d;
+        if (plan->unroll[d] && !cut) return true;
+    }
     return false;
+}
+
+/* Must a symbolic tail of the root's tile loop number `depth` run element by element? Yes where
+ * registers hold what the loop cuts last. */
+static bool unrolled(const Lowering *lo, int depth) {
+    const MapPlan *root = &lo->plan[lo->nplan - 1];
+    bool held = root->map->write.at[0].combine;
+    for (int k = depth + 1; k < root->tile.n; k++)
+        if (root->tile.at[k].dim == root->tile.at[depth].dim) return false;
+    for (int p = 0; p < lo->nplan - 1; p++) {
+        if (unrolls_whole(&lo->plan[p])) return true;
+        for (int w = 0; w < lo->plan[p].map->write.n; w++)
+            held |= lo->keep[lo->plan[p].map->write.at[w].to[0].cont] == KEEP_REG;
+    }
+    return held && root->unroll[root->tile.at[depth].dim];
 }
 
 void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
@@ -319,7 +335,7 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     Tiling how = {.name = dim_sym_name(dim->sym), .size = t->size};
     how.tile = depth < lo->nparallel ? lo->parallel[depth] : NULL;
     how.lanes = t->dim == plan->lane_dim ? plan->lanes : 1;
-    how.single = how.lanes == 1 && unrolled(lo, t->dim);
+    how.single = how.lanes == 1 && unrolled(lo, depth);
     Depth next = {depth, root};
     for_tiles(lo, into, &how, root[t->dim], inside_tile, &next);
 }

@@ -213,6 +213,13 @@ static Dim local_lower(Lowering *lo, Dim e, const Dim *sym, const Span *span, in
     return low;
 }
 
+/* Is an index one of the map's dims? Such a box begins where the dim's does, never below 0. */
+static bool is_dim(const Map *m, Dim index) {
+    for (int i = 0; i < m->dim.n; i++)
+        if (m->dim.at[i].sym == index) return true;
+    return false;
+}
+
 /* Where nothing bounds an index over the tile, as one divided by a size that may be 0, all of the
  * container's extent is read. */
 static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, const Val *val) {
@@ -233,7 +240,7 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         Dim end = dim_addc(lo->ctx, lo->flow->cont.at[read->cont].shape[k], -1);
         if (!first || !last || !cap) first = dim_const(lo->ctx, 0), last = cap = end;
         Dim from = first;
-        first = at_least_0(lo, first);
+        if (!is_dim(m, read->at[k])) first = at_least_0(lo, first);
         if (val->has_else) last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
         hull_join(lo, h, k, first, last, from, cap);
     }

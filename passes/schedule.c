@@ -19,7 +19,6 @@
 #include "ir/flow_text.h"
 #include "passes/schedule.h"
 
-static const int64_t unknown_extent = 64;
 enum { CHUNK = 4096, SERIAL_WORK = 16384, STEP = 16 };
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
@@ -30,12 +29,12 @@ int lanes_of(const Scheduling *s) {
 }
 
 /* The same in scalar code. */
-double scalar_cost(const Map *map, int lanes) {
+double scalar_cost(const Flow *flow, const Map *map, int lanes) {
     double reads = 0, results = 1;
     for (int v = 0; v < map->body.val.n; v++) reads += map->body.val.at[v].kind == VAL_READ;
     for (int d = 0; d < map->dim.n; d++)
-        if (!map_reduces(map, d)) results *= (double)map_extent(map, d, unknown_extent);
-    return lanes * ((reads + map_prims(map) * 0.3) * map_volume(map, unknown_extent) + results);
+        if (!map_reduces(map, d)) results *= (double)map_usual(flow, map, d);
+    return lanes * ((reads + map_prims(map) * 0.3) * map_usual_volume(flow, map) + results);
 }
 
 /* Lanes of a reduced dim are folded, and a fold in a nest can only name combines of the table. */
@@ -48,12 +47,12 @@ int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed) {
     int lanes = lanes_of(s), best = -1;
     double best_cost = 0;
     for (int d = 0; d < map->dim.n; d++) {
-        if (!allowed[d] || map->dim.at[d].seq || map_extent(map, d, unknown_extent) < 2) continue;
+        if (!allowed[d] || map->dim.at[d].seq || map_usual(s->flow, map, d) < 2) continue;
         if (!folds(map, d)) continue;
         double cost = lane_cost(s->flow, map, d, lanes, false);
         if (best < 0 || cost < best_cost) best = d, best_cost = cost;
     }
-    return best >= 0 && best_cost < scalar_cost(map, lanes) ? best : -1;
+    return best >= 0 && best_cost < scalar_cost(s->flow, map, lanes) ? best : -1;
 }
 
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim) {
@@ -151,7 +150,7 @@ bool worth_threads(const Scheduling *s, const Kernel *kernel) {
     double work = 0;
     for (int i = 0; i < kernel->map.n; i++) {
         const Map *m = s->flow->map.at[kernel->map.at[i]];
-        work += map_volume(m, unknown_extent) * (1 + m->body.val.n / 8.0);
+        work += map_usual_volume(s->flow, m) * (1 + m->body.val.n / 8.0);
     }
     return work >= SERIAL_WORK;
 }
@@ -233,14 +232,14 @@ static void turn_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int oth
 static void cut_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int other) {
     const Map *map = s->flow->map.at[kernel->map.at[pos]];
     int order[MAP_DIMS], n = storage_order(s, map, order);
-    double inner = map_volume(map, unknown_extent);
+    double inner = map_usual_volume(s->flow, map);
     IntVec cut = {0};
     int64_t size[MAP_DIMS], whole = lanes_of(s);
     for (int i = 0; i < n && inner > CHUNK; i++) {
         int d = order[i];
         int64_t extent = map_extent(map, d, -1);
         if (extent == 0 || extent == 1 || map->dim.at[d].seq) continue;
-        double less = inner / (double)map_extent(map, d, unknown_extent);
+        double less = inner / (double)map_usual(s->flow, map, d);
         int64_t rest = less >= CHUNK ? 1 : (int64_t)(CHUNK / less);
         if (d == lane) rest = (rest + 63) / 64 * 64;
         if (d == other) rest = (rest + whole - 1) / whole * whole;

@@ -17,7 +17,8 @@ typedef struct Scheduling {
 int lanes_of(const Scheduling *s);
 bool read_outside(const Scheduling *s, const Kernel *kernel, int cont);
 bool folds(const Map *map, int dim);
-double scalar_cost(const Map *map, int lanes); /* without lanes; in the unit of lane_cost */
+double scalar_cost(const Flow *flow, const Map *map,
+                   int lanes); /* without lanes; in the unit of lane_cost */
 int choose_lanes(const Scheduling *s, const Map *map, const bool *allowed);
 void vector_line(Scheduling *s, Kernel *kernel, int pos, int dim);
 /* Long sums of floats in blocks of so many terms or a few more: schedule.c. Where sums are weighted

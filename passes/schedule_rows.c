@@ -7,7 +7,6 @@
  * dim are one task, and each lane has a row of its own. */
 #include "passes/schedule.h"
 
-static const int64_t unknown_extent = 64;
 /* CHAINS: operations that wait for nothing of each other, of three or four cycles each. */
 enum { TILE_BYTES = 16384, CHAINS = 4, TASKS_LEAST = 8 };
 
@@ -36,7 +35,7 @@ static bool contracts(const Rows *r, int p) {
     Contraction roles = map_contraction(r->s->flow, map_at(r, p));
     for (int d = 0; roles.is && d < map_at(r, p)->dim.n; d++)
         if ((roles.role[d] == ROLE_M || roles.role[d] == ROLE_N) &&
-            map_extent(map_at(r, p), d, unknown_extent) > 1)
+            map_usual(r->s->flow, map_at(r, p), d) > 1)
             return true;
     return false;
 }
@@ -59,7 +58,7 @@ static double bytes_again(const Rows *r, int p) {
         for (int d = 0; d < m->dim.n; d++) {
             bool uses = access_uses(m, &val->read, d);
             if (uses && d == r->al.at[p][r->block]) bytes = 0;
-            if (uses && !rows_outer(r, p, d)) bytes *= (double)map_extent(m, d, unknown_extent);
+            if (uses && !rows_outer(r, p, d)) bytes *= (double)map_usual(r->s->flow, m, d);
         }
         sum += bytes;
     }
@@ -84,8 +83,7 @@ static int64_t block_rows(Rows *r, int64_t extent) {
         if (!contracts(r, p)) continue;
         again += bytes_again(r, p);
         if (lane < 0 || map_reduces(map_at(r, p), lane)) continue;
-        int64_t vectors =
-            tile_width(machine, r->s->flow, map_at(r, p), lane, unknown_extent) / lanes_of(r->s);
+        int64_t vectors = tile_width(machine, r->s->flow, map_at(r, p), lane) / lanes_of(r->s);
         if ((machine->vector_regs - 2 - vectors) / vectors < hold)
             hold = (machine->vector_regs - 2 - vectors) / vectors;
     }
@@ -99,7 +97,7 @@ static void find_block(Rows *r) {
     r->block = -1;
     r->rows = 1;
     for (int d = 0; d < r->root->dim.n; d++) {
-        int64_t extent = map_extent(r->root, d, unknown_extent);
+        int64_t extent = map_usual(r->s->flow, r->root, d);
         bool shares = r->outer[d] && extent > 1, any = false;
         for (int p = 0; p < r->kernel->map.n; p++) {
             if (!contracts(r, p)) continue;
@@ -110,7 +108,7 @@ static void find_block(Rows *r) {
         }
         if (any && shares) r->block = d;
     }
-    if (r->block >= 0) r->rows = block_rows(r, map_extent(r->root, r->block, unknown_extent));
+    if (r->block >= 0) r->rows = block_rows(r, map_usual(r->s->flow, r->root, r->block));
 }
 
 static bool any_contracts(const Rows *r) {
@@ -125,7 +123,7 @@ static double lanes_cost(Rows *r, int d) {
     int lanes = lanes_of(r->s);
     for (int p = 0; p < r->kernel->map.n; p++) {
         int lane = d < 0 ? inner_lane(r, p) : r->al.at[p][d];
-        sum += lane < 0 ? scalar_cost(map_at(r, p), lanes)
+        sum += lane < 0 ? scalar_cost(r->s->flow, map_at(r, p), lanes)
                         : lane_cost(r->s->flow, map_at(r, p), lane, lanes, false);
     }
     return sum;
@@ -134,10 +132,10 @@ static double lanes_cost(Rows *r, int d) {
 /* Vectors of a block of columns: as many chains as hide one another, fewer where that would leave
  * too few tasks. */
 static int64_t block_columns(const Rows *r) {
-    int64_t lanes = lanes_of(r->s), extent = map_extent(r->root, r->block, unknown_extent);
+    int64_t lanes = lanes_of(r->s), extent = map_usual(r->s->flow, r->root, r->block);
     double others = 1;
     for (int d = 0; d < r->root->dim.n; d++)
-        if (r->outer[d] && d != r->block) others *= (double)map_extent(r->root, d, unknown_extent);
+        if (r->outer[d] && d != r->block) others *= (double)map_usual(r->s->flow, r->root, d);
     int64_t most = CHAINS;
     while (most > 1 && others * (double)extent / (double)(most * lanes) < CHAINS) most /= 2;
     return extent < most * lanes ? extent : most * lanes;
@@ -150,7 +148,7 @@ static bool has_columns(Rows *r, int d) {
     const MapDim *dim = &r->root->dim.at[d];
     DimEnv env = flow_env(flow->arena, flow);
     Dim most = dim_const(flow->ctx, CHAINS * lanes_of(r->s));
-    return r->outer[d] && !dim->seq && map_extent(r->root, d, unknown_extent) > 1 &&
+    return r->outer[d] && !dim->seq && map_usual(r->s->flow, r->root, d) > 1 &&
            (dim_is_const(dim->extent, NULL) || !dim_le(flow->ctx, dim->extent, most, &env));
 }
 
@@ -255,7 +253,7 @@ static void contraction_lines(Rows *r, int p, int lane) {
         if (row >= 0) line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, p), m, row, 0);
         return;
     }
-    int64_t width = tile_width(r->s->env->machine, flow, m, lane, 2 * lanes_of(r->s));
+    int64_t width = tile_width(r->s->env->machine, flow, m, lane);
     if (map_extent(m, lane, INT64_MAX) > width)
         line_dim(flow, kernel_line(flow, r->kernel, LINE_TILE, p), m, lane, width);
     Line *unroll = kernel_line(flow, r->kernel, LINE_UNROLL, p);

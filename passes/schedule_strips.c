@@ -11,7 +11,6 @@
 #include "passes/schedule.h"
 
 enum { STRIP_MAPS = 4, WAYS = 12, MOST_ROWS = 14 };
-static const int64_t unknown_extent = 64;
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
 
 typedef struct StripsPlan {
@@ -90,14 +89,14 @@ static bool recognize(StripsPlan *p) {
 static void measure(StripsPlan *p) {
     p->elements = p->in = p->out = p->images = 1;
     for (int d = 0; d < p->map[1]->dim.n; d++) {
-        double extent = (double)map_extent(p->map[1], d, unknown_extent);
+        double extent = (double)map_usual(p->s->flow, p->map[1], d);
         if (d == p->row[0] || d == p->row[1]) continue;
         if (p->roles.role[d] == ROLE_BATCH) p->elements *= extent;
         if (p->roles.role[d] == ROLE_K) p->in *= extent;
         if (p->roles.role[d] == ROLE_N) p->out *= extent;
         if (p->roles.role[d] == ROLE_M) p->images *= extent;
     }
-    for (int i = 0; i < 2; i++) p->tiles[i] = map_usual(p->map[1], p->row[i]);
+    for (int i = 0; i < 2; i++) p->tiles[i] = map_usual(p->s->flow, p->map[1], p->row[i]);
 }
 
 static int64_t parts_of(int64_t extent, int64_t size) {
@@ -122,8 +121,7 @@ static int64_t at_most(int64_t extent, int64_t most) {
  * short. */
 static void register_rows(const StripsPlan *p, int64_t rows, int64_t columns, int64_t *tile) {
     const Machine *m = p->s->env->machine;
-    int64_t vectors =
-        tile_width(m, p->s->flow, p->map[1], p->lane, unknown_extent) / lanes_of(p->s);
+    int64_t vectors = tile_width(m, p->s->flow, p->map[1], p->lane) / lanes_of(p->s);
     int64_t most = (m->vector_regs - 2 - vectors) / vectors;
     if (most > MOST_ROWS) most = MOST_ROWS;
     tile[1] = at_most(columns, most);
@@ -197,7 +195,7 @@ static void tile_line(StripsPlan *p, LineKind kind, int pos) {
 /* The products: element by element, panels, rows. */
 static void product_lines(StripsPlan *p) {
     const Map *m = p->map[1];
-    int64_t width = tile_width(p->s->env->machine, p->s->flow, m, p->lane, unknown_extent), row[2];
+    int64_t width = tile_width(p->s->env->machine, p->s->flow, m, p->lane), row[2];
     register_rows(p, p->strip[0], p->strip[1], row);
     Line *tile = kernel_line(p->s->flow, p->kernel, LINE_TILE, 1);
     for (int d = 0; d < m->dim.n; d++)

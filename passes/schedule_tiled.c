@@ -17,7 +17,6 @@ enum { LATENCY_OPERATIONS = 8 };
 /* A block has so many rows at least, where panels of the other operand pass it, and there are so
  * many blocks at least; as many tiles that read a stream. */
 enum { BLOCK_ROWS = 64, BLOCKS_LEAST = 8 };
-static const int64_t unknown_extent = 64;
 /* Rows go along a known dim if there is one; else not along what comes first in an input if there
  * is another: a batch is often 1. */
 static const int64_t unknown_row = 5, unknown_batch = 4;
@@ -71,7 +70,7 @@ static int choose_lane(const Tiled *t) {
     int lanes = lanes_of(t->s), best = -1;
     double best_cost = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
-        if (map_extent(t->p, d, unknown_extent) < 2 || t->p->dim.at[d].seq || t->inner[d]) continue;
+        if (map_usual(t->s->flow, t->p, d) < 2 || t->p->dim.at[d].seq || t->inner[d]) continue;
         if (!folds(t->p, d)) continue;
         double cost = lane_cost(t->s->flow, t->p, d, lanes, false);
         if (t->p != t->root && output_dim(t, d))
@@ -173,13 +172,13 @@ static void choose_rows(Tiled *t, int64_t most) {
     t->row[1] = -1;
     t->rows[0] = t->rows[1] = 1;
     if (t->row[0] < 0) return;
-    int64_t extent = map_extent(t->p, t->row[0], unknown_extent);
+    int64_t extent = map_usual(t->s->flow, t->p, t->row[0]);
     if (map_extent(t->p, t->row[0], -1) < 0 && most > 8) most = 8;
     t->rows[0] = equal_tiles(extent, most);
     if (t->rows[0] < extent || most / t->rows[0] < 2) return;
     t->row[1] = choose_row(t, t->row[0]);
     if (t->row[1] >= 0)
-        t->rows[1] = equal_tiles(map_extent(t->p, t->row[1], unknown_extent), most / t->rows[0]);
+        t->rows[1] = equal_tiles(map_usual(t->s->flow, t->p, t->row[1]), most / t->rows[0]);
 }
 
 /* Where long sums run in blocks, each accumulator has a total besides. Half of the rows, with both
@@ -217,7 +216,7 @@ static bool choose_matrix(Tiled *t) {
     if (t->row[0] < 0) return false;
     if (t->row[1] >= 0 && !rows_in_line(t, &t->p->body.val.at[t->operand].read)) {
         bool fits = t->rows[0] <= t->matrix->rows && t->rows[1] > 1;
-        t->rows[1] = fits ? equal_tiles(map_extent(t->p, t->row[1], unknown_extent), 2) : 1;
+        t->rows[1] = fits ? equal_tiles(map_usual(t->s->flow, t->p, t->row[1]), 2) : 1;
     }
     if (t->rows[1] == 1) t->row[1] = -1;
     return t->rows[0] * t->rows[1] >= MATRIX_ROWS_LEAST && map_extent(t->p, t->row[0], 0) > 0;
@@ -234,7 +233,7 @@ static int stream_vectors(const Tiled *t) {
         if (step != 1 || access_slides(t->p, a)) return 0;
     }
     for (int d = 0; d < t->p->dim.n; d++)
-        if (output_dim(t, d) && d != t->lane) tiles *= (double)map_extent(t->p, d, unknown_extent);
+        if (output_dim(t, d) && d != t->lane) tiles *= (double)map_usual(t->s->flow, t->p, d);
     double extent = (double)map_extent(t->p, t->lane, 0);
     int vectors = LATENCY_OPERATIONS;
     while (vectors > 2 && tiles * extent / (vectors * lanes) < BLOCKS_LEAST) vectors /= 2;
@@ -250,7 +249,7 @@ static void choose_tile(Tiled *t) {
     int lanes = lanes_of(t->s), regs = m->vector_regs, vectors = 1;
     int states = t->p->write.at[0].combine->nstate;
     bool lane_out = t->lane >= 0 && output_dim(t, t->lane);
-    if (lane_out) vectors = (int)tile_width(m, t->s->flow, t->p, t->lane, 2 * lanes) / lanes;
+    if (lane_out) vectors = (int)tile_width(m, t->s->flow, t->p, t->lane) / lanes;
     t->vectors = vectors;
     if (choose_matrix(t)) return;
     t->matrix = NULL;
@@ -275,7 +274,7 @@ static void choose_tile(Tiled *t) {
 static double read_bytes(const Tiled *t, const Access *read) {
     double bytes = 4;
     for (int d = 0; d < t->p->dim.n; d++)
-        if (access_uses(t->p, read, d)) bytes *= (double)map_extent(t->p, d, unknown_extent);
+        if (access_uses(t->p, read, d)) bytes *= (double)map_usual(t->s->flow, t->p, d);
     return bytes;
 }
 
@@ -377,10 +376,10 @@ static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) 
         if (read_bytes(t, &val->read) > bytes) bytes = read_bytes(t, &val->read);
     }
     if (bytes < BLOCKS_LEAST * room) return false;
-    for (int i = 1; i < n; i++) rows *= (double)map_extent(t->p, order[i], unknown_extent);
+    for (int i = 1; i < n; i++) rows *= (double)map_usual(t->s->flow, t->p, order[i]);
     double left = room * rows / bytes < BLOCK_ROWS ? BLOCK_ROWS : room * rows / bytes;
     for (int i = n - 1; i > 0; i--) {
-        int64_t extent = map_extent(t->p, order[i], unknown_extent), step = tile_size(t, order[i]);
+        int64_t extent = map_usual(t->s->flow, t->p, order[i]), step = tile_size(t, order[i]);
         int64_t parts = (int64_t)ceil((double)extent / left), size = (extent + parts - 1) / parts;
         block[order[i]] = (size + step - 1) / step * step;
         left = left < (double)size ? 1 : left / (double)size;
@@ -456,7 +455,7 @@ static int blocked_dim(const Tiled *t, int64_t size) {
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         for (int d = 0; val->kind == VAL_READ && d < t->p->dim.n; d++)
-            if (map_reduces(t->p, d) && map_extent(t->p, d, unknown_extent) > size &&
+            if (map_reduces(t->p, d) && map_usual(t->s->flow, t->p, d) > size &&
                 access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
                 access_stride(t->s->flow, t->p, &val->read, d, size) != INT64_MAX)
                 return d;
@@ -546,7 +545,7 @@ static void strip_lines(Tiled *t, int pos) {
  * sums go to a small tile, and the root's lanes run along its rows. */
 static bool turns(const Tiled *t) {
     if (t->p == t->root || t->lane < 0 || !output_dim(t, t->lane) || t->row[0] < 0) return false;
-    if (t->inners > 1 || t->root->write.n != 1 || map_extent(t->p, t->row[0], -1) < 0) return false;
+    if (t->inners > 1 || t->root->write.n != 1) return false;
     const Flow *flow = t->s->flow;
     int lanes = lanes_of(t->s), lane = t->root_of[t->lane], row = t->root_of[t->row[0]];
     const Access *to = &t->root->write.at[0].to[0];
