@@ -25,13 +25,8 @@ from engines import ROOT, OnnxRuntime, Weir, compile_model, geomean, take_turns,
 
 LIMIT = 1.5  # a case that is slower than so many times ONNX Runtime wants a reason
 SLOT = 0.05  # seconds of an engine's turn: threads woken on one core need some of it to spread
-SERIAL = "a call into the runtime: one thread"
 REASONS = {  # case -> why it is slower than LIMIT says
-    "RoiAlign": "four taps a sample are read lane by lane, with indices of 64 bits",
-    "MaxUnpool": "a scatter in one thread (half of its time), and its operands are copied to flat ones in front of it",
-    "TopK 100 of 8400": SERIAL, "CumSum first": "each vector of a step waits for that of the step before, through memory",
-    "Softmax 50257": "a row's maximum or sum is one chain of dependent operations; one row, one thread",
-    "MaxPool 3x3 stride 2": "the margin is made in front of each strip",
+    "MaxPool 3x3 stride 2": "nine taps a result, each sifted from two vectors; columns first would be six of whole vectors",
 }
 
 
