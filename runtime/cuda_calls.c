@@ -384,7 +384,7 @@ static void add_coordinate(weir_frame *f, const weir_call *c, const Updates *u, 
 
 /* Each update writes `row` elements. */
 static void put_updates(weir_frame *f, const weir_call *c, Updates *u, int64_t row, int64_t how) {
-    const weir_tensor *data = &c->in[0];
+    const weir_tensor *data = &c->out[0];
     Slices s = row_of(u->place, WEIR_U64, u->n);
     sort(f, &s, 1, u->n, &u->pairs);
     RUN(WEIR_TOOL_SCATTER, u->n * row, word(c->out[0].data), word(u->pairs.now), (uint64_t)u->n,
@@ -392,11 +392,17 @@ static void put_updates(weir_frame *f, const weir_call *c, Updates *u, int64_t r
         (uint64_t)weir_bits(data->dtype));
 }
 
-/* The data are copied; room for n updates, or none (`at` NULL): there is nothing to write. */
+/* The data are copied, or zeros without any; room for n updates, or none (`at` NULL): there is
+ * nothing to write. */
 static Room begin_scatter(weir_frame *f, weir_call *c, int64_t n) {
-    const weir_tensor *data = &c->in[0];
-    int64_t bytes = cuda_tensor_bytes(data);
-    weir_device_copy(f, c->out[0].data, data->data, bytes);
+    const weir_tensor *to = &c->out[0];
+    const CudaState *d = f->instance->device;
+    int64_t bytes = cuda_tensor_bytes(to);
+    if (c->in[0].data)
+        weir_device_copy(f, to->data, c->in[0].data, bytes);
+    else if (bytes && !f->status)
+        cuda_note(f, d->shared->cu.fill(cuda_address(to->data), 0, (size_t)bytes, d->on),
+                  "clearing", NULL);
     return n && bytes ? room_of(f, c, updates_scratch(n)) : (Room){0};
 }
 
@@ -405,12 +411,14 @@ int64_t weir_device_scatter_elements_scratch(const weir_call *c) {
 }
 
 void weir_device_scatter_elements(weir_frame *f, weir_call *c, int32_t self) {
-    const weir_tensor *data = &c->in[0], *at = &c->in[1];
+    const weir_tensor *data = &c->out[0], *at = &c->in[1];
     int64_t n = weir_tensor_count(at), stride = n, step = weir_tensor_count(data);
+    int row = c->attr[0] < 0; /* all tensors are one */
     Room r = begin_scatter(f, c, n);
     Updates u = updates_in(n, &r);
     if (!r.at) return;
-    for (int d = 0; d < data->rank; d++) {
+    if (row) add_coordinate(f, c, &u, (Coordinate){1, 0, 1, 1, step, 1}, 0, self);
+    for (int d = 0; !row && d < data->rank; d++) {
         stride /= at->dims[d];
         step /= data->dims[d];
         Coordinate k = {d == c->attr[0], 0, stride, at->dims[d], data->dims[d], step};

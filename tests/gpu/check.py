@@ -106,7 +106,8 @@ class Checks:
             code, text = run(self.weir, "run", HERE / "calls.ir", "--target", "cuda", "--random", "2", "--output-dir", out[early],
                              env={**self.fake, "WEIR_CUDA_FOLLOW": early, "WEIR_FAKE_LOG": str(log)})
             expect(code == 0, text)
-            expect([line.endswith(" early") for line in log.read_text().splitlines()] == [early == "1"] * 70, log.read_text())
+            lines = log.read_text().splitlines()
+            expect(len(lines) > 60 and all(line.endswith(" early") == (early == "1") for line in lines), lines)
         for file in out["0"].iterdir():
             expect(file.read_bytes() == (out["1"] / file.name).read_bytes(), f"{file.name} differs")
 
