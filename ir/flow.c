@@ -48,15 +48,20 @@ static void take_names(const Flow *flow, TakenNames *taken, int n,
                        const char *(*name_of)(const Flow *flow, int i)) {
     if (!taken->at || taken->n > n) *taken = (TakenNames){table_new(flow->arena), 0};
     for (; taken->n < n; taken->n++)
-        table_put(taken->at, name_of(flow, taken->n), (void *)(intptr_t)1);
+        if (!table_get(taken->at, name_of(flow, taken->n)))
+            table_put(taken->at, name_of(flow, taken->n), (void *)(intptr_t)1);
 }
 
-/* The suffix starts at the count: names that repeat a thousand times stay cheap to tell apart. */
+/* The suffix counts how often a name was asked for: what else there is changes no name, so that
+ * recipes hold when one of their decisions is another. */
 static const char *name_unique(const Flow *flow, TakenNames *taken, const char *name, int n,
                                const char *(*name_of)(const Flow *flow, int i)) {
-    const char *unique = intern(flow->ctx, name);
+    const char *first = intern(flow->ctx, name), *unique = first;
     take_names(flow, taken, n, name_of);
-    for (; table_get(taken->at, unique); n++) unique = internf(flow->ctx, "%s_%d", name, n);
+    intptr_t next = (intptr_t)table_get(taken->at, first);
+    for (; table_get(taken->at, unique); next++)
+        unique = internf(flow->ctx, "%s_%d", name, (int)next);
+    if (unique != first) table_put(taken->at, first, (void *)next);
     return unique;
 }
 

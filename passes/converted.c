@@ -7,7 +7,7 @@ int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items
     for (int i = 0; i < c->done.n; i++)
         if (c->done.at[i].from == cont && c->done.at[i].home == home) return c->done.at[i].to;
     const Cont x = flow->cont.at[cont];
-    const char *name = internf(flow->ctx, "%s.%s.%d", x.name, dtype_name(type), flow->cont.n);
+    const char *name = internf(flow->ctx, "%s.%s", x.name, dtype_name(type));
     int to = flow_cont(flow, name, CONT_TMP, type, x.shape, x.rank);
     Map *m = flow_map(flow, into, name, x.from);
     Dim at[RANK_MAX];

@@ -102,6 +102,16 @@ static bool same_weights(const Cont *a, const Cont *b) {
     return same && same_layout(a->layout, b->layout);
 }
 
+/* By the width of the panels, so that other copies keep their names when one gets another width. */
+static const char *panels_name(const Flow *flow, const char *weights, const Cont *like) {
+    int64_t width = like->layout ? extent_or(like->layout->box[like->layout->rank - 1], 1) : 1;
+    const char *first = internf(flow->ctx, "%s.panels%lld", weights, (long long)width);
+    const char *name = first;
+    for (int i = 0, n = 1; i < flow->cont.n; i++)
+        if (flow->cont.at[i].name == name) name = internf(flow->ctx, "%s_%d", first, n++), i = -1;
+    return name;
+}
+
 int layout_weights(Layouts *l, int cont, const Cont *like) {
     Cont *c = &l->flow->cont.at[cont];
     bool alone = !l->held[cont] && !c->layout;
@@ -116,7 +126,7 @@ int layout_weights(Layouts *l, int cont, const Cont *like) {
         if (same_weights(&l->flow->cont.at[i], like)) return i;
     Cont copy = *like;
     if (!copy.from) copy.from = c->name;
-    copy.name = internf(l->flow->ctx, "%s.panels%d", c->name, l->flow->cont.n);
+    copy.name = panels_name(l->flow, c->name, like);
     vec_push(l->flow->arena, &l->flow->cont, copy);
     return l->flow->cont.n - 1;
 }
@@ -288,7 +298,7 @@ static int turned_copy(Layouts *l, int cont, int n, bool back, Items *made) {
     Flow *flow = l->flow;
     const Cont c = flow->cont.at[cont];
     Dim shape[RANK_MAX], dim[RANK_MAX], at[RANK_MAX];
-    const char *name = internf(flow->ctx, "%s.lanes%d", c.name, flow->cont.n);
+    const char *name = internf(flow->ctx, "%s.lanes", c.name);
     put_last(c.shape, c.rank, n, shape);
     int to = flow_cont(flow, name, CONT_TMP, c.type, shape, c.rank);
     Map *copy = flow_map(flow, made, name, c.from);

@@ -133,7 +133,7 @@ static void divide_behind(Editing *e, Map *m, const Quotient *q, Items *into) {
         subst[n] = (DimSubst){at[n], own[n]};
         n++;
     }
-    const char *name = internf(flow->ctx, "%s.sums%d", m->name, flow->cont.n);
+    const char *name = internf(flow->ctx, "%s.sums", m->name);
     *sums = (Access){flow_cont(flow, name, CONT_TMP, F32, shape, n), n, at};
     m->write.at[0].to = sums;
     m->body.val.at[q->read].read = (Access){q->e->read.cont, q->e->read.rank, terms};

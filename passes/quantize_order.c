@@ -78,8 +78,8 @@ static void order_codes(Quantizing *q, int map, const Decoded *d) {
     bool greatest = m->write.at[0].combine->simple == P_MAX;
     const Combine *combine = combine_get(flow->ctx, greatest ? "max" : "min", type);
     const Cont c = flow->cont.at[to.cont];
-    int codes = flow_cont(flow, internf(flow->ctx, "%s.codes%d", c.name, flow->cont.n), CONT_TMP,
-                          type, c.shape, c.rank);
+    int codes =
+        flow_cont(flow, internf(flow->ctx, "%s.codes", c.name), CONT_TMP, type, c.shape, c.rank);
     Items after = {0};
     Over o;
     map_over_access(q, m, &to, internf(flow->ctx, "%s.scale", m->name), &after, &o);

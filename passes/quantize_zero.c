@@ -90,8 +90,7 @@ static int recode(Quantizing *q, int map, int cont, DType to) {
     Flow *flow = q->c.flow;
     const Cont c = flow->cont.at[cont];
     const char *name = internf(flow->ctx, "%s.%s", c.name, dtype_name(to));
-    int out = flow_cont(flow, internf(flow->ctx, "%s.%d", name, flow->cont.n), CONT_TMP, to,
-                        c.shape, c.rank);
+    int out = flow_cont(flow, name, CONT_TMP, to, c.shape, c.rank);
     flow->cont.at[out].from = c.from;
     Items made = {0};
     Map *m = flow_map(flow, &made, name, c.from);
@@ -140,8 +139,8 @@ static int sum_codes(Split *s, int read, const char *what, Items *made, Dim *ind
         if (map_reduces(m, d)) continue;
         index[*rank] = dim->sym, shape[*rank] = dim->extent, at[(*rank)++] = mine;
     }
-    int to = flow_cont(flow, internf(flow->ctx, "%s.%s%d", m->name, what, flow->cont.n), CONT_TMP,
-                       I32, shape, *rank);
+    int to =
+        flow_cont(flow, internf(flow->ctx, "%s.%s", m->name, what), CONT_TMP, I32, shape, *rank);
     int *map = NEW_ARRAY(flow->arena, int, m->body.val.n + 1);
     body_inline(&sum->body, &m->body, subst, n, NULL, NULL, NULL, map);
     int root = body_cvt(&sum->body, I32, map[read]);
@@ -184,8 +183,8 @@ static void split(Split *s) {
     int rb = 0, ra = 0, sum_b = -1, sum_a = -1;
     if (s->a.zero >= 0) sum_b = sum_codes(s, s->b.code, "sums", &before, ib, &rb);
     if (s->b.zero >= 0) sum_a = sum_codes(s, s->a.code, "sums", &before, ia, &ra);
-    int product = flow_cont(flow, internf(flow->ctx, "%s.codes%d", c.name, flow->cont.n), CONT_TMP,
-                            I32, c.shape, c.rank);
+    int product =
+        flow_cont(flow, internf(flow->ctx, "%s.codes", c.name), CONT_TMP, I32, c.shape, c.rank);
     Over o;
     map_over_access(s->q, m, &to, internf(flow->ctx, "%s.zero", m->name), &after, &o);
     Body *b = &o.map->body;

@@ -67,8 +67,8 @@ static void split_reduction(Flow *flow, Map *m, int keep, Items *into) {
     Dim shape[RANK_MAX], *at = NEW_ARRAY(flow->arena, Dim, to.rank + 1);
     shape[0] = m->dim.at[keep].extent, at[0] = m->dim.at[keep].sym;
     for (int k = 0; k < to.rank; k++) shape[k + 1] = c->shape[k], at[k + 1] = to.at[k];
-    int partial = flow_cont(flow, internf(flow->ctx, "%s.part%d", c->name, flow->cont.n), CONT_TMP,
-                            c->type, shape, to.rank + 1);
+    int partial = flow_cont(flow, internf(flow->ctx, "%s.part", c->name), CONT_TMP, c->type, shape,
+                            to.rank + 1);
     add_second(flow, m, keep, &to, partial, into);
     Access *part = NEW(flow->arena, Access);
     *part = (Access){partial, to.rank + 1, at};
@@ -169,8 +169,8 @@ static void split_window(Flow *flow, const Map *m, const Slide *s, Items *into) 
         shape[rank] = extent, partial[rank] = mine;
         index[rank++] = slides ? from.at[s->at] : dim->sym;
     }
-    int cont = flow_cont(flow, internf(flow->ctx, "%s.rows%d", m->name, flow->cont.n), CONT_TMP,
-                         w.combine->type[0], shape, rank);
+    int cont = flow_cont(flow, internf(flow->ctx, "%s.rows", m->name), CONT_TMP, w.combine->type[0],
+                         shape, rank);
     Dim row[RANK_MAX];
     for (int k = 0; k < from.rank; k++) row[k] = k == s->at ? m->dim.at[s->row].sym : from.at[k];
     Access rows = {from.cont, from.rank, row};

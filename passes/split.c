@@ -232,7 +232,7 @@ static void split_map(Splitting *s, Map *m, int d, int parts, Items *into) {
         subst[i] = (DimSubst){m->dim.at[dims[i]].sym, own[i + 1]};
     }
     own[0] = map_dim(flow, sum, "part", count);
-    const char *name = internf(ctx, "%s.part%d", m->name, flow->cont.n);
+    const char *name = internf(ctx, "%s.part", m->name);
     int cont = flow_cont(flow, name, CONT_TMP, combine->type[0], shape, n + 1);
     for (int k = 0; k < to.rank; k++) at[k] = dim_subst(ctx, to.at[k], subst, n);
     map_write(flow, sum, to.cont, at, map_read(flow, sum, cont, own), combine);

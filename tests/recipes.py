@@ -111,7 +111,7 @@ def test_lanes(weir):
     model = weir.write("mm.onnx", wire.model(wire.graph(nodes, [wire.value_info("x", [64, 32]), wire.value_info("z", [48, 32])],
                                                         [wire.value_info("y", [64, 48])])))
     flow = weir("dump", model, "--after=place", "--save-recipe=saved", *CPU).out
-    assert "layout mm.lanes copied" in (weir.folder / "saved").read_text() and re.search(r"map z\.lanes\d+ ", flow), flow
+    assert "layout mm.lanes copied" in (weir.folder / "saved").read_text() and re.search(r"map z\.lanes ", flow), flow
     (weir.folder / "strided").write_text("layout mm.lanes strided\n")
     assert "lanes" not in weir("dump", model, "--after=place", "--recipe=strided", *CPU).out
     weir("check", model, "--recipe=strided", *CPU)

@@ -86,9 +86,12 @@ const KERNELS = new Map(DATA.kernels.map(k => [k.kernel, k]));
 // Of one run, where --profile measured it; an operator's are those of all kernels that it has a part in.
 const TIME = d3.sum(DATA.kernels, k => k.ms || 0);
 const timeAt = n => d3.sum([...family(thingOf(n)).all].filter(t => t.startsWith("kernel ")), t => (KERNELS.get(t.slice(7)) || {}).ms || 0) * Math.max(1, n.times);
-const kernelOfMap = new Map(), opOfSource = new Map(), mapsOfSource = new Map();
+const OPERATORS = new Set(), kernelOfMap = new Map(), opOfSource = new Map(), mapsOfSource = new Map();
 if (FINAL.flow)
   for (const [kernel, maps] of indexOf(FINAL.flow).maps) for (const m of maps) kernelOfMap.set(m, kernel);
+// A map that the compiler made to copy a value says the value's name, which is also that of the operator that makes it.
+for (const stage of DATA.stages.filter(s => s.level === "graph"))
+  for (const thing of indexOf(stage).at.keys()) OPERATORS.add(thing.slice(3));
 for (const stage of DATA.stages.filter(s => s.level === "graph"))
   for (const [source, op] of indexOf(stage).from) opOfSource.set(source, op);
 if (FINAL.flow)
@@ -111,7 +114,7 @@ function family(thing) {
   if (kind === "op")
     for (const [source, op] of opOfSource)
       if (op === name) { sources.add(source); for (const m of mapsOfSource.get(source) || []) { all.add(m); const k = kernelOfMap.get(m.slice(4)); if (k) { all.add("kernel " + k); all.add("nest " + k); } } }
-  for (const s of sources) if (opOfSource.has(s)) all.add("op " + opOfSource.get(s));
+  for (const s of sources) for (const op of [opOfSource.get(s), s]) if (OPERATORS.has(op)) all.add("op " + op);
   return { all, sources: [...sources] };
 }
 
@@ -214,9 +217,11 @@ function joinKernels(a, b) {
   plan.kernels.splice(plan.kernels.indexOf(b), 1, planned(a.maps.concat(b.maps)));
   describe();
 }
+// Kernels of other maps, or of weights in other panels, have their lines chosen anew.
 function recipeText() {
   const head = RECIPE.head.map(l => { const m = l.match(new RegExp("^layout " + NAME + " ")); return m ? `layout ${m[1]} ${layoutOf(unquoted(m[1]))}` : l; });
-  const kernels = plan.kernels.map(k => k.maps.some(dropped) ? { maps: k.maps.filter(m => !dropped(m)) } : k).filter(k => k.maps.length);
+  const repacked = m => plan.layout.has(m + ".panels") && plan.layout.get(m + ".panels") !== layoutChosen.get(m + ".panels");
+  const kernels = plan.kernels.map(k => k.maps.some(repacked) ? { maps: k.maps } : k).map(k => k.maps.some(dropped) ? { maps: k.maps.filter(m => !dropped(m)) } : k).filter(k => k.maps.length);
   return head.concat(kernels.map(k => k.text || `kernel ${quoted(k.maps[k.maps.length - 1])} = ${k.maps.map(quoted).join(" ")}`)).join("\n") + "\n";
 }
 function exportRecipe() {
