@@ -5,9 +5,8 @@
  * memory or in no order that kernels take, then the arena, room for loops and for kernels' arrays.
  * Those ports are copied through pinned memory of the same shape; its first word is where kernels
  * write what went wrong, so a run without a fault moves nothing for it. A run whose kernels do not
- * depend on data is recorded (cuda_record.c). Calls that
- * have no form for the device run on the host: their operands are copied there and back, with
- * everything before them waited for. */
+ * depend on data is recorded (cuda_record.c). Calls that have no form for the device run on the
+ * host: their operands are copied there and back, with everything before them waited for. */
 #include "runtime/cuda.h"
 
 #include <stdio.h>

@@ -80,17 +80,19 @@ weir_status weir_device_wait(weir_instance *instance);
 void weir_device_call(weir_frame *f, weir_call *c, weir_call_fn *function);
 /* Calls on the device (cuda_calls.c), as weir_call_NAME otherwise; `self`: the number of the
  * launch, for faults. Scratch is the device's. What defines symbols waits for them. */
+#define WEIR_DEVICE_CALLS(CALL)                                                                    \
+    CALL(lookup)                                                                                   \
+    CALL(nms)                                                                                      \
+    CALL(nonzero)                                                                                  \
+    CALL(scatter_elements)                                                                         \
+    CALL(scatter_nd)                                                                               \
+    CALL(topk)                                                                                     \
+    CALL(trees)                                                                                    \
+    CALL(unique)                                                                                   \
+    CALL(value)
 #define WEIR_DEVICE_CALL(name)                                                                     \
     void weir_device_##name(weir_frame *f, weir_call *c, int32_t self);                            \
-    int64_t weir_device_##name##_scratch(const weir_call *c)
-WEIR_DEVICE_CALL(lookup);
-WEIR_DEVICE_CALL(nms);
-WEIR_DEVICE_CALL(nonzero);
-WEIR_DEVICE_CALL(scatter_elements);
-WEIR_DEVICE_CALL(scatter_nd);
-WEIR_DEVICE_CALL(topk);
-WEIR_DEVICE_CALL(trees);
-WEIR_DEVICE_CALL(unique);
-WEIR_DEVICE_CALL(value);
+    int64_t weir_device_##name##_scratch(const weir_call *c);
+WEIR_DEVICE_CALLS(WEIR_DEVICE_CALL)
 
 #endif

@@ -36,24 +36,27 @@ enum { TOOL_THREADS = 256 };
 #define SUMS (TOOL(SUM_PARTS) | TOOL(SUM_ALL) | TOOL(SUM))
 #define UPDATES (SORTS | TOOL(PLACES) | TOOL(SCATTER))
 
+#define DEVICE_CALL(name, ...)                                                                     \
+    { #name, "weir_device_" #name, __VA_ARGS__ }
+
 /* A call and the kernels that it launches. */
 static const struct DeviceCall {
     const char *name, *function;
     unsigned tools;
     bool small, complex; /* elements of less than a byte, complex ones, are fine */
 } device_calls[] = {
-    {"lookup", "weir_device_lookup", TOOL(LOOKUP), true, false},
-    {"nms", "weir_device_nms", SORTS | SUMS | TOOL(NMS_KEYS) | TOOL(NMS) | TOOL(NMS_ROWS), false,
-     false},
-    {"nonzero", "weir_device_nonzero", SUMS | TOOL(NONZERO_MARKS) | TOOL(NONZERO), true, true},
-    {"scatter_elements", "weir_device_scatter_elements", UPDATES, false, false},
-    {"scatter_nd", "weir_device_scatter_nd", UPDATES, false, false},
-    {"topk", "weir_device_topk", SORTS | TOOL(TOPK), false, false},
-    {"trees", "weir_device_trees", TOOL(TREES), false, false},
-    {"unique", "weir_device_unique",
-     SORTS | SUMS | TOOL(HEADS) | TOOL(GROUPS) | TOOL(FIRSTS) | TOOL(UNIQUE) | TOOL(UNIQUE_VALUES),
-     false, true},
-    {"value", "weir_device_value", 0, true, false},
+    DEVICE_CALL(lookup, TOOL(LOOKUP), true, false),
+    DEVICE_CALL(nms, SORTS | SUMS | TOOL(NMS_KEYS) | TOOL(NMS) | TOOL(NMS_ROWS), false, false),
+    DEVICE_CALL(nonzero, SUMS | TOOL(NONZERO_MARKS) | TOOL(NONZERO), true, true),
+    DEVICE_CALL(scatter_elements, UPDATES, false, false),
+    DEVICE_CALL(scatter_nd, UPDATES, false, false),
+    DEVICE_CALL(topk, SORTS | TOOL(TOPK), false, false),
+    DEVICE_CALL(trees, TOOL(TREES), false, false),
+    DEVICE_CALL(unique,
+                SORTS | SUMS | TOOL(HEADS) | TOOL(GROUPS) | TOOL(FIRSTS) | TOOL(UNIQUE) |
+                    TOOL(UNIQUE_VALUES),
+                false, true),
+    DEVICE_CALL(value, 0, true, false),
 };
 
 static const struct DeviceCall *device_call(const Flow *flow, const Call *call) {
