@@ -164,14 +164,26 @@ bool input_option(Args *a, InputOptions *o, bool *bad) {
     return true;
 }
 
+size_t size_name(const char *size) {
+    const char *eq = strrchr(size, '=');
+    char *end = NULL;
+    bool good = eq && strtoll(eq + 1, &end, 10) >= 0 && end > eq + 1 && !*end;
+    return good ? (size_t)(eq - size) : 0;
+}
+
+bool size_given(const InputOptions *o, const char *symbol, int64_t *value) {
+    size_t n = strlen(symbol);
+    for (int i = 0; o && i < o->nsize; i++)
+        if (size_name(o->size[i]) == n && !strncmp(o->size[i], symbol, n))
+            return *value = strtoll(o->size[i] + n + 1, NULL, 10), true;
+    return false;
+}
+
 /* Do sizes name symbols of the inputs? */
 static bool sizes_fit(const Engine *e, const InputOptions *o) {
     for (int s = 0; s < o->nsize; s++) {
-        const char *eq = strchr(o->size[s], '=');
-        char *end = NULL;
-        if (!eq || strtoll(eq + 1, &end, 10) < 0 || end == eq + 1 || *end)
-            return fprintf(stderr, "error: \"--size %s\" is no SYMBOL=N\n", o->size[s]), false;
-        size_t n = (size_t)(eq - o->size[s]);
+        size_t n = size_name(o->size[s]);
+        if (!n) return fprintf(stderr, "error: \"--size %s\" is no SYMBOL=N\n", o->size[s]), false;
         bool found = false;
         for (int i = 0; i < e->ninputs; i++)
             for (int k = 0; k < e->inputs[i].rank; k++)
@@ -187,13 +199,9 @@ static bool sizes_fit(const Engine *e, const InputOptions *o) {
 
 static int64_t dim_size(const InputOptions *o, const char *dim) {
     char *end;
-    long long v = strtoll(dim, &end, 10);
+    int64_t v = strtoll(dim, &end, 10);
     if (*dim && !*end) return v;
-    size_t n = strlen(dim);
-    for (int i = 0; i < o->nsize; i++)
-        if (strncmp(o->size[i], dim, n) == 0 && o->size[i][n] == '=')
-            return strtoll(o->size[i] + n + 1, NULL, 10);
-    return 1;
+    return size_given(o, dim, &v) ? v : 1;
 }
 
 static int port_index(const Engine *e, const char *name, size_t n) {

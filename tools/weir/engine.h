@@ -51,6 +51,9 @@ void eval_close(Engine *e);
 /* "compiled", "library" or "eval"; false after a usage error. */
 bool engine_kind(Args *a, EngineKind *kind);
 
+/* Length of the symbol's name in "SYMBOL=N"; 0: it is no such text. */
+size_t size_name(const char *size);
+
 /* Inputs of a command line: --input NAME=FILE..., --random SEED, --size SYMBOL=N. */
 typedef struct InputOptions {
     int nfile;
@@ -60,6 +63,8 @@ typedef struct InputOptions {
     int nsize;
     const char *size[64]; /* "batch=4": symbolic dims of random inputs; 1 otherwise */
 } InputOptions;
+/* The size given for a symbol; false: none is. `o` may be NULL. */
+bool size_given(const InputOptions *o, const char *symbol, int64_t *value);
 /* True when the option was one of these (or a usage error: *bad). */
 bool input_option(Args *a, InputOptions *o, bool *bad);
 /* One tensor per input of the model. False after a message on stderr. */

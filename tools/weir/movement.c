@@ -20,12 +20,7 @@ typedef struct Count {
 static bool symbol_value(void *user, Dim sym, int64_t *value) {
     const Sizes *sizes = user;
     const char *name = dim_sym_name(sym);
-    size_t n = strlen(name);
-    for (int i = 0; sizes->given && i < sizes->given->nsize; i++)
-        if (!strncmp(sizes->given->size[i], name, n) && sizes->given->size[i][n] == '=') {
-            *value = strtoll(sizes->given->size[i] + n + 1, NULL, 10);
-            return true;
-        }
+    if (size_given(sizes->given, name, value)) return true;
     for (int i = 0; i < sizes->n; i++) {
         const Symbol *s = &sizes->symbol[i];
         if (s->sym != sym) continue;

@@ -35,11 +35,9 @@ void session_sizes(Session *s, const InputOptions *sizes) {
     const Flow *flow = stage_flow(stage);
     const Symbol *symbol = flow ? flow->symbol.at : stage->graph->symbol.at;
     for (int i = 0, n = flow ? flow->symbol.n : stage->graph->symbol.n; i < sizes->nsize; i++) {
-        const char *size = sizes->size[i], *eq = strrchr(size, '=');
-        char *end = NULL;
-        if (!eq || strtoll(eq + 1, &end, 10) < 0 || end == eq + 1 || *end)
-            fail(s->ctx, E_OPTION, "\"--size %s\" is no SYMBOL=N", size);
-        const char *name = intern_n(s->ctx, size, (size_t)(eq - size));
+        const char *size = sizes->size[i];
+        if (!size_name(size)) fail(s->ctx, E_OPTION, "\"--size %s\" is no SYMBOL=N", size);
+        const char *name = intern_n(s->ctx, size, size_name(size));
         bool found = false;
         for (int k = 0; k < n; k++) found |= !strcmp(dim_sym_name(symbol[k].sym), name);
         if (!found)
