@@ -52,12 +52,15 @@ static bool usual_value(void *user, Dim sym, int64_t *value) {
 }
 
 /* A difference of sizes that would be negative counts as a length. */
+int64_t usual_extent(const Flow *flow, Dim extent) {
+    int64_t n;
+    if (dim_is_const(extent, &n)) return n;
+    bool known = dim_eval(extent, usual_value, (void *)(uintptr_t)flow, &n);
+    return known && n > 0 ? n : USUAL_LENGTH;
+}
+
 int64_t map_usual(const Flow *flow, const Map *map, int dim) {
-    int64_t extent;
-    if (dim_is_const(map->dim.at[dim].extent, &extent)) return extent;
-    void *user = (void *)(uintptr_t)flow;
-    bool known = dim_eval(map->dim.at[dim].extent, usual_value, user, &extent);
-    return known && extent > 0 ? extent : USUAL_LENGTH;
+    return usual_extent(flow, map->dim.at[dim].extent);
 }
 
 double map_usual_volume(const Flow *flow, const Map *map) {

@@ -19,10 +19,10 @@ enum { TURNED_PRIMS = 16 }; /* operations at most of maps whose rows are turned 
 
 /* Primitives of a map's body. */
 int map_prims(const Map *map);
+double gather_cost(int lanes); /* of lanes that lie apart, in vector loads */
 /* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every
  * iteration, a write (or a fold of the lanes) for every result; lanes that idle in the last chunk
  * count. `packs`: parameters can be laid out to suit. */
-double gather_cost(int lanes); /* of which lanes that lie apart take so much */
 double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs);
 
 /* The dim that is exactly index k of an access, or -1. */
@@ -40,6 +40,7 @@ int64_t extent_or(Dim extent, int64_t otherwise);
 int64_t map_extent(const Map *map, int dim, int64_t otherwise);
 /* The extent when inputs have the sizes that such inputs usually have: what costs and choices count
  * by, never what they rely on. */
+int64_t usual_extent(const Flow *flow, Dim extent);
 int64_t map_usual(const Flow *flow, const Map *map, int dim);
 double map_usual_volume(const Flow *flow, const Map *map);
 /* Iterations of a map, unknown extents counted as `otherwise`. */

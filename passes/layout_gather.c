@@ -8,7 +8,6 @@
 #include "passes/compose.h"
 #include "passes/layout.h"
 
-static const int64_t unknown_extent = 64;
 /* Copying an element, beside a vector that is loaded or stored: both ways through registers. A lane
  * stored apart: each plane's line is fetched, and planes may share a set of the cache. */
 static const double COPY_COST = 2, APART_COST = 4;
@@ -29,7 +28,7 @@ static int apart(const Layouts *l, const Map *m, const Access *a, int d) {
 static double best_cost(const Layouts *l, const Map *m) {
     double best = -1;
     for (int d = 0; d < m->dim.n; d++) {
-        if (m->dim.at[d].seq || map_extent(m, d, unknown_extent) < 2) continue;
+        if (m->dim.at[d].seq || map_usual(l->flow, m, d) < 2) continue;
         double cost = lane_cost(l->flow, m, d, l->lanes, true);
         if (best < 0 || cost < best) best = cost;
     }
@@ -59,7 +58,7 @@ static int turns_result(const Layouts *l, const Map *m, int d) {
 /* What it costs with lanes along dim d if operands that lie apart were copied, the copies too; or
  * -1: there are none. */
 static double copied_cost(const Layouts *l, const Map *m, int d) {
-    double cost = lane_cost(l->flow, m, d, l->lanes, true), loads = map_volume(m, unknown_extent);
+    double cost = lane_cost(l->flow, m, d, l->lanes, true), loads = map_usual_volume(l->flow, m);
     bool any = false;
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
@@ -68,14 +67,13 @@ static double copied_cost(const Layouts *l, const Map *m, int d) {
         if (!first_of(l, m, v, d)) continue;
         const Cont *c = &l->flow->cont.at[val->read.cont];
         double elements = COPY_COST;
-        for (int k = 0; k < c->rank; k++)
-            elements *= (double)extent_or(c->shape[k], unknown_extent);
+        for (int k = 0; k < c->rank; k++) elements *= (double)usual_extent(l->flow, c->shape[k]);
         cost += elements;
         any = true;
     }
     double results = 1;
     for (int k = 0; k < m->dim.n; k++)
-        if (!map_reduces(m, k)) results *= (double)map_extent(m, k, unknown_extent);
+        if (!map_reduces(m, k)) results *= (double)map_usual(l->flow, m, k);
     return any ? cost + results * (turns_result(l, m, d) >= 0 ? COPY_COST : APART_COST * l->lanes)
                : -1;
 }

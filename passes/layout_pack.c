@@ -105,11 +105,7 @@ static bool same_weights(const Cont *a, const Cont *b) {
 /* By the width of the panels, so that other copies keep their names when one gets another width. */
 static const char *panels_name(const Flow *flow, const char *weights, const Cont *like) {
     int64_t width = like->layout ? extent_or(like->layout->box[like->layout->rank - 1], 1) : 1;
-    const char *first = internf(flow->ctx, "%s.panels%lld", weights, (long long)width);
-    const char *name = first;
-    for (int i = 0, n = 1; i < flow->cont.n; i++)
-        if (flow->cont.at[i].name == name) name = internf(flow->ctx, "%s_%d", first, n++), i = -1;
-    return name;
+    return internf(flow->ctx, "%s.panels%lld", weights, (long long)width);
 }
 
 int layout_weights(Layouts *l, int cont, const Cont *like) {
@@ -124,11 +120,13 @@ int layout_weights(Layouts *l, int cont, const Cont *like) {
     if (!c->data) return cont; /* nothing is known of it: there is no second copy to make */
     for (int i = 0; i < l->flow->cont.n; i++)
         if (same_weights(&l->flow->cont.at[i], like)) return i;
-    Cont copy = *like;
-    if (!copy.from) copy.from = c->name;
-    copy.name = panels_name(l->flow, c->name, like);
-    vec_push(l->flow->arena, &l->flow->cont, copy);
-    return l->flow->cont.n - 1;
+    const char *name = panels_name(l->flow, c->name, like),
+               *from = like->from ? like->from : c->name;
+    int copy = flow_cont(l->flow, name, like->kind, like->type, like->shape, like->rank);
+    name = l->flow->cont.at[copy].name;
+    l->flow->cont.at[copy] = *like;
+    l->flow->cont.at[copy].name = name, l->flow->cont.at[copy].from = from;
+    return copy;
 }
 
 /* Where an index is J*q + j, j the lane dim of extent J, the weights are seen as [..,q,j,..] (the
