@@ -117,7 +117,8 @@ bool source_is_text(const Source *source) {
 
 Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
                   const char **hash) {
-    ImportOptions import = {.dim = options->dim.at,
+    ImportOptions import = {.name = options->name,
+                            .dim = options->dim.at,
                             .ndim = options->dim.n,
                             .feed = options->feed.at,
                             .nfeed = options->feed.n,
@@ -135,10 +136,14 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
              "this is a compiled library; give the .onnx or .ir that it was made of");
     *hash = source_hash(arena, file.at, file.n);
     drop_pages(&file);
-    if (source_is_text(source) && (options->dim.n || options->feed.n))
+    const char *onnx_alone = options->dim.n    ? "dim"
+                             : options->feed.n ? "feed"
+                             : options->name   ? "name"
+                                               : NULL;
+    if (source_is_text(source) && onnx_alone)
         fail(arena_ctx(arena), E_OPTION,
              "option \"%s\" is for models in ONNX: write in the text what it should say",
-             options->dim.n ? "dim" : "feed");
+             onnx_alone);
     if (source_is_text(source)) return source_read_ir(arena, source->path);
     stage.graph = onnx_import_file(arena, source->path, &import);
     return stage;
