@@ -89,6 +89,8 @@ static Movement row_of(Count *c, const Kernel *k) {
     row.bound = size_value(&c->sizes, bound.bytes);
     row.over = bound.over;
     row.planned = move_scheduled(c->arena, c->flow, k, cache, NULL, symbol_value, &c->sizes);
+    /* A bound from above that is more than what moves says nothing. */
+    if (row.over && row.bound > row.planned) row.bound = row.planned;
     row.activations =
         move_scheduled(c->arena, c->flow, k, cache, c->weights, symbol_value, &c->sizes);
     return row;

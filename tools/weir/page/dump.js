@@ -86,7 +86,7 @@ const KERNELS = new Map(DATA.kernels.map(k => [k.kernel, k]));
 // Of one run, where --profile measured it; an operator's are those of all kernels that it has a part in.
 const TIME = d3.sum(DATA.kernels, k => k.ms || 0);
 const timeAt = n => d3.sum([...family(thingOf(n)).all].filter(t => t.startsWith("kernel ")), t => (KERNELS.get(t.slice(7)) || {}).ms || 0) * Math.max(1, n.times);
-const OPERATORS = new Set(), kernelOfMap = new Map(), opOfSource = new Map(), mapsOfSource = new Map();
+const OPERATORS = new Set(), kernelOfMap = new Map(), opOfSource = new Map(), sourcesOfOp = new Map(), mapsOfSource = new Map();
 if (FINAL.flow)
   for (const [kernel, maps] of indexOf(FINAL.flow).maps) for (const m of maps) kernelOfMap.set(m, kernel);
 // A map that the compiler made to copy a value says the value's name, which is also that of the operator that makes it.
@@ -94,6 +94,7 @@ for (const stage of DATA.stages.filter(s => s.level === "graph"))
   for (const thing of indexOf(stage).at.keys()) OPERATORS.add(thing.slice(3));
 for (const stage of DATA.stages.filter(s => s.level === "graph"))
   for (const [source, op] of indexOf(stage).from) opOfSource.set(source, op);
+for (const [source, op] of opOfSource) sourcesOfOp.set(op, (sourcesOfOp.get(op) || []).concat(source));
 if (FINAL.flow)
   for (const [thing, names] of indexOf(FINAL.flow).from)
     for (const name of names) mapsOfSource.set(name, (mapsOfSource.get(name) || []).concat(thing));
@@ -112,8 +113,10 @@ function family(thing) {
     if (kernelOfMap.has(name)) { all.add("kernel " + kernelOfMap.get(name)); all.add("nest " + kernelOfMap.get(name)); }
   }
   if (kind === "op")
-    for (const [source, op] of opOfSource)
-      if (op === name) { sources.add(source); for (const m of mapsOfSource.get(source) || []) { all.add(m); const k = kernelOfMap.get(m.slice(4)); if (k) { all.add("kernel " + k); all.add("nest " + k); } } }
+    for (const source of sourcesOfOp.get(name) || []) {
+      sources.add(source);
+      for (const m of mapsOfSource.get(source) || []) { all.add(m); const k = kernelOfMap.get(m.slice(4)); if (k) { all.add("kernel " + k); all.add("nest " + k); } }
+    }
   for (const s of sources) for (const op of [opOfSource.get(s), s]) if (OPERATORS.has(op)) all.add("op " + op);
   return { all, sources: [...sources] };
 }
@@ -266,11 +269,12 @@ const panes = element("div", { class: "texts" });
 document.body.append(element("header", {}, element("h1", {}, title), element("span", { class: "quiet" }, madeFor(DATA.build)),
   search, foldButton, colourBy, passes), element("main", {}, element("div", { class: "upper" }, drawing, aside), panes));
 
-const changes = i => i === 0 || String(DATA.stages[i].text) !== String(DATA.stages[i - 1].text);
-DATA.stages.forEach((stage, i) => passes.append(element("button", { title: stage.what + (stage.ms ? ` (${stage.ms} ms)` : "") + (changes(i) ? "" : "; changes nothing here"), class: changes(i) ? "" : "same", "data-i": i, onclick: () => { state.stage = i; show(); } },
+const textKeys = DATA.stages.map(stage => JSON.stringify(stage.text)), changes = i => i === 0 || textKeys[i] !== textKeys[i - 1];
+const passRow = element("div", {});
+DATA.stages.forEach((stage, i) => passRow.append(element("button", { title: stage.what + (stage.ms ? ` (${stage.ms} ms)` : "") + (changes(i) ? "" : "; changes nothing here"), class: changes(i) ? "" : "same", "data-i": i, onclick: () => { state.stage = i; show(); } },
   stage.pass, element("small", {}, stage.level))));
 const slider = element("input", { type: "range", min: 0, max: DATA.stages.length - 1, id: "slider", oninput: () => { state.stage = +slider.value; show(); } });
-passes.append(slider);
+passes.append(passRow, slider);
 
 // ---- text panes: only the rows in view are elements ------------------------------------------------
 
@@ -355,9 +359,12 @@ function markTexts() {
 // ---- the drawing ---------------------------------------------------------------------------------
 
 const svg = d3.select(drawing).append("svg"), plane = svg.append("g");
+const layer = { boxes: plane.append("g"), edges: plane.append("g"), nodes: plane.append("g") };
+let filling = 0;
 const zoom = d3.behavior.zoom().scaleExtent([0.01, 6]).on("zoom", () => {
   plane.attr("transform", `translate(${d3.event.translate})scale(${d3.event.scale})`);
   svg.classed("far", d3.event.scale < 0.35);
+  if (shown && shown.large && !filling) filling = requestAnimationFrame(() => { filling = 0; fill(); });
 });
 svg.call(zoom).on("dblclick.zoom", null);
 function lookAt(scale, x, y) {
@@ -384,7 +391,14 @@ function picture(i, folded) {
     const nodes = p.nodes.map(asNode), whole = DATA.pictures[i].whole.nodes, nodeOf = new Map();
     const stands = p === DATA.pictures[i].whole ? d3.range(whole.length) : standsFor(whole.length, DATA.pictures[i].folds);
     whole.forEach((a, k) => nodeOf.set(thingOf({ kind: a[2], name: a[0] }), nodes[stands[k]]));
-    pictures.set(key, { width: p.width, height: p.height, nodes, edges: p.edges.map(asEdge), groups: p.groups, nodeOf });
+    const edges = p.edges.map(asEdge);
+    for (const n of nodes) n.bytes = n.weights, n.x0 = n.x - n.w / 2, n.x1 = n.x + n.w / 2, n.y0 = n.y - n.h / 2, n.y1 = n.y + n.h / 2;
+    for (const e of edges) {
+      const ends = [nodes[e.from], nodes[e.to]], xs = e.at.filter((v, k) => k % 2 === 0), ys = e.at.filter((v, k) => k % 2);
+      for (const n of ends) n.bytes += e.bytes, xs.push(n.x0, n.x1), ys.push(n.y0, n.y1);
+      e.x0 = d3.min(xs), e.x1 = d3.max(xs), e.y0 = d3.min(ys), e.y1 = d3.max(ys);
+    }
+    pictures.set(key, { width: p.width, height: p.height, nodes, edges, groups: p.groups, nodeOf });
   }
   return pictures.get(key);
 }
@@ -398,39 +412,60 @@ function edgePath(p, e) {
   return d;
 }
 
+// What is drawn: a picture, its kernels' boxes, and the elements of what is in view.
 let shown = null;
+const LARGE = 1500; // nodes; of larger pictures only what is in view is in the document
 function draw() {
   const i = DATA.stages[state.stage].picture, p = picture(i, state.folded), before = state.stage > 0 ? DATA.stages[state.stage - 1] : null;
   const same = shown && shown.p === p;
   const known = before && DATA.stages[state.stage].level === before.level ? new Set(picture(before.picture, false).nodes.map(thingOf)) : null;
   for (const n of p.nodes) n.fresh = known && !known.has(thingOf(n));
-  shown = { p };
-  plane.selectAll("*").remove();
-  const boxes = [];
-  p.groups.forEach((name, g) => {
-    const inside = p.nodes.filter(n => n.group === g);
-    if (inside.length) boxes.push({ name, group: g, x0: d3.min(inside, n => n.x - n.w / 2) - 6, x1: d3.max(inside, n => n.x + n.w / 2) + 6, y0: d3.min(inside, n => n.y - n.h / 2) - 6, y1: d3.max(inside, n => n.y + n.h / 2) + 6 });
-  });
-  shown.boxes = plane.selectAll("rect.kernel").data(boxes).enter().append("rect").attr({ class: "kernel", rx: 8, x: b => b.x0, y: b => b.y0, width: b => b.x1 - b.x0, height: b => b.y1 - b.y0 })
-    .on("click", b => pick("kernel " + b.name, false)).call(tipped, b => "kernel " + b.name);
-  shown.edges = plane.selectAll("path").data(p.edges).enter().append("path").attr({ class: e => "edge" + (e.again ? " again" : ""), d: e => edgePath(p, e), "stroke-width": e => edgeWidth(e.bytes) })
-    .call(tipped, e => `${e.what}: ${scaled(e.bytes, "B")}`);
-  shown.nodes = plane.selectAll("g.node").data(p.nodes).enter().append("g").attr("class", n => "node" + (n.fresh ? " new" : "")).attr("transform", n => `translate(${n.x},${n.y})`)
-    .on("click", n => pick(thingOf(n), false)).call(tipped, n => `${n.kind} ${n.name}: ${n.label}` + (n.flop ? `, ${scaled(n.flop, "FLOP")}` : "") + (n.weights ? `, weights ${scaled(n.weights, "B")}` : ""));
-  shown.nodes.append("rect").attr({ x: n => -n.w / 2, y: n => -n.h / 2, width: n => n.w, height: n => n.h, rx: n => n.kind === "in" || n.kind === "out" ? 15 : 4 });
-  const letters = n => Math.floor((n.w - 8) / 5.6);
-  shown.nodes.append("text").attr("y", -2).text(n => shortened(n.kind === "op" ? n.label : n.name, letters(n)));
-  shown.nodes.append("text").attr({ y: 10, class: "sub" }).text(n => (n.kind === "op" ? shortened(n.name, Math.floor(letters(n) * 1.15)) : clipped(n.label, Math.floor(letters(n) * 1.15))));
-  shown.nodes.filter(n => n.times > 1).append("text").attr({ x: n => n.w / 2 + 5, y: n => -n.h / 2 - 2, class: "times", style: "text-anchor:end" }).text(n => "×" + n.times);
-  if (!same) { const box = svg.node().getBoundingClientRect(), first = p.nodes[0]; const fit = Math.min(box.width / (p.width + 60), box.height / (p.height + 60)); fit > 0.45 || !first ? lookAt(Math.min(fit, 1.2), p.width / 2, p.height / 2) : lookAt(0.8, first.x, first.y + box.height / 2 / 0.8 - 40); }
+  const groups = p.groups.map((name, group) => ({ name, group, x0: Infinity, x1: -Infinity, y0: Infinity, y1: -Infinity }));
+  for (const n of p.nodes) {
+    const g = groups[n.group];
+    if (g) g.x0 = Math.min(g.x0, n.x0 - 6), g.x1 = Math.max(g.x1, n.x1 + 6), g.y0 = Math.min(g.y0, n.y0 - 6), g.y1 = Math.max(g.y1, n.y1 + 6);
+  }
+  shown = { p, large: p.nodes.length > LARGE, groups: groups.filter(g => g.x0 < g.x1) };
+  for (const kind of Object.values(layer)) kind.selectAll("*").remove();
+  if (!same) {
+    const box = svg.node().getBoundingClientRect(), first = p.nodes[0], fit = Math.min(box.width / (p.width + 60), box.height / (p.height + 60));
+    fit > 0.75 || !first ? lookAt(Math.min(fit, 1.2), p.width / 2, p.height / 2) : lookAt(0.9, first.x, first.y + box.height / 2 / 0.9 - 40);
+  }
   foldButton.textContent = DATA.pictures[i].folded ? (state.folded ? "layers folded" : "all layers") : "nothing repeats";
   foldButton.classList.toggle("on", state.folded && !!DATA.pictures[i].folded);
+  fill();
+}
+
+// Adds to the document what has come into view, and takes out what has left it.
+function fill() {
+  const p = shown.p, scale = zoom.scale(), [left, top] = zoom.translate(), box = svg.node().getBoundingClientRect();
+  const x0 = -left / scale - 100, x1 = (box.width - left) / scale + 100, y0 = -top / scale - 100, y1 = (box.height - top) / scale + 100;
+  const near = all => shown.large ? all.filter(a => a.x1 >= x0 && a.x0 <= x1 && a.y1 >= y0 && a.y0 <= y1) : all;
+  const join = (kind, all, key) => { const joined = layer[kind].selectAll(`.${kind}`).data(near(all), key); joined.exit().remove(); return joined; };
+  shown.boxes = join("boxes", shown.groups, g => g.group);
+  shown.boxes.enter().append("rect").attr({ class: "boxes kernel", rx: 8, x: b => b.x0, y: b => b.y0, width: b => b.x1 - b.x0, height: b => b.y1 - b.y0 })
+    .on("click", b => pick("kernel " + b.name, false)).call(tipped, b => "kernel " + b.name);
+  shown.edges = join("edges", p.edges, e => e.from + " " + e.to + " " + e.what);
+  shown.edges.enter().append("path").attr({ class: e => "edges edge" + (e.again ? " again" : ""), d: e => edgePath(p, e), "stroke-width": e => edgeWidth(e.bytes) })
+    .call(tipped, e => `${e.what}: ${scaled(e.bytes, "B")}`);
+  shown.nodes = join("nodes", p.nodes, n => n.i);
+  shown.nodes.enter().append("g").attr("class", n => "nodes node" + (n.fresh ? " new" : "")).attr("transform", n => `translate(${n.x},${n.y})`).call(addNode);
   paint();
+  highlight();
+}
+
+function addNode(node) {
+  const letters = n => Math.floor((n.w - 8) / 5.6), below = n => Math.floor(letters(n) * 1.15);
+  node.on("click", n => pick(thingOf(n), false)).call(tipped, n => `${n.kind} ${n.name}: ${n.label}` + (n.flop ? `, ${scaled(n.flop, "FLOP")}` : "") + (n.weights ? `, weights ${scaled(n.weights, "B")}` : ""));
+  node.append("rect").attr({ x: n => -n.w / 2, y: n => -n.h / 2, width: n => n.w, height: n => n.h, rx: n => n.kind === "in" || n.kind === "out" ? 15 : 4 });
+  node.append("text").attr("y", -2).text(n => shortened(n.kind === "op" ? n.label : n.name, letters(n)));
+  node.append("text").attr({ y: 10, class: "sub" }).text(n => n.kind === "op" ? shortened(n.name, below(n)) : clipped(n.label, below(n)));
+  node.filter(n => n.times > 1).append("text").attr({ x: n => n.w / 2 + 5, y: n => -n.h / 2 - 2, class: "times", style: "text-anchor:end" }).text(n => "×" + n.times);
 }
 
 const legend = d3.select(drawing).append("div").attr("class", "legend");
 function paint() {
-  const p = shown.p, of = n => state.colour === "flop" ? n.flop : state.colour === "time" ? timeAt(n) : state.colour === "bytes" ? d3.sum(p.edges, e => e.from === n.i || e.to === n.i ? e.bytes : 0) + n.weights : 0;
+  const p = shown.p, time = n => n.time === undefined ? n.time = timeAt(n) : n.time, of = n => ({ flop: n.flop, bytes: n.bytes })[state.colour] ?? (state.colour === "time" ? time(n) : 0);
   const most = state.colour === "class" ? 1 : d3.max(p.nodes, of) || 1, shade = d3.scale.linear().domain([0, 1]).range(["#eef2f6", "#e4572e"]);
   shown.nodes.select("rect").style("fill", n => n.kind === "in" || n.kind === "out" ? "var(--port)" : state.colour !== "class" ? shade(Math.sqrt(of(n) / most)) : CLASS_COLOUR[n.class] || "var(--other)")
     .style("fill-opacity", state.colour === "class" ? "var(--solid)" : 1);
@@ -462,16 +497,19 @@ function describe() {
     const things = [...all].filter(t => t.startsWith(prefix) && t !== state.thing);
     if (!things.length) continue;
     aside.append(element("h2", {}, title));
-    for (const t of things.slice(0, 60)) {
+    for (const t of things.slice(0, MANY)) {
       aside.append(element("div", {}, linkTo(t)));
       const k = prefix === "kernel " && KERNELS.get(t.slice(7));
       if (k) aside.append(kernelTable(k));
     }
+    aside.append(...andMore(things));
   }
   const k = kind === "kernel" && KERNELS.get(name);
   if (k) aside.append(element("h2", {}, "cost"), kernelTable(k));
-  if (sources.length) aside.append(element("h2", {}, "from the model's nodes"), ...sources.map(s => element("div", { class: "quiet" }, s)));
+  if (sources.length) aside.append(element("h2", {}, "from the model's nodes"), ...sources.slice(0, MANY).map(s => element("div", { class: "quiet" }, s)), ...andMore(sources));
 }
+const MANY = 60; // entries of a list that are shown
+const andMore = list => list.length > MANY ? [element("div", { class: "quiet" }, `and ${list.length - MANY} more`)] : [];
 const timeOf = k => k && k.ms ? `${(k.ms * 1e3).toPrecision(3)} µs, ${(100 * k.ms / TIME).toFixed(1)} %` : "";
 const table = rows => element("table", {}, ...rows.map(([a, b]) => element("tr", {}, element("td", { class: "quiet" }, a), element("td", {}, String(b)))));
 const kernelTable = k => table([["class", k.class], ...(TIME ? [["time", timeOf(k)]] : []), ["operations", scaled(k.flop, "FLOP")], ["bytes, map by map", scaled(k.before_bytes, "B")], ["bytes, planned", scaled(k.planned_bytes, "B")], ["bytes, least possible", scaled(k.bound_bytes, "B")], ["FLOP per byte", k.planned_bytes ? (k.flop / k.planned_bytes).toFixed(1) : ""]]);

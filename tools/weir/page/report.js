@@ -39,10 +39,10 @@ function legend(svg, x, y) {
 
 function treemap(key, title, note, text) {
   const f = figure(title, note, 330);
-  const cells = d3.layout.treemap().size([f.width, f.height - 24]).value(k => k[key]).sticky(false).nodes({ children: K.filter(k => k[key] > 0).map(k => Object.assign({}, k)) }).filter(c => !c.children);
+  const cells = d3.layout.treemap().size([f.width, f.height - 24]).value(k => k[key]).sort((a, b) => a.value - b.value).sticky(false).nodes({ children: K.filter(k => k[key] > 0).map(k => Object.assign({}, k)) }).filter(c => !c.children);
   const g = f.svg.selectAll("g.cell").data(cells).enter().append("g").attr("class", "cell").attr("transform", c => `translate(${c.x},${c.y})`).call(tipped, said);
   g.append("rect").attr({ width: c => Math.max(0, c.dx - 1), height: c => Math.max(0, c.dy - 1), rx: 2 }).style("fill", colourOf).style("fill-opacity", "var(--solid)");
-  g.filter(c => c.dx > 60 && c.dy > 16).append("text").attr({ x: 5, y: 13 }).style("font-size", "10px").text(c => shortened(c.kernel, Math.floor(c.dx / 6)));
+  g.filter(c => c.dx > 60 && c.dy > 16).append("text").attr({ x: 5, y: 13 }).style("font-size", "10px").text(c => shortened(c.kernel, Math.floor((c.dx - 8) / 5.8)));
   g.filter(c => c.dx > 60 && c.dy > 30).append("text").attr({ x: 5, y: 26 }).style("font-size", "10px").text(text);
   legend(f.svg, 0, f.height - 6);
 }
@@ -82,13 +82,16 @@ roofline();
 
 function arena() {
   if (!DATA.arena.length) return;
-  const f = figure("The arena over the run", "Each box is a container: as wide as the kernels it lives for, as high as its bytes, where it lies in the arena.", 340);
-  const left = 80, x = d3.scale.linear().domain([0, DATA.steps.length]).range([left, f.width - 10]), y = d3.scale.linear().domain([0, DATA.arena_bytes || 1]).range([f.height - 26, 8]);
+  const bottom = 36, f = figure("The arena over the run", "Each box is a container: as wide as the kernels it lives for, as high as its bytes, where it lies in the arena.", 350);
+  const left = 80, x = d3.scale.linear().domain([0, DATA.steps.length]).range([left, f.width - 10]), y = d3.scale.linear().domain([0, DATA.arena_bytes || 1]).range([f.height - bottom, 8]);
   const hue = d3.scale.category20();
   f.svg.selectAll("rect").data(DATA.arena).enter().append("rect").attr({ class: "life", x: c => x(c.first), y: c => y(c.offset + c.bytes), width: c => Math.max(1, x(c.last + 1) - x(c.first) - 0.5), height: c => Math.max(0.7, y(c.offset) - y(c.offset + c.bytes) - 0.5) })
     .style("fill", (c, i) => hue(i % 20)).style("fill-opacity", 0.75).call(tipped, c => `${c.name}: ${scaled(c.bytes, "B")} at ${c.offset}, from ${DATA.steps[c.first]} to ${DATA.steps[c.last]}`);
+  const wide = c => x(c.last + 1) - x(c.first) - 8, high = c => y(c.offset) - y(c.offset + c.bytes);
+  f.svg.selectAll("text.life").data(DATA.arena.filter(c => wide(c) > 60 && high(c) > 15)).enter().append("text").attr({ class: "life", x: c => x(c.first) + 4, y: c => y(c.offset + c.bytes) + 12 }).text(c => shortened(c.name, Math.floor(wide(c) / 5.8)));
+  f.svg.append("text").attr({ x: f.width - 10, y: f.height - 2, "text-anchor": "end" }).style("font-size", "11px").text("kernel of the run");
   f.svg.append("g").attr("transform", `translate(${left},0)`).call(d3.svg.axis().scale(y).orient("left").ticks(5).tickFormat(v => scaled(v, "B")).tickSize(3)).style("font-size", "10px");
-  f.svg.append("g").attr("transform", `translate(0,${f.height - 26})`).call(d3.svg.axis().scale(x).orient("bottom").ticks(8).tickSize(3)).style("font-size", "10px");
+  f.svg.append("g").attr("transform", `translate(0,${f.height - bottom})`).call(d3.svg.axis().scale(x).orient("bottom").ticks(8).tickSize(3)).style("font-size", "10px");
   f.svg.selectAll(".domain").style({ fill: "none", stroke: "#999" });
 }
 arena();
