@@ -161,8 +161,16 @@ static bool epilogue(const Fusing *f, const Group *g, const Group *into, int con
     return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
 }
 
+/* Does the read leave its container behind the ends of rows alone, which it runs over by dims of
+ * their own? */
+static bool continues_rows(const Map *m, const Access *read) {
+    for (int k = 0; k < read->rank; k++)
+        if (access_dim(m, read, k) < 0 && !dim_is_const(read->at[k], NULL)) return false;
+    return true;
+}
+
 /* Reads between the kernels must have a box within the producer's: none outside (a fused producer
- * has no halo), none that depends on data. */
+ * has no halo) but behind the ends of rows, none that depends on data. */
 static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) {
     for (int i = 0; i < into->map.n; i++) {
         const Map *m = f->flow->map.at[into->map.at[i]];
@@ -170,6 +178,7 @@ static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) 
             const Val *val = &m->body.val.at[v];
             if (val->kind != VAL_READ || (!val->has_else && !access_by_value(m, &val->read)))
                 continue;
+            if (continues_rows(m, &val->read)) continue;
             int w = f->writer[val->read.cont];
             if (w >= 0 && &f->group[f->group_of[w]] == g) return true;
         }

@@ -46,10 +46,14 @@ static bool lies_in_blocks(const Flow *flow, int cont) {
     return flow->cont.at[cont].layout && cont_innermost(flow, cont) < 0;
 }
 
+/* What stands in lanes of a product of computed factors is as the product wants it. */
 static bool touches_blocks(const Flow *flow, const Map *m) {
-    for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ && lies_in_blocks(flow, m->body.val.at[v].read.cont))
-            return true;
+    Contraction r = map_contraction(flow, m);
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || !lies_in_blocks(flow, val->read.cont)) continue;
+        if (!r.is || v != r.b || flow->cont.at[val->read.cont].kind != CONT_TMP) return true;
+    }
     return lies_in_blocks(flow, m->write.at[0].to[0].cont);
 }
 

@@ -264,6 +264,30 @@ static void widen_rows(Layouts *l, const Map *m, const Dot *dot) {
 
 /* ---- operands computed at run time ---------------------------------------------------------- */
 
+/* A temporary that only this map reads is stored in groups right away: (.., k/G, lane, k%G). */
+static bool group_result(Layouts *l, int map, const Dot *dot) {
+    Ctx *ctx = l->flow->ctx;
+    const Map *m = l->flow->map.at[map];
+    const Access *b = &m->body.val.at[dot->b].read;
+    Cont *c = &l->flow->cont.at[b->cont];
+    int k = position(m, b, dot->k), lane = position(m, b, dot->lane), r = 0;
+    if (c->kind != CONT_TMP || c->layout || l->held[b->cont] || l->readers[b->cont].n != 1 ||
+        k < 0 || lane < 0 || m->dim.at[dot->k].extent != c->shape[k])
+        return false;
+    Dim group = dim_const(ctx, dot->row->group), q;
+    if (!dim_divides(ctx, c->shape[k], group, &q)) return false;
+    Layout *y = NEW(l->arena, Layout);
+    Dim *at = NEW_ARRAY(l->arena, Dim, c->rank + 1), *box = NEW_ARRAY(l->arena, Dim, c->rank + 1);
+    for (int i = 0; i < c->rank; i++)
+        if (i != k && i != lane) at[r] = flow_layout_sym(ctx, i), box[r++] = c->shape[i];
+    at[r] = dim_div(ctx, flow_layout_sym(ctx, k), group), box[r++] = q;
+    at[r] = flow_layout_sym(ctx, lane), box[r++] = c->shape[lane];
+    at[r] = dim_mod(ctx, flow_layout_sym(ctx, k), group), box[r++] = group;
+    *y = (Layout){.rank = r, .map = at, .box = box};
+    c->layout = y;
+    return true;
+}
+
 static void insert_items(Layouts *l, Items *items, int map, bool after, const Items *made,
                          bool *done) {
     for (int i = 0; i < items->n && !*done; i++) {
@@ -375,7 +399,7 @@ void layout_packs(Layouts *l) {
         if (b->kind == CONT_PARAM) {
             int64_t width = pack_weights(l, m, &r, lane, use ? &dot : NULL);
             if (width && r.role[lane] == ROLE_N) pack_others(l, m, &r, lane, width);
-        } else {
+        } else if (!use || !group_result(l, i, &dot)) {
             int n = copied_index(l, m, &r, lane), from = m->body.val.at[r.b].read.cont;
             if (n >= 0) layout_lane_last(l, i, from, n, m->dim.at[lane].sym);
         }

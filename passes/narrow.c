@@ -11,8 +11,7 @@
  * if others read that. A product of two bf16 is exact in f32, so each term is off by the rounding
  * of its factors, at most 2^-7 + 2^-16 of itself. Worth it where the time by FLOP and by bytes of
  * weights, halved, and the rounding are less than the time before. */
-#include "passes/converted.h"
-#include "passes/dot.h"
+#include "passes/narrow.h"
 
 enum {
     WHOLE = 16, /* a block of channels, as layout cuts them */
@@ -29,7 +28,7 @@ typedef struct Narrowing {
     int from[2], to[2]; /* operands of the map at hand, and what they become */
 } Narrowing;
 
-static const Instruction *row_of(const Machine *machine) {
+const Instruction *narrow_row(const Machine *machine) {
     for (int i = 0; i < machine->nuse; i++)
         if (machine->use[i]->a == BF16 && machine->use[i]->b == BF16 && machine->use[i]->c == F32)
             return machine->use[i];
@@ -41,10 +40,20 @@ static bool is_zero(const Body *b, int val) {
     return body_const_bits(b, val, &bits) && bits == 0;
 }
 
-static bool narrow_read(const Map *m, int val) {
-    const Val *v = &m->body.val.at[val];
-    if (v->kind != VAL_READ || v->type != F32 || access_by_value(m, &v->read)) return false;
-    return !v->has_else || is_zero(&m->body, v->arg[0]);
+bool narrow_factors(const Map *m, const Contraction *r) {
+    if (!r->is || m->cons.n || m->write.at[0].combine->simple != P_ADD) return false;
+    const Val *product = &m->body.val.at[m->write.at[0].val[0]];
+    if (m->write.at[0].combine->type[0] != F32 || product->kind != VAL_PRIM ||
+        product->prim != P_MUL || product->type != F32)
+        return false;
+    int read[2] = {r->a, r->b};
+    for (int i = 0; i < 2; i++) {
+        const Val *v = &m->body.val.at[read[i]];
+        if (product->arg[0] != read[i] && product->arg[1] != read[i]) return false;
+        if (v->kind != VAL_READ || v->type != F32 || access_by_value(m, &v->read)) return false;
+        if (v->has_else && !is_zero(&m->body, v->arg[0])) return false;
+    }
+    return true;
 }
 
 static double container_elements(const Flow *flow, int cont) {
@@ -91,14 +100,7 @@ static bool pays(const Narrowing *n, const Map *m, const Contraction *r, int64_t
 /* Sums of products of an operand with weights, the reduced dim in whole blocks. */
 static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
     *r = map_contraction(n->e.flow, m);
-    if (!r->is || m->cons.n || m->write.at[0].combine->simple != P_ADD) return false;
-    const Val *product = &m->body.val.at[m->write.at[0].val[0]];
-    if (m->write.at[0].combine->type[0] != F32 || product->kind != VAL_PRIM ||
-        product->prim != P_MUL || product->type != F32)
-        return false;
-    bool plain = (product->arg[0] == r->a && product->arg[1] == r->b) ||
-                 (product->arg[0] == r->b && product->arg[1] == r->a);
-    if (!plain || !narrow_read(m, r->a) || !narrow_read(m, r->b)) return false;
+    if (!narrow_factors(m, r)) return false;
     if (is_constant(n, m->body.val.at[r->a].read.cont, STEPS)) return false;
     if (!is_constant(n, m->body.val.at[r->b].read.cont, STEPS)) return false;
     int64_t side = 0;
@@ -180,7 +182,7 @@ static void narrow_items(Narrowing *n, Items *items, Items *front) {
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     Narrowing n = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .machine = env->machine};
-    n.narrow = env->math == MATH_FAST && row_of(env->machine);
+    n.narrow = env->math == MATH_FAST && narrow_row(env->machine);
     Items front = {0}, *body = &n.e.flow->body;
     uses_count(&n.e);
     n.known = flow->cont.n;

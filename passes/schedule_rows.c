@@ -5,6 +5,7 @@
  * a few vectors, the other maps run row by row over the block. Where elements of an outer dim lie
  * side by side and those of a row apart (a norm over channels of planes), a few vectors along that
  * dim are one task, and each lane has a row of its own. */
+#include "passes/dot.h"
 #include "passes/schedule.h"
 
 /* CHAINS: operations that wait for nothing of each other, of three or four cycles each. */
@@ -40,8 +41,23 @@ static bool contracts(const Rows *r, int p) {
     return false;
 }
 
+/* Does an instruction take the products of map p in groups, lanes inside of its rows? */
+static bool takes_groups(const Rows *r, int p, Dot *dot) {
+    return dot_ready(r->s->env->machine, r->s->flow, map_at(r, p), dot) &&
+           !rows_outer(r, p, dot->lane) && !rows_outer(r, p, dot->k);
+}
+
+/* The machine's step on tiles for the products of map p, or NULL. */
+static const MatrixStep *takes_tiles(const Rows *r, int p) {
+    Dot dot;
+    bool groups = contracts(r, p) && takes_groups(r, p, &dot);
+    return groups ? dot_matrix(r->s->env->machine, r->s->flow, map_at(r, p), &dot) : NULL;
+}
+
 static int inner_lane(Rows *r, int p) {
+    Dot dot;
     if (r->columns) return r->al.at[p][r->block];
+    if (takes_groups(r, p, &dot)) return dot.lane;
     bool allowed[MAP_DIMS];
     for (int d = 0; d < map_at(r, p)->dim.n; d++) allowed[d] = !rows_outer(r, p, d);
     return choose_lanes(r->s, map_at(r, p), allowed);
@@ -65,10 +81,26 @@ static double bytes_again(const Rows *r, int p) {
     return sum;
 }
 
+/* Rows that fill a step's tiles, where all products run on tiles and the inner cache holds what the
+ * maps hand on for a row; else 0. */
+static int64_t rows_in_tiles(const Rows *r, int64_t extent, int64_t handed) {
+    const MatrixStep *step = NULL;
+    for (int p = 0; p < r->kernel->map.n; p++) {
+        if (!contracts(r, p)) continue;
+        step = takes_tiles(r, p);
+        if (!step) return 0;
+    }
+    if (!step || map_extent(r->root, r->block, -1) < MATRIX_ROWS_LEAST) return 0;
+    int64_t room = r->s->env->machine->level[1].bytes / 2;
+    for (int64_t tiles = 2; tiles > 0; tiles--)
+        if (tiles * step->rows * handed <= room) return equal_tiles(extent, tiles * step->rows);
+    return 0;
+}
+
 /* Rows of a block: those that `fuse` counts on, over whose multiples domains end (pass `mask`); or
  * more, where the inner cache holds what the maps hand on but not well what is read again for each
  * block; not where their number is unknown, as what is left behind the last block runs a few rows
- * at a time. Registers hold the sums of all. */
+ * at a time. Registers hold the sums of all, or tiles. */
 static int64_t block_rows(Rows *r, int64_t extent) {
     const Machine *machine = r->s->env->machine;
     int64_t hold = ROWS_MOST, handed = 0;
@@ -87,6 +119,8 @@ static int64_t block_rows(Rows *r, int64_t extent) {
         if ((machine->vector_regs - 2 - vectors) / vectors < hold)
             hold = (machine->vector_regs - 2 - vectors) / vectors;
     }
+    int64_t tiled = rows_in_tiles(r, extent, handed);
+    if (tiled) return tiled;
     bool more = whole && again > room && (double)(hold * handed) <= room;
     if (!more && hold > ROW_BLOCK) hold = ROW_BLOCK;
     return more ? equal_tiles(extent, hold) : extent < hold ? extent : hold;
@@ -259,6 +293,14 @@ static void contraction_lines(Rows *r, int p, int lane) {
     Line *unroll = kernel_line(flow, r->kernel, LINE_UNROLL, p);
     if (row >= 0) line_dim(flow, unroll, m, row, 0);
     line_dim(flow, unroll, m, lane, 0);
+    Dot dot;
+    if (!takes_groups(r, p, &dot)) return;
+    line_dim(flow, unroll, m, dot.k, 0);
+    Line *reduce = kernel_line(flow, r->kernel, LINE_REDUCE, p);
+    const MatrixStep *step = takes_tiles(r, p);
+    if (step) line_dim(flow, reduce, m, dot.k, (int64_t)step->groups * dot.row->group);
+    line_dim(flow, reduce, m, dot.k, dot.row->group);
+    line_dim(flow, reduce, m, dot.k, 0);
 }
 
 /* The dim of map p whose results may run side by side: the block's, else one that p has for itself.

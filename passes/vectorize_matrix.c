@@ -73,7 +73,8 @@ static bool strides_of(const Tiling *t, const Step *s, const Access *a, Dim *str
     for (int i = 0; i < 4; i++)
         if (loop[i]) sym[n++] = loop[i]->var;
     for (int k = 0; k < a->rank; k++) flat = dim_add(ctx, dim_mul(ctx, flat, b->box[k]), a->at[k]);
-    if (b->kind != BUF_MEMORY || !dim_affine(ctx, flat, sym, n, coef, &rest)) return false;
+    bool stored = b->kind == BUF_MEMORY || b->kind == BUF_SCRATCH || b->kind == BUF_TILE;
+    if (!stored || !dim_affine(ctx, flat, sym, n, coef, &rest)) return false;
     for (int i = 3; i >= 0; i--) stride[i] = loop[i] ? coef[--n] : dim_const(ctx, 0);
     return true;
 }

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `narrow_computed`: with fast mathematics, products of two computed factors in bf16 (those of
+ * attention), as `narrow` has those with weights.
+ *
+ * Both factors are rounded, each once. The one that stands in lanes gets a container of the
+ * product's own dims, the lanes' last and the reduced one in front, so that `layout` can store it
+ * in groups as the instruction takes them. A reduced dim that does not fill the last step is
+ * continued by zeros in both. */
+#include "passes/narrow.h"
+
+typedef struct Computed {
+    Editing e;
+    const Machine *machine;
+    Conversions conversions;
+    /* Of the map at hand: */
+    Contraction r;
+    int k, lane;           /* the reduced dim, the one that runs in lanes */
+    Dim extent;            /* of the reduced dim, whole steps */
+    Access from[2], to[2]; /* the factors, and what holds them in bf16 */
+} Computed;
+
+static bool is_computed(const Computed *c, const Access *a) {
+    ContKind kind = c->e.flow->cont.at[a->cont].kind;
+    return kind != CONT_PARAM && kind != CONT_LITERAL;
+}
+
+/* The only reduced dim, side by side in the first factor; -1: there are several. */
+static int reduced_dim(const Computed *c, const Map *m) {
+    int k = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (m->dim.at[d].seq) return -1;
+        if (!map_reduces(m, d)) continue;
+        if (k >= 0) return -1;
+        k = d;
+    }
+    int64_t group = narrow_row(c->machine)->group;
+    return k >= 0 && access_stride(c->e.flow, m, &m->body.val.at[c->r.a].read, k, group) == 1 ? k
+                                                                                              : -1;
+}
+
+static int longest_dim(const Computed *c, const Map *m) {
+    int best = -1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (c->r.role[d] == ROLE_N &&
+            (best < 0 || map_usual(c->e.flow, m, d) > map_usual(c->e.flow, m, best)))
+            best = d;
+    return best;
+}
+
+/* Elements of the map's dims that the access uses. */
+static double read_elements(const Computed *c, const Map *m, const Access *a) {
+    double n = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (access_uses(m, a, d)) n *= (double)map_usual(c->e.flow, m, d);
+    return n;
+}
+
+/* Does the product save more than rounding both factors and storing one of them in groups, an
+ * element at a time, takes? */
+static bool pays(const Computed *c, const Map *m) {
+    const Machine *machine = c->machine;
+    int64_t rows = 1, side = usual_extent(c->e.flow, c->extent);
+    for (int d = 0; d < m->dim.n; d++)
+        if (c->r.role[d] == ROLE_M) rows *= map_usual(c->e.flow, m, d);
+    double flop = 2 * map_usual_volume(c->e.flow, m);
+    double a = read_elements(c, m, &m->body.val.at[c->r.a].read);
+    double b = read_elements(c, m, &m->body.val.at[c->r.b].read);
+    double cycle = machine->vector_bytes / machine->fma_flops; /* two multiply-adds a lane */
+    double rounding = 6 * (a + b) / machine_bandwidth(machine, 6 * (a + b)) + b * cycle;
+    return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < flop / machine->fma_flops;
+}
+
+/* Whole steps of the instruction, or of the machine's tiles. */
+static int64_t step_of(const Machine *machine) {
+    const Instruction *row = narrow_row(machine);
+    const MatrixStep *step = matrix_of(machine, row->name);
+    return step ? (int64_t)step->groups * row->group : row->group;
+}
+
+/* Is index k of the read the reduced dim alone, over the whole of what is read? */
+static bool runs_whole(const Computed *c, const Map *m, const Access *a) {
+    for (int k = 0; k < a->rank; k++)
+        if (access_dim(m, a, k) == c->k)
+            return c->e.flow->cont.at[a->cont].shape[k] == m->dim.at[c->k].extent;
+    return false;
+}
+
+static bool narrows(Computed *c, const Map *m) {
+    Ctx *ctx = c->e.flow->ctx;
+    c->r = map_contraction(c->e.flow, m);
+    if (!narrow_factors(m, &c->r)) return false;
+    const Val *a = &m->body.val.at[c->r.a], *b = &m->body.val.at[c->r.b];
+    if (a->has_else || b->has_else || !is_computed(c, &a->read) || !is_computed(c, &b->read))
+        return false;
+    c->k = reduced_dim(c, m), c->lane = longest_dim(c, m);
+    if (c->k < 0 || c->lane < 0 || !access_uses(m, &b->read, c->k)) return false;
+    Dim step = dim_const(ctx, step_of(c->machine)), extent = m->dim.at[c->k].extent;
+    c->extent = dim_mul(ctx, dim_ceildiv(ctx, extent, step), step);
+    bool whole = c->extent == extent;
+    return (whole || (runs_whole(c, m, &a->read) && runs_whole(c, m, &b->read))) && pays(c, m);
+}
+
+/* A map that rounds what the product reads by `a` into a container of the map's dims that it uses,
+ * the last two last, the reduced one continued by zeros. Returns the access to it. */
+static Access rounded(Computed *c, const Map *m, const Access *a, int last_but_one, int last,
+                      Items *into) {
+    Flow *flow = c->e.flow;
+    Dim own[MAP_DIMS], shape[MAP_DIMS], at[RANK_MAX], *out = NEW_ARRAY(c->e.arena, Dim, MAP_DIMS);
+    DimSubst subst[MAP_DIMS];
+    int order[MAP_DIMS], n = 0;
+    for (int d = 0; d < m->dim.n; d++)
+        if (d != last_but_one && d != last && access_uses(m, a, d)) order[n++] = d;
+    order[n++] = last_but_one, order[n++] = last;
+    const Cont x = flow->cont.at[a->cont];
+    const char *name = internf(flow->ctx, "%s.%s", x.name, dtype_name(BF16));
+    Map *copy = flow_map(flow, into, name, x.from);
+    for (int i = 0; i < n; i++) {
+        const MapDim *dim = &m->dim.at[order[i]];
+        out[i] = dim->sym, shape[i] = order[i] == c->k ? c->extent : dim->extent;
+        own[i] = map_dim(flow, copy, dim_sym_name(dim->sym), shape[i]);
+        subst[i] = (DimSubst){dim->sym, own[i]};
+    }
+    for (int k = 0; k < a->rank; k++) at[k] = dim_subst(flow->ctx, a->at[k], subst, n);
+    int to = flow_cont(flow, name, CONT_TMP, BF16, shape, n);
+    Access from = {a->cont, a->rank, arena_copy(c->e.arena, at, (size_t)a->rank * sizeof *at)};
+    int zero = body_const(&copy->body, F32, 0);
+    int value = c->extent == m->dim.at[c->k].extent ? body_read(&copy->body, from, F32)
+                                                    : body_read_else(&copy->body, from, F32, zero);
+    map_write(flow, copy, to, own, body_cvt(&copy->body, BF16, value), NULL);
+    return (Access){to, n, out};
+}
+
+static bool same_access(const Access *a, const Access *b) {
+    bool same = a->cont == b->cont && a->rank == b->rank;
+    for (int k = 0; same && k < a->rank; k++) same = a->at[k] == b->at[k];
+    return same;
+}
+
+/* A BodyReadFn: the factors that were rounded. */
+static int read_rounded(void *user, Body *b, const Val *read) {
+    const Computed *c = user;
+    for (int i = 0; i < 2; i++)
+        if (same_access(&read->read, &c->from[i]))
+            return body_cvt(b, F32, body_read(b, c->to[i], BF16));
+    return -1;
+}
+
+/* Puts the items of `made` behind what writes a container, or last. */
+static void insert_behind(Computed *c, Items *items, int cont, const Items *made) {
+    Items out = {0};
+    bool done = false;
+    for (int i = 0; i < items->n; i++) {
+        vec_push(c->e.arena, &out, items->at[i]);
+        if (items->at[i].kind != ITEM_MAP || items->at[i].map != c->e.uses.writer[cont]) continue;
+        for (int k = 0; k < made->n; k++) vec_push(c->e.arena, &out, made->at[k]);
+        done = true;
+    }
+    for (int k = 0; !done && k < made->n; k++) vec_push(c->e.arena, &out, made->at[k]);
+    *items = out;
+}
+
+static void narrow_map(Computed *c, int map, const Items *home, Items *into) {
+    Flow *flow = c->e.flow;
+    Map *m = flow->map.at[map];
+    c->from[0] = m->body.val.at[c->r.a].read, c->from[1] = m->body.val.at[c->r.b].read;
+    int outer = -1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (c->r.role[d] == ROLE_M) outer = d;
+    if (c->extent != m->dim.at[c->k].extent && outer >= 0) {
+        c->to[0] = rounded(c, m, &c->from[0], outer, c->k, into);
+    } else {
+        c->to[0] = c->from[0];
+        c->to[0].cont = converted_copy(&c->e, &c->conversions, c->from[0].cont, BF16, home, into);
+    }
+    m = flow->map.at[map];
+    Items made = {0};
+    c->to[1] = rounded(c, m, &c->from[1], c->k, c->lane, &made);
+    insert_behind(c, into, c->from[1].cont, &made);
+    m = flow->map.at[map];
+    map_rewrite(&c->e, m, NULL, 0, read_rounded, c);
+    m->dim.at[c->k].extent = c->extent;
+}
+
+static void narrow_items(Computed *c, Items *items) {
+    Items out = {0};
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        narrow_items(c, &it.body);
+        narrow_items(c, &it.other);
+        if (it.kind == ITEM_MAP && narrows(c, c->e.flow->map.at[it.map]))
+            narrow_map(c, it.map, items, &out);
+        vec_push(c->e.arena, &out, it);
+    }
+    *items = out;
+}
+
+Flow *pass_narrow_computed(Arena *arena, const Flow *flow, const PassEnv *env);
+Flow *pass_narrow_computed(Arena *arena, const Flow *flow, const PassEnv *env) {
+    Computed c = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .machine = env->machine};
+    if (env->math != MATH_FAST || !narrow_row(env->machine) || env->machine->block_threads)
+        return c.e.flow;
+    uses_count(&c.e);
+    narrow_items(&c, &c.e.flow->body);
+    drop_unneeded(&c.e);
+    return c.e.flow;
+}
