@@ -333,6 +333,20 @@ def test_check(weir):
         assert "nothing diverges" in weir("check", MNIST, "--bisect", f"--packing={packing}").out
 
 
+def test_check_far(weir):
+    """What rounding of the inputs explains is said so; what the passes do to a model is not excused."""
+    weir.write("tie.ir", b"flow tie {\n  in x : f32[64, 1000]\n  out z : f32[64]\n  tmp s : f32[64]\n"
+                         b"  map s [i:64, k:1000] { x[i,k] * 100000.0 -> s[i] sum:f32 }\n"
+                         b"  map z [i:64] {\n    t = s[i] * 0.125\n    t - floor(t) -> z[i]\n  }\n}\n")
+    assert "  ok: inputs off by 4 units in the last place move the evaluator by " in weir("check", "tie.ir", "--cpu=x86-64-v3").out
+    if not shutil.which("cc"):
+        raise Skip("there is no cc")
+    subprocess.run(["cc", "-shared", "-fPIC", "-I", ROOT, ROOT / "tests/examples/plugin.c", "-o", "six.so"], cwd=weir.folder, check=True)
+    weir.write("x.npy", npy([3.0 * i for i in range(784)], (1, 1, 28, 28)))  # beyond 6, where that pass cuts off
+    done = weir("check", MNIST, "--input=Input3=x.npy", "--pass-plugin=./six.so", code=3)
+    assert done.out.endswith("  DIFFERS\n"), done
+
+
 def test_dump(weir):
     """Each level in each format; text reads back as it was; each pass by name."""
     model = weir.write("mlp.onnx", mlp())
