@@ -164,6 +164,10 @@ static const char *build_json(Driver *d, const char *hash) {
         text_printf(&out, ": [%lld, %lld]", (long long)o->dim.at[i].lo, (long long)o->dim.at[i].hi);
     }
     if (o->dim.n) text_put(&out, "}");
+    if (o->name) {
+        text_put(&out, ", \"name\": ");
+        text_json(&out, o->name);
+    }
     put_names(&out, "feed", o->feed.at, o->feed.n);
     put_names(&out, "skip", d->skip.at, d->skip.n);
     put_files(&out, d);
@@ -257,7 +261,7 @@ void driver_passes(Driver *d) {
     run_versions(d, first, &env, &options);
     plugins_all_ran(d);
     if (env.notes) d->recipe = driver_recipe_text(d, &notes);
-    if (o->save_recipe) output_file(d->arena, o->save_recipe, d->recipe);
+    if (o->save_recipe) output_file(d->arena, o->save_recipe, d->recipe, strlen(d->recipe));
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

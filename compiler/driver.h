@@ -38,6 +38,7 @@ typedef struct Options {
     int jobs;           /* 0: as many as CPUs we may use */
     EmitKind emit;
     const char *emit_dir, *print_after, *stop_after;
+    const char *name;                 /* of the model; NULL: its graph's */
     const char *recipe, *save_recipe; /* files; NULL: none */
     VEC(DimOverride) dim;
     VEC(const char *) feed;
@@ -174,7 +175,8 @@ typedef struct Output {
 Output *output_open(Arena *arena, const char *path);
 void output_write(Ctx *ctx, Output *output, const void *at, size_t n, int64_t offset);
 void output_finish(Ctx *ctx, Output *output); /* gives it its name */
-void output_file(Arena *arena, const char *path, const char *text);
+/* A whole one; a device or a pipe that is there is written to. */
+void output_file(Arena *arena, const char *path, const void *at, size_t n);
 void output_text(Arena *arena, const char *folder, const char *name, const char *text);
 
 void driver_write_weights(Driver *d, const char *path); /* a side file */

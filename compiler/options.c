@@ -132,6 +132,11 @@ static void set_feed(const Setting *s) {
     vec_push(ctx_arena(s->ctx), &s->o->feed, intern(s->ctx, s->value));
 }
 
+static void set_name(const Setting *s) {
+    if (!*s->value) bad(s, "a name");
+    s->o->name = intern(s->ctx, s->value);
+}
+
 static void set_emit(const Setting *s) {
     static const char *const words[] = {"library", "c", "header", "cu"};
     s->o->emit = (EmitKind)one_of(s, words, 4, "c, header or cu");
@@ -263,6 +268,7 @@ static const struct Row {
     {"convert", set_convert, false},
     {"weights", set_weights, false},
     {"packing", set_packing, false},
+    {"name", set_name, false},
     {"emit", set_emit, false},
     {"emit-dir", set_emit_dir, false},
     {"print-after", set_print_after, false},

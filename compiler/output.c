@@ -58,10 +58,14 @@ static int try_names(Arena *arena, Output *o, int (*fn)(const Output *o, const c
     return result;
 }
 
+static bool is_special(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 Output *output_open(Arena *arena, const char *path) {
     Ctx *ctx = arena_ctx(arena);
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    if (is_special(path))
         fail(ctx, E_FILE,
              "cannot write \"%s\": it is there and is no regular file; give another name", path);
     Output *o = NEW(arena, Output);
@@ -97,12 +101,33 @@ void output_finish(Ctx *ctx, Output *o) {
 }
 
 void output_text(Arena *arena, const char *folder, const char *name, const char *text) {
-    output_file(arena, arena_printf(arena, "%s/%s", folder, name), text);
+    output_file(arena, arena_printf(arena, "%s/%s", folder, name), text, strlen(text));
 }
 
-void output_file(Arena *arena, const char *path, const char *text) {
+static void write_special(Ctx *ctx, const char *path, const char *at, size_t n) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    while (fd >= 0 && n > 0) {
+        ssize_t done = write(fd, at, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) break;
+        at += done;
+        n -= (size_t)done;
+    }
+    int error = errno;
+    if (fd >= 0) close(fd);
+    if (fd < 0 || n > 0) cannot_write(ctx, path, error);
+}
+
+void output_file(Arena *arena, const char *path, const void *at, size_t n) {
+    Ctx *ctx = arena_ctx(arena);
+    if (is_special(path)) {
+        write_special(ctx, path, at, n);
+        return;
+    }
     Output *o = output_open(arena, path);
-    if (fchmod(o->fd, 0644) != 0) cannot_write(arena_ctx(arena), o->path, errno);
-    output_write(arena_ctx(arena), o, text, strlen(text), 0);
-    output_finish(arena_ctx(arena), o);
+    struct stat st; /* no program: what the umask leaves of 0666 */
+    if (fstat(o->fd, &st) != 0 || fchmod(o->fd, st.st_mode & 0666) != 0)
+        cannot_write(ctx, o->path, errno);
+    output_write(ctx, o, at, n, 0);
+    output_finish(ctx, o);
 }

@@ -126,13 +126,38 @@ static int contiguous_dim(const Pack *p) {
     return best;
 }
 
+static int64_t table_end(const Pack *p, int k) {
+    return p->table[k][p->extent[k] - 1];
+}
+
+static bool ascends(const Pack *p, int k) {
+    for (int64_t i = 1; i < p->extent[k]; i++)
+        if (p->table[k][i] < p->table[k][i - 1]) return false;
+    return true;
+}
+
+/* Of dims whose addresses all ascend the one that reaches farthest. */
+static void choose_cut(Pack *p) {
+    int64_t all = 1;
+    int farthest = 0;
+    for (int k = 0; k < p->rank; k++) {
+        if (!ascends(p, k)) return;
+        all += table_end(p, k);
+        if (table_end(p, k) > table_end(p, farthest)) farthest = k;
+    }
+    if (dtype_bits(p->type) < 8) return;
+    p->cut = farthest;
+    p->span = all - table_end(p, farthest);
+}
+
 Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
     Pack p = {.type = c->type,
               .from = c->data,
               .count = 1,
               .storage = 1,
               .dense = !c->layout,
-              .rank = c->rank};
+              .rank = c->rank,
+              .cut = -1};
     Dim box[RANK_MAX], address = dim_const(ctx, 0);
     int rank = cont_storage(ctx, c, box);
     for (int k = 0; k < c->rank; k++) {
@@ -152,7 +177,39 @@ Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
     make_tables(arena, &p);
     p.inner = contiguous_dim(&p);
     join_all(arena, &p);
+    p.stride[p.rank - 1] = 1;
+    for (int k = p.rank - 2; k >= 0; k--) p.stride[k] = p.stride[k + 1] * p.extent[k + 1];
+    if (p.count) choose_cut(&p);
     return p;
+}
+
+/* The index of dim `cut` where the part ends that starts at `first`: the last that leaves it `most`
+ * bytes, else the next. */
+static int64_t part_end(const Pack *p, int64_t first, int64_t most) {
+    const int64_t *table = p->table[p->cut];
+    int64_t n = p->extent[p->cut], end = n;
+    if (dtype_bytes(p->type, p->storage - p->base - table[first]) <= most) return n;
+    for (int64_t i = first + 1; i < n; i++) {
+        if (table[i] - table[i - 1] < p->span) continue;
+        if (end < n && dtype_bytes(p->type, table[i] - table[first]) > most) return end;
+        end = i;
+    }
+    return end;
+}
+
+Pack pack_part(const Pack *p, int64_t *at, int64_t most) {
+    Pack part = *p;
+    if (p->cut < 0) return part;
+    int64_t first = *at, size = dtype_bits(p->type) / 8, *table = p->table[p->cut];
+    int64_t end = *at = part_end(p, first, most);
+    int64_t start = first ? p->base + table[first] : 0;
+    part.storage = (end < p->extent[p->cut] ? p->base + table[end] : p->storage) - start;
+    part.base = p->base - start;
+    part.from = (const char *)p->from + first * p->stride[p->cut] * size;
+    part.table[p->cut] = table + first;
+    part.extent[p->cut] = end - first;
+    part.count = p->count / p->extent[p->cut] * (end - first);
+    return part;
 }
 
 /* ---- the copy -------------------------------------------------------------------------------- */
@@ -209,17 +266,15 @@ static void plane(const Pack *p, char *to, int64_t base, int64_t from, int64_t n
 static void copy_separable(const Pack *p, char *to) {
     static const int64_t none[1] = {0};
     int last = p->rank - 1;
-    int64_t stride[RANK_MAX], index[RANK_MAX] = {0};
-    stride[last] = 1;
-    for (int k = last - 1; k >= 0; k--) stride[k] = stride[k + 1] * p->extent[k + 1];
+    int64_t index[RANK_MAX] = {0};
     bool row = p->inner == last;
     const int64_t *inner = row ? none : p->table[p->inner];
-    int64_t ni = row ? 1 : p->extent[p->inner], step = row ? 0 : stride[p->inner];
+    int64_t ni = row ? 1 : p->extent[p->inner], step = row ? 0 : p->stride[p->inner];
     for (;;) {
         int64_t base = p->base, from = 0;
         for (int k = 0; k < last; k++) {
             base += k == p->inner ? 0 : p->table[k][index[k]];
-            from += index[k] * stride[k];
+            from += index[k] * p->stride[k];
         }
         plane(p, to, base, from, ni, step, inner, p->table[last], p->extent[last]);
         int k = last - 1;

@@ -16,8 +16,12 @@ typedef struct Pack {
     /* The address of an element is `base` plus one table entry per dim; dims may have been joined.
      */
     int rank, inner; /* inner: the dim along which storage is contiguous */
-    int64_t extent[RANK_MAX], base;
+    int64_t extent[RANK_MAX], stride[RANK_MAX], base; /* stride: in `from` */
     int64_t *table[RANK_MAX];
+    /* Storage may be cut where an index of dim `cut` is `span` elements behind the one before: what
+     * stands in front is then complete. -1: it is packed as a whole. */
+    int cut;
+    int64_t span;
     /* Layouts whose address is no such sum: evaluated element by element. */
     Dim address;
     Dim sym[RANK_MAX];
@@ -28,5 +32,8 @@ Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *cont);
 int64_t pack_bytes(const Pack *pack); /* of the storage */
 /* Writes pack_bytes bytes; holes hold the fill, else zeros. */
 void pack_run(const Pack *pack, void *to);
+/* The next part of the storage, of at most `most` bytes where it can be cut. Parts follow each
+ * other without a gap; *at, 0 for the first, becomes what the next one starts with. */
+Pack pack_part(const Pack *pack, int64_t *at, int64_t most);
 
 #endif

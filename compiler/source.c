@@ -39,6 +39,12 @@ static Mapping map_file(Arena *arena, const char *path) {
     return m;
 }
 
+/* Gives the pages of a file back that has been read through; what reads it again maps them again.
+ */
+static void drop_pages(const Mapping *file) {
+    if (file->n) madvise(file->at, file->n, MADV_DONTNEED);
+}
+
 const char *source_hash(Arena *arena, const void *at, size_t n) {
     llvm_blake3_hasher hasher;
     uint8_t hash[LLVM_BLAKE3_OUT_LEN];
@@ -111,7 +117,8 @@ bool source_is_text(const Source *source) {
 
 Stage source_read(Arena *arena, const Source *source, const Options *options, const OpTable *ops,
                   const char **hash) {
-    ImportOptions import = {.dim = options->dim.at,
+    ImportOptions import = {.name = options->name,
+                            .dim = options->dim.at,
                             .ndim = options->dim.n,
                             .feed = options->feed.at,
                             .nfeed = options->feed.n,
@@ -128,10 +135,15 @@ Stage source_read(Arena *arena, const Source *source, const Options *options, co
         fail(arena_ctx(arena), E_MODEL,
              "this is a compiled library; give the .onnx or .ir that it was made of");
     *hash = source_hash(arena, file.at, file.n);
-    if (source_is_text(source) && (options->dim.n || options->feed.n))
+    drop_pages(&file);
+    const char *onnx_alone = options->dim.n    ? "dim"
+                             : options->feed.n ? "feed"
+                             : options->name   ? "name"
+                                               : NULL;
+    if (source_is_text(source) && onnx_alone)
         fail(arena_ctx(arena), E_OPTION,
              "option \"%s\" is for models in ONNX: write in the text what it should say",
-             options->dim.n ? "dim" : "feed");
+             onnx_alone);
     if (source_is_text(source)) return source_read_ir(arena, source->path);
     stage.graph = onnx_import_file(arena, source->path, &import);
     return stage;

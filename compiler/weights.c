@@ -2,8 +2,7 @@
 /* Which containers are weights, where each goes, and the writing.
  *
  * Threads take one weight after another. A dense one is written from the view of the model's file,
- * in parts; another is packed into memory of its own first, so that no more than one tensor per
- * thread is held beside the model. */
+ * another is packed first; both in parts, so that little is held beside the model. */
 #include "weights.h"
 
 #include <errno.h>
@@ -212,29 +211,53 @@ static int write_at(int fd, const char *from, int64_t n, int64_t at) {
     return 0;
 }
 
-static int write_weight(const WeightSink *sink, const Weight *weight) {
+/* Memory of a thread to pack into. */
+typedef struct Room {
+    char *at;
+    int64_t bytes;
+} Room;
+
+static bool room_grow(Room *room, int64_t bytes) {
+    if (bytes <= room->bytes) return true;
+    free(room->at);
+    room->at = malloc((size_t)bytes);
+    room->bytes = room->at ? bytes : 0;
+    return room->at;
+}
+
+static int write_packed(int fd, const Pack *p, int64_t at, Room *room) {
+    int64_t end = at + pack_bytes(p), next = 0;
+    for (int error; at < end;) {
+        Pack part = pack_part(p, &next, PART);
+        int64_t bytes = pack_bytes(&part);
+        if (!room_grow(room, bytes)) return ENOMEM;
+        pack_run(&part, room->at);
+        if ((error = write_at(fd, room->at, bytes, at))) return error;
+        at += bytes;
+    }
+    return 0;
+}
+
+static int write_weight(const WeightSink *sink, const Weight *weight, Room *room) {
     const Pack *p = &weight->pack;
-    int64_t bytes = pack_bytes(p), at = sink->start + weight->offset;
+    int64_t at = sink->start + weight->offset;
     if (sink->to) {
         pack_run(p, (char *)sink->to + weight->offset);
         return 0;
     }
-    if (p->dense) return write_at(sink->fd, p->from, bytes, at);
-    char *packed = malloc((size_t)bytes);
-    if (!packed) return ENOMEM;
-    pack_run(p, packed);
-    int error = write_at(sink->fd, packed, bytes, at);
-    free(packed);
-    return error;
+    return p->dense ? write_at(sink->fd, p->from, pack_bytes(p), at)
+                    : write_packed(sink->fd, p, at, room);
 }
 
 static void *write_weights(void *user) {
     Writing *writing = user;
+    Room room = {0};
     for (int i; !atomic_load(&writing->error) &&
                 (i = atomic_fetch_add(&writing->next, 1)) < writing->w->at.n;) {
-        int error = write_weight(writing->sink, &writing->w->at.at[i]), none = 0;
+        int error = write_weight(writing->sink, &writing->w->at.at[i], &room), none = 0;
         if (error) atomic_compare_exchange_strong(&writing->error, &none, error);
     }
+    free(room.at);
     return NULL;
 }
 

@@ -28,30 +28,46 @@ typedef struct StripsPlan {
     int64_t parts;    /* of the channels */
 } StripsPlan;
 
-/* The dims of the root by which it reads tiles: i%side and i/side in two indices of one read. */
+/* Index k of `read` is that of dim d within a tile of so many: the number of the tile, else NULL.
+ * An image that is one tile has no quotient. */
+static Dim tile_number(Ctx *ctx, const Map *root, int d, Dim index, Dim side) {
+    Dim sym = root->dim.at[d].sym;
+    if (index == dim_mod(ctx, sym, side)) return dim_div(ctx, sym, side);
+    return index == sym ? dim_const(ctx, 0) : NULL;
+}
+
+/* The index at which `read` has the number of a tile; one that no earlier dim has taken. */
+static bool find_row(StripsPlan *p, const Access *read, Dim number, int n) {
+    const Access *to = &p->map[2]->write.at[0].to[0];
+    for (int l = 0; l < read->rank; l++) {
+        int d = read->at[l] == number ? access_dim(p->map[2], to, l) : -1;
+        if (d < 0 || (n && p->row[0] == d)) continue;
+        p->row[n] = d;
+        return true;
+    }
+    return false;
+}
+
+/* The dims of the root by which it reads tiles: i%side and i/side in two indices of one read. What
+ * writes the tiles has a number at the first of these. */
 static bool find_image(StripsPlan *p, const Val *val) {
     Ctx *ctx = p->s->flow->ctx;
     const Map *root = p->map[3];
     const Cont *c = &p->s->flow->cont.at[val->read.cont];
     const Access *to = &p->map[2]->write.at[0].to[0];
     int n = 0;
-    for (int k = 0; k < val->read.rank; k++)
+    for (int k = 0; k < val->read.rank && n < 2; k++) {
+        if (!dim_is_const(to->at[k], NULL) || !dim_is_const(c->shape[k], &p->side)) continue;
         for (int d = 0; d < root->dim.n; d++) {
-            Dim sym = root->dim.at[d].sym;
-            if (!dim_is_const(c->shape[k], NULL) ||
-                val->read.at[k] != dim_mod(ctx, sym, c->shape[k]))
-                continue;
-            Dim count = dim_div(ctx, sym, c->shape[k]);
-            for (int l = 0; l < val->read.rank; l++)
-                if (val->read.at[l] == count && n < 2) {
-                    p->image[n] = d;
-                    p->row[n++] = access_dim(p->map[2], to, l);
-                    dim_is_const(c->shape[k], &p->side);
-                }
+            Dim number = tile_number(ctx, root, d, val->read.at[k], c->shape[k]);
+            if (!number || !find_row(p, &val->read, number, n)) continue;
+            p->image[n++] = d;
+            break;
         }
+    }
     p->channel = access_dim(root, &val->read, val->read.rank - 1);
     p->lane = access_dim(p->map[2], to, to->rank - 1);
-    return n == 2 && p->channel >= 0 && p->lane >= 0 && p->row[0] >= 0 && p->row[1] >= 0;
+    return n == 2 && p->channel >= 0 && p->lane >= 0;
 }
 
 /* A dim of the map before the root is the same dim of the products: by what that map reads. */

@@ -101,6 +101,7 @@ def test_without_effect(weir):
                         ('leave option "cpu" out', "compile", MNIST, "-o", "x.so", "--target=cuda", "--cpu=x86-64-v4"),
                         ('"dim" is for models in ONNX', "dump", text, "--dim", "N=3"),
                         ('"feed" is for models in ONNX', "dump", text, "--feed", "x"),
+                        ('"name" is for models in ONNX', "compile", text, "-o", "x.so", "--name", "x"),
                         ('no input "x" that could be fed', "dump", MNIST, "--feed", "x"),
                         ('no dim "M"', "report", text, "--size", "M=3"), ("no SYMBOL=N", "report", text, "--size", "N"),
                         ('no dim "M"', "dump", text, "--format=svg", "--size", "M=3"),

@@ -179,6 +179,9 @@ def test_emit(weir):
     assert want.out.startswith("y: f32[2,3]")
     weir("compile", model, "--emit=header", "--emit-dir=h")
     assert sorted(p.name for p in (weir.folder / "h").iterdir()) == ["mlp.h", "weir_model.h"]
+    weir("compile", model, "--emit=header", "--emit-dir=h", "--name", "my net", "-o", "named.so")
+    assert (weir.folder / "h/my_net.h").exists() and weir("info", "named.so").out.startswith("model   my net\n")
+    weir("verify", "named.so", model)
     weir.write("h/use.c", b'#include "mlp.h"\nint main(void) { return 0; }\n')
     subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-c", "use.c"], cwd=weir.folder / "h", check=True)
 

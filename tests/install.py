@@ -107,6 +107,7 @@ def test_cmake(there):
     there.run("cmake", "-S", EXAMPLES, "-B", "cmake", f"-DCMAKE_PREFIX_PATH={there.root}", f"-DMODEL={MNIST}")
     there.run("cmake", "--build", "cmake")
     assert there.run("cmake/embed", "cmake/mnist.so") == "digit 1\n"
+    assert there.run("cmake/typed") == "digit 1\n"
     assert there.run("cmake/memory", MNIST) == "digit 1\n"
     assert there.run("cmake/threads", "cmake/mnist.so") == "1 models share a pool of 2 threads\n"
     newer = "find_package(weir 99.0)\nif(weir_FOUND)\n  message(FATAL_ERROR \"of any version\")\nendif()\n"
@@ -124,6 +125,15 @@ def test_cpp_headers(there):
             if language == "c" or shutil.which("c++"):
                 there.run("cc", "-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", there.root / "include/weir",
                           "-include", header, "/dev/null")
+
+
+def test_python(there):
+    """The Python package finds the library that was installed with the command on the path."""
+    if subprocess.run(["python3", "-c", "import numpy"], capture_output=True).returncode:
+        raise Skip("there is no NumPy for Python")
+    say = "import sys, weir; print([p.name for p in weir.compile(sys.argv[1]).inputs])"
+    said = there.run("python3", "-c", say, MNIST, PYTHONPATH=str(ROOT / "tools/python"), LD_LIBRARY_PATH="", WEIR_LIBRARY="")
+    assert said == "['Input3']\n", said
 
 
 # ---- pages and completions ---------------------------------------------------------------------------------

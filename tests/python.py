@@ -58,7 +58,7 @@ def test_call(folder):
     model, image = weir.compile(MNIST), stroke()
     score = model(image)
     assert score.shape == (1, 10) and score.argmax() == 1 and score.dtype == "float32"
-    assert (model({"Input3": image}) == score).all() and (model([image]) == score).all() and model(image) is not score
+    assert (model({"Input3": image}) == score).all() and (model(Input3=image) == score).all() and (model([image]) == score).all() and model(image) is not score
     assert model.inputs == [weir.Port("Input3", "float32", (1, 1, 28, 28))] and model.build["weir"] == weir.version()
     assert (weir.compile(MNIST.read_bytes(), math="strict", threads=2)(image) - score < 1e-3).all()
     library = weir.compile(str(MNIST), output=f"{folder}/mnist.so", packing="create")
@@ -262,6 +262,10 @@ def test_torch(folder):
     model = weir.from_torch(module, (torch.randn(2, 3, 16, 16),), dynamic_shapes=({0: torch.export.Dim("batch")},), math="strict")
     x = torch.randn(5, 3, 16, 16)
     for got, want in zip(model(x), module(x)):
+        assert torch.allclose(got, want, atol=1e-5)
+    cell, steps = torch.nn.LSTM(4, 3).eval(), torch.randn(5, 1, 4)
+    y, (h, c) = weir.from_torch(cell, (steps,))(steps)
+    for got, want in zip((y, h, c), torch.utils._pytree.tree_leaves(cell(steps))):
         assert torch.allclose(got, want, atol=1e-5)
     half = torch.nn.Linear(8, 4).eval().to(torch.bfloat16)
     x = torch.randn(3, 8).to(torch.bfloat16)

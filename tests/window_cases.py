@@ -46,6 +46,12 @@ def transposed(m):
     yield window(m, "transpose", "ConvTranspose", [
         [(1, 4, 5, 3), (4, 3, 3, 2), (6,)], [(2, 2, 4, 4), (2, 1, 5, 5), (2,)], [(1, 6, 1, 7), (6, 2, 4, 1), (4,)]],
         {"group": 2, "strides": [2, 3], "dilations": [2, 1], "pads": [1, 0, 0, 0], "output_padding": [1, 0]})
+    yield window(m, "transpose_declared", "ConvTranspose", [
+        [(1, 3, 5, 4), (3, 2, 3, 4), (2,)], [(2, 2, 4, 7), (2, 5, 3, 4), (5,)], [(1, 1, 1, 1), (1, 2, 3, 4), (2,)]],
+        {"kernel_shape": [3, 4], "strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 0]})
+    yield window(m, "transpose_declared_1d", "ConvTranspose", [
+        [(1, 4, 6), (4, 3, 5)], [(2, 2, 9), (2, 1, 5)]],
+        {"kernel_shape": [5], "strides": [3], "dilations": [2], "group": 2, "pads": [2, 1]})
     yield window(m, "transpose_shape", "ConvTranspose", [
         [(1, 2, 5), (2, 3, 4)], [(2, 1, 6), (1, 2, 3)]], {"strides": [2], "output_shape": [11]})
     for mode in "SAME_UPPER", "SAME_LOWER":

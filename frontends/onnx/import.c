@@ -294,7 +294,9 @@ static int graph_depth(const Graph *g) {
 }
 
 Graph *import_graph(Import *im, const OnnxGraph *g, Scope *outer) {
-    Graph *graph = graph_new(im->arena, text_or(g->name, "graph"), outer ? outer->graph : NULL);
+    const char *name = text_or(g->name, "graph");
+    if (!outer && im->options && im->options->name) name = im->options->name;
+    Graph *graph = graph_new(im->arena, name, outer ? outer->graph : NULL);
     Scope scope = {graph,
                    table_new(im->arena),
                    table_new(im->arena),

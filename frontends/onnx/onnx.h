@@ -18,6 +18,7 @@ typedef struct DimOverride {
 } DimOverride;
 
 typedef struct ImportOptions {
+    const char *name; /* of the graph; NULL: its own */
     const DimOverride *dim;
     int ndim;
     const char *const

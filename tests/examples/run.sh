@@ -23,6 +23,12 @@ embed_cpp)
     ! "$work/embed" "$work/none.so" 2>/dev/null
     wanted='digit 1'
     ;;
+typed)
+    "$weir" compile "$mnist" -o "$work/mnist.so" --name mnist --emit header --emit-dir "$work/h"
+    (cd "$work" && cc -Wall -Wextra -Werror "$program" -I h ./mnist.so -o typed)
+    said=$(cd "$work" && ./typed)
+    wanted='digit 1'
+    ;;
 plain)
     python3 -c 'import numpy' 2>/dev/null || { echo "SKIP there is no NumPy for Python"; exit 77; }
     "$weir" compile "$mnist" -o "$work/mnist.so"

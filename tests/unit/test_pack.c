@@ -16,12 +16,21 @@ typedef struct Case {
     const char *map[6];
     int64_t box[6];
     bool fill;
+    int parts; /* that storage can be cut into */
 } Case;
 
 static const Case cases[] = {
-    {"blocked", F32, 2, {37, 50}, 3, {"_0/16", "_1", "_0%16"}, {3, 50, 16}, false},
-    {"blocked both", F32, 2, {64, 48}, 4, {"_1/16", "_0/8", "_0%8", "_1%16"}, {3, 8, 8, 16}, false},
-    {"transposed", F32, 2, {33, 71}, 2, {"_1", "_0"}, {71, 33}, false},
+    {"blocked", F32, 2, {37, 50}, 3, {"_0/16", "_1", "_0%16"}, {3, 50, 16}, false, 3},
+    {"blocked both",
+     F32,
+     2,
+     {64, 48},
+     4,
+     {"_1/16", "_0/8", "_0%8", "_1%16"},
+     {3, 8, 8, 16},
+     false,
+     3},
+    {"transposed", F32, 2, {33, 71}, 2, {"_1", "_0"}, {71, 33}, false, 71},
     {"conv weights",
      F32,
      4,
@@ -29,7 +38,8 @@ static const Case cases[] = {
      5,
      {"_0/16", "_1", "_2", "_3", "_0%16"},
      {3, 7, 3, 3, 16},
-     false},
+     false,
+     3},
     {"halo",
      F32,
      4,
@@ -37,16 +47,17 @@ static const Case cases[] = {
      5,
      {"_0", "_1/16", "_2+1", "_3+1", "_1%16"},
      {2, 2, 7, 8, 16},
-     true},
-    {"padded rows", F64, 2, {5, 7}, 2, {"_0", "_1"}, {5, 8}, true},
-    {"bytes", U8, 3, {6, 9, 11}, 4, {"_2/4", "_0", "_1", "_2%4"}, {3, 6, 9, 4}, true},
-    {"halves", F16, 2, {16, 18}, 3, {"_1/8", "_0", "_1%8"}, {3, 16, 8}, false},
-    {"nibbles", I4, 2, {9, 10}, 3, {"_1/4", "_0", "_1%4"}, {3, 9, 4}, true},
-    {"wide", C128, 2, {3, 4}, 2, {"_1", "_0"}, {4, 3}, false},
-    {"joined dims", F32, 2, {6, 10}, 2, {"(6*_1+_0)/4", "(6*_1+_0)%4"}, {15, 4}, false},
-    {"scalar", F32, 0, {0}, 1, {"0"}, {4}, true},
-    {"empty", F32, 2, {0, 5}, 2, {"_1", "_0"}, {5, 3}, true},
-    {"one dim", I64, 1, {30}, 2, {"_0%5", "_0/5"}, {5, 6}, false},
+     true,
+     2},
+    {"padded rows", F64, 2, {5, 7}, 2, {"_0", "_1"}, {5, 8}, true, 5},
+    {"bytes", U8, 3, {6, 9, 11}, 4, {"_2/4", "_0", "_1", "_2%4"}, {3, 6, 9, 4}, true, 3},
+    {"halves", F16, 2, {16, 18}, 3, {"_1/8", "_0", "_1%8"}, {3, 16, 8}, false, 3},
+    {"nibbles", I4, 2, {9, 10}, 3, {"_1/4", "_0", "_1%4"}, {3, 9, 4}, true, 1},
+    {"wide", C128, 2, {3, 4}, 2, {"_1", "_0"}, {4, 3}, false, 4},
+    {"joined dims", F32, 2, {6, 10}, 2, {"(6*_1+_0)/4", "(6*_1+_0)%4"}, {15, 4}, false, 10},
+    {"scalar", F32, 0, {0}, 1, {"0"}, {4}, true, 1},
+    {"empty", F32, 2, {0, 5}, 2, {"_1", "_0"}, {5, 3}, true, 1},
+    {"one dim", I64, 1, {30}, 2, {"_0%5", "_0/5"}, {5, 6}, false, 1},
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 
@@ -161,6 +172,21 @@ static void same_element(const Case *c, const void *a, int64_t i, const void *b,
         cr_assert(mem_get(c->type, a, i) == mem_get(c->type, b, j), "%s", c->layout);
 }
 
+/* Parts of any size make the whole; returns how many there are. */
+static int check_parts(Arena *arena, const Pack *p, const unsigned char *packed, int64_t most) {
+    int64_t at = 0, done = 0, end = pack_bytes(p);
+    int n = 0;
+    unsigned char *parts = arena_alloc(arena, (size_t)end + 1);
+    for (; done < end; n++) {
+        Pack part = pack_part(p, &at, most);
+        cr_assert(done + pack_bytes(&part) <= end);
+        pack_run(&part, parts + done);
+        done += pack_bytes(&part);
+    }
+    cr_assert(memcmp(parts, packed, (size_t)end) == 0, "in parts of %lld bytes", (long long)most);
+    return n;
+}
+
 static void check_case(Arena *arena, const Case *c) {
     Ctx *ctx = arena_ctx(arena);
     Cont cont = make_cont(arena, c);
@@ -172,6 +198,9 @@ static void check_case(Arena *arena, const Case *c) {
     pack_run(&p, packed);
     for (int i = 0; i < 16; i++)
         cr_assert(packed[bytes + (size_t)i] == 0x5a, "%s: past the end", c->layout);
+    cr_assert_eq(check_parts(arena, &p, packed, 1), c->parts, "%s", c->layout);
+    for (int64_t most = 2; most < 2 * (int64_t)bytes; most *= 3)
+        check_parts(arena, &p, packed, most);
     int64_t index[4] = {0}, n = 0;
     for (bool more = p.count > 0; more; n++) {
         int64_t to = address(ctx, &cont, index);

@@ -53,12 +53,12 @@
     "  --random SEED           make the inputs that are not given\n"                               \
     "  --size SYMBOL=N         size of a symbolic dim of random inputs (else 1)\n"
 
-static const char *const writing[] = {"emit", "emit-dir", NULL};
-static const char *const ending[] = {"emit", "emit-dir", "stop-after", NULL};
-static const char *const tuning[] = {"emit",   "emit-dir",    "stop-after",
+static const char *const writing[] = {"emit", "emit-dir", "name", NULL};
+static const char *const ending[] = {"emit", "emit-dir", "name", "stop-after", NULL};
+static const char *const tuning[] = {"emit",   "emit-dir",    "name", "stop-after",
                                      "recipe", "save-recipe", NULL};
 static const char *const named[] = {
-    "target",  "gpu",     "cpu",  "dim",      "feed",    "math",    "convert",    "skip",
+    "target",  "gpu",     "cpu",  "dim",      "feed",    "math",    "convert",    "skip", "name",
     "weights", "packing", "emit", "emit-dir", "profile", "checked", "stop-after", NULL};
 static const char no_effect[] = "it has no effect here", makes_one[] = "it makes a recipe",
                   says_itself[] = "the library says itself how it was made; leave it out";
@@ -69,8 +69,9 @@ static const Verb verbs[] = {
      "  -o FILE                 the library to write\n"
      "  --emit c|header|cu      write sources: all that a C compiler needs, the typed header, or\n"
      "                          the kernels for a GPU\n"
-     "  --emit-dir DIR          where they go; with --emit, -o may be left out\n" COMPILE_OPTIONS
-         STOP_OPTION,
+     "  --emit-dir DIR          where they go; with --emit, -o may be left out\n"
+     "  --name NAME             what the model is called, in place of its graph's "
+     "name\n" COMPILE_OPTIONS STOP_OPTION,
      verb_compile, NULL, NULL},
     {"run", "run a model on inputs",
      "weir run MODEL.onnx|MODEL.so|MODEL.ir [options]\n" INPUT_OPTIONS

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "compiler/driver.h"
 #include "ir/dtype.h"
 
 void host_free(HostTensor *h) {
@@ -65,21 +64,30 @@ char *read_whole(const char *path, size_t *n, char *error) {
     return data;
 }
 
+/* One file of one context's making. */
+typedef struct Writing {
+    Ctx *ctx;
+    const char *path;
+    const void *data;
+    size_t n;
+    char *error;
+} Writing;
+
+static void note_error(void *user, const Diag *diag) {
+    snprintf(((Writing *)user)->error, 256, "%s", diag->message);
+}
+
+static void write_one(void *arg) {
+    Writing *w = arg;
+    output_file(arena_new(w->ctx), w->path, w->data, w->n);
+}
+
 bool write_whole(const char *path, const void *data, size_t n, char *error) {
-    struct stat st;
-    bool there = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* a device or a pipe stays one */
-    size_t len = strlen(path) + 24;
-    char *temporary = malloc(len);
-    snprintf(temporary, len, "%s.%ld.tmp", path, (long)getpid());
-    FILE *f = fopen(there ? path : temporary, "wb");
-    bool ok = f && fwrite(data, 1, n, f) == n;
-    if (f && fclose(f)) ok = false;
-    if (ok && !there) ok = rename(temporary, path) == 0;
-    if (!ok) {
-        snprintf(error, 256, "cannot write \"%.180s\": %s", path, strerror(errno));
-        if (!there) unlink(temporary);
-    }
-    free(temporary);
+    Writing w = {.path = path, .data = data, .n = n, .error = error};
+    snprintf(error, 256, "out of memory");
+    w.ctx = ctx_new(note_error, &w);
+    bool ok = w.ctx && ctx_try(w.ctx, write_one, &w);
+    if (w.ctx) ctx_free(w.ctx);
     return ok;
 }
 

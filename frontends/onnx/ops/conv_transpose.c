@@ -115,10 +115,65 @@ static void conv_transpose_infer(Infer *in) {
     infer_set(in, 0, x->dtype, out, x->rank);
 }
 
-static void conv_transpose_map(Lower *lo, const char *name, int x, int w, int y, DType t) {
+/* Residues r0 .. r0 + n - 1 of one spatial dim (Phase) that have the same taps and the same range
+ * of q: together a box without constraints. */
+typedef struct Run {
+    int64_t r0, n;
+    Dim first, count; /* of q */
+    Dim taps;
+} Run;
+
+enum { RUNS = 8 };
+
+static bool run_grows(const Run *run, const Run *by) {
+    return run->first == by->first && run->count == by->count && run->taps == by->taps;
+}
+
+/* The runs of spatial dim i; 0: too many, or residues that no tap reaches or may not reach. */
+static int find_runs(Ctx *ctx, const Window *w, int i, Run *run) {
+    int64_t stride = w->stride[i], dilation = w->dilation[i], kernel;
+    int n = 0;
+    if (gcd(stride, dilation) > 1 || !dim_is_const(w->kernel[i], &kernel) || kernel < stride)
+        return 0;
+    Dim s = dim_const(ctx, stride);
+    for (int64_t r0 = 0; r0 < stride; r0++) {
+        Dim from = dim_addc(ctx, w->begin[i], -dilation * r0);
+        Run one = {r0, 1, dim_ceildiv(ctx, from, s), NULL, NULL};
+        Dim last = dim_div(ctx, dim_addc(ctx, dim_add(ctx, w->out[i], from), -1), s);
+        one.count = dim_addc(ctx, dim_sub(ctx, last, one.first), 1);
+        one.taps = dim_const(ctx, (kernel - r0 + stride - 1) / stride);
+        if (n && run_grows(&run[n - 1], &one))
+            run[n - 1].n++;
+        else if (n < RUNS)
+            run[n++] = one;
+        else
+            return 0;
+    }
+    return n;
+}
+
+static Phase run_open(Lower *lo, Map *m, const char *name, const Run *run, const Window *w, int i) {
     Ctx *ctx = lo->ctx;
-    Shape sx = nn_shape(lo, x), sw = nn_shape(lo, w);
-    Window win = transpose_open(ctx, lo->node, sx.at, sw.at, sx.rank);
+    Phase f = {.step = w->stride[i], .dilation_step = w->dilation[i], .taps = run->taps};
+    f.q = dim_add(ctx, nn_dim(lo, m, name, run->count), run->first);
+    f.r0 = nn_dim(lo, m, internf(ctx, "%sp", name), dim_const(ctx, run->n));
+    f.r0 = dim_addc(ctx, f.r0, run->r0);
+    f.p = dim_add(ctx, dim_mulc(ctx, f.q, f.step), dim_mulc(ctx, f.r0, f.dilation_step));
+    f.p = dim_sub(ctx, f.p, w->begin[i]);
+    return f;
+}
+
+typedef struct Transposed {
+    int x, w, y; /* containers */
+    DType type;
+    Window win;
+} Transposed;
+
+/* All results, or those of one run of each spatial dim. */
+static void transposed_map(Lower *lo, const Transposed *c, const char *name, Run *const *run) {
+    Ctx *ctx = lo->ctx;
+    Shape sx = nn_shape(lo, c->x), sw = nn_shape(lo, c->w);
+    const Window *win = &c->win;
     int64_t group = nn_int(lo, "group", 1);
     Dim ax[RANK_MAX], aw[RANK_MAX], ay[RANK_MAX],
         part = dim_div(ctx, sx.at[1], dim_const(ctx, group));
@@ -128,25 +183,51 @@ static void conv_transpose_map(Lower *lo, const char *name, int x, int w, int y,
     Dim g = nn_dim(lo, m, "g", dim_const(ctx, group));
     aw[1] = nn_dim(lo, m, "o", sw.at[1]);
     ay[1] = dim_add(ctx, dim_mul(ctx, g, sw.at[1]), aw[1]);
-    for (int i = 0; i < win.n; i++) {
-        f[i] = phase_open(lo, m, conv_name(conv_out_name, win.n, i), win.kernel[i], win.stride[i],
-                          win.dilation[i], win.begin[i], win.out[i]);
+    for (int i = 0; i < win->n; i++) {
+        const char *dim = conv_name(conv_out_name, win->n, i);
+        f[i] = run ? run_open(lo, m, dim, run[i], win, i)
+                   : phase_open(lo, m, dim, win->kernel[i], win->stride[i], win->dilation[i],
+                                win->begin[i], win->out[i]);
         ay[2 + i] = f[i].p;
     }
     ax[1] = aw[0] = dim_add(ctx, dim_mul(ctx, g, part), nn_dim(lo, m, "c", part));
-    for (int i = 0; i < win.n; i++) {
-        phase_tap(ctx, &f[i], nn_dim(lo, m, conv_name(conv_tap_name, win.n, i), f[i].taps));
+    for (int i = 0; i < win->n; i++) {
+        phase_tap(ctx, &f[i], nn_dim(lo, m, conv_name(conv_tap_name, win->n, i), f[i].taps));
         ax[2 + i] = f[i].i, aw[2 + i] = f[i].r;
     }
-    int a = nn_read_else(lo, m, x, ax, 0, t), b = nn_read_else(lo, m, w, aw, 0, t);
-    nn_reduce(lo, m, y, ay, phase_guard(m, f, win.n, EXPR(m, "$0 * $1", a, b)), "sum");
+    int a = nn_read_else(lo, m, c->x, ax, 0, c->type);
+    int b = run ? nn_read_as(lo, m, c->w, aw, c->type) : nn_read_else(lo, m, c->w, aw, 0, c->type);
+    nn_reduce(lo, m, c->y, ay, phase_guard(m, f, win->n, EXPR(m, "$0 * $1", a, b)), "sum");
+}
+
+/* A map for each way to choose a run of every spatial dim: their results are disjoint. */
+static void conv_transpose_map(Lower *lo, const char *name, const Transposed *c) {
+    Run run[SPATIAL_MAX][RUNS], *now[SPATIAL_MAX];
+    int n[SPATIAL_MAX], all = 1;
+    for (int i = 0; i < c->win.n; i++) {
+        n[i] = find_runs(lo->ctx, &c->win, i, run[i]);
+        all = all * n[i] > RUNS ? 0 : all * n[i];
+    }
+    if (!all) transposed_map(lo, c, name, NULL);
+    for (int k = 0; k < all; k++) {
+        bool none = false;
+        for (int i = c->win.n - 1, rest = k; i >= 0; rest /= n[i--]) {
+            int64_t count;
+            now[i] = &run[i][rest % n[i]];
+            none |= dim_is_const(now[i]->count, &count) && count <= 0;
+        }
+        if (none) continue;
+        transposed_map(lo, c, all > 1 ? internf(lo->ctx, "%s%d", name ? name : "", k) : name, now);
+    }
 }
 
 static void conv_transpose_lower(Lower *lo) {
     int x = lower_in(lo, 0), w = lower_in(lo, 1), bias = lower_in(lo, 2), y = lower_out(lo, 0);
     DType t = dtype_compute(nn_cont(lo, x)->type);
     int acc = bias < 0 ? y : nn_tmp_like(lo, "conv", t, y);
-    conv_transpose_map(lo, bias < 0 ? NULL : "conv", x, w, acc, t);
+    Shape sx = nn_shape(lo, x), sw = nn_shape(lo, w);
+    Transposed c = {x, w, acc, t, transpose_open(lo->ctx, lo->node, sx.at, sw.at, sx.rank)};
+    conv_transpose_map(lo, bias < 0 ? NULL : "conv", &c);
     if (bias >= 0) conv_bias(lo, acc, bias, y);
 }
 

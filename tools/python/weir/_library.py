@@ -4,6 +4,7 @@ import collections
 import ctypes as c
 import ctypes.util
 import os
+import shutil
 
 from ._abi import HANDLE, Descriptor
 
@@ -27,6 +28,7 @@ class CDiagnostic(c.Structure):
                 + [("opset", c.c_int), ("line", c.c_int)])
 
 
+SONAME = "libweir.so.0"
 DIAGNOSTIC_FN = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(CDiagnostic))
 FUNCTIONS = {
     "weir_version": (c.c_char_p,),
@@ -44,12 +46,20 @@ FUNCTIONS = {
 }
 
 
+def _beside_command():
+    """The library that was installed with the `weir` on the path."""
+    command = shutil.which("weir")
+    path = command and os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(command))), "lib", SONAME)
+    return path if path and os.path.exists(path) else None
+
+
 def _load():
-    found = os.environ.get("WEIR_LIBRARY") or ctypes.util.find_library("weir") or "libweir.so.0"
+    found = os.environ.get("WEIR_LIBRARY") or _beside_command() or ctypes.util.find_library("weir") or SONAME
     try:
         library = c.CDLL(found)
     except OSError as error:
-        raise ImportError(f"cannot load libweir.so ({error}); `meson install` it (and run `ldconfig` once), or set WEIR_LIBRARY to its path") from None
+        raise ImportError(f"cannot load libweir.so ({error}); `meson install` it (and run `ldconfig` once, or have its `weir` on the "
+                          "PATH), or set WEIR_LIBRARY to its path") from None
     for name, (result, *arguments) in FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

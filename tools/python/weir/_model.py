@@ -107,15 +107,15 @@ class Model:
             given = given[0]
         if len(given) != len(ports) or (given and isinstance(given[0], dict) and not itself):
             raise TypeError(f"the model's {what}s are {', '.join(port.name for port in ports) or 'none'}; give each once, in this "
-                            "order or as a dict by name")
+                            "order or all by name")
         return given
 
-    def __call__(self, *inputs, out=None):
-        """Runs the model on its inputs in order, or one dict by name. Gives the one output, or a tuple. `out`: arrays to
-        write to, likewise."""
+    def __call__(self, *inputs, out=None, **named):
+        """Runs the model on its inputs in order, by keyword, or one dict by name. Gives the one output, or a tuple. `out`:
+        arrays to write to, in order or by name."""
         kept, d = [], self._d
         given, made = (abi.Tensor * max(1, d.ninputs))(), (abi.Tensor * max(1, d.noutputs))()
-        for i, value in enumerate(self._in_order(inputs, self.inputs, "input")):
+        for i, value in enumerate(self._in_order(inputs + ((named,) if named else ()), self.inputs, "input")):
             self._fill(given[i], d.inputs[i], value, kept)
         with self._lock:
             if not self.close.alive:
