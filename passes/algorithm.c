@@ -185,6 +185,12 @@ static void dims_of_role(Rewrite *w, DimRole role) {
         if (w->win->role[d] == role) same_dim(w, d);
 }
 
+/* What is summed: taps of other windows, then channels, which lanes run along. */
+static void summed_dims(Rewrite *w) {
+    dims_of_role(w, ROLE_WINDOW);
+    dims_of_role(w, ROLE_K);
+}
+
 /* Tile dims; in maps over tiles the result's dims stand for their first rows and columns. */
 static void tile_dims(Rewrite *w, Dim *tile) {
     static const char *const name[] = {"p", "q"};
@@ -240,7 +246,7 @@ static int weights_map(Rewrite *w) {
     Dim b = map_dim(w->flow, w->map, "b", number(w, w->t));
     add_index(w, a, number(w, w->t)), add_index(w, b, number(w, w->t));
     dims_of_role(w, ROLE_BATCH);
-    dims_of_role(w, ROLE_K);
+    summed_dims(w);
     dims_of_role(w, ROLE_N);
     int cont = new_cont(w, "U"), rank = w->rank;
     Dim factor[] = {a, b, NULL, NULL};
@@ -279,21 +285,24 @@ static void write_square(Rewrite *w, int cont, int side, int (*value)[TILE]) {
         }
 }
 
-/* Begins a map over all tiles and what dims of a role index; its container holds, for each, a
- * square of elements. */
-static int begin_squares(Rewrite *w, const char *map, const char *cont, int side, DimRole role) {
+/* Begins a map over all tiles and what is summed, or the channels out; its container holds, for
+ * each, a square of elements. */
+static int begin_squares(Rewrite *w, const char *map, const char *cont, int side, bool summed) {
     Dim tile[2];
     begin_map(w, map);
     element_indices(w, side);
     dims_of_role(w, ROLE_M);
     tile_dims(w, tile);
     dims_of_role(w, ROLE_BATCH);
-    dims_of_role(w, role);
+    if (summed)
+        summed_dims(w);
+    else
+        dims_of_role(w, ROLE_N);
     return new_cont(w, cont);
 }
 
 static int input_map(Rewrite *w) {
-    int value[TILE][TILE], cont = begin_squares(w, "v", "V", w->t, ROLE_K);
+    int value[TILE][TILE], cont = begin_squares(w, "v", "V", w->t, true);
     for (int i = 0; i < w->t; i++)
         for (int j = 0; j < w->t; j++) value[i][j] = read_input(w, i, j);
     transform_square(&w->map->body, &w->points, transform_input, w->t, w->t, value);
@@ -315,7 +324,7 @@ static int product_map(Rewrite *w, int v, int u) {
     int groups = w->rank;
     dims_of_role(w, ROLE_N);
     int cont = new_cont(w, "M"), rank = w->rank, nv = 0, nu = 2;
-    dims_of_role(w, ROLE_K);
+    summed_dims(w);
     int nk = w->rank - rank;
     for (int i = 0; i < nk; i++) k[i] = w->at[rank + i];
     for (int i = 0; i < groups; i++) at_v[nv++] = w->at[i];
@@ -330,7 +339,7 @@ static int product_map(Rewrite *w, int v, int u) {
 }
 
 static int output_map(Rewrite *w, int products) {
-    int value[TILE][TILE], cont = begin_squares(w, "z", "Y", w->m, ROLE_N);
+    int value[TILE][TILE], cont = begin_squares(w, "z", "Y", w->m, false);
     for (int i = 0; i < w->t; i++)
         for (int j = 0; j < w->t; j++)
             value[i][j] = body_read(&w->map->body, element(w, products, i, j), F32);

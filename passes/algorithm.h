@@ -8,12 +8,13 @@
 
 enum { WINDOW_TAPS = 3, TILE_MOST = 4 };
 
-/* A convolution by a 3x3 window in steps of 1, summed in f32. */
+/* A convolution by a window in steps of 1, summed in f32: two dims of it have 3 taps and are done
+ * in tiles; what slides along others (frames) are terms like channels, its results like images. */
 typedef struct Window {
     int input, weights;     /* Vals of the body that read them */
     int slide[2];           /* dims of the result, and ... */
     int window[2];          /* ... the dims of the window that slides along them */
-    DimRole role[MAP_DIMS]; /* of all dims; ROLE_OTHER for these four */
+    DimRole role[MAP_DIMS]; /* of all dims; ROLE_OTHER for these four, ROLE_WINDOW for other taps */
 } Window;
 
 /* algorithm_cost.c: is it one? How large should its tiles be (2 or 4; 1: it stays as it is)? */

@@ -71,25 +71,26 @@ bool window_of(const Flow *flow, const Map *map, Window *win) {
     if (!c.is || map->cons.n || map->dim.n > RANK_MAX - 4 || !plain_product(flow, map, &c))
         return false;
     *win = (Window){.input = c.a, .weights = c.b};
-    int n = 0, windows = 0;
-    for (int d = 0; d < map->dim.n; d++) {
+    int n = 0, slides = 0, windows = 0;
+    for (int d = map->dim.n - 1; d >= 0; d--) {
         win->role[d] = c.role[d];
         windows += c.role[d] == ROLE_WINDOW;
         if (map->dim.at[d].seq || c.role[d] == ROLE_OTHER) return false;
         int r = c.role[d] == ROLE_M ? slides_along(flow, map, &c, d) : -1;
-        if (r < 0) continue;
-        if (n == 2 || map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, 2) < 2)
-            return false;
-        win->slide[n] = d, win->window[n++] = r;
+        slides += r >= 0;
+        if (r < 0 || n == 2) continue;
+        if (map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, 2) < 2) return false;
+        n++, win->slide[2 - n] = d, win->window[2 - n] = r;
     }
-    if (n != 2 || windows != 2 || win->window[0] == win->window[1]) return false;
+    if (n != 2 || windows != slides || win->window[0] == win->window[1]) return false;
     for (int i = 0; i < 2; i++) win->role[win->slide[i]] = win->role[win->window[i]] = ROLE_OTHER;
     return true;
 }
 
-/* Extents of a convolution: channels of a group in and out, groups, images, rows and columns. */
+/* Extents of a convolution: channels of a group in and out, groups, images, rows and columns; `in`
+ * counts a channel once for each tap of other windows. */
 typedef struct Sizes {
-    double in, out, groups, images, rows, columns;
+    double channels, in, out, groups, images, rows, columns;
 } Sizes;
 
 static Sizes sizes_of(const Flow *flow, const Map *map, const Window *win) {
@@ -97,11 +98,13 @@ static Sizes sizes_of(const Flow *flow, const Map *map, const Window *win) {
                1,
                1,
                1,
+               1,
                (double)map_usual(flow, map, win->slide[0]),
                (double)map_usual(flow, map, win->slide[1])};
     for (int d = 0; d < map->dim.n; d++) {
         double extent = (double)map_extent(map, d, 1);
-        if (win->role[d] == ROLE_K) z.in *= extent;
+        if (win->role[d] == ROLE_K || win->role[d] == ROLE_WINDOW) z.in *= extent;
+        if (win->role[d] == ROLE_K) z.channels *= extent;
         if (win->role[d] == ROLE_N) z.out *= extent;
         if (win->role[d] == ROLE_BATCH) z.groups *= extent;
         if (win->role[d] == ROLE_M) z.images *= extent;
@@ -150,7 +153,7 @@ int choose_tile_size(const PassEnv *env, const Flow *flow, const Map *map, const
     Sizes z = sizes_of(flow, map, win);
     double lanes = machine->vector_bytes / 4, direct = direct_seconds(env, &z), best = direct;
     int size = 1;
-    if (machine->block_threads || z.in < lanes || z.out < lanes) return 1;
+    if (machine->block_threads || z.channels < lanes || z.out < lanes) return 1;
     for (int m = 2; m <= TILE_MOST; m += 2) {
         double s = tiled_seconds(machine, &z, m);
         if (!may_tile(flow, map, win, m) || s > worth * best || direct - s < least_gain) continue;

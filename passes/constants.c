@@ -9,7 +9,7 @@
  * evaluated: the maps become the constant part of the flow. */
 #include "passes/prepare.h"
 
-enum { SMALL = 1 << 16 };
+enum { SMALL = 1 << 16, TURN_BYTES = 32 << 20 };
 
 /* Who writes a container. */
 typedef struct Writers {
@@ -324,18 +324,20 @@ static Items take_constant(Folding *f, const Items *items) {
     return left;
 }
 
-/* The constant maps as a flow of their own: what they write are its outputs. Results live as long
- * as the context, as all weights do. */
-static void evaluate(Folding *f, const IntVec *maps) {
-    Flow *part = flow_clone(f->arena, f->flow);
+/* Some constant maps as a flow of their own: what they write are its outputs, what earlier ones
+ * wrote are weights. Results live as long as the context, as all weights do; all else is gone when
+ * this returns. */
+static void evaluate_some(Folding *f, const int *maps, int n) {
+    Arena *arena = arena_new(f->flow->ctx);
+    Flow *part = flow_clone(arena, f->flow);
     part->body = (Items){0};
     part->require.n = 0;
     IntVec outs = {0};
-    bool *read = NEW_ARRAY(f->arena, bool, part->cont.n + 1); /* the evaluator copies weights */
-    for (int i = 0; i < maps->n; i++) {
-        Item item = {.kind = ITEM_MAP, .map = maps->at[i], .cond = -1};
-        vec_push(f->arena, &part->body, item);
-        const Map *m = part->map.at[maps->at[i]];
+    bool *read = NEW_ARRAY(arena, bool, part->cont.n + 1); /* the evaluator copies weights */
+    for (int i = 0; i < n; i++) {
+        Item item = {.kind = ITEM_MAP, .map = maps[i], .cond = -1};
+        vec_push(arena, &part->body, item);
+        const Map *m = part->map.at[maps[i]];
         for (int w = 0; w < m->write.n; w++)
             for (int k = 0; k < m->write.at[w].n; k++)
                 part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
@@ -345,19 +347,54 @@ static void evaluate(Folding *f, const IntVec *maps) {
     for (int c = 0; c < part->cont.n; c++) {
         Cont *cont = &part->cont.at[c];
         bool out = cont->kind == CONT_STATE && f->constant[c];
-        if (out) vec_push(f->arena, &outs, c);
+        if (out) vec_push(arena, &outs, c);
         cont->kind = out                                                           ? CONT_OUT
                      : cont->kind == CONT_IN || cont->kind == CONT_OUT || !read[c] ? CONT_TMP
                                                                                    : cont->kind;
     }
     part->symbol.n = 0;
-    Tensor *result = NEW_ARRAY(f->arena, Tensor, outs.n + 1);
-    flow_eval(f->arena, part, NULL, result, 2);
+    Tensor *result = NEW_ARRAY(arena, Tensor, outs.n + 1);
+    flow_eval(arena, part, NULL, result, 2);
     for (int i = 0; i < outs.n; i++) {
         Cont *c = &f->flow->cont.at[outs.at[i]];
         c->kind = CONT_PARAM;
         c->data_bytes = dtype_bytes(c->type, tensor_count(&result[i]));
         c->data = arena_copy(ctx_arena(f->flow->ctx), result[i].data, (size_t)c->data_bytes);
+    }
+    arena_free(arena);
+}
+
+/* Counts the writes of map m off those that its containers still wait for; their bytes, and how
+ * many more are waited for. */
+static double count_written(const Folding *f, const Map *m, int *left, int *waiting) {
+    double bytes = 0;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) {
+            const Cont *c = &f->flow->cont.at[m->write.at[w].to[k].cont];
+            int *n = &left[m->write.at[w].to[k].cont];
+            *waiting += *n ? -1 : f->writers[m->write.at[w].to[k].cont].n - 1;
+            if (*n) {
+                --*n;
+                continue;
+            }
+            *n = f->writers[m->write.at[w].to[k].cont].n - 1;
+            int64_t count = 1;
+            for (int d = 0; d < c->rank; d++) count *= extent_or(c->shape[d], 0);
+            bytes += (double)dtype_bytes(c->type, count);
+        }
+    return bytes;
+}
+
+/* In turns of so many bytes, each of whole containers, that what the evaluator holds besides the
+ * results is little. */
+static void evaluate(Folding *f, const IntVec *maps) {
+    int *left = NEW_ARRAY(f->arena, int, f->flow->cont.n + 1), waiting = 0, from = 0;
+    double held = 0;
+    for (int i = 0; i < maps->n; i++) {
+        held += count_written(f, f->flow->map.at[maps->at[i]], left, &waiting);
+        if (i + 1 < maps->n && (waiting || held < TURN_BYTES)) continue;
+        evaluate_some(f, &maps->at[from], i + 1 - from);
+        from = i + 1, held = 0;
     }
 }
 

@@ -130,8 +130,9 @@ static int epilogue_of(const Editing *e, int map, int cont) {
  * make no less of it, to the epilogue of a later one? Maps stand in the order of the program. */
 static bool stays_behind(const Editing *e, int map, int cont) {
     int own = epilogue_of(e, map, cont), bits = dtype_bits(e->flow->cont.at[cont].type);
-    while (own >= 0 && e->uses.readers[cont].n == 1) {
+    while (own >= 0 && e->uses.readers[cont].n) {
         int reader = e->uses.readers[cont].at[0];
+        if (!only_reader(e, cont, reader)) return false;
         if (last_contraction(e, reader, cont) > own) return true;
         const Access *to = map_plain_write(e->flow->map.at[reader]);
         if (!to || e->uses.writer[to->cont] != reader) return false;

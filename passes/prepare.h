@@ -6,7 +6,7 @@
 #include "passes/access.h"
 
 /* Maps of more iterations are not computed when compiling. */
-enum { CONSTANT_VOLUME = 1 << 26 };
+enum { CONSTANT_VOLUME = 1 << 29 };
 
 /* constants_codes.c: what a contraction reads of decoded weights is computed there. */
 void constants_decode(Arena *arena, Flow *flow, const PassEnv *env);
