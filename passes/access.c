@@ -442,12 +442,29 @@ static void align_read(const Map *p, const Access *to, const Map *q, const Acces
     }
 }
 
+/* A map that nothing behind it in the kernel reads is tied to one that reads the same as it does.
+ */
+static void align_beside(const Flow *flow, const int *maps, int p, const Alignment *al) {
+    const Map *m = flow->map.at[maps[p]], *root = flow->map.at[maps[al->n - 1]];
+    for (int q = p + 1; q < al->n; q++) {
+        const Map *mq = flow->map.at[maps[q]];
+        for (int v = 0; v < m->body.val.n; v++)
+            for (int u = 0; u < mq->body.val.n; u++) {
+                const Val *own = &m->body.val.at[v], *other = &mq->body.val.at[u];
+                if (own->kind == VAL_READ && other->kind == VAL_READ &&
+                    own->read.cont == other->read.cont)
+                    align_read(m, &own->read, mq, &other->read, al->at[q], root->dim.n, al->at[p]);
+            }
+    }
+}
+
 Alignment kernel_align(Arena *arena, const Flow *flow, const int *maps, int n) {
     Alignment al = {n, arena_array(arena, (size_t)n, sizeof(int[MAP_DIMS]))};
     const Map *root = flow->map.at[maps[n - 1]];
     for (int r = 0; r < root->dim.n; r++) al.at[n - 1][r] = map_reduces(root, r) ? -1 : r;
     for (int p = n - 2; p >= 0; p--) {
         const Map *m = flow->map.at[maps[p]];
+        bool read = false;
         for (int r = 0; r < root->dim.n; r++) al.at[p][r] = -2;
         for (int w = 0; w < m->write.n; w++)
             for (int k = 0; k < m->write.at[w].n; k++)
@@ -455,11 +472,14 @@ Alignment kernel_align(Arena *arena, const Flow *flow, const int *maps, int n) {
                     const Map *mq = flow->map.at[maps[q]];
                     for (int v = 0; v < mq->body.val.n; v++) {
                         const Val *val = &mq->body.val.at[v];
-                        if (val->kind == VAL_READ && val->read.cont == m->write.at[w].to[k].cont)
-                            align_read(m, &m->write.at[w].to[k], mq, &val->read, al.at[q],
-                                       root->dim.n, al.at[p]);
+                        if (val->kind != VAL_READ || val->read.cont != m->write.at[w].to[k].cont)
+                            continue;
+                        align_read(m, &m->write.at[w].to[k], mq, &val->read, al.at[q], root->dim.n,
+                                   al.at[p]);
+                        read = true;
                     }
                 }
+        if (!read) align_beside(flow, maps, p, &al);
         for (int r = 0; r < root->dim.n; r++)
             if (al.at[p][r] == -2) al.at[p][r] = -1;
     }

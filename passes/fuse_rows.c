@@ -9,7 +9,7 @@
  * again costs the joined kernel, against what it costs the two apart and the time that the
  * containers in between take to be written and read. Attention becomes one kernel over row blocks
  * where that wins, whatever made it. A machine of blocks of threads takes one row a block: there a
- * contraction has no operand to share and stays alone.
+ * contraction whose rows share an operand stays alone.
  */
 #include <math.h>
 
@@ -251,6 +251,28 @@ static bool reduces_columns(const Rows *r, int p) {
     return across && length >= LONG && map_volume(m, 1) >= MUCH;
 }
 
+/* A row times a matrix that no other index of the outer dims reads, among maps that a block each
+ * does in no time? Groups of its threads then take the product (schedule_groups.c). */
+static bool row_by_matrix(const Rows *r, int p) {
+    enum { LITTLE = 1 << 14 };
+    const Map *m = r->flow->map.at[r->map[p]];
+    Contraction c = map_contraction(r->flow, m);
+    bool outer[MAP_DIMS];
+    int dims = 0;
+    if (!c.is || access_slides(m, &m->body.val.at[c.a].read) ||
+        access_slides(m, &m->body.val.at[c.b].read))
+        return false;
+    outer_dims(r, p, outer);
+    for (int d = 0; d < m->dim.n; d++) {
+        if (map_extent(m, d, unknown_row) < 2) continue;
+        if (outer[d] && c.role[d] != ROLE_BATCH) return false;
+        dims += !outer[d];
+    }
+    for (int i = 0; i < r->n; i++)
+        if (map_usual_volume(r->flow, r->flow->map.at[r->map[i]]) > LITTLE * r->tasks) return false;
+    return dims == 2;
+}
+
 static bool may_run_in_rows(const Rows *r) {
     for (int p = 0; p < r->n; p++) {
         const Map *m = r->flow->map.at[r->map[p]];
@@ -259,7 +281,8 @@ static bool may_run_in_rows(const Rows *r) {
         for (int d = 0; d < m->dim.n; d++)
             if (m->dim.at[d].seq) return false;
         bool tiles = wants_tiles(r->flow, m);
-        if (tiles && (r->machine->block_threads || !shares_rows(r, p))) return false;
+        if (tiles && !(r->machine->block_threads ? row_by_matrix(r, p) : shares_rows(r, p)))
+            return false;
         if (r->machine->block_threads && reduces_columns(r, p)) return false;
     }
     return same_volumes(r);

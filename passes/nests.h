@@ -4,7 +4,7 @@
 #ifndef WEIR_PASSES_NESTS_H
 #define WEIR_PASSES_NESTS_H
 
-#include "passes/pass.h"
+#include "passes/access.h"
 
 /* The values start .. start+extent-1 of a dim. cap is a constant upper bound of extent (it sizes
  * registers and unrolled loops; extent < cap runs masked), or -1 when there is none. */
@@ -32,6 +32,7 @@ typedef struct MapPlan {
     int depth;           /* runs inside this many of the root's tile loops */
     int lane_dim, lanes; /* `vector`; -1, 1: none */
     int spread;          /* threads of a block that share the lane dim, each its lanes; 0: none */
+    int groups, among; /* groups of such threads share the indices of dim `among`; 0: all are one */
     bool unroll[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
     int split, parts; /* this dim is reduced in parts, a thread each; parts 0: it is not */
@@ -71,6 +72,7 @@ typedef struct Lowering {
     int *memory;         /* by container: nest buffer, or -1 */
     Local *local;        /* by container */
     const Storage *keep; /* by container: KEEP_ARENA when not kept */
+    Alignment al;        /* of the maps' dims to the root's */
     int nparallel;       /* leading tile loops of the root that are open as parallel loops ... */
     Dim parallel[RANK_MAX * 2]; /* ... and their variables */
     int fresh;
@@ -78,7 +80,8 @@ typedef struct Lowering {
     /* nests_threads.c, for kernels with threads: */
     bool blocks;              /* threads own tiles, or share the lanes of maps */
     int threads;              /* that share lanes; 0: they own tiles */
-    Dim thread;               /* the number of one, when they share lanes */
+    Dim thread;               /* the number of one, when they share lanes, in its group ... */
+    Dim group;                /* ... and the group's, or NULL */
     bool staged;              /* threads that own tiles copy what they read together: */
     Dim number;               /* the number of one */
     int ncopying;             /* how many they are */

@@ -18,12 +18,26 @@ bool lanes_in_row(const Leaf *f) {
 
 /* ---- loops over one dim --------------------------------------------------------------------- */
 
+/* Groups of threads take neighbouring indices; there are as many for each, so that all come to the
+ * folds inside. */
+static Stmts *open_among(Leaf *f, int d, Stmts *into) {
+    Lowering *lo = f->lo;
+    Dim groups = dim_const(lo->ctx, f->plan->groups);
+    Dim count = lowering_simplify(lo, dim_ceildiv(lo->ctx, f->span[d].extent, groups));
+    f->value[d] = dim_add(lo->ctx, f->span[d].start, lo->group);
+    if (dim_is(count, 1)) return into;
+    Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), count);
+    f->value[d] = dim_add(lo->ctx, f->value[d], dim_mul(lo->ctx, var, groups));
+    return &nest_for(lo->nest, into, var, count, LOOP_SEQ)->body;
+}
+
 Stmts *open_dim(Leaf *f, int d, Stmts *into) {
     Lowering *lo = f->lo;
     if (dim_is(f->span[d].extent, 1)) {
         f->value[d] = f->span[d].start;
         return into;
     }
+    if (f->plan->groups && d == f->plan->among && !f->plan->parts) return open_among(f, d, into);
     LoopMark mark =
         f->plan->unroll[d] && dim_is_const(f->span[d].extent, NULL) ? LOOP_UNROLL : LOOP_SEQ;
     Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), f->span[d].extent);
@@ -516,6 +530,19 @@ static void own_tiles(Lowering *lo, int pos, int level, const Span *span, Stmts 
     for_tiles(lo, into, &how, span[t->dim], own_tile, &next);
 }
 
+/* Threads in groups are numbered in these while the map runs. */
 void leaf_map(Lowering *lo, int pos, const Span *span, Stmts *into) {
+    const MapPlan *plan = &lo->plan[pos];
+    Dim thread = lo->thread;
+    if (plan->groups) {
+        Dim size = dim_const(lo->ctx, plan->spread);
+        lo->group = dim_div(lo->ctx, thread, size);
+        lo->thread = dim_mod(lo->ctx, thread, size);
+        if (plan->parts) lo->part = lo->group, lo->parts = plan->parts;
+        lo->number = lo->thread;
+        lo->ncopying = plan->spread;
+    }
     own_tiles(lo, pos, 0, span, into);
+    lo->thread = thread;
+    if (plan->groups) lo->group = lo->part = NULL, lo->parts = 0;
 }

@@ -39,14 +39,14 @@ static Dim result_number(Leaf *f) {
 /* What part `part` left, or leaves, of state k: neighbouring threads side by side. */
 static Access part_access(Leaf *f, int k, const Lane *lane) {
     Lowering *lo = f->lo;
-    Dim at[] = {result_number(f), lane->var ? lane->var : zero(lo), f->part, lo->number};
+    Dim at[] = {result_number(f), lane->row ? lane->var : zero(lo), f->part, lo->number};
     return (Access){f->parts[k], 4, arena_copy(lo->arena, at, sizeof at)};
 }
 
 /* Threads, not lanes, lie side by side. */
 static Stmts *each_lane(Leaf *f, const Lane *lane, Stmts *into) {
     Stmts *body = lane_loop(f, lane, into);
-    if (lane->var) into->at[into->n - 1]->mark = LOOP_UNROLL;
+    if (lane->row) into->at[into->n - 1]->mark = LOOP_UNROLL;
     return body;
 }
 

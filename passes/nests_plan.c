@@ -42,15 +42,24 @@ static void plan_lanes(MapPlan *p, const Line *line) {
     p->lanes = (int)line->arg[0].size;
 }
 
-/* Threads own the tiles of the named dims; with a number, they share the lanes of one. */
+/* Threads own the tiles of the named dims; with a number, they share the lanes of one, with two in
+ * groups that share another: its results, or parts of its reduction. */
 static void plan_threads(Lowering *lo, MapPlan *p, const Line *line) {
     lo->blocks = true;
     if (!line->arg[0].size) {
         plan_mark(p, line, LOOP_THREAD);
         return;
     }
-    p->lane_dim = plan_dim(p, line->arg[0].dim);
-    p->spread = lo->threads = (int)line->arg[0].size;
+    const LineArg *lane = &line->arg[line->narg - 1];
+    p->lane_dim = plan_dim(p, lane->dim);
+    p->spread = lo->threads = (int)lane->size;
+    if (line->narg == 1) return;
+    p->among = plan_dim(p, line->arg[0].dim);
+    p->groups = (int)line->arg[0].size;
+    lo->threads *= p->groups;
+    if (!map_reduces(p->map, p->among)) return;
+    p->split = p->among;
+    p->parts = p->groups;
 }
 
 /* The first line is of a block, the second of a warp. */
@@ -130,6 +139,7 @@ void plan_kernel(Lowering *lo) {
     Storage *keep = NEW_ARRAY(lo->arena, Storage, lo->flow->cont.n);
     for (int i = 0; i < lo->flow->cont.n; i++) keep[i] = KEEP_ARENA;
     lo->keep = keep;
+    lo->al = kernel_align(lo->arena, lo->flow, kernel->map.at, kernel->map.n);
     for (int i = 0; i < lo->nplan; i++)
         lo->plan[i] = (MapPlan){
             .map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1, .prefetch = -1};
@@ -367,6 +377,15 @@ static bool is_cut(Lowering *lo, int pos, Dim first, int d) {
     return hull_of_all(lo, pos, all, &w, &h) && h.lo[d] != first;
 }
 
+/* What only others need, of the root's tile: along dims that are tied to the root's. */
+static void tied_box(const Lowering *lo, int pos, const Span *root, Span *out) {
+    const Map *m = lo->plan[pos].map, *last = lo->plan[lo->nplan - 1].map;
+    for (int r = 0; r < last->dim.n; r++) {
+        int own = lo->al.at[pos][r];
+        if (own >= 0 && m->dim.at[own].extent == last->dim.at[r].extent) out[own] = root[r];
+    }
+}
+
 /* What is also needed outside the kernel is computed whole along dims that no tile cuts. */
 static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
     const Map *m = lo->plan[pos].map;
@@ -377,7 +396,10 @@ static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
         return;
     }
     whole_box(lo, m, out);
-    if (!hull_of_all(lo, pos, root, &w, &h)) return;
+    if (!hull_of_all(lo, pos, root, &w, &h)) {
+        tied_box(lo, pos, root, out);
+        return;
+    }
     for (int i = 0; i < m->dim.n; i++)
         for (int d = 0; d < w->to[0].rank; d++) {
             if (w->to[0].at[d] != m->dim.at[i].sym) continue;

@@ -21,6 +21,11 @@ static bool lane_reduced(const Leaf *f) {
     return f->plan->lane_dim >= 0 && map_reduces(f->map, f->plan->lane_dim);
 }
 
+/* Results of a chunk of lanes: of all threads that share them. */
+static int64_t chunk_width(const Leaf *f) {
+    return f->plan->lanes * (int64_t)(f->plan->spread ? f->plan->spread : 1);
+}
+
 /* Index of a state in `buf` now: offsets of the unrolled dims, the chunk, the lane. */
 static Access state_access(Leaf *f, int buf, const Lane *lane) {
     Lowering *lo = f->lo;
@@ -33,7 +38,7 @@ static Access state_access(Leaf *f, int buf, const Lane *lane) {
     if (lanes_in_row(f) && !lane_reduced(f)) {
         int d = f->plan->lane_dim;
         Dim e = dim_sub(lo->ctx, f->value[d], f->span[d].start);
-        at[n++] = lowering_simplify(lo, dim_div(lo->ctx, e, dim_const(lo->ctx, f->plan->lanes)));
+        at[n++] = lowering_simplify(lo, dim_div(lo->ctx, e, dim_const(lo->ctx, chunk_width(f))));
     }
     if (lanes_in_row(f)) at[n++] = lane->var ? lane->var : zero(lo);
     return (Access){buf, n, at};
@@ -63,7 +68,7 @@ static void declare_states(Leaf *f, BufKind kind, const char *base, int *buf, St
         if (!map_reduces(f->map, d) && d != f->plan->lane_dim && f->plan->unroll[d])
             box[n++] = dim_const(lo->ctx, f->span[d].cap);
     if (lanes_in_row(f) && !lane_reduced(f)) {
-        int64_t cap = f->span[f->plan->lane_dim].cap, w = f->plan->lanes;
+        int64_t cap = f->span[f->plan->lane_dim].cap, w = chunk_width(f);
         box[n++] = dim_const(lo->ctx, (cap + w - 1) / w);
     }
     if (lanes_in_row(f)) box[n++] = dim_const(lo->ctx, f->plan->lanes);
@@ -352,7 +357,7 @@ static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     into = open_guards(f, &mine, true, into);
     int row[COMBINE_STATES];
-    bool all = lane_reduced(f) || !f->plan->spread, own = false, shared = false;
+    bool all = lane_reduced(f) || !f->plan->spread || f->plan->parts, own = false, shared = false;
     if (lane_reduced(f)) fold_lanes(f, row, into);
     for (int k = 0; k < f->write->n; k++)
         *(lo->keep[f->write->to[k].cont] == KEEP_REG ? &own : &shared) = true;
@@ -461,7 +466,7 @@ static void reduce_chunk(Lowering *lo, void *user, Span tile, Stmts *into) {
 static void reduce_spread(Leaf *f, Stmts *into) {
     Lowering *lo = f->lo;
     const Span *span = &f->span[f->plan->lane_dim];
-    int64_t w = f->plan->spread;
+    int64_t w = chunk_width(f);
     int mark = lo->env.n;
     Dim width = dim_const(lo->ctx, w);
     Dim chunks = lowering_simplify(lo, dim_ceildiv(lo->ctx, span->extent, width));

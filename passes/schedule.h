@@ -60,6 +60,20 @@ int storage_order(const Scheduling *s, const Map *map, int *order);
 /* schedule_blocks.c: for a machine of blocks of threads. */
 void schedule_blocks(Scheduling *s, Kernel *kernel);
 
+/* Do so many neighbours along the map's dim lie side by side, on a boundary, or are they one? */
+bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int64_t lanes);
+/* Bits of the widest element that a map reads, or without a combine writes, along its dim: among
+ * accesses that use most of its dims, since these move most. */
+int64_t widest(const Rows *r, const Map *m, int dim);
+/* False when threads of several rows would wait for each other: what is handed on is not in
+ * registers. */
+bool keep_handed_on(Rows *r);
+/* Blocks of one index of the outer dims; of several neighbours along the last of these, a warp
+ * each, where there are many. */
+void row_lines(Rows *r, bool warps);
+/* schedule_groups.c: threads share rows of two dims; false when no map has such. */
+bool group_rows(Rows *r);
+
 /* What a map hands on to the same thread stays in its registers. */
 void keep_in_registers(Rows *r);
 

@@ -72,8 +72,7 @@ static bool begins_even(const Rows *r, const Map *m, Dim index, int dim, int64_t
            dim_is(dim_mod(ctx, first, dim_const(ctx, lanes)), 0);
 }
 
-/* Do so many neighbours along the map's dim lie side by side, on a boundary, or are they one? */
-static bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int64_t lanes) {
+bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int64_t lanes) {
     const Cont *c = &r->s->flow->cont.at[a->cont];
     int64_t extent;
     int64_t step = access_stride(r->s->flow, m, a, dim, lanes);
@@ -102,9 +101,7 @@ static int dims_used(const Map *m, const Access *a) {
     return n;
 }
 
-/* Bits of the widest element that a map reads, or without a combine writes, along its dim: among
- * accesses that use most of its dims, since these move most. */
-static int64_t widest(const Rows *r, const Map *m, int dim) {
+int64_t widest(const Rows *r, const Map *m, int dim) {
     int64_t widest = 8, block = machine_of(r)->vector_bytes;
     int most = 0;
     for (int i = -1; i < m->body.val.n; i++) {
@@ -397,9 +394,7 @@ static void share_dims(Sharing *s) {
     }
 }
 
-/* False when threads of several rows would wait for each other: what is handed on is not in
- * registers. */
-static bool keep_handed_on(Rows *r) {
+bool keep_handed_on(Rows *r) {
     bool alone = true;
     int64_t room = machine_of(r)->shared_bytes / 2;
     for (int p = 0; p < r->kernel->map.n - 1; p++) {
@@ -418,9 +413,7 @@ static bool keep_handed_on(Rows *r) {
     return alone;
 }
 
-/* Blocks of one index of the outer dims; of several neighbours along the last of these, a warp
- * each, where there are many. */
-static void row_lines(Rows *r, bool warps) {
+void row_lines(Rows *r, bool warps) {
     const Machine *m = machine_of(r);
     int root = r->kernel->map.n - 1;
     double rows = 1;
@@ -552,7 +545,7 @@ void schedule_blocks(Scheduling *s, Kernel *kernel) {
     if (own && whole && (stage_tiles(&r, dims, n) || stage_transposed(&r, dims, n))) return;
     if (own && (!whole || own_better(&r, dims, n)))
         own_elements(&r, dims, n);
-    else if (!whole || !share_rows(&r)) {
+    else if (!whole || !(group_rows(&r) || share_rows(&r))) {
         if (own)
             own_elements(&r, dims, n);
         else

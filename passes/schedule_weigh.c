@@ -8,7 +8,7 @@
 static const int64_t unknown_extent = 64;
 enum { ROWS_OF_WARP = 16, ROWS_OF_BLOCK = 128, COLUMNS_MOST = 128, DEPTH_MOST = 256, PAD = 16 };
 enum { WIDE = 128 }; /* depth and columns of which a warp has registers for 16 rows only */
-enum { FEWEST_ROWS = 8, FEWEST_KEYS = 16 };
+enum { FEWEST_KEYS = 16 };
 
 /* ---- tiles ------------------------------------------------------------------------------------
  */
@@ -144,6 +144,7 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
                    WeighTile *t) {
     enum { PLAIN_DEPTH = 4, PLAIN_COLUMNS = 8 };
     Operands o = operands_of(flow, maps, w);
+    if (w->row < 0) return false;
     int row = w->dim[w->root][w->row], key = w->dim[w->root][w->key];
     if (!can_copy(&o, o.q) || !can_copy(&o, o.k) || !can_copy(&o, o.p) || !can_copy(&o, o.v))
         return false;
@@ -155,7 +156,7 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
     if (t->depth < 1 || t->depth > DEPTH_MOST || t->columns < 1 || t->columns > COLUMNS_MOST ||
         t->depth % (t->scores ? t->scores->depth : PLAIN_DEPTH) || t->columns % PLAIN_COLUMNS)
         return false;
-    if (map_extent(o.root, row, FEWEST_ROWS) < FEWEST_ROWS ||
+    if (map_extent(o.root, row, WEIGH_ROWS) < WEIGH_ROWS ||
         map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS || !has_keys(&o, w))
         return false;
     if (group_tile(&o, machine, w, t)) return true;

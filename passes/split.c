@@ -8,13 +8,15 @@
  * same order: so the result does not hang on who ran when. It costs the parts written and read, and
  * a kernel more.
  *
- * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h).
+ * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h); of few
+ * rows they go by parts of the keys (split_weigh.c).
  *
  * Other reductions of much to little (the mean of a tensor, sums down a few columns) go the same
  * way, where their results make fewer blocks than there are cores. A machine of threads takes long
  * rows in parts, one or few of which would keep one or few threads busy (softmax over a
  * vocabulary); how many parts depends on the row alone, never on threads. */
-#include "passes/compose.h"
+#include "passes/split.h"
+
 #include "passes/schedule.h"
 #include "passes/weigh.h"
 
@@ -197,8 +199,7 @@ static int choose_parts(const Splitting *s, int map, int *dim) {
 /* ---- two maps of one --------------------------------------------------------------------------
  */
 
-/* Dims of the results in the order of the container's indices. */
-static int result_dims(const Map *m, int *dims) {
+int result_dims(const Map *m, int *dims) {
     const Access *to = &m->write.at[0].to[0];
     int n = 0;
     for (int k = 0; k < to->rank; k++)
@@ -250,6 +251,21 @@ static void split_map(Splitting *s, Map *m, int d, int parts, Items *into) {
     m->write.at[0].to = arena_copy(flow->arena, &(Access){cont, n + 1, place}, sizeof(Access));
 }
 
+/* Is any weighing of few rows now in parts? */
+static bool weigh_items(Splitting *s, Items *items) {
+    Items out = {0};
+    bool any = false;
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        any |= weigh_items(s, &it.body);
+        any |= weigh_items(s, &it.other);
+        if (it.kind == ITEM_MAP) any |= split_weighing(&s->e, s->env, it.map, &out);
+        vec_push(s->e.flow->arena, &out, it);
+    }
+    *items = out;
+    return any;
+}
+
 static void split_items(Splitting *s, Items *items) {
     Items out = {0};
     for (int i = 0; i < items->n; i++) {
@@ -269,6 +285,7 @@ Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env) {
     Splitting s = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
     if (env->math == MATH_STRICT) return s.e.flow;
     uses_count(&s.e);
+    if (weigh_items(&s, &s.e.flow->body)) drop_unneeded(&s.e);
     split_items(&s, &s.e.flow->body);
     return s.e.flow;
 }

@@ -152,11 +152,16 @@ static bool is_product(const Map *m, int *x, int *y) {
     const Val *v = value_of(m);
     if (!is_plain(m) || !is_one_float(&m->write.at[0], P_ADD)) return false;
     if (v->kind != VAL_PRIM || v->prim != P_MUL || v->type != F32) return false;
-    const Access *a = read_at(m, v->arg[0]), *b = read_at(m, v->arg[1]);
-    if (!a || !b || access_by_value(m, a) || access_by_value(m, b)) return false;
     *x = body_unconverted(&m->body, v->arg[0]);
     *y = body_unconverted(&m->body, v->arg[1]);
-    return *x != *y;
+    const Val *a = &m->body.val.at[*x], *b = &m->body.val.at[*y];
+    return *x != *y && a->kind == VAL_READ && b->kind == VAL_READ &&
+           !access_by_value(m, &a->read) && !access_by_value(m, &b->read);
+}
+
+/* The same, of what is there at all indices. */
+static bool is_whole_product(const Map *m, int *x, int *y) {
+    return is_product(m, x, y) && read_at(m, *x) && read_at(m, *y);
 }
 
 static const Access *val_read(const Map *m, int v) {
@@ -169,7 +174,7 @@ static const Access *val_read(const Map *m, int v) {
 static bool find_scores(Search *f) {
     const Map *m = map_of(f, 0);
     Weighing *w = f->w;
-    if (!is_product(m, &w->q, &w->k)) return false;
+    if (!is_whole_product(m, &w->q, &w->k)) return false;
     const Access *to = &m->write.at[0].to[0];
     f->s = f->shape = to->cont;
     w->rank = to->rank;
@@ -273,7 +278,7 @@ static bool find_root(Search *f) {
     int pos = f->w->root;
     const Map *m = map_of(f, pos), *scores = map_of(f, 0);
     Weighing *w = f->w;
-    if (!is_product(m, &w->p, &w->v)) return false;
+    if (!is_whole_product(m, &w->p, &w->v)) return false;
     if (val_read(m, w->v)->cont == f->p) {
         int other = w->p;
         w->p = w->v, w->v = other;
@@ -306,7 +311,7 @@ static bool find_root(Search *f) {
         if (w->row < 0 || extent >= map_extent(scores, w->dim[0][w->row], unknown_extent))
             w->row = k;
     }
-    return w->row >= 0 && w->column >= 0 && w->dim[pos][w->key] >= 0;
+    return w->column >= 0 && w->dim[pos][w->key] >= 0;
 }
 
 /* ---- what follows the root --------------------------------------------------------------------
@@ -379,7 +384,7 @@ Dim weighing_key(Ctx *ctx) {
 static bool end_of(const Search *f, int pos, Dim *end) {
     const Map *m = map_of(f, pos);
     Ctx *ctx = f->flow->ctx;
-    int row = f->w->dim[pos][f->w->row], key = f->w->dim[pos][f->w->key];
+    int row = f->w->row < 0 ? -1 : f->w->dim[pos][f->w->row], key = f->w->dim[pos][f->w->key];
     *end = NULL;
     if (!m->cons.n) return true;
     if (row < 0 || key < 0) return false;
@@ -522,6 +527,17 @@ int weighing_maps(const Flow *flow, const int *writer, int last, int *maps) {
     }
     for (int k = 0; k < c.n && found; k++) maps[k] = c.at[c.n - 1 - k];
     return found ? c.n : 0;
+}
+
+int weighing_terms(const Flow *flow, const int *writer, int product, int *maps) {
+    int read[2], n = 0;
+    if (!is_product(flow->map.at[product], &read[0], &read[1])) return 0;
+    for (int i = 0; i < 2 && !n; i++) {
+        Chain c = {.flow = flow, .writer = writer};
+        bool found = chain_terms(&c, writer[val_read(flow->map.at[product], read[i])->cont]);
+        for (int k = 0; k < c.n && found; k++) maps[n++] = c.at[c.n - 1 - k];
+    }
+    return n;
 }
 
 bool weighing_product(const Flow *flow, const int *writer, int map) {

@@ -6,6 +6,8 @@
 #include "passes/access.h"
 
 enum { WEIGH_MAPS = 12 };
+/* Fewer rows than this share too little of what is fetched for products of tiles. */
+enum { WEIGH_ROWS = 8 };
 
 /* Maps in their order, which hand on rows of the same elements, one for each key:
  *
@@ -26,7 +28,7 @@ typedef struct Weighing {
     int n;                           /* maps; positions in their list: */
     int top, terms, sum, weights;    /* terms, weights: -1 without a map */
     int root, finish;                /* finish: -1 without a map */
-    int row, key, rank;              /* indices of s, and how many there are */
+    int row, key, rank;              /* indices of s, and how many there are; row -1: it is one */
     int dim[WEIGH_MAPS][RANK_MAX];   /* by position and index of s: the map's dim; -1: none ... */
     int inner[WEIGH_MAPS][RANK_MAX]; /* ... and of two that the index joins the inner; or -1 */
     int q, k, p, v;                  /* Vals: reads of the scores' map and of the root */
@@ -57,6 +59,9 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
 /* The maps that such a root (or `finish`) would stand behind, and itself, in their order; how many,
  * 0: none. writer: by container, its only writing map, or -1. */
 int weighing_maps(const Flow *flow, const int *writer, int last, int *maps);
+/* The maps up to the terms that such a product weighs values by, in their order; how many, 0: it
+ * does not. */
+int weighing_terms(const Flow *flow, const int *writer, int product, int *maps);
 /* Does a product weigh values by terms, or weights? */
 bool weighing_product(const Flow *flow, const int *writer, int map);
 
