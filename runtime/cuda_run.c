@@ -175,23 +175,28 @@ weir_status cuda_reserve(weir_instance *in, const weir_tensor *largest) {
 
 /* ---- the frame ------------------------------------------------------------------------------- */
 
-/* What the constant part made, on the device. */
+/* What the constant part made, on the device: always at the same place, which recorded runs name.
+ * The copy stands behind the runs of the stream, and after one that fails there is no set there. */
 static weir_status bring_made(weir_instance *in) {
     CudaState *d = in->device;
     const CudaDriver *cu = &d->shared->cu;
     size_t bytes = (size_t)in->program->made_bytes;
     if (!in->set || !bytes) return WEIR_OK;
     weir_weights *set = weir_rt_weights_of(in);
-    int same = set == d->of, room = d->made || cu->alloc(&d->made, bytes) == 0, error = 0;
-    if (!same && room) {
-        error = cu->to_device(d->made, weir_weights_made(set), bytes, d->on);
-        if (!error) error = cu->stream_wait(d->on);
-    }
-    weir_rt_weights_free(same || !room || error ? set : d->of);
-    if (!room)
+    if (!d->made && cu->alloc(&d->made, bytes)) {
+        weir_rt_weights_free(set);
         return weir_instance_fail(
             in, WEIR_E_MEMORY, "cannot allocate %zu bytes of the GPU's memory for weights", bytes);
-    if (!error) d->of = set;
+    }
+    weir_weights *before = d->of;
+    int error = 0;
+    if (set != before) {
+        error = cu->to_device(d->made, weir_weights_made(set), bytes, d->on);
+        if (!error) error = cu->stream_wait(d->on);
+        d->of = error ? NULL : set;
+    }
+    weir_rt_weights_free(before);
+    if (error) weir_rt_weights_free(set);
     return cuda_check(in, error, "copying weights to the GPU");
 }
 

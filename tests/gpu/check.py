@@ -132,9 +132,9 @@ class Checks:
             expect(seen == launches, f"{seen} launches, {launches} expected")
 
     def test_host(self):
-        models, host = [self.work / "relu.so", self.work / "take.so"], self.work / "host"
+        models, host = [self.work / f"{name}.so" for name in ("relu", "take", "scale")], self.work / "host"
         for model in models:
-            self.compile(HERE / f"{model.stem}.ir", model)
+            self.compile(HERE / f"{model.stem}.ir", model, "--packing", "swap")
         code, text = run("cc", "-O1", "-pthread", "-I", ROOT, HERE / "host.c", "-o", host, "-ldl")
         expect(code == 0, text)
         code, text = run(host, *models, env=self.fake)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host of two models for the GPU: y = max(x, 0) of f32[N], and y = x[ids] (relu.ir, take.ir).
+/* A host of three models for the GPU: y = max(x, 0) of f32[N], y = x[ids], and y = x w, whose w is
+ * swapped (relu.ir, take.ir, scale.ir).
  *
- *     host RELU.so TAKE.so [device]
+ *     host RELU.so TAKE.so SCALE.so [device]
  *
  * Runs the first three times alike (the second is recorded, the third launched as recorded), with
  * other data, with another size, on memory of the device, asynchronously on the caller's stream;
  * makes instances that share, on both devices, and one on a device that is not there; gives one
  * data of another device. The second gets an index that is out of range, whose kernel must be
- * named. With a real device it also asks for more memory than there is, runs instances on threads
- * at once, and has a kernel write where it may not. Prints what fails; exit code 1. */
+ * named. The third's recorded runs must see each new weight from then on, those submitted before
+ * it the old one. With a real device it also asks for more memory than there is, runs instances on
+ * threads at once, and has a kernel write where it may not. Prints what fails; exit code 1. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -146,6 +148,75 @@ static void own_stream(const weir_model *m, weir_instance *in) {
     cu.stream_free(stream);
 }
 
+/* ---- weights ----------------------------------------------------------------------------------
+ */
+
+static void swap(const weir_model *m, weir_instance *in, float value) {
+    float w[N];
+    char why[256] = "";
+    const char *name = "w";
+    for (int i = 0; i < N; i++) w[i] = value;
+    weir_tensor to = tensor(w, N);
+    check(weir_swap(m, in, 1, &name, &to, why) == WEIR_OK, "swap", why);
+}
+
+static int is_scaled(const float *x, const float *y, float by) {
+    for (int i = 0; i < N; i++)
+        if (y[i] != x[i] * by) return 0;
+    return 1;
+}
+
+static void scaled(const weir_model *m, weir_instance *in, const char *what, float by) {
+    static float x[N], y[N]; /* the same places, so that the run is the recorded one */
+    for (int i = 0; i < N; i++) x[i] = (float)(i % 29 - 14);
+    memset(y, 0x7f, sizeof y);
+    weir_tensor a = tensor(x, N), b = tensor(y, N);
+    weir_status s = weir_run(m, in, &a, &b);
+    check(s == WEIR_OK && is_scaled(x, y, by), what, m->error(in));
+}
+
+/* Swapped while a run is under way on the caller's stream. */
+static void swapped_between(const weir_model *m, weir_instance *in, void *stream) {
+    float x[N], y[N] = {0};
+    for (int i = 0; i < N; i++) x[i] = (float)(i % 23 - 11);
+    float *a = on_device(x, sizeof x), *b = on_device(y, sizeof y), *c = on_device(y, sizeof y);
+    weir_tensor given = tensor(a, N), first = tensor(b, N), second = tensor(c, N);
+    swap(m, in, 5);
+    check(m->submit(in, &given, &first, stream) == WEIR_OK, "submit", m->error(in));
+    swap(m, in, 7);
+    check(m->submit(in, &given, &second, stream) == WEIR_OK, "submit swapped", m->error(in));
+    check(m->wait(in) == WEIR_OK, "wait", m->error(in));
+    check(!cu.get(y, (uintptr_t)b, sizeof y) && is_scaled(x, y, 5), "before a swap", NULL);
+    check(!cu.get(y, (uintptr_t)c, sizeof y) && is_scaled(x, y, 7), "behind a swap", NULL);
+    cu.drop((uintptr_t)a);
+    cu.drop((uintptr_t)b);
+    cu.drop((uintptr_t)c);
+}
+
+static void weights(const weir_model *m) {
+    weir_instance *one = NULL, *two = NULL;
+    void *stream = NULL;
+    char why[256] = "";
+    check(weir_create(m, NULL, &one, why) == WEIR_OK, "create", why);
+    check(weir_create(m, NULL, &two, why) == WEIR_OK, "create", why);
+    if (!one || !two) return;
+    for (int k = 1; k < 4; k++) {
+        swap(m, one, (float)k);
+        for (int i = 0; i < 4; i++) scaled(m, one, "a swapped weight", (float)k);
+    }
+    swap(m, two, 9);
+    scaled(m, two, "an instance's own weight", 9);
+    scaled(m, one, "the other's, swapped before", 3);
+    check(open_driver() && !cu.stream(&stream, 1), "a stream", NULL);
+    for (int i = 0; i < 3; i++) swapped_between(m, one, stream);
+    cu.stream_wait(stream);
+    cu.stream_free(stream);
+    scaled(m, one, "a run after submitted ones", 7);
+    close_driver();
+    weir_destroy(m, one);
+    weir_destroy(m, two);
+}
+
 /* ---- faults -----------------------------------------------------------------------------------
  */
 
@@ -268,15 +339,16 @@ static void relu(const weir_model *m) {
 }
 
 int main(int argc, char **argv) {
-    void *so[2];
-    if (argc < 3) return printf("usage: host RELU.so TAKE.so [device]\n"), 2;
-    const weir_model *first = open_model(argv[1], &so[0]), *second = open_model(argv[2], &so[1]);
-    if (argc > 3) wild_write(second, "0"), wild_write(second, "1"); /* before a context is made */
-    relu(first);
-    bad_index(second);
-    if (argc > 3) no_memory(second), threads(first);
-    dlclose(so[0]);
-    dlclose(so[1]);
+    void *so[3];
+    const weir_model *m[3];
+    if (argc < 4) return printf("usage: host RELU.so TAKE.so SCALE.so [device]\n"), 2;
+    for (int i = 0; i < 3; i++) m[i] = open_model(argv[i + 1], &so[i]);
+    if (argc > 4) wild_write(m[1], "0"), wild_write(m[1], "1"); /* before a context is made */
+    relu(m[0]);
+    bad_index(m[1]);
+    weights(m[2]);
+    if (argc > 4) no_memory(m[1]), threads(m[0]);
+    for (int i = 0; i < 3; i++) dlclose(so[i]);
     if (!failed) printf("fine\n");
     return failed;
 }
