@@ -150,10 +150,10 @@ def irregular():
                4 * rows * vocabulary)
     yield ("scatter_add_f32", scattered(n, 4096, updates), "f32", [(4096, n), (updates, 1), (updates, n)],
            lambda T, x, w, u: x.index_add(0, (w[:, 0].clamp(0, 1) * 4095).long(), u), 0, 4 * n * (updates + 2 * 4096))
-    for n in (512, 8192):
-        yield (f"decode_f16_{n}", decode("f16", n), "f16", [(32, 128), (32, n, 128), (32, n, 128)],
+    for heads, n in ((32, 512), (32, 8192), (4, 8192)):
+        yield (f"decode_f16_{heads}x{n}", decode("f16", n, heads), "f16", [(heads, 128), (heads, n, 128), (heads, n, 128)],
                lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None, :, None], k[None], v[None])[0, :, 0], 0,
-               2 * 2 * 32 * n * 128)
+               2 * 2 * heads * n * 128)
 
 
 def describe(tensor, code):
