@@ -5,6 +5,8 @@
  * masks, which floor as Dims do. */
 #include "emit.h"
 
+#include <string.h>
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 void names_var(Names *names, Dim sym, const char *text, Dim lo, Dim hi) {
@@ -133,7 +135,21 @@ static const char *once(const Names *names, const Atom *a) {
     put_operation(&out, names, a, false);
     const char *text = arena_printf(names->arena, "q%d", head->at.n);
     text_printf(&head->text, " const i64 %s = %s;\n", text, text_str(&out));
-    vec_push(names->arena, &head->at, (Once){a->kind, a->a, a->b, text});
+    vec_push(names->arena, &head->at, ((Once){a->kind, a->a, a->b, NULL, text}));
+    return text;
+}
+
+/* The same of a sum, as a value that a compiler cannot take apart again: LLVM tries to share parts
+ * of sums between the addresses of a loop, in a time that grows with the square of their terms. */
+static const char *once_sum(const Names *names, const char *sum) {
+    Head *head = names->head;
+    for (int i = 0; i < head->at.n; i++) {
+        const Once *o = &head->at.at[i];
+        if (o->sum && strcmp(o->sum, sum) == 0) return o->text;
+    }
+    const char *text = arena_printf(names->arena, "q%d", head->at.n);
+    text_printf(&head->text, " const i64 %s = whole(%s);\n", text, sum);
+    vec_push(names->arena, &head->at, ((Once){ATOM_SYM, NULL, NULL, sum, text}));
     return text;
 }
 
@@ -180,14 +196,36 @@ static const int *order_terms(const Names *names, Dim d) {
     return order;
 }
 
-static void put_sum(Text *out, const Names *names, Dim d) {
-    const int *order = order_terms(names, d);
-    for (int i = 0; i < d->nterms; i++) {
+static void put_terms(Text *out, const Names *names, Dim d, const int *order, int from, int to) {
+    for (int i = from; i < to; i++) {
         const DimTerm *t = &d->term[order[i]];
         bool minus = i > 0 && t->coef < 0 && t->coef != INT64_MIN;
         if (i) text_put(out, minus ? " - " : " + ");
         put_term(out, names, t, minus ? -t->coef : t->coef);
     }
+}
+/* How many terms come first that the head's names tell alone. */
+static int early_terms(const Names *names, Dim d, const int *order) {
+    int n = 0;
+    while (names->head && n < d->nterms) {
+        int depth = term_depth(names, &d->term[order[n]]);
+        if (depth < 0 || depth >= names->nhead) break;
+        n++;
+    }
+    return n;
+}
+
+static void put_sum(Text *out, const Names *names, Dim d) {
+    enum { LONG = 8 };
+    const int *order = order_terms(names, d);
+    int early = early_terms(names, d, order);
+    if (early < LONG) early = 0;
+    if (early) {
+        Text sum = {.arena = names->arena};
+        put_terms(&sum, names, d, order, 0, early);
+        text_put(out, once_sum(names, text_str(&sum)));
+    }
+    put_terms(out, names, d, order, early, d->nterms);
 }
 
 /* sadd(smul(2, smul(N, M)), 3) */

@@ -15,11 +15,11 @@ typedef struct Name {
     Dim to;
 } Name;
 
-/* Quotients and extrema that are computed once, where a function begins. */
+/* Quotients, extrema and long sums that are computed once, where a function begins. */
 typedef struct Once {
-    AtomKind kind;
+    AtomKind kind; /* ATOM_SYM: a sum, by its text */
     Dim a, b;
-    const char *text;
+    const char *sum, *text;
 } Once;
 typedef struct Head {
     VEC(Once) at;
