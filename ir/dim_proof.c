@@ -14,7 +14,7 @@
  * `fuel` makes a hard question "unknown" instead of slow. */
 #include "dim_private.h"
 
-enum { FUEL = 3000, MAX_GROUPS = 24 };
+enum { FUEL = 3000, MAX_GROUPS = 24, LONG_SUM = 4 };
 
 static Dim eliminate(Proof *proof, Dim d, int i, bool upper);
 
@@ -273,10 +273,40 @@ static bool ge0_stepwise(Proof *proof, Dim d) {
     return false;
 }
 
+static bool ge0_atom(Proof *proof, const Atom *atom) {
+    switch (atom->kind) {
+    case ATOM_SYM:
+        for (int i = proof->env->n - 1; i >= 0; i--) {
+            const DimRange *range = &proof->env->at[i];
+            int64_t lo;
+            if (dim_sym_name(range->sym) == atom->name)
+                return range->lo && dim_is_const(range->lo, &lo) && lo >= 0;
+        }
+        return false;
+    case ATOM_DIV: return prove_ge0(proof, atom->a) && positive(proof, atom->b);
+    case ATOM_MOD: return positive(proof, atom->b);
+    case ATOM_MIN: return prove_ge0(proof, atom->a) && prove_ge0(proof, atom->b);
+    case ATOM_MAX: return prove_ge0(proof, atom->a) || prove_ge0(proof, atom->b);
+    }
+    return false;
+}
+
+/* Products of factors that are at least 0: of the long sums of a concatenation each term by itself,
+ * as each step of the ways below makes another sum. */
+static bool ge0_termwise(Proof *proof, Dim d) {
+    for (int i = 0; i < d->nterms; i++)
+        if (d->term[i].coef < 0) return false;
+    for (int i = 0; i < d->nterms; i++)
+        for (int k = 0; k < d->term[i].natoms; k++)
+            if (!ge0_atom(proof, d->term[i].atom[k])) return false;
+    return true;
+}
+
 bool prove_ge0(Proof *proof, Dim d) {
     int64_t c;
     if (dim_is_const(d, &c)) return c >= 0;
     if (!spend(proof)) return false;
+    if (d->nterms >= LONG_SUM && ge0_termwise(proof, d)) return true;
     int t = find_lone(d, MASK_MINMAX, ATOM_MIN, ATOM_MAX);
     if (t >= 0) return ge0_extremum(proof, d, t);
     if (ge0_stepwise(proof, d)) return true;

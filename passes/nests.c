@@ -376,6 +376,7 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel,
     const Flow *flow = flow_merged(arena, whole, kernel, &why);
     if (!flow) BUG("merge lines of kernel '%s': %s", kernel->name, why);
     Lowering lo = {.arena = arena, .ctx = flow->ctx, .flow = flow, .kernel = kernel};
+    lo.scratch = arena_new(flow->ctx);
     lo.machine = machine;
     lo.nest = nest_new(arena, kernel->name);
     if (kernel->on) lo.nest->on = kernel->on;
@@ -384,8 +385,8 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel,
     for (int i = 0; i < env.n; i++) vec_push(arena, &lo.env, env.at[i]);
     push_region_vars(&lo, &flow->body, kernel->map.at[kernel->map.n - 1]);
     lo.nouter = lo.env.n;
-    lo.memory = NEW_ARRAY(arena, int, flow->cont.n);
-    lo.local = NEW_ARRAY(arena, Local, flow->cont.n);
+    lo.memory = NEW_ARRAY(lo.scratch, int, flow->cont.n);
+    lo.local = NEW_ARRAY(lo.scratch, Local, flow->cont.n);
     for (int i = 0; i < flow->cont.n; i++) lo.memory[i] = lo.local[i].buf = -1;
     plan_kernel(&lo);
     const Map *root = lo.plan[lo.nplan - 1].map;
@@ -403,6 +404,7 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel,
         lower_blocks(&lo, span);
     else
         lower_depth(&lo, 0, span, open_parallel(&lo, span, &lo.nest->body));
+    arena_free(lo.scratch);
     return lo.nest;
 }
 

@@ -60,6 +60,7 @@ typedef struct Local {
 
 typedef struct Lowering {
     Arena *arena;
+    Arena *scratch; /* what nobody needs once the kernel is lowered */
     Ctx *ctx;
     const Flow *flow;
     const Machine *machine;

@@ -136,7 +136,7 @@ void plan_kernel(Lowering *lo) {
     const Kernel *kernel = lo->kernel;
     lo->nplan = kernel->map.n;
     lo->plan = NEW_ARRAY(lo->arena, MapPlan, lo->nplan);
-    Storage *keep = NEW_ARRAY(lo->arena, Storage, lo->flow->cont.n);
+    Storage *keep = NEW_ARRAY(lo->scratch, Storage, lo->flow->cont.n);
     for (int i = 0; i < lo->flow->cont.n; i++) keep[i] = KEEP_ARENA;
     lo->keep = keep;
     lo->al = kernel_align(lo->arena, lo->flow, kernel->map.at, kernel->map.n);
