@@ -279,12 +279,21 @@ static bool names_have(const char *names, const char *name, size_t n) {
 
 const char *from_join(Ctx *ctx, const char *a, const char *b) {
     if (!a || !b) return a ? a : b;
+    Arena *arena = arena_new(ctx);
+    Text both = {.arena = arena};
+    text_put(&both, a);
     for (;; b++) {
         size_t n = strcspn(b, "\n");
-        if (!names_have(a, b, n)) a = internf(ctx, "%s\n%.*s", a, (int)n, b);
+        if (!names_have(text_str(&both), b, n)) {
+            text_put(&both, "\n");
+            text_put_n(&both, b, n);
+        }
         b += n;
-        if (!*b) return a;
+        if (!*b) break;
     }
+    const char *joined = intern(ctx, text_str(&both));
+    arena_free(arena);
+    return joined;
 }
 
 const char *from_words(Ctx *ctx, const char *from) {
