@@ -241,7 +241,8 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     if (!dot) group_words(l, m, &how);
     c.layout = panels(l, &c, &how);
     read.cont = layout_weights(l, b->read.cont, &c);
-    b->read = read;
+    bool packed = l->flow->cont.at[read.cont].layout != NULL;
+    if (packed) b->read = read; /* else no copy was made, and nothing is split */
     return width;
 }
 

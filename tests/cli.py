@@ -330,6 +330,10 @@ def test_check(weir):
     out = weir("check", model, "--input=x=x.npy", "--bisect", "--threads=2").out
     assert out.startswith("y: f32[3,3]  equal  ok\n") and re.search(r"^after fuse +ok$", out, re.M), out
     assert "Plus214_Output_0: f32[1,10]  " in weir("check", MNIST, "--skip=fuse").out
+    weir.write("gates.ir", b"flow gates {\n  in x : f32[40,64]\n  param w : f32[64,192]\n  out y : f32[40,3,64]\n  out z : f32[40,192]\n"
+                           b"  map a [n:40, q:3, j:64, k:64] { x[n,k] * w[k, 64*q + j] -> y[n,q,j] sum:f32 }\n"
+                           b"  map b [n:40, i:192, k:64] { x[n,k] * w[k,i] -> z[n,i] sum:f32 }\n}\n")
+    assert weir("check", "gates.ir").out.count("  ok\n") == 2  # weights without values, read in two ways
     for packing in ("create", "swap"):  # weights that passes may not look at have their values all the same
         assert "nothing diverges" in weir("check", MNIST, "--bisect", f"--packing={packing}").out
 
