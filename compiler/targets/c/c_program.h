@@ -98,6 +98,10 @@ void prepare_symbols(CProgram *p);                /* late, heap, when, branch */
 /* After a call: its symbols, those that memory was planned for within their bounds; then room for
  * what has its size from them. */
 void define_symbols(CProgram *p, const Call *call);
+/* Of a loop that counts its `turns`, `done` of them: room for one more row, where nothing bounds
+ * them; and, behind the loop, what a call's symbols have. */
+void begin_turn(CProgram *p, Dim turns, const char *done);
+void define_turns(CProgram *p, Dim turns, const char *done);
 
 /* emit_units.c: a program with its kernels printed; the heads of a unit that holds the program; a
  * unit with the helpers that it needs. */

@@ -291,6 +291,18 @@ static void run_call(CProgram *p, const Call *call, int number) {
                      call->row->function);
 }
 
+/* All threads read symbols that thread 0 has defined, before these change again. */
+static void take_sizes(CProgram *p, const Dim *now, int n) {
+    sync_all(p);
+    for (int i = 0; i < n; i++) {
+        int s = symbol_index(p, now[i]);
+        program_line(p, "s%d = f->symbol[%d];", s, s);
+    }
+    program_line(p, "scratch = f->thread + t * f->thread_bytes;");
+    program_line(p, "if (f->stop) return 1;");
+    worked(p);
+}
+
 static void walk_call(CProgram *p, const Call *call) {
     int number = define_call(p, call), nx = call->nin + call->nout;
     sync_serial(p);
@@ -313,15 +325,7 @@ static void walk_call(CProgram *p, const Call *call) {
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
     define_symbols(p, call);
     program_line(p, "}");
-    if (!call->ndefine) return;
-    sync_all(p);
-    for (int i = 0; i < call->ndefine; i++) {
-        int s = symbol_index(p, call->define[i]);
-        program_line(p, "s%d = f->symbol[%d];", s, s);
-    }
-    program_line(p, "scratch = f->thread + t * f->thread_bytes;");
-    program_line(p, "if (f->stop) return 1;");
-    worked(p); /* all have read the symbols before they change again */
+    if (call->ndefine) take_sizes(p, call->define, call->ndefine);
 }
 
 /* ---- loops and branches ---------------------------------------------------------------------- */
@@ -421,22 +425,16 @@ static void walk_steps(CProgram *p, const Item *it) {
     if (it->cond >= 0) {
         program_line(p, "{ %s if (!go) break; }", decide(p, it->cond));
     }
-    if (it->done && is_unbounded(p, symbol_index(p, it->done))) {
-        int s = symbol_index(p, it->done);
-        program_line(p, "if (t == 0) { f->symbol[%d] = %s + 1; weir_rt_defined(f); }", s, var);
-        program_line(p, "weir_rt_barrier(f, t, n);");
-        program_line(p, "if (f->stop) return 1;");
-    }
+    if (it->done) begin_turn(p, it->done, var);
     walk_items(p, &it->body);
     carry_on(p, it);
     p->indent--;
     program_line(p, "}");
     names_pop(&p->names, mark);
     if (!it->done) return;
-    int s = symbol_index(p, it->done);
-    program_line(p, "s%d = %s;", s, var);
-    program_line(p, "if (t == 0) f->symbol[%d] = %s;", s, var);
+    define_turns(p, it->done, var);
     worked(p);
+    take_sizes(p, &it->done, 1);
 }
 
 /* A loop that is all serial needs no barrier from step to step. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes that data define: which symbols are late, what lies on the heap because nothing bounds it
- * from the inputs alone, and what is done when a call has defined some. */
+ * from the inputs alone, and what is done when a call or a loop has defined some. */
 #include "c_program.h"
 #include "runtime/weir_rt.h"
 
@@ -135,12 +135,12 @@ void prepare_symbols(CProgram *p) {
     }
 }
 
-/* ---- once a call has defined some ------------------------------------------------------------ */
+/* ---- once data have defined some ------------------------------------------------------------- */
 
-/* Is the shape known here for the first time, now that this call has defined its symbols? */
-static bool known_now(CProgram *p, const Cont *c, const Call *call) {
+/* Is the shape known here for the first time, now that its last symbols are? */
+static bool known_now(CProgram *p, const Cont *c, const Dim *now, int n) {
     bool all = true, mine = false;
-    for (int k = 0; k < call->ndefine; k++) mine |= shape_uses(c, call->define[k]);
+    for (int k = 0; k < n; k++) mine |= shape_uses(c, now[k]);
     for (int i = 0; mine && i < p->flow->symbol.n; i++)
         if (p->late[i] && !p->defined[i]) all &= !shape_uses(c, p->flow->symbol.at[i].sym);
     return mine && all;
@@ -159,14 +159,14 @@ static void refuse_negative(CProgram *p, const Cont *c, const DimEnv *env) {
     }
 }
 
-/* On thread 0, when a call has defined symbols: what has its size from them. */
-static void make_room(CProgram *p, const Call *call) {
-    for (int i = 0; i < call->ndefine; i++) p->defined[symbol_index(p, call->define[i])] = true;
+/* On thread 0, when the `n` symbols `now` have their values: what has its size from them. */
+static void make_room(CProgram *p, const Dim *now, int n) {
+    for (int i = 0; i < n; i++) p->defined[symbol_index(p, now[i])] = true;
     program_line(p, "  weir_rt_defined(f);");
     DimEnv env = flow_env(p->arena, p->flow);
     for (int k = 0; k < p->flow->cont.n; k++) {
         const Cont *c = &p->flow->cont.at[k];
-        if (!known_now(p, c, call)) continue;
+        if (!known_now(p, c, now, n)) continue;
         if (!p->branch[k]) refuse_negative(p, c, &env);
         if (c->kind != CONT_OUT || p->when[p->cont_index[k]] != WEIR_LATE) continue;
         Text count = {.arena = p->arena};
@@ -187,5 +187,20 @@ void define_symbols(CProgram *p, const Call *call) {
             program_line(p, "  weir_rt_define(f, %d, define[%d], %s);", s, i,
                          c_string(p->arena, reason));
     }
-    if (call->ndefine) make_room(p, call);
+    if (call->ndefine) make_room(p, call->define, call->ndefine);
+}
+
+void begin_turn(CProgram *p, Dim turns, const char *done) {
+    int s = symbol_index(p, turns);
+    if (!is_unbounded(p, s)) return;
+    program_line(p, "if (t == 0) { f->symbol[%d] = %s + 1; weir_rt_defined(f); }", s, done);
+    program_line(p, "weir_rt_barrier(f, t, n);");
+    program_line(p, "if (f->stop) return 1;");
+}
+
+void define_turns(CProgram *p, Dim turns, const char *done) {
+    program_line(p, "if (t == 0) {");
+    program_line(p, "  f->symbol[%d] = %s;", symbol_index(p, turns), done);
+    make_room(p, &turns, 1);
+    program_line(p, "}");
 }
