@@ -220,6 +220,13 @@ static bool pad_amounts(Infer *in, int rank, Dim *before, Dim *after) {
     return true;
 }
 
+/* How many axes have pads, where operands tell: one may have a length that only run time knows. */
+static int padded_axes(Infer *in, int rank) {
+    if (!infer_in(in, 3)) return rank;
+    int pads = onnx_vector_length(in, 1), axes = onnx_vector_length(in, 3);
+    return pads >= 0 ? pads / 2 : axes >= 0 ? axes : rank;
+}
+
 static void pad_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim before[RANK_MAX], after[RANK_MAX], shape[RANK_MAX];
@@ -227,11 +234,9 @@ static void pad_infer(Infer *in) {
     nn_need_one(in->ctx, infer_in(in, 2), 1);
     if (!pad_amounts(in, t->rank, before, after)) {
         memset(shape, 0, sizeof shape);
-        int pads = onnx_vector_length(in, 1), axes = pads < 0 ? t->rank : pads / 2;
-        if (infer_in(in, 3) && pads < 0 && onnx_vector_length(in, 3) >= 0)
-            axes = onnx_vector_length(in, 3);
+        int axes = padded_axes(in, t->rank);
         if (infer_in(in, 3)) onnx_need_length(in, 3, axes);
-        onnx_need_length(in, 1, 2 * (infer_in(in, 3) ? axes : t->rank));
+        onnx_need_length(in, 1, 2 * axes);
         onnx_set_unknown(in, 1, t->dtype, shape, t->rank, onnx_any_size);
         return;
     }
@@ -274,9 +279,9 @@ static int pad_value(Lower *lo, Map *m, DType t) {
 /* A pad read at run time: before (side 0) or after an axis. */
 static int pad_read(Lower *lo, Map *m, int axis, int rank, int side) {
     int pads = lower_in(lo, 1), axes = lower_in(lo, 3), val = body_const(&m->body, I64, 0);
-    int64_t n = rank;
-    if (axes >= 0) dim_is_const(lo->flow->cont.at[axes].shape[0], &n);
-    for (int64_t i = 0; i < n; i++) {
+    Infer in = onnx_reader(lo);
+    int n = padded_axes(&in, rank);
+    for (int i = 0; i < n; i++) {
         Dim at = dim_const(lo->ctx, i), place = dim_const(lo->ctx, i + side * n);
         if (axes < 0 && i != axis) continue;
         int here = map_read(lo->flow, m, pads, &place);

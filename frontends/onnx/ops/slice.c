@@ -25,31 +25,47 @@ static const Dim *dims_of(Infer *in, const int64_t *list, int n) {
     return at;
 }
 
-/* False when operands are not known at compile time. */
+/* How many axes are sliced, where operands tell: one may have a length that only run time knows. */
+static int sliced_axes(Infer *in) {
+    int n = -1;
+    for (int i = 1; i <= 4; i++)
+        if (infer_in(in, i) && onnx_vector_length(in, i) > n) n = onnx_vector_length(in, i);
+    return n;
+}
+
+/* The `n` elements of an operand, NULL those that only run time knows. */
+static const Dim *bounds_of(Infer *in, int operand, int n) {
+    int count = 0;
+    const Dim *at = infer_partly(in, operand, &count);
+    if (at && count != n)
+        fail(in->ctx, E_SHAPE,
+             "starts, ends, axes and steps must have equal lengths, not %d and %d", count, n);
+    return at ? at : NEW_ARRAY(in->arena, Dim, n);
+}
+
+/* False when it is not known at compile time which axes are sliced. */
 static bool slice_bounds(Infer *in, Bounds *b) {
     const int64_t *starts, *ends;
-    int n = 0, m = 0, k = 0, axes;
     *b = (Bounds){0};
     if (in->node->version < 10) {
-        n = attr_ints(in->ctx, in->node, "starts", &starts);
-        m = attr_ints(in->ctx, in->node, "ends", &ends);
+        int n = attr_ints(in->ctx, in->node, "starts", &starts);
+        int m = attr_ints(in->ctx, in->node, "ends", &ends);
+        int axes = onnx_ints(in, -1, "axes", &b->axis);
         if (n < 0 || m < 0)
             fail(in->ctx, E_ATTRIBUTE, "attributes \"starts\" and \"ends\" must be there");
-        b->start = dims_of(in, starts, n);
-        b->end = dims_of(in, ends, m);
-        axes = onnx_ints(in, -1, "axes", &b->axis);
-    } else {
-        infer_tensor(in, 1);
-        infer_tensor(in, 2);
-        if (!infer_known(in, 1, &b->start, &n) || !infer_known(in, 2, &b->end, &m)) return false;
-        axes = onnx_ints(in, 3, NULL, &b->axis);
-        if (axes == -2 || (infer_in(in, 4) && !infer_known(in, 4, &b->step, &k))) return false;
+        if (n != m || (axes >= 0 && axes != n))
+            fail(in->ctx, E_SHAPE,
+                 "starts, ends and axes must have equal lengths, they have %d, %d and %d", n, m,
+                 axes < 0 ? n : axes);
+        *b = (Bounds){dims_of(in, starts, n), dims_of(in, ends, n), NULL, b->axis, n};
+        return true;
     }
-    if (n != m || (axes >= 0 && axes != n) || (b->step && k != n))
-        fail(in->ctx, E_SHAPE,
-             "starts, ends, axes and steps must have equal lengths, they have %d, %d, %d and %d", n,
-             m, axes < 0 ? n : axes, b->step ? k : n);
-    b->n = n;
+    b->n = sliced_axes(in);
+    if (b->n < 0 || onnx_ints(in, 3, NULL, &b->axis) == -2) return false;
+    if (b->axis) bounds_of(in, 3, b->n);
+    b->start = bounds_of(in, 1, b->n);
+    b->end = bounds_of(in, 2, b->n);
+    if (infer_in(in, 4)) b->step = bounds_of(in, 4, b->n);
     return true;
 }
 
@@ -83,7 +99,7 @@ static bool slice_axis(Infer *in, Dim extent, Dim start, Dim end, Dim step, cons
     Ctx *ctx = in->ctx;
     int64_t k;
     Dim zero = dim_const(ctx, 0);
-    if (!dim_is_const(step, &k)) return false;
+    if (!start || !end || !step || !dim_is_const(step, &k)) return false;
     if (!k) fail(ctx, E_ATTRIBUTE, "a step is 0: it must be another number");
     if (!from_front(ctx, &start, extent, env) || !from_front(ctx, &end, extent, env)) return false;
     Dim span;
@@ -110,15 +126,6 @@ static int sliced_axis(const Infer *in, const int64_t *axes, int i, int rank) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* Bounds that only run time knows: so are the lengths of the axes they are of, or of all. */
-static void unknown_lengths(Infer *in, int rank, Range *range) {
-    const int64_t *axes = NULL;
-    int n = onnx_ints(in, 3, NULL, &axes);
-    if (n == -1) n = onnx_vector_length(in, 1);
-    for (int i = 0; i < n; i++) range[sliced_axis(in, axes, i, rank)].length = NULL;
-    for (int k = 0; n < 0 && k < rank; k++) range[k].length = NULL;
-}
-
 /* False when something only run time knows. */
 static bool slice_ranges(Infer *in, const Type *t, Range *range) {
     Bounds b;
@@ -127,7 +134,7 @@ static bool slice_ranges(Infer *in, const Type *t, Range *range) {
     bool all = true;
     for (int i = 0; i < t->rank; i++) range[i] = (Range){dim_const(in->ctx, 0), one, t->shape[i]};
     if (!slice_bounds(in, &b)) {
-        unknown_lengths(in, t->rank, range);
+        for (int i = 0; i < t->rank; i++) range[i].length = NULL;
         return false;
     }
     for (int i = 0; i < b.n; i++) {
@@ -163,9 +170,7 @@ static void slice_infer(Infer *in) {
         carry_slice(in, t, range);
         return;
     }
-    int n = -1;
-    for (int i = 1; i <= 4; i++)
-        if (infer_in(in, i) && onnx_vector_length(in, i) > n) n = onnx_vector_length(in, i);
+    int n = sliced_axes(in);
     if (n < 0)
         fail(in->ctx, E_UNSUPPORTED,
              "how many axes are sliced is not known at compile time: declare the size of \"%s\"",
@@ -176,16 +181,21 @@ static void slice_infer(Infer *in) {
 
 /* ---- bounds at run time --------------------------------------------------------------------- */
 
+/* Element i; 0 where only the run tells that there are so many. */
 static int vector_read(Lower *lo, Map *m, int cont, int i) {
+    const Cont *c = &lo->flow->cont.at[cont];
     Dim at = dim_const(lo->ctx, i);
-    return body_cvt(&m->body, I64, map_read(lo->flow, m, cont, &at));
+    int val = dim_is_const(c->shape[0], NULL)
+                  ? map_read(lo->flow, m, cont, &at)
+                  : map_read_else(lo->flow, m, cont, &at, body_const(&m->body, c->type, 0));
+    return body_cvt(&m->body, I64, val);
 }
 
 /* The bound that operand `which` gives for `axis`; `otherwise` where the axis is not sliced. */
 static int bound_value(Lower *lo, Map *m, int which, int axis, int rank, int otherwise) {
     int cont = lower_in(lo, which), axes = lower_in(lo, 3), val = otherwise;
-    int64_t n = 0;
-    dim_is_const(lo->flow->cont.at[lower_in(lo, 1)].shape[0], &n);
+    Infer in = onnx_reader(lo);
+    int n = sliced_axes(&in);
     for (int i = 0; i < n; i++) {
         int here = vector_read(lo, m, cont, i);
         if (axes < 0) {
@@ -226,13 +236,20 @@ static int slice_size(Lower *lo, Map *m, int axis) {
     return slice_values(lo, m, axis, t->rank, t->shape[axis]).length;
 }
 
-static void slice_at_run_time(Lower *lo, int from, int to) {
+/* Where element `at` of a range is read. */
+static Dim place(Ctx *ctx, const Range *range, Dim at) {
+    return dim_add(ctx, range->start, dim_mul(ctx, at, range->step));
+}
+
+static void slice_at_run_time(Lower *lo, int from, int to, const Range *range) {
     const Cont a = lo->flow->cont.at[from], c = lo->flow->cont.at[to];
     onnx_define_axes(lo, slice_size);
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], read[RANK_MAX];
     lower_dims(lo, m, c.shape, c.rank, at);
     for (int i = 0; i < c.rank; i++) {
+        read[i] = place(lo->ctx, &range[i], at[i]);
+        if (range[i].length) continue;
         Values v = slice_values(lo, m, i, c.rank, a.shape[i]);
         int arg[3] = {v.start, v.step, body_index(&m->body, at[i])};
         read[i] =
@@ -248,15 +265,14 @@ static void slice_lower(Lower *lo) {
     Infer in = onnx_reader(lo);
     if (to < 0) return;
     if (!slice_ranges(&in, &lower_value(lo, 0)->type, range)) {
-        slice_at_run_time(lo, from, to);
+        slice_at_run_time(lo, from, to, range);
         return;
     }
     const Cont c = lo->flow->cont.at[to];
     Map *m = lower_map(lo, NULL);
     Dim at[RANK_MAX], read[RANK_MAX];
     lower_dims(lo, m, c.shape, c.rank, at);
-    for (int i = 0; i < c.rank; i++)
-        read[i] = dim_add(lo->ctx, range[i].start, dim_mul(lo->ctx, at[i], range[i].step));
+    for (int i = 0; i < c.rank; i++) read[i] = place(lo->ctx, &range[i], at[i]);
     map_write(lo->flow, m, to, at, map_read(lo->flow, m, from, read), NULL);
 }
 
