@@ -90,4 +90,13 @@ def scattered(m):
         {"kernel_shape": [2, 2], "strides": [2, 2]})
 
 
-cases = [convolutions, integers, transposed, deformed, pools, scattered]
+def rounded(m):
+    """Scales whose reciprocals and products are whole numbers once they are rounded to f32."""
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    scales, none = np.array([1, 1, 1 / 3, 0.7], np.float32), np.array([], np.float32)
+    x = m.f(1, 2, 9, 10)
+    yield "resize_thirds", "Resize", [x, None, scales], nearest, STANDARD | {"constant": [2]}
+    yield window(m, "resize_thirds", "Resize", [[x, none, scales], [(2, 1, 15, 20), none, scales]], nearest)
+
+
+cases = [convolutions, integers, transposed, deformed, pools, scattered, rounded]

@@ -135,10 +135,11 @@ static int not_empty(Infer *in, int operand) {
     return operand >= 0 && type_count(&infer_tensor(in, operand)->type) == 0 ? -1 : operand;
 }
 
-/* floor(extent * scale); NULL when it is no polynomial. */
+/* floor(extent * scale), the product rounded to f32, as scales are; NULL when it is no polynomial.
+ */
 static Dim scaled(Ctx *ctx, Dim extent, double scale) {
     int64_t d;
-    if (dim_is_const(extent, &d)) return dim_const(ctx, (int64_t)floor((double)d * scale));
+    if (dim_is_const(extent, &d)) return dim_const(ctx, (int64_t)floorf((float)d * (float)scale));
     for (int64_t q = 1; q <= 64; q *= 2)
         if (scale * (double)q == floor(scale * (double)q) && scale * (double)q < 1e6)
             return dim_div(ctx, dim_mulc(ctx, extent, (int64_t)(scale * (double)q)),
@@ -313,8 +314,9 @@ static int resize_size(Lower *lo, Map *m, int axis) {
         return EXPR(m, "select($0 > 0 | $1 == 0, $1, highest)", from,
                     given(&r, m, r.sizes, r.place[axis], I64));
     int s = scale_value(&r, m, axis, from, from);
-    int size = body_cvt(&m->body, I64,
-                        EXPR(m, r.policy ? "floor($0 * $1 + 0.5)" : "floor($0 * $1)", from, s));
+    int size =
+        body_cvt(&m->body, I64,
+                 EXPR(m, r.policy ? "floor($0 * $1 + 0.5)" : "floor(f64(f32($0 * $1)))", from, s));
     return EXPR(m, "select($0 > 0, $1, highest)", s, size);
 }
 
@@ -344,13 +346,15 @@ static int coordinate(const Resize *r, Map *m, int axis, Dim o, Dim from, Dim to
     return body_expr(b, r->where->text, arg, 7, NULL, 0, F64);
 }
 
-/* base[o]: the place of the first tap. */
+/* base[o]: the place of the first tap. Nearest rounds coordinates to f32, as scales are: 1 /
+ * 0.33333334 is 3. */
 static int base_table(const Resize *r, int axis, Dim from, Dim to, Dim first) {
     Lower *lo = r->lo;
     int table = lower_tmp(lo, internf(lo->ctx, "base%d", axis), I64, &to, 1), arg[8];
     Map *m = lower_map(lo, internf(lo->ctx, "base%d", axis));
     Dim o = map_dim(lo->flow, m, "o", to);
     int x = coordinate(r, m, axis, o, from, to, arg);
+    if (r->mode == NEAREST) x = body_cvt(&m->body, F64, body_cvt(&m->body, F32, x));
     int v = body_expr(&m->body, r->mode == NEAREST ? r->rounding->text : "floor($0)",
                       (int[]){x, arg[1]}, 2, NULL, 0, F64);
     v = body_prim2(&m->body, P_ADD, body_cvt(&m->body, I64, v), body_index(&m->body, first));
