@@ -146,7 +146,7 @@ void infer_set_type(Infer *in, int result, const Type *t) {
 
 void infer_set_known(Infer *in, int result, const Dim *elements, int n) {
     Value *v = infer_out(in, result);
-    if (!v || n > KNOWN_MAX) return;
+    if (!v || n > KNOWN_MAX || type_count(&v->type) != n) return;
     const Dim *copy = arena_copy(in->arena, elements, sizeof *elements * (size_t)n);
     bool all = true;
     for (int i = 0; i < n; i++) all = all && elements[i];
