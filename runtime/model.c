@@ -340,6 +340,7 @@ void weir_rt_defined(weir_frame *f) {
     int64_t *need = in->heap_bytes + in->program->nheap;
     for (int i = 0; i < in->program->nsymbol; i++)
         in->now[i] = in->symbol[i] == INT64_MAX ? in->place[i] : in->symbol[i];
+    in->program->follow(in->symbol, in->now);
     int ok = grow_scratch(in, f);
     in->program->heap(in->now, need);
     for (int i = 0; ok && i < in->program->nheap; i++)

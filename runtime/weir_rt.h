@@ -69,6 +69,9 @@ struct weir_program {
     /* Fills the symbols that calls define with their upper bounds (INT64_MAX: none), and `place`.
      */
     void (*bound)(int64_t *symbol, int64_t *place);
+    /* While running: gives symbols without a value (INT64_MAX in `given`) what those that have one
+     * bound them by. */
+    void (*follow)(const int64_t *given, int64_t *symbol);
     /* Sizes and dims; saturates at INT64_MAX. */
     void (*eval)(const int64_t *symbol, const int64_t *place, int64_t *value);
     void (*heap)(const int64_t *symbol, int64_t *bytes);

@@ -4,25 +4,14 @@
 #include "c_program.h"
 #include "runtime/weir_rt.h"
 
-static bool counts_turns(const Items *items, Dim sym) {
-    bool found = false;
-    for (int i = 0; i < items->n && !found; i++) {
-        const Item *it = &items->at[i];
-        found = (it->kind == ITEM_LOOP && it->done == sym) || counts_turns(&it->body, sym) ||
-                counts_turns(&it->other, sym);
-    }
-    return found;
-}
-
-/* The turns of a loop are as unbounded as what bounds them: their rows are written before they are
- * counted. */
+/* What is bounded by such a size alone is as unbounded as that. */
 bool is_unbounded(const CProgram *p, int symbol) {
     const Symbol *s = &p->flow->symbol.at[symbol];
     if (!p->late[symbol] || !symbol_bounded(s)) return p->late[symbol];
     bool far = false;
     for (int i = 0; s->upper && i < p->flow->symbol.n && !far; i++)
         far = i != symbol && dim_uses(s->upper, p->flow->symbol.at[i].sym) && is_unbounded(p, i);
-    return far && counts_turns(&p->flow->body, s->sym);
+    return far;
 }
 
 static bool shape_uses(const Cont *c, Dim sym) {
@@ -159,9 +148,23 @@ static void refuse_negative(CProgram *p, const Cont *c, const DimEnv *env) {
     }
 }
 
+/* Sizes that these bound are not known again: as much as these allow may be written before they
+ * are. */
+static void forget_bounded(CProgram *p, const Dim *now, int n) {
+    for (int i = 0; i < p->flow->symbol.n; i++) {
+        const Symbol *s = &p->flow->symbol.at[i];
+        bool bounded = false;
+        for (int k = 0; k < n && s->upper; k++) bounded |= dim_uses(s->upper, now[k]);
+        for (int k = 0; k < n; k++) bounded &= now[k] != s->sym;
+        if (bounded && p->late[i] && is_unbounded(p, i))
+            program_line(p, "  f->symbol[%d] = %lld;", i, (long long)INT64_MAX);
+    }
+}
+
 /* On thread 0, when the `n` symbols `now` have their values: what has its size from them. */
 static void make_room(CProgram *p, const Dim *now, int n) {
     for (int i = 0; i < n; i++) p->defined[symbol_index(p, now[i])] = true;
+    forget_bounded(p, now, n);
     program_line(p, "  weir_rt_defined(f);");
     DimEnv env = flow_env(p->arena, p->flow);
     for (int k = 0; k < p->flow->cont.n; k++) {

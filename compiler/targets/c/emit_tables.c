@@ -62,6 +62,18 @@ static void put_i64(Text *out, int64_t v) {
         text_printf(out, "%lld", (long long)v);
 }
 
+static void emit_follow(CProgram *p) {
+    text_put(&p->out, "static void follow(const i64 *given, i64 *s) {\n (void)given, (void)s;\n");
+    for (int i = 0; i < p->flow->symbol.n; i++) {
+        Dim upper = p->flow->symbol.at[i].upper;
+        if (!upper || !is_unbounded(p, i) || !symbol_bounded(&p->flow->symbol.at[i])) continue;
+        text_printf(&p->out, " if (given[%d] == %lld) s[%d] = ", i, (long long)INT64_MAX, i);
+        emit_dim_saturated(&p->out, &p->names, upper);
+        text_put(&p->out, ";\n");
+    }
+    text_put(&p->out, "}\n");
+}
+
 static void emit_symbols(CProgram *p) {
     const Flow *f = p->flow;
     text_put(&p->out, "static const weir_symbol symbols[] = {\n");
@@ -93,6 +105,7 @@ static void emit_symbols(CProgram *p) {
             text_printf(&p->out, " b[%d] = s[%d];\n", i, i);
     }
     text_put(&p->out, "}\n");
+    emit_follow(p);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -385,7 +398,8 @@ static void put_program(CProgram *p, int values, int texts) {
                 p->flow->symbol.n, values, p->nheap);
     text_printf(out, " .nrequire = %d, .nrange = %d, .require = require, .range = range,\n",
                 p->nrequire, p->nrange);
-    text_put(out, " .cpu = cpu, .when = when, .bound = bound, .eval = eval, .heap = heap, .run = "
+    text_put(out, " .cpu = cpu, .when = when, .bound = bound, .follow = follow, .eval = eval, "
+                  ".heap = heap, .run = "
                   "run,\n");
     if (!o->part) text_put(out, " .blob = &weir_blob,\n");
     if (p->host->device) text_put(out, " .device = &weir_device_cuda, .image = &image,\n");
