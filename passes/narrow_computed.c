@@ -70,10 +70,10 @@ static bool pays(const Computed *c, const Map *m) {
     return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < flop / machine->fma_flops;
 }
 
-/* Whole steps of the instruction, or of the machine's tiles. */
-static int64_t step_of(const Machine *machine) {
+/* Whole steps of the instruction, or of the machine's tiles, which take dims of known extent. */
+static int64_t step_of(const Machine *machine, Dim extent) {
     const Instruction *row = narrow_row(machine);
-    const MatrixStep *step = matrix_of(machine, row->name);
+    const MatrixStep *step = dim_is_const(extent, NULL) ? matrix_of(machine, row->name) : NULL;
     return step ? (int64_t)step->groups * row->group : row->group;
 }
 
@@ -94,7 +94,7 @@ static bool narrows(Computed *c, const Map *m) {
         return false;
     c->k = reduced_dim(c, m), c->lane = longest_dim(c, m);
     if (c->k < 0 || c->lane < 0 || !access_uses(m, &b->read, c->k)) return false;
-    Dim step = dim_const(ctx, step_of(c->machine)), extent = m->dim.at[c->k].extent;
+    Dim extent = m->dim.at[c->k].extent, step = dim_const(ctx, step_of(c->machine, extent));
     c->extent = dim_mul(ctx, dim_ceildiv(ctx, extent, step), step);
     bool whole = c->extent == extent;
     return (whole || (runs_whole(c, m, &a->read) && runs_whole(c, m, &b->read))) && pays(c, m);

@@ -230,6 +230,13 @@ static bool is_dim(const Map *m, Dim index) {
     return false;
 }
 
+/* Does an index run over all of its extent by one dim of the map? It never leaves. */
+static bool runs_over(const Map *m, Dim index, Dim extent) {
+    for (int i = 0; i < m->dim.n; i++)
+        if (m->dim.at[i].sym == index && m->dim.at[i].extent == extent) return true;
+    return false;
+}
+
 /* Where nothing bounds an index over the tile, as one divided by a size that may be 0, all of the
  * container's extent is read. */
 static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, const Val *val) {
@@ -247,11 +254,13 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         Dim first = local_lower(lo, e, local, span, m->dim.n);
         Dim last = local_upper(lo, e, local, span, m->dim.n, false);
         Dim cap = local_upper(lo, e, local, span, m->dim.n, true);
-        Dim end = dim_addc(lo->ctx, lo->flow->cont.at[read->cont].shape[k], -1);
+        Dim extent = lo->flow->cont.at[read->cont].shape[k];
+        Dim end = dim_addc(lo->ctx, extent, -1);
         if (!first || !last || !cap) first = dim_const(lo->ctx, 0), last = cap = end;
         Dim from = first;
         if (!is_dim(m, read->at[k])) first = at_least_0(lo, first);
-        if (val->has_else) last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
+        if (val->has_else && !runs_over(m, read->at[k], extent))
+            last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
         hull_join(lo, h, k, first, last, from, cap);
     }
     h->any = true;
