@@ -21,6 +21,7 @@ typedef struct Cons {
 struct DimTable {
     Cons atoms, monos, nodes;
     const Mono *one;
+    struct SumRoom *room; /* free */
 };
 
 /* ---- hash-consing ---------------------------------------------------------------------------- */
@@ -220,21 +221,48 @@ const Mono *mono_gcd(Ctx *ctx, const Mono *a, const Mono *b) {
 
 void sum_start(Sum *sum, Ctx *ctx) {
     sum->ctx = ctx;
+    sum->room = NULL;
     sum->at = sum->small;
     sum->n = 0;
     sum->cap = (int)(sizeof sum->small / sizeof *sum->small);
     sum->overflow = false;
 }
 
+/* Room for the terms of a long sum, used again by others once it is done. */
+struct SumRoom {
+    struct SumRoom *next;
+    int cap;
+    DimTerm at[];
+};
+
+static void sum_drop(Sum *sum) {
+    if (!sum->room) return;
+    sum->room->next = dims(sum->ctx)->room;
+    dims(sum->ctx)->room = sum->room;
+    sum->room = NULL;
+}
+
+static void sum_grow(Sum *sum) {
+    struct SumRoom **link = &dims(sum->ctx)->room, *room;
+    int cap = 2 * sum->cap;
+    while (*link && (*link)->cap < cap) link = &(*link)->next;
+    if ((room = *link)) {
+        *link = room->next;
+    } else {
+        room = arena_alloc(ctx_arena(sum->ctx), sizeof *room + (size_t)cap * sizeof *room->at);
+        room->cap = cap;
+    }
+    memcpy(room->at, sum->at, (size_t)sum->n * sizeof *room->at);
+    sum_drop(sum);
+    sum->room = room;
+    sum->at = room->at;
+    sum->cap = room->cap;
+}
+
 void sum_term(Sum *sum, int64_t coef, const Mono *mono) {
     if (!mono) sum->overflow = true;
     if (!coef || sum->overflow) return;
-    if (sum->n == sum->cap) {
-        DimTerm *at = NEW_ARRAY(ctx_arena(sum->ctx), DimTerm, 2 * sum->cap);
-        memcpy(at, sum->at, (size_t)sum->n * sizeof *at);
-        sum->at = at;
-        sum->cap *= 2;
-    }
+    if (sum->n == sum->cap) sum_grow(sum);
     sum->at[sum->n++] = (DimTerm){coef, mono->n, mono->at};
 }
 
@@ -289,17 +317,25 @@ static Dim join_mods(Ctx *ctx, Dim d) {
     return d;
 }
 
-Dim sum_done(Sum *sum) {
-    if (sum->overflow) return NULL;
-    terms_sort(sum->at, sum->n);
+/* Merges equal terms, whose coefficients must not overflow. */
+static bool terms_merge(Sum *sum) {
     int n = 0;
     for (int i = 0; i < sum->n;) {
         DimTerm t = sum->at[i++];
         for (; i < sum->n && sum->at[i].atom == t.atom; i++)
-            if (__builtin_add_overflow(t.coef, sum->at[i].coef, &t.coef)) return NULL;
+            if (__builtin_add_overflow(t.coef, sum->at[i].coef, &t.coef)) return false;
         if (t.coef) sum->at[n++] = t;
     }
-    Dim d = node_intern(sum->ctx, sum->at, n);
+    sum->n = n;
+    return true;
+}
+
+Dim sum_done(Sum *sum) {
+    terms_sort(sum->at, sum->n);
+    bool fine = !sum->overflow && terms_merge(sum);
+    Dim d = fine ? node_intern(sum->ctx, sum->at, sum->n) : NULL;
+    sum_drop(sum);
+    if (!d) return NULL;
     Mask both = MASK_MOD | MASK_DIV;
     return (dim_mask(d) & both) == both ? join_mods(sum->ctx, d) : d;
 }

@@ -69,6 +69,7 @@ typedef struct Sum {
     DimTerm *at;
     int n, cap;
     bool overflow;
+    struct SumRoom *room; /* where `at` is, when that is not `small` */
     DimTerm small[24];
 } Sum;
 void sum_start(Sum *sum, Ctx *ctx);
