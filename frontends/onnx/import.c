@@ -52,11 +52,13 @@ static const char *domain_of(const char *domain) {
     return !domain || !strcmp(domain, "ai.onnx") ? "" : domain;
 }
 
+/* A model need not import what has one version only. */
 static int64_t opset_version(Import *im, const Scope *scope, const char *domain) {
     int64_t version = -1;
     for (size_t i = 0; i < scope->nopset; i++)
         if (!strcmp(domain_of(scope->opset[i]->domain), domain)) version = scope->opset[i]->version;
-    if (version < 0 && !domain[0] && im->model->ir_version < 3) return 1;
+    bool only = domain[0] ? !strcmp(domain, "com.microsoft") : im->model->ir_version < 3;
+    if (version < 0 && only) return 1;
     if (version < 0)
         fail(im->ctx, E_MODEL, "operator set \"%s\" is used but not imported by the model",
              domain[0] ? domain : "ai.onnx");

@@ -342,6 +342,14 @@ static Blob contributed(Blob n) {
     return m;
 }
 
+Test(onnx_import, contributed_operators_without_import) {
+    Blob n = node("QuickGelu", "x", "y");
+    put_text(&n, 7, "com.microsoft");
+    Job job = {.bytes = model(8, 17, graph_of(n)), .stop = "lower"};
+    cr_assert(read_model(&job), "%s", job.message);
+    done(&job);
+}
+
 Test(onnx_import, contributed_operators_say_what_they_lack) {
     Blob gelu = node("Gelu", "x", "y"), rfft = node("Rfft", "x", "y");
     attr_i(&gelu, "approximate", 1);
