@@ -60,6 +60,24 @@ static void split(Editing *c, Map *m, int d, Dim by, Dim count) {
         }
 }
 
+typedef struct Units {
+    const Flow *flow;
+    DimEnv env;
+} Units;
+
+/* A BodyReadFn: where a constant index is outside of its container, a read is its other value. */
+static int read_outside(void *user, Body *b, const Val *read) {
+    Units *u = user;
+    const Cont *c = &u->flow->cont.at[read->read.cont];
+    for (int k = 0; read->has_else && k < read->read.rank; k++) {
+        int64_t at, size;
+        if (dim_is_const(read->read.at[k], &at) &&
+            (at < 0 || (dim_is_const(c->shape[k], &size) && at >= size)))
+            return read->arg[0];
+    }
+    return simplify_read(&u->env, b, read);
+}
+
 /* A dim of extent 1 is the constant 0. */
 static bool drop_unit_dims(Editing *c, Map *m) {
     DimSubst subst[MAP_DIMS];
@@ -72,8 +90,8 @@ static bool drop_unit_dims(Editing *c, Map *m) {
     }
     if (!n) return false;
     m->dim.n = left;
-    DimEnv env = map_env(c->arena, c->flow, m);
-    map_rewrite(c, m, subst, n, simplify_read, &env);
+    Units u = {c->flow, map_env(c->arena, c->flow, m)};
+    map_rewrite(c, m, subst, n, read_outside, &u);
     return true;
 }
 

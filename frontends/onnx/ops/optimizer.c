@@ -22,9 +22,20 @@ static int tensor_group(Ctx *ctx, const Node *node) {
     return n;
 }
 
+/* A tensor's gradient and states have its shape. */
+static void same_shapes(Infer *in, int tensor, int with) {
+    const char *rule = "a tensor, its gradient and its states have one shape";
+    const Type *a = &infer_tensor(in, tensor)->type, *b = &infer_tensor(in, with)->type;
+    if (a->rank != b->rank) nn_misfit(in, tensor, with, rule);
+    for (int k = 0; k < a->rank; k++) nn_agree(in, a->shape[k], b->shape[k], tensor, with, rule);
+}
+
 static void optimizer_infer(Infer *in) {
     int n = tensor_group(in->ctx, in->node), states = state_count(in->node);
+    nn_need_one(in->ctx, infer_tensor(in, 0), 0);
+    nn_need_one(in->ctx, infer_tensor(in, 1), 0);
     for (int i = 0; i < n; i++) {
+        for (int k = 1; k < 2 + states; k++) same_shapes(in, 2 + i, 2 + n * k + i);
         for (int s = 0; s <= states; s++) {
             infer_tensor(in, 2 + n * (s ? s + 1 : 0) + i);
             nn_same_as(in, n * s + i, 2 + n * (s ? s + 1 : 0) + i);
