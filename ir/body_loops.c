@@ -189,6 +189,8 @@ static LoopFn *const loops[DT_COUNT][PRIM_COUNT] = {
     [F8E5M2] = {[P_SELECT] = select_8},
     [F8E5M2FNUZ] = {[P_SELECT] = select_8},
     [F8E8M0] = {[P_SELECT] = select_8},
+    [F6E2M3] = {[P_SELECT] = select_8},
+    [F6E3M2] = {[P_SELECT] = select_8},
     [F4E2M1] = {[P_SELECT] = select_8},
     [I64] = {INT_ROW(I64)},
     [I32] = {INT_ROW(I32)},

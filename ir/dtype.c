@@ -83,6 +83,44 @@ int64_t dtype_bytes(DType t, int64_t n) {
     return bits >= 8 ? n * (bits / 8) : (n / (8 / bits)) + (n % (8 / bits) != 0);
 }
 
+/* Bits of an element in raw data. */
+static int raw_bits(DType t) {
+    return t == F6E2M3 || t == F6E3M2 ? 6 : types[t].bits;
+}
+
+int64_t dtype_raw_bytes(DType t, int64_t n) {
+    return raw_bits(t) == 6 ? n / 4 * 3 + (n % 4 * 6 + 7) / 8 : dtype_bytes(t, n);
+}
+
+void dtype_unpack(DType t, const void *from, int64_t n, void *to) {
+    const uint8_t *p = from;
+    if (raw_bits(t) != 6) {
+        memcpy(to, from, (size_t)dtype_bytes(t, n));
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i / 4 * 3 + i % 4 * 6 / 8;
+        int shift = (int)(i % 4 * 6 % 8), word = p[at];
+        if (shift > 2) word |= p[at + 1] << 8;
+        ((uint8_t *)to)[i] = (uint8_t)(word >> shift & 63);
+    }
+}
+
+void dtype_pack(DType t, const void *from, int64_t n, void *to) {
+    uint8_t *p = to;
+    if (raw_bits(t) != 6) {
+        memcpy(to, from, (size_t)dtype_bytes(t, n));
+        return;
+    }
+    memset(to, 0, (size_t)dtype_raw_bytes(t, n));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i / 4 * 3 + i % 4 * 6 / 8;
+        int shift = (int)(i % 4 * 6 % 8), word = (((const uint8_t *)from)[i] & 63) << shift;
+        p[at] |= (uint8_t)word;
+        if (shift > 2) p[at + 1] |= (uint8_t)(word >> 8);
+    }
+}
+
 /* ---- small floats ---------------------------------------------------------------------------- */
 
 typedef struct Format {
@@ -102,6 +140,8 @@ static const Format formats[DT_COUNT] = {
     [F8E4M3FNUZ] = {3, 8, 0x80, 0x7f, 0, 0x80, true, true},
     [F8E5M2] = {2, 15, 0x80, 0x7b, 0x7c, 0x7e, true, false},
     [F8E5M2FNUZ] = {2, 16, 0x80, 0x7f, 0, 0x80, true, true},
+    [F6E2M3] = {3, 1, 0x20, 0x1f, 0, 0, false, false},
+    [F6E3M2] = {2, 3, 0x20, 0x1f, 0, 0, false, false},
     [F4E2M1] = {1, 1, 8, 7, 0, 0, false, false},
 };
 

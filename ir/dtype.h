@@ -37,6 +37,12 @@ bool dtype_is_signed(DType t); /* a signed integer */
 DType dtype_compute(DType t);
 /* Bytes of n packed elements, rounded up. */
 int64_t dtype_bytes(DType t, int64_t n);
+/* Bytes of n elements in a file's raw data: as in memory, but floats of 6 bits are packed, four in
+ * three bytes, the first in the lowest bits. */
+int64_t dtype_raw_bytes(DType t, int64_t n);
+/* n elements from raw data to memory and back. */
+void dtype_unpack(DType t, const void *from, int64_t n, void *to);
+void dtype_pack(DType t, const void *from, int64_t n, void *to);
 double dtype_lowest(DType t), dtype_highest(DType t);
 
 /* A scalar's bits, zero-extended to 64 (complex is not a scalar here). */

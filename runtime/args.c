@@ -49,6 +49,8 @@ static const struct {
     [WEIR_F8E8M0] = {"f8e8m0", 8},
     [WEIR_U2] = {"u2", 2},
     [WEIR_I2] = {"i2", 2},
+    [WEIR_F6E2M3] = {"f6e2m3", 8},
+    [WEIR_F6E3M2] = {"f6e3m2", 8},
     [WEIR_OBJECT] = {"object", 64},
 };
 

@@ -52,6 +52,8 @@ typedef enum {
     WEIR_F8E8M0 = 24,
     WEIR_U2 = 25,
     WEIR_I2 = 26,
+    WEIR_F6E2M3 = 27, /* in the lower bits of a byte, as is the next */
+    WEIR_F6E3M2 = 28,
     WEIR_OBJECT = 64 /* a sequence, an optional or a map: see weir_value */
 } weir_dtype;
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of operators that move strings and complex numbers for contrib_cases.py, numpy being the judge."""
+"""Cases of operators that move strings and complex numbers, and of floats of 6 bits, for contrib_cases.py, numpy (and
+ml_dtypes) being the judge."""
+import ml_dtypes
 import numpy as np
 
 
@@ -45,4 +47,22 @@ def moved(m):
         yield case("Concat", [x, two], [np.concatenate([x, two])], attributes={"axis": 0})
 
 
-cases = [moved]
+def six_bits(m):
+    """Values, ties, what is beyond the largest; constants are packed in the model, four in three bytes."""
+    standard = {"domain": "", "version": 28}
+    values = np.float32([0, -0.0, 1, 0.0625, 0.03125, 0.09375, 0.3125, 7.4, 7.5, 7.75, -7.8, 28, 29, -100, np.inf, 1e-9, -0.2])
+    scale = np.float32(0.5)
+    for kind, number in (ml_dtypes.float6_e2m3fn, 27), (ml_dtypes.float6_e3m2fn, 28):
+        name, codes = kind.__name__[7:], np.arange(63, dtype=np.uint8).view(kind)
+        widened, few = codes.astype(np.float32), values[:14]
+        yield f"cast_to_{name}", "Cast", [values], {"to": number}, standard | {"want": [values.astype(kind)]}
+        for constant in (), (0,):
+            more = standard | {"constant": constant}
+            kept = "kept_" if constant else ""
+            yield f"cast_{kept}{name}", "Cast", [codes], {"to": 1}, more | {"want": [widened]}
+            yield f"dequantize_{kept}{name}", "DequantizeLinear", [codes, scale], {}, more | {"want": [widened * scale]}
+        yield f"quantize_{name}", "QuantizeLinear", [few, scale], {"output_dtype": number}, standard | {
+            "want": [(few / scale).astype(kind)]}
+
+
+cases = [moved, six_bits]

@@ -104,12 +104,22 @@ static const void *view(Import *im, const char *field, Span s, int64_t bytes) {
     return bytes ? s.at : (const void *)"";
 }
 
+/* Raw data as elements lie in memory: the same bytes but for types that files pack. */
+static const void *in_memory(Import *im, DType type, const void *raw, int64_t count) {
+    int64_t bytes = dtype_bytes(type, count);
+    if (bytes == dtype_raw_bytes(type, count)) return raw;
+    void *to = arena_alloc(im->arena, (size_t)bytes);
+    dtype_unpack(type, raw, count, to);
+    return to;
+}
+
 static const void *tensor_data(Import *im, const OnnxTensor *t, DType type, int64_t count,
                                int64_t bytes) {
+    int64_t packed = dtype_raw_bytes(type, count);
     if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        return import_external(im, t, bytes);
+        return in_memory(im, type, import_external(im, t, packed), count);
     Span raw = onnx_data(im->arena, t, ONNX_RAW_DATA);
-    if (raw.at) return view(im, "raw_data bytes", raw, bytes);
+    if (raw.at) return in_memory(im, type, view(im, "raw_data bytes", raw, packed), count);
     switch (data_field(type)) {
     case FLOAT_DATA:
         return view(im, "float_data bytes", onnx_data(im->arena, t, ONNX_FLOAT_DATA), bytes);

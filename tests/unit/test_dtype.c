@@ -242,3 +242,33 @@ Test(dtype, text) {
     prints(U64, UINT64_MAX, "18446744073709551615");
     prints(BOOL, 1, "true");
 }
+
+/* Floats of 6 bits lie in a byte each; files pack four in three bytes. */
+Test(dtype, six_bits) {
+    static const struct {
+        DType t;
+        double v;
+        Bits b;
+    } known[] = {
+        {F6E2M3, 0.0625, 0},       {F6E2M3, 0.09375, 1}, {F6E2M3, 0.1875, 2},  {F6E2M3, 7.2, 0x1e},
+        {F6E2M3, -INFINITY, 0x3f}, {F6E2M3, NAN, 0x20},  {F6E3M2, 0.03125, 0}, {F6E3M2, 0.25, 4},
+        {F6E3M2, 26, 0x1e},        {F6E3M2, -1e6, 0x3f}, {F6E3M2, -0.0, 0x20},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        cr_assert_eq(bits_of_double(known[i].t, known[i].v), known[i].b);
+    uint8_t codes[64], packed[48], back[64];
+    for (int i = 0; i < 64; i++) codes[i] = (uint8_t)(i * 11 % 64);
+    for (Bits b = 0; b < 64; b++) {
+        cr_assert_eq(bits_of_double(F6E2M3, bits_to_double(F6E2M3, b)), b);
+        cr_assert_eq(bits_of_double(F6E3M2, bits_to_double(F6E3M2, b)), b);
+    }
+    for (int64_t n = 0; n <= 64; n++) {
+        cr_assert_eq(dtype_raw_bytes(F6E3M2, n), (n * 6 + 7) / 8);
+        memset(packed, 0xa5, sizeof packed);
+        dtype_pack(F6E3M2, codes, n, packed);
+        dtype_unpack(F6E3M2, packed, n, back);
+        cr_assert(memcmp(codes, back, (size_t)n) == 0 && dtype_bytes(F6E3M2, n) == n);
+    }
+    dtype_pack(F6E2M3, (uint8_t[]){1, 2, 3, 63}, 4, packed);
+    cr_assert(packed[0] == 0x81 && packed[1] == 0x30 && packed[2] == 0xfc);
+}

@@ -64,7 +64,7 @@ static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) 
     DType unit = t == C64 ? F32 : t == C128 ? F64 : t;
     size_t bytes = (size_t)host_bytes(&h->t),
            room = dtype_bits(t) < 8 ? bytes : bytes * 8 / (size_t)dtype_bits(unit);
-    if (raw && p->raw_data.len < bytes)
+    if (raw && p->raw_data.len < (size_t)dtype_raw_bytes(t, host_count(&h->t)))
         return snprintf(error, 256, "raw_data is shorter than the shape asks"), false;
     if (!raw && stored_values(p, t) != room)
         return snprintf(error, 256, "%zu values, the shape asks for %zu", stored_values(p, t),
@@ -73,7 +73,7 @@ static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) 
     h->t.data = calloc(bytes + 16, 1);
     if (!h->t.data) return snprintf(error, 256, "no memory for %zu bytes", bytes), false;
     if (raw)
-        memcpy(h->t.data, p->raw_data.data, bytes);
+        dtype_unpack(t, p->raw_data.data, host_count(&h->t), h->t.data);
     else
         take_values(h, p, t);
     return true;

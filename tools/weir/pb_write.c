@@ -47,6 +47,18 @@ static void put_inner(Bytes *b, int field, Bytes *inner) {
     free(inner->at);
 }
 
+static void put_raw(Bytes *b, const weir_tensor *t) {
+    DType type = dtype_from_host(t->dtype);
+    int64_t n = host_count(t);
+    size_t bytes = (size_t)dtype_raw_bytes(type, n);
+    put_varint(b, (uint64_t)TENSOR_RAW << 3 | 2);
+    put_varint(b, bytes);
+    uint8_t *raw = malloc(bytes + 1);
+    dtype_pack(type, t->data, n, raw);
+    put(b, raw, bytes);
+    free(raw);
+}
+
 static Bytes tensor_bytes(const weir_tensor *t, const char *name) {
     Bytes b = {0};
     for (int i = 0; i < t->rank; i++) put_number(&b, TENSOR_DIMS, t->dims[i]);
@@ -56,7 +68,7 @@ static Bytes tensor_bytes(const weir_tensor *t, const char *name) {
         put_bytes(&b, TENSOR_STRINGS, s->at, (size_t)s->bytes);
     }
     if (name) put_bytes(&b, TENSOR_NAME, name, strlen(name));
-    if (t->dtype != WEIR_STRING) put_bytes(&b, TENSOR_RAW, t->data, (size_t)host_bytes(t));
+    if (t->dtype != WEIR_STRING) put_raw(&b, t);
     return b;
 }
 

@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-#define T_CODES "i8 u8 i16 u16 i32 i4 u4 i2 u2 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f4e2m1"
+#define T_CODES                                                                                    \
+    "i8 u8 i16 u16 i32 i4 u4 i2 u2 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f4e2m1 f6e2m3 f6e3m2"
 
 /* One scale for the whole tensor? */
 static bool is_whole(const Dim *shape, int rank) {
