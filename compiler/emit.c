@@ -148,7 +148,7 @@ static const char *once_sum(const Names *names, const char *sum) {
         if (o->sum && strcmp(o->sum, sum) == 0) return o->text;
     }
     const char *text = arena_printf(names->arena, "q%d", head->at.n);
-    text_printf(&head->text, " const i64 %s = whole(%s);\n", text, sum);
+    text_printf(&head->text, " const i64 %s = i64_of_sum(%s);\n", text, sum);
     vec_push(names->arena, &head->at, ((Once){ATOM_SYM, NULL, NULL, sum, text}));
     return text;
 }
