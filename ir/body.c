@@ -12,6 +12,12 @@
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
+bool access_equal(const Access *a, const Access *b) {
+    bool same = a->cont == b->cont && a->rank == b->rank;
+    for (int k = 0; same && k < a->rank; k++) same = a->at[k] == b->at[k];
+    return same;
+}
+
 static int val_nargs(const Val *v) {
     switch (v->kind) {
     case VAL_READ: return v->has_else ? 1 : 0;
@@ -23,13 +29,10 @@ static int val_nargs(const Val *v) {
 static bool val_equal(const Val *a, const Val *b) {
     if (a->kind != b->kind || a->type != b->type || a->prim != b->prim) return false;
     if (a->bits != b->bits || a->index != b->index || a->has_else != b->has_else) return false;
-    if (a->read.cont != b->read.cont || a->read.rank != b->read.rank) return false;
     if (a->kind == VAL_PARAM && a->arg[0] != b->arg[0]) return false;
     for (int i = 0; i < val_nargs(a); i++)
         if (a->arg[i] != b->arg[i]) return false;
-    for (int i = 0; i < a->read.rank; i++)
-        if (a->read.at[i] != b->read.at[i]) return false;
-    return true;
+    return access_equal(&a->read, &b->read);
 }
 
 static uint64_t val_hash(const Val *v) {

@@ -17,6 +17,9 @@ typedef struct Access {
     const Dim *at; /* logical index, one Dim per dim of the container (Nest: of its storage) */
 } Access;
 
+/* The same container at the same index? */
+bool access_equal(const Access *a, const Access *b);
+
 typedef enum {
     VAL_CONST, /* `bits` in `type` */
     VAL_INDEX, /* the i64 value of `index` */

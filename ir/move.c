@@ -86,15 +86,9 @@ typedef struct Touch {
     bool written;         /* by the set */
 } Touch;
 
-static bool same_access(const Access *a, const Access *b) {
-    for (int k = 0; k < a->rank; k++)
-        if (a->at[k] != b->at[k]) return false;
-    return true;
-}
-
 static void add_access(Count *c, Touch *touch, const Access *a) {
     Touch *t = &touch[a->cont];
-    if (t->first && same_access(t->first, a)) return;
+    if (t->first && access_equal(t->first, a)) return;
     Dim n = access_elements(c, a);
     const Cont *cont = &c->flow->cont.at[a->cont];
     Dim all = dim_product(c->ctx, cont->shape, cont->rank);

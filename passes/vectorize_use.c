@@ -42,12 +42,6 @@ static const Access *converted(const Body *b, int val, DType from, DType to) {
     return r->kind == VAL_READ && r->type == from && !r->has_else ? &r->read : NULL;
 }
 
-static bool same_access(const Access *a, const Access *b) {
-    bool same = a->cont == b->cont && a->rank == b->rank;
-    for (int k = 0; same && k < a->rank; k++) same = a->at[k] == b->at[k];
-    return same;
-}
-
 /* The rest of a short group: zeros of b, and of a something that is there. */
 static bool rest_is_harmless(const Using *u, const Instruction *row, const Access *a,
                              const Access *b, Dim q) {
@@ -90,7 +84,7 @@ static bool body_matches(const Using *u, const Instruction *row, const Stmt *s, 
     const Val *fma = &s->code.val.at[s->store.at[0].val];
     if (fma->kind != VAL_PRIM || fma->prim != P_FMA || fma->type != row->c) return false;
     const Val *acc = &s->code.val.at[fma->arg[2]];
-    if (acc->kind != VAL_READ || !same_access(&acc->read, to)) return false;
+    if (acc->kind != VAL_READ || !access_equal(&acc->read, to)) return false;
     if (u->nest->buf.at[to->cont].kind != BUF_REG || !to->rank) return false;
     for (int k = 0; k < to->rank; k++)
         if (dim_uses(to->at[k], group->var)) return false;
