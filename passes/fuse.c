@@ -165,7 +165,7 @@ static bool epilogue(const Fusing *f, const Group *g, const Group *into, int con
  * their own? */
 static bool continues_rows(const Map *m, const Access *read) {
     for (int k = 0; k < read->rank; k++)
-        if (access_dim(m, read, k) < 0 && !dim_is_const(read->at[k], NULL)) return false;
+        if (access_dim(m, read, k) < 0 && !dim_is(read->at[k], 0)) return false;
     return true;
 }
 

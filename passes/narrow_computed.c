@@ -55,6 +55,14 @@ static double read_elements(const Computed *c, const Map *m, const Access *a) {
     return n;
 }
 
+/* Does the read meet elements of its container several times (a window that slides)? */
+static bool repeats(const Computed *c, const Map *m, const Access *a) {
+    const Cont *x = &c->e.flow->cont.at[a->cont];
+    double all = 1;
+    for (int k = 0; k < x->rank; k++) all *= (double)usual_extent(c->e.flow, x->shape[k]);
+    return read_elements(c, m, a) > all;
+}
+
 /* Does the product save more than rounding both factors and storing one of them in groups, an
  * element at a time, takes? */
 static bool pays(const Computed *c, const Map *m) {
@@ -85,10 +93,15 @@ static bool runs_whole(const Computed *c, const Map *m, const Access *a) {
     return false;
 }
 
+/* Does the reduced dim have to be continued? */
+static bool continued(const Computed *c, const Map *m) {
+    return c->extent != m->dim.at[c->k].extent;
+}
+
 static bool narrows(Computed *c, const Map *m) {
     Ctx *ctx = c->e.flow->ctx;
     c->r = map_contraction(c->e.flow, m);
-    if (!narrow_factors(m, &c->r)) return false;
+    if (m->dim.n >= RANK_MAX || !narrow_factors(m, &c->r)) return false;
     const Val *a = &m->body.val.at[c->r.a], *b = &m->body.val.at[c->r.b];
     if (a->has_else || b->has_else || !is_computed(c, &a->read) || !is_computed(c, &b->read))
         return false;
@@ -96,21 +109,23 @@ static bool narrows(Computed *c, const Map *m) {
     if (c->k < 0 || c->lane < 0 || !access_uses(m, &b->read, c->k)) return false;
     Dim extent = m->dim.at[c->k].extent, step = dim_const(ctx, step_of(c->machine, extent));
     c->extent = dim_mul(ctx, dim_ceildiv(ctx, extent, step), step);
-    bool whole = c->extent == extent;
-    return (whole || (runs_whole(c, m, &a->read) && runs_whole(c, m, &b->read))) && pays(c, m);
+    bool rows = runs_whole(c, m, &a->read) && runs_whole(c, m, &b->read);
+    return (rows || !continued(c, m)) && !repeats(c, m, &b->read) && pays(c, m);
 }
 
-/* A map that rounds what the product reads by `a` into a container of the map's dims that it uses,
- * the last two last, the reduced one continued by zeros. Returns the access to it. */
-static Access rounded(Computed *c, const Map *m, const Access *a, int last_but_one, int last,
-                      Items *into) {
+/* A map that rounds what the product reads by `a` into a container of the map's dims that it uses:
+ * the reduced one, continued by zeros, behind the others, then `lane` if it is one (not -1).
+ * Returns the access to it. */
+static Access rounded(Computed *c, const Map *m, const Access *a, int lane, Items *into) {
     Flow *flow = c->e.flow;
-    Dim own[MAP_DIMS], shape[MAP_DIMS], at[RANK_MAX], *out = NEW_ARRAY(c->e.arena, Dim, MAP_DIMS);
+    Dim own[MAP_DIMS], shape[MAP_DIMS], *at = NEW_ARRAY(c->e.arena, Dim, a->rank);
+    Dim *out = NEW_ARRAY(c->e.arena, Dim, MAP_DIMS);
     DimSubst subst[MAP_DIMS];
     int order[MAP_DIMS], n = 0;
     for (int d = 0; d < m->dim.n; d++)
-        if (d != last_but_one && d != last && access_uses(m, a, d)) order[n++] = d;
-    order[n++] = last_but_one, order[n++] = last;
+        if (d != c->k && d != lane && access_uses(m, a, d)) order[n++] = d;
+    order[n++] = c->k;
+    if (lane >= 0) order[n++] = lane;
     const Cont x = flow->cont.at[a->cont];
     const char *name = internf(flow->ctx, "%s.%s", x.name, dtype_name(BF16));
     Map *copy = flow_map(flow, into, name, x.from);
@@ -122,61 +137,31 @@ static Access rounded(Computed *c, const Map *m, const Access *a, int last_but_o
     }
     for (int k = 0; k < a->rank; k++) at[k] = dim_subst(flow->ctx, a->at[k], subst, n);
     int to = flow_cont(flow, name, CONT_TMP, BF16, shape, n);
-    Access from = {a->cont, a->rank, arena_copy(c->e.arena, at, (size_t)a->rank * sizeof *at)};
-    int zero = body_const(&copy->body, F32, 0);
-    int value = c->extent == m->dim.at[c->k].extent ? body_read(&copy->body, from, F32)
-                                                    : body_read_else(&copy->body, from, F32, zero);
+    int value = continued(c, m)
+                    ? map_read_else(flow, copy, a->cont, at, body_const(&copy->body, F32, 0))
+                    : map_read(flow, copy, a->cont, at);
     map_write(flow, copy, to, own, body_cvt(&copy->body, BF16, value), NULL);
     return (Access){to, n, out};
-}
-
-static bool same_access(const Access *a, const Access *b) {
-    bool same = a->cont == b->cont && a->rank == b->rank;
-    for (int k = 0; same && k < a->rank; k++) same = a->at[k] == b->at[k];
-    return same;
 }
 
 /* A BodyReadFn: the factors that were rounded. */
 static int read_rounded(void *user, Body *b, const Val *read) {
     const Computed *c = user;
     for (int i = 0; i < 2; i++)
-        if (same_access(&read->read, &c->from[i]))
+        if (access_equal(&read->read, &c->from[i]))
             return body_cvt(b, F32, body_read(b, c->to[i], BF16));
     return -1;
 }
 
-/* Puts the items of `made` behind what writes a container, or last. */
-static void insert_behind(Computed *c, Items *items, int cont, const Items *made) {
-    Items out = {0};
-    bool done = false;
-    for (int i = 0; i < items->n; i++) {
-        vec_push(c->e.arena, &out, items->at[i]);
-        if (items->at[i].kind != ITEM_MAP || items->at[i].map != c->e.uses.writer[cont]) continue;
-        for (int k = 0; k < made->n; k++) vec_push(c->e.arena, &out, made->at[k]);
-        done = true;
-    }
-    for (int k = 0; !done && k < made->n; k++) vec_push(c->e.arena, &out, made->at[k]);
-    *items = out;
-}
-
-static void narrow_map(Computed *c, int map, const Items *home, Items *into) {
-    Flow *flow = c->e.flow;
-    Map *m = flow->map.at[map];
+static void narrow_map(Computed *c, Map *m, const Items *home, Items *into) {
     c->from[0] = m->body.val.at[c->r.a].read, c->from[1] = m->body.val.at[c->r.b].read;
-    int outer = -1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (c->r.role[d] == ROLE_M) outer = d;
-    if (c->extent != m->dim.at[c->k].extent && outer >= 0) {
-        c->to[0] = rounded(c, m, &c->from[0], outer, c->k, into);
+    if (continued(c, m)) {
+        c->to[0] = rounded(c, m, &c->from[0], -1, into);
     } else {
         c->to[0] = c->from[0];
         c->to[0].cont = converted_copy(&c->e, &c->conversions, c->from[0].cont, BF16, home, into);
     }
-    m = flow->map.at[map];
-    Items made = {0};
-    c->to[1] = rounded(c, m, &c->from[1], c->k, c->lane, &made);
-    insert_behind(c, into, c->from[1].cont, &made);
-    m = flow->map.at[map];
+    c->to[1] = rounded(c, m, &c->from[1], c->lane, into);
     map_rewrite(&c->e, m, NULL, 0, read_rounded, c);
     m->dim.at[c->k].extent = c->extent;
 }
@@ -187,8 +172,8 @@ static void narrow_items(Computed *c, Items *items) {
         Item it = items->at[i];
         narrow_items(c, &it.body);
         narrow_items(c, &it.other);
-        if (it.kind == ITEM_MAP && narrows(c, c->e.flow->map.at[it.map]))
-            narrow_map(c, it.map, items, &out);
+        Map *m = it.kind == ITEM_MAP ? c->e.flow->map.at[it.map] : NULL;
+        if (m && narrows(c, m)) narrow_map(c, m, items, &out);
         vec_push(c->e.arena, &out, it);
     }
     *items = out;
