@@ -99,8 +99,8 @@ void dtype_unpack(DType t, const void *from, int64_t n, void *to) {
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        int64_t at = i / 4 * 3 + i % 4 * 6 / 8;
-        int shift = (int)(i % 4 * 6 % 8), word = p[at];
+        int64_t at = i * 6 / 8;
+        int shift = (int)(i * 6 % 8), word = p[at];
         if (shift > 2) word |= p[at + 1] << 8;
         ((uint8_t *)to)[i] = (uint8_t)(word >> shift & 63);
     }
@@ -114,8 +114,8 @@ void dtype_pack(DType t, const void *from, int64_t n, void *to) {
     }
     memset(to, 0, (size_t)dtype_raw_bytes(t, n));
     for (int64_t i = 0; i < n; i++) {
-        int64_t at = i / 4 * 3 + i % 4 * 6 / 8;
-        int shift = (int)(i % 4 * 6 % 8), word = (((const uint8_t *)from)[i] & 63) << shift;
+        int64_t at = i * 6 / 8;
+        int shift = (int)(i * 6 % 8), word = (((const uint8_t *)from)[i] & 63) << shift;
         p[at] |= (uint8_t)word;
         if (shift > 2) p[at + 1] |= (uint8_t)(word >> 8);
     }

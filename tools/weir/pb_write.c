@@ -49,14 +49,10 @@ static void put_inner(Bytes *b, int field, Bytes *inner) {
 
 static void put_raw(Bytes *b, const weir_tensor *t) {
     DType type = dtype_from_host(t->dtype);
-    int64_t n = host_count(t);
-    size_t bytes = (size_t)dtype_raw_bytes(type, n);
-    put_varint(b, (uint64_t)TENSOR_RAW << 3 | 2);
-    put_varint(b, bytes);
-    uint8_t *raw = malloc(bytes + 1);
-    dtype_pack(type, t->data, n, raw);
-    put(b, raw, bytes);
-    free(raw);
+    Bytes raw = {.n = (size_t)dtype_raw_bytes(type, host_count(t))};
+    raw.at = malloc(raw.n + 1);
+    dtype_pack(type, t->data, host_count(t), raw.at);
+    put_inner(b, TENSOR_RAW, &raw);
 }
 
 static Bytes tensor_bytes(const weir_tensor *t, const char *name) {
