@@ -102,8 +102,6 @@ static const char *peak_text =
     "a;\n}\n";
 
 static void *build(Arena *a, const Machine *m, const Nest *nest, const char *cc) {
-    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
-                           embedded_text("compiler/targets/c/vector.in")};
     CKernel *k = emit_nest(a, nest, NULL, m, &c_form);
     Text body = {.arena = a}, out = {.arena = a};
     text_printf(&body,
@@ -112,7 +110,7 @@ static void *build(Arena *a, const Machine *m, const Nest *nest, const char *cc)
                 "main_kernel%s",
                 peak_text, k->phase.at[0].text);
     text_put(&out, embedded_text("compiler/targets/c/prelude.h"));
-    helpers_emit(helpers_read(a, texts, 2), &out, text_str(&body));
+    helpers_emit(target_c_helpers(a), &out, text_str(&body));
     text_put(&out, text_str(&body));
     FILE *f = fopen("/tmp/weir_gemm_tile.c", "w");
     if (!f) return NULL;

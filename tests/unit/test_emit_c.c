@@ -364,8 +364,6 @@ static void check_meaning(const Instruction *r) {
 /* ---- compiling ------------------------------------------------------------------------------- */
 
 static const char *unit_text(void) {
-    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
-                           embedded_text("compiler/targets/c/vector.in")};
     Text body = {.arena = suite->arena}, out = {.arena = suite->arena};
     for (int i = 0; i < suite->n; i++) {
         const CKernel *k = suite->at[i].kernel;
@@ -388,7 +386,7 @@ static const char *unit_text(void) {
         text_put(&body, "}\n");
     }
     text_put(&out, embedded_text("compiler/targets/c/prelude.h"));
-    helpers_emit(helpers_read(suite->arena, texts, 2), &out, text_str(&body));
+    helpers_emit(target_c_helpers(suite->arena), &out, text_str(&body));
     text_put(&out, text_str(&body));
     return text_str(&out);
 }

@@ -308,4 +308,7 @@ void scan_nest(CNest *c, CKernel *kernel);
 /* Do all threads of a block meet in these? */
 bool has_barrier(const Stmts *stmts);
 
+/* The helpers that emitted code may use: scalar.in, vector.in, dot.in. */
+const Helpers *target_c_helpers(Arena *arena);
+
 #endif

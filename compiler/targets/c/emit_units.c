@@ -222,6 +222,13 @@ CProgram program_open(Arena *arena, const Program *program, const Machine *m, co
 
 const CHost c_host = {.form = &c_form}, c_host_checked = {.form = &c_form_checked};
 
+const Helpers *target_c_helpers(Arena *arena) {
+    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
+                           embedded_text("compiler/targets/c/vector.in"),
+                           embedded_text("compiler/targets/c/dot.in")};
+    return helpers_read(arena, texts, 3);
+}
+
 void target_c_emit(Arena *arena, const Program *program, const Machine *m, const EmitOptions *o,
                    Units *out) {
     CProgram p = program_open(arena, program, m, o, o->checked ? &c_host_checked : &c_host);
@@ -235,9 +242,7 @@ void target_c_emit(Arena *arena, const Program *program, const Machine *m, const
     emit_tables(&p);
     text_put(&units[0], text_str(&p.out));
     deal_kernels(&p, units, n, bytes, m);
-    const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
-                           embedded_text("compiler/targets/c/vector.in")};
-    const Helpers *helpers = helpers_read(arena, texts, 2);
+    const Helpers *helpers = target_c_helpers(arena);
     for (int i = 0; i < n; i++)
         if (i == 0 || units[i].n) put_unit(&p, helpers, unit_name(&p, i), text_str(&units[i]), out);
 }

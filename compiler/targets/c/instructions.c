@@ -2,7 +2,7 @@
 /* Instructions that C has no operator for: one row each. A row names the instruction, says what it
  * does as a nest (its meaning: the evaluator runs it and the tests hold the helper to it), how its
  * operands lie in memory, what the processor and the compiler need for it, and the helpers of
- * vector.in that spell it: `%d` stands for the lanes. The helpers also have a plain form, so that
+ * dot.in that spell it: `%d` stands for the lanes. The helpers also have a plain form, so that
  * the text compiles for any machine. */
 #include "c_nest.h"
 
