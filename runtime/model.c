@@ -342,7 +342,7 @@ void weir_rt_defined(weir_frame *f) {
         in->now[i] = in->symbol[i] == INT64_MAX ? in->place[i] : in->symbol[i];
     in->program->follow(in->symbol, in->now);
     int ok = grow_scratch(in, f);
-    in->program->heap(in->now, need);
+    in->program->heap(in->symbol, in->now, need);
     for (int i = 0; ok && i < in->program->nheap; i++)
         ok = grow_memory(in, &in->heap[i], &in->heap_bytes[i], need[i]);
     if (ok) return;

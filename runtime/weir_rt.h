@@ -74,7 +74,8 @@ struct weir_program {
     void (*follow)(const int64_t *given, int64_t *symbol);
     /* Sizes and dims; saturates at INT64_MAX. */
     void (*eval)(const int64_t *symbol, const int64_t *place, int64_t *value);
-    void (*heap)(const int64_t *symbol, int64_t *bytes);
+    /* Bytes of containers on the heap; 0 for what waits for symbols without a value in `given`. */
+    void (*heap)(const int64_t *given, const int64_t *symbol, int64_t *bytes);
     void (*run)(weir_frame *frame, int t, int n);
     /* Where the weights are: `delta` bytes from this struct, or (delta 0) in the file
      * `weights_file` beside the library. Patched into the linked library, or set by whoever loads

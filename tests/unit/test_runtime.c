@@ -256,8 +256,8 @@ static void eval(const int64_t *s, const int64_t *place, int64_t *v) {
     memcpy(v, all, sizeof all);
 }
 
-static void heap(const int64_t *s, int64_t *bytes) {
-    (void)s, (void)bytes;
+static void heap(const int64_t *given, const int64_t *s, int64_t *bytes) {
+    (void)given, (void)s, (void)bytes;
 }
 
 static void walk(weir_frame *f, int t, int n) {

@@ -64,6 +64,7 @@ struct CProgram {
     bool *defined;        /* by symbol: late, and a call before here in the text defines it */
     int *heap;            /* by container: place on the heap, or -1 */
     int nheap;
+    bool *behind; /* by container: written only once all of its size is known */
     int *when;    /* by output: WEIR_KNOWN, ... */
     bool *branch; /* by container: only a branch writes it */
     Text out;
@@ -94,7 +95,8 @@ Binding bind_symbol(const CProgram *p, Dim sym);
 
 /* emit_sizes.c */
 bool is_unbounded(const CProgram *p, int symbol); /* late, and nothing bounds it before */
-void prepare_symbols(CProgram *p);                /* late, heap, when, branch */
+bool shape_uses(const Cont *c, Dim sym);
+void prepare_symbols(CProgram *p); /* late, heap, when, branch */
 /* After a call: its symbols, those that memory was planned for within their bounds; then room for
  * what has its size from them. */
 void define_symbols(CProgram *p, const Call *call);

@@ -14,7 +14,7 @@ bool is_unbounded(const CProgram *p, int symbol) {
     return far;
 }
 
-static bool shape_uses(const Cont *c, Dim sym) {
+bool shape_uses(const Cont *c, Dim sym) {
     for (int d = 0; d < c->rank; d++)
         if (dim_uses(c->shape[d], sym)) return true;
     for (int d = 0; c->layout && d < c->layout->rank; d++)
@@ -94,6 +94,7 @@ void prepare_symbols(CProgram *p) {
     p->defined = NEW_ARRAY(p->arena, bool, f->symbol.n);
     p->heap = NEW_ARRAY(p->arena, int, f->cont.n);
     p->when = NEW_ARRAY(p->arena, int, f->cont.n);
+    p->behind = NEW_ARRAY(p->arena, bool, f->cont.n);
     bool *by_call = NEW_ARRAY(p->arena, bool, f->symbol.n);
     p->branch = NEW_ARRAY(p->arena, bool, f->cont.n);
     mark_defined(p, &f->body, by_call);
@@ -112,11 +113,13 @@ void prepare_symbols(CProgram *p) {
         }
         bool before =
             other || call_writes(&f->body, k); /* may be written before its size is known */
-        bool ours = c->kind == CONT_TMP || c->kind == CONT_STATE, out = c->kind == CONT_OUT;
+        bool ours = (c->kind == CONT_TMP || c->kind == CONT_STATE) && c->place == PLACE_ARENA;
+        bool out = c->kind == CONT_OUT;
         bool heap =
             (unbounded && (ours || (out && (before || dtype_class(c->type) == CLASS_OBJECT)))) ||
             (fall && (ours || out));
         p->heap[k] = heap ? p->nheap++ : -1;
+        p->behind[k] = !before;
         if (c->kind == CONT_OUT && late)
             p->when[p->cont_index[k]] = heap     ? WEIR_ON_HEAP + p->heap[k]
                                         : before ? WEIR_BY_CALL

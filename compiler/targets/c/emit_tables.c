@@ -165,11 +165,24 @@ static int emit_eval(CProgram *p) {
     return n;
 }
 
+/* Bounds of sizes that depend on one another multiply: what waits for all of them has no room until
+ * they are there. */
+static void put_waiting(CProgram *p, int cont) {
+    const Flow *f = p->flow;
+    for (int i = 0; i < f->symbol.n; i++)
+        if (p->late[i] && shape_uses(&f->cont.at[cont], f->symbol.at[i].sym))
+            text_printf(&p->out, " if (given[%d] == %lld) v[%d] = 0;\n", i, (long long)INT64_MAX,
+                        p->heap[cont]);
+}
+
 static void emit_heap(CProgram *p) {
-    text_put(&p->out, "static void heap(const i64 *s, i64 *v) {\n (void)s, (void)v;\n");
-    for (int k = 0; k < p->flow->cont.n; k++)
-        if (p->heap[k] >= 0)
-            put_value(p, &p->names, p->heap[k], cont_bytes(p, &p->flow->cont.at[k]));
+    text_put(&p->out, "static void heap(const i64 *given, const i64 *s, i64 *v) {\n"
+                      " (void)given, (void)s, (void)v;\n");
+    for (int k = 0; k < p->flow->cont.n; k++) {
+        if (p->heap[k] < 0) continue;
+        put_value(p, &p->names, p->heap[k], cont_bytes(p, &p->flow->cont.at[k]));
+        if (p->behind[k]) put_waiting(p, k);
+    }
     text_put(&p->out, "}\nstatic const u16 when[] = {");
     for (int k = 0; k < p->flow->cont.n; k++)
         if (p->flow->cont.at[k].kind == CONT_OUT)
