@@ -6,11 +6,12 @@
  * The values are the same.
  *
  * With fast mathematics: products of f32 in bf16 where an instruction of the machine multiplies
- * groups of them and adds in f32. The operands of a contraction with weights are rounded to bf16,
- * each once: the weights in the constant part, the others by what computes them, beside their f32
- * if others read that. A product of two bf16 is exact in f32, so each term is off by the rounding
- * of its factors, at most 2^-7 + 2^-16 of itself. Worth it where the time by FLOP and by bytes of
- * weights, halved, and the rounding are less than the time before. */
+ * groups of them and adds in f32. The operands of a contraction with weights, floats of 32 bits or
+ * halves that it widens, are rounded to bf16, each once: the weights in the constant part, the
+ * others by what computes them, beside what they were if others read that. A product of two bf16 is
+ * exact in f32, so each term is off by the rounding of its factors, at most 2^-7 + 2^-16 of itself.
+ * Worth it where the time by FLOP and by bytes of weights as bf16, and the rounding are less than
+ * the time before. */
 #include "passes/narrow.h"
 
 enum {
@@ -40,6 +41,14 @@ static bool is_zero(const Body *b, int val) {
     return body_const_bits(b, val, &bits) && bits == 0;
 }
 
+/* Is the read a factor of the product, as f32 or widened to it? */
+static bool is_factor(const Body *b, const Val *product, int read) {
+    DType type = b->val.at[read].type;
+    if (type == F32) return product->arg[0] == read || product->arg[1] == read;
+    return (type == F16 || type == BF16) && (read_converted(b, product->arg[0], F32) == read ||
+                                             read_converted(b, product->arg[1], F32) == read);
+}
+
 bool narrow_factors(const Map *m, const Contraction *r) {
     if (!r->is || m->cons.n || m->write.at[0].combine->simple != P_ADD) return false;
     const Val *product = &m->body.val.at[m->write.at[0].val[0]];
@@ -49,8 +58,7 @@ bool narrow_factors(const Map *m, const Contraction *r) {
     int read[2] = {r->a, r->b};
     for (int i = 0; i < 2; i++) {
         const Val *v = &m->body.val.at[read[i]];
-        if (product->arg[0] != read[i] && product->arg[1] != read[i]) return false;
-        if (v->kind != VAL_READ || v->type != F32 || access_by_value(m, &v->read)) return false;
+        if (!is_factor(&m->body, product, read[i]) || access_by_value(m, &v->read)) return false;
         if (v->has_else && !is_zero(&m->body, v->arg[0])) return false;
     }
     return true;
@@ -79,21 +87,29 @@ static double longer(double a, double b) {
     return a > b ? a : b;
 }
 
-/* Do more products a step and half the bytes of weights save more than rounding takes? `side`
- * reduced elements stand side by side. */
+static double container_bytes(const Flow *flow, int cont) {
+    return container_elements(flow, cont) * dtype_bits(flow->cont.at[cont].type) / 8;
+}
+
+/* Do more products a step and fewer bytes of weights save more than rounding takes? `side` reduced
+ * elements stand side by side. */
 static bool pays(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
     const Machine *machine = n->machine;
     const Flow *flow = n->e.flow;
     int64_t rows = 1;
     for (int d = 0; d < m->dim.n; d++)
         if (r->role[d] == ROLE_M) rows *= map_extent(m, d, unknown_extent);
-    double flop = 2 * map_volume(m, unknown_extent), compute = flop / machine->fma_flops;
+    const Val *a = &m->body.val.at[r->a], *b = &m->body.val.at[r->b];
+    double flop = 2 * map_volume(m, unknown_extent);
+    double compute = flop / dot_flops(machine, a->type, b->type, rows, side);
     double narrow = flop / dot_flops(machine, BF16, BF16, rows, side);
-    double weights = 4 * container_elements(flow, m->body.val.at[r->b].read.cont);
-    double rounded = container_elements(flow, m->body.val.at[r->a].read.cont);
-    double rounding = 6 * rounded / machine_bandwidth(machine, 6 * rounded);
+    double weights = container_bytes(flow, b->read.cont);
+    double small = 2 * container_elements(flow, b->read.cont);
+    double rounded =
+        container_bytes(flow, a->read.cont) + 2 * container_elements(flow, a->read.cont);
+    double rounding = a->type == BF16 ? 0 : rounded / machine_bandwidth(machine, rounded);
     double before = longer(compute, weights / machine_bandwidth(machine, weights));
-    double after = longer(narrow, weights / 2 / machine_bandwidth(machine, weights / 2));
+    double after = longer(narrow, small / machine_bandwidth(machine, small));
     return after + rounding < before;
 }
 
@@ -109,13 +125,8 @@ static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
         if (m->dim.at[d].seq || r->role[d] == ROLE_BATCH) return false;
         if (r->role[d] == ROLE_K && extent % WHOLE == 0 && extent > side) side = extent;
     }
-    return side && pays(n, m, r, side);
-}
-
-/* Is the read a factor of the product, widened to f32? */
-static bool widened_factor(const Body *b, const Val *product, int read) {
-    return read_converted(b, product->arg[0], F32) == read ||
-           read_converted(b, product->arg[1], F32) == read;
+    bool done = m->body.val.at[r->a].type == BF16 && m->body.val.at[r->b].type == BF16;
+    return side && (done || pays(n, m, r, side));
 }
 
 /* A sum of products with weights of small floats, which take longer than reading these as f32. */
@@ -133,7 +144,7 @@ static bool widens(const Narrowing *n, const Map *m, Contraction *r) {
     double compute = 2 * map_volume(m, unknown_extent) / machine->fma_flops;
     double read =
         4 * container_elements(n->e.flow, cont) / machine->level[machine->nlevels - 1].bandwidth;
-    return widened_factor(&m->body, product, r->b) && compute > read;
+    return is_factor(&m->body, product, r->b) && compute > read;
 }
 
 static int read_small(void *user, Body *b, const Val *read) {
@@ -152,6 +163,8 @@ static int read_wide(void *user, Body *b, const Val *read) {
 }
 
 static void convert(Narrowing *n, int k, DType type, const Items *home, Items *into) {
+    n->to[k] = n->from[k];
+    if (n->e.flow->cont.at[n->from[k]].type == type) return;
     n->to[k] = converted_copy(&n->e, &n->conversions, n->from[k], type, home, into);
 }
 
@@ -163,16 +176,16 @@ static void narrow_items(Narrowing *n, Items *items, Items *front) {
         narrow_items(n, &it.other, front);
         Map *m = it.kind == ITEM_MAP ? n->e.flow->map.at[it.map] : NULL;
         Contraction r;
-        if (m && widens(n, m, &r)) {
-            n->from[1] = m->body.val.at[r.b].read.cont;
-            convert(n, 1, F32, NULL, front);
-            map_rewrite(&n->e, n->e.flow->map.at[it.map], NULL, 0, read_wide, n);
-        } else if (m && n->narrow && narrows(n, m, &r)) {
+        if (m && n->narrow && narrows(n, m, &r)) {
             n->from[0] = m->body.val.at[r.a].read.cont, n->from[1] = m->body.val.at[r.b].read.cont;
             convert(n, 0, BF16, items, &out);
             bool first = n->e.flow->cont.at[n->from[1]].kind != CONT_TMP;
             convert(n, 1, BF16, first ? NULL : items, first ? front : &out);
-            map_rewrite(&n->e, n->e.flow->map.at[it.map], NULL, 0, read_small, n);
+            map_rewrite(&n->e, m, NULL, 0, read_small, n);
+        } else if (m && widens(n, m, &r)) {
+            n->from[1] = m->body.val.at[r.b].read.cont;
+            convert(n, 1, F32, NULL, front);
+            map_rewrite(&n->e, m, NULL, 0, read_wide, n);
         }
         vec_push(n->e.arena, &out, it);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of f32 in bf16, with fast mathematics: what `narrow` (products with weights) and
+/* Products in bf16, with fast mathematics: what `narrow` (products with weights) and
  * `narrow_computed` (both factors computed) share. */
 #ifndef WEIR_PASSES_NARROW_H
 #define WEIR_PASSES_NARROW_H
@@ -9,7 +9,8 @@
 
 /* The machine's instruction for groups of products of bf16, added in f32; NULL: it has none. */
 const Instruction *narrow_row(const Machine *machine);
-/* Is the map, whose contraction r is, a sum of products of two plain reads of f32, 0 outside? */
+/* Is the map, whose contraction r is, a sum of products of two plain reads, of f32 or of halves
+ * that it widens, 0 outside? */
 bool narrow_factors(const Map *m, const Contraction *r);
 
 #endif

@@ -75,7 +75,9 @@ static bool pays(const Computed *c, const Map *m) {
     double b = read_elements(c, m, &m->body.val.at[c->r.b].read);
     double cycle = machine->vector_bytes / machine->fma_flops; /* two multiply-adds a lane */
     double rounding = 6 * (a + b) / machine_bandwidth(machine, 6 * (a + b)) + b * cycle;
-    return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < flop / machine->fma_flops;
+    DType types[] = {m->body.val.at[c->r.a].type, m->body.val.at[c->r.b].type};
+    double before = flop / dot_flops(machine, types[0], types[1], rows, side);
+    return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < before;
 }
 
 /* Whole steps of the instruction, or of the machine's tiles, which take dims of known extent. */
@@ -138,7 +140,7 @@ static Access rounded(Computed *c, const Map *m, const Access *a, int lane, Item
     for (int k = 0; k < a->rank; k++) at[k] = dim_subst(flow->ctx, a->at[k], subst, n);
     int to = flow_cont(flow, name, CONT_TMP, BF16, shape, n);
     int value = continued(c, m)
-                    ? map_read_else(flow, copy, a->cont, at, body_const(&copy->body, F32, 0))
+                    ? map_read_else(flow, copy, a->cont, at, body_const(&copy->body, x.type, 0))
                     : map_read(flow, copy, a->cont, at);
     map_write(flow, copy, to, own, body_cvt(&copy->body, BF16, value), NULL);
     return (Access){to, n, out};
