@@ -13,6 +13,10 @@
  *     Y[e,f,n,p,q,o] <- M, straight-line code
  *     y[n,o,h,w]     <- Y[h%m, w%m, n, h/m, w/m, o], a view for the epilogue to read
  *
+ * A spread window, whose taps lie d elements apart, is d convolutions by neighbours along a dim, one
+ * for each residue of its rows: V, M and Y have the residue as a dim of its own, and a result is
+ * y[.., h, ..] <- Y[h/d%m, .., h%d, h/(d*m), ..].
+ *
  * It is Toom and Cook's product of polynomials at the points 0, +-x (one or two pairs) and
  * infinity. For m = 4 the points 5/8 and 3/2 are exact, as are all coefficients of the run-time
  * transforms, and keep half the error of the usual 1 and 2 (algorithm_cost.c has the figures).
@@ -191,13 +195,23 @@ static void summed_dims(Rewrite *w) {
     dims_of_role(w, ROLE_K);
 }
 
-/* Tile dims; in maps over tiles the result's dims stand for their first rows and columns. */
-static void tile_dims(Rewrite *w, Dim *tile) {
-    static const char *const name[] = {"p", "q"};
+/* Residues of spread windows, then tiles; in maps over these the result's dims stand for the first
+ * rows and columns. */
+static void tile_dims(Rewrite *w) {
+    static const char *const residue_name[] = {"i", "j"}, *const tile_name[] = {"p", "q"};
+    Ctx *ctx = w->flow->ctx;
+    Dim residue[2], tile[2];
     for (int i = 0; i < 2; i++) {
-        tile[i] = map_dim(w->flow, w->map, name[i], w->tiles[i]);
-        w->subst[w->nsubst++] = (DimSubst){w->conv->dim.at[w->win->slide[i]].sym,
-                                           dim_mulc(w->flow->ctx, tile[i], w->m)};
+        Dim apart = number(w, w->win->apart[i]);
+        residue[i] = number(w, 0);
+        if (w->win->apart[i] == 1) continue;
+        residue[i] = map_dim(w->flow, w->map, residue_name[i], apart);
+        add_index(w, residue[i], apart);
+    }
+    for (int i = 0; i < 2; i++) {
+        tile[i] = map_dim(w->flow, w->map, tile_name[i], w->tiles[i]);
+        Dim first = dim_add(ctx, dim_mulc(ctx, tile[i], w->win->apart[i] * w->m), residue[i]);
+        w->subst[w->nsubst++] = (DimSubst){w->conv->dim.at[w->win->slide[i]].sym, first};
         add_index(w, tile[i], w->tiles[i]);
     }
 }
@@ -288,11 +302,10 @@ static void write_square(Rewrite *w, int cont, int side, int (*value)[TILE]) {
 /* Begins a map over all tiles and what is summed, or the channels out; its container holds, for
  * each, a square of elements. */
 static int begin_squares(Rewrite *w, const char *map, const char *cont, int side, bool summed) {
-    Dim tile[2];
     begin_map(w, map);
     element_indices(w, side);
     dims_of_role(w, ROLE_M);
-    tile_dims(w, tile);
+    tile_dims(w);
     dims_of_role(w, ROLE_BATCH);
     if (summed)
         summed_dims(w);
@@ -312,13 +325,13 @@ static int input_map(Rewrite *w) {
 
 /* M: a product of matrices for every element of a tile. */
 static int product_map(Rewrite *w, int v, int u) {
-    Dim tile[2], at_u[RANK_MAX], at_v[RANK_MAX], k[RANK_MAX];
+    Dim at_u[RANK_MAX], at_v[RANK_MAX], k[RANK_MAX];
     begin_map(w, "m");
     Dim a = map_dim(w->flow, w->map, "a", number(w, w->t));
     Dim b = map_dim(w->flow, w->map, "b", number(w, w->t));
     add_index(w, a, number(w, w->t)), add_index(w, b, number(w, w->t));
     dims_of_role(w, ROLE_M);
-    tile_dims(w, tile);
+    tile_dims(w);
     int images = w->rank;
     dims_of_role(w, ROLE_BATCH);
     int groups = w->rank;
@@ -354,16 +367,20 @@ static void result_map(Rewrite *w, int tiles) {
     begin_map(w, "y");
     Dim at[RANK_MAX], m = number(w, w->m);
     dims_of_role(w, ROLE_M);
-    int images = w->rank;
+    int images = w->rank, n = 2;
     for (int i = 0; i < 2; i++) same_dim(w, w->win->slide[i]);
     dims_of_role(w, ROLE_BATCH);
     dims_of_role(w, ROLE_N);
+    for (int k = 0; k < images; k++) at[n++] = w->at[k];
+    for (int i = 0; i < 2; i++)
+        if (w->win->apart[i] > 1)
+            at[n++] = dim_mod(ctx, w->at[images + i], number(w, w->win->apart[i]));
     for (int i = 0; i < 2; i++) {
-        at[i] = dim_mod(ctx, w->at[images + i], m);
-        at[2 + images + i] = dim_div(ctx, w->at[images + i], m);
+        Dim row = dim_div(ctx, w->at[images + i], number(w, w->win->apart[i]));
+        at[i] = dim_mod(ctx, row, m);
+        at[n++] = dim_div(ctx, row, m);
     }
-    for (int k = 0; k < w->rank; k++)
-        if (k < images || k >= images + 2) at[2 + k] = w->at[k];
+    for (int k = images + 2; k < w->rank; k++) at[n++] = w->at[k];
     const Access *to = &w->conv->write.at[0].to[0];
     int value = map_read(w->flow, w->map, tiles, at);
     value = body_cvt(&w->map->body, w->flow->cont.at[to->cont].type, value);
@@ -377,7 +394,8 @@ static void rewrite(Flow *flow, const PassEnv *env, const Map *conv, const Windo
     w.points = points_for(m);
     w.points.rounds_twice = env->machine->rounds_twice;
     for (int i = 0; i < 2; i++)
-        w.tiles[i] = dim_ceildiv(flow->ctx, conv->dim.at[win->slide[i]].extent, number(&w, m));
+        w.tiles[i] = dim_ceildiv(flow->ctx, conv->dim.at[win->slide[i]].extent,
+                                 number(&w, win->apart[i] * m));
     int u = weights_map(&w);
     int v = input_map(&w);
     result_map(&w, output_map(&w, product_map(&w, v, u)));

@@ -22,8 +22,9 @@ static const double worth = 0.95, least_gain = 2e-6;
 static const double unhidden = 0.25;
 
 /* The window dim that slides in steps of 1 along result dim d in the read's only index that uses d,
- * or -1. */
-static int slides_along(const Flow *flow, const Map *map, const Contraction *c, int d) {
+ * and how far apart its taps lie; or -1. */
+static int slides_along(const Flow *flow, const Map *map, const Contraction *c, int d,
+                        int64_t *apart) {
     const Access *a = &map->body.val.at[c->a].read;
     int window = -1;
     for (int k = 0; k < a->rank; k++) {
@@ -33,7 +34,8 @@ static int slides_along(const Flow *flow, const Map *map, const Contraction *c, 
             if (c->role[r] != ROLE_WINDOW || !dim_uses(a->at[k], map->dim.at[r].sym)) continue;
             Dim sym[] = {map->dim.at[d].sym, map->dim.at[r].sym}, coef[2], rest;
             bool steps = dim_affine(flow->ctx, a->at[k], sym, 2, coef, &rest) &&
-                         dim_is(coef[0], 1) && dim_is(coef[1], 1) && dim_is_const(rest, NULL);
+                         dim_is(coef[0], 1) && dim_is_const(coef[1], apart) && *apart >= 1 &&
+                         *apart <= APART_MOST && dim_is_const(rest, NULL);
             if (window >= 0 || !steps) return -1;
             window = r;
         }
@@ -76,11 +78,12 @@ bool window_of(const Flow *flow, const Map *map, Window *win) {
         win->role[d] = c.role[d];
         windows += c.role[d] == ROLE_WINDOW;
         if (map->dim.at[d].seq || c.role[d] == ROLE_OTHER) return false;
-        int r = c.role[d] == ROLE_M ? slides_along(flow, map, &c, d) : -1;
+        int64_t apart = 1;
+        int r = c.role[d] == ROLE_M ? slides_along(flow, map, &c, d, &apart) : -1;
         slides += r >= 0;
         if (r < 0 || n == 2) continue;
-        if (map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, 2) < 2) return false;
-        n++, win->slide[2 - n] = d, win->window[2 - n] = r;
+        if (map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, apart + 1) <= apart) return false;
+        n++, win->slide[2 - n] = d, win->window[2 - n] = r, win->apart[2 - n] = apart;
     }
     if (n != 2 || windows != slides || win->window[0] == win->window[1]) return false;
     for (int i = 0; i < 2; i++) win->role[win->slide[i]] = win->role[win->window[i]] = ROLE_OTHER;
@@ -91,6 +94,7 @@ bool window_of(const Flow *flow, const Map *map, Window *win) {
  * counts a channel once for each tap of other windows. */
 typedef struct Sizes {
     double channels, in, out, groups, images, rows, columns;
+    int64_t apart[2];
 } Sizes;
 
 static Sizes sizes_of(const Flow *flow, const Map *map, const Window *win) {
@@ -100,7 +104,8 @@ static Sizes sizes_of(const Flow *flow, const Map *map, const Window *win) {
                1,
                1,
                (double)map_usual(flow, map, win->slide[0]),
-               (double)map_usual(flow, map, win->slide[1])};
+               (double)map_usual(flow, map, win->slide[1]),
+               {win->apart[0], win->apart[1]}};
     for (int d = 0; d < map->dim.n; d++) {
         double extent = (double)map_extent(map, d, 1);
         if (win->role[d] == ROLE_K || win->role[d] == ROLE_WINDOW) z.in *= extent;
@@ -126,10 +131,16 @@ static double direct_seconds(const PassEnv *env, const Sizes *z) {
     return multiply > read ? multiply : read;
 }
 
+/* Tiles of m results each along a dim, those of each residue of a spread window. */
+static double tiles_along(double results, int64_t apart, int m) {
+    return ceil(results / (double)(apart * m)) * (double)apart;
+}
+
 /* The same with tiles of m x m results. */
 static double tiled_seconds(const Machine *machine, const Sizes *z, int m) {
     double side = m + WINDOW_TAPS - 1, elements = side * side;
-    double tiles = z->images * ceil(z->rows / m) * ceil(z->columns / m);
+    double tiles = z->images * tiles_along(z->rows, z->apart[0], m) *
+                   tiles_along(z->columns, z->apart[1], m);
     double multiply = 2 * elements * tiles * z->in * z->out * z->groups / machine->fma_flops;
     double weights = 4 * elements * z->in * z->out * z->groups;
     double read = weights / machine->level[machine->nlevels - 1].bandwidth;

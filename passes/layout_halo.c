@@ -7,7 +7,7 @@
 #include "passes/layout.h"
 
 /* Bounds that depend on sizes are tried up to this. */
-enum { REACH_MOST = 8 };
+enum { REACH_MOST = 31 };
 
 typedef struct Halo {
     int cont;
@@ -24,9 +24,17 @@ static bool is_window(const Map *m) {
 /* The least number, of a few, that d is at most whatever the sizes are; false: none is proven. */
 static bool few_at_most(Ctx *ctx, Dim d, const DimEnv *env, int64_t *most) {
     if (!d || dim_is_const(d, most)) return d;
-    for (*most = 0; *most <= REACH_MOST; ++*most)
-        if (dim_le(ctx, d, dim_const(ctx, *most), env)) return true;
-    return false;
+    int64_t least = 0;
+    *most = REACH_MOST;
+    if (!dim_le(ctx, d, dim_const(ctx, *most), env)) return false;
+    while (least < *most) {
+        int64_t middle = (least + *most) / 2;
+        if (dim_le(ctx, d, dim_const(ctx, middle), env))
+            *most = middle;
+        else
+            least = middle + 1;
+    }
+    return true;
 }
 
 /* How far a read reaches beyond the box, by dim; at most so far where that depends on sizes (every
@@ -92,15 +100,24 @@ static const Dim *enlarged(Layouts *l, const Halo *h, const Cont *c) {
     return shape;
 }
 
-/* Reads of h->cont in m with this value now read `to`, shifted, without a test. */
+/* Is this a window's read of the margin's value that stays within the margin? */
+static bool reads_margin(Layouts *l, const Halo *h, const Map *m, const Val *val) {
+    int64_t low[RANK_MAX], high[RANK_MAX];
+    if (!val->has_else || !is_window(m)) return false;
+    const Val *other = &m->body.val.at[val->arg[0]];
+    if (other->kind != VAL_CONST || other->bits != h->value || !reach(l, m, &val->read, low, high))
+        return false;
+    for (int k = 0; k < val->read.rank; k++)
+        if (low[k] > h->low[k] || high[k] > h->high[k]) return false;
+    return true;
+}
+
+/* Reads of h->cont in m of the margin now read `to`, shifted, without a test. */
 static void move_reads(Layouts *l, const Halo *h, Map *m, int to, bool plain_too) {
     for (int v = 0; v < m->body.val.n; v++) {
         Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ || val->read.cont != h->cont) continue;
-        bool margin = val->has_else && is_window(m) &&
-                      m->body.val.at[val->arg[0]].kind == VAL_CONST &&
-                      m->body.val.at[val->arg[0]].bits == h->value;
-        if (!margin && !plain_too) continue;
+        if (!plain_too && !reads_margin(l, h, m, val)) continue;
         val->read.at = shifted(l, h, val->read.at, val->read.rank);
         val->read.cont = to;
         val->has_else = false;

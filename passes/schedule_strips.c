@@ -10,7 +10,7 @@
 
 #include "passes/schedule.h"
 
-enum { STRIP_MAPS = 4, WAYS = 12, MOST_ROWS = 14 };
+enum { STRIP_MAPS = 4, WAYS = 12, MOST_ROWS = 14, MOST_UNROLLED = 16 };
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
 
 typedef struct StripsPlan {
@@ -19,21 +19,35 @@ typedef struct StripsPlan {
     const Map *map[STRIP_MAPS];
     Contraction roles; /* of the products */
     int image[2];      /* dims of the root that are cut into tiles ... */
-    int64_t side;      /* ... of so many rows and columns ... */
-    int row[2];        /* ... and the dims of the products that count them */
+    int64_t side;      /* ... of so many rows and columns, ... */
+    int64_t apart[2];  /* ... which lie so far apart, ... */
+    int row[2];        /* ... and the dims of the products that count them ... */
+    int residue[2];    /* ... and, where they lie apart, their residues; or -1 */
     int channel, lane; /* the root's dim that is stored last, and the products' */
-    double elements, in, out, images;
+    double elements, in, out, images, residues;
     int64_t tiles[2]; /* of the image */
     int64_t strip[2]; /* tiles of a strip */
     int64_t parts;    /* of the channels */
 } StripsPlan;
 
-/* Index k of `read` is that of dim d within a tile of so many: the number of the tile, else NULL.
- * An image that is one tile has no quotient. */
-static Dim tile_number(Ctx *ctx, const Map *root, int d, Dim index, Dim side) {
-    Dim sym = root->dim.at[d].sym;
-    if (index == dim_mod(ctx, sym, side)) return dim_div(ctx, sym, side);
-    return index == sym ? dim_const(ctx, 0) : NULL;
+/* Rows of a tile that lie apart: the index at which `read` has the residue of the root's dim d, or
+ * -1. */
+static int residue_index(const StripsPlan *p, const Access *read, int d, int64_t *apart) {
+    const Cont *c = &p->s->flow->cont.at[read->cont];
+    const Access *to = &p->map[2]->write.at[0].to[0];
+    for (int l = 0; l < read->rank; l++)
+        if (access_dim(p->map[2], to, l) >= 0 && dim_is_const(c->shape[l], apart) && *apart > 1 &&
+            read->at[l] == dim_mod(p->s->flow->ctx, p->map[3]->dim.at[d].sym, c->shape[l]))
+            return l;
+    *apart = 1;
+    return -1;
+}
+
+/* `index` is that of `row` within a tile of so many: the number of the tile, else NULL. An image
+ * that is one tile has no quotient. */
+static Dim tile_number(Ctx *ctx, Dim row, Dim index, Dim side) {
+    if (index == dim_mod(ctx, row, side)) return dim_div(ctx, row, side);
+    return index == row ? dim_const(ctx, 0) : NULL;
 }
 
 /* The index at which `read` has the number of a tile; one that no earlier dim has taken. */
@@ -48,8 +62,9 @@ static bool find_row(StripsPlan *p, const Access *read, Dim number, int n) {
     return false;
 }
 
-/* The dims of the root by which it reads tiles: i%side and i/side in two indices of one read. What
- * writes the tiles has a number at the first of these. */
+/* The dims of the root by which it reads tiles: i%side and i/side in two indices of one read, or
+ * with rows d apart i/d%side, i/d/side and i%d in three. What writes the tiles has a number at the
+ * first of these. */
 static bool find_image(StripsPlan *p, const Val *val) {
     Ctx *ctx = p->s->flow->ctx;
     const Map *root = p->map[3];
@@ -59,8 +74,11 @@ static bool find_image(StripsPlan *p, const Val *val) {
     for (int k = 0; k < val->read.rank && n < 2; k++) {
         if (!dim_is_const(to->at[k], NULL) || !dim_is_const(c->shape[k], &p->side)) continue;
         for (int d = 0; d < root->dim.n; d++) {
-            Dim number = tile_number(ctx, root, d, val->read.at[k], c->shape[k]);
+            int l = residue_index(p, &val->read, d, &p->apart[n]);
+            Dim row = dim_div(ctx, root->dim.at[d].sym, dim_const(ctx, p->apart[n]));
+            Dim number = tile_number(ctx, row, val->read.at[k], c->shape[k]);
             if (!number || !find_row(p, &val->read, number, n)) continue;
+            p->residue[n] = l < 0 ? -1 : access_dim(p->map[2], to, l);
             p->image[n++] = d;
             break;
         }
@@ -93,20 +111,28 @@ static bool recognize(StripsPlan *p) {
         if (body->val.at[v].kind != VAL_READ || body->val.at[v].read.cont != tiles) continue;
         if (!p->roles.is || !find_image(p, &body->val.at[v])) return false;
         p->lane = products_dim(p, p->lane);
-        for (int i = 0; i < 2; i++) p->row[i] = products_dim(p, p->row[i]);
+        for (int i = 0; i < 2; i++) {
+            p->row[i] = products_dim(p, p->row[i]);
+            if (p->residue[i] >= 0) p->residue[i] = products_dim(p, p->residue[i]);
+        }
         return p->lane >= 0 && p->row[0] >= 0 && p->row[1] >= 0;
     }
     return false;
 }
 
+static bool counts_rows(const StripsPlan *p, int d) {
+    return d == p->row[0] || d == p->row[1] || d == p->residue[0] || d == p->residue[1];
+}
+
 /* Extents of the products: elements of a tile, channels in and out, images; tiles by row and
- * column.
+ * column, so many times as there are residues.
  */
 static void measure(StripsPlan *p) {
+    p->residues = (double)(p->apart[0] * p->apart[1]);
     p->elements = p->in = p->out = p->images = 1;
     for (int d = 0; d < p->map[1]->dim.n; d++) {
         double extent = (double)map_usual(p->s->flow, p->map[1], d);
-        if (d == p->row[0] || d == p->row[1]) continue;
+        if (counts_rows(p, d)) continue;
         if (p->roles.role[d] == ROLE_BATCH) p->elements *= extent;
         if (p->roles.role[d] == ROLE_K) p->in *= extent;
         if (p->roles.role[d] == ROLE_N) p->out *= extent;
@@ -134,14 +160,17 @@ static int64_t at_most(int64_t extent, int64_t most) {
 }
 
 /* Rows of a register tile of the products: columns of a strip, several of its rows if these are
- * short. */
-static void register_rows(const StripsPlan *p, int64_t rows, int64_t columns, int64_t *tile) {
+ * short, then several residues. */
+static void register_rows(const StripsPlan *p, int64_t rows, int64_t columns, int64_t *tile,
+                          int64_t *residues) {
     const Machine *m = p->s->env->machine;
     int64_t vectors = tile_width(m, p->s->flow, p->map[1], p->lane) / lanes_of(p->s);
     int64_t most = (m->vector_regs - 2 - vectors) / vectors;
     if (most > MOST_ROWS) most = MOST_ROWS;
     tile[1] = at_most(columns, most);
     tile[0] = tile[1] < columns ? 1 : at_most(rows, most / tile[1]);
+    residues[1] = at_most(p->apart[1], most / (tile[0] * tile[1]));
+    residues[0] = at_most(p->apart[0], most / (tile[0] * tile[1] * residues[1]));
 }
 
 /* Seconds that a core is busy, when a strip is so many rows and columns of tiles and channels are
@@ -152,18 +181,19 @@ static double strip_seconds(const StripsPlan *p, int64_t rows, int64_t columns, 
     double out = p->out / (double)parts, inner = (double)m->level[1].bytes;
     double tasks =
         p->images * (double)(parts_of(p->tiles[0], rows) * parts_of(p->tiles[1], columns) * parts);
-    double tiles = p->images * (double)(p->tiles[0] * p->tiles[1] * parts) / tasks;
-    int64_t row[2];
-    register_rows(p, rows, columns, row);
+    double tiles = p->images * p->residues * (double)(p->tiles[0] * p->tiles[1] * parts) / tasks;
+    double held_tiles = p->residues * (double)(rows * columns);
+    int64_t row[2], residue[2];
+    register_rows(p, rows, columns, row, residue);
     double multiply = 2 * p->elements * tiles * p->in * out / m->fma_flops *
-                      (1 + 1.5 / (double)(row[0] * row[1]));
+                      (1 + 1.5 / (double)(row[0] * row[1] * residue[0] * residue[1]));
     double weights = 4 * p->elements * p->in * out;
     double read = weights / machine_bandwidth(m, weights);
     if (weights > inner) read = read > multiply ? read - multiply : 0;
     double move = 0, part[] = {p->in, out};
-    double held = 4 * p->elements * (double)(rows * columns) * (p->in + out);
+    double held = 4 * p->elements * held_tiles * (p->in + out);
     for (int i = 0; i < 2; i++) {
-        bool slow = collide(p->elements, 4 * (double)(rows * columns) * part[i]);
+        bool slow = collide(p->elements, 4 * held_tiles * part[i]);
         double around =
             i ? 1 : (1 + 2 / (double)(rows * p->side)) * (1 + 2 / (double)(columns * p->side));
         move += around * (slow ? 3 : 2) * 4 * p->elements * tiles * part[i] /
@@ -197,7 +227,7 @@ static void strip_line(StripsPlan *p, LineKind kind, int pos) {
     int64_t lanes = lanes_of(p->s), channels = parts_of((int64_t)p->out, p->parts * lanes) * lanes;
     if (p->parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
     for (int i = 0; i < 2; i++)
-        line_dim(p->s->flow, &line, root, p->image[i], size ? p->side * p->strip[i] : 0);
+        line_dim(p->s->flow, &line, root, p->image[i], size ? p->side * p->apart[i] * p->strip[i] : 0);
     vec_push(p->s->flow->arena, &p->kernel->line, line);
 }
 
@@ -205,22 +235,24 @@ static void tile_line(StripsPlan *p, LineKind kind, int pos) {
     Line *line = kernel_line(p->s->flow, p->kernel, kind, pos);
     line_dim(p->s->flow, line, p->map[3], p->channel, lanes_of(p->s));
     for (int i = 0; i < 2; i++)
-        if (p->strip[i] > 1) line_dim(p->s->flow, line, p->map[3], p->image[i], p->side);
+        if (p->strip[i] > 1)
+            line_dim(p->s->flow, line, p->map[3], p->image[i], p->side * p->apart[i]);
 }
 
 /* The products: element by element, panels, rows. */
 static void product_lines(StripsPlan *p) {
     const Map *m = p->map[1];
-    int64_t width = tile_width(p->s->env->machine, p->s->flow, m, p->lane), row[2];
-    register_rows(p, p->strip[0], p->strip[1], row);
+    int64_t width = tile_width(p->s->env->machine, p->s->flow, m, p->lane), row[2], residue[2];
+    register_rows(p, p->strip[0], p->strip[1], row, residue);
     Line *tile = kernel_line(p->s->flow, p->kernel, LINE_TILE, 1);
     for (int d = 0; d < m->dim.n; d++)
         if (p->roles.role[d] == ROLE_BATCH ||
-            (p->roles.role[d] == ROLE_M && d != p->row[0] && d != p->row[1]))
+            (p->roles.role[d] == ROLE_M && !counts_rows(p, d)))
             line_dim(p->s->flow, tile, m, d, 1);
     line_dim(p->s->flow, tile, m, p->lane, width);
-    line_dim(p->s->flow, tile, m, p->row[0], row[0]);
-    line_dim(p->s->flow, tile, m, p->row[1], row[1]);
+    for (int i = 0; i < 2; i++)
+        if (p->residue[i] >= 0) line_dim(p->s->flow, tile, m, p->residue[i], residue[i]);
+    for (int i = 0; i < 2; i++) line_dim(p->s->flow, tile, m, p->row[i], row[i]);
     vector_line(p->s, p->kernel, 1, p->lane);
     const Access *weights = &m->body.val.at[p->roles.b].read;
     if (4 * p->elements * p->in * p->out > (double)p->s->env->machine->level[1].bytes / 4 &&
@@ -228,6 +260,8 @@ static void product_lines(StripsPlan *p) {
         kernel_line(p->s->flow, p->kernel, LINE_PREFETCH, 1)->cont = weights->cont;
     Line *unroll = kernel_line(p->s->flow, p->kernel, LINE_UNROLL, 1);
     line_dim(p->s->flow, unroll, m, p->lane, 0);
+    for (int i = 0; i < 2; i++)
+        if (p->residue[i] >= 0) line_dim(p->s->flow, unroll, m, p->residue[i], 0);
     for (int i = 0; i < 2; i++) line_dim(p->s->flow, unroll, m, p->row[i], 0);
 }
 
@@ -258,6 +292,7 @@ bool schedule_strips(Scheduling *s, Kernel *kernel) {
     code_lanes(&p, 2);
     vector_line(s, kernel, 3, p.channel);
     Line *unroll = kernel_line(s->flow, kernel, LINE_UNROLL, 3);
-    for (int i = 0; i < 2; i++) line_dim(s->flow, unroll, p.map[3], p.image[i], 0);
+    bool few = p.side * p.side * p.apart[0] * p.apart[1] <= MOST_UNROLLED;
+    for (int i = few ? 0 : 1; i < 2; i++) line_dim(s->flow, unroll, p.map[3], p.image[i], 0);
     return true;
 }
