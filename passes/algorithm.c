@@ -13,9 +13,9 @@
  *     Y[e,f,n,p,q,o] <- M, straight-line code
  *     y[n,o,h,w]     <- Y[h%m, w%m, n, h/m, w/m, o], a view for the epilogue to read
  *
- * A spread window, whose taps lie d elements apart, is d convolutions by neighbours along a dim, one
- * for each residue of its rows: V, M and Y have the residue as a dim of its own, and a result is
- * y[.., h, ..] <- Y[h/d%m, .., h%d, h/(d*m), ..].
+ * A spread window, whose taps lie d elements apart, is d convolutions by neighbours along a dim,
+ * one for each residue of its rows: V, M and Y have the residue as a dim of its own, and a result
+ * is y[.., h, ..] <- Y[h/d%m, .., h%d, h/(d*m), ..].
  *
  * It is Toom and Cook's product of polynomials at the points 0, +-x (one or two pairs) and
  * infinity. For m = 4 the points 5/8 and 3/2 are exact, as are all coefficients of the run-time

@@ -82,7 +82,8 @@ bool window_of(const Flow *flow, const Map *map, Window *win) {
         int r = c.role[d] == ROLE_M ? slides_along(flow, map, &c, d, &apart) : -1;
         slides += r >= 0;
         if (r < 0 || n == 2) continue;
-        if (map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, apart + 1) <= apart) return false;
+        if (map_extent(map, r, 0) != WINDOW_TAPS || map_extent(map, d, apart + 1) <= apart)
+            return false;
         n++, win->slide[2 - n] = d, win->window[2 - n] = r, win->apart[2 - n] = apart;
     }
     if (n != 2 || windows != slides || win->window[0] == win->window[1]) return false;
@@ -139,8 +140,8 @@ static double tiles_along(double results, int64_t apart, int m) {
 /* The same with tiles of m x m results. */
 static double tiled_seconds(const Machine *machine, const Sizes *z, int m) {
     double side = m + WINDOW_TAPS - 1, elements = side * side;
-    double tiles = z->images * tiles_along(z->rows, z->apart[0], m) *
-                   tiles_along(z->columns, z->apart[1], m);
+    double tiles =
+        z->images * tiles_along(z->rows, z->apart[0], m) * tiles_along(z->columns, z->apart[1], m);
     double multiply = 2 * elements * tiles * z->in * z->out * z->groups / machine->fma_flops;
     double weights = 4 * elements * z->in * z->out * z->groups;
     double read = weights / machine->level[machine->nlevels - 1].bandwidth;

@@ -62,6 +62,13 @@ static int index_of(const Layouts *l, const Map *m, const Access *a, int dim) {
     return -1;
 }
 
+/* The image that a contraction sums over the channels of. */
+static void seed_terms(const Layouts *l, const Map *m, const Contraction *r, int *channel) {
+    const Access *from = &m->body.val.at[r->a].read;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_K) block_at(l, from->cont, index_of(l, m, from, d), channel);
+}
+
 /* Follows the element-wise maps behind a contraction to what is really stored. */
 static void seed(const Layouts *l, const Map *m, int *channel) {
     Contraction r = map_contraction(l->flow, m);
@@ -76,15 +83,13 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     const Access *to = &m->write.at[0].to[0];
     if (n < 0 || !spatial) return;
     block_at(l, to->cont, index_of(l, m, to, n), channel);
+    if (channel[to->cont] >= 0) seed_terms(l, m, &r, channel);
 }
 
 /* What an instruction could read in groups, were its channels side by side. */
 static void seed_groups(const Layouts *l, const Map *m, int *channel) {
     Contraction r = map_contraction(l->flow, m);
-    if (!r.is || !dot_types(l->env->machine, m)) return;
-    const Access *from = &m->body.val.at[r.a].read;
-    for (int d = 0; d < m->dim.n; d++)
-        if (r.role[d] == ROLE_K) block_at(l, from->cont, index_of(l, m, from, d), channel);
+    if (r.is && dot_types(l->env->machine, m)) seed_terms(l, m, &r, channel);
 }
 
 /* Images that straight-line code cuts into tiles, or that are put together from tiles, whose

@@ -227,7 +227,8 @@ static void strip_line(StripsPlan *p, LineKind kind, int pos) {
     int64_t lanes = lanes_of(p->s), channels = parts_of((int64_t)p->out, p->parts * lanes) * lanes;
     if (p->parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
     for (int i = 0; i < 2; i++)
-        line_dim(p->s->flow, &line, root, p->image[i], size ? p->side * p->apart[i] * p->strip[i] : 0);
+        line_dim(p->s->flow, &line, root, p->image[i],
+                 size ? p->side * p->apart[i] * p->strip[i] : 0);
     vec_push(p->s->flow->arena, &p->kernel->line, line);
 }
 
@@ -246,8 +247,7 @@ static void product_lines(StripsPlan *p) {
     register_rows(p, p->strip[0], p->strip[1], row, residue);
     Line *tile = kernel_line(p->s->flow, p->kernel, LINE_TILE, 1);
     for (int d = 0; d < m->dim.n; d++)
-        if (p->roles.role[d] == ROLE_BATCH ||
-            (p->roles.role[d] == ROLE_M && !counts_rows(p, d)))
+        if (p->roles.role[d] == ROLE_BATCH || (p->roles.role[d] == ROLE_M && !counts_rows(p, d)))
             line_dim(p->s->flow, tile, m, d, 1);
     line_dim(p->s->flow, tile, m, p->lane, width);
     for (int i = 0; i < 2; i++)
