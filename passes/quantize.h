@@ -57,6 +57,9 @@ Access code_access(const Quantizing *q, const Map *p, const Decoded *d, const Ac
 /* A BodyReadFn: reads of decoded containers read codes, and decode. */
 int decode_read(void *user, Body *b, const Val *read);
 
+/* quantize_scale.c: constant scales in front of codes go into constants that stand before them. */
+void take_in_scales(Quantizing *q);
+
 /* quantize_order.c: greatest and least codes instead of decoded ones; codes that are decoded and
  * become themselves again are copied. */
 void keep_codes(Quantizing *q);

@@ -273,4 +273,5 @@ void sum_integers(Quantizing *q) {
         sum_codes(q, i);
     }
     for (int i = 0; any && i < nmap; i++) multiply_to_codes(q, q->c.flow->map.at[i]);
+    if (any) take_in_scales(q);
 }
