@@ -346,6 +346,8 @@ def test_compiled_already(weir):
         for size in ("batch", "batch=", "batch=x", "batch=-1", "=3"):
             weir.fails(1, "is no SYMBOL=N|no input has a dim", verb, "m.so", "--size", size, "--random=1")
         weir.fails(1, 'no input has a dim "bach"', verb, "m.so", "--size=bach=3", "--random=1")
+        weir.fails(1, "out of memory", verb, "m.so", "--size=batch=100000000000000", "--random=1")
+        weir.fails(1, "too many elements", verb, "m.so", f"--size=batch={1 << 62}", "--random=1")
     weir.fails(2, "x.npy.*write --input NAME=FILE", "run", "m.so", "x.npy")
 
 

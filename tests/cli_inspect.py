@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 
+import wire
 from cli_weir import FLAT, MNIST, ROOT, TIMEOUT, Skip, mlp, npy
 
 
@@ -26,11 +27,18 @@ def test_check(weir):
 
 
 def test_check_far(weir):
-    """What rounding of the inputs explains is said so; what the passes do to a model is not excused."""
+    """What rounding of inputs and weights explains is said so; what the passes do to a model is not excused."""
     weir.write("tie.ir", b"flow tie {\n  in x : f32[64, 1000]\n  out z : f32[64]\n  tmp s : f32[64]\n"
                          b"  map s [i:64, k:1000] { x[i,k] * 100000.0 -> s[i] sum:f32 }\n"
                          b"  map z [i:64] {\n    t = s[i] * 0.125\n    t - floor(t) -> z[i]\n  }\n}\n")
-    assert "  ok: inputs off by 4 units in the last place move the evaluator by " in weir("check", "tie.ir", "--cpu=x86-64-v3").out
+    told = "  ok: inputs and weights off by 4 units in the last place move the evaluator by "
+    assert told in weir("check", "tie.ir", "--cpu=x86-64-v3").out
+    nodes = [wire.node("Gather", ["w", "ids"], ["rows"]), wire.node("ReduceSum", ["rows", "axes"], ["s"], keepdims=0),
+             wire.node("Mul", ["s", "eighth"], ["t"]), wire.node("Floor", ["t"], ["f"]), wire.node("Sub", ["t", "f"], ["z"])]
+    constants = [wire.tensor("w", [2], [110000.3, -105000.7]), wire.tensor("axes", [1], [1], wire.INT64), wire.tensor("eighth", [], [0.125])]
+    weir.write("ids.onnx", wire.model(wire.graph(nodes, [wire.value_info("ids", [64, 1000], wire.INT64)],
+                                                 [wire.value_info("z", [64])], constants)))
+    assert told in weir("check", "ids.onnx").out  # no input can be off
     if not shutil.which("cc"):
         raise Skip("there is no cc")
     subprocess.run(["cc", "-shared", "-fPIC", "-I", ROOT, ROOT / "tests/examples/plugin.c", "-o", "six.so"], cwd=weir.folder, check=True)

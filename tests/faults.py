@@ -128,6 +128,24 @@ def test_signals(place):
             assert not children_named("clang-19", "clang", "ld.lld", "weir"), "a process lives on"
 
 
+def test_short_lived(place):
+    """Libraries that only this process is to see: SIGINT, while they are compiled or run, leaves no folder and no process."""
+    place.run("compile", MODEL, "-o", place.folder / "m.so")
+    place.env["TMPDIR"] = str(place.out)
+    for words in (("bench", MODEL, "--min-time", 60), ("run", MODEL, "--engine=library", "--random=1"), ("verify", place.folder / "m.so", MODEL)):
+        for found in (False, True):  # before the library is there, and when it is
+            shutil.rmtree(place.folder / "cache", ignore_errors=True)
+            process = place.start(*words, start_new_session=True)
+            children_named.session = process.pid
+            while process.poll() is None and not list(place.out.glob("*/m*.so" if found else "*")):
+                time.sleep(0.005)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=30)
+            assert process.returncode in (0, 128 + signal.SIGINT), f"{words}: {process.returncode}\n{said}"
+            assert not place.left(), f"{words} left {place.left()}"
+            assert process.returncode == 0 or not children_named("weir"), "a process lives on"
+
+
 def test_limits(place):
     """--max-time and --max-memory: a message, and nothing is left."""
     out = place.out / "m.so"

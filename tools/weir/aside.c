@@ -9,12 +9,16 @@
 #include <unistd.h>
 
 #include "tools/weir/engine.h"
+#include "tools/weir/guard.h"
 
 static int in_child(weir_context *c, const char *model, const char *library) {
     int status = 0;
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) _exit(weir_compile_file(c, model, library));
+    if (pid == 0) {
+        guard_child();
+        _exit(weir_compile_file(c, model, library));
+    }
     bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;
     if (ended && WIFEXITED(status)) return WEXITSTATUS(status);
     fprintf(stderr, "error: compiling ended early: %s\n",
@@ -23,14 +27,11 @@ static int in_child(weir_context *c, const char *model, const char *library) {
 }
 
 int aside_compile(Aside *a, weir_context *c, const char *model, bool child) {
-    const char *tmp = getenv("TMPDIR");
-    int n = snprintf(a->folder, sizeof a->folder, "%s/weir-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    bool fits = n < (int)sizeof a->folder;
     a->library[0] = '\0';
-    if (!fits || !mkdtemp(a->folder)) {
+    if (!guard_folder(a->folder, sizeof a->folder)) {
         fprintf(stderr,
                 "error: cannot make folder \"%s\": %s; set TMPDIR to one for short-lived files\n",
-                a->folder, strerror(fits ? errno : ENAMETOOLONG));
+                a->folder, strerror(errno));
         a->folder[0] = '\0';
         return EXIT_MODEL;
     }

@@ -32,7 +32,7 @@ static bool room_for(const weir_model *m, weir_tensor *out, HostTensor *outputs,
         size_t bytes = less ? FIRST_ROOM : (size_t)host_bytes(&out[i]);
         out[i].data = object ? NULL : calloc(bytes + 64, 1);
         outputs[i] = (HostTensor){
-            .name = strdup(m->outputs[i].name), .t = out[i], .object = m->outputs[i].object};
+            .name = host_text(m->outputs[i].name), .t = out[i], .object = m->outputs[i].object};
         if (!out[i].data && !object)
             return snprintf(error, 512, "out of memory for output \"%s\"", m->outputs[i].name),
                    false;
@@ -42,8 +42,8 @@ static bool room_for(const weir_model *m, weir_tensor *out, HostTensor *outputs,
 
 bool host_run(const weir_model *m, weir_instance *instance, const HostTensor *inputs,
               HostTensor *outputs, char *error) {
-    weir_tensor *in = calloc((size_t)m->ninputs + 1, sizeof *in),
-                *out = calloc((size_t)m->noutputs + 1, sizeof *out);
+    weir_tensor *in = host_alloc((size_t)m->ninputs, sizeof *in),
+                *out = host_alloc((size_t)m->noutputs, sizeof *out);
     memset(outputs, 0, (size_t)m->noutputs * sizeof *outputs);
     for (int i = 0; i < m->ninputs; i++) in[i] = inputs[i].t;
     weir_status status = m->shapes(instance, in, out);

@@ -20,16 +20,16 @@ const char case_by_property[] = "by property";
 
 static char *format2(const char *fmt, const char *a, const char *b) {
     size_t n = strlen(a) + strlen(b) + strlen(fmt) + 1;
-    char *s = malloc(n);
+    char *s = host_alloc(n, 1);
     snprintf(s, n, fmt, a, b);
     return s;
 }
 
 static void add_case(Cases *cases, char *model, const char *name, bool light) {
     if (cases->n == cases->cap)
-        cases->at = realloc(cases->at, (size_t)(cases->cap = cases->cap ? 2 * cases->cap : 256) *
-                                           sizeof *cases->at);
-    cases->at[cases->n++] = (Case){.model = model, .name = strdup(name), .light = light};
+        cases->at = host_more(cases->at, (size_t)(cases->cap = cases->cap ? 2 * cases->cap : 256),
+                              sizeof *cases->at);
+    cases->at[cases->n++] = (Case){.model = model, .name = host_text(name), .light = light};
 }
 
 static bool is_folder(const char *path) {
@@ -147,7 +147,7 @@ static bool count_up(Runner *r, HostTensor *t) {
             t[i].t.dims[k] = *end ? 1 : v;
         }
         int64_t n = host_count(&t[i].t);
-        t[i].t.data = malloc((size_t)host_bytes(&t[i].t) + 8);
+        t[i].t.data = host_alloc((size_t)host_bytes(&t[i].t) + 8, 1);
         for (int64_t k = 0; p->dtype == WEIR_F32 && k < n; k++)
             ((float *)t[i].t.data)[k] = (float)((double)k / (double)n);
         if (p->dtype == WEIR_F32) continue;
@@ -255,9 +255,9 @@ static CaseState run_loaded(Runner *r, Set *s) {
 static CaseState run_set(Runner *r, const char *in, const char *want) {
     Engine *e = &r->e;
     Set s = {.nin = e->ninputs};
-    s.in = calloc((size_t)e->ninputs + 1, sizeof *s.in);
-    s.out = calloc((size_t)e->noutputs + 1, sizeof *s.out);
-    s.want = calloc((size_t)e->noutputs + 1, sizeof *s.want);
+    s.in = host_alloc((size_t)e->ninputs, sizeof *s.in);
+    s.out = host_alloc((size_t)e->noutputs, sizeof *s.out);
+    s.want = host_alloc((size_t)e->noutputs, sizeof *s.want);
     CaseState state = CASE_FAIL;
     if (in)
         s.nin = read_set(r, in, r->formed.fixed, e->inputs, s.in, e->ninputs);

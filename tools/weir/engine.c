@@ -37,7 +37,9 @@ static void print_diagnostic(void *user, const weir_diagnostic *d) {
 
 weir_context *context_new(bool library) {
     static bool is_library[] = {false, true};
-    return weir_context_new(print_diagnostic, &is_library[library]);
+    weir_context *c = weir_context_new(print_diagnostic, &is_library[library]);
+    if (!c) out_of_memory();
+    return c;
 }
 
 /* One that this verb has no use for. */
@@ -121,7 +123,6 @@ bool engine_open(Engine *e, EngineKind kind, weir_context *context, const char *
 
 bool engine_run(Engine *e, const HostTensor *inputs, HostTensor *outputs, char *error) {
     if (e->kind != ENGINE_EVAL) return host_run(e->model, e->instance, inputs, outputs, error);
-    memset(outputs, 0, (size_t)e->noutputs * sizeof *outputs);
     return *error = '\0', eval_run(e, inputs, outputs);
 }
 
@@ -249,6 +250,10 @@ bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs) {
         inputs[i].t.dtype = p->dtype;
         inputs[i].t.rank = p->rank;
         for (int k = 0; k < p->rank; k++) inputs[i].t.dims[k] = dim_size(o, p->dims[k]);
+        if (!host_has_size(&inputs[i].t)) {
+            fprintf(stderr, "error: input \"%s\" would have too many elements\n", p->name);
+            return false;
+        }
         host_random(&inputs[i], (uint64_t)o->seed * 1000003u + (uint64_t)i);
     }
     return true;

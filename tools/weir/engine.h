@@ -46,6 +46,10 @@ bool is_library(const char *path);
 /* engine_eval.c: the same for ENGINE_EVAL, by engine_open and its siblings. */
 bool eval_open(Engine *e, const char *path, int threads);
 bool eval_run(Engine *e, const HostTensor *inputs, HostTensor *outputs);
+/* The same with floats of 32 and 64 bits, those of inputs and of weights, off by up to MOVE_UNITS
+ * units in their last place: other ones for each seed (not 0). */
+enum { MOVE_UNITS = 4 };
+bool eval_run_moved(Engine *e, const HostTensor *inputs, HostTensor *outputs, uint64_t seed);
 void eval_close(Engine *e);
 
 /* "compiled", "library" or "eval"; false after a usage error. */

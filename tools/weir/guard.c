@@ -2,7 +2,11 @@
 /* A verb runs in a child process, so that a fault of ours is told as one: what was going on, and
  * what to do about it, whatever state the child was left in. The child says what it does in its
  * name. Signals that ask for an end go on to the child, which cancels what it compiles; they are
- * the process's, and so is the state that their handlers share. */
+ * the process's, and so is the state that their handlers share. Folders of short-lived files that
+ * the child left are removed when it has ended. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +57,51 @@ void guard_cancels(weir_context *c) {
     on_end(cancel);
 }
 
+/* ---- short-lived files ----------------------------------------------------------------------- */
+
+enum { TRIES = 50, PAUSE = 20000 }; /* of what dying children may still write; microseconds */
+static pid_t guardian;              /* whose number the folders' names hold */
+
+static const char *short_lived(void) {
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
+bool guard_folder(char *path, size_t room) {
+    int n = snprintf(path, room, "%s/weir-%d-XXXXXX", short_lived(), (int)guardian);
+    if ((size_t)n < room) return mkdtemp(path) != NULL;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+static void remove_folder(int at, const char *name) {
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));) unlinkat(fd, entry->d_name, 0);
+    closedir(folder);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* Does a folder of ours stand there? It is removed, if that is possible. */
+static bool remove_left(void) {
+    char ours[32];
+    bool any = false;
+    int n = snprintf(ours, sizeof ours, "weir-%d-", (int)guardian);
+    DIR *all = opendir(short_lived());
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        if (strncmp(entry->d_name, ours, (size_t)n)) continue;
+        any = true;
+        remove_folder(dirfd(all), entry->d_name);
+    }
+    if (all) closedir(all);
+    return any;
+}
+
+void guard_child(void) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 /* ---- the child ------------------------------------------------------------------------------- */
 
 void guard_step(const char *text) {
@@ -76,10 +125,11 @@ int guarded(int (*run)(Args *args), Args *args) {
     char name[NAME + 1];
     int status;
     fflush(NULL);
+    guardian = getpid();
     pid_t pid = fork();
     if (pid < 0) return run(args);
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        guard_child();
         int code = run(args);
         fflush(NULL);
         exit(asked ? 128 + asked : code);
@@ -88,6 +138,8 @@ int guarded(int (*run)(Args *args), Args *args) {
     on_end(pass_on);
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0) last_step(pid, name);
     if (waitpid(pid, &status, 0) != pid) return EXIT_OURS;
+    bool well = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DONE;
+    for (int i = 0; !well && i < TRIES && remove_left(); i++) usleep(PAUSE);
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     int signal = WTERMSIG(status);
     if (signal == SIGINT || signal == SIGTERM || signal == SIGPIPE) return 128 + signal;

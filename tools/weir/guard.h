@@ -13,6 +13,11 @@ int guarded(int (*run)(Args *args), Args *args);
 /* SIGINT and SIGTERM cancel what this context compiles, so that nothing is left behind; what does
  * not end within a second is ended. NULL: no context any more. */
 void guard_cancels(weir_context *c);
+/* Makes a folder for short-lived files, as long as the verb runs: what is left of it then goes,
+ * however the verb ended. False with errno. */
+bool guard_folder(char *path, size_t room);
+/* Ends a child of a verb together with the verb. */
+void guard_child(void);
 /* Notes what is going on, for that message. */
 void guard_step(const char *text);
 

@@ -76,7 +76,8 @@ bool npy_read(HostTensor *h, const char *path, char *error) {
         free(file);
         return snprintf(error, 256, "\"%.180s\" is not a .npy file", path), false;
     }
-    char *header = strndup((char *)file + at, header_bytes);
+    char *header = host_alloc(header_bytes + 1, 1);
+    memcpy(header, file + at, header_bytes);
     ok = parse_header(h, header, error);
     free(header);
     if (ok && !host_has_size(&h->t))
@@ -85,7 +86,7 @@ bool npy_read(HostTensor *h, const char *path, char *error) {
     if (ok && n - at - header_bytes < bytes)
         ok = (snprintf(error, 256, "\"%.180s\" is cut short", path), false);
     if (ok) {
-        h->t.data = malloc(bytes ? bytes : 1);
+        h->t.data = host_alloc(bytes, 1);
         memcpy(h->t.data, file + at + header_bytes, bytes);
     }
     free(file);
@@ -101,7 +102,7 @@ static bool npy_write(const HostTensor *h, const char *descr, const char *path, 
     n += snprintf(dict + n, sizeof dict - (size_t)n, "), }");
     int total = (10 + n + 1 + 63) / 64 * 64;
     size_t bytes = (size_t)host_bytes(&h->t);
-    char *file = malloc((size_t)total + bytes);
+    char *file = host_alloc((size_t)total + bytes, 1);
     memcpy(file, "\x93NUMPY\x01\x00", 8);
     file[8] = (char)((total - 10) & 255);
     file[9] = (char)((total - 10) >> 8);
@@ -119,7 +120,7 @@ bool host_write(const HostTensor *h, const char *dir, char *error) {
     for (int i = 0; i < NPY_TYPES; i++)
         if (npy_types[i].dtype == h->t.dtype) descr = npy_types[i].descr;
     size_t n = strlen(dir) + strlen(h->name) + 8;
-    char *path = malloc(n);
+    char *path = host_alloc(n, 1);
     snprintf(path, n, "%s/%s.%s", dir, h->name, descr ? "npy" : "pb");
     for (char *c = path + strlen(dir) + 1; *c; c++)
         if (*c == '/') *c = '_';

@@ -40,7 +40,7 @@ static void take_values(HostTensor *h, const Onnx__TensorProto *p, DType t) {
 }
 
 static bool take_strings(HostTensor *h, const Onnx__TensorProto *p, char *error) {
-    weir_string *s = calloc(p->n_string_data + 1, sizeof *s);
+    weir_string *s = host_alloc(p->n_string_data, sizeof *s);
     for (size_t i = 0; i < p->n_string_data; i++)
         s[i] = (weir_string){(char *)p->string_data[i].data, (int64_t)p->string_data[i].len};
     bool ok = (int64_t)p->n_string_data == host_count(&h->t) && host_flatten(h, s);
@@ -54,7 +54,7 @@ static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) 
         return snprintf(error, 256, "type %d is none of ONNX", (int)p->data_type), false;
     if (p->n_dims > WEIR_RANK_MAX)
         return snprintf(error, 256, "rank %zu is above %d", p->n_dims, WEIR_RANK_MAX), false;
-    h->name = p->name ? strdup(p->name) : NULL;
+    h->name = p->name ? host_text(p->name) : NULL;
     h->t.dtype = (int32_t)p->data_type;
     h->t.rank = (int32_t)p->n_dims;
     for (size_t i = 0; i < p->n_dims; i++) h->t.dims[i] = p->dims[i];
@@ -70,8 +70,7 @@ static bool take_tensor(HostTensor *h, const Onnx__TensorProto *p, char *error) 
         return snprintf(error, 256, "%zu values, the shape asks for %zu", stored_values(p, t),
                         room),
                false;
-    h->t.data = calloc(bytes + 16, 1);
-    if (!h->t.data) return snprintf(error, 256, "no memory for %zu bytes", bytes), false;
+    h->t.data = host_alloc(bytes + 16, 1);
     if (raw)
         dtype_unpack(t, p->raw_data.data, host_count(&h->t), h->t.data);
     else

@@ -26,7 +26,7 @@ static void set_dim(Dimension *d, const char *name) {
     if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM) free(d->dim_param);
     d->value_case = name ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
                          : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
-    d->dim_param = name ? strdup(name) : NULL;
+    d->dim_param = name ? host_text(name) : NULL;
 }
 
 /* A short vector may hold one number per axis, as a shape does: then its extent is a rank, which
@@ -87,7 +87,7 @@ static Onnx__TensorProto *read_tensor(const char *path, const char *name, char *
     free(file);
     if (!t) return snprintf(error, 256, "\"%.180s\" is no TensorProto", path), NULL;
     if (t->name && t->name[0]) free(t->name);
-    t->name = strdup(name);
+    t->name = host_text(name);
     return t;
 }
 
@@ -96,7 +96,7 @@ static bool make_constant(FormedModel *f, Graph *g, const char *set, char *error
     size_t kept = 0, number = 0, given = g->n_initializer;
     bool ok = true, stays = false;
     char path[4300];
-    g->initializer = realloc(g->initializer, (given + g->n_input) * sizeof *g->initializer);
+    g->initializer = host_more(g->initializer, given + g->n_input, sizeof *g->initializer);
     for (size_t i = 0; i < g->n_input; i++) {
         Onnx__ValueInfoProto *input = g->input[i];
         Onnx__TensorProto *t = NULL;
@@ -140,7 +140,7 @@ bool form_make(FormedModel *f, Form form, const char *model, const char *set, ch
     Model *m = onnx__model_proto__unpack(NULL, n, (uint8_t *)file);
     free(file);
     if (!m || !m->graph) return snprintf(error, 256, "\"%.180s\" is no model", model), false;
-    f->fixed = calloc(m->graph->n_input + 1, 1);
+    f->fixed = host_alloc(m->graph->n_input, 1);
     bool ok = form != FORM_CONSTANT || make_constant(f, m->graph, set, error);
     if (form == FORM_SYMBOLIC) make_symbolic(m->graph);
     ok = ok && write_model(f, m, error);

@@ -90,7 +90,7 @@ static weir_value read_inner(Reader *r, const Field *f, int message, int depth) 
 static void push(weir_value *list, const weir_value *item) {
     size_t n = (size_t)list->count;
     weir_value *at = (weir_value *)(uintptr_t)list->items;
-    if ((n & (n - 1)) == 0) at = realloc(at, (n ? 2 * n : 1) * sizeof *at);
+    if ((n & (n - 1)) == 0) at = host_more(at, n ? 2 * n : 1, sizeof *at);
     at[n] = *item;
     list->items = at;
     list->count++;
@@ -105,8 +105,8 @@ typedef struct Keys {
 static void add_key(Keys *k, int64_t number, const Field *text) {
     size_t n = (size_t)k->n++;
     if ((n & (n - 1)) == 0) {
-        k->number = realloc(k->number, (n ? 2 * n : 1) * sizeof *k->number);
-        k->text = realloc(k->text, (n ? 2 * n : 1) * sizeof *k->text);
+        k->number = host_more(k->number, n ? 2 * n : 1, sizeof *k->number);
+        k->text = host_more(k->text, n ? 2 * n : 1, sizeof *k->text);
     }
     k->number[n] = number;
     k->text[n] = text ? (weir_string){(const char *)text->at, (int64_t)text->n} : (weir_string){0};
@@ -121,7 +121,7 @@ static weir_value key_tensor(Keys *k, int64_t type) {
         return v;
     }
     DType t = dtype_from_onnx((int)type);
-    v.tensor.data = calloc((size_t)k->n + 1, 8);
+    v.tensor.data = host_alloc((size_t)k->n, 8);
     for (int64_t i = 0; i < k->n; i++) mem_set(t, v.tensor.data, i, bits_of_int(t, k->number[i]));
     free(k->number);
     free(k->text);
@@ -140,14 +140,16 @@ static void join_scalars(weir_value *list) {
             return;
     size_t unit = type == WEIR_STRING ? sizeof(weir_string) : (size_t)dtype_bits_of(type) / 8;
     HostTensor all = {.t = {.dtype = type, .rank = 1, .dims = {list->count}}};
-    char *data = calloc((size_t)list->count, unit);
+    char *data = host_alloc((size_t)list->count, unit);
+    bool flat = true;
     for (int64_t i = 0; i < list->count; i++)
         memcpy(data + unit * (size_t)i, v[i].tensor.data, unit);
     all.t.data = data;
     if (type == WEIR_STRING) {
-        host_flatten(&all, data);
+        flat = host_flatten(&all, data);
         free(data);
     }
+    if (!flat) return;
     value_free(list);
     *list = (weir_value){.kind = WEIR_VALUE_TENSOR, .tensor = all.t};
 }

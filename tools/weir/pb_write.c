@@ -20,7 +20,7 @@ typedef struct Bytes {
 static void put(Bytes *b, const void *from, size_t n) {
     if (b->n + n > b->room) {
         b->room = 2 * b->room + n + 64;
-        b->at = realloc(b->at, b->room);
+        b->at = host_more(b->at, b->room, 1);
     }
     if (n) memcpy(b->at + b->n, from, n);
     b->n += n;
@@ -50,7 +50,7 @@ static void put_inner(Bytes *b, int field, Bytes *inner) {
 static void put_raw(Bytes *b, const weir_tensor *t) {
     DType type = dtype_from_host(t->dtype);
     Bytes raw = {.n = (size_t)dtype_raw_bytes(type, host_count(t))};
-    raw.at = malloc(raw.n + 1);
+    raw.at = host_alloc(raw.n, 1);
     dtype_pack(type, t->data, host_count(t), raw.at);
     put_inner(b, TENSOR_RAW, &raw);
 }

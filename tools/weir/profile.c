@@ -94,9 +94,9 @@ static void add_run(Profile *p) {
 }
 
 static bool measure(Profile *p, HostTensor *inputs) {
-    HostTensor *outputs = calloc((size_t)p->e.noutputs + 1, sizeof *outputs);
-    weir_tensor *in = calloc((size_t)p->e.ninputs + 1, sizeof *in),
-                *out = calloc((size_t)p->e.noutputs + 1, sizeof *out);
+    HostTensor *outputs = host_alloc((size_t)p->e.noutputs, sizeof *outputs);
+    weir_tensor *in = host_alloc((size_t)p->e.ninputs, sizeof *in),
+                *out = host_alloc((size_t)p->e.noutputs, sizeof *out);
     bool ok = engine_run(&p->e, inputs, outputs, p->error);
     for (int i = 0; ok && i < p->e.ninputs; i++) in[i] = inputs[i].t;
     for (int i = 0; ok && i < p->e.noutputs; i++) out[i] = outputs[i].t;
@@ -200,7 +200,7 @@ bool profile_times(Session *s, const ProfileOptions *o, KernelTimes *times) {
     Profile *p = NEW(s->arena, Profile);
     *p = (Profile){.s = s, .o = o, .by_name = table_new(s->arena)};
     if (!engine_open(&p->e, ENGINE_COMPILED, s->context, s->path, o->threads)) return false;
-    HostTensor *inputs = calloc((size_t)p->e.ninputs + 1, sizeof *inputs);
+    HostTensor *inputs = host_alloc((size_t)p->e.ninputs, sizeof *inputs);
     bool done = inputs_make(&p->e, &o->in, inputs) && measure(p, inputs);
     if (p->error[0]) fprintf(stderr, "error: %s\n", p->error);
     tensors_free(inputs, p->e.ninputs);
@@ -233,7 +233,7 @@ static int tell(Profile *p) {
 }
 
 static int run_engine(Profile *p) {
-    HostTensor *inputs = calloc((size_t)p->e.ninputs + 1, sizeof *inputs);
+    HostTensor *inputs = host_alloc((size_t)p->e.ninputs, sizeof *inputs);
     int rc = EXIT_MODEL;
     if (inputs_make(&p->e, &p->o->in, inputs)) {
         if (measure(p, inputs))

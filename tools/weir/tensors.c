@@ -9,7 +9,36 @@
 #include <string.h>
 
 #include "compiler/driver.h"
+#include "tools/weir/args.h"
 #include "ir/dtype.h"
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+void out_of_memory(void) {
+    fprintf(stderr,
+            "error: out of memory: the model or its inputs are too large for this machine\n");
+    exit(EXIT_MODEL);
+}
+
+void *host_alloc(size_t n, size_t size) {
+    void *at = calloc(n ? n : 1, size);
+    if (!at) out_of_memory();
+    return at;
+}
+
+void *host_more(void *at, size_t n, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || !(at = realloc(at, bytes ? bytes : 1)))
+        out_of_memory();
+    return at;
+}
+
+char *host_text(const char *text) {
+    size_t n = strlen(text) + 1;
+    return memcpy(host_alloc(n, 1), text, n);
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
 
 void host_free(HostTensor *h) {
     free(h->name);
@@ -123,12 +152,12 @@ static uint64_t random_word(uint64_t seed, uint64_t i) {
 static void random_words(HostTensor *h, uint64_t seed, int64_t n) {
     static const char words[10][6] = {"zero", "one", "two",   "three", "four",
                                       "five", "six", "seven", "eight", "nine"};
-    weir_string *s = calloc((size_t)n + 1, sizeof *s);
+    weir_string *s = host_alloc((size_t)n, sizeof *s);
     for (int64_t i = 0; i < n; i++) {
         const char *word = words[random_word(seed, (uint64_t)i) % 10];
         s[i] = (weir_string){word, (int64_t)strlen(word)};
     }
-    host_flatten(h, s);
+    if (!host_flatten(h, s)) out_of_memory();
     free(s);
 }
 
@@ -140,7 +169,7 @@ void host_random(HostTensor *h, uint64_t seed) {
     }
     DType t = dtype_from_host(h->t.dtype);
     size_t bytes = (size_t)host_bytes(&h->t);
-    h->t.data = calloc(bytes ? bytes : 1, 1);
+    h->t.data = host_alloc(bytes, 1);
     if (t == C64 || t == C128) n *= 2, t = t == C64 ? F32 : F64;
     for (int64_t i = 0; i < n; i++) {
         uint64_t w = random_word(seed, (uint64_t)i);

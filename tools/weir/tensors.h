@@ -18,6 +18,13 @@ typedef struct HostTensor {
     const char *object; /* type text of a result that is an object: its port's */
 } HostTensor;
 
+/* Zeros; more of what there is, what is new of any value; a copy of a text. To be freed. Where
+ * there is no memory the verb, which has a process of its own (guard.h), ends with a message. */
+void *host_alloc(size_t n, size_t size);
+void *host_more(void *at, size_t n, size_t size);
+char *host_text(const char *text);
+_Noreturn void out_of_memory(void);
+
 void host_free(HostTensor *h);
 void tensors_free(HostTensor *t, int n);
 bool host_is_object(int32_t dtype);

@@ -12,12 +12,11 @@ bool host_is_object(int32_t dtype) {
 }
 
 bool host_flatten(HostTensor *h, const void *data) {
-    int64_t n = host_count(&h->t), *handle = calloc((size_t)n + 1, sizeof *handle);
+    int64_t n = host_count(&h->t), *handle = host_alloc((size_t)n, sizeof *handle);
     weir_objects *o = weir_objects_new(NULL, 0);
     const char *reason;
     void *block = NULL;
-    bool ok = handle && o &&
-              weir_objects_take(o, h->t.dtype, data, n, handle, &reason) == WEIR_OK &&
+    bool ok = o && weir_objects_take(o, h->t.dtype, data, n, handle, &reason) == WEIR_OK &&
               weir_objects_give(o, h->t.dtype, handle, n, NULL, &block) == WEIR_OK;
     weir_objects_free(o);
     free(handle);

@@ -31,10 +31,10 @@ static int by_value(const void *a, const void *b) {
 
 /* One warm-up, then runs until min_time seconds have passed (3 at least); buffers are made once. */
 static bool measure(Engine *e, HostTensor *inputs, double min_time, Figures *f, char *error) {
-    HostTensor *outputs = calloc((size_t)e->noutputs + 1, sizeof *outputs);
-    weir_tensor *in = calloc((size_t)e->ninputs + 1, sizeof *in),
-                *out = calloc((size_t)e->noutputs + 1, sizeof *out);
-    double *time = malloc(RUNS_MAX * sizeof *time), start = now_ms();
+    HostTensor *outputs = host_alloc((size_t)e->noutputs, sizeof *outputs);
+    weir_tensor *in = host_alloc((size_t)e->ninputs, sizeof *in),
+                *out = host_alloc((size_t)e->noutputs, sizeof *out);
+    double *time = host_alloc(RUNS_MAX, sizeof *time), start = now_ms();
     bool ok = engine_run(e, inputs, outputs, error);
     for (int i = 0; ok && i < e->ninputs; i++) in[i] = inputs[i].t;
     for (int i = 0; ok && i < e->noutputs; i++) out[i] = outputs[i].t;
@@ -88,7 +88,7 @@ static int bench_library(weir_context *c, const char *library, double compile_ms
     Figures f = {0};
     if (!engine_open(&e, ENGINE_COMPILED, c, library, o->threads)) return EXIT_MODEL;
     e.compile_ms = compile_ms;
-    HostTensor *inputs = calloc((size_t)e.ninputs + 1, sizeof *inputs);
+    HostTensor *inputs = host_alloc((size_t)e.ninputs, sizeof *inputs);
     int rc = EXIT_MODEL;
     if (inputs_make(&e, &o->in, inputs)) {
         if (measure(&e, inputs, o->min_time, &f, error))

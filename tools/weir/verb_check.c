@@ -36,47 +36,23 @@ static bool run_engine(Engine *e, const HostTensor *inputs, HostTensor *outputs)
 
 /* ---- what the model makes of rounding -------------------------------------------------------- */
 
-enum { MOVES = 3, UNITS = 4 };
+enum { MOVES = 3 };
 
-/* A tensor whose floats of 32 and 64 bits are off by up to UNITS units in their last place; others
- * are as they are, the same memory. */
-static HostTensor moved(const HostTensor *h, uint64_t seed) {
-    DType t = dtype_from_host(h->t.dtype);
-    HostTensor m = *h;
-    if (!dtype_is_float(t) || dtype_bits(t) < 32) return m;
-    size_t bytes = (size_t)host_bytes(&h->t);
-    m.t.data = memcpy(malloc(bytes + 1), h->t.data, bytes);
-    for (int64_t i = 0, n = host_count(&h->t); i < n; i++) {
-        Bits b = mem_get(t, h->t.data, i);
-        double v = bits_to_double(t, b);
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        Bits to = b + (Bits)(seed >> 33) % (2 * UNITS + 1) - UNITS;
-        double d = bits_to_double(t, to) - v;
-        if (v != 0 && isfinite(d) && fabs(d) < fabs(v)) mem_set(t, m.t.data, i, to);
-    }
-    return m;
-}
-
-/* How far the evaluator's own results go when its inputs are off by some units in the last place,
- * as `relative` of each output in `far`: a model that rounds to codes, or takes the larger of two,
- * goes farther than sums do, and no compiler can be nearer than that. */
+/* How far the evaluator's own results go when its inputs and weights are off by some units in the
+ * last place, as `relative` of each output in `far`: a model that rounds to codes, or takes the
+ * larger of two, goes farther than sums do, and no compiler can be nearer than that. */
 static void measure_moves(Engine *eval, const HostTensor *inputs, const HostTensor *want,
                           double *far) {
+    HostTensor *out = host_alloc((size_t)eval->noutputs, sizeof *out);
     for (int k = 0; k < MOVES; k++) {
-        HostTensor *in = calloc((size_t)eval->ninputs + 1, sizeof *in);
-        HostTensor *out = calloc((size_t)eval->noutputs + 1, sizeof *out);
-        for (int i = 0; i < eval->ninputs; i++) in[i] = moved(&inputs[i], (uint64_t)k + 1);
-        bool ran = run_engine(eval, in, out);
+        bool ran = eval_run_moved(eval, inputs, out, (uint64_t)k + 1);
         for (int i = 0; ran && i < eval->noutputs; i++) {
             Agreement a = host_agree(&out[i].t, &want[i].t);
             if (a.comparable && isfinite(a.relative)) far[i] = fmax(far[i], a.relative);
         }
-        for (int i = 0; i < eval->ninputs; i++)
-            if (in[i].t.data != inputs[i].t.data) free(in[i].t.data);
         tensors_free(out, eval->noutputs);
-        free(in);
-        free(out);
     }
+    free(out);
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
@@ -106,8 +82,10 @@ static int report(const HostTensor *got, const HostTensor *want, const Agreement
         print_agreement(&want[i], &apart[i]);
         if (!ok && far && apart[i].comparable && apart[i].relative > 0 &&
             apart[i].relative <= 2 * far[i]) {
-            printf("  ok: inputs off by %d units in the last place move the evaluator by %.2e\n",
-                   UNITS, far[i]);
+            printf(
+                "  ok: inputs and weights off by %d units in the last place move the evaluator by "
+                "%.2e\n",
+                MOVE_UNITS, far[i]);
             continue;
         }
         printf("  %s\n", ok ? "ok" : "DIFFERS");
@@ -120,8 +98,8 @@ static int report_all(Engine *eval, const HostTensor *inputs, const HostTensor *
                       const HostTensor *want, double share) {
     int n = 0;
     bool far_apart = false;
-    Agreement *apart = calloc((size_t)eval->noutputs + 1, sizeof *apart);
-    double *far = calloc((size_t)eval->noutputs + 1, sizeof *far);
+    Agreement *apart = host_alloc((size_t)eval->noutputs, sizeof *apart);
+    double *far = host_alloc((size_t)eval->noutputs, sizeof *far);
     for (; n < eval->noutputs && got[n].t.data; n++) {
         apart[n] = host_agree(&got[n].t, &want[n].t);
         far_apart |= apart[n].comparable && apart[n].relative > 0 && isfinite(apart[n].relative) &&
@@ -136,8 +114,8 @@ static int report_all(Engine *eval, const HostTensor *inputs, const HostTensor *
 
 /* Both engines on the same inputs. */
 static int compare(Engine *compiled, Engine *eval, const HostTensor *inputs, double share) {
-    HostTensor *got = calloc((size_t)compiled->noutputs + 1, sizeof *got);
-    HostTensor *want = calloc((size_t)compiled->noutputs + 1, sizeof *want);
+    HostTensor *got = host_alloc((size_t)compiled->noutputs, sizeof *got);
+    HostTensor *want = host_alloc((size_t)compiled->noutputs, sizeof *want);
     int rc = EXIT_MODEL;
     if (run_engine(eval, inputs, want)) {
         bool ran = run_engine(compiled, inputs, got);
@@ -155,7 +133,7 @@ static int check(weir_context *c, const char *model, const Check *k) {
     Engine compiled = {0}, eval = {0};
     int rc = EXIT_MODEL;
     if (engine_open(&eval, ENGINE_EVAL, c, model, (int)k->threads)) {
-        HostTensor *inputs = calloc((size_t)eval.ninputs + 1, sizeof *inputs);
+        HostTensor *inputs = host_alloc((size_t)eval.ninputs, sizeof *inputs);
         if (inputs_make(&eval, &k->in, inputs)) {
             bool opened = engine_open(&compiled, ENGINE_COMPILED, c, model, (int)k->threads);
             rc = opened ? EXIT_DONE : EXIT_MODEL;

@@ -97,7 +97,7 @@ static void remember(Session *s) {
     Dump *d = s->user;
     d->out = (Text){.arena = s->arena};
     put_stage(d, s);
-    if (!(d->text = strdup(text_str(&d->out)))) fail(s->ctx, E_MEMORY, "out of memory");
+    d->text = host_text(text_str(&d->out));
 }
 
 static bool one_of(const char *word, const char *const *words, int n) {

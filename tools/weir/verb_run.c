@@ -98,8 +98,8 @@ static int write_outputs(const HostTensor *out, int n, const char *dir) {
 
 static int run_once(Engine *e, const InputOptions *in, const char *dir) {
     char error[512];
-    HostTensor *inputs = calloc((size_t)e->ninputs + 1, sizeof *inputs);
-    HostTensor *outputs = calloc((size_t)e->noutputs + 1, sizeof *outputs);
+    HostTensor *inputs = host_alloc((size_t)e->ninputs, sizeof *inputs);
+    HostTensor *outputs = host_alloc((size_t)e->noutputs, sizeof *outputs);
     int rc = EXIT_MODEL;
     if (!inputs_make(e, in, inputs)) {
         rc = EXIT_MODEL;

@@ -15,6 +15,7 @@
 
 #include "compiler/driver.h"
 #include "tools/weir/cases.h"
+#include "tools/weir/guard.h"
 #include "tools/weir/verbs.h"
 
 enum { JOBS_MAX = 256, TEXT = 8192 };
@@ -45,6 +46,7 @@ _Noreturn static void run_child(const Suite *s, int index, int out) {
     char reason[1000];
     Distance distance;
     setpgid(0, 0);
+    guard_child();
     dup2(out, STDERR_FILENO);
     CaseState state = case_run(&s->options, &s->cases.at[index], &distance, reason);
     fflush(NULL);
@@ -107,7 +109,7 @@ static void judge(const Suite *s, Job *job, bool timeout, int status, Case *c) {
     } else {
         snprintf(reason, sizeof reason, "exit code %d: %s", WEXITSTATUS(status), last_words(job));
     }
-    c->reason = strdup(reason);
+    c->reason = host_text(reason);
     for (char *p = c->reason; *p; p++)
         if (*p == '\n') *p = ' ';
 }
@@ -157,7 +159,7 @@ static void wait_jobs(Suite *s, Job *job) {
 }
 
 static void run_suite(Suite *s) {
-    Job *job = calloc(JOBS_MAX, sizeof *job);
+    Job *job = host_alloc(JOBS_MAX, sizeof *job);
     int next = 0, running = 1;
     for (int i = 0; i < JOBS_MAX; i++) job[i].index = -1;
     while (next < s->cases.n || running) {
@@ -223,7 +225,7 @@ static bool keep_option(CaseOptions *o, Args *a, weir_context *c) {
     if (!compile_option(a, c, &bad))
         return !usage_error(a, "does not know \"%s\"", args_operand(a));
     if (bad || o->noption == 64) return false;
-    o->option[o->noption][0] = strdup(a->name);
+    o->option[o->noption][0] = host_text(a->name);
     o->option[o->noption++][1] = a->inlined ? a->inlined : a->next > next ? a->value : "1";
     return true;
 }

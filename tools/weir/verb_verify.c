@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "compiler/driver.h"
@@ -80,18 +81,17 @@ static bool give_options(weir_context *c, const char *build) {
     return fine;
 }
 
-/* The recipe, in a file that is to be removed; "" when there is none, or another was given. */
-static bool give_recipe(weir_context *c, const char *build, char path[64]) {
+/* The recipe, unless another was given, in memory that has a path while `*file` is open. */
+static bool give_recipe(weir_context *c, const char *build, int *file) {
     const char *at = find_key(build, "recipe");
-    path[0] = '\0';
+    char path[64];
     if (!at || context_options(c)->recipe) return true;
-    char *text = malloc(strlen(at) + 1);
-    if (!text || !take_text(at, text, strlen(at) + 1)) return free(text), false;
-    strcpy(path, "/tmp/weir-recipe-XXXXXX");
-    int fd = mkstemp(path);
-    bool fine = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    if (fd >= 0) close(fd);
+    char *text = host_alloc(strlen(at) + 1, 1);
+    bool fine = take_text(at, text, strlen(at) + 1) != NULL;
+    *file = memfd_create("recipe", MFD_CLOEXEC);
+    fine = fine && *file >= 0 && write(*file, text, strlen(text)) == (ssize_t)strlen(text);
     free(text);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", *file);
     return fine && weir_option(c, "recipe", path) == 0;
 }
 
@@ -194,13 +194,12 @@ static bool same_flags(weir_context *c, const Aside *made, const char *build) {
 static int verify(weir_context *c, const char *library, const char *model) {
     weir_loaded *l = weir_open(c, library);
     if (!l) return EXIT_MODEL;
-    char *build = strdup(weir_loaded_model(l)->build);
+    char *build = host_text(weir_loaded_model(l)->build);
     weir_unload(l);
     const char *slash = strrchr(library, '/');
     Aside made = {.name = slash ? slash + 1 : library};
-    char recipe[64] = "";
-    bool ready =
-        build && has_files(c, build) && give_options(c, build) && give_recipe(c, build, recipe);
+    int recipe = -1;
+    bool ready = has_files(c, build) && give_options(c, build) && give_recipe(c, build, &recipe);
     int rc = ready ? aside_compile(&made, c, model, false) : EXIT_MODEL;
     if (rc == EXIT_DONE && !same_flags(c, &made, build) && !weir_option(c, "cpu", "native")) {
         aside_remove(&made);
@@ -208,7 +207,7 @@ static int verify(weir_context *c, const char *library, const char *model) {
     }
     if (rc == EXIT_DONE) rc = compare(c, library, &made, build);
     aside_remove(&made);
-    if (recipe[0]) unlink(recipe);
+    if (recipe >= 0) close(recipe);
     free(build);
     return rc;
 }
