@@ -65,7 +65,7 @@ function roofline() {
   for (const r of rows) {
     f.svg.append("path").attr("d", d3.svg.line()(points.filter(v => r.at(v) >= y.domain()[0]).map(v => [x(v), y(r.at(v))]))).style({ fill: "none", stroke: r.name === memory.name ? "var(--ink)" : "var(--faint)", "stroke-width": 1.5 });
     const v = points.find(v => r.at(v) > y.domain()[0] * 3);
-    f.svg.append("text").attr({ x: x(v) + 4, y: y(r.at(v)) - 6 }).style({ "font-size": "10px", fill: "var(--quiet)" }).text(r.name);
+    f.svg.append("text").attr({ class: "halo", x: x(v) + 4, y: y(r.at(v)) - 6 }).text(r.name);
   }
   f.svg.append("g").attr("transform", `translate(0,${f.height - bottom})`).call(d3.svg.axis().scale(x).orient("bottom").ticks(8, "g").tickSize(3)).style("font-size", "10px");
   f.svg.append("g").attr("transform", `translate(${left},0)`).call(d3.svg.axis().scale(y).orient("left").ticks(6, "s").tickSize(3)).style("font-size", "10px");
