@@ -123,7 +123,8 @@ def test_signals(place):
             if process.returncode == 0:
                 (place.out / "m.so").unlink()
                 continue
-            assert process.returncode == 128 + number, f"{number} after {wait} s: {process.returncode}\n{said}"
+            ends = (128 + number, -number)  # the second: before it had come so far as to take signals
+            assert process.returncode in ends, f"{number} after {wait} s: {process.returncode}\n{said}"
             assert time.monotonic() - began < 5 and not place.left(), place.left()
             assert not children_named("clang-19", "clang", "ld.lld", "weir"), "a process lives on"
 
