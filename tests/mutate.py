@@ -31,7 +31,8 @@ RECIPES = {"recipe.c", "fuse_recipe.c", "schedule_check.c"}
 PACKING = {"prepare.c"}  # runs for packings that texts are not compiled with
 BLOCKS = {"fuse_weigh.c", "layout_last.c", "nests_stage.c", "nests_threads.c", "nests_warps.c", "nests_warps_results.c", "nests_weigh.c",  # of threads
           "schedule_blocks.c", "schedule_stage.c", "schedule_warps.c", "schedule_weigh.c", "split.c",
-          "weigh.c"}
+          "split_weigh.c", "weigh.c"}
+BOTH = {"schedule_merge.c"}  # of threads, and of this processor
 Mutation = collections.namedtuple("Mutation", "file what old new line")
 
 
@@ -106,16 +107,17 @@ def steps(copy, folder, args, file):
         return [recipes]
     if file in PACKING:
         return [unit["driver"], unit["abi"], [sys.executable, copy / "tests/cli.py", "--weir", folder / "weir"]]
+    hot = stages + ["--gpu", copy / "tests/cuda/hot"]
     if file in BLOCKS:
-        return [stages + ["--gpu", copy / "tests/cuda/hot"], stages + ["--gpu", texts],
-                stages + ["--gpu", "--every", 8, kernels]]
+        return [hot, stages + ["--gpu", texts], stages + ["--gpu", "--every", 8, kernels]]
     if file in GRAPH:
         sample = sorted(pathlib.Path("/usr/share/libonnx-testdata/data/node").glob("*"))[::args.every]
         cases = [folder / "weir", "test", *sample, "--engine", "eval", "-j", args.jobs]
         return [unit["graph_passes"], stages + ["--compile", 0, texts]] + ([cases] if sample else [])
     return [stages + ["--compile", 0, texts], unit["fuse"], unit["move"], stages + ["--gpu", texts],
             stages + ["--compile", 0, "--every", 5, kernels], unit["passes"],
-            stages + ["--compile", 0, "--skip-each", texts / "18_traps.ir", texts / "16_empty.ir"], recipes]
+            stages + ["--compile", 0, "--skip-each", texts / "18_traps.ir", texts / "16_empty.ir"], recipes,
+            *([hot] if file in BOTH else [])]
 
 
 def run(command, env, timeout):
