@@ -446,17 +446,21 @@ static void walk_loop(CProgram *p, const Item *it) {
     if (serial) p->alone = false;
 }
 
+/* What one branch defines the other has not. */
 static void walk_if(CProgram *p, const Item *it) {
     sync_all(p);
+    bool *yes = p->defined, *no = arena_copy(p->arena, yes, (size_t)p->flow->symbol.n);
     program_line(p, "{ %s", decide(p, it->cond));
     for (int side = 0; side < 2; side++) {
         program_line(p, side ? "else {" : "if (go) {");
+        p->defined = side ? no : yes;
         p->indent++;
         walk_items(p, side ? &it->other : &it->body);
         sync_all(p);
         p->indent--;
         program_line(p, "}");
     }
+    for (int i = 0; i < p->flow->symbol.n; i++) no[i] = no[i] || yes[i];
     program_line(p, "}");
 }
 

@@ -151,15 +151,15 @@ static void refuse_negative(CProgram *p, const Cont *c, const DimEnv *env) {
     }
 }
 
-/* Sizes that these bound are not known again: as much as these allow may be written before they
- * are. */
+/* Sizes that these bound, defined further on, are not known again in a loop's next turn: as much as
+ * these allow may be written before they are. */
 static void forget_bounded(CProgram *p, const Dim *now, int n) {
     for (int i = 0; i < p->flow->symbol.n; i++) {
         const Symbol *s = &p->flow->symbol.at[i];
         bool bounded = false;
         for (int k = 0; k < n && s->upper; k++) bounded |= dim_uses(s->upper, now[k]);
         for (int k = 0; k < n; k++) bounded &= now[k] != s->sym;
-        if (bounded && p->late[i] && is_unbounded(p, i))
+        if (bounded && p->late[i] && !p->defined[i] && is_unbounded(p, i))
             program_line(p, "  f->symbol[%d] = %lld;", i, (long long)INT64_MAX);
     }
 }

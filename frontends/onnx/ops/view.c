@@ -219,11 +219,16 @@ void onnx_unknown_shape(Infer *in, int operand, DType t, Dim upper) {
     onnx_set_unknown(in, operand, t, shape, rank, most);
 }
 
+/* An extent, or an element that is known, of an operand. */
 static bool comes_from_operand(const Lower *lo, Dim sym) {
     for (int i = 0; i < lo->node->in.n; i++) {
         const Value *v = lower_value(lo, i);
-        for (int k = 0; v && v->type.kind == TYPE_TENSOR && k < v->type.rank; k++)
+        if (!v || v->type.kind != TYPE_TENSOR) continue;
+        for (int k = 0; k < v->type.rank; k++)
             if (dim_uses(v->type.shape[k], sym)) return true;
+        int64_t count = v->known ? type_count(&v->type) : 0;
+        for (int64_t k = 0; k < count; k++)
+            if (dim_uses(v->known[k], sym)) return true;
     }
     return false;
 }
