@@ -39,14 +39,23 @@ static void iteration_close(const Infer *in, Graph *body, Dim t) {
     root->symbol.n = k;
 }
 
+static bool data_decide(const Infer *in, Dim d) {
+    const Graph *root = graph_root(in->graph);
+    for (int i = 0; i < root->symbol.n; i++)
+        if (root->symbol.at[i].upper && dim_uses(d, root->symbol.at[i].sym)) return true;
+    return false;
+}
+
 /* Does a size leave an iteration, whose number is t, as another one than it enters it? Symbols from
- * `first` on are the body's. Sizes that may be equal must be: the run looks. */
+ * `first` on are the body's. Sizes of the model that may be equal must be: the run looks. Those
+ * that data decide may differ. */
 static bool size_changes(const Infer *in, Dim enters, Dim leaves, Dim t, int first) {
     DimEnv env = graph_env(in->arena, graph_root(in->graph));
     Dim more = dim_sub(in->ctx, leaves, enters);
     if (enters == leaves) return false;
     if (dim_uses(leaves, t) || (dim_sym_name(enters) && dim_uses(leaves, enters))) return true;
     if (object_inner(in, leaves, first)) return true;
+    if (data_decide(in, enters) || data_decide(in, leaves)) return true;
     return dim_ge0(in->ctx, dim_addc(in->ctx, more, -1), &env) ||
            dim_ge0(in->ctx, dim_addc(in->ctx, dim_mulc(in->ctx, more, -1), -1), &env);
 }
