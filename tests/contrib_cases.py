@@ -472,6 +472,17 @@ def early(m):
 
 
 @case
+def slices(m):
+    x = m.f(4, 5, 6)
+    def bounds(*rows):
+        return [np.array(row, np.int32) for row in rows]
+    yield "slice_any_axes", "Slice", [x, *bounds([1], [3])], {}, {
+        "domain": "", "version": 19, "sizes": [[x, *bounds([2, 1], [9, -1])], [x, *bounds([], [])]]}
+    yield "slice_any_axes_named", "Slice", [x, *bounds([1], [3], [-1])], {}, {
+        "domain": "", "version": 19, "sizes": [[x, *bounds([-4, 1], [9, -1], [2, 0])], [x, *bounds([], [], [])]]}
+
+
+@case
 def distances(m):
     rows, others = m.f(5, 7), m.f(9, 7)
     for metric in "euclidean", "sqeuclidean":

@@ -171,11 +171,7 @@ static void slice_infer(Infer *in) {
         return;
     }
     int n = sliced_axes(in);
-    if (n < 0)
-        fail(in->ctx, E_UNSUPPORTED,
-             "how many axes are sliced is not known at compile time: declare the size of \"%s\"",
-             infer_in(in, 1)->name);
-    for (int i = 1; i <= 4; i++) onnx_need_length(in, i, n);
+    for (int i = 1; i <= 4 && n >= 0; i++) onnx_need_length(in, i, n);
     onnx_set_unknown(in, 1, t->dtype, shape, t->rank, t->shape);
 }
 
@@ -191,21 +187,20 @@ static int vector_read(Lower *lo, Map *m, int cont, int i) {
     return body_cvt(&m->body, I64, val);
 }
 
-/* The bound that operand `which` gives for `axis`; `otherwise` where the axis is not sliced. */
+/* The bound that operand `which` gives for `axis`; `otherwise` where the axis is not sliced. Where
+ * only the run tells how many are, each may be. */
 static int bound_value(Lower *lo, Map *m, int which, int axis, int rank, int otherwise) {
     int cont = lower_in(lo, which), axes = lower_in(lo, 3), val = otherwise;
     Infer in = onnx_reader(lo);
-    int n = sliced_axes(&in);
-    for (int i = 0; i < n; i++) {
+    int n = sliced_axes(&in), count = body_index(&m->body, lo->flow->cont.at[cont].shape[0]);
+    for (int i = 0; i < (n < 0 ? rank : n); i++) {
+        if (axes < 0 && i != axis) continue;
         int here = vector_read(lo, m, cont, i);
-        if (axes < 0) {
-            if (i == axis) val = here;
-            continue;
-        }
-        int arg[3] = {vector_read(lo, m, axes, i), here, val};
-        const char *text =
-            internf(lo->ctx, "select($0 == %d | $0 == %d, $1, $2)", axis, axis - rank);
-        val = body_expr(&m->body, text, arg, 3, NULL, 0, I64);
+        int k = axes < 0 ? body_const(&m->body, I64, axis) : vector_read(lo, m, axes, i);
+        int arg[4] = {here, val, count, k};
+        const char *text = internf(lo->ctx, "select($2 > %d & ($3 == %d | $3 == %d), $0, $1)", i,
+                                   axis, axis - rank);
+        val = body_expr(&m->body, text, arg, 4, NULL, 0, I64);
     }
     return val;
 }
