@@ -14,6 +14,9 @@ def linear(m):
         yield f"linear_classifier_pair_{word.lower()}", "LinearClassifier", [x], {
             "coefficients": m.f(4), "intercepts": m.f(1), "classlabels_strings": ["no", "yes"],
             "post_transform": word}, ML
+    yield "linear_classifier_almost_zero", "LinearClassifier", [np.array([[1, 5e-8, 2], [-5e-8, 0, 3]], np.float32)], {
+        "coefficients": np.eye(3).ravel().tolist(), "intercepts": [0.0] * 3, "classlabels_ints": [3, 7, 5],
+        "post_transform": "SOFTMAX_ZERO"}, ML
     yield "linear_classifier_i64", "LinearClassifier", [m.i(-4, 5, 3, 4)], {
         "coefficients": m.f(12), "intercepts": m.f(3), "classlabels_strings": ["a", "b", "c"]}, ML
     yield "linear_classifier_row", "LinearClassifier", [m.f(4)], {

@@ -345,7 +345,7 @@ void ml_transform(Lower *lo, int scores, int to, const char *word) {
     if (zero || !strcmp(word, "SOFTMAX")) {
         int top = row_stat(lo, "top", scores, "$0", "max"), e = nn_tmp_like(lo, "e", F32, scores);
         row_map(lo, "e", scores, &top, 1,
-                zero ? "select($0 == 0, 0, exp($0 - $1))" : "exp($0 - $1)", e);
+                zero ? "select(abs($0) > 1e-7, exp($0 - $1), $0 * exp(-$1))" : "exp($0 - $1)", e);
         int sum = row_stat(lo, "sum", e, "$0", "sum");
         row_map(lo, "softmax", e, &sum, 1, "select($1 == 0, 0, $0 / $1)", to);
         return;
