@@ -144,6 +144,37 @@ static bool covers_source(const Editing *c, const Map *m, const Access *from) {
     return access_covers(m, from);
 }
 
+static bool sized_by(const Cont *cont, Dim sym) {
+    bool uses = false;
+    for (int k = 0; k < cont->rank; k++) uses |= dim_uses(cont->shape[k], sym);
+    return uses;
+}
+
+/* Does an item define a size of the container? */
+static bool defines_size(const Item *it, const Cont *cont) {
+    bool any = it->done && sized_by(cont, it->done);
+    for (int k = 0; it->kind == ITEM_CALL && k < it->call->ndefine; k++)
+        any |= sized_by(cont, it->call->define[k]);
+    for (int i = 0; i < it->body.n; i++) any |= defines_size(&it->body.at[i], cont);
+    for (int i = 0; i < it->other.n; i++) any |= defines_size(&it->other.at[i], cont);
+    return any;
+}
+
+/* Are the sizes of what the copy writes known where its source is written, by the first of
+ * `writers`? All stand in one list. */
+static bool sized_before(const Editing *c, int map, const IntVec *writers, const Cont *cont) {
+    const Items *home = c->uses.home[map];
+    bool behind = false;
+    for (int i = 0; i < home->n; i++) {
+        const Item *it = &home->at[i];
+        if (it->kind == ITEM_MAP && it->map == map) break;
+        for (int k = 0; it->kind == ITEM_MAP && k < writers->n; k++)
+            behind |= writers->at[k] == it->map;
+        if (behind && defines_size(it, cont)) return false;
+    }
+    return true;
+}
+
 bool forward_copy(Editing *c, int map) {
     const Map *m = c->flow->map.at[map];
     int v = copied(c, m);
@@ -156,6 +187,7 @@ bool forward_copy(Editing *c, int map) {
     if (!writers->n) return false;
     for (int i = 0; i < writers->n; i++)
         if (c->uses.home[writers->at[i]] != c->uses.home[map]) return false;
+    if (!sized_before(c, map, writers, &c->flow->cont.at[to->cont])) return false;
     for (int i = 0; i < readers->n; i++) {
         const Map *reader = c->flow->map.at[readers->at[i]];
         if (reads_with_else(reader, from.cont) || reader->body.val.n > BODY_MAX) return false;
