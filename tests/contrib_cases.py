@@ -387,6 +387,19 @@ def multi_head(m):
     yield "multi_head_past", "MultiHeadAttention", [s, m.f(2, 3, 8), m.f(2, 3, 8), m.f(24), None, None, *past], {
         "unidirectional": 1, **heads}, {"results": [1, 1, 1]}
     one = [m.f(2, 1, 8), m.f(2, 1, 8), m.f(2, 1, 8)]
+    room, there = [m.f(2, 2, 7, 4) for _ in "kv"], np.array([3], np.int32)
+    shares, all_three = {"past_present_share_buffer": 1, **heads}, {"results": [1, 1, 1]}
+    yield "multi_head_shared", "MultiHeadAttention", [m.f(2, 2, 8), m.f(2, 2, 8), m.f(2, 2, 8), None, None, None, *room, there], {
+        "unidirectional": 1, **heads}, all_three
+    decoder = [*one, None, None, *room, there]
+    yield "decoder_shared", "DecoderMaskedMultiHeadAttention", decoder, shares, all_three
+    mask = np.array([[1, 1, 0, 1], [0, 1, 1, 1]], np.int32)
+    yield "decoder_shared_mask", "DecoderMaskedMultiHeadAttention", [*one, mask, m.f(2, 2, 1, 4), *room, np.array([3], np.int32), None, None, m.f(24)], shares, all_three
+    yield "decoder_beams", "DecoderMaskedMultiHeadAttention", [*decoder, np.array([2], np.int32), m.i(0, 2, 1, 2, 7, t=np.int32)], shares, all_three
+    got = reference(node_model("DecoderMaskedMultiHeadAttention", decoder, [1, 1, 1], shares), decoder, ())
+    scores = np.einsum("bhd,bhtd->bht", one[0].reshape(2, 2, 4), got[1][:, :, :4]) / 2
+    yield "decoder_scores", "DecoderMaskedMultiHeadAttention", decoder, {"output_qk": 1, **shares}, {
+        "results": [1, 1, 1, 1], "want": [*got, scores[:, :, None]]}
     yield "decoder_masked", "DecoderMaskedMultiHeadAttention", [*one, None, None, *past], heads, {
         "results": [1, 1, 1], "same_as": ("MultiHeadAttention", [*one, None, None, None, *past], heads)}
 

@@ -18,8 +18,6 @@ OPERATORS = pathlib.Path(__file__).parent.parent / "frontends" / "onnx" / "ops"
 # What contributed operators take that Weir does not do: operands by name, attributes with the only values done.
 NOT_DONE = {
     "Attention": {"past_sequence_length": None, "do_rotary": 0, "past_present_share_buffer": 0},
-    "DecoderMaskedMultiHeadAttention": {"past_sequence_length": None, "beam_width": None, "cache_indirection": None,
-                                        "past_present_share_buffer": 0},
     "CausalConvWithState": {"ndim": 1},
     "GatedDeltaNet": {"cu_seqlens": None, "capture_count": None, "state_update_active": None, "state_update_capacity": 0},
     "GatedRelativePositionBias": {"token_offset": None},
@@ -27,7 +25,6 @@ NOT_DONE = {
     "Irfft": {"signal_ndim": 1, "normalized": 0},
     "MatMulNBits": {"weight_prepacked": 0},
     "MoE": {"use_sparse_mixer": 0},
-    "MultiHeadAttention": {"past_sequence_length": None, "cache_indirection": None},
     "QAttention": {"do_rotary": 0, "past_present_share_buffer": 0},
     "QMoE": {"use_sparse_mixer": 0, "weights_prepacked": "-1|0", "quant_type": "int", "fc1_global_scale": None,
              "fc2_global_scale": None, "fc1_act_scale": None, "fc2_act_scale": None, "fc1_act_block_scale": None,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention operators of com.microsoft, as Attention of ai.onnx with what stands around it:
- * projections, biases, masks of many forms, rotations, caches. Masked scores get
+ * projections, biases, masks of many forms, caches. Masked scores get
  * mask_filter_value added, so that a row without any key is what it is in the original. */
 #include "compose.h"
 
@@ -83,6 +83,7 @@ typedef struct Core {
     bool causal;
     bool smooth; /* the softmax has one more score, `sink`, that belongs to no key */
     int sink;
+    bool scores; /* has masked scores as fourth result */
 } Core;
 
 /* y with its rows' shares of a softmax that has the sink's score, too: e^l / (e^l + e^sink), l
@@ -93,7 +94,7 @@ static int sunk(Infer *in, const Core *c, int y, int scores) {
     return OP(in, "Mul", y, OP(in, "Sigmoid", OP(in, "Sub", l, c->sink)));
 }
 
-/* Its result and, after it, keys and values with the past, unless it is smooth. */
+/* Its result and, after it, keys and values with the past and the scores, unless it is smooth. */
 static int attend(Infer *in, const Core *c) {
     int operand[] = {c->q, c->k, c->v, c->mask, c->past_k, c->past_v};
     float scale = attr_float(in->ctx, in->node, "scale", 0);
@@ -104,10 +105,10 @@ static int attend(Infer *in, const Core *c) {
     if (scale != 0) compose_float(in, "scale", scale);
     compose_attr(in, "softcap", "softcap");
     compose_int(in, "is_causal", c->causal);
-    if (!c->smooth) return compose_op(in, "Attention", operand, 6, 3);
+    if (!c->smooth && !c->scores) return compose_op(in, "Attention", operand, 6, 3);
     compose_int(in, "qk_matmul_output_mode", 2);
     int y = compose_op(in, "Attention", operand, 6, 4);
-    return sunk(in, c, y, y + 3);
+    return c->smooth ? sunk(in, c, y, y + 3) : y;
 }
 
 static bool causal(const Infer *in) {
@@ -252,9 +253,65 @@ static void add_bias(Infer *in, Core *c, int bias) {
     }
 }
 
+/* A cache that past and present share, [batch, head, most, size]: all i64, vectors of one but for
+ * `rows`. */
+typedef struct Shared {
+    int before, steps, total; /* rows that are there, new ones, both */
+    int rows; /* [batch, 1, total, 1]: which sequence each row is one of; -1: its own */
+} Shared;
+
+/* Beams of a group, [group, beam, most], that each earlier row is from; new rows are one's own. */
+static int beam_rows(Infer *in, const Shared *s, int from) {
+    int beams = extent(in, from, 1);
+    compose_int(in, "axis", 2);
+    int rows = compose_cast(in, OP(in, "Flatten", from), I64);
+    int own = compose_range(in, extent(in, rows, 0));
+    int group =
+        OP(in, "Unsqueeze", OP(in, "Sub", own, OP(in, "Mod", own, beams)), compose_vector(in, 1));
+    rows = OP(in, "Add", compose_part(in, rows, 1, compose_vector(in, 0), s->total), group);
+    int earlier = OP(in, "Less", compose_range(in, s->total), s->before);
+    rows = OP(in, "Where", earlier, rows, OP(in, "Unsqueeze", own, compose_vector(in, 1)));
+    return unsqueezed(in, rows, (int64_t[]){1, 3}, 2);
+}
+
+/* New rows [batch, head, step, size] in their places are result `result`; those that are there. */
+static int shared_rows(Infer *in, const Shared *s, int past, int now, int result) {
+    int places = OP(in, "Expand", s->before, extent(in, now, 0));
+    compose_int(in, "axis", 2);
+    int all = OP(in, "TensorScatter", past, now, places);
+    compose_result(in, result, all);
+    int there = compose_part(in, all, 2, compose_vector(in, 0), s->total);
+    if (s->rows < 0) return there;
+    int each = OP(in, "Expand", s->rows, OP(in, "Shape", there));
+    compose_int(in, "axis", 0);
+    return OP(in, "GatherElements", there, each);
+}
+
+/* What a new row may see of those behind the first `before`: -inf is added to others. */
+static int causal_mask(Infer *in, const Shared *s, int like) {
+    int row = OP(in, "Add", compose_range(in, s->steps), s->before);
+    row = OP(in, "Unsqueeze", row, compose_vector(in, 1));
+    int seen = OP(in, "LessOrEqual", compose_range(in, s->total), row);
+    return OP(in, "Where", seen, compose_number(in, like, 0), compose_number(in, like, -INFINITY));
+}
+
+/* Keys and values become those of the cache; all are by heads then. */
+static void share(Infer *in, Core *c, int before, int from) {
+    Shared s = {.before = compose_reshape(in, compose_cast(in, before, I64), (int64_t[]){1}, 1),
+                .steps = extent(in, c->q, 1),
+                .rows = -1};
+    s.total = OP(in, "Add", s.before, s.steps);
+    if (from >= 0) s.rows = beam_rows(in, &s, from);
+    c->k = shared_rows(in, &s, c->past_k, split_heads(in, c->k, c->shared), 1);
+    c->v = shared_rows(in, &s, c->past_v, split_heads(in, c->v, c->shared), 2);
+    c->past_k = c->past_v = -1;
+    if (c->causal) c->mask = compose_add(in, c->mask, causal_mask(in, &s, c->q));
+    c->causal = false;
+}
+
 /* Which operand is what: the two operators have other orders. */
 typedef struct Operands {
-    int mask, bias_added, past_k, past_v, bias;
+    int mask, bias_added, past_k, past_v, before, from, bias;
 } Operands;
 
 static void multi_head(Infer *in, const Operands *o) {
@@ -273,93 +330,47 @@ static void multi_head(Infer *in, const Operands *o) {
         c.k = packed(in, x, 0), c.v = packed(in, x, 1);
     }
     add_bias(in, &c, IN(o->bias));
+    c.mask = IN(o->bias_added);
+    bool shares = IN(o->before) >= 0 && c.past_k >= 0;
+    if (shares) share(in, &c, IN(o->before), IN(o->from));
+    if (!shares && IN(o->from) >= 0)
+        fail(in->ctx, E_UNSUPPORTED, "beams without a cache that past and present share");
     Dim batch = compose_type(in, c.q)->shape[0];
     int steps = extent(in, c.q, 1);
     bool by_heads = compose_type(in, c.k)->rank == 4;
     if (by_heads) c.q = split_heads(in, c.q, c.heads);
-    c.mask = IN(o->bias_added);
     if (IN(o->mask) >= 0)
         c.mask = compose_add(in, c.mask,
                              added_mask(in, IN(o->mask), compose_type(in, c.q)->dtype, batch, steps,
                                         total_of(in, c.k, c.past_k)));
+    c.scores = in->node->out.n > 3;
     int y = attend(in, &c);
     compose_result(in, 0, by_heads ? join_heads(in, y) : y);
-    compose_result(in, 1, y + 1);
-    compose_result(in, 2, y + 2);
+    for (int i = shares ? 3 : 1; i < 3 + c.scores; i++) compose_result(in, i, y + i);
 }
 
 static void multi_head_infer(Infer *in) {
     infer_arity(in, 1, 10);
     nn_ranked(in, 0, 3, 5);
-    multi_head(in, &(Operands){.bias = 3, .mask = 4, .bias_added = 5, .past_k = 6, .past_v = 7});
+    multi_head(in, &(Operands){.bias = 3,
+                               .mask = 4,
+                               .bias_added = 5,
+                               .past_k = 6,
+                               .past_v = 7,
+                               .before = 8,
+                               .from = 9});
 }
 
 static void decoder_masked_infer(Infer *in) {
     infer_arity(in, 1, 11);
     nn_ranked(in, 0, 3, 3);
-    multi_head(in, &(Operands){.mask = 3, .bias_added = 4, .past_k = 5, .past_v = 6, .bias = 10});
-}
-
-/* ---- rotary ---------------------------------------------------------------------------------- */
-
-/* Result 0: operand 0 by caches as RotaryEmbedding of ai.onnx takes them. */
-static void turn(Infer *in, int cos, int sin, int place) {
-    int64_t heads = attr_int(in->ctx, in->node, "num_heads", 0);
-    if (compose_type(in, IN(0))->rank == 3)
-        compose_int(in, "num_heads",
-                    heads ? heads
-                          : compose_size(in, IN(0), -1) / (2 * compose_size(in, IN(2), -1)));
-    compose_attr(in, "interleaved", "interleaved");
-    compose_attr(in, "rotary_embedding_dim", "rotary_embedding_dim");
-    int y = OP(in, "RotaryEmbedding", IN(0), cos, sin, place);
-    float scale = attr_float(in->ctx, in->node, "scale", 1);
-    compose_result(in, 0, scale == 1 ? y : OP(in, "Mul", y, compose_number(in, y, scale)));
-}
-
-/* `place`: [batch, step], or an offset of one element for all. */
-static void rotary_infer(Infer *in) {
-    infer_arity(in, 4, 4);
-    int place = IN(1), step = nn_ranked(in, 0, 3, 4)->rank - 2;
-    if (nn_ranked(in, 1, 1, 2)->rank == 1) {
-        int batch = extent(in, IN(0), 0), steps = extent(in, IN(0), step);
-        place = OP(in, "Add", compose_range(in, steps), place);
-        compose_int(in, "axis", 0);
-        place = OP(in, "Expand", place, OP(in, "Concat", batch, steps));
-    }
-    turn(in, IN(2), IN(3), place);
-}
-
-/* Three places of each row, [3, batch, step]: a column of the caches is read at that of its
- * section, which lie one after the other, or (by layout 1) take turns as long as they last. */
-static int sections(Infer *in, int cache) {
-    const int64_t *size = NULL;
-    int64_t half = compose_size(in, cache, -1),
-            layout = attr_int(in->ctx, in->node, "mrope_layout", 0);
-    int n = attr_ints(in->ctx, in->node, "mrope_section", &size);
-    if (n != 3 || size[0] < 0 || size[1] < 0 || size[2] < 0 || half > INT32_MAX)
-        fail(in->ctx, E_ATTRIBUTE, "attribute \"mrope_section\" must be three sizes");
-    double *is = NEW_ARRAY(in->arena, double, 2 * half);
-    for (int64_t i = 0; i < half; i++) {
-        int64_t turn = layout && i < 3 * size[i % 3] ? i % 3 : 0;
-        int64_t which = layout ? turn : (i >= size[0]) + (i >= size[0] + size[1]);
-        is[i] = which == 1, is[half + i] = which == 2;
-    }
-    compose_int(in, "axis", 0);
-    int rows = OP(in, "Gather", cache, IN(1)), at[3];
-    for (int64_t i = 0; i < 3; i++) {
-        compose_int(in, "axis", 0);
-        at[i] = OP(in, "Gather", rows, compose_shape(in, &i, -1));
-    }
-    int second = compose_constant(in, BOOL, is, (int)half),
-        third = compose_constant(in, BOOL, is + half, (int)half);
-    return OP(in, "Where", second, at[1], OP(in, "Where", third, at[2], at[0]));
-}
-
-static void multi_rotary_infer(Infer *in) {
-    infer_arity(in, 4, 4);
-    nn_ranked(in, 0, 3, 4), nn_ranked(in, 1, 3, 3), nn_ranked(in, 2, 2, 2), nn_ranked(in, 3, 2, 2);
-    int cos = sections(in, IN(2)), sin = sections(in, IN(3));
-    turn(in, cos, sin, -1);
+    multi_head(in, &(Operands){.mask = 3,
+                               .bias_added = 4,
+                               .past_k = 5,
+                               .past_v = 6,
+                               .before = 7,
+                               .from = 9,
+                               .bias = 10});
 }
 
 /* ---- GroupQueryAttention --------------------------------------------------------------------- */
@@ -504,41 +515,7 @@ static void group_query_infer(Infer *in) {
     compose_result(in, 0, join_heads(in, attend(in, &c)));
 }
 
-/* ---- biases ---------------------------------------------------------------------------------- */
-
-/* T5's: distances in buckets, exact when small, logarithmic up to max_distance. */
-static void relative_bias_infer(Infer *in) {
-    infer_arity(in, 3, 3);
-    Ctx *ctx = in->ctx;
-    int64_t both = attr_int(ctx, in->node, "is_bidirectional", 0), n,
-            most = attr_int(ctx, in->node, "max_distance", 128);
-    if (!dim_is_const(nn_ranked(in, 0, 2, 2)->shape[0], &n) || n < 2)
-        fail(ctx, E_UNSUPPORTED, "the number of buckets must be constant and at least 2");
-    int q = compose_range(in, compose_reshape(in, compose_cast(in, IN(1), I64), (int64_t[]){1}, 1));
-    int k = compose_range(in, compose_reshape(in, compose_cast(in, IN(2), I64), (int64_t[]){1}, 1));
-    int far = OP(in, "Sub", k, unsqueezed(in, q, (int64_t[]){1}, 1)),
-        zero = compose_number(in, far, 0);
-    int first = -1;
-    if (both) {
-        n /= 2;
-        first = OP(in, "Mul", compose_cast(in, OP(in, "Greater", far, zero), I64),
-                   compose_number(in, far, (double)n));
-        far = OP(in, "Abs", far);
-    } else {
-        far = OP(in, "Neg", OP(in, "Min", far, zero));
-    }
-    int64_t exact = n / 2;
-    double rate = (double)(n - exact) / log((double)most / (double)exact);
-    int f = compose_cast(in, OP(in, "Max", far, compose_number(in, far, 1)), F32);
-    f = OP(in, "Log", OP(in, "Div", f, compose_number(in, f, (double)exact)));
-    int log_bucket = compose_cast(in, OP(in, "Mul", f, compose_number(in, f, rate)), I64);
-    log_bucket = OP(in, "Add", log_bucket, compose_number(in, far, (double)exact));
-    log_bucket = OP(in, "Min", log_bucket, compose_number(in, far, (double)(n - 1)));
-    int small = OP(in, "Less", far, compose_number(in, far, (double)exact));
-    int bucket = compose_add(in, first, OP(in, "Where", small, far, log_bucket));
-    int y = compose_transpose(in, OP(in, "Gather", IN(0), bucket), (int64_t[]){2, 0, 1}, 3);
-    compose_result(in, 0, unsqueezed(in, y, (int64_t[]){0}, 1));
-}
+/* ---- GatedRelativePositionBias --------------------------------------------------------------- */
 
 /* rel_pos scaled by two gates of each query row. */
 static void gated_bias_infer(Infer *in) {
@@ -565,9 +542,6 @@ const OpRow onnx_contrib_attention_rows[] = {
     COMPOSED("MultiHeadAttention", multi_head_infer, T_FLOATS),
     COMPOSED("DecoderMaskedMultiHeadAttention", decoder_masked_infer, T_FLOATS),
     COMPOSED("GroupQueryAttention", group_query_infer, T_FLOATS),
-    COMPOSED("RotaryEmbedding", rotary_infer, T_FLOATS),
-    COMPOSED("MRotaryEmbedding", multi_rotary_infer, T_FLOATS),
-    COMPOSED("RelativePositionBias", relative_bias_infer, T_FLOATS),
     COMPOSED("GatedRelativePositionBias", gated_bias_infer, T_FLOATS),
     {0},
 };

@@ -51,6 +51,7 @@ static const OpRow *const families[] = {
     onnx_contrib_quant_rows,
     onnx_contrib_attention_rows,
     onnx_contrib_moe_rows,
+    onnx_contrib_position_rows,
     onnx_contrib_gated_rows,
     onnx_contrib_tensor_rows,
 };

@@ -60,6 +60,7 @@ extern const OpRow onnx_contrib_rows[]; /* com.microsoft: compositions of standa
 extern const OpRow onnx_contrib_quant_rows[];
 extern const OpRow onnx_contrib_attention_rows[];
 extern const OpRow onnx_contrib_moe_rows[];
+extern const OpRow onnx_contrib_position_rows[];
 extern const OpRow onnx_contrib_gated_rows[];
 extern const OpRow onnx_contrib_tensor_rows[];
 
