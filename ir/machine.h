@@ -3,7 +3,7 @@
 #ifndef WEIR_IR_MACHINE_H
 #define WEIR_IR_MACHINE_H
 
-#include "dtype.h"
+#include "prim.h"
 
 typedef struct MemoryLevel {
     const char *name; /* "L1", "L2", "L3", "memory" */
@@ -36,8 +36,9 @@ typedef struct MatrixStep {
 } MatrixStep;
 
 /* What the threads of a warp do together: c += a b, where a is rows x depth and b depth x columns,
- * read from shared memory, and each thread has some elements of c in registers. `meaning`: a nest
- * with the warp's threads as loops, which says whose elements are where.
+ * read from shared memory, and each thread has some elements of c in registers. Elements of a and b
+ * are rounded by the function `round` first, where there is one: only with fast mathematics.
+ * `meaning`: a nest with the warp's threads as loops, which says whose elements are where.
  *
  * What several warps do together reads swizzled arrays of shared memory behind their backs, and
  * takes any number of columns, up to `widest`, at once. */
@@ -47,9 +48,10 @@ typedef struct WarpStep {
     DType a, b, c;
     int rows, columns, depth;
     int warps, widest; /* 1, 0: a warp alone */
+    Prim round;        /* PRIM_NONE: they are taken as they are */
 } WarpStep;
 
-enum { MACHINE_LEVELS = 6, MACHINE_USES = 4 };
+enum { MACHINE_LEVELS = 6, MACHINE_USES = 10 };
 typedef struct Machine {
     const char *name;  /* "x86-64-v4" */
     const char *on;    /* kernel word: "cpu", "cuda" */
@@ -73,7 +75,9 @@ typedef struct Machine {
     int nstep;            /* steps of warps */
     const WarpStep *step[MACHINE_USES];
     double step_flops[MACHINE_USES]; /* FLOP a second of one core by each */
-    bool exp2; /* it has an instruction for 2^x: within 2 ulp, 0 below the normal numbers */
+    /* Functions of f32 that it has an instruction for; 2^x: within 2 ulp, 0 below the normal
+     * numbers. */
+    bool native[PRIM_COUNT];
 } Machine;
 
 #endif

@@ -195,7 +195,8 @@ static void run_together(NestCode *c, const NestStmt *stmt) {
     }
 }
 
-/* A step of warps. When counting, its loops over q and h run matrix by matrix. */
+/* A step of warps. When counting, its loops over q and h run matrix by matrix, of which there are
+ * two along the reduction. */
 static void run_use(NestCode *c, const NestStmt *s) {
     const NestStmt *q = s->body, *h = q->body;
     bool step = s->nbody == 1 && q->stmt->kind == STMT_FOR && q->nbody == 1 &&
@@ -205,11 +206,12 @@ static void run_use(NestCode *c, const NestStmt *s) {
         return;
     }
     int64_t depth = dim_code_value(q->extent, c->slot), rows = dim_code_value(h->extent, c->slot);
-    for (int64_t first = 0; first < depth; first += MATRIX_ROWS)
+    int64_t half = (depth + 1) / 2;
+    for (int64_t first = 0; first < depth; first += half)
         for (int64_t i = 0; i < rows; i++) {
             nest_matrix_begin(c);
             c->slot[h->var] = i;
-            for (int64_t k = first; k < depth && k < first + MATRIX_ROWS; k++) {
+            for (int64_t k = first; k < depth && k < first + half; k++) {
                 c->slot[q->var] = k;
                 run_all(c, h->body, h->nbody);
             }

@@ -9,6 +9,7 @@
  * The choice spreads as blocks of channels do (layout_block.c), over regions that hold at least one
  * image which windows of such a product slide over. */
 #include "passes/layout.h"
+#include "passes/schedule.h"
 
 enum { PIECE_BYTES = 16, HALF_BYTES = 2 };
 
@@ -30,12 +31,8 @@ static const Layout *stored_last(Layouts *l, const Cont *c, int dim) {
 /* The contraction a map is, where the machine has a step for what it multiplies. */
 static Contraction stepped(const Layouts *l, const Map *m) {
     Contraction r = map_contraction(l->flow, m);
-    const Machine *machine = l->env->machine;
-    bool any = false;
-    for (int i = 0; r.is && i < machine->nstep; i++)
-        any |= machine->step[i]->name && machine->step[i]->a == m->body.val.at[r.a].type &&
-               machine->step[i]->b == m->body.val.at[r.b].type;
-    r.is = any;
+    int x, y;
+    r.is = r.is && product_step(l->env->machine, m, &x, &y);
     return r;
 }
 

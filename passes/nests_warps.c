@@ -235,6 +235,13 @@ static bool lies_along(const Warps *w, const Operand *o) {
     return along;
 }
 
+/* Rows that steps read along begin 16 bytes apart in the banks, so that eight of them lie in all;
+ * of words that they read across a thread has one of each of four rows, eight side by side. */
+static int64_t warps_pad(const Operand *o) {
+    bool words = dtype_bits(o->type) == 8 * WORD_BYTES;
+    return words && !o->along ? GROUP * WORD_BYTES : PAD_BYTES;
+}
+
 void warps_operand(Warps *w, Operand *o, Stmts *into) {
     Lowering *lo = w->lo;
     const Cont *c = &lo->flow->cont.at[o->read->read.cont];
@@ -244,9 +251,9 @@ void warps_operand(Warps *w, Operand *o, Stmts *into) {
     for (o->lanes = (int)(PAD_BYTES / bytes); o->lanes > 1 && !copies_row(w, o, o->lanes);)
         o->lanes /= 2;
     int64_t outer = o->along ? o->side->block : depth, inner = o->along ? depth : o->side->block;
-    int64_t row = SWIZZLED_ROW / bytes;
+    int64_t row = SWIZZLED_ROW / bytes, pad = warps_pad(o) / bytes;
     Dim slots = warps_const(w, o->slots), rows = warps_const(w, outer);
-    Dim plain[] = {slots, rows, warps_const(w, inner + PAD_BYTES / bytes)};
+    Dim plain[] = {slots, rows, warps_const(w, inner + pad)};
     Dim panels[] = {slots, warps_const(w, inner / row), rows, warps_const(w, row)};
     o->swizzled = warps_behind(w);
     if (o->swizzled && (inner % row || outer % SWIZZLED_ROWS))
@@ -296,7 +303,7 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
     int val = is_inside(w, &from)
                   ? body_read(&s->code, from, type)
                   : body_read_else(&s->code, from, type, body_bits(&s->code, type, 0));
-    s->async = o->lanes > 1;
+    s->async = o->lanes > 1 && o->lanes * dtype_bits(o->type) >= 8 * WORD_BYTES;
     s->from = w->plan->map->from;
     vec_push(lo->arena, &s->store, ((Store){*to, val}));
 }
@@ -376,8 +383,11 @@ static void copy_both(void *user, Dim block, Dim slot, Stmts *into) {
 /* ---- steps ------------------------------------------------------------------------------------
  */
 
-static int element_of(const Warps *w, const Operand *o, Body *b, Dim side, Dim reduced) {
-    return body_read(b, warps_shared(w, o, o->slot, side, reduced), o->type);
+/* As the step takes it. */
+static int factor_of(const Warps *w, const Operand *o, Body *b, Dim side, Dim reduced) {
+    int read = body_read(b, warps_shared(w, o, o->slot, side, reduced), o->type);
+    int value = w->step->round ? body_prim1(b, w->step->round, read) : read;
+    return body_cvt(b, w->step->c, value);
 }
 
 bool warps_behind(const Warps *w) {
@@ -412,8 +422,7 @@ static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     Access to = {w->acc, 4, arena_copy(lo->arena, acc, sizeof acc)};
     Stmt *s = nest_body(lo->nest, into);
     Body *b = &s->code;
-    int x = body_cvt(b, step->c, element_of(w, &w->a, b, row, reduced));
-    int y = body_cvt(b, step->c, element_of(w, &w->b, b, column, reduced));
+    int x = factor_of(w, &w->a, b, row, reduced), y = factor_of(w, &w->b, b, column, reduced);
     int z = body_prim3(b, P_FMA, x, y, body_read(b, to, step->c));
     vec_push(lo->arena, &s->store, ((Store){to, z}));
     s->from = w->plan->map->from;

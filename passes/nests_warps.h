@@ -7,7 +7,7 @@
 #include "passes/nests_leaf.h"
 
 /* A step's threads, 8 by 4 of them, have rows 8 apart and pairs of neighbouring columns. */
-enum { GROUP = 8, PAIRS = 4, PAD_BYTES = 16 };
+enum { GROUP = 8, PAIRS = 4, PAD_BYTES = 16, WORD_BYTES = 4 };
 
 typedef struct Operand {
     const Val *read;

@@ -119,6 +119,13 @@ void machine_allow(Machine *m, MathMode math) {
     for (int i = 0; i < m->nuse; i++)
         if (math == MATH_FAST || !m->use[i]->backward) m->use[n++] = m->use[i];
     m->nuse = n;
+    n = 0;
+    for (int i = 0; i < m->nstep; i++) {
+        if (math != MATH_FAST && m->step[i]->round) continue;
+        m->step_flops[n] = m->step_flops[i];
+        m->step[n++] = m->step[i];
+    }
+    m->nstep = n;
 }
 
 /* Graph and flow passes copy all they keep. Programs share what does not change. */

@@ -132,6 +132,6 @@ Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env) {
     for (int m = 0; m < q.c.flow->map.n; m++) fold_equal_codes(&q, q.c.flow->map.at[m]);
     keep_codes(&q);
     if (env->math != MATH_STRICT) sum_integers(&q);
-    if (env->machine->nuse) split_zero_points(&q);
+    if (env->machine->nuse || code_steps(env->machine)) split_zero_points(&q);
     return pass_clean(arena, q.c.flow, env);
 }

@@ -66,6 +66,8 @@ void keep_codes(Quantizing *q);
 
 /* quantize_zero.c: sums of (a - za)*(b - zb) become sums of a*b, for an instruction of the table.
  */
+/* Do steps of warps multiply codes, of any sign? */
+bool code_steps(const Machine *machine);
 void split_zero_points(Quantizing *q);
 
 #endif

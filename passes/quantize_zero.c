@@ -4,8 +4,9 @@
  *     sum (a - za)*(b - zb)  =  sum a*b  -  za * sum b  -  zb * sum a  +  K*za*zb
  *
  * holds exactly, and the sum of a*b alone is what dot-product instructions compute. Sums of weights
- * are constants. The instructions want a in u8 and b in i8: codes of the other sign are moved by
- * 128, and so is their zero point. A read that takes a value outside its box counts as any other.
+ * are constants. Instructions of the machine want a in u8 and b in i8: codes of the other sign are
+ * moved by 128, and so is their zero point. Steps of warps take codes of any sign. A read that
+ * takes a value outside its box counts as any other.
  */
 #include "passes/quantize.h"
 
@@ -17,6 +18,11 @@ typedef struct Split {
     CodeTerm a, b;
     Contraction r;
 } Split;
+
+/* Does the machine take codes of that type as they are, where others must be of `plain`? */
+static bool takes(const Quantizing *q, DType t, DType plain) {
+    return t == plain || code_steps(q->env->machine);
+}
 
 static bool uses_reduced(const Map *m, Dim d, bool *all) {
     bool any = false;
@@ -73,7 +79,7 @@ static bool can_split(Quantizing *q, int map, Split *s) {
         if (s->r.role[d] == ROLE_N) lanes *= (double)map_extent(m, d, 64);
         if (map_reduces(m, d)) terms *= (double)map_extent(m, d, 64);
     }
-    bool done = s->a.zero < 0 && s->b.zero < 0 && a->type == U8 && b->type == I8;
+    bool done = s->a.zero < 0 && s->b.zero < 0 && takes(q, a->type, U8) && takes(q, b->type, I8);
     return !done && lanes >= GROUP && terms >= GROUP;
 }
 
@@ -228,6 +234,12 @@ static void recode_operand(Split *s, CodeTerm *t, DType to) {
     map_rewrite(&s->q->c, m, NULL, 0, replaced, &r);
 }
 
+bool code_steps(const Machine *machine) {
+    for (int i = 0; i < machine->nstep; i++)
+        if (machine->step[i]->c == I32) return true;
+    return false;
+}
+
 void split_zero_points(Quantizing *q) {
     int nmap = q->c.flow->map.n;
     q->nrecoded = q->c.flow->cont.n;
@@ -236,7 +248,8 @@ void split_zero_points(Quantizing *q) {
         Split s;
         if (!can_split(q, i, &s)) continue;
         const Body *b = &q->c.flow->map.at[i]->body;
-        bool a_other = b->val.at[s.a.code].type != U8, b_other = b->val.at[s.b.code].type != I8;
+        bool a_other = !takes(q, b->val.at[s.a.code].type, U8);
+        bool b_other = !takes(q, b->val.at[s.b.code].type, I8);
         if (a_other && b->val.at[s.a.code].read.cont == b->val.at[s.b.code].read.cont) continue;
         if (a_other) recode_operand(&s, &s.a, U8);
         if (a_other && !can_split(q, i, &s)) continue;

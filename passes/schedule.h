@@ -82,6 +82,9 @@ void keep_in_registers(Rows *r);
 bool stage_tiles(Rows *r, const int *dims, int n);
 /* schedule_warps.c: the same by steps of warps, where the machine has one for the types. */
 bool step_tiles(Rows *r, const int *dims, int n);
+/* The machine's first step for what the map sums: products of two reads, each rounded or converted
+ * as the step does; sets the Vals of both reads. NULL: there is none. */
+const WarpStep *product_step(const Machine *machine, const Map *m, int *x, int *y);
 /* A product of matrices, `batch` times, by steps of warps: about how long it takes in the tiles
  * that take least; INFINITY: there are none. Its reduction may be any that PARTS_DEPTH divides. */
 enum { PARTS_DEPTH = 64 };
@@ -92,6 +95,10 @@ typedef struct Product {
     bool whole; /* tiles divide the reduction */
 } Product;
 double product_seconds(const Product *p);
+/* What the map multiplies, by such a step; false when it is no product of matrices of known size.
+ */
+bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const WarpStep *step,
+                   Product *p);
 /* The same for an element-wise map that reads across what it writes. */
 bool stage_transposed(Rows *r, const int *dims, int n);
 /* schedule_weigh.c: rows of scores that weigh rows of values, block by block of keys. */

@@ -74,24 +74,50 @@ static bool can_copy(const Steps *s, int read) {
     return !other || (other->kind == VAL_CONST && !other->bits);
 }
 
-/* Sets a and b: the reads of rows and of columns come later. */
-static const WarpStep *find_step(Steps *s) {
-    const Map *m = s->map;
+/* The read that Val v is, as the step rounds or converts it; or -1. */
+static int factor_read(const Body *b, int v, const WarpStep *step) {
+    const Val *val = &b->val.at[v];
+    if (!step->round) return read_converted(b, v, step->c);
+    bool rounded = val->kind == VAL_PRIM && val->prim == step->round && val->type == step->c;
+    return rounded && b->val.at[val->arg[0]].kind == VAL_READ ? val->arg[0] : -1;
+}
+
+const WarpStep *product_step(const Machine *machine, const Map *m, int *x, int *y) {
+    const Body *b = &m->body;
     const Write *w = &m->write.at[0];
-    const Machine *machine = s->r->s->env->machine;
-    const Val *v = &m->body.val.at[w->val[0]];
-    if (m->write.n != 1 || w->n != 1 || w->combine->simple != P_ADD || w->combine->nstate != 1 ||
-        v->kind != VAL_PRIM || v->prim != P_MUL || v->type != w->combine->type[0])
+    const Val *v = &b->val.at[w->val[0]];
+    if (m->write.n != 1 || w->n != 1 || !w->combine || w->combine->simple != P_ADD ||
+        w->combine->nstate != 1 || v->kind != VAL_PRIM || v->prim != P_MUL ||
+        v->type != w->combine->type[0])
         return NULL;
-    int x = read_converted(&m->body, v->arg[0], v->type),
-        y = read_converted(&m->body, v->arg[1], v->type);
-    if (x < 0 || y < 0 || x == y || !can_copy(s, x) || !can_copy(s, y)) return NULL;
     for (int i = 0; i < machine->nstep; i++) {
         const WarpStep *step = machine->step[i];
-        if (step->c == v->type && step->a == m->body.val.at[x].type &&
-            step->b == m->body.val.at[y].type)
+        if (step->c != v->type) continue;
+        *x = factor_read(b, v->arg[0], step), *y = factor_read(b, v->arg[1], step);
+        if (*x >= 0 && *y >= 0 && *x != *y && b->val.at[*x].type == step->a &&
+            b->val.at[*y].type == step->b)
             return step;
     }
+    return NULL;
+}
+
+static const WarpStep *find_step(const Steps *s) {
+    int x, y;
+    const WarpStep *step = product_step(s->r->s->env->machine, s->map, &x, &y);
+    return step && can_copy(s, x) && can_copy(s, y) ? step : NULL;
+}
+
+static bool alike(const WarpStep *x, DType a, DType b, const WarpStep *y) {
+    return x->a == a && x->b == b && x->c == y->c && x->round == y->round;
+}
+
+/* Of steps that multiply the same the one whose rows are of the rows' type. */
+static const WarpStep *by_sides(const Steps *s, DimRole columns) {
+    const Machine *machine = s->r->s->env->machine;
+    DType a = s->map->body.val.at[s->roles.a].type, b = s->map->body.val.at[s->roles.b].type;
+    for (int i = 0; i < machine->nstep; i++)
+        if (alike(machine->step[i], columns == ROLE_N ? a : b, columns == ROLE_N ? b : a, s->step))
+            return machine->step[i];
     return NULL;
 }
 
@@ -184,7 +210,9 @@ static bool has_shape(Steps *s, const int *dims, int n) {
     s->step = find_step(s);
     if (!s->step) return false;
     s->roles = map_contraction(r->s->flow, s->map);
-    return s->roles.is && join_results(s, dims, n) && join_reduced(s);
+    if (!s->roles.is || !join_results(s, dims, n) || !join_reduced(s)) return false;
+    s->step = by_sides(s, role_of(s, dims[n - 1]));
+    return s->step;
 }
 
 /* ---- cost -------------------------------------------------------------------------------------
@@ -198,7 +226,7 @@ static double upward(double n, double by) {
 static int64_t slot_bytes(const Product *s, const Tile *t) {
     int64_t bytes = dtype_bits(s->step->a) / 8, longer = t->rows > t->depth ? t->rows : t->depth;
     int64_t wide = t->columns > t->depth ? t->columns : t->depth;
-    int64_t pads = t->group ? 0 : (longer + wide) * PAD_BYTES;
+    int64_t pads = t->group ? 0 : (longer + wide) * (bytes == 4 ? 2 * PAD_BYTES : PAD_BYTES);
     return (int64_t)(t->rows + t->columns) * t->depth * bytes + pads;
 }
 
@@ -251,8 +279,8 @@ static Choice choose_step(const Product *s, const Tile *tile) {
     Choice best = {.seconds = INFINITY};
     for (int i = 0; i < s->machine->nstep; i++) {
         const WarpStep *step = s->machine->step[i];
-        bool same = step->a == s->step->a && step->b == s->step->b && step->c == s->step->c;
-        if (!same || tile->group != (step->warps > 1)) continue;
+        if (!alike(step, s->step->a, s->step->b, s->step) || tile->group != (step->warps > 1))
+            continue;
         Tile t = shortened(s, step, *tile);
         if (t.warp_rows % step->rows || t.warp_columns % step->columns || t.depth % step->depth ||
             !fits(s, &t, 1) || (s->whole && upward(s->reduced, t.depth) > s->reduced))
@@ -279,6 +307,24 @@ double product_seconds(const Product *p) {
     double seconds = INFINITY;
     if (fills) choose_tile(p, &seconds);
     return seconds;
+}
+
+bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const WarpStep *step,
+                   Product *p) {
+    Contraction c = map_contraction(flow, m);
+    if (!c.is || m->cons.n || has_seq(m) || m->write.at[0].combine->simple != P_ADD) return false;
+    *p = (Product){
+        .machine = machine, .step = step, .batch = 1, .rows = 1, .columns = 1, .reduced = 1};
+    for (int d = 0; d < m->dim.n; d++) {
+        double extent = (double)map_extent(m, d, -1);
+        if (extent < 1) return false;
+        double *of = map_reduces(m, d)     ? &p->reduced
+                     : c.role[d] == ROLE_M ? &p->rows
+                     : c.role[d] == ROLE_N ? &p->columns
+                                           : &p->batch;
+        *of *= extent;
+    }
+    return true;
 }
 
 static Product product_of(const Steps *s) {

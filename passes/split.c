@@ -43,33 +43,11 @@ typedef struct Splitting {
 /* ---- what it costs ----------------------------------------------------------------------------
  */
 
-static const WarpStep *step_of(const Machine *machine, const Map *m, const Contraction *c) {
-    for (int i = 0; i < machine->nstep; i++) {
-        const WarpStep *s = machine->step[i];
-        if (s->a == m->body.val.at[c->a].type && s->b == m->body.val.at[c->b].type &&
-            s->c == m->write.at[0].combine->type[0])
-            return s;
-    }
-    return NULL;
-}
-
 /* The product as it is; false when it is none of known size by an instruction. */
 static bool find_product(const Splitting *s, const Map *m, Product *p) {
-    Contraction c = map_contraction(s->e.flow, m);
-    if (!c.is || m->cons.n || has_seq(m) || m->write.at[0].combine->simple != P_ADD) return false;
-    *p = (Product){.machine = s->env->machine, .batch = 1, .rows = 1, .columns = 1, .reduced = 1};
-    p->step = step_of(s->env->machine, m, &c);
-    if (!p->step) return false;
-    for (int d = 0; d < m->dim.n; d++) {
-        double extent = (double)map_extent(m, d, -1);
-        if (extent < 1) return false;
-        double *of = map_reduces(m, d)     ? &p->reduced
-                     : c.role[d] == ROLE_M ? &p->rows
-                     : c.role[d] == ROLE_N ? &p->columns
-                                           : &p->batch;
-        *of *= extent;
-    }
-    return true;
+    int x, y;
+    const WarpStep *step = product_step(s->env->machine, m, &x, &y);
+    return step && product_sizes(s->e.flow, s->env->machine, m, step, p);
 }
 
 /* Seconds in so many parts: as one batch, and to write and read what they leave. */

@@ -6,6 +6,8 @@
  * place of loops (vectorize_use.c), or many at once on tiles (vectorize_matrix.c). */
 #include "passes/vectorize.h"
 
+#include <string.h>
+
 static void expand_body(Nest *nest, const bool *native, Stmt *s) {
     bool any = false;
     for (int v = 0; v < s->code.val.n; v++) any |= s->code.val.at[v].kind == VAL_PRIM;
@@ -40,7 +42,9 @@ static Stmt *copy_stmt(Arena *arena, const Stmt *from) {
 
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env);
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env) {
-    const bool native[PRIM_COUNT] = {[P_EXP2] = env->machine->exp2 && env->math != MATH_STRICT};
+    bool native[PRIM_COUNT];
+    memcpy(native, env->machine->native, sizeof native);
+    native[P_EXP2] &= env->math != MATH_STRICT;
     Program *p = NEW(arena, Program);
     p->arena = arena;
     p->flow = flow_clone(arena, program->flow);

@@ -7,7 +7,7 @@
 Times are the device's, by events on one stream; the host waits for nothing between them. Hot: many runs one behind the
 other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
 of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
-TF32. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
+TF32, but for those named so, which Weir compiles with fast mathematics. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
 times of both, and what the hot time makes of the operations or the bytes. Exit code 1 when a result is wrong.
 """
 import ctypes
@@ -23,8 +23,26 @@ import _abi  # noqa: E402
 
 WARM, COLD, BATCHES, FLUSH = 5, 15, 7, 256 << 20
 BATCH_MS, MOST = 2.0, 200  # a batch of hot runs takes about so long, and has so many at most
-CODES = {"f32": 1, "f16": 10, "bf16": 16}
-TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "bf16": 8e-2}
+CODES = {"float32": 1, "int8": 3, "int32": 6, "float16": 10, "bfloat16": 16}
+TORCH = {"f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8"}
+TOLERANCE = {"f32": 1e-4, "tf32": 4e-3, "f16": 1e-2, "bf16": 8e-2, "i8": 0}
+
+
+def codes(n):
+    return (f"flow m {{ in x : i8[{n},{n}] in w : i8[{n},{n}] out y : i32[{n},{n}]\n"
+            f"map p [i:{n}, j:{n}, k:{n}] {{ i32(x[i,k]) * i32(w[j,k]) -> y[i,j] sum:i32 }} }}")
+
+
+def rounded(n):
+    return (f"# math: fast\nflow m {{ in x : f32[{n},{n}] in w : f32[{n},{n}] out y : f32[{n},{n}]\n"
+            f"map p [i:{n}, j:{n}, k:{n}] {{ x[i,k] * w[k,j] -> y[i,j] sum:f32 }} }}")
+
+
+def in_tf32(T, x, w):
+    T.backends.cuda.matmul.allow_tf32 = True
+    y = x @ w
+    T.backends.cuda.matmul.allow_tf32 = False
+    return y
 
 
 def product(t, n):
@@ -127,6 +145,9 @@ def cases():
         yield (f"product_bias_relu_{t}", biased(t, n), t, [(n, n), (n, n), (n,)],
                lambda T, x, w, b: T.relu(T.nn.functional.linear(x, w.t(), b)), 2 * n**3, 0)
         yield f"thin_{t}", thin(t, n), t, [(1, n), (n, n)], lambda T, x, w: x @ w, 0, 2 * n * n
+    for n, name in square:
+        yield f"product_tf32_{name}", rounded(n), "tf32", [(n, n)] * 2, in_tf32, 2 * n**3, 0
+        yield f"product_i8_{name}", codes(n), "i8", [(n, n)] * 2, lambda T, x, w: T._int_mm(x, w.t()), 2 * n**3, 0
     for t, size in {**half, "f32": 4}.items():
         n = 8192
         yield f"softmax_{t}", softmax(t, n, n), t, [(n, n)], lambda T, x: T.softmax(x, -1), 0, 2 * size * n * n
@@ -156,6 +177,10 @@ def irregular():
                2 * 2 * heads * n * 128)
 
 
+def code_of(tensor):
+    return CODES[str(tensor.dtype).split(".")[1]]
+
+
 def describe(tensor, code):
     d = _abi.Tensor(data=tensor.data_ptr(), dtype=code, rank=tensor.dim(), capacity=tensor.numel())
     for k, size in enumerate(tensor.shape):
@@ -164,15 +189,15 @@ def describe(tensor, code):
 
 
 class Model:
-    def __init__(self, path, code, inputs, output):
+    def __init__(self, path, inputs, output):
         library = ctypes.CDLL(str(path))
         library.weir_model_descriptor.restype = ctypes.POINTER(_abi.Descriptor)
         self.d, self.instance = library.weir_model_descriptor().contents, _abi.HANDLE()
         error = ctypes.create_string_buffer(512)
         if self.d.create_on(0, None, ctypes.byref(self.instance), error):
             raise RuntimeError(error.value.decode())
-        self.given = (_abi.Tensor * len(inputs))(*(describe(x, code) for x in inputs))
-        self.room = (_abi.Tensor * 1)(describe(output, code))
+        self.given = (_abi.Tensor * len(inputs))(*(describe(x, code_of(x)) for x in inputs))
+        self.room = (_abi.Tensor * 1)(describe(output, code_of(output)))
 
     def check(self, status):
         if status:
@@ -229,15 +254,17 @@ def peer(torch, run):
 
 def operands(torch, shapes, kind):
     torch.manual_seed(1)
+    if kind == torch.int8:
+        return [torch.randint(-128, 128, s, device="cuda", dtype=kind) for s in shapes]
     return [torch.randn(s, device="cuda", dtype=torch.float32).to(kind) / (s[0] ** 0.25) for s in shapes]
 
 
 def compare(torch, folder, case, flush):
     name, _, t, shapes, function, operations, moved = case
-    inputs = operands(torch, shapes, {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[t])
+    inputs = operands(torch, shapes, getattr(torch, TORCH[t]))
     wanted = function(torch, *inputs)
     output = torch.empty_like(wanted)
-    model = Model(folder / name / "model.so", CODES[t], inputs, output)
+    model = Model(folder / name / "model.so", inputs, output)
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
     model.submit(stream)
     model.wait()
@@ -263,7 +290,7 @@ def compare(torch, folder, case, flush):
 def launches(torch, folder):
     """What a recorded run costs beside its kernel, which takes about a microsecond."""
     x, y = (torch.ones(1024, device="cuda") for _ in range(2))
-    model = Model(folder / "tiny" / "model.so", CODES["f32"], [x], y)
+    model = Model(folder / "tiny" / "model.so", [x], y)
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
     def once():

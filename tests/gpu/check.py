@@ -69,13 +69,15 @@ class Checks:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        for text in ("gemm_f16", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "depthwise_channels", "wide_f16",
+        for text in ("gemm_f16", "tf32_rounded", "codes_steps", "codes_sides", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "depthwise_channels", "wide_f16",
                      "thin_f16", "thin_rows", "wide_rows", "short_rows", "codes_u4",
                      "attention", "group_f16", "group_ragged", "attention_group"):
             out, gpu = {}, "sm_90a" if "group" in text else "sm_80"
             for target in ("cuda", "c"):
                 out[target] = self.work / f"{text}.{target}"
-                code, printed = run(self.weir, "run", ROOT / f"tests/cuda/hot/{text}.ir", "--target", target, "--random", "1",
+                source = ROOT / f"tests/cuda/hot/{text}.ir"
+                code, printed = run(self.weir, "run", source, "--target", target, "--random", "1",
+                                    *(["--math", "fast"] if "# math: fast" in source.read_text() else []),
                                     *(["--gpu", gpu] if target == "cuda" else []), "--output-dir", out[target], env=self.fake)
                 expect(code == 0, printed)
             got, wanted = (np.load(out[t] / "y.npy").astype(np.float64) for t in ("cuda", "c"))
@@ -251,11 +253,12 @@ class Checks:
         sys.path.insert(0, str(HERE))
         import bench
         texts = {name: text for name, text, *_ in bench.cases()}
-        for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "softmax_f16", "attention_f16_512"):
+        for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048",
+                     "softmax_f16", "attention_f16_512"):
             source = self.work / f"{name}.ir"
             source.write_text(texts[name])
             for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):
-                text = self.by_nvcc(source, gpus)
+                text = self.by_nvcc(source, gpus, *(["--math", "fast"] if "# math: fast" in texts[name] else []))
                 cu = (self.work / f"{name}.texts/m.cu").read_text()
                 expect("softmax" in name or "mma_" in cu, f"{name} has no steps of warps")
                 spills = re.findall(r"(\d+) bytes spill", text)
@@ -266,13 +269,13 @@ class Checks:
         text = self.by_nvcc(HERE / "calls.ir", "sm_80,sm_90a,sm_100")
         expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"}, text)
 
-    def by_nvcc(self, source, gpus):
+    def by_nvcc(self, source, gpus, *more):
         """What ptxas says of a text's kernels."""
         nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
         if not os.access(nvcc, os.X_OK):
             raise Skip("there is no nvcc")
         folder = self.work / f"{source.stem}.texts"
-        code, text = run(self.weir, "compile", source, "--target", "cuda", "--gpu", gpus, "--emit", "cu", "--emit-dir", folder)
+        code, text = run(self.weir, "compile", source, "--target", "cuda", "--gpu", gpus, "--emit", "cu", "--emit-dir", folder, *more)
         expect(code == 0, text)
         cu, = folder.glob("*.cu")
         code, text = run(nvcc, *[f"-gencode=arch=compute_{g[3:]},code={g}" for g in gpus.split(",")], "-fatbin",

@@ -2,6 +2,7 @@
 /* Elementary functions through the column engine: two ulp against long double, special values
  * exactly, small floats rounded once, and the engine's rate. */
 #include <criterion/criterion.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -261,6 +262,20 @@ Test(func, special_values) {
             double zero = value1(odd[k], t, -0.0);
             cr_assert(zero == 0 && signbit(zero), "%s of -0", prim_row(odd[k])->name);
         }
+    }
+}
+
+Test(func, tf32_has_ten_bits_of_fraction) {
+    static const DType types[] = {F32, F64};
+    for (int i = 0; i < 2; i++) {
+        DType t = types[i];
+        cr_assert(value1(P_TF32, t, 0x1.ffcp-3) == 0x1.ffcp-3 && value1(P_TF32, t, -7) == -7);
+        cr_assert(value1(P_TF32, t, 0x1.001ffep0) == 0x1p0);
+        cr_assert(value1(P_TF32, t, 0x1.002p0) == 0x1.004p0);
+        cr_assert(value1(P_TF32, t, -0x1.006p5) == -0x1.008p5);
+        cr_assert(value1(P_TF32, t, FLT_MAX) == INFINITY);
+        cr_assert(value1(P_TF32, t, -INFINITY) == -INFINITY && isnan(value1(P_TF32, t, NAN)));
+        cr_assert(signbit(value1(P_TF32, t, -0.0)));
     }
 }
 

@@ -8,7 +8,7 @@
 #include "compiler/targets/cuda/machine.h"
 #include "ir/nest.h"
 
-enum { ROWS = 64, COLUMNS = 8, DEPTH = 16 };
+enum { ROWS = 64, COLUMNS = 8, DEPTH = 32 };
 
 static void see(void *user, const Diag *diag) {
     (void)user;
@@ -20,32 +20,37 @@ static bool no_value(void *user, Dim sym, int64_t *value) {
     return false;
 }
 
-/* Whole numbers, so small that sums are exact in all types. */
-static int element(int i, int seed) {
-    return (i * 37 + seed * 11) % 13 - 6;
+/* Whole numbers, so small that sums are exact in all types; some below zero where the type has
+ * such.
+ */
+static int element(DType t, int i, int seed) {
+    return (i * 37 + seed * 11) % 13 - (dtype_is_signed(t) ? 6 : 0);
 }
 
 static void check_step(Ctx *ctx, const WarpStep *step) {
-    uint16_t a[ROWS * DEPTH], b[DEPTH * COLUMNS];
-    float c[ROWS * COLUMNS];
+    uint32_t a[ROWS * DEPTH], b[DEPTH * COLUMNS], c[ROWS * COLUMNS]; /* of any type up to these */
     const char *end;
-    cr_assert(step->rows <= ROWS && step->columns == COLUMNS && step->depth == DEPTH);
-    for (int i = 0; i < step->rows * DEPTH; i++)
-        mem_set(step->a, a, i, bits_of_double(step->a, element(i, 1)));
-    for (int i = 0; i < DEPTH * COLUMNS; i++)
-        mem_set(step->b, b, i, bits_of_double(step->b, element(i, 2)));
-    for (int i = 0; i < step->rows * COLUMNS; i++) c[i] = (float)element(i, 3);
+    int depth = step->depth;
+    cr_assert(step->rows <= ROWS && step->columns == COLUMNS && depth <= DEPTH);
+    for (int i = 0; i < step->rows * depth; i++)
+        mem_set(step->a, a, i, bits_of_double(step->a, element(step->a, i, 1)));
+    for (int i = 0; i < depth * COLUMNS; i++)
+        mem_set(step->b, b, i, bits_of_double(step->b, element(step->b, i, 2)));
+    for (int i = 0; i < step->rows * COLUMNS; i++)
+        mem_set(step->c, c, i, bits_of_double(step->c, element(step->c, i, 3)));
     Nest *nest = nest_parse(ctx_arena(ctx), step->meaning, &end);
     nest_verify(nest);
-    Tensor t[] = {{.type = step->a, .rank = 2, .dim = {step->rows, DEPTH}, .data = a},
-                  {.type = step->b, .rank = 2, .dim = {DEPTH, COLUMNS}, .data = b},
+    Tensor t[] = {{.type = step->a, .rank = 2, .dim = {step->rows, depth}, .data = a},
+                  {.type = step->b, .rank = 2, .dim = {depth, COLUMNS}, .data = b},
                   {.type = step->c, .rank = 2, .dim = {step->rows, COLUMNS}, .data = c}};
     nest_eval(nest, t, no_value, NULL);
     for (int i = 0; i < step->rows * COLUMNS; i++) {
-        int sum = element(i, 3);
-        for (int q = 0; q < DEPTH; q++)
-            sum += element(i / COLUMNS * DEPTH + q, 1) * element(q * COLUMNS + i % COLUMNS, 2);
-        cr_assert_eq(c[i], (float)sum, "%s: element %d", step->name, i);
+        int sum = element(step->c, i, 3);
+        for (int q = 0; q < depth; q++)
+            sum += element(step->a, i / COLUMNS * depth + q, 1) *
+                   element(step->b, q * COLUMNS + i % COLUMNS, 2);
+        cr_assert_eq(mem_get(step->c, c, i), bits_of_double(step->c, sum), "%s: element %d",
+                     step->name, i);
     }
 }
 
@@ -54,7 +59,7 @@ static void check_all(void *at) {
     Machine m;
     const char *gpu = "sm_90a";
     target_cuda_machine(ctx, &m, gpu, &gpu, 1);
-    cr_assert_eq(m.nstep, 4);
+    cr_assert_eq(m.nstep, 9);
     for (int i = 0; i < m.nstep; i++) check_step(ctx, m.step[i]);
 }
 

@@ -111,6 +111,7 @@ static const char *float_scalar(const CNest *c, Prim p, DType t, const char *con
     case P_MIN:
     case P_MAX: return str(c, "%s_%s(%s, %s)", prim_row(p)->name, dtype_name(t), x[0], x[1]);
     case P_EXP2:
+    case P_TF32:
     case P_ABS: return str(c, "%s_%s(%s)", prim_row(p)->name, dtype_name(t), x[0]);
     default: BUG("primitive \"%s\" on %s has no form in C", prim_row(p)->name, dtype_name(t));
     }
@@ -478,7 +479,7 @@ static CVal prim_vector(CNest *c, const Val *v, DType t, CVal *a) {
 
 CVal emit_prim(CNest *c, const Val *v, CVal *args) {
     const PrimRow *row = prim_row(v->prim);
-    if (row->defined && (v->prim != P_EXP2 || !c->machine->exp2))
+    if (row->defined && !c->machine->native[v->prim])
         BUG("function \"%s\" reached the C target unexpanded", row->name);
     DType t = args[v->prim == P_SELECT ? 1 : 0].type;
     bool vector = false;

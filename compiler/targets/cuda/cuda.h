@@ -17,8 +17,8 @@ enum { CUDA_OWN_WORDS = 3 };
 extern const CForm cuda_form;
 
 /* A step of warps' threads together, and the helpers of cuda.in that spell it: loads of operands
- * as their elements lie along the reduced dim, or across it ("": it reads shared memory itself);
- * the step. */
+ * as their elements lie along the reduced dim, or across it ("": word by word, or, all of them, it
+ * reads shared memory itself); the step. */
 typedef struct CudaStep {
     WarpStep row;
     const char *along_a, *across_a, *along_b, *across_b, *multiply;

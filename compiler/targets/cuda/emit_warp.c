@@ -3,15 +3,18 @@
  *
  * A `use` block is a step whose operands lie in shared memory. Its loops are, outside in, over the
  * reduced dim (q), halves of the rows (h) and a pair of columns (l); around it the innermost loops
- * over threads are over rows (g) and pairs of columns (t). Operands are loaded as matrices of 8 by
- * 8 elements: each lane gives the address of one row of 16 bytes. Which row is found by giving q,
- * h, g, t and l in the block's own index the values that they have at that row's first element. */
+ * over threads are over rows (g) and pairs of columns (t). Operands are loaded as matrices of 8
+ * rows of 16 bytes: each lane gives the address of one row. Which row is found by giving q, h, g, t
+ * and l in the block's own index the values that they have at that row's first element. Elements of
+ * another size than 16 bits that lie across the reduction are loaded one by one, to the places in a
+ * thread's words at which such a load would leave them. */
 #include "cuda.h"
 
-enum { SIDE = 8 };
+enum { SIDE = 8, ROW_BYTES = 16 };
 
-static const Access *operand(const Body *b, int val) {
+static const Access *operand(const CudaStep *how, const Body *b, int val) {
     const Val *v = &b->val.at[body_unconverted(b, val)];
+    if (v->kind == VAL_PRIM && v->prim == how->row.round) v = &b->val.at[v->arg[0]];
     return v->kind == VAL_READ ? &v->read : NULL;
 }
 
@@ -30,8 +33,8 @@ CudaUse cuda_use_of(const Stmt *s) {
         BUG("a block for \"%s\" holds something else", s->use);
     const Val *v = &body->code.val.at[body->store.at[0].val];
     x.c = &body->store.at[0].to;
-    x.a = operand(&body->code, v->arg[0]);
-    x.b = operand(&body->code, v->arg[1]);
+    x.a = operand(x.how, &body->code, v->arg[0]);
+    x.b = operand(x.how, &body->code, v->arg[1]);
     if (!x.a || !x.b) BUG("a block for \"%s\" multiplies no reads", s->use);
     return x;
 }
@@ -59,14 +62,28 @@ static void note_loaded(CNest *c, const Access *a, Dim flat, int n, const char *
     vec_push(c->arena, &c->loaded, (Loaded){a->cont, -n, c->epoch[1], c->scope, flat, NULL, v});
 }
 
+static void put_rounded(CNest *c, const CudaUse *x, const char *words, int n) {
+    Prim by = x->how->row.round;
+    for (int i = 0; by && i < n; i++)
+        put_line(c, "%s[%d] = %s_word(%s[%d]);", words, i, prim_row(by)->name, words, i);
+}
+
+/* Elements of a row of a matrix. */
+static int row_elements(const CNest *c, const Access *a) {
+    return 8 * ROW_BYTES / dtype_bits(c->nest->buf.at[a->cont].type);
+}
+
 /* The registers that a load of `n` matrices fills. */
-static const char *fragment(CNest *c, const Access *a, Dim flat, int n, const char *helper) {
-    const char *known = loaded(c, a, flat, n), *x = known ? known : str(c, "x%d", c->fresh++);
+static const char *fragment(CNest *c, const CudaUse *x, const Access *a, Dim flat, int n,
+                            const char *helper) {
+    const char *known = loaded(c, a, flat, n), *words = known ? known : str(c, "x%d", c->fresh++);
     if (known) return known;
-    put_line(c, "u32 %s[%d];", x, n);
-    put_line(c, "%s(%s, %s + %s);", helper, x, c->buf[a->cont].name, emit_dim_str(&c->names, flat));
-    note_loaded(c, a, flat, n, x);
-    return x;
+    put_line(c, "u32 %s[%d];", words, n);
+    put_line(c, "%s(%s, %s + %s);", helper, words, c->buf[a->cont].name,
+             emit_dim_str(&c->names, flat));
+    put_rounded(c, x, words, n);
+    note_loaded(c, a, flat, n, words);
+    return words;
 }
 
 /* Does the dim step through neighbours in memory? */
@@ -121,6 +138,39 @@ int64_t cuda_fragment_word(CNest *c, const Access *a) {
 /* ---- operands ---------------------------------------------------------------------------------
  */
 
+/* Element by element: `n` matrices of 8 rows, of which word w of a lane is lane / 4 of matrix w,
+ * and its elements stand behind each other in the reduction. Of a (n is 4) halves of rows come
+ * first. */
+static const char *load_across(CNest *c, const CudaUse *x, const Access *a, Dim lane, int n) {
+    Ctx *ctx = c->ctx;
+    Dim all = access_flat(c, a), zero = dim_const(ctx, 0), first = NULL;
+    Dim side = dim_div(ctx, lane, dim_const(ctx, SIDE / 2));
+    const int row = row_elements(c, a), each = row / 4, halves = n / 2;
+    Text out = {.arena = c->arena};
+    for (int i = 0; i < n * each; i++) {
+        int word = i / each;
+        Dim q = dim_addc(ctx, dim_mulc(ctx, dim_mod(ctx, lane, dim_const(ctx, 4)), each),
+                         word / halves * row + i % each);
+        Dim half = dim_const(ctx, word % halves);
+        DimSubst to[] = {{x->q->var, q},
+                         {x->h->var, half},
+                         {c->inner[1], side},
+                         {c->inner[2], zero},
+                         {x->l->var, side}};
+        Dim flat = dim_subst(ctx, all, to, 5);
+        if (!i) first = flat;
+        text_printf(&out, "%s%s[%s]", i ? ", " : "", c->buf[a->cont].name,
+                    emit_dim_str(&c->names, flat));
+    }
+    const char *known = loaded(c, a, first, n), *words = known ? known : str(c, "x%d", c->fresh++);
+    if (known) return known;
+    put_line(c, "u32 %s[%d];", words, n);
+    put_line(c, "words_of(%s, %s);", words, text_str(&out));
+    put_rounded(c, x, words, n);
+    note_loaded(c, a, first, n, words);
+    return words;
+}
+
 /* Rows of a: 8h + g; matrices in the order (h, half of q). */
 static const char *load_a(CNest *c, const CudaUse *x, Dim lane) {
     Ctx *ctx = c->ctx;
@@ -129,13 +179,15 @@ static const char *load_a(CNest *c, const CudaUse *x, Dim lane) {
     Dim flat = access_flat(c, x->a), side = dim_const(ctx, SIDE), zero = dim_const(ctx, 0);
     Dim row = dim_mod(ctx, lane, side);
     Dim second = dim_mod(ctx, dim_div(ctx, lane, side), dim_const(ctx, 2));
-    Dim late = dim_mulc(ctx, dim_div(ctx, lane, dim_const(ctx, 2 * SIDE)), SIDE);
+    Dim late = dim_div(ctx, lane, dim_const(ctx, 2 * SIDE));
     bool along = runs_along(c, flat, x->q->var);
+    if (!along && !*x->how->across_a) return load_across(c, x, x->a, lane, 4);
+    late = dim_mulc(ctx, late, row_elements(c, x->a));
     DimSubst to[] = {{x->q->var, along ? late : dim_add(ctx, late, row)},
                      {x->h->var, second},
                      {c->inner[1], along ? row : zero}};
     flat = dim_subst(ctx, flat, to, 3);
-    return fragment(c, x->a, flat, 4, along ? x->how->along_a : x->how->across_a);
+    return fragment(c, x, x->a, flat, 4, along ? x->how->along_a : x->how->across_a);
 }
 
 /* Columns of b: 2t + l; matrices in the order of the halves of q. Lanes beyond 15 give the same
@@ -145,9 +197,9 @@ static Dim place_b(CNest *c, const CudaUse *x, Dim lane, bool *along) {
     Dim flat = access_flat(c, x->b), side = dim_const(ctx, SIDE), zero = dim_const(ctx, 0);
     Dim row = dim_mod(ctx, lane, side), both = dim_mod(ctx, lane, dim_const(ctx, 2 * SIDE));
     *along = runs_along(c, flat, x->q->var);
-    DimSubst to[] = {{x->q->var, *along ? dim_sub(ctx, both, row) : both},
-                     {x->l->var, *along ? row : zero},
-                     {c->inner[2], zero}};
+    Dim late = dim_mulc(ctx, dim_div(ctx, both, side), row_elements(c, x->b));
+    DimSubst to[] = {
+        {x->q->var, *along ? late : both}, {x->l->var, *along ? row : zero}, {c->inner[2], zero}};
     return dim_subst(ctx, flat, to, 3);
 }
 
@@ -174,13 +226,14 @@ static const char *load_b(CNest *c, const CudaUse *x, Dim lane) {
     Ctx *ctx = c->ctx;
     bool along;
     Dim flat = place_b(c, x, lane, &along), next = next_b(c, x, lane, flat);
+    if (!along && !*x->how->across_b) return load_across(c, x, x->b, lane, 2);
     const char *known = loaded(c, x->b, flat, 2);
     if (known || !next)
         return known ? known
-                     : fragment(c, x->b, flat, 2, along ? x->how->along_b : x->how->across_b);
+                     : fragment(c, x, x->b, flat, 2, along ? x->how->along_b : x->how->across_b);
     Dim second = dim_div(ctx, lane, dim_const(ctx, 2 * SIDE));
     Dim both = dim_add(ctx, flat, dim_mul(ctx, second, dim_sub(ctx, next, flat)));
-    const char *four = fragment(c, x->b, both, 4, along ? x->how->along_a : x->how->across_a);
+    const char *four = fragment(c, x, x->b, both, 4, along ? x->how->along_a : x->how->across_a);
     note_loaded(c, x->b, flat, 2, four);
     note_loaded(c, x->b, next, 2, str(c, "%s + 2", four));
     return four;

@@ -5,38 +5,62 @@
 
 #include <string.h>
 
-/* By warps of which each has 16 of the rows. */
-#define MEANING(type, rows, open, part, close)                                                     \
+/* By warps of which each has 16 of the rows; `x` and `y` tell how factors are taken. */
+#define MEANING(a, b, c, rows, depth, x, y, open, part, close)                                     \
     "nest step on cuda {\n"                                                                        \
-    "  mem a : " type "[" rows ", 16]\n"                                                           \
-    "  mem b : " type "[16, 8]\n"                                                                  \
-    "  mem c : f32[" rows ", 8] written\n" open "  thread g : 8 {\n"                               \
+    "  mem a : " a "[" rows ", " depth "]\n"                                                       \
+    "  mem b : " b "[" depth ", 8]\n"                                                              \
+    "  mem c : " c "[" rows ", 8] written\n" open "  thread g : 8 {\n"                             \
     "    thread t : 4 {\n"                                                                         \
-    "      for q : 16 unroll {\n"                                                                  \
+    "      for q : " depth " unroll {\n"                                                           \
     "        for h : 2 unroll {\n"                                                                 \
     "          for l : 2 vector {\n"                                                               \
-    "            c[" part "8*h + g, 2*t + l] = fma(f32(a[" part "8*h + g, q]),\n"                  \
-    "              f32(b[q, 2*t + l]), c[" part "8*h + g, 2*t + l])\n"                             \
+    "            c[" part "8*h + g, 2*t + l] = fma(" x "(a[" part "8*h + g, q]),\n"                \
+    "              " y "(b[q, 2*t + l]), c[" part "8*h + g, 2*t + l])\n"                           \
     "          }\n"                                                                                \
     "        }\n"                                                                                  \
     "      }\n"                                                                                    \
     "    }\n"                                                                                      \
     "  }\n" close "}\n"
-#define STEP(type) MEANING(type, "16", "", "", "")
-#define GROUP_STEP(type) MEANING(type, "64", "  thread w : 4 {\n", "16*w + ", "  }\n")
+#define STEP(a, b, c, depth, by) MEANING(a, b, c, "16", depth, by, by, "", "", "")
+#define HALVES(type) STEP(type, type, "f32", "16", "f32")
+#define CODES(a, b) STEP(a, b, "i32", "32", "i32")
+#define GROUP_STEP(type)                                                                           \
+    MEANING(type, type, "f32", "64", "16", "f32", "f32", "  thread w : 4 {\n", "16*w + ", "  }\n")
 
 #define LOADS "ldmatrix4", "ldmatrix4_across", "ldmatrix2", "ldmatrix2_across"
+#define WORDS "ldmatrix4", "", "ldmatrix2", ""
 
 static const CudaStep rows[] = {
-    {{"mma.m16n8k16.f16", STEP("f16"), F16, F16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_f16"},
-    {{"mma.m16n8k16.bf16", STEP("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0}, LOADS, "mma_bf16"},
-    {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256},
+    {{"mma.m16n8k16.f16", HALVES("f16"), F16, F16, F32, 16, 8, 16, 1, 0, PRIM_NONE},
+     LOADS,
+     "mma_f16"},
+    {{"mma.m16n8k16.bf16", HALVES("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0, PRIM_NONE},
+     LOADS,
+     "mma_bf16"},
+    {{"mma.m16n8k8.tf32", STEP("f32", "f32", "f32", "8", "tf32"), F32, F32, F32, 16, 8, 8, 1, 0,
+      P_TF32},
+     WORDS,
+     "mma_tf32"},
+    {{"mma.m16n8k32.i8.i8", CODES("i8", "i8"), I8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+     WORDS,
+     "mma_i8_i8"},
+    {{"mma.m16n8k32.u8.i8", CODES("u8", "i8"), U8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+     WORDS,
+     "mma_u8_i8"},
+    {{"mma.m16n8k32.i8.u8", CODES("i8", "u8"), I8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+     WORDS,
+     "mma_i8_u8"},
+    {{"mma.m16n8k32.u8.u8", CODES("u8", "u8"), U8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+     WORDS,
+     "mma_u8_u8"},
+    {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256, PRIM_NONE},
      "",
      "",
      "",
      "",
      "wgmma_f16"},
-    {{"wgmma.m64k16.bf16", GROUP_STEP("bf16"), BF16, BF16, F32, 64, 8, 16, 4, 256},
+    {{"wgmma.m64k16.bf16", GROUP_STEP("bf16"), BF16, BF16, F32, 64, 8, 16, 4, 256, PRIM_NONE},
      "",
      "",
      "",
@@ -55,7 +79,7 @@ void target_cuda_steps(Machine *m, const StepRates *rates) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows && m->nstep < MACHINE_USES; i++) {
         double flops = rows[i].row.warps > 1 ? rates->group : rates->warp;
         if (flops == 0) continue;
-        m->step_flops[m->nstep] = flops / m->cores;
+        m->step_flops[m->nstep] = flops / m->cores * 16 / dtype_bits(rows[i].row.a);
         m->step[m->nstep++] = &rows[i].row;
     }
 }

@@ -49,7 +49,7 @@ void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *cons
                    .live_threads = g->cores * LIVE,
                    .shared_bytes = SHARED,
                    .shared_most = g->shared_most,
-                   .exp2 = true};
+                   .native = {[P_EXP2] = true, [P_TF32] = true}};
     m->level[0] = (MemoryLevel){"L1", g->l1, g->l1_rate / g->cores, false};
     m->level[1] = (MemoryLevel){"L2", g->l2, g->l2_rate / g->cores, true};
     m->level[2] = (MemoryLevel){"memory", INT64_MAX, g->memory_rate / g->cores, true};

@@ -75,21 +75,32 @@ static inline void warp_matrices(unsigned *x, const void *at, int n, bool across
     shim_wait(1);
 }
 
-/* c[2h + l] is element (8h + lane/4, 2(lane%4) + l); a and b lie as the instruction wants them. */
-template <class F>
-static inline void warp_step(F wide, float &c0, float &c1, float &c2, float &c3, const unsigned *a,
+/* c[2h + l] is element (8h + lane/4, 2(lane%4) + l); a and b lie as the instruction wants them,
+ * EACH elements in a word: `add` gets words whose lowest bits are the element, and an element of c.
+ */
+template <int EACH, class F, class C>
+static inline void warp_step(F add, C &c0, C &c1, C &c2, C &c3, const unsigned *a,
                              const unsigned *b) {
     unsigned as[4][32], bs[2][32], lane = threadIdx.x % 32;
-    float *const c[4] = {&c0, &c1, &c2, &c3};
+    C *const c[4] = {&c0, &c1, &c2, &c3};
     for (int i = 0; i < 4; i++) shim_share(a[i], as[i]);
     for (int i = 0; i < 2; i++) shim_share(b[i], bs[i]);
     for (unsigned i = 0; i < 4; i++)
-        for (unsigned k = 0; k < 16; k++) {
-            unsigned x = as[i / 2 + k / 8 * 2][lane / 4 * 4 + k % 8 / 2];
-            unsigned y = bs[k / 8][(lane % 4 * 2 + i % 2) * 4 + k % 8 / 2];
-            *c[i] = fmaf(wide((unsigned short)(x >> k % 2 * 16)),
-                         wide((unsigned short)(y >> k % 2 * 16)), *c[i]);
+        for (unsigned k = 0; k < 8 * EACH; k++) {
+            unsigned late = k / (4 * EACH), word = k % (4 * EACH) / EACH,
+                     shift = k % EACH * (32 / EACH);
+            unsigned x = as[i / 2 + late * 2][lane / 4 * 4 + word];
+            unsigned y = bs[late][(lane % 4 * 2 + i % 2) * 4 + word];
+            *c[i] = add(x >> shift, y >> shift, *c[i]);
         }
+}
+
+static inline float __uint_as_float(unsigned x) {
+    return __builtin_bit_cast(float, x);
+}
+
+static inline unsigned __float_as_uint(float x) {
+    return __builtin_bit_cast(unsigned, x);
 }
 
 static inline int atomicExch(int *at, int v) {
