@@ -12,6 +12,11 @@ static const int64_t fuse_unknown = 64, unknown_row = 1024;
 
 /* fuse_inline.c: element-wise maps move into their readers. */
 void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env);
+/* The last contraction that `map` reads, or element-wise maps in front of it that nobody else
+ * reads: it may be its epilogue. Not by way of container `not`. -1: none. */
+int last_contraction(const Editing *e, int map, int not );
+/* fuse_pieces.c: maps that make pieces of a container move into the one that reads it. */
+void fuse_pieces(Editing *e, const PassEnv *env);
 /* Does `copy` do nothing but put the container in another order, where what `made` computes in it
  * is too long for elements to be turned in registers as they are made? */
 bool turned_behind(const Map *made, const Map *copy, int cont);

@@ -93,9 +93,7 @@ static int contraction_of(const Editing *e, int cont, int map) {
     return wants_tiles(e->flow, w) || map_straight_line(w) ? writer : -1;
 }
 
-/* The last contraction that `map` reads, or element-wise maps in front of it that nobody else
- * reads: it may be its epilogue. Not by way of container `not`. -1: none. */
-static int last_contraction(const Editing *e, int map, int not ) {
+int last_contraction(const Editing *e, int map, int not ) {
     const Map *m = e->flow->map.at[map];
     int last = -1;
     for (int v = 0; v < m->body.val.n; v++) {
@@ -294,5 +292,7 @@ void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env) {
         again = false;
         for (int m = 0; m < flow->map.n; m++) again |= inline_map(&e, env, m);
     }
+    drop_unneeded(&e);
+    fuse_pieces(&e, env);
     drop_unneeded(&e);
 }

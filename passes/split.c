@@ -75,9 +75,9 @@ static int longest_dim(const Map *m) {
 static int best_parts(const Map *m, const Product *p, int dim) {
     int best = 1;
     double least = product_seconds(p) * 4 / 5;
-    for (int parts = 2; parts <= PARTS_MOST; parts *= 2) {
-        int64_t extent = map_extent(m, dim, -1);
-        if (extent < 1 || extent % parts || (int64_t)p->reduced / parts % PARTS_DEPTH) break;
+    for (int parts = 2; parts <= PARTS_MOST; parts++) {
+        int64_t extent = map_extent(m, dim, -1), part = (int64_t)p->reduced / parts;
+        if (extent < 1 || extent % parts || part % PARTS_DEPTH) continue;
         double seconds = seconds_in(p, parts);
         if (seconds < least) least = seconds, best = parts;
     }
@@ -150,11 +150,17 @@ static int least_parts(const Splitting *s, const Map *m, int dim) {
     return s->env->machine->block_threads ? fill_parts(s, m, dim) : row_parts(m, dim);
 }
 
+/* Numbers of parts that there may be: all up to PARTS_MOST, then twice as many each. */
+enum { COUNTS = PARTS_MOST + 5 };
+_Static_assert(PARTS_MOST << (COUNTS - PARTS_MOST) == FILL_MOST, "numbers of parts");
+static int part_count(int i) {
+    return i < PARTS_MOST ? i + 1 : PARTS_MOST << (i - PARTS_MOST + 1);
+}
+
 /* In how many parts: as a recipe says, or as it takes least. */
 static int choose_parts(const Splitting *s, int map, int *dim) {
-    static const char *const words[] = {"whole",    "parts2",   "parts4",    "parts8",
-                                        "parts16",  "parts32",  "parts64",   "parts128",
-                                        "parts256", "parts512", "parts1024", NULL};
+    const char *words[COUNTS + 1] = {"whole"};
+    for (int i = 1; i < COUNTS; i++) words[i] = internf(s->e.flow->ctx, "parts%d", part_count(i));
     const Map *m = s->e.flow->map.at[map];
     Product p;
     if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m) ||
@@ -164,14 +170,14 @@ static int choose_parts(const Splitting *s, int map, int *dim) {
     *dim = product ? longest_dim(m) : dim_to_part(s, m);
     if (*dim < 0) return 1;
     int most = product ? best_parts(m, &p, *dim) : least_parts(s, m, *dim), chosen = 0;
-    while (1 << chosen < most) chosen++;
-    chosen = recipe_decide(s->env, "split", m->name, words, chosen);
+    while (part_count(chosen) < most) chosen++;
+    int parts = part_count(recipe_decide(s->env, "split", m->name, words, chosen));
     int64_t extent = map_extent(m, *dim, -1);
-    if (extent % (1 << chosen) && s->env->machine->block_threads)
+    if (extent % parts && s->env->machine->block_threads)
         recipe_refuse(s->env->recipe, recipe_find(s->env, "split", m->name)->line,
                       "the %lld indices of \"%s\" in \"%s\" do not fall into %d equal parts",
-                      (long long)extent, dim_sym_name(m->dim.at[*dim].sym), m->name, 1 << chosen);
-    return 1 << chosen;
+                      (long long)extent, dim_sym_name(m->dim.at[*dim].sym), m->name, parts);
+    return parts;
 }
 
 /* ---- two maps of one --------------------------------------------------------------------------
