@@ -3,8 +3,7 @@
  *
  * A map without a combine is loops over its dims, the `vector` dim innermost in chunks of lanes
  * (the rest of the dim as one masked chunk), and the body; nests_reduce.c has the others. Reads
- * outside the logical box take their `else` value: by a guarded read before the body where that
- * knows when all lanes are inside, otherwise by a clamped index and a select. */
+ * outside the logical box take their `else` value: nests_read.c. */
 #include "passes/access.h"
 #include "passes/nests_leaf.h"
 
@@ -151,66 +150,16 @@ Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into) {
     return &s->body;
 }
 
-static int dim_substs(const Leaf *f, DimSubst *subst) {
+int dim_substs(const Leaf *f, DimSubst *subst) {
     for (int i = 0; i < f->map->dim.n; i++)
         subst[i] = (DimSubst){f->map->dim.at[i].sym, f->value[i]};
     return f->map->dim.n;
-}
-
-int read_conditions(Leaf *f, const Access *read, Dim *cond) {
-    Lowering *lo = f->lo;
-    DimEnv env = lowering_env(lo);
-    const Cont *c = &lo->flow->cont.at[read->cont];
-    int n = 0;
-    for (int k = 0; k < read->rank; k++) {
-        Dim above = dim_sub(lo->ctx, dim_addc(lo->ctx, c->shape[k], -1), read->at[k]);
-        if (!dim_ge0(lo->ctx, read->at[k], &env)) cond[n++] = read->at[k];
-        if (!dim_ge0(lo->ctx, above, &env)) cond[n++] = above;
-    }
-    return n;
-}
-
-/* Does a condition depend on what the body reads? */
-static bool uses_values(const Leaf *f, const Dim *cond, int n) {
-    for (int i = 0; i < n; i++)
-        for (int v = 0; v < f->map->body.val.n; v++)
-            if (f->map->body.val.at[v].sym && dim_uses(cond[i], f->map->body.val.at[v].sym))
-                return true;
-    return false;
 }
 
 typedef struct Inline {
     Leaf *f;
     const Lane *lane;
 } Inline;
-
-static int guarded_buf(const Leaf *f, const Access *read) {
-    for (int i = 0; i < f->guarded.n; i++) {
-        const GuardedRead *g = &f->guarded.at[i];
-        bool same = g->cont == read->cont && g->rank == read->rank;
-        for (int k = 0; same && k < g->rank; k++) same = g->at[k] == read->at[k];
-        if (same) return g->buf;
-    }
-    return -1;
-}
-
-int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n) {
-    Lowering *lo = f->lo;
-    const Cont *c = &lo->flow->cont.at[read->read.cont];
-    Dim *at = NEW_ARRAY(lo->arena, Dim, read->read.rank + 1);
-    for (int k = 0; k < read->read.rank; k++) {
-        Dim top = dim_addc(lo->ctx, c->shape[k], -1);
-        at[k] = lowering_simplify(
-            lo, dim_max(lo->ctx, zero(lo), dim_min(lo->ctx, read->read.at[k], top)));
-    }
-    int inside = -1, none = body_bits(b, I64, 0);
-    for (int i = 0; i < n; i++) {
-        int ok = body_prim2(b, P_GE, body_index(b, cond[i]), none);
-        inside = inside < 0 ? ok : body_prim2(b, P_AND, inside, ok);
-    }
-    Access to = lowering_access(lo, read->read.cont, at, false);
-    return body_prim3(b, P_SELECT, inside, body_read(b, to, read->type), read->arg[0]);
-}
 
 static int inline_read(void *user, Body *b, const Val *read) {
     Inline *in = user;
@@ -251,89 +200,6 @@ void finish_body(Leaf *f, Stmt *s) {
     body_prune(&s->code, roots, s->store.n);
     for (int i = 0; i < s->store.n; i++) s->store.at[i].val = roots[i];
     s->from = f->map->from;
-}
-
-/* What must be >= 0 for every lane to be inside, where `cond` says so of each; NULL: not known. */
-static Dim whole_vector(const Leaf *f, Dim cond, const Lane *lane) {
-    Dim coef, rest;
-    int64_t step;
-    if (lane->guard || !dim_affine(f->lo->ctx, cond, &lane->var, 1, &coef, &rest) ||
-        !dim_is_const(coef, &step))
-        return NULL;
-    return step < 0 ? dim_addc(f->lo->ctx, rest, step * (lane->width - 1)) : rest;
-}
-
-/* buf[lane] = the read, in those lanes where all `cond` hold. */
-static void fill_guarded(Leaf *f, const Lane *lane, int buf, const Val *read, const Dim *cond,
-                         int n, Stmts *into) {
-    Lowering *lo = f->lo;
-    Stmts *body = lane_loop(f, lane, into);
-    for (int i = 0; i < n; i++) vec_push(lo->arena, &into->at[into->n - 1]->guard, cond[i]);
-    Stmt *s = nest_body(lo->nest, body);
-    Access from = lowering_access(lo, read->read.cont, read->read.at, false);
-    int got = body_read(&s->code, from, read->type);
-    Dim *lane_at = arena_copy(lo->arena, &lane->var, sizeof(Dim));
-    body_store(f, s, (Access){buf, lane->row ? 1 : 0, lane_at}, got);
-}
-
-static Stmts *behind(Lowering *lo, const Dim *guard, int n, Stmts *into) {
-    if (!n) return into;
-    Stmt *s = nest_if(lo->nest, into);
-    for (int i = 0; i < n; i++) vec_push(lo->arena, &s->guard, guard[i]);
-    return &s->body;
-}
-
-/* Fills buf behind guards: the first `nsame` of cond are the same for all lanes; `nby` more differ
- * from lane to lane (the ends of a row): where all lanes are inside, no masks are needed. */
-static void fill_behind(Leaf *f, const Lane *lane, int buf, const Val *read, const Dim *cond,
-                        int nsame, int nby, Stmts *into) {
-    Ctx *ctx = f->lo->ctx;
-    Dim all[RANK_MAX * 4], least = NULL;
-    int n = nsame;
-    for (int i = 0; i < nsame; i++) all[i] = cond[i];
-    for (int i = nsame; i < nsame + nby; i++) {
-        Dim whole = whole_vector(f, cond[i], lane);
-        if (whole) all[n++] = whole;
-    }
-    if (n == nsame + nby) {
-        fill_guarded(f, lane, buf, read, NULL, 0, behind(f->lo, all, n, into));
-        for (int i = nsame; i < n; i++) least = least ? dim_min(ctx, least, all[i]) : all[i];
-    }
-    if (!nby) return;
-    if (least) all[nsame] = dim_addc(ctx, dim_mulc(ctx, least, -1), -1);
-    into = behind(f->lo, all, nsame + (least != NULL), into);
-    fill_guarded(f, lane, buf, read, cond + nsame, nby, into);
-}
-
-/* Before a body: a buffer per read that may be outside; it holds the else value and, behind
- * guards, what is read. */
-static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
-    Lowering *lo = f->lo;
-    Val val = f->map->body.val.at[v];
-    DimSubst subst[RANK_MAX * 2];
-    int nsubst = dim_substs(f, subst), nsame = 0, nby = 0;
-    Dim *at = NEW_ARRAY(lo->arena, Dim, val.read.rank + 1);
-    for (int k = 0; k < val.read.rank; k++)
-        at[k] = dim_subst(lo->ctx, val.read.at[k], subst, nsubst);
-    val.read.at = at;
-    Dim cond[RANK_MAX * 2], sorted[RANK_MAX * 4];
-    int n = read_conditions(f, &val.read, cond);
-    const Val *other = &f->map->body.val.at[val.arg[0]];
-    if (!n || other->kind != VAL_CONST || uses_values(f, cond, n)) return;
-    for (int by = 0; by < 2; by++)
-        for (int i = 0; i < n; i++) {
-            if ((lane->row && dim_uses(cond[i], lane->var)) != by) continue;
-            sorted[nsame + nby] = cond[i];
-            *(by ? &nby : &nsame) += 1;
-        }
-    Dim width = dim_const(lo->ctx, lane->width);
-    const char *name = internf(lo->ctx, "in.%d", lo->fresh++);
-    int buf = nest_buf(lo->nest, name, BUF_REG, val.type, &width, lane->row ? 1 : 0);
-    Stmt *decl = nest_decl(lo->nest, into, buf);
-    decl->has_init = true;
-    decl->init = other->bits;
-    fill_behind(f, lane, buf, &val, sorted, nsame, nby, into);
-    vec_push(lo->arena, &f->guarded, (GuardedRead){val.read.cont, at, val.read.rank, buf});
 }
 
 typedef struct Guards {
@@ -394,13 +260,8 @@ Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into) {
 }
 
 Stmt *open_body(Leaf *f, Lane *lane, Stmts *into) {
-    f->guarded.n = 0;
     into = open_guards(f, lane, false, into);
-    for (int v = 0; v < f->map->body.val.n; v++) {
-        const Val *val = &f->map->body.val.at[v];
-        if (val->kind == VAL_READ && val->has_else && !f->lo->local[val->read.cont].staged)
-            guard_read(f, lane, v, into);
-    }
+    guard_reads(f, lane, into);
     return nest_body(f->lo->nest, lane_loop(f, lane, into));
 }
 
@@ -446,7 +307,7 @@ bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
 
 /* ---- maps without a combine ----------------------------------------------------------------- */
 
-void plain_body(Leaf *f, const Lane *lane, Stmts *into) {
+static void plain_once(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     Stmt *s = open_body(f, &mine, into);
     int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
@@ -458,6 +319,10 @@ void plain_body(Leaf *f, const Lane *lane, Stmts *into) {
         body_store(f, s, target_access(f, to), val);
     }
     finish_body(f, s);
+}
+
+void plain_body(Leaf *f, const Lane *lane, Stmts *into) {
+    for_sizes(f, lane, plain_once, into);
 }
 
 static void plain_map(Leaf *f, Stmts *into) {

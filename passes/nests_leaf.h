@@ -18,6 +18,13 @@ typedef struct GuardedRead {
     int rank, buf;
 } GuardedRead;
 
+/* A container that may be empty, in the case that it has elements or has none. */
+typedef struct Sized {
+    int cont;
+    bool filled;
+} Sized;
+enum { SIZED_MAX = 2 };
+
 typedef struct Leaf {
     Lowering *lo;
     const MapPlan *plan;
@@ -31,6 +38,8 @@ typedef struct Leaf {
     VEC(GuardedRead) guarded;
     const int *parts; /* by state: shared arrays of what parts of the reduction left, ... */
     Dim part;         /* ... and the part at hand */
+    Sized sized[SIZED_MAX];
+    int nsized;
     bool idle; /* what constraints on results cut off is computed where that is little, and not
                   stored */
 } Leaf;
@@ -49,10 +58,8 @@ Stmts *lane_loop(Leaf *f, const Lane *lane, Stmts *into);
 Stmts *open_guards(Leaf *f, Lane *lane, bool outputs, Stmts *into);
 /* A body statement behind its guards and guarded reads. */
 Stmt *open_body(Leaf *f, Lane *lane, Stmts *into);
-/* What must be >= 0 for a read to be inside the logical box, as far as that is not proven. */
-int read_conditions(Leaf *f, const Access *read, Dim *cond);
-/* x[e] else v  ->  select(0 <= e < extent, x[clamp(e)], v) */
-int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n);
+/* What is put for the map's dims in its body. */
+int dim_substs(const Leaf *f, DimSubst *subst);
 /* The map's body at the present values of its dims; `map` gets the new Val numbers. */
 void inline_body(Leaf *f, const Lane *lane, Body *b, int *map);
 /* The body of a map without a combine, with its stores. */
@@ -72,6 +79,18 @@ bool leaf_factored(const Leaf *f);
 /* The product of those factors of Val v (of the map's body, `map` says which Val of b it is) that
  * are of whole blocks, or of the others; -1: there are none. */
 int leaf_product(Leaf *f, Body *b, const int *map, int v, bool whole);
+
+/* nests_read.c: reads that may be outside.
+ * What must be >= 0 for a read to be inside the logical box, as far as that is not proven. */
+int read_conditions(Leaf *f, const Access *read, Dim *cond);
+/* x[e] else v  ->  select(0 <= e < extent, x[clamp(e)], v) */
+int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n);
+/* Reads that can be behind guards are, before the body; then they are found in a buffer, or -1. */
+void guard_reads(Leaf *f, const Lane *lane, Stmts *into);
+int guarded_buf(const Leaf *f, const Access *read);
+/* Runs fn; where the body reads at clamped indices what may be empty (of SIZED_MAX containers) once
+ * behind what says that it is not, and once for the other case. */
+void for_sizes(Leaf *f, const Lane *lane, LaneFn *fn, Stmts *into);
 
 /* nests_stage.c: the threads of a block copy what the block's tile needs of staged containers now,
  * and wait; until `unstage_reads` these are read there. */

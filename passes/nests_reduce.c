@@ -134,7 +134,7 @@ static bool results_idle(Leaf *f) {
     return true;
 }
 
-static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
+static void update_once(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
     if (lanes_idle(f, lane)) mine.guard = NULL;
     f->idle = f->map->cons.n && results_idle(f);
@@ -154,6 +154,10 @@ static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
     reduce_merge(f, &s->code, acc, value, out);
     for (int k = 0; k < c->nstate; k++) body_store(f, s, at[k], out[k]);
     finish_body(f, s);
+}
+
+static void update_body(Leaf *f, const Lane *lane, Stmts *into) {
+    for_sizes(f, lane, update_once, into);
 }
 
 /* Opens the output dims that are unrolled. */

@@ -3,7 +3,7 @@
  *
  *   run_stages [--text|--gpu] [--checked] [--skip-each] [--every N] [--compile N] [-j N] PATH...
  *
- * For each flow of each text (or the graph of a model), on random data and for two sizes of its
+ * For each flow of each text (or the graph of a model), on random data and for three sizes of its
  * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
  * between nests gives the same bits, all others agree within rounding. --skip-each does that once
  * more without each optional pass that changes the text, and for a machine with short vectors. The
@@ -403,7 +403,7 @@ static bool fits(Run *r, const Flow *flow, int64_t least) {
 }
 
 static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool compile) {
-    static const int64_t sizes[] = {9, 1};
+    static const int64_t sizes[] = {9, 1, 0};
     const Flow *flow = start_flow(&start);
     bool ok = true;
     if (r->settings->gpu && flow) {
@@ -411,12 +411,12 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
         flow = start.flow;
     }
     int64_t most = INT64_MAX;
-    for (int s = 0; s < (has_symbols(&start, &most) && !r->settings->text ? 2 : 1); s++) {
+    for (int s = 0; s < (has_symbols(&start, &most) && !r->settings->text ? 3 : 1); s++) {
         r->size = sizes[s] < most ? sizes[s] : most;
         r->start = start;
         while (r->size > 1 && r->size < 1000 && !fits(r, flow, 1)) r->size = r->size * 3 / 2;
         if (r->size >= 1000) r->size = sizes[s];
-        if (!fits(r, flow, 0)) continue;
+        if (!fits(r, flow, 0) || (!r->size && fits(r, flow, 1))) continue;
         if (start.program) {
             ok &= whole(r, name, compile);
             r->start = (Stage){.flow = flow};
