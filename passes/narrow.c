@@ -91,6 +91,24 @@ static double container_bytes(const Flow *flow, int cont) {
     return container_elements(flow, cont) * dtype_bits(flow->cont.at[cont].type) / 8;
 }
 
+/* Seconds that rounding an operand to bf16 takes: a cycle for half a vector, and bytes. What a map
+ * computes is rounded by that map, beside what it was if others read that; else by a kernel. */
+static double rounding_seconds(const Narrowing *n, int cont) {
+    const Uses *u = &n->e.uses;
+    const Cont *x = &n->e.flow->cont.at[cont];
+    double elements = container_elements(n->e.flow, cont), bytes = 0;
+    if (x->type == BF16) return 0;
+    bool computed =
+        x->kind == CONT_TMP && cont < n->known && u->writer[cont] >= 0 && !u->held[cont];
+    if (!computed)
+        bytes = container_bytes(n->e.flow, cont) + 2 * elements;
+    else if (u->readers[cont].n > 1)
+        bytes = 2 * elements;
+    double cycle = n->machine->vector_bytes / n->machine->fma_flops; /* two multiply-adds a lane */
+    double half = n->machine->vector_bytes / 4 / 2;
+    return elements / half * cycle + bytes / machine_bandwidth(n->machine, bytes);
+}
+
 /* Do more products a step and fewer bytes of weights save more than rounding takes? `side` reduced
  * elements stand side by side. */
 static bool pays(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
@@ -105,9 +123,7 @@ static bool pays(const Narrowing *n, const Map *m, const Contraction *r, int64_t
     double narrow = flop / dot_flops(machine, BF16, BF16, rows, side);
     double weights = container_bytes(flow, b->read.cont);
     double small = 2 * container_elements(flow, b->read.cont);
-    double rounded =
-        container_bytes(flow, a->read.cont) + 2 * container_elements(flow, a->read.cont);
-    double rounding = a->type == BF16 ? 0 : rounded / machine_bandwidth(machine, rounded);
+    double rounding = rounding_seconds(n, a->read.cont);
     double before = longer(compute, weights / machine_bandwidth(machine, weights));
     double after = longer(narrow, small / machine_bandwidth(machine, small));
     return after + rounding < before;
