@@ -485,6 +485,22 @@ def early(m):
 
 
 @case
+def words(m):
+    for t in np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64:
+        x = (m.f(3, 5, scale=1e3)).astype(t) if t in (np.float32, np.float64) else m.i(0, 2**31, 3, 5, t=t)
+        yield f"murmur_{t.__name__}", "MurmurHash3", [x], {"positive": int(t != np.int64), "seed": 0 if t == np.int32 else 42}, {}
+    ids, many, sizes = m.i(0, 500, 2, 7), m.i(1, 2**62, 3) | 1, m.i(50, 100, 4)
+    grams = {"max_ngram_size": 3, "n_head_per_ngram": 2, "pad_id": 3}
+    yield "ngram_hash", "NGramHashMapping", [ids, many, sizes], grams, {"results": [1, 1]}
+    narrow = [a.astype(np.int32) for a in (ids, many, sizes, m.i(0, 500, 2, 2), m.i(0, 900, 4))]
+    yield "ngram_hash_past", "NGramHashMapping", narrow, grams, {"results": [1, 1]}
+    text = np.zeros((5, 9), np.int32)
+    for i, n in enumerate((9, 4, 0, 1, 6)):
+        text[i, :n] = m.i(1, 20, n)
+    yield "word_conv_embedding", "WordConvEmbedding", [text, m.f(6, 1, 3, 4), m.f(6), m.f(20, 4)], {}, {}
+
+
+@case
 def slices(m):
     x = m.f(4, 5, 6)
     def bounds(*rows):

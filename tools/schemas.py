@@ -25,6 +25,7 @@ NOT_DONE = {
     "Irfft": {"signal_ndim": 1, "normalized": 0},
     "MatMulNBits": {"weight_prepacked": 0},
     "MoE": {"use_sparse_mixer": 0},
+    "NGramHashMapping": {"eos_token_id": None, "segment_ids": None, "reset_on_eos": 0},
     "QAttention": {"do_rotary": 0, "past_present_share_buffer": 0},
     "QMoE": {"use_sparse_mixer": 0, "weights_prepacked": "-1|0", "quant_type": "int", "fc1_global_scale": None,
              "fc2_global_scale": None, "fc1_act_scale": None, "fc2_act_scale": None, "fc1_act_block_scale": None,

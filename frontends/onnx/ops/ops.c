@@ -54,6 +54,7 @@ static const OpRow *const families[] = {
     onnx_contrib_position_rows,
     onnx_contrib_gated_rows,
     onnx_contrib_tensor_rows,
+    onnx_contrib_words_rows,
 };
 /* clang-format on */
 

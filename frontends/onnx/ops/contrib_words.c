@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators of com.microsoft that make numbers of words and tokens: hashes, embeddings of
+ * characters. */
+#include "compose.h"
+
+#include <math.h>
+
+/* ---- MurmurHash3 ----------------------------------------------------------------------------- */
+
+/* MurmurHash3_x86_32 (A. Appleby) of each element's bytes. */
+static void murmur_infer(Infer *in) {
+    const Type *t = &infer_tensor(in, 0)->type;
+    bool natural = attr_int(in->ctx, in->node, "positive", 1) != 0;
+    infer_set(in, 0, natural ? U32 : I32, t->shape, t->rank);
+}
+
+/* The hash $0 with four bytes more, $1. */
+static const char block[] = "k = $1 * 3432918353 \n k2 = ((k << 15) | (k >> 17)) * 461845907 \n "
+                            "h = $0 ^ k2 \n ((h << 13) | (h >> 19)) * 5 + 3864292196";
+/* Of $1 bytes all told. */
+static const char finish[] = "a = $0 ^ $1 \n b = (a ^ (a >> 16)) * 2246822507 \n c = (b ^ (b >> "
+                             "13)) * 3266489909 \n c ^ (c >> 16)";
+
+static void murmur_lower(Lower *lo) {
+    int x = lower_in(lo, 0), to = lower_out(lo, 0);
+    if (to < 0) return;
+    Dim at[RANK_MAX];
+    Map *m = nn_map_over(lo, NULL, "", x, at);
+    Body *b = &m->body;
+    uint32_t seed = (uint32_t)attr_int(lo->ctx, lo->node, "seed", 0);
+    int bytes = dtype_bits(nn_cont(lo, x)->type) / 8, val = nn_read(lo, m, x, at);
+    int h = body_const(b, U32, seed), size = body_const(b, U32, bytes), word[2];
+    if (bytes == 4) {
+        word[0] = body_expr(b, "bitcast:u32($0)", &val, 1, NULL, 0, U32);
+    } else {
+        val = body_expr(b, "bitcast:u64($0)", &val, 1, NULL, 0, U64);
+        word[0] = body_expr(b, "u32($0 & 4294967295)", &val, 1, NULL, 0, U32);
+        word[1] = body_expr(b, "u32($0 >> 32)", &val, 1, NULL, 0, U32);
+    }
+    for (int i = 0; i < bytes / 4; i++)
+        h = body_expr(b, block, (int[]){h, word[i]}, 2, NULL, 0, U32);
+    h = body_expr(b, finish, (int[]){h, size}, 2, NULL, 0, U32);
+    if (nn_cont(lo, to)->type == I32) h = body_expr(b, "bitcast:i32($0)", &h, 1, NULL, 0, I32);
+    nn_write(lo, m, to, at, h);
+}
+
+/* ---- WordConvEmbedding ----------------------------------------------------------------------- */
+
+/* Words of characters [word, character], 0 behind their ends: the largest of the windows' values
+ * that lie within a word, tanh of a convolution of its characters' rows; an empty one is 0. */
+static void word_conv_infer(Infer *in) {
+    infer_arity(in, 4, 4);
+    nn_ranked(in, 0, 2, 2), nn_ranked(in, 1, 4, 4), nn_ranked(in, 2, 1, 1), nn_ranked(in, 3, 2, 2);
+    int zero = compose_number(in, IN(0), 0), last = compose_vector(in, 1);
+    int rows = OP(in, "Unsqueeze", OP(in, "Gather", IN(3), IN(0)), last);
+    int y = OP(in, "Squeeze", OP(in, "Conv", rows, IN(1), IN(2)), compose_vector(in, 3));
+    int letters = compose_cast(in, OP(in, "Greater", IN(0), zero), I64);
+    int length = OP(in, "ReduceSum", letters, last);
+    int most = OP(in, "Sub", length, compose_extents(in, IN(1), 2, 3));
+    most = OP(in, "Unsqueeze", OP(in, "Max", most, compose_vector(in, 0)), last);
+    int seen = OP(in, "LessOrEqual", compose_range(in, compose_extents(in, y, 2, 3)), most);
+    y = OP(in, "Where", seen, OP(in, "Tanh", y), compose_number(in, y, -INFINITY));
+    compose_int(in, "keepdims", 0);
+    y = OP(in, "ReduceMax", y, compose_vector(in, 2));
+    int some = OP(in, "Greater", length, compose_vector(in, 0));
+    compose_result(in, 0, OP(in, "Where", some, y, compose_number(in, y, 0)));
+}
+
+/* ---- NGramHashMapping ------------------------------------------------------------------------ */
+
+/* Of each step, for n = 2 .. max_ngram_size: the last n ids by their multipliers, xored, modulo the
+ * size of each head. Before the first id stand the past's. */
+static void ngram_hash_infer(Infer *in) {
+    infer_arity(in, 3, 5);
+    nn_ranked(in, 0, 2, 2), nn_ranked(in, 1, 1, 1), nn_ranked(in, 2, 1, 1);
+    int64_t most = attr_int(in->ctx, in->node, "max_ngram_size", 0),
+            heads = attr_int(in->ctx, in->node, "n_head_per_ngram", 0);
+    if (most < 2 || most > 64 || heads < 1 || heads > 1 << 20)
+        fail(in->ctx, E_ATTRIBUTE,
+             "\"max_ngram_size\" must be 2 .. 64, \"n_head_per_ngram\" 1 .. 2^20");
+    int past = IN(3), steps = compose_extents(in, IN(0), 1, 2), mix = -1, y = -1;
+    if (past < 0) {
+        int pad = compose_number(in, IN(0), (double)attr_int(in->ctx, in->node, "pad_id", 0));
+        int batch = compose_extents(in, IN(0), 0, 1), before = compose_vector(in, most - 1);
+        compose_int(in, "axis", 0);
+        int shape = OP(in, "Concat", batch, before);
+        past = OP(in, "Expand", pad, shape);
+    }
+    compose_int(in, "axis", 1);
+    int ids = OP(in, "Concat", past, IN(0));
+    for (int64_t k = 0; k < most; k++) {
+        int from = compose_vector(in, most - 1 - k),
+            by = OP(in, "Gather", IN(1), compose_vector(in, k));
+        int term = OP(in, "Mul", compose_part(in, ids, 1, from, OP(in, "Add", from, steps)), by);
+        mix = k ? OP(in, "BitwiseXor", mix, term) : term;
+        if (!k) continue;
+        int size = compose_part(in, IN(2), 0, compose_vector(in, (k - 1) * heads),
+                                compose_vector(in, k * heads));
+        int hash = OP(in, "Mod", OP(in, "Unsqueeze", mix, compose_vector(in, 2)), size);
+        if (k > 1) compose_int(in, "axis", 2);
+        y = k > 1 ? OP(in, "Concat", y, hash) : hash;
+    }
+    compose_result(in, 0, compose_add(in, y, IN(4)));
+    compose_result(
+        in, 1, compose_part(in, ids, 1, steps, OP(in, "Add", steps, compose_vector(in, most - 1))));
+}
+
+const OpRow onnx_contrib_words_rows[] = {
+    {"com.microsoft", "MurmurHash3", 1, 0, murmur_infer, murmur_lower, NULL,
+     "i32 u32 i64 u64 f32 f64", 0},
+    COMPOSED("WordConvEmbedding", word_conv_infer, "i32"),
+    COMPOSED("NGramHashMapping", ngram_hash_infer, "i32 i64"),
+    {0},
+};
