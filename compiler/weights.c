@@ -193,6 +193,7 @@ uint64_t weights_hash(const Weights *w) {
 /* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct Writing {
+    const Ctx *ctx;
     const Weights *w;
     const WeightSink *sink;
     atomic_int next;
@@ -255,6 +256,8 @@ static void *write_weights(void *user) {
     for (int i; !atomic_load(&writing->error) &&
                 (i = atomic_fetch_add(&writing->next, 1)) < writing->w->at.n;) {
         int error = write_weight(writing->sink, &writing->w->at.at[i], &room), none = 0;
+        const Pack *from = &writing->w->at.at[i].pack;
+        ctx_rest(writing->ctx, from->from, (size_t)dtype_bytes(from->type, from->count));
         if (error) atomic_compare_exchange_strong(&writing->error, &none, error);
     }
     free(room.at);
@@ -263,7 +266,7 @@ static void *write_weights(void *user) {
 
 void weights_put(Ctx *ctx, const Weights *w, const WeightSink *sink) {
     enum { MOST = 16 };
-    Writing writing = {.w = w, .sink = sink};
+    Writing writing = {.ctx = ctx, .w = w, .sink = sink};
     pthread_t thread[MOST];
     int started = 0, jobs = sink->jobs < MOST ? sink->jobs : MOST;
     while (started < jobs - 1 && started < w->at.n - 1 &&

@@ -111,6 +111,13 @@ void arena_defer(Arena *arena, void (*fn)(void *object), void *object);
 /* The context's own arena: lives as long as the context. */
 Arena *ctx_arena(Ctx *ctx);
 
+/* A copy that lives as long as the context: in a temporary file where it is large and there is room
+ * for one, else in memory. */
+const void *ctx_keep(Ctx *ctx, const void *from, size_t bytes);
+/* Nobody reads these bytes soon: if ctx_keep has put them into a file, memory for them is given
+ * back until somebody does. Other bytes are left alone. Any thread may call it. */
+void ctx_rest(const Ctx *ctx, const void *from, size_t bytes);
+
 #define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
 #define NEW_ARRAY(arena, T, n) ((T *)arena_array((arena), (size_t)(n), sizeof(T)))
 

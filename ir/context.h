@@ -26,6 +26,7 @@ struct CtxPrivate {
     struct DimTable *dims;         /* ir/dim.c */
     struct CombineTable *combines; /* ir/combine.c */
     struct PolyCtx *poly;          /* ir/poly.c */
+    struct Mapping *mapping;       /* ir/keep.c, newest first */
 };
 
 /* Like arena_new, but returns NULL when memory is out. */

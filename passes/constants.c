@@ -359,7 +359,7 @@ static void evaluate_some(Folding *f, const int *maps, int n) {
         Cont *c = &f->flow->cont.at[outs.at[i]];
         c->kind = CONT_PARAM;
         c->data_bytes = dtype_bytes(c->type, tensor_count(&result[i]));
-        c->data = arena_copy(ctx_arena(f->flow->ctx), result[i].data, (size_t)c->data_bytes);
+        c->data = ctx_keep(f->flow->ctx, result[i].data, (size_t)c->data_bytes);
     }
     arena_free(arena);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ir/base.h"
 
@@ -159,6 +160,44 @@ Test(base, vectors_grow) {
     }
     for (int i = 0; i < a.n; i++) cr_assert_eq(a.at[i], i);
     for (int i = 0; i < b.n; i++) cr_assert_eq(b.at[i].line, 3 * i % 7);
+    ctx_free(ctx);
+}
+
+static long resident_bytes(void) {
+    long all, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    cr_assert(file && fscanf(file, "%ld %ld", &all, &resident) == 2);
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+static long sum_bytes(const unsigned char *at, size_t n) {
+    long sum = 0;
+    for (size_t i = 0; i < n; i++) sum += at[i];
+    return sum;
+}
+
+/* Kept bytes stay what they were, whatever becomes of their source; large ones take no memory
+ * while they rest, small ones and foreign ones are not touched. */
+Test(base, large_copies_rest) {
+    enum { BYTES = 24 << 20, FEW = 100 };
+    Ctx *ctx = ctx_new(NULL, NULL);
+    unsigned char *from = malloc(BYTES), few[FEW] = {1, 2, 3};
+    for (size_t i = 0; i < BYTES; i++) from[i] = (unsigned char)(i * 7 / 5);
+    long sum = sum_bytes(from, BYTES);
+    const unsigned char *small = ctx_keep(ctx, few, FEW), *large = ctx_keep(ctx, from, BYTES);
+    ctx_rest(ctx, from, BYTES);
+    cr_assert_eq(sum_bytes(from, BYTES), sum);
+    memset(from, 0, BYTES);
+    memset(few, 0, FEW);
+    cr_assert_eq(sum_bytes(large, BYTES), sum);
+    long read = resident_bytes();
+    ctx_rest(ctx, large, BYTES);
+    ctx_rest(ctx, small, FEW);
+    cr_assert_geq(read - resident_bytes(), BYTES / 2);
+    cr_assert_eq(sum_bytes(small, FEW), 6);
+    cr_assert_eq(sum_bytes(large, BYTES), sum);
+    free(from);
     ctx_free(ctx);
 }
 
