@@ -69,7 +69,8 @@ static void seed_terms(const Layouts *l, const Map *m, const Contraction *r, int
         if (r->role[d] == ROLE_K) block_at(l, from->cont, index_of(l, m, from, d), channel);
 }
 
-/* Follows the element-wise maps behind a contraction to what is really stored. */
+/* Follows the element-wise maps behind a contraction to what is really stored; and, where lanes run
+ * along channels, in front of it. */
 static void seed(const Layouts *l, const Map *m, int *channel) {
     Contraction r = map_contraction(l->flow, m);
     if (!r.is) return;
@@ -83,7 +84,8 @@ static void seed(const Layouts *l, const Map *m, int *channel) {
     const Access *to = &m->write.at[0].to[0];
     if (n < 0 || !spatial) return;
     block_at(l, to->cont, index_of(l, m, to, n), channel);
-    if (channel[to->cont] >= 0) seed_terms(l, m, &r, channel);
+    bool lanes = !l->env->machine->block_threads;
+    if (lanes && channel[to->cont] >= 0) seed_terms(l, m, &r, channel);
 }
 
 /* What an instruction could read in groups, were its channels side by side. */
