@@ -138,6 +138,13 @@ bool access_by_value(const Map *map, const Access *a) {
     return false;
 }
 
+bool map_reads_by_value(const Map *map) {
+    for (int v = 0; v < map->body.val.n; v++)
+        if (map->body.val.at[v].kind == VAL_READ && access_by_value(map, &map->body.val.at[v].read))
+            return true;
+    return false;
+}
+
 int read_converted(const Body *b, int v, DType to) {
     const Val *val = &b->val.at[v];
     if (val->kind != VAL_PRIM || val->prim != P_CVT || val->type != to) return -1;

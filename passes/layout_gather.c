@@ -45,21 +45,33 @@ static bool first_of(const Layouts *l, const Map *m, int v, int d) {
     return true;
 }
 
-/* The index of dim d in the result of an element-wise map, where lanes along it lie apart and the
- * result may go through a copy; or -1. */
+static bool reads_apart(const Layouts *l, const Map *m, int d) {
+    for (int v = 0; v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ && apart(l, m, &m->body.val.at[v].read, d) >= 0)
+            return true;
+    return false;
+}
+
+/* The index of dim d in the map's only result, where lanes along it lie apart and the result may go
+ * through a copy; or -1. A sum's does where that is all there is to copy. */
 static int turns_result(const Layouts *l, const Map *m, int d) {
-    const Access *to = map_plain_write(m);
-    if (!to || !writes_whole(l->flow, m, to) || l->flow->cont.at[to->cont].layout) return -1;
+    const Access *to = &m->write.at[0].to[0];
+    if (m->write.n != 1 || m->write.at[0].n != 1 || !writes_whole(l->flow, m, to) ||
+        l->flow->cont.at[to->cont].layout || access_stride(l->flow, m, to, d, l->lanes) == 1)
+        return -1;
+    for (int k = 0; k < m->dim.n; k++)
+        if (m->dim.at[k].seq) return -1;
+    if (!map_plain_write(m) && (!map_reads_by_value(m) || reads_apart(l, m, d))) return -1;
     for (int k = 0; k < to->rank - 1; k++)
         if (access_dim(m, to, k) == d) return k;
     return -1;
 }
 
-/* What it costs with lanes along dim d if operands that lie apart were copied, the copies too; or
- * -1: there are none. */
+/* What it costs with lanes along dim d if operands that lie apart were copied, and the result if it
+ * may be, the copies too; or -1: there is nothing to copy. */
 static double copied_cost(const Layouts *l, const Map *m, int d) {
     double cost = lane_cost(l->flow, m, d, l->lanes, true), loads = map_usual_volume(l->flow, m);
-    bool any = false;
+    bool turned = turns_result(l, m, d) >= 0, any = false;
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ || apart(l, m, &val->read, d) < 0) continue;
@@ -74,8 +86,9 @@ static double copied_cost(const Layouts *l, const Map *m, int d) {
     double results = 1;
     for (int k = 0; k < m->dim.n; k++)
         if (!map_reduces(m, k)) results *= (double)map_usual(l->flow, m, k);
-    return any ? cost + results * (turns_result(l, m, d) >= 0 ? COPY_COST : APART_COST * l->lanes)
-               : -1;
+    if (any) return cost + results * (turned ? COPY_COST : APART_COST * l->lanes);
+    bool result = turned && map_reads_by_value(m);
+    return result ? cost + results * (COPY_COST + 1 - gather_cost(l->lanes)) : -1;
 }
 
 /* The dim to run in lanes, as a recipe says of the map or as it costs least; -1: as it is. */
@@ -113,7 +126,7 @@ void layout_gathers(Layouts *l) {
     for (int i = 0; i < nmap; i++) {
         int d = copied_dim(l, l->flow->map.at[i]);
         if (d < 0) continue;
-        copy_operands(l, i, d);
         copy_result(l, i, d);
+        copy_operands(l, i, d);
     }
 }

@@ -159,14 +159,6 @@ static int choose_row(const Tiled *t, int not ) {
     return best;
 }
 
-/* Gathers gain nothing from rows, and each is a load a lane. */
-static bool reads_by_value(const Map *m) {
-    for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ && access_by_value(m, &m->body.val.at[v].read))
-            return true;
-    return false;
-}
-
 static void choose_rows(Tiled *t, int64_t most) {
     t->row[0] = most > 1 ? choose_row(t, -1) : -1;
     t->row[1] = -1;
@@ -263,7 +255,8 @@ static void choose_tile(Tiled *t) {
     int stream = lane_out && !shared && t->inners == 1 ? stream_vectors(t) : 0;
     if (stream) vectors = stream, limit = 1;
     int64_t most = lane_out ? (budget > limit ? limit : budget) : 4;
-    choose_rows(t, states > 1 || reads_by_value(t->p) ? 1 : most);
+    bool gathers = map_reads_by_value(t->p); /* rows gain nothing, each is a load a lane */
+    choose_rows(t, states > 1 || gathers ? 1 : most);
     int64_t rows = t->rows[0] * t->rows[1], hiding = (LATENCY_OPERATIONS + rows - 1) / rows;
     if (!shared) t->vectors = hiding < vectors ? (int)hiding : vectors;
 }
