@@ -359,9 +359,9 @@ Test(onnx_import, contributed_operators_say_what_they_lack) {
     expect_error(contributed(node("Gelu", "x x", "y")), E_MODEL, "2 operands");
     expect_error(contributed(node("BiasGelu", "x -", "y")), E_MODEL, "takes 2");
     expect_error(contributed(node("MultiHeadAttention", "x", "y")), E_ATTRIBUTE, "num_heads");
-    Blob heads = node("MultiHeadAttention", "x - - - - - - - - x", "y");
+    Blob heads = node("Attention", "x x - - - - x", "y");
     attr_i(&heads, "num_heads", 2);
-    expect_error(contributed(heads), E_UNSUPPORTED, "\"cache_indirection\", is not supported");
+    expect_error(contributed(heads), E_UNSUPPORTED, "\"past_sequence_length\", is not supported");
     expect_error(contributed(node("SkipSimplifiedLayerNormalization", "x x x", "y mean")),
                  E_UNSUPPORTED, "result 1, \"mean\"");
 }
