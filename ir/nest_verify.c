@@ -88,10 +88,10 @@ static void mark_relevant(const NestVerify *n, Dim index, Dim extent, bool *loop
     }
 }
 
-/* isl's answer from the marked loops and guards. */
+/* isl's answer from the marked loops and guards; no extent is negative, the run refuses that. */
 static PolyAnswer ask(NestVerify *n, Dim index, Dim extent, const bool *loop, const bool *guard) {
     Dim sym[LOOPS_MAX], ext[LOOPS_MAX];
-    Dim *cons = NEW_ARRAY(n->v.arena, Dim, n->guard.n);
+    Dim *cons = NEW_ARRAY(n->v.arena, Dim, n->guard.n + 1);
     int nloops = 0, ncons = 0;
     for (int i = 0; i < n->loop.n; i++) {
         if (!loop[i]) continue;
@@ -100,6 +100,7 @@ static PolyAnswer ask(NestVerify *n, Dim index, Dim extent, const bool *loop, co
     }
     for (int g = 0; g < n->guard.n; g++)
         if (guard[g]) cons[ncons++] = n->guard.at[g];
+    cons[ncons++] = extent;
     PolyRel rel = {{nloops, sym, ext, ncons, cons}, {1, &index, &extent, false}};
     DimEnv env = generic_env(n);
     return poly_inside(n->v.ctx, &env, &rel);

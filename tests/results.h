@@ -9,7 +9,8 @@ typedef struct Results {
     Ctx *ctx;
     int n; /* outputs */
     const Tensor *got, *want;
-    const char *after; /* what was done, for the message */
+    const char *after;  /* what was done, for the message */
+    bool short_factors; /* products of f32 may round what they multiply to eleven bits */
 } Results;
 
 /* Bit for bit (but for the bits of a NaN), or within a part of the largest magnitude; where values

@@ -155,7 +155,8 @@ static void eval_stage(Run *r, const Stage *stage, Tensor *to) {
 /* ---- comparing --------------------------------------------------------------------------- */
 
 static void compare(Run *r, const Tensor *got, const Tensor *want, bool exact, const char *after) {
-    Results results = {r->ctx, r->nout, got, want, after};
+    bool fast = r->settings->gpu && r->options.math == MATH_FAST;
+    Results results = {r->ctx, r->nout, got, want, after, fast};
     results_agree(&results, exact, r->rounds);
 }
 
