@@ -14,9 +14,9 @@
 static int in_child(weir_context *c, const char *model, const char *library) {
     int status = 0;
     fflush(NULL);
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
-        guard_child();
+        guard_child(parent);
         _exit(weir_compile_file(c, model, library));
     }
     bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;

@@ -98,8 +98,9 @@ static bool remove_left(void) {
     return any;
 }
 
-void guard_child(void) {
+void guard_child(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(EXIT_OURS);
 }
 
 /* ---- the child ------------------------------------------------------------------------------- */
@@ -126,10 +127,11 @@ int guarded(int (*run)(Args *args), Args *args) {
     int status;
     fflush(NULL);
     guardian = getpid();
+    on_end(SIG_DFL); /* the child may have been told to ignore them */
     pid_t pid = fork();
     if (pid < 0) return run(args);
     if (pid == 0) {
-        guard_child();
+        guard_child(guardian);
         int code = run(args);
         fflush(NULL);
         exit(asked ? 128 + asked : code);

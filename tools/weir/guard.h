@@ -3,6 +3,8 @@
 #ifndef WEIR_TOOLS_GUARD_H
 #define WEIR_TOOLS_GUARD_H
 
+#include <sys/types.h>
+
 #include "compiler/weir.h"
 #include "tools/weir/args.h"
 
@@ -16,8 +18,8 @@ void guard_cancels(weir_context *c);
 /* Makes a folder for short-lived files, as long as the verb runs: what is left of it then goes,
  * however the verb ended. False with errno. */
 bool guard_folder(char *path, size_t room);
-/* Ends a child of a verb together with the verb. */
-void guard_child(void);
+/* Ends a child of a verb together with the verb, the process `parent` that it is a child of. */
+void guard_child(pid_t parent);
 /* Notes what is going on, for that message. */
 void guard_step(const char *text);
 

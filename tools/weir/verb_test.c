@@ -42,11 +42,11 @@ typedef struct Job {
 
 /* ---- children ------------------------------------------------------------------------------- */
 
-_Noreturn static void run_child(const Suite *s, int index, int out) {
+_Noreturn static void run_child(const Suite *s, pid_t parent, int index, int out) {
     char reason[1000];
     Distance distance;
     setpgid(0, 0);
-    guard_child();
+    guard_child(parent);
     dup2(out, STDERR_FILENO);
     CaseState state = case_run(&s->options, &s->cases.at[index], &distance, reason);
     fflush(NULL);
@@ -61,14 +61,14 @@ static void start_job(Suite *s, Job *job, int index) {
         perror("weir test: pipe");
         exit(EXIT_OURS);
     }
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid < 0) {
         perror("weir test: fork");
         exit(EXIT_OURS);
     }
     if (pid == 0) {
         close(fd[0]);
-        run_child(s, index, fd[1]);
+        run_child(s, parent, index, fd[1]);
     }
     close(fd[1]);
     *job = (Job){.index = index, .pid = pid, .pipe = fd[0], .start = now_ms()};
