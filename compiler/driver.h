@@ -9,6 +9,7 @@
 #include "compiler/weights.h"
 #include "frontends/onnx/onnx.h"
 #include "ir/file.h"
+#include "ir/output.h"
 #include "passes/recipe.h"
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
@@ -166,18 +167,6 @@ const char *driver_recipe_text(Driver *d, RecipeNotes *notes);
 /* What the plug-ins behind a pass make of its flow (plugin.c); `driver` is a Driver. */
 const Flow *plugins_run(void *driver, Arena *arena, const Pass *pass, const Flow *flow);
 void plugins_all_ran(const Driver *d); /* or fail */
-
-/* A file that appears whole or not at all (output.c). */
-typedef struct Output {
-    int fd;
-    const char *path, *temporary; /* its name until it is finished; NULL: none */
-} Output;
-Output *output_open(Arena *arena, const char *path);
-void output_write(Ctx *ctx, Output *output, const void *at, size_t n, int64_t offset);
-void output_finish(Ctx *ctx, Output *output); /* gives it its name */
-/* A whole one; a device or a pipe that is there is written to. */
-void output_file(Arena *arena, const char *path, const void *at, size_t n);
-void output_text(Arena *arena, const char *folder, const char *name, const char *text);
 
 void driver_write_weights(Driver *d, const char *path); /* a side file */
 /* --emit c and --emit header (emit_folder.c). */

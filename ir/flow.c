@@ -259,6 +259,14 @@ int64_t tensor_count(const Tensor *t) {
     return n;
 }
 
+bool cont_uses(const Cont *c, Dim sym) {
+    for (int d = 0; d < c->rank; d++)
+        if (dim_uses(c->shape[d], sym)) return true;
+    for (int d = 0; c->layout && d < c->layout->rank; d++)
+        if (dim_uses(c->layout->box[d], sym)) return true;
+    return false;
+}
+
 bool symbol_bounded(const Symbol *symbol) {
     int64_t most = symbol->hi;
     if (symbol->upper && !dim_is_const(symbol->upper, &most)) return true;

@@ -189,6 +189,8 @@ typedef struct Symbol {
     Dim upper;      /* data-dependent symbols: a bound in terms of others, else NULL */
 } Symbol;
 
+/* Is the symbol in the shape, or in the box of the layout? */
+bool cont_uses(const Cont *c, Dim sym);
 /* Is there a bound that storage may be sized by? INT32_MAX and more stand for "anything". */
 bool symbol_bounded(const Symbol *symbol);
 

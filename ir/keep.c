@@ -4,15 +4,15 @@
  * What a compilation makes of weights is read once more, when the library is written. Until then it
  * lies in a temporary file without a name, which is mapped: its pages take memory while they are
  * read, and can be given back at any time. A limit of memory counts them all the same. */
-#include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "context.h"
+#include "output.h"
 #include "stop.h"
 
-enum { LARGE = 1 << 20, PART = 8 << 20 };
+enum { LARGE = 1 << 20 };
 
 struct Mapping {
     struct Mapping *older;
@@ -27,23 +27,12 @@ static void unmap(void *object) {
     stop_shrink(m->ctx, m->bytes);
 }
 
-static bool write_all(int fd, const char *from, size_t n) {
-    while (n) {
-        ssize_t done = write(fd, from, n < PART ? n : PART);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        from += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 /* The bytes in a file that nobody else sees, mapped; MAP_FAILED where there is no room for one. */
 static void *in_file(const void *from, size_t bytes) {
     FILE *file = tmpfile();
     if (!file) return MAP_FAILED;
     void *at = MAP_FAILED;
-    if (write_all(fileno(file), from, bytes))
+    if (write_bytes(fileno(file), from, bytes))
         at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fileno(file), 0);
     fclose(file);
     return at;

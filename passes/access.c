@@ -109,6 +109,10 @@ int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int l
     return (stored < chunks ? stored : chunks) * lanes;
 }
 
+double machine_cycle(const Machine *machine) {
+    return machine->vector_bytes / machine->fma_flops;
+}
+
 double machine_bandwidth(const Machine *machine, double bytes) {
     int level = 0;
     while (level + 1 < machine->nlevels && bytes > (double)machine->level[level].bytes / 2) level++;

@@ -78,6 +78,8 @@ int64_t panel_width(const Machine *machine, int64_t extent);
  * vector, of which a tile may take several. */
 int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane);
 
+/* Seconds of a cycle, in which a core does two multiply-adds a lane. */
+double machine_cycle(const Machine *machine);
 /* Bytes a second of the level that so many bytes stay in between two uses. */
 double machine_bandwidth(const Machine *machine, double bytes);
 /* Bytes of one row that maps of a kernel may hand on: with a block of rows they stay in the cache

@@ -144,17 +144,11 @@ static bool covers_source(const Editing *c, const Map *m, const Access *from) {
     return access_covers(m, from);
 }
 
-static bool sized_by(const Cont *cont, Dim sym) {
-    bool uses = false;
-    for (int k = 0; k < cont->rank; k++) uses |= dim_uses(cont->shape[k], sym);
-    return uses;
-}
-
 /* Does an item define a size of the container? */
 static bool defines_size(const Item *it, const Cont *cont) {
-    bool any = it->done && sized_by(cont, it->done);
+    bool any = it->done && cont_uses(cont, it->done);
     for (int k = 0; it->kind == ITEM_CALL && k < it->call->ndefine; k++)
-        any |= sized_by(cont, it->call->define[k]);
+        any |= cont_uses(cont, it->call->define[k]);
     for (int i = 0; i < it->body.n; i++) any |= defines_size(&it->body.at[i], cont);
     for (int i = 0; i < it->other.n; i++) any |= defines_size(&it->other.at[i], cont);
     return any;

@@ -104,9 +104,9 @@ static double rounding_seconds(const Narrowing *n, int cont) {
         bytes = container_bytes(n->e.flow, cont) + 2 * elements;
     else if (u->readers[cont].n > 1)
         bytes = 2 * elements;
-    double cycle = n->machine->vector_bytes / n->machine->fma_flops; /* two multiply-adds a lane */
     double half = n->machine->vector_bytes / 4 / 2;
-    return elements / half * cycle + bytes / machine_bandwidth(n->machine, bytes);
+    return elements / half * machine_cycle(n->machine) +
+           bytes / machine_bandwidth(n->machine, bytes);
 }
 
 /* Do more products a step and fewer bytes of weights save more than rounding takes? `side` reduced

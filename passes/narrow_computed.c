@@ -73,8 +73,8 @@ static bool pays(const Computed *c, const Map *m) {
     double flop = 2 * map_usual_volume(c->e.flow, m);
     double a = read_elements(c, m, &m->body.val.at[c->r.a].read);
     double b = read_elements(c, m, &m->body.val.at[c->r.b].read);
-    double cycle = machine->vector_bytes / machine->fma_flops; /* two multiply-adds a lane */
-    double rounding = 6 * (a + b) / machine_bandwidth(machine, 6 * (a + b)) + b * cycle;
+    double rounding =
+        6 * (a + b) / machine_bandwidth(machine, 6 * (a + b)) + b * machine_cycle(machine);
     DType types[] = {m->body.val.at[c->r.a].type, m->body.val.at[c->r.b].type};
     double before = flop / dot_flops(machine, types[0], types[1], rows, side);
     return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < before;

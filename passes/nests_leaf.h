@@ -13,9 +13,8 @@ typedef struct Lane {
 } Lane;
 
 typedef struct GuardedRead {
-    int cont;
-    const Dim *at;
-    int rank, buf;
+    Access read;
+    int buf;
 } GuardedRead;
 
 /* A container that may be empty, in the case that it has elements or has none. */

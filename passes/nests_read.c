@@ -27,12 +27,8 @@ static bool uses_values(const Leaf *f, const Dim *cond, int n) {
 }
 
 int guarded_buf(const Leaf *f, const Access *read) {
-    for (int i = 0; i < f->guarded.n; i++) {
-        const GuardedRead *g = &f->guarded.at[i];
-        bool same = g->cont == read->cont && g->rank == read->rank;
-        for (int k = 0; same && k < g->rank; k++) same = g->at[k] == read->at[k];
-        if (same) return g->buf;
-    }
+    for (int i = 0; i < f->guarded.n; i++)
+        if (access_equal(&f->guarded.at[i].read, read)) return f->guarded.at[i].buf;
     return -1;
 }
 
@@ -166,7 +162,7 @@ static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
     decl->has_init = true;
     decl->init = f->map->body.val.at[val.arg[0]].bits;
     fill_behind(f, lane, buf, &val, sorted, nsame, nby, into);
-    vec_push(lo->arena, &f->guarded, (GuardedRead){val.read.cont, val.read.at, val.read.rank, buf});
+    vec_push(lo->arena, &f->guarded, ((GuardedRead){val.read, buf}));
 }
 
 static bool may_be_outside(const Leaf *f, int v) {

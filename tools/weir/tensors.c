@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/driver.h"
-#include "tools/weir/args.h"
 #include "ir/dtype.h"
+#include "ir/output.h"
+#include "tools/weir/args.h"
 
 /* ---- memory --------------------------------------------------------------------------------- */
 

@@ -50,7 +50,7 @@ bool pb_write(const HostTensor *h, const char *path, char *error);
 char *read_whole(const char *path, size_t *n, char *error);
 /* "text" with JSON's escapes, quotes included. */
 void json_string(FILE *f, const char *text);
-/* As output_file (compiler/driver.h). False with a message in `error` (256 bytes). */
+/* As output_file (ir/output.h). False with a message in `error` (256 bytes). */
 bool write_whole(const char *path, const void *data, size_t n, char *error);
 
 /* Runs a compiled model; outputs are allocated (free them with tensors_free). False with a message

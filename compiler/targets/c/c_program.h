@@ -95,8 +95,7 @@ Binding bind_symbol(const CProgram *p, Dim sym);
 
 /* emit_sizes.c */
 bool is_unbounded(const CProgram *p, int symbol); /* late, and nothing bounds it before */
-bool shape_uses(const Cont *c, Dim sym);
-void prepare_symbols(CProgram *p); /* late, heap, when, branch */
+void prepare_symbols(CProgram *p);                /* late, heap, when, branch */
 /* After a call: its symbols, those that memory was planned for within their bounds; then room for
  * what has its size from them. */
 void define_symbols(CProgram *p, const Call *call);

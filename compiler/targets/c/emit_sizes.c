@@ -14,14 +14,6 @@ bool is_unbounded(const CProgram *p, int symbol) {
     return far;
 }
 
-bool shape_uses(const Cont *c, Dim sym) {
-    for (int d = 0; d < c->rank; d++)
-        if (dim_uses(c->shape[d], sym)) return true;
-    for (int d = 0; c->layout && d < c->layout->rank; d++)
-        if (dim_uses(c->layout->box[d], sym)) return true;
-    return false;
-}
-
 static bool call_writes(const Items *items, int cont);
 
 static bool item_writes(const Item *it, int cont) {
@@ -105,7 +97,7 @@ void prepare_symbols(CProgram *p) {
         const Cont *c = &f->cont.at[k];
         bool unbounded = false, late = false, other = false, fall = false;
         for (int i = 0; i < f->symbol.n; i++) {
-            if (!p->late[i] || !shape_uses(c, f->symbol.at[i].sym)) continue;
+            if (!p->late[i] || !cont_uses(c, f->symbol.at[i].sym)) continue;
             late = true;
             unbounded |= is_unbounded(p, i);
             fall |= falls(p, cont_bytes(p, c), f->symbol.at[i].sym);
@@ -132,9 +124,9 @@ void prepare_symbols(CProgram *p) {
 /* Is the shape known here for the first time, now that its last symbols are? */
 static bool known_now(CProgram *p, const Cont *c, const Dim *now, int n) {
     bool all = true, mine = false;
-    for (int k = 0; k < n; k++) mine |= shape_uses(c, now[k]);
+    for (int k = 0; k < n; k++) mine |= cont_uses(c, now[k]);
     for (int i = 0; mine && i < p->flow->symbol.n; i++)
-        if (p->late[i] && !p->defined[i]) all &= !shape_uses(c, p->flow->symbol.at[i].sym);
+        if (p->late[i] && !p->defined[i]) all &= !cont_uses(c, p->flow->symbol.at[i].sym);
     return mine && all;
 }
 

@@ -170,7 +170,7 @@ static int emit_eval(CProgram *p) {
 static void put_waiting(CProgram *p, int cont) {
     const Flow *f = p->flow;
     for (int i = 0; i < f->symbol.n; i++)
-        if (p->late[i] && shape_uses(&f->cont.at[cont], f->symbol.at[i].sym))
+        if (p->late[i] && cont_uses(&f->cont.at[cont], f->symbol.at[i].sym))
             text_printf(&p->out, " if (given[%d] == %lld) v[%d] = 0;\n", i, (long long)INT64_MAX,
                         p->heap[cont]);
 }

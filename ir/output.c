@@ -2,7 +2,7 @@
 /* Files that appear whole or not at all. Where the file system can, the file has no name until it
  * is finished, so that nothing is left even of a process that is killed; elsewhere it has one that
  * starts with a dot. */
-#include "driver.h"
+#include "output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,18 +104,24 @@ void output_text(Arena *arena, const char *folder, const char *name, const char 
     output_file(arena, arena_printf(arena, "%s/%s", folder, name), text, strlen(text));
 }
 
-static void write_special(Ctx *ctx, const char *path, const char *at, size_t n) {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    while (fd >= 0 && n > 0) {
-        ssize_t done = write(fd, at, n);
+bool write_bytes(int fd, const void *at, size_t n) {
+    const char *from = at;
+    while (n > 0) {
+        ssize_t done = write(fd, from, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done < 0) break;
-        at += done;
+        if (done < 0) return false;
+        from += done;
         n -= (size_t)done;
     }
+    return true;
+}
+
+static void write_special(Ctx *ctx, const char *path, const void *at, size_t n) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0 && write_bytes(fd, at, n);
     int error = errno;
     if (fd >= 0) close(fd);
-    if (fd < 0 || n > 0) cannot_write(ctx, path, error);
+    if (!done) cannot_write(ctx, path, error);
 }
 
 void output_file(Arena *arena, const char *path, const void *at, size_t n) {
