@@ -51,7 +51,7 @@ static bool find_step(const Tiling *t, Stmt *s, int acc, Step *out) {
     const Access *to = &in->body.at[0]->body.at[0]->body.at[0]->store.at[0].to;
     if (to->cont != acc || to->rank < 3 || to->rank > 4) return false;
     int rows = to->rank - 2;
-    if (n == rows + 1) out->vectors = loop[--n];
+    if (n && to->at[rows] == loop[n - 1]->var) out->vectors = loop[--n];
     for (int i = 0; i < n; i++) out->rows[i] = loop[n - 1 - i];
     if (!counts(t, to, rows, out->vectors)) return false;
     for (int i = 0; i < rows; i++) {
