@@ -330,8 +330,8 @@ static void reduction_lines(Rows *r, int p, int lane) {
     int row = chains_dim(r, p);
     if (row < 0 || lane < 0 || !map_is_reduction(m) || !map_reduces(m, lane)) return;
     Flow *flow = r->s->flow;
-    if (r->block < 0 && map_extent(m, row, 1) > CHAINS)
-        line_dim(flow, kernel_line(flow, r->kernel, LINE_TILE, p), m, row, CHAINS);
+    bool many = r->block < 0 ? map_extent(m, row, 1) > CHAINS : r->rows > ROWS_MOST;
+    if (many) line_dim(flow, kernel_line(flow, r->kernel, LINE_TILE, p), m, row, CHAINS);
     line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, p), m, row, 0);
 }
 
