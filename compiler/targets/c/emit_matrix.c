@@ -32,9 +32,9 @@ static Dim step_by(CNest *c, const Access *a, const Stmt *loop) {
     return coef;
 }
 
-/* Loops over rows and vectors: the sums tell them apart by the index that each stands in. Rows of
- * two dims fill one tile after the other where the outer ones continue the inner ones; else each
- * outer row has its tile. */
+/* Loops over rows and vectors: with the latter the second operand moves. Rows of two dims fill one
+ * tile after the other where the outer ones continue the inner ones; else each outer row has its
+ * tile. */
 static Step step_of(CNest *c, const Stmt *s) {
     Step step = {.groups = s->body.at[0]};
     const Stmt *in = step.groups->body.at[0], *loop[STEP_LOOPS];
@@ -43,8 +43,7 @@ static Step step_of(CNest *c, const Stmt *s) {
     if (in->kind != STMT_USE) BUG("a step on tiles holds something else");
     step.used = used_of(in);
     step.last = target_c_instruction(in->use)->row.backward;
-    int rows = step.used.c->rank - 2;
-    if (n && step.used.c->at[rows] == loop[n - 1]->var) step.vectors = loop[--n];
+    if (n && !dim_is(step_by(c, step.used.b, loop[n - 1]), 0)) step.vectors = loop[--n];
     for (int i = 0; i < n; i++) step.rows[i] = loop[n - 1 - i];
     for (int i = 0; i < 2; i++) step.nrows[i] = extent_of(step.rows[i]);
     step.nvectors = extent_of(step.vectors);
@@ -66,23 +65,44 @@ static const Stmt *inner_block(const Stmt *s) {
     return s;
 }
 
-static void push_index(CNest *c, const Stmt *loop, int64_t i) {
+static void push_first(CNest *c, const Stmt *loop, int64_t i) {
     if (loop) names_const(&c->names, loop->var, i, dim_const(c->ctx, i), dim_const(c->ctx, i));
+}
+
+/* Names for the first element of a step; names_pop takes them back. */
+static void push_step(CNest *c, const Step *step) {
+    const Stmt *group = step->used.group;
+    push_first(c, step->groups, 0);
+    push_first(c, step->rows[0], 0);
+    push_first(c, step->rows[1], 0);
+    push_first(c, step->vectors, 0);
+    push_first(c, group, step->last ? extent_of(group) - 1 : 0);
+    push_first(c, step->used.lanes, 0);
+}
+
+/* The sums as their helpers take them: the first one, how far it is to the next row and vector, and
+ * how many. */
+static const char *sums_of(CNest *c, const Step *step) {
+    const Access *sums = step->used.c;
+    const char *by = emit_dim_str(&c->names, step_by(c, sums, step->rows[0]));
+    const char *apart = emit_dim_str(&c->names, step_by(c, sums, step->vectors));
+    int mark = c->names.at.n;
+    push_step(c, step);
+    const char *first = emit_dim_str(&c->names, access_flat(c, sums));
+    names_pop(&c->names, mark);
+    return str(c, "&%s[%s], %s, %s, %d, %d, %d", c->buf[sums->cont].name, first, by, apart,
+               step->tile[0], step->tile[1], step->nvectors);
 }
 
 static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
     Step step = step_of(c, s);
     const Used *u = &step.used;
     int mark = c->names.at.n;
+    const char *sums = sums_of(c, &step);
     const char *step_a = emit_dim_str(&c->names, step.by);
     const char *far_a = emit_dim_str(&c->names, step.far);
     const char *step_b = emit_dim_str(&c->names, step_by(c, u->b, step.groups));
-    push_index(c, step.groups, 0);
-    push_index(c, step.rows[0], 0);
-    push_index(c, step.rows[1], 0);
-    push_index(c, step.vectors, 0);
-    push_index(c, u->group, step.last ? extent_of(u->group) - 1 : 0);
-    push_index(c, u->lanes, 0);
+    push_step(c, &step);
     const char *a = emit_dim_str(&c->names, access_flat(c, u->a));
     const char *b = emit_dim_str(&c->names, access_flat(c, u->b));
     int group = extent_of(u->group), depth = extent_of(step.groups) * group;
@@ -93,8 +113,7 @@ static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
                    str(c, "%d * (%s) + %d", step.tile[i] - 1, step_a, depth));
     check_span(c, "reads", u->b, b,
                str(c, "%d * (%s) + %d", extent_of(step.groups) - 1, step_b, lanes));
-    put_line(c, "%s(%s, %d, %d, %d, %s + %s, %s, %s, %s + %s, %s);", matrix->helper,
-             c->buf[u->c->cont].name, step.tile[0], step.tile[1], step.nvectors,
+    put_line(c, "%s(%s, %s + %s, %s, %s, %s + %s, %s);", matrix->helper, sums,
              c->buf[u->a->cont].name, a, step_a, step.tile[1] ? far_a : "0",
              c->buf[u->b->cont].name, b, step_b);
     names_pop(&c->names, mark);
@@ -104,13 +123,14 @@ bool emit_matrix(CNest *c, const Stmt *s) {
     const CMatrix *matrix = target_c_matrix(s->use);
     if (matrix) emit_step(c, s, matrix);
     if (matrix || strcmp(s->use, "tiles") != 0) return matrix != NULL;
-    Step step = step_of(c, inner_block(s->body.at[0]));
+    if (s->body.n != 2) BUG("sums on tiles are zeros, then steps");
+    Step step = step_of(c, inner_block(s->body.at[1]));
+    const char *sums = sums_of(c, &step);
     c->tiled = true;
     put_line(c, "tiles_open(&tiles, %d, %d);", step.tile[0], step.tile[1]);
-    put_line(c, "tiles_clear(%d, %d);", step.tile[1], step.nvectors);
-    emit_stmts(c, &s->body);
-    put_line(c, "tiles_store(%s, %d, %d, %d);", c->buf[step.used.c->cont].name, step.tile[0],
-             step.tile[1], step.nvectors);
+    put_line(c, "tiles_clear(%s);", sums);
+    emit_stmts(c, &(Stmts){&s->body.at[1], 1, 1});
+    put_line(c, "tiles_store(%s);", sums);
     c->epoch[1]++;
     return true;
 }

@@ -188,6 +188,7 @@ const char *const *target_c_flags(Arena *arena, const Machine *m) {
         if (strstr(feature, "vnni") || strstr(feature, "bf16"))
             flags[n++] = arena_printf(arena, "-m%s", feature);
     }
+    if (m->nmatrix) flags[n++] = "-mamx-tile"; /* which the others imply for clang, not for gcc */
     for (int i = 0; i < m->nmatrix; i++)
         flags[n++] = arena_printf(arena, "-m%s", target_c_matrix(m->matrix[i]->name)->feature);
     if (m->vector_bytes == 64) flags[n++] = "-mprefer-vector-width=512";
