@@ -42,7 +42,7 @@ int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m) {
     if (!step) return 0;
     Contraction r = map_contraction(flow, m);
     for (int d = 0; r.is && d < m->dim.n; d++)
-        if (r.role[d] == ROLE_M) rows *= map_extent(m, d, 1);
+        if (r.role[d] == ROLE_M) rows *= map_extent(m, d, MATRIX_ROWS_LEAST);
     return r.is && rows >= MATRIX_ROWS_LEAST ? (int64_t)step->groups * row->group : 0;
 }
 

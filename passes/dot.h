@@ -19,7 +19,7 @@ typedef struct Dot {
 /* Is m a sum of products of the types of some row? */
 bool dot_types(const Machine *machine, const Map *m);
 /* How many reduced elements side by side the machine's step on tiles takes for such a sum, where
- * rows to fill its tiles are known; 0: there is none. */
+ * there may be rows to fill its tiles; 0: there is none. */
 int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m);
 /* FLOP a second of one core where products of a and b are summed, `side` elements of a stand side
  * by side, and there are so many rows; with fused multiply-adds of f32 if no instruction takes

@@ -320,6 +320,18 @@ static bool unrolled(const Lowering *lo, int depth) {
     return held && root->unroll[root->tile.at[depth].dim];
 }
 
+/* Is dim d of the root rows of a map that steps on tiles compute? Of what is left behind the last
+ * tile of a size that is not known, they take any number of rows at once. */
+static bool rows_on_tiles(const Lowering *lo, int d) {
+    bool rows = false;
+    for (int p = 0; p < lo->nplan; p++) {
+        const MapPlan *plan = &lo->plan[p];
+        int own = p == lo->nplan - 1 ? d : lo->al.at[p][d];
+        rows |= plan->use && own >= 0 && own != plan->lane_dim && plan->unroll[own];
+    }
+    return rows;
+}
+
 void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     const MapPlan *plan = &lo->plan[lo->nplan - 1];
     for (int p = 0; p < lo->nplan - 1; p++)
@@ -332,10 +344,11 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     }
     const TileLoop *t = &plan->tile.at[depth];
     const MapDim *dim = &plan->map->dim.at[t->dim];
+    bool rows = rows_on_tiles(lo, t->dim);
     Tiling how = {.name = dim_sym_name(dim->sym), .size = t->size};
     how.tile = depth < lo->nparallel ? lo->parallel[depth] : NULL;
-    how.lanes = t->dim == plan->lane_dim ? plan->lanes : 1;
-    how.single = how.lanes == 1 && unrolled(lo, depth);
+    how.lanes = !rows && t->dim == plan->lane_dim ? plan->lanes : 1;
+    how.single = !rows && how.lanes == 1 && unrolled(lo, depth);
     Depth next = {depth, root};
     for_tiles(lo, into, &how, root[t->dim], inside_tile, &next);
 }

@@ -41,7 +41,7 @@ typedef struct MapPlan {
     bool factored;    /* factors that only `partial` enters multiply what is merged */
     VEC(int) stage;   /* containers whose tile a block copies to shared memory */
     int ahead;        /* so many blocks before they are used */
-    const char *use;  /* by steps of a warp, or NULL; then these: */
+    const char *use;  /* by steps on tiles, or NULL; of a warp by these: */
     JoinedDims rows, columns, reduced;
     TileLoops tile;   /* own tiles; of the root: all its tile loops */
     TileLoops reduce; /* reduction loops, outermost first; size 0: the whole dim (or block) */

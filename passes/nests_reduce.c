@@ -76,14 +76,24 @@ static void declare_states(Leaf *f, BufKind kind, const char *base, int *buf, St
         const char *name = internf(lo->ctx, "%s.%d", base, lo->fresh++);
         buf[s] = nest_buf(lo->nest, name, kind, c->type[s], box, n);
         Stmt *decl = nest_decl(lo->nest, into, buf[s]);
-        decl->has_init = kind == BUF_REG;
+        decl->has_init = f->total != buf;
         decl->init = c->identity[s];
     }
 }
 
+/* Are there results whose number is not known? Steps on tiles take them, from an array. */
+static bool open_results(const Leaf *f) {
+    bool open = false;
+    for (int d = 0; d < f->map->dim.n; d++)
+        open |= f->plan->use && !map_reduces(f->map, d) && d != f->plan->lane_dim &&
+                f->plan->unroll[d] && !dim_is_const(f->span[d].extent, NULL);
+    return open;
+}
+
 static void declare_accumulators(Leaf *f, Stmts *into) {
     f->acc[0] = -1;
-    if (!own_registers(f)) declare_states(f, BUF_REG, "acc", f->acc, into);
+    BufKind kind = open_results(f) ? BUF_TILE : BUF_REG;
+    if (!own_registers(f)) declare_states(f, kind, "acc", f->acc, into);
 }
 
 /* A product that is summed: as one operation where the machine has it. */

@@ -159,13 +159,18 @@ static int choose_row(const Tiled *t, int not ) {
     return best;
 }
 
+/* Is the number of rows known only at run time? */
+static bool rows_open(const Tiled *t) {
+    return t->row[0] >= 0 && map_extent(t->p, t->row[0], -1) < 0;
+}
+
 static void choose_rows(Tiled *t, int64_t most) {
     t->row[0] = most > 1 ? choose_row(t, -1) : -1;
     t->row[1] = -1;
     t->rows[0] = t->rows[1] = 1;
     if (t->row[0] < 0) return;
-    int64_t extent = map_usual(t->s->flow, t->p, t->row[0]);
-    if (map_extent(t->p, t->row[0], -1) < 0 && most > 8) most = 8;
+    int64_t extent = t->matrix && rows_open(t) ? most : map_usual(t->s->flow, t->p, t->row[0]);
+    if (rows_open(t) && !t->matrix && most > 8) most = 8;
     t->rows[0] = equal_tiles(extent, most);
     if (t->rows[0] < extent || most / t->rows[0] < 2) return;
     t->row[1] = choose_row(t, t->row[0]);
@@ -199,8 +204,9 @@ static bool rows_in_line(const Tiled *t, const Access *a) {
     return step != INT64_MAX && next == step * t->rows[0];
 }
 
-/* Two rows of tiles with two vectors each; false: there are too few rows, or their number is not
- * known. Rows of two dims fill both if they are in line; else each is one dim's. */
+/* Two rows of tiles with two vectors each; false: there are too few rows. Where their number is not
+ * known, tiles are set up at run time for what the last one has. Rows of two dims fill both if they
+ * are in line; else each is one dim's. */
 static bool choose_matrix(Tiled *t) {
     if (!t->matrix || t->inners > 1) return false;
     if (t->vectors > 2) return false;
@@ -211,7 +217,8 @@ static bool choose_matrix(Tiled *t) {
         t->rows[1] = fits ? equal_tiles(map_usual(t->s->flow, t->p, t->row[1]), 2) : 1;
     }
     if (t->rows[1] == 1) t->row[1] = -1;
-    return t->rows[0] * t->rows[1] >= MATRIX_ROWS_LEAST && map_extent(t->p, t->row[0], 0) > 0;
+    if (t->row[1] >= 0 && map_extent(t->p, t->row[1], -1) < 0) t->row[1] = -1, t->rows[1] = 1;
+    return t->rows[0] * t->rows[1] >= MATRIX_ROWS_LEAST;
 }
 
 /* Vectors side by side where each element is read once, or 0: rows would be streams of their own,
@@ -584,6 +591,8 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     unroll_line(&t, at);
     if (t.p != t.root && !turned) unroll_line(&t, t.pos);
     reduce_line(&t);
+    if (t.matrix && rows_open(&t))
+        kernel_line(s->flow, kernel, LINE_USE, at)->name = t.matrix->name;
     if (!t.matrix) block_lines(&t), prefetch_line(&t);
     unroll_window(&t);
     for (int q = 0; q < at; q++) strip_lines(&t, q);

@@ -9,11 +9,12 @@
  *     }
  *
  * where G is the number of groups that a step takes, and a and b have strides along i and g; rows
- * may be of two dims, acc[h,i,j,l]. The loops get two `use` blocks around them: `tiles` around all,
- * in which the sums are in tiles, and the step's around the loop over g. Sums are zeros at the
- * beginning of the first, by loops of their own. What follows reads the sums from memory, and
- * loops over rows are no longer unrolled. Where it only copies them to an array whose rows have a
- * stride, the tiles are stored there at once. */
+ * may be of two dims, acc[h,i,j,l], and their number may be known only at run time (it is less
+ * than R then, and the loop not unrolled). The loops get two `use` blocks around them: `tiles`
+ * around all, in which the sums are in tiles, and the step's around the loop over g. Sums are zeros
+ * at the beginning of the first, by loops of their own. What follows reads the sums from memory,
+ * and loops over rows are no longer unrolled. Where it only copies them to an array whose rows have
+ * a stride, the tiles are stored there at once. */
 #include "passes/dot.h"
 #include "passes/vectorize.h"
 
@@ -28,18 +29,26 @@ enum { STEP_LOOPS = 3 };
 /* The loops of a step; rows, inner and outer, and vectors may be NULL: there is one. */
 typedef struct Step {
     Stmt *groups, *rows[2], *vectors, *use;
-    int64_t nrows[2];
+    int64_t nrows[2]; /* of which there is room for sums */
 } Step;
 
 static bool plain_loop(const Stmt *s, LoopMark mark) {
     return s->kind == STMT_FOR && s->mark == mark && !s->guard.n && s->body.n == 1;
 }
 
-/* Does an index of the sums count what a loop does? */
+/* Does an index of the sums count what a loop does? Only the first of them may have room for more.
+ */
 static bool counts(const Tiling *t, const Access *to, int k, const Stmt *loop) {
     Dim box = t->nest->buf.at[to->cont].box[k];
-    return loop ? to->at[k] == loop->var && box == loop->extent
-                : dim_is(to->at[k], 0) && dim_is(box, 1);
+    if (!loop) return dim_is(to->at[k], 0) && dim_is(box, 1);
+    bool less = k == 0 && !dim_is_const(loop->extent, NULL);
+    return to->at[k] == loop->var && (less || box == loop->extent);
+}
+
+/* A loop over results inside of a step. */
+static bool result_loop(const Stmt *s) {
+    bool open = s->kind == STMT_FOR && !dim_is_const(s->extent, NULL);
+    return plain_loop(s, open ? LOOP_SEQ : LOOP_UNROLL);
 }
 
 /* Loops over rows and vectors inside of s, the loop over groups, around an instruction: the index
@@ -47,7 +56,7 @@ static bool counts(const Tiling *t, const Access *to, int k, const Stmt *loop) {
 static bool find_step(const Tiling *t, Stmt *s, int acc, Step *out) {
     Stmt *in = s->body.at[0], *loop[STEP_LOOPS];
     int n = 0;
-    for (; n < STEP_LOOPS && plain_loop(in, LOOP_UNROLL); in = in->body.at[0]) loop[n++] = in;
+    for (; n < STEP_LOOPS && result_loop(in); in = in->body.at[0]) loop[n++] = in;
     if (in->kind != STMT_USE) return false;
     *out = (Step){.groups = s, .use = in, .nrows = {1, 1}};
     const Access *to = &in->body.at[0]->body.at[0]->body.at[0]->store.at[0].to;
@@ -57,9 +66,9 @@ static bool find_step(const Tiling *t, Stmt *s, int acc, Step *out) {
     for (int i = 0; i < n; i++) out->rows[i] = loop[n - 1 - i];
     if (!counts(t, to, rows, out->vectors)) return false;
     for (int i = 0; i < rows; i++) {
-        const Stmt *row = out->rows[rows - 1 - i];
-        if (!counts(t, to, i, row)) return false;
-        if (row && !dim_is_const(row->extent, &out->nrows[rows - 1 - i])) return false;
+        if (!counts(t, to, i, out->rows[rows - 1 - i])) return false;
+        Dim room = t->nest->buf.at[acc].box[i];
+        if (!dim_is_const(room, &out->nrows[rows - 1 - i])) return false;
     }
     return true;
 }

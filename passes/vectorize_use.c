@@ -10,6 +10,7 @@
  * the order of the instruction, which then runs through whole groups only. A group may be short
  * where b is stored in whole groups filled up with 0 and a whole group of a still lies in its row:
  * what the instruction does beyond the block adds nothing. */
+#include "passes/dot.h"
 #include "passes/vectorize.h"
 
 typedef struct Using {
@@ -85,7 +86,9 @@ static bool body_matches(const Using *u, const Instruction *row, const Stmt *s, 
     if (fma->kind != VAL_PRIM || fma->prim != P_FMA || fma->type != row->c) return false;
     const Val *acc = &s->code.val.at[fma->arg[2]];
     if (acc->kind != VAL_READ || !access_equal(&acc->read, to)) return false;
-    if (u->nest->buf.at[to->cont].kind != BUF_REG || !to->rank) return false;
+    BufKind kind = u->nest->buf.at[to->cont].kind;
+    bool tiles = kind == BUF_TILE && matrix_of(u->machine, row->name);
+    if ((kind != BUF_REG && !tiles) || !to->rank) return false;
     for (int k = 0; k < to->rank; k++)
         if (dim_uses(to->at[k], group->var)) return false;
     return operands_match(u, row, &s->code, fma, group, l);
@@ -101,13 +104,19 @@ static bool prefix_guard(const Using *u, const Stmt *loop) {
     return true;
 }
 
+/* Is it a loop over results: unrolled, in lanes, or of rows whose number is not known? */
+static bool over_results(const Stmt *s) {
+    return s->kind == STMT_FOR && (s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR ||
+                                   (s->mark == LOOP_SEQ && !dim_is_const(s->extent, NULL)));
+}
+
 /* Loops of s down to the vector loop; the statement is a chain of these. */
 static const Instruction *row_for(Using *u, const Stmt *group, const Stmt *s) {
-    if (s->kind != STMT_FOR || (s->mark != LOOP_UNROLL && s->mark != LOOP_VECTOR)) return NULL;
+    if (!over_results(s)) return NULL;
     DimRange range = {s->var, dim_const(u->nest->ctx, 0), dim_addc(u->nest->ctx, s->extent, -1)};
     const Instruction *found = NULL;
     vec_push(u->arena, &u->env, range);
-    if (s->mark == LOOP_UNROLL) {
+    if (s->mark != LOOP_VECTOR) {
         for (int i = 0; i < s->body.n; i++) {
             const Instruction *row = row_for(u, group, s->body.at[i]);
             if (!row || (found && row != found)) {
@@ -149,7 +158,7 @@ static Stmt *backward(Using *u, const Stmt *loop, Dim q, int64_t group) {
 static void sink_group(Using *u, const Stmt *group, const Instruction *row, Stmts *at) {
     for (int i = 0; i < at->n; i++) {
         Stmt *s = at->at[i];
-        if (s->mark == LOOP_UNROLL) {
+        if (s->mark != LOOP_VECTOR) {
             sink_group(u, group, row, &s->body);
             continue;
         }

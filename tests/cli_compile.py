@@ -82,13 +82,14 @@ def build_with_tiles(weir, folder):
 
 
 def test_tiles(weir):
-    """Code for processors with tiles (AMX) gives what other code gives: whole and broken tiles, one row of tiles and two."""
+    """Code for processors with tiles (AMX) gives what other code gives: whole and broken tiles, one row of tiles and two,
+    rows whose number is not known."""
     if not re.search(r"\bavx512_vnni\b", pathlib.Path("/proc/cpuinfo").read_text()):
         raise Skip("this CPU lacks avx512_vnni, which code for processors with tiles uses beside them")
     if not shutil.which("clang-19"):
         raise Skip("clang-19 is not installed")
-    for rows, depth in ((77, 128), (16, 192), (45, 64), (150, 64)):
-        model, count = weir.write("m.onnx", products(rows, depth)), rows * depth
+    for said, rows, depth in ((77, 77, 128), (16, 16, 192), (45, 45, 64), (150, 150, 64), ("N", 77, 128), ("N", 5, 64)):
+        model, count = weir.write("m.onnx", products(said, depth)), rows * depth
         q = weir.write("q.npy", npy([3 * i % 251 for i in range(count)], (rows, depth), "|u1", "B"))
         x = weir.write("x.npy", npy([float(11 * i % 63 - 31) for i in range(count)], (rows, depth)))
         y = weir.write("y.npy", npy([float(7 * i % 31 - 15) for i in range(48 * depth)], (depth, 48)))

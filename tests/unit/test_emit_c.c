@@ -219,23 +219,17 @@ static void add_conversions(void) {
 static const char *const nests[] = {
     /* register tile with rest in rows and lanes */
     "nest gemm on cpu (N in 1..) {\n mem x : f32[N,9]\n mem w : f32[9,40]\n mem y : f32[N,40] "
-    "written\n"
-    " parallel p : (N+3)/4 { parallel q : 2 {\n  reg h : f32[4,3,16] = 0\n"
-    "  for k : 9 { for m : 4 unroll { if N - 4*p - m > 0 {\n   for n : 3 unroll { for l : 16 "
-    "vector if 40 - 16*n - l > 0 {\n"
-    "    h[m,n,l] = fma(x[4*p+m,k], w[k,16*n+l], h[m,n,l]) } } } } }\n"
-    "  for m : 4 unroll { if N - 4*p - m >= 1 { for n : 3 unroll { for l : 16 vector if 40 - 16*n "
-    "- l > 0 {\n"
-    "   y[4*p+m,16*n+l] = max(h[m,n,l], 0) } } } } } } }\n",
+    "written\n parallel p : (N+3)/4 { parallel q : 2 {\n  reg h : f32[4,3,16] = 0\n  for k : 9 { "
+    "for m : 4 unroll { if N - 4*p - m > 0 {\n   for n : 3 unroll { for l : 16 vector if 40 - 16*n "
+    "- l > 0 {\n    h[m,n,l] = fma(x[4*p+m,k], w[k,16*n+l], h[m,n,l]) } } } } }\n  for m : 4 "
+    "unroll { if N - 4*p - m >= 1 { for n : 3 unroll { for l : 16 vector if 40 - 16*n - l > 0 {\n  "
+    " y[4*p+m,16*n+l] = max(h[m,n,l], 0) } } } } } } }\n",
     /* sum and maximum of rows, folded */
     "nest rows on cpu (N in 1..) {\n mem x : f32[7,N]\n mem s : f32[7] written\n mem m : f32[7] "
-    "written\n"
-    " parallel i : 7 {\n  reg a : f32[16] = 0\n  reg b : f32[16] = -inf\n  reg c : f32[]\n  reg d "
-    ": f32[]\n"
-    "  for j : (N+15)/16 { for l : 16 vector if N - 16*j - l > 0 {\n   a[l] = a[l] + x[i,16*j+l]\n"
-    "   b[l] = max(b[l], x[i,16*j+l]) } }\n  fold sum:f32 16 a[0] -> c[]\n  fold max:f32 16 b[0] "
-    "-> d[]\n"
-    "  s[i] = c[]\n  m[i] = d[] } }\n",
+    "written\n parallel i : 7 {\n  reg a : f32[16] = 0\n  reg b : f32[16] = -inf\n  reg c : "
+    "f32[]\n  reg d : f32[]\n  for j : (N+15)/16 { for l : 16 vector if N - 16*j - l > 0 {\n   "
+    "a[l] = a[l] + x[i,16*j+l]\n   b[l] = max(b[l], x[i,16*j+l]) } }\n  fold sum:f32 16 a[0] -> "
+    "c[]\n  fold max:f32 16 b[0] -> d[]\n  s[i] = c[]\n  m[i] = d[] } }\n",
     /* strided and scattered */
     "nest move on cpu (N in 1..) {\n mem x : f32[16,N]\n mem y : f32[N,16] written\n mem z : "
     "f32[16,N] written\n"
@@ -258,13 +252,20 @@ static const char *const nests[] = {
     "vdpbf16ps512 { for q : 2 unroll { for l : 16 vector {\n s[h,i,j,l] = "
     "fma(f32(a[h,i+1,2*g-q+1]), f32(b[g,16*j+l,-q+1]), s[h,i,j,l]) } } } } } } } } }\n for h : 2 "
     "{ for i : 5 { for j : 2 { for l : 16 vector { y[h,i,16*j+l] = s[h,i,j,l] } } } } } }\n",
+    /* rows whose number is not known: in tiles, and one by one */
+    "nest some on cpu (N in 1..) {\n mem x : u8[N,64]\n mem w : i8[16,16,4]\n mem y : i32[N,16] "
+    "written\n mem z : i32[N,16] written\n parallel p : 1 { if N%32 >= 1 {\n tile s : "
+    "i32[31,1,16]\n tile t : i32[31,16] = 3\n use tiles { for i : N%32 { for l : 16 vector { "
+    "s[i,0,l] = 0 } } use tdpbusd { for g : 16 { for i : N%32 { use vpdpbusd512 { for q : 4 unroll "
+    "{ for l : 16 vector {\n s[i,0,l] = fma(i32(x[i,4*g+q]), i32(w[g,l,q]), s[i,0,l]) } } } } } } "
+    "}\n for i : N%32 { use vpdpbusd512 { for q : 4 unroll { for l : 16 vector {\n t[i,l] = "
+    "fma(i32(x[i,q]), i32(w[1,l,q]), t[i,l]) } } }\n for l : 16 vector { y[i,l] = s[i,0,l] z[i,l] "
+    "= t[i,l] } } } } }\n",
     /* a guard that is no prefix; min of guards */
     "nest guards on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n mem z : f32[N] "
-    "written\n"
-    " parallel p : (N+15)/16 {\n  for l : 16 vector if 16*p + l - 5 >= 0, N - 16*p - l > 0 {\n"
-    "   y[16*p+l] = x[16*p+l-5] + 1 }\n"
-    "  for l : 16 vector if min(N - 16*p - l - 1, 40 - 16*p - l) >= 0 { z[16*p+l] = x[16*p+l] } } "
-    "}\n",
+    "written\n parallel p : (N+15)/16 {\n  for l : 16 vector if 16*p + l - 5 >= 0, N - 16*p - l > "
+    "0 {\n   y[16*p+l] = x[16*p+l-5] + 1 }\n  for l : 16 vector if min(N - 16*p - l - 1, 40 - 16*p "
+    "- l) >= 0 { z[16*p+l] = x[16*p+l] } } }\n",
     /* indices from data, for lanes and alone */
     "nest gather on cpu (N in 1..) {\n mem index : i64[N]\n mem emb : f32[5,N]\n mem y : f32[N,N] "
     "written\n"
@@ -280,11 +281,9 @@ static const char *const nests[] = {
     "t[2] } }\n",
     /* data in lanes of another type, indices as values */
     "nest iota on cpu (N in 1..) {\n mem x : i32[N]\n mem y : f32[N] written\n mem z : bool[N] "
-    "written\n"
-    " parallel p : (N+15)/16 { for l : 16 vector if N - 16*p - l > 0 { body {\n  i = 16*p+l\n  v "
-    "<- x[16*p+l]\n"
-    "  w = select(i % 3 == 1, f32(v), f32(i))\n  w -> y[16*p+l]\n  b = w < 40 & v > 3\n  b -> "
-    "z[16*p+l]\n } } } }\n",
+    "written\n parallel p : (N+15)/16 { for l : 16 vector if N - 16*p - l > 0 { body {\n  i = "
+    "16*p+l\n  v <- x[16*p+l]\n  w = select(i % 3 == 1, f32(v), f32(i))\n  w -> y[16*p+l]\n  b = w "
+    "< 40 & v > 3\n  b -> z[16*p+l]\n } } } }\n",
     /* a register array that a loop indexes */
     "nest demoted on cpu (N in 1..) {\n mem x : f32[N]\n mem y : f32[N] written\n parallel p : N "
     "{\n"

@@ -11,8 +11,8 @@ enum { STEP_LOOPS = 3 };
 typedef struct Step {
     const Stmt *groups, *rows[2], *vectors;
     Used used;
-    int nrows[2], nvectors;
-    int tile[2]; /* rows of the tiles ... */
+    int nvectors;
+    Dim tile[2]; /* rows of the tiles ... */
     Dim by, far; /* ... in the first operand: from row to row, from the first to the second tile */
     bool last;   /* groups run backward: their first element is the last one's */
 } Step;
@@ -21,6 +21,10 @@ static int extent_of(const Stmt *loop) {
     int64_t n = 1;
     if (loop && !dim_is_const(loop->extent, &n)) BUG("a loop of a step on tiles has no extent");
     return (int)n;
+}
+
+static Dim rows_of(CNest *c, const Stmt *loop) {
+    return loop ? loop->extent : dim_const(c->ctx, 1);
 }
 
 /* By how many elements an operand's place moves with a loop. */
@@ -45,17 +49,16 @@ static Step step_of(CNest *c, const Stmt *s) {
     step.last = target_c_instruction(in->use)->row.backward;
     if (n && !dim_is(step_by(c, step.used.b, loop[n - 1]), 0)) step.vectors = loop[--n];
     for (int i = 0; i < n; i++) step.rows[i] = loop[n - 1 - i];
-    for (int i = 0; i < 2; i++) step.nrows[i] = extent_of(step.rows[i]);
     step.nvectors = extent_of(step.vectors);
     step.by = step_by(c, step.used.a, step.rows[0]);
     step.far = step_by(c, step.used.a, step.rows[1]);
-    int all = step.nrows[0] * step.nrows[1], first = step.nrows[0];
-    if (!step.rows[1] || step.far == dim_mulc(c->ctx, step.by, first)) {
-        first = target_c_matrix(s->use)->step.rows;
-        step.far = dim_mulc(c->ctx, step.by, first);
+    Dim first = rows_of(c, step.rows[0]), all = dim_mul(c->ctx, first, rows_of(c, step.rows[1]));
+    if (!step.rows[1] || step.far == dim_mul(c->ctx, step.by, first)) {
+        first = dim_const(c->ctx, target_c_matrix(s->use)->step.rows);
+        step.far = dim_mul(c->ctx, step.by, first);
     }
-    step.tile[0] = all < first ? all : first;
-    step.tile[1] = all - step.tile[0];
+    step.tile[0] = dim_min(c->ctx, all, first);
+    step.tile[1] = dim_sub(c->ctx, all, step.tile[0]);
     return step;
 }
 
@@ -90,8 +93,10 @@ static const char *sums_of(CNest *c, const Step *step) {
     push_step(c, step);
     const char *first = emit_dim_str(&c->names, access_flat(c, sums));
     names_pop(&c->names, mark);
-    return str(c, "&%s[%s], %s, %s, %d, %d, %d", c->buf[sums->cont].name, first, by, apart,
-               step->tile[0], step->tile[1], step->nvectors);
+    const char *rows = emit_dim_str(&c->names, step->tile[0]);
+    const char *more = emit_dim_str(&c->names, step->tile[1]);
+    return str(c, "&%s[%s], %s, %s, %s, %s, %d", c->buf[sums->cont].name, first, by, apart, rows,
+               more, step->nvectors);
 }
 
 static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
@@ -107,14 +112,15 @@ static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
     const char *b = emit_dim_str(&c->names, access_flat(c, u->b));
     int group = extent_of(u->group), depth = extent_of(step.groups) * group;
     int lanes = step.nvectors * extent_of(u->lanes) * group;
-    const char *begin[] = {a, str(c, "%s + %s", a, far_a)};
-    for (int i = 0; i < 2 && step.tile[i]; i++)
+    const char *begin[] = {a, str(c, "%s + %s", a, far_a)}, *rows[2];
+    for (int i = 0; i < 2; i++) rows[i] = emit_dim_str(&c->names, step.tile[i]);
+    for (int i = 0; i < 2 && !dim_is(step.tile[i], 0); i++)
         check_span(c, "reads", u->a, begin[i],
-                   str(c, "%d * (%s) + %d", step.tile[i] - 1, step_a, depth));
+                   str(c, "(%s - 1) * (%s) + %d", rows[i], step_a, depth));
     check_span(c, "reads", u->b, b,
                str(c, "%d * (%s) + %d", extent_of(step.groups) - 1, step_b, lanes));
     put_line(c, "%s(%s, %s + %s, %s, %s, %s + %s, %s);", matrix->helper, sums,
-             c->buf[u->a->cont].name, a, step_a, step.tile[1] ? far_a : "0",
+             c->buf[u->a->cont].name, a, step_a, dim_is(step.tile[1], 0) ? "0" : far_a,
              c->buf[u->b->cont].name, b, step_b);
     names_pop(&c->names, mark);
 }
@@ -126,8 +132,10 @@ bool emit_matrix(CNest *c, const Stmt *s) {
     if (s->body.n != 2) BUG("sums on tiles are zeros, then steps");
     Step step = step_of(c, inner_block(s->body.at[1]));
     const char *sums = sums_of(c, &step);
+    const char *rows = emit_dim_str(&c->names, step.tile[0]);
+    const char *more = emit_dim_str(&c->names, step.tile[1]);
     c->tiled = true;
-    put_line(c, "tiles_open(&tiles, %d, %d);", step.tile[0], step.tile[1]);
+    put_line(c, "tiles_open(&tiles, %s, %s);", rows, more);
     put_line(c, "tiles_clear(%s);", sums);
     emit_stmts(c, &(Stmts){&s->body.at[1], 1, 1});
     put_line(c, "tiles_store(%s);", sums);

@@ -45,12 +45,20 @@ static const char *loaded(CNest *c, const Access *a, Dim flat, int kind, const c
     return v.text;
 }
 
+/* The row of sums: a register, or where the number of rows is not known, of an array. */
+static const char *sums_of(CNest *c, const Instruction *row, const Access *a) {
+    int element;
+    if (c->buf[a->cont].kind == BUF_REG) return reg_name(c, a, &element);
+    return str(c, "*(v%d%su *)(%s + %s)", row->lanes, scalar_type(row->c), c->buf[a->cont].name,
+               emit_dim_str(&c->names, at_lane(c, access_flat(c, a), 0)));
+}
+
 void emit_use(CNest *c, const Stmt *s) {
     if (emit_matrix(c, s)) return;
     const CInstruction *row = target_c_instruction(s->use);
     if (!row) BUG("no instruction \"%s\"", s->use);
     Used u = used_of(s);
-    int mark = c->names.at.n, w = row->row.lanes, element;
+    int mark = c->names.at.n, w = row->row.lanes;
     Dim zero = dim_const(c->ctx, 0);
     Dim last = dim_addc(c->ctx, u.group->extent, -1);
     names_const(&c->names, u.group->var, row->row.backward ? row->row.group - 1 : 0, zero, last);
@@ -69,7 +77,7 @@ void emit_use(CNest *c, const Stmt *s) {
             ? str(c, "%s_%s(%s + %s)", row->load_b, type, name, offset)
             : str(c, "%sn_%s(%s + %s, %s)", row->load_b, type, name, offset, c->lane.count);
     const char *b = loaded(c, u.b, rows, -2, type, load);
-    const char *to = reg_name(c, u.c, &element);
+    const char *to = sums_of(c, &row->row, u.c);
     const char *sum = str(c, "%s_%s(%s, %s, %s)", row->multiply, type, to, a, b);
     if (c->lane.kind != MASK_NONE && row->row.backward)
         sum = str(c, "sel_v%df32(prefix_%s(%s), %s, %s)", w, type, c->lane.count, sum, to);
