@@ -95,8 +95,9 @@ static Attr attr_clone(Arena *arena, const Attr *a, const Graph *outer) {
     return to;
 }
 
-static Node node_clone(Arena *arena, const Node *node, const Graph *outer) {
-    Node to = {node->name, node->row, node->version, {0}, {0}, {0}, node->composed};
+Node node_clone(Arena *arena, const Node *node, const Graph *outer) {
+    Node to = {node->name, node->row,      node->version, {0},        {0},
+               {0},        node->composed, node->serial,  node->split};
     for (int i = 0; i < node->in.n; i++) vec_push(arena, &to.in, node->in.at[i]);
     for (int i = 0; i < node->out.n; i++) vec_push(arena, &to.out, node->out.at[i]);
     for (int i = 0; i < node->attr.n; i++)

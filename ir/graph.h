@@ -111,6 +111,9 @@ struct Node {
     VEC(int) out; /* -1: unused */
     VEC(Attr) attr;
     bool composed; /* written down by a composition: types, attributes beyond the standard's */
+    /* While types are inferred, of one with branches: its number in the model, and what was decided
+     * (SPLIT_*, or how often readers moved into its branches). */
+    int serial, split;
 };
 
 /* An extent that more than one size broadcasts to, and these. */
@@ -138,6 +141,10 @@ Dim graph_unknown_dim(Ctx *ctx);
 Graph *graph_new(Arena *arena, const char *name, const Graph *outer);
 int graph_value(Graph *g, Value v);
 Graph *graph_clone(Arena *arena, const Graph *g);
+Node node_clone(Arena *arena, const Node *node, const Graph *outer);
+/* Readers of results of node `at`, so many layers of them, move into each of its nested graphs;
+ * false when there are none. (graph_sink.c) */
+bool graph_sink(Graph *g, int at, const int *result, int n, int layers);
 /* The outermost graph without the symbol: `to` in its place, in nested graphs too. */
 void graph_subst(Graph *g, Dim sym, Dim to);
 const Graph *graph_root(const Graph *g);        /* the outermost enclosing graph */
@@ -159,13 +166,18 @@ void graph_verify(const Graph *g);
 
 /* ---- what operator functions get (op.c) ----------------------------------------------------- */
 
-/* Branches of an If that give a result of two ranks, in the order they are met: the values behind
- * are of one rank only, the first branch's unless the other is asked for. */
-enum { CHOICES_MAX = 32 };
-typedef struct Choices {
-    int n, met;              /* in all; in the inference that runs */
-    bool other[CHOICES_MAX]; /* the rest is for the second branch */
-} Choices;
+/* What inference asks for when branches give a result of different ranks. */
+enum {
+    SPLIT_FIRST = -1, /* the rest is for one branch, the other ends a run */
+    SPLIT_SECOND = -2,
+    SPLIT_OPEN = -3 /* results that only the graph around reads have a rank that is not known */
+};
+typedef struct RankSplit {
+    bool asked;
+    int serial, choice; /* the node; one of the above, or 0: readers of .. */
+    const int *result;  /* .. these values of its graph move into its branches */
+    int n;
+} RankSplit;
 
 struct Infer {
     Ctx *ctx;
@@ -177,10 +189,8 @@ struct Infer {
         *declared; /* of the node's results, as the model (or an earlier inference) has them */
     void (*done)(Infer *in); /* called after each node (may be NULL): folds constants on the way */
     VEC(Attr) attr;          /* for the next infer_append */
-    Choices *choices;        /* may be NULL */
+    RankSplit *split;        /* may be NULL: nobody will do what is asked for */
 };
-/* The next choice: is the rest for the second branch? */
-bool infer_choice(const Infer *in);
 
 /* Types and known values of all nodes of in->graph, in order. A row without `infer` is element-wise
  * over operands of one type. For a nested graph: set the types of its inputs, then infer_graph. */

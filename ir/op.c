@@ -258,13 +258,6 @@ bool infer_require(const Infer *in, Dim a, Dim b, bool broadcast) {
     return true;
 }
 
-bool infer_choice(const Infer *in) {
-    Choices *c = in->choices;
-    if (!c || c->met == CHOICES_MAX) return false;
-    if (++c->met > c->n) c->n = c->met;
-    return c->other[c->met - 1];
-}
-
 /* ---- all nodes ------------------------------------------------------------------------------ */
 
 static bool type_allowed(const char *types, DType t) {
@@ -401,8 +394,8 @@ static void append(Infer *in, Node node) {
 }
 
 static Node appended(Infer *in, const OpRow *row, int version, const int *operand, int n) {
-    Node node = {
-        internf(in->ctx, "%s/%s", in->node->name, row->name), row, version, {0}, {0}, {0}, true};
+    Node node = {.row = row, .version = version, .composed = true};
+    node.name = internf(in->ctx, "%s/%s", in->node->name, row->name);
     for (int i = 0; i < n; i++) vec_push(in->graph->arena, &node.in, operand[i]);
     return node;
 }

@@ -76,7 +76,9 @@ static bool results_fit(Infer *in, int64_t most, bool *known) {
 static Graph *isolate(Infer *in, Arena *arena) {
     const Node *node = in->node;
     Graph *g = graph_new(arena, "fold", NULL);
-    Node copy = {node->name, node->row, node->version, {0}, {0}, node->attr, node->composed};
+    Node copy = *node;
+    memset(&copy.in, 0, sizeof copy.in);
+    memset(&copy.out, 0, sizeof copy.out);
     int64_t bytes = 0, made = 0;
     for (int i = 0; i < node->in.n; i++) {
         const Value *v = infer_in(in, i);

@@ -179,15 +179,14 @@ static bool raise_bounds(Graph *g) {
     return raised;
 }
 
-static Graph *infer_all(Arena *arena, const Graph *g, const PassEnv *env, Choices *choices) {
+static Graph *infer_all(Arena *arena, const Graph *g, const PassEnv *env, RankSplit *split) {
     Graph *out = graph_clone(arena, g);
     Infer in = {.ctx = g->ctx, .arena = arena, .graph = out, .ops = env->ops, .done = fold_small};
-    in.choices = choices;
+    in.split = split;
     for (int before = -1; before != bounded(out) || unify(out) || raise_bounds(out);) {
         before = bounded(out);
         drop_data_symbols(out);
         out->require.n = out->joined.n = 0;
-        choices->met = 0;
         infer_nodes(&in);
     }
     for (int i = 0; i < g->output.n; i++)
@@ -197,23 +196,23 @@ static Graph *infer_all(Arena *arena, const Graph *g, const PassEnv *env, Choice
 
 /* ---- branches of two ranks ------------------------------------------------------------------- */
 
-enum { ATTEMPTS = 64 };
+enum { ATTEMPTS = 512, DOUBLED = 10, GROWTH = 8, SMALL_GRAPH = 1 << 12 };
 
 typedef struct Attempt {
     Arena *arena;
     const Graph *g;
     const PassEnv *env;
-    Choices choices;
+    bool quiet;
+    RankSplit split;
     Graph *out;
     DiagFn *diag; /* the context's own, and what it is given */
     void *user;
 } Attempt;
 
-/* Warnings before the first choice hold whatever is chosen. */
 static void hear_attempt(void *user, const Diag *diag) {
     const Attempt *a = user;
     if (diag->severity != DIAG_WARNING) return;
-    if (a->choices.n)
+    if (a->quiet)
         warn_later(a->g->ctx);
     else
         a->diag(a->user, diag);
@@ -221,7 +220,7 @@ static void hear_attempt(void *user, const Diag *diag) {
 
 static void run_attempt(void *arg) {
     Attempt *a = arg;
-    a->out = infer_all(a->arena, a->g, a->env, &a->choices);
+    a->out = infer_all(a->arena, a->g, a->env, &a->split);
 }
 
 static bool attempt(Attempt *a) {
@@ -233,25 +232,100 @@ static bool attempt(Attempt *a) {
     return done;
 }
 
-/* The last choice that had no other try is turned, those behind it begin anew. */
-static bool turn_choice(Choices *c) {
-    int i = c->n - 1;
-    while (i >= 0 && c->other[i]) i--;
-    if (i < 0) return false;
-    c->other[i] = true;
-    for (int k = i + 1; k < CHOICES_MAX; k++) c->other[k] = false;
-    c->n = i + 1;
-    return true;
+/* Numbers all nodes from 1 on; how many there are. */
+static int number_nodes(Graph *g, int from) {
+    for (int i = 0; i < g->node.n; i++) {
+        g->node.at[i].serial = ++from;
+        for (int k = 0; k < g->node.at[i].attr.n; k++)
+            if (g->node.at[i].attr.at[k].graph)
+                from = number_nodes(g->node.at[i].attr.at[k].graph, from);
+    }
+    return from;
 }
 
-/* Where branches differ in rank and nothing tells which the rest is for, the first way that fits
- * all that follows; what is said, is said of the one taken. */
+/* The node of that number, or the one that was split under that name; its graph. */
+static Graph *find_node(Graph *g, int serial, int split, int *at) {
+    Graph *found = NULL;
+    for (int i = 0; i < g->node.n && !found; i++) {
+        const Node *node = &g->node.at[i];
+        *at = i;
+        if (node->serial == serial || (split > 0 && node->split == split)) return g;
+        for (int k = 0; k < node->attr.n && !found; k++)
+            if (node->attr.at[k].graph)
+                found = find_node(node->attr.at[k].graph, serial, split, at);
+    }
+    return found;
+}
+
+typedef struct Before {
+    Graph *graph; /* as it was before readers of the node's results moved */
+    int times;    /* that they did */
+} Before;
+
+typedef struct Splits {
+    Arena *arena;
+    Graph *graph;
+    VEC(Before) before; /* of the node whose `split` is 1, 2 .. */
+} Splits;
+
+/* What is read where it is made now has a rank there. */
+static void close_results(Graph *g) {
+    for (int i = 0; i < g->node.n; i++)
+        if (g->node.at[i].split == SPLIT_OPEN) g->node.at[i].split = 0;
+}
+
+static void move_readers(Splits *s, const RankSplit *asked, Graph *g, int at) {
+    int *split = &g->node.at[at].split;
+    if (*split <= 0) {
+        *split = s->before.n + 1;
+        vec_push(s->arena, &s->before, (Before){graph_clone(s->arena, s->graph), 0});
+    }
+    Node node = g->node.at[at];
+    int half = s->before.at[node.split - 1].times++ / 2;
+    if (!graph_sink(g, at, asked->result, asked->n, 1 << (half < DOUBLED ? half : DOUBLED)))
+        g->node.at[at].split = SPLIT_OPEN;
+    else
+        for (int i = 0; i < node.attr.n; i++)
+            if (node.attr.at[i].graph) close_results(node.attr.at[i].graph);
+}
+
+static void do_asked(Splits *s, const RankSplit *asked) {
+    int at, split;
+    Graph *g = find_node(s->graph, asked->serial, 0, &at);
+    if (!asked->choice) {
+        move_readers(s, asked, g, at);
+        return;
+    }
+    split = g->node.at[at].split;
+    if (split > 0) {
+        s->graph = graph_clone(s->arena, s->before.at[split - 1].graph);
+        g = find_node(s->graph, 0, split, &at);
+    }
+    g->node.at[at].split = asked->choice;
+}
+
+/* What follows branches of two ranks moves into them, until the ranks meet. Where that fits one of
+ * them only, the rest is for that one. */
+static Graph *infer_split(Arena *arena, const Graph *g, const PassEnv *env) {
+    Arena *own = arena_new(g->ctx);
+    Splits s = {.arena = own, .graph = graph_clone(own, g)};
+    bool asked = true;
+    int most = number_nodes(s.graph, 0) * GROWTH + SMALL_GRAPH;
+    for (int i = 0; i < ATTEMPTS && asked && number_nodes(s.graph, 0) <= most; i++) {
+        Attempt a = {.arena = arena_new(g->ctx), .g = s.graph, .env = env, .quiet = true};
+        attempt(&a);
+        asked = a.split.asked;
+        if (asked) do_asked(&s, &a.split);
+        arena_free(a.arena);
+    }
+    Graph *out = infer_all(arena, s.graph, env, NULL);
+    arena_free(own);
+    return out;
+}
+
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_infer(Arena *arena, const Graph *g, const PassEnv *env) {
     Attempt a = {.arena = arena, .g = g, .env = env};
-    bool done = attempt(&a);
-    if (done && !a.choices.n) return a.out;
-    for (int i = 1; !done && i < ATTEMPTS && turn_choice(&a.choices); i++) done = attempt(&a);
-    if (!done) a.choices = (Choices){0};
-    return infer_all(arena, g, env, &a.choices);
+    if (attempt(&a)) return a.out;
+    return a.split.asked ? infer_split(arena, g, env) : infer_all(arena, g, env, NULL);
 }

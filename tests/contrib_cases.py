@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes cases of contributed operators, in the form of ONNX's backend tests; and of ai.onnx.ml (ml_cases.py), of types
 that are moved (type_cases.py), of pictures (image_cases.py), of windows at several sizes (window_cases.py), of layers of
-newer decoders (decoder_cases.py), of positions (position_cases.py).
+newer decoders (decoder_cases.py), of positions (position_cases.py), of several nodes (graph_cases.py).
 
 The judge is onnxruntime, or numpy where onnxruntime's CPU build lacks the operator. The cases that
 the tests run are kept in tests/data/contrib; this makes them anew (it needs onnx, onnxruntime,
@@ -21,6 +21,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import decoder_cases
+import graph_cases
 import image_cases
 import ml_cases
 import position_cases
@@ -591,6 +592,7 @@ def main():
                 wanted = reference(model, other, constant)
                 write(options.dir / name / f"test_data_set_{n}", model, other, wanted, constant)
             (options.dir / name / "model.onnx").write_bytes(model.SerializeToString())
+    graph_cases.make(options.dir, options.only, Maker(options.seed))
 
 
 if __name__ == "__main__":

@@ -150,12 +150,12 @@ GROWN = wire.model(wire.graph(
 PADDED = wire.model(wire.graph(
     [wire.node("Pad", ["a", "i"], ["y"], mode="reflect")], [wire.value_info("a", ["n", "c"]), wire.value_info("i", [4], wire.INT64)],
     [wire.value_info("y", None)]))
-# One element, of rank 1 in one branch and 0 in the other: the caller sees which.
-RANKED = wire.model(wire.graph(
+# Of rank 1 in one branch and 0 in the other: the caller sees which, unless the model says it.
+RANKED, RANKS = (wire.model(wire.graph(
     [wire.node("If", ["i"], ["y"], **{f"{way}_branch": wire.graph(
         [wire.node("Constant", [], ["z"], value=("t", wire.tensor("", dims, [1.0])))], [], [wire.value_info("z", dims)])
         for way, dims in (("then", [1]), ("else", []))})],
-    [wire.value_info("i", [], wire.BOOL)], [wire.value_info("y", None)]))
+    [wire.value_info("i", [], wire.BOOL)], [wire.value_info("y", said)])) for said in ([1], None))
 # As many conditions as there are true elements.
 COUNTED = wire.model(wire.graph(
     [wire.node("Compress", ["i", "i"], ["c"]),
@@ -203,6 +203,7 @@ INPUTS = {
     "input_resize_known_empty": ((f32(4, 0), None, npy("<i8", (2,), struct.pack("<2q", 4, 9))), ('size of the_Resize',), GROWN),
     "input_pad_empty": ((f32(4, 0), None, npy("<i8", (4,), struct.pack("<4q", 0, 1, 0, 0))), ('output',), PADDED),
     "input_branch_rank": ((None, None, npy("|b1", (), b"\0")), ("another rank",), RANKED),
+    "input_branch_ranks": ((None, None, npy("|b1", (), b"\0")), ("one rank",), RANKS),
     "input_conditions": ((f32(2), None, npy("|b1", (2,), b"\1\1")), ("condition.*one element",), COUNTED),
     "input_condition_none": ((f32(2), None, npy("|b1", (2,), b"\0\0")), ("condition.*one element",), COUNTED),
     "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),

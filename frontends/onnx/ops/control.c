@@ -60,24 +60,6 @@ const Value *control_bound(const Lower *lo, int i) {
 
 /* ---- If -------------------------------------------------------------------------------------- */
 
-/* Which branch gives the results' types when their ranks differ: the one that the model's own
- * declaration has, else `then`, or `else` where what follows does not fit the first. The other is
- * compiled to an error at run time: whatever follows is typed for one rank only. (Exporters write a
- * squeeze of a dim that may be 1 like this.) */
-static const Value *ranked_result(Infer *in, int i, const Value *a, const Value *b,
-                                  const Type *said) {
-    bool known = said && (said->rank == a->type.rank || said->rank == b->type.rank);
-    bool second = known ? said->rank == b->type.rank : infer_choice(in);
-    const Value *pick = second ? b : a, *drop = second ? a : b;
-    warn(in->ctx, E_UNSUPPORTED,
-         "result %d is %s in one branch and %s in the other: the branch of rank %d becomes an "
-         "error at "
-         "run time, for the values behind it are compiled for rank %d",
-         i, type_str(in->ctx, &a->type), type_str(in->ctx, &b->type), drop->type.rank,
-         pick->type.rank);
-    return pick;
-}
-
 /* Of sequences and optionals; a model that declares a value where there may be none promises it. */
 Type control_joined(Infer *in, int i, const Type *a, const Type *b) {
     const Type *said = in->declared && i < in->node->out.n ? &in->declared[i] : NULL;
@@ -128,23 +110,112 @@ static const Dim *if_shape(Infer *in, const Type *a, const Type *b, const Type *
     return shape;
 }
 
-static void if_result(Infer *in, int i, const Value *a, const Value *b) {
+/* Ends this inference: it begins anew when what is asked for is done. */
+static void ask(Infer *in, int choice, int value, const char *why) {
+    if (in->split) {
+        int *result = NEW(in->arena, int);
+        *result = value;
+        *in->split = (RankSplit){true, in->node->serial, choice, result, 1};
+    }
+    fail(in->ctx, E_UNSUPPORTED, "%s", why);
+}
+
+static bool is_output(const Graph *g, int value) {
+    for (int k = 0; k < g->output.n; k++)
+        if (g->output.at[k] == value) return true;
+    return false;
+}
+
+/* Is the graph a branch of such a node as this? */
+static bool in_branch(const Infer *in) {
+    const Graph *around = in->graph->outer;
+    for (int i = 0; around && i < around->node.n; i++)
+        for (int k = 0; k < around->node.at[i].attr.n; k++)
+            if (around->node.at[i].attr.at[k].graph == in->graph)
+                return around->node.at[i].row->infer == in->node->row->infer;
+    return false;
+}
+
+/* The branches give values of different rank. Who reads them goes into both branches. An output is
+ * of the rank that the model declares, and the other branch an error at run time; that of a branch
+ * is left to the node around. */
+static const Type *ranked_result(Infer *in, int i, const Type *a, const Type *b) {
     const Type *said = infer_declared(in, i);
-    if (object_is(&a->type) || object_is(&b->type)) {
-        Type both = control_joined(in, i, &a->type, &b->type);
+    const char *why = internf(in->ctx,
+                              "result %d is %s in one branch and %s in the other: give it "
+                              "one rank, or the model's output a shape",
+                              i, type_str(in->ctx, a), type_str(in->ctx, b));
+    int split = in->node->split, value = in->node->out.at[i];
+    if (split == SPLIT_FIRST || split == SPLIT_SECOND) {
+        const Type *pick = split == SPLIT_FIRST ? a : b, *drop = split == SPLIT_FIRST ? b : a;
+        warn(in->ctx, E_UNSUPPORTED,
+             "result %d is %s in one branch and %s in the other, which ends a run with an error: "
+             "what follows takes rank %d only",
+             i, type_str(in->ctx, pick), type_str(in->ctx, drop), pick->rank);
+        return pick;
+    }
+    bool last = is_output(in->graph, value) && !in_branch(in);
+    if (last && said && (said->rank == a->rank || said->rank == b->rank))
+        ask(in, said->rank == a->rank ? SPLIT_FIRST : SPLIT_SECOND, value, why);
+    if (last) fail(in->ctx, E_UNSUPPORTED, "%s", why);
+    if (split != SPLIT_OPEN) ask(in, 0, value, why);
+    Type *open = arena_copy(in->arena, a, sizeof *a);
+    open->rank = -1, open->shape = NULL;
+    return open;
+}
+
+static void if_result(Infer *in, int i, const Value *a, const Value *b) {
+    const Type *s = &a->type, *t = &b->type;
+    if (!infer_out(in, i)) return;
+    if (object_is(s) || object_is(t)) {
+        Type both = control_joined(in, i, s, t);
         infer_set_type(in, i, &both);
         return;
     }
     control_tensor(in, a);
     control_tensor(in, b);
-    if (a->type.dtype != b->type.dtype)
+    if (s->dtype != t->dtype)
         fail(in->ctx, E_TYPE, "result %d is %s in one branch and %s in the other: cast one", i,
-             dtype_name(a->type.dtype), dtype_name(b->type.dtype));
-    if (a->type.rank != b->type.rank && rank_is_free(in->graph, in->node, i, &a->type) &&
-        rank_is_free(in->graph, in->node, i, &b->type))
-        a = b = a->type.rank > b->type.rank ? a : b;
-    if (a->type.rank != b->type.rank) a = b = ranked_result(in, i, a, b, said);
-    infer_set(in, i, a->type.dtype, if_shape(in, &a->type, &b->type, said), a->type.rank);
+             dtype_name(s->dtype), dtype_name(t->dtype));
+    bool differ = s->rank != t->rank || s->rank < 0;
+    if (differ && s->rank >= 0 && t->rank >= 0 && rank_is_free(in->graph, in->node, i, s) &&
+        rank_is_free(in->graph, in->node, i, t))
+        s = t = s->rank > t->rank ? s : t;
+    else if (differ)
+        s = t = ranked_result(in, i, s, t);
+    if (s->rank < 0)
+        infer_set_type(in, i, s);
+    else
+        infer_set(in, i, s->dtype, if_shape(in, s, t, infer_declared(in, i)), s->rank);
+}
+
+typedef struct Tried {
+    const Infer *in;
+    Graph *graph;
+} Tried;
+
+static void infer_tried(void *arg) {
+    const Tried *t = arg;
+    infer_graph(t->in, t->graph);
+}
+
+static bool branch_fits(const Infer *in, Graph *g) {
+    Tried t = {in, g};
+    return ctx_try(in->ctx, infer_tried, &t);
+}
+
+/* Where readers moved into the branches, what follows may fit one of them only. */
+static void infer_branches(Infer *in, Graph *yes, Graph *no) {
+    if (!in->split || in->node->split <= 0) {
+        infer_graph(in, yes);
+        infer_graph(in, no);
+        return;
+    }
+    bool first = branch_fits(in, yes), second = in->split->asked || branch_fits(in, no);
+    const char *why = "what follows does not fit the branches";
+    if (in->split->asked || !(first || second)) fail(in->ctx, E_UNSUPPORTED, "%s", why);
+    if (!second) ask(in, SPLIT_FIRST, -1, why);
+    if (!first) ask(in, SPLIT_SECOND, -1, why);
 }
 
 /* One element; sizes of the model are asked for when it runs, those that data decide by the branch
@@ -166,8 +237,10 @@ static void if_infer(Infer *in) {
     int64_t cond = control_known(in->ctx, in->graph, in->node, 0);
     control_count(in->ctx, "results", yes->output.n, in->node->out.n);
     control_count(in->ctx, "results", no->output.n, in->node->out.n);
-    if (cond != 0) infer_graph(in, yes);
-    if (cond <= 0) infer_graph(in, no);
+    if (cond < 0)
+        infer_branches(in, yes, no);
+    else
+        infer_graph(in, cond ? yes : no);
     for (int i = 0; i < in->node->out.n; i++) {
         const Value *a = control_result(cond == 0 ? no : yes, i),
                     *b = control_result(cond > 0 ? yes : no, i);
