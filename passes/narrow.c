@@ -218,6 +218,7 @@ Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     narrow_items(&n, body, &front);
     for (int i = 0; i < body->n; i++) vec_push(arena, &front, body->at[i]);
     *body = front;
+    if (n.narrow) narrow_stored(&n.e, &n.conversions);
     converted_join(&n.e, &n.conversions);
     return n.e.flow;
 }

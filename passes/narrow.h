@@ -13,4 +13,7 @@ const Instruction *narrow_row(const Machine *machine);
  * that it widens, 0 outside? */
 bool narrow_factors(const Map *m, const Contraction *r);
 
+/* Stores in bf16 alone what is rounded to it, where no other reader minds (narrow_stored.c). */
+void narrow_stored(Editing *e, Conversions *c);
+
 #endif
