@@ -98,7 +98,10 @@ static void scan_line_args(KernelScan *k, Line *line) {
         line->cont = scan_cont(k->flow);
         if (lex_take(k->lex, "ahead")) line->ahead = scan_ahead(k);
         break;
-    case LINE_PREFETCH: line->cont = scan_cont(k->flow); break;
+    case LINE_PREFETCH:
+        line->cont = scan_cont(k->flow);
+        scan_args(k, line, args);
+        break;
     case LINE_USE: line->name = lex_name(k->lex, "an instruction"); break;
     case LINE_SERIAL: line->name = lex_name(k->lex, "why one thread runs it"); break;
     default: scan_args(k, line, args);

@@ -71,6 +71,7 @@ static void print_kernel_line(KernelText *t, const Line *line) {
         text_name(out, t->flow->cont.at[line->cont].name);
         if (line->kind == LINE_KEEP) text_printf(out, " %s", storage_words[line->storage]);
         if (line->ahead) text_printf(out, " ahead %d", line->ahead);
+        put_args(t, line);
         break;
     case LINE_USE:
     case LINE_SERIAL:

@@ -41,6 +41,7 @@ typedef struct MapPlan {
     bool factored;    /* factors that only `partial` enters multiply what is merged */
     VEC(int) stage;   /* containers whose tile a block copies to shared memory */
     int ahead;        /* so many blocks before they are used */
+    int fetch;        /* the dim of whose blocks `prefetch` is fetched at once, or -1 */
     const char *use;  /* by steps on tiles, or NULL; of a warp by these: */
     JoinedDims rows, columns, reduced;
     TileLoops tile;   /* own tiles; of the root: all its tile loops */

@@ -96,7 +96,10 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_DEPTH: plan_joined(p, &p->reduced, line); break;
     case LINE_SERIAL: lo->serial = line->name; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
-    case LINE_PREFETCH: p->prefetch = line->cont; break;
+    case LINE_PREFETCH:
+        p->prefetch = line->cont;
+        p->fetch = line->narg ? plan_dim(p, line->arg[0].dim) : -1;
+        break;
     case LINE_VECTOR: plan_lanes(p, line); break;
     case LINE_UNROLL:
         for (int i = 0; i < line->narg; i++) p->unroll[plan_dim(p, line->arg[i].dim)] = true;
@@ -141,8 +144,11 @@ void plan_kernel(Lowering *lo) {
     lo->keep = keep;
     lo->al = kernel_align(lo->arena, lo->flow, kernel->map.at, kernel->map.n);
     for (int i = 0; i < lo->nplan; i++)
-        lo->plan[i] = (MapPlan){
-            .map = lo->flow->map.at[kernel->map.at[i]], .lane_dim = -1, .lanes = 1, .prefetch = -1};
+        lo->plan[i] = (MapPlan){.map = lo->flow->map.at[kernel->map.at[i]],
+                                .lane_dim = -1,
+                                .lanes = 1,
+                                .prefetch = -1,
+                                .fetch = -1};
     for (int i = 0; i < kernel->line.n; i++) plan_line(lo, i);
     if (lo->parts && (!lo->blocks || lo->threads))
         fail(lo->ctx, E_UNSUPPORTED,

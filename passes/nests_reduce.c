@@ -201,13 +201,23 @@ static int64_t vectors_in_line(const Leaf *f) {
     return bits < LINE_BITS ? LINE_BITS / bits : 1;
 }
 
+/* The lines in which reads of what is fetched ahead are now. */
+static void prefetch_lines(Leaf *f, Stmts *into) {
+    for (int v = 0; v < f->map->body.val.n; v++) {
+        const Val *val = &f->map->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != f->plan->prefetch) continue;
+        Stmt *s = nest_stmt(f->lo->nest, into, STMT_PREFETCH);
+        s->at = storage_access(f, &val->read, false);
+    }
+}
+
 /* In the innermost reduction loop (around it, when it is an unrolled group): a line of the panel
  * that follows the one in use, at the same reduction index. Row tiles share the work: tile i
  * fetches vector i mod vectors. */
 static void prefetch_panel(Leaf *f, Stmts *into) {
     Lowering *lo = f->lo;
     int lane = f->plan->lane_dim, row = -1;
-    if (f->plan->prefetch < 0 || lane < 0 || f->span[lane].cap < 0) return;
+    if (f->plan->prefetch < 0 || f->plan->fetch >= 0 || lane < 0 || f->span[lane].cap < 0) return;
     for (int d = 0; d < f->map->dim.n; d++) {
         if (map_reduces(f->map, d)) continue;
         f->value[d] = f->span[d].start;
@@ -223,15 +233,40 @@ static void prefetch_panel(Leaf *f, Stmts *into) {
             shared ? dim_mod(lo->ctx, tile, dim_const(lo->ctx, vectors)) : dim_const(lo->ctx, i);
         Dim ahead = dim_addc(lo->ctx, dim_mulc(lo->ctx, vector, f->plan->lanes), panel);
         f->value[lane] = dim_add(lo->ctx, f->span[lane].start, ahead);
-        for (int v = 0; v < f->map->body.val.n; v++) {
-            const Val *val = &f->map->body.val.at[v];
-            if (val->kind != VAL_READ || val->read.cont != f->plan->prefetch) continue;
-            Stmt *s = NEW(lo->arena, Stmt);
-            s->kind = STMT_PREFETCH;
-            s->at = storage_access(f, &val->read, false);
-            vec_push(lo->arena, into, s);
-        }
+        prefetch_lines(f, into);
     }
+}
+
+/* Behind a block of groups of the reduced dim `fetch`: the lines that the next panel has there.
+ * Tiles of rows share them evenly. */
+static void prefetch_block(Leaf *f, int64_t group, Stmts *into) {
+    Lowering *lo = f->lo;
+    int d = f->plan->fetch, lane = f->plan->lane_dim, mark = lo->env.n;
+    int64_t panel = f->span[lane].cap, vectors = panel / f->plan->lanes, tiles = 1;
+    Dim tile = zero(lo);
+    for (int r = 0; r < f->map->dim.n; r++) {
+        int64_t all = map_extent(f->map, r, -1), cap = f->span[r].cap;
+        if (map_reduces(f->map, r)) continue;
+        f->value[r] = f->span[r].start;
+        if (r == lane || !f->plan->unroll[r] || all <= cap || cap < 1) continue;
+        tiles = (all + cap - 1) / cap;
+        tile = dim_div(lo->ctx, f->span[r].start, dim_const(lo->ctx, cap));
+    }
+    int64_t lines = f->span[d].cap / group * vectors, share = (lines + tiles - 1) / tiles;
+    Dim line = dim_mulc(lo->ctx, tile, share), count = dim_const(lo->ctx, share);
+    if (share > 1) {
+        Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), count);
+        into = &nest_for(lo->nest, into, var, count, LOOP_SEQ)->body;
+        line = dim_add(lo->ctx, line, var);
+    }
+    if (share * tiles > lines) line = dim_mod(lo->ctx, line, dim_const(lo->ctx, lines));
+    Dim each = dim_const(lo->ctx, vectors);
+    Dim vector = dim_mulc(lo->ctx, dim_mod(lo->ctx, line, each), f->plan->lanes);
+    f->value[d] =
+        dim_add(lo->ctx, f->span[d].start, dim_mulc(lo->ctx, dim_div(lo->ctx, line, each), group));
+    f->value[lane] = dim_add(lo->ctx, f->span[lane].start, dim_addc(lo->ctx, vector, panel));
+    prefetch_lines(f, into);
+    lo->env.n = mark;
 }
 
 typedef struct ReduceLevel {
@@ -294,6 +329,8 @@ void reduce_loops(Leaf *f, int level, Stmts *into) {
             ReduceLevel next = {f, level};
             for_tiles(lo, into, &how, f->span[t->dim], reduce_tile, &next);
             lo->env.n = mark;
+            bool groups = level == f->plan->reduce.n - 2 && t->dim == f->plan->fetch;
+            if (groups) prefetch_block(f, t->size, into);
             return;
         }
         if (level == f->plan->reduce.n - 1 && f->plan->unroll[t->dim]) {

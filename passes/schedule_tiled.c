@@ -432,21 +432,20 @@ static void unroll_line(Tiled *t, int pos) {
  * core reads, the same each time, stays in its inner cache. */
 static void prefetch_line(Tiled *t) {
     const Machine *m = t->s->env->machine;
-    double bytes = lane_operand_bytes(t), room = (double)m->level[1].bytes;
-    if (bytes <= room / 2) return;
-    if (t->s->repeats[t->kernel->map.at[t->at]] && bytes <= room * m->cores) return;
+    bool repeats = t->s->repeats[t->kernel->map.at[t->at]];
+    double bytes = lane_operand_bytes(t), room = (double)m->level[1].bytes, most = most_bytes(t);
+    if (bytes <= (repeats ? room * m->cores : room / 2)) return;
     if (t->lane < 0 || !output_dim(t, t->lane)) return;
-    double most = most_bytes(t);
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
-        if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM)
-            continue;
-        if (read_bytes(t, &val->read) < most) continue;
-        const Layout *layout = t->s->flow->cont.at[val->read.cont].layout;
-        int64_t step = t->group >= 0 ? t->group_size : 1;
-        if (!layout || access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s)) != step)
-            continue;
-        kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at)->cont = val->read.cont;
+        const Cont *cont = val->kind == VAL_READ ? &t->s->flow->cont.at[val->read.cont] : NULL;
+        if (!cont || cont->kind != CONT_PARAM || read_bytes(t, &val->read) < most) continue;
+        int64_t step = access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s));
+        if (!cont->layout || step != (t->group >= 0 ? t->group_size : 1)) continue;
+        Line *line = kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at);
+        line->cont = val->read.cont;
+        if (!t->matrix) continue;
+        line_dim(t->s->flow, line, t->p, t->group, t->matrix->groups * t->group_size);
     }
 }
 
@@ -593,7 +592,8 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     reduce_line(&t);
     if (t.matrix && rows_open(&t))
         kernel_line(s->flow, kernel, LINE_USE, at)->name = t.matrix->name;
-    if (!t.matrix) block_lines(&t), prefetch_line(&t);
+    if (!t.matrix) block_lines(&t);
+    prefetch_line(&t);
     unroll_window(&t);
     for (int q = 0; q < at; q++) strip_lines(&t, q);
     return true;

@@ -128,12 +128,25 @@ static Stmt *wrapped(const Tiling *t, const char *use, Stmt *s) {
     return out;
 }
 
-/* The loop over groups gets its block; false: s is no chain of loops down to one. */
+/* Are all statements but the first what is fetched ahead? */
+static bool only_fetches(const Stmts *stmts) {
+    bool only = stmts->n > 0;
+    for (int i = 1; i < stmts->n; i++) {
+        const Stmt *s = stmts->at[i];
+        only &= s->kind == STMT_PREFETCH ||
+                (s->kind == STMT_FOR && s->body.n == 1 && s->body.at[0]->kind == STMT_PREFETCH);
+    }
+    return only;
+}
+
+/* The loop over groups gets its block; false: what `at` begins with is no chain of loops down to
+ * one, or there is more. */
 static bool wrap_step(const Tiling *t, Stmts *at, int acc, Step *step) {
+    if (!only_fetches(at)) return false;
     Stmt *s = at->at[0];
-    if (at->n != 1 || !plain_loop(s, LOOP_SEQ)) return false;
-    const MatrixStep *matrix = step_for(t, s, acc, step);
-    if (!matrix) return wrap_step(t, &s->body, acc, step);
+    const MatrixStep *matrix = plain_loop(s, LOOP_SEQ) ? step_for(t, s, acc, step) : NULL;
+    bool chain = s->kind == STMT_FOR && s->mark == LOOP_SEQ && !s->guard.n;
+    if (!matrix) return chain && wrap_step(t, &s->body, acc, step);
     for (int i = 0; i < 2; i++)
         if (step->rows[i]) step->rows[i]->mark = LOOP_SEQ;
     if (step->vectors) step->vectors->mark = LOOP_SEQ;
