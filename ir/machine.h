@@ -22,7 +22,6 @@ typedef struct Instruction {
     int lanes, group;
     bool backward; /* floats, rounded at each step: the group's last product is added first. Only
                       with fast mathematics */
-    double speed;  /* products a second, of those that f32 multiply-adds make */
 } Instruction;
 
 /* An instruction, many times at once, on registers that hold tiles: each of `rows` rows of c gets
@@ -32,7 +31,7 @@ typedef struct MatrixStep {
     const char *name; /* "tdpbusd" */
     const char *of;   /* the instruction */
     int rows, groups;
-    double speed; /* as an instruction's */
+    double speed; /* products a second, of those that f32 multiply-adds make */
 } MatrixStep;
 
 /* What the threads of a warp do together: c += a b, where a is rows x depth and b depth x columns,
@@ -64,6 +63,7 @@ typedef struct Machine {
     MemoryLevel level[MACHINE_LEVELS];
     int nuse; /* instructions, best first */
     const Instruction *use[MACHINE_USES];
+    double use_speed[MACHINE_USES]; /* products a second, of those that f32 multiply-adds make */
     int nmatrix;
     const MatrixStep *matrix[MACHINE_USES];
     /* A machine whose kernels are blocks of threads (block_threads 0: it has none): */

@@ -52,7 +52,7 @@ double dot_flops(const Machine *machine, DType a, DType b, int64_t rows, int64_t
         if (row->a != a || row->b != b) continue;
         const MatrixStep *step = matrix_of(machine, row->name);
         bool tiles = step && rows >= MATRIX_ROWS_LEAST && side % (step->groups * row->group) == 0;
-        return machine->fma_flops * (tiles ? step->speed : row->speed);
+        return machine->fma_flops * (tiles ? step->speed : machine->use_speed[i]);
     }
     return machine->fma_flops;
 }
