@@ -18,6 +18,42 @@ int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items
     return to;
 }
 
+static bool plainly_written(const Map *m, int cont) {
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            if (m->write.at[w].to[k].cont == cont &&
+                (m->write.at[w].combine || m->write.at[w].n != 1))
+                return false;
+    return true;
+}
+
+bool converted_written(const Editing *e, int cont) {
+    const Cont *x = &e->flow->cont.at[cont];
+    if (x->kind != CONT_STATE || x->layout || e->uses.held[cont]) return false;
+    for (int i = 0; i < e->flow->map.n; i++)
+        if (!plainly_written(e->flow->map.at[i], cont)) return false;
+    return true;
+}
+
+int converted_state(Editing *e, Conversions *c, int cont, DType type) {
+    Flow *flow = e->flow;
+    for (int i = 0; i < c->done.n; i++)
+        if (c->done.at[i].from == cont && !c->done.at[i].home) return c->done.at[i].to;
+    const Cont x = flow->cont.at[cont];
+    const char *name = internf(flow->ctx, "%s.%s", x.name, dtype_name(type));
+    int to = flow_cont(flow, name, CONT_STATE, type, x.shape, x.rank);
+    for (int i = 0; i < flow->map.n; i++) {
+        Map *m = flow->map.at[i];
+        for (int w = 0, n = m->write.n; w < n; w++) {
+            if (m->write.at[w].to[0].cont != cont) continue;
+            int value = body_cvt(&m->body, type, m->write.at[w].val[0]);
+            map_write(flow, m, to, m->write.at[w].to[0].at, value, NULL);
+        }
+    }
+    vec_push(e->arena, &c->done, ((Converted){cont, to, NULL}));
+    return to;
+}
+
 /* The map that writes all of a container, element for element, beside the map that copies it and
  * for other readers, too; or NULL. */
 static Map *other_writer(const Editing *e, int from, int copy) {

@@ -19,6 +19,14 @@ typedef struct Conversions {
 int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
                    Items *into);
 
+/* Is every element of a state what some map writes, and nothing else? Then `converted_copy` need
+ * not read it. */
+bool converted_written(const Editing *e, int cont);
+
+/* A state of another type that all maps write beside a state of which converted_written holds; made
+ * once. */
+int converted_state(Editing *e, Conversions *c, int cont, DType type);
+
 /* Copies of what one element-wise map writes, and others read as it is, become writes of that map;
  * drops what nobody needs. */
 void converted_join(Editing *e, const Conversions *c);

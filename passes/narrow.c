@@ -91,15 +91,25 @@ static double container_bytes(const Flow *flow, int cont) {
     return container_elements(flow, cont) * dtype_bits(flow->cont.at[cont].type) / 8;
 }
 
+/* Elements of an operand in all, or of a state what the map reads of it. */
+static double operand_elements(const Narrowing *n, const Map *m, const Access *read) {
+    double elements = 1;
+    if (!converted_written(&n->e, read->cont)) return container_elements(n->e.flow, read->cont);
+    for (int d = 0; d < m->dim.n; d++)
+        if (access_uses(m, read, d)) elements *= (double)map_extent(m, d, unknown_extent);
+    return elements;
+}
+
 /* Seconds that rounding an operand to bf16 takes: a cycle for half a vector, and bytes. What a map
  * computes is rounded by that map, beside what it was if others read that; else by a kernel. */
-static double rounding_seconds(const Narrowing *n, int cont) {
+static double rounding_seconds(const Narrowing *n, const Map *m, const Access *read) {
     const Uses *u = &n->e.uses;
+    int cont = read->cont;
     const Cont *x = &n->e.flow->cont.at[cont];
-    double elements = container_elements(n->e.flow, cont), bytes = 0;
+    double elements = operand_elements(n, m, read), bytes = 0;
     if (x->type == BF16) return 0;
-    bool computed =
-        x->kind == CONT_TMP && cont < n->known && u->writer[cont] >= 0 && !u->held[cont];
+    bool computed = converted_written(&n->e, cont) || (x->kind == CONT_TMP && cont < n->known &&
+                                                       u->writer[cont] >= 0 && !u->held[cont]);
     if (!computed)
         bytes = container_bytes(n->e.flow, cont) + 2 * elements;
     else if (u->readers[cont].n > 1)
@@ -123,7 +133,7 @@ static bool pays(const Narrowing *n, const Map *m, const Contraction *r, int64_t
     double narrow = flop / dot_flops(machine, BF16, BF16, rows, side);
     double weights = container_bytes(flow, b->read.cont);
     double small = 2 * container_elements(flow, b->read.cont);
-    double rounding = rounding_seconds(n, a->read.cont);
+    double rounding = rounding_seconds(n, m, &a->read);
     double before = longer(compute, weights / machine_bandwidth(machine, weights));
     double after = longer(narrow, small / machine_bandwidth(machine, small));
     return after + rounding < before;
@@ -181,7 +191,9 @@ static int read_wide(void *user, Body *b, const Val *read) {
 static void convert(Narrowing *n, int k, DType type, const Items *home, Items *into) {
     n->to[k] = n->from[k];
     if (n->e.flow->cont.at[n->from[k]].type == type) return;
-    n->to[k] = converted_copy(&n->e, &n->conversions, n->from[k], type, home, into);
+    n->to[k] = converted_written(&n->e, n->from[k])
+                   ? converted_state(&n->e, &n->conversions, n->from[k], type)
+                   : converted_copy(&n->e, &n->conversions, n->from[k], type, home, into);
 }
 
 static void narrow_items(Narrowing *n, Items *items, Items *front) {
