@@ -442,6 +442,7 @@ void flow_verify(const Flow *flow) {
     verify_names(&f);
     verify_writes(&f);
     verify_coverage(&f);
+    verify_order(&f);
     verify_aliases(&f);
     verify_kernels(&f);
     verify_prepare(&f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the flow verifier: flow_verify.c walks, flow_verify_access.c proves, flow_verify_kernel.c
- * checks schedules. */
+ * checks schedules, flow_verify_order.c when sizes are known. */
 #ifndef WEIR_IR_FLOW_VERIFY_H
 #define WEIR_IR_FLOW_VERIFY_H
 
@@ -46,5 +46,6 @@ void verify_bounds(FlowVerify *f, const Map *map, const Use *use);
 void verify_writes(FlowVerify *f);   /* single assignment */
 void verify_coverage(FlowVerify *f); /* what is read or output is written */
 void verify_kernels(FlowVerify *f);
+void verify_order(FlowVerify *f); /* sizes that data decide are defined in time, and once */
 
 #endif

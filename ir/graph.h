@@ -189,7 +189,9 @@ struct Infer {
         *declared; /* of the node's results, as the model (or an earlier inference) has them */
     void (*done)(Infer *in); /* called after each node (may be NULL): folds constants on the way */
     VEC(Attr) attr;          /* for the next infer_append */
-    RankSplit *split;        /* may be NULL: nobody will do what is asked for */
+    const Node *list;        /* the graph's nodes, when some are composed ones */
+    int nlist;
+    RankSplit *split; /* may be NULL: nobody will do what is asked for */
 };
 
 /* Types and known values of all nodes of in->graph, in order. A row without `infer` is element-wise

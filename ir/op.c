@@ -434,6 +434,7 @@ static void infer_composed(Infer *in) {
     const Node *node = g->node.at;
     int n = g->node.n;
     g->node.at = NULL, g->node.n = g->node.cap = 0;
+    in->list = node, in->nlist = n;
     for (int i = 0; i < n; i++) append(in, node[i]);
 }
 

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases for contrib_cases.py of several nodes: what follows an If whose branches give values of different rank. The
-judge is onnxruntime."""
+"""Cases for contrib_cases.py of several nodes: what follows an If whose branches give values of different rank; models
+that onnxruntime optimized for its blocks of channels (to be made where there is AVX-512). The judge is onnxruntime."""
+import pathlib
+import tempfile
+
 import numpy as np
+import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
@@ -82,21 +86,108 @@ def cases(m):
            [{"x": m.f(2, 2, 3), "c": yes_no[1]}])
 
 
-def make(folder, only, maker):
-    for name, nodes, inputs, outputs, feeds in cases(maker):
-        if only not in f"if_{name}":
+def session_of(model, level="ORT_DISABLE_ALL", saved=""):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.optimized_model_filepath = saved
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+def optimized(model):
+    with tempfile.TemporaryDirectory() as work:
+        path = pathlib.Path(work, "model.onnx")
+        session_of(model, "ORT_ENABLE_ALL", str(path))
+        return onnx.load(path)
+
+
+def narrow_blocks(model):
+    """The same with filters in blocks of 8, as machines without AVX-512 have them."""
+    weights = {t.name: t for t in model.graph.initializer}
+    for n in model.graph.node:
+        if n.domain != "com.microsoft.nchwc" or n.op_type != "Conv":
             continue
+        t = weights[n.input[1]]
+        o, i, h, w = t.dims
+        wide = numpy_helper.to_array(t)
+        if i < 16:
+            plain = wide.reshape(o // 16, i, h, w, 16).transpose(0, 4, 1, 2, 3).reshape(o, i, h, w)
+        else:
+            plain = wide.reshape(o // 16, i // 16, h, w, 16, 16).transpose(0, 5, 1, 4, 2, 3).reshape(o, i, h, w)
+        used = (o - 1) // 16 * 16 + 8  # the last block is half empty
+        o, plain = used, plain[:used]
+        if n.input[0] != "x" and i > 1:
+            i, plain = i - 8, plain[:, :i - 8]
+        if i < 8:
+            narrow = plain.reshape(o // 8, 8, i, h, w).transpose(0, 2, 3, 4, 1)
+        else:
+            narrow = plain.reshape(o // 8, 8, i // 8, 8, h, w).transpose(0, 2, 4, 5, 3, 1)
+        t.CopyFrom(numpy_helper.from_array(narrow.reshape(o, i, h, w), t.name))
+        if len(n.input) > 2 and n.input[2]:
+            bias = weights[n.input[2]]
+            bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias)[:o], bias.name))
+    return model
+
+
+def blocked(m):
+    def conv(x, y, out, channels, k, group=1, **more):
+        weights[f"{y}_w"] = m.f(out, channels // group, k, k, scale=(channels // group * k * k) ** -0.5)
+        weights[f"{y}_b"] = m.f(out)
+        return node("Conv", f"{x} {y}_w {y}_b", y, group=group, kernel_shape=[k, k], pads=[k // 2] * 4, **more)
+
+    def resize(x, y, **more):
+        weights[f"{y}_by"] = np.array([1, 1, 2, 3], np.float32)
+        return helper.make_node("Resize", [x, "", f"{y}_by"], [y], **more)
+
+    weights, image = {}, info("x", [1, 3, 14, 12])
+    yield "block", weights, [
+        conv("x", "a", 24, 3, 3), node("Relu", "a", "b"), node("MaxPool", "b", "c", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        conv("c", "d", 40, 24, 3), conv("c", "e", 40, 24, 1), node("Add", "d e", "f"), node("Relu", "f", "g"),
+        conv("g", "h", 32, 40, 1), node("Sigmoid", "h", "i"), conv("i", "j", 32, 32, 3, 32), node("Clip", "j", "k"),
+        node("AveragePool", "k", "y", kernel_shape=[2, 2], pads=[1, 0, 0, 1], count_include_pad=1)], image
+    weights = {}
+    yield "block_grown", weights, [
+        conv("x", "a", 16, 3, 3, strides=[2, 1]), resize("a", "b", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        conv("b", "c", 32, 16, 3), resize("c", "d", mode="linear", coordinate_transformation_mode="half_pixel"),
+        conv("d", "e", 20, 32, 1), node("GlobalAveragePool", "e", "y")], image
+    weights = {}
+    yield "block_last", weights, [
+        node("Transpose", "x", "t", perm=[0, 3, 1, 2]), conv("t", "a", 32, 20, 3, dilations=[1, 1]), node("GlobalMaxPool", "a", "g"),
+        node("Mul", "a g", "s"), conv("s", "b", 48, 32, 3, 2), node("Concat", "a b", "c", axis=1), conv("c", "d", 16, 80, 1),
+        node("Transpose", "d", "y", perm=[0, 2, 3, 1])], info("x", [2, 9, 7, 20])
+    weights = {}
+    yield "block_narrow", weights, [conv("x", "a", 24, 3, 3), node("Relu", "a", "b"), conv("b", "c", 40, 24, 3), node("Sigmoid", "c", "y")], image
+
+
+def optimized_cases(m):
+    for name, weights, nodes, image in blocked(m):
+        made = helper.make_graph(nodes, name, [image], [info("y", [None] * 4)],
+                                 [numpy_helper.from_array(w, n) for n, w in weights.items()])
+        model = helper.make_model(made, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+        feed = {"x": m.f(*[d.dim_value for d in image.type.tensor_type.shape.dim])}
+        wanted = session_of(model).run(None, feed)
+        model = optimized(model)
+        yield name, narrow_blocks(model) if "narrow" in name else model, [feed], [wanted]
+
+
+def branch_cases(m):
+    for name, nodes, inputs, outputs, feeds in cases(m):
         model = helper.make_model(helper.make_graph(nodes, name, [info(*X), *inputs], outputs), ir_version=8,
                                   opset_imports=[helper.make_opsetid("", 17)])
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        for k, feed in enumerate({n: np.asarray(v) for n, v in f.items()} for f in feeds):
-            data = folder / f"if_{name}" / f"test_data_set_{k}"
+        feeds = [{n: np.asarray(v) for n, v in f.items()} for f in feeds]
+        session = session_of(model)
+        yield f"if_{name}", model, feeds, [session.run(None, f) for f in feeds]
+
+
+def make(folder, only, maker):
+    for name, model, feeds, wanted in [*branch_cases(maker), *optimized_cases(maker)]:
+        if only not in name:
+            continue
+        for k, (feed, results) in enumerate(zip(feeds, wanted)):
+            data = folder / name / f"test_data_set_{k}"
             data.mkdir(parents=True, exist_ok=True)
             for i, v in enumerate(model.graph.input):
                 (data / f"input_{i}.pb").write_bytes(numpy_helper.from_array(feed[v.name], v.name).SerializeToString())
-            for i, (v, got) in enumerate(zip(model.graph.output, session.run(None, feed))):
+            for i, (v, got) in enumerate(zip(model.graph.output, results)):
                 (data / f"output_{i}.pb").write_bytes(numpy_helper.from_array(got, v.name).SerializeToString())
-        (folder / f"if_{name}" / "model.onnx").write_bytes(model.SerializeToString())
+        (folder / name / "model.onnx").write_bytes(model.SerializeToString())

@@ -86,6 +86,7 @@ def contributed():
     """Schemas of onnxruntime's own operators that Weir has: those of com.microsoft, and unofficial ones of ai.onnx."""
     text = "".join(f.read_text() for f in OPERATORS.glob("*.c"))
     mine = {("com.microsoft", name) for name in re.findall(r'COMPOSED\("(\w+)"', text)}
+    mine |= {("com.microsoft.nchwc", name) for name in re.findall(r'BLOCKED\("(\w+)"', text)}
     mine |= set(re.findall(r'{"([\w.]*)", "(\w+)", 1,', text))
     official = {(s.domain, s.name) for s in defs.get_all_schemas()}
     return [s for s in get_all_operator_schema() if (s.domain, s.name) in mine - official]

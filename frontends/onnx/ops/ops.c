@@ -55,6 +55,7 @@ static const OpRow *const families[] = {
     onnx_contrib_gated_rows,
     onnx_contrib_tensor_rows,
     onnx_contrib_words_rows,
+    onnx_contrib_blocked_rows,
 };
 /* clang-format on */
 
