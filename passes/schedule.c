@@ -143,6 +143,50 @@ int64_t equal_tiles(int64_t extent, int64_t most) {
     return (extent + tiles - 1) / tiles;
 }
 
+/* The largest part of a sum's terms, whole steps, into which it can be cut with at most so many in
+ * a part; 0: they fit, or parts would be small. */
+int64_t matrix_chunk(int64_t extent, int64_t step, int64_t most) {
+    for (int64_t c = most - most % step; extent > most && 2 * c >= most; c -= step)
+        if (extent % c == 0) return c;
+    return 0;
+}
+
+/* How many tiles of `size` rows go together, which take no more than `room` and leave so many
+ * tasks, `others` for each, that threads get equal parts. */
+int64_t matrix_tiles(int64_t extent, int64_t size, int64_t others, int64_t room) {
+    enum { TASKS_LEAST = 16 };
+    int64_t all = (extent + size - 1) / size, tiles = room / size;
+    while (tiles > 1 && others * ((all + tiles - 1) / tiles) < TASKS_LEAST) tiles--;
+    if (tiles < 2) return 1;
+    int64_t parts = (all + tiles - 1) / tiles;
+    return (all + parts - 1) / parts;
+}
+
+/* Bytes that a read meets over the whole domain. */
+double read_bytes(const Flow *flow, const Map *m, const Access *read) {
+    double bytes = 4;
+    for (int d = 0; d < m->dim.n; d++)
+        if (access_uses(m, read, d)) bytes *= (double)map_usual(flow, m, d);
+    return bytes;
+}
+
+/* Is the extent of the map's dim d the first of an input? */
+bool counts_inputs(const Flow *flow, const Map *m, int d) {
+    for (int c = 0; c < flow->cont.n; c++)
+        if (flow->cont.at[c].kind == CONT_IN && flow->cont.at[c].rank > 0 &&
+            flow->cont.at[c].shape[0] == m->dim.at[d].extent)
+            return true;
+    return false;
+}
+
+/* Do the maps in front of map `at` hand on what only the kernel reads? Strips hold nothing else. */
+bool strips_alone(const Scheduling *s, const Kernel *kernel, int at) {
+    for (int p = 0; p < at; p++)
+        if (read_outside(s, kernel, s->flow->map.at[kernel->map.at[p]]->write.at[0].to[0].cont))
+            return false;
+    return true;
+}
+
 /* ---- work ----------------------------------------------------------------------------------- */
 
 /* Worth spreading over threads? Small kernels run as one task. */

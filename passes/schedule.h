@@ -32,6 +32,11 @@ int factor_dim(const Map *m, int group);
 /* Rows of a tile at most; a divisor of the extent if one is near, else nearly equal tiles. */
 enum { ROWS_MOST = 14 };
 int64_t equal_tiles(int64_t extent, int64_t most);
+int64_t matrix_chunk(int64_t extent, int64_t step, int64_t most);
+int64_t matrix_tiles(int64_t extent, int64_t size, int64_t others, int64_t room);
+double read_bytes(const Flow *flow, const Map *m, const Access *read);
+bool counts_inputs(const Flow *flow, const Map *m, int d);
+bool strips_alone(const Scheduling *s, const Kernel *kernel, int at);
 /* Does a dim run in order? */
 bool has_seq(const Map *m);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);

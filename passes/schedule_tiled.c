@@ -39,6 +39,7 @@ typedef struct Tiled {
     int64_t group_size;
     const MatrixStep *matrix; /* the machine's tiles hold the accumulators; or NULL */
     int operand;              /* the Val that reads what stands in groups beside lanes */
+    int64_t chunk; /* of the group's dim: behind each, sums of many tiles wait in memory; or 0 */
 } Tiled;
 
 static bool output_dim(const Tiled *t, int d) {
@@ -134,21 +135,12 @@ static bool shares_lanes(const Tiled *t, int d) {
     return true;
 }
 
-/* Is the extent of dim d the first of an input? */
-static bool counts_inputs(const Tiled *t, int d) {
-    const Flow *flow = t->s->flow;
-    for (int c = 0; c < flow->cont.n; c++)
-        if (flow->cont.at[c].kind == CONT_IN && flow->cont.at[c].rank > 0 &&
-            flow->cont.at[c].shape[0] == t->p->dim.at[d].extent)
-            return true;
-    return false;
-}
-
 static int choose_row(const Tiled *t, int not ) {
     int best = -1, best_shared = -1;
     int64_t best_extent = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
-        int64_t extent = map_extent(t->p, d, counts_inputs(t, d) ? unknown_batch : unknown_row);
+        int64_t extent =
+            map_extent(t->p, d, counts_inputs(t->s->flow, t->p, d) ? unknown_batch : unknown_row);
         if (d == t->lane || d == not || !output_dim(t, d) || extent < 2 || t->p->dim.at[d].seq)
             continue;
         int shared =
@@ -204,6 +196,43 @@ static bool rows_in_line(const Tiled *t, const Access *a) {
     return step != INT64_MAX && next == step * t->rows[0];
 }
 
+static int64_t tile_size(const Tiled *t, int d) {
+    if (d == t->lane) return (int64_t)t->vectors * lanes_of(t->s);
+    if (d == t->row[0]) return t->rows[0];
+    return d == t->row[1] ? t->rows[1] : 1;
+}
+
+/* The reduced dim whose storage is blocked, which some operand holds in blocks of `size`, or -1. */
+static int blocked_dim(const Tiled *t, int64_t size) {
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        for (int d = 0; val->kind == VAL_READ && d < t->p->dim.n; d++)
+            if (map_reduces(t->p, d) && map_usual(t->s->flow, t->p, d) > size &&
+                access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
+                access_stride(t->s->flow, t->p, &val->read, d, size) != INT64_MAX)
+                return d;
+    }
+    return -1;
+}
+
+/* Rows of several tiles where the innermost cache holds a third each of their sums, of a chunk of
+ * the panel that all of them meet, and of a tile's rows: what is read from farther away halves. */
+static void choose_chunk(Tiled *t) {
+    int64_t third = t->s->env->machine->level[0].bytes / 3, panel = t->vectors * lanes_of(t->s);
+    int64_t depth = t->matrix->groups * t->group_size, others = 1;
+    int64_t most = third / dtype_bytes(t->p->body.val.at[t->operand].type, panel);
+    if (t->row[1] >= 0 || blocked_dim(t, depth) >= 0) return;
+    for (int d = 0; d < t->p->dim.n; d++) {
+        int64_t extent = map_usual(t->s->flow, t->p, d), size = tile_size(t, d);
+        if (map_reduces(t->p, d) && d != t->group && extent > 1) return;
+        if (output_dim(t, d) && d != t->row[0]) others *= (extent + size - 1) / size;
+    }
+    int64_t tiles = matrix_tiles(map_extent(t->p, t->row[0], 1), t->rows[0], others,
+                                 third / dtype_bytes(F32, panel));
+    int64_t chunk = matrix_chunk(map_extent(t->p, t->group, 1), depth, most);
+    if (tiles > 1 && chunk) t->rows[0] *= tiles, t->chunk = chunk;
+}
+
 /* Two rows of tiles with two vectors each; false: there are too few rows. Where their number is not
  * known, tiles are set up at run time for what the last one has. Rows of two dims fill both if they
  * are in line; else each is one dim's. */
@@ -218,7 +247,9 @@ static bool choose_matrix(Tiled *t) {
     }
     if (t->rows[1] == 1) t->row[1] = -1;
     if (t->row[1] >= 0 && map_extent(t->p, t->row[1], -1) < 0) t->row[1] = -1, t->rows[1] = 1;
-    return t->rows[0] * t->rows[1] >= MATRIX_ROWS_LEAST;
+    if (t->rows[0] * t->rows[1] < MATRIX_ROWS_LEAST) return false;
+    choose_chunk(t);
+    return true;
 }
 
 /* Vectors side by side where each element is read once, or 0: rows would be streams of their own,
@@ -270,21 +301,13 @@ static void choose_tile(Tiled *t) {
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Bytes that a read meets over the whole domain. */
-static double read_bytes(const Tiled *t, const Access *read) {
-    double bytes = 4;
-    for (int d = 0; d < t->p->dim.n; d++)
-        if (access_uses(t->p, read, d)) bytes *= (double)map_usual(t->s->flow, t->p, d);
-    return bytes;
-}
-
 /* Bytes of p's largest operand that has the lane dim: what a panel loop wants to keep close. */
 static double lane_operand_bytes(const Tiled *t) {
     double most = 0;
     for (int v = 0; v < t->p->body.val.n && t->lane >= 0; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ || !access_uses(t->p, &val->read, t->lane)) continue;
-        double bytes = read_bytes(t, &val->read);
+        double bytes = read_bytes(t->s->flow, t->p, &val->read);
         if (bytes > most) most = bytes;
     }
     return most;
@@ -297,7 +320,7 @@ static double most_bytes(const Tiled *t) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ || t->s->flow->cont.at[val->read.cont].kind != CONT_PARAM)
             continue;
-        double bytes = read_bytes(t, &val->read);
+        double bytes = read_bytes(t->s->flow, t->p, &val->read);
         if (bytes > most) most = bytes;
     }
     return most;
@@ -310,7 +333,9 @@ static void share_largest(const Tiled *t, int *order, int n) {
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ) continue;
-        if (!largest || read_bytes(t, &val->read) > read_bytes(t, largest)) largest = &val->read;
+        if (!largest ||
+            read_bytes(t->s->flow, t->p, &val->read) > read_bytes(t->s->flow, t->p, largest))
+            largest = &val->read;
     }
     int inner[MAP_DIMS], left = 0, m = 0;
     for (int i = 0; i < n; i++) {
@@ -320,13 +345,6 @@ static void share_largest(const Tiled *t, int *order, int n) {
         *(walks ? &order[left++] : &inner[m++]) = order[i];
     }
     for (int i = 0; i < m; i++) order[left++] = inner[i];
-}
-
-static int64_t tile_size(const Tiled *t, int d) {
-    if (d == t->lane) return (int64_t)t->vectors * lanes_of(t->s);
-    for (int i = 0; i < 2; i++)
-        if (t->row[i] == d) return t->rows[i];
-    return 1;
 }
 
 static bool is_row(const Tiled *t, int d) {
@@ -373,7 +391,8 @@ static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) 
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind != VAL_READ || access_uses(t->p, &val->read, t->lane)) continue;
-        if (read_bytes(t, &val->read) > bytes) bytes = read_bytes(t, &val->read);
+        if (read_bytes(t->s->flow, t->p, &val->read) > bytes)
+            bytes = read_bytes(t->s->flow, t->p, &val->read);
     }
     if (bytes < BLOCKS_LEAST * room) return false;
     for (int i = 1; i < n; i++) rows *= (double)map_usual(t->s->flow, t->p, order[i]);
@@ -439,7 +458,8 @@ static void prefetch_line(Tiled *t) {
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         const Cont *cont = val->kind == VAL_READ ? &t->s->flow->cont.at[val->read.cont] : NULL;
-        if (!cont || cont->kind != CONT_PARAM || read_bytes(t, &val->read) < most) continue;
+        if (!cont || cont->kind != CONT_PARAM || read_bytes(t->s->flow, t->p, &val->read) < most)
+            continue;
         int64_t step = access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s));
         if (!cont->layout || step != (t->group >= 0 ? t->group_size : 1)) continue;
         Line *line = kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at);
@@ -447,19 +467,6 @@ static void prefetch_line(Tiled *t) {
         if (!t->matrix) continue;
         line_dim(t->s->flow, line, t->p, t->group, t->matrix->groups * t->group_size);
     }
-}
-
-/* The reduced dim whose storage is blocked, which some operand holds in blocks of `size`, or -1. */
-static int blocked_dim(const Tiled *t, int64_t size) {
-    for (int v = 0; v < t->p->body.val.n; v++) {
-        const Val *val = &t->p->body.val.at[v];
-        for (int d = 0; val->kind == VAL_READ && d < t->p->dim.n; d++)
-            if (map_reduces(t->p, d) && map_usual(t->s->flow, t->p, d) > size &&
-                access_stride(t->s->flow, t->p, &val->read, d, 1) == INT64_MAX &&
-                access_stride(t->s->flow, t->p, &val->read, d, size) != INT64_MAX)
-                return d;
-    }
-    return -1;
 }
 
 /* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block.
@@ -475,6 +482,7 @@ static void reduce_line(Tiled *t) {
             line_dim(t->s->flow, line, t->p, d, 0);
     if (blocked >= 0 && blocked != t->group) line_dim(t->s->flow, line, t->p, blocked, 0);
     if (t->group < 0) return;
+    if (t->chunk) line_dim(t->s->flow, line, t->p, t->group, t->chunk);
     if (t->matrix && blocked != t->group) line_dim(t->s->flow, line, t->p, t->group, step);
     line_dim(t->s->flow, line, t->p, t->group, t->group_size);
     line_dim(t->s->flow, line, t->p, t->group, 0);
@@ -557,14 +565,6 @@ static bool turns(const Tiled *t) {
     }
     return access_stride(flow, t->root, to, row, lanes) == 1 &&
            access_stride(flow, t->root, to, lane, lanes) > lanes;
-}
-
-/* Do the maps in front of map `at` hand on what only the kernel reads? Strips hold nothing else. */
-static bool strips_alone(const Scheduling *s, const Kernel *kernel, int at) {
-    for (int p = 0; p < at; p++)
-        if (read_outside(s, kernel, s->flow->map.at[kernel->map.at[p]]->write.at[0].to[0].cont))
-            return false;
-    return true;
 }
 
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {

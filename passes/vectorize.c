@@ -30,7 +30,7 @@ static void expand_stmts(Nest *nest, const bool *native, Stmts *stmts) {
     }
 }
 
-static Stmt *copy_stmt(Arena *arena, const Stmt *from) {
+Stmt *copy_stmt(Arena *arena, const Stmt *from) {
     Stmt *s = arena_copy(arena, from, sizeof *from);
     s->body = (Stmts){0};
     for (int i = 0; i < from->body.n; i++)

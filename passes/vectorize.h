@@ -12,4 +12,7 @@ void use_instructions(Arena *arena, const Flow *flow, Nest *nest, const Machine 
  */
 void use_matrices(Arena *arena, Nest *nest, const Machine *machine);
 
+/* A copy whose statements and stores may be changed. */
+Stmt *copy_stmt(Arena *arena, const Stmt *from);
+
 #endif

@@ -14,7 +14,12 @@
  * around all, in which the sums are in tiles, and the step's around the loop over g. Sums are zeros
  * at the beginning of the first, by loops of their own. What follows reads the sums from memory,
  * and loops over rows are no longer unrolled. Where it only copies them to an array whose rows have
- * a stride, the tiles are stored there at once. */
+ * a stride, the tiles are stored there at once.
+ *
+ * More rows than tiles hold go block by block, each through the innermost loop around that over g;
+ * around these stand the other loops. So `tiles` begins with zeros the first time only, and what
+ * all rows meet of b meanwhile stays near. Each block of rows fetches its part
+ * of what the loop fetches ahead. */
 #include "passes/dot.h"
 #include "passes/vectorize.h"
 
@@ -32,8 +37,12 @@ typedef struct Step {
     int64_t nrows[2]; /* of which there is room for sums */
 } Step;
 
+static bool is_loop(const Stmt *s, LoopMark mark) {
+    return s->kind == STMT_FOR && s->mark == mark && !s->guard.n;
+}
+
 static bool plain_loop(const Stmt *s, LoopMark mark) {
-    return s->kind == STMT_FOR && s->mark == mark && !s->guard.n && s->body.n == 1;
+    return is_loop(s, mark) && s->body.n == 1;
 }
 
 /* Does an index of the sums count what a loop does? Only the first of them may have room for more.
@@ -51,9 +60,9 @@ static bool result_loop(const Stmt *s) {
     return plain_loop(s, open ? LOOP_SEQ : LOOP_UNROLL);
 }
 
-/* Loops over rows and vectors inside of s, the loop over groups, around an instruction: the index
- * of the sums, all but the lane, is their variables. */
-static bool find_step(const Tiling *t, Stmt *s, int acc, Step *out) {
+/* Loops over rows and vectors inside of s, the loop over groups, around an instruction. */
+static bool open_step(Stmt *s, int acc, Step *out) {
+    if (!plain_loop(s, LOOP_SEQ)) return false;
     Stmt *in = s->body.at[0], *loop[STEP_LOOPS];
     int n = 0;
     for (; n < STEP_LOOPS && result_loop(in); in = in->body.at[0]) loop[n++] = in;
@@ -61,9 +70,16 @@ static bool find_step(const Tiling *t, Stmt *s, int acc, Step *out) {
     *out = (Step){.groups = s, .use = in, .nrows = {1, 1}};
     const Access *to = &in->body.at[0]->body.at[0]->body.at[0]->store.at[0].to;
     if (to->cont != acc || to->rank < 3 || to->rank > 4) return false;
-    int rows = to->rank - 2;
-    if (n && to->at[rows] == loop[n - 1]->var) out->vectors = loop[--n];
+    if (n && to->at[to->rank - 2] == loop[n - 1]->var) out->vectors = loop[--n];
     for (int i = 0; i < n; i++) out->rows[i] = loop[n - 1 - i];
+    return true;
+}
+
+/* The index of the sums, all but the lane, is the variables of a step's loops. */
+static bool find_step(const Tiling *t, Stmt *s, int acc, Step *out) {
+    if (!open_step(s, acc, out)) return false;
+    const Access *to = &out->use->body.at[0]->body.at[0]->body.at[0]->store.at[0].to;
+    int rows = to->rank - 2;
     if (!counts(t, to, rows, out->vectors)) return false;
     for (int i = 0; i < rows; i++) {
         if (!counts(t, to, i, out->rows[rows - 1 - i])) return false;
@@ -93,10 +109,11 @@ static bool strides_of(const Tiling *t, const Step *s, const Access *a, Dim *str
     return true;
 }
 
-/* Rows of two dims fill both tiles where each of the outer dim is behind all of the inner; else
- * there are two of the outer dim, a tile each. */
+/* Rows of one dim go block by block. Rows of two dims fill both tiles where each of the outer dim
+ * is behind all of the inner; else there are two of the outer dim, a tile each. */
 static bool rows_fit(const Tiling *t, const Step *s, const Dim *stride, int64_t most) {
     bool in_line = stride[BY_OUTER] == dim_mulc(t->nest->ctx, stride[BY_ROW], s->nrows[0]);
+    if (s->nrows[1] == 1 && s->rows[0] && dim_is_const(s->rows[0]->extent, NULL)) return true;
     if (s->nrows[1] == 1 || in_line) return s->nrows[0] * s->nrows[1] <= 2 * most;
     return s->nrows[1] == 2 && s->nrows[0] <= most;
 }
@@ -139,19 +156,19 @@ static bool only_fetches(const Stmts *stmts) {
     return only;
 }
 
-/* The loop over groups gets its block; false: what `at` begins with is no chain of loops down to
- * one, or there is more. */
-static bool wrap_step(const Tiling *t, Stmts *at, int acc, Step *step) {
-    if (!only_fetches(at)) return false;
-    Stmt *s = at->at[0];
-    const MatrixStep *matrix = plain_loop(s, LOOP_SEQ) ? step_for(t, s, acc, step) : NULL;
-    bool chain = s->kind == STMT_FOR && s->mark == LOOP_SEQ && !s->guard.n;
-    if (!matrix) return chain && wrap_step(t, &s->body, acc, step);
+static Access shifted(const Tiling *t, Access a, Dim var, Dim to) {
+    DimSubst subst = {var, to};
+    Dim *at = NEW_ARRAY(t->arena, Dim, a.rank);
+    for (int k = 0; k < a.rank; k++) at[k] = dim_subst(t->nest->ctx, a.at[k], &subst, 1);
+    return (Access){a.cont, a.rank, at};
+}
+
+/* The loop over groups, which `at` begins with, gets its block. */
+static void wrap_step(const Tiling *t, Stmts *at, const Step *step) {
     for (int i = 0; i < 2; i++)
         if (step->rows[i]) step->rows[i]->mark = LOOP_SEQ;
     if (step->vectors) step->vectors->mark = LOOP_SEQ;
-    at->at[0] = wrapped(t, matrix->name, s);
-    return true;
+    at->at[0] = wrapped(t, matrix_of(t->machine, step->use->use)->name, at->at[0]);
 }
 
 /* Loops that make the sums of a step zeros. */
@@ -264,14 +281,125 @@ static bool drop_copy(const Tiling *t, const Step *step, Stmts *stmts, int i) {
     return true;
 }
 
+/* Loops down to those of a step: where the loop over groups stands, where that around it, and what
+ * the others count. */
+typedef struct Chain {
+    Stmts *groups, *inner;
+    Dim var[MAP_DIMS];
+    int n;
+} Chain;
+
+static bool find_chain(const Tiling *t, Stmts *at, int acc, Chain *c, Step *step) {
+    *c = (Chain){.groups = at, .inner = at};
+    while (!step_for(t, c->groups->at[0], acc, step)) {
+        const Stmt *s = c->groups->at[0], *outer = c->inner->at[0];
+        if (!is_loop(s, LOOP_SEQ) || !only_fetches(&s->body) || c->n == MAP_DIMS) return false;
+        if (c->groups != c->inner) c->var[c->n++] = outer->var;
+        c->inner = c->groups;
+        c->groups = &c->groups->at[0]->body;
+    }
+    return true;
+}
+
+/* `tiles` around loops down to a step, in which sums go on unless the loops outside begin. */
+static Stmt *tiles_block(const Tiling *t, const Chain *c, const Step *step, Stmt *loops) {
+    Stmt *zeros = cleared(t, step);
+    if (c->n) {
+        Stmts first = {0};
+        Stmt *begin = nest_if(t->nest, &first);
+        for (int i = 0; i < c->n; i++)
+            vec_push(t->arena, &begin->guard, dim_mulc(t->nest->ctx, c->var[i], -1));
+        vec_push(t->arena, &begin->body, zeros);
+        zeros = begin;
+    }
+    Stmt *block = wrapped(t, "tiles", zeros);
+    vec_push(t->arena, &block->body, loops);
+    return block;
+}
+
+static void shift_rows(const Tiling *t, const Step *step, Dim start) {
+    Stmt *body = step->use->body.at[0]->body.at[0]->body.at[0];
+    Dim var = step->rows[0]->var, to = dim_add(t->nest->ctx, start, var);
+    ValVec *val = &body->code.val;
+    val->at = arena_copy(t->arena, val->at, (size_t)val->n * sizeof *val->at);
+    for (int v = 0; v < val->n; v++)
+        if (val->at[v].kind == VAL_READ) val->at[v].read = shifted(t, val->at[v].read, var, to);
+    body->store.at[0].to = shifted(t, body->store.at[0].to, var, to);
+}
+
+/* Blocks of rows, each through a copy of the loops: `rows` from `start` on, which is block `index`
+ * of n. */
+typedef struct Block {
+    Dim start, index;
+    int64_t rows, n;
+} Block;
+
+/* Each block of rows fetches a part. */
+static void part_fetches(const Tiling *t, Stmts *stmts, const Block *b) {
+    for (int i = 1; i < stmts->n; i++) {
+        Stmt *loop = stmts->at[i];
+        int64_t all;
+        if (loop->kind != STMT_FOR || !dim_is_const(loop->extent, &all)) continue;
+        int64_t part = (all + b->n - 1) / b->n;
+        Dim first = dim_mulc(t->nest->ctx, b->index, part);
+        Access *at = &loop->body.at[0]->at;
+        *at = shifted(t, *at, loop->var, dim_add(t->nest->ctx, first, loop->var));
+        loop->extent = dim_const(t->nest->ctx, part);
+    }
+}
+
+static Stmt *rows_block(const Tiling *t, const Chain *c, int acc, const Block *b) {
+    Stmts in = {0}, *groups = &in;
+    Step step;
+    vec_push(t->arena, &in, copy_stmt(t->arena, c->inner->at[0]));
+    if (c->groups != c->inner) groups = &in.at[0]->body;
+    if (!open_step(groups->at[0], acc, &step)) BUG("a copy of a step is none");
+    step.rows[0]->extent = dim_const(t->nest->ctx, b->rows);
+    shift_rows(t, &step, b->start);
+    part_fetches(t, groups, b);
+    wrap_step(t, groups, &step);
+    return tiles_block(t, c, &step, in.at[0]);
+}
+
+/* Rows of one dim, more than tiles hold: blocks of the same number, and what is left. */
+static void tile_rows(const Tiling *t, const Chain *c, int acc, int64_t rows, int64_t most) {
+    Ctx *ctx = t->nest->ctx;
+    int64_t n = (rows + most - 1) / most, size = (rows + n - 1) / n, even = rows / size;
+    Stmts out = {0};
+    Dim var = dim_sym(ctx, internf(ctx, "rows_%d", acc));
+    Block b = {dim_mulc(ctx, var, size), var, size, n};
+    Stmt *loop = nest_for(t->nest, &out, var, dim_const(ctx, even), LOOP_SEQ);
+    vec_push(t->arena, &loop->body, rows_block(t, c, acc, &b));
+    Dim rest = dim_const(ctx, even * size);
+    b = (Block){rest, dim_const(ctx, even), rows - even * size, n};
+    if (b.rows) vec_push(t->arena, &out, rows_block(t, c, acc, &b));
+    for (int i = 1; i < c->inner->n; i++) vec_push(t->arena, &out, c->inner->at[i]);
+    *c->inner = out;
+}
+
+static void insert_stmt(const Tiling *t, Stmts *stmts, int at, Stmt *s) {
+    vec_push(t->arena, stmts, s);
+    for (int i = stmts->n - 1; i > at; i--) stmts->at[i] = stmts->at[i - 1];
+    stmts->at[at] = s;
+}
+
 /* `tiles` around the statement behind a declaration of sums; false: it has no steps. */
 static bool tile_sums(const Tiling *t, Stmts *stmts, int i, Step *step) {
     Stmt *decl = stmts->at[i];
-    Stmts chain = {&stmts->at[i + 1], 1, 1};
-    if (!wrap_step(t, &chain, decl->buf, step)) return false;
-    Stmt *block = wrapped(t, "tiles", cleared(t, step));
-    vec_push(t->arena, &block->body, chain.at[0]);
-    stmts->at[i + 1] = block;
+    Stmts loops = {0};
+    Chain c;
+    vec_push(t->arena, &loops, stmts->at[i + 1]);
+    if (!find_chain(t, &loops, decl->buf, &c, step)) return false;
+    int64_t most = 2 * matrix_of(t->machine, step->use->use)->rows;
+    if (step->nrows[1] == 1 && step->nrows[0] > most) {
+        tile_rows(t, &c, decl->buf, step->nrows[0], most);
+    } else {
+        wrap_step(t, c.groups, step);
+        c.n = 0;
+        loops.at[0] = tiles_block(t, &c, step, loops.at[0]);
+    }
+    stmts->at[i + 1] = loops.at[0];
+    for (int k = 1; k < loops.n; k++) insert_stmt(t, stmts, i + 1 + k, loops.at[k]);
     decl->has_init = false;
     t->nest->buf.at[decl->buf].kind = BUF_TILE;
     return true;

@@ -125,18 +125,29 @@ static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
     names_pop(&c->names, mark);
 }
 
+/* When the statement does nothing. */
+static const char *unless(CNest *c, const Stmt *s) {
+    Text out = {.arena = c->arena};
+    for (int i = 0; i < s->guard.n; i++)
+        text_printf(&out, "%s%s < 0", i ? " || " : "",
+                    emit_dim_str(&c->names, names_subst(&c->names, s->guard.at[i])));
+    return text_str(&out);
+}
+
 bool emit_matrix(CNest *c, const Stmt *s) {
     const CMatrix *matrix = target_c_matrix(s->use);
     if (matrix) emit_step(c, s, matrix);
     if (matrix || strcmp(s->use, "tiles") != 0) return matrix != NULL;
     if (s->body.n != 2) BUG("sums on tiles are zeros, then steps");
+    const Stmt *zeros = s->body.at[0];
     Step step = step_of(c, inner_block(s->body.at[1]));
     const char *sums = sums_of(c, &step);
     const char *rows = emit_dim_str(&c->names, step.tile[0]);
     const char *more = emit_dim_str(&c->names, step.tile[1]);
     c->tiled = true;
     put_line(c, "tiles_open(&tiles, %s, %s);", rows, more);
-    put_line(c, "tiles_clear(%s);", sums);
+    if (zeros->kind == STMT_IF) put_line(c, "if (%s) tiles_go_on(%s);", unless(c, zeros), sums);
+    put_line(c, "%stiles_clear(%s);", zeros->kind == STMT_IF ? "else " : "", sums);
     emit_stmts(c, &(Stmts){&s->body.at[1], 1, 1});
     put_line(c, "tiles_store(%s);", sums);
     c->epoch[1]++;
