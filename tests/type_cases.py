@@ -13,9 +13,24 @@ def complex_numbers(m, *shape):
     return (m.i(-2, 3, *shape) + 1j * m.i(-2, 3, *shape)).astype(np.complex64)
 
 
+def wide_complex_numbers(m, *shape):
+    return complex_numbers(m, *shape).astype(np.complex128)
+
+
+def texts(m):
+    """Numbers of 16 bits, to text and back."""
+    words = np.array(["1.5", "-0.1", "65504", "1e-7", "inf", "-3"], object)
+    for kind, number in (np.float16, 10), (ml_dtypes.bfloat16, 16):
+        standard = {"domain": "", "version": 21}
+        numbers = words.astype(np.float64).astype(kind)
+        yield f"cast_text_{number}", "Cast", [words], {"to": number}, standard | {"want": [numbers]}
+        back = np.array([np.format_float_positional(np.float32(v), trim="0") for v in (1.5, -3, 0.25, 100, 0)], object)
+        yield f"cast_to_text_{number}", "Cast", [np.array([1.5, -3, 0.25, 100, 0]).astype(kind)], {"to": 8}, standard | {"want": [back]}
+
+
 def moved(m):
     standard = {"domain": "", "version": 24}
-    for name, make in ("text", text), ("c64", complex_numbers):
+    for name, make in ("text", text), ("c64", complex_numbers), ("c128", wide_complex_numbers):
         x, x4, zero = make(m, 3, 4), make(m, 1, 1, 2, 3), make(m, 1)[:0].dtype.type()
         two, many = make(m, 2, 4), make(m, 2)
 
@@ -65,4 +80,4 @@ def six_bits(m):
             "want": [(few / scale).astype(kind)]}
 
 
-cases = [moved, six_bits]
+cases = [moved, six_bits, texts]

@@ -32,12 +32,7 @@ static Dim known_cast(Infer *in, const Dim *a) {
 }
 
 static void cast_to(Infer *in, DType to) {
-    const Value *v = infer_tensor(in, 0);
-    const Type *t = &v->type;
-    DType number = to == STRING ? t->dtype : to;
-    if ((to == STRING) != (t->dtype == STRING) && dtype_is_float(number) && dtype_bits(number) < 32)
-        fail(in->ctx, E_UNSUPPORTED, "conversion of \"%s\" from %s to %s: cast by way of f32",
-             v->name, dtype_name(t->dtype), dtype_name(to));
+    const Type *t = &infer_tensor(in, 0)->type;
     if (dtype_class(to) == CLASS_COMPLEX || dtype_class(t->dtype) == CLASS_COMPLEX)
         fail(in->ctx, E_TYPE, "complex numbers are not converted: cast real and imaginary parts");
     infer_set(in, 0, to, t->shape, t->rank);
@@ -125,13 +120,16 @@ static void scale_lower(Lower *lo) {
 }
 
 /* Text is read and written as f32, f64 or a wide integer; a map converts on the other side. */
+static DType text_number(DType t, bool reads) {
+    if (dtype_is_float(t)) return reads ? F64 : dtype_bits(t) < 32 ? F32 : t;
+    if (t == BOOL) return reads ? F64 : t;
+    return dtype_class(t) == CLASS_UINT && !reads ? U64 : I64;
+}
+
 void nn_cast_text(Lower *lo, int from, int to) {
     Dim at[RANK_MAX];
     bool reads = nn_cont(lo, to)->type != STRING;
-    DType t = nn_cont(lo, reads ? to : from)->type;
-    DType wide = dtype_is_float(t) || t == BOOL ? reads ? F64 : t
-                 : dtype_class(t) == CLASS_UINT ? reads ? I64 : U64
-                                                : I64;
+    DType t = nn_cont(lo, reads ? to : from)->type, wide = text_number(t, reads);
     int number = nn_tmp_like(lo, "number", wide, from);
     if (reads) lower_call(lo, "string_to", &from, 1, &number, 1, NULL, 0, NULL, 0);
     Map *m = nn_map_over(lo, "number", "", from, at);
