@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tools"))
 from schemas import type_names  # noqa: E402
 
 FLOATS = {"f16", "f32", "f64", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "f6e2m3", "f6e3m2"}
-WORDS = {"float": FLOATS, "complex": {"c64"}}
+WORDS = {"float": FLOATS, "complex": {"c64", "c128"}}
 
 
 def rows(weir):

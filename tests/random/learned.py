@@ -149,7 +149,7 @@ def dict_vectorizer(d, name, version):
 
 @family("CastMap")
 def cast_map(d, name, version):
-    """Judged by its text: values in the order of keys, or at places that keys say, or zero."""
+    """Judged by its text: values in the order of keys, or at places that keys say, or zero (as text "0", which onnxruntime writes)."""
     text = d.chance(0.4)
     keys = sorted(int(v) for v in d.rng.permutation(7)[:d.int(1, 4)])
     value = {k: str(d.int(-4, 4)) if text else np.float32(d.int(-9, 9)) for k in d.rng.permutation(keys).tolist()}
@@ -158,7 +158,7 @@ def cast_map(d, name, version):
     if to == "TO_STRING" and not text:
         raise ValueError("how a float is written is not said")
     cast = lambda v: v if t == object else t(float(v))
-    row = [cast(value[k]) if k in value else ("" if t == object else t(0)) for k in range(most)] if sparse else [cast(value[k]) for k in keys]
+    row = [cast(value[k]) if k in value else ("0" if t == object else t(0)) for k in range(most)] if sparse else [cast(value[k]) for k in keys]
     return one_node(name, {"cast_to": to, **({"map_form": "SPARSE", "max_map": most} if sparse else {})}, {"x0": value}, [np.array([row], t)])
 
 
