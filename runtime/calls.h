@@ -8,6 +8,7 @@
 #define WEIR_CALL(name)                                                                            \
     weir_call_fn weir_call_##name;                                                                 \
     weir_call_scratch_fn weir_call_##name##_scratch
+WEIR_CALL(bifurcate);
 WEIR_CALL(box);
 WEIR_CALL(box_dims);
 WEIR_CALL(coupling);
@@ -44,6 +45,7 @@ WEIR_CALL(trees);
 WEIR_CALL(unbox);
 WEIR_CALL(unique);
 WEIR_CALL(value);
+WEIR_CALL(warp);
 WEIR_CALL(zip_map);
 
 #endif

@@ -351,6 +351,20 @@ def products(m):
 
 
 @case
+def guesses(m):
+    more = {"results": [1, 1]}
+    for k, (least, most) in enumerate(((1, 3), (2, 4), (1, 1), (1, 3), (3, 3))):
+        text, ids = m.i(0, 3, 9 - k), m.i(0, 3, 2 * k)
+        guess = np.append(text[k:], m.i(0, 3, 1))
+        guess[-2:] = m.i(0, 3, 2)
+        grams = {"min_ngram_size": least, "max_ngram_size": most}
+        yield f"bifurcation_{k}", "BifurcationDetector", [text, ids, np.int64(k), guess], grams, more
+        yield f"bifurcation_start_{k}", "BifurcationDetector", [text, ids[:k], np.int64(0)], grams, more
+    yield "time_warping", "DynamicTimeWarping", [m.f(5, 9)], {}, {"sizes": [[m.f(1, 4)], [m.f(20, 3)], [m.f(7, 7).round()]]}
+    yield "time_warping_batch", "DynamicTimeWarping", [m.f(1, 6, 30)], {}, {}
+
+
+@case
 def sequences(m):
     count = np.array([2, 0, 4], np.int32)
     x = m.f(3, 4, 5)

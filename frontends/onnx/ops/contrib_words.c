@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of com.microsoft that make numbers of words and tokens: hashes, embeddings of
- * characters. */
+ * characters, ways through their times, guesses of their sequence. */
 #include "compose.h"
 
 #include <math.h>
@@ -105,10 +105,56 @@ static void ngram_hash_infer(Infer *in) {
         in, 1, compose_part(in, ids, 1, steps, OP(in, "Add", steps, compose_vector(in, most - 1))));
 }
 
+/* ---- DynamicTimeWarping ---------------------------------------------------------------------- */
+
+static void warp_infer(Infer *in) {
+    const Type *x = nn_ranked(in, 0, 2, 3);
+    infer_arity(in, 1, 1);
+    if (x->rank == 3)
+        nn_agree(in, x->shape[0], dim_const(in->ctx, 1), 0, 0, "there is one matrix (dim 0)");
+    Dim most = dim_add(in->ctx, x->shape[x->rank - 2], x->shape[x->rank - 1]);
+    Dim out[] = {dim_const(in->ctx, 2), infer_fresh(in, "steps", most)};
+    infer_set(in, 0, I32, out, 2);
+}
+
+static void warp_lower(Lower *lo) {
+    int x = lower_in(lo, 0), y = lower_out(lo, 0);
+    if (y < 0) return;
+    Dim steps = nn_shape(lo, y).at[1];
+    lower_call(lo, "warp", &x, 1, &y, 1, NULL, 0, &steps, 1);
+}
+
+/* ---- BifurcationDetector --------------------------------------------------------------------- */
+
+static void bifurcate_infer(Infer *in) {
+    infer_arity(in, 3, 4);
+    nn_ranked(in, 0, 1, 1);
+    Dim most = nn_ranked(in, 1, 1, 1)->shape[0];
+    nn_need_one(in->ctx, infer_tensor(in, 2), 1);
+    if (infer_in(in, 3)) most = dim_add(in->ctx, most, nn_ranked(in, 3, 1, 1)->shape[0]);
+    if (!infer_out(in, 0)) fail(in->ctx, E_MODEL, "result 0 is missing: the operator gives it");
+    Dim n = infer_fresh(in, "tokens", most);
+    infer_set(in, 0, I64, &n, 1);
+    infer_set(in, 1, I64, NULL, 0);
+}
+
+static void bifurcate_lower(Lower *lo) {
+    int in[4], out[] = {lower_out(lo, 0), lower_out(lo, 1)};
+    for (int i = 0; i < 4; i++) in[i] = lower_in(lo, i);
+    in[2] = nn_scalar(lo, "from", in[2], I64, 0);
+    if (out[1] < 0) out[1] = lower_tmp(lo, "end", I64, NULL, 0);
+    int64_t attr[] = {nn_int(lo, "min_ngram_size", 1), nn_int(lo, "max_ngram_size", 3)};
+    Dim n = nn_shape(lo, out[0]).at[0];
+    lower_call(lo, "bifurcate", in, 4, out, 2, attr, 2, &n, 1);
+}
+
 const OpRow onnx_contrib_words_rows[] = {
     {"com.microsoft", "MurmurHash3", 1, 0, murmur_infer, murmur_lower, NULL,
      "i32 u32 i64 u64 f32 f64", 0},
     COMPOSED("WordConvEmbedding", word_conv_infer, "i32"),
     COMPOSED("NGramHashMapping", ngram_hash_infer, "i32 i64"),
+    {"com.microsoft", "DynamicTimeWarping", 1, 0, warp_infer, warp_lower, NULL, "f32", 0},
+    {"com.microsoft", "BifurcationDetector", 1, 0, bifurcate_infer, bifurcate_lower, NULL, "i64",
+     0},
     {0},
 };
