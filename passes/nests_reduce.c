@@ -242,7 +242,8 @@ static void prefetch_panel(Leaf *f, Stmts *into) {
 static void prefetch_block(Leaf *f, int64_t group, Stmts *into) {
     Lowering *lo = f->lo;
     int d = f->plan->fetch, lane = f->plan->lane_dim, mark = lo->env.n;
-    int64_t panel = f->span[lane].cap, vectors = panel / f->plan->lanes, tiles = 1;
+    int64_t panel = f->span[lane].cap, lanes = f->plan->lanes, tiles = 1;
+    int64_t vectors = (panel + lanes - 1) / lanes; /* the last panel may have less than one */
     Dim tile = zero(lo);
     for (int r = 0; r < f->map->dim.n; r++) {
         int64_t all = map_extent(f->map, r, -1), cap = f->span[r].cap;
