@@ -2,6 +2,8 @@
 /* Strides, alignments and other questions about accesses. */
 #include "passes/access.h"
 
+#include "passes/dot.h"
+
 int64_t extent_or(Dim extent, int64_t otherwise) {
     int64_t v;
     return dim_is_const(extent, &v) ? v : otherwise;
@@ -75,11 +77,31 @@ double map_volume(const Map *map, int64_t otherwise) {
     return v;
 }
 
-int64_t panel_width(const Machine *machine, int64_t extent) {
-    int64_t lanes = machine->vector_bytes / 4, chunks = (extent + lanes - 1) / lanes;
-    bool thirds = extent % (3 * lanes) == 0 && chunks % 2;
+/* Rows of a small tile. */
+enum { PANEL_ROWS = 7 };
+
+bool panels_cost(const Machine *machine) {
+    enum { PART = 4 };
+    return machine->fma_flops * 2 / PANEL_ROWS > machine->level[1].bandwidth / PART;
+}
+
+/* Rows that meet each panel of the operand with the lanes. */
+static double rows_of(const Flow *flow, const Map *m) {
+    Contraction r = map_contraction(flow, m);
+    double rows = 1;
+    for (int d = 0; r.is && d < m->dim.n; d++)
+        if (r.role[d] == ROLE_M) rows *= (double)map_usual(flow, m, d);
+    return rows;
+}
+
+int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
+                    bool grouped) {
+    int64_t lanes = machine->vector_bytes / 4, extent = map_usual(flow, m, lane);
+    int64_t chunks = (extent + lanes - 1) / lanes;
+    bool wide = !grouped && panels_cost(machine) && rows_of(flow, m) >= PANEL_ROWS;
+    bool thirds = extent % (3 * lanes) == 0 && (chunks % 2 || wide);
     int64_t vectors = thirds ? 3 : chunks < 3 ? chunks : 2;
-    if ((machine->vector_regs < 32 || machine->nmatrix) && vectors > 2) vectors = 2;
+    if ((machine->vector_regs < 32 || (grouped && machine->nmatrix)) && vectors > 2) vectors = 2;
     return vectors * lanes;
 }
 
@@ -102,11 +124,24 @@ static int64_t stored_panel(const Flow *flow, const Map *m, int lane) {
 int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane) {
     int64_t lanes = machine->vector_bytes / 4, extent = map_usual(flow, m, lane);
     int64_t stored = stored_panel(flow, m, lane) / lanes, chunks = (extent + lanes - 1) / lanes;
-    int64_t most = machine->vector_regs < 32 || machine->nmatrix ? 2 : PANEL_VECTORS;
+    Dot dot;
+    bool grouped = dot_ready(machine, flow, m, &dot) && dot.lane == lane;
+    int64_t most = machine->vector_regs < 32 || (grouped && machine->nmatrix) ? 2 : PANEL_VECTORS;
     Contraction r = map_contraction(flow, m);
     int64_t least = r.is && r.role[lane] == ROLE_N ? 1 : 2;
-    if (stored < least || stored > most) return panel_width(machine, extent);
+    if (stored < least || stored > most) return panel_width(machine, flow, m, lane, grouped);
     return (stored < chunks ? stored : chunks) * lanes;
+}
+
+double flow_weight_bytes(const Flow *flow) {
+    double sum = 0;
+    for (int c = 0; c < flow->cont.n; c++) {
+        const Cont *w = &flow->cont.at[c];
+        int64_t n = 0;
+        bool known = dim_is_const(dim_product(flow->ctx, w->shape, w->rank), &n);
+        if (w->kind == CONT_PARAM && known) sum += (double)dtype_bytes(w->type, n);
+    }
+    return sum;
 }
 
 double machine_cycle(const Machine *machine) {

@@ -71,13 +71,20 @@ enum { INNER_MOST = 8 };
 enum { WORD_BITS = 32 };
 /* Panels are so many vectors wide at most. */
 enum { PANEL_VECTORS = 4 };
-/* Width of a register tile's panel along a lane dim of this extent: a few vectors. */
-int64_t panel_width(const Machine *machine, int64_t extent);
+/* Do multiply-adds outrun the second cache, which panels come from again for each tile of rows?
+ * Such machines want large tiles, though totals of long sums do not stay in registers then; on
+ * others small ones hide as much. */
+bool panels_cost(const Machine *machine);
+/* Width of a register tile's panel along m's dim `lane`: a few vectors. `grouped`: an instruction
+ * of the machine's table takes the products. */
+int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int lane, bool grouped);
 /* Width of a register tile along a lane dim: that of the panels its weights lie in, if registers
  * have room, else panel_width. Channels that each have their own window lie in panels of one
  * vector, of which a tile may take several. */
 int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int lane);
 
+/* Bytes of all weights of a flow. */
+double flow_weight_bytes(const Flow *flow);
 /* Seconds of a cycle, in which a core does two multiply-adds a lane. */
 double machine_cycle(const Machine *machine);
 /* Bytes a second of the level that so many bytes stay in between two uses. */

@@ -214,8 +214,8 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane, int6
 
 /* Returns how many lanes panels have, 0 where there are to be none. */
 static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
-    int64_t extent = map_usual(l->flow, m, lane);
-    int64_t width = r->role[lane] == ROLE_BATCH ? l->lanes : panel_width(l->env->machine, extent);
+    bool batch = r->role[lane] == ROLE_BATCH;
+    int64_t width = batch ? l->lanes : panel_width(l->env->machine, l->flow, m, lane, dot != NULL);
     Val *b = &m->body.val.at[r->b];
     Cont c = l->flow->cont.at[b->read.cont];
     Access read = b->read;

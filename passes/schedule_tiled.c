@@ -14,11 +14,9 @@
 
 /* Independent operations that keep the units of a core busy: two of them, four cycles. */
 enum { LATENCY_OPERATIONS = 8 };
-/* A block has so many rows at least, where panels of the other operand pass it, and there are so
- * many blocks at least; as many tiles that read a stream. */
+/* Least rows of a block that panels pass, and least blocks; as many tiles that read a stream. */
 enum { BLOCK_ROWS = 64, BLOCKS_LEAST = 8 };
-/* Rows go along a known dim if there is one; else not along what comes first in an input if there
- * is another: a batch is often 1. */
+/* Rows go along a known dim if there is one; else not along an input's first, often 1. */
 static const int64_t unknown_row = 5, unknown_batch = 4;
 
 typedef struct Tiled {
@@ -176,7 +174,8 @@ static void choose_rows(Tiled *t, int64_t most) {
 static int64_t rows_with_totals(const Tiled *t, int64_t otherwise) {
     int regs = t->s->env->machine->vector_regs;
     int64_t row = t->vectors * t->inners, rows = (regs - 1 - t->vectors) / (2 * row);
-    return rows * row < LATENCY_OPERATIONS ? otherwise : rows;
+    bool few = rows * row < LATENCY_OPERATIONS;
+    return few || panels_cost(t->s->env->machine) ? otherwise : rows;
 }
 
 /* Two groups of a window, the second cut short, stand side by side in the code: what rows that
@@ -447,25 +446,26 @@ static void unroll_line(Tiled *t, int pos) {
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
 
-/* Weights that stream from memory are fetched a panel ahead; but in a loop the part of them that a
- * core reads, the same each time, stays in its inner cache. */
+/* Weights of which a run reads more than the inner cache holds come from afar again in the next
+ * one: they are fetched a panel ahead; but in a loop the part of them that a core reads, the same
+ * each time, stays there. */
 static void prefetch_line(Tiled *t) {
     const Machine *m = t->s->env->machine;
     bool repeats = t->s->repeats[t->kernel->map.at[t->at]];
-    double bytes = lane_operand_bytes(t), room = (double)m->level[1].bytes, most = most_bytes(t);
-    if (bytes <= (repeats ? room * m->cores : room / 2)) return;
-    if (t->lane < 0 || !output_dim(t, t->lane)) return;
-    for (int v = 0; v < t->p->body.val.n; v++) {
+    double room = (double)m->level[1].bytes, most = most_bytes(t);
+    bool stays = repeats && lane_operand_bytes(t) <= room * m->cores;
+    if (stays || flow_weight_bytes(t->s->flow) <= room) return;
+    for (int v = 0; t->lane >= 0 && output_dim(t, t->lane) && v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         const Cont *cont = val->kind == VAL_READ ? &t->s->flow->cont.at[val->read.cont] : NULL;
-        if (!cont || cont->kind != CONT_PARAM || read_bytes(t->s->flow, t->p, &val->read) < most)
-            continue;
+        if (!cont || cont->kind != CONT_PARAM) continue;
+        if (read_bytes(t->s->flow, t->p, &val->read) < most) continue;
         int64_t step = access_stride(t->s->flow, t->p, &val->read, t->lane, lanes_of(t->s));
         if (!cont->layout || step != (t->group >= 0 ? t->group_size : 1)) continue;
         Line *line = kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at);
         line->cont = val->read.cont;
-        if (!t->matrix) continue;
-        line_dim(t->s->flow, line, t->p, t->group, t->matrix->groups * t->group_size);
+        if (t->matrix)
+            line_dim(t->s->flow, line, t->p, t->group, t->matrix->groups * t->group_size);
     }
 }
 
