@@ -25,8 +25,8 @@ typedef struct Instruction {
 } Instruction;
 
 /* An instruction, many times at once, on registers that hold tiles: each of `rows` rows of c gets
- * what `groups` groups of its row of a and of b's lanes add to it. Float sums take an order of the
- * processor's own, which the tiles' shape alone decides. */
+ * what `groups` groups, or fewer, of its row of a and of b's lanes add to it. Float sums take an
+ * order of the processor's own, which the tiles' shape alone decides. */
 typedef struct MatrixStep {
     const char *name; /* "tdpbusd" */
     const char *of;   /* the instruction */

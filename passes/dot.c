@@ -51,8 +51,10 @@ double dot_flops(const Machine *machine, DType a, DType b, int64_t rows, int64_t
         const Instruction *row = machine->use[i];
         if (row->a != a || row->b != b) continue;
         const MatrixStep *step = matrix_of(machine, row->name);
-        bool tiles = step && rows >= MATRIX_ROWS_LEAST && side % (step->groups * row->group) == 0;
-        return machine->fma_flops * (tiles ? step->speed : machine->use_speed[i]);
+        int64_t groups = step && rows >= MATRIX_ROWS_LEAST ? step->groups : 0;
+        while (groups && side % (groups * row->group)) groups--;
+        if (groups < MATRIX_GROUPS_LEAST) return machine->fma_flops * machine->use_speed[i];
+        return machine->fma_flops * step->speed * (double)groups / step->groups;
     }
     return machine->fma_flops;
 }
@@ -116,14 +118,22 @@ bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *d
     return dot->k >= 0 && dot->lane >= 0 && map_extent(m, dot->lane, 64) > 1;
 }
 
+int64_t dot_groups(const Machine *machine, const Flow *flow, const Map *m, const Dot *dot) {
+    const MatrixStep *step = matrix_of(machine, dot->row->name);
+    const Access *a = &m->body.val.at[dot->a].read;
+    int64_t extent = map_extent(m, dot->k, -1);
+    if (!step || extent <= 0) return 0;
+    for (int64_t groups = step->groups; groups >= MATRIX_GROUPS_LEAST; groups--) {
+        int64_t depth = groups * dot->row->group;
+        if (extent % depth == 0 && access_stride(flow, m, a, dot->k, depth) == 1) return groups;
+    }
+    return 0;
+}
+
 const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,
                              const Dot *dot) {
     const MatrixStep *step = matrix_of(machine, dot->row->name);
-    int64_t extent = map_extent(m, dot->k, -1);
-    if (!step || extent <= 0) return NULL;
-    int64_t depth = (int64_t)step->groups * dot->row->group;
-    const Access *a = &m->body.val.at[dot->a].read;
-    return extent % depth == 0 && access_stride(flow, m, a, dot->k, depth) == 1 ? step : NULL;
+    return step && dot_groups(machine, flow, m, dot) == step->groups ? step : NULL;
 }
 
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

@@ -6,8 +6,8 @@
 
 #include "passes/access.h"
 
-/* Fewer rows are no work for tiles of them. */
-enum { MATRIX_ROWS_LEAST = 8 };
+/* Fewer rows are no work for tiles of them, nor fewer groups for a step. */
+enum { MATRIX_ROWS_LEAST = 8, MATRIX_GROUPS_LEAST = 4 };
 
 typedef struct Dot {
     const Instruction *row;
@@ -35,5 +35,8 @@ const MatrixStep *matrix_of(const Machine *machine, const char *instruction);
  * step's groups stand side by side in a, their number a multiple of a step's. Or NULL. */
 const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,
                              const Dot *dot);
+/* How many groups a step takes for such a map: as many as divide what is reduced and stand side by
+ * side in a. 0: no step can. */
+int64_t dot_groups(const Machine *machine, const Flow *flow, const Map *m, const Dot *dot);
 
 #endif

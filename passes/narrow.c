@@ -196,6 +196,16 @@ static void convert(Narrowing *n, int k, DType type, const Items *home, Items *i
                    : converted_copy(&n->e, &n->conversions, n->from[k], type, home, into);
 }
 
+/* A window over an image of a few channels. */
+static bool narrows_window(Narrowing *n, Map *m, Items *into, Items *front) {
+    Contraction r = map_contraction(n->e.flow, m);
+    if (!r.is || is_constant(n, m->body.val.at[r.a].read.cont, STEPS)) return false;
+    if (!is_constant(n, m->body.val.at[r.b].read.cont, STEPS)) return false;
+    if (!narrow_window(&n->e, n->machine, m, into, front)) return false;
+    m->write.n = 0;
+    return true;
+}
+
 static void narrow_items(Narrowing *n, Items *items, Items *front) {
     Items out = {0};
     for (int i = 0; i < items->n; i++) {
@@ -210,6 +220,8 @@ static void narrow_items(Narrowing *n, Items *items, Items *front) {
             bool first = n->e.flow->cont.at[n->from[1]].kind != CONT_TMP;
             convert(n, 1, BF16, first ? NULL : items, first ? front : &out);
             map_rewrite(&n->e, m, NULL, 0, read_small, n);
+        } else if (m && n->narrow && narrows_window(n, m, &out, front)) {
+            continue;
         } else if (m && widens(n, m, &r)) {
             n->from[1] = m->body.val.at[r.b].read.cont;
             convert(n, 1, F32, NULL, front);

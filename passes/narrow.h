@@ -13,6 +13,10 @@ const Instruction *narrow_row(const Machine *machine);
  * that it widens, 0 outside? */
 bool narrow_factors(const Map *m, const Contraction *r);
 
+/* Rewrites a sum of products over windows of an image of a few channels as one of bf16 over rows of
+ * pixels, where that costs less (narrow_window.c): maps into `into`, of weights into `front`. The
+ * map is left for dropping. */
+bool narrow_window(Editing *e, const Machine *machine, const Map *m, Items *into, Items *front);
 /* Stores in bf16 alone what is rounded to it, where no other reader minds (narrow_stored.c). */
 void narrow_stored(Editing *e, Conversions *c);
 

@@ -39,8 +39,9 @@ typedef struct Leaf {
     Dim part;         /* ... and the part at hand */
     Sized sized[SIZED_MAX];
     int nsized;
-    bool idle; /* what constraints on results cut off is computed where that is little, and not
-                  stored */
+    bool idle;    /* what constraints on results cut off is computed where that is little, and not
+                     stored */
+    bool partial; /* lanes beyond the end may not compute */
 } Leaf;
 
 typedef void LaneFn(Leaf *f, const Lane *lane, Stmts *into);

@@ -186,6 +186,30 @@ void reduce_states(Leaf *f, Stmts *into, LaneFn *fn) {
     f->lo->env.n = mark;
 }
 
+/* Notes chunks of lanes of which some may not compute. */
+static void note_partial(Leaf *f, const Lane *lane, Stmts *into) {
+    (void)into;
+    f->partial |= lane->guard && !lanes_idle(f, lane);
+}
+
+/* Where steps on tiles may follow, the last vector's lanes beyond the end compute, and it is one of
+ * the loop over vectors, as they want it. */
+static void update_states(Leaf *f, Stmts *into) {
+    int d = f->plan->lane_dim, mark = f->lo->env.n;
+    int64_t extent, w = f->plan->lanes;
+    Span whole = d < 0 ? (Span){0} : f->span[d];
+    if (d >= 0 && f->lo->machine->nmatrix && f->plan->unroll[d] &&
+        dim_is_const(whole.extent, &extent) && extent > w && extent % w) {
+        Stmts none = {0};
+        f->partial = false;
+        lane_chunks(f, open_unrolled(f, &none), note_partial);
+        f->lo->env.n = mark;
+        if (!f->partial) f->span[d].extent = dim_const(f->lo->ctx, (extent + w - 1) / w * w);
+    }
+    reduce_states(f, into, update_body);
+    if (d >= 0) f->span[d] = whole;
+}
+
 /* A chunk of reduced lanes for every result, each of which is a chain of its own. */
 static void update_chains(Leaf *f, const Lane *lane, Stmts *into) {
     int mark = f->lo->env.n;
@@ -393,7 +417,7 @@ void reduce_loops(Leaf *f, int level, Stmts *into) {
     if (lane_reduced(f))
         lane_chunks(f, into, update_chains);
     else
-        reduce_states(f, into, update_body);
+        update_states(f, into);
     lo->env.n = mark;
 }
 

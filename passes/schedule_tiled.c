@@ -34,9 +34,9 @@ typedef struct Tiled {
     int64_t rows[2];
     int group; /* a reduced dim that runs in groups unrolled: an instruction multiplies them, or
                 * they are a word of codes; or -1 */
-    int64_t group_size;
-    const MatrixStep *matrix; /* the machine's tiles hold the accumulators; or NULL */
-    int operand;              /* the Val that reads what stands in groups beside lanes */
+    int64_t group_size, groups; /* of elements, and of groups that a step of `matrix` takes */
+    const MatrixStep *matrix;   /* the machine's tiles hold the accumulators; or NULL */
+    int operand;                /* the Val that reads what stands in groups beside lanes */
     int64_t chunk; /* of the group's dim: behind each, sums of many tiles wait in memory; or 0 */
 } Tiled;
 
@@ -99,7 +99,8 @@ static bool find_group(Tiled *t) {
     if (dot_ready(t->s->env->machine, t->s->flow, t->p, &dot) && output_dim(t, dot.lane)) {
         t->lane = dot.lane, t->group = dot.k, t->group_size = dot.row->group;
         t->operand = dot.a;
-        t->matrix = dot_matrix(t->s->env->machine, t->s->flow, t->p, &dot);
+        t->groups = dot_groups(t->s->env->machine, t->s->flow, t->p, &dot);
+        t->matrix = t->groups ? matrix_of(t->s->env->machine, dot.row->name) : NULL;
         return true;
     }
     for (int v = 0; v < t->p->body.val.n; v++)
@@ -218,7 +219,7 @@ static int blocked_dim(const Tiled *t, int64_t size) {
  * the panel that all of them meet, and of a tile's rows: what is read from farther away halves. */
 static void choose_chunk(Tiled *t) {
     int64_t third = t->s->env->machine->level[0].bytes / 3, panel = t->vectors * lanes_of(t->s);
-    int64_t depth = t->matrix->groups * t->group_size, others = 1;
+    int64_t depth = t->groups * t->group_size, others = 1;
     int64_t most = third / dtype_bytes(t->p->body.val.at[t->operand].type, panel);
     if (t->row[1] >= 0 || blocked_dim(t, depth) >= 0) return;
     for (int d = 0; d < t->p->dim.n; d++) {
@@ -464,15 +465,14 @@ static void prefetch_line(Tiled *t) {
         if (!cont->layout || step != (t->group >= 0 ? t->group_size : 1)) continue;
         Line *line = kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at);
         line->cont = val->read.cont;
-        if (t->matrix)
-            line_dim(t->s->flow, line, t->p, t->group, t->matrix->groups * t->group_size);
+        if (t->matrix) line_dim(t->s->flow, line, t->p, t->group, t->groups * t->group_size);
     }
 }
 
 /* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block.
  */
 static void reduce_line(Tiled *t) {
-    int64_t step = t->matrix ? t->matrix->groups * t->group_size : lanes_of(t->s);
+    int64_t step = t->matrix ? t->groups * t->group_size : lanes_of(t->s);
     int blocked = blocked_dim(t, step);
     if (blocked < 0 && t->group < 0) return;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);

@@ -8,9 +8,9 @@
  * } }
  *     }
  *
- * where G is the number of groups that a step takes, and a and b have strides along i and g; rows
- * may be of two dims, acc[h,i,j,l], and their number may be known only at run time (it is less
- * than R then, and the loop not unrolled). The loops get two `use` blocks around them: `tiles`
+ * where G is the number of groups that a step takes, or less, and a and b have strides along i and
+ * g; rows may be of two dims, acc[h,i,j,l], and their number may be known only at run time (it is
+ * less than R then, and the loop not unrolled). The loops get two `use` blocks around them: `tiles`
  * around all, in which the sums are in tiles, and the step's around the loop over g. Sums are zeros
  * at the beginning of the first, by loops of their own. What follows reads the sums from memory,
  * and loops over rows are no longer unrolled. Where it only copies them to an array whose rows have
@@ -121,8 +121,9 @@ static bool rows_fit(const Tiling *t, const Step *s, const Dim *stride, int64_t 
 static const MatrixStep *step_for(const Tiling *t, Stmt *s, int acc, Step *step) {
     if (!find_step(t, s, acc, step)) return NULL;
     const MatrixStep *matrix = matrix_of(t->machine, step->use->use);
-    int64_t vectors = 1;
-    if (!matrix || !dim_is(s->extent, matrix->groups)) return NULL;
+    int64_t vectors = 1, groups;
+    if (!matrix || !dim_is_const(s->extent, &groups)) return NULL;
+    if (groups < MATRIX_GROUPS_LEAST || groups > matrix->groups) return NULL;
     if (step->vectors && !dim_is_const(step->vectors->extent, &vectors)) return NULL;
     const Stmt *group = step->use->body.at[0], *lanes = group->body.at[0];
     const Stmt *body = lanes->body.at[0];

@@ -88,7 +88,7 @@ def test_tiles(weir):
         raise Skip("this CPU lacks avx512_vnni, which code for processors with tiles uses beside them")
     if not shutil.which("clang-19"):
         raise Skip("clang-19 is not installed")
-    for said, rows, depth in ((77, 77, 128), (16, 16, 192), (45, 45, 64), (150, 150, 64), ("N", 77, 128), ("N", 5, 64)):
+    for said, rows, depth in ((77, 77, 128), (16, 16, 192), (45, 45, 64), (150, 150, 64), (40, 40, 96), ("N", 77, 128), ("N", 5, 64)):
         model, count = weir.write("m.onnx", products(said, depth)), rows * depth
         q = weir.write("q.npy", npy([3 * i % 251 for i in range(count)], (rows, depth), "|u1", "B"))
         x = weir.write("x.npy", npy([float(11 * i % 63 - 31) for i in range(count)], (rows, depth)))

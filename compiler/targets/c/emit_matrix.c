@@ -119,9 +119,9 @@ static void emit_step(CNest *c, const Stmt *s, const CMatrix *matrix) {
                    str(c, "(%s - 1) * (%s) + %d", rows[i], step_a, depth));
     check_span(c, "reads", u->b, b,
                str(c, "%d * (%s) + %d", extent_of(step.groups) - 1, step_b, lanes));
-    put_line(c, "%s(%s, %s + %s, %s, %s, %s + %s, %s);", matrix->helper, sums,
+    put_line(c, "%s(%s, %s + %s, %s, %s, %s + %s, %s, %d);", matrix->helper, sums,
              c->buf[u->a->cont].name, a, step_a, dim_is(step.tile[1], 0) ? "0" : far_a,
-             c->buf[u->b->cont].name, b, step_b);
+             c->buf[u->b->cont].name, b, step_b, extent_of(step.groups));
     names_pop(&c->names, mark);
 }
 
@@ -145,7 +145,7 @@ bool emit_matrix(CNest *c, const Stmt *s) {
     const char *rows = emit_dim_str(&c->names, step.tile[0]);
     const char *more = emit_dim_str(&c->names, step.tile[1]);
     c->tiled = true;
-    put_line(c, "tiles_open(&tiles, %s, %s);", rows, more);
+    put_line(c, "tiles_open(&tiles, %s, %s, %d);", rows, more, extent_of(step.groups));
     if (zeros->kind == STMT_IF) put_line(c, "if (%s) tiles_go_on(%s);", unless(c, zeros), sums);
     put_line(c, "%stiles_clear(%s);", zeros->kind == STMT_IF ? "else " : "", sums);
     emit_stmts(c, &(Stmts){&s->body.at[1], 1, 1});
