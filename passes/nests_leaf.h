@@ -120,4 +120,9 @@ void reduce_merge(Leaf *f, Body *b, const int *acc, const int *value, int *out);
 /* nests_parts.c: the same where threads reduce parts; the first part's threads have the results. */
 void reduce_parts(Leaf *f, Stmts *into);
 
+/* Fetches a part of the next panel, in the innermost loop of a reduction ... */
+void prefetch_panel(Leaf *f, Stmts *into);
+/* ... or behind a block of groups (nests_fetch.c). */
+void prefetch_block(Leaf *f, Stmts *into);
+
 #endif
