@@ -1,18 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/converted.h"
 
-int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
-                   Items *into) {
+static bool same_shape(const Dim *a, const Dim *b, int rank) {
+    for (int k = 0; k < rank; k++)
+        if (a[k] != b[k]) return false;
+    return true;
+}
+
+bool converted_alike(const Flow *flow, const Converted *one) {
+    const Cont *from = &flow->cont.at[one->from];
+    return same_shape(from->shape, flow->cont.at[one->to].shape, from->rank);
+}
+
+int converted_filled(Editing *e, Conversions *c, int cont, DType type, const Dim *shape,
+                     const Items *home, Items *into) {
     Flow *flow = e->flow;
-    for (int i = 0; i < c->done.n; i++)
-        if (c->done.at[i].from == cont && c->done.at[i].home == home) return c->done.at[i].to;
     const Cont x = flow->cont.at[cont];
+    for (int i = 0; i < c->done.n; i++) {
+        const Converted *one = &c->done.at[i];
+        if (one->from == cont && one->home == home &&
+            same_shape(flow->cont.at[one->to].shape, shape, x.rank))
+            return one->to;
+    }
     const char *name = internf(flow->ctx, "%s.%s", x.name, dtype_name(type));
-    int to = flow_cont(flow, name, CONT_TMP, type, x.shape, x.rank);
+    int to = flow_cont(flow, name, CONT_TMP, type, shape, x.rank);
     Map *m = flow_map(flow, into, name, x.from);
     Dim at[RANK_MAX];
-    for (int k = 0; k < x.rank; k++) at[k] = map_dim(flow, m, "i", x.shape[k]);
-    int value = map_read(flow, m, cont, at);
+    for (int k = 0; k < x.rank; k++) at[k] = map_dim(flow, m, "i", shape[k]);
+    Access from = {cont, x.rank, arena_copy(e->arena, at, (size_t)x.rank * sizeof *at)};
+    int value = same_shape(x.shape, shape, x.rank)
+                    ? body_read(&m->body, from, x.type)
+                    : body_read_else(&m->body, from, x.type, body_const(&m->body, x.type, 0));
     map_write(flow, m, to, at, body_cvt(&m->body, type, value), NULL);
     vec_push(e->arena, &c->done, ((Converted){cont, to, home}));
     return to;
@@ -54,6 +72,11 @@ int converted_state(Editing *e, Conversions *c, int cont, DType type) {
     return to;
 }
 
+int converted_copy(Editing *e, Conversions *c, int cont, DType type, const Items *home,
+                   Items *into) {
+    return converted_filled(e, c, cont, type, e->flow->cont.at[cont].shape, home, into);
+}
+
 /* The map that writes all of a container, element for element, beside the map that copies it and
  * for other readers, too; or NULL. */
 static Map *other_writer(const Editing *e, int from, int copy) {
@@ -72,7 +95,7 @@ void converted_join(Editing *e, const Conversions *c) {
     for (int i = 0; i < c->done.n; i++) {
         int from = c->done.at[i].from, to = c->done.at[i].to, copy = e->uses.writer[to];
         Map *m = other_writer(e, from, copy);
-        if (!m) continue;
+        if (!m || !converted_alike(e->flow, &c->done.at[i])) continue;
         int value = body_cvt(&m->body, e->flow->cont.at[to].type, m->write.at[0].val[0]);
         map_write(e->flow, m, to, m->write.at[0].to[0].at, value, NULL);
         e->flow->map.at[copy]->write.n = 0;

@@ -6,7 +6,7 @@
 #include "passes/compose.h"
 
 typedef struct Converted {
-    int from, to; /* containers */
+    int from, to; /* containers; the second may have zeros behind what the first has */
     const Items *home;
 } Converted;
 
@@ -26,6 +26,13 @@ bool converted_written(const Editing *e, int cont);
 /* A state of another type that all maps write beside a state of which converted_written holds; made
  * once. */
 int converted_state(Editing *e, Conversions *c, int cont, DType type);
+
+/* The same, with zeros up to the extents of `shape`. */
+int converted_filled(Editing *e, Conversions *c, int cont, DType type, const Dim *shape,
+                     const Items *home, Items *into);
+
+/* Has the copy the same elements, no zeros beside them? */
+bool converted_alike(const Flow *flow, const Converted *one);
 
 /* Copies of what one element-wise map writes, and others read as it is, become writes of that map;
  * drops what nobody needs. */

@@ -11,8 +11,11 @@
  * others by what computes them, beside what they were if others read that. A product of two bf16 is
  * exact in f32, so each term is off by the rounding of its factors, at most 2^-7 + 2^-16 of itself.
  * Worth it where the time by FLOP and by bytes of weights as bf16, and the rounding are less than
- * the time before. */
+ * the time before. Rows that are not whole for the machine's steps on tiles may be filled up with
+ * zeros, of the weights too. */
 #include "passes/narrow.h"
+
+#include <math.h>
 
 enum {
     WHOLE = 16, /* a block of channels, as layout cuts them */
@@ -27,6 +30,8 @@ typedef struct Narrowing {
     Conversions conversions;
     int known;          /* containers whose uses were counted */
     int from[2], to[2]; /* operands of the map at hand, and what they become */
+    int fill;           /* its reduced dim that is filled up with zeros, or -1 ... */
+    int64_t filled;     /* ... to so many */
 } Narrowing;
 
 const Instruction *narrow_row(const Machine *machine) {
@@ -110,7 +115,7 @@ static double rounding_seconds(const Narrowing *n, const Map *m, const Access *r
     if (x->type == BF16) return 0;
     bool computed = converted_written(&n->e, cont) || (x->kind == CONT_TMP && cont < n->known &&
                                                        u->writer[cont] >= 0 && !u->held[cont]);
-    if (!computed)
+    if (!computed || n->fill >= 0)
         bytes = container_bytes(n->e.flow, cont) + 2 * elements;
     else if (u->readers[cont].n > 1)
         bytes = 2 * elements;
@@ -119,29 +124,72 @@ static double rounding_seconds(const Narrowing *n, const Map *m, const Access *r
            bytes / machine_bandwidth(n->machine, bytes);
 }
 
-/* Do more products a step and fewer bytes of weights save more than rounding takes? `side` reduced
- * elements stand side by side. */
-static bool pays(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
-    const Machine *machine = n->machine;
-    const Flow *flow = n->e.flow;
+static double product_flops(const Narrowing *n, const Map *m, const Contraction *r, DType a,
+                            DType b, int64_t side) {
     int64_t rows = 1;
     for (int d = 0; d < m->dim.n; d++)
         if (r->role[d] == ROLE_M) rows *= map_extent(m, d, unknown_extent);
-    const Val *a = &m->body.val.at[r->a], *b = &m->body.val.at[r->b];
-    double flop = 2 * map_volume(m, unknown_extent);
-    double compute = flop / dot_flops(machine, a->type, b->type, rows, side);
-    double narrow = flop / dot_flops(machine, BF16, BF16, rows, side);
-    double weights = container_bytes(flow, b->read.cont);
-    double small = 2 * container_elements(flow, b->read.cont);
-    double rounding = rounding_seconds(n, m, &a->read);
-    double before = longer(compute, weights / machine_bandwidth(machine, weights));
-    double after = longer(narrow, small / machine_bandwidth(machine, small));
-    return after + rounding < before;
+    return dot_flops(n->machine, a, b, rows, side);
 }
 
-/* Sums of products of an operand with weights, the reduced dim in whole blocks. */
-static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
+/* Seconds that products in bf16 and the rounding take, where `side` reduced elements stand side by
+ * side. */
+static double narrow_seconds(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
+    const Val *a = &m->body.val.at[r->a], *b = &m->body.val.at[r->b];
+    double more = n->fill >= 0 ? (double)n->filled / (double)map_extent(m, n->fill, 1) : 1;
+    double flop = 2 * map_volume(m, unknown_extent) * more;
+    double small = 2 * container_elements(n->e.flow, b->read.cont) * more;
+    double compute = flop / product_flops(n, m, r, BF16, BF16, side);
+    return longer(compute, small / machine_bandwidth(n->machine, small)) +
+           rounding_seconds(n, m, &a->read);
+}
+
+static double seconds_before(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
+    const Val *a = &m->body.val.at[r->a], *b = &m->body.val.at[r->b];
+    double weights = container_bytes(n->e.flow, b->read.cont);
+    double compute =
+        2 * map_volume(m, unknown_extent) / product_flops(n, m, r, a->type, b->type, side);
+    return longer(compute, weights / machine_bandwidth(n->machine, weights));
+}
+
+/* The index that is dim d, all of it, if no other index uses it; or -1. */
+static int index_of(const Flow *flow, const Map *m, const Access *a, int d) {
+    int at = -1;
+    for (int k = 0; k < a->rank; k++) {
+        if (!dim_uses(a->at[k], m->dim.at[d].sym)) continue;
+        if (at >= 0 || access_dim(m, a, k) != d) return -1;
+        if (flow->cont.at[a->cont].shape[k] != m->dim.at[d].extent) return -1;
+        at = k;
+    }
+    return at;
+}
+
+/* The one reduced dim of a product whose rows could be filled up for steps on tiles; or -1. */
+static int dim_to_fill(const Narrowing *n, const Map *m, const Contraction *r, int64_t *filled) {
+    const Instruction *row = narrow_row(n->machine);
+    const MatrixStep *step = matrix_of(n->machine, row->name);
+    const Val *a = &m->body.val.at[r->a], *b = &m->body.val.at[r->b];
+    int fill = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (r->role[d] != ROLE_K) continue;
+        if (fill >= 0) return -1;
+        fill = d;
+    }
+    int64_t extent = fill < 0 ? -1 : map_extent(m, fill, -1);
+    if (!step || extent < 0 || a->has_else || b->has_else) return -1;
+    if (a->type != F32 || b->type != F32 || converted_written(&n->e, a->read.cont)) return -1;
+    int64_t whole = (int64_t)step->groups * row->group;
+    *filled = (extent + whole - 1) / whole * whole;
+    bool side_by_side = index_of(n->e.flow, m, &a->read, fill) == a->read.rank - 1;
+    bool can = side_by_side && index_of(n->e.flow, m, &b->read, fill) >= 0;
+    return can && *filled > extent ? fill : -1;
+}
+
+/* Sums of products of an operand with weights, the reduced dim in whole blocks or filled up, where
+ * more products a step and fewer bytes of weights save more than rounding takes. */
+static bool narrows(Narrowing *n, const Map *m, Contraction *r) {
     *r = map_contraction(n->e.flow, m);
+    n->fill = -1;
     if (!narrow_factors(m, r)) return false;
     if (is_constant(n, m->body.val.at[r->a].read.cont, STEPS)) return false;
     if (!is_constant(n, m->body.val.at[r->b].read.cont, STEPS)) return false;
@@ -152,7 +200,12 @@ static bool narrows(const Narrowing *n, const Map *m, Contraction *r) {
         if (r->role[d] == ROLE_K && extent % WHOLE == 0 && extent > side) side = extent;
     }
     bool done = m->body.val.at[r->a].type == BF16 && m->body.val.at[r->b].type == BF16;
-    return side && (done || pays(n, m, r, side));
+    if (side && done) return true;
+    double before = seconds_before(n, m, r, side);
+    double after = side ? narrow_seconds(n, m, r, side) : INFINITY;
+    n->fill = dim_to_fill(n, m, r, &n->filled);
+    if (n->fill >= 0 && narrow_seconds(n, m, r, n->filled) >= after) n->fill = -1;
+    return (n->fill >= 0 ? narrow_seconds(n, m, r, n->filled) : after) < before;
 }
 
 /* A sum of products with weights of small floats, which take longer than reading these as f32. */
@@ -206,6 +259,31 @@ static bool narrows_window(Narrowing *n, Map *m, Items *into, Items *front) {
     return true;
 }
 
+/* An operand filled up along the map's dim `fill`. */
+static void convert_filled(Narrowing *n, int k, const Map *m, const Access *read, const Items *home,
+                           Items *into) {
+    const Cont *x = &n->e.flow->cont.at[read->cont];
+    Dim *shape = arena_copy(n->e.arena, x->shape, (size_t)x->rank * sizeof *shape);
+    shape[index_of(n->e.flow, m, read, n->fill)] = dim_const(n->e.flow->ctx, n->filled);
+    n->to[k] = converted_filled(&n->e, &n->conversions, read->cont, BF16, shape, home, into);
+}
+
+static void narrow_map(Narrowing *n, Map *m, const Contraction *r, const Items *items, Items *out,
+                       Items *front) {
+    const Access *read[] = {&m->body.val.at[r->a].read, &m->body.val.at[r->b].read};
+    for (int k = 0; k < 2; k++) {
+        n->from[k] = read[k]->cont;
+        bool first = k == 1 && n->e.flow->cont.at[n->from[1]].kind != CONT_TMP;
+        const Items *home = first ? NULL : items;
+        if (n->fill >= 0)
+            convert_filled(n, k, m, read[k], home, first ? front : out);
+        else
+            convert(n, k, BF16, home, first ? front : out);
+    }
+    if (n->fill >= 0) m->dim.at[n->fill].extent = dim_const(n->e.flow->ctx, n->filled);
+    map_rewrite(&n->e, m, NULL, 0, read_small, n);
+}
+
 static void narrow_items(Narrowing *n, Items *items, Items *front) {
     Items out = {0};
     for (int i = 0; i < items->n; i++) {
@@ -215,11 +293,7 @@ static void narrow_items(Narrowing *n, Items *items, Items *front) {
         Map *m = it.kind == ITEM_MAP ? n->e.flow->map.at[it.map] : NULL;
         Contraction r;
         if (m && n->narrow && narrows(n, m, &r)) {
-            n->from[0] = m->body.val.at[r.a].read.cont, n->from[1] = m->body.val.at[r.b].read.cont;
-            convert(n, 0, BF16, items, &out);
-            bool first = n->e.flow->cont.at[n->from[1]].kind != CONT_TMP;
-            convert(n, 1, BF16, first ? NULL : items, first ? front : &out);
-            map_rewrite(&n->e, m, NULL, 0, read_small, n);
+            narrow_map(n, m, &r, items, &out, front);
         } else if (m && n->narrow && narrows_window(n, m, &out, front)) {
             continue;
         } else if (m && widens(n, m, &r)) {

@@ -164,7 +164,8 @@ void narrow_stored(Editing *e, Conversions *c) {
         if (stored_small(&s)) store_small(&s);
     for (int i = 0; i < c->done.n; i++) {
         Converted *one = &c->done.at[i];
-        if (e->flow->cont.at[one->to].type == BF16 && e->flow->cont.at[one->from].type == BF16)
+        if (e->flow->cont.at[one->to].type == BF16 && e->flow->cont.at[one->from].type == BF16 &&
+            converted_alike(e->flow, one))
             drop_copy(e, one);
     }
 }
