@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights that stay codes: what a contraction reads, and element-wise maps make of weights of far
  * fewer bits (scaled codes of 4 or 8 bits), is computed where it is read. Products by them are as
- * fast as memory brings their operands, and the contraction has registers for the rest. */
+ * fast as memory brings their operands, and the contraction has registers for the rest. Not where
+ * an instruction for groups multiplies what was decoded before in less time. */
 #include <math.h>
 
 #include "passes/clean.h"
+#include "passes/dot.h"
 #include "passes/prepare.h"
 
 enum { WIDER = 3 }; /* times the bits, at least */
@@ -109,18 +111,56 @@ static bool many_rows(const Map *m, const Contraction *r, DimRole role) {
     return false;
 }
 
+/* Do products of stored operands, and reading these, take less time than products by what is
+ * decoded to f32 each time? */
+static bool quicker_stored(const Decoding *x, const Map *m, const Contraction *r) {
+    enum { ROWS = 1, SIDE = 1 };
+    const Machine *machine = x->env->machine;
+    const Val *a = &m->body.val.at[r->a], *b = &m->body.val.at[r->b];
+    int64_t rows = ROWS, side = SIDE;
+    if (machine->block_threads || !dot_types(machine, m)) return false;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (r->role[d] == ROLE_M) rows *= map_extent(m, d, ROWS);
+        if (r->role[d] == ROLE_K)
+            side = map_extent(m, d, SIDE) > side ? map_extent(m, d, SIDE) : side;
+    }
+    double flop = 2 * map_volume(m, ROWS);
+    double bytes = bits_in(&x->e.flow->cont.at[b->read.cont]) / 8;
+    double read = bytes / machine_bandwidth(machine, bytes);
+    double products = flop / dot_flops(machine, a->type, b->type, rows, side);
+    return fmax(read, products) < flop / machine->fma_flops;
+}
+
+/* Rounding of what is decoded where it is read saves nothing. */
+static void drop_rounding(Arena *arena, Map *m) {
+    ValVec *val = &m->body.val;
+    for (int v = 0; v < val->n; v++)
+        for (int i = 0; val->at[v].kind == VAL_PRIM && i < prim_row(val->at[v].prim)->arity; i++) {
+            const Val *wide = &val->at[val->at[v].arg[i]];
+            if (wide->kind != VAL_PRIM || wide->prim != P_CVT || wide->type != F32) continue;
+            const Val *small = &val->at[wide->arg[0]];
+            if (small->kind != VAL_PRIM || small->prim != P_CVT || small->type != BF16) continue;
+            if (val->at[small->arg[0]].type == F32) val->at[v].arg[i] = small->arg[0];
+        }
+    Write *write = &m->write.at[0];
+    int *root = arena_copy(arena, write->val, (size_t)write->nstate * sizeof *root);
+    body_prune(&m->body, root, write->nstate);
+    write->val = root;
+}
+
 /* The contraction with its decoded operand computed inside, if it still is one of plain rows. For
  * blocks of threads its dims stay as they are: a thread's neighbours in memory are one run. */
 static void decode_operand(Decoding *x, Map *m) {
     bool blocks = x->env->machine->block_threads > 0;
     Contraction r = map_contraction(x->e.flow, m);
     bool first = r.is && reads_decoded(x, m, r.a), second = r.is && reads_decoded(x, m, r.b);
-    if (first == second || m->cons.n) return;
+    if (first == second || m->cons.n || quicker_stored(x, m, &r)) return;
     if (blocks && many_rows(m, &r, first ? ROLE_N : ROLE_M)) return;
     Map before = *m;
     before.dim.at = arena_copy(x->e.arena, m->dim.at, (size_t)m->dim.n * sizeof *m->dim.at);
     before.write.at = arena_copy(x->e.arena, m->write.at, (size_t)m->write.n * sizeof *m->write.at);
     decode_into(x, m, m->body.val.at[first ? r.a : r.b].read.cont);
+    if (x->env->math == MATH_FAST) drop_rounding(x->e.arena, m);
     if (blocks) {
         if (m->body.val.n > BODY_MAX) *m = before;
         return;
