@@ -133,7 +133,13 @@ int64_t dot_groups(const Machine *machine, const Flow *flow, const Map *m, const
 const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,
                              const Dot *dot) {
     const MatrixStep *step = matrix_of(machine, dot->row->name);
-    return step && dot_groups(machine, flow, m, dot) == step->groups ? step : NULL;
+    if (!step) return NULL;
+    int64_t depth = (int64_t)step->groups * dot->row->group;
+    const Access *a = &m->body.val.at[dot->a].read;
+    Dim steps;
+    bool whole =
+        dim_divides(flow->ctx, m->dim.at[dot->k].extent, dim_const(flow->ctx, depth), &steps);
+    return whole && access_stride(flow, m, a, dot->k, depth) == 1 ? step : NULL;
 }
 
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

@@ -5,8 +5,12 @@
  * Both factors are rounded, each once. The one that stands in lanes gets a container of the
  * product's own dims, the lanes' last and the reduced one in front, so that `layout` can store it
  * in groups as the instruction takes them. A reduced dim that does not fill the last step is
- * continued by zeros in both. */
+ * continued by zeros in both. Where the machine has tiles, lanes that do not fill the last vector
+ * are too: of results that nobody reads there is then room. */
 #include "passes/narrow.h"
+
+/* A length that is not known. */
+enum { LONG = 256 };
 
 typedef struct Computed {
     Editing e;
@@ -16,6 +20,7 @@ typedef struct Computed {
     Contraction r;
     int k, lane;           /* the reduced dim, the one that runs in lanes */
     Dim extent;            /* of the reduced dim, whole steps */
+    Dim lanes;             /* of the other, whole vectors */
     Access from[2], to[2]; /* the factors, and what holds them in bf16 */
 } Computed;
 
@@ -47,32 +52,52 @@ static int longest_dim(const Computed *c, const Map *m) {
     return best;
 }
 
-/* Elements of the map's dims that the access uses. */
-static double read_elements(const Computed *c, const Map *m, const Access *a) {
-    double n = 1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (access_uses(m, a, d)) n *= (double)map_usual(c->e.flow, m, d);
-    return n;
-}
-
 /* Does the read meet elements of its container several times (a window that slides)? */
 static bool repeats(const Computed *c, const Map *m, const Access *a) {
     const Cont *x = &c->e.flow->cont.at[a->cont];
-    double all = 1;
+    double all = 1, read = 1;
     for (int k = 0; k < x->rank; k++) all *= (double)usual_extent(c->e.flow, x->shape[k]);
-    return read_elements(c, m, a) > all;
+    for (int d = 0; d < m->dim.n; d++)
+        if (access_uses(m, a, d)) read *= (double)map_usual(c->e.flow, m, d);
+    return read > all;
+}
+
+/* Whole steps of the instruction, or of the machine's tiles. */
+static int64_t step_of(const Machine *machine) {
+    const Instruction *row = narrow_row(machine);
+    const MatrixStep *step = matrix_of(machine, row->name);
+    return step ? (int64_t)step->groups * row->group : row->group;
+}
+
+/* What dim d counts as: products grow with the square of a length, rounding does not, and where
+ * short ones are multiplied it matters little. */
+static int64_t length_of(const Computed *c, const Map *m, int d) {
+    int64_t usual = map_usual(c->e.flow, m, d);
+    bool open = c->r.role[d] != ROLE_BATCH && !dim_is_const(m->dim.at[d].extent, NULL);
+    return open && usual < LONG ? LONG : usual;
+}
+
+/* Elements of the map's dims that the access uses. */
+static double long_elements(const Computed *c, const Map *m, const Access *a) {
+    double n = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (access_uses(m, a, d)) n *= (double)length_of(c, m, d);
+    return n;
 }
 
 /* Does the product save more than rounding both factors and storing one of them in groups, an
  * element at a time, takes? */
 static bool pays(const Computed *c, const Map *m) {
     const Machine *machine = c->machine;
-    int64_t rows = 1, side = usual_extent(c->e.flow, c->extent);
-    for (int d = 0; d < m->dim.n; d++)
-        if (c->r.role[d] == ROLE_M) rows *= map_usual(c->e.flow, m, d);
-    double flop = 2 * map_usual_volume(c->e.flow, m);
-    double a = read_elements(c, m, &m->body.val.at[c->r.a].read);
-    double b = read_elements(c, m, &m->body.val.at[c->r.b].read);
+    int64_t rows = 1, depth = step_of(machine);
+    int64_t side = (length_of(c, m, c->k) + depth - 1) / depth * depth;
+    double flop = 2;
+    for (int d = 0; d < m->dim.n; d++) {
+        flop *= (double)length_of(c, m, d);
+        if (c->r.role[d] == ROLE_M) rows *= length_of(c, m, d);
+    }
+    double a = long_elements(c, m, &m->body.val.at[c->r.a].read);
+    double b = long_elements(c, m, &m->body.val.at[c->r.b].read);
     double rounding =
         6 * (a + b) / machine_bandwidth(machine, 6 * (a + b)) + b * machine_cycle(machine);
     DType types[] = {m->body.val.at[c->r.a].type, m->body.val.at[c->r.b].type};
@@ -80,24 +105,49 @@ static bool pays(const Computed *c, const Map *m) {
     return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < before;
 }
 
-/* Whole steps of the instruction, or of the machine's tiles, which take dims of known extent. */
-static int64_t step_of(const Machine *machine, Dim extent) {
-    const Instruction *row = narrow_row(machine);
-    const MatrixStep *step = dim_is_const(extent, NULL) ? matrix_of(machine, row->name) : NULL;
-    return step ? (int64_t)step->groups * row->group : row->group;
+static Dim whole_steps(Ctx *ctx, Dim extent, int64_t size) {
+    Dim step = dim_const(ctx, size);
+    return dim_mul(ctx, dim_ceildiv(ctx, extent, step), step);
 }
 
-/* Is index k of the read the reduced dim alone, over the whole of what is read? */
-static bool runs_whole(const Computed *c, const Map *m, const Access *a) {
+/* The index of the access that is dim d alone, over the whole of the container; -1: none is. */
+static int whole_index(const Computed *c, const Map *m, const Access *a, int d) {
     for (int k = 0; k < a->rank; k++)
-        if (access_dim(m, a, k) == c->k)
-            return c->e.flow->cont.at[a->cont].shape[k] == m->dim.at[c->k].extent;
-    return false;
+        if (access_dim(m, a, k) == d)
+            return c->e.flow->cont.at[a->cont].shape[k] == m->dim.at[d].extent ? k : -1;
+    return -1;
 }
 
 /* Does the reduced dim have to be continued? */
 static bool continued(const Computed *c, const Map *m) {
     return c->extent != m->dim.at[c->k].extent;
+}
+
+/* May the map have more results along the lanes than others read, where these fill no vector? */
+static bool may_widen(const Computed *c, const Map *m) {
+    const Access *to = &m->write.at[0].to[0];
+    const Flow *flow = c->e.flow;
+    const IntVec *readers = &c->e.uses.readers[to->cont];
+    if (!matrix_of(c->machine, narrow_row(c->machine)->name)) return false;
+    if (flow->cont.at[to->cont].kind != CONT_TMP || c->e.uses.held[to->cont]) return false;
+    if (c->e.uses.writers[to->cont].n != 1 || whole_index(c, m, to, c->lane) < 0) return false;
+    if (whole_index(c, m, &m->body.val.at[c->r.b].read, c->lane) < 0) return false;
+    for (int i = 0; i < readers->n; i++) {
+        const Body *b = &flow->map.at[readers->at[i]]->body;
+        for (int v = 0; v < b->val.n; v++)
+            if (b->val.at[v].kind == VAL_READ && b->val.at[v].read.cont == to->cont &&
+                b->val.at[v].has_else)
+                return false;
+    }
+    return true;
+}
+
+/* Lanes in whole vectors; of a number that is not known, in the pairs that a step takes. */
+static Dim whole_lanes(const Computed *c, const Map *m) {
+    Dim extent = m->dim.at[c->lane].extent;
+    int64_t vector = c->machine->vector_bytes / 4;
+    if (!may_widen(c, m)) return extent;
+    return whole_steps(c->e.flow->ctx, extent, dim_is_const(extent, NULL) ? vector : 2 * vector);
 }
 
 static bool narrows(Computed *c, const Map *m) {
@@ -109,14 +159,14 @@ static bool narrows(Computed *c, const Map *m) {
         return false;
     c->k = reduced_dim(c, m), c->lane = longest_dim(c, m);
     if (c->k < 0 || c->lane < 0 || !access_uses(m, &b->read, c->k)) return false;
-    Dim extent = m->dim.at[c->k].extent, step = dim_const(ctx, step_of(c->machine, extent));
-    c->extent = dim_mul(ctx, dim_ceildiv(ctx, extent, step), step);
-    bool rows = runs_whole(c, m, &a->read) && runs_whole(c, m, &b->read);
+    c->extent = whole_steps(ctx, m->dim.at[c->k].extent, step_of(c->machine));
+    c->lanes = whole_lanes(c, m);
+    bool rows = whole_index(c, m, &a->read, c->k) >= 0 && whole_index(c, m, &b->read, c->k) >= 0;
     return (rows || !continued(c, m)) && !repeats(c, m, &b->read) && pays(c, m);
 }
 
 /* A map that rounds what the product reads by `a` into a container of the map's dims that it uses:
- * the reduced one, continued by zeros, behind the others, then `lane` if it is one (not -1).
+ * the reduced one, continued by zeros, behind the others, then `lane` if it is one (not -1), too.
  * Returns the access to it. */
 static Access rounded(Computed *c, const Map *m, const Access *a, int lane, Items *into) {
     Flow *flow = c->e.flow;
@@ -124,6 +174,7 @@ static Access rounded(Computed *c, const Map *m, const Access *a, int lane, Item
     Dim *out = NEW_ARRAY(c->e.arena, Dim, MAP_DIMS);
     DimSubst subst[MAP_DIMS];
     int order[MAP_DIMS], n = 0;
+    bool more = false;
     for (int d = 0; d < m->dim.n; d++)
         if (d != c->k && d != lane && access_uses(m, a, d)) order[n++] = d;
     order[n++] = c->k;
@@ -133,15 +184,17 @@ static Access rounded(Computed *c, const Map *m, const Access *a, int lane, Item
     Map *copy = flow_map(flow, into, name, x.from);
     for (int i = 0; i < n; i++) {
         const MapDim *dim = &m->dim.at[order[i]];
-        out[i] = dim->sym, shape[i] = order[i] == c->k ? c->extent : dim->extent;
+        out[i] = dim->sym, shape[i] = dim->extent;
+        if (order[i] == c->k) shape[i] = c->extent;
+        if (order[i] == lane) shape[i] = c->lanes;
+        more |= shape[i] != dim->extent;
         own[i] = map_dim(flow, copy, dim_sym_name(dim->sym), shape[i]);
         subst[i] = (DimSubst){dim->sym, own[i]};
     }
     for (int k = 0; k < a->rank; k++) at[k] = dim_subst(flow->ctx, a->at[k], subst, n);
     int to = flow_cont(flow, name, CONT_TMP, BF16, shape, n);
-    int value = continued(c, m)
-                    ? map_read_else(flow, copy, a->cont, at, body_const(&copy->body, x.type, 0))
-                    : map_read(flow, copy, a->cont, at);
+    int value = more ? map_read_else(flow, copy, a->cont, at, body_const(&copy->body, x.type, 0))
+                     : map_read(flow, copy, a->cont, at);
     map_write(flow, copy, to, own, body_cvt(&copy->body, BF16, value), NULL);
     return (Access){to, n, out};
 }
@@ -165,7 +218,15 @@ static void narrow_map(Computed *c, Map *m, const Items *home, Items *into) {
     }
     c->to[1] = rounded(c, m, &c->from[1], c->lane, into);
     map_rewrite(&c->e, m, NULL, 0, read_rounded, c);
+    const Access *to = &m->write.at[0].to[0];
+    int at = whole_index(c, m, to, c->lane);
     m->dim.at[c->k].extent = c->extent;
+    if (c->lanes == m->dim.at[c->lane].extent) return;
+    m->dim.at[c->lane].extent = c->lanes;
+    Cont *results = &c->e.flow->cont.at[to->cont];
+    Dim *shape = arena_copy(c->e.arena, results->shape, (size_t)results->rank * sizeof *shape);
+    shape[at] = c->lanes;
+    results->shape = shape;
 }
 
 static void narrow_items(Computed *c, Items *items) {

@@ -401,9 +401,11 @@ static void tied_box(const Lowering *lo, int pos, const Span *root, Span *out) {
     }
 }
 
-/* What is also needed outside the kernel is computed whole along dims that no tile cuts. */
+/* What is also needed outside the kernel is computed whole along dims that no tile cuts; so are
+ * lanes of steps on tiles, of which there may be more than others read, to fill vectors. */
 static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
-    const Map *m = lo->plan[pos].map;
+    const MapPlan *plan = &lo->plan[pos];
+    const Map *m = plan->map;
     const Write *w;
     Hull h;
     if (pos == lo->nplan - 1) {
@@ -419,6 +421,8 @@ static void find_box(Lowering *lo, int pos, const Span *root, Span *out) {
         for (int d = 0; d < w->to[0].rank; d++) {
             if (w->to[0].at[d] != m->dim.at[i].sym) continue;
             if (in_memory(lo, m) && !is_cut(lo, pos, h.lo[d], d)) continue;
+            if (plan->use && i == plan->lane_dim && dim_is(h.lo[d], 0) && !uses_loop(lo, h.hi[d]))
+                continue;
             Dim size_cap = hull_size(lo, h.lo_cap[d], h.hi_cap[d]);
             out[i] = (Span){lowering_simplify(lo, h.lo[d]), hull_size(lo, h.lo[d], h.hi[d]), -1};
             dim_is_const(size_cap, &out[i].cap);

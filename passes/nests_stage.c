@@ -7,8 +7,13 @@
  * have become what the read gives outside (zero where it never is): so nobody asks again. The dim
  * that goes with the map's lanes is stored last, so that the lanes of neighbouring threads lie side
  * by side; where it is not the last in memory, rows are longer by some lanes, a word at least, so
- * that copying does not put neighbours into one bank. */
+ * that copying does not put neighbours into one bank.
+ *
+ * And fetching ahead: while one panel of weights is used, the tiles of rows that meet it ask for
+ * the next one, each for its part. */
 #include "passes/nests_leaf.h"
+
+#include <string.h>
 
 /* The map's box while the block's tile of the root is computed: reduced dims as they run now. */
 static void block_box(Leaf *f, Span *box) {
@@ -144,4 +149,137 @@ void stage_reads(Leaf *f, Stmts *into) {
 void unstage_reads(Leaf *f) {
     for (int i = 0; i < f->plan->stage.n; i++)
         f->lo->local[f->plan->stage.at[i]] = (Local){.buf = -1};
+}
+
+/* ---- fetching ahead ------------------------------------------------------------------------- */
+
+/* Where the number of tiles is not known, so many share a panel: were there fewer than those
+ * counted on, the rest would come late, and what more of them ask for again is near. */
+enum { OPEN_TILES = 4 };
+
+static Dim zero(const Lowering *lo) {
+    return dim_const(lo->ctx, 0);
+}
+
+/* Bits of the panel for an index of the reduction. */
+static int64_t panel_bits(const Leaf *f) {
+    return dtype_bits(f->lo->flow->cont.at[f->plan->prefetch].type) *
+           f->span[f->plan->lane_dim].cap;
+}
+
+/* The number of the tile at hand among those that meet a panel one after the other, which loops
+ * inside that over panels count, and how many these are. */
+static Dim tile_of_panel(const Leaf *f, int64_t *tiles) {
+    const Lowering *lo = f->lo;
+    const TileLoops *loops = &lo->plan[lo->nplan - 1].tile;
+    const int *own = lo->al.at[f->plan - lo->plan];
+    int64_t whole[RANK_MAX * 2];
+    Dim number = zero(f->lo);
+    *tiles = 1;
+    for (int d = 0; d < f->map->dim.n; d++) whole[d] = map_usual(lo->flow, f->map, d);
+    for (int t = 0; t < loops->n; t++) {
+        int d = own[loops->at[t].dim];
+        int64_t size = loops->at[t].size, n;
+        if (d == f->plan->lane_dim) *tiles = 1, number = zero(f->lo);
+        if (d < 0 || map_reduces(f->map, d) || size >= whole[d]) continue;
+        n = (whole[d] + size - 1) / size;
+        if (map_extent(f->map, d, -1) < 0 && n > OPEN_TILES) n = OPEN_TILES;
+        whole[d] = size;
+        if (d == f->plan->lane_dim) continue;
+        Dim at = dim_div(lo->ctx, f->span[d].start, dim_const(lo->ctx, size));
+        at = dim_mod(lo->ctx, at, dim_const(lo->ctx, n));
+        number = dim_add(lo->ctx, dim_mulc(lo->ctx, number, n), at);
+        *tiles *= n;
+    }
+    return number;
+}
+
+/* An element of the panels, by its number, at the first of the lanes. */
+static Dim panel_at(Leaf *f, const Access *read, Dim lane, Access *at) {
+    Lowering *lo = f->lo;
+    f->value[f->plan->lane_dim] = lane;
+    *at = storage_access(f, read, false);
+    Dim flat = zero(lo);
+    const Buf *b = &lo->nest->buf.at[at->cont];
+    for (int k = 0; k < at->rank; k++)
+        flat = dim_add(lo->ctx, dim_mul(lo->ctx, flat, b->box[k]), at->at[k]);
+    return lowering_simplify(lo, flat);
+}
+
+/* The place in the next panel that a tile of rows has come to: of as many equal parts, each goes
+ * through one from its beginning to its end while it goes through this panel. Asked for line by
+ * line, over the whole time, weights come at the memory's speed. False: panels have no one size. */
+static bool next_place(Leaf *f, const Access *read, int64_t tiles, Dim tile, Access *at) {
+    Lowering *lo = f->lo;
+    const Span *panel = &f->span[f->plan->lane_dim];
+    Dim now[RANK_MAX * 2], next = dim_addc(lo->ctx, panel->start, panel->cap);
+    int64_t size;
+    Dim here = panel_at(f, read, panel->start, at);
+    memcpy(now, f->value, sizeof now);
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (map_reduces(f->map, d)) f->value[d] = zero(lo);
+    Dim first = panel_at(f, read, panel->start, at), from = panel_at(f, read, next, at);
+    memcpy(f->value, now, sizeof now);
+    if (!dim_is_const(dim_sub(lo->ctx, from, first), &size) || !at->rank) return false;
+    Dim done = dim_add(lo->ctx, dim_mulc(lo->ctx, tile, size), dim_sub(lo->ctx, here, first));
+    Dim *index = arena_copy(lo->arena, at->at, (size_t)at->rank * sizeof *index);
+    Dim *last = &index[at->rank - 1];
+    *last = dim_add(lo->ctx, *last, dim_div(lo->ctx, done, dim_const(lo->ctx, tiles)));
+    *last = lowering_simplify(lo, *last);
+    at->at = index;
+    return true;
+}
+
+/* Lines of the next panel, as many as keep pace with a step that reads so many bits of this one:
+ * side by side or, where they are more than a few, in a loop. */
+static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into) {
+    enum { LINE_BITS = 512, FEW = 4 };
+    Lowering *lo = f->lo;
+    int64_t tiles;
+    Dim tile = tile_of_panel(f, &tiles);
+    Access at;
+    if (!next_place(f, read, tiles, tile, &at)) return;
+    int mark = lo->env.n;
+    int64_t line = LINE_BITS / dtype_bits(lo->flow->cont.at[read->cont].type);
+    int64_t lines = (bits + LINE_BITS * tiles - 1) / (LINE_BITS * tiles);
+    Dim more = zero(lo);
+    if (lines > FEW) {
+        Dim count = dim_const(lo->ctx, lines), var = lowering_var(lo, "line", count);
+        more = dim_mulc(lo->ctx, var, line);
+        into = &nest_for(lo->nest, into, var, count, LOOP_SEQ)->body;
+    }
+    for (int64_t i = 0; i < (lines > FEW ? 1 : lines); i++) {
+        Dim *index = arena_copy(lo->arena, at.at, (size_t)at.rank * sizeof *index);
+        Dim *last = &index[at.rank - 1];
+        *last = dim_add(lo->ctx, *last, dim_addc(lo->ctx, more, i * line));
+        Stmt *s = nest_stmt(lo->nest, into, STMT_PREFETCH);
+        s->at = (Access){at.cont, at.rank, index};
+    }
+    lo->env.n = mark;
+}
+
+/* In the innermost loop of a reduction (around it, when it is an unrolled group), or behind a block
+ * of groups. */
+static void prefetch_step(Leaf *f, int64_t bits, Stmts *into) {
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (!map_reduces(f->map, d)) f->value[d] = f->span[d].start;
+    for (int v = 0; v < f->map->body.val.n; v++) {
+        const Val *val = &f->map->body.val.at[v];
+        if (val->kind == VAL_READ && val->read.cont == f->plan->prefetch)
+            prefetch_read(f, &val->read, bits, into);
+    }
+}
+
+void prefetch_panel(Leaf *f, Stmts *into) {
+    int lane = f->plan->lane_dim;
+    if (f->plan->prefetch < 0 || f->plan->fetch >= 0 || lane < 0 || f->span[lane].cap < 0) return;
+    const TileLoop *last = f->plan->reduce.n ? &f->plan->reduce.at[f->plan->reduce.n - 1] : NULL;
+    bool group = last && f->plan->unroll[last->dim] && f->span[last->dim].cap > 0;
+    prefetch_step(f, panel_bits(f) * (group ? f->span[last->dim].cap : 1), into);
+}
+
+void prefetch_block(Leaf *f, Stmts *into) {
+    const Span *block = &f->span[f->plan->fetch];
+    f->value[f->plan->fetch] = block->start;
+    prefetch_step(f, panel_bits(f) * block->cap, into);
 }

@@ -50,6 +50,7 @@ typedef struct Rows {
     bool outer[MAP_DIMS]; /* by root dim */
     int block;            /* root dim that runs in blocks, or -1 */
     int64_t rows;         /* of a block */
+    bool tiles;           /* they fill tiles */
     bool columns;         /* lanes run along the block's dim, a row in each */
 } Rows;
 Rows rows_of(Scheduling *s, Kernel *kernel);

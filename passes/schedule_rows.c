@@ -90,7 +90,8 @@ static int64_t rows_in_tiles(const Rows *r, int64_t extent, int64_t handed) {
         step = takes_tiles(r, p);
         if (!step) return 0;
     }
-    if (!step || map_extent(r->root, r->block, -1) < MATRIX_ROWS_LEAST) return 0;
+    if (!step || map_extent(r->root, r->block, MATRIX_ROWS_LEAST) < MATRIX_ROWS_LEAST) return 0;
+    if (map_extent(r->root, r->block, -1) < 0) extent = 2 * step->rows;
     int64_t room = r->s->env->machine->level[1].bytes / 2;
     for (int64_t tiles = 2; tiles > 0; tiles--)
         if (tiles * step->rows * handed <= room) return equal_tiles(extent, tiles * step->rows);
@@ -120,6 +121,7 @@ static int64_t block_rows(Rows *r, int64_t extent) {
             hold = (machine->vector_regs - 2 - vectors) / vectors;
     }
     int64_t tiled = rows_in_tiles(r, extent, handed);
+    r->tiles = tiled > 0;
     if (tiled) return tiled;
     bool more = whole && again > room && (double)(hold * handed) <= room;
     if (!more && hold > ROW_BLOCK) hold = ROW_BLOCK;
@@ -296,8 +298,9 @@ static void contraction_lines(Rows *r, int p, int lane) {
     Dot dot;
     if (!takes_groups(r, p, &dot)) return;
     line_dim(flow, unroll, m, dot.k, 0);
-    Line *reduce = kernel_line(flow, r->kernel, LINE_REDUCE, p);
     const MatrixStep *step = takes_tiles(r, p);
+    if (step && r->tiles) kernel_line(flow, r->kernel, LINE_USE, p)->name = step->name;
+    Line *reduce = kernel_line(flow, r->kernel, LINE_REDUCE, p);
     if (step) line_dim(flow, reduce, m, dot.k, (int64_t)step->groups * dot.row->group);
     line_dim(flow, reduce, m, dot.k, dot.row->group);
     line_dim(flow, reduce, m, dot.k, 0);

@@ -552,7 +552,7 @@ static void strip_lines(Tiled *t, int pos) {
  * sums go to a small tile, and the root's lanes run along its rows. */
 static bool turns(const Tiled *t) {
     if (t->p == t->root || t->lane < 0 || !output_dim(t, t->lane) || t->row[0] < 0) return false;
-    if (t->inners > 1 || t->root->write.n != 1 || map_extent(t->p, t->row[0], -1) < 0) return false;
+    if (t->inners > 1 || t->root->write.n != 1 || (rows_open(t) && !t->matrix)) return false;
     const Flow *flow = t->s->flow;
     int lanes = lanes_of(t->s), lane = t->root_of[t->lane], row = t->root_of[t->row[0]];
     const Access *to = &t->root->write.at[0].to[0];

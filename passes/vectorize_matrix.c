@@ -204,7 +204,8 @@ static bool find_copy(const Tiling *t, const Stmt *s, int acc, Copy *copy) {
     const Val *val = &s->code.val.at[store->val];
     const Buf *into = &t->nest->buf.at[store->to.cont];
     if (val->kind != VAL_READ || val->has_else || val->read.cont != acc) return false;
-    if (into->kind != BUF_TILE || into->type != sums->type) return false;
+    bool own = into->kind == BUF_TILE || into->kind == BUF_SCRATCH;
+    if (!own || into->type != sums->type) return false;
     for (int k = 0; k < sums->rank; k++) {
         bool one = dim_is(sums->box[k], 1) && dim_is(val->read.at[k], 0);
         bool all = dim_sym_name(val->read.at[k]) && loops-- > 0;
@@ -407,14 +408,15 @@ static bool tile_sums(const Tiling *t, Stmts *stmts, int i, Step *step) {
 }
 
 static void tile_stmts(const Tiling *t, Stmts *stmts) {
-    bool tiled = false;
+    int tiled = -1;
     for (int i = 0; i < stmts->n; i++) {
         Stmt *s = stmts->at[i];
         Step step;
         bool sums = s->kind == STMT_DECL && s->has_init && !s->init && i + 1 < stmts->n;
-        if (tiled && s->kind == STMT_FOR && s->mark == LOOP_UNROLL) s->mark = LOOP_SEQ;
+        bool reads = tiled >= 0 && s->kind == STMT_FOR && mentions(s, tiled);
+        if (reads && s->mark == LOOP_UNROLL) s->mark = LOOP_SEQ;
         if (sums && tile_sums(t, stmts, i, &step)) {
-            tiled = true;
+            tiled = s->buf;
             if (!drop_copy(t, &step, stmts, i + 1)) i++;
             continue;
         }
