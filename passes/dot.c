@@ -121,11 +121,12 @@ bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *d
 int64_t dot_groups(const Machine *machine, const Flow *flow, const Map *m, const Dot *dot) {
     const MatrixStep *step = matrix_of(machine, dot->row->name);
     const Access *a = &m->body.val.at[dot->a].read;
-    int64_t extent = map_extent(m, dot->k, -1);
-    if (!step || extent <= 0) return 0;
+    Dim extent = m->dim.at[dot->k].extent, steps;
+    if (!step || dim_is(extent, 0)) return 0;
     for (int64_t groups = step->groups; groups >= MATRIX_GROUPS_LEAST; groups--) {
         int64_t depth = groups * dot->row->group;
-        if (extent % depth == 0 && access_stride(flow, m, a, dot->k, depth) == 1) return groups;
+        bool whole = dim_divides(flow->ctx, extent, dim_const(flow->ctx, depth), &steps);
+        if (whole && access_stride(flow, m, a, dot->k, depth) == 1) return groups;
     }
     return 0;
 }
@@ -133,13 +134,7 @@ int64_t dot_groups(const Machine *machine, const Flow *flow, const Map *m, const
 const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map *m,
                              const Dot *dot) {
     const MatrixStep *step = matrix_of(machine, dot->row->name);
-    if (!step) return NULL;
-    int64_t depth = (int64_t)step->groups * dot->row->group;
-    const Access *a = &m->body.val.at[dot->a].read;
-    Dim steps;
-    bool whole =
-        dim_divides(flow->ctx, m->dim.at[dot->k].extent, dim_const(flow->ctx, depth), &steps);
-    return whole && access_stride(flow, m, a, dot->k, depth) == 1 ? step : NULL;
+    return step && dot_groups(machine, flow, m, dot) == step->groups ? step : NULL;
 }
 
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

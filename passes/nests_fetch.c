@@ -5,6 +5,10 @@
 
 #include "passes/nests_leaf.h"
 
+/* Where the number of tiles is not known, so many share a panel: were there fewer than those
+ * counted on, the rest would come late, and what more of them ask for again is near. */
+enum { OPEN_TILES = 4 };
+
 /* Bits of the panel for an index of the reduction. */
 static int64_t panel_bits(const Leaf *f) {
     return dtype_bits(f->lo->flow->cont.at[f->plan->prefetch].type) *
@@ -27,6 +31,7 @@ static Dim tile_of_panel(const Leaf *f, int64_t *tiles) {
         if (d == f->plan->lane_dim) *tiles = 1, number = dim_const(f->lo->ctx, 0);
         if (d < 0 || map_reduces(f->map, d) || size >= whole[d]) continue;
         n = (whole[d] + size - 1) / size;
+        if (map_extent(f->map, d, -1) < 0 && n > OPEN_TILES) n = OPEN_TILES;
         whole[d] = size;
         if (d == f->plan->lane_dim) continue;
         Dim at = dim_div(lo->ctx, f->span[d].start, dim_const(lo->ctx, size));

@@ -106,11 +106,6 @@ typedef struct Fold {
 } Fold;
 void fold_threads(Lowering *lo, const Fold *fold, Stmts *into);
 
-/* nests_stage.c: in the innermost loop of a reduction (around it, when it is an unrolled group), or
- * behind a block of groups: lines of the panel that follows. */
-void prefetch_panel(Leaf *f, Stmts *into);
-void prefetch_block(Leaf *f, Stmts *into);
-
 /* nests_reduce.c: a map with a combine on f->span. */
 void reduce_map(Leaf *f, Stmts *into);
 /* The loops of the `reduce` line from `level` on, then reduced dims that it does not name. */
