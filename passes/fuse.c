@@ -161,9 +161,7 @@ static bool epilogue(const Fusing *f, const Group *g, const Group *into, int con
     return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
 }
 
-/* Does the read leave its container behind the ends of rows alone, which it runs over by dims of
- * their own? */
-static bool continues_rows(const Map *m, const Access *read) {
+bool continues_rows(const Map *m, const Access *read) {
     for (int k = 0; k < read->rank; k++)
         if (access_dim(m, read, k) < 0 && !dim_is(read->at[k], 0)) return false;
     return true;

@@ -133,8 +133,9 @@ static const MatrixStep *step_for(const Tiling *t, Stmt *s, int acc, Step *step)
         Dim stride[STRIDES];
         if (val->kind != VAL_READ || val->read.cont == acc) continue;
         if (!strides_of(t, step, &val->read, stride)) return NULL;
-        bool moves = !dim_is(stride[BY_ROW], 0) || !dim_is(stride[BY_OUTER], 0);
-        if (moves && !rows_fit(t, step, stride, matrix->rows)) return NULL;
+        bool by_rows = !dim_is(stride[BY_ROW], 0) || !dim_is(stride[BY_OUTER], 0);
+        bool by_lanes = !dim_is(stride[BY_VECTOR], 0) || !dim_is(stride[BY_LANE], 0);
+        if (by_rows && (by_lanes || !rows_fit(t, step, stride, matrix->rows))) return NULL;
     }
     return matrix;
 }
