@@ -369,7 +369,7 @@ def test_warns_once(weir):
 
     nodes = [wire.node("If", ["c"], ["r"], then_branch=branch([6]), else_branch=branch([2, 3])), wire.node("MatMul", ["x", "v"], ["y"])]
     model = wire.model(wire.graph(nodes, [wire.value_info("c", [], wire.BOOL), wire.value_info("x", [2, 3]), wire.value_info("v", ["n", 1])],
-                                  [wire.value_info("r", None), wire.value_info("y", None)]))
+                                  [wire.value_info("r", [2, 3]), wire.value_info("y", None)]))
     assert weir("dump", weir.write("m.onnx", model), "--after=infer").err.count("W012") == 1
 
 
