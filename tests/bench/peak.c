@@ -15,7 +15,7 @@ enum { LANES = 16 };
 enum { LANES = 8 };
 #endif
 typedef float V __attribute__((vector_size(LANES * sizeof(float))));
-typedef long W __attribute__((vector_size(64)));
+typedef long W __attribute__((vector_size(LANES * sizeof(float))));
 
 enum { CHAINS = 12, STEPS = 4000000, ROUNDS = 5 };
 static const size_t block = (size_t)256 << 20;
