@@ -101,6 +101,24 @@ static void thread_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     thread_chunk(f, dim_mulc(lo->ctx, full, w), rest, into, fn);
 }
 
+/* As many chunks as there may be at most, unrolled, as registers want it; each ends where the dim
+ * does. */
+static void capped_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
+    Lowering *lo = f->lo;
+    const Span *span = &f->span[f->plan->lane_dim];
+    int64_t w = f->plan->lanes, chunks = (span->cap + w - 1) / w;
+    int mark = lo->env.n;
+    Dim offset = zero(lo);
+    if (chunks > 1) {
+        Dim count = dim_const(lo->ctx, chunks);
+        Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[f->plan->lane_dim].sym), count);
+        into = &nest_for(lo->nest, into, var, count, LOOP_UNROLL)->body;
+        offset = dim_mulc(lo->ctx, var, w);
+    }
+    lane_chunk(f, offset, dim_sub(lo->ctx, span->extent, offset), into, fn);
+    lo->env.n = mark;
+}
+
 /* Runs fn for every chunk of lanes of the lane dim's span. */
 void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     Lowering *lo = f->lo;
@@ -118,8 +136,9 @@ void lane_chunks(Leaf *f, Stmts *into, LaneFn *fn) {
     Dim full = lowering_simplify(lo, dim_div(lo->ctx, f->span[d].extent, width));
     Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, f->span[d].extent, width));
     bool known = dim_is_const(f->span[d].extent, &extent);
-    if (!known && f->span[d].cap >= 0 && f->span[d].cap <= w) {
-        lane_chunk(f, zero(lo), f->span[d].extent, into, fn);
+    bool bounded = !known && f->span[d].cap >= 0;
+    if (bounded && (f->span[d].cap <= w || f->plan->unroll[d])) {
+        capped_chunks(f, into, fn);
         return;
     }
     if (dim_is(full, 1)) {

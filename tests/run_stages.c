@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the passes make of a model or of kernels, stage by stage:
  *
- *   run_stages [--text|--gpu] [--checked] [--skip-each] [--every N] [--compile N] [-j N] PATH...
+ *   run_stages [--text|--gpu|--cpu NAME] [--checked] [--skip-each] [--every N] [--compile N] [-j N]
+ *              PATH...
  *
  * For each flow of each text (or the graph of a model), on random data and for three sizes of its
  * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
@@ -14,7 +15,8 @@
  * brings.
  * --text evaluates nothing: every stage must verify and print as the text that it parses from.
  * --gpu does it for a machine of blocks of threads: flows without the kernels they bring. --every N
- * takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks.
+ * takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks. --cpu NAME
+ * takes that processor in place of this one.
  * A text may say what a pass makes of it, for x86-64-v4 (`# math: fast`: for sapphirerapids, with
  * that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT behind the pass, `# never
  * after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one flow or graph. With --gpu
@@ -39,6 +41,7 @@ enum { PORTS = 256, PASSES = 64 };
 typedef struct Settings {
     bool text, skip_each, gpu, checked;
     int every, compile, jobs;
+    const char *cpu; /* or NULL: this one */
 } Settings;
 
 typedef struct Run {
@@ -517,6 +520,7 @@ static void run_path(const Settings *settings, const char *path, Counter *counte
     options_default(&run.options);
     run.options.checked = settings->checked;
     run.options.jobs = 1;
+    if (settings->cpu) run.options.cpu = settings->cpu;
     run.ctx = ctx_new(note, &run);
     run.ctx->runtime = &calls_runtime;
     if (!settings->gpu) target_c_machine(run.ctx, &run.machine, run.options.cpu);
@@ -578,6 +582,7 @@ int main(int argc, char **argv) {
     Settings s = {.every = 1, .compile = 1, .jobs = 1};
     int a = 1;
     for (; a < argc && argv[a][0] == '-'; a++) {
+        const char *value = argv[a + 1];
         int *number = !strcmp(argv[a], "--every")     ? &s.every
                       : !strcmp(argv[a], "--compile") ? &s.compile
                       : !strcmp(argv[a], "-j")        ? &s.jobs
@@ -587,11 +592,13 @@ int main(int argc, char **argv) {
                    : !strcmp(argv[a], "--checked")   ? &s.checked
                    : !strcmp(argv[a], "--skip-each") ? &s.skip_each
                                                      : NULL;
+        const char **text = !strcmp(argv[a], "--cpu") ? &s.cpu : NULL;
+        if (!number && !on && !text) fprintf(stderr, "run_stages does not know \"%s\"\n", argv[a]);
+        if (!on && (!value || (!number && !text))) return 2;
         if (on) *on = true;
-        if (number && a + 1 < argc) *number = atoi(argv[++a]);
-        if (on || number) continue;
-        fprintf(stderr, "run_stages does not know \"%s\"\n", argv[a]);
-        return 2;
+        if (number) *number = atoi(value);
+        if (text) *text = value;
+        if (!on) a++;
     }
     if (s.text || s.gpu) s.compile = 0;
     mallopt(M_PERTURB, 0x5a);
