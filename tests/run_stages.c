@@ -7,8 +7,8 @@
  * For each flow of each text (or the graph of a model), on random data and for three sizes of its
  * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
  * between nests gives the same bits, all others agree within rounding. --skip-each does that once
- * more without each optional pass that changes the text, and for a machine with short vectors. The
- * program is compiled into this process and must give the bits that the evaluator gives for its
+ * more, sizes by turns, without each optional pass that changes the text, and for shorter vectors.
+ * The program is compiled into this process and must give the bits that the evaluator gives for its
  * nests, on one thread and on several that take turns (team.h), in memory that holds nothing
  * useful; --compile N does so for one kernel of N (0: none). A text with nests written by hand also
  * has these compiled, and its flow taken through the passes with and without the kernels that it
@@ -33,6 +33,7 @@
 #include "compiler/calls.h"
 #include "compiler/driver.h"
 #include "tests/results.h"
+#include "tests/starts.h"
 #include "tests/traffic.h"
 #include "tests/team.h"
 
@@ -52,6 +53,7 @@ typedef struct Run {
     Machine machine;
     const char *skip; /* the pass left out, or NULL */
     int64_t size;     /* of symbols */
+    int turn, turns;  /* sizes share what is tried by turns */
     Stage start;
     bool compile, round_trip;
     const char *name;   /* of the flow or graph */
@@ -113,33 +115,6 @@ static void make_inputs(Run *r, const Flow *flow) {
         t->data = arena_alloc(r->arena, (size_t)dtype_bytes(t->type, tensor_count(t)) + 64);
         cont_random(cont, t, (uint64_t)n);
     }
-}
-
-/* Is it made by the constant part that the text brings? */
-static bool is_prepared(const Flow *flow, const Cont *c) {
-    for (int i = 0; flow->prepare && i < flow->prepare->cont.n; i++)
-        if (flow->prepare->cont.at[i].kind == CONT_OUT && flow->prepare->cont.at[i].name == c->name)
-            return true;
-    return false;
-}
-
-/* The flow with values for weights that a text does not carry: passes copy them under other names.
- */
-static Flow *with_weights(Arena *arena, const Flow *flow) {
-    Flow *f = flow_clone(arena, flow);
-    for (int c = 0; c < f->cont.n; c++) {
-        Cont *cont = &f->cont.at[c];
-        bool sized = cont->kind == CONT_PARAM && !cont->data && !is_prepared(f, cont);
-        Tensor t = {.type = cont->type, .rank = cont->rank};
-        for (int k = 0; sized && k < cont->rank; k++)
-            sized = dim_is_const(cont->shape[k], &t.dim[k]);
-        if (!sized) continue;
-        cont->data_bytes = dtype_bytes(cont->type, tensor_count(&t));
-        t.data = arena_alloc(arena, (size_t)cont->data_bytes + 64);
-        cont_random(cont, &t, 1);
-        cont->data = t.data;
-    }
-    return f;
 }
 
 /* The outputs of a stage, in `to`. */
@@ -365,8 +340,9 @@ static bool whole(Run *r, const char *name, bool compile) {
     return ok;
 }
 
-/* Whole; for short vectors; without each pass that may be left out. */
+/* Whole; and by turns for shorter vectors, and without each pass that may be left out. */
 static bool all_passes(Run *r, const char *name, bool compile) {
+    static const char *const shorter[] = {"x86-64-v2", "x86-64-v3"};
     Machine native = r->machine;
     int n;
     const Pass *pass = pass_list(&n);
@@ -374,27 +350,20 @@ static bool all_passes(Run *r, const char *name, bool compile) {
     r->expect = NULL;
     if (!ok || !r->settings->skip_each) return ok;
     r->round_trip = r->settings->text;
-    if (!r->settings->gpu) {
-        target_c_machine(r->ctx, &r->machine, "x86-64-v2");
+    for (int i = 0; i < 2 && !r->settings->gpu; i++) {
+        if (i % r->turns != r->turn) continue;
+        target_c_machine(r->ctx, &r->machine, shorter[i]);
         ok &= attempt(r, name);
         r->machine = native;
     }
     for (int i = 0; i < n; i++) {
-        if (!pass[i].optional || r->idle[i] || (!r->start.graph && pass[i].level == LEVEL_GRAPH))
-            continue;
+        bool tried = pass[i].optional && !r->idle[i] && i % r->turns == r->turn;
+        if (!tried || (!r->start.graph && pass[i].level == LEVEL_GRAPH)) continue;
         r->skip = pass[i].name;
         ok &= attempt(r, name);
     }
     r->skip = NULL;
     return ok;
-}
-
-/* The flow without what schedules and places it. */
-static Flow *bare(Arena *arena, const Flow *flow) {
-    Flow *f = flow_clone(arena, flow);
-    f->kernel.n = f->alias.n = 0;
-    for (int c = 0; c < f->cont.n; c++) f->cont.at[c].place = PLACE_NONE;
-    return f;
 }
 
 /* Has every container at least this extent in every dim, with this size of the symbols? */
@@ -406,28 +375,40 @@ static bool fits(Run *r, const Flow *flow, int64_t least) {
     return true;
 }
 
-static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool compile) {
+/* The sizes of its symbols to take; how many there are. */
+static int sizes_of(Run *r, const Flow *flow, int64_t *size) {
     static const int64_t sizes[] = {9, 1, 0};
+    int64_t most = INT64_MAX;
+    int tried = has_symbols(&r->start, &most) && !r->settings->text ? 3 : 1, n = 0;
+    for (int s = 0; s < tried; s++) {
+        r->size = sizes[s] < most ? sizes[s] : most;
+        while (r->size > 1 && r->size < 1000 && !fits(r, flow, 1)) r->size = r->size * 3 / 2;
+        if (r->size >= 1000) r->size = sizes[s];
+        if (fits(r, flow, 0) && (r->size || !fits(r, flow, 1))) size[n++] = r->size;
+    }
+    return n;
+}
+
+static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool compile) {
     const Flow *flow = start_flow(&start);
     bool ok = true;
     if (r->settings->gpu && flow) {
-        start = (Stage){.flow = bare(arena, flow)};
+        start = (Stage){.flow = flow_bare(arena, flow)};
         flow = start.flow;
     }
-    int64_t most = INT64_MAX;
-    for (int s = 0; s < (has_symbols(&start, &most) && !r->settings->text ? 3 : 1); s++) {
-        r->size = sizes[s] < most ? sizes[s] : most;
+    int64_t size[3];
+    r->start = start;
+    r->turns = sizes_of(r, flow, size);
+    for (r->turn = 0; r->turn < r->turns; r->turn++) {
         r->start = start;
-        while (r->size > 1 && r->size < 1000 && !fits(r, flow, 1)) r->size = r->size * 3 / 2;
-        if (r->size >= 1000) r->size = sizes[s];
-        if (!fits(r, flow, 0) || (!r->size && fits(r, flow, 1))) continue;
+        r->size = size[r->turn];
         if (start.program) {
             ok &= whole(r, name, compile);
             r->start = (Stage){.flow = flow};
         }
         ok &= all_passes(r, name, compile);
         if (!flow || !flow->kernel.n) continue;
-        r->start = (Stage){.flow = bare(arena, flow)};
+        r->start = (Stage){.flow = flow_bare(arena, flow)};
         ok &= all_passes(r, name, compile);
     }
     return ok;
@@ -505,7 +486,7 @@ static void run_file(void *user) {
     for (int i = 0; i < file->graph.n; i++)
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
     for (int i = 0; i < file->flow.n; i++) {
-        Stage stage = {.flow = with_weights(arena, file->flow.at[i])};
+        Stage stage = {.flow = flow_with_weights(arena, file->flow.at[i])};
         if (program && program->flow == file->flow.at[i]) {
             program->flow = stage.flow;
             stage = (Stage){.program = program};
