@@ -53,7 +53,8 @@ typedef struct Run {
     Machine machine;
     const char *skip; /* the pass left out, or NULL */
     int64_t size;     /* of symbols */
-    int turn, turns;  /* sizes share what is tried by turns */
+    int number;       /* of the flow */
+    int turn, turns;  /* sizes share what is tried by turns; flows of one size do */
     Stage start;
     bool compile, round_trip;
     const char *name;   /* of the flow or graph */
@@ -398,10 +399,12 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
     }
     int64_t size[3];
     r->start = start;
-    r->turns = sizes_of(r, flow, size);
-    for (r->turn = 0; r->turn < r->turns; r->turn++) {
+    int n = sizes_of(r, flow, size);
+    r->turns = n > 1 ? n : 2;
+    for (int s = 0; s < n; s++) {
         r->start = start;
-        r->size = size[r->turn];
+        r->turn = (r->number + s) % r->turns;
+        r->size = size[s];
         if (start.program) {
             ok &= whole(r, name, compile);
             r->start = (Stage){.flow = flow};
@@ -435,6 +438,7 @@ typedef struct File {
 static void run_one(File *f, Arena *arena, Stage stage, const char *name) {
     const Settings *s = f->run->settings;
     if (!mine(s, f->counter)) return;
+    f->run->number = f->counter->seen;
     bool compile = s->compile && f->counter->ran % s->compile == 0;
     f->counter->ran++;
     int status = -1;
