@@ -158,22 +158,19 @@ Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
               .dense = !c->layout,
               .rank = c->rank,
               .cut = -1};
-    Dim box[RANK_MAX], address = dim_const(ctx, 0);
+    Dim box[RANK_MAX];
     int rank = cont_storage(ctx, c, box);
     for (int k = 0; k < c->rank; k++) {
         p.sym[k] = flow_layout_sym(ctx, k);
         p.extent[k] = constant(ctx, c, c->shape[k]);
         p.count *= p.extent[k];
     }
-    for (int k = 0; k < rank; k++) {
-        p.storage *= constant(ctx, c, box[k]);
-        if (c->layout) address = dim_add(ctx, dim_mul(ctx, address, box[k]), c->layout->map[k]);
-    }
+    for (int k = 0; k < rank; k++) p.storage *= constant(ctx, c, box[k]);
     if (p.dense) return p;
     p.has_fill = c->layout->has_fill;
     p.fill = c->layout->fill;
-    p.address = address;
-    if (p.rank == 0 || !is_separable(address, p.sym, p.rank)) return p;
+    p.address = dim_flat(ctx, c->layout->map, box, rank);
+    if (p.rank == 0 || !is_separable(p.address, p.sym, p.rank)) return p;
     make_tables(arena, &p);
     p.inner = contiguous_dim(&p);
     join_all(arena, &p);

@@ -469,3 +469,9 @@ Dim dim_product(Ctx *ctx, const Dim *dims, int n) {
     for (int i = 0; i < n; i++) product = dim_mul(ctx, product, dims[i]);
     return product;
 }
+
+Dim dim_flat(Ctx *ctx, const Dim *at, const Dim *box, int n) {
+    Dim flat = dim_const(ctx, 0);
+    for (int k = 0; k < n; k++) flat = dim_add(ctx, dim_mul(ctx, flat, box[k]), at[k]);
+    return flat;
+}

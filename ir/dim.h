@@ -29,6 +29,8 @@ Dim dim_max(Ctx *ctx, Dim a, Dim b);
 Dim dim_addc(Ctx *ctx, Dim a, int64_t c);
 Dim dim_mulc(Ctx *ctx, Dim a, int64_t c);
 Dim dim_product(Ctx *ctx, const Dim *dims, int n); /* 1 for n = 0 */
+/* The number of the element at `at` of a box of n extents, row by row; 0 for n = 0. */
+Dim dim_flat(Ctx *ctx, const Dim *at, const Dim *box, int n);
 
 bool dim_is_const(Dim d, int64_t *value); /* value may be NULL */
 bool dim_is(Dim d, int64_t value);

@@ -24,6 +24,10 @@ int nest_buf(Nest *nest, const char *name, BufKind kind, DType t, const Dim *box
     return nest->buf.n - 1;
 }
 
+Dim nest_flat(const Nest *nest, const Access *a) {
+    return dim_flat(nest->ctx, a->at, nest->buf.at[a->cont].box, a->rank);
+}
+
 Stmt *nest_stmt(Nest *nest, Stmts *into, StmtKind kind) {
     Stmt *stmt = NEW(nest->arena, Stmt);
     stmt->kind = kind;

@@ -139,6 +139,8 @@ typedef struct Program {
 enum { TURN_MOST = 4 };
 Nest *nest_new(Arena *arena, const char *name);
 int nest_buf(Nest *nest, const char *name, BufKind kind, DType t, const Dim *box, int rank);
+/* The number of the access's element in its buffer, row by row. */
+Dim nest_flat(const Nest *nest, const Access *a);
 /* Appends an empty statement; the others fill in what they name. */
 Stmt *nest_stmt(Nest *nest, Stmts *into, StmtKind kind);
 Stmt *nest_for(Nest *nest, Stmts *into, Dim var, Dim extent, LoopMark mark);

@@ -77,6 +77,20 @@ double map_volume(const Map *map, int64_t otherwise) {
     return v;
 }
 
+double contraction_rows(const Map *m, const Contraction *r, int64_t otherwise) {
+    double rows = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_M) rows *= (double)map_extent(m, d, otherwise);
+    return rows;
+}
+
+double contraction_usual_rows(const Flow *flow, const Map *m, const Contraction *r) {
+    double rows = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_M) rows *= (double)map_usual(flow, m, d);
+    return rows;
+}
+
 /* Rows of a small tile. */
 enum { PANEL_ROWS = 7 };
 
@@ -85,20 +99,13 @@ bool panels_cost(const Machine *machine) {
     return machine->fma_flops * 2 / PANEL_ROWS > machine->level[1].bandwidth / PART;
 }
 
-/* Rows that meet each panel of the operand with the lanes. */
-static double rows_of(const Flow *flow, const Map *m) {
-    Contraction r = map_contraction(flow, m);
-    double rows = 1;
-    for (int d = 0; r.is && d < m->dim.n; d++)
-        if (r.role[d] == ROLE_M) rows *= (double)map_usual(flow, m, d);
-    return rows;
-}
-
 int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
                     bool grouped) {
     int64_t lanes = machine->vector_bytes / 4, extent = map_usual(flow, m, lane);
     int64_t chunks = (extent + lanes - 1) / lanes;
-    bool wide = !grouped && panels_cost(machine) && rows_of(flow, m) >= PANEL_ROWS;
+    Contraction r = map_contraction(flow, m);
+    bool many = r.is && contraction_usual_rows(flow, m, &r) >= PANEL_ROWS;
+    bool wide = !grouped && panels_cost(machine) && many;
     bool thirds = extent % (3 * lanes) == 0 && (chunks % 2 || wide);
     int64_t vectors = thirds ? 3 : chunks < 3 ? chunks : 2;
     if ((machine->vector_regs < 32 || (grouped && machine->nmatrix)) && vectors > 2) vectors = 2;
@@ -236,6 +243,16 @@ int access_dim(const Map *map, const Access *a, int k) {
     return -1;
 }
 
+int access_plain(const Map *map, const Access *a, int d) {
+    int at = -1;
+    for (int k = 0; k < a->rank; k++) {
+        if (!dim_uses(a->at[k], map->dim.at[d].sym)) continue;
+        if (at >= 0 || access_dim(map, a, k) != d) return -1;
+        at = k;
+    }
+    return at;
+}
+
 bool access_covers(const Map *map, const Access *a) {
     bool seen[MAP_DIMS] = {false};
     for (int k = 0; k < a->rank; k++) {
@@ -315,10 +332,7 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
     DimEnv env = {range, n};
     int rank = cont_address(ctx, c, index, &env, at);
     cont_storage(ctx, c, box);
-    Dim linear = dim_const(ctx, 0);
-    for (int k = 0; k < rank; k++) linear = dim_add(ctx, dim_mul(ctx, linear, box[k]), at[k]);
-    linear = dim_simplify(ctx, linear, &env);
-    Dim coef, rest;
+    Dim linear = dim_simplify(ctx, dim_flat(ctx, at, box, rank), &env), coef, rest;
     int64_t stride;
     if (!dim_affine(ctx, linear, &lane, 1, &coef, &rest)) return INT64_MAX;
     return dim_is_const(coef, &stride) ? stride : INT64_MAX;

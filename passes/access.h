@@ -27,6 +27,8 @@ double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool pack
 
 /* The dim that is exactly index k of an access, or -1. */
 int access_dim(const Map *map, const Access *a, int k);
+/* The index that is exactly dim d, which no other index uses; or -1. */
+int access_plain(const Map *map, const Access *a, int d);
 /* Is the access a plain permutation of distinct dims that covers every dim of extent other than 1?
  */
 bool access_covers(const Map *map, const Access *a);
@@ -45,6 +47,10 @@ int64_t map_usual(const Flow *flow, const Map *map, int dim);
 double map_usual_volume(const Flow *flow, const Map *map);
 /* Iterations of a map, unknown extents counted as `otherwise`. */
 double map_volume(const Map *map, int64_t otherwise);
+
+/* Rows of a contraction (ROLE_M); the second as inputs usually have them. */
+double contraction_rows(const Map *m, const Contraction *r, int64_t otherwise);
+double contraction_usual_rows(const Flow *flow, const Map *m, const Contraction *r);
 
 bool map_is_reduction(const Map *map);
 /* Straight-line code that writes several elements of one container at every index. */

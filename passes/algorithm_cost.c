@@ -125,8 +125,7 @@ static double direct_seconds(const PassEnv *env, const Sizes *z) {
     double flop = products * z->images * z->rows * z->columns, flops = machine->fma_flops;
     bool narrow = env->math == MATH_FAST && z->groups == 1;
     if (narrow)
-        flops = dot_flops(machine, BF16, BF16, (int64_t)(z->images * z->rows * z->columns),
-                          (int64_t)z->in);
+        flops = dot_flops(machine, BF16, BF16, z->images * z->rows * z->columns, (int64_t)z->in);
     double bytes = (flops > machine->fma_flops ? 1 : 2) * products;
     double multiply = flop / flops, read = bytes / machine->level[machine->nlevels - 1].bandwidth;
     return multiply > read ? multiply : read;

@@ -117,16 +117,14 @@ static bool quicker_stored(const Decoding *x, const Map *m, const Contraction *r
     enum { ROWS = 1, SIDE = 1 };
     const Machine *machine = x->env->machine;
     const Val *a = &m->body.val.at[r->a], *b = &m->body.val.at[r->b];
-    int64_t rows = ROWS, side = SIDE;
+    int64_t side = SIDE;
     if (machine->block_threads || !dot_types(machine, m)) return false;
-    for (int d = 0; d < m->dim.n; d++) {
-        if (r->role[d] == ROLE_M) rows *= map_extent(m, d, ROWS);
-        if (r->role[d] == ROLE_K)
-            side = map_extent(m, d, SIDE) > side ? map_extent(m, d, SIDE) : side;
-    }
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_K && map_extent(m, d, SIDE) > side) side = map_extent(m, d, SIDE);
     double flop = 2 * map_volume(m, ROWS);
     double bytes = bits_in(&x->e.flow->cont.at[b->read.cont]) / 8;
     double read = bytes / machine_bandwidth(machine, bytes);
+    double rows = contraction_rows(m, r, ROWS);
     double products = flop / dot_flops(machine, a->type, b->type, rows, side);
     return fmax(read, products) < flop / machine->fma_flops;
 }

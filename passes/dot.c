@@ -36,17 +36,15 @@ const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
 
 int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m) {
     int x, y;
-    int64_t rows = 1;
     const Instruction *row = machine->nmatrix ? row_of(machine, m, &x, &y) : NULL;
     const MatrixStep *step = row ? matrix_of(machine, row->name) : NULL;
     if (!step) return 0;
     Contraction r = map_contraction(flow, m);
-    for (int d = 0; r.is && d < m->dim.n; d++)
-        if (r.role[d] == ROLE_M) rows *= map_extent(m, d, MATRIX_ROWS_LEAST);
-    return r.is && rows >= MATRIX_ROWS_LEAST ? (int64_t)step->groups * row->group : 0;
+    bool fill = r.is && contraction_rows(m, &r, MATRIX_ROWS_LEAST) >= MATRIX_ROWS_LEAST;
+    return fill ? (int64_t)step->groups * row->group : 0;
 }
 
-double dot_flops(const Machine *machine, DType a, DType b, int64_t rows, int64_t side) {
+double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t side) {
     for (int i = 0; i < machine->nuse; i++) {
         const Instruction *row = machine->use[i];
         if (row->a != a || row->b != b) continue;

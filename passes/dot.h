@@ -24,7 +24,7 @@ int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m);
 /* FLOP a second of one core where products of a and b are summed, `side` elements of a stand side
  * by side, and there are so many rows; with fused multiply-adds of f32 if no instruction takes
  * them. */
-double dot_flops(const Machine *machine, DType a, DType b, int64_t rows, int64_t side);
+double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t side);
 /* Could m run on a row of the machine, were b stored in groups (layout_pack.c does it)? */
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* Does it, as its operands are stored now? */

@@ -365,10 +365,8 @@ void layout_result_last(Layouts *l, int map, int n) {
 }
 
 static bool worth_copy(const Layouts *l, const Map *m, const Contraction *r, int lane) {
-    double reuse = 1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (r->role[d] == ROLE_M) reuse *= (double)map_usual(l->flow, m, d);
-    return reuse >= REUSE && map_usual(l->flow, m, lane) >= l->lanes / 2;
+    return contraction_usual_rows(l->flow, m, r) >= REUSE &&
+           map_usual(l->flow, m, lane) >= l->lanes / 2;
 }
 
 /* The index of the lane dim, where the operand is to be copied: as a recipe says of the map, or as

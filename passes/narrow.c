@@ -126,10 +126,7 @@ static double rounding_seconds(const Narrowing *n, const Map *m, const Access *r
 
 static double product_flops(const Narrowing *n, const Map *m, const Contraction *r, DType a,
                             DType b, int64_t side) {
-    int64_t rows = 1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (r->role[d] == ROLE_M) rows *= map_extent(m, d, unknown_extent);
-    return dot_flops(n->machine, a, b, rows, side);
+    return dot_flops(n->machine, a, b, contraction_rows(m, r, unknown_extent), side);
 }
 
 /* Seconds that products in bf16 and the rounding take, where `side` reduced elements stand side by
@@ -154,14 +151,9 @@ static double seconds_before(const Narrowing *n, const Map *m, const Contraction
 
 /* The index that is dim d, all of it, if no other index uses it; or -1. */
 static int index_of(const Flow *flow, const Map *m, const Access *a, int d) {
-    int at = -1;
-    for (int k = 0; k < a->rank; k++) {
-        if (!dim_uses(a->at[k], m->dim.at[d].sym)) continue;
-        if (at >= 0 || access_dim(m, a, k) != d) return -1;
-        if (flow->cont.at[a->cont].shape[k] != m->dim.at[d].extent) return -1;
-        at = k;
-    }
-    return at;
+    int at = access_plain(m, a, d);
+    bool all = at >= 0 && flow->cont.at[a->cont].shape[at] == m->dim.at[d].extent;
+    return all ? at : -1;
 }
 
 /* The one reduced dim of a product whose rows could be filled up for steps on tiles; or -1. */

@@ -20,31 +20,15 @@ typedef struct Window {
     const Map *m;
     const Access *a, *b;
     int c, s;              /* dims of m: channels, and places along a row */
-    int at_c, at_s;        /* their indices in the image */
+    int at_c, at_s;        /* their indices in the image, */
+    int in_c, in_s;        /* and in the weights */
     int64_t channels, run; /* side by side: of a pixel, and of a row of the window */
 } Window;
-
-static int index_of(const Map *m, const Access *a, int d) {
-    for (int k = 0; k < a->rank; k++)
-        if (access_dim(m, a, k) == d) return k;
-    return -1;
-}
-
-/* Is the dim one index of the access, and in no other? */
-static bool plain_index(const Map *m, const Access *a, int d, int *at) {
-    int found = 0;
-    for (int k = 0; k < a->rank; k++) {
-        if (!dim_uses(a->at[k], m->dim.at[d].sym)) continue;
-        found++, *at = k;
-    }
-    return found == 1 && access_dim(m, a, *at) == d;
-}
 
 /* The last index of the image steps by one along a reduced dim, another is the channel. */
 static bool find_window(Window *w, const Contraction *r) {
     const Flow *flow = w->e->flow;
     const Map *m = w->m;
-    int in_b;
     w->c = w->s = -1, w->at_s = w->a->rank - 1;
     if (!w->a->rank) return false;
     for (int d = 0; d < m->dim.n; d++) {
@@ -53,16 +37,17 @@ static bool find_window(Window *w, const Contraction *r) {
         bool other = r->role[d] == ROLE_BATCH || r->role[d] == ROLE_OTHER;
         if (m->dim.at[d].seq || other) return false;
         if (!reduced || map_extent(m, d, -1) < 1) continue;
-        if (!plain_index(m, w->b, d, &in_b)) return false;
+        int in_b = access_plain(m, w->b, d), in_a = access_plain(m, w->a, d);
+        if (in_b < 0) return false;
         Dim last = w->a->at[w->at_s];
         if (dim_uses(last, m->dim.at[d].sym)) {
             if (w->s >= 0 || !dim_affine(flow->ctx, last, &m->dim.at[d].sym, 1, &coef, &rest))
                 return false;
             if (!dim_is(coef, 1)) return false;
-            w->s = d;
-        } else if (w->c < 0 && plain_index(m, w->a, d, &w->at_c) &&
-                   flow->cont.at[w->a->cont].shape[w->at_c] == m->dim.at[d].extent) {
-            w->c = d;
+            w->s = d, w->in_s = in_b;
+        } else if (w->c < 0 && in_a >= 0 &&
+                   flow->cont.at[w->a->cont].shape[in_a] == m->dim.at[d].extent) {
+            w->c = d, w->at_c = in_a, w->in_c = in_b;
         }
     }
     if (w->c < 0 || w->s < 0) return false;
@@ -81,10 +66,8 @@ static bool copied(const Window *w) {
 /* Are steps on tiles, and rounding, quicker than the products as they are? */
 static bool pays(const Window *w, const Contraction *r, const Machine *machine) {
     const Flow *flow = w->e->flow;
-    int64_t rows = 1;
-    for (int d = 0; d < w->m->dim.n; d++)
-        if (r->role[d] == ROLE_M) rows *= map_usual(flow, w->m, d);
-    double flop = 2 * map_usual_volume(flow, w->m), pixels = 1;
+    double rows = contraction_usual_rows(flow, w->m, r), pixels = 1;
+    double flop = 2 * map_usual_volume(flow, w->m);
     const Cont *x = &flow->cont.at[w->a->cont];
     for (int k = 0; k < x->rank; k++)
         if (k != w->at_c) pixels *= (double)usual_extent(flow, x->shape[k]);
@@ -97,43 +80,26 @@ static bool pays(const Window *w, const Contraction *r, const Machine *machine) 
            flop / dot_flops(machine, F32, F32, rows, 1);
 }
 
-/* A map that rounds the image into rows of pixels. Returns what it writes. */
-static int rows_of_pixels(const Window *w, Items *into) {
+/* A map that rounds an operand into rows in which its indices at_s and, inside, at_c are one: runs
+ * of all channels, zeros for those it lacks. Returns what it writes. */
+static int rows_of(const Window *w, const Access *operand, int at_s, int at_c, Items *into) {
     Flow *flow = w->e->flow;
-    const Cont x = flow->cont.at[w->a->cont];
-    const char *name = internf(flow->ctx, "%s.rows", x.name);
-    Map *copy = flow_map(flow, into, name, x.from);
-    Dim at[RANK_MAX], out[RANK_MAX], shape[RANK_MAX], channels = dim_const(flow->ctx, w->channels);
+    Ctx *ctx = flow->ctx;
+    const Cont from = flow->cont.at[operand->cont];
+    const char *name = internf(ctx, "%s.rows", from.name);
+    Map *copy = flow_map(flow, into, name, from.from);
+    Dim at[RANK_MAX], out[RANK_MAX], shape[RANK_MAX], channels = dim_const(ctx, w->channels);
     int n = 0;
-    for (int k = 0; k < x.rank; k++) {
-        if (k == w->at_c) continue;
-        at[k] = out[n] = map_dim(flow, copy, "i", x.shape[k]), shape[n++] = x.shape[k];
+    for (int k = 0; k < from.rank; k++) {
+        if (k == at_c) continue;
+        at[k] = map_dim(flow, copy, "i", from.shape[k]);
+        if (k != at_s) out[n] = at[k], shape[n++] = from.shape[k];
     }
-    at[w->at_c] = map_dim(flow, copy, "c", channels);
-    out[n - 1] = dim_add(flow->ctx, dim_mul(flow->ctx, channels, out[n - 1]), at[w->at_c]);
-    shape[n - 1] = dim_mul(flow->ctx, channels, shape[n - 1]);
+    at[at_c] = map_dim(flow, copy, "c", channels);
+    out[n] = dim_add(ctx, dim_mul(ctx, channels, at[at_s]), at[at_c]);
+    shape[n++] = dim_mul(ctx, channels, from.shape[at_s]);
     int to = flow_cont(flow, name, CONT_TMP, BF16, shape, n);
-    int value = map_read_else(flow, copy, w->a->cont, at, body_const(&copy->body, x.type, 0));
-    map_write(flow, copy, to, out, body_cvt(&copy->body, BF16, value), NULL);
-    return to;
-}
-
-/* The same of the weights. */
-static int rows_of_weights(const Window *w, Items *into) {
-    Flow *flow = w->e->flow;
-    const Cont f = flow->cont.at[w->b->cont];
-    const char *name = internf(flow->ctx, "%s.rows", f.name);
-    Map *copy = flow_map(flow, into, name, f.from);
-    Dim at[RANK_MAX], out[RANK_MAX], shape[RANK_MAX], channels = dim_const(flow->ctx, w->channels);
-    int n = 0, in_c = index_of(w->m, w->b, w->c), in_s = index_of(w->m, w->b, w->s);
-    for (int k = 0; k < f.rank; k++) {
-        at[k] = map_dim(flow, copy, "i", k == in_c ? channels : f.shape[k]);
-        if (k != in_c && k != in_s) out[n] = at[k], shape[n++] = f.shape[k];
-    }
-    out[n] = dim_add(flow->ctx, dim_mul(flow->ctx, channels, at[in_s]), at[in_c]);
-    shape[n++] = dim_const(flow->ctx, w->run);
-    int to = flow_cont(flow, name, CONT_TMP, BF16, shape, n);
-    int value = map_read_else(flow, copy, w->b->cont, at, body_const(&copy->body, f.type, 0));
+    int value = map_read_else(flow, copy, operand->cont, at, body_const(&copy->body, from.type, 0));
     map_write(flow, copy, to, out, body_cvt(&copy->body, BF16, value), NULL);
     return to;
 }
@@ -156,9 +122,9 @@ static void multiply_rows(const Window *w, int image, int weights, Items *into) 
     for (int i = 0; i < w->a->rank; i++)
         if (i != w->at_c) at[n++] = dim_subst(ctx, w->a->at[i], subst, old.dim.n);
     at[n - 1] = dim_add(ctx, dim_mulc(ctx, at[n - 1], w->channels), k);
-    int in_c = index_of(&old, w->b, w->c), in_s = index_of(&old, w->b, w->s);
     for (int i = 0; i < w->b->rank; i++)
-        if (i != in_c && i != in_s) from[nb++] = dim_subst(ctx, w->b->at[i], subst, old.dim.n);
+        if (i != w->in_c && i != w->in_s)
+            from[nb++] = dim_subst(ctx, w->b->at[i], subst, old.dim.n);
     from[nb++] = k;
     Body *b = &m->body;
     int x = body_cvt(b, F32, map_read_else(flow, m, image, at, body_const(b, BF16, 0)));
@@ -178,7 +144,8 @@ bool narrow_window(Editing *e, const Machine *machine, const Map *m, Items *into
     if (m->body.val.at[r.b].has_else || m->write.at[0].n != 1) return false;
     if (!find_window(&w, &r) || !pays(&w, &r, machine)) return false;
     bool first = e->flow->cont.at[b.cont].kind != CONT_TMP;
-    int image = rows_of_pixels(&w, into), weights = rows_of_weights(&w, first ? front : into);
+    int image = rows_of(&w, &a, w.at_s, w.at_c, into);
+    int weights = rows_of(&w, &b, w.in_s, w.in_c, first ? front : into);
     multiply_rows(&w, image, weights, into);
     return true;
 }

@@ -47,11 +47,7 @@ static Dim panel_at(Leaf *f, const Access *read, Dim lane, Access *at) {
     Lowering *lo = f->lo;
     f->value[f->plan->lane_dim] = lane;
     *at = storage_access(f, read, false);
-    Dim flat = dim_const(lo->ctx, 0);
-    const Buf *b = &lo->nest->buf.at[at->cont];
-    for (int k = 0; k < at->rank; k++)
-        flat = dim_add(lo->ctx, dim_mul(lo->ctx, flat, b->box[k]), at->at[k]);
-    return lowering_simplify(lo, flat);
+    return lowering_simplify(lo, nest_flat(lo->nest, at));
 }
 
 /* The place in the next panel that a tile of rows has come to: of as many equal parts, each goes

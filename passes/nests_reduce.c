@@ -13,8 +13,6 @@
 #include "passes/access.h"
 #include "passes/nests_leaf.h"
 
-#include <string.h>
-
 static Dim zero(const Lowering *lo) {
     return dim_const(lo->ctx, 0);
 }

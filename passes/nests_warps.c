@@ -178,10 +178,7 @@ static Access memory_at(const Warps *w, const Operand *o, Dim side, Dim reduced)
 }
 
 static Dim flat(const Warps *w, const Access *a) {
-    const Buf *b = &w->lo->nest->buf.at[a->cont];
-    Dim f = warps_const(w, 0);
-    for (int k = 0; k < a->rank; k++) f = sum(w, dim_mul(w->lo->ctx, f, b->box[k]), a->at[k]);
-    return lowering_simplify(w->lo, f);
+    return lowering_simplify(w->lo, nest_flat(w->lo->nest, a));
 }
 
 /* Are `size` neighbours along l, of which number 0 has an index that is a multiple, all inside the

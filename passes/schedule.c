@@ -448,7 +448,8 @@ static void complete_kernels(Scheduling *s) {
 
 Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
-    Scheduling s = {.flow = flow_clone(arena, flow), .env = env};
+    Scheduling s = {
+        .flow = flow_clone(arena, flow), .env = env, .weights = flow_weight_bytes(flow)};
     s.held = NEW_ARRAY(arena, bool, flow->cont.n + 1);
     s.readers = arena_array(arena, (size_t)flow->cont.n + 1, sizeof *s.readers);
     for (int m = 0; m < flow->map.n; m++)

@@ -12,6 +12,7 @@ typedef struct Scheduling {
     IntVec *readers; /* by container: maps that read it */
     bool *held;      /* by container: read by a call or a region */
     bool *repeats;   /* by map: it stands in a loop */
+    double weights;  /* bytes of all of them */
 } Scheduling;
 
 int lanes_of(const Scheduling *s);

@@ -98,13 +98,12 @@ static bool strides_of(const Tiling *t, const Step *s, const Access *a, Dim *str
     const Buf *b = &t->nest->buf.at[a->cont];
     const Stmt *lanes = s->use->body.at[0]->body.at[0];
     const Stmt *loop[STRIDES] = {s->groups, s->rows[0], s->rows[1], s->vectors, lanes};
-    Dim flat = dim_const(ctx, 0), coef[STRIDES], rest, sym[STRIDES];
+    Dim coef[STRIDES], rest, sym[STRIDES];
     int n = 0;
     for (int i = 0; i < STRIDES; i++)
         if (loop[i]) sym[n++] = loop[i]->var;
-    for (int k = 0; k < a->rank; k++) flat = dim_add(ctx, dim_mul(ctx, flat, b->box[k]), a->at[k]);
     bool stored = b->kind == BUF_MEMORY || b->kind == BUF_SCRATCH || b->kind == BUF_TILE;
-    if (!stored || !dim_affine(ctx, flat, sym, n, coef, &rest)) return false;
+    if (!stored || !dim_affine(ctx, nest_flat(t->nest, a), sym, n, coef, &rest)) return false;
     for (int i = STRIDES - 1; i >= 0; i--) stride[i] = loop[i] ? coef[--n] : dim_const(ctx, 0);
     return true;
 }

@@ -22,12 +22,8 @@ typedef struct Using {
 } Using;
 
 static Dim flat(const Using *u, const Access *a) {
-    Ctx *ctx = u->nest->ctx;
-    const Buf *b = &u->nest->buf.at[a->cont];
-    Dim f = dim_const(ctx, 0);
-    for (int k = 0; k < a->rank; k++) f = dim_add(ctx, dim_mul(ctx, f, b->box[k]), a->at[k]);
     DimEnv env = {u->env.at, u->env.n};
-    return dim_simplify(ctx, f, &env);
+    return dim_simplify(u->nest->ctx, nest_flat(u->nest, a), &env);
 }
 
 static bool steps(const Using *u, const Access *a, Dim q, int64_t by_q, Dim l, int64_t by_l) {

@@ -225,8 +225,8 @@ void check_filled(CNest *c, const Buf *b, const char *n);
  * an n at the end: of the first n lanes), and multiply and add. */
 typedef struct CInstruction {
     Instruction row;
-    double speed,
-        beside_tiles;    /* Machine.use_speed; where the processor has a step on tiles of it */
+    double speed;        /* Machine.use_speed; */
+    double beside_tiles; /* the same where the processor has a step on tiles of it */
     const char *feature; /* a name of runtime/cpu.def that a level does not include, or "" */
     const char *load_a, *load_b, *multiply;
 } CInstruction;

@@ -59,11 +59,8 @@ static int pool_read(Lower *lo, Pool *p, double otherwise) {
 
 /* Index of the element among all of the operand, rows first: of equal elements the first wins. */
 static Dim flat_index(Lower *lo, const Pool *p) {
-    Ctx *ctx = lo->ctx;
     Shape s = nn_shape(lo, p->x);
-    Dim flat = dim_add(ctx, dim_mul(ctx, p->in[0], s.at[1]), p->in[1]);
-    for (int i = 2; i < s.rank; i++) flat = dim_add(ctx, dim_mul(ctx, flat, s.at[i]), p->in[i]);
-    return flat;
+    return dim_flat(lo->ctx, p->in, s.at, s.rank);
 }
 
 /* The same elements counted columns first within each channel (storage_order 1). */

@@ -48,10 +48,7 @@ static int normal(Lower *lo, Map *m, Dim index, DType t) {
 
 static Dim flat_index(Lower *lo, int cont, const Dim *at) {
     Shape s = nn_shape(lo, cont);
-    Dim index = dim_const(lo->ctx, 0);
-    for (int i = 0; i < s.rank; i++)
-        index = dim_add(lo->ctx, dim_mul(lo->ctx, index, s.at[i]), at[i]);
-    return index;
+    return dim_flat(lo->ctx, at, s.at, s.rank);
 }
 
 /* ---- type rules ------------------------------------------------------------------------------ */
