@@ -9,6 +9,9 @@
  * counted on, the rest would come late, and what more of them ask for again is near. */
 enum { OPEN_TILES = 4 };
 
+/* As many lines are asked for at once, in front of the loops that they keep pace with. */
+enum { LINE_BITS = 512, LINES_AT_ONCE = 12 };
+
 /* Bits of the panel for an index of the reduction. */
 static int64_t panel_bits(const Leaf *f) {
     return dtype_bits(f->lo->flow->cont.at[f->plan->prefetch].type) *
@@ -74,10 +77,15 @@ static bool next_place(Leaf *f, const Access *read, int64_t tiles, Dim tile, Acc
     return true;
 }
 
+/* A tile's part of the lines of so many bits of a panel. */
+static int64_t lines_of(int64_t bits, int64_t tiles) {
+    return (bits + LINE_BITS * tiles - 1) / (LINE_BITS * tiles);
+}
+
 /* Lines of the next panel, as many as keep pace with a step that reads so many bits of this one:
  * side by side or, where they are more than a few, in a loop. */
 static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into) {
-    enum { LINE_BITS = 512, FEW = 4 };
+    enum { FEW = 4 };
     Lowering *lo = f->lo;
     int64_t tiles;
     Dim tile = tile_of_panel(f, &tiles);
@@ -85,7 +93,7 @@ static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into
     if (!next_place(f, read, tiles, tile, &at)) return;
     int mark = lo->env.n;
     int64_t line = LINE_BITS / dtype_bits(lo->flow->cont.at[read->cont].type);
-    int64_t lines = (bits + LINE_BITS * tiles - 1) / (LINE_BITS * tiles);
+    int64_t lines = lines_of(bits, tiles);
     Dim more = dim_const(lo->ctx, 0);
     if (lines > FEW) {
         Dim count = dim_const(lo->ctx, lines), var = lowering_var(lo, "line", count);
@@ -102,8 +110,6 @@ static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into
     lo->env.n = mark;
 }
 
-/* In the innermost loop of a reduction (around it, when it is an unrolled group), or behind a block
- * of groups. */
 static void prefetch_step(Leaf *f, int64_t bits, Stmts *into) {
     for (int d = 0; d < f->map->dim.n; d++)
         if (!map_reduces(f->map, d)) f->value[d] = f->span[d].start;
@@ -114,12 +120,25 @@ static void prefetch_step(Leaf *f, int64_t bits, Stmts *into) {
     }
 }
 
-void prefetch_panel(Leaf *f, Stmts *into) {
+/* Finding the place takes a division where several tiles share a panel, in the innermost loop more
+ * than its multiply-adds leave time for: so it stands in front of the outermost loops in which no
+ * more than a few lines are asked for. */
+bool prefetch_panel(Leaf *f, const bool *inside, bool innermost, Stmts *into) {
     int lane = f->plan->lane_dim;
-    if (f->plan->prefetch < 0 || f->plan->fetch >= 0 || lane < 0 || f->span[lane].cap < 0) return;
-    const TileLoop *last = f->plan->reduce.n ? &f->plan->reduce.at[f->plan->reduce.n - 1] : NULL;
-    bool group = last && f->plan->unroll[last->dim] && f->span[last->dim].cap > 0;
-    prefetch_step(f, panel_bits(f) * (group ? f->span[last->dim].cap : 1), into);
+    int64_t steps = 1, tiles;
+    if (f->plan->prefetch < 0 || f->plan->fetch >= 0 || lane < 0 || f->span[lane].cap < 0)
+        return true;
+    for (int d = 0; d < f->map->dim.n; d++) {
+        if (!inside[d]) continue;
+        if (f->span[d].cap < 0 || f->span[d].cap > INT32_MAX / steps) return false;
+        steps *= f->span[d].cap;
+    }
+    tile_of_panel(f, &tiles);
+    if (!innermost && lines_of(panel_bits(f) * steps, tiles) > LINES_AT_ONCE) return false;
+    for (int d = 0; d < f->map->dim.n; d++)
+        if (inside[d]) f->value[d] = f->span[d].start;
+    prefetch_step(f, panel_bits(f) * steps, into);
+    return true;
 }
 
 void prefetch_block(Leaf *f, Stmts *into) {

@@ -39,6 +39,7 @@ typedef struct Leaf {
     Dim part;         /* ... and the part at hand */
     Sized sized[SIZED_MAX];
     int nsized;
+    bool fetched; /* a part of the next panel is, around the loops at hand */
     bool idle;    /* what constraints on results cut off is computed where that is little, and not
                      stored */
     bool partial; /* lanes beyond the end may not compute */
@@ -120,8 +121,9 @@ void reduce_merge(Leaf *f, Body *b, const int *acc, const int *value, int *out);
 /* nests_parts.c: the same where threads reduce parts; the first part's threads have the results. */
 void reduce_parts(Leaf *f, Stmts *into);
 
-/* Fetches a part of the next panel, in the innermost loop of a reduction ... */
-void prefetch_panel(Leaf *f, Stmts *into);
+/* Fetches a part of the next panel for the steps of the reduced dims `inside`; false: these are too
+ * many for all of it at once, unless they are the innermost ... */
+bool prefetch_panel(Leaf *f, const bool *inside, bool innermost, Stmts *into);
 /* ... or behind a block of groups (nests_fetch.c). */
 void prefetch_block(Leaf *f, Stmts *into);
 

@@ -257,10 +257,25 @@ static void reduce_staged(Leaf *f, Stmts *into) {
     lo->env.n = mark;
 }
 
+/* Where reduction loops from `level` on open, and dims that the `reduce` line does not name, from
+ * `rest` on: a part of the next panel, unless one was fetched around them. */
+static void fetch_ahead(Leaf *f, int level, int rest, Stmts *into) {
+    const TileLoops *loops = &f->plan->reduce;
+    bool inside[RANK_MAX * 2] = {false}, innermost = true;
+    if (f->fetched) return;
+    for (int d = 0; d < f->map->dim.n; d++) inside[d] = map_reduces(f->map, d) && d >= rest;
+    for (int i = 0; i < loops->n; i++) inside[loops->at[i].dim] = false;
+    for (int i = level; i < loops->n; i++) inside[loops->at[i].dim] = true;
+    if (f->plan->lane_dim >= 0) inside[f->plan->lane_dim] = false;
+    for (int d = 0; d < f->map->dim.n; d++) innermost &= !inside[d] || f->plan->unroll[d];
+    for (int i = level; i < loops->n; i++) innermost &= !loops->at[i].size;
+    f->fetched = prefetch_panel(f, inside, innermost, into);
+}
+
 void reduce_loops(Leaf *f, int level, Stmts *into) {
     Lowering *lo = f->lo;
     int mark = lo->env.n;
-    bool named[RANK_MAX * 2] = {false}, fetched = false;
+    bool named[RANK_MAX * 2] = {false}, fetched = f->fetched;
     if (!level && f->plan->stage.n) {
         reduce_staged(f, into);
         return;
@@ -269,6 +284,7 @@ void reduce_loops(Leaf *f, int level, Stmts *into) {
     for (; level < f->plan->reduce.n; level++) {
         const TileLoop *t = &f->plan->reduce.at[level];
         if (t->dim == f->plan->lane_dim) continue;
+        fetch_ahead(f, level, 0, into);
         if (t->size > 0) {
             Tiling how = {
                 .name = dim_sym_name(f->map->dim.at[t->dim].sym), .size = t->size, .lanes = 1};
@@ -277,23 +293,22 @@ void reduce_loops(Leaf *f, int level, Stmts *into) {
             lo->env.n = mark;
             bool groups = level == f->plan->reduce.n - 2 && t->dim == f->plan->fetch;
             if (groups) prefetch_block(f, into);
+            f->fetched = fetched;
             return;
-        }
-        if (level == f->plan->reduce.n - 1 && f->plan->unroll[t->dim]) {
-            f->value[t->dim] = f->span[t->dim].start;
-            prefetch_panel(f, into);
-            fetched = true;
         }
         into = open_dim(f, t->dim, into);
     }
-    for (int d = 0; d < f->map->dim.n; d++)
-        if (map_reduces(f->map, d) && d != f->plan->lane_dim && !named[d])
-            into = open_dim(f, d, into);
-    if (!fetched) prefetch_panel(f, into);
+    for (int d = 0; d < f->map->dim.n; d++) {
+        if (!map_reduces(f->map, d) || d == f->plan->lane_dim || named[d]) continue;
+        fetch_ahead(f, level, d, into);
+        into = open_dim(f, d, into);
+    }
+    fetch_ahead(f, level, f->map->dim.n, into);
     if (lane_reduced(f))
         lane_chunks(f, into, update_chains);
     else
         update_states(f, into);
+    f->fetched = fetched;
     lo->env.n = mark;
 }
 

@@ -72,8 +72,7 @@ static int64_t block_of(int64_t extent, int64_t taps, int64_t terms) {
     return least;
 }
 
-/* The dim whose blocks are summed apart, and their size; -1: the sum is short, or not of floats. */
-static int partial_dim(const Map *m, int lane, int64_t block, int64_t *size) {
+int sum_blocks(const Map *m, int lane, int64_t block, int64_t *size) {
     const Combine *c = m->write.at[0].combine;
     if (!c || c->simple != P_ADD || !dtype_is_float(c->type[0])) return -1;
     if (lane >= 0 && map_reduces(m, lane)) return -1;
@@ -91,9 +90,15 @@ static int partial_dim(const Map *m, int lane, int64_t block, int64_t *size) {
     return extent < 2 * *size ? -1 : longest;
 }
 
-bool sums_in_blocks(const Map *m, int lane, int64_t block) {
-    int64_t size;
-    return partial_dim(m, lane, block, &size) >= 0;
+int64_t steps_aside(int64_t extent, int64_t operations) {
+    enum { OPERATIONS_MOST = 48, STEPS_MOST = 8 };
+    int64_t steps = 1;
+    if (extent > 0 && extent <= STEPS_MOST && extent * operations <= 2 * OPERATIONS_MOST)
+        return extent;
+    while (extent > 0 && extent % (2 * steps) == 0 && 2 * steps <= STEPS_MOST &&
+           2 * steps * operations <= OPERATIONS_MOST)
+        steps *= 2;
+    return steps;
 }
 
 /* A sum in one chain of n roundings is off by the square root of n; in blocks whose sums start from
@@ -103,7 +108,7 @@ bool sums_in_blocks(const Map *m, int lane, int64_t block) {
 void partial_line(Scheduling *s, Kernel *kernel, int pos, int lane, int64_t block) {
     const Map *m = s->flow->map.at[kernel->map.at[pos]];
     int64_t size;
-    int dim = partial_dim(m, lane, block, &size);
+    int dim = sum_blocks(m, lane, block, &size);
     if (dim >= 0) line_dim(s->flow, kernel_line(s->flow, kernel, LINE_PARTIAL, pos), m, dim, size);
 }
 
