@@ -186,15 +186,15 @@ static int inline_read(void *user, Body *b, const Val *read) {
     Lowering *lo = f->lo;
     const Access *one = lo->local[read->read.cont].one;
     if (one) return body_cvt(b, read->type, body_read(b, *one, lo->nest->buf.at[one->cont].type));
+    int buf = lo->local[read->read.cont].staged ? -1 : guarded_buf(f, &read->read);
+    if (buf >= 0) {
+        Access at = {buf, in->lane->row ? 1 : 0, &in->lane->var};
+        at.at = arena_copy(lo->arena, at.at, sizeof(Dim));
+        return body_read(b, at, read->type);
+    }
     if (read->has_else && !lo->local[read->read.cont].staged) {
         Dim cond[RANK_MAX * 2];
         int n = read_conditions(f, &read->read, cond);
-        int buf = n ? guarded_buf(f, &read->read) : -1;
-        if (buf >= 0) {
-            Access at = {buf, in->lane->row ? 1 : 0, &in->lane->var};
-            at.at = arena_copy(lo->arena, at.at, sizeof(Dim));
-            return body_read(b, at, read->type);
-        }
         if (n) return select_read(f, b, read, cond, n);
     }
     Dim at[RANK_MAX];

@@ -43,6 +43,7 @@ typedef struct Leaf {
     bool idle;    /* what constraints on results cut off is computed where that is little, and not
                      stored */
     bool partial; /* lanes beyond the end may not compute */
+    const Lane *apart; /* lanes read apart from a body, of which all compute; or NULL */
 } Leaf;
 
 typedef void LaneFn(Leaf *f, const Lane *lane, Stmts *into);
@@ -89,6 +90,8 @@ int select_read(Leaf *f, Body *b, const Val *read, const Dim *cond, int n);
 /* Reads that can be behind guards are, before the body; then they are found in a buffer, or -1. */
 void guard_reads(Leaf *f, const Lane *lane, Stmts *into);
 int guarded_buf(const Leaf *f, const Access *read);
+/* May lanes beyond the end compute, if what differs from lane to lane is read apart? */
+bool may_read_apart(Leaf *f, const Lane *lane);
 /* Runs fn; where the body reads at clamped indices what may be empty (of SIZED_MAX containers) once
  * behind what says that it is not, and once for the other case. */
 void for_sizes(Leaf *f, const Lane *lane, LaneFn *fn, Stmts *into);

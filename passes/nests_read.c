@@ -170,10 +170,47 @@ static bool may_be_outside(const Leaf *f, int v) {
     return val->kind == VAL_READ && val->has_else && !f->lo->local[val->read.cont].staged;
 }
 
+/* Val v of the map's body at the present values of its dims, a read that differs from lane to lane;
+ * false: it does not. */
+static bool lane_read(Leaf *f, int v, const Lane *lane, Val *val) {
+    Dim cond[RANK_MAX * 2];
+    outside(f, v, val, cond);
+    bool uses = false;
+    for (int k = 0; k < val->read.rank; k++) uses |= dim_uses(val->read.at[k], lane->var);
+    return uses;
+}
+
+bool may_read_apart(Leaf *f, const Lane *lane) {
+    if (!lane->guard || !lane->row || f->lo->thread || f->plan->use) return false;
+    Access at;
+    for (int v = 0; v < f->map->body.val.n; v++) {
+        Val val = f->map->body.val.at[v];
+        if (val.kind != VAL_READ) continue;
+        if (val.has_else || access_by_value(f->map, &val.read)) return false;
+        if (!lane_read(f, v, lane, &val) && !reads_inside(f, &f->map->body.val.at[v], &at))
+            return false;
+    }
+    return true;
+}
+
+/* Before a body: what the lanes up to the end read; 0 in the others. */
+static void read_apart(Leaf *f, int v, Stmts *into) {
+    Lowering *lo = f->lo;
+    Val val;
+    if (f->map->body.val.at[v].kind != VAL_READ || !lane_read(f, v, f->apart, &val)) return;
+    Dim width = dim_const(lo->ctx, f->apart->width);
+    const char *name = internf(lo->ctx, "in.%d", lo->fresh++);
+    int buf = nest_buf(lo->nest, name, BUF_REG, val.type, &width, 1);
+    nest_decl(lo->nest, into, buf)->has_init = true;
+    fill_guarded(f, f->apart, buf, &val, NULL, 0, into);
+    vec_push(lo->arena, &f->guarded, ((GuardedRead){val.read, buf}));
+}
+
 void guard_reads(Leaf *f, const Lane *lane, Stmts *into) {
     f->guarded.n = 0;
     for (int v = 0; v < f->map->body.val.n; v++)
         if (may_be_outside(f, v)) guard_read(f, lane, v, into);
+    for (int v = 0; f->apart && v < f->map->body.val.n; v++) read_apart(f, v, into);
 }
 
 /* Runs fn for each case of `n` containers: with elements, without. */

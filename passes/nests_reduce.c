@@ -146,10 +146,12 @@ static bool results_idle(Leaf *f) {
 
 static void update_once(Leaf *f, const Lane *lane, Stmts *into) {
     Lane mine = *lane;
-    if (lanes_idle(f, lane)) mine.guard = NULL;
+    bool idle = lanes_idle(f, lane);
+    f->apart = !idle && !lane_reduced(f) && may_read_apart(f, lane) ? lane : NULL;
+    if (idle || f->apart) mine.guard = NULL;
     f->idle = f->map->cons.n && results_idle(f);
     Stmt *s = open_body(f, &mine, into);
-    f->idle = false;
+    f->idle = false, f->apart = NULL;
     const Combine *c = f->write->combine;
     int *map = NEW_ARRAY(f->lo->arena, int, f->map->body.val.n);
     inline_body(f, &mine, &s->code, map);
