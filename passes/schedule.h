@@ -56,7 +56,7 @@ typedef struct Rows {
     Alignment al;
     bool outer[MAP_DIMS]; /* by root dim */
     int block;            /* root dim that runs in blocks, or -1 */
-    int64_t rows;         /* of a block */
+    int64_t rows, hold;   /* of a block; of those registers hold the sums of so many at once */
     bool tiles;           /* they fill tiles */
     bool columns;         /* lanes run along the block's dim, a row in each */
 } Rows;

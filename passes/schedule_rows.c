@@ -8,8 +8,9 @@
 #include "passes/dot.h"
 #include "passes/schedule.h"
 
-/* CHAINS: operations that wait for nothing of each other, of three or four cycles each. */
-enum { TILE_BYTES = 16384, CHAINS = 4, TASKS_LEAST = 8 };
+/* CHAINS: operations that wait for nothing of each other, of three or four cycles each. TILES: rows
+ * of register tiles that share what a block reads again. */
+enum { TILE_BYTES = 16384, CHAINS = 4, TASKS_LEAST = 8, TILES = 4 };
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
@@ -98,6 +99,17 @@ static int64_t rows_in_tiles(const Rows *r, int64_t extent, int64_t handed) {
     return 0;
 }
 
+/* How many tiles of rows go together over what is read again for each block: at most `most`, and
+ * not so many that threads get unequal parts. */
+static int64_t tiles_of_rows(const Rows *r, int64_t extent, double most) {
+    double tasks = (double)extent / (double)r->hold;
+    int64_t tiles = TILES;
+    for (int d = 0; d < r->root->dim.n; d++)
+        if (r->outer[d] && d != r->block) tasks *= (double)map_usual(r->s->flow, r->root, d);
+    while (tiles > 1 && ((double)tiles > most || tasks / (double)tiles < 2 * TASKS_LEAST)) tiles--;
+    return tiles;
+}
+
 /* Rows of a block: those that `fuse` counts on, over whose multiples domains end (pass `mask`); or
  * more, where the inner cache holds what the maps hand on but not well what is read again for each
  * block; not where their number is unknown, as what is left behind the last block runs a few rows
@@ -125,7 +137,10 @@ static int64_t block_rows(Rows *r, int64_t extent) {
     if (tiled) return tiled;
     bool more = whole && again > room && (double)(hold * handed) <= room;
     if (!more && hold > ROW_BLOCK) hold = ROW_BLOCK;
-    return more ? equal_tiles(extent, hold) : extent < hold ? extent : hold;
+    r->hold = hold;
+    if (!more) return extent < hold ? extent : hold;
+    r->hold = equal_tiles(extent, hold);
+    return r->hold * tiles_of_rows(r, extent, room / (double)(r->hold * handed));
 }
 
 /* The outer dim whose indices share an operand of every contraction. */
@@ -280,6 +295,21 @@ void rows_line(Rows *r, LineKind kind, int pos) {
     if (line.narg || kind == LINE_AT) vec_push(r->s->flow->arena, &r->kernel->line, line);
 }
 
+/* Steps of a sum along one dim that stand side by side, where one has few multiply-adds. */
+static void step_lines(Rows *r, int p, int64_t operations, Line *unroll) {
+    const Map *m = map_at(r, p);
+    int k = -1, reduced = 0;
+    for (int d = 0; d < m->dim.n; d++)
+        if (map_reduces(m, d)) k = d, reduced++;
+    int64_t extent = reduced == 1 && !m->cons.n ? map_extent(m, k, 0) : 0;
+    int64_t steps = steps_aside(extent, operations);
+    if (steps == 1) return;
+    line_dim(r->s->flow, unroll, m, k, 0);
+    Line *reduce = kernel_line(r->s->flow, r->kernel, LINE_REDUCE, p);
+    if (steps < extent) line_dim(r->s->flow, reduce, m, k, steps);
+    line_dim(r->s->flow, reduce, m, k, 0);
+}
+
 /* A contraction's register tile: the block's rows and a panel of lanes. */
 static void contraction_lines(Rows *r, int p, int lane) {
     Flow *flow = r->s->flow;
@@ -290,13 +320,20 @@ static void contraction_lines(Rows *r, int p, int lane) {
         return;
     }
     int64_t width = tile_width(r->s->env->machine, flow, m, lane);
-    if (map_extent(m, lane, INT64_MAX) > width)
-        line_dim(flow, kernel_line(flow, r->kernel, LINE_TILE, p), m, lane, width);
+    bool panels = map_extent(m, lane, INT64_MAX) > width;
+    bool rows = row >= 0 && !r->tiles && r->hold && r->rows > r->hold;
+    Line *tile = panels || rows ? kernel_line(flow, r->kernel, LINE_TILE, p) : NULL;
+    if (panels) line_dim(flow, tile, m, lane, width);
+    if (rows) line_dim(flow, tile, m, row, r->hold);
     Line *unroll = kernel_line(flow, r->kernel, LINE_UNROLL, p);
     if (row >= 0) line_dim(flow, unroll, m, row, 0);
     line_dim(flow, unroll, m, lane, 0);
     Dot dot;
-    if (!takes_groups(r, p, &dot)) return;
+    if (!takes_groups(r, p, &dot)) {
+        int64_t held = rows ? r->hold : row < 0 ? 1 : r->rows;
+        step_lines(r, p, held * (width / lanes_of(r->s)), unroll);
+        return;
+    }
     line_dim(flow, unroll, m, dot.k, 0);
     const MatrixStep *step = takes_tiles(r, p);
     if (step && r->tiles) kernel_line(flow, r->kernel, LINE_USE, p)->name = step->name;
