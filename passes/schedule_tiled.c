@@ -167,7 +167,7 @@ static void prefetch_line(Tiled *t) {
     bool repeats = t->s->repeats[t->kernel->map.at[t->at]];
     double room = (double)m->level[1].bytes, most = most_bytes(t);
     bool stays = repeats && lane_operand_bytes(t) <= room * m->cores;
-    if (stays || t->s->weights <= room) return;
+    if (stays || t->s->weights <= room || t->aside > 1) return;
     for (int v = 0; t->lane >= 0 && tiled_output(t, t->lane) && v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         const Cont *cont = val->kind == VAL_READ ? &t->s->flow->cont.at[val->read.cont] : NULL;

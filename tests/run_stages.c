@@ -17,10 +17,11 @@
  * --gpu does it for a machine of blocks of threads: flows without the kernels they bring. --every N
  * takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks. --cpu NAME
  * takes that processor in place of this one.
- * A text may say what a pass makes of it, for x86-64-v4 (`# math: fast`: for sapphirerapids, with
- * that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT behind the pass, `# never
- * after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one flow or graph. With --gpu
- * they begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu: NAME` says which it is. */
+ * A text may say what a pass makes of it, for x86-64-v4 (`# cpu: NAME`: for that; `# math: fast`:
+ * for sapphirerapids, with that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT
+ * behind the pass, `# never after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one
+ * flow or graph. With --gpu they begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu:
+ * NAME` says which it is. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -60,6 +61,7 @@ typedef struct Run {
     const char *name;   /* of the flow or graph */
     const char *limits; /* the text with its `# traffic:` line, or NULL */
     const char *expect; /* the source's text, or NULL; then nothing is evaluated */
+    const char *cpu;    /* that it is about, or NULL */
     /* made on the way */
     Arena *arena;
     int nout;
@@ -335,6 +337,7 @@ static bool whole(Run *r, const char *name, bool compile) {
     if (!expect) return ok;
     r->expect = expect;
     const char *cpu = r->options.math == MATH_FAST ? "sapphirerapids" : "x86-64-v4";
+    if (r->cpu) cpu = r->cpu;
     if (!r->settings->gpu) target_c_machine(r->ctx, &r->machine, cpu);
     ok &= attempt(r, name);
     r->machine = native;
@@ -481,7 +484,8 @@ static void run_file(void *user) {
     Program *program = ir_file_program(arena, file);
     if (strstr(text, "# math: fast\n")) r->options.math = MATH_FAST;
     if (strstr(text, "# convert: f16\n")) r->options.convert = F16;
-    const char *gpu = strstr(text, "# gpu: ");
+    const char *gpu = strstr(text, "# gpu: "), *cpu = strstr(text, "# cpu: ");
+    if (cpu) r->cpu = intern_n(r->ctx, cpu + 7, strcspn(cpu + 7, "\n"));
     if (gpu) r->options.gpu = intern_n(r->ctx, gpu + 7, strcspn(gpu + 7, "\n"));
     if (r->settings->gpu)
         target_cuda_machine(r->ctx, &r->machine, r->options.gpu, &r->options.gpu, 1);
