@@ -101,6 +101,22 @@ int64_t steps_aside(int64_t extent, int64_t operations) {
     return steps;
 }
 
+void step_lines(Scheduling *s, Kernel *kernel, int pos, int64_t block, int64_t operations,
+                Line *unroll) {
+    const Map *m = s->flow->map.at[kernel->map.at[pos]];
+    int k = -1, reduced = 0;
+    for (int d = 0; d < m->dim.n; d++)
+        if (map_reduces(m, d)) k = d, reduced++;
+    if (reduced != 1) return;
+    int64_t extent = block > 0 ? block : map_extent(m, k, 0);
+    int64_t steps = steps_aside(extent, operations);
+    if (steps == 1) return;
+    line_dim(s->flow, unroll, m, k, 0);
+    Line *reduce = kernel_line(s->flow, kernel, LINE_REDUCE, pos);
+    if (steps < extent) line_dim(s->flow, reduce, m, k, steps);
+    line_dim(s->flow, reduce, m, k, 0);
+}
+
 /* A sum in one chain of n roundings is off by the square root of n; in blocks whose sums start from
  * zero and are then added up it is nearer, for one addition per block. The order depends on extents
  * alone, so it is the same for every processor and number of threads. Lanes of a reduced dim are

@@ -33,6 +33,9 @@ int sum_blocks(const Map *m, int lane, int64_t block, int64_t *size);
  * that a core begins, of which a tile of few registers has twenty a step. Measured on Zen 3 with 12
  * multiply-adds: 2 % when a core has its units to itself, 10 % when another thread shares them. */
 int64_t steps_aside(int64_t extent, int64_t operations);
+/* Writes that down for a sum along one dim, in blocks of so many terms (-1: it has none). */
+void step_lines(Scheduling *s, Kernel *kernel, int pos, int64_t block, int64_t operations,
+                Line *unroll);
 /* The reduced dim, not `group`, for each index of which products of two others have one factor, a
  * scale; or -1. */
 int factor_dim(const Map *m, int group);

@@ -295,21 +295,6 @@ void rows_line(Rows *r, LineKind kind, int pos) {
     if (line.narg || kind == LINE_AT) vec_push(r->s->flow->arena, &r->kernel->line, line);
 }
 
-/* Steps of a sum along one dim that stand side by side, where one has few multiply-adds. */
-static void step_lines(Rows *r, int p, int64_t operations, Line *unroll) {
-    const Map *m = map_at(r, p);
-    int k = -1, reduced = 0;
-    for (int d = 0; d < m->dim.n; d++)
-        if (map_reduces(m, d)) k = d, reduced++;
-    int64_t extent = reduced == 1 && !m->cons.n ? map_extent(m, k, 0) : 0;
-    int64_t steps = steps_aside(extent, operations);
-    if (steps == 1) return;
-    line_dim(r->s->flow, unroll, m, k, 0);
-    Line *reduce = kernel_line(r->s->flow, r->kernel, LINE_REDUCE, p);
-    if (steps < extent) line_dim(r->s->flow, reduce, m, k, steps);
-    line_dim(r->s->flow, reduce, m, k, 0);
-}
-
 /* A contraction's register tile: the block's rows and a panel of lanes. */
 static void contraction_lines(Rows *r, int p, int lane) {
     Flow *flow = r->s->flow;
@@ -331,7 +316,7 @@ static void contraction_lines(Rows *r, int p, int lane) {
     Dot dot;
     if (!takes_groups(r, p, &dot)) {
         int64_t held = rows ? r->hold : row < 0 ? 1 : r->rows;
-        step_lines(r, p, held * (width / lanes_of(r->s)), unroll);
+        if (!m->cons.n) step_lines(r->s, r->kernel, p, -1, held * (width / lanes_of(r->s)), unroll);
         return;
     }
     line_dim(flow, unroll, m, dot.k, 0);

@@ -240,24 +240,6 @@ static void tile_line(StripsPlan *p, LineKind kind, int pos) {
             line_dim(p->s->flow, line, p->map[3], p->image[i], p->side * p->apart[i]);
 }
 
-/* Steps of the sums' one dim that stand side by side, where a step has few sums. */
-static void step_lines(StripsPlan *p, Line *unroll, int64_t sums) {
-    const Map *m = p->map[1];
-    int64_t block;
-    int k = sum_blocks(m, p->lane, TILE_SUM_BLOCK, &block), reduced = 0;
-    for (int d = 0; d < m->dim.n; d++) {
-        if (!map_reduces(m, d)) continue;
-        reduced++;
-        if (k < 0) k = d, block = map_extent(m, d, 0);
-    }
-    int64_t steps = reduced == 1 ? steps_aside(block, sums) : 1;
-    if (steps == 1) return;
-    line_dim(p->s->flow, unroll, m, k, 0);
-    Line *reduce = kernel_line(p->s->flow, p->kernel, LINE_REDUCE, 1);
-    if (steps < block) line_dim(p->s->flow, reduce, m, k, steps);
-    line_dim(p->s->flow, reduce, m, k, 0);
-}
-
 /* The products: element by element, panels, rows. */
 static void product_lines(StripsPlan *p) {
     const Map *m = p->map[1];
@@ -283,7 +265,9 @@ static void product_lines(StripsPlan *p) {
     for (int i = 0; i < 2; i++) line_dim(p->s->flow, unroll, m, p->row[i], 0);
     int64_t sums = width / lanes_of(p->s) * row[0] * row[1];
     for (int i = 0; i < 2; i++) sums *= p->residue[i] < 0 ? 1 : residue[i];
-    step_lines(p, unroll, sums);
+    int64_t block;
+    bool blocks = sum_blocks(m, p->lane, TILE_SUM_BLOCK, &block) >= 0;
+    step_lines(p->s, p->kernel, 1, blocks ? block : -1, sums, unroll);
 }
 
 /* The lanes of straight-line code: what it writes last. */
