@@ -125,15 +125,21 @@ static void fill_behind(Leaf *f, const Lane *lane, int buf, const Val *read, con
     fill_guarded(f, lane, buf, read, cond + nsame, nby, into);
 }
 
-/* Val v of the map's body at the present values of its dims, a read, and when it is inside. */
-static int outside(Leaf *f, int v, Val *val, Dim *cond) {
+/* Val v of the map's body, a read, at the present values of its dims. */
+static Val read_now(Leaf *f, int v) {
     Lowering *lo = f->lo;
     DimSubst subst[RANK_MAX * 2];
     int n = dim_substs(f, subst);
-    *val = f->map->body.val.at[v];
-    Dim *at = NEW_ARRAY(lo->arena, Dim, val->read.rank + 1);
-    for (int k = 0; k < val->read.rank; k++) at[k] = dim_subst(lo->ctx, val->read.at[k], subst, n);
-    val->read.at = at;
+    Val val = f->map->body.val.at[v];
+    Dim *at = NEW_ARRAY(lo->arena, Dim, val.read.rank + 1);
+    for (int k = 0; k < val.read.rank; k++) at[k] = dim_subst(lo->ctx, val.read.at[k], subst, n);
+    val.read.at = at;
+    return val;
+}
+
+/* The same, and when it is inside. */
+static int outside(Leaf *f, int v, Val *val, Dim *cond) {
+    *val = read_now(f, v);
     return read_conditions(f, &val->read, cond);
 }
 
@@ -141,10 +147,22 @@ static bool may_guard(const Leaf *f, const Val *val, const Dim *cond, int n) {
     return f->map->body.val.at[val->arg[0]].kind == VAL_CONST && !uses_values(f, cond, n);
 }
 
+/* A buffer of what a read finds in each lane, `init` where it is not read. */
+static int read_buffer(Leaf *f, const Lane *lane, const Val *read, Bits init, Stmts *into) {
+    Lowering *lo = f->lo;
+    Dim width = dim_const(lo->ctx, lane->width);
+    const char *name = internf(lo->ctx, "in.%d", lo->fresh++);
+    int buf = nest_buf(lo->nest, name, BUF_REG, read->type, &width, lane->row ? 1 : 0);
+    Stmt *decl = nest_decl(lo->nest, into, buf);
+    decl->has_init = true;
+    decl->init = init;
+    vec_push(lo->arena, &f->guarded, ((GuardedRead){read->read, buf}));
+    return buf;
+}
+
 /* Before a body: a buffer per read that may be outside; it holds the else value and, behind
  * guards, what is read. */
 static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
-    Lowering *lo = f->lo;
     Val val;
     Dim cond[RANK_MAX * 2], sorted[RANK_MAX * 4];
     int n = outside(f, v, &val, cond), nsame = 0, nby = 0;
@@ -155,14 +173,8 @@ static void guard_read(Leaf *f, const Lane *lane, int v, Stmts *into) {
             sorted[nsame + nby] = cond[i];
             *(by ? &nby : &nsame) += 1;
         }
-    Dim width = dim_const(lo->ctx, lane->width);
-    const char *name = internf(lo->ctx, "in.%d", lo->fresh++);
-    int buf = nest_buf(lo->nest, name, BUF_REG, val.type, &width, lane->row ? 1 : 0);
-    Stmt *decl = nest_decl(lo->nest, into, buf);
-    decl->has_init = true;
-    decl->init = f->map->body.val.at[val.arg[0]].bits;
+    int buf = read_buffer(f, lane, &val, f->map->body.val.at[val.arg[0]].bits, into);
     fill_behind(f, lane, buf, &val, sorted, nsame, nby, into);
-    vec_push(lo->arena, &f->guarded, ((GuardedRead){val.read, buf}));
 }
 
 static bool may_be_outside(const Leaf *f, int v) {
@@ -170,40 +182,32 @@ static bool may_be_outside(const Leaf *f, int v) {
     return val->kind == VAL_READ && val->has_else && !f->lo->local[val->read.cont].staged;
 }
 
-/* Val v of the map's body at the present values of its dims, a read that differs from lane to lane;
- * false: it does not. */
-static bool lane_read(Leaf *f, int v, const Lane *lane, Val *val) {
-    Dim cond[RANK_MAX * 2];
-    outside(f, v, val, cond);
+static bool uses_lane(const Val *read, const Lane *lane) {
     bool uses = false;
-    for (int k = 0; k < val->read.rank; k++) uses |= dim_uses(val->read.at[k], lane->var);
+    for (int k = 0; k < read->read.rank; k++) uses |= dim_uses(read->read.at[k], lane->var);
     return uses;
 }
 
 bool may_read_apart(Leaf *f, const Lane *lane) {
     if (!lane->guard || !lane->row || f->lo->thread || f->plan->use) return false;
-    Access at;
     for (int v = 0; v < f->map->body.val.n; v++) {
-        Val val = f->map->body.val.at[v];
-        if (val.kind != VAL_READ) continue;
-        if (val.has_else || access_by_value(f->map, &val.read)) return false;
-        if (!lane_read(f, v, lane, &val) && !reads_inside(f, &f->map->body.val.at[v], &at))
-            return false;
+        const Val *val = &f->map->body.val.at[v];
+        Access at;
+        if (val->kind != VAL_READ) continue;
+        if (val->has_else || access_by_value(f->map, &val->read)) return false;
+        Val now = read_now(f, v);
+        if (!uses_lane(&now, lane) && !reads_inside(f, val, &at)) return false;
     }
     return true;
 }
 
 /* Before a body: what the lanes up to the end read; 0 in the others. */
 static void read_apart(Leaf *f, int v, Stmts *into) {
-    Lowering *lo = f->lo;
-    Val val;
-    if (f->map->body.val.at[v].kind != VAL_READ || !lane_read(f, v, f->apart, &val)) return;
-    Dim width = dim_const(lo->ctx, f->apart->width);
-    const char *name = internf(lo->ctx, "in.%d", lo->fresh++);
-    int buf = nest_buf(lo->nest, name, BUF_REG, val.type, &width, 1);
-    nest_decl(lo->nest, into, buf)->has_init = true;
-    fill_guarded(f, f->apart, buf, &val, NULL, 0, into);
-    vec_push(lo->arena, &f->guarded, ((GuardedRead){val.read, buf}));
+    if (f->map->body.val.at[v].kind != VAL_READ) return;
+    Val now = read_now(f, v);
+    if (!uses_lane(&now, f->apart)) return;
+    int buf = read_buffer(f, f->apart, &now, 0, into);
+    fill_guarded(f, f->apart, buf, &now, NULL, 0, into);
 }
 
 void guard_reads(Leaf *f, const Lane *lane, Stmts *into) {

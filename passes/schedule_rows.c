@@ -306,7 +306,7 @@ static void contraction_lines(Rows *r, int p, int lane) {
     }
     int64_t width = tile_width(r->s->env->machine, flow, m, lane);
     bool panels = map_extent(m, lane, INT64_MAX) > width;
-    bool rows = row >= 0 && !r->tiles && r->hold && r->rows > r->hold;
+    bool rows = row >= 0 && r->hold && r->rows > r->hold;
     Line *tile = panels || rows ? kernel_line(flow, r->kernel, LINE_TILE, p) : NULL;
     if (panels) line_dim(flow, tile, m, lane, width);
     if (rows) line_dim(flow, tile, m, row, r->hold);

@@ -87,6 +87,25 @@ def test_dump_to_pipe(weir):
     assert pipe.is_fifo()
 
 
+def test_rows_share_keys(weir):
+    """Tiles of rows go together over keys and values that the inner cache does not hold: too much to be evaluated by the stage tests."""
+    def kernel(rows, keys):
+        weir.write("attention.ir", f"flow attention {{\n  in q : f32[{rows},64]\n  in k : f32[64,{keys}]\n  in v : f32[{keys},64]\n  out y : f32[{rows},64]\n"
+                                   f"  tmp s : f32[{rows},{keys}]\n  tmp top : f32[{rows}]\n  tmp e : f32[{rows},{keys}]\n"
+                                   f"  tmp all : f32[{rows}]\n  tmp sums : f32[{rows},64]\n"
+                                   f"  map scores [i:{rows}, j:{keys}, c:64] {{ q[i,c] * k[c,j] -> s[i,j] sum:f32 }}\n"
+                                   f"  map top [i:{rows}, j:{keys}] {{ s[i,j] -> top[i] max:f32 }}\n"
+                                   f"  map e [i:{rows}, j:{keys}] {{ exp(s[i,j] - top[i]) -> e[i,j] }}\n"
+                                   f"  map all [i:{rows}, j:{keys}] {{ e[i,j] -> all[i] sum:f32 }}\n"
+                                   f"  map weigh [i:{rows}, c:64, j:{keys}] {{ e[i,j] * v[j,c] -> sums[i,c] sum:f32 }}\n"
+                                   f"  map y [i:{rows}, c:64] {{ sums[i,c] / all[i] -> y[i,c] }}\n}}\n".encode())
+        return weir("dump", "attention.ir", "--cpu=x86-64-v3", "--after=schedule").out
+    together = kernel(1500, 1500)
+    assert "    tile i:24\n" in together and "tile scores.j:16 scores.i:6\n" in together, together
+    for rows, keys in ((60, 1500), (1500, 200)):  # threads would get unequal parts; the inner cache holds them
+        assert "scores.i:" not in kernel(rows, keys).split("unroll")[0], (rows, keys)
+
+
 def test_barriers(weir):
     """A barrier stands where a kernel depends on another's elements or memory, and nowhere else. Outputs
     may share no memory with the input; a temporary may lie where another one lay."""
