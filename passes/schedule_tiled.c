@@ -182,7 +182,7 @@ static void prefetch_line(Tiled *t) {
 }
 
 /* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block.
- */
+ * The innermost loop goes in steps that stand side by side, where there are any. */
 static void reduce_line(Tiled *t) {
     int64_t step = t->matrix ? t->groups * t->group_size : lanes_of(t->s);
     int blocked = tiled_blocked(t, step);
@@ -194,8 +194,8 @@ static void reduce_line(Tiled *t) {
             line_dim(t->s->flow, line, t->p, d, 0);
     if (t->step >= 0 && t->steps < t->innermost)
         line_dim(t->s->flow, line, t->p, t->step, t->steps);
-    if (t->step >= 0 && t->step != blocked) line_dim(t->s->flow, line, t->p, t->step, 0);
-    if (blocked >= 0 && blocked != t->group) line_dim(t->s->flow, line, t->p, blocked, 0);
+    int last = blocked >= 0 ? blocked : t->step;
+    if (last >= 0 && last != t->group) line_dim(t->s->flow, line, t->p, last, 0);
     if (t->group < 0) return;
     if (t->chunk) line_dim(t->s->flow, line, t->p, t->group, t->chunk);
     if (t->matrix && blocked != t->group) line_dim(t->s->flow, line, t->p, t->group, step);
