@@ -188,8 +188,16 @@ static bool uses_lane(const Val *read, const Lane *lane) {
     return uses;
 }
 
+/* Do constraints cut off lanes? Those have results that the others must not touch. */
+static bool cuts_lanes(const Leaf *f) {
+    bool cuts = false;
+    for (int i = 0; i < f->map->cons.n; i++)
+        cuts |= dim_uses(f->map->cons.at[i], f->map->dim.at[f->plan->lane_dim].sym);
+    return cuts;
+}
+
 bool may_read_apart(Leaf *f, const Lane *lane) {
-    if (!lane->guard || !lane->row || f->lo->thread || f->plan->use) return false;
+    if (!lane->guard || !lane->row || f->lo->thread || f->plan->use || cuts_lanes(f)) return false;
     for (int v = 0; v < f->map->body.val.n; v++) {
         const Val *val = &f->map->body.val.at[v];
         Access at;
