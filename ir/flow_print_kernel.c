@@ -95,7 +95,10 @@ void print_kernel(Printer *p, const Flow *flow, const Kernel *kernel) {
         text_put(p->out, " ");
         text_name(p->out, map_name(&t, i));
     }
-    if (kernel->on) text_printf(p->out, " on %s", kernel->on);
+    if (kernel->on) {
+        text_put(p->out, " on ");
+        text_name(p->out, kernel->on);
+    }
     if (kernel->when.n) text_put(p->out, " when ");
     print_guards(p->out, kernel->when.at, kernel->when.n);
     text_put(p->out, " {");

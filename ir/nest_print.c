@@ -189,7 +189,8 @@ void nest_print_marked(Printer *p, const Nest *nest) {
     print_see(p, nest);
     text_put(p->out, "nest ");
     text_name(p->out, nest->name);
-    text_printf(p->out, " on %s", nest->on);
+    text_put(p->out, " on ");
+    text_name(p->out, nest->on);
     if (nest->serial) text_put(p->out, " serial ");
     if (nest->serial) text_quoted(p->out, nest->serial, strlen(nest->serial));
     print_symbols(p->out, nest->symbol.at, nest->symbol.n);
