@@ -127,19 +127,9 @@ void infer_set(Infer *in, int result, DType t, const Dim *shape, int rank) {
     v->known = v->partly = NULL;
 }
 
-/* Tensors within objects are what the model sees: no c128, which lower_type makes texts of. */
-static void check_elements(const Infer *in, const Type *t) {
-    bool object = t->elem != NULL;
-    while (t->elem) t = t->elem;
-    if (object && t->dtype == C128)
-        fail(in->ctx, E_UNSUPPORTED,
-             "tensors of c128 in sequences, optionals and maps: split them into two of f64");
-}
-
 void infer_set_type(Infer *in, int result, const Type *t) {
     Value *v = infer_out(in, result);
     if (!v) return;
-    check_elements(in, t);
     v->type = *t;
     v->known = v->partly = NULL;
 }
@@ -277,8 +267,6 @@ static bool type_allowed(const char *types, DType t) {
 static void check_operand(const Infer *in) {
     const char *types = in->node->row->types;
     const Value *v = infer_in(in, 0);
-    for (int i = 0; i < in->node->in.n; i++)
-        if (infer_in(in, i)) check_elements(in, &infer_in(in, i)->type);
     if (!types || !v || v->type.kind != TYPE_TENSOR) return;
     if (v->type.dtype == STRING && !type_allowed(types, STRING))
         fail(in->ctx, E_UNSUPPORTED,

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes cases of contributed operators, in the form of ONNX's backend tests; and of ai.onnx.ml (ml_cases.py), of types
 that are moved (type_cases.py), of pictures (image_cases.py), of windows at several sizes (window_cases.py), of layers of
-newer decoders (decoder_cases.py), of positions (position_cases.py), of several nodes (graph_cases.py).
+newer decoders (decoder_cases.py), of positions (position_cases.py), of several nodes (graph_cases.py, control_cases.py).
 
-The judge is onnxruntime, or numpy where onnxruntime's CPU build lacks the operator. The cases that
-the tests run are kept in tests/data/contrib; this makes them anew (it needs onnx, onnxruntime,
-numpy and pillow from PyPI), with another seed if one wants other numbers:
+The judge is onnxruntime, or numpy where its CPU build lacks the operator. The cases that the tests run are kept in
+tests/data/contrib.tar.zst; this makes them anew, or with other numbers (it needs onnx, onnxruntime, numpy and pillow):
 
     python3 tests/contrib_cases.py DIR [--seed N] [--only TEXT]
 """
@@ -20,6 +19,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+import control_cases
 import decoder_cases
 import graph_cases
 import image_cases
@@ -592,7 +592,8 @@ def main():
                 wanted = reference(model, other, constant)
                 write(options.dir / name / f"test_data_set_{n}", model, other, wanted, constant)
             (options.dir / name / "model.onnx").write_bytes(model.SerializeToString())
-    graph_cases.make(options.dir, options.only, Maker(options.seed))
+    for more in graph_cases, control_cases:
+        more.make(options.dir, options.only, Maker(options.seed))
 
 
 if __name__ == "__main__":

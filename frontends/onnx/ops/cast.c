@@ -126,6 +126,27 @@ static DType text_number(DType t, bool reads) {
     return dtype_class(t) == CLASS_UINT && !reads ? U64 : I64;
 }
 
+static int pairs_of(Lower *lo, int cont) {
+    const Cont c = *nn_cont(lo, cont);
+    return flow_cont(lo->flow, internf(lo->ctx, "%s.pairs", c.name), CONT_TMP, C128, c.shape,
+                     c.rank);
+}
+
+int nn_pairs(Lower *lo, int cont, DType t) {
+    if (t != C128) return cont;
+    int to = pairs_of(lo, cont);
+    lower_call(lo, "string_to", &cont, 1, &to, 1, NULL, 0, NULL, 0);
+    return to;
+}
+
+int nn_pairs_for(Lower *lo, int cont, DType t) {
+    return t == C128 ? pairs_of(lo, cont) : cont;
+}
+
+void nn_pairs_to(Lower *lo, int pairs, int cont) {
+    if (pairs != cont) lower_call(lo, "string_from", &pairs, 1, &cont, 1, NULL, 0, NULL, 0);
+}
+
 void nn_cast_text(Lower *lo, int from, int to) {
     Dim at[RANK_MAX];
     bool reads = nn_cont(lo, to)->type != STRING;

@@ -61,18 +61,8 @@ static void nonzero_infer(Infer *in) {
     infer_set(in, 0, I64, out, 2);
 }
 
-/* Pairs of f64, which lie here as texts, as they are; other operands are that already. */
-static int opened_pairs(Lower *lo, int from) {
-    if (lower_value(lo, 0)->type.dtype != C128) return from;
-    const Cont c = *nn_cont(lo, from);
-    int to =
-        flow_cont(lo->flow, internf(lo->ctx, "%s.pairs", c.name), CONT_TMP, C128, c.shape, c.rank);
-    lower_call(lo, "string_to", &from, 1, &to, 1, NULL, 0, NULL, 0);
-    return to;
-}
-
 static void nonzero_lower(Lower *lo) {
-    int x = opened_pairs(lo, lower_in(lo, 0)), y = lower_out(lo, 0);
+    int x = nn_pairs(lo, lower_in(lo, 0), lower_value(lo, 0)->type.dtype), y = lower_out(lo, 0);
     if (y < 0) return;
     Dim k = nn_shape(lo, y).at[1];
     lower_call(lo, "nonzero", &x, 1, &y, 1, NULL, 0, &k, 1);
@@ -106,14 +96,12 @@ static void unique_lower(Lower *lo) {
     for (int i = 0; i < 4; i++) out[i] = lower_out(lo, i);
     if (out[0] < 0) BUG("Unique without its first result");
     Dim k = nn_shape(lo, out[0]).at[axis < 0 ? 0 : axis];
-    int y = out[0], pairs = opened_pairs(lo, x);
-    const Cont c = *nn_cont(lo, y);
-    if (pairs != x)
-        out[0] = flow_cont(lo->flow, internf(lo->ctx, "%s.pairs", c.name), CONT_TMP, C128, c.shape,
-                           c.rank);
+    DType t = lower_value(lo, 0)->type.dtype;
+    int y = out[0], pairs = nn_pairs(lo, x, t);
+    out[0] = nn_pairs_for(lo, y, t);
     int64_t attr[] = {axis, nn_int(lo, "sorted", 1)};
     lower_call(lo, "unique", &pairs, 1, out, 4, attr, 2, &k, 1);
-    if (pairs != x) lower_call(lo, "string_from", out, 1, &y, 1, NULL, 0, NULL, 0);
+    nn_pairs_to(lo, out[0], y);
 }
 
 /* ---- NonMaxSuppression ----------------------------------------------------------------------- */

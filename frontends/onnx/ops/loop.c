@@ -339,14 +339,14 @@ static int loop_init(Lower *lo, const Looping *l, int i) {
     bool varies = loop_replaces(l->body, i);
     for (int k = 0; t->kind == TYPE_TENSOR && k < s.rank && s.rank == t->rank; k++)
         varies = varies || (loop_varies(l->body, i, s.at, k) && nn_data_size(lo, t->shape[k]));
-    return varies ? object_box(lo, from) : loop_cast(lo, from, t);
+    return varies ? object_box(lo, from, t->dtype) : loop_cast(lo, from, t);
 }
 
 /* A carried container as the value that the body, or who comes after the loop, sees. */
 static int loop_opened(Lower *lo, int cur, const Type *t) {
     if (object_is(t) || nn_cont(lo, cur)->type != OBJECT) return cur;
     int to = lower_tmp(lo, "open", t->dtype, t->shape, t->rank);
-    object_unbox(lo, cur, to);
+    object_unbox(lo, cur, to, t->dtype);
     return to;
 }
 
@@ -366,7 +366,7 @@ static void loop_lower_body(Lower *lo, Looping *l) {
     for (int i = 0; i < n; i++)
         l->item->carry.at[first + i].next =
             nn_cont(lo, l->cur[i])->type == OBJECT
-                ? object_box(lo, l->out[1 + i])
+                ? object_box(lo, l->out[1 + i], control_result(l->body, 1 + i)->type.dtype)
                 : loop_cast(lo, l->out[1 + i], &control_input(l->body, 2 + i)->type);
     for (int i = n; i < lo->node->out.n; i++) {
         if (lower_out(lo, i) < 0) continue;

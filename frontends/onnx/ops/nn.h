@@ -95,6 +95,12 @@ int nn_scalar(Lower *lo, const char *name, int cont, DType t, double otherwise);
 void nn_log_softmax(Lower *lo, int x, int axis, int y);
 /* Between strings and numbers, `to` of the shape of `from` (cast.c). */
 void nn_cast_text(Lower *lo, int from, int to);
+/* Elements of c128 lie in maps as texts (lower_type), and calls take them as they are. Of element
+ * type t: `cont` for a call to read, and what a call writes instead of it, which nn_pairs_to then
+ * moves there. `cont` itself for other types. */
+int nn_pairs(Lower *lo, int cont, DType t);
+int nn_pairs_for(Lower *lo, int cont, DType t);
+void nn_pairs_to(Lower *lo, int pairs, int cont);
 /* lo->node's attributes, short. */
 int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise);
 float nn_float(const Lower *lo, const char *name, float otherwise);

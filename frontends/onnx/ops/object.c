@@ -100,11 +100,18 @@ int object_tmp(Lower *lo, const char *name) {
     return lower_tmp(lo, name, OBJECT, NULL, 0);
 }
 
-int object_box(Lower *lo, int cont) {
+int object_box(Lower *lo, int cont, DType t) {
     if (nn_cont(lo, cont)->type == OBJECT) return cont;
-    int to = object_tmp(lo, "box");
-    lower_call(lo, "box", &cont, 1, &to, 1, NULL, 0, NULL, 0);
+    int to = object_tmp(lo, "box"), from = nn_pairs(lo, cont, t);
+    lower_call(lo, "box", &from, 1, &to, 1, NULL, 0, NULL, 0);
     return to;
+}
+
+/* The tensor behind a handle, of the shape of `to`. */
+static void unbox(Lower *lo, int object, int to, DType t) {
+    int out = nn_pairs_for(lo, to, t);
+    lower_call(lo, "unbox", &object, 1, &out, 1, NULL, 0, NULL, 0);
+    nn_pairs_to(lo, out, to);
 }
 
 static bool is_defined(const Items *items, Dim d) {
@@ -128,7 +135,7 @@ void object_define(Lower *lo, int dims, int to) {
         if (is_open(lo, s.at[i])) nn_define(lo, s.at[i], dims, i, dim_const(lo->ctx, INT32_MAX));
 }
 
-void object_unbox(Lower *lo, int object, int to) {
+void object_unbox(Lower *lo, int object, int to, DType t) {
     if (nn_cont(lo, to)->type == OBJECT) {
         lower_copy(lo, NULL, object, to);
         return;
@@ -142,16 +149,23 @@ void object_unbox(Lower *lo, int object, int to) {
         lower_call(lo, "box_dims", &object, 1, &dims, 1, NULL, 0, NULL, 0);
         object_define(lo, dims, to);
     }
-    lower_call(lo, "unbox", &object, 1, &to, 1, NULL, 0, NULL, 0);
+    unbox(lo, object, to, t);
+}
+
+/* The type of the elements of the tensors in it. */
+static DType item_dtype(const Type *t) {
+    while (object_is(t)) t = t->elem;
+    return t->dtype;
 }
 
 int object_cast(Lower *lo, int cont, const Type *to) {
-    if (object_is(to)) return object_box(lo, cont);
+    if (object_is(to)) return object_box(lo, cont, item_dtype(to));
     Shape s = nn_shape(lo, cont);
     bool same = s.rank == to->rank;
     for (int i = 0; same && i < s.rank; i++) same = s.at[i] == to->shape[i];
     if (same) return cont;
-    int box = object_box(lo, cont), out = lower_tmp(lo, "as", to->dtype, to->shape, to->rank);
-    lower_call(lo, "unbox", &box, 1, &out, 1, NULL, 0, NULL, 0);
+    int box = object_box(lo, cont, to->dtype),
+        out = lower_tmp(lo, "as", to->dtype, to->shape, to->rank);
+    unbox(lo, box, out, to->dtype);
     return out;
 }

@@ -21,13 +21,13 @@ bool object_inner(const Infer *in, Dim d, int first);
 /* `t` without object_inner dims. */
 Type object_closed(Infer *in, const Type *t, int first);
 
-/* A value as an object container: tensors are boxed. */
-int object_box(Lower *lo, int cont);
+/* A value as an object container: tensors, of elements of type t, are boxed. */
+int object_box(Lower *lo, int cont, DType t);
 /* A handle container. */
 int object_tmp(Lower *lo, const char *name);
-/* The value behind the handle in `object` into `to`; defines the symbols of its dims that nothing
- * has defined before. */
-void object_unbox(Lower *lo, int object, int to);
+/* The value behind the handle in `object` into `to`, a tensor's of elements of type t; defines the
+ * symbols of its dims that nothing has defined before. */
+void object_unbox(Lower *lo, int object, int to, DType t);
 /* Defines such symbols of `to` from the elements of `dims`. */
 void object_define(Lower *lo, int dims, int to);
 /* `cont` with the type `to` says: a check at run time where the shapes are not equal as texts. */

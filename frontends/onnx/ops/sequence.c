@@ -35,9 +35,10 @@ static const Type *declared(const Infer *in, int i) {
     return in->declared ? &in->declared[i] : NULL;
 }
 
-static int append(Lower *lo, int sequence, int item, int at, int to) {
+/* With `item`, of type t, at the end or before `at`. */
+static int append(Lower *lo, int sequence, int item, const Type *t, int at, int to) {
     if (to < 0) to = object_tmp(lo, "sequence");
-    int in[] = {sequence, object_box(lo, item), at};
+    int in[] = {sequence, object_box(lo, item, t->dtype), at};
     lower_call(lo, "seq_insert", in, 3, &to, 1, NULL, 0, NULL, 0);
     return to;
 }
@@ -169,7 +170,8 @@ static void construct_lower(Lower *lo) {
     int n = lo->node->in.n, to = lower_out(lo, 0);
     if (to < 0) return;
     int s = empty(lo, n ? -1 : to);
-    for (int i = 0; i < n; i++) s = append(lo, s, lower_in(lo, i), -1, i == n - 1 ? to : -1);
+    for (int i = 0; i < n; i++)
+        s = append(lo, s, lower_in(lo, i), &lower_value(lo, i)->type, -1, i == n - 1 ? to : -1);
 }
 
 /* The elements of an empty sequence are of any type. */
@@ -191,7 +193,8 @@ static void insert_infer(Infer *in) {
 
 static void insert_lower(Lower *lo) {
     if (lower_out(lo, 0) >= 0)
-        append(lo, lower_in(lo, 0), lower_in(lo, 1), lower_in(lo, 2), lower_out(lo, 0));
+        append(lo, lower_in(lo, 0), lower_in(lo, 1), &lower_value(lo, 1)->type, lower_in(lo, 2),
+               lower_out(lo, 0));
 }
 
 static void erase_infer(Infer *in) {
@@ -244,7 +247,7 @@ static void at_lower(Lower *lo) {
         return;
     }
     int item = item_at(lo, lower_in(lo, 0), lower_in(lo, 1));
-    object_unbox(lo, item, lower_out(lo, 0));
+    object_unbox(lo, item, lower_out(lo, 0), control_bound(lo, 0)->type.dtype);
 }
 
 static void length_infer(Infer *in) {
@@ -348,7 +351,9 @@ static void concat_lower(Lower *lo) {
     int dims = lower_tmp(lo, "dims", I64, &rank, 1);
     lower_call(lo, "seq_concat_dims", &from, 1, &dims, 1, attr, 2, NULL, 0);
     object_define(lo, dims, to);
-    lower_call(lo, "seq_concat", &from, 1, &to, 1, attr, 2, NULL, 0);
+    int out = nn_pairs_for(lo, to, control_bound(lo, 0)->type.dtype);
+    lower_call(lo, "seq_concat", &from, 1, &out, 1, attr, 2, NULL, 0);
+    nn_pairs_to(lo, out, to);
 }
 
 /* ---- SplitToSequence ------------------------------------------------------------------------- */
@@ -368,8 +373,9 @@ static void split_infer(Infer *in) {
 }
 
 static void split_lower(Lower *lo) {
-    int from[] = {lower_in(lo, 0), lower_in(lo, 1)}, to = lower_out(lo, 0);
+    int to = lower_out(lo, 0);
     if (to < 0) return;
+    int from[] = {nn_pairs(lo, lower_in(lo, 0), lower_value(lo, 0)->type.dtype), lower_in(lo, 1)};
     int axis = (int)attr_axis(lo->ctx, lo->node, "axis", 0, nn_cont(lo, from[0])->rank);
     int64_t attr[] = {axis, from[1] >= 0 || nn_int(lo, "keepdims", 1)};
     lower_call(lo, "seq_split", from, 2, &to, 1, attr, 2, NULL, 0);
@@ -411,7 +417,7 @@ static void map_operands(Lower *lo, Graph *g, Dim t, int *conts) {
         conts[i] = item;
         if (object_is(t)) continue;
         conts[i] = lower_tmp(lo, "part", t->dtype, t->shape, t->rank);
-        object_unbox(lo, item, conts[i]);
+        object_unbox(lo, item, conts[i], t->dtype);
     }
 }
 
@@ -433,7 +439,8 @@ static void map_lower(Lower *lo) {
     map_operands(lo, g, loop->var, in);
     lower_graph(lo, g, lo->into, in, out);
     for (int i = 0; i < g->output.n; i++)
-        loop->carry.at[i].next = append(lo, loop->carry.at[i].cur, out[i], -1, -1);
+        loop->carry.at[i].next =
+            append(lo, loop->carry.at[i].cur, out[i], &control_result(g, i)->type, -1, -1);
     lo->into = into;
     for (int i = 0; i < g->output.n; i++) control_bind(lo, i, loop->carry.at[i].cur);
 }
@@ -453,7 +460,7 @@ static void optional_lower(Lower *lo) {
     int to = lower_out(lo, 0);
     if (to < 0) return;
     if (lower_value(lo, 0)) {
-        control_bind(lo, 0, object_box(lo, lower_in(lo, 0)));
+        control_bind(lo, 0, object_box(lo, lower_in(lo, 0), lower_value(lo, 0)->type.dtype));
         return;
     }
     Map *m = lower_map(lo, NULL);
@@ -507,7 +514,7 @@ static void get_lower(Lower *lo) {
     if (t->kind == TYPE_OPTIONAL && optional_made(&in, &made) && made >= 0)
         lower_copy(lo, NULL, lower_cont(lo, made), lower_out(lo, 0));
     else if (t->kind == TYPE_OPTIONAL)
-        object_unbox(lo, lower_in(lo, 0), lower_out(lo, 0));
+        object_unbox(lo, lower_in(lo, 0), lower_out(lo, 0), control_bound(lo, 0)->type.dtype);
     else
         lower_copy(lo, NULL, lower_in(lo, 0), lower_out(lo, 0));
 }

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases for contrib_cases.py of sequences, optionals and loops: of pairs of doubles in all of them. The judge is ONNX's
+reference implementation."""
+import copy
+import pathlib
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "random"))
+from values import Opt, plain, proto_of, type_of  # noqa: E402
+
+T = TensorProto
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, [i.strip("-") for i in inputs.split()], outputs.split(), **attributes)
+
+
+def tensor_type(t, rank=None):
+    return helper.make_tensor_type_proto(t, None if rank is None else [None] * rank)
+
+
+def sequence_type(t, rank=None):
+    return helper.make_sequence_type_proto(tensor_type(t, rank))
+
+
+def optional_type(kind):
+    return helper.make_optional_type_proto(kind)
+
+
+def graph(name, nodes, inputs, outputs, weights=None):
+    """Inputs and outputs as {name: type}."""
+    infos = [[helper.make_value_info(n, t) for n, t in values.items()] for values in (inputs, outputs)]
+    return helper.make_graph(nodes, name, *infos, [numpy_helper.from_array(np.asarray(w), n) for n, w in (weights or {}).items()])
+
+
+def branch(nodes, output, kind):
+    return graph(output, nodes, {}, {output: kind})
+
+
+def loop(nodes, carried, inputs, outputs, slices=None, on="on"):
+    """`carried`: {body's input: (type, body's result, its type)}; `slices`: {body's result: type}."""
+    index, flag = tensor_type(T.INT64, 0), tensor_type(T.BOOL, 0)
+    body = graph("body", [*nodes, *([node("Identity", "go", "on")] if on == "on" else [])],
+                 {"i": index, "go": flag} | {name: kind for name, (kind, _, _) in carried.items()},
+                 {on: flag} | {name: kind for _, name, kind in carried.values()} | (slices or {}))
+    return node("Loop", inputs, outputs, body=body)
+
+
+def pairs(m, *shape):
+    return m.f(*shape, t=np.float64) + 1j * m.f(*shape, t=np.float64)
+
+
+def pair_cases(m):
+    """(name, nodes, feeds, types of outputs, weights)"""
+    c, seq, one = T.COMPLEX128, sequence_type(T.COMPLEX128, 2), tensor_type(T.COMPLEX128, 2)
+    a, b, s = pairs(m, 2, 3), pairs(m, 2, 3), [pairs(m, 2, 3), pairs(m, 1, 3), pairs(m, 4, 3)]
+    integer, flag = tensor_type(T.INT64, 0), tensor_type(T.BOOL, 0)
+    yield ("changed", [node("SequenceInsert", "s a p", "t"), node("SequenceErase", "t q", "u"), node("SequenceLength", "u", "n"),
+                       node("SequenceAt", "t q", "e"), node("Identity", "u", "y")],
+           [{"s": s, "a": a, "p": np.array(p), "q": np.array(q)} for p, q in ((0, 2), (-1, -1), (2, 0))], {"y": seq, "n": integer, "e": one})
+    yield ("made", [node("SequenceConstruct", "a k a", "t"), node("SequenceAt", "t q", "e"), node("SequenceEmpty", "", "z", dtype=c),
+                    node("SequenceInsert", "z b", "y")],
+           [{"a": a, "b": b, "q": np.array(q)} for q in (0, 1)], {"t": seq, "e": one, "y": seq}, {"k": pairs(m, 1, 3)})
+    yield ("joined", [node("ConcatFromSequence", "s", "y", axis=0), node("SequenceErase", "s two", "t"), node("SequenceErase", "t two", "u"),
+                      node("SequenceInsert", "u a", "v"), node("SequenceErase", "v zero", "w"), node("ConcatFromSequence", "w", "z", axis=-1, new_axis=1)],
+           [{"s": s, "a": a}], {"y": one, "z": tensor_type(c, 3)}, {"two": np.array(1), "zero": np.array(0)})
+    yield ("split", [node("SplitToSequence", "a p", "y", axis=1), node("SplitToSequence", "a", "z", axis=0, keepdims=0),
+                     node("SplitToSequence", "a k", "x", axis=1), node("SequenceAt", "x q", "e"), node("ConcatFromSequence", "x", "w", axis=1)],
+           [{"a": a, "p": np.array(2), "q": np.array(1)}],
+           {"y": seq, "z": sequence_type(c, 1), "e": one, "w": one}, {"k": np.array([1, 2])})
+    each = graph("each", [node("Transpose", "e", "f"), node("Shape", "e", "h")], {"e": one}, {"f": one, "h": tensor_type(T.INT64, 1)})
+    yield ("mapped", [node("SequenceMap", "s", "y z", body=each)], [{"s": s}], {"y": seq, "z": sequence_type(T.INT64, 1)})
+    yield ("optional", [node("OptionalHasElement", "o", "h"), node("If", "h", "y", then_branch=branch([node("OptionalGetElement", "o", "g")], "g", one),
+                                                                else_branch=branch([node("Identity", "b", "f")], "f", one))],
+           [{"o": Opt(v, one), "b": b} for v in (a, None)], {"h": flag, "y": one})
+    yield ("optional_sequence", [node("OptionalGetElement", "o", "t"), node("SequenceAt", "t p", "e"), node("Optional", "e", "y"),
+                                 node("Optional", "t", "z")],
+           [{"o": Opt(s, seq), "p": np.array(2)}], {"e": one, "y": optional_type(one), "z": optional_type(seq)})
+    yield ("chosen", [node("If", "p", "y", then_branch=branch([node("SequenceConstruct", "a b", "g")], "g", seq),
+                           else_branch=branch([node("SequenceInsert", "s a", "f")], "f", seq)),
+                      node("If", "p", "z", then_branch=branch([node("Optional", "a", "o")], "o", optional_type(one)),
+                           else_branch=branch([node("Optional", "", "n", type=one)], "n", optional_type(one)))],
+           [{"p": np.array(p), "a": a, "b": b, "s": s} for p in (True, False)], {"y": seq, "z": optional_type(one)})
+    yield ("gathered", [loop([node("SequenceInsert", "t x", "u"), node("Concat", "x a", "w", axis=0)],
+                             {"t": (seq, "u", seq), "x": (one, "w", one)}, "n yes s a", "y z")],
+           [{"n": np.array(n), "s": s, "a": a} for n in (0, 3)], {"y": seq, "z": one}, {"yes": np.array(True)})
+
+
+def pair_models(m):
+    for name, nodes, feeds, outputs, *weights in pair_cases(m):
+        yield f"pairs_{name}", nodes, feeds, outputs, *weights
+
+
+def make(folder, only, maker):
+    for models in (pair_models,):
+        for name, nodes, feeds, outputs, *weights in models(maker):
+            if only not in name:
+                continue
+            inputs = {n: type_of(v) for n, v in feeds[0].items()}
+            model = helper.make_model(graph(name, nodes, inputs, outputs, *weights), ir_version=8,
+                                      opset_imports=[helper.make_opsetid("", 18)])
+            for k, feed in enumerate(feeds):
+                values = {n: copy.copy(v.value if isinstance(v, Opt) else v) for n, v in feed.items()}  # the judge inserts in place
+                results = ReferenceEvaluator(model).run(None, values)
+                data = folder / name / f"test_data_set_{k}"
+                data.mkdir(parents=True, exist_ok=True)
+                for i, v in enumerate(model.graph.input):
+                    (data / f"input_{i}.pb").write_bytes(proto_of(feed[v.name], v.name, v.type).SerializeToString())
+                for i, (v, got) in enumerate(zip(model.graph.output, results)):
+                    if v.type.HasField("optional_type") and isinstance(got, list):  # of one, or of none
+                        got = next(iter(got), None)
+                    got = None if got is None else plain(got)
+                    (data / f"output_{i}.pb").write_bytes(proto_of(got, v.name, v.type).SerializeToString())
+            (folder / name / "model.onnx").write_bytes(model.SerializeToString())
