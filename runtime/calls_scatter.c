@@ -3,6 +3,8 @@
  * indices give. Meaning: ir/call.def. Updates run in order, so equal indices have a defined result.
  */
 #include "runtime/calls.h"
+#include "runtime/keys.h"
+#include "runtime/objects.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -77,20 +79,23 @@ static uint16_t float_to_brain(float f) {
 #define LESS(a, b) ((a) != (a) || (b) != (b) ? (a) + (b) : (a) < (b) ? (a) : (b))
 
 #define REAL(name, T)                                                                              \
-    static void name(int op, void *to, const void *from, int64_t n) {                              \
+    static void name(weir_call *c, int op, void *to, const void *from, int64_t n) {                \
+        (void)c;                                                                                   \
         T *restrict a = to;                                                                        \
         const T *restrict b = from;                                                                \
         EACH(op, a[i] += b[i], a[i] *= b[i], a[i] = GREATER(a[i], b[i]), a[i] = LESS(a[i], b[i]))  \
     }
 #define WHOLE(name, T, U)                                                                          \
-    static void name(int op, void *to, const void *from, int64_t n) {                              \
+    static void name(weir_call *c, int op, void *to, const void *from, int64_t n) {                \
+        (void)c;                                                                                   \
         T *restrict a = to;                                                                        \
         const T *restrict b = from;                                                                \
         EACH(op, a[i] = (T)((U)a[i] + (U)b[i]), a[i] = (T)((U)a[i] * (U)b[i]),                     \
              a[i] = a[i] > b[i] ? a[i] : b[i], a[i] = a[i] < b[i] ? a[i] : b[i])                   \
     }
 #define SMALL(name, load, store)                                                                   \
-    static void name(int op, void *to, const void *from, int64_t n) {                              \
+    static void name(weir_call *c, int op, void *to, const void *from, int64_t n) {                \
+        (void)c;                                                                                   \
         uint16_t *restrict a = to;                                                                 \
         const uint16_t *restrict b = from;                                                         \
         EACH(op, a[i] = store(load(a[i]) + load(b[i])), a[i] = store(load(a[i]) * load(b[i])),     \
@@ -111,12 +116,45 @@ WHOLE(combine_u16, uint16_t, uint32_t)
 WHOLE(combine_u32, uint32_t, uint32_t)
 WHOLE(combine_u64, uint64_t, uint64_t)
 
+/* The greater of two complex numbers has the greater real part, or the same and the greater
+ * imaginary one. */
+#define COMPLEX(name, T)                                                                           \
+    static void name(weir_call *c, int op, void *to, const void *from, int64_t n) {                \
+        (void)c;                                                                                   \
+        T *a = to;                                                                                 \
+        const T *b = from;                                                                         \
+        for (; n > 0; n--, a += 2, b += 2) {                                                       \
+            T x = a[0], y = a[1], u = b[0], v = b[1];                                              \
+            bool above = x == u ? y >= v : x > u, below = x == u ? y <= v : x < u;                 \
+            bool none = x != x || y != y, other = u != u || v != v;                                \
+            bool stays = none || (!other && (op == MAX ? above : below));                          \
+            a[0] = op == ADD ? x + u : op == MUL ? x * u - y * v : stays ? x : u;                  \
+            a[1] = op == ADD ? y + v : op == MUL ? x * v + y * u : stays ? y : v;                  \
+        }                                                                                          \
+    }
+COMPLEX(combine_c64, float)
+COMPLEX(combine_c128, double)
+
 /* Truth values stay 0 and 1: their sum is "or", their product "and". */
-static void combine_bool(int op, void *to, const void *from, int64_t n) {
-    combine_u8(op == ADD ? MAX : op == MUL ? MIN : op, to, from, n);
+static void combine_bool(weir_call *c, int op, void *to, const void *from, int64_t n) {
+    combine_u8(c, op == ADD ? MAX : op == MUL ? MIN : op, to, from, n);
 }
 
-typedef void combine_fn(int op, void *to, const void *from, int64_t n);
+/* The sum of texts is one behind the other; texts have no product. */
+static void combine_text(weir_call *c, int op, void *to, const void *from, int64_t n) {
+    int64_t *a = to;
+    const int64_t *b = from;
+    for (int64_t i = 0; i < n; i++) {
+        int order = weir_text_order(weir_text_of(c->objects, a[i]), weir_text_of(c->objects, b[i]));
+        if (op == ADD)
+            a[i] = weir_text_joined(c->objects, a[i], b[i]);
+        else if (op == MAX ? order < 0 : order > 0)
+            a[i] = b[i];
+        if (a[i] < 0) fails(c, WEIR_E_MEMORY, "there is no memory for strings");
+    }
+}
+
+typedef void combine_fn(weir_call *c, int op, void *to, const void *from, int64_t n);
 
 static combine_fn *combine_of(int32_t dtype) {
     switch (dtype) {
@@ -133,6 +171,9 @@ static combine_fn *combine_of(int32_t dtype) {
     case WEIR_U16: return combine_u16;
     case WEIR_U32: return combine_u32;
     case WEIR_U64: return combine_u64;
+    case WEIR_C64: return combine_c64;
+    case WEIR_C128: return combine_c128;
+    case WEIR_STRING: return combine_text;
     default: return NULL;
     }
 }
@@ -166,8 +207,7 @@ static int64_t index_at(const weir_tensor *t, int64_t i, int64_t extent) {
 }
 
 static void out_of_range(weir_call *c) {
-    c->status = WEIR_E_INDEX;
-    c->reason = "an index of a scatter is out of range";
+    fails(c, WEIR_E_INDEX, "an index of a scatter is out of range");
 }
 
 /* Copies the data, or clears; NULL and a status when the type cannot be combined. */
@@ -176,8 +216,7 @@ static char *start(weir_call *c, int op, combine_fn **combine) {
     size_t bytes = (size_t)weir_tensor_count(data) * width_of(data->dtype);
     *combine = combine_of(data->dtype);
     if (op != NONE && !*combine) {
-        c->status = WEIR_E_ARGUMENT;
-        c->reason = "a scatter cannot combine elements of this type";
+        fails(c, WEIR_E_ARGUMENT, "a scatter cannot combine elements of this type");
         return NULL;
     }
     if (c->in[0].data)
@@ -187,9 +226,10 @@ static char *start(weir_call *c, int op, combine_fn **combine) {
     return data->data;
 }
 
-static void put(int op, combine_fn *combine, char *to, const char *from, int64_t n, size_t width) {
+static void put(weir_call *c, int op, combine_fn *combine, char *to, const char *from, int64_t n,
+                size_t width) {
     if (op != NONE)
-        combine(op, to, from, n);
+        combine(c, op, to, from, n);
     else if (width == 4 && n == 1)
         memcpy(to, from, 4);
     else if (width == 8 && n == 1)
@@ -233,7 +273,7 @@ static bool replace_row(char *to, const char *from, const int64_t *index, int64_
 }
 
 /* A row of n updates in order. */
-static bool update_row(const weir_call *c, Place p, int64_t i, int64_t n, combine_fn *combine) {
+static bool update_row(weir_call *c, Place p, int64_t i, int64_t n, combine_fn *combine) {
     const weir_tensor *data = &c->out[0], *indices = &c->in[1];
     int64_t extent = data->dims[c->attr[0]], along = c->attr[0] != data->rank - 1;
     size_t width = width_of(data->dtype);
@@ -245,7 +285,7 @@ static bool update_row(const weir_call *c, Place p, int64_t i, int64_t n, combin
     for (int64_t j = 0; j < n; j++) {
         int64_t index = index_at(indices, i + j, extent);
         if (index < 0) return false;
-        put((int)c->attr[1], combine, to + (size_t)(index * p.step + j * along) * width,
+        put(c, (int)c->attr[1], combine, to + (size_t)(index * p.step + j * along) * width,
             from + (size_t)j * width, 1, width);
     }
     return true;
@@ -309,17 +349,10 @@ void weir_call_scatter_nd(weir_call *c) {
             }
             place = place * data->dims[k] + index;
         }
-        put(op, combine, to + (size_t)(place * row) * width,
+        put(c, op, combine, to + (size_t)(place * row) * width,
             (const char *)updates->data + (size_t)(i * row) * width, row, width);
     }
 }
 
-int64_t weir_call_scatter_elements_scratch(const weir_call *c) {
-    (void)c;
-    return 0;
-}
-
-int64_t weir_call_scatter_nd_scratch(const weir_call *c) {
-    (void)c;
-    return 0;
-}
+NO_SCRATCH(scatter_elements)
+NO_SCRATCH(scatter_nd)

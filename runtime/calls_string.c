@@ -28,14 +28,9 @@ NO_SCRATCH(string_concat)
 
 void weir_call_string_concat(weir_call *c) {
     int64_t n = weir_tensor_count(&c->out[0]), *to = c->out[0].data;
-    for (int64_t i = 0; i < n; i++) {
-        weir_string a = string_at(c, &c->in[0], i), b = string_at(c, &c->in[1], i);
-        char *text = weir_objects_alloc(c->objects, a.bytes + b.bytes);
-        if (!text) return no_memory(c);
-        memcpy(text, a.at, (size_t)a.bytes);
-        memcpy(text + a.bytes, b.at, (size_t)b.bytes);
-        if ((to[i] = weir_text(c->objects, text, a.bytes + b.bytes)) < 0) return no_memory(c);
-    }
+    const int64_t *a = c->in[0].data, *b = c->in[1].data;
+    for (int64_t i = 0; i < n; i++)
+        if ((to[i] = weir_text_joined(c->objects, a[i], b[i])) < 0) return no_memory(c);
 }
 
 /* ---- split ----------------------------------------------------------------------------------- */

@@ -91,7 +91,7 @@ void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i) 
         (uint8_t)((p[k / per] & ~(((1u << kind->bits) - 1) << shift)) | (unsigned)u << shift);
 }
 
-static int text_order(weir_string a, weir_string b) {
+int weir_text_order(weir_string a, weir_string b) {
     int64_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
     int order = n ? memcmp(a.at, b.at, (size_t)n) : 0;
     return order ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
@@ -102,8 +102,8 @@ int weir_order(const weir_call *c, const weir_tensor *t, int64_t a, int64_t b) {
     if (type == WEIR_STRING) {
         const int64_t *handle = t->data;
         return handle[a] == handle[b] ? 0
-                                      : text_order(weir_text_of(c->objects, handle[a]),
-                                                   weir_text_of(c->objects, handle[b]));
+                                      : weir_text_order(weir_text_of(c->objects, handle[a]),
+                                                        weir_text_of(c->objects, handle[b]));
     }
     int parts = weir_part(type) == type ? 1 : 2;
     type = weir_part(type);

@@ -16,6 +16,7 @@ int32_t weir_part(int32_t dtype);
 /* Below, equal to or above 0 as element a of t comes before b, equals it or comes after: numbers by
  * value, strings by bytes, complex ones by real, then imaginary part. */
 int weir_order(const weir_call *c, const weir_tensor *t, int64_t a, int64_t b);
+int weir_text_order(weir_string a, weir_string b);
 /* Copies element i of `from` to place k of `to`. */
 void weir_move(int32_t dtype, void *to, int64_t k, const void *from, int64_t i);
 /* Stable ascending sort of order[0..n-1] by key[order[i]]... `less(user, a, b)`: is a before b? */

@@ -123,6 +123,16 @@ weir_string weir_text_of(const weir_objects *o, int64_t handle) {
     return handle >= 0 && handle < o->strings ? o->string[handle] : (weir_string){"", 0};
 }
 
+int64_t weir_text_joined(weir_objects *o, int64_t a, int64_t b) {
+    weir_string s = weir_text_of(o, a), t = weir_text_of(o, b);
+    if (!s.bytes || !t.bytes) return s.bytes ? a : t.bytes ? b : 0;
+    char *text = weir_objects_alloc(o, s.bytes + t.bytes);
+    if (!text) return -1;
+    memcpy(text, s.at, (size_t)s.bytes);
+    memcpy(text + s.bytes, t.at, (size_t)t.bytes);
+    return weir_text(o, text, s.bytes + t.bytes);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 weir_objects *weir_objects_new(const weir_string *text, int64_t n) {

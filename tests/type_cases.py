@@ -62,6 +62,21 @@ def moved(m):
         yield case("Concat", [x, two], [np.concatenate([x, two])], attributes={"axis": 0})
 
 
+def combined(m):
+    """Updates that meet others in one place: sums, and where there are some products; the greatest and the least."""
+    rows, slices = np.array([[0, 1, 2, 1], [0, 2, 0, 1]]), np.array([[2], [0], [2]])
+    for name, make in ("text", text), ("c64", complex_numbers), ("c128", wide_complex_numbers):
+        for how, function in ("add", np.add), ("mul", np.multiply), ("max", np.maximum), ("min", np.minimum):
+            if how == "mul" and make == text:
+                continue
+            x, two, three = make(m, 3, 4), make(m, 2, 4), make(m, 3, 4)
+            for op, indices, updates in ("ScatterElements", rows, two), ("ScatterND", slices, three):
+                want = x.astype(object if make == text else x.dtype)
+                function.at(want, (rows, np.arange(4)) if op == "ScatterElements" else slices[:, 0], updates.astype(want.dtype))
+                yield f"{op.lower()}_{how}_{name}", op, [x, indices, updates], {"reduction": how}, {
+                    "domain": "", "version": 18, "want": [want.astype(str) if make == text else want]}
+
+
 def six_bits(m):
     """Values, ties, what is beyond the largest; constants are packed in the model, four in three bytes."""
     standard = {"domain": "", "version": 28}
@@ -80,4 +95,4 @@ def six_bits(m):
             "want": [(few / scale).astype(kind)]}
 
 
-cases = [moved, six_bits, texts]
+cases = [moved, six_bits, texts, combined]

@@ -10,7 +10,7 @@ import dataclasses
 import random
 import struct
 
-from wire import (BOOL, FLOAT, INT32, INT64, UINT8, attribute, external, field, fields, graph, model, node, opset,
+from wire import (BOOL, FLOAT, INT32, INT64, STRING, UINT8, attribute, external, field, fields, graph, model, node, opset,
                   repeated, tensor, value_info, varint)
 
 X, Y = value_info("x", [2, 3]), value_info("y", None)
@@ -256,6 +256,8 @@ def types():
     yield one("if_on_float", "If", ["the_If"], (("x", [1]),), then_branch=branch(), else_branch=branch())
     yield one("cast_to_999", "Cast", ["the_Cast", "999"], to=999)
     yield one("cast_to_nothing", "Cast", ["the_Cast", '"to"'])
+    yield one("scatter_product_of_texts", "ScatterElements", ["the_ScatterElements", "texts have no product"],
+              (("x", [3], STRING), ("i", [2], INT64), ("u", [2], STRING)), reduction="mul", version=18)
     yield one("matmul_integer_of_floats", "MatMulInteger", ["the_MatMulInteger"], (("a", [2, 3]), ("b", [3, 2])))
     yield one("quantize_to_float", "QuantizeLinear", ["the_QuantizeLinear"],
               initializers=[f32("s", []), f32("z", [])])

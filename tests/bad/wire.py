@@ -62,7 +62,7 @@ def fields(data):
 
 # ---- messages of onnx.proto ------------------------------------------------------------------------
 
-FLOAT, UINT8, INT32, INT64, BOOL = 1, 2, 6, 7, 9
+FLOAT, UINT8, INT32, INT64, STRING, BOOL = 1, 2, 6, 7, 8, 9
 
 
 def dim(size):

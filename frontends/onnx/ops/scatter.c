@@ -2,14 +2,17 @@
 /* Scatter, ScatterElements, ScatterND, TensorScatter. The first three write where data says, in
  * order: calls. TensorScatter writes one run per batch, so each element can tell by itself whether
  * it is new. */
+#include "nn.h"
 #include "view.h"
 
 #include <string.h>
 
+enum { NONE, ADD, MUL, MAX, MIN }; /* as the calls take it */
+
 static int64_t reduction_of(Ctx *ctx, const Node *node) {
     static const char *const names[] = {"none", "add", "mul", "max", "min"};
     const char *how = attr_string(ctx, node, "reduction", "none");
-    for (int i = 0; i < 5; i++)
+    for (int i = NONE; i <= MIN; i++)
         if (!strcmp(how, names[i])) return i;
     fail(ctx, E_ATTRIBUTE,
          "attribute \"reduction\" is \"%s\": it must be none, add, mul, max or min", how);
@@ -21,10 +24,10 @@ static void check_types(Infer *in) {
     if (t != I32 && t != I64)
         fail(in->ctx, E_TYPE, "indices \"%s\" have type %s: they must be i32 or i64",
              infer_in(in, 1)->name, dtype_name(t));
-    t = infer_in(in, 0)->type.dtype;
-    if (reduction_of(in->ctx, in->node) && !dtype_is_float(t) && !type_is_integral(t))
-        fail(in->ctx, E_UNSUPPORTED,
-             "elements of type %s cannot be combined: they can be replaced only", dtype_name(t));
+    if (reduction_of(in->ctx, in->node) == MUL && infer_in(in, 0)->type.dtype == STRING)
+        fail(in->ctx, E_TYPE,
+             "attribute \"reduction\" is \"mul\", but texts have no product: use none, add, max "
+             "or min");
 }
 
 _Noreturn static void misfit(Infer *in) {
@@ -35,6 +38,19 @@ _Noreturn static void misfit(Infer *in) {
 
 static bool may_equal(Dim a, Dim b) {
     return a == b || !dim_is_const(a, NULL) || !dim_is_const(b, NULL);
+}
+
+/* Pairs are replaced as texts as well; only combining looks into them. */
+static void scatter(Lower *lo, const char *call, const int64_t *attr, int nattr) {
+    DType t = lower_value(lo, 0)->type.dtype;
+    int to = lower_out(lo, 0);
+    if (to < 0) return;
+    if (attr[nattr - 1] == NONE) t = lower_type(t);
+    int in[] = {nn_pairs(lo, lower_in(lo, 0), t), lower_in(lo, 1),
+                nn_pairs(lo, lower_in(lo, 2), t)};
+    int out = nn_pairs_for(lo, to, t);
+    lower_call(lo, call, in, 3, &out, 1, attr, nattr, NULL, 0);
+    nn_pairs_to(lo, out, to);
 }
 
 static void scatter_elements_infer(Infer *in) {
@@ -49,11 +65,10 @@ static void scatter_elements_infer(Infer *in) {
 }
 
 static void scatter_elements_lower(Lower *lo) {
-    int to = lower_out(lo, 0), in[3] = {lower_in(lo, 0), lower_in(lo, 1), lower_in(lo, 2)};
     int rank = lower_value(lo, 0)->type.rank;
     int64_t attr[2] = {attr_axis(lo->ctx, lo->node, "axis", 0, rank),
                        reduction_of(lo->ctx, lo->node)};
-    if (to >= 0) lower_call(lo, "scatter_elements", in, 3, &to, 1, attr, 2, NULL, 0);
+    scatter(lo, "scatter_elements", attr, 2);
 }
 
 static void scatter_nd_infer(Infer *in) {
@@ -72,9 +87,8 @@ static void scatter_nd_infer(Infer *in) {
 }
 
 static void scatter_nd_lower(Lower *lo) {
-    int to = lower_out(lo, 0), in[3] = {lower_in(lo, 0), lower_in(lo, 1), lower_in(lo, 2)};
     int64_t how = reduction_of(lo->ctx, lo->node);
-    if (to >= 0) lower_call(lo, "scatter_nd", in, 3, &to, 1, &how, 1, NULL, 0);
+    scatter(lo, "scatter_nd", &how, 1);
 }
 
 /* ---- TensorScatter: rows start[b] .. of a cache are replaced, in circular mode modulo its length
