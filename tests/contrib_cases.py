@@ -592,7 +592,7 @@ def main():
                 wanted = reference(model, other, constant)
                 write(options.dir / name / f"test_data_set_{n}", model, other, wanted, constant)
             (options.dir / name / "model.onnx").write_bytes(model.SerializeToString())
-    for more in graph_cases, control_cases:
+    for more in control_cases, graph_cases:
         more.make(options.dir, options.only, Maker(options.seed))
 
 

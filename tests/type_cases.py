@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of operators that move strings and complex numbers, and of floats of 6 bits, for contrib_cases.py, numpy (and
-ml_dtypes) being the judge."""
+"""Cases of operators that move strings and complex numbers, or add them where they meet, and of floats of 6 bits, for
+contrib_cases.py, numpy (and ml_dtypes) being the judge."""
+import math
+
 import ml_dtypes
 import numpy as np
 
@@ -77,6 +79,25 @@ def combined(m):
                     "domain": "", "version": 18, "want": [want.astype(str) if make == text else want]}
 
 
+def folded(m):
+    """Blocks that overlap in an image, in the order of its elements: sums of truth values are "or", of texts one behind the other."""
+    def truths(m, *shape):
+        return m.i(0, 3, *shape) == 0
+
+    pads, strides, block, image = (1, 0, 0, 1), (1, 2), (3, 2), (4, 5)
+    counts = [(image[i] + pads[i] + pads[2 + i] - block[i]) // strides[i] + 1 for i in (0, 1)]
+    for name, make in ("text", text), ("c64", complex_numbers), ("c128", wide_complex_numbers), ("bool", truths):
+        x = make(m, 2, 2 * math.prod(block), math.prod(counts))
+        want = np.full((2, 2, *image), "" if make == text else 0, object if make == text else x.dtype)
+        for n, c, e, l in np.ndindex(2, 2, math.prod(block), math.prod(counts)):
+            at = [l_i * strides[i] - pads[i] + e_i for i, (e_i, l_i) in enumerate(zip(divmod(e, block[1]), divmod(l, counts[1])))]
+            if 0 <= at[0] < image[0] and 0 <= at[1] < image[1]:
+                want[n, c, at[0], at[1]] += x[n, c * math.prod(block) + e, l]
+        for how, constant in ("", (1, 2)), ("_sized", ()):
+            yield f"col2im{how}_{name}", "Col2Im", [x, np.array(image), np.array(block)], {"pads": pads, "strides": strides}, {
+                "domain": "", "version": 18, "constant": constant, "want": [want.astype(str) if make == text else want]}
+
+
 def six_bits(m):
     """Values, ties, what is beyond the largest; constants are packed in the model, four in three bytes."""
     standard = {"domain": "", "version": 28}
@@ -95,4 +116,4 @@ def six_bits(m):
             "want": [(few / scale).astype(kind)]}
 
 
-cases = [moved, six_bits, texts, combined]
+cases = [moved, six_bits, texts, combined, folded]

@@ -304,9 +304,10 @@ static void col2im_infer(Infer *in) {
     infer_set(in, 0, x->dtype, out, 2 + im.n);
 }
 
-/* Col2Im of sizes that only run time tells: each element of a block finds its place by arithmetic
- * on values, and a call adds it there. Elements that fall into the padding go behind the image;
- * where sizes do not fit together the place is none, which the call reports. */
+/* Col2Im of sizes that only run time tells, or of elements that maps do not add: each element of a
+ * block finds its place by arithmetic on values, and a call adds it there. Elements that fall into
+ * the padding go behind the image; where sizes do not fit together the place is none, which the
+ * call reports. */
 static int col2im_size(Lower *lo, Map *m, int axis) {
     int n = nn_cont(lo, lower_out(lo, 0))->rank - 2, elements = body_const(&m->body, I64, 1);
     if (axis >= 2) {
@@ -363,7 +364,7 @@ static void col2im_scatter(Lower *lo, const Image *im) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     onnx_define_axes(lo, col2im_size);
     Shape sx = nn_shape(lo, x), sy = nn_shape(lo, y);
-    DType t = nn_cont(lo, x)->type;
+    DType t = lower_value(lo, 0)->type.dtype;
     Dim n = dim_product(lo->ctx, sx.at, 3), room = dim_product(lo->ctx, sy.at, sy.rank);
     Dim more = dim_addc(lo->ctx, room, 1), at[RANK_MAX];
     int in[] = {-1, lower_tmp(lo, "place", I64, &n, 1), lower_tmp(lo, "values", t, &n, 1)};
@@ -375,25 +376,29 @@ static void col2im_scatter(Lower *lo, const Image *im) {
                          : image_place(lo, m, im, at, &sx, &sy, body_index(&m->body, room));
         map_write(lo->flow, m, in[i], &index, val, NULL);
     }
-    lower_call(lo, "scatter_elements", in, 3, &row, 1, (int64_t[]){0, 1}, 2, NULL, 0);
+    int sums = nn_pairs_for(lo, row, t);
+    in[2] = nn_pairs(lo, in[2], t);
+    lower_call(lo, "scatter_elements", in, 3, &sums, 1, (int64_t[]){0, 1}, 2, NULL, 0);
+    nn_pairs_to(lo, sums, row);
     Map *m = nn_map_over(lo, NULL, "", y, at);
     Dim index = nn_row_index(lo->ctx, at, sy.at, sy.rank);
     map_write(lo->flow, m, y, at, map_read(lo->flow, m, row, &index), NULL);
 }
 
-/* Every image element sums the block elements that fell on it; places outside a block are guarded
- * by value, for one flat index holds all blocks. */
+/* Every image element sums the block elements that fell on it ("or" is the sum of truth values, one
+ * behind the other that of texts); places outside a block are guarded by value, for one flat index
+ * holds all blocks. */
 static void col2im_lower(Lower *lo) {
     Ctx *ctx = lo->ctx;
     Infer in = onnx_reader(lo);
     Image im = image_of(&in);
-    if (!im.elements) {
+    DType t = dtype_compute(lower_value(lo, 0)->type.dtype);
+    if (!im.elements || dtype_class(t) == CLASS_COMPLEX || t == STRING) {
         col2im_scatter(lo, &im);
         return;
     }
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape sy = nn_shape(lo, y);
-    DType t = dtype_compute(nn_cont(lo, x)->type);
     Map *m = lower_map(lo, NULL);
     Phase f[SPATIAL_MAX];
     Dim ay[RANK_MAX] = {nn_dim(lo, m, "n", sy.at[0]), nn_dim(lo, m, "c", sy.at[1])};
@@ -415,11 +420,11 @@ static void col2im_lower(Lower *lo) {
     }
     int val = nn_read_else(lo, m, x, (Dim[]){ay[0], element, block}, 0, t);
     val = phase_guard(m, f, im.n, EXPR(m, "select($0, $1, 0)", inside, val));
-    nn_reduce(lo, m, y, ay, val, "sum");
+    nn_reduce(lo, m, y, ay, val, t == BOOL ? "or" : "sum");
 }
 
 const OpRow onnx_conv_transpose_rows[] = {
     {"", "ConvTranspose", 1, 0, conv_transpose_infer, conv_transpose_lower, NULL, T_FLOATS, 0},
-    {"", "Col2Im", 18, 0, col2im_infer, col2im_lower, NULL, T_NUMS, 0},
+    {"", "Col2Im", 18, 0, col2im_infer, col2im_lower, NULL, T_ALL, 0},
     {0},
 };
