@@ -62,7 +62,8 @@ typedef enum {
     WEIR_E_ARGUMENT, /* count, dtype, rank or a dim does not fit; `error` says which */
     WEIR_E_MEMORY,   /* allocation failed */
     WEIR_E_RESERVE,  /* run needs more than reserved; `error` gives the bytes */
-    WEIR_E_CAPACITY, /* an output is too small; its dims hold what is needed */
+    WEIR_E_CAPACITY, /* an output is too small; its dims hold what is needed, -1 what is not known
+                        yet */
     WEIR_E_CPU,      /* this CPU lacks what the artifact was compiled for */
     WEIR_E_WEIGHTS,  /* the weights file is missing or does not belong to this artifact */
     WEIR_E_INDEX,    /* a data-dependent index was out of range */
