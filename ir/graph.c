@@ -96,8 +96,8 @@ static Attr attr_clone(Arena *arena, const Attr *a, const Graph *outer) {
 }
 
 Node node_clone(Arena *arena, const Node *node, const Graph *outer) {
-    Node to = {node->name, node->row,      node->version, {0},        {0},
-               {0},        node->composed, node->serial,  node->split};
+    Node to = {node->name, node->row,      node->version, {0},         {0},
+               {0},        node->composed, node->serial,  node->split, node->peeled};
     for (int i = 0; i < node->in.n; i++) vec_push(arena, &to.in, node->in.at[i]);
     for (int i = 0; i < node->out.n; i++) vec_push(arena, &to.out, node->out.at[i]);
     for (int i = 0; i < node->attr.n; i++)

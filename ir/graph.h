@@ -112,8 +112,9 @@ struct Node {
     VEC(Attr) attr;
     bool composed; /* written down by a composition: types, attributes beyond the standard's */
     /* While types are inferred, of one with branches: its number in the model, and what was decided
-     * (SPLIT_*, or how often readers moved into its branches). */
-    int serial, split;
+     * (SPLIT_*, or how often readers moved into its branches); of a loop, how many iterations stand
+     * before it. */
+    int serial, split, peeled;
 };
 
 /* An extent that more than one size broadcasts to, and these. */
@@ -145,6 +146,9 @@ Node node_clone(Arena *arena, const Node *node, const Graph *outer);
 /* Readers of results of node `at`, so many layers of them, move into each of its nested graphs;
  * false when there are none. (graph_sink.c) */
 bool graph_sink(Graph *g, int at, const int *result, int n, int layers);
+/* The name, or one made of it that no value of g has. */
+const char *graph_free_name(const Graph *g, const char *name);
+int graph_capture(Graph *g, int value); /* a value of the enclosing graph, as one of g */
 /* The outermost graph without the symbol: `to` in its place, in nested graphs too. */
 void graph_subst(Graph *g, Dim sym, Dim to);
 const Graph *graph_root(const Graph *g);        /* the outermost enclosing graph */
@@ -166,17 +170,19 @@ void graph_verify(const Graph *g);
 
 /* ---- what operator functions get (op.c) ----------------------------------------------------- */
 
-/* What inference asks for when branches give a result of different ranks. */
+/* What inference asks for when branches give a result of different ranks, or a loop changes one. */
 enum {
     SPLIT_FIRST = -1, /* the rest is for one branch, the other ends a run */
     SPLIT_SECOND = -2,
     SPLIT_OPEN = -3 /* results that only the graph around reads have a rank that is not known */
 };
+typedef void GraphRewrite(Graph *g, int at, const OpTable *ops); /* node `at` in other words */
 typedef struct RankSplit {
     bool asked;
     int serial, choice; /* the node; one of the above, or 0: readers of .. */
     const int *result;  /* .. these values of its graph move into its branches */
     int n;
+    GraphRewrite *rewrite; /* if not NULL: this is done to the node instead */
 } RankSplit;
 
 struct Infer {

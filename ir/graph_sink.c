@@ -92,21 +92,24 @@ static bool has_name(const Graph *g, const char *name) {
 }
 
 /* Names are interned, and each stands once in a graph. */
-static const char *free_name(const Graph *g, const char *name) {
+const char *graph_free_name(const Graph *g, const char *name) {
     const char *to = name;
     for (int i = 1; has_name(g, to); i++) to = internf(g->ctx, "%s.%d", name, i);
     return to;
 }
 
+int graph_capture(Graph *g, int value) {
+    for (int i = 0; i < g->value.n; i++)
+        if (g->value.at[i].kind == VALUE_OUTER && g->value.at[i].outer == value) return i;
+    const Value *from = &g->outer->value.at[value];
+    Value capture = {.kind = VALUE_OUTER, .outer = value, .type = from->type};
+    capture.name = graph_free_name(g, intern(g->ctx, from->name));
+    return graph_value(g, capture);
+}
+
 static int value_into(Branch *b, int v) {
-    if (b->value[v] >= 0) return b->value[v];
-    for (int i = 0; i < b->into->value.n; i++)
-        if (b->into->value.at[i].kind == VALUE_OUTER && b->into->value.at[i].outer == v)
-            return b->value[v] = i;
-    const Value *from = &b->s->g->value.at[v];
-    Value capture = {.kind = VALUE_OUTER, .outer = v, .type = from->type};
-    capture.name = free_name(b->into, intern(b->into->ctx, from->name));
-    return b->value[v] = graph_value(b->into, capture);
+    if (b->value[v] < 0) b->value[v] = graph_capture(b->into, v);
+    return b->value[v];
 }
 
 static void node_into(Branch *b, const Node *from) {
@@ -124,7 +127,7 @@ static void node_into(Branch *b, const Node *from) {
         int v = node.out.at[i];
         if (v < 0) continue;
         Value to = b->s->g->value.at[v];
-        to.name = free_name(g, intern(g->ctx, to.name));
+        to.name = graph_free_name(g, intern(g->ctx, to.name));
         to.node = g->node.n;
         node.out.at[i] = b->value[v] = graph_value(g, to);
     }

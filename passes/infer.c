@@ -265,6 +265,7 @@ typedef struct Before {
 typedef struct Splits {
     Arena *arena;
     Graph *graph;
+    const OpTable *ops;
     VEC(Before) before; /* of the node whose `split` is 1, 2 .. */
 } Splits;
 
@@ -292,6 +293,10 @@ static void move_readers(Splits *s, const RankSplit *asked, Graph *g, int at) {
 static void do_asked(Splits *s, const RankSplit *asked) {
     int at, split;
     Graph *g = find_node(s->graph, asked->serial, 0, &at);
+    if (asked->rewrite) {
+        asked->rewrite(g, at, s->ops);
+        return;
+    }
     if (!asked->choice) {
         move_readers(s, asked, g, at);
         return;
@@ -305,10 +310,10 @@ static void do_asked(Splits *s, const RankSplit *asked) {
 }
 
 /* What follows branches of two ranks moves into them, until the ranks meet. Where that fits one of
- * them only, the rest is for that one. */
+ * them only, the rest is for that one. A loop that changes a rank is rewritten by its operator. */
 static Graph *infer_split(Arena *arena, const Graph *g, const PassEnv *env) {
     Arena *own = arena_new(g->ctx);
-    Splits s = {.arena = own, .graph = graph_clone(own, g)};
+    Splits s = {.arena = own, .graph = graph_clone(own, g), .ops = env->ops};
     bool asked = true;
     int most = number_nodes(s.graph, 0) * GROWTH + SMALL_GRAPH;
     for (int i = 0; i < ATTEMPTS && asked && number_nodes(s.graph, 0) <= most; i++) {

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases for contrib_cases.py of sequences, optionals and loops: of pairs of doubles in all of them. The judge is ONNX's
-reference implementation."""
+"""Cases for contrib_cases.py of sequences, optionals and loops: of pairs of doubles in all of them, which ONNX's reference
+implementation judges, and of loops whose carried values change their rank, which onnxruntime does."""
 import copy
 import pathlib
 import sys
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "random"))
-from values import Opt, plain, proto_of, type_of  # noqa: E402
+from judge import by_onnxruntime  # noqa: E402
+from values import Opt, plain, proto_of, tensor, type_of  # noqa: E402
 
 T = TensorProto
 
@@ -19,8 +20,9 @@ def node(op, inputs, outputs, **attributes):
     return helper.make_node(op, [i.strip("-") for i in inputs.split()], outputs.split(), **attributes)
 
 
-def tensor_type(t, rank=None):
-    return helper.make_tensor_type_proto(t, None if rank is None else [None] * rank)
+def tensor_type(t, dims=None):
+    """`dims`: sizes, or how many there are."""
+    return helper.make_tensor_type_proto(t, [None] * dims if isinstance(dims, int) else dims)
 
 
 def sequence_type(t, rank=None):
@@ -34,19 +36,20 @@ def optional_type(kind):
 def graph(name, nodes, inputs, outputs, weights=None):
     """Inputs and outputs as {name: type}."""
     infos = [[helper.make_value_info(n, t) for n, t in values.items()] for values in (inputs, outputs)]
-    return helper.make_graph(nodes, name, *infos, [numpy_helper.from_array(np.asarray(w), n) for n, w in (weights or {}).items()])
+    return helper.make_graph(nodes, name, *infos, [tensor(w, n) for n, w in (weights or {}).items()])
 
 
 def branch(nodes, output, kind):
     return graph(output, nodes, {}, {output: kind})
 
 
-def loop(nodes, carried, inputs, outputs, slices=None, on="on"):
-    """`carried`: {body's input: (type, body's result, its type)}; `slices`: {body's result: type}."""
+def loop(nodes, carried, inputs, outputs, slices=None):
+    """`carried`: {body's input: (type, body's result, its type)}; `slices`: {body's result: type}. It goes on as it began, unless
+    a node gives `on`."""
     index, flag = tensor_type(T.INT64, 0), tensor_type(T.BOOL, 0)
-    body = graph("body", [*nodes, *([node("Identity", "go", "on")] if on == "on" else [])],
+    body = graph("body", nodes if any("on" in n.output for n in nodes) else [*nodes, node("Identity", "go", "on")],
                  {"i": index, "go": flag} | {name: kind for name, (kind, _, _) in carried.items()},
-                 {on: flag} | {name: kind for _, name, kind in carried.values()} | (slices or {}))
+                 {"on": flag} | {name: kind for _, name, kind in carried.values()} | (slices or {}))
     return node("Loop", inputs, outputs, body=body)
 
 
@@ -90,29 +93,81 @@ def pair_cases(m):
            [{"n": np.array(n), "s": s, "a": a} for n in (0, 3)], {"y": seq, "z": one}, {"yes": np.array(True)})
 
 
-def pair_models(m):
-    for name, nodes, feeds, outputs, *weights in pair_cases(m):
-        yield f"pairs_{name}", nodes, feeds, outputs, *weights
+def rank_cases(m):
+    """Carried values that leave an iteration with another rank than they entered it with."""
+    def f(dims=None):
+        return tensor_type(T.FLOAT, dims)
+
+    def counts(*numbers):
+        return [{"x": x, "n": np.array(n)} for n in numbers]
+
+    x, w, yes = m.f(3), m.f(2, 3), {"yes": np.array(True)}
+    three = yes | {"n": np.array(3)}
+    add = {"a": (f(), "b", f())}
+    yield "settles", [loop([node("Add", "a w", "b")], add, "n yes x", "y")], [{"x": x}], {"y": f(2)}, three | {"w": w}
+    yield "settles_at_run", [loop([node("Add", "a w", "b")], add, "n yes x", "y")], counts(1, 4), {"y": f(2)}, yes | {"w": w}
+    yield ("settles_or_not", [loop([node("Add", "a w", "b")], add, "n yes x", "y"), node("Exp", "y", "e"), node("ReduceSum", "e", "z", keepdims=0)],
+           counts(0, 1, 3), {"z": f(0)}, yes | {"w": w})
+    yield ("settles_late", [loop([node("MatMul", "a k", "p"), node("Add", "p v", "b")], add, "n yes x", "y")],
+           [{"x": m.f(3, 3, 3, 3)}], {"y": f(1)}, yes | {"n": np.array(5), "k": m.f(3, scale=0.5), "v": m.f(3)})
+    yield ("flat", [loop([node("Flatten", "a", "c"), node("MatMul", "c k", "b")], add, "n yes x", "y")],
+           [{"x": m.f(2, 3, 4)}], {"y": f(2)}, three | {"k": m.f(12, 12, scale=0.3)})
+    yield ("grows", [loop([node("Unsqueeze", "a zero", "u"), node("Concat", "u u", "b", axis=0)], add, "n yes x", "y")],
+           [{"x": x}], {"y": f(4)}, three | {"zero": np.array([0])})
+    yield ("first_only", [loop([node("Equal", "i zero", "c"),
+                                node("If", "c", "d", then_branch=branch([node("Unsqueeze", "a axis", "p")], "p", f()),
+                                     else_branch=branch([node("Neg", "a", "q")], "q", f())), node("Sin", "d", "b")], add, "n yes x", "y")],
+           counts(1, 4), {"y": f(2)}, yes | {"zero": np.array(0), "axis": np.array([1])})
+    yield ("first_result", [loop([node("Equal", "i zero", "c"),
+                                  node("If", "c", "b", then_branch=branch([node("Unsqueeze", "a axis", "p")], "p", f()),
+                                       else_branch=branch([node("Neg", "a", "q")], "q", f()))], add, "n yes x", "y")],
+           counts(1, 4), {"y": f(2)}, yes | {"zero": np.array(0), "axis": np.array([1])})
+    sums = [node("Add", "a w", "b"), node("ReduceSum", "b", "s", keepdims=0), node("Cast", "i", "h", to=1), node("Add", "s h", "t"),
+            node("Add", "b h", "o")]
+    yield ("slices", [loop(sums, add, "n yes x", "y t u", {"o": f(), "t": f(0)})], [{"x": x}], {"y": f(2), "t": f(3), "u": f(1)}, three | {"w": w})
+    yield ("slices_at_run", [loop(sums, add, "n yes x", "y t u", {"o": f(), "t": f(0)})], counts(1, 4), {"y": f(2), "t": f(3), "u": f(1)}, yes | {"w": w})
+    yield ("slices_or_none", [loop(sums, add, "n yes x", "y t u", {"o": f([2, 3]), "t": f(0)}), node("ReduceSum", "y", "z", keepdims=0)],
+           counts(0, 2), {"z": f(0), "t": f(3), "u": f(1)}, yes | {"w": w})
+    yield ("until", [loop([node("Add", "a w", "b"), node("ReduceMax", "b", "s", keepdims=0), node("Less", "s limit", "on")], add, "- yes x", "y")],
+           [{"x": x, "limit": np.array(v, np.float32)} for v in (-100, 20)], {"y": f(2)}, yes | {"w": np.abs(w)})
+    yield ("two", [loop([node("Add", "a w", "b"), node("Add", "c a", "d")], add | {"c": (f(), "d", f())}, "n yes x v", "y z")],
+           [{"x": x, "v": m.f(3)}], {"y": f(2), "z": f(2)}, three | {"w": w})
+    inner = loop([node("Add", "e a", "g")], {"e": (f(), "g", f())}, "n go a", "h")
+    yield ("nested", [loop([inner, node("Add", "h w", "b")], add, "n yes x", "y")], [{"x": x}], {"y": f(2)}, three | {"w": w})
+    inner = loop([node("Add", "e w", "g")], {"e": (f(), "g", f())}, "n go x", "h")
+    yield ("within", [loop([inner, node("Add", "h a", "b")], {"a": (f(2), "b", f(2))}, "n yes v", "y")], [{"x": x, "v": m.f(2, 3)}], {"y": f(2)}, three | {"w": w})
+    word = {"a": (tensor_type(T.STRING), "b", tensor_type(T.STRING))}
+    yield ("text", [loop([node("StringConcat", "a w", "b")], word, "n yes x", "y")], [{"x": np.array(["p", "q"], object)}],
+           {"y": tensor_type(T.STRING, 2)}, three | {"w": np.array([["r", "s"], ["t", "u"]], object)})
+
+
+def by_reference(model, feed):
+    return ReferenceEvaluator(model).run(None, feed)
+
+
+def models(m):
+    for prefix, cases, judge in ("pairs", pair_cases, by_reference), ("rank", rank_cases, by_onnxruntime):
+        for name, *parts in cases(m):
+            yield f"{prefix}_{name}", judge, *parts
 
 
 def make(folder, only, maker):
-    for models in (pair_models,):
-        for name, nodes, feeds, outputs, *weights in models(maker):
-            if only not in name:
-                continue
-            inputs = {n: type_of(v) for n, v in feeds[0].items()}
-            model = helper.make_model(graph(name, nodes, inputs, outputs, *weights), ir_version=8,
-                                      opset_imports=[helper.make_opsetid("", 18)])
-            for k, feed in enumerate(feeds):
-                values = {n: copy.copy(v.value if isinstance(v, Opt) else v) for n, v in feed.items()}  # the judge inserts in place
-                results = ReferenceEvaluator(model).run(None, values)
-                data = folder / name / f"test_data_set_{k}"
-                data.mkdir(parents=True, exist_ok=True)
-                for i, v in enumerate(model.graph.input):
-                    (data / f"input_{i}.pb").write_bytes(proto_of(feed[v.name], v.name, v.type).SerializeToString())
-                for i, (v, got) in enumerate(zip(model.graph.output, results)):
-                    if v.type.HasField("optional_type") and isinstance(got, list):  # of one, or of none
-                        got = next(iter(got), None)
-                    got = None if got is None else plain(got)
-                    (data / f"output_{i}.pb").write_bytes(proto_of(got, v.name, v.type).SerializeToString())
-            (folder / name / "model.onnx").write_bytes(model.SerializeToString())
+    for name, judge, nodes, feeds, outputs, *weights in models(maker):
+        if only not in name:
+            continue
+        inputs = {n: type_of(v) for n, v in feeds[0].items()}
+        model = helper.make_model(graph(name, nodes, inputs, outputs, *weights), ir_version=8,
+                                  opset_imports=[helper.make_opsetid("", 20)])
+        for k, feed in enumerate(feeds):
+            values = {n: copy.copy(v.value if isinstance(v, Opt) else v) for n, v in feed.items()}  # a judge inserts in place
+            results = judge(model, values)
+            data = folder / name / f"test_data_set_{k}"
+            data.mkdir(parents=True, exist_ok=True)
+            for i, v in enumerate(model.graph.input):
+                (data / f"input_{i}.pb").write_bytes(proto_of(feed[v.name], v.name, v.type).SerializeToString())
+            for i, (v, got) in enumerate(zip(model.graph.output, results)):
+                if v.type.HasField("optional_type") and isinstance(got, list):  # of one, or of none
+                    got = next(iter(got), None)
+                got = got if got is None else plain(got)
+                (data / f"output_{i}.pb").write_bytes(proto_of(got, v.name, v.type).SerializeToString())
+        (folder / name / "model.onnx").write_bytes(model.SerializeToString())

@@ -329,6 +329,11 @@ def subgraphs():
               node_inputs=["m", "", "x"])
     yield one("loop_body_short", "Loop", ["the_Loop"], (("x", [2]),), initializers=loop,
               node_inputs=["m", "", "x"], body=graph([], [value_info("i", [], INT64)], [value_info("i", [], INT64)]))
+    grows = graph([node("Identity", ["c"], ["d"]), node("Unsqueeze", ["v", "a"], ["w"])],
+                  [value_info("i", [], INT64), value_info("c", [], BOOL), value_info("v", None)],
+                  [value_info("d", [], BOOL), value_info("w", None)])
+    yield one("loop_rank_grows", "Loop", ["the_Loop", "must stay the same"], (("n", [], INT64), ("x", [2])), initializers=[i64("a", [0])],
+              node_inputs=["n", "", "x"], body=grows)
     yield one("scan_inputs_negative", "Scan", ["the_Scan"], (("x", [2]),), num_scan_inputs=-1, body=branch())
 
 

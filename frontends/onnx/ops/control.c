@@ -81,7 +81,9 @@ static bool rank_is_free(const Graph *g, const Node *node, int i, const Type *t)
     return true;
 }
 
-/* At most what a size is, in sizes of the model; more than any when that cannot be told. */
+enum { ANY_SIZE = INT32_MAX };
+
+/* At most what a size is, in sizes of the model; ANY_SIZE when that cannot be told. */
 static Dim known_bound(const Infer *in, Dim size) {
     const Graph *root = graph_root(in->graph);
     DimRange *range = NEW_ARRAY(in->arena, DimRange, root->symbol.n + 1);
@@ -91,7 +93,14 @@ static Dim known_bound(const Infer *in, Dim size) {
             range[env.n++] =
                 (DimRange){root->symbol.at[i].sym, dim_const(in->ctx, 0), root->symbol.at[i].upper};
     Dim most = dim_upper(in->ctx, size, &env);
-    return most ? most : dim_const(in->ctx, INT32_MAX);
+    int64_t last;
+    bool any = !most || (dim_is_const(most, &last) && last > ANY_SIZE);
+    return any ? dim_const(in->ctx, ANY_SIZE) : most;
+}
+
+static Dim joined_bound(const Infer *in, Dim a, Dim b) {
+    Dim x = known_bound(in, a), y = known_bound(in, b);
+    return dim_is(x, ANY_SIZE) ? x : dim_is(y, ANY_SIZE) ? y : dim_max(in->ctx, x, y);
 }
 
 /* Dims of both branches; where they differ, what the model declares, or else what the branch that
@@ -104,9 +113,7 @@ static const Dim *if_shape(Infer *in, const Type *a, const Type *b, const Type *
     for (int k = 0; k < a->rank; k++)
         shape[k] = a->shape[k] == b->shape[k]
                        ? a->shape[k]
-                       : infer_fresh(in, "extent",
-                                     dim_max(in->ctx, known_bound(in, a->shape[k]),
-                                             known_bound(in, b->shape[k])));
+                       : infer_fresh(in, "extent", joined_bound(in, a->shape[k], b->shape[k]));
     return shape;
 }
 
@@ -115,8 +122,14 @@ static void ask(Infer *in, int choice, int value, const char *why) {
     if (in->split) {
         int *result = NEW(in->arena, int);
         *result = value;
-        *in->split = (RankSplit){true, in->node->serial, choice, result, 1};
+        *in->split = (RankSplit){true, in->node->serial, choice, result, 1, NULL};
     }
+    fail(in->ctx, E_UNSUPPORTED, "%s", why);
+}
+
+void control_rewrite(const Infer *in, const Node *node, GraphRewrite *rewrite, const char *why) {
+    if (in->split)
+        *in->split = (RankSplit){.asked = true, .serial = node->serial, .rewrite = rewrite};
     fail(in->ctx, E_UNSUPPORTED, "%s", why);
 }
 
@@ -136,16 +149,19 @@ static bool in_branch(const Infer *in) {
     return false;
 }
 
-/* The branches give values of different rank. Who reads them goes into both branches. An output is
+/* The branches give values of different rank. Where the first iteration of a loop takes one of them
+ * and the others the other, it is peeled off. Who reads them goes into both branches. An output is
  * of the rank that the model declares, and the other branch an error at run time; that of a branch
  * is left to the node around. */
 static const Type *ranked_result(Infer *in, int i, const Type *a, const Type *b) {
-    const Type *said = infer_declared(in, i);
+    const Type *said = in->declared ? &in->declared[i] : NULL; /* its rank is enough */
     const char *why = internf(in->ctx,
                               "result %d is %s in one branch and %s in the other: give it "
                               "one rank, or the model's output a shape",
                               i, type_str(in->ctx, a), type_str(in->ctx, b));
     int split = in->node->split, value = in->node->out.at[i];
+    const Node *loop = in->split ? loop_to_peel(in, in->node->in.at[0]) : NULL;
+    if (loop) control_rewrite(in, loop, loop_peel, why);
     if (split == SPLIT_FIRST || split == SPLIT_SECOND) {
         const Type *pick = split == SPLIT_FIRST ? a : b, *drop = split == SPLIT_FIRST ? b : a;
         warn(in->ctx, E_UNSUPPORTED,
@@ -155,6 +171,7 @@ static const Type *ranked_result(Infer *in, int i, const Type *a, const Type *b)
         return pick;
     }
     bool last = is_output(in->graph, value) && !in_branch(in);
+    if (said && (said->kind != TYPE_TENSOR || said->rank < 0)) said = NULL;
     if (last && said && (said->rank == a->rank || said->rank == b->rank))
         ask(in, said->rank == a->rank ? SPLIT_FIRST : SPLIT_SECOND, value, why);
     if (last) fail(in->ctx, E_UNSUPPORTED, "%s", why);
@@ -266,38 +283,46 @@ static bool fits_results(Lower *lo, const Graph *g) {
 
 enum { OTHER_RANK, NOT_ONE }; /* why the call "refuse" ends a run */
 
-/* Instead of a branch that was not compiled: whoever comes here gets an error. */
-static void refuse_branch(Lower *lo, int results) {
-    int *out = NEW_ARRAY(lo->arena, int, results), n = 0;
-    for (int i = 0; i < results; i++)
-        if (lower_out(lo, i) >= 0) out[n++] = lower_out(lo, i);
-    lower_call(lo, "refuse", NULL, 0, out, n, (const int64_t[]){OTHER_RANK}, 1, NULL, 0);
-}
-
 static int if_cast(Lower *lo, int from, const Type *to) {
     bool tensors = to->kind == TYPE_TENSOR && nn_cont(lo, from)->type != OBJECT;
     return tensors ? from : object_cast(lo, from, to);
 }
 
-/* Sizes of a result that only the branch which runs tells: those of what it made. */
-static void if_extents(Lower *lo, int from, int to) {
-    const Cont a = *nn_cont(lo, from), y = *nn_cont(lo, to);
+/* Sizes of a result that only the branch which runs tells: those of what it made, of `shape`; one
+ * that ends the run makes nothing. */
+static void if_extents(Lower *lo, const Dim *shape, int rank, int to, bool made) {
+    const Cont y = *nn_cont(lo, to);
     Dim last = dim_const(lo->ctx, INT32_MAX);
-    for (int k = 0; k < y.rank && a.rank == y.rank; k++) {
-        if (y.shape[k] == a.shape[k] || !nn_data_size(lo, y.shape[k])) continue;
+    for (int k = 0; k < y.rank && rank == y.rank; k++) {
+        if (y.shape[k] == shape[k] || !nn_data_size(lo, y.shape[k])) continue;
         int extent = lower_tmp(lo, "extent", I64, NULL, 0);
         Map *m = lower_map(lo, "extent");
-        nn_write(lo, m, extent, NULL, body_index(&m->body, a.shape[k]));
+        Dim size = made ? shape[k] : dim_const(lo->ctx, 0);
+        nn_write(lo, m, extent, NULL, body_index(&m->body, size));
         nn_define(lo, y.shape[k], extent, 0, last);
     }
 }
 
-static void if_branch(Lower *lo, const Graph *g, Items *into) {
+/* Instead of a branch that was not compiled: whoever comes here gets an error. What the other one
+ * tells of sizes is told here too. */
+static void refuse_branch(Lower *lo, const Graph *other) {
+    int *out = NEW_ARRAY(lo->arena, int, other->output.n), n = 0;
+    for (int i = 0; i < other->output.n; i++) {
+        int y = lower_out(lo, i);
+        const Type *t = &control_result(other, i)->type;
+        if (y < 0) continue;
+        out[n++] = y;
+        if (t->kind == TYPE_TENSOR) if_extents(lo, t->shape, t->rank, y, false);
+    }
+    lower_call(lo, "refuse", NULL, 0, out, n, (const int64_t[]){OTHER_RANK}, 1, NULL, 0);
+}
+
+static void if_branch(Lower *lo, const Graph *g, const Graph *other, Items *into) {
     int *out = NEW_ARRAY(lo->arena, int, g->output.n + 1);
     Items *before = lo->into;
     lo->into = into;
     if (!fits_results(lo, g)) {
-        refuse_branch(lo, g->output.n);
+        refuse_branch(lo, other);
         lo->into = before;
         return;
     }
@@ -306,7 +331,8 @@ static void if_branch(Lower *lo, const Graph *g, Items *into) {
         int y = lower_out(lo, i);
         if (y < 0) continue;
         int from = if_cast(lo, out[i], &control_bound(lo, i)->type);
-        if_extents(lo, from, y);
+        Shape s = nn_shape(lo, from);
+        if_extents(lo, s.at, s.rank, y, true);
         lower_copy(lo, "result", from, y);
     }
     lo->into = before;
@@ -360,8 +386,8 @@ static void if_lower(Lower *lo) {
     int cond = condition(lo);
     for (int i = 0; i < lo->node->out.n; i++) lower_out(lo, i);
     Item *item = push_if(lo, cond);
-    if_branch(lo, yes, &item->body);
-    if_branch(lo, no, &item->other);
+    if_branch(lo, yes, no, &item->body);
+    if_branch(lo, no, yes, &item->other);
 }
 
 /* ---- what Loop and Scan share ---------------------------------------------------------------- */

@@ -27,6 +27,16 @@ void control_carried(const Infer *in, const Value *before, const Value *after);
 /* Type of a result that stacks one slice per iteration along `axis`. */
 void control_stacked(Infer *in, int result, const Type *slice, Dim trip, int axis);
 
+/* Ends this inference: it begins anew when `rewrite` was done to `node`, of in->graph or one around
+ * it; `why` is said where nobody does. */
+_Noreturn void control_rewrite(const Infer *in, const Node *node, GraphRewrite *rewrite,
+                               const char *why);
+/* A loop's first iteration stands before the loop (peel.c). */
+GraphRewrite loop_peel;
+/* The loop in whose body in->graph is, where `value` comes from the iteration's number and the
+ * first iteration has not been peeled off; NULL: none (loop.c). */
+const Node *loop_to_peel(const Infer *in, int value);
+
 /* Result i of lo->node; NULL when nobody reads it. */
 const Value *control_bound(const Lower *lo, int i);
 /* Writes the slice of iteration t to where results are stacked along `axis`. */

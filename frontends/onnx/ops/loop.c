@@ -6,7 +6,8 @@
  * when the number of iterations depends on data their first dim is a symbol that the loop defines.
  * A tensor whose shape changes is carried as an object, which each iteration opens: its sizes are
  * symbols then. One that no iteration reads may even change its rank: what follows is typed for
- * what an iteration leaves, and a run without iterations ends with an error there. */
+ * what an iteration leaves, and a run without iterations ends with an error there. Other changes of
+ * rank end after some iterations, which are peeled off, or all are. */
 #include "control.h"
 #include "object.h"
 
@@ -93,6 +94,66 @@ static bool widen_rank(Type *carried, const Type *after) {
     return true;
 }
 
+/* The trip count as a size; NULL when there is none or only data tells it. */
+static Dim loop_trip(Ctx *ctx, const Graph *graph, const Node *node) {
+    Graph *g = (Graph *)graph;
+    Infer in = {.ctx = ctx, .arena = g->arena, .graph = g, .node = (Node *)node};
+    const Dim *at;
+    int n;
+    if (nn_absent(node, 0) || !infer_known(&in, 0, &at, &n) || n != 1) return NULL;
+    DimEnv env = graph_env(g->arena, g);
+    return dim_simplify(ctx, dim_max(ctx, at[0], dim_const(ctx, 0)), &env);
+}
+
+static bool graph_reads(const Graph *g, int value) {
+    bool reads = false;
+    for (int i = 0; i < g->output.n; i++) reads = reads || g->output.at[i] == value;
+    for (int i = 0; i < g->node.n; i++) {
+        const Node *node = &g->node.at[i];
+        for (int k = 0; k < node->in.n; k++) reads = reads || node->in.at[k] == value;
+        for (int k = 0; k < node->attr.n; k++) {
+            const Graph *sub = node->attr.at[k].graph;
+            for (int v = 0; sub && v < sub->value.n; v++)
+                reads = reads ||
+                        (sub->value.at[v].kind == VALUE_OUTER && sub->value.at[v].outer == value);
+        }
+    }
+    return reads;
+}
+
+/* Does carried tensor i only leave iterations, with another rank than the operand has? */
+static bool loop_replaces(const Graph *g, int i) {
+    const Type *enters = &g->value.at[g->input.at[2 + i]].type,
+               *leaves = &control_result(g, 1 + i)->type;
+    return enters->kind == TYPE_TENSOR && leaves->kind == TYPE_TENSOR &&
+           enters->dtype == leaves->dtype && enters->rank != leaves->rank &&
+           !graph_reads(g, g->input.at[2 + i]);
+}
+
+/* Iterations that are peeled off to find the rank that a carried value keeps. */
+enum { PEELS = 4 };
+
+/* Tensor i leaves an iteration with another rank than it entered it with. */
+static void keep_rank(Infer *in, const Graph *g, int i, const Type *enters) {
+    const Value *after = control_result(g, 1 + i);
+    const Type *leaves = &after->type;
+    Dim trip = loop_trip(in->ctx, in->graph, in->node);
+    bool bounded = trip && dim_is_const(trip, NULL);
+    if (leaves->kind != TYPE_TENSOR || leaves->dtype != enters->dtype ||
+        leaves->rank == enters->rank || one_of_ranks(enters, leaves) || loop_replaces(g, i))
+        return;
+    const char *why = internf(
+        in->ctx,
+        "\"%s\" enters an iteration as %s and leaves it as %s: the rank of a carried value "
+        "must stay the same after %d iterations at most, or the number of iterations be known at "
+        "compile time",
+        control_input((Graph *)g, 2 + i)->name, type_str(in->ctx, enters),
+        type_str(in->ctx, leaves), PEELS);
+    if (in->node->peeled < (bounded ? RANK_MAX : PEELS))
+        control_rewrite(in, in->node, loop_peel, why);
+    fail(in->ctx, E_UNSUPPORTED, "%s", why);
+}
+
 /* Sequences and optionals may enter an iteration as what they leave it as, tensors with other
  * sizes; true when that made a type wider. */
 static bool loop_widen(Infer *in, const Graph *g, Dim t, int first, Type *carried) {
@@ -101,6 +162,7 @@ static bool loop_widen(Infer *in, const Graph *g, Dim t, int first, Type *carrie
         const Type *leaves = &control_result(g, 1 + i)->type;
         Type after = object_closed(in, leaves, first), both;
         if (!object_is(&carried[i]) && !object_is(&after)) {
+            keep_rank(in, g, i, &carried[i]);
             wider = widen_shape(in, &carried[i], leaves, t, first) ||
                     widen_rank(&carried[i], leaves) || wider;
             continue;
@@ -115,20 +177,21 @@ static bool loop_widen(Infer *in, const Graph *g, Dim t, int first, Type *carrie
     return wider;
 }
 
+static const Type index_type = {.kind = TYPE_TENSOR, .dtype = I64},
+                  flag_type = {.kind = TYPE_TENSOR, .dtype = BOOL};
+
 /* Infers the body; true when its condition holds in every iteration, given that it holds at first.
  */
 static bool loop_body_infer(Infer *in, Graph *g, Dim t, Type *carried) {
-    static const Type index = {.kind = TYPE_TENSOR, .dtype = I64},
-                      flag = {.kind = TYPE_TENSOR, .dtype = BOOL};
     bool starts = nn_absent(in->node, 1) || control_known(in->ctx, in->graph, in->node, 1) == 1;
     Dim *one = NEW_ARRAY(in->arena, Dim, 2);
     one[0] = dim_const(in->ctx, 1);
     one[1] = t;
     int first = graph_root(in->graph)->symbol.n;
     for (int attempt = 0; attempt < 8; attempt++) {
-        control_set_type(g, 0, &index);
+        control_set_type(g, 0, &index_type);
         control_input(g, 0)->known = &one[1];
-        control_set_type(g, 1, &flag);
+        control_set_type(g, 1, &flag_type);
         for (int i = 0; i < loop_carried(in->node); i++) control_set_type(g, 2 + i, &carried[i]);
         if (starts) control_input(g, 1)->known = one;
         infer_graph(in, g);
@@ -137,17 +200,6 @@ static bool loop_body_infer(Infer *in, Graph *g, Dim t, Type *carried) {
         if (!wider) starts = false;
     }
     fail(in->ctx, E_UNSUPPORTED, "the types of carried values grow with each iteration");
-}
-
-/* The trip count as a size; NULL when there is none or only data tells it. */
-static Dim loop_trip(Ctx *ctx, const Graph *graph, const Node *node) {
-    Graph *g = (Graph *)graph;
-    Infer in = {.ctx = ctx, .arena = g->arena, .graph = g, .node = (Node *)node};
-    const Dim *at;
-    int n;
-    if (nn_absent(node, 0) || !infer_known(&in, 0, &at, &n) || n != 1) return NULL;
-    DimEnv env = graph_env(g->arena, g);
-    return dim_simplify(ctx, dim_max(ctx, at[0], dim_const(ctx, 0)), &env);
 }
 
 static bool shapes_use(const Graph *g, Dim d) {
@@ -197,31 +249,6 @@ static bool loop_varies(const Graph *g, int i, const Dim *shape, int k) {
     return g->value.at[g->input.at[2 + i]].type.shape[k] != shape[k];
 }
 
-static bool graph_reads(const Graph *g, int value) {
-    bool reads = false;
-    for (int i = 0; i < g->output.n; i++) reads = reads || g->output.at[i] == value;
-    for (int i = 0; i < g->node.n; i++) {
-        const Node *node = &g->node.at[i];
-        for (int k = 0; k < node->in.n; k++) reads = reads || node->in.at[k] == value;
-        for (int k = 0; k < node->attr.n; k++) {
-            const Graph *sub = node->attr.at[k].graph;
-            for (int v = 0; sub && v < sub->value.n; v++)
-                reads = reads ||
-                        (sub->value.at[v].kind == VALUE_OUTER && sub->value.at[v].outer == value);
-        }
-    }
-    return reads;
-}
-
-/* Does carried tensor i only leave iterations, with another rank than the operand has? */
-static bool loop_replaces(const Graph *g, int i) {
-    const Type *enters = &g->value.at[g->input.at[2 + i]].type,
-               *leaves = &control_result(g, 1 + i)->type;
-    return enters->kind == TYPE_TENSOR && leaves->kind == TYPE_TENSOR &&
-           enters->dtype == leaves->dtype && enters->rank != leaves->rank &&
-           !graph_reads(g, g->input.at[2 + i]);
-}
-
 /* The sizes of carried tensor i that do not change are those that the body gives. */
 static void loop_kept(const Infer *in, Graph *g, int i) {
     const Type *operand = &infer_in(in, 2 + i)->type;
@@ -236,6 +263,28 @@ static void loop_kept(const Infer *in, Graph *g, int i) {
     control_carried(in, &before, &after);
 }
 
+/* A loop without iterations gives what it is given, and slices of nothing. Its body knows no
+ * iteration's number. */
+static void loop_infer_none(Infer *in, Graph *g) {
+    int n = loop_carried(in->node), first = graph_root(in->graph)->symbol.n;
+    Dim zero = dim_const(in->ctx, 0);
+    for (int i = 0; i < n; i++) infer_set_type(in, i, &infer_in(in, 2 + i)->type);
+    control_set_type(g, 0, &index_type);
+    if (in->node->out.n == n) return;
+    control_set_type(g, 1, &flag_type);
+    for (int i = 0; i < n; i++) control_set_type(g, 2 + i, &infer_in(in, 2 + i)->type);
+    infer_graph(in, g);
+    for (int i = n; i < in->node->out.n; i++) {
+        Type slice = control_result(g, 1 + i)->type;
+        Dim shape[RANK_MAX];
+        control_tensor(in, control_result(g, 1 + i));
+        for (int k = 0; k < slice.rank; k++)
+            shape[k] = object_inner(in, slice.shape[k], first) ? zero : slice.shape[k];
+        slice.shape = shape;
+        control_stacked(in, i, &slice, zero, 0);
+    }
+}
+
 static void loop_infer(Infer *in) {
     Graph *g = control_body(in->ctx, in->node, "body");
     int n = loop_carried(in->node), slices = in->node->out.n - n;
@@ -248,11 +297,16 @@ static void loop_infer(Infer *in) {
     bool always;
     int first = graph_root(in->graph)->symbol.n;
     Dim trip = loop_trip(in->ctx, in->graph, in->node), count = trip;
+    if (trip && dim_is(trip, 0)) {
+        loop_infer_none(in, g);
+        return;
+    }
     Dim t = loop_body(in, g, trip, carried, &always);
     nn_need_one(in->ctx, control_result(g, 0), RANK_MAX);
     if (control_result(g, 0)->type.dtype == STRING)
         fail(in->ctx, E_TYPE, "the condition that the body gives is text: it must be bool");
-    if ((!always || !trip) && slices > 0) count = infer_fresh(in, "iterations", trip);
+    if ((!always || !trip) && slices > 0)
+        count = infer_fresh(in, "iterations", trip ? trip : dim_const(in->ctx, INT32_MAX));
     for (int i = 0; i < n; i++) {
         const Type *said = infer_declared(in, i);
         if (object_is(&carried[i]))
@@ -384,7 +438,22 @@ static Dim loop_done(Lower *lo, const Looping *l) {
     return NULL;
 }
 
+static void loop_lower_none(Lower *lo) {
+    int n = loop_carried(lo->node);
+    for (int i = 0; i < lo->node->out.n; i++) {
+        if (!control_bound(lo, i)) continue;
+        if (i < n)
+            control_bind(lo, i, lower_in(lo, 2 + i));
+        else
+            nn_fill(lo, "none", lower_out(lo, i), 0);
+    }
+}
+
 static void loop_lower(Lower *lo) {
+    if (!control_input(control_body(lo->ctx, lo->node, "body"), 0)->known) {
+        loop_lower_none(lo);
+        return;
+    }
     Looping l = loop_open(lo);
     int first = l.always ? -1 : loop_first(lo, &l);
     int *init = NEW_ARRAY(lo->arena, int, l.carried + 1);
@@ -406,6 +475,32 @@ static void loop_lower(Lower *lo) {
     for (int i = 0; i < l.carried; i++)
         if (control_bound(lo, i))
             control_bind(lo, i, loop_opened(lo, l.cur[i], &control_bound(lo, i)->type));
+}
+
+/* Does value v of the body g come from the iteration's number? */
+static bool counts(const Graph *g, int v) {
+    bool *set = NEW_ARRAY(g->arena, bool, g->value.n + 1);
+    set[g->input.at[0]] = true;
+    for (int i = 0; i < g->node.n; i++) {
+        const Node *node = &g->node.at[i];
+        bool any = false;
+        for (int k = 0; k < node->in.n; k++)
+            any = any || (node->in.at[k] >= 0 && set[node->in.at[k]]);
+        for (int k = 0; any && k < node->out.n; k++)
+            if (node->out.at[k] >= 0) set[node->out.at[k]] = true;
+    }
+    return set[v];
+}
+
+const Node *loop_to_peel(const Infer *in, int value) {
+    const Graph *around = in->graph->outer;
+    for (int i = 0; around && i < around->node.n; i++) {
+        const Node *node = &around->node.at[i];
+        const Attr *body = node->row->infer == loop_infer ? node_attr(node, "body") : NULL;
+        if (body && body->kind == ATTR_GRAPH && body->graph == in->graph)
+            return node->peeled || !counts(in->graph, value) ? NULL : node;
+    }
+    return NULL;
 }
 
 const OpRow onnx_loop_rows[] = {
