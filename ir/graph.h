@@ -143,8 +143,8 @@ Graph *graph_new(Arena *arena, const char *name, const Graph *outer);
 int graph_value(Graph *g, Value v);
 Graph *graph_clone(Arena *arena, const Graph *g);
 Node node_clone(Arena *arena, const Node *node, const Graph *outer);
-/* Readers of results of node `at`, so many layers of them, move into each of its nested graphs;
- * false when there are none. (graph_sink.c) */
+/* Readers of results of node `at`, so many layers of them, move into each of its nested graphs, and
+ * results that nobody reads go; false when only the graph around reads them. (graph_sink.c) */
 bool graph_sink(Graph *g, int at, const int *result, int n, int layers);
 /* The name, or one made of it that no value of g has. */
 const char *graph_free_name(const Graph *g, const char *name);

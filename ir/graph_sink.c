@@ -233,6 +233,7 @@ bool graph_sink(Graph *g, int at, const int *asked, int n, int layers) {
         if (!s.moves[i]) each_read(&g->node.at[i], mark_read, used);
     }
     for (int i = 0; i < g->output.n; i++) used[g->output.at[i]] = true;
+    for (int i = 0; i < n; i++) any = any || !used[asked[i]];
     if (!any) return false;
     sort_results(&s, used, gone, leaves, &nleaves);
     for (int i = 0; i < g->node.at[at].attr.n; i++)

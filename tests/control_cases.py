@@ -136,6 +136,17 @@ def rank_cases(m):
     yield ("nested", [loop([inner, node("Add", "h w", "b")], add, "n yes x", "y")], [{"x": x}], {"y": f(2)}, three | {"w": w})
     inner = loop([node("Add", "e w", "g")], {"e": (f(), "g", f())}, "n go x", "h")
     yield ("within", [loop([inner, node("Add", "h a", "b")], {"a": (f(2), "b", f(2))}, "n yes v", "y")], [{"x": x, "v": m.f(2, 3)}], {"y": f(2)}, three | {"w": w})
+    yield ("swap", [loop([node("Neg", "c", "b"), node("Sin", "a", "d")], add | {"c": (f(), "d", f())}, "n yes x v", "y z")],
+           [{"x": x, "v": w}], {"y": f(2), "z": f(1)}, three)
+    yield ("unread", [loop(sums, add, "n yes x", "y t u", {"o": f([2, 3]), "t": f(0)})], counts(0, 2), {"u": f(1)}, yes | {"w": w})
+    either = {"then_branch": branch([node("ReduceSum", "a", "p", keepdims=0)], "p", f()), "else_branch": branch([node("Neg", "a", "q")], "q", f())}
+    yield ("branches_within", [loop([node("If", "c", "d", **either), node("Add", "d w", "b")], add, "n yes x", "y")],
+           [feed | {"c": np.array(c)} for feed in counts(1, 3) for c in (True, False)], {"y": f(2)}, yes | {"w": w})
+    either = {"then_branch": branch([node("Unsqueeze", "x zero", "p")], "p", f()), "else_branch": branch([node("Neg", "x", "q")], "q", f())}
+    yield ("branches_before", [node("If", "c", "e", **either), loop([node("Add", "a w", "b")], add, "n yes e", "y"), node("ReduceSum", "y", "z", keepdims=0)],
+           [feed | {"c": np.array(c)} for feed in counts(0, 3) for c in (True, False)], {"z": f(0)}, yes | {"w": w, "zero": np.array([0])})
+    yield ("condition", [loop([node("Add", "a w", "b")], add, "n c x", "y"), node("ReduceSum", "y", "z", keepdims=0)],
+           [feed | {"c": np.array(c)} for feed in counts(2) for c in (True, False)], {"z": f(0)}, {"w": w})
     word = {"a": (tensor_type(T.STRING), "b", tensor_type(T.STRING))}
     yield ("text", [loop([node("StringConcat", "a w", "b")], word, "n yes x", "y")], [{"x": np.array(["p", "q"], object)}],
            {"y": tensor_type(T.STRING, 2)}, three | {"w": np.array([["r", "s"], ["t", "u"]], object)})
