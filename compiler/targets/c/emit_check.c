@@ -17,9 +17,18 @@ static const char *access_text(CNest *c, const char *verb, const Access *a) {
     return c_string(c->arena, text_str(&out));
 }
 
+/* While a loop runs whose end defines the size, as many as there may be. */
 static const char *elements(CNest *c, const Buf *b) {
     Dim n = dim_product(c->ctx, b->box, b->rank);
-    return emit_dim_str(&c->names, b->base ? dim_add(c->ctx, b->base, n) : n);
+    const char *text = emit_dim_str(&c->names, b->base ? dim_add(c->ctx, b->base, n) : n);
+    for (int i = 0; i < c->nest->symbol.n; i++) {
+        const Symbol *s = &c->nest->symbol.at[i];
+        long long none = INT64_MAX;
+        if (s->upper && !symbol_bounded(s) && dim_uses(n, s->sym))
+            text = str(c, "(%s == %lld ? %lld : %s)", emit_dim_str(&c->names, s->sym), none, none,
+                       text);
+    }
+    return text;
 }
 
 /* Elements of a local array with the vector behind its end. */
