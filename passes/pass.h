@@ -82,4 +82,7 @@ typedef struct PassOptions {
  * made them); the result lives in an arena of the context. E_OPTION names an unknown pass. */
 Stage passes_run(Ctx *ctx, Stage start, const PassEnv *env, const PassOptions *options);
 
+/* As `verify_each` does it. Fails with E_VERIFY and the line at fault. */
+void stage_verify(const Stage *stage);
+
 #endif

@@ -35,7 +35,7 @@ static Level stage_level(const Stage *s) {
     return s->graph ? LEVEL_GRAPH : s->flow ? LEVEL_FLOW : LEVEL_NEST;
 }
 
-static void verify(const Stage *s) {
+void stage_verify(const Stage *s) {
     if (s->graph) graph_verify(s->graph);
     if (s->flow) flow_verify(s->flow);
     for (int i = 0; s->program && i < s->program->nest.n; i++) nest_verify(s->program->nest.at[i]);
@@ -146,7 +146,7 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *given, const PassOptions 
     if (first > list && env->recipe && env->recipe->kernel.n)
         recipe_refuse(env->recipe, env->recipe->kernel.at[0].line,
                       "the model is a text that has its kernels already: edit these");
-    if (o->verify_each) verify(&stage);
+    if (o->verify_each) stage_verify(&stage);
     const Pass *ran = o->after ? find_pass(ctx, o->after) : NULL;
     if (ran && first <= ran) first = ran + 1;
     if (o->watch && !ran) o->watch(o->user, NULL, &stage, 0);
@@ -167,7 +167,7 @@ Stage passes_run(Ctx *ctx, Stage start, const PassEnv *given, const PassOptions 
         rewrite(pass, arena, o, &stage);
         if (owned && pass->level != LEVEL_NEST) arena_free(owned);
         owned = arena;
-        if (o->verify_each) verify(&stage);
+        if (o->verify_each) stage_verify(&stage);
         if (o->watch) o->watch(o->user, pass, &stage, now() - began);
     }
     return stage;

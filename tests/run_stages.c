@@ -5,14 +5,14 @@
  *              PATH...
  *
  * For each flow of each text (or the graph of a model), on random data and for three sizes of its
- * symbols, the stages after each pass are verified and evaluated: an `exact` pass between flows or
- * between nests gives the same bits, all others agree within rounding. --skip-each does that once
- * more, sizes by turns, without each optional pass that changes the text, and for shorter vectors.
- * The program is compiled into this process and must give the bits that the evaluator gives for its
- * nests, on one thread and on several that take turns (team.h), in memory that holds nothing
- * useful; --compile N does so for one kernel of N (0: none). A text with nests written by hand also
- * has these compiled, and its flow taken through the passes with and without the kernels that it
- * brings.
+ * symbols, the stages after each pass are verified and evaluated (those of equal texts once): an
+ * `exact` pass between flows or between nests gives the same bits, all others agree within
+ * rounding. --skip-each does that once more, sizes by turns, without each optional pass that
+ * changes the text, and for shorter vectors. The program is compiled into this process and must
+ * give the bits that the evaluator gives for its nests, on one thread and on several that take
+ * turns (team.h), in memory that holds nothing useful; --compile N does so for one kernel of N (0:
+ * none). A text with nests written by hand also has these compiled, and its flow taken through the
+ * passes with and without the kernels that it brings.
  * --text evaluates nothing: every stage must verify and print as the text that it parses from.
  * --gpu does it for a machine of blocks of threads: flows without the kernels they bring. --every N
  * takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks. --cpu NAME
@@ -33,6 +33,7 @@
 
 #include "compiler/calls.h"
 #include "compiler/driver.h"
+#include "tests/known.h"
 #include "tests/results.h"
 #include "tests/starts.h"
 #include "tests/traffic.h"
@@ -65,7 +66,9 @@ typedef struct Run {
     /* made on the way */
     Arena *arena;
     int nout;
-    Tensor *in, *want, *last; /* want: of the first flow; last: of the stage before */
+    Tensor *in;
+    const Tensor *want, *last; /* want: of the first flow; last: of the stage before */
+    KnownList known;           /* of the source */
     bool last_is_flow, rounds;
     const char *text;  /* of the stage before, when texts are compared */
     bool idle[PASSES]; /* passes that changed no text: a run without one is the whole run */
@@ -103,8 +106,6 @@ static bool size_of(void *user, Dim sym, int64_t *value) {
 
 static void make_inputs(Run *r, const Flow *flow) {
     r->in = NEW_ARRAY(r->arena, Tensor, flow->cont.n);
-    r->want = NEW_ARRAY(r->arena, Tensor, flow->cont.n);
-    r->last = NEW_ARRAY(r->arena, Tensor, flow->cont.n);
     r->nout = 0;
     for (int c = 0, n = 0; c < flow->cont.n; c++) {
         const Cont *cont = &flow->cont.at[c];
@@ -120,17 +121,8 @@ static void make_inputs(Run *r, const Flow *flow) {
     }
 }
 
-/* The outputs of a stage, in `to`. */
-static void eval_stage(Run *r, const Stage *stage, Tensor *to) {
-    Arena *arena = arena_new(r->ctx);
-    if (stage->flow)
-        flow_eval(arena, stage->flow, r->in, to, 1);
-    else
-        program_eval(arena, stage->program, r->in, to);
-    for (int i = 0; i < r->nout; i++)
-        to[i].data = arena_copy(r->arena, to[i].data,
-                                (size_t)dtype_bytes(to[i].type, tensor_count(&to[i])) + 1);
-    arena_free(arena);
+static const Tensor *eval_stage(Run *r, const Stage *stage) {
+    return known_outputs(&r->known, stage, r->size, r->in, r->nout);
 }
 
 /* ---- comparing --------------------------------------------------------------------------- */
@@ -151,26 +143,13 @@ static bool rounds(const Flow *f) {
     return false;
 }
 
-static void equal_texts(Run *r, const char *what, const char *a, const char *b) {
-    size_t n = 0;
-    while (a[n] && a[n] == b[n]) n++;
-    if (!a[n] && !b[n]) return;
-    while (n && a[n - 1] != '\n') n--;
-    fail(r->ctx, E_VERIFY, "%s differs:\n%.*s\n%.*s", what, (int)strcspn(a + n, "\n"), a + n,
-         (int)strcspn(b + n, "\n"), b + n);
-}
-
 /* Printed, parsed and printed it is the same text; did a pass make anything of the one before? */
 static void same_text(Run *r, const Stage *stage, const Pass *pass, const char *after) {
-    Arena *arena = arena_new(r->ctx);
-    const char *text = stage_text(arena, stage);
-    Stage again = source_parse(arena, text);
-    equal_texts(r, arena_printf(arena, "%s: the text printed twice", after), text,
-                stage_text(arena, &again));
+    const char *text = known_text(r->ctx, stage);
     int npass;
-    if (pass) r->idle[pass - pass_list(&npass)] = r->text && !strcmp(r->text, text);
-    r->text = arena_copy(r->arena, text, strlen(text) + 1);
-    arena_free(arena);
+    if (pass) r->idle[pass - pass_list(&npass)] = r->text == text;
+    r->text = text;
+    known_print(&r->known, stage, after);
 }
 
 /* The last level's passes leave their own result as it is. */
@@ -178,7 +157,8 @@ static void same_again(Run *r, const Stage *end, const PassEnv *env) {
     Arena *arena = arena_new(r->ctx);
     const char *text = stage_text(arena, end);
     Stage again = passes_run(r->ctx, source_parse(arena, text), env, NULL);
-    equal_texts(r, "the program taken through its passes twice", text, stage_text(arena, &again));
+    texts_equal(r->ctx, "the program taken through its passes twice", text,
+                stage_text(arena, &again));
     arena_free(arena);
 }
 
@@ -224,6 +204,7 @@ static void watch(void *user, const Pass *pass, const Stage *stage, double secon
     Run *r = user;
     const char *after = pass ? pass->name : "the source";
     (void)seconds;
+    known_verify(&r->known, stage);
     if (r->expect && pass) expect_lines(r, stage, pass->name);
     if (r->expect) return;
     if (r->round_trip) same_text(r, stage, pass, after);
@@ -232,14 +213,13 @@ static void watch(void *user, const Pass *pass, const Stage *stage, double secon
     if (first) {
         make_inputs(r, start_flow(stage));
         r->rounds = rounds(start_flow(stage));
-        eval_stage(r, &(Stage){.flow = start_flow(stage)}, r->want);
+        r->want = eval_stage(r, &(Stage){.flow = start_flow(stage)});
     }
-    Tensor *got = NEW_ARRAY(r->arena, Tensor, r->nout + 1);
-    eval_stage(r, stage, got);
+    const Tensor *got = eval_stage(r, stage);
     if (pass && !r->skip && !strcmp(pass->name, "vectorize")) check_traffic(r, stage);
     bool exact = !first && pass->effect == PASS_EXACT && is_flow == r->last_is_flow;
     compare(r, got, exact ? r->last : r->want, exact, after);
-    memcpy(r->last, got, sizeof *got * (size_t)r->nout);
+    r->last = got;
     r->last_is_flow = is_flow;
 }
 
@@ -250,7 +230,8 @@ static weir_tensor host_tensor(const Tensor *t, void *data) {
     return h;
 }
 
-/* One run of a model that this process has: the bits of `last`. `team`: its threads, or NULL. */
+/* One run of a model that this process has: the bits of `last`. `team`: its threads, or NULL.
+ */
 static void run_compiled(Run *r, const weir_model *m, Team *team, const char *how) {
     weir_tensor in[PORTS], out[PORTS];
     Tensor *got = NEW_ARRAY(r->arena, Tensor, r->nout + 1);
@@ -273,8 +254,8 @@ static void run_compiled(Run *r, const weir_model *m, Team *team, const char *ho
     compare(r, got, r->last, true, how);
 }
 
-/* The program in this process: alone, and by threads of which one is far ahead of the others up to
- * each barrier. */
+/* The program in this process: alone, and by threads of which one is far ahead of the others up
+ * to each barrier. */
 static void check_compiled(Run *r, const Stage *stage) {
     Driver d = driver_new(r->arena, &r->options, (Source){.path = "kernel.ir"}, NULL, NULL);
     d.stage = *stage;
@@ -298,8 +279,7 @@ static void run_passes(void *user) {
     if (r->settings->gpu) target_c_machine(r->ctx, &baseline, "x86-64-v3");
     PassEnv env = {.machine = &r->machine, .ops = onnx_ops(), .baseline = &baseline};
     env.math = r->options.math, env.convert = r->options.convert;
-    PassOptions options = {
-        .verify_each = true, .watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
+    PassOptions options = {.watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);
     if (end.program) same_again(r, &end, &env);
     if (r->compile && end.program) check_compiled(r, &end);
@@ -403,6 +383,7 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
     int64_t size[3];
     r->start = start;
     int n = sizes_of(r, flow, size);
+    r->known = (KnownList){.arena = arena};
     r->turns = n > 1 ? n : 2;
     for (int s = 0; s < n; s++) {
         r->start = start;
@@ -538,7 +519,8 @@ static void run_operand(const Settings *settings, const char *path, Counter *cou
     if (n >= 0) free(entry);
 }
 
-/* Works in `jobs` processes; each tells through its pipe how many it ran and how many were bad. */
+/* Works in `jobs` processes; each tells through its pipe how many it ran and how many were bad.
+ */
 static int run_parts(const Settings *settings, char **path, int n) {
     int ran = 0, bad = 0;
     int(*tell)[2] = calloc((size_t)settings->jobs, sizeof *tell);
