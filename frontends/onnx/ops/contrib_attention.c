@@ -461,9 +461,11 @@ static int kept(Infer *in, const Cache *c, int i, int by, int now, int result) {
     return coded ? cache_values(in, all, IN(by), real) : all;
 }
 
-static int normed(Infer *in, int x, int weight) {
+/* `own`: the name of x's epsilon, where it is not that of queries and keys. */
+static int normed(Infer *in, int x, int weight, const char *own) {
     if (weight < 0) return x;
-    compose_float(in, "epsilon", attr_float(in->ctx, in->node, "qk_norm_epsilon", 1e-6f));
+    float epsilon = attr_float(in->ctx, in->node, "qk_norm_epsilon", 1e-6f);
+    compose_float(in, "epsilon", attr_float(in->ctx, in->node, own, epsilon));
     return OP(in, "RMSNormalization", x, weight);
 }
 
@@ -503,8 +505,8 @@ static void group_query_infer(Infer *in) {
     }
     Cache cache = cache_of(in, c.q);
     int place = IN(9) >= 0 ? IN(9) : cache.place;
-    c.q = rotated(in, normed(in, split_heads(in, c.q, c.heads), IN(14)), place);
-    c.k = rotated(in, normed(in, split_heads(in, c.k, c.shared), IN(15)), place);
+    c.q = rotated(in, normed(in, split_heads(in, c.q, c.heads), IN(14), "q_norm_epsilon"), place);
+    c.k = rotated(in, normed(in, split_heads(in, c.k, c.shared), IN(15), "k_norm_epsilon"), place);
     c.v = split_heads(in, c.v, c.shared);
     c.k = kept(in, &cache, 3, 12, c.k, 1), c.v = kept(in, &cache, 4, 13, c.v, 2);
     c.mask = group_mask(in, &cache, compose_type(in, c.q)->dtype);

@@ -251,11 +251,22 @@ static int unit_rows(Infer *in, int x, const Delta *d) {
     return compose_cast(in, same_shape(in, OP(in, "Div", rows, sum), x), type_of(in, x));
 }
 
+/* The logarithm of a decay: as it is given, -exp(a_log) softplus(raw + bias), or a bound by a
+ * sigmoid. */
 static int decay_of(Infer *in) {
-    bool qwen = !strcmp(attr_string(in->ctx, in->node, "gate_activation", "none"), "qwen");
-    if (!qwen || IN(4) < 0) return IN(4);
-    int raw = OP(in, "Softplus", compose_add(in, IN(4), IN(8)));
-    return OP(in, "Neg", OP(in, "Mul", OP(in, "Exp", IN(7)), raw));
+    const char *name = attr_string(in->ctx, in->node, "gate_activation", "none");
+    int raw = wide(in, IN(4));
+    if (raw < 0 || !strcmp(name, "none")) return raw;
+    bool bounded = !strcmp(name, "sigmoid") || !strcmp(name, "kda");
+    if (!bounded && strcmp(name, "qwen") != 0 && strcmp(name, "softplus") != 0)
+        fail(in->ctx, E_ATTRIBUTE,
+             "attribute \"gate_activation\" is \"%s\": use none, softplus, qwen, sigmoid or kda",
+             name);
+    int rate = OP(in, "Exp", IN(7)), shifted = compose_add(in, raw, IN(8));
+    if (!bounded) return OP(in, "Neg", OP(in, "Mul", rate, OP(in, "Softplus", shifted)));
+    int gate = OP(in, "Sigmoid", OP(in, "Mul", rate, shifted));
+    float bound = attr_float(in->ctx, in->node, "gate_lower_bound", -5);
+    return OP(in, "Mul", gate, compose_number(in, gate, bound));
 }
 
 /* Each head as often as value heads share it: [batch, step, value head * size]. */
@@ -275,7 +286,7 @@ static void gated_delta_net_infer(Infer *in) {
         fail(in->ctx, E_SHAPE, "%lld heads of values are no multiple of %lld of keys",
              (long long)d.value_heads, (long long)d.heads);
     const int64_t turn[] = {0, 1, 3, 2};
-    int batch = compose_extents(in, IN(6), 0, 1), decay = decay_of(in), beta = IN(5);
+    int batch = compose_extents(in, IN(6), 0, 1), decay = decay_of(in), beta = wide(in, IN(5));
     int heads = infer_tensor(in, 0)->type.rank - 1 - (IN(1) >= 0); /* the dim of heads */
     bool each = decay >= 0 && compose_type(in, decay)->rank > heads + 1;
     if (beta >= 0 && !strcmp(attr_string(in->ctx, in->node, "beta_activation", "none"), "sigmoid"))
