@@ -20,6 +20,7 @@ NOT_DONE = {
     "Attention": {"past_sequence_length": None, "do_rotary": 0, "past_present_share_buffer": 0},
     "CausalConvWithState": {"ndim": 1, "input_channel_offset": 0, "input_channels": 0, "state_channels_last": -1,
                             "state_length": 0, "state_update_capacity": 0},
+    "DecoderMaskedSelfAttention": {"do_rotary": 0},
     "GatedAdd": {"gate_weight": None},
     "GatedDeltaNet": {"cu_seqlens": None, "capture_count": None, "state_update_active": None, "state_update_capacity": 0},
     "GatedRelativePositionBias": {"token_offset": None},

@@ -54,6 +54,8 @@ static const OpRow *const families[] = {
     onnx_contrib_position_rows,
     onnx_contrib_gated_rows,
     onnx_contrib_tensor_rows,
+    onnx_contrib_sparse_rows,
+    onnx_contrib_decoder_rows,
     onnx_contrib_words_rows,
     onnx_contrib_blocked_rows,
 };

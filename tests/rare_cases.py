@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of contributed operators that few models carry (contrib_cases.py makes them). Judged by numpy where onnxruntime
+has an operator for GPUs only, or computes sequences of several lengths wrongly."""
+import itertools
+import math
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+
+from decoder_cases import rms
+
+cases = []
+
+
+def case(function):
+    cases.append(function)
+    return function
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def by_heads(x, heads):
+    return x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+
+
+def attended(q, k, v, bias=0, scale=None):
+    """q, k, v [batch, head, step, size]: [batch, step, head * size]."""
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
+    y = softmax(q @ k.swapaxes(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1])) + bias) @ v
+    return y.transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], -1).astype(np.float32)
+
+
+# ---- SparseAttention --------------------------------------------------------------------------
+
+def in_place(op, operands, attributes, same):
+    """onnxruntime's results, those of `same` being the buffers of operands: {result: operand}."""
+    names = ["" if a is None else f"x{i}" for i, a in enumerate(operands)]
+    ins = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+           for n, a in zip(names, operands) if n]
+    outs = [helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, None) for i in range(3)]
+    node = helper.make_node(op, names, ["y0", "y1", "y2"], domain="com.microsoft", **attributes)
+    model = helper.make_model(helper.make_graph([node], op, ins, outs), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    binding, held = session.io_binding(), {}
+    for n, a in zip(names, operands):
+        if n:
+            held[n] = onnxruntime.OrtValue.ortvalue_from_numpy(a.copy())
+            binding.bind_ortvalue_input(n, held[n])
+    for i in range(3):
+        binding.bind_ortvalue_output(f"y{i}", held[f"x{same[i]}"]) if i in same else binding.bind_output(f"y{i}")
+    session.run_with_iobinding(binding)
+    return [held[f"x{same[i]}"].numpy().copy() if i in same else binding.get_outputs()[i].numpy().copy() for i in range(3)]
+
+
+def sees(row, column, size, room):
+    """[layout, place of a query, place of a key]: bias 0 or -inf."""
+    seen = np.zeros((len(row), room, room), bool)
+    for l, r in itertools.product(range(len(row)), range(row.shape[1] - 1)):
+        for c in column[l, row[l, r]:row[l, r + 1]]:
+            seen[l, r * size:(r + 1) * size, c * size:(c + 1) * size] = True
+    return np.where(seen & np.tri(room, dtype=bool), 0, -np.inf)
+
+
+def sparse(operands, heads, kv_heads, size):
+    q, k, v, past_k, past_v, row, column, _, ends = operands
+    q, k, v, keys, values = by_heads(q, heads), by_heads(k, kv_heads), by_heads(v, kv_heads), past_k.copy(), past_v.copy()
+    bias, outs = sees(row, column, size, keys.shape[2]), []
+    for b, end in enumerate(ends):
+        first = max(end - q.shape[2], 0)
+        place = range(first, first + q.shape[2])
+        keys[b, :, place], values[b, :, place] = k[b].swapaxes(0, 1), v[b].swapaxes(0, 1)
+        own = np.stack([bias[h % len(bias), place] for h in range(heads)])
+        outs.append(attended(q[b:b + 1], keys[b:b + 1], values[b:b + 1], own))
+    return [np.concatenate(outs), keys, values]
+
+
+@case
+def sparse_attention(m):
+    size, room, shape = 16, 64, {"num_heads": 4, "kv_num_heads": 1, "sparse_block_size": 16}
+    row = np.array([[0, 1, 3, 5, 8], [0, 1, 3, 6, 9]], np.int32)
+    column = np.array([[0, 0, 1, 1, 2, 1, 2, 3, -1], [0, 0, 1, 0, 1, 2, 0, 2, 3]], np.int32)
+    cos, sin = m.f(room, 8), m.f(room, 8)
+    def operands(batch, steps, ends):
+        return [m.f(batch, steps, 64), m.f(batch, steps, 16), m.f(batch, steps, 16), m.f(batch, 1, room, 16), m.f(batch, 1, room, 16),
+                row, column, np.array([max(ends)], np.int32), np.array(ends, np.int32)]
+    def judged(x, **more):
+        return {"results": [1, 1, 1], "want": in_place("SparseAttention", x, {**shape, **more}, {1: 3, 2: 4})}
+    x = operands(1, 40, [40])
+    yield "sparse_attention_prompt", "SparseAttention", x, shape, judged(x)
+    x = operands(2, 1, [50, 50])
+    yield "sparse_attention_step", "SparseAttention", x, {**shape, "scale": 0.5}, judged(x, scale=0.5)
+    x = operands(1, 64, [64])
+    x = [np.concatenate(x[:3], -1), None, None, *x[3:], cos, sin]
+    yield "sparse_attention_packed", "SparseAttention", x, {**shape, "do_rotary": 1}, judged(x, do_rotary=1)
+    x = [*operands(1, 1, [37]), cos, sin]
+    turn = {"do_rotary": 1, "rotary_interleaved": 1}
+    yield "sparse_attention_rotary", "SparseAttention", x, {**shape, **turn}, judged(x, **turn)
+    x = operands(1, 3, [20])
+    x[5:7] = row[1:], column[1:]
+    yield "sparse_attention_one_layout", "SparseAttention", x, shape, judged(x)
+    for name, x in ("prompt", operands(2, 24, [24, 17])), ("step", operands(2, 1, [24, 64])):
+        yield f"sparse_attention_lengths_{name}", "SparseAttention", x, shape, {"results": [1, 1, 1], "want": sparse(x, 4, 1, size)}
+
+
+# ---- attention with projections ---------------------------------------------------------------
+
+@case
+def decoder_attention(m):
+    b, steps, others, past, size, heads = 2, 3, 5, 4, 16, 4
+    q, key, wq, wkv, bias = m.f(steps, b, size), m.f(others, b, size), m.f(size, size), m.f(size, 2 * size), m.f(3 * size)
+    cache = m.f(b, heads, past, 4), m.f(b, heads, past, 4)
+    flags = lambda *f: [np.array([v]) for v in f]
+    def want(cross, layer_past, mask=None):
+        x = q.transpose(1, 0, 2) @ wq + bias[:size]
+        source = (key if cross else q).transpose(1, 0, 2) @ wkv + bias[size:]
+        k, v = (by_heads(p, heads) for p in np.split(source, 2, -1))
+        if layer_past:
+            k, v = cache if cross else (np.concatenate([c, p], 2) for c, p in zip(cache, (k, v)))
+        add = 0 if mask is None else np.where(mask[:, None, None], -np.inf, 0)
+        return [attended(by_heads(x, heads), k, v, add).transpose(1, 0, 2).copy(), k.astype(np.float32), v.astype(np.float32)]
+    for name, cross, use, layer in [("self", 0, 0, 1), ("self_past", 0, 1, 1), ("cross", 1, 0, 1), ("cross_past", 1, 1, 1), ("self_alone", 0, 1, 0)]:
+        x = [q, key, wq, wkv, bias, None, *(cache if use else (None, None)), *flags(bool(cross), bool(use), bool(layer), False)]
+        yield f"decoder_attention_{name}", "DecoderAttention", x, {"num_heads": heads}, {
+            "results": [1, 1, 1], "constant": [8, 9, 10, 11], "want": want(cross, use and layer)}
+    mask = np.array([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]], bool)
+    yield "decoder_attention_mask", "DecoderAttention", [q, key, wq, wkv, bias, mask, None, None, *flags(True, False, False, True)], {
+        "num_heads": heads}, {"results": [1, 1, 1], "constant": [8, 9, 10, 11], "want": want(1, 0, mask)}
+
+
+def laid(k):
+    """Keys [batch, head, step, size] as a shared cache has them."""
+    return k.reshape(*k.shape[:3], -1, 4).transpose(0, 1, 3, 2, 4).reshape(k.shape)
+
+
+@case
+def decoder_self_attention(m):
+    b, heads, size, past, most = 4, 2, 8, 3, 6
+    x, w, bias, add = m.f(b, 1, 12), m.f(12, 3 * heads * size), m.f(3 * heads * size), m.f(1, heads, 1, past + 1)
+    q, k, v = (by_heads(p, heads) for p in np.split(x @ w + bias, 3, -1))
+    mask = np.array([[1, 1, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1]], np.int32)
+    hidden = np.where(mask[:, None, None], 0, -10000)
+    cache, shape, count = m.f(2, b, heads, past, size), {"num_heads": heads}, np.array([past], np.int32)
+    keys, values = np.concatenate([cache[0], k], 2), np.concatenate([cache[1], v], 2)
+    yield "decoder_self_attention", "DecoderMaskedSelfAttention", [x, w, bias, mask, cache, add, count], shape, {
+        "results": [1, 1], "want": [attended(q, keys, values, hidden + add), np.stack([keys, values])]}
+    room, after = m.f(2, b, heads, most, size), None
+    after = room.copy()
+    after[0, :, :, past], after[1, :, :, past] = k[:, :, 0], v[:, :, 0]
+    given = lambda c: np.stack([laid(c[0]), c[1]])
+    there = after[:, :, :, :past + 1]
+    shared = {**shape, "past_present_share_buffer": 1, "scale": 0.4}
+    yield "decoder_self_attention_shared", "DecoderMaskedSelfAttention", [x, w, bias, mask, given(room), None, count], shared, {
+        "results": [1, 1], "want": [attended(q, there[0], there[1], hidden, 0.4), given(after)]}
+    beams = m.i(0, 2, 2, 2, most, t=np.int32)
+    own = there.copy()
+    for row, t in itertools.product(range(b), range(past)):
+        own[:, row, :, t] = there[:, row // 2 * 2 + beams[row // 2, row % 2, t], :, t]
+    yield "decoder_self_attention_beams", "DecoderMaskedSelfAttention", [
+        x, w, bias, None, given(room), None, count, np.array([2], np.int32), beams], shared, {
+            "results": [1, 1], "want": [attended(q, own[0], own[1], 0, 0.4), given(after)]}
+
+
+@case
+def longformer(m):
+    b, steps, size, heads, window = 2, 12, 8, 2, 2
+    x, w, bias, far, far_bias = m.f(b, steps, size), m.f(size, 3 * size), m.f(3 * size), m.f(size, 3 * size), m.f(3 * size)
+    mask, flags = np.zeros((b, steps), np.float32), np.zeros((b, steps), np.int32)
+    mask[1, 9:], flags[:, 0], flags[1, 5] = -10000, 1, 1
+    place = np.arange(steps)
+    seen = (abs(place[:, None] - place) <= window) | (flags[:, None, None] > 0)
+    parts = lambda w, bias: [by_heads(p, heads) for p in np.split(x @ w + bias, 3, -1)]
+    add = mask[:, None, None]
+    near, all_ = attended(*parts(w, bias), add + np.where(seen, 0, -np.inf)), attended(*parts(far, far_bias), add)
+    yield "longformer", "LongformerAttention", [x, w, bias, mask, far, far_bias, flags], {"num_heads": heads, "window": window}, {
+        "want": [np.where(flags[..., None] > 0, all_, near)]}
+
+
+# ---- pools, routers ---------------------------------------------------------------------------
+
+@case
+def masked_pool(m):
+    for name, shape, mask, window in [
+            ("1d", (2, 3, 9), (1, 1, 9), {"kernel_shape": [3], "pads": [1, 1]}),
+            ("1d_strides", (2, 3, 9), (2, 1, 9), {"kernel_shape": [3], "pads": [1, 0], "strides": [2]}),
+            ("1d_channels", (2, 3, 8), (2, 3, 8), {"kernel_shape": [4]}),
+            ("2d", (1, 2, 5, 6), (1, 1, 5, 6), {"kernel_shape": [2, 3], "pads": [1, 1, 0, 1]}),
+            ("3d", (1, 2, 3, 4, 5), (1, 1, 3, 4, 5), {"kernel_shape": [2, 2, 3]})]:
+        yield f"masked_pool_{name}", "MaxpoolWithMask", [m.f(*shape), m.i(0, 4, *mask, t=np.int32).clip(0, 1)], window, {}
+
+
+@case
+def group_router(m):
+    x, bias = m.f(2, 3, 12), m.f(12, scale=0.3)
+    groups = {"n_group": 4, "topk_group": 2, "top_k": 3}
+    yield "group_router", "MoEGroupRouter", [x, bias], groups, {}
+    yield "group_router_more", "MoEGroupRouter", [x[0], bias], {**groups, "group_topk": 5, "router_sentinel": -1.5}, {}
+    yield "group_router_one", "MoEGroupRouter", [x, bias], {"top_k": 4}, {}
+    yield "group_router_scores", "MoEGroupRouter", [x, bias], {"top_k": 4}, {"results": [0, 1, 1]}
+    yield "group_router_weights", "MoEGroupRouter", [m.f(4, 256), bias, m.f(12, 256, scale=0.1)], {"top_k": 4}, {
+        "results": [0, 1, 1]}
+
+
+# ---- newer attributes -------------------------------------------------------------------------
+
+@case
+def newer(m):
+    b, steps, heads, d = 2, 4, 2, 4
+    q, k, v, state = m.f(b, steps, heads, d), m.f(b, steps, heads, d), m.f(b, steps, heads, d), m.f(b, heads, d, d)
+    gates = [m.f(b, steps, heads), m.f(b, steps, heads), state, m.f(heads), m.f(heads)]
+    for name, more in ("softplus", {}), ("sigmoid", {"gate_lower_bound": -2.0}):
+        yield f"gated_delta_net_{name}", "GatedDeltaNet", [q, k, v, None, *gates], {
+            "gate_activation": name, "beta_activation": "sigmoid", "qk_l2_norm": 1, **more}, {"results": [1, 1]}
+    x = [m.f(1, 3, 64), m.f(1, 3, 32), m.f(1, 3, 32), None, None, np.array([2], np.int32), np.array(3, np.int32)]
+    scales, shape = [m.f(16), m.f(16)], {"num_heads": 4, "kv_num_heads": 2}
+    normed = [rms(p.reshape(1, 3, -1, 16), s, e).reshape(p.shape).astype(np.float32) for p, s, e in zip(x, scales, (0.5, 0.125))]
+    yield "group_query_epsilons", "GroupQueryAttention", [*x, *[None] * 7, *scales], {
+        **shape, "q_norm_epsilon": 0.5, "k_norm_epsilon": 0.125}, {
+            "results": [1, 1, 1], "constant": [6], "same_as": ("GroupQueryAttention", [*normed, *x[2:]], shape)}
