@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
-from decoder_cases import rms
+from decoder_cases import rms, sigmoid
 
 cases = []
 
@@ -221,3 +221,63 @@ def newer(m):
     yield "group_query_epsilons", "GroupQueryAttention", [*x, *[None] * 7, *scales], {
         **shape, "q_norm_epsilon": 0.5, "k_norm_epsilon": 0.125}, {
             "results": [1, 1, 1], "constant": [6], "same_as": ("GroupQueryAttention", [*normed, *x[2:]], shape)}
+
+
+# ---- packed requests --------------------------------------------------------------------------
+
+@case
+def packed_requests(m):
+    ends = np.array([0, 3, 4, 9], np.int32)
+    ids, by, sizes = m.i(0, 99, 9), m.i(1, 1 << 20, 3) * 2 + 1, np.array([11, 13, 17, 19], np.int64)
+    shape = {"max_ngram_size": 3, "n_head_per_ngram": 2, "pad_id": 5}
+    yield "packed_ngrams", "VarlenNGramHashMapping", [ids, by, sizes, ends], shape, {"results": [1, 1]}
+    yield "packed_ngrams_past", "VarlenNGramHashMapping", [
+        *(x.astype(np.int32) for x in (ids, by, sizes)), ends, m.i(0, 99, 3, 2, t=np.int32), m.i(0, 99, 4, t=np.int32)], shape, {
+            "results": [1, 1]}
+    x, w, state = m.f(9, 4), m.f(4, 1, 3), m.f(3, 4, 2)
+    yield "packed_conv", "VarlenCausalConvWithState", [x, w, ends, None, state], {}, {"results": [1, 1]}
+    yield "packed_conv_silu", "VarlenCausalConvWithState", [x, w, ends, m.f(4), m.f(3, 4, 6)], {
+        "activation": "silu", "dilation": 3}, {"results": [1, 1]}
+
+
+# ---- gates ------------------------------------------------------------------------------------
+
+def clamped_swiglu(gate, up, alpha=1.0, beta=0.0, limit=0.0):
+    if limit > 0:
+        gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
+    return gate * sigmoid(alpha * gate) * (up + beta)
+
+
+@case
+def gates(m):
+    x, up = m.f(2, 3, 8), m.f(2, 3, 8)
+    yield "contrib_swiglu", "SwiGLU", [x, up], {}, {"want": [clamped_swiglu(x, up).astype(np.float32)]}
+    yield "contrib_swiglu_limit", "SwiGLU", [x, up], {"limit": 0.7, "activation_alpha": 1.7, "activation_beta": 1.0}, {
+        "want": [clamped_swiglu(x, up, 1.7, 1.0, 0.7).astype(np.float32)]}
+    yield "contrib_swiglu_halves", "SwiGLU", [x], {"round_activation": 1}, {
+        "want": [clamped_swiglu(x[..., :4], x[..., 4:]).astype(np.float32)]}
+    a, w = m.f(2, 3, 8, t=np.float16), m.f(8, 11, t=np.float16)
+    y = (a.astype(np.float32) @ w.astype(np.float32)).astype(np.float16)
+    gate, up = y[..., 3:7].astype(np.float32), y[..., 7:].astype(np.float32)
+    yield "router_gate", "RouterGateUpProj", [a, w], {"router_size": 3, "limit": 1.5}, {
+        "results": [1, 1], "want": [y[..., :3].copy(), clamped_swiglu(gate, up, limit=1.5).astype(np.float16)]}
+    yield "sample_op", "SampleOp", [m.f(2, 3)], {}, {}
+
+
+@case
+def low_rank_mix(m):
+    n, size, rank = 3, 4, 5
+    x, scale, block, before = m.f(2, 6, n * size), m.f(n * size), m.f(2, 6, size), m.f(2, 6, n)
+    down, up, inject = m.f(n * size, rank), m.f(rank, n * size), m.f(n * size, n)
+    def want(s, silu=1.0, by=1.0, div=1.0, mul=1.0, epsilon=1e-5):
+        hn = rms(s.reshape(2, 6, n, size), scale.reshape(n, size), epsilon)
+        flat = hn.reshape(s.shape)
+        z = silu * (flat @ down)
+        g = sigmoid(z * sigmoid(z) @ up).reshape(hn.shape)
+        return [r.astype(np.float32) for r in (by * (hn * g).sum(2), sigmoid(flat @ inject / div) * mul, s)]
+    yield "low_rank_mix", "HyperConnectionLowRankMix", [x, scale, down, up, inject], {"num_branches": n}, {
+        "results": [1, 1, 1], "want": want(x)}
+    s = (x.reshape(2, 6, n, size) + before[..., None] * block[:, :, None]).reshape(x.shape)
+    yield "low_rank_mix_before", "HyperConnectionLowRankMix", [x, scale, down, up, inject, block, before], {
+        "num_branches": n, "silu_alpha": 1.5, "reduction_scale": 0.5, "gate_div": 2.0, "gate_mul": 3.0, "epsilon": 0.01}, {
+            "results": [1, 1, 1], "want": want(s, 1.5, 0.5, 2.0, 3.0, 0.01)}

@@ -34,6 +34,10 @@ NOT_DONE = {
              "quant_type": "int", "fc1_global_scale": None, "fc2_global_scale": None, "fc1_act_scale": None,
              "fc2_act_scale": None, "fc1_act_block_scale": None, "fc2_act_block_scale": None},
     "Rfft": {"signal_ndim": 1, "normalized": 0},
+    "VarlenCausalConvWithState": {"capture_count": None, "kernel_delta": None, "previous_mask": None,
+                                  "state_update_capacity": 0},
+    "VarlenNGramHashMapping": {"eos_token_id": None, "segment_ids": None, "past_segment_ids": None,
+                               "capture_count": None, "reset_on_eos": 0, "state_update_capacity": 0},
     "MRotaryEmbedding": {"is_packed_batching": 0},
     "RotaryEmbedding": {"is_packed_batching": 0},
 }
