@@ -281,3 +281,57 @@ def low_rank_mix(m):
     yield "low_rank_mix_before", "HyperConnectionLowRankMix", [x, scale, down, up, inject, block, before], {
         "num_branches": n, "silu_alpha": 1.5, "reduction_scale": 0.5, "gate_div": 2.0, "gate_mul": 3.0, "epsilon": 0.01}, {
             "results": [1, 1, 1], "want": want(s, 1.5, 0.5, 2.0, 3.0, 0.01)}
+
+
+# ---- rows in blocks of GGML's types -----------------------------------------------------------
+
+PACKED = {0: ("f32", 1, 4, []), 1: ("f16", 1, 2, [0]), 2: ("q4_0", 32, 18, [0]), 6: ("q5_0", 32, 22, [0]), 8: ("q8_0", 32, 34, [0]),
+          13: ("q5_k", 256, 176, [0, 2]), 14: ("q6_k", 256, 210, [208]), 20: ("iq4_nl", 32, 18, [0]), 23: ("iq4_xs", 256, 136, [0]),
+          30: ("bf16", 1, 2, [])}
+
+
+def blocks(m, kind, rows, k):
+    """Random rows whose scales, halves at the places that PACKED tells, are numbers of small size."""
+    _, elements, size, halves = PACKED[kind]
+    if kind in (0, 30):
+        words = m.f(rows, k).view(np.uint32)
+        return (words if kind == 0 else (words >> 16).astype(np.uint16)).view(np.uint8)
+    data = m.i(0, 256, rows, k // elements, size, t=np.uint8)
+    for at in halves:
+        data[:, :, at:at + 2] = m.f(rows, k // elements, 1, t=np.float16).view(np.uint8)
+    return data.reshape(rows, -1)
+
+
+@case
+def packed_rows(m):
+    index = np.array([[0, 2], [1, -1], [3, 4]], np.int64)
+    for kind, (name, elements, *_) in PACKED.items():
+        k = 2 * elements if elements > 1 else 6
+        yield f"gather_packed_{name}", "GatherPacked", [blocks(m, kind, 4, k), index], {
+            "packed_type": kind, "K": k, "output_dtype": TensorProto.FLOAT}, {}
+    data, index = blocks(m, 2, 5, 32), np.array([4, 0, 1], np.int32)
+    yield "gather_packed_half", "GatherPacked", [data, index], {"packed_type": 2, "K": 32, "output_dtype": TensorProto.FLOAT16}, {}
+    q = np.concatenate([data[:, 2:] & 15, data[:, 2:] >> 4], -1).astype(np.float32) - 8
+    w, a = q * data[:, :2].copy().view(np.float16).astype(np.float32), m.f(2, 3, 32, t=np.float16)
+    y = (a.astype(np.float32) @ w.T.astype(np.float16).astype(np.float32)).astype(np.float16).astype(np.float32)
+    for name, wanted in ("none", y), ("relu2", np.maximum(y, 0) ** 2), ("silu", y * sigmoid(y)):
+        yield f"matmul_packed_{name}", "MatMulPacked", [a, data], {"packed_type": 2, "N": 5, "K": 32, "activation_type": name}, {
+            "want": [wanted.astype(np.float16)]}
+
+
+@case
+def adapters(m):
+    k, n, rank, x = 40, 6, 3, m.f(2, 5, 40)
+    def table(rows, columns, bits, size):
+        """Codes, packed, the steps of their blocks, and the numbers that they stand for."""
+        count = -(-columns // size)
+        q, step = m.i(0, 1 << bits, rows, count, size, t=np.uint8), np.abs(m.f(rows, count)) * np.float32(0.1)
+        w = ((q - float(1 << (bits - 1))) * step[..., None]).reshape(rows, -1)[:, :columns].astype(np.float32)
+        return (q if bits == 8 else q[..., ::2] | q[..., 1::2] << 4), step, w
+    (codes, step, w), (down, down_step, a), (up, up_step, b) = table(n, k, 4, 16), table(rank, k, 8, 16), table(n, rank, 8, 16)
+    shape = {"K": k, "N": n, "bits": 4, "block_size": 16, "lora_bits": 8, "lora_block_size": 16}
+    tables = {"constant": list(range(1, 7))}
+    yield "matmul_nbits_lora", "MatMulNBitsQLoRA", [x, codes, step, down, down_step, up, up_step], shape, {
+        **tables, "want": [(x @ w.T + x @ a.T @ b.T).astype(np.float32)]}
+    yield "matmul_nbits_lora_none", "MatMulNBitsQLoRA", [x, codes, step, down[:0], down_step, up[:, :0], up_step], shape, {
+        **tables, "want": [(x @ w.T).astype(np.float32)]}

@@ -27,6 +27,7 @@ NOT_DONE = {
     "GroupQueryAttention": {"sliding_window_cache": 0, "query_seqlens": None},
     "Irfft": {"signal_ndim": 1, "normalized": 0},
     "MatMulNBits": {"weight_prepacked": 0},
+    "MatMulPacked": {"global_scale": None},
     "MoE": {"use_sparse_mixer": 0, "swiglu_limit_after_activation": 0},
     "NGramHashMapping": {"eos_token_id": None, "segment_ids": None, "reset_on_eos": 0},
     "QAttention": {"do_rotary": 0, "past_present_share_buffer": 0},

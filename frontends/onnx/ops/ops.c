@@ -56,6 +56,7 @@ static const OpRow *const families[] = {
     onnx_contrib_tensor_rows,
     onnx_contrib_sparse_rows,
     onnx_contrib_decoder_rows,
+    onnx_contrib_packed_rows,
     onnx_contrib_words_rows,
     onnx_contrib_blocked_rows,
 };
