@@ -303,6 +303,7 @@ static void share(Infer *in, Core *c, int before, int from) {
     s.total = OP(in, "Add", s.before, s.steps);
     if (from >= 0) s.rows = beam_rows(in, &s, from);
     c->k = shared_rows(in, &s, c->past_k, split_heads(in, c->k, c->shared), 1);
+    s.total = extent(in, c->k, 2);
     c->v = shared_rows(in, &s, c->past_v, split_heads(in, c->v, c->shared), 2);
     c->past_k = c->past_v = -1;
     if (c->causal) c->mask = compose_add(in, c->mask, causal_mask(in, &s, c->q));
