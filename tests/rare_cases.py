@@ -335,3 +335,20 @@ def adapters(m):
         **tables, "want": [(x @ w.T + x @ a.T @ b.T).astype(np.float32)]}
     yield "matmul_nbits_lora_none", "MatMulNBitsQLoRA", [x, codes, step, down[:0], down_step, up[:, :0], up_step], shape, {
         **tables, "want": [(x @ w.T).astype(np.float32)]}
+
+
+# ---- AttnLSTM ---------------------------------------------------------------------------------
+
+@case
+def attention_lstm(m):
+    steps, b, size, hidden, places, depth, query, out = 4, 3, 5, 6, 7, 8, 4, 3
+    lens, filled = np.array([4, 2, 3], np.int32), np.array([7, 3, 1], np.int32)
+    for direction, dirs, layer, full in ("forward", 1, 1, 0), ("forward", 1, 0, 1), ("reverse", 1, 1, 1), ("bidirectional", 2, 1, 1):
+        width = size + (out if layer else depth)
+        state = [m.f(dirs, 8 * hidden), lens, m.f(dirs, b, hidden), m.f(dirs, b, hidden), m.f(dirs, 3 * hidden)]
+        memory = [m.f(dirs, hidden, query), m.f(dirs, depth, query), m.f(dirs, query), m.f(b, places, depth)]
+        name = f"attention_lstm_{direction}" + ("" if layer else "_context")
+        yield name, "AttnLSTM", [
+            m.f(steps, b, size), m.f(dirs, 4 * hidden, width), m.f(dirs, 4 * hidden, hidden), *(state if full else [None] * 5),
+            *memory, filled if full else None, m.f(dirs, depth + hidden, out) if layer else None], {
+                "hidden_size": hidden, "direction": direction}, {"results": [1, 1, 1]}

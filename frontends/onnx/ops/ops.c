@@ -25,6 +25,7 @@ static const OpRow *const families[] = {
     onnx_norm_rows,
     onnx_quantize_rows,
     onnx_recurrent_rows,
+    onnx_recurrent_attention_rows,
     onnx_attention_rows,
     onnx_control_rows,
     onnx_loop_rows,
