@@ -107,6 +107,31 @@ def sparse_attention(m):
         yield f"sparse_attention_lengths_{name}", "SparseAttention", x, shape, {"results": [1, 1, 1], "want": sparse(x, 4, 1, size)}
 
 
+@case
+def chosen_attention(m):
+    """Queries see places of the cache that operands choose; the third sees none."""
+    b, steps, past, room, heads, kv_heads = 2, 3, 4, 9, 4, 2
+    x = [m.f(b, steps, 32), m.f(b, steps, 16), m.f(b, steps, 16), m.f(b, kv_heads, room, 8), m.f(b, kv_heads, room, 8)]
+    chosen = np.array([[0, 2, 4, -1], [1, 3, 4, 5], [-1, -1, -1, -1], [4, -1, -1, -1], [0, 5, -1, -1], [6, 2, 1, 0]], np.int32)
+    counts, sink = np.array([3, 4, 0, 1, 2, 3], np.int32), m.f(heads)
+    ends, total = np.array([past + steps - 1] * b, np.int32), np.array([past + steps], np.int32)
+    q, k, v = by_heads(x[0], heads), by_heads(x[1], kv_heads), by_heads(x[2], kv_heads)
+    keys, values = x[3].copy(), x[4].copy()
+    keys[:, :, past:past + steps], values[:, :, past:past + steps] = k, v
+    scores = q @ np.repeat(keys, 2, 1).swapaxes(-1, -2) / math.sqrt(8)
+    seen = np.zeros((b * steps, room))
+    for row, places, count in zip(seen, chosen, counts):
+        row[places[:count]] = 1
+    e = np.exp(scores) * seen.reshape(b, 1, steps, room)
+    def want(more):
+        y = e / np.maximum(e.sum(-1, keepdims=True) + more, 1e-30) @ np.repeat(values, 2, 1)
+        return [y.transpose(0, 2, 1, 3).reshape(b, steps, -1).astype(np.float32), keys, values]
+    given, shape = [None, None, chosen, counts, ends, total], {"num_heads": heads, "kv_num_heads": kv_heads}
+    yield "chosen_attention", "DynamicSparseAttention", [*x, *given], shape, {"results": [1, 1, 1], "want": want(0)}
+    yield "chosen_attention_sink", "DynamicSparseAttention", [*x, *given, *[None] * 5, sink], shape, {
+        "results": [1, 1, 1], "want": want(np.exp(sink)[:, None, None])}
+
+
 # ---- attention with projections ---------------------------------------------------------------
 
 @case

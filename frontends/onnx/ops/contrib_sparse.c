@@ -95,6 +95,52 @@ static void sparse_attention_infer(Infer *in) {
     for (int i = 0; i < 3; i++) compose_result(in, i, y + i);
 }
 
+/* ---- DynamicSparseAttention -------------------------------------------------------------------
+ */
+
+/* What is added to scores [batch, 1, step, place]: nothing where one of the first elements of a
+ * query's row [query, element], as many as its count says, is the place; else -inf. */
+static int chosen_bias(Infer *in, int rows, int counts, int room) {
+    int zero = compose_vector(in, 0), one = compose_vector(in, 1);
+    int index = compose_cast(in, rows, I64), count = compose_cast(in, counts, I64);
+    int element = compose_range(in, compose_extents(in, rows, 1, 2));
+    int there = OP(in, "Less", element, OP(in, "Unsqueeze", count, one));
+    there = OP(in, "And", there, OP(in, "GreaterOrEqual", index, zero));
+    there = OP(in, "And", there, OP(in, "Less", index, room));
+    int place = OP(in, "Where", there, index, room), more = OP(in, "Add", room, one),
+        queries = compose_extents(in, rows, 0, 1);
+    compose_int(in, "axis", 0);
+    int shape = OP(in, "Concat", queries, more);
+    int bias = OP(in, "Expand", compose_number(in, IN(0), -INFINITY), shape);
+    int none = OP(in, "Expand", compose_number(in, IN(0), 0), OP(in, "Shape", place));
+    compose_int(in, "axis", 1);
+    bias = OP(in, "ScatterElements", bias, place, none);
+    shape = compose_extents(in, IN(0), 0, 2);
+    compose_int(in, "axis", 0);
+    shape = OP(in, "Concat", shape, room);
+    bias = OP(in, "Reshape", compose_part(in, bias, 1, zero, room), shape);
+    return OP(in, "Unsqueeze", bias, one);
+}
+
+/* GroupQueryAttention over places of the cache that operands choose. */
+static void chosen_attention_infer(Infer *in) {
+    static const char *const names[] = {"num_heads",     "kv_num_heads",       "scale",
+                                        "do_rotary",     "rotary_interleaved", "qk_norm_epsilon",
+                                        "smooth_softmax"};
+    infer_arity(in, 1, 20);
+    nn_ranked(in, 0, 3, 3), nn_ranked(in, 7, 2, 2), nn_ranked(in, 8, 1, 1);
+    infer_tensor(in, 9), infer_tensor(in, 10);
+    int room = compose_reshape(in, compose_cast(in, IN(10), I64), (int64_t[]){1}, 1);
+    if (IN(3) >= 0) room = OP(in, "Max", room, compose_extents(in, IN(3), 2, 3));
+    room = compose_extents(in, compose_range(in, room), 0, 1);
+    int bias = chosen_bias(in, IN(7), IN(8), room), total = compose_cast(in, room, I32);
+    int operand[] = {IN(0),  IN(1),  IN(2), IN(3),  IN(4), IN(9), total,  IN(11),
+                     IN(12), IN(13), bias,  IN(16), -1,    -1,    IN(14), IN(15)};
+    for (int i = 0; i < 7; i++) compose_attr(in, names[i], names[i]);
+    int y = compose_op(in, "GroupQueryAttention", operand, 16, 3);
+    for (int i = 0; i < 3; i++) compose_result(in, i, y + i);
+}
+
 /* ---- SparseToDenseMatMul --------------------------------------------------------------------- */
 
 /* The sparse matrix is filled out. */
@@ -115,6 +161,7 @@ static void sparse_product_infer(Infer *in) {
 
 const OpRow onnx_contrib_sparse_rows[] = {
     COMPOSED("SparseAttention", sparse_attention_infer, T_FLOATS),
+    COMPOSED("DynamicSparseAttention", chosen_attention_infer, T_FLOATS),
     COMPOSED("SparseToDenseMatMul", sparse_product_infer, "f32 f64 i32 i64 u32 u64"),
     {0},
 };
