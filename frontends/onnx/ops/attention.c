@@ -69,6 +69,8 @@ static void attention_infer(Infer *in) {
     if (infer_in(in, PAST_K_IN)) past = shape_of(nn_ranked(in, PAST_K_IN, 4, 4));
     Heads h = heads_of(in->ctx, in->node, &sq, &sk, &sv, infer_in(in, PAST_K_IN) ? &past : NULL);
     check_heads(in, &h, k);
+    if (infer_in(in, MASK_IN)) nn_ranked(in, MASK_IN, 0, 4);
+    if (infer_in(in, LENS_IN)) nn_ranked(in, LENS_IN, 1, 1);
     Dim flat[] = {h.B, h.S, dim_mul(in->ctx, h.hq, h.dv)}, y[] = {h.B, h.hq, h.S, h.dv};
     Dim pk[] = {h.B, h.hk, h.total, h.dq}, pv[] = {h.B, h.hk, h.total, h.dv},
         qk[] = {h.B, h.hq, h.S, h.total};
