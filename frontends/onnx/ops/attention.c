@@ -60,6 +60,17 @@ static void check_heads(Infer *in, const Heads *h, const Type *k) {
         fail(in->ctx, E_MODEL, "past_key and past_value must be given together");
 }
 
+/* Keys and values of the past, and the given ones, go together. */
+static void check_past(const Infer *in, const Heads *h) {
+    Dim shape[] = {h->B, h->hk, h->past, NULL};
+    const char *rule = "the past must have the batch, heads and sizes of keys and values";
+    for (int i = PAST_K_IN; i <= PAST_V_IN && infer_in(in, PAST_K_IN); i++) {
+        const Type *t = nn_ranked(in, i, 4, 4);
+        shape[3] = i == PAST_K_IN ? h->dq : h->dv;
+        for (int k = 0; k < 4; k++) nn_agree(in, t->shape[k], shape[k], i, 1, rule);
+    }
+}
+
 static void attention_infer(Infer *in) {
     const Type *q = nn_ranked(in, 0, 3, 4), *k = nn_ranked(in, 1, 3, 4),
                *v = nn_ranked(in, 2, 3, 4);
@@ -69,6 +80,7 @@ static void attention_infer(Infer *in) {
     if (infer_in(in, PAST_K_IN)) past = shape_of(nn_ranked(in, PAST_K_IN, 4, 4));
     Heads h = heads_of(in->ctx, in->node, &sq, &sk, &sv, infer_in(in, PAST_K_IN) ? &past : NULL);
     check_heads(in, &h, k);
+    check_past(in, &h);
     if (infer_in(in, MASK_IN)) nn_ranked(in, MASK_IN, 0, 4);
     if (infer_in(in, LENS_IN)) nn_ranked(in, LENS_IN, 1, 1);
     Dim flat[] = {h.B, h.S, dim_mul(in->ctx, h.hq, h.dv)}, y[] = {h.B, h.hq, h.S, h.dv};
