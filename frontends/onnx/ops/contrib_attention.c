@@ -389,6 +389,8 @@ static Cache cache_of(Infer *in, int q) {
     int64_t zero = 0, one = 1;
     int steps = extent(in, q, 1),
         ends = compose_reshape(in, compose_cast(in, IN(5), I64), (int64_t[]){-1}, 1);
+    nn_agree(in, compose_type(in, ends)->shape[0], compose_type(in, q)->shape[0], 5, 0,
+             "there is one length for each sequence of the batch");
     ends = OP(in, "Add", ends, compose_shape(in, &one, -1));
     c.before = OP(in, "Max", OP(in, "Sub", ends, steps), compose_shape(in, &zero, -1));
     c.place = OP(in, "Add", unsqueezed(in, c.before, (int64_t[]){1}, 1), compose_range(in, steps));

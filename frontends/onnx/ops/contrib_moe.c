@@ -192,7 +192,11 @@ static void group_router_infer(Infer *in) {
              "\"top_k\" %lld of %lld experts in \"topk_group\" %lld of \"n_group\" %lld groups: "
              "there are not so many",
              (long long)k, (long long)n, (long long)active, (long long)groups);
-    DType t = infer_tensor(in, 0)->type.dtype;
+    const Type *given = &infer_tensor(in, 0)->type;
+    if (IN(2) < 0)
+        nn_agree(in, given->shape[given->rank - 1], nn_ranked(in, 1, 1, 1)->shape[0], 0, 1,
+                 "there is one score for each expert");
+    DType t = given->dtype;
     int x = compose_cast(in, IN(0), F32);
     if (IN(2) >= 0) {
         int w = compose_transpose(in, compose_cast(in, IN(2), F32), (int64_t[]){1, 0}, 2);

@@ -82,6 +82,8 @@ static void sparse_attention_infer(Infer *in) {
     for (int i = 3; i < 9; i++) infer_tensor(in, i);
     nn_ranked(in, 0, 3, 3), nn_ranked(in, 3, 4, 4), nn_ranked(in, 4, 4, 4);
     nn_ranked(in, 5, 2, 2), nn_ranked(in, 6, 2, 2);
+    nn_agree(in, nn_ranked(in, 8, 1, 1)->shape[0], nn_ranked(in, 0, 3, 3)->shape[0], 8, 0,
+             "there is one length for each sequence of the batch");
     int zero = compose_vector(in, 0), room = compose_extents(in, IN(3), 2, 3),
         steps = compose_extents(in, IN(0), 1, 2);
     int ends = compose_reshape(in, compose_cast(in, IN(8), I64), (int64_t[]){-1, 1}, 2);
@@ -130,6 +132,8 @@ static void chosen_attention_infer(Infer *in) {
     infer_arity(in, 1, 20);
     nn_ranked(in, 0, 3, 3), nn_ranked(in, 7, 2, 2), nn_ranked(in, 8, 1, 1);
     infer_tensor(in, 9), infer_tensor(in, 10);
+    nn_agree(in, nn_ranked(in, 7, 2, 2)->shape[0], nn_ranked(in, 8, 1, 1)->shape[0], 7, 8,
+             "there is one count for each row of places");
     int room = compose_reshape(in, compose_cast(in, IN(10), I64), (int64_t[]){1}, 1);
     if (IN(3) >= 0) room = OP(in, "Max", room, compose_extents(in, IN(3), 2, 3));
     room = compose_extents(in, compose_range(in, room), 0, 1);
