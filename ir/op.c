@@ -393,13 +393,14 @@ int infer_append(Infer *in, const OpRow *row, int version, const int *operand, i
     Node node = appended(in, row, version, operand, n);
     for (int i = 0; i < in->attr.n; i++) vec_push(g->arena, &node.attr, in->attr.at[i]);
     in->attr.n = 0;
+    int first = g->value.n;
     for (int i = 0; i < nout; i++) {
         const char *name = internf(in->ctx, "%s.%d", node.name, g->value.n);
         Value v = {.name = name, .kind = VALUE_NODE, .result = i};
         vec_push(g->arena, &node.out, graph_value(g, v));
     }
     append(in, node);
-    return g->value.n - nout;
+    return first;
 }
 
 void infer_become(Infer *in, const OpRow *row, int version, int from, int result) {

@@ -242,6 +242,14 @@ static void declare_kept(Lowering *lo, int pos, const Write *w, int k, const Spa
     }
 }
 
+/* Has the map no result, whatever it reduces? Then nobody reads any, and what it would read may not
+ * be there either. */
+static bool writes_nothing(const Map *m) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (dim_is(m->dim.at[d].extent, 0) && !map_reduces(m, d)) return true;
+    return false;
+}
+
 static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
     Span box[RANK_MAX * 2];
     plan_box(lo, pos, root, box);
@@ -252,6 +260,7 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
         for (int k = 0; !again && k < m->write.at[w].n; k++)
             declare_kept(lo, pos, &m->write.at[w], k, box, into);
     }
+    if (writes_nothing(m)) return;
     leaf_map(lo, pos, box, into);
     for (int w = 0; w < m->write.n; w++)
         if (lo->keep[m->write.at[w].to[0].cont] != KEEP_REG) {

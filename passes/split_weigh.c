@@ -15,6 +15,7 @@
  * Exponentials and what they weigh stay f32. A part whose scores are all -inf must weigh nothing:
  * its maximum is the lowest number instead. What hangs over the last part has no scores. */
 #include <float.h>
+#include <math.h>
 
 #include "passes/split.h"
 #include "passes/weigh.h"
@@ -309,13 +310,22 @@ static Access of_row(const Parted *s, int pos, const Dim *at) {
     return (Access){to->cont, to->rank, own};
 }
 
+/* A part's maximum; -inf, as it was, of one whose scores are all that and weigh nothing. */
+static int true_top(const Parted *s, const RowMap *r) {
+    Flow *flow = s->e->flow;
+    Body *b = &r->m->body;
+    int top = map_read(flow, r->m, s->top, r->at), sum = map_read(flow, r->m, s->sum, r->at);
+    int none = body_prim2(b, P_EQ, sum, body_const(b, F32, 0));
+    return body_prim3(b, P_SELECT, none, body_const(b, F32, -INFINITY), top);
+}
+
 static void join_rows(const Parted *s, Items *into) {
     Flow *flow = s->e->flow;
     const Combine *max = map_at(s, s->w.top)->write.at[0].combine,
                   *sum = map_at(s, s->w.sum)->write.at[0].combine;
     RowMap r = row_map(s, "join.top", true, false, into);
     Access top = of_row(s, s->w.top, r.at);
-    map_write(flow, r.m, top.cont, top.at, map_read(flow, r.m, s->top, r.at), max);
+    map_write(flow, r.m, top.cont, top.at, true_top(s, &r), max);
     r = row_map(s, "join.sum", true, false, into);
     top = of_row(s, s->w.top, r.at);
     Access total = of_row(s, s->w.sum, r.at);

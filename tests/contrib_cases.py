@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes cases of contributed operators, in the form of ONNX's backend tests; and of ai.onnx.ml (ml_cases.py), of types
-that are moved (type_cases.py), of pictures (image_cases.py), of windows at several sizes (window_cases.py), of layers of
-newer decoders (decoder_cases.py), of positions (position_cases.py), of several nodes (graph_cases.py, control_cases.py).
+"""Makes cases of contributed operators, in the form of ONNX's backend tests; and of ai.onnx.ml, of types that are moved,
+of pictures, of windows at several sizes, of newer decoders, of positions, of rare operators, of several nodes.
 
 The judge is onnxruntime, or numpy where its CPU build lacks the operator. The cases that the tests run are kept in
 tests/data/contrib.tar.zst; this makes them anew, or with other numbers (it needs onnx, onnxruntime, numpy and pillow):
@@ -25,9 +24,11 @@ import graph_cases
 import image_cases
 import ml_cases
 import position_cases
+import rare_cases
 import type_cases
 import window_cases
 
+OTHERS = ml_cases, type_cases, image_cases, window_cases, decoder_cases, rare_cases
 cases = []
 
 
@@ -565,7 +566,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    for k, function in enumerate(cases + ml_cases.cases + type_cases.cases + image_cases.cases + window_cases.cases + decoder_cases.cases):
+    for k, function in enumerate(sum((c.cases for c in OTHERS), cases)):
         for name, op, operands, attributes, more in function(Maker(options.seed * 1000 + k)):
             if options.only not in name:
                 continue

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases for contrib_cases.py of several nodes: what follows an If whose branches give values of different rank; models
 that onnxruntime optimized for its blocks of channels (to be made where there is AVX-512). The judge is onnxruntime."""
+import itertools
 import pathlib
 import tempfile
 
@@ -179,8 +180,27 @@ def branch_cases(m):
         yield f"if_{name}", model, feeds, [session.run(None, f) for f in feeds]
 
 
+def sparse_cases(m):
+    """Products with constant matrices that are given as their elements. onnxruntime takes them as inputs only."""
+    place, dense = m.rng.choice(20, 7, replace=False).astype(np.int64), m.f(2, 5, 3)
+    place.sort()
+    for name, t, alpha, turn in ("sparse_product", np.float32, 0.5, 0), ("sparse_product_turned", np.int64, 1.0, 1):
+        values, a = m.i(-9, 9, 7).astype(t), np.zeros(20, t)
+        a[place] = values
+        b = m.i(-9, 9, *dense.shape).astype(t)
+        a, b = a.reshape(5, 4) if turn else a.reshape(4, 5), b.swapaxes(1, 2).copy() if turn else b
+        held = helper.make_sparse_tensor(numpy_helper.from_array(values, "v"), numpy_helper.from_array(place, "i"), a.shape)
+        nodes = [helper.make_node("Constant", [], ["a"], sparse_value=held),
+                 helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft", alpha=alpha, transA=turn, transB=turn)]
+        wanted = (a.T if turn else a) @ (b.swapaxes(1, 2) if turn else b) * t(alpha)
+        io = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(t)), v.shape) for n, v in (("b", b), ("y", wanted))]
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(helper.make_graph(nodes, name, io[:1], io[1:]), ir_version=8, opset_imports=opsets)
+        yield name, model, [{"b": b}], [[wanted.astype(t)]]
+
+
 def make(folder, only, maker):
-    for name, model, feeds, wanted in [*branch_cases(maker), *optimized_cases(maker)]:
+    for name, model, feeds, wanted in itertools.chain(branch_cases(maker), sparse_cases(maker), optimized_cases(maker)):
         if only not in name:
             continue
         for k, (feed, results) in enumerate(zip(feeds, wanted)):

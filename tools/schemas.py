@@ -18,19 +18,30 @@ OPERATORS = pathlib.Path(__file__).parent.parent / "frontends" / "onnx" / "ops"
 # What contributed operators take that Weir does not do: operands by name, attributes with the only values done.
 NOT_DONE = {
     "Attention": {"past_sequence_length": None, "do_rotary": 0, "past_present_share_buffer": 0},
-    "CausalConvWithState": {"ndim": 1},
+    "CausalConvWithState": {"ndim": 1, "input_channel_offset": 0, "input_channels": 0, "state_channels_last": -1,
+                            "state_length": 0, "state_update_capacity": 0},
+    "DecoderMaskedSelfAttention": {"do_rotary": 0},
+    "DynamicSparseAttention": {"auxiliary_key": None, "auxiliary_value": None, "committed_length": None, "key_scale": None,
+                               "value_scale": None, "attention_mode": "selected_only", "selected_kv_source": "main",
+                               "output_bf16": 0, "rotary_offset": 0, "is_causal": 1},
+    "GatedAdd": {"gate_weight": None},
     "GatedDeltaNet": {"cu_seqlens": None, "capture_count": None, "state_update_active": None, "state_update_capacity": 0},
     "GatedRelativePositionBias": {"token_offset": None},
-    "GroupQueryAttention": {"sliding_window_cache": 0},
+    "GroupQueryAttention": {"sliding_window_cache": 0, "query_seqlens": None},
     "Irfft": {"signal_ndim": 1, "normalized": 0},
     "MatMulNBits": {"weight_prepacked": 0},
-    "MoE": {"use_sparse_mixer": 0},
+    "MatMulPacked": {"global_scale": None},
+    "MoE": {"use_sparse_mixer": 0, "swiglu_limit_after_activation": 0},
     "NGramHashMapping": {"eos_token_id": None, "segment_ids": None, "reset_on_eos": 0},
     "QAttention": {"do_rotary": 0, "past_present_share_buffer": 0},
-    "QMoE": {"use_sparse_mixer": 0, "weights_prepacked": "-1|0", "quant_type": "int", "fc1_global_scale": None,
-             "fc2_global_scale": None, "fc1_act_scale": None, "fc2_act_scale": None, "fc1_act_block_scale": None,
-             "fc2_act_block_scale": None},
+    "QMoE": {"use_sparse_mixer": 0, "swiglu_limit_after_activation": 0, "weights_prepacked": "-1|0",
+             "quant_type": "int", "fc1_global_scale": None, "fc2_global_scale": None, "fc1_act_scale": None,
+             "fc2_act_scale": None, "fc1_act_block_scale": None, "fc2_act_block_scale": None},
     "Rfft": {"signal_ndim": 1, "normalized": 0},
+    "VarlenCausalConvWithState": {"capture_count": None, "kernel_delta": None, "previous_mask": None,
+                                  "state_update_capacity": 0},
+    "VarlenNGramHashMapping": {"eos_token_id": None, "segment_ids": None, "past_segment_ids": None,
+                               "capture_count": None, "reset_on_eos": 0, "state_update_capacity": 0},
     "MRotaryEmbedding": {"is_packed_batching": 0},
     "RotaryEmbedding": {"is_packed_batching": 0},
 }
@@ -66,7 +77,8 @@ def type_names(strings):
         if s.startswith("tensor("):
             names.add(TYPES[s[7:-1]])
         else:
-            names.add({"seq": "seq", "opt": "opt", "map": "map"}[s[:3]])
+            sparse = s.startswith("sparse_tensor(")
+            names.add(TYPES[s[14:-1]] if sparse else {"seq": "seq", "opt": "opt", "map": "map"}[s[:3]])
     # Opset 25 takes the types of 2 bits wherever 24 takes those of 4.
     return names | {t[0] + "2" for t in names & {"i4", "u4"}}
 

@@ -60,6 +60,39 @@ static void check_heads(Infer *in, const Heads *h, const Type *k) {
         fail(in->ctx, E_MODEL, "past_key and past_value must be given together");
 }
 
+/* Keys and values of the past, and the given ones, go together. */
+static void check_past(const Infer *in, const Heads *h) {
+    Dim shape[] = {h->B, h->hk, h->past, NULL};
+    const char *rule = "the past must have the batch, heads and sizes of keys and values";
+    for (int i = PAST_K_IN; i <= PAST_V_IN && infer_in(in, PAST_K_IN); i++) {
+        const Type *t = nn_ranked(in, i, 4, 4);
+        shape[3] = i == PAST_K_IN ? h->dq : h->dv;
+        for (int k = 0; k < 4; k++) nn_agree(in, t->shape[k], shape[k], i, 1, rule);
+    }
+}
+
+/* Keys and values have the query's batch, and one number of heads and of steps. */
+static void check_rows(const Infer *in, const Heads *h, const Type *k, const Type *v) {
+    nn_agree(in, k->shape[0], h->B, K_IN, Q_IN, "query and key must have one batch");
+    nn_agree(in, v->shape[0], h->B, V_IN, Q_IN, "query and value must have one batch");
+    for (int i = 1; i < k->rank - 1; i++)
+        nn_agree(in, v->shape[i], k->shape[i], V_IN, K_IN,
+                 "key and value must have the same heads and steps");
+}
+
+/* A mask of up to four dims, one for all or each its own; keys that it lacks are not seen. */
+static void check_mask(const Infer *in, const Heads *h) {
+    Dim full[] = {h->B, h->hq, h->S};
+    if (!infer_in(in, MASK_IN)) return;
+    const Type *t = nn_ranked(in, MASK_IN, 0, 4);
+    for (int i = 0; i < t->rank - 1; i++) {
+        Dim own = t->shape[i], all = full[i + 4 - t->rank];
+        if (own != all && dim_is_const(own, NULL) && dim_is_const(all, NULL) && !dim_is(own, 1))
+            nn_misfit(in, MASK_IN, 0,
+                      "the mask must have the query's batch, heads and steps, or 1");
+    }
+}
+
 static void attention_infer(Infer *in) {
     const Type *q = nn_ranked(in, 0, 3, 4), *k = nn_ranked(in, 1, 3, 4),
                *v = nn_ranked(in, 2, 3, 4);
@@ -69,6 +102,10 @@ static void attention_infer(Infer *in) {
     if (infer_in(in, PAST_K_IN)) past = shape_of(nn_ranked(in, PAST_K_IN, 4, 4));
     Heads h = heads_of(in->ctx, in->node, &sq, &sk, &sv, infer_in(in, PAST_K_IN) ? &past : NULL);
     check_heads(in, &h, k);
+    check_rows(in, &h, k, v);
+    check_past(in, &h);
+    check_mask(in, &h);
+    if (infer_in(in, LENS_IN)) nn_ranked(in, LENS_IN, 1, 1);
     Dim flat[] = {h.B, h.S, dim_mul(in->ctx, h.hq, h.dv)}, y[] = {h.B, h.hq, h.S, h.dv};
     Dim pk[] = {h.B, h.hk, h.total, h.dq}, pv[] = {h.B, h.hk, h.total, h.dv},
         qk[] = {h.B, h.hq, h.S, h.total};

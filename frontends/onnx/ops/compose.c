@@ -151,6 +151,42 @@ int compose_padded(Infer *in, int rows, int places, int offset) {
     return OP(in, "Reshape", room, OP(in, "Concat", shape, row));
 }
 
+ComposeRequests compose_requests(Infer *in, int rows, int ends, int64_t kept) {
+    int zero = compose_vector(in, 0), one = compose_vector(in, 1);
+    ends = compose_cast(in, ends, I64);
+    ComposeRequests r = {.kept = kept,
+                         .start = compose_part(in, ends, 0, zero, compose_vector(in, -1)),
+                         .end = compose_part(in, ends, 0, one, compose_vector(in, INT64_MAX))};
+    int tokens = compose_extents(in, rows, 0, 1), requests = compose_extents(in, r.start, 0, 1);
+    r.token = compose_range(in, tokens);
+    r.past = OP(in, "Mul", requests, compose_vector(in, kept));
+    r.all = OP(in, "Add", r.past, tokens);
+    int behind = OP(in, "LessOrEqual", OP(in, "Unsqueeze", r.end, one), r.token);
+    behind = compose_cast(in, behind, I64);
+    compose_int(in, "keepdims", 0);
+    r.request = OP(in, "ReduceSum", behind, zero);
+    r.request = OP(in, "Min", r.request, OP(in, "Sub", requests, one));
+    return r;
+}
+
+int compose_history(Infer *in, const ComposeRequests *r, int at, int request) {
+    int zero = compose_vector(in, 0), last = OP(in, "Sub", r->all, compose_vector(in, 1));
+    int local = OP(in, "Sub", at, OP(in, "Gather", r->start, request));
+    int own =
+        OP(in, "Mul", OP(in, "Add", request, compose_vector(in, 1)), compose_vector(in, r->kept));
+    int row = OP(in, "Where", OP(in, "Less", local, zero), OP(in, "Add", own, local),
+                 OP(in, "Add", r->past, at));
+    return OP(in, "Max", OP(in, "Min", row, last), zero);
+}
+
+int compose_last(Infer *in, const ComposeRequests *r) {
+    int one = compose_vector(in, 1), step = compose_range(in, compose_vector(in, r->kept));
+    int first = OP(in, "Sub", r->end, compose_vector(in, r->kept));
+    int at = OP(in, "Add", OP(in, "Unsqueeze", first, one), step);
+    int request = compose_range(in, compose_extents(in, r->end, 0, 1));
+    return compose_history(in, r, at, OP(in, "Unsqueeze", request, one));
+}
+
 int compose_reshape(Infer *in, int x, const int64_t *shape, int n) {
     return OP(in, "Reshape", x, compose_shape(in, shape, n));
 }

@@ -66,6 +66,20 @@ int compose_bits(Infer *in, int i, DType t);
  * first: these as a vector; and the rows there, zeros elsewhere, [batch, step, width]. */
 int compose_places(Infer *in, int rows, int offset);
 int compose_padded(Infer *in, int rows, int places, int offset);
+/* Rows of requests one after the other, each of which goes on from `kept` rows of its own past.
+ * `ends` holds where each one starts and, last, where the last one ends. All are i64. */
+typedef struct ComposeRequests {
+    int64_t kept;
+    int start, end;     /* [request] */
+    int token, request; /* [row]: its number, and its request's */
+    int past, all;      /* vectors of one: rows of all pasts; and those of the operand */
+} ComposeRequests;
+ComposeRequests compose_requests(Infer *in, int rows, int ends, int64_t kept);
+/* Which of all pasts' rows and, behind them, the operand's has number `at` of request `request`:
+ * before its start its past goes on. Whatever the operands hold, there is such a row. */
+int compose_history(Infer *in, const ComposeRequests *r, int at, int request);
+/* The same of the last `kept` ones of each: [request, kept]. */
+int compose_last(Infer *in, const ComposeRequests *r);
 /* contrib_quant.c: (a - zero_a)(b - zero_b) in integers, times the scales, plus bias. */
 int compose_integer_product(Infer *in, int a, int b, int scale_a, int scale_b, int zero_a,
                             int zero_b, int bias);

@@ -303,6 +303,7 @@ static void share(Infer *in, Core *c, int before, int from) {
     s.total = OP(in, "Add", s.before, s.steps);
     if (from >= 0) s.rows = beam_rows(in, &s, from);
     c->k = shared_rows(in, &s, c->past_k, split_heads(in, c->k, c->shared), 1);
+    s.total = extent(in, c->k, 2);
     c->v = shared_rows(in, &s, c->past_v, split_heads(in, c->v, c->shared), 2);
     c->past_k = c->past_v = -1;
     if (c->causal) c->mask = compose_add(in, c->mask, causal_mask(in, &s, c->q));
@@ -388,6 +389,8 @@ static Cache cache_of(Infer *in, int q) {
     int64_t zero = 0, one = 1;
     int steps = extent(in, q, 1),
         ends = compose_reshape(in, compose_cast(in, IN(5), I64), (int64_t[]){-1}, 1);
+    nn_agree(in, compose_type(in, ends)->shape[0], compose_type(in, q)->shape[0], 5, 0,
+             "there is one length for each sequence of the batch");
     ends = OP(in, "Add", ends, compose_shape(in, &one, -1));
     c.before = OP(in, "Max", OP(in, "Sub", ends, steps), compose_shape(in, &zero, -1));
     c.place = OP(in, "Add", unsqueezed(in, c.before, (int64_t[]){1}, 1), compose_range(in, steps));
@@ -461,9 +464,11 @@ static int kept(Infer *in, const Cache *c, int i, int by, int now, int result) {
     return coded ? cache_values(in, all, IN(by), real) : all;
 }
 
-static int normed(Infer *in, int x, int weight) {
+/* `own`: the name of x's epsilon, where it is not that of queries and keys. */
+static int normed(Infer *in, int x, int weight, const char *own) {
     if (weight < 0) return x;
-    compose_float(in, "epsilon", attr_float(in->ctx, in->node, "qk_norm_epsilon", 1e-6f));
+    float epsilon = attr_float(in->ctx, in->node, "qk_norm_epsilon", 1e-6f);
+    compose_float(in, "epsilon", attr_float(in->ctx, in->node, own, epsilon));
     return OP(in, "RMSNormalization", x, weight);
 }
 
@@ -503,8 +508,8 @@ static void group_query_infer(Infer *in) {
     }
     Cache cache = cache_of(in, c.q);
     int place = IN(9) >= 0 ? IN(9) : cache.place;
-    c.q = rotated(in, normed(in, split_heads(in, c.q, c.heads), IN(14)), place);
-    c.k = rotated(in, normed(in, split_heads(in, c.k, c.shared), IN(15)), place);
+    c.q = rotated(in, normed(in, split_heads(in, c.q, c.heads), IN(14), "q_norm_epsilon"), place);
+    c.k = rotated(in, normed(in, split_heads(in, c.k, c.shared), IN(15), "k_norm_epsilon"), place);
     c.v = split_heads(in, c.v, c.shared);
     c.k = kept(in, &cache, 3, 12, c.k, 1), c.v = kept(in, &cache, 4, 13, c.v, 2);
     c.mask = group_mask(in, &cache, compose_type(in, c.q)->dtype);

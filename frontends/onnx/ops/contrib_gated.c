@@ -99,6 +99,55 @@ static void engram_gate_infer(Infer *in) {
     if (IN(5) >= 0) compose_result(in, 1, compose_cast(in, rms_norm(in, y, wide(in, IN(5))), t));
 }
 
+/* gate * sigmoid(activation_alpha * gate) * (up + activation_beta), in f32; both clamped. `t`: the
+ * type that what comes before the last product is rounded to, if at all. */
+static int clamped_swiglu(Infer *in, int gate, int up, DType t) {
+    float limit = attr_float(in->ctx, in->node, "limit", 0),
+          beta = attr_float(in->ctx, in->node, "activation_beta", 0);
+    int g = wide(in, gate), u = wide(in, up);
+    if (limit > 0) {
+        int most = compose_number(in, g, limit);
+        g = OP(in, "Min", g, most);
+        u = OP(in, "Clip", u, compose_number(in, u, -limit), most);
+    }
+    g = compose_silu(in, g, attr_float(in->ctx, in->node, "activation_alpha", 1));
+    if (t != DT_NONE) g = wide(in, compose_cast(in, g, t));
+    if (beta != 0) u = OP(in, "Add", u, compose_number(in, u, beta));
+    return compose_cast(in, OP(in, "Mul", g, u), type_of(in, gate));
+}
+
+/* Both halves may be one operand. */
+static void swiglu_infer(Infer *in) {
+    infer_arity(in, 1, 2);
+    int gate = IN(0), up = IN(1);
+    if (up < 0) {
+        compose_int(in, "axis", -1);
+        compose_int(in, "num_outputs", 2);
+        gate = compose_op(in, "Split", &gate, 1, 2), up = gate + 1;
+    }
+    bool rounds = attr_int(in->ctx, in->node, "round_activation", 0) != 0;
+    compose_result(in, 0, clamped_swiglu(in, gate, up, rounds ? type_of(in, gate) : DT_NONE));
+}
+
+/* One product: scores of experts, and a shared expert's gate and value. */
+static void router_gate_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    int64_t n = attr_int(in->ctx, in->node, "router_size", 0), all = compose_size(in, IN(1), 1);
+    const char *name = attr_string(in->ctx, in->node, "activation", "swiglu");
+    if (strcmp(name, "swiglu") != 0)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"activation\" is \"%s\": use swiglu", name);
+    if (n < 1 || n > all || (all - n) % 2)
+        fail(in->ctx, E_ATTRIBUTE,
+             "attribute \"router_size\" is %lld: of %lld columns an even number must be left",
+             (long long)n, (long long)all);
+    int x = OP(in, "MatMul", IN(0), IN(1));
+    int sizes = compose_shape(in, (int64_t[]){n, (all - n) / 2, (all - n) / 2}, 3);
+    compose_int(in, "axis", -1);
+    int y = compose_op(in, "Split", (int[]){x, sizes}, 2, 3);
+    compose_result(in, 0, y);
+    compose_result(in, 1, clamped_swiglu(in, y + 1, y + 2, DT_NONE));
+}
+
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* Streams as [..., branch, size]: flat ones by the attribute num_branches. */
@@ -160,6 +209,47 @@ static void branchwise_norm_infer(Infer *in) {
     compose_result(in, 0, compose_cast(in, y, t));
 }
 
+/* x times a number, in f32 and rounded to x's type. */
+static int scaled(Infer *in, int x, double by) {
+    int y = wide(in, x);
+    return compose_cast(in, OP(in, "Mul", y, compose_number(in, y, by)), type_of(in, x));
+}
+
+/* Streams normalised, the last block's output added before; gates of their elements by a product of
+ * low rank mix them to one, gates of the streams come from another product. */
+static void low_rank_mix_infer(Infer *in) {
+    infer_arity(in, 5, 7);
+    const Node *node = in->node;
+    DType t = infer_tensor(in, 0)->type.dtype;
+    int64_t n = attr_int(in->ctx, node, "num_branches", 0);
+    float divisor = attr_float(in->ctx, node, "gate_div", 1);
+    if (n < 1 || divisor == 0)
+        fail(in->ctx, E_ATTRIBUTE, "\"num_branches\" must be at least 1, \"gate_div\" not 0");
+    int s = grouped(in, IN(0)), size = compose_extents(in, s, -1, INT64_MAX);
+    if (IN(5) >= 0 && IN(6) >= 0) {
+        int more =
+            OP(in, "Mul", wide(in, unsqueezed(in, IN(6), -1)), wide(in, unsqueezed(in, IN(5), -2)));
+        s = compose_cast(in, OP(in, "Add", wide(in, s), more), t);
+    }
+    compose_int(in, "axis", 0);
+    int each = OP(in, "Concat", compose_vector(in, n), size);
+    int scale = OP(in, "Reshape", wide(in, IN(1)), each);
+    int hn = compose_cast(in, rms_norm(in, wide(in, s), scale), t),
+        flat = same_shape(in, hn, IN(0));
+    int z = scaled(in, OP(in, "MatMul", flat, IN(2)), attr_float(in->ctx, node, "silu_alpha", 1));
+    int g = OP(in, "Sigmoid", OP(in, "MatMul", compose_silu(in, z, 1), IN(3)));
+    int mixed = OP(in, "Mul", wide(in, hn), wide(in, same_shape(in, g, hn)));
+    compose_int(in, "keepdims", 0);
+    mixed = OP(in, "ReduceSum", mixed, compose_vector(in, -2));
+    float by = attr_float(in->ctx, node, "reduction_scale", 1);
+    compose_result(in, 0, compose_cast(in, scaled(in, mixed, by), t));
+    int gate = wide(in, OP(in, "MatMul", flat, IN(4)));
+    gate = compose_cast(in, OP(in, "Div", gate, compose_number(in, gate, divisor)), t);
+    float times = attr_float(in->ctx, node, "gate_mul", 1);
+    compose_result(in, 1, scaled(in, OP(in, "Sigmoid", gate), times));
+    compose_result(in, 2, same_shape(in, s, IN(0)));
+}
+
 /* ---- recurrences ----------------------------------------------------------------------------- */
 
 /* A state [.., batch, channel, place] with channels last, as the input has them. */
@@ -194,6 +284,35 @@ static void causal_conv_infer(Infer *in) {
     int flat = last ? compose_transpose(in, y, (int64_t[]){0, 2, 1}, 3) : y;
     compose_result(in, 0, last ? same_shape(in, flat, IN(0)) : flat);
     compose_result(in, 1, last ? channels_last(in, y + 1) : y + 1);
+}
+
+/* Requests one after the other, channels last: a tap reads rows of its own request. */
+static void packed_conv_infer(Infer *in) {
+    infer_arity(in, 3, 8);
+    nn_ranked(in, 0, 2, 2), nn_ranked(in, 1, 3, 3), nn_ranked(in, 2, 1, 1), nn_ranked(in, 4, 3, 3);
+    int64_t taps = compose_size(in, IN(1), 2), far = attr_int(in->ctx, in->node, "dilation", 1);
+    if (taps < 2 || taps > 4096 || far < 1 || far > 4096)
+        fail(in->ctx, E_UNSUPPORTED, "a kernel has 2 .. 4096 taps, 1 .. 4096 apart");
+    double *back = NEW_ARRAY(in->arena, double, taps);
+    for (int64_t i = 0; i < taps; i++) back[i] = (double)((taps - 1 - i) * far);
+    const char *name = attr_string(in->ctx, in->node, "activation", "none");
+    ComposeRequests r = compose_requests(in, IN(0), IN(2), (taps - 1) * far);
+    int last = compose_transpose(in, IN(4), (int64_t[]){0, 2, 1}, 3),
+        width = compose_extents(in, IN(0), 1, 2);
+    compose_int(in, "axis", 0);
+    int shape = OP(in, "Concat", r.past, width), past = OP(in, "Reshape", last, shape);
+    compose_int(in, "axis", 0);
+    int rows = OP(in, "Concat", past, IN(0));
+    int at = OP(in, "Sub", unsqueezed(in, r.token, 1), compose_constant(in, I64, back, (int)taps));
+    int x = OP(in, "Gather", rows, compose_history(in, &r, at, unsqueezed(in, r.request, 1)));
+    int w = compose_transpose(in, IN(1), (int64_t[]){1, 2, 0}, 3);
+    int y = OP(in, "Mul", wide(in, x), wide(in, w));
+    compose_int(in, "keepdims", 0);
+    y = compose_add(in, OP(in, "ReduceSum", y, compose_vector(in, 1)), wide(in, IN(3)));
+    if (strcmp(name, "none") != 0) y = gate_of(in, name, y);
+    compose_result(in, 0, compose_cast(in, y, type_of(in, IN(0))));
+    int end = OP(in, "Gather", rows, compose_last(in, &r));
+    compose_result(in, 1, compose_transpose(in, end, (int64_t[]){0, 2, 1}, 3));
 }
 
 /* ---- GatedDeltaNet --------------------------------------------------------------------------- */
@@ -251,11 +370,22 @@ static int unit_rows(Infer *in, int x, const Delta *d) {
     return compose_cast(in, same_shape(in, OP(in, "Div", rows, sum), x), type_of(in, x));
 }
 
+/* The logarithm of a decay: as it is given, -exp(a_log) softplus(raw + bias), or a bound by a
+ * sigmoid. */
 static int decay_of(Infer *in) {
-    bool qwen = !strcmp(attr_string(in->ctx, in->node, "gate_activation", "none"), "qwen");
-    if (!qwen || IN(4) < 0) return IN(4);
-    int raw = OP(in, "Softplus", compose_add(in, IN(4), IN(8)));
-    return OP(in, "Neg", OP(in, "Mul", OP(in, "Exp", IN(7)), raw));
+    const char *name = attr_string(in->ctx, in->node, "gate_activation", "none");
+    int raw = wide(in, IN(4));
+    if (raw < 0 || !strcmp(name, "none")) return raw;
+    bool bounded = !strcmp(name, "sigmoid") || !strcmp(name, "kda");
+    if (!bounded && strcmp(name, "qwen") != 0 && strcmp(name, "softplus") != 0)
+        fail(in->ctx, E_ATTRIBUTE,
+             "attribute \"gate_activation\" is \"%s\": use none, softplus, qwen, sigmoid or kda",
+             name);
+    int rate = OP(in, "Exp", IN(7)), shifted = compose_add(in, raw, IN(8));
+    if (!bounded) return OP(in, "Neg", OP(in, "Mul", rate, OP(in, "Softplus", shifted)));
+    int gate = OP(in, "Sigmoid", OP(in, "Mul", rate, shifted));
+    float bound = attr_float(in->ctx, in->node, "gate_lower_bound", -5);
+    return OP(in, "Mul", gate, compose_number(in, gate, bound));
 }
 
 /* Each head as often as value heads share it: [batch, step, value head * size]. */
@@ -275,7 +405,7 @@ static void gated_delta_net_infer(Infer *in) {
         fail(in->ctx, E_SHAPE, "%lld heads of values are no multiple of %lld of keys",
              (long long)d.value_heads, (long long)d.heads);
     const int64_t turn[] = {0, 1, 3, 2};
-    int batch = compose_extents(in, IN(6), 0, 1), decay = decay_of(in), beta = IN(5);
+    int batch = compose_extents(in, IN(6), 0, 1), decay = decay_of(in), beta = wide(in, IN(5));
     int heads = infer_tensor(in, 0)->type.rank - 1 - (IN(1) >= 0); /* the dim of heads */
     bool each = decay >= 0 && compose_type(in, decay)->rank > heads + 1;
     if (beta >= 0 && !strcmp(attr_string(in->ctx, in->node, "beta_activation", "none"), "sigmoid"))
@@ -301,6 +431,10 @@ static void gated_delta_net_infer(Infer *in) {
 
 const OpRow onnx_contrib_gated_rows[] = {
     COMPOSED("GatedRMSNorm", gated_rms_norm_infer, T_FLOATS),
+    COMPOSED("SwiGLU", swiglu_infer, T_FLOATS),
+    COMPOSED("RouterGateUpProj", router_gate_infer, T_FLOATS),
+    COMPOSED("HyperConnectionLowRankMix", low_rank_mix_infer, T_FLOATS),
+    COMPOSED("VarlenCausalConvWithState", packed_conv_infer, T_FLOATS),
     COMPOSED("GatedAdd", gated_add_infer, T_FLOATS),
     COMPOSED("ScaledSiLU", scaled_silu_infer, T_FLOATS),
     COMPOSED("LinearAttentionGate", linear_attention_gate_infer, T_FLOATS),

@@ -153,8 +153,69 @@ static void qmoe_infer(Infer *in) {
     mix(in, &e);
 }
 
+/* ---- MoEGroupRouter -------------------------------------------------------------------------- */
+
+/* Where the k largest of each row [token, n] stand: bool, of x's shape. */
+static int largest(Infer *in, int x, int64_t k) {
+    int best = compose_op(in, "TopK", (int[]){x, compose_vector(in, k)}, 2, 2);
+    int none = compose_constant(in, BOOL, (double[]){0}, -1),
+        one = compose_constant(in, BOOL, (double[]){1}, -1);
+    int room = OP(in, "Expand", none, OP(in, "Shape", x)),
+        set = OP(in, "Expand", one, OP(in, "Shape", best + 1));
+    compose_int(in, "axis", 1);
+    return OP(in, "ScatterElements", room, best + 1, set);
+}
+
+/* Scores [token, expert] outside the `active` groups, by the sum of each one's best, become -inf.
+ */
+static int of_groups(Infer *in, int score, int64_t groups, int64_t each, int64_t active) {
+    int64_t best = attr_int(in->ctx, in->node, "group_topk", 2);
+    if (best < 1) fail(in->ctx, E_ATTRIBUTE, "attribute \"group_topk\" must be at least 1");
+    int x = compose_reshape(in, score, (int64_t[]){-1, groups, each}, 3);
+    int count = compose_vector(in, best < each ? best : each);
+    int top = compose_op(in, "TopK", (int[]){x, count}, 2, 2), last = compose_vector(in, 2);
+    compose_int(in, "keepdims", 0);
+    int seen = OP(in, "Unsqueeze", largest(in, OP(in, "ReduceSum", top, last), active), last);
+    x = OP(in, "Where", seen, x, compose_number(in, x, -INFINITY));
+    return compose_reshape(in, x, (int64_t[]){-1, groups * each}, 2);
+}
+
+static void group_router_infer(Infer *in) {
+    infer_arity(in, 2, 3);
+    nn_ranked(in, 0, 1, RANK_MAX), nn_ranked(in, 1, 1, 1);
+    int64_t n = compose_size(in, IN(1), 0), groups = attr_int(in->ctx, in->node, "n_group", 1),
+            active = attr_int(in->ctx, in->node, "topk_group", 1),
+            k = attr_int(in->ctx, in->node, "top_k", 0);
+    if (groups < 1 || n < 1 || n % groups || active < 1 || active > groups || k < 1 ||
+        k > active * (n / groups))
+        fail(in->ctx, E_ATTRIBUTE,
+             "\"top_k\" %lld of %lld experts in \"topk_group\" %lld of \"n_group\" %lld groups: "
+             "there are not so many",
+             (long long)k, (long long)n, (long long)active, (long long)groups);
+    const Type *given = &infer_tensor(in, 0)->type;
+    if (IN(2) < 0)
+        nn_agree(in, given->shape[given->rank - 1], nn_ranked(in, 1, 1, 1)->shape[0], 0, 1,
+                 "there is one score for each expert");
+    DType t = given->dtype;
+    int x = compose_cast(in, IN(0), F32);
+    if (IN(2) >= 0) {
+        int w = compose_transpose(in, compose_cast(in, IN(2), F32), (int64_t[]){1, 0}, 2);
+        x = OP(in, "MatMul", x, w);
+    }
+    int s = OP(in, "Sigmoid", compose_reshape(in, x, (int64_t[]){-1, n}, 2));
+    int score = OP(in, "Add", s, IN(1));
+    compose_result(in, 1, score), compose_result(in, 2, s);
+    if (!infer_out(in, 0)) return;
+    if (groups > 1) score = of_groups(in, score, groups, n / groups, active);
+    int y = OP(in, "Log", OP(in, "Max", s, compose_number(in, s, 1e-20)));
+    float other = attr_float(in->ctx, in->node, "router_sentinel", -10000);
+    y = OP(in, "Where", largest(in, score, k), y, compose_number(in, y, other));
+    compose_result(in, 0, compose_cast(in, y, t));
+}
+
 const OpRow onnx_contrib_moe_rows[] = {
     COMPOSED("MoE", moe_infer, T_FLOATS),
     COMPOSED("QMoE", qmoe_infer, T_FLOATS),
+    COMPOSED("MoEGroupRouter", group_router_infer, T_FLOATS),
     {0},
 };

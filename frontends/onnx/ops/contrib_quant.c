@@ -289,6 +289,30 @@ static void matmul_nbits_qkv_infer(Infer *in) {
         compose_result(in, i, nbits_product(in, x, 3 + 3 * i, i ? "Nkv" : "Nq"));
 }
 
+/* The product, and that of two matrices of low rank, operands 3 and 5, unless these are empty. */
+static void matmul_nbits_lora_infer(Infer *in) {
+    Ctx *ctx = in->ctx;
+    infer_arity(in, 7, 7);
+    nn_ranked(in, 3, 3, 3), nn_ranked(in, 5, 3, 3);
+    int64_t rank = compose_size(in, IN(3), 0), k = attr_int(ctx, in->node, "K", 0),
+            n = attr_int(ctx, in->node, "N", 0), bits = attr_int(ctx, in->node, "lora_bits", 8),
+            size = attr_int(ctx, in->node, "lora_block_size", 32), to[] = {rank, n},
+            of[] = {k, rank};
+    int base[] = {IN(0), IN(1), IN(2)}, x = IN(0);
+    compose_int(in, "K", k), compose_int(in, "N", n);
+    compose_int(in, "bits", attr_int(ctx, in->node, "bits", 4));
+    compose_int(in, "block_size", attr_int(ctx, in->node, "block_size", 32));
+    int y = compose_op(in, "MatMulNBits", base, 3, 1);
+    bool empty = rank == 0 || compose_size(in, IN(5), 1) == 0;
+    for (int i = 0; i < 2 && !empty; i++) {
+        int operand[] = {x, IN(3 + 2 * i), IN(4 + 2 * i)};
+        compose_int(in, "K", of[i]), compose_int(in, "N", to[i]);
+        compose_int(in, "bits", bits), compose_int(in, "block_size", size);
+        x = compose_op(in, "MatMulNBits", operand, 3, 1);
+    }
+    compose_result(in, 0, empty ? y : OP(in, "Add", y, x));
+}
+
 /* x times the transpose of floats [N, K] of 8 or 4 bits, plus a bias; a scale for each block of a
  * row. */
 static void block_product(Infer *in, int x, int codes, int scale, int bias, int64_t otherwise) {
@@ -441,6 +465,7 @@ const OpRow onnx_contrib_quant_rows[] = {
     COMPOSED("QGemm", qgemm_infer, T_BYTES),
     COMPOSED("QLinearConv", qlinear_conv_infer, T_BYTES),
     COMPOSED("MatMulNBitsMlp", matmul_nbits_mlp_infer, T_FLOATS),
+    COMPOSED("MatMulNBitsQLoRA", matmul_nbits_lora_infer, "f16 f32"),
     COMPOSED("MatMulNBitsQkv", matmul_nbits_qkv_infer, T_FLOATS),
     COMPOSED("MatMulBlockQuantizedFp8Weight", matmul_fp8_infer, "f16 bf16"),
     COMPOSED("MatMulBlockQuantizedFp4Weight", matmul_fp4_infer, "f16 bf16"),

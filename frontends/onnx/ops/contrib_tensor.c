@@ -266,6 +266,7 @@ const OpRow onnx_contrib_tensor_rows[] = {
     COMPOSED("GatherND", gather_nd_infer, NULL),
     COMPOSED("TorchEmbedding", torch_embedding_infer, NULL),
     COMPOSED("UnfoldTensor", unfold_infer, NULL),
+    COMPOSED("SampleOp", copy_infer, NULL),
     {"", "MemcpyFromHost", 1, 0, copy_infer, NULL, NULL, NULL, OP_COMPOSED},
     {"", "MemcpyToHost", 1, 0, copy_infer, NULL, NULL, NULL, OP_COMPOSED},
     {0},

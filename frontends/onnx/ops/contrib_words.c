@@ -66,43 +66,80 @@ static void word_conv_infer(Infer *in) {
     compose_result(in, 0, OP(in, "Where", some, y, compose_number(in, y, 0)));
 }
 
-/* ---- NGramHashMapping ------------------------------------------------------------------------ */
+/* ---- NGramHashMapping, VarlenNGramHashMapping --------------------------------------------------
+ */
 
-/* Of each step, for n = 2 .. max_ngram_size: the last n ids by their multipliers, xored, modulo the
- * size of each head. Before the first id stand the past's. */
-static void ngram_hash_infer(Infer *in) {
-    infer_arity(in, 3, 5);
-    nn_ranked(in, 0, 2, 2), nn_ranked(in, 1, 1, 1), nn_ranked(in, 2, 1, 1);
-    int64_t most = attr_int(in->ctx, in->node, "max_ngram_size", 0),
-            heads = attr_int(in->ctx, in->node, "n_head_per_ngram", 0);
-    if (most < 2 || most > 64 || heads < 1 || heads > 1 << 20)
-        fail(in->ctx, E_ATTRIBUTE,
-             "\"max_ngram_size\" must be 2 .. 64, \"n_head_per_ngram\" 1 .. 2^20");
-    int past = IN(3), steps = compose_extents(in, IN(0), 1, 2), mix = -1, y = -1;
-    if (past < 0) {
-        int pad = compose_number(in, IN(0), (double)attr_int(in->ctx, in->node, "pad_id", 0));
-        int batch = compose_extents(in, IN(0), 0, 1), before = compose_vector(in, most - 1);
-        compose_int(in, "axis", 0);
-        int shape = OP(in, "Concat", batch, before);
-        past = OP(in, "Expand", pad, shape);
-    }
-    compose_int(in, "axis", 1);
-    int ids = OP(in, "Concat", past, IN(0));
+enum { NGRAM_MAX = 64 };
+
+/* The longest n-gram. */
+static int64_t ngram_most(const Infer *in) {
+    int64_t most = attr_int(in->ctx, in->node, "max_ngram_size", 0);
+    if (most < 2 || most > NGRAM_MAX)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"max_ngram_size\" must be 2 .. %d", NGRAM_MAX);
+    return most;
+}
+
+/* For n = 2 .. most: the last n ids by their multipliers, xored, modulo the size of each head, and
+ * its offset (-1: none). ids[k]: those k steps before. */
+static int hashes(Infer *in, const int *ids, int64_t most, int offset) {
+    int64_t heads = attr_int(in->ctx, in->node, "n_head_per_ngram", 0);
+    int mix = -1, y = -1, last = compose_type(in, ids[0])->rank;
+    if (heads < 1 || heads > 1 << 20)
+        fail(in->ctx, E_ATTRIBUTE, "attribute \"n_head_per_ngram\" must be 1 .. 2^20");
     for (int64_t k = 0; k < most; k++) {
-        int from = compose_vector(in, most - 1 - k),
-            by = OP(in, "Gather", IN(1), compose_vector(in, k));
-        int term = OP(in, "Mul", compose_part(in, ids, 1, from, OP(in, "Add", from, steps)), by);
+        int by = OP(in, "Gather", IN(1), compose_vector(in, k));
+        int term = OP(in, "Mul", ids[k], by);
         mix = k ? OP(in, "BitwiseXor", mix, term) : term;
         if (!k) continue;
         int size = compose_part(in, IN(2), 0, compose_vector(in, (k - 1) * heads),
                                 compose_vector(in, k * heads));
-        int hash = OP(in, "Mod", OP(in, "Unsqueeze", mix, compose_vector(in, 2)), size);
-        if (k > 1) compose_int(in, "axis", 2);
+        int hash = OP(in, "Mod", OP(in, "Unsqueeze", mix, compose_vector(in, last)), size);
+        if (k > 1) compose_int(in, "axis", last);
         y = k > 1 ? OP(in, "Concat", y, hash) : hash;
     }
-    compose_result(in, 0, compose_add(in, y, IN(4)));
-    compose_result(
-        in, 1, compose_part(in, ids, 1, steps, OP(in, "Add", steps, compose_vector(in, most - 1))));
+    return compose_add(in, y, offset);
+}
+
+/* Ids before the first one: operand i, or the attribute pad_id as often as `shape` says. */
+static int past_ids(Infer *in, int i, int shape) {
+    if (IN(i) >= 0) return IN(i);
+    int pad = compose_number(in, IN(0), (double)attr_int(in->ctx, in->node, "pad_id", 0));
+    return OP(in, "Expand", pad, shape);
+}
+
+static void ngram_hash_infer(Infer *in) {
+    infer_arity(in, 3, 5);
+    nn_ranked(in, 0, 2, 2), nn_ranked(in, 1, 1, 1), nn_ranked(in, 2, 1, 1);
+    int64_t most = ngram_most(in);
+    int steps = compose_extents(in, IN(0), 1, 2), batch = compose_extents(in, IN(0), 0, 1),
+        before = compose_vector(in, most - 1), shifted[NGRAM_MAX];
+    compose_int(in, "axis", 0);
+    int past = past_ids(in, 3, OP(in, "Concat", batch, before));
+    compose_int(in, "axis", 1);
+    int ids = OP(in, "Concat", past, IN(0));
+    for (int64_t k = 0; k < most; k++) {
+        int from = compose_vector(in, most - 1 - k);
+        shifted[k] = compose_part(in, ids, 1, from, OP(in, "Add", from, steps));
+    }
+    compose_result(in, 0, hashes(in, shifted, most, IN(4)));
+    compose_result(in, 1, compose_part(in, ids, 1, steps, OP(in, "Add", steps, before)));
+}
+
+static void packed_ngram_infer(Infer *in) {
+    infer_arity(in, 4, 10);
+    for (int i = 0; i < 4; i++) nn_ranked(in, i, 1, 1);
+    int64_t most = ngram_most(in);
+    ComposeRequests r = compose_requests(in, IN(0), IN(3), most - 1);
+    int past = past_ids(in, 4, r.past), shifted[NGRAM_MAX];
+    past = compose_reshape(in, past, (int64_t[]){-1}, 1);
+    compose_int(in, "axis", 0);
+    int ids = OP(in, "Concat", past, IN(0));
+    for (int64_t k = 0; k < most; k++) {
+        int at = OP(in, "Sub", r.token, compose_vector(in, k));
+        shifted[k] = OP(in, "Gather", ids, compose_history(in, &r, at, r.request));
+    }
+    compose_result(in, 0, hashes(in, shifted, most, IN(5)));
+    compose_result(in, 1, OP(in, "Gather", ids, compose_last(in, &r)));
 }
 
 /* ---- DynamicTimeWarping ---------------------------------------------------------------------- */
@@ -153,6 +190,7 @@ const OpRow onnx_contrib_words_rows[] = {
      "i32 u32 i64 u64 f32 f64", 0},
     COMPOSED("WordConvEmbedding", word_conv_infer, "i32"),
     COMPOSED("NGramHashMapping", ngram_hash_infer, "i32 i64"),
+    COMPOSED("VarlenNGramHashMapping", packed_ngram_infer, "i32 i64"),
     {"com.microsoft", "DynamicTimeWarping", 1, 0, warp_infer, warp_lower, NULL, "f32", 0},
     {"com.microsoft", "BifurcationDetector", 1, 0, bifurcate_infer, bifurcate_lower, NULL, "i64",
      0},

@@ -25,6 +25,7 @@ static const OpRow *const families[] = {
     onnx_norm_rows,
     onnx_quantize_rows,
     onnx_recurrent_rows,
+    onnx_recurrent_attention_rows,
     onnx_attention_rows,
     onnx_control_rows,
     onnx_loop_rows,
@@ -54,6 +55,9 @@ static const OpRow *const families[] = {
     onnx_contrib_position_rows,
     onnx_contrib_gated_rows,
     onnx_contrib_tensor_rows,
+    onnx_contrib_sparse_rows,
+    onnx_contrib_decoder_rows,
+    onnx_contrib_packed_rows,
     onnx_contrib_words_rows,
     onnx_contrib_blocked_rows,
 };

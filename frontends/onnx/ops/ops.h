@@ -63,6 +63,10 @@ extern const OpRow onnx_contrib_moe_rows[];
 extern const OpRow onnx_contrib_position_rows[];
 extern const OpRow onnx_contrib_gated_rows[];
 extern const OpRow onnx_contrib_tensor_rows[];
+extern const OpRow onnx_contrib_sparse_rows[];
+extern const OpRow onnx_contrib_decoder_rows[];
+extern const OpRow onnx_contrib_packed_rows[];
+extern const OpRow onnx_recurrent_attention_rows[];
 extern const OpRow onnx_contrib_words_rows[];
 extern const OpRow onnx_contrib_blocked_rows[]; /* com.microsoft.nchwc */
 

@@ -8,6 +8,7 @@
 #include "conv.h"
 #include "view.h"
 
+#include <float.h>
 #include <math.h>
 
 /* ---- the window's map ------------------------------------------------------------------------ */
@@ -105,6 +106,70 @@ static void max_pool_lower(Lower *lo) {
     DType t = nn_cont(lo, p.x)->type;
     int val = pool_read(lo, &p, nn_is_float(t) ? -INFINITY : dtype_lowest(t));
     nn_reduce(lo, p.m, y, p.out, val, "max");
+}
+
+/* ---- MaxpoolWithMask ---------------------------------------------------------------------------
+ *
+ * A row of a window, along the last axis, ends at the first element whose mask is 0. Which mask a
+ * channel has is what ONNX Runtime reads: that from element (channel * elements of an image) %
+ * (channels of the mask) on. */
+
+/* The mask of each element of the operand. */
+static int masks(Lower *lo) {
+    Ctx *ctx = lo->ctx;
+    int x = lower_in(lo, 0), given = lower_in(lo, 1), to = nn_tmp_like(lo, "mask", I32, x);
+    Shape s = nn_shape(lo, x), g = nn_shape(lo, given);
+    Dim at[RANK_MAX], from[RANK_MAX], image = dim_product(ctx, s.at + 2, s.rank - 2);
+    Map *m = nn_map_over(lo, NULL, "nchw", to, at);
+    Dim place = dim_flat(ctx, at + 2, s.at + 2, s.rank - 2);
+    Dim first = dim_mul(ctx, dim_flat(ctx, at, s.at, 2), image);
+    Dim rest = dim_add(ctx, dim_mod(ctx, first, dim_product(ctx, g.at, 2)), place);
+    for (int i = g.rank - 1; i >= 0; i--) {
+        from[i] = i ? dim_mod(ctx, rest, g.at[i]) : rest;
+        rest = dim_div(ctx, rest, g.at[i]);
+    }
+    nn_write(lo, m, to, at, nn_read_else(lo, m, given, from, 1, I32));
+    return to;
+}
+
+/* Of each row of the operand, window along it and tap: 0 when a mask up to the tap is 0. */
+static int open_taps(Lower *lo, const Window *w) {
+    int mask = masks(lo), last = w->n - 1, rank = w->n + 3;
+    Shape s = nn_shape(lo, mask);
+    Dim at[RANK_MAX], from[RANK_MAX], taps = w->kernel[last];
+    s.at[rank - 2] = w->out[last], s.at[rank - 1] = taps;
+    int to = lower_tmp(lo, "open", I32, s.at, rank);
+    Map *m = lower_map(lo, "open");
+    nn_dims(lo, m, "nchwo", s.at, rank, at);
+    Dim tap = nn_dim(lo, m, "e", taps);
+    for (int i = 0; i < rank - 1; i++) from[i] = at[i];
+    from[rank - 2] = nn_tap(lo->ctx, w, last, at[rank - 2], tap);
+    nn_between(lo, m, dim_sub(lo->ctx, at[rank - 1], tap), dim_const(lo->ctx, 0), taps);
+    int val = nn_read_else(lo, m, mask, from, 1, I32);
+    nn_reduce(lo, m, to, at, EXPR(m, "min(abs($0), 1)", val), "min");
+    return to;
+}
+
+static void masked_infer(Infer *in) {
+    infer_arity(in, 2, 2);
+    nn_ranked(in, 1, 2, RANK_MAX);
+    nn_ranked(in, 0, 3, 5);
+    pool_infer(in);
+}
+
+static void masked_lower(Lower *lo) {
+    int y = lower_out(lo, 0);
+    Shape s = nn_shape(lo, lower_in(lo, 0));
+    Window w = pool_window(lo->ctx, lo->node, s.at, s.rank);
+    int open = open_taps(lo, &w), last = s.rank - 1;
+    Pool p = pool_open(lo, NULL, y);
+    Dim at[RANK_MAX], zero = dim_const(lo->ctx, 0);
+    for (int i = 0; i < last; i++) at[i] = p.in[i];
+    at[last] = p.out[last];
+    at[s.rank] = dim_sub(lo->ctx, p.in[last], nn_tap(lo->ctx, &w, w.n - 1, p.out[last], zero));
+    int seen = nn_read_else(lo, p.m, open, at, 0, I32), val = pool_read(lo, &p, -FLT_MAX);
+    int none = body_const(&p.m->body, p.t, -FLT_MAX);
+    nn_reduce(lo, p.m, y, p.out, EXPR(p.m, "select($0 != 0, $1, $2)", seen, val, none), "max");
 }
 
 /* ---- AveragePool ----------------------------------------------------------------------------- */
@@ -273,6 +338,7 @@ const OpRow onnx_pool_rows[] = {
     {"", "MaxPool", 1, 0, pool_infer, max_pool_lower, NULL, T_FLOATS " i8 u8", 0},
     {"", "AveragePool", 1, 0, pool_infer, average_pool_lower, NULL, T_FLOATS, 0},
     {"", "LpPool", 1, 0, pool_infer, lp_pool_lower, NULL, T_FLOATS, 0},
+    {"com.microsoft", "MaxpoolWithMask", 1, 0, masked_infer, masked_lower, NULL, "f32", 0},
     {"", "MaxUnpool", 9, 0, unpool_infer, unpool_lower, NULL, T_FLOATS, 0},
     {"", "GlobalMaxPool", 1, 0, global_infer, global_max_lower, NULL, T_FLOATS, 0},
     {"", "GlobalAveragePool", 1, 0, global_infer, global_average_lower, NULL, T_FLOATS, 0},

@@ -12,33 +12,9 @@
  * DynamicQuantizeLSTM is an LSTM here (contrib_quant.c) with the attribute `quantize_state`: each
  * step rounds the state that its product takes to codes of 8 bits, each sequence by its own range.
  */
-#include "nn.h"
+#include "recurrent.h"
 
 #include <string.h>
-
-enum { W_X, W_W, W_R, W_B, W_LENS, W_H, W_C, W_P };
-
-typedef struct Rnn {
-    int in[8];             /* containers of the operands, -1: absent */
-    int gates, dirs, kept; /* gate count; directions; activations of one direction */
-    Dim T, N, I, H;
-    bool batch_first, codes; /* codes: products take the state rounded to 8 bits */
-    DType t;
-    const char *act[6]; /* texts over $0, of all directions */
-} Rnn;
-
-/* One direction. */
-typedef struct Cell {
-    const Rnn *rnn;
-    int dir;
-    bool reverse;
-    int gx, gh, h, c; /* containers: input product, state product, states */
-    Dim t;            /* the loop's step */
-    Map *m;           /* the map of the gates */
-    Dim n, j;
-    int at;   /* value of `in this sequence`, or -1 */
-    Dim from; /* element of the sequence that this step takes */
-} Cell;
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
@@ -141,8 +117,7 @@ static void check_state(const Infer *in, int gates, Dim dirs, Dim batch, Dim hid
     }
 }
 
-/* Result types of a recurrent node with `gates` gates: Y, Y_h and, of an LSTM, Y_c. */
-static void rnn_infer(Infer *in, int gates) {
+void rnn_infer(Infer *in, int gates, Dim more) {
     const Type *x = nn_ranked(in, 0, 3, 3), *w = nn_ranked(in, 1, 3, 3),
                *r = nn_ranked(in, 2, 3, 3);
     Ctx *ctx = in->ctx;
@@ -159,7 +134,7 @@ static void rnn_infer(Infer *in, int gates) {
     infer_same(in, 0, 2);
     nn_agree(in, w->shape[0], dirs, 1, 1, "its dim 0 must be the number of directions");
     nn_agree(in, r->shape[0], dirs, 2, 2, "its dim 0 must be the number of directions");
-    nn_agree(in, x->shape[2], w->shape[2], 0, 1,
+    nn_agree(in, dim_add(ctx, x->shape[2], more), w->shape[2], 0, 1,
              "both must have the same last extent, the input size");
     nn_agree(in, r->shape[1], dim_mulc(ctx, hidden, gates), 2, 2,
              "its dim 1 must be its last extent, the hidden size, for each gate");
@@ -177,18 +152,18 @@ static void rnn_infer(Infer *in, int gates) {
 }
 
 static void simple_infer(Infer *in) {
-    rnn_infer(in, 1);
+    rnn_infer(in, 1, dim_const(in->ctx, 0));
 }
 static void gru_infer(Infer *in) {
-    rnn_infer(in, 3);
+    rnn_infer(in, 3, dim_const(in->ctx, 0));
 }
 static void lstm_infer(Infer *in) {
-    rnn_infer(in, 4);
+    rnn_infer(in, 4, dim_const(in->ctx, 0));
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static Rnn rnn_open(Lower *lo, int gates, int kept, const char *const *usual) {
+Rnn rnn_open(Lower *lo, int gates, int kept, const char *const *usual) {
     Rnn r = {.gates = gates, .kept = kept, .dirs = direction_count(lo->ctx, lo->node)};
     for (int i = 0; i < 8; i++) r.in[i] = lower_in(lo, i);
     r.batch_first = nn_int(lo, "layout", 0) != 0;
@@ -216,10 +191,9 @@ static void input_product(Lower *lo, Cell *c) {
     nn_reduce(lo, m, c->gx, at, EXPR(m, "$0 * $1", a, b), "sum");
 }
 
-/* A state [T+1,N,H] whose entry 0 is operand `init`, or 0. */
-static int state_open(Lower *lo, const Cell *c, const char *name, int init) {
+int rnn_state(Lower *lo, const Cell *c, const char *name, Dim width, int init) {
     const Rnn *r = c->rnn;
-    Dim shape[] = {dim_addc(lo->ctx, r->T, 1), r->N, r->H}, at[3] = {dim_const(lo->ctx, 0)};
+    Dim shape[] = {dim_addc(lo->ctx, r->T, 1), r->N, width}, at[3] = {dim_const(lo->ctx, 0)};
     int s = lower_tmp(lo, name, r->t, shape, 3);
     lo->flow->cont.at[s].kind = CONT_STATE;
     Map *m = lower_map(lo, internf(lo->ctx, "%s0", name));
@@ -295,7 +269,9 @@ static int input_part(Lower *lo, const Cell *c, int gate) {
 /* From container gh, whose gate 0 is gate `first` of the operator. */
 static int state_part(Lower *lo, const Cell *c, int gh, int first, int gate) {
     Dim at[] = {c->n, dim_const(lo->ctx, gate - first), c->j};
-    return add_bias(lo, c, c->rnn->gates + gate, nn_read(lo, c->m, gh, at));
+    int val = nn_read(lo, c->m, gh, at);
+    if (c->more >= 0) val = EXPR(c->m, "$0 + $1", val, nn_read(lo, c->m, c->more, at));
+    return add_bias(lo, c, c->rnn->gates + gate, val);
 }
 
 static int clip(Lower *lo, const Cell *c, int val) {
@@ -363,15 +339,15 @@ static void output_last(Lower *lo, const Cell *c, const char *name, int state, i
 
 /* ---- the three cells ------------------------------------------------------------------------- */
 
-typedef void StepFn(Lower *lo, Cell *c);
-
-static void rnn_lower(Lower *lo, Rnn r, bool has_cell, StepFn *step) {
+void rnn_lower(Lower *lo, Rnn r, bool has_cell, CellFn *open, CellFn *step) {
     const char *direction = attr_string(lo->ctx, lo->node, "direction", "forward");
     for (int d = 0; d < r.dirs; d++) {
-        Cell c = {.rnn = &r, .dir = d, .c = -1, .reverse = d == 1 || !strcmp(direction, "reverse")};
+        Cell c = {.rnn = &r, .dir = d, .c = -1, .more = -1};
+        c.reverse = d == 1 || !strcmp(direction, "reverse");
         input_product(lo, &c);
-        c.h = state_open(lo, &c, "h", r.in[W_H]);
-        if (has_cell) c.c = state_open(lo, &c, "c", r.in[W_C]);
+        c.h = rnn_state(lo, &c, "h", r.H, r.in[W_H]);
+        if (has_cell) c.c = rnn_state(lo, &c, "c", r.H, r.in[W_C]);
+        if (open) open(lo, &c);
         Items *into = lo->into;
         Item *loop = nn_loop(lo, NULL, r.T);
         c.t = loop->var;
@@ -440,7 +416,7 @@ static int lstm_gate(Lower *lo, Cell *c, int gate, int peephole, int cell) {
     return activate(c, gate == 3 ? 1 : 0, clip(lo, c, a));
 }
 
-static void lstm_step(Lower *lo, Cell *c) {
+void lstm_step(Lower *lo, Cell *c) {
     int from = c->rnn->codes ? state_codes(lo, c) : c->h;
     c->gh = state_product(lo, c, "gh", from, 0, 4);
     gates_open(lo, c, "step");
@@ -456,18 +432,19 @@ static void lstm_step(Lower *lo, Cell *c) {
 
 static void simple_lower(Lower *lo) {
     static const char *const usual[] = {"Tanh"};
-    rnn_lower(lo, rnn_open(lo, 1, 1, usual), false, simple_step);
+    rnn_lower(lo, rnn_open(lo, 1, 1, usual), false, NULL, simple_step);
 }
 
 static void gru_lower(Lower *lo) {
     static const char *const usual[] = {"Sigmoid", "Tanh"};
     bool after = nn_int(lo, "linear_before_reset", 0) != 0;
-    rnn_lower(lo, rnn_open(lo, 3, 2, usual), false, after ? gru_after_step : gru_before_step);
+    rnn_lower(lo, rnn_open(lo, 3, 2, usual), false, NULL, after ? gru_after_step : gru_before_step);
 }
 
+const char *const lstm_usual[] = {"Sigmoid", "Tanh", "Tanh"};
+
 static void lstm_lower(Lower *lo) {
-    static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
-    rnn_lower(lo, rnn_open(lo, 4, 3, usual), true, lstm_step);
+    rnn_lower(lo, rnn_open(lo, 4, 3, lstm_usual), true, NULL, lstm_step);
 }
 
 const OpRow onnx_recurrent_rows[] = {
