@@ -166,6 +166,7 @@ Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *c) {
         p.count *= p.extent[k];
     }
     for (int k = 0; k < rank; k++) p.storage *= constant(ctx, c, box[k]);
+    if (c->layout && c->layout->marks) p.marks = (p.storage + MARKED_BYTES - 1) / MARKED_BYTES;
     if (p.dense) return p;
     p.has_fill = c->layout->has_fill;
     p.fill = c->layout->fill;
@@ -196,6 +197,7 @@ static int64_t part_end(const Pack *p, int64_t first, int64_t most) {
 
 Pack pack_part(const Pack *p, int64_t *at, int64_t most) {
     Pack part = *p;
+    part.marks = 0;
     if (p->cut < 0) return part;
     int64_t first = *at, size = dtype_bits(p->type) / 8, *table = p->table[p->cut];
     int64_t end = *at = part_end(p, first, most);
@@ -303,15 +305,25 @@ static void put_fill(const Pack *p, void *to) {
     for (int64_t i = 0; i < p->storage; i++) mem_set(p->type, to, i, p->fill);
 }
 
+int64_t pack_marks(const int8_t *storage, int64_t bytes, uint8_t *marks) {
+    int64_t n = (bytes + MARKED_BYTES - 1) / MARKED_BYTES;
+    memset(marks, 0, (size_t)n);
+    for (int64_t i = 0; i + 1 < bytes; i += 2) {
+        int sum = storage[i] + storage[i + 1];
+        marks[i / MARKED_BYTES] |= sum < INT8_MIN || sum > INT8_MAX;
+    }
+    return n;
+}
+
 void pack_run(const Pack *p, void *to) {
     if (p->dense) {
         if (p->count) memcpy(to, p->from, (size_t)pack_bytes(p));
         return;
     }
     if (p->count != p->storage || dtype_bits(p->type) < 8) put_fill(p, to);
-    if (!p->count) return;
-    if (p->rank && p->table[0])
+    if (p->count && p->rank && p->table[0])
         copy_separable(p, to);
-    else
+    else if (p->count)
         copy_general(p, to);
+    if (p->marks) pack_marks(to, p->storage, (uint8_t *)to + p->storage);
 }

@@ -13,6 +13,7 @@ typedef struct Pack {
     bool dense;             /* storage is the dense order: a copy */
     bool has_fill;
     Bits fill;
+    int64_t marks; /* bytes behind the storage (Layout.marks) */
     /* The address of an element is `base` plus one table entry per dim; dims may have been joined.
      */
     int rank, inner; /* inner: the dim along which storage is contiguous */
@@ -29,11 +30,13 @@ typedef struct Pack {
 
 /* E_UNSUPPORTED when a size is not constant. The plan refers to the container's data. */
 Pack pack_plan(Arena *arena, Ctx *ctx, const Cont *cont);
-int64_t pack_bytes(const Pack *pack); /* of the storage */
-/* Writes pack_bytes bytes; holes hold the fill, else zeros. */
+int64_t pack_bytes(const Pack *pack); /* of the storage, without marks */
+/* Writes pack_bytes bytes; holes hold the fill, else zeros. Then the marks. */
 void pack_run(const Pack *pack, void *to);
-/* The next part of the storage, of at most `most` bytes where it can be cut. Parts follow each
- * other without a gap; *at, 0 for the first, becomes what the next one starts with. */
+/* The marks of so many bytes of storage; returns how many. */
+int64_t pack_marks(const int8_t *storage, int64_t bytes, uint8_t *marks);
+/* The next part of the storage, without marks, of at most `most` bytes where it can be cut. Parts
+ * follow each other without a gap; *at, 0 for the first, becomes what the next one starts with. */
 Pack pack_part(const Pack *pack, int64_t *at, int64_t most);
 
 #endif

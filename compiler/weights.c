@@ -45,7 +45,8 @@ static bool *mark_used(Arena *arena, const Program *p) {
 
 static bool same_layout(const Layout *a, const Layout *b) {
     if (a == b) return true;
-    if (!a || !b || a->rank != b->rank || a->has_fill != b->has_fill || a->fill != b->fill)
+    if (!a || !b || a->rank != b->rank || a->has_fill != b->has_fill || a->fill != b->fill ||
+        a->marks != b->marks)
         return false;
     for (int k = 0; k < a->rank; k++)
         if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
@@ -101,7 +102,7 @@ static int64_t plan_one(Planning *p, const Cont *c) {
     Weight weight = {p->w.bytes, pack_plan(p->arena, p->ctx, c)};
     if (weight.pack.dense && c->data_bytes < pack_bytes(&weight.pack))
         BUG("parameter \"%s\" has %lld bytes of data", c->name, (long long)c->data_bytes);
-    p->w.bytes += rounded(pack_bytes(&weight.pack));
+    p->w.bytes += rounded(pack_bytes(&weight.pack) + weight.pack.marks);
     vec_push(p->arena, &p->w.at, weight);
     Seen *seen = NEW(p->arena, Seen);
     *seen = (Seen){c, weight.offset};
@@ -226,15 +227,19 @@ static bool room_grow(Room *room, int64_t bytes) {
     return room->at;
 }
 
+/* Parts end between MARKED_BYTES: panels of weights with marks are multiples of that. */
 static int write_packed(int fd, const Pack *p, int64_t at, Room *room) {
-    int64_t end = at + pack_bytes(p), next = 0;
+    int64_t end = at + pack_bytes(p), next = 0, marked = end;
     for (int error; at < end;) {
         Pack part = pack_part(p, &next, PART);
-        int64_t bytes = pack_bytes(&part);
-        if (!room_grow(room, bytes)) return ENOMEM;
+        int64_t bytes = pack_bytes(&part), marks = 0;
+        if (!room_grow(room, bytes + (p->marks ? bytes / MARKED_BYTES + 1 : 0))) return ENOMEM;
         pack_run(&part, room->at);
         if ((error = write_at(fd, room->at, bytes, at))) return error;
         at += bytes;
+        if (p->marks) marks = pack_marks((int8_t *)room->at, bytes, (uint8_t *)room->at + bytes);
+        if ((error = write_at(fd, room->at + bytes, marks, marked))) return error;
+        marked += marks;
     }
     return 0;
 }

@@ -20,12 +20,16 @@ typedef enum { CONT_IN, CONT_OUT, CONT_PARAM, CONT_TMP, CONT_STATE, CONT_LITERAL
 
 /* Storage index = map(logical index), inside `box`. Logical dim k stands as the symbol `_k`
  * (flow_layout_sym). Elements of the box that no logical element maps to hold `fill`, if has_fill
- * (a promise of the writer), else anything. */
+ * (a promise of the writer), else anything.
+ *
+ * Behind bytes of weights may lie a mark for each MARKED_BYTES of them, a byte that is 0 where
+ * neighbours, the elements 2i and 2i + 1, add up to -128..127. Packing makes them. */
+enum { MARKED_BYTES = 32 };
 typedef struct Layout {
     int rank;
     const Dim *map;
     const Dim *box;
-    bool has_fill;
+    bool has_fill, marks;
     Bits fill;
 } Layout;
 

@@ -54,7 +54,7 @@ static const Dim *dims_copy(FlowScan *s, const Dim *dims, int n) {
 
 /* ---- containers -------------------------------------------------------------------------- */
 
-/* `[i,j] -> (j/48, i, j%48) of [3,N,48] fill 0` */
+/* `[i,j] -> (j/48, i, j%48) of [3,N,48] fill 0`, then perhaps `marks` */
 static const Layout *scan_layout(FlowScan *s, const Cont *cont) {
     Dim dims[RANK_MAX];
     Layout *layout = NEW(s->arena, Layout);
@@ -74,9 +74,9 @@ static const Layout *scan_layout(FlowScan *s, const Cont *cont) {
     if (rank != layout->rank)
         lex_fail(s->lex, "storage of rank %d in a box of rank %d", layout->rank, rank);
     layout->box = dims_copy(s, dims, rank);
-    if (lex_take(s->lex, "undef") || !lex_take(s->lex, "fill")) return layout;
-    layout->has_fill = true;
-    layout->fill = parse_bits(s->lex, cont->type);
+    layout->has_fill = !lex_take(s->lex, "undef") && lex_take(s->lex, "fill");
+    if (layout->has_fill) layout->fill = parse_bits(s->lex, cont->type);
+    layout->marks = lex_take(s->lex, "marks");
     return layout;
 }
 

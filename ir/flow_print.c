@@ -37,9 +37,11 @@ static void print_layout(Text *out, const Cont *cont) {
     text_put(out, ") of [");
     print_dims(out, layout->box, layout->rank);
     text_put(out, "]");
-    if (!layout->has_fill) return;
-    text_put(out, " fill ");
-    bits_print(out, cont->type, layout->fill);
+    if (layout->has_fill) {
+        text_put(out, " fill ");
+        bits_print(out, cont->type, layout->fill);
+    }
+    if (layout->marks) text_put(out, " marks");
 }
 
 /* Complex elements are written as two numbers. */

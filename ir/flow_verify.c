@@ -35,6 +35,8 @@ static void verify_layout(FlowVerify *f, const Cont *cont) {
     if (layout->rank < 0 || layout->rank > RANK_MAX)
         complain(v, cont, NULL, "layout of a bad rank");
     verify_dims(v, layout->box, layout->rank, cont, NULL, "a layout's box");
+    if (layout->marks && (cont->kind != CONT_PARAM || cont->type != I8))
+        complain(v, cont, NULL, "only weights of i8 have marks");
     for (int k = 0; k < cont->rank; k++) {
         sym[k] = flow_layout_sym(v->ctx, k);
         Dim hi = dim_addc(v->ctx, cont->shape[k], -1);

@@ -22,6 +22,8 @@ typedef struct Instruction {
     int lanes, group;
     bool backward; /* floats, rounded at each step: the group's last product is added first. Only
                       with fast mathematics */
+    const char *pairs; /* one that does the same sooner, adding products two by two in 16 bits,
+                          where neighbours in b's groups add up to -128..127; or NULL */
 } Instruction;
 
 /* An instruction, many times at once, on registers that hold tiles: each of `rows` rows of c gets

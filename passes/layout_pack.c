@@ -54,6 +54,7 @@ typedef struct Panels {
     int inner;     /* a tile takes all of it beside its lanes, or -1 */
     int grouped;   /* `group` of it stand in one lane */
     int64_t width, group;
+    bool marks;
     bool outer[RANK_MAX]; /* constant here, or of a batch */
 } Panels;
 
@@ -84,11 +85,12 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     map[r] = dim_mod(ctx, sym, p), box[r++] = p;
     if (how->grouped >= 0) map[r] = dim_mod(ctx, rest[how->grouped], g), box[r++] = g;
     *y = (Layout){.rank = r, .map = map, .box = box, .has_fill = true};
+    y->marks = how->marks && how->width * how->group % MARKED_BYTES == 0;
     return y;
 }
 
 static bool same_layout(const Layout *a, const Layout *b) {
-    if (!a || !b || a->rank != b->rank) return false;
+    if (!a || !b || a->rank != b->rank || a->marks != b->marks) return false;
     for (int k = 0; k < a->rank; k++)
         if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
     return true;
@@ -205,7 +207,7 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane, int6
         int n = position(m, &val->read, lane);
         if (c.kind != CONT_PARAM || n < 0 || val->has_else || access_by_value(m, &val->read))
             continue;
-        Panels how = {&val->read, n, -1, l->lanes, -1, -1, width, 1, {false}};
+        Panels how = {&val->read, n, -1, l->lanes, -1, -1, width, 1, false, {false}};
         group_words(l, m, &how);
         c.layout = panels(l, &c, &how);
         val->read.cont = layout_weights(l, val->read.cont, &c);
@@ -227,14 +229,15 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     int64_t block = l->lanes;
     int k = blocked_dim(l, m, &m->body.val.at[r->a].read, &block);
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
-    Panels how = {&read, n, blocked, block, -1, -1, width, 1, {false}};
+    Panels how = {&read, n, blocked, block, -1, -1, width, 1, false, {false}};
     for (int k = 0; k < read.rank; k++) {
         int d = access_dim(m, &read, k);
         bool batch = d >= 0 && d != lane && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;
         how.outer[k] = batch || dim_is_const(read.at[k], NULL);
     }
     if (dot)
-        how.grouped = position(m, &read, dot->k), how.group = dot->row->group;
+        how.grouped = position(m, &read, dot->k), how.group = dot->row->group,
+        how.marks = dot->row->pairs && l->env->packing == PACK_BUILD;
     else
         how.inner = inner_index(m, &read, r, lane, &c);
     if (how.inner == n || how.inner == blocked) how.inner = -1;

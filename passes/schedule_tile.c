@@ -75,6 +75,7 @@ static bool find_group(Tiled *t) {
     if (dot_ready(t->s->env->machine, t->s->flow, t->p, &dot) && tiled_output(t, dot.lane)) {
         t->lane = dot.lane, t->group = dot.k, t->group_size = dot.row->group;
         t->operand = dot.a;
+        t->pairs = dot.row->pairs != NULL;
         t->groups = dot_groups(t->s->env->machine, t->s->flow, t->p, &dot);
         t->matrix = t->groups ? matrix_of(t->s->env->machine, dot.row->name) : NULL;
         return true;
@@ -277,7 +278,9 @@ static void choose_tile(Tiled *t) {
     bool shared = lane_out && shared_reads(t, t->lane);
     if (vectors * t->inners > regs - 4) vectors = 1;
     t->vectors = shared ? vectors : 1;
-    int64_t budget = (regs - 2 - t->vectors) / (t->vectors * t->inners);
+    /* Beside sums and vectors: what a row reads, a product, and the ones that add up pairs. */
+    int others = 2 + (t->pairs && regs < 32);
+    int64_t budget = (regs - others - t->vectors) / (t->vectors * t->inners);
     int64_t block;
     if (shared && sum_blocks(t->p, t->lane, SUM_BLOCK, &block) >= 0)
         budget = rows_with_totals(t, budget);

@@ -13,6 +13,8 @@
 #include "passes/dot.h"
 #include "passes/vectorize.h"
 
+enum { PAIRS_REUSE = 3 }; /* where what is asked of b has no marks */
+
 typedef struct Using {
     Arena *arena;
     const Flow *flow;
@@ -170,6 +172,52 @@ static void sink_group(Using *u, const Stmt *group, const Instruction *row, Stmt
     }
 }
 
+static bool marked(const Using *u, const Access *a) {
+    int cont = u->nest->buf.at[a->cont].cont;
+    const Layout *layout = cont < 0 ? NULL : u->flow->cont.at[cont].layout;
+    return layout && layout->marks;
+}
+
+/* Do the blocks in s, loops around one vector loop, take each group of b often enough to ask first
+ * whether it is within bounds? */
+static bool asks(const Using *u, const Stmt *s, const Instruction *row) {
+    const Stmt *loop[MAP_DIMS];
+    int64_t rows = 1, extent;
+    int n = 0;
+    for (; s->mark != LOOP_VECTOR; s = s->body.at[0]) {
+        if (s->body.n != 1 || s->mark != LOOP_UNROLL || s->guard.n || n == MAP_DIMS) return false;
+        loop[n++] = s;
+    }
+    const Body *b = &s->body.at[0]->code;
+    const Val *fma = &b->val.at[s->body.at[0]->store.at[0].val];
+    const Access *x = converted(b, fma->arg[0], row->b, row->c);
+    if (!x || !dim_uses(flat(u, x), s->var)) x = converted(b, fma->arg[1], row->b, row->c);
+    for (int i = 0; x && i < n; i++)
+        if (dim_is_const(loop[i]->extent, &extent) && !dim_uses(flat(u, x), loop[i]->var))
+            rows *= extent;
+    return x && (marked(u, x) || rows >= PAIRS_REUSE);
+}
+
+/* Around the blocks of a step where several rows share what is asked of b first. */
+static Stmt *in_pairs(Using *u, Stmt *s, const Instruction *row) {
+    Stmt *out = NEW(u->arena, Stmt);
+    *out = (Stmt){.kind = STMT_USE, .use = row->pairs, .from = s->from};
+    vec_push(u->arena, &out->body, s);
+    return out;
+}
+
+/* A step's loops, with the group's inside. */
+static void add_blocks(Using *u, Stmt *group, const Instruction *row, Stmts *out) {
+    int n = group->body.n;
+    bool *pairs = NEW_ARRAY(u->arena, bool, n);
+    for (int k = 0; k < n; k++) pairs[k] = row->pairs && asks(u, group->body.at[k], row);
+    sink_group(u, group, row, &group->body);
+    for (int k = 0; k < n; k++) {
+        Stmt *s = group->body.at[k];
+        vec_push(u->arena, out, pairs[k] ? in_pairs(u, s, row) : s);
+    }
+}
+
 static bool all_rows(Using *u, const Stmt *group, const Instruction **row) {
     *row = NULL;
     for (int i = 0; i < group->body.n; i++) {
@@ -191,8 +239,7 @@ static void use_in(Using *u, Stmts *stmts) {
             vec_push(u->arena, &u->env, ((DimRange){s->var, dim_const(u->nest->ctx, 0), last}));
         }
         if (s->kind == STMT_FOR && s->mark == LOOP_UNROLL && all_rows(u, s, &row)) {
-            sink_group(u, s, row, &s->body);
-            for (int k = 0; k < s->body.n; k++) vec_push(u->arena, &out, s->body.at[k]);
+            add_blocks(u, s, row, &out);
         } else {
             if (s->kind != STMT_USE) use_in(u, &s->body);
             vec_push(u->arena, &out, s);

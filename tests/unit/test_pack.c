@@ -228,6 +228,44 @@ Test(pack, layouts) {
     ctx_free(ctx);
 }
 
+/* Marks behind the storage, where neighbours add up to more than a byte holds, by their places. */
+static void check_marks(void *arg) {
+    Arena *arena = arena_new(arg);
+    static int8_t data[5 * 24];
+    Dim sym[2] = {flow_layout_sym(arg, 0), flow_layout_sym(arg, 1)}, two = dim_const(arg, 2);
+    Dim shape[2] = {dim_const(arg, 24), dim_const(arg, 5)};
+    Dim map[3] = {dim_div(arg, sym[0], two), sym[1], dim_mod(arg, sym[0], two)};
+    Dim box[3] = {dim_const(arg, 12), dim_const(arg, 5), two};
+    Layout layout = {.rank = 3, .map = map, .box = box, .has_fill = true, .marks = true};
+    Cont cont = {.name = "w",
+                 .kind = CONT_PARAM,
+                 .type = I8,
+                 .rank = 2,
+                 .shape = shape,
+                 .layout = &layout,
+                 .data = data};
+    data[5 * 4 + 3] = 127, data[5 * 5 + 3] = 0;     /* at 26: 127 */
+    data[5 * 6 + 4] = 127, data[5 * 7 + 4] = 1;     /* at 38: 128 */
+    data[5 * 8 + 4] = -128, data[5 * 9 + 4] = 127;  /* at 48: -1 */
+    data[5 * 14 + 0] = -128, data[5 * 15 + 0] = -1; /* at 70: -129 */
+    data[5 * 22 + 0] = -128;                        /* at 110: -128 */
+    Pack p = pack_plan(arena, arg, &cont);
+    uint8_t packed[5 * 24 + 6];
+    memset(packed, 0x5a, sizeof packed);
+    cr_assert(p.marks == 4 && pack_bytes(&p) == 5 * 24);
+    pack_run(&p, packed);
+    const uint8_t want[6] = {0, 1, 1, 0, 0x5a, 0x5a};
+    cr_expect(memcmp(packed + 5 * 24, want, sizeof want) == 0);
+    int64_t at = 0;
+    cr_expect(pack_part(&p, &at, 60).marks == 0);
+}
+
+Test(pack, marks) {
+    Ctx *ctx = ctx_new(on_diag, NULL);
+    cr_assert(ctx_try(ctx, check_marks, ctx));
+    ctx_free(ctx);
+}
+
 static void plan_symbolic(void *arg) {
     Arena *arena = arena_new(arg);
     Cont cont = make_cont(arena, &cases[0]);

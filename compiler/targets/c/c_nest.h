@@ -73,6 +73,10 @@ typedef struct CNest CNest;
 typedef struct CKernel CKernel;
 struct CWide; /* of a target: what a vector loop stores at once */
 
+/* What is printed of the blocks of instructions: them, but for groups of b that a step has loaded;
+ * the loads of these; products that are added in pairs (emit_use.c). */
+typedef enum { USE_WHOLE, USE_GROUPS, USE_PAIRS } UseForm;
+
 /* What a target spells its own way. Functions that are NULL: what they print does not occur. */
 typedef struct CForm {
     const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
@@ -112,9 +116,11 @@ struct CNest {
     CLanes lane;
     CVal *val; /* of the body being printed */
     const Body *body;
-    VEC(VectorDim) vector;    /* in this body */
-    bool bad;                 /* an index from data was checked */
-    bool tiled;               /* tiles were opened */
+    VEC(VectorDim) vector; /* in this body */
+    bool bad;              /* an index from data was checked */
+    bool tiled;            /* tiles were opened */
+    UseForm uses;
+    Text sums, marks;         /* USE_GROUPS: of those that were loaded */
     const struct CWide *wide; /* NULL: stores go their usual way */
     int threads;              /* of a block */
     VEC(const Stmt *) behind; /* steps that are under way */
@@ -232,6 +238,7 @@ typedef struct CInstruction {
 } CInstruction;
 const CInstruction *target_c_instructions(int *n);
 const CInstruction *target_c_instruction(const char *name); /* NULL: unknown */
+const CInstruction *target_c_pairs(const char *name); /* the row with these Instruction.pairs */
 /* A step on tiles, and the helper that adds one. */
 typedef struct CMatrix {
     MatrixStep step;
