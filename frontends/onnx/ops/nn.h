@@ -101,6 +101,11 @@ void nn_cast_text(Lower *lo, int from, int to);
 int nn_pairs(Lower *lo, int cont, DType t);
 int nn_pairs_for(Lower *lo, int cont, DType t);
 void nn_pairs_to(Lower *lo, int pairs, int cont);
+/* Real and imaginary part of complex elements, as `cont` holds them: two new containers of f32 or
+ * f64 like it, read from it (nn_parts), to be written (nn_parts_for) and put together in it. */
+void nn_parts(Lower *lo, int cont, int *part);
+void nn_parts_for(Lower *lo, int cont, int *part);
+void nn_parts_to(Lower *lo, const int *part, int cont);
 /* lo->node's attributes, short. */
 int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise);
 float nn_float(const Lower *lo, const char *name, float otherwise);
