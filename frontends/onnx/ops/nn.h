@@ -86,6 +86,8 @@ Shape nn_shape(const Lower *lo, int cont);
 int nn_size(Map *m, Dim size, DType t);
 void nn_between(Lower *lo, Map *m, Dim d, Dim lo_bound, Dim extent); /* lo <= d < extent */
 void nn_fill(Lower *lo, const char *name, int cont, double v);
+/* Why the call "refuse" ends a run. */
+enum { OTHER_RANK, NOT_ONE, NO_AXIS };
 /* Appends a loop over `var` (NULL: a new symbol). The item stays where it is until the next one is
  * appended to the same list; point lo->into at its body, and back. */
 Item *nn_loop(Lower *lo, Dim var, Dim trip);
