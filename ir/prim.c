@@ -257,7 +257,7 @@ static Bits apply_bool(Prim p, const Bits *args) {
 bool prim_takes(Prim p, DType t) {
     bool same = p == P_EQ || p == P_NE;
     switch (dtype_class(t)) {
-    case CLASS_COMPLEX: return p == P_SELECT;
+    case CLASS_COMPLEX: return p == P_SELECT || p == P_BITCAST;
     case CLASS_OBJECT: return p == P_SELECT || same;
     default: return true;
     }

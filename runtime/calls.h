@@ -21,6 +21,8 @@ WEIR_CALL(map_make);
 WEIR_CALL(map_values);
 WEIR_CALL(nms);
 WEIR_CALL(nonzero);
+WEIR_CALL(pair_join);
+WEIR_CALL(pair_parts);
 WEIR_CALL(refuse);
 WEIR_CALL(scatter_elements);
 WEIR_CALL(scatter_nd);

@@ -404,8 +404,9 @@ int64_t weir_call_refuse_scratch(const weir_call *c) {
 }
 
 void weir_call_refuse(weir_call *c) {
+    static const char *const why[] = {
+        "a branch whose results have another rank was taken: these input sizes are not compiled",
+        "a condition does not have one element", "an axis is none of those that a result may have"};
     c->status = WEIR_E_ARGUMENT;
-    c->reason = c->attr[0] ? "a condition does not have one element"
-                           : "a branch whose results have another rank was taken: these input "
-                             "sizes are not compiled";
+    c->reason = why[c->attr[0]];
 }

@@ -218,6 +218,8 @@ void weir_call_lookup(weir_call *c) {
 
 NO_SCRATCH(string_from)
 NO_SCRATCH(string_to)
+NO_SCRATCH(pair_parts)
+NO_SCRATCH(pair_join)
 
 /* The fewest digits that read back as v, as in "1.5", "100000.0", "1e-05", "1.5e+20". */
 static int shortest(char *to, double v, int is_f64) {
@@ -268,14 +270,16 @@ static int pair_text(char *to, const char *at) {
     return memcmp(at, zero, 16) ? 16 : 0;
 }
 
+static void pair_at(const weir_call *c, int64_t i, char *to) {
+    weir_string s = string_at(c, &c->in[0], i);
+    memset(to, 0, 16);
+    if (s.bytes == 16) memcpy(to, s.at, 16);
+}
+
 static void pairs_to(weir_call *c) {
     char *to = c->out[0].data;
     int64_t n = weir_tensor_count(&c->out[0]);
-    for (int64_t i = 0; i < n; i++, to += 16) {
-        weir_string s = string_at(c, &c->in[0], i);
-        memset(to, 0, 16);
-        if (s.bytes == 16) memcpy(to, s.at, 16);
-    }
+    for (int64_t i = 0; i < n; i++) pair_at(c, i, to + 16 * i);
 }
 
 static void strings_from(weir_call *c) {
@@ -345,4 +349,25 @@ void weir_call_string_to(weir_call *c) {
     locale_t before, plain = plain_open(&before);
     strings_to(c);
     plain_close(plain, before);
+}
+
+void weir_call_pair_parts(weir_call *c) {
+    double pair[2], *real = c->out[0].data, *imaginary = c->out[1].data;
+    int64_t n = weir_tensor_count(&c->in[0]);
+    for (int64_t i = 0; i < n; i++) {
+        pair_at(c, i, (char *)pair);
+        real[i] = pair[0], imaginary[i] = pair[1];
+    }
+}
+
+void weir_call_pair_join(weir_call *c) {
+    const double *real = c->in[0].data, *imaginary = c->in[1].data;
+    int64_t n = weir_tensor_count(&c->in[0]), *to = c->out[0].data;
+    for (int64_t i = 0; i < n; i++) {
+        double pair[2] = {real[i], imaginary[i]};
+        char *text = weir_objects_alloc(c->objects, 16);
+        if (!text) return no_memory(c);
+        int bytes = pair_text(text, (const char *)pair);
+        if ((to[i] = weir_text(c->objects, text, bytes)) < 0) return no_memory(c);
+    }
 }

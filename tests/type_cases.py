@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of operators that move strings and complex numbers, or add them where they meet, and of floats of 6 bits, for
-contrib_cases.py, numpy (and ml_dtypes) being the judge."""
+"""Cases of operators that move strings and complex numbers, add them where they meet or interpolate them, and of floats of 6
+bits, for contrib_cases.py, numpy (with ml_dtypes, onnx) being the judge."""
 import math
 
 import ml_dtypes
 import numpy as np
+import onnx
+import onnx.reference
 
 
 def text(m, *shape):
@@ -98,6 +100,52 @@ def folded(m):
                 "domain": "", "version": 18, "constant": constant, "want": [want.astype(str) if make == text else want]}
 
 
+def by_parts(op, operands, attributes, version):
+    """What onnx.reference makes of the real and of the imaginary part, in newer words: all weights are real."""
+    words = {"bilinear": "linear", "bicubic": "cubic"}
+    attributes = attributes | {"mode": words.get(attributes["mode"], attributes["mode"])}
+    if op == "Upsample":
+        op, operands, attributes = "Resize", [operands[0], None, operands[1]], attributes | {"coordinate_transformation_mode": "asymmetric"}
+    names = ["" if a is None else f"x{i}" for i, a in enumerate(operands)]
+    graph = onnx.helper.make_graph([onnx.helper.make_node(op, names, ["y"], **attributes)], op, [
+        onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), None)
+        for n, a in zip(names, (operands[0].real, *operands[1:])) if n], [onnx.helper.make_empty_tensor_value_info("y")])
+    given = {n: a for n, a in zip(names, operands) if n}
+    opset = [onnx.helper.make_opsetid("", max(version, 19))]
+
+    def judged(part):
+        judge = onnx.reference.ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=opset))
+        return judge.run(None, given | {"x0": part.copy()})[0]
+
+    real = judged(operands[0].real)
+    for a in graph.node[0].attribute:  # a real number has no imaginary part
+        if a.name == "extrapolation_value":
+            a.f = 0
+    return (real + 1j * judged(operands[0].imag)).astype(operands[0].dtype)
+
+
+def interpolated(m):
+    """Complex numbers between elements."""
+    def case(name, op, operands, attributes, version, constant=()):
+        return f"{op.lower()}_{name}", op, operands, attributes, {
+            "domain": "", "version": version, "constant": constant, "want": [by_parts(op, operands, attributes, version)]}
+
+    scales, region = np.array([1, 1, 1.5, 0.75], np.float32), np.array([0, 0, 0.2, -0.1, 1, 1, 0.9, 1.2], np.float32)
+    for name, make in ("c64", complex_numbers), ("c128", wide_complex_numbers):
+        x, grid, solid = make(m, 2, 3, 4, 5), m.f(2, 3, 6, 2, scale=0.7), make(m, 1, 2, 3, 4, 3)
+        for version, modes in (16, ("bilinear", "bicubic")), (20, ("linear", "cubic")), (22, ("linear", "cubic")):
+            for mode, padding in zip(modes, ("border", "zeros") if version < 22 else ("zeros", "reflection")):
+                yield case(f"{mode}_{version}_{name}", "GridSample", [x, grid], {
+                    "mode": mode, "padding_mode": padding, "align_corners": version == 20}, version)
+        yield case(f"solid_{name}", "GridSample", [solid, m.f(1, 2, 3, 2, 3, scale=0.7)], {"mode": "linear"}, 20)
+        for mode in "linear", "cubic":
+            yield case(f"{mode}_{name}", "Resize", [x, None, scales], {"mode": mode}, 19, [2])
+        yield case(f"late_{name}", "Resize", [x, None, None, np.array([2, 3, 7, 3])], {"mode": "linear", "antialias": 1}, 18)
+        yield case(f"cropped_{name}", "Resize", [x, region, scales], {
+            "mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.5}, 19, [1, 2])
+        yield case(f"linear_{name}", "Upsample", [x, np.array([1, 1, 2, 2], np.float32)], {"mode": "linear"}, 9, [1])
+
+
 def six_bits(m):
     """Values, ties, what is beyond the largest; constants are packed in the model, four in three bytes."""
     standard = {"domain": "", "version": 28}
@@ -116,4 +164,4 @@ def six_bits(m):
             "want": [(few / scale).astype(kind)]}
 
 
-cases = [moved, six_bits, texts, combined, folded]
+cases = [moved, six_bits, texts, combined, folded, interpolated]

@@ -99,4 +99,11 @@ def rounded(m):
     yield window(m, "resize_thirds", "Resize", [[x, none, scales], [(2, 1, 15, 20), none, scales]], nearest)
 
 
-cases = [convolutions, integers, transposed, deformed, pools, scattered, rounded]
+def transforms(m):
+    """Fourier transforms of a length along an axis that both come with the signal."""
+    for name, attributes, parts in ("", {}, 2), ("_real", {"onesided": 1}, 1), ("_back", {"inverse": 1}, 2):
+        yield window(m, f"dft{name}", "DFT", [
+            [m.f(2, 6, 5, parts, t=np.float64), np.array(n), np.array(axis)] for n, axis in ((5, 2), (9, -3), (4, 0), (1, 1))], attributes, version=20)
+
+
+cases = [convolutions, integers, transposed, deformed, pools, scattered, rounded, transforms]

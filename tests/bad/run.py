@@ -162,6 +162,10 @@ COUNTED = wire.model(wire.graph(
      wire.node("If", ["c"], ["y"], **{f"{way}_branch": wire.graph([wire.node(op, ["a"], ["z"])], [], [wire.value_info("z", ["n"])])
                                       for way, op in (("then", "Neg"), ("else", "Abs"))})],
     [wire.value_info("i", ["m"], wire.BOOL), wire.value_info("a", ["n"])], [wire.value_info("y", ["n"])]))
+# A transform along any axis, and of any length.
+TURNED = wire.model(wire.graph(
+    [wire.node("DFT", ["a", "l", "i"], ["y"])], [wire.value_info("a", ["n", "m", 2]), wire.value_info("i", [1], wire.INT64)],
+    [wire.value_info("y", None)], [wire.tensor("l", [], [5], wire.INT64)]), 20)
 # A size that falls as the number of elements that are not 0 grows.
 FALLING = wire.model(wire.graph(
     [wire.node("NonZero", ["a"], ["p"]), wire.node("Shape", ["p"], ["k"], start=1), wire.node("Shape", ["a"], ["n"], end=1),
@@ -206,6 +210,8 @@ INPUTS = {
     "input_branch_ranks": ((None, None, npy("|b1", (), b"\0")), ("one rank",), RANKS),
     "input_conditions": ((f32(2), None, npy("|b1", (2,), b"\1\1")), ("condition.*one element",), COUNTED),
     "input_condition_none": ((f32(2), None, npy("|b1", (2,), b"\0\0")), ("condition.*one element",), COUNTED),
+    "input_axis_last": ((f32(4, 3, 2), None, npy("<i8", (1,), struct.pack("<q", 2))), ("axis is none",), TURNED),
+    "input_axis_beyond": ((f32(4, 3, 2), None, npy("<i8", (1,), struct.pack("<q", -9))), ("axis is none",), TURNED),
     "input_window_declared": ((f32(1, 2, 5), f32(3, 2, 2), None), ('"b": dim 2 is 2, expected 3',),
                               window(kernel_shape=[3])),
     "input_window_empty": ((f32(1, 2, 5), f32(3, 2, 0), None), ('"b".*"K" = 0, outside 1',), window()),

@@ -147,6 +147,42 @@ void nn_pairs_to(Lower *lo, int pairs, int cont) {
     if (pairs != cont) lower_call(lo, "string_from", &pairs, 1, &cont, 1, NULL, 0, NULL, 0);
 }
 
+void nn_parts_for(Lower *lo, int cont, int *part) {
+    DType t = nn_cont(lo, cont)->type == C64 ? F32 : F64;
+    part[0] = nn_tmp_like(lo, "real", t, cont);
+    part[1] = nn_tmp_like(lo, "imaginary", t, cont);
+}
+
+void nn_parts(Lower *lo, int cont, int *part) {
+    Dim at[RANK_MAX];
+    nn_parts_for(lo, cont, part);
+    if (nn_cont(lo, cont)->type != C64) {
+        lower_call(lo, "pair_parts", &cont, 1, part, 2, NULL, 0, NULL, 0);
+        return;
+    }
+    Map *m = nn_map_over(lo, "parts", "", cont, at);
+    int pair = body_prim_as(&m->body, P_BITCAST, U64, nn_read(lo, m, cont, at));
+    for (int i = 0; i < 2; i++) {
+        int half = body_cvt(&m->body, U32, EXPR(m, i ? "$0 >> 32" : "$0 & 0xffffffff", pair));
+        nn_write(lo, m, part[i], at, body_prim_as(&m->body, P_BITCAST, F32, half));
+    }
+}
+
+void nn_parts_to(Lower *lo, const int *part, int cont) {
+    Dim at[RANK_MAX];
+    int bits[2];
+    if (nn_cont(lo, cont)->type != C64) {
+        lower_call(lo, "pair_join", part, 2, &cont, 1, NULL, 0, NULL, 0);
+        return;
+    }
+    Map *m = nn_map_over(lo, NULL, "", cont, at);
+    for (int i = 0; i < 2; i++)
+        bits[i] = body_cvt(&m->body, U64,
+                           body_prim_as(&m->body, P_BITCAST, U32, nn_read(lo, m, part[i], at)));
+    int pair = EXPR(m, "$0 | ($1 << 32)", bits[0], bits[1]);
+    nn_write(lo, m, cont, at, body_prim_as(&m->body, P_BITCAST, C64, pair));
+}
+
 void nn_cast_text(Lower *lo, int from, int to) {
     Dim at[RANK_MAX];
     bool reads = nn_cont(lo, to)->type != STRING;

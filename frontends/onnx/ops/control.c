@@ -281,8 +281,6 @@ static bool fits_results(Lower *lo, const Graph *g) {
     return true;
 }
 
-enum { OTHER_RANK, NOT_ONE }; /* why the call "refuse" ends a run */
-
 static int if_cast(Lower *lo, int from, const Type *to) {
     bool tensors = to->kind == TYPE_TENSOR && nn_cont(lo, from)->type != OBJECT;
     return tensors ? from : object_cast(lo, from, to);

@@ -86,6 +86,8 @@ Shape nn_shape(const Lower *lo, int cont);
 int nn_size(Map *m, Dim size, DType t);
 void nn_between(Lower *lo, Map *m, Dim d, Dim lo_bound, Dim extent); /* lo <= d < extent */
 void nn_fill(Lower *lo, const char *name, int cont, double v);
+/* Why the call "refuse" ends a run. */
+enum { OTHER_RANK, NOT_ONE, NO_AXIS };
 /* Appends a loop over `var` (NULL: a new symbol). The item stays where it is until the next one is
  * appended to the same list; point lo->into at its body, and back. */
 Item *nn_loop(Lower *lo, Dim var, Dim trip);
@@ -101,6 +103,11 @@ void nn_cast_text(Lower *lo, int from, int to);
 int nn_pairs(Lower *lo, int cont, DType t);
 int nn_pairs_for(Lower *lo, int cont, DType t);
 void nn_pairs_to(Lower *lo, int pairs, int cont);
+/* Real and imaginary part of complex elements, as `cont` holds them: two new containers of f32 or
+ * f64 like it, read from it (nn_parts), to be written (nn_parts_for) and put together in it. */
+void nn_parts(Lower *lo, int cont, int *part);
+void nn_parts_for(Lower *lo, int cont, int *part);
+void nn_parts_to(Lower *lo, const int *part, int cont);
 /* lo->node's attributes, short. */
 int64_t nn_int(const Lower *lo, const char *name, int64_t otherwise);
 float nn_float(const Lower *lo, const char *name, float otherwise);

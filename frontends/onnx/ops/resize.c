@@ -232,7 +232,7 @@ static Resize resize_of(Lower *lo) {
     for (int i = 0; i < 7; i++) names[i] = coordinates[i].name;
     const char *where = is_old(node) ? "asymmetric" : "half_pixel";
     r.where = &coordinates[choose(ctx, node, "coordinate_transformation_mode", where, names, 7)];
-    if (r.mode != NEAREST && !dtype_is_float(t->dtype) && !dtype_is_int(t->dtype))
+    if (r.mode != NEAREST && (t->dtype == STRING || t->dtype == BOOL))
         fail(ctx, E_UNSUPPORTED, "elements of type %s cannot be interpolated: use mode nearest",
              dtype_name(t->dtype));
     r.a = (double)attr_float(ctx, node, "cubic_coeff_a", -0.75f);
@@ -525,12 +525,9 @@ static int repeat_axes(const Resize *r, int from, const Dim *to, bool *done, int
     return result;
 }
 
-static void resize_lower(Lower *lo) {
-    int now = lower_in(lo, 0), last = lower_out(lo, 0);
-    if (last < 0) return;
-    onnx_define_axes(lo, resize_size);
+static void resize(Resize r, int now, int last) {
+    Lower *lo = r.lo;
     const Cont c = lo->flow->cont.at[last], x = lo->flow->cont.at[now];
-    Resize r = resize_of(lo);
     bool done[RANK_MAX];
     Dim shape[RANK_MAX];
     DType t = r.mode == NEAREST ? c.type : dtype_is_float(c.type) ? dtype_compute(c.type) : F32;
@@ -555,6 +552,23 @@ static void resize_lower(Lower *lo) {
     }
     bool rounds = dtype_is_float(lo->flow->cont.at[now].type) && dtype_is_int(c.type);
     if (now != last) lower_pointwise(lo, NULL, rounds ? "rint($0)" : "$0", &now, 1, last);
+}
+
+/* Weights are real: parts of complex numbers do not meet. What lies outside has no imaginary one.
+ */
+static void resize_lower(Lower *lo) {
+    int x = lower_in(lo, 0), y = lower_out(lo, 0), from[2], to[2];
+    if (y < 0) return;
+    onnx_define_axes(lo, resize_size);
+    Resize r = resize_of(lo);
+    if (r.mode == NEAREST || dtype_class(lower_value(lo, 0)->type.dtype) != CLASS_COMPLEX) {
+        resize(r, x, y);
+        return;
+    }
+    nn_parts(lo, x, from);
+    nn_parts_for(lo, y, to);
+    for (int i = 0; i < 2; i++, r.extrapolation = 0) resize(r, from[i], to[i]);
+    nn_parts_to(lo, to, y);
 }
 
 const OpRow onnx_resize_rows[] = {

@@ -92,8 +92,7 @@ static void grid_sample_infer(Infer *in) {
     const Type *x = nn_ranked(in, 0, 3, 2 + 3), *grid = nn_ranked(in, 1, 3, 2 + 3);
     int n = x->rank - 2;
     Dim out[RANK_MAX] = {x->shape[0], x->shape[1]};
-    bool number = dtype_class(x->dtype) != CLASS_COMPLEX && x->dtype != STRING;
-    if (grid_of(in->ctx, in->node).mode != SAMPLE_NEAREST && !number)
+    if (grid_of(in->ctx, in->node).mode != SAMPLE_NEAREST && x->dtype == STRING)
         fail(in->ctx, E_UNSUPPORTED, "elements of type %s cannot be interpolated: use mode nearest",
              dtype_name(x->dtype));
     if (grid->rank != x->rank) nn_misfit(in, 0, 1, "tensor and grid must have one rank");
@@ -163,10 +162,9 @@ static Taps grid_taps(Map *m, const Grid *g, int x, Dim extent) {
     return taps;
 }
 
-static void grid_sample_lower(Lower *lo) {
-    int x = lower_in(lo, 0), grid = lower_in(lo, 1), y = lower_out(lo, 0);
+static void sample(Lower *lo, Grid g, int x, int y) {
+    int grid = lower_in(lo, 1);
     Shape s = nn_shape(lo, x);
-    Grid g = grid_of(lo->ctx, lo->node);
     int n = s.rank - 2;
     DType own = nn_cont(lo, x)->type, t = dtype_is_float(own) ? dtype_compute(own) : F64;
     Dim at[RANK_MAX], from[RANK_MAX];
@@ -185,6 +183,20 @@ static void grid_sample_lower(Lower *lo) {
     } else {
         nn_write(lo, m, y, at, taps_read(lo, m, x, at, 2, taps, n, t));
     }
+}
+
+/* Weights are real: parts of complex numbers do not meet. */
+static void grid_sample_lower(Lower *lo) {
+    int x = lower_in(lo, 0), y = lower_out(lo, 0), from[2], to[2];
+    Grid g = grid_of(lo->ctx, lo->node);
+    if (g.mode == SAMPLE_NEAREST || dtype_class(lower_value(lo, 0)->type.dtype) != CLASS_COMPLEX) {
+        sample(lo, g, x, y);
+        return;
+    }
+    nn_parts(lo, x, from);
+    nn_parts_for(lo, y, to);
+    for (int i = 0; i < 2; i++) sample(lo, g, from[i], to[i]);
+    nn_parts_to(lo, to, y);
 }
 
 /* ---- AffineGrid ------------------------------------------------------------------------------ */

@@ -123,7 +123,7 @@ static int dft_axes(const Infer *in, const Shape *x, const Type *result, int *ax
         Shape s = dft_result(in, x, axis);
         bool may = !result || result->rank == x->rank;
         for (int i = 0; result && may && i < s.rank; i++)
-            may = s.at[i] == result->shape[i] || !dim_is_const(s.at[i], NULL) ||
+            may = !s.at[i] || s.at[i] == result->shape[i] || !dim_is_const(s.at[i], NULL) ||
                   !dim_is_const(result->shape[i], NULL);
         if (may) axes[n++] = axis;
     }
@@ -133,10 +133,21 @@ static int dft_axes(const Infer *in, const Shape *x, const Type *result, int *ax
     return n;
 }
 
+/* Of an axis and a length that the run tells: any of the axes may have it. */
+static void dft_infer_both(Infer *in, const Shape *x, const int *axes, int n) {
+    Shape s = dft_result(in, x, axes[0]);
+    for (int k = 0; k < n; k++) s.at[axes[k]] = NULL;
+    onnx_set_unknown(in, 2, infer_in(in, 0)->type.dtype, s.at, s.rank, onnx_any_size);
+}
+
 /* Extents that are the same along each axis; of others, which the run tells, the most. */
 static void dft_infer_late(Infer *in, const Shape *x) {
     Dim shape[RANK_MAX], upper[RANK_MAX] = {NULL};
     int axes[RANK_MAX], n = dft_axes(in, x, infer_declared(in, 0), axes);
+    if (dft_late_length(in)) {
+        dft_infer_both(in, x, axes, n);
+        return;
+    }
     for (int k = 0; k < n; k++) {
         Shape s = dft_result(in, x, axes[k]);
         for (int i = 0; i < s.rank; i++) {
@@ -155,9 +166,6 @@ static void dft_infer(Infer *in) {
     nn_need_one(in->ctx, infer_in(in, 2), 1);
     check_parts(in, s.at[s.rank - 1]);
     int axis = dft_axis(in, s.rank);
-    if (axis < 0 && dft_late_length(in))
-        fail(in->ctx, E_UNSUPPORTED,
-             "both the axis and the length are computed at run time: make one an initializer");
     if (axis < 0) {
         dft_infer_late(in, &s);
         return;
@@ -169,12 +177,13 @@ static void dft_infer(Infer *in) {
         onnx_set_unknown(in, 1, x->dtype, s.at, s.rank, onnx_any_size);
 }
 
-static void dft_along(Lower *lo, int axis) {
+/* `length` is what the run tells of it. */
+static void dft_along(Lower *lo, int axis, Dim length) {
     int x = lower_in(lo, 0), y = lower_out(lo, 0);
     Shape s = nn_shape(lo, x);
     DType t = dtype_compute(nn_cont(lo, x)->type);
     Infer in = onnx_reader(lo);
-    Transform f = dft_of(&in, &s, axis, dft_late_length(&in) ? late_size(lo, 1) : NULL, t);
+    Transform f = dft_of(&in, &s, axis, length, t);
     if (dft_late_length(&in)) f.bins_out = nn_shape(lo, y).at[axis];
     if (fft_stages(lo, &f, x, y, axis)) return;
     int table = transform_table(lo, &f);
@@ -190,9 +199,10 @@ static void dft_along(Lower *lo, int axis) {
 }
 
 /* Along the axis that run time tells, one of n; the run ends when it is none of them. */
-static void dft_choose(Lower *lo, const int *axes, int n, int rank) {
+static void dft_choose(Lower *lo, const int *axes, int n, int rank, Dim length) {
     if (!n) {
-        lower_call(lo, "refuse", NULL, 0, (int[]){lower_out(lo, 0)}, 1, NULL, 0, NULL, 0);
+        lower_call(lo, "refuse", NULL, 0, (int[]){lower_out(lo, 0)}, 1, (const int64_t[]){NO_AXIS},
+                   1, NULL, 0);
         return;
     }
     int is = lower_tmp(lo, "is", BOOL, NULL, 0);
@@ -204,9 +214,9 @@ static void dft_choose(Lower *lo, const int *axes, int n, int rank) {
     int item = into->n;
     vec_push(lo->arena, into, (Item){.kind = ITEM_IF, .cond = is, .from = lo->node->name});
     lo->into = &into->at[item].body;
-    dft_along(lo, axes[0]);
+    dft_along(lo, axes[0], length);
     lo->into = &into->at[item].other;
-    dft_choose(lo, axes + 1, n - 1, rank);
+    dft_choose(lo, axes + 1, n - 1, rank, length);
     lo->into = into;
 }
 
@@ -215,14 +225,18 @@ static int dft_size(Lower *lo, Map *m, int axis) {
     Infer in = onnx_reader(lo);
     Shape x = nn_shape(lo, lower_in(lo, 0)), s = dft_result(&in, &x, axis);
     Transform f = dft_of(&in, &x, axis, x.at[axis], F32);
+    int size;
     if (dft_late_length(&in))
-        return EXPR(
+        size = EXPR(
             m, f.half_out ? "select($0 > 0, $0 / 2 + 1, highest)" : "select($0 > 0, $0, highest)",
             read_number(lo, m, 1));
+    else
+        size = body_index(&m->body, s.at[axis]);
+    if (dft_axis(&in, x.rank) >= 0) return size;
     int along = read_number(lo, m, 2);
     const char *is =
         internf(lo->ctx, "select(($0 == %d) | ($0 == %d), $1, $2)", axis, axis - x.rank);
-    return EXPR(m, is, along, body_index(&m->body, s.at[axis]), body_index(&m->body, x.at[axis]));
+    return EXPR(m, is, along, size, body_index(&m->body, x.at[axis]));
 }
 
 static void dft_lower(Lower *lo) {
@@ -231,12 +245,13 @@ static void dft_lower(Lower *lo) {
     int axis = dft_axis(&in, s.rank), axes[RANK_MAX];
     if (lower_out(lo, 0) < 0) return;
     onnx_define_axes(lo, dft_size);
+    Dim length = dft_late_length(&in) ? late_size(lo, 1) : NULL;
     if (axis >= 0) {
-        dft_along(lo, axis);
+        dft_along(lo, axis, length);
         return;
     }
     int n = dft_axes(&in, &s, &lo->graph->value.at[lo->node->out.at[0]].type, axes);
-    dft_choose(lo, axes, n, s.rank);
+    dft_choose(lo, axes, n, s.rank, length);
 }
 
 /* ---- STFT ------------------------------------------------------------------------------------ */
