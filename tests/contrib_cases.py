@@ -79,8 +79,7 @@ def node_model(op, operands, results, attributes, constant=(), domain="com.micro
         names.pop()
     outs = [f"y{i}" if use else "" for i, use in enumerate(results)]
     node = helper.make_node(op, names, outs, domain=domain, name=op, **attributes)
-    ins = [helper.make_value_info(f"x{i}", type_of(a))
-           for i, a in enumerate(operands) if a is not None and i not in constant]
+    ins = [helper.make_value_info(f"x{i}", type_of(a)) for i, a in enumerate(operands) if a is not None and i not in constant]
     init = [numpy_helper.from_array(a, f"x{i}")
             for i, a in enumerate(operands) if a is not None and i in constant]
     given = [helper.make_value_info(o, onnx.TypeProto()) for o in outs if o]
