@@ -2,6 +2,7 @@
 /* Writing compositions down. Constants go to the context's arena: weight data outlives passes. */
 #include "compose.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { COMPOSE_OPSET = 28 };
@@ -136,6 +137,33 @@ int compose_part(Infer *in, int x, int64_t axis, int from, int to) {
     return OP(in, "Slice", x, from, to, compose_vector(in, axis));
 }
 
+int compose_row(Infer *in, int x, int64_t row) {
+    compose_int(in, "axis", 0);
+    return OP(in, "Gather", x, compose_shape(in, &row, -1));
+}
+
+int compose_split(Infer *in, int x, int64_t axis, int parts) {
+    compose_int(in, "axis", axis);
+    compose_int(in, "num_outputs", parts);
+    return compose_op(in, "Split", &x, 1, parts);
+}
+
+int compose_unsqueeze(Infer *in, int x, int64_t axis) {
+    return OP(in, "Unsqueeze", x, compose_vector(in, axis));
+}
+
+int compose_bias(Infer *in, int seen, int like) {
+    return OP(in, "Where", seen, compose_number(in, like, 0), compose_number(in, like, -INFINITY));
+}
+
+int compose_flags(Infer *in, int shape, int places) {
+    int none = compose_constant(in, BOOL, (double[]){0}, -1),
+        one = compose_constant(in, BOOL, (double[]){1}, -1);
+    int room = OP(in, "Expand", none, shape), set = OP(in, "Expand", one, OP(in, "Shape", places));
+    compose_int(in, "axis", 1);
+    return OP(in, "ScatterElements", room, places, set);
+}
+
 int compose_places(Infer *in, int rows, int offset) {
     int all = compose_reshape(in, compose_cast(in, offset, I64), (int64_t[]){-1}, 1);
     return compose_part(in, all, 0, compose_vector(in, 0), compose_extents(in, rows, 0, 1));
@@ -143,10 +171,10 @@ int compose_places(Infer *in, int rows, int offset) {
 
 int compose_padded(Infer *in, int rows, int places, int offset) {
     int row = compose_extents(in, rows, 1, 2), shape = OP(in, "Shape", offset);
-    int count = OP(in, "Unsqueeze", OP(in, "Size", offset), compose_vector(in, 0));
+    int count = compose_unsqueeze(in, OP(in, "Size", offset), 0);
     compose_int(in, "axis", 0);
     int room = OP(in, "Expand", compose_number(in, rows, 0), OP(in, "Concat", count, row));
-    room = OP(in, "ScatterND", room, OP(in, "Unsqueeze", places, compose_vector(in, 1)), rows);
+    room = OP(in, "ScatterND", room, compose_unsqueeze(in, places, 1), rows);
     compose_int(in, "axis", 0);
     return OP(in, "Reshape", room, OP(in, "Concat", shape, row));
 }

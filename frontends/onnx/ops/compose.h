@@ -46,6 +46,9 @@ int64_t compose_size(Infer *in, int x,
                      int axis);      /* an extent that must be a number; -1: the last */
 int compose_range(Infer *in, int n); /* 0, 1, .. n - 1, of a vector of one */
 int compose_part(Infer *in, int x, int64_t axis, int from, int to); /* elements from .. to - 1 */
+int compose_row(Infer *in, int x, int64_t row);                     /* one of x's first axis */
+int compose_split(Infer *in, int x, int64_t axis, int parts); /* equal ones; the others follow */
+int compose_unsqueeze(Infer *in, int x, int64_t axis);
 int compose_reshape(Infer *in, int x, const int64_t *shape, int n); /* 0 keeps, -1 infers */
 int compose_transpose(Infer *in, int x, const int64_t *perm, int n);
 int compose_cast(Infer *in, int x, DType t);
@@ -58,6 +61,10 @@ int compose_channels(Infer *in, int x, bool first);
 void compose_window(Infer *in);
 /* Softmax over the axes from .. to - 1 as one row, which are one or the last ones. */
 int compose_softmax(Infer *in, int x, int from, int to);
+/* What is added to scores: nothing where `seen` is true, else -inf; of the type of `like`. */
+int compose_bias(Infer *in, int seen, int like);
+/* Truth values [row, n], of that shape, true at `places` [row, k]. */
+int compose_flags(Infer *in, int shape, int places);
 /* The same bytes of a constant as other numbers. */
 int compose_view(Infer *in, const Value *param, DType t, const int64_t *shape, int rank);
 /* Constant bytes (operand i) as numbers of a smaller type, low bits first along the last axis. */

@@ -41,9 +41,7 @@ static void quick_gelu_infer(Infer *in) {
 static void bias_split_gelu_infer(Infer *in) {
     infer_arity(in, 2, 2);
     int x = compose_add(in, IN(0), IN(1));
-    compose_int(in, "axis", -1);
-    compose_int(in, "num_outputs", 2);
-    int left = compose_op(in, "Split", &x, 1, 2);
+    int left = compose_split(in, x, -1, 2);
     compose_result(in, 0, mul(in, left, gelu(in, left + 1, false)));
 }
 
@@ -276,7 +274,7 @@ static void unique_infer(Infer *in) {
 /* The spectrum of a real signal along the last axis, as pairs. */
 static void rfft_infer(Infer *in) {
     infer_arity(in, 1, 1);
-    int x = OP(in, "Unsqueeze", IN(0), compose_shape(in, (int64_t[]){-1}, 1));
+    int x = compose_unsqueeze(in, IN(0), -1);
     compose_int(in, "onesided", attr_int(in->ctx, in->node, "onesided", 1));
     compose_result(in, 0, OP(in, "DFT", x, -1, compose_shape(in, (int64_t[]){-2}, -1)));
 }
@@ -341,7 +339,7 @@ static void crop_and_resize_infer(Infer *in) {
     for (int i = 0; i < 2; i++) {
         size[i] = compose_extents(in, IN(0), 2 + i, 3 + i);
         place[i] = crop_places(in, corner[i], corner[2 + i], n[i], size[i]);
-        shape[i] = OP(in, "Unsqueeze", place[i], compose_shape(in, (int64_t[]){2 - i}, 1));
+        shape[i] = compose_unsqueeze(in, place[i], 2 - i);
     }
     int seen = OP(in, "And", inside(in, shape[0], size[0]), inside(in, shape[1], size[1]));
     bool nearest = !strcmp(attr_string(in->ctx, in->node, "mode", "bilinear"), "nearest");
@@ -350,7 +348,7 @@ static void crop_and_resize_infer(Infer *in) {
     for (int i = 0; i < 2; i++) {
         int pixel = nearest ? OP(in, "Floor", compose_add(in, shape[i], half)) : shape[i];
         part[i] = OP(in, "Expand", grid_places(in, pixel, size[i]), same);
-        part[i] = OP(in, "Unsqueeze", part[i], compose_shape(in, (int64_t[]){-1}, 1));
+        part[i] = compose_unsqueeze(in, part[i], -1);
     }
     compose_int(in, "axis", -1);
     int grid = OP(in, "Concat", part[1], part[0]), images = OP(in, "Gather", IN(0), IN(2));
@@ -359,7 +357,7 @@ static void crop_and_resize_infer(Infer *in) {
     compose_int(in, "align_corners", 1);
     int y = OP(in, "GridSample", images, grid);
     float other = attr_float(in->ctx, in->node, "extrapolation_value", 0);
-    seen = OP(in, "Unsqueeze", seen, compose_shape(in, (int64_t[]){1}, 1));
+    seen = compose_unsqueeze(in, seen, 1);
     compose_result(in, 0, OP(in, "Where", seen, y, compose_number(in, y, other)));
 }
 
@@ -372,7 +370,7 @@ static void cdist_infer(Infer *in) {
     if (!root && strcmp(metric, "sqeuclidean"))
         fail(in->ctx, E_ATTRIBUTE,
              "metric \"%s\" is not known: it must be \"euclidean\" or \"sqeuclidean\"", metric);
-    int rows = OP(in, "Unsqueeze", IN(0), compose_shape(in, (int64_t[]){1}, 1));
+    int rows = compose_unsqueeze(in, IN(0), 1);
     int gap = OP(in, "Sub", rows, IN(1)), square = mul(in, gap, gap);
     int axis = compose_shape(in, (int64_t[]){2}, 1);
     compose_int(in, "keepdims", 0);

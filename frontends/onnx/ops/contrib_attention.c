@@ -49,11 +49,7 @@ static int added_mask(Infer *in, int mask, DType t, Dim batch, int steps, int to
             fail(in->ctx, E_UNSUPPORTED,
                  "mask \"%s\" of type %s is of a form that is not known: give one of two dims",
                  in->graph->value.at[mask].name, type_str(in->ctx, type));
-        if (starts) {
-            compose_int(in, "axis", 0);
-            compose_int(in, "num_outputs", 2);
-            ends = compose_op(in, "Split", &mask, 1, 2);
-        }
+        if (starts) ends = compose_split(in, mask, 0, 2);
         int places = compose_cast(in, j, type->dtype);
         seen = OP(in, "Less", places, unsqueezed(in, ends, (int64_t[]){1}, 1));
         if (starts) {
@@ -134,9 +130,7 @@ static void split_three(Infer *in, int x, const int64_t *sizes, int *to) {
 
 /* One of the two halves of past or present, [2, batch, head, step, size]. */
 static int half(Infer *in, int past, int64_t which) {
-    if (past < 0) return -1;
-    compose_int(in, "axis", 0);
-    return OP(in, "Gather", past, compose_shape(in, &which, -1));
+    return past < 0 ? -1 : compose_row(in, past, which);
 }
 
 static void self_attention(Infer *in, int qkv, int mask, int past, int bias) {
@@ -266,11 +260,10 @@ static int beam_rows(Infer *in, const Shared *s, int from) {
     compose_int(in, "axis", 2);
     int rows = compose_cast(in, OP(in, "Flatten", from), I64);
     int own = compose_range(in, extent(in, rows, 0));
-    int group =
-        OP(in, "Unsqueeze", OP(in, "Sub", own, OP(in, "Mod", own, beams)), compose_vector(in, 1));
+    int group = compose_unsqueeze(in, OP(in, "Sub", own, OP(in, "Mod", own, beams)), 1);
     rows = OP(in, "Add", compose_part(in, rows, 1, compose_vector(in, 0), s->total), group);
     int earlier = OP(in, "Less", compose_range(in, s->total), s->before);
-    rows = OP(in, "Where", earlier, rows, OP(in, "Unsqueeze", own, compose_vector(in, 1)));
+    rows = OP(in, "Where", earlier, rows, compose_unsqueeze(in, own, 1));
     return unsqueezed(in, rows, (int64_t[]){1, 3}, 2);
 }
 
@@ -290,9 +283,9 @@ static int shared_rows(Infer *in, const Shared *s, int past, int now, int result
 /* What a new row may see of those behind the first `before`: -inf is added to others. */
 static int causal_mask(Infer *in, const Shared *s, int like) {
     int row = OP(in, "Add", compose_range(in, s->steps), s->before);
-    row = OP(in, "Unsqueeze", row, compose_vector(in, 1));
+    row = compose_unsqueeze(in, row, 1);
     int seen = OP(in, "LessOrEqual", compose_range(in, s->total), row);
-    return OP(in, "Where", seen, compose_number(in, like, 0), compose_number(in, like, -INFINITY));
+    return compose_bias(in, seen, like);
 }
 
 /* Keys and values become those of the cache; all are by heads then. */
@@ -531,9 +524,7 @@ static void gated_bias_infer(Infer *in) {
     g = compose_reshape(in, g, (int64_t[]){0, 0, 0, 2, -1}, 5);
     compose_int(in, "keepdims", 0);
     g = OP(in, "Sigmoid", OP(in, "ReduceSum", g, compose_vector(in, 4)));
-    compose_int(in, "axis", 3);
-    compose_int(in, "num_outputs", 2);
-    int u = compose_op(in, "Split", &g, 1, 2), one = compose_number(in, g, 1);
+    int u = compose_split(in, g, 3, 2), one = compose_number(in, g, 1);
     int r = OP(in, "Sub", OP(in, "Mul", u + 1, IN(5)), one);
     int gate = OP(in, "Add", OP(in, "Mul", u, r), compose_number(in, g, 2));
     compose_result(in, 0, OP(in, "Mul", gate, IN(2)));

@@ -3,23 +3,9 @@
  * stands around it: DecoderAttention, DecoderMaskedSelfAttention, LongformerAttention. */
 #include "compose.h"
 
-#include <math.h>
-
 /* x times a weight, and part from .. to - 1 of a bias. */
 static int projected(Infer *in, int x, int weight, int bias, int from, int to) {
     return OP(in, "Add", OP(in, "MatMul", x, weight), compose_part(in, bias, 0, from, to));
-}
-
-/* `parts` equal parts along the last axis: the first, the others follow. */
-static int split(Infer *in, int x, int parts) {
-    compose_int(in, "axis", -1);
-    compose_int(in, "num_outputs", parts);
-    return compose_op(in, "Split", &x, 1, parts);
-}
-
-/* Added to scores: nothing where `seen` is true, else -inf. */
-static int bias_of(Infer *in, int seen, int like) {
-    return OP(in, "Where", seen, compose_number(in, like, 0), compose_number(in, like, -INFINITY));
 }
 
 /* ---- DecoderAttention ------------------------------------------------------------------------ */
@@ -54,12 +40,12 @@ static void decoder_infer(Infer *in) {
     int q = projected(in, batch_first(in, IN(0)), IN(2), IN(4), zero, size);
     if (!past || !cross) {
         int from = batch_first(in, IN(cross ? 1 : 0));
-        k = split(in, projected(in, from, IN(3), IN(4), size, end), 2), v = k + 1;
+        k = compose_split(in, projected(in, from, IN(3), IN(4), size, end), -1, 2), v = k + 1;
     }
     if (padded) {
         int seen =
             OP(in, "Not", OP(in, "Unsqueeze", IN(5), compose_shape(in, (int64_t[]){1, 2}, 2)));
-        bias = bias_of(in, seen, q);
+        bias = compose_bias(in, seen, q);
     }
     bool goes_on = past && !cross;
     int operand[] = {q, k, v, -1, -1, bias, goes_on ? IN(6) : -1, goes_on ? IN(7) : -1};
@@ -70,12 +56,6 @@ static void decoder_infer(Infer *in) {
 }
 
 /* ---- DecoderMaskedSelfAttention -------------------------------------------------------------- */
-
-/* Half `which` of past or present, [2, batch, head, step, size]. */
-static int half(Infer *in, int past, int64_t which) {
-    compose_int(in, "axis", 0);
-    return OP(in, "Gather", past, compose_shape(in, &which, -1));
-}
 
 /* Keys of a shared cache lie as [batch, head, size / x, step, x], x of 16 bytes, whatever their
  * dims say: as these say (or, `back`, as they lie). */
@@ -97,15 +77,15 @@ static void decoder_self_infer(Infer *in) {
     infer_arity(in, 3, 9);
     nn_ranked(in, 0, 3, 3), nn_ranked(in, 4, 5, 5);
     bool shared = attr_int(in->ctx, in->node, "past_present_share_buffer", 0) != 0;
-    int qkv = split(in, OP(in, "Add", OP(in, "MatMul", IN(0), IN(1)), IN(2)), 3);
-    int k = half(in, IN(4), 0), v = half(in, IN(4), 1);
+    int qkv = compose_split(in, OP(in, "Add", OP(in, "MatMul", IN(0), IN(1)), IN(2)), -1, 3);
+    int k = compose_row(in, IN(4), 0), v = compose_row(in, IN(4), 1);
     if (shared) k = keys_of(in, k, false);
     int operand[] = {qkv, qkv + 1, qkv + 2, IN(3), IN(5), k, v, -1, IN(7), -1};
     if (shared) operand[7] = IN(6), operand[9] = IN(8);
     for (int i = 0; i < 4; i++) compose_attr(in, names[i], names[i]);
     int y = compose_op(in, "DecoderMaskedMultiHeadAttention", operand, 10, 3);
-    k = OP(in, "Unsqueeze", shared ? keys_of(in, y + 1, true) : y + 1, compose_vector(in, 0));
-    v = OP(in, "Unsqueeze", y + 2, compose_vector(in, 0));
+    k = compose_unsqueeze(in, shared ? keys_of(in, y + 1, true) : y + 1, 0);
+    v = compose_unsqueeze(in, y + 2, 0);
     compose_int(in, "axis", 0);
     compose_result(in, 1, OP(in, "Concat", k, v));
     compose_result(in, 0, y);
@@ -114,7 +94,7 @@ static void decoder_self_infer(Infer *in) {
 /* ---- LongformerAttention --------------------------------------------------------------------- */
 
 static int whole_attention(Infer *in, int weight, int bias, int scores) {
-    int qkv = split(in, OP(in, "Add", OP(in, "MatMul", IN(0), weight), bias), 3);
+    int qkv = compose_split(in, OP(in, "Add", OP(in, "MatMul", IN(0), weight), bias), -1, 3);
     int operand[] = {qkv, qkv + 1, qkv + 2, -1, -1, scores};
     compose_attr(in, "num_heads", "num_heads");
     return compose_op(in, "MultiHeadAttention", operand, 6, 1);
@@ -128,11 +108,11 @@ static void longformer_infer(Infer *in) {
     if (window < 1) fail(in->ctx, E_ATTRIBUTE, "attribute \"window\" must be at least 1");
     int last = compose_vector(in, 2), key = compose_shape(in, (int64_t[]){1, 2}, 2);
     int place = compose_range(in, compose_extents(in, IN(0), 1, 2));
-    int far = OP(in, "Sub", OP(in, "Unsqueeze", place, compose_vector(in, 1)), place);
+    int far = OP(in, "Sub", compose_unsqueeze(in, place, 1), place);
     int near = OP(in, "LessOrEqual", OP(in, "Abs", far), compose_vector(in, window));
     int global = compose_cast(in, IN(6), BOOL), mask = OP(in, "Unsqueeze", IN(3), key);
     int seen = OP(in, "Or", OP(in, "Unsqueeze", global, key), near);
-    int own = whole_attention(in, IN(1), IN(2), OP(in, "Add", mask, bias_of(in, seen, mask)));
+    int own = whole_attention(in, IN(1), IN(2), OP(in, "Add", mask, compose_bias(in, seen, mask)));
     int all = whole_attention(in, IN(4), IN(5), mask);
     compose_result(in, 0, OP(in, "Where", OP(in, "Unsqueeze", global, last), all, own));
 }

@@ -15,10 +15,6 @@ static DType type_of(const Infer *in, int x) {
     return compose_type(in, x)->dtype;
 }
 
-static int unsqueezed(Infer *in, int x, int64_t axis) {
-    return OP(in, "Unsqueeze", x, compose_vector(in, axis));
-}
-
 static int same_shape(Infer *in, int x, int like) {
     return OP(in, "Reshape", x, OP(in, "Shape", like));
 }
@@ -94,7 +90,7 @@ static void engram_gate_infer(Infer *in) {
     dot = OP(in, "Mul", dot, compose_number(in, dot, 1 / sqrt((double)size)));
     int far = OP(in, "Max", OP(in, "Abs", dot), compose_number(in, dot, 1e-6));
     int gate = OP(in, "Sigmoid", OP(in, "Mul", OP(in, "Sign", dot), OP(in, "Sqrt", far)));
-    int y = OP(in, "Mul", gate, unsqueezed(in, wide(in, IN(2)), 2));
+    int y = OP(in, "Mul", gate, compose_unsqueeze(in, wide(in, IN(2)), 2));
     compose_result(in, 0, compose_cast(in, y, t));
     if (IN(5) >= 0) compose_result(in, 1, compose_cast(in, rms_norm(in, y, wide(in, IN(5))), t));
 }
@@ -120,11 +116,7 @@ static int clamped_swiglu(Infer *in, int gate, int up, DType t) {
 static void swiglu_infer(Infer *in) {
     infer_arity(in, 1, 2);
     int gate = IN(0), up = IN(1);
-    if (up < 0) {
-        compose_int(in, "axis", -1);
-        compose_int(in, "num_outputs", 2);
-        gate = compose_op(in, "Split", &gate, 1, 2), up = gate + 1;
-    }
+    if (up < 0) gate = compose_split(in, gate, -1, 2), up = gate + 1;
     bool rounds = attr_int(in->ctx, in->node, "round_activation", 0) != 0;
     compose_result(in, 0, clamped_swiglu(in, gate, up, rounds ? type_of(in, gate) : DT_NONE));
 }
@@ -168,7 +160,7 @@ static int branch_gates(Infer *in, int gates, int streams) {
     const Type *g = compose_type(in, gates);
     if (g->rank == compose_type(in, streams)->rank) return gates;
     bool flat = n > 0 && g->rank > 0 && !dim_is(g->shape[g->rank - 1], n);
-    return flat ? grouped(in, gates) : unsqueezed(in, gates, -1);
+    return flat ? grouped(in, gates) : compose_unsqueeze(in, gates, -1);
 }
 
 static void pre_mix_infer(Infer *in) {
@@ -193,7 +185,7 @@ static void post_mix_infer(Infer *in) {
         for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
         kept = OP(in, "MatMul", compose_transpose(in, wide(in, IN(3)), perm, rank), kept);
     }
-    int branch = OP(in, "Mul", g, unsqueezed(in, wide(in, IN(1)), -2));
+    int branch = OP(in, "Mul", g, compose_unsqueeze(in, wide(in, IN(1)), -2));
     int y = same_shape(in, OP(in, "Add", kept, branch), IN(0));
     compose_result(in, 0, compose_cast(in, y, t));
 }
@@ -227,8 +219,8 @@ static void low_rank_mix_infer(Infer *in) {
         fail(in->ctx, E_ATTRIBUTE, "\"num_branches\" must be at least 1, \"gate_div\" not 0");
     int s = grouped(in, IN(0)), size = compose_extents(in, s, -1, INT64_MAX);
     if (IN(5) >= 0 && IN(6) >= 0) {
-        int more =
-            OP(in, "Mul", wide(in, unsqueezed(in, IN(6), -1)), wide(in, unsqueezed(in, IN(5), -2)));
+        int more = OP(in, "Mul", wide(in, compose_unsqueeze(in, IN(6), -1)),
+                      wide(in, compose_unsqueeze(in, IN(5), -2)));
         s = compose_cast(in, OP(in, "Add", wide(in, s), more), t);
     }
     compose_int(in, "axis", 0);
@@ -303,8 +295,10 @@ static void packed_conv_infer(Infer *in) {
     int shape = OP(in, "Concat", r.past, width), past = OP(in, "Reshape", last, shape);
     compose_int(in, "axis", 0);
     int rows = OP(in, "Concat", past, IN(0));
-    int at = OP(in, "Sub", unsqueezed(in, r.token, 1), compose_constant(in, I64, back, (int)taps));
-    int x = OP(in, "Gather", rows, compose_history(in, &r, at, unsqueezed(in, r.request, 1)));
+    int at = OP(in, "Sub", compose_unsqueeze(in, r.token, 1),
+                compose_constant(in, I64, back, (int)taps));
+    int x =
+        OP(in, "Gather", rows, compose_history(in, &r, at, compose_unsqueeze(in, r.request, 1)));
     int w = compose_transpose(in, IN(1), (int64_t[]){1, 2, 0}, 3);
     int y = OP(in, "Mul", wide(in, x), wide(in, w));
     compose_int(in, "keepdims", 0);

@@ -47,9 +47,7 @@ static int layer(Infer *in, const Experts *e, const Layer *l, int x) {
 /* Gate and value from one layer: interleaved, or one after the other. */
 static void parted(Infer *in, int h, bool woven, int *gate, int *value) {
     if (woven) h = compose_reshape(in, h, (int64_t[]){0, 0, -1, 2}, 4);
-    compose_int(in, "axis", -1);
-    compose_int(in, "num_outputs", 2);
-    int y = compose_op(in, "Split", &h, 1, 2);
+    int y = compose_split(in, h, -1, 2);
     *gate = woven ? OP(in, "Squeeze", y, last_axis(in)) : y;
     *value = woven ? OP(in, "Squeeze", y + 1, last_axis(in)) : y + 1;
 }
@@ -158,12 +156,7 @@ static void qmoe_infer(Infer *in) {
 /* Where the k largest of each row [token, n] stand: bool, of x's shape. */
 static int largest(Infer *in, int x, int64_t k) {
     int best = compose_op(in, "TopK", (int[]){x, compose_vector(in, k)}, 2, 2);
-    int none = compose_constant(in, BOOL, (double[]){0}, -1),
-        one = compose_constant(in, BOOL, (double[]){1}, -1);
-    int room = OP(in, "Expand", none, OP(in, "Shape", x)),
-        set = OP(in, "Expand", one, OP(in, "Shape", best + 1));
-    compose_int(in, "axis", 1);
-    return OP(in, "ScatterElements", room, best + 1, set);
+    return compose_flags(in, OP(in, "Shape", x), best + 1);
 }
 
 /* Scores [token, expert] outside the `active` groups, by the sum of each one's best, become -inf.

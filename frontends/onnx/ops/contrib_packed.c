@@ -8,10 +8,6 @@
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static int with_axis(Infer *in, int x, int64_t axis) {
-    return OP(in, "Unsqueeze", x, compose_vector(in, axis));
-}
-
 /* Bytes from .. to - 1 of each block, [.., block, byte]. */
 static int bytes(Infer *in, int blocks, int64_t from, int64_t to) {
     return compose_part(in, blocks, -1, compose_vector(in, from), compose_vector(in, to));
@@ -37,8 +33,8 @@ static int fields(Infer *in, int x, int n, int bits, bool outer) {
     double by[8];
     for (int i = 0; i < n; i++) by[i] = bits * i;
     int shift = compose_constant(in, U8, by, n);
-    if (outer) shift = with_axis(in, shift, 1);
-    return masked(in, shifted(in, with_axis(in, x, outer ? -2 : -1), shift, "RIGHT"), bits);
+    if (outer) shift = compose_unsqueeze(in, shift, 1);
+    return masked(in, shifted(in, compose_unsqueeze(in, x, outer ? -2 : -1), shift, "RIGHT"), bits);
 }
 
 /* Numbers of f16 or bf16 (two bytes) or f32 (four), the lowest first: [.., n]. */
@@ -105,7 +101,7 @@ static int q5_k(Infer *in, int b) {
         int high = shifted(in, shifted(in, own, six, "RIGHT"), four, "LEFT");
         int six_bits = joined(in, masked(in, own, 6), OP(in, "Add", low, high));
         part[i] = OP(in, "Mul", compose_cast(in, six_bits, F32), half_scale(in, b, 2 * i));
-        part[i] = with_axis(in, part[i], -1);
+        part[i] = compose_unsqueeze(in, part[i], -1);
     }
     int low = compose_reshape(in, bytes(in, b, 48, 176), (int64_t[]){0, 0, 4, 32}, 4);
     low = compose_reshape(in, fields(in, low, 2, 4, true), (int64_t[]){0, 0, 8, 32}, 4);
@@ -122,7 +118,7 @@ static int q6_k(Infer *in, int b) {
     low = halves(in, low);
     int codes = OP(in, "Add", low, OP(in, "Mul", top, compose_number(in, top, 16)));
     int scale = OP(in, "Mul", signed_bytes(in, bytes(in, b, 192, 208)), half_scale(in, b, 208));
-    return centred(in, compose_reshape(in, codes, groups, 4), 32, with_axis(in, scale, -1));
+    return centred(in, compose_reshape(in, codes, groups, 4), 32, compose_unsqueeze(in, scale, -1));
 }
 
 /* Codes of 4 bits as the values that they stand for. */
@@ -142,7 +138,7 @@ static int iq4_xs(Infer *in, int b) {
     int top = compose_reshape(in, fields(in, bytes(in, b, 2, 4), 4, 2, false), each, 3),
         low = compose_reshape(in, fields(in, bytes(in, b, 4, 8), 2, 4, false), each, 3);
     int codes = OP(in, "Add", low, OP(in, "Mul", top, compose_number(in, top, 16)));
-    int scale = with_axis(in, centred(in, codes, 32, half_scale(in, b, 0)), -1);
+    int scale = compose_unsqueeze(in, centred(in, codes, 32, half_scale(in, b, 0)), -1);
     int x = halves(in, compose_reshape(in, bytes(in, b, 8, 136), groups, 4));
     return OP(in, "Mul", curved(in, x), scale);
 }

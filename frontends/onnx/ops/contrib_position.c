@@ -80,8 +80,7 @@ static void relative_bias_infer(Infer *in) {
         fail(ctx, E_UNSUPPORTED, "the number of buckets must be constant and at least 2");
     int q = compose_range(in, compose_reshape(in, compose_cast(in, IN(1), I64), (int64_t[]){1}, 1));
     int k = compose_range(in, compose_reshape(in, compose_cast(in, IN(2), I64), (int64_t[]){1}, 1));
-    int far = OP(in, "Sub", k, OP(in, "Unsqueeze", q, compose_vector(in, 1))),
-        zero = compose_number(in, far, 0);
+    int far = OP(in, "Sub", k, compose_unsqueeze(in, q, 1)), zero = compose_number(in, far, 0);
     int first = -1;
     if (both) {
         n /= 2;
@@ -101,7 +100,7 @@ static void relative_bias_infer(Infer *in) {
     int small = OP(in, "Less", far, compose_number(in, far, (double)exact));
     int bucket = compose_add(in, first, OP(in, "Where", small, far, log_bucket));
     int y = compose_transpose(in, OP(in, "Gather", IN(0), bucket), (int64_t[]){2, 0, 1}, 3);
-    compose_result(in, 0, OP(in, "Unsqueeze", y, compose_vector(in, 0)));
+    compose_result(in, 0, compose_unsqueeze(in, y, 0));
 }
 
 const OpRow onnx_contrib_position_rows[] = {

@@ -15,7 +15,7 @@ static int block_mask(Infer *in, int starts, int columns) {
     int rows = OP(in, "Sub", compose_extents(in, starts, 1, 2), one);
     int ends = compose_part(in, starts, 1, one, compose_vector(in, INT64_MAX));
     int element = compose_range(in, compose_extents(in, columns, 1, 2));
-    int behind = OP(in, "LessOrEqual", OP(in, "Unsqueeze", ends, compose_vector(in, 2)), element);
+    int behind = OP(in, "LessOrEqual", compose_unsqueeze(in, ends, 2), element);
     behind = compose_cast(in, behind, I64);
     compose_int(in, "keepdims", 0);
     int row = OP(in, "ReduceSum", behind, one);
@@ -26,13 +26,8 @@ static int block_mask(Infer *in, int starts, int columns) {
     int all = OP(in, "Mul", rows, OP(in, "Add", rows, one)),
         layouts = compose_extents(in, starts, 0, 1);
     compose_int(in, "axis", 0);
-    int shape = OP(in, "Concat", layouts, all),
-        none = compose_constant(in, BOOL, (double[]){0}, -1);
-    int room = OP(in, "Expand", none, shape), place = OP(in, "Add", row, column);
-    int set =
-        OP(in, "Expand", compose_constant(in, BOOL, (double[]){1}, -1), OP(in, "Shape", place));
-    compose_int(in, "axis", 1);
-    room = OP(in, "ScatterElements", room, place, set);
+    int shape = OP(in, "Concat", layouts, all);
+    int room = compose_flags(in, shape, OP(in, "Add", row, column));
     compose_int(in, "axis", 0);
     shape = OP(in, "Concat", layouts, compose_vector(in, -1), rows);
     return compose_part(in, OP(in, "Reshape", room, shape), 1, zero, rows);
@@ -63,10 +58,9 @@ static int block_bias(Infer *in, int place, int room) {
     compose_int(in, "axis", 3);
     seen = OP(in, "Gather", seen, column);
     seen = compose_transpose(in, seen, (int64_t[]){1, 0, 2, 3}, 4);
-    int bias =
-        OP(in, "Where", seen, compose_number(in, IN(0), 0), compose_number(in, IN(0), -INFINITY));
+    int bias = compose_bias(in, seen, IN(0));
     if (layouts == 1) return bias;
-    bias = OP(in, "Unsqueeze", bias, compose_vector(in, 1));
+    bias = compose_unsqueeze(in, bias, 1);
     bias = OP(in, "Expand", bias, compose_shape(in, (int64_t[]){heads / layouts, 1, 1, 1}, 4));
     int shape = compose_extents(in, bias, 3, 5);
     compose_int(in, "axis", 0);

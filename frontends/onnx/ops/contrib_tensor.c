@@ -163,7 +163,7 @@ static void remove_padding_infer(Infer *in) {
     nn_ranked(in, 0, 3, 3), nn_ranked(in, 1, 1, 1);
     int steps = compose_extents(in, IN(0), 1, 2), shape = compose_extents(in, IN(0), 0, 2);
     int step = compose_range(in, steps);
-    int count = OP(in, "Unsqueeze", compose_cast(in, IN(1), I64), compose_vector(in, 1));
+    int count = compose_unsqueeze(in, compose_cast(in, IN(1), I64), 1);
     int seen = OP(in, "Less", step, count), kept = places(in, seen);
     int flat = joined(in, 0, compose_vector(in, -1), compose_extents(in, IN(0), 2, 3));
     int rows = OP(in, "Reshape", IN(0), flat);
@@ -240,7 +240,7 @@ static void unfold_infer(Infer *in) {
     int from = OP(in, "Range", compose_shape(in, &zero, -1), OP(in, "Squeeze", last),
                   compose_shape(in, &step, -1));
     int within = compose_range(in, compose_vector(in, size));
-    int index = OP(in, "Add", OP(in, "Unsqueeze", from, compose_vector(in, 1)), within);
+    int index = OP(in, "Add", compose_unsqueeze(in, from, 1), within);
     compose_int(in, "axis", axis);
     int y = OP(in, "Gather", IN(0), index);
     for (int i = 0; i <= rank; i++) perm[i] = i <= axis ? i : i == rank ? axis + 1 : i + 1;

@@ -93,7 +93,7 @@ static int hashes(Infer *in, const int *ids, int64_t most, int offset) {
         if (!k) continue;
         int size = compose_part(in, IN(2), 0, compose_vector(in, (k - 1) * heads),
                                 compose_vector(in, k * heads));
-        int hash = OP(in, "Mod", OP(in, "Unsqueeze", mix, compose_vector(in, last)), size);
+        int hash = OP(in, "Mod", compose_unsqueeze(in, mix, last), size);
         if (k > 1) compose_int(in, "axis", last);
         y = k > 1 ? OP(in, "Concat", y, hash) : hash;
     }
