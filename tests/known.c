@@ -3,32 +3,33 @@
 
 #include <string.h>
 
-/* The size of entries that hold of all sizes. */
-enum { ANY = -1 };
-
-const char *known_text(Ctx *ctx, const Stage *stage) {
+static const char *whole_text(Ctx *ctx, const Stage *stage) {
     Stage part = {.flow = stage->flow ? stage->flow->prepare : NULL,
                   .program = stage->program ? stage->program->prepare : NULL};
     Arena *arena = arena_new(ctx);
     const char *text = stage_text(arena, stage);
     if (part.flow || part.program)
-        text = arena_printf(arena, "%s\n%s", text, known_text(ctx, &part));
+        text = arena_printf(arena, "%s\n%s", text, whole_text(ctx, &part));
     text = intern(ctx, text);
     arena_free(arena);
     return text;
 }
 
-/* An entry, a new one where there is none; until the next call. */
-static Known *find(KnownList *list, const Stage *stage, int64_t size) {
-    const char *text = known_text(arena_ctx(list->arena), stage);
-    for (int i = 0; i < list->n; i++)
-        if (list->at[i].text == text && list->at[i].size == size) return &list->at[i];
-    vec_push(list->arena, list, ((Known){.text = text, .size = size}));
-    return &list->at[list->n - 1];
+Known *known_stage(KnownList *list, const Stage *stage) {
+    const char *text = whole_text(arena_ctx(list->arena), stage);
+    for (int i = 0; i < list->of.n; i++)
+        if (list->of.at[i]->text == text) return list->of.at[i];
+    Known *known = NEW(list->arena, Known);
+    known->text = text;
+    vec_push(list->arena, &list->of, known);
+    return known;
 }
 
-void known_verify(KnownList *list, const Stage *stage) {
-    Known *known = find(list, stage, ANY);
+void known_forget_outputs(KnownList *list) {
+    for (int i = 0; i < list->of.n; i++) list->of.at[i]->out = NULL;
+}
+
+void known_verify(Known *known, const Stage *stage) {
     if (!known->verified) stage_verify(stage);
     known->verified = true;
 }
@@ -42,9 +43,7 @@ void texts_equal(Ctx *ctx, const char *what, const char *a, const char *b) {
          (int)strcspn(b + n, "\n"), b + n);
 }
 
-void known_print(KnownList *list, const Stage *stage, const char *after) {
-    Ctx *ctx = arena_ctx(list->arena);
-    Known *known = find(list, stage, ANY);
+void known_print(Known *known, Ctx *ctx, const Stage *stage, const char *after) {
     if (known->printed) return;
     Arena *arena = arena_new(ctx);
     Text again = {.arena = arena};
@@ -56,19 +55,18 @@ void known_print(KnownList *list, const Stage *stage, const char *after) {
     arena_free(arena);
 }
 
-const Tensor *known_outputs(KnownList *list, const Stage *stage, int64_t size, const Tensor *in,
+const Tensor *known_outputs(Known *known, Arena *arena, const Stage *stage, const Tensor *in,
                             int nout) {
-    Known *known = find(list, stage, size);
     if (known->out) return known->out;
-    Arena *arena = arena_new(arena_ctx(list->arena));
-    Tensor *out = NEW_ARRAY(list->arena, Tensor, nout + 1);
+    Arena *own = arena_new(arena_ctx(arena));
+    Tensor *out = NEW_ARRAY(arena, Tensor, nout + 1);
     if (stage->flow)
-        flow_eval(arena, stage->flow, in, out, 1);
+        flow_eval(own, stage->flow, in, out, 1);
     else
-        program_eval(arena, stage->program, in, out);
+        program_eval(own, stage->program, in, out);
     for (int i = 0; i < nout; i++)
-        out[i].data = arena_copy(list->arena, out[i].data,
+        out[i].data = arena_copy(arena, out[i].data,
                                  (size_t)dtype_bytes(out[i].type, tensor_count(&out[i])) + 1);
-    arena_free(arena);
+    arena_free(own);
     return known->out = out;
 }

@@ -8,28 +8,27 @@
 #include "compiler/driver.h"
 
 typedef struct Known {
-    const char *text;
-    int64_t size; /* of symbols */
+    const char *text; /* behind the stage's that of what prepares its constants; of the context */
     bool verified, printed;
-    Tensor *out; /* or NULL */
+    Tensor *out; /* at the size at hand; or NULL */
 } Known;
 
 typedef struct KnownList {
     Arena *arena; /* of all that it keeps */
-    Known *at;
-    int n, cap;
+    VEC(Known *) of;
 } KnownList;
 
-/* The text of a stage, in the context; behind it that of what prepares its constants. */
-const char *known_text(Ctx *ctx, const Stage *stage);
+Known *known_stage(KnownList *list, const Stage *stage);
+/* Inputs are others now. */
+void known_forget_outputs(KnownList *list);
 
-void known_verify(KnownList *list, const Stage *stage);
+void known_verify(Known *known, const Stage *stage);
 
 /* Printed, parsed and printed it must be the same text; `after` says where in the passes. */
-void known_print(KnownList *list, const Stage *stage, const char *after);
+void known_print(Known *known, Ctx *ctx, const Stage *stage, const char *after);
 
-/* The outputs of a flow or a program for inputs that are the same for all stages of a size. */
-const Tensor *known_outputs(KnownList *list, const Stage *stage, int64_t size, const Tensor *in,
+/* The outputs of a flow or a program, in the arena. */
+const Tensor *known_outputs(Known *known, Arena *arena, const Stage *stage, const Tensor *in,
                             int nout);
 
 /* Fails with the first line that differs. */

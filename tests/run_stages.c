@@ -121,8 +121,8 @@ static void make_inputs(Run *r, const Flow *flow) {
     }
 }
 
-static const Tensor *eval_stage(Run *r, const Stage *stage) {
-    return known_outputs(&r->known, stage, r->size, r->in, r->nout);
+static const Tensor *eval_stage(Run *r, Known *known, const Stage *stage) {
+    return known_outputs(known, r->known.arena, stage, r->in, r->nout);
 }
 
 /* ---- comparing --------------------------------------------------------------------------- */
@@ -144,12 +144,12 @@ static bool rounds(const Flow *f) {
 }
 
 /* Printed, parsed and printed it is the same text; did a pass make anything of the one before? */
-static void same_text(Run *r, const Stage *stage, const Pass *pass, const char *after) {
-    const char *text = known_text(r->ctx, stage);
+static void same_text(Run *r, Known *known, const Stage *stage, const Pass *pass,
+                      const char *after) {
     int npass;
-    if (pass) r->idle[pass - pass_list(&npass)] = r->text == text;
-    r->text = text;
-    known_print(&r->known, stage, after);
+    if (pass) r->idle[pass - pass_list(&npass)] = r->text == known->text;
+    r->text = known->text;
+    known_print(known, r->ctx, stage, after);
 }
 
 /* The last level's passes leave their own result as it is. */
@@ -204,18 +204,20 @@ static void watch(void *user, const Pass *pass, const Stage *stage, double secon
     Run *r = user;
     const char *after = pass ? pass->name : "the source";
     (void)seconds;
-    known_verify(&r->known, stage);
+    Known *known = known_stage(&r->known, stage);
+    known_verify(known, stage);
     if (r->expect && pass) expect_lines(r, stage, pass->name);
     if (r->expect) return;
-    if (r->round_trip) same_text(r, stage, pass, after);
+    if (r->round_trip) same_text(r, known, stage, pass, after);
     if (r->settings->text || stage->graph) return;
     bool first = !r->in, is_flow = stage->flow != NULL;
     if (first) {
         make_inputs(r, start_flow(stage));
         r->rounds = rounds(start_flow(stage));
-        r->want = eval_stage(r, &(Stage){.flow = start_flow(stage)});
+        Stage start = {.flow = start_flow(stage)};
+        r->want = eval_stage(r, known_stage(&r->known, &start), &start);
     }
-    const Tensor *got = eval_stage(r, stage);
+    const Tensor *got = eval_stage(r, known, stage);
     if (pass && !r->skip && !strcmp(pass->name, "vectorize")) check_traffic(r, stage);
     bool exact = !first && pass->effect == PASS_EXACT && is_flow == r->last_is_flow;
     compare(r, got, exact ? r->last : r->want, exact, after);
@@ -389,6 +391,7 @@ static bool run_source(Run *r, Arena *arena, Stage start, const char *name, bool
         r->start = start;
         r->turn = (r->number + s) % r->turns;
         r->size = size[s];
+        known_forget_outputs(&r->known);
         if (start.program) {
             ok &= whole(r, name, compile);
             r->start = (Stage){.flow = flow};
