@@ -43,21 +43,11 @@ static bool *mark_used(Arena *arena, const Program *p) {
     return used;
 }
 
-static bool same_layout(const Layout *a, const Layout *b) {
-    if (a == b) return true;
-    if (!a || !b || a->rank != b->rank || a->has_fill != b->has_fill || a->fill != b->fill ||
-        a->marks != b->marks)
-        return false;
-    for (int k = 0; k < a->rank; k++)
-        if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
-    return true;
-}
-
 static bool same_form(const Cont *a, const Cont *b) {
     if (a->type != b->type || a->rank != b->rank) return false;
     for (int k = 0; k < a->rank; k++)
         if (a->shape[k] != b->shape[k]) return false;
-    return same_layout(a->layout, b->layout);
+    return layout_equal(a->layout, b->layout);
 }
 
 /* Tied weights: the same data in the same shape and layout. */

@@ -171,6 +171,16 @@ Dim flow_layout_sym(Ctx *ctx, int k) {
     return dim_sym(ctx, internf(ctx, "_%d", k));
 }
 
+bool layout_equal(const Layout *a, const Layout *b) {
+    if (a == b) return true;
+    if (!a || !b || a->rank != b->rank || a->has_fill != b->has_fill || a->fill != b->fill ||
+        a->marks != b->marks)
+        return false;
+    for (int k = 0; k < a->rank; k++)
+        if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
+    return true;
+}
+
 int cont_storage(Ctx *ctx, const Cont *cont, Dim *box) {
     (void)ctx;
     int rank = cont->layout ? cont->layout->rank : cont->rank;

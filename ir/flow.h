@@ -273,8 +273,9 @@ void map_write(Flow *flow, Map *map, int cont, const Dim *at, int val, const Com
 /* A whole tuple write; conts/at have n entries, vals nstate. */
 void map_write_tuple(Flow *flow, Map *map, int n, const int *conts, const Dim *const *at,
                      int nstate, const int *vals, const Combine *combine);
-bool map_reduces(const Map *map, int dim); /* no write index uses it */
-Dim flow_layout_sym(Ctx *ctx, int k);      /* the symbol "_k" */
+bool map_reduces(const Map *map, int dim);           /* no write index uses it */
+Dim flow_layout_sym(Ctx *ctx, int k);                /* the symbol "_k" */
+bool layout_equal(const Layout *a, const Layout *b); /* NULL: dense */
 /* Storage rank, box and index of a container, dense or not; `at`/`box` hold >= 16 Dims. */
 int cont_storage(Ctx *ctx, const Cont *cont, Dim *box);
 int cont_address(Ctx *ctx, const Cont *cont, const Dim *logical, const DimEnv *env, Dim *at);

@@ -11,6 +11,11 @@ Nest *nest_new(Arena *arena, const char *name) {
     return nest;
 }
 
+const Layout *nest_layout(const Nest *nest, const Flow *flow, int buf) {
+    int cont = nest->buf.at[buf].cont;
+    return flow && cont >= 0 ? flow->cont.at[cont].layout : NULL;
+}
+
 int nest_buf(Nest *nest, const char *name, BufKind kind, DType t, const Dim *box, int rank) {
     if (rank < 0 || rank > RANK_MAX) BUG("buffer \"%s\" of rank %d", name, rank);
     Buf buf = {.name = intern(nest->ctx, name), .kind = kind, .type = t, .rank = rank, .cont = -1};

@@ -139,6 +139,8 @@ typedef struct Program {
 enum { TURN_MOST = 4 };
 Nest *nest_new(Arena *arena, const char *name);
 int nest_buf(Nest *nest, const char *name, BufKind kind, DType t, const Dim *box, int rank);
+/* The layout of a buffer's container in the flow (NULL: of none); NULL where it is dense. */
+const Layout *nest_layout(const Nest *nest, const Flow *flow, int buf);
 /* The number of the access's element in its buffer, row by row. */
 Dim nest_flat(const Nest *nest, const Access *a);
 /* Appends an empty statement; the others fill in what they name. */

@@ -89,19 +89,12 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     return y;
 }
 
-static bool same_layout(const Layout *a, const Layout *b) {
-    if (!a || !b || a->rank != b->rank || a->marks != b->marks) return false;
-    for (int k = 0; k < a->rank; k++)
-        if (a->map[k] != b->map[k] || a->box[k] != b->box[k]) return false;
-    return true;
-}
-
 static bool same_weights(const Cont *a, const Cont *b) {
     const char *x = a->from ? a->from : a->name, *y = b->from ? b->from : b->name;
     bool same =
         a->kind == CONT_PARAM && a->data == b->data && (a->data || x == y) && a->rank == b->rank;
     for (int k = 0; same && k < a->rank; k++) same = a->shape[k] == b->shape[k];
-    return same && same_layout(a->layout, b->layout);
+    return same && a->layout && layout_equal(a->layout, b->layout);
 }
 
 /* By the width of the panels, so that other copies keep their names when one gets another width. */

@@ -46,7 +46,7 @@ static bool rest_is_harmless(const Using *u, const Instruction *row, const Acces
                              const Access *b, Dim q) {
     Ctx *ctx = u->nest->ctx;
     const Buf *x = &u->nest->buf.at[a->cont], *y = &u->nest->buf.at[b->cont];
-    const Layout *w = y->cont < 0 ? NULL : u->flow->cont.at[y->cont].layout;
+    const Layout *w = nest_layout(u->nest, u->flow, b->cont);
     if (!w || !w->has_fill || w->fill || x->kind != BUF_MEMORY || !a->rank || !b->rank)
         return false;
     for (int k = 0; k < b->rank - 1; k++)
@@ -173,8 +173,7 @@ static void sink_group(Using *u, const Stmt *group, const Instruction *row, Stmt
 }
 
 static bool marked(const Using *u, const Access *a) {
-    int cont = u->nest->buf.at[a->cont].cont;
-    const Layout *layout = cont < 0 ? NULL : u->flow->cont.at[cont].layout;
+    const Layout *layout = nest_layout(u->nest, u->flow, a->cont);
     return layout && layout->marks;
 }
 

@@ -2,21 +2,11 @@
 /* Rows of the C target's table of instructions: what each says that it means, and which processors
  * have which. test_emit_c.c compiles their helpers. */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "compiler/targets/c/c_nest.h"
 #include "compiler/targets/c/target.h"
-
-static void see(void *user, const Diag *diag) {
-    (void)user;
-    fprintf(stderr, "%s\n", diag->message);
-}
-
-static bool no_value(void *user, Dim sym, int64_t *value) {
-    (void)user, (void)sym, (void)value;
-    return false;
-}
+#include "tests/unit/meaning.h"
 
 static void set_number(DType t, void *data, int64_t i, double v) {
     mem_set(t, data, i, bits_of_double(t, v));
@@ -25,10 +15,7 @@ static void set_number(DType t, void *data, int64_t i, double v) {
 /* A row's meaning is the sum over the group that its numbers tell; whole numbers are exact in all
  * types. */
 static void check_meaning(Ctx *ctx, const Instruction *r) {
-    const char *end;
-    const Nest *nest = nest_parse(ctx_arena(ctx), r->meaning, &end);
     uint32_t a[64] = {0}, b[1024] = {0}, c[64] = {0}, want[64] = {0};
-    nest_verify(nest);
     for (int i = 0; i < r->group; i++) set_number(r->a, a, i, (i * 77 + 200) & 255);
     for (int i = 0; i < r->lanes * r->group; i++) set_number(r->b, b, i, (int8_t)(i * 41 - 128));
     for (int l = 0; l < r->lanes; l++) {
@@ -41,7 +28,7 @@ static void check_meaning(Ctx *ctx, const Instruction *r) {
     Tensor t[3] = {{.type = r->a, .rank = 1, .dim = {r->group}, .data = a},
                    {.type = r->b, .rank = 2, .dim = {r->lanes, r->group}, .data = b},
                    {.type = r->c, .rank = 1, .dim = {r->lanes}, .data = c}};
-    nest_eval(nest, t, no_value, NULL);
+    run_meaning(ctx, r->meaning, t);
     cr_expect(memcmp(c, want, (size_t)r->lanes * 4) == 0, "%s means something else", r->name);
 }
 

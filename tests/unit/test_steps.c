@@ -2,23 +2,12 @@
 /* Steps of warps: what a row of the machine's table says that its instruction means is a product of
  * matrices, added to what is there. */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "compiler/targets/cuda/machine.h"
-#include "ir/nest.h"
+#include "tests/unit/meaning.h"
 
 enum { ROWS = 64, COLUMNS = 8, DEPTH = 32 };
-
-static void see(void *user, const Diag *diag) {
-    (void)user;
-    fprintf(stderr, "%s\n", diag->message);
-}
-
-static bool no_value(void *user, Dim sym, int64_t *value) {
-    (void)user, (void)sym, (void)value;
-    return false;
-}
 
 /* Whole numbers, so small that sums are exact in all types; some below zero where the type has
  * such.
@@ -29,7 +18,6 @@ static int element(DType t, int i, int seed) {
 
 static void check_step(Ctx *ctx, const WarpStep *step) {
     uint32_t a[ROWS * DEPTH], b[DEPTH * COLUMNS], c[ROWS * COLUMNS]; /* of any type up to these */
-    const char *end;
     int depth = step->depth;
     cr_assert(step->rows <= ROWS && step->columns == COLUMNS && depth <= DEPTH);
     for (int i = 0; i < step->rows * depth; i++)
@@ -38,12 +26,10 @@ static void check_step(Ctx *ctx, const WarpStep *step) {
         mem_set(step->b, b, i, bits_of_double(step->b, element(step->b, i, 2)));
     for (int i = 0; i < step->rows * COLUMNS; i++)
         mem_set(step->c, c, i, bits_of_double(step->c, element(step->c, i, 3)));
-    Nest *nest = nest_parse(ctx_arena(ctx), step->meaning, &end);
-    nest_verify(nest);
     Tensor t[] = {{.type = step->a, .rank = 2, .dim = {step->rows, depth}, .data = a},
                   {.type = step->b, .rank = 2, .dim = {depth, COLUMNS}, .data = b},
                   {.type = step->c, .rank = 2, .dim = {step->rows, COLUMNS}, .data = c}};
-    nest_eval(nest, t, no_value, NULL);
+    run_meaning(ctx, step->meaning, t);
     for (int i = 0; i < step->rows * COLUMNS; i++) {
         int sum = element(step->c, i, 3);
         for (int q = 0; q < depth; q++)

@@ -59,7 +59,7 @@ static const char *sums_of(CNest *c, const Instruction *row, const Access *a) {
 /* Where the marks of a vector's groups at `rows` begin; NULL: it has none of its own. */
 static Dim marks_of(CNest *c, const Access *a, Dim rows) {
     const Buf *buf = &c->nest->buf.at[a->cont];
-    const Layout *layout = c->flow && buf->cont >= 0 ? c->flow->cont.at[buf->cont].layout : NULL;
+    const Layout *layout = nest_layout(c->nest, c->flow, a->cont);
     Dim per = dim_const(c->ctx, MARKED_BYTES), bytes = dim_const(c->ctx, c->lane.width * 4), q;
     if (!layout || !layout->marks) return NULL;
     if (!dim_divides(c->ctx, rows, c->lane.width * 4 < MARKED_BYTES ? bytes : per, &q)) return NULL;
