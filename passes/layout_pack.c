@@ -10,7 +10,7 @@
 #include "passes/dot.h"
 #include "passes/layout.h"
 
-enum { REUSE = 8 };
+enum { REUSE = 8, PAGE_BYTES = 4096 };
 
 /* The dim that runs in lanes: the largest dim only the weights have, else a large batch dim
  * (depthwise). */
@@ -84,7 +84,7 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
     if (how->inner >= 0) map[r] = flow_layout_sym(ctx, how->inner), box[r++] = c->shape[how->inner];
     map[r] = dim_mod(ctx, sym, p), box[r++] = p;
     if (how->grouped >= 0) map[r] = dim_mod(ctx, rest[how->grouped], g), box[r++] = g;
-    *y = (Layout){.rank = r, .map = map, .box = box, .has_fill = true};
+    *y = (Layout){.rank = r, .map = map, .box = box, .has_fill = c->kind == CONT_PARAM};
     y->marks = how->marks && how->width * how->group % MARKED_BYTES == 0;
     return y;
 }
@@ -207,6 +207,14 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane, int6
     }
 }
 
+static void outer_indices(const Map *m, const Contraction *r, int lane, Panels *how) {
+    for (int k = 0; k < how->read->rank; k++) {
+        int d = access_dim(m, how->read, k);
+        bool batch = d >= 0 && d != lane && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;
+        how->outer[k] = batch || dim_is_const(how->read->at[k], NULL);
+    }
+}
+
 /* Returns how many lanes panels have, 0 where there are to be none. */
 static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
     bool batch = r->role[lane] == ROLE_BATCH;
@@ -223,11 +231,7 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     int k = blocked_dim(l, m, &m->body.val.at[r->a].read, &block);
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
     Panels how = {&read, n, blocked, block, -1, -1, width, 1, false, {false}};
-    for (int k = 0; k < read.rank; k++) {
-        int d = access_dim(m, &read, k);
-        bool batch = d >= 0 && d != lane && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;
-        how.outer[k] = batch || dim_is_const(read.at[k], NULL);
-    }
+    outer_indices(m, r, lane, &how);
     if (dot)
         how.grouped = position(m, &read, dot->k), how.group = dot->row->group,
         how.marks = dot->row->pairs && l->env->packing == PACK_BUILD;
@@ -360,6 +364,48 @@ void layout_result_last(Layouts *l, int map, int n) {
     insert_items(l, &l->flow->body, map, true, &made, &done);
 }
 
+/* May the temporary, which a map of the flow makes, be stored for this reader alone? */
+static bool stored_freely(const Layouts *l, int cont, int map) {
+    const Cont *c = &l->flow->cont.at[cont];
+    if (c->kind != CONT_TMP || c->layout || l->held[cont] || l->writers[cont].n != 1) return false;
+    for (int i = 0; i < l->readers[cont].n; i++)
+        if (l->readers[cont].at[i] != map) return false;
+    return true;
+}
+
+/* As many lanes as the register tile will have, where all of a tile's stand in one panel: the last
+ * index is `lane`, or counts pieces of its extent besides. Else 0. */
+static int64_t operand_width(const Layouts *l, const Map *m, const Access *b, int lane) {
+    Ctx *ctx = l->flow->ctx;
+    Dim at = b->at[b->rank - 1], coef, rest, q;
+    int64_t width = panel_width(l->env->machine, l->flow, m, lane, false);
+    if (!dim_affine(ctx, at, &m->dim.at[lane].sym, 1, &coef, &rest) || !dim_is(coef, 1)) return 0;
+    bool pieces =
+        map_extent(m, lane, 1) % width == 0 && dim_divides(ctx, rest, dim_const(ctx, width), &q);
+    return dim_is(rest, 0) || pieces ? width : 0;
+}
+
+/* What a tile of rows reads of a computed operand, a few lanes of each of its rows, would lie on as
+ * many pages as there are rows; in a panel it lies together. A copy made for its lanes goes into
+ * panels where its rows are longer than a page: elsewhere that gained nothing. */
+static void panel_operand(Layouts *l, int map, const Contraction *r, int lane, bool copy) {
+    static const char *const words[] = {"rows", "panels", NULL};
+    const Map *m = l->flow->map.at[map];
+    const Access *b = &m->body.val.at[r->b].read;
+    Cont *c = &l->flow->cont.at[b->cont];
+    if (m->body.val.at[r->b].has_else || r->role[lane] != ROLE_N || b->rank == 0) return;
+    int64_t width = operand_width(l, m, b, lane),
+            row = usual_extent(l->flow, c->shape[b->rank - 1]);
+    if (!width || row <= width) return;
+    bool worth = copy ? row * dtype_bytes(c->type, 1) > PAGE_BYTES
+                      : contraction_usual_rows(l->flow, m, r) >= REUSE;
+    const char *name = internf(l->flow->ctx, "%s.operand", m->name);
+    if (!recipe_decide(l->env, "layout", name, words, worth)) return;
+    Panels how = {b, b->rank - 1, -1, l->lanes, -1, -1, width, 1, false, {false}};
+    outer_indices(m, r, lane, &how);
+    c->layout = panels(l, c, &how);
+}
+
 static bool worth_copy(const Layouts *l, const Map *m, const Contraction *r, int lane) {
     return contraction_usual_rows(l->flow, m, r) >= REUSE &&
            map_usual(l->flow, m, lane) >= l->lanes / 2;
@@ -396,7 +442,9 @@ void layout_packs(Layouts *l) {
             if (width && r.role[lane] == ROLE_N) pack_others(l, m, &r, lane, width);
         } else if (!use || !group_result(l, i, &dot)) {
             int n = copied_index(l, m, &r, lane), from = m->body.val.at[r.b].read.cont;
+            bool alone = n < 0 && stored_freely(l, from, i);
             if (n >= 0) layout_lane_last(l, i, from, n, m->dim.at[lane].sym);
+            if (!use && (n >= 0 || alone)) panel_operand(l, i, &r, lane, n >= 0);
         }
     }
 }
