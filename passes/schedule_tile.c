@@ -5,6 +5,7 @@
  * Accumulators are rows x vectors: vectors along the lane dim, rows along the dims whose iterations
  * share most loads. Their number is bounded by the register file; extents are cut into equal tiles.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "passes/schedule_tiled.h"
@@ -262,6 +263,16 @@ static int panels_aside(const Tiled *t) {
     return n > 1 ? (int)n : 1;
 }
 
+/* Vectors of a tile whose rows share what overlaps: that is held beside the sums, and what all rows
+ * meet beside both. */
+static int vectors_with_reads(const Tiled *t) {
+    bool slides = false;
+    for (int d = 0; d < t->p->dim.n; d++) slides |= map_reduces(t->p, d) && tiled_overlaps(t, d);
+    if (!slides || !tiled_unrolls_window(t)) return INT_MAX;
+    int64_t vectors = t->s->env->machine->vector_regs / (2 * t->rows[0] * t->rows[1] + 1);
+    return vectors > 1 ? (int)vectors : 1;
+}
+
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
  * is read so (each channel has its own window), no more rows and vectors are taken than hide an
  * operation's latency: rows of one vector, which share what overlaps, then vectors. Measured for
@@ -293,6 +304,7 @@ static void choose_tile(Tiled *t) {
     choose_rows(t, states > 1 || gathers ? 1 : most);
     int64_t rows = t->rows[0] * t->rows[1], hiding = (LATENCY_OPERATIONS + rows - 1) / rows;
     if (!shared) t->vectors = hiding < vectors ? (int)hiding : vectors;
+    if (!shared && t->vectors > vectors_with_reads(t)) t->vectors = vectors_with_reads(t);
     t->aside = shared ? panels_aside(t) : 1;
     t->vectors *= t->aside;
 }
@@ -313,6 +325,18 @@ bool tiled_unrolls_window(const Tiled *t) {
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d)) taps *= (double)map_extent(t->p, d, 1 << 20);
     return taps <= 25 && t->row[0] >= 0 && t->group < 0 && !tests_reads(t);
+}
+
+bool tiled_overlaps(const Tiled *t, int d) {
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
+            for (int i = 0; i < 2; i++)
+                if (t->row[i] >= 0 && dim_uses(val->read.at[k], t->p->dim.at[d].sym) &&
+                    dim_uses(val->read.at[k], t->p->dim.at[t->row[i]].sym))
+                    return true;
+    }
+    return false;
 }
 
 /* The reduced dim of the innermost loop, and its indices there: of a blocked one, a block. */

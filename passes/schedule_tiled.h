@@ -44,7 +44,9 @@ int tiled_blocked(const Tiled *t, int64_t size);
 bool tiled_rows_open(const Tiled *t);
 /* Do all indices of dim d share what is read in lanes? */
 bool tiled_shares_lanes(const Tiled *t, int d);
-/* Is the whole window unrolled? */
+/* Is the window unrolled? */
 bool tiled_unrolls_window(const Tiled *t);
+/* Do rows read along reduced dim d what others read for another index of it? */
+bool tiled_overlaps(const Tiled *t, int d);
 
 #endif
