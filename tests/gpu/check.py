@@ -41,7 +41,7 @@ class Checks:
         self.options, self.work = options, work
         self.weir = pathlib.Path(options.build).resolve() / "weir"
         self.fake = {"WEIR_NVCC": str(HERE / "fake/nvcc"), "LD_LIBRARY_PATH": str(work)}
-        code, text = run("cc", "-O1", "-shared", "-fPIC", HERE / "fake/cuda.c", "-o", work / "libcuda.so.1", "-ldl")
+        code, text = run("cc", "-O1", "-shared", "-fPIC", HERE / "fake/cuda.c", HERE / "fake/threads.c", "-o", work / "libcuda.so.1", "-ldl")
         expect(code == 0, text)
 
     def compile(self, model, out, *more, env=None):

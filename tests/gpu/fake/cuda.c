@@ -8,22 +8,21 @@
  * a line on standard error. WEIR_FAKE_MEMORY limits the device's bytes, WEIR_FAKE_LOG names a file
  * that gets a line for each launch. */
 #define _GNU_SOURCE
+#include "fake.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 enum { OK = 0, INVALID = 1, MEMORY = 2, NOT_FOUND = 500, CAPTURING = 900 };
-enum { PAGE = 4096, THREADS = 1024, STACK = 64 << 10, WARP = 32, SHARED = 227 << 10 };
+enum { PAGE = 4096, SHARED = 227 << 10 };
 
-static _Noreturn void breach(const char *fmt, ...) {
+_Noreturn void fake_breach(const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     fputs("libcuda of the tests: ", stderr);
@@ -87,16 +86,16 @@ static int block_free(void *at, bool host) {
         free(gone);
         return OK;
     }
-    breach("%p is freed but was not allocated", at);
+    fake_breach("%p is freed but was not allocated", at);
 }
 
-static void within(uint64_t at, size_t bytes, const char *what) {
+void fake_within(uint64_t at, size_t bytes, const char *what) {
     const Block *b = block_of(at);
     if (!b || b->host)
-        breach("%s: address 0x%llx is not the device's", what, (unsigned long long)at);
+        fake_breach("%s: address 0x%llx is not the device's", what, (unsigned long long)at);
     if (at + bytes > (uint64_t)(uintptr_t)b->at + b->bytes)
-        breach("%s: %zu bytes at %zu of an allocation of %zu", what, bytes,
-               (size_t)(at - (uint64_t)(uintptr_t)b->at), b->bytes);
+        fake_breach("%s: %zu bytes at %zu of an allocation of %zu", what, bytes,
+                    (size_t)(at - (uint64_t)(uintptr_t)b->at), b->bytes);
 }
 
 int cuMemAlloc_v2(uint64_t *at, size_t bytes) {
@@ -148,7 +147,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
     (void)device;
-    if (!contexts--) breach("a context is released twice");
+    if (!contexts--) fake_breach("a context is released twice");
     return OK;
 }
 int cuCtxPushCurrent_v2(void *context) {
@@ -158,8 +157,11 @@ int cuCtxPushCurrent_v2(void *context) {
 }
 int cuCtxPopCurrent_v2(void **context) {
     *context = NULL;
-    if (current-- < 0) breach("a context is popped that was not pushed");
+    if (current-- < 0) fake_breach("a context is popped that was not pushed");
     return OK;
+}
+int fake_context(void) {
+    return current >= 0;
 }
 int cuCtxGetCurrent(void **context) {
     *context = NULL;
@@ -167,7 +169,7 @@ int cuCtxGetCurrent(void **context) {
 }
 int cuCtxGetDevice(int *device) {
     (void)device;
-    breach("the device of no context is asked for");
+    fake_breach("the device of no context is asked for");
 }
 int cuGetErrorString(int error, const char **text) {
     *text = error == MEMORY      ? "out of memory"
@@ -178,32 +180,11 @@ int cuGetErrorString(int error, const char **text) {
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-typedef struct Index {
-    unsigned x, y, z;
-} Index;
-
-typedef struct Module {
-    void *library;
-    Index *thread, *block, *block_dim, *grid_dim;
-    unsigned long long *followed;
-    struct Function *functions;
-} Module;
-
-typedef struct Function {
-    struct Function *next;
-    Module *module;
-    void *at;
-    unsigned shared;
-    char name[64];
-} Function;
-
 static size_t image_bytes(const void *image) {
     const Elf64_Ehdr *head = image;
     if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0) return 0;
     return head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
 }
-
-static void wait_for(int warp);
 
 int cuModuleLoadData(void **module, const void *image) {
     size_t n = image_bytes(image);
@@ -213,14 +194,14 @@ int cuModuleLoadData(void **module, const void *image) {
     if (!n || !m || fd < 0 || write(fd, image, n) != (ssize_t)n) return 209;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     m->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!m->library) breach("the image cannot be loaded: %s", dlerror());
+    if (!m->library) fake_breach("the image cannot be loaded: %s", dlerror());
     close(fd);
     m->thread = dlsym(m->library, "threadIdx");
     m->block = dlsym(m->library, "blockIdx");
     m->block_dim = dlsym(m->library, "blockDim");
     m->grid_dim = dlsym(m->library, "gridDim");
     m->followed = dlsym(m->library, "shim_followed");
-    *(void (**)(int))dlsym(m->library, "shim_wait") = wait_for;
+    *(void (**)(int))dlsym(m->library, "shim_wait") = fake_wait_for;
     modules++;
     *module = m;
     return OK;
@@ -257,133 +238,14 @@ int cuFuncSetAttribute(void *function, int what, int value) {
     return OK;
 }
 
-/* ---- threads of a block ---------------------------------------------------------------------- */
-
-/* More arguments than a kernel has do no harm: the caller takes them off the stack again. */
-enum { FEW = 24, ARGUMENTS = 96 };
-#define A4(i) a[i], a[i + 1], a[i + 2], a[i + 3]
-#define A8(i) A4(i), A4(i + 4)
-#define A24(i) A8(i), A8(i + 8), A8(i + 16)
-typedef uint64_t U;
-#define U8 U, U, U, U, U, U, U, U
-#define U24 U8, U8, U8
-
-static void call(const Function *f, const uint64_t *a, int n) {
-    if (n <= FEW)
-        ((void (*)(U24))f->at)(A24(0));
-    else
-        ((void (*)(U24, U24, U24, U24))f->at)(A24(0), A24(24), A24(48), A24(72));
-}
-
-typedef enum { READY, AT_BLOCK, AT_WARP, DONE } State;
-
-typedef struct Team {
-    ucontext_t home, thread[THREADS];
-    State state[THREADS];
-    char *stack;
-    int n, now;
-    const Function *f;
-    const uint64_t *arg;
-    int nargs;
-    bool alone; /* threads run one after the other: none waits */
-} Team;
-static Team team;
-
-static void wait_for(int warp) {
-    if (team.alone) breach("%s: a barrier that thread 0 does not come to", team.f->name);
-    team.state[team.now] = warp ? AT_WARP : AT_BLOCK;
-    swapcontext(&team.thread[team.now], &team.home);
-}
-
-static void enter(void) {
-    call(team.f, team.arg, team.nargs);
-    team.state[team.now] = DONE;
-}
-
-static void go_on(int t) {
-    team.now = t;
-    team.f->module->thread->x = (unsigned)t;
-    swapcontext(&team.home, &team.thread[t]);
-}
-
-static void prepare(int t) {
-    getcontext(&team.thread[t]);
-    team.thread[t].uc_stack.ss_sp = team.stack + (size_t)t * STACK;
-    team.thread[t].uc_stack.ss_size = STACK;
-    team.thread[t].uc_link = &team.home;
-    makecontext(&team.thread[t], enter, 0);
-    team.state[t] = READY;
-}
-
-/* Threads from .. to-1 that are done or wait at `at` become ready, if that is all of them. */
-static bool release(int from, int to, State at) {
-    int waiting = 0;
-    for (int t = from; t < to && t < team.n; t++) {
-        if (team.state[t] == at)
-            waiting++;
-        else if (team.state[t] != DONE)
-            return false;
-    }
-    for (int t = from; t < to && t < team.n; t++)
-        if (team.state[t] == at) team.state[t] = READY;
-    return waiting > 0;
-}
-
-static void run_team(void) {
-    for (bool more = true; more;) {
-        more = false;
-        for (int t = 0; t < team.n; t++)
-            if (team.state[t] == READY) go_on(t);
-        for (int w = 0; w < team.n; w += WARP) more |= release(w, w + WARP, AT_WARP);
-        more |= release(0, team.n, AT_BLOCK);
-    }
-    for (int t = 0; t < team.n; t++)
-        if (team.state[t] != DONE) breach("%s: not all threads come to a barrier", team.f->name);
-}
-
-static void run_block(void) {
-    prepare(0);
-    go_on(0);
-    if (team.state[0] != DONE) {
-        for (int t = 1; t < team.n; t++) prepare(t);
-        run_team();
-        return;
-    }
-    team.alone = true;
-    for (team.now = 1; team.now < team.n; team.now++) {
-        team.f->module->thread->x = (unsigned)team.now;
-        call(team.f, team.arg, team.nargs);
-    }
-    team.alone = false;
-}
-
-static void execute(const Function *f, unsigned blocks, unsigned rows, unsigned threads,
-                    const uint64_t *arg, int n) {
-    if (!team.stack) {
-        void *at = mmap(NULL, (size_t)THREADS * STACK, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at == MAP_FAILED) breach("no memory for threads");
-        team.stack = at;
-    }
-    team.f = f;
-    team.arg = arg;
-    team.nargs = n;
-    team.n = (int)threads;
-    *f->module->block_dim = (Index){threads, 1, 1};
-    *f->module->grid_dim = (Index){blocks, rows, 1};
-    for (unsigned b = 0; b < blocks * rows; b++) {
-        *f->module->block = (Index){b % blocks, b / blocks, 0};
-        run_block();
-    }
-}
-
 /* ---- streams and graphs ---------------------------------------------------------------------- */
 
-typedef enum { LAUNCH, COPY, FILL } Kind;
+typedef enum { LAUNCH, COPY, FILL, CALL } Kind;
 typedef struct Work {
     struct Work *next;
     Kind kind;
     const Function *f;
+    FakeCall *call;
     unsigned blocks, rows, threads;
     bool early;
     int n;
@@ -407,14 +269,16 @@ static bool is_capturing(const void *stream) {
 /* All threads of a launch that may begin early wait for the one ahead. */
 static void launch(const Work *w) {
     *w->f->module->followed = 0;
-    execute(w->f, w->blocks, w->rows, w->threads, w->arg, w->n);
+    fake_execute(w->f, w->blocks, w->rows, w->threads, w->arg, w->n);
     if (w->early && *w->f->module->followed < (size_t)w->blocks * w->rows * w->threads)
-        breach("%s: began early and does not wait for the launch ahead", w->f->name);
+        fake_breach("%s: began early and does not wait for the launch ahead", w->f->name);
 }
 
 static void do_work(const Work *w) {
     if (w->kind == LAUNCH)
         launch(w);
+    else if (w->kind == CALL)
+        w->call(w->arg);
     else if (w->kind == COPY)
         memcpy(w->to, w->from, w->bytes);
     else
@@ -433,6 +297,13 @@ static int put_work(void *stream, const Work *w) {
     *s->last = kept;
     s->last = &kept->next;
     return OK;
+}
+
+int fake_put(void *stream, FakeCall *call, const uint64_t *words, int n) {
+    Work w = {.kind = CALL, .call = call, .n = n};
+    if (n > ARGUMENTS) fake_breach("a library's call of %d words", n);
+    memcpy(w.arg, words, (size_t)n * sizeof *words);
+    return put_work(stream, &w);
 }
 
 int cuStreamCreate(void **stream, unsigned flags) {
@@ -544,25 +415,25 @@ int cuLaunchKernelEx(const Launch *how, void *function, void **params, void **ex
     Work w = {.kind = LAUNCH, .f = f, .blocks = g[0], .rows = g[1], .threads = b[0]};
     bool grid = g[0] && g[0] <= INT32_MAX && g[1] && g[1] <= UINT16_MAX && g[2] == 1;
     if (!grid || !b[0] || b[0] > THREADS || b[1] != 1 || b[2] != 1 || extra)
-        breach("%s: %u x %u blocks of %u threads", f->name, g[0], g[1], b[0]);
-    if (how->shared > f->shared) breach("%s: %u bytes of shared memory", f->name, how->shared);
+        fake_breach("%s: %u x %u blocks of %u threads", f->name, g[0], g[1], b[0]);
+    if (how->shared > f->shared) fake_breach("%s: %u bytes of shared memory", f->name, how->shared);
     if (how->nattribute > 1 || (how->nattribute && how->attribute[0] != 6)) return INVALID;
     w.early = how->nattribute && how->attribute[2];
-    if (current < 0) breach("%s: no current context", f->name);
+    if (current < 0) fake_breach("%s: no current context", f->name);
     for (; params[w.n]; w.n++) {
-        if (w.n == ARGUMENTS) breach("%s: more than %d arguments", f->name, ARGUMENTS);
+        if (w.n == ARGUMENTS) fake_breach("%s: more than %d arguments", f->name, ARGUMENTS);
         memcpy(&w.arg[w.n], params[w.n], sizeof(uint64_t));
     }
     log_launch(&w);
     return put_work(how->stream, &w);
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
-    within(to, bytes, "a copy to the device");
+    fake_within(to, bytes, "a copy to the device");
     return put_work(
         stream, &(Work){.kind = COPY, .to = (char *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
-    within(from, bytes, "a copy to the host");
+    fake_within(from, bytes, "a copy to the host");
     return put_work(
         stream, &(Work){.kind = COPY, .to = to, .from = (char *)(uintptr_t)from, .bytes = bytes});
 }
@@ -573,15 +444,15 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
     return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
 }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
-    within(to, bytes, "a copy");
-    within(from, bytes, "a copy");
+    fake_within(to, bytes, "a copy");
+    fake_within(from, bytes, "a copy");
     return put_work(stream, &(Work){.kind = COPY,
                                     .to = (char *)(uintptr_t)to,
                                     .from = (char *)(uintptr_t)from,
                                     .bytes = bytes});
 }
 int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) {
-    within(at, bytes, "filling");
+    fake_within(at, bytes, "filling");
     return put_work(
         stream, &(Work){.kind = FILL, .to = (char *)(uintptr_t)at, .value = value, .bytes = bytes});
 }
@@ -592,9 +463,10 @@ __attribute__((destructor)) static void look_back(void) {
     size_t left = 0;
     for (const Block *b = blocks; b; b = b->next) left++;
     if (left || streams || events || modules || graphs || execs || contexts || current >= 0)
-        breach("left behind: %zu allocations, %zu streams, %zu events, %zu modules, %zu graphs, "
-               "%zu recorded "
-               "runs, %zu contexts, %d pushed",
-               left, streams, events, modules, graphs, execs, contexts, current + 1);
-    if (team.stack) munmap(team.stack, (size_t)THREADS * STACK);
+        fake_breach(
+            "left behind: %zu allocations, %zu streams, %zu events, %zu modules, %zu graphs, "
+            "%zu recorded "
+            "runs, %zu contexts, %d pushed",
+            left, streams, events, modules, graphs, execs, contexts, current + 1);
+    fake_end_threads();
 }

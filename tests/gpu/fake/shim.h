@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device code as C++ for this processor: what stands before a .cu text that tests/gpu/fake/nvcc
- * compiles. tests/gpu/fake/cuda.c, the driver, runs the threads of a block one after the other, or
+ * compiles. The driver beside it (threads.c) runs the threads of a block one after the other, or
  * side by side where they wait for each other, and sets where each one is. */
 #define STAND_IN
 #define __device__
