@@ -52,8 +52,9 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
     d.machine = d.host;
     if (cuda && options->checked)
         fail(d.ctx, E_OPTION, "option \"checked\" is for the target c; leave it out");
-    if (!cuda && options->gpus.n)
-        fail(d.ctx, E_OPTION, "option \"gpu\" needs the target cuda; leave it out");
+    if (!cuda && (options->gpus.n || options->gpu_libraries.n))
+        fail(d.ctx, E_OPTION, "option \"%s\" needs the target cuda; leave it out",
+             options->gpus.n ? "gpu" : "gpu-libraries");
     if (cuda && options->cpus.n && strcmp(options->cpu, d.host.name))
         fail(d.ctx, E_OPTION,
              "what a library for GPUs does on the CPU is made for %s; leave option \"cpu\" out",
@@ -65,6 +66,8 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
         vec_push(arena, &d.lesser, version);
     }
     if (cuda) target_cuda_machine(d.ctx, &d.machine, options->gpu, gpu_names(&d), gpu_count(&d));
+    for (int i = 0; i < options->gpu_libraries.n; i++)
+        target_cuda_allow(d.ctx, &d.machine, options->gpu_libraries.at[i]);
     d.ops = onnx_ops_with(arena, options->operators.at, options->operators.n);
     return d;
 }
@@ -97,10 +100,10 @@ static void put_names(Text *out, const char *key, const char *const *name, int n
     text_put(out, "]");
 }
 
-/* As --gpu takes them. */
-static const char *gpu_list(const Driver *d) {
+/* As options take them. */
+static const char *with_commas(const Driver *d, const char *const *name, int n) {
     Text out = {.arena = d->arena};
-    for (int i = 0; i < gpu_count(d); i++) text_printf(&out, "%s%s", i ? "," : "", gpu_names(d)[i]);
+    for (int i = 0; i < n; i++) text_printf(&out, "%s%s", i ? "," : "", name[i]);
     return text_str(&out);
 }
 
@@ -145,7 +148,10 @@ static const char *build_json(Driver *d, const char *hash) {
     bool cuda = o->target == TARGET_CUDA;
     text_printf(&out, "{\"weir\": \"%s\", \"model_blake3\": \"%s\", \"target\": \"%s\"",
                 WEIR_VERSION, hash, cuda ? "cuda" : "c");
-    if (cuda) text_printf(&out, ", \"gpu\": \"%s\"", gpu_list(d));
+    if (cuda) text_printf(&out, ", \"gpu\": \"%s\"", with_commas(d, gpu_names(d), gpu_count(d)));
+    if (o->gpu_libraries.n)
+        text_printf(&out, ", \"gpu-libraries\": \"%s\"",
+                    with_commas(d, o->gpu_libraries.at, o->gpu_libraries.n));
     text_put(&out, ", \"cpu\": ");
     text_json(&out, cpu_names(d));
     text_put(&out, ", \"flags\": \"");

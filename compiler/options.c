@@ -95,6 +95,15 @@ static void set_gpu(const Setting *s) {
     s->o->gpu = s->o->gpus.at[0];
 }
 
+static void set_gpu_libraries(const Setting *s) {
+    s->o->gpu_libraries.n = 0;
+    for (const char *at = s->value, *name; (name = next_name(s, &at));) {
+        Machine machine = {0};
+        target_cuda_allow(s->ctx, &machine, name);
+        vec_push(ctx_arena(s->ctx), &s->o->gpu_libraries, name);
+    }
+}
+
 static void set_math(const Setting *s) {
     static const char *const words[] = {"strict", "default", "fast"};
     s->o->math = (MathMode)one_of(s, words, 3, "strict, default or fast");
@@ -262,6 +271,7 @@ static const struct Row {
     {"target", set_target, false},
     {"cpu", set_cpu, false},
     {"gpu", set_gpu, false},
+    {"gpu-libraries", set_gpu_libraries, false},
     {"dim", set_dim, false},
     {"feed", set_feed, false},
     {"math", set_math, false},

@@ -158,7 +158,8 @@ typedef enum {
     LINE_SERIAL,   /* name: why one thread runs all, on a machine of many */
     LINE_ROWS,     /* arg: dims joined, the last with a size: so many rows of results in a block; */
     LINE_COLUMNS,  /* and columns. A second line of each: in a warp, by the instruction in `use` */
-    LINE_DEPTH     /* arg: reduced dims joined, the last with a size: reduced in such blocks */
+    LINE_DEPTH,    /* arg: reduced dims joined, the last with a size: reduced in such blocks */
+    LINE_LIBRARY   /* name: a vendor's library makes the product; other lines say what it means */
 } LineKind;
 
 typedef struct LineArg {

@@ -75,6 +75,7 @@ static void print_kernel_line(KernelText *t, const Line *line) {
         break;
     case LINE_USE:
     case LINE_SERIAL:
+    case LINE_LIBRARY:
         text_put(out, " ");
         text_name(out, line->name);
         break;

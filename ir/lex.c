@@ -200,7 +200,7 @@ static bool is_word(const char *name) {
         "param",  "partial", "prefetch", "reduce",  "reg",   "scratch", "seq",     "serial",
         "shared", "split",   "stage",    "state",   "sync",  "thread",  "tile",    "tmp",
         "true",   "unroll",  "use",      "vector",  "when",  "while",   "written", "arena",
-        "carry",  "factor",  "place"};
+        "carry",  "factor",  "place",    "library"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!strcmp(words[i], name)) return true;
     return false;

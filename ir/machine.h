@@ -52,6 +52,15 @@ typedef struct WarpStep {
     Prim round;        /* PRIM_NONE: they are taken as they are */
 } WarpStep;
 
+/* What a vendor's library, opened where the program runs, multiplies: matrices of such elements,
+ * each rounded by `round` first (PRIM_NONE: they are taken as they are), summed in f32. */
+typedef struct LibraryRate {
+    const char *library; /* "cublaslt" */
+    DType factor;
+    Prim round;
+    double flops, begin; /* FLOP a second of one core; seconds of a product of nothing */
+} LibraryRate;
+
 enum { MACHINE_LEVELS = 6, MACHINE_USES = 10 };
 typedef struct Machine {
     const char *name;  /* "x86-64-v4" */
@@ -77,6 +86,8 @@ typedef struct Machine {
     int nstep;            /* steps of warps */
     const WarpStep *step[MACHINE_USES];
     double step_flops[MACHINE_USES]; /* FLOP a second of one core by each */
+    int nlibrary;                    /* what libraries make that the options allow */
+    LibraryRate library[MACHINE_USES];
     /* Functions of f32 that it has an instruction for; 2^x: within 2 ulp, 0 below the normal
      * numbers. */
     bool native[PRIM_COUNT];

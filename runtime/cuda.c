@@ -44,6 +44,7 @@ static void unlock(const weir_image *image) {
 static void shared_free(CudaShared *s) {
     cu_handle was;
     if (s->context && s->cu.context_push(s->context) == 0) {
+        cuda_library_close(s);
         if (s->weights) s->cu.free(s->weights);
         if (s->module) s->cu.module_unload(s->module);
         s->cu.context_pop(&was);
@@ -114,6 +115,7 @@ static weir_status shared_open(weir_instance *in, CudaShared *s) {
                                   cuda_text(&s->cu, error));
     weir_status status = load_functions(in, s);
     if (!status) status = load_weights(in, s);
+    if (!status) status = cuda_library_open(in, s);
     s->cu.context_pop(&was);
     return status;
 }

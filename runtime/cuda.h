@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the CUDA runtime: cuda_driver.c (the driver's functions), cuda.c (devices,
- * instances), cuda_run.c (runs), cuda_record.c (recorded ones). */
+ * instances), cuda_library.c (products that a library makes), cuda_run.c (runs), cuda_record.c
+ * (recorded ones). */
 #ifndef WEIR_CUDA_RUNTIME_H
 #define WEIR_CUDA_RUNTIME_H
 
@@ -104,6 +105,7 @@ typedef struct weir_device_shared {
     cu_handle *function; /* by kernel of the image */
     int follows;         /* kernels can wait for the launch ahead themselves */
     cu_address weights;
+    struct CudaLibrary *library; /* cuda_library.c; NULL: no kernel was given to one */
 } CudaShared;
 
 /* A run that was there before, by what decides its launches: symbols and addresses of ports. */
@@ -131,6 +133,7 @@ typedef struct weir_device_state {
     int64_t hold_bytes; /* of the block: room for calls */
     cu_address room;    /* more of it, that data made grow during a run */
     int64_t room_bytes;
+    char *work;          /* of the block: what a library works in */
     cu_address made;     /* of the set of weights `of` */
     weir_weights *of;    /* held */
     weir_tensor *tensor; /* by input, then output: as kernels see it */
@@ -175,6 +178,12 @@ static inline char *cuda_pointer(cu_address at) {
 static inline cu_address cuda_address(const void *at) {
     return (cu_address)(uintptr_t)at;
 }
+
+/* cuda_library.c, in the device's context: opens what the model's rows need and plans these; bytes
+ * of the device that a run's calls work in. */
+weir_status cuda_library_open(weir_instance *in, CudaShared *s);
+void cuda_library_close(CudaShared *s);
+int64_t cuda_library_bytes(const CudaShared *s);
 
 /* cuda_run.c */
 weir_status cuda_reserve(weir_instance *in, const weir_tensor *largest);

@@ -2,7 +2,8 @@
 /* Runs on a GPU.
  *
  * Device memory of a run is one block: a place for each input and output that lies in the host's
- * memory or in no order that kernels take, then the arena, room for loops and for kernels' arrays.
+ * memory or in no order that kernels take, then the arena, room for loops, for kernels' arrays and
+ * for a library.
  * Those ports are copied through pinned memory of the same shape; its first word is where kernels
  * write what went wrong, so a run without a fault moves nothing for it. A run whose kernels do not
  * depend on data is recorded (cuda_record.c). Calls that have no form for the device run on the
@@ -122,7 +123,8 @@ static int64_t block_need(weir_instance *in, int64_t *pinned) {
     }
     int64_t need = weir_sum(*pinned, cuda_rounded(in->value[WEIR_V_ARENA]));
     need = weir_sum(need, cuda_rounded(in->value[WEIR_V_CALL]));
-    return weir_sum(need, cuda_rounded(in->value[WEIR_V_THREAD]));
+    need = weir_sum(need, cuda_rounded(in->value[WEIR_V_THREAD]));
+    return weir_sum(need, cuda_rounded(cuda_library_bytes(d->shared)));
 }
 
 static weir_status block_grow(weir_instance *in, int64_t need, int64_t pinned) {
@@ -221,6 +223,7 @@ static void frame_set(weir_instance *in) {
     f->hold = at += cuda_rounded(in->value[WEIR_V_ARENA]);
     f->thread = at + d->hold_bytes;
     f->thread_bytes = weir_rounded(in->value[WEIR_V_THREAD]);
+    d->work = f->thread + cuda_rounded(in->value[WEIR_V_THREAD]);
     f->scratch = d->scratch;
     f->scratch_bytes = d->scratch_bytes;
     for (int k = 0; k < m->ninputs; k++) in->in[k] = d->tensor[k].data;

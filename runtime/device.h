@@ -44,12 +44,30 @@ typedef struct weir_device_home {
     struct weir_device_shared *first;
 } weir_device_home;
 
+/* A matrix that a library gets: column by column, so many elements apart, or row by row (across);
+ * the next one of a batch `step` elements on. It begins on a multiple of `align` bytes. */
+typedef struct weir_device_matrix {
+    int64_t apart, step;
+    int32_t across, align;
+} weir_device_matrix;
+
+/* A product that cuBLASLt makes: d = a b, `batch` times, d of rows x columns, summed in f32. */
+typedef struct weir_device_product {
+    const char *from;       /* what it comes from, for messages */
+    int32_t factor, result; /* elements of a and b, of d */
+    int32_t rounded;        /* factors of f32 may be rounded to TF32 */
+    int64_t rows, columns, depth, batch;
+    weir_device_matrix a, b, d;
+} weir_device_product;
+
 /* Code for the device. */
 typedef struct weir_image {
     int32_t nkernels, nlaunches;
     const weir_device_kernel *kernel;
     const char *const *launch; /* by number that a launch passes: what it comes from */
     const int32_t *tool;       /* by WEIR_TOOL_...: the kernel; -1 where no call needs it */
+    int32_t nproducts;
+    const weir_device_product *product;
     const unsigned char *code;
     const uint64_t *bytes;
     int32_t fixed;          /* which kernels run does not depend on data: a run can be recorded */
@@ -70,6 +88,8 @@ extern const weir_device weir_device_cuda;
  * side by side; each picks its own of the words. */
 void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
                         const uint64_t *arg, int32_t n);
+void weir_device_multiply(weir_frame *f, int32_t product, const char *a, const char *b,
+                          char *d);     /* by number of the image's row */
 void weir_device_settle(weir_frame *f); /* waits for what was launched */
 void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes);
 uint8_t weir_device_byte(weir_frame *f, const char *at);

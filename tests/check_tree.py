@@ -42,6 +42,7 @@ MAY_USE = {
     "webp/": r"runtime/image/.*",
     "zlib.h": r"runtime/image/.*",
     "onnx.pb-c.h": r"frontends/onnx/.*|tools/weir/pb.*|tests/.*",
+    "cublasLt.h": r"tests/gpu/library_numbers\.c",
     "mnist.h": r"tests/examples/typed\.c",  # comes with the compiled model
 }
 

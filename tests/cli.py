@@ -98,6 +98,7 @@ def test_without_effect(weir):
     weir.fails(2, "give both", "extract", MNIST, "--all", "--small=8")
     weir.fails(2, "is for drawings", "dump", text, "--size", "N=2")
     for why, *words in (('"gpu" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu=sm_80"),
+                        ('"gpu-libraries" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu-libraries=cublaslt"),
                         ('leave option "cpu" out', "compile", MNIST, "-o", "x.so", "--target=cuda", "--cpu=x86-64-v4"),
                         ('"dim" is for models in ONNX', "dump", text, "--dim", "N=3"),
                         ('"feed" is for models in ONNX', "dump", text, "--feed", "x"),

@@ -86,7 +86,7 @@ def sync(copy):
             target.chmod(source.stat().st_mode)
 
 
-UNITS = ["passes", "fuse", "move", "driver", "abi", "graph_passes"]
+UNITS = ["passes", "fuse", "move", "driver", "abi", "graph_passes", "library"]
 
 
 def build(folder, commands):
@@ -107,6 +107,8 @@ def steps(copy, folder, args, file):
         return [recipes]
     if file in PACKING:
         return [unit["driver"], unit["abi"], [sys.executable, copy / "tests/cli.py", "--weir", folder / "weir"]]
+    if file == "library.c":
+        return [unit["library"]]
     hot = stages + ["--gpu", copy / "tests/cuda/hot"]
     if file in BLOCKS:
         return [hot, stages + ["--gpu", texts], stages + ["--gpu", "--every", 8, kernels]]

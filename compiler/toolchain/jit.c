@@ -37,18 +37,18 @@ static const struct RuntimeSymbol {
     const char *name;
     void *at;
 } runtime_symbols[] = {
-    SYMBOL(weir_rt_barrier),     SYMBOL(weir_rt_fail),        SYMBOL(weir_rt_create),
-    SYMBOL(weir_rt_reserve),     SYMBOL(weir_rt_defined),     SYMBOL(weir_rt_define),
-    SYMBOL(weir_rt_room),        SYMBOL(weir_rt_size),        SYMBOL(weir_rt_run),
-    SYMBOL(weir_rt_destroy),     SYMBOL(weir_rt_error),       SYMBOL(weir_rt_shapes),
-    SYMBOL(weir_pool_new),       SYMBOL(weir_pool_free),      SYMBOL(weir_rt_weights_of),
-    SYMBOL(weir_rt_weights_new), SYMBOL(weir_rt_weights_use), SYMBOL(weir_rt_weights_free),
-    SYMBOL(weir_rt_now),         SYMBOL(weir_rt_span),        SYMBOL(weir_rt_profile),
-    SYMBOL(weir_rt_create_on),   SYMBOL(weir_rt_version),     SYMBOL(weir_device_launch),
-    SYMBOL(weir_device_copy),    SYMBOL(weir_device_byte),    SYMBOL(weir_device_call),
-    SYMBOL(weir_device_submit),  SYMBOL(weir_device_wait),    SYMBOL(weir_device_settle),
-    SYMBOL_AT(weir_device_cuda), SYMBOL(weir_rt_stray),       SYMBOL(weir_rt_inside),
-    WEIR_DEVICE_CALLS(DEVICE)
+    SYMBOL(weir_rt_barrier),      SYMBOL(weir_rt_fail),        SYMBOL(weir_rt_create),
+    SYMBOL(weir_rt_reserve),      SYMBOL(weir_rt_defined),     SYMBOL(weir_rt_define),
+    SYMBOL(weir_rt_room),         SYMBOL(weir_rt_size),        SYMBOL(weir_rt_run),
+    SYMBOL(weir_rt_destroy),      SYMBOL(weir_rt_error),       SYMBOL(weir_rt_shapes),
+    SYMBOL(weir_pool_new),        SYMBOL(weir_pool_free),      SYMBOL(weir_rt_weights_of),
+    SYMBOL(weir_rt_weights_new),  SYMBOL(weir_rt_weights_use), SYMBOL(weir_rt_weights_free),
+    SYMBOL(weir_rt_now),          SYMBOL(weir_rt_span),        SYMBOL(weir_rt_profile),
+    SYMBOL(weir_rt_create_on),    SYMBOL(weir_rt_version),     SYMBOL(weir_device_launch),
+    SYMBOL(weir_device_copy),     SYMBOL(weir_device_byte),    SYMBOL(weir_device_call),
+    SYMBOL(weir_device_submit),   SYMBOL(weir_device_wait),    SYMBOL(weir_device_settle),
+    SYMBOL(weir_device_multiply), SYMBOL_AT(weir_device_cuda), SYMBOL(weir_rt_stray),
+    SYMBOL(weir_rt_inside),       WEIR_DEVICE_CALLS(DEVICE)
 #include "ir/call.def"
 };
 #undef CALL

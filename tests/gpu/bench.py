@@ -7,11 +7,13 @@
 Times are the device's, by events on one stream; the host waits for nothing between them. Hot: many runs one behind the
 other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
 of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
-TF32, but for those named so, which Weir compiles with fast mathematics. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
+TF32, but for those named so, which Weir compiles with fast mathematics. NAME.cublaslt is the same product as
+Weir gives it to that library. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
 times of both, and what the hot time makes of the operations or the bytes. Exit code 1 when a result is wrong.
 """
 import ctypes
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -36,6 +38,10 @@ def codes(n):
 def rounded(n):
     return (f"# math: fast\nflow m {{ in x : f32[{n},{n}] in w : f32[{n},{n}] out y : f32[{n},{n}]\n"
             f"map p [i:{n}, j:{n}, k:{n}] {{ x[i,k] * w[k,j] -> y[i,j] sum:f32 }} }}")
+
+
+def words(n):
+    return rounded(n).replace("# math: fast\n", "")
 
 
 def in_tf32(T, x, w):
@@ -145,6 +151,8 @@ def cases():
         yield (f"product_bias_relu_{t}", biased(t, n), t, [(n, n), (n, n), (n,)],
                lambda T, x, w, b: T.relu(T.nn.functional.linear(x, w.t(), b)), 2 * n**3, 0)
         yield f"thin_{t}", thin(t, n), t, [(1, n), (n, n)], lambda T, x, w: x @ w, 0, 2 * n * n
+    for n, name in square[:3]:
+        yield f"product_f32_{name}", words(n), "f32", [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
     for n, name in square:
         yield f"product_tf32_{name}", rounded(n), "tf32", [(n, n)] * 2, in_tf32, 2 * n**3, 0
         yield f"product_i8_{name}", codes(n), "i8", [(n, n)] * 2, lambda T, x, w: T._int_mm(x, w.t()), 2 * n**3, 0
@@ -175,6 +183,11 @@ def irregular():
         yield (f"decode_f16_{heads}x{n}", decode("f16", n, heads), "f16", [(heads, 128), (heads, n, 128), (heads, n, 128)],
                lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None, :, None], k[None], v[None])[0, :, 0], 0,
                2 * 2 * heads * n * 128)
+
+
+def by_library(name):
+    """What is compiled a second time, as NAME.cublaslt, for cuBLASLt to make it."""
+    return re.match(r"product_(f16|bf16|f32|tf32)_\d", name)
 
 
 def code_of(tensor):
@@ -259,12 +272,12 @@ def operands(torch, shapes, kind):
     return [torch.randn(s, device="cuda", dtype=torch.float32).to(kind) / (s[0] ** 0.25) for s in shapes]
 
 
-def compare(torch, folder, case, flush):
-    name, _, t, shapes, function, operations, moved = case
+def compare(torch, path, case, flush):
+    _, _, t, shapes, function, operations, moved = case
     inputs = operands(torch, shapes, getattr(torch, TORCH[t]))
     wanted = function(torch, *inputs)
     output = torch.empty_like(wanted)
-    model = Model(folder / name / "model.so", inputs, output)
+    model = Model(path, inputs, output)
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
     model.submit(stream)
     model.wait()
@@ -282,7 +295,7 @@ def compare(torch, folder, case, flush):
     other = best, min(cold(torch, w, flush) for w in ways)
     rate = f"{operations / mine[0] / 1e9:7.1f} TFLOP/s" if operations else f"{moved / mine[0] / 1e6:7.0f} GB/s"
     good = error <= TOLERANCE[t]
-    print(f"{name:28} {'ok' if good else 'WRONG':5} {error:7.1e} {mine[0]:9.4f} {mine[1]:9.4f} {other[0]:9.4f} {other[1]:9.4f} "
+    print(f"{path.parent.name:32} {'ok' if good else 'WRONG':5} {error:7.1e} {mine[0]:9.4f} {mine[1]:9.4f} {other[0]:9.4f} {other[1]:9.4f} "
           f"{other[0] / mine[0]:6.2f} {other[1] / mine[1]:6.2f}  {rate}", flush=True)
     return good
 
@@ -345,15 +358,17 @@ def main():
         peaks(torch)
         if (folder / "tiny" / "model.so").exists():
             launches(torch, folder)
-        print(f"{'ms':28} {'':5} {'error':>7} {'weir hot':>9} {'cold':>9} {'torch hot':>9} {'cold':>9} {'x hot':>6} {'cold':>6}")
+        print(f"{'ms':32} {'':5} {'error':>7} {'weir hot':>9} {'cold':>9} {'torch hot':>9} {'cold':>9} {'x hot':>6} {'cold':>6}")
         for case in cases():
-            if not (folder / case[0] / "model.so").exists() or names and case[0] not in names:
-                continue
-            try:
-                good &= compare(torch, folder, case, flush)
-            except RuntimeError as error:
-                print(f"{case[0]:28} FAIL {error}")
-                good = False
+            for name in (case[0], f"{case[0]}.cublaslt"):
+                path = folder / name / "model.so"
+                if not path.exists() or names and case[0] not in names:
+                    continue
+                try:
+                    good &= compare(torch, path, case, flush)
+                except RuntimeError as error:
+                    print(f"{name:32} FAIL {error}")
+                    good = False
     print(clocks())
     return not good
 

@@ -3,7 +3,7 @@
 """Models for the GPU without one: a driver and an nvcc of the tests (fake/) run every thread on this processor, and the
 real nvcc, where there is one, compiles the kernels.
 
-    tests/gpu/check.py [--build build] [-j N] [--every N] [--cases FOLDER]
+    tests/gpu/check.py [--build build] [-j N] [--every N] [--cases FOLDER] [TEST...]
 
 Cases are every Nth of FOLDER (libonnx-testdata's). The last line is "N passed, N failed, N skipped".
 """
@@ -19,6 +19,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/gpu"
 COMPILED_BY_NVCC = 6
+PRODUCTS = ["plain", "turned", "exact", "scores", "values", "places", "part"]  # of products.ir, that a library can make
 
 
 class Skip(Exception):
@@ -132,6 +133,113 @@ class Checks:
             expect(code == 0, text)
             seen = len(log.read_text().splitlines()) - 1
             expect(seen == launches, f"{seen} launches, {launches} expected")
+
+    def library(self):
+        """What opens a cuBLASLt of the tests, and options by which it makes all of products.ir that it can."""
+        folder, recipe = self.work / "libraries", self.work / "products.recipe"
+        if not folder.exists():
+            folder.mkdir()
+            code, text = run("cc", "-O2", "-shared", "-fPIC", HERE / "fake/cublaslt.c", "-o", folder / "libcublasLt.so.13", "-ldl")
+            expect(code == 0, text)
+            recipe.write_text("".join(f"library {name} cublaslt\n" for name in PRODUCTS))
+        env = {**self.fake, "LD_LIBRARY_PATH": f"{self.work}:{folder}"}
+        return env, ("--target", "cuda", "--gpu-libraries", "cublaslt", "--recipe", recipe)
+
+    def test_products_of_a_library(self):
+        try:
+            import numpy as np
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        env, options = self.library()
+        calls, saved, out = self.work / "calls", self.work / "saved.recipe", {}
+        for target, more in (("cuda", (*options, "--save-recipe", saved)), ("c", ())):
+            out[target] = self.work / f"products.{target}"
+            code, text = run(self.weir, "run", HERE / "products.ir", *more, "--random", "1", "--output-dir", out[target],
+                             env={**env, "WEIR_FAKE_PRODUCTS": str(calls)})
+            expect(code == 0, text)
+        expect(calls.read_text() == (HERE / "products.txt").read_text(), calls.read_text())
+        expect(re.findall(r"^library (\w+) cublaslt$", saved.read_text(), re.M) == PRODUCTS, saved.read_text())
+        for file in sorted(out["c"].glob("*.npy")):
+            wanted, got = (np.load(out[t] / file.name).astype(np.float64) for t in ("c", "cuda"))
+            expect(np.allclose(got, wanted, rtol=1e-3, atol=1e-3), f"{file.name}: {abs(got - wanted).max()}")
+        expect((out["c"] / "turned.pb").read_bytes() == (out["cuda"] / "turned.pb").read_bytes(), "turned differs")
+
+    def test_products_are_recorded(self):
+        """A run, one that is recorded and two as recorded: calls of the first two, equal bits of all."""
+        weir, calls = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", self.work / "recorded.calls"
+        try:
+            import ml_dtypes  # noqa: F401
+            import numpy  # noqa: F401
+        except ImportError:
+            raise Skip("there is no numpy or ml_dtypes for Python")
+        env, options = self.library()
+        self.compile(HERE / "products.ir", self.work / "products.so", *options[2:], env=env)
+        script = ("import sys, ml_dtypes, numpy, weir\nm = weir.open(sys.argv[1])\nr = numpy.random.default_rng(1)\n"
+                  "x = {p.name: r.random(p.dims, 'f4').astype(p.dtype) for p in m.inputs}\n"
+                  "runs = [[numpy.array(y).tobytes() for y in m(**x)] for _ in range(4)]\n"
+                  "assert all(run == runs[0] for run in runs)\n")
+        code, text = run(sys.executable, "-c", script, self.work / "products.so",
+                         env={**env, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(weir), "WEIR_FAKE_PRODUCTS": str(calls)})
+        expect(code == 0, text)
+        expect(calls.read_text() == 2 * (HERE / "products.txt").read_text(), calls.read_text())
+
+    def test_a_library_that_is_not_there(self):
+        env, options = self.library()
+        broken, old = self.work / "broken", self.work / "old"
+        for folder in (broken, old):
+            folder.mkdir()
+        for name in ("libcublasLt.so.12", "libcublasLt.so.13"):
+            (broken / name).write_text("")
+        code, text = run("cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", old / "libcublasLt.so.13")
+        expect(code == 0, text)
+        for folder, why in ((broken, "no cuBLASLt: neither libcublasLt.so.13 nor .12 can be opened .*file too short.* install cuBLAS, or compile"),
+                            (old, 'cuBLASLt is too old: it has no "cublasLtCreate"')):
+            missing = {**self.fake, "LD_LIBRARY_PATH": f"{self.work}:{folder}"}
+            code, text = run(self.weir, "run", HERE / "products.ir", *options, "--random", "1", env=missing)
+            expect(code != 0 and re.search(why, text, re.S), text)
+            code, text = run(self.weir, "run", HERE / "products.ir", "--target", "cuda", "--random", "1", env=missing)
+            expect(code == 0, text)
+        code, text = run(self.weir, "run", HERE / "products.ir", *options, "--random", "1", env={**env, "WEIR_FAKE_NO_ALGORITHM": "1"})
+        expect(code != 0 and "cuBLASLt has no way to make k0.plain (not supported)" in text, text)
+
+    def test_which_products_a_library_makes(self):
+        """Those that take it less, and that nothing is fused to."""
+        sys.path.insert(0, str(HERE))
+        import bench
+        texts = {name: (text, there) for name, text, there in (
+            ("large", bench.product("f16", 4096), True), ("small", bench.product("f16", 256), False),
+            ("biased", bench.biased("f16", 4096), False), ("tf32", bench.rounded(2048), True),
+            ("thin", bench.thin("f16", 4096), False), ("codes", bench.codes(4096), False),
+            ("sizes", bench.product("f16", 4096).replace("{ in", "(N in 1..9999) { in", 1).replace("x : f16[4096", "x : f16[N")
+             .replace("y : f16[4096", "y : f16[N").replace("i:4096", "i:N"), False))}
+        for name, (text, there) in texts.items():
+            source = self.work / f"{name}.ir"
+            source.write_text(text)
+            math = ["--math", "fast"] if "# math: fast" in text else []
+            code, told = run(self.weir, "report", source, "--target", "cuda", "--gpu-libraries", "cublaslt", *math)
+            expect(code == 0 and ("k0.p runs by a library: cublaslt" in told) == there, f"{name}: {told}")
+            code, told = run(self.weir, "report", source, "--target", "cuda", *math)
+            expect(code == 0 and "library" not in told, told)
+        code, told = run(self.weir, "dump", self.work / "large.ir", "--target", "cuda", "--gpu-libraries", "cublaslt")
+        expect(code == 0 and "\n    library cublaslt\n" in told, told)
+        recipe = self.work / "own.recipe"
+        recipe.write_text("library p own\n")
+        code, told = run(self.weir, "dump", self.work / "large.ir", "--target", "cuda", "--gpu-libraries", "cublaslt", "--recipe", recipe)
+        expect(code == 0 and "library" not in told, told)
+        recipe.write_text("library p cublaslt\n")
+        code, told = run(self.weir, "dump", self.work / "small.ir", "--target", "cuda", "--recipe", recipe)
+        expect(code != 0 and 'own.recipe:1: "cublaslt" may not make "p"' in told, told)
+
+    def test_numbers_of_a_library(self):
+        headers = [p for p in (pathlib.Path("/usr/local/cuda/include"), pathlib.Path("/usr/include")) if (p / "cublasLt.h").exists()]
+        if not headers:
+            raise Skip("there is no cublasLt.h")
+        folder, numbers = headers[0].parent / "lib64", self.work / "numbers"
+        code, text = run("cc", "-I", ROOT, "-I", headers[0], HERE / "library_numbers.c", "-o", numbers, "-L", folder, f"-Wl,-rpath,{folder}",
+                         "-lcublasLt", "-ldl")
+        expect(code == 0, text)
+        code, text = run(numbers, env={"LD_LIBRARY_PATH": str(folder)})
+        expect((code, text) == (0, "across 1 batch 4 step 1536\n"), text)
 
     def test_host(self):
         models, host = [self.work / f"{name}.so" for name in ("relu", "take", "scale")], self.work / "host"
@@ -293,14 +401,16 @@ class Checks:
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("tests", nargs="*", help="words in the names of tests; all without")
     parser.add_argument("--build", default=ROOT / "build")
     parser.add_argument("-j", default="2")
     parser.add_argument("--every", type=int, default=40)
     parser.add_argument("--cases", default="/usr/share/libonnx-testdata/data/node")
     passed = failed = skipped = 0
     with tempfile.TemporaryDirectory() as work:
-        checks = Checks(parser.parse_args(), pathlib.Path(work))
-        for name in [n for n in dir(Checks) if n.startswith("test_")]:
+        options = parser.parse_args()
+        checks = Checks(options, pathlib.Path(work))
+        for name in [n for n in dir(Checks) if n.startswith("test_") and (not options.tests or any(t in n for t in options.tests))]:
             try:
                 passed += getattr(checks, name)() or 1
             except Skip as skip:

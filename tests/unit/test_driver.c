@@ -378,23 +378,37 @@ static void refused(Bench *b, const char *name, const char *value, const char *s
 Test(weir, options) {
     Bench *b = bench_new();
     static const char *const good[][2] = {
-        {"target", "c"},       {"cpu", "x86-64-v3"},   {"dim", "batch=1..8"},
-        {"dim", "n=4"},        {"dim", "a=b=2.."},     {"math", "strict"},
-        {"weights", "file"},   {"packing", "build"},   {"emit", "header"},
-        {"emit-dir", "/tmp"},  {"print-after", "all"}, {"stop-after", "fuse"},
-        {"skip", "fuse"},      {"verify-each", NULL},  {"j", "4"},
-        {"time-passes", "no"}, {"cache", "off"},       {"feed", "w"},
+        {"target", "c"},
+        {"cpu", "x86-64-v3"},
+        {"dim", "batch=1..8"},
+        {"dim", "n=4"},
+        {"dim", "a=b=2.."},
+        {"math", "strict"},
+        {"weights", "file"},
+        {"packing", "build"},
+        {"emit", "header"},
+        {"emit-dir", "/tmp"},
+        {"print-after", "all"},
+        {"stop-after", "fuse"},
+        {"skip", "fuse"},
+        {"verify-each", NULL},
+        {"j", "4"},
+        {"time-passes", "no"},
+        {"cache", "off"},
+        {"feed", "w"},
         {"gpu", "sm_80"},
+        {"gpu-libraries", "cublaslt"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         cr_assert(weir_option(b->c, good[i][0], good[i][1]) == 0, "%s: %s", good[i][0], b->said);
     refused(b, "maths", "strict", "did you mean \"math\"?");
     refused(b, "time_passes", NULL, "did you mean \"time-passes\"?");
-    refused(b, "xyzzy", NULL, "there are target, cpu, gpu, dim");
+    refused(b, "xyzzy", NULL, "there are target, cpu, gpu, gpu-libraries, dim");
     refused(b, "math", "exact", "give strict, default or fast");
     refused(b, "math", NULL, "needs a value");
     refused(b, "cpu", "z80", "z80");
     refused(b, "gpu", "sm_1", "give sm_80, sm_90a or sm_100");
+    refused(b, "gpu-libraries", "cublas", "unknown library \"cublas\"; give cublaslt");
     refused(b, "dim", "batch", "NAME=SIZE");
     refused(b, "dim", "batch=8..1", "NAME=SIZE");
     refused(b, "dim", "batch=99999999999999999999", "NAME=SIZE");

@@ -15,6 +15,8 @@
     "  --target c|cuda         what to emit\n"                                                     \
     "  --gpu NAMES             with --target cuda: GPUs to make code for: sm_80,sm_90a,sm_100;\n"  \
     "                          the first is planned for\n"                                         \
+    "  --gpu-libraries NAMES   libraries that kernels may be given to: cublaslt; needed at run\n"  \
+    "                          time if one is\n"                                                   \
     "  --cpu NAMES             native, x86-64-v2, -v3, -v4, aarch64 or a CPU name; several, "      \
     "the best last,\n"                                                                             \
     "                          make a library that picks one when it is loaded\n"                  \
@@ -58,8 +60,9 @@ static const char *const ending[] = {"emit", "emit-dir", "name", "stop-after", N
 static const char *const tuning[] = {"emit",   "emit-dir",    "name", "stop-after",
                                      "recipe", "save-recipe", NULL};
 static const char *const named[] = {
-    "target",  "gpu",     "cpu",  "dim",      "feed",    "math",    "convert",    "skip", "name",
-    "weights", "packing", "emit", "emit-dir", "profile", "checked", "stop-after", NULL};
+    "target", "gpu",      "gpu-libraries", "cpu",     "dim",        "feed",
+    "math",   "convert",  "skip",          "name",    "weights",    "packing",
+    "emit",   "emit-dir", "profile",       "checked", "stop-after", NULL};
 static const char no_effect[] = "it has no effect here", makes_one[] = "it makes a recipe",
                   says_itself[] = "the library says itself how it was made; leave it out";
 

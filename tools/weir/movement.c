@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/move.h"
+#include "passes/library.h"
 
 typedef struct Count {
     Arena *arena;
@@ -77,6 +78,7 @@ static Movement row_of(Count *c, const Kernel *k) {
         .kernel = k->name, .class = maps_class(c->flow, k->map.at, k->map.n), .maps = k->map.n};
     for (int i = 0; i < k->line.n; i++)
         if (k->line.at[i].kind == LINE_SERIAL) row.serial = k->line.at[i].name;
+    row.library = kernel_library(k);
     const Machine *m = c->machine;
     int64_t cache = m->nlevels > 1 ? m->level[1].bytes : 1 << 20;
     for (int i = 0; i < k->map.n; i++) {
@@ -201,6 +203,8 @@ void movement_json(Text *out, const Movement *row) {
     if (row->unfused > 0) text_printf(out, ", \"unfused_activation_bytes\": %.0f", row->unfused);
     if (row->serial) text_put(out, ", \"serial\": ");
     if (row->serial) text_json(out, row->serial);
+    if (row->library) text_put(out, ", \"library\": ");
+    if (row->library) text_json(out, row->library);
     if (row->ms > 0) text_printf(out, ", \"ms\": %.5f", row->ms);
     text_put(out, "}");
 }

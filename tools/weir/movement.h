@@ -31,6 +31,7 @@ typedef struct Movement {
     double unfused;                                   /* of a whole model, else 0 */
     bool over;                                        /* the bound is an over-approximation */
     const char *serial;                               /* why one thread of many runs it, or NULL */
+    const char *library;                              /* that it was given to, or NULL */
     double ms;                                        /* of a run, when it was measured; else 0 */
 } Movement;
 typedef VEC(Movement) Movements;
@@ -46,7 +47,7 @@ double unfused_bytes(Arena *arena, const Flow *flow, const InputOptions *sizes);
 
 /* {"kernel", "class", "maps", "flop", "before_bytes", "planned_bytes", "bound_bytes",
  * "planned_activation_bytes", "bound_is_upper"}, "unfused_activation_bytes" of a model, "serial"
- * where one thread runs it, and "ms" when it was measured */
+ * where one thread runs it, "library" where one does, and "ms" when it was measured */
 void movement_json(Text *out, const Movement *row);
 
 #endif

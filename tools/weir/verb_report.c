@@ -61,6 +61,9 @@ static void put_rows(Report *r, Text *out, const Movements *all) {
     for (int k = 0; k < all->n; k++)
         if (all->at[k].serial)
             text_printf(out, "%s runs in one thread: %s\n", all->at[k].kernel, all->at[k].serial);
+    for (int k = 0; k < all->n; k++)
+        if (all->at[k].library)
+            text_printf(out, "%s runs by a library: %s\n", all->at[k].kernel, all->at[k].library);
 }
 
 static void put_json(const Report *r, Text *out, const Movements *all, const HostWork *host) {

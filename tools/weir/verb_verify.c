@@ -73,8 +73,9 @@ static bool give_dims(weir_context *c, const char *build) {
 }
 
 static bool give_options(weir_context *c, const char *build) {
-    static const char *const texts[] = {"target",  "gpu",     "cpu",     "math",    "convert",
-                                        "packing", "weights", "profile", "checked", "name"};
+    static const char *const texts[] = {"target",  "gpu",     "gpu-libraries", "cpu",
+                                        "math",    "convert", "packing",       "weights",
+                                        "profile", "checked", "name"};
     bool fine = give_dims(c, build) && give_list(c, build, "feed") && give_list(c, build, "skip");
     for (size_t i = 0; fine && i < sizeof texts / sizeof *texts; i++)
         fine = give_text(c, build, texts[i]);
@@ -127,6 +128,7 @@ static bool tell_difference(const char *ours, const char *theirs) {
                                           {"llvm", "version of LLVM"},
                                           {"cpu", "CPU"},
                                           {"gpu", "GPU"},
+                                          {"gpu-libraries", "list of libraries"},
                                           {"flags", "flags for clang"}};
     static const char *const lists[][2] = {{"pass-plugin", "pass plug-in"},
                                            {"operators", "text of operators"},

@@ -34,6 +34,8 @@ typedef struct CHost {
     bool device;
     void (*launch)(CProgram *p, int kernel, int phase);
     void (*tables)(CProgram *p); /* what the program says of its kernels */
+    /* Is the kernel launched without a text of ours? NULL: none is. */
+    bool (*apart)(const Kernel *kernel);
     /* The function by which a call runs on the device, with its _scratch; NULL: it runs here. */
     const char *(*call)(const Flow *flow, const Call *call);
 } CHost;

@@ -49,15 +49,27 @@ static int add_function(CProgram *p, Table *by_text, const CKernel *k, const CPh
     return p->function.n - 1;
 }
 
+/* A kernel without a text: one launch. */
+static CKernel *kernel_apart(const CProgram *p) {
+    CKernel *k = NEW(p->arena, CKernel);
+    *k = (CKernel){.arena = p->arena, .scratch = dim_const(p->ctx, 0)};
+    vec_push(p->arena, &k->phase, ((CPhase){.tasks = dim_const(p->ctx, 1)}));
+    return k;
+}
+
 static void emit_kernels(CProgram *p, const Machine *m) {
     int n = p->flow->kernel.n;
+    bool (*apart)(const Kernel *) = p->host->apart;
     Table *by_text = table_new(p->arena);
     p->kernel = NEW_ARRAY(p->arena, CKernel *, n);
     p->phase = NEW_ARRAY(p->arena, int *, n);
     for (int k = 0; k < n; k++) {
         const Nest *nest = p->program->nest.at[k];
-        CKernel *ck = p->kernel[k] = emit_nest(p->arena, nest, p->flow, m, p->host->form);
+        bool ours = !apart || !apart(p->flow->kernel.at[k]);
+        CKernel *ck = p->kernel[k] =
+            ours ? emit_nest(p->arena, nest, p->flow, m, p->host->form) : kernel_apart(p);
         p->phase[k] = NEW_ARRAY(p->arena, int, ck->phase.n);
+        if (!ours) continue;
         for (int i = 0; i < ck->phase.n; i++)
             p->phase[k][i] = add_function(p, by_text, ck, &ck->phase.at[i], kernel_from(p, k));
     }

@@ -31,6 +31,10 @@ static void launch(CProgram *p, int kernel, int k) {
     bool scratch = !dim_is(ck->scratch, 0);
     int sides = 0, words = cuda_words(ck) + scratch;
     Text args = {.arena = p->arena};
+    if (cuda_apart(p->flow->kernel.at[kernel])) {
+        cuda_product(p, kernel);
+        return;
+    }
     if (p->with[kernel] != kernel) return;
     for (int with = kernel; with >= 0; with = p->beside[with], sides++) put_words(p, with, &args);
     for (int i = sides * words; i < (f->sides + 1) * words; i++) text_put(&args, "0, ");
@@ -85,6 +89,7 @@ static void tables(CProgram *p) {
     cuda_tool_rows(p, &p->out, &tools);
     text_put(&p->out, " {0}\n};\n");
     put_launches(p);
+    int products = cuda_product_rows(p, &p->out);
     text_printf(&p->out,
                 "static const i32 device_tools[] = {%s};\nstatic weir_status create_on(i32 device, "
                 "const weir_pool *pool, weir_instance "
@@ -93,16 +98,19 @@ static void tables(CProgram *p) {
                 "static weir_device_home device_home;\n"
                 "static const weir_image image = {.nkernels = %d, .kernel = device_kernels, "
                 ".nlaunches = %d, .launch = device_launches, .tool = device_tools,\n"
+                " .nproducts = %d, .product = device_products,\n"
                 " .code = weir_image_code, .bytes = &weir_image_bytes, .fixed = %d, .home = "
                 "&device_home};\n",
                 text_str(&tools), p->function.n + cuda_tool_count(p),
-                p->flow->kernel.n + 1 + p->ncall, is_fixed(p->flow) && !p->options->profile);
+                p->flow->kernel.n + 1 + p->ncall, products,
+                is_fixed(p->flow) && !p->options->profile);
 }
 
 static const CHost cuda_host = {.form = &cuda_form,
                                 .device = true,
                                 .launch = launch,
                                 .tables = tables,
+                                .apart = cuda_apart,
                                 .call = target_cuda_call};
 
 /* ---- texts ----------------------------------------------------------------------------------- */

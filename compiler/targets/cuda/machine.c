@@ -26,6 +26,11 @@ static const Generation generations[] = {
     {"sm_100", 148, 192 << 10, 126 << 20, 33e12, 10e12, 8.0e12, 75e12, {900e12, 0}, 227 << 10},
 };
 
+/* Of products by cuBLASLt, to what our fastest step makes: as on sm_90a, where of halves it makes
+ * 745 TFLOP/s; of factors rounded to TF32 half as much. Of f32 that stays so, to multiply-adds.
+ * Only the first was measured; so was how long it takes to begin. */
+static const double CUBLASLT_STEPS = 1.2, CUBLASLT_FMA = 0.75, CUBLASLT_BEGIN = 3e-6;
+
 /* Shared memory: what every device gives a block without being asked. */
 enum { WARP = 32, BLOCK = 256, LIVE = 2048, SHARED = 48 << 10 };
 
@@ -58,4 +63,22 @@ void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *cons
         if (most < m->shared_most) m->shared_most = most;
     }
     target_cuda_steps(m, &g->steps);
+}
+
+static void add_rate(Machine *m, DType factor, Prim round, double flops) {
+    m->library[m->nlibrary++] = (LibraryRate){"cublaslt", factor, round, flops, CUBLASLT_BEGIN};
+}
+
+void target_cuda_allow(Ctx *ctx, Machine *m, const char *library) {
+    double halves = 0;
+    if (strcmp(library, "cublaslt"))
+        fail(ctx, E_OPTION, "unknown library \"%s\"; give cublaslt", library);
+    for (int i = 0; i < m->nlibrary; i++)
+        if (!strcmp(m->library[i].library, library)) return;
+    for (int i = 0; i < m->nstep; i++)
+        if (m->step[i]->a == F16 && m->step_flops[i] > halves) halves = m->step_flops[i];
+    add_rate(m, F16, PRIM_NONE, CUBLASLT_STEPS * halves);
+    add_rate(m, BF16, PRIM_NONE, CUBLASLT_STEPS * halves);
+    add_rate(m, F32, P_TF32, CUBLASLT_STEPS * halves / 2);
+    add_rate(m, F32, PRIM_NONE, CUBLASLT_FMA * m->fma_flops);
 }

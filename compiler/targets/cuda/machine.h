@@ -10,5 +10,7 @@
  * GPUs, gpu among them: it is planned for gpu, and asks for no room that one of them does not have.
  */
 void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *const *all, int n);
+/* Lets kernels be given to a library, "cublaslt", by a machine made so. E_OPTION for others. */
+void target_cuda_allow(Ctx *ctx, Machine *m, const char *library);
 
 #endif

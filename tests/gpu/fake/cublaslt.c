@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuBLASLt without a GPU: libcublasLt.so.13 for tests, on the driver beside it (cuda.c). Products
+ * are plain loops in f32.
+ *
+ * What it looks after: handles are made in a context, before they are used, and nothing of them is
+ * left; types, sizes and distances fit each other; operands lie in the device's memory, on
+ * multiples of what their algorithm was asked for; the algorithm is that of these operands, and has
+ * the memory to work in that it wanted. That memory is overwritten. WEIR_FAKE_PRODUCTS names a file
+ * that gets a line for each call, WEIR_FAKE_NO_ALGORITHM leaves none to choose. */
+#define _GNU_SOURCE
+#include "fake.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, NOT_INITIALIZED = 1, INVALID = 7, NOT_SUPPORTED = 15 };
+enum { F32 = 0, F16 = 2, BF16 = 14 };
+enum { COMPUTE_F32 = 68, COMPUTE_F32_PEDANTIC = 69, COMPUTE_TF32 = 77 };
+
+static __typeof__(fake_breach) *breach;
+static __typeof__(fake_within) *within;
+static __typeof__(fake_context) *in_context;
+static __typeof__(fake_put) *put;
+static int handles, objects;
+
+/* ---- handles ----------------------------------------------------------------------------------
+ */
+
+typedef enum { OPERATION = 0x0b, LAYOUT = 0x1a, PREFERENCE = 0x9e } Kind;
+
+typedef struct Operation {
+    Kind kind;
+    int compute;
+    int32_t across_a, across_b;
+} Operation;
+
+typedef struct Layout {
+    Kind kind;
+    int type;
+    uint64_t rows, columns;
+    int64_t apart, step;
+    int32_t batch, unused; /* layouts are compared byte by byte */
+} Layout;
+
+typedef struct Preference {
+    Kind kind;
+    uint64_t workspace;
+    uint32_t reduction, align[4];
+} Preference;
+
+/* What is multiplied and how, by which an algorithm is chosen. */
+typedef struct Problem {
+    Operation operation;
+    Layout a, b, d;
+    uint32_t align[4];
+    uint64_t workspace;
+} Problem;
+
+typedef struct Algorithm {
+    const Problem *of;
+    uint64_t more[7];
+} Algorithm;
+
+typedef struct Answer {
+    Algorithm algorithm;
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+} Answer;
+
+/* Problems that algorithms were chosen for; as long as the library is there. */
+enum { PROBLEMS = 256 };
+static Problem problems[PROBLEMS];
+static int nproblems;
+
+static void *object_new(Kind kind, size_t bytes) {
+    Kind *o = calloc(1, bytes);
+    *o = kind;
+    objects++;
+    return o;
+}
+
+static void object_free(void *object, Kind kind) {
+    if (*(Kind *)object != kind) breach("a handle of another kind is freed");
+    objects--;
+    free(object);
+}
+
+int cublasLtCreate(void **library) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!driver) return NOT_INITIALIZED;
+    breach = (__typeof__(breach))dlsym(driver, "fake_breach");
+    within = (__typeof__(within))dlsym(driver, "fake_within");
+    in_context = (__typeof__(in_context))dlsym(driver, "fake_context");
+    put = (__typeof__(put))dlsym(driver, "fake_put");
+    dlclose(driver);
+    if (!in_context()) breach("cublasLtCreate without a context");
+    handles++;
+    *library = &handles;
+    return OK;
+}
+int cublasLtDestroy(void *library) {
+    if (library != &handles || !handles--) breach("a handle is destroyed that is none");
+    return OK;
+}
+const char *cublasLtGetStatusString(int error) {
+    return error == NOT_SUPPORTED ? "not supported" : error == INVALID ? "invalid value" : "error";
+}
+
+int cublasLtMatmulDescCreate(void **operation, int compute, int scale) {
+    Operation *o = *operation = object_new(OPERATION, sizeof *o);
+    o->compute = compute;
+    return scale == F32 ? OK : INVALID;
+}
+int cublasLtMatmulDescDestroy(void *operation) {
+    object_free(operation, OPERATION);
+    return OK;
+}
+int cublasLtMatmulDescSetAttribute(void *operation, int what, const void *value, size_t bytes) {
+    Operation *o = operation;
+    if (o->kind != OPERATION || bytes != 4 || (what != 3 && what != 4)) return INVALID;
+    memcpy(what == 3 ? &o->across_a : &o->across_b, value, bytes);
+    return OK;
+}
+
+int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns,
+                               int64_t apart) {
+    Layout *l = *layout = object_new(LAYOUT, sizeof *l);
+    *l = (Layout){LAYOUT, type, rows, columns, apart, 0, 1, 0};
+    return rows && columns && apart >= (int64_t)rows ? OK : INVALID;
+}
+int cublasLtMatrixLayoutDestroy(void *layout) {
+    object_free(layout, LAYOUT);
+    return OK;
+}
+int cublasLtMatrixLayoutSetAttribute(void *layout, int what, const void *value, size_t bytes) {
+    Layout *l = layout;
+    if (l->kind != LAYOUT) return INVALID;
+    if (what == 5 && bytes == 4)
+        memcpy(&l->batch, value, bytes);
+    else if (what == 6 && bytes == 8)
+        memcpy(&l->step, value, bytes);
+    else
+        return INVALID;
+    return l->batch > 0 && l->step >= 0 ? OK : INVALID;
+}
+
+int cublasLtMatmulPreferenceCreate(void **preference) {
+    Preference *p = *preference = object_new(PREFERENCE, sizeof *p);
+    *p = (Preference){PREFERENCE, 0, 7, {256, 256, 256, 256}};
+    return OK;
+}
+int cublasLtMatmulPreferenceDestroy(void *preference) {
+    object_free(preference, PREFERENCE);
+    return OK;
+}
+int cublasLtMatmulPreferenceSetAttribute(void *preference, int what, const void *value,
+                                         size_t bytes) {
+    Preference *p = preference;
+    if (p->kind != PREFERENCE) return INVALID;
+    if (what == 1 && bytes == 8)
+        memcpy(&p->workspace, value, bytes);
+    else if (what == 3 && bytes == 4)
+        memcpy(&p->reduction, value, bytes);
+    else if (what >= 5 && what <= 8 && bytes == 4)
+        memcpy(&p->align[what - 5], value, bytes);
+    else
+        return INVALID;
+    return OK;
+}
+
+/* ---- algorithms -------------------------------------------------------------------------------
+ */
+
+static uint64_t rows_of(const Layout *l, int32_t across) {
+    return across ? l->columns : l->rows;
+}
+
+static uint64_t columns_of(const Layout *l, int32_t across) {
+    return across ? l->rows : l->columns;
+}
+
+static bool types_fit(const Problem *p) {
+    bool words =
+        p->a.type == F32 && p->d.type == F32 &&
+        (p->operation.compute == COMPUTE_F32_PEDANTIC || p->operation.compute == COMPUTE_TF32);
+    bool halves = (p->a.type == F16 || p->a.type == BF16) &&
+                  (p->d.type == p->a.type || p->d.type == F32) &&
+                  p->operation.compute == COMPUTE_F32;
+    return p->a.type == p->b.type && (words || halves);
+}
+
+static bool sizes_fit(const Problem *p) {
+    int32_t a = p->operation.across_a, b = p->operation.across_b;
+    return rows_of(&p->a, a) == p->d.rows && columns_of(&p->b, b) == p->d.columns &&
+           columns_of(&p->a, a) == rows_of(&p->b, b) && p->a.batch == p->d.batch &&
+           p->b.batch == p->d.batch && (p->d.batch == 1 || p->d.step > 0);
+}
+
+static Problem problem_of(const Operation *o, const Layout *a, const Layout *b, const Layout *c,
+                          const Layout *d) {
+    if (o->kind != OPERATION || a->kind != LAYOUT || b->kind != LAYOUT || d->kind != LAYOUT ||
+        c != d)
+        breach("a product of handles of another kind");
+    return (Problem){.operation = *o, .a = *a, .b = *b, .d = *d};
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void *library, const void *operation, const void *a,
+                                   const void *b, const void *c, const void *d,
+                                   const void *preference, int most, Answer *answer, int *n) {
+    const Preference *want = preference;
+    Problem p = problem_of(operation, a, b, c, d);
+    *n = 0;
+    if (library != &handles || most < 1 || want->kind != PREFERENCE || !sizes_fit(&p))
+        return INVALID;
+    if (!types_fit(&p) || getenv("WEIR_FAKE_NO_ALGORITHM")) return NOT_SUPPORTED;
+    if (want->reduction != 2) breach("sums in parts may be rounded between");
+    if (want->align[2] != want->align[3] || nproblems == PROBLEMS) return INVALID;
+    memcpy(p.align, want->align, sizeof p.align);
+    p.workspace = (4 << 10) + 256 * (uint64_t)nproblems;
+    if (p.workspace > want->workspace) p.workspace = 0;
+    problems[nproblems] = p;
+    *answer = (Answer){.algorithm = {.of = &problems[nproblems++]}, .workspace = p.workspace};
+    *n = 1;
+    return OK;
+}
+
+/* ---- products ---------------------------------------------------------------------------------
+ */
+
+static float load(const Layout *l, const char *at, int64_t i) {
+    uint16_t half;
+    float value;
+    if (l->type == F32) {
+        memcpy(&value, at + 4 * i, sizeof value);
+        return value;
+    }
+    memcpy(&half, at + 2 * i, sizeof half);
+    if (l->type == F16) {
+        _Float16 h;
+        memcpy(&h, &half, sizeof h);
+        return (float)h;
+    }
+    uint32_t bits = (uint32_t)half << 16;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void store(const Layout *l, char *at, int64_t i, float value) {
+    if (l->type == F32) {
+        memcpy(at + 4 * i, &value, sizeof value);
+    } else if (l->type == F16) {
+        _Float16 h = (_Float16)value;
+        memcpy(at + 2 * i, &h, sizeof h);
+    } else {
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        uint16_t half = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        memcpy(at + 2 * i, &half, sizeof half);
+    }
+}
+
+/* To ten bits of fraction. */
+static float rounded(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x1000) & ~0x1fffu;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* A matrix as numbers, row by row. */
+static float *take(const Layout *l, const char *at, bool across, bool rounds) {
+    uint64_t rows = rows_of(l, across), columns = columns_of(l, across);
+    float *to = malloc(rows * columns * sizeof *to);
+    for (uint64_t i = 0; i < rows; i++)
+        for (uint64_t j = 0; j < columns; j++) {
+            uint64_t r = across ? j : i, c = across ? i : j;
+            float x = load(l, at, (int64_t)r + (int64_t)c * l->apart);
+            to[i * columns + j] = rounds ? rounded(x) : x;
+        }
+    return to;
+}
+
+static int64_t bytes_of(const Layout *l) {
+    return l->type == F32 ? 4 : 2;
+}
+
+static void multiply_one(const Problem *p, const char *a, const char *b, char *d, float alpha) {
+    bool rounds = p->operation.compute == COMPUTE_TF32;
+    float *x = take(&p->a, a, p->operation.across_a, rounds);
+    float *y = take(&p->b, b, p->operation.across_b, rounds);
+    uint64_t m = p->d.rows, n = p->d.columns, depth = columns_of(&p->a, p->operation.across_a);
+    float *row = malloc(n * sizeof *row);
+    for (uint64_t i = 0; i < m; i++) {
+        memset(row, 0, n * sizeof *row);
+        for (uint64_t k = 0; k < depth; k++)
+            for (uint64_t j = 0; j < n; j++) row[j] += x[i * depth + k] * y[k * n + j];
+        for (uint64_t j = 0; j < n; j++)
+            store(&p->d, d, (int64_t)i + (int64_t)j * p->d.apart, alpha * row[j]);
+    }
+    free(x);
+    free(y);
+    free(row);
+}
+
+/* The problem, a, b, d, alpha, where it works. */
+static void multiply(const uint64_t *words) {
+    const Problem *p = (const Problem *)(uintptr_t)words[0];
+    const char *a = (char *)(uintptr_t)words[1], *b = (char *)(uintptr_t)words[2];
+    char *d = (char *)(uintptr_t)words[3];
+    float alpha;
+    memcpy(&alpha, &words[4], sizeof alpha);
+    memset((char *)(uintptr_t)words[5], 0x5a, p->workspace);
+    for (int64_t i = 0; i < p->d.batch; i++)
+        multiply_one(p, a + i * p->a.step * bytes_of(&p->a), b + i * p->b.step * bytes_of(&p->b),
+                     d + i * p->d.step * bytes_of(&p->d), alpha);
+}
+
+static const char *type_name(int type) {
+    return type == F32 ? "f32" : type == F16 ? "f16" : "bf16";
+}
+
+static void log_product(const Problem *p, float alpha, float beta) {
+    const char *path = getenv("WEIR_FAKE_PRODUCTS");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    const Operation *o = &p->operation;
+    if (!file) return;
+    fprintf(file,
+            "%s to %s by %s, m %llu n %llu k %llu batch %d, a %s %lld step %lld, b %s %lld step "
+            "%lld, d %lld step %lld, alpha %g beta %g, align %u %u %u\n",
+            type_name(p->a.type), type_name(p->d.type),
+            o->compute == COMPUTE_F32    ? "f32"
+            : o->compute == COMPUTE_TF32 ? "tf32"
+                                         : "f32 alone",
+            (unsigned long long)p->d.rows, (unsigned long long)p->d.columns,
+            (unsigned long long)columns_of(&p->a, o->across_a), p->d.batch, o->across_a ? "T" : "N",
+            (long long)p->a.apart, (long long)p->a.step, o->across_b ? "T" : "N",
+            (long long)p->b.apart, (long long)p->b.step, (long long)p->d.apart,
+            (long long)p->d.step, alpha, beta, p->align[0], p->align[1], p->align[2]);
+    fclose(file);
+}
+
+static void look_at(const Layout *l, uint64_t at, uint32_t align, const char *what) {
+    int64_t last =
+        (l->batch - 1) * l->step + ((int64_t)l->columns - 1) * l->apart + (int64_t)l->rows;
+    within(at, (size_t)(last * bytes_of(l)), what);
+    if (at % align) breach("%s: 0x%llx is no multiple of %u", what, (unsigned long long)at, align);
+}
+
+int cublasLtMatmul(void *library, const void *operation, const float *alpha, uint64_t a,
+                   const void *la, uint64_t b, const void *lb, const float *beta, uint64_t c,
+                   const void *lc, uint64_t d, const void *ld, const Algorithm *algorithm,
+                   uint64_t work, size_t bytes, void *stream) {
+    Problem p = problem_of(operation, la, lb, lc, ld);
+    const Problem *of = algorithm->of;
+    if (library != &handles || !in_context() || c != d) return INVALID;
+    memcpy(p.align, of->align, sizeof p.align);
+    p.workspace = of->workspace;
+    if (memcmp(&p, of, sizeof p)) breach("an algorithm for another product");
+    if (*beta != 0) return NOT_SUPPORTED;
+    if (bytes < p.workspace || work % 256)
+        breach("%zu bytes to work in at 0x%llx", bytes, (unsigned long long)work);
+    within(work, p.workspace, "what a product works in");
+    look_at(&p.a, a, p.align[0], "a product's a");
+    look_at(&p.b, b, p.align[1], "a product's b");
+    look_at(&p.d, d, p.align[3], "a product's d");
+    log_product(of, *alpha, *beta);
+    uint64_t words[6] = {(uintptr_t)of, a, b, d, 0, work};
+    memcpy(&words[4], alpha, sizeof *alpha);
+    return put(stream, multiply, words, 6);
+}
+
+__attribute__((destructor)) static void look_back(void) {
+    if (handles || objects) breach("left of cuBLASLt: %d handles, %d others", handles, objects);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernels are products of matrices as a library makes them, and how these lie; which of them
+ * the pass `library` gives away. What the calls compute is tests/gpu/check.py's matter. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/targets/cuda/machine.h"
+#include "ir/file.h"
+#include "passes/library.h"
+
+typedef struct Run {
+    Ctx *ctx;
+    const char *text;
+    Machine machine;
+    MathMode math;
+    char got[512];
+} Run;
+
+static void show(void *user, const Diag *d) {
+    Run *r = user;
+    snprintf(r->got, sizeof r->got, "%.500s", d->message);
+}
+
+static const char *matrix_text(Arena *arena, const LibraryMatrix *m) {
+    return arena_printf(arena, "%s %lld+%lld step %lld", m->across ? "across" : "along",
+                        (long long)m->first, (long long)m->apart, (long long)m->step);
+}
+
+/* The product that the flow's last kernel is, and the library that it went to. */
+static void run(void *arg) {
+    Run *r = arg;
+    Ctx *ctx = r->ctx;
+    Arena *arena = arena_new(ctx);
+    IrFile *file = ir_file_parse(arena, NULL, r->text);
+    const char *gpu = "sm_90a";
+    target_cuda_machine(ctx, &r->machine, gpu, &gpu, 1);
+    target_cuda_allow(ctx, &r->machine, "cublaslt");
+    PassEnv env = {.machine = &r->machine, .math = r->math};
+    PassOptions options = {.verify_each = true, .stop_after = "library"};
+    Stage stage = passes_run(ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
+    const Kernel *kernel = stage.flow->kernel.at[stage.flow->kernel.n - 1];
+    const char *library = kernel_library(kernel);
+    LibraryProduct p;
+    if (!library_product(stage.flow, kernel, &p))
+        snprintf(r->got, sizeof r->got, "no product");
+    else
+        snprintf(r->got, sizeof r->got, "%lld x %lld x %lld, %lld: %s; %s; %s by %s",
+                 (long long)p.rows, (long long)p.columns, (long long)p.depth, (long long)p.batch,
+                 matrix_text(arena, &p.a), matrix_text(arena, &p.b), matrix_text(arena, &p.d),
+                 library ? library : "own");
+}
+
+static void expect(const char *text, MathMode math, const char *wanted) {
+    Run r = {.text = text, .math = math};
+    r.ctx = ctx_new(show, &r);
+    ctx_try(r.ctx, run, &r);
+    ctx_free(r.ctx);
+    cr_assert_str_eq(r.got, wanted, "%s\nfor\n%s\nnot\n%s", r.got, text, wanted);
+}
+
+#define FLOW(conts, map) "flow f {\n" conts "\n map p " map " }\n}\n"
+#define HALVES(n, map)                                                                             \
+    FLOW("in x : f16[" n "," n "]  in w : f16[" n "," n "]  out y : f16[" n "," n "]",             \
+         "[i:" n ", j:" n ", k:" n "] { " map " -> y[i,j] sum:f32")
+
+Test(library, operands_lie_as_they_do) {
+    expect(HALVES("16", "f32(x[i,k]) * f32(w[k,j])"), MATH_DEFAULT,
+           "16 x 16 x 16, 1: along 0+16 step 0; along 0+16 step 0; along 0+16 step 0 by own");
+    expect(HALVES("16", "f32(w[j,k]) * f32(x[k,i])"), MATH_DEFAULT,
+           "16 x 16 x 16, 1: across 0+16 step 0; across 0+16 step 0; along 0+16 step 0 by own");
+    expect(FLOW("in x : f32[32,48]  in w : f32[32,24]  out y : f32[24,20]",
+                "[i:20, j:24, k:32] { x[k,2*i+5] * w[k,j] -> y[j,i] sum:f32"),
+           MATH_DEFAULT, "no product");
+    expect(FLOW("in x : f32[32,40]  in w : f32[24,64]  out y : f32[24,20]",
+                "[i:20, j:24, k:32] { x[k,i+5] * w[j,k+8] -> y[j,i] sum:f32"),
+           MATH_DEFAULT,
+           "20 x 24 x 32, 1: along 5+40 step 0; along 8+64 step 0; along 0+20 step 0 by own");
+}
+
+Test(library, dims_are_joined_or_become_a_batch) {
+    expect(FLOW("in x : f32[4,6,32]  in w : f32[32,16]  out y : f32[4,6,16]",
+                "[b:4, i:6, j:16, k:32] { x[b,i,k] * w[k,j] -> y[b,i,j] sum:f32"),
+           MATH_DEFAULT,
+           "16 x 24 x 32, 1: along 0+16 step 0; along 0+32 step 0; along 0+16 step 0 by own");
+    expect(FLOW("in x : f32[4,9,32]  in w : f32[32,16]  out y : f32[9,4,16]",
+                "[b:4, i:9, j:16, k:32] { x[b,i,k] * w[k,j] -> y[i,b,j] sum:f32"),
+           MATH_DEFAULT,
+           "16 x 9 x 32, 4: along 0+16 step 0; along 0+32 step 288; along 0+64 step 16 by own");
+    expect(FLOW("in x : f32[3,4,9,32]  in w : f32[3,4,32,16]  out y : f32[3,4,9,16]",
+                "[a:3, b:4, i:9, j:16, k:32] { x[a,b,i,k] * w[a,b,k,j] -> y[a,b,i,j] sum:f32"),
+           MATH_DEFAULT,
+           "16 x 9 x 32, 12: along 0+16 step 512; along 0+32 step 288; along 0+16 step 144 by own");
+    expect(FLOW("in x : f32[4,9,32]  in w : f32[3,32,16]  out y : f32[9,4,3,16]",
+                "[a:3, b:4, i:9, j:16, k:32] { x[b,i,k] * w[a,k,j] -> y[i,b,a,j] sum:f32"),
+           MATH_DEFAULT, "no product");
+}
+
+Test(library, other_kernels_are_no_products) {
+    expect(HALVES("16", "f32(x[i,k]) * f32(w[k,j] else 0)"), MATH_DEFAULT,
+           "16 x 16 x 16, 1: along 0+16 step 0; along 0+16 step 0; along 0+16 step 0 by own");
+    expect(HALVES("16", "f32(x[i,k+1] else 0) * f32(w[k,j])"), MATH_DEFAULT, "no product");
+    expect(HALVES("16", "exp(f32(x[i,k])) * f32(w[k,j])"), MATH_DEFAULT, "no product");
+    expect(HALVES("4", "f32(x[i,k]) * f32(w[k,j])"), MATH_DEFAULT, "no product");
+    expect(FLOW("in x : f16[16,16]  in w : bf16[16,16]  out y : f32[16,16]",
+                "[i:16, j:16, k:16] { f32(x[i,k]) * f32(w[k,j]) -> y[i,j] sum:f32"),
+           MATH_DEFAULT, "no product");
+    expect(FLOW("in x : f32[16,16]  in w : f32[16,16]  out y : f32[16,16]",
+                "[i:16, j:16, k:16] { x[i,k] * w[k,j] -> y[i,j] max:f32"),
+           MATH_DEFAULT, "no product");
+    expect(FLOW("in x : f32[16,16]  in w : f32[16,16]  out y : f32[16,16]",
+                "[i:16, j:16, k:16 | k <= i] { x[i,k] * w[k,j] -> y[i,j] sum:f32"),
+           MATH_DEFAULT, "no product");
+    expect(FLOW("in x : i8[16,16]  in w : i8[16,16]  out y : i32[16,16]",
+                "[i:16, j:16, k:16] { i32(x[i,k]) * i32(w[k,j]) -> y[i,j] sum:i32"),
+           MATH_DEFAULT, "no product");
+    expect(FLOW("in x : f32[8,1,22,22]  in w : f32[16,8,3,3]  out y : f32[16,20,20]",
+                "[o:16, r:20, s:20, c:8, u:3, v:3] { x[c,0,r+u,s+v] * w[o,c,u,v] -> y[o,r,s] "
+                "sum:f32"),
+           MATH_DEFAULT, "no product");
+}
+
+Test(library, it_makes_what_takes_it_less) {
+    expect(HALVES("1024", "f32(x[i,k]) * f32(w[k,j])"), MATH_DEFAULT,
+           "1024 x 1024 x 1024, 1: along 0+1024 step 0; along 0+1024 step 0; along 0+1024 step 0 "
+           "by own");
+    expect(HALVES("2048", "f32(x[i,k]) * f32(w[k,j])"), MATH_DEFAULT,
+           "2048 x 2048 x 2048, 1: along 0+2048 step 0; along 0+2048 step 0; along 0+2048 step 0 "
+           "by cublaslt");
+    const char *words = FLOW("in x : f32[2048,2048]  in w : f32[2048,2048]  out y : f32[2048,2048]",
+                             "[i:2048, j:2048, k:2048] { x[i,k] * w[k,j] -> y[i,j] sum:f32");
+    const char *own = "2048 x 2048 x 2048, 1: along 0+2048 step 0; along 0+2048 step 0; along "
+                      "0+2048 step 0 by own";
+    const char *by =
+        "2048 x 2048 x 2048, 1: along 0+2048 step 0; along 0+2048 step 0; along 0+2048 "
+        "step 0 by cublaslt";
+    expect(words, MATH_DEFAULT, by);
+    expect(words, MATH_FAST, by);
+    expect(words, MATH_STRICT, own);
+}
