@@ -13,9 +13,10 @@ typedef struct LibraryMatrix {
     int64_t first, apart, step;
 } LibraryMatrix;
 
-/* d = a b, `batch` times: d of rows x columns, a of rows x depth. d is not across. */
+/* d = a b + c + bias, `batch` times: d of rows x columns, a of rows x depth. c and d are not
+ * across; a bias has an element for each row. `cont` of c and bias is -1 where there is none. */
 typedef struct LibraryProduct {
-    LibraryMatrix a, b, d;
+    LibraryMatrix a, b, c, d, bias;
     DType factor;
     Prim round; /* of a's and b's elements; PRIM_NONE: taken as they are */
     int64_t batch, rows, columns, depth;

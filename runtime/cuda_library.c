@@ -9,6 +9,7 @@
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,7 @@ typedef struct Answer {
 enum { TYPE_F32 = 0, TYPE_F16 = 2, TYPE_BF16 = 14 };
 enum { COMPUTE_F32 = 68, COMPUTE_F32_ALONE = 69, COMPUTE_TF32 = 77 };
 enum { OPERATION_ACROSS_A = 3, OPERATION_ACROSS_B = 4, ACROSS = 1 };
+enum { OPERATION_END = 7, ADD_BIAS = 4, OPERATION_BIAS = 8 };
 enum { LAYOUT_BATCH = 5, LAYOUT_STEP = 6 };
 enum { PREFER_WORKSPACE = 1, PREFER_REDUCTION = 3, PREFER_ALIGN_A = 5 };
 enum { NOT_SUPPORTED = 15 };
@@ -69,7 +71,7 @@ enum { WORKSPACE_MOST = 32 << 20 };
 
 /* A row's product as the library knows it. */
 typedef struct Product {
-    cu_handle operation, a, b, d;
+    cu_handle operation, a, b, c, d; /* c: of d where nothing is added */
     Algorithm algorithm;
     size_t workspace;
 } Product;
@@ -82,6 +84,7 @@ typedef struct CudaLibrary {
 #undef CALL
     cu_handle handle;
     int n;
+    int32_t lock;     /* of operations whose bias is set for a call */
     Product *product; /* by row of the image */
     size_t workspace;
 } CudaLibrary;
@@ -138,23 +141,32 @@ static int make_layout(const CudaLibrary *l, cu_handle *out, int32_t dtype,
     return error;
 }
 
+/* An address is a part of the operation; before there is one, what it begins on. */
+static int set_bias(const CudaLibrary *l, cu_handle operation, const void *bias) {
+    return l->operation_set(operation, OPERATION_BIAS, &bias, sizeof bias);
+}
+
 static int make_operation(const CudaLibrary *l, Product *p, const weir_device_product *row) {
     int32_t a = row->a.across ? ACROSS : 0, b = row->b.across ? ACROSS : 0;
+    uint32_t end = ADD_BIAS;
     int compute = row->factor != WEIR_F32 ? COMPUTE_F32
                   : row->rounded          ? COMPUTE_TF32
                                           : COMPUTE_F32_ALONE;
     int error = l->operation_new(&p->operation, compute, TYPE_F32);
     if (!error) error = l->operation_set(p->operation, OPERATION_ACROSS_A, &a, sizeof a);
     if (!error) error = l->operation_set(p->operation, OPERATION_ACROSS_B, &b, sizeof b);
-    return error;
+    if (error || !row->bias.align) return error;
+    error = l->operation_set(p->operation, OPERATION_END, &end, sizeof end);
+    return error ? error : set_bias(l, p->operation, (void *)(intptr_t)row->bias.align);
 }
 
 /* What the algorithm must keep to; a, b, c and d begin on these multiples. */
 static int make_preference(const CudaLibrary *l, cu_handle *out, const weir_device_product *row) {
     uint64_t most = WORKSPACE_MOST;
     uint32_t reduction = REDUCE_IN_F32;
-    const uint32_t align[] = {(uint32_t)row->a.align, (uint32_t)row->b.align,
-                              (uint32_t)row->d.align, (uint32_t)row->d.align};
+    int32_t c = row->c.align ? row->c.align : row->d.align;
+    const uint32_t align[] = {(uint32_t)row->a.align, (uint32_t)row->b.align, (uint32_t)c,
+                              (uint32_t)row->d.align};
     int error = l->preference_new(out);
     if (!error) error = l->preference_set(*out, PREFER_WORKSPACE, &most, sizeof most);
     if (!error) error = l->preference_set(*out, PREFER_REDUCTION, &reduction, sizeof reduction);
@@ -169,7 +181,7 @@ static int choose_algorithm(const CudaLibrary *l, Product *p, const weir_device_
     int n = 0, error = make_preference(l, &preference, row);
     if (!error)
         error =
-            l->choose(l->handle, p->operation, p->a, p->b, p->d, p->d, preference, 1, &answer, &n);
+            l->choose(l->handle, p->operation, p->a, p->b, p->c, p->d, preference, 1, &answer, &n);
     if (!error && n > 0) error = answer.state;
     if (preference) l->preference_free(preference);
     p->algorithm = answer.algorithm;
@@ -182,7 +194,10 @@ static int make_layouts(const CudaLibrary *l, Product *p, const weir_device_prod
     int error = make_layout(l, &p->a, row->factor, &row->a, m, k, row->batch);
     if (!error) error = make_layout(l, &p->b, row->factor, &row->b, k, n, row->batch);
     if (!error) error = make_layout(l, &p->d, row->result, &row->d, m, n, row->batch);
-    return error;
+    bool same = row->c.apart == row->d.apart && row->c.step == row->d.step;
+    p->c = p->d;
+    if (error || !row->c.align || same) return error;
+    return make_layout(l, &p->c, row->result, &row->c, m, n, row->batch);
 }
 
 static weir_status plan(weir_instance *in, CudaLibrary *l, int k) {
@@ -200,8 +215,8 @@ static weir_status plan(weir_instance *in, CudaLibrary *l, int k) {
 }
 
 static void free_product(const CudaLibrary *l, const Product *p) {
-    const cu_handle layout[] = {p->a, p->b, p->d};
-    for (int i = 0; i < 3; i++)
+    const cu_handle layout[] = {p->a, p->b, p->d, p->c != p->d ? p->c : NULL};
+    for (int i = 0; i < 4; i++)
         if (layout[i]) l->layout_free(layout[i]);
     if (p->operation) l->operation_free(p->operation);
 }
@@ -241,20 +256,37 @@ int64_t cuda_library_bytes(const CudaShared *s) {
 /* ---- runs -------------------------------------------------------------------------------------
  */
 
-void weir_device_multiply(weir_frame *f, int32_t product, const char *a, const char *b, char *d) {
+static int call(CudaLibrary *l, const Product *p, const CudaState *state, const char *a,
+                const char *b, const char *c, char *d) {
+    const float alpha = 1, beta = c ? 1 : 0;
+    return l->multiply(l->handle, p->operation, &alpha, a, p->a, b, p->b, &beta, c ? c : d, p->c, d,
+                       p->d, &p->algorithm, state->work, p->workspace, state->on);
+}
+
+/* Instances share operations: one at a time sets a bias and uses it. */
+static int call_with_bias(CudaLibrary *l, const Product *p, const CudaState *state, const char *a,
+                          const char *b, const char *c, const char *bias, char *d) {
+    while (__atomic_exchange_n(&l->lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
+    int error = set_bias(l, p->operation, bias);
+    if (!error) error = call(l, p, state, a, b, c, d);
+    __atomic_store_n(&l->lock, 0, __ATOMIC_RELEASE);
+    return error;
+}
+
+void weir_device_multiply(weir_frame *f, int32_t product, const char *a, const char *b,
+                          const char *c, const char *bias, char *d) {
     CudaState *state = f->instance->device;
-    const CudaLibrary *l = state->shared->library;
+    CudaLibrary *l = state->shared->library;
     const Product *p = &l->product[product];
-    const float alpha = 1, beta = 0;
+    const char *from = f->program->image->product[product].from;
     if (f->status) return;
-    int error = l->multiply(l->handle, p->operation, &alpha, a, p->a, b, p->b, &beta, d, p->d, d,
-                            p->d, &p->algorithm, state->work, p->workspace, state->on);
+    int error =
+        bias ? call_with_bias(l, p, state, a, b, c, bias, d) : call(l, p, state, a, b, c, d);
     if (error) {
-        snprintf(state->reason, sizeof state->reason, "%s by cuBLASLt failed: %s",
-                 f->program->image->product[product].from, l->text(error));
+        snprintf(state->reason, sizeof state->reason, "%s by cuBLASLt failed: %s", from,
+                 l->text(error));
         weir_rt_fail(f, WEIR_E_DEVICE, state->reason);
     } else if (state->blocking) {
-        cuda_note(f, state->shared->cu.stream_wait(state->on), "cuBLASLt",
-                  f->program->image->product[product].from);
+        cuda_note(f, state->shared->cu.stream_wait(state->on), "cuBLASLt", from);
     }
 }

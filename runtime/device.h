@@ -51,13 +51,14 @@ typedef struct weir_device_matrix {
     int32_t across, align;
 } weir_device_matrix;
 
-/* A product that cuBLASLt makes: d = a b, `batch` times, d of rows x columns, summed in f32. */
+/* A product that cuBLASLt makes: d = a b + c + bias, `batch` times, d of rows x columns, summed in
+ * f32. c and bias have no `align` where there are none. */
 typedef struct weir_device_product {
     const char *from;       /* what it comes from, for messages */
-    int32_t factor, result; /* elements of a and b, of d */
+    int32_t factor, result; /* elements of a and b, of c, bias and d */
     int32_t rounded;        /* factors of f32 may be rounded to TF32 */
     int64_t rows, columns, depth, batch;
-    weir_device_matrix a, b, d;
+    weir_device_matrix a, b, c, bias, d;
 } weir_device_product;
 
 /* Code for the device. */
@@ -88,8 +89,9 @@ extern const weir_device weir_device_cuda;
  * side by side; each picks its own of the words. */
 void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
                         const uint64_t *arg, int32_t n);
+/* By number of the image's row; c and bias may be NULL. */
 void weir_device_multiply(weir_frame *f, int32_t product, const char *a, const char *b,
-                          char *d);     /* by number of the image's row */
+                          const char *c, const char *bias, char *d);
 void weir_device_settle(weir_frame *f); /* waits for what was launched */
 void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes);
 uint8_t weir_device_byte(weir_frame *f, const char *at);

@@ -8,10 +8,11 @@
 #include "compiler/targets/cuda/machine.h"
 #include "ir/file.h"
 #include "passes/library.h"
+#include "passes/recipe.h"
 
 typedef struct Run {
     Ctx *ctx;
-    const char *text;
+    const char *text, *recipe; /* or NULL */
     Machine machine;
     MathMode math;
     char got[512];
@@ -27,6 +28,14 @@ static const char *matrix_text(Arena *arena, const LibraryMatrix *m) {
                         (long long)m->first, (long long)m->apart, (long long)m->step);
 }
 
+/* What is added. */
+static const char *added_text(Arena *arena, const LibraryProduct *p) {
+    const char *c = "", *bias = "";
+    if (p->c.cont >= 0) c = arena_printf(arena, " + %s", matrix_text(arena, &p->c));
+    if (p->bias.cont >= 0) bias = arena_printf(arena, " + bias %lld", (long long)p->bias.first);
+    return arena_printf(arena, "%s%s", c, bias);
+}
+
 /* The product that the flow's last kernel is, and the library that it went to. */
 static void run(void *arg) {
     Run *r = arg;
@@ -37,6 +46,7 @@ static void run(void *arg) {
     target_cuda_machine(ctx, &r->machine, gpu, &gpu, 1);
     target_cuda_allow(ctx, &r->machine, "cublaslt");
     PassEnv env = {.machine = &r->machine, .math = r->math};
+    if (r->recipe) env.recipe = recipe_parse(arena, "recipe", r->recipe);
     PassOptions options = {.verify_each = true, .stop_after = "library"};
     Stage stage = passes_run(ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
     const Kernel *kernel = stage.flow->kernel.at[stage.flow->kernel.n - 1];
@@ -45,18 +55,22 @@ static void run(void *arg) {
     if (!library_product(stage.flow, kernel, &p))
         snprintf(r->got, sizeof r->got, "no product");
     else
-        snprintf(r->got, sizeof r->got, "%lld x %lld x %lld, %lld: %s; %s; %s by %s",
+        snprintf(r->got, sizeof r->got, "%lld x %lld x %lld, %lld: %s; %s%s; %s by %s",
                  (long long)p.rows, (long long)p.columns, (long long)p.depth, (long long)p.batch,
-                 matrix_text(arena, &p.a), matrix_text(arena, &p.b), matrix_text(arena, &p.d),
-                 library ? library : "own");
+                 matrix_text(arena, &p.a), matrix_text(arena, &p.b), added_text(arena, &p),
+                 matrix_text(arena, &p.d), library ? library : "own");
 }
 
-static void expect(const char *text, MathMode math, const char *wanted) {
-    Run r = {.text = text, .math = math};
+static void expect_by(const char *recipe, const char *text, MathMode math, const char *wanted) {
+    Run r = {.text = text, .recipe = recipe, .math = math};
     r.ctx = ctx_new(show, &r);
     ctx_try(r.ctx, run, &r);
     ctx_free(r.ctx);
     cr_assert_str_eq(r.got, wanted, "%s\nfor\n%s\nnot\n%s", r.got, text, wanted);
+}
+
+static void expect(const char *text, MathMode math, const char *wanted) {
+    expect_by(NULL, text, math, wanted);
 }
 
 #define FLOW(conts, map) "flow f {\n" conts "\n map p " map " }\n}\n"
@@ -94,6 +108,39 @@ Test(library, dims_are_joined_or_become_a_batch) {
     expect(FLOW("in x : f32[4,9,32]  in w : f32[3,32,16]  out y : f32[9,4,3,16]",
                 "[a:3, b:4, i:9, j:16, k:32] { x[b,i,k] * w[a,k,j] -> y[i,b,a,j] sum:f32"),
            MATH_DEFAULT, "no product");
+}
+
+#define ADDED(conts, root)                                                                         \
+    FLOW("in x : f16[16,24]  in w : f16[24,32]  tmp h : f16[16,32]  out y : f16[16,32]  " conts,   \
+         "[i:16, j:32, k:24] { f32(x[i,k]) * f32(w[k,j]) -> h[i,j] sum:f32 }\n"                    \
+         " map r [i:16, j:32] { f16(" root ") -> y[i,j]")
+#define ALONG "32 x 16 x 24, 1: along 0+32 step 0; along 0+24 step 0"
+
+Test(library, what_it_adds_is_a_part) {
+    expect(ADDED("", "f32(h[i,j])"), MATH_DEFAULT, ALONG "; along 0+32 step 0 by own");
+    expect(ADDED("in b : f16[40]", "f32(b[j+8]) + f32(h[i,j])"), MATH_DEFAULT,
+           ALONG " + bias 8; along 0+32 step 0 by own");
+    expect(ADDED("in b : f16[32]  in z : f16[16,64]",
+                 "f32(z[i,j]) + f32(f16(f32(b[j]) + f32(h[i,j])))"),
+           MATH_DEFAULT, ALONG " + along 0+64 step 0 + bias 0; along 0+32 step 0 by own");
+    expect(ADDED("in b : f32[32]", "b[j] + f32(h[i,j])"), MATH_DEFAULT, "no product");
+    expect(ADDED("in b : f16[16]", "f32(b[i]) + f32(h[i,j])"), MATH_DEFAULT, "no product");
+    expect(ADDED("in z : f16[32,16]", "f32(z[j,i]) + f32(h[i,j])"), MATH_DEFAULT, "no product");
+    expect(ADDED("in b : f16[32]  in z : f16[32]", "f32(b[j]) + f32(h[i,j]) + f32(z[j])"),
+           MATH_DEFAULT, "no product");
+    expect(ADDED("in b : f16[32]", "f32(b[j]) * f32(h[i,j])"), MATH_DEFAULT, "no product");
+    expect(ADDED("in b : f16[32]", "max(f32(b[j]) + f32(h[i,j]), 0)"), MATH_DEFAULT, "no product");
+    expect(ADDED("", "f32(h[i,j]) + f32(h[i,j])"), MATH_DEFAULT, "no product");
+    expect(ADDED("", "f32(i32(f32(h[i,j])))"), MATH_DEFAULT, "no product");
+}
+
+Test(library, what_others_read_is_stored) {
+    expect_by("kernel k0 = p r\n",
+              "flow f {\n in x : f16[16,24]  in w : f16[24,32]  in b : f16[32]\n"
+              " out h : f16[16,32]  out y : f16[16,32]\n"
+              " map p [i:16, j:32, k:24] { f32(x[i,k]) * f32(w[k,j]) -> h[i,j] sum:f32 }\n"
+              " map r [i:16, j:32] { f16(f32(h[i,j]) + f32(b[j])) -> y[i,j] }\n}\n",
+              MATH_DEFAULT, "no product");
 }
 
 Test(library, other_kernels_are_no_products) {

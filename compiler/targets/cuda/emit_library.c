@@ -29,6 +29,7 @@ static int64_t element_bytes(const CProgram *p, const LibraryMatrix *m) {
 }
 
 static const char *matrix_address(CProgram *p, const LibraryMatrix *m) {
+    if (m->cont < 0) return "0";
     const char *at = address(p, m->cont);
     if (!m->first) return at;
     return arena_printf(p->arena, "%s + %lld", at, (long long)(m->first * element_bytes(p, m)));
@@ -45,8 +46,9 @@ void cuda_product(CProgram *p, int kernel) {
     LibraryProduct m = product_of(p, kernel);
     program_line(p, "{");
     open_span(p);
-    program_line(p, "  weir_device_multiply(f, %d, %s, %s, %s);", products_before(p, kernel),
-                 matrix_address(p, &m.a), matrix_address(p, &m.b), matrix_address(p, &m.d));
+    program_line(p, "  weir_device_multiply(f, %d, %s, %s, %s, %s, %s);",
+                 products_before(p, kernel), matrix_address(p, &m.a), matrix_address(p, &m.b),
+                 matrix_address(p, &m.c), matrix_address(p, &m.bias), matrix_address(p, &m.d));
     if (p->options->profile) program_line(p, "  weir_device_settle(f);");
     close_span(p, kernel);
     program_line(p, "}");
@@ -67,6 +69,7 @@ static int64_t align_of(const CProgram *p, int cont, int64_t first) {
 }
 
 static void put_matrix(const CProgram *p, Text *out, const char *name, const LibraryMatrix *m) {
+    if (m->cont < 0) return;
     text_printf(out, "\n  .%s = {%lld, %lld, %d, %d},", name, (long long)m->apart,
                 (long long)m->step, m->across, (int)align_of(p, m->cont, m->first));
 }
@@ -85,6 +88,8 @@ int cuda_product_rows(const CProgram *p, Text *out) {
                     (long long)m.batch);
         put_matrix(p, out, "a", &m.a);
         put_matrix(p, out, "b", &m.b);
+        put_matrix(p, out, "c", &m.c);
+        put_matrix(p, out, "bias", &m.bias);
         put_matrix(p, out, "d", &m.d);
         text_put(out, "},\n");
     }

@@ -35,6 +35,8 @@ typedef struct Operation {
     Kind kind;
     int compute;
     int32_t across_a, across_b;
+    uint32_t end, unused;
+    uint64_t bias;
 } Operation;
 
 typedef struct Layout {
@@ -54,7 +56,7 @@ typedef struct Preference {
 /* What is multiplied and how, by which an algorithm is chosen. */
 typedef struct Problem {
     Operation operation;
-    Layout a, b, d;
+    Layout a, b, c, d;
     uint32_t align[4];
     uint64_t workspace;
 } Problem;
@@ -114,6 +116,7 @@ const char *cublasLtGetStatusString(int error) {
 int cublasLtMatmulDescCreate(void **operation, int compute, int scale) {
     Operation *o = *operation = object_new(OPERATION, sizeof *o);
     o->compute = compute;
+    o->end = 1;
     return scale == F32 ? OK : INVALID;
 }
 int cublasLtMatmulDescDestroy(void *operation) {
@@ -122,9 +125,16 @@ int cublasLtMatmulDescDestroy(void *operation) {
 }
 int cublasLtMatmulDescSetAttribute(void *operation, int what, const void *value, size_t bytes) {
     Operation *o = operation;
-    if (o->kind != OPERATION || bytes != 4 || (what != 3 && what != 4)) return INVALID;
-    memcpy(what == 3 ? &o->across_a : &o->across_b, value, bytes);
-    return OK;
+    if (o->kind != OPERATION) return INVALID;
+    if ((what == 3 || what == 4) && bytes == 4)
+        memcpy(what == 3 ? &o->across_a : &o->across_b, value, bytes);
+    else if (what == 7 && bytes == 4)
+        memcpy(&o->end, value, bytes);
+    else if (what == 8 && bytes == 8)
+        memcpy(&o->bias, value, bytes);
+    else
+        return INVALID;
+    return o->end == 1 || o->end == 4 ? OK : INVALID;
 }
 
 int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns,
@@ -198,15 +208,17 @@ static bool sizes_fit(const Problem *p) {
     int32_t a = p->operation.across_a, b = p->operation.across_b;
     return rows_of(&p->a, a) == p->d.rows && columns_of(&p->b, b) == p->d.columns &&
            columns_of(&p->a, a) == rows_of(&p->b, b) && p->a.batch == p->d.batch &&
-           p->b.batch == p->d.batch && (p->d.batch == 1 || p->d.step > 0);
+           p->b.batch == p->d.batch && p->c.batch == p->d.batch && p->c.rows == p->d.rows &&
+           p->c.columns == p->d.columns && p->c.type == p->d.type &&
+           (p->d.batch == 1 || p->d.step > 0);
 }
 
 static Problem problem_of(const Operation *o, const Layout *a, const Layout *b, const Layout *c,
                           const Layout *d) {
-    if (o->kind != OPERATION || a->kind != LAYOUT || b->kind != LAYOUT || d->kind != LAYOUT ||
-        c != d)
+    if (o->kind != OPERATION || a->kind != LAYOUT || b->kind != LAYOUT || c->kind != LAYOUT ||
+        d->kind != LAYOUT)
         breach("a product of handles of another kind");
-    return (Problem){.operation = *o, .a = *a, .b = *b, .d = *d};
+    return (Problem){.operation = *o, .a = *a, .b = *b, .c = *c, .d = *d};
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *library, const void *operation, const void *a,
@@ -219,7 +231,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *library, const void *operation, const v
         return INVALID;
     if (!types_fit(&p) || getenv("WEIR_FAKE_NO_ALGORITHM")) return NOT_SUPPORTED;
     if (want->reduction != 2) breach("sums in parts may be rounded between");
-    if (want->align[2] != want->align[3] || nproblems == PROBLEMS) return INVALID;
+    if ((p.operation.end == 4) != (p.operation.bias != 0) || nproblems == PROBLEMS) return INVALID;
     memcpy(p.align, want->align, sizeof p.align);
     p.workspace = (4 << 10) + 256 * (uint64_t)nproblems;
     if (p.workspace > want->workspace) p.workspace = 0;
@@ -290,58 +302,76 @@ static int64_t bytes_of(const Layout *l) {
     return l->type == F32 ? 4 : 2;
 }
 
-static void multiply_one(const Problem *p, const char *a, const char *b, char *d, float alpha) {
+/* A call, as words: what a stream keeps of it. */
+enum { THE_PROBLEM, THE_A, THE_B, THE_C, THE_D, THE_BIAS, THE_SCALES, THE_WORK, WORDS };
+
+static const char *matrix_at(const uint64_t *words, int which, const Layout *l, int64_t i) {
+    return (const char *)(uintptr_t)words[which] + i * l->step * bytes_of(l);
+}
+
+static void multiply_one(const uint64_t *words, int64_t batch) {
+    const Problem *p = (const Problem *)(uintptr_t)words[THE_PROBLEM];
     bool rounds = p->operation.compute == COMPUTE_TF32;
-    float *x = take(&p->a, a, p->operation.across_a, rounds);
-    float *y = take(&p->b, b, p->operation.across_b, rounds);
+    float *x = take(&p->a, matrix_at(words, THE_A, &p->a, batch), p->operation.across_a, rounds);
+    float *y = take(&p->b, matrix_at(words, THE_B, &p->b, batch), p->operation.across_b, rounds);
+    const char *c = matrix_at(words, THE_C, &p->c, batch);
+    char *d = (char *)(uintptr_t)matrix_at(words, THE_D, &p->d, batch);
+    const char *bias = (const char *)(uintptr_t)words[THE_BIAS];
     uint64_t m = p->d.rows, n = p->d.columns, depth = columns_of(&p->a, p->operation.across_a);
-    float *row = malloc(n * sizeof *row);
+    float *row = malloc(n * sizeof *row), scale[2];
+    memcpy(scale, &words[THE_SCALES], sizeof scale);
     for (uint64_t i = 0; i < m; i++) {
         memset(row, 0, n * sizeof *row);
         for (uint64_t k = 0; k < depth; k++)
             for (uint64_t j = 0; j < n; j++) row[j] += x[i * depth + k] * y[k * n + j];
-        for (uint64_t j = 0; j < n; j++)
-            store(&p->d, d, (int64_t)i + (int64_t)j * p->d.apart, alpha * row[j]);
+        for (uint64_t j = 0; j < n; j++) {
+            float v = scale[0] * row[j];
+            if (scale[1] != 0) v += scale[1] * load(&p->c, c, (int64_t)i + (int64_t)j * p->c.apart);
+            if (bias) v += load(&p->d, bias, (int64_t)i);
+            store(&p->d, d, (int64_t)i + (int64_t)j * p->d.apart, v);
+        }
     }
     free(x);
     free(y);
     free(row);
 }
 
-/* The problem, a, b, d, alpha, where it works. */
 static void multiply(const uint64_t *words) {
-    const Problem *p = (const Problem *)(uintptr_t)words[0];
-    const char *a = (char *)(uintptr_t)words[1], *b = (char *)(uintptr_t)words[2];
-    char *d = (char *)(uintptr_t)words[3];
-    float alpha;
-    memcpy(&alpha, &words[4], sizeof alpha);
-    memset((char *)(uintptr_t)words[5], 0x5a, p->workspace);
-    for (int64_t i = 0; i < p->d.batch; i++)
-        multiply_one(p, a + i * p->a.step * bytes_of(&p->a), b + i * p->b.step * bytes_of(&p->b),
-                     d + i * p->d.step * bytes_of(&p->d), alpha);
+    const Problem *p = (const Problem *)(uintptr_t)words[THE_PROBLEM];
+    memset((char *)(uintptr_t)words[THE_WORK], 0x5a, p->workspace);
+    for (int64_t i = 0; i < p->d.batch; i++) multiply_one(words, i);
 }
+
+/* ---- calls ------------------------------------------------------------------------------------
+ */
 
 static const char *type_name(int type) {
     return type == F32 ? "f32" : type == F16 ? "f16" : "bf16";
+}
+
+static void log_matrix(FILE *file, const char *name, const Layout *l, int32_t across,
+                       uint32_t align) {
+    fprintf(file, ", %s %s %lld step %lld align %u", name, across ? "T" : "N", (long long)l->apart,
+            (long long)l->step, align);
 }
 
 static void log_product(const Problem *p, float alpha, float beta) {
     const char *path = getenv("WEIR_FAKE_PRODUCTS");
     FILE *file = path ? fopen(path, "a") : NULL;
     const Operation *o = &p->operation;
+    const char *by = o->compute == COMPUTE_F32    ? "f32"
+                     : o->compute == COMPUTE_TF32 ? "tf32"
+                                                  : "f32 alone";
     if (!file) return;
-    fprintf(file,
-            "%s to %s by %s, m %llu n %llu k %llu batch %d, a %s %lld step %lld, b %s %lld step "
-            "%lld, d %lld step %lld, alpha %g beta %g, align %u %u %u\n",
-            type_name(p->a.type), type_name(p->d.type),
-            o->compute == COMPUTE_F32    ? "f32"
-            : o->compute == COMPUTE_TF32 ? "tf32"
-                                         : "f32 alone",
-            (unsigned long long)p->d.rows, (unsigned long long)p->d.columns,
-            (unsigned long long)columns_of(&p->a, o->across_a), p->d.batch, o->across_a ? "T" : "N",
-            (long long)p->a.apart, (long long)p->a.step, o->across_b ? "T" : "N",
-            (long long)p->b.apart, (long long)p->b.step, (long long)p->d.apart,
-            (long long)p->d.step, alpha, beta, p->align[0], p->align[1], p->align[2]);
+    fprintf(file, "%s to %s by %s, m %llu n %llu k %llu batch %d, alpha %g beta %g",
+            type_name(p->a.type), type_name(p->d.type), by, (unsigned long long)p->d.rows,
+            (unsigned long long)p->d.columns, (unsigned long long)columns_of(&p->a, o->across_a),
+            p->d.batch, alpha, beta);
+    log_matrix(file, "a", &p->a, o->across_a, p->align[0]);
+    log_matrix(file, "b", &p->b, o->across_b, p->align[1]);
+    if (beta != 0) log_matrix(file, "c", &p->c, 0, p->align[2]);
+    log_matrix(file, "d", &p->d, 0, p->align[3]);
+    fprintf(file, "%s\n", o->bias ? ", bias" : "");
     fclose(file);
 }
 
@@ -352,27 +382,37 @@ static void look_at(const Layout *l, uint64_t at, uint32_t align, const char *wh
     if (at % align) breach("%s: 0x%llx is no multiple of %u", what, (unsigned long long)at, align);
 }
 
+/* Is it what the algorithm was chosen for? A bias may have moved to another place as good. */
+static void look_at_problem(Problem *p, const Problem *of) {
+    uint64_t bias = p->operation.bias;
+    if (bias) {
+        look_at(&(Layout){LAYOUT, p->d.type, p->d.rows, 1, 0, 0, 1, 0}, bias,
+                (uint32_t)of->operation.bias, "a product's bias");
+        p->operation.bias = of->operation.bias;
+    }
+    memcpy(p->align, of->align, sizeof p->align);
+    p->workspace = of->workspace;
+    if (memcmp(p, of, sizeof *p)) breach("an algorithm for another product");
+}
+
 int cublasLtMatmul(void *library, const void *operation, const float *alpha, uint64_t a,
                    const void *la, uint64_t b, const void *lb, const float *beta, uint64_t c,
                    const void *lc, uint64_t d, const void *ld, const Algorithm *algorithm,
                    uint64_t work, size_t bytes, void *stream) {
     Problem p = problem_of(operation, la, lb, lc, ld);
-    const Problem *of = algorithm->of;
-    if (library != &handles || !in_context() || c != d) return INVALID;
-    memcpy(p.align, of->align, sizeof p.align);
-    p.workspace = of->workspace;
-    if (memcmp(&p, of, sizeof p)) breach("an algorithm for another product");
-    if (*beta != 0) return NOT_SUPPORTED;
+    uint64_t words[WORDS] = {(uintptr_t)algorithm->of, a, b, c, d, p.operation.bias, 0, work};
+    if (library != &handles || !in_context() || (c == d && lc != ld)) return INVALID;
+    look_at_problem(&p, algorithm->of);
     if (bytes < p.workspace || work % 256)
         breach("%zu bytes to work in at 0x%llx", bytes, (unsigned long long)work);
     within(work, p.workspace, "what a product works in");
     look_at(&p.a, a, p.align[0], "a product's a");
     look_at(&p.b, b, p.align[1], "a product's b");
+    if (*beta != 0) look_at(&p.c, c, p.align[2], "a product's c");
     look_at(&p.d, d, p.align[3], "a product's d");
-    log_product(of, *alpha, *beta);
-    uint64_t words[6] = {(uintptr_t)of, a, b, d, 0, work};
-    memcpy(&words[4], alpha, sizeof *alpha);
-    return put(stream, multiply, words, 6);
+    log_product(&p, *alpha, *beta);
+    memcpy(&words[THE_SCALES], (float[]){*alpha, *beta}, 2 * sizeof *alpha);
+    return put(stream, multiply, words, WORDS);
 }
 
 __attribute__((destructor)) static void look_back(void) {
