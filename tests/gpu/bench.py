@@ -62,6 +62,13 @@ def biased(t, n):
             f"map r [i:{n}, j:{n}] {{ {t}(max(f32(h[i,j]) + f32(b[j]), 0)) -> y[i,j] }} }}")
 
 
+def added(t, n):
+    """With a bias and a residual."""
+    return (f"flow m {{ in x : {t}[{n},{n}] in w : {t}[{n},{n}] in b : {t}[{n}] in z : {t}[{n},{n}] tmp h : {t}[{n},{n}] out y : {t}[{n},{n}]\n"
+            f"map p [i:{n}, j:{n}, k:{n}] {{ f32(x[i,k]) * f32(w[k,j]) -> h[i,j] sum:f32 }}\n"
+            f"map r [i:{n}, j:{n}] {{ {t}(f32(h[i,j]) + f32(b[j]) + f32(z[i,j])) -> y[i,j] }} }}")
+
+
 def softmax_maps(t, x, p, dims, at):
     row = at.rsplit(",", 1)[0]
     return (f"map top [{dims}] {{ f32({x}[{at}]) -> top[{row}] max:f32 }}\n"
@@ -150,6 +157,8 @@ def cases():
         n = 4096
         yield (f"product_bias_relu_{t}", biased(t, n), t, [(n, n), (n, n), (n,)],
                lambda T, x, w, b: T.relu(T.nn.functional.linear(x, w.t(), b)), 2 * n**3, 0)
+        yield (f"product_add_{t}", added(t, n), t, [(n, n), (n, n), (n,), (n, n)],
+               lambda T, x, w, b, z: T.nn.functional.linear(x, w.t(), b) + z, 2 * n**3, 0)
         yield f"thin_{t}", thin(t, n), t, [(1, n), (n, n)], lambda T, x, w: x @ w, 0, 2 * n * n
     for n, name in square[:3]:
         yield f"product_f32_{name}", words(n), "f32", [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
@@ -186,8 +195,10 @@ def irregular():
 
 
 def by_library(name):
-    """What is compiled a second time, as NAME.cublaslt, for cuBLASLt to make it."""
-    return re.match(r"product_(f16|bf16|f32|tf32)_\d", name)
+    """The map by which it is compiled a second time, as NAME.cublaslt, for cuBLASLt to make it; or None."""
+    if name.startswith("product_add_"):
+        return "r"
+    return "p" if re.match(r"product_(f16|bf16|f32|tf32)_\d", name) else None
 
 
 def code_of(tensor):
