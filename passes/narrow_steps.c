@@ -5,7 +5,8 @@
  * fraction for tensor cores' TF32), where tiles of such steps hold it. The flow says so: both
  * factors stand in the function by which the step rounds, sums stay f32. A product of two factors
  * of 11 bits is exact, so each term is off by the rounding of its factors, at most 2^-10 + 2^-22 of
- * itself. Rows of scores that weigh values (weigh.h) have no such steps and stay as they are. */
+ * itself. Halves have steps of their own. Rows of scores that weigh values (weigh.h) have no such
+ * steps and stay as they are. */
 #include <math.h>
 
 #include "passes/compose.h"
@@ -59,6 +60,7 @@ static void round_map(Rounding *r, Map *m, const WarpStep *step) {
     if (!narrow_factors(m, &c) || c.a == c.b || !product_sizes(r->e.flow, r->machine, m, step, &p))
         return;
     if (product_seconds(&p) == INFINITY) return;
+    if (m->body.val.at[c.a].type != F32 || m->body.val.at[c.b].type != F32) return;
     r->factor[0] = &m->body.val.at[c.a].read, r->factor[1] = &m->body.val.at[c.b].read;
     map_rewrite(&r->e, m, NULL, 0, read_rounded, r);
 }
