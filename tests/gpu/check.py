@@ -151,18 +151,20 @@ class Checks:
         except ImportError:
             raise Skip("there is no numpy for Python")
         env, options = self.library()
-        calls, saved, out = self.work / "calls", self.work / "saved.recipe", {}
-        for target, more in (("cuda", (*options, "--save-recipe", saved)), ("c", ())):
-            out[target] = self.work / f"products.{target}"
-            code, text = run(self.weir, "run", HERE / "products.ir", *more, "--random", "1", "--output-dir", out[target],
-                             env={**env, "WEIR_FAKE_PRODUCTS": str(calls)})
+        wanted, golden = self.work / "products.c", (HERE / "products.txt").read_text()
+        code, text = run(self.weir, "run", HERE / "products.ir", "--random", "1", "--output-dir", wanted)
+        expect(code == 0, text)
+        for math, list_, near in (("default", golden, 1e-3), ("fast", golden.replace("f32 alone", "tf32"), 3e-3)):
+            calls, saved, got = (self.work / f"products.{math}.{what}" for what in ("calls", "recipe", "out"))
+            code, text = run(self.weir, "run", HERE / "products.ir", *options, "--math", math, "--save-recipe", saved, "--random", "1",
+                             "--output-dir", got, env={**env, "WEIR_FAKE_PRODUCTS": str(calls)})
             expect(code == 0, text)
-        expect(calls.read_text() == (HERE / "products.txt").read_text(), calls.read_text())
-        expect(re.findall(r"^library (\w+) cublaslt$", saved.read_text(), re.M) == PRODUCTS, saved.read_text())
-        for file in sorted(out["c"].glob("*.npy")):
-            wanted, got = (np.load(out[t] / file.name).astype(np.float64) for t in ("c", "cuda"))
-            expect(np.allclose(got, wanted, rtol=1e-3, atol=1e-3), f"{file.name}: {abs(got - wanted).max()}")
-        expect((out["c"] / "turned.pb").read_bytes() == (out["cuda"] / "turned.pb").read_bytes(), "turned differs")
+            expect(calls.read_text() == list_, calls.read_text())
+            expect(re.findall(r"^library (\w+) cublaslt$", saved.read_text(), re.M) == PRODUCTS, saved.read_text())
+            for file in sorted(wanted.glob("*.npy")):
+                a, b = (np.load(folder / file.name).astype(np.float64) for folder in (wanted, got))
+                expect(np.allclose(a, b, rtol=near, atol=near), f"{file.name}, {math}: {abs(a - b).max()}")
+            expect((wanted / "turned.pb").read_bytes() == (got / "turned.pb").read_bytes(), "turned differs")
 
     def test_products_are_recorded(self):
         """A run, one that is recorded and two as recorded: calls of the first two, equal bits of all."""
