@@ -225,6 +225,11 @@ class Checks:
             expect(code == 0 and "library" not in told, told)
         code, told = run(self.weir, "dump", self.work / "large.ir", "--target", "cuda", "--gpu-libraries", "cublaslt")
         expect(code == 0 and "\n    library cublaslt\n" in told, told)
+        for old, new, why in (("library cublaslt", "library other", 'goes to an unknown library "other"'),
+                              ("sum:f32", "max:f32", "is no product of matrices of known sizes")):
+            (self.work / "said.ir").write_text(told.replace(old, new))
+            code, text = run(self.weir, "compile", self.work / "said.ir", "--target", "cuda", "-o", self.work / "said.so", env=self.fake)
+            expect(code == 1 and why in text, text)
         recipe = self.work / "own.recipe"
         recipe.write_text("library p own\n")
         code, told = run(self.weir, "dump", self.work / "large.ir", "--target", "cuda", "--gpu-libraries", "cublaslt", "--recipe", recipe)

@@ -6,6 +6,8 @@
 #include "passes/library.h"
 #include "runtime/device.h"
 
+#include <string.h>
+
 /* Bytes on a multiple of which containers begin: ports on the device (runtime/cuda_run.c) at least.
  */
 enum { CONT_ALIGN = 16 };
@@ -17,6 +19,9 @@ bool cuda_apart(const Kernel *kernel) {
 static LibraryProduct product_of(const CProgram *p, int kernel) {
     const Kernel *k = p->flow->kernel.at[kernel];
     LibraryProduct product;
+    if (strcmp(kernel_library(k), "cublaslt"))
+        fail(p->ctx, E_UNSUPPORTED, "kernel \"%s\" goes to an unknown library \"%s\"", k->name,
+             kernel_library(k));
     if (!library_product(p->flow, k, &product))
         fail(p->ctx, E_UNSUPPORTED,
              "kernel \"%s\" is no product of matrices of known sizes, as \"%s\" makes them",
