@@ -8,7 +8,7 @@
  * takes less than the kernel's own lines. These stay: they say what the kernel means, and the
  * library's line says who makes it.
  *
- * Dims that are walked with one stride in all three matrices are joined, so that rows may be an
+ * Dims that are walked with one stride in all matrices are joined, so that rows may be an
  * image's places and a batch several heads. Of two dims of rows (or of columns) that cannot be
  * joined one becomes a batch, along which the other operand does not move.
  *
@@ -148,7 +148,7 @@ static bool find_root(Parts *p, const Kernel *kernel) {
         p->at[d] = p->root != p->map || map_reduces(p->map, d) ? -1 : d;
     if (p->root == p->map) return true;
     return kernel->map.n == 2 && hands_on(kernel, p->map->write.at[0].to[0].cont) &&
-           p->root->write.n == 1 && !w->combine && !p->root->cons.n &&
+           p->root->write.n == 1 && !w->combine && !p->root->cons.n && !has_seq(p->root) &&
            find_added(p, w->val[0], &results) && results;
 }
 
@@ -159,7 +159,7 @@ static const Map *map_of(const Parts *p, int matrix) {
     return matrix <= OF_B ? p->map : p->root;
 }
 
-/* Has each matrix constant strides, from a constant element on? */
+/* Begins the matrix, if there is one, at a constant element? */
 static bool lies_plain(const Parts *p, int matrix, LibraryMatrix *to) {
     const Map *m = map_of(p, matrix);
     const Access *a = p->access[matrix];
