@@ -61,7 +61,7 @@ typedef struct LibraryRate {
     double flops, begin; /* FLOP a second of one core; seconds of a product of nothing */
 } LibraryRate;
 
-enum { MACHINE_LEVELS = 6, MACHINE_USES = 10 };
+enum { MACHINE_LEVELS = 6, MACHINE_USES = 16 };
 typedef struct Machine {
     const char *name;  /* "x86-64-v4" */
     const char *on;    /* kernel word: "cpu", "cuda" */

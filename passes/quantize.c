@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `quantize`: arithmetic on 8-bit codes stays in integers.
  *
- * A code is a value of an 8-bit integer type. Sums of products of decoded codes become integer sums
- * that are scaled behind (quantize_sum.c, not in strict mode); then zero points leave the sums, and
- * codes get the sign that the machine's dot products want (quantize_zero.c, exact). Before that,
- * what keeps the order of codes is done on codes (quantize_order.c, exact). What the maps compute
- * is read off their bodies alone. */
+ * A code is a value of an 8-bit integer type, or of an 8-bit float that steps of warps multiply.
+ * Sums of products of decoded codes become sums of codes that are scaled behind (quantize_sum.c,
+ * not in strict mode); then zero points leave the sums of integers, and these get the sign that the
+ * machine's dot products want (quantize_zero.c, exact). Before that, what keeps the order of
+ * integers is done on them (quantize_order.c, exact). What the maps compute is read off their
+ * bodies alone. */
 #include "passes/quantize.h"
 
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
@@ -108,7 +109,8 @@ void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *n
 static int equal_codes(void *user, Body *b, const Val *read) {
     const Quantizing *q = user;
     const Cont *c = &q->c.flow->cont.at[read->read.cont];
-    if ((c->type != U8 && c->type != I8) || read->has_else || !c->data || !c->data_bytes) return -1;
+    bool of_code = c->type == U8 || c->type == I8 || is_float_code(q, c->type);
+    if (!of_code || read->has_else || !c->data || !c->data_bytes) return -1;
     if (c->kind != CONT_PARAM && c->kind != CONT_LITERAL) return -1;
     const uint8_t *code = c->data;
     for (int64_t i = 1; i < c->data_bytes; i++)
@@ -131,7 +133,7 @@ Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env) {
     Quantizing q = {.c = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
     for (int m = 0; m < q.c.flow->map.n; m++) fold_equal_codes(&q, q.c.flow->map.at[m]);
     keep_codes(&q);
-    if (env->math != MATH_STRICT) sum_integers(&q);
+    if (env->math != MATH_STRICT) sum_decoded(&q);
     if (env->machine->nuse || code_steps(env->machine)) split_zero_points(&q);
     return pass_clean(arena, q.c.flow, env);
 }

@@ -14,15 +14,15 @@ typedef struct Quantizing {
 
 /* cvt(code) - zero, in i32. */
 typedef struct CodeTerm {
-    int code; /* a Val of an 8-bit integer type */
+    int code; /* a Val of an 8-bit type */
     int zero; /* a Val of i32, or -1 */
 } CodeTerm;
 bool code_term(const Body *b, int val, CodeTerm *t);
 
-/* f32(i32(code) - zero) * scale in a body. */
+/* f32(i32(code) - zero) * scale in a body, or f32(code) * scale where codes are floats. */
 typedef struct Decoded {
     CodeTerm term;
-    int value; /* the Val of the difference, in i32 */
+    int value; /* the Val of the difference, in i32; of a float code, in f32 */
     int scale; /* -1: none */
 } Decoded;
 
@@ -46,8 +46,10 @@ typedef struct Over {
 void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *name, Items *into,
                      Over *over);
 
-/* quantize_sum.c: sums of products of decoded codes become integer sums, scaled behind. */
-void sum_integers(Quantizing *q);
+/* Is it a float of 8 bits that steps of the machine multiply? */
+bool is_float_code(const Quantizing *q, DType t);
+/* quantize_sum.c: sums of products of decoded codes become sums of codes, scaled behind. */
+void sum_decoded(Quantizing *q);
 /* The map that alone writes `cont`, whole, decoding the code it reads; NULL when there is none. */
 const Map *decoder_of(const Quantizing *q, int cont, Decoded *d);
 /* Is being outside of what decoder m writes being outside of what its code's read reads? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of products of decoded codes become sums of integers. A value is decoded when it is
+/* Sums of products of decoded codes become sums of codes. A value is decoded when it is
  *
  *     f32(i32(code) - zero) * scale
  *
@@ -9,6 +9,8 @@
  *
  * up to the rounding that the left side makes in every term and the right side twice; the integer
  * sum is exact, its terms being few enough. What is outside a box and was 0 is the zero point.
+ * Floats of 8 bits that steps of warps multiply are such codes, too, without zero points: their
+ * products are exact in f32, in which they are summed.
  *
  * And where a value becomes a code, u8(rint(x / c) + z) with a constant c, the division is a
  * product with 1/c: the quotient's last bit decides ties only. */
@@ -16,20 +18,40 @@
 
 #include "passes/quantize.h"
 
-static bool decoded_cvt(const Body *b, int val, Decoded *d) {
+bool is_float_code(const Quantizing *q, DType t) {
+    const Machine *m = q->env->machine;
+    for (int i = 0; i < m->nstep; i++)
+        if (m->step[i]->a == t && dtype_is_float(t) && dtype_bits(t) == 8) return true;
+    return false;
+}
+
+/* f32(code), or that less 0. */
+static bool decoded_float(const Quantizing *q, const Body *b, int val, Decoded *d) {
     const Val *v = &b->val.at[val];
+    Bits bits;
+    if (v->kind == VAL_PRIM && v->prim == P_SUB && body_const_bits(b, v->arg[1], &bits) && !bits)
+        v = &b->val.at[val = v->arg[0]];
+    if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != F32) return false;
+    d->value = val;
+    d->term = (CodeTerm){v->arg[0], -1};
+    return is_float_code(q, b->val.at[v->arg[0]].type);
+}
+
+static bool decoded_cvt(const Quantizing *q, const Body *b, int val, Decoded *d) {
+    const Val *v = &b->val.at[val];
+    if (decoded_float(q, b, val, d)) return true;
     if (v->kind != VAL_PRIM || v->prim != P_CVT || v->type != F32) return false;
     d->value = v->arg[0];
     return code_term(b, v->arg[0], &d->term);
 }
 
-static bool decoded_val(const Body *b, int val, Decoded *d) {
+static bool decoded_val(const Quantizing *q, const Body *b, int val, Decoded *d) {
     const Val *v = &b->val.at[val];
     d->scale = -1;
-    if (decoded_cvt(b, val, d)) return true;
+    if (decoded_cvt(q, b, val, d)) return true;
     for (int i = 0; i < 2 && v->kind == VAL_PRIM && v->prim == P_MUL && v->type == F32; i++) {
         d->scale = v->arg[1 - i];
-        if (decoded_cvt(b, v->arg[i], d)) return true;
+        if (decoded_cvt(q, b, v->arg[i], d)) return true;
     }
     return false;
 }
@@ -41,7 +63,7 @@ const Map *decoder_of(const Quantizing *q, int cont, Decoded *d) {
     const Map *m = writer < 0 ? NULL : q->c.flow->map.at[writer];
     const Access *to = m ? map_plain_write(m) : NULL;
     if (!to || !writes_whole(q->c.flow, m, to)) return NULL;
-    if (!decoded_val(&m->body, m->write.at[0].val[0], d)) return NULL;
+    if (!decoded_val(q, &m->body, m->write.at[0].val[0], d)) return NULL;
     const Val *code = &m->body.val.at[d->term.code];
     if (code->kind != VAL_READ || code->has_else || access_by_value(m, &code->read)) return NULL;
     if (d->scale >= 0 && !is_outer_val(m, d->scale)) return NULL;
@@ -84,24 +106,34 @@ static bool fixed_in_sum(const Map *r, const Access *at, const Map *p, int val) 
     return true;
 }
 
-/* A factor of r's sum is a decoded read, or is decoded in place. */
-static bool decodable(const Quantizing *q, const Map *r, int val) {
+/* A factor of r's sum is decoded in place: a code of which type; or DT_NONE. */
+static DType decoded_here(const Quantizing *q, const Map *r, int val) {
     Decoded d;
-    const Val *v = &r->body.val.at[val];
-    if (v->kind != VAL_READ) {
-        return decoded_val(&r->body, val, &d) && r->body.val.at[d.term.code].kind == VAL_READ &&
-               (d.scale < 0 || is_outer_val(r, d.scale)) &&
-               (d.term.zero < 0 || is_outer_val(r, d.term.zero));
-    }
-    const Map *p = access_by_value(r, &v->read) ? NULL : decoder_of(q, v->read.cont, &d);
+    if (!decoded_val(q, &r->body, val, &d)) return DT_NONE;
+    const Val *code = &r->body.val.at[d.term.code];
+    bool fixed = code->kind == VAL_READ && (d.scale < 0 || is_outer_val(r, d.scale)) &&
+                 (d.term.zero < 0 || is_outer_val(r, d.term.zero));
+    return fixed ? code->type : DT_NONE;
+}
+
+/* The same of a read of what was decoded. */
+static DType decoded_before(const Quantizing *q, const Map *r, const Val *v) {
+    Decoded d;
     Bits bits;
-    if (!p) return false;
-    if (d.scale >= 0 && !fixed_in_sum(r, &v->read, p, d.scale)) return false;
-    if (d.term.zero >= 0 && !fixed_in_sum(r, &v->read, p, d.term.zero)) return false;
-    if (!v->has_else) return true;
-    return body_const_bits(&r->body, v->arg[0], &bits) && bits == 0 &&
-           decodes_same_box(q, p, &p->body.val.at[d.term.code].read) &&
-           (d.term.zero < 0 || uses_no_dims(p, d.term.zero));
+    const Map *p = access_by_value(r, &v->read) ? NULL : decoder_of(q, v->read.cont, &d);
+    if (!p) return DT_NONE;
+    if (d.scale >= 0 && !fixed_in_sum(r, &v->read, p, d.scale)) return DT_NONE;
+    if (d.term.zero >= 0 && !fixed_in_sum(r, &v->read, p, d.term.zero)) return DT_NONE;
+    const Val *code = &p->body.val.at[d.term.code];
+    bool same = !v->has_else || (body_const_bits(&r->body, v->arg[0], &bits) && bits == 0 &&
+                                 decodes_same_box(q, p, &code->read) &&
+                                 (d.term.zero < 0 || uses_no_dims(p, d.term.zero)));
+    return same ? code->type : DT_NONE;
+}
+
+static DType decoded_factor(const Quantizing *q, const Map *r, int val) {
+    const Val *v = &r->body.val.at[val];
+    return v->kind == VAL_READ ? decoded_before(q, r, v) : decoded_here(q, r, val);
 }
 
 /* ---- decoding where it is read -------------------------------------------------------------- */
@@ -141,10 +173,11 @@ int decode_read(void *user, Body *b, const Val *read) {
     int zero = d.term.zero < 0 ? -1 : copy_outer_val(b, &p->body, d.term.zero, subst, n), value;
     if (read->has_else) {
         int none = zero < 0 ? body_const(b, code->type, 0) : body_cvt(b, code->type, zero);
-        value = body_cvt(b, I32, body_read_else(b, from, code->type, none));
+        value = body_read_else(b, from, code->type, none);
     } else {
-        value = body_cvt(b, I32, body_read(b, from, code->type));
+        value = body_read(b, from, code->type);
     }
+    if (!dtype_is_float(code->type)) value = body_cvt(b, I32, value);
     if (zero >= 0) value = body_prim2(b, P_SUB, value, zero);
     value = body_cvt(b, F32, value);
     if (d.scale < 0) return value;
@@ -161,15 +194,24 @@ static bool few_terms(const Map *m) {
     return n * 255 * 255 <= INT32_MAX;
 }
 
+/* Is a factor no more than a float code? */
+static bool is_plain(const Body *b, int val) {
+    return b->val.at[val].kind == VAL_PRIM && b->val.at[val].prim == P_CVT;
+}
+
 static bool sums_decoded(const Quantizing *q, const Map *m, Val *product) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n || !map_is_reduction(m)) return false;
     const Write *w = &m->write.at[0];
     *product = m->body.val.at[w->val[0]];
-    if (w->combine->simple != P_ADD || w->combine->t != F32 || !few_terms(m)) return false;
+    if (w->combine->simple != P_ADD || w->combine->t != F32) return false;
     if (product->kind != VAL_PRIM || product->prim != P_MUL) return false;
     for (int k = 0; k < w->to[0].rank; k++)
         if (access_dim(m, &w->to[0], k) < 0 && !dim_is_const(w->to[0].at[k], NULL)) return false;
-    return decodable(q, m, product->arg[0]) && decodable(q, m, product->arg[1]);
+    DType a = decoded_factor(q, m, product->arg[0]), b = decoded_factor(q, m, product->arg[1]);
+    if (!a || !b || dtype_is_float(a) != dtype_is_float(b)) return false;
+    if (dtype_is_float(a))
+        return !is_plain(&m->body, product->arg[0]) || !is_plain(&m->body, product->arg[1]);
+    return few_terms(m);
 }
 
 /* What stood in the sum stands behind it, as a map of the scales. */
@@ -179,11 +221,13 @@ static void sum_codes(Quantizing *q, int map) {
     map_rewrite(&q->c, m, NULL, 0, decode_read, q);
     const Val product = m->body.val.at[m->write.at[0].val[0]];
     Decoded a, b;
-    if (!decoded_val(&m->body, product.arg[0], &a) || !decoded_val(&m->body, product.arg[1], &b))
+    if (!decoded_val(q, &m->body, product.arg[0], &a) ||
+        !decoded_val(q, &m->body, product.arg[1], &b))
         BUG("a factor of map \"%s\" is no decoded code", m->name);
     const Access to = m->write.at[0].to[0];
     const Cont c = flow->cont.at[to.cont];
-    int sum = flow_cont(flow, internf(flow->ctx, "%s.sum%d", c.name, flow->cont.n), CONT_TMP, I32,
+    const DType type = m->body.val.at[a.value].type;
+    int sum = flow_cont(flow, internf(flow->ctx, "%s.sum%d", c.name, flow->cont.n), CONT_TMP, type,
                         c.shape, c.rank);
     Items after = {0};
     Over o;
@@ -204,7 +248,7 @@ static void sum_codes(Quantizing *q, int map) {
     body_prune(&m->body, &root, 1);
     m->write.at[0].to = codes;
     m->write.at[0].val = arena_copy(flow->arena, &root, sizeof root);
-    m->write.at[0].combine = combine_get(flow->ctx, "sum", I32);
+    m->write.at[0].combine = combine_get(flow->ctx, "sum", type);
     insert_after(q, map, &after);
 }
 
@@ -260,7 +304,7 @@ static void multiply_to_codes(Quantizing *q, Map *m) {
     map_rewrite(&q->c, m, NULL, 0, NULL, NULL);
 }
 
-void sum_integers(Quantizing *q) {
+void sum_decoded(Quantizing *q) {
     int nmap = q->c.flow->map.n;
     Val product;
     uses_count(&q->c);

@@ -25,14 +25,19 @@ import _abi  # noqa: E402
 
 WARM, COLD, BATCHES, FLUSH = 5, 15, 7, 256 << 20
 BATCH_MS, MOST = 2.0, 200  # a batch of hot runs takes about so long, and has so many at most
-CODES = {"float32": 1, "int8": 3, "int32": 6, "float16": 10, "bfloat16": 16}
-TORCH = {"f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8"}
-TOLERANCE = {"f32": 1e-4, "tf32": 4e-3, "f16": 1e-2, "bf16": 8e-2, "i8": 0}
+CODES = {"float32": 1, "int8": 3, "int32": 6, "float16": 10, "bfloat16": 16, "float8_e4m3fn": 17}
+TORCH = {"f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "f8": "float8_e4m3fn"}
+TOLERANCE = {"f32": 1e-4, "tf32": 4e-3, "f16": 1e-2, "bf16": 8e-2, "i8": 0, "f8": 1e-2}
 
 
-def codes(n):
-    return (f"flow m {{ in x : i8[{n},{n}] in w : i8[{n},{n}] out y : i32[{n},{n}]\n"
-            f"map p [i:{n}, j:{n}, k:{n}] {{ i32(x[i,k]) * i32(w[j,k]) -> y[i,j] sum:i32 }} }}")
+def codes(t, total, n):
+    return (f"flow m {{ in x : {t}[{n},{n}] in w : {t}[{n},{n}] out y : {total}[{n},{n}]\n"
+            f"map p [i:{n}, j:{n}, k:{n}] {{ {total}(x[i,k]) * {total}(w[j,k]) -> y[i,j] sum:{total} }} }}")
+
+
+def scaled(T, x, w):
+    one = T.ones((), device=x.device)
+    return T._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=T.float32)
 
 
 def rounded(n):
@@ -164,7 +169,8 @@ def cases():
         yield f"product_f32_{name}", words(n), "f32", [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
     for n, name in square:
         yield f"product_tf32_{name}", rounded(n), "tf32", [(n, n)] * 2, in_tf32, 2 * n**3, 0
-        yield f"product_i8_{name}", codes(n), "i8", [(n, n)] * 2, lambda T, x, w: T._int_mm(x, w.t()), 2 * n**3, 0
+        yield f"product_i8_{name}", codes("i8", "i32", n), "i8", [(n, n)] * 2, lambda T, x, w: T._int_mm(x, w.t()), 2 * n**3, 0
+        yield f"product_f8_{name}", codes("f8e4m3fn", "f32", n), "f8", [(n, n)] * 2, scaled, 2 * n**3, 0
     for t, size in {**half, "f32": 4}.items():
         n = 8192
         yield f"softmax_{t}", softmax(t, n, n), t, [(n, n)], lambda T, x: T.softmax(x, -1), 0, 2 * size * n * n
@@ -280,7 +286,7 @@ def operands(torch, shapes, kind):
     torch.manual_seed(1)
     if kind == torch.int8:
         return [torch.randint(-128, 128, s, device="cuda", dtype=kind) for s in shapes]
-    return [torch.randn(s, device="cuda", dtype=torch.float32).to(kind) / (s[0] ** 0.25) for s in shapes]
+    return [(torch.randn(s, device="cuda", dtype=torch.float32) / s[0] ** 0.25).to(kind) for s in shapes]
 
 
 def compare(torch, path, case, flush):

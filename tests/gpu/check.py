@@ -70,7 +70,7 @@ class Checks:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        for text in ("gemm_f16", "tf32_rounded", "codes_steps", "codes_sides", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "depthwise_channels", "wide_f16",
+        for text in ("gemm_f16", "tf32_rounded", "codes_steps", "codes_sides", "bytes_steps", "bytes_decoded", "bytes_nodes", "step_ragged", "step_conv", "conv_channels", "conv_pieces", "depthwise_channels", "wide_f16",
                      "thin_f16", "thin_rows", "wide_rows", "short_rows", "codes_u4",
                      "attention", "group_f16", "group_ragged", "attention_group"):
             out, gpu = {}, "sm_90a" if "group" in text else "sm_80"
@@ -369,7 +369,7 @@ class Checks:
         sys.path.insert(0, str(HERE))
         import bench
         texts = {name: text for name, text, *_ in bench.cases()}
-        for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048",
+        for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048", "product_f8_2048x2048",
                      "softmax_f16", "attention_f16_512"):
             source = self.work / f"{name}.ir"
             source.write_text(texts[name])

@@ -25,6 +25,7 @@
 #define STEP(a, b, c, depth, by) MEANING(a, b, c, "16", depth, by, by, "", "", "")
 #define HALVES(type) STEP(type, type, "f32", "16", "f32")
 #define CODES(a, b) STEP(a, b, "i32", "32", "i32")
+#define BYTES(a, b) STEP(a, b, "f32", "32", "f32")
 #define GROUP_STEP(type)                                                                           \
     MEANING(type, type, "f32", "64", "16", "f32", "f32", "  thread w : 4 {\n", "16*w + ", "  }\n")
 
@@ -54,6 +55,22 @@ static const CudaStep rows[] = {
     {{"mma.m16n8k32.u8.u8", CODES("u8", "u8"), U8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
      WORDS,
      "mma_u8_u8"},
+    {{"mma.m16n8k32.e4m3.e4m3", BYTES("f8e4m3fn", "f8e4m3fn"), F8E4M3FN, F8E4M3FN, F32, 16, 8, 32,
+      1, 0, PRIM_NONE},
+     WORDS,
+     "mma_e4m3_e4m3"},
+    {{"mma.m16n8k32.e4m3.e5m2", BYTES("f8e4m3fn", "f8e5m2"), F8E4M3FN, F8E5M2, F32, 16, 8, 32, 1, 0,
+      PRIM_NONE},
+     WORDS,
+     "mma_e4m3_e5m2"},
+    {{"mma.m16n8k32.e5m2.e4m3", BYTES("f8e5m2", "f8e4m3fn"), F8E5M2, F8E4M3FN, F32, 16, 8, 32, 1, 0,
+      PRIM_NONE},
+     WORDS,
+     "mma_e5m2_e4m3"},
+    {{"mma.m16n8k32.e5m2.e5m2", BYTES("f8e5m2", "f8e5m2"), F8E5M2, F8E5M2, F32, 16, 8, 32, 1, 0,
+      PRIM_NONE},
+     WORDS,
+     "mma_e5m2_e5m2"},
     {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256, PRIM_NONE},
      "",
      "",
@@ -74,12 +91,18 @@ const CudaStep *target_cuda_step(const char *name) {
     return NULL;
 }
 
+/* Bits of what tensor cores multiply: 8-bit floats are widened to halves. */
+static int factor_bits(const WarpStep *step) {
+    int bits = dtype_bits(step->a);
+    return dtype_is_float(step->a) && bits < 16 ? 16 : bits;
+}
+
 void target_cuda_steps(Machine *m, const StepRates *rates) {
     m->nstep = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && m->nstep < MACHINE_USES; i++) {
         double flops = rows[i].row.warps > 1 ? rates->group : rates->warp;
         if (flops == 0) continue;
-        m->step_flops[m->nstep] = flops / m->cores * 16 / dtype_bits(rows[i].row.a);
+        m->step_flops[m->nstep] = flops / m->cores * 16 / factor_bits(&rows[i].row);
         m->step[m->nstep++] = &rows[i].row;
     }
 }

@@ -95,6 +95,14 @@ static inline void warp_step(F add, C &c0, C &c1, C &c2, C &c3, const unsigned *
         }
 }
 
+/* Byte i of the result is the one of x, y that digit i of `which` names. */
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned which) {
+    unsigned long long both = x | (unsigned long long)y << 32;
+    unsigned r = 0;
+    for (int i = 0; i < 4; i++) r |= (unsigned)(both >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+    return r;
+}
+
 static inline float __uint_as_float(unsigned x) {
     return __builtin_bit_cast(float, x);
 }
