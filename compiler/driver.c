@@ -55,6 +55,11 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
     if (!cuda && (options->gpus.n || options->gpu_libraries.n))
         fail(d.ctx, E_OPTION, "option \"%s\" needs the target cuda; leave it out",
              options->gpus.n ? "gpu" : "gpu-libraries");
+    for (int i = 0; options->engine && i < gpu_count(&d); i++)
+        if (!cuda || strcmp(gpu_names(&d)[i], "sm_90a"))
+            fail(d.ctx, E_OPTION,
+                 "option \"gpu-copies\" takes \"engine\" where code is for sm_90a alone; add "
+                 "--target=cuda --gpu=sm_90a");
     if (cuda && options->cpus.n && strcmp(options->cpu, d.host.name))
         fail(d.ctx, E_OPTION,
              "what a library for GPUs does on the CPU is made for %s; leave option \"cpu\" out",
@@ -163,6 +168,7 @@ static const char *build_json(Driver *d, const char *hash) {
     if (o->weights_file) text_put(&out, ", \"weights\": \"file\"");
     if (o->profile) text_put(&out, ", \"profile\": \"yes\"");
     if (o->checked) text_put(&out, ", \"checked\": \"yes\"");
+    if (o->engine) text_put(&out, ", \"gpu-copies\": \"engine\"");
     if (o->dim.n) text_put(&out, ", \"dims\": {");
     for (int i = 0; i < o->dim.n; i++) {
         if (i) text_put(&out, ", ");
@@ -361,7 +367,8 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
                         .flags = target_c_flags(d->arena, &d->host),
                         .jit = jit,
                         .profile = d->options->profile,
-                        .checked = d->options->checked};
+                        .checked = d->options->checked,
+                        .engine = d->options->engine};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
     if (part) emit_part(d, part, swapped, &emit);
     if (d->options->target == TARGET_CUDA)

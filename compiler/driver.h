@@ -34,6 +34,7 @@ typedef struct Options {
     DType convert; /* F16, BF16; F32: no conversion */
     Packing packing;
     bool weights_file, verify_each, time_passes, no_cache, profile, checked;
+    bool engine;        /* a GPU's copies of boxes go by its engine for these, not by threads */
     bool data_anywhere; /* external data outside the model's folder too */
     double max_time;    /* seconds; 0: any */
     size_t max_memory;  /* bytes; 0: any */

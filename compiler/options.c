@@ -104,6 +104,11 @@ static void set_gpu_libraries(const Setting *s) {
     }
 }
 
+static void set_gpu_copies(const Setting *s) {
+    static const char *const words[] = {"threads", "engine"};
+    s->o->engine = one_of(s, words, 2, "threads or engine") == 1;
+}
+
 static void set_math(const Setting *s) {
     static const char *const words[] = {"strict", "default", "fast"};
     s->o->math = (MathMode)one_of(s, words, 3, "strict, default or fast");
@@ -272,6 +277,7 @@ static const struct Row {
     {"cpu", set_cpu, false},
     {"gpu", set_gpu, false},
     {"gpu-libraries", set_gpu_libraries, false},
+    {"gpu-copies", set_gpu_copies, false},
     {"dim", set_dim, false},
     {"feed", set_feed, false},
     {"math", set_math, false},

@@ -90,6 +90,12 @@ typedef enum {
     STMT_USE /* instruction `use` of the machine stands for the body, which is its meaning here */
 } StmtKind;
 
+/* A `use` that holds what each thread of a block copies asynchronously of a box of a dense buffer
+ * to one slot of a swizzled array, array[slot, panel, row, place]; what the buffer does not have is
+ * 0. Of the buffer's indices (buf_rank of them) the last runs along rows; those up to the last that
+ * runs down rows are one number, if several do; the others stay. */
+#define COPY_BOX "copy.box"
+
 typedef struct Stmt Stmt;
 typedef VEC(Stmt *) Stmts;
 struct Stmt {
@@ -127,6 +133,13 @@ typedef struct Nest {
     Stmts body;
     const char *from;
 } Nest;
+
+/* Dims of a buffer without the trailing ones of one element. */
+static inline int buf_rank(const Buf *b) {
+    int rank = b->rank;
+    while (rank > 0 && dim_is(b->box[rank - 1], 1)) rank--;
+    return rank;
+}
 
 /* The whole program at the last level: the flow's containers and item order, a nest per kernel. */
 typedef struct Program {

@@ -163,8 +163,7 @@ void warps_threads(Warps *w, Stmts **into) {
 /* ---- copies -----------------------------------------------------------------------------------
  */
 
-/* Its index in memory at number `side` of its rows or columns and `reduced`. */
-static Access memory_at(const Warps *w, const Operand *o, Dim side, Dim reduced) {
+Access warps_memory(const Warps *w, const Operand *o, Dim side, Dim reduced) {
     Lowering *lo = w->lo;
     const Map *m = w->plan->map;
     Dim value[RANK_MAX * 2], at[RANK_MAX];
@@ -210,8 +209,8 @@ static bool copies_row(Warps *w, const Operand *o, int64_t lanes) {
     Dim x = sum(w, times(w, c, lanes), l);
     Dim block = lowering_var(lo, "k", warps_const(w, INT32_MAX));
     Dim k = times(w, block, w->plan->reduced.block);
-    Access at = o->along ? memory_at(w, o, o->first, sum(w, k, x))
-                         : memory_at(w, o, sum(w, o->first, x), k);
+    Access at = o->along ? warps_memory(w, o, o->first, sum(w, k, x))
+                         : warps_memory(w, o, sum(w, o->first, x), k);
     bool good = dim_affine(ctx, flat(w, &at), &l, 1, &coef, &rest) && dim_is(coef, 1) &&
                 dim_is(lowering_simplify(lo, dim_mod(ctx, rest, size)), 0) &&
                 (!o->read->has_else || inside_together(w, &at, l, size));
@@ -226,7 +225,7 @@ static bool lies_along(const Warps *w, const Operand *o) {
     int mark = lo->env.n;
     Dim last = warps_blocks(w, warps_total(w, w->plan->map, &w->plan->reduced), group), coef, rest;
     Dim l = lowering_var(lo, "l", warps_const(w, group)), at = lowering_var(lo, "k", last);
-    Access first = memory_at(w, o, warps_const(w, 0), sum(w, times(w, at, group), l));
+    Access first = warps_memory(w, o, warps_const(w, 0), sum(w, times(w, at, group), l));
     bool along = dim_affine(lo->ctx, flat(w, &first), &l, 1, &coef, &rest) && dim_is(coef, 1);
     lo->env.n = mark;
     return along;
@@ -296,7 +295,7 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
     Lowering *lo = w->lo;
     DType type = o->read->type;
     Stmt *s = nest_body(lo->nest, into);
-    Access from = memory_at(w, o, side, reduced);
+    Access from = warps_memory(w, o, side, reduced);
     int val = is_inside(w, &from)
                   ? body_read(&s->code, from, type)
                   : body_read_else(&s->code, from, type, body_bits(&s->code, type, 0));
@@ -331,7 +330,7 @@ void warps_fetch(Warps *w, const Operand *o, Stmts *into) {
     Dim l = warps_open(w, "l", two, LOOP_VECTOR, &into);
     Dim reduced = sum(w, times(w, k, GROUP), sum(w, times(w, w->pair, 2), l));
     Stmt *s = nest_body(lo->nest, into);
-    int val = body_read(&s->code, memory_at(w, o, side, reduced), o->type);
+    int val = body_read(&s->code, warps_memory(w, o, side, reduced), o->type);
     vec_push(lo->arena, &s->store, ((Store){warps_shared(w, o, NULL, row, reduced), val}));
     s->from = w->plan->map->from;
     lo->env.n = mark;
@@ -371,10 +370,20 @@ void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     lo->env.n = mark;
 }
 
+static void copy_one(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
+    if (warps_box(w, o)) {
+        Stmt *box = nest_stmt(w->lo->nest, into, STMT_USE);
+        box->use = COPY_BOX;
+        box->from = w->plan->map->from;
+        into = &box->body;
+    }
+    warps_copy(w, o, block, slot, into);
+}
+
 static void copy_both(void *user, Dim block, Dim slot, Stmts *into) {
     Warps *w = user;
-    warps_copy(w, &w->a, block, slot, into);
-    warps_copy(w, &w->b, block, slot, into);
+    copy_one(w, &w->a, block, slot, into);
+    copy_one(w, &w->b, block, slot, into);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------

@@ -66,6 +66,10 @@ void warps_fragment(Warps *w, Operand *o, Stmts *into);
 void warps_fetch(Warps *w, const Operand *o, Stmts *into);
 /* Where an element lies in it. */
 Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim reduced);
+/* Its index in memory at number `side` of its rows or columns and `reduced`. */
+Access warps_memory(const Warps *w, const Operand *o, Dim side, Dim reduced);
+/* nests_box.c: is what a slot gets a box of the container (COPY_BOX)? */
+bool warps_box(Warps *w, const Operand *o);
 /* Copies a block of the reduction to a slot. */
 void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
 /* Do steps run behind the threads' backs? */

@@ -30,6 +30,11 @@ typedef struct CudaLaunch {
     unsigned nattribute;
 } CudaLaunch;
 
+/* A tensor, as the engine that copies boxes of it wants it described: opaque. */
+typedef struct CudaTensor {
+    _Alignas(64) uint64_t word[16];
+} CudaTensor;
+
 /* CALL(member, symbol, parameters): what we use of libcuda.so.1; all return 0 or an error. */
 #define CUDA_CALLS                                                                                 \
     CALL(init, cuInit, (unsigned flags))                                                           \
@@ -63,6 +68,10 @@ typedef struct CudaLaunch {
     CALL(function_get, cuFuncGetAttribute, (int *value, int what, cu_handle function))             \
     CALL(launch, cuLaunchKernelEx,                                                                 \
          (const CudaLaunch *how, cu_handle function, void **params, void **extra))                 \
+    CALL(describe, cuTensorMapEncodeTiled,                                                         \
+         (CudaTensor * out, int type, unsigned rank, void *at, const uint64_t *size,               \
+          const uint64_t *stride, const unsigned *box, const unsigned *step, int interleave,       \
+          int swizzle, int promotion, int fill))                                                   \
     CALL(stream_new, cuStreamCreate, (cu_handle * stream, unsigned flags))                         \
     CALL(stream_free, cuStreamDestroy_v2, (cu_handle stream))                                      \
     CALL(stream_wait, cuStreamSynchronize, (cu_handle stream))                                     \
@@ -86,7 +95,7 @@ typedef struct CudaDriver {
 #undef CALL
 } CudaDriver;
 
-enum { CUDA_MEMORY = 2, CUDA_NO_CODE = 209, CUDA_NO_FUNCTION = 500 };
+enum { CUDA_INVALID = 1, CUDA_MEMORY = 2, CUDA_NO_CODE = 209, CUDA_NO_FUNCTION = 500 };
 
 /* Opens the driver; on failure gives the reason in `why`. */
 weir_status cuda_open(CudaDriver *cu, char why[256]);

@@ -19,23 +19,25 @@ void cuda_note(weir_frame *f, int error, const char *what, const char *of) {
 
 /* ---- called by emitted code ------------------------------------------------------------------ */
 
-enum { MOST_ARGUMENTS = 256, START_EARLY = 6 };
+enum { MOST_ARGUMENTS = 256, START_EARLY = 6, MOST_TENSORS = 8 };
 
-void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
-                        const uint64_t *arg, int32_t n) {
+/* Arguments are words, then descriptions of tensors. */
+static void launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
+                   const uint64_t *arg, int32_t n, CudaTensor *tensor, int32_t ntensor) {
     CudaState *d = f->instance->device;
     const weir_device_kernel *k = &f->program->image->kernel[kernel];
     const CudaDriver *cu = &d->shared->cu;
     void *params[MOST_ARGUMENTS + 1];
     if (blocks <= 0 || f->status) return;
-    if (n > MOST_ARGUMENTS || blocks > INT32_MAX) {
+    if (n + ntensor > MOST_ARGUMENTS || blocks > INT32_MAX) {
         snprintf(d->reason, sizeof d->reason, "kernel \"%s\" (%s) is too large to launch", k->name,
                  k->from);
         weir_rt_fail(f, WEIR_E_DEVICE, d->reason);
         return;
     }
     for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&arg[i];
-    params[n] = NULL;
+    for (int i = 0; i < ntensor; i++) params[n + i] = &tensor[i];
+    params[n + ntensor] = NULL;
     CudaAttribute early = {.what = START_EARLY, .value = 1};
     CudaLaunch how = {.grid = {(unsigned)blocks, (unsigned)sides, 1},
                       .block = {(unsigned)k->threads, 1, 1},
@@ -46,6 +48,38 @@ void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t s
     int error = cu->launch(&how, d->shared->function[kernel], params, NULL);
     if (!error && d->blocking) error = cu->stream_wait(d->on);
     cuda_note(f, error, k->name, k->from);
+}
+
+void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
+                        const uint64_t *arg, int32_t n) {
+    launch(f, kernel, blocks, sides, arg, n, NULL, 0);
+}
+
+/* Of tensors that have no element nothing is copied: any size will do. */
+static int describe(const CudaDriver *cu, const weir_device_box *b, CudaTensor *out) {
+    enum { BYTES, HALVES, WORDS, SWIZZLE_128 = 3, PROMOTE_128 = 2 };
+    uint64_t size[WEIR_BOX_DIMS], stride[WEIR_BOX_DIMS], apart = (uint64_t)b->bytes;
+    unsigned box[WEIR_BOX_DIMS], step[WEIR_BOX_DIMS];
+    for (int k = 0; k < b->rank; k++) {
+        size[k] = b->size[k] > 0 ? (uint64_t)b->size[k] : 1;
+        stride[k] = apart *= size[k];
+        box[k] = k == 0 ? (unsigned)b->row : k == b->outer ? (unsigned)b->rows : 1;
+        step[k] = 1;
+    }
+    int type = b->bytes == 1 ? BYTES : b->bytes == 2 ? HALVES : WORDS;
+    return cu->describe(out, type, (unsigned)b->rank, (void *)(uintptr_t)b->at, size, stride, box,
+                        step, 0, SWIZZLE_128, PROMOTE_128, 0);
+}
+
+void weir_device_launch_boxes(weir_frame *f, int32_t kernel, int64_t blocks, const uint64_t *arg,
+                              int32_t n, const weir_device_box *box, int32_t nbox) {
+    CudaState *d = f->instance->device;
+    CudaTensor tensor[MOST_TENSORS];
+    if (blocks <= 0 || f->status) return;
+    int error = nbox > MOST_TENSORS ? CUDA_INVALID : 0;
+    for (int i = 0; i < nbox && !error; i++) error = describe(&d->shared->cu, &box[i], &tensor[i]);
+    cuda_note(f, error, "describing tensors", f->program->image->kernel[kernel].from);
+    launch(f, kernel, blocks, 1, arg, n, tensor, nbox);
 }
 
 void weir_device_settle(weir_frame *f) {

@@ -30,7 +30,7 @@ from cli_weir import BF16, FLAT, MNIST, NUMPY, ROOT, ROWS, TIMEOUT, Skip, Weir, 
 
 TAKE_MODELS = ("compile", "run", "test", "bench", "check", "dump", "report", "profile", "extract")
 VERBS = TAKE_MODELS + ("tune", "info", "verify", "ops", "doctor", "cache", "explain")
-COMPILE_OPTIONS = ("--target", "--gpu", "--cpu", "--dim", "--math", "--convert", "--weights", "--packing", "--print-after", "--skip",
+COMPILE_OPTIONS = ("--target", "--gpu", "--gpu-copies", "--cpu", "--dim", "--math", "--convert", "--weights", "--packing", "--print-after", "--skip",
                    "--verify-each", "--time-passes", "-j")
 
 
@@ -70,7 +70,7 @@ def test_usage(weir):
         done = weir.fails(2, r'"--bogus"', verb, *([MNIST] if verb in TAKE_MODELS and verb != "test" else []), "--bogus")
         assert f"weir {verb} --help" in done.err, done
     for option, value, want in (("math", "fats", "strict, default or fast"), ("cpu", "pentium9", "x86-64-v3"),
-                                ("weights", "cloud", "embed or file"), ("target", "vhdl", "c or cuda"), ("gpu", "sm_1", "sm_80"), ("dim", "N", "NAME="),
+                                ("weights", "cloud", "embed or file"), ("target", "vhdl", "c or cuda"), ("gpu", "sm_1", "sm_80"), ("gpu-copies", "tma", "threads or engine"), ("dim", "N", "NAME="),
                                 ("dim", "N=5..2", "LOW..HIGH"), ("skip", "fusee", "a pass: infer"),
                                 ("skip", "lower", "cannot be skipped"), ("print-after", "x", "a pass: infer"),
                                 ("stop-after", "x", "a pass: infer"), ("packing", "x", "build"), ("j", "x", "number")):
@@ -92,13 +92,15 @@ def test_without_effect(weir):
         if verb not in ("run", "test", "dump"):
             weir.fails(2, 'takes no "--stop-after=layout"', verb, MNIST, "--stop-after=layout")
     for option in ("gpu=sm_80", "cpu=x86-64-v3", "math=fast", "dim=N=3", "skip=fuse", "packing=swap", "target=cuda", "convert=f16",
-                   "weights=file", "profile", "checked"):
+                   "weights=file", "profile", "checked", "gpu-copies=engine"):
         weir.fails(2, "the library says itself", "verify", "m.so", MNIST, f"--{option}")
     weir.fails(2, "--emit-dir needs --emit", "compile", MNIST, "-o", "m.so", "--emit-dir", "d")
     weir.fails(2, "give both", "extract", MNIST, "--all", "--small=8")
     weir.fails(2, "is for drawings", "dump", text, "--size", "N=2")
     for why, *words in (('"gpu" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu=sm_80"),
                         ('"gpu-libraries" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu-libraries=cublaslt"),
+                        ("code is for sm_90a alone", "compile", MNIST, "-o", "x.so", "--target=cuda", "--gpu-copies=engine"),
+                        ("code is for sm_90a alone", "compile", MNIST, "-o", "x.so", "--gpu-copies=engine"),
                         ('leave option "cpu" out', "compile", MNIST, "-o", "x.so", "--target=cuda", "--cpu=x86-64-v4"),
                         ('"dim" is for models in ONNX', "dump", text, "--dim", "N=3"),
                         ('"feed" is for models in ONNX', "dump", text, "--feed", "x"),

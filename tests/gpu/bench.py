@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/python/weir"))
 import _abi  # noqa: E402
 
+ENGINE = "_engine"  # the same by sm_90a's engine for copies
 WARM, COLD, BATCHES, FLUSH = 5, 15, 7, 256 << 20
 BATCH_MS, MOST = 2.0, 200  # a batch of hot runs takes about so long, and has so many at most
 CODES = {"float32": 1, "int8": 3, "int32": 6, "float16": 10, "bfloat16": 16, "float8_e4m3fn": 17}
@@ -54,6 +55,12 @@ def in_tf32(T, x, w):
     y = x @ w
     T.backends.cuda.matmul.allow_tf32 = False
     return y
+
+
+def asked(text):
+    """Options of compile that a text asks for; of several of one name the last counts."""
+    options = {"math: fast": ["--math", "fast"], "gpu-copies: engine": ["--gpu", "sm_90a", "--gpu-copies", "engine"]}
+    return [word for line, words in options.items() if f"# {line}\n" in text for word in words]
 
 
 def product(t, n):
@@ -158,7 +165,8 @@ def cases():
     half = {"f16": 2, "bf16": 2}
     for t in half:
         for n, name in square:
-            yield f"product_{t}_{name}", product(t, n), t, [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
+            for suffix, head in ("", ""), (ENGINE, "# gpu-copies: engine\n"):
+                yield f"product_{t}_{name}{suffix}", head + product(t, n), t, [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
         n = 4096
         yield (f"product_bias_relu_{t}", biased(t, n), t, [(n, n), (n, n), (n,)],
                lambda T, x, w, b: T.relu(T.nn.functional.linear(x, w.t(), b)), 2 * n**3, 0)
@@ -204,7 +212,7 @@ def by_library(name):
     """The map by which it is compiled a second time, as NAME.cublaslt, for cuBLASLt to make it; or None."""
     if name.startswith("product_add_"):
         return "r"
-    return "p" if re.match(r"product_(f16|bf16|f32|tf32)_\d", name) else None
+    return "p" if re.match(r"product_(f16|bf16|f32|tf32)_[\dx]+$", name) else None
 
 
 def code_of(tensor):
@@ -377,6 +385,8 @@ def main():
             launches(torch, folder)
         print(f"{'ms':32} {'':5} {'error':>7} {'weir hot':>9} {'cold':>9} {'torch hot':>9} {'cold':>9} {'x hot':>6} {'cold':>6}")
         for case in cases():
+            if case[0].endswith(ENGINE) and torch.cuda.get_device_capability() != (9, 0):
+                continue
             for name in (case[0], f"{case[0]}.cublaslt"):
                 path = folder / name / "model.so"
                 if not path.exists() or names and case[0] not in names:

@@ -19,6 +19,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/gpu"
 COMPILED_BY_NVCC = 6
+sys.path.insert(0, str(HERE))
+import bench  # noqa: E402
+
 PRODUCTS = ["plain", "turned", "exact", "scores", "values", "places", "part", "biased", "summed"]  # of products.ir, that a library can make
 
 
@@ -78,11 +81,51 @@ class Checks:
                 out[target] = self.work / f"{text}.{target}"
                 source = ROOT / f"tests/cuda/hot/{text}.ir"
                 code, printed = run(self.weir, "run", source, "--target", target, "--random", "1",
-                                    *(["--math", "fast"] if "# math: fast" in source.read_text() else []),
+                                    *bench.asked(source.read_text()),
                                     *(["--gpu", gpu] if target == "cuda" else []), "--output-dir", out[target], env=self.fake)
                 expect(code == 0, printed)
             got, wanted = (np.load(out[t] / "y.npy").astype(np.float64) for t in ("cuda", "c"))
             expect(np.allclose(got, wanted, rtol=2e-3, atol=2e-3), f"{text}: {abs(got - wanted).max()}")
+
+    def flow_of(self, text):
+        """A text of one flow, and the recipe that it brings, as files; its name."""
+        name = re.search(r"^flow (\w+)", text, re.M)[1]
+        source, recipe = self.work / f"{name}.ir", self.work / f"{name}.recipe"
+        source.write_text(text)
+        recipe.write_text("".join(re.findall(r"^# recipe: (.*\n)", text, re.M)))
+        return name, source, "--target", "cuda", "--gpu", "sm_90a", "--recipe", recipe
+
+    def test_boxes(self):
+        """The engine's copies make the same bits as threads' do, whether they come when asked for or when waited for."""
+        hot = [ROOT / f"tests/cuda/hot/{name}.ir" for name in ("group_f16", "group_ragged", "group_across")]
+        for text in [text for source in (*hot, HERE / "boxes.ir") for text in source.read_text().split("\n\n")]:
+            (name, *words), out = self.flow_of(text), []
+            for how, env in ("threads", {}), ("engine", {}), ("engine", {"WEIR_FAKE_EARLY": "1"}):
+                folder = self.work / f"{name}.{len(out)}"
+                code, text = run(self.weir, "run", *words, "--gpu-copies", how, "--random", "1", "--output-dir", folder,
+                                 env={**self.fake, **env})
+                expect(code == 0, text)
+                out.append({file.name: file.read_bytes() for file in folder.iterdir()})
+            expect(out[0] and all(files == out[0] for files in out), f"{name} differs")
+
+    def test_boxes_of_open_sizes(self):
+        """Runs that are recorded keep the tensors that they were recorded with; others get theirs."""
+        library = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so"
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        _, source, *words = self.flow_of((HERE / "boxes.ir").read_text().split("\n\n")[-1])
+        self.compile(source, self.work / "open.so", *words, "--gpu-copies", "engine", "--emit", "cu", "--emit-dir", self.work / "open")
+        cu, = (self.work / "open").glob("*.cu")
+        expect("  copy_box(" in cu.read_text() and "  copy_async<" not in cu.read_text(), "threads copy")
+        script = ("import sys, numpy, weir\nm = weir.open(sys.argv[1])\nr = numpy.random.default_rng(1)\n"
+                  "w = (r.random((192, 64)) - 0.5).astype('f2')\n"
+                  "for n in [9, 70, 9, 70, 9, 70, 130, 9]:\n    x = (r.random((n, 64)) - 0.5).astype('f2')\n"
+                  "    assert abs(m(x, w) - x.astype('f4') @ w.astype('f4').T).max() < 0.01\n")
+        code, text = run(sys.executable, "-c", script, self.work / "open.so",
+                         env={**self.fake, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(library)})
+        expect(code == 0, text)
 
     def test_launches_side_by_side(self):
         try:
@@ -206,13 +249,11 @@ class Checks:
 
     def test_which_products_a_library_makes(self):
         """Those that take it less, and that nothing is fused to."""
-        sys.path.insert(0, str(HERE))
-        import bench
         texts = {name: (text, there) for name, text, there in (
             ("large", bench.product("f16", 4096), True), ("small", bench.product("f16", 256), False),
             ("clamped", bench.biased("f16", 4096), False),
             ("biased", bench.biased("f16", 4096).replace("max(", "(").replace(", 0)", ")"), True), ("tf32", bench.rounded(2048), True),
-            ("thin", bench.thin("f16", 4096), False), ("codes", bench.codes(4096), False),
+            ("thin", bench.thin("f16", 4096), False), ("codes", bench.codes("i8", "i32", 4096), False),
             ("sizes", bench.product("f16", 4096).replace("{ in", "(N in 1..9999) { in", 1).replace("x : f16[4096", "x : f16[N")
              .replace("y : f16[4096", "y : f16[N").replace("i:4096", "i:N"), False))}
         for name, (text, there) in texts.items():
@@ -366,20 +407,28 @@ class Checks:
         expect(not (self.work / "x.so").exists(), "a library was left")
 
     def test_spills(self):
-        sys.path.insert(0, str(HERE))
-        import bench
         texts = {name: text for name, text, *_ in bench.cases()}
         for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048", "product_f8_2048x2048",
                      "softmax_f16", "attention_f16_512"):
             source = self.work / f"{name}.ir"
             source.write_text(texts[name])
             for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):
-                text = self.by_nvcc(source, gpus, *(["--math", "fast"] if "# math: fast" in texts[name] else []))
+                text = self.by_nvcc(source, gpus, *bench.asked(texts[name]))
                 cu = (self.work / f"{name}.texts/m.cu").read_text()
                 expect("softmax" in name or "mma_" in cu, f"{name} has no steps of warps")
                 spills = re.findall(r"(\d+) bytes spill", text)
                 expect(spills and set(spills) == {"0"}, f"{name}: {text}")
                 expect("serialized" not in text, f"{name}: steps wait for each other: {text}")
+
+    def test_boxes_do_not_spill(self):
+        texts = {name: text for name, text, *_ in bench.cases()}
+        for name in ("product_f16_4096x4096", "product_bf16_8192x8192"):
+            source = self.work / f"{name}.ir"
+            source.write_text(texts[name])
+            text = self.by_nvcc(source, "sm_90a", *bench.asked(texts[name + bench.ENGINE]))
+            expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"} and "serialized" not in text, f"{name}: {text}")
+            cu = (self.work / f"{name}.texts/m.cu").read_text()
+            expect("  copy_box(" in cu and "  copy_async<" not in cu, f"{name}: threads copy")
 
     def test_calls_do_not_spill(self):
         text = self.by_nvcc(HERE / "calls.ir", "sm_80,sm_90a,sm_100")

@@ -17,6 +17,7 @@
     "                          the first is planned for\n"                                         \
     "  --gpu-libraries NAMES   libraries that kernels may be given to: cublaslt; needed at run\n"  \
     "                          time if one is\n"                                                   \
+    "  --gpu-copies HOW        threads, or engine: boxes of tensors by sm_90a's copy engine\n"     \
     "  --cpu NAMES             native, x86-64-v2, -v3, -v4, aarch64 or a CPU name; several, "      \
     "the best last,\n"                                                                             \
     "                          make a library that picks one when it is loaded\n"                  \
@@ -59,10 +60,10 @@ static const char *const writing[] = {"emit", "emit-dir", "name", NULL};
 static const char *const ending[] = {"emit", "emit-dir", "name", "stop-after", NULL};
 static const char *const tuning[] = {"emit",   "emit-dir",    "name", "stop-after",
                                      "recipe", "save-recipe", NULL};
-static const char *const named[] = {
-    "target", "gpu",      "gpu-libraries", "cpu",     "dim",        "feed",
-    "math",   "convert",  "skip",          "name",    "weights",    "packing",
-    "emit",   "emit-dir", "profile",       "checked", "stop-after", NULL};
+static const char *const named[] = {"target",  "gpu",     "gpu-libraries", "gpu-copies", "cpu",
+                                    "dim",     "feed",    "math",          "convert",    "skip",
+                                    "name",    "weights", "packing",       "emit",       "emit-dir",
+                                    "profile", "checked", "stop-after",    NULL};
 static const char no_effect[] = "it has no effect here", makes_one[] = "it makes a recipe",
                   says_itself[] = "the library says itself how it was made; leave it out";
 

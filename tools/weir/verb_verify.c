@@ -73,9 +73,9 @@ static bool give_dims(weir_context *c, const char *build) {
 }
 
 static bool give_options(weir_context *c, const char *build) {
-    static const char *const texts[] = {"target",  "gpu",     "gpu-libraries", "cpu",
-                                        "math",    "convert", "packing",       "weights",
-                                        "profile", "checked", "name"};
+    static const char *const texts[] = {"target",  "gpu",     "gpu-libraries", "gpu-copies",
+                                        "cpu",     "math",    "convert",       "packing",
+                                        "weights", "profile", "checked",       "name"};
     bool fine = give_dims(c, build) && give_list(c, build, "feed") && give_list(c, build, "skip");
     for (size_t i = 0; fine && i < sizeof texts / sizeof *texts; i++)
         fine = give_text(c, build, texts[i]);

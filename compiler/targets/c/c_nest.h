@@ -69,6 +69,14 @@ typedef struct VectorDim {
     const char *text;
 } VectorDim;
 
+/* A box of a buffer, as the engine that copies such takes it: sizes of the buffer's dims, the
+ * innermost first, and rows that the box has. */
+enum { BOX_DIMS = 4 };
+typedef struct CBox {
+    int buf, rank, outer, rows; /* outer: the dim that rows go down */
+    Dim size[BOX_DIMS];
+} CBox;
+
 typedef struct CNest CNest;
 typedef struct CKernel CKernel;
 struct CWide; /* of a target: what a vector loop stores at once */
@@ -82,6 +90,7 @@ typedef struct CForm {
     const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
     bool vectors;                              /* else `vector` loops are unrolled */
     bool checked;                              /* bounds checks in front of accesses */
+    bool engine;                               /* boxes are copied by the engine for these */
     const char *rolled;                        /* before a loop with barriers in it, or NULL */
     void (*phases)(CNest *c, CKernel *k);      /* the functions of a kernel */
     void (*loop)(CNest *c, const Stmt *s);     /* over blocks or threads */
@@ -127,6 +136,9 @@ struct CNest {
     Dim inner[3];             /* variables of the innermost loops over threads, outermost first */
     int shared;               /* bytes of shared arrays so far */
     bool swizzled;            /* there are swizzled ones */
+    int stages;               /* groups of boxes that the engine copies at a time; 0: it does not */
+    bool apart;               /* threads copy asynchronously besides */
+    VEC(CBox) box;            /* that are copied */
     Dim scratch;              /* bytes */
 };
 
@@ -277,6 +289,8 @@ typedef struct CPhase {
     int threads;      /* of a block; 0: on the host */
     int resident;     /* blocks that a core should have room for; 0: as may be */
     bool blocks;      /* tasks are blocks */
+    const CBox *box;  /* what the engine copies, in parameter order */
+    int nbox;
 } CPhase;
 
 struct CKernel {

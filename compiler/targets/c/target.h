@@ -49,6 +49,7 @@ typedef struct EmitOptions {
     bool jit;     /* weir_blob is visible */
     bool profile; /* the program times its kernels */
     bool checked; /* bounds checks in front of every access */
+    bool engine;  /* boxes are copied by the GPU's engine for these */
 } EmitOptions;
 
 /* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is

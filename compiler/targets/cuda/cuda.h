@@ -14,7 +14,7 @@ enum { CUDA_TASK_THREADS = 128, CUDA_TASK_BLOCKS = 4096, CUDA_SCRATCH_BLOCKS = 6
 /* Arguments of every kernel behind its buffers and symbols. */
 enum { CUDA_OWN_WORDS = 3 };
 
-extern const CForm cuda_form;
+extern const CForm cuda_form, cuda_form_engine;
 
 /* A step of warps' threads together, and the helpers of cuda.in that spell it: loads of operands
  * as their elements lie along the reduced dim, or across it ("": word by word, or, all of them, it
@@ -51,6 +51,14 @@ void cuda_group(CNest *c, const CudaUse *x);
 /* Before a `steps` block, and where it was waited for. */
 void cuda_settle(CNest *c, const Stmt *steps, bool before);
 const char *cuda_group_helpers(Arena *arena);
+/* emit_box.c: a `use` of COPY_BOX. Of a kernel's statements: which copies the engine does, and how
+ * many stages that takes; what stands in front of its threads. Parameters for what is copied; on
+ * the host, these as the runtime takes them. */
+void cuda_box(CNest *c, const Stmt *s);
+void cuda_find_boxes(CNest *c, const Stmts *stmts);
+void cuda_open_stages(CNest *c);
+void cuda_box_parameters(CNest *c);
+const char *cuda_boxes(CProgram *p, int kernel, const CPhase *phase);
 /* emit_sides.c: which launches take others along; such a kernel, that calls its text as `bodyN`
  * with the words of a row of blocks. Words: arguments of a kernel without scratch. */
 void cuda_join_launches(CProgram *p);

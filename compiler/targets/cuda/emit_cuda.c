@@ -47,8 +47,14 @@ static void launch(CProgram *p, int kernel, int k) {
                      scratch ? CUDA_SCRATCH_BLOCKS : CUDA_TASK_BLOCKS);
     program_line(p, "  const u64 x[] = {%s};", text_str(&args));
     open_span(p);
-    program_line(p, "  weir_device_launch(f, %d, blocks, %d, x, %d);", p->phase[kernel][k], sides,
-                 (f->sides + 1) * words);
+    if (phase->nbox) {
+        program_line(p, "  const weir_device_box box[] = {%s};", cuda_boxes(p, kernel, phase));
+        program_line(p, "  weir_device_launch_boxes(f, %d, blocks, x, %d, box, %d);",
+                     p->phase[kernel][k], words, phase->nbox);
+    } else {
+        program_line(p, "  weir_device_launch(f, %d, blocks, %d, x, %d);", p->phase[kernel][k],
+                     sides, (f->sides + 1) * words);
+    }
     if (p->options->profile) program_line(p, "  weir_device_settle(f);");
     close_span(p, kernel);
     program_line(p, "}");
@@ -106,12 +112,11 @@ static void tables(CProgram *p) {
                 is_fixed(p->flow) && !p->options->profile);
 }
 
-static const CHost cuda_host = {.form = &cuda_form,
-                                .device = true,
-                                .launch = launch,
-                                .tables = tables,
-                                .apart = cuda_apart,
-                                .call = target_cuda_call};
+#define HOST                                                                                       \
+    .device = true, .launch = launch, .tables = tables, .apart = cuda_apart,                       \
+    .call = target_cuda_call
+static const CHost cuda_host = {.form = &cuda_form, HOST};
+static const CHost cuda_host_engine = {.form = &cuda_form_engine, HOST};
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -141,7 +146,7 @@ static const char *device_text(CProgram *p) {
 
 const char *target_cuda_emit(Arena *arena, const Program *program, const Machine *m,
                              const EmitOptions *o, Units *out) {
-    CProgram p = program_open(arena, program, m, o, &cuda_host);
+    CProgram p = program_open(arena, program, m, o, o->engine ? &cuda_host_engine : &cuda_host);
     Text unit = {.arena = arena};
     cuda_join_launches(&p);
     put_runtime(&p, &unit);

@@ -57,6 +57,7 @@ static void cuda_loop(CNest *c, const Stmt *s) {
         return;
     }
     if (!dim_is_const(t.count, &count)) BUG("a block of an unknown number of threads");
+    cuda_open_stages(c);
     put_line(c, count < c->threads ? "if (threadIdx.x < %lld) {" : "{", (long long)count);
     c->loaded_from = c->loaded.n;
     open_scope(c);
@@ -93,10 +94,15 @@ static void cuda_turn(CNest *c, const Stmt *s) {
 
 static void cuda_sync(CNest *c, const Stmt *s) {
     switch (s->kind) {
-    case STMT_COMMIT: put_line(c, "copies_commit();"); break;
+    case STMT_COMMIT:
+        if (c->stages) put_line(c, "stages_commit(copies);");
+        if (!c->stages || c->apart) put_line(c, "copies_commit();");
+        break;
     case STMT_WAIT:
-        put_line(c, "%s_wait<%d>();", s->steps ? "steps" : "copies", s->left);
-        if (!s->steps && c->swizzled) put_line(c, "copies_show();");
+        if (!s->steps && c->stages) put_line(c, "stages_wait<%d>(copies);", s->left);
+        if (s->steps || !c->stages || c->apart)
+            put_line(c, "%s_wait<%d>();", s->steps ? "steps" : "copies", s->left);
+        if (!s->steps && c->swizzled && (!c->stages || c->apart)) put_line(c, "copies_show();");
         c->epoch[1]++;
         if (!s->steps || s->left) break;
         while (c->behind.n) cuda_settle(c, c->behind.at[--c->behind.n], false);
@@ -288,8 +294,10 @@ static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
         comma = ", ";
     }
     for (int i = 0; i < k->symbol.n; i++, comma = ", ") text_printf(&c->out, "%si64 n%d", comma, i);
-    text_printf(&c->out, "%si64 tasks, i32 *fault, i64 self%s) {\n follow();\n", comma,
+    text_printf(&c->out, "%si64 tasks, i32 *fault, i64 self%s", comma,
                 dim_is(c->scratch, 0) ? "" : ", char *memory");
+    cuda_box_parameters(c);
+    text_put(&c->out, ") {\n follow();\n");
     for (int i = 0; i < k->symbol.n; i++)
         text_printf(&c->out, " const %s s%d = (%s)n%d;\n", c->index, i, c->index, i);
     if (!dim_is(c->scratch, 0))
@@ -310,6 +318,8 @@ static void end_phase(CNest *c, CKernel *k, CPhase *phase) {
     text_put(&c->out, "}\n");
     phase->text = text_str(&c->out);
     phase->bad = c->bad;
+    phase->nbox = c->box.n;
+    phase->box = arena_copy(k->arena, c->box.at, sizeof *c->box.at * (size_t)c->box.n);
     if (c->shared > k->shared) k->shared = c->shared;
     vec_push(k->arena, &k->phase, *phase);
 }
@@ -325,6 +335,7 @@ static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     phase.threads = c->threads = threads ? (int)threads : 1;
     if (has(&body, STMT_FOLD) && !has(&body, STMT_USE) && threads < ROOM_THREADS)
         phase.resident = ROOM_THREADS / c->threads;
+    cuda_find_boxes(c, &body);
     c->swizzled = false;
     int64_t bytes = shared_bytes(c, &body);
     c->shared = bytes > STATIC_SHARED || c->swizzled ? 0 : -1;
@@ -342,6 +353,7 @@ static void task_phase(CNest *c, CKernel *k, Stmt *const *before, int nbefore, S
     CPhase phase = {.tasks = dim_const(c->ctx, 1), .threads = CUDA_TASK_THREADS};
     begin_phase(c);
     c->threads = phase.threads;
+    c->stages = c->box.n = 0;
     c->shared = -1;
     open_scope(c);
     emit_stmts(c, &(Stmts){(Stmt **)(uintptr_t)before, nbefore, nbefore});
@@ -408,13 +420,8 @@ static void cuda_phases(CNest *c, CKernel *k) {
     c->scratch = dim_mulc(c->ctx, c->scratch, CUDA_TASK_THREADS * CUDA_SCRATCH_BLOCKS);
 }
 
-const CForm cuda_form = {.math = "",
-                         .rolled = "#pragma unroll 1",
-                         .phases = cuda_phases,
-                         .loop = cuda_loop,
-                         .array = cuda_array,
-                         .lanes = cuda_lanes,
-                         .use = cuda_use,
-                         .store = cuda_store,
-                         .sync = cuda_sync,
-                         .fold = cuda_fold};
+#define FORM                                                                                       \
+    .math = "", .rolled = "#pragma unroll 1", .phases = cuda_phases, .loop = cuda_loop,            \
+    .array = cuda_array, .lanes = cuda_lanes, .use = cuda_use, .store = cuda_store,                \
+    .sync = cuda_sync, .fold = cuda_fold
+const CForm cuda_form = {FORM}, cuda_form_engine = {FORM, .engine = true};

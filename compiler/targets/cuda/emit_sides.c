@@ -25,8 +25,8 @@ static int in_order(const CProgram *p, int *order) {
 
 static bool may_join(const CProgram *p, int kernel) {
     const CKernel *ck = p->kernel[kernel];
-    return ck->phase.n == 1 && !p->flow->kernel.at[kernel]->when.n && dim_is(ck->scratch, 0) &&
-           !cuda_apart(p->flow->kernel.at[kernel]);
+    return ck->phase.n == 1 && !ck->phase.at[0].nbox && !p->flow->kernel.at[kernel]->when.n &&
+           dim_is(ck->scratch, 0) && !cuda_apart(p->flow->kernel.at[kernel]);
 }
 
 int cuda_words(const CKernel *ck) {

@@ -10,6 +10,8 @@
  * thread's words at which such a load would leave them. */
 #include "cuda.h"
 
+#include <string.h>
+
 enum { SIDE = 8, ROW_BYTES = 16 };
 
 static const Access *operand(const CudaStep *how, const Body *b, int val) {
@@ -240,6 +242,10 @@ static const char *load_b(CNest *c, const CudaUse *x, Dim lane) {
 }
 
 void cuda_use(CNest *c, const Stmt *s) {
+    if (strcmp(s->use, COPY_BOX) == 0) {
+        cuda_box(c, s);
+        return;
+    }
     CudaUse x = cuda_use_of(s);
     if (x.n) {
         cuda_group(c, &x);

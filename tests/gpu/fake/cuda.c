@@ -6,7 +6,8 @@
  * ends at a page that cannot be touched; launches keep a device's limits; all threads of a block
  * come to its barriers; nothing is left when the library is closed. A breach ends the process with
  * a line on standard error. WEIR_FAKE_MEMORY limits the device's bytes, WEIR_FAKE_LOG names a file
- * that gets a line for each launch. */
+ * that gets a line for each launch; with WEIR_FAKE_EARLY boxes of tensors come when they are asked
+ * for, else when they are waited for. */
 #define _GNU_SOURCE
 #include "fake.h"
 
@@ -97,6 +98,8 @@ void fake_within(uint64_t at, size_t bytes, const char *what) {
         fake_breach("%s: %zu bytes at %zu of an allocation of %zu", what, bytes,
                     (size_t)(at - (uint64_t)(uintptr_t)b->at), b->bytes);
 }
+
+#include "boxes.h"
 
 int cuMemAlloc_v2(uint64_t *at, size_t bytes) {
     char *p = NULL;
@@ -201,7 +204,10 @@ int cuModuleLoadData(void **module, const void *image) {
     m->block_dim = dlsym(m->library, "blockDim");
     m->grid_dim = dlsym(m->library, "gridDim");
     m->followed = dlsym(m->library, "shim_followed");
+    m->boxes = dlsym(m->library, "shim_boxes");
+    *(unsigned *)dlsym(m->library, "shim_boxes_early") = getenv("WEIR_FAKE_EARLY") != NULL;
     *(void (**)(int))dlsym(m->library, "shim_wait") = fake_wait_for;
+    *(void (**)(const char *))dlsym(m->library, "shim_breach") = fake_breach_in;
     modules++;
     *module = m;
     return OK;
@@ -250,6 +256,8 @@ typedef struct Work {
     bool early;
     int n;
     uint64_t arg[ARGUMENTS];
+    int ntensor; /* the last arguments, which are these */
+    shim_tensor tensor[8];
     char *to;
     const char *from;
     size_t bytes;
@@ -268,8 +276,12 @@ static bool is_capturing(const void *stream) {
 
 /* All threads of a launch that may begin early wait for the one ahead. */
 static void launch(const Work *w) {
+    uint64_t arg[ARGUMENTS];
+    memcpy(arg, w->arg, sizeof arg);
+    for (int i = 0; i < w->ntensor; i++)
+        arg[w->n - w->ntensor + i] = (uint64_t)(uintptr_t)&w->tensor[i];
     *w->f->module->followed = 0;
-    fake_execute(w->f, w->blocks, w->rows, w->threads, w->arg, w->n);
+    fake_execute(w->f, w->blocks, w->rows, w->threads, arg, w->n);
     if (w->early && *w->f->module->followed < (size_t)w->blocks * w->rows * w->threads)
         fake_breach("%s: began early and does not wait for the launch ahead", w->f->name);
 }
@@ -339,57 +351,7 @@ int cuEventSynchronize(void *event) {
     return event ? OK : INVALID;
 }
 
-int cuStreamBeginCapture_v2(void *stream, int mode) {
-    Stream *s = stream;
-    if (mode < 0 || mode > 2 || s->capturing) return INVALID;
-    *s = (Stream){.capturing = true, .last = &s->first};
-    return OK;
-}
-int cuStreamEndCapture(void *stream, void **graph) {
-    Stream *s = stream;
-    if (!s->capturing) return INVALID;
-    s->capturing = false;
-    graphs++;
-    Work **g = malloc(sizeof *g);
-    *g = s->first;
-    *graph = g;
-    return OK;
-}
-
-static void work_free(Work *w) {
-    for (Work *next; w; w = next) next = w->next, free(w);
-}
-
-int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
-    if (flags) return INVALID;
-    Work **copy = malloc(sizeof *copy), **at = copy;
-    for (const Work *w = *(Work **)graph; w; w = w->next) {
-        *at = malloc(sizeof **at);
-        **at = *w;
-        at = &(*at)->next;
-    }
-    *at = NULL;
-    execs++;
-    *exec = copy;
-    return OK;
-}
-int cuGraphLaunch(void *exec, void *stream) {
-    (void)stream;
-    for (const Work *w = *(Work **)exec; w; w = w->next) do_work(w);
-    return OK;
-}
-int cuGraphDestroy(void *graph) {
-    work_free(*(Work **)graph);
-    free(graph);
-    graphs--;
-    return OK;
-}
-int cuGraphExecDestroy(void *exec) {
-    work_free(*(Work **)exec);
-    free(exec);
-    execs--;
-    return OK;
-}
+#include "graphs.h"
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
@@ -423,6 +385,9 @@ int cuLaunchKernelEx(const Launch *how, void *function, void **params, void **ex
     for (; params[w.n]; w.n++) {
         if (w.n == ARGUMENTS) fake_breach("%s: more than %d arguments", f->name, ARGUMENTS);
         memcpy(&w.arg[w.n], params[w.n], sizeof(uint64_t));
+        if (w.arg[w.n] != SHIM_TENSOR && !w.ntensor) continue;
+        if (w.arg[w.n] != SHIM_TENSOR || w.ntensor == 8) fake_breach("%s: its tensors", f->name);
+        memcpy(&w.tensor[w.ntensor++], params[w.n], sizeof(shim_tensor));
     }
     log_launch(&w);
     return put_work(how->stream, &w);

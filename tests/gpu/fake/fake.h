@@ -18,6 +18,7 @@ typedef struct Module {
     void *library;
     Index *thread, *block, *block_dim, *grid_dim;
     unsigned long long *followed;
+    unsigned *boxes; /* that are still to come */
     struct Function *functions;
 } Module;
 
@@ -34,6 +35,7 @@ void fake_execute(const Function *f, unsigned blocks, unsigned rows, unsigned th
                   const uint64_t *arg, int n);
 void fake_wait_for(int warp);
 void fake_end_threads(void);
+void fake_breach_in(const char *why); /* in the kernel that runs */
 
 /* ---- for libraries on the driver --------------------------------------------------------------
  */

@@ -18,6 +18,8 @@ struct __align__(16) uint4 {
     unsigned x, y, z, w;
 };
 
+#include "tensor.h"
+
 extern "C" {
 struct shim_index {
     unsigned x, y, z;
@@ -27,6 +29,10 @@ __attribute__((visibility("default"), aligned(1024))) char dynamic_bytes[256 << 
 /* Of the driver: waits for the block's threads, or for the warp's; a place for each thread. */
 __attribute__((visibility("default"))) void (*shim_wait)(int warp);
 __attribute__((visibility("default"))) unsigned long long shim_slot[1024];
+/* Of the driver: ends the process. */
+__attribute__((visibility("default"))) void (*shim_breach)(const char *why);
+/* Boxes that were asked for and that nobody has waited for. */
+__attribute__((visibility("default"))) unsigned shim_boxes, shim_boxes_early;
 /* Threads that waited for the launch ahead. */
 __attribute__((visibility("default"))) unsigned long long shim_followed;
 float fmaf(float, float, float), floorf(float), ceilf(float), truncf(float), rintf(float);
@@ -115,4 +121,87 @@ static inline int atomicExch(int *at, int v) {
     int old = *at;
     *at = v;
     return old;
+}
+
+/* ---- boxes ------------------------------------------------------------------------------------
+ * A barrier counts one arrival and bytes. Boxes come as late as they may, when a thread waits; or
+ * early, when they are asked for. */
+
+struct shim_barrier {
+    unsigned left; /* of the bytes that are expected; less while more has come */
+    unsigned short arrived, phase;
+};
+
+struct shim_box {
+    shim_barrier *barrier;
+    const shim_tensor *tensor;
+    char *to;
+    int at[5];
+};
+static shim_box shim_asked[64];
+
+static inline void shim_barrier_init(void *b) {
+    *(shim_barrier *)b = {0, 0, 0};
+}
+
+static inline void shim_barrier_expect(void *b, int bytes) {
+    ((shim_barrier *)b)->left += (unsigned)bytes;
+}
+
+static inline void shim_barrier_arrive(void *b) {
+    if (((shim_barrier *)b)->arrived++) shim_breach("a group of boxes meets one that is not done");
+}
+
+/* Rows one behind the other, 16-byte part p of row r at p xor r mod 8. */
+static inline void shim_box_arrive(const shim_box *x) {
+    const shim_tensor *t = x->tensor;
+    unsigned row = t->box[0] * t->bytes, rows = 1;
+    for (int i = 1; i < t->rank; i++) rows *= t->box[i];
+    for (unsigned r = 0; r < rows; r++)
+        for (unsigned e = 0; e < t->box[0]; e++) {
+            unsigned rest = r, byte = r * row + e * t->bytes;
+            long long first = (long long)x->at[0] + e;
+            bool inside = first >= 0 && first < (long long)t->size[0];
+            const char *from = t->at + first * t->bytes;
+            for (int i = 1; i < t->rank; rest /= t->box[i++]) {
+                long long place = (long long)x->at[i] + rest % t->box[i];
+                inside = inside && place >= 0 && place < (long long)t->size[i];
+                from += place * (long long)t->stride[i - 1];
+            }
+            char *to = x->to + (byte ^ (byte >> 7 & 7) << 4);
+            if (inside)
+                __builtin_memcpy(to, from, t->bytes);
+            else
+                __builtin_memset(to, 0, t->bytes);
+        }
+    x->barrier->left -= row * rows;
+}
+
+static inline void shim_box_copy(void *to, const void *tensor, void *b, const int *at, int n) {
+    const shim_tensor *t = (const shim_tensor *)tensor;
+    if (shim_boxes == 64) shim_breach("too many boxes are asked for at a time");
+    if (t->mark != SHIM_TENSOR || t->rank != n) shim_breach("a box of no tensor of so many dims");
+    if ((unsigned long long)to % 1024) shim_breach("a box goes to no multiple of 1024 bytes");
+    shim_box x = {(shim_barrier *)b, t, (char *)to, {}};
+    for (int i = 0; i < n; i++) x.at[i] = at[i];
+    if (shim_boxes_early)
+        shim_box_arrive(&x);
+    else
+        shim_asked[shim_boxes++] = x;
+}
+
+static inline void shim_barrier_wait(void *at, unsigned parity) {
+    shim_barrier *b = (shim_barrier *)at;
+    unsigned later = 0;
+    if ((b->phase & 1) != parity) return;
+    if (!b->arrived) shim_breach("a wait for boxes that were not asked for");
+    for (unsigned i = 0; i < shim_boxes; i++) {
+        if (shim_asked[i].barrier == at)
+            shim_box_arrive(&shim_asked[i]);
+        else
+            shim_asked[later++] = shim_asked[i];
+    }
+    shim_boxes = later;
+    if (b->left) shim_breach("a barrier counts other bytes than boxes bring");
+    *b = {0, 0, (unsigned short)(b->phase + 1)};
 }
