@@ -207,6 +207,20 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane, int6
     }
 }
 
+/* Would one row's sums fill the registers, as a map behind takes all `inner` sums of an element at
+ * once? Then each of several rows reads all weights again: narrower panels leave room for more. */
+static bool fills_registers(const Layouts *l, const Map *m, const Contraction *r, Dim inner,
+                            int64_t width) {
+    enum { BESIDE = 4 };
+    int to = m->write.at[0].to[0].cont, sums = 0;
+    if (contraction_usual_rows(l->flow, m, r) < 2 || l->readers[to].n == 0) return false;
+    const Map *taker = l->flow->map.at[l->readers[to].at[0]];
+    for (int v = 0; v < taker->body.val.n; v++)
+        sums += taker->body.val.at[v].kind == VAL_READ && taker->body.val.at[v].read.cont == to;
+    return sums > 1 && dim_is(inner, sums) &&
+           2 * sums * width / l->lanes > l->env->machine->vector_regs - BESIDE;
+}
+
 static void outer_indices(const Map *m, const Contraction *r, int lane, Panels *how) {
     for (int k = 0; k < how->read->rank; k++) {
         int d = access_dim(m, how->read, k);
@@ -225,6 +239,8 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     split_index(l, m, lane, &read, &c);
     int n = position(m, &read, lane);
     if (n < 0 || b->has_else) return width;
+    int inner = dot ? -1 : inner_index(m, &read, r, lane, &c);
+    if (inner >= 0 && fills_registers(l, m, r, c.shape[inner], width)) width = l->lanes;
     width = panel_lanes(l, m, width);
     if (!width) return 0;
     int64_t block = l->lanes;
@@ -235,9 +251,8 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     if (dot)
         how.grouped = position(m, &read, dot->k), how.group = dot->row->group,
         how.marks = dot->row->pairs && l->env->packing == PACK_BUILD;
-    else
-        how.inner = inner_index(m, &read, r, lane, &c);
-    if (how.inner == n || how.inner == blocked) how.inner = -1;
+    else if (inner != n && inner != blocked)
+        how.inner = inner;
     if (!dot) group_words(l, m, &how);
     c.layout = panels(l, &c, &how);
     read.cont = layout_weights(l, b->read.cont, &c);

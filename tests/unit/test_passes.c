@@ -335,13 +335,18 @@ static void decide(void *arg) {
 }
 
 /* The text of the flow that `text` is after a pass holds all of these. */
-static void expect_in(MathMode math, const char *pass, const char *text, const char *const *parts) {
+static void expect_on(const Machine *machine, MathMode math, const char *pass, const char *text,
+                      const char *const *parts) {
     Run r = {0};
-    Decided d = {ctx_new(show, &r), text, pass, &wide, math, NULL};
+    Decided d = {ctx_new(show, &r), text, pass, machine, math, NULL};
     cr_assert(ctx_try(d.ctx, decide, &d), "%s", r.message);
     for (; *parts; parts++)
         cr_expect(strstr(d.got, *parts), "no \"%s\" after %s:\n%s", *parts, pass, d.got);
     ctx_free(d.ctx);
+}
+
+static void expect_in(MathMode math, const char *pass, const char *text, const char *const *parts) {
+    expect_on(&wide, math, pass, text, parts);
 }
 
 static void expect_after(const char *pass, const char *text, const char *const *parts) {
@@ -355,6 +360,22 @@ Test(passes, cell_is_one_kernel) {
         "param w : f32[2, 3, 22, 22] layout [_0, _1, _2, _3] -> (_0, _2/32, _3, _1, _2%32)",
         "= gates step on cpu", "gates keep gh reg", "unroll gates.n gates.g gates.j", NULL};
     expect_after("schedule", text_named("flow cell"), parts);
+}
+
+/* Where two vectors of four gates would leave registers for one row, panels have one vector. */
+Test(passes, gates_leave_room_for_rows) {
+    static const char text[] =
+        "flow four {\n  in x : f32[6,9,128]  param w : f32[128,32]  tmp gh : f32[9,4,32]\n"
+        "  state h : f32[7,9,32]  out y : f32[6,9,32]\n"
+        "  map h0 [n:9, j:32] { 0 -> h[0,n,j] }\n  loop t:6 {\n"
+        "    map gates [n:9, g:4, j:32, k:32] { h[t,n,k] * w[32*g+j,k] -> gh[n,g,j] sum:f32 }\n"
+        "    map step [n:9, j:32] {\n"
+        "      u = gh[n,0,j] * gh[n,1,j] + tanh(gh[n,2,j] + x[t,n,j]) * gh[n,3,j]\n"
+        "      u -> h[t+1,n,j]\n      u -> y[t,n,j]\n    }\n  }\n}\n";
+    static const char *const few[] = {"(_1/8, _2, _0, _1%8)", "tile j:8 n:3", NULL};
+    static const char *const many[] = {"(_1/32, _2, _0, _1%32)", NULL};
+    expect_on(&narrow, MATH_DEFAULT, "schedule", text, few);
+    expect_on(&wide, MATH_DEFAULT, "schedule", text, many);
 }
 
 /* Rows known only at run time are joined, in the product and in what follows it. */
