@@ -398,17 +398,19 @@ Test(weir, options) {
         {"feed", "w"},
         {"gpu", "sm_80"},
         {"gpu-libraries", "cublaslt"},
+        {"gpu-copies", "threads"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         cr_assert(weir_option(b->c, good[i][0], good[i][1]) == 0, "%s: %s", good[i][0], b->said);
     refused(b, "maths", "strict", "did you mean \"math\"?");
     refused(b, "time_passes", NULL, "did you mean \"time-passes\"?");
-    refused(b, "xyzzy", NULL, "there are target, cpu, gpu, gpu-libraries, dim");
+    refused(b, "xyzzy", NULL, "there are target, cpu, gpu, gpu-libraries, gpu-copies, dim");
     refused(b, "math", "exact", "give strict, default or fast");
     refused(b, "math", NULL, "needs a value");
     refused(b, "cpu", "z80", "z80");
     refused(b, "gpu", "sm_1", "give sm_80, sm_90a or sm_100");
     refused(b, "gpu-libraries", "cublas", "unknown library \"cublas\"; give cublaslt");
+    refused(b, "gpu-copies", "warps", "threads or engine");
     refused(b, "dim", "batch", "NAME=SIZE");
     refused(b, "dim", "batch=8..1", "NAME=SIZE");
     refused(b, "dim", "batch=99999999999999999999", "NAME=SIZE");
