@@ -221,6 +221,7 @@ static bool fills_registers(const Layouts *l, const Map *m, const Contraction *r
            2 * sums * width / l->lanes > l->env->machine->vector_regs - BESIDE;
 }
 
+/* Those that are constant, or count a batch of products. */
 static void outer_indices(const Map *m, const Contraction *r, int lane, Panels *how) {
     for (int k = 0; k < how->read->rank; k++) {
         int d = access_dim(m, how->read, k);

@@ -5,7 +5,6 @@
  * Accumulators are rows x vectors: vectors along the lane dim, rows along the dims whose iterations
  * share most loads. Their number is bounded by the register file; extents are cut into equal tiles.
  */
-#include <limits.h>
 #include <string.h>
 
 #include "passes/schedule_tiled.h"
@@ -263,14 +262,13 @@ static int panels_aside(const Tiled *t) {
     return n > 1 ? (int)n : 1;
 }
 
-/* Vectors of a tile whose rows share what overlaps: that is held beside the sums, and what all rows
- * meet beside both. */
-static int vectors_with_reads(const Tiled *t) {
-    bool slides = false;
-    for (int d = 0; d < t->p->dim.n; d++) slides |= map_reduces(t->p, d) && tiled_overlaps(t, d);
-    if (!slides || !tiled_unrolls_window(t)) return INT_MAX;
-    int64_t vectors = t->s->env->machine->vector_regs / (2 * t->rows[0] * t->rows[1] + 1);
-    return vectors > 1 ? (int)vectors : 1;
+/* At most so many vectors: what rows of an unrolled window share is held beside the sums, and what
+ * all rows meet beside both. */
+static int vectors_with_reads(const Tiled *t, int otherwise) {
+    if (!tiled_unrolls_window(t) || !tiled_slides(t)) return otherwise;
+    int64_t most = t->s->env->machine->vector_regs / (2 * t->rows[0] * t->rows[1] + 1);
+    if (most < 1) most = 1;
+    return otherwise < most ? otherwise : (int)most;
 }
 
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
@@ -303,8 +301,7 @@ static void choose_tile(Tiled *t) {
     bool gathers = map_reads_by_value(t->p); /* rows gain nothing, each is a load a lane */
     choose_rows(t, states > 1 || gathers ? 1 : most);
     int64_t rows = t->rows[0] * t->rows[1], hiding = (LATENCY_OPERATIONS + rows - 1) / rows;
-    if (!shared) t->vectors = hiding < vectors ? (int)hiding : vectors;
-    if (!shared && t->vectors > vectors_with_reads(t)) t->vectors = vectors_with_reads(t);
+    if (!shared) t->vectors = vectors_with_reads(t, hiding < vectors ? (int)hiding : vectors);
     t->aside = shared ? panels_aside(t) : 1;
     t->vectors *= t->aside;
 }
@@ -336,6 +333,12 @@ bool tiled_overlaps(const Tiled *t, int d) {
                     dim_uses(val->read.at[k], t->p->dim.at[t->row[i]].sym))
                     return true;
     }
+    return false;
+}
+
+bool tiled_slides(const Tiled *t) {
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (map_reduces(t->p, d) && tiled_overlaps(t, d)) return true;
     return false;
 }
 

@@ -224,11 +224,10 @@ static void block_lines(Tiled *t) {
 static void unroll_window(Tiled *t) {
     enum { MANY_REGISTERS = 32 };
     if (!tiled_unrolls_window(t)) return;
-    bool few = t->s->env->machine->vector_regs < MANY_REGISTERS, slides = false;
-    for (int d = 0; d < t->p->dim.n; d++) slides |= map_reduces(t->p, d) && tiled_overlaps(t, d);
+    bool shared_alone = t->s->env->machine->vector_regs < MANY_REGISTERS && tiled_slides(t);
     Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++)
-        if (map_reduces(t->p, d) && d != t->lane && (!few || !slides || tiled_overlaps(t, d)))
+        if (map_reduces(t->p, d) && d != t->lane && (!shared_alone || tiled_overlaps(t, d)))
             line_dim(t->s->flow, &line, t->p, d, 0);
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }

@@ -48,5 +48,7 @@ bool tiled_shares_lanes(const Tiled *t, int d);
 bool tiled_unrolls_window(const Tiled *t);
 /* Do rows read along reduced dim d what others read for another index of it? */
 bool tiled_overlaps(const Tiled *t, int d);
+/* Along any? */
+bool tiled_slides(const Tiled *t);
 
 #endif
