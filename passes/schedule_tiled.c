@@ -12,6 +12,9 @@
 /* Least rows of a block that panels pass, and least blocks. */
 enum { BLOCK_ROWS = 64, BLOCKS_LEAST = 8 };
 
+/* What the last block has less than the others is at most so small a part of all rows. */
+enum { UNEVEN_PART = 32 };
+
 /* Bytes of p's largest operand that has the lane dim: what a panel loop wants to keep close. */
 static double lane_operand_bytes(const Tiled *t) {
     double most = 0;
@@ -95,6 +98,20 @@ static int tile_order(const Tiled *t, int *order) {
     return n;
 }
 
+/* Blocks of so many rows along a dim or, where threads would find parts of all rows that are not
+ * equal, a few more: whole tiles. */
+static int64_t equal_blocks(const Tiled *t, int d, double most) {
+    int64_t extent = map_usual(t->s->flow, t->p, d), tile = tiled_size(t, d), rows = extent;
+    int64_t block = extent, tiles = (extent + tile - 1) / tile;
+    for (int i = 0; i < t->p->dim.n; i++)
+        if (tiled_output(t, i) && i != t->lane && i != d) rows *= map_extent(t->p, i, 1);
+    for (int64_t parts = (int64_t)ceil((double)extent / most); parts > 0; parts--) {
+        block = (tiles + parts - 1) / parts * tile;
+        if ((block * parts - extent) * UNEVEN_PART <= rows) break;
+    }
+    return block;
+}
+
 /* Rows that are all read again for each panel: how many of each dim stay in the inner cache
  * meanwhile. False where they would make few blocks, whose unequal parts keep threads waiting. */
 static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) {
@@ -110,10 +127,8 @@ static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) 
     for (int i = 1; i < n; i++) rows *= (double)map_usual(t->s->flow, t->p, order[i]);
     double left = room * rows / bytes < BLOCK_ROWS ? BLOCK_ROWS : room * rows / bytes;
     for (int i = n - 1; i > 0; i--) {
-        int64_t extent = map_usual(t->s->flow, t->p, order[i]), step = tiled_size(t, order[i]);
-        int64_t parts = (int64_t)ceil((double)extent / left), size = (extent + parts - 1) / parts;
-        block[order[i]] = (size + step - 1) / step * step;
-        left = left < (double)size ? 1 : left / (double)size;
+        block[order[i]] = equal_blocks(t, order[i], left);
+        left = left < (double)block[order[i]] ? 1 : left / (double)block[order[i]];
     }
     return true;
 }

@@ -378,6 +378,20 @@ Test(passes, gates_leave_room_for_rows) {
     expect_on(&wide, MATH_DEFAULT, "schedule", text, many);
 }
 
+/* Blocks of rows that all panels pass are equal, unless others make up for it. */
+Test(passes, blocks_of_rows_are_equal) {
+    static const char text[] =
+        "flow f {\n  in x : f32[%d,197,3072]  param w : f32[3072,768]  out y : f32[%d,197,768]\n"
+        "  map mm [b:%d, i:197, j:768, k:3072] { x[b,i,k] * w[k,j] -> y[b,i,j] sum:f32 }\n}\n";
+    static const char *const alone[] = {"tile i:66 j:16", NULL};
+    static const char *const eight[] = {"tile b:2 i:54 j:16", NULL};
+    char one[sizeof text], more[sizeof text];
+    snprintf(one, sizeof one, text, 1, 1, 1);
+    snprintf(more, sizeof more, text, 8, 8, 8);
+    expect_on(&narrow, MATH_DEFAULT, "schedule", one, alone);
+    expect_on(&narrow, MATH_DEFAULT, "schedule", more, eight);
+}
+
 /* Rows known only at run time are joined, in the product and in what follows it. */
 Test(passes, unknown_rows_are_merged) {
     static const char *const parts[] = {"merge (mm.s, mm.n)", "merge (a, b)", "tile j:32 b:8",
