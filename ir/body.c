@@ -146,7 +146,8 @@ static DType prim_result(const Body *b, Prim p, const int *args) {
     return row->typing == TYPE_COMPARE ? BOOL : t;
 }
 
-static int expand_func(Body *b, Prim p, const int *args);
+static const Forms full;
+static int expand_func(Body *b, Prim p, const Forms *forms, const int *args);
 
 /* Operands that are all constants give a constant, by the primitive's own meaning. */
 static bool fold_constants(Body *b, Prim p, DType type, const int *args, int *out) {
@@ -158,7 +159,7 @@ static bool fold_constants(Body *b, Prim p, DType type, const int *args, int *ou
         Body scratch = {.arena = b->arena};
         int sargs[3];
         for (int i = 0; i < row->arity; i++) sargs[i] = body_bits(&scratch, type, bits[i]);
-        int r = expand_func(&scratch, p, sargs);
+        int r = expand_func(&scratch, p, &full, sargs);
         if (!body_const_bits(&scratch, r, bits)) return false;
         *out = body_bits(b, type, bits[0]);
         return true;
@@ -296,7 +297,7 @@ typedef struct Inline {
     BodyReadFn *read;
     void *user;
     bool expand;
-    const bool *native; /* by Prim: not expanded; NULL: all are */
+    const Forms *forms;
     int *map;
 } Inline;
 
@@ -357,21 +358,21 @@ void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, c
 /* ---- functions ------------------------------------------------------------------------------ */
 
 /* The definition's body on these operands; functions inside it are expanded in turn. */
-static int expand_func(Body *b, Prim p, const int *args) {
+static int expand_func(Body *b, Prim p, const Forms *forms, const int *args) {
     DType t = b->val.at[args[0]].type;
-    const char *params, *text = prim_definition(p, t, &params);
+    const char *params, *text = prim_definition(p, t, forms->brief, &params);
     Body def = {.arena = b->arena};
     int arity = prim_row(p)->arity, operand[3];
     if (!text) {
         DType compute = dtype_compute(t);
         if (compute == t) BUG("\"%s\" has no definition for %s", prim_row(p)->name, dtype_name(t));
         for (int i = 0; i < arity; i++) operand[i] = body_cvt(b, compute, args[i]);
-        return body_cvt(b, t, expand_func(b, p, operand));
+        return body_cvt(b, t, expand_func(b, p, forms, operand));
     }
     for (int i = 0; i < arity; i++) operand[i] = body_param(&def, i, t);
     int result = expr_define(&def, text, params, operand);
     int *map = NEW_ARRAY(b->arena, int, def.val.n);
-    Inline in = {.b = b, .from = &def, .params = args, .expand = true, .map = map};
+    Inline in = {.b = b, .from = &def, .params = args, .expand = true, .forms = forms, .map = map};
     inline_all(&in);
     return map[result];
 }
@@ -380,11 +381,11 @@ static bool small_float(DType t) {
     return dtype_is_float(t) && dtype_bits(t) < 32;
 }
 
-static int expand_small(Body *b, Prim p, DType t, const int *args) {
+static int expand_small(Body *b, Prim p, DType t, const Forms *forms, const int *args) {
     int wide[3];
     for (int i = 0; i < prim_row(p)->arity; i++) wide[i] = body_cvt(b, F32, args[i]);
     if (prim_row(p)->typing == TYPE_COMPARE) return body_prim(b, p, wide);
-    int r = prim_row(p)->defined ? expand_func(b, p, wide) : body_prim(b, p, wide);
+    int r = prim_row(p)->defined ? expand_func(b, p, forms, wide) : body_prim(b, p, wide);
     return body_cvt(b, t, r);
 }
 
@@ -396,15 +397,15 @@ static int inline_prim(Inline *in, const Val *v) {
         return body_prim_as(in->b, v->prim, v->type, args[0]);
     DType operand = in->b->val.at[args[row->arity - 1]].type;
     if (in->expand && row->typing != TYPE_SELECT && small_float(operand))
-        return expand_small(in->b, v->prim, v->type, args);
-    bool native = in->native && in->native[v->prim] && operand == F32;
-    if (in->expand && row->defined && !native) return expand_func(in->b, v->prim, args);
+        return expand_small(in->b, v->prim, v->type, in->forms, args);
+    bool native = in->expand && in->forms->native[v->prim] && operand == F32;
+    if (in->expand && row->defined && !native) return expand_func(in->b, v->prim, in->forms, args);
     return body_prim(in->b, v->prim, args);
 }
 
-void body_expand(Body *b, const Body *from, const bool *native, int *map) {
+void body_expand(Body *b, const Body *from, const Forms *forms, int *map) {
     ASSERT(b != from);
-    Inline in = {.b = b, .from = from, .expand = true, .native = native, .map = map};
+    Inline in = {.b = b, .from = from, .expand = true, .forms = forms ? forms : &full, .map = map};
     inline_all(&in);
 }
 

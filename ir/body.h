@@ -83,10 +83,15 @@ int body_expr(Body *b, const char *text, const int *args, int nargs, const Dim *
 typedef int BodyReadFn(void *user, Body *b, const Val *read);
 void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, const int *params,
                  BodyReadFn *read, void *user, int *map);
+/* How FUNC primitives are made. */
+typedef struct Forms {
+    bool native[PRIM_COUNT]; /* of f32, by an instruction: they stay */
+    bool brief;              /* by their brief definitions where there are such (func.def) */
+} Forms;
 /* Copies as body_inline does, every read and dim kept, FUNC primitives replaced by their
  * definitions; float types below 32 bits compute in f32: they are only read, selected, converted.
- * `native`: by Prim, functions of f32 that stay; NULL: none does. */
-void body_expand(Body *b, const Body *from, const bool *native, int *map);
+ * forms may be NULL: all are replaced, by their full definitions. */
+void body_expand(Body *b, const Body *from, const Forms *forms, int *map);
 /* Drops Vals that no root needs; roots are renumbered in place. */
 void body_prune(Body *b, int *roots, int nroots);
 

@@ -38,17 +38,31 @@ typedef struct Definition {
 
 static const Definition definitions[] = {
 #define DEFINE(prim, type, params, text) {prim, type, params, text},
+#define BRIEF(prim, type, params, text)
 #include "func.def"
 #undef DEFINE
+#undef BRIEF
 };
 
-const char *prim_definition(Prim p, DType t, const char **params) {
-    for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++)
-        if (definitions[i].prim == p && definitions[i].type == t) {
-            *params = definitions[i].params;
-            return definitions[i].text;
-        }
+static const Definition briefs[] = {
+#define DEFINE(prim, type, params, text)
+#define BRIEF(prim, type, params, text) {prim, type, params, text},
+#include "func.def"
+#undef DEFINE
+#undef BRIEF
+};
+
+static const Definition *find(const Definition *from, size_t n, Prim p, DType t) {
+    for (size_t i = 0; i < n; i++)
+        if (from[i].prim == p && from[i].type == t) return &from[i];
     return NULL;
+}
+
+const char *prim_definition(Prim p, DType t, bool brief, const char **params) {
+    const Definition *d = brief ? find(briefs, sizeof briefs / sizeof *briefs, p, t) : NULL;
+    if (!d) d = find(definitions, sizeof definitions / sizeof *definitions, p, t);
+    if (d) *params = d->params;
+    return d ? d->text : NULL;
 }
 
 /* ---- bits and machine types -------------------------------------------------------------------

@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-static void expand_body(Nest *nest, const bool *native, Stmt *s) {
+static void expand_body(Nest *nest, const Forms *forms, Stmt *s) {
     bool any = false;
     for (int v = 0; v < s->code.val.n; v++) any |= s->code.val.at[v].kind == VAL_PRIM;
     if (!any) return;
     Body out = {.arena = nest->arena};
     int *map = NEW_ARRAY(nest->arena, int, s->code.val.n);
-    body_expand(&out, &s->code, native, map);
+    body_expand(&out, &s->code, forms, map);
     int *roots = NEW_ARRAY(nest->arena, int, s->store.n);
     for (int i = 0; i < s->store.n; i++) roots[i] = map[s->store.at[i].val];
     body_prune(&out, roots, s->store.n);
@@ -22,11 +22,11 @@ static void expand_body(Nest *nest, const bool *native, Stmt *s) {
     s->code = out;
 }
 
-static void expand_stmts(Nest *nest, const bool *native, Stmts *stmts) {
+static void expand_stmts(Nest *nest, const Forms *forms, Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         Stmt *s = stmts->at[i];
-        if (s->kind == STMT_BODY) expand_body(nest, native, s);
-        expand_stmts(nest, native, &s->body);
+        if (s->kind == STMT_BODY) expand_body(nest, forms, s);
+        expand_stmts(nest, forms, &s->body);
     }
 }
 
@@ -42,9 +42,9 @@ Stmt *copy_stmt(Arena *arena, const Stmt *from) {
 
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env);
 Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env) {
-    bool native[PRIM_COUNT];
-    memcpy(native, env->machine->native, sizeof native);
-    native[P_EXP2] &= env->math != MATH_STRICT;
+    Forms forms = {.brief = env->math != MATH_STRICT};
+    memcpy(forms.native, env->machine->native, sizeof forms.native);
+    forms.native[P_EXP2] &= forms.brief;
     Program *p = NEW(arena, Program);
     p->arena = arena;
     p->flow = flow_clone(arena, program->flow);
@@ -54,7 +54,7 @@ Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env
         nest->body = (Stmts){0};
         for (int i = 0; i < program->nest.at[k]->body.n; i++)
             vec_push(arena, &nest->body, copy_stmt(arena, program->nest.at[k]->body.at[i]));
-        expand_stmts(nest, native, &nest->body);
+        expand_stmts(nest, &forms, &nest->body);
         use_instructions(arena, p->flow, nest, env->machine);
         use_matrices(arena, nest, env->machine);
         vec_push(arena, &p->nest, nest);
