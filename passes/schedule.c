@@ -23,9 +23,31 @@ enum { CHUNK = 4096, SERIAL_WORK = 16384, STEP = 16 };
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
-/* As many as f32 elements fill a vector: one lane count per kernel, whatever the types. */
+/* As many as f32 elements fill a vector: one lane count per kernel, whatever the types, but where
+ * all are smaller. */
 int lanes_of(const Scheduling *s) {
-    return s->env->machine->vector_bytes / 4;
+    return s->lanes ? s->lanes : s->env->machine->vector_bytes / 4;
+}
+
+/* As many as fill a vector where nothing that a map reads side by side, computes or writes takes
+ * more than two bytes; but fewer where many would be left of the dim. */
+static int wide_lanes(const Scheduling *s, const Map *map, int dim) {
+    int lanes = lanes_of(s), widest = 8;
+    if (map->cons.n) return lanes;
+    for (int v = 0; v < map->body.val.n; v++) {
+        const Val *val = &map->body.val.at[v];
+        int bits = dtype_bits(val->type);
+        if (val->kind == VAL_CONST) continue;
+        if (val->kind == VAL_INDEX || (bits < 8 && val->type != BOOL)) return lanes;
+        if (val->kind == VAL_READ &&
+            (val->has_else || access_stride(s->flow, map, &val->read, dim, lanes) > 1))
+            return lanes;
+        if (bits > widest) widest = bits;
+    }
+    int64_t extent = map_extent(map, dim, 0);
+    int most = 8 * s->env->machine->vector_bytes / widest;
+    while (most > lanes && extent < 4 * most && extent % most) most /= 2;
+    return most > lanes ? most : lanes;
 }
 
 /* The same in scalar code. */
@@ -327,6 +349,7 @@ static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
     for (int d = 0; d < map->dim.n; d++) allowed[d] = true;
     int lane = read_in_rows(s, map, choose_lanes(s, map, allowed)),
         other = lane < 0 ? -1 : turned_dim(s, map, lane);
+    if (lane >= 0 && other < 0) s->lanes = wide_lanes(s, map, lane);
     if (worth_threads(s, kernel) && (!has_seq(map) || !map_needs_others(map)))
         cut_lines(s, kernel, pos, lane, other);
     if (other >= 0) turn_lines(s, kernel, pos, lane, other);

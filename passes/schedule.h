@@ -13,6 +13,7 @@ typedef struct Scheduling {
     bool *held;      /* by container: read by a call or a region */
     bool *repeats;   /* by map: it stands in a loop */
     double weights;  /* bytes of all of them */
+    int lanes;       /* of what is scheduled, if not as many as usual: wide_lanes */
 } Scheduling;
 
 int lanes_of(const Scheduling *s);
