@@ -99,6 +99,19 @@ bool panels_cost(const Machine *machine) {
     return machine->fma_flops * 2 / PANEL_ROWS > machine->level[1].bandwidth / PART;
 }
 
+int sum_registers(const Machine *machine, const Map *m) {
+    const Combine *c = m->write.n ? m->write.at[0].combine : NULL;
+    bool wide = c && dtype_bits(c->type[0]) == 64;
+    return wide ? machine->vector_regs / 2 : machine->vector_regs;
+}
+
+/* Vectors of a panel at most: rows of a tile leave room for them. */
+static int64_t most_vectors(const Machine *machine, const Map *m, bool grouped) {
+    int registers = sum_registers(machine, m);
+    if (registers < 16) return 1;
+    return registers < 32 || (grouped && machine->nmatrix) ? 2 : PANEL_VECTORS;
+}
+
 int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
                     bool grouped) {
     int64_t lanes = machine->vector_bytes / 4, extent = map_usual(flow, m, lane);
@@ -107,9 +120,11 @@ int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int 
     bool many = r.is && contraction_usual_rows(flow, m, &r) >= PANEL_ROWS;
     bool wide = !grouped && panels_cost(machine) && many;
     bool thirds = extent % (3 * lanes) == 0 && (chunks % 2 || wide);
-    int64_t vectors = thirds ? 3 : chunks < 3 ? chunks : 2;
-    if ((machine->vector_regs < 32 || (grouped && machine->nmatrix)) && vectors > 2) vectors = 2;
-    return vectors * lanes;
+    int64_t vectors = thirds       ? 3
+                      : chunks < 3 ? chunks
+                                   : 2,
+            most = most_vectors(machine, m, grouped);
+    return (vectors < most ? vectors : most) * lanes;
 }
 
 /* Lanes of the panels that hold what m reads along this dim; 0: there are none. */
@@ -133,7 +148,7 @@ int64_t tile_width(const Machine *machine, const Flow *flow, const Map *m, int l
     int64_t stored = stored_panel(flow, m, lane) / lanes, chunks = (extent + lanes - 1) / lanes;
     Dot dot;
     bool grouped = dot_ready(machine, flow, m, &dot) && dot.lane == lane;
-    int64_t most = machine->vector_regs < 32 || (grouped && machine->nmatrix) ? 2 : PANEL_VECTORS;
+    int64_t most = most_vectors(machine, m, grouped);
     Contraction r = map_contraction(flow, m);
     int64_t least = r.is && r.role[lane] == ROLE_N ? 1 : 2;
     if (stored < least || stored > most) return panel_width(machine, flow, m, lane, grouped);

@@ -81,6 +81,9 @@ enum { PANEL_VECTORS = 4 };
  * Such machines want large tiles, though totals of long sums do not stay in registers then; on
  * others small ones hide as much. */
 bool panels_cost(const Machine *machine);
+/* Vector registers that a tile of m's sums may count on, each with as many lanes as of f32: half of
+ * them where a vector of sums takes two. */
+int sum_registers(const Machine *machine, const Map *m);
 /* Width of a register tile's panel along m's dim `lane`: a few vectors. `grouped`: an instruction
  * of the machine's table takes the products. */
 int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int lane, bool grouped);

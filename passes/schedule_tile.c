@@ -151,7 +151,7 @@ static void choose_rows(Tiled *t, int64_t most) {
  * in registers, beat all rows with totals that are loaded and stored after each block, if they
  * still hide an operation's latency: measured 4 % on Zen 4. */
 static int64_t rows_with_totals(const Tiled *t, int64_t otherwise) {
-    int regs = t->s->env->machine->vector_regs;
+    int regs = sum_registers(t->s->env->machine, t->p);
     int64_t row = t->vectors * t->inners, rows = (regs - 1 - t->vectors) / (2 * row);
     bool few = rows * row < LATENCY_OPERATIONS;
     return few || panels_cost(t->s->env->machine) ? otherwise : rows;
@@ -254,7 +254,8 @@ static int stream_vectors(const Tiled *t) {
 static int panels_aside(const Tiled *t) {
     const Machine *m = t->s->env->machine;
     int64_t width = (int64_t)t->vectors * lanes_of(t->s), extent = map_extent(t->p, t->lane, 0);
-    int64_t n = LATENCY_OPERATIONS / (t->vectors * t->rows[0] * t->rows[1]);
+    int64_t chains = t->vectors * t->rows[0] * t->rows[1] * m->vector_regs / sum_registers(m, t->p);
+    int64_t n = LATENCY_OPERATIONS / chains;
     if (m->vector_regs >= 32 || t->group >= 0 || t->inners > 1 || tiled_rows_open(t)) return 1;
     if (t->p->write.at[0].combine->nstate > 1 || map_reads_by_value(t->p)) return 1;
     double tiles = worth_threads(t->s, t->kernel) ? STREAMS_LEAST : 0.5;
@@ -277,7 +278,7 @@ static int vectors_with_reads(const Tiled *t, int otherwise) {
  * depthwise windows of 3x3 and 5x5: 20 to 40 % less time than the largest tile. */
 static void choose_tile(Tiled *t) {
     const Machine *m = t->s->env->machine;
-    int lanes = lanes_of(t->s), regs = m->vector_regs, vectors = 1;
+    int lanes = lanes_of(t->s), regs = sum_registers(m, t->p), vectors = 1;
     int states = t->p->write.at[0].combine->nstate;
     bool lane_out = t->lane >= 0 && tiled_output(t, t->lane);
     if (lane_out) vectors = (int)tile_width(m, t->s->flow, t->p, t->lane) / lanes;

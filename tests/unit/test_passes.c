@@ -378,6 +378,17 @@ Test(passes, gates_leave_room_for_rows) {
     expect_on(&wide, MATH_DEFAULT, "schedule", text, many);
 }
 
+/* A vector of sums of f64 takes two registers. */
+Test(passes, sums_of_doubles_fit) {
+    static const char text[] =
+        "flow f {\n  in x : f64[40,64]  param w : f64[64,48]  out y : f64[40,48]\n"
+        "  map mm [i:40, j:48, k:64] { x[i,k] * w[k,j] -> y[i,j] sum:f64 }\n}\n";
+    static const char *const few[] = {"(_1/8, _0, _1%8)", "tile j:8 i:5", NULL};
+    static const char *const many[] = {"(_1/32, _0, _1%32)", "tile j:32 i:5", NULL};
+    expect_on(&narrow, MATH_DEFAULT, "schedule", text, few);
+    expect_on(&wide, MATH_DEFAULT, "schedule", text, many);
+}
+
 /* Blocks of rows that all panels pass are equal, unless others make up for it. */
 Test(passes, blocks_of_rows_are_equal) {
     static const char text[] =
