@@ -45,13 +45,18 @@ static bool uses(const Merging *m, Dim d) {
     return m->a && (dim_uses(d, m->a) || dim_uses(d, m->b));
 }
 
-/* Are indices k and k + 1 stored as they are, side by side, nothing between their rows? */
-static bool dense_over(const Merging *m, const Cont *c, int k) {
+/* Where indices k and k + 1 are stored as they are, side by side, nothing between their rows: the
+ * place of the first; or -1. */
+static int stored_at(const Merging *m, const Cont *c, int k) {
+    Dim a = flow_layout_sym(m->flow->ctx, k), b = flow_layout_sym(m->flow->ctx, k + 1);
     const Layout *y = c->layout;
-    bool dense = !y || (y->rank == c->rank && y->box[k + 1] == c->shape[k + 1]);
-    for (int i = 0; y && dense && i < y->rank; i++)
-        dense = y->map[i] == flow_layout_sym(m->flow->ctx, i);
-    return dense;
+    int at = y ? -1 : k, used = 0;
+    for (int i = 0; y && i < y->rank; i++) {
+        used += dim_uses(y->map[i], a) || dim_uses(y->map[i], b);
+        bool pair = i + 1 < y->rank && y->map[i] == a && y->map[i + 1] == b;
+        if (pair && y->box[i + 1] == c->shape[k + 1]) at = i;
+    }
+    return used > 2 ? -1 : at;
 }
 
 static void look_at(Merging *m, const Access *access, Dim inner) {
@@ -60,7 +65,8 @@ static void look_at(Merging *m, const Access *access, Dim inner) {
         if (!uses(m, access->at[k])) continue;
         const Cont *c = &m->flow->cont.at[access->cont];
         bool pair = at < 0 && k + 1 < access->rank && access->at[k] == m->a &&
-                    access->at[k + 1] == m->b && c->shape[k + 1] == inner && dense_over(m, c, k);
+                    access->at[k + 1] == m->b && c->shape[k + 1] == inner &&
+                    stored_at(m, c, k) >= 0;
         if (!pair) refuse(m, "an access does not use the dims side by side in a dense container");
         at = k++;
     }
@@ -138,12 +144,25 @@ static const Dim *join_box(const Merging *m, const Dim *from, int rank, int k) {
     return box;
 }
 
+/* Indices behind k + 1 have the numbers before theirs now, k + 1 that of k. */
+static Layout *join_layout(const Merging *m, const Cont *c, int k) {
+    Layout *y = arena_copy(m->arena, c->layout, sizeof *y);
+    int at = stored_at(m, c, k);
+    y->box = join_box(m, y->box, y->rank, at);
+    Dim *map = arena_copy(m->arena, y->map, (size_t)y->rank * sizeof *map);
+    DimSubst *renumbered = NEW_ARRAY(m->arena, DimSubst, c->rank);
+    for (int i = k + 1; i < c->rank; i++)
+        renumbered[i - k - 1] =
+            (DimSubst){flow_layout_sym(m->flow->ctx, i), flow_layout_sym(m->flow->ctx, i - 1)};
+    memmove(map + at, map + at + 1, (size_t)(--y->rank - at) * sizeof *map);
+    for (int i = 0; i < y->rank; i++)
+        map[i] = dim_subst(m->flow->ctx, map[i], renumbered, c->rank - k - 1);
+    y->map = map;
+    return y;
+}
+
 static void join_cont(const Merging *m, Cont *c, int k) {
-    if (c->layout) {
-        Layout *y = arena_copy(m->arena, c->layout, sizeof *y);
-        y->box = join_box(m, y->box, y->rank--, k);
-        c->layout = y;
-    }
+    if (c->layout) c->layout = join_layout(m, c, k);
     c->shape = join_box(m, c->shape, c->rank--, k);
 }
 

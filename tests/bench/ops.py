@@ -27,6 +27,11 @@ LIMIT = 1.5  # a case that is slower than so many times ONNX Runtime wants a rea
 SLOT = 0.05  # seconds of an engine's turn: threads woken on one core need some of it to spread
 REASONS = {  # case -> why it is slower than LIMIT says
     "MaxPool 3x3 stride 2": "nine taps a result, each sifted from two vectors; columns first would be six of whole vectors",
+    "Sin": "within two ulp up to 2^128 by straight lines: without AVX-512 integers of 64 bits take several operations",
+    "Cos": "as Sin",
+    "MatMul f16": "the operand is the caller's: each of its halves is widened for each panel; between operators they are kept in f32",
+    "Conv 1x1 7x7 2048 to 512": "an image that the caller has by channels is turned first; inside of a network it lies as products read it",
+    "ConvTranspose 2x2 stride 2": "the result is the caller's: columns of two phases are woven in registers",
 }
 
 

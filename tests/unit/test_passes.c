@@ -410,6 +410,17 @@ Test(passes, unknown_rows_are_merged) {
     expect_after("schedule", text_named("flow merged_rows"), parts);
 }
 
+/* So are places of a small plane where a tile has fewer rows than one of its dims. */
+Test(passes, small_planes_are_merged) {
+    static const char text[] =
+        "flow f {\n  in x : f32[24,7,7]  param w : f32[40,24]  out y : f32[40,7,7]\n"
+        "  map mm [o:40, h:7, l:7, c:24] { x[c,h,l] * w[o,c] -> y[o,h,l] sum:f32 }\n}\n";
+    static const char *const few[] = {"merge (h, l)", NULL};
+    static const char *const many[] = {"tile o:32 h:2", "unroll o h l", NULL};
+    expect_on(&narrow, MATH_DEFAULT, "schedule", text, few);
+    expect_on(&wide, MATH_DEFAULT, "schedule", text, many);
+}
+
 /* Sums of decoded codes are sums of integers, but not in strict mode. */
 Test(passes, decoded_sums_are_integers) {
     static const char *const parts[] = {"sum:i32", "f32(t0) * 0x1p-7 -> y", NULL};
