@@ -243,6 +243,17 @@ def test_math(weir):
         assert read_npy(weir.folder / mode / "y.npy")[0] == mlp_result(ROWS)
 
 
+def test_smallest_exponentials(weir):
+    """e^x below 2^-125 is 0, but not in strict mathematics."""
+    model = weir.write("exp.onnx", wire.model(wire.graph(
+        [wire.node("Exp", ["x"], ["y"])], [wire.value_info("x", [3])], [wire.value_info("y", [3])])))
+    x = weir.write("x.npy", npy([-86.5, -88.0, -103.0], (3,)))
+    for mode in ("strict", "default", "fast"):
+        weir("run", model, f"--input=x={x}", f"--output-dir={mode}", "--math", mode)
+        near, small, least = read_npy(weir.folder / mode / "y.npy")[0]
+        assert abs(near - 2.713e-38) < 1e-41 and (small > 0) == (least > 0) == (mode == "strict")
+
+
 def test_stale_declaration(weir):
     """Ranks and sizes that a model declares for its outputs are hints; types are not."""
     def model(*declared):
