@@ -8,6 +8,8 @@
  * same order: so the result does not hang on who ran when. It costs the parts written and read, and
  * a kernel more.
  *
+ * Where tiles are many, but the last of them few, the results are cut first (split_waves.c).
+ *
  * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h); of few
  * rows they go by parts of the keys (split_weigh.c).
  *
