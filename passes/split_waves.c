@@ -22,13 +22,14 @@
 #include "passes/split.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "passes/weigh.h"
 
 /* Maps that are cut together; maps in a row that are asked where their operands come from; results
- * along the cut in whose multiples it is looked for. */
-enum { MEMBERS = 16, DEPTH_MOST = 8, CUT_STEP = 64 };
+ * along the cut in whose multiples it is looked for; places where it is, about. */
+enum { MEMBERS = 16, DEPTH_MOST = 8, CUT_STEP = 64, PLACES = 512 };
 
 typedef struct Waves {
     Editing *e;
@@ -176,6 +177,7 @@ static void weigh_dim(const Waves *w, const Product *p, DimRole role, int d, Wav
     int64_t all = map_extent(m, d, -1);
     double side = role == ROLE_M ? p->rows : role == ROLE_N ? p->columns : p->batch;
     int64_t each = (int64_t)side / all, step = each < CUT_STEP ? CUT_STEP / each : 1;
+    step *= 1 + all / step / PLACES;
     for (int64_t first = step; first < all; first += step) {
         Product front = piece(p, role, first, all), rest = piece(p, role, all - first, all);
         double seconds = product_seconds(&front) + LAUNCH_SECONDS;
@@ -301,11 +303,14 @@ static const char *cut_word(const Waves *w, const WaveCut *c) {
 /* What a recipe's word says: a dim of results, and how many of its indices come first. */
 static WaveCut word_cut(const Waves *w, const char *word) {
     const Map *m = map_of(w, w->map);
-    for (int d = 0; d < m->dim.n; d++)
-        for (int64_t i = 1; !map_reduces(m, d) && i < map_extent(m, d, 1); i++) {
-            WaveCut c = {.dim = d, .first = i};
-            if (!strcmp(cut_word(w, &c), word)) return c;
-        }
+    for (int d = 0; d < m->dim.n; d++) {
+        const char *name = dim_sym_name(m->dim.at[d].sym);
+        size_t n = strlen(name);
+        if (map_reduces(m, d) || strncmp(word, name, n) || word[n] != '.') continue;
+        WaveCut c = {.dim = d, .first = strtoll(word + n + 1, NULL, 10)};
+        if (c.first > 0 && c.first < map_extent(m, d, 1) && !strcmp(cut_word(w, &c), word))
+            return c;
+    }
     return (WaveCut){.dim = -1};
 }
 
