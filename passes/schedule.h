@@ -112,6 +112,8 @@ typedef struct Product {
     bool whole; /* tiles divide the reduction */
 } Product;
 double product_seconds(const Product *p);
+/* What its operations take at least, all cores having as many. */
+double product_bound(const Product *p);
 /* What the map multiplies, by such a step; false when it is no product of matrices of known size.
  */
 bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const WarpStep *step,

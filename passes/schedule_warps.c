@@ -309,6 +309,15 @@ double product_seconds(const Product *p) {
     return seconds;
 }
 
+double product_bound(const Product *p) {
+    double most = 0;
+    for (int i = 0; i < p->machine->nstep; i++)
+        if (alike(p->machine->step[i], p->step->a, p->step->b, p->step) &&
+            p->machine->step_flops[i] > most)
+            most = p->machine->step_flops[i];
+    return 2 * p->batch * p->rows * p->columns * p->reduced / (most * p->machine->cores);
+}
+
 bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const WarpStep *step,
                    Product *p) {
     Contraction c = map_contraction(flow, m);

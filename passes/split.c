@@ -8,6 +8,8 @@
  * same order: so the result does not hang on who ran when. It costs the parts written and read, and
  * a kernel more.
  *
+ * Where tiles are many, but the last of them few, the results are cut first (split_waves.c).
+ *
  * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h); of few
  * rows they go by parts of the keys (split_weigh.c).
  *
@@ -17,7 +19,8 @@
  * vocabulary); how many parts depends on the row alone, never on threads. */
 #include "passes/split.h"
 
-#include "passes/schedule.h"
+#include <math.h>
+
 #include "passes/weigh.h"
 
 /* Of reductions of much to little: elements that a block goes through before that is worth a
@@ -38,27 +41,26 @@ enum { ROWS_FEW = 3, ROW_PART = 2048, ROW_LEAST = 8 * ROW_PART, WHOLE = 64 };
 typedef struct Splitting {
     Editing e;
     const PassEnv *env;
+    bool *rest; /* by map: of a product cut in two */
 } Splitting;
 
 /* ---- what it costs ----------------------------------------------------------------------------
  */
 
-/* The product as it is; false when it is none of known size by an instruction. */
-static bool find_product(const Splitting *s, const Map *m, Product *p) {
+bool split_product(const Flow *flow, const Machine *machine, const Map *m, Product *p) {
     int x, y;
-    const WarpStep *step = product_step(s->env->machine, m, &x, &y);
-    return step && product_sizes(s->e.flow, s->env->machine, m, step, p);
+    const WarpStep *step = product_step(machine, m, &x, &y);
+    return step && product_sizes(flow, machine, m, step, p);
 }
 
 /* Seconds in so many parts: as one batch, and to write and read what they leave. */
 static double seconds_in(const Product *p, int parts) {
-    static const double LAUNCH = 2e-6;
     Product part = *p;
     part.batch *= parts;
     part.reduced /= parts;
     double results = p->batch * p->rows * p->columns, bytes = dtype_bits(p->step->c) / 8.0;
     double moved = 2 * parts * results * bytes / p->machine->cores;
-    return product_seconds(&part) + moved / p->machine->level[1].bandwidth + LAUNCH;
+    return product_seconds(&part) + moved / p->machine->level[1].bandwidth + LAUNCH_SECONDS;
 }
 
 /* The longest reduced dim, or -1. */
@@ -70,18 +72,25 @@ static int longest_dim(const Map *m) {
     return longest;
 }
 
-/* Parts of the reduction are whole blocks, whatever the tiles are. What is gained must be more than
- * estimates are off by. */
-static int best_parts(const Map *m, const Product *p, int dim) {
-    int best = 1;
-    double least = product_seconds(p) * 4 / 5;
-    for (int parts = 2; parts <= PARTS_MOST; parts++) {
+/* Parts of the reduction are whole blocks, whatever the tiles are. */
+int split_parts(const Map *m, const Product *p, double least, double *seconds) {
+    int best = 1, dim = longest_dim(m);
+    double whole = product_seconds(p);
+    *seconds = whole < least ? whole : least;
+    for (int parts = 2; dim >= 0 && parts <= PARTS_MOST; parts++) {
         int64_t extent = map_extent(m, dim, -1), part = (int64_t)p->reduced / parts;
         if (extent < 1 || extent % parts || part % PARTS_DEPTH) continue;
-        double seconds = seconds_in(p, parts);
-        if (seconds < least) least = seconds, best = parts;
+        double in = seconds_in(p, parts);
+        if (in < *seconds) *seconds = in, best = parts;
     }
     return best;
+}
+
+/* What is gained must be more than estimates are off by; rests of products (split_waves.c) were cut
+ * for what they take in the best way. */
+static int best_parts(const Splitting *s, int map, const Product *p) {
+    double least = s->rest[map] ? INFINITY : SPLIT_GAIN * product_seconds(p), seconds;
+    return split_parts(s->e.flow->map.at[map], p, least, &seconds);
 }
 
 /* ---- much to little ---------------------------------------------------------------------------
@@ -166,10 +175,10 @@ static int choose_parts(const Splitting *s, int map, int *dim) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || !map_is_reduction(m) ||
         weighing_product(s->e.flow, s->e.uses.writer, map))
         return 1;
-    bool product = find_product(s, m, &p);
+    bool product = split_product(s->e.flow, s->env->machine, m, &p);
     *dim = product ? longest_dim(m) : dim_to_part(s, m);
     if (*dim < 0) return 1;
-    int most = product ? best_parts(m, &p, *dim) : least_parts(s, m, *dim), chosen = 0;
+    int most = product ? best_parts(s, map, &p) : least_parts(s, m, *dim), chosen = 0;
     while (part_count(chosen) < most) chosen++;
     int parts = part_count(recipe_decide(s->env, "split", m->name, words, chosen));
     int64_t extent = map_extent(m, *dim, -1);
@@ -264,12 +273,27 @@ static void split_items(Splitting *s, Items *items) {
     *items = out;
 }
 
+/* Products in two pieces, each once. */
+static void cut_waves(Splitting *s) {
+    int n = s->e.flow->map.n;
+    IntVec rests = {0};
+    for (int map = 0; map < n && s->env->machine->block_threads; map++) {
+        int rest = split_waves(&s->e, s->env, map);
+        if (rest < 0) continue;
+        vec_push(s->e.arena, &rests, rest);
+        uses_count(&s->e);
+    }
+    s->rest = NEW_ARRAY(s->e.arena, bool, s->e.flow->map.n + 1);
+    for (int i = 0; i < rests.n; i++) s->rest[rests.at[i]] = true;
+}
+
 Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env) {
     Splitting s = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
     if (env->math == MATH_STRICT) return s.e.flow;
     uses_count(&s.e);
     if (weigh_items(&s, &s.e.flow->body)) drop_unneeded(&s.e);
+    cut_waves(&s);
     split_items(&s, &s.e.flow->body);
     return s.e.flow;
 }

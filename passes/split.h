@@ -5,6 +5,7 @@
 
 #include "passes/compose.h"
 #include "passes/recipe.h"
+#include "passes/schedule.h"
 
 /* Dims of a map's results in the order of their container's indices; how many. */
 int result_dims(const Map *m, int *dims);
@@ -13,5 +14,19 @@ int result_dims(const Map *m, int *dims);
  * `last`, and appends the new maps; false: it is none, or stays whole. What the old ones write is
  * dropped, so uses are to be counted anew. */
 bool split_weighing(Editing *e, const PassEnv *env, int last, Items *into);
+
+/* Of a kernel more; what parts must take of a product's time at most. */
+#define LAUNCH_SECONDS 2e-6
+#define SPLIT_GAIN 0.8
+/* The product as it is; false when it is none of known size by an instruction. */
+bool split_product(const Flow *flow, const Machine *machine, const Map *m, Product *p);
+/* In how many parts the product m takes least, where that is less than `least`; else 1. Sets the
+ * seconds, or `least`. */
+int split_parts(const Map *m, const Product *p, double least, double *seconds);
+
+/* split_waves.c: cuts the product's results in two, with what follows them, where tiles of all
+ * would leave most cores idle in the end; uses are to be counted anew. The number of the rest's
+ * map; -1: it stays whole. */
+int split_waves(Editing *e, const PassEnv *env, int map);
 
 #endif

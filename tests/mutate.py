@@ -31,7 +31,7 @@ RECIPES = {"recipe.c", "fuse_recipe.c", "schedule_check.c"}
 PACKING = {"prepare.c"}  # runs for packings that texts are not compiled with
 BLOCKS = {"fuse_pieces.c", "fuse_weigh.c", "layout_last.c", "narrow_steps.c", "nests_box.c", "nests_stage.c", "nests_threads.c", "nests_warps.c", "nests_warps_results.c", "nests_weigh.c",  # of threads
           "schedule_blocks.c", "schedule_stage.c", "schedule_warps.c", "schedule_weigh.c", "split.c",
-          "split_weigh.c", "weigh.c"}
+          "split_waves.c", "split_weigh.c", "weigh.c"}
 BOTH = {"schedule_merge.c"}  # of threads, and of this processor
 Mutation = collections.namedtuple("Mutation", "file what old new line")
 
@@ -86,7 +86,7 @@ def sync(copy):
             target.chmod(source.stat().st_mode)
 
 
-UNITS = ["passes", "fuse", "move", "driver", "abi", "graph_passes", "library"]
+UNITS = ["passes", "fuse", "move", "driver", "abi", "graph_passes", "library", "waves"]
 
 
 def build(folder, commands):
@@ -111,7 +111,7 @@ def steps(copy, folder, args, file):
         return [unit["library"]]
     hot = stages + ["--gpu", copy / "tests/cuda/hot"]
     if file in BLOCKS:
-        return [hot, stages + ["--gpu", texts], stages + ["--gpu", "--every", 8, kernels]]
+        return [*([unit["waves"]] if file == "split_waves.c" else []), hot, stages + ["--gpu", texts], stages + ["--gpu", "--every", 8, kernels]]
     if file in GRAPH:
         sample = sorted(pathlib.Path("/usr/share/libonnx-testdata/data/node").glob("*"))[::args.every]
         cases = [folder / "weir", "test", *sample, "--engine", "eval", "-j", args.jobs]

@@ -48,9 +48,12 @@ def emitted(weir, path, *options, emit="c"):
 def test_own(weir):
     """With its own recipe a model becomes the same text."""
     model = weir.write("mlp.onnx", mlp())
+    pieces = weir.write("pieces.ir", b"flow f { in x : f16[2560,2560] in w : f16[2560,2560] out y : f16[2560,2560]\n"
+                        b"map p [i:2560, j:2560, k:2560] { f32(x[i,k]) * f32(w[k,j]) -> y[i,j] sum:f32 } }")
     for path, options, emit in [(MNIST, (), "c"), (MNIST, ("--skip=fuse",), "c"), (MNIST, ("--skip=layout", "--packing=create"), "c"),
                                 (FACES, (), "c"), (FACES, ("--math=strict", *CPU), "c"), (model, (), "c"), (model, ("--target=cuda",), "cu"),
-                                (ROOT / "tests/cuda/hot/wide_f16.ir", ("--target=cuda",), "cu")]:
+                                (ROOT / "tests/cuda/hot/wide_f16.ir", ("--target=cuda",), "cu"),
+                                (pieces, ("--target=cuda", "--gpu=sm_90a"), "cu")]:
         want = emitted(weir, path, *options, "--save-recipe=first", emit=emit)
         rest = [o for o in options if not o.startswith("--skip")]
         got = emitted(weir, path, *rest, "--recipe=first", "--save-recipe=second", emit=emit)

@@ -21,7 +21,8 @@
  * for sapphirerapids, with that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT
  * behind the pass, `# never after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one
  * flow or graph. With --gpu they begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu:
- * NAME` says which it is. */
+ * NAME` says which it is, and passes follow a recipe of `# recipe:` lines in front of their flow.
+ */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -63,6 +64,7 @@ typedef struct Run {
     const char *limits; /* the text with its `# traffic:` line, or NULL */
     const char *expect; /* the source's text, or NULL; then nothing is evaluated */
     const char *cpu;    /* that it is about, or NULL */
+    const char *recipe; /* that its passes follow, or NULL */
     /* made on the way */
     Arena *arena;
     int nout;
@@ -281,6 +283,7 @@ static void run_passes(void *user) {
     if (r->settings->gpu) target_c_machine(r->ctx, &baseline, "x86-64-v3");
     PassEnv env = {.machine = &r->machine, .ops = onnx_ops(), .baseline = &baseline};
     env.math = r->options.math, env.convert = r->options.convert;
+    if (r->recipe) env.recipe = recipe_parse(r->arena, r->path, r->recipe);
     PassOptions options = {.watch = watch, .user = r, .skip = &r->skip, .nskip = r->skip != NULL};
     Stage end = passes_run(r->ctx, r->start, &env, &options);
     if (end.program) same_again(r, &end, &env);
@@ -452,6 +455,18 @@ static const char *text_of_file(Arena *arena, const char *path) {
     return text_str(&text);
 }
 
+/* Lines of a recipe in front of a flow's text, up to the blank line before it; NULL: none. */
+static const char *recipe_of(Arena *arena, const char *text, const char *flow) {
+    static const char mark[] = "# recipe: ";
+    const size_t n = sizeof mark - 1;
+    const char *at = strstr(text, arena_printf(arena, "\nflow %s ", flow)), *line = at;
+    Text out = {.arena = arena};
+    while (line && line > text && strncmp(line - 1, "\n\n", 2)) line--;
+    for (; line && (line = strstr(line, mark)) && line < at; line += strcspn(line, "\n"))
+        text_printf(&out, "%.*s\n", (int)(strcspn(line, "\n") - n), line + n);
+    return *text_str(&out) ? text_str(&out) : NULL;
+}
+
 static void run_file(void *user) {
     File *f = user;
     Run *r = f->run;
@@ -479,6 +494,7 @@ static void run_file(void *user) {
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
     for (int i = 0; i < file->flow.n; i++) {
         Stage stage = {.flow = flow_with_weights(arena, file->flow.at[i])};
+        r->recipe = r->limits ? recipe_of(arena, text, file->flow.at[i]->name) : NULL;
         if (program && program->flow == file->flow.at[i]) {
             program->flow = stage.flow;
             stage = (Stage){.program = program};

@@ -8,7 +8,7 @@ Times are the device's, by events on one stream; the host waits for nothing betw
 other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
 of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
 TF32, but for those named so, which Weir compiles with fast mathematics. NAME.cublaslt is the same product as
-Weir gives it to that library. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
+Weir gives it to that library, NAME.whole the product without a cut for its last wave of tiles. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
 times of both, and what the hot time makes of the operations or the bytes. Exit code 1 when a result is wrong.
 """
 import ctypes
@@ -172,6 +172,9 @@ def cases():
                lambda T, x, w, b: T.relu(T.nn.functional.linear(x, w.t(), b)), 2 * n**3, 0)
         yield (f"product_add_{t}", added(t, n), t, [(n, n), (n, n), (n,), (n, n)],
                lambda T, x, w, b, z: T.nn.functional.linear(x, w.t(), b) + z, 2 * n**3, 0)
+        for n, name in (2560, "2560x2560"), (5120, "5120x5120"):  # few tiles come last
+            yield f"product_{t}_{name}", product(t, n), t, [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
+        n = 4096
         yield f"thin_{t}", thin(t, n), t, [(1, n), (n, n)], lambda T, x, w: x @ w, 0, 2 * n * n
     for n, name in square[:3]:
         yield f"product_f32_{name}", words(n), "f32", [(n, n)] * 2, lambda T, x, w: x @ w, 2 * n**3, 0
@@ -213,6 +216,11 @@ def by_library(name):
     if name.startswith("product_add_"):
         return "r"
     return "p" if re.match(r"product_(f16|bf16|f32|tf32)_[\dx]+$", name) else None
+
+
+def by_waves(name):
+    """Is it compiled a second time, as NAME.whole, without a cut for its last wave of tiles?"""
+    return bool(re.match(r"product_b?f16_(2560|5120)x", name))
 
 
 def code_of(tensor):
@@ -387,7 +395,7 @@ def main():
         for case in cases():
             if case[0].endswith(ENGINE) and torch.cuda.get_device_capability() != (9, 0):
                 continue
-            for name in (case[0], f"{case[0]}.cublaslt"):
+            for name in (case[0], f"{case[0]}.whole", f"{case[0]}.cublaslt"):
                 path = folder / name / "model.so"
                 if not path.exists() or names and case[0] not in names:
                     continue

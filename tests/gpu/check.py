@@ -95,6 +95,31 @@ class Checks:
         recipe.write_text("".join(re.findall(r"^# recipe: (.*\n)", text, re.M)))
         return name, source, "--target", "cuda", "--gpu", "sm_90a", "--recipe", recipe
 
+    def test_waves(self):
+        """Products in two pieces agree with the C target's, and are the same bits in every run."""
+        try:
+            import numpy as np
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        log = self.work / "waves.launches"
+        for text in [text for name in ("waves", "waves_tf32") for text in (ROOT / f"tests/cuda/hot/{name}.ir").read_text().split("\n\n")]:
+            (name, source, *words), out = self.flow_of(text), []
+            math = bench.asked(text)
+            for run_ in range(2):
+                log.unlink(missing_ok=True)
+                out.append(self.work / f"{name}.{run_}")
+                code, told = run(self.weir, "run", source, *words, *math, "--random", "1", "--output-dir", out[-1],
+                                 env={**self.fake, "WEIR_FAKE_LOG": str(log)})
+                expect(code == 0, told)
+            launches, parts = len(log.read_text().splitlines()), "parts" in text.split("flow ")[0]
+            expect(launches >= 2 + parts, f"{name}: {launches} launches")
+            code, told = run(self.weir, "run", source, *math, "--random", "1", "--output-dir", self.work / f"{name}.c")
+            expect(code == 0, told)
+            for file in out[0].iterdir():
+                expect(file.read_bytes() == (out[1] / file.name).read_bytes(), f"{name}: runs differ")
+                got, wanted = (np.load(folder / file.name).astype(np.float64) for folder in (out[0], self.work / f"{name}.c"))
+                expect(np.allclose(got, wanted, rtol=4e-3, atol=4e-3), f"{name}: {abs(got - wanted).max()}")
+
     def test_boxes(self):
         """The engine's copies make the same bits as threads' do, whether they come when asked for or when waited for."""
         hot = [ROOT / f"tests/cuda/hot/{name}.ir" for name in ("group_f16", "group_ragged", "group_across")]
@@ -409,7 +434,7 @@ class Checks:
     def test_spills(self):
         texts = {name: text for name, text, *_ in bench.cases()}
         for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048", "product_f8_2048x2048",
-                     "softmax_f16", "attention_f16_512"):
+                     "product_f16_2560x2560", "softmax_f16", "attention_f16_512"):
             source = self.work / f"{name}.ir"
             source.write_text(texts[name])
             for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):
@@ -419,6 +444,13 @@ class Checks:
                 spills = re.findall(r"(\d+) bytes spill", text)
                 expect(spills and set(spills) == {"0"}, f"{name}: {text}")
                 expect("serialized" not in text, f"{name}: steps wait for each other: {text}")
+
+    def test_waves_do_not_spill(self):
+        for text in (ROOT / "tests/cuda/hot/waves.ir").read_text().split("\n\n"):
+            name, source, *_, recipe = self.flow_of(text)
+            for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):
+                told = self.by_nvcc(source, gpus, "--recipe", recipe)
+                expect(set(re.findall(r"(\d+) bytes spill", told)) == {"0"} and "serialized" not in told, f"{name}: {told}")
 
     def test_boxes_do_not_spill(self):
         texts = {name: text for name, text, *_ in bench.cases()}
