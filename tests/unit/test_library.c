@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernels are products of matrices as a library makes them, and how these lie; which of them
- * the pass `library` gives away. What the calls compute is tests/gpu/check.py's matter. */
+/* Which kernels are products of matrices or convolutions as a library makes them, and how these
+ * lie; which of them the pass `library` gives away. What the calls compute is tests/gpu/check.py's
+ * matter. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,36 @@ static const char *added_text(Arena *arena, const LibraryProduct *p) {
     return arena_printf(arena, "%s%s", c, bias);
 }
 
-/* The product that the flow's last kernel is, and the library that it went to. */
+static const char *product_text(Arena *arena, const LibraryProduct *p) {
+    return arena_printf(arena, "%lld x %lld x %lld, %lld: %s; %s%s; %s", (long long)p->rows,
+                        (long long)p->columns, (long long)p->depth, (long long)p->batch,
+                        matrix_text(arena, &p->a), matrix_text(arena, &p->b), added_text(arena, p),
+                        matrix_text(arena, &p->d));
+}
+
+static const char *images_text(Arena *arena, const LibraryImages *m) {
+    Text out = {.arena = arena};
+    text_printf(&out, "%lld", (long long)m->first);
+    for (int i = 0; i < IMAGE_DIMS; i++)
+        text_printf(&out, " %lld/%lld", (long long)m->size[i], (long long)m->step[i]);
+    return text_str(&out);
+}
+
+static const char *window_text(Arena *arena, const LibraryWindow *w) {
+    return arena_printf(arena, "%lld by %lld, %lld apart, -%lld", (long long)w->taps,
+                        (long long)w->stride, (long long)w->dilation, (long long)w->padding);
+}
+
+static const char *convolution_text(Arena *arena, const LibraryConvolution *c) {
+    const char *bias = "";
+    if (c->bias.cont >= 0) bias = arena_printf(arena, " + bias %lld", (long long)c->bias.first);
+    return arena_printf(arena, "%s; %s; %s; %s from %lld in %lld%s; %s", images_text(arena, &c->x),
+                        window_text(arena, &c->window[0]), window_text(arena, &c->window[1]),
+                        c->channels_last ? "last" : "first", (long long)c->w.first,
+                        (long long)c->groups, bias, images_text(arena, &c->y));
+}
+
+/* What the flow's last kernel is, and the library that it went to. */
 static void run(void *arg) {
     Run *r = arg;
     Ctx *ctx = r->ctx;
@@ -45,20 +75,22 @@ static void run(void *arg) {
     const char *gpu = "sm_90a";
     target_cuda_machine(ctx, &r->machine, gpu, &gpu, 1);
     target_cuda_allow(ctx, &r->machine, "cublaslt");
+    target_cuda_allow(ctx, &r->machine, "cudnn");
     PassEnv env = {.machine = &r->machine, .math = r->math};
     if (r->recipe) env.recipe = recipe_parse(arena, "recipe", r->recipe);
     PassOptions options = {.verify_each = true, .stop_after = "library"};
     Stage stage = passes_run(ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
     const Kernel *kernel = stage.flow->kernel.at[stage.flow->kernel.n - 1];
     const char *library = kernel_library(kernel);
-    LibraryProduct p;
-    if (!library_product(stage.flow, kernel, &p))
-        snprintf(r->got, sizeof r->got, "no product");
-    else
-        snprintf(r->got, sizeof r->got, "%lld x %lld x %lld, %lld: %s; %s%s; %s by %s",
-                 (long long)p.rows, (long long)p.columns, (long long)p.depth, (long long)p.batch,
-                 matrix_text(arena, &p.a), matrix_text(arena, &p.b), added_text(arena, &p),
-                 matrix_text(arena, &p.d), library ? library : "own");
+    LibraryWork work;
+    if (!library_work(stage.flow, kernel, &work)) {
+        snprintf(r->got, sizeof r->got, "no work");
+        return;
+    }
+    snprintf(r->got, sizeof r->got, "%s by %s",
+             work.kind == LIBRARY_PRODUCT ? product_text(arena, &work.product)
+                                          : convolution_text(arena, &work.convolution),
+             library ? library : "own");
 }
 
 static void expect_by(const char *recipe, const char *text, MathMode math, const char *wanted) {
@@ -85,7 +117,7 @@ Test(library, operands_lie_as_they_do) {
            "16 x 16 x 16, 1: across 0+16 step 0; across 0+16 step 0; along 0+16 step 0 by own");
     expect(FLOW("in x : f32[32,48]  in w : f32[32,24]  out y : f32[24,20]",
                 "[i:20, j:24, k:32] { x[k,2*i+5] * w[k,j] -> y[j,i] sum:f32"),
-           MATH_DEFAULT, "no product");
+           MATH_DEFAULT, "no work");
     expect(FLOW("in x : f32[32,40]  in w : f32[24,64]  out y : f32[24,20]",
                 "[i:20, j:24, k:32] { x[k,i+5] * w[j,k+8] -> y[j,i] sum:f32"),
            MATH_DEFAULT,
@@ -107,7 +139,7 @@ Test(library, dims_are_joined_or_become_a_batch) {
            "16 x 9 x 32, 12: along 0+16 step 512; along 0+32 step 288; along 0+16 step 144 by own");
     expect(FLOW("in x : f32[4,9,32]  in w : f32[3,32,16]  out y : f32[9,4,3,16]",
                 "[a:3, b:4, i:9, j:16, k:32] { x[b,i,k] * w[a,k,j] -> y[i,b,a,j] sum:f32"),
-           MATH_DEFAULT, "no product");
+           MATH_DEFAULT, "no work");
 }
 
 #define ADDED(conts, root)                                                                         \
@@ -123,15 +155,15 @@ Test(library, what_it_adds_is_a_part) {
     expect(ADDED("in b : f16[32]  in z : f16[16,64]",
                  "f32(z[i,j]) + f32(f16(f32(b[j]) + f32(h[i,j])))"),
            MATH_DEFAULT, ALONG " + along 0+64 step 0 + bias 0; along 0+32 step 0 by own");
-    expect(ADDED("in b : f32[32]", "b[j] + f32(h[i,j])"), MATH_DEFAULT, "no product");
-    expect(ADDED("in b : f16[16]", "f32(b[i]) + f32(h[i,j])"), MATH_DEFAULT, "no product");
-    expect(ADDED("in z : f16[32,16]", "f32(z[j,i]) + f32(h[i,j])"), MATH_DEFAULT, "no product");
+    expect(ADDED("in b : f32[32]", "b[j] + f32(h[i,j])"), MATH_DEFAULT, "no work");
+    expect(ADDED("in b : f16[16]", "f32(b[i]) + f32(h[i,j])"), MATH_DEFAULT, "no work");
+    expect(ADDED("in z : f16[32,16]", "f32(z[j,i]) + f32(h[i,j])"), MATH_DEFAULT, "no work");
     expect(ADDED("in b : f16[32]  in z : f16[32]", "f32(b[j]) + f32(h[i,j]) + f32(z[j])"),
-           MATH_DEFAULT, "no product");
-    expect(ADDED("in b : f16[32]", "f32(b[j]) * f32(h[i,j])"), MATH_DEFAULT, "no product");
-    expect(ADDED("in b : f16[32]", "max(f32(b[j]) + f32(h[i,j]), 0)"), MATH_DEFAULT, "no product");
-    expect(ADDED("", "f32(h[i,j]) + f32(h[i,j])"), MATH_DEFAULT, "no product");
-    expect(ADDED("", "f32(i32(f32(h[i,j])))"), MATH_DEFAULT, "no product");
+           MATH_DEFAULT, "no work");
+    expect(ADDED("in b : f16[32]", "f32(b[j]) * f32(h[i,j])"), MATH_DEFAULT, "no work");
+    expect(ADDED("in b : f16[32]", "max(f32(b[j]) + f32(h[i,j]), 0)"), MATH_DEFAULT, "no work");
+    expect(ADDED("", "f32(h[i,j]) + f32(h[i,j])"), MATH_DEFAULT, "no work");
+    expect(ADDED("", "f32(i32(f32(h[i,j])))"), MATH_DEFAULT, "no work");
 }
 
 Test(library, what_others_read_is_stored) {
@@ -140,31 +172,27 @@ Test(library, what_others_read_is_stored) {
               " out h : f16[16,32]  out y : f16[16,32]\n"
               " map p [i:16, j:32, k:24] { f32(x[i,k]) * f32(w[k,j]) -> h[i,j] sum:f32 }\n"
               " map r [i:16, j:32] { f16(f32(h[i,j]) + f32(b[j])) -> y[i,j] }\n}\n",
-              MATH_DEFAULT, "no product");
+              MATH_DEFAULT, "no work");
 }
 
 Test(library, other_kernels_are_no_products) {
     expect(HALVES("16", "f32(x[i,k]) * f32(w[k,j] else 0)"), MATH_DEFAULT,
            "16 x 16 x 16, 1: along 0+16 step 0; along 0+16 step 0; along 0+16 step 0 by own");
-    expect(HALVES("16", "f32(x[i,k+1] else 0) * f32(w[k,j])"), MATH_DEFAULT, "no product");
-    expect(HALVES("16", "exp(f32(x[i,k])) * f32(w[k,j])"), MATH_DEFAULT, "no product");
-    expect(HALVES("4", "f32(x[i,k]) * f32(w[k,j])"), MATH_DEFAULT, "no product");
+    expect(HALVES("16", "f32(x[i,k+1] else 0) * f32(w[k,j])"), MATH_DEFAULT, "no work");
+    expect(HALVES("16", "exp(f32(x[i,k])) * f32(w[k,j])"), MATH_DEFAULT, "no work");
+    expect(HALVES("4", "f32(x[i,k]) * f32(w[k,j])"), MATH_DEFAULT, "no work");
     expect(FLOW("in x : f16[16,16]  in w : bf16[16,16]  out y : f32[16,16]",
                 "[i:16, j:16, k:16] { f32(x[i,k]) * f32(w[k,j]) -> y[i,j] sum:f32"),
-           MATH_DEFAULT, "no product");
+           MATH_DEFAULT, "no work");
     expect(FLOW("in x : f32[16,16]  in w : f32[16,16]  out y : f32[16,16]",
                 "[i:16, j:16, k:16] { x[i,k] * w[k,j] -> y[i,j] max:f32"),
-           MATH_DEFAULT, "no product");
+           MATH_DEFAULT, "no work");
     expect(FLOW("in x : f32[16,16]  in w : f32[16,16]  out y : f32[16,16]",
                 "[i:16, j:16, k:16 | k <= i] { x[i,k] * w[k,j] -> y[i,j] sum:f32"),
-           MATH_DEFAULT, "no product");
+           MATH_DEFAULT, "no work");
     expect(FLOW("in x : i8[16,16]  in w : i8[16,16]  out y : i32[16,16]",
                 "[i:16, j:16, k:16] { i32(x[i,k]) * i32(w[k,j]) -> y[i,j] sum:i32"),
-           MATH_DEFAULT, "no product");
-    expect(FLOW("in x : f32[8,1,22,22]  in w : f32[16,8,3,3]  out y : f32[16,20,20]",
-                "[o:16, r:20, s:20, c:8, u:3, v:3] { x[c,0,r+u,s+v] * w[o,c,u,v] -> y[o,r,s] "
-                "sum:f32"),
-           MATH_DEFAULT, "no product");
+           MATH_DEFAULT, "no work");
 }
 
 Test(library, it_makes_what_takes_it_less) {
@@ -184,4 +212,14 @@ Test(library, it_makes_what_takes_it_less) {
     expect(words, MATH_DEFAULT, by);
     expect(words, MATH_FAST, by);
     expect(words, MATH_STRICT, own);
+}
+
+#define CONVOLUTION(conts, dims, x, w, y)                                                          \
+    FLOW(conts, "[" dims "] { f32(x[" x "]) * f32(w[" w "]) -> y[" y "] sum:f32")
+#define IMAGES "in x : f16[2,32,20,24]  in w : f16[48,32,3,5]  out y : f16[2,48,20,24]"
+#define IMAGE_DIMS_OF "n:2, o:48, h:20, w:24, c:32, r:3, s:5"
+
+Test(library, a_window_slides_along_two_dims) {
+    expect(CONVOLUTION(IMAGES, IMAGE_DIMS_OF, "n,c,h+r-1,w+s-2] else 0", "o,c,r,s", "n,o,h,w"),
+           MATH_DEFAULT, "");
 }
