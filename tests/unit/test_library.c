@@ -214,12 +214,116 @@ Test(library, it_makes_what_takes_it_less) {
     expect(words, MATH_STRICT, own);
 }
 
-#define CONVOLUTION(conts, dims, x, w, y)                                                          \
-    FLOW(conts, "[" dims "] { f32(x[" x "]) * f32(w[" w "]) -> y[" y "] sum:f32")
-#define IMAGES "in x : f16[2,32,20,24]  in w : f16[48,32,3,5]  out y : f16[2,48,20,24]"
-#define IMAGE_DIMS_OF "n:2, o:48, h:20, w:24, c:32, r:3, s:5"
+#define CONVOLUTION(x, w, y, reads, filters, results)                                              \
+    FLOW("in x : f16[" x "]  in w : f16[" w "]  out y : f16[" y "]",                               \
+         "[n:2, o:48, h:20, w:24, c:32, r:3, s:5] { f32(x[" reads ") * f32(w[" filters             \
+         "]) -> y[" results "] sum:f32")
+#define X "2,32,20,24"
+#define W "48,32,3,5"
+#define Y "2,48,20,24"
+#define PADDED "n,c,h+r-1,w+s-2] else 0"
+#define FIRST "0 2/15360 32/480 20/24 24/1"
+#define WINDOWS "3 by 1, 1 apart, -1; 5 by 1, 1 apart, -2"
+#define RESULTS "0 2/23040 48/480 20/24 24/1"
 
-Test(library, a_window_slides_along_two_dims) {
-    expect(CONVOLUTION(IMAGES, IMAGE_DIMS_OF, "n,c,h+r-1,w+s-2] else 0", "o,c,r,s", "n,o,h,w"),
-           MATH_DEFAULT, "");
+Test(library, windows_slide_along_two_dims) {
+    expect(CONVOLUTION(X, W, Y, PADDED, "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           FIRST "; " WINDOWS "; first from 0 in 1; " RESULTS " by own");
+    expect(CONVOLUTION("2,32,40,70", W, Y, "n,c,2*h+r-1,3*w+2*s-4] else 0", "o,c,r,s", "n,o,h,w"),
+           MATH_DEFAULT,
+           "0 2/89600 32/2800 40/70 70/1; 3 by 2, 1 apart, -1; 5 by 3, 2 apart, -4; first from 0 "
+           "in 1; " RESULTS " by own");
+    expect(CONVOLUTION("2,40,22,28", W, Y, "n,c+8,h+r,w+s]", "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           "4928 2/24640 32/616 22/28 28/1; 3 by 1, 1 apart, -0; 5 by 1, 1 apart, -0; first from "
+           "0 in 1; " RESULTS " by own");
+    expect(CONVOLUTION("2,32,30,32", W, Y, "n,c,h+r,w+s]", "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           "0 2/30720 32/960 22/32 28/1; 3 by 1, 1 apart, -0; 5 by 1, 1 apart, -0; first from 0 "
+           "in 1; " RESULTS " by own");
+}
+
+Test(library, channels_are_last_of_all_or_filters_first) {
+    expect(CONVOLUTION("2,20,24,32", "48,3,5,32", "2,20,24,48", "n,h+r-1,w+s-2,c] else 0",
+                       "o,r,s,c", "n,h,w,o"),
+           MATH_DEFAULT,
+           "0 2/15360 32/1 20/768 24/32; " WINDOWS
+           "; last from 0 in 1; 0 2/23040 48/1 20/1152 24/48 by own");
+    expect(CONVOLUTION("2,20,24,32", W, Y, "n,h+r-1,w+s-2,c] else 0", "o,c,r,s", "n,o,h,w"),
+           MATH_DEFAULT,
+           "0 2/15360 32/1 20/768 24/32; " WINDOWS "; first from 0 in 1; " RESULTS " by own");
+    expect(CONVOLUTION(X, "48,3,5,32", Y, PADDED, "o,r,s,c", "n,o,h,w"), MATH_DEFAULT, "no work");
+    expect(CONVOLUTION(X, "48,32,5,3", Y, PADDED, "o,c,s,r", "n,o,h,w"), MATH_DEFAULT, "no work");
+    expect(CONVOLUTION(X, W, Y, PADDED, "o,c,2-r,4-s", "n,o,h,w"), MATH_DEFAULT, "no work");
+}
+
+Test(library, groups_have_their_own_channels) {
+    expect(FLOW("in x : f32[24,9,9]  in w : f32[32,6,3,3]  out y : f32[32,9,9]",
+                "[g:4, o:8, h:9, w:9, c:6, r:3, s:3] { (x[6*g+c,h+r-1,w+s-1] else 0) * "
+                "w[8*g+o,c,r,s] -> y[8*g+o,h,w] sum:f32"),
+           MATH_DEFAULT,
+           "0 1/1944 24/81 9/9 9/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in 4; 0 "
+           "1/2592 32/81 9/9 9/1 by own");
+    expect(
+        FLOW("in x : f32[3,24,90]  in w : f32[24,1,3]  out y : f32[3,24,90]",
+             "[n:3, g:24, w:90, s:3] { (x[n,g,w+s-1] else 0) * w[g,0,s] -> y[n,g,w] sum:f32"),
+        MATH_DEFAULT,
+        "0 3/2160 24/90 1/90 90/1; 1 by 1, 1 apart, -0; 3 by 1, 1 apart, -1; first from 0 in 24; "
+        "0 3/2160 24/90 1/90 90/1 by own");
+    expect(FLOW("in x : f32[24,9,9]  in w : f32[32,6,3,3]  out y : f32[32,9,9]",
+                "[g:4, o:8, h:9, w:9, c:6, r:3, s:3] { (x[4*c+g,h+r-1,w+s-1] else 0) * "
+                "w[8*g+o,c,r,s] -> y[8*g+o,h,w] sum:f32"),
+           MATH_DEFAULT, "no work");
+}
+
+#define ENDED(conts, root)                                                                         \
+    FLOW("in x : f16[2,16,9,9]  in w : f16[32,16,3,3]  tmp t : f32[2,32,9,9]  out y : "            \
+         "f16[2,32,9,9]  " conts,                                                                  \
+         "[n:2, o:32, h:9, w:9, c:16, r:3, s:3] { f32(x[n,c,h+r-1,w+s-1] else 0) * "               \
+         "f32(w[o,c,r,s]) -> t[n,o,h,w] sum:f32 }\n map q [n:2, o:32, h:9, w:9] { f16(" root       \
+         ") -> y[n,o,h,w]")
+
+Test(library, a_bias_has_an_element_for_each_channel) {
+    expect(ENDED("in b : f16[48]", "t[n,o,h,w] + f32(b[o+16])"), MATH_DEFAULT,
+           "0 2/1296 16/81 9/9 9/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in 1 + "
+           "bias 16; 0 2/2592 32/81 9/9 9/1 by own");
+    expect(ENDED("in b : f16[48]", "t[n,o,h,w] + f32(b[o+1])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in b : f32[32]", "t[n,o,h,w] + b[o]"), MATH_DEFAULT, "no work");
+    expect(ENDED("in b : f16[32,9]", "t[n,o,h,w] + f32(b[o,w])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in b : f16[9]", "t[n,o,h,w] + f32(b[w])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in b : f16[2,32,9,9]", "t[n,o,h,w] + f32(b[n,o,h,w])"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(t[n,o,h,w], 0)"), MATH_DEFAULT, "no work");
+}
+
+Test(library, other_kernels_are_no_convolutions) {
+    expect(CONVOLUTION(X, W, Y, "n,c,h+r,w+s-2] else 0", "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           "no work");
+    expect(CONVOLUTION(X, W, Y, "n,c,h+r-2,w+s-2] else 0", "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           "no work");
+    expect(CONVOLUTION(X, W, Y, "n,c,h+r-1,w+s-2] else 1", "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           "no work");
+    expect(CONVOLUTION(X, W, Y, "n,c+1,h+r-1,w+s-2] else 0", "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           "no work");
+    expect(CONVOLUTION(X, W, Y, "n,c,h-r+1,w+s-2] else 0", "o,c,r,s", "n,o,h,w"), MATH_DEFAULT,
+           "no work");
+    expect(FLOW("in x : f16[2,16,9,9]  in w : f16[32,16,3,3]  out y : f32[2,32,9,9]",
+                "[n:2, o:32, h:9, w:9, c:16, r:3, s:3] { f32(x[n,c,h+r-1,w+s-1] else 0) * "
+                "f32(w[o,c,r,s]) -> y[n,o,h,w] sum:f32"),
+           MATH_DEFAULT, "no work");
+    expect(FLOW("in x : f32[2,8,9,9,9]  in w : f32[8,8,3,3,3]  out y : f32[2,8,7,7,7]",
+                "[n:2, o:8, d:7, h:7, w:7, c:8, q:3, r:3, s:3] { x[n,c,d+q,h+r,w+s] * w[o,c,q,r,s] "
+                "-> y[n,o,d,h,w] sum:f32"),
+           MATH_DEFAULT, "no work");
+}
+
+#define LARGE(n)                                                                                   \
+    FLOW("in x : f32[" n ",128,56,56]  in w : f32[128,128,3,3]  out y : f32[" n ",128,56,56]",     \
+         "[n:" n ", o:128, h:56, w:56, c:128, r:3, s:3] { (x[n,c,h+r-1,w+s-1] else 0) * "          \
+         "w[o,c,r,s] -> y[n,o,h,w] sum:f32")
+#define LARGE_IS(by)                                                                               \
+    "0 32/401408 128/3136 56/56 56/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in "  \
+    "1; 0 32/401408 128/3136 56/56 56/1 by " by
+
+Test(library, convolutions_go_where_they_take_less) {
+    expect(LARGE("32"), MATH_DEFAULT, LARGE_IS("cudnn"));
+    expect(LARGE("32"), MATH_STRICT, LARGE_IS("own"));
+    expect_by("library p own\n", LARGE("32"), MATH_DEFAULT, LARGE_IS("own"));
 }
