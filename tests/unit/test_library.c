@@ -289,6 +289,7 @@ Test(library, a_bias_has_an_element_for_each_channel) {
     expect(ENDED("in b : f32[32]", "t[n,o,h,w] + b[o]"), MATH_DEFAULT, "no work");
     expect(ENDED("in b : f16[32,9]", "t[n,o,h,w] + f32(b[o,w])"), MATH_DEFAULT, "no work");
     expect(ENDED("in b : f16[9]", "t[n,o,h,w] + f32(b[w])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in b : f16[48]", "t[n,o,h,w] + f32(b[o+w])"), MATH_DEFAULT, "no work");
     expect(ENDED("in b : f16[2,32,9,9]", "t[n,o,h,w] + f32(b[n,o,h,w])"), MATH_DEFAULT, "no work");
     expect(ENDED("", "max(t[n,o,h,w], 0)"), MATH_DEFAULT, "no work");
 }
@@ -322,7 +323,17 @@ Test(library, other_kernels_are_no_convolutions) {
     "0 32/401408 128/3136 56/56 56/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in "  \
     "1; 0 32/401408 128/3136 56/56 56/1 by " by
 
+#define SMALL(n)                                                                                   \
+    FLOW("in x : f32[" n ",16,14,14]  in w : f32[64,16,3,3]  out y : f32[" n ",64,14,14]",         \
+         "[n:" n ", o:64, h:14, w:14, c:16, r:3, s:3] { (x[n,c,h+r-1,w+s-1] else 0) * "            \
+         "w[o,c,r,s] -> y[n,o,h,w] sum:f32")
+#define SMALL_IS(n, by)                                                                            \
+    "0 " n "/3136 16/196 14/14 14/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in "   \
+    "1; 0 " n "/12544 64/196 14/14 14/1 by " by
+
 Test(library, convolutions_go_where_they_take_less) {
+    expect(SMALL("2"), MATH_DEFAULT, SMALL_IS("2", "own"));
+    expect(SMALL("256"), MATH_DEFAULT, SMALL_IS("256", "cudnn"));
     expect(LARGE("32"), MATH_DEFAULT, LARGE_IS("cudnn"));
     expect(LARGE("32"), MATH_STRICT, LARGE_IS("own"));
     expect_by("library p own\n", LARGE("32"), MATH_DEFAULT, LARGE_IS("own"));
