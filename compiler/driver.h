@@ -29,7 +29,7 @@ typedef struct Options {
     const char *cpu, *gpu;  /* that is planned for; of several CPUs the last */
     VEC(const char *) cpus; /* that a library has code for, the best last; none: `cpu` alone */
     VEC(const char *) gpus; /* that code is made for: "sm_90a", ...; none: all that we know */
-    VEC(const char *) gpu_libraries; /* that kernels may be given to: "cublaslt" */
+    VEC(const char *) gpu_libraries; /* that kernels may be given to: "cublaslt", ... */
     MathMode math;
     DType convert; /* F16, BF16; F32: no conversion */
     Packing packing;

@@ -52,13 +52,15 @@ typedef struct WarpStep {
     Prim round;        /* PRIM_NONE: they are taken as they are */
 } WarpStep;
 
-/* What a vendor's library, opened where the program runs, multiplies: matrices of such elements,
- * each rounded by `round` first (PRIM_NONE: they are taken as they are), summed in f32. */
+/* What a vendor's library, opened where the program runs, makes: products of such elements, each
+ * rounded by `round` first (PRIM_NONE: they are taken as they are), summed in f32. */
+typedef enum { LIBRARY_PRODUCT, LIBRARY_CONVOLUTION } LibraryKind;
 typedef struct LibraryRate {
-    const char *library; /* "cublaslt" */
+    const char *library; /* "cublaslt", "cudnn" */
+    LibraryKind kind;
     DType factor;
     Prim round;
-    double flops, begin; /* FLOP a second of one core; seconds of a product of nothing */
+    double flops, begin; /* FLOP a second of one core; seconds of work of nothing */
 } LibraryRate;
 
 enum { MACHINE_LEVELS = 6, MACHINE_USES = 16 };

@@ -188,6 +188,13 @@ static void weigh_dim(const Waves *w, const Product *p, DimRole role, int d, Wav
     }
 }
 
+/* May a library get products whole? */
+static bool by_library(const Machine *machine) {
+    bool any = false;
+    for (int i = 0; i < machine->nlibrary; i++) any |= machine->library[i].kind == LIBRARY_PRODUCT;
+    return any;
+}
+
 /* The best cut. What it gains must be more than estimates of one product's pieces are off by, and
  * than those of a launch are. */
 static WaveCut best_cut(Waves *w, const Product *p) {
@@ -199,7 +206,8 @@ static WaveCut best_cut(Waves *w, const Product *p) {
     if (split_parts(m, p, SPLIT_GAIN * whole, &best.seconds) == 1) best.seconds = whole;
     double gain = LEAST_GAIN * best.seconds;
     best.seconds -= gain > LAUNCH_SECONDS ? gain : LAUNCH_SECONDS;
-    if (product_bound(p) + LAUNCH_SECONDS >= best.seconds || w->env->machine->nlibrary) return best;
+    if (product_bound(p) + LAUNCH_SECONDS >= best.seconds || by_library(w->env->machine))
+        return best;
     Contraction roles = map_contraction(w->e->flow, m);
     for (int d = 0; d < m->dim.n; d++)
         if (!map_reduces(m, d) && map_extent(m, d, 1) > 1 && find_members(w, d))

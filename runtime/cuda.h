@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the CUDA runtime: cuda_driver.c (the driver's functions), cuda.c (devices,
- * instances), cuda_library.c (products that a library makes), cuda_run.c (runs), cuda_record.c
+ * instances), cuda_library.c (what a vendor's library makes), cuda_run.c (runs), cuda_record.c
  * (recorded ones). */
 #ifndef WEIR_CUDA_RUNTIME_H
 #define WEIR_CUDA_RUNTIME_H
@@ -114,7 +114,8 @@ typedef struct weir_device_shared {
     cu_handle *function; /* by kernel of the image */
     int follows;         /* kernels can wait for the launch ahead themselves */
     cu_address weights;
-    struct CudaLibrary *library; /* cuda_library.c; NULL: no kernel was given to one */
+    struct CudaProducts *products;         /* NULL: no kernel was given to cuBLASLt */
+    struct CudaConvolutions *convolutions; /* nor to cuDNN */
 } CudaShared;
 
 /* A run that was there before, by what decides its launches: symbols and addresses of ports. */
@@ -193,6 +194,24 @@ static inline cu_address cuda_address(const void *at) {
 weir_status cuda_library_open(weir_instance *in, CudaShared *s);
 void cuda_library_close(CudaShared *s);
 int64_t cuda_library_bytes(const CudaShared *s);
+/* For its parts. Opens the first that can be of n files, or gives the reason why the first cannot;
+ * looks functions up, and gives the name of one that is missing, or NULL. */
+typedef struct CudaSymbol {
+    const char *name;
+    void *to; /* a pointer to such a function */
+} CudaSymbol;
+void *cuda_library_load(const char *const *names, int n, char why[128]);
+const char *cuda_library_find(void *library, const CudaSymbol *symbol, size_t n);
+/* Behind a call: notes its error, and why; a run that blocks waits for it. */
+void cuda_library_done(weir_frame *f, int error, const char *library, const char *why,
+                       const char *from);
+/* cuda_products.c and cuda_convolutions.c: the same of one library each. */
+weir_status cuda_products_open(weir_instance *in, CudaShared *s);
+void cuda_products_close(CudaShared *s);
+int64_t cuda_products_bytes(const CudaShared *s);
+weir_status cuda_convolutions_open(weir_instance *in, CudaShared *s);
+void cuda_convolutions_close(CudaShared *s);
+int64_t cuda_convolutions_bytes(const CudaShared *s);
 
 /* cuda_run.c */
 weir_status cuda_reserve(weir_instance *in, const weir_tensor *largest);

@@ -1,292 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products that NVIDIA's cuBLASLt makes, for models whose kernels were given to it.
+/* Kernels that were given to a vendor's library: products (cuda_products.c) and convolutions
+ * (cuda_convolutions.c).
  *
- * The library is opened with the model's code, and only if the image has rows for it. Which of its
- * algorithms makes a row's product is asked once, then: so all runs of all instances add up in the
- * same order. Sums stay in f32, those of parts too. Algorithms may ask for memory to work in, as
- * much as the largest needs is a part of each instance's block. A call launches kernels on the
- * run's stream, so that recorded runs hold them. */
+ * A library is opened with the model's code, and only if the image has rows for it. Which of its
+ * algorithms makes a row is asked once, then: so all runs of all instances add up in the same
+ * order. Algorithms may ask for memory to work in; as much as the largest needs is a part of each
+ * instance's block. A call launches kernels on the run's stream, so that recorded runs hold them.
+ */
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- the library ------------------------------------------------------------------------------
- */
+void *cuda_library_load(const char *const *names, int n, char why[128]) {
+    void *at = NULL;
+    snprintf(why, 128, "no reason given");
+    for (int i = 0; i < n && !at; i++) {
+        at = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        const char *reason = at || i ? NULL : dlerror();
+        if (reason) snprintf(why, 128, "%s", reason);
+    }
+    return at;
+}
 
-typedef struct Algorithm {
-    uint64_t data[8];
-} Algorithm;
-
-/* What the library answers when it is asked for an algorithm, as it lays it out. */
-typedef struct Answer {
-    Algorithm algorithm;
-    size_t workspace;
-    int state;
-    float waves;
-    int reserved[4];
-} Answer;
-
-/* CALL(member, symbol, parameters): what we use of it; all return 0 or an error. Of operations,
- * layouts and preferences each is a handle. */
-#define LIBRARY_CALLS                                                                              \
-    CALL(create, cublasLtCreate, (cu_handle * library))                                            \
-    CALL(destroy, cublasLtDestroy, (cu_handle library))                                            \
-    CALL(operation_new, cublasLtMatmulDescCreate, (cu_handle * operation, int compute, int scale)) \
-    CALL(operation_free, cublasLtMatmulDescDestroy, (cu_handle operation))                         \
-    CALL(operation_set, cublasLtMatmulDescSetAttribute,                                            \
-         (cu_handle operation, int what, const void *value, size_t bytes))                         \
-    CALL(layout_new, cublasLtMatrixLayoutCreate,                                                   \
-         (cu_handle * layout, int type, uint64_t rows, uint64_t columns, int64_t apart))           \
-    CALL(layout_free, cublasLtMatrixLayoutDestroy, (cu_handle layout))                             \
-    CALL(layout_set, cublasLtMatrixLayoutSetAttribute,                                             \
-         (cu_handle layout, int what, const void *value, size_t bytes))                            \
-    CALL(preference_new, cublasLtMatmulPreferenceCreate, (cu_handle * preference))                 \
-    CALL(preference_free, cublasLtMatmulPreferenceDestroy, (cu_handle preference))                 \
-    CALL(preference_set, cublasLtMatmulPreferenceSetAttribute,                                     \
-         (cu_handle preference, int what, const void *value, size_t bytes))                        \
-    CALL(choose, cublasLtMatmulAlgoGetHeuristic,                                                   \
-         (cu_handle library, cu_handle operation, cu_handle a, cu_handle b, cu_handle c,           \
-          cu_handle d, cu_handle preference, int most, Answer *answer, int *n))                    \
-    CALL(multiply, cublasLtMatmul,                                                                 \
-         (cu_handle library, cu_handle operation, const void *alpha, const void *a,                \
-          cu_handle a_layout, const void *b, cu_handle b_layout, const void *beta, const void *c,  \
-          cu_handle c_layout, void *d, cu_handle d_layout, const Algorithm *algorithm,             \
-          void *workspace, size_t bytes, cu_handle stream))
-
-/* Its numbers. */
-enum { TYPE_F32 = 0, TYPE_F16 = 2, TYPE_BF16 = 14 };
-enum { COMPUTE_F32 = 68, COMPUTE_F32_ALONE = 69, COMPUTE_TF32 = 77 };
-enum { OPERATION_ACROSS_A = 3, OPERATION_ACROSS_B = 4, ACROSS = 1 };
-enum { OPERATION_END = 7, ADD_BIAS = 4, OPERATION_BIAS = 8 };
-enum { LAYOUT_BATCH = 5, LAYOUT_STEP = 6 };
-enum { PREFER_WORKSPACE = 1, PREFER_REDUCTION = 3, PREFER_ALIGN_A = 5 };
-enum { NOT_SUPPORTED = 15 };
-enum { REDUCE_IN_F32 = 2 }; /* of sums in parts; no other way but by none */
-
-enum { WORKSPACE_MOST = 32 << 20 };
-
-/* A row's product as the library knows it. */
-typedef struct Product {
-    cu_handle operation, a, b, c, d; /* c: of d where nothing is added */
-    Algorithm algorithm;
-    size_t workspace;
-} Product;
-
-typedef struct CudaLibrary {
-    void *at;
-    const char *(*text)(int error);
-#define CALL(member, symbol, parameters) int(*member) parameters;
-    LIBRARY_CALLS
-#undef CALL
-    cu_handle handle;
-    int n;
-    int32_t lock;     /* of operations whose bias is set for a call */
-    Product *product; /* by row of the image */
-    size_t workspace;
-} CudaLibrary;
-
-/* ---- opening ----------------------------------------------------------------------------------
- */
-
-static const char *find_all(CudaLibrary *l) {
-    void *at;
-#define CALL(member, symbol, parameters)                                                           \
-    if (!(at = dlsym(l->at, #symbol))) return #symbol;                                             \
-    memcpy(&l->member, &at, sizeof at);
-    LIBRARY_CALLS
-#undef CALL
-    if (!(at = dlsym(l->at, "cublasLtGetStatusString"))) return "cublasLtGetStatusString";
-    memcpy(&l->text, &at, sizeof at);
+const char *cuda_library_find(void *library, const CudaSymbol *symbol, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        void *at = dlsym(library, symbol[i].name);
+        if (!at) return symbol[i].name;
+        memcpy(symbol[i].to, &at, sizeof at);
+    }
     return NULL;
 }
 
-static weir_status open_library(weir_instance *in, CudaLibrary *l) {
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    char why[128] = "no reason given";
-    for (int i = 0; i < 2 && !l->at; i++) {
-        l->at = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        const char *reason = l->at || i ? NULL : dlerror();
-        if (reason) snprintf(why, sizeof why, "%s", reason);
-    }
-    if (!l->at)
-        return weir_instance_fail(in, WEIR_E_DEVICE,
-                                  "no cuBLASLt: neither libcublasLt.so.13 nor .12 can be opened "
-                                  "(%s); install cuBLAS, or compile the model without "
-                                  "--gpu-libraries",
-                                  why);
-    const char *missing = find_all(l);
-    if (!missing) return WEIR_OK;
-    return weir_instance_fail(in, WEIR_E_DEVICE, "cuBLASLt is too old: it has no \"%s\"", missing);
-}
-
-/* ---- planning ---------------------------------------------------------------------------------
- */
-
-static int type_of(int32_t dtype) {
-    return dtype == WEIR_F16 ? TYPE_F16 : dtype == WEIR_BF16 ? TYPE_BF16 : TYPE_F32;
-}
-
-/* As it lies in memory: of rows x columns, or across, turned. */
-static int make_layout(const CudaLibrary *l, cu_handle *out, int32_t dtype,
-                       const weir_device_matrix *m, int64_t rows, int64_t columns, int64_t batch) {
-    int32_t count = (int32_t)batch;
-    int error = l->layout_new(out, type_of(dtype), (uint64_t)(m->across ? columns : rows),
-                              (uint64_t)(m->across ? rows : columns), m->apart);
-    if (!error) error = l->layout_set(*out, LAYOUT_BATCH, &count, sizeof count);
-    if (!error) error = l->layout_set(*out, LAYOUT_STEP, &m->step, sizeof m->step);
-    return error;
-}
-
-/* An address is a part of the operation; before there is one, what it begins on. */
-static int set_bias(const CudaLibrary *l, cu_handle operation, const void *bias) {
-    return l->operation_set(operation, OPERATION_BIAS, &bias, sizeof bias);
-}
-
-static int make_operation(const CudaLibrary *l, Product *p, const weir_device_product *row) {
-    int32_t a = row->a.across ? ACROSS : 0, b = row->b.across ? ACROSS : 0;
-    uint32_t end = ADD_BIAS;
-    int compute = row->factor != WEIR_F32 ? COMPUTE_F32
-                  : row->rounded          ? COMPUTE_TF32
-                                          : COMPUTE_F32_ALONE;
-    int error = l->operation_new(&p->operation, compute, TYPE_F32);
-    if (!error) error = l->operation_set(p->operation, OPERATION_ACROSS_A, &a, sizeof a);
-    if (!error) error = l->operation_set(p->operation, OPERATION_ACROSS_B, &b, sizeof b);
-    if (error || !row->bias.align) return error;
-    error = l->operation_set(p->operation, OPERATION_END, &end, sizeof end);
-    return error ? error : set_bias(l, p->operation, (void *)(intptr_t)row->bias.align);
-}
-
-/* What the algorithm must keep to; a, b, c and d begin on these multiples. */
-static int make_preference(const CudaLibrary *l, cu_handle *out, const weir_device_product *row) {
-    uint64_t most = WORKSPACE_MOST;
-    uint32_t reduction = REDUCE_IN_F32;
-    int32_t c = row->c.align ? row->c.align : row->d.align;
-    const uint32_t align[] = {(uint32_t)row->a.align, (uint32_t)row->b.align, (uint32_t)c,
-                              (uint32_t)row->d.align};
-    int error = l->preference_new(out);
-    if (!error) error = l->preference_set(*out, PREFER_WORKSPACE, &most, sizeof most);
-    if (!error) error = l->preference_set(*out, PREFER_REDUCTION, &reduction, sizeof reduction);
-    for (int i = 0; i < 4 && !error; i++)
-        error = l->preference_set(*out, PREFER_ALIGN_A + i, &align[i], sizeof align[i]);
-    return error;
-}
-
-static int choose_algorithm(const CudaLibrary *l, Product *p, const weir_device_product *row) {
-    cu_handle preference = NULL;
-    Answer answer = {.state = 0};
-    int n = 0, error = make_preference(l, &preference, row);
-    if (!error)
-        error =
-            l->choose(l->handle, p->operation, p->a, p->b, p->c, p->d, preference, 1, &answer, &n);
-    if (!error && n > 0) error = answer.state;
-    if (preference) l->preference_free(preference);
-    p->algorithm = answer.algorithm;
-    p->workspace = answer.workspace;
-    return error || n > 0 ? error : NOT_SUPPORTED;
-}
-
-static int make_layouts(const CudaLibrary *l, Product *p, const weir_device_product *row) {
-    int64_t m = row->rows, n = row->columns, k = row->depth;
-    int error = make_layout(l, &p->a, row->factor, &row->a, m, k, row->batch);
-    if (!error) error = make_layout(l, &p->b, row->factor, &row->b, k, n, row->batch);
-    if (!error) error = make_layout(l, &p->d, row->result, &row->d, m, n, row->batch);
-    bool same = row->c.apart == row->d.apart && row->c.step == row->d.step;
-    p->c = p->d;
-    if (error || !row->c.align || same) return error;
-    return make_layout(l, &p->c, row->result, &row->c, m, n, row->batch);
-}
-
-static weir_status plan(weir_instance *in, CudaLibrary *l, int k) {
-    const weir_device_product *row = &in->program->image->product[k];
-    Product *p = &l->product[k];
-    int error = make_operation(l, p, row);
-    if (!error) error = make_layouts(l, p, row);
-    if (!error) error = choose_algorithm(l, p, row);
-    if (p->workspace > l->workspace) l->workspace = p->workspace;
-    if (!error) return WEIR_OK;
-    return weir_instance_fail(in, WEIR_E_DEVICE,
-                              "cuBLASLt has no way to make %s (%s); compile the model without "
-                              "--gpu-libraries",
-                              row->from, l->text(error));
-}
-
-static void free_product(const CudaLibrary *l, const Product *p) {
-    const cu_handle layout[] = {p->a, p->b, p->d, p->c != p->d ? p->c : NULL};
-    for (int i = 0; i < 4; i++)
-        if (layout[i]) l->layout_free(layout[i]);
-    if (p->operation) l->operation_free(p->operation);
-}
-
 weir_status cuda_library_open(weir_instance *in, CudaShared *s) {
-    int n = in->program->image->nproducts;
-    if (!n) return WEIR_OK;
-    CudaLibrary *l = s->library = calloc(1, sizeof *l);
-    if (l) l->product = calloc((size_t)n, sizeof *l->product);
-    if (!l || !l->product)
-        return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
-    l->n = n;
-    weir_status status = open_library(in, l);
-    if (status) return status;
-    int error = l->create(&l->handle);
-    if (error)
-        return weir_instance_fail(in, WEIR_E_DEVICE, "cuBLASLt cannot be used: %s", l->text(error));
-    for (int k = 0; k < n && !status; k++) status = plan(in, l, k);
-    return status;
+    weir_status status = cuda_products_open(in, s);
+    return status ? status : cuda_convolutions_open(in, s);
 }
 
 void cuda_library_close(CudaShared *s) {
-    CudaLibrary *l = s->library;
-    s->library = NULL;
-    if (!l) return;
-    for (int k = 0; k < l->n; k++) free_product(l, &l->product[k]);
-    if (l->handle) l->destroy(l->handle);
-    if (l->at) dlclose(l->at);
-    free(l->product);
-    free(l);
+    cuda_products_close(s);
+    cuda_convolutions_close(s);
 }
 
 int64_t cuda_library_bytes(const CudaShared *s) {
-    return s->library ? (int64_t)s->library->workspace : 0;
+    int64_t products = cuda_products_bytes(s), convolutions = cuda_convolutions_bytes(s);
+    return products > convolutions ? products : convolutions;
 }
 
-/* ---- runs -------------------------------------------------------------------------------------
- */
-
-static int call(CudaLibrary *l, const Product *p, const CudaState *state, const char *a,
-                const char *b, const char *c, char *d) {
-    const float alpha = 1, beta = c ? 1 : 0;
-    return l->multiply(l->handle, p->operation, &alpha, a, p->a, b, p->b, &beta, c ? c : d, p->c, d,
-                       p->d, &p->algorithm, state->work, p->workspace, state->on);
-}
-
-/* Instances share operations: one at a time sets a bias and uses it. */
-static int call_with_bias(CudaLibrary *l, const Product *p, const CudaState *state, const char *a,
-                          const char *b, const char *c, const char *bias, char *d) {
-    while (__atomic_exchange_n(&l->lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
-    int error = set_bias(l, p->operation, bias);
-    if (!error) error = call(l, p, state, a, b, c, d);
-    __atomic_store_n(&l->lock, 0, __ATOMIC_RELEASE);
-    return error;
-}
-
-void weir_device_multiply(weir_frame *f, int32_t product, const char *a, const char *b,
-                          const char *c, const char *bias, char *d) {
+void cuda_library_done(weir_frame *f, int error, const char *library, const char *why,
+                       const char *from) {
     CudaState *state = f->instance->device;
-    CudaLibrary *l = state->shared->library;
-    const Product *p = &l->product[product];
-    const char *from = f->program->image->product[product].from;
-    if (f->status) return;
-    int error =
-        bias ? call_with_bias(l, p, state, a, b, c, bias, d) : call(l, p, state, a, b, c, d);
     if (error) {
-        snprintf(state->reason, sizeof state->reason, "%s by cuBLASLt failed: %s", from,
-                 l->text(error));
+        snprintf(state->reason, sizeof state->reason, "%s by %s failed: %s", from, library, why);
         weir_rt_fail(f, WEIR_E_DEVICE, state->reason);
     } else if (state->blocking) {
-        cuda_note(f, state->shared->cu.stream_wait(state->on), "cuBLASLt", from);
+        cuda_note(f, state->shared->cu.stream_wait(state->on), library, from);
     }
 }

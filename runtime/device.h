@@ -61,6 +61,23 @@ typedef struct weir_device_product {
     weir_device_matrix a, b, c, bias, d;
 } weir_device_product;
 
+/* Images that a library gets, by n, c, h and w: so many, and elements from one to the next. */
+enum { WEIR_IMAGE_DIMS = 4 };
+typedef struct weir_device_images {
+    int32_t size[WEIR_IMAGE_DIMS], step[WEIR_IMAGE_DIMS];
+} weir_device_images;
+
+/* A convolution that cuDNN makes: y = x filtered by w + bias, summed in f32. By h and w: windows of
+ * so many taps, `dilation` apart, move by `stride`, the first `padding` in front of x. Filters are
+ * packed [o][c][h][w] or, channels_last, [o][h][w][c]. */
+typedef struct weir_device_convolution {
+    const char *from;      /* what it comes from, for messages */
+    int32_t type, rounded; /* of all elements; of x and w, if f32, they may be rounded to TF32 */
+    int32_t groups, channels_last, biased;
+    int32_t taps[2], stride[2], dilation[2], padding[2];
+    weir_device_images x, y;
+} weir_device_convolution;
+
 /* Code for the device. */
 typedef struct weir_image {
     int32_t nkernels, nlaunches;
@@ -69,6 +86,8 @@ typedef struct weir_image {
     const int32_t *tool;       /* by WEIR_TOOL_...: the kernel; -1 where no call needs it */
     int32_t nproducts;
     const weir_device_product *product;
+    int32_t nconvolutions;
+    const weir_device_convolution *convolution;
     const unsigned char *code;
     const uint64_t *bytes;
     int32_t fixed;          /* which kernels run does not depend on data: a run can be recorded */
@@ -92,6 +111,8 @@ void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t s
 /* By number of the image's row; c and bias may be NULL. */
 void weir_device_multiply(weir_frame *f, int32_t product, const char *a, const char *b,
                           const char *c, const char *bias, char *d);
+void weir_device_convolve(weir_frame *f, int32_t convolution, const char *x, const char *w,
+                          const char *bias, char *y);
 /* A dense tensor as the GPU's engine for boxes takes it, and what it copies of it: `rows` rows down
  * dim `outer`, of `row` elements each, to an array whose rows have 128 bytes and are swizzled.
  * Sizes are elements, the innermost dim first; all but the first dim step by multiples of 16 bytes.

@@ -43,6 +43,7 @@ MAY_USE = {
     "zlib.h": r"runtime/image/.*",
     "onnx.pb-c.h": r"frontends/onnx/.*|tools/weir/pb.*|tests/.*",
     "cublasLt.h": r"tests/gpu/library_numbers\.c",
+    "cudnn.h": r"tests/gpu/convolution_numbers\.c",
     "mnist.h": r"tests/examples/typed\.c",  # comes with the compiled model
 }
 

@@ -98,7 +98,7 @@ def test_without_effect(weir):
     weir.fails(2, "give both", "extract", MNIST, "--all", "--small=8")
     weir.fails(2, "is for drawings", "dump", text, "--size", "N=2")
     for why, *words in (('"gpu" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu=sm_80"),
-                        ('"gpu-libraries" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu-libraries=cublaslt"),
+                        ('"gpu-libraries" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu-libraries=cublaslt,cudnn"),
                         ("code is for sm_90a alone", "compile", MNIST, "-o", "x.so", "--target=cuda", "--gpu-copies=engine"),
                         ("code is for sm_90a alone", "compile", MNIST, "-o", "x.so", "--gpu-copies=engine"),
                         ('leave option "cpu" out', "compile", MNIST, "-o", "x.so", "--target=cuda", "--cpu=x86-64-v4"),

@@ -107,7 +107,7 @@ def steps(copy, folder, args, file):
         return [recipes]
     if file in PACKING:
         return [unit["driver"], unit["abi"], [sys.executable, copy / "tests/cli.py", "--weir", folder / "weir"]]
-    if file == "library.c":
+    if file.startswith("library"):
         return [unit["library"]]
     hot = stages + ["--gpu", copy / "tests/cuda/hot"]
     if file in BLOCKS:

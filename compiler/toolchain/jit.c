@@ -67,6 +67,7 @@ static const struct RuntimeSymbol {
                        SYMBOL(weir_device_wait),
                        SYMBOL(weir_device_settle),
                        SYMBOL(weir_device_multiply),
+                       SYMBOL(weir_device_convolve),
                        SYMBOL(weir_device_launch_boxes),
                        SYMBOL_AT(weir_device_cuda),
                        SYMBOL(weir_rt_stray),

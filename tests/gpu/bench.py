@@ -7,8 +7,9 @@
 Times are the device's, by events on one stream; the host waits for nothing between them. Hot: many runs one behind the
 other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
 of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
-TF32, but for those named so, which Weir compiles with fast mathematics. NAME.cublaslt is the same product as
-Weir gives it to that library, NAME.whole the product without a cut for its last wave of tiles. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
+TF32, but for those named so, which Weir compiles with fast mathematics. NAME.cublaslt is the same product, and
+NAME.cudnn the same convolution, as Weir gives it to that library, NAME.whole the product without a cut for its last
+wave of tiles. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
 times of both, and what the hot time makes of the operations or the bytes. Exit code 1 when a result is wrong.
 """
 import ctypes
@@ -34,6 +35,26 @@ TOLERANCE = {"f32": 1e-4, "tf32": 4e-3, "f16": 1e-2, "bf16": 8e-2, "i8": 0, "f8"
 def codes(t, total, n):
     return (f"flow m {{ in x : {t}[{n},{n}] in w : {t}[{n},{n}] out y : {total}[{n},{n}]\n"
             f"map p [i:{n}, j:{n}, k:{n}] {{ {total}(x[i,k]) * {total}(w[j,k]) -> y[i,j] sum:{total} }} }}")
+
+
+CONV = 32, 128, 56  # images, channels, places along each dim
+
+
+def conv(t):
+    """By windows of 3 x 3, channels first."""
+    n, c, side = CONV
+    cast = "" if t == "f32" else "f32"
+    return (f"flow m {{ in x : {t}[{n},{c},{side},{side}] in w : {t}[{c},{c},3,3] out y : {t}[{n},{c},{side},{side}]\n"
+            f"map p [n:{n}, o:{c}, h:{side}, w:{side}, c:{c}, r:3, s:3] {{ {cast}(x[n,c,h+r-1,w+s-1] else 0) * {cast}(w[o,c,r,s]) "
+            "-> y[n,o,h,w] sum:f32 } }")
+
+
+def conv_last(t):
+    """The same, channels last."""
+    n, c, side = CONV
+    return (f"flow m {{ in x : {t}[{n},{side},{side},{c}] in w : {t}[{c},3,3,{c}] out y : {t}[{n},{side},{side},{c}]\n"
+            f"map p [n:{n}, o:{c}, h:{side}, w:{side}, c:{c}, r:3, s:3] {{ f32(x[n,h+r-1,w+s-1,c] else 0) * f32(w[o,r,s,c]) "
+            "-> y[n,h,w,o] sum:f32 } }")
 
 
 def scaled(T, x, w):
@@ -182,6 +203,7 @@ def cases():
         yield f"product_tf32_{name}", rounded(n), "tf32", [(n, n)] * 2, in_tf32, 2 * n**3, 0
         yield f"product_i8_{name}", codes("i8", "i32", n), "i8", [(n, n)] * 2, lambda T, x, w: T._int_mm(x, w.t()), 2 * n**3, 0
         yield f"product_f8_{name}", codes("f8e4m3fn", "f32", n), "f8", [(n, n)] * 2, scaled, 2 * n**3, 0
+    yield from convolutions(half)
     for t, size in {**half, "f32": 4}.items():
         n = 8192
         yield f"softmax_{t}", softmax(t, n, n), t, [(n, n)], lambda T, x: T.softmax(x, -1), 0, 2 * size * n * n
@@ -195,6 +217,20 @@ def cases():
             yield (f"attention_{t}_{n}", attention(t, n), t, [(16, n, 64)] * 3,
                    lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0], 4 * 16 * n * n * 64, 0)
     yield from irregular()
+
+
+def convolutions(half):
+    n, c, side = CONV
+    operations = 2 * n * c * side * side * 9 * c
+    for t in (*half, "f32"):
+        yield (f"conv_{t}", conv(t), t, [(n, c, side, side), (c, c, 3, 3)], lambda T, x, w: T.nn.functional.conv2d(x, w, padding=1),
+               operations, 0)
+    for t in half:
+        yield f"conv_last_{t}", conv_last(t), t, [(n, side, side, c), (c, 3, 3, c)], channels_last, operations, 0
+
+
+def channels_last(T, x, w):
+    return T.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), padding=1).permute(0, 2, 3, 1)
 
 
 # The same of kernels of calls, and of attention of one row.
@@ -212,10 +248,12 @@ def irregular():
 
 
 def by_library(name):
-    """The map by which it is compiled a second time, as NAME.cublaslt, for cuBLASLt to make it; or None."""
+    """The library that it is compiled for a second time, as NAME.LIBRARY, and the map that this makes; or None."""
     if name.startswith("product_add_"):
-        return "r"
-    return "p" if re.match(r"product_(f16|bf16|f32|tf32)_[\dx]+$", name) else None
+        return "cublaslt", "r"
+    if name.startswith("conv_"):
+        return "cudnn", "p"
+    return ("cublaslt", "p") if re.match(r"product_(f16|bf16|f32|tf32)_[\dx]+$", name) else None
 
 
 def by_waves(name):
@@ -384,7 +422,7 @@ def peaks(torch):
 def main():
     import torch
     folder, names, good = pathlib.Path(sys.argv[1]), sys.argv[2:], True
-    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, without TF32; {clocks()}")
     with torch.inference_mode(), torch.cuda.stream(torch.cuda.Stream()):
         flush = torch.zeros(FLUSH // 4, device="cuda", dtype=torch.int32)
@@ -395,7 +433,8 @@ def main():
         for case in cases():
             if case[0].endswith(ENGINE) and torch.cuda.get_device_capability() != (9, 0):
                 continue
-            for name in (case[0], f"{case[0]}.whole", f"{case[0]}.cublaslt"):
+            library, _ = by_library(case[0]) or (None, None)
+            for name in (case[0], f"{case[0]}.whole", *([f"{case[0]}.{library}"] if library else [])):
                 path = folder / name / "model.so"
                 if not path.exists() or names and case[0] not in names:
                     continue

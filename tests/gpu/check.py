@@ -23,6 +23,7 @@ sys.path.insert(0, str(HERE))
 import bench  # noqa: E402
 
 PRODUCTS = ["plain", "turned", "exact", "scores", "values", "places", "part", "biased", "summed"]  # of products.ir, that a library can make
+CONVOLUTIONS = ["plain", "strided", "dilated", "grouped", "depth", "many", "biased", "last", "mixed", "one", "points", "part"]  # of convolutions.ir
 
 
 class Skip(Exception):
@@ -204,54 +205,74 @@ class Checks:
 
     def library(self):
         """What opens a cuBLASLt of the tests, and options by which it makes all of products.ir that it can."""
-        folder, recipe = self.work / "libraries", self.work / "products.recipe"
-        if not folder.exists():
-            folder.mkdir()
-            code, text = run("cc", "-O2", "-shared", "-fPIC", HERE / "fake/cublaslt.c", "-o", folder / "libcublasLt.so.13", "-ldl")
+        return self.library_of("cublaslt", "libcublasLt.so.13", PRODUCTS)
+
+    def library_of(self, name, file, maps):
+        folder, recipe = self.work / "libraries", self.work / f"{name}.recipe"
+        if not recipe.exists():
+            folder.mkdir(exist_ok=True)
+            code, text = run("cc", "-O2", "-shared", "-fPIC", HERE / f"fake/{name}.c", "-o", folder / file, "-ldl")
             expect(code == 0, text)
-            recipe.write_text("".join(f"library {name} cublaslt\n" for name in PRODUCTS))
+            recipe.write_text("".join(f"library {map_} {name}\n" for map_ in maps))
         env = {**self.fake, "LD_LIBRARY_PATH": f"{self.work}:{folder}"}
-        return env, ("--target", "cuda", "--gpu-libraries", "cublaslt", "--recipe", recipe)
+        return env, ("--target", "cuda", "--gpu-libraries", name, "--recipe", recipe)
+
+    def convolutions(self):
+        """The same of cuDNN and convolutions.ir."""
+        return self.library_of("cudnn", "libcudnn.so.9", CONVOLUTIONS)
 
     def test_products_of_a_library(self):
+        self.agrees_by_a_library("products", "cublaslt", PRODUCTS, *self.library(), "WEIR_FAKE_PRODUCTS")
+        expect((self.work / "products.c/turned.pb").read_bytes() == (self.work / "products.fast.out/turned.pb").read_bytes(), "turned differs")
+
+    def test_convolutions_of_a_library(self):
+        self.agrees_by_a_library("convolutions", "cudnn", CONVOLUTIONS, *self.convolutions(), "WEIR_FAKE_CONVOLUTIONS")
+
+    def agrees_by_a_library(self, model, library, maps, env, options, log):
+        """Calls as listed in MODEL.txt, for these maps and no others, and the C target's results."""
         try:
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        env, options = self.library()
-        wanted, golden = self.work / "products.c", (HERE / "products.txt").read_text()
-        code, text = run(self.weir, "run", HERE / "products.ir", "--random", "1", "--output-dir", wanted)
+        source, golden, wanted = HERE / f"{model}.ir", (HERE / f"{model}.txt").read_text(), self.work / f"{model}.c"
+        code, text = run(self.weir, "run", source, "--random", "1", "--output-dir", wanted)
         expect(code == 0, text)
-        for math, list_, near in (("default", golden, 1e-3), ("fast", golden.replace("f32 alone", "tf32"), 3e-3)):
-            calls, saved, got = (self.work / f"products.{math}.{what}" for what in ("calls", "recipe", "out"))
-            code, text = run(self.weir, "run", HERE / "products.ir", *options, "--math", math, "--save-recipe", saved, "--random", "1",
-                             "--output-dir", got, env={**env, "WEIR_FAKE_PRODUCTS": str(calls)})
+        for math, list_, near in (("default", golden, 1e-3), ("fast", re.sub("f32 alone(?!.* groups 16)", "tf32", golden), 6e-3)):
+            calls, saved, got = (self.work / f"{model}.{math}.{what}" for what in ("calls", "recipe", "out"))
+            code, text = run(self.weir, "run", source, *options, "--math", math, "--save-recipe", saved, "--random", "1",
+                             "--output-dir", got, env={**env, log: str(calls)})
             expect(code == 0, text)
             expect(calls.read_text() == list_, calls.read_text())
-            expect(re.findall(r"^library (\w+) cublaslt$", saved.read_text(), re.M) == PRODUCTS, saved.read_text())
-            for file in sorted(wanted.glob("*.npy")):
+            expect(re.findall(rf"^library (\w+) {library}$", saved.read_text(), re.M) == maps, saved.read_text())
+            files = sorted(wanted.glob("*.npy"))
+            expect(len(files) > len(maps) - 2, f"{len(files)} results")
+            for file in files:
                 a, b = (np.load(folder / file.name).astype(np.float64) for folder in (wanted, got))
                 expect(np.allclose(a, b, rtol=near, atol=near), f"{file.name}, {math}: {abs(a - b).max()}")
-            expect((wanted / "turned.pb").read_bytes() == (got / "turned.pb").read_bytes(), "turned differs")
 
     def test_products_are_recorded(self):
+        self.is_recorded("products", *self.library(), "WEIR_FAKE_PRODUCTS")
+
+    def test_convolutions_are_recorded(self):
+        self.is_recorded("convolutions", *self.convolutions(), "WEIR_FAKE_CONVOLUTIONS")
+
+    def is_recorded(self, model, env, options, log):
         """A run, one that is recorded and two as recorded: calls of the first two, equal bits of all."""
-        weir, calls = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", self.work / "recorded.calls"
+        weir, calls = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", self.work / f"{model}.recorded"
         try:
             import ml_dtypes  # noqa: F401
             import numpy  # noqa: F401
         except ImportError:
             raise Skip("there is no numpy or ml_dtypes for Python")
-        env, options = self.library()
-        self.compile(HERE / "products.ir", self.work / "products.so", *options[2:], env=env)
+        self.compile(HERE / f"{model}.ir", self.work / f"{model}.so", *options[2:], env=env)
         script = ("import sys, ml_dtypes, numpy, weir\nm = weir.open(sys.argv[1])\nr = numpy.random.default_rng(1)\n"
                   "x = {p.name: r.random(p.dims, 'f4').astype(p.dtype) for p in m.inputs}\n"
                   "runs = [[numpy.array(y).tobytes() for y in m(**x)] for _ in range(4)]\n"
                   "assert all(run == runs[0] for run in runs)\n")
-        code, text = run(sys.executable, "-c", script, self.work / "products.so",
-                         env={**env, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(weir), "WEIR_FAKE_PRODUCTS": str(calls)})
+        code, text = run(sys.executable, "-c", script, self.work / f"{model}.so",
+                         env={**env, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(weir), log: str(calls)})
         expect(code == 0, text)
-        expect(calls.read_text() == 2 * (HERE / "products.txt").read_text(), calls.read_text())
+        expect(calls.read_text() == 2 * (HERE / f"{model}.txt").read_text(), calls.read_text())
 
     def test_a_library_that_is_not_there(self):
         env, options = self.library()
@@ -271,6 +292,24 @@ class Checks:
             expect(code == 0, text)
         code, text = run(self.weir, "run", HERE / "products.ir", *options, "--random", "1", env={**env, "WEIR_FAKE_NO_ALGORITHM": "1"})
         expect(code != 0 and "cuBLASLt has no way to make k0.plain (not supported)" in text, text)
+
+    def test_cudnn_that_is_not_there(self):
+        env, options = self.convolutions()
+        broken, old = self.work / "broken.cudnn", self.work / "old.cudnn"
+        for folder in (broken, old):
+            folder.mkdir()
+        (broken / "libcudnn.so.9").write_text("")
+        code, text = run("cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", old / "libcudnn.so.9")
+        expect(code == 0, text)
+        for folder, why in ((broken, "no cuDNN: libcudnn.so.9 cannot be opened .*file too short.* install cuDNN 9, or compile"),
+                            (old, 'cuDNN is no version 9: it has no "cudnnCreate"')):
+            missing = {**self.fake, "LD_LIBRARY_PATH": f"{self.work}:{folder}"}
+            code, text = run(self.weir, "run", HERE / "convolutions.ir", *options, "--random", "1", env=missing)
+            expect(code != 0 and re.search(why, text, re.S), text)
+            code, text = run(self.weir, "run", HERE / "convolutions.ir", "--target", "cuda", "--random", "1", env=missing)
+            expect(code == 0, text)
+        code, text = run(self.weir, "run", HERE / "convolutions.ir", *options, "--random", "1", env={**env, "WEIR_FAKE_NO_ALGORITHM": "1"})
+        expect(code != 0 and "cuDNN has no way to make k0.plain (CUDNN_STATUS_NOT_SUPPORTED)" in text, text)
 
     def test_which_products_a_library_makes(self):
         """Those that take it less, and that nothing is fused to."""
@@ -304,16 +343,45 @@ class Checks:
         code, told = run(self.weir, "dump", self.work / "small.ir", "--target", "cuda", "--recipe", recipe)
         expect(code != 0 and 'own.recipe:1: "cublaslt" may not make "p"' in told, told)
 
+    def test_which_convolutions_a_library_makes(self):
+        """Those that take it less, and that it can describe."""
+        large, uneven = bench.conv("f32"), bench.conv("f32").replace("h+r-1", "h+r")
+        texts = {"large": (large, True, ()), "small": (large.replace("128", "8").replace("56", "14"), False, ()),
+                 "uneven": (uneven, False, ()), "strict": (large, False, ("--math", "strict")), "product": (bench.words(4096), False, ())}
+        for name, (text, there, more) in texts.items():
+            source = self.work / f"conv.{name}.ir"
+            source.write_text(text)
+            code, told = run(self.weir, "report", source, "--target", "cuda", "--gpu-libraries", "cudnn", *more)
+            expect(code == 0 and bool(re.search("^k0.p runs by a library: cudnn$", told, re.M)) == there, f"{name}: {told}")
+            code, told = run(self.weir, "report", source, "--target", "cuda", "--gpu-libraries", "cublaslt", *more)
+            expect(code == 0 and ("library: cublaslt" in told) == (name == "product"), told)
+        recipe = self.work / "uneven.recipe"
+        recipe.write_text("library p cudnn\n")
+        code, told = run(self.weir, "dump", self.work / "conv.uneven.ir", "--target", "cuda", "--gpu-libraries", "cudnn", "--recipe", recipe)
+        expect(code != 0 and 'pass "library" has nothing to choose for "p"' in told, told)
+        code, told = run(self.weir, "dump", self.work / "conv.large.ir", "--target", "cuda", "--gpu-libraries", "cublaslt,cudnn")
+        expect(code == 0 and "\n    library cudnn\n" in told, told)
+        (self.work / "conv.said.ir").write_text(told.replace("library cudnn", "library cublaslt"))
+        code, text = run(self.weir, "compile", self.work / "conv.said.ir", "--target", "cuda", "-o", self.work / "said.so", env=self.fake)
+        expect(code == 1 and 'is no product of matrices of known sizes, as "cublaslt" makes them' in text, text)
+
     def test_numbers_of_a_library(self):
-        headers = [p for p in (pathlib.Path("/usr/local/cuda/include"), pathlib.Path("/usr/include")) if (p / "cublasLt.h").exists()]
+        self.declared("library_numbers", "cublasLt", "across 1 batch 4 step 1536\n")
+
+    def test_numbers_of_cudnn(self):
+        self.declared("convolution_numbers", "cudnn", "y 2 48 10 12 groups 4 math 3\n")
+
+    def declared(self, program, library, printed):
+        """What the runtime declares of a library is what its header does, and the library itself takes it."""
+        headers = [p for p in (pathlib.Path("/usr/local/cuda/include"), pathlib.Path("/usr/include")) if (p / f"{library}.h").exists()]
         if not headers:
-            raise Skip("there is no cublasLt.h")
-        folder, numbers = headers[0].parent / "lib64", self.work / "numbers"
-        code, text = run("cc", "-I", ROOT, "-I", headers[0], HERE / "library_numbers.c", "-o", numbers, "-L", folder, f"-Wl,-rpath,{folder}",
-                         "-lcublasLt", "-ldl")
+            raise Skip(f"there is no {library}.h")
+        folder, numbers = headers[0].parent / "lib64", self.work / program
+        code, text = run("cc", "-I", ROOT, "-I", headers[0], HERE / f"{program}.c", HERE / "library_alone.c", "-o", numbers, "-L", folder,
+                         f"-Wl,-rpath,{folder}", f"-l{library}", "-ldl")
         expect(code == 0, text)
         code, text = run(numbers, env={"LD_LIBRARY_PATH": str(folder)})
-        expect((code, text) == (0, "across 1 batch 4 step 1536\n"), text)
+        expect((code, text) == (0, printed), text)
 
     def test_host(self):
         models, host = [self.work / f"{name}.so" for name in ("relu", "take", "scale")], self.work / "host"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Are the runtime's own declarations of cuBLASLt those of its header? Compiled where there is one,
  * and linked with the library: it takes what is set without a GPU. */
-#include "runtime/cuda_library.c"
+#include "runtime/cuda_products.c"
 
 #include <cublasLt.h>
 #include <stddef.h>
@@ -32,18 +32,6 @@ SAME(sizeof(Answer), sizeof(cublasLtMatmulHeuristicResult_t));
 SAME(offsetof(Answer, workspace), offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
 SAME(offsetof(Answer, state), offsetof(cublasLtMatmulHeuristicResult_t, state));
 
-/* Never called: nothing here fails. */
-weir_status weir_instance_fail(weir_instance *in, weir_status status, const char *fmt, ...) {
-    (void)in, (void)fmt;
-    return status;
-}
-void weir_rt_fail(weir_frame *f, int32_t status, const char *reason) {
-    (void)f, (void)status, (void)reason;
-}
-void cuda_note(weir_frame *f, int error, const char *what, const char *of) {
-    (void)f, (void)error, (void)what, (void)of;
-}
-
 int main(void) {
     const weir_device_product row = {.factor = WEIR_F16,
                                      .result = WEIR_F32,
@@ -54,7 +42,7 @@ int main(void) {
                                      .a = {64, 16, 1, 16},
                                      .b = {64, 16, 0, 8},
                                      .d = {48, 1536, 0, 16}};
-    CudaLibrary library = {0};
+    CudaProducts library = {0};
     Product p = {0};
     cu_handle preference = NULL;
     if (open_library(NULL, &library)) return puts("it cannot be opened"), 1;

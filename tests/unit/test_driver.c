@@ -398,6 +398,7 @@ Test(weir, options) {
         {"feed", "w"},
         {"gpu", "sm_80"},
         {"gpu-libraries", "cublaslt"},
+        {"gpu-libraries", "cudnn,cublaslt"},
         {"gpu-copies", "threads"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -409,7 +410,7 @@ Test(weir, options) {
     refused(b, "math", NULL, "needs a value");
     refused(b, "cpu", "z80", "z80");
     refused(b, "gpu", "sm_1", "give sm_80, sm_90a or sm_100");
-    refused(b, "gpu-libraries", "cublas", "unknown library \"cublas\"; give cublaslt");
+    refused(b, "gpu-libraries", "cublas", "unknown library \"cublas\"; give cublaslt or cudnn");
     refused(b, "gpu-copies", "warps", "threads or engine");
     refused(b, "dim", "batch", "NAME=SIZE");
     refused(b, "dim", "batch=8..1", "NAME=SIZE");

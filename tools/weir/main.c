@@ -15,8 +15,8 @@
     "  --target c|cuda         what to emit\n"                                                     \
     "  --gpu NAMES             with --target cuda: GPUs to make code for: sm_80,sm_90a,sm_100;\n"  \
     "                          the first is planned for\n"                                         \
-    "  --gpu-libraries NAMES   libraries that kernels may be given to: cublaslt; needed at run\n"  \
-    "                          time if one is\n"                                                   \
+    "  --gpu-libraries NAMES   libraries that kernels may be given to: cublaslt,cudnn; needed\n"   \
+    "                          at run time if one is\n"                                            \
     "  --gpu-copies HOW        threads, or engine: boxes of tensors by sm_90a's copy engine\n"     \
     "  --cpu NAMES             native, x86-64-v2, -v3, -v4, aarch64 or a CPU name; several, "      \
     "the best last,\n"                                                                             \

@@ -65,10 +65,11 @@ void cuda_join_launches(CProgram *p);
 const char *cuda_sides(const CProgram *p, int function);
 int cuda_words(const CKernel *ck);
 /* emit_library.c: was the kernel given to a library? Its call; the rows of all such calls, as
- * `device_products`, and how many these are. */
+ * `device_products` and `device_convolutions`; the image's members for them. */
 bool cuda_apart(const Kernel *kernel);
-void cuda_product(CProgram *p, int kernel);
-int cuda_product_rows(const CProgram *p, Text *out);
+void cuda_library_call(CProgram *p, int kernel);
+void cuda_library_rows(const CProgram *p, Text *out);
+const char *cuda_library_members(const CProgram *p);
 /* emit_calls.c: of the kernels that calls of the program need, behind its own, the rows and, by
  * WEIR_TOOL_..., their numbers; how many; their names, each with a space in front. */
 void cuda_tool_rows(const CProgram *p, Text *kernels, Text *numbers);

@@ -32,7 +32,7 @@ static void launch(CProgram *p, int kernel, int k) {
     int sides = 0, words = cuda_words(ck) + scratch;
     Text args = {.arena = p->arena};
     if (cuda_apart(p->flow->kernel.at[kernel])) {
-        cuda_product(p, kernel);
+        cuda_library_call(p, kernel);
         return;
     }
     if (p->with[kernel] != kernel) return;
@@ -95,7 +95,7 @@ static void tables(CProgram *p) {
     cuda_tool_rows(p, &p->out, &tools);
     text_put(&p->out, " {0}\n};\n");
     put_launches(p);
-    int products = cuda_product_rows(p, &p->out);
+    cuda_library_rows(p, &p->out);
     text_printf(&p->out,
                 "static const i32 device_tools[] = {%s};\nstatic weir_status create_on(i32 device, "
                 "const weir_pool *pool, weir_instance "
@@ -104,11 +104,11 @@ static void tables(CProgram *p) {
                 "static weir_device_home device_home;\n"
                 "static const weir_image image = {.nkernels = %d, .kernel = device_kernels, "
                 ".nlaunches = %d, .launch = device_launches, .tool = device_tools,\n"
-                " .nproducts = %d, .product = device_products,\n"
+                "%s"
                 " .code = weir_image_code, .bytes = &weir_image_bytes, .fixed = %d, .home = "
                 "&device_home};\n",
                 text_str(&tools), p->function.n + cuda_tool_count(p),
-                p->flow->kernel.n + 1 + p->ncall, products,
+                p->flow->kernel.n + 1 + p->ncall, cuda_library_members(p),
                 is_fixed(p->flow) && !p->options->profile);
 }
 

@@ -28,8 +28,9 @@ static const Generation generations[] = {
 
 /* Of products by cuBLASLt, to what our fastest step makes: as on sm_90a, where of halves it makes
  * 745 TFLOP/s; of factors rounded to TF32 half as much. Of f32 that stays so, to multiply-adds.
- * Only the first was measured; so was how long it takes to begin. */
-static const double CUBLASLT_STEPS = 1.2, CUBLASLT_FMA = 0.75, CUBLASLT_BEGIN = 3e-6;
+ * Only the first was measured; so was how long it takes to begin. That cuDNN's convolutions make as
+ * much is a guess, nothing of them was measured. */
+static const double LIBRARY_STEPS = 1.2, LIBRARY_FMA = 0.75, LIBRARY_BEGIN = 3e-6;
 
 /* Shared memory: what every device gives a block without being asked. */
 enum { WARP = 32, BLOCK = 256, LIVE = 2048, SHARED = 48 << 10 };
@@ -65,20 +66,42 @@ void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *cons
     target_cuda_steps(m, &g->steps);
 }
 
-static void add_rate(Machine *m, DType factor, Prim round, double flops) {
-    m->library[m->nlibrary++] = (LibraryRate){"cublaslt", factor, round, flops, CUBLASLT_BEGIN};
+static const struct {
+    const char *name;
+    LibraryKind kind;
+} libraries[] = {{"cublaslt", LIBRARY_PRODUCT}, {"cudnn", LIBRARY_CONVOLUTION}};
+
+static int find_library(const char *name) {
+    int i = 0, n = sizeof libraries / sizeof *libraries;
+    while (i < n && strcmp(libraries[i].name, name)) i++;
+    return i < n ? i : -1;
+}
+
+bool target_cuda_library(const char *name, LibraryKind *kind) {
+    int i = find_library(name);
+    if (i >= 0) *kind = libraries[i].kind;
+    return i >= 0;
 }
 
 void target_cuda_allow(Ctx *ctx, Machine *m, const char *library) {
     double halves = 0;
-    if (strcmp(library, "cublaslt"))
-        fail(ctx, E_OPTION, "unknown library \"%s\"; give cublaslt", library);
+    int which = find_library(library);
+    if (which < 0) fail(ctx, E_OPTION, "unknown library \"%s\"; give cublaslt or cudnn", library);
+    LibraryRate rate = {libraries[which].name, libraries[which].kind, .begin = LIBRARY_BEGIN};
     for (int i = 0; i < m->nlibrary; i++)
         if (!strcmp(m->library[i].library, library)) return;
     for (int i = 0; i < m->nstep; i++)
         if (m->step[i]->a == F16 && m->step_flops[i] > halves) halves = m->step_flops[i];
-    add_rate(m, F16, PRIM_NONE, CUBLASLT_STEPS * halves);
-    add_rate(m, BF16, PRIM_NONE, CUBLASLT_STEPS * halves);
-    add_rate(m, F32, P_TF32, CUBLASLT_STEPS * halves / 2);
-    add_rate(m, F32, PRIM_NONE, CUBLASLT_FMA * m->fma_flops);
+    const struct {
+        DType factor;
+        Prim round;
+        double flops;
+    } by[] = {{F16, PRIM_NONE, LIBRARY_STEPS * halves},
+              {BF16, PRIM_NONE, LIBRARY_STEPS * halves},
+              {F32, P_TF32, LIBRARY_STEPS * halves / 2},
+              {F32, PRIM_NONE, LIBRARY_FMA * m->fma_flops}};
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        rate.factor = by[i].factor, rate.round = by[i].round, rate.flops = by[i].flops;
+        m->library[m->nlibrary++] = rate;
+    }
 }

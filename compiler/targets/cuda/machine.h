@@ -10,7 +10,9 @@
  * GPUs, gpu among them: it is planned for gpu, and asks for no room that one of them does not have.
  */
 void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *const *all, int n);
-/* Lets kernels be given to a library, "cublaslt", by a machine made so. E_OPTION for others. */
+/* What a library makes, "cublaslt" or "cudnn"; false for others. */
+bool target_cuda_library(const char *name, LibraryKind *kind);
+/* Lets kernels be given to such a library by a machine made so. E_OPTION for others. */
 void target_cuda_allow(Ctx *ctx, Machine *m, const char *library);
 
 #endif

@@ -9,6 +9,7 @@
  * that gets a line for each call, WEIR_FAKE_NO_ALGORITHM leaves none to choose. */
 #define _GNU_SOURCE
 #include "fake.h"
+#include "numbers.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -244,45 +245,16 @@ int cublasLtMatmulAlgoGetHeuristic(void *library, const void *operation, const v
 /* ---- products ---------------------------------------------------------------------------------
  */
 
+static FakeNumber number_of(const Layout *l) {
+    return l->type == F32 ? FAKE_F32 : l->type == F16 ? FAKE_F16 : FAKE_BF16;
+}
+
 static float load(const Layout *l, const char *at, int64_t i) {
-    uint16_t half;
-    float value;
-    if (l->type == F32) {
-        memcpy(&value, at + 4 * i, sizeof value);
-        return value;
-    }
-    memcpy(&half, at + 2 * i, sizeof half);
-    if (l->type == F16) {
-        _Float16 h;
-        memcpy(&h, &half, sizeof h);
-        return (float)h;
-    }
-    uint32_t bits = (uint32_t)half << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return fake_load(number_of(l), at, i);
 }
 
 static void store(const Layout *l, char *at, int64_t i, float value) {
-    if (l->type == F32) {
-        memcpy(at + 4 * i, &value, sizeof value);
-    } else if (l->type == F16) {
-        _Float16 h = (_Float16)value;
-        memcpy(at + 2 * i, &h, sizeof h);
-    } else {
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        uint16_t half = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-        memcpy(at + 2 * i, &half, sizeof half);
-    }
-}
-
-/* To ten bits of fraction. */
-static float rounded(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits + 0x1000) & ~0x1fffu;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    fake_store(number_of(l), at, i, value);
 }
 
 /* A matrix as numbers, row by row. */
@@ -293,7 +265,7 @@ static float *take(const Layout *l, const char *at, bool across, bool rounds) {
         for (uint64_t j = 0; j < columns; j++) {
             uint64_t r = across ? j : i, c = across ? i : j;
             float x = load(l, at, (int64_t)r + (int64_t)c * l->apart);
-            to[i * columns + j] = rounds ? rounded(x) : x;
+            to[i * columns + j] = rounds ? fake_rounded(x) : x;
         }
     return to;
 }

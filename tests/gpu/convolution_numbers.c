@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Are the runtime's own declarations of cuDNN those of its header? Compiled where there is one, and
+ * linked with the library: it takes what is set without a GPU. */
+#include "runtime/cuda_convolutions.c"
+
+#include <cudnn.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
+SAME(TYPE_F32, CUDNN_DATA_FLOAT);
+SAME(TYPE_F16, CUDNN_DATA_HALF);
+SAME(TYPE_BF16, CUDNN_DATA_BFLOAT16);
+SAME(CHANNELS_FIRST, CUDNN_TENSOR_NCHW);
+SAME(CHANNELS_LAST, CUDNN_TENSOR_NHWC);
+SAME(AS_IT_LIES, CUDNN_CROSS_CORRELATION);
+SAME(MATH_TF32, CUDNN_DEFAULT_MATH);
+SAME(MATH_HALVES, CUDNN_TENSOR_OP_MATH);
+SAME(MATH_F32, CUDNN_FMA_MATH);
+SAME(IMPLICIT, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM);
+SAME(IMPLICIT_PLANNED, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
+SAME(EXPLICIT, CUDNN_CONVOLUTION_FWD_ALGO_GEMM);
+SAME(ALGORITHMS, CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
+SAME(DETERMINISTIC, CUDNN_DETERMINISTIC);
+SAME(NO_FUNCTION, CUDNN_ACTIVATION_IDENTITY);
+SAME(KEEP_NANS, CUDNN_PROPAGATE_NAN);
+SAME(NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED);
+SAME(sizeof(Answer), sizeof(cudnnConvolutionFwdAlgoPerf_t));
+SAME(offsetof(Answer, algorithm), offsetof(cudnnConvolutionFwdAlgoPerf_t, algo));
+SAME(offsetof(Answer, state), offsetof(cudnnConvolutionFwdAlgoPerf_t, status));
+SAME(offsetof(Answer, workspace), offsetof(cudnnConvolutionFwdAlgoPerf_t, memory));
+SAME(offsetof(Answer, determinism), offsetof(cudnnConvolutionFwdAlgoPerf_t, determinism));
+
+int main(void) {
+    const weir_device_convolution row = {.type = WEIR_F32,
+                                         .groups = 4,
+                                         .biased = 1,
+                                         .taps = {3, 5},
+                                         .stride = {2, 2},
+                                         .dilation = {1, 1},
+                                         .padding = {1, 2},
+                                         .x = {{2, 32, 20, 24}, {15360, 480, 24, 1}},
+                                         .y = {{2, 48, 10, 12}, {5760, 120, 12, 1}}};
+    CudaConvolutions library = {0};
+    Convolution c = {0};
+    if (open_library(NULL, &library)) return puts("it cannot be opened"), 1;
+    int error = make_convolution(&library, &c, &row);
+    if (!error) error = library.end_new(&library.end);
+    if (!error) error = library.end_set(library.end, NO_FUNCTION, KEEP_NANS, 0);
+    if (error) return printf("it refuses: %s\n", library.text(error)), 1;
+    int size[4] = {0}, groups = 0;
+    cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+    cudnnGetConvolutionNdForwardOutputDim(c.window, c.x, c.w, 4, size);
+    cudnnGetConvolutionGroupCount(c.window, &groups);
+    cudnnGetConvolutionMathType(c.window, &math);
+    printf("y %d %d %d %d groups %d math %d\n", size[0], size[1], size[2], size[3], groups, math);
+    library.end_free(library.end);
+    free_convolution(&library, &c);
+    return 0;
+}
