@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products that NVIDIA's cuBLASLt makes, for kernels that were given to it (cuda_library.c).
- *
- * The library is opened with the model's code, and only if the image has rows for it. Which of its
- * algorithms makes a row's product is asked once, then: so all runs of all instances add up in the
- * same order. Sums stay in f32, those of parts too. Algorithms may ask for memory to work in, as
- * much as the largest needs is a part of each instance's block. A call launches kernels on the
- * run's stream, so that recorded runs hold them. */
+/* Products that NVIDIA's cuBLASLt makes, for kernels that were given to it (cuda_library.c). Sums
+ * stay in f32, those of parts too. */
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the library ------------------------------------------------------------------------------
  */
