@@ -31,7 +31,7 @@ int lanes_of(const Scheduling *s) {
 
 /* As many as fill a vector where nothing that a map reads side by side, computes or writes takes
  * more than two bytes; but fewer where many would be left of the dim. */
-static int wide_lanes(const Scheduling *s, const Map *map, int dim) {
+int wide_lanes(const Scheduling *s, const Map *map, int dim) {
     int lanes = lanes_of(s), widest = 8;
     if (map->cons.n) return lanes;
     for (int v = 0; v < map->body.val.n; v++) {

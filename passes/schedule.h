@@ -17,6 +17,7 @@ typedef struct Scheduling {
 } Scheduling;
 
 int lanes_of(const Scheduling *s);
+int wide_lanes(const Scheduling *s, const Map *map, int dim); /* of an element-wise map */
 bool read_outside(const Scheduling *s, const Kernel *kernel, int cont);
 bool folds(const Map *map, int dim);
 double scalar_cost(const Flow *flow, const Map *map,

@@ -80,9 +80,13 @@ static void check_reduce(const Checking *c, const Line *line) {
 
 /* May a map run in so many lanes? Threads of a GPU take what an instruction fetches, of any type.
  */
-static bool may_have_lanes(const Checking *c, int64_t lanes) {
+static bool may_have_lanes(const Checking *c, const Map *map, int dim, int64_t lanes) {
     const Machine *m = c->s->env->machine;
-    if (!m->block_threads) return lanes == lanes_of(c->s);
+    Scheduling merged = *c->s;
+    merged.flow = (Flow *)c->flow;
+    bool alone = c->kernel->map.n == 1 && !map_is_reduction(map);
+    if (!m->block_threads)
+        return lanes == lanes_of(c->s) || (alone && lanes == wide_lanes(&merged, map, dim));
     return lanes > 1 && lanes <= m->vector_bytes && (lanes & (lanes - 1)) == 0;
 }
 
@@ -95,7 +99,7 @@ static void check_vector(const Checking *c, const Line *line) {
     if (!folds(m, d))
         REFUSE(c, line, "the lanes of \"%s\" cannot be folded by a combine that the text defines",
                line->arg[0].dim);
-    if (!may_have_lanes(c, line->arg[0].size))
+    if (!may_have_lanes(c, m, d, line->arg[0].size))
         REFUSE(c, line, "%lld lanes, but those of this machine's vectors are %d",
                (long long)line->arg[0].size, lanes);
     for (const Line *l = c->kernel->line.at; l < line; l++)
