@@ -70,8 +70,8 @@ enum { IMPLICIT = 0, IMPLICIT_PLANNED = 1, EXPLICIT = 2, ALGORITHMS = 8 };
 enum { DETERMINISTIC = 1 };
 enum {
     NO_FUNCTION = 5,
-    KEEP_NANS = 1
-}; /* behind the sum; with a bias, of IMPLICIT_PLANNED alone */
+    PLAIN_NANS = 0
+}; /* behind the sum, of NaNs nothing asked; with a bias, of IMPLICIT_PLANNED alone */
 enum { NOT_SUPPORTED = 3000 };
 
 enum { WORKSPACE_MOST = 32 << 20, DIMS = WEIR_IMAGE_DIMS };
@@ -214,7 +214,7 @@ static void free_convolution(const CudaConvolutions *l, const Convolution *c) {
 static int make_handles(CudaConvolutions *l) {
     int error = l->create(&l->handle);
     if (!error) error = l->end_new(&l->end);
-    return error ? error : l->end_set(l->end, NO_FUNCTION, KEEP_NANS, 0);
+    return error ? error : l->end_set(l->end, NO_FUNCTION, PLAIN_NANS, 0);
 }
 
 weir_status cuda_convolutions_open(weir_instance *in, CudaShared *s) {

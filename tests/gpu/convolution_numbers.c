@@ -23,7 +23,7 @@ SAME(EXPLICIT, CUDNN_CONVOLUTION_FWD_ALGO_GEMM);
 SAME(ALGORITHMS, CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
 SAME(DETERMINISTIC, CUDNN_DETERMINISTIC);
 SAME(NO_FUNCTION, CUDNN_ACTIVATION_IDENTITY);
-SAME(KEEP_NANS, CUDNN_PROPAGATE_NAN);
+SAME(PLAIN_NANS, CUDNN_NOT_PROPAGATE_NAN);
 SAME(NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED);
 SAME(sizeof(Answer), sizeof(cudnnConvolutionFwdAlgoPerf_t));
 SAME(offsetof(Answer, algorithm), offsetof(cudnnConvolutionFwdAlgoPerf_t, algo));
@@ -46,7 +46,7 @@ int main(void) {
     if (open_library(NULL, &library)) return puts("it cannot be opened"), 1;
     int error = make_convolution(&library, &c, &row);
     if (!error) error = library.end_new(&library.end);
-    if (!error) error = library.end_set(library.end, NO_FUNCTION, KEEP_NANS, 0);
+    if (!error) error = library.end_set(library.end, NO_FUNCTION, PLAIN_NANS, 0);
     if (error) return printf("it refuses: %s\n", library.text(error)), 1;
     int size[4] = {0}, groups = 0;
     cudnnMathType_t math = CUDNN_DEFAULT_MATH;

@@ -405,7 +405,7 @@ int cudnnConvolutionBiasActivationForward(void *library, const float *alpha, con
     const int *size = dbias->size;
     p.algorithm = algorithm;
     if (library != &handles || *alpha != 1 || *beta != 0 || dz != dy || z != y) return BAD_PARAM;
-    if (end->kind != END || end->mode != 5 || end->nans != 1) return BAD_PARAM;
+    if (end->kind != END || end->mode != 5 || end->nans != 0) return BAD_PARAM;
     if (algorithm != IMPLICIT_PRECOMP_GEMM) return NOT_SUPPORTED;
     if (dbias->kind != TENSOR || dbias->type != p.y.type || size[0] != 1 ||
         size[1] != p.y.size[1] || size[2] != 1 || size[3] != 1)
