@@ -275,41 +275,33 @@ class Checks:
         expect(calls.read_text() == 2 * (HERE / f"{model}.txt").read_text(), calls.read_text())
 
     def test_a_library_that_is_not_there(self):
-        env, options = self.library()
-        broken, old = self.work / "broken", self.work / "old"
-        for folder in (broken, old):
-            folder.mkdir()
-        for name in ("libcublasLt.so.12", "libcublasLt.so.13"):
-            (broken / name).write_text("")
-        code, text = run("cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", old / "libcublasLt.so.13")
-        expect(code == 0, text)
-        for folder, why in ((broken, "no cuBLASLt: neither libcublasLt.so.13 nor .12 can be opened .*file too short.* install cuBLAS, or compile"),
-                            (old, 'cuBLASLt is too old: it has no "cublasLtCreate"')):
-            missing = {**self.fake, "LD_LIBRARY_PATH": f"{self.work}:{folder}"}
-            code, text = run(self.weir, "run", HERE / "products.ir", *options, "--random", "1", env=missing)
-            expect(code != 0 and re.search(why, text, re.S), text)
-            code, text = run(self.weir, "run", HERE / "products.ir", "--target", "cuda", "--random", "1", env=missing)
-            expect(code == 0, text)
-        code, text = run(self.weir, "run", HERE / "products.ir", *options, "--random", "1", env={**env, "WEIR_FAKE_NO_ALGORITHM": "1"})
-        expect(code != 0 and "cuBLASLt has no way to make k0.plain (not supported)" in text, text)
+        self.is_missed("products", *self.library(), ("libcublasLt.so.12", "libcublasLt.so.13"),
+                       "no cuBLASLt: neither libcublasLt.so.13 nor .12 can be opened .*file too short.* install cuBLAS, or compile",
+                       'cuBLASLt is too old: it has no "cublasLtCreate"', "cuBLASLt has no way to make k0.plain (not supported)")
 
     def test_cudnn_that_is_not_there(self):
-        env, options = self.convolutions()
-        broken, old = self.work / "broken.cudnn", self.work / "old.cudnn"
+        self.is_missed("convolutions", *self.convolutions(), ("libcudnn.so.9",),
+                       "no cuDNN: libcudnn.so.9 cannot be opened .*file too short.* install cuDNN 9, or compile",
+                       'cuDNN is no version 9: it has no "cudnnCreate"', "cuDNN has no way to make k0.plain (CUDNN_STATUS_NOT_SUPPORTED)")
+
+    def is_missed(self, model, env, options, files, no_file, no_function, no_algorithm):
+        """What is said of files that are none, of one without functions, and of no algorithm; without the option all is well."""
+        source = HERE / f"{model}.ir"
+        broken, old = self.work / f"{model}.broken", self.work / f"{model}.old"
         for folder in (broken, old):
             folder.mkdir()
-        (broken / "libcudnn.so.9").write_text("")
-        code, text = run("cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", old / "libcudnn.so.9")
+        for name in files:
+            (broken / name).write_text("")
+        code, text = run("cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", old / files[-1])
         expect(code == 0, text)
-        for folder, why in ((broken, "no cuDNN: libcudnn.so.9 cannot be opened .*file too short.* install cuDNN 9, or compile"),
-                            (old, 'cuDNN is no version 9: it has no "cudnnCreate"')):
+        for folder, why in ((broken, no_file), (old, no_function)):
             missing = {**self.fake, "LD_LIBRARY_PATH": f"{self.work}:{folder}"}
-            code, text = run(self.weir, "run", HERE / "convolutions.ir", *options, "--random", "1", env=missing)
+            code, text = run(self.weir, "run", source, *options, "--random", "1", env=missing)
             expect(code != 0 and re.search(why, text, re.S), text)
-            code, text = run(self.weir, "run", HERE / "convolutions.ir", "--target", "cuda", "--random", "1", env=missing)
+            code, text = run(self.weir, "run", source, "--target", "cuda", "--random", "1", env=missing)
             expect(code == 0, text)
-        code, text = run(self.weir, "run", HERE / "convolutions.ir", *options, "--random", "1", env={**env, "WEIR_FAKE_NO_ALGORITHM": "1"})
-        expect(code != 0 and "cuDNN has no way to make k0.plain (CUDNN_STATUS_NOT_SUPPORTED)" in text, text)
+        code, text = run(self.weir, "run", source, *options, "--random", "1", env={**env, "WEIR_FAKE_NO_ALGORITHM": "1"})
+        expect(code != 0 and no_algorithm in text, text)
 
     def test_which_products_a_library_makes(self):
         """Those that take it less, and that nothing is fused to."""

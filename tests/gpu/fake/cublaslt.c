@@ -8,10 +8,9 @@
  * the memory to work in that it wanted. That memory is overwritten. WEIR_FAKE_PRODUCTS names a file
  * that gets a line for each call, WEIR_FAKE_NO_ALGORITHM leaves none to choose. */
 #define _GNU_SOURCE
-#include "fake.h"
+#include "library.h"
 #include "numbers.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +19,6 @@
 enum { OK = 0, NOT_INITIALIZED = 1, INVALID = 7, NOT_SUPPORTED = 15 };
 enum { F32 = 0, F16 = 2, BF16 = 14 };
 enum { COMPUTE_F32 = 68, COMPUTE_F32_PEDANTIC = 69, COMPUTE_TF32 = 77 };
-
-static __typeof__(fake_breach) *breach;
-static __typeof__(fake_within) *within;
-static __typeof__(fake_context) *in_context;
-static __typeof__(fake_put) *put;
-static int handles, objects;
 
 /* ---- handles ----------------------------------------------------------------------------------
  */
@@ -80,34 +73,11 @@ enum { PROBLEMS = 256 };
 static Problem problems[PROBLEMS];
 static int nproblems;
 
-static void *object_new(Kind kind, size_t bytes) {
-    Kind *o = calloc(1, bytes);
-    *o = kind;
-    objects++;
-    return o;
-}
-
-static void object_free(void *object, Kind kind) {
-    if (*(Kind *)object != kind) breach("a handle of another kind is freed");
-    objects--;
-    free(object);
-}
-
 int cublasLtCreate(void **library) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (!driver) return NOT_INITIALIZED;
-    breach = (__typeof__(breach))dlsym(driver, "fake_breach");
-    within = (__typeof__(within))dlsym(driver, "fake_within");
-    in_context = (__typeof__(in_context))dlsym(driver, "fake_context");
-    put = (__typeof__(put))dlsym(driver, "fake_put");
-    dlclose(driver);
-    if (!in_context()) breach("cublasLtCreate without a context");
-    handles++;
-    *library = &handles;
-    return OK;
+    return handle_new(library, "cublasLtCreate") ? OK : NOT_INITIALIZED;
 }
 int cublasLtDestroy(void *library) {
-    if (library != &handles || !handles--) breach("a handle is destroyed that is none");
+    handle_free(library);
     return OK;
 }
 const char *cublasLtGetStatusString(int error) {
@@ -388,5 +358,5 @@ int cublasLtMatmul(void *library, const void *operation, const float *alpha, uin
 }
 
 __attribute__((destructor)) static void look_back(void) {
-    if (handles || objects) breach("left of cuBLASLt: %d handles, %d others", handles, objects);
+    expect_nothing_left("cuBLASLt");
 }

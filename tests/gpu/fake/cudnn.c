@@ -10,10 +10,9 @@
  * memory is overwritten. WEIR_FAKE_CONVOLUTIONS names a file that gets a line for each call,
  * WEIR_FAKE_NO_ALGORITHM leaves none to choose. */
 #define _GNU_SOURCE
-#include "fake.h"
+#include "library.h"
 #include "numbers.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +22,6 @@ enum { F32 = 0, F16 = 2, BF16 = 9 };
 enum { DEFAULT_MATH = 0, TENSOR_OP_MATH = 1, FMA_MATH = 3 };
 enum { IMPLICIT_GEMM = 0, IMPLICIT_PRECOMP_GEMM = 1, GEMM = 2, FFT = 4 };
 
-static __typeof__(fake_breach) *breach;
-static __typeof__(fake_within) *within;
-static __typeof__(fake_context) *in_context;
-static __typeof__(fake_put) *put;
-static int handles, objects;
 static void *stream_of; /* the handle's */
 
 /* ---- handles ----------------------------------------------------------------------------------
@@ -51,35 +45,11 @@ typedef struct End {
     int mode, nans;
 } End;
 
-static void *object_new(Kind kind, size_t bytes) {
-    Kind *o = calloc(1, bytes);
-    *o = kind;
-    objects++;
-    return o;
-}
-
-static int object_free(void *object, Kind kind) {
-    if (*(Kind *)object != kind) breach("a handle of another kind is freed");
-    objects--;
-    free(object);
-    return OK;
-}
-
 int cudnnCreate(void **library) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (!driver) return NOT_INITIALIZED;
-    breach = (__typeof__(breach))dlsym(driver, "fake_breach");
-    within = (__typeof__(within))dlsym(driver, "fake_within");
-    in_context = (__typeof__(in_context))dlsym(driver, "fake_context");
-    put = (__typeof__(put))dlsym(driver, "fake_put");
-    dlclose(driver);
-    if (!in_context()) breach("cudnnCreate without a context");
-    handles++;
-    *library = &handles;
-    return OK;
+    return handle_new(library, "cudnnCreate") ? OK : NOT_INITIALIZED;
 }
 int cudnnDestroy(void *library) {
-    if (library != &handles || !handles--) breach("a handle is destroyed that is none");
+    handle_free(library);
     return OK;
 }
 int cudnnSetStream(void *library, void *stream) {
@@ -95,7 +65,8 @@ int cudnnCreateTensorDescriptor(void **tensor) {
     return OK;
 }
 int cudnnDestroyTensorDescriptor(void *tensor) {
-    return object_free(tensor, TENSOR);
+    object_free(tensor, TENSOR);
+    return OK;
 }
 int cudnnSetTensorNdDescriptor(void *tensor, int type, int n, const int *size, const int *step) {
     Tensor *t = tensor;
@@ -113,7 +84,8 @@ int cudnnCreateFilterDescriptor(void **filter) {
     return OK;
 }
 int cudnnDestroyFilterDescriptor(void *filter) {
-    return object_free(filter, FILTER);
+    object_free(filter, FILTER);
+    return OK;
 }
 int cudnnSetFilterNdDescriptor(void *filter, int type, int format, int n, const int *size) {
     static const int first[] = {3, 2, 1, 0}, last[] = {1, 3, 2, 0};
@@ -134,7 +106,8 @@ int cudnnCreateConvolutionDescriptor(void **window) {
     return OK;
 }
 int cudnnDestroyConvolutionDescriptor(void *window) {
-    return object_free(window, WINDOW);
+    object_free(window, WINDOW);
+    return OK;
 }
 int cudnnSetConvolutionNdDescriptor(void *window, int n, const int *padding, const int *stride,
                                     const int *dilation, int mode, int compute) {
@@ -163,7 +136,8 @@ int cudnnCreateActivationDescriptor(void **end) {
     return OK;
 }
 int cudnnDestroyActivationDescriptor(void *end) {
-    return object_free(end, END);
+    object_free(end, END);
+    return OK;
 }
 int cudnnSetActivationDescriptor(void *end, int mode, int nans, double most) {
     End *e = end;
@@ -415,5 +389,5 @@ int cudnnConvolutionBiasActivationForward(void *library, const float *alpha, con
 }
 
 __attribute__((destructor)) static void look_back(void) {
-    if (handles || objects) breach("left of cuDNN: %d handles, %d others", handles, objects);
+    expect_nothing_left("cuDNN");
 }

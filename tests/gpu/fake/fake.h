@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of the tests' driver: cuda.c, threads.c; its part below is what cublaslt.c
- * and cudnn.c, libraries that stand on the driver, find in it by name. */
+/* Shared by the files of the tests' driver: cuda.c, threads.c; its part below is what
+ * libraries that stand on the driver (library.h) find in it by name. */
 #ifndef WEIR_TESTS_FAKE_H
 #define WEIR_TESTS_FAKE_H
 
