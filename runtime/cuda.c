@@ -34,11 +34,11 @@ void cuda_leave(weir_instance *in) {
 /* ---- devices --------------------------------------------------------------------------------- */
 
 static void lock(const weir_image *image) {
-    while (__atomic_exchange_n(&image->home->lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
+    weir_lock(&image->home->lock);
 }
 
 static void unlock(const weir_image *image) {
-    __atomic_store_n(&image->home->lock, 0, __ATOMIC_RELEASE);
+    weir_unlock(&image->home->lock);
 }
 
 static void shared_free(CudaShared *s) {

@@ -68,10 +68,8 @@ enum { AS_IT_LIES = 1 };                               /* filters are not turned
 enum { MATH_TF32 = 0, MATH_HALVES = 1, MATH_F32 = 3 }; /* what may be used; no more than that */
 enum { IMPLICIT = 0, IMPLICIT_PLANNED = 1, EXPLICIT = 2, ALGORITHMS = 8 };
 enum { DETERMINISTIC = 1 };
-enum {
-    NO_FUNCTION = 5,
-    PLAIN_NANS = 0
-}; /* behind the sum, of NaNs nothing asked; with a bias, of IMPLICIT_PLANNED alone */
+/* Behind the sum, of NaNs nothing asked; with a bias, of IMPLICIT_PLANNED alone. */
+enum { NO_FUNCTION = 5, PLAIN_NANS = 0 };
 enum { NOT_SUPPORTED = 3000 };
 
 enum { WORKSPACE_MOST = 32 << 20, DIMS = WEIR_IMAGE_DIMS };
@@ -270,9 +268,9 @@ void weir_device_convolve(weir_frame *f, int32_t convolution, const char *x, con
     CudaConvolutions *l = state->shared->convolutions;
     const char *from = f->program->image->convolution[convolution].from;
     if (f->status) return;
-    while (__atomic_exchange_n(&l->lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
+    weir_lock(&l->lock);
     int error = l->go_on(l->handle, state->on);
     if (!error) error = call(l, &l->convolution[convolution], state, x, w, bias, y);
-    __atomic_store_n(&l->lock, 0, __ATOMIC_RELEASE);
+    weir_unlock(&l->lock);
     cuda_library_done(f, error, "cuDNN", error ? l->text(error) : NULL, from);
 }

@@ -252,10 +252,10 @@ static int call(CudaProducts *l, const Product *p, const CudaState *state, const
 /* Instances share operations: one at a time sets a bias and uses it. */
 static int call_with_bias(CudaProducts *l, const Product *p, const CudaState *state, const char *a,
                           const char *b, const char *c, const char *bias, char *d) {
-    while (__atomic_exchange_n(&l->lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
+    weir_lock(&l->lock);
     int error = set_bias(l, p->operation, bias);
     if (!error) error = call(l, p, state, a, b, c, d);
-    __atomic_store_n(&l->lock, 0, __ATOMIC_RELEASE);
+    weir_unlock(&l->lock);
     return error;
 }
 

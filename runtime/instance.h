@@ -101,4 +101,12 @@ weir_status weir_check_overlap(weir_instance *in, const weir_tensor *inputs,
 void weir_gather(char *dense, const weir_tensor *t);
 void weir_scatter(const weir_tensor *t, const char *dense);
 
+/* For what takes shorter than a thread to sleep and wake. */
+static inline void weir_lock(int32_t *lock) {
+    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
+}
+static inline void weir_unlock(int32_t *lock) {
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
 #endif

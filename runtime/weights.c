@@ -193,29 +193,21 @@ void weir_weights_close(weir_instance *in) {
 
 /* ---- swapping -------------------------------------------------------------------------------- */
 
-static void lock(weir_instance *in) {
-    while (__atomic_exchange_n(&in->set_lock, 1, __ATOMIC_ACQUIRE)) weir_relax();
-}
-
-static void unlock(weir_instance *in) {
-    __atomic_store_n(&in->set_lock, 0, __ATOMIC_RELEASE);
-}
-
 weir_weights *weir_rt_weights_of(weir_instance *in) {
-    lock(in);
+    weir_lock(&in->set_lock);
     weir_weights *set = in->set;
     hold(&set->holders);
-    unlock(in);
+    weir_unlock(&in->set_lock);
     return set;
 }
 
 weir_status weir_rt_weights_use(weir_instance *in, weir_weights *set) {
     if (set->program->prepare != in->program->prepare) return WEIR_E_WEIGHTS;
     hold(&set->holders);
-    lock(in);
+    weir_lock(&in->set_lock);
     weir_weights *old = in->set;
     in->set = set;
-    unlock(in);
+    weir_unlock(&in->set_lock);
     weir_rt_weights_free(old);
     return WEIR_OK;
 }
