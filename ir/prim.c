@@ -33,36 +33,26 @@ Prim prim_parse(const char *name) {
 typedef struct Definition {
     Prim prim;
     DType type;
+    bool brief;
     const char *params, *text;
 } Definition;
 
 static const Definition definitions[] = {
-#define DEFINE(prim, type, params, text) {prim, type, params, text},
-#define BRIEF(prim, type, params, text)
+#define DEFINE(prim, type, params, text) {prim, type, false, params, text},
+#define BRIEF(prim, type, params, text) {prim, type, true, params, text},
 #include "func.def"
 #undef DEFINE
 #undef BRIEF
 };
-
-static const Definition briefs[] = {
-#define DEFINE(prim, type, params, text)
-#define BRIEF(prim, type, params, text) {prim, type, params, text},
-#include "func.def"
-#undef DEFINE
-#undef BRIEF
-};
-
-static const Definition *find(const Definition *from, size_t n, Prim p, DType t) {
-    for (size_t i = 0; i < n; i++)
-        if (from[i].prim == p && from[i].type == t) return &from[i];
-    return NULL;
-}
 
 const char *prim_definition(Prim p, DType t, bool brief, const char **params) {
-    const Definition *d = brief ? find(briefs, sizeof briefs / sizeof *briefs, p, t) : NULL;
-    if (!d) d = find(definitions, sizeof definitions / sizeof *definitions, p, t);
-    if (d) *params = d->params;
-    return d ? d->text : NULL;
+    const Definition *found = NULL;
+    for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++) {
+        const Definition *d = &definitions[i];
+        if (d->prim == p && d->type == t && (!d->brief || brief) && (!found || d->brief)) found = d;
+    }
+    if (found) *params = found->params;
+    return found ? found->text : NULL;
 }
 
 /* ---- bits and machine types -------------------------------------------------------------------

@@ -109,7 +109,7 @@ int sum_registers(const Machine *machine, const Map *m) {
 static int64_t most_vectors(const Machine *machine, const Map *m, bool grouped) {
     int registers = sum_registers(machine, m);
     if (registers < 16) return 1;
-    return registers < 32 || (grouped && machine->nmatrix) ? 2 : PANEL_VECTORS;
+    return registers < MANY_REGISTERS || (grouped && machine->nmatrix) ? 2 : PANEL_VECTORS;
 }
 
 int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int lane,
@@ -120,10 +120,8 @@ int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int 
     bool many = r.is && contraction_usual_rows(flow, m, &r) >= PANEL_ROWS;
     bool wide = !grouped && panels_cost(machine) && many;
     bool thirds = extent % (3 * lanes) == 0 && (chunks % 2 || wide);
-    int64_t vectors = thirds       ? 3
-                      : chunks < 3 ? chunks
-                                   : 2,
-            most = most_vectors(machine, m, grouped);
+    int64_t vectors = thirds ? 3 : chunks < 3 ? chunks : 2;
+    int64_t most = most_vectors(machine, m, grouped);
     return (vectors < most ? vectors : most) * lanes;
 }
 

@@ -81,6 +81,8 @@ enum { PANEL_VECTORS = 4 };
  * Such machines want large tiles, though totals of long sums do not stay in registers then; on
  * others small ones hide as much. */
 bool panels_cost(const Machine *machine);
+/* Machines with so many vector registers hold what tiles read beside their sums. */
+enum { MANY_REGISTERS = 32 };
 /* Vector registers that a tile of m's sums may count on, each with as many lanes as of f32: half of
  * them where a vector of sums takes two. */
 int sum_registers(const Machine *machine, const Map *m);

@@ -82,12 +82,13 @@ static void check_reduce(const Checking *c, const Line *line) {
  */
 static bool may_have_lanes(const Checking *c, const Map *map, int dim, int64_t lanes) {
     const Machine *m = c->s->env->machine;
+    if (m->block_threads)
+        return lanes > 1 && lanes <= m->vector_bytes && (lanes & (lanes - 1)) == 0;
+    if (lanes == lanes_of(c->s)) return true;
     Scheduling merged = *c->s;
     merged.flow = (Flow *)c->flow;
-    bool alone = c->kernel->map.n == 1 && !map_is_reduction(map);
-    if (!m->block_threads)
-        return lanes == lanes_of(c->s) || (alone && lanes == wide_lanes(&merged, map, dim));
-    return lanes > 1 && lanes <= m->vector_bytes && (lanes & (lanes - 1)) == 0;
+    return c->kernel->map.n == 1 && !map_is_reduction(map) &&
+           lanes == wide_lanes(&merged, map, dim);
 }
 
 static void check_vector(const Checking *c, const Line *line) {

@@ -15,7 +15,7 @@
 
 enum { FULL_ROWS = 8 };
 /* Of a panel, usually. */
-enum { TILE_VECTORS = 2, MANY_REGISTERS = 32 };
+enum { TILE_VECTORS = 2 };
 /* So many vectors of a row are worked on side by side. */
 enum { ROW_VECTORS = 4 };
 

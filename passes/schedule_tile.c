@@ -256,7 +256,8 @@ static int panels_aside(const Tiled *t) {
     int64_t width = (int64_t)t->vectors * lanes_of(t->s), extent = map_extent(t->p, t->lane, 0);
     int64_t chains = t->vectors * t->rows[0] * t->rows[1] * m->vector_regs / sum_registers(m, t->p);
     int64_t n = LATENCY_OPERATIONS / chains;
-    if (m->vector_regs >= 32 || t->group >= 0 || t->inners > 1 || tiled_rows_open(t)) return 1;
+    if (m->vector_regs >= MANY_REGISTERS || t->group >= 0 || t->inners > 1 || tiled_rows_open(t))
+        return 1;
     if (t->p->write.at[0].combine->nstate > 1 || map_reads_by_value(t->p)) return 1;
     double tiles = worth_threads(t->s, t->kernel) ? STREAMS_LEAST : 0.5;
     while (n > 1 && tiles * (double)(n * width) > (double)extent) n /= 2;
@@ -289,7 +290,7 @@ static void choose_tile(Tiled *t) {
     if (vectors * t->inners > regs - 4) vectors = 1;
     t->vectors = shared ? vectors : 1;
     /* Beside sums and vectors: what a row reads, a product, and the ones that add up pairs. */
-    int others = 2 + (t->pairs && regs < 32);
+    int others = 2 + (t->pairs && regs < MANY_REGISTERS);
     int64_t budget = (regs - others - t->vectors) / (t->vectors * t->inners);
     int64_t block;
     if (shared && sum_blocks(t->p, t->lane, SUM_BLOCK, &block) >= 0)

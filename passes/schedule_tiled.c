@@ -237,7 +237,6 @@ static void block_lines(Tiled *t) {
  * taps read early, and keep it on the stack. Measured on Zen 3 for windows of 5x5 with two vectors:
  * 1.5 times the time. */
 static void unroll_window(Tiled *t) {
-    enum { MANY_REGISTERS = 32 };
     if (!tiled_unrolls_window(t)) return;
     bool shared_alone = t->s->env->machine->vector_regs < MANY_REGISTERS && tiled_slides(t);
     Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
