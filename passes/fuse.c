@@ -10,6 +10,8 @@
  * map reads element for element; the result then stays in registers;
  * - a strip: an element-wise map makes what windows of a reduction read, and that is too large to
  * stay near: it is made strip by strip inside;
+ * - near: an element-wise map makes what a product reads on many pages at a time: it is made tile
+ * by tile;
  * - a row: all maps of both kernels agree on some outer dims (no reduction runs over them, every
  * access between them uses them alike), what they hand on for one index of these fits the inner
  * caches, and enough indices remain to keep all cores busy. Normalisations and softmax become one
@@ -19,6 +21,7 @@
  * A kernel runs where its last map stands, so a producer may move down only if nobody in between
  * reads what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
 #include "passes/fuse.h"
+#include "passes/near.h"
 
 static void add_reader(Fusing *f, int cont, int map) {
     if (cont >= 0) vec_push(f->arena, &f->readers[cont], map);
@@ -151,6 +154,17 @@ static bool strip(const Fusing *f, const Group *g, const Group *into, int cont) 
     return between(f, g, into) > (double)f->env->machine->level[1].bytes;
 }
 
+/* An element-wise map that makes what a product reads a few columns of at a time, a term on each
+ * page: made where they are read, these lie together. */
+static bool near(const Fusing *f, const Group *g, const Group *into, int cont) {
+    const Map *p = f->flow->map.at[g->map.at[0]], *c = f->flow->map.at[into->map.at[0]];
+    if (g->map.n != 1 || into->map.n != 1 || !map_plain_write(p) || map_is_reduction(p) ||
+        p->cons.n || !private(f, cont, g, into))
+        return false;
+    int v = near_read(f->env->machine, f->flow, c);
+    return v >= 0 && c->body.val.at[v].read.cont == cont;
+}
+
 static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
     const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
     const Map *c = f->flow->map.at[into->map.at[0]];
@@ -190,7 +204,7 @@ static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) 
     const Map *first = f->flow->map.at[g->map.at[0]], *last = f->flow->map.at[into->map.at[0]];
     if (unboxed_between(f, g, into) || turned_behind(first, last, cont)) return false;
     RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
-    return epilogue(f, g, into, cont) || strip(f, g, into, cont) ||
+    return epilogue(f, g, into, cont) || strip(f, g, into, cont) || near(f, g, into, cont) ||
            rows_join(f->arena, f->flow, f->env->machine, &rows);
 }
 

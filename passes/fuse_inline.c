@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "passes/fuse.h"
+#include "passes/near.h"
 
 static bool any_value(void *user, Dim sym, int64_t *value) {
     (void)user, (void)sym;
@@ -69,13 +70,15 @@ static bool computes_again(const Editing *e, const Machine *machine, int map, in
     if (machine->block_threads || map_is_reduction(m)) return false;
     for (int i = 1; i < readers->n; i++)
         if (readers->at[i] != readers->at[0]) return false;
+    const Map *reader = e->flow->map.at[readers->at[0]];
+    int near = near_read(machine, e->flow, reader);
+    if (near >= 0 && reader->body.val.at[near].read.cont == cont) return false;
     double bytes = (double)dtype_bits(e->flow->cont.at[cont].type) / 8;
     for (int k = 0; k < e->flow->cont.at[cont].rank; k++)
         bytes *= count_of(e->flow->cont.at[cont].shape[k]);
     double again = 2 * count_of(move_flops(e->arena, e->flow, m)) / machine->fma_flops;
     return bytes > (double)machine->level[1].bytes &&
-           again < bytes / machine_bandwidth(machine, bytes) &&
-           shares_in_tiles(e, e->flow->map.at[readers->at[0]], cont);
+           again < bytes / machine_bandwidth(machine, bytes) && shares_in_tiles(e, reader, cont);
 }
 
 static bool only_reader(const Editing *e, int cont, int map) {

@@ -81,6 +81,7 @@ static void lay_out(Layouts *l) {
     layouts_survey(l);
     layout_blocks(l);
     layout_packs(l);
+    layout_nears(l);
     layout_gathers(l);
 }
 

@@ -47,6 +47,10 @@ void layout_lane_last(Layouts *l, int map, int cont, int n, Dim lane);
 /* Map number `map` writes a copy so stored of its only result, whose whole a map behind puts in its
  * place. */
 void layout_result_last(Layouts *l, int map, int n);
+/* Puts items in front of map number `map`, or behind it. */
+void layout_insert(Layouts *l, int map, bool after, const Items *made);
+/* layout_near.c: operands whose terms lie on a page each, copied tile by tile. */
+void layout_nears(Layouts *l);
 /* layout_gather.c: operands that data picks places of, copied so that lanes run beside them. */
 void layout_gathers(Layouts *l);
 /* The container of the same weights as `like` sees them: number `cont` itself when one map reads

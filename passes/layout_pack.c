@@ -323,6 +323,11 @@ static void insert_items(Layouts *l, Items *items, int map, bool after, const It
     }
 }
 
+void layout_insert(Layouts *l, int map, bool after, const Items *made) {
+    bool done = false;
+    insert_items(l, &l->flow->body, map, after, made, &done);
+}
+
 /* from with the n-th of `rank` behind the others. */
 static void put_last(const Dim *from, int rank, int n, Dim *to) {
     int at = 0;
@@ -365,8 +370,7 @@ void layout_lane_last(Layouts *l, int map, int cont, int n, Dim lane) {
         if (val->kind == VAL_READ && val->read.cont == cont && val->read.at[n] == lane)
             val->read = turned(l, &val->read, to, n);
     }
-    bool done = false;
-    insert_items(l, &l->flow->body, map, false, &made, &done);
+    layout_insert(l, map, false, &made);
 }
 
 void layout_result_last(Layouts *l, int map, int n) {
@@ -376,8 +380,7 @@ void layout_result_last(Layouts *l, int map, int n) {
     Access *a = NEW(l->arena, Access);
     *a = turned(l, &w->to[0], to, n);
     w->to = a;
-    bool done = false;
-    insert_items(l, &l->flow->body, map, true, &made, &done);
+    layout_insert(l, map, true, &made);
 }
 
 /* May the temporary, which a map of the flow makes, be stored for this reader alone? */

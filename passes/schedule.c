@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "ir/flow_text.h"
+#include "passes/near.h"
 #include "passes/schedule.h"
 
 enum { CHUNK = 4096, SERIAL_WORK = 16384, STEP = 16 };
@@ -399,12 +400,14 @@ static bool has_windows(const Map *m) {
 }
 
 /* The kernel's only reduction, if at most its root stands behind it: maps in front make strips for
- * its windows. */
+ * its windows, or copies near its tiles. */
 static int only_reduction(const Scheduling *s, const Kernel *kernel) {
     int at = -1;
     for (int p = 0; p < kernel->map.n; p++) {
-        if (!map_is_reduction(s->flow->map.at[kernel->map.at[p]])) continue;
-        if (at >= 0 || (p && !has_windows(s->flow->map.at[kernel->map.at[p]]))) return -1;
+        const Map *m = s->flow->map.at[kernel->map.at[p]];
+        if (!map_is_reduction(m)) continue;
+        if (at >= 0) return -1;
+        if (p && !has_windows(m) && near_read(s->env->machine, s->flow, m) < 0) return -1;
         at = p;
     }
     return at >= kernel->map.n - 2 ? at : -1;
@@ -420,7 +423,7 @@ static void choose_lines(Scheduling *s, Kernel *kernel) {
     if (at >= 0) {
         Scheduling merged = *s;
         const char *why;
-        if (at == 0 && merge_rows(s, kernel))
+        if (merge_rows(s, kernel, at))
             merged.flow = (Flow *)flow_merged(s->flow->arena, s->flow, kernel, &why);
         if (schedule_tiled(&merged, kernel, at)) return;
         kernel->line.n = 0;

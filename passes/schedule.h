@@ -124,8 +124,9 @@ bool stage_transposed(Rows *r, const int *dims, int n);
 /* schedule_weigh.c: rows of scores that weigh rows of values, block by block of keys. */
 bool weigh_tiles(Rows *r);
 
-/* schedule_merge.c: lines that join two dims of rows; the kernel is then seen by flow_merged. */
-bool merge_rows(Scheduling *s, Kernel *kernel);
+/* schedule_merge.c: lines that join two dims of rows of the kernel's only reduction, the map at
+ * position `at`; the kernel is then seen by flow_merged. */
+bool merge_rows(Scheduling *s, Kernel *kernel, int at);
 /* For one element-wise map: lines that join short rows. The flow that the kernel then sees, made in
  * `arena`. */
 const Flow *merge_short(const Scheduling *s, Arena *arena, Kernel *kernel);

@@ -11,6 +11,7 @@
  * and have no vectors to work on side by side: rows that lie one behind the other in every access
  * are joined to long ones. */
 #include "passes/dot.h"
+#include "passes/near.h"
 #include "passes/schedule.h"
 
 enum { FULL_ROWS = 8 };
@@ -65,12 +66,21 @@ static bool fills_tiles(const Scheduling *s, const Map *p, int64_t x, int64_t y)
            8 * joined <= 7 * alone;
 }
 
-/* Both dims share no load with a panel of the other operand: rows. */
-static bool both_rows(const Scheduling *s, const Kernel *kernel, int a, int b) {
-    const Map *p = s->flow->map.at[kernel->map.at[0]];
+/* Do columns of what is copied near tiles end in the midst of one? */
+static bool cuts_columns(const Scheduling *s, int64_t x, int64_t y) {
+    int64_t tile = (int64_t)TILE_VECTORS * lanes_of(s);
+    return x > 1 && y > 0 && y % tile;
+}
+
+/* Both dims share no load with a panel of the other operand: rows; or columns of one operand, of
+ * which tiles have copies. */
+static bool both_rows(const Scheduling *s, const Map *p, int a, int b) {
     Contraction r = map_contraction(s->flow, p);
-    if (!r.is || r.role[a] != ROLE_M || r.role[b] != ROLE_M) return false;
+    if (!r.is || r.role[a] != r.role[b]) return false;
     int64_t x = map_extent(p, a, -1), y = map_extent(p, b, -1);
+    int near = near_read(s->env->machine, s->flow, p);
+    if (near >= 0 && access_uses(p, &p->body.val.at[near].read, b)) return cuts_columns(s, x, y);
+    if (r.role[a] != ROLE_M) return false;
     if (x > 0 && y > 0) return fills_tiles(s, p, x, y);
     return (x < 0 || y < 0) && x != 1 && y != 1 && x < FULL_ROWS && y < FULL_ROWS;
 }
@@ -94,14 +104,15 @@ static bool merge_round(const Scheduling *s, Kernel *kernel, const Alignment *al
     return may;
 }
 
-bool merge_rows(Scheduling *s, Kernel *kernel) {
+bool merge_rows(Scheduling *s, Kernel *kernel, int at) {
     const Map *root = s->flow->map.at[kernel->map.at[kernel->map.n - 1]];
     const Access *to = &root->write.at[0].to[0];
     Alignment al = kernel_align(s->flow->arena, s->flow, kernel->map.at, kernel->map.n);
     for (int k = 0; k + 1 < to->rank; k++) {
         int a = access_dim(root, to, k), b = access_dim(root, to, k + 1);
-        if (a < 0 || b < 0 || al.at[0][a] < 0 || al.at[0][b] < 0) continue;
-        if (!both_rows(s, kernel, al.at[0][a], al.at[0][b])) continue;
+        if (a < 0 || b < 0 || al.at[at][a] < 0 || al.at[at][b] < 0) continue;
+        if (!both_rows(s, s->flow->map.at[kernel->map.at[at]], al.at[at][a], al.at[at][b]))
+            continue;
         if (merge_round(s, kernel, &al, a, b)) return true;
     }
     return false;

@@ -246,27 +246,43 @@ static void unroll_window(Tiled *t) {
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
 
+static bool is_tiled(const Tiled *t, int root_dim) {
+    bool tiled = false;
+    for (int i = 0; i < t->kernel->line.n; i++) {
+        const Line *line = &t->kernel->line.at[i];
+        for (int k = 0; line->kind == LINE_TILE && line->map == t->pos && k < line->narg; k++)
+            tiled |= !strcmp(line->arg[k].dim, dim_sym_name(t->root->dim.at[root_dim].sym));
+    }
+    return tiled;
+}
+
+/* Do the results of dim d take parts of their own of the container? Windows along lanes take one
+ * strip after each other. */
+static bool takes_parts(const Tiled *t, int cont, int d) {
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != cont) continue;
+        if (access_slides(t->p, &val->read)) return d != t->lane;
+        if (access_uses(t->p, &val->read, d)) return true;
+    }
+    return false;
+}
+
 /* A map in front of the reduction makes a strip of what tiles along the lane dim read after each
- * other. */
+ * other, or what those tiles read that share it. */
 static void strip_lines(Tiled *t, int pos) {
     Scheduling *s = t->s;
     const Map *m = s->flow->map.at[t->kernel->map.at[pos]];
+    int cont = m->write.at[0].to[0].cont;
     bool allowed[MAP_DIMS];
     for (int d = 0; d < m->dim.n; d++) allowed[d] = true;
     int lane = choose_lanes(s, m, allowed);
     if (lane >= 0) vector_line(s, t->kernel, pos, lane);
     Line *at = kernel_line(s->flow, t->kernel, LINE_AT, pos);
-    for (int r = 0; r < t->root->dim.n; r++) {
-        bool tiled = false;
-        for (int i = 0; i < t->kernel->line.n; i++) {
-            const Line *line = &t->kernel->line.at[i];
-            for (int k = 0; line->kind == LINE_TILE && line->map == t->pos && k < line->narg; k++)
-                tiled |= !strcmp(line->arg[k].dim, dim_sym_name(t->root->dim.at[r].sym));
-        }
-        if (tiled && (t->lane < 0 || r != t->root_of[t->lane]))
-            line_dim(s->flow, at, t->root, r, 0);
-    }
-    kernel_keep(s->flow, t->kernel, pos, m->write.at[0].to[0].cont, KEEP_SCRATCH);
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (tiled_output(t, d) && is_tiled(t, t->root_of[d]) && takes_parts(t, cont, d))
+            line_dim(s->flow, at, t->root, t->root_of[d], 0);
+    kernel_keep(s->flow, t->kernel, pos, cont, KEEP_SCRATCH);
 }
 
 /* Does the root write (what the caller owns, say) along rows, and far apart along lanes? Then the
