@@ -9,9 +9,10 @@
 #include "passes/layout.h"
 #include "passes/near.h"
 
-static bool decide(const Layouts *l, const Map *m, bool worth) {
+/* As a recipe says, or copied. */
+static bool decide(const Layouts *l, const Map *m) {
     static const char *const words[] = {"far", "copied", NULL};
-    return recipe_decide(l->env, "layout", internf(l->flow->ctx, "%s.near", m->name), words, worth);
+    return recipe_decide(l->env, "layout", internf(l->flow->ctx, "%s.near", m->name), words, true);
 }
 
 /* A container like the operand, and the map that fills it. */
@@ -29,9 +30,10 @@ static int near_copy(Layouts *l, int from, Items *made) {
 
 void layout_nears(Layouts *l) {
     int nmap = l->flow->map.n;
+    layouts_survey(l);
     for (int i = 0; i < nmap; i++) {
-        int v = near_read(l->env->machine, l->flow, l->flow->map.at[i]);
-        if (v < 0 || !decide(l, l->flow->map.at[i], true)) continue;
+        int v = near_read(l->env->machine, l->flow, l->readers, l->flow->map.at[i]);
+        if (v < 0 || !decide(l, l->flow->map.at[i])) continue;
         Items made = {0};
         int to = near_copy(l, l->flow->map.at[i]->body.val.at[v].read.cont, &made);
         l->flow->map.at[i]->body.val.at[v].read.cont = to;

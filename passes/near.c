@@ -59,13 +59,35 @@ static bool is_near(const Machine *machine, const Flow *flow, const Map *m, cons
            copy <= machine->level[1].bytes / 4 && !stays_close(machine, flow, m, a);
 }
 
-int near_read(const Machine *machine, const Flow *flow, const Map *m) {
+/* Does a map reduce the container, or what element-wise maps make of it? */
+static bool is_reduced(const Flow *flow, const IntVec *readers, int cont, int steps) {
+    enum { STEPS_MOST = 8 };
+    if (steps > STEPS_MOST) return true;
+    for (int i = 0; i < readers[cont].n; i++) {
+        if (readers[cont].at[i] < 0) continue;
+        const Map *m = flow->map.at[readers[cont].at[i]];
+        if (map_is_reduction(m)) return true;
+        for (int w = 0; w < m->write.n; w++)
+            if (is_reduced(flow, readers, m->write.at[w].to[0].cont, steps + 1)) return true;
+    }
+    return false;
+}
+
+static bool is_given(const Flow *flow, const Val *operand) {
+    ContKind kind = flow->cont.at[operand->read.cont].kind;
+    return kind == CONT_PARAM || kind == CONT_IN;
+}
+
+int near_read(const Machine *machine, const Flow *flow, const IntVec *readers, const Map *m) {
     Contraction r = map_contraction(flow, m);
     if (!r.is || machine->block_threads || m->cons.n || m->write.n != 1 || m->write.at[0].n != 1 ||
         dot_types(machine, m))
         return -1;
     for (int d = 0; d < m->dim.n; d++)
         if (m->dim.at[d].seq) return -1;
-    if (is_near(machine, flow, m, &m->body.val.at[r.a])) return r.a;
-    return is_near(machine, flow, m, &m->body.val.at[r.b]) ? r.b : -1;
+    const Val *a = &m->body.val.at[r.a], *b = &m->body.val.at[r.b];
+    int near = is_given(flow, b) && is_near(machine, flow, m, a)   ? r.a
+               : is_given(flow, a) && is_near(machine, flow, m, b) ? r.b
+                                                                   : -1;
+    return near >= 0 && !is_reduced(flow, readers, m->write.at[0].to[0].cont, 0) ? near : -1;
 }

@@ -6,7 +6,9 @@
 #include "passes/access.h"
 
 /* The number in m's body of the read that is worth a copy near each tile, or -1: lanes run along
- * rows of memory, terms lie a page or more apart, and several tiles read the same columns. */
-int near_read(const Machine *machine, const Flow *flow, const Map *m);
+ * rows of memory, terms lie far apart, several tiles read the same columns, and the product is no
+ * step of a softmax' kind, whose maps may share rows: its other operand is not computed, nothing
+ * reduces its results. `readers`: by container the maps that read it, others below 0. */
+int near_read(const Machine *machine, const Flow *flow, const IntVec *readers, const Map *m);
 
 #endif

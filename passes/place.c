@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `place`: every temporary that is not kept inside a kernel gets an address in one arena.
  *
- * A container lives from the first to the last top-level item that touches it (what a region
- * touches lives through the whole region). Containers of constant size are packed greedily, largest
- * first, each at the lowest offset that no container alive at the same time covers. Those of
- * symbolic size share slots, those first that are largest where all symbols are alike: a slot is
- * taken when it is free meanwhile and provably large enough. Offsets are aligned to 64 bytes. */
+ * A container lives from the first to the last item that touches it. What a region touches lives
+ * through the whole region, but for what each iteration of a loop makes anew. Containers of
+ * constant size are packed greedily, largest first, each at the lowest offset that no container
+ * alive at the same time covers. Those of symbolic size share slots, those first that are largest
+ * where all symbols are alike: a slot is taken when it is free meanwhile and provably large enough.
+ * Offsets are aligned to 64 bytes. */
 #include <stdlib.h>
 
 #include "passes/place.h"
@@ -13,15 +14,21 @@
 enum { ALIGN = 64 };
 
 typedef struct Life {
-    int cont, first, last; /* top-level steps */
+    int cont, first, last; /* steps: items, those in a region behind it */
+    int writes;            /* of the maps and calls that touched it */
+    bool by_loop;          /* an index is the variable of a loop around it */
     int64_t bytes, offset; /* constant size; bytes = -1: symbolic (then a typical size) */
     Dim size;
 } Life;
 
 typedef struct Placing {
+    Arena *arena;
     Flow *flow;
-    Life *life;       /* by container; first = -1: not in the arena */
-    int *step_of_map; /* where a map really runs: the step of its kernel's root */
+    Life *life;         /* by container; first = -1: not in the arena */
+    int *writes;        /* by container: all */
+    int *step_of_map;   /* where a map really runs: the step of its kernel's root */
+    const Item *region; /* the innermost, in that of `around`; NULL: there is none */
+    const struct Placing *around;
 } Placing;
 
 static void touch(Placing *p, int cont, int step) {
@@ -33,41 +40,106 @@ static void touch(Placing *p, int cont, int step) {
     if (step > l->last) l->last = step;
 }
 
+static void touch_access(Placing *p, const Access *a, int step, bool write) {
+    Life *l = &p->life[a->cont];
+    touch(p, a->cont, step);
+    l->writes += write;
+    for (const Placing *in = p; in->region; in = in->around)
+        for (int k = 0; k < a->rank && in->region->var; k++)
+            l->by_loop |= dim_uses(a->at[k], in->region->var);
+}
+
 static void touch_map(Placing *p, int map, int step) {
     const Map *m = p->flow->map.at[map];
     for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ) touch(p, m->body.val.at[v].read.cont, step);
+        if (m->body.val.at[v].kind == VAL_READ)
+            touch_access(p, &m->body.val.at[v].read, step, false);
     for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) touch(p, m->write.at[w].to[k].cont, step);
+        for (int k = 0; k < m->write.at[w].n; k++)
+            touch_access(p, &m->write.at[w].to[k], step, true);
 }
 
-static void number_items(Placing *p, const Items *items, int step, bool top) {
-    for (int i = 0; i < items->n; i++) {
-        const Item *it = &items->at[i];
-        if (top) step = i;
-        if (it->kind == ITEM_MAP) p->step_of_map[it->map] = step;
-        number_items(p, &it->body, step, false);
-        number_items(p, &it->other, step, false);
+static void touch_call(Placing *p, const Call *call, int step) {
+    for (int k = 0; k < call->nin; k++) touch(p, call->in[k], step);
+    for (int k = 0; k < call->nout; k++) {
+        touch(p, call->out[k], step);
+        if (call->out[k] >= 0) p->life[call->out[k]].writes++;
     }
 }
 
-static void touch_items(Placing *p, const Items *items, int step, bool top) {
+static int number_items(Placing *p, const Items *items, int step) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
-        if (top) step = i;
-        if (it->kind == ITEM_MAP) touch_map(p, it->map, p->step_of_map[it->map]);
-        if (it->kind == ITEM_CALL) {
-            for (int k = 0; k < it->call->nin; k++) touch(p, it->call->in[k], step);
-            for (int k = 0; k < it->call->nout; k++) touch(p, it->call->out[k], step);
-        }
-        if (it->kind == ITEM_LOOP || it->kind == ITEM_IF) touch(p, it->cond, step);
+        if (it->kind == ITEM_MAP) p->step_of_map[it->map] = step;
+        step = number_items(p, &it->body, step + 1);
+        step = number_items(p, &it->other, step);
+    }
+    return step;
+}
+
+static int touch_items(Placing *p, const Items *items, int step);
+
+/* Does each iteration write what it reads of the container? Nobody else writes it, and none of its
+ * elements is that of an iteration: the verifier then knows of each read that it stands behind
+ * writes of the same iteration. */
+static bool made_anew(const Placing *p, const Item *it, const Life *l) {
+    if (it->kind != ITEM_LOOP || p->flow->cont.at[l->cont].kind != CONT_TMP) return false;
+    for (int k = 0; k < it->carry.n; k++) {
+        const Carry *c = &it->carry.at[k];
+        if (c->cur == l->cont || c->init == l->cont || c->next == l->cont) return false;
+    }
+    return it->cond != l->cont && !l->by_loop && l->writes == p->writes[l->cont];
+}
+
+/* A loop or branch from step `first` on; returns the step behind it. */
+static int touch_region(Placing *p, const Item *it, int first) {
+    Placing in = *p;
+    int n = p->flow->cont.n;
+    in.life = NEW_ARRAY(p->arena, Life, n + 1);
+    in.region = it, in.around = p;
+    for (int c = 0; c < n; c++) in.life[c] = (Life){.cont = c, .first = -1, .last = -1};
+    int end = touch_items(&in, &it->other, touch_items(&in, &it->body, first + 1));
+    const int ends[] = {first, end - 1};
+    for (int c = 0; c < n; c++) {
+        const Life *l = &in.life[c];
+        bool anew = made_anew(p, it, l);
+        p->life[c].writes += l->writes;
+        p->life[c].by_loop |= l->by_loop;
+        for (int i = 0; i < 2 && l->first >= 0; i++)
+            touch(p, c, !anew ? ends[i] : i ? l->last : l->first);
+    }
+    for (int i = 0; i < 2; i++) {
+        touch(p, it->cond, ends[i]);
         for (int k = 0; k < it->carry.n; k++) {
-            touch(p, it->carry.at[k].cur, step);
-            touch(p, it->carry.at[k].init, step);
-            touch(p, it->carry.at[k].next, step);
+            touch(p, it->carry.at[k].cur, ends[i]);
+            touch(p, it->carry.at[k].init, ends[i]);
+            touch(p, it->carry.at[k].next, ends[i]);
         }
-        touch_items(p, &it->body, step, false);
-        touch_items(p, &it->other, step, false);
+    }
+    return end;
+}
+
+static int touch_items(Placing *p, const Items *items, int step) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) touch_map(p, it->map, p->step_of_map[it->map]);
+        if (it->kind == ITEM_CALL) touch_call(p, it->call, step);
+        bool region = it->kind == ITEM_LOOP || it->kind == ITEM_IF;
+        step = region ? touch_region(p, it, step) : step + 1;
+    }
+    return step;
+}
+
+static void count_writes(Placing *p, const Items *items) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        const Map *m = it->kind == ITEM_MAP ? p->flow->map.at[it->map] : NULL;
+        for (int w = 0; m && w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++) p->writes[m->write.at[w].to[k].cont]++;
+        for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
+            if (it->call->out[k] >= 0) p->writes[it->call->out[k]]++;
+        count_writes(p, &it->body);
+        count_writes(p, &it->other);
     }
 }
 
@@ -202,15 +274,19 @@ Flow *pass_place(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_place(Arena *arena, const Flow *flow, const PassEnv *env) {
     (void)env;
     Flow *f = flow_clone(arena, flow);
-    Placing p = {f, NEW_ARRAY(arena, Life, f->cont.n + 1), NEW_ARRAY(arena, int, f->map.n + 1)};
+    Placing p = {.arena = arena, .flow = f};
+    p.life = NEW_ARRAY(arena, Life, f->cont.n + 1);
+    p.writes = NEW_ARRAY(arena, int, f->cont.n + 1);
+    p.step_of_map = NEW_ARRAY(arena, int, f->map.n + 1);
     for (int i = 0; i < f->cont.n; i++) p.life[i] = (Life){.cont = i, .first = -1, .last = -1};
-    number_items(&p, &f->body, 0, true);
+    count_writes(&p, &f->body);
+    number_items(&p, &f->body, 0);
     for (int k = 0; k < f->kernel.n; k++) {
         const Kernel *kernel = f->kernel.at[k];
         int step = p.step_of_map[kernel->map.at[kernel->map.n - 1]];
         for (int i = 0; i < kernel->map.n; i++) p.step_of_map[kernel->map.at[i]] = step;
     }
-    touch_items(&p, &f->body, 0, true);
+    touch_items(&p, &f->body, 0);
     drop_kept(&p);
     for (int i = 0; i < f->cont.n; i++) {
         Life *l = &p.life[i];

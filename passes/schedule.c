@@ -407,7 +407,8 @@ static int only_reduction(const Scheduling *s, const Kernel *kernel) {
         const Map *m = s->flow->map.at[kernel->map.at[p]];
         if (!map_is_reduction(m)) continue;
         if (at >= 0) return -1;
-        if (p && !has_windows(m) && near_read(s->env->machine, s->flow, m) < 0) return -1;
+        if (p && !has_windows(m) && near_read(s->env->machine, s->flow, s->readers, m) < 0)
+            return -1;
         at = p;
     }
     return at >= kernel->map.n - 2 ? at : -1;

@@ -14,6 +14,8 @@ typedef struct Count {
     const Machine *machine;
     Sizes sizes;
     const bool *weights; /* by container: a weight, or made of weights alone */
+    const double *runs;  /* by map: iterations of the loops around it */
+    const Flow *all;     /* the flow, loops' variables being dims of the maps in them */
 } Count;
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -29,7 +31,7 @@ static bool symbol_value(void *user, Dim sym, int64_t *value) {
         *value = s->lo > 1 ? s->lo : 1;
         return true;
     }
-    *value = 1; /* variables of loops: one iteration counts */
+    *value = 1; /* variables of loops */
     return true;
 }
 
@@ -42,6 +44,48 @@ double size_bytes(const Sizes *sizes, DType type, const Dim *shape, int rank) {
     double bytes = (double)dtype_bits(type) / 8;
     for (int k = 0; k < rank; k++) bytes *= size_value(sizes, shape[k]);
     return bytes;
+}
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+/* How often the maps in the items run. A loop whose end is not known counts once. */
+static void count_runs(const Count *c, const Items *items, double runs, double *out) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        Dim end = it->kind == ITEM_LOOP ? (it->done ? it->done : it->trip) : NULL;
+        if (it->kind == ITEM_MAP) out[it->map] = runs;
+        count_runs(c, &it->body, end ? runs * size_value(&c->sizes, end) : runs, out);
+        count_runs(c, &it->other, runs, out);
+    }
+}
+
+/* The variables of loops around them become dims of maps. */
+static void add_vars(Flow *all, const Items *items, const MapDim *var, int n) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        MapDim more[RANK_MAX];
+        int with = n;
+        if (it->kind == ITEM_MAP)
+            for (int k = 0; k < n; k++) vec_push(all->arena, &all->map.at[it->map]->dim, var[k]);
+        for (int k = 0; k < n; k++) more[k] = var[k];
+        Dim end = it->kind == ITEM_LOOP ? (it->done ? it->done : it->trip) : NULL;
+        if (end && it->var && n < RANK_MAX) more[with++] = (MapDim){it->var, end, false};
+        add_vars(all, &it->body, more, with);
+        add_vars(all, &it->other, var, n);
+    }
+}
+
+static void count_loops(Count *c) {
+    double *runs = NEW_ARRAY(c->arena, double, c->flow->map.n + 1);
+    c->runs = runs;
+    for (int m = 0; m < c->flow->map.n; m++) runs[m] = 1;
+    count_runs(c, &c->flow->body, 1, runs);
+    c->all = c->flow;
+    if (!c->flow->loops) return;
+    Flow *all = flow_clone(c->arena, c->flow);
+    add_vars(all, &all->body, NULL, 0);
+    all->loops = false;
+    c->all = all;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -81,20 +125,22 @@ static Movement row_of(Count *c, const Kernel *k) {
     row.library = kernel_library(k);
     const Machine *m = c->machine;
     int64_t cache = m->nlevels > 1 ? m->level[1].bytes : 1 << 20;
+    double runs = c->runs[k->map.at[k->map.n - 1]];
     for (int i = 0; i < k->map.n; i++) {
-        row.flop +=
-            size_value(&c->sizes, move_flops(c->arena, c->flow, c->flow->map.at[k->map.at[i]]));
+        row.flop += runs * size_value(&c->sizes,
+                                      move_flops(c->arena, c->flow, c->flow->map.at[k->map.at[i]]));
         row.before +=
+            runs *
             size_value(&c->sizes, move_compulsory(c->arena, c->flow, &k->map.at[i], 1, NULL).bytes);
     }
-    Bytes bound = move_compulsory(c->arena, c->flow, k->map.at, k->map.n, NULL);
+    Bytes bound = move_compulsory(c->arena, c->all, k->map.at, k->map.n, NULL);
     row.bound = size_value(&c->sizes, bound.bytes);
     row.over = bound.over;
-    row.planned = move_scheduled(c->arena, c->flow, k, cache, NULL, symbol_value, &c->sizes);
+    row.planned = runs * move_scheduled(c->arena, c->flow, k, cache, NULL, symbol_value, &c->sizes);
     /* A bound from above that is more than what moves says nothing. */
     if (row.over && row.bound > row.planned) row.bound = row.planned;
     row.activations =
-        move_scheduled(c->arena, c->flow, k, cache, c->weights, symbol_value, &c->sizes);
+        runs * move_scheduled(c->arena, c->flow, k, cache, c->weights, symbol_value, &c->sizes);
     return row;
 }
 
@@ -152,8 +198,11 @@ static bool is_view(const Flow *flow, const int *maps, int n) {
 
 static Count count_of(Arena *arena, const Flow *flow, const Machine *machine,
                       const InputOptions *sizes) {
-    return (Count){
-        arena, flow, machine, {flow->symbol.at, flow->symbol.n, sizes}, find_weights(arena, flow)};
+    Count c = {.arena = arena, .flow = flow, .machine = machine};
+    c.sizes = (Sizes){flow->symbol.at, flow->symbol.n, sizes};
+    c.weights = find_weights(arena, flow);
+    count_loops(&c);
+    return c;
 }
 
 double unfused_bytes(Arena *arena, const Flow *flow, const InputOptions *sizes) {
@@ -167,7 +216,7 @@ double unfused_bytes(Arena *arena, const Flow *flow, const InputOptions *sizes) 
         if (from && next && !strcmp(from, next)) continue;
         if (!is_view(flow, maps.at, maps.n))
             total += size_value(&c.sizes,
-                                move_compulsory(arena, flow, maps.at, maps.n, c.weights).bytes);
+                                move_compulsory(arena, c.all, maps.at, maps.n, c.weights).bytes);
         maps.n = 0;
     }
     return total;
