@@ -58,12 +58,14 @@ static const char *window_text(Arena *arena, const LibraryWindow *w) {
 }
 
 static const char *convolution_text(Arena *arena, const LibraryConvolution *c) {
-    const char *bias = "";
+    const char *bias = "", *z = "";
     if (c->bias.cont >= 0) bias = arena_printf(arena, " + bias %lld", (long long)c->bias.first);
-    return arena_printf(arena, "%s; %s; %s; %s from %lld in %lld%s; %s", images_text(arena, &c->x),
-                        window_text(arena, &c->window[0]), window_text(arena, &c->window[1]),
-                        c->channels_last ? "last" : "first", (long long)c->w.first,
-                        (long long)c->groups, bias, images_text(arena, &c->y));
+    if (c->residual.cont >= 0) z = arena_printf(arena, " + %lld", (long long)c->residual.first);
+    return arena_printf(arena, "%s; %s; %s; %s from %lld in %lld%s%s%s; %s",
+                        images_text(arena, &c->x), window_text(arena, &c->window[0]),
+                        window_text(arena, &c->window[1]), c->channels_last ? "last" : "first",
+                        (long long)c->w.first, (long long)c->groups, bias, z,
+                        c->relu ? ", relu" : "", images_text(arena, &c->y));
 }
 
 /* What the flow's last kernel is, and the library that it went to. */
@@ -290,8 +292,44 @@ Test(library, a_bias_has_an_element_for_each_channel) {
     expect(ENDED("in b : f16[32,9]", "t[n,o,h,w] + f32(b[o,w])"), MATH_DEFAULT, "no work");
     expect(ENDED("in b : f16[9]", "t[n,o,h,w] + f32(b[w])"), MATH_DEFAULT, "no work");
     expect(ENDED("in b : f16[48]", "t[n,o,h,w] + f32(b[o+w])"), MATH_DEFAULT, "no work");
-    expect(ENDED("in b : f16[2,32,9,9]", "t[n,o,h,w] + f32(b[n,o,h,w])"), MATH_DEFAULT, "no work");
-    expect(ENDED("", "max(t[n,o,h,w], 0)"), MATH_DEFAULT, "no work");
+}
+
+#define ENDS(as)                                                                                   \
+    "0 2/1296 16/81 9/9 9/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in 1" as       \
+    "; 0 2/2592 32/81 9/9 9/1 by own"
+
+Test(library, a_residual_lies_as_results_do) {
+    expect(ENDED("in z : f16[2,32,9,9]", "t[n,o,h,w] + f32(z[n,o,h,w])"), MATH_DEFAULT,
+           ENDS(" + 0"));
+    expect(ENDED("in b : f16[32]  in z : f16[4,32,9,9]",
+                 "f32(f16(t[n,o,h,w] + f32(b[o]))) + f32(z[n+2,o,h,w])"),
+           MATH_DEFAULT, ENDS(" + bias 0 + 5184"));
+    expect(ENDED("in z : f32[2,32,9,9]", "t[n,o,h,w] + z[n,o,h,w]"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,9,9,32]", "t[n,o,h,w] + f32(z[n,h,w,o])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,32,9,10]", "t[n,o,h,w] + f32(z[n,o,h,w])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,32,9,9]", "t[n,o,h,w] + f32(z[n,o,w,h])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,33,9,9]", "t[n,o,h,w] + f32(z[n,o+1,h,w])"), MATH_DEFAULT,
+           "no work");
+    expect(ENDED("in z : f16[2,32,9,9]  in u : f16[2,32,9,9]",
+                 "t[n,o,h,w] + f32(z[n,o,h,w]) + f32(u[n,o,h,w])"),
+           MATH_DEFAULT, "no work");
+}
+
+Test(library, a_relu_may_come_last) {
+    expect(ENDED("", "max(t[n,o,h,w], 0)"), MATH_DEFAULT, ENDS(", relu"));
+    expect(ENDED("in b : f16[32]", "max(0, t[n,o,h,w] + f32(b[o]))"), MATH_DEFAULT,
+           ENDS(" + bias 0, relu"));
+    expect(ENDED("in b : f16[32]  in z : f16[2,32,9,9]",
+                 "max(f32(f16(f32(z[n,o,h,w]) + f32(f16(t[n,o,h,w] + f32(b[o]))))), 0)"),
+           MATH_DEFAULT, ENDS(" + bias 0 + 0, relu"));
+    expect(ENDED("in z : f16[2,32,9,9]", "max(t[n,o,h,w], 0) + f32(z[n,o,h,w])"), MATH_DEFAULT,
+           "no work");
+    expect(ENDED("", "max(t[n,o,h,w], t[n,o,h,w] * 0.01)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(t[n,o,h,w], 1)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(t[n,o,h,w], -0.0)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "min(max(t[n,o,h,w], 0), 6)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "min(t[n,o,h,w], 0)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(max(t[n,o,h,w], 0), 0)"), MATH_DEFAULT, "no work");
 }
 
 Test(library, other_kernels_are_no_convolutions) {
