@@ -339,13 +339,13 @@ class Checks:
     def test_which_convolutions_a_library_makes(self):
         """Those that take it less, and that it can describe."""
         large, uneven = bench.conv("f32"), bench.conv("f32").replace("h+r-1", "h+r")
-        texts = {"large": (large, True, ()), "small": (large.replace("128", "8").replace("56", "14"), False, ()),
+        texts = {"large": (large, True, ()), "ended": (bench.conv_ended("f16"), True, ()), "small": (large.replace("128", "8").replace("56", "14"), False, ()),
                  "uneven": (uneven, False, ()), "strict": (large, False, ("--math", "strict")), "product": (bench.words(4096), False, ())}
         for name, (text, there, more) in texts.items():
             source = self.work / f"conv.{name}.ir"
             source.write_text(text)
             code, told = run(self.weir, "report", source, "--target", "cuda", "--gpu-libraries", "cudnn", *more)
-            expect(code == 0 and bool(re.search("^k0.p runs by a library: cudnn$", told, re.M)) == there, f"{name}: {told}")
+            expect(code == 0 and bool(re.search("^k0.[pr] runs by a library: cudnn$", told, re.M)) == there, f"{name}: {told}")
             code, told = run(self.weir, "report", source, "--target", "cuda", "--gpu-libraries", "cublaslt", *more)
             expect(code == 0 and ("library: cublaslt" in told) == (name == "product"), told)
         recipe = self.work / "uneven.recipe"
