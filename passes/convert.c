@@ -3,9 +3,11 @@
  *
  * Temporaries that a contraction reads change their type: each element is rounded once, where it is
  * written, and widened by all its readers. Weights are rounded in the constant part; inputs, and
- * what regions and calls hold, by a map in front of the contraction. Nothing else changes:
- * products, sums, norms and softmax are computed in f32, the model's inputs and outputs stay what
- * they are. */
+ * what regions and calls hold, by a map in front of the contraction. Where the options allow a
+ * vendor's library (Machine.library) constants that are added to a contraction's results are stored
+ * so too, if these end in halves: it adds to halves nothing else. Nothing else changes: products,
+ * sums, norms and softmax are computed in f32, the model's inputs and outputs stay what they are.
+ */
 #include "passes/recipe.h"
 #include "passes/converted.h"
 
@@ -79,6 +81,52 @@ static void choose(Converting *c, const PassEnv *env) {
     }
 }
 
+/* Does a container of results end in halves, element for element: is it stored so, or read by one
+ * map alone, besides constants and halves, whose results do? */
+static bool ends_in_halves(const Converting *c, int cont) {
+    const Flow *flow = c->e.flow;
+    if (c->how[cont] == IN_PLACE) return true;
+    if (flow->cont.at[cont].kind != CONT_TMP || c->e.uses.held[cont]) return false;
+    if (c->e.uses.readers[cont].n != 1) return false;
+    const Map *m = flow->map.at[c->e.uses.readers[cont].at[0]];
+    for (int i = 0; i < m->body.val.n; i++) {
+        const Val *v = &m->body.val.at[i];
+        if (v->kind != VAL_READ || v->read.cont == cont) continue;
+        if (flow->cont.at[v->read.cont].kind != CONT_PARAM && c->how[v->read.cont] != IN_PLACE)
+            return false;
+    }
+    return m->write.n == 1 && m->write.at[0].n == 1 && !m->write.at[0].combine &&
+           m->write.at[0].to[0].cont != cont && ends_in_halves(c, m->write.at[0].to[0].cont);
+}
+
+/* The results of the contraction to which Val v adds a constant; that is `bias`. Or -1. */
+static int added_to(const Converting *c, const Map *m, const Val *v, int *bias) {
+    int operand[2];
+    if (v->kind != VAL_PRIM || v->prim != P_ADD) return -1;
+    for (int k = 0; k < 2; k++) {
+        const Val *sum = &m->body.val.at[v->arg[k]], *b = &m->body.val.at[v->arg[1 - k]];
+        if (sum->kind != VAL_READ || b->kind != VAL_READ) return -1;
+        int writer = c->e.uses.writer[sum->read.cont];
+        *bias = b->read.cont;
+        if (writer >= 0 && multiplies(c->e.flow, c->e.flow->map.at[writer], operand) &&
+            how_of(c, *bias) == CONSTANT)
+            return sum->read.cont;
+    }
+    return -1;
+}
+
+static void choose_biases(Converting *c, const PassEnv *env) {
+    const Flow *flow = c->e.flow;
+    for (int i = 0; i < flow->map.n && env->machine->nlibrary; i++) {
+        const Map *m = flow->map.at[i];
+        for (int v = 0; v < m->body.val.n; v++) {
+            int bias, results = added_to(c, m, &m->body.val.at[v], &bias);
+            if (results >= 0 && c->how[bias] == STAYS && ends_in_halves(c, results))
+                c->how[bias] = decide(c, env, bias);
+        }
+    }
+}
+
 static int read_half(void *user, Body *b, const Val *read) {
     const Converting *c = user;
     int cont = read->read.cont;
@@ -137,6 +185,7 @@ Flow *pass_convert(Arena *arena, const Flow *flow, const PassEnv *env) {
     c.to = NEW_ARRAY(arena, int, c.known + 1);
     uses_count(&c.e);
     choose(&c, env);
+    choose_biases(&c, env);
     for (int i = 0; i < c.known; i++) {
         c.to[i] =
             c.how[i] == CONSTANT ? converted_copy(&c.e, &c.copies, i, c.half, NULL, &c.front) : -1;

@@ -4,10 +4,12 @@
  * Only where the options allow one (Machine.library) and mathematics are not strict, since sums
  * take an order of the library's; where the kernel holds a contraction whose operands and result a
  * library's product (library_product.c) or convolution (library_convolution.c) can describe, with
- * nothing fused but what the library adds too: to products a bias along the dim whose results lie
- * side by side, and another matrix (a residual), to convolutions a bias by channel; and where the
- * library takes less than the kernel's own lines. These stay: they say what the kernel means, and
- * the library's line says who makes it.
+ * nothing fused but what the library makes too: to products a bias along the dim whose results lie
+ * side by side, to convolutions a bias by channel, to both a residual (another matrix, or other
+ * images), to convolutions a ReLU behind all that; and where the library takes less than the
+ * kernel's own lines. These stay: they say what the kernel means, and the library's line says who
+ * makes it. Sums and what is added to them are rounded once by a library, at the end, wherever the
+ * kernel rounds to halves between.
  *
  * Times: a library's kernels cut the result into tiles, of which the core that has most decides.
  * With the rate and the beginning of targets/cuda/machine.c that gives what cuBLAS took for squares
@@ -81,6 +83,27 @@ static double shape_seconds(const Machine *m, const LibraryWork *p, Shape t, dou
     return compute > fetch ? compute : fetch;
 }
 
+/* Bytes of all elements. */
+static double image_bytes(const LibraryImages *m, DType type) {
+    double elements = 1;
+    for (int i = 0; i < IMAGE_DIMS; i++) elements *= (double)m->size[i];
+    return elements * dtype_bits(type) / 8;
+}
+
+/* Seconds of what a convolution does besides the sums, all of it reading and writing images once.
+ * Tensor cores' kernels for halves want channels last: where they are first cuDNN turns inputs and
+ * residuals before, and results behind. A ReLU is a call of its own (cuda_convolutions.c). */
+static double around_seconds(const Machine *m, const LibraryWork *p, const LibraryRate *by) {
+    const LibraryConvolution *c = &p->convolution;
+    if (p->kind != LIBRARY_CONVOLUTION) return 0;
+    double x = 2 * image_bytes(&c->x, p->factor.type), y = 2 * image_bytes(&c->y, p->factor.type);
+    bool halves = p->factor.type != F32;
+    double bytes = halves && c->x.step[IMAGE_C] != 1 ? x : 0;
+    if (halves && c->y.step[IMAGE_C] != 1) bytes += c->residual.cont >= 0 ? 2 * y : y;
+    if (c->relu) bytes += y;
+    return bytes / (m->level[m->nlevels - 1].bandwidth * m->cores) + (c->relu ? by->begin : 0);
+}
+
 static double library_seconds(const Machine *m, const LibraryWork *p, const LibraryRate *by) {
     static const Shape shapes[] = {{256, 128}, {128, 256}, {128, 128},
                                    {128, 64},  {64, 128},  {64, 64}};
@@ -89,7 +112,7 @@ static double library_seconds(const Machine *m, const LibraryWork *p, const Libr
         double seconds = shape_seconds(m, p, shapes[i], by->flops);
         if (seconds < least) least = seconds;
     }
-    return by->begin + least;
+    return by->begin + least + around_seconds(m, p, by);
 }
 
 /* By steps of warps as schedule_warps.c weighs them, else about half of what multiply-adds make, in

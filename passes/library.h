@@ -34,7 +34,8 @@ typedef struct LibraryImages {
     int64_t first, size[IMAGE_DIMS], step[IMAGE_DIMS];
 } LibraryImages;
 
-/* A vector, or filters as they are stored: elements side by side, `first` from the start. */
+/* A vector, filters as they are stored, or images like others: the first element is `first` from
+ * the start. */
 typedef struct LibraryRow {
     int cont;
     int64_t first;
@@ -46,13 +47,14 @@ typedef struct LibraryWindow {
     int64_t taps, stride, dilation, padding;
 } LibraryWindow;
 
-/* y = x filtered by w + bias, in `groups` of channels. Filters lie [o][c][h][w], or, channels_last,
- * [o][h][w][c], c being those of a group. A bias has an element for each of y's channels; its
- * `cont` is -1 where there is none. */
+/* y = x filtered by w + bias + residual, in `groups` of channels; with a `relu` the larger of that
+ * and 0. Filters lie [o][c][h][w], or, channels_last, [o][h][w][c], c being those of a group. A
+ * bias has an element for each of y's channels, a residual lies as y does; `cont` is -1 where there
+ * is none. */
 typedef struct LibraryConvolution {
     LibraryImages x, y;
-    LibraryRow w, bias;
-    bool channels_last;
+    LibraryRow w, bias, residual;
+    bool channels_last, relu;
     int64_t groups;
     LibraryWindow window[2];
 } LibraryConvolution;

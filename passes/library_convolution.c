@@ -273,11 +273,10 @@ static bool set_filters(const Dims *d, LibraryConvolution *c) {
     return (c->channels_last || lies_so(d, first)) && begins(d, OF_B, &c->w.first);
 }
 
-/* An element for each channel of the results, and nothing else that is added. */
+/* An element for each channel of the results. */
 static bool set_bias(const Dims *d, LibraryConvolution *c) {
     const int same[] = {d->image, d->slide[0].place, d->slide[1].place};
     c->bias.cont = -1;
-    if (d->p->access[OF_C]) return false;
     if (!d->p->access[OF_BIAS]) return true;
     for (int i = 0; i < 3; i++)
         if (step_of(d, OF_BIAS, same[i])) return false;
@@ -285,6 +284,17 @@ static bool set_bias(const Dims *d, LibraryConvolution *c) {
     return (d->out < 0 || step_of(d, OF_BIAS, d->out) == 1) &&
            (d->group < 0 || step_of(d, OF_BIAS, d->group) == extent_of(d, d->out)) &&
            begins(d, OF_BIAS, &c->bias.first);
+}
+
+/* An element for each result, which lies as that does. */
+static bool set_residual(const Dims *d, LibraryConvolution *c) {
+    const int dims[] = {d->image, d->group, d->out, d->slide[0].place, d->slide[1].place};
+    c->residual.cont = -1;
+    if (!d->p->access[OF_C]) return true;
+    for (int i = 0; i < 5; i++)
+        if (step_of(d, OF_C, dims[i]) != step_of(d, OF_D, dims[i])) return false;
+    c->residual.cont = d->p->access[OF_C]->cont;
+    return begins(d, OF_C, &c->residual.first);
 }
 
 static bool has_window(const LibraryConvolution *c) {
@@ -298,9 +308,9 @@ static bool has_window(const LibraryConvolution *c) {
 
 static bool filters_are_second(const Parts *p, LibraryConvolution *out) {
     Dims d;
-    *out = (LibraryConvolution){0};
+    *out = (LibraryConvolution){.relu = p->relu};
     return find_dims(&d, p) && pads_zeros(&d) && set_images(&d, out) && set_filters(&d, out) &&
-           set_bias(&d, out) && has_window(out);
+           set_bias(&d, out) && set_residual(&d, out) && has_window(out);
 }
 
 bool library_convolution(Parts *p, LibraryConvolution *out) {

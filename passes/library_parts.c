@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel as the pass `library` sees it: what is multiplied and summed, what is added to the sums,
- * and how all of it lies in memory. */
+/* A kernel as the pass `library` sees it: what is multiplied and summed, what comes behind the
+ * sums, and how all of it lies in memory. */
 #include "passes/library_parts.h"
 
 #include "passes/schedule.h"
@@ -48,7 +48,7 @@ void parts_swap(Parts *p) {
     p->access[OF_A] = p->access[OF_B], p->access[OF_B] = a;
 }
 
-/* ---- what is added ----------------------------------------------------------------------------
+/* ---- what comes behind the sums ---------------------------------------------------------------
  */
 
 /* The dims at which the root has the contraction's results; false unless each of its own is one. */
@@ -77,12 +77,16 @@ static bool covers_root(const Parts *p, const Access *a) {
     return all;
 }
 
+static bool is_rounded(const Val *v) {
+    return dtype_is_float(v->type) && dtype_bits(v->type) >= 16;
+}
+
 /* Is Val v of the root the results, or a sum of them and of what else a library adds, whatever
  * halves are rounded to between? */
 static bool find_added(Parts *p, int v, bool *results) {
     const Body *b = &p->root->body;
     const Val *val = &b->val.at[v];
-    if (!dtype_is_float(val->type) || dtype_bits(val->type) < 16) return false;
+    if (!is_rounded(val)) return false;
     if (val->kind == VAL_PRIM && val->prim == P_CVT) return find_added(p, val->arg[0], results);
     if (val->kind == VAL_PRIM && val->prim == P_ADD)
         return find_added(p, val->arg[0], results) && find_added(p, val->arg[1], results);
@@ -96,6 +100,24 @@ static bool find_added(Parts *p, int v, bool *results) {
     bool first = !*as;
     *as = &val->read;
     return first;
+}
+
+static bool is_zero(const Body *b, int v) {
+    return b->val.at[v].kind == VAL_CONST && !b->val.at[v].bits;
+}
+
+/* What a ReLU is taken of, when Val v of the root is one, rounded or not; or v. */
+static int behind_relu(Parts *p, int v) {
+    const Body *b = &p->root->body;
+    int at = v;
+    while (b->val.at[at].kind == VAL_PRIM && b->val.at[at].prim == P_CVT &&
+           is_rounded(&b->val.at[at]))
+        at = b->val.at[at].arg[0];
+    const Val *max = &b->val.at[at];
+    if (max->kind != VAL_PRIM || max->prim != P_MAX) return v;
+    int zero = is_zero(b, max->arg[1]) ? 1 : 0;
+    p->relu = is_rounded(max) && is_zero(b, max->arg[zero]);
+    return p->relu ? max->arg[1 - zero] : v;
 }
 
 /* Does no memory hold what the contraction hands on? */
@@ -116,7 +138,7 @@ static bool find_root(Parts *p, const Kernel *kernel) {
     if (p->root == p->map) return true;
     return kernel->map.n == 2 && hands_on(kernel, p->map->write.at[0].to[0].cont) &&
            p->root->write.n == 1 && !w->combine && !p->root->cons.n && !has_seq(p->root) &&
-           find_added(p, w->val[0], &results) && results;
+           find_added(p, behind_relu(p, w->val[0]), &results) && results;
 }
 
 bool parts_find(Parts *p, const Flow *flow, const Kernel *kernel) {

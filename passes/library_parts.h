@@ -9,7 +9,9 @@
 /* What a kernel multiplies, adds to the sums, and writes. */
 enum { OF_A, OF_B, OF_C, OF_BIAS, OF_D, OPERANDS };
 
-/* The kernel's contraction and its root, which may be the same; what they read and write. */
+/* The kernel's contraction and its root, which may be the same; what they read and write. Results
+ * are the sums, of which each has what is added to it, and where there is a `relu` the larger of
+ * that and 0: NaNs stay NaNs. */
 typedef struct Parts {
     const Flow *flow;
     const Map *map, *root;
@@ -17,11 +19,12 @@ typedef struct Parts {
     const Val *read[2];             /* the factors: those of OF_A and OF_B */
     int at[MAP_DIMS];               /* by the contraction's dim: the root's; -1: it is reduced */
     const Access *access[OPERANDS]; /* NULL: there is none */
+    bool relu;
 } Parts;
 
 /* library_parts.c. False when the kernel is more than a sum of products, to which a bias (OF_BIAS)
- * and what has the results' dims (OF_C) may be added; which factor is OF_A is the caller's to
- * change, by parts_swap. */
+ * and what has the results' dims (OF_C) may be added, and a ReLU of all that; which factor is OF_A
+ * is the caller's to change, by parts_swap. */
 bool parts_find(Parts *p, const Flow *flow, const Kernel *kernel);
 void parts_swap(Parts *p);
 /* Results are of this type, and so is all that is added; nothing is promised of elements between.

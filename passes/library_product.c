@@ -132,12 +132,13 @@ static bool find_matrices(const Parts *p, LibraryProduct *out) {
     return true;
 }
 
-/* Results are f32 or what is multiplied. */
+/* Results are f32 or what is multiplied. cuBLASLt's ReLU makes 0 of a NaN, which ours keeps: such
+ * kernels are none that it makes. */
 bool library_product(Parts *p, LibraryProduct *out) {
     Contraction c = map_contraction(p->flow, p->map);
     Axes axes = {0};
     *out = (LibraryProduct){0};
-    if (!c.is || p->read[0]->has_else || p->read[1]->has_else) return false;
+    if (p->relu || !c.is || p->read[0]->has_else || p->read[1]->has_else) return false;
     if (p->read[0] != &p->map->body.val.at[c.a]) parts_swap(p);
     if (!parts_results(p, p->factor.type) && !parts_results(p, F32)) return false;
     if (!find_matrices(p, out) || !find_axes(p, &c, &axes)) return false;

@@ -23,32 +23,37 @@ typedef struct Answer {
     int reserved[4];
 } Answer;
 
-/* CALL(member, symbol, parameters): what we use of it; all return 0 or an error. Of operations,
- * layouts and preferences each is a handle. */
+/* Its handles, and numbers of its enumerations: which, tests/gpu/library_numbers.c holds to its
+ * header. */
+typedef cu_handle Library, Stream, Operation, Layout, Preference;
+typedef int Number;
+
+/* CALL(member, symbol, parameters): what we use of it; all return 0 or an error. */
 #define LIBRARY_CALLS                                                                              \
-    CALL(create, cublasLtCreate, (cu_handle * library))                                            \
-    CALL(destroy, cublasLtDestroy, (cu_handle library))                                            \
-    CALL(operation_new, cublasLtMatmulDescCreate, (cu_handle * operation, int compute, int scale)) \
-    CALL(operation_free, cublasLtMatmulDescDestroy, (cu_handle operation))                         \
+    CALL(create, cublasLtCreate, (Library * library))                                              \
+    CALL(destroy, cublasLtDestroy, (Library library))                                              \
+    CALL(operation_new, cublasLtMatmulDescCreate,                                                  \
+         (Operation * operation, Number compute, Number scale))                                    \
+    CALL(operation_free, cublasLtMatmulDescDestroy, (Operation operation))                         \
     CALL(operation_set, cublasLtMatmulDescSetAttribute,                                            \
-         (cu_handle operation, int what, const void *value, size_t bytes))                         \
+         (Operation operation, Number what, const void *value, size_t bytes))                      \
     CALL(layout_new, cublasLtMatrixLayoutCreate,                                                   \
-         (cu_handle * layout, int type, uint64_t rows, uint64_t columns, int64_t apart))           \
-    CALL(layout_free, cublasLtMatrixLayoutDestroy, (cu_handle layout))                             \
+         (Layout * layout, Number type, uint64_t rows, uint64_t columns, int64_t apart))           \
+    CALL(layout_free, cublasLtMatrixLayoutDestroy, (Layout layout))                                \
     CALL(layout_set, cublasLtMatrixLayoutSetAttribute,                                             \
-         (cu_handle layout, int what, const void *value, size_t bytes))                            \
-    CALL(preference_new, cublasLtMatmulPreferenceCreate, (cu_handle * preference))                 \
-    CALL(preference_free, cublasLtMatmulPreferenceDestroy, (cu_handle preference))                 \
+         (Layout layout, Number what, const void *value, size_t bytes))                            \
+    CALL(preference_new, cublasLtMatmulPreferenceCreate, (Preference * preference))                \
+    CALL(preference_free, cublasLtMatmulPreferenceDestroy, (Preference preference))                \
     CALL(preference_set, cublasLtMatmulPreferenceSetAttribute,                                     \
-         (cu_handle preference, int what, const void *value, size_t bytes))                        \
+         (Preference preference, Number what, const void *value, size_t bytes))                    \
     CALL(choose, cublasLtMatmulAlgoGetHeuristic,                                                   \
-         (cu_handle library, cu_handle operation, cu_handle a, cu_handle b, cu_handle c,           \
-          cu_handle d, cu_handle preference, int most, Answer *answer, int *n))                    \
+         (Library library, Operation operation, Layout a, Layout b, Layout c, Layout d,            \
+          Preference preference, int most, Answer *answer, int *n))                                \
     CALL(multiply, cublasLtMatmul,                                                                 \
-         (cu_handle library, cu_handle operation, const void *alpha, const void *a,                \
-          cu_handle a_layout, const void *b, cu_handle b_layout, const void *beta, const void *c,  \
-          cu_handle c_layout, void *d, cu_handle d_layout, const Algorithm *algorithm,             \
-          void *workspace, size_t bytes, cu_handle stream))
+         (Library library, Operation operation, const void *alpha, const void *a, Layout a_layout, \
+          const void *b, Layout b_layout, const void *beta, const void *c, Layout c_layout,        \
+          void *d, Layout d_layout, const Algorithm *algorithm, void *workspace, size_t bytes,     \
+          Stream stream))
 
 /* Its numbers. */
 enum { TYPE_F32 = 0, TYPE_F16 = 2, TYPE_BF16 = 14 };
@@ -64,7 +69,8 @@ enum { WORKSPACE_MOST = 32 << 20 };
 
 /* A row's product as the library knows it. */
 typedef struct Product {
-    cu_handle operation, a, b, c, d; /* c: of d where nothing is added */
+    Operation operation;
+    Layout a, b, c, d; /* c: of d where nothing is added */
     Algorithm algorithm;
     size_t workspace;
 } Product;
@@ -75,7 +81,7 @@ typedef struct CudaProducts {
 #define CALL(member, symbol, parameters) int(*member) parameters;
     LIBRARY_CALLS
 #undef CALL
-    cu_handle handle;
+    Library handle;
     int n;
     int32_t lock;     /* of operations whose bias is set for a call */
     Product *product; /* by row of the image */
@@ -117,7 +123,7 @@ static int type_of(int32_t dtype) {
 }
 
 /* As it lies in memory: of rows x columns, or across, turned. */
-static int make_layout(const CudaProducts *l, cu_handle *out, int32_t dtype,
+static int make_layout(const CudaProducts *l, Layout *out, int32_t dtype,
                        const weir_device_matrix *m, int64_t rows, int64_t columns, int64_t batch) {
     int32_t count = (int32_t)batch;
     int error = l->layout_new(out, type_of(dtype), (uint64_t)(m->across ? columns : rows),
@@ -128,7 +134,7 @@ static int make_layout(const CudaProducts *l, cu_handle *out, int32_t dtype,
 }
 
 /* An address is a part of the operation; before there is one, what it begins on. */
-static int set_bias(const CudaProducts *l, cu_handle operation, const void *bias) {
+static int set_bias(const CudaProducts *l, Operation operation, const void *bias) {
     return l->operation_set(operation, OPERATION_BIAS, &bias, sizeof bias);
 }
 
@@ -147,7 +153,7 @@ static int make_operation(const CudaProducts *l, Product *p, const weir_device_p
 }
 
 /* What the algorithm must keep to; a, b, c and d begin on these multiples. */
-static int make_preference(const CudaProducts *l, cu_handle *out, const weir_device_product *row) {
+static int make_preference(const CudaProducts *l, Preference *out, const weir_device_product *row) {
     uint64_t most = WORKSPACE_MOST;
     uint32_t reduction = REDUCE_IN_F32;
     int32_t c = row->c.align ? row->c.align : row->d.align;
@@ -162,7 +168,7 @@ static int make_preference(const CudaProducts *l, cu_handle *out, const weir_dev
 }
 
 static int choose_algorithm(const CudaProducts *l, Product *p, const weir_device_product *row) {
-    cu_handle preference = NULL;
+    Preference preference = NULL;
     Answer answer = {.state = 0};
     int n = 0, error = make_preference(l, &preference, row);
     if (!error)
@@ -201,7 +207,7 @@ static weir_status plan(weir_instance *in, CudaProducts *l, int k) {
 }
 
 static void free_product(const CudaProducts *l, const Product *p) {
-    const cu_handle layout[] = {p->a, p->b, p->d, p->c != p->d ? p->c : NULL};
+    const Layout layout[] = {p->a, p->b, p->d, p->c != p->d ? p->c : NULL};
     for (int i = 0; i < 4; i++)
         if (layout[i]) l->layout_free(layout[i]);
     if (p->operation) l->operation_free(p->operation);

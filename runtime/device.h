@@ -67,13 +67,14 @@ typedef struct weir_device_images {
     int32_t size[WEIR_IMAGE_DIMS], step[WEIR_IMAGE_DIMS];
 } weir_device_images;
 
-/* A convolution that cuDNN makes: y = x filtered by w + bias, summed in f32. By h and w: windows of
- * so many taps, `dilation` apart, move by `stride`, the first `padding` in front of x. Filters are
- * packed [o][c][h][w] or, channels_last, [o][h][w][c]. */
+/* A convolution that cuDNN makes: y = x filtered by w + bias (biased) + residual (added), summed in
+ * f32; with a relu the larger of that and 0, NaNs staying NaNs. By h and w: windows of so many
+ * taps, `dilation` apart, move by `stride`, the first `padding` in front of x. Filters are packed
+ * [o][c][h][w] or, channels_last, [o][h][w][c]; a residual lies as y does. */
 typedef struct weir_device_convolution {
     const char *from;      /* what it comes from, for messages */
     int32_t type, rounded; /* of all elements; of x and w, if f32, they may be rounded to TF32 */
-    int32_t groups, channels_last, biased;
+    int32_t groups, channels_last, biased, added, relu;
     int32_t taps[2], stride[2], dilation[2], padding[2];
     weir_device_images x, y;
 } weir_device_convolution;
@@ -108,11 +109,11 @@ extern const weir_device weir_device_cuda;
  * side by side; each picks its own of the words. */
 void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
                         const uint64_t *arg, int32_t n);
-/* By number of the image's row; c and bias may be NULL. */
+/* By number of the image's row; c, bias and residual may be NULL. */
 void weir_device_multiply(weir_frame *f, int32_t product, const char *a, const char *b,
                           const char *c, const char *bias, char *d);
 void weir_device_convolve(weir_frame *f, int32_t convolution, const char *x, const char *w,
-                          const char *bias, char *y);
+                          const char *bias, const char *residual, char *y);
 /* A dense tensor as the GPU's engine for boxes takes it, and what it copies of it: `rows` rows down
  * dim `outer`, of `row` elements each, to an array whose rows have 128 bytes and are swizzled.
  * Sizes are elements, the innermost dim first; all but the first dim step by multiples of 16 bytes.

@@ -119,7 +119,7 @@ def steps(copy, folder, args, file):
     return [stages + ["--compile", 0, texts], unit["fuse"], unit["move"], stages + ["--gpu", texts],
             stages + ["--compile", 0, "--every", 5, kernels], unit["passes"],
             stages + ["--compile", 0, "--skip-each", texts / "18_traps.ir", texts / "16_empty.ir"], recipes,
-            *([hot] if file in BOTH else [])]
+            *([hot] if file in BOTH else []), *([unit["library"]] if file == "convert.c" else [])]
 
 
 def run(command, env, timeout):

@@ -57,6 +57,16 @@ def conv_last(t):
             "-> y[n,h,w,o] sum:f32 } }")
 
 
+def conv_ended(t):
+    """Channels last, with a bias, a residual and a ReLU."""
+    n, c, side = CONV
+    images = f"{t}[{n},{side},{side},{c}]"
+    return (f"flow m {{ in x : {images} in w : {t}[{c},3,3,{c}] in b : {t}[{c}] in z : {images} tmp h : f32[{n},{side},{side},{c}] out y : {images}\n"
+            f"map p [n:{n}, o:{c}, h:{side}, w:{side}, c:{c}, r:3, s:3] {{ f32(x[n,h+r-1,w+s-1,c] else 0) * f32(w[o,r,s,c]) "
+            "-> h[n,h,w,o] sum:f32 }\n"
+            f"map r [n:{n}, h:{side}, w:{side}, o:{c}] {{ {t}(max(h[n,h,w,o] + f32(b[o]) + f32(z[n,h,w,o]), 0)) -> y[n,h,w,o] }} }}")
+
+
 def scaled(T, x, w):
     one = T.ones((), device=x.device)
     return T._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=T.float32)
@@ -227,6 +237,8 @@ def convolutions(half):
                operations, 0)
     for t in half:
         yield f"conv_last_{t}", conv_last(t), t, [(n, side, side, c), (c, 3, 3, c)], channels_last, operations, 0
+        yield (f"conv_ended_{t}", conv_ended(t), t, [(n, side, side, c), (c, 3, 3, c), (c,), (n, side, side, c)],
+               lambda T, x, w, b, z: T.relu(channels_last(T, x, w) + b + z), operations, 0)
 
 
 def channels_last(T, x, w):
@@ -251,6 +263,8 @@ def by_library(name):
     """The library that it is compiled for a second time, as NAME.LIBRARY, and the map that this makes; or None."""
     if name.startswith("product_add_"):
         return "cublaslt", "r"
+    if name.startswith("conv_ended_"):
+        return "cudnn", "r"
     if name.startswith("conv_"):
         return "cudnn", "p"
     return ("cublaslt", "p") if re.match(r"product_(f16|bf16|f32|tf32)_[\dx]+$", name) else None

@@ -23,7 +23,8 @@ sys.path.insert(0, str(HERE))
 import bench  # noqa: E402
 
 PRODUCTS = ["plain", "turned", "exact", "scores", "values", "places", "part", "biased", "summed"]  # of products.ir, that a library can make
-CONVOLUTIONS = ["plain", "strided", "dilated", "grouped", "depth", "many", "biased", "last", "mixed", "one", "points", "part"]  # of convolutions.ir
+CONVOLUTIONS = ["plain", "strided", "dilated", "grouped", "depth", "many", "biased", "last", "mixed", "one", "points", "part", "clamped",
+                "ended", "added", "ended_last"]  # of convolutions.ir
 
 
 class Skip(Exception):
@@ -248,7 +249,7 @@ class Checks:
             expect(len(files) > len(maps) - 2, f"{len(files)} results")
             for file in files:
                 a, b = (np.load(folder / file.name).astype(np.float64) for folder in (wanted, got))
-                expect(np.allclose(a, b, rtol=near, atol=near), f"{file.name}, {math}: {abs(a - b).max()}")
+                expect(np.allclose(a, b, rtol=near, atol=near, equal_nan=True), f"{file.name}, {math}: {abs(a - b).max()}")
 
     def test_products_are_recorded(self):
         self.is_recorded("products", *self.library(), "WEIR_FAKE_PRODUCTS")
@@ -338,13 +339,13 @@ class Checks:
     def test_which_convolutions_a_library_makes(self):
         """Those that take it less, and that it can describe."""
         large, uneven = bench.conv("f32"), bench.conv("f32").replace("h+r-1", "h+r")
-        texts = {"large": (large, True, ()), "small": (large.replace("128", "8").replace("56", "14"), False, ()),
+        texts = {"large": (large, True, ()), "ended": (bench.conv_ended("f16"), True, ()), "small": (large.replace("128", "8").replace("56", "14"), False, ()),
                  "uneven": (uneven, False, ()), "strict": (large, False, ("--math", "strict")), "product": (bench.words(4096), False, ())}
         for name, (text, there, more) in texts.items():
             source = self.work / f"conv.{name}.ir"
             source.write_text(text)
             code, told = run(self.weir, "report", source, "--target", "cuda", "--gpu-libraries", "cudnn", *more)
-            expect(code == 0 and bool(re.search("^k0.p runs by a library: cudnn$", told, re.M)) == there, f"{name}: {told}")
+            expect(code == 0 and bool(re.search("^k0.[pr] runs by a library: cudnn$", told, re.M)) == there, f"{name}: {told}")
             code, told = run(self.weir, "report", source, "--target", "cuda", "--gpu-libraries", "cublaslt", *more)
             expect(code == 0 and ("library: cublaslt" in told) == (name == "product"), told)
         recipe = self.work / "uneven.recipe"
@@ -361,7 +362,7 @@ class Checks:
         self.declared("library_numbers", "cublasLt", "across 1 batch 4 step 1536\n")
 
     def test_numbers_of_cudnn(self):
-        self.declared("convolution_numbers", "cudnn", "y 2 48 10 12 groups 4 math 3\n")
+        self.declared("convolution_numbers", "cudnn", "y 2 48 10 12 groups 4 math 3 end 1 nans 1\n")
 
     def declared(self, program, library, printed):
         """What the runtime declares of a library is what its header does, and the library itself takes it."""
@@ -370,7 +371,7 @@ class Checks:
             raise Skip(f"there is no {library}.h")
         folder, numbers = headers[0].parent / "lib64", self.work / program
         code, text = run("cc", "-I", ROOT, "-I", headers[0], HERE / f"{program}.c", HERE / "library_alone.c", "-o", numbers, "-L", folder,
-                         f"-Wl,-rpath,{folder}", f"-l{library}", "-ldl")
+                         f"-Wl,-rpath,{folder}", f"-l{library}", "-ldl", "-Werror=incompatible-pointer-types")
         expect(code == 0, text)
         code, text = run(numbers, env={"LD_LIBRARY_PATH": str(folder)})
         expect((code, text) == (0, printed), text)

@@ -16,25 +16,62 @@ SAME(CHANNELS_LAST, CUDNN_TENSOR_NHWC);
 SAME(AS_IT_LIES, CUDNN_CROSS_CORRELATION);
 SAME(MATH_TF32, CUDNN_DEFAULT_MATH);
 SAME(MATH_HALVES, CUDNN_TENSOR_OP_MATH);
+SAME(MATH_CONVERTS, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
 SAME(MATH_F32, CUDNN_FMA_MATH);
 SAME(IMPLICIT, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM);
 SAME(IMPLICIT_PLANNED, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
 SAME(EXPLICIT, CUDNN_CONVOLUTION_FWD_ALGO_GEMM);
 SAME(ALGORITHMS, CUDNN_CONVOLUTION_FWD_ALGO_COUNT);
 SAME(DETERMINISTIC, CUDNN_DETERMINISTIC);
+SAME(RELU, CUDNN_ACTIVATION_RELU);
 SAME(NO_FUNCTION, CUDNN_ACTIVATION_IDENTITY);
 SAME(PLAIN_NANS, CUDNN_NOT_PROPAGATE_NAN);
+SAME(KEPT_NANS, CUDNN_PROPAGATE_NAN);
 SAME(NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED);
 SAME(sizeof(Answer), sizeof(cudnnConvolutionFwdAlgoPerf_t));
 SAME(offsetof(Answer, algorithm), offsetof(cudnnConvolutionFwdAlgoPerf_t, algo));
 SAME(offsetof(Answer, state), offsetof(cudnnConvolutionFwdAlgoPerf_t, status));
 SAME(offsetof(Answer, workspace), offsetof(cudnnConvolutionFwdAlgoPerf_t, memory));
 SAME(offsetof(Answer, determinism), offsetof(cudnnConvolutionFwdAlgoPerf_t, determinism));
+SAME(offsetof(Answer, math), offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType));
+
+/* Every call has the parameters of its header: its handles and enumerations, of which those without
+ * negative numbers are unsigned, for what stands for them in ours. A pointer of another type would
+ * not be made from the function's. */
+#define Library cudnnHandle_t
+#define Stream cudaStream_t
+#define Tensor cudnnTensorDescriptor_t
+#define Filter cudnnFilterDescriptor_t
+#define Window cudnnConvolutionDescriptor_t
+#define End cudnnActivationDescriptor_t
+#define Answer cudnnConvolutionFwdAlgoPerf_t
+#define Number unsigned
+struct Header {
+#define CALL(member, symbol, parameters) unsigned(*member) parameters;
+    LIBRARY_CALLS
+#undef CALL
+    const char *(*text)(unsigned error);
+};
+static const struct Header header __attribute__((unused)) = {
+#define CALL(member, symbol, parameters) .member = symbol,
+    LIBRARY_CALLS
+#undef CALL
+        .text = cudnnGetErrorString,
+};
+#undef Library
+#undef Stream
+#undef Tensor
+#undef Filter
+#undef Window
+#undef End
+#undef Answer
+#undef Number
 
 int main(void) {
     const weir_device_convolution row = {.type = WEIR_F32,
                                          .groups = 4,
                                          .biased = 1,
+                                         .relu = 1,
                                          .taps = {3, 5},
                                          .stride = {2, 2},
                                          .dilation = {1, 1},
@@ -45,16 +82,21 @@ int main(void) {
     Convolution c = {0};
     if (open_library(NULL, &library)) return puts("it cannot be opened"), 1;
     int error = make_convolution(&library, &c, &row);
-    if (!error) error = library.end_new(&library.end);
-    if (!error) error = library.end_set(library.end, NO_FUNCTION, PLAIN_NANS, 0);
+    if (!error) error = make_ends(&library);
     if (error) return printf("it refuses: %s\n", library.text(error)), 1;
     int size[4] = {0}, groups = 0;
     cudnnMathType_t math = CUDNN_DEFAULT_MATH;
     cudnnGetConvolutionNdForwardOutputDim(c.window, c.x, c.w, 4, size);
     cudnnGetConvolutionGroupCount(c.window, &groups);
     cudnnGetConvolutionMathType(c.window, &math);
-    printf("y %d %d %d %d groups %d math %d\n", size[0], size[1], size[2], size[3], groups, math);
-    library.end_free(library.end);
+    cudnnActivationMode_t mode = CUDNN_ACTIVATION_IDENTITY;
+    cudnnNanPropagation_t nans = CUDNN_NOT_PROPAGATE_NAN;
+    double most = 1;
+    cudnnGetActivationDescriptor(library.relu, &mode, &nans, &most);
+    printf("y %d %d %d %d groups %d math %d", size[0], size[1], size[2], size[3], groups, math);
+    printf(" end %d nans %d\n", mode, nans);
+    library.end_free(library.no_end);
+    library.end_free(library.relu);
     free_convolution(&library, &c);
     return 0;
 }

@@ -13,6 +13,10 @@ void weir_rt_fail(weir_frame *f, int32_t status, const char *reason) {
 void cuda_note(weir_frame *f, int error, const char *what, const char *of) {
     (void)f, (void)error, (void)what, (void)of;
 }
+weir_status cuda_check(weir_instance *in, int error, const char *what) {
+    (void)in, (void)what;
+    return error ? WEIR_E_DEVICE : WEIR_OK;
+}
 
 #define OTHER(name)                                                                                \
     __attribute__((weak)) weir_status cuda_##name##_open(weir_instance *in, CudaShared *s) {       \

@@ -16,6 +16,8 @@ typedef struct Run {
     const char *text, *recipe; /* or NULL */
     Machine machine;
     MathMode math;
+    DType convert; /* or 0 */
+    int behind;    /* kernels behind the one that is asked about */
     char got[512];
 } Run;
 
@@ -58,15 +60,17 @@ static const char *window_text(Arena *arena, const LibraryWindow *w) {
 }
 
 static const char *convolution_text(Arena *arena, const LibraryConvolution *c) {
-    const char *bias = "";
+    const char *bias = "", *z = "";
     if (c->bias.cont >= 0) bias = arena_printf(arena, " + bias %lld", (long long)c->bias.first);
-    return arena_printf(arena, "%s; %s; %s; %s from %lld in %lld%s; %s", images_text(arena, &c->x),
-                        window_text(arena, &c->window[0]), window_text(arena, &c->window[1]),
-                        c->channels_last ? "last" : "first", (long long)c->w.first,
-                        (long long)c->groups, bias, images_text(arena, &c->y));
+    if (c->residual.cont >= 0) z = arena_printf(arena, " + %lld", (long long)c->residual.first);
+    return arena_printf(arena, "%s; %s; %s; %s from %lld in %lld%s%s%s; %s",
+                        images_text(arena, &c->x), window_text(arena, &c->window[0]),
+                        window_text(arena, &c->window[1]), c->channels_last ? "last" : "first",
+                        (long long)c->w.first, (long long)c->groups, bias, z,
+                        c->relu ? ", relu" : "", images_text(arena, &c->y));
 }
 
-/* What the flow's last kernel is, and the library that it went to. */
+/* What the flow's last kernel is, or one in front of it, and the library that it went to. */
 static void run(void *arg) {
     Run *r = arg;
     Ctx *ctx = r->ctx;
@@ -76,11 +80,11 @@ static void run(void *arg) {
     target_cuda_machine(ctx, &r->machine, gpu, &gpu, 1);
     target_cuda_allow(ctx, &r->machine, "cublaslt");
     target_cuda_allow(ctx, &r->machine, "cudnn");
-    PassEnv env = {.machine = &r->machine, .math = r->math};
+    PassEnv env = {.machine = &r->machine, .math = r->math, .convert = r->convert};
     if (r->recipe) env.recipe = recipe_parse(arena, "recipe", r->recipe);
     PassOptions options = {.verify_each = true, .stop_after = "library"};
     Stage stage = passes_run(ctx, (Stage){.flow = file->flow.at[0]}, &env, &options);
-    const Kernel *kernel = stage.flow->kernel.at[stage.flow->kernel.n - 1];
+    const Kernel *kernel = stage.flow->kernel.at[stage.flow->kernel.n - 1 - r->behind];
     const char *library = kernel_library(kernel);
     LibraryWork work;
     if (!library_work(stage.flow, kernel, &work)) {
@@ -93,12 +97,15 @@ static void run(void *arg) {
              library ? library : "own");
 }
 
+static void expect_of(Run *r, const char *wanted) {
+    r->ctx = ctx_new(show, r);
+    ctx_try(r->ctx, run, r);
+    ctx_free(r->ctx);
+    cr_assert_str_eq(r->got, wanted, "%s\nfor\n%s\nnot\n%s", r->got, r->text, wanted);
+}
+
 static void expect_by(const char *recipe, const char *text, MathMode math, const char *wanted) {
-    Run r = {.text = text, .recipe = recipe, .math = math};
-    r.ctx = ctx_new(show, &r);
-    ctx_try(r.ctx, run, &r);
-    ctx_free(r.ctx);
-    cr_assert_str_eq(r.got, wanted, "%s\nfor\n%s\nnot\n%s", r.got, text, wanted);
+    expect_of(&(Run){.text = text, .recipe = recipe, .math = math}, wanted);
 }
 
 static void expect(const char *text, MathMode math, const char *wanted) {
@@ -290,8 +297,66 @@ Test(library, a_bias_has_an_element_for_each_channel) {
     expect(ENDED("in b : f16[32,9]", "t[n,o,h,w] + f32(b[o,w])"), MATH_DEFAULT, "no work");
     expect(ENDED("in b : f16[9]", "t[n,o,h,w] + f32(b[w])"), MATH_DEFAULT, "no work");
     expect(ENDED("in b : f16[48]", "t[n,o,h,w] + f32(b[o+w])"), MATH_DEFAULT, "no work");
-    expect(ENDED("in b : f16[2,32,9,9]", "t[n,o,h,w] + f32(b[n,o,h,w])"), MATH_DEFAULT, "no work");
-    expect(ENDED("", "max(t[n,o,h,w], 0)"), MATH_DEFAULT, "no work");
+}
+
+#define ENDS(as)                                                                                   \
+    "0 2/1296 16/81 9/9 9/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in 1" as       \
+    "; 0 2/2592 32/81 9/9 9/1 by own"
+
+Test(library, a_residual_lies_as_results_do) {
+    expect(ENDED("in z : f16[2,32,9,9]", "t[n,o,h,w] + f32(z[n,o,h,w])"), MATH_DEFAULT,
+           ENDS(" + 0"));
+    expect(ENDED("in b : f16[32]  in z : f16[4,32,9,9]",
+                 "f32(f16(t[n,o,h,w] + f32(b[o]))) + f32(z[n+2,o,h,w])"),
+           MATH_DEFAULT, ENDS(" + bias 0 + 5184"));
+    expect(ENDED("in z : f32[2,32,9,9]", "t[n,o,h,w] + z[n,o,h,w]"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,9,9,32]", "t[n,o,h,w] + f32(z[n,h,w,o])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,32,9,10]", "t[n,o,h,w] + f32(z[n,o,h,w])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,32,9,9]", "t[n,o,h,w] + f32(z[n,o,w,h])"), MATH_DEFAULT, "no work");
+    expect(ENDED("in z : f16[2,33,9,9]", "t[n,o,h,w] + f32(z[n,o+1,h,w])"), MATH_DEFAULT,
+           "no work");
+    expect(ENDED("in z : f16[2,32,9,9]  in u : f16[2,32,9,9]",
+                 "t[n,o,h,w] + f32(z[n,o,h,w]) + f32(u[n,o,h,w])"),
+           MATH_DEFAULT, "no work");
+}
+
+Test(library, a_relu_may_come_last) {
+    expect(ENDED("", "max(t[n,o,h,w], 0)"), MATH_DEFAULT, ENDS(", relu"));
+    expect(ENDED("in b : f16[32]", "max(0, t[n,o,h,w] + f32(b[o]))"), MATH_DEFAULT,
+           ENDS(" + bias 0, relu"));
+    expect(ENDED("in b : f16[32]  in z : f16[2,32,9,9]",
+                 "max(f32(f16(f32(z[n,o,h,w]) + f32(f16(t[n,o,h,w] + f32(b[o]))))), 0)"),
+           MATH_DEFAULT, ENDS(" + bias 0 + 0, relu"));
+    expect(ENDED("in z : f16[2,32,9,9]", "max(t[n,o,h,w], 0) + f32(z[n,o,h,w])"), MATH_DEFAULT,
+           "no work");
+    expect(ENDED("", "max(t[n,o,h,w], t[n,o,h,w] * 0.01)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(t[n,o,h,w], 1)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(1, t[n,o,h,w])"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(t[n,o,h,w], -0.0)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "min(max(t[n,o,h,w], 0), 6)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "min(t[n,o,h,w], 0)"), MATH_DEFAULT, "no work");
+    expect(ENDED("", "max(max(t[n,o,h,w], 0), 0)"), MATH_DEFAULT, "no work");
+}
+
+#define CONVERTED                                                                                  \
+    FLOW("in x : f16[2,16,9,9]  in w : f16[16,16,3,3]  param v : f32[16,16] @0  "                  \
+         "param b : f32[16] @1024  param a : f32[16] @1088  tmp t : f32[2,16,9,9]  "               \
+         "tmp u : f32[2,16,9,9]  tmp h : f32[2,16,9,9]  tmp s : f32[2,9,9,16]  "                   \
+         "out y : f32[2,9,9,16]",                                                                  \
+         "[n:2, o:16, h:9, w:9, c:16, r:3, s:3] { f32(x[n,c,h+r-1,w+s-1] else 0) * "               \
+         "f32(w[o,c,r,s]) -> t[n,o,h,w] sum:f32 }\n"                                               \
+         " map m [n:2, o:16, h:9, w:9] { t[n,o,h,w] + b[o] -> u[n,o,h,w] }\n"                      \
+         " map l [n:2, o:16, h:9, w:9] { max(u[n,o,h,w], 0) -> h[n,o,h,w] }\n"                     \
+         " map q [n:2, h:9, w:9, o:16, c:16] { h[n,c,h,w] * v[o,c] -> s[n,h,w,o] sum:f32 }\n"      \
+         " map z [n:2, h:9, w:9, o:16] { s[n,h,w,o] + a[o] -> y[n,h,w,o]")
+
+Test(library, biases_end_in_halves_as_results_do) {
+    expect_of(&(Run){.text = CONVERTED, .convert = F16, .behind = 1},
+              "0 2/1296 16/81 9/9 9/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in 1 "
+              "+ bias 0, relu; 0 2/1296 16/81 9/9 9/1 by own");
+    expect_of(&(Run){.text = CONVERTED, .convert = F16},
+              "16 x 81 x 16, 2: across 0+16 step 0; across 0+81 step 1296 + bias 0; along 0+16 "
+              "step 1296 by own");
 }
 
 Test(library, other_kernels_are_no_convolutions) {
@@ -330,6 +395,34 @@ Test(library, other_kernels_are_no_convolutions) {
 #define SMALL_IS(n, by)                                                                            \
     "0 " n "/3136 16/196 14/14 14/1; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; first from 0 in "   \
     "1; 0 " n "/12544 64/196 14/14 14/1 by " by
+
+#define HALF(n, x, w, y, reads, filters, results, end)                                             \
+    FLOW("in x : f16[" x "]  in w : f16[" w "]  tmp t : f32[" y "]  out y : f16[" y "]",           \
+         "[n:" n ", o:128, h:56, w:56, c:128, r:3, s:3] { f32(x[" reads                            \
+         "] else 0) * f32(w[" filters "]) -> t[" results "] sum:f32 }\n map q [n:" n               \
+         ", o:128, h:56, w:56] { f16(" end ") -> y[" results "]")
+#define HALF_FIRST(n, end)                                                                         \
+    HALF(n, n ",128,56,56", "128,128,3,3", n ",128,56,56", "n,c,h+r-1,w+s-1", "o,c,r,s",           \
+         "n,o,h,w", end)
+#define HALF_LAST(n, end)                                                                          \
+    HALF(n, n ",56,56,128", "128,3,3,128", n ",56,56,128", "n,h+r-1,w+s-1,c", "o,r,s,c",           \
+         "n,h,w,o", end)
+#define HALF_IS(n, filters, steps, relu, by)                                                       \
+    "0 " n "/401408 " steps "; 3 by 1, 1 apart, -1; 3 by 1, 1 apart, -1; " filters                 \
+    " from 0 in 1" relu "; 0 " n "/401408 " steps " by " by
+#define STEPS_FIRST "128/3136 56/56 56/1"
+#define STEPS_LAST "128/1 56/7168 56/128"
+
+Test(library, what_comes_around_the_sums_is_weighed) {
+    expect(HALF_FIRST("8", "t[n,o,h,w]"), MATH_DEFAULT,
+           HALF_IS("8", "first", STEPS_FIRST, "", "own"));
+    expect(HALF_LAST("8", "t[n,h,w,o]"), MATH_DEFAULT,
+           HALF_IS("8", "last", STEPS_LAST, "", "cudnn"));
+    expect(HALF_LAST("8", "max(t[n,h,w,o], 0)"), MATH_DEFAULT,
+           HALF_IS("8", "last", STEPS_LAST, ", relu", "own"));
+    expect(HALF_LAST("32", "max(t[n,h,w,o], 0)"), MATH_DEFAULT,
+           HALF_IS("32", "last", STEPS_LAST, ", relu", "cudnn"));
+}
 
 Test(library, convolutions_go_where_they_take_less) {
     expect(SMALL("2"), MATH_DEFAULT, SMALL_IS("2", "own"));

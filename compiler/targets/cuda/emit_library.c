@@ -65,10 +65,12 @@ static void put_multiply(CProgram *p, int number, const LibraryProduct *m) {
 }
 
 static void put_convolve(CProgram *p, int number, const LibraryConvolution *c) {
-    program_line(
-        p, "  weir_device_convolve(f, %d, %s, %s, %s, %s);", number,
-        element_address(p, c->x.cont, c->x.first), element_address(p, c->w.cont, c->w.first),
-        element_address(p, c->bias.cont, c->bias.first), element_address(p, c->y.cont, c->y.first));
+    program_line(p, "  weir_device_convolve(f, %d, %s, %s, %s, %s, %s);", number,
+                 element_address(p, c->x.cont, c->x.first),
+                 element_address(p, c->w.cont, c->w.first),
+                 element_address(p, c->bias.cont, c->bias.first),
+                 element_address(p, c->residual.cont, c->residual.first),
+                 element_address(p, c->y.cont, c->y.first));
 }
 
 void cuda_library_call(CProgram *p, int kernel) {
@@ -121,8 +123,10 @@ static void put_convolution(Text *out, const LibraryWork *work) {
     const LibraryWindow *h = &c->window[0], *w = &c->window[1];
     text_printf(out, " .type = %d, .rounded = %d,", dtype_onnx(work->factor.type),
                 work->factor.round == P_TF32);
-    text_printf(out, "\n  .groups = %lld, .channels_last = %d, .biased = %d,", (long long)c->groups,
-                c->channels_last, c->bias.cont >= 0);
+    text_printf(out, "\n  .groups = %lld, .channels_last = %d,", (long long)c->groups,
+                c->channels_last);
+    text_printf(out, " .biased = %d, .added = %d, .relu = %d,", c->bias.cont >= 0,
+                c->residual.cont >= 0, c->relu);
     text_printf(out, "\n  .taps = {%lld, %lld}, .stride = {%lld, %lld},", (long long)h->taps,
                 (long long)w->taps, (long long)h->stride, (long long)w->stride);
     text_printf(out, "\n  .dilation = {%lld, %lld}, .padding = {%lld, %lld},",

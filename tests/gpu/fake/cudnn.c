@@ -6,9 +6,10 @@
  * left; sizes fit each other, and results are as many as windows there are; filters whose channels
  * are last go with images whose channels are; operands lie in the device's memory, on multiples of
  * 16 bytes; the algorithm was measured for these operands, adds up in one order, and has the memory
- * to work in that it wanted; that with a bias and no function is the only one that has these. The
- * memory is overwritten. WEIR_FAKE_CONVOLUTIONS names a file that gets a line for each call,
- * WEIR_FAKE_NO_ALGORITHM leaves none to choose. */
+ * to work in that it wanted; that with a bias and no function is the only one that has these; what
+ * is added lies as the results do; a ReLU keeps NaNs, in place, and so none of a convolution's
+ * call. The memory is overwritten. WEIR_FAKE_CONVOLUTIONS names a file that gets a line for each
+ * call, WEIR_FAKE_NO_ALGORITHM leaves none to choose. */
 #define _GNU_SOURCE
 #include "library.h"
 #include "numbers.h"
@@ -19,7 +20,8 @@
 
 enum { OK = 0, NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000 };
 enum { F32 = 0, F16 = 2, BF16 = 9 };
-enum { DEFAULT_MATH = 0, TENSOR_OP_MATH = 1, FMA_MATH = 3 };
+enum { DEFAULT_MATH = 0, TENSOR_OP_MATH = 1, CONVERSION_MATH = 2, FMA_MATH = 3 };
+enum { RELU = 1, IDENTITY = 5 };
 enum { IMPLICIT_GEMM = 0, IMPLICIT_PRECOMP_GEMM = 1, GEMM = 2, FFT = 4 };
 
 static void *stream_of; /* the handle's */
@@ -199,10 +201,12 @@ static bool is_supported(const Problem *p) {
            (!p->w.last || (is_last(&p->x) && is_last(&p->y)));
 }
 
-/* Those that go by transforms, or add up in another order each time, or need much memory, first. */
+/* Those that go by transforms, or add up in another order each time, or convert downward, or need
+ * much memory, first. */
 static const Answer answers[] = {
     {.algorithm = FFT, .workspace = 1 << 10, .determinism = 1},
     {.algorithm = IMPLICIT_PRECOMP_GEMM, .workspace = 1 << 10, .determinism = 0},
+    {.algorithm = IMPLICIT_PRECOMP_GEMM, .determinism = 1, .math = CONVERSION_MATH},
     {.algorithm = IMPLICIT_GEMM, .state = NOT_SUPPORTED, .determinism = 1},
     {.algorithm = GEMM, .workspace = 64 << 20, .determinism = 1},
     {.algorithm = IMPLICIT_GEMM, .workspace = 0, .determinism = 1},
@@ -247,7 +251,7 @@ static float load(const Problem *p, const Tensor *t, const char *at, int64_t i) 
 }
 
 /* A call, as words: what a stream keeps of it. */
-enum { THE_PROBLEM, THE_X, THE_W, THE_BIAS, THE_Y, THE_WORK, WORDS };
+enum { THE_PROBLEM, THE_X, THE_W, THE_BIAS, THE_Z, THE_Y, THE_WORK, WORDS };
 
 static const char *at_word(const uint64_t *words, int which) {
     return (const char *)(uintptr_t)words[which];
@@ -281,15 +285,17 @@ static void convolve_channel(const uint64_t *words, int n, int o) {
     const Problem *p = (const Problem *)(uintptr_t)words[THE_PROBLEM];
     int each = p->w.size[1], group = o / (p->w.size[0] / p->window.groups);
     char *y = (char *)(uintptr_t)along(&p->y, at_word(words, THE_Y), n, o);
-    const char *bias = at_word(words, THE_BIAS);
+    const char *bias = at_word(words, THE_BIAS), *z = at_word(words, THE_Z);
+    if (z) z = along(&p->y, z, n, o);
     for (int h = 0; h < p->y.size[2]; h++)
         for (int w = 0; w < p->y.size[3]; w++) {
             float sum = bias ? fake_load(number_of(&p->y), bias, o) : 0;
             for (int c = 0; c < each; c++)
                 sum += window_sum(p, along(&p->x, at_word(words, THE_X), n, group * each + c),
                                   along(&p->w, at_word(words, THE_W), o, c), h, w);
-            fake_store(number_of(&p->y), y, (int64_t)h * p->y.step[2] + (int64_t)w * p->y.step[3],
-                       sum);
+            int64_t at = (int64_t)h * p->y.step[2] + (int64_t)w * p->y.step[3];
+            if (z) sum += fake_load(number_of(&p->y), z, at);
+            fake_store(number_of(&p->y), y, at, sum);
         }
 }
 
@@ -300,6 +306,26 @@ static void convolve(const uint64_t *words) {
         for (int o = 0; o < p->y.size[1]; o++) convolve_channel(words, n, o);
 }
 
+/* ---- ReLUs ------------------------------------------------------------------------------------
+ */
+
+/* A call, as words: the tensor, then where it is. */
+enum { TENSOR_WORDS = (sizeof(Tensor) + 7) / 8, RELU_WORDS = TENSOR_WORDS + 1 };
+
+static void rectify(const uint64_t *words) {
+    Tensor t;
+    memcpy(&t, words, sizeof t);
+    char *y = (char *)(uintptr_t)words[TENSOR_WORDS];
+    for (int n = 0; n < t.size[0]; n++)
+        for (int c = 0; c < t.size[1]; c++)
+            for (int i = 0; i < t.size[2] * t.size[3]; i++) {
+                int64_t at = (int64_t)n * t.step[0] + (int64_t)c * t.step[1] +
+                             (int64_t)(i / t.size[3]) * t.step[2] +
+                             (int64_t)(i % t.size[3]) * t.step[3];
+                if (fake_load(number_of(&t), y, at) <= 0) fake_store(number_of(&t), y, at, 0);
+            }
+}
+
 /* ---- calls ------------------------------------------------------------------------------------
  */
 
@@ -308,9 +334,13 @@ static void log_tensor(FILE *file, const char *name, const Tensor *t) {
     for (int i = 0; i < 4; i++) fprintf(file, " %d/%d", t->size[i], t->step[i]);
 }
 
-static void log_convolution(const Problem *p, bool bias) {
+static FILE *log_open(void) {
     const char *path = getenv("WEIR_FAKE_CONVOLUTIONS");
-    FILE *file = path ? fopen(path, "a") : NULL;
+    return path ? fopen(path, "a") : NULL;
+}
+
+static void log_convolution(const Problem *p, bool bias, bool z) {
+    FILE *file = log_open();
     const Window *w = &p->window;
     if (!file) return;
     fprintf(file, "%s by %s, algorithm %d, groups %d, stride %d %d dilation %d %d padding %d %d",
@@ -325,7 +355,16 @@ static void log_convolution(const Problem *p, bool bias) {
     log_tensor(file, "x", &p->x);
     log_tensor(file, "w", &p->w);
     log_tensor(file, "y", &p->y);
-    fprintf(file, "%s\n", bias ? ", bias" : "");
+    fprintf(file, "%s%s\n", bias ? ", bias" : "", z ? ", residual" : "");
+    fclose(file);
+}
+
+static void log_relu(const Tensor *t) {
+    FILE *file = log_open();
+    if (!file) return;
+    fprintf(file, "relu");
+    log_tensor(file, "y", t);
+    fprintf(file, "\n");
     fclose(file);
 }
 
@@ -354,7 +393,8 @@ static int start(Problem p, uint64_t words[WORDS], size_t bytes) {
     look_at(&p.x, words[THE_X], "a convolution's x");
     look_at(&p.w, words[THE_W], "a convolution's w");
     look_at(&p.y, words[THE_Y], "a convolution's y");
-    log_convolution(of, words[THE_BIAS] != 0);
+    if (words[THE_Z]) look_at(&p.y, words[THE_Z], "a convolution's residual");
+    log_convolution(of, words[THE_BIAS] != 0, words[THE_Z] != 0);
     words[THE_PROBLEM] = (uintptr_t)of;
     return put(stream_of, convolve, words, WORDS);
 }
@@ -366,26 +406,40 @@ int cudnnConvolutionForward(void *library, const float *alpha, const void *dx, u
     Problem p = problem_of(dx, dw, window, dy);
     p.algorithm = algorithm;
     if (library != &handles || *alpha != 1 || *beta != 0) return BAD_PARAM;
-    return start(p, (uint64_t[WORDS]){0, x, w, 0, y, work}, bytes);
+    return start(p, (uint64_t[WORDS]){0, x, w, 0, 0, y, work}, bytes);
 }
 
 int cudnnConvolutionBiasActivationForward(void *library, const float *alpha, const void *dx,
                                           uint64_t x, const void *dw, uint64_t w,
                                           const void *window, int algorithm, uint64_t work,
-                                          size_t bytes, const float *beta, const void *dz,
+                                          size_t bytes, const float *beta, const Tensor *dz,
                                           uint64_t z, const Tensor *dbias, uint64_t bias,
                                           const End *end, const void *dy, uint64_t y) {
     Problem p = problem_of(dx, dw, window, dy);
     const int *size = dbias->size;
     p.algorithm = algorithm;
-    if (library != &handles || *alpha != 1 || *beta != 0 || dz != dy || z != y) return BAD_PARAM;
-    if (end->kind != END || end->mode != 5 || end->nans != 0) return BAD_PARAM;
-    if (algorithm != IMPLICIT_PRECOMP_GEMM) return NOT_SUPPORTED;
+    if (library != &handles || *alpha != 1 || memcmp(dz, dy, sizeof *dz)) return BAD_PARAM;
+    if (end->kind != END || (*beta != 0 && *beta != 1) || (*beta == 0 && z != y)) return BAD_PARAM;
+    if (algorithm != IMPLICIT_PRECOMP_GEMM || end->mode != IDENTITY || end->nans)
+        return NOT_SUPPORTED;
     if (dbias->kind != TENSOR || dbias->type != p.y.type || size[0] != 1 ||
         size[1] != p.y.size[1] || size[2] != 1 || size[3] != 1)
         return BAD_PARAM;
     look_at(dbias, bias, "a convolution's bias");
-    return start(p, (uint64_t[WORDS]){0, x, w, bias, y, work}, bytes);
+    return start(p, (uint64_t[WORDS]){0, x, w, bias, *beta != 0 ? z : 0, y, work}, bytes);
+}
+
+int cudnnActivationForward(void *library, const End *end, const float *alpha, const Tensor *dx,
+                           uint64_t x, const float *beta, const Tensor *dy, uint64_t y) {
+    uint64_t words[RELU_WORDS] = {0};
+    if (library != &handles || *alpha != 1 || *beta != 0 || dx != dy || x != y) return BAD_PARAM;
+    if (end->kind != END || end->mode != RELU || !end->nans || dy->kind != TENSOR) return BAD_PARAM;
+    if (!in_context()) return NOT_INITIALIZED;
+    look_at(dy, y, "a ReLU's y");
+    log_relu(dy);
+    memcpy(words, dy, sizeof *dy);
+    words[TENSOR_WORDS] = y;
+    return put(stream_of, rectify, words, RELU_WORDS);
 }
 
 __attribute__((destructor)) static void look_back(void) {
