@@ -159,7 +159,8 @@ typedef enum {
     LINE_ROWS,     /* arg: dims joined, the last with a size: so many rows of results in a block; */
     LINE_COLUMNS,  /* and columns. A second line of each: in a warp, by the instruction in `use` */
     LINE_DEPTH,    /* arg: reduced dims joined, the last with a size: reduced in such blocks */
-    LINE_LIBRARY   /* name: a vendor's library makes the results; other lines say what these are */
+    LINE_LIBRARY,  /* name: a vendor's library makes the results; other lines say what these are */
+    LINE_ALTERNATE /* of a kernel in a loop: in every other iteration its tasks run backward */
 } LineKind;
 
 typedef struct LineArg {

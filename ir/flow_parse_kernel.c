@@ -104,6 +104,7 @@ static void scan_line_args(KernelScan *k, Line *line) {
         break;
     case LINE_USE: line->name = lex_name(k->lex, "an instruction"); break;
     case LINE_SERIAL: line->name = lex_name(k->lex, "why one thread runs it"); break;
+    case LINE_ALTERNATE: break;
     case LINE_LIBRARY: line->name = lex_name(k->lex, "a library"); break;
     default: scan_args(k, line, args);
     }

@@ -79,6 +79,7 @@ static void print_kernel_line(KernelText *t, const Line *line) {
         text_put(out, " ");
         text_name(out, line->name);
         break;
+    case LINE_ALTERNATE: break;
     default: put_args(t, line);
     }
     print_end(t->p);

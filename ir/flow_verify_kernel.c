@@ -62,6 +62,17 @@ static void verify_factor(FlowVerify *f, const Map *map, const Kernel *kernel, c
                  map->name);
 }
 
+static bool in_loop(const Items *items, int map, bool inside) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP && it->map == map) return inside;
+        if (in_loop(&it->body, map, inside || it->kind == ITEM_LOOP) ||
+            in_loop(&it->other, map, inside))
+            return true;
+    }
+    return false;
+}
+
 static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, const Line *line) {
     Verify *v = &f->v;
     int position = line->kind == LINE_AT ? kernel->map.n - 1 : line->map;
@@ -87,6 +98,10 @@ static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, c
     if (line->kind == LINE_KEEP || line->kind == LINE_PREFETCH || line->kind == LINE_STAGE)
         verify_line_cont(f, kernel, line);
     if (line->kind == LINE_FACTOR) verify_factor(f, map, kernel, line);
+    if (line->kind == LINE_ALTERNATE &&
+        !in_loop(&f->flow->body, kernel->map.at[kernel->map.n - 1], false))
+        complain(v, line, kernel, "kernel \"%s\" stands in no loop, so nothing alternates",
+                 kernel->name);
 }
 
 static void verify_kernel(FlowVerify *f, const Kernel *kernel) {

@@ -193,14 +193,14 @@ void lex_fail(Lex *lex, const char *fmt, ...) {
 /* Names that would read as a word of the grammar where a name may stand first. */
 static bool is_word(const char *name) {
     static const char *const words[] = {
-        "alias",  "at",      "block",    "body",    "call",  "combine", "done",    "else",
-        "false",  "fold",    "for",      "from",    "if",    "in",      "index",   "inf",
-        "kernel", "keep",    "layout",   "literal", "loop",  "map",     "max",     "mem",
-        "merge",  "min",     "nan",      "on",      "order", "out",     "outer",   "parallel",
-        "param",  "partial", "prefetch", "reduce",  "reg",   "scratch", "seq",     "serial",
-        "shared", "split",   "stage",    "state",   "sync",  "thread",  "tile",    "tmp",
-        "true",   "unroll",  "use",      "vector",  "when",  "while",   "written", "arena",
-        "carry",  "factor",  "place",    "library"};
+        "alias",  "at",      "block",    "body",    "call",      "combine",   "done",    "else",
+        "false",  "fold",    "for",      "from",    "if",        "in",        "index",   "inf",
+        "kernel", "keep",    "layout",   "literal", "loop",      "map",       "max",     "mem",
+        "merge",  "min",     "nan",      "on",      "order",     "out",       "outer",   "parallel",
+        "param",  "partial", "prefetch", "reduce",  "reg",       "scratch",   "seq",     "serial",
+        "shared", "split",   "stage",    "state",   "sync",      "thread",    "tile",    "tmp",
+        "true",   "unroll",  "use",      "vector",  "when",      "while",     "written", "arena",
+        "carry",  "factor",  "place",    "library", "alternate", "alternates"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!strcmp(words[i], name)) return true;
     return false;

@@ -253,6 +253,8 @@ Nest *nest_scan(Lex *lex) {
     NestScan s = {.lex = lex, .nest = nest, .arena = lex->arena};
     if (lex_take(lex, "on")) nest->on = lex_name(lex, "where it runs");
     if (lex_take(lex, "serial")) nest->serial = lex_string(lex, NULL);
+    if (lex_take(lex, "alternates"))
+        nest->alternates = dim_sym(nest->ctx, lex_name(lex, "a symbol"));
     Symbols symbols = {0};
     parse_symbols(lex, NULL, NULL, &symbols);
     for (int i = 0; i < symbols.n; i++) vec_push(lex->arena, &nest->symbol, symbols.at[i]);

@@ -193,6 +193,8 @@ void nest_print_marked(Printer *p, const Nest *nest) {
     text_name(p->out, nest->on);
     if (nest->serial) text_put(p->out, " serial ");
     if (nest->serial) text_quoted(p->out, nest->serial, strlen(nest->serial));
+    if (nest->alternates) text_put(p->out, " alternates ");
+    if (nest->alternates) text_name(p->out, dim_sym_name(nest->alternates));
     print_symbols(p->out, nest->symbol.at, nest->symbol.n);
     print_from(p->out, nest->from);
     text_put(p->out, " {");

@@ -227,6 +227,10 @@ void verify_threads(Verify *v, const Nest *nest) {
     Walk w = {.v = v, .nest = nest};
     bool threads = has_threads(&nest->body), cpu = !strcmp(nest->on, "cpu");
     if (threads && cpu) complain(v, nest, NULL, "a nest on the CPU has no blocks and threads");
+    bool known = !nest->alternates;
+    for (int i = 0; i < nest->symbol.n; i++) known |= nest->symbol.at[i].sym == nest->alternates;
+    if (!known || (nest->alternates && !cpu))
+        complain(v, nest, NULL, "a nest on the CPU alternates by one of its symbols");
     if (nest->serial && (threads || cpu))
         complain(v, nest, NULL, "a serial nest runs in one thread of another machine");
     if (threads)

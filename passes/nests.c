@@ -418,6 +418,8 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel,
         span[i] = (Span){dim_const(lo.ctx, 0), root->dim.at[i].extent,
                          const_or(root->dim.at[i].extent, -1)};
     lo.nest->serial = lo.serial;
+    /* The innermost loop's variable is the first behind the flow's symbols. */
+    if (lo.alternates) lo.nest->alternates = lo.nest->symbol.at[flow->symbol.n].sym;
     if (lo.weighs)
         lower_weighing(&lo);
     else if (lo.steps)

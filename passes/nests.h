@@ -79,6 +79,7 @@ typedef struct Lowering {
     Dim parallel[RANK_MAX * 2]; /* ... and their variables */
     int fresh;
     const char *serial; /* `serial` */
+    bool alternates;    /* `alternate` */
     /* nests_threads.c, for kernels with threads: */
     bool blocks;              /* threads own tiles, or share the lanes of maps */
     int threads;              /* that share lanes; 0: they own tiles */

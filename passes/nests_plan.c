@@ -95,6 +95,7 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_COLUMNS: plan_joined(p, &p->columns, line); break;
     case LINE_DEPTH: plan_joined(p, &p->reduced, line); break;
     case LINE_SERIAL: lo->serial = line->name; break;
+    case LINE_ALTERNATE: lo->alternates = true; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
     case LINE_PREFETCH:
         p->prefetch = line->cont;

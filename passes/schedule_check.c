@@ -143,6 +143,10 @@ static void check_line(const Checking *c, const Line *line) {
     case LINE_SPLIT:
         if (cpu) REFUSE(c, line, "%s", threads);
         break;
+    case LINE_ALTERNATE:
+        if (!cpu || !c->s->repeats[c->kernel->map.at[c->kernel->map.n - 1]])
+            REFUSE(c, line, "only kernels of a CPU in a loop alternate");
+        break;
     case LINE_PARALLEL:
         if (!cpu)
             REFUSE(c, line, "this machine has blocks of threads: say \"block\" and \"thread\"");

@@ -196,6 +196,17 @@ static void prefetch_line(Tiled *t) {
     }
 }
 
+/* In a loop, weights that the inner cache holds a part of: what tasks read last is there when the
+ * next iteration begins with it. */
+static void alternate_line(const Tiled *t) {
+    double room = (double)t->s->env->machine->level[1].bytes;
+    bool parallel = false;
+    for (int i = 0; i < t->kernel->line.n; i++)
+        parallel |= t->kernel->line.at[i].kind == LINE_PARALLEL;
+    if (parallel && t->s->repeats[t->kernel->map.at[t->at]] && most_bytes(t) > room / 2)
+        kernel_line(t->s->flow, t->kernel, LINE_ALTERNATE, t->pos);
+}
+
 /* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block.
  * The innermost loop goes in steps that stand side by side, where there are any. */
 static void reduce_line(Tiled *t) {
@@ -329,6 +340,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
         kernel_line(s->flow, kernel, LINE_USE, at)->name = t.matrix->name;
     if (!t.matrix) block_lines(&t);
     prefetch_line(&t);
+    alternate_line(&t);
     unroll_window(&t);
     for (int q = 0; q < at; q++) strip_lines(&t, q);
     return true;

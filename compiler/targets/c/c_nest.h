@@ -321,6 +321,7 @@ typedef struct CTasks {
     Dim count;
 } CTasks;
 CTasks tasks_of(CNest *c, const Stmt *s);
+void emit_tasks(CNest *c, const CTasks *t);
 const char *array_type(const Buf *b);
 void init_array(CNest *c, const Stmt *s);
 /* Puts the merge of params (left states, then right ones) into the first of them. */

@@ -384,55 +384,6 @@ bool writes_memory(const CNest *c, const Stmt *s) {
     return false;
 }
 
-CTasks tasks_of(CNest *c, const Stmt *s) {
-    CTasks t = {.count = dim_const(c->ctx, 1)};
-    for (;;) {
-        for (int i = 0; i < t.n; i++)
-            if (dim_uses(s->extent, t.loop[i]->var)) return t;
-        t.loop[t.n++] = s;
-        t.count = dim_mul(c->ctx, t.count, s->extent);
-        t.body = &s->body;
-        const Stmt *in = s->body.n == 1 ? s->body.at[0] : s;
-        if (in == s || in->kind != STMT_FOR || in->mark != s->mark || t.n == RANK_MAX) return t;
-        s = s->body.at[0];
-    }
-}
-
-static void task_vars(CNest *c, const CTasks *t) {
-    Dim inner = dim_const(c->ctx, 1);
-    for (int i = t->n - 1; i >= 0; i--) {
-        const char *step = emit_dim_str(&c->names, inner),
-                   *extent = emit_dim_str(&c->names, t->loop[i]->extent);
-        const char *e = dim_is(inner, 1) ? "task->lo" : str(c, "task->lo / (%s)", step);
-        if (i > 0) e = str(c, "%s %% (%s)", e, extent);
-        put_line(c, "i64 p%d = %s;", i, e);
-        inner = dim_mul(c->ctx, inner, t->loop[i]->extent);
-    }
-}
-
-static void emit_tasks(CNest *c, const CTasks *t) {
-    task_vars(c, t);
-    put_line(c, t->n == 1 ? "for (; p0 < task->hi; p0++) {"
-                          : "for (i64 p = task->lo; p < task->hi; p++) {");
-    int mark = c->names.at.n;
-    for (int i = 0; i < t->n; i++)
-        names_var(&c->names, t->loop[i]->var, str(c, "p%d", i), zero(c),
-                  last_of(c, t->loop[i]->extent));
-    open_scope(c);
-    emit_stmts(c, t->body);
-    for (int i = t->n - 1; i > 0; i--)
-        put_line(c, "if (++p%d == %s) { p%d = 0;", i, emit_dim_str(&c->names, t->loop[i]->extent),
-                 i);
-    if (t->n > 1) {
-        put_line(c, "p0++;");
-        char *close = arena_alloc(c->arena, (size_t)t->n + 1);
-        memset(close, '}', (size_t)t->n - 1);
-        put_line(c, "%s", close);
-    }
-    close_scope(c);
-    names_pop(&c->names, mark);
-}
-
 /* About how many vector operations; negative when an extent is not known. */
 static double work_of(const CNest *c, const Stmts *stmts) {
     double sum = 0;

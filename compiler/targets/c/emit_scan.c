@@ -143,6 +143,7 @@ void scan_nest(CNest *c, CKernel *kernel) {
     Scan scan = {
         .c = c, .fixed = table_new(c->arena), .seen = table_new(c->arena), .kernel = kernel};
     scan_stmts(&scan, &c->nest->body);
+    if (c->nest->alternates) scan_dim(&scan, c->nest->alternates);
 }
 
 bool has_barrier(const Stmts *stmts) {
