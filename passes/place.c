@@ -84,11 +84,7 @@ static int touch_items(Placing *p, const Items *items, int step);
  * writes of the same iteration. */
 static bool made_anew(const Placing *p, const Item *it, const Life *l) {
     if (it->kind != ITEM_LOOP || p->flow->cont.at[l->cont].kind != CONT_TMP) return false;
-    for (int k = 0; k < it->carry.n; k++) {
-        const Carry *c = &it->carry.at[k];
-        if (c->cur == l->cont || c->init == l->cont || c->next == l->cont) return false;
-    }
-    return it->cond != l->cont && !l->by_loop && l->writes == p->writes[l->cont];
+    return !l->by_loop && l->writes == p->writes[l->cont];
 }
 
 /* A loop or branch from step `first` on; returns the step behind it. */
