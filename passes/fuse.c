@@ -161,7 +161,7 @@ static bool near(const Fusing *f, const Group *g, const Group *into, int cont) {
     if (g->map.n != 1 || into->map.n != 1 || !map_plain_write(p) || map_is_reduction(p) ||
         p->cons.n || !private(f, cont, g, into))
         return false;
-    int v = near_read(f->env->machine, f->flow, f->readers, c);
+    int v = near_read(f->env->machine, f->flow, f->readers, f->writer, c);
     return v >= 0 && c->body.val.at[v].read.cont == cont;
 }
 

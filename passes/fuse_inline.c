@@ -71,7 +71,7 @@ static bool computes_again(const Editing *e, const Machine *machine, int map, in
     for (int i = 1; i < readers->n; i++)
         if (readers->at[i] != readers->at[0]) return false;
     const Map *reader = e->flow->map.at[readers->at[0]];
-    int near = near_read(machine, e->flow, e->uses.readers, reader);
+    int near = near_read(machine, e->flow, e->uses.readers, e->uses.writer, reader);
     if (near >= 0 && reader->body.val.at[near].read.cont == cont) return false;
     double bytes = (double)dtype_bits(e->flow->cont.at[cont].type) / 8;
     for (int k = 0; k < e->flow->cont.at[cont].rank; k++)

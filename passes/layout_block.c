@@ -266,7 +266,7 @@ static bool *find_far(const Layouts *l, const int *channel) {
     bool *far = NEW_ARRAY(l->arena, bool, l->flow->map.n + 1);
     for (int i = 0; i < l->flow->map.n; i++) {
         const Map *m = l->flow->map.at[i];
-        int v = near_read(l->env->machine, l->flow, l->readers, m);
+        int v = near_read(l->env->machine, l->flow, l->readers, l->writer, m);
         far[i] = v >= 0 && channel[m->body.val.at[v].read.cont] < 0;
     }
     return far;

@@ -32,7 +32,7 @@ void layout_nears(Layouts *l) {
     int nmap = l->flow->map.n;
     layouts_survey(l);
     for (int i = 0; i < nmap; i++) {
-        int v = near_read(l->env->machine, l->flow, l->readers, l->flow->map.at[i]);
+        int v = near_read(l->env->machine, l->flow, l->readers, l->writer, l->flow->map.at[i]);
         if (v < 0 || !decide(l, l->flow->map.at[i])) continue;
         Items made = {0};
         int to = near_copy(l, l->flow->map.at[i]->body.val.at[v].read.cont, &made);

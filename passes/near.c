@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/near.h"
 
+#include "passes/compose.h"
 #include "passes/dot.h"
 
 /* Columns of a tile, in vectors; tiles of rows that read the same columns again. */
@@ -73,12 +74,28 @@ static bool is_reduced(const Flow *flow, const IntVec *readers, int cont, int st
     return false;
 }
 
+/* Is the container made by an element-wise map that reads something in another order than along its
+ * rows? That is turned once, not tile by tile. */
+static bool made_across(const Flow *flow, const int *writer, int cont) {
+    const Map *m = writer[cont] < 0 ? NULL : flow->map.at[writer[cont]];
+    const Access *to = m ? map_plain_write(m) : NULL;
+    if (!to || to->cont != cont || !to->rank) return false;
+    int d = access_dim(m, to, to->rank - 1);
+    for (int v = 0; v < m->body.val.n; v++) {
+        if (m->body.val.at[v].kind != VAL_READ || d < 0) continue;
+        int64_t step = access_stride(flow, m, &m->body.val.at[v].read, d, 1);
+        if (step != 0 && step != 1) return true;
+    }
+    return d < 0;
+}
+
 static bool is_given(const Flow *flow, const Val *operand) {
     ContKind kind = flow->cont.at[operand->read.cont].kind;
     return kind == CONT_PARAM || kind == CONT_IN;
 }
 
-int near_read(const Machine *machine, const Flow *flow, const IntVec *readers, const Map *m) {
+int near_read(const Machine *machine, const Flow *flow, const IntVec *readers, const int *writer,
+              const Map *m) {
     Contraction r = map_contraction(flow, m);
     if (!r.is || machine->block_threads || m->cons.n || m->write.n != 1 || m->write.at[0].n != 1 ||
         dot_types(machine, m))
@@ -89,5 +106,6 @@ int near_read(const Machine *machine, const Flow *flow, const IntVec *readers, c
     int near = is_given(flow, b) && is_near(machine, flow, m, a)   ? r.a
                : is_given(flow, a) && is_near(machine, flow, m, b) ? r.b
                                                                    : -1;
-    return near >= 0 && !is_reduced(flow, readers, m->write.at[0].to[0].cont, 0) ? near : -1;
+    if (near < 0 || made_across(flow, writer, m->body.val.at[near].read.cont)) return -1;
+    return is_reduced(flow, readers, m->write.at[0].to[0].cont, 0) ? -1 : near;
 }

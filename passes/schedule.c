@@ -407,7 +407,8 @@ static int only_reduction(const Scheduling *s, const Kernel *kernel) {
         const Map *m = s->flow->map.at[kernel->map.at[p]];
         if (!map_is_reduction(m)) continue;
         if (at >= 0) return -1;
-        if (p && !has_windows(m) && near_read(s->env->machine, s->flow, s->readers, m) < 0)
+        if (p && !has_windows(m) &&
+            near_read(s->env->machine, s->flow, s->readers, s->writer, m) < 0)
             return -1;
         at = p;
     }
@@ -504,6 +505,7 @@ Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
         for (int v = 0; v < flow->map.at[m]->body.val.n; v++)
             if (flow->map.at[m]->body.val.at[v].kind == VAL_READ)
                 vec_push(arena, &s.readers[flow->map.at[m]->body.val.at[v].read.cont], m);
+    s.writer = flow_writers(arena, s.flow);
     s.repeats = NEW_ARRAY(arena, bool, flow->map.n + 1);
     survey(&s, &s.flow->body, false);
     complete_kernels(&s);

@@ -10,6 +10,7 @@ typedef struct Scheduling {
     Flow *flow;
     const PassEnv *env;
     IntVec *readers; /* by container: maps that read it */
+    int *writer;     /* by container: as flow_writers */
     bool *held;      /* by container: read by a call or a region */
     bool *repeats;   /* by map: it stands in a loop */
     double weights;  /* bytes of all of them */

@@ -78,7 +78,7 @@ static bool both_rows(const Scheduling *s, const Map *p, int a, int b) {
     Contraction r = map_contraction(s->flow, p);
     if (!r.is || r.role[a] != r.role[b]) return false;
     int64_t x = map_extent(p, a, -1), y = map_extent(p, b, -1);
-    int near = near_read(s->env->machine, s->flow, s->readers, p);
+    int near = near_read(s->env->machine, s->flow, s->readers, s->writer, p);
     if (near >= 0 && access_uses(p, &p->body.val.at[near].read, b)) return cuts_columns(s, x, y);
     if (r.role[a] != ROLE_M) return false;
     if (x > 0 && y > 0) return fills_tiles(s, p, x, y);
