@@ -83,13 +83,15 @@ static double cont_bytes(const Batching *b, int cont) {
     return bytes;
 }
 
-/* Do only the unit's own maps use it? */
-static bool inside(const Batching *b, int cont, int unit) {
+/* Is it a temporary that only maps of units first to last use? */
+static bool inside(const Batching *b, int cont, int first, int last) {
     if (b->flow->cont.at[cont].kind != CONT_TMP || b->uses.held[cont]) return false;
     const IntVec *of[] = {&b->uses.readers[cont], &b->uses.writers[cont]};
     for (int i = 0; i < 2; i++)
-        for (int k = 0; k < of[i]->n; k++)
-            if (b->unit_of[of[i]->at[k]] != unit) return false;
+        for (int k = 0; k < of[i]->n; k++) {
+            int u = b->unit_of[of[i]->at[k]];
+            if (u < first || u > last) return false;
+        }
     return true;
 }
 
@@ -107,7 +109,7 @@ static void note_access(Batching *b, int unit, const Map *m, const Access *a, in
     if (b->flow->cont.at[a->cont].kind == CONT_STATE) u->images = 0;
     if (!batched) note_whole(b, u, a->cont);
     bool first = made || !b->uses.writers[a->cont].n;
-    if (first && !inside(b, a->cont, unit))
+    if (first && !inside(b, a->cont, unit, unit))
         *(batched ? &u->batched : &u->fixed) += cont_bytes(b, a->cont);
 }
 
@@ -288,17 +290,6 @@ typedef struct Run {
     Item loop;
 } Run;
 
-static bool in_run(const Batching *b, const Run *r, int cont) {
-    if (b->flow->cont.at[cont].kind != CONT_TMP || b->uses.held[cont]) return false;
-    const IntVec *of[] = {&b->uses.readers[cont], &b->uses.writers[cont]};
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < of[i]->n; k++) {
-            int u = b->unit_of[of[i]->at[k]];
-            if (u < r->first || u > r->last) return false;
-        }
-    return true;
-}
-
 /* The container with so many images; false when its layout joins them with something else. */
 static bool shrink(Batching *b, int cont, Dim images) {
     Cont *c = &b->flow->cont.at[cont];
@@ -367,7 +358,8 @@ static void make_loop(Batching *b, Run *r, Items *out) {
     r->loop = (Item){.kind = ITEM_LOOP, .cond = -1, .var = loop_var(flow, r->first)};
     r->loop.trip = dim_const(flow->ctx, images / r->block);
     for (int c = 0; c < flow->cont.n; c++)
-        if (b->uses.writers[c].n && in_run(b, r, c) && dim_is(flow->cont.at[c].shape[0], images))
+        if (b->uses.writers[c].n && inside(b, c, r->first, r->last) &&
+            dim_is(flow->cont.at[c].shape[0], images))
             shrunk[c] = shrink(b, c, dim_const(flow->ctx, r->block));
     for (int i = r->first; i <= r->last; i++)
         for (int k = 0; k < b->unit.at[i].map.n; k++) {

@@ -35,9 +35,6 @@ SAME(offsetof(Answer, workspace), offsetof(cudnnConvolutionFwdAlgoPerf_t, memory
 SAME(offsetof(Answer, determinism), offsetof(cudnnConvolutionFwdAlgoPerf_t, determinism));
 SAME(offsetof(Answer, math), offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType));
 
-/* Every call has the parameters of its header: its handles and enumerations, of which those without
- * negative numbers are unsigned, for what stands for them in ours. A pointer of another type would
- * not be made from the function's. */
 #define Library cudnnHandle_t
 #define Stream cudaStream_t
 #define Tensor cudnnTensorDescriptor_t
@@ -45,19 +42,8 @@ SAME(offsetof(Answer, math), offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType));
 #define Window cudnnConvolutionDescriptor_t
 #define End cudnnActivationDescriptor_t
 #define Answer cudnnConvolutionFwdAlgoPerf_t
-#define Number unsigned
-struct Header {
-#define CALL(member, symbol, parameters) unsigned(*member) parameters;
-    LIBRARY_CALLS
-#undef CALL
-    const char *(*text)(unsigned error);
-};
-static const struct Header header __attribute__((unused)) = {
-#define CALL(member, symbol, parameters) .member = symbol,
-    LIBRARY_CALLS
-#undef CALL
-        .text = cudnnGetErrorString,
-};
+#define LIBRARY_TEXT cudnnGetErrorString
+#include "tests/gpu/prototypes.h"
 #undef Library
 #undef Stream
 #undef Tensor
@@ -65,7 +51,6 @@ static const struct Header header __attribute__((unused)) = {
 #undef Window
 #undef End
 #undef Answer
-#undef Number
 
 int main(void) {
     const weir_device_convolution row = {.type = WEIR_F32,

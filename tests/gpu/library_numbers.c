@@ -32,9 +32,6 @@ SAME(sizeof(Answer), sizeof(cublasLtMatmulHeuristicResult_t));
 SAME(offsetof(Answer, workspace), offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
 SAME(offsetof(Answer, state), offsetof(cublasLtMatmulHeuristicResult_t, state));
 
-/* Every call has the parameters of its header: its handles and enumerations, of which those without
- * negative numbers are unsigned, for what stands for them in ours. A pointer of another type would
- * not be made from the function's. */
 #define Library cublasLtHandle_t
 #define Stream cudaStream_t
 #define Operation cublasLtMatmulDesc_t
@@ -42,19 +39,8 @@ SAME(offsetof(Answer, state), offsetof(cublasLtMatmulHeuristicResult_t, state));
 #define Preference cublasLtMatmulPreference_t
 #define Algorithm cublasLtMatmulAlgo_t
 #define Answer cublasLtMatmulHeuristicResult_t
-#define Number unsigned
-struct Header {
-#define CALL(member, symbol, parameters) unsigned(*member) parameters;
-    LIBRARY_CALLS
-#undef CALL
-    const char *(*text)(unsigned error);
-};
-static const struct Header header __attribute__((unused)) = {
-#define CALL(member, symbol, parameters) .member = symbol,
-    LIBRARY_CALLS
-#undef CALL
-        .text = cublasLtGetStatusString,
-};
+#define LIBRARY_TEXT cublasLtGetStatusString
+#include "tests/gpu/prototypes.h"
 #undef Library
 #undef Stream
 #undef Operation
@@ -62,7 +48,6 @@ static const struct Header header __attribute__((unused)) = {
 #undef Preference
 #undef Algorithm
 #undef Answer
-#undef Number
 
 int main(void) {
     const weir_device_product row = {.factor = WEIR_F16,
