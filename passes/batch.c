@@ -20,6 +20,12 @@ static const double CLEARLY_MORE = 1.5;
 enum { ROWS_LEAST = 64 };
 static const double THIN = 3;
 
+/* A container that units hand on. */
+typedef struct Handed {
+    int first, last; /* units */
+    double bytes;    /* moved by all accesses */
+} Handed;
+
 /* A kernel, or what is none: a call, a loop, a branch. */
 typedef struct Unit {
     Item item; /* what is no map */
@@ -32,13 +38,8 @@ typedef struct Unit {
     double fixed, batched; /* bytes that it is the first to touch, or reads from outside: the same
                               ones for all images; of its batch */
     int64_t block;         /* images at a time; 0: all */
+    VEC(Handed) handed;    /* what it makes first of */
 } Unit;
-
-/* A container that units hand on. */
-typedef struct Handed {
-    int first, last; /* units */
-    double bytes;    /* moved by all accesses */
-} Handed;
 
 typedef struct Batching {
     Arena *arena;
@@ -46,8 +47,8 @@ typedef struct Batching {
     const PassEnv *env;
     Uses uses;
     VEC(Unit) unit;
-    int *unit_of; /* by map */
-    VEC(Handed) handed;
+    int *unit_of;            /* by map */
+    double *fixed, *batched; /* of all units before one */
 } Batching;
 
 /* ---- units ------------------------------------------------------------------------------------
@@ -187,25 +188,33 @@ static void find_handed(Batching *b) {
             if (u < h.first) h.first = u;
             if (u > h.last) h.last = u;
         }
-        if (h.first < h.last) vec_push(b->arena, &b->handed, h);
+        if (h.first < h.last) vec_push(b->arena, &b->unit.at[h.first].handed, h);
+    }
+}
+
+static void sum_bytes(Batching *b) {
+    b->fixed = NEW_ARRAY(b->arena, double, b->unit.n + 1);
+    b->batched = NEW_ARRAY(b->arena, double, b->unit.n + 1);
+    for (int i = 0; i < b->unit.n; i++) {
+        b->fixed[i + 1] = b->fixed[i] + b->unit.at[i].fixed;
+        b->batched[i + 1] = b->batched[i] + b->unit.at[i].batched;
     }
 }
 
 /* ---- what it saves ----------------------------------------------------------------------------
  */
 
-/* Bytes touched by units first to last, of so many images of all. */
-static double touched(const Batching *b, int first, int last, double part) {
-    double bytes = 0;
-    for (int i = first; i <= last; i++) bytes += b->unit.at[i].fixed + part * b->unit.at[i].batched;
-    return bytes;
+/* Bytes a second of the level that holds what units first to last touch of a part of all images. */
+static double bandwidth(const Batching *b, int first, int last, double part) {
+    double fixed = b->fixed[last + 1] - b->fixed[first];
+    double batched = b->batched[last + 1] - b->batched[first];
+    return machine_bandwidth(b->env->machine, fixed + part * batched);
 }
 
 /* Seconds by which what is handed on comes sooner when so many images of all stay between. */
 static double saved(const Batching *b, const Handed *h, double part) {
-    const Machine *m = b->env->machine;
-    double whole = machine_bandwidth(m, touched(b, h->first, h->last, 1));
-    return h->bytes * (1 / whole - 1 / machine_bandwidth(m, touched(b, h->first, h->last, part)));
+    return h->bytes *
+           (1 / bandwidth(b, h->first, h->last, 1) - 1 / bandwidth(b, h->first, h->last, part));
 }
 
 static bool is_thin(const Unit *u, int64_t block) {
@@ -221,20 +230,18 @@ typedef struct Best {
 /* Runs that end at unit `last`, longer and longer. */
 static void best_ending(const Batching *b, int64_t images, int64_t block, int last, Best *best) {
     double again = (double)(images / block - 1), part = (double)block / (double)images;
-    double gain = 0, fixed = 0, batched = 0, thin = 0;
+    double gain = 0, thin = 0;
     int earliest = 0;
     best[last + 1] = (Best){best[last].gain, -1};
     for (int first = last; first >= 0; first--) {
         const Unit *u = &b->unit.at[first];
         if (u->earliest > earliest) earliest = u->earliest;
         if (u->images != images || first < earliest) break;
-        fixed += u->fixed, batched += u->batched;
         if (is_thin(u, block)) thin += THIN * u->seconds;
-        for (int i = 0; i < b->handed.n; i++)
-            if (b->handed.at[i].first == first && b->handed.at[i].last <= last)
-                gain += saved(b, &b->handed.at[i], part);
-        double bandwidth = machine_bandwidth(b->env->machine, fixed + part * batched);
-        double cost = again * (fixed / bandwidth + (last - first + 1) * WAIT) + thin;
+        for (int i = 0; i < u->handed.n; i++)
+            if (u->handed.at[i].last <= last) gain += saved(b, &u->handed.at[i], part);
+        double weights = (b->fixed[last + 1] - b->fixed[first]) / bandwidth(b, first, last, part);
+        double cost = again * (weights + (last - first + 1) * WAIT) + thin;
         double all = best[first].gain + gain - CLEARLY_MORE * cost;
         if (all > best[last + 1].gain) best[last + 1] = (Best){all, first};
     }
@@ -404,6 +411,7 @@ Flow *pass_batch(Arena *arena, const Flow *flow, const PassEnv *env) {
     b.unit_of = NEW_ARRAY(arena, int, b.flow->map.n + 1);
     find_units(&b);
     find_handed(&b);
+    sum_bytes(&b);
     choose(&b);
     bool any = false;
     for (int i = 0; i < b.unit.n; i++) {
