@@ -120,8 +120,28 @@ def test_lanes(weir):
     weir("check", model, "--recipe=strided", *CPU)
 
 
+def test_images(weir):
+    """How many images of a batch run at a time, and what is copied near tiles."""
+    model = ROOT / "tests/ir/43_images_in_turn.ir"
+    text = model.read_text()
+    flow = weir.write("images.ir", text[text.index("flow squeezed"):text.index("flow statistics")].encode())
+    dump = weir("dump", flow, "--after=schedule", "--save-recipe=saved", *CPU).out
+    lines = [line for line in (weir.folder / "saved").read_text().split("\n") if line.startswith(("batch", "layout d.near"))]
+    assert lines == ["layout d.near copied", "batch a images1", "batch e images1", "batch d images1"], lines
+    assert "loop block0:4 {" in dump and "t.near at (" in dump, dump
+    for edit, there, gone in [("batch e whole", ["loop block0:4 {", "loop block2:4 {"], []),
+                              ("batch a images2\nbatch e images2\nbatch d images2", ["loop block0:2 {"], ["block0:4"]),
+                              ("batch a whole\nbatch e whole\nbatch d whole", [], ["loop"]),
+                              ("layout d.near far", ["loop block0:4 {"], ["t.near"])]:
+        (weir.folder / "edited").write_text(edit)
+        dump = weir("dump", flow, "--after=schedule", "--recipe=edited", *CPU).out
+        assert all(t in dump for t in there) and not any(t in dump for t in gone), (edit, dump)
+        weir("check", flow, "--recipe=edited", *CPU)
+
+
 CONV = "Convolution28 ReLU32"
 REFUSED = [
+    ("batch Convolution28 images2", "nothing to choose for \"Convolution28\""),
     ("kernel a = Nothing", "no map \"Nothing\""),
     ("kernel a = ReLU32 Convolution28", "\"Convolution28\" runs before \"ReLU32\""),
     ("kernel a = ReLU32\nkernel b = Convolution28 ReLU32", ":2: map \"ReLU32\" is in a kernel before"),
