@@ -12,6 +12,8 @@
 #include "passes/compose.h"
 #include "passes/recipe.h"
 
+/* A batch known only at run time counts as so many images. */
+enum { USUAL_IMAGES = 8 };
 /* Seconds until all threads have seen that a kernel is done. */
 static const double WAIT = 2e-6;
 /* Estimates have to promise so many times what the loop costs. */
@@ -31,7 +33,8 @@ typedef struct Unit {
     Item item; /* what is no map */
     IntVec map;
     const char *name; /* of the kernel's last map */
-    int64_t images;   /* extent of the batch; 0: it cannot run in blocks */
+    Dim batch;        /* its extent; NULL: the kernel cannot run in blocks */
+    int64_t images;   /* so many */
     int64_t rows;     /* of its product with least rows, for one image; INT64_MAX: there is none */
     double seconds;   /* of its products */
     int earliest; /* first unit of a run with this one: it reads all images of what others make */
@@ -77,10 +80,15 @@ static int batch_dim(const Map *m) {
     return plain ? d : -1;
 }
 
-static double cont_bytes(const Batching *b, int cont) {
+static int64_t images_of(Dim batch) {
+    return extent_or(batch, USUAL_IMAGES);
+}
+
+/* Bytes of a container, of one image where it is known by images. */
+static double cont_bytes(const Batching *b, int cont, bool batched) {
     const Cont *c = &b->flow->cont.at[cont];
     double bytes = (double)dtype_bits(c->type) / 8;
-    for (int k = 0; k < c->rank; k++) bytes *= (double)usual_extent(b->flow, c->shape[k]);
+    for (int k = batched; k < c->rank; k++) bytes *= (double)usual_extent(b->flow, c->shape[k]);
     return bytes;
 }
 
@@ -107,11 +115,14 @@ static void note_whole(Batching *b, Unit *u, int cont) {
 static void note_access(Batching *b, int unit, const Map *m, const Access *a, int d, bool made) {
     Unit *u = &b->unit.at[unit];
     bool batched = by_image(m, a, d);
-    if (b->flow->cont.at[a->cont].kind == CONT_STATE) u->images = 0;
+    if (b->flow->cont.at[a->cont].kind == CONT_STATE) u->batch = NULL;
     if (!batched) note_whole(b, u, a->cont);
     bool first = made || !b->uses.writers[a->cont].n;
-    if (first && !inside(b, a->cont, unit, unit))
-        *(batched ? &u->batched : &u->fixed) += cont_bytes(b, a->cont);
+    if (!first || inside(b, a->cont, unit, unit)) return;
+    if (batched)
+        u->batched += (double)u->images * cont_bytes(b, a->cont, true);
+    else
+        u->fixed += cont_bytes(b, a->cont, false);
 }
 
 /* Rows of a product: results that meet the same weights, those of one image. */
@@ -127,14 +138,15 @@ static int64_t product_rows(const Batching *b, const Map *m, int batch) {
 static void note_map(Batching *b, int unit, const Map *m) {
     Unit *u = &b->unit.at[unit];
     int d = batch_dim(m);
-    int64_t images = d < 0 ? 0 : map_extent(m, d, 0);
-    if (m == b->flow->map.at[u->map.at[0]]) u->images = images;
-    if (images != u->images || images < 2) u->images = 0;
-    if (!u->images) return;
+    Dim batch = d < 0 ? NULL : m->dim.at[d].extent;
+    if (m == b->flow->map.at[u->map.at[0]]) u->batch = batch;
+    if (batch != u->batch || !batch || images_of(batch) < 2) u->batch = NULL;
+    if (!u->batch) return;
+    u->images = images_of(batch);
     int64_t rows = product_rows(b, m, d);
     if (rows < u->rows) u->rows = rows;
-    if (rows < INT64_MAX)
-        u->seconds += 2 * map_usual_volume(b->flow, m) / b->env->machine->fma_flops;
+    double volume = map_usual_volume(b->flow, m) / (double)map_usual(b->flow, m, d);
+    if (rows < INT64_MAX) u->seconds += 2 * (double)u->images * volume / b->env->machine->fma_flops;
     for (int v = 0; v < m->body.val.n; v++)
         if (m->body.val.at[v].kind == VAL_READ)
             note_access(b, unit, m, &m->body.val.at[v].read, d, false);
@@ -182,13 +194,16 @@ static void find_handed(Batching *b) {
     for (int c = 0; c < b->flow->cont.n; c++) {
         const IntVec *readers = &b->uses.readers[c], *writers = &b->uses.writers[c];
         if (b->flow->cont.at[c].kind != CONT_TMP || b->uses.held[c] || !writers->n) continue;
-        Handed h = {b->unit.n, -1, cont_bytes(b, c) * (writers->n + readers->n)};
+        Handed h = {b->unit.n, -1, 0};
         for (int k = 0; k < writers->n + readers->n; k++) {
             int u = b->unit_of[k < writers->n ? writers->at[k] : readers->at[k - writers->n]];
             if (u < h.first) h.first = u;
             if (u > h.last) h.last = u;
         }
-        if (h.first < h.last) vec_push(b->arena, &b->unit.at[h.first].handed, h);
+        Unit *u = h.first < h.last ? &b->unit.at[h.first] : NULL;
+        if (!u || !u->batch) continue;
+        h.bytes = (double)(u->images * (writers->n + readers->n)) * cont_bytes(b, c, true);
+        vec_push(b->arena, &u->handed, h);
     }
 }
 
@@ -221,22 +236,23 @@ static bool is_thin(const Unit *u, int64_t block) {
     return u->rows < INT64_MAX && u->rows * block < ROWS_LEAST;
 }
 
-/* The best runs that end at or before each unit, in blocks of so many of `images`. */
+/* The best runs that end at or before each unit, in blocks of so many of the batch. */
 typedef struct Best {
     double gain;
     int first; /* of the run that ends here; -1: none does */
 } Best;
 
 /* Runs that end at unit `last`, longer and longer. */
-static void best_ending(const Batching *b, int64_t images, int64_t block, int last, Best *best) {
-    double again = (double)(images / block - 1), part = (double)block / (double)images;
+static void best_ending(const Batching *b, Dim batch, int64_t block, int last, Best *best) {
+    double images = (double)images_of(batch), part = (double)block / images;
+    double again = images / (double)block - 1;
     double gain = 0, thin = 0;
     int earliest = 0;
     best[last + 1] = (Best){best[last].gain, -1};
     for (int first = last; first >= 0; first--) {
         const Unit *u = &b->unit.at[first];
         if (u->earliest > earliest) earliest = u->earliest;
-        if (u->images != images || first < earliest) break;
+        if (u->batch != batch || first < earliest) break;
         if (is_thin(u, block)) thin += THIN * u->seconds;
         for (int i = 0; i < u->handed.n; i++)
             if (u->handed.at[i].last <= last) gain += saved(b, &u->handed.at[i], part);
@@ -248,13 +264,13 @@ static void best_ending(const Batching *b, int64_t images, int64_t block, int la
 }
 
 /* The runs that save most in blocks of that size; notes them when they beat `most`. */
-static double choose_runs(Batching *b, int64_t images, int64_t block, double most) {
+static double choose_runs(Batching *b, Dim batch, int64_t block, double most) {
     Best *best = NEW_ARRAY(b->arena, Best, b->unit.n + 1);
     best[0] = (Best){0, -1};
-    for (int last = 0; last < b->unit.n; last++) best_ending(b, images, block, last, best);
+    for (int last = 0; last < b->unit.n; last++) best_ending(b, batch, block, last, best);
     if (best[b->unit.n].gain <= most) return most;
     for (int i = 0; i < b->unit.n; i++)
-        if (b->unit.at[i].images == images) b->unit.at[i].block = 0;
+        if (b->unit.at[i].batch == batch) b->unit.at[i].block = 0;
     for (int end = b->unit.n; end > 0;) {
         int first = best[end].first;
         for (int i = first; first >= 0 && i < end; i++) b->unit.at[i].block = block;
@@ -263,14 +279,23 @@ static double choose_runs(Batching *b, int64_t images, int64_t block, double mos
     return best[b->unit.n].gain;
 }
 
+/* The next larger number of images that divides all batches of that extent; 0: there is none. */
+static int64_t next_block(Dim batch, int64_t block) {
+    int64_t images;
+    if (!dim_is_const(batch, &images)) return block ? 0 : 1;
+    for (block++; block < images; block++)
+        if (images % block == 0) return block;
+    return 0;
+}
+
 static void choose(Batching *b) {
     for (int i = 0; i < b->unit.n; i++) {
-        int64_t images = b->unit.at[i].images;
-        bool seen = false;
-        for (int k = 0; k < i; k++) seen |= b->unit.at[k].images == images;
+        Dim batch = b->unit.at[i].batch;
+        bool seen = !batch;
+        for (int k = 0; k < i; k++) seen |= b->unit.at[k].batch == batch;
         double most = 0;
-        for (int64_t block = 1; !seen && block < images; block++)
-            if (images % block == 0) most = choose_runs(b, images, block, most);
+        for (int64_t block = seen ? 0 : 1; block; block = next_block(batch, block))
+            most = choose_runs(b, batch, block, most);
     }
 }
 
@@ -279,8 +304,7 @@ static void follow_recipe(Batching *b, Unit *u) {
     const char *words[64] = {"whole"};
     int64_t block[64] = {0};
     int n = 1, chosen = 0;
-    for (int64_t k = 1; k < u->images && n < 63; k++) {
-        if (u->images % k) continue;
+    for (int64_t k = 1; k && n < 63; k = next_block(u->batch, k)) {
         if (k == u->block) chosen = n;
         block[n] = k;
         words[n++] = internf(b->flow->ctx, "images%lld", (long long)k);
@@ -360,13 +384,13 @@ static Dim loop_var(const Flow *flow, int number) {
 
 static void make_loop(Batching *b, Run *r, Items *out) {
     Flow *flow = b->flow;
-    int64_t images = b->unit.at[r->first].images;
+    Dim batch = b->unit.at[r->first].batch;
     bool *shrunk = NEW_ARRAY(b->arena, bool, flow->cont.n + 1);
     r->loop = (Item){.kind = ITEM_LOOP, .cond = -1, .var = loop_var(flow, r->first)};
-    r->loop.trip = dim_const(flow->ctx, images / r->block);
+    r->loop.trip = dim_ceildiv(flow->ctx, batch, dim_const(flow->ctx, r->block));
     for (int c = 0; c < flow->cont.n; c++)
-        if (b->uses.writers[c].n && inside(b, c, r->first, r->last) &&
-            dim_is(flow->cont.at[c].shape[0], images))
+        if (b->uses.writers[c].n && inside(b, c, r->first, r->last) && flow->cont.at[c].rank &&
+            flow->cont.at[c].shape[0] == batch)
             shrunk[c] = shrink(b, c, dim_const(flow->ctx, r->block));
     for (int i = r->first; i <= r->last; i++)
         for (int k = 0; k < b->unit.at[i].map.n; k++) {
@@ -393,7 +417,7 @@ static void make_loops(Batching *b) {
         }
         for (; r.last + 1 < b->unit.n; r.last++) {
             const Unit *next = &b->unit.at[r.last + 1];
-            if (next->block != u->block || next->images != u->images || next->earliest > i) break;
+            if (next->block != u->block || next->batch != u->batch || next->earliest > i) break;
         }
         make_loop(b, &r, &out);
         i = r.last;
@@ -416,7 +440,7 @@ Flow *pass_batch(Arena *arena, const Flow *flow, const PassEnv *env) {
     bool any = false;
     for (int i = 0; i < b.unit.n; i++) {
         Unit *u = &b.unit.at[i];
-        if (u->images && (u->block || recipe_find(env, "batch", u->name))) follow_recipe(&b, u);
+        if (u->batch && (u->block || recipe_find(env, "batch", u->name))) follow_recipe(&b, u);
         any |= u->block > 0;
     }
     if (any) make_loops(&b);
