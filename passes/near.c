@@ -60,13 +60,14 @@ static bool is_near(const Machine *machine, const Flow *flow, const Map *m, cons
            copy <= machine->level[1].bytes / 4 && !stays_close(machine, flow, m, a);
 }
 
-/* Does a map reduce the container, or what element-wise maps make of it? */
+/* Does a map other than a product reduce the container, or what element-wise maps make of it? */
 static bool is_reduced(const Flow *flow, const IntVec *readers, int cont, int steps) {
     enum { STEPS_MOST = 8 };
     if (steps > STEPS_MOST) return true;
     for (int i = 0; i < readers[cont].n; i++) {
         if (readers[cont].at[i] < 0) continue;
         const Map *m = flow->map.at[readers[cont].at[i]];
+        if (map_contraction(flow, m).is) continue;
         if (map_is_reduction(m)) return true;
         for (int w = 0; w < m->write.n; w++)
             if (is_reduced(flow, readers, m->write.at[w].to[0].cont, steps + 1)) return true;
