@@ -44,10 +44,21 @@ static bool word_next(const KernelScan *k) {
     return false;
 }
 
+/* Does the next name stand on the line of `line`, and is it a dim of its map that is not there yet?
+ */
+static bool dim_next(const KernelScan *k, const Line *line, const LineArg *args) {
+    const Map *m = k->flow->flow->map.at[k->kernel->map.at[line->map]];
+    bool is = false;
+    for (int d = 0; d < m->dim.n; d++) is |= lex_is(k->lex, dim_sym_name(m->dim.at[d].sym));
+    for (int i = 0; i < line->narg; i++) is &= !lex_is(k->lex, args[i].dim);
+    return is && k->lex->t.line == line->source;
+}
+
 /* A map's name in front of a word: another line begins. */
-static bool line_next(const KernelScan *k) {
+static bool line_next(const KernelScan *k, const Line *line, const LineArg *args) {
     if (!lex_name_next(k->lex) || word_next(k)) return true;
     if (map_position(k, k->lex->t.text, strlen(k->lex->t.text)) < 0) return false;
+    if (dim_next(k, line, args)) return false;
     KernelScan ahead = *k;
     Lex lex = *k->lex;
     ahead.lex = &lex;
@@ -58,7 +69,7 @@ static bool line_next(const KernelScan *k) {
 
 /* `i:96 j:48 mm.k` */
 static void scan_args(KernelScan *k, Line *line, LineArg *args) {
-    while (!line_next(k)) {
+    while (!line_next(k, line, args)) {
         push_arg(k, line, args, scan_dim_name(k, line));
         if (lex_take(k->lex, ":")) args[line->narg - 1].size = lex_int(k->lex, "a size");
     }
