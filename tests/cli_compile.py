@@ -187,6 +187,14 @@ def test_emit(weir):
     subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-c", "use.c"], cwd=weir.folder / "h", check=True)
 
 
+def test_verify_native(weir):
+    """A library says the name of its CPU, not how large the caches were: kernels of this model depend on that."""
+    faces = ROOT / "tests/data/demo/ultraface_rfb_320.onnx"
+    for cpu in ("native", "x86-64-v3"):
+        weir("compile", faces, "-o", "faces.so", "--cpu", cpu)
+        assert weir("verify", "faces.so", faces).out == "the same, byte for byte\n", cpu
+
+
 def test_passes_shown(weir):
     model = weir.write("mlp.onnx", mlp())
     out = weir("compile", model, "-o", "m.so", "--print-after=fuse").out

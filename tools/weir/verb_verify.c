@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "compiler/driver.h"
+#include "compiler/targets/c/target.h"
 #include "tools/weir/engine.h"
 #include "tools/weir/verbs.h"
 
@@ -183,14 +184,22 @@ static int compare(weir_context *c, const char *library, const Aside *made, cons
     return EXIT_MODEL;
 }
 
-/* The name of a CPU does not tell all that "native" found on one. */
-static bool same_flags(weir_context *c, const Aside *made, const char *build) {
-    char a[512] = "", b[512] = "";
+/* May it be that "native" was asked for, on a machine as this one? The name of a CPU tells neither
+ * its caches nor all of its instructions. */
+static bool maybe_native(weir_context *c, const Aside *made, const char *library,
+                         const char *build) {
+    char ours[512] = "", theirs[512] = "";
+    size_t at;
+    if (same_file(made->library, library, &at)) return false;
     weir_loaded *l = weir_open(c, made->library);
-    if (l) take_text(find_key(weir_loaded_model(l)->build, "flags"), a, sizeof a);
-    take_text(find_key(build, "flags"), b, sizeof b);
+    if (l) take_text(find_key(weir_loaded_model(l)->build, "flags"), ours, sizeof ours);
     weir_unload(l);
-    return strcmp(a, b) == 0;
+    take_text(find_key(build, "flags"), theirs, sizeof theirs);
+    if (strcmp(ours, theirs)) return true;
+    Machine here;
+    target_c_machine(NULL, &here, "native");
+    take_text(find_key(build, "cpu"), theirs, sizeof theirs);
+    return strcmp(theirs, here.name) == 0;
 }
 
 static int verify(weir_context *c, const char *library, const char *model) {
@@ -203,7 +212,8 @@ static int verify(weir_context *c, const char *library, const char *model) {
     int recipe = -1;
     bool ready = has_files(c, build) && give_options(c, build) && give_recipe(c, build, &recipe);
     int rc = ready ? aside_compile(&made, c, model, false) : EXIT_MODEL;
-    if (rc == EXIT_DONE && !same_flags(c, &made, build) && !weir_option(c, "cpu", "native")) {
+    if (rc == EXIT_DONE && maybe_native(c, &made, library, build) &&
+        !weir_option(c, "cpu", "native")) {
         aside_remove(&made);
         rc = aside_compile(&made, c, model, false);
     }
