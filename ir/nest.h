@@ -128,7 +128,7 @@ typedef struct Nest {
     const char *name;
     const char *on;     /* "cpu", "cuda" */
     const char *serial; /* why one thread runs all of it, where others would do; or NULL */
-    Dim alternates; /* parallel loops run backward where this symbol is odd; or NULL */
+    Dim alternates;     /* parallel loops run backward where this symbol is odd; or NULL */
     VEC(Symbol) symbol;
     VEC(Buf) buf;
     Stmts body;

@@ -3,9 +3,9 @@
  *
  * `before`: what its maps would move one by one. `planned`: what the kernel moves as scheduled,
  * through the machine's second cache level. `bound`: what it cannot avoid moving. `activations`:
- * what is planned, weights left out. All iterations of a loop count; what each of them touches again
- * is once in the bound. `unfused`: what a model moves besides weights with a kernel for each of its
- * nodes. */
+ * what is planned, weights left out. All iterations of a loop count; what each of them touches
+ * again is once in the bound. `unfused`: what a model moves besides weights with a kernel for each
+ * of its nodes. */
 #ifndef WEIR_TOOLS_MOVEMENT_H
 #define WEIR_TOOLS_MOVEMENT_H
 
