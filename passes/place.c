@@ -15,7 +15,7 @@ enum { ALIGN = 64 };
 
 typedef struct Life {
     int cont, first, last; /* steps: items, those in a region behind it */
-    int writes;            /* of the maps and calls that touched it */
+    int writes;            /* of what touched it: maps, calls, loops that carry it */
     bool by_loop;          /* an index is the variable of a loop around it */
     int64_t bytes, offset; /* constant size; bytes = -1: symbolic (then a typical size) */
     Dim size;
@@ -107,6 +107,7 @@ static int touch_region(Placing *p, const Item *it, int first) {
     for (int i = 0; i < 2; i++) {
         touch(p, it->cond, ends[i]);
         for (int k = 0; k < it->carry.n; k++) {
+            p->life[it->carry.at[k].cur].writes += i;
             touch(p, it->carry.at[k].cur, ends[i]);
             touch(p, it->carry.at[k].init, ends[i]);
             touch(p, it->carry.at[k].next, ends[i]);
@@ -134,6 +135,7 @@ static void count_writes(Placing *p, const Items *items) {
             for (int k = 0; k < m->write.at[w].n; k++) p->writes[m->write.at[w].to[k].cont]++;
         for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
             if (it->call->out[k] >= 0) p->writes[it->call->out[k]]++;
+        for (int k = 0; k < it->carry.n; k++) p->writes[it->carry.at[k].cur]++;
         count_writes(p, &it->body);
         count_writes(p, &it->other);
     }
