@@ -7,8 +7,8 @@
  * written anew in each iteration. What that saves and costs is counted in seconds: bytes between
  * two uses of a container tell which level of memory it comes from, for the whole batch and for a
  * block; weights are read again in each iteration, and threads wait for each other after each
- * kernel. Runs and the size of blocks are those that save most in all. Each result is computed as
- * it was, by the same terms in the same order. */
+ * kernel. Runs and the size of blocks are those that save most in all. Each result is computed of
+ * the same terms; how `schedule` orders a sum may hang on how many images a block has. */
 #include "passes/compose.h"
 #include "passes/recipe.h"
 
@@ -163,6 +163,16 @@ static int position_of(const Items *items, int map) {
     return -1;
 }
 
+/* Maps in a loop or a branch belong to the unit that it is. */
+static void number_maps(Batching *b, const Items *items, int unit) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP) b->unit_of[it->map] = unit;
+        number_maps(b, &it->body, unit);
+        number_maps(b, &it->other, unit);
+    }
+}
+
 /* Units in the order in which they run: a kernel where its last map stands. */
 static void find_units(Batching *b) {
     const Items *body = &b->flow->body;
@@ -184,12 +194,16 @@ static void find_units(Batching *b) {
             vec_push(b->arena, &u.map, ends[i]->map.at[k]);
         if (!ends[i] && u.item.kind == ITEM_MAP) vec_push(b->arena, &u.map, u.item.map);
         for (int k = 0; k < u.map.n; k++) b->unit_of[u.map.at[k]] = b->unit.n;
+        number_maps(b, &u.item.body, b->unit.n);
+        number_maps(b, &u.item.other, b->unit.n);
         if (u.map.n) u.name = b->flow->map.at[u.map.at[u.map.n - 1]]->name;
         vec_push(b->arena, &b->unit, u);
     }
-    for (int i = 0; i < b->unit.n; i++)
-        for (int k = 0; k < b->unit.at[i].map.n; k++)
-            note_map(b, i, b->flow->map.at[b->unit.at[i].map.at[k]]);
+    for (int i = 0; i < b->unit.n; i++) {
+        Unit *u = &b->unit.at[i];
+        for (int k = 0; k < u->map.n; k++) note_map(b, i, b->flow->map.at[u->map.at[k]]);
+        if (u->earliest > i) u->batch = NULL; /* all images of what it makes itself */
+    }
 }
 
 static void find_handed(Batching *b) {

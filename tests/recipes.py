@@ -137,6 +137,11 @@ def test_images(weir):
         dump = weir("dump", flow, "--after=schedule", "--recipe=edited", *CPU).out
         assert all(t in dump for t in there) and not any(t in dump for t in gone), (edit, dump)
         weir("check", flow, "--recipe=edited", *CPU)
+    whole = weir.write("whole.ir", b"flow f { in x : f32[8,24,30] out y : f32[8,8,24] tmp s : f32[8,24]\n"
+                       b"map a [n:8, c:24, h:30] { x[n,c,h] -> s[n,c] sum:f32 }\n"
+                       b"map b [n:8, m:8, c:24] { s[n,c] - s[m,c] -> y[n,m,c] } }")
+    (weir.folder / "edited").write_text("batch b images2")
+    weir.fails(1, "nothing to choose for", "dump", whole, "--recipe=edited", *CPU)
 
 
 CONV = "Convolution28 ReLU32"
