@@ -256,6 +256,16 @@ int access_dim(const Map *map, const Access *a, int k) {
     return -1;
 }
 
+int map_same_dim(const Map *map, int d, const Map *maker) {
+    const Access *to = &maker->write.at[0].to[0];
+    for (int v = 0; v < map->body.val.n; v++) {
+        const Val *val = &map->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && val->read.cont == to->cont && k < to->rank; k++)
+            if (access_dim(map, &val->read, k) == d) return access_dim(maker, to, k);
+    }
+    return -1;
+}
+
 int access_plain(const Map *map, const Access *a, int d) {
     int at = -1;
     for (int k = 0; k < a->rank; k++) {

@@ -27,6 +27,8 @@ double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool pack
 
 /* The dim that is exactly index k of an access, or -1. */
 int access_dim(const Map *map, const Access *a, int k);
+/* The dim of `maker` that is dim d of a map by what the map reads of it; or -1. */
+int map_same_dim(const Map *map, int d, const Map *maker);
 /* The index that is exactly dim d, which no other index uses; or -1. */
 int access_plain(const Map *map, const Access *a, int d);
 /* Is the access a plain permutation of distinct dims that covers every dim of extent other than 1?

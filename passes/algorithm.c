@@ -1,417 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `algorithm`: the same sums in fewer products.
  *
- * A convolution with a 3x3 window and step 1 is done tile by tile as Winograd does it (Lavin and
- * Gray, 2015): m x m results come from (m+2) x (m+2) inputs by transforming the inputs and the
- * weights, multiplying them element for element (summed over channels, a product of matrices for
- * each of the (m+2)^2 elements), and transforming back: 2.25 times fewer products for m = 2, 4
- * times for m = 4. Five maps take the place of one:
- *
- *     U[a,b,c,o]     <- weights; the constant part computes it
- *     V[a,b,n,p,q,c] <- input tiles, straight-line code
- *     M[a,b,n,p,q,o] <- sum over c of V * U
- *     Y[e,f,n,p,q,o] <- M, straight-line code
- *     y[n,o,h,w]     <- Y[h%m, w%m, n, h/m, w/m, o], a view for the epilogue to read
- *
- * A spread window, whose taps lie d elements apart, is d convolutions by neighbours along a dim,
- * one for each residue of its rows: V, M and Y have the residue as a dim of its own, and a result
- * is y[.., h, ..] <- Y[h/d%m, .., h%d, h/(d*m), ..].
- *
- * It is Toom and Cook's product of polynomials at the points 0, +-x (one or two pairs) and
- * infinity. For m = 4 the points 5/8 and 3/2 are exact, as are all coefficients of the run-time
- * transforms, and keep half the error of the usual 1 and 2 (algorithm_cost.c has the figures).
- *
- * Maps are recognized by their accesses (ir/contract.c): any sum of products whose one operand
- * slides along two dims of the result by a window of three does. */
+ * Convolutions by small windows go tile by tile (Winograd, algorithm_tiles.c), products of matrices
+ * by quarters (Strassen, algorithm_quarters.c): sums and differences of operands, fewer products of
+ * these, and sums and differences of the products, each a map. What depends on weights alone the
+ * constant part computes. Maps are recognized by their accesses (ir/contract.c). */
 #include "passes/algorithm.h"
 
-enum { TAPS = WINDOW_TAPS, PAIRS = TILE_MOST / 2, TILE = TILE_MOST + TAPS - 1 };
-
-/* ---- transforms ----------------------------------------------------------------------------- */
-
-/* The points: 0, +-x[0], .. , infinity, for m = 2 * pairs results. */
-typedef struct Points {
-    int pairs;
-    double x[PAIRS];
-    bool rounds_twice; /* as Machine.rounds_twice */
-} Points;
-
-static Points points_for(int m) {
-    return m == 2 ? (Points){1, {1}, false} : (Points){2, {0.625, 1.5}, false};
+void making_map(Making *m, const char *what) {
+    Ctx *ctx = m->flow->ctx;
+    m->map = flow_map(m->flow, m->into, internf(ctx, "%s.%s", m->of->name, what), m->of->from);
+    m->nsubst = m->rank = 0;
 }
 
-/* Coefficients of the product over pairs other than `without` of (t - x^2), t^0 first. */
-static int squares(const Points *p, int without, double *coef) {
-    int n = 1;
-    coef[0] = 1;
-    for (int i = 0; i < p->pairs; i++) {
-        if (i == without) continue;
-        coef[n] = 0;
-        for (int k = n; k > 0; k--) coef[k] = coef[k - 1] - p->x[i] * p->x[i] * coef[k];
-        coef[0] *= -p->x[i] * p->x[i];
-        n++;
-    }
-    return n;
+void making_index(Making *m, Dim at, Dim extent) {
+    m->at[m->rank] = at;
+    m->shape[m->rank++] = extent;
 }
 
-static int scaled_sum(Body *b, const Points *p, int scale, int value, int sum) {
-    if (!p->rounds_twice) return body_prim3(b, P_FMA, scale, value, sum);
-    return body_prim2(b, P_ADD, sum, body_prim2(b, P_MUL, scale, value));
+void making_dim(Making *m, int d) {
+    const MapDim *dim = &m->of->dim.at[d];
+    Dim mine = map_dim(m->flow, m->map, dim_sym_name(dim->sym), dim->extent);
+    m->subst[m->nsubst++] = (DimSubst){dim->sym, mine};
+    making_index(m, mine, dim->extent);
 }
 
-/* Sum of coef[i] * in[i * step]. */
-static int combination(Body *b, const Points *p, const double *coef, const int *in, int step,
-                       int n) {
-    int sum = -1;
-    for (int i = n - 1; i >= 0; i--) {
-        int value = in[i * step], c = coef[i] == 1 ? -1 : body_const(b, F32, coef[i]);
-        if (sum < 0)
-            sum = c < 0 ? value : body_prim2(b, P_MUL, c, value);
-        else
-            sum = c < 0 ? body_prim2(b, P_ADD, sum, value) : scaled_sum(b, p, c, value, sum);
-    }
-    return sum;
+void making_dims(Making *m, DimRole role) {
+    for (int d = 0; d < m->of->dim.n; d++)
+        if (m->role[d] == role) making_dim(m, d);
 }
 
-/* One row of an input tile: rows for x and -x share their even and odd parts. */
-static void transform_input(Body *b, const Points *p, const int *in, int *out) {
-    double coef[PAIRS + 1];
-    int n = squares(p, -1, coef);
-    out[0] = combination(b, p, coef, in, 2, n);
-    out[2 * p->pairs + 1] = combination(b, p, coef, in + 1, 2, n);
-    for (int i = 0; i < p->pairs; i++) {
-        n = squares(p, i, coef);
-        int even = combination(b, p, coef, in + 2, 2, n),
-            odd = combination(b, p, coef, in + 1, 2, n);
-        for (int sign = 0; sign < 2; sign++) {
-            double x = sign ? -p->x[i] : p->x[i];
-            int pair[2] = {odd, even};
-            out[2 * i + 1 + sign] = combination(b, p, (double[]){x, 1}, pair, 1, 2);
-        }
-    }
-}
-
-/* Powers of the points: results for even powers take sums of a pair, for odd ones differences. */
-static void transform_output(Body *b, const Points *p, const int *in, int *out) {
-    int half[2][PAIRS + 1], last = 2 * p->pairs;
-    for (int i = 0; i < p->pairs; i++) {
-        half[0][i] = body_prim2(b, P_ADD, in[2 * i + 1], in[2 * i + 2]);
-        half[1][i] = body_prim2(b, P_SUB, in[2 * i + 1], in[2 * i + 2]);
-    }
-    double power[PAIRS + 1];
-    for (int i = 0; i <= p->pairs; i++) power[i] = 1;
-    for (int e = 0; e < last; e++) {
-        int n = p->pairs, *parts = half[e % 2];
-        parts[n] = e == 0 ? in[0] : in[last + 1];
-        out[e] = combination(b, p, power, parts, 1, e == 0 || e == last - 1 ? n + 1 : n);
-        for (int i = 0; i < p->pairs; i++) power[i] *= p->x[i];
-    }
-}
-
-/* Of weights: row a holds the powers of point a over the product of its distances from the others.
- */
-static void weight_matrix(const Points *p, double (*g)[TAPS]) {
-    double coef[PAIRS + 1];
-    int last = 2 * p->pairs + 1;
-    for (int r = 0; r < TAPS; r++) g[0][r] = g[last][r] = 0;
-    squares(p, -1, coef);
-    g[0][0] = 1 / coef[0];
-    g[last][TAPS - 1] = 1;
-    for (int i = 0; i < p->pairs; i++)
-        for (int sign = 0; sign < 2; sign++) {
-            double x = sign ? -p->x[i] : p->x[i], others = 2 * x * x;
-            for (int l = 0; l < p->pairs; l++)
-                if (l != i) others *= x * x - p->x[l] * p->x[l];
-            for (int r = 0; r < TAPS; r++)
-                g[2 * i + 1 + sign][r] = (r == 0 ? 1 : r == 1 ? x : x * x) / others;
-        }
-}
-
-typedef void TransformFn(Body *b, const Points *p, const int *in, int *out);
-
-/* Both dims of a square of `from` values a side, in place; `to` a side are left. */
-static void transform_square(Body *b, const Points *p, TransformFn *transform, int from, int to,
-                             int (*value)[TILE]) {
-    int in[TILE], out[TILE];
-    for (int j = 0; j < from; j++) {
-        for (int i = 0; i < from; i++) in[i] = value[i][j];
-        transform(b, p, in, out);
-        for (int i = 0; i < to; i++) value[i][j] = out[i];
-    }
-    for (int i = 0; i < to; i++) {
-        transform(b, p, value[i], out);
-        for (int j = 0; j < to; j++) value[i][j] = out[j];
-    }
-}
-
-/* ---- the maps ------------------------------------------------------------------------------- */
-
-typedef struct Rewrite {
-    Flow *flow;
-    Items *into;
-    const Map *conv;
-    const Window *win;
-    Points points;
-    int m, t;
-    Dim tiles[2];
-    DimSubst subst[MAP_DIMS]; /* dims of conv -> dims of the map that is being made */
-    int nsubst;
-    Map *map; /* that is being made */
-    Dim at[RANK_MAX], shape[RANK_MAX];
-    int rank;
-} Rewrite;
-
-static Dim number(const Rewrite *w, int64_t v) {
-    return dim_const(w->flow->ctx, v);
-}
-
-static void begin_map(Rewrite *w, const char *what) {
-    Ctx *ctx = w->flow->ctx;
-    w->map = flow_map(w->flow, w->into, internf(ctx, "%s.%s", w->conv->name, what), w->conv->from);
-    w->nsubst = w->rank = 0;
-}
-
-static void add_index(Rewrite *w, Dim at, Dim extent) {
-    w->at[w->rank] = at;
-    w->shape[w->rank++] = extent;
-}
-
-/* A dim of conv becomes a dim of the map, and an index of what the map is to access. */
-static void same_dim(Rewrite *w, int d) {
-    const MapDim *dim = &w->conv->dim.at[d];
-    Dim mine = map_dim(w->flow, w->map, dim_sym_name(dim->sym), dim->extent);
-    w->subst[w->nsubst++] = (DimSubst){dim->sym, mine};
-    add_index(w, mine, dim->extent);
-}
-
-static void dims_of_role(Rewrite *w, DimRole role) {
-    for (int d = 0; d < w->conv->dim.n; d++)
-        if (w->win->role[d] == role) same_dim(w, d);
-}
-
-/* What is summed: taps of other windows, then channels, which lanes run along. */
-static void summed_dims(Rewrite *w) {
-    dims_of_role(w, ROLE_WINDOW);
-    dims_of_role(w, ROLE_K);
-}
-
-/* Residues of spread windows, then tiles; in maps over these the result's dims stand for the first
- * rows and columns. */
-static void tile_dims(Rewrite *w) {
-    static const char *const residue_name[] = {"i", "j"}, *const tile_name[] = {"p", "q"};
-    Ctx *ctx = w->flow->ctx;
-    Dim residue[2], tile[2];
-    for (int i = 0; i < 2; i++) {
-        Dim apart = number(w, w->win->apart[i]);
-        residue[i] = number(w, 0);
-        if (w->win->apart[i] == 1) continue;
-        residue[i] = map_dim(w->flow, w->map, residue_name[i], apart);
-        add_index(w, residue[i], apart);
-    }
-    for (int i = 0; i < 2; i++) {
-        tile[i] = map_dim(w->flow, w->map, tile_name[i], w->tiles[i]);
-        Dim first = dim_add(ctx, dim_mulc(ctx, tile[i], w->win->apart[i] * w->m), residue[i]);
-        w->subst[w->nsubst++] = (DimSubst){w->conv->dim.at[w->win->slide[i]].sym, first};
-        add_index(w, tile[i], w->tiles[i]);
-    }
-}
-
-static int new_cont(const Rewrite *w, const char *what) {
-    const char *name = internf(w->flow->ctx, "%s.%s", w->conv->name, what);
-    return flow_cont(w->flow, name, CONT_TMP, F32, w->shape, w->rank);
-}
-
-/* Where an element (i, j) of a tile stands: these two indices, then those collected. */
-static Access element(const Rewrite *w, int cont, int i, int j) {
-    Dim *at = NEW_ARRAY(w->flow->arena, Dim, w->rank);
-    for (int k = 0; k < w->rank; k++) at[k] = w->at[k];
-    at[0] = number(w, i), at[1] = number(w, j);
-    return (Access){cont, w->rank, at};
-}
-
-/* The first two indices of what holds tiles of `side` squared. */
-static void element_indices(Rewrite *w, int side) {
-    add_index(w, number(w, 0), number(w, side));
-    add_index(w, number(w, 0), number(w, side));
-}
-
-static void add_factors(Rewrite *w, int *cont) {
-    double g[TILE][TAPS];
-    float *gg = NEW_ARRAY(w->flow->arena, float, TILE *TILE *TAPS *TAPS);
-    weight_matrix(&w->points, g);
-    int n = 0;
-    for (int a = 0; a < w->t; a++)
-        for (int b = 0; b < w->t; b++)
-            for (int r = 0; r < TAPS; r++)
-                for (int s = 0; s < TAPS; s++) gg[n++] = (float)(g[a][r] * g[b][s]);
-    Dim shape[] = {number(w, w->t), number(w, w->t), number(w, TAPS), number(w, TAPS)};
-    *cont = flow_cont(w->flow, internf(w->flow->ctx, "%s.G", w->conv->name), CONT_LITERAL, F32,
-                      shape, 4);
-    w->flow->cont.at[*cont].data = gg;
-    w->flow->cont.at[*cont].data_bytes = (int64_t)n * (int64_t)sizeof *gg;
-}
-
-/* U: a sum over the window, that the evaluator keeps in f64 and rounds once. */
-static int weights_map(Rewrite *w) {
-    int factors;
-    add_factors(w, &factors);
-    begin_map(w, "u");
-    Dim a = map_dim(w->flow, w->map, "a", number(w, w->t));
-    Dim b = map_dim(w->flow, w->map, "b", number(w, w->t));
-    add_index(w, a, number(w, w->t)), add_index(w, b, number(w, w->t));
-    dims_of_role(w, ROLE_BATCH);
-    summed_dims(w);
-    dims_of_role(w, ROLE_N);
-    int cont = new_cont(w, "U"), rank = w->rank;
-    Dim factor[] = {a, b, NULL, NULL};
-    for (int i = 0; i < 2; i++) same_dim(w, w->win->window[i]), factor[2 + i] = w->at[w->rank - 1];
-    const Val *read = &w->conv->body.val.at[w->win->weights];
-    Dim at[RANK_MAX];
-    for (int k = 0; k < read->read.rank; k++)
-        at[k] = dim_subst(w->flow->ctx, read->read.at[k], w->subst, w->nsubst);
-    Body *body = &w->map->body;
-    int weight = body_cvt(body, F32, map_read(w->flow, w->map, read->read.cont, at));
-    int product = body_prim2(body, P_MUL, map_read(w->flow, w->map, factors, factor), weight);
-    w->rank = rank;
-    map_write(w->flow, w->map, cont, w->at, product, combine_get(w->flow->ctx, "sum", F32));
-    return cont;
-}
-
-/* Element (i, j) of an input tile, 0 outside of the image. */
-static int read_input(Rewrite *w, int i, int j) {
-    Ctx *ctx = w->flow->ctx;
-    const Val *read = &w->conv->body.val.at[w->win->input];
-    Dim at[RANK_MAX];
-    w->subst[w->nsubst] = (DimSubst){w->conv->dim.at[w->win->window[0]].sym, number(w, i)};
-    w->subst[w->nsubst + 1] = (DimSubst){w->conv->dim.at[w->win->window[1]].sym, number(w, j)};
-    for (int k = 0; k < read->read.rank; k++)
-        at[k] = dim_subst(ctx, read->read.at[k], w->subst, w->nsubst + 2);
-    int zero = body_const(&w->map->body, read->type, 0);
-    return body_cvt(&w->map->body, F32, map_read_else(w->flow, w->map, read->read.cont, at, zero));
-}
-
-/* Writes a square of values, one container element each. */
-static void write_square(Rewrite *w, int cont, int side, int (*value)[TILE]) {
-    for (int i = 0; i < side; i++)
-        for (int j = 0; j < side; j++) {
-            Access to = element(w, cont, i, j);
-            map_write(w->flow, w->map, cont, to.at, value[i][j], NULL);
-        }
-}
-
-/* Begins a map over all tiles and what is summed, or the channels out; its container holds, for
- * each, a square of elements. */
-static int begin_squares(Rewrite *w, const char *map, const char *cont, int side, bool summed) {
-    begin_map(w, map);
-    element_indices(w, side);
-    dims_of_role(w, ROLE_M);
-    tile_dims(w);
-    dims_of_role(w, ROLE_BATCH);
-    if (summed)
-        summed_dims(w);
-    else
-        dims_of_role(w, ROLE_N);
-    return new_cont(w, cont);
-}
-
-static int input_map(Rewrite *w) {
-    int value[TILE][TILE], cont = begin_squares(w, "v", "V", w->t, true);
-    for (int i = 0; i < w->t; i++)
-        for (int j = 0; j < w->t; j++) value[i][j] = read_input(w, i, j);
-    transform_square(&w->map->body, &w->points, transform_input, w->t, w->t, value);
-    write_square(w, cont, w->t, value);
-    return cont;
-}
-
-/* M: a product of matrices for every element of a tile. */
-static int product_map(Rewrite *w, int v, int u) {
-    Dim at_u[RANK_MAX], at_v[RANK_MAX], k[RANK_MAX];
-    begin_map(w, "m");
-    Dim a = map_dim(w->flow, w->map, "a", number(w, w->t));
-    Dim b = map_dim(w->flow, w->map, "b", number(w, w->t));
-    add_index(w, a, number(w, w->t)), add_index(w, b, number(w, w->t));
-    dims_of_role(w, ROLE_M);
-    tile_dims(w);
-    int images = w->rank;
-    dims_of_role(w, ROLE_BATCH);
-    int groups = w->rank;
-    dims_of_role(w, ROLE_N);
-    int cont = new_cont(w, "M"), rank = w->rank, nv = 0, nu = 2;
-    summed_dims(w);
-    int nk = w->rank - rank;
-    for (int i = 0; i < nk; i++) k[i] = w->at[rank + i];
-    for (int i = 0; i < groups; i++) at_v[nv++] = w->at[i];
-    at_u[0] = a, at_u[1] = b;
-    for (int i = images; i < groups; i++) at_u[nu++] = w->at[i];
-    for (int i = 0; i < nk; i++) at_v[nv++] = at_u[nu++] = k[i];
-    for (int i = groups; i < rank; i++) at_u[nu++] = w->at[i];
-    int product = body_prim2(&w->map->body, P_MUL, map_read(w->flow, w->map, v, at_v),
-                             map_read(w->flow, w->map, u, at_u));
-    map_write(w->flow, w->map, cont, w->at, product, combine_get(w->flow->ctx, "sum", F32));
-    return cont;
-}
-
-static int output_map(Rewrite *w, int products) {
-    int value[TILE][TILE], cont = begin_squares(w, "z", "Y", w->m, false);
-    for (int i = 0; i < w->t; i++)
-        for (int j = 0; j < w->t; j++)
-            value[i][j] = body_read(&w->map->body, element(w, products, i, j), F32);
-    transform_square(&w->map->body, &w->points, transform_output, w->t, w->m, value);
-    write_square(w, cont, w->m, value);
-    return cont;
-}
-
-/* The results where the convolution wrote them. */
-static void result_map(Rewrite *w, int tiles) {
-    Ctx *ctx = w->flow->ctx;
-    begin_map(w, "y");
-    Dim at[RANK_MAX], m = number(w, w->m);
-    dims_of_role(w, ROLE_M);
-    int images = w->rank, n = 2;
-    for (int i = 0; i < 2; i++) same_dim(w, w->win->slide[i]);
-    dims_of_role(w, ROLE_BATCH);
-    dims_of_role(w, ROLE_N);
-    for (int k = 0; k < images; k++) at[n++] = w->at[k];
-    for (int i = 0; i < 2; i++)
-        if (w->win->apart[i] > 1)
-            at[n++] = dim_mod(ctx, w->at[images + i], number(w, w->win->apart[i]));
-    for (int i = 0; i < 2; i++) {
-        Dim row = dim_div(ctx, w->at[images + i], number(w, w->win->apart[i]));
-        at[i] = dim_mod(ctx, row, m);
-        at[n++] = dim_div(ctx, row, m);
-    }
-    for (int k = images + 2; k < w->rank; k++) at[n++] = w->at[k];
-    const Access *to = &w->conv->write.at[0].to[0];
-    int value = map_read(w->flow, w->map, tiles, at);
-    value = body_cvt(&w->map->body, w->flow->cont.at[to->cont].type, value);
-    for (int k = 0; k < to->rank; k++) at[k] = dim_subst(ctx, to->at[k], w->subst, w->nsubst);
-    map_write(w->flow, w->map, to->cont, at, value, NULL);
-}
-
-static void rewrite(Flow *flow, const PassEnv *env, const Map *conv, const Window *win, int m,
-                    Items *into) {
-    Rewrite w = {.flow = flow, .into = into, .conv = conv, .win = win, .m = m, .t = m + TAPS - 1};
-    w.points = points_for(m);
-    w.points.rounds_twice = env->machine->rounds_twice;
-    for (int i = 0; i < 2; i++)
-        w.tiles[i] = dim_ceildiv(flow->ctx, conv->dim.at[win->slide[i]].extent,
-                                 number(&w, win->apart[i] * m));
-    int u = weights_map(&w);
-    int v = input_map(&w);
-    result_map(&w, output_map(&w, product_map(&w, v, u)));
-}
-
-/* As a recipe says, or as it costs least. */
-static int decide_tile_size(const PassEnv *env, const Flow *flow, const Map *conv,
-                            const Window *win) {
-    static const char *const words[] = {"direct", "tiles2", "tiles4", NULL};
-    int chosen = choose_tile_size(env, flow, conv, win) / 2;
-    int m = 2 * recipe_decide(env, "algorithm", conv->name, words, chosen);
-    if (m && !may_tile(flow, conv, win, m))
-        recipe_refuse(env->recipe, recipe_find(env, "algorithm", conv->name)->line,
-                      "the weights of \"%s\" are too many to be transformed when compiling",
-                      conv->name);
-    return m ? m : 1;
+int making_cont(const Making *m, const char *what) {
+    const char *name = internf(m->flow->ctx, "%s.%s", m->of->name, what);
+    return flow_cont(m->flow, name, CONT_TMP, F32, m->shape, m->rank);
 }
 
 static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
@@ -420,13 +41,9 @@ static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
         Item it = items->at[i];
         rewrite_items(flow, env, &it.body);
         rewrite_items(flow, env, &it.other);
-        Window win;
-        const Map *conv = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
-        bool slides = conv && window_of(flow, conv, &win);
-        int m = slides ? decide_tile_size(env, flow, conv, &win) : 1;
-        if (m > 1)
-            rewrite(flow, env, conv, &win, m, &out);
-        else
+        const Map *map = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
+        if (!map ||
+            !(rewrite_in_tiles(flow, env, map, &out) || rewrite_in_quarters(flow, env, map, &out)))
             vec_push(flow->arena, &out, it);
     }
     *items = out;

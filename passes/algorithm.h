@@ -23,5 +23,36 @@ bool window_of(const Flow *flow, const Map *map, Window *win);
 int choose_tile_size(const PassEnv *env, const Flow *flow, const Map *map, const Window *win);
 /* May it be of this size: are its weights few enough to be transformed when compiling? */
 bool may_tile(const Flow *flow, const Map *map, const Window *win, int m);
+/* A sum in f32 of products of two reads, each f32 or converted to it, `a` of which is 0 outside. */
+bool sums_products(const Map *map, const Contraction *c);
+
+/* algorithm_tiles.c, algorithm_quarters.c: maps that take the map's place where that costs less;
+ * false: it stays. */
+bool rewrite_in_tiles(Flow *flow, const PassEnv *env, const Map *map, Items *into);
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into);
+
+/* ---- maps in a contraction's place (algorithm.c) ----------------------------------------------
+ */
+
+/* A map that is being made, with dims of the contraction `of` by their roles, and the indices and
+ * the shape of a container that it is to access. */
+typedef struct Making {
+    Flow *flow;
+    Items *into;
+    const Map *of;
+    const DimRole *role;
+    DimSubst subst[MAP_DIMS]; /* dims of `of` -> dims of the map */
+    int nsubst;
+    Map *map;
+    Dim at[RANK_MAX], shape[RANK_MAX];
+    int rank;
+} Making;
+
+void making_map(Making *m, const char *what); /* begins one: no dims, no indices */
+void making_index(Making *m, Dim at, Dim extent);
+/* A dim of the contraction becomes a dim of the map, and an index; all dims of a role do. */
+void making_dim(Making *m, int d);
+void making_dims(Making *m, DimRole role);
+int making_cont(const Making *m, const char *what); /* f32, of the shape collected */
 
 #endif

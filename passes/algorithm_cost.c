@@ -51,8 +51,7 @@ static bool reads_as_f32(const Body *body, int operand, int read) {
     return operand == read && dtype_is_float(v->type) && dtype_bits(v->type) <= 32;
 }
 
-/* A sum in f32 of products of two reads, of which one is of weights and the other is 0 outside. */
-static bool plain_product(const Flow *flow, const Map *map, const Contraction *c) {
+bool sums_products(const Map *map, const Contraction *c) {
     const Body *body = &map->body;
     const Val *product = &body->val.at[c->product], *a = &body->val.at[c->a],
               *b = &body->val.at[c->b];
@@ -64,13 +63,13 @@ static bool plain_product(const Flow *flow, const Map *map, const Contraction *c
     bool crossed =
         reads_as_f32(body, product->arg[0], c->b) && reads_as_f32(body, product->arg[1], c->a);
     return w->combine->simple == P_ADD && w->combine->type[0] == F32 && w->val[0] == c->product &&
-           product->type == F32 && (straight || crossed) && !b->has_else &&
-           flow->cont.at[b->read.cont].kind == CONT_PARAM;
+           product->type == F32 && (straight || crossed) && !b->has_else;
 }
 
 bool window_of(const Flow *flow, const Map *map, Window *win) {
     Contraction c = map_contraction(flow, map);
-    if (!c.is || map->cons.n || map->dim.n > RANK_MAX - 4 || !plain_product(flow, map, &c))
+    if (!c.is || map->cons.n || map->dim.n > RANK_MAX - 4 || !sums_products(map, &c) ||
+        flow->cont.at[map->body.val.at[c.b].read.cont].kind != CONT_PARAM)
         return false;
     *win = (Window){.input = c.a, .weights = c.b};
     int n = 0, slides = 0, windows = 0;

@@ -246,12 +246,13 @@ static void fuse_into(Fusing *f, int map) {
 static void join_strips(Fusing *f, int root) {
     int map[STRIP_MAPS];
     Group *into = &f->group[root];
-    if (!strip_maps(f->flow, f->writer, f->readers, root, map)) return;
-    for (int i = 0; i < STRIP_MAPS; i++)
+    int n = strip_maps(f->flow, f->writer, f->readers, root, map);
+    if (n && strip_makes_rows(f->flow, f->env->machine, map)) n = STRIP_MAPS;
+    for (int i = STRIP_MAPS - n; i < STRIP_MAPS; i++)
         if (f->home[map[i]] != into->home || f->group[map[i]].gone || f->group[map[i]].complete)
             return;
-    for (int i = 0; i < STRIP_MAPS - 1; i++) groups_join(f, &f->group[map[i]], into);
-    into->complete = true;
+    for (int i = STRIP_MAPS - n; i < STRIP_MAPS - 1; i++) groups_join(f, &f->group[map[i]], into);
+    into->complete |= n > 0;
 }
 
 static void order_maps(const Items *items, IntVec *out, Arena *arena) {

@@ -62,9 +62,12 @@ typedef struct RowsJoin {
 } RowsJoin;
 bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join);
 
-/* fuse_strips.c: the four maps of a kernel in strips whose last is `root`, if it is one. */
+/* fuse_strips.c: the maps of a kernel in strips whose last is `root`, and how many of them, the
+ * last ones, it has at least; 0: it is none. Of those with a choice: should each strip make the
+ * rows that it multiplies? All of them would come back from memory, and strips are many. */
 enum { STRIP_MAPS = 4 };
-bool strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root, int *map);
+int strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root, int *map);
+bool strip_makes_rows(const Flow *flow, const Machine *machine, const int *map);
 
 /* fuse_weigh.c: joins what makes the rows that a root weighs values by, if it is one. */
 void join_weighing(Fusing *f, int root);

@@ -62,10 +62,9 @@ static void find_maps(Asked *a) {
 
 static bool is_strip_kernel(const Asked *a) {
     int map[STRIP_MAPS];
-    if (a->n != STRIP_MAPS) return false;
-    int root = a->map[a->n - 1];
-    if (!strip_maps(a->f->flow, a->f->writer, a->f->readers, root, map)) return false;
-    return !memcmp(map, a->map, sizeof map);
+    int n = strip_maps(a->f->flow, a->f->writer, a->f->readers, a->map[a->n - 1], map);
+    return n && a->n >= n && a->n <= STRIP_MAPS &&
+           !memcmp(map + STRIP_MAPS - a->n, a->map, (size_t)a->n * sizeof *map);
 }
 
 /* What map r reads of cont, which map p makes, is a box that its indices give. */

@@ -4,8 +4,14 @@
  *
  * Four maps: straight-line code that makes elements of every tile, products of matrices for each of
  * these elements, straight-line code from the products to a tile's results, and the element-wise
- * map that puts tiles together. Each reads what the one before wrote, and nobody else does. */
+ * map that puts tiles together. Each reads what the one before wrote, and nobody else does.
+ *
+ * Where tiles cut the columns of products, too (quarters of matrices), each strip has some of the
+ * columns: what all of them read, the first map may make in a kernel of its own. */
 #include "passes/fuse.h"
+
+/* Rows of a strip at least; strips for each core at least, so that all have as many. */
+enum { ROWS_LEAST = 64, STRIPS_LEAST = 4 };
 
 typedef struct Strips {
     const Flow *flow;
@@ -47,13 +53,39 @@ static bool producers(const Strips *s, int root, int cont, int *map) {
     return map[0] >= 0 && map_straight_line(s->flow->map.at[map[0]]);
 }
 
-bool strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root, int *map) {
+/* Does the root read several indices of a column of the products, by which tiles are cut? */
+static bool cuts_columns(const Strips *s, const int *map, const Access *read) {
+    const Map *root = s->flow->map.at[map[3]], *back = s->flow->map.at[map[2]];
+    const Map *products = s->flow->map.at[map[1]];
+    const Access *to = &back->write.at[0].to[0];
+    Contraction c = map_contraction(s->flow, products);
+    for (int k = 0; k < read->rank; k++) {
+        int d = access_dim(back, to, k);
+        if (d < 0 || access_dim(root, read, k) >= 0) continue;
+        int column = map_same_dim(back, d, products);
+        if (column >= 0 && c.role[column] == ROLE_N) return true;
+    }
+    return false;
+}
+
+int strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root, int *map) {
     Strips s = {flow, writer, readers};
     const Map *m = flow->map.at[root];
-    if (map_is_reduction(m) || m->cons.n || m->write.n != 1) return false;
-    for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ &&
-            producers(&s, root, m->body.val.at[v].read.cont, map))
-            return true;
-    return false;
+    if (map_is_reduction(m) || m->cons.n || m->write.n != 1) return 0;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ || !producers(&s, root, val->read.cont, map)) continue;
+        return STRIP_MAPS - cuts_columns(&s, map, &val->read);
+    }
+    return 0;
+}
+
+bool strip_makes_rows(const Flow *flow, const Machine *machine, const int *map) {
+    const Map *rows = flow->map.at[map[0]], *products = flow->map.at[map[1]];
+    Contraction c = map_contraction(flow, products);
+    double bytes = (double)rows->write.n * 4 * map_usual_volume(flow, rows);
+    double strips = contraction_usual_rows(flow, products, &c) / ROWS_LEAST;
+    const MemoryLevel *far = &machine->level[machine->nlevels - 2];
+    double room = (double)far->bytes / (far->shared ? machine->cores : 1);
+    return strips >= STRIPS_LEAST * machine->cores && bytes > room / 2;
 }

@@ -12,10 +12,14 @@
 
 enum { REUSE = 8, PAGE_BYTES = 4096 };
 
-/* The dim that runs in lanes: the largest dim only the weights have, else a large batch dim
- * (depthwise). */
+/* The dim that runs in lanes: the largest dim only the weights have, or the one that results store
+ * last if it fills a vector; else a large batch dim (depthwise). */
 static int lane_dim(const Layouts *l, const Map *m, const Contraction *r) {
-    int best = -1;
+    const Access *to = &m->write.at[0].to[0];
+    int best = to->rank ? access_dim(m, to, to->rank - 1) : -1;
+    if (best >= 0 && r->role[best] == ROLE_N && map_usual(l->flow, m, best) >= l->lanes)
+        return best;
+    best = -1;
     for (int pass = 0; pass < 2 && best < 0; pass++)
         for (int d = 0; d < m->dim.n; d++) {
             if (r->role[d] != (pass ? ROLE_BATCH : ROLE_N)) continue;
@@ -147,12 +151,24 @@ static void split_index(Layouts *l, const Map *m, int lane, Access *read, Cont *
     *read = (Access){read->cont, ++c->rank, at};
 }
 
+/* Do those who read the results read all indices of dim d at once? */
+static bool taken_whole(const Layouts *l, const Map *m, int d) {
+    const IntVec *readers = &l->readers[m->write.at[0].to[0].cont];
+    for (int i = 0; i < readers->n; i++) {
+        const Map *by = l->flow->map.at[readers->at[i]];
+        for (int own = 0; own < by->dim.n; own++)
+            if (map_same_dim(by, own, m) == d) return false;
+    }
+    return readers->n > 0;
+}
+
 /* The index by a small dim that only the weights have, beside the lanes: a tile takes all of it
  * (the gates of a cell), so it is read as one stream. */
-static int inner_index(const Map *m, const Access *read, const Contraction *r, int lane,
-                       const Cont *c) {
+static int inner_index(const Layouts *l, const Map *m, const Access *read, const Contraction *r,
+                       int lane, const Cont *c) {
     for (int d = 0; d < m->dim.n; d++) {
         if (d == lane || r->role[d] != ROLE_N || map_extent(m, d, 1) < 2) continue;
+        if (!taken_whole(l, m, d)) return -1;
         for (int k = 0; k < read->rank; k++)
             if (dim_uses(read->at[k], m->dim.at[d].sym))
                 return extent_or(c->shape[k], INNER_MOST + 1) <= INNER_MOST ? k : -1;
@@ -221,12 +237,16 @@ static bool fills_registers(const Layouts *l, const Map *m, const Contraction *r
            2 * sums * width / l->lanes > l->env->machine->vector_regs - BESIDE;
 }
 
-/* Those that are constant, or count a batch of products. */
+/* Those that are constant, count a batch of products, or columns and stand in front of all terms.
+ */
 static void outer_indices(const Map *m, const Contraction *r, int lane, Panels *how) {
+    bool front = true;
     for (int k = 0; k < how->read->rank; k++) {
         int d = access_dim(m, how->read, k);
         bool batch = d >= 0 && d != lane && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;
-        how->outer[k] = batch || dim_is_const(how->read->at[k], NULL);
+        front &= d >= 0 && !map_reduces(m, d);
+        bool columns = front && d != lane && k != how->inner && r->role[d] == ROLE_N;
+        how->outer[k] = batch || columns || dim_is_const(how->read->at[k], NULL);
     }
 }
 
@@ -240,7 +260,7 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     split_index(l, m, lane, &read, &c);
     int n = position(m, &read, lane);
     if (n < 0 || b->has_else) return width;
-    int inner = dot ? -1 : inner_index(m, &read, r, lane, &c);
+    int inner = dot ? -1 : inner_index(l, m, &read, r, lane, &c);
     if (inner >= 0 && fills_registers(l, m, r, c.shape[inner], width)) width = l->lanes;
     width = panel_lanes(l, m, width);
     if (!width) return 0;

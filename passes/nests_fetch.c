@@ -19,25 +19,28 @@ static int64_t panel_bits(const Leaf *f) {
 }
 
 /* The number of the tile at hand among those that meet a panel one after the other, which loops
- * inside that over panels count, and how many these are. */
+ * inside that over panels count, the root's or its own, and how many these are. */
 static Dim tile_of_panel(const Leaf *f, int64_t *tiles) {
     const Lowering *lo = f->lo;
-    const TileLoops *loops = &lo->plan[lo->nplan - 1].tile;
-    const int *own = lo->al.at[f->plan - lo->plan];
+    const MapPlan *root = &lo->plan[lo->nplan - 1];
+    bool own = f->plan != root && f->plan->tile.n;
+    const TileLoops *loops = own ? &f->plan->tile : &root->tile;
     int64_t whole[RANK_MAX * 2];
     Dim number = dim_const(f->lo->ctx, 0);
     *tiles = 1;
-    for (int d = 0; d < f->map->dim.n; d++) whole[d] = map_usual(lo->flow, f->map, d);
+    for (int d = 0; d < f->map->dim.n; d++)
+        whole[d] = own && f->box[d].cap > 0 ? f->box[d].cap : map_usual(lo->flow, f->map, d);
     for (int t = 0; t < loops->n; t++) {
-        int d = own[loops->at[t].dim];
+        int d = own ? loops->at[t].dim : lo->al.at[f->plan - lo->plan][loops->at[t].dim];
         int64_t size = loops->at[t].size, n;
         if (d == f->plan->lane_dim) *tiles = 1, number = dim_const(f->lo->ctx, 0);
         if (d < 0 || map_reduces(f->map, d) || size >= whole[d]) continue;
         n = (whole[d] + size - 1) / size;
-        if (map_extent(f->map, d, -1) < 0 && n > OPEN_TILES) n = OPEN_TILES;
+        if ((own ? f->box[d].cap : map_extent(f->map, d, -1)) < 0 && n > OPEN_TILES) n = OPEN_TILES;
         whole[d] = size;
         if (d == f->plan->lane_dim) continue;
-        Dim at = dim_div(lo->ctx, f->span[d].start, dim_const(lo->ctx, size));
+        Dim start = own ? dim_sub(lo->ctx, f->span[d].start, f->box[d].start) : f->span[d].start;
+        Dim at = dim_div(lo->ctx, start, dim_const(lo->ctx, size));
         at = dim_mod(lo->ctx, at, dim_const(lo->ctx, n));
         number = dim_add(lo->ctx, dim_mulc(lo->ctx, number, n), at);
         *tiles *= n;

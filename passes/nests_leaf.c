@@ -381,10 +381,10 @@ int leaf_product(Leaf *f, Body *b, const int *map, int v, bool whole) {
 
 typedef struct OwnTile {
     int pos, level;
-    const Span *span;
+    const Span *box, *span;
 } OwnTile;
 
-static void own_tiles(Lowering *lo, int pos, int level, const Span *span, Stmts *into);
+static void own_tiles(Lowering *lo, const OwnTile *t, Stmts *into);
 
 static void own_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
     const OwnTile *t = user;
@@ -392,26 +392,26 @@ static void own_tile(Lowering *lo, void *user, Span tile, Stmts *into) {
     Span span[RANK_MAX * 2];
     for (int i = 0; i < plan->map->dim.n; i++) span[i] = t->span[i];
     span[plan->tile.at[t->level].dim] = tile;
-    own_tiles(lo, t->pos, t->level + 1, span, into);
+    OwnTile inside = {t->pos, t->level + 1, t->box, span};
+    own_tiles(lo, &inside, into);
 }
 
-static void own_tiles(Lowering *lo, int pos, int level, const Span *span, Stmts *into) {
-    const MapPlan *plan = &lo->plan[pos];
-    if (pos == lo->nplan - 1 || level == plan->tile.n) {
-        Leaf f = {.plan = plan, .map = plan->map, .lo = lo};
-        for (int i = 0; i < plan->map->dim.n; i++) f.span[i] = span[i];
+static void own_tiles(Lowering *lo, const OwnTile *t, Stmts *into) {
+    const MapPlan *plan = &lo->plan[t->pos];
+    if (t->pos == lo->nplan - 1 || t->level == plan->tile.n) {
+        Leaf f = {.plan = plan, .map = plan->map, .lo = lo, .box = t->box};
+        for (int i = 0; i < plan->map->dim.n; i++) f.span[i] = t->span[i];
         if (plan->map->write.at[0].combine)
             reduce_map(&f, into);
         else
             plain_map(&f, into);
         return;
     }
-    const TileLoop *t = &plan->tile.at[level];
-    Tiling how = {.name = dim_sym_name(plan->map->dim.at[t->dim].sym), .size = t->size};
-    how.lanes = t->dim == plan->lane_dim ? plan->lanes : 1;
-    how.single = how.lanes == 1 && plan->unroll[t->dim];
-    OwnTile next = {pos, level, span};
-    for_tiles(lo, into, &how, span[t->dim], own_tile, &next);
+    const TileLoop *loop = &plan->tile.at[t->level];
+    Tiling how = {.name = dim_sym_name(plan->map->dim.at[loop->dim].sym), .size = loop->size};
+    how.lanes = loop->dim == plan->lane_dim ? plan->lanes : 1;
+    how.single = how.lanes == 1 && plan->unroll[loop->dim];
+    for_tiles(lo, into, &how, t->span[loop->dim], own_tile, (void *)t);
 }
 
 /* Threads in groups are numbered in these while the map runs. */
@@ -426,7 +426,7 @@ void leaf_map(Lowering *lo, int pos, const Span *span, Stmts *into) {
         lo->number = lo->thread;
         lo->ncopying = plan->spread;
     }
-    own_tiles(lo, pos, 0, span, into);
+    own_tiles(lo, &(OwnTile){pos, 0, span, span}, into);
     lo->thread = thread;
     if (plan->groups) lo->group = lo->part = NULL, lo->parts = 0;
 }

@@ -30,6 +30,7 @@ typedef struct Leaf {
     const Map *map;
     bool root;
     Span span[RANK_MAX * 2];
+    const Span *box;           /* of which own tiles cut the span */
     Dim value[RANK_MAX * 2];   /* what each dim is now: start + loop variable */
     const Write *write;        /* the combining write, or NULL */
     int acc[COMBINE_STATES];   /* its accumulators; -1: the container's own register buffer */

@@ -142,6 +142,10 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at);
 /* schedule_strips.c: tiles of an image by way of products of matrices. False when it is not that.
  */
 bool schedule_strips(Scheduling *s, Kernel *kernel);
+/* schedule_quarters.c: products of matrices by quarters, so many pairs of rows in a strip at most.
+ * False when it is not that. */
+enum { STRIP_ROWS = 128 };
+bool schedule_quarters(Scheduling *s, Kernel *kernel);
 
 /* schedule_check.c: refuses lines of a recipe that are not legal. */
 void schedule_check(Scheduling *s, const Kernel *kernel);

@@ -88,18 +88,6 @@ static bool find_image(StripsPlan *p, const Val *val) {
     return n == 2 && p->channel >= 0 && p->lane >= 0;
 }
 
-/* A dim of the map before the root is the same dim of the products: by what that map reads. */
-static int products_dim(const StripsPlan *p, int d) {
-    const Map *back = p->map[2];
-    const Access *to = &p->map[1]->write.at[0].to[0];
-    for (int v = 0; v < back->body.val.n; v++) {
-        const Val *val = &back->body.val.at[v];
-        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
-            if (access_dim(back, &val->read, k) == d) return access_dim(p->map[1], to, k);
-    }
-    return -1;
-}
-
 static bool recognize(StripsPlan *p) {
     if (p->kernel->map.n != STRIP_MAPS) return false;
     for (int i = 0; i < STRIP_MAPS; i++) p->map[i] = p->s->flow->map.at[p->kernel->map.at[i]];
@@ -110,10 +98,11 @@ static bool recognize(StripsPlan *p) {
     for (int v = 0; v < body->val.n; v++) {
         if (body->val.at[v].kind != VAL_READ || body->val.at[v].read.cont != tiles) continue;
         if (!p->roles.is || !find_image(p, &body->val.at[v])) return false;
-        p->lane = products_dim(p, p->lane);
+        p->lane = map_same_dim(p->map[2], p->lane, p->map[1]);
         for (int i = 0; i < 2; i++) {
-            p->row[i] = products_dim(p, p->row[i]);
-            if (p->residue[i] >= 0) p->residue[i] = products_dim(p, p->residue[i]);
+            p->row[i] = map_same_dim(p->map[2], p->row[i], p->map[1]);
+            if (p->residue[i] >= 0)
+                p->residue[i] = map_same_dim(p->map[2], p->residue[i], p->map[1]);
         }
         return p->lane >= 0 && p->row[0] >= 0 && p->row[1] >= 0;
     }

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pass `algorithm`: products of matrices by quarters, seven products for eight (Strassen, Gaussian
+ * Elimination is not Optimal, Numerische Mathematik 13, 1969).
+ *
+ * A product's rows, terms and columns are cut in two, each along one dim of the map. Of the
+ * quarters of both operands seven sums and differences each are made, multiplied, and the products
+ * added up to the quarters of the result. Five maps take the place of one:
+ *
+ *     U[t,k,j]     <- weights, straight-line code; the constant part computes it
+ *     V[t,i,k]     <- the other operand, straight-line code
+ *     P[t,i,j]     <- sum over k of V * U
+ *     Z[a,b,i,j]   <- P, straight-line code
+ *     y[m,n]       <- Z, a view for the epilogue to read
+ *
+ * Parts go by turns in blocks: a row is i*2+a, so that neighbours are made together; a term
+ * k+a*K/2, for lanes to run along; a column (j/J*2+b)*J+j%J, where J fills panels and a kernel
+ * holds some of them (schedule_quarters.c). One row more than there are counts as zeros.
+ *
+ * Winograd's form of it has three additions fewer, but is off by 2.7 times what a plain sum is off
+ * by, this one by 2.0 (relative L2 error of products of 256 to 3072 terms, against f64). */
+#include <math.h>
+
+#include "passes/algorithm.h"
+#include "passes/dot.h"
+#include "passes/prepare.h"
+#include "passes/schedule.h"
+
+enum { PRODUCTS = 7, QUARTERS = 4, COLUMNS_MOST = 64 };
+
+typedef signed char Sign;
+/* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products. */
+static const Sign left[PRODUCTS][QUARTERS] = {{1, 0, 0, 1}, {0, 0, 1, 1}, {1, 0, 0, 0},
+                                              {0, 0, 0, 1}, {1, 1, 0, 0}, {-1, 0, 1, 0},
+                                              {0, 1, 0, -1}};
+static const Sign right[PRODUCTS][QUARTERS] = {{1, 0, 0, 1},  {1, 0, 0, 0}, {0, 1, 0, -1},
+                                               {-1, 0, 1, 0}, {0, 0, 0, 1}, {1, 1, 0, 0},
+                                               {0, 0, 1, 1}};
+static const Sign result[QUARTERS][PRODUCTS] = {
+    {1, 0, 0, 1, -1, 0, 1}, {0, 0, 1, 0, 1, 0, 0}, {0, 1, 0, 1, 0, 0, 0}, {1, -1, 1, 0, 0, 1, 0}};
+
+/* What is cut. */
+enum { ROWS, TERMS, COLUMNS, CUTS };
+static const DimRole role_of[CUTS] = {ROLE_M, ROLE_K, ROLE_N};
+
+/* Index (outer * 2 + part) * block + inner of a dim; one of outer and inner may be missing. */
+typedef struct Cut {
+    int dim;
+    int64_t extent, block, blocks; /* blocks of one part */
+} Cut;
+
+typedef struct Quarters {
+    Making as;
+    Contraction roles;
+    Cut cut[CUTS];
+    Dim outer[CUTS], inner[CUTS]; /* in the map that is being made; 0 where missing */
+} Quarters;
+
+/* ---- is it one, and is it worth it? -----------------------------------------------------------
+ */
+
+/* The dim of rows that is cut: the last one or, where that is short, an even one before it; one
+ * behind which there is none whose extent is not known. */
+static int rows_dim(const Map *m, const Contraction *c) {
+    int last = -1, before = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (c->role[d] != ROLE_M || map_extent(m, d, 0) == 1) continue;
+        before = last, last = map_extent(m, d, 0) ? d : -1;
+    }
+    bool shorter = before >= 0 && last >= 0 && map_extent(m, last, 0) < 2 * STRIP_ROWS;
+    return shorter && map_extent(m, before, 0) % 2 == 0 ? before : last;
+}
+
+/* The longest dim of a role. */
+static int longest_dim(const Map *m, const Contraction *c, DimRole role) {
+    int longest = -1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (c->role[d] == role && (longest < 0 || map_extent(m, d, 0) > map_extent(m, longest, 0)))
+            longest = d;
+    return longest;
+}
+
+/* Columns of a block: of as many as a kernel holds at a time, or fewer where cores would not have
+ * equally many tasks; 0: none fills vectors. Measured on Zen 3: 32 take 1.01 of the time of 64, 16
+ * take 1.025. */
+static int64_t choose_columns(const Flow *flow, const PassEnv *env, const Map *m,
+                              const Contraction *c, int64_t half) {
+    int64_t lanes = env->machine->vector_bytes / 4, chosen = 0;
+    double rest = ceil(contraction_usual_rows(flow, m, c) / (2 * STRIP_ROWS)), best = 0;
+    for (int64_t size = COLUMNS_MOST; size >= 2 * lanes; size -= 2 * lanes) {
+        double tasks = rest * (double)(half / size) / env->machine->cores;
+        double time = ceil(tasks) / tasks * (1 + 0.6 * (1.0 / (double)size - 1.0 / COLUMNS_MOST));
+        if (half % size || (chosen && time >= best)) continue;
+        best = time, chosen = size;
+    }
+    return chosen || half % lanes ? chosen : half;
+}
+
+/* Blocks for the parts of a dim. False: none can be cut. */
+static bool find_cut(const Flow *flow, const PassEnv *env, const Map *m, const Contraction *c,
+                     int which, Cut *cut) {
+    int dim = which == ROWS ? rows_dim(m, c) : longest_dim(m, c, role_of[which]);
+    int64_t extent = dim < 0 ? 0 : map_extent(m, dim, 0), half = (extent + 1) / 2, block = half;
+    if (half < 2 || (which != ROWS && extent % 2)) return false;
+    if (which == TERMS && half % (env->machine->vector_bytes / 4)) return false;
+    if (which == ROWS) block = 1;
+    if (which == COLUMNS) block = choose_columns(flow, env, m, c, half);
+    if (!block) return false;
+    *cut = (Cut){dim, extent, block, half / block};
+    return true;
+}
+
+/* Is the map such a product, where what is cut is of known size? */
+static bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quarters *w) {
+    const Contraction *c = &w->roles;
+    w->roles = map_contraction(flow, m);
+    if (!c->is || m->cons.n || m->dim.n > RANK_MAX - 3 || !sums_products(m, c) ||
+        m->body.val.at[c->a].has_else || map_reads_by_value(m))
+        return false;
+    for (int d = 0; d < m->dim.n; d++)
+        if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;
+    for (int i = 0; i < CUTS; i++)
+        if (!find_cut(flow, env, m, c, i, &w->cut[i])) return false;
+    return true;
+}
+
+/* Indices of all dims of a role. */
+static double count(const Flow *flow, const Quarters *w, const Map *m, DimRole role) {
+    double n = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (w->roles.role[d] == role) n *= (double)map_usual(flow, m, d);
+    return n;
+}
+
+/* Seconds of one core for products, beside which weights come from memory. */
+static double seconds_of(double multiply, double weights) {
+    static const double unhidden = 0.25;
+    return fmax(multiply, weights) + unhidden * fmin(multiply, weights);
+}
+
+/* Seven products for eight must save more than what it takes to make their operands, which threads
+ * wait for, and to write and read the products in the cache that a core has for itself. */
+static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
+    static const double worth = 0.97, least_gain = 2e-5, part = PRODUCTS / (double)QUARTERS;
+    const Machine *machine = env->machine;
+    const Cont *b = &flow->cont.at[m->body.val.at[w->roles.b].read.cont];
+    double batch = count(flow, w, m, ROLE_BATCH), rows = count(flow, w, m, ROLE_M);
+    double terms = count(flow, w, m, ROLE_K), columns = count(flow, w, m, ROLE_N);
+    double padded = 2.0 * (double)w->cut[ROWS].blocks / (double)w->cut[ROWS].extent;
+    double memory = machine->level[machine->nlevels - 1].bandwidth, flops = machine->fma_flops;
+    if (env->math == MATH_FAST)
+        flops = fmax(flops, dot_flops(machine, BF16, BF16, rows, (int64_t)terms));
+    double multiply = 2 * batch * rows * terms * columns / flops, weights = batch * terms * columns;
+    double direct = seconds_of(multiply, weights * (double)dtype_bits(b->type) / 8 / memory);
+    double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
+    double moved = (made + made / part) / machine_bandwidth(machine, made) +
+                   4 * 2 * products / machine->level[1].bandwidth;
+    if (b->kind != CONT_PARAM)
+        moved += 4 * weights * (1 + part) / machine_bandwidth(machine, 4 * weights * part);
+    else if (weights > CONSTANT_VOLUME)
+        return false;
+    multiply *= padded * PRODUCTS / (2 * QUARTERS);
+    double quarters = seconds_of(multiply, 4 * part * weights / memory) + moved;
+    return quarters < worth * direct && direct - quarters > least_gain;
+}
+
+/* ---- the maps ----------------------------------------------------------------------------------
+ */
+
+static Dim number(const Quarters *w, int64_t v) {
+    return dim_const(w->as.flow->ctx, v);
+}
+
+static Dim half_dim(Quarters *w, const char *name, int64_t extent) {
+    if (extent == 1) return number(w, 0);
+    Dim d = map_dim(w->as.flow, w->as.map, name, number(w, extent));
+    making_index(&w->as, d, number(w, extent));
+    return d;
+}
+
+/* All dims of a role, of the cut one its blocks. */
+static void outer_dims(Quarters *w, int which) {
+    const Cut *cut = &w->cut[which];
+    for (int d = 0; d < w->as.of->dim.n; d++) {
+        if (w->as.role[d] != role_of[which]) continue;
+        const char *name = dim_sym_name(w->as.of->dim.at[d].sym);
+        if (d == cut->dim) w->outer[which] = half_dim(w, name, cut->blocks);
+        if (d != cut->dim) making_dim(&w->as, d);
+    }
+}
+
+/* What is in a block. */
+static void inner_dim(Quarters *w, int which) {
+    const Cut *cut = &w->cut[which];
+    w->inner[which] = half_dim(w, dim_sym_name(w->as.of->dim.at[cut->dim].sym), cut->block);
+}
+
+static void half_dims(Quarters *w, int which) {
+    outer_dims(w, which);
+    inner_dim(w, which);
+}
+
+/* The index of the cut dim in its part. */
+static DimSubst part_of(const Quarters *w, int which, int part) {
+    Ctx *ctx = w->as.flow->ctx;
+    Dim block = dim_addc(ctx, dim_mulc(ctx, w->outer[which], 2), part);
+    Dim at = dim_add(ctx, dim_mulc(ctx, block, w->cut[which].block), w->inner[which]);
+    return (DimSubst){w->as.of->dim.at[w->cut[which].dim].sym, at};
+}
+
+static int signed_sum(Body *b, const Sign *sign, const int *value, int n) {
+    int sum = -1;
+    for (int wanted = 1; wanted >= -1; wanted -= 2)
+        for (int i = 0; i < n; i++)
+            if (sign[i] == wanted)
+                sum = sum < 0 ? value[i] : body_prim2(b, wanted > 0 ? P_ADD : P_SUB, sum, value[i]);
+    return sum;
+}
+
+/* Sums and differences of the quarters of an operand, which two cuts make; columns of a block are
+ * stored behind the terms. */
+static int operand_map(Quarters *w, int operand, int first, int second,
+                       const Sign (*sign)[QUARTERS], const char *map, const char *cont) {
+    int own = first == TERMS ? second : first;
+    Flow *flow = w->as.flow;
+    int value[QUARTERS];
+    making_map(&w->as, map);
+    making_index(&w->as, number(w, 0), number(w, PRODUCTS));
+    making_dims(&w->as, ROLE_BATCH);
+    outer_dims(w, own);
+    half_dims(w, TERMS);
+    inner_dim(w, own);
+    const Val *read = &w->as.of->body.val.at[operand];
+    Body *body = &w->as.map->body;
+    for (int q = 0; q < QUARTERS; q++) {
+        Dim at[RANK_MAX];
+        w->as.subst[w->as.nsubst] = part_of(w, first, q / 2);
+        w->as.subst[w->as.nsubst + 1] = part_of(w, second, q % 2);
+        for (int k = 0; k < read->read.rank; k++)
+            at[k] = dim_subst(flow->ctx, read->read.at[k], w->as.subst, w->as.nsubst + 2);
+        bool outside = q / 2 && first == ROWS && w->cut[ROWS].extent % 2;
+        int zero = outside ? body_const(body, read->type, 0) : -1;
+        value[q] = outside ? map_read_else(flow, w->as.map, read->read.cont, at, zero)
+                           : map_read(flow, w->as.map, read->read.cont, at);
+        value[q] = body_cvt(body, F32, value[q]);
+    }
+    int to = making_cont(&w->as, cont);
+    for (int t = 0; t < PRODUCTS; t++) {
+        w->as.at[0] = number(w, t);
+        map_write(flow, w->as.map, to, w->as.at, signed_sum(body, sign[t], value, QUARTERS), NULL);
+    }
+    return to;
+}
+
+/* Appends indices from..to of those collected. */
+static int copy_indices(const Quarters *w, Dim *at, int n, int from, int to) {
+    for (int k = from; k < to; k++) at[n++] = w->as.at[k];
+    return n;
+}
+
+/* P: the seven products. */
+static int product_map(Quarters *w, int v, int u) {
+    Flow *flow = w->as.flow;
+    Dim at[RANK_MAX];
+    making_map(&w->as, "p");
+    Dim t = map_dim(flow, w->as.map, "t", number(w, PRODUCTS));
+    making_index(&w->as, t, number(w, PRODUCTS));
+    making_dims(&w->as, ROLE_BATCH);
+    int batch = w->as.rank;
+    half_dims(w, ROWS);
+    int rows = w->as.rank;
+    outer_dims(w, COLUMNS);
+    int blocks = w->as.rank;
+    inner_dim(w, COLUMNS);
+    int columns = w->as.rank, to = making_cont(&w->as, "P");
+    half_dims(w, TERMS);
+    int terms = w->as.rank, n = copy_indices(w, at, 0, 0, rows);
+    copy_indices(w, at, n, columns, terms);
+    int a = map_read(flow, w->as.map, v, at);
+    n = copy_indices(w, at, 0, 0, batch);
+    n = copy_indices(w, at, n, rows, blocks);
+    n = copy_indices(w, at, n, columns, terms);
+    copy_indices(w, at, n, blocks, columns);
+    int b = map_read(flow, w->as.map, u, at);
+    map_write(flow, w->as.map, to, w->as.at, body_prim2(&w->as.map->body, P_MUL, a, b),
+              combine_get(flow->ctx, "sum", F32));
+    return to;
+}
+
+/* Z: the quarters of the result. */
+static int quarters_map(Quarters *w, int products) {
+    Flow *flow = w->as.flow;
+    int value[PRODUCTS];
+    making_map(&w->as, "z");
+    making_index(&w->as, number(w, 0), number(w, PRODUCTS));
+    making_dims(&w->as, ROLE_BATCH);
+    half_dims(w, ROWS);
+    half_dims(w, COLUMNS);
+    for (int t = 0; t < PRODUCTS; t++) {
+        w->as.at[0] = number(w, t);
+        value[t] = map_read(flow, w->as.map, products, w->as.at);
+    }
+    for (int k = w->as.rank++; k > 0; k--)
+        w->as.at[k] = w->as.at[k - 1], w->as.shape[k] = w->as.shape[k - 1];
+    w->as.shape[0] = w->as.shape[1] = number(w, 2);
+    int to = making_cont(&w->as, "Z");
+    for (int q = 0; q < QUARTERS; q++) {
+        w->as.at[0] = number(w, q / 2), w->as.at[1] = number(w, q % 2);
+        int sum = signed_sum(&w->as.map->body, result[q], value, PRODUCTS);
+        map_write(flow, w->as.map, to, w->as.at, sum, NULL);
+    }
+    return to;
+}
+
+/* Where index `at` of a cut dim lies: its part, its block, and its place in that. */
+static int split_index(const Quarters *w, int which, Dim at, Dim *part, Dim *where) {
+    Ctx *ctx = w->as.flow->ctx;
+    const Cut *cut = &w->cut[which];
+    Dim block = dim_div(ctx, at, number(w, cut->block));
+    int n = 0;
+    *part = dim_mod(ctx, block, number(w, 2));
+    if (cut->blocks > 1) where[n++] = dim_div(ctx, block, number(w, 2));
+    if (cut->block > 1) where[n++] = dim_mod(ctx, at, number(w, cut->block));
+    return n;
+}
+
+/* The results where the product wrote them. */
+static void result_map(Quarters *w, int quarters) {
+    static const int order[] = {ROWS, COLUMNS};
+    Flow *flow = w->as.flow;
+    Dim at[RANK_MAX];
+    making_map(&w->as, "y");
+    making_dims(&w->as, ROLE_BATCH);
+    int n = 2;
+    for (int k = 0; k < w->as.rank; k++) at[n++] = w->as.at[k];
+    for (int i = 0; i < 2; i++) {
+        const Cut *cut = &w->cut[order[i]];
+        Dim where[2];
+        int parts = 0;
+        for (int d = 0; d < w->as.of->dim.n; d++) {
+            if (w->as.role[d] != role_of[order[i]]) continue;
+            making_dim(&w->as, d);
+            Dim mine = w->as.at[w->as.rank - 1];
+            if (d != cut->dim) at[n++] = mine;
+            if (d == cut->dim) parts = split_index(w, order[i], mine, &at[i], where);
+            if (d == cut->dim && cut->blocks > 1) at[n++] = where[0];
+        }
+        if (cut->block > 1) at[n++] = where[parts - 1];
+    }
+    const Access *to = &w->as.of->write.at[0].to[0];
+    int value = map_read(flow, w->as.map, quarters, at);
+    value = body_cvt(&w->as.map->body, flow->cont.at[to->cont].type, value);
+    for (int k = 0; k < to->rank; k++)
+        at[k] = dim_subst(flow->ctx, to->at[k], w->as.subst, w->as.nsubst);
+    map_write(flow, w->as.map, to->cont, at, value, NULL);
+}
+
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into) {
+    static const char *const words[] = {"direct", "quarters", NULL};
+    Quarters w = {.as = {.flow = flow, .into = into, .of = map, .role = w.roles.role}};
+    if (env->machine->block_threads || !quarters_of(flow, env, map, &w)) return false;
+    int chosen = worth_quarters(flow, env, map, &w);
+    if (!recipe_decide(env, "algorithm", map->name, words, chosen)) return false;
+    int u = operand_map(&w, w.roles.b, TERMS, COLUMNS, right, "u", "U");
+    int v = operand_map(&w, w.roles.a, ROWS, TERMS, left, "v", "V");
+    result_map(&w, quarters_map(&w, product_map(&w, v, u)));
+    return true;
+}
