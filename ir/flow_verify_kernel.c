@@ -80,8 +80,12 @@ static void verify_line(FlowVerify *f, const Flow *seen, const Kernel *kernel, c
                  line->kind == LINE_BLOCK;
     const Map *map = (line->kind == LINE_MERGE ? f->flow : seen)->map.at[kernel->map.at[position]];
     for (int i = 0; i < line->narg; i++) {
-        if (dim_number(map, intern(v->ctx, line->arg[i].dim)) < 0)
+        int d = dim_number(map, intern(v->ctx, line->arg[i].dim));
+        if (d < 0)
             complain(v, line, kernel, "map \"%s\" has no dim \"%s\"", map->name, line->arg[i].dim);
+        if (d >= 0 && map->dim.at[d].seq && line->kind == LINE_PARALLEL)
+            complain(v, line, kernel, "dim \"%s\" of map \"%s\" runs in order, not in parallel",
+                     line->arg[i].dim, map->name);
         bool loop = tiled || (line->kind == LINE_THREAD && !line->arg[i].size);
         int64_t size = line->kind == LINE_AT ? line->arg[i].size : 0;
         if (loop && !is_tiled(kernel, position, line->arg[i].dim, size))

@@ -12,8 +12,8 @@
 #include "passes/compose.h"
 #include "passes/recipe.h"
 
-/* A batch known only at run time counts as so many images. */
-enum { USUAL_IMAGES = 8 };
+/* A batch known only at run time counts as so many images; a block has so many at most. */
+enum { USUAL_IMAGES = 8, BLOCK_MOST = 1024 };
 /* Seconds until all threads have seen that a kernel is done. */
 static const double WAIT = 2e-6;
 /* A run has to save so much of the time it takes: threads that share an image each read what the
@@ -297,11 +297,12 @@ static double choose_runs(Batching *b, Dim batch, int64_t block, double most) {
     return best[b->unit.n].gain;
 }
 
-/* The next larger number of images that divides all batches of that extent; 0: there is none. */
+/* The next larger number of images of a block that divides all batches of that extent; 0: there is
+ * none. */
 static int64_t next_block(Dim batch, int64_t block) {
     int64_t images;
     if (!dim_is_const(batch, &images)) return block ? 0 : 1;
-    for (block++; block < images; block++)
+    for (block++; block < images && block <= BLOCK_MOST; block++)
         if (images % block == 0) return block;
     return 0;
 }
