@@ -4,13 +4,17 @@
  *
  * A product's rows, terms and columns are cut in two, each along one dim of the map. Of the
  * quarters of both operands seven sums and differences each are made, multiplied, and the products
- * added up to the quarters of the result. Five maps take the place of one:
+ * added up to the quarters of the result. Six maps take the place of one:
  *
  *     U[t,k,j]     <- weights, straight-line code; the constant part computes it
- *     V[t,i,k]     <- the other operand, straight-line code
+ *     R[m]         <- sum over k of x - x: NaN where a row has an infinity or a NaN, else 0
+ *     V[t,i,k]     <- the other operand, 0 where it is not finite, straight-line code
  *     P[t,i,j]     <- sum over k of V * U
  *     Z[a,b,i,j]   <- P, straight-line code
- *     y[m,n]       <- Z, a view for the epilogue to read
+ *     y[m,n]       <- Z + R, for the epilogue to read
+ *
+ * Rows share sums with their neighbours, so what is not finite is kept out of these: such a row's
+ * results are NaN, and no other's.
  *
  * Parts go by turns in blocks: a row is i*2+a, so that neighbours are made together; a term
  * k+a*K/2, for lanes to run along; a column (j/J*2+b)*J+j%J, where J fills panels and a kernel
@@ -114,7 +118,8 @@ static bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quar
     const Contraction *c = &w->roles;
     w->roles = map_contraction(flow, m);
     if (!c->is || m->cons.n || m->dim.n > RANK_MAX - 3 || !sums_products(m, c) ||
-        m->body.val.at[c->a].has_else || map_reads_by_value(m))
+        m->body.val.at[c->a].has_else || map_reads_by_value(m) ||
+        flow->cont.at[m->body.val.at[c->b].read.cont].kind != CONT_PARAM)
         return false;
     for (int d = 0; d < m->dim.n; d++)
         if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;
@@ -152,15 +157,12 @@ static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, c
     double multiply = 2 * batch * rows * terms * columns / flops, weights = batch * terms * columns;
     double direct = seconds_of(multiply, weights * (double)dtype_bits(b->type) / 8 / memory);
     double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
-    double moved = (made + made / part) / machine_bandwidth(machine, made) +
+    double moved = (made + 2 * made / part) / machine_bandwidth(machine, made) +
                    4 * 2 * products / machine->level[1].bandwidth;
-    if (b->kind != CONT_PARAM)
-        moved += 4 * weights * (1 + part) / machine_bandwidth(machine, 4 * weights * part);
-    else if (weights > CONSTANT_VOLUME)
-        return false;
     multiply *= padded * PRODUCTS / (2 * QUARTERS);
     double quarters = seconds_of(multiply, 4 * part * weights / memory) + moved;
-    return quarters < worth * direct && direct - quarters > least_gain;
+    return quarters < worth * direct && direct - quarters > least_gain &&
+           weights <= CONSTANT_VOLUME;
 }
 
 /* ---- the maps ----------------------------------------------------------------------------------
@@ -216,6 +218,47 @@ static int signed_sum(Body *b, const Sign *sign, const int *value, int n) {
     return sum;
 }
 
+/* The operand in a part of rows or columns and of terms; rows may end before their last part does.
+ */
+static int read_part(Quarters *w, int operand, bool last) {
+    Flow *flow = w->as.flow;
+    Body *body = &w->as.map->body;
+    const Val *read = &w->as.of->body.val.at[operand];
+    Dim at[RANK_MAX];
+    for (int k = 0; k < read->read.rank; k++)
+        at[k] = dim_subst(flow->ctx, read->read.at[k], w->as.subst, w->as.nsubst + 2);
+    if (!last || w->cut[ROWS].extent % 2 == 0)
+        return body_cvt(body, F32, map_read(flow, w->as.map, read->read.cont, at));
+    int zero = body_const(body, read->type, 0);
+    return body_cvt(body, F32, map_read_else(flow, w->as.map, read->read.cont, at, zero));
+}
+
+/* x - x is 0 but for infinities and NaNs. */
+static int finite_or_zero(Body *b, int x) {
+    int zero = body_const(b, F32, 0), none = body_prim2(b, P_SUB, x, x);
+    return body_prim3(b, P_SELECT, body_prim2(b, P_EQ, none, zero), x, zero);
+}
+
+/* R: what rows that are not finite add to their results. */
+static int rows_map(Quarters *w) {
+    Flow *flow = w->as.flow;
+    const Val *read = &w->as.of->body.val.at[w->roles.a];
+    Dim at[RANK_MAX];
+    making_map(&w->as, "r");
+    making_dims(&w->as, ROLE_BATCH);
+    making_dims(&w->as, ROLE_M);
+    int to = making_cont(&w->as, "R"), rank = w->as.rank;
+    making_dims(&w->as, ROLE_K);
+    for (int k = 0; k < read->read.rank; k++)
+        at[k] = dim_subst(flow->ctx, read->read.at[k], w->as.subst, w->as.nsubst);
+    Body *body = &w->as.map->body;
+    int x = body_cvt(body, F32, map_read(flow, w->as.map, read->read.cont, at));
+    w->as.rank = rank;
+    map_write(flow, w->as.map, to, w->as.at, body_prim2(body, P_SUB, x, x),
+              combine_get(flow->ctx, "sum", F32));
+    return to;
+}
+
 /* Sums and differences of the quarters of an operand, which two cuts make; columns of a block are
  * stored behind the terms. */
 static int operand_map(Quarters *w, int operand, int first, int second,
@@ -229,19 +272,12 @@ static int operand_map(Quarters *w, int operand, int first, int second,
     outer_dims(w, own);
     half_dims(w, TERMS);
     inner_dim(w, own);
-    const Val *read = &w->as.of->body.val.at[operand];
     Body *body = &w->as.map->body;
     for (int q = 0; q < QUARTERS; q++) {
-        Dim at[RANK_MAX];
         w->as.subst[w->as.nsubst] = part_of(w, first, q / 2);
         w->as.subst[w->as.nsubst + 1] = part_of(w, second, q % 2);
-        for (int k = 0; k < read->read.rank; k++)
-            at[k] = dim_subst(flow->ctx, read->read.at[k], w->as.subst, w->as.nsubst + 2);
-        bool outside = q / 2 && first == ROWS && w->cut[ROWS].extent % 2;
-        int zero = outside ? body_const(body, read->type, 0) : -1;
-        value[q] = outside ? map_read_else(flow, w->as.map, read->read.cont, at, zero)
-                           : map_read(flow, w->as.map, read->read.cont, at);
-        value[q] = body_cvt(body, F32, value[q]);
+        value[q] = read_part(w, operand, first == ROWS && q / 2);
+        if (first == ROWS) value[q] = finite_or_zero(body, value[q]);
     }
     int to = making_cont(&w->as, cont);
     for (int t = 0; t < PRODUCTS; t++) {
@@ -324,10 +360,10 @@ static int split_index(const Quarters *w, int which, Dim at, Dim *part, Dim *whe
 }
 
 /* The results where the product wrote them. */
-static void result_map(Quarters *w, int quarters) {
+static void result_map(Quarters *w, int quarters, int rows) {
     static const int order[] = {ROWS, COLUMNS};
     Flow *flow = w->as.flow;
-    Dim at[RANK_MAX];
+    Dim at[RANK_MAX], row[RANK_MAX];
     making_map(&w->as, "y");
     making_dims(&w->as, ROLE_BATCH);
     int n = 2;
@@ -345,9 +381,11 @@ static void result_map(Quarters *w, int quarters) {
             if (d == cut->dim && cut->blocks > 1) at[n++] = where[0];
         }
         if (cut->block > 1) at[n++] = where[parts - 1];
+        for (int k = 0; !i && k < w->as.rank; k++) row[k] = w->as.at[k];
     }
     const Access *to = &w->as.of->write.at[0].to[0];
     int value = map_read(flow, w->as.map, quarters, at);
+    value = body_prim2(&w->as.map->body, P_ADD, value, map_read(flow, w->as.map, rows, row));
     value = body_cvt(&w->as.map->body, flow->cont.at[to->cont].type, value);
     for (int k = 0; k < to->rank; k++)
         at[k] = dim_subst(flow->ctx, to->at[k], w->as.subst, w->as.nsubst);
@@ -361,7 +399,8 @@ bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *
     int chosen = worth_quarters(flow, env, map, &w);
     if (!recipe_decide(env, "algorithm", map->name, words, chosen)) return false;
     int u = operand_map(&w, w.roles.b, TERMS, COLUMNS, right, "u", "U");
+    int r = rows_map(&w);
     int v = operand_map(&w, w.roles.a, ROWS, TERMS, left, "v", "V");
-    result_map(&w, quarters_map(&w, product_map(&w, v, u)));
+    result_map(&w, quarters_map(&w, product_map(&w, v, u)), r);
     return true;
 }

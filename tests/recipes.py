@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from cli_weir import MNIST, ROOT, Weir, mlp, read_npy, tests_of, wire
+from cli_weir import MNIST, ROOT, Weir, mlp, npy, read_npy, tests_of, wire
 from harness import run_tests
 
 FACES = ROOT / "tests/data/demo/ultraface_rfb_320.onnx"
@@ -142,6 +142,41 @@ def test_images(weir):
                        b"map b [n:8, m:8, c:24] { s[n,c] - s[m,c] -> y[n,m,c] } }")
     (weir.folder / "edited").write_text("batch b images2")
     weir.fails(1, "nothing to choose for", "dump", whole, "--recipe=edited", *CPU)
+
+
+def test_quarters(weir):
+    """A product by quarters or not, in strips that make their rows or not; rows that are not finite keep to themselves."""
+    text = (ROOT / "tests/ir/46_quarters.ir").read_text()
+    flow = weir.write("plain.ir", text[text.index("flow plain"):text.index("flow heads")].encode())
+    thin = weir.write("thin.ir", text[text.index("flow thin"):text.index("flow short")].encode())
+    both = weir.write("both.ir", text[text.index("flow both"):text.index("flow thin")].encode())
+    x = [(i * 37 % 101 - 50) / 50 for i in range(131 * 512)]
+    for row, value in ((2, float("nan")), (5, float("inf")), (130, float("-inf"))):
+        x[row * 512 + 7] = value
+    weir.write("x.npy", npy(x, (131, 512)))
+
+    def rows(name, *options):
+        weir("run", flow, "--random=1", "--input=x=x.npy", f"--output-dir={name}", *CPU, *options)
+        y = read_npy(weir.folder / name / "y.npy")[0]
+        return [y[i * 512:(i + 1) * 512] for i in range(131)]
+    (weir.folder / "direct").write_text("algorithm p direct")
+    (weir.folder / "joined").write_text("algorithm p quarters\nkernel k = p.v p.p p.z e")
+    want = rows("direct-y", "--recipe=direct")
+    for recipe in ((), ("--recipe=joined",)):
+        dump = weir("dump", flow, "--after=schedule", *CPU, *recipe).out
+        assert ("= p.v p.p p.z e on cpu" in dump) == bool(recipe) and ("p.v at (i:" in dump) == bool(recipe), dump
+        for i, (a, b) in enumerate(zip(rows("quarters-y", *recipe), want)):
+            if i in (2, 5, 130):
+                assert all(v != v for v in a), i
+            else:
+                assert all(abs(p - q) <= 1e-4 for p, q in zip(a, b)), i
+    for threads in ("1", "3"):
+        weir("check", flow, "--random=2", f"--threads={threads}", "--recipe=joined", *CPU)
+    (weir.folder / "forced").write_text("algorithm p quarters")
+    assert "p.p [t:7, i:2, " in weir("dump", thin, "--after=algorithm", "--recipe=forced", *CPU).out
+    weir("check", thin, "--recipe=forced", *CPU)
+    (weir.folder / "forced").write_text("algorithm m quarters")
+    weir.fails(1, "nothing to choose for", "dump", both, "--recipe=forced", *CPU)
 
 
 CONV = "Convolution28 ReLU32"
