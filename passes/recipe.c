@@ -82,6 +82,8 @@ static void scan_decision(Recipe *r, Lex *lex) {
     if (!pass_named(d.pass))
         recipe_refuse(r, d.line, "\"%s\" is no pass, nor \"kernel\", \"skip\" or \"only\"", d.pass);
     d.name = lex_name(lex, "the name of a map or container");
+    if (lex->t.line != d.line)
+        recipe_refuse(r, d.line, "\"%s %s\" lacks its choice, on the same line", d.pass, d.name);
     d.choice = lex_name(lex, "a choice");
     for (int i = 0; i < r->decision.n; i++)
         if (r->decision.at[i].pass == d.pass && r->decision.at[i].name == d.name)

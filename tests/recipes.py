@@ -181,6 +181,7 @@ def test_quarters(weir):
 
 CONV = "Convolution28 ReLU32"
 REFUSED = [
+    ("batch Convolution28\nfuse Plus30 store", ":1: \"batch Convolution28\" lacks its choice"),
     ("batch Convolution28 images2", "nothing to choose for \"Convolution28\""),
     ("kernel a = Nothing", "no map \"Nothing\""),
     ("kernel a = ReLU32 Convolution28", "\"Convolution28\" runs before \"ReLU32\""),
