@@ -24,55 +24,46 @@ static bool rounds_nothing(const Combine *c) {
  * -1: leave the map alone. */
 static int dim_to_keep(const Flow *flow, const Map *m) {
     double results = 1, volume = map_volume(m, unknown_extent);
-    int first = -1;
+    int first = -1, nresult = 0;
     if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n || !map_is_reduction(m)) return -1;
     const Write *w = &m->write.at[0];
     if (!rounds_nothing(w->combine) || flow->cont.at[w->to[0].cont].type != w->combine->type[0])
         return -1;
-    if (w->to[0].rank == RANK_MAX) return -1;
     for (int d = 0; d < m->dim.n; d++) {
         int64_t extent = map_extent(m, d, unknown_extent);
         if (m->dim.at[d].seq) return -1;
-        if (!map_reduces(m, d)) results *= (double)extent;
+        if (!map_reduces(m, d)) results *= (double)extent, nresult++;
         if (map_reduces(m, d) && first < 0 && extent > 1) first = d;
     }
-    if (first < 0 || results > LITTLE || volume < MUCH) return -1;
+    if (first < 0 || nresult == RANK_MAX || results > LITTLE || volume < MUCH) return -1;
     int64_t kept = map_extent(m, first, unknown_extent);
     return kept >= 4 && volume / (double)kept / results >= ROW ? first : -1;
 }
 
-/* The second step: results over the kept dim. */
-static void add_second(Flow *flow, const Map *m, int keep, const Access *to, int partial,
-                       Items *into) {
-    Map *second = flow_map(flow, into, internf(flow->ctx, "%s.all", m->name), m->from);
-    DimSubst subst[MAP_DIMS];
-    Dim from[RANK_MAX], at[RANK_MAX];
-    int n = 0;
-    for (int d = 0; d < m->dim.n; d++) {
-        const MapDim *dim = &m->dim.at[d];
-        if (map_reduces(m, d) && d != keep) continue;
-        Dim mine = map_dim(flow, second, dim_sym_name(dim->sym), dim->extent);
-        subst[n++] = (DimSubst){dim->sym, mine};
-        if (d == keep) from[0] = mine;
-    }
-    for (int k = 0; k < to->rank; k++)
-        from[k + 1] = at[k] = dim_subst(flow->ctx, to->at[k], subst, n);
-    int value = map_read(flow, second, partial, from);
-    map_write(flow, second, to->cont, at, value, m->write.at[0].combine);
-}
-
+/* Results for each index of the kept dim, then those of all. What is between has the map's own
+ * dims: the target may have others, as one row for each iteration of a loop around. */
 static void split_reduction(Flow *flow, Map *m, int keep, Items *into) {
     const Access to = m->write.at[0].to[0];
     const Cont *c = &flow->cont.at[to.cont];
-    Dim shape[RANK_MAX], *at = NEW_ARRAY(flow->arena, Dim, to.rank + 1);
-    shape[0] = m->dim.at[keep].extent, at[0] = m->dim.at[keep].sym;
-    for (int k = 0; k < to.rank; k++) shape[k + 1] = c->shape[k], at[k + 1] = to.at[k];
-    int partial = flow_cont(flow, internf(flow->ctx, "%s.part", c->name), CONT_TMP, c->type, shape,
-                            to.rank + 1);
-    add_second(flow, m, keep, &to, partial, into);
-    Access *part = NEW(flow->arena, Access);
-    *part = (Access){partial, to.rank + 1, at};
-    m->write.at[0].to = part;
+    const char *name = internf(flow->ctx, "%s.part", c->name);
+    DType type = c->type;
+    Map *second = flow_map(flow, into, internf(flow->ctx, "%s.all", m->name), m->from);
+    DimSubst subst[RANK_MAX];
+    Dim shape[RANK_MAX], own[RANK_MAX], at[RANK_MAX], *part = NEW_ARRAY(flow->arena, Dim, RANK_MAX);
+    int n = 1;
+    for (int d = 0; d < m->dim.n; d++) {
+        const MapDim *dim = &m->dim.at[d];
+        if (map_reduces(m, d) && d != keep) continue;
+        int k = d == keep ? 0 : n++;
+        part[k] = dim->sym, shape[k] = dim->extent;
+        own[k] = map_dim(flow, second, dim_sym_name(dim->sym), dim->extent);
+        subst[k] = (DimSubst){dim->sym, own[k]};
+    }
+    int partial = flow_cont(flow, name, CONT_TMP, type, shape, n);
+    for (int k = 0; k < to.rank; k++) at[k] = dim_subst(flow->ctx, to.at[k], subst, n);
+    map_write(flow, second, to.cont, at, map_read(flow, second, partial, own),
+              m->write.at[0].combine);
+    m->write.at[0].to = arena_copy(flow->arena, &(Access){partial, n, part}, sizeof(Access));
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
