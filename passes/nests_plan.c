@@ -230,6 +230,14 @@ static Dim local_lower(Lowering *lo, Dim e, const Dim *sym, const Span *span, in
     return low;
 }
 
+static void whole_box(Lowering *lo, const Map *m, Span *out) {
+    for (int i = 0; i < m->dim.n; i++) {
+        int64_t cap = -1;
+        dim_is_const(m->dim.at[i].extent, &cap);
+        out[i] = (Span){dim_const(lo->ctx, 0), m->dim.at[i].extent, cap};
+    }
+}
+
 /* Is an index one of the map's dims? Such a box begins where the dim's does, never below 0. */
 static bool is_dim(const Map *m, Dim index) {
     for (int i = 0; i < m->dim.n; i++)
@@ -244,8 +252,21 @@ static bool runs_over(const Map *m, Dim index, Dim extent) {
     return false;
 }
 
+/* Is the index at most `most` up to the last element of each dim, also of a dim that may have none
+ * (its last is -1 then)? */
+static bool at_most(Lowering *lo, const Map *m, Dim index, Dim most) {
+    Dim sym[RANK_MAX * 2];
+    Span all[RANK_MAX * 2];
+    DimEnv env = lowering_env(lo);
+    whole_box(lo, m, all);
+    for (int i = 0; i < m->dim.n; i++) sym[i] = m->dim.at[i].sym;
+    Dim last = local_upper(lo, index, sym, all, m->dim.n, false);
+    return last && dim_le(lo->ctx, last, most, &env);
+}
+
 /* Where nothing bounds an index over the tile, as one divided by a size that may be 0, all of the
- * container's extent is read. */
+ * container's extent is read. What nobody reads, as dims have no elements or `else` stands for it,
+ * may have bounds beyond the container: the box ends with that. */
 static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, const Val *val) {
     const Access *read = &val->read;
     DimSubst subst[RANK_MAX * 2];
@@ -266,7 +287,9 @@ static void hull_read(Lowering *lo, Hull *h, const Map *m, const Span *span, con
         if (!first || !last || !cap) first = dim_const(lo->ctx, 0), last = cap = end;
         Dim from = first;
         if (!is_dim(m, read->at[k])) first = at_least_0(lo, first);
-        if (val->has_else && !runs_over(m, read->at[k], extent))
+        if (!at_most(lo, m, read->at[k], extent))
+            first = lowering_simplify(lo, dim_min(lo->ctx, first, extent));
+        if (val->has_else ? !runs_over(m, read->at[k], extent) : !at_most(lo, m, read->at[k], end))
             last = lowering_simplify(lo, dim_min(lo->ctx, last, end));
         hull_join(lo, h, k, first, last, from, cap);
     }
@@ -359,14 +382,6 @@ static void find_box(Lowering *lo, int pos, const Span *root, Span *out);
 void plan_box(Lowering *lo, int pos, const Span *root, Span *out) {
     find_box(lo, pos, root, out);
     cut_box(lo, &lo->plan[pos], out);
-}
-
-static void whole_box(Lowering *lo, const Map *m, Span *out) {
-    for (int i = 0; i < m->dim.n; i++) {
-        int64_t cap = -1;
-        dim_is_const(m->dim.at[i].extent, &cap);
-        out[i] = (Span){dim_const(lo->ctx, 0), m->dim.at[i].extent, cap};
-    }
 }
 
 /* All that the consumers read of what `pos` writes; false where none does. */
