@@ -20,9 +20,10 @@ static bool quotient_of(Proof *proof, Dim x, Dim b, int64_t *k) {
         *k = floor_div64(lo, c);
         return *k == floor_div64(hi, c);
     }
-    Dim last = try_sub(ctx, try_sub(ctx, b, dim_const(ctx, 1)), x);
-    *k = 0;
-    return last && prove_ge0(proof, x) && prove_ge0(proof, last);
+    *k = prove_ge0(proof, x) ? 0 : -1;
+    Dim rest = *k ? try_add(ctx, x, b) : x;
+    Dim last = try_sub(ctx, try_sub(ctx, b, dim_const(ctx, 1)), rest);
+    return last && prove_ge0(proof, last) && (!*k || prove_ge0(proof, rest));
 }
 
 /* x = g*y + R; the terms of R are those g does not divide, and of the constant what is left over.

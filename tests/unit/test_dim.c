@@ -251,6 +251,10 @@ Test(dim, simplify_under_ranges) {
     SAME(dim_simplify(ctx, dv(add(l, K(32)), K(16)), &env), K(2));
     SAME(dim_simplify(ctx, dv(sub(l, K(16)), K(16)), &env), K(-1));
     SAME(dim_simplify(ctx, md(sub(l, K(16)), K(16)), &env), l);
+    SAME(dim_simplify(ctx, dv(K(-1), add(mul(K(8), N), K(16))), &env), K(-1));
+    SAME(dim_simplify(ctx, md(K(-1), add(mul(K(8), N), K(16))), &env), add(mul(K(8), N), K(15)));
+    SAME(dim_simplify(ctx, dv(sub(s, T), T), &env), K(-1));
+    SAME(dim_simplify(ctx, dv(K(-2), N), &env), dv(K(-2), N));
     SAME(dim_simplify(ctx, add(J, mul(N, mn(l, K(15)))), &env), add(J, mul(N, l)));
     SAME(dim_simplify(ctx, md(md(l, K(16)), K(5)), &env), md(l, K(5)));
 }
