@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `clean`: data that only changes its place is not moved.
  *
- * Five rewrites run until nothing changes. Dims whose accesses divide by a factor are split by it,
- * so that merged axes become plain dims again. A view (a map that copies) and a constant are
- * composed into the accesses of their readers. A copy that remains (into an output, a
- * concatenation) is written by its source's producers in its place. Containers of contractions
- * whose split dims share an operand get their dims. Maps that nobody needs are dropped. Maps that
- * compute stay as they are: joining these is `fuse`'s work. */
+ * Maps over nothing go first. Then five rewrites run until nothing changes. Dims whose accesses
+ * divide by a factor are split by it, so that merged axes become plain dims again. A view (a map
+ * that copies) and a constant are composed into the accesses of their readers. A copy that remains
+ * (into an output, a concatenation) is written by its source's producers in its place. Containers
+ * of contractions whose split dims share an operand get their dims. Maps that nobody needs are
+ * dropped. Maps that compute stay as they are: joining these is `fuse`'s work. */
 #include "passes/clean.h"
 
 /* ---- the pass ------------------------------------------------------------------------------- */
@@ -31,6 +31,7 @@ Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env) {
     (void)env;
     Editing c = {.arena = arena, .flow = flow_clone(arena, flow)};
+    drop_empty(&c);
     for (int round = 0; round < 16 && clean_round(&c); round++) continue;
     return c.flow;
 }
