@@ -35,6 +35,61 @@ int making_cont(const Making *m, const char *what) {
     return flow_cont(m->flow, name, CONT_TMP, F32, m->shape, m->rank);
 }
 
+/* ---- maps that compute the same ----------------------------------------------------------------
+ */
+
+static bool same_access(Ctx *ctx, const Access *a, const Access *b, const DimSubst *subst, int n) {
+    bool same = a->rank == b->rank;
+    for (int k = 0; same && k < a->rank; k++) same = a->at[k] == dim_subst(ctx, b->at[k], subst, n);
+    return same;
+}
+
+static bool same_val(const Flow *flow, const Val *a, const Val *b, const DimSubst *subst, int n) {
+    bool same = a->kind == b->kind && a->type == b->type && a->prim == b->prim &&
+                a->bits == b->bits && a->has_else == b->has_else && a->kind != VAL_INDEX;
+    for (int i = 0; i < 3; i++) same &= a->arg[i] == b->arg[i];
+    if (!same || a->kind != VAL_READ) return same;
+    return a->read.cont == b->read.cont && flow->cont.at[a->read.cont].kind != CONT_STATE &&
+           same_access(flow->ctx, &a->read, &b->read, subst, n);
+}
+
+/* Do both maps write the same, but for the container? A state may have changed between them. */
+static bool same_map(const Flow *flow, const Map *a, const Map *b) {
+    DimSubst subst[MAP_DIMS];
+    int n = a->dim.n;
+    bool same = n == b->dim.n && a->body.val.n == b->body.val.n && a->write.n == b->write.n &&
+                !a->cons.n && !b->cons.n;
+    for (int d = 0; same && d < n; d++) {
+        subst[d] = (DimSubst){b->dim.at[d].sym, a->dim.at[d].sym};
+        same = a->dim.at[d].extent == b->dim.at[d].extent;
+    }
+    for (int v = 0; same && v < a->body.val.n; v++)
+        same = same_val(flow, &a->body.val.at[v], &b->body.val.at[v], subst, n);
+    for (int i = 0; same && i < a->write.n; i++) {
+        const Write *x = &a->write.at[i], *y = &b->write.at[i];
+        same = x->n == 1 && y->n == 1 && x->combine == y->combine && x->val[0] == y->val[0] &&
+               same_access(flow->ctx, &x->to[0], &y->to[0], subst, n);
+    }
+    return same;
+}
+
+int making_once(Making *m, int cont) {
+    Flow *flow = m->flow;
+    for (int i = 0; i < m->into->n - 1; i++) {
+        const Item *it = &m->into->at[i];
+        Map *map = it->kind == ITEM_MAP ? flow->map.at[it->map] : NULL;
+        if (!map || !same_map(flow, map, m->map)) continue;
+        map->from = from_join(flow->ctx, map->from, m->map->from);
+        m->into->n--;
+        flow->cont.n--;
+        return map->write.at[0].to[0].cont;
+    }
+    return cont;
+}
+
+/* ---- the pass ----------------------------------------------------------------------------------
+ */
+
 static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
     Items out = {0};
     for (int i = 0; i < items->n; i++) {

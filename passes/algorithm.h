@@ -54,5 +54,8 @@ void making_index(Making *m, Dim at, Dim extent);
 void making_dim(Making *m, int d);
 void making_dims(Making *m, DimRole role);
 int making_cont(const Making *m, const char *what); /* f32, of the shape collected */
+/* `cont`, the container that was made last, which the map just made writes; or what an equal map of
+ * the same list writes: then that one stands for both. */
+int making_once(Making *m, int cont);
 
 #endif

@@ -256,11 +256,11 @@ static int rows_map(Quarters *w) {
     w->as.rank = rank;
     map_write(flow, w->as.map, to, w->as.at, body_prim2(body, P_SUB, x, x),
               combine_get(flow->ctx, "sum", F32));
-    return to;
+    return making_once(&w->as, to);
 }
 
-/* Sums and differences of the quarters of an operand, which two cuts make; columns of a block are
- * stored behind the terms. */
+/* Sums and differences of the quarters of an operand, which two cuts make; those of weights once
+ * for all products that read them. Columns of a block are stored behind the terms. */
 static int operand_map(Quarters *w, int operand, int first, int second,
                        const Sign (*sign)[QUARTERS], const char *map, const char *cont) {
     int own = first == TERMS ? second : first;
@@ -284,7 +284,7 @@ static int operand_map(Quarters *w, int operand, int first, int second,
         w->as.at[0] = number(w, t);
         map_write(flow, w->as.map, to, w->as.at, signed_sum(body, sign[t], value, QUARTERS), NULL);
     }
-    return to;
+    return first == TERMS ? making_once(&w->as, to) : to;
 }
 
 /* Appends indices from..to of those collected. */
