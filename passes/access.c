@@ -179,6 +179,12 @@ int64_t row_budget(const Machine *machine) {
     return machine->level[1].bytes / ROW_BLOCK;
 }
 
+bool has_seq(const Map *map) {
+    for (int d = 0; d < map->dim.n; d++)
+        if (map->dim.at[d].seq) return true;
+    return false;
+}
+
 bool map_is_reduction(const Map *map) {
     return map->write.n && map->write.at[0].combine;
 }

@@ -55,6 +55,7 @@ double contraction_rows(const Map *m, const Contraction *r, int64_t otherwise);
 double contraction_usual_rows(const Flow *flow, const Map *m, const Contraction *r);
 
 bool map_is_reduction(const Map *map);
+bool has_seq(const Map *map); /* does a dim run in order? */
 /* Straight-line code that writes several elements of one container at every index. */
 bool map_straight_line(const Map *map);
 /* Does the access use a value of the map's body as an index? */

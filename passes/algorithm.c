@@ -35,6 +35,19 @@ int making_cont(const Making *m, const char *what) {
     return flow_cont(m->flow, name, CONT_TMP, F32, m->shape, m->rank);
 }
 
+void making_at(const Making *m, const Access *a, int more, Dim *at) {
+    for (int k = 0; k < a->rank; k++)
+        at[k] = dim_subst(m->flow->ctx, a->at[k], m->subst, m->nsubst + more);
+}
+
+void making_result(Making *m, int value) {
+    const Access *to = &m->of->write.at[0].to[0];
+    Dim at[RANK_MAX];
+    making_at(m, to, 0, at);
+    value = body_cvt(&m->map->body, m->flow->cont.at[to->cont].type, value);
+    map_write(m->flow, m->map, to->cont, at, value, NULL);
+}
+
 /* ---- maps that compute the same ----------------------------------------------------------------
  */
 

@@ -23,6 +23,8 @@ bool window_of(const Flow *flow, const Map *map, Window *win);
 int choose_tile_size(const PassEnv *env, const Flow *flow, const Map *map, const Window *win);
 /* May it be of this size: are its weights few enough to be transformed when compiling? */
 bool may_tile(const Flow *flow, const Map *map, const Window *win, int m);
+/* Seconds for products beside which weights come from memory. */
+double seconds_beside(double multiply, double read);
 /* A sum in f32 of products of two reads, each f32 or converted to it, `a` of which is 0 outside. */
 bool sums_products(const Map *map, const Contraction *c);
 
@@ -54,6 +56,11 @@ void making_index(Making *m, Dim at, Dim extent);
 void making_dim(Making *m, int d);
 void making_dims(Making *m, DimRole role);
 int making_cont(const Making *m, const char *what); /* f32, of the shape collected */
+/* The indices of an access of the contraction in the map; `more` substitutions stand behind those
+ * of its dims. */
+void making_at(const Making *m, const Access *a, int more, Dim *at);
+/* Val `value` is what the contraction wrote: the map writes it there. */
+void making_result(Making *m, int value);
 /* `cont`, the container that was made last, which the map just made writes; or what an equal map of
  * the same list writes: then that one stands for both. */
 int making_once(Making *m, int cont);

@@ -117,6 +117,10 @@ static Sizes sizes_of(const Flow *flow, const Map *map, const Window *win) {
     return z;
 }
 
+double seconds_beside(double multiply, double read) {
+    return read > multiply ? read + multiply * unhidden : multiply + read * unhidden;
+}
+
 /* Seconds of one core without tiles: with fast mathematics products may be of bf16 (narrow.c). */
 static double direct_seconds(const PassEnv *env, const Sizes *z) {
     const Machine *machine = env->machine;
@@ -146,8 +150,7 @@ static double tiled_seconds(const Machine *machine, const Sizes *z, int m) {
     multiply *= 1 + 2.0 / TILE_SUM_BLOCK;
     double moved = 4 * elements * tiles * (z->in + z->out) * z->groups;
     double move = 4 * moved / machine->level[1].bandwidth;
-    bool waits = read > multiply;
-    return move + (waits ? read + multiply * unhidden : multiply + read * unhidden);
+    return move + seconds_beside(multiply, read);
 }
 
 bool may_tile(const Flow *flow, const Map *map, const Window *win, int m) {

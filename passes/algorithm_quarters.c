@@ -29,7 +29,7 @@
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
-enum { PRODUCTS = 7, QUARTERS = 4, COLUMNS_MOST = 64 };
+enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4, COLUMNS_MOST = 64 };
 
 typedef signed char Sign;
 /* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products. */
@@ -136,12 +136,6 @@ static double count(const Flow *flow, const Quarters *w, const Map *m, DimRole r
     return n;
 }
 
-/* Seconds of one core for products, beside which weights come from memory. */
-static double seconds_of(double multiply, double weights) {
-    static const double unhidden = 0.25;
-    return fmax(multiply, weights) + unhidden * fmin(multiply, weights);
-}
-
 /* Seven products for eight must save more than what it takes to make their operands, which threads
  * wait for, and to write and read the products in the cache that a core has for itself. */
 static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
@@ -155,12 +149,12 @@ static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, c
     if (env->math == MATH_FAST)
         flops = fmax(flops, dot_flops(machine, BF16, BF16, rows, (int64_t)terms));
     double multiply = 2 * batch * rows * terms * columns / flops, weights = batch * terms * columns;
-    double direct = seconds_of(multiply, weights * (double)dtype_bits(b->type) / 8 / memory);
+    double direct = seconds_beside(multiply, weights * (double)dtype_bits(b->type) / 8 / memory);
     double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
     double moved = (made + 2 * made / part) / machine_bandwidth(machine, made) +
                    4 * 2 * products / machine->level[1].bandwidth;
     multiply *= padded * PRODUCTS / (2 * QUARTERS);
-    double quarters = seconds_of(multiply, 4 * part * weights / memory) + moved;
+    double quarters = seconds_beside(multiply, 4 * part * weights / memory) + moved;
     return quarters < worth * direct && direct - quarters > least_gain &&
            weights <= CONSTANT_VOLUME;
 }
@@ -225,8 +219,7 @@ static int read_part(Quarters *w, int operand, bool last) {
     Body *body = &w->as.map->body;
     const Val *read = &w->as.of->body.val.at[operand];
     Dim at[RANK_MAX];
-    for (int k = 0; k < read->read.rank; k++)
-        at[k] = dim_subst(flow->ctx, read->read.at[k], w->as.subst, w->as.nsubst + 2);
+    making_at(&w->as, &read->read, 2, at);
     if (!last || w->cut[ROWS].extent % 2 == 0)
         return body_cvt(body, F32, map_read(flow, w->as.map, read->read.cont, at));
     int zero = body_const(body, read->type, 0);
@@ -249,8 +242,7 @@ static int rows_map(Quarters *w) {
     making_dims(&w->as, ROLE_M);
     int to = making_cont(&w->as, "R"), rank = w->as.rank;
     making_dims(&w->as, ROLE_K);
-    for (int k = 0; k < read->read.rank; k++)
-        at[k] = dim_subst(flow->ctx, read->read.at[k], w->as.subst, w->as.nsubst);
+    making_at(&w->as, &read->read, 0, at);
     Body *body = &w->as.map->body;
     int x = body_cvt(body, F32, map_read(flow, w->as.map, read->read.cont, at));
     w->as.rank = rank;
@@ -383,13 +375,9 @@ static void result_map(Quarters *w, int quarters, int rows) {
         if (cut->block > 1) at[n++] = where[parts - 1];
         for (int k = 0; !i && k < w->as.rank; k++) row[k] = w->as.at[k];
     }
-    const Access *to = &w->as.of->write.at[0].to[0];
-    int value = map_read(flow, w->as.map, quarters, at);
-    value = body_prim2(&w->as.map->body, P_ADD, value, map_read(flow, w->as.map, rows, row));
-    value = body_cvt(&w->as.map->body, flow->cont.at[to->cont].type, value);
-    for (int k = 0; k < to->rank; k++)
-        at[k] = dim_subst(flow->ctx, to->at[k], w->as.subst, w->as.nsubst);
-    map_write(flow, w->as.map, to->cont, at, value, NULL);
+    int value = map_read(flow, w->as.map, quarters, at),
+        row_value = map_read(flow, w->as.map, rows, row);
+    making_result(&w->as, body_prim2(&w->as.map->body, P_ADD, value, row_value));
 }
 
 bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into) {

@@ -233,8 +233,7 @@ static int weights_map(Rewrite *w) {
         making_dim(&w->as, w->win->window[i]), factor[2 + i] = w->as.at[w->as.rank - 1];
     const Val *read = &w->conv->body.val.at[w->win->weights];
     Dim at[RANK_MAX];
-    for (int k = 0; k < read->read.rank; k++)
-        at[k] = dim_subst(w->as.flow->ctx, read->read.at[k], w->as.subst, w->as.nsubst);
+    making_at(&w->as, &read->read, 0, at);
     Body *body = &w->as.map->body;
     int weight = body_cvt(body, F32, map_read(w->as.flow, w->as.map, read->read.cont, at));
     int product = body_prim2(body, P_MUL, map_read(w->as.flow, w->as.map, factors, factor), weight);
@@ -246,14 +245,12 @@ static int weights_map(Rewrite *w) {
 
 /* Element (i, j) of an input tile, 0 outside of the image. */
 static int read_input(Rewrite *w, int i, int j) {
-    Ctx *ctx = w->as.flow->ctx;
     const Val *read = &w->conv->body.val.at[w->win->input];
     Dim at[RANK_MAX];
     w->as.subst[w->as.nsubst] = (DimSubst){w->conv->dim.at[w->win->window[0]].sym, number(w, i)};
     w->as.subst[w->as.nsubst + 1] =
         (DimSubst){w->conv->dim.at[w->win->window[1]].sym, number(w, j)};
-    for (int k = 0; k < read->read.rank; k++)
-        at[k] = dim_subst(ctx, read->read.at[k], w->as.subst, w->as.nsubst + 2);
+    making_at(&w->as, &read->read, 2, at);
     int zero = body_const(&w->as.map->body, read->type, 0);
     return body_cvt(&w->as.map->body, F32,
                     map_read_else(w->as.flow, w->as.map, read->read.cont, at, zero));
@@ -351,11 +348,7 @@ static void result_map(Rewrite *w, int tiles) {
         at[n++] = dim_div(ctx, row, m);
     }
     for (int k = images + 2; k < w->as.rank; k++) at[n++] = w->as.at[k];
-    const Access *to = &w->conv->write.at[0].to[0];
-    int value = map_read(w->as.flow, w->as.map, tiles, at);
-    value = body_cvt(&w->as.map->body, w->as.flow->cont.at[to->cont].type, value);
-    for (int k = 0; k < to->rank; k++) at[k] = dim_subst(ctx, to->at[k], w->as.subst, w->as.nsubst);
-    map_write(w->as.flow, w->as.map, to->cont, at, value, NULL);
+    making_result(&w->as, map_read(w->as.flow, w->as.map, tiles, at));
 }
 
 static void rewrite(Flow *flow, const PassEnv *env, const Map *conv, const Window *win, int m,

@@ -170,8 +170,7 @@ static bool epilogue(const Fusing *f, const Group *g, const Group *into, int con
     const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
     const Map *c = f->flow->map.at[into->map.at[0]];
     if (into->map.n != 1 || map_is_reduction(c) || c->cons.n || p->cons.n) return false;
-    for (int d = 0; d < c->dim.n; d++)
-        if (c->dim.at[d].seq) return false;
+    if (has_seq(c)) return false;
     if (!ends_in_reduction(f, g) || !wants_tiles(f->flow, p)) return false;
     const Write *w = &p->write.at[0];
     if (w->n != 1 || w->combine->nstate != 1) return false;

@@ -278,8 +278,7 @@ static bool may_run_in_rows(const Rows *r) {
         const Map *m = r->flow->map.at[r->map[p]];
         if (!m->write.n || touches_blocks(r->flow, m)) return false;
         if (p < r->n - 1 && !plain_writes(m)) return false;
-        for (int d = 0; d < m->dim.n; d++)
-            if (m->dim.at[d].seq) return false;
+        if (has_seq(m)) return false;
         bool tiles = wants_tiles(r->flow, m);
         if (tiles && !(r->machine->block_threads ? row_by_matrix(r, p) : shares_rows(r, p)))
             return false;

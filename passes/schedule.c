@@ -179,6 +179,11 @@ int factor_dim(const Map *m, int group) {
 
 /* ---- rows of a tile ------------------------------------------------------------------------- */
 
+int64_t rows_held(const Machine *machine, const Map *m, int64_t vectors) {
+    int64_t rows = (sum_registers(machine, m) - 2 - vectors) / vectors;
+    return rows < ROWS_MOST ? rows : ROWS_MOST;
+}
+
 int64_t equal_tiles(int64_t extent, int64_t most) {
     if (extent <= most) return extent;
     for (int64_t t = most; 4 * t >= 3 * most; t--)
@@ -241,12 +246,6 @@ bool worth_threads(const Scheduling *s, const Kernel *kernel) {
         work += map_usual_volume(s->flow, m) * (1 + m->body.val.n / 8.0);
     }
     return work >= SERIAL_WORK;
-}
-
-bool has_seq(const Map *m) {
-    for (int d = 0; d < m->dim.n; d++)
-        if (m->dim.at[d].seq) return true;
-    return false;
 }
 
 /* ---- element-wise --------------------------------------------------------------------------- */

@@ -47,11 +47,11 @@ enum { ROWS_MOST = 14 };
 int64_t equal_tiles(int64_t extent, int64_t most);
 int64_t matrix_chunk(int64_t extent, int64_t step, int64_t most);
 int64_t matrix_tiles(int64_t extent, int64_t size, int64_t others, int64_t room);
+/* Rows of a tile whose sums registers hold, beside a row of lanes in so many vectors. */
+int64_t rows_held(const Machine *machine, const Map *m, int64_t vectors);
 double read_bytes(const Flow *flow, const Map *m, const Access *read);
 bool counts_inputs(const Flow *flow, const Map *m, int d);
 bool strips_alone(const Scheduling *s, const Kernel *kernel, int at);
-/* Does a dim run in order? */
-bool has_seq(const Map *m);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);
 
 /* Kernels over rows: the outer dims that all maps of a kernel have in common. */
@@ -144,7 +144,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at);
 bool schedule_strips(Scheduling *s, Kernel *kernel);
 /* schedule_quarters.c: products of matrices by quarters, so many pairs of rows in a strip at most.
  * False when it is not that. */
-enum { STRIP_ROWS = 128 };
+enum { STRIP_ROWS = 128, QUARTER_PRODUCTS = 7 };
 bool schedule_quarters(Scheduling *s, Kernel *kernel);
 
 /* schedule_check.c: refuses lines of a recipe that are not legal. */

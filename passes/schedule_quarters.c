@@ -10,7 +10,7 @@
 
 #include "passes/schedule.h"
 
-enum { QUARTER_MAPS = 3, SIDE = 2, PRODUCTS = 7 };
+enum { QUARTER_MAPS = 3, SIDE = 2 };
 /* What passing a panel costs besides, in rows; cores must gain so much by more strips. */
 static const double PASSING = 2, EVEN = 0.9;
 
@@ -60,10 +60,10 @@ static bool find_cuts(QuartersPlan *p, const Access *read) {
 }
 
 static bool recognize(QuartersPlan *p) {
-    const IntVec *maps = (const IntVec *)&p->kernel->map;
-    p->first = maps->n - QUARTER_MAPS;
+    p->first = p->kernel->map.n - QUARTER_MAPS;
     if (p->first != 0 && p->first != 1) return false;
-    for (int i = 0; i < QUARTER_MAPS; i++) p->map[i] = p->s->flow->map.at[maps->at[p->first + i]];
+    for (int i = 0; i < QUARTER_MAPS; i++)
+        p->map[i] = p->s->flow->map.at[p->kernel->map.at[p->first + i]];
     if (!map_straight_line(p->map[1])) return false;
     p->roles = map_contraction(p->s->flow, p->map[0]);
     int quarters = p->map[1]->write.at[0].to[0].cont;
@@ -103,15 +103,14 @@ static void choose_tiles(QuartersPlan *p) {
     const Map *m = p->map[0];
     const Machine *machine = p->s->env->machine;
     int64_t vectors = tile_width(machine, p->s->flow, m, p->lane) / lanes_of(p->s);
-    int64_t most = (sum_registers(machine, m) - 2 - vectors) / vectors, beside = 1;
-    if (most > ROWS_MOST) most = ROWS_MOST;
+    int64_t most = rows_held(machine, m, vectors), beside = 1;
     p->beside = p->near = -1;
     for (int d = p->pair + 1; d < m->dim.n; d++)
         if (p->roles.role[d] == ROLE_M) p->beside = d, beside = map_extent(m, d, 1);
     for (int d = 0; d < p->map[2]->dim.n; d++)
         if (p->beside >= 0 && products_dim(p, d) == p->beside) p->near = d;
     int64_t pairs = map_extent(m, p->pair, 1);
-    int64_t rows = machine->level[1].bytes / 2 / (4 * PRODUCTS * p->block);
+    int64_t rows = machine->level[1].bytes / 2 / (4 * QUARTER_PRODUCTS * p->block);
     if (rows > STRIP_ROWS) rows = STRIP_ROWS;
     p->strip = equal_tiles(pairs, rows > beside ? rows / beside : 1);
     p->tile[1] = equal_tiles(beside, most);

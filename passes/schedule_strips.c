@@ -10,7 +10,7 @@
 
 #include "passes/schedule.h"
 
-enum { STRIP_MAPS = 4, WAYS = 12, MOST_ROWS = 14, MOST_UNROLLED = 16 };
+enum { STRIP_MAPS = 4, WAYS = 12, MOST_UNROLLED = 16 };
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
 
 typedef struct StripsPlan {
@@ -154,8 +154,7 @@ static void register_rows(const StripsPlan *p, int64_t rows, int64_t columns, in
                           int64_t *residues) {
     const Machine *m = p->s->env->machine;
     int64_t vectors = tile_width(m, p->s->flow, p->map[1], p->lane) / lanes_of(p->s);
-    int64_t most = (m->vector_regs - 2 - vectors) / vectors;
-    if (most > MOST_ROWS) most = MOST_ROWS;
+    int64_t most = rows_held(m, p->map[1], vectors);
     tile[1] = at_most(columns, most);
     tile[0] = tile[1] < columns ? 1 : at_most(rows, most / tile[1]);
     residues[1] = at_most(p->apart[1], most / (tile[0] * tile[1]));
@@ -194,7 +193,7 @@ static double strip_seconds(const StripsPlan *p, int64_t rows, int64_t columns, 
 
 static void choose_strip(StripsPlan *p) {
     double best = 0;
-    int64_t least = p->tiles[1] < MOST_ROWS / 2 ? p->tiles[1] : MOST_ROWS / 2;
+    int64_t least = p->tiles[1] < ROWS_MOST / 2 ? p->tiles[1] : ROWS_MOST / 2;
     for (int64_t parts = 1; parts <= 4; parts *= 2)
         for (int64_t rows = 1; rows <= p->tiles[0]; rows++)
             for (int64_t columns = least; columns <= p->tiles[1]; columns++) {
