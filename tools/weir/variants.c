@@ -69,8 +69,28 @@ static void drop_line(Varying *v, int at) {
 
 /* ---- register tiles -------------------------------------------------------------------------- */
 
+/* Do whole tiles that are cut from those of the dim fill a tile of that size? */
+static bool holds_inner(const Varying *v, const char *dim, int64_t size) {
+    for (int i = v->tile + 1; i < v->kernel->line.n; i++) {
+        const Line *line = &v->kernel->line.at[i];
+        for (int k = 0; line->kind == LINE_TILE && line->map == v->root && k < line->narg; k++)
+            if (!strcmp(line->arg[k].dim, dim) && size % line->arg[k].size) return false;
+    }
+    return true;
+}
+
+/* Maps that run at that tile do so still. */
 static void resize(Varying *v, int arg, int64_t size) {
-    args(v, add(v), v->tile)[arg].size = size;
+    const LineArg was = v->kernel->line.at[v->tile].arg[arg];
+    if (!holds_inner(v, was.dim, size)) return;
+    Kernel *k = add(v);
+    args(v, k, v->tile)[arg].size = size;
+    for (int i = 0; i < k->line.n; i++) {
+        if (k->line.at[i].kind != LINE_AT || !k->line.at[i].narg) continue;
+        LineArg *at = args(v, k, i);
+        for (int n = 0; n < k->line.at[i].narg; n++)
+            if (!strcmp(at[n].dim, was.dim) && at[n].size == was.size) at[n].size = size;
+    }
 }
 
 /* Accumulators besides those of one step along a tiled dim. */
