@@ -146,14 +146,14 @@ static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, c
     double terms = count(flow, w, m, ROLE_K), columns = count(flow, w, m, ROLE_N);
     double padded = 2.0 * (double)w->cut[ROWS].blocks / (double)w->cut[ROWS].extent;
     double memory = machine->level[machine->nlevels - 1].bandwidth, flops = machine->fma_flops;
-    if (env->math == MATH_FAST)
-        flops = fmax(flops, dot_flops(machine, BF16, BF16, rows, (int64_t)terms));
-    double multiply = 2 * batch * rows * terms * columns / flops, weights = batch * terms * columns;
-    double direct = seconds_beside(multiply, weights * (double)dtype_bits(b->type) / 8 / memory);
+    double flop = 2 * batch * rows * terms * columns, weights = batch * terms * columns;
+    bool narrow = env->math == MATH_FAST; /* products as they are may be of bf16 (narrow.c) */
+    double direct = flop / (narrow ? dot_flops(machine, BF16, BF16, rows, (int64_t)terms) : flops);
+    direct = seconds_beside(direct, weights * (double)dtype_bits(b->type) / 8 / memory);
     double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
     double moved = (made + 2 * made / part) / machine_bandwidth(machine, made) +
                    4 * 2 * products / machine->level[1].bandwidth;
-    multiply *= padded * PRODUCTS / (2 * QUARTERS);
+    double multiply = flop / flops * padded * PRODUCTS / (2 * QUARTERS);
     double quarters = seconds_beside(multiply, 4 * part * weights / memory) + moved;
     return quarters < worth * direct && direct - quarters > least_gain &&
            weights <= CONSTANT_VOLUME;

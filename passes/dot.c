@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The map's sum of products of two converted reads, with the types of a row. */
-static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
+static const Instruction *row_with_margins(const Machine *machine, const Map *m, int *x, int *y) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || !m->write.at[0].combine) return NULL;
     const Combine *c = m->write.at[0].combine;
     const Val *v = &m->body.val.at[m->write.at[0].val[0]];
@@ -14,7 +14,6 @@ static const Instruction *row_of(const Machine *machine, const Map *m, int *x, i
     *x = read_converted(&m->body, v->arg[0], v->type);
     *y = read_converted(&m->body, v->arg[1], v->type);
     if (*x < 0 || *y < 0 || m->cons.n) return NULL;
-    if (m->body.val.at[*x].has_else || m->body.val.at[*y].has_else) return NULL;
     DType tx = m->body.val.at[*x].type, ty = m->body.val.at[*y].type;
     for (int i = 0; i < machine->nuse; i++) {
         const Instruction *row = machine->use[i];
@@ -26,6 +25,12 @@ static const Instruction *row_of(const Machine *machine, const Map *m, int *x, i
         return row;
     }
     return NULL;
+}
+
+/* The same, where all that is read is stored. */
+static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
+    const Instruction *row = row_with_margins(machine, m, x, y);
+    return row && !m->body.val.at[*x].has_else && !m->body.val.at[*y].has_else ? row : NULL;
 }
 
 const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
@@ -59,7 +64,7 @@ double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t 
 
 bool dot_types(const Machine *machine, const Map *m) {
     int x, y;
-    return row_of(machine, m, &x, &y) != NULL;
+    return row_with_margins(machine, m, &x, &y) != NULL;
 }
 
 static int position(const Map *m, const Access *a, int dim) {
@@ -105,8 +110,8 @@ static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
     return best;
 }
 
-bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
-    dot->row = row_of(machine, m, &dot->a, &dot->b);
+bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    dot->row = row_with_margins(machine, m, &dot->a, &dot->b);
     if (!dot->row) return false;
     if (access_by_value(m, &m->body.val.at[dot->a].read) ||
         access_by_value(m, &m->body.val.at[dot->b].read))
@@ -114,6 +119,10 @@ bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *d
     dot->k = group_dim(flow, m, dot);
     dot->lane = lane_dim(flow, m, dot);
     return dot->k >= 0 && dot->lane >= 0 && map_extent(m, dot->lane, 64) > 1;
+}
+
+bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    return row_of(machine, m, &dot->a, &dot->b) && dot_with_margins(machine, flow, m, dot);
 }
 
 int64_t dot_groups(const Machine *machine, const Flow *flow, const Map *m, const Dot *dot) {

@@ -272,11 +272,20 @@ static bool *find_far(const Layouts *l, const int *channel) {
     return far;
 }
 
+/* What a map costs by an instruction that takes groups of terms, as containers are laid out now;
+ * terms that are left of a group are steps of their own. */
+static double groups_cost(const Layouts *l, const Map *m, const Dot *dot) {
+    int64_t group = dot->row->group, terms = map_extent(m, dot->k, group);
+    double steps = (double)(terms / group + terms % group) / (double)terms;
+    return steps * lane_cost(l->flow, m, dot->lane, l->lanes, true);
+}
+
 /* The cost of every region's maps as containers are laid out now; of those that are `far`, the more
  * it takes where lanes do not run along such an image. */
 static void add_costs(const Layouts *l, Region *r, const bool *far, double *cost) {
     for (int i = 0; i < l->flow->map.n; i++) {
         const Map *m = l->flow->map.at[i];
+        Dot dot;
         double best = INFINITY;
         r->least = -1;
         each_access(m, find_least, r);
@@ -285,9 +294,8 @@ static void add_costs(const Layouts *l, Region *r, const bool *far, double *cost
             double c = lane_cost(l->flow, m, d, l->lanes, true);
             if (c < best) best = c;
         }
-        Dot dot;
-        if (r->least >= 0 && dot_possible(l->env->machine, l->flow, m, &dot))
-            best /= dot.row->group;
+        if (r->least >= 0 && dot_with_margins(l->env->machine, l->flow, m, &dot))
+            best = groups_cost(l, m, &dot);
         if (far && far[i]) best *= FAR_COST;
         if (best < INFINITY) cost[r->least] += best;
     }

@@ -129,6 +129,16 @@ static double product_flops(const Narrowing *n, const Map *m, const Contraction 
     return dot_flops(n->machine, a, b, contraction_rows(m, r, unknown_extent), side);
 }
 
+/* Lanes run along columns, of which the last vector may lack some: how much more that is. */
+static double idle_lanes(const Narrowing *n, const Map *m, const Contraction *r) {
+    int64_t lanes = n->machine->vector_bytes / 4, columns = 1;
+    for (int d = 0; d < m->dim.n; d++) {
+        int64_t extent = map_extent(m, d, unknown_extent);
+        if (r->role[d] == ROLE_N && extent > columns) columns = extent;
+    }
+    return (double)((columns + lanes - 1) / lanes * lanes) / (double)columns;
+}
+
 /* Seconds that products in bf16 and the rounding take, where `side` reduced elements stand side by
  * side. */
 static double narrow_seconds(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
@@ -136,7 +146,7 @@ static double narrow_seconds(const Narrowing *n, const Map *m, const Contraction
     double more = n->fill >= 0 ? (double)n->filled / (double)map_extent(m, n->fill, 1) : 1;
     double flop = 2 * map_volume(m, unknown_extent) * more;
     double small = 2 * container_elements(n->e.flow, b->read.cont) * more;
-    double compute = flop / product_flops(n, m, r, BF16, BF16, side);
+    double compute = flop * idle_lanes(n, m, r) / product_flops(n, m, r, BF16, BF16, side);
     return longer(compute, small / machine_bandwidth(n->machine, small)) +
            rounding_seconds(n, m, &a->read);
 }
@@ -156,7 +166,8 @@ static int index_of(const Flow *flow, const Map *m, const Access *a, int d) {
     return all ? at : -1;
 }
 
-/* The one reduced dim of a product whose rows could be filled up for steps on tiles; or -1. */
+/* The one reduced dim of a product whose rows could be filled up, for steps on tiles or to whole
+ * blocks; or -1. */
 static int dim_to_fill(const Narrowing *n, const Map *m, const Contraction *r, int64_t *filled) {
     const Instruction *row = narrow_row(n->machine);
     const MatrixStep *step = matrix_of(n->machine, row->name);
@@ -168,9 +179,9 @@ static int dim_to_fill(const Narrowing *n, const Map *m, const Contraction *r, i
         fill = d;
     }
     int64_t extent = fill < 0 ? -1 : map_extent(m, fill, -1);
-    if (!step || extent < 0 || a->has_else || b->has_else) return -1;
+    if (extent < 0 || a->has_else || b->has_else) return -1;
     if (a->type != F32 || b->type != F32 || converted_written(&n->e, a->read.cont)) return -1;
-    int64_t whole = (int64_t)step->groups * row->group;
+    int64_t whole = step ? (int64_t)step->groups * row->group : WHOLE;
     *filled = (extent + whole - 1) / whole * whole;
     bool side_by_side = index_of(n->e.flow, m, &a->read, fill) == a->read.rank - 1;
     bool can = side_by_side && index_of(n->e.flow, m, &b->read, fill) >= 0;

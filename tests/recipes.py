@@ -177,6 +177,11 @@ def test_quarters(weir):
     weir("check", thin, "--recipe=forced", *CPU)
     (weir.folder / "forced").write_text("algorithm m quarters")
     weir.fails(1, "nothing to choose for", "dump", both, "--recipe=forced", *CPU)
+    large = weir.write("large.ir", b"flow f { in x : f32[4096,1024] param w : f32[1024,4096] out y : f32[4096,4096]\n"
+                       b"map p [i:4096, j:4096, k:1024] { x[i,k] * w[k,j] -> y[i,j] sum:f32 } }")
+    for mode, chosen in (("default", True), ("fast", False)):  # pairs of bf16 are twice as quick as products of f32
+        dump = weir("dump", large, "--after=algorithm", "--cpu=znver4", f"--math={mode}").out
+        assert ("t:7" in dump) == chosen, dump
 
 
 CONV = "Convolution28 ReLU32"
