@@ -273,6 +273,18 @@ static int vectors_with_reads(const Tiled *t, int otherwise) {
     return otherwise < most ? otherwise : (int)most;
 }
 
+/* Rows that share nothing of what is read in lanes but where their windows overlap: a few rows and
+ * vectors, so that what overlaps is held beside the sums. Measured on Zen 4 for windows of 3x3, a
+ * channel each, with lanes along their rows: 0.75 of the time of 14 rows and two vectors. */
+static void choose_overlapping(Tiled *t) {
+    enum { VECTORS = 2 };
+    bool overlap = t->row[0] >= 0 && !tiled_shares_lanes(t, t->row[0]) && tiled_slides(t);
+    if (!overlap || !tiled_unrolls_window(t)) return;
+    if (t->s->env->machine->vector_regs < MANY_REGISTERS) return;
+    if (t->vectors > VECTORS) t->vectors = VECTORS;
+    choose_rows(t, LATENCY_OPERATIONS / VECTORS);
+}
+
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
  * is read so (each channel has its own window), no more rows and vectors are taken than hide an
  * operation's latency: rows of one vector, which share what overlaps, then vectors. Measured for
@@ -302,6 +314,7 @@ static void choose_tile(Tiled *t) {
     int64_t most = lane_out ? (budget > limit ? limit : budget) : 4;
     bool gathers = map_reads_by_value(t->p); /* rows gain nothing, each is a load a lane */
     choose_rows(t, states > 1 || gathers ? 1 : most);
+    if (shared) choose_overlapping(t);
     int64_t rows = t->rows[0] * t->rows[1], hiding = (LATENCY_OPERATIONS + rows - 1) / rows;
     if (!shared) t->vectors = vectors_with_reads(t, hiding < vectors ? (int)hiding : vectors);
     t->aside = shared ? panels_aside(t) : 1;
