@@ -5,6 +5,7 @@
  * Accumulators are rows x vectors: vectors along the lane dim, rows along the dims whose iterations
  * share most loads. Their number is bounded by the register file; extents are cut into equal tiles.
  */
+#include <math.h>
 #include <string.h>
 
 #include "passes/schedule_tiled.h"
@@ -273,6 +274,29 @@ static int vectors_with_reads(const Tiled *t, int otherwise) {
     return otherwise < most ? otherwise : (int)most;
 }
 
+/* Rows for which there are registers beside what is held for all of them: the vectors read in
+ * lanes, those of each inner index if it has its own. */
+static int64_t rows_beside(const Tiled *t, int vectors, int others) {
+    int64_t held = vectors;
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (t->inner[d] && !tiled_shares_lanes(t, d)) held = vectors * t->inners;
+    return (sum_registers(t->s->env->machine, t->p) - others - held) / (vectors * t->inners);
+}
+
+/* Where a tile has inner indices, one vector of each may leave room for more rows, so that more
+ * products are made of each vector and element that is read. Rows that the run alone counts may be
+ * one. */
+static int vectors_of_inners(const Tiled *t, int vectors, int others) {
+    int row = choose_row(t, -1), best = vectors;
+    double most = 0, extent = row < 0 ? 1 : (double)map_extent(t->p, row, 1);
+    for (int n = vectors; n >= 1; n--) {
+        double rows = fmin(fmax((double)rows_beside(t, n, others), 1), extent);
+        double sums = (double)(n * t->inners), products = rows * sums / (rows + sums);
+        if (products > most) most = products, best = n;
+    }
+    return best;
+}
+
 /* Rows that share nothing of what is read in lanes but where their windows overlap: a few rows and
  * vectors, so that what overlaps is held beside the sums. Measured on Zen 4 for windows of 3x3, a
  * channel each, with lanes along their rows: 0.75 of the time of 14 rows and two vectors. */
@@ -303,7 +327,8 @@ static void choose_tile(Tiled *t) {
     t->vectors = shared ? vectors : 1;
     /* Beside sums and vectors: what a row reads, a product, and the ones that add up pairs. */
     int others = 2 + (t->pairs && regs < MANY_REGISTERS);
-    int64_t budget = (regs - others - t->vectors) / (t->vectors * t->inners);
+    if (shared && t->inners > 1) t->vectors = vectors_of_inners(t, t->vectors, others);
+    int64_t budget = rows_beside(t, t->vectors, others);
     int64_t block;
     if (shared && sum_blocks(t->p, t->lane, SUM_BLOCK, &block) >= 0)
         budget = rows_with_totals(t, budget);
