@@ -297,7 +297,7 @@ static void strip_lines(Tiled *t, int pos) {
 }
 
 /* Does the root write (what the caller owns, say) along rows, and far apart along lanes? Then the
- * sums go to a small tile, and the root's lanes run along its rows. */
+ * sums go to a small tile, which is turned in registers, or the root's lanes run along its rows. */
 static bool turns(const Tiled *t) {
     if (t->p == t->root || t->lane < 0 || !tiled_output(t, t->lane) || t->row[0] < 0) return false;
     if (t->inners > 1 || t->root->write.n != 1 || (tiled_rows_open(t) && !t->matrix)) return false;
@@ -315,6 +315,12 @@ static bool turns(const Tiled *t) {
            access_stride(flow, t->root, to, lane, lanes) > lanes;
 }
 
+/* Blocks of lanes by rows are turned in registers where there are rows for it and the root computes
+ * little. */
+static bool turns_in_registers(const Tiled *t) {
+    return map_prims(t->root) <= TURNED_PRIMS && t->rows[0] >= lanes_of(t->s) / 2;
+}
+
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     Tiled t = {.s = s, .kernel = kernel, .at = at, .pos = kernel->map.n - 1};
     t.p = s->flow->map.at[kernel->map.at[at]];
@@ -327,14 +333,14 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
         if (!map_extent(t.p, d, 1)) return false;
     if (!tiled_choose(&t)) return false;
     tile_lines(&t);
-    bool turned = turns(&t);
-    bool in_tile = turned || t.matrix;
+    bool apart = turns(&t), along_rows = apart && !turns_in_registers(&t);
+    bool in_tile = apart || t.matrix;
     if (t.p != t.root) kernel_keep(s->flow, kernel, at, cont, in_tile ? KEEP_TILE : KEEP_REG);
     if (t.lane >= 0) vector_line(s, kernel, at, t.lane);
     if (t.p != t.root && t.lane >= 0 && tiled_output(&t, t.lane))
-        vector_line(s, kernel, t.pos, t.root_of[turned ? t.row[0] : t.lane]);
+        vector_line(s, kernel, t.pos, t.root_of[along_rows ? t.row[0] : t.lane]);
     unroll_line(&t, at);
-    if (t.p != t.root && !turned) unroll_line(&t, t.pos);
+    if (t.p != t.root && !along_rows) unroll_line(&t, t.pos);
     reduce_line(&t);
     if (t.matrix && tiled_rows_open(&t))
         kernel_line(s->flow, kernel, LINE_USE, at)->name = t.matrix->name;
