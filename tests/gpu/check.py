@@ -115,7 +115,8 @@ class Checks:
                 expect(code == 0, told)
             launches, parts = len(log.read_text().splitlines()), "parts" in text.split("flow ")[0]
             expect(launches >= 2 + parts, f"{name}: {launches} launches")
-            code, told = run(self.weir, "run", source, *math, "--random", "1", "--output-dir", self.work / f"{name}.c")
+            # by default mathematics: with fast, processors that multiply pairs of bf16 round more than TF32 does
+            code, told = run(self.weir, "run", source, "--random", "1", "--output-dir", self.work / f"{name}.c")
             expect(code == 0, told)
             for file in out[0].iterdir():
                 expect(file.read_bytes() == (out[1] / file.name).read_bytes(), f"{name}: runs differ")
