@@ -11,8 +11,8 @@
  * others by what computes them, beside what they were if others read that. A product of two bf16 is
  * exact in f32, so each term is off by the rounding of its factors, at most 2^-7 + 2^-16 of itself.
  * Worth it where the time by FLOP and by bytes of weights as bf16, and the rounding are less than
- * the time before. Rows that are not whole for the machine's steps on tiles may be filled up with
- * zeros, of the weights too. */
+ * the time before. Rows that are no whole blocks, or not whole for steps on tiles, may be filled up
+ * with zeros, of the weights too. */
 #include "passes/narrow.h"
 
 #include <math.h>

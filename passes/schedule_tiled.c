@@ -318,7 +318,8 @@ static bool turns(const Tiled *t) {
 /* Blocks of lanes by rows are turned in registers where there are rows for it and the root computes
  * little. */
 static bool turns_in_registers(const Tiled *t) {
-    return map_prims(t->root) <= TURNED_PRIMS && t->rows[0] >= lanes_of(t->s) / 2;
+    bool rows = !t->matrix && t->rows[0] >= lanes_of(t->s) / 2;
+    return rows && map_prims(t->root) <= TURNED_PRIMS;
 }
 
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
