@@ -77,20 +77,6 @@ double map_volume(const Map *map, int64_t otherwise) {
     return v;
 }
 
-double contraction_rows(const Map *m, const Contraction *r, int64_t otherwise) {
-    double rows = 1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (r->role[d] == ROLE_M) rows *= (double)map_extent(m, d, otherwise);
-    return rows;
-}
-
-double contraction_usual_rows(const Flow *flow, const Map *m, const Contraction *r) {
-    double rows = 1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (r->role[d] == ROLE_M) rows *= (double)map_usual(flow, m, d);
-    return rows;
-}
-
 /* Rows of a small tile. */
 enum { PANEL_ROWS = 7 };
 
@@ -117,7 +103,7 @@ int64_t panel_width(const Machine *machine, const Flow *flow, const Map *m, int 
     int64_t lanes = machine->vector_bytes / 4, extent = map_usual(flow, m, lane);
     int64_t chunks = (extent + lanes - 1) / lanes;
     Contraction r = map_contraction(flow, m);
-    bool many = r.is && contraction_usual_rows(flow, m, &r) >= PANEL_ROWS;
+    bool many = r.is && contraction_usual(flow, m, &r, ROLE_M) >= PANEL_ROWS;
     bool wide = !grouped && panels_cost(machine) && many;
     bool thirds = extent % (3 * lanes) == 0 && (chunks % 2 || wide);
     int64_t vectors = thirds ? 3 : chunks < 3 ? chunks : 2;
@@ -404,6 +390,10 @@ static double write_cost(const Flow *flow, const Map *map, const Access *to, int
     return step_cost(access_stride(flow, map, to, dim, lanes), lanes);
 }
 
+double idle_lanes(int64_t extent, int64_t lanes) {
+    return (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
+}
+
 double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs) {
     double reads = 0, writes = 0, results = 1;
     bool reduced = map_reduces(map, dim);
@@ -420,8 +410,7 @@ double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool pack
                 reduced ? 8 * lanes : write_cost(flow, map, &map->write.at[w].to[k], dim, lanes);
     for (int d = 0; d < map->dim.n; d++)
         if (!map_reduces(map, d)) results *= (double)map_usual(flow, map, d);
-    int64_t extent = map_usual(flow, map, dim);
-    double idle = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
+    double idle = idle_lanes(map_usual(flow, map, dim), lanes);
     return idle * ((reads + map_prims(map) * 0.3) * map_usual_volume(flow, map) + writes * results);
 }
 

@@ -24,6 +24,8 @@ double gather_cost(int lanes); /* of lanes that lie apart, in vector loads */
  * iteration, a write (or a fold of the lanes) for every result; lanes that idle in the last chunk
  * count. `packs`: parameters can be laid out to suit. */
 double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs);
+/* How many times its work a dim takes in lanes, some of which idle in the last vector. */
+double idle_lanes(int64_t extent, int64_t lanes);
 
 /* The dim that is exactly index k of an access, or -1. */
 int access_dim(const Map *map, const Access *a, int k);
@@ -50,9 +52,11 @@ double map_usual_volume(const Flow *flow, const Map *map);
 /* Iterations of a map, unknown extents counted as `otherwise`. */
 double map_volume(const Map *map, int64_t otherwise);
 
-/* Rows of a contraction (ROLE_M); the second as inputs usually have them. */
+/* contraction.c: rows of a contraction (ROLE_M); indices of all dims of a role as inputs usually
+ * have them; the longest dim of a role, or -1. */
 double contraction_rows(const Map *m, const Contraction *r, int64_t otherwise);
-double contraction_usual_rows(const Flow *flow, const Map *m, const Contraction *r);
+double contraction_usual(const Flow *flow, const Map *m, const Contraction *r, DimRole role);
+int contraction_longest(const Map *m, const Contraction *r, DimRole role);
 
 bool map_is_reduction(const Map *map);
 bool has_seq(const Map *map); /* does a dim run in order? */

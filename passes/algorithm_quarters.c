@@ -74,22 +74,13 @@ static int rows_dim(const Map *m, const Contraction *c) {
     return shorter && map_extent(m, before, 0) % 2 == 0 ? before : last;
 }
 
-/* The longest dim of a role. */
-static int longest_dim(const Map *m, const Contraction *c, DimRole role) {
-    int longest = -1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (c->role[d] == role && (longest < 0 || map_extent(m, d, 0) > map_extent(m, longest, 0)))
-            longest = d;
-    return longest;
-}
-
 /* Columns of a block: of as many as a kernel holds at a time, or fewer where cores would not have
  * equally many tasks; 0: none fills vectors. Measured on Zen 3: 32 take 1.01 of the time of 64, 16
  * take 1.025. */
 static int64_t choose_columns(const Flow *flow, const PassEnv *env, const Map *m,
                               const Contraction *c, int64_t half) {
     int64_t lanes = env->machine->vector_bytes / 4, chosen = 0;
-    double rest = ceil(contraction_usual_rows(flow, m, c) / (2 * STRIP_ROWS)), best = 0;
+    double rest = ceil(contraction_usual(flow, m, c, ROLE_M) / (2 * STRIP_ROWS)), best = 0;
     for (int64_t size = COLUMNS_MOST; size >= 2 * lanes; size -= 2 * lanes) {
         double tasks = rest * (double)(half / size) / env->machine->cores;
         double time = ceil(tasks) / tasks * (1 + 0.6 * (1.0 / (double)size - 1.0 / COLUMNS_MOST));
@@ -102,7 +93,7 @@ static int64_t choose_columns(const Flow *flow, const PassEnv *env, const Map *m
 /* Blocks for the parts of a dim. False: none can be cut. */
 static bool find_cut(const Flow *flow, const PassEnv *env, const Map *m, const Contraction *c,
                      int which, Cut *cut) {
-    int dim = which == ROWS ? rows_dim(m, c) : longest_dim(m, c, role_of[which]);
+    int dim = which == ROWS ? rows_dim(m, c) : contraction_longest(m, c, role_of[which]);
     int64_t extent = dim < 0 ? 0 : map_extent(m, dim, 0), half = (extent + 1) / 2, block = half;
     if (half < 2 || (which != ROWS && extent % 2)) return false;
     if (which == TERMS && half % (env->machine->vector_bytes / 4)) return false;
@@ -128,22 +119,17 @@ static bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quar
     return true;
 }
 
-/* Indices of all dims of a role. */
-static double count(const Flow *flow, const Quarters *w, const Map *m, DimRole role) {
-    double n = 1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (w->roles.role[d] == role) n *= (double)map_usual(flow, m, d);
-    return n;
-}
-
 /* Seven products for eight must save more than what it takes to make their operands, which threads
  * wait for, and to write and read the products in the cache that a core has for itself. */
 static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
     static const double worth = 0.97, least_gain = 2e-5, part = PRODUCTS / (double)QUARTERS;
     const Machine *machine = env->machine;
     const Cont *b = &flow->cont.at[m->body.val.at[w->roles.b].read.cont];
-    double batch = count(flow, w, m, ROLE_BATCH), rows = count(flow, w, m, ROLE_M);
-    double terms = count(flow, w, m, ROLE_K), columns = count(flow, w, m, ROLE_N);
+    const Contraction *c = &w->roles;
+    double batch = contraction_usual(flow, m, c, ROLE_BATCH);
+    double rows = contraction_usual(flow, m, c, ROLE_M);
+    double terms = contraction_usual(flow, m, c, ROLE_K);
+    double columns = contraction_usual(flow, m, c, ROLE_N);
     double padded = 2.0 * (double)w->cut[ROWS].blocks / (double)w->cut[ROWS].extent;
     double memory = machine->level[machine->nlevels - 1].bandwidth, flops = machine->fma_flops;
     double flop = 2 * batch * rows * terms * columns, weights = batch * terms * columns;

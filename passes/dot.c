@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The map's sum of products of two converted reads, with the types of a row. */
-static const Instruction *row_with_margins(const Machine *machine, const Map *m, int *x, int *y) {
+static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || !m->write.at[0].combine) return NULL;
     const Combine *c = m->write.at[0].combine;
     const Val *v = &m->body.val.at[m->write.at[0].val[0]];
@@ -27,10 +27,9 @@ static const Instruction *row_with_margins(const Machine *machine, const Map *m,
     return NULL;
 }
 
-/* The same, where all that is read is stored. */
-static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
-    const Instruction *row = row_with_margins(machine, m, x, y);
-    return row && !m->body.val.at[*x].has_else && !m->body.val.at[*y].has_else ? row : NULL;
+/* Are both operands read where they are stored alone? */
+static bool reads_stored(const Map *m, int x, int y) {
+    return !m->body.val.at[x].has_else && !m->body.val.at[y].has_else;
 }
 
 const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
@@ -42,7 +41,7 @@ const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
 int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m) {
     int x, y;
     const Instruction *row = machine->nmatrix ? row_of(machine, m, &x, &y) : NULL;
-    const MatrixStep *step = row ? matrix_of(machine, row->name) : NULL;
+    const MatrixStep *step = row && reads_stored(m, x, y) ? matrix_of(machine, row->name) : NULL;
     if (!step) return 0;
     Contraction r = map_contraction(flow, m);
     bool fill = r.is && contraction_rows(m, &r, MATRIX_ROWS_LEAST) >= MATRIX_ROWS_LEAST;
@@ -64,7 +63,7 @@ double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t 
 
 bool dot_types(const Machine *machine, const Map *m) {
     int x, y;
-    return row_with_margins(machine, m, &x, &y) != NULL;
+    return row_of(machine, m, &x, &y) != NULL;
 }
 
 static int position(const Map *m, const Access *a, int dim) {
@@ -111,7 +110,7 @@ static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
 }
 
 bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
-    dot->row = row_with_margins(machine, m, &dot->a, &dot->b);
+    dot->row = row_of(machine, m, &dot->a, &dot->b);
     if (!dot->row) return false;
     if (access_by_value(m, &m->body.val.at[dot->a].read) ||
         access_by_value(m, &m->body.val.at[dot->b].read))
@@ -122,7 +121,7 @@ bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Do
 }
 
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
-    return row_of(machine, m, &dot->a, &dot->b) && dot_with_margins(machine, flow, m, dot);
+    return dot_with_margins(machine, flow, m, dot) && reads_stored(m, dot->a, dot->b);
 }
 
 int64_t dot_groups(const Machine *machine, const Flow *flow, const Map *m, const Dot *dot) {

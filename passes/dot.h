@@ -16,7 +16,7 @@ typedef struct Dot {
     int lane; /* the dim only b has that runs in lanes */
 } Dot;
 
-/* Is m a sum of products of the types of some row, zeros around an operand or not? */
+/* Is m a sum of products of the types of some row, whatever it reads beyond its operands? */
 bool dot_types(const Machine *machine, const Map *m);
 /* How many reduced elements side by side the machine's step on tiles takes for such a sum, where
  * there may be rows to fill its tiles; 0: there is none. */
@@ -27,7 +27,7 @@ int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m);
 double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t side);
 /* Could m run on a row of the machine, were b stored in groups (layout_pack.c does it)? */
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
-/* And were what a lies around with stored, which it reads as zeros (layout_halo.c)? */
+/* The same, were what it reads beyond its operands stored around them (layout_halo.c)? */
 bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* Does it, as its operands are stored now? */
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);

@@ -84,7 +84,7 @@ bool strip_makes_rows(const Flow *flow, const Machine *machine, const int *map) 
     const Map *rows = flow->map.at[map[0]], *products = flow->map.at[map[1]];
     Contraction c = map_contraction(flow, products);
     double bytes = (double)rows->write.n * 4 * map_usual_volume(flow, rows);
-    double strips = contraction_usual_rows(flow, products, &c) / ROWS_LEAST;
+    double strips = contraction_usual(flow, products, &c, ROLE_M) / ROWS_LEAST;
     const MemoryLevel *far = &machine->level[machine->nlevels - 2];
     double room = (double)far->bytes / (far->shared ? machine->cores : 1);
     return strips >= STRIPS_LEAST * machine->cores && bytes > room / 2;

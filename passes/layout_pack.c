@@ -229,7 +229,7 @@ static bool fills_registers(const Layouts *l, const Map *m, const Contraction *r
                             int64_t width) {
     enum { BESIDE = 4 };
     int to = m->write.at[0].to[0].cont, sums = 0;
-    if (contraction_usual_rows(l->flow, m, r) < 2 || l->readers[to].n == 0) return false;
+    if (contraction_usual(l->flow, m, r, ROLE_M) < 2 || l->readers[to].n == 0) return false;
     const Map *taker = l->flow->map.at[l->readers[to].at[0]];
     for (int v = 0; v < taker->body.val.n; v++)
         sums += taker->body.val.at[v].kind == VAL_READ && taker->body.val.at[v].read.cont == to;
@@ -437,7 +437,7 @@ static void panel_operand(Layouts *l, int map, const Contraction *r, int lane, b
             row = usual_extent(l->flow, c->shape[b->rank - 1]);
     if (!width || row <= width) return;
     bool worth = copy ? row * dtype_bytes(c->type, 1) > PAGE_BYTES
-                      : contraction_usual_rows(l->flow, m, r) >= REUSE;
+                      : contraction_usual(l->flow, m, r, ROLE_M) >= REUSE;
     const char *name = internf(l->flow->ctx, "%s.operand", m->name);
     if (!recipe_decide(l->env, "layout", name, words, worth)) return;
     Panels how = {b, b->rank - 1, -1, l->lanes, -1, -1, width, 1, false, {false}};
@@ -446,7 +446,7 @@ static void panel_operand(Layouts *l, int map, const Contraction *r, int lane, b
 }
 
 static bool worth_copy(const Layouts *l, const Map *m, const Contraction *r, int lane) {
-    return contraction_usual_rows(l->flow, m, r) >= REUSE &&
+    return contraction_usual(l->flow, m, r, ROLE_M) >= REUSE &&
            map_usual(l->flow, m, lane) >= l->lanes / 2;
 }
 

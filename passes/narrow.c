@@ -129,16 +129,6 @@ static double product_flops(const Narrowing *n, const Map *m, const Contraction 
     return dot_flops(n->machine, a, b, contraction_rows(m, r, unknown_extent), side);
 }
 
-/* Lanes run along columns, of which the last vector may lack some: how much more that is. */
-static double idle_lanes(const Narrowing *n, const Map *m, const Contraction *r) {
-    int64_t lanes = n->machine->vector_bytes / 4, columns = 1;
-    for (int d = 0; d < m->dim.n; d++) {
-        int64_t extent = map_extent(m, d, unknown_extent);
-        if (r->role[d] == ROLE_N && extent > columns) columns = extent;
-    }
-    return (double)((columns + lanes - 1) / lanes * lanes) / (double)columns;
-}
-
 /* Seconds that products in bf16 and the rounding take, where `side` reduced elements stand side by
  * side. */
 static double narrow_seconds(const Narrowing *n, const Map *m, const Contraction *r, int64_t side) {
@@ -146,7 +136,10 @@ static double narrow_seconds(const Narrowing *n, const Map *m, const Contraction
     double more = n->fill >= 0 ? (double)n->filled / (double)map_extent(m, n->fill, 1) : 1;
     double flop = 2 * map_volume(m, unknown_extent) * more;
     double small = 2 * container_elements(n->e.flow, b->read.cont) * more;
-    double compute = flop * idle_lanes(n, m, r) / product_flops(n, m, r, BF16, BF16, side);
+    int columns = contraction_longest(m, r, ROLE_N); /* which lanes run along */
+    int64_t lanes = n->machine->vector_bytes / 4;
+    if (columns >= 0) flop *= idle_lanes(map_extent(m, columns, lanes), lanes);
+    double compute = flop / product_flops(n, m, r, BF16, BF16, side);
     return longer(compute, small / machine_bandwidth(n->machine, small)) +
            rounding_seconds(n, m, &a->read);
 }

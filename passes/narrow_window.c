@@ -66,7 +66,7 @@ static bool copied(const Window *w) {
 /* Are steps on tiles, and rounding, quicker than the products as they are? */
 static bool pays(const Window *w, const Contraction *r, const Machine *machine) {
     const Flow *flow = w->e->flow;
-    double rows = contraction_usual_rows(flow, w->m, r), pixels = 1;
+    double rows = contraction_usual(flow, w->m, r, ROLE_M), pixels = 1;
     double flop = 2 * map_usual_volume(flow, w->m);
     const Cont *x = &flow->cont.at[w->a->cont];
     for (int k = 0; k < x->rank; k++)

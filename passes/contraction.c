@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes of a contraction by what its dims are (ir/contract.c). */
+#include "passes/access.h"
+
+double contraction_rows(const Map *m, const Contraction *r, int64_t otherwise) {
+    double rows = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == ROLE_M) rows *= (double)map_extent(m, d, otherwise);
+    return rows;
+}
+
+double contraction_usual(const Flow *flow, const Map *m, const Contraction *r, DimRole role) {
+    double n = 1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == role) n *= (double)map_usual(flow, m, d);
+    return n;
+}
+
+int contraction_longest(const Map *m, const Contraction *r, DimRole role) {
+    int longest = -1;
+    for (int d = 0; d < m->dim.n; d++)
+        if (r->role[d] == role && (longest < 0 || map_extent(m, d, 0) > map_extent(m, longest, 0)))
+            longest = d;
+    return longest;
+}
