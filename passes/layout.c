@@ -90,10 +90,12 @@ Flow *pass_layout(Arena *arena, const Flow *flow, const PassEnv *env) {
     Layouts l = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
     l.lanes = env->machine->vector_bytes / 4;
     drop_needless_else(&l);
-    if (env->machine->block_threads)
+    if (env->machine->block_threads) {
         layout_last(&l);
-    else
+        layout_rows(&l);
+    } else {
         lay_out(&l);
+    }
     flow_compact(l.flow);
     return l.flow;
 }

@@ -35,6 +35,10 @@ int *layout_channels(Layouts *l);
 int *layout_regions(const Layouts *l, const int *channel);
 /* layout_last.c: on a machine of blocks of threads, channels of images innermost. */
 void layout_last(Layouts *l);
+/* A layout of the container in which index `dim` is stored innermost, the others in their order. */
+const Layout *layout_stored_last(Layouts *l, const Cont *c, int dim);
+/* layout_rows.c: there, the weights of products of one row with each result's terms side by side. */
+void layout_rows(Layouts *l);
 
 /* layout_halo.c: reads beyond the box become reads of a margin that holds the value. */
 void layout_halos(Layouts *l);

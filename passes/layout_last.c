@@ -13,8 +13,7 @@
 
 enum { PIECE_BYTES = 16, HALF_BYTES = 2 };
 
-/* Index `dim` is stored innermost, the others in their order. */
-static const Layout *stored_last(Layouts *l, const Cont *c, int dim) {
+const Layout *layout_stored_last(Layouts *l, const Cont *c, int dim) {
     Layout *y = NEW(l->arena, Layout);
     Dim *map = NEW_ARRAY(l->arena, Dim, c->rank), *box = NEW_ARRAY(l->arena, Dim, c->rank);
     int n = 0;
@@ -83,7 +82,7 @@ static void turn_weights(Layouts *l, const int *channel) {
         int d = channel_dim(m, &r, image->at[channel[image->cont]]);
         int k = weights_index(l, m, weights, d);
         if (k < 0 || c.kind != CONT_PARAM || c.layout) continue;
-        c.layout = stored_last(l, &c, k);
+        c.layout = layout_stored_last(l, &c, k);
         weights->cont = layout_weights(l, weights->cont, &c);
     }
 }
@@ -98,7 +97,7 @@ void layout_last(Layouts *l) {
         Cont *c = &l->flow->cont.at[k];
         if (channel[k] < 0 || c->kind != CONT_TMP || !wanted[region[k]]) continue;
         if (recipe_decide(l->env, "layout", c->name, words, true))
-            c->layout = stored_last(l, c, channel[k]);
+            c->layout = layout_stored_last(l, c, channel[k]);
     }
     turn_weights(l, channel);
 }
