@@ -38,6 +38,13 @@ static int gpu_count(const Driver *d) {
     return d->options->gpus.n ? d->options->gpus.n : (int)(sizeof every_gpu / sizeof *every_gpu);
 }
 
+/* Has every GPU that code is made for the engine that copies boxes? */
+static bool has_engine(const Driver *d) {
+    bool engine = d->options->target == TARGET_CUDA;
+    for (int i = 0; i < gpu_count(d); i++) engine &= !strcmp(gpu_names(d)[i], "sm_90a");
+    return engine;
+}
+
 Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *fn, void *user) {
     Driver d = {.arena = arena,
                 .ctx = arena_ctx(arena),
@@ -55,11 +62,10 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
     if (!cuda && (options->gpus.n || options->gpu_libraries.n))
         fail(d.ctx, E_OPTION, "option \"%s\" needs the target cuda; leave it out",
              options->gpus.n ? "gpu" : "gpu-libraries");
-    for (int i = 0; options->engine && i < gpu_count(&d); i++)
-        if (!cuda || strcmp(gpu_names(&d)[i], "sm_90a"))
-            fail(d.ctx, E_OPTION,
-                 "option \"gpu-copies\" takes \"engine\" where code is for sm_90a alone; add "
-                 "--target=cuda --gpu=sm_90a");
+    if (options->engine == ENGINE_ALWAYS && !has_engine(&d))
+        fail(d.ctx, E_OPTION,
+             "option \"gpu-copies\" takes \"engine\" where code is for sm_90a alone; add "
+             "--target=cuda --gpu=sm_90a");
     if (cuda && options->cpus.n && strcmp(options->cpu, d.host.name))
         fail(d.ctx, E_OPTION,
              "what a library for GPUs does on the CPU is made for %s; leave option \"cpu\" out",
@@ -168,7 +174,9 @@ static const char *build_json(Driver *d, const char *hash) {
     if (o->weights_file) text_put(&out, ", \"weights\": \"file\"");
     if (o->profile) text_put(&out, ", \"profile\": \"yes\"");
     if (o->checked) text_put(&out, ", \"checked\": \"yes\"");
-    if (o->engine) text_put(&out, ", \"gpu-copies\": \"engine\"");
+    if (o->engine)
+        text_printf(&out, ", \"gpu-copies\": \"%s\"",
+                    o->engine == ENGINE_ALWAYS ? "engine" : "threads");
     if (o->dim.n) text_put(&out, ", \"dims\": {");
     for (int i = 0; i < o->dim.n; i++) {
         if (i) text_put(&out, ", ");
@@ -368,7 +376,7 @@ void driver_emit(Driver *d, const char *weights_file, bool jit) {
                         .jit = jit,
                         .profile = d->options->profile,
                         .checked = d->options->checked,
-                        .engine = d->options->engine};
+                        .engine = has_engine(d) ? d->options->engine : ENGINE_NEVER};
     if (weights_file) emit.weights_check = d->weights_check = weights_hash(&d->weights);
     if (part) emit_part(d, part, swapped, &emit);
     if (d->options->target == TARGET_CUDA)

@@ -4,6 +4,7 @@
 #ifndef WEIR_DRIVER_H
 #define WEIR_DRIVER_H
 
+#include "compiler/targets/c/target.h"
 #include "compiler/targets/cuda/machine.h"
 #include "compiler/toolchain/toolchain.h"
 #include "compiler/weights.h"
@@ -34,7 +35,7 @@ typedef struct Options {
     DType convert; /* F16, BF16; F32: no conversion */
     Packing packing;
     bool weights_file, verify_each, time_passes, no_cache, profile, checked;
-    bool engine;        /* a GPU's copies of boxes go by its engine for these, not by threads */
+    CopyEngine engine;  /* which kernels' boxes a GPU's engine copies, where there is one */
     bool data_anywhere; /* external data outside the model's folder too */
     double max_time;    /* seconds; 0: any */
     size_t max_memory;  /* bytes; 0: any */

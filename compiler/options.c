@@ -105,8 +105,8 @@ static void set_gpu_libraries(const Setting *s) {
 }
 
 static void set_gpu_copies(const Setting *s) {
-    static const char *const words[] = {"threads", "engine"};
-    s->o->engine = one_of(s, words, 2, "threads or engine") == 1;
+    static const char *const words[] = {"auto", "threads", "engine"};
+    s->o->engine = (CopyEngine)one_of(s, words, 3, "auto, threads or engine");
 }
 
 static void set_math(const Setting *s) {

@@ -9,6 +9,7 @@
 #define WEIR_C_NEST_H
 
 #include "compiler/emit.h"
+#include "compiler/targets/c/target.h"
 #include "ir/machine.h"
 #include "ir/nest.h"
 
@@ -90,7 +91,7 @@ typedef struct CForm {
     const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
     bool vectors;                              /* else `vector` loops are unrolled */
     bool checked;                              /* bounds checks in front of accesses */
-    bool engine;                               /* boxes are copied by the engine for these */
+    CopyEngine engine;
     const char *rolled;                        /* before a loop with barriers in it, or NULL */
     void (*phases)(CNest *c, CKernel *k);      /* the functions of a kernel */
     void (*loop)(CNest *c, const Stmt *s);     /* over blocks or threads */

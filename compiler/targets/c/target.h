@@ -23,6 +23,10 @@ typedef struct Unit {
 } Unit;
 typedef VEC(Unit) Units;
 
+/* Which kernels have boxes of tensors copied by the GPU's engine, not by their threads: those that
+ * gain by it, none or all. */
+typedef enum CopyEngine { ENGINE_AUTO, ENGINE_NEVER, ENGINE_ALWAYS } CopyEngine;
+
 typedef struct EmitOptions {
     int units; /* translation units at most, >= 1 */
     const int64_t
@@ -46,10 +50,10 @@ typedef struct EmitOptions {
     const char *cpu;
     const char *const *lesser;
     int nlesser;
-    bool jit;     /* weir_blob is visible */
-    bool profile; /* the program times its kernels */
-    bool checked; /* bounds checks in front of every access */
-    bool engine;  /* boxes are copied by the GPU's engine for these */
+    bool jit;          /* weir_blob is visible */
+    bool profile;      /* the program times its kernels */
+    bool checked;      /* bounds checks in front of every access */
+    CopyEngine engine; /* of kernels whose boxes the GPU's engine for these may copy */
 } EmitOptions;
 
 /* The machine named by --cpu: "native", "x86-64-v2" .. "x86-64-v4", or an LLVM CPU name. m->name is

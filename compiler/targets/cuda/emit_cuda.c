@@ -112,12 +112,6 @@ static void tables(CProgram *p) {
                 is_fixed(p->flow) && !p->options->profile);
 }
 
-#define HOST                                                                                       \
-    .device = true, .launch = launch, .tables = tables, .apart = cuda_apart,                       \
-    .call = target_cuda_call
-static const CHost cuda_host = {.form = &cuda_form, HOST};
-static const CHost cuda_host_engine = {.form = &cuda_form_engine, HOST};
-
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static const char *device_text(CProgram *p) {
@@ -146,7 +140,13 @@ static const char *device_text(CProgram *p) {
 
 const char *target_cuda_emit(Arena *arena, const Program *program, const Machine *m,
                              const EmitOptions *o, Units *out) {
-    CProgram p = program_open(arena, program, m, o, o->engine ? &cuda_host_engine : &cuda_host);
+    CHost host = {.form = &cuda_form[o->engine],
+                  .device = true,
+                  .launch = launch,
+                  .tables = tables,
+                  .apart = cuda_apart,
+                  .call = target_cuda_call};
+    CProgram p = program_open(arena, program, m, o, &host);
     Text unit = {.arena = arena};
     cuda_join_launches(&p);
     put_runtime(&p, &unit);

@@ -424,4 +424,8 @@ static void cuda_phases(CNest *c, CKernel *k) {
     .math = "", .rolled = "#pragma unroll 1", .phases = cuda_phases, .loop = cuda_loop,            \
     .array = cuda_array, .lanes = cuda_lanes, .use = cuda_use, .store = cuda_store,                \
     .sync = cuda_sync, .fold = cuda_fold
-const CForm cuda_form = {FORM}, cuda_form_engine = {FORM, .engine = true};
+const CForm cuda_form[] = {
+    [ENGINE_AUTO] = {FORM, .engine = ENGINE_AUTO},
+    [ENGINE_NEVER] = {FORM, .engine = ENGINE_NEVER},
+    [ENGINE_ALWAYS] = {FORM, .engine = ENGINE_ALWAYS},
+};
