@@ -8,6 +8,7 @@
 #include "body.h"
 #include "body_expr.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- sharing --------------------------------------------------------------------------------- */
@@ -360,7 +361,10 @@ void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, c
 /* The definition's body on these operands; functions inside it are expanded in turn. */
 static int expand_func(Body *b, Prim p, const Forms *forms, const int *args) {
     DType t = b->val.at[args[0]].type;
-    const char *params, *text = prim_definition(p, t, forms->brief, &params);
+    FunctionForm form = !forms->brief             ? FORM_FULL
+                        : !forms->native[P_EXP2] ? FORM_BRIEF
+                                                 : FORM_BY_EXP2;
+    const char *params, *text = prim_definition(p, t, form, &params);
     Body def = {.arena = b->arena};
     int arity = prim_row(p)->arity, operand[3];
     if (!text) {
@@ -389,6 +393,22 @@ static int expand_small(Body *b, Prim p, DType t, const Forms *forms, const int 
     return body_cvt(b, t, r);
 }
 
+/* x / c: the product with the reciprocal, corrected by what it leaves of x, is the quotient as it
+ * is rounded (Markstein), without the branch that a division takes for numbers far out; such ones,
+ * of 2^-70 and less or 2^126 and more, may be an ulp off. -1: the divisor is no such constant. */
+static int expand_quotient(Body *b, const int *args) {
+    static const float LEAST = 0x1p-30f, MOST = 0x1p30f;
+    const Val *by = &b->val.at[args[1]];
+    if (by->kind != VAL_CONST || by->type != F32) return -1;
+    float c = (float)bits_to_double(F32, by->bits);
+    if (!(fabsf(c) >= LEAST && fabsf(c) <= MOST)) return -1;
+    int of[] = {args[0], args[1], body_const(b, F32, 1.0F / c)};
+    return body_expr(b,
+                     "q = $0 * $2; p = fma(fma(-q, $1, $0), $2, q); "
+                     "select(q == 0, q, select(abs(q) < 0x1p126, p, q))",
+                     of, 3, NULL, 0, F32);
+}
+
 static int inline_prim(Inline *in, const Val *v) {
     int args[3];
     const PrimRow *row = prim_row(v->prim);
@@ -398,6 +418,10 @@ static int inline_prim(Inline *in, const Val *v) {
     DType operand = in->b->val.at[args[row->arity - 1]].type;
     if (in->expand && row->typing != TYPE_SELECT && small_float(operand))
         return expand_small(in->b, v->prim, v->type, in->forms, args);
+    int quotient = -1;
+    if (in->expand && in->forms->quotients && v->prim == P_DIV && operand == F32)
+        quotient = expand_quotient(in->b, args);
+    if (quotient >= 0) return quotient;
     bool native = in->expand && in->forms->native[v->prim] && operand == F32;
     if (in->expand && row->defined && !native) return expand_func(in->b, v->prim, in->forms, args);
     return body_prim(in->b, v->prim, args);

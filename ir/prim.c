@@ -33,23 +33,26 @@ Prim prim_parse(const char *name) {
 typedef struct Definition {
     Prim prim;
     DType type;
-    bool brief;
+    FunctionForm form;
     const char *params, *text;
 } Definition;
 
 static const Definition definitions[] = {
-#define DEFINE(prim, type, params, text) {prim, type, false, params, text},
-#define BRIEF(prim, type, params, text) {prim, type, true, params, text},
+#define DEFINE(prim, type, params, text) {prim, type, FORM_FULL, params, text},
+#define BRIEF(prim, type, params, text) {prim, type, FORM_BRIEF, params, text},
+#define BY_EXP2(prim, type, params, text) {prim, type, FORM_BY_EXP2, params, text},
 #include "func.def"
 #undef DEFINE
 #undef BRIEF
+#undef BY_EXP2
 };
 
-const char *prim_definition(Prim p, DType t, bool brief, const char **params) {
+const char *prim_definition(Prim p, DType t, FunctionForm form, const char **params) {
     const Definition *found = NULL;
     for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++) {
         const Definition *d = &definitions[i];
-        if (d->prim == p && d->type == t && (!d->brief || brief) && (!found || d->brief)) found = d;
+        if (d->prim == p && d->type == t && d->form <= form && (!found || d->form > found->form))
+            found = d;
     }
     if (found) *params = found->params;
     return found ? found->text : NULL;

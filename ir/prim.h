@@ -43,10 +43,12 @@ typedef struct PrimRow {
 
 const PrimRow *prim_row(Prim p);
 Prim prim_parse(const char *name); /* PRIM_NONE when unknown */
-/* Text of the definition of p for dtype t ("x" or "x y" are its parameters), the brief
- * one if that is asked for and there is one; or NULL: then compute in `dtype_compute(t)` and
- * convert. */
-const char *prim_definition(Prim p, DType t, bool brief, const char **params);
+/* How elementary functions are defined: in full, shorter outside strict mathematics, or shorter
+ * still where 2^x is an instruction. */
+typedef enum { FORM_FULL, FORM_BRIEF, FORM_BY_EXP2 } FunctionForm;
+/* Text of the definition of p for dtype t ("x" or "x y" are its parameters), of the last form up to
+ * this one that there is; or NULL: then compute in `dtype_compute(t)` and convert. */
+const char *prim_definition(Prim p, DType t, FunctionForm form, const char **params);
 /* Does it work on such a type at all? Handles (strings, objects) are equal or not, and nothing
  * else; complex numbers are only moved. */
 bool prim_takes(Prim p, DType t);

@@ -45,6 +45,7 @@ Program *pass_vectorize(Arena *arena, const Program *program, const PassEnv *env
     Forms forms = {.brief = env->math != MATH_STRICT};
     memcpy(forms.native, env->machine->native, sizeof forms.native);
     forms.native[P_EXP2] &= forms.brief;
+    forms.quotients = forms.brief && env->machine->block_threads;
     Program *p = NEW(arena, Program);
     p->arena = arena;
     p->flow = flow_clone(arena, program->flow);
