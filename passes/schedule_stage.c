@@ -162,6 +162,23 @@ static int64_t staged_bytes(Corner *c) {
     return bytes;
 }
 
+/* Does the reduced dim run along indices that other results of a tile begin elsewhere in? */
+static bool slides_in_tile(const Tiles *t, int d) {
+    const Map *m = t->map;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++) {
+            if (!dim_uses(val->read.at[k], m->dim.at[d].sym)) continue;
+            for (int i = 0; i < t->n; i++) {
+                int own = t->r->kernel->map.n == 1 ? t->dims[i] : t->r->al.at[0][t->dims[i]];
+                bool one = t->threads[t->dims[i]] * t->each[t->dims[i]] == 1;
+                if (!one && dim_uses(val->read.at[k], m->dim.at[own].sym)) return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* The longest reduced dim that no result slides along, in blocks as long as they fit. */
 static bool choose_reduction(Tiles *t) {
     Corner c = {.t = t};
@@ -170,7 +187,7 @@ static bool choose_reduction(Tiles *t) {
         int64_t extent = map_extent(t->map, d, -1);
         if (!map_reduces(t->map, d)) continue;
         c.last[d] = extent - 1;
-        if (t->roles.role[d] != ROLE_K) {
+        if (t->roles.role[d] != ROLE_K && slides_in_tile(t, d)) {
             if (extent < 0) return false;
             continue;
         }

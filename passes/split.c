@@ -25,14 +25,16 @@
 
 /* Of reductions of much to little: elements that a block goes through before that is worth a
  * kernel more, and at least; results of a block where neighbours in memory are of different ones;
- * blocks for each core. */
+ * of a tile along each side; blocks and tiles for each core. */
 enum {
     PARTS_MOST = 32,
     FILL_MOST = 1024,
     FILL_LEAST = 1 << 19,
     BLOCK_ELEMENTS = 8192,
     BLOCK_RESULTS = 32,
-    CORE_BLOCKS = 4
+    BLOCK_TILE = 64,
+    CORE_BLOCKS = 4,
+    TILES_EACH = 2
 };
 /* Of rows that threads share: how many are few; elements of a part, and of a row at least; a part
  * is a multiple of so many where the last one is not whole. */
@@ -124,21 +126,43 @@ static int dim_to_part(const Splitting *s, const Map *m) {
     return best;
 }
 
+/* Of a reduction that is to fill the machine: blocks of its results, what one goes through at
+ * least, blocks for each core. */
+typedef struct Filling {
+    double blocks, least;
+    int each;
+} Filling;
+
+/* Tiles of a contraction whose operands blocks stage (schedule_stage.c), else rows, or a few
+ * columns. */
+static Filling filling_of(const Splitting *s, const Map *m) {
+    const double tile = BLOCK_TILE * BLOCK_TILE;
+    double results = 1, rows[2] = {1, 1};
+    bool columns = false;
+    Contraction r = map_contraction(s->e.flow, m);
+    for (int d = 0; d < m->dim.n; d++) {
+        double extent = (double)map_extent(m, d, 1);
+        if (map_reduces(m, d)) continue;
+        results *= extent;
+        columns |= side_by_side(s, m, d);
+        if (r.is && (r.role[d] == ROLE_M || r.role[d] == ROLE_N))
+            rows[r.role[d] == ROLE_N] *= extent;
+    }
+    if (rows[0] >= BLOCK_RESULTS && rows[1] >= BLOCK_RESULTS)
+        return (Filling){ceil(results / tile), tile * BLOCK_TILE, TILES_EACH};
+    double blocks = columns ? fmax(results / BLOCK_RESULTS, 1) : results;
+    return (Filling){blocks, BLOCK_ELEMENTS, CORE_BLOCKS};
+}
+
 /* So many that each core has some blocks, and each of these something to do. */
 static int fill_parts(const Splitting *s, const Map *m, int dim) {
-    double volume = map_volume(m, 1), blocks = 1;
+    Filling fill = filling_of(s, m);
+    double volume = map_volume(m, 1), blocks = fill.blocks;
     int64_t extent = map_extent(m, dim, 1), parts = 1;
-    bool columns = false;
-    for (int d = 0; d < m->dim.n; d++) {
-        if (map_reduces(m, d)) continue;
-        blocks *= (double)map_extent(m, d, 1);
-        columns |= side_by_side(s, m, d);
-    }
-    if (columns) blocks = blocks > BLOCK_RESULTS ? blocks / BLOCK_RESULTS : 1;
     if (volume < FILL_LEAST * blocks) return 1;
     while (parts < FILL_MOST && extent % (parts * 2) == 0 &&
-           blocks * (double)parts < CORE_BLOCKS * s->env->machine->cores &&
-           volume >= BLOCK_ELEMENTS * blocks * (double)parts * 2)
+           blocks * (double)parts < fill.each * s->env->machine->cores &&
+           volume >= fill.least * blocks * (double)parts * 2)
         parts *= 2;
     return blocks * 2 < s->env->machine->cores ? (int)parts : 1;
 }
