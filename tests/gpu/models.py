@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole models of the zoo on the GPU of this machine: agreement with the C target, times.
 
-    models.py FOLDER [NAME...] [--agree]     # FOLDER/models/NAME and FOLDER/zoo, as tests/gpu/pack leaves them
+    models.py FOLDER [NAME...] [--agree] [--kernels OUT]     # FOLDER/models/NAME and FOLDER/zoo, as tests/gpu/pack leaves them
 
 A model travels without weights: its side file is drawn here as the zoo draws it (recipe.json says which tensor lies where;
 rest.bin holds what no tensor gives). Expected are some elements of every output, chosen by a seed, and the mean of all
 magnitudes. Prints, of each model, the largest difference relative to the output's largest magnitude, the time to create
 an instance, and medians of runs from host memory to host memory and on tensors of the device (the device's time; --agree:
-no times). Exit code 1 when a model does not agree.
+no times). --kernels takes no such times, as CUPTI would delay
+launches, but writes OUT/NAME.txt: each kernel of a run in its order, microseconds that it takes and that pass since the
+one ahead ended. Exit code 1 when a model does not agree.
 """
 import argparse
 import concurrent.futures
@@ -28,7 +30,7 @@ sys.path += [str(HERE), str(HERE.parent / "bench")]
 import bench  # noqa: E402
 import weirlib  # noqa: E402
 
-SAMPLES, RUNS = 2048, 10
+SAMPLES, RUNS, TRACED = 2048, 10, 9
 BOUNDS = {"f16": 1e-2, "int8": 5e-2, "": 1e-4}  # of the largest magnitude, by what the model's name says
 
 
@@ -143,15 +145,28 @@ def host_time(model):
 
 
 class OnDevice:
-    """The same model's runs on tensors of torch."""
+    """The same model's runs on tensors of torch; caches that outputs continue lie where these are, so that a run writes
+    the new rows alone."""
 
     def __init__(self, torch, model):
         self.model, self.d = model, model.d
         self.tensors = [torch.from_numpy(a).cuda() for a in (*model.kept, *model.arrays)]
-        described = [bench.describe(t, weirlib.CODES[np.dtype(str(t.dtype).split(".")[1])]) for t in self.tensors]
         n = len(model.kept)
+        for given, made, dim in self.shared():
+            past, whole = self.tensors[given], self.tensors[n + made]
+            whole.narrow(dim, 0, past.shape[dim]).copy_(past)
+            self.tensors[given] = whole.narrow(dim, 0, past.shape[dim])
+        self.strides = [(ctypes.c_int64 * t.dim())(*t.stride()) for t in self.tensors]
+        described = [bench.describe(t, weirlib.CODES[np.dtype(str(t.dtype).split(".")[1])]) for t in self.tensors]
+        for tensor, strides, of in zip(described, self.strides, self.tensors):
+            tensor.strides, tensor.capacity = strides, of.untyped_storage().nbytes() // of.element_size()
         self.given, self.room = (weirlib.Tensor * n)(*described[:n]), (weirlib.Tensor * (len(described) - n))(*described[n:])
         self.stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+    def shared(self):
+        """Input, output, dim: weir_shared of weir_model.h."""
+        triples = ctypes.cast(self.d.shared, ctypes.POINTER(ctypes.c_int32 * 3))
+        return [tuple(triples[i]) for i in range(self.d.nshared)]
 
     def submit(self):
         self.model.check(self.d.submit(self.model.instance, self.given, self.room, self.stream), "submit")
@@ -179,7 +194,34 @@ def device_time(torch, model):
     return hot, both
 
 
-def try_model(root, name, torch):
+def kernel_times(torch, model, file):
+    """Writes medians of several runs, in microseconds; raises ValueError where runs differ in what they launch."""
+    run, trace = OnDevice(torch, model), file.with_suffix(".json")
+    for _ in range(3):
+        run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        for _ in range(TRACED):
+            run()
+    profiler.export_chrome_trace(str(trace))
+    events = json.loads(trace.read_text())["traceEvents"]
+    trace.unlink()
+    told = sorted((e["ts"], e["dur"], e["name"]) for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
+    each, left = divmod(len(told), TRACED)
+    runs = [told[i * each:(i + 1) * each] for i in range(TRACED)]
+    if left or not each or any([e[2] for e in r] != [e[2] for e in runs[0]] for r in runs):
+        raise ValueError(f"{len(told)} kernels in {TRACED} runs")
+    lines, busy = [], 0
+    for i in range(each):
+        takes = statistics.median(r[i][1] for r in runs)
+        since = statistics.median(r[i][0] - r[i - 1][0] - r[i - 1][1] for r in runs) if i else 0
+        busy += takes
+        lines.append(f"{takes:9.2f} {since:8.2f}  {told[i][2]}")
+    whole = statistics.median(r[-1][0] + r[-1][1] - r[0][0] for r in runs)
+    file.write_text(f"{each} kernels take {busy:.1f} us of {whole:.1f}\n" + "\n".join(lines) + "\n")
+    return f"  {each} kernels {busy / 1e3:.3f} of {whole / 1e3:.3f} ms traced"
+
+
+def try_model(root, name, torch, kernels):
     from inputs import make_inputs
     folder, spec = root / "models" / name, spec_of(root / "zoo", name)
     began = time.perf_counter()
@@ -193,7 +235,9 @@ def try_model(root, name, torch):
         worst = max(worst, distance(list(model.run(given).values()), expected))
     good = worst <= bound_of(name)
     text = f"{name:40} {'ok' if good else 'WRONG':5} {worst:8.1e} of {bound_of(name):.1e}  create {created:5.2f} s"
-    if torch:
+    if kernels:
+        text += kernel_times(torch, model, kernels / f"{name}.txt")
+    elif torch:
         hot, both = device_time(torch, model)
         text += f"  host {host_time(model):8.3f}  device {hot:8.3f}  with a wait {both:8.3f} ms"
     print(text, flush=True)
@@ -206,6 +250,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--agree", action="store_true")
+    parser.add_argument("--kernels", type=pathlib.Path)
     options = parser.parse_args()
     root, good, torch = options.folder, True, None
     sys.path.append(str(root / "zoo"))
@@ -219,8 +264,8 @@ def main():
     with torch.cuda.stream(torch.cuda.Stream()) if torch else contextlib.nullcontext():
         for name in names:
             try:
-                good &= try_model(root, name, torch)
-            except RuntimeError as error:
+                good &= try_model(root, name, torch, options.kernels)
+            except (RuntimeError, ValueError) as error:
                 print(f"{name:40} FAIL {error}", flush=True)
                 good = False
             (root / "models" / name / "model.so.weights").unlink()
