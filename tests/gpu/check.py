@@ -123,6 +123,21 @@ class Checks:
                 got, wanted = (np.load(folder / file.name).astype(np.float64) for folder in (out[0], self.work / f"{name}.c"))
                 expect(np.allclose(got, wanted, rtol=4e-3, atol=4e-3), f"{name}: {abs(got - wanted).max()}")
 
+    def test_what_threads_share(self):
+        """What a block stores and loads again is no __restrict__: nvcc moved such a load before the barrier in front of it."""
+        for text in ("decode_parts", "decode"):
+            folder = self.work / f"{text}.text"
+            code, printed = run(self.weir, "compile", ROOT / f"tests/cuda/hot/{text}.ir", "--target", "cuda", "--gpu", "sm_90a",
+                                "--emit", "cu", "--emit-dir", folder)
+            expect(code == 0, printed)
+            kernels = re.findall(r"^KERNEL\(\d.*?\) kernel\d+\((.*?)\) \{(.*?)^\}", next(folder.glob("*.cu")).read_text(), re.M | re.S)
+            names = [(re.findall(r"\w+ \*__restrict__ (a\d+)", re.sub(r"const \w+ \*__restrict__ a\d+", "", given)), body)
+                     for given, body in kernels]
+            expect(any(re.search(r"= a\d+\[", body) for _, body in names), f"{text}: nothing is loaded")
+            for restricted, body in names:
+                for name in restricted:
+                    expect(not re.search(rf"= {name}\[|load_wide<\d+>\({name}\b", body), f"{text}: {name} is stored and loaded")
+
     def test_boxes(self):
         """The engine's copies make the same bits as threads' do, whether they come when asked for or when waited for."""
         hot = [ROOT / f"tests/cuda/hot/{name}.ir" for name in ("group_f16", "group_ragged", "group_across")]
