@@ -422,7 +422,7 @@ class Checks:
         code, text = run(sys.executable, HERE / "zoo.py", zoo)
         expect(code == 0, text)
         code, text = run(HERE / "pack", folder, "--zoo", zoo, "--zoo-models", "dense dense.f16@rows=3", "--build", self.options.build, "--cases", self.options.cases, "--every", "300",
-                         "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", "--no-kernels", env=self.fake)
+                         "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", "--model", ROOT / "tests/cuda/hot/waves_tf32.ir", "--no-kernels", env=self.fake)
         expect(code == 0, text)
         code, text = run(folder / "run", "--no-times", env=self.fake)
         expect(code == 0 and re.search(r"[1-9]\d* passed, 0 failed\n.*\nfine\n", text), text)
