@@ -429,6 +429,26 @@ class Checks:
         expect(len(re.findall(r"^dense\S* +ok ", text, re.M)) == 2, text)
         expect(len((folder / "models/dense/rest.bin").read_bytes()) < 200, "the weights travelled")
 
+    def test_what_agrees_of_a_model(self):
+        """Integers that scores chose may come in another order; bounds are those of a model's tensors, not of its name."""
+        try:
+            import numpy as np
+            import models
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        rows = np.stack([np.zeros(300), np.arange(300) % 7, np.arange(300)], 1).astype("i8")
+        others = rows.copy()
+        others[:9] += 1000
+        floats, turned = np.linspace(-1, 1, 60, dtype="f4").reshape(3, 20), np.arange(8)
+        for array, got, same in ((rows, rows[::-1], True), (rows, rows[:-1], True), (rows, others, False), (rows, rows[:, :2], False),
+                                 (turned, turned, True), (turned, turned[::-1], False), (floats, floats, True),
+                                 (floats, floats.T, False), (floats, floats[::-1], False)):
+            far = models.distance([got], models.summary([array]))
+            expect((far == 0) == same, f"{array.shape}, {got.shape}: {far}")
+        for types, name, bound in ((["float16"], "m_fp16", 1e-2), (["float32"], "of_f16_in_name", 1e-4), (["float32"], "m.f16", 1e-4 + 2**-7),
+                                   (["int8", "float32", "int32"], "q", 5e-2), ([], "m", 1e-4)):
+            expect(models.bound_of(name, {"tensors": [{"dtype": t} for t in types]}) == bound, name)
+
     def test_calls(self):
         out = {}
         for target in ("cuda", "c"):
