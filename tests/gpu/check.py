@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/gpu"
 COMPILED_BY_NVCC = 6
+LOAD, STORE, WAIT = 0x981, 0x986, 0x82e  # of global memory, for the launch ahead: sm_90's code, 16 bytes an instruction
+EARLY = """flow early {
+ in at : i64[1] in a : f32[16] in x : f32[512,16] out y : f32[512,16]
+ map y [i:512, j:16] { k <- at[0]  d = i64(i) - k  p <- a[j]  q <- x[i,j]  select(d == 0, p, q) -> y[i,j] }
+}
+"""
 sys.path.insert(0, str(HERE))
 import bench  # noqa: E402
 
@@ -35,6 +42,18 @@ def run(*command, env=None, timeout=300):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
     return done.returncode, done.stdout + done.stderr
+
+
+def code_of(cubin):
+    """Instructions of each kernel of an ELF file, as the bits that name them."""
+    table, = struct.unpack_from("<Q", cubin, 40)
+    size, count, names = struct.unpack_from("<HHH", cubin, 58)
+    rows = [struct.unpack_from("<IIQQQQ", cubin, table + size * i) for i in range(count)]
+    for name, _, _, _, at, n in rows:
+        begin = rows[names][4] + name
+        name = cubin[begin:cubin.index(b"\0", begin)].decode()
+        if name.startswith(".text."):
+            yield name, [word & 0xfff for word, _ in struct.iter_unpack("<QQ", cubin[at:at + n])]
 
 
 def expect(condition, text):
@@ -577,9 +596,33 @@ class Checks:
         expect(code == 0, text)
         return text
 
-    def test_nvcc(self):
-        if not shutil.which("nvcc") and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):
+    def nvcc(self):
+        found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+        if not found:
             raise Skip("there is no nvcc")
+        return found
+
+    def test_order_of_loads(self):
+        """Nothing is loaded before the launch ahead is done, and what a thread stores for others not before it is stored."""
+        nvcc = self.nvcc()
+        for name, text in (("early", EARLY), ("m", bench.decode("f16", 8192))):
+            source, folder = self.work / f"{name}.ir", self.work / f"{name}.order"
+            source.write_text(text)
+            code, told = run(self.weir, "compile", source, "--target", "cuda", "--gpu", "sm_90a", "--emit", "cu", "--emit-dir", folder)
+            expect(code == 0, told)
+            for what in ("cubin", "ptx"):
+                code, told = run(nvcc, "-x", "cu", "-std=c++17", "-w", "-fmad=false", "-arch=sm_90a", f"-{what}", folder / f"{name}.cu", "-o",
+                                 folder / what)
+                expect(code == 0, told)
+            kernels = list(code_of((folder / "cubin").read_bytes()))
+            expect(kernels and all({LOAD, STORE, WAIT} <= set(code) for _, code in kernels), f"{name}: code of another kind")
+            for kernel, code in kernels:
+                expect(code.index(WAIT) < min(code.index(LOAD), code.index(STORE)), f"{name}, {kernel}: begins before the one ahead is done")
+        first = re.search(r"\b(st|ld)\.global\.(?!nc)", (folder / "ptx").read_text().split("entry kernel0")[1])
+        expect(first and first[1] == "st", "a part's maximum is loaded before it is stored")
+
+    def test_nvcc(self):
+        self.nvcc()
         for case in self.sample()[::max(1, len(self.sample()) // COMPILED_BY_NVCC)][:COMPILED_BY_NVCC]:
             code, text = run(self.weir, "compile", case / "model.onnx", "--target", "cuda", "-o", self.work / "nvcc.so")
             expect(code == 0, f"{case.name}: {text}")

@@ -300,7 +300,7 @@ static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
     text_printf(&c->out, "%si64 tasks, i32 *fault, i64 self%s", comma,
                 dim_is(c->scratch, 0) ? "" : ", char *memory");
     cuda_box_parameters(c);
-    text_put(&c->out, ") {\n follow();\n");
+    text_put(&c->out, ") {\n follow(tasks);\n");
     for (int i = 0; i < k->symbol.n; i++)
         text_printf(&c->out, " const %s s%d = (%s)n%d;\n", c->index, i, c->index, i);
     if (!dim_is(c->scratch, 0))
