@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,12 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/gpu"
 COMPILED_BY_NVCC = 6
+LOAD, STORE, WAIT = 0x981, 0x986, 0x82e  # of global memory, for the launch ahead: sm_90's code, 16 bytes an instruction
+EARLY = """flow early {
+ in at : i64[1] in a : f32[16] in x : f32[512,16] out y : f32[512,16]
+ map y [i:512, j:16] { k <- at[0]  d = i64(i) - k  p <- a[j]  q <- x[i,j]  select(d == 0, p, q) -> y[i,j] }
+}
+"""
 sys.path.insert(0, str(HERE))
 import bench  # noqa: E402
 
@@ -35,6 +42,18 @@ def run(*command, env=None, timeout=300):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
     return done.returncode, done.stdout + done.stderr
+
+
+def code_of(cubin):
+    """Instructions of each kernel of an ELF file, as the bits that name them."""
+    table, = struct.unpack_from("<Q", cubin, 40)
+    size, count, names = struct.unpack_from("<HHH", cubin, 58)
+    rows = [struct.unpack_from("<IIQQQQ", cubin, table + size * i) for i in range(count)]
+    for name, _, _, _, at, n in rows:
+        begin = rows[names][4] + name
+        name = cubin[begin:cubin.index(b"\0", begin)].decode()
+        if name.startswith(".text."):
+            yield name, [word & 0xfff for word, _ in struct.iter_unpack("<QQ", cubin[at:at + n])]
 
 
 def expect(condition, text):
@@ -122,6 +141,21 @@ class Checks:
                 expect(file.read_bytes() == (out[1] / file.name).read_bytes(), f"{name}: runs differ")
                 got, wanted = (np.load(folder / file.name).astype(np.float64) for folder in (out[0], self.work / f"{name}.c"))
                 expect(np.allclose(got, wanted, rtol=4e-3, atol=4e-3), f"{name}: {abs(got - wanted).max()}")
+
+    def test_what_threads_share(self):
+        """What a block stores and loads again is no __restrict__: nvcc moved such a load before the barrier in front of it."""
+        for text in ("decode_parts", "decode"):
+            folder = self.work / f"{text}.text"
+            code, printed = run(self.weir, "compile", ROOT / f"tests/cuda/hot/{text}.ir", "--target", "cuda", "--gpu", "sm_90a",
+                                "--emit", "cu", "--emit-dir", folder)
+            expect(code == 0, printed)
+            kernels = re.findall(r"^KERNEL\(\d.*?\) kernel\d+\((.*?)\) \{(.*?)^\}", next(folder.glob("*.cu")).read_text(), re.M | re.S)
+            names = [(re.findall(r"\w+ \*__restrict__ (a\d+)", re.sub(r"const \w+ \*__restrict__ a\d+", "", given)), body)
+                     for given, body in kernels]
+            expect(any(re.search(r"= a\d+\[", body) for _, body in names), f"{text}: nothing is loaded")
+            for restricted, body in names:
+                for name in restricted:
+                    expect(not re.search(rf"= {name}\[|load_wide<\d+>\({name}\b", body), f"{text}: {name} is stored and loaded")
 
     def test_boxes(self):
         """The engine's copies make the same bits as threads' do, whether they come when asked for or when waited for."""
@@ -407,12 +441,32 @@ class Checks:
         code, text = run(sys.executable, HERE / "zoo.py", zoo)
         expect(code == 0, text)
         code, text = run(HERE / "pack", folder, "--zoo", zoo, "--zoo-models", "dense dense.f16@rows=3", "--build", self.options.build, "--cases", self.options.cases, "--every", "300",
-                         "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", "--no-kernels", env=self.fake)
+                         "--model", ROOT / "tests/data/mnist/mnist_cntk.onnx", "--model", ROOT / "tests/cuda/hot/waves_tf32.ir", "--no-kernels", env=self.fake)
         expect(code == 0, text)
         code, text = run(folder / "run", "--no-times", env=self.fake)
         expect(code == 0 and re.search(r"[1-9]\d* passed, 0 failed\n.*\nfine\n", text), text)
         expect(len(re.findall(r"^dense\S* +ok ", text, re.M)) == 2, text)
         expect(len((folder / "models/dense/rest.bin").read_bytes()) < 200, "the weights travelled")
+
+    def test_what_agrees_of_a_model(self):
+        """Integers that scores chose may come in another order; bounds are those of a model's tensors, not of its name."""
+        try:
+            import numpy as np
+            import models
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        rows = np.stack([np.zeros(300), np.arange(300) % 7, np.arange(300)], 1).astype("i8")
+        others = rows.copy()
+        others[:9] += 1000
+        floats, turned = np.linspace(-1, 1, 60, dtype="f4").reshape(3, 20), np.arange(8)
+        for array, got, same in ((rows, rows[::-1], True), (rows, rows[:-1], True), (rows, others, False), (rows, rows[:, :2], False),
+                                 (turned, turned, True), (turned, turned[::-1], False), (floats, floats, True),
+                                 (floats, floats.T, False), (floats, floats[::-1], False)):
+            far = models.distance([got], models.summary([array]))
+            expect((far == 0) == same, f"{array.shape}, {got.shape}: {far}")
+        for types, name, bound in ((["float16"], "m_fp16", 1e-2), (["float32"], "of_f16_in_name", 1e-4), (["float32"], "m.f16", 1e-4 + 2**-7),
+                                   (["int8", "float32", "int32"], "q", 5e-2), ([], "m", 1e-4)):
+            expect(models.bound_of(name, {"tensors": [{"dtype": t} for t in types]}) == bound, name)
 
     def test_calls(self):
         out = {}
@@ -542,9 +596,33 @@ class Checks:
         expect(code == 0, text)
         return text
 
-    def test_nvcc(self):
-        if not shutil.which("nvcc") and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):
+    def nvcc(self):
+        found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+        if not found:
             raise Skip("there is no nvcc")
+        return found
+
+    def test_order_of_loads(self):
+        """Nothing is loaded before the launch ahead is done, and what a thread stores for others not before it is stored."""
+        nvcc = self.nvcc()
+        for name, text in (("early", EARLY), ("m", bench.decode("f16", 8192))):
+            source, folder = self.work / f"{name}.ir", self.work / f"{name}.order"
+            source.write_text(text)
+            code, told = run(self.weir, "compile", source, "--target", "cuda", "--gpu", "sm_90a", "--emit", "cu", "--emit-dir", folder)
+            expect(code == 0, told)
+            for what in ("cubin", "ptx"):
+                code, told = run(nvcc, "-x", "cu", "-std=c++17", "-w", "-fmad=false", "-arch=sm_90a", f"-{what}", folder / f"{name}.cu", "-o",
+                                 folder / what)
+                expect(code == 0, told)
+            kernels = list(code_of((folder / "cubin").read_bytes()))
+            expect(kernels and all({LOAD, STORE, WAIT} <= set(code) for _, code in kernels), f"{name}: code of another kind")
+            for kernel, code in kernels:
+                expect(code.index(WAIT) < min(code.index(LOAD), code.index(STORE)), f"{name}, {kernel}: begins before the one ahead is done")
+        first = re.search(r"\b(st|ld)\.global\.(?!nc)", (folder / "ptx").read_text().split("entry kernel0")[1])
+        expect(first and first[1] == "st", "a part's maximum is loaded before it is stored")
+
+    def test_nvcc(self):
+        self.nvcc()
         for case in self.sample()[::max(1, len(self.sample()) // COMPILED_BY_NVCC)][:COMPILED_BY_NVCC]:
             code, text = run(self.weir, "compile", case / "model.onnx", "--target", "cuda", "-o", self.work / "nvcc.so")
             expect(code == 0, f"{case.name}: {text}")

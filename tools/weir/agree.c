@@ -91,7 +91,7 @@ double agree_bound(int32_t dtype) {
 
 double agree_share(const struct Options *o) {
     double stored = o->convert == F16 ? 0x1p-7 : o->convert == BF16 ? 0x1p-4 : 0;
-    return stored + (o->math == MATH_FAST ? 0x1p-8 : 0);
+    return stored + (o->math == MATH_FAST ? AGREE_FAST : 0);
 }
 
 bool agreement_holds(const Agreement *a, int32_t dtype, double share) {

@@ -107,6 +107,7 @@ double agree_bound(int32_t dtype);
 /* What these options add to the bound of floats below 64 bits, as a part of the largest magnitude:
  * --math=fast and --convert promise no more (compiler/README.md). */
 struct Options;
+#define AGREE_FAST 0x1p-8 /* of --math=fast alone */
 double agree_share(const struct Options *o);
 bool agreement_holds(const Agreement *a, int32_t dtype, double share);
 

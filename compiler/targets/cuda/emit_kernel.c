@@ -282,22 +282,25 @@ static bool is_small(CNest *c) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
+/* What one thread of a block stores and others load behind a barrier is not reached by one pointer
+ * alone: said to be so, it is loaded before the barrier (nvcc 13 did in attention of one row). */
 static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
-    const char *restricted = may_alias(c) ? "" : "__restrict__ ";
+    bool alias = may_alias(c);
     text_put(&c->out, "(");
     const char *comma = "";
     for (int i = 0; i < k->buf.n; i++) {
         const Buf *b = &c->nest->buf.at[k->buf.at[i]];
         const CBuf *cb = &c->buf[k->buf.at[i]];
+        bool shared = phase->blocks && cb->read && cb->written;
         text_printf(&c->out, "%s%s%s *%s%s", comma, cb->written ? "" : "const ", array_type(b),
-                    restricted, cb->name);
+                    alias || shared ? "" : "__restrict__ ", cb->name);
         comma = ", ";
     }
     for (int i = 0; i < k->symbol.n; i++, comma = ", ") text_printf(&c->out, "%si64 n%d", comma, i);
     text_printf(&c->out, "%si64 tasks, i32 *fault, i64 self%s", comma,
                 dim_is(c->scratch, 0) ? "" : ", char *memory");
     cuda_box_parameters(c);
-    text_put(&c->out, ") {\n follow();\n");
+    text_put(&c->out, ") {\n follow(tasks);\n");
     for (int i = 0; i < k->symbol.n; i++)
         text_printf(&c->out, " const %s s%d = (%s)n%d;\n", c->index, i, c->index, i);
     if (!dim_is(c->scratch, 0))

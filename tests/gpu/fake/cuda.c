@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { OK = 0, INVALID = 1, MEMORY = 2, NOT_FOUND = 500, CAPTURING = 900 };
+enum { OK = 0, INVALID = 1, MEMORY = 2, NOT_BEGUN = 3, NOT_FOUND = 500, CAPTURING = 900 };
 enum { PAGE = 4096, SHARED = 227 << 10 };
 
 _Noreturn void fake_breach(const char *fmt, ...) {
@@ -127,7 +127,10 @@ int cuPointerGetAttributes(unsigned n, const int *what, void **value, uint64_t a
 
 /* ---- devices, contexts ----------------------------------------------------------------------- */
 
+static bool begun;
+
 int cuInit(unsigned flags) {
+    begun = flags == 0;
     return flags ? INVALID : OK;
 }
 int cuDeviceGetCount(int *n) {
@@ -144,6 +147,7 @@ int cuDeviceGetAttribute(int *value, int what, int device) {
     return OK;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
+    if (!begun) return NOT_BEGUN;
     contexts++;
     *context = &device_context[device];
     return OK;
