@@ -409,6 +409,44 @@ static int expand_quotient(Body *b, const int *args) {
                      of, 3, NULL, 0, F32);
 }
 
+/* Do values become whole numbers? Then quotients beside a half count. */
+static bool makes_whole(const Body *b) {
+    for (int i = 0; i < b->val.n; i++) {
+        const Val *v = &b->val.at[i];
+        if (v->kind != VAL_PRIM) continue;
+        Prim p = v->prim;
+        if (p == P_RINT || p == P_FLOOR || p == P_CEIL || p == P_TRUNC ||
+            (p == P_CVT && !dtype_is_float(v->type)))
+            return true;
+    }
+    return false;
+}
+
+/* A quotient of f32 without a branch, or -1. */
+static int expand_division(Inline *in, const int *args) {
+    if (!in->forms->quotients) return -1;
+    int quotient = expand_quotient(in->b, args);
+    if (quotient >= 0 || !in->forms->native[P_RATIO] || makes_whole(in->from)) return quotient;
+    return body_prim(in->b, P_RATIO, args);
+}
+
+static bool is_one(const Val *v) {
+    return v->kind == VAL_CONST && v->type == F32 && bits_to_double(F32, v->bits) == 1;
+}
+
+/* 1 + erf(x) is erfc(-x), in as many operations as erf where 2^x is one; or -1. */
+static int expand_erfc(Inline *in, const Val *v) {
+    if (v->prim != P_ADD || !in->forms->brief || !in->forms->native[P_EXP2]) return -1;
+    for (int i = 0; i < 2; i++) {
+        const Val *erf = &in->from->val.at[v->arg[i]], *one = &in->from->val.at[v->arg[1 - i]];
+        if (erf->kind != VAL_PRIM || erf->prim != P_ERF || erf->type != F32 || !is_one(one))
+            continue;
+        int less = body_prim1(in->b, P_NEG, in->map[erf->arg[0]]);
+        return expand_func(in->b, P_ERFC, in->forms, &less);
+    }
+    return -1;
+}
+
 static int inline_prim(Inline *in, const Val *v) {
     int args[3];
     const PrimRow *row = prim_row(v->prim);
@@ -418,10 +456,10 @@ static int inline_prim(Inline *in, const Val *v) {
     DType operand = in->b->val.at[args[row->arity - 1]].type;
     if (in->expand && row->typing != TYPE_SELECT && small_float(operand))
         return expand_small(in->b, v->prim, v->type, in->forms, args);
-    int quotient = -1;
-    if (in->expand && in->forms->quotients && v->prim == P_DIV && operand == F32)
-        quotient = expand_quotient(in->b, args);
-    if (quotient >= 0) return quotient;
+    int shorter = -1;
+    if (in->expand && operand == F32)
+        shorter = v->prim == P_DIV ? expand_division(in, args) : expand_erfc(in, v);
+    if (shorter >= 0) return shorter;
     bool native = in->expand && in->forms->native[v->prim] && operand == F32;
     if (in->expand && row->defined && !native) return expand_func(in->b, v->prim, in->forms, args);
     return body_prim(in->b, v->prim, args);

@@ -1,21 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights of products of one row, on a machine of blocks of threads.
+/* Weights with each result's terms side by side, on a machine of blocks of threads: [k,n] is stored
+ * as (n, k).
  *
- * Such a product reads every weight once, so all that counts is how much is under way. With columns
- * side by side a block takes a few of them and all terms: a narrow product makes fewer blocks than
- * there are cores. With the terms of a result side by side, warps take results, each its own row of
- * memory: weights [k,n] are stored as (n, k). */
+ * A product of one row reads every weight once, so all that counts is how much is under way. With
+ * columns side by side a block takes a few of them and all terms: a narrow product makes fewer
+ * blocks than there are cores. With terms side by side warps take results, each its own row of
+ * memory.
+ *
+ * A product by steps copies pieces of PIECE_BYTES to shared memory. Where rows of columns do not
+ * begin on such a boundary (a vocabulary of 50,257 words) it would copy one by one; rows of terms
+ * may. */
 #include "passes/layout.h"
+#include "passes/schedule.h"
 
-/* The dim of the sum, when the product is of one row and one sum; else -1. */
+enum { PIECE_BYTES = 16 };
+
+/* The only dim with several indices that is summed; -1: there is none, or another one. */
 static int only_sum(const Map *m, const Contraction *r) {
     int sum = -1;
     for (int d = 0; d < m->dim.n; d++) {
-        if (r->role[d] == ROLE_N || map_extent(m, d, 0) == 1) continue;
+        if (!map_reduces(m, d) || map_extent(m, d, 0) == 1) continue;
         if (r->role[d] != ROLE_K || sum >= 0) return -1;
         sum = d;
     }
     return sum;
+}
+
+static bool is_row(const Map *m, const Contraction *r) {
+    for (int d = 0; d < m->dim.n; d++)
+        if (!map_reduces(m, d) && r->role[d] != ROLE_N && map_extent(m, d, 0) != 1) return false;
+    return true;
+}
+
+static bool whole_pieces(DType type, int64_t extent) {
+    return extent > 0 && dtype_bytes(type, extent) % PIECE_BYTES == 0;
+}
+
+/* Rows of columns begin within pieces, rows of terms do not. */
+static bool begins_within(const Layouts *l, const Map *m, const Cont *c, int sum) {
+    int64_t columns, terms = map_extent(m, sum, 0);
+    int x, y;
+    return product_step(l->env->machine, m, &x, &y) && c->rank >= 2 &&
+           dim_is_const(c->shape[c->rank - 1], &columns) && !whole_pieces(c->type, columns) &&
+           whole_pieces(c->type, terms);
 }
 
 /* The index of the weights that runs along the sum and should be the innermost, or -1. */
@@ -28,8 +55,8 @@ static int row_index(const Layouts *l, const Map *m, const Contraction *r) {
         return -1;
     int64_t least = (int64_t)machine->warp * machine->vector_bytes,
             step = access_stride(l->flow, m, &val->read, d, 1);
-    if (step == 1 || step == INT64_MAX || dtype_bytes(c->type, map_extent(m, d, 0)) < least)
-        return -1;
+    bool row = is_row(m, r) && dtype_bytes(c->type, map_extent(m, d, 0)) >= least;
+    if (step == 1 || step == INT64_MAX || !(row || begins_within(l, m, c, d))) return -1;
     for (int k = 0; k < val->read.rank; k++)
         if (access_dim(m, &val->read, k) == d) return k;
     return -1;

@@ -228,11 +228,23 @@ typedef struct Guards {
     Stmt *some; /* the `if`, once there is one */
 } Guards;
 
+/* Of c >= 0 the same for the first lane, where it holds for all lanes or for none: what is left
+ * for them falls into whole vectors. Else c. */
+static Dim for_all_lanes(const Guards *g, Dim c) {
+    Ctx *ctx = g->lo->ctx;
+    Dim coef, first;
+    if (!dim_affine(ctx, c, &g->lane->var, 1, &coef, &first) || !dim_is(coef, -1)) return c;
+    Dim width = dim_const(ctx, g->lane->width);
+    bool whole = dim_is(lowering_simplify(g->lo, dim_mod(ctx, dim_addc(ctx, first, 1), width)), 0);
+    return whole ? first : c;
+}
+
 /* c >= 0, unless it always is; where it uses the lane it joins the lane's guard. */
 static void add_guard(Guards *g, Dim c) {
     Ctx *ctx = g->lo->ctx;
     DimEnv env = lowering_env(g->lo);
     if (dim_ge0(ctx, c, &env)) return;
+    if (g->lane->var && g->lane->width > 1) c = for_all_lanes(g, c);
     if (g->lane->var && dim_uses(c, g->lane->var)) {
         g->lane->guard = g->lane->guard ? dim_min(ctx, g->lane->guard, c) : c;
         return;

@@ -198,7 +198,7 @@ static bool by_library(const Machine *machine) {
 /* The best cut. What it gains must be more than estimates of one product's pieces are off by, and
  * than those of a launch are. */
 static WaveCut best_cut(Waves *w, const Product *p) {
-    static const double LEAST_GAIN = 0.05;
+    static const double LEAST_GAIN = 0.15;
     const Map *m = map_of(w, w->map);
     WaveCut best = {.dim = -1};
     const double whole = product_seconds(p);

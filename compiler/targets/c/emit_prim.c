@@ -108,6 +108,7 @@ static const char *float_scalar(const CNest *c, Prim p, DType t, const char *con
     case P_SQRT: return str(c, "%s%s%s(%s)", c->form->math, prim_row(p)->name, f, x[0]);
     case P_REM:
     case P_MOD:
+    case P_RATIO:
     case P_MIN:
     case P_MAX: return str(c, "%s_%s(%s, %s)", prim_row(p)->name, dtype_name(t), x[0], x[1]);
     case P_EXP2:
