@@ -202,6 +202,108 @@ Test(func, brief_is_the_same_above_the_smallest) {
     }
 }
 
+/* ---- where 2^x is an instruction ------------------------------------------------------------- */
+
+/* As on a GPU: 2^x and ratios stay, for which the evaluator takes their definitions. */
+static const Forms by_exp2 = {
+    .brief = true, .quotients = true, .native = {[P_EXP2] = true, [P_RATIO] = true}};
+
+/* An expression of $0 and $1, f32, in these forms; `made`, unless NULL: what it is expanded to. */
+static Run *run_text(const char *text, const Forms *forms, Body *made) {
+    enum { VALS = 256 };
+    Run *run = NEW(arena, Run);
+    Body named = {.arena = arena}, b = {.arena = arena}, whole = {.arena = arena};
+    int args[] = {body_param(&named, 0, F32), body_param(&named, 1, F32)}, map[VALS], last[VALS];
+    int result = body_expr(&named, text, args, 2, NULL, 0, F32);
+    body_expand(&b, &named, forms, map);
+    int root = map[result];
+    body_prune(&b, &root, 1);
+    body_expand(&whole, &b, NULL, last);
+    run->t = F32;
+    run->root = last[root];
+    run->code = body_compile(arena, &whole);
+    run->frame = body_frame(arena, run->code);
+    if (made) *made = b;
+    return run;
+}
+
+static bool has_prim(const Body *b, Prim p) {
+    for (int i = 0; i < b->val.n; i++)
+        if (b->val.at[i].kind == VAL_PRIM && b->val.at[i].prim == p) return true;
+    return false;
+}
+
+static Real erfc_of_less(Real x) {
+    return erfcl(-x);
+}
+
+Test(func, by_exp2_is_near) {
+    static const struct {
+        const char *text;
+        Real (*real)(Real x);
+        double ulp, off; /* either is enough */
+    } of[] = {{"exp($0)", expl, 2, 0x1p-125}, {"1 + erf($0)", erfc_of_less, 2, 0x1p-22}};
+    uint64_t state = 88172645463325252u;
+    for (int k = 0; k < 2; k++) {
+        Body made;
+        Run *run = run_text(of[k].text, &by_exp2, &made);
+        cr_assert(has_prim(&made, P_EXP2) && made.val.n < 40, "%s: %d", of[k].text, made.val.n);
+        for (int c = 0; c < 120; c++) {
+            for (int i = 0; i < COLUMN_MAX; i++) run->x[i] = argument(F32, c % KINDS, &state);
+            run_columns(run, COLUMN_MAX);
+            for (int i = 0; i < COLUMN_MAX; i++) {
+                Real want = of[k].real((Real)run->x[i]);
+                bool near = fabsl((Real)run->out[i] - want) <= of[k].off;
+                cr_assert(near || ulps(F32, run->out[i], want) <= of[k].ulp,
+                          "%s: %a gives %a, not %La", of[k].text, run->x[i], run->out[i], want);
+            }
+        }
+    }
+}
+
+/* Quotients by constants are as they are rounded, but where numbers are far out. */
+Test(func, quotients_by_constants) {
+    static const char *const text[] = {"$0 / 1.4142135", "$0 / 255", "$0 / 0x1.fffffep0",
+                                       "$0 / -0.1",      "$0 / 3",   "$0 / 0x1.000002p-29"};
+    static const float by[] = {1.4142135F, 255, 0x1.fffffep0F, -0.1F, 3, 0x1.000002p-29F};
+    static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-149, 0x1.fffffep127};
+    enum { SPECIAL = sizeof special / sizeof *special };
+    uint64_t state = 88172645463325252u;
+    for (int k = 0; k < 6; k++) {
+        Body made;
+        Run *run = run_text(text[k], &by_exp2, &made);
+        cr_assert(!has_prim(&made, P_DIV) && !has_prim(&made, P_RATIO), "%s", text[k]);
+        for (int c = 0; c < 60; c++) {
+            for (int i = 0; i < COLUMN_MAX; i++)
+                run->x[i] = i < SPECIAL ? special[i] : argument(F32, c % KINDS, &state);
+            run_columns(run, COLUMN_MAX);
+            for (int i = 0; i < COLUMN_MAX; i++) {
+                float want = (float)run->x[i] / by[k], got = (float)run->out[i];
+                bool far = !(fabsf(want) > 0x1p-70F && fabsf(want) < 0x1p125F);
+                bool same = got == want ? signbit(got) == signbit(want) : isnan(got) && isnan(want);
+                cr_assert(same || (far && ulps(F32, got, (Real)run->x[i] / by[k]) <= 1.5),
+                          "%a / %a gives %a, not %a", run->x[i], (double)by[k], (double)got,
+                          (double)want);
+            }
+        }
+    }
+}
+
+/* Others may be off by 2 ulp there, but for what becomes whole numbers. */
+Test(func, quotients_that_become_whole_are_rounded) {
+    Body made;
+    run_text("$0 / $1", &by_exp2, &made);
+    cr_assert(has_prim(&made, P_RATIO) && !has_prim(&made, P_DIV));
+    run_text("rint($0 / $1)", &by_exp2, &made);
+    cr_assert(has_prim(&made, P_DIV) && !has_prim(&made, P_RATIO));
+    run_text("f32(i32($0 / $1))", &by_exp2, &made);
+    cr_assert(has_prim(&made, P_DIV) && !has_prim(&made, P_RATIO));
+    Forms strict = by_exp2;
+    strict.brief = strict.quotients = false;
+    run_text("$0 / 3 + erf($1) + 1", &strict, &made);
+    cr_assert(has_prim(&made, P_DIV) && !has_prim(&made, P_EXP2));
+}
+
 static double value1(Prim p, DType t, double x) {
     Run *run = run_new(p, t);
     run->x[0] = x;

@@ -282,8 +282,22 @@ static bool is_small(CNest *c) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* What one thread of a block stores and others load behind a barrier is not reached by one pointer
- * alone: said to be so, it is loaded before the barrier (nvcc 13 did in attention of one row). */
+static bool is_weight(const CNest *c, const Buf *b) {
+    if (!c->flow || b->cont < 0) return false;
+    ContKind kind = c->flow->cont.at[b->cont].kind;
+    return kind == CONT_PARAM || kind == CONT_LITERAL;
+}
+
+/* Is a buffer reached by one pointer alone? What one thread of a block stores and others load behind
+ * a barrier is not: said to be so, it is loaded before the barrier (nvcc 13 did in attention of one
+ * row). Nor, of what is only read, are others than weights, though nothing here writes them: what is
+ * said to be so is loaded through a cache (ld.global.nc) that is right for what no launch ahead
+ * writes while this one is there already. */
+static bool is_alone(const CNest *c, const CPhase *phase, const Buf *b, const CBuf *cb) {
+    if (cb->written) return !(phase->blocks && cb->read);
+    return is_weight(c, b);
+}
+
 static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
     bool alias = may_alias(c);
     text_put(&c->out, "(");
@@ -291,9 +305,8 @@ static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
     for (int i = 0; i < k->buf.n; i++) {
         const Buf *b = &c->nest->buf.at[k->buf.at[i]];
         const CBuf *cb = &c->buf[k->buf.at[i]];
-        bool shared = phase->blocks && cb->read && cb->written;
         text_printf(&c->out, "%s%s%s *%s%s", comma, cb->written ? "" : "const ", array_type(b),
-                    alias || shared ? "" : "__restrict__ ", cb->name);
+                    !alias && is_alone(c, phase, b, cb) ? "__restrict__ " : "", cb->name);
         comma = ", ";
     }
     for (int i = 0; i < k->symbol.n; i++, comma = ", ") text_printf(&c->out, "%si64 n%d", comma, i);
