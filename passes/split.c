@@ -13,10 +13,11 @@
  * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h); of few
  * rows they go by parts of the keys (split_weigh.c).
  *
- * Other reductions of much to little (the mean of a tensor, sums down a few columns) go the same
- * way, where their results make fewer blocks than there are cores. A machine of threads takes long
- * rows in parts, one or few of which would keep one or few threads busy (softmax over a
- * vocabulary); how many parts depends on the row alone, never on threads. */
+ * Products that threads multiply (f32) and other reductions of much to little (the mean of a
+ * tensor, sums down a few columns) go the same way, where their results make fewer blocks than
+ * there are cores. A machine of threads takes long rows in parts, one or few of which would keep
+ * one or few threads busy (softmax over a vocabulary); how many parts depends on the row alone,
+ * never on threads. */
 #include "passes/split.h"
 
 #include <math.h>

@@ -70,7 +70,7 @@ def test_usage(weir):
         done = weir.fails(2, r'"--bogus"', verb, *([MNIST] if verb in TAKE_MODELS and verb != "test" else []), "--bogus")
         assert f"weir {verb} --help" in done.err, done
     for option, value, want in (("math", "fats", "strict, default or fast"), ("cpu", "pentium9", "x86-64-v3"),
-                                ("weights", "cloud", "embed or file"), ("target", "vhdl", "c or cuda"), ("gpu", "sm_1", "sm_80"), ("gpu-copies", "tma", "threads or engine"), ("dim", "N", "NAME="),
+                                ("weights", "cloud", "embed or file"), ("target", "vhdl", "c or cuda"), ("gpu", "sm_1", "sm_80"), ("gpu-copies", "tma", "auto, threads or engine"), ("dim", "N", "NAME="),
                                 ("dim", "N=5..2", "LOW..HIGH"), ("skip", "fusee", "a pass: infer"),
                                 ("skip", "lower", "cannot be skipped"), ("print-after", "x", "a pass: infer"),
                                 ("stop-after", "x", "a pass: infer"), ("packing", "x", "build"), ("j", "x", "number")):

@@ -5,12 +5,13 @@
  *
  * A folder holds model.so and test_data_set_0, test_data_set_1 ..: input_0.pb .. and output_0.pb ..
  * in the order of the model's ports (or .npy), of all types that `weir test` reads, and is compared
- * as it compares. Of a set with a file `random` the inputs are those of `weir run --random 1`, and
- * floats may differ by what agree_bound allows of the largest magnitude, and by what the library
- * was compiled with (--math=fast). Each set runs four times: walked, walked and recorded, launched
- * as recorded. N processes take every Nth folder; a case that fails, or ends its process, is the
- * last of it and another goes on. A line for each case that fails (-v: for each), then the sums.
- * -t: 30 more runs, and their median from host memory to host memory. Exit code 1 when some fail.
+ * as it compares, within the absolute tolerance of a file `within`. Of a set with a file `random`
+ * the inputs are those of `weir run --random 1`, and floats may differ by what agree_bound allows
+ * of the largest magnitude, and by what the library was compiled with (--math=fast). Each set runs
+ * four times: walked, walked and recorded, launched as recorded. N processes take every Nth folder;
+ * a case that fails, or ends its process, is the last of it and another goes on. A line for each
+ * case that fails (-v: for each), then the sums. -t: 30 more runs, and their median from host
+ * memory to host memory. Exit code 1 when some fail.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -113,8 +114,19 @@ static double share_of(const weir_model *m) {
     return strstr(m->build, "\"math\": \"fast\"") ? AGREE_FAST : 0;
 }
 
+/* The absolute part of the tolerance, as the folder's file `within` says. */
+static double absolute(const Case *c) {
+    char path[PATH], text[32] = "";
+    snprintf(path, sizeof path, "%s/within", c->folder);
+    FILE *file = fopen(path, "r");
+    if (!file) return 1e-7;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    return n ? strtod(text, NULL) : 1e-7;
+}
+
 static bool compare(Case *c) {
-    Tolerance within = {1e-3, 1e-7, 0};
+    Tolerance within = {1e-3, absolute(c), 0};
     for (int i = 0; i < c->m->noutputs; i++) {
         within.share = c->random ? agree_bound(c->want[i].t.dtype) + share_of(c->m) : 0;
         Difference d = host_compare(&c->y[i].t, &c->want[i].t, &within);

@@ -17,7 +17,9 @@
     "                          the first is planned for\n"                                         \
     "  --gpu-libraries NAMES   libraries that kernels may be given to: cublaslt,cudnn; needed\n"   \
     "                          at run time if one is\n"                                            \
-    "  --gpu-copies HOW        threads, or engine: boxes of tensors by sm_90a's copy engine\n"     \
+    "  --gpu-copies HOW        auto, threads, or engine: boxes of tensors by sm_90a's copy "       \
+    "engine,\n"                                                                                    \
+    "                          which auto takes for large products where code is for it alone\n"   \
     "  --cpu NAMES             native, x86-64-v2, -v3, -v4, aarch64 or a CPU name; several, "      \
     "the best last,\n"                                                                             \
     "                          make a library that picks one when it is loaded\n"                  \
