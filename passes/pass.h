@@ -2,7 +2,8 @@
 /* The pipeline: one list (passes.def), one loop (pipeline.c).
  *
  * Each pass takes its level's object and returns a new one in a new arena. `exact` passes agree
- * with their input bit for bit in the evaluator; the others (`reorders`) within rounding. */
+ * with their input bit for bit in the evaluator, but for functions that a machine with an
+ * instruction for 2^x makes shorter; the others (`reorders`) within rounding. */
 #ifndef WEIR_PASSES_PASS_H
 #define WEIR_PASSES_PASS_H
 

@@ -8,8 +8,7 @@ Times are the device's, by events on one stream; the host waits for nothing betw
 other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
 of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
 TF32, but for those named so, which Weir compiles with fast mathematics. NAME.cublaslt is the same product, and
-NAME.cudnn the same convolution, as Weir gives it to that library, NAME.whole the product without a cut for its last
-wave of tiles. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
+NAME.cudnn the same convolution, as Weir gives it to that library. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
 times of both, and what the hot time makes of the operations or the bytes. Exit code 1 when a result is wrong.
 """
 import ctypes
@@ -270,11 +269,6 @@ def by_library(name):
     return ("cublaslt", "p") if re.match(r"product_(f16|bf16|f32|tf32)_[\dx]+$", name) else None
 
 
-def by_waves(name):
-    """Is it compiled a second time, as NAME.whole, without a cut for its last wave of tiles?"""
-    return bool(re.match(r"product_b?f16_(2560|5120)x", name))
-
-
 def code_of(tensor):
     return CODES[str(tensor.dtype).split(".")[1]]
 
@@ -448,7 +442,7 @@ def main():
             if case[0].endswith(ENGINE) and torch.cuda.get_device_capability() != (9, 0):
                 continue
             library, _ = by_library(case[0]) or (None, None)
-            for name in (case[0], f"{case[0]}.whole", *([f"{case[0]}.{library}"] if library else [])):
+            for name in (case[0], *([f"{case[0]}.{library}"] if library else [])):
                 path = folder / name / "model.so"
                 if not path.exists() or names and case[0] not in names:
                     continue
