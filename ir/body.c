@@ -361,7 +361,7 @@ void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, c
 /* The definition's body on these operands; functions inside it are expanded in turn. */
 static int expand_func(Body *b, Prim p, const Forms *forms, const int *args) {
     DType t = b->val.at[args[0]].type;
-    FunctionForm form = !forms->brief             ? FORM_FULL
+    FunctionForm form = !forms->brief            ? FORM_FULL
                         : !forms->native[P_EXP2] ? FORM_BRIEF
                                                  : FORM_BY_EXP2;
     const char *params, *text = prim_definition(p, t, form, &params);

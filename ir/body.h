@@ -87,7 +87,7 @@ void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, c
 typedef struct Forms {
     bool native[PRIM_COUNT]; /* of f32, by an instruction: they stay */
     bool brief;              /* by their brief definitions where there are such (func.def) */
-    bool quotients;          /* of f32 without a branch: by constants as products, others as ratio */
+    bool quotients; /* of f32 without a branch: by constants as products, others as ratio */
 } Forms;
 /* Copies as body_inline does, every read and dim kept, FUNC primitives replaced by their
  * definitions; float types below 32 bits compute in f32: they are only read, selected, converted.

@@ -37,7 +37,8 @@ int *layout_regions(const Layouts *l, const int *channel);
 void layout_last(Layouts *l);
 /* A layout of the container in which index `dim` is stored innermost, the others in their order. */
 const Layout *layout_stored_last(Layouts *l, const Cont *c, int dim);
-/* layout_rows.c: there, weights with each result's terms side by side, where products gain by it. */
+/* layout_rows.c: there, weights with each result's terms side by side, where products gain by it.
+ */
 void layout_rows(Layouts *l);
 
 /* layout_halo.c: reads beyond the box become reads of a margin that holds the value. */

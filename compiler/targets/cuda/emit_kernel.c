@@ -288,11 +288,11 @@ static bool is_weight(const CNest *c, const Buf *b) {
     return kind == CONT_PARAM || kind == CONT_LITERAL;
 }
 
-/* Is a buffer reached by one pointer alone? What one thread of a block stores and others load behind
- * a barrier is not: said to be so, it is loaded before the barrier (nvcc 13 did in attention of one
- * row). Nor, of what is only read, are others than weights, though nothing here writes them: what is
- * said to be so is loaded through a cache (ld.global.nc) that is right for what no launch ahead
- * writes while this one is there already. */
+/* Is a buffer reached by one pointer alone? What one thread of a block stores and others load
+ * behind a barrier is not: said to be so, it is loaded before the barrier (nvcc 13 did in attention
+ * of one row). Nor, of what is only read, are others than weights, though nothing here writes them:
+ * what is said to be so is loaded through a cache (ld.global.nc) that is right for what no launch
+ * ahead writes while this one is there already. */
 static bool is_alone(const CNest *c, const CPhase *phase, const Buf *b, const CBuf *cb) {
     if (cb->written) return !(phase->blocks && cb->read);
     return is_weight(c, b);
