@@ -13,8 +13,8 @@
  *
  * Times: a library's kernels cut the result into tiles, of which the core that has most decides.
  * With the rate and the beginning of targets/cuda/machine.c that gives what cuBLAS took for squares
- * of 1024 to 8192 (f16, tests/results/gpu.md) within 8 percent. That convolutions take what the
- * product takes that has a row for each channel and a column for each place is a guess. */
+ * of 1024 to 8192 (f16, tests/results/gpu-h100.md) within 8 percent. That convolutions take what
+ * the product takes that has a row for each channel and a column for each place is a guess. */
 #include "passes/library_parts.h"
 
 #include <math.h>

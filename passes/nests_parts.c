@@ -131,6 +131,6 @@ void reduce_parts(Leaf *f, Stmts *into) {
     else
         few = parts;
     merge_parts(f, few, 1, into);
-    bool repeats = f->lo->env.n > f->lo->ninside; /* the next parts would take the places of these */
+    bool repeats = f->lo->env.n > f->lo->ninside; /* the next parts would take their places */
     if (repeats) nest_stmt(f->lo->nest, into, STMT_SYNC);
 }
