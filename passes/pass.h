@@ -2,8 +2,8 @@
 /* The pipeline: one list (passes.def), one loop (pipeline.c).
  *
  * Each pass takes its level's object and returns a new one in a new arena. `exact` passes agree
- * with their input bit for bit in the evaluator, but for functions that a machine with an
- * instruction for 2^x makes shorter; the others (`reorders`) within rounding. */
+ * with their input bit for bit in the evaluator (pass_keeps_bits); the others (`reorders`) within
+ * rounding. */
 #ifndef WEIR_PASSES_PASS_H
 #define WEIR_PASSES_PASS_H
 
@@ -56,6 +56,9 @@ typedef struct Stage {
     const Flow *flow;
     const Program *program;
 } Stage;
+
+/* Is it `exact` there? Nests get shorter functions on a machine with an instruction for 2^x. */
+bool pass_keeps_bits(const Pass *pass, const Machine *machine, MathMode math);
 
 /* Called after each pass (and once before the first, with pass NULL). */
 typedef void PassWatchFn(void *user, const Pass *pass, const Stage *stage, double seconds);

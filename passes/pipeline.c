@@ -31,6 +31,11 @@ const Pass *pass_list(int *count) {
     return passes;
 }
 
+bool pass_keeps_bits(const Pass *pass, const Machine *machine, MathMode math) {
+    bool shorter = pass->nest && machine->native[P_EXP2] && math != MATH_STRICT;
+    return pass->effect == PASS_EXACT && !shorter;
+}
+
 static Level stage_level(const Stage *s) {
     return s->graph ? LEVEL_GRAPH : s->flow ? LEVEL_FLOW : LEVEL_NEST;
 }

@@ -202,12 +202,6 @@ static void check_traffic(Run *r, const Stage *stage) {
 
 /* ---- one run of the passes --------------------------------------------------------------- */
 
-/* Nests on a machine with an instruction for 2^x get functions that round otherwise. */
-static bool keeps_bits(const Run *r, const Pass *pass, bool is_flow) {
-    bool functions = !is_flow && r->machine.native[P_EXP2] && r->options.math != MATH_STRICT;
-    return pass->effect == PASS_EXACT && is_flow == r->last_is_flow && !functions;
-}
-
 static void watch(void *user, const Pass *pass, const Stage *stage, double seconds) {
     Run *r = user;
     const char *after = pass ? pass->name : "the source";
@@ -227,7 +221,8 @@ static void watch(void *user, const Pass *pass, const Stage *stage, double secon
     }
     const Tensor *got = eval_stage(r, known, stage);
     if (pass && !r->skip && !strcmp(pass->name, "vectorize")) check_traffic(r, stage);
-    bool exact = !first && keeps_bits(r, pass, is_flow);
+    bool exact =
+        !first && is_flow == r->last_is_flow && pass_keeps_bits(pass, &r->machine, r->options.math);
     compare(r, got, exact ? r->last : r->want, exact, after);
     r->last = got;
     r->last_is_flow = is_flow;
