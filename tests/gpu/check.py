@@ -618,8 +618,11 @@ class Checks:
             expect(kernels and all({LOAD, STORE, WAIT} <= set(code) for _, code in kernels), f"{name}: code of another kind")
             for kernel, code in kernels:
                 expect(code.index(WAIT) < min(code.index(LOAD), code.index(STORE)), f"{name}, {kernel}: begins before the one ahead is done")
-        first = re.search(r"\b(st|ld)\.global\.(?!nc)", (folder / "ptx").read_text().split("entry kernel0")[1])
-        expect(first and first[1] == "st", "a part's maximum is loaded before it is stored")
+        ptx = (folder / "ptx").read_text().split("entry kernel0")[1]
+        stored = re.search(r"st\.global\.f32\s+\[(%rd\d+)\]", ptx)
+        expect(stored, "no part's maximum is stored")
+        loaded = re.search(rf"ld\.global\.[\w.]+\s+%f\d+, \[{stored[1]}\]", ptx)
+        expect(loaded and loaded.start() > stored.start(), "a part's maximum is loaded before it is stored")
 
     def test_nvcc(self):
         self.nvcc()
