@@ -358,13 +358,15 @@ void body_inline(Body *b, const Body *from, const DimSubst *subst, int nsubst, c
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
+static FunctionForm form_of(const Forms *forms) {
+    if (!forms->brief) return FORM_FULL;
+    return forms->native[P_EXP2] ? FORM_BY_EXP2 : FORM_BRIEF;
+}
+
 /* The definition's body on these operands; functions inside it are expanded in turn. */
 static int expand_func(Body *b, Prim p, const Forms *forms, const int *args) {
     DType t = b->val.at[args[0]].type;
-    FunctionForm form = !forms->brief            ? FORM_FULL
-                        : !forms->native[P_EXP2] ? FORM_BRIEF
-                                                 : FORM_BY_EXP2;
-    const char *params, *text = prim_definition(p, t, form, &params);
+    const char *params, *text = prim_definition(p, t, form_of(forms), &params);
     Body def = {.arena = b->arena};
     int arity = prim_row(p)->arity, operand[3];
     if (!text) {
@@ -436,7 +438,7 @@ static bool is_one(const Val *v) {
 
 /* 1 + erf(x) is erfc(-x), in as many operations as erf where 2^x is one; or -1. */
 static int expand_erfc(Inline *in, const Val *v) {
-    if (v->prim != P_ADD || !in->forms->brief || !in->forms->native[P_EXP2]) return -1;
+    if (v->prim != P_ADD || form_of(in->forms) != FORM_BY_EXP2) return -1;
     for (int i = 0; i < 2; i++) {
         const Val *erf = &in->from->val.at[v->arg[i]], *one = &in->from->val.at[v->arg[1 - i]];
         if (erf->kind != VAL_PRIM || erf->prim != P_ERF || erf->type != F32 || !is_one(one))

@@ -35,8 +35,10 @@ int *layout_channels(Layouts *l);
 int *layout_regions(const Layouts *l, const int *channel);
 /* layout_last.c: on a machine of blocks of threads, channels of images innermost. */
 void layout_last(Layouts *l);
-/* A layout of the container in which index `dim` is stored innermost, the others in their order. */
-const Layout *layout_stored_last(Layouts *l, const Cont *c, int dim);
+/* Weights that a map reads so are stored with index k innermost, the others in their order. */
+void layout_turn_weights(Layouts *l, Access *weights, int k);
+/* What products by steps of warps copy to shared memory at once. */
+enum { PIECE_BYTES = 16 };
 /* layout_rows.c: there, weights with each result's terms side by side, where products gain by it.
  */
 void layout_rows(Layouts *l);

@@ -11,9 +11,10 @@
 #include "passes/layout.h"
 #include "passes/schedule.h"
 
-enum { PIECE_BYTES = 16, HALF_BYTES = 2 };
+enum { HALF_BYTES = 2 };
 
-const Layout *layout_stored_last(Layouts *l, const Cont *c, int dim) {
+/* Index `dim` is stored innermost, the others in their order. */
+static const Layout *stored_last(Layouts *l, const Cont *c, int dim) {
     Layout *y = NEW(l->arena, Layout);
     Dim *map = NEW_ARRAY(l->arena, Dim, c->rank), *box = NEW_ARRAY(l->arena, Dim, c->rank);
     int n = 0;
@@ -25,6 +26,12 @@ const Layout *layout_stored_last(Layouts *l, const Cont *c, int dim) {
     }
     *y = (Layout){.rank = n, .map = map, .box = box};
     return y;
+}
+
+void layout_turn_weights(Layouts *l, Access *weights, int k) {
+    Cont c = l->flow->cont.at[weights->cont];
+    c.layout = stored_last(l, &c, k);
+    weights->cont = layout_weights(l, weights->cont, &c);
 }
 
 /* The contraction a map is, where the machine has a step for what it multiplies. */
@@ -77,13 +84,11 @@ static void turn_weights(Layouts *l, const int *channel) {
         if (!r.is) continue;
         const Access *image = &m->body.val.at[r.a].read;
         Access *weights = &m->body.val.at[r.b].read;
-        Cont c = l->flow->cont.at[weights->cont];
+        const Cont *c = &l->flow->cont.at[weights->cont];
         if (!l->flow->cont.at[image->cont].layout || channel[image->cont] < 0) continue;
         int d = channel_dim(m, &r, image->at[channel[image->cont]]);
         int k = weights_index(l, m, weights, d);
-        if (k < 0 || c.kind != CONT_PARAM || c.layout) continue;
-        c.layout = layout_stored_last(l, &c, k);
-        weights->cont = layout_weights(l, weights->cont, &c);
+        if (k >= 0 && c->kind == CONT_PARAM && !c->layout) layout_turn_weights(l, weights, k);
     }
 }
 
@@ -97,7 +102,7 @@ void layout_last(Layouts *l) {
         Cont *c = &l->flow->cont.at[k];
         if (channel[k] < 0 || c->kind != CONT_TMP || !wanted[region[k]]) continue;
         if (recipe_decide(l->env, "layout", c->name, words, true))
-            c->layout = layout_stored_last(l, c, channel[k]);
+            c->layout = stored_last(l, c, channel[k]);
     }
     turn_weights(l, channel);
 }

@@ -13,8 +13,6 @@
 #include "passes/layout.h"
 #include "passes/schedule.h"
 
-enum { PIECE_BYTES = 16 };
-
 /* The only dim with several indices that is summed; -1: there is none, or another one. */
 static int only_sum(const Map *m, const Contraction *r) {
     int sum = -1;
@@ -71,9 +69,6 @@ void layout_rows(Layouts *l) {
         int k = r.is ? row_index(l, m, &r) : -1;
         const char *name = internf(l->flow->ctx, "%s.weights", m->name);
         if (k < 0 || !recipe_decide(l->env, "layout", name, words, true)) continue;
-        Access *weights = &m->body.val.at[r.b].read;
-        Cont c = l->flow->cont.at[weights->cont];
-        c.layout = layout_stored_last(l, &c, k);
-        weights->cont = layout_weights(l, weights->cont, &c);
+        layout_turn_weights(l, &m->body.val.at[r.b].read, k);
     }
 }

@@ -138,18 +138,16 @@ typedef struct Filling {
  * columns. */
 static Filling filling_of(const Splitting *s, const Map *m) {
     const double tile = BLOCK_TILE * BLOCK_TILE;
-    double results = 1, rows[2] = {1, 1};
+    double results = 1;
     bool columns = false;
     Contraction r = map_contraction(s->e.flow, m);
     for (int d = 0; d < m->dim.n; d++) {
-        double extent = (double)map_extent(m, d, 1);
         if (map_reduces(m, d)) continue;
-        results *= extent;
+        results *= (double)map_extent(m, d, 1);
         columns |= side_by_side(s, m, d);
-        if (r.is && (r.role[d] == ROLE_M || r.role[d] == ROLE_N))
-            rows[r.role[d] == ROLE_N] *= extent;
     }
-    if (rows[0] >= BLOCK_RESULTS && rows[1] >= BLOCK_RESULTS)
+    if (r.is && contraction_usual(s->e.flow, m, &r, ROLE_M) >= BLOCK_RESULTS &&
+        contraction_usual(s->e.flow, m, &r, ROLE_N) >= BLOCK_RESULTS)
         return (Filling){ceil(results / tile), tile * BLOCK_TILE, TILES_EACH};
     double blocks = columns ? fmax(results / BLOCK_RESULTS, 1) : results;
     return (Filling){blocks, BLOCK_ELEMENTS, CORE_BLOCKS};

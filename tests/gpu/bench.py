@@ -8,8 +8,9 @@ Times are the device's, by events on one stream; the host waits for nothing betw
 other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
 of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
 TF32, but for those named so, which Weir compiles with fast mathematics. NAME.cublaslt is the same product, and
-NAME.cudnn the same convolution, as Weir gives it to that library. Prints clocks, what this device copies and multiplies at most, what a launch costs, and one table: the largest error,
-times of both, and what the hot time makes of the operations or the bytes. Exit code 1 when a result is wrong.
+NAME.cudnn the same convolution, as Weir gives it to that library. Prints clocks, what this device copies and multiplies
+at most, what a launch costs, and one table: the largest error, times of both, and what the hot time makes of the
+operations or the bytes. Exit code 1 when a result is wrong.
 """
 import ctypes
 import pathlib

@@ -8,11 +8,9 @@ real nvcc, where there is one, compiles the kernels.
 Cases are every Nth of FOLDER (libonnx-testdata's). The last line is "N passed, N failed, N skipped".
 """
 import argparse
-import os
 import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -20,48 +18,16 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/gpu"
 COMPILED_BY_NVCC = 6
-LOAD, STORE, WAIT = 0x981, 0x986, 0x82e  # of global memory, for the launch ahead: sm_90's code, 16 bytes an instruction
-EARLY = """flow early {
- in at : i64[1] in a : f32[16] in x : f32[512,16] out y : f32[512,16]
- map y [i:512, j:16] { k <- at[0]  d = i64(i) - k  p <- a[j]  q <- x[i,j]  select(d == 0, p, q) -> y[i,j] }
-}
-"""
 sys.path.insert(0, str(HERE))
 import bench  # noqa: E402
+from texts import Skip, Texts, expect, run  # noqa: E402
 
 PRODUCTS = ["plain", "turned", "exact", "scores", "values", "places", "part", "biased", "summed"]  # of products.ir, that a library can make
 CONVOLUTIONS = ["plain", "strided", "dilated", "grouped", "depth", "many", "biased", "last", "mixed", "one", "points", "part", "clamped",
                 "ended", "added", "ended_last"]  # of convolutions.ir
 
 
-class Skip(Exception):
-    pass
-
-
-def run(*command, env=None, timeout=300):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, **(env or {})})
-    return done.returncode, done.stdout + done.stderr
-
-
-def code_of(cubin):
-    """Instructions of each kernel of an ELF file, as the bits that name them."""
-    table, = struct.unpack_from("<Q", cubin, 40)
-    size, count, names = struct.unpack_from("<HHH", cubin, 58)
-    rows = [struct.unpack_from("<IIQQQQ", cubin, table + size * i) for i in range(count)]
-    for name, _, _, _, at, n in rows:
-        begin = rows[names][4] + name
-        name = cubin[begin:cubin.index(b"\0", begin)].decode()
-        if name.startswith(".text."):
-            yield name, [word & 0xfff for word, _ in struct.iter_unpack("<QQ", cubin[at:at + n])]
-
-
-def expect(condition, text):
-    if not condition:
-        raise AssertionError(text)
-
-
-class Checks:
+class Checks(Texts):
     def __init__(self, options, work):
         self.options, self.work = options, work
         self.weir = pathlib.Path(options.build).resolve() / "weir"
@@ -108,14 +74,6 @@ class Checks:
             got, wanted = (np.load(out[t] / "y.npy").astype(np.float64) for t in ("cuda", "c"))
             expect(np.allclose(got, wanted, rtol=2e-3, atol=2e-3), f"{text}: {abs(got - wanted).max()}")
 
-    def flow_of(self, text):
-        """A text of one flow, and the recipe that it brings, as files; its name."""
-        name = re.search(r"^flow (\w+)", text, re.M)[1]
-        source, recipe = self.work / f"{name}.ir", self.work / f"{name}.recipe"
-        source.write_text(text)
-        recipe.write_text("".join(re.findall(r"^# recipe: (.*\n)", text, re.M)))
-        return name, source, "--target", "cuda", "--gpu", "sm_90a", "--recipe", recipe
-
     def test_waves(self):
         """Products in two pieces agree with the C target's, and are the same bits in every run."""
         try:
@@ -141,21 +99,6 @@ class Checks:
                 expect(file.read_bytes() == (out[1] / file.name).read_bytes(), f"{name}: runs differ")
                 got, wanted = (np.load(folder / file.name).astype(np.float64) for folder in (out[0], self.work / f"{name}.c"))
                 expect(np.allclose(got, wanted, rtol=4e-3, atol=4e-3), f"{name}: {abs(got - wanted).max()}")
-
-    def test_what_threads_share(self):
-        """What a block stores and loads again is no __restrict__: nvcc moved such a load before the barrier in front of it."""
-        for text in ("decode_parts", "decode"):
-            folder = self.work / f"{text}.text"
-            code, printed = run(self.weir, "compile", ROOT / f"tests/cuda/hot/{text}.ir", "--target", "cuda", "--gpu", "sm_90a",
-                                "--emit", "cu", "--emit-dir", folder)
-            expect(code == 0, printed)
-            kernels = re.findall(r"^KERNEL\(\d.*?\) kernel\d+\((.*?)\) \{(.*?)^\}", next(folder.glob("*.cu")).read_text(), re.M | re.S)
-            names = [(re.findall(r"\w+ \*__restrict__ (a\d+)", re.sub(r"const \w+ \*__restrict__ a\d+", "", given)), body)
-                     for given, body in kernels]
-            expect(any(re.search(r"= a\d+\[", body) for _, body in names), f"{text}: nothing is loaded")
-            for restricted, body in names:
-                for name in restricted:
-                    expect(not re.search(rf"= {name}\[|load_wide<\d+>\({name}\b", body), f"{text}: {name} is stored and loaded")
 
     def test_boxes(self):
         """The engine's copies make the same bits as threads' do, whether they come when asked for or when waited for."""
@@ -546,83 +489,6 @@ class Checks:
                          env={"WEIR_NVCC": "/nowhere/nvcc", "XDG_CACHE_HOME": str(self.work)})
         expect(code != 0 and "nvcc" in text, text)
         expect(not (self.work / "x.so").exists(), "a library was left")
-
-    def test_spills(self):
-        texts = {name: text for name, text, *_ in bench.cases()}
-        for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048", "product_f8_2048x2048",
-                     "product_f16_2560x2560", "softmax_f16", "attention_f16_512"):
-            source = self.work / f"{name}.ir"
-            source.write_text(texts[name])
-            for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):
-                text = self.by_nvcc(source, gpus, *bench.asked(texts[name]))
-                cu = (self.work / f"{name}.texts/m.cu").read_text()
-                expect("softmax" in name or "mma_" in cu, f"{name} has no steps of warps")
-                spills = re.findall(r"(\d+) bytes spill", text)
-                expect(spills and set(spills) == {"0"}, f"{name}: {text}")
-                expect("serialized" not in text, f"{name}: steps wait for each other: {text}")
-
-    def test_waves_do_not_spill(self):
-        for text in (ROOT / "tests/cuda/hot/waves.ir").read_text().split("\n\n"):
-            name, source, *_, recipe = self.flow_of(text)
-            for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):
-                told = self.by_nvcc(source, gpus, "--recipe", recipe)
-                expect(set(re.findall(r"(\d+) bytes spill", told)) == {"0"} and "serialized" not in told, f"{name}: {told}")
-
-    def test_boxes_do_not_spill(self):
-        texts = {name: text for name, text, *_ in bench.cases()}
-        for name in ("product_f16_4096x4096", "product_bf16_8192x8192"):
-            source = self.work / f"{name}.ir"
-            source.write_text(texts[name])
-            text = self.by_nvcc(source, "sm_90a", *bench.asked(texts[name + bench.ENGINE]))
-            expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"} and "serialized" not in text, f"{name}: {text}")
-            cu = (self.work / f"{name}.texts/m.cu").read_text()
-            expect("  copy_box(" in cu and "  copy_async<" not in cu, f"{name}: threads copy")
-
-    def test_calls_do_not_spill(self):
-        text = self.by_nvcc(HERE / "calls.ir", "sm_80,sm_90a,sm_100")
-        expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"}, text)
-
-    def by_nvcc(self, source, gpus, *more):
-        """What ptxas says of a text's kernels."""
-        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-        if not os.access(nvcc, os.X_OK):
-            raise Skip("there is no nvcc")
-        folder = self.work / f"{source.stem}.texts"
-        code, text = run(self.weir, "compile", source, "--target", "cuda", "--gpu", gpus, "--emit", "cu", "--emit-dir", folder, *more)
-        expect(code == 0, text)
-        cu, = folder.glob("*.cu")
-        code, text = run(nvcc, *[f"-gencode=arch=compute_{g[3:]},code={g}" for g in gpus.split(",")], "-fatbin",
-                         "-fmad=false", "-Xptxas", "-v", cu, "-o", folder / "fatbin")
-        expect(code == 0, text)
-        return text
-
-    def nvcc(self):
-        found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-        if not found:
-            raise Skip("there is no nvcc")
-        return found
-
-    def test_order_of_loads(self):
-        """Nothing is loaded before the launch ahead is done, and what a thread stores for others not before it is stored."""
-        nvcc = self.nvcc()
-        for name, text in (("early", EARLY), ("m", bench.decode("f16", 8192))):
-            source, folder = self.work / f"{name}.ir", self.work / f"{name}.order"
-            source.write_text(text)
-            code, told = run(self.weir, "compile", source, "--target", "cuda", "--gpu", "sm_90a", "--emit", "cu", "--emit-dir", folder)
-            expect(code == 0, told)
-            for what in ("cubin", "ptx"):
-                code, told = run(nvcc, "-x", "cu", "-std=c++17", "-w", "-fmad=false", "-arch=sm_90a", f"-{what}", folder / f"{name}.cu", "-o",
-                                 folder / what)
-                expect(code == 0, told)
-            kernels = list(code_of((folder / "cubin").read_bytes()))
-            expect(kernels and all({LOAD, STORE, WAIT} <= set(code) for _, code in kernels), f"{name}: code of another kind")
-            for kernel, code in kernels:
-                expect(code.index(WAIT) < min(code.index(LOAD), code.index(STORE)), f"{name}, {kernel}: begins before the one ahead is done")
-        ptx = (folder / "ptx").read_text().split("entry kernel0")[1]
-        stored = re.search(r"st\.global\.f32\s+\[(%rd\d+)\]", ptx)
-        expect(stored, "no part's maximum is stored")
-        loaded = re.search(rf"ld\.global\.[\w.]+\s+%f\d+, \[{stored[1]}\]", ptx)
-        expect(loaded and loaded.start() > stored.start(), "a part's maximum is loaded before it is stored")
 
     def test_nvcc(self):
         self.nvcc()

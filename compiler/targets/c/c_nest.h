@@ -88,10 +88,10 @@ typedef enum { USE_WHOLE, USE_GROUPS, USE_PAIRS } UseForm;
 
 /* What a target spells its own way. Functions that are NULL: what they print does not occur. */
 typedef struct CForm {
-    const char *math; /* before fma, floor, sqrt: "__builtin_" */
-    bool vectors;     /* else `vector` loops are unrolled */
-    bool checked;     /* bounds checks in front of accesses */
-    CopyEngine engine;
+    const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
+    bool vectors;                              /* else `vector` loops are unrolled */
+    bool checked;                              /* bounds checks in front of accesses */
+    CopyEngine engine;                         /* which kernels' boxes it copies */
     const char *rolled;                        /* before a loop with barriers in it, or NULL */
     void (*phases)(CNest *c, CKernel *k);      /* the functions of a kernel */
     void (*loop)(CNest *c, const Stmt *s);     /* over blocks or threads */

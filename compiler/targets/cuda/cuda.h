@@ -14,7 +14,7 @@ enum { CUDA_TASK_THREADS = 128, CUDA_TASK_BLOCKS = 4096, CUDA_SCRATCH_BLOCKS = 6
 /* Arguments of every kernel behind its buffers and symbols. */
 enum { CUDA_OWN_WORDS = 3 };
 
-extern const CForm cuda_form[]; /* by CopyEngine */
+extern const CForm cuda_form;
 
 /* A step of warps' threads together, and the helpers of cuda.in that spell it: loads of operands
  * as their elements lie along the reduced dim, or across it ("": word by word, or, all of them, it

@@ -140,7 +140,9 @@ static const char *device_text(CProgram *p) {
 
 const char *target_cuda_emit(Arena *arena, const Program *program, const Machine *m,
                              const EmitOptions *o, Units *out) {
-    CHost host = {.form = &cuda_form[o->engine],
+    CForm form = cuda_form;
+    form.engine = o->engine;
+    CHost host = {.form = &form,
                   .device = true,
                   .launch = launch,
                   .tables = tables,

@@ -436,12 +436,13 @@ static void cuda_phases(CNest *c, CKernel *k) {
     c->scratch = dim_mulc(c->ctx, c->scratch, CUDA_TASK_THREADS * CUDA_SCRATCH_BLOCKS);
 }
 
-#define FORM                                                                                       \
-    .math = "", .rolled = "#pragma unroll 1", .phases = cuda_phases, .loop = cuda_loop,            \
-    .array = cuda_array, .lanes = cuda_lanes, .use = cuda_use, .store = cuda_store,                \
-    .sync = cuda_sync, .fold = cuda_fold
-const CForm cuda_form[] = {
-    [ENGINE_AUTO] = {FORM, .engine = ENGINE_AUTO},
-    [ENGINE_NEVER] = {FORM, .engine = ENGINE_NEVER},
-    [ENGINE_ALWAYS] = {FORM, .engine = ENGINE_ALWAYS},
-};
+const CForm cuda_form = {.math = "",
+                         .rolled = "#pragma unroll 1",
+                         .phases = cuda_phases,
+                         .loop = cuda_loop,
+                         .array = cuda_array,
+                         .lanes = cuda_lanes,
+                         .use = cuda_use,
+                         .store = cuda_store,
+                         .sync = cuda_sync,
+                         .fold = cuda_fold};
