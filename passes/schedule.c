@@ -398,9 +398,7 @@ static bool has_windows(const Map *m) {
     return windows;
 }
 
-/* The kernel's only reduction, if at most its root stands behind it: maps in front make strips for
- * its windows, or copies near its tiles. */
-static int only_reduction(const Scheduling *s, const Kernel *kernel) {
+int only_reduction(const Scheduling *s, const Kernel *kernel) {
     int at = -1;
     for (int p = 0; p < kernel->map.n; p++) {
         const Map *m = s->flow->map.at[kernel->map.at[p]];

@@ -125,6 +125,10 @@ bool stage_transposed(Rows *r, const int *dims, int n);
 /* schedule_weigh.c: rows of scores that weigh rows of values, block by block of keys. */
 bool weigh_tiles(Rows *r);
 
+/* The position of the kernel's only reduction, if at most its root stands behind it: maps in front
+ * make strips for its windows, or copies near its tiles; -1: there is none. */
+int only_reduction(const Scheduling *s, const Kernel *kernel);
+
 /* schedule_merge.c: lines that join two dims of rows of the kernel's only reduction, the map at
  * position `at`; the kernel is then seen by flow_merged. */
 bool merge_rows(Scheduling *s, Kernel *kernel, int at);

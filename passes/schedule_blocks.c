@@ -531,7 +531,24 @@ static bool own_better(const Rows *r, const int *dims, int n) {
     return owned <= shared;
 }
 
+/* Tiles of rows that go over two dims as one. */
+static bool merged_tiles(Scheduling *s, Kernel *kernel) {
+    int at = only_reduction(s, kernel), dims[MAP_DIMS];
+    const char *why;
+    if (at || !merge_rows(s, kernel, at)) return false;
+    Scheduling merged = *s;
+    merged.flow = (Flow *)flow_merged(s->flow->arena, s->flow, kernel, &why);
+    Rows r = rows_of(&merged, kernel);
+    int n = result_dims(&r, dims);
+    if (!must_be_serial(&r, dims, n) && n && element_by_element(&r) && byte_elements(&r) == 1 &&
+        (step_tiles(&r, dims, n) || stage_tiles(&r, dims, n)))
+        return true;
+    kernel->line.n = 0;
+    return false;
+}
+
 void schedule_blocks(Scheduling *s, Kernel *kernel) {
+    if (merged_tiles(s, kernel)) return;
     Rows r = rows_of(s, kernel);
     int dims[MAP_DIMS], n = result_dims(&r, dims);
     const char *why = must_be_serial(&r, dims, n);

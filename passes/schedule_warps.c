@@ -12,7 +12,7 @@
 
 #include "passes/schedule.h"
 
-static const int64_t unknown_extent = 64;
+static const int64_t unknown_extent = 512;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
 
 /* Of a block and of its warps; those of several warps (`group`) are for their steps. On a core are

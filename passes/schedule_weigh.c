@@ -90,16 +90,23 @@ static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing
     return rows;
 }
 
+/* Is there a key wherever there is a result? */
+static bool has_one(const Operands *o, int key) {
+    DimEnv env = map_env(o->flow->arena, o->flow, o->root);
+    Dim keys = o->root->dim.at[key].extent;
+    for (int d = 0; d < o->root->dim.n; d++)
+        if (!map_reduces(o->root, d) && o->root->dim.at[d].extent == keys) return true;
+    return dim_ge0(o->flow->ctx, dim_addc(o->flow->ctx, keys, -1), &env);
+}
+
 /* Rows without keys sum nothing: that is 0, and not 0 / 0, unless the sum is divided last. */
 static bool has_keys(const Operands *o, const Weighing *w) {
     Ctx *ctx = o->flow->ctx;
-    DimEnv env = map_env(o->flow->arena, o->flow, o->root);
-    Dim keys = o->root->dim.at[w->dim[w->root][w->key]].extent;
-    if (!dim_ge0(ctx, dim_addc(ctx, keys, -1), &env)) return false;
+    if (!has_one(o, w->dim[w->root][w->key])) return false;
     if (!w->end || w->weights < 0) return true;
     Map any = *o->root; /* every row, also those that its constraint leaves out */
     any.cons.n = 0;
-    env = map_env(o->flow->arena, o->flow, &any);
+    DimEnv env = map_env(o->flow->arena, o->flow, &any);
     DimSubst first[] = {{weighing_row(ctx), any.dim.at[w->dim[w->root][w->row]].sym},
                         {weighing_key(ctx), dim_const(ctx, 0)}};
     return dim_ge0(ctx, dim_subst(ctx, w->end, first, 2), &env);
