@@ -230,21 +230,21 @@ static void device_close(weir_instance *in) {
     if (s) shared_drop(in->program->image, s);
 }
 
-/* Is a variable of the environment set, and not to 0? */
-static bool is_asked(const char *name) {
+/* Is a variable of the environment set to anything but 0? `otherwise`: it is not set. */
+static int is_asked(const char *name, int otherwise) {
     const char *value = getenv(name);
-    return value && *value && strcmp(value, "0") != 0;
+    return value && *value ? strcmp(value, "0") != 0 : otherwise;
 }
 
 static weir_status device_open(weir_instance *in) {
     CudaState *d = in->device = state_alloc(in->program);
     if (!d) return weir_instance_fail(in, WEIR_E_MEMORY, "cannot allocate an instance");
-    d->blocking = is_asked("WEIR_CUDA_BLOCKING");
+    d->blocking = is_asked("WEIR_CUDA_BLOCKING", 0);
     lock(in->program->image);
     weir_status status = shared_get(in, &d->shared);
     unlock(in->program->image);
     if (status) return status;
-    d->early = d->shared->follows && is_asked("WEIR_CUDA_FOLLOW");
+    d->early = d->shared->follows ? is_asked("WEIR_CUDA_FOLLOW", EARLY_RECORDED) : EARLY_NEVER;
     const CudaDriver *cu = &d->shared->cu;
     int error = cuda_enter(in);
     if (error) return cuda_check(in, error, "entering the GPU's context");

@@ -120,6 +120,8 @@ typedef struct weir_device_shared {
 
 /* A run that was there before, by what decides its launches: symbols and addresses of ports. */
 enum { RECORDS = 32 };
+/* Whose blocks come before the launch ahead is done. */
+enum { EARLY_NEVER, EARLY_ALWAYS, EARLY_RECORDED };
 typedef struct CudaRecord {
     int64_t *key;
     uint64_t asked; /* for it last, by number of the run; 0: none */
@@ -157,7 +159,8 @@ typedef struct weir_device_state {
     weir_tensor *out; /* of the last run that was submitted, the caller's */
     int alone;        /* that run needs nothing of the host: all its ports lie on the device */
     weir_frame frame;
-    int early;        /* blocks of a launch may come before the one ahead is done */
+    int early;        /* EARLY_... */
+    int recording;    /* launches are recorded, not begun */
     int blocking;     /* every launch is waited for, so that a failure has a name */
     char reason[384]; /* of the frame's failure */
 } CudaState;

@@ -53,7 +53,9 @@ static void record(weir_frame *f, CudaRecord *r) {
         return;
     }
     d->on = d->stream;
+    d->recording = 1;
     cuda_put(f);
+    d->recording = 0;
     d->on = on;
     error = cu->capture_end(d->stream, &graph);
     if (!f->status) cuda_note(f, error, "recording a run", NULL);

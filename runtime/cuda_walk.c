@@ -44,7 +44,8 @@ static void launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
                       .shared = (unsigned)k->shared,
                       .stream = d->on,
                       .attribute = &early,
-                      .nattribute = d->early != 0};
+                      .nattribute =
+                          d->early == EARLY_RECORDED ? d->recording : d->early == EARLY_ALWAYS};
     int error = cu->launch(&how, d->shared->function[kernel], params, NULL);
     if (!error && d->blocking) error = cu->stream_wait(d->on);
     cuda_note(f, error, k->name, k->from);

@@ -163,7 +163,8 @@ class Checks(Texts):
             expect(file.read_bytes() == (out["1"] / file.name).read_bytes(), f"{file.name} differs")
 
     def test_recorded_runs(self):
-        """Launches one by one: of a run's first two times, unless more than RECORDS others come between."""
+        """Launches one by one: of a run's first two times, unless more than RECORDS others come between. Those of the
+        second time are recorded and may begin early."""
         library, log = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", self.work / "recorded"
         try:
             import numpy  # noqa: F401
@@ -173,14 +174,34 @@ class Checks(Texts):
         script = ("import sys, numpy, weir\nm = weir.open(sys.argv[1])\nm(numpy.zeros(4096, 'f4'))\n"
                   "for n in map(int, sys.argv[2:]):\n    x = numpy.arange(n, dtype='f4') - 3\n"
                   "    assert (m(x) == numpy.maximum(x, 0)).all()\n")
-        for sizes, launches in ([7, 5] * 3 + [7], 4), (list(range(1, 32)) * 3, 62), (list(range(1, 35)) * 3, 102):
+        for sizes, launches, early in ([7, 5] * 3 + [7], 4, 2), (list(range(1, 32)) * 3, 62, 31), (list(range(1, 35)) * 3, 102, 0):
             log.unlink(missing_ok=True)
             code, text = run(sys.executable, "-c", script, self.work / "recorded.so", *map(str, sizes),
                              env={**self.fake, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(library),
                                   "WEIR_FAKE_LOG": str(log)})
             expect(code == 0, text)
-            seen = len(log.read_text().splitlines()) - 1
-            expect(seen == launches, f"{seen} launches, {launches} expected")
+            lines = log.read_text().splitlines()[1:]
+            expect(len(lines) == launches, f"{len(lines)} launches, {launches} expected")
+            expect(sum(line.endswith(" early") for line in lines) == early, f"not {early} begin early")
+
+    def test_loops_are_recorded(self):
+        """A loop whose turns sizes decide is launched one by one twice; the third run is one launch."""
+        library, log = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", self.work / "turns"
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        self.compile(HERE / "steps.ir", self.work / "steps.so")
+        script = ("import sys, numpy as np, weir\nm = weir.open(sys.argv[1])\nr = np.random.default_rng(1)\n"
+                  "x, w, s = (r.random(n, 'f4') - 0.5 for n in ((5, 64), (64, 64), 64))\n"
+                  "for k in range(4):\n    y, more = m(x * k, w, s), s\n"
+                  "    for t in range(5):\n        more = np.tanh(x[t] * k + w @ more * 0.125)\n"
+                  "    assert abs(y - more * 2).max() < 1e-5\n")
+        code, text = run(sys.executable, "-c", script, self.work / "steps.so",
+                         env={**self.fake, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(library), "WEIR_FAKE_LOG": str(log)})
+        expect(code == 0, text)
+        lines = log.read_text().splitlines()
+        expect(len(lines) == 12 and all(line.endswith(" early") for line in lines[6:]), lines)
 
     def library(self):
         """What opens a cuBLASLt of the tests, and options by which it makes all of products.ir that it can."""

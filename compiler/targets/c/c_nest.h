@@ -35,6 +35,7 @@ typedef struct CBuf {
     int lanes;   /* BUF_REG: the last dim is rows of this many lanes; 0: elements */
     Dim scratch; /* BUF_SCRATCH: byte offset */
     bool read, written;
+    bool picked; /* data say where */
 } CBuf;
 
 /* What an access means here; kept by its index array. */

@@ -48,6 +48,7 @@ struct CProgram {
     const Flow *flow;
     DimEnv env; /* of the flow's symbols */
     const Program *program;
+    const Machine *machine;
     const EmitOptions *options;
     VEC(CFunction) function;
     CKernel **kernel;  /* by kernel of the flow */
@@ -55,6 +56,7 @@ struct CProgram {
     int *first_kernel; /* by map: the first kernel whose root it is; -1 */
     int *beside;       /* on a device, by kernel: the next that its launch takes along, or -1 */
     int *with;         /* ... the one whose launch takes it along; itself where that is none */
+    int *next;         /* ... the one that is launched behind it, or -1 */
     const Call **call; /* by call number, in the order of the text */
     int ncall, ccall;
     int64_t *cont_index;  /* in, out: position among the ports */

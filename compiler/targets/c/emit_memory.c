@@ -46,6 +46,7 @@ static const CAccess *access_of(CNest *c, const Access *a) {
     const Buf *b = &c->nest->buf.at[a->cont];
     DimEnv env = names_env(&c->names);
     for (int k = 0; k < a->rank; k++) x->data |= uses_value(c, a->at[k], false);
+    c->buf[a->cont].picked |= x->data;
     x->flat = strided(c, b, a->at);
     if (!x->data) x->flat = dim_simplify(c->ctx, x->flat, &env);
     if (a->rank) table_put(c->access, a->at, x);

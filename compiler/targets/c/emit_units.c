@@ -223,6 +223,7 @@ CProgram program_open(Arena *arena, const Program *program, const Machine *m, co
                   .flow = program->flow,
                   .env = flow_env(arena, program->flow),
                   .program = program,
+                  .machine = m,
                   .options = o};
     p.out.arena = arena;
     index_maps(&p);

@@ -64,6 +64,12 @@ const char *cuda_boxes(CProgram *p, int kernel, const CPhase *phase);
 void cuda_join_launches(CProgram *p);
 const char *cuda_sides(const CProgram *p, int function);
 int cuda_words(const CKernel *ck);
+/* emit_follow.c: which launch stands behind each. Of a kernel's phase, a sum of bits: the blocks of
+ * the one behind come as soon as all its own are on cores, else when these leave; its weights come
+ * to the cache while the one ahead is under way. */
+enum { CUDA_NEXT_BEGINS = 1, CUDA_WEIGHTS_AHEAD = 2 };
+void cuda_link_launches(CProgram *p);
+int cuda_following(const CProgram *p, int kernel, int phase);
 /* emit_library.c: was the kernel given to a library? Its call; the rows of all such calls, as
  * `device_products` and `device_convolutions`; the image's members for them. */
 bool cuda_apart(const Kernel *kernel);

@@ -11,15 +11,17 @@
 /* ---- launches -------------------------------------------------------------------------------- */
 
 /* A kernel's arguments are all 8 bytes: buffers, symbols, the number of tasks, then where it says
- * that an index was out of range, and under which number; then its scratch. */
-static void put_words(CProgram *p, int kernel, Text *args) {
+ * that an index was out of range, and under which number, with what cuda_following says above;
+ * then its scratch. */
+static void put_words(CProgram *p, int kernel, int following, Text *args) {
     const CKernel *ck = p->kernel[kernel];
     const Nest *nest = p->program->nest.at[kernel];
     for (int i = 0; i < ck->buf.n; i++)
         text_printf(args, "(u64)(%s), ", address(p, nest->buf.at[ck->buf.at[i]].cont));
     for (int i = 0; i < ck->symbol.n; i++)
         text_printf(args, "(u64)%s, ", dim_text(p, ck->symbol.at[i]));
-    text_printf(args, "(u64)tasks, (u64)f->fault, %d, ", kernel + 1);
+    text_printf(args, "(u64)tasks, (u64)f->fault, %lld, ",
+                (long long)following << 32 | (kernel + 1));
     if (!dim_is(ck->scratch, 0)) text_put(args, "(u64)f->thread, ");
 }
 
@@ -36,7 +38,9 @@ static void launch(CProgram *p, int kernel, int k) {
         return;
     }
     if (p->with[kernel] != kernel) return;
-    for (int with = kernel; with >= 0; with = p->beside[with], sides++) put_words(p, with, &args);
+    int following = cuda_following(p, kernel, k);
+    for (int with = kernel; with >= 0; with = p->beside[with], sides++)
+        put_words(p, with, following, &args);
     for (int i = sides * words; i < (f->sides + 1) * words; i++) text_put(&args, "0, ");
     const char *tasks = dim_text(p, phase->tasks);
     if (phase->blocks)
@@ -63,11 +67,13 @@ static void launch(CProgram *p, int kernel, int k) {
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* Do neither the host nor data have a part in what is launched? */
-static bool is_fixed(const Flow *flow) {
-    for (int i = 0; i < flow->body.n; i++) {
-        const Item *it = &flow->body.at[i];
+static bool is_fixed(const Flow *flow, const Items *items) {
+    for (int i = 0; i < items->n; i++) {
+        const Item *it = &items->at[i];
         bool call = it->kind == ITEM_CALL && !it->call->ndefine && target_cuda_call(flow, it->call);
-        if (it->kind != ITEM_MAP && !call) return false;
+        bool loop = it->kind == ITEM_LOOP && it->trip && it->cond < 0 && !it->done &&
+                    is_fixed(flow, &it->body);
+        if (it->kind != ITEM_MAP && !call && !loop) return false;
     }
     return true;
 }
@@ -109,7 +115,7 @@ static void tables(CProgram *p) {
                 "&device_home};\n",
                 text_str(&tools), p->function.n + cuda_tool_count(p),
                 p->flow->kernel.n + 1 + p->ncall, cuda_library_members(p),
-                is_fixed(p->flow) && !p->options->profile);
+                is_fixed(p->flow, &p->flow->body) && !p->options->profile);
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -151,6 +157,7 @@ const char *target_cuda_emit(Arena *arena, const Program *program, const Machine
     CProgram p = program_open(arena, program, m, o, &host);
     Text unit = {.arena = arena};
     cuda_join_launches(&p);
+    cuda_link_launches(&p);
     put_runtime(&p, &unit);
     emit_run(&p);
     emit_tables(&p);

@@ -14,7 +14,10 @@ enum {
     SHARED_ALIGN = 16,
     LOCAL_BYTES = 4 << 10,    /* of a thread's array; larger ones lie in memory */
     STATIC_SHARED = 48 << 10, /* of a block; more has to be asked for by its launch */
-    ROOM_THREADS = 1024       /* of a core: where threads wait for each other, others go on */
+    ROOM_THREADS = 1024,      /* of a core: where threads wait for each other, others go on */
+    AHEAD_SHARE = 4,          /* of the cache that all cores share: for what comes ahead */
+    AHEAD_STEP = 16,          /* bytes that come at once, and the fewest that are asked for */
+    AHEAD_LEAST = 8 << 10
 };
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -298,6 +301,24 @@ static bool is_alone(const CNest *c, const CPhase *phase, const Buf *b, const CB
     return is_weight(c, b);
 }
 
+/* Weights, which no launch writes, may come to the cache while the launch ahead is under way: of a
+ * kernel as much as leaves room there for others, of arrays that are read all over. */
+static void put_ahead(CNest *c, const CKernel *k) {
+    int64_t left = c->machine->level[1].bytes / AHEAD_SHARE;
+    for (int i = 0; i < k->buf.n; i++) {
+        const Buf *b = &c->nest->buf.at[k->buf.at[i]];
+        const CBuf *cb = &c->buf[k->buf.at[i]];
+        int64_t count, bytes;
+        if (!is_weight(c, b) || cb->picked || cb->written ||
+            !dim_is_const(dim_product(c->ctx, b->box, b->rank), &count))
+            continue;
+        bytes = dtype_bytes(b->type, count) / AHEAD_STEP * AHEAD_STEP;
+        if (bytes < AHEAD_LEAST || bytes > left) continue;
+        text_printf(&c->out, " ahead(self, %s, %lld);\n", cb->name, (long long)bytes);
+        left -= bytes;
+    }
+}
+
 static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
     bool alias = may_alias(c);
     text_put(&c->out, "(");
@@ -313,7 +334,9 @@ static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
     text_printf(&c->out, "%si64 tasks, i32 *fault, i64 self%s", comma,
                 dim_is(c->scratch, 0) ? "" : ", char *memory");
     cuda_box_parameters(c);
-    text_put(&c->out, ") {\n follow(tasks);\n");
+    text_put(&c->out, ") {\n");
+    put_ahead(c, k);
+    text_put(&c->out, " follow(tasks, self);\n");
     for (int i = 0; i < k->symbol.n; i++)
         text_printf(&c->out, " const %s s%d = (%s)n%d;\n", c->index, i, c->index, i);
     if (!dim_is(c->scratch, 0))
