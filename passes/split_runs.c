@@ -123,8 +123,8 @@ static void write_sum(const Cut *c, Map *n, const Dim *at, Dim part, Dim step, i
     index_of(c, at, part, step, own);
     int left = read_before(c, &n->body, c->ends, before);
     int right = map_read(flow, n, c->stretch, own);
-    int sum = body_prim2(&n->body, c->run.prim, c->run.first ? left : right,
-                         c->run.first ? right : left);
+    int sum =
+        body_prim2(&n->body, c->run.prim, c->run.first ? left : right, c->run.first ? right : left);
     map_write(flow, n, to, place, sum, NULL);
 }
 
@@ -191,8 +191,7 @@ static void cut_map(const Cut *c) {
     m->dim.at[c->run.dim].extent = dim_const(ctx, c->steps);
     if (c->parts != c->full)
         vec_push(flow->arena, &m->cons, dim_sub(ctx, dim_addc(ctx, run.extent, -1), whole.to));
-    m->write.at[0].to =
-        arena_copy(flow->arena, &(Access){c->stretch, rank, index}, sizeof(Access));
+    m->write.at[0].to = arena_copy(flow->arena, &(Access){c->stretch, rank, index}, sizeof(Access));
 }
 
 /* The ends run in the same way: they are cut too, while they are many. */
@@ -211,8 +210,7 @@ void split_run(Editing *e, const PassEnv *env, Map *m, Items *into) {
         c.parts = dim_addc(ctx, c.full, 1);
     DType t = flow->cont.at[m->write.at[0].to[0].cont].type;
     int rank = index_of(&c, at, c.parts, dim_const(ctx, c.steps), shape);
-    c.stretch =
-        flow_cont(flow, internf(ctx, "%s.stretch", m->name), CONT_TMP, t, shape, rank);
+    c.stretch = flow_cont(flow, internf(ctx, "%s.stretch", m->name), CONT_TMP, t, shape, rank);
     index_of(&c, at, c.full, NULL, shape);
     c.ends = flow_cont(flow, internf(ctx, "%s.end", m->name), CONT_TMP, t, shape, rank - 1);
     Map *ends = put_ends(&c, into);
