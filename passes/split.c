@@ -292,6 +292,8 @@ static void split_items(Splitting *s, Items *items) {
         vec_push(s->e.flow->arena, &out, it);
         int parts = it.kind == ITEM_MAP ? choose_parts(s, it.map, &dim) : 1;
         if (parts > 1) split_map(s, s->e.flow->map.at[it.map], dim, parts, &out);
+        if (it.kind == ITEM_MAP && s->env->machine->block_threads)
+            split_run(&s->e, s->env, s->e.flow->map.at[it.map], &out);
     }
     *items = out;
 }

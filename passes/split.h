@@ -29,4 +29,8 @@ int split_parts(const Map *m, const Product *p, double least, double *seconds);
  * map; -1: it stays whole. */
 int split_waves(Editing *e, const PassEnv *env, int map);
 
+/* split_runs.c: cuts a running sum of many steps in stretches that run side by side, and appends
+ * the maps that put them together. */
+void split_run(Editing *e, const PassEnv *env, Map *m, Items *into);
+
 #endif

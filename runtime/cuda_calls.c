@@ -1,53 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Irregular kernels on a GPU: what ir/call.def says, as kernels of compiler/targets/cuda/calls.in
- * that follow one another. Elements are put in order by tiles of up to 1,024, each by a block, and
- * runs of them merged two by two, each element by a thread that looks for its place; elements are
- * chosen by marks and the sums in front of them; suppression takes a block for each class; updates
- * of one place lie together once they are sorted by place, in their order.
+ * that follow one another. Elements are chosen by marks and the sums in front of them; suppression
+ * takes a block for each class. cuda_order.c puts elements in order, cuda_scatter.c scatters.
  *
  * Equal elements go by number everywhere, so results are those of the host's functions, bit for
  * bit. Scratch is the device's: the room that the frame has for calls, or more where data decide.
  */
-#include "runtime/calls.h"
-#include "runtime/cuda.h"
-#include "runtime/keys.h"
+#include "runtime/cuda_calls.h"
 
-enum { THREADS = 256, TILE = 1024, BLOCKS = 1 << 16 };
+enum { TILE = 1024 };
 
-static uint64_t word(const void *at) {
-    return (uint64_t)(uintptr_t)at;
+void cuda_launch(weir_frame *f, int tool, int64_t blocks, const uint64_t *arg, size_t n) {
+    weir_device_launch(f, f->program->image->tool[tool], blocks, 1, arg, (int32_t)n);
 }
 
-static void launch(weir_frame *f, int tool, int64_t blocks, const uint64_t *arg, int n) {
-    weir_device_launch(f, f->program->image->tool[tool], blocks, 1, arg, n);
-}
-
-static int64_t parts_of(int64_t n, int64_t size) {
-    return n / size + (n % size != 0);
-}
-
-/* Of `work` numbers, each a thread's; in blocks of a tile each. */
-#define RUN(tool, work, ...)                                                                       \
-    do {                                                                                           \
-        const uint64_t words[] = {__VA_ARGS__};                                                    \
-        int64_t wanted = parts_of(work, THREADS);                                                  \
-        launch(f, tool, wanted < BLOCKS ? wanted : BLOCKS, words, sizeof words / 8);               \
-    } while (0)
-#define RUN_TILES(tool, tiles, ...)                                                                \
-    do {                                                                                           \
-        const uint64_t words[] = {__VA_ARGS__};                                                    \
-        launch(f, tool, tiles, words, sizeof words / 8);                                           \
-    } while (0)
-
-/* ---- scratch --------------------------------------------------------------------------------- */
-
-/* Takes parts of a piece of memory, or (at NULL) counts what they need. */
-typedef struct Room {
-    char *at;
-    int64_t bytes;
-} Room;
-
-static void *take(Room *r, int64_t n, int64_t each) {
+void *cuda_take(Room *r, int64_t n, int64_t each) {
     void *at = r->at ? r->at + r->bytes : NULL;
     int64_t bytes;
     if (__builtin_mul_overflow(n, each, &bytes)) bytes = INT64_MAX;
@@ -55,64 +22,12 @@ static void *take(Room *r, int64_t n, int64_t each) {
     return at;
 }
 
-static Room room_of(weir_frame *f, weir_call *c, int64_t need) {
+Room cuda_room_of(weir_frame *f, weir_call *c, int64_t need) {
     Room r = {cuda_room(f, need), 0};
     if (f->status || r.at) return r;
     c->status = WEIR_E_MEMORY;
     c->reason = "cannot allocate the GPU's memory for a call";
     return r;
-}
-
-/* ---- order ----------------------------------------------------------------------------------- */
-
-/* As calls.in says. */
-typedef struct Slices {
-    const void *x;
-    uint64_t kind[2];
-    int64_t flip, n, row_inner, row_outer, step, length, inner, outer;
-} Slices;
-#define SLICES(s)                                                                                  \
-    word((s)->x), (s)->kind[0], (s)->kind[1], (uint64_t)(s)->flip, (uint64_t)(s)->n,               \
-        (uint64_t)(s)->row_inner, (uint64_t)(s)->row_outer, (uint64_t)(s)->step,                   \
-        (uint64_t)(s)->length, (uint64_t)(s)->inner, (uint64_t)(s)->outer
-
-/* Elements that lie one behind the other, one row or several of them. */
-static Slices row_of(const void *x, int32_t dtype, int64_t n) {
-    Slices s = {.x = x, .n = n, .row_inner = 1, .row_outer = n, .step = 1, .length = 1};
-    s.inner = s.outer = 1;
-    weir_key_kind(dtype, s.kind);
-    return s;
-}
-
-enum { PAIR = sizeof(weir_pair) };
-typedef struct Pairs {
-    weir_pair *now, *other;
-} Pairs;
-
-static Pairs take_pairs(Room *r, int64_t n, int64_t rows) {
-    Pairs p;
-    int64_t all;
-    if (__builtin_mul_overflow(n, rows, &all)) all = INT64_MAX;
-    p.now = take(r, all, PAIR);
-    p.other = take(r, all, PAIR);
-    return p;
-}
-
-/* The first `keep` of each row, in order, at the front of its part of p->now. */
-static void sort(weir_frame *f, const Slices *s, int64_t rows, int64_t keep, Pairs *p) {
-    int64_t tile = 2;
-    while (tile < TILE && tile < s->n) tile *= 2;
-    int64_t tiles = rows * parts_of(s->n, tile);
-    RUN_TILES(WEIR_TOOL_SORT, parts_of(tiles, TILE / tile), SLICES(s), word(p->now), (uint64_t)rows,
-              (uint64_t)tile, (uint64_t)keep);
-    for (int64_t run = tile; run < s->n; run *= 2) {
-        int64_t held = run < keep ? run : keep;
-        RUN(WEIR_TOOL_MERGE, rows * parts_of(s->n, run) * held, SLICES(s), word(p->now),
-            word(p->other), (uint64_t)rows, (uint64_t)run, (uint64_t)keep);
-        weir_pair *swap = p->now;
-        p->now = p->other;
-        p->other = swap;
-    }
 }
 
 /* ---- top-k ----------------------------------------------------------------------------------- */
@@ -131,8 +46,9 @@ static Axis axis_of(const weir_call *c) {
 }
 
 int64_t weir_device_topk_scratch(const weir_call *c) {
+    Axis a = axis_of(c);
     Room r = {0};
-    take_pairs(&r, weir_tensor_count(&c->in[0]), 1);
+    cuda_take_pairs(&r, a.n, a.outer * a.inner);
     return r.bytes;
 }
 
@@ -147,16 +63,16 @@ void weir_device_topk(weir_frame *f, weir_call *c, int32_t self) {
     }
     int64_t rows = a.outer * a.inner;
     if (rows == 0 || a.k == 0) return;
-    Room r = room_of(f, c, weir_device_topk_scratch(c));
-    Pairs p = take_pairs(&r, a.n, rows);
+    Room r = cuda_room_of(f, c, weir_device_topk_scratch(c));
+    Pairs p = cuda_take_pairs(&r, a.n, rows);
     if (!r.at) return;
-    Slices s = row_of(x->data, x->dtype, a.n);
+    Slices s = cuda_row_of(x->data, x->dtype, a.n);
     s.flip = c->attr[1];
     s.row_inner = s.step = a.inner;
     s.row_outer = a.n * a.inner;
-    sort(f, &s, rows, a.k, &p);
-    RUN(WEIR_TOOL_TOPK, rows * a.k, word(x->data), s.kind[0] & 255, word(p.now), (uint64_t)rows,
-        (uint64_t)a.n, (uint64_t)a.k, (uint64_t)a.inner, word(c->out[0].data),
+    cuda_sort(f, &s, rows, a.k, 0, &p);
+    RUN(WEIR_TOOL_TOPK, rows * a.k, word(x->data), s.kind[0] & 255, word(p.now), (uint64_t)p.apart,
+        (uint64_t)rows, (uint64_t)a.n, (uint64_t)a.k, (uint64_t)a.inner, word(c->out[0].data),
         word(c->out[1].data));
 }
 
@@ -169,8 +85,8 @@ typedef struct Marks {
 
 static Marks take_marks(Room *r, int64_t n) {
     Marks m = {.n = n};
-    m.at = take(r, weir_sum(n, 1), 8);
-    m.parts = take(r, parts_of(n, TILE), 8);
+    m.at = cuda_take(r, weir_sum(n, 1), 8);
+    m.parts = cuda_take(r, parts_of(n, TILE), 8);
     return m;
 }
 
@@ -205,7 +121,7 @@ void weir_device_nonzero(weir_frame *f, weir_call *c, int32_t self) {
     int32_t part = weir_part(x->dtype);
     uint64_t kind[2];
     if (n == 0) return;
-    Room r = room_of(f, c, weir_device_nonzero_scratch(c));
+    Room r = cuda_room_of(f, c, weir_device_nonzero_scratch(c));
     Marks m = take_marks(&r, n);
     if (!r.at) return;
     weir_key_kind(part, kind);
@@ -234,7 +150,7 @@ static Slices slices_of(const weir_call *c) {
     const weir_tensor *x = &c->in[0];
     int64_t axis = c->attr[0], n = weir_tensor_count(x),
             parts = weir_part(x->dtype) == x->dtype ? 1 : 2;
-    Slices s = row_of(x->data, weir_part(x->dtype), n);
+    Slices s = cuda_row_of(x->data, weir_part(x->dtype), n);
     s.step = s.inner = s.outer = s.length = parts;
     if (axis < 0) return s;
     s.n = x->dims[axis];
@@ -248,11 +164,11 @@ static Slices slices_of(const weir_call *c) {
 
 static Unique unique_in(const weir_call *c, Room *r) {
     Unique u = {.s = slices_of(c)};
-    u.pairs = take_pairs(r, u.s.n, 1);
+    u.pairs = cuda_take_pairs(r, u.s.n, 1);
     u.heads = take_marks(r, u.s.n);
-    u.first = take(r, u.s.n, 8);
-    u.start = take(r, u.s.n, 8);
-    u.group = take(r, u.s.n, 8);
+    u.first = cuda_take(r, u.s.n, 8);
+    u.start = cuda_take(r, u.s.n, 8);
+    u.group = cuda_take(r, u.s.n, 8);
     if (!c->attr[1]) u.place = take_marks(r, u.s.n);
     return u;
 }
@@ -267,7 +183,7 @@ int64_t weir_device_unique_scratch(const weir_call *c) {
 static void find_groups(weir_frame *f, Unique *u) {
     const Slices *s = &u->s;
     uint64_t n = (uint64_t)s->n;
-    sort(f, s, 1, s->n, &u->pairs);
+    cuda_sort(f, s, 1, s->n, 0, &u->pairs);
     RUN(WEIR_TOOL_HEADS, s->n, SLICES(s), word(u->pairs.now), word(u->heads.at));
     sum_marks(f, &u->heads);
     RUN(WEIR_TOOL_GROUPS, s->n, word(u->pairs.now), word(u->heads.at), n, word(u->first),
@@ -281,7 +197,7 @@ void weir_device_unique(weir_frame *f, weir_call *c, int32_t self) {
     (void)self;
     Room r = {0};
     if (slices_of(c).n == 0) return;
-    r = room_of(f, c, weir_device_unique_scratch(c));
+    r = cuda_room_of(f, c, weir_device_unique_scratch(c));
     if (!r.at) return;
     Unique u = unique_in(c, &r);
     const Slices *s = &u.s;
@@ -299,7 +215,7 @@ void weir_device_unique(weir_frame *f, weir_call *c, int32_t self) {
 
 typedef struct Classes {
     int64_t rows, n, all; /* a row for each batch and class; boxes; both */
-    uint64_t *keys;
+    uint32_t *keys;
     Pairs pairs;
     int64_t *kept;
     Marks count;
@@ -308,9 +224,9 @@ typedef struct Classes {
 static Classes classes_in(const weir_call *c, Room *r) {
     Classes k = {.rows = c->in[1].dims[0] * c->in[1].dims[1], .n = c->in[0].dims[1]};
     k.all = weir_tensor_count(&c->in[1]);
-    k.keys = take(r, k.all, 8);
-    k.pairs = take_pairs(r, k.all, 1);
-    k.kept = take(r, k.all, 8);
+    k.keys = cuda_take(r, k.all, 4);
+    k.pairs = cuda_take_pairs(r, k.n, k.rows);
+    k.kept = cuda_take(r, k.all, 8);
     k.count = take_marks(r, k.rows);
     return k;
 }
@@ -329,14 +245,14 @@ void weir_device_nms(weir_frame *f, weir_call *c, int32_t self) {
     (void)self;
     uint64_t classes = (uint64_t)c->in[1].dims[1];
     if (weir_tensor_count(&c->in[1]) == 0) return;
-    Room r = room_of(f, c, weir_device_nms_scratch(c));
+    Room r = cuda_room_of(f, c, weir_device_nms_scratch(c));
     Classes k = classes_in(c, &r);
     if (!r.at) return;
-    RUN(WEIR_TOOL_NMS_KEYS, k.all, word(c->in[1].data), (uint64_t)k.all, (uint64_t)k.n,
-        word(operand(c, 4)), word(k.keys));
-    Slices s = row_of(k.keys, WEIR_U64, k.n);
+    RUN(WEIR_TOOL_NMS_KEYS, k.all, word(c->in[1].data), (uint64_t)k.all, word(operand(c, 4)),
+        word(k.keys));
+    Slices s = cuda_row_of(k.keys, WEIR_U32, k.n);
     s.flip = 1;
-    sort(f, &s, k.rows, k.n, &k.pairs);
+    cuda_sort(f, &s, k.rows, k.n, 0, &k.pairs);
     RUN_TILES(WEIR_TOOL_NMS, k.rows, word(c->in[0].data), word(k.pairs.now), (uint64_t)k.n, classes,
               (uint64_t)c->attr[0], word(operand(c, 2)), word(operand(c, 3)), word(k.kept),
               word(k.count.at));
@@ -344,115 +260,6 @@ void weir_device_nms(weir_frame *f, weir_call *c, int32_t self) {
     RUN(WEIR_TOOL_NMS_ROWS, k.all, word(k.kept), word(k.count.at), (uint64_t)k.rows, (uint64_t)k.n,
         classes, word(c->out[0].data));
     c->define[0] = count_marks(f, &k.count);
-}
-
-/* ---- scatter --------------------------------------------------------------------------------- */
-
-typedef struct Updates {
-    int64_t n;
-    int64_t *place;
-    Pairs pairs;
-} Updates;
-
-static Updates updates_in(int64_t n, Room *r) {
-    Updates u = {.n = n};
-    u.place = take(r, n, 8);
-    u.pairs = take_pairs(r, n, 1);
-    return u;
-}
-
-static int64_t updates_scratch(int64_t n) {
-    Room r = {0};
-    updates_in(n, &r);
-    return r.bytes;
-}
-
-/* A coordinate of each update's place: an index, number `column` of `by` (by 0: the update's own
- * in dims of which `extent` elements are `stride` apart), in a dim of `room`, `step` apart. */
-typedef struct Coordinate {
-    int64_t by, column, stride, extent, room, step;
-} Coordinate;
-
-static void add_coordinate(weir_frame *f, const weir_call *c, const Updates *u, Coordinate k,
-                           int more, int32_t self) {
-    const weir_tensor *at = &c->in[1];
-    RUN(WEIR_TOOL_PLACES, u->n, word(k.by ? at->data : NULL), at->dtype == WEIR_I32 ? 32 : 64,
-        (uint64_t)k.by, (uint64_t)k.column, (uint64_t)u->n, (uint64_t)k.stride, (uint64_t)k.extent,
-        (uint64_t)k.room, (uint64_t)k.step, (uint64_t)more, word(u->place), word(f->fault),
-        (uint64_t)self);
-}
-
-/* Each update writes `row` elements. */
-static void put_updates(weir_frame *f, const weir_call *c, Updates *u, int64_t row, int64_t how) {
-    const weir_tensor *data = &c->out[0];
-    Slices s = row_of(u->place, WEIR_U64, u->n);
-    sort(f, &s, 1, u->n, &u->pairs);
-    RUN(WEIR_TOOL_SCATTER, u->n * row, word(c->out[0].data), word(u->pairs.now), (uint64_t)u->n,
-        (uint64_t)row, word(c->in[2].data), (uint64_t)how, (uint64_t)data->dtype,
-        (uint64_t)weir_bits(data->dtype));
-}
-
-/* The data are copied, or zeros without any; room for n updates, or none (`at` NULL): there is
- * nothing to write. */
-static Room begin_scatter(weir_frame *f, weir_call *c, int64_t n) {
-    const weir_tensor *to = &c->out[0];
-    const CudaState *d = f->instance->device;
-    int64_t bytes = cuda_tensor_bytes(to);
-    if (c->in[0].data)
-        weir_device_copy(f, to->data, c->in[0].data, bytes);
-    else if (bytes && !f->status)
-        cuda_note(f, d->shared->cu.fill(cuda_address(to->data), 0, (size_t)bytes, d->on),
-                  "clearing", NULL);
-    return n && bytes ? room_of(f, c, updates_scratch(n)) : (Room){0};
-}
-
-int64_t weir_device_scatter_elements_scratch(const weir_call *c) {
-    return updates_scratch(weir_tensor_count(&c->in[1]));
-}
-
-void weir_device_scatter_elements(weir_frame *f, weir_call *c, int32_t self) {
-    const weir_tensor *data = &c->out[0], *at = &c->in[1];
-    int64_t n = weir_tensor_count(at), stride = n, step = weir_tensor_count(data);
-    int row = c->attr[0] < 0; /* all tensors are one */
-    Room r = begin_scatter(f, c, n);
-    Updates u = updates_in(n, &r);
-    if (!r.at) return;
-    if (row) add_coordinate(f, c, &u, (Coordinate){1, 0, 1, 1, step, 1}, 0, self);
-    for (int d = 0; !row && d < data->rank; d++) {
-        stride /= at->dims[d];
-        step /= data->dims[d];
-        Coordinate k = {d == c->attr[0], 0, stride, at->dims[d], data->dims[d], step};
-        add_coordinate(f, c, &u, k, d > 0, self);
-    }
-    put_updates(f, c, &u, 1, c->attr[1]);
-}
-
-/* Updates of scatter_nd, and how many coordinates each has. */
-static int64_t nd_updates(const weir_call *c, int64_t *depth) {
-    const weir_tensor *at = &c->in[1];
-    *depth = at->dims[at->rank - 1];
-    return *depth ? weir_tensor_count(at) / *depth : 0;
-}
-
-int64_t weir_device_scatter_nd_scratch(const weir_call *c) {
-    int64_t depth;
-    return updates_scratch(nd_updates(c, &depth));
-}
-
-void weir_device_scatter_nd(weir_frame *f, weir_call *c, int32_t self) {
-    const weir_tensor *data = &c->in[0];
-    int64_t depth, n = nd_updates(c, &depth), row = 1, step = 1;
-    Room r = begin_scatter(f, c, n);
-    Updates u = updates_in(n, &r);
-    if (!r.at) return;
-    for (int64_t d = depth; d < data->rank; d++) row *= data->dims[d];
-    for (int64_t d = 0; d < depth; d++) step *= data->dims[d];
-    for (int64_t d = 0; d < depth; d++) {
-        step /= data->dims[d];
-        Coordinate k = {depth, d, 1, 1, data->dims[d], step};
-        add_coordinate(f, c, &u, k, d > 0, self);
-    }
-    put_updates(f, c, &u, row, c->attr[0]);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -474,7 +281,7 @@ void weir_device_lookup(weir_frame *f, weir_call *c, int32_t self) {
 
 int64_t weir_device_trees_scratch(const weir_call *c) {
     Room r = {0};
-    take(&r, weir_tensor_count(&c->out[0]), 16);
+    cuda_take(&r, weir_tensor_count(&c->out[0]), 16);
     return r.bytes;
 }
 
@@ -482,8 +289,8 @@ void weir_device_trees(weir_frame *f, weir_call *c, int32_t self) {
     const weir_tensor *x = c->in;
     int64_t rows = c->out[0].dims[0], targets = c->out[0].dims[1];
     if (rows == 0 || targets == 0) return;
-    Room r = room_of(f, c, weir_device_trees_scratch(c));
-    double *sums = take(&r, rows * targets, 16);
+    Room r = cuda_room_of(f, c, weir_device_trees_scratch(c));
+    double *sums = cuda_take(&r, rows * targets, 16);
     if (!sums) return;
     RUN(WEIR_TOOL_TREES, rows, word(x[0].data), word(x[1].data), word(x[2].data), word(x[3].data),
         word(x[4].data), word(x[5].data), word(x[6].data), word(x[7].data), word(c->out[0].data),

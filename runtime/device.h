@@ -13,10 +13,14 @@ typedef struct weir_device_kernel {
     int32_t threads, shared; /* of a block; bytes of shared memory that a launch provides */
 } weir_device_kernel;
 
-/* Kernels of calls (compiler/targets/cuda/calls.in) that a program may have. */
+/* Kernels of calls (compiler/targets/cuda/calls.in, order.in, scatter.in) that a program may have.
+ */
 enum {
     WEIR_TOOL_SORT,
     WEIR_TOOL_MERGE,
+    WEIR_TOOL_SELECT,
+    WEIR_TOOL_COUNT,
+    WEIR_TOOL_DIGIT,
     WEIR_TOOL_TOPK,
     WEIR_TOOL_SUM_PARTS,
     WEIR_TOOL_SUM_ALL,
@@ -32,10 +36,11 @@ enum {
     WEIR_TOOL_NMS,
     WEIR_TOOL_NMS_ROWS,
     WEIR_TOOL_PLACES,
-    WEIR_TOOL_SCATTER,
+    WEIR_TOOL_REPLACE,
     WEIR_TOOL_LOOKUP,
     WEIR_TOOL_TREES,
-    WEIR_TOOLS
+    WEIR_TOOL_COMBINE, /* + the type of its elements */
+    WEIR_TOOLS = WEIR_TOOL_COMBINE + WEIR_BF16 + 1
 };
 
 /* What the instances of a library share: a list by device, under a lock. */

@@ -433,14 +433,21 @@ class Checks(Texts):
             expect(models.bound_of(name, {"tensors": [{"dtype": t} for t in types]}) == bound, name)
 
     def test_calls(self):
+        self.agrees("calls", 17)
+
+    def test_order(self):
+        """Of the order of elements, and of what follows it, every bit is the C target's."""
+        self.agrees("order", 28)
+
+    def agrees(self, model, outputs):
         out = {}
         for target in ("cuda", "c"):
-            out[target] = self.work / f"calls.{target}"
-            code, text = run(self.weir, "run", HERE / "calls.ir", "--target", target, "--random", "1", "--output-dir", out[target],
+            out[target] = self.work / f"{model}.{target}"
+            code, text = run(self.weir, "run", HERE / f"{model}.ir", "--target", target, "--random", "1", "--output-dir", out[target],
                              env=self.fake)
             expect(code == 0, text)
         names = sorted(p.name for p in out["c"].iterdir())
-        expect(len(names) >= 17, names)
+        expect(len(names) >= outputs, names)
         for name in names:
             expect((out["cuda"] / name).read_bytes() == (out["c"] / name).read_bytes(), f"{name} differs from the C target's")
 

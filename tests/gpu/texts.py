@@ -159,8 +159,9 @@ class Texts:
             expect("  copy_box(" in cu and "  copy_async<" not in cu, f"{name}: threads copy")
 
     def test_calls_do_not_spill(self):
-        text = self.by_nvcc(HERE / "calls.ir", "sm_80,sm_90a,sm_100")
-        expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"}, text)
+        for model in ("calls", "order"):
+            text = self.by_nvcc(HERE / f"{model}.ir", "sm_80,sm_90a,sm_100")
+            expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"}, text)
 
     def test_order_of_loads(self):
         """Nothing is loaded before the launch ahead is done, and what a thread stores for others not before it is stored."""

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls run on the device: those that have kernels in calls.in, which runtime/cuda_calls.c
- * launches, on elements of whole bytes that are numbers. Others run on the host. */
+/* Which calls run on the device: those that have kernels in calls.in, order.in and scatter.in,
+ * which the runtime launches, on elements of whole bytes that are numbers. Others run on the host.
+ */
 #include "cuda.h"
 
 #include "runtime/device.h"
@@ -10,6 +11,9 @@
 static const char *const tools[WEIR_TOOLS] = {
     [WEIR_TOOL_SORT] = "call_sort",
     [WEIR_TOOL_MERGE] = "call_merge",
+    [WEIR_TOOL_SELECT] = "call_select",
+    [WEIR_TOOL_COUNT] = "call_count",
+    [WEIR_TOOL_DIGIT] = "call_digit",
     [WEIR_TOOL_TOPK] = "call_topk",
     [WEIR_TOOL_SUM_PARTS] = "call_sum_parts",
     [WEIR_TOOL_SUM_ALL] = "call_sum_all",
@@ -25,16 +29,28 @@ static const char *const tools[WEIR_TOOLS] = {
     [WEIR_TOOL_NMS] = "call_nms",
     [WEIR_TOOL_NMS_ROWS] = "call_nms_rows",
     [WEIR_TOOL_PLACES] = "call_places",
-    [WEIR_TOOL_SCATTER] = "call_scatter",
+    [WEIR_TOOL_REPLACE] = "call_replace",
     [WEIR_TOOL_LOOKUP] = "call_lookup",
     [WEIR_TOOL_TREES] = "call_trees",
+    [WEIR_TOOL_COMBINE + WEIR_F32] = "call_combine_f32",
+    [WEIR_TOOL_COMBINE + WEIR_U8] = "call_combine_u8",
+    [WEIR_TOOL_COMBINE + WEIR_I8] = "call_combine_i8",
+    [WEIR_TOOL_COMBINE + WEIR_U16] = "call_combine_u16",
+    [WEIR_TOOL_COMBINE + WEIR_I16] = "call_combine_i16",
+    [WEIR_TOOL_COMBINE + WEIR_I32] = "call_combine_i32",
+    [WEIR_TOOL_COMBINE + WEIR_I64] = "call_combine_i64",
+    [WEIR_TOOL_COMBINE + WEIR_F16] = "call_combine_f16",
+    [WEIR_TOOL_COMBINE + WEIR_F64] = "call_combine_f64",
+    [WEIR_TOOL_COMBINE + WEIR_U32] = "call_combine_u32",
+    [WEIR_TOOL_COMBINE + WEIR_U64] = "call_combine_u64",
+    [WEIR_TOOL_COMBINE + WEIR_BF16] = "call_combine_bf16",
 };
 enum { TOOL_THREADS = 256 };
 
-#define TOOL(name) (1u << WEIR_TOOL_##name)
-#define SORTS (TOOL(SORT) | TOOL(MERGE))
+#define TOOL(name) (UINT64_C(1) << WEIR_TOOL_##name)
+#define SORTS (TOOL(SORT) | TOOL(MERGE) | TOOL(SELECT) | TOOL(COUNT) | TOOL(DIGIT))
 #define SUMS (TOOL(SUM_PARTS) | TOOL(SUM_ALL) | TOOL(SUM))
-#define UPDATES (SORTS | TOOL(PLACES) | TOOL(SCATTER))
+#define UPDATES (SORTS | TOOL(PLACES))
 
 #define DEVICE_CALL(name, ...)                                                                     \
     { #name, "weir_device_" #name, __VA_ARGS__ }
@@ -42,7 +58,7 @@ enum { TOOL_THREADS = 256 };
 /* A call and the kernels that it launches. */
 static const struct DeviceCall {
     const char *name, *function;
-    unsigned tools;
+    uint64_t tools;
     bool small, complex; /* elements of less than a byte, complex ones, are fine */
 } device_calls[] = {
     DEVICE_CALL(lookup, TOOL(LOOKUP), true, false),
@@ -78,18 +94,27 @@ const char *target_cuda_call(const Flow *flow, const Call *call) {
     return d ? d->function : NULL;
 }
 
-static unsigned tools_of(const Flow *flow, const Items *items) {
-    unsigned all = 0;
+/* What a scatter does at its places: its last attribute says how it combines, 0 not. */
+static uint64_t update_tool(const Flow *flow, const Call *call) {
+    int type = dtype_onnx(flow->cont.at[call->out[0]].type);
+    if (call->attr[call->nattr - 1] == 0) return TOOL(REPLACE);
+    if (type == WEIR_BOOL) type = WEIR_U8;
+    return type <= WEIR_BF16 ? TOOL(COMBINE) << type : 0;
+}
+
+static uint64_t tools_of(const Flow *flow, const Items *items) {
+    uint64_t all = 0;
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
         const struct DeviceCall *d = it->kind == ITEM_CALL ? device_call(flow, it->call) : NULL;
         all |= (d ? d->tools : 0) | tools_of(flow, &it->body) | tools_of(flow, &it->other);
+        if (d && d->tools == UPDATES) all |= update_tool(flow, it->call);
     }
     return all;
 }
 
 void cuda_tool_rows(const CProgram *p, Text *kernels, Text *numbers) {
-    unsigned all = tools_of(p->flow, &p->flow->body);
+    uint64_t all = tools_of(p->flow, &p->flow->body);
     int n = p->function.n;
     for (int i = 0; i < WEIR_TOOLS; i++) {
         text_printf(numbers, "%d, ", all >> i & 1 ? n++ : -1);
@@ -99,11 +124,11 @@ void cuda_tool_rows(const CProgram *p, Text *kernels, Text *numbers) {
 }
 
 int cuda_tool_count(const CProgram *p) {
-    return __builtin_popcount(tools_of(p->flow, &p->flow->body));
+    return __builtin_popcountll(tools_of(p->flow, &p->flow->body));
 }
 
 void cuda_tool_names(const CProgram *p, Text *out) {
-    unsigned all = tools_of(p->flow, &p->flow->body);
+    uint64_t all = tools_of(p->flow, &p->flow->body);
     for (int i = 0; i < WEIR_TOOLS; i++)
         if (all >> i & 1) text_printf(out, " %s", tools[i]);
 }

@@ -134,12 +134,14 @@ static const char *device_text(CProgram *p) {
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),
                            embedded_text("compiler/targets/cuda/cuda.in"),
                            cuda_group_helpers(p->arena),
+                           embedded_text("compiler/targets/cuda/order.in"),
+                           embedded_text("compiler/targets/cuda/scatter.in"),
                            embedded_text("compiler/targets/cuda/calls.in")};
     Text named = {.arena = p->arena};
     text_put(&named, text_str(&body));
     cuda_tool_names(p, &named);
     text_put(&text, embedded_text("compiler/targets/cuda/prelude.h"));
-    helpers_emit(helpers_read(p->arena, texts, 4), &text, text_str(&named));
+    helpers_emit(helpers_read(p->arena, texts, sizeof texts / sizeof *texts), &text, text_str(&named));
     text_put(&text, text_str(&body));
     return text_str(&text);
 }

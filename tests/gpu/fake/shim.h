@@ -57,6 +57,19 @@ template <class T> static inline T __shfl_xor_sync(unsigned, T x, int h) {
     return x;
 }
 
+static inline void __syncwarp() {
+    shim_wait(1);
+}
+
+template <class T> static inline T __shfl_up_sync(unsigned, T x, int h) {
+    unsigned lane = threadIdx.x % 32, from = threadIdx.x - (lane >= (unsigned)h ? (unsigned)h : 0);
+    __builtin_memcpy(&shim_slot[threadIdx.x], &x, sizeof x);
+    shim_wait(1);
+    __builtin_memcpy(&x, &shim_slot[from], sizeof x);
+    shim_wait(1);
+    return x;
+}
+
 /* What the threads of a warp hand each other, one value of 4 bytes each at a time. */
 static inline void shim_share(unsigned x, unsigned *of) {
     unsigned first = threadIdx.x / 32 * 32;
@@ -64,6 +77,13 @@ static inline void shim_share(unsigned x, unsigned *of) {
     shim_wait(1);
     for (unsigned l = 0; l < 32; l++) of[l] = (unsigned)shim_slot[first + l];
     shim_wait(1);
+}
+
+static inline unsigned __ballot_sync(unsigned, int x) {
+    unsigned of[32], all = 0;
+    shim_share(x != 0, of);
+    for (unsigned l = 0; l < 32; l++) all |= of[l] << l;
+    return all;
 }
 
 static inline void warp_matrices(unsigned *x, const void *at, int n, bool across) {
@@ -115,6 +135,16 @@ static inline float __uint_as_float(unsigned x) {
 
 static inline unsigned __float_as_uint(float x) {
     return __builtin_bit_cast(unsigned, x);
+}
+
+static inline int __popc(unsigned x) {
+    return __builtin_popcount(x);
+}
+
+static inline unsigned atomicAdd(unsigned *at, unsigned v) {
+    unsigned old = *at;
+    *at += v;
+    return old;
 }
 
 static inline int atomicExch(int *at, int v) {
