@@ -78,6 +78,11 @@ bool warps_behind(const Warps *w);
 void warps_wait(const Warps *w, int left, Stmts *into);
 /* All steps of the warp on the operands' present slots. */
 void warps_steps(Warps *w, Stmts *into);
+/* nests_plain.c: the same by a thread's own multiply-adds; in the block, a thread's row and column
+ * of such a number. */
+void warps_multiply(Warps *w, Stmts *into);
+Dim warps_own_row(const Warps *w, Dim number);
+Dim warps_own_column(const Warps *w, Dim number);
 
 /* The dims at a number. Beyond the last one only the outermost dim leaves its range. */
 void warps_set_dims(const Warps *w, const Map *m, const JoinedDims *j, Dim number, Dim *value);

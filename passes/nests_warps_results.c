@@ -16,6 +16,7 @@ static void store_sum(Leaf *f, const Lane *lane, const Access *acc, Stmts *into)
 }
 
 Dim warps_row(const Warps *w, Dim m, Dim h) {
+    if (w->step->plain) return warps_own_row(w, m);
     Dim row = sum(w, times(w, m, w->step->rows), sum(w, times(w, h, GROUP), w->group));
     return sum(w, w->row, row);
 }
