@@ -4,12 +4,16 @@
  * A thread has some rows and columns of its warp's tile. For a few indices of the reduction it
  * fetches its elements of both operands to registers, four at once, then multiplies each row by
  * each column: with 8 of both that is 16 loads for 256 multiply-adds. Four neighbours in shared
- * memory are indices of the reduction where an operand lies along it, else rows or columns: so a
- * thread's rows are 8 apart or neighbours, whichever lets the threads along rows fetch from all
- * banks. Each sum is one chain, in the order of the reduction. */
+ * memory are indices of the reduction where an operand lies along it, else rows or columns. So that
+ * threads fetch from different banks, in the first case a thread's rows are 8 apart and its columns
+ * come in pairs, in the second it has four of them side by side. Each sum is one chain, in the
+ * order of the reduction. */
 #include "passes/nests_warps.h"
 
-/* What a thread has of an operand for a step's depth: registers [its rows or columns, reduced]. */
+enum { MOST = 4 }; /* neighbours */
+
+/* What a thread has of an operand for a step's depth. Registers are indexed by its rows or columns
+ * and what is reduced: the one along which neighbours are fetched comes last. */
 typedef struct Fragment {
     const Operand *o;
     Dim (*place)(const Warps *w, Dim number); /* of its rows or columns, in the block */
@@ -32,9 +36,15 @@ static Dim spread(const Warps *w, Dim n, int64_t each, int64_t threads, Dim own)
 }
 
 static int64_t row_neighbours(const Warps *w) {
-    int64_t rows = w->root->rows.warp / w->step->rows, each = w->a.along ? 1 : PAIRS;
+    int64_t rows = w->root->rows.warp / w->step->rows, each = w->a.along ? 1 : MOST;
     while (rows % each) each /= 2;
     return each;
+}
+
+void warps_widen(Warps *w) {
+    w->wide = *w->step;
+    if (!w->b.along && w->root->columns.warp % (MOST * PAIRS) == 0) w->wide.columns = MOST * PAIRS;
+    w->step = &w->wide;
 }
 
 Dim warps_own_row(const Warps *w, Dim number) {
@@ -56,7 +66,8 @@ static Fragment open_fragment(Warps *w, const Operand *o, Stmts *into) {
         f.neighbours = w->step->columns / PAIRS;
         f.count = w->root->columns.warp / PAIRS;
     }
-    Dim box[] = {warps_const(w, f.count), warps_const(w, w->step->depth)};
+    Dim count = warps_const(w, f.count), depth = warps_const(w, w->step->depth);
+    Dim box[] = {o->along ? count : depth, o->along ? depth : count};
     f.buf =
         nest_buf(lo->nest, internf(lo->ctx, "%s.%d", name, lo->fresh++), BUF_REG, o->type, box, 2);
     nest_decl(lo->nest, into, f.buf);
@@ -64,7 +75,7 @@ static Fragment open_fragment(Warps *w, const Operand *o, Stmts *into) {
 }
 
 static Access held(const Warps *w, const Fragment *f, Dim number, Dim q) {
-    Dim at[] = {number, q};
+    Dim at[] = {f->o->along ? number : q, f->o->along ? q : number};
     return (Access){f->buf, 2, arena_copy(w->lo->arena, at, sizeof at)};
 }
 

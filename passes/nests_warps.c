@@ -587,6 +587,7 @@ void lower_warps(Lowering *lo) {
     w.a.slots = w.b.slots = w.plan->ahead + 1 + warps_behind(&w);
     warps_operand(&w, &w.a, into);
     warps_operand(&w, &w.b, into);
+    if (w.step->plain) warps_widen(&w);
     warps_threads(&w, &into);
     warps_sums(&w, into);
     reduce_blocks(&w, into);

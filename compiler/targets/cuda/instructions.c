@@ -84,7 +84,7 @@ static const CudaStep rows[] = {
      "",
      "",
      "wgmma_bf16"},
-    {{"fma.f32", NULL, F32, F32, F32, 8, 16, 4, 1, 0, PRIM_NONE, true}, "", "", "", "", ""},
+    {{"fma.f32", NULL, F32, F32, F32, 8, 8, 4, 1, 0, PRIM_NONE, true}, "", "", "", "", ""},
 };
 
 const CudaStep *target_cuda_step(const char *name) {
