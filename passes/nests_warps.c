@@ -308,6 +308,11 @@ static bool is_inside(const Warps *w, const Access *a) {
     return true;
 }
 
+/* Asynchronous copies move whole words. */
+static bool copies_words(const Operand *o) {
+    return o->lanes * dtype_bits(o->type) >= 8 * WORD_BYTES;
+}
+
 static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, const Access *to,
                          Stmts *into) {
     Lowering *lo = w->lo;
@@ -317,7 +322,7 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
     int val = is_inside(w, &from)
                   ? body_read(&s->code, from, type)
                   : body_read_else(&s->code, from, type, body_bits(&s->code, type, 0));
-    s->async = o->lanes > 1 && o->lanes * dtype_bits(o->type) >= 8 * WORD_BYTES;
+    s->async = copies_words(o);
     s->from = w->plan->map->from;
     vec_push(lo->arena, &s->store, ((Store){*to, val}));
 }
@@ -377,10 +382,10 @@ void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     Dim outer = lowering_simplify(lo, dim_div(lo->ctx, e, warps_const(w, chunks)));
     Dim inner =
         times(w, lowering_simplify(lo, dim_mod(lo->ctx, e, warps_const(w, chunks))), o->lanes);
-    if (o->lanes > 1) {
+    if (o->lanes > 1 || copies_words(o)) {
         Dim lanes = warps_const(w, o->lanes), l = lowering_var(lo, "l", lanes);
         into = &nest_for(lo->nest, into, l, lanes, LOOP_VECTOR)->body;
-        inner = sum(w, inner, l);
+        if (o->lanes > 1) inner = sum(w, inner, l);
     }
     Dim own = o->along ? outer : inner, reduced = o->along ? inner : outer;
     Access to = warps_shared(w, o, slot, own, reduced);

@@ -274,7 +274,8 @@ static bool fits(const Product *s, const Tile *t, int ahead) {
 
 /* Shorter blocks of the reduction, where fewer zeros come behind its end. */
 static Tile shortened(const Product *s, const WarpStep *step, Tile t) {
-    for (int depth = t.depth / 2; t.kind != BY_GROUP && depth >= step->depth; depth /= 2)
+    int least = step->plain ? LEAST_DEPTH : step->depth;
+    for (int depth = t.depth / 2; t.kind != BY_GROUP && depth >= least; depth /= 2)
         if (upward(s->reduced, depth) < upward(s->reduced, t.depth)) t.depth = depth;
     return t;
 }
