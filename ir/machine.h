@@ -42,7 +42,10 @@ typedef struct MatrixStep {
  * `meaning`: a nest with the warp's threads as loops, which says whose elements are where.
  *
  * What several warps do together reads swizzled arrays of shared memory behind their backs, and
- * takes any number of columns, up to `widest`, at once. */
+ * takes any number of columns, up to `widest`, at once.
+ *
+ * A `plain` step is no instruction: its threads multiply and add by themselves, each sum in the
+ * order of the reduction. */
 typedef struct WarpStep {
     const char *name; /* "mma.m16n8k16.f16" */
     const char *meaning;
@@ -50,6 +53,7 @@ typedef struct WarpStep {
     int rows, columns, depth;
     int warps, widest; /* 1, 0: a warp alone */
     Prim round;        /* PRIM_NONE: they are taken as they are */
+    bool plain;
 } WarpStep;
 
 /* What a vendor's library, opened where the program runs, makes: products of such elements, each

@@ -142,6 +142,25 @@ static void open_grid(Warps *w, Stmts **into) {
     open_tiles(w, into);
 }
 
+/* The threads of a warp; of plain steps those that share rows and those that share columns are
+ * neighbours in turn, as four words for each come at once where next to every thread is one that
+ * wants the same. */
+static Dim open_warp(Warps *w, Dim *group, Stmts **into) {
+    if (!w->step->plain) {
+        *group = warps_open(w, "g", warps_const(w, GROUP), LOOP_THREAD, into);
+        w->pair = warps_open(w, "t", warps_const(w, PAIRS), LOOP_THREAD, into);
+        return sum(w, times(w, *group, PAIRS), w->pair);
+    }
+    Dim two = warps_const(w, 2);
+    Dim far = warps_open(w, "g", warps_const(w, GROUP / 2), LOOP_THREAD, into);
+    Dim t = warps_open(w, "t", warps_const(w, PAIRS / 2), LOOP_THREAD, into);
+    Dim g = warps_open(w, "g", two, LOOP_THREAD, into);
+    Dim u = warps_open(w, "t", two, LOOP_THREAD, into);
+    *group = sum(w, times(w, far, 2), g);
+    w->pair = sum(w, times(w, t, 2), u);
+    return sum(w, times(w, sum(w, times(w, sum(w, times(w, far, 2), t), 2), g), 2), u);
+}
+
 void warps_threads(Warps *w, Stmts **into) {
     const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
     int64_t down = rows->block / rows->warp, right = columns->block / columns->warp;
@@ -150,13 +169,12 @@ void warps_threads(Warps *w, Stmts **into) {
     Dim j = warps_open(w, "warp", warps_const(w, right), LOOP_THREAD, into);
     Dim part = warps_const(w, 0);
     if (warps > 1) part = warps_open(w, "part", warps_const(w, warps), LOOP_THREAD, into);
-    Dim g = warps_open(w, "g", warps_const(w, GROUP), LOOP_THREAD, into);
-    w->pair = warps_open(w, "t", warps_const(w, PAIRS), LOOP_THREAD, into);
+    Dim g, lane = open_warp(w, &g, into);
     w->row = times(w, i, rows->warp);
     w->column = times(w, j, columns->warp);
     w->group = sum(w, times(w, part, w->step->rows / warps), g);
     Dim warp = sum(w, times(w, sum(w, times(w, i, right), j), warps), part);
-    w->number = sum(w, times(w, sum(w, times(w, warp, GROUP), g), PAIRS), w->pair);
+    w->number = sum(w, times(w, warp, GROUP * PAIRS), lane);
     w->nthreads = (int)(down * right * warps) * GROUP * PAIRS;
 }
 
@@ -290,6 +308,11 @@ static bool is_inside(const Warps *w, const Access *a) {
     return true;
 }
 
+/* Asynchronous copies move whole words. */
+static bool copies_words(const Operand *o) {
+    return o->lanes * dtype_bits(o->type) >= 8 * WORD_BYTES;
+}
+
 static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, const Access *to,
                          Stmts *into) {
     Lowering *lo = w->lo;
@@ -299,7 +322,7 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
     int val = is_inside(w, &from)
                   ? body_read(&s->code, from, type)
                   : body_read_else(&s->code, from, type, body_bits(&s->code, type, 0));
-    s->async = o->lanes > 1 && o->lanes * dtype_bits(o->type) >= 8 * WORD_BYTES;
+    s->async = copies_words(o);
     s->from = w->plan->map->from;
     vec_push(lo->arena, &s->store, ((Store){*to, val}));
 }
@@ -359,10 +382,10 @@ void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     Dim outer = lowering_simplify(lo, dim_div(lo->ctx, e, warps_const(w, chunks)));
     Dim inner =
         times(w, lowering_simplify(lo, dim_mod(lo->ctx, e, warps_const(w, chunks))), o->lanes);
-    if (o->lanes > 1) {
+    if (o->lanes > 1 || copies_words(o)) {
         Dim lanes = warps_const(w, o->lanes), l = lowering_var(lo, "l", lanes);
         into = &nest_for(lo->nest, into, l, lanes, LOOP_VECTOR)->body;
-        inner = sum(w, inner, l);
+        if (o->lanes > 1) inner = sum(w, inner, l);
     }
     Dim own = o->along ? outer : inner, reduced = o->along ? inner : outer;
     Access to = warps_shared(w, o, slot, own, reduced);
@@ -497,7 +520,10 @@ static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
     Warps *w = user;
     (void)block;
     w->a.slot = w->b.slot = slot;
-    warps_steps(w, into);
+    if (w->step->plain)
+        warps_multiply(w, into);
+    else
+        warps_steps(w, into);
 }
 
 Dim warps_blocks(const Warps *w, Dim all, int64_t block) {
@@ -566,6 +592,7 @@ void lower_warps(Lowering *lo) {
     w.a.slots = w.b.slots = w.plan->ahead + 1 + warps_behind(&w);
     warps_operand(&w, &w.a, into);
     warps_operand(&w, &w.b, into);
+    if (w.step->plain) warps_widen(&w);
     warps_threads(&w, &into);
     warps_sums(&w, into);
     reduce_blocks(&w, into);

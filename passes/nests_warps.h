@@ -26,6 +26,7 @@ typedef struct Warps {
     Lowering *lo;
     const MapPlan *plan, *root;
     const WarpStep *step;
+    WarpStep wide;           /* a plain step as the operands lie */
     int own[RANK_MAX * 2];   /* by root dim: that of the map, or -1 */
     Dim fixed[RANK_MAX * 2]; /* by root dim: its value, of those that are no row and no column */
     Dim row, column, number; /* of the warp; of the thread in the block */
@@ -78,6 +79,12 @@ bool warps_behind(const Warps *w);
 void warps_wait(const Warps *w, int left, Stmts *into);
 /* All steps of the warp on the operands' present slots. */
 void warps_steps(Warps *w, Stmts *into);
+/* nests_plain.c: as many columns for a plain step as threads have side by side. All of its steps;
+ * in the block, a thread's row and column of such a number. */
+void warps_widen(Warps *w);
+void warps_multiply(Warps *w, Stmts *into);
+Dim warps_own_row(const Warps *w, Dim number);
+Dim warps_own_column(const Warps *w, Dim number);
 
 /* The dims at a number. Beyond the last one only the outermost dim leaves its range. */
 void warps_set_dims(const Warps *w, const Map *m, const JoinedDims *j, Dim number, Dim *value);

@@ -16,6 +16,7 @@ static void store_sum(Leaf *f, const Lane *lane, const Access *acc, Stmts *into)
 }
 
 Dim warps_row(const Warps *w, Dim m, Dim h) {
+    if (w->step->plain) return warps_own_row(w, m);
     Dim row = sum(w, times(w, m, w->step->rows), sum(w, times(w, h, GROUP), w->group));
     return sum(w, w->row, row);
 }
@@ -47,7 +48,7 @@ static bool turn_elements(Warps *w, WarpElement *e, Stmts **into) {
     const JoinedDims *columns = &w->root->columns;
     int64_t steps = columns->warp / step->columns;
     Dim all = warps_total(w, w->root->map, columns), wide = warps_const(w, step->columns), q;
-    if (step->columns != PAIRS * 2 || steps % PAIRS || step->c != F32 ||
+    if (step->plain || step->columns != PAIRS * 2 || steps % PAIRS || step->c != F32 ||
         !dim_divides(lo->ctx, all, wide, &q))
         return false;
     Dim box[] = {warps_const(w, step->columns)};

@@ -15,34 +15,43 @@
 static const int64_t unknown_extent = 512;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
 
-/* Of a block and of its warps; those of several warps (`group`) are for their steps. On a core are
- * as many blocks at a time as `blocks`. */
+/* Of a block and of its warps, for steps of a warp, of several or plain ones. On a core are as many
+ * blocks at a time as `blocks`. */
+typedef enum { BY_WARP, BY_GROUP, BY_THREAD } TileKind;
 typedef struct Tile {
     const char *name; /* in recipes */
     int rows, columns, warp_rows, warp_columns, depth;
-    bool group;
+    TileKind kind;
     int blocks;
 } Tile;
 
 static const Tile tiles[] = {
-    {"tile128x128", 128, 128, 64, 32, 32, false, 2},
-    {"tile64x128", 64, 128, 32, 32, 32, false, 2},
-    {"tile128x64", 128, 64, 32, 32, 32, false, 2},
-    {"tile64x64", 64, 64, 16, 32, 64, false, 2},
-    {"tile32x128", 32, 128, 16, 32, 32, false, 2},
-    {"tile64x32", 64, 32, 16, 16, 64, false, 2},
-    {"tile32x64", 32, 64, 16, 16, 64, false, 2},
-    {"tile32x32", 32, 32, 16, 16, 64, false, 2},
-    {"tile16x64", 16, 64, 16, 16, 64, false, 2},
-    {"tile64x16", 64, 16, 16, 16, 64, false, 2},
-    {"tile16x32", 16, 32, 16, 8, 64, false, 2},
-    {"group128x256", 128, 256, 64, 256, 64, true, 1},
-    {"group256x128", 256, 128, 64, 128, 64, true, 1},
-    {"group128x192", 128, 192, 64, 192, 64, true, 1},
-    {"group128x128", 128, 128, 64, 128, 64, true, 2},
-    {"group128x64", 128, 64, 64, 64, 64, true, 2},
-    {"group64x128", 64, 128, 64, 128, 64, true, 2},
-    {"group64x64", 64, 64, 64, 64, 64, true, 2},
+    {"tile128x128", 128, 128, 64, 32, 32, BY_WARP, 2},
+    {"tile64x128", 64, 128, 32, 32, 32, BY_WARP, 2},
+    {"tile128x64", 128, 64, 32, 32, 32, BY_WARP, 2},
+    {"tile64x64", 64, 64, 16, 32, 64, BY_WARP, 2},
+    {"tile32x128", 32, 128, 16, 32, 32, BY_WARP, 2},
+    {"tile64x32", 64, 32, 16, 16, 64, BY_WARP, 2},
+    {"tile32x64", 32, 64, 16, 16, 64, BY_WARP, 2},
+    {"tile32x32", 32, 32, 16, 16, 64, BY_WARP, 2},
+    {"tile16x64", 16, 64, 16, 16, 64, BY_WARP, 2},
+    {"tile64x16", 64, 16, 16, 16, 64, BY_WARP, 2},
+    {"tile16x32", 16, 32, 16, 8, 64, BY_WARP, 2},
+    {"group128x256", 128, 256, 64, 256, 64, BY_GROUP, 1},
+    {"group256x128", 256, 128, 64, 128, 64, BY_GROUP, 1},
+    {"group128x192", 128, 192, 64, 192, 64, BY_GROUP, 1},
+    {"group128x128", 128, 128, 64, 128, 64, BY_GROUP, 2},
+    {"group128x64", 128, 64, 64, 64, 64, BY_GROUP, 2},
+    {"group64x128", 64, 128, 64, 128, 64, BY_GROUP, 2},
+    {"group64x64", 64, 64, 64, 64, 64, BY_GROUP, 2},
+    {"plain128x128", 128, 128, 64, 32, 16, BY_THREAD, 2},
+    {"plain128x64", 128, 64, 32, 32, 16, BY_THREAD, 2},
+    {"plain64x128", 64, 128, 32, 32, 16, BY_THREAD, 2},
+    {"plain64x64", 64, 64, 32, 32, 16, BY_THREAD, 4},
+    {"plain32x64", 32, 64, 32, 16, 16, BY_THREAD, 4},
+    {"plain64x32", 64, 32, 16, 32, 16, BY_THREAD, 4},
+    {"plain32x32", 32, 32, 16, 16, 32, BY_THREAD, 4},
+    {"plain16x32", 16, 32, 8, 16, 32, BY_THREAD, 4},
 };
 enum { TILES = sizeof tiles / sizeof *tiles };
 
@@ -74,9 +83,10 @@ static bool can_copy(const Steps *s, int read) {
     return !other || (other->kind == VAL_CONST && !other->bits);
 }
 
-/* The read that Val v is, as the step rounds or converts it; or -1. */
+/* The read that Val v is, as the step rounds or converts it, if it does; or -1. */
 static int factor_read(const Body *b, int v, const WarpStep *step) {
     const Val *val = &b->val.at[v];
+    if (step->plain) return val->kind == VAL_READ ? v : -1;
     if (!step->round) return read_converted(b, v, step->c);
     bool rounded = val->kind == VAL_PRIM && val->prim == step->round && val->type == step->c;
     return rounded && b->val.at[val->arg[0]].kind == VAL_READ ? val->arg[0] : -1;
@@ -226,7 +236,8 @@ static double upward(double n, double by) {
 static int64_t slot_bytes(const Product *s, const Tile *t) {
     int64_t bytes = dtype_bits(s->step->a) / 8, longer = t->rows > t->depth ? t->rows : t->depth;
     int64_t wide = t->columns > t->depth ? t->columns : t->depth;
-    int64_t pads = t->group ? 0 : (longer + wide) * (bytes == 4 ? 2 * PAD_BYTES : PAD_BYTES);
+    int64_t pads =
+        t->kind == BY_GROUP ? 0 : (longer + wide) * (bytes == 4 ? 2 * PAD_BYTES : PAD_BYTES);
     return (int64_t)(t->rows + t->columns) * t->depth * bytes + pads;
 }
 
@@ -257,13 +268,14 @@ static double cost_of(const Product *s, int number, const Tile *t) {
 
 /* Blocks of the reduction in shared memory when `ahead` are asked for. */
 static bool fits(const Product *s, const Tile *t, int ahead) {
-    int slots = ahead + 1 + t->group;
+    int slots = ahead + 1 + (t->kind == BY_GROUP);
     return slots * slot_bytes(s, t) <= s->machine->shared_most / t->blocks;
 }
 
 /* Shorter blocks of the reduction, where fewer zeros come behind its end. */
 static Tile shortened(const Product *s, const WarpStep *step, Tile t) {
-    for (int depth = t.depth / 2; !t.group && depth >= step->depth; depth /= 2)
+    int least = step->plain ? LEAST_DEPTH : step->depth;
+    for (int depth = t.depth / 2; t.kind != BY_GROUP && depth >= least; depth /= 2)
         if (upward(s->reduced, depth) < upward(s->reduced, t.depth)) t.depth = depth;
     return t;
 }
@@ -274,13 +286,16 @@ typedef struct Choice {
     double seconds;
 } Choice;
 
+static TileKind kind_of(const WarpStep *step) {
+    return step->plain ? BY_THREAD : step->warps > 1 ? BY_GROUP : BY_WARP;
+}
+
 /* A tile by the fastest step of the product's types. */
 static Choice choose_step(const Product *s, const Tile *tile) {
     Choice best = {.seconds = INFINITY};
     for (int i = 0; i < s->machine->nstep; i++) {
         const WarpStep *step = s->machine->step[i];
-        if (!alike(step, s->step->a, s->step->b, s->step) || tile->group != (step->warps > 1))
-            continue;
+        if (!alike(step, s->step->a, s->step->b, s->step) || tile->kind != kind_of(step)) continue;
         Tile t = shortened(s, step, *tile);
         if (t.warp_rows % step->rows || t.warp_columns % step->columns || t.depth % step->depth ||
             !fits(s, &t, 1) || (s->whole && upward(s->reduced, t.depth) > s->reduced))

@@ -51,7 +51,7 @@ static bool ends_with_keys(const Operands *o, int key, int64_t block) {
 static const WarpStep *step_for(const Machine *m, DType a, DType b, bool group) {
     for (int i = 0; i < m->nstep; i++)
         if (m->step[i]->a == a && m->step[i]->b == b && m->step[i]->c == F32 &&
-            (m->step[i]->warps > 1) == group && !m->step[i]->round)
+            (m->step[i]->warps > 1) == group && !m->step[i]->round && !m->step[i]->plain)
             return m->step[i];
     return NULL;
 }

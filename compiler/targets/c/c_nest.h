@@ -93,7 +93,8 @@ typedef struct CForm {
     bool vectors;                              /* else `vector` loops are unrolled */
     bool checked;                              /* bounds checks in front of accesses */
     CopyEngine engine;                         /* which kernels' boxes it copies */
-    const char *rolled;                        /* before a loop with barriers in it, or NULL */
+    const char *rolled;                        /* before a loop with barriers in it, or NULL, ... */
+    const char *unrolled;                      /* ... and before short ones between these */
     void (*phases)(CNest *c, CKernel *k);      /* the functions of a kernel */
     void (*loop)(CNest *c, const Stmt *s);     /* over blocks or threads */
     void (*array)(CNest *c, const Stmt *s);    /* declares a local array */
@@ -130,6 +131,7 @@ struct CNest {
     VEC(VectorDim) vector; /* in this body */
     bool bad;              /* an index from data was checked */
     bool tiled;            /* tiles were opened */
+    bool between;          /* barriers of a loop */
     UseForm uses;
     Text sums, marks;         /* USE_GROUPS: of those that were loaded */
     const struct CWide *wide; /* NULL: stores go their usual way */

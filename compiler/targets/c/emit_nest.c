@@ -167,8 +167,15 @@ static void emit_unrolled(CNest *c, const Stmt *s, int64_t extent) {
 }
 
 static void emit_loop(CNest *c, const Stmt *s) {
+    enum { SHORT = 8 };
     const char *var = str(c, "i_%d", c->fresh++);
-    if (c->form->rolled && has_barrier(&s->body)) put_line(c, "%s", c->form->rolled);
+    bool rolled = c->form->rolled && has_barrier(&s->body), between = c->between;
+    int64_t extent;
+    if (rolled)
+        put_line(c, "%s", c->form->rolled);
+    else if (between && dim_is_const(s->extent, &extent) && extent <= SHORT)
+        put_line(c, "%s", c->form->unrolled);
+    c->between |= rolled;
     put_line(c, "for (%s %s = 0; %s < %s; %s++) {", c->index, var, var,
              emit_dim_str(&c->names, s->extent), var);
     int mark = c->names.at.n, from = c->loaded_from;
@@ -177,6 +184,7 @@ static void emit_loop(CNest *c, const Stmt *s) {
     open_scope(c);
     emit_stmts(c, &s->body);
     close_scope(c);
+    c->between = between;
     c->loaded_from = from;
     names_pop(&c->names, mark);
 }

@@ -24,9 +24,10 @@ typedef struct CudaStep {
     const char *along_a, *across_a, *along_b, *across_b, *multiply;
 } CudaStep;
 const CudaStep *target_cuda_step(const char *name); /* NULL: unknown */
-/* FLOP a second of all cores, by steps of a warp and of several (0: there are none). */
+/* FLOP a second of all cores, by steps of a warp and of several (0: there are none), and by plain
+ * ones. */
 typedef struct StepRates {
-    double warp, group;
+    double warp, group, plain;
 } StepRates;
 void target_cuda_steps(Machine *m, const StepRates *rates); /* fills in m->step */
 

@@ -15,8 +15,10 @@ enum {
     LOCAL_BYTES = 4 << 10,    /* of a thread's array; larger ones lie in memory */
     STATIC_SHARED = 48 << 10, /* of a block; more has to be asked for by its launch */
     ROOM_THREADS = 1024,      /* of a core: where threads wait for each other, others go on */
-    AHEAD_SHARE = 4,          /* of the cache that all cores share: for what comes ahead */
-    AHEAD_STEP = 16,          /* bytes that come at once, and the fewest that are asked for */
+    CORE_REGISTERS = 64 << 10,
+    MANY_SUMS = 64,
+    AHEAD_SHARE = 4, /* of the cache that all cores share: for what comes ahead */
+    AHEAD_STEP = 16, /* bytes that come at once, and the fewest that are asked for */
     AHEAD_LEAST = 8 << 10
 };
 
@@ -363,17 +365,39 @@ static void end_phase(CNest *c, CKernel *k, CPhase *phase) {
     vec_push(k->arena, &k->phase, *phase);
 }
 
-/* A kernel of blocks: the statements one after the other. Where threads fold what they have, those
- * of other blocks go on while they wait, if their registers leave room for them; sums of steps of
- * warps need theirs. */
+/* Elements of the largest register array. */
+static int64_t most_registers(CNest *c, const Stmts *stmts) {
+    int64_t most = 0, n;
+    for (int i = 0; i < stmts->n; i++) {
+        const Stmt *s = stmts->at[i];
+        const Buf *b = s->kind == STMT_DECL ? &c->nest->buf.at[s->buf] : NULL;
+        n = most_registers(c, &s->body);
+        if (b && b->kind == BUF_REG) dim_is_const(dim_product(c->ctx, b->box, b->rank), &n);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* Blocks that a core should have room for. Where threads fold what they have, those of other blocks
+ * go on while they wait, if their registers leave room for them; sums of steps of warps need
+ * theirs. Many sums that threads multiply by themselves, from what is copied ahead, get as many
+ * registers again. */
+static int resident_blocks(CNest *c, const Stmts *body) {
+    if (has(body, STMT_USE) || c->threads >= ROOM_THREADS) return 0;
+    if (has(body, STMT_FOLD)) return ROOM_THREADS / c->threads;
+    int64_t sums = most_registers(c, body);
+    bool many = has(body, STMT_COMMIT) && sums >= MANY_SUMS;
+    return many ? (int)(CORE_REGISTERS / (2 * sums * c->threads)) : 0;
+}
+
+/* A kernel of blocks: the statements one after the other. */
 static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     CPhase phase = {.tasks = dim_const(c->ctx, 1), .blocks = true};
     const Stmts body = {(Stmt **)(uintptr_t)at, n, n};
     begin_phase(c);
     int64_t threads = most_threads(c, &body);
     phase.threads = c->threads = threads ? (int)threads : 1;
-    if (has(&body, STMT_FOLD) && !has(&body, STMT_USE) && threads < ROOM_THREADS)
-        phase.resident = ROOM_THREADS / c->threads;
+    phase.resident = resident_blocks(c, &body);
     cuda_find_boxes(c, &body);
     c->swizzled = false;
     int64_t bytes = shared_bytes(c, &body);
@@ -461,6 +485,7 @@ static void cuda_phases(CNest *c, CKernel *k) {
 
 const CForm cuda_form = {.math = "",
                          .rolled = "#pragma unroll 1",
+                         .unrolled = "#pragma unroll",
                          .phases = cuda_phases,
                          .loop = cuda_loop,
                          .array = cuda_array,

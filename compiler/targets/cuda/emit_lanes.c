@@ -40,9 +40,14 @@ static bool multiple(CNest *c, Dim d, int64_t of) {
     return dim_is(dim_mod(c->ctx, d, dim_const(c->ctx, of)), 0);
 }
 
-/* The offset of lane 0, where the lanes lie side by side from a multiple of their number on. */
+/* The offset of lane 0, where the lanes lie side by side from a multiple of their number on, as a
+ * single one does. */
 static bool row_of(CNest *c, const Access *a, const Stmt *loop, int64_t lanes, Dim *first) {
     Dim coef;
+    if (lanes == 1 && !dim_uses(access_flat(c, a), loop->var)) {
+        *first = access_flat(c, a);
+        return true;
+    }
     return dim_affine(c->ctx, access_flat(c, a), &loop->var, 1, &coef, first) && dim_is(coef, 1) &&
            multiple(c, *first, lanes);
 }

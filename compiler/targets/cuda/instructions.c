@@ -33,56 +33,58 @@
 #define WORDS "ldmatrix4", "", "ldmatrix2", ""
 
 static const CudaStep rows[] = {
-    {{"mma.m16n8k16.f16", HALVES("f16"), F16, F16, F32, 16, 8, 16, 1, 0, PRIM_NONE},
+    {{"mma.m16n8k16.f16", HALVES("f16"), F16, F16, F32, 16, 8, 16, 1, 0, PRIM_NONE, false},
      LOADS,
      "mma_f16"},
-    {{"mma.m16n8k16.bf16", HALVES("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0, PRIM_NONE},
+    {{"mma.m16n8k16.bf16", HALVES("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0, PRIM_NONE, false},
      LOADS,
      "mma_bf16"},
     {{"mma.m16n8k8.tf32", STEP("f32", "f32", "f32", "8", "tf32"), F32, F32, F32, 16, 8, 8, 1, 0,
-      P_TF32},
+      P_TF32, false},
      WORDS,
      "mma_tf32"},
-    {{"mma.m16n8k32.i8.i8", CODES("i8", "i8"), I8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+    {{"mma.m16n8k32.i8.i8", CODES("i8", "i8"), I8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
      WORDS,
      "mma_i8_i8"},
-    {{"mma.m16n8k32.u8.i8", CODES("u8", "i8"), U8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+    {{"mma.m16n8k32.u8.i8", CODES("u8", "i8"), U8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
      WORDS,
      "mma_u8_i8"},
-    {{"mma.m16n8k32.i8.u8", CODES("i8", "u8"), I8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+    {{"mma.m16n8k32.i8.u8", CODES("i8", "u8"), I8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
      WORDS,
      "mma_i8_u8"},
-    {{"mma.m16n8k32.u8.u8", CODES("u8", "u8"), U8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE},
+    {{"mma.m16n8k32.u8.u8", CODES("u8", "u8"), U8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
      WORDS,
      "mma_u8_u8"},
     {{"mma.m16n8k32.e4m3.e4m3", BYTES("f8e4m3fn", "f8e4m3fn"), F8E4M3FN, F8E4M3FN, F32, 16, 8, 32,
-      1, 0, PRIM_NONE},
+      1, 0, PRIM_NONE, false},
      WORDS,
      "mma_e4m3_e4m3"},
     {{"mma.m16n8k32.e4m3.e5m2", BYTES("f8e4m3fn", "f8e5m2"), F8E4M3FN, F8E5M2, F32, 16, 8, 32, 1, 0,
-      PRIM_NONE},
+      PRIM_NONE, false},
      WORDS,
      "mma_e4m3_e5m2"},
     {{"mma.m16n8k32.e5m2.e4m3", BYTES("f8e5m2", "f8e4m3fn"), F8E5M2, F8E4M3FN, F32, 16, 8, 32, 1, 0,
-      PRIM_NONE},
+      PRIM_NONE, false},
      WORDS,
      "mma_e5m2_e4m3"},
     {{"mma.m16n8k32.e5m2.e5m2", BYTES("f8e5m2", "f8e5m2"), F8E5M2, F8E5M2, F32, 16, 8, 32, 1, 0,
-      PRIM_NONE},
+      PRIM_NONE, false},
      WORDS,
      "mma_e5m2_e5m2"},
-    {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256, PRIM_NONE},
+    {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256, PRIM_NONE, false},
      "",
      "",
      "",
      "",
      "wgmma_f16"},
-    {{"wgmma.m64k16.bf16", GROUP_STEP("bf16"), BF16, BF16, F32, 64, 8, 16, 4, 256, PRIM_NONE},
+    {{"wgmma.m64k16.bf16", GROUP_STEP("bf16"), BF16, BF16, F32, 64, 8, 16, 4, 256, PRIM_NONE,
+      false},
      "",
      "",
      "",
      "",
      "wgmma_bf16"},
+    {{"fma.f32", NULL, F32, F32, F32, 8, 8, 4, 1, 0, PRIM_NONE, true}, "", "", "", "", ""},
 };
 
 const CudaStep *target_cuda_step(const char *name) {
@@ -100,9 +102,14 @@ static int factor_bits(const WarpStep *step) {
 void target_cuda_steps(Machine *m, const StepRates *rates) {
     m->nstep = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && m->nstep < MACHINE_USES; i++) {
-        double flops = rows[i].row.warps > 1 ? rates->group : rates->warp;
+        const WarpStep *step = &rows[i].row;
+        double flops = step->warps > 1 ? rates->group : rates->warp;
+        if (step->plain)
+            flops = rates->plain;
+        else
+            flops = flops * 16 / factor_bits(step);
         if (flops == 0) continue;
-        m->step_flops[m->nstep] = flops / m->cores * 16 / factor_bits(&rows[i].row);
-        m->step[m->nstep++] = &rows[i].row;
+        m->step_flops[m->nstep] = flops / m->cores;
+        m->step[m->nstep++] = step;
     }
 }
