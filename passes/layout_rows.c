@@ -9,7 +9,9 @@
  *
  * A product by steps copies pieces of PIECE_BYTES to shared memory. Where rows of columns do not
  * begin on such a boundary (a vocabulary of 50,257 words) it would copy one by one; rows of terms
- * may. */
+ * may. And there are steps that take terms side by side only, or others one by one. */
+#include <math.h>
+
 #include "passes/layout.h"
 #include "passes/schedule.h"
 
@@ -43,6 +45,16 @@ static bool begins_within(const Layouts *l, const Map *m, const Cont *c, int sum
            whole_pieces(c->type, terms);
 }
 
+/* Does the product go by steps that want terms side by side? */
+static bool wants_along(const Layouts *l, const Map *m, const Cont *c, int sum) {
+    const Machine *machine = l->env->machine;
+    Product p;
+    int x, y;
+    const WarpStep *step = product_step(machine, m, &x, &y);
+    return step && step->along && whole_pieces(c->type, map_extent(m, sum, 0)) &&
+           product_sizes(l->flow, machine, m, step, &p) && product_seconds(&p) < INFINITY;
+}
+
 /* The index of the weights that runs along the sum and should be the innermost, or -1. */
 static int row_index(const Layouts *l, const Map *m, const Contraction *r) {
     const Machine *machine = l->env->machine;
@@ -54,7 +66,8 @@ static int row_index(const Layouts *l, const Map *m, const Contraction *r) {
     int64_t least = (int64_t)machine->warp * machine->vector_bytes,
             step = access_stride(l->flow, m, &val->read, d, 1);
     bool row = is_row(m, r) && dtype_bytes(c->type, map_extent(m, d, 0)) >= least;
-    if (step == 1 || step == INT64_MAX || !(row || begins_within(l, m, c, d))) return -1;
+    bool gains = row || begins_within(l, m, c, d) || wants_along(l, m, c, d);
+    if (step == 1 || step == INT64_MAX || !gains) return -1;
     for (int k = 0; k < val->read.rank; k++)
         if (access_dim(m, &val->read, k) == d) return k;
     return -1;

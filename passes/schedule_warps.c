@@ -296,7 +296,8 @@ static Tile fitted(const Product *s, const WarpStep *step, Tile t) {
 
 /* Does the step multiply what the product does, as that lies in memory? */
 static bool takes(const WarpStep *step, const Product *s) {
-    return alike(step, s->step->a, s->step->b, s->step) && (s->along || !step->along);
+    return alike(step, s->step->a, s->step->b, s->step) &&
+           (s->along || !step->along || step->warps == 1);
 }
 
 typedef struct Choice {

@@ -31,25 +31,25 @@
 #define WORDS "ldmatrix4", "", "ldmatrix2", ""
 
 /* Of one warp, and of four. */
-#define ALONE(name, meaning, a, b, c, depth, round, loads, multiply)                               \
-    {{name, meaning, a, b, c, 16, 8, depth, 1, 0, round, false, false}, loads, multiply, ""}
+#define ALONE(name, meaning, a, b, c, depth, round, along, loads, multiply)                        \
+    {{name, meaning, a, b, c, 16, 8, depth, 1, 0, round, along, false}, loads, multiply, ""}
 #define GROUP(name, meaning, a, b, c, depth, round, along, coarse, multiply, types)                \
     {{name, meaning, a, b, c, 64, 8, depth, 4, 256, round, along, coarse}, "", "", "", "",         \
      multiply, types}
 
 #define HALVES_ROWS(name, type)                                                                    \
     ALONE("mma.m16n8k16." name, STEP(name, name, "f32", "16", "f32"), type, type, F32, 16,         \
-          PRIM_NONE, LOADS, "mma_" name),                                                          \
+          PRIM_NONE, false, LOADS, "mma_" name),                                                          \
         GROUP("wgmma.m64k16." name, GROUP_STEP(name, name, "f32", "16", "f32"), type, type, F32,   \
               16, PRIM_NONE, false, false, "wgmma_" name, "f32." name "." name)
 #define CODES_ROWS(name_a, name_b, a, b, types)                                                    \
     ALONE("mma.m16n8k32." name_a "." name_b, STEP(name_a, name_b, "i32", "32", "i32"), a, b, I32,  \
-          32, PRIM_NONE, WORDS, "mma_" name_a "_" name_b),                                         \
+          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                         \
         GROUP("wgmma.m64k32." name_a "." name_b, GROUP_STEP(name_a, name_b, "i32", "32", "i32"),   \
               a, b, I32, 32, PRIM_NONE, true, false, "wgmma_" name_a "_" name_b, "s32." types)
 #define BYTES_ROWS(name_a, name_b, type_a, type_b, a, b)                                           \
     ALONE("mma.m16n8k32." name_a "." name_b, STEP(type_a, type_b, "f32", "32", "f32"), a, b, F32,  \
-          32, PRIM_NONE, WORDS, "mma_" name_a "_" name_b),                                         \
+          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                         \
         GROUP("wgmma.m64k32." name_a "." name_b, GROUP_STEP(type_a, type_b, "f32", "32", "f32"),   \
               a, b, F32, 32, PRIM_NONE, true, true, "wgmma_" name_a "_" name_b,                    \
               "f32." name_a "." name_b)
@@ -58,7 +58,7 @@ static const CudaStep rows[] = {
     HALVES_ROWS("f16", F16),
     HALVES_ROWS("bf16", BF16),
     ALONE("mma.m16n8k8.tf32", STEP("f32", "f32", "f32", "8", "tf32"), F32, F32, F32, 8, P_TF32,
-          WORDS, "mma_tf32"),
+          true, WORDS, "mma_tf32"),
     GROUP("wgmma.m64k8.tf32", GROUP_STEP("f32", "f32", "f32", "8", ""), F32, F32, F32, 8, P_TF32,
           true, false, "wgmma_tf32", "f32.tf32.tf32"),
     CODES_ROWS("i8", "i8", I8, I8, "s8.s8"),
