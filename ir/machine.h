@@ -53,8 +53,8 @@ typedef struct WarpStep {
     Prim round;        /* PRIM_NONE: they are taken as they are */
     bool along;        /* reduced elements of a and b must lie side by side; for a warp alone they
                           should: others are read one by one */
-    bool coarse;       /* sums keep fewer bits than c has: only with fast mathematics, and only those
-                          of one block of the reduction at a time */
+    bool coarse; /* sums keep fewer bits than c has: only with fast mathematics, and only those
+                    of one block of the reduction at a time */
 } WarpStep;
 
 /* What a vendor's library, opened where the program runs, makes: products of such elements, each

@@ -4,9 +4,9 @@
  * A reduction of much to little (the greatest element of a tensor) has no result dim that threads
  * could share or that a producer's rows could be tied to. Along its first reduced dim it is done in
  * two steps, results for each index first; on a machine of blocks of threads the second one stands
- * where its result is needed, so that rows behind may go with those of the first. And a large window is taken along rows, then along
- * columns: r + s elements a result instead of r * s. Only combines that round nothing are touched:
- * least and greatest, logic, and integers that wrap. */
+ * where its result is needed, so that rows behind may go with those of the first. And a large
+ * window is taken along rows, then along columns: r + s elements a result instead of r * s. Only
+ * combines that round nothing are touched: least and greatest, logic, and integers that wrap. */
 #include "passes/access.h"
 
 enum { LITTLE = 64, MUCH = 16384, ROW = 128 };
@@ -199,8 +199,7 @@ static void bring(Waiting *w, const Item *next, Items *out) {
         const Map *late = w->flow->map.at[w->late.at[i].map];
         needed = map_uses(w->flow->map.at[next->map], late->write.at[0].to[0].cont);
     }
-    for (int i = 0; needed && i < w->late.n; i++)
-        vec_push(w->flow->arena, out, w->late.at[i]);
+    for (int i = 0; needed && i < w->late.n; i++) vec_push(w->flow->arena, out, w->late.at[i]);
     if (needed) w->late.n = 0;
 }
 

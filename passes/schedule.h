@@ -117,6 +117,8 @@ typedef struct Product {
     bool along; /* what is reduced lies side by side in both operands */
 } Product;
 double product_seconds(const Product *p);
+/* Of a kernel more. */
+#define LAUNCH_SECONDS 2e-6
 /* What its operations take at least, all cores having as many. */
 double product_bound(const Product *p);
 /* What the map multiplies, by such a step; false when it is no product of matrices of known size.

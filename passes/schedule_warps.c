@@ -207,8 +207,7 @@ static bool join_reduced(Steps *s) {
         join(&s->reduced, s->map, order[i], &open);
     }
     if (!s->reduced.n || s->reduced.total < LEAST_DEPTH) return false;
-    s->along =
-        lies_along(flow, s->map, a, order, n) && lies_along(flow, s->map, b, order, n);
+    s->along = lies_along(flow, s->map, a, order, n) && lies_along(flow, s->map, b, order, n);
     s->whole = !ends_with(s, s->reduced.dim[0]);
     return !s->whole || comes_in_blocks(s);
 }

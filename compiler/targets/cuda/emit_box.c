@@ -5,8 +5,8 @@
  * thread asks for all of it instead: the origin of the box is where the indices are when all that
  * runs inside a slot of the array (loops of the block, threads) is at its first. The engine knows
  * the buffer by a description that the host makes (weir_device_box), and gives zeros for what is
- * outside of it; it rounds to TF32, too. A group of copies is a stage, whose barrier counts the bytes that have come;
- * threads wait for it where they wait for the group. */
+ * outside of it; it rounds to TF32, too. A group of copies is a stage, whose barrier counts the
+ * bytes that have come; threads wait for it where they wait for the group. */
 #include "cuda.h"
 
 #include <string.h>

@@ -32,24 +32,26 @@
 
 /* Of one warp, and of four. */
 #define ALONE(name, meaning, a, b, c, depth, round, along, loads, multiply)                        \
-    {{name, meaning, a, b, c, 16, 8, depth, 1, 0, round, along, false}, loads, multiply, ""}
+    { {name, meaning, a, b, c, 16, 8, depth, 1, 0, round, along, false}, loads, multiply, "" }
 #define GROUP(name, meaning, a, b, c, depth, round, along, coarse, multiply, types)                \
-    {{name, meaning, a, b, c, 64, 8, depth, 4, 256, round, along, coarse}, "", "", "", "",         \
-     multiply, types}
+    {                                                                                              \
+        {name, meaning, a, b, c, 64, 8, depth, 4, 256, round, along, coarse}, "", "", "", "",      \
+            multiply, types                                                                        \
+    }
 
 #define HALVES_ROWS(name, type)                                                                    \
     ALONE("mma.m16n8k16." name, STEP(name, name, "f32", "16", "f32"), type, type, F32, 16,         \
-          PRIM_NONE, false, LOADS, "mma_" name),                                                          \
+          PRIM_NONE, false, LOADS, "mma_" name),                                                   \
         GROUP("wgmma.m64k16." name, GROUP_STEP(name, name, "f32", "16", "f32"), type, type, F32,   \
               16, PRIM_NONE, false, false, "wgmma_" name, "f32." name "." name)
 #define CODES_ROWS(name_a, name_b, a, b, types)                                                    \
     ALONE("mma.m16n8k32." name_a "." name_b, STEP(name_a, name_b, "i32", "32", "i32"), a, b, I32,  \
-          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                         \
+          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                   \
         GROUP("wgmma.m64k32." name_a "." name_b, GROUP_STEP(name_a, name_b, "i32", "32", "i32"),   \
               a, b, I32, 32, PRIM_NONE, true, false, "wgmma_" name_a "_" name_b, "s32." types)
 #define BYTES_ROWS(name_a, name_b, type_a, type_b, a, b)                                           \
     ALONE("mma.m16n8k32." name_a "." name_b, STEP(type_a, type_b, "f32", "32", "f32"), a, b, F32,  \
-          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                         \
+          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                   \
         GROUP("wgmma.m64k32." name_a "." name_b, GROUP_STEP(type_a, type_b, "f32", "32", "f32"),   \
               a, b, F32, 32, PRIM_NONE, true, true, "wgmma_" name_a "_" name_b,                    \
               "f32." name_a "." name_b)
