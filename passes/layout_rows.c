@@ -123,9 +123,9 @@ static void turn_copies(Layouts *l, int map) {
         if (index[o] >= 0) copies += copy_seconds(l, cont[o]);
     }
     p.along = true;
-    if (product_seconds(&p) + copies >= COPY_GAIN * takes ||
-        !recipe_decide(l->env, "layout", internf(l->flow->ctx, "%s.terms", m->name), words, true))
-        return;
+    bool gains = product_seconds(&p) + copies < COPY_GAIN * takes;
+    const char *name = internf(l->flow->ctx, "%s.terms", m->name);
+    if (!recipe_decide(l->env, "layout", name, words, gains)) return;
     for (int o = 0; o < 2; o++)
         if (index[o] >= 0) layout_lane_last(l, map, cont[o], index[o], m->dim.at[d].sym);
 }
