@@ -42,7 +42,8 @@ typedef struct MatrixStep {
  * `meaning`: a nest with the warp's threads as loops, which says whose elements are where.
  *
  * What several warps do together reads swizzled arrays of shared memory behind their backs, and
- * takes any number of columns, up to `widest`, at once.
+ * takes any number of columns, up to `widest`, at once. What it rounds must come so: it is rounded
+ * as it is copied there, and the meaning has it as it is.
  *
  * A `plain` step is no instruction: its threads multiply and add by themselves, each sum in the
  * order of the reduction. */
@@ -53,6 +54,10 @@ typedef struct WarpStep {
     int rows, columns, depth;
     int warps, widest; /* 1, 0: a warp alone */
     Prim round;        /* PRIM_NONE: they are taken as they are */
+    bool along;        /* reduced elements of a and b must lie side by side; for a warp alone they
+                          should: others are read one by one */
+    bool coarse; /* sums keep fewer bits than c has: only with fast mathematics, and only those
+                    of one block of the reduction at a time */
     bool plain;
 } WarpStep;
 
@@ -67,7 +72,7 @@ typedef struct LibraryRate {
     double flops, begin; /* FLOP a second of one core; seconds of work of nothing */
 } LibraryRate;
 
-enum { MACHINE_LEVELS = 6, MACHINE_USES = 16 };
+enum { MACHINE_LEVELS = 6, MACHINE_USES = 24 };
 typedef struct Machine {
     const char *name;  /* "x86-64-v4" */
     const char *on;    /* kernel word: "cpu", "cuda" */

@@ -9,13 +9,16 @@
  * again costs the joined kernel, against what it costs the two apart and the time that the
  * containers in between take to be written and read. Attention becomes one kernel over row blocks
  * where that wins, whatever made it. A machine of blocks of threads takes one row a block: there a
- * contraction whose rows share an operand stays alone.
+ * contraction whose rows share an operand stays alone, and a long map is no part of one block's
+ * work.
  */
 #include <math.h>
 
 #include "passes/fuse.h"
 
-enum { ROW_TASKS = 4, ALONE_ROWS = 13, ALONE_LANES = 48 };
+/* Elements that one task may take on where there could be more: a core's, and a block of threads'.
+ */
+enum { ROW_TASKS = 4, TASK_WORK = 4096, BLOCK_WORK = 1 << 14, ALONE_ROWS = 13, ALONE_LANES = 48 };
 
 typedef struct Rows {
     const Flow *flow;
@@ -287,6 +290,18 @@ static bool may_run_in_rows(const Rows *r) {
     return same_volumes(r);
 }
 
+/* Do few tasks share what more of them would do sooner? Of a kernel's last map, on a machine of
+ * blocks of threads of any: one block does it. */
+static bool too_few_tasks(const Rows *r) {
+    bool many = r->tasks >= ROW_TASKS;
+    for (int p = 0; p < r->n && !many; p++) {
+        double volume = map_volume(r->flow->map.at[r->map[p]], fuse_unknown);
+        if (p == r->n - 1 && volume > TASK_WORK) return true;
+        if (r->machine->block_threads && volume > BLOCK_WORK) return true;
+    }
+    return false;
+}
+
 bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join) {
     int all[KERNEL_MAPS];
     if (join->g->n + join->into->n > KERNEL_MAPS) return false;
@@ -294,8 +309,7 @@ bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const Row
     for (int i = 0; i < join->into->n; i++) all[join->g->n + i] = join->into->at[i];
     Rows r = rows_of(arena, flow, machine, all, join->g->n + join->into->n);
     if (!may_run_in_rows(&r)) return false;
-    double whole = map_volume(flow->map.at[all[r.n - 1]], fuse_unknown);
-    if (r.tasks < ROW_TASKS && whole > 4096) return false;
+    if (too_few_tasks(&r)) return false;
     if (handed_on(&r) > (double)row_budget(machine)) return false;
     Rows g = rows_of(arena, flow, machine, join->g->at, join->g->n);
     Rows into = rows_of(arena, flow, machine, join->into->at, join->into->n);

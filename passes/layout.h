@@ -37,8 +37,6 @@ int *layout_regions(const Layouts *l, const int *channel);
 void layout_last(Layouts *l);
 /* Weights that a map reads so are stored with index k innermost, the others in their order. */
 void layout_turn_weights(Layouts *l, Access *weights, int k);
-/* What products by steps of warps copy to shared memory at once. */
-enum { PIECE_BYTES = 16 };
 /* layout_rows.c: there, weights with each result's terms side by side, where products gain by it.
  */
 void layout_rows(Layouts *l);

@@ -14,8 +14,9 @@
  * lie side by side on a boundary of their size. What stands outside the container is zero.
  *
  * Steps of several warps run behind their threads: they are started, then the next block is asked
- * for, then the steps before are waited for. Their operands are swizzled, in panels of 128 bytes.
- */
+ * for, then the steps before are waited for. Their operands are swizzled, in panels of 128 bytes,
+ * and what they are rounded to is stored there. Where their sums are coarse, those of a block are
+ * waited for and added to the others by themselves. */
 #include "passes/nests_warps.h"
 
 #include <string.h>
@@ -270,11 +271,12 @@ void warps_operand(Warps *w, Operand *o, Stmts *into) {
     Dim plain[] = {slots, rows, warps_const(w, inner + pad)};
     Dim panels[] = {slots, warps_const(w, inner / row), rows, warps_const(w, row)};
     o->swizzled = warps_behind(w);
-    if (o->swizzled && (inner % row || outer % SWIZZLED_ROWS))
+    if (o->swizzled && (inner % row || outer % SWIZZLED_ROWS || (w->step->along && !o->along)))
         fail(lo->ctx, E_UNSUPPORTED,
-             "kernel \"%s\": \"%s\" reads \"%s\" in rows of %d bytes, eight at a time, and its "
+             "kernel \"%s\": \"%s\" reads \"%s\" in rows of %d bytes, eight at a time%s, and its "
              "tile is none of such",
-             lo->kernel->name, w->step->name, c->name, SWIZZLED_ROW);
+             lo->kernel->name, w->step->name, c->name, SWIZZLED_ROW,
+             w->step->along ? ", along what is reduced" : "");
     o->buf = nest_buf(lo->nest, internf(lo->ctx, "%s.%d", c->name, lo->fresh++), BUF_SHARED,
                       c->type, o->swizzled ? panels : plain, o->swizzled ? 4 : 3);
     lo->nest->buf.at[o->buf].swizzled = o->swizzled;
@@ -322,7 +324,9 @@ static void copy_element(Warps *w, const Operand *o, Dim side, Dim reduced, cons
     int val = is_inside(w, &from)
                   ? body_read(&s->code, from, type)
                   : body_read_else(&s->code, from, type, body_bits(&s->code, type, 0));
-    s->async = copies_words(o);
+    bool rounds = w->step->round && warps_behind(w);
+    if (rounds) val = body_prim1(&s->code, w->step->round, val);
+    s->async = !rounds && copies_words(o);
     s->from = w->plan->map->from;
     vec_push(lo->arena, &s->store, ((Store){*to, val}));
 }
@@ -415,7 +419,8 @@ static void copy_both(void *user, Dim block, Dim slot, Stmts *into) {
 /* As the step takes it. */
 static int factor_of(const Warps *w, const Operand *o, Body *b, Dim side, Dim reduced) {
     int read = body_read(b, warps_shared(w, o, o->slot, side, reduced), o->type);
-    int value = w->step->round ? body_prim1(b, w->step->round, read) : read;
+    bool rounds = w->step->round && !warps_behind(w);
+    int value = rounds ? body_prim1(b, w->step->round, read) : read;
     return body_cvt(b, w->step->c, value);
 }
 
@@ -524,6 +529,9 @@ static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
         warps_multiply(w, into);
     else
         warps_steps(w, into);
+    if (!w->step->coarse) return;
+    warps_wait(w, 0, into);
+    warps_add_block(w, into);
 }
 
 Dim warps_blocks(const Warps *w, Dim all, int64_t block) {
@@ -532,7 +540,11 @@ Dim warps_blocks(const Warps *w, Dim all, int64_t block) {
 
 static void reduce_blocks(Warps *w, Stmts *into) {
     Dim all = warps_total(w, w->plan->map, &w->plan->reduced);
-    Pipeline p = {.ahead = w->plan->ahead, .copy = copy_both, .use = use_both, .user = w};
+    Pipeline p = {.ahead = w->plan->ahead,
+                  .waits = w->step->coarse,
+                  .copy = copy_both,
+                  .use = use_both,
+                  .user = w};
     p.count = warps_blocks(w, all, w->plan->reduced.block);
     warps_pipeline(w, &p, into);
 }
@@ -589,7 +601,7 @@ void lower_warps(Lowering *lo) {
     find_operands(&w);
     check_sizes(&w);
     open_grid(&w, &into);
-    w.a.slots = w.b.slots = w.plan->ahead + 1 + warps_behind(&w);
+    w.a.slots = w.b.slots = w.plan->ahead + 1 + (warps_behind(&w) && !w.step->coarse);
     warps_operand(&w, &w.a, into);
     warps_operand(&w, &w.b, into);
     if (w.step->plain) warps_widen(&w);

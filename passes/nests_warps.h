@@ -31,7 +31,9 @@ typedef struct Warps {
     Dim fixed[RANK_MAX * 2]; /* by root dim: its value, of those that are no row and no column */
     Dim row, column, number; /* of the warp; of the thread in the block */
     Dim group, pair;         /* of the thread in its step: first row, and pair of columns */
-    int nthreads, acc;
+    int nthreads;
+    int acc;   /* what steps add to */
+    int total; /* where steps are coarse, what that is added to after each block of the reduction */
     Operand a, b;
 } Warps;
 
@@ -94,8 +96,11 @@ static inline int64_t warps_halves(const WarpStep *step) {
     return step->rows / step->warps / GROUP;
 }
 
-/* The sums of a thread, zero: w->acc. */
+/* The sums of a thread, zero: w->acc, where steps are coarse w->total, too. */
 void warps_sums(Warps *w, Stmts *into);
+/* Where they are: adds the sums of a block of the reduction to those of all, and begins them anew.
+ */
+void warps_add_block(Warps *w, Stmts *into);
 /* A thread's row, in the block, of step m along rows and half h of the step's. */
 Dim warps_row(const Warps *w, Dim m, Dim h);
 /* An element of these, or a pair of neighbouring columns in lanes: opens the loops over all. */

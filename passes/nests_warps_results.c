@@ -48,11 +48,11 @@ static bool turn_elements(Warps *w, WarpElement *e, Stmts **into) {
     const JoinedDims *columns = &w->root->columns;
     int64_t steps = columns->warp / step->columns;
     Dim all = warps_total(w, w->root->map, columns), wide = warps_const(w, step->columns), q;
-    if (step->plain || step->columns != PAIRS * 2 || steps % PAIRS || step->c != F32 ||
-        !dim_divides(lo->ctx, all, wide, &q))
+    if (step->plain || step->columns != PAIRS * 2 || steps % PAIRS ||
+        dtype_bits(step->c) != 8 * WORD_BYTES || !dim_divides(lo->ctx, all, wide, &q))
         return false;
     Dim box[] = {warps_const(w, step->columns)};
-    int buf = nest_buf(lo->nest, internf(lo->ctx, "row.%d", lo->fresh++), BUF_REG, F32, box, 1);
+    int buf = nest_buf(lo->nest, internf(lo->ctx, "row.%d", lo->fresh++), BUF_REG, step->c, box, 1);
     e->m = warps_open(w, "m", warps_const(w, w->root->rows.warp / step->rows), LOOP_UNROLL, into);
     e->n = warps_open(w, "n", warps_const(w, steps / PAIRS), LOOP_UNROLL, into);
     e->h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, into);
@@ -79,6 +79,7 @@ static bool turn_elements(Warps *w, WarpElement *e, Stmts **into) {
 void warps_store(Warps *w, Stmts *into) {
     Lowering *lo = w->lo;
     int mark = lo->env.n;
+    if (w->step->coarse) w->acc = w->total;
     Leaf f = {.plan = w->root, .map = w->root->map, .lo = lo};
     WarpElement e;
     if (!turn_elements(w, &e, &into)) e = warps_element(w, &into);
@@ -95,12 +96,36 @@ void warps_store(Warps *w, Stmts *into) {
     lo->env.n = mark;
 }
 
-void warps_sums(Warps *w, Stmts *into) {
+/* Registers for what a thread has of its warp's sums, zero. */
+static int sums_like(Warps *w, const char *name, Stmts *into) {
     const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
     Dim box[] = {warps_const(w, rows->warp / w->step->rows),
                  warps_const(w, columns->warp / w->step->columns),
                  warps_const(w, warps_halves(w->step)), warps_const(w, w->step->columns / PAIRS)};
-    const char *name = internf(w->lo->ctx, "acc.%d", w->lo->fresh++);
-    w->acc = nest_buf(w->lo->nest, name, BUF_REG, w->step->c, box, 4);
-    nest_decl(w->lo->nest, into, w->acc)->has_init = true;
+    name = internf(w->lo->ctx, "%s.%d", name, w->lo->fresh++);
+    int buf = nest_buf(w->lo->nest, name, BUF_REG, w->step->c, box, 4);
+    nest_decl(w->lo->nest, into, buf)->has_init = true;
+    return buf;
+}
+
+void warps_sums(Warps *w, Stmts *into) {
+    w->acc = sums_like(w, "acc", into);
+    if (w->step->coarse) w->total = sums_like(w, "total", into);
+}
+
+void warps_add_block(Warps *w, Stmts *into) {
+    Lowering *lo = w->lo;
+    int mark = lo->env.n;
+    WarpElement e = warps_element(w, &into);
+    Dim l = e.lane.var;
+    into = &nest_for(lo->nest, into, l, warps_const(w, e.lane.width), LOOP_UNROLL)->body;
+    Stmt *s = nest_body(lo->nest, into);
+    Body *b = &s->code;
+    DType type = w->step->c;
+    Access total = {w->total, e.acc.rank, e.acc.at};
+    int sum = body_prim2(b, P_ADD, body_read(b, total, type), body_read(b, e.acc, type));
+    vec_push(lo->arena, &s->store, ((Store){total, sum}));
+    vec_push(lo->arena, &s->store, ((Store){e.acc, body_bits(b, type, 0)}));
+    s->from = w->plan->map->from;
+    lo->env.n = mark;
 }

@@ -32,7 +32,8 @@ typedef struct PassEnv {
                               * everywhere; needed for packing other than PACK_BUILD */
 } PassEnv;
 
-/* Takes away the instructions that round in an order of their own, unless mathematics are fast. */
+/* Takes away the instructions that round in an order of their own, or more than the sums' type
+ * does, unless mathematics are fast. */
 void machine_allow(Machine *m, MathMode math);
 
 typedef enum { PASS_EXACT, PASS_REORDERS } PassEffect;

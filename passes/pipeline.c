@@ -126,7 +126,7 @@ void machine_allow(Machine *m, MathMode math) {
     m->nuse = n;
     n = 0;
     for (int i = 0; i < m->nstep; i++) {
-        if (math != MATH_FAST && m->step[i]->round) continue;
+        if (math != MATH_FAST && (m->step[i]->round || m->step[i]->coarse)) continue;
         m->step_flops[n] = m->step_flops[i];
         m->step[n++] = m->step[i];
     }

@@ -3,9 +3,10 @@
  *
  * A reduction of much to little (the greatest element of a tensor) has no result dim that threads
  * could share or that a producer's rows could be tied to. Along its first reduced dim it is done in
- * two steps, results for each index first. And a large window is taken along rows, then along
- * columns: r + s elements a result instead of r * s. Only combines that round nothing are touched:
- * least and greatest, logic, and integers that wrap. */
+ * two steps, results for each index first; on a machine of blocks of threads the second one stands
+ * where its result is needed, so that rows behind may go with those of the first. And a large
+ * window is taken along rows, then along columns: r + s elements a result instead of r * s. Only
+ * combines that round nothing are touched: least and greatest, logic, and integers that wrap. */
 #include "passes/access.h"
 
 enum { LITTLE = 64, MUCH = 16384, ROW = 128 };
@@ -176,8 +177,35 @@ static void split_window(Flow *flow, const Map *m, const Slide *s, Items *into) 
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
+/* Second steps that nothing has needed so far. */
+typedef struct Waiting {
+    Flow *flow;
+    Items late;
+} Waiting;
+
+static bool map_uses(const Map *m, int cont) {
+    bool uses = false;
+    for (int v = 0; v < m->body.val.n; v++)
+        uses |= m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) uses |= m->write.at[w].to[k].cont == cont;
+    return uses;
+}
+
+/* All of them come in front of an item that is no map, or uses what one makes; NULL: of the end. */
+static void bring(Waiting *w, const Item *next, Items *out) {
+    bool needed = !next || next->kind != ITEM_MAP;
+    for (int i = 0; i < w->late.n && !needed; i++) {
+        const Map *late = w->flow->map.at[w->late.at[i].map];
+        needed = map_uses(w->flow->map.at[next->map], late->write.at[0].to[0].cont);
+    }
+    for (int i = 0; needed && i < w->late.n; i++) vec_push(w->flow->arena, out, w->late.at[i]);
+    if (needed) w->late.n = 0;
+}
+
 static void reassociate_items(Flow *flow, const Machine *machine, Items *items) {
     Items out = {0};
+    Waiting wait = {.flow = flow};
     for (int i = 0; i < items->n; i++) {
         Item it = items->at[i];
         reassociate_items(flow, machine, &it.body);
@@ -188,11 +216,13 @@ static void reassociate_items(Flow *flow, const Machine *machine, Items *items) 
             split_window(flow, m, &slide, &out);
             continue;
         }
+        bring(&wait, &it, &out);
         vec_push(flow->arena, &out, it);
         if (!m) continue;
         int keep = dim_to_keep(flow, m);
-        if (keep >= 0) split_reduction(flow, m, keep, &out);
+        if (keep >= 0) split_reduction(flow, m, keep, machine->block_threads ? &wait.late : &out);
     }
+    bring(&wait, NULL, &out);
     *items = out;
 }
 

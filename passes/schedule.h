@@ -104,6 +104,8 @@ bool step_tiles(Rows *r, const int *dims, int n);
 /* The machine's first step for what the map sums: products of two reads, each rounded or converted
  * as the step does; sets the Vals of both reads. NULL: there is none. */
 const WarpStep *product_step(const Machine *machine, const Map *m, int *x, int *y);
+/* What products by steps of warps copy to shared memory at once. */
+enum { PIECE_BYTES = 16 };
 /* A product of matrices, `batch` times, by steps of warps: about how long it takes in the tiles
  * that take least; INFINITY: there are none. Its reduction may be any that PARTS_DEPTH divides. */
 enum { PARTS_DEPTH = 64 };
@@ -112,12 +114,15 @@ typedef struct Product {
     const WarpStep *step;
     double batch, rows, columns, reduced;
     bool whole; /* tiles divide the reduction */
+    bool along; /* what is reduced lies side by side in both operands */
 } Product;
 double product_seconds(const Product *p);
+/* Of a kernel more. */
+#define LAUNCH_SECONDS 2e-6
 /* What its operations take at least, all cores having as many. */
 double product_bound(const Product *p);
 /* What the map multiplies, by such a step; false when it is no product of matrices of known size.
- */
+ * Weights count as if they lay as steps want them: pass `layout` may see to that. */
 bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const WarpStep *step,
                    Product *p);
 /* The same for an element-wise map that reads across what it writes. */

@@ -14,9 +14,11 @@
 
 static const int64_t unknown_extent = 512;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
+/* Of a core, shared by the threads that it runs; what a thread needs beside its sums. */
+enum { CORE_REGISTERS = 1 << 16, OWN_REGISTERS = 40 };
 
-/* Of a block and of its warps, for steps of a warp, of several or plain ones. On a core are as many
- * blocks at a time as `blocks`. */
+/* Of a block and of its warps, for steps of a warp, of several, which are as deep as a row of their
+ * arrays, or plain ones. On a core are as many blocks at a time as `blocks`. */
 typedef enum { BY_WARP, BY_GROUP, BY_THREAD } TileKind;
 typedef struct Tile {
     const char *name; /* in recipes */
@@ -37,13 +39,13 @@ static const Tile tiles[] = {
     {"tile16x64", 16, 64, 16, 16, 64, BY_WARP, 2},
     {"tile64x16", 64, 16, 16, 16, 64, BY_WARP, 2},
     {"tile16x32", 16, 32, 16, 8, 64, BY_WARP, 2},
-    {"group128x256", 128, 256, 64, 256, 64, BY_GROUP, 1},
-    {"group256x128", 256, 128, 64, 128, 64, BY_GROUP, 1},
-    {"group128x192", 128, 192, 64, 192, 64, BY_GROUP, 1},
-    {"group128x128", 128, 128, 64, 128, 64, BY_GROUP, 2},
-    {"group128x64", 128, 64, 64, 64, 64, BY_GROUP, 2},
-    {"group64x128", 64, 128, 64, 128, 64, BY_GROUP, 2},
-    {"group64x64", 64, 64, 64, 64, 64, BY_GROUP, 2},
+    {"group128x256", 128, 256, 64, 256, 0, BY_GROUP, 1},
+    {"group256x128", 256, 128, 64, 128, 0, BY_GROUP, 1},
+    {"group128x192", 128, 192, 64, 192, 0, BY_GROUP, 1},
+    {"group128x128", 128, 128, 64, 128, 0, BY_GROUP, 2},
+    {"group128x64", 128, 64, 64, 64, 0, BY_GROUP, 2},
+    {"group64x128", 64, 128, 64, 128, 0, BY_GROUP, 2},
+    {"group64x64", 64, 64, 64, 64, 0, BY_GROUP, 2},
     {"plain128x128", 128, 128, 64, 32, 16, BY_THREAD, 2},
     {"plain128x64", 128, 64, 32, 32, 16, BY_THREAD, 2},
     {"plain64x128", 64, 128, 32, 32, 16, BY_THREAD, 2},
@@ -70,6 +72,7 @@ typedef struct Steps {
     Side rows, columns, reduced;
     double batch;
     bool whole; /* no block of the reduction may hang over its end */
+    bool along; /* what is reduced lies side by side */
 } Steps;
 
 /* ---- shape ------------------------------------------------------------------------------------
@@ -182,14 +185,13 @@ static bool comes_in_blocks(const Steps *s) {
     return dim_is_const(outer, NULL) && (int64_t)s->reduced.total % s->step->depth == 0;
 }
 
-/* Reduced dims as they follow each other in the first operand's memory, the innermost last. */
-static int reduced_order(const Steps *s, int *order) {
-    const Map *m = s->map;
+/* Reduced dims as they follow each other in the memory of operand `a`, the innermost last. */
+static int reduced_order(const Flow *flow, const Map *m, const Access *a, int *order) {
     int64_t stride[MAP_DIMS];
     int n = 0;
     for (int d = 0; d < m->dim.n; d++) {
         if (!map_reduces(m, d) || dim_is(m->dim.at[d].extent, 1)) continue;
-        stride[d] = access_stride(s->r->s->flow, m, &m->body.val.at[s->roles.a].read, d, 1);
+        stride[d] = access_stride(flow, m, a, d, 1);
         int k = n++;
         for (; k > 0 && stride[order[k - 1]] < stride[d]; k--) order[k] = order[k - 1];
         order[k] = d;
@@ -197,14 +199,25 @@ static int reduced_order(const Steps *s, int *order) {
     return n;
 }
 
+/* Are pieces of what is reduced, in that order, side by side in memory? */
+static bool lies_along(const Flow *flow, const Map *m, const Val *read, const int *order, int n) {
+    int64_t piece = 8 * PIECE_BYTES / dtype_bits(read->type);
+    int inner = order[n - 1];
+    return (n == 1 || map_extent(m, inner, 1) % piece == 0) &&
+           access_stride(flow, m, &read->read, inner, piece) == 1;
+}
+
 static bool join_reduced(Steps *s) {
-    int order[MAP_DIMS], n = reduced_order(s, order);
+    const Flow *flow = s->r->s->flow;
+    const Val *val = s->map->body.val.at, *a = &val[s->roles.a], *b = &val[s->roles.b];
+    int order[MAP_DIMS], n = reduced_order(flow, s->map, &a->read, order);
     bool open = true;
     for (int i = n - 1; i >= 0; i--) {
         if (!open) return false;
         join(&s->reduced, s->map, order[i], &open);
     }
     if (!s->reduced.n || s->reduced.total < LEAST_DEPTH) return false;
+    s->along = lies_along(flow, s->map, a, order, n) && lies_along(flow, s->map, b, order, n);
     s->whole = !ends_with(s, s->reduced.dim[0]);
     return !s->whole || comes_in_blocks(s);
 }
@@ -272,12 +285,31 @@ static bool fits(const Product *s, const Tile *t, int ahead) {
     return slots * slot_bytes(s, t) <= s->machine->shared_most / t->blocks;
 }
 
-/* Shorter blocks of the reduction, where fewer zeros come behind its end. */
-static Tile shortened(const Product *s, const WarpStep *step, Tile t) {
+/* Do threads have registers for their sums, where these are coarse for a block's beside the whole
+ * one's, with so many blocks on a core? */
+static bool holds_sums(const WarpStep *step, const Tile *t, int blocks) {
+    int sums = t->warp_rows * t->warp_columns / (step->warps * 32) * (1 + step->coarse);
+    int threads = t->rows / t->warp_rows * (t->columns / t->warp_columns) * step->warps * 32;
+    return sums + OWN_REGISTERS <= CORE_REGISTERS / (threads * blocks);
+}
+
+/* The tile as a step takes it: groups' depth is that of their arrays' rows, and fewer of a core's
+ * blocks hold two sums; others have shorter blocks of the reduction, where fewer zeros come behind
+ * its end. */
+static Tile fitted(const Product *s, const WarpStep *step, Tile t) {
+    bool group = t.kind == BY_GROUP;
     int least = step->plain ? LEAST_DEPTH : step->depth;
-    for (int depth = t.depth / 2; t.kind != BY_GROUP && depth >= least; depth /= 2)
+    if (group) t.depth = 8 * SWIZZLED_ROW / dtype_bits(step->a);
+    while (group && t.blocks > 1 && !holds_sums(step, &t, t.blocks)) t.blocks--;
+    for (int depth = t.depth / 2; !group && depth >= least; depth /= 2)
         if (upward(s->reduced, depth) < upward(s->reduced, t.depth)) t.depth = depth;
     return t;
+}
+
+/* Does the step multiply what the product does, as that lies in memory? */
+static bool takes(const WarpStep *step, const Product *s) {
+    return alike(step, s->step->a, s->step->b, s->step) &&
+           (s->along || !step->along || step->warps == 1);
 }
 
 typedef struct Choice {
@@ -295,10 +327,11 @@ static Choice choose_step(const Product *s, const Tile *tile) {
     Choice best = {.seconds = INFINITY};
     for (int i = 0; i < s->machine->nstep; i++) {
         const WarpStep *step = s->machine->step[i];
-        if (!alike(step, s->step->a, s->step->b, s->step) || tile->kind != kind_of(step)) continue;
-        Tile t = shortened(s, step, *tile);
+        if (!takes(step, s) || tile->kind != kind_of(step)) continue;
+        Tile t = fitted(s, step, *tile);
         if (t.warp_rows % step->rows || t.warp_columns % step->columns || t.depth % step->depth ||
-            !fits(s, &t, 1) || (s->whole && upward(s->reduced, t.depth) > s->reduced))
+            !fits(s, &t, 1) || (t.kind == BY_GROUP && !holds_sums(step, &t, t.blocks)) ||
+            (s->whole && upward(s->reduced, t.depth) > s->reduced))
             continue;
         double cost = cost_of(s, i, &t);
         if (cost < best.seconds) best = (Choice){step, t, cost};
@@ -327,10 +360,16 @@ double product_seconds(const Product *p) {
 double product_bound(const Product *p) {
     double most = 0;
     for (int i = 0; i < p->machine->nstep; i++)
-        if (alike(p->machine->step[i], p->step->a, p->step->b, p->step) &&
-            p->machine->step_flops[i] > most)
+        if (takes(p->machine->step[i], p) && p->machine->step_flops[i] > most)
             most = p->machine->step_flops[i];
     return 2 * p->batch * p->rows * p->columns * p->reduced / (most * p->machine->cores);
+}
+
+/* Does it lie along, or is it weights that pass `layout` may turn so? */
+static bool comes_along(const Flow *flow, const Map *m, const Val *read, const int *order, int n) {
+    const Cont *c = &flow->cont.at[read->read.cont];
+    bool weights = c->kind == CONT_PARAM && !c->layout && !read->has_else && n == 1;
+    return n && (weights || lies_along(flow, m, read, order, n));
 }
 
 bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const WarpStep *step,
@@ -348,6 +387,9 @@ bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const
                                            : &p->batch;
         *of *= extent;
     }
+    const Val *a = &m->body.val.at[c.a], *b = &m->body.val.at[c.b];
+    int order[MAP_DIMS], n = reduced_order(flow, m, &a->read, order);
+    p->along = comes_along(flow, m, a, order, n) && comes_along(flow, m, b, order, n);
     return true;
 }
 
@@ -358,7 +400,8 @@ static Product product_of(const Steps *s) {
                      .rows = s->rows.total,
                      .columns = s->columns.total,
                      .reduced = s->reduced.total,
-                     .whole = s->whole};
+                     .whole = s->whole,
+                     .along = s->along};
 }
 
 /* ---- lines ------------------------------------------------------------------------------------

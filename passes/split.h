@@ -15,8 +15,7 @@ int result_dims(const Map *m, int *dims);
  * dropped, so uses are to be counted anew. */
 bool split_weighing(Editing *e, const PassEnv *env, int last, Items *into);
 
-/* Of a kernel more; what parts must take of a product's time at most. */
-#define LAUNCH_SECONDS 2e-6
+/* What parts must take of a product's time at most. */
 #define SPLIT_GAIN 0.8
 /* The product as it is; false when it is none of known size by an instruction. */
 bool split_product(const Flow *flow, const Machine *machine, const Map *m, Product *p);

@@ -58,7 +58,7 @@ void weir_device_launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t s
 
 /* Of tensors that have no element nothing is copied: any size will do. */
 static int describe(const CudaDriver *cu, const weir_device_box *b, CudaTensor *out) {
-    enum { BYTES, HALVES, WORDS, SWIZZLE_128 = 3, PROMOTE_128 = 2 };
+    enum { BYTES, HALVES, WORDS, ROUNDED = 11, SWIZZLE_128 = 3, PROMOTE_128 = 2 };
     uint64_t size[WEIR_BOX_DIMS], stride[WEIR_BOX_DIMS], apart = (uint64_t)b->bytes;
     unsigned box[WEIR_BOX_DIMS], step[WEIR_BOX_DIMS];
     for (int k = 0; k < b->rank; k++) {
@@ -67,7 +67,7 @@ static int describe(const CudaDriver *cu, const weir_device_box *b, CudaTensor *
         box[k] = k == 0 ? (unsigned)b->row : k == b->outer ? (unsigned)b->rows : 1;
         step[k] = 1;
     }
-    int type = b->bytes == 1 ? BYTES : b->bytes == 2 ? HALVES : WORDS;
+    int type = b->rounds ? ROUNDED : b->bytes == 1 ? BYTES : b->bytes == 2 ? HALVES : WORDS;
     return cu->describe(out, type, (unsigned)b->rank, (void *)(uintptr_t)b->at, size, stride, box,
                         step, 0, SWIZZLE_128, PROMOTE_128, 0);
 }

@@ -126,7 +126,8 @@ void weir_device_convolve(weir_frame *f, int32_t convolution, const char *x, con
 enum { WEIR_BOX_DIMS = 4 };
 typedef struct weir_device_box {
     const void *at;
-    int32_t bytes; /* of an element */
+    int32_t bytes;  /* of an element */
+    int32_t rounds; /* 1: f32, to TF32 */
     int32_t row, outer, rows;
     int64_t size[WEIR_BOX_DIMS];
     int32_t rank;

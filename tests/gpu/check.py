@@ -102,9 +102,10 @@ class Checks(Texts):
 
     def test_boxes(self):
         """The engine's copies make the same bits as threads' do, whether they come when asked for or when waited for."""
-        hot = [ROOT / f"tests/cuda/hot/{name}.ir" for name in ("group_f16", "group_ragged", "group_across")]
-        for text in [text for source in (*hot, HERE / "boxes.ir") for text in source.read_text().split("\n\n")]:
+        hot = [ROOT / f"tests/cuda/hot/{name}.ir" for name in ("group_f16", "group_ragged", "group_across", "group_codes", "group_tf32", "group_bytes")]
+        for whole, text in [(whole, text) for whole in map(pathlib.Path.read_text, (*hot, HERE / "boxes.ir")) for text in whole.split("\n\n")]:
             (name, *words), out = self.flow_of(text), []
+            words += bench.asked(whole)
             for how, env in ("threads", {}), ("engine", {}), ("engine", {"WEIR_FAKE_EARLY": "1"}):
                 folder = self.work / f"{name}.{len(out)}"
                 code, text = run(self.weir, "run", *words, "--gpu-copies", how, "--random", "1", "--output-dir", folder,

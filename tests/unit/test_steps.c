@@ -45,7 +45,7 @@ static void check_all(void *at) {
     Machine m;
     const char *gpu = "sm_90a";
     target_cuda_machine(ctx, &m, gpu, &gpu, 1);
-    cr_assert_eq(m.nstep, 14);
+    cr_assert_eq(m.nstep, 23);
     for (int i = 0; i < m.nstep; i++)
         if (!m.step[i]->plain) check_step(ctx, m.step[i]);
 }

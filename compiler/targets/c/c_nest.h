@@ -76,6 +76,7 @@ typedef struct VectorDim {
 enum { BOX_DIMS = 4 };
 typedef struct CBox {
     int buf, rank, outer, rows; /* outer: the dim that rows go down */
+    bool rounds;                /* words, to TF32 */
     Dim size[BOX_DIMS];
 } CBox;
 

@@ -18,12 +18,16 @@ extern const CForm cuda_form;
 
 /* A step of warps' threads together, and the helpers of cuda.in that spell it: loads of operands
  * as their elements lie along the reduced dim, or across it ("": word by word, or, all of them, it
- * reads shared memory itself); the step. */
+ * reads shared memory itself); the step. `types`: of c, a and b as PTX names them, where it is of
+ * several warps, whose helpers emit_group.c makes. */
 typedef struct CudaStep {
     WarpStep row;
-    const char *along_a, *across_a, *along_b, *across_b, *multiply;
+    const char *along_a, *across_a, *along_b, *across_b, *multiply, *types;
 } CudaStep;
 const CudaStep *target_cuda_step(const char *name); /* NULL: unknown */
+const CudaStep *target_cuda_step_at(int i);         /* all of them; NULL behind the last */
+/* The step of one warp that multiplies the same. */
+const CudaStep *target_cuda_alone(const CudaStep *group);
 /* FLOP a second of all cores, by steps of a warp and of several (0: there are none), and by plain
  * ones. */
 typedef struct StepRates {

@@ -5,8 +5,8 @@
  * thread asks for all of it instead: the origin of the box is where the indices are when all that
  * runs inside a slot of the array (loops of the block, threads) is at its first. The engine knows
  * the buffer by a description that the host makes (weir_device_box), and gives zeros for what is
- * outside of it. A group of copies is a stage, whose barrier counts the bytes that have come;
- * threads wait for it where they wait for the group. */
+ * outside of it; it rounds to TF32, too. A group of copies is a stage, whose barrier counts the
+ * bytes that have come; threads wait for it where they wait for the group. */
 #include "cuda.h"
 
 #include <string.h>
@@ -87,11 +87,13 @@ static bool box_of(CNest *c, const Stmt *s, Copied *x) {
     const Stmt *body = strcmp(s->use, COPY_BOX) ? NULL : body_of(s);
     if (!body || body->store.n != 1) return false;
     const Val *read = &body->code.val.at[body->store.at[0].val];
+    bool rounds = read->kind == VAL_PRIM && read->prim == P_TF32;
+    if (rounds) read = &body->code.val.at[read->arg[0]];
     const Access *to = &body->store.at[0].to;
     const Buf *array = &c->nest->buf.at[to->cont];
     int64_t rows;
     Inside in = {.zero = dim_const(c->ctx, 0)};
-    *x = (Copied){.box.buf = read->read.cont};
+    *x = (Copied){.box = {.buf = read->read.cont, .rounds = rounds}};
     if (read->kind != VAL_READ || !array->swizzled || to->rank != ARRAY_DIMS ||
         !dim_is_const(array->box[PANEL], &x->panels) || !dim_is_const(array->box[ROW], &rows))
         return false;
@@ -110,7 +112,7 @@ static int number_of(CNest *c, const CBox *box) {
     for (int i = 0; i < c->box.n; i++) {
         const CBox *b = &c->box.at[i];
         bool same = b->buf == box->buf && b->rank == box->rank && b->outer == box->outer &&
-                    b->rows == box->rows;
+                    b->rows == box->rows && b->rounds == box->rounds;
         for (int k = 0; same && k < box->rank; k++) same = b->size[k] == box->size[k];
         if (same) return i;
     }
@@ -144,8 +146,16 @@ void cuda_box(CNest *c, const Stmt *s) {
 
 typedef struct Found {
     double bytes; /* of boxes, copied by all blocks in all */
+    bool rounds;  /* some of them */
     int left;     /* the most groups that something leaves under way */
 } Found;
+
+/* Do threads copy, themselves, what is waited for or what steps read? */
+static bool copies(const CNest *c, const Stmt *s) {
+    bool any = s->async;
+    for (int i = 0; i < s->store.n; i++) any |= c->nest->buf.at[s->store.at[i].to.cont].swizzled;
+    return any;
+}
 
 /* `times`: how often the statements run; loops that are not known, so often. */
 enum { UNKNOWN = 64 };
@@ -155,9 +165,10 @@ static void find_in(CNest *c, const Stmts *stmts, double times, Found *found) {
         Copied x;
         if (s->kind == STMT_USE && box_of(c, s, &x)) {
             found->bytes += times * (double)(x.panels * x.box.rows * SWIZZLED_ROW);
+            found->rounds |= x.box.rounds;
             continue;
         }
-        c->apart |= s->kind == STMT_BODY && s->async;
+        c->apart |= s->kind == STMT_BODY && copies(c, s);
         if (s->kind == STMT_WAIT && !s->steps && s->left > found->left) found->left = s->left;
         bool repeats = s->kind == STMT_FOR && s->mark != LOOP_THREAD;
         int64_t count = 1;
@@ -168,10 +179,11 @@ static void find_in(CNest *c, const Stmts *stmts, double times, Found *found) {
 
 /* Descriptions and barriers take a kernel about 0.6 us more than copies by threads do; boxes come
  * by a tenth sooner. Measured on sm_90a: products that copy 50 MB lost a tenth, of 100 MB they
- * gained one (tests/results/gpu.md). */
-static bool engine_gains(const CNest *c, double bytes) {
+ * gained one (tests/results/gpu.md). What is rounded goes through threads' registers otherwise. */
+static bool engine_gains(const CNest *c, const Found *found) {
     static const double LEAST = 80e6;
-    return c->form->engine == ENGINE_ALWAYS ? bytes > 0 : bytes >= LEAST;
+    bool any = c->form->engine == ENGINE_ALWAYS || found->rounds;
+    return any ? found->bytes > 0 : found->bytes >= LEAST;
 }
 
 /* Two groups are asked for beyond those that a wait leaves: one before it, and one before all
@@ -183,7 +195,7 @@ void cuda_find_boxes(CNest *c, const Stmts *stmts) {
     c->box.n = 0;
     if (c->form->engine == ENGINE_NEVER) return;
     find_in(c, stmts, 1, &found);
-    if (!engine_gains(c, found.bytes)) return;
+    if (!engine_gains(c, &found)) return;
     for (c->stages = 1; c->stages < found.left + 3;) c->stages *= 2;
 }
 
@@ -207,8 +219,8 @@ const char *cuda_boxes(CProgram *p, int kernel, const CPhase *phase) {
         const CBox *box = &phase->box[i];
         const Buf *b = &nest->buf.at[box->buf];
         int bytes = dtype_bits(b->type) / 8;
-        text_printf(&out, "%s{%s, %d, %d, %d, %d, {", i ? ", " : "", address(p, b->cont), bytes,
-                    SWIZZLED_ROW / bytes, box->outer, box->rows);
+        text_printf(&out, "%s{%s, %d, %d, %d, %d, %d, {", i ? ", " : "", address(p, b->cont), bytes,
+                    box->rounds, SWIZZLED_ROW / bytes, box->outer, box->rows);
         for (int k = 0; k < box->rank; k++)
             text_printf(&out, "%s%s", k ? ", " : "", dim_text(p, box->size[k]));
         text_printf(&out, "}, %d}", box->rank);

@@ -81,14 +81,14 @@ static const Stmt *first_use(const Stmt *s) {
 }
 
 /* Of a `steps` block: all it adds to, and the fragment that it reads. Registers that were computed
- * since the last steps are those of steps that read fragments. */
+ * since the last steps are those of steps that read fragments, and of coarse ones. */
 void cuda_settle(CNest *c, const Stmt *steps, bool before) {
     const Stmt *use = first_use(steps);
     if (!use) return;
     CudaUse x = cuda_use_of(use);
     const Buf *b = &c->nest->buf.at[x.c->cont], *a = &c->nest->buf.at[x.a->cont];
     int64_t all = 1, words, extent[RANK_MAX];
-    if (before && a->kind != BUF_FRAGMENT) return;
+    if (before && a->kind != BUF_FRAGMENT && !x.how->row.coarse) return;
     for (int k = 0; k < b->rank; k++) all *= dim_is_const(b->box[k], &extent[k]) ? extent[k] : 0;
     Text out = {.arena = c->arena};
     for (int64_t i = 0; i < all; i++) {
@@ -116,47 +116,63 @@ static void put_list(Text *out, const char *before, int from, int n, const char 
         text_printf(out, "%s%s%d%s", i ? ", " : "", before, from + i, behind);
 }
 
-/* c += a b of 64 rows and as many columns; `rows`: those of a are in registers. */
-static void put_helper(Text *out, const char *type, int columns, bool rows) {
-    const char *name = rows ? "_rows" : "", *way = rows ? "" : "int ACROSS_A, int LEAD_A, ";
-    int n = columns / 2, behind = n + (rows ? 4 : 1);
-    text_printf(out,
-                "//: wgmma_%s%s_%d\ntemplate <%sint ACROSS_B, int LEAD_B>\nFN void wgmma_%s%s_%d(",
-                type, name, columns, way, type, name, columns);
-    put_list(out, "f32 &c", 0, n, "");
-    text_printf(out,
-                ", const %s *a, const u16 *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
-                "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-                rows ? "u32" : "u16", columns, type, type);
-    put_list(out, "%", 0, n, "");
-    text_put(out, rows ? "}, {" : "}, ");
-    put_list(out, "%", n, behind - n, "");
-    text_printf(out, "%s, %%%d, 1, 1, 1, %%%d", rows ? "}" : "", behind, behind + 1);
-    if (!rows) text_printf(out, ", %%%d", behind + 2);
-    text_put(out, ";\"\n        : ");
-    put_list(out, "\"+f\"(c", 0, n, ")");
+/* What follows the operands: that c is added to, of floats that no factor is negated, and how
+ * operands lie where that is free. Operand `at` is the first that says so. */
+static void put_modes(Text *out, const CudaStep *how, bool rows, int at) {
+    text_put(out, how->row.c == I32 ? ", 1" : ", 1, 1, 1");
+    if (how->row.along) return;
+    text_printf(out, ", %%%d", at);
+    if (!rows) text_printf(out, ", %%%d", at + 1);
+}
+
+static void put_operands(Text *out, const CudaStep *how, bool rows) {
     text_put(out, "\n        : ");
     if (rows)
         put_list(out, "\"r\"(a[", 0, 4, "])");
     else
         text_put(out, "\"l\"(matrix_at<LEAD_A>(a))");
-    text_printf(out,
-                ", \"l\"(matrix_at<LEAD_B>(b))%s, \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {",
-                rows ? "" : ", \"n\"(ACROSS_A)");
-    put_list(out, "&c", 0, n, "");
-    text_printf(out, "};\n    by_warps%s<%d, %sACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n", name,
-                strcmp(type, "bf16") == 0, rows ? "" : "ACROSS_A, LEAD_A, ", columns);
+    text_put(out, ", \"l\"(matrix_at<LEAD_B>(b))");
+    if (!rows && !how->row.along) text_put(out, ", \"n\"(ACROSS_A)");
+    if (!how->row.along) text_put(out, ", \"n\"(ACROSS_B)");
 }
 
+/* c += a b of 64 rows and as many columns; `rows`: those of a are in registers. */
+static void put_helper(Text *out, const CudaStep *how, int columns, bool rows) {
+    const char *name = rows ? "_rows" : "", *way = rows ? "" : "int ACROSS_A, int LEAD_A, ";
+    const char *sum = dtype_name(how->row.c);
+    int n = columns / 2, behind = n + (rows ? 4 : 1);
+    text_printf(out, "//: %s%s_%d\ntemplate <%sint ACROSS_B, int LEAD_B>\nFN void %s%s_%d(",
+                how->multiply, name, columns, way, how->multiply, name, columns);
+    put_list(out, how->row.c == I32 ? "i32 &c" : "f32 &c", 0, n, "");
+    text_printf(out,
+                ", const %s *a, const void *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
+                "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk%d.%s {",
+                rows ? "u32" : "void", columns, how->row.depth, how->types);
+    put_list(out, "%", 0, n, "");
+    text_put(out, rows ? "}, {" : "}, ");
+    put_list(out, "%", n, behind - n, "");
+    text_printf(out, "%s, %%%d", rows ? "}" : "", behind);
+    put_modes(out, how, rows, behind + 1);
+    text_put(out, ";\"\n        : ");
+    put_list(out, how->row.c == I32 ? "\"+r\"(c" : "\"+f\"(c", 0, n, ")");
+    put_operands(out, how, rows);
+    text_printf(out, ");\n#else\n    %s *const c[] = {", sum);
+    put_list(out, "&c", 0, n, "");
+    text_printf(out, "};\n    by_warps%s<%s, %s, %sACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n",
+                name, sum, target_cuda_alone(how)->multiply, rows ? "" : "ACROSS_A, LEAD_A, ",
+                columns);
+}
+
+/* Steps whose operands may lie across have helpers for rows in registers, too: attention's. */
 const char *cuda_group_helpers(Arena *arena) {
     static const int columns[] = {64, 128, 192, 256};
-    static const char *const types[] = {"f16", "bf16"};
     Text out = {.arena = arena};
+    const CudaStep *how;
     text_put(&out, "Steps of several warps.\n\n");
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-            put_helper(&out, types[t], columns[i], false);
-            put_helper(&out, types[t], columns[i], true);
+    for (int s = 0; (how = target_cuda_step_at(s)); s++)
+        for (size_t i = 0; how->row.warps > 1 && i < sizeof columns / sizeof *columns; i++) {
+            put_helper(&out, how, columns[i], false);
+            if (!how->row.along) put_helper(&out, how, columns[i], true);
         }
     return text_str(&out);
 }

@@ -123,7 +123,8 @@ static bool is_wide(CNest *c, const Stmt *loop, const Stmt *s, const Access *a, 
     int64_t bytes = lanes * dtype_bits(b->type) / 8;
     if (in_fragment(c, a)) return lanes == 2;
     bool memory = c->buf[a->cont].kind == BUF_MEMORY || c->buf[a->cont].kind == BUF_SHARED;
-    if (!memory || b->swizzled || b->type == BOOL || uses_data(s, a)) return false;
+    if (!memory || b->type == BOOL || uses_data(s, a)) return false;
+    if (b->swizzled && bytes > SWIZZLED_PART) return false;
     return (bytes == 4 || bytes == 8 || (bytes > 0 && bytes % WORD_BYTES == 0)) &&
            row_of(c, a, loop, lanes, first);
 }
@@ -217,7 +218,7 @@ static void store_row(CNest *c, const Access *to, Dim first, DType type, const c
                  (long long)cuda_fragment_word(c, to),
                  type == F32 ? dtype_name(c->nest->buf.at[to->cont].type) : "u16", name, name);
     else
-        put_line(c, "store_wide(%s + %s, %s);", buf, emit_dim_str(&c->names, first), name);
+        put_line(c, "store_wide(%s + %s, %s);", buf, place(c, to->cont, first), name);
     bool memory = c->nest->buf.at[to->cont].kind == BUF_MEMORY;
     if (!memory || cuda_reads_own(c)) c->epoch[!memory]++;
 }

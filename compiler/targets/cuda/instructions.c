@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of a warp: one row each. A row names the instruction, says what it does as a nest (its
- * meaning), and which helpers of cuda.in spell it and the loads of its operands. */
+/* Steps of warps: one row each. A row names the instruction, says what it does as a nest (its
+ * meaning), and which helpers of cuda.in spell it and the loads of its operands, or, of a step of
+ * several warps, how PTX names its types. */
 #include "cuda.h"
 
 #include <string.h>
@@ -23,68 +24,63 @@
     "    }\n"                                                                                      \
     "  }\n" close "}\n"
 #define STEP(a, b, c, depth, by) MEANING(a, b, c, "16", depth, by, by, "", "", "")
-#define HALVES(type) STEP(type, type, "f32", "16", "f32")
-#define CODES(a, b) STEP(a, b, "i32", "32", "i32")
-#define BYTES(a, b) STEP(a, b, "f32", "32", "f32")
-#define GROUP_STEP(type)                                                                           \
-    MEANING(type, type, "f32", "64", "16", "f32", "f32", "  thread w : 4 {\n", "16*w + ", "  }\n")
+#define GROUP_STEP(a, b, c, depth, by)                                                             \
+    MEANING(a, b, c, "64", depth, by, by, "  thread w : 4 {\n", "16*w + ", "  }\n")
 
 #define LOADS "ldmatrix4", "ldmatrix4_across", "ldmatrix2", "ldmatrix2_across"
 #define WORDS "ldmatrix4", "", "ldmatrix2", ""
 
+/* Of one warp, and of four. */
+#define ALONE(name, meaning, a, b, c, depth, round, along, loads, multiply)                        \
+    {                                                                                              \
+        {name, meaning, a, b, c, 16, 8, depth, 1, 0, round, along, false, false}, loads, multiply, \
+            ""                                                                                     \
+    }
+#define GROUP(name, meaning, a, b, c, depth, round, along, coarse, multiply, types)                \
+    {                                                                                              \
+        {name, meaning, a, b, c, 64, 8, depth, 4, 256, round, along, coarse, false}, "", "", "",   \
+            "", multiply, types                                                                    \
+    }
+
+#define HALVES_ROWS(name, type)                                                                    \
+    ALONE("mma.m16n8k16." name, STEP(name, name, "f32", "16", "f32"), type, type, F32, 16,         \
+          PRIM_NONE, false, LOADS, "mma_" name),                                                   \
+        GROUP("wgmma.m64k16." name, GROUP_STEP(name, name, "f32", "16", "f32"), type, type, F32,   \
+              16, PRIM_NONE, false, false, "wgmma_" name, "f32." name "." name)
+#define CODES_ROWS(name_a, name_b, a, b, types)                                                    \
+    ALONE("mma.m16n8k32." name_a "." name_b, STEP(name_a, name_b, "i32", "32", "i32"), a, b, I32,  \
+          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                   \
+        GROUP("wgmma.m64k32." name_a "." name_b, GROUP_STEP(name_a, name_b, "i32", "32", "i32"),   \
+              a, b, I32, 32, PRIM_NONE, true, false, "wgmma_" name_a "_" name_b, "s32." types)
+#define BYTES_ROWS(name_a, name_b, type_a, type_b, a, b)                                           \
+    ALONE("mma.m16n8k32." name_a "." name_b, STEP(type_a, type_b, "f32", "32", "f32"), a, b, F32,  \
+          32, PRIM_NONE, true, WORDS, "mma_" name_a "_" name_b),                                   \
+        GROUP("wgmma.m64k32." name_a "." name_b, GROUP_STEP(type_a, type_b, "f32", "32", "f32"),   \
+              a, b, F32, 32, PRIM_NONE, true, true, "wgmma_" name_a "_" name_b,                    \
+              "f32." name_a "." name_b)
+
 static const CudaStep rows[] = {
-    {{"mma.m16n8k16.f16", HALVES("f16"), F16, F16, F32, 16, 8, 16, 1, 0, PRIM_NONE, false},
-     LOADS,
-     "mma_f16"},
-    {{"mma.m16n8k16.bf16", HALVES("bf16"), BF16, BF16, F32, 16, 8, 16, 1, 0, PRIM_NONE, false},
-     LOADS,
-     "mma_bf16"},
-    {{"mma.m16n8k8.tf32", STEP("f32", "f32", "f32", "8", "tf32"), F32, F32, F32, 16, 8, 8, 1, 0,
-      P_TF32, false},
-     WORDS,
-     "mma_tf32"},
-    {{"mma.m16n8k32.i8.i8", CODES("i8", "i8"), I8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
-     WORDS,
-     "mma_i8_i8"},
-    {{"mma.m16n8k32.u8.i8", CODES("u8", "i8"), U8, I8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
-     WORDS,
-     "mma_u8_i8"},
-    {{"mma.m16n8k32.i8.u8", CODES("i8", "u8"), I8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
-     WORDS,
-     "mma_i8_u8"},
-    {{"mma.m16n8k32.u8.u8", CODES("u8", "u8"), U8, U8, I32, 16, 8, 32, 1, 0, PRIM_NONE, false},
-     WORDS,
-     "mma_u8_u8"},
-    {{"mma.m16n8k32.e4m3.e4m3", BYTES("f8e4m3fn", "f8e4m3fn"), F8E4M3FN, F8E4M3FN, F32, 16, 8, 32,
-      1, 0, PRIM_NONE, false},
-     WORDS,
-     "mma_e4m3_e4m3"},
-    {{"mma.m16n8k32.e4m3.e5m2", BYTES("f8e4m3fn", "f8e5m2"), F8E4M3FN, F8E5M2, F32, 16, 8, 32, 1, 0,
-      PRIM_NONE, false},
-     WORDS,
-     "mma_e4m3_e5m2"},
-    {{"mma.m16n8k32.e5m2.e4m3", BYTES("f8e5m2", "f8e4m3fn"), F8E5M2, F8E4M3FN, F32, 16, 8, 32, 1, 0,
-      PRIM_NONE, false},
-     WORDS,
-     "mma_e5m2_e4m3"},
-    {{"mma.m16n8k32.e5m2.e5m2", BYTES("f8e5m2", "f8e5m2"), F8E5M2, F8E5M2, F32, 16, 8, 32, 1, 0,
-      PRIM_NONE, false},
-     WORDS,
-     "mma_e5m2_e5m2"},
-    {{"wgmma.m64k16.f16", GROUP_STEP("f16"), F16, F16, F32, 64, 8, 16, 4, 256, PRIM_NONE, false},
+    HALVES_ROWS("f16", F16),
+    HALVES_ROWS("bf16", BF16),
+    ALONE("mma.m16n8k8.tf32", STEP("f32", "f32", "f32", "8", "tf32"), F32, F32, F32, 8, P_TF32,
+          true, WORDS, "mma_tf32"),
+    GROUP("wgmma.m64k8.tf32", GROUP_STEP("f32", "f32", "f32", "8", ""), F32, F32, F32, 8, P_TF32,
+          true, false, "wgmma_tf32", "f32.tf32.tf32"),
+    CODES_ROWS("i8", "i8", I8, I8, "s8.s8"),
+    CODES_ROWS("u8", "i8", U8, I8, "u8.s8"),
+    CODES_ROWS("i8", "u8", I8, U8, "s8.u8"),
+    CODES_ROWS("u8", "u8", U8, U8, "u8.u8"),
+    BYTES_ROWS("e4m3", "e4m3", "f8e4m3fn", "f8e4m3fn", F8E4M3FN, F8E4M3FN),
+    BYTES_ROWS("e4m3", "e5m2", "f8e4m3fn", "f8e5m2", F8E4M3FN, F8E5M2),
+    BYTES_ROWS("e5m2", "e4m3", "f8e5m2", "f8e4m3fn", F8E5M2, F8E4M3FN),
+    BYTES_ROWS("e5m2", "e5m2", "f8e5m2", "f8e5m2", F8E5M2, F8E5M2),
+    {{"fma.f32", NULL, F32, F32, F32, 8, 8, 4, 1, 0, PRIM_NONE, false, false, true},
      "",
      "",
      "",
      "",
-     "wgmma_f16"},
-    {{"wgmma.m64k16.bf16", GROUP_STEP("bf16"), BF16, BF16, F32, 64, 8, 16, 4, 256, PRIM_NONE,
-      false},
      "",
-     "",
-     "",
-     "",
-     "wgmma_bf16"},
-    {{"fma.f32", NULL, F32, F32, F32, 8, 8, 4, 1, 0, PRIM_NONE, true}, "", "", "", "", ""},
+     ""},
 };
 
 const CudaStep *target_cuda_step(const char *name) {
@@ -93,10 +89,23 @@ const CudaStep *target_cuda_step(const char *name) {
     return NULL;
 }
 
-/* Bits of what tensor cores multiply: 8-bit floats are widened to halves. */
+const CudaStep *target_cuda_step_at(int i) {
+    return i < (int)(sizeof rows / sizeof *rows) ? &rows[i] : NULL;
+}
+
+const CudaStep *target_cuda_alone(const CudaStep *group) {
+    const WarpStep *g = &group->row;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const WarpStep *s = &rows[i].row;
+        if (s->warps == 1 && s->a == g->a && s->b == g->b && s->c == g->c) return &rows[i];
+    }
+    BUG("no step of one warp does what \"%s\" does", g->name);
+}
+
+/* Bits of what tensor cores multiply: of one warp, 8-bit floats are widened to halves. */
 static int factor_bits(const WarpStep *step) {
     int bits = dtype_bits(step->a);
-    return dtype_is_float(step->a) && bits < 16 ? 16 : bits;
+    return step->warps == 1 && dtype_is_float(step->a) && bits < 16 ? 16 : bits;
 }
 
 void target_cuda_steps(Machine *m, const StepRates *rates) {

@@ -19,13 +19,16 @@ int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *at,
                            const unsigned long long *size, const unsigned long long *stride,
                            const unsigned *box, const unsigned *step, int interleave, int swizzle,
                            int promotion, int fill) {
-    static const unsigned short bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+    enum { KINDS = 12, ROUNDED = 11 };
+    static const unsigned short bytes[KINDS] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4};
     shim_tensor t = {.mark = SHIM_TENSOR, .at = at, .rank = (unsigned short)rank};
     unsigned long long last;
-    if ((uintptr_t)out % 64 || type < 0 || type > 9 || rank < 1 || rank > 5 || (uintptr_t)at % 16)
+    if ((uintptr_t)out % 64 || type < 0 || type >= KINDS || rank < 1 || rank > 5 ||
+        (uintptr_t)at % 16)
         return INVALID;
     if (interleave != 0 || swizzle != 3 || promotion < 0 || promotion > 3 || fill) return INVALID;
     t.bytes = bytes[type];
+    t.rounds = type == ROUNDED;
     last = t.bytes;
     for (unsigned i = 0; i < rank; i++) {
         t.size[i] = size[i];

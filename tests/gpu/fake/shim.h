@@ -182,6 +182,14 @@ static inline void shim_barrier_arrive(void *b) {
     if (((shim_barrier *)b)->arrived++) shim_breach("a group of boxes meets one that is not done");
 }
 
+/* An f32 to TF32: ten bits of fraction, ties away from 0; NaNs stay. */
+static inline void shim_round(char *at) {
+    unsigned x;
+    __builtin_memcpy(&x, at, sizeof x);
+    if ((x & 0x7fffffff) <= 0x7f800000) x = x + 0x1000 & 0xffffe000;
+    __builtin_memcpy(at, &x, sizeof x);
+}
+
 /* Rows one behind the other, 16-byte part p of row r at p xor r mod 8. */
 static inline void shim_box_arrive(const shim_box *x) {
     const shim_tensor *t = x->tensor;
@@ -203,6 +211,7 @@ static inline void shim_box_arrive(const shim_box *x) {
                 __builtin_memcpy(to, from, t->bytes);
             else
                 __builtin_memset(to, 0, t->bytes);
+            if (t->rounds) shim_round(to);
         }
     x->barrier->left -= row * rows;
 }

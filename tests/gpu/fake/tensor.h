@@ -12,6 +12,7 @@ typedef struct shim_tensor {
     unsigned long long size[5], stride[4]; /* stride: bytes, from the second dim on */
     unsigned box[5];
     unsigned short bytes, rank; /* of an element */
+    bool rounds;                /* f32, to TF32 */
 } shim_tensor;
 
 #endif
