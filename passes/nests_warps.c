@@ -490,7 +490,6 @@ void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {
         warps_wait(w, 1, each);
     }
     lo->env.n = mark;
-    if (behind) warps_wait(w, 0, into);
 }
 
 static void use_both(void *user, Dim block, Dim slot, Stmts *into) {

@@ -99,12 +99,12 @@ typedef struct WarpElement {
     Access acc;
 } WarpElement;
 WarpElement warps_element(Warps *w, Stmts **into);
-/* What the root computes from the sums, or these, to memory: as many neighbours at once as one
- * thread, or four that exchange theirs, has. */
+/* What the root computes from the sums, or these, to memory, once all steps are done: as many
+ * neighbours at once as one thread, or four that exchange theirs, has. */
 void warps_store(Warps *w, Stmts *into);
 
 /* Blocks one after the other, each copied `ahead` blocks before it is used. Slots are one more, and
- * where steps run on behind their threads two. */
+ * where steps run on behind their threads, which the last ones then do, two. */
 typedef void BlockFn(void *user, Dim block, Dim slot, Stmts *into);
 typedef struct Pipeline {
     Dim count;
