@@ -96,11 +96,18 @@ static void turn_elements(const Turned *t, const WarpElement *e, Stmts *into) {
 /* ---- what bodies read, ahead of them ----------------------------------------------------------
  */
 
-/* Does the root read it from memory, wherever a block stands? Then `at` is where. */
-static bool is_fetched(const Turned *t, const Val *val, Access *at) {
+static bool uses(const Access *a, Dim sym) {
+    for (int k = 0; k < a->rank; k++)
+        if (dim_uses(a->at[k], sym)) return true;
+    return false;
+}
+
+/* Does the root read lanes of it from memory, wherever a block stands? Then `at` is where. */
+static bool is_fetched(const Turned *t, const Val *val, const Lane *lane, Access *at) {
     const Lowering *lo = t->w->lo;
     return val->kind == VAL_READ && !lo->local[val->read.cont].one &&
-           reads_inside(t->f, val, at) && lo->nest->buf.at[at->cont].kind == BUF_MEMORY;
+           reads_inside(t->f, val, at) && lo->nest->buf.at[at->cont].kind == BUF_MEMORY &&
+           uses(at, lane->var);
 }
 
 static void fetch_halves(const Turned *t, Dim n, Stmts *into) {
@@ -113,7 +120,7 @@ static void fetch_halves(const Turned *t, Dim n, Stmts *into) {
     for (int v = 0; v < t->f->map->body.val.n; v++) {
         const Val *val = &t->f->map->body.val.at[v];
         Access at;
-        if (!is_fetched(t, val, &at)) continue;
+        if (!is_fetched(t, val, &e.lane, &at)) continue;
         Stmt *s = nest_stmt(lo->nest, lane_loop(t->f, &e.lane, into), STMT_PREFETCH);
         s->at = at;
         s->from = t->f->map->from;
@@ -133,11 +140,9 @@ static int64_t fetched_words(const Turned *t) {
     for (int v = 0; words >= 0 && v < t->f->map->body.val.n; v++) {
         const Val *val = &t->f->map->body.val.at[v];
         Access at;
-        bool by_row = false;
         if (val->kind == VAL_READ && val->has_else) words = -1;
-        if (words < 0 || !is_fetched(t, val, &at)) continue;
-        for (int k = 0; k < at.rank; k++) by_row |= dim_uses(at.at[k], e.h);
-        words += (by_row ? halves : 1) * w->step->columns * dtype_bits(val->type) / 32;
+        if (words < 0 || !is_fetched(t, val, &e.lane, &at)) continue;
+        words += (uses(&at, e.h) ? halves : 1) * w->step->columns * dtype_bits(val->type) / 32;
     }
     w->lo->env.n = mark;
     return words;
