@@ -370,7 +370,7 @@ void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     lo->env.n = mark;
 }
 
-static void copy_one(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
+void warps_fill(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     if (warps_box(w, o)) {
         Stmt *box = nest_stmt(w->lo->nest, into, STMT_USE);
         box->use = COPY_BOX;
@@ -382,8 +382,8 @@ static void copy_one(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *int
 
 static void copy_both(void *user, Dim block, Dim slot, Stmts *into) {
     Warps *w = user;
-    copy_one(w, &w->a, block, slot, into);
-    copy_one(w, &w->b, block, slot, into);
+    warps_fill(w, &w->a, block, slot, into);
+    warps_fill(w, &w->b, block, slot, into);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------

@@ -70,8 +70,9 @@ Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim re
 Access warps_memory(const Warps *w, const Operand *o, Dim side, Dim reduced);
 /* nests_box.c: is what a slot gets a box of the container (COPY_BOX)? */
 bool warps_box(Warps *w, const Operand *o);
-/* Copies a block of the reduction to a slot. */
+/* Copies a block of the reduction to a slot; `fill`: as a box, if it is one. */
 void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
+void warps_fill(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
 /* Do steps run behind the threads' backs? */
 bool warps_behind(const Warps *w);
 /* Until no more than `left` of these are under way. */

@@ -370,8 +370,8 @@ static void copy_keys(void *user, Dim block, Dim slot, Stmts *into) {
     Weigh *g = user;
     Warps *w = &g->scores, *v = &g->values;
     w->b.first = times(w, block, w->plan->columns.block);
-    warps_copy(w, &w->b, warps_const(w, 0), slot, into);
-    warps_copy(v, &v->b, block, slot, into);
+    warps_fill(w, &w->b, warps_const(w, 0), slot, into);
+    warps_fill(v, &v->b, block, slot, into);
 }
 
 static void all_steps(Warps *w, Stmts *into) {

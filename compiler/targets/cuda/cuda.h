@@ -63,6 +63,9 @@ const char *cuda_boxes(CProgram *p, int kernel, const CPhase *phase);
  * with the words of a row of blocks. Words: arguments of a kernel without scratch. */
 void cuda_join_launches(CProgram *p);
 const char *cuda_sides(const CProgram *p, int function);
+void cuda_body(const CProgram *p, int function, Text *out);
+/* Tensors that a launch describes: its own, and those of what it takes along. */
+const char *cuda_boxes_of(CProgram *p, int kernel, int phase);
 int cuda_words(const CKernel *ck);
 /* emit_library.c: was the kernel given to a library? Its call; the rows of all such calls, as
  * `device_products` and `device_convolutions`; the image's members for them. */
