@@ -224,6 +224,7 @@ void warps_store(Warps *w, Stmts *into) {
         fetch_first(&t, into);
     }
     if (warps_behind(w)) warps_wait(w, 0, into);
+    warps_next(w, into);
     if (turns) {
         nest_decl(lo->nest, into, t.buf);
         store_turned(&t, into);
