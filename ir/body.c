@@ -397,8 +397,8 @@ static int expand_small(Body *b, Prim p, DType t, const Forms *forms, const int 
 
 /* x / c: the product with the reciprocal, corrected by what it leaves of x, is the quotient as it
  * is rounded (Markstein), without the branch that a division takes for numbers far out; such ones,
- * of 2^-70 and less or 2^126 and more, may be an ulp off. `near`: the product alone, which is off by
- * 1.5 ulp at most. -1: the divisor is no such constant. */
+ * of 2^-70 and less or 2^126 and more, may be an ulp off. `near`: the product alone, which is off
+ * by 1.5 ulp at most. -1: the divisor is no such constant. */
 static int expand_quotient(Body *b, const int *args, bool near) {
     static const float LEAST = 0x1p-30f, MOST = 0x1p30f;
     const Val *by = &b->val.at[args[1]];

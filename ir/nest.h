@@ -35,8 +35,8 @@
  * registers: dst at v of thread t is what src at t is to thread v. All threads come to it;
  * - a `swizzled` shared array has rows of 128 bytes, whose 16-byte parts lie exchanged, part p of
  * row r at place p xor r mod 8, as such steps want them. Copies fill it, steps read it;
- * - there a vector loop over one `prefetch` asks for these elements: loads of bodies behind it find them in
- * registers, if they stay there;
+ * - there a vector loop over one `prefetch` asks for these elements: loads of bodies behind it find
+ * them in registers, if they stay there;
  * - a `use` block holds the loops that an instruction of the machine's table does at once: whoever
  * does not know the instruction runs the block. */
 #ifndef WEIR_IR_NEST_H

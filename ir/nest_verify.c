@@ -266,8 +266,8 @@ static void verify_mark(NestVerify *n, const Stmt *stmt) {
                 complain(v, stmt, NULL, "parallel loops stand outermost");
     if (stmt->mark != LOOP_VECTOR && stmt->guard.n)
         complain(v, stmt, NULL, "only vector loops have guards: put an `if` around others");
-    bool fetch = strcmp(n->nest->on, "cpu") && stmt->body.n == 1 &&
-                 stmt->body.at[0]->kind == STMT_PREFETCH;
+    bool fetch =
+        strcmp(n->nest->on, "cpu") && stmt->body.n == 1 && stmt->body.at[0]->kind == STMT_PREFETCH;
     for (int i = 0; i < stmt->body.n && stmt->mark == LOOP_VECTOR && !fetch; i++)
         if (stmt->body.at[i]->kind != STMT_BODY)
             complain(v, stmt->body.at[i], stmt, "a vector loop holds bodies, or one prefetch");

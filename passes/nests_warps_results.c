@@ -105,9 +105,8 @@ static bool uses(const Access *a, Dim sym) {
 /* Does the root read lanes of it from memory, wherever a block stands? Then `at` is where. */
 static bool is_fetched(const Turned *t, const Val *val, const Lane *lane, Access *at) {
     const Lowering *lo = t->w->lo;
-    return val->kind == VAL_READ && !lo->local[val->read.cont].one &&
-           reads_inside(t->f, val, at) && lo->nest->buf.at[at->cont].kind == BUF_MEMORY &&
-           uses(at, lane->var);
+    return val->kind == VAL_READ && !lo->local[val->read.cont].one && reads_inside(t->f, val, at) &&
+           lo->nest->buf.at[at->cont].kind == BUF_MEMORY && uses(at, lane->var);
 }
 
 static void fetch_halves(const Turned *t, Dim n, Stmts *into) {

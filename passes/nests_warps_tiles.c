@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tile of a product each block has: one, or, where blocks stay, one of each round, whose first
- * blocks of the reduction are copied while results of the tile ahead are stored. */
+/* Which tile of a product each block has: one, or, where blocks stay, one of each round, whose
+ * first blocks of the reduction are copied while results of the tile ahead are stored. */
 #include "passes/nests_warps.h"
 
 enum { BAND = 8 };

@@ -378,8 +378,8 @@ static Round choose_round(const Steps *s, const Tile *t) {
     Round best = {0};
     int64_t rows = known_total(s->r->root, &s->rows),
             columns = known_total(s->r->root, &s->columns), least = INT64_MAX;
-    if (!t->group || t->blocks > 1 || s->batch > 1 || rows <= 0 || columns <= 0 ||
-        rows % t->rows || columns % t->columns)
+    if (!t->group || t->blocks > 1 || s->batch > 1 || rows <= 0 || columns <= 0 || rows % t->rows ||
+        columns % t->columns)
         return best;
     int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
             cores = s->r->s->env->machine->cores, waves = (tiles + cores - 1) / cores;

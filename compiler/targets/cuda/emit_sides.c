@@ -6,7 +6,8 @@
  * some cores a block, then fill all of them. A kernel is taken along by an earlier launch when no
  * kernel from that one on writes what it touches or reads what it writes, in the same container or
  * in the same memory (emit_sync.c). Its function has arguments for the most that are taken along at
- * once, of which each block picks its row's; so it does of descriptions of tensors, behind those. */
+ * once, of which each block picks its row's; so it does of descriptions of tensors, behind those.
+ */
 #include "cuda.h"
 
 #include "runtime/device.h"
@@ -29,8 +30,8 @@ static int in_order(const CProgram *p, int *order) {
 
 static bool may_join(const CProgram *p, int kernel) {
     const CKernel *ck = p->kernel[kernel];
-    return ck->phase.n == 1 && !p->flow->kernel.at[kernel]->when.n &&
-           dim_is(ck->scratch, 0) && !cuda_apart(p->flow->kernel.at[kernel]);
+    return ck->phase.n == 1 && !p->flow->kernel.at[kernel]->when.n && dim_is(ck->scratch, 0) &&
+           !cuda_apart(p->flow->kernel.at[kernel]);
 }
 
 int cuda_words(const CKernel *ck) {
