@@ -397,14 +397,16 @@ static int expand_small(Body *b, Prim p, DType t, const Forms *forms, const int 
 
 /* x / c: the product with the reciprocal, corrected by what it leaves of x, is the quotient as it
  * is rounded (Markstein), without the branch that a division takes for numbers far out; such ones,
- * of 2^-70 and less or 2^126 and more, may be an ulp off. -1: the divisor is no such constant. */
-static int expand_quotient(Body *b, const int *args) {
+ * of 2^-70 and less or 2^126 and more, may be an ulp off. `near`: the product alone, which is off
+ * by 1.5 ulp at most. -1: the divisor is no such constant. */
+static int expand_quotient(Body *b, const int *args, bool near) {
     static const float LEAST = 0x1p-30f, MOST = 0x1p30f;
     const Val *by = &b->val.at[args[1]];
     if (by->kind != VAL_CONST || by->type != F32) return -1;
     float c = (float)bits_to_double(F32, by->bits);
     if (!(fabsf(c) >= LEAST && fabsf(c) <= MOST)) return -1;
     int of[] = {args[0], args[1], body_const(b, F32, 1.0F / c)};
+    if (near) return body_prim2(b, P_MUL, of[0], of[2]);
     return body_expr(b,
                      "q = $0 * $2; p = fma(fma(-q, $1, $0), $2, q); "
                      "select(q == 0, q, select(abs(q) < 0x1p126, p, q))",
@@ -427,9 +429,9 @@ static bool makes_whole(const Body *b) {
 /* A quotient of f32 without a branch, or -1. */
 static int expand_division(Inline *in, const int *args) {
     if (!in->forms->quotients) return -1;
-    int quotient = expand_quotient(in->b, args);
-    if (quotient >= 0 || !in->forms->native[P_RATIO] || makes_whole(in->from)) return quotient;
-    return body_prim(in->b, P_RATIO, args);
+    bool near = in->forms->native[P_RATIO] && !makes_whole(in->from);
+    int quotient = expand_quotient(in->b, args, near);
+    return quotient < 0 && near ? body_prim(in->b, P_RATIO, args) : quotient;
 }
 
 static bool is_one(const Val *v) {

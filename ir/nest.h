@@ -35,6 +35,8 @@
  * registers: dst at v of thread t is what src at t is to thread v. All threads come to it;
  * - a `swizzled` shared array has rows of 128 bytes, whose 16-byte parts lie exchanged, part p of
  * row r at place p xor r mod 8, as such steps want them. Copies fill it, steps read it;
+ * - there a vector loop over one `prefetch` asks for these elements: loads of bodies behind it find
+ * them in registers, if they stay there;
  * - a `use` block holds the loops that an instruction of the machine's table does at once: whoever
  * does not know the instruction runs the block. */
 #ifndef WEIR_IR_NEST_H
@@ -80,7 +82,7 @@ typedef enum {
     STMT_FOLD, /* lanes of a reg row to one element: halving tree W/2 .. 1 of `combine`. With
                 * `threads`: over an element of each of W neighbouring threads; all get the result
                 */
-    STMT_PREFETCH, /* the cache line of `at`, for reading, into L2 */
+    STMT_PREFETCH, /* the cache line of `at`, for reading, into L2; or lanes, see above */
     STMT_SYNC,     /* all threads of a block */
     STMT_COMMIT,   /* the asynchronous copies since the last one are a group */
     STMT_WAIT,     /* until no more than `left` groups of copies, or `steps`, are under way */

@@ -128,7 +128,8 @@ static void run_lanes(NestCode *c, const NestStmt *s) {
         t->lanes = (int)lanes;
         cut_mask(c, s, mask);
         c->mask = mask;
-        for (int i = 0; i < s->nbody && any(mask, c->lanes); i++) nest_run_body(c, &s->body[i]);
+        for (int i = 0; i < s->nbody && any(mask, c->lanes); i++)
+            if (s->body[i].stmt->kind == STMT_BODY) nest_run_body(c, &s->body[i]);
     }
     c->column[s->var] = NULL;
     take_all(c);

@@ -4,6 +4,8 @@
  * Bounds are proven by the ranges of the loops and the guards around, or by isl; an index for which
  * isl finds a counterexample is refused, one that nothing decides is left to the evaluator, which
  * checks all. */
+#include <string.h>
+
 #include "nest_text.h"
 #include "poly.h"
 #include "verify.h"
@@ -264,9 +266,11 @@ static void verify_mark(NestVerify *n, const Stmt *stmt) {
                 complain(v, stmt, NULL, "parallel loops stand outermost");
     if (stmt->mark != LOOP_VECTOR && stmt->guard.n)
         complain(v, stmt, NULL, "only vector loops have guards: put an `if` around others");
-    for (int i = 0; i < stmt->body.n && stmt->mark == LOOP_VECTOR; i++)
+    bool fetch =
+        strcmp(n->nest->on, "cpu") && stmt->body.n == 1 && stmt->body.at[0]->kind == STMT_PREFETCH;
+    for (int i = 0; i < stmt->body.n && stmt->mark == LOOP_VECTOR && !fetch; i++)
         if (stmt->body.at[i]->kind != STMT_BODY)
-            complain(v, stmt->body.at[i], stmt, "a vector loop holds bodies only");
+            complain(v, stmt->body.at[i], stmt, "a vector loop holds bodies, or one prefetch");
 }
 
 static void verify_stmts(NestVerify *n, const Stmts *stmts);

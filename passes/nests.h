@@ -20,10 +20,11 @@ typedef struct TileLoop {
 } TileLoop;
 typedef VEC(TileLoop) TileLoops;
 
-/* Dims joined to one, outermost first, in tiles of a block and, of results, of a warp. */
+/* Dims joined to one, outermost first, in tiles of a block and, of results, of a warp. `round`: of
+ * all blocks at a time, which then stay and take a tile of each round; 0: each has one tile. */
 typedef struct JoinedDims {
     int n, dim[RANK_MAX * 2];
-    int64_t block, warp;
+    int64_t block, warp, round;
 } JoinedDims;
 
 /* What a kernel's lines say about one of its maps. */

@@ -62,10 +62,11 @@ static void plan_threads(Lowering *lo, MapPlan *p, const Line *line) {
     p->parts = p->groups;
 }
 
-/* The first line is of a block, the second of a warp. */
+/* The first line is of a block, the second of a warp; of three the first is of all blocks. */
 static void plan_joined(MapPlan *p, JoinedDims *j, const Line *line) {
     int64_t size = line->narg ? line->arg[line->narg - 1].size : 0;
     if (j->n) {
+        if (j->warp) j->round = j->block, j->block = j->warp;
         j->warp = size;
         return;
     }

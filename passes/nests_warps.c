@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-enum { UNROLL_MOST = 16, BAND = 8 };
+enum { UNROLL_MOST = 16 };
 
 /* ---- numbers and dims -------------------------------------------------------------------------
  */
@@ -55,21 +55,6 @@ static void map_dims(const Warps *w, Dim row, Dim column, Dim reduced, Dim *valu
     warps_set_dims(w, m, &w->plan->reduced, reduced, value);
 }
 
-/* The dim of the contraction that is the root's dim d: both stand at one index of its result. */
-static int own_dim(const Warps *w, int d) {
-    const Map *m = w->plan->map, *root = w->root->map;
-    const Access *to = &m->write.at[0].to[0];
-    if (m == root) return d;
-    for (int v = 0; v < root->body.val.n; v++) {
-        const Val *val = &root->body.val.at[v];
-        if (val->kind != VAL_READ || val->read.cont != to->cont) continue;
-        for (int k = 0; k < to->rank; k++)
-            for (int i = 0; i < m->dim.n && val->read.at[k] == root->dim.at[d].sym; i++)
-                if (to->at[k] == m->dim.at[i].sym) return i;
-    }
-    return -1;
-}
-
 /* ---- guards ------------------------------------------------------------------------------------
  */
 
@@ -89,58 +74,11 @@ static Stmts *when(Warps *w, Dim guard, Stmts *into) {
 /* ---- blocks and threads -----------------------------------------------------------------------
  */
 
-static bool is_joined(const JoinedDims *j, int d) {
-    for (int i = 0; i < j->n; i++)
-        if (j->dim[i] == d) return true;
-    return false;
-}
-
 Dim warps_open(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts **into) {
     if (mark == LOOP_BLOCK && dim_is(count, 1)) return warps_const(w, 0);
     Dim var = lowering_var(w->lo, name, count);
     *into = &nest_for(w->lo->nest, *into, var, count, mark)->body;
     return var;
-}
-
-static Dim tile_count(const Warps *w, const JoinedDims *j) {
-    Dim all = warps_total(w, w->root->map, j), size = warps_const(w, j->block);
-    bool full = dim_is(lowering_simplify(w->lo, dim_mod(w->lo->ctx, all, size)), 0);
-    w->lo->over[j->dim[0]] = !full;
-    return warps_blocks(w, all, j->block);
-}
-
-Dim warps_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into) {
-    return times(w, warps_open(w, name, tile_count(w, j), LOOP_BLOCK, into), j->block);
-}
-
-/* Blocks that run at a time are of a few rows and columns of tiles, as near a square as may be, so
- * that what one fetches is in a cache for the others: a band of rows, column after column. */
-static void open_tiles(Warps *w, Stmts **into) {
-    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
-    Dim down = tile_count(w, rows), right = tile_count(w, columns);
-    Dim bands = warps_const(w, 1), band = warps_const(w, BAND);
-    if (dim_divides(w->lo->ctx, down, band, &bands))
-        down = band;
-    else
-        bands = warps_const(w, 1);
-    Dim b = warps_open(w, "band", bands, LOOP_BLOCK, into);
-    Dim j = warps_open(w, "column", right, LOOP_BLOCK, into);
-    Dim i = warps_open(w, "row", down, LOOP_BLOCK, into);
-    w->a.first = times(w, sum(w, times(w, b, BAND), i), rows->block);
-    w->b.first = times(w, j, columns->block);
-}
-
-static void open_grid(Warps *w, Stmts **into) {
-    const Map *root = w->root->map;
-    for (int d = 0; d < root->dim.n; d++) {
-        w->own[d] = own_dim(w, d);
-        w->fixed[d] = warps_const(w, 0);
-        if (is_joined(&w->root->rows, d) || is_joined(&w->root->columns, d)) continue;
-        if (map_reduces(root, d)) continue;
-        const MapDim *dim = &root->dim.at[d];
-        w->fixed[d] = warps_open(w, dim_sym_name(dim->sym), dim->extent, LOOP_BLOCK, into);
-    }
-    open_tiles(w, into);
 }
 
 /* The threads of a warp; of plain steps those that share rows and those that share columns are
@@ -397,7 +335,7 @@ void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     lo->env.n = mark;
 }
 
-static void copy_one(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
+void warps_fill(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into) {
     if (warps_box(w, o)) {
         Stmt *box = nest_stmt(w->lo->nest, into, STMT_USE);
         box->use = COPY_BOX;
@@ -409,8 +347,8 @@ static void copy_one(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *int
 
 static void copy_both(void *user, Dim block, Dim slot, Stmts *into) {
     Warps *w = user;
-    copy_one(w, &w->a, block, slot, into);
-    copy_one(w, &w->b, block, slot, into);
+    warps_fill(w, &w->a, block, slot, into);
+    warps_fill(w, &w->b, block, slot, into);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------
@@ -502,7 +440,7 @@ void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {
     bool behind = warps_behind(w) && !p->waits;
     int mark = lo->env.n;
     Dim slots = warps_const(w, p->ahead + 1 + behind);
-    for (int i = 0; i < p->ahead; i++) {
+    for (int i = 0; i < p->ahead && !p->begun; i++) {
         Dim left = dim_addc(lo->ctx, p->count, -1 - i), at = warps_const(w, i);
         if (!never(lo, left)) p->copy(p->user, at, at, when(w, left, into));
         nest_stmt(lo->nest, into, STMT_COMMIT);
@@ -518,7 +456,6 @@ void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into) {
         warps_wait(w, 1, each);
     }
     lo->env.n = mark;
-    if (behind) warps_wait(w, 0, into);
 }
 
 static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
@@ -538,10 +475,15 @@ Dim warps_blocks(const Warps *w, Dim all, int64_t block) {
     return lowering_simplify(w->lo, dim_ceildiv(w->lo->ctx, all, warps_const(w, block)));
 }
 
+void warps_begin(Warps *w, int block, Stmts *into) {
+    copy_both(w, warps_const(w, block), warps_const(w, block), into);
+}
+
 static void reduce_blocks(Warps *w, Stmts *into) {
     Dim all = warps_total(w, w->plan->map, &w->plan->reduced);
     Pipeline p = {.ahead = w->plan->ahead,
                   .waits = w->step->coarse,
+                  .begun = w->rounds > 1,
                   .copy = copy_both,
                   .use = use_both,
                   .user = w};
@@ -555,7 +497,7 @@ static void reduce_blocks(Warps *w, Stmts *into) {
 static bool uses_side(const Warps *w, const Val *read, const JoinedDims *j) {
     for (int k = 0; k < read->read.rank; k++)
         for (int i = 0; i < j->n; i++) {
-            int d = own_dim(w, j->dim[i]);
+            int d = warps_own(w, j->dim[i]);
             if (d >= 0 && dim_uses(read->read.at[k], w->plan->map->dim.at[d].sym)) return true;
         }
     return false;
@@ -585,7 +527,8 @@ static void check_sizes(const Warps *w) {
     bool sized = r->warp > 0 && c->warp > 0 && k->block > 0 && w->plan->ahead > 0 &&
                  r->block % r->warp == 0 && c->block % c->warp == 0 && r->warp % s->rows == 0 &&
                  c->warp % s->columns == 0 && k->block % s->depth == 0 &&
-                 (s->warps == 1 || c->warp <= s->widest);
+                 (s->warps == 1 || c->warp <= s->widest) && !r->round == !c->round &&
+                 r->round % r->block == 0 && c->round % c->block == 0;
     if (!sized || !w->a.read || !w->b.read)
         fail(
             w->lo->ctx, E_UNSUPPORTED,
@@ -600,12 +543,13 @@ void lower_warps(Lowering *lo) {
     w.step = warps_step(lo, w.plan->use);
     find_operands(&w);
     check_sizes(&w);
-    open_grid(&w, &into);
+    warps_grid(&w, &into);
     w.a.slots = w.b.slots = w.plan->ahead + 1 + (warps_behind(&w) && !w.step->coarse);
     warps_operand(&w, &w.a, into);
     warps_operand(&w, &w.b, into);
     if (w.step->plain) warps_widen(&w);
     warps_threads(&w, &into);
+    warps_stay(&w, &into);
     warps_sums(&w, into);
     reduce_blocks(&w, into);
     warps_store(&w, into);

@@ -31,6 +31,10 @@ typedef struct Warps {
     Dim fixed[RANK_MAX * 2]; /* by root dim: its value, of those that are no row and no column */
     Dim row, column, number; /* of the warp; of the thread in the block */
     Dim group, pair;         /* of the thread in its step: first row, and pair of columns */
+    int64_t rounds, rounds_right; /* of blocks that stay: rounds, and those side by side; else 0 */
+    Dim own_row, own_column;      /* their tile in a round */
+    Dim turn;                     /* their round, and its place in the environment */
+    int turn_range;
     int nthreads;
     int acc;   /* what steps add to */
     int total; /* where steps are coarse, what that is added to after each block of the reduction */
@@ -58,6 +62,14 @@ Dim warps_blocks(const Warps *w, Dim all, int64_t block);
 Dim warps_open(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts **into);
 /* The same over blocks of the root's rows or columns: the first of the block at hand. */
 Dim warps_tiles(const Warps *w, const char *name, const JoinedDims *j, Stmts **into);
+/* The dim of the contraction that is the root's dim d: both stand at one index of its result. */
+int warps_own(const Warps *w, int d);
+/* Blocks, and their first rows and columns. */
+void warps_grid(Warps *w, Stmts **into);
+/* Where blocks stay: the loop over rounds, ahead of which the first copies are asked for; and
+ * behind the steps of a round those of the next. */
+void warps_stay(Warps *w, Stmts **into);
+void warps_next(Warps *w, Stmts *into);
 /* The threads of a block. */
 void warps_threads(Warps *w, Stmts **into);
 
@@ -73,8 +85,11 @@ Access warps_shared(const Warps *w, const Operand *o, Dim slot, Dim side, Dim re
 Access warps_memory(const Warps *w, const Operand *o, Dim side, Dim reduced);
 /* nests_box.c: is what a slot gets a box of the container (COPY_BOX)? */
 bool warps_box(Warps *w, const Operand *o);
-/* Copies a block of the reduction to a slot. */
+/* Copies a block of the reduction to a slot; `fill`: as a box, if it is one. */
 void warps_copy(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
+void warps_fill(Warps *w, const Operand *o, Dim block, Dim slot, Stmts *into);
+/* Copies one of a tile's first blocks, which are as many as are copied ahead, to its slot. */
+void warps_begin(Warps *w, int block, Stmts *into);
 /* Do steps run behind the threads' backs? */
 bool warps_behind(const Warps *w);
 /* Until no more than `left` of these are under way. */
@@ -111,17 +126,18 @@ typedef struct WarpElement {
     Access acc;
 } WarpElement;
 WarpElement warps_element(Warps *w, Stmts **into);
-/* What the root computes from the sums, or these, to memory: as many neighbours at once as one
- * thread, or four that exchange theirs, has. */
+/* What the root computes from the sums, or these, to memory, once all steps are done: as many
+ * neighbours at once as one thread, or four that exchange theirs, has. */
 void warps_store(Warps *w, Stmts *into);
 
 /* Blocks one after the other, each copied `ahead` blocks before it is used. Slots are one more, and
- * where steps run on behind their threads two. */
+ * where steps run on behind their threads, which the last ones then do, two. */
 typedef void BlockFn(void *user, Dim block, Dim slot, Stmts *into);
 typedef struct Pipeline {
     Dim count;
     int ahead;
     bool waits; /* steps are waited for where they are used */
+    bool begun; /* the first were asked for */
     BlockFn *copy, *use;
     void *user;
 } Pipeline;

@@ -19,10 +19,11 @@
  * blocks of the core compute meanwhile.
  *
  * Terms are powers of two: exp(s - top) = 2^(s u - top u) with u = log2 e, one multiplication and
- * addition a score. Where top u would overflow u is 1: so far out scores that differ at all differ
- * by so much that the lower one's term is 0. While all scores of a row are -inf nothing is taken
- * off them, so that their terms are 0; a row that has no other is 0 / 0, as it is where the maximum
- * is known before. */
+ * addition a score. What scores are multiplied by, if that is all their shape, is part of u. Where
+ * top u would overflow u is 1: so far out scores that differ at all differ by so much that the
+ * lower one's term is 0. While all scores of a row are -inf nothing is taken off them, so that
+ * their terms are 0; a row that has no other is 0 / 0, as it is where the maximum is known before.
+ */
 #include "passes/nests_warps.h"
 #include "passes/weigh.h"
 
@@ -36,15 +37,13 @@ typedef struct Weigh {
     Dim key;                                   /* the first of the block */
     Dim at[RANK_MAX];                          /* by index of the scores: that of the block */
     int high, one, top, unit, off, scale, sum; /* registers: by row, `high` and `sum` by lane too */
-    Access s; /* what bodies read instead of the scores' container */
+    Access s;      /* what bodies read instead of the scores' container */
+    double factor; /* of all scores, in their unit instead of in them: of maps in front ... */
+    int unshaped;  /* ... of this one */
 } Weigh;
 
 static const MapPlan *plan_at(const Weigh *g, int pos) {
     return &g->lo->plan[pos];
-}
-
-static int root_of(const Weigh *g) {
-    return g->is.root;
 }
 
 /* ---- registers --------------------------------------------------------------------------------
@@ -194,14 +193,14 @@ static void guard_element(const Weigh *g, const WarpElement *e, Lane *lane) {
 static void shape_whole(Weigh *g, Stmts *into) {
     int mark = g->lo->env.n;
     WarpElement e = warps_element(&g->scores, &into);
-    for (int p = 1; p < g->is.top; p++) shape(g, p, &e, &e.lane, &e.acc, into);
+    for (int p = g->unshaped; p < g->is.top; p++) shape(g, p, &e, &e.lane, &e.acc, into);
     g->lo->env.n = mark;
 }
 
 /* The same where some are not: these are as low as can be. */
 static void shape_part(Weigh *g, Stmts *into) {
     Lowering *lo = g->lo;
-    int mark = lo->env.n, last = g->is.top - 1;
+    int mark = lo->env.n, last = g->is.top - 1, first = g->unshaped;
     WarpElement e = warps_element(&g->scores, &into);
     Lane lane = e.lane;
     guard_element(g, &e, &lane);
@@ -212,8 +211,8 @@ static void shape_part(Weigh *g, Stmts *into) {
     decl->has_init = true;
     decl->init = lowest(g);
     Access to = {buf, 1, arena_copy(lo->arena, &lane.var, sizeof(Dim))};
-    for (int p = 1; p <= last; p++) shape(g, p, &e, &lane, p == last ? &to : &e.acc, into);
-    if (last < 1) copy_score(g, &e, &lane, &e.acc, &to, into);
+    for (int p = first; p <= last; p++) shape(g, p, &e, &lane, p == last ? &to : &e.acc, into);
+    if (last < first) copy_score(g, &e, &lane, &e.acc, &to, into);
     copy_score(g, &e, &e.lane, &to, &e.acc, into);
     lo->env.n = mark;
 }
@@ -283,7 +282,8 @@ static void raise_top(Weigh *g, Dim m, Dim h, Stmts *into) {
     int least = body_bits(b, F32, lowest(g)), before = body_read(b, top, F32);
     int now = body_prim2(b, P_MAX, before, body_read(b, row_at(g, g->one, m, h, NULL), F32));
     int small = body_prim2(b, P_LT, body_prim1(b, P_ABS, now), body_const(b, F32, 0x1p127));
-    int unit = body_prim3(b, P_SELECT, small, body_const(b, F32, log2_e), body_const(b, F32, 1));
+    int unit = body_prim3(b, P_SELECT, small, body_const(b, F32, g->factor * log2_e),
+                          body_const(b, F32, g->factor));
     int any = body_prim2(b, P_GT, now, least);
     int less = body_prim3(b, P_SELECT, any, body_prim2(b, P_MUL, now, unit), body_const(b, F32, 0));
     int had = body_prim2(b, P_GT, before, least);
@@ -306,7 +306,7 @@ static void raise_tops(Weigh *g, Stmts *into) {
 }
 
 static void scale_one(Weigh *g, const Access *at, Dim m, Dim h, const Lane *lane, Stmts *into) {
-    Leaf f = {.lo = g->lo, .plan = plan_at(g, root_of(g)), .map = plan_at(g, root_of(g))->map};
+    Leaf f = {.lo = g->lo, .plan = plan_at(g, g->is.root), .map = plan_at(g, g->is.root)->map};
     Stmt *s = nest_body(g->lo->nest, lane_loop(&f, lane, into));
     int by = body_read(&s->code, row_at(g, g->scale, m, h, NULL), F32);
     body_store(&f, s, *at, body_prim2(&s->code, P_MUL, body_read(&s->code, *at, F32), by));
@@ -370,8 +370,8 @@ static void copy_keys(void *user, Dim block, Dim slot, Stmts *into) {
     Weigh *g = user;
     Warps *w = &g->scores, *v = &g->values;
     w->b.first = times(w, block, w->plan->columns.block);
-    warps_copy(w, &w->b, warps_const(w, 0), slot, into);
-    warps_copy(v, &v->b, block, slot, into);
+    warps_fill(w, &w->b, warps_const(w, 0), slot, into);
+    warps_fill(v, &v->b, block, slot, into);
 }
 
 static void all_steps(Warps *w, Stmts *into) {
@@ -444,8 +444,8 @@ static void store_results(Weigh *g, Stmts *into) {
     fold_row(g, g->sum, P_ADD, "sum", m, h, rows);
     lo->env.n = mark;
     WarpElement e = warps_element(v, &into);
-    Leaf f = leaf_at(g, root_of(g), &e);
-    f.value[g->is.dim[root_of(g)][g->is.key]] = warps_const(v, 0);
+    Leaf f = leaf_at(g, g->is.root, &e);
+    f.value[g->is.dim[g->is.root][g->is.key]] = warps_const(v, 0);
     f.value[g->is.column] = e.column;
     if (g->is.finish < 0)
         store_quotient(g, &e, &f, into);
@@ -489,7 +489,7 @@ static void open_blocks(Weigh *g, Stmts **into) {
         if (k == is->row || k == is->key) continue;
         g->at[k] = warps_open(v, "h", shape->shape[k], LOOP_BLOCK, into);
         set_index(g, 0, k, g->at[k], w->fixed);
-        set_index(g, root_of(g), k, g->at[k], v->fixed);
+        set_index(g, g->is.root, k, g->at[k], v->fixed);
     }
     w->a.first = v->a.first = warps_tiles(v, "row", &v->plan->rows, into);
     if (is->finish < 0) return;
@@ -536,6 +536,13 @@ static void bind_containers(Weigh *g) {
     for (int p = 0; p < g->is.top; p++) g->lo->local[made_by(g, p)].one = &g->s;
 }
 
+/* What follows the root wants the greatest score as it is. */
+static void find_factor(Weigh *g) {
+    g->factor = weighing_factor(g->lo->flow, g->lo->kernel->map.at, &g->is);
+    g->unshaped = g->is.finish < 0 && g->factor ? g->is.top : 1;
+    if (g->unshaped == 1) g->factor = 1;
+}
+
 /* As many keys as any of the block's rows has. */
 static Dim keys_of_block(const Weigh *g, Dim all) {
     Lowering *lo = g->lo;
@@ -560,8 +567,9 @@ void lower_weighing(Lowering *lo) {
         BUG("kernel \"%s\" has two products by rows and columns, and no rows that they share",
             lo->kernel->name);
     g.scores = open_product(&g, 0, g.is.q, g.is.k);
-    g.values = open_product(&g, root_of(&g), g.is.p, g.is.v);
+    g.values = open_product(&g, g.is.root, g.is.p, g.is.v);
     bind_containers(&g);
+    find_factor(&g);
     open_blocks(&g, &into);
     declare_rows(&g, &g.scores, into);
     declare_keys(&g, into);

@@ -117,11 +117,14 @@ int64_t widest(const Rows *r, const Map *m, int dim) {
 }
 
 /* Elements of an element-wise map that a thread takes along a dim: as many as one instruction
- * fetches, while there are threads enough. */
+ * fetches or stores of the narrower, two of the wider, while there are threads enough. */
 static int64_t wide_elements(const Rows *r, int dim) {
     const Map *m = r->root;
     if (r->kernel->map.n > 1 || map_is_reduction(m)) return 1;
-    int64_t lanes = 8 * machine_of(r)->vector_bytes / widest(r, m, dim);
+    int64_t in = widest(r, m, dim), word = 8 * machine_of(r)->vector_bytes,
+            out = dtype_bits(r->s->flow->cont.at[m->write.at[0].to[0].cont].type),
+            lanes = word / (in < out ? in : out);
+    while (lanes * (in < out ? out : in) > 2 * word) lanes /= 2;
     double most = map_volume(m, unknown_extent) / (machine_of(r)->live_threads / 4.0);
     while (lanes > 1 && ((double)lanes > most || !all_wide(r, m, dim, lanes))) lanes /= 2;
     return lanes > 1 ? lanes : 1;

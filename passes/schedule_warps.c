@@ -415,6 +415,44 @@ static void side_line(const Steps *s, LineKind kind, int pos, const Side *side, 
         line_dim(r->s->flow, line, m, side->dim[i], i + 1 == side->n ? size : 0);
 }
 
+static int64_t known_total(const Map *m, const Side *side) {
+    int64_t total = 1, extent;
+    for (int i = 0; i < side->n; i++) {
+        if (!dim_is_const(m->dim.at[side->dim[i]].extent, &extent)) return -1;
+        total *= extent;
+    }
+    return total;
+}
+
+/* Tiles down and across of a round. */
+typedef struct Round {
+    int64_t down, across;
+} Round;
+
+/* Where a core has one block at a time, and there are more tiles, blocks stay: what they copy first
+ * for a tile comes while they store the one ahead. Rounds are as many as waves would be, of tiles
+ * as near a square as may be; 0: tiles make no such rounds, or steps round or add up what they have
+ * of a block, for which that is not written. */
+static Round choose_round(const Steps *s, const Choice *c) {
+    const Tile *t = &c->tile;
+    Round best = {0};
+    int64_t rows = known_total(s->r->root, &s->rows),
+            columns = known_total(s->r->root, &s->columns), least = INT64_MAX;
+    if (t->kind != BY_GROUP || t->blocks > 1 || s->batch > 1 || rows <= 0 || columns <= 0 ||
+        rows % t->rows || columns % t->columns || c->step->coarse || c->step->round)
+        return best;
+    int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
+            cores = s->r->s->env->machine->cores, waves = (tiles + cores - 1) / cores;
+    if (waves < 2) return best;
+    for (int64_t x = 1; x <= down; x++)
+        for (int64_t y = 1; y <= across && x * y <= cores; y++) {
+            bool whole = down % x == 0 && across % y == 0 && tiles / (x * y) == waves;
+            int64_t fetched = x * t->rows + y * t->columns;
+            if (whole && fetched < least) best = (Round){x, y}, least = fetched;
+        }
+    return best;
+}
+
 /* As the recipe says, or the tile that takes least. */
 static Choice decide_tile(const Steps *s, const Product *product) {
     const PassEnv *env = s->r->s->env;
@@ -443,6 +481,11 @@ bool step_tiles(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1, ahead = AHEAD_MOST;
     while (ahead > 1 && (!fits(&product, t, ahead) || ahead * t->depth >= s.reduced.total)) ahead--;
+    Round round = choose_round(&s, &choice);
+    if (round.down) {
+        side_line(&s, LINE_ROWS, root, &s.rows, round.down * t->rows);
+        side_line(&s, LINE_COLUMNS, root, &s.columns, round.across * t->columns);
+    }
     side_line(&s, LINE_ROWS, root, &s.rows, t->rows);
     side_line(&s, LINE_COLUMNS, root, &s.columns, t->columns);
     side_line(&s, LINE_ROWS, root, &s.rows, t->warp_rows);

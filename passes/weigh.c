@@ -553,3 +553,24 @@ bool weighing_product(const Flow *flow, const int *writer, int map) {
     }
     return false;
 }
+
+/* What the map multiplies its only operand by, up to roundings to halves; 0: it does something
+ * else. */
+static double factor_of(const Map *m) {
+    const Body *b = &m->body;
+    const Val *v = &b->val.at[body_unconverted(b, m->write.at[0].val[0])];
+    if (v->kind != VAL_PRIM || v->prim != P_MUL || v->type != F32) return 0;
+    for (int i = 0; i < 2; i++) {
+        const Val *by = &b->val.at[v->arg[i]], *of = &b->val.at[body_unconverted(b, v->arg[1 - i])];
+        if (by->kind == VAL_CONST && of->kind == VAL_READ && !of->has_else)
+            return bits_to_double(F32, by->bits);
+    }
+    return 0;
+}
+
+double weighing_factor(const Flow *flow, const int *maps, const Weighing *w) {
+    static const double LEAST = 0x1p-60;
+    double factor = 1;
+    for (int p = 1; p < w->top; p++) factor *= factor_of(flow->map.at[maps[p]]);
+    return factor >= LEAST && factor <= 1 ? factor : 0;
+}

@@ -44,6 +44,10 @@ Dim weighing_key(Ctx *ctx);
 
 /* False when the maps are anything else. */
 bool weighing_find(const Flow *flow, const int *maps, int n, Weighing *w);
+/* What scores are multiplied by, where maps shape them by that alone and it makes them neither
+ * larger nor vanish, so that their order stays; else 0. */
+double weighing_factor(const Flow *flow, const int *maps, const Weighing *w);
+
 /* How a block of threads does it: each warp has 16 rows of the block's, whole rows of values, and
  * goes through the keys in blocks, the operands of which are copied `ahead` blocks before. */
 typedef struct WeighTile {

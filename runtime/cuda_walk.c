@@ -19,7 +19,7 @@ void cuda_note(weir_frame *f, int error, const char *what, const char *of) {
 
 /* ---- called by emitted code ------------------------------------------------------------------ */
 
-enum { MOST_ARGUMENTS = 256, START_EARLY = 6, MOST_TENSORS = 8 };
+enum { MOST_ARGUMENTS = 256, START_EARLY = 6 };
 
 /* Arguments are words, then descriptions of tensors. */
 static void launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
@@ -72,15 +72,16 @@ static int describe(const CudaDriver *cu, const weir_device_box *b, CudaTensor *
                         step, 0, SWIZZLE_128, PROMOTE_128, 0);
 }
 
-void weir_device_launch_boxes(weir_frame *f, int32_t kernel, int64_t blocks, const uint64_t *arg,
-                              int32_t n, const weir_device_box *box, int32_t nbox) {
+void weir_device_launch_boxes(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
+                              const uint64_t *arg, int32_t n, const weir_device_box *box,
+                              int32_t nbox) {
     CudaState *d = f->instance->device;
-    CudaTensor tensor[MOST_TENSORS];
+    CudaTensor tensor[WEIR_BOXES];
     if (blocks <= 0 || f->status) return;
-    int error = nbox > MOST_TENSORS ? CUDA_INVALID : 0;
+    int error = nbox > WEIR_BOXES ? CUDA_INVALID : 0;
     for (int i = 0; i < nbox && !error; i++) error = describe(&d->shared->cu, &box[i], &tensor[i]);
     cuda_note(f, error, "describing tensors", f->program->image->kernel[kernel].from);
-    launch(f, kernel, blocks, 1, arg, n, tensor, nbox);
+    launch(f, kernel, blocks, sides, arg, n, tensor, nbox);
 }
 
 void weir_device_settle(weir_frame *f) {

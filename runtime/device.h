@@ -123,7 +123,7 @@ void weir_device_convolve(weir_frame *f, int32_t convolution, const char *x, con
  * dim `outer`, of `row` elements each, to an array whose rows have 128 bytes and are swizzled.
  * Sizes are elements, the innermost dim first; all but the first dim step by multiples of 16 bytes.
  */
-enum { WEIR_BOX_DIMS = 4 };
+enum { WEIR_BOX_DIMS = 4, WEIR_BOXES = 16 }; /* of a launch */
 typedef struct weir_device_box {
     const void *at;
     int32_t bytes;  /* of an element */
@@ -133,8 +133,9 @@ typedef struct weir_device_box {
     int32_t rank;
 } weir_device_box;
 /* Of a kernel that takes descriptions of these behind its words. */
-void weir_device_launch_boxes(weir_frame *f, int32_t kernel, int64_t blocks, const uint64_t *arg,
-                              int32_t n, const weir_device_box *box, int32_t nbox);
+void weir_device_launch_boxes(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
+                              const uint64_t *arg, int32_t n, const weir_device_box *box,
+                              int32_t nbox);
 void weir_device_settle(weir_frame *f); /* waits for what was launched */
 void weir_device_copy(weir_frame *f, char *to, const char *from, int64_t bytes);
 uint8_t weir_device_byte(weir_frame *f, const char *at);

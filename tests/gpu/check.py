@@ -102,7 +102,8 @@ class Checks(Texts):
 
     def test_boxes(self):
         """The engine's copies make the same bits as threads' do, whether they come when asked for or when waited for."""
-        hot = [ROOT / f"tests/cuda/hot/{name}.ir" for name in ("group_f16", "group_ragged", "group_across", "group_codes", "group_tf32", "group_bytes")]
+        hot = [ROOT / f"tests/cuda/hot/{name}.ir" for name in ("group_f16", "group_ragged", "group_across", "group_codes", "group_tf32", "group_bytes",
+                                                               "stay", "attention_group")]
         for whole, text in [(whole, text) for whole in map(pathlib.Path.read_text, (*hot, HERE / "boxes.ir")) for text in whole.split("\n\n")]:
             (name, *words), out = self.flow_of(text), []
             words += bench.asked(whole)
@@ -138,17 +139,19 @@ class Checks(Texts):
             import numpy as np
         except ImportError:
             raise Skip("there is no numpy for Python")
-        log, out = self.work / "launches", {}
-        for target in ("cuda", "c"):
-            out[target] = self.work / f"sides.{target}"
-            code, text = run(self.weir, "run", HERE / "sides.ir", "--target", target, "--random", "1", "--output-dir", out[target],
-                             env={**self.fake, "WEIR_FAKE_LOG": str(log)})
-            expect(code == 0, text)
-        got, wanted = (np.load(out[t] / "y.npy") for t in ("cuda", "c"))
-        expect(np.allclose(got, wanted, rtol=1e-3, atol=1e-3), f"{abs(got - wanted).max()}")
-        blocks = [int(line.split()[1]) for line in log.read_text().splitlines()]
-        one = blocks[-1]
-        expect(blocks == [2 * one, one, one, one], log.read_text())
+        for text in (HERE / "sides.ir").read_text(), (HERE / "sides_boxes.ir").read_text():
+            name, source, *words = self.flow_of(text)
+            log, out = self.work / f"{name}.launches", {}
+            for target, more in ("cuda", (*words, "--gpu-copies", "engine")), ("c", ()):
+                out[target] = self.work / f"{name}.{target}"
+                code, text = run(self.weir, "run", source, *more, "--random", "1", "--output-dir", out[target],
+                                 env={**self.fake, "WEIR_FAKE_LOG": str(log)})
+                expect(code == 0, text)
+            got, wanted = (np.load(out[t] / "y.npy").astype(np.float32) for t in ("cuda", "c"))
+            expect(np.allclose(got, wanted, rtol=1e-3, atol=1e-3), f"{name}: {abs(got - wanted).max()}")
+            blocks = [int(line.split()[1]) for line in log.read_text().splitlines()]
+            one = blocks[-1]
+            expect(blocks == [2 * one, one, one, one], log.read_text())
 
     def test_launches_may_begin_early(self):
         out, log = {}, self.work / "early"

@@ -127,6 +127,14 @@ class Texts:
             code, printed = run(self.weir, "compile", source, "--target", "cuda", *more, "--emit", "cu", "--emit-dir", folder)
             expect(code == 0 and "copy_box(copies" not in next(folder.glob("*.cu")).read_text(), f"{more}: {printed}")
 
+    def test_blocks_that_stay(self):
+        """Where a core has one block and there are more tiles, rounds of these are lines of their own."""
+        for n, stay in (2048, False), (4096, True):
+            source = self.work / f"round{n}.ir"
+            source.write_text(bench.product("f16", n))
+            code, told = run(self.weir, "dump", source, "--target", "cuda", "--gpu", "sm_90a", "--after", "schedule")
+            expect(code == 0 and len(re.findall(r"^ *rows i:", told, re.M)) == 2 + stay, told)
+
     def test_spills(self):
         texts = {name: text for name, text, *_ in bench.cases()}
         for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048", "product_f8_2048x2048",

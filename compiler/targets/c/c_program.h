@@ -15,7 +15,8 @@ typedef struct CFunction {
     int uses;
     int threads, shared; /* on a device: of a block, and bytes that its launch provides; ... */
     int resident;        /* ... blocks that a core should have room for; 0: as may be */
-    int sides, words;    /* ... launches that one takes along at most; arguments of each */
+    int sides, words;    /* ... launches that one takes along at most; arguments of each ... */
+    int boxes;           /* ... and descriptions of tensors behind those */
 } CFunction;
 
 /* What a kernel does to a container; `serial`: on thread 0. */

@@ -68,6 +68,9 @@ const char *cuda_boxes(CProgram *p, int kernel, const CPhase *phase);
  * with the words of a row of blocks. Words: arguments of a kernel without scratch. */
 void cuda_join_launches(CProgram *p);
 const char *cuda_sides(const CProgram *p, int function);
+void cuda_body(const CProgram *p, int function, Text *out);
+/* Tensors that a launch describes: its own, and those of what it takes along. */
+const char *cuda_boxes_of(CProgram *p, int kernel, int phase);
 int cuda_words(const CKernel *ck);
 /* emit_follow.c: which launch stands behind each. Of a kernel's phase, a sum of bits: the blocks of
  * the one behind come as soon as all its own are on cores, else when these leave; its weights come

@@ -52,9 +52,10 @@ static void launch(CProgram *p, int kernel, int k) {
     program_line(p, "  const u64 x[] = {%s};", text_str(&args));
     open_span(p);
     if (phase->nbox) {
-        program_line(p, "  const weir_device_box box[] = {%s};", cuda_boxes(p, kernel, phase));
-        program_line(p, "  weir_device_launch_boxes(f, %d, blocks, x, %d, box, %d);",
-                     p->phase[kernel][k], words, phase->nbox);
+        program_line(p, "  const weir_device_box box[] = {%s};", cuda_boxes_of(p, kernel, k));
+        program_line(p, "  weir_device_launch_boxes(f, %d, blocks, %d, x, %d, box, %d);",
+                     p->phase[kernel][k], sides, (f->sides + 1) * words,
+                     (f->sides + 1) * phase->nbox);
     } else {
         program_line(p, "  weir_device_launch(f, %d, blocks, %d, x, %d);", p->phase[kernel][k],
                      sides, (f->sides + 1) * words);
@@ -127,7 +128,7 @@ static const char *device_text(CProgram *p) {
         const char *room = f->resident ? arena_printf(p->arena, ", %d", f->resident) : "";
         text_printf(&body, "/* %s%s */\n", c_comment(p->arena, f->from),
                     f->uses > 1 ? ", and equal ones" : "");
-        if (f->sides) text_printf(&body, "FN void body%d%s", k, f->text);
+        if (f->sides) cuda_body(p, k, &body);
         text_printf(&body, "KERNEL(%d%s) kernel%d%s\n", f->threads, room, k,
                     f->sides ? cuda_sides(p, k) : f->text);
     }

@@ -172,18 +172,23 @@ static void load_piece(CNest *c, const Access *a, Dim first, int64_t lanes, bool
     }
 }
 
-/* What the lanes read, as loads that the lanes then find. */
-static bool load_row(CNest *c, const Stmt *loop, const Stmt *s, const Val *read, int64_t lanes) {
-    const Access *a = &read->read;
+/* Loads that lanes then find. */
+static bool load_row(CNest *c, const Stmt *loop, const Stmt *s, const Access *a, int64_t lanes,
+                     bool single) {
     const Buf *b = &c->nest->buf.at[a->cont];
     Dim first;
-    if (read->kind != VAL_READ || read->has_else || !is_wide(c, loop, s, a, lanes, &first))
-        return false;
+    if (!is_wide(c, loop, s, a, lanes, &first)) return false;
     if (in_reach(c, a->cont, first, c->epoch[b->kind != BUF_MEMORY])) return true;
     int64_t most = 8 * WORD_BYTES / dtype_bits(b->type), piece = lanes < most ? lanes : most;
     for (int64_t l = 0; l < lanes; l += piece)
-        load_piece(c, a, dim_addc(c->ctx, first, l), piece, wants_single(s, read));
+        load_piece(c, a, dim_addc(c->ctx, first, l), piece, single);
     return true;
+}
+
+/* What the lanes read. */
+static bool load_read(CNest *c, const Stmt *loop, const Stmt *s, const Val *read, int64_t lanes) {
+    return read->kind == VAL_READ && !read->has_else &&
+           load_row(c, loop, s, &read->read, lanes, wants_single(s, read));
 }
 
 bool cuda_store(CNest *c, const Access *to, CVal *v) {
@@ -246,7 +251,7 @@ static bool wide_body(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) 
     int mark = c->names.at.n;
     bool any = false;
     put_loop(c, loop);
-    for (int v = 0; v < s->code.val.n; v++) any |= load_row(c, loop, s, &s->code.val.at[v], lanes);
+    for (int v = 0; v < s->code.val.n; v++) any |= load_read(c, loop, s, &s->code.val.at[v], lanes);
     for (int i = 0; i < s->store.n; i++) {
         const Access *to = &s->store.at[i].to;
         int bits = dtype_bits(c->nest->buf.at[to->cont].type);
@@ -270,12 +275,14 @@ static bool wide_body(CNest *c, const Stmt *loop, const Stmt *s, int64_t lanes) 
 bool cuda_lanes(CNest *c, const Stmt *loop) {
     int64_t lanes;
     const Stmt *s = loop->body.n == 1 ? loop->body.at[0] : NULL;
-    if (!s || s->kind != STMT_BODY || loop->guard.n || !dim_is_const(loop->extent, &lanes))
+    bool fetch = s && s->kind == STMT_PREFETCH;
+    if (!s || !(fetch || s->kind == STMT_BODY) || loop->guard.n ||
+        !dim_is_const(loop->extent, &lanes))
         return false;
-    if (!s->async) return wide_body(c, loop, unrounded(c, s), lanes);
+    if (!fetch && !s->async) return wide_body(c, loop, unrounded(c, s), lanes);
     int mark = c->names.at.n;
     put_loop(c, loop);
-    bool copied = copy_row(c, loop, s, lanes);
+    bool done = fetch ? load_row(c, loop, s, &s->at, lanes, false) : copy_row(c, loop, s, lanes);
     names_pop(&c->names, mark);
-    return copied;
+    return fetch || done;
 }

@@ -6,8 +6,13 @@
  * some cores a block, then fill all of them. A kernel is taken along by an earlier launch when no
  * kernel from that one on writes what it touches or reads what it writes, in the same container or
  * in the same memory (emit_sync.c). Its function has arguments for the most that are taken along at
- * once, of which each block picks its row's. */
+ * once, of which each block picks its row's; so it does of descriptions of tensors, behind those.
+ */
 #include "cuda.h"
+
+#include "runtime/device.h"
+
+#include <string.h>
 
 enum { LOOK_BACK = 16, SIDES_MOST = 8, WORDS_MOST = 64 };
 
@@ -25,8 +30,8 @@ static int in_order(const CProgram *p, int *order) {
 
 static bool may_join(const CProgram *p, int kernel) {
     const CKernel *ck = p->kernel[kernel];
-    return ck->phase.n == 1 && !ck->phase.at[0].nbox && !p->flow->kernel.at[kernel]->when.n &&
-           dim_is(ck->scratch, 0) && !cuda_apart(p->flow->kernel.at[kernel]);
+    return ck->phase.n == 1 && !p->flow->kernel.at[kernel]->when.n && dim_is(ck->scratch, 0) &&
+           !cuda_apart(p->flow->kernel.at[kernel]);
 }
 
 int cuda_words(const CKernel *ck) {
@@ -48,7 +53,8 @@ static int count_sides(const CProgram *p, int kernel) {
 static bool has_room(const CProgram *p, int kernel) {
     int n = count_sides(p, kernel) + 1;
     return p->with[kernel] == kernel && n <= SIDES_MOST &&
-           n * cuda_words(p->kernel[kernel]) <= WORDS_MOST;
+           n * cuda_words(p->kernel[kernel]) <= WORDS_MOST &&
+           n * p->kernel[kernel]->phase.at[0].nbox <= WEIR_BOXES;
 }
 
 static void take_along(CProgram *p, int first, int kernel) {
@@ -60,6 +66,7 @@ static void take_along(CProgram *p, int first, int kernel) {
     n = count_sides(p, first);
     if (n - 1 > f->sides) f->sides = n - 1;
     f->words = cuda_words(p->kernel[kernel]);
+    f->boxes = p->kernel[kernel]->phase.at[0].nbox;
 }
 
 /* Looks back as far as nothing stands between. */
@@ -90,18 +97,51 @@ void cuda_join_launches(CProgram *p) {
         if (may_join(p, order[i])) join_one(p, order, i);
 }
 
+const char *cuda_boxes_of(CProgram *p, int kernel, int phase) {
+    const CFunction *f = &p->function.at[p->phase[kernel][phase]];
+    Text out = {.arena = p->arena};
+    int with = kernel;
+    for (int side = 0; side <= f->sides; side++) {
+        text_printf(&out, "%s%s", side ? ", " : "",
+                    cuda_boxes(p, with, &p->kernel[with]->phase.at[phase]));
+        if (p->beside[with] >= 0) with = p->beside[with];
+    }
+    return text_str(&out);
+}
+
+/* Of `each` arguments a row, number i of the row at hand. */
+static void pick(const CFunction *f, const char *name, int each, int i, Text *out) {
+    for (int side = 0; side < f->sides; side++)
+        text_printf(out, "blockIdx.y == %d ? %s%d : ", side, name, side * each + i);
+    text_printf(out, "%s%d", name, f->sides * each + i);
+}
+
 const char *cuda_sides(const CProgram *p, int function) {
     const CFunction *f = &p->function.at[function];
     Text out = {.arena = p->arena};
     for (int i = 0; i < (f->sides + 1) * f->words; i++)
         text_printf(&out, "%su64 x%d", i ? ", " : "(", i);
+    for (int i = 0; i < (f->sides + 1) * f->boxes; i++) text_printf(&out, ", BOXED m%d", i);
     text_printf(&out, ") {\n body%d(", function);
     for (int i = 0; i < f->words; i++) {
         text_printf(&out, "%sword_of(", i ? ", " : "");
-        for (int side = 0; side < f->sides; side++)
-            text_printf(&out, "blockIdx.y == %d ? x%d : ", side, side * f->words + i);
-        text_printf(&out, "x%d)", f->sides * f->words + i);
+        pick(f, "x", f->words, i, &out);
+        text_put(&out, ")");
+    }
+    for (int i = 0; i < f->boxes; i++) {
+        text_put(&out, ", ");
+        pick(f, "m", f->boxes, i, &out);
     }
     text_put(&out, ");\n}\n");
     return text_str(&out);
+}
+
+/* Descriptions stay where the launch has put them. */
+void cuda_body(const CProgram *p, int function, Text *out) {
+    static const char GIVEN[] = "BOXED ";
+    const char *text = p->function.at[function].text, *at;
+    text_printf(out, "FN void body%d", function);
+    for (; (at = strstr(text, GIVEN)); text = at + strlen(GIVEN))
+        text_printf(out, "%.*sconst tensor_map &", (int)(at - text), text);
+    text_put(out, text);
 }
