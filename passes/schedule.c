@@ -465,14 +465,15 @@ static void keep_chosen(Scheduling *s, const Kernel *kernel) {
                       "them as they are chosen, or leave the braces out");
 }
 
-/* A recipe's lines, or chosen ones; those of a kernel that a recipe made are held to the same. */
-static void schedule_kernel(Scheduling *s, Kernel *kernel) {
+/* A recipe's lines, or chosen ones (true); those of a kernel that a recipe made are held to the
+ * same. */
+static bool schedule_kernel(Scheduling *s, Kernel *kernel) {
     RecipeKernel *from = recipe_kernel(s->env, s->flow, kernel);
     if (from && from->has_lines)
         recipe_lines(s->env, s->flow, kernel, from);
     else
         choose_lines(s, kernel);
-    if (!from) return;
+    if (!from) return true;
     kernel->source = from->line;
     for (int i = 0; i < kernel->line.n && !from->has_lines; i++)
         kernel->line.at[i].source = from->line;
@@ -480,6 +481,7 @@ static void schedule_kernel(Scheduling *s, Kernel *kernel) {
         keep_chosen(s, kernel);
     else
         schedule_check(s, kernel);
+    return !from->has_lines;
 }
 
 /* A kernel of its own for every map that has none (all of them, when `fuse` was left out). */
@@ -506,7 +508,11 @@ Flow *pass_schedule(Arena *arena, const Flow *flow, const PassEnv *env) {
     s.repeats = NEW_ARRAY(arena, bool, flow->map.n + 1);
     survey(&s, &s.flow->body, false);
     complete_kernels(&s);
-    for (int k = 0; k < s.flow->kernel.n; k++) schedule_kernel(&s, s.flow->kernel.at[k]);
+    for (int k = 0; k < s.flow->kernel.n; k++) {
+        s.unknown = ranges_first(&s, s.flow->kernel.at[k]);
+        if (schedule_kernel(&s, s.flow->kernel.at[k]) && env->machine->block_threads)
+            k += schedule_ranges(&s, k);
+    }
     recipe_note_kernels(env, s.flow);
     return s.flow;
 }

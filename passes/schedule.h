@@ -15,6 +15,9 @@ typedef struct Scheduling {
     bool *repeats;   /* by map: it stands in a loop */
     double weights;  /* bytes of all of them */
     int lanes;       /* of what is scheduled, if not as many as usual: wide_lanes */
+    int64_t
+        unknown; /* what an extent is taken for that the run alone knows, of products by steps */
+    const char *range; /* what decisions for more than a few of these are told apart by, or NULL */
 } Scheduling;
 
 int lanes_of(const Scheduling *s);
@@ -78,6 +81,10 @@ int storage_order(const Scheduling *s, const Map *map, int *order);
 
 /* schedule_blocks.c: for a machine of blocks of threads. */
 void schedule_blocks(Scheduling *s, Kernel *kernel);
+/* schedule_ranges.c: what the first range of a kernel's rows is planned for. The flow's kernel
+ * number `at`, which is scheduled for that, for others; gives how many were put in front of it. */
+int64_t ranges_first(const Scheduling *s, const Kernel *kernel);
+int schedule_ranges(Scheduling *s, int at);
 
 /* Do so many neighbours along the map's dim lie side by side, on a boundary, or are they one? */
 bool lies_wide(const Rows *r, const Map *m, const Access *a, int dim, int64_t lanes);

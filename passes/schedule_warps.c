@@ -12,7 +12,7 @@
 
 #include "passes/schedule.h"
 
-static const int64_t unknown_extent = 512;
+static const int64_t unknown_batch = 64;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
 /* Of a core, shared by the threads that it runs; what a thread needs beside its sums. */
 enum { CORE_REGISTERS = 1 << 16, OWN_REGISTERS = 40 };
@@ -140,13 +140,13 @@ static DimRole role_of(const Steps *s, int d) {
 }
 
 /* Innermost first; an extent that is not known ends it. */
-static void join(Side *side, const Map *m, int d, bool *open) {
+static void join(Side *side, const Map *m, int d, int64_t unknown, bool *open) {
     int64_t extent;
     if (!*open) return;
     *open = dim_is_const(m->dim.at[d].extent, &extent);
     for (int i = side->n++; i > 0; i--) side->dim[i] = side->dim[i - 1];
     side->dim[0] = d;
-    side->total *= (double)map_extent(m, d, unknown_extent);
+    side->total *= (double)map_extent(m, d, unknown);
 }
 
 static bool join_results(Steps *s, const int *dims, int n) {
@@ -158,9 +158,10 @@ static bool join_results(Steps *s, const int *dims, int n) {
         bool *open = role == inner ? &columns : &rows;
         if (role != ROLE_M && role != ROLE_N && role != ROLE_BATCH) return false;
         if (role == ROLE_BATCH || !*open)
-            s->batch *= (double)map_extent(s->r->root, dims[i], unknown_extent);
+            s->batch *= (double)map_extent(s->r->root, dims[i], unknown_batch);
         else
-            join(role == inner ? &s->columns : &s->rows, s->r->root, dims[i], open);
+            join(role == inner ? &s->columns : &s->rows, s->r->root, dims[i], s->r->s->unknown,
+                 open);
     }
     return s->rows.total >= LEAST_ROWS && s->columns.total >= LEAST_COLUMNS;
 }
@@ -214,7 +215,7 @@ static bool join_reduced(Steps *s) {
     bool open = true;
     for (int i = n - 1; i >= 0; i--) {
         if (!open) return false;
-        join(&s->reduced, s->map, order[i], &open);
+        join(&s->reduced, s->map, order[i], s->r->s->unknown, &open);
     }
     if (!s->reduced.n || s->reduced.total < LEAST_DEPTH) return false;
     s->along = lies_along(flow, s->map, a, order, n) && lies_along(flow, s->map, b, order, n);
@@ -453,10 +454,16 @@ static Round choose_round(const Steps *s, const Choice *c) {
     return best;
 }
 
+static const char *decision_name(const Steps *s) {
+    const Scheduling *of = s->r->s;
+    return of->range ? internf(of->flow->ctx, "%s%s", s->r->root->name, of->range)
+                     : s->r->root->name;
+}
+
 /* As the recipe says, or the tile that takes least. */
 static Choice decide_tile(const Steps *s, const Product *product) {
     const PassEnv *env = s->r->s->env;
-    const char *words[TILES + 1] = {0}, *name = s->r->root->name;
+    const char *words[TILES + 1] = {0}, *name = decision_name(s);
     double seconds;
     int best = choose_tile(product, &seconds);
     if (best < 0) return (Choice){0};

@@ -224,11 +224,20 @@ double unfused_bytes(Arena *arena, const Flow *flow, const InputOptions *sizes) 
 
 /* ---- all kernels ----------------------------------------------------------------------------- */
 
-/* The variants of one group of maps are one kernel here: the last, which has no guard. */
-static bool is_last_variant(const Flow *flow, int k) {
-    for (int i = k + 1; i < flow->kernel.n; i++)
-        if (flow->kernel.at[i]->name == flow->kernel.at[k]->name) return false;
-    return true;
+static bool holds(const Count *c, const Kernel *kernel) {
+    bool all = true;
+    for (int i = 0; i < kernel->when.n; i++)
+        all = all && size_value(&c->sizes, kernel->when.at[i]) >= 0;
+    return all;
+}
+
+/* The variants of one group of maps are one kernel here: the first whose guards hold. */
+static bool is_taken(const Count *c, int k) {
+    for (int i = 0; i < k; i++) {
+        const Kernel *before = c->flow->kernel.at[i];
+        if (before->name == c->flow->kernel.at[k]->name && holds(c, before)) return false;
+    }
+    return holds(c, c->flow->kernel.at[k]);
 }
 
 Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
@@ -236,7 +245,7 @@ Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
     Count count = count_of(arena, flow, machine, sizes);
     Movements all = {0};
     for (int k = 0; k < flow->kernel.n; k++)
-        if (is_last_variant(flow, k)) vec_push(arena, &all, row_of(&count, flow->kernel.at[k]));
+        if (is_taken(&count, k)) vec_push(arena, &all, row_of(&count, flow->kernel.at[k]));
     return all;
 }
 

@@ -158,7 +158,7 @@ static bool copies(const CNest *c, const Stmt *s) {
 }
 
 /* `times`: how often the statements run; loops that are not known, so often. */
-enum { UNKNOWN = 64 };
+enum { UNKNOWN = 16 };
 static void find_in(CNest *c, const Stmts *stmts, double times, Found *found) {
     for (int i = 0; i < stmts->n; i++) {
         const Stmt *s = stmts->at[i];

@@ -30,16 +30,23 @@ static int in_order(const CProgram *p, int *order) {
 
 static bool may_join(const CProgram *p, int kernel) {
     const CKernel *ck = p->kernel[kernel];
-    return ck->phase.n == 1 && !p->flow->kernel.at[kernel]->when.n && dim_is(ck->scratch, 0) &&
-           !cuda_apart(p->flow->kernel.at[kernel]);
+    return ck->phase.n == 1 && dim_is(ck->scratch, 0) && !cuda_apart(p->flow->kernel.at[kernel]);
 }
 
 int cuda_words(const CKernel *ck) {
     return ck->buf.n + ck->symbol.n + CUDA_OWN_WORDS;
 }
 
+/* Do both run for the same range? */
+static bool same_guards(const Kernel *a, const Kernel *b) {
+    bool same = a->when.n == b->when.n;
+    for (int i = 0; same && i < a->when.n; i++) same = a->when.at[i] == b->when.at[i];
+    return same;
+}
+
 static bool same_launch(const CProgram *p, int a, int b) {
-    return may_join(p, a) && p->phase[a][0] == p->phase[b][0] &&
+    return may_join(p, a) && same_guards(p->flow->kernel.at[a], p->flow->kernel.at[b]) &&
+           p->phase[a][0] == p->phase[b][0] &&
            p->kernel[a]->phase.at[0].tasks == p->kernel[b]->phase.at[0].tasks;
 }
 
@@ -69,12 +76,18 @@ static void take_along(CProgram *p, int first, int kernel) {
     f->boxes = p->kernel[kernel]->phase.at[0].nbox;
 }
 
-/* Looks back as far as nothing stands between. */
+static int root_of(const CProgram *p, int kernel) {
+    const Kernel *k = p->flow->kernel.at[kernel];
+    return k->map.at[k->map.n - 1];
+}
+
+/* Looks back as far as nothing stands between; of the kernels for other ranges one alone runs. */
 static void join_one(CProgram *p, const int *order, int at) {
     ContUses uses = kernel_uses(p, order[at], false);
     p->pending.n = 0;
     for (int i = at - 1; i >= 0 && i >= at - LOOK_BACK; i--) {
         ContUses before = kernel_uses(p, order[i], false);
+        if (root_of(p, order[i]) == root_of(p, order[at])) continue;
         remember_uses(p, &before);
         if (needs_barrier(p, &uses)) break;
         if (!same_launch(p, order[i], order[at]) || !has_room(p, order[i])) continue;
