@@ -91,12 +91,12 @@ static void put_updates(weir_frame *f, const weir_call *c, Updates *u, int64_t h
     Slices places = cuda_row_of(u->place, u->bits == 32 ? WEIR_U32 : WEIR_U64, u->n);
     Sharing s = sharing_of(u, weir_bits(to->dtype) / 8);
     uint64_t none = u->bits == 32 ? UINT32_MAX : UINT64_MAX;
+    int combine = combine_tool(&how, to->dtype);
     cuda_sort(f, &places, 1, u->n, u->digits, &u->pairs);
     if (how)
-        RUN_TILES(combine_tool(&how, to->dtype), s.many + s.few, word(to->data), word(u->pairs.now),
-                  (uint64_t)u->n, (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)s.lanes,
-                  (uint64_t)s.tile, (uint64_t)s.width, (uint64_t)s.turns, (uint64_t)s.many,
-                  (uint64_t)how);
+        RUN_TILES(combine, s.many + s.few, word(to->data), word(u->pairs.now), (uint64_t)u->n,
+                  (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)s.lanes, (uint64_t)s.tile,
+                  (uint64_t)s.width, (uint64_t)s.turns, (uint64_t)s.many, (uint64_t)how);
     else
         RUN_TILES(WEIR_TOOL_REPLACE, s.few, word(to->data), word(u->pairs.now), (uint64_t)u->n,
                   (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)s.lanes, (uint64_t)s.tile,
