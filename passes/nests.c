@@ -428,6 +428,7 @@ static Nest *lower_kernel(Arena *arena, const Flow *whole, const Kernel *kernel,
         lower_blocks(&lo, span);
     else
         lower_depth(&lo, 0, span, open_parallel(&lo, span, &lo.nest->body));
+    if (machine->block_threads) carry_steps(lo.nest, &lo.nest->body);
     arena_free(lo.scratch);
     return lo.nest;
 }

@@ -146,4 +146,7 @@ void warps_pipeline(Warps *w, const Pipeline *p, Stmts *into);
 /* nests_weigh.c: rows of scores that weigh rows of values. */
 void lower_weighing(Lowering *lo);
 
+/* nests_carry.c: registers hand on what a step of a loop needs of the one before. */
+void carry_steps(Nest *nest, Stmts *stmts);
+
 #endif

@@ -86,7 +86,7 @@ typedef struct Marks {
 static Marks take_marks(Room *r, int64_t n) {
     Marks m = {.n = n};
     m.at = cuda_take(r, weir_sum(n, 1), 8);
-    m.parts = cuda_take(r, parts_of(n, TILE), 8);
+    m.parts = cuda_take(r, weir_sum(parts_of(n, TILE), 1), 8);
     return m;
 }
 
@@ -107,33 +107,37 @@ static int64_t count_marks(weir_frame *f, const Marks *m) {
 
 /* ---- nonzero --------------------------------------------------------------------------------- */
 
+/* Blocks look at so many elements each, first to count, then to write. */
+enum { NONZERO_TILE = 2048 };
+
 int64_t weir_device_nonzero_scratch(const weir_call *c) {
     Room r = {0};
-    take_marks(&r, weir_tensor_count(&c->in[0]));
+    cuda_take(&r, weir_sum(parts_of(weir_tensor_count(&c->in[0]), NONZERO_TILE), 1), 8);
     return r.bytes;
 }
 
 void weir_device_nonzero(weir_frame *f, weir_call *c, int32_t self) {
     (void)self;
     static const uint64_t none = 0;
+    enum { WORDS = 9 };
     const weir_tensor *x = &c->in[0];
-    int64_t n = weir_tensor_count(x), stride = n;
+    int64_t n = weir_tensor_count(x), tiles = parts_of(n, NONZERO_TILE);
     int32_t part = weir_part(x->dtype);
-    uint64_t kind[2];
+    uint64_t kind[2], zero = weir_key(part, &none, 0), parts = part == x->dtype ? 1 : 2;
     if (n == 0) return;
     Room r = cuda_room_of(f, c, weir_device_nonzero_scratch(c));
-    Marks m = take_marks(&r, n);
+    int64_t *before = cuda_take(&r, tiles + 1, 8);
     if (!r.at) return;
     weir_key_kind(part, kind);
-    RUN(WEIR_TOOL_NONZERO_MARKS, n, word(x->data), kind[0], kind[1], weir_key(part, &none, 0),
-        part == x->dtype ? 1 : 2, (uint64_t)n, word(m.at));
-    sum_marks(f, &m);
-    for (int d = 0; d < x->rank; d++) {
-        stride /= x->dims[d];
-        RUN(WEIR_TOOL_NONZERO, n, word(m.at), (uint64_t)n, (uint64_t)stride, (uint64_t)x->dims[d],
-            (uint64_t)d, word(c->out[0].data));
-    }
-    c->define[0] = count_marks(f, &m);
+    RUN_TILES(WEIR_TOOL_NONZERO_COUNT, tiles, word(x->data), kind[0], kind[1], zero, parts,
+              (uint64_t)n, word(before));
+    RUN_TILES(WEIR_TOOL_SUM_ALL, 1, word(before), (uint64_t)tiles);
+    uint64_t words[WORDS + WEIR_RANK_MAX] = {
+        word(x->data),        kind[0],          kind[1], zero, parts, (uint64_t)n, word(before),
+        word(c->out[0].data), (uint64_t)x->rank};
+    for (int d = 0; d < x->rank; d++) words[WORDS + d] = (uint64_t)x->dims[d];
+    cuda_launch(f, WEIR_TOOL_NONZERO, tiles, words, sizeof words / sizeof *words);
+    cuda_fetch(f, &c->define[0], before + tiles, sizeof *before);
 }
 
 /* ---- unique ---------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
  * those before. */
 #include "runtime/cuda_calls.h"
 
-enum { LANES = 8, MANY = 256, SECTOR = 32, TURNS = 512 };
+enum { LANES = 8, TILE_MOST = 11, MANY = 256, SECTOR = 32, BLOCKS_EACH = 512 };
 
 typedef struct Updates {
     int64_t n, row, places; /* each has `row` elements for one of so many places */
@@ -61,26 +61,45 @@ static int combine_tool(int64_t *how, int32_t dtype) {
     return WEIR_TOOL_COMBINE + WEIR_U8;
 }
 
+/* How blocks share updates, as scatter.in says. */
+typedef struct Sharing {
+    int lanes, tile, width;
+    int64_t few, many,
+        turns; /* blocks for places of few updates, of many; for each of its columns */
+} Sharing;
+
+/* A block's updates are at least such that all its threads have work if each is a place's first,
+ * and more where the others have blocks enough. */
+static Sharing sharing_of(const Updates *u, int64_t bytes) {
+    Sharing s = {.lanes = log_of(parts_of(u->row, 4), LANES), .turns = 1};
+    int64_t columns = parts_of(u->row, INT64_C(4) << s.lanes), groups = 0;
+    s.width = log_of(u->row, log_of(SECTOR / bytes, LANES));
+    s.tile = LANES - s.lanes;
+    while (s.tile < TILE_MOST && s.tile < TILE_MOST + 1 - s.lanes &&
+           (u->n >> (s.tile + 1)) * columns >= BLOCKS_EACH)
+        s.tile++;
+    s.few = parts_of(u->n, INT64_C(1) << s.tile) * columns;
+    if (s.few > CUDA_BLOCKS) s.few = CUDA_BLOCKS;
+    if (u->n > MANY) groups = parts_of(u->row, INT64_C(1) << s.width);
+    if (groups && groups < BLOCKS_EACH) s.turns = BLOCKS_EACH / groups;
+    s.many = groups * s.turns;
+    return s;
+}
+
 static void put_updates(weir_frame *f, const weir_call *c, Updates *u, int64_t how) {
     const weir_tensor *to = &c->out[0];
-    Slices s = cuda_row_of(u->place, u->bits == 32 ? WEIR_U32 : WEIR_U64, u->n);
-    int64_t bytes = weir_bits(to->dtype) / 8, most = SECTOR / bytes;
-    int lanes = log_of(parts_of(u->row, 4), LANES), width = log_of(u->row, log_of(most, LANES));
-    int64_t columns = parts_of(u->row, INT64_C(4) << lanes);
-    int64_t few = parts_of(u->n, CUDA_THREADS >> lanes) * columns, groups = 0, turns = 1;
+    Slices places = cuda_row_of(u->place, u->bits == 32 ? WEIR_U32 : WEIR_U64, u->n);
+    Sharing s = sharing_of(u, weir_bits(to->dtype) / 8);
     uint64_t none = u->bits == 32 ? UINT32_MAX : UINT64_MAX;
-    cuda_sort(f, &s, 1, u->n, u->digits, &u->pairs);
-    if (few > CUDA_BLOCKS) few = CUDA_BLOCKS;
-    if (how && u->n > MANY) groups = parts_of(u->row, INT64_C(1) << width);
-    if (groups && groups < TURNS) turns = TURNS / groups;
+    int combine = combine_tool(&how, to->dtype);
+    cuda_sort(f, &places, 1, u->n, u->digits, &u->pairs);
     if (how)
-        RUN_TILES(combine_tool(&how, to->dtype), groups * turns + few, word(to->data),
-                  word(u->pairs.now), (uint64_t)u->n, (uint64_t)u->row, word(c->in[2].data), none,
-                  (uint64_t)lanes, (uint64_t)width, (uint64_t)turns, (uint64_t)(groups * turns),
-                  (uint64_t)how);
+        RUN_TILES(combine, s.many + s.few, word(to->data), word(u->pairs.now), (uint64_t)u->n,
+                  (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)s.lanes, (uint64_t)s.tile,
+                  (uint64_t)s.width, (uint64_t)s.turns, (uint64_t)s.many, (uint64_t)how);
     else
-        RUN_TILES(WEIR_TOOL_REPLACE, few, word(to->data), word(u->pairs.now), (uint64_t)u->n,
-                  (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)lanes,
+        RUN_TILES(WEIR_TOOL_REPLACE, s.few, word(to->data), word(u->pairs.now), (uint64_t)u->n,
+                  (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)s.lanes, (uint64_t)s.tile,
                   (uint64_t)weir_bits(to->dtype));
 }
 

@@ -18,7 +18,7 @@ static const char *const tools[WEIR_TOOLS] = {
     [WEIR_TOOL_SUM_PARTS] = "call_sum_parts",
     [WEIR_TOOL_SUM_ALL] = "call_sum_all",
     [WEIR_TOOL_SUM] = "call_sum",
-    [WEIR_TOOL_NONZERO_MARKS] = "call_nonzero_marks",
+    [WEIR_TOOL_NONZERO_COUNT] = "call_nonzero_count",
     [WEIR_TOOL_NONZERO] = "call_nonzero",
     [WEIR_TOOL_HEADS] = "call_heads",
     [WEIR_TOOL_GROUPS] = "call_groups",
@@ -63,7 +63,7 @@ static const struct DeviceCall {
 } device_calls[] = {
     DEVICE_CALL(lookup, TOOL(LOOKUP), true, false),
     DEVICE_CALL(nms, SORTS | SUMS | TOOL(NMS_KEYS) | TOOL(NMS) | TOOL(NMS_ROWS), false, false),
-    DEVICE_CALL(nonzero, SUMS | TOOL(NONZERO_MARKS) | TOOL(NONZERO), true, true),
+    DEVICE_CALL(nonzero, TOOL(SUM_ALL) | TOOL(NONZERO_COUNT) | TOOL(NONZERO), true, true),
     DEVICE_CALL(scatter_elements, UPDATES, false, false),
     DEVICE_CALL(scatter_nd, UPDATES, false, false),
     DEVICE_CALL(topk, SORTS | TOOL(TOPK), false, false),
