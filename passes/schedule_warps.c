@@ -371,26 +371,40 @@ typedef struct Round {
     int64_t down, across;
 } Round;
 
-/* Where a core has one block at a time, and there are more tiles, blocks stay: what they copy first
- * for a tile comes while they store the one ahead. Rounds are as many as waves would be, of tiles
- * as near a square as may be; 0: tiles make no such rounds. */
-static Round choose_round(const Steps *s, const Tile *t) {
+/* So many rounds, of tiles as near a square as may be; 0: tiles make no such rounds. */
+static Round choose_round(int64_t down, int64_t across, int64_t rounds, const Tile *t, int cores) {
     Round best = {0};
-    int64_t rows = known_total(s->r->root, &s->rows),
-            columns = known_total(s->r->root, &s->columns), least = INT64_MAX;
-    if (!t->group || t->blocks > 1 || s->batch > 1 || rows <= 0 || columns <= 0 || rows % t->rows ||
-        columns % t->columns)
-        return best;
-    int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
-            cores = s->r->s->env->machine->cores, waves = (tiles + cores - 1) / cores;
-    if (waves < 2) return best;
+    int64_t least = INT64_MAX;
     for (int64_t x = 1; x <= down; x++)
         for (int64_t y = 1; y <= across && x * y <= cores; y++) {
-            bool whole = down % x == 0 && across % y == 0 && tiles / (x * y) == waves;
+            bool whole = down % x == 0 && across % y == 0 && down * across == x * y * rounds;
             int64_t fetched = x * t->rows + y * t->columns;
             if (whole && fetched < least) best = (Round){x, y}, least = fetched;
         }
     return best;
+}
+
+/* Where a core has one block at a time, and there are more tiles, blocks stay for as many rounds as
+ * waves would be: what they copy first for a tile comes while they store the one ahead. */
+static Round decide_round(const Steps *s, const Tile *t) {
+    static const char *const words[] = {"once", "stay", NULL};
+    const PassEnv *env = s->r->s->env;
+    int64_t rows = known_total(s->r->root, &s->rows),
+            columns = known_total(s->r->root, &s->columns), cores = env->machine->cores;
+    if (!t->group || s->batch > 1 || rows <= 0 || columns <= 0 || rows % t->rows ||
+        columns % t->columns)
+        return (Round){0};
+    int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
+            waves = (tiles + cores - 1) / cores;
+    Round round = choose_round(down, across, waves, t, (int)cores);
+    bool stay = t->blocks == 1 && waves > 1 && round.down;
+    const char *name = arena_printf(s->r->s->flow->arena, "%s.rounds", s->r->root->name);
+    if (!recipe_decide(env, "schedule", name, words, stay)) return (Round){0};
+    for (int64_t n = waves > 2 ? waves : 2; n <= tiles && (!round.down || waves < 2); n++) {
+        round = choose_round(down, across, n, t, (int)cores);
+        if (round.down) break;
+    }
+    return round;
 }
 
 /* As the recipe says, or the tile that takes least. */
@@ -421,7 +435,7 @@ bool step_tiles(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1, ahead = AHEAD_MOST;
     while (ahead > 1 && (!fits(&product, t, ahead) || ahead * t->depth >= s.reduced.total)) ahead--;
-    Round round = choose_round(&s, t);
+    Round round = decide_round(&s, t);
     if (round.down) {
         side_line(&s, LINE_ROWS, root, &s.rows, round.down * t->rows);
         side_line(&s, LINE_COLUMNS, root, &s.columns, round.across * t->columns);
