@@ -20,8 +20,8 @@ static int columns_of(const CudaUse *x) {
     return (int)eights * x->how->row.columns;
 }
 
-/* `1, 8192` : does it run across the reduction, and bytes between panels; then its first element.
- */
+/* `1, 8192` : does it run across the reduction, and bytes between panels; then its array, and how
+ * many parts of 16 bytes in it begins. */
 static const char *matrix(CNest *c, const CudaUse *x, const Access *a, const char **way) {
     Ctx *ctx = c->ctx;
     const Buf *b = &c->nest->buf.at[a->cont];
@@ -36,7 +36,11 @@ static const char *matrix(CNest *c, const CudaUse *x, const Access *a, const cha
     if (!affine || !b->swizzled || !dim_is_const(b->box[b->rank - 2], &rows))
         BUG("an operand of \"%s\" lies in no rows", x->how->row.name);
     *way = str(c, "%d, %d", !dim_is(coef, 1), (int)rows * SWIZZLED_ROW);
-    return str(c, "%s + %s", c->buf[a->cont].name, emit_dim_str(&c->names, rest));
+    Dim part = dim_const(ctx, SWIZZLED_PART * 8 / dtype_bits(b->type));
+    if (!dim_is(dim_mod(ctx, rest, part), 0))
+        BUG("an operand of \"%s\" begins within a part", x->how->row.name);
+    Dim place = dim_simplify(ctx, dim_div(ctx, rest, part), &env);
+    return str(c, "%s, %s", c->buf[a->cont].name, emit_dim_str(&c->names, place));
 }
 
 /* The registers in the order of the instruction: eights of columns, halves, lanes. */
@@ -119,15 +123,16 @@ static void put_list(Text *out, const char *before, int from, int n, const char 
 /* c += a b of 64 rows and as many columns; `rows`: those of a are in registers. */
 static void put_helper(Text *out, const char *type, int columns, bool rows) {
     const char *name = rows ? "_rows" : "", *way = rows ? "" : "int ACROSS_A, int LEAD_A, ";
+    const char *given = rows ? "u32 *a" : "u16 *a, i32 i";
     int n = columns / 2, behind = n + (rows ? 4 : 1);
     text_printf(out,
                 "//: wgmma_%s%s_%d\ntemplate <%sint ACROSS_B, int LEAD_B>\nFN void wgmma_%s%s_%d(",
                 type, name, columns, way, type, name, columns);
     put_list(out, "f32 &c", 0, n, "");
     text_printf(out,
-                ", const %s *a, const u16 *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
+                ", const %s, const u16 *b, i32 j) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
                 "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-                rows ? "u32" : "u16", columns, type, type);
+                given, columns, type, type);
     put_list(out, "%", 0, n, "");
     text_put(out, rows ? "}, {" : "}, ");
     put_list(out, "%", n, behind - n, "");
@@ -139,13 +144,15 @@ static void put_helper(Text *out, const char *type, int columns, bool rows) {
     if (rows)
         put_list(out, "\"r\"(a[", 0, 4, "])");
     else
-        text_put(out, "\"l\"(matrix_at<LEAD_A>(a))");
-    text_printf(out,
-                ", \"l\"(matrix_at<LEAD_B>(b))%s, \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {",
-                rows ? "" : ", \"n\"(ACROSS_A)");
+        text_put(out, "\"l\"(matrix_at<LEAD_A>(a, i))");
+    text_printf(
+        out, ", \"l\"(matrix_at<LEAD_B>(b, j))%s, \"n\"(ACROSS_B));\n#else\n    f32 *const c[] = {",
+        rows ? "" : ", \"n\"(ACROSS_A)");
     put_list(out, "&c", 0, n, "");
-    text_printf(out, "};\n    by_warps%s<%d, %sACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n", name,
-                strcmp(type, "bf16") == 0, rows ? "" : "ACROSS_A, LEAD_A, ", columns);
+    text_printf(out,
+                "};\n    by_warps%s<%d, %sACROSS_B, LEAD_B, %d>(c, a%s, b + 8 * j);\n#endif\n}\n",
+                name, strcmp(type, "bf16") == 0, rows ? "" : "ACROSS_A, LEAD_A, ", columns,
+                rows ? "" : " + 8 * i");
 }
 
 const char *cuda_group_helpers(Arena *arena) {
