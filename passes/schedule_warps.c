@@ -430,24 +430,13 @@ typedef struct Round {
     int64_t down, across;
 } Round;
 
-/* Where a core has one block at a time, and there are more tiles, blocks stay: what they copy first
- * for a tile comes while they store the one ahead. Rounds are as many as waves would be, of tiles
- * as near a square as may be; 0: tiles make no such rounds, or steps round or add up what they have
- * of a block, for which that is not written. */
-static Round choose_round(const Steps *s, const Choice *c) {
-    const Tile *t = &c->tile;
+/* So many rounds, of tiles as near a square as may be; 0: tiles make no such rounds. */
+static Round choose_round(int64_t down, int64_t across, int64_t rounds, const Tile *t, int cores) {
     Round best = {0};
-    int64_t rows = known_total(s->r->root, &s->rows),
-            columns = known_total(s->r->root, &s->columns), least = INT64_MAX;
-    if (t->kind != BY_GROUP || t->blocks > 1 || s->batch > 1 || rows <= 0 || columns <= 0 ||
-        rows % t->rows || columns % t->columns || c->step->coarse || c->step->round)
-        return best;
-    int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
-            cores = s->r->s->env->machine->cores, waves = (tiles + cores - 1) / cores;
-    if (waves < 2) return best;
+    int64_t least = INT64_MAX;
     for (int64_t x = 1; x <= down; x++)
         for (int64_t y = 1; y <= across && x * y <= cores; y++) {
-            bool whole = down % x == 0 && across % y == 0 && tiles / (x * y) == waves;
+            bool whole = down % x == 0 && across % y == 0 && down * across == x * y * rounds;
             int64_t fetched = x * t->rows + y * t->columns;
             if (whole && fetched < least) best = (Round){x, y}, least = fetched;
         }
@@ -458,6 +447,31 @@ static const char *decision_name(const Steps *s) {
     const Scheduling *of = s->r->s;
     return of->range ? internf(of->flow->ctx, "%s%s", s->r->root->name, of->range)
                      : s->r->root->name;
+}
+
+/* Where a core has one block at a time, and there are more tiles, blocks stay for as many rounds as
+ * waves would be: what they copy first for a tile comes while they store the one ahead. Not where
+ * steps round, or add up what they have of a block. */
+static Round decide_round(const Steps *s, const Choice *choice) {
+    static const char *const words[] = {"once", "stay", NULL};
+    const PassEnv *env = s->r->s->env;
+    const Tile *t = &choice->tile;
+    int64_t rows = known_total(s->r->root, &s->rows),
+            columns = known_total(s->r->root, &s->columns), cores = env->machine->cores;
+    if (t->kind != BY_GROUP || s->batch > 1 || rows <= 0 || columns <= 0 || rows % t->rows ||
+        columns % t->columns || choice->step->coarse || choice->step->round)
+        return (Round){0};
+    int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
+            waves = (tiles + cores - 1) / cores;
+    Round round = choose_round(down, across, waves, t, (int)cores);
+    bool stay = t->blocks == 1 && waves > 1 && round.down;
+    const char *name = arena_printf(s->r->s->flow->arena, "%s.rounds", s->r->root->name);
+    if (!recipe_decide(env, "schedule", name, words, stay)) return (Round){0};
+    for (int64_t n = waves > 2 ? waves : 2; n <= tiles && (!round.down || waves < 2); n++) {
+        round = choose_round(down, across, n, t, (int)cores);
+        if (round.down) break;
+    }
+    return round;
 }
 
 /* As the recipe says, or the tile that takes least. */
@@ -488,7 +502,7 @@ bool step_tiles(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1, ahead = AHEAD_MOST;
     while (ahead > 1 && (!fits(&product, t, ahead) || ahead * t->depth >= s.reduced.total)) ahead--;
-    Round round = choose_round(&s, &choice);
+    Round round = decide_round(&s, &choice);
     if (round.down) {
         side_line(&s, LINE_ROWS, root, &s.rows, round.down * t->rows);
         side_line(&s, LINE_COLUMNS, root, &s.columns, round.across * t->columns);

@@ -29,7 +29,7 @@ BARRIERS = {"compiler/targets/c/emit_sync.c", "compiler/targets/c/emit_program.c
 GRAPH = {"fold.c", "infer.c", "lower.c", "simplify.c"}
 RECIPES = {"recipe.c", "fuse_recipe.c", "schedule_check.c"}
 PACKING = {"prepare.c"}  # runs for packings that texts are not compiled with
-BLOCKS = {"fuse_pieces.c", "fuse_weigh.c", "layout_last.c", "narrow_steps.c", "nests_box.c", "nests_carry.c", "nests_stage.c", "nests_threads.c", "nests_warps.c", "nests_warps_results.c", "nests_weigh.c",  # of threads
+BLOCKS = {"fuse_pieces.c", "fuse_weigh.c", "layout_last.c", "narrow_steps.c", "nests_box.c", "nests_carry.c", "nests_stage.c", "nests_threads.c", "nests_warps.c", "nests_warps_results.c", "nests_warps_tiles.c", "nests_weigh.c",  # of threads
           "schedule_blocks.c", "schedule_ranges.c", "schedule_stage.c", "schedule_warps.c", "schedule_weigh.c", "split.c", "split_runs.c",
           "split_waves.c", "split_weigh.c", "weigh.c"}
 BOTH = {"schedule_merge.c"}  # of threads, and of this processor

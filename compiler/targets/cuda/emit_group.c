@@ -20,8 +20,8 @@ static int columns_of(const CudaUse *x) {
     return (int)eights * x->how->row.columns;
 }
 
-/* `1, 8192` : does it run across the reduction, and bytes between panels; then its first element.
- */
+/* `1, 8192` : does it run across the reduction, and bytes between panels; then its array, and how
+ * many parts of 16 bytes in it begins. */
 static const char *matrix(CNest *c, const CudaUse *x, const Access *a, const char **way) {
     Ctx *ctx = c->ctx;
     const Buf *b = &c->nest->buf.at[a->cont];
@@ -36,7 +36,11 @@ static const char *matrix(CNest *c, const CudaUse *x, const Access *a, const cha
     if (!affine || !b->swizzled || !dim_is_const(b->box[b->rank - 2], &rows))
         BUG("an operand of \"%s\" lies in no rows", x->how->row.name);
     *way = str(c, "%d, %d", !dim_is(coef, 1), (int)rows * SWIZZLED_ROW);
-    return str(c, "%s + %s", c->buf[a->cont].name, emit_dim_str(&c->names, rest));
+    Dim part = dim_const(ctx, SWIZZLED_PART * 8 / dtype_bits(b->type));
+    if (!dim_is(dim_mod(ctx, rest, part), 0))
+        BUG("an operand of \"%s\" begins within a part", x->how->row.name);
+    Dim place = dim_simplify(ctx, dim_div(ctx, rest, part), &env);
+    return str(c, "%s, %s", c->buf[a->cont].name, emit_dim_str(&c->names, place));
 }
 
 /* The registers in the order of the instruction: eights of columns, halves, lanes. */
@@ -130,8 +134,8 @@ static void put_operands(Text *out, const CudaStep *how, bool rows) {
     if (rows)
         put_list(out, "\"r\"(a[", 0, 4, "])");
     else
-        text_put(out, "\"l\"(matrix_at<LEAD_A>(a))");
-    text_put(out, ", \"l\"(matrix_at<LEAD_B>(b))");
+        text_put(out, "\"l\"(matrix_at<LEAD_A>(a, i))");
+    text_put(out, ", \"l\"(matrix_at<LEAD_B>(b, j))");
     if (!rows && !how->row.along) text_put(out, ", \"n\"(ACROSS_A)");
     if (!how->row.along) text_put(out, ", \"n\"(ACROSS_B)");
 }
@@ -145,9 +149,9 @@ static void put_helper(Text *out, const CudaStep *how, int columns, bool rows) {
                 how->multiply, name, columns, way, how->multiply, name, columns);
     put_list(out, how->row.c == I32 ? "i32 &c" : "f32 &c", 0, n, "");
     text_printf(out,
-                ", const %s *a, const void *b) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
+                ", const %s, const void *b, i32 j) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    asm "
                 "volatile(\"wgmma.mma_async.sync.aligned.m64n%dk%d.%s {",
-                rows ? "u32" : "void", columns, how->row.depth, how->types);
+                rows ? "u32 *a" : "void *a, i32 i", columns, how->row.depth, how->types);
     put_list(out, "%", 0, n, "");
     text_put(out, rows ? "}, {" : "}, ");
     put_list(out, "%", n, behind - n, "");
@@ -158,9 +162,11 @@ static void put_helper(Text *out, const CudaStep *how, int columns, bool rows) {
     put_operands(out, how, rows);
     text_printf(out, ");\n#else\n    %s *const c[] = {", sum);
     put_list(out, "&c", 0, n, "");
-    text_printf(out, "};\n    by_warps%s<%s, %s, %sACROSS_B, LEAD_B, %d>(c, a, b);\n#endif\n}\n",
+    text_printf(out,
+                "};\n    by_warps%s<%s, %s, %sACROSS_B, LEAD_B, %d>(c, %s, (const char *)b + 16 * "
+                "j);\n#endif\n}\n",
                 name, sum, target_cuda_alone(how)->multiply, rows ? "" : "ACROSS_A, LEAD_A, ",
-                columns);
+                columns, rows ? "a" : "(const char *)a + 16 * i");
 }
 
 /* Steps whose operands may lie across have helpers for rows in registers, too: attention's. */
