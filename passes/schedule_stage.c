@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contractions for a machine of blocks of threads.
+/* Contractions for a machine of blocks of threads that has no step of warps for them.
  *
  * A block computes a tile of the results, each thread 4 by 4 of it in registers, or 8 by 8 where
  * that leaves a tile for every core: neighbours along the dim that is stored innermost (the

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contractions by steps of warps, where the machine's table has one for their types.
  *
- * A step multiplies small matrices. Rows, columns and what is reduced may each be several dims of
- * the map, joined to one number (an image's height and width, a window's channels and places), so
- * that convolutions are products too. Each of them is joined from the innermost dim outward, as
- * long as the extents inside are known; dims of results that are left run in blocks of one index.
+ * A step multiplies small matrices, by an instruction or, a plain one, by multiply-adds of its
+ * threads. Rows, columns and what is reduced may each be several dims of the map, joined to one
+ * number (an image's height and width, a window's channels and places), so that convolutions are
+ * products too. Each of them is joined from the innermost dim outward, as long as the extents
+ * inside are known; dims of results that are left run in blocks of one index.
  *
  * Tiles are those that cost least: full tiles do most with what they fetch, small ones give every
  * core one. */
@@ -225,14 +226,13 @@ static bool join_reduced(Steps *s) {
 
 static bool has_shape(Steps *s, const int *dims, int n) {
     const Rows *r = s->r;
-    if (!r->s->env->machine->nstep || r->s->env->math == MATH_STRICT || r->kernel->map.n > 2)
-        return false;
+    if (r->kernel->map.n > 2) return false;
     if (!map_is_reduction(s->map) || s->map->cons.n || r->root->cons.n) return false;
     if (r->kernel->map.n == 2 && (map_is_reduction(r->root) ||
                                   read_outside(r->s, r->kernel, s->map->write.at[0].to[0].cont)))
         return false;
     s->step = find_step(s);
-    if (!s->step) return false;
+    if (!s->step || (r->s->env->math == MATH_STRICT && !s->step->plain)) return false;
     s->roles = map_contraction(r->s->flow, s->map);
     if (!s->roles.is || !join_results(s, dims, n) || !join_reduced(s)) return false;
     s->step = by_sides(s, role_of(s, dims[n - 1]));
@@ -257,7 +257,8 @@ static int64_t slot_bytes(const Product *s, const Tile *t) {
 
 /* Seconds of the core that has most blocks: the longest of computing, of fetching what its blocks
  * read, of warps reading it again, of waiting for each block of the reduction; the others hide
- * behind it but for a part. */
+ * behind it but for a part. Threads of plain steps fetch their columns twice as often as their
+ * rows, and wait as long as they multiply beside, unless blocks take turns. */
 static double cost_of(const Product *s, int number, const Tile *t) {
     static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1;
     const Machine *m = s->machine;
@@ -267,11 +268,13 @@ static double cost_of(const Product *s, int number, const Tile *t) {
         s->batch * upward(s->rows, t->rows) / t->rows * upward(s->columns, t->columns) / t->columns;
     double each = upward(blocks, m->cores) / m->cores;
     int warps = t->rows / t->warp_rows * (t->columns / t->warp_columns);
-    double most[] = {2.0 * t->rows * t->columns * depth * each / m->step_flops[number],
+    double operations = 2.0 * t->rows * t->columns * depth, wait = depth / t->depth * WAIT;
+    double again = t->warp_rows + t->warp_columns * (step->plain ? 2 : 1);
+    if (step->plain)
+        wait = (wait + operations / m->fma_flops) * upward(each, t->blocks) / t->blocks;
+    double most[] = {operations * each / m->step_flops[number],
                      (t->rows + t->columns) * depth * bytes * each / m->level[1].bandwidth,
-                     warps * (t->warp_rows + t->warp_columns) * depth * bytes * each /
-                         m->level[0].bandwidth,
-                     depth / t->depth * WAIT};
+                     warps * again * depth * bytes * each / m->level[0].bandwidth, wait};
     double longest = 0, sum = 0;
     for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
         longest = most[i] > longest ? most[i] : longest;

@@ -13,7 +13,7 @@
  * Products whose weights are a softmax stay whole: with it they are one kernel (weigh.h); of few
  * rows they go by parts of the keys (split_weigh.c).
  *
- * Products that threads multiply (f32) and other reductions of much to little (the mean of a
+ * Products that no step of warps takes (f64) and other reductions of much to little (the mean of a
  * tensor, sums down a few columns) go the same way, where their results make fewer blocks than
  * there are cores. A machine of threads takes long rows in parts, one or few of which would keep
  * one or few threads busy (softmax over a vocabulary); how many parts depends on the row alone,

@@ -30,7 +30,7 @@ static const Generation generations[] = {
      5e12,
      2.0e12,
      19.5e12,
-     {312e12, 0, 16e12},
+     {312e12, 0, 14e12},
      163 << 10},
     {"sm_90a",
      132,
@@ -40,7 +40,7 @@ static const Generation generations[] = {
      15e12,
      4.8e12,
      67e12,
-     {300e12, 800e12, 55e12},
+     {300e12, 800e12, 48e12},
      227 << 10},
     {"sm_100",
      148,
@@ -50,7 +50,7 @@ static const Generation generations[] = {
      10e12,
      8.0e12,
      75e12,
-     {900e12, 0, 62e12},
+     {900e12, 0, 54e12},
      227 << 10},
 };
 
