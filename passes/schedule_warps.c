@@ -15,7 +15,7 @@
 static const int64_t unknown_extent = 512;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
 /* Of a core, shared by the threads that it runs; what a thread needs beside its sums. */
-enum { CORE_REGISTERS = 1 << 16, OWN_REGISTERS = 40 };
+enum { CORE_REGISTERS = 1 << 16, OWN_REGISTERS = 40, WARP_THREADS = 32 };
 
 /* Of a block and of its warps, for steps of a warp, of several, which are as deep as a row of their
  * arrays, or plain ones. On a core are as many blocks at a time as `blocks`. */
@@ -256,9 +256,10 @@ static int64_t slot_bytes(const Product *s, const Tile *t) {
 
 /* Seconds of the core that has most blocks: the longest of computing, of fetching what its blocks
  * read, of warps reading it again, of waiting for each block of the reduction; the others hide
- * behind it but for a part. */
+ * behind it but for a part. What is computed from sums comes last, one of a thread's behind the
+ * other, in as many blocks at a time as a core holds. */
 static double cost_of(const Product *s, int number, const Tile *t) {
-    static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1;
+    static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1, EPILOGUE = 2e-9;
     const Machine *m = s->machine;
     const WarpStep *step = m->step[number];
     double bytes = dtype_bits(step->a) / 8.0, depth = upward(s->reduced, t->depth);
@@ -276,7 +277,9 @@ static double cost_of(const Product *s, int number, const Tile *t) {
         longest = most[i] > longest ? most[i] : longest;
         sum += most[i];
     }
-    return longest + sum * SHOWS + each * BEGIN;
+    int sums = t->warp_rows * t->warp_columns / (step->warps * WARP_THREADS);
+    return longest + sum * SHOWS + each * BEGIN +
+           upward(each, t->blocks) / t->blocks * sums * s->epilogue * EPILOGUE;
 }
 
 /* Blocks of the reduction in shared memory when `ahead` are asked for. */
@@ -288,8 +291,9 @@ static bool fits(const Product *s, const Tile *t, int ahead) {
 /* Do threads have registers for their sums, where these are coarse for a block's beside the whole
  * one's, with so many blocks on a core? */
 static bool holds_sums(const WarpStep *step, const Tile *t, int blocks) {
-    int sums = t->warp_rows * t->warp_columns / (step->warps * 32) * (1 + step->coarse);
-    int threads = t->rows / t->warp_rows * (t->columns / t->warp_columns) * step->warps * 32;
+    int sums = t->warp_rows * t->warp_columns / (step->warps * WARP_THREADS) * (1 + step->coarse);
+    int threads =
+        t->rows / t->warp_rows * (t->columns / t->warp_columns) * step->warps * WARP_THREADS;
     return sums + OWN_REGISTERS <= CORE_REGISTERS / (threads * blocks);
 }
 
@@ -393,6 +397,16 @@ bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const
     return true;
 }
 
+/* Operations that make a result of its sum; a read takes as long as some. */
+static double epilogue_of(const Steps *s) {
+    enum { READ_PRIMS = 4 };
+    const Body *b = &s->r->root->body;
+    int reads = -1;
+    if (s->r->root == s->map) return 0;
+    for (int v = 0; v < b->val.n; v++) reads += b->val.at[v].kind == VAL_READ;
+    return map_prims(s->r->root) + READ_PRIMS * reads;
+}
+
 static Product product_of(const Steps *s) {
     return (Product){.machine = s->r->s->env->machine,
                      .step = s->step,
@@ -401,6 +415,7 @@ static Product product_of(const Steps *s) {
                      .columns = s->columns.total,
                      .reduced = s->reduced.total,
                      .whole = s->whole,
+                     .epilogue = epilogue_of(s),
                      .along = s->along};
 }
 
