@@ -41,6 +41,7 @@ static const Tile tiles[] = {
     {"tile16x32", 16, 32, 16, 8, 64, BY_WARP, 2},
     {"group128x256", 128, 256, 64, 256, 0, BY_GROUP, 1},
     {"group256x128", 256, 128, 64, 128, 0, BY_GROUP, 1},
+    {"group256x128.128", 256, 128, 128, 128, 0, BY_GROUP, 1},
     {"group128x192", 128, 192, 64, 192, 0, BY_GROUP, 1},
     {"group128x128", 128, 128, 64, 128, 0, BY_GROUP, 2},
     {"group128x64", 128, 64, 64, 64, 0, BY_GROUP, 2},
@@ -254,32 +255,39 @@ static int64_t slot_bytes(const Product *s, const Tile *t) {
     return (int64_t)(t->rows + t->columns) * t->depth * bytes + pads;
 }
 
+/* Bytes that steps read of a block's operands for each index of the reduction: several warps' as
+ * many rows at a time as one has. */
+static double steps_read(const Tile *t, const WarpStep *step) {
+    int rows = step->warps > 1 ? step->rows : t->warp_rows;
+    return (double)(t->rows / rows) * (t->columns / t->warp_columns) * (rows + t->warp_columns) *
+           dtype_bits(step->a) / 8;
+}
+
 /* Seconds of the core that has most blocks: the longest of computing, of fetching what its blocks
  * read, of warps reading it again, of waiting for each block of the reduction; the others hide
  * behind it but for a part. What is computed from sums comes last, one of a thread's behind the
- * other, in as many blocks at a time as a core holds. */
+ * other, in as many blocks at a time as a core holds; coarse ones are added for each block of the
+ * reduction. */
 static double cost_of(const Product *s, int number, const Tile *t) {
-    static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1, EPILOGUE = 2e-9;
+    static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1, EPILOGUE = 2e-9, ADD = 2e-9;
     const Machine *m = s->machine;
     const WarpStep *step = m->step[number];
     double bytes = dtype_bits(step->a) / 8.0, depth = upward(s->reduced, t->depth);
     double blocks =
         s->batch * upward(s->rows, t->rows) / t->rows * upward(s->columns, t->columns) / t->columns;
     double each = upward(blocks, m->cores) / m->cores;
-    int warps = t->rows / t->warp_rows * (t->columns / t->warp_columns);
     double most[] = {2.0 * t->rows * t->columns * depth * each / m->step_flops[number],
                      (t->rows + t->columns) * depth * bytes * each / m->level[1].bandwidth,
-                     warps * (t->warp_rows + t->warp_columns) * depth * bytes * each /
-                         m->level[0].bandwidth,
+                     steps_read(t, step) * depth * each / m->level[0].bandwidth,
                      depth / t->depth * WAIT};
     double longest = 0, sum = 0;
     for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
         longest = most[i] > longest ? most[i] : longest;
         sum += most[i];
     }
-    int sums = t->warp_rows * t->warp_columns / (step->warps * WARP_THREADS);
-    return longest + sum * SHOWS + each * BEGIN +
-           upward(each, t->blocks) / t->blocks * sums * s->epilogue * EPILOGUE;
+    double sums = t->warp_rows * t->warp_columns / (step->warps * WARP_THREADS);
+    double last = s->epilogue * EPILOGUE + (step->coarse ? depth / t->depth * ADD : 0);
+    return longest + sum * SHOWS + each * BEGIN + upward(each, t->blocks) / t->blocks * sums * last;
 }
 
 /* Blocks of the reduction in shared memory when `ahead` are asked for. */
@@ -288,10 +296,11 @@ static bool fits(const Product *s, const Tile *t, int ahead) {
     return slots * slot_bytes(s, t) <= s->machine->shared_most / t->blocks;
 }
 
-/* Do threads have registers for their sums, where these are coarse for a block's beside the whole
- * one's, with so many blocks on a core? */
+/* Do threads have registers for their sums, where these are coarse for those that a step makes of a
+ * block beside the whole ones, with so many blocks on a core? */
 static bool holds_sums(const WarpStep *step, const Tile *t, int blocks) {
-    int sums = t->warp_rows * t->warp_columns / (step->warps * WARP_THREADS) * (1 + step->coarse);
+    int rows = t->warp_rows + (step->coarse ? step->rows : 0);
+    int sums = rows * t->warp_columns / (step->warps * WARP_THREADS);
     int threads =
         t->rows / t->warp_rows * (t->columns / t->warp_columns) * step->warps * WARP_THREADS;
     return sums + OWN_REGISTERS <= CORE_REGISTERS / (threads * blocks);
