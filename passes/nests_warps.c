@@ -402,11 +402,6 @@ static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     lo->env.n = mark;
 }
 
-static Dim open_rows(const Warps *w, Stmts **into) {
-    Dim count = warps_const(w, w->root->rows.warp / w->step->rows);
-    return warps_open(w, "m", count, LOOP_UNROLL, into);
-}
-
 void warps_steps(Warps *w, Dim m, Stmts *into) {
     const WarpStep *step = w->step;
     bool behind = warps_behind(w);
@@ -414,19 +409,10 @@ void warps_steps(Warps *w, Dim m, Stmts *into) {
     if (behind) into = &nest_stmt(w->lo->nest, into, STMT_STEPS)->body;
     Dim parts = warps_const(w, w->plan->reduced.block / step->depth);
     Dim k = warps_open(w, "part", parts, step->name ? LOOP_UNROLL : LOOP_SEQ, &into);
-    if (!m) m = open_rows(w, &into);
+    Dim count = warps_const(w, w->root->rows.warp / step->rows);
+    if (!m) m = warps_open(w, "m", count, LOOP_UNROLL, &into);
     Dim n = behind ? NULL : open_columns(w, &into);
     one_step(w, k, m, n, into);
-    w->lo->env.n = mark;
-}
-
-/* Steps along rows one by one, whose sums are added to all as soon as they are there. */
-static void coarse_steps(Warps *w, Stmts *into) {
-    int mark = w->lo->env.n;
-    Dim m = open_rows(w, &into);
-    warps_steps(w, m, into);
-    warps_wait(w, 0, into);
-    warps_add_block(w, m, into);
     w->lo->env.n = mark;
 }
 
@@ -481,7 +467,7 @@ static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
     if (w->step->plain)
         warps_multiply(w, into);
     else if (w->step->coarse)
-        coarse_steps(w, into);
+        warps_coarse_steps(w, into);
     else
         warps_steps(w, NULL, into);
 }

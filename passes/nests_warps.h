@@ -114,9 +114,9 @@ static inline int64_t warps_halves(const WarpStep *step) {
 
 /* The sums of a thread, zero: w->acc, where steps are coarse w->total, too. */
 void warps_sums(Warps *w, Stmts *into);
-/* Where they are: adds the sums of a block of the reduction, of step m along rows, to those of all,
- * and begins them anew. */
-void warps_add_block(Warps *w, Dim m, Stmts *into);
+/* Where they are: all steps, those along rows one by one, whose sums are added to w->total as soon
+ * as they are there. */
+void warps_coarse_steps(Warps *w, Stmts *into);
 /* A thread's row, in the block, of step m along rows and half h of the step's. */
 Dim warps_row(const Warps *w, Dim m, Dim h);
 /* An element of these, or a pair of neighbouring columns in lanes: opens the loops over all. */

@@ -256,7 +256,9 @@ void warps_sums(Warps *w, Stmts *into) {
     w->acc = new_sums(w, "acc", w->step->coarse ? 1 : steps, into);
 }
 
-void warps_add_block(Warps *w, Dim m, Stmts *into) {
+/* Adds the sums of a block of the reduction, of step m along rows, to those of all, and begins them
+ * anew. */
+static void add_block(Warps *w, Dim m, Stmts *into) {
     Lowering *lo = w->lo;
     const WarpStep *step = w->step;
     int mark = lo->env.n;
@@ -274,4 +276,14 @@ void warps_add_block(Warps *w, Dim m, Stmts *into) {
     vec_push(lo->arena, &s->store, ((Store){acc, body_bits(b, step->c, 0)}));
     s->from = w->plan->map->from;
     lo->env.n = mark;
+}
+
+void warps_coarse_steps(Warps *w, Stmts *into) {
+    int mark = w->lo->env.n;
+    Dim count = warps_const(w, w->root->rows.warp / w->step->rows);
+    Dim m = warps_open(w, "m", count, LOOP_UNROLL, &into);
+    warps_steps(w, m, into);
+    warps_wait(w, 0, into);
+    add_block(w, m, into);
+    w->lo->env.n = mark;
 }
