@@ -222,7 +222,7 @@ def cases():
         if t != "bf16":
             yield from rows(t, n, size)
         yield f"add_relu_{t}", chain(t, n), t, [(n, n)] * 2, lambda T, x, z: T.relu(x + z), 0, 3 * size * n * n
-    for t in half:
+    for t in (*half, "f32"):
         for n in (512, 2048):
             yield (f"attention_{t}_{n}", attention(t, n), t, [(16, n, 64)] * 3,
                    lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0], 4 * 16 * n * n * 64, 0)
