@@ -455,15 +455,14 @@ typedef struct Round {
 
 /* Where a core has one block at a time, and there are more tiles, blocks stay: what they copy first
  * for a tile comes while they store the one ahead. Rounds are as many as waves would be, of tiles
- * as near a square as may be; 0: tiles make no such rounds, or steps round or add up what they have
- * of a block, for which that is not written. */
+ * as near a square as may be; 0: tiles make no such rounds. */
 static Round choose_round(const Steps *s, const Choice *c) {
     const Tile *t = &c->tile;
     Round best = {0};
     int64_t rows = known_total(s->r->root, &s->rows),
             columns = known_total(s->r->root, &s->columns), least = INT64_MAX;
     if (t->kind != BY_GROUP || t->blocks > 1 || s->batch > 1 || rows <= 0 || columns <= 0 ||
-        rows % t->rows || columns % t->columns || c->step->coarse || c->step->round)
+        rows % t->rows || columns % t->columns)
         return best;
     int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
             cores = s->r->s->env->machine->cores, waves = (tiles + cores - 1) / cores;
