@@ -19,12 +19,13 @@
 /* Of the product's time, with copies and without them. */
 static const double COPY_GAIN = 0.9;
 
-/* The only dim with several indices that is summed; -1: there is none, or another one. */
+/* The only dim with several indices that is summed, maybe those of a part; -1: there is none, or
+ * another one. */
 static int only_sum(const Map *m, const Contraction *r) {
     int sum = -1;
     for (int d = 0; d < m->dim.n; d++) {
         if (!map_reduces(m, d) || map_extent(m, d, 0) == 1) continue;
-        if (r->role[d] != ROLE_K || sum >= 0) return -1;
+        if ((r->role[d] != ROLE_K && r->role[d] != ROLE_WINDOW) || sum >= 0) return -1;
         sum = d;
     }
     return sum;
@@ -59,6 +60,19 @@ static bool wants_along(const Layouts *l, const Map *m, const Cont *c, int sum) 
            product_sizes(l->flow, machine, m, step, &p) && product_seconds(&p) < INFINITY;
 }
 
+/* The index that takes a step with each term, which may be one of a part; or -1. */
+static int term_index(const Layouts *l, const Map *m, const Access *a, int d) {
+    Dim term = m->dim.at[d].sym, coef, rest;
+    int at = -1;
+    for (int k = 0; k < a->rank; k++) {
+        if (!dim_uses(a->at[k], term)) continue;
+        bool steps = dim_affine(l->flow->ctx, a->at[k], &term, 1, &coef, &rest);
+        if (at >= 0 || !steps || !dim_is(coef, 1)) return -1;
+        at = k;
+    }
+    return at;
+}
+
 /* The index of the weights that runs along the sum and should be the innermost, or -1. */
 static int row_index(const Layouts *l, const Map *m, const Contraction *r) {
     const Machine *machine = l->env->machine;
@@ -72,9 +86,7 @@ static int row_index(const Layouts *l, const Map *m, const Contraction *r) {
     bool row = is_row(m, r) && dtype_bytes(c->type, map_extent(m, d, 0)) >= least;
     bool gains = row || begins_within(l, m, c, d) || wants_along(l, m, c, d);
     if (step == 1 || step == INT64_MAX || !gains) return -1;
-    for (int k = 0; k < val->read.rank; k++)
-        if (access_dim(m, &val->read, k) == d) return k;
-    return -1;
+    return term_index(l, m, &val->read, d);
 }
 
 /* The operand's index that runs along the sum, where its terms lie apart and a copy may have them

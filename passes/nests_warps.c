@@ -390,7 +390,8 @@ static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     Dim row = warps_row(w, m, h);
     Dim column = sum(w, sum(w, w->column, times(w, n, step->columns)),
                      sum(w, times(w, w->pair, step->columns / PAIRS), l));
-    Dim reduced = sum(w, times(w, k, step->depth), q), acc[] = {m, n, h, l};
+    Dim reduced = sum(w, times(w, k, step->depth), q);
+    Dim acc[] = {step->coarse ? warps_const(w, 0) : m, n, h, l};
     Access to = {w->acc, 4, arena_copy(lo->arena, acc, sizeof acc)};
     Stmt *s = nest_body(lo->nest, into);
     Body *b = &s->code;
@@ -401,14 +402,15 @@ static void one_step(Warps *w, Dim k, Dim m, Dim n, Stmts *into) {
     lo->env.n = mark;
 }
 
-void warps_steps(Warps *w, Stmts *into) {
+void warps_steps(Warps *w, Dim m, Stmts *into) {
     const WarpStep *step = w->step;
     bool behind = warps_behind(w);
     int mark = w->lo->env.n;
     if (behind) into = &nest_stmt(w->lo->nest, into, STMT_STEPS)->body;
     Dim parts = warps_const(w, w->plan->reduced.block / step->depth);
     Dim k = warps_open(w, "part", parts, step->name ? LOOP_UNROLL : LOOP_SEQ, &into);
-    Dim m = warps_open(w, "m", warps_const(w, w->root->rows.warp / step->rows), LOOP_UNROLL, &into);
+    Dim count = warps_const(w, w->root->rows.warp / step->rows);
+    if (!m) m = warps_open(w, "m", count, LOOP_UNROLL, &into);
     Dim n = behind ? NULL : open_columns(w, &into);
     one_step(w, k, m, n, into);
     w->lo->env.n = mark;
@@ -464,11 +466,10 @@ static void use_both(void *user, Dim block, Dim slot, Stmts *into) {
     w->a.slot = w->b.slot = slot;
     if (w->step->plain)
         warps_multiply(w, into);
+    else if (w->step->coarse)
+        warps_coarse_steps(w, into);
     else
-        warps_steps(w, into);
-    if (!w->step->coarse) return;
-    warps_wait(w, 0, into);
-    warps_add_block(w, into);
+        warps_steps(w, NULL, into);
 }
 
 Dim warps_blocks(const Warps *w, Dim all, int64_t block) {

@@ -37,7 +37,8 @@ typedef struct Warps {
     int turn_range;
     int nthreads;
     int acc;   /* what steps add to */
-    int total; /* where steps are coarse, what that is added to after each block of the reduction */
+    int total; /* where steps are coarse, what that is added to after each block of the reduction:
+                  acc is then of one step along rows */
     Operand a, b;
 } Warps;
 
@@ -94,8 +95,8 @@ void warps_begin(Warps *w, int block, Stmts *into);
 bool warps_behind(const Warps *w);
 /* Until no more than `left` of these are under way. */
 void warps_wait(const Warps *w, int left, Stmts *into);
-/* All steps of the warp on the operands' present slots. */
-void warps_steps(Warps *w, Stmts *into);
+/* Steps of the warp on the operands' present slots: all, or those of number m along rows. */
+void warps_steps(Warps *w, Dim m, Stmts *into);
 /* nests_plain.c: as many columns for a plain step as threads have side by side. All of its steps;
  * in the block, a thread's row and column of such a number. */
 void warps_widen(Warps *w);
@@ -113,9 +114,9 @@ static inline int64_t warps_halves(const WarpStep *step) {
 
 /* The sums of a thread, zero: w->acc, where steps are coarse w->total, too. */
 void warps_sums(Warps *w, Stmts *into);
-/* Where they are: adds the sums of a block of the reduction to those of all, and begins them anew.
- */
-void warps_add_block(Warps *w, Stmts *into);
+/* Where they are: all steps, those along rows one by one, whose sums are added to w->total as soon
+ * as they are there. */
+void warps_coarse_steps(Warps *w, Stmts *into);
 /* A thread's row, in the block, of step m along rows and half h of the step's. */
 Dim warps_row(const Warps *w, Dim m, Dim h);
 /* An element of these, or a pair of neighbouring columns in lanes: opens the loops over all. */

@@ -239,11 +239,10 @@ void warps_store(Warps *w, Stmts *into) {
     lo->env.n = mark;
 }
 
-/* Registers for what a thread has of its warp's sums, zero. */
-static int sums_like(Warps *w, const char *name, Stmts *into) {
-    const JoinedDims *rows = &w->root->rows, *columns = &w->root->columns;
-    Dim box[] = {warps_const(w, rows->warp / w->step->rows),
-                 warps_const(w, columns->warp / w->step->columns),
+/* Registers for what a thread has of its warp's sums in so many steps along rows, zero. */
+static int new_sums(Warps *w, const char *name, int64_t steps, Stmts *into) {
+    const JoinedDims *columns = &w->root->columns;
+    Dim box[] = {warps_const(w, steps), warps_const(w, columns->warp / w->step->columns),
                  warps_const(w, warps_halves(w->step)), warps_const(w, w->step->columns / PAIRS)};
     name = internf(w->lo->ctx, "%s.%d", name, w->lo->fresh++);
     int buf = nest_buf(w->lo->nest, name, BUF_REG, w->step->c, box, 4);
@@ -252,23 +251,39 @@ static int sums_like(Warps *w, const char *name, Stmts *into) {
 }
 
 void warps_sums(Warps *w, Stmts *into) {
-    w->acc = sums_like(w, "acc", into);
-    if (w->step->coarse) w->total = sums_like(w, "total", into);
+    int64_t steps = w->root->rows.warp / w->step->rows;
+    if (w->step->coarse) w->total = new_sums(w, "total", steps, into);
+    w->acc = new_sums(w, "acc", w->step->coarse ? 1 : steps, into);
 }
 
-void warps_add_block(Warps *w, Stmts *into) {
+/* Adds the sums of a block of the reduction, of step m along rows, to those of all, and begins them
+ * anew. */
+static void add_block(Warps *w, Dim m, Stmts *into) {
     Lowering *lo = w->lo;
+    const WarpStep *step = w->step;
     int mark = lo->env.n;
-    WarpElement e = warps_element(w, &into);
-    Dim l = e.lane.var;
-    into = &nest_for(lo->nest, into, l, warps_const(w, e.lane.width), LOOP_UNROLL)->body;
+    Dim n = warps_open(w, "n", warps_const(w, w->root->columns.warp / step->columns), LOOP_UNROLL,
+                       &into);
+    Dim h = warps_open(w, "h", warps_const(w, warps_halves(step)), LOOP_UNROLL, &into);
+    Dim l = warps_open(w, "l", warps_const(w, step->columns / PAIRS), LOOP_UNROLL, &into);
+    Dim from[] = {warps_const(w, 0), n, h, l}, to[] = {m, n, h, l};
+    Access acc = {w->acc, 4, arena_copy(lo->arena, from, sizeof from)};
+    Access total = {w->total, 4, arena_copy(lo->arena, to, sizeof to)};
     Stmt *s = nest_body(lo->nest, into);
     Body *b = &s->code;
-    DType type = w->step->c;
-    Access total = {w->total, e.acc.rank, e.acc.at};
-    int sum = body_prim2(b, P_ADD, body_read(b, total, type), body_read(b, e.acc, type));
+    int sum = body_prim2(b, P_ADD, body_read(b, total, step->c), body_read(b, acc, step->c));
     vec_push(lo->arena, &s->store, ((Store){total, sum}));
-    vec_push(lo->arena, &s->store, ((Store){e.acc, body_bits(b, type, 0)}));
+    vec_push(lo->arena, &s->store, ((Store){acc, body_bits(b, step->c, 0)}));
     s->from = w->plan->map->from;
     lo->env.n = mark;
+}
+
+void warps_coarse_steps(Warps *w, Stmts *into) {
+    int mark = w->lo->env.n;
+    Dim count = warps_const(w, w->root->rows.warp / w->step->rows);
+    Dim m = warps_open(w, "m", count, LOOP_UNROLL, &into);
+    warps_steps(w, m, into);
+    warps_wait(w, 0, into);
+    add_block(w, m, into);
+    w->lo->env.n = mark;
 }

@@ -375,7 +375,7 @@ static void copy_keys(void *user, Dim block, Dim slot, Stmts *into) {
 }
 
 static void all_steps(Warps *w, Stmts *into) {
-    warps_steps(w, into);
+    warps_steps(w, NULL, into);
     if (warps_behind(w)) warps_wait(w, 0, into);
 }
 

@@ -120,8 +120,9 @@ typedef struct Product {
     const Machine *machine;
     const WarpStep *step;
     double batch, rows, columns, reduced;
-    bool whole; /* tiles divide the reduction */
-    bool along; /* what is reduced lies side by side in both operands */
+    bool whole;      /* tiles divide the reduction */
+    bool along;      /* what is reduced lies side by side in both operands */
+    double epilogue; /* operations that make a result of each sum */
 } Product;
 double product_seconds(const Product *p);
 /* Of a kernel more. */

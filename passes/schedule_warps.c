@@ -16,7 +16,7 @@
 static const int64_t unknown_batch = 64;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
 /* Of a core, shared by the threads that it runs; what a thread needs beside its sums. */
-enum { CORE_REGISTERS = 1 << 16, OWN_REGISTERS = 40 };
+enum { CORE_REGISTERS = 1 << 16, OWN_REGISTERS = 40, WARP_THREADS = 32 };
 
 /* Of a block and of its warps, for steps of a warp, of several, which are as deep as a row of their
  * arrays, or plain ones. On a core are as many blocks at a time as `blocks`. */
@@ -42,6 +42,7 @@ static const Tile tiles[] = {
     {"tile16x32", 16, 32, 16, 8, 64, BY_WARP, 2},
     {"group128x256", 128, 256, 64, 256, 0, BY_GROUP, 1},
     {"group256x128", 256, 128, 64, 128, 0, BY_GROUP, 1},
+    {"group256x128.128", 256, 128, 128, 128, 0, BY_GROUP, 1},
     {"group128x192", 128, 192, 64, 192, 0, BY_GROUP, 1},
     {"group128x128", 128, 128, 64, 128, 0, BY_GROUP, 2},
     {"group128x64", 128, 64, 64, 64, 0, BY_GROUP, 2},
@@ -255,32 +256,43 @@ static int64_t slot_bytes(const Product *s, const Tile *t) {
     return (int64_t)(t->rows + t->columns) * t->depth * bytes + pads;
 }
 
+/* Bytes that steps read of a block's operands for each index of the reduction: several warps' as
+ * many rows at a time as one has. */
+static double steps_read(const Tile *t, const WarpStep *step) {
+    int rows = step->warps > 1 ? step->rows : t->warp_rows;
+    int read = rows + t->warp_columns * (step->plain ? 2 : 1);
+    return (double)(t->rows / rows) * (t->columns / t->warp_columns) * read * dtype_bits(step->a) /
+           8;
+}
+
 /* Seconds of the core that has most blocks: the longest of computing, of fetching what its blocks
  * read, of warps reading it again, of waiting for each block of the reduction; the others hide
  * behind it but for a part. Threads of plain steps fetch their columns twice as often as their
- * rows, and wait as long as they multiply beside, unless blocks take turns. */
+ * rows, and wait as long as they multiply beside, unless blocks take turns. What is computed from
+ * sums comes last, one of a thread's behind the other, in as many blocks at a time as a core holds;
+ * coarse ones are added for each block of the reduction. */
 static double cost_of(const Product *s, int number, const Tile *t) {
-    static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1;
+    static const double WAIT = 1.8e-7, BEGIN = 3.8e-7, SHOWS = 0.1, EPILOGUE = 2e-9, ADD = 2e-9;
     const Machine *m = s->machine;
     const WarpStep *step = m->step[number];
     double bytes = dtype_bits(step->a) / 8.0, depth = upward(s->reduced, t->depth);
     double blocks =
         s->batch * upward(s->rows, t->rows) / t->rows * upward(s->columns, t->columns) / t->columns;
     double each = upward(blocks, m->cores) / m->cores;
-    int warps = t->rows / t->warp_rows * (t->columns / t->warp_columns);
     double operations = 2.0 * t->rows * t->columns * depth, wait = depth / t->depth * WAIT;
-    double again = t->warp_rows + t->warp_columns * (step->plain ? 2 : 1);
     if (step->plain)
         wait = (wait + operations / m->fma_flops) * upward(each, t->blocks) / t->blocks;
     double most[] = {operations * each / m->step_flops[number],
                      (t->rows + t->columns) * depth * bytes * each / m->level[1].bandwidth,
-                     warps * again * depth * bytes * each / m->level[0].bandwidth, wait};
+                     steps_read(t, step) * depth * each / m->level[0].bandwidth, wait};
     double longest = 0, sum = 0;
     for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
         longest = most[i] > longest ? most[i] : longest;
         sum += most[i];
     }
-    return longest + sum * SHOWS + each * BEGIN;
+    double sums = t->warp_rows * t->warp_columns / (step->warps * WARP_THREADS);
+    double last = s->epilogue * EPILOGUE + (step->coarse ? depth / t->depth * ADD : 0);
+    return longest + sum * SHOWS + each * BEGIN + upward(each, t->blocks) / t->blocks * sums * last;
 }
 
 /* Blocks of the reduction in shared memory when `ahead` are asked for. */
@@ -289,11 +301,13 @@ static bool fits(const Product *s, const Tile *t, int ahead) {
     return slots * slot_bytes(s, t) <= s->machine->shared_most / t->blocks;
 }
 
-/* Do threads have registers for their sums, where these are coarse for a block's beside the whole
- * one's, with so many blocks on a core? */
+/* Do threads have registers for their sums, where these are coarse for those that a step makes of a
+ * block beside the whole ones, with so many blocks on a core? */
 static bool holds_sums(const WarpStep *step, const Tile *t, int blocks) {
-    int sums = t->warp_rows * t->warp_columns / (step->warps * 32) * (1 + step->coarse);
-    int threads = t->rows / t->warp_rows * (t->columns / t->warp_columns) * step->warps * 32;
+    int rows = t->warp_rows + (step->coarse ? step->rows : 0);
+    int sums = rows * t->warp_columns / (step->warps * WARP_THREADS);
+    int threads =
+        t->rows / t->warp_rows * (t->columns / t->warp_columns) * step->warps * WARP_THREADS;
     return sums + OWN_REGISTERS <= CORE_REGISTERS / (threads * blocks);
 }
 
@@ -397,6 +411,16 @@ bool product_sizes(const Flow *flow, const Machine *machine, const Map *m, const
     return true;
 }
 
+/* Operations that make a result of its sum; a read takes as long as some. */
+static double epilogue_of(const Steps *s) {
+    enum { READ_PRIMS = 4 };
+    const Body *b = &s->r->root->body;
+    int reads = -1;
+    if (s->r->root == s->map) return 0;
+    for (int v = 0; v < b->val.n; v++) reads += b->val.at[v].kind == VAL_READ;
+    return map_prims(s->r->root) + READ_PRIMS * reads;
+}
+
 static Product product_of(const Steps *s) {
     return (Product){.machine = s->r->s->env->machine,
                      .step = s->step,
@@ -405,6 +429,7 @@ static Product product_of(const Steps *s) {
                      .columns = s->columns.total,
                      .reduced = s->reduced.total,
                      .whole = s->whole,
+                     .epilogue = epilogue_of(s),
                      .along = s->along};
 }
 
@@ -453,16 +478,14 @@ static const char *decision_name(const Steps *s) {
 }
 
 /* Where a core has one block at a time, and there are more tiles, blocks stay for as many rounds as
- * waves would be: what they copy first for a tile comes while they store the one ahead. Not where
- * steps round, or add up what they have of a block. */
-static Round decide_round(const Steps *s, const Choice *choice) {
+ * waves would be: what they copy first for a tile comes while they store the one ahead. */
+static Round decide_round(const Steps *s, const Tile *t) {
     static const char *const words[] = {"once", "stay", NULL};
     const PassEnv *env = s->r->s->env;
-    const Tile *t = &choice->tile;
     int64_t rows = known_total(s->r->root, &s->rows),
             columns = known_total(s->r->root, &s->columns), cores = env->machine->cores;
     if (t->kind != BY_GROUP || s->batch > 1 || rows <= 0 || columns <= 0 || rows % t->rows ||
-        columns % t->columns || choice->step->coarse || choice->step->round)
+        columns % t->columns)
         return (Round){0};
     int64_t down = rows / t->rows, across = columns / t->columns, tiles = down * across,
             waves = (tiles + cores - 1) / cores;
@@ -505,7 +528,7 @@ bool step_tiles(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1, ahead = AHEAD_MOST;
     while (ahead > 1 && (!fits(&product, t, ahead) || ahead * t->depth >= s.reduced.total)) ahead--;
-    Round round = decide_round(&s, &choice);
+    Round round = decide_round(&s, t);
     if (round.down) {
         side_line(&s, LINE_ROWS, root, &s.rows, round.down * t->rows);
         side_line(&s, LINE_COLUMNS, root, &s.columns, round.across * t->columns);

@@ -7,7 +7,7 @@
 Times are the device's, by events on one stream; the host waits for nothing between them. Hot: many runs one behind the
 other, divided by their number; what fits stays in the L2 cache. Cold: one run behind a kernel that wrote 256 MB. Medians
 of both. torch runs eagerly and, where that is faster hot, as a CUDA graph, as ours do. Products of torch's f32 are without
-TF32, but for those named so, which Weir compiles with fast mathematics. NAME.cublaslt is the same product, and
+TF32, but for those named so, which Weir compiles with fast mathematics, as it does those of 8-bit floats. NAME.cublaslt is the same product, and
 NAME.cudnn the same convolution, as Weir gives it to that library. Prints clocks, what this device copies and multiplies
 at most, what a launch costs, and one table: the largest error, times of both, and what the hot time makes of the
 operations or the bytes. Exit code 1 when a result is wrong.
@@ -212,7 +212,7 @@ def cases():
     for n, name in square:
         yield f"product_tf32_{name}", rounded(n), "tf32", [(n, n)] * 2, in_tf32, 2 * n**3, 0
         yield f"product_i8_{name}", codes("i8", "i32", n), "i8", [(n, n)] * 2, lambda T, x, w: T._int_mm(x, w.t()), 2 * n**3, 0
-        yield f"product_f8_{name}", codes("f8e4m3fn", "f32", n), "f8", [(n, n)] * 2, scaled, 2 * n**3, 0
+        yield f"product_f8_{name}", "# math: fast\n" + codes("f8e4m3fn", "f32", n), "f8", [(n, n)] * 2, scaled, 2 * n**3, 0
     yield from convolutions(half)
     for t, size in {**half, "f32": 4}.items():
         n = 8192
@@ -222,7 +222,7 @@ def cases():
         if t != "bf16":
             yield from rows(t, n, size)
         yield f"add_relu_{t}", chain(t, n), t, [(n, n)] * 2, lambda T, x, z: T.relu(x + z), 0, 3 * size * n * n
-    for t in half:
+    for t in (*half, "f32"):
         for n in (512, 2048):
             yield (f"attention_{t}_{n}", attention(t, n), t, [(16, n, 64)] * 3,
                    lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0], 4 * 16 * n * n * 64, 0)

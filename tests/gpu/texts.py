@@ -138,7 +138,7 @@ class Texts:
     def test_spills(self):
         texts = {name: text for name, text, *_ in bench.cases()}
         for name in ("product_bias_relu_f16", "product_bf16_1024x1024", "product_tf32_2048x2048", "product_i8_2048x2048", "product_f8_2048x2048",
-                     "product_f16_2560x2560", "softmax_f16", "attention_f16_512"):
+                     "product_f16_2560x2560", "softmax_f16", "attention_f16_512", "attention_f32_512"):
             source = self.work / f"{name}.ir"
             source.write_text(texts[name])
             for gpus in ("sm_80,sm_90a,sm_100", "sm_90a"):

@@ -15,6 +15,7 @@ enum {
     LOCAL_BYTES = 4 << 10,    /* of a thread's array; larger ones lie in memory */
     STATIC_SHARED = 48 << 10, /* of a block; more has to be asked for by its launch */
     ROOM_THREADS = 1024,      /* of a core: where threads wait for each other, others go on */
+    ROOM_SHARED = 160 << 10,  /* of a core, that these share */
     CORE_REGISTERS = 64 << 10,
     MANY_SUMS = 64,
     AHEAD_SHARE = 4, /* of the cache that all cores share: for what comes ahead */
@@ -379,12 +380,13 @@ static int64_t most_registers(CNest *c, const Stmts *stmts) {
 }
 
 /* Blocks that a core should have room for. Where threads fold what they have, those of other blocks
- * go on while they wait, if their registers leave room for them; sums of steps of warps need
- * theirs. Many sums that threads multiply by themselves, from what is copied ahead, get as many
- * registers again. */
-static int resident_blocks(CNest *c, const Stmts *body) {
+ * go on while they wait, as many as their shared memory and registers leave room for; sums of steps
+ * of warps need theirs. Many sums that threads multiply by themselves, from what is copied ahead,
+ * get as many registers again. */
+static int resident_blocks(CNest *c, const Stmts *body, int64_t shared) {
     if (has(body, STMT_USE) || c->threads >= ROOM_THREADS) return 0;
-    if (has(body, STMT_FOLD)) return ROOM_THREADS / c->threads;
+    int64_t most = ROOM_THREADS / c->threads, held = shared > 0 ? ROOM_SHARED / shared : most;
+    if (has(body, STMT_FOLD)) return (int)(held < most ? held : most);
     int64_t sums = most_registers(c, body);
     bool many = has(body, STMT_COMMIT) && sums >= MANY_SUMS;
     return many ? (int)(CORE_REGISTERS / (2 * sums * c->threads)) : 0;
@@ -397,10 +399,10 @@ static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     begin_phase(c);
     int64_t threads = most_threads(c, &body);
     phase.threads = c->threads = threads ? (int)threads : 1;
-    phase.resident = resident_blocks(c, &body);
     cuda_find_boxes(c, &body);
     c->swizzled = false;
     int64_t bytes = shared_bytes(c, &body);
+    phase.resident = resident_blocks(c, &body, bytes);
     c->shared = bytes > STATIC_SHARED || c->swizzled ? 0 : -1;
     open_scope(c);
     for (int i = 0; i < n; i++) {

@@ -182,11 +182,11 @@ static inline void shim_barrier_arrive(void *b) {
     if (((shim_barrier *)b)->arrived++) shim_breach("a group of boxes meets one that is not done");
 }
 
-/* An f32 to TF32: ten bits of fraction, ties away from 0; NaNs stay. */
+/* An f32 to TF32: ten bits of fraction, ties to even; NaNs stay. */
 static inline void shim_round(char *at) {
     unsigned x;
     __builtin_memcpy(&x, at, sizeof x);
-    if ((x & 0x7fffffff) <= 0x7f800000) x = x + 0x1000 & 0xffffe000;
+    if ((x & 0x7fffffff) <= 0x7f800000) x = x + 0xfff + (x >> 13 & 1) & 0xffffe000;
     __builtin_memcpy(at, &x, sizeof x);
 }
 
