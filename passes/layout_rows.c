@@ -114,6 +114,18 @@ static double copy_seconds(const Layouts *l, int cont) {
            bytes / (machine->level[machine->nlevels - 1].bandwidth * machine->cores);
 }
 
+/* Seconds of the product by a library, which takes operands as they lie; infinity: by none. */
+static double library_seconds(const Machine *m, const WarpStep *step, const Product *p) {
+    double least = INFINITY, flop = 2 * p->batch * p->rows * p->columns * p->reduced;
+    for (int i = 0; i < m->nlibrary; i++) {
+        const LibraryRate *by = &m->library[i];
+        double seconds = by->begin + flop / (by->flops * m->cores);
+        if (by->kind == LIBRARY_PRODUCT && by->factor == step->a && by->round == step->round)
+            least = seconds < least ? seconds : least;
+    }
+    return least;
+}
+
 /* Turns copies of operands whose terms lie apart, for steps of several warps. */
 static void turn_copies(Layouts *l, int map) {
     static const char *const words[] = {"apart", "copied", NULL};
@@ -127,7 +139,8 @@ static void turn_copies(Layouts *l, int map) {
         return;
     const int read[] = {r.a, r.b};
     int index[2], cont[2];
-    double takes = product_seconds(&p), copies = 0;
+    double takes = product_seconds(&p), other = library_seconds(l->env->machine, step, &p),
+           copies = 0;
     for (int o = 0; o < 2; o++) {
         cont[o] = m->body.val.at[read[o]].read.cont;
         index[o] = apart_index(l, m, &m->body.val.at[read[o]], d);
@@ -135,7 +148,8 @@ static void turn_copies(Layouts *l, int map) {
         if (index[o] >= 0) copies += copy_seconds(l, cont[o]);
     }
     p.along = true;
-    bool gains = product_seconds(&p) + copies < COPY_GAIN * takes;
+    double copied = product_seconds(&p) + copies;
+    bool gains = copied < COPY_GAIN * takes && copied < other;
     const char *name = internf(l->flow->ctx, "%s.terms", m->name);
     if (!recipe_decide(l->env, "layout", name, words, gains)) return;
     for (int o = 0; o < 2; o++)

@@ -166,7 +166,7 @@ Test(text, nest_rules) {
         {NEST("for i : N unroll { y[i] = 0 }"),
          "the extent of an unroll or vector loop is constant", 0},
         {NEST("for i : N { parallel j : 4 { y[i] = 0 } }"), "parallel loops stand outermost", 0},
-        {NEST("for l : 8 vector { sync }"), "a vector loop holds bodies only", 0},
+        {NEST("for l : 8 vector { sync }"), "a vector loop holds bodies, or one prefetch", 0},
         {NEST("for i : 8 if i < N { y[i] = 0 }"), "only vector loops have guards", 0},
         {NEST("reg r : f32[8] = 0\n reg s : f32[]\n fold sum:f32 4 r[0] -> s[]"),
          "do not have 4 lanes", 0},
