@@ -515,7 +515,6 @@ void lower_warps(Lowering *lo) {
     warps_threads(&w, &into);
     warps_stay(&w, &into);
     warps_sums(&w, into);
-    warps_prefetch(&w, into);
     reduce_blocks(&w, into);
     warps_store(&w, into);
 }

@@ -114,8 +114,6 @@ typedef struct WarpElement {
     Access acc;
 } WarpElement;
 WarpElement warps_element(Warps *w, Stmts **into);
-/* Lines that the root reads by rows are asked for, to come while steps run. */
-void warps_prefetch(Warps *w, Stmts *into);
 /* What the root computes from the sums, or these, to memory, once all steps are done: as many
  * neighbours at once as one thread, or four that exchange theirs, has. */
 void warps_store(Warps *w, Stmts *into);

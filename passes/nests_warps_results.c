@@ -160,15 +160,6 @@ static int64_t fetch_ahead(const Turned *t) {
     return ahead < t->steps ? ahead : t->steps - 1;
 }
 
-static Turned open_turned(Warps *w, Leaf *f) {
-    Access *sums = NEW(w->lo->arena, Access);
-    Turned t = {w, f, -1, w->root->columns.warp / w->step->columns / PAIRS, 0};
-    sums->cont = w->acc;
-    if (w->plan != w->root) w->lo->local[w->plan->map->write.at[0].to[0].cont].one = sums;
-    if (may_turn(w)) t.ahead = fetch_ahead(&t);
-    return t;
-}
-
 static void fetch_first(const Turned *t, Stmts *into) {
     int mark = t->w->lo->env.n;
     if (!t->ahead) return;
@@ -189,36 +180,6 @@ static void fetch_next(const Turned *t, Dim n, Stmts *into) {
     range->hi = warps_const(t->w, t->steps - 1 - t->ahead);
     fetch_halves(t, dim_addc(lo->ctx, n, t->ahead), &some->body);
     lo->env.at[lo->env.n - 1].hi = last;
-}
-
-/* Its lines, by the first lane of each place. */
-static void prefetch_lines(const Turned *t, const WarpElement *e, Stmts *into) {
-    Lowering *lo = t->w->lo;
-    DimSubst first = {e->lane.var, warps_const(t->w, 0)};
-    for (int v = 0; v < t->f->map->body.val.n; v++) {
-        const Val *val = &t->f->map->body.val.at[v];
-        Access at;
-        if (!is_fetched(t, val, &e->lane, &at) || !uses(&at, e->h)) continue;
-        Dim *index = NEW_ARRAY(lo->arena, Dim, at.rank);
-        for (int k = 0; k < at.rank; k++) index[k] = dim_subst(lo->ctx, at.at[k], &first, 1);
-        Stmt *s = nest_stmt(lo->nest, into, STMT_PREFETCH);
-        s->at = (Access){at.cont, at.rank, index};
-        s->from = t->f->map->from;
-    }
-}
-
-void warps_prefetch(Warps *w, Stmts *into) {
-    Lowering *lo = w->lo;
-    int mark = lo->env.n;
-    Leaf f = {.plan = w->root, .map = w->root->map, .lo = lo};
-    Turned t = open_turned(w, &f);
-    if (!t.ahead) return;
-    WarpElement e = {.m = warps_const(w, 0)};
-    e.n = warps_open(w, "n", warps_const(w, t.steps), LOOP_UNROLL, &into);
-    e.h = warps_open(w, "h", warps_const(w, warps_halves(w->step)), LOOP_UNROLL, &into);
-    set_turned(&t, &e);
-    prefetch_lines(&t, &e, into);
-    lo->env.n = mark;
 }
 
 /* ---- to memory --------------------------------------------------------------------------------
@@ -251,13 +212,19 @@ void warps_store(Warps *w, Stmts *into) {
     Lowering *lo = w->lo;
     int mark = lo->env.n;
     Leaf f = {.plan = w->root, .map = w->root->map, .lo = lo};
-    Turned t = open_turned(w, &f);
-    fetch_first(&t, into);
-    if (warps_behind(w)) warps_wait(w, 0, into);
-    warps_next(w, into);
-    if (may_turn(w)) {
+    Turned t = {w, &f, -1, w->root->columns.warp / w->step->columns / PAIRS, 0};
+    bool turns = may_turn(w);
+    Access sums = {.cont = w->acc};
+    if (w->plan != w->root) lo->local[w->plan->map->write.at[0].to[0].cont].one = &sums;
+    if (turns) {
         Dim box[] = {warps_const(w, w->step->columns)};
         t.buf = nest_buf(lo->nest, internf(lo->ctx, "row.%d", lo->fresh++), BUF_REG, F32, box, 1);
+        t.ahead = fetch_ahead(&t);
+        fetch_first(&t, into);
+    }
+    if (warps_behind(w)) warps_wait(w, 0, into);
+    warps_next(w, into);
+    if (turns) {
         nest_decl(lo->nest, into, t.buf);
         store_turned(&t, into);
     } else {
