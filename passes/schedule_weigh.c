@@ -75,16 +75,16 @@ static bool fits(const Operands *o, const Machine *m, const WeighTile *t) {
     return once + (t->ahead + 1) * slot <= m->shared_most / 2;
 }
 
-/* As many rows for each key that is fetched as leave a block for every core; `least` if there are
- * too few. */
-static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing *w, int64_t most,
-                             int64_t least) {
+/* As many rows for each key that is fetched as leave a block for every core. */
+static int64_t rows_of_block(const Operands *o, const Machine *m, const Weighing *w,
+                             const WeighTile *t) {
     double others = 1;
     for (int k = 0; k < w->rank; k++)
         if (k != w->row && k != w->key)
             others *= (double)extent_or(o->flow->cont.at[o->p->read.cont].shape[k], unknown_extent);
-    int64_t rows = most, extent = map_extent(o->root, w->dim[w->root][w->row], ROWS_OF_BLOCK);
-    while (rows > least &&
+    int64_t rows = t->depth + t->columns > WIDE ? ROWS_OF_BLOCK / 2 : ROWS_OF_BLOCK,
+            extent = map_extent(o->root, w->dim[w->root][w->row], ROWS_OF_BLOCK);
+    while (rows > ROWS_OF_WARP &&
            (rows / 2 >= extent || others * (double)((extent + rows - 1) / rows) < m->cores))
         rows /= 2;
     return rows;
@@ -124,11 +124,12 @@ static bool choose_keys(const Operands *o, const Machine *m, const Weighing *w, 
     return false;
 }
 
-/* Steps of several warps: one such group a block or two, which share the keys that are fetched;
- * several blocks on a core take turns with their products and their exponentials. Operands lie in
- * rows of 128 bytes. False: they do not, or one warp would have all rows. */
+/* Steps of several warps: one such group a block, as several blocks on a core take turns with their
+ * products and their exponentials. Few keys are gone through in longer blocks, which leave less to
+ * do between them; more in shorter ones, which leave room for more groups. Operands lie in rows of
+ * 128 bytes. False: they do not, or one warp would have all rows. */
 static bool group_tile(const Operands *o, const Machine *m, const Weighing *w, WeighTile *t) {
-    enum { KEYS = 64 };
+    enum { KEYS = 64, FEW = 1024 };
     int key = w->dim[w->root][w->key];
     int64_t row = SWIZZLED_ROW / bytes_of(o->v);
     WeighTile g = *t;
@@ -136,10 +137,15 @@ static bool group_tile(const Operands *o, const Machine *m, const Weighing *w, W
     g.scores = step_for(m, t->scores->a, t->scores->b, true);
     g.values = step_for(m, t->values->a, t->values->b, true);
     if (!g.scores || !g.values || t->depth % row || t->columns % row) return false;
-    g.warp_rows = g.scores->rows;
-    g.rows = rows_of_block(o, m, w, 2 * g.warp_rows, g.warp_rows);
+    g.rows = g.warp_rows = g.scores->rows;
     g.keys = KEYS;
-    g.ahead = g.rows > g.warp_rows ? 2 : 1;
+    g.ahead = 1;
+    WeighTile longer = g;
+    longer.keys = 2 * KEYS;
+    int64_t keys = map_extent(o->root, key, INT32_MAX), blocks = (keys + KEYS - 1) / KEYS;
+    if (t->depth + t->columns <= WIDE && blocks % 2 == 0 && keys <= FEW &&
+        ends_with_keys(o, key, longer.keys) && fits(o, m, &longer))
+        g = longer;
     if (map_extent(o->root, w->dim[w->root][w->row], KEYS) <= ROWS_OF_WARP ||
         map_extent(o->root, key, KEYS) <= KEYS / 2 || !ends_with_keys(o, key, KEYS) ||
         !fits(o, m, &g))
@@ -168,8 +174,7 @@ bool weighing_tile(const Flow *flow, const Machine *machine, const int *maps, co
         map_extent(o.root, key, FEWEST_KEYS) < FEWEST_KEYS || !has_keys(&o, w))
         return false;
     if (group_tile(&o, machine, w, t)) return true;
-    int64_t most = t->depth + t->columns > WIDE ? ROWS_OF_BLOCK / 2 : ROWS_OF_BLOCK;
-    t->rows = rows_of_block(&o, machine, w, most, ROWS_OF_WARP);
+    t->rows = rows_of_block(&o, machine, w, t);
     t->warp_rows =
         t->rows == ROWS_OF_BLOCK && t->scores && t->values ? 2 * ROWS_OF_WARP : ROWS_OF_WARP;
     return choose_keys(&o, machine, w, t);
