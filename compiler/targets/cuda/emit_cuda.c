@@ -135,7 +135,8 @@ static const char *device_text(CProgram *p) {
     text_put(&named, text_str(&body));
     cuda_tool_names(p, &named);
     text_put(&text, embedded_text("compiler/targets/cuda/prelude.h"));
-    helpers_emit(helpers_read(p->arena, texts, sizeof texts / sizeof *texts), &text, text_str(&named));
+    helpers_emit(helpers_read(p->arena, texts, sizeof texts / sizeof *texts), &text,
+                 text_str(&named));
     text_put(&text, text_str(&body));
     return text_str(&text);
 }
