@@ -291,10 +291,20 @@ static int64_t own_each(const Rows *r, const int *dims, int n, Split *split, int
     return lanes;
 }
 
+/* Threads that go through steps ask for memory all the while: on as many cores as there are. */
+static int64_t step_threads(const Rows *r, const int *dims, int n, int64_t threads) {
+    const Machine *machine = machine_of(r);
+    double results = 1;
+    for (int i = 0; i < n; i++) results *= (double)map_extent(r->root, dims[i], unknown_extent);
+    while (threads > machine->warp && results < (double)threads * machine->cores) threads /= 2;
+    return threads;
+}
+
 static void own_elements(Rows *r, const int *dims, int n) {
     Flow *flow = r->s->flow;
     int root = r->kernel->map.n - 1;
     Split split = split_reduction(r);
+    if (has_seq(r->root)) split.threads = step_threads(r, dims, n, split.threads);
     int64_t size[MAP_DIMS], each[MAP_DIMS], lanes = own_each(r, dims, n, &split, each);
     int64_t left = split.threads / split.parts;
     for (int i = n - 1; i >= 0; i--) {

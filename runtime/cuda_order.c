@@ -95,16 +95,14 @@ static void sort_digits(weir_frame *f, const Slices *s, int64_t rows, int digits
     }
 }
 
-/* Merging takes a launch for each doubling, digits take two each. */
-static int by_digits(int64_t n, int digits) {
-    return n > TILE * digits && n <= INT32_MAX;
-}
-
+/* Merging takes a launch for each doubling, digits take two each. Places are numbers of 32 bits but
+ * where runs are merged. */
 void cuda_sort(weir_frame *f, const Slices *s, int64_t rows, int64_t keep, int digits, Pairs *p) {
+    int apart = s->length == 1 && s->n > TILE && s->n <= INT32_MAX;
     if (!digits) digits = digits_of(s);
-    if (s->length == 1 && s->n > TILE && keep <= TILE)
+    if (apart && keep <= TILE)
         sort_chosen(f, s, rows, keep, p);
-    else if (s->length == 1 && by_digits(s->n, digits))
+    else if (apart && s->n > TILE * digits)
         sort_digits(f, s, rows, digits, p);
     else
         sort_tiles(f, s, rows, keep, p);

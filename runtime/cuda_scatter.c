@@ -7,7 +7,15 @@
  * those before. */
 #include "runtime/cuda_calls.h"
 
-enum { LANES = 8, TILE_MOST = 11, MANY = 256, SECTOR = 32, BLOCKS_EACH = 512 };
+enum {
+    LANES = 8,
+    COLUMNS = 5,
+    TILE_MOST = 11,
+    MANY = 256,
+    LONG = 4096,
+    SECTOR = 32,
+    BLOCKS_EACH = 512
+};
 
 typedef struct Updates {
     int64_t n, row, places; /* each has `row` elements for one of so many places */
@@ -61,28 +69,40 @@ static int combine_tool(int64_t *how, int32_t dtype) {
     return WEIR_TOOL_COMBINE + WEIR_U8;
 }
 
+/* Blocks for places of many updates: 1 << width columns each, `turns` blocks for these. */
+typedef struct Many {
+    int width;
+    int64_t turns, blocks;
+} Many;
+
+static Many many_of(int64_t row, int width) {
+    int64_t groups = parts_of(row, INT64_C(1) << width);
+    int64_t turns = groups < BLOCKS_EACH ? BLOCKS_EACH / groups : 1;
+    return (Many){width, turns, groups * turns};
+}
+
 /* How blocks share updates, as scatter.in says. */
 typedef struct Sharing {
-    int lanes, tile, width;
-    int64_t few, many,
-        turns; /* blocks for places of few updates, of many; for each of its columns */
+    int lanes, tile;
+    int64_t few;
+    Many many, longs;
 } Sharing;
 
 /* A block's updates are at least such that all its threads have work if each is a place's first,
- * and more where the others have blocks enough. */
+ * and more where the others have blocks enough. Of very many, columns fill what is loaded at once.
+ */
 static Sharing sharing_of(const Updates *u, int64_t bytes) {
-    Sharing s = {.lanes = log_of(parts_of(u->row, 4), LANES), .turns = 1};
-    int64_t columns = parts_of(u->row, INT64_C(4) << s.lanes), groups = 0;
-    s.width = log_of(u->row, log_of(SECTOR / bytes, LANES));
+    Sharing s = {.lanes = log_of(parts_of(u->row, 4), LANES)};
+    int64_t columns = parts_of(u->row, INT64_C(4) << s.lanes);
+    int wide = log_of(u->row, COLUMNS), narrow = log_of(u->row, log_of(SECTOR / bytes, LANES));
     s.tile = LANES - s.lanes;
     while (s.tile < TILE_MOST && s.tile < TILE_MOST + 1 - s.lanes &&
            (u->n >> (s.tile + 1)) * columns >= BLOCKS_EACH)
         s.tile++;
     s.few = parts_of(u->n, INT64_C(1) << s.tile) * columns;
     if (s.few > CUDA_BLOCKS) s.few = CUDA_BLOCKS;
-    if (u->n > MANY) groups = parts_of(u->row, INT64_C(1) << s.width);
-    if (groups && groups < BLOCKS_EACH) s.turns = BLOCKS_EACH / groups;
-    s.many = groups * s.turns;
+    if (u->n > MANY) s.many = many_of(u->row, wide);
+    if (u->n > LONG && narrow < wide) s.longs = many_of(u->row, narrow);
     return s;
 }
 
@@ -94,9 +114,11 @@ static void put_updates(weir_frame *f, const weir_call *c, Updates *u, int64_t h
     int combine = combine_tool(&how, to->dtype);
     cuda_sort(f, &places, 1, u->n, u->digits, &u->pairs);
     if (how)
-        RUN_TILES(combine, s.many + s.few, word(to->data), word(u->pairs.now), (uint64_t)u->n,
-                  (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)s.lanes, (uint64_t)s.tile,
-                  (uint64_t)s.width, (uint64_t)s.turns, (uint64_t)s.many, (uint64_t)how);
+        RUN_TILES(combine, s.longs.blocks + s.many.blocks + s.few, word(to->data),
+                  word(u->pairs.now), (uint64_t)u->n, (uint64_t)u->row, word(c->in[2].data), none,
+                  (uint64_t)s.lanes, (uint64_t)s.tile, (uint64_t)how, (uint64_t)s.longs.width,
+                  (uint64_t)s.longs.turns, (uint64_t)s.longs.blocks, (uint64_t)s.many.width,
+                  (uint64_t)s.many.turns, (uint64_t)s.many.blocks);
     else
         RUN_TILES(WEIR_TOOL_REPLACE, s.few, word(to->data), word(u->pairs.now), (uint64_t)u->n,
                   (uint64_t)u->row, word(c->in[2].data), none, (uint64_t)s.lanes, (uint64_t)s.tile,

@@ -166,11 +166,16 @@ def top(n, rows, k):
     return f"flow m {{ in x : f32[{rows},{n}] out y : f32[{rows},{k}] call t = topk(x) (1, 1) -> y }}"
 
 
-def scattered(n, rows, updates):
+def scattered(n, rows, updates, place):
     """Rows that places out of another operand say, added up."""
     return (f"flow m {{ in x : f32[{rows},{n}] in w : f32[{updates},1] in u : f32[{updates},{n}] tmp at : i64[{updates},1]\n"
-            f"out y : f32[{rows},{n}]\nmap a [i:{updates}] {{ i64(max(min(w[i,0], 1.0), 0.0) * {rows - 1}.0) -> at[i,0] }}\n"
+            f"out y : f32[{rows},{n}]\nmap a [i:{updates}] {{ {place} -> at[i,0] }}\n"
             f"call s = scatter_nd(x, at, u) (1) -> y }}")
+
+
+def running(rows, n):
+    return (f"flow m {{ in x : f32[{rows},{n}] out y : f32[{rows},{n}]\n"
+            f"map s [i:{rows}, seq j:{n}] {{ t <- y[i,j-1] else 0.0  t + x[i,j] -> y[i,j] }} }}")
 
 
 TINY = "flow m { in x : f32[1024] out y : f32[1024] map y [i:1024] { max(x[i], 0) -> y[i] } }"
@@ -251,8 +256,12 @@ def irregular():
     for name, k in (("top50", 50), ("sort", vocabulary)):
         yield (f"{name}_f32", top(vocabulary, rows, k), "f32", [(rows, vocabulary)], lambda T, x, k=k: x.topk(k).values, 0,
                4 * rows * vocabulary)
-    yield ("scatter_add_f32", scattered(n, 4096, updates), "f32", [(4096, n), (updates, 1), (updates, n)],
-           lambda T, x, w, u: x.index_add(0, (w[:, 0].clamp(0, 1) * 4095).long(), u), 0, 4 * n * (updates + 2 * 4096))
+    for name, place, same in (("scatter_add_f32", "i64(max(min(w[i,0], 1.0), 0.0) * 4095.0)", lambda w: (w.clamp(0, 1) * 4095).long()),
+                              ("scatter_even_f32", "i64(abs(w[i,0]) * 1000000.0) % 4096", lambda w: (w.abs() * 1e6).long() % 4096)):
+        yield (name, scattered(n, 4096, updates, place), "f32", [(4096, n), (updates, 1), (updates, n)],
+               lambda T, x, w, u, same=same: x.index_add(0, same(w[:, 0]), u), 0, 4 * n * (updates + 2 * 4096))
+    for rows, n in ((1, 1 << 16), (4096, 1024)):
+        yield f"running_f32_{rows}x{n}", running(rows, n), "f32", [(rows, n)], lambda T, x: x.cumsum(1), 0, 8 * rows * n
     for heads, n in ((32, 512), (32, 8192), (4, 8192)):
         yield (f"decode_f16_{heads}x{n}", decode("f16", n, heads), "f16", [(heads, 128), (heads, n, 128), (heads, n, 128)],
                lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q[None, :, None], k[None], v[None])[0, :, 0], 0,
