@@ -48,6 +48,7 @@ static const Tile tiles[] = {
     {"plain128x128", 128, 128, 64, 32, 16, BY_THREAD, 2},
     {"plain128x64", 128, 64, 32, 32, 16, BY_THREAD, 2},
     {"plain64x128", 64, 128, 32, 32, 16, BY_THREAD, 2},
+    {"plain96x64", 96, 64, 48, 32, 16, BY_THREAD, 3},
     {"plain64x64", 64, 64, 32, 32, 16, BY_THREAD, 4},
     {"plain32x64", 32, 64, 32, 16, 16, BY_THREAD, 4},
     {"plain64x32", 64, 32, 16, 32, 16, BY_THREAD, 4},
