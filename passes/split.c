@@ -57,7 +57,8 @@ bool split_product(const Flow *flow, const Machine *machine, const Map *m, Produ
 }
 
 /* Seconds in so many parts: as one batch, and to write and read what they leave, once each, for
- * which a cache has a third of the rate at which blocks fetch what their neighbours just fetched. */
+ * which a cache has a third of the rate at which blocks fetch what their neighbours just fetched.
+ */
 static double seconds_in(const Product *p, int parts) {
     Product part = *p;
     part.batch *= parts;
