@@ -81,23 +81,18 @@ Dim warps_open(const Warps *w, const char *name, Dim count, LoopMark mark, Stmts
     return var;
 }
 
-/* The threads of a warp; of plain steps those that share rows and those that share columns are
- * neighbours in turn, as four words for each come at once where next to every thread is one that
+/* The threads of a warp. Of plain steps neighbours share rows in pairs, and halves of the warp have
+ * columns of their own: four words for each come at once where next to every thread is one that
  * wants the same. */
 static Dim open_warp(Warps *w, Dim *group, Stmts **into) {
-    if (!w->step->plain) {
-        *group = warps_open(w, "g", warps_const(w, GROUP), LOOP_THREAD, into);
-        w->pair = warps_open(w, "t", warps_const(w, PAIRS), LOOP_THREAD, into);
-        return sum(w, times(w, *group, PAIRS), w->pair);
-    }
-    Dim two = warps_const(w, 2);
-    Dim far = warps_open(w, "g", warps_const(w, GROUP / 2), LOOP_THREAD, into);
-    Dim t = warps_open(w, "t", warps_const(w, PAIRS / 2), LOOP_THREAD, into);
-    Dim g = warps_open(w, "g", two, LOOP_THREAD, into);
-    Dim u = warps_open(w, "t", two, LOOP_THREAD, into);
-    *group = sum(w, times(w, far, 2), g);
-    w->pair = sum(w, times(w, t, 2), u);
-    return sum(w, times(w, sum(w, times(w, sum(w, times(w, far, 2), t), 2), g), 2), u);
+    bool plain = w->step->plain;
+    Dim groups = warps_const(w, GROUP), half = warps_const(w, PAIRS / 2), far = warps_const(w, 0);
+    if (plain) far = warps_open(w, "t", half, LOOP_THREAD, into);
+    *group = warps_open(w, "g", groups, LOOP_THREAD, into);
+    Dim near = warps_open(w, "t", plain ? half : warps_const(w, PAIRS), LOOP_THREAD, into);
+    w->pair = sum(w, times(w, far, PAIRS / 2), near);
+    Dim before = sum(w, times(w, far, GROUP), *group);
+    return sum(w, times(w, before, plain ? PAIRS / 2 : PAIRS), near);
 }
 
 void warps_threads(Warps *w, Stmts **into) {

@@ -56,13 +56,15 @@ bool split_product(const Flow *flow, const Machine *machine, const Map *m, Produ
     return step && product_sizes(flow, machine, m, step, p);
 }
 
-/* Seconds in so many parts: as one batch, and to write and read what they leave. */
+/* Seconds in so many parts: as one batch, and to write and read what they leave, once each, for
+ * which a cache has a third of the rate at which blocks fetch what their neighbours just fetched.
+ */
 static double seconds_in(const Product *p, int parts) {
     Product part = *p;
     part.batch *= parts;
     part.reduced /= parts;
     double results = p->batch * p->rows * p->columns, bytes = dtype_bits(p->step->c) / 8.0;
-    double moved = 2 * parts * results * bytes / p->machine->cores;
+    double moved = 3 * 2 * parts * results * bytes / p->machine->cores;
     return product_seconds(&part) + moved / p->machine->level[1].bandwidth + LAUNCH_SECONDS;
 }
 

@@ -40,7 +40,7 @@ static const Generation generations[] = {
      15e12,
      4.8e12,
      67e12,
-     {300e12, 800e12, 48e12},
+     {300e12, 800e12, 47e12},
      227 << 10},
     {"sm_100",
      148,
