@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `fuse`: which maps share a kernel.
  *
- * First, element-wise maps move into what reads them (fuse_inline.c). Then every map that is left
- * starts as a kernel of its own. Walking the maps in order, the kernels that produce what
- * a map reads are joined to it when that keeps an intermediate out of memory without computing
- * anything twice:
+ * First, element-wise maps move into what reads them (fuse_inline.c), and, on a machine of blocks
+ * of threads, maps that make one number stand where that can be made: with the kernel that makes
+ * what they read, or they would take one each. Then every map that is left starts as a kernel of
+ * its own. Walking the maps in order, the kernels that produce what a map reads are joined to it
+ * when that keeps an intermediate out of memory without computing anything twice:
  *
  * - an epilogue: the producer ends in a reduction (a contraction, a pool, a sum) whose result the
  * map reads element for element; the result then stays in registers;
@@ -257,6 +258,39 @@ static void join_strips(Fusing *f, int root) {
     into->complete |= n > 0;
 }
 
+/* Must m stand behind that item? */
+static bool stands_behind(const Flow *flow, const Map *m, const Item *item) {
+    if (item->kind != ITEM_MAP) return true;
+    const Map *before = flow->map.at[item->map];
+    int to = m->write.at[0].to[0].cont;
+    for (int v = 0; v < before->body.val.n; v++)
+        if (before->body.val.at[v].kind == VAL_READ && before->body.val.at[v].read.cont == to)
+            return true;
+    for (int w = 0; w < before->write.n; w++)
+        for (int k = 0; k < before->write.at[w].n; k++) {
+            int cont = before->write.at[w].to[k].cont;
+            if (cont == to) return true;
+            for (int v = 0; v < m->body.val.n; v++)
+                if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont)
+                    return true;
+        }
+    return false;
+}
+
+static void bring_numbers(const Flow *flow, Items *items) {
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        bring_numbers(flow, &items->at[i].body);
+        bring_numbers(flow, &items->at[i].other);
+        const Map *m = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
+        if (!m || m->dim.n || m->write.n != 1 || m->write.at[0].n != 1) continue;
+        int at = i;
+        for (; at > 0 && !stands_behind(flow, m, &items->at[at - 1]); at--)
+            items->at[at] = items->at[at - 1];
+        items->at[at] = it;
+    }
+}
+
 static void order_maps(const Items *items, IntVec *out, Arena *arena) {
     for (int i = 0; i < items->n; i++) {
         if (items->at[i].kind == ITEM_MAP) vec_push(arena, out, items->at[i].map);
@@ -269,6 +303,7 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
     Fusing f = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
     fuse_inline(arena, f.flow, env);
+    if (env->machine->block_threads) bring_numbers(f.flow, &f.flow->body);
     int nmap = f.flow->map.n, ncont = f.flow->cont.n;
     f.group = NEW_ARRAY(arena, Group, nmap + 1);
     f.group_of = NEW_ARRAY(arena, int, nmap + 1);

@@ -7,8 +7,7 @@
  * kernels will be: its own reads are no more bytes than its result, so no reader reads more than
  * before, and the time its repeated work takes is less than that of the bytes it saves (none behind
  * a contraction, whose sum would be stored in its place). So does one that a contraction reads,
- * where register tiles hold most of what shares an element, and one that makes a single number
- * where that would take a kernel.
+ * where register tiles hold most of what shares an element.
  *
  * Where contractions meet in one map (a residual, a sum of many), that map can be the epilogue of
  * one, the last; what stands behind the others stays with them: their results are stored in no more
@@ -80,14 +79,6 @@ static bool computes_again(const Editing *e, const Machine *machine, int map, in
     double again = 2 * count_of(move_flops(e->arena, e->flow, m)) / machine->fma_flops;
     return bytes > (double)machine->level[1].bytes &&
            again < bytes / machine_bandwidth(machine, bytes) && shares_in_tiles(e, reader, cont);
-}
-
-/* Does it make one number of a few others, for which a machine of blocks of threads would run a
- * kernel? */
-static bool makes_one(const Editing *e, const Machine *machine, int map) {
-    enum { PRIMS_MOST = 4 };
-    const Map *m = e->flow->map.at[map];
-    return machine->block_threads && m->dim.n == 0 && map_prims(m) <= PRIMS_MOST;
 }
 
 static bool only_reader(const Editing *e, int cont, int map) {
@@ -176,9 +167,7 @@ static int readers_taking(const Editing *e, const Machine *machine, int map, int
         for (int k = 0; k < out->n; k++) seen |= out->at[k] == reader;
         if (seen) continue;
         if (e->uses.home[reader] != e->uses.home[map]) return 0;
-        if (!reads_once(r, cont) && !computes_again(e, machine, map, cont) &&
-            !makes_one(e, machine, map))
-            return 0;
+        if (!reads_once(r, cont) && !computes_again(e, machine, map, cont)) return 0;
         if (r->body.val.n + m->body.val.n > BODY_MAX) return 0;
         vec_push(e->arena, out, reader);
     }

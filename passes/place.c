@@ -6,7 +6,10 @@
  * constant size are packed greedily, largest first, each at the lowest offset that no container
  * alive at the same time covers. Those of symbolic size share slots, those first that are largest
  * where all symbols are alike: a slot is taken when it is free meanwhile and provably large enough.
- * Offsets are aligned to 64 bytes. */
+ * Offsets are aligned to 64 bytes. On a machine of blocks of threads containers of no more have
+ * memory of their own: where a kernel's numbers lie in what the next one writes, the two could not
+ * run side by side. */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "passes/place.h"
@@ -270,7 +273,6 @@ static Dim place_symbolic(Placing *p, Arena *arena, int64_t base) {
 
 Flow *pass_place(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_place(Arena *arena, const Flow *flow, const PassEnv *env) {
-    (void)env;
     Flow *f = flow_clone(arena, flow);
     Placing p = {.arena = arena, .flow = f};
     p.life = NEW_ARRAY(arena, Life, f->cont.n + 1);
@@ -292,6 +294,7 @@ Flow *pass_place(Arena *arena, const Flow *flow, const PassEnv *env) {
         f->cont.at[i].place = PLACE_ARENA;
         l->size = storage_bytes(&p, &f->cont.at[i]);
         if (!dim_is_const(l->size, &l->bytes)) l->bytes = -1;
+        if (env->machine->block_threads && l->bytes == ALIGN) l->first = 0, l->last = INT_MAX;
     }
     int64_t constant = place_constant(&p, arena);
     f->arena_bytes = place_symbolic(&p, arena, constant);
