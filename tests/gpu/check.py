@@ -116,7 +116,8 @@ class Checks(Texts):
             expect(out[0] and all(files == out[0] for files in out), f"{name} differs")
 
     def test_boxes_of_open_sizes(self):
-        """Runs that are recorded keep the tensors that they were recorded with; others get theirs."""
+        """Runs that are recorded keep the tensors that they were recorded with; others get theirs. Few rows go by steps that
+        threads copy for."""
         library = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so"
         try:
             import numpy  # noqa: F401
@@ -125,10 +126,11 @@ class Checks(Texts):
         _, source, *words = self.flow_of((HERE / "boxes.ir").read_text().split("\n\n")[-1])
         self.compile(source, self.work / "open.so", *words, "--gpu-copies", "engine", "--emit", "cu", "--emit-dir", self.work / "open")
         cu, = (self.work / "open").glob("*.cu")
-        expect("  copy_box(" in cu.read_text() and "  copy_async<" not in cu.read_text(), "threads copy")
+        engine = [body for body in cu.read_text().split("KERNEL(")[1:] if "  copy_box(" in body]
+        expect(engine and not any("  copy_async<" in body for body in engine), "threads copy")
         script = ("import sys, numpy, weir\nm = weir.open(sys.argv[1])\nr = numpy.random.default_rng(1)\n"
                   "w = (r.random((192, 64)) - 0.5).astype('f2')\n"
-                  "for n in [9, 70, 9, 70, 9, 70, 130, 9]:\n    x = (r.random((n, 64)) - 0.5).astype('f2')\n"
+                  "for n in [200, 300, 200, 300, 200, 300, 9, 260, 9]:\n    x = (r.random((n, 64)) - 0.5).astype('f2')\n"
                   "    assert abs(m(x, w) - x.astype('f4') @ w.astype('f4').T).max() < 0.01\n")
         code, text = run(sys.executable, "-c", script, self.work / "open.so",
                          env={**self.fake, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(library)})
