@@ -32,7 +32,7 @@ static Counted count_role(const Scheduling *s, const Map *m, const Contraction *
     return n;
 }
 
-/* The rows, or the columns, that the run counts, of one of them or both alike. */
+/* The rows, or the columns, that the run counts, of one of them or both alike, if there are any. */
 static Counted counted_rows(const Scheduling *s, const Kernel *kernel) {
     const Counted none = {0};
     const Map *m = s->flow->map.at[kernel->map.at[0]];
@@ -40,6 +40,7 @@ static Counted counted_rows(const Scheduling *s, const Kernel *kernel) {
     if (!c.is || kernel->map.n > 2) return none;
     Counted rows = count_role(s, m, &c, ROLE_M), columns = count_role(s, m, &c, ROLE_N);
     if (rows.by_run && columns.by_run && rows.by_run != columns.by_run) return none;
+    if (!rows.known || !columns.known) return none;
     return rows.by_run ? rows : columns;
 }
 
