@@ -16,9 +16,8 @@
 
 #include "passes/fuse.h"
 
-/* Elements that one task may take on where there could be more: a core's, and a block of threads'.
- */
-enum { ROW_TASKS = 4, TASK_WORK = 4096, BLOCK_WORK = 1 << 14, ALONE_ROWS = 13, ALONE_LANES = 48 };
+/* TASK_WORK: elements that one task may take on where there could be more. */
+enum { ROW_TASKS = 4, TASK_WORK = 4096, ALONE_ROWS = 13, ALONE_LANES = 48 };
 
 typedef struct Rows {
     const Flow *flow;
@@ -296,8 +295,7 @@ static bool too_few_tasks(const Rows *r) {
     bool many = r->tasks >= ROW_TASKS;
     for (int p = 0; p < r->n && !many; p++) {
         double volume = map_volume(r->flow->map.at[r->map[p]], fuse_unknown);
-        if (p == r->n - 1 && volume > TASK_WORK) return true;
-        if (r->machine->block_threads && volume > BLOCK_WORK) return true;
+        if ((p == r->n - 1 || r->machine->block_threads) && volume > TASK_WORK) return true;
     }
     return false;
 }

@@ -42,7 +42,8 @@ static Contraction stepped(const Layouts *l, const Map *m) {
     return r;
 }
 
-/* By container: is it in a region where windows of a product by steps slide over an image? */
+/* By container: is it in a region where windows of a product by steps slide over an image that is
+ * not the caller's? */
 static bool *find_wanted(const Layouts *l, const int *channel, const int *region) {
     bool *wanted = NEW_ARRAY(l->arena, bool, l->flow->cont.n + 1);
     for (int i = 0; i < l->flow->map.n; i++) {
@@ -50,7 +51,8 @@ static bool *find_wanted(const Layouts *l, const int *channel, const int *region
         Contraction r = stepped(l, m);
         if (!r.is) continue;
         const Access *a = &m->body.val.at[r.a].read;
-        if (channel[a->cont] >= 0 && access_slides(m, a)) wanted[region[a->cont]] = true;
+        bool own = channel[a->cont] >= 0 && l->flow->cont.at[a->cont].kind == CONT_TMP;
+        if (own && access_slides(m, a)) wanted[region[a->cont]] = true;
     }
     return wanted;
 }
