@@ -179,7 +179,8 @@ static void find_in(CNest *c, const Stmts *stmts, double times, Found *found) {
 
 /* Descriptions and barriers take a kernel about 0.6 us more than copies by threads do; boxes come
  * by a tenth sooner. Measured on sm_90a: products that copy 50 MB lost a tenth, of 100 MB they
- * gained one (tests/results/gpu.md). What is rounded goes through threads' registers otherwise. */
+ * gained one (tests/results/gpu-2026-11-26.md). What is rounded goes through threads' registers
+ * otherwise. */
 static bool engine_gains(const CNest *c, const Found *found) {
     static const double LEAST = 80e6;
     bool any = c->form->engine == ENGINE_ALWAYS || found->rounds;

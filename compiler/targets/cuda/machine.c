@@ -2,7 +2,7 @@
 /* The machine behind --gpu, by compute capability: its server part of that generation. The numbers
  * are its vendor's, but for sm_90a's steps and caches: there they are such that 57 products in
  * tiles of all sizes take what they took, within a tenth, and of 12 larger ones the tile that takes
- * least is chosen (tests/results/gpu.md). They weigh one
+ * least is chosen (tests/results/gpu-2026-11-26.md). They weigh one
  * plan against another and need not be exact. Rates are of one multiprocessor, which is what a core
  * is here. */
 #include "compiler/targets/cuda/machine.h"
