@@ -118,14 +118,16 @@ typedef struct weir_device_shared {
     struct CudaConvolutions *convolutions; /* nor to cuDNN */
 } CudaShared;
 
-/* A run that was there before, by what decides its launches: symbols and addresses of ports. */
-enum { RECORDS = 32 };
+/* A run that was there before, by what decides its launches: symbols and addresses of ports. One of
+ * more launches than LAUNCHES_MOST is not recorded: graphs take memory for each. */
+enum { RECORDS = 32, LAUNCHES_MOST = 1 << 15 };
 /* Whose blocks come before the launch ahead is done. */
 enum { EARLY_NEVER, EARLY_ALWAYS, EARLY_RECORDED };
 typedef struct CudaRecord {
     int64_t *key;
     uint64_t asked; /* for it last, by number of the run; 0: none */
     cu_handle exec; /* NULL: not recorded */
+    int walks;      /* it has too many launches */
 } CudaRecord;
 
 /* What an instance has on its device. */
@@ -160,7 +162,7 @@ typedef struct weir_device_state {
     int alone;        /* that run needs nothing of the host: all its ports lie on the device */
     weir_frame frame;
     int early;        /* EARLY_... */
-    int recording;    /* launches are recorded, not begun */
+    int recording;    /* 1 + launches so far, which are recorded, not begun; 0: they are begun */
     int blocking;     /* every launch is waited for, so that a failure has a name */
     char reason[384]; /* of the frame's failure */
 } CudaState;

@@ -22,6 +22,7 @@ static void make_key(weir_instance *in, int64_t *key) {
 static void drop(CudaState *d, CudaRecord *r) {
     if (r->exec) d->shared->cu.exec_free(r->exec);
     r->exec = NULL;
+    r->walks = 0;
     r->asked = 0;
 }
 
@@ -55,11 +56,12 @@ static void record(weir_frame *f, CudaRecord *r) {
     d->on = d->stream;
     d->recording = 1;
     cuda_put(f);
+    r->walks = d->recording > LAUNCHES_MOST;
     d->recording = 0;
     d->on = on;
     error = cu->capture_end(d->stream, &graph);
     if (!f->status) cuda_note(f, error, "recording a run", NULL);
-    if (!f->status) {
+    if (!f->status && !r->walks) {
         cuda_note(f, cu->graph_instantiate(&r->exec, graph, 0), "making a graph", NULL);
         if (f->status) r->exec = NULL;
     }
@@ -74,7 +76,7 @@ void cuda_start(weir_frame *f) {
     }
     make_key(f->instance, d->key);
     CudaRecord *r = find(d, d->key);
-    if (r->asked && !r->exec) record(f, r);
+    if (r->asked && !r->exec && !r->walks) record(f, r);
     r->asked = ++d->asked;
     if (f->status) return;
     if (r->exec)

@@ -29,6 +29,7 @@ static void launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
     const CudaDriver *cu = &d->shared->cu;
     void *params[MOST_ARGUMENTS + 1];
     if (blocks <= 0 || f->status) return;
+    if (d->recording && d->recording++ > LAUNCHES_MOST) return;
     if (n + ntensor > MOST_ARGUMENTS || blocks > INT32_MAX) {
         snprintf(d->reason, sizeof d->reason, "kernel \"%s\" (%s) is too large to launch", k->name,
                  k->from);
@@ -45,7 +46,7 @@ static void launch(weir_frame *f, int32_t kernel, int64_t blocks, int32_t sides,
                       .stream = d->on,
                       .attribute = &early,
                       .nattribute =
-                          d->early == EARLY_RECORDED ? d->recording : d->early == EARLY_ALWAYS};
+                          d->early == EARLY_RECORDED ? d->recording > 0 : d->early == EARLY_ALWAYS};
     int error = cu->launch(&how, d->shared->function[kernel], params, NULL);
     if (!error && d->blocking) error = cu->stream_wait(d->on);
     cuda_note(f, error, k->name, k->from);

@@ -209,6 +209,25 @@ class Checks(Texts):
         lines = log.read_text().splitlines()
         expect(len(lines) == 12 and all(line.endswith(" early") for line in lines[6:]), lines)
 
+    def test_long_loops_are_walked(self):
+        """A run of too many launches to be recorded is right when recording it is given up, and after."""
+        library, log = pathlib.Path(self.options.build).resolve() / "compiler/libweir.so", self.work / "long"
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        self.compile(HERE / "turns.ir", self.work / "turns.so")
+        turns, most = 33000, 1 << 15
+        script = ("import sys, numpy, weir\nm = weir.open(sys.argv[1])\nn, s = int(sys.argv[2]), 0\n"
+                  "x = numpy.arange(n, dtype='i4') % 7\nfor v in x:\n    s = (s * 3 + int(v)) & 0xffffffff\n"
+                  "for k in range(3):\n    assert int(m(x)[0]) & 0xffffffff == s\n")
+        code, text = run(sys.executable, "-c", script, self.work / "turns.so", turns,
+                         env={**self.fake, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(library), "WEIR_FAKE_LOG": str(log)})
+        expect(code == 0, text)
+        lines = log.read_text().splitlines()
+        early = sum(line.endswith(" early") for line in lines)
+        expect(len(lines) == 3 * (turns + 1) + most and early == most, f"{len(lines)} launches, {early} of them recorded")
+
     def library(self):
         """What opens a cuBLASLt of the tests, and options by which it makes all of products.ir that it can."""
         return self.library_of("cublaslt", "libcublasLt.so.13", PRODUCTS)
