@@ -5,8 +5,8 @@
  * When? A launch lets the next one's blocks come when its own leave, or as soon as all its own are
  * on cores. The latter is the earlier by a launch's length, but the blocks come to the cores that
  * have room then, which are those that were done first, and gather there. Of kernels that do little
- * it gains half a microsecond; where one of both does much, most cores then wait for a few
- * (measured on an H200: 20 of 60 us; tests/results/gpu.md). */
+ * it gains up to half a microsecond; where one of both does much, most cores then wait for a few
+ * (26 us became 59 on an H200: tests/results/gpu.md). */
 #include "cuda.h"
 
 #include "ir/move.h"
