@@ -85,18 +85,23 @@ static void print_kernel_line(KernelText *t, const Line *line) {
     print_end(t->p);
 }
 
+void print_kernel_maps(Text *out, const Flow *flow, const Kernel *kernel) {
+    const KernelText t = {.flow = flow, .kernel = kernel};
+    text_put(out, "kernel ");
+    text_name(out, kernel->name);
+    text_put(out, " =");
+    for (int i = 0; i < kernel->map.n; i++) {
+        text_put(out, " ");
+        text_name(out, map_name(&t, i));
+    }
+}
+
 void print_kernel(Printer *p, const Flow *flow, const Kernel *kernel) {
     KernelText t = {.p = p, .flow = flow, .kernel = kernel};
     t.root = t.said = kernel->map.n - 1;
     print_line(p);
     print_see(p, kernel);
-    text_put(p->out, "kernel ");
-    text_name(p->out, kernel->name);
-    text_put(p->out, " =");
-    for (int i = 0; i < kernel->map.n; i++) {
-        text_put(p->out, " ");
-        text_name(p->out, map_name(&t, i));
-    }
+    print_kernel_maps(p->out, flow, kernel);
     if (kernel->on) {
         text_put(p->out, " on ");
         text_name(p->out, kernel->on);

@@ -12,6 +12,8 @@ extern const char *const cont_words[], *const storage_words[], *const line_words
 
 void flow_print_marked(Printer *p, const Flow *flow);
 void print_kernel(Printer *p, const Flow *flow, const Kernel *kernel);
+void print_kernel_maps(Text *out, const Flow *flow,
+                       const Kernel *kernel); /* "kernel k0 = mm act" */
 /* The lines of a kernel that has its maps, from a scanner that stands on their brace; and are
  * things there that they name? If not: E_RECIPE at ctx->where's file. */
 void flow_parse_lines(Flow *flow, Kernel *kernel, const Lex *at);

@@ -92,6 +92,7 @@ typedef struct Machine {
     int block_threads;    /* as many in a block as are good to have */
     int warp;             /* neighbouring threads that run as one */
     int live_threads;     /* that run at a time, on all cores */
+    int core_registers;   /* of a core, shared by the threads that it runs */
     int64_t shared_bytes; /* memory that the threads of a block share ... */
     int64_t shared_most;  /* ... and as much of it as a block may ask for */
     int nstep;            /* steps of warps */

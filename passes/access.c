@@ -189,6 +189,13 @@ bool access_by_value(const Map *map, const Access *a) {
     return false;
 }
 
+bool map_reads(const Map *map, int cont) {
+    bool reads = false;
+    for (int v = 0; v < map->body.val.n; v++)
+        reads |= map->body.val.at[v].kind == VAL_READ && map->body.val.at[v].read.cont == cont;
+    return reads;
+}
+
 bool map_reads_by_value(const Map *map) {
     for (int v = 0; v < map->body.val.n; v++)
         if (map->body.val.at[v].kind == VAL_READ && access_by_value(map, &map->body.val.at[v].read))

@@ -65,6 +65,7 @@ bool map_straight_line(const Map *map);
 /* Does the access use a value of the map's body as an index? */
 bool access_by_value(const Map *map, const Access *a);
 bool map_reads_by_value(const Map *map); /* some read does */
+bool map_reads(const Map *map, int cont);
 /* Is Val v of a map's body the same at all indices of its reduced dims but `dim` (-1: of all)? */
 bool val_fixed(const Map *map, int v, int dim);
 /* The read whose conversion to that type Val v is, or -1. */

@@ -263,16 +263,11 @@ static bool stands_behind(const Flow *flow, const Map *m, const Item *item) {
     if (item->kind != ITEM_MAP) return true;
     const Map *before = flow->map.at[item->map];
     int to = m->write.at[0].to[0].cont;
-    for (int v = 0; v < before->body.val.n; v++)
-        if (before->body.val.at[v].kind == VAL_READ && before->body.val.at[v].read.cont == to)
-            return true;
+    if (map_reads(before, to)) return true;
     for (int w = 0; w < before->write.n; w++)
         for (int k = 0; k < before->write.at[w].n; k++) {
             int cont = before->write.at[w].to[k].cont;
-            if (cont == to) return true;
-            for (int v = 0; v < m->body.val.n; v++)
-                if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont)
-                    return true;
+            if (cont == to || map_reads(m, cont)) return true;
         }
     return false;
 }

@@ -184,9 +184,7 @@ typedef struct Waiting {
 } Waiting;
 
 static bool map_uses(const Map *m, int cont) {
-    bool uses = false;
-    for (int v = 0; v < m->body.val.n; v++)
-        uses |= m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont;
+    bool uses = map_reads(m, cont);
     for (int w = 0; w < m->write.n; w++)
         for (int k = 0; k < m->write.at[w].n; k++) uses |= m->write.at[w].to[k].cont == cont;
     return uses;

@@ -182,27 +182,18 @@ void recipe_all_asked(const PassEnv *env, const char *pass, const Flow *flow) {
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Of a kernel for ranges its maps alone: lines are chosen for each range. */
-static void note_maps(Text *out, const Flow *flow, const Kernel *kernel) {
-    text_put(out, "kernel ");
-    text_name(out, kernel->name);
-    text_put(out, " =");
-    for (int i = 0; i < kernel->map.n; i++) {
-        text_put(out, " ");
-        text_name(out, flow->map.at[kernel->map.at[i]]->name);
-    }
-    text_put(out, "\n");
-}
-
 void recipe_note_kernels(const PassEnv *env, const Flow *flow) {
     if (!env->notes) return;
     Printer p = {.out = &env->notes->text};
     for (int k = 0; k < flow->kernel.n; k++) {
         const Kernel *kernel = flow->kernel.at[k];
         if (kernel->when.n) continue;
-        if (k && flow->kernel.at[k - 1]->name == kernel->name)
-            note_maps(p.out, flow, kernel);
-        else
+        if (k && flow->kernel.at[k - 1]->name == kernel->name) {
+            print_kernel_maps(p.out, flow, kernel);
+            text_put(p.out, "\n");
+        } else {
             print_kernel(&p, flow, kernel);
+        }
     }
 }
 

@@ -439,8 +439,7 @@ static void choose_lines(Scheduling *s, Kernel *kernel) {
     }
 }
 
-/* Does it multiply by steps of a machine's matrix units? */
-static bool runs_by_steps(const Kernel *kernel) {
+bool runs_by_steps(const Kernel *kernel) {
     bool steps = false;
     for (int i = 0; i < kernel->line.n; i++) {
         LineKind kind = kernel->line.at[i].kind;
@@ -450,16 +449,22 @@ static bool runs_by_steps(const Kernel *kernel) {
     return steps;
 }
 
+bool same_lines(const Flow *flow, const Kernel *a, const Kernel *b) {
+    Text x = {.arena = flow->arena}, y = x;
+    Kernel p = *a, q = *b;
+    p.when.n = q.when.n = 0;
+    print_kernel(&(Printer){.out = &x}, flow, &p);
+    print_kernel(&(Printer){.out = &y}, flow, &q);
+    return !strcmp(text_str(&x), text_str(&y));
+}
+
 /* Lines of such steps hold together: they are as they would be chosen, or refused. */
 static void keep_chosen(Scheduling *s, const Kernel *kernel) {
     Kernel chosen = *kernel;
-    Text ours = {.arena = s->flow->arena}, theirs = ours;
     chosen.line.at = NULL;
     chosen.line.n = chosen.line.cap = 0;
     choose_lines(s, &chosen);
-    print_kernel(&(Printer){.out = &ours}, s->flow, &chosen);
-    print_kernel(&(Printer){.out = &theirs}, s->flow, kernel);
-    if (strcmp(text_str(&ours), text_str(&theirs)))
+    if (!same_lines(s->flow, &chosen, kernel))
         recipe_refuse(s->env->recipe, kernel->source,
                       "lines with \"use\", \"rows\", \"columns\" or \"depth\" hold together: leave "
                       "them as they are chosen, or leave the braces out");

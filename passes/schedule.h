@@ -138,6 +138,10 @@ bool stage_transposed(Rows *r, const int *dims, int n);
 /* schedule_weigh.c: rows of scores that weigh rows of values, block by block of keys. */
 bool weigh_tiles(Rows *r);
 
+/* Does it multiply by steps of a machine's matrix units? Have both kernels, of the same maps, the
+ * same lines? */
+bool runs_by_steps(const Kernel *kernel);
+bool same_lines(const Flow *flow, const Kernel *a, const Kernel *b);
 /* The position of the kernel's only reduction, if at most its root stands behind it: maps in front
  * make strips for its windows, or copies near its tiles; -1: there is none. */
 int only_reduction(const Scheduling *s, const Kernel *kernel);

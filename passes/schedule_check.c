@@ -276,12 +276,6 @@ static Storage kept(const Checking *c, int cont) {
     return storage;
 }
 
-static bool reads(const Map *m, int cont) {
-    for (int v = 0; v < m->body.val.n; v++)
-        if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont) return true;
-    return false;
-}
-
 /* What lies in memory is written by one tile alone: each loop around its map walks over it. */
 static void check_memory(const Checking *c, int p, int cont) {
     const Line where = {.source = c->kernel->source};
@@ -308,7 +302,7 @@ static void check_map(const Checking *c, int p) {
             int cont = m->write.at[w].to[k].cont;
             if (kept(c, cont) == KEEP_ARENA) check_memory(c, p, cont);
             for (int q = p + 1; q < c->kernel->map.n; q++)
-                if (reads(map_at(c, q), cont) && c->depth[q] < c->depth[p])
+                if (map_reads(map_at(c, q), cont) && c->depth[q] < c->depth[p])
                     REFUSE(c, &where,
                            "\"%s\" runs in more loops than \"%s\", which reads \"%s\" of it",
                            m->name, map_at(c, q)->name, c->flow->cont.at[cont].name);

@@ -7,7 +7,6 @@
  * the rows are known. */
 #include <string.h>
 
-#include "ir/flow_text.h"
 #include "passes/schedule.h"
 
 /* Rows that the first range is planned for, and from one range to the next; a range begins at a
@@ -44,21 +43,6 @@ static Counted counted_rows(const Scheduling *s, const Kernel *kernel) {
     return rows.by_run ? rows : columns;
 }
 
-static bool same_lines(const Scheduling *s, const Kernel *a, const Kernel *b) {
-    Text x = {.arena = s->flow->arena}, y = x;
-    Kernel p = *a, q = *b;
-    p.when.n = q.when.n = 0;
-    print_kernel(&(Printer){.out = &x}, s->flow, &p);
-    print_kernel(&(Printer){.out = &y}, s->flow, &q);
-    return !strcmp(text_str(&x), text_str(&y));
-}
-
-static bool uses_steps(const Kernel *kernel) {
-    bool steps = false;
-    for (int i = 0; i < kernel->line.n; i++) steps |= kernel->line.at[i].kind == LINE_USE;
-    return steps;
-}
-
 /* The kernel as it is for `unknown` and more of what the run counts. */
 static Kernel *range_from(Scheduling *s, const Kernel *kernel, Dim by_run, int64_t unknown) {
     Arena *arena = s->flow->arena;
@@ -83,10 +67,10 @@ int schedule_ranges(Scheduling *s, int at) {
     Kernel *last = flow->kernel.at[at];
     Counted n = counted_rows(s, last);
     int added = 0;
-    if (!n.by_run || !uses_steps(last)) return 0;
+    if (!n.by_run || !runs_by_steps(last)) return 0;
     for (int64_t u = s->unknown * TIMES; u * n.known <= MOST; u *= TIMES) {
         Kernel *range = range_from(s, last, n.by_run, u);
-        if (same_lines(s, range, last)) continue;
+        if (same_lines(flow, range, last)) continue;
         vec_push(flow->arena, &flow->kernel, last);
         for (int k = flow->kernel.n - 1; k > at; k--) flow->kernel.at[k] = flow->kernel.at[k - 1];
         flow->kernel.at[at] = last = range;

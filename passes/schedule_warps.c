@@ -15,8 +15,8 @@
 
 static const int64_t unknown_batch = 64;
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 8, LEAST_DEPTH = 16, PAD_BYTES = 16 };
-/* Of a core, shared by the threads that it runs; what a thread needs beside its sums. */
-enum { CORE_REGISTERS = 1 << 16, OWN_REGISTERS = 40, WARP_THREADS = 32 };
+/* What a thread needs beside its sums. */
+enum { OWN_REGISTERS = 40, WARP_THREADS = 32 };
 
 /* Of a block and of its warps, for steps of a warp, of several, which are as deep as a row of their
  * arrays, or plain ones. On a core are as many blocks at a time as `blocks`. */
@@ -304,12 +304,12 @@ static bool fits(const Product *s, const Tile *t, int ahead) {
 
 /* Do threads have registers for their sums, where these are coarse for those that a step makes of a
  * block beside the whole ones, with so many blocks on a core? */
-static bool holds_sums(const WarpStep *step, const Tile *t, int blocks) {
+static bool holds_sums(const Machine *m, const WarpStep *step, const Tile *t, int blocks) {
     int rows = t->warp_rows + (step->coarse ? step->rows : 0);
     int sums = rows * t->warp_columns / (step->warps * WARP_THREADS);
     int threads =
         t->rows / t->warp_rows * (t->columns / t->warp_columns) * step->warps * WARP_THREADS;
-    return sums + OWN_REGISTERS <= CORE_REGISTERS / (threads * blocks);
+    return sums + OWN_REGISTERS <= m->core_registers / (threads * blocks);
 }
 
 /* The tile as a step takes it: groups' depth is that of their arrays' rows, and fewer of a core's
@@ -319,7 +319,7 @@ static Tile fitted(const Product *s, const WarpStep *step, Tile t) {
     bool group = t.kind == BY_GROUP;
     int least = step->plain ? LEAST_DEPTH : step->depth;
     if (group) t.depth = 8 * SWIZZLED_ROW / dtype_bits(step->a);
-    while (group && t.blocks > 1 && !holds_sums(step, &t, t.blocks)) t.blocks--;
+    while (group && t.blocks > 1 && !holds_sums(s->machine, step, &t, t.blocks)) t.blocks--;
     for (int depth = t.depth / 2; !group && depth >= least; depth /= 2)
         if (upward(s->reduced, depth) < upward(s->reduced, t.depth)) t.depth = depth;
     return t;
@@ -349,7 +349,8 @@ static Choice choose_step(const Product *s, const Tile *tile) {
         if (!takes(step, s) || tile->kind != kind_of(step)) continue;
         Tile t = fitted(s, step, *tile);
         if (t.warp_rows % step->rows || t.warp_columns % step->columns || t.depth % step->depth ||
-            !fits(s, &t, 1) || (t.kind == BY_GROUP && !holds_sums(step, &t, t.blocks)) ||
+            !fits(s, &t, 1) ||
+            (t.kind == BY_GROUP && !holds_sums(s->machine, step, &t, t.blocks)) ||
             (s->whole && upward(s->reduced, t.depth) > s->reduced))
             continue;
         double cost = cost_of(s, i, &t);

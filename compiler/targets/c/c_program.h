@@ -82,6 +82,7 @@ struct CProgram {
 };
 
 void program_line(CProgram *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int kernel_root(const Kernel *k); /* emit_program.c: the map that it is launched for, its last */
 const char *kernel_word(const CProgram *p);           /* how functions of kernels begin */
 const char *c_version(Arena *arena, const char *cpu); /* its name as a part of others */
 bool is_lesser(const CProgram *p); /* one of several, and not the one with the descriptor */

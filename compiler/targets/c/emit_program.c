@@ -232,7 +232,7 @@ static void walk_phases(CProgram *p, int kernel) {
     for (int k = 0; k < p->kernel[kernel]->phase.n; k++) phase(p, kernel, k);
 }
 
-static int root_of(const Kernel *k) {
+int kernel_root(const Kernel *k) {
     return k->map.at[k->map.n - 1];
 }
 
@@ -245,7 +245,7 @@ static void walk_map(CProgram *p, int map) {
     const char *otherwise = "";
     for (; k < flow->kernel.n; k++) {
         const Kernel *kernel = flow->kernel.at[k];
-        if (root_of(kernel) != map) continue;
+        if (kernel_root(kernel) != map) continue;
         if (!kernel->when.n) {
             if (*otherwise) program_line(p, "%s{", otherwise);
             walk_phases(p, k);
@@ -394,7 +394,7 @@ static bool item_serial(const CProgram *p, const Item *it) {
         return !it->done && items_serial(p, &it->body) && items_serial(p, &it->other);
     }
     for (int k = p->first_kernel[it->map]; k >= 0 && k < p->flow->kernel.n; k++) {
-        if (root_of(p->flow->kernel.at[k]) != it->map) continue;
+        if (kernel_root(p->flow->kernel.at[k]) != it->map) continue;
         if (p->flow->kernel.at[k]->when.n) return false;
         for (int i = 0; i < p->kernel[k]->phase.n; i++)
             if (!is_serial(&p->kernel[k]->phase.at[i])) return false;

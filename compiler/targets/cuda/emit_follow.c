@@ -101,8 +101,7 @@ static bool begins_next(const CProgram *p, int kernel, int phase) {
 
 /* Weights that each turn of a loop reads are still in the cache. */
 static bool is_first_reading(const CProgram *p, int kernel, int phase) {
-    const Kernel *k = p->flow->kernel.at[kernel];
-    int root = k->map.at[k->map.n - 1];
+    int root = kernel_root(p->flow->kernel.at[kernel]);
     for (int i = 0; i < p->flow->body.n; i++)
         if (p->flow->body.at[i].kind == ITEM_MAP && p->flow->body.at[i].map == root)
             return phase == 0;

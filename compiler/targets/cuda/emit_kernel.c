@@ -16,7 +16,6 @@ enum {
     STATIC_SHARED = 48 << 10, /* of a block; more has to be asked for by its launch */
     ROOM_THREADS = 1024,      /* of a core: where threads wait for each other, others go on */
     ROOM_SHARED = 160 << 10,  /* of a core, that these share */
-    CORE_REGISTERS = 64 << 10,
     MANY_SUMS = 64,
     AHEAD_SHARE = 4, /* of the cache that all cores share: for what comes ahead */
     AHEAD_STEP = 16, /* bytes that come at once, and the fewest that are asked for */
@@ -389,7 +388,7 @@ static int resident_blocks(CNest *c, const Stmts *body, int64_t shared) {
     if (has(body, STMT_FOLD)) return (int)(held < most ? held : most);
     int64_t sums = most_registers(c, body);
     bool many = has(body, STMT_COMMIT) && sums >= MANY_SUMS;
-    return many ? (int)(CORE_REGISTERS / (2 * sums * c->threads)) : 0;
+    return many ? (int)(c->machine->core_registers / (2 * sums * c->threads)) : 0;
 }
 
 /* A kernel of blocks: the statements one after the other. */

@@ -23,7 +23,7 @@ static int in_order(const CProgram *p, int *order) {
         for (int k = p->first_kernel[p->flow->body.at[i].map]; k >= 0 && k < p->flow->kernel.n;
              k++) {
             const Kernel *kernel = p->flow->kernel.at[k];
-            if (kernel->map.at[kernel->map.n - 1] == p->flow->body.at[i].map) order[n++] = k;
+            if (kernel_root(kernel) == p->flow->body.at[i].map) order[n++] = k;
         }
     return n;
 }
@@ -76,18 +76,14 @@ static void take_along(CProgram *p, int first, int kernel) {
     f->boxes = p->kernel[kernel]->phase.at[0].nbox;
 }
 
-static int root_of(const CProgram *p, int kernel) {
-    const Kernel *k = p->flow->kernel.at[kernel];
-    return k->map.at[k->map.n - 1];
-}
-
 /* Looks back as far as nothing stands between; of the kernels for other ranges one alone runs. */
 static void join_one(CProgram *p, const int *order, int at) {
     ContUses uses = kernel_uses(p, order[at], false);
+    int root = kernel_root(p->flow->kernel.at[order[at]]);
     p->pending.n = 0;
     for (int i = at - 1; i >= 0 && i >= at - LOOK_BACK; i--) {
         ContUses before = kernel_uses(p, order[i], false);
-        if (root_of(p, order[i]) == root_of(p, order[at])) continue;
+        if (kernel_root(p->flow->kernel.at[order[i]]) == root) continue;
         remember_uses(p, &before);
         if (needs_barrier(p, &uses)) break;
         if (!same_launch(p, order[i], order[at]) || !has_room(p, order[i])) continue;

@@ -61,7 +61,7 @@ static const Generation generations[] = {
 static const double LIBRARY_STEPS = 0.93, LIBRARY_FMA = 0.75, LIBRARY_BEGIN = 3e-6;
 
 /* Shared memory: what every device gives a block without being asked. */
-enum { WARP = 32, BLOCK = 256, LIVE = 2048, SHARED = 48 << 10 };
+enum { WARP = 32, BLOCK = 256, LIVE = 2048, SHARED = 48 << 10, REGISTERS = 64 << 10 };
 
 static const Generation *generation(Ctx *ctx, const char *gpu) {
     for (size_t i = 0; i < sizeof generations / sizeof *generations; i++)
@@ -81,6 +81,7 @@ void target_cuda_machine(Ctx *ctx, Machine *m, const char *gpu, const char *cons
                    .block_threads = BLOCK,
                    .warp = WARP,
                    .live_threads = g->cores * LIVE,
+                   .core_registers = REGISTERS,
                    .shared_bytes = SHARED,
                    .shared_most = g->shared_most,
                    .native = {[P_EXP2] = true, [P_RATIO] = true, [P_TF32] = true}};
