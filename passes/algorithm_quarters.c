@@ -6,7 +6,7 @@
  * quarters of both operands seven sums and differences each are made, multiplied, and the products
  * added up to the quarters of the result. Six maps take the place of one:
  *
- *     U[t,k,j]     <- weights, straight-line code; the constant part computes it
+ *     U[j/J,t,k,j] <- weights, straight-line code; the constant part computes it
  *     R[m]         <- sum over k of x - x: NaN where a row has an infinity or a NaN, else 0
  *     V[t,i,k]     <- the other operand, 0 where it is not finite, straight-line code
  *     P[t,i,j]     <- sum over k of V * U
@@ -29,7 +29,8 @@
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
-enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4, COLUMNS_MOST = 64 };
+/* Columns of a block at most: so many, and one for each so many bytes of the second cache. */
+enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4, BLOCK_MOST = 64, BLOCK_CACHE = 16 << 10 };
 
 typedef signed char Sign;
 /* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products. */
@@ -74,16 +75,20 @@ static int rows_dim(const Map *m, const Contraction *c) {
     return shorter && map_extent(m, before, 0) % 2 == 0 ? before : last;
 }
 
-/* Columns of a block: of as many as a kernel holds at a time, or fewer where cores would not have
- * equally many tasks; 0: none fills vectors. Measured on Zen 3: 32 take 1.01 of the time of 64, 16
- * take 1.025. */
+/* Columns of a block: of as many as a kernel holds at a time, whole panels, or fewer where cores
+ * would not have equally many tasks; 0: none fills vectors. Measured on Zen 3: 32 take 1.01 of the
+ * time of 64, 16 take 1.025; with 2 MB of second cache 64 take 1.06 of that of 128. */
 static int64_t choose_columns(const Flow *flow, const PassEnv *env, const Map *m,
                               const Contraction *c, int64_t half) {
-    int64_t lanes = env->machine->vector_bytes / 4, chosen = 0;
+    const Machine *machine = env->machine;
+    int64_t lanes = machine->vector_bytes / 4, chosen = 0,
+            most = machine->level[1].bytes / BLOCK_CACHE;
+    int64_t panel = (panels_cost(machine) && half % (3 * lanes) == 0 ? 3 : 2) * lanes;
+    if (most < BLOCK_MOST) most = BLOCK_MOST;
     double rest = ceil(contraction_usual(flow, m, c, ROLE_M) / (2 * STRIP_ROWS)), best = 0;
-    for (int64_t size = COLUMNS_MOST; size >= 2 * lanes; size -= 2 * lanes) {
-        double tasks = rest * (double)(half / size) / env->machine->cores;
-        double time = ceil(tasks) / tasks * (1 + 0.6 * (1.0 / (double)size - 1.0 / COLUMNS_MOST));
+    for (int64_t size = most / panel * panel; size >= panel; size -= panel) {
+        double tasks = rest * (double)(half / size) / machine->cores;
+        double time = ceil(tasks) / tasks * (1 + 0.6 * (1.0 / (double)size - 1.0 / (double)most));
         if (half % size || (chosen && time >= best)) continue;
         best = time, chosen = size;
     }
@@ -238,16 +243,19 @@ static int rows_map(Quarters *w) {
 }
 
 /* Sums and differences of the quarters of an operand, which two cuts make; those of weights once
- * for all products that read them. Columns of a block are stored behind the terms. */
+ * for all products that read them, as these read them: block of columns by block, in that sum by
+ * sum, columns behind the terms. */
 static int operand_map(Quarters *w, int operand, int first, int second,
                        const Sign (*sign)[QUARTERS], const char *map, const char *cont) {
     int own = first == TERMS ? second : first;
     Flow *flow = w->as.flow;
     int value[QUARTERS];
     making_map(&w->as, map);
-    making_index(&w->as, number(w, 0), number(w, PRODUCTS));
+    if (first == ROWS) making_index(&w->as, number(w, 0), number(w, PRODUCTS));
     making_dims(&w->as, ROLE_BATCH);
     outer_dims(w, own);
+    int sums = first == ROWS ? 0 : w->as.rank;
+    if (first == TERMS) making_index(&w->as, number(w, 0), number(w, PRODUCTS));
     half_dims(w, TERMS);
     inner_dim(w, own);
     Body *body = &w->as.map->body;
@@ -259,7 +267,7 @@ static int operand_map(Quarters *w, int operand, int first, int second,
     }
     int to = making_cont(&w->as, cont);
     for (int t = 0; t < PRODUCTS; t++) {
-        w->as.at[0] = number(w, t);
+        w->as.at[sums] = number(w, t);
         map_write(flow, w->as.map, to, w->as.at, signed_sum(body, sign[t], value, QUARTERS), NULL);
     }
     return first == TERMS ? making_once(&w->as, to) : to;
@@ -290,8 +298,9 @@ static int product_map(Quarters *w, int v, int u) {
     int terms = w->as.rank, n = copy_indices(w, at, 0, 0, rows);
     copy_indices(w, at, n, columns, terms);
     int a = map_read(flow, w->as.map, v, at);
-    n = copy_indices(w, at, 0, 0, batch);
+    n = copy_indices(w, at, 0, 1, batch);
     n = copy_indices(w, at, n, rows, blocks);
+    n = copy_indices(w, at, n, 0, 1);
     n = copy_indices(w, at, n, columns, terms);
     copy_indices(w, at, n, blocks, columns);
     int b = map_read(flow, w->as.map, u, at);

@@ -9,8 +9,8 @@
 
 #include "passes/schedule_tiled.h"
 
-/* Least rows of a block that panels pass, and least blocks. */
-enum { BLOCK_ROWS = 64, BLOCKS_LEAST = 8 };
+/* Least rows of a block that panels pass. */
+enum { BLOCK_ROWS = 64 };
 
 /* What the last block has less than the others is at most so small a part of all rows. */
 enum { UNEVEN_PART = 32 };
@@ -113,7 +113,8 @@ static int64_t equal_blocks(const Tiled *t, int d, double most) {
 }
 
 /* Rows that are all read again for each panel: how many of each dim stay in the inner cache
- * meanwhile. False where they would make few blocks, whose unequal parts keep threads waiting. */
+ * meanwhile. False where they all do, or where panels that do not, read again for each block, are
+ * half as many bytes as rows read again. */
 static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) {
     double bytes = 0, rows = 1, room = (double)t->s->env->machine->level[1].bytes / 2;
     if (order[0] != t->lane || t->row[0] < 0 || t->row[1] >= 0) return false;
@@ -123,9 +124,13 @@ static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) 
         if (read_bytes(t->s->flow, t->p, &val->read) > bytes)
             bytes = read_bytes(t->s->flow, t->p, &val->read);
     }
-    if (bytes < BLOCKS_LEAST * room) return false;
+    if (bytes <= room) return false;
     for (int i = 1; i < n; i++) rows *= (double)map_usual(t->s->flow, t->p, order[i]);
-    double left = room * rows / bytes < BLOCK_ROWS ? BLOCK_ROWS : room * rows / bytes;
+    double left = fmax(room * rows / bytes, BLOCK_ROWS), lanes = lane_operand_bytes(t);
+    double columns = (double)map_usual(t->s->flow, t->p, t->lane);
+    double panels = ceil(columns / (double)tiled_size(t, t->lane));
+    double again = lanes > room ? lanes * ceil(rows / left) : 0;
+    if (rows <= left || 2 * again > (bytes - room) * panels) return false;
     for (int i = n - 1; i > 0; i--) {
         block[order[i]] = equal_blocks(t, order[i], left);
         left = left < (double)block[order[i]] ? 1 : left / (double)block[order[i]];

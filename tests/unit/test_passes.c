@@ -404,6 +404,29 @@ Test(passes, blocks_of_rows_are_equal) {
     expect_on(&narrow, MATH_DEFAULT, "schedule", more, eight);
 }
 
+/* Rows that the inner cache does not hold are cut where panels stay in it, or are less to be read
+ * again for each block than rows for each panel. */
+Test(passes, rows_are_cut_where_less_is_read_again) {
+    static const char text[] =
+        "flow f {\n  in x : f32[%d,%d]  param w : f32[%d,%d]  out y : f32[%d,%d]\n"
+        "  map mm [i:%d, j:%d, k:%d] { x[i,k] * w[k,j] -> y[i,j] sum:f32 }\n}\n";
+    static const struct {
+        int rows, terms, columns;
+        const char *const parts[2];
+    } of[] = {{3136, 128, 256, {"tile i:784 j:32"}},
+              {1500, 384, 1536, {"tile i:300 j:32"}},
+              {512, 512, 768, {"tile i:259 j:32"}},
+              {320, 512, 3072, {"tile j:32 i:7"}},
+              {512, 3072, 768, {"tile j:32 i:7"}},
+              {300, 384, 1536, {"tile j:32 i:6"}}};
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        int m = of[k].rows, t = of[k].terms, n = of[k].columns;
+        char flow[2 * sizeof text];
+        snprintf(flow, sizeof flow, text, m, t, t, n, m, n, m, n, t);
+        expect_on(&wide, MATH_STRICT, "schedule", flow, of[k].parts);
+    }
+}
+
 /* Rows known only at run time are joined, in the product and in what follows it. */
 Test(passes, unknown_rows_are_merged) {
     static const char *const parts[] = {"merge (mm.s, mm.n)", "merge (a, b)", "tile j:32 b:8",
