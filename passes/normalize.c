@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pass `normalize`: a sum of normalised terms is divided once.
+/* Pass `normalize`: rows are divided once.
  *
  * Softmax times values sums e / l * v along a row, where l is the sum of the row's own e: a
  * division for each term. The sum of e * v, divided by l, differs by roundings only and takes one
  * for each result. The terms are exponentials of elements less their greatest one, so none is
- * above 1 and nothing overflows on the way. */
+ * above 1 and nothing overflows on the way.
+ *
+ * Where all e / l are wanted, they are products with 1 / l, of which there is one for each row: l
+ * is at least 1, so that 1 / l is no subnormal. */
 #include "passes/compose.h"
 #include "passes/recipe.h"
 
 static const int64_t unknown_extent = 64;
+
+/* So many times fewer divisions are worth another pass over rows. */
+enum { FEWER = 4 };
 
 /* map: p[..] = e[..] / l[..], as `read` of the sum of products meets it. */
 typedef struct Quotient {
@@ -62,23 +68,27 @@ static bool sums_rows(const Editing *e, const Quotient *q) {
     return true;
 }
 
+/* Does the map write all e / l of rows? */
+static bool divides_rows(const Editing *e, const Map *map, Quotient *q) {
+    q->map = map;
+    q->to = map ? map_plain_write(map) : NULL;
+    const Val *v = q->to ? value_of(map) : NULL;
+    if (!v || v->kind != VAL_PRIM || v->prim != P_DIV) return false;
+    q->e = &map->body.val.at[v->arg[0]], q->l = &map->body.val.at[v->arg[1]];
+    return plain_read(q->e) && plain_read(q->l) && at_most_one(e, q->e->read.cont) &&
+           sums_rows(e, q);
+}
+
 static bool find_quotient(const Editing *e, int map, int read, Quotient *q) {
     const Map *m = e->flow->map.at[map];
     const Val *val = &m->body.val.at[read];
     if (!plain_read(val)) return false;
     int cont = val->read.cont;
     q->read = read;
-    q->map = writer_of(e, cont);
-    q->to = q->map ? map_plain_write(q->map) : NULL;
-    if (!q->to || e->uses.held[cont] || e->uses.readers[cont].n != 1) return false;
-    if (e->flow->cont.at[cont].kind != CONT_TMP || !writes_whole(e->flow, q->map, q->to) ||
-        e->uses.home[e->uses.writer[cont]] != e->uses.home[map])
-        return false;
-    const Val *v = value_of(q->map);
-    if (v->kind != VAL_PRIM || v->prim != P_DIV) return false;
-    q->e = &q->map->body.val.at[v->arg[0]], q->l = &q->map->body.val.at[v->arg[1]];
-    return plain_read(q->e) && plain_read(q->l) && at_most_one(e, q->e->read.cont) &&
-           sums_rows(e, q);
+    if (e->uses.held[cont] || e->uses.readers[cont].n != 1) return false;
+    return divides_rows(e, writer_of(e, cont), q) && e->flow->cont.at[cont].kind == CONT_TMP &&
+           writes_whole(e->flow, q->map, q->to) &&
+           e->uses.home[e->uses.writer[cont]] == e->uses.home[map];
 }
 
 /* What the quotient reads at, in the dims of the sum of products. */
@@ -109,7 +119,6 @@ static bool rows_divide(const Editing *e, const Map *m, const Quotient *q) {
 
 /* Are results so much fewer than terms to divide that they may pass through memory once more? */
 static bool fewer(const Map *m, const Quotient *q) {
-    enum { FEWER = 4 };
     double results = FEWER, terms = map_volume(q->map, unknown_extent);
     for (int d = 0; d < m->dim.n; d++)
         if (!map_reduces(m, d)) results *= (double)map_extent(m, d, unknown_extent);
@@ -165,14 +174,52 @@ static bool normalize_map(Editing *e, const PassEnv *env, int map, Items *into) 
     return false;
 }
 
-static void normalize_items(Editing *e, const PassEnv *env, Items *items) {
+/* The quotients become products with 1 / l, which a map in front makes. */
+static void multiply_rows(Editing *e, Map *m, const Quotient *q, Items *into) {
+    Flow *flow = e->flow;
+    const Cont *total = &flow->cont.at[q->l->read.cont];
+    Map *invert = flow_map(flow, into, internf(flow->ctx, "%s.rate", m->name), m->from);
+    Dim at[RANK_MAX], shape[RANK_MAX];
+    int rank = total->rank;
+    for (int k = 0; k < rank; k++) {
+        shape[k] = total->shape[k];
+        at[k] =
+            dim_is(shape[k], 1) ? dim_const(flow->ctx, 0) : map_dim(flow, invert, "r", shape[k]);
+    }
+    int of = map_read(flow, invert, q->l->read.cont, at), one = body_const(&invert->body, F32, 1);
+    int rate = flow_cont(flow, internf(flow->ctx, "%s.rate", m->name), CONT_TMP, F32, shape, rank);
+    map_write(flow, invert, rate, at, body_prim2(&invert->body, P_DIV, one, of), NULL);
+    Val *quotient = &m->body.val.at[m->write.at[0].val[0]];
+    quotient->prim = P_MUL;
+    m->body.val.at[quotient->arg[1]].read.cont = rate;
+}
+
+/* As a recipe says, or where it takes far fewer divisions. */
+static void multiply_map(Editing *e, const PassEnv *env, int map, Items *into) {
+    static const char *const words[] = {"divided", "multiplied", NULL};
+    Map *m = e->flow->map.at[map];
+    Quotient q;
+    if (!divides_rows(e, m, &q)) return;
+    double rows = 1, terms = map_volume(m, unknown_extent);
+    const Cont *total = &e->flow->cont.at[q.l->read.cont];
+    for (int k = 0; k < total->rank; k++) {
+        int d = access_dim(m, &q.l->read, k);
+        if (d >= 0) rows *= (double)map_extent(m, d, unknown_extent);
+    }
+    if (recipe_decide(env, "normalize", m->name, words, FEWER * rows <= terms))
+        multiply_rows(e, m, &q, into);
+}
+
+/* Sums of normalised terms or, behind these, terms that are still wanted. */
+static void normalize_items(Editing *e, const PassEnv *env, Items *items, bool sums) {
     Items out = {0};
     for (int i = 0; i < items->n; i++) {
         Item it = items->at[i];
-        normalize_items(e, env, &it.body);
-        normalize_items(e, env, &it.other);
+        normalize_items(e, env, &it.body, sums);
+        normalize_items(e, env, &it.other, sums);
+        if (it.kind == ITEM_MAP && !sums) multiply_map(e, env, it.map, &out);
         vec_push(e->flow->arena, &out, it);
-        if (it.kind == ITEM_MAP) normalize_map(e, env, it.map, &out);
+        if (it.kind == ITEM_MAP && sums) normalize_map(e, env, it.map, &out);
     }
     *items = out;
 }
@@ -182,7 +229,8 @@ Flow *pass_normalize(Arena *arena, const Flow *flow, const PassEnv *env) {
     Editing e = {.arena = arena, .flow = flow_clone(arena, flow)};
     if (env->math == MATH_STRICT || env->machine->block_threads) return e.flow;
     uses_count(&e);
-    normalize_items(&e, env, &e.flow->body);
+    normalize_items(&e, env, &e.flow->body, true);
     drop_unneeded(&e);
+    normalize_items(&e, env, &e.flow->body, false);
     return e.flow;
 }
