@@ -118,7 +118,7 @@ static const char *attention(const char *mask, const char *beyond) {
 }
 
 Test(fuse, attention_is_one_kernel_over_rows) {
-    expect(attention("i >= j", "-inf"), "fuse", "qk sc mx ex sm dv pv | ");
+    expect(attention("i >= j", "-inf"), "fuse", "qk sc mx ex sm dv.rate dv pv | ");
 }
 
 Test(fuse, a_mask_that_leaves_nothing_beyond_a_column_ends_domains) {
@@ -149,7 +149,7 @@ static const char *softmax(const char *n) {
 
 Test(fuse, rows_from_memory_take_two_passes) {
     expect(softmax("1000"), "online", "mx ex sm dv ");
-    expect(softmax("1000"), "fuse", "mx ex sm dv | ");
+    expect(softmax("1000"), "fuse", "mx ex sm dv.rate dv | ");
     expect(softmax("200000"), "online", "mx ex sm dv ");
     expect(softmax("8000000"), "online", "mx dv ");
 }
