@@ -24,6 +24,7 @@ typedef struct QuartersPlan {
     int64_t block;                /* columns of a half that lie side by side */
     int pair, lane;               /* dims of the products: pairs of rows, columns of a block */
     int beside, near; /* their other dim of rows, stored behind, and the root's; or -1 */
+    bool turned;      /* do results lie along rows? */
     int64_t strip;    /* pairs of rows of a strip */
     int64_t tile[2];  /* rows of a register tile: pairs, beside */
 } QuartersPlan;
@@ -147,10 +148,19 @@ static void strip_line(QuartersPlan *p, LineKind kind, int pos, bool columns) {
     vec_push(flow->arena, &p->kernel->line, line);
 }
 
+/* A pair of rows, or as many as two vectors along these take. */
 static void pair_line(QuartersPlan *p, LineKind kind, int pos) {
     Line *line = kernel_line(p->s->flow, p->kernel, kind, pos);
-    line_dim(p->s->flow, line, p->map[2], p->row, SIDE);
+    line_dim(p->s->flow, line, p->map[2], p->row, p->turned ? SIDE * lanes_of(p->s) : SIDE);
     if (p->near >= 0) line_dim(p->s->flow, line, p->map[2], p->near, 1);
+}
+
+/* Do results lie along rows, and not along columns? Their quarters are gathered then: scattering
+ * rows of results, column by column, took a quarter of the products' time. */
+static bool lies_along_rows(const QuartersPlan *p) {
+    const Access *to = &p->map[2]->write.at[0].to[0];
+    return p->near < 0 && access_stride(p->s->flow, p->map[2], to, p->row, 1) == 1 &&
+           access_stride(p->s->flow, p->map[2], to, p->column, 1) != 1;
 }
 
 /* One product after the other: panels, rows. */
@@ -194,6 +204,7 @@ bool schedule_quarters(Scheduling *s, Kernel *kernel) {
     QuartersPlan p = {.s = s, .kernel = kernel};
     if (!recognize(&p)) return false;
     choose_tiles(&p);
+    p.turned = lies_along_rows(&p);
     int at = p.first, root = at + 2;
     strip_line(&p, LINE_TILE, root, true);
     strip_line(&p, LINE_PARALLEL, root, !at);
@@ -204,6 +215,6 @@ bool schedule_quarters(Scheduling *s, Kernel *kernel) {
     product_lines(&p);
     pair_line(&p, LINE_AT, at + 1);
     code_lines(&p, at + 1, KEEP_TILE);
-    vector_line(s, kernel, root, p.column);
+    vector_line(s, kernel, root, p.turned ? p.row : p.column);
     return true;
 }
