@@ -148,10 +148,11 @@ static void strip_line(QuartersPlan *p, LineKind kind, int pos, bool columns) {
     vec_push(flow->arena, &p->kernel->line, line);
 }
 
-/* A pair of rows, or as many as two vectors along these take. */
+/* A pair of rows, or as many of a strip as two vectors along rows take. */
 static void pair_line(QuartersPlan *p, LineKind kind, int pos) {
     Line *line = kernel_line(p->s->flow, p->kernel, kind, pos);
-    line_dim(p->s->flow, line, p->map[2], p->row, p->turned ? SIDE * lanes_of(p->s) : SIDE);
+    int64_t lanes = lanes_of(p->s), pairs = lanes < p->strip ? lanes : p->strip;
+    line_dim(p->s->flow, line, p->map[2], p->row, SIDE * (p->turned ? pairs : 1));
     if (p->near >= 0) line_dim(p->s->flow, line, p->map[2], p->near, 1);
 }
 

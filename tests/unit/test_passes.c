@@ -413,12 +413,9 @@ Test(passes, rows_are_cut_where_less_is_read_again) {
     static const struct {
         int rows, terms, columns;
         const char *const parts[2];
-    } of[] = {{3136, 128, 256, {"tile i:784 j:32"}},
-              {1500, 384, 1536, {"tile i:300 j:32"}},
-              {512, 512, 768, {"tile i:259 j:32"}},
-              {320, 512, 3072, {"tile j:32 i:7"}},
-              {512, 3072, 768, {"tile j:32 i:7"}},
-              {300, 384, 1536, {"tile j:32 i:6"}}};
+    } of[] = {{3136, 128, 256, {"tile i:784 j:32"}}, {1500, 384, 1536, {"tile i:300 j:32"}},
+              {512, 512, 768, {"tile i:259 j:32"}},  {320, 512, 3072, {"tile j:32 i:7"}},
+              {512, 3072, 768, {"tile j:32 i:7"}},   {300, 384, 1536, {"tile j:32 i:6"}}};
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         int m = of[k].rows, t = of[k].terms, n = of[k].columns;
         char flow[2 * sizeof text];
