@@ -29,8 +29,15 @@
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
-/* Columns of a block at most: so many, and one for each so many bytes of the second cache. */
-enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4, BLOCK_MOST = 64, BLOCK_CACHE = 16 << 10 };
+/* Columns of a block at most: so many, and one for each so many bytes of the second cache; and of a
+ * usual panel. */
+enum {
+    PRODUCTS = QUARTER_PRODUCTS,
+    QUARTERS = 4,
+    BLOCK_MOST = 64,
+    BLOCK_CACHE = 16 << 10,
+    PANEL = 32
+};
 
 typedef signed char Sign;
 /* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products. */
@@ -124,6 +131,13 @@ static bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quar
     return true;
 }
 
+/* Bytes of rows that a plain product reads again from behind the inner cache, which does not hold
+ * them, for each panel; none where they are cut into blocks (schedule_tiled.c). */
+static double read_again(const Machine *machine, double rows, double weights, double panels) {
+    double room = (double)machine->level[1].bytes / 2, again = (rows - room) * panels;
+    return rows > room && 2 * weights * ceil(rows / room) > again ? again : 0;
+}
+
 /* Seven products for eight must save more than what it takes to make their operands, which threads
  * wait for, and to write and read the products in the cache that a core has for itself. */
 static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
@@ -140,7 +154,9 @@ static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, c
     double flop = 2 * batch * rows * terms * columns, weights = batch * terms * columns;
     bool narrow = env->math == MATH_FAST; /* products as they are may be of bf16 (narrow.c) */
     double direct = flop / (narrow ? dot_flops(machine, BF16, BF16, rows, (int64_t)terms) : flops);
-    direct = seconds_beside(direct, weights * (double)dtype_bits(b->type) / 8 / memory);
+    double read = weights * (double)dtype_bits(b->type) / 8, panels = ceil(columns / PANEL);
+    double again = batch * read_again(machine, 4 * rows * terms, read / batch, panels);
+    direct = seconds_beside(direct, read / memory + again / machine->level[2].bandwidth);
     double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
     double moved = (made + 2 * made / part) / machine_bandwidth(machine, made) +
                    4 * 2 * products / machine->level[1].bandwidth;
