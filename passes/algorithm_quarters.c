@@ -29,15 +29,8 @@
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
-/* Columns of a block at most: so many, and one for each so many bytes of the second cache; and of a
- * usual panel. */
-enum {
-    PRODUCTS = QUARTER_PRODUCTS,
-    QUARTERS = 4,
-    BLOCK_MOST = 64,
-    BLOCK_CACHE = 16 << 10,
-    PANEL = 32
-};
+/* Columns of a block at most: so many, and one for each so many bytes of the second cache. */
+enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4, BLOCK_MOST = 64, BLOCK_CACHE = 16 << 10 };
 
 typedef signed char Sign;
 /* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products. */
@@ -88,8 +81,8 @@ static int rows_dim(const Map *m, const Contraction *c) {
 static int64_t choose_columns(const Flow *flow, const PassEnv *env, const Map *m,
                               const Contraction *c, int64_t half) {
     const Machine *machine = env->machine;
-    int64_t lanes = machine->vector_bytes / 4, chosen = 0,
-            most = machine->level[1].bytes / BLOCK_CACHE;
+    int64_t lanes = machine->vector_bytes / 4, chosen = 0;
+    int64_t most = machine->level[1].bytes / BLOCK_CACHE;
     int64_t panel = (panels_cost(machine) && half % (3 * lanes) == 0 ? 3 : 2) * lanes;
     if (most < BLOCK_MOST) most = BLOCK_MOST;
     double rest = ceil(contraction_usual(flow, m, c, ROLE_M) / (2 * STRIP_ROWS)), best = 0;
@@ -131,13 +124,6 @@ static bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quar
     return true;
 }
 
-/* Bytes of rows that a plain product reads again from behind the inner cache, which does not hold
- * them, for each panel; none where they are cut into blocks (schedule_tiled.c). */
-static double read_again(const Machine *machine, double rows, double weights, double panels) {
-    double room = (double)machine->level[1].bytes / 2, again = (rows - room) * panels;
-    return rows > room && 2 * weights * ceil(rows / room) > again ? again : 0;
-}
-
 /* Seven products for eight must save more than what it takes to make their operands, which threads
  * wait for, and to write and read the products in the cache that a core has for itself. */
 static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
@@ -154,8 +140,10 @@ static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, c
     double flop = 2 * batch * rows * terms * columns, weights = batch * terms * columns;
     bool narrow = env->math == MATH_FAST; /* products as they are may be of bf16 (narrow.c) */
     double direct = flop / (narrow ? dot_flops(machine, BF16, BF16, rows, (int64_t)terms) : flops);
-    double read = weights * (double)dtype_bits(b->type) / 8, panels = ceil(columns / PANEL);
-    double again = batch * read_again(machine, 4 * rows * terms, read / batch, panels);
+    double read = weights * (double)dtype_bits(b->type) / 8;
+    double panel = (double)panel_width(machine, flow, m, w->cut[COLUMNS].dim, false);
+    double again =
+        batch * rows_again(machine, 4 * rows * terms, rows, ceil(columns / panel), read / batch);
     direct = seconds_beside(direct, read / memory + again / machine->level[2].bandwidth);
     double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
     double moved = (made + 2 * made / part) / machine_bandwidth(machine, made) +

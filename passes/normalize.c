@@ -178,7 +178,8 @@ static bool normalize_map(Editing *e, const PassEnv *env, int map, Items *into) 
 static void multiply_rows(Editing *e, Map *m, const Quotient *q, Items *into) {
     Flow *flow = e->flow;
     const Cont *total = &flow->cont.at[q->l->read.cont];
-    Map *invert = flow_map(flow, into, internf(flow->ctx, "%s.rate", m->name), m->from);
+    const char *name = internf(flow->ctx, "%s.rate", m->name);
+    Map *invert = flow_map(flow, into, name, m->from);
     Dim at[RANK_MAX], shape[RANK_MAX];
     int rank = total->rank;
     for (int k = 0; k < rank; k++) {
@@ -187,7 +188,7 @@ static void multiply_rows(Editing *e, Map *m, const Quotient *q, Items *into) {
             dim_is(shape[k], 1) ? dim_const(flow->ctx, 0) : map_dim(flow, invert, "r", shape[k]);
     }
     int of = map_read(flow, invert, q->l->read.cont, at), one = body_const(&invert->body, F32, 1);
-    int rate = flow_cont(flow, internf(flow->ctx, "%s.rate", m->name), CONT_TMP, F32, shape, rank);
+    int rate = flow_cont(flow, name, CONT_TMP, F32, shape, rank);
     map_write(flow, invert, rate, at, body_prim2(&invert->body, P_DIV, one, of), NULL);
     Val *quotient = &m->body.val.at[m->write.at[0].val[0]];
     quotient->prim = P_MUL;

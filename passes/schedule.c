@@ -13,6 +13,7 @@
  * For a machine of blocks of threads schedule_blocks.c writes the lines instead.
  *
  * Lanes are chosen by strides in storage, so a layout chosen before decides how a kernel is cut. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +183,26 @@ int factor_dim(const Map *m, int group) {
 int64_t rows_held(const Machine *machine, const Map *m, int64_t vectors) {
     int64_t rows = (sum_registers(machine, m) - 2 - vectors) / vectors;
     return rows < ROWS_MOST ? rows : ROWS_MOST;
+}
+
+/* Least rows of a block that panels pass. */
+enum { BLOCK_ROWS = 64 };
+
+/* Of the inner cache, beside panels and results. */
+static double rows_room(const Machine *machine) {
+    return (double)machine->level[1].bytes / 2;
+}
+
+double rows_near(const Machine *machine, double bytes, double rows) {
+    return fmax(rows_room(machine) * rows / bytes, BLOCK_ROWS);
+}
+
+double rows_again(const Machine *machine, double bytes, double rows, double panels,
+                  double weights) {
+    double room = rows_room(machine), again = (bytes - room) * panels;
+    double blocks = ceil(rows / rows_near(machine, bytes, rows));
+    bool cut = weights <= room || 2 * weights * blocks <= again;
+    return bytes <= room || cut ? 0 : again;
 }
 
 int64_t equal_tiles(int64_t extent, int64_t most) {

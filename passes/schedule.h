@@ -52,6 +52,13 @@ int64_t matrix_chunk(int64_t extent, int64_t step, int64_t most);
 int64_t matrix_tiles(int64_t extent, int64_t size, int64_t others, int64_t room);
 /* Rows of a tile whose sums registers hold, beside a row of lanes in so many vectors. */
 int64_t rows_held(const Machine *machine, const Map *m, int64_t vectors);
+/* Rows, so many bytes of them, that panels pass: as many as the inner cache holds meanwhile, of a
+ * block that is not too small. */
+double rows_near(const Machine *machine, double bytes, double rows);
+/* Bytes of rows that are read again from behind the inner cache for each of so many panels; 0 where
+ * it holds them, and where they are better cut into blocks: `weights`, the bytes of all panels,
+ * stay there or, read again for each block, are half as many. */
+double rows_again(const Machine *machine, double bytes, double rows, double panels, double weights);
 double read_bytes(const Flow *flow, const Map *m, const Access *read);
 bool counts_inputs(const Flow *flow, const Map *m, int d);
 bool strips_alone(const Scheduling *s, const Kernel *kernel, int at);

@@ -9,9 +9,6 @@
 
 #include "passes/schedule_tiled.h"
 
-/* Least rows of a block that panels pass. */
-enum { BLOCK_ROWS = 64 };
-
 /* What the last block has less than the others is at most so small a part of all rows. */
 enum { UNEVEN_PART = 32 };
 
@@ -113,10 +110,10 @@ static int64_t equal_blocks(const Tiled *t, int d, double most) {
 }
 
 /* Rows that are all read again for each panel: how many of each dim stay in the inner cache
- * meanwhile. False where they all do, or where panels that do not, read again for each block, are
- * half as many bytes as rows read again. */
+ * meanwhile. False where they all do, or where less is read again if they are not cut. */
 static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) {
-    double bytes = 0, rows = 1, room = (double)t->s->env->machine->level[1].bytes / 2;
+    const Machine *machine = t->s->env->machine;
+    double bytes = 0, rows = 1, columns = (double)map_usual(t->s->flow, t->p, order[0]);
     if (order[0] != t->lane || t->row[0] < 0 || t->row[1] >= 0) return false;
     for (int v = 0; v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
@@ -124,13 +121,11 @@ static bool cut_blocks(const Tiled *t, const int *order, int n, int64_t *block) 
         if (read_bytes(t->s->flow, t->p, &val->read) > bytes)
             bytes = read_bytes(t->s->flow, t->p, &val->read);
     }
-    if (bytes <= room) return false;
     for (int i = 1; i < n; i++) rows *= (double)map_usual(t->s->flow, t->p, order[i]);
-    double left = fmax(room * rows / bytes, BLOCK_ROWS), lanes = lane_operand_bytes(t);
-    double columns = (double)map_usual(t->s->flow, t->p, t->lane);
+    double left = rows_near(machine, bytes, rows);
     double panels = ceil(columns / (double)tiled_size(t, t->lane));
-    double again = lanes > room ? lanes * ceil(rows / left) : 0;
-    if (rows <= left || 2 * again > (bytes - room) * panels) return false;
+    if (rows <= left || rows_again(machine, bytes, rows, panels, lane_operand_bytes(t)) > 0)
+        return false;
     for (int i = n - 1; i > 0; i--) {
         block[order[i]] = equal_blocks(t, order[i], left);
         left = left < (double)block[order[i]] ? 1 : left / (double)block[order[i]];

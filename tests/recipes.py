@@ -144,6 +144,21 @@ def test_images(weir):
     weir.fails(1, "nothing to choose for", "dump", whole, "--recipe=edited", *CPU)
 
 
+def test_rows_divided(weir):
+    """Terms of a softmax divided by their row's sum, or multiplied by one over it: as many last places apart as that takes."""
+    text = (ROOT / "tests/ir/30_normalized_sums.ir").read_text()
+    flow = weir.write("few.ir", text[text.index("flow few"):].encode())
+    weir("dump", flow, "--save-recipe=saved", *CPU)
+    assert "normalize dv divided" in (weir.folder / "saved").read_text()
+    (weir.folder / "edited").write_text("normalize dv multiplied")
+    for recipe, product in ((), False), (("--recipe=edited",), True):
+        dump = weir("dump", flow, "--after=normalize", *CPU, *recipe).out
+        assert ("map dv.rate" in dump) == product and ("t0 / t1" in dump) != product, dump
+        weir("check", flow, "--random=1", *CPU, *recipe)
+    (weir.folder / "edited").write_text("normalize dv once")
+    weir.fails(1, "multiplied", "dump", flow, "--recipe=edited", *CPU)
+
+
 def test_quarters(weir):
     """A product by quarters or not, in strips that make their rows or not; rows that are not finite keep to themselves."""
     text = (ROOT / "tests/ir/46_quarters.ir").read_text()

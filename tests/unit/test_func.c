@@ -184,7 +184,7 @@ Test(func, brief_is_the_same_above_the_smallest) {
     static const Forms brief = {.brief = true};
     static const Prim prims[] = {P_EXP, P_EXP2, P_SIGMOID};
     uint64_t state = 88172645463325252u;
-    for (int k = 0; k < 3; k++) {
+    for (size_t k = 0; k < sizeof prims / sizeof *prims; k++) {
         Run *whole = run_new(prims[k], F32), *run = run_in(prims[k], F32, &brief);
         for (int c = 0; c < 120; c++) {
             for (int i = 0; i < COLUMN_MAX; i++) {

@@ -404,24 +404,28 @@ Test(passes, blocks_of_rows_are_equal) {
     expect_on(&narrow, MATH_STRICT, "schedule", more, eight);
 }
 
+/* A product of matrices, for the test that asks. */
+static const char *product(int rows, int terms, int columns) {
+    static char text[256];
+    snprintf(text, sizeof text,
+             "flow f {\n  in x : f32[%d,%d]  param w : f32[%d,%d]  out y : f32[%d,%d]\n"
+             "  map mm [i:%d, j:%d, k:%d] { x[i,k] * w[k,j] -> y[i,j] sum:f32 }\n}\n",
+             rows, terms, terms, columns, rows, columns, rows, columns, terms);
+    return text;
+}
+
 /* Rows that the inner cache does not hold are cut where panels stay in it, or are less to be read
  * again for each block than rows for each panel. */
 Test(passes, rows_are_cut_where_less_is_read_again) {
-    static const char text[] =
-        "flow f {\n  in x : f32[%d,%d]  param w : f32[%d,%d]  out y : f32[%d,%d]\n"
-        "  map mm [i:%d, j:%d, k:%d] { x[i,k] * w[k,j] -> y[i,j] sum:f32 }\n}\n";
     static const struct {
         int rows, terms, columns;
         const char *const parts[2];
     } of[] = {{3136, 128, 256, {"tile i:784 j:32"}}, {1500, 384, 1536, {"tile i:300 j:32"}},
               {512, 512, 768, {"tile i:259 j:32"}},  {320, 512, 3072, {"tile j:32 i:7"}},
               {512, 3072, 768, {"tile j:32 i:7"}},   {300, 384, 1536, {"tile j:32 i:6"}}};
-    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
-        int m = of[k].rows, t = of[k].terms, n = of[k].columns;
-        char flow[2 * sizeof text];
-        snprintf(flow, sizeof flow, text, m, t, t, n, m, n, m, n, t);
-        expect_on(&wide, MATH_STRICT, "schedule", flow, of[k].parts);
-    }
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+        expect_on(&wide, MATH_STRICT, "schedule", product(of[k].rows, of[k].terms, of[k].columns),
+                  of[k].parts);
 }
 
 /* Rows of many terms, which the inner cache does not hold while panels pass, make up for what their
@@ -438,15 +442,9 @@ Test(passes, rows_read_again_are_worth_quarters) {
                                              {"L2", 2 << 20, 144e9, false},
                                              {"L3", 32 << 20, 29e9, true},
                                              {"memory", INT64_MAX, 16e9, true}}};
-    static const char text[] =
-        "flow f {\n  in x : f32[%d,3072]  param w : f32[3072,768]  out y : f32[%d,768]\n"
-        "  map mm [i:%d, j:768, k:3072] { x[i,k] * w[k,j] -> y[i,j] sum:f32 }\n}\n";
     static const char *const seven[] = {"map mm.p [t:7", NULL}, *const plain[] = {"x[i, k]", NULL};
-    char many[2 * sizeof text], few[2 * sizeof text];
-    snprintf(many, sizeof many, text, 128, 128, 128);
-    snprintf(few, sizeof few, text, 80, 80, 80);
-    expect_on(&server, MATH_DEFAULT, "algorithm", many, seven);
-    expect_on(&server, MATH_DEFAULT, "algorithm", few, plain);
+    expect_on(&server, MATH_DEFAULT, "algorithm", product(128, 3072, 768), seven);
+    expect_on(&server, MATH_DEFAULT, "algorithm", product(80, 3072, 768), plain);
 }
 
 /* Rows known only at run time are joined, in the product and in what follows it. */
