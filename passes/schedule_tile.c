@@ -342,8 +342,7 @@ static void choose_tile(Tiled *t) {
     if (shared) choose_overlapping(t);
     int64_t rows = t->rows[0] * t->rows[1], hiding = (LATENCY_OPERATIONS + rows - 1) / rows;
     if (!shared) t->vectors = vectors_with_reads(t, hiding < vectors ? (int)hiding : vectors);
-    t->aside = shared ? panels_aside(t) : 1;
-    t->vectors *= t->aside;
+    if (shared) t->vectors *= panels_aside(t);
 }
 
 /* Does a read ask at run time whether it is inside an operand whose extents are not known? */

@@ -17,7 +17,6 @@ typedef struct Tiled {
     bool inner[MAP_DIMS];  /* dims of p that the root reads whole at every element: gates */
     int64_t inners;        /* their indices in all */
     int lane, vectors;     /* a dim of p; of a tile */
-    int aside;             /* panels that these are of */
     int row[2];            /* dims of p, or -1 */
     int64_t rows[2];
     int group; /* a reduced dim that runs in groups unrolled: an instruction multiplies them, or
