@@ -55,6 +55,28 @@ static void full_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, 
     lowering_pop(lo);
 }
 
+/* A tile of any size that may be left, so that what they share is read once; behind tiles of four
+ * where these would be many. */
+static void single_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
+                        void *user) {
+    enum { SIZES_MOST = 8, STEP = 4 };
+    int64_t below = how->size;
+    if (below > SIZES_MOST) {
+        Dim step = dim_const(lo->ctx, STEP);
+        Dim steps = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, step));
+        full_tiles(lo, into, how, tail, steps, STEP, fn, user);
+        tail.start = dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, steps, STEP));
+        tail.extent = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, step));
+        below = STEP;
+    }
+    for (int64_t size = below - 1; size > 0; size--) {
+        Stmt *some = nest_if(lo->nest, into);
+        guard_ge0(lo, some, dim_addc(lo->ctx, tail.extent, -size));
+        guard_ge0(lo, some, dim_sub(lo->ctx, dim_const(lo->ctx, size), tail.extent));
+        fn(lo, user, (Span){tail.start, dim_const(lo->ctx, size), size}, &some->body);
+    }
+}
+
 static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
                           void *user) {
     if (how->lanes > 1) {
@@ -68,13 +90,7 @@ static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tai
         Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, chunks, w)), rest, w};
         fn(lo, user, last, &some->body);
     } else if (how->single) {
-        int64_t step = how->size > 4 ? 4 : 1;
-        Dim steps = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, dim_const(lo->ctx, step)));
-        full_tiles(lo, into, how, tail, steps, step, fn, user);
-        if (step == 1) return;
-        Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, dim_const(lo->ctx, step)));
-        Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, steps, step)), rest, -1};
-        full_tiles(lo, into, how, last, rest, 1, fn, user);
+        single_tail(lo, into, how, tail, fn, user);
     } else {
         Stmt *some = nest_if(lo->nest, into);
         guard_ge0(lo, some, dim_addc(lo->ctx, tail.extent, -1));

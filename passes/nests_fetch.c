@@ -6,8 +6,9 @@
 #include "passes/nests_leaf.h"
 
 /* Where the number of tiles is not known, so many share a panel: were there fewer than those
- * counted on, the rest would come late, and what more of them ask for again is near. */
-enum { OPEN_TILES = 4 };
+ * counted on, the rest would come late, and what more of them ask for again is near. A single one
+ * asks for nothing, as panels that are met once are a stream (schedule_tiled.c). */
+enum { OPEN_TILES = 2 };
 
 /* As many lines are asked for at once, in front of the loops that they keep pace with. */
 enum { LINE_BITS = 512, LINES_AT_ONCE = 12 };
@@ -18,34 +19,56 @@ static int64_t panel_bits(const Leaf *f) {
            f->span[f->plan->lane_dim].cap;
 }
 
-/* The number of the tile at hand among those that meet a panel one after the other, which loops
- * inside that over panels count, the root's or its own, and how many these are. */
-static Dim tile_of_panel(const Leaf *f, int64_t *tiles) {
+/* Tiles that meet a panel one after the other. */
+typedef struct Meeting {
+    Dim tile;      /* the number of the one at hand */
+    int64_t tiles; /* how many share a panel */
+    bool known;    /* that they are several? */
+    Dim several;   /* >= 0 if so, where it is not known; NULL: nothing was counted */
+} Meeting;
+
+/* Of loops over panels, the root's or its own, one forgets those in front. */
+static void forget(Meeting *m, Ctx *ctx) {
+    *m = (Meeting){.tile = dim_const(ctx, 0), .tiles = 1};
+}
+
+/* One of the loops inside: tiles of so many of all `extent` indices, counted on as `n`. */
+static void count_tiles(Meeting *m, Ctx *ctx, Dim at, int64_t n, bool open, Dim extent,
+                        int64_t size) {
+    at = dim_mod(ctx, at, dim_const(ctx, n));
+    m->tile = dim_add(ctx, dim_mulc(ctx, m->tile, n), at);
+    m->tiles *= n;
+    m->known |= !open;
+    Dim several = dim_addc(ctx, extent, -size - 1);
+    m->several = m->several ? dim_max(ctx, m->several, several) : several;
+}
+
+static Meeting meeting_of(const Leaf *f) {
     const Lowering *lo = f->lo;
     const MapPlan *root = &lo->plan[lo->nplan - 1];
     bool own = f->plan != root && f->plan->tile.n;
     const TileLoops *loops = own ? &f->plan->tile : &root->tile;
     int64_t whole[RANK_MAX * 2];
-    Dim number = dim_const(f->lo->ctx, 0);
-    *tiles = 1;
+    Meeting m;
+    forget(&m, lo->ctx);
     for (int d = 0; d < f->map->dim.n; d++)
         whole[d] = own && f->box[d].cap > 0 ? f->box[d].cap : map_usual(lo->flow, f->map, d);
     for (int t = 0; t < loops->n; t++) {
         int d = own ? loops->at[t].dim : lo->al.at[f->plan - lo->plan][loops->at[t].dim];
         int64_t size = loops->at[t].size, n;
-        if (d == f->plan->lane_dim) *tiles = 1, number = dim_const(f->lo->ctx, 0);
+        if (d == f->plan->lane_dim) forget(&m, lo->ctx);
         if (d < 0 || map_reduces(f->map, d) || size >= whole[d]) continue;
         n = (whole[d] + size - 1) / size;
-        if ((own ? f->box[d].cap : map_extent(f->map, d, -1)) < 0 && n > OPEN_TILES) n = OPEN_TILES;
+        bool open = (own ? f->box[d].cap : map_extent(f->map, d, -1)) < 0;
+        if (open && n > OPEN_TILES) n = OPEN_TILES;
         whole[d] = size;
         if (d == f->plan->lane_dim) continue;
+        Dim extent = own ? f->box[d].extent : f->map->dim.at[d].extent;
         Dim start = own ? dim_sub(lo->ctx, f->span[d].start, f->box[d].start) : f->span[d].start;
-        Dim at = dim_div(lo->ctx, start, dim_const(lo->ctx, size));
-        at = dim_mod(lo->ctx, at, dim_const(lo->ctx, n));
-        number = dim_add(lo->ctx, dim_mulc(lo->ctx, number, n), at);
-        *tiles *= n;
+        count_tiles(&m, lo->ctx, dim_div(lo->ctx, start, dim_const(lo->ctx, size)), n, open, extent,
+                    size);
     }
-    return number;
+    return m;
 }
 
 /* An element of the panels, by its number, at the first of the lanes. */
@@ -90,13 +113,17 @@ static int64_t lines_of(int64_t bits, int64_t tiles) {
 static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into) {
     enum { FEW = 4 };
     Lowering *lo = f->lo;
-    int64_t tiles;
-    Dim tile = tile_of_panel(f, &tiles);
+    Meeting meeting = meeting_of(f);
     Access at;
-    if (!next_place(f, read, tiles, tile, &at)) return;
+    if (!next_place(f, read, meeting.tiles, meeting.tile, &at)) return;
+    if (meeting.several && !meeting.known) {
+        Stmt *some = nest_if(lo->nest, into);
+        vec_push(lo->arena, &some->guard, meeting.several);
+        into = &some->body;
+    }
     int mark = lo->env.n;
     int64_t line = LINE_BITS / dtype_bits(lo->flow->cont.at[read->cont].type);
-    int64_t lines = lines_of(bits, tiles);
+    int64_t lines = lines_of(bits, meeting.tiles);
     Dim more = dim_const(lo->ctx, 0);
     if (lines > FEW) {
         Dim count = dim_const(lo->ctx, lines), var = lowering_var(lo, "line", count);
@@ -128,7 +155,7 @@ static void prefetch_step(Leaf *f, int64_t bits, Stmts *into) {
  * more than a few lines are asked for. */
 bool prefetch_panel(Leaf *f, const bool *inside, bool innermost, Stmts *into) {
     int lane = f->plan->lane_dim;
-    int64_t steps = 1, tiles;
+    int64_t steps = 1;
     if (f->plan->prefetch < 0 || f->plan->fetch >= 0 || lane < 0 || f->span[lane].cap < 0)
         return true;
     for (int d = 0; d < f->map->dim.n; d++) {
@@ -136,8 +163,8 @@ bool prefetch_panel(Leaf *f, const bool *inside, bool innermost, Stmts *into) {
         if (f->span[d].cap < 0 || f->span[d].cap > INT32_MAX / steps) return false;
         steps *= f->span[d].cap;
     }
-    tile_of_panel(f, &tiles);
-    if (!innermost && lines_of(panel_bits(f) * steps, tiles) > LINES_AT_ONCE) return false;
+    if (!innermost && lines_of(panel_bits(f) * steps, meeting_of(f).tiles) > LINES_AT_ONCE)
+        return false;
     for (int d = 0; d < f->map->dim.n; d++)
         if (inside[d]) f->value[d] = f->span[d].start;
     prefetch_step(f, panel_bits(f) * steps, into);
