@@ -5,9 +5,9 @@
 
 #include "passes/nests_leaf.h"
 
-/* Where the number of tiles is not known, so many share a panel: were there fewer than those
- * counted on, the rest would come late, and what more of them ask for again is near. A single one
- * asks for nothing, as panels that are met once are a stream (schedule_tiled.c). */
+/* Where the number of tiles is not known, so many share a panel, those of all rows: were there
+ * fewer than those counted on, the rest would come late, and what more of them ask for again is
+ * near. */
 enum { OPEN_TILES = 2 };
 
 /* As many lines are asked for at once, in front of the loops that they keep pace with. */
@@ -23,24 +23,15 @@ static int64_t panel_bits(const Leaf *f) {
 typedef struct Meeting {
     Dim tile;      /* the number of the one at hand */
     int64_t tiles; /* how many share a panel */
-    bool known;    /* that they are several? */
-    Dim several;   /* >= 0 if so, where it is not known; NULL: nothing was counted */
+    int open;      /* dims of which the run alone knows how many tiles they have */
+    Dim extent;    /* of the last one of these */
+    int64_t size;  /* and a whole tile's */
+    bool shorter;  /* is this one not? */
 } Meeting;
 
 /* Of loops over panels, the root's or its own, one forgets those in front. */
 static void forget(Meeting *m, Ctx *ctx) {
     *m = (Meeting){.tile = dim_const(ctx, 0), .tiles = 1};
-}
-
-/* One of the loops inside: tiles of so many of all `extent` indices, counted on as `n`. */
-static void count_tiles(Meeting *m, Ctx *ctx, Dim at, int64_t n, bool open, Dim extent,
-                        int64_t size) {
-    at = dim_mod(ctx, at, dim_const(ctx, n));
-    m->tile = dim_add(ctx, dim_mulc(ctx, m->tile, n), at);
-    m->tiles *= n;
-    m->known |= !open;
-    Dim several = dim_addc(ctx, extent, -size - 1);
-    m->several = m->several ? dim_max(ctx, m->several, several) : several;
 }
 
 static Meeting meeting_of(const Leaf *f) {
@@ -63,10 +54,15 @@ static Meeting meeting_of(const Leaf *f) {
         if (open && n > OPEN_TILES) n = OPEN_TILES;
         whole[d] = size;
         if (d == f->plan->lane_dim) continue;
-        Dim extent = own ? f->box[d].extent : f->map->dim.at[d].extent;
         Dim start = own ? dim_sub(lo->ctx, f->span[d].start, f->box[d].start) : f->span[d].start;
-        count_tiles(&m, lo->ctx, dim_div(lo->ctx, start, dim_const(lo->ctx, size)), n, open, extent,
-                    size);
+        Dim at = dim_div(lo->ctx, start, dim_const(lo->ctx, size));
+        at = dim_mod(lo->ctx, at, dim_const(lo->ctx, n));
+        m.tile = dim_add(lo->ctx, dim_mulc(lo->ctx, m.tile, n), at);
+        m.tiles *= n;
+        if (!open) continue;
+        m.open++;
+        m.extent = own ? f->box[d].extent : f->map->dim.at[d].extent;
+        m.size = size, m.shorter = f->span[d].cap < size;
     }
     return m;
 }
@@ -110,20 +106,15 @@ static int64_t lines_of(int64_t bits, int64_t tiles) {
 
 /* Lines of the next panel, as many as keep pace with a step that reads so many bits of this one:
  * side by side or, where they are more than a few, in a loop. */
-static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into) {
+static void prefetch_lines(Leaf *f, const Access *read, int64_t bits, const Meeting *m,
+                           Stmts *into) {
     enum { FEW = 4 };
     Lowering *lo = f->lo;
-    Meeting meeting = meeting_of(f);
     Access at;
-    if (!next_place(f, read, meeting.tiles, meeting.tile, &at)) return;
-    if (meeting.several && !meeting.known) {
-        Stmt *some = nest_if(lo->nest, into);
-        vec_push(lo->arena, &some->guard, meeting.several);
-        into = &some->body;
-    }
+    if (!next_place(f, read, m->tiles, m->tile, &at)) return;
     int mark = lo->env.n;
     int64_t line = LINE_BITS / dtype_bits(lo->flow->cont.at[read->cont].type);
-    int64_t lines = lines_of(bits, meeting.tiles);
+    int64_t lines = lines_of(bits, m->tiles);
     Dim more = dim_const(lo->ctx, 0);
     if (lines > FEW) {
         Dim count = dim_const(lo->ctx, lines), var = lowering_var(lo, "line", count);
@@ -138,6 +129,27 @@ static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into
         s->at = (Access){at.cont, at.rank, index};
     }
     lo->env.n = mark;
+}
+
+/* Where the run counts rows, whole tiles alone ask: one for the whole panel, where it is the only
+ * one and others are behind it; and nothing where there are none, as a panel that is met once is
+ * part of a stream (schedule_tiled.c). */
+static void prefetch_read(Leaf *f, const Access *read, int64_t bits, Stmts *into) {
+    Lowering *lo = f->lo;
+    Meeting m = meeting_of(f), alone;
+    if (m.open != 1 || m.tiles != OPEN_TILES) {
+        prefetch_lines(f, read, bits, &m, into);
+        return;
+    }
+    if (m.shorter) return;
+    Stmt *some = nest_if(lo->nest, into), *one = nest_if(lo->nest, into);
+    vec_push(lo->arena, &some->guard, dim_addc(lo->ctx, m.extent, -OPEN_TILES * m.size));
+    prefetch_lines(f, read, bits, &m, &some->body);
+    forget(&alone, lo->ctx);
+    vec_push(lo->arena, &one->guard, dim_addc(lo->ctx, m.extent, -m.size - 1));
+    vec_push(lo->arena, &one->guard,
+             dim_sub(lo->ctx, dim_const(lo->ctx, OPEN_TILES * m.size - 1), m.extent));
+    prefetch_lines(f, read, bits, &alone, &one->body);
 }
 
 static void prefetch_step(Leaf *f, int64_t bits, Stmts *into) {
