@@ -3,20 +3,25 @@
  *
  * First, inside every map, the largest subexpressions that read only weights, over fewer elements
  * than the map has iterations (the scale of a normalisation per channel, say), move into maps of
- * their own. Then all maps that read only weights and what such maps made are evaluated, and what
- * they wrote becomes weights. Large results (more than SMALL elements) of a plain rearrangement
- * stay maps: layouts do that without another copy. With a packing other than build nothing is
- * evaluated: the maps become the constant part of the flow. */
+ * their own. Then all maps and calls that read only weights and what such made are evaluated, and
+ * what they wrote becomes weights. Large results (more than SMALL elements) of a plain
+ * rearrangement stay maps: layouts do that without another copy. With a packing other than build
+ * nothing is evaluated: the maps become the constant part of the flow. */
 #include "passes/prepare.h"
 
 enum { SMALL = 1 << 16, TURN_BYTES = 32 << 20 };
 
 /* Who writes a container. */
 typedef struct Writers {
-    int n; /* maps */
+    int n; /* maps and calls */
     const Items *items;
-    bool other; /* calls and loops, maps that cannot be computed now or of several lists of items */
+    bool other; /* loops, what cannot be computed now or stands in several lists of items */
 } Writers;
+
+typedef struct ConstantCall {
+    const Call *call;
+    bool taken; /* constant */
+} ConstantCall;
 
 typedef struct Folding {
     Arena *arena;
@@ -24,9 +29,11 @@ typedef struct Folding {
     bool *constant; /* by container: follows from weights */
     bool late;      /* weights are not looked at: what follows from them is computed later */
     int next;
-    Writers *writers; /* by container */
-    bool *taken;      /* by map: constant */
-    IntVec maps;      /* constant ones, in the order of the program */
+    const Items *all;       /* the program */
+    Writers *writers;       /* by container */
+    bool *taken;            /* by map: constant */
+    VEC(ConstantCall) call; /* those that may be */
+    Items work;             /* constant maps and calls, in the order of the program */
 } Folding;
 
 static bool is_constant(const Folding *f, int cont) {
@@ -247,22 +254,38 @@ static bool writes_now(const Folding *f, const Item *in, const Map *m) {
     return true;
 }
 
+/* May a call be computed now, as far as that alone tells? Calls fail where data asks for it, so a
+ * run must come there; the user's own and what has no operands may do something else. */
+static bool calls_now(const Folding *f, const Items *items, const Call *call) {
+    bool now =
+        items == f->all && !f->late && !call->ndefine && call->nin && !call_is_extern(call->row);
+    for (int k = 0; k < call->nout; k++)
+        now &= call->out[k] < 0 || constant_container(f, call->out[k]);
+    return now;
+}
+
+static void note_writer(Folding *f, int cont, const Items *items, bool now) {
+    Writers *to = &f->writers[cont];
+    to->other |= !now || (to->n && to->items != items);
+    to->items = items;
+    to->n++;
+}
+
 /* The maps of the items, those of branches and loops too: what follows from weights may be computed
- * whether a run comes there or not. What calls, loops or several lists of items write may not. */
+ * whether a run comes there or not; and calls. What loops or several lists of items write may not.
+ */
 static void find_writers(Folding *f, const Items *items, const Item *in) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
         const Map *m = it->kind == ITEM_MAP ? f->flow->map.at[it->map] : NULL;
         if (m) f->taken[it->map] = writes_now(f, in, m);
         for (int w = 0; m && w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++) {
-                Writers *to = &f->writers[m->write.at[w].to[k].cont];
-                to->other |= !f->taken[it->map] || (to->n && to->items != items);
-                to->items = items;
-                to->n++;
-            }
+            for (int k = 0; k < m->write.at[w].n; k++)
+                note_writer(f, m->write.at[w].to[k].cont, items, f->taken[it->map]);
+        bool now = it->kind == ITEM_CALL && calls_now(f, items, it->call);
+        if (now) vec_push(f->arena, &f->call, ((ConstantCall){it->call, true}));
         for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
-            if (it->call->out[k] >= 0) f->writers[it->call->out[k]].other = true;
+            if (it->call->out[k] >= 0) note_writer(f, it->call->out[k], items, now);
         for (int k = 0; k < it->carry.n; k++) f->writers[it->carry.at[k].cur].other = true;
         find_writers(f, &it->body, it->kind == ITEM_LOOP ? it : in);
         find_writers(f, &it->other, in);
@@ -287,16 +310,37 @@ static void leave_map(Folding *f, int map) {
         for (int k = 0; k < m->write.at[w].n; k++) f->constant[m->write.at[w].to[k].cont] = false;
 }
 
-/* The maps that can be computed now, each with all others that write what it writes: of all those
- * that might, what reads or writes something else is left until nothing changes. */
+static bool constant_call(const Folding *f, const Call *call) {
+    bool all = true;
+    for (int k = 0; k < call->nin; k++) all &= call->in[k] < 0 || is_constant(f, call->in[k]);
+    for (int k = 0; k < call->nout; k++) all &= call->out[k] < 0 || f->constant[call->out[k]];
+    return all;
+}
+
+/* Leaves calls that are not constant; were there any? */
+static bool leave_calls(Folding *f) {
+    bool any = false;
+    for (int i = 0; i < f->call.n; i++) {
+        ConstantCall *c = &f->call.at[i];
+        if (!c->taken || constant_call(f, c->call)) continue;
+        any = true, c->taken = false;
+        for (int k = 0; k < c->call->nout; k++)
+            if (c->call->out[k] >= 0) f->constant[c->call->out[k]] = false;
+    }
+    return any;
+}
+
+/* What can be computed now, each with all others that write what it writes: of all that might, what
+ * reads or writes something else is left until nothing changes. */
 static void find_constant(Folding *f, const Items *items) {
     f->taken = NEW_ARRAY(f->arena, bool, f->flow->map.n + 1);
     f->writers = NEW_ARRAY(f->arena, Writers, f->flow->cont.n + 1);
+    f->all = items;
     find_writers(f, items, NULL);
     for (int c = 0; c < f->flow->cont.n; c++)
         f->constant[c] = f->writers[c].n && !f->writers[c].other;
     for (bool again = true; again;) {
-        again = false;
+        again = leave_calls(f);
         for (int m = 0; m < f->flow->map.n; m++) {
             bool part = false;
             if (!f->taken[m] || (results_constant(f, f->flow->map.at[m], &part) &&
@@ -308,13 +352,20 @@ static void find_constant(Folding *f, const Items *items) {
     }
 }
 
-/* Moves the constant maps out of the items. */
+static bool is_taken(const Folding *f, const Item *it) {
+    bool taken = it->kind == ITEM_MAP && f->taken[it->map];
+    for (int i = 0; it->kind == ITEM_CALL && i < f->call.n; i++)
+        if (f->call.at[i].call == it->call) taken = f->call.at[i].taken;
+    return taken;
+}
+
+/* Moves the constant maps and calls out of the items. */
 static Items take_constant(Folding *f, const Items *items) {
     Items left = {0};
     for (int i = 0; i < items->n; i++) {
         Item it = items->at[i];
-        if (it.kind == ITEM_MAP && f->taken[it.map]) {
-            vec_push(f->arena, &f->maps, it.map);
+        if (is_taken(f, &it)) {
+            vec_push(f->arena, &f->work, it);
             continue;
         }
         it.body = take_constant(f, &it.body);
@@ -324,10 +375,24 @@ static Items take_constant(Folding *f, const Items *items) {
     return left;
 }
 
-/* Some constant maps as a flow of their own: what they write are its outputs, what earlier ones
- * wrote are weights. Results live as long as the context, as all weights do; all else is gone when
- * this returns. */
-static void evaluate_some(Folding *f, const int *maps, int n) {
+/* By container: is it read? What the item writes becomes a state. */
+static void mark_item(Flow *part, const Item *it, bool *read) {
+    const Map *m = it->kind == ITEM_MAP ? part->map.at[it->map] : NULL;
+    for (int w = 0; m && w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
+    for (int v = 0; m && v < m->body.val.n; v++)
+        if (m->body.val.at[v].kind == VAL_READ) read[m->body.val.at[v].read.cont] = true;
+    for (int k = 0; !m && k < it->call->nout; k++)
+        if (it->call->out[k] >= 0) part->cont.at[it->call->out[k]].kind = CONT_STATE;
+    for (int k = 0; !m && k < it->call->nin; k++)
+        if (it->call->in[k] >= 0) read[it->call->in[k]] = true;
+}
+
+/* Some constant maps and calls as a flow of their own: what they write are its outputs, what
+ * earlier ones wrote are weights. Results live as long as the context, as all weights do; all else
+ * is gone when this returns. */
+static void evaluate_some(Folding *f, const Item *work, int n) {
     Arena *arena = arena_new(f->flow->ctx);
     Flow *part = flow_clone(arena, f->flow);
     part->body = (Items){0};
@@ -335,14 +400,8 @@ static void evaluate_some(Folding *f, const int *maps, int n) {
     IntVec outs = {0};
     bool *read = NEW_ARRAY(arena, bool, part->cont.n + 1); /* the evaluator copies weights */
     for (int i = 0; i < n; i++) {
-        Item item = {.kind = ITEM_MAP, .map = maps[i], .cond = -1};
-        vec_push(arena, &part->body, item);
-        const Map *m = part->map.at[maps[i]];
-        for (int w = 0; w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++)
-                part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
-        for (int v = 0; v < m->body.val.n; v++)
-            if (m->body.val.at[v].kind == VAL_READ) read[m->body.val.at[v].read.cont] = true;
+        vec_push(arena, &part->body, work[i]);
+        mark_item(part, &work[i], read);
     }
     for (int c = 0; c < part->cont.n; c++) {
         Cont *cont = &part->cont.at[c];
@@ -364,44 +423,52 @@ static void evaluate_some(Folding *f, const int *maps, int n) {
     arena_free(arena);
 }
 
-/* Counts the writes of map m off those that its containers still wait for; their bytes, and how
- * many more are waited for. */
-static double count_written(const Folding *f, const Map *m, int *left, int *waiting) {
+/* Counts a write of the container off those that it still waits for; its bytes, if that was the
+ * first, and how many more are waited for. */
+static double count_write(const Folding *f, int cont, int *left, int *waiting) {
+    const Cont *c = &f->flow->cont.at[cont];
+    int *n = &left[cont];
+    *waiting += *n ? -1 : f->writers[cont].n - 1;
+    if (*n) {
+        --*n;
+        return 0;
+    }
+    *n = f->writers[cont].n - 1;
+    int64_t count = 1;
+    for (int d = 0; d < c->rank; d++) count *= extent_or(c->shape[d], 0);
+    return (double)dtype_bytes(c->type, count);
+}
+
+static double count_written(const Folding *f, const Item *it, int *left, int *waiting) {
+    const Map *m = it->kind == ITEM_MAP ? f->flow->map.at[it->map] : NULL;
     double bytes = 0;
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) {
-            const Cont *c = &f->flow->cont.at[m->write.at[w].to[k].cont];
-            int *n = &left[m->write.at[w].to[k].cont];
-            *waiting += *n ? -1 : f->writers[m->write.at[w].to[k].cont].n - 1;
-            if (*n) {
-                --*n;
-                continue;
-            }
-            *n = f->writers[m->write.at[w].to[k].cont].n - 1;
-            int64_t count = 1;
-            for (int d = 0; d < c->rank; d++) count *= extent_or(c->shape[d], 0);
-            bytes += (double)dtype_bytes(c->type, count);
-        }
+    for (int w = 0; m && w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            bytes += count_write(f, m->write.at[w].to[k].cont, left, waiting);
+    for (int k = 0; !m && k < it->call->nout; k++)
+        if (it->call->out[k] >= 0) bytes += count_write(f, it->call->out[k], left, waiting);
     return bytes;
 }
 
 /* In turns of so many bytes, each of whole containers, that what the evaluator holds besides the
  * results is little. */
-static void evaluate(Folding *f, const IntVec *maps) {
+static void evaluate(Folding *f) {
     int *left = NEW_ARRAY(f->arena, int, f->flow->cont.n + 1), waiting = 0, from = 0;
     double held = 0;
-    for (int i = 0; i < maps->n; i++) {
-        held += count_written(f, f->flow->map.at[maps->at[i]], left, &waiting);
-        if (i + 1 < maps->n && (waiting || held < TURN_BYTES)) continue;
-        evaluate_some(f, &maps->at[from], i + 1 - from);
+    for (int i = 0; i < f->work.n; i++) {
+        held += count_written(f, &f->work.at[i], left, &waiting);
+        if (i + 1 < f->work.n && (waiting || held < TURN_BYTES)) continue;
+        evaluate_some(f, &f->work.at[from], i + 1 - from);
         from = i + 1, held = 0;
     }
 }
 
 /* The constant maps become the constant part. All weights stand in it, in the model's shape,
  * whatever views of them later passes take. */
-static void put_off(Folding *f, const IntVec *maps) {
-    Flow *part = constant_part(f->arena, f->flow, maps->at, maps->n);
+static void put_off(Folding *f) {
+    IntVec maps = {0};
+    for (int i = 0; i < f->work.n; i++) vec_push(f->arena, &maps, f->work.at[i].map);
+    Flow *part = constant_part(f->arena, f->flow, maps.at, maps.n);
     for (int c = 0; c < f->flow->cont.n; c++) {
         Cont *cont = &f->flow->cont.at[c];
         if (cont->kind == CONT_PARAM && dtype_class(cont->type) != CLASS_OBJECT)
@@ -428,12 +495,11 @@ Flow *pass_constants(Arena *arena, const Flow *flow, const PassEnv *env) {
     f.constant = NEW_ARRAY(arena, bool, f.flow->cont.n + 1);
     find_constant(&f, &all);
     Items left = take_constant(&f, &all);
-    if (!f.maps.n && !f.late) return f.flow;
-    if (f.late) {
-        put_off(&f, &f.maps);
-    } else {
-        evaluate(&f, &f.maps);
-    }
+    if (!f.work.n && !f.late) return f.flow;
+    if (f.late)
+        put_off(&f);
+    else
+        evaluate(&f);
     f.flow->body = left;
     flow_compact(f.flow);
     return f.flow;
