@@ -4,6 +4,8 @@
  * of which there are fewer than 2^32);
  * one is kept when its overlap (intersection over union) with every box kept before is not above
  * the threshold. */
+#include <math.h>
+
 #include "runtime/calls.h"
 
 typedef struct Corners {
@@ -24,49 +26,142 @@ static Corners corners(const float *b, int64_t center) {
     return (Corners){least(b[0], b[2]), least(b[1], b[3]), most(b[0], b[2]), most(b[1], b[3])};
 }
 
-/* Boxes that were kept, by coordinate, so that several are compared at once. */
-enum { AT_ONCE = 8 };
-typedef struct Chosen {
-    float *y0, *x0, *y1, *x1, *area;
+/* ---- boxes that were kept ---------------------------------------------------------------------
+ *
+ * They lie in cells of a grid by their first corner, so that a box meets those near it alone. */
+
+/* Boxes compared at once, by coordinate; those behind the last one have no area. */
+enum { AT_ONCE = 8, SIDE_MOST = 64, BOXES_OF_CELL = 16 };
+typedef struct Block {
+    float y0[AT_ONCE], x0[AT_ONCE], y1[AT_ONCE], x1[AT_ONCE], area[AT_ONCE];
+    struct Block *next;
     int64_t n;
+} Block;
+
+/* Cells that hold boxes, in the order in which they came to do so: between which sides these lie,
+ * and the boxes; slot: by place in the grid, number + 1. */
+typedef struct Chosen {
+    Block *room, **block;
+    float *y0, *x0, *y1, *x1;
+    int16_t *slot;
+    int64_t n, blocks, cells, side;
+    Corners first;     /* of the grid: its first corner, ... */
+    float down, along; /* ... and cells for a unit */
 } Chosen;
 
-/* Room for n boxes, and what the last comparison looks at beyond them. */
-static Chosen chosen_in(float *room, int64_t n) {
-    int64_t each = n + AT_ONCE;
-    return (Chosen){room, room + each, room + 2 * each, room + 3 * each, room + 4 * each, 0};
+/* Rows and columns of the grid for n boxes; places in it, whole groups; blocks that boxes fill, of
+ * which the last one of each cell may have room. */
+static int64_t side_for(int64_t n) {
+    int64_t side = 1;
+    while (side < SIDE_MOST && side * side * BOXES_OF_CELL < n) side++;
+    return side;
+}
+
+static int64_t places(int64_t side) {
+    return (side * side + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+}
+
+static int64_t most_blocks(int64_t n) {
+    return n / AT_ONCE + places(side_for(n));
+}
+
+/* In memory behind n candidates. */
+static Chosen chosen_in(void *room, int64_t n) {
+    Chosen c = {.room = room, .side = side_for(n)};
+    int64_t cells = places(c.side);
+    c.block = (Block **)(c.room + most_blocks(n));
+    c.y0 = (float *)(c.block + cells);
+    c.x0 = c.y0 + cells, c.y1 = c.x0 + cells, c.x1 = c.y1 + cells;
+    c.slot = (int16_t *)(c.x1 + cells);
+    return c;
+}
+
+/* A grid for n boxes. */
+static void grid_for(Chosen *c, const float *boxes, int64_t n, int64_t center) {
+    Corners all = {INFINITY, INFINITY, -INFINITY, -INFINITY};
+    for (int64_t i = 0; i < n; i++) {
+        Corners b = corners(boxes + 4 * i, center);
+        all.y0 = least(b.y0, all.y0), all.x0 = least(b.x0, all.x0);
+        all.y1 = most(b.y0, all.y1), all.x1 = most(b.x0, all.x1);
+    }
+    c->first = all;
+    c->down = all.y1 > all.y0 ? (float)c->side / (all.y1 - all.y0) : 0;
+    c->along = all.x1 > all.x0 ? (float)c->side / (all.x1 - all.x0) : 0;
+    c->cells = c->n = c->blocks = 0;
+    for (int64_t i = 0; i < c->side * c->side; i++) c->slot[i] = 0;
+}
+
+/* A coordinate's row or column of cells; what is not finite is in the first or last. */
+static int64_t cell_of(float at, float first, float scale, int64_t side) {
+    float cell = (at - first) * scale;
+    return cell >= 0 ? cell < (float)side ? (int64_t)cell : side - 1 : 0;
+}
+
+/* The number of the box's cell, which may be new. Those of a group that hold nothing meet nothing.
+ */
+static int64_t cell_for(Chosen *c, Corners b) {
+    int16_t *slot = &c->slot[cell_of(b.y0, c->first.y0, c->down, c->side) * c->side +
+                             cell_of(b.x0, c->first.x0, c->along, c->side)];
+    if (*slot) return *slot - 1;
+    for (int64_t k = c->cells; c->cells % AT_ONCE == 0 && k < c->cells + AT_ONCE; k++)
+        c->y0[k] = c->x0[k] = INFINITY, c->y1[k] = c->x1[k] = -INFINITY;
+    c->block[c->cells] = NULL;
+    *slot = (int16_t)++c->cells;
+    return c->cells - 1;
 }
 
 static void choose(Chosen *c, Corners b) {
-    for (int64_t k = 0; c->n % AT_ONCE == 0 && k < AT_ONCE; k++)
-        c->y0[c->n + k] = c->x0[c->n + k] = c->y1[c->n + k] = c->x1[c->n + k] = c->area[c->n + k] =
-            0;
-    c->y0[c->n] = b.y0, c->x0[c->n] = b.x0, c->y1[c->n] = b.y1, c->x1[c->n] = b.x1;
-    c->area[c->n++] = (b.y1 - b.y0) * (b.x1 - b.x0);
+    int64_t cell = cell_for(c, b);
+    Block *to = c->block[cell];
+    if (!to || to->n == AT_ONCE) {
+        to = &c->room[c->blocks++];
+        *to = (Block){.next = c->block[cell]};
+        c->block[cell] = to;
+    }
+    to->y0[to->n] = b.y0, to->x0[to->n] = b.x0, to->y1[to->n] = b.y1, to->x1[to->n] = b.x1;
+    to->area[to->n++] = (b.y1 - b.y0) * (b.x1 - b.x0);
+    c->y0[cell] = least(b.y0, c->y0[cell]), c->x0[cell] = least(b.x0, c->x0[cell]);
+    c->y1[cell] = most(b.y1, c->y1[cell]), c->x1[cell] = most(b.x1, c->x1[cell]);
+    c->n++;
 }
 
-/* Is the box's overlap with one of those chosen above the threshold? A box without area overlaps
+/* Is the box's overlap with one of the block's above the threshold? A box without area overlaps
  * nothing. */
-static int overlaps(const Chosen *c, Corners b, float threshold) {
+static int overlaps_block(const Block *c, Corners b, float threshold) {
     float area = (b.y1 - b.y0) * (b.x1 - b.x0);
-    for (int64_t i = 0; i < c->n; i += AT_ONCE) {
-        int any = 0;
-        for (int64_t k = i; k < i + AT_ONCE; k++) {
-            float h = least(c->y1[k], b.y1) - most(c->y0[k], b.y0);
-            float w = least(c->x1[k], b.x1) - most(c->x0[k], b.x0);
-            float both = h * w, all = c->area[k] + area - both;
-            any |= (h > 0) & (w > 0) & (c->area[k] > 0) & (area > 0) & (all > 0) &
-                   (both / all > threshold);
+    int any = 0;
+    for (int64_t k = 0; k < AT_ONCE; k++) {
+        float h = least(c->y1[k], b.y1) - most(c->y0[k], b.y0);
+        float w = least(c->x1[k], b.x1) - most(c->x0[k], b.x0);
+        float both = h * w, all = c->area[k] + area - both;
+        any |= (h > 0) & (w > 0) & (c->area[k] > 0) & (area > 0) & (all > 0) &
+               (both / all > threshold);
+    }
+    return any;
+}
+
+/* With one of those chosen? */
+static int overlaps(const Chosen *c, Corners b, float threshold) {
+    for (int64_t i = 0; i < c->cells; i += AT_ONCE) {
+        int any = 0, near[AT_ONCE];
+        for (int64_t k = 0; k < AT_ONCE; k++) {
+            near[k] = (c->y1[i + k] > b.y0) & (c->y0[i + k] < b.y1) & (c->x1[i + k] > b.x0) &
+                      (c->x0[i + k] < b.x1);
+            any |= near[k];
         }
-        if (any) return 1;
+        for (int64_t k = 0; any && k < AT_ONCE; k++)
+            for (const Block *p = near[k] ? c->block[i + k] : NULL; p; p = p->next)
+                if (overlaps_block(p, b, threshold)) return 1;
     }
     return 0;
 }
 
-/* A candidate, a number of 64 bits, and the coordinates and area of each box. */
+/* A candidate, a number of 64 bits, for each box, the blocks and the grid. */
 int64_t weir_call_nms_scratch(const weir_call *c) {
-    int64_t bytes, each = (int64_t)(sizeof(uint64_t) + 5 * sizeof(float));
-    return __builtin_mul_overflow(c->in[0].dims[1] + AT_ONCE, each, &bytes) ? INT64_MAX : bytes;
+    int64_t n = c->in[0].dims[1], cells = places(side_for(n));
+    int64_t each = (int64_t)(sizeof(Block *) + 4 * sizeof(float) + sizeof(int16_t));
+    if (n > INT64_MAX / (int64_t)(2 * sizeof(Block))) return INT64_MAX;
+    return n * (int64_t)sizeof(uint64_t) + most_blocks(n) * (int64_t)sizeof(Block) + cells * each;
 }
 
 typedef struct Limits {
@@ -118,6 +213,7 @@ static void sink(uint64_t *heap, int64_t n, int64_t at) {
 static int64_t keep(const float *boxes, const float *score, int64_t n, int64_t center,
                     const Limits *l, uint64_t *heap, Chosen *chosen) {
     int64_t count = 0;
+    grid_for(chosen, boxes, n, center);
     for (int64_t i = 0; i < n; i++) {
         heap[count] = candidate(score[i], i);
         count += !l->has_score || score[i] > l->score;
@@ -139,12 +235,12 @@ void weir_call_nms(weir_call *c) {
     int64_t batches = c->in[1].dims[0], classes = c->in[1].dims[1], n = c->in[0].dims[1];
     Limits l = limits_of(c);
     uint64_t *heap = c->scratch;
+    Chosen chosen = chosen_in(heap + n, n);
     int64_t *to = c->out[0].data, rows = 0;
     for (int64_t b = 0; b < batches; b++)
         for (int64_t k = 0; k < classes; k++) {
             const float *boxes = (const float *)c->in[0].data + b * n * 4;
             const float *score = (const float *)c->in[1].data + (b * classes + k) * n;
-            Chosen chosen = chosen_in((float *)(heap + n), n);
             int64_t kept = keep(boxes, score, n, c->attr[0], &l, heap, &chosen);
             for (int64_t i = 0; i < kept; i++, rows++) {
                 to[3 * rows] = b;

@@ -2,6 +2,7 @@
 /* The runtime without a compiler: the pool and its barrier, irregular kernels, and instances of a
  * model written by hand: y[n,3] = 2*x[n,3], k = how many of x are positive, z[k] = those. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -230,6 +231,52 @@ Test(calls, nms) {
     weir_call_nms(&c);
     cr_expect_eq(c.define[0], 3);
     cr_expect_eq(picked[8], 5);
+}
+
+/* The slow twin of the search for what a box overlaps: each that was kept. */
+static bool suppressed(const float *boxes, const int64_t *kept, int64_t n, int64_t box,
+                       float most) {
+    const float *a = boxes + 4 * box;
+    bool any = false;
+    for (int64_t i = 0; i < n; i++) {
+        const float *b = boxes + 4 * kept[3 * i + 2];
+        float h = fminf(a[2], b[2]) - fmaxf(a[0], b[0]), w = fminf(a[3], b[3]) - fmaxf(a[1], b[1]);
+        float both = h * w, x = (b[2] - b[0]) * (b[3] - b[1]), y = (a[2] - a[0]) * (a[3] - a[1]);
+        any |= h > 0 && w > 0 && both / (x + y - both) > most;
+    }
+    return any;
+}
+
+Test(calls, nms_of_many) {
+    enum { BOXES = 5000 };
+    static float boxes[BOXES * 4], scores[BOXES];
+    static int64_t kept[BOXES * 3];
+    int64_t attr[] = {0}, most = BOXES, n = 0;
+    float overlap = 0.4f;
+    srand(5);
+    for (int64_t i = 0; i < BOXES; i++) {
+        float *b = boxes + 4 * i, part = 1.0f / (float)RAND_MAX;
+        float where = (float)(i % 7) * 3; /* classes apart, as callers lay them out */
+        b[0] = where + (float)rand() * part, b[1] = where + (float)rand() * part;
+        b[2] = b[0] + 0.2f * (float)rand() * part, b[3] = b[1] + 0.2f * (float)rand() * part;
+        scores[i] = 1 - (float)i / BOXES;
+    }
+    boxes[4] = -INFINITY, boxes[9] = NAN, boxes[12] = boxes[14], boxes[16] = -1e30f;
+    weir_tensor in[4] = {{.data = boxes, .dtype = WEIR_F32, .rank = 3, .dims = {1, BOXES, 4}},
+                         {.data = scores, .dtype = WEIR_F32, .rank = 3, .dims = {1, 1, BOXES}},
+                         tensor(WEIR_I64, &most, 1, 1, 0),
+                         tensor(WEIR_F32, &overlap, 1, 1, 0)};
+    weir_tensor out = tensor(WEIR_I64, kept, 2, BOXES, 3);
+    weir_call c = call_of(in, 4, &out, 1, attr);
+    c.scratch = malloc((size_t)weir_call_nms_scratch(&c));
+    weir_call_nms(&c);
+    for (int64_t box = 4; box < BOXES; box++) {
+        while (n < c.define[0] && kept[3 * n + 2] < box) n++;
+        bool is_kept = n < c.define[0] && kept[3 * n + 2] == box;
+        cr_expect(is_kept != suppressed(boxes, kept, n, box, overlap), "box %d", (int)box);
+    }
+    cr_expect(c.define[0] > 100 && c.define[0] < BOXES);
+    free(c.scratch);
 }
 
 Test(calls, value) {
