@@ -63,8 +63,8 @@ typedef struct Quarters {
 /* ---- is it one, and is it worth it? -----------------------------------------------------------
  */
 
-/* The dim of rows that is cut: the last one or, where that is short, an even one before it; one
- * behind which there is none whose extent is not known. */
+/* The dim of rows that is cut: the last one or, where that is short, an even one before it, of more
+ * than two; one behind which there is none whose extent is not known. */
 static int rows_dim(const Map *m, const Contraction *c) {
     int last = -1, before = -1;
     for (int d = 0; d < m->dim.n; d++) {
@@ -72,7 +72,8 @@ static int rows_dim(const Map *m, const Contraction *c) {
         before = last, last = map_extent(m, d, 0) ? d : -1;
     }
     bool shorter = before >= 0 && last >= 0 && map_extent(m, last, 0) < 2 * STRIP_ROWS;
-    return shorter && map_extent(m, before, 0) % 2 == 0 ? before : last;
+    int64_t others = before < 0 ? 0 : map_extent(m, before, 0);
+    return shorter && others > 2 && others % 2 == 0 ? before : last;
 }
 
 /* Columns of a block: of as many as a kernel holds at a time, whole panels, or fewer where cores
