@@ -131,8 +131,8 @@ void lowering_pop(Lowering *lo);                              /* out of scope ag
 
 typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
 /* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
- * symbolic tail in a few smaller sizes (`single`: down to one element), as masked chunks (lanes >
- * 1), else as one shorter tile. */
+ * symbolic tail as masked chunks (lanes > 1), in a tile of each size that it may have (`single`),
+ * else as one shorter tile. */
 typedef struct Tiling {
     const char *name;
     int64_t size;
