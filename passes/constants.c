@@ -264,6 +264,18 @@ static bool calls_now(const Folding *f, const Items *items, const Call *call) {
     return now;
 }
 
+/* What a map or a call writes: containers, once a write. */
+static IntVec written(Arena *arena, const Flow *flow, const Item *it) {
+    const Map *m = it->kind == ITEM_MAP ? flow->map.at[it->map] : NULL;
+    IntVec conts = {0};
+    for (int w = 0; m && w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            vec_push(arena, &conts, m->write.at[w].to[k].cont);
+    for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
+        if (it->call->out[k] >= 0) vec_push(arena, &conts, it->call->out[k]);
+    return conts;
+}
+
 static void note_writer(Folding *f, int cont, const Items *items, bool now) {
     Writers *to = &f->writers[cont];
     to->other |= !now || (to->n && to->items != items);
@@ -277,15 +289,12 @@ static void note_writer(Folding *f, int cont, const Items *items, bool now) {
 static void find_writers(Folding *f, const Items *items, const Item *in) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
-        const Map *m = it->kind == ITEM_MAP ? f->flow->map.at[it->map] : NULL;
-        if (m) f->taken[it->map] = writes_now(f, in, m);
-        for (int w = 0; m && w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++)
-                note_writer(f, m->write.at[w].to[k].cont, items, f->taken[it->map]);
         bool now = it->kind == ITEM_CALL && calls_now(f, items, it->call);
         if (now) vec_push(f->arena, &f->call, ((ConstantCall){it->call, true}));
-        for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
-            if (it->call->out[k] >= 0) note_writer(f, it->call->out[k], items, now);
+        if (it->kind == ITEM_MAP)
+            now = f->taken[it->map] = writes_now(f, in, f->flow->map.at[it->map]);
+        IntVec conts = written(f->arena, f->flow, it);
+        for (int k = 0; k < conts.n; k++) note_writer(f, conts.at[k], items, now);
         for (int k = 0; k < it->carry.n; k++) f->writers[it->carry.at[k].cur].other = true;
         find_writers(f, &it->body, it->kind == ITEM_LOOP ? it : in);
         find_writers(f, &it->other, in);
@@ -376,15 +385,12 @@ static Items take_constant(Folding *f, const Items *items) {
 }
 
 /* By container: is it read? What the item writes becomes a state. */
-static void mark_item(Flow *part, const Item *it, bool *read) {
+static void mark_item(Arena *arena, Flow *part, const Item *it, bool *read) {
     const Map *m = it->kind == ITEM_MAP ? part->map.at[it->map] : NULL;
-    for (int w = 0; m && w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++)
-            part->cont.at[m->write.at[w].to[k].cont].kind = CONT_STATE;
+    IntVec conts = written(arena, part, it);
+    for (int k = 0; k < conts.n; k++) part->cont.at[conts.at[k]].kind = CONT_STATE;
     for (int v = 0; m && v < m->body.val.n; v++)
         if (m->body.val.at[v].kind == VAL_READ) read[m->body.val.at[v].read.cont] = true;
-    for (int k = 0; !m && k < it->call->nout; k++)
-        if (it->call->out[k] >= 0) part->cont.at[it->call->out[k]].kind = CONT_STATE;
     for (int k = 0; !m && k < it->call->nin; k++)
         if (it->call->in[k] >= 0) read[it->call->in[k]] = true;
 }
@@ -401,7 +407,7 @@ static void evaluate_some(Folding *f, const Item *work, int n) {
     bool *read = NEW_ARRAY(arena, bool, part->cont.n + 1); /* the evaluator copies weights */
     for (int i = 0; i < n; i++) {
         vec_push(arena, &part->body, work[i]);
-        mark_item(part, &work[i], read);
+        mark_item(arena, part, &work[i], read);
     }
     for (int c = 0; c < part->cont.n; c++) {
         Cont *cont = &part->cont.at[c];
@@ -439,24 +445,14 @@ static double count_write(const Folding *f, int cont, int *left, int *waiting) {
     return (double)dtype_bytes(c->type, count);
 }
 
-static double count_written(const Folding *f, const Item *it, int *left, int *waiting) {
-    const Map *m = it->kind == ITEM_MAP ? f->flow->map.at[it->map] : NULL;
-    double bytes = 0;
-    for (int w = 0; m && w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++)
-            bytes += count_write(f, m->write.at[w].to[k].cont, left, waiting);
-    for (int k = 0; !m && k < it->call->nout; k++)
-        if (it->call->out[k] >= 0) bytes += count_write(f, it->call->out[k], left, waiting);
-    return bytes;
-}
-
 /* In turns of so many bytes, each of whole containers, that what the evaluator holds besides the
  * results is little. */
 static void evaluate(Folding *f) {
     int *left = NEW_ARRAY(f->arena, int, f->flow->cont.n + 1), waiting = 0, from = 0;
     double held = 0;
     for (int i = 0; i < f->work.n; i++) {
-        held += count_written(f, &f->work.at[i], left, &waiting);
+        IntVec conts = written(f->arena, f->flow, &f->work.at[i]);
+        for (int k = 0; k < conts.n; k++) held += count_write(f, conts.at[k], left, &waiting);
         if (i + 1 < f->work.n && (waiting || held < TURN_BYTES)) continue;
         evaluate_some(f, &f->work.at[from], i + 1 - from);
         from = i + 1, held = 0;

@@ -49,23 +49,24 @@ typedef struct Chosen {
     float down, along; /* ... and cells for a unit */
 } Chosen;
 
-/* Rows and columns of the grid for n boxes; places in it, whole groups; blocks that boxes fill, of
- * which the last one of each cell may have room. */
+/* Rows and columns of the grid for n boxes. */
 static int64_t side_for(int64_t n) {
     int64_t side = 1;
     while (side < SIDE_MOST && side * side * BOXES_OF_CELL < n) side++;
     return side;
 }
 
+/* Places in it, in whole groups. */
 static int64_t places(int64_t side) {
     return (side * side + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
 }
 
+/* Blocks that n boxes fill: of each cell the last one may have room. */
 static int64_t most_blocks(int64_t n) {
     return n / AT_ONCE + places(side_for(n));
 }
 
-/* In memory behind n candidates. */
+/* In memory behind n candidates; no grid yet. */
 static Chosen chosen_in(void *room, int64_t n) {
     Chosen c = {.room = room, .side = side_for(n)};
     int64_t cells = places(c.side);
@@ -76,8 +77,8 @@ static Chosen chosen_in(void *room, int64_t n) {
     return c;
 }
 
-/* A grid for n boxes. */
-static void grid_for(Chosen *c, const float *boxes, int64_t n, int64_t center) {
+/* Lays the grid over the boxes of all classes. */
+static void lay_grid(Chosen *c, const float *boxes, int64_t n, int64_t center) {
     Corners all = {INFINITY, INFINITY, -INFINITY, -INFINITY};
     for (int64_t i = 0; i < n; i++) {
         Corners b = corners(boxes + 4 * i, center);
@@ -87,6 +88,9 @@ static void grid_for(Chosen *c, const float *boxes, int64_t n, int64_t center) {
     c->first = all;
     c->down = all.y1 > all.y0 ? (float)c->side / (all.y1 - all.y0) : 0;
     c->along = all.x1 > all.x0 ? (float)c->side / (all.x1 - all.x0) : 0;
+}
+
+static void choose_none(Chosen *c) {
     c->cells = c->n = c->blocks = 0;
     for (int64_t i = 0; i < c->side * c->side; i++) c->slot[i] = 0;
 }
@@ -97,8 +101,8 @@ static int64_t cell_of(float at, float first, float scale, int64_t side) {
     return cell >= 0 ? cell < (float)side ? (int64_t)cell : side - 1 : 0;
 }
 
-/* The number of the box's cell, which may be new. Those of a group that hold nothing meet nothing.
- */
+/* The number of the box's cell, which may be new. The first one of a group makes all of it such
+ * that nothing lies in them. */
 static int64_t cell_for(Chosen *c, Corners b) {
     int16_t *slot = &c->slot[cell_of(b.y0, c->first.y0, c->down, c->side) * c->side +
                              cell_of(b.x0, c->first.x0, c->along, c->side)];
@@ -213,7 +217,7 @@ static void sink(uint64_t *heap, int64_t n, int64_t at) {
 static int64_t keep(const float *boxes, const float *score, int64_t n, int64_t center,
                     const Limits *l, uint64_t *heap, Chosen *chosen) {
     int64_t count = 0;
-    grid_for(chosen, boxes, n, center);
+    choose_none(chosen);
     for (int64_t i = 0; i < n; i++) {
         heap[count] = candidate(score[i], i);
         count += !l->has_score || score[i] > l->score;
@@ -237,9 +241,10 @@ void weir_call_nms(weir_call *c) {
     uint64_t *heap = c->scratch;
     Chosen chosen = chosen_in(heap + n, n);
     int64_t *to = c->out[0].data, rows = 0;
-    for (int64_t b = 0; b < batches; b++)
+    for (int64_t b = 0; b < batches; b++) {
+        const float *boxes = (const float *)c->in[0].data + b * n * 4;
+        lay_grid(&chosen, boxes, n, c->attr[0]);
         for (int64_t k = 0; k < classes; k++) {
-            const float *boxes = (const float *)c->in[0].data + b * n * 4;
             const float *score = (const float *)c->in[1].data + (b * classes + k) * n;
             int64_t kept = keep(boxes, score, n, c->attr[0], &l, heap, &chosen);
             for (int64_t i = 0; i < kept; i++, rows++) {
@@ -248,5 +253,6 @@ void weir_call_nms(weir_call *c) {
                 to[3 * rows + 2] = (int64_t)heap[n - 1 - i];
             }
         }
+    }
     c->define[0] = rows;
 }
