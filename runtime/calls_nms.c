@@ -31,7 +31,7 @@ static Corners corners(const float *b, int64_t center) {
  * They lie in cells of a grid by their first corner, so that a box meets those near it alone. */
 
 /* Boxes compared at once, by coordinate; those behind the last one have no area. */
-enum { AT_ONCE = 8, SIDE_MOST = 64, BOXES_OF_CELL = 16 };
+enum { AT_ONCE = 8, SIDE_MOST = 64, BOXES_OF_CELL = 32 };
 typedef struct Block {
     float y0[AT_ONCE], x0[AT_ONCE], y1[AT_ONCE], x1[AT_ONCE], area[AT_ONCE];
     struct Block *next;
@@ -45,8 +45,8 @@ typedef struct Chosen {
     float *y0, *x0, *y1, *x1;
     int16_t *slot;
     int64_t n, blocks, cells, side;
-    Corners first;     /* of the grid: its first corner, ... */
-    float down, along; /* ... and cells for a unit */
+    Corners all;       /* between which sides first corners lie */
+    float down, along; /* cells for a unit */
 } Chosen;
 
 /* Rows and columns of the grid for n boxes. */
@@ -68,8 +68,8 @@ static int64_t most_blocks(int64_t n) {
 
 /* In memory behind n candidates; no grid yet. */
 static Chosen chosen_in(void *room, int64_t n) {
-    Chosen c = {.room = room, .side = side_for(n)};
-    int64_t cells = places(c.side);
+    Chosen c = {.room = room};
+    int64_t cells = places(side_for(n));
     c.block = (Block **)(c.room + most_blocks(n));
     c.y0 = (float *)(c.block + cells);
     c.x0 = c.y0 + cells, c.y1 = c.x0 + cells, c.x1 = c.y1 + cells;
@@ -77,20 +77,23 @@ static Chosen chosen_in(void *room, int64_t n) {
     return c;
 }
 
-/* Lays the grid over the boxes of all classes. */
-static void lay_grid(Chosen *c, const float *boxes, int64_t n, int64_t center) {
+/* Between which sides the first corners of all boxes lie. */
+static Corners first_corners(const float *boxes, int64_t n, int64_t center) {
     Corners all = {INFINITY, INFINITY, -INFINITY, -INFINITY};
     for (int64_t i = 0; i < n; i++) {
         Corners b = corners(boxes + 4 * i, center);
         all.y0 = least(b.y0, all.y0), all.x0 = least(b.x0, all.x0);
         all.y1 = most(b.y0, all.y1), all.x1 = most(b.x0, all.x1);
     }
-    c->first = all;
-    c->down = all.y1 > all.y0 ? (float)c->side / (all.y1 - all.y0) : 0;
-    c->along = all.x1 > all.x0 ? (float)c->side / (all.x1 - all.x0) : 0;
+    return all;
 }
 
-static void choose_none(Chosen *c) {
+/* A grid for n boxes at most, none of which is chosen yet. */
+static void choose_none(Chosen *c, int64_t n) {
+    Corners all = c->all;
+    c->side = side_for(n);
+    c->down = all.y1 > all.y0 ? (float)c->side / (all.y1 - all.y0) : 0;
+    c->along = all.x1 > all.x0 ? (float)c->side / (all.x1 - all.x0) : 0;
     c->cells = c->n = c->blocks = 0;
     for (int64_t i = 0; i < c->side * c->side; i++) c->slot[i] = 0;
 }
@@ -104,8 +107,8 @@ static int64_t cell_of(float at, float first, float scale, int64_t side) {
 /* The number of the box's cell, which may be new. The first one of a group makes all of it such
  * that nothing lies in them. */
 static int64_t cell_for(Chosen *c, Corners b) {
-    int16_t *slot = &c->slot[cell_of(b.y0, c->first.y0, c->down, c->side) * c->side +
-                             cell_of(b.x0, c->first.x0, c->along, c->side)];
+    int16_t *slot = &c->slot[cell_of(b.y0, c->all.y0, c->down, c->side) * c->side +
+                             cell_of(b.x0, c->all.x0, c->along, c->side)];
     if (*slot) return *slot - 1;
     for (int64_t k = c->cells; c->cells % AT_ONCE == 0 && k < c->cells + AT_ONCE; k++)
         c->y0[k] = c->x0[k] = INFINITY, c->y1[k] = c->x1[k] = -INFINITY;
@@ -217,12 +220,12 @@ static void sink(uint64_t *heap, int64_t n, int64_t at) {
 static int64_t keep(const float *boxes, const float *score, int64_t n, int64_t center,
                     const Limits *l, uint64_t *heap, Chosen *chosen) {
     int64_t count = 0;
-    choose_none(chosen);
     for (int64_t i = 0; i < n; i++) {
         heap[count] = candidate(score[i], i);
         count += !l->has_score || score[i] > l->score;
     }
     for (int64_t i = count / 2; i-- > 0;) sink(heap, count, i);
+    choose_none(chosen, count < l->most ? count : l->most);
     while (count > 0 && chosen->n < l->most) {
         int64_t best = box_of(heap[0]);
         heap[0] = heap[--count];
@@ -243,7 +246,7 @@ void weir_call_nms(weir_call *c) {
     int64_t *to = c->out[0].data, rows = 0;
     for (int64_t b = 0; b < batches; b++) {
         const float *boxes = (const float *)c->in[0].data + b * n * 4;
-        lay_grid(&chosen, boxes, n, c->attr[0]);
+        chosen.all = first_corners(boxes, n, c->attr[0]);
         for (int64_t k = 0; k < classes; k++) {
             const float *score = (const float *)c->in[1].data + (b * classes + k) * n;
             int64_t kept = keep(boxes, score, n, c->attr[0], &l, heap, &chosen);
