@@ -52,12 +52,25 @@ static Factor factor_of(const Map *map, int val) {
     return f;
 }
 
-/* Does reduced dim d slide along a result's dim in some index of the read? */
-static bool slides(const Map *map, const Access *a, const bool *reduced, int d) {
+/* Do d and i count the parts of an index, i in steps of all of d? Nothing slides then. */
+static bool counts_parts(const Flow *flow, const Map *map, Dim at, int d, int i) {
+    Dim sym[] = {map->dim.at[d].sym, map->dim.at[i].sym}, coef[2], rest;
+    int64_t extent, step;
+    return dim_affine(flow->ctx, at, sym, 2, coef, &rest) && dim_is(coef[0], 1) &&
+           dim_is_const(map->dim.at[d].extent, &extent) && dim_is_const(coef[1], &step) &&
+           step >= extent;
+}
+
+/* Does reduced dim d slide along a result's dim in some index of the read? Parts of weights are
+ * told apart; images may be cut like that, too, but have windows at their ends. */
+static bool slides(const Flow *flow, const Map *map, const Access *a, const bool *reduced, int d) {
+    bool weights = flow->cont.at[a->cont].kind == CONT_PARAM;
     for (int k = 0; k < a->rank; k++) {
         if (!dim_uses(a->at[k], map->dim.at[d].sym)) continue;
         for (int i = 0; i < map->dim.n; i++)
-            if (!reduced[i] && dim_uses(a->at[k], map->dim.at[i].sym)) return true;
+            if (!reduced[i] && dim_uses(a->at[k], map->dim.at[i].sym) &&
+                !(weights && counts_parts(flow, map, a->at[k], d, i)))
+                return true;
     }
     return false;
 }
@@ -67,7 +80,7 @@ static bool is_weight(const Flow *flow, const Map *map, int read) {
     return kind == CONT_PARAM || kind == CONT_LITERAL;
 }
 
-static void set_roles(const Map *map, Contraction *c) {
+static void set_roles(const Flow *flow, const Map *map, Contraction *c) {
     const Access *a = &map->body.val.at[c->a].read, *b = &map->body.val.at[c->b].read;
     DimSet in_a = access_dims(map, a), in_b = access_dims(map, b);
     bool reduced[DIMS];
@@ -76,7 +89,9 @@ static void set_roles(const Map *map, Contraction *c) {
         DimRole role = ROLE_OTHER;
         bool both = in_a.has[d] && in_b.has[d];
         if (reduced[d] && both)
-            role = slides(map, a, reduced, d) || slides(map, b, reduced, d) ? ROLE_WINDOW : ROLE_K;
+            role = slides(flow, map, a, reduced, d) || slides(flow, map, b, reduced, d)
+                       ? ROLE_WINDOW
+                       : ROLE_K;
         else if (!reduced[d] && both)
             role = ROLE_BATCH;
         else if (!reduced[d] && in_a.has[d])
@@ -102,7 +117,7 @@ Contraction map_contraction(const Flow *flow, const Map *map) {
         int t = c.a;
         c.a = c.b, c.b = t;
     }
-    set_roles(map, &c);
+    set_roles(flow, map, &c);
     for (int d = 0; d < map->dim.n; d++)
         c.is = c.is || c.role[d] == ROLE_K || c.role[d] == ROLE_WINDOW;
     return c;

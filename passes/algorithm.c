@@ -59,8 +59,9 @@ static bool same_access(Ctx *ctx, const Access *a, const Access *b, const DimSub
 
 static bool same_val(const Flow *flow, const Val *a, const Val *b, const DimSubst *subst, int n) {
     bool same = a->kind == b->kind && a->type == b->type && a->prim == b->prim &&
-                a->bits == b->bits && a->has_else == b->has_else && a->kind != VAL_INDEX;
+                a->bits == b->bits && a->has_else == b->has_else;
     for (int i = 0; i < 3; i++) same &= a->arg[i] == b->arg[i];
+    if (same && a->kind == VAL_INDEX) return a->index == dim_subst(flow->ctx, b->index, subst, n);
     if (!same || a->kind != VAL_READ) return same;
     return a->read.cont == b->read.cont && flow->cont.at[a->read.cont].kind != CONT_STATE &&
            same_access(flow->ctx, &a->read, &b->read, subst, n);
@@ -103,25 +104,33 @@ int making_once(Making *m, int cont) {
 /* ---- the pass ----------------------------------------------------------------------------------
  */
 
-static void rewrite_items(Flow *flow, const PassEnv *env, Items *items) {
+static void rewrite_items(Editing *e, const PassEnv *env, Items *items) {
     Items out = {0};
+    bool *gone = NEW_ARRAY(e->arena, bool, items->n + 1);
     for (int i = 0; i < items->n; i++) {
         Item it = items->at[i];
-        rewrite_items(flow, env, &it.body);
-        rewrite_items(flow, env, &it.other);
-        const Map *map = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
-        if (!map ||
-            !(rewrite_in_tiles(flow, env, map, &out) || rewrite_in_quarters(flow, env, map, &out)))
-            vec_push(flow->arena, &out, it);
+        ByRows by = {0};
+        if (gone[i]) continue;
+        rewrite_items(e, env, &it.body);
+        rewrite_items(e, env, &it.other);
+        const Map *map = it.kind == ITEM_MAP ? e->flow->map.at[it.map] : NULL;
+        if (map && rewrite_in_tiles(e->flow, env, map, &out)) continue;
+        if (!map || !rewrite_in_quarters(e->flow, env, map, &out, &by)) {
+            vec_push(e->arena, &out, it);
+        } else if (by.item.body.n) {
+            follow_both(e, items, i, gone, &by);
+            vec_push(e->arena, &out, by.item);
+        }
     }
     *items = out;
 }
 
 Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env) {
-    Flow *out = flow_clone(arena, flow);
-    if (env->math == MATH_STRICT) return out;
-    rewrite_items(out, env, &out->body);
-    flow_compact(out);
-    return out;
+    Editing e = {.arena = arena, .flow = flow_clone(arena, flow)};
+    if (env->math == MATH_STRICT) return e.flow;
+    uses_count(&e);
+    rewrite_items(&e, env, &e.flow->body);
+    flow_compact(e.flow);
+    return e.flow;
 }

@@ -3,7 +3,7 @@
 #ifndef WEIR_PASSES_ALGORITHM_H
 #define WEIR_PASSES_ALGORITHM_H
 
-#include "passes/access.h"
+#include "passes/compose.h"
 #include "passes/recipe.h"
 
 enum { WINDOW_TAPS = 3, TILE_MOST = 4, APART_MOST = 8 };
@@ -31,7 +31,20 @@ bool sums_products(const Map *map, const Contraction *c);
 /* algorithm_tiles.c, algorithm_quarters.c: maps that take the map's place where that costs less;
  * false: it stays. */
 bool rewrite_in_tiles(Flow *flow, const PassEnv *env, const Map *map, Items *into);
-bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into);
+/* Where the run counts the rows, a choice takes its place, `item`: `body` makes the results of many
+ * rows, `other` those of few, but in a container where several dims count the columns, the
+ * product's dim `column`. follow_both makes it whole. */
+enum { COLUMN_DIMS = 3 };
+typedef struct ByRows {
+    Item item; /* an ITEM_IF with items, or none */
+    int few, column, n;
+    Dim split[COLUMN_DIMS]; /* extents, outermost first */
+} ByRows;
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into, ByRows *by);
+/* algorithm_follow.c: element-wise maps that continue the product at `at` of the items move into
+ * both forms (gone, by item: they need not stand where they did), so that they share their
+ * kernels. */
+void follow_both(Editing *e, const Items *items, int at, bool *gone, ByRows *by);
 
 /* ---- maps in a contraction's place (algorithm.c) ----------------------------------------------
  */

@@ -20,11 +20,20 @@
  * k+a*K/2, for lanes to run along; a column (j/J*2+b)*J+j%J, where J fills panels and a kernel
  * holds some of them (schedule_quarters.c). One row more than there are counts as zeros.
  *
+ * Where the run counts the rows, their number chooses (ITEM_IF). For few, four of the sums take the
+ * weights' place, as w11, w21 - w11, w22 and w12 - w22 make these up; they lie apart from the other
+ * three, which T holds, and Q their products:
+ *
+ *     U[j/J,b,a*K/2+k,j], P[b,a,i,j]; T[j/J,t,k,j], Q[t,i,j]
+ *     X[b,m,k]     <- x1 + x2, x2; x1 + x2, x1: straight-line code over halves of the terms
+ *     F[m,j/J,b,j] <- sum over k of X * U, for the epilogue to read
+ *
  * Winograd's form of it has three additions fewer, but is off by 2.7 times what a plain sum is off
  * by, this one by 2.0 (relative L2 error of products of 256 to 3072 terms, against f64). */
 #include <math.h>
 
 #include "passes/algorithm.h"
+#include "passes/compose.h"
 #include "passes/dot.h"
 #include "passes/prepare.h"
 #include "passes/schedule.h"
@@ -33,15 +42,17 @@
 enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4, BLOCK_MOST = 64, BLOCK_CACHE = 16 << 10 };
 
 typedef signed char Sign;
-/* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products. */
-static const Sign left[PRODUCTS][QUARTERS] = {{1, 0, 0, 1}, {0, 0, 1, 1}, {1, 0, 0, 0},
-                                              {0, 0, 0, 1}, {1, 1, 0, 0}, {-1, 0, 1, 0},
+/* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products; and
+ * by halves of the terms what few rows multiply the first four sums of weights by. */
+static const Sign left[PRODUCTS][QUARTERS] = {{0, 0, 1, 1}, {0, 0, 0, 1}, {1, 1, 0, 0},
+                                              {1, 0, 0, 0}, {1, 0, 0, 1}, {-1, 0, 1, 0},
                                               {0, 1, 0, -1}};
-static const Sign right[PRODUCTS][QUARTERS] = {{1, 0, 0, 1},  {1, 0, 0, 0}, {0, 1, 0, -1},
-                                               {-1, 0, 1, 0}, {0, 0, 0, 1}, {1, 1, 0, 0},
+static const Sign right[PRODUCTS][QUARTERS] = {{1, 0, 0, 0},  {-1, 0, 1, 0}, {0, 0, 0, 1},
+                                               {0, 1, 0, -1}, {1, 0, 0, 1},  {1, 1, 0, 0},
                                                {0, 0, 1, 1}};
 static const Sign result[QUARTERS][PRODUCTS] = {
-    {1, 0, 0, 1, -1, 0, 1}, {0, 0, 1, 0, 1, 0, 0}, {0, 1, 0, 1, 0, 0, 0}, {1, -1, 1, 0, 0, 1, 0}};
+    {0, 1, -1, 0, 1, 0, 1}, {0, 0, 1, 1, 0, 0, 0}, {1, 1, 0, 0, 0, 0, 0}, {-1, 0, 0, 1, 1, 1, 0}};
+static const Sign halves[QUARTERS][2] = {{1, 1}, {0, 1}, {1, 1}, {1, 0}};
 
 /* What is cut. */
 enum { ROWS, TERMS, COLUMNS, CUTS };
@@ -50,7 +61,8 @@ static const DimRole role_of[CUTS] = {ROLE_M, ROLE_K, ROLE_N};
 /* Index (outer * 2 + part) * block + inner of a dim; one of outer and inner may be missing. */
 typedef struct Cut {
     int dim;
-    int64_t extent, block, blocks; /* blocks of one part */
+    Dim extent, blocks; /* blocks of one part */
+    int64_t block;
 } Cut;
 
 typedef struct Quarters {
@@ -63,14 +75,23 @@ typedef struct Quarters {
 /* ---- is it one, and is it worth it? -----------------------------------------------------------
  */
 
+/* Do the terms of a row lie side by side? */
+static bool lies_by_rows(const Flow *flow, const Map *m, const Contraction *c) {
+    int terms = contraction_longest(m, c, ROLE_K);
+    return terms >= 0 && access_stride(flow, m, &m->body.val.at[c->a].read, terms, 2) == 1;
+}
+
 /* The dim of rows that is cut: the last one or, where that is short, an even one before it, of more
- * than two; one behind which there is none whose extent is not known. */
-static int rows_dim(const Map *m, const Contraction *c) {
+ * than two; one behind which there is none whose extent is not known, or such a one itself where
+ * rows lie as texts do: images have too few in a line. */
+static int rows_dim(const Flow *flow, const Map *m, const Contraction *c) {
     int last = -1, before = -1;
+    bool open = lies_by_rows(flow, m, c);
     for (int d = 0; d < m->dim.n; d++) {
         if (c->role[d] != ROLE_M || map_extent(m, d, 0) == 1) continue;
-        before = last, last = map_extent(m, d, 0) ? d : -1;
+        before = last, last = map_extent(m, d, 0) || open ? d : -1;
     }
+    if (last >= 0 && !map_extent(m, last, 0)) return last;
     bool shorter = before >= 0 && last >= 0 && map_extent(m, last, 0) < 2 * STRIP_ROWS;
     int64_t others = before < 0 ? 0 : map_extent(m, before, 0);
     return shorter && others > 2 && others % 2 == 0 ? before : last;
@@ -99,15 +120,23 @@ static int64_t choose_columns(const Flow *flow, const PassEnv *env, const Map *m
 /* Blocks for the parts of a dim. False: none can be cut. */
 static bool find_cut(const Flow *flow, const PassEnv *env, const Map *m, const Contraction *c,
                      int which, Cut *cut) {
-    int dim = which == ROWS ? rows_dim(m, c) : contraction_longest(m, c, role_of[which]);
+    int dim = which == ROWS ? rows_dim(flow, m, c) : contraction_longest(m, c, role_of[which]);
     int64_t extent = dim < 0 ? 0 : map_extent(m, dim, 0), half = (extent + 1) / 2, block = half;
-    if (half < 2 || (which != ROWS && extent % 2)) return false;
+    bool open = which == ROWS && dim >= 0 && !extent;
+    if (!open && (half < 2 || (which != ROWS && extent % 2))) return false;
     if (which == TERMS && half % (env->machine->vector_bytes / 4)) return false;
-    if (which == ROWS) block = 1;
     if (which == COLUMNS) block = choose_columns(flow, env, m, c, half);
+    if (which == ROWS) block = 1;
     if (!block) return false;
-    *cut = (Cut){dim, extent, block, half / block};
+    Dim blocks = which == ROWS ? dim_addc(flow->ctx, m->dim.at[dim].extent, 1)
+                               : dim_const(flow->ctx, extent / block);
+    *cut = (Cut){dim, m->dim.at[dim].extent, dim_div(flow->ctx, blocks, dim_const(flow->ctx, 2)),
+                 block};
     return true;
+}
+
+static bool is_open(const Quarters *w) {
+    return !dim_is_const(w->cut[ROWS].extent, NULL);
 }
 
 /* Is the map such a product, where what is cut is of known size? */
@@ -122,21 +151,21 @@ static bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quar
         if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;
     for (int i = 0; i < CUTS; i++)
         if (!find_cut(flow, env, m, c, i, &w->cut[i])) return false;
-    return true;
+    return !is_open(w) || writes_whole(flow, m, &m->write.at[0].to[0]);
 }
 
 /* Seven products for eight must save more than what it takes to make their operands, which threads
  * wait for, and to write and read the products in the cache that a core has for itself. */
-static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
+static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w,
+                           double rows) {
     static const double worth = 0.97, least_gain = 2e-5, part = PRODUCTS / (double)QUARTERS;
     const Machine *machine = env->machine;
     const Cont *b = &flow->cont.at[m->body.val.at[w->roles.b].read.cont];
     const Contraction *c = &w->roles;
     double batch = contraction_usual(flow, m, c, ROLE_BATCH);
-    double rows = contraction_usual(flow, m, c, ROLE_M);
     double terms = contraction_usual(flow, m, c, ROLE_K);
     double columns = contraction_usual(flow, m, c, ROLE_N);
-    double padded = 2.0 * (double)w->cut[ROWS].blocks / (double)w->cut[ROWS].extent;
+    double cut = (double)usual_extent(flow, w->cut[ROWS].extent), padded = 2 * ceil(cut / 2) / cut;
     double memory = machine->level[machine->nlevels - 1].bandwidth, flops = machine->fma_flops;
     double flop = 2 * batch * rows * terms * columns, weights = batch * terms * columns;
     bool narrow = env->math == MATH_FAST; /* products as they are may be of bf16 (narrow.c) */
@@ -155,6 +184,30 @@ static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, c
            weights <= CONSTANT_VOLUME;
 }
 
+/* All rows. */
+static Dim rows_of_all(const Flow *flow, const Map *m, const Contraction *c) {
+    Dim rows = dim_const(flow->ctx, 1);
+    for (int d = 0; d < m->dim.n; d++)
+        if (c->role[d] == ROLE_M) rows = dim_mul(flow->ctx, rows, m->dim.at[d].extent);
+    return rows;
+}
+
+/* Of rows that the run counts: from how many on are quarters worth it? 0: not for as many as there
+ * are, usually or at most. Fewer leave tiles of few rows. */
+static int64_t least_rows(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
+    enum { LEAST = 8 * OPEN_ROWS, STEP = 2 * OPEN_ROWS };
+    int64_t usual = (int64_t)contraction_usual(flow, m, &w->roles, ROLE_M);
+    Arena *scratch = arena_new(flow->ctx);
+    DimEnv bounds = flow_env(scratch, flow);
+    Dim most = dim_upper(flow->ctx, rows_of_all(flow, m, &w->roles), &bounds);
+    int64_t limit = usual;
+    if (most && dim_is_const(most, &limit) && limit > usual) limit = usual;
+    arena_free(scratch);
+    for (int64_t rows = LEAST; rows <= limit; rows += STEP)
+        if (worth_quarters(flow, env, m, w, (double)rows)) return rows;
+    return 0;
+}
+
 /* ---- the maps ----------------------------------------------------------------------------------
  */
 
@@ -162,10 +215,10 @@ static Dim number(const Quarters *w, int64_t v) {
     return dim_const(w->as.flow->ctx, v);
 }
 
-static Dim half_dim(Quarters *w, const char *name, int64_t extent) {
-    if (extent == 1) return number(w, 0);
-    Dim d = map_dim(w->as.flow, w->as.map, name, number(w, extent));
-    making_index(&w->as, d, number(w, extent));
+static Dim half_dim(Quarters *w, const char *name, Dim extent) {
+    if (dim_is(extent, 1)) return number(w, 0);
+    Dim d = map_dim(w->as.flow, w->as.map, name, extent);
+    making_index(&w->as, d, extent);
     return d;
 }
 
@@ -183,7 +236,8 @@ static void outer_dims(Quarters *w, int which) {
 /* What is in a block. */
 static void inner_dim(Quarters *w, int which) {
     const Cut *cut = &w->cut[which];
-    w->inner[which] = half_dim(w, dim_sym_name(w->as.of->dim.at[cut->dim].sym), cut->block);
+    const char *name = dim_sym_name(w->as.of->dim.at[cut->dim].sym);
+    w->inner[which] = half_dim(w, name, number(w, cut->block));
 }
 
 static void half_dims(Quarters *w, int which) {
@@ -216,7 +270,8 @@ static int read_part(Quarters *w, int operand, bool last) {
     const Val *read = &w->as.of->body.val.at[operand];
     Dim at[RANK_MAX];
     making_at(&w->as, &read->read, 2, at);
-    if (!last || w->cut[ROWS].extent % 2 == 0)
+    Dim odd = dim_mod(flow->ctx, w->cut[ROWS].extent, number(w, 2));
+    if (!last || dim_is(odd, 0))
         return body_cvt(body, F32, map_read(flow, w->as.map, read->read.cont, at));
     int zero = body_const(body, read->type, 0);
     return body_cvt(body, F32, map_read_else(flow, w->as.map, read->read.cont, at, zero));
@@ -247,35 +302,76 @@ static int rows_map(Quarters *w) {
     return making_once(&w->as, to);
 }
 
-/* Sums and differences of the quarters of an operand, which two cuts make; those of weights once
- * for all products that read them, as these read them: block of columns by block, in that sum by
- * sum, columns behind the terms. */
-static int operand_map(Quarters *w, int operand, int first, int second,
-                       const Sign (*sign)[QUARTERS], const char *map, const char *cont) {
-    int own = first == TERMS ? second : first;
-    Flow *flow = w->as.flow;
-    int value[QUARTERS];
-    making_map(&w->as, map);
-    if (first == ROWS) making_index(&w->as, number(w, 0), number(w, PRODUCTS));
-    making_dims(&w->as, ROLE_BATCH);
-    outer_dims(w, own);
-    int sums = first == ROWS ? 0 : w->as.rank;
-    if (first == TERMS) making_index(&w->as, number(w, 0), number(w, PRODUCTS));
-    half_dims(w, TERMS);
-    inner_dim(w, own);
-    Body *body = &w->as.map->body;
+/* The quarters of an operand, which two cuts make. */
+static void read_quarters(Quarters *w, int operand, int first, int second, int *value) {
     for (int q = 0; q < QUARTERS; q++) {
         w->as.subst[w->as.nsubst] = part_of(w, first, q / 2);
         w->as.subst[w->as.nsubst + 1] = part_of(w, second, q % 2);
         value[q] = read_part(w, operand, first == ROWS && q / 2);
-        if (first == ROWS) value[q] = finite_or_zero(body, value[q]);
     }
-    int to = making_cont(&w->as, cont);
+}
+
+/* V: sums of quarters of rows. */
+static int rows_sums_map(Quarters *w) {
+    Flow *flow = w->as.flow;
+    int value[QUARTERS];
+    making_map(&w->as, "v");
+    making_index(&w->as, number(w, 0), number(w, PRODUCTS));
+    making_dims(&w->as, ROLE_BATCH);
+    half_dims(w, ROWS);
+    half_dims(w, TERMS);
+    Body *body = &w->as.map->body;
+    read_quarters(w, w->roles.a, ROWS, TERMS, value);
+    for (int q = 0; q < QUARTERS; q++) value[q] = finite_or_zero(body, value[q]);
+    int to = making_cont(&w->as, "V");
     for (int t = 0; t < PRODUCTS; t++) {
-        w->as.at[sums] = number(w, t);
-        map_write(flow, w->as.map, to, w->as.at, signed_sum(body, sign[t], value, QUARTERS), NULL);
+        w->as.at[0] = number(w, t);
+        map_write(flow, w->as.map, to, w->as.at, signed_sum(body, left[t], value, QUARTERS), NULL);
     }
-    return first == TERMS ? making_once(&w->as, to) : to;
+    return to;
+}
+
+/* Some of the sums: counted by one index, `parts` of them by the terms besides. */
+typedef struct Some {
+    int first, n, parts;
+    const char *sums, *weights, *map, *products;
+} Some;
+
+/* All of them lie together or, where few rows read the first four, these. */
+static const Some all = {0, PRODUCTS, 1, "u", "U", "p", "P"};
+static const Some four = {0, QUARTERS, 2, "u", "U", "p", "P"};
+static const Some three = {QUARTERS, PRODUCTS - QUARTERS, 1, "t", "T", "q", "Q"};
+
+/* The index of part `part` of the terms, `terms` counting its own. */
+static Dim part_terms(const Quarters *w, Dim part, Dim terms) {
+    Dim half = number(w, w->cut[TERMS].block);
+    return dim_add(w->as.flow->ctx, dim_mul(w->as.flow->ctx, part, half), terms);
+}
+
+/* U, T: sums of quarters of weights once for all products that read them, as these read them: block
+ * of columns by block, in that sum by sum, columns behind the terms. */
+static int weights_map(Quarters *w, const Some *some) {
+    Flow *flow = w->as.flow;
+    int value[QUARTERS];
+    making_map(&w->as, some->sums);
+    making_dims(&w->as, ROLE_BATCH);
+    outer_dims(w, COLUMNS);
+    int sums = w->as.rank;
+    making_index(&w->as, number(w, 0), number(w, some->n / some->parts));
+    half_dims(w, TERMS);
+    int last = w->as.rank - 1;
+    Dim terms = w->as.at[last];
+    w->as.shape[last] = dim_mulc(flow->ctx, w->as.shape[last], some->parts);
+    inner_dim(w, COLUMNS);
+    read_quarters(w, w->roles.b, TERMS, COLUMNS, value);
+    int to = making_cont(&w->as, some->weights);
+    for (int i = 0; i < some->n; i++) {
+        w->as.at[sums] = number(w, i / some->parts);
+        w->as.at[last] = part_terms(w, number(w, i % some->parts), terms);
+        int sum = signed_sum(&w->as.map->body, right[some->first + i], value, QUARTERS);
+        map_write(flow, w->as.map, to, w->as.at, sum, NULL);
+    }
+    return making_once(&w->as, to);
 }
 
 /* Appends indices from..to of those collected. */
@@ -284,13 +380,16 @@ static int copy_indices(const Quarters *w, Dim *at, int n, int from, int to) {
     return n;
 }
 
-/* P: the seven products. */
-static int product_map(Quarters *w, int v, int u) {
+/* P, Q: products. */
+static int product_map(Quarters *w, const Some *some, int v, int u) {
     Flow *flow = w->as.flow;
-    Dim at[RANK_MAX];
-    making_map(&w->as, "p");
-    Dim t = map_dim(flow, w->as.map, "t", number(w, PRODUCTS));
-    making_index(&w->as, t, number(w, PRODUCTS));
+    Ctx *ctx = flow->ctx;
+    Dim at[RANK_MAX], part = number(w, 0);
+    making_map(&w->as, some->map);
+    Dim t = map_dim(flow, w->as.map, "t", number(w, some->n / some->parts));
+    making_index(&w->as, t, number(w, some->n / some->parts));
+    if (some->parts > 1) part = half_dim(w, "part", number(w, some->parts));
+    int sums = w->as.rank;
     making_dims(&w->as, ROLE_BATCH);
     int batch = w->as.rank;
     half_dims(w, ROWS);
@@ -298,15 +397,18 @@ static int product_map(Quarters *w, int v, int u) {
     outer_dims(w, COLUMNS);
     int blocks = w->as.rank;
     inner_dim(w, COLUMNS);
-    int columns = w->as.rank, to = making_cont(&w->as, "P");
+    int columns = w->as.rank, to = making_cont(&w->as, some->products);
     half_dims(w, TERMS);
-    int terms = w->as.rank, n = copy_indices(w, at, 0, 0, rows);
+    int terms = w->as.rank, n = 0;
+    at[n++] = dim_addc(ctx, dim_add(ctx, dim_mulc(ctx, t, some->parts), part), some->first);
+    n = copy_indices(w, at, n, sums, rows);
     copy_indices(w, at, n, columns, terms);
     int a = map_read(flow, w->as.map, v, at);
-    n = copy_indices(w, at, 0, 1, batch);
+    n = copy_indices(w, at, 0, sums, batch);
     n = copy_indices(w, at, n, rows, blocks);
-    n = copy_indices(w, at, n, 0, 1);
+    at[n++] = t;
     n = copy_indices(w, at, n, columns, terms);
+    at[n - 1] = part_terms(w, part, at[n - 1]);
     copy_indices(w, at, n, blocks, columns);
     int b = map_read(flow, w->as.map, u, at);
     map_write(flow, w->as.map, to, w->as.at, body_prim2(&w->as.map->body, P_MUL, a, b),
@@ -314,22 +416,23 @@ static int product_map(Quarters *w, int v, int u) {
     return to;
 }
 
-/* Z: the quarters of the result. */
-static int quarters_map(Quarters *w, int products) {
+/* Z: the quarters of the result, of these products. */
+static int quarters_map(Quarters *w, const Some *const *some, const int *products, int n) {
     Flow *flow = w->as.flow;
     int value[PRODUCTS];
     making_map(&w->as, "z");
-    making_index(&w->as, number(w, 0), number(w, PRODUCTS));
+    for (int i = 0; i < 2; i++) making_index(&w->as, number(w, 0), number(w, 2));
     making_dims(&w->as, ROLE_BATCH);
     half_dims(w, ROWS);
     half_dims(w, COLUMNS);
-    for (int t = 0; t < PRODUCTS; t++) {
-        w->as.at[0] = number(w, t);
-        value[t] = map_read(flow, w->as.map, products, w->as.at);
-    }
-    for (int k = w->as.rank++; k > 0; k--)
-        w->as.at[k] = w->as.at[k - 1], w->as.shape[k] = w->as.shape[k - 1];
-    w->as.shape[0] = w->as.shape[1] = number(w, 2);
+    for (int i = 0; i < n; i++)
+        for (int t = 0; t < some[i]->n; t++) {
+            bool parts = some[i]->parts > 1;
+            w->as.at[0] = number(w, t / some[i]->parts),
+            w->as.at[1] = number(w, t % some[i]->parts);
+            if (!parts) w->as.at[1] = w->as.at[0];
+            value[some[i]->first + t] = map_read(flow, w->as.map, products[i], w->as.at + !parts);
+        }
     int to = making_cont(&w->as, "Z");
     for (int q = 0; q < QUARTERS; q++) {
         w->as.at[0] = number(w, q / 2), w->as.at[1] = number(w, q % 2);
@@ -346,7 +449,7 @@ static int split_index(const Quarters *w, int which, Dim at, Dim *part, Dim *whe
     Dim block = dim_div(ctx, at, number(w, cut->block));
     int n = 0;
     *part = dim_mod(ctx, block, number(w, 2));
-    if (cut->blocks > 1) where[n++] = dim_div(ctx, block, number(w, 2));
+    if (!dim_is(cut->blocks, 1)) where[n++] = dim_div(ctx, block, number(w, 2));
     if (cut->block > 1) where[n++] = dim_mod(ctx, at, number(w, cut->block));
     return n;
 }
@@ -370,7 +473,7 @@ static void result_map(Quarters *w, int quarters, int rows) {
             Dim mine = w->as.at[w->as.rank - 1];
             if (d != cut->dim) at[n++] = mine;
             if (d == cut->dim) parts = split_index(w, order[i], mine, &at[i], where);
-            if (d == cut->dim && cut->blocks > 1) at[n++] = where[0];
+            if (d == cut->dim && !dim_is(cut->blocks, 1)) at[n++] = where[0];
         }
         if (cut->block > 1) at[n++] = where[parts - 1];
         for (int k = 0; !i && k < w->as.rank; k++) row[k] = w->as.at[k];
@@ -380,15 +483,138 @@ static void result_map(Quarters *w, int quarters, int rows) {
     making_result(&w->as, body_prim2(&w->as.map->body, P_ADD, value, row_value));
 }
 
-bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into) {
+/* ---- few of the rows that the run counts -------------------------------------------------------
+ */
+
+/* X: rows that stand for those of each half of the columns. */
+static int halves_map(Quarters *w) {
+    Flow *flow = w->as.flow;
+    const Val *read = &w->as.of->body.val.at[w->roles.a];
+    int value[2];
+    Dim at[RANK_MAX];
+    making_map(&w->as, "x");
+    making_index(&w->as, number(w, 0), number(w, 2));
+    making_dims(&w->as, ROLE_BATCH);
+    making_dims(&w->as, ROLE_M);
+    half_dims(w, TERMS);
+    int last = w->as.rank - 1;
+    Dim terms = w->as.at[last];
+    w->as.shape[last] = dim_mulc(flow->ctx, w->as.shape[last], 2);
+    for (int h = 0; h < 2; h++) {
+        w->as.subst[w->as.nsubst] = part_of(w, TERMS, h);
+        making_at(&w->as, &read->read, 1, at);
+        value[h] = body_cvt(&w->as.map->body, F32, map_read(flow, w->as.map, read->read.cont, at));
+    }
+    int to = making_cont(&w->as, "X");
+    for (int t = 0; t < QUARTERS; t++) {
+        int sum = signed_sum(&w->as.map->body, halves[t], value, 2);
+        w->as.at[0] = number(w, t / 2), w->as.at[last] = part_terms(w, number(w, t % 2), terms);
+        map_write(flow, w->as.map, to, w->as.at, sum, NULL);
+    }
+    return to;
+}
+
+/* What the index of the cut columns is in F: its block, its half, its place in the block. */
+static void split_columns(Quarters *w, Dim half, ByRows *by, Dim *at) {
+    const Cut *cut = &w->cut[COLUMNS];
+    by->column = cut->dim;
+    by->n = 0;
+    if (!dim_is(cut->blocks, 1)) at[by->n] = w->outer[COLUMNS], by->split[by->n++] = cut->blocks;
+    at[by->n] = half, by->split[by->n++] = number(w, 2);
+    if (cut->block > 1) at[by->n] = w->inner[COLUMNS], by->split[by->n++] = number(w, cut->block);
+}
+
+/* F's indices, those of the results with several for the cut columns; makes the container. */
+static void few_results(Quarters *w, Dim half, ByRows *by, Dim *at) {
+    const Access *to = &w->as.of->write.at[0].to[0];
+    const char *name = internf(w->as.flow->ctx, "%s.F", w->as.of->name);
+    Dim shape[RANK_MAX], column[COLUMN_DIMS];
+    int n = 0;
+    split_columns(w, half, by, column);
+    for (int k = 0; k < to->rank; k++) {
+        int d = access_dim(w->as.of, to, k);
+        for (int i = 0; d == by->column && i < by->n; i++)
+            at[n] = column[i], shape[n++] = by->split[i];
+        if (d == by->column) continue;
+        at[n] = dim_subst(w->as.flow->ctx, to->at[k], w->as.subst, w->as.nsubst);
+        shape[n++] = w->as.of->dim.at[d].extent;
+    }
+    by->few = flow_cont(w->as.flow, name, CONT_TMP, F32, shape, n);
+}
+
+/* F: their products. */
+static void few_map(Quarters *w, int x, int u, ByRows *by) {
+    Flow *flow = w->as.flow;
+    Dim at[RANK_MAX], to[RANK_MAX];
+    making_map(&w->as, "f");
+    making_dims(&w->as, ROLE_BATCH);
+    int batch = w->as.rank;
+    making_dims(&w->as, ROLE_M);
+    int rows = w->as.rank;
+    outer_dims(w, COLUMNS);
+    int blocks = w->as.rank;
+    Dim half = map_dim(flow, w->as.map, "half", number(w, 2));
+    inner_dim(w, COLUMNS);
+    int columns = w->as.rank;
+    few_results(w, half, by, to);
+    outer_dims(w, TERMS);
+    making_dim(&w->as, w->cut[TERMS].dim);
+    int terms = w->as.rank, n = 0;
+    at[n++] = half;
+    n = copy_indices(w, at, n, 0, rows);
+    copy_indices(w, at, n, columns, terms);
+    int a = map_read(flow, w->as.map, x, at);
+    n = copy_indices(w, at, 0, 0, batch);
+    n = copy_indices(w, at, n, rows, blocks);
+    at[n++] = half;
+    n = copy_indices(w, at, n, columns, terms);
+    copy_indices(w, at, n, blocks, columns);
+    int b = map_read(flow, w->as.map, u, at);
+    map_write(flow, w->as.map, by->few, to, body_prim2(&w->as.map->body, P_MUL, a, b),
+              combine_get(flow->ctx, "sum", F32));
+}
+
+/* Are there so many of the rows that are cut? Others pass the weights' sums again. */
+static int many_rows(Quarters *w, int64_t least) {
+    Ctx *ctx = w->as.flow->ctx;
+    Dim many = dim_div(ctx, w->cut[ROWS].extent, number(w, least));
+    making_map(&w->as, "rows");
+    int to =
+        flow_cont(w->as.flow, internf(ctx, "%s.many", w->as.of->name), CONT_TMP, BOOL, NULL, 0);
+    Body *body = &w->as.map->body;
+    int is = body_cvt(body, BOOL, body_index(body, many));
+    map_write(w->as.flow, w->as.map, to, NULL, is, NULL);
+    return making_once(&w->as, to);
+}
+
+/* ---- the choice --------------------------------------------------------------------------------
+ */
+
+/* The form for so many rows that they share sums: with those of weights, and R. */
+static void many_maps(Quarters *w, const Some *const *some, const int *weights, int n, int r) {
+    int v = rows_sums_map(w), products[2];
+    for (int i = 0; i < n; i++) products[i] = product_map(w, some[i], v, weights[i]);
+    result_map(w, quarters_map(w, some, products, n), r);
+}
+
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into, ByRows *by) {
     static const char *const words[] = {"direct", "quarters", NULL};
     Quarters w = {.as = {.flow = flow, .into = into, .of = map, .role = w.roles.role}};
     if (env->machine->block_threads || !quarters_of(flow, env, map, &w)) return false;
-    int chosen = worth_quarters(flow, env, map, &w);
+    double rows = contraction_usual(flow, map, &w.roles, ROLE_M);
+    int64_t least = is_open(&w) ? least_rows(flow, env, map, &w) : 0;
+    int chosen = is_open(&w) ? least > 0 : worth_quarters(flow, env, map, &w, rows);
     if (!recipe_decide(env, "algorithm", map->name, words, chosen)) return false;
-    int u = operand_map(&w, w.roles.b, TERMS, COLUMNS, right, "u", "U");
+    bool open = is_open(&w);
+    const Some *const together[] = {&all}, *const apart[] = {&four, &three};
+    const Some *const *some = open ? apart : together;
+    int weights[2], n = open ? 2 : 1;
+    for (int i = 0; i < n; i++) weights[i] = weights_map(&w, some[i]);
     int r = rows_map(&w);
-    int v = operand_map(&w, w.roles.a, ROWS, TERMS, left, "v", "V");
-    result_map(&w, quarters_map(&w, product_map(&w, v, u)), r);
+    if (open) by->item = (Item){.kind = ITEM_IF, .cond = many_rows(&w, least), .from = map->from};
+    if (open) w.as.into = &by->item.body;
+    many_maps(&w, some, weights, n, r);
+    if (open) w.as.into = &by->item.other;
+    if (open) few_map(&w, halves_map(&w), weights[0], by);
     return true;
 }

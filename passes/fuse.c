@@ -247,15 +247,16 @@ static void fuse_into(Fusing *f, int map) {
 
 /* The maps of a kernel in strips stand alone: they read and write with it what others do not. */
 static void join_strips(Fusing *f, int root) {
-    int map[STRIP_MAPS];
+    StripMaps m;
     Group *into = &f->group[root];
-    int n = strip_maps(f->flow, f->writer, f->readers, root, map);
-    if (n && strip_makes_rows(f->flow, f->env->machine, map)) n = STRIP_MAPS;
-    for (int i = STRIP_MAPS - n; i < STRIP_MAPS; i++)
-        if (f->home[map[i]] != into->home || f->group[map[i]].gone || f->group[map[i]].complete)
+    if (!strip_maps(f->flow, f->writer, f->readers, root, &m)) return;
+    int first = m.apart && !strip_makes_rows(f->flow, f->env->machine, &m);
+    for (int i = first; i < m.n; i++)
+        if (f->home[m.map[i]] != into->home || f->group[m.map[i]].gone ||
+            f->group[m.map[i]].complete)
             return;
-    for (int i = STRIP_MAPS - n; i < STRIP_MAPS - 1; i++) groups_join(f, &f->group[map[i]], into);
-    into->complete |= n > 0;
+    for (int i = first; i < m.n - 1; i++) groups_join(f, &f->group[m.map[i]], into);
+    into->complete = true;
 }
 
 /* Must m stand behind that item? */

@@ -62,12 +62,17 @@ typedef struct RowsJoin {
 } RowsJoin;
 bool rows_join(Arena *arena, const Flow *flow, const Machine *machine, const RowsJoin *join);
 
-/* fuse_strips.c: the maps of a kernel in strips whose last is `root`, and how many of them, the
- * last ones, it has at least; 0: it is none. Of those with a choice: should each strip make the
- * rows that it multiplies? All of them would come back from memory, and strips are many. */
-enum { STRIP_MAPS = 4 };
-int strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root, int *map);
-bool strip_makes_rows(const Flow *flow, const Machine *machine, const int *map);
+/* fuse_strips.c: the maps of a kernel in strips, its root the last; false: it is none. `apart`: the
+ * first may have a kernel of its own. Of those: should each strip make the rows that it multiplies?
+ * All of them would come back from memory, and strips are many. */
+enum { STRIP_MAPS = 5 };
+typedef struct StripMaps {
+    int n, map[STRIP_MAPS];
+    bool apart;
+} StripMaps;
+bool strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int root,
+                StripMaps *out);
+bool strip_makes_rows(const Flow *flow, const Machine *machine, const StripMaps *maps);
 
 /* fuse_weigh.c: joins what makes the rows that a root weighs values by, if it is one. */
 void join_weighing(Fusing *f, int root);

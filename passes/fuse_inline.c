@@ -146,13 +146,13 @@ static bool stays_behind(const Editing *e, int map, int cont) {
 /* Does map put the tiles of a strip together (fuse_strips.c)? A reduction cannot in its place, nor
  * can what writes tiles of its own. */
 static bool ends_strip(const Editing *e, int map, const IntVec *into) {
-    int strip[STRIP_MAPS];
+    StripMaps strip;
     bool others = false;
     for (int i = 0; i < into->n; i++) {
         const Map *m = e->flow->map.at[into->at[i]];
         others |= map_is_reduction(m) || map_straight_line(m);
     }
-    return others && strip_maps(e->flow, e->uses.writer, e->uses.readers, map, strip);
+    return others && strip_maps(e->flow, e->uses.writer, e->uses.readers, map, &strip);
 }
 
 /* Distinct readers of a container when map may move into all of them, else 0. */

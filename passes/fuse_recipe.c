@@ -61,10 +61,11 @@ static void find_maps(Asked *a) {
 }
 
 static bool is_strip_kernel(const Asked *a) {
-    int map[STRIP_MAPS];
-    int n = strip_maps(a->f->flow, a->f->writer, a->f->readers, a->map[a->n - 1], map);
-    return n && a->n >= n && a->n <= STRIP_MAPS &&
-           !memcmp(map + STRIP_MAPS - a->n, a->map, (size_t)a->n * sizeof *map);
+    StripMaps m;
+    if (!strip_maps(a->f->flow, a->f->writer, a->f->readers, a->map[a->n - 1], &m)) return false;
+    int left_out = m.n - a->n;
+    return left_out >= 0 && left_out <= m.apart &&
+           !memcmp(m.map + left_out, a->map, (size_t)a->n * sizeof *m.map);
 }
 
 /* What map r reads of cont, which map p makes, is a box that its indices give. */

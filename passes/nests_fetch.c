@@ -50,7 +50,8 @@ static Meeting meeting_of(const Leaf *f) {
         if (d == f->plan->lane_dim) forget(&m, lo->ctx);
         if (d < 0 || map_reduces(f->map, d) || size >= whole[d]) continue;
         n = (whole[d] + size - 1) / size;
-        bool open = (own ? f->box[d].cap : map_extent(f->map, d, -1)) < 0;
+        Dim extent = own ? f->box[d].extent : f->map->dim.at[d].extent;
+        bool open = !dim_is_const(extent, NULL);
         if (open && n > OPEN_TILES) n = OPEN_TILES;
         whole[d] = size;
         if (d == f->plan->lane_dim) continue;
@@ -61,7 +62,7 @@ static Meeting meeting_of(const Leaf *f) {
         m.tiles *= n;
         if (!open) continue;
         m.open++;
-        m.extent = own ? f->box[d].extent : f->map->dim.at[d].extent;
+        m.extent = extent;
         m.size = size, m.shorter = f->span[d].cap < size;
     }
     return m;
@@ -75,6 +76,79 @@ static Dim panel_at(Leaf *f, const Access *read, Dim lane, Access *at) {
     return lowering_simplify(lo, nest_flat(lo->nest, at));
 }
 
+/* Sets the indices of reduced dims from number `from` on to 0, or to their last ones. */
+static void set_reduced(Leaf *f, int from, bool last) {
+    for (int d = from; d < f->map->dim.n; d++)
+        if (map_reduces(f->map, d))
+            f->value[d] = last ? dim_addc(f->lo->ctx, f->map->dim.at[d].extent, -1)
+                               : dim_const(f->lo->ctx, 0);
+}
+
+/* How many elements a panel has in a row where its reduced dims run from number `from` on; 0: they
+ * do not lie in one. */
+static int64_t run_of(Leaf *f, const Access *read, int from) {
+    Lowering *lo = f->lo;
+    const Span *panel = &f->span[f->plan->lane_dim];
+    int64_t run = panel->cap, extent, size;
+    Access at;
+    for (int d = from; d < f->map->dim.n; d++) {
+        if (!map_reduces(f->map, d)) continue;
+        if (!dim_is_const(f->map->dim.at[d].extent, &extent)) return 0;
+        run *= extent;
+    }
+    set_reduced(f, from, false);
+    Dim first = panel_at(f, read, panel->start, &at);
+    set_reduced(f, from, true);
+    Dim last = panel_at(f, read, dim_addc(lo->ctx, panel->start, panel->cap - 1), &at);
+    bool known = dim_is_const(dim_sub(lo->ctx, last, first), &size);
+    return known && size == run - 1 ? run : 0;
+}
+
+/* The first reduced dim of a run: behind those that count parts of weights which lie apart. */
+static int first_of_run(Leaf *f, const Access *read, int64_t *run) {
+    Dim now[RANK_MAX * 2];
+    int from = 0;
+    memcpy(now, f->value, sizeof now);
+    *run = run_of(f, read, 0);
+    for (int d = 0; d < f->map->dim.n && !*run; d++)
+        if (map_reduces(f->map, d)) *run = run_of(f, read, from = d + 1);
+    memcpy(f->value, now, sizeof now);
+    return from;
+}
+
+/* Does an index count terms and, besides, products which have a part of them each? */
+static bool has_parts(const Map *m, const Access *read) {
+    for (int k = 0; k < read->rank; k++) {
+        bool reduced = false, other = false;
+        for (int d = 0; d < m->dim.n; d++)
+            if (dim_uses(read->at[k], m->dim.at[d].sym))
+                *(map_reduces(m, d) ? &reduced : &other) = true;
+        if (reduced && other) return true;
+    }
+    return false;
+}
+
+/* Sets indices of the map's own loops, and gives the first lane, of the panel that comes next:
+ * where several products have a part each of the terms it is not the one that lies behind. */
+static Dim next_panel(Leaf *f, const Access *read) {
+    Lowering *lo = f->lo;
+    const TileLoops *loops = &f->plan->tile;
+    Dim carry = dim_const(lo->ctx, 1);
+    for (int t = loops->n - 1; t >= 0; t--) {
+        int d = loops->at[t].dim;
+        int64_t extent, size = loops->at[t].size;
+        if (map_reduces(f->map, d) || !access_uses(f->map, read, d)) continue;
+        if (!dim_is_const(f->box[d].extent, &extent)) break;
+        Dim step = dim_const(lo->ctx, size), all = dim_const(lo->ctx, (extent + size - 1) / size);
+        Dim from = dim_sub(lo->ctx, f->span[d].start, f->box[d].start);
+        Dim number = dim_add(lo->ctx, dim_div(lo->ctx, from, step), carry);
+        carry = dim_div(lo->ctx, number, all);
+        if (t) number = dim_mod(lo->ctx, number, all);
+        f->value[d] = dim_add(lo->ctx, f->box[d].start, dim_mulc(lo->ctx, number, size));
+    }
+    return f->value[f->plan->lane_dim];
+}
+
 /* The place in the next panel that a tile of rows has come to: of as many equal parts, each goes
  * through one from its beginning to its end while it goes through this panel. Asked for line by
  * line, over the whole time, weights come at the memory's speed. False: panels have no one size. */
@@ -82,15 +156,18 @@ static bool next_place(Leaf *f, const Access *read, int64_t tiles, Dim tile, Acc
     Lowering *lo = f->lo;
     const Span *panel = &f->span[f->plan->lane_dim];
     Dim now[RANK_MAX * 2], next = dim_addc(lo->ctx, panel->start, panel->cap);
-    int64_t size;
+    int64_t size, run;
+    int begin = first_of_run(f, read, &run);
     Dim here = panel_at(f, read, panel->start, at);
     memcpy(now, f->value, sizeof now);
-    for (int d = 0; d < f->map->dim.n; d++)
-        if (map_reduces(f->map, d)) f->value[d] = dim_const(lo->ctx, 0);
-    Dim first = panel_at(f, read, panel->start, at), from = panel_at(f, read, next, at);
+    set_reduced(f, begin, false);
+    Dim first = panel_at(f, read, panel->start, at);
+    if (has_parts(f->map, read)) next = next_panel(f, read);
+    Dim from = panel_at(f, read, next, at);
     memcpy(f->value, now, sizeof now);
-    if (!dim_is_const(dim_sub(lo->ctx, from, first), &size) || !at->rank) return false;
-    Dim done = dim_add(lo->ctx, dim_mulc(lo->ctx, tile, size), dim_sub(lo->ctx, here, first));
+    if (!run && dim_is_const(dim_sub(lo->ctx, from, first), &size)) run = size;
+    if (!run || !at->rank) return false;
+    Dim done = dim_add(lo->ctx, dim_mulc(lo->ctx, tile, run), dim_sub(lo->ctx, here, first));
     Dim *index = arena_copy(lo->arena, at->at, (size_t)at->rank * sizeof *index);
     Dim *last = &index[at->rank - 1];
     *last = dim_add(lo->ctx, *last, dim_div(lo->ctx, done, dim_const(lo->ctx, tiles)));

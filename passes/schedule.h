@@ -45,6 +45,8 @@ void step_lines(Scheduling *s, Kernel *kernel, int pos, int64_t block, int64_t o
 /* The reduced dim, not `group`, for each index of which products of two others have one factor, a
  * scale; or -1. */
 int factor_dim(const Map *m, int group);
+/* Rows of a tile where the run counts them: most often they are a multiple of that. */
+enum { OPEN_ROWS = 8 };
 /* Rows of a tile at most; a divisor of the extent if one is near, else nearly equal tiles. */
 enum { ROWS_MOST = 14 };
 int64_t equal_tiles(int64_t extent, int64_t most);

@@ -14,8 +14,6 @@
 enum { LATENCY_OPERATIONS = 8 };
 /* Least tiles that read a stream. */
 enum { STREAMS_LEAST = 8 };
-/* Rows of a tile where the run counts them: most often they are a multiple of that. */
-enum { OPEN_ROWS = 8 };
 /* Rows go along a known dim if there is one; else not along an input's first, often 1. */
 static const int64_t unknown_row = 5, unknown_batch = 4;
 

@@ -48,14 +48,29 @@ double size_bytes(const Sizes *sizes, DType type, const Dim *shape, int rank) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* How often the maps in the items run. A loop whose end is not known counts once. */
+/* What sizes alone say of a choice's condition: 1 or 0; -1: data say it, too. */
+static int chosen_branch(const Count *c, const Item *it) {
+    for (int m = 0; m < c->flow->map.n && it->kind == ITEM_IF; m++) {
+        const Map *map = c->flow->map.at[m];
+        const Write *w = &map->write.at[0];
+        if (w->to[0].cont != it->cond || w->combine) continue;
+        const Val *v = &map->body.val.at[body_unconverted(&map->body, w->val[0])];
+        return v->kind == VAL_INDEX ? size_value(&c->sizes, v->index) != 0 : -1;
+    }
+    return -1;
+}
+
+/* How often the maps in the items run. A loop whose end is not known counts once, and so do both
+ * sides of a choice that data make. */
 static void count_runs(const Count *c, const Items *items, double runs, double *out) {
     for (int i = 0; i < items->n; i++) {
         const Item *it = &items->at[i];
+        int branch = chosen_branch(c, it);
         Dim end = it->kind == ITEM_LOOP ? (it->done ? it->done : it->trip) : NULL;
         if (it->kind == ITEM_MAP) out[it->map] = runs;
-        count_runs(c, &it->body, end ? runs * size_value(&c->sizes, end) : runs, out);
-        count_runs(c, &it->other, runs, out);
+        double inside = end ? runs * size_value(&c->sizes, end) : runs;
+        count_runs(c, &it->body, branch == 0 ? 0 : inside, out);
+        count_runs(c, &it->other, branch == 1 ? 0 : runs, out);
     }
 }
 
@@ -231,13 +246,16 @@ static bool holds(const Count *c, const Kernel *kernel) {
     return all;
 }
 
-/* The variants of one group of maps are one kernel here: the first whose guards hold. */
+/* The variants of one group of maps are one kernel here: the first whose guards hold. Those of a
+ * branch that the sizes do not choose are none. */
 static bool is_taken(const Count *c, int k) {
+    const Kernel *kernel = c->flow->kernel.at[k];
+    if (c->runs[kernel->map.at[kernel->map.n - 1]] == 0) return false;
     for (int i = 0; i < k; i++) {
         const Kernel *before = c->flow->kernel.at[i];
-        if (before->name == c->flow->kernel.at[k]->name && holds(c, before)) return false;
+        if (before->name == kernel->name && holds(c, before)) return false;
     }
-    return holds(c, c->flow->kernel.at[k]);
+    return holds(c, kernel);
 }
 
 Movements movements(Arena *arena, const Flow *flow, const Machine *machine,
