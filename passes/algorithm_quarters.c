@@ -30,16 +30,10 @@
  *
  * Winograd's form of it has three additions fewer, but is off by 2.7 times what a plain sum is off
  * by, this one by 2.0 (relative L2 error of products of 256 to 3072 terms, against f64). */
-#include <math.h>
-
-#include "passes/algorithm.h"
-#include "passes/compose.h"
-#include "passes/dot.h"
-#include "passes/prepare.h"
+#include "passes/algorithm_quarters.h"
 #include "passes/schedule.h"
 
-/* Columns of a block at most: so many, and one for each so many bytes of the second cache. */
-enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4, BLOCK_MOST = 64, BLOCK_CACHE = 16 << 10 };
+enum { PRODUCTS = QUARTER_PRODUCTS, QUARTERS = 4 };
 
 typedef signed char Sign;
 /* The sums by the operands' quarters 11, 12, 21, 22, and the result's quarters by the products; and
@@ -54,159 +48,7 @@ static const Sign result[QUARTERS][PRODUCTS] = {
     {0, 1, -1, 0, 1, 0, 1}, {0, 0, 1, 1, 0, 0, 0}, {1, 1, 0, 0, 0, 0, 0}, {-1, 0, 0, 1, 1, 1, 0}};
 static const Sign halves[QUARTERS][2] = {{1, 1}, {0, 1}, {1, 1}, {1, 0}};
 
-/* What is cut. */
-enum { ROWS, TERMS, COLUMNS, CUTS };
 static const DimRole role_of[CUTS] = {ROLE_M, ROLE_K, ROLE_N};
-
-/* Index (outer * 2 + part) * block + inner of a dim; one of outer and inner may be missing. */
-typedef struct Cut {
-    int dim;
-    Dim extent, blocks; /* blocks of one part */
-    int64_t block;
-} Cut;
-
-typedef struct Quarters {
-    Making as;
-    Contraction roles;
-    Cut cut[CUTS];
-    Dim outer[CUTS], inner[CUTS]; /* in the map that is being made; 0 where missing */
-} Quarters;
-
-/* ---- is it one, and is it worth it? -----------------------------------------------------------
- */
-
-/* Do the terms of a row lie side by side? */
-static bool lies_by_rows(const Flow *flow, const Map *m, const Contraction *c) {
-    int terms = contraction_longest(m, c, ROLE_K);
-    return terms >= 0 && access_stride(flow, m, &m->body.val.at[c->a].read, terms, 2) == 1;
-}
-
-/* The dim of rows that is cut: the last one or, where that is short, an even one before it, of more
- * than two; one behind which there is none whose extent is not known, or such a one itself where
- * rows lie as texts do: images have too few in a line. */
-static int rows_dim(const Flow *flow, const Map *m, const Contraction *c) {
-    int last = -1, before = -1;
-    bool open = lies_by_rows(flow, m, c);
-    for (int d = 0; d < m->dim.n; d++) {
-        if (c->role[d] != ROLE_M || map_extent(m, d, 0) == 1) continue;
-        before = last, last = map_extent(m, d, 0) || open ? d : -1;
-    }
-    if (last >= 0 && !map_extent(m, last, 0)) return last;
-    bool shorter = before >= 0 && last >= 0 && map_extent(m, last, 0) < 2 * STRIP_ROWS;
-    int64_t others = before < 0 ? 0 : map_extent(m, before, 0);
-    return shorter && others > 2 && others % 2 == 0 ? before : last;
-}
-
-/* Columns of a block: of as many as a kernel holds at a time, whole panels, or fewer where cores
- * would not have equally many tasks; 0: none fills vectors. Measured on Zen 3: 32 take 1.01 of the
- * time of 64, 16 take 1.025; with 2 MB of second cache 64 take 1.06 of that of 128. */
-static int64_t choose_columns(const Flow *flow, const PassEnv *env, const Map *m,
-                              const Contraction *c, int64_t half) {
-    const Machine *machine = env->machine;
-    int64_t lanes = machine->vector_bytes / 4, chosen = 0;
-    int64_t most = machine->level[1].bytes / BLOCK_CACHE;
-    int64_t panel = (panels_cost(machine) && half % (3 * lanes) == 0 ? 3 : 2) * lanes;
-    if (most < BLOCK_MOST) most = BLOCK_MOST;
-    double rest = ceil(contraction_usual(flow, m, c, ROLE_M) / (2 * STRIP_ROWS)), best = 0;
-    for (int64_t size = most / panel * panel; size >= panel; size -= panel) {
-        double tasks = rest * (double)(half / size) / machine->cores;
-        double time = ceil(tasks) / tasks * (1 + 0.6 * (1.0 / (double)size - 1.0 / (double)most));
-        if (half % size || (chosen && time >= best)) continue;
-        best = time, chosen = size;
-    }
-    return chosen || half % lanes ? chosen : half;
-}
-
-/* Blocks for the parts of a dim. False: none can be cut. */
-static bool find_cut(const Flow *flow, const PassEnv *env, const Map *m, const Contraction *c,
-                     int which, Cut *cut) {
-    int dim = which == ROWS ? rows_dim(flow, m, c) : contraction_longest(m, c, role_of[which]);
-    int64_t extent = dim < 0 ? 0 : map_extent(m, dim, 0), half = (extent + 1) / 2, block = half;
-    bool open = which == ROWS && dim >= 0 && !extent;
-    if (!open && (half < 2 || (which != ROWS && extent % 2))) return false;
-    if (which == TERMS && half % (env->machine->vector_bytes / 4)) return false;
-    if (which == COLUMNS) block = choose_columns(flow, env, m, c, half);
-    if (which == ROWS) block = 1;
-    if (!block) return false;
-    Dim blocks = which == ROWS ? dim_addc(flow->ctx, m->dim.at[dim].extent, 1)
-                               : dim_const(flow->ctx, extent / block);
-    *cut = (Cut){dim, m->dim.at[dim].extent, dim_div(flow->ctx, blocks, dim_const(flow->ctx, 2)),
-                 block};
-    return true;
-}
-
-static bool is_open(const Quarters *w) {
-    return !dim_is_const(w->cut[ROWS].extent, NULL);
-}
-
-/* Is the map such a product, where what is cut is of known size? */
-static bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quarters *w) {
-    const Contraction *c = &w->roles;
-    w->roles = map_contraction(flow, m);
-    if (!c->is || m->cons.n || m->dim.n > RANK_MAX - 3 || !sums_products(m, c) ||
-        m->body.val.at[c->a].has_else || map_reads_by_value(m) ||
-        flow->cont.at[m->body.val.at[c->b].read.cont].kind != CONT_PARAM)
-        return false;
-    for (int d = 0; d < m->dim.n; d++)
-        if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;
-    for (int i = 0; i < CUTS; i++)
-        if (!find_cut(flow, env, m, c, i, &w->cut[i])) return false;
-    return !is_open(w) || writes_whole(flow, m, &m->write.at[0].to[0]);
-}
-
-/* Seven products for eight must save more than what it takes to make their operands, which threads
- * wait for, and to write and read the products in the cache that a core has for itself. */
-static bool worth_quarters(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w,
-                           double rows) {
-    static const double worth = 0.97, least_gain = 2e-5, part = PRODUCTS / (double)QUARTERS;
-    const Machine *machine = env->machine;
-    const Cont *b = &flow->cont.at[m->body.val.at[w->roles.b].read.cont];
-    const Contraction *c = &w->roles;
-    double batch = contraction_usual(flow, m, c, ROLE_BATCH);
-    double terms = contraction_usual(flow, m, c, ROLE_K);
-    double columns = contraction_usual(flow, m, c, ROLE_N);
-    double cut = (double)usual_extent(flow, w->cut[ROWS].extent), padded = 2 * ceil(cut / 2) / cut;
-    double memory = machine->level[machine->nlevels - 1].bandwidth, flops = machine->fma_flops;
-    double flop = 2 * batch * rows * terms * columns, weights = batch * terms * columns;
-    bool narrow = env->math == MATH_FAST; /* products as they are may be of bf16 (narrow.c) */
-    double direct = flop / (narrow ? dot_flops(machine, BF16, BF16, rows, (int64_t)terms) : flops);
-    double read = weights * (double)dtype_bits(b->type) / 8;
-    double panel = (double)panel_width(machine, flow, m, w->cut[COLUMNS].dim, false);
-    double again =
-        batch * rows_again(machine, 4 * rows * terms, rows, ceil(columns / panel), read / batch);
-    direct = seconds_beside(direct, read / memory + again / machine->level[2].bandwidth);
-    double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
-    double moved = (made + 2 * made / part) / machine_bandwidth(machine, made) +
-                   4 * 2 * products / machine->level[1].bandwidth;
-    double multiply = flop / flops * padded * PRODUCTS / (2 * QUARTERS);
-    double quarters = seconds_beside(multiply, 4 * part * weights / memory) + moved;
-    return quarters < worth * direct && direct - quarters > least_gain &&
-           weights <= CONSTANT_VOLUME;
-}
-
-/* All rows. */
-static Dim rows_of_all(const Flow *flow, const Map *m, const Contraction *c) {
-    Dim rows = dim_const(flow->ctx, 1);
-    for (int d = 0; d < m->dim.n; d++)
-        if (c->role[d] == ROLE_M) rows = dim_mul(flow->ctx, rows, m->dim.at[d].extent);
-    return rows;
-}
-
-/* Of rows that the run counts: from how many on are quarters worth it? 0: not for as many as there
- * are, usually or at most. Fewer leave tiles of few rows. */
-static int64_t least_rows(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
-    enum { LEAST = 8 * OPEN_ROWS, STEP = 2 * OPEN_ROWS };
-    int64_t usual = (int64_t)contraction_usual(flow, m, &w->roles, ROLE_M);
-    Arena *scratch = arena_new(flow->ctx);
-    DimEnv bounds = flow_env(scratch, flow);
-    Dim most = dim_upper(flow->ctx, rows_of_all(flow, m, &w->roles), &bounds);
-    int64_t limit = usual;
-    if (most && dim_is_const(most, &limit) && limit > usual) limit = usual;
-    arena_free(scratch);
-    for (int64_t rows = LEAST; rows <= limit; rows += STEP)
-        if (worth_quarters(flow, env, m, w, (double)rows)) return rows;
-    return 0;
-}
 
 /* ---- the maps ----------------------------------------------------------------------------------
  */
@@ -597,24 +439,40 @@ static void many_maps(Quarters *w, const Some *const *some, const int *weights, 
     result_map(w, quarters_map(w, some, products, n), r);
 }
 
+/* Are the rows that the run counts never fewer than so many? */
+static bool always_many(const Quarters *w, int64_t least) {
+    const Flow *flow = w->as.flow;
+    Arena *scratch = arena_new(flow->ctx);
+    DimEnv bounds = flow_env(scratch, flow);
+    bool always = dim_ge0(flow->ctx, dim_addc(flow->ctx, w->cut[ROWS].extent, -least), &bounds);
+    arena_free(scratch);
+    return always;
+}
+
 bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into, ByRows *by) {
     static const char *const words[] = {"direct", "quarters", NULL};
+    static const Some *const together[] = {&all}, *const apart[] = {&four, &three};
     Quarters w = {.as = {.flow = flow, .into = into, .of = map, .role = w.roles.role}};
     if (env->machine->block_threads || !quarters_of(flow, env, map, &w)) return false;
     double rows = contraction_usual(flow, map, &w.roles, ROLE_M);
-    int64_t least = is_open(&w) ? least_rows(flow, env, map, &w) : 0;
-    int chosen = is_open(&w) ? least > 0 : worth_quarters(flow, env, map, &w, rows);
+    bool open = quarters_open(&w);
+    int64_t least = open ? quarters_least_rows(flow, env, map, &w) : 0;
+    int chosen = open ? least > 0 : quarters_worth(flow, env, map, &w, rows);
     if (!recipe_decide(env, "algorithm", map->name, words, chosen)) return false;
-    bool open = is_open(&w);
-    const Some *const together[] = {&all}, *const apart[] = {&four, &three};
-    const Some *const *some = open ? apart : together;
-    int weights[2], n = open ? 2 : 1;
+    if (open && !least) least = 1; /* a recipe wants it */
+    bool choice = open && !always_many(&w, least);
+    const Some *const *some = choice ? apart : together;
+    int weights[2], n = choice ? 2 : 1;
     for (int i = 0; i < n; i++) weights[i] = weights_map(&w, some[i]);
     int r = rows_map(&w);
-    if (open) by->item = (Item){.kind = ITEM_IF, .cond = many_rows(&w, least), .from = map->from};
-    if (open) w.as.into = &by->item.body;
+    if (!choice) {
+        many_maps(&w, some, weights, n, r);
+        return true;
+    }
+    by->item = (Item){.kind = ITEM_IF, .cond = many_rows(&w, least), .from = map->from};
+    w.as.into = &by->item.body;
     many_maps(&w, some, weights, n, r);
-    if (open) w.as.into = &by->item.other;
-    if (open) few_map(&w, halves_map(&w), weights[0], by);
+    w.as.into = &by->item.other;
+    few_map(&w, halves_map(&w), weights[0], by);
     return true;
 }

@@ -36,12 +36,10 @@ static bool put_producers(const Strips *s, int reader, StripMaps *out) {
     for (int v = 0; v < m->body.val.n; v++) {
         if (m->body.val.at[v].kind != VAL_READ) continue;
         int by = only_producer(s, m->body.val.at[v].read.cont, reader);
-        bool known = by < 0;
+        bool known = false;
         for (int i = first; i < out->n; i++) known |= out->map[i] == by;
-        if (by < 0) return false;
-        if (known) continue;
-        if (out->n == STRIP_MAPS - 2) return false;
-        out->map[out->n++] = by;
+        if (by < 0 || (!known && out->n == STRIP_MAPS - 2)) return false;
+        if (!known) out->map[out->n++] = by;
     }
     return out->n > first;
 }
