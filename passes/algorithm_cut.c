@@ -85,7 +85,8 @@ bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quarters *w
         if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;
     for (int i = 0; i < CUTS; i++)
         if (!find_cut(flow, env, m, c, i, &w->cut[i])) return false;
-    return !quarters_open(w) || writes_whole(flow, m, &m->write.at[0].to[0]);
+    bool floats = flow->cont.at[m->body.val.at[c->b].read.cont].type == F32;
+    return !quarters_open(w) || (floats && writes_whole(flow, m, &m->write.at[0].to[0]));
 }
 
 /* Seven products for eight must save more than what it takes to make their operands, which threads

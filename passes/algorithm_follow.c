@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What continues a product that has two forms, one for many rows and one for few: element-wise maps
- * behind it, so long as all that they read is there where the product stands. Each form gets them,
- * so that they share its kernel; what they hand on to one another each has of its own. */
+ * behind it, if all that they read, and all sizes, are known where the product stands. Each form
+ * gets them, so that they share its kernel; what they hand on to one another each has of its own.
+ */
 #include "passes/algorithm.h"
 
 typedef struct Following {
@@ -13,6 +14,7 @@ typedef struct Following {
     bool *blocked; /* by container: written behind the product by what does not follow */
     int *index;    /* by container: which index counts these columns, or -1 */
     int *few;      /* by container: what stands for it where rows are few, or -1 */
+    bool sizes;    /* are sizes defined behind the product? */
 } Following;
 
 static void block(Following *f, const Item *it) {
@@ -24,6 +26,7 @@ static void block(Following *f, const Item *it) {
     for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
         if (it->call->out[k] >= 0) f->blocked[it->call->out[k]] = true;
     for (int k = 0; k < it->carry.n; k++) f->blocked[it->carry.at[k].cur] = true;
+    f->sizes |= it->done || (it->kind == ITEM_CALL && it->call->ndefine);
     for (int i = 0; i < it->body.n; i++) block(f, &it->body.at[i]);
     for (int i = 0; i < it->other.n; i++) block(f, &it->other.at[i]);
 }
@@ -60,8 +63,9 @@ static const Map *map_of(const Following *f, const Item *it) {
 static int follows(Following *f, const Item *it) {
     const Map *m = it->kind == ITEM_MAP ? map_of(f, it) : NULL;
     const Access *to = m ? map_plain_write(m) : NULL;
-    if (!to || map_is_reduction(m) || m->cons.n || f->e->uses.writer[to->cont] != it->map ||
-        m->dim.n + COLUMN_DIMS > RANK_MAX)
+    if (!to || f->sizes || map_is_reduction(m) || m->cons.n || m->dim.n + COLUMN_DIMS > RANK_MAX)
+        return -1;
+    if (f->e->uses.writer[to->cont] != it->map || f->e->flow->cont.at[to->cont].kind == CONT_STATE)
         return -1;
     int column = column_dim(f, m);
     if (column >= 0 && writes_whole(f->e->flow, m, to))

@@ -23,14 +23,14 @@ typedef struct Quarters {
 } Quarters;
 
 /* algorithm_cut.c: is the map such a product? Where its rows are not of known size, they lie as
- * texts do. */
+ * texts do, and weights are of f32: few rows would read more of the sums than of shorter ones. */
 bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quarters *w);
 bool quarters_open(const Quarters *w); /* does the run count the rows that are cut? */
 /* Do so many rows take less time so? */
 bool quarters_worth(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w,
                     double rows);
-/* Of rows that the run counts: from how many on do they? 0: not from as many as texts have, or these
- * rows at most, or they are a batch's. Fewer leave tiles of few rows. */
+/* Of rows that the run counts: from how many on do they? 0: not from as many as texts have, or
+ * these rows at most, or they are a batch's. Fewer leave tiles of few rows. */
 int64_t quarters_least_rows(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w);
 
 #endif
