@@ -169,7 +169,7 @@ static void results_few(Following *f, const Map *product, const Access *to) {
     Dim at[RANK_MAX], split[RANK_MAX];
     for (int k = 0; k < to->rank; k++) {
         int d = access_dim(product, to, k);
-        at[k] = few_dim(&w, &product->dim.at[d], d == f->by->column);
+        at[k] = d < 0 ? to->at[k] : few_dim(&w, &product->dim.at[d], d == f->by->column);
     }
     split_at(f, at, to->rank, f->index[to->cont], w.column, split);
     map_write(flow, w.map, to->cont, at, map_read(flow, w.map, f->by->few, split), NULL);

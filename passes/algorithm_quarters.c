@@ -379,7 +379,7 @@ static void few_results(Quarters *w, Dim half, ByRows *by, Dim *at) {
             at[n] = column[i], shape[n++] = by->split[i];
         if (d == by->column) continue;
         at[n] = dim_subst(w->as.flow->ctx, to->at[k], w->as.subst, w->as.nsubst);
-        shape[n++] = w->as.of->dim.at[d].extent;
+        shape[n++] = w->as.flow->cont.at[to->cont].shape[k];
     }
     by->few = flow_cont(w->as.flow, name, CONT_TMP, F32, shape, n);
 }
