@@ -86,7 +86,8 @@ bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quarters *w
     for (int i = 0; i < CUTS; i++)
         if (!find_cut(flow, env, m, c, i, &w->cut[i])) return false;
     bool floats = flow->cont.at[m->body.val.at[c->b].read.cont].type == F32;
-    return !quarters_open(w) || (floats && writes_whole(flow, m, &m->write.at[0].to[0]));
+    bool blocks = w->cut[COLUMNS].block <= 2 * BLOCK_MOST;
+    return !quarters_open(w) || (floats && blocks && writes_whole(flow, m, &m->write.at[0].to[0]));
 }
 
 /* Seven products for eight must save more than what it takes to make their operands, which threads
@@ -120,8 +121,9 @@ bool quarters_worth(const Flow *flow, const PassEnv *env, const Map *m, const Qu
 }
 
 int64_t quarters_least_rows(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
-    enum { LEAST = 8 * OPEN_ROWS, STEP = 2 * OPEN_ROWS, MOST = 2 * LEAST };
+    enum { LEAST = 8 * OPEN_ROWS, STEP = 2 * OPEN_ROWS, MOST = 2 * LEAST, WEIGHTS = 2 << 20 };
     if (usual_extent(flow, w->cut[ROWS].extent) < LEAST) return 0;
+    if (read_bytes(flow, m, &m->body.val.at[w->roles.b].read) < WEIGHTS) return 0;
     Arena *scratch = arena_new(flow->ctx);
     DimEnv bounds = flow_env(scratch, flow);
     Dim most = dim_upper(flow->ctx, w->cut[ROWS].extent, &bounds);

@@ -150,7 +150,7 @@ static void choose_tiles(QuartersPlan *p) {
         if (strip < p->strip && time < best) best = time, p->strip = strip;
     }
     p->tile[0] = open ? whole : equal_tiles(p->strip, whole);
-    if (open) p->strip = (p->strip + whole - 1) / whole * whole;
+    if (open && p->strip > whole) p->strip -= p->strip % whole;
 }
 
 /* Do blocks of rows come one after the other, all columns for each? Where they are made so, or are
@@ -208,8 +208,8 @@ static void product_lines(QuartersPlan *p, const Products *q, int at) {
     if (q->beside >= 0) line_dim(flow, tile, m, q->beside, p->tile[1]);
     vector_line(p->s, p->kernel, at, q->lane);
     const Access *weights = &m->body.val.at[q->roles.b].read;
-    if (flow->cont.at[weights->cont].kind == CONT_PARAM &&
-        read_bytes(flow, m, weights) > (double)p->s->env->machine->level[1].bytes)
+    double room = (double)p->s->env->machine->level[1].bytes;
+    if (flow->cont.at[weights->cont].kind == CONT_PARAM && p->s->weights > room)
         kernel_line(flow, p->kernel, LINE_PREFETCH, at)->cont = weights->cont;
     Line *unroll = kernel_line(flow, p->kernel, LINE_UNROLL, at);
     line_dim(flow, unroll, m, q->lane, 0);
