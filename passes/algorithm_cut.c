@@ -121,9 +121,10 @@ bool quarters_worth(const Flow *flow, const PassEnv *env, const Map *m, const Qu
 }
 
 int64_t quarters_least_rows(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w) {
-    enum { LEAST = 8 * OPEN_ROWS, STEP = 2 * OPEN_ROWS, MOST = 2 * LEAST, WEIGHTS = 2 << 20 };
+    enum { LEAST = QUARTERS_LEAST, STEP = 2 * OPEN_ROWS, MOST = 2 * LEAST, WEIGHTS = 2 << 20 };
     if (usual_extent(flow, w->cut[ROWS].extent) < LEAST) return 0;
-    if (read_bytes(flow, m, &m->body.val.at[w->roles.b].read) < WEIGHTS) return 0;
+    double weights = read_bytes(flow, m, &m->body.val.at[w->roles.b].read);
+    if (weights < WEIGHTS * (double)env->machine->cores) return 0;
     Arena *scratch = arena_new(flow->ctx);
     DimEnv bounds = flow_env(scratch, flow);
     Dim most = dim_upper(flow->ctx, w->cut[ROWS].extent, &bounds);

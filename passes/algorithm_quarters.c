@@ -459,7 +459,7 @@ bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *
     int64_t least = open ? quarters_least_rows(flow, env, map, &w) : 0;
     int chosen = open ? least > 0 : quarters_worth(flow, env, map, &w, rows);
     if (!recipe_decide(env, "algorithm", map->name, words, chosen)) return false;
-    if (open && !least) least = 1; /* a recipe wants it */
+    if (open && !least) least = QUARTERS_LEAST; /* as a recipe wants it */
     bool choice = open && !always_many(&w, least);
     const Some *const *some = choice ? apart : together;
     int weights[2], n = choice ? 2 : 1;

@@ -31,7 +31,10 @@ bool quarters_open(const Quarters *w); /* does the run count the rows that are c
 bool quarters_worth(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w,
                     double rows);
 /* Of rows that the run counts: from how many on do they? 0: not from as many as texts have, or
- * these rows at most, or they are a batch's. Fewer leave tiles of few rows. */
+ * these rows at most, or they are a batch's. Fewer leave tiles of few rows. Of small weights, for
+ * each core, few rows take tens of microseconds; what they wait for besides, some four, is too
+ * much. */
+enum { QUARTERS_LEAST = 64 };
 int64_t quarters_least_rows(const Flow *flow, const PassEnv *env, const Map *m, const Quarters *w);
 
 #endif

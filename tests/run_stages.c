@@ -21,7 +21,8 @@
  * for sapphirerapids, with that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT
  * behind the pass, `# never after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one
  * flow or graph. With --gpu they begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu:
- * NAME` says which it is, and passes follow a recipe of `# recipe:` lines in front of their flow.
+ * NAME` says which it is, and passes follow a recipe of `# recipe:` lines in front of their flow;
+ * without it, too, where the text is for a `# cpu:`.
  */
 #include <dirent.h>
 #include <malloc.h>
@@ -495,7 +496,8 @@ static void run_file(void *user) {
         run_one(f, arena, (Stage){.graph = file->graph.at[i]}, file->graph.at[i]->name);
     for (int i = 0; i < file->flow.n; i++) {
         Stage stage = {.flow = flow_with_weights(arena, file->flow.at[i])};
-        r->recipe = r->limits ? recipe_of(arena, text, file->flow.at[i]->name) : NULL;
+        bool meant = r->settings->gpu != (cpu != NULL);
+        r->recipe = meant ? recipe_of(arena, text, file->flow.at[i]->name) : NULL;
         if (program && program->flow == file->flow.at[i]) {
             program->flow = stage.flow;
             stage = (Stage){.program = program};
