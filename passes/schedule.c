@@ -335,8 +335,8 @@ static void turn_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int oth
     line_dim(s->flow, kernel_line(s->flow, kernel, LINE_UNROLL, pos), map, other, 0);
 }
 
-/* Outer dims become tasks of one index each until what is left writes about CHUNK elements; lanes and
- * dims that are turned with them are cut in whole vectors. */
+/* Outer dims become tasks of one index each until what is left writes about CHUNK elements; lanes
+ * and dims that are turned with them are cut in whole vectors. */
 static void cut_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int other) {
     const Map *map = s->flow->map.at[kernel->map.at[pos]];
     int order[MAP_DIMS], n = storage_order(s, map, order);
