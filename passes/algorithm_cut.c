@@ -125,13 +125,8 @@ int64_t quarters_least_rows(const Flow *flow, const PassEnv *env, const Map *m, 
     if (usual_extent(flow, w->cut[ROWS].extent) < LEAST) return 0;
     double weights = read_bytes(flow, m, &m->body.val.at[w->roles.b].read);
     if (weights < WEIGHTS * (double)env->machine->cores) return 0;
-    Arena *scratch = arena_new(flow->ctx);
-    DimEnv bounds = flow_env(scratch, flow);
-    Dim most = dim_upper(flow->ctx, w->cut[ROWS].extent, &bounds);
-    int64_t limit = MOST, bound, least = 0;
-    if (most && dim_is_const(most, &bound) && bound < limit) limit = bound;
-    arena_free(scratch);
-    for (int64_t rows = LEAST; rows <= limit && !least; rows += STEP)
+    int64_t least = 0;
+    for (int64_t rows = LEAST; rows <= MOST && !least; rows += STEP)
         if (quarters_worth(flow, env, m, w, (double)rows)) least = rows;
     return least;
 }
