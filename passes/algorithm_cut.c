@@ -125,8 +125,7 @@ int64_t quarters_least_rows(const Flow *flow, const PassEnv *env, const Map *m, 
     if (usual_extent(flow, w->cut[ROWS].extent) < LEAST) return 0;
     double weights = read_bytes(flow, m, &m->body.val.at[w->roles.b].read);
     if (weights < WEIGHTS * (double)env->machine->cores) return 0;
-    int64_t least = 0;
-    for (int64_t rows = LEAST; rows <= MOST && !least; rows += STEP)
-        if (quarters_worth(flow, env, m, w, (double)rows)) least = rows;
-    return least;
+    for (int64_t rows = LEAST; rows <= MOST; rows += STEP)
+        if (quarters_worth(flow, env, m, w, (double)rows)) return rows;
+    return 0;
 }
