@@ -34,10 +34,15 @@ static void forget(Meeting *m, Ctx *ctx) {
     *m = (Meeting){.tile = dim_const(ctx, 0), .tiles = 1};
 }
 
+/* Has the map loops of its own inside of the root's? */
+static bool has_loops(const Leaf *f) {
+    return f->plan != &f->lo->plan[f->lo->nplan - 1] && f->plan->tile.n;
+}
+
 static Meeting meeting_of(const Leaf *f) {
     const Lowering *lo = f->lo;
     const MapPlan *root = &lo->plan[lo->nplan - 1];
-    bool own = f->plan != root && f->plan->tile.n;
+    bool own = has_loops(f);
     const TileLoops *loops = own ? &f->plan->tile : &root->tile;
     int64_t whole[RANK_MAX * 2];
     Meeting m;
@@ -162,7 +167,7 @@ static bool next_place(Leaf *f, const Access *read, int64_t tiles, Dim tile, Acc
     memcpy(now, f->value, sizeof now);
     set_reduced(f, begin, false);
     Dim first = panel_at(f, read, panel->start, at);
-    if (has_parts(f->map, read)) next = next_panel(f, read);
+    if (has_loops(f) && has_parts(f->map, read)) next = next_panel(f, read);
     Dim from = panel_at(f, read, next, at);
     memcpy(f->value, now, sizeof now);
     if (!run && dim_is_const(dim_sub(lo->ctx, from, first), &size)) run = size;
