@@ -9,8 +9,7 @@ typedef struct Following {
     Editing *e;
     const Items *items;
     ByRows *by;
-    int *
-        column; /* by item: the dim that counts the product's cut columns where it follows, or -1 */
+    int *column;   /* by item: its dim that counts the product's cut columns; -1: it stays */
     bool *blocked; /* by container: written behind the product by what does not follow */
     int *index;    /* by container: which index counts these columns, or -1 */
     int *few;      /* by container: what stands for it where rows are few, or -1 */
@@ -18,13 +17,8 @@ typedef struct Following {
 } Following;
 
 static void block(Following *f, const Item *it) {
-    if (it->kind == ITEM_MAP) {
-        const Map *m = f->e->flow->map.at[it->map];
-        for (int w = 0; w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++) f->blocked[m->write.at[w].to[k].cont] = true;
-    }
-    for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
-        if (it->call->out[k] >= 0) f->blocked[it->call->out[k]] = true;
+    IntVec conts = item_writes(f->e->arena, f->e->flow, it);
+    for (int k = 0; k < conts.n; k++) f->blocked[conts.at[k]] = true;
     for (int k = 0; k < it->carry.n; k++) f->blocked[it->carry.at[k].cur] = true;
     f->sizes |= it->done || (it->kind == ITEM_CALL && it->call->ndefine);
     for (int i = 0; i < it->body.n; i++) block(f, &it->body.at[i]);
@@ -49,12 +43,6 @@ static int column_dim(const Following *f, const Map *m) {
     return column;
 }
 
-static int index_of(const Map *m, const Access *to, int dim) {
-    for (int k = 0; k < to->rank; k++)
-        if (access_dim(m, to, k) == dim) return k;
-    return -1;
-}
-
 static const Map *map_of(const Following *f, const Item *it) {
     return f->e->flow->map.at[it->map];
 }
@@ -69,7 +57,7 @@ static int follows(Following *f, const Item *it) {
         return -1;
     int column = column_dim(f, m);
     if (column >= 0 && writes_whole(f->e->flow, m, to))
-        f->index[to->cont] = index_of(m, to, column);
+        f->index[to->cont] = access_plain(m, to, column);
     else if (column >= 0)
         f->blocked[to->cont] = true;
     return column;
@@ -195,7 +183,7 @@ void follow_both(Editing *e, const Items *items, int at, bool *gone, ByRows *by)
     f.index = NEW_ARRAY(e->arena, int, n), f.few = NEW_ARRAY(e->arena, int, n);
     f.column = NEW_ARRAY(e->arena, int, items->n);
     for (int c = 0; c < n; c++) f.index[c] = f.few[c] = -1;
-    f.index[to->cont] = index_of(product, to, by->column);
+    f.index[to->cont] = access_plain(product, to, by->column);
     for (int i = 0; i < items->n; i++) {
         f.column[i] = i <= at || gone[i] ? -1 : follows(&f, &items->at[i]);
         if (i > at && !gone[i] && f.column[i] < 0) block(&f, &items->at[i]);

@@ -104,19 +104,23 @@ static int signed_sum(Body *b, const Sign *sign, const int *value, int n) {
     return sum;
 }
 
-/* The operand in a part of rows or columns and of terms; rows may end before their last part does.
- */
-static int read_part(Quarters *w, int operand, bool last) {
+/* The operand, by `more` substitutions behind those of the dims; `ends`: 0 where it is outside. */
+static int read_operand(Quarters *w, int operand, int more, bool ends) {
     Flow *flow = w->as.flow;
-    Body *body = &w->as.map->body;
+    Map *map = w->as.map;
     const Val *read = &w->as.of->body.val.at[operand];
     Dim at[RANK_MAX];
-    making_at(&w->as, &read->read, 2, at);
-    Dim odd = dim_mod(flow->ctx, w->cut[ROWS].extent, number(w, 2));
-    if (!last || dim_is(odd, 0))
-        return body_cvt(body, F32, map_read(flow, w->as.map, read->read.cont, at));
-    int zero = body_const(body, read->type, 0);
-    return body_cvt(body, F32, map_read_else(flow, w->as.map, read->read.cont, at, zero));
+    making_at(&w->as, &read->read, more, at);
+    int zero = ends ? body_const(&map->body, read->type, 0) : -1;
+    int x = ends ? map_read_else(flow, map, read->read.cont, at, zero)
+                 : map_read(flow, map, read->read.cont, at);
+    return body_cvt(&map->body, F32, x);
+}
+
+/* The same in a part of rows or columns and of terms; rows may end before their last part does. */
+static int read_part(Quarters *w, int operand, bool last) {
+    Dim odd = dim_mod(w->as.flow->ctx, w->cut[ROWS].extent, number(w, 2));
+    return read_operand(w, operand, 2, last && !dim_is(odd, 0));
 }
 
 /* x - x is 0 but for infinities and NaNs. */
@@ -128,16 +132,13 @@ static int finite_or_zero(Body *b, int x) {
 /* R: what rows that are not finite add to their results. */
 static int rows_map(Quarters *w) {
     Flow *flow = w->as.flow;
-    const Val *read = &w->as.of->body.val.at[w->roles.a];
-    Dim at[RANK_MAX];
     making_map(&w->as, "r");
     making_dims(&w->as, ROLE_BATCH);
     making_dims(&w->as, ROLE_M);
     int to = making_cont(&w->as, "R"), rank = w->as.rank;
     making_dims(&w->as, ROLE_K);
-    making_at(&w->as, &read->read, 0, at);
     Body *body = &w->as.map->body;
-    int x = body_cvt(body, F32, map_read(flow, w->as.map, read->read.cont, at));
+    int x = read_operand(w, w->roles.a, 0, false);
     w->as.rank = rank;
     map_write(flow, w->as.map, to, w->as.at, body_prim2(body, P_SUB, x, x),
               combine_get(flow->ctx, "sum", F32));
@@ -226,11 +227,11 @@ static int copy_indices(const Quarters *w, Dim *at, int n, int from, int to) {
 static int product_map(Quarters *w, const Some *some, int v, int u) {
     Flow *flow = w->as.flow;
     Ctx *ctx = flow->ctx;
-    Dim at[RANK_MAX], part = number(w, 0);
+    Dim at[RANK_MAX];
     making_map(&w->as, some->map);
     Dim t = map_dim(flow, w->as.map, "t", number(w, some->n / some->parts));
     making_index(&w->as, t, number(w, some->n / some->parts));
-    if (some->parts > 1) part = half_dim(w, "part", number(w, some->parts));
+    Dim part = half_dim(w, "part", number(w, some->parts));
     int sums = w->as.rank;
     making_dims(&w->as, ROLE_BATCH);
     int batch = w->as.rank;
@@ -269,10 +270,8 @@ static int quarters_map(Quarters *w, const Some *const *some, const int *product
     half_dims(w, COLUMNS);
     for (int i = 0; i < n; i++)
         for (int t = 0; t < some[i]->n; t++) {
-            bool parts = some[i]->parts > 1;
-            w->as.at[0] = number(w, t / some[i]->parts),
-            w->as.at[1] = number(w, t % some[i]->parts);
-            if (!parts) w->as.at[1] = w->as.at[0];
+            bool parts = some[i]->parts > 1; /* by two indices; else by the second of these alone */
+            w->as.at[0] = number(w, t / 2), w->as.at[1] = number(w, parts ? t % 2 : t);
             value[some[i]->first + t] = map_read(flow, w->as.map, products[i], w->as.at + !parts);
         }
     int to = making_cont(&w->as, "Z");
@@ -331,9 +330,7 @@ static void result_map(Quarters *w, int quarters, int rows) {
 /* X: rows that stand for those of each half of the columns. */
 static int halves_map(Quarters *w) {
     Flow *flow = w->as.flow;
-    const Val *read = &w->as.of->body.val.at[w->roles.a];
     int value[2];
-    Dim at[RANK_MAX];
     making_map(&w->as, "x");
     making_index(&w->as, number(w, 0), number(w, 2));
     making_dims(&w->as, ROLE_BATCH);
@@ -344,8 +341,7 @@ static int halves_map(Quarters *w) {
     w->as.shape[last] = dim_mulc(flow->ctx, w->as.shape[last], 2);
     for (int h = 0; h < 2; h++) {
         w->as.subst[w->as.nsubst] = part_of(w, TERMS, h);
-        making_at(&w->as, &read->read, 1, at);
-        value[h] = body_cvt(&w->as.map->body, F32, map_read(flow, w->as.map, read->read.cont, at));
+        value[h] = read_operand(w, w->roles.a, 1, false);
     }
     int to = making_cont(&w->as, "X");
     for (int t = 0; t < QUARTERS; t++) {

@@ -58,6 +58,17 @@ void uses_count(Editing *c) {
     count_items(c, &c->flow->body);
 }
 
+IntVec item_writes(Arena *arena, const Flow *flow, const Item *it) {
+    const Map *m = it->kind == ITEM_MAP ? flow->map.at[it->map] : NULL;
+    IntVec conts = {0};
+    for (int w = 0; m && w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            vec_push(arena, &conts, m->write.at[w].to[k].cont);
+    for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
+        if (it->call->out[k] >= 0) vec_push(arena, &conts, it->call->out[k]);
+    return conts;
+}
+
 /* ---- rewriting one map ---------------------------------------------------------------------- */
 
 void map_rewrite(Editing *c, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user) {

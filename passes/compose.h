@@ -21,6 +21,9 @@ typedef struct Editing {
     Uses uses;
 } Editing;
 
+/* Containers that a map or a call writes, once a write; of other items none. */
+IntVec item_writes(Arena *arena, const Flow *flow, const Item *it);
+
 enum { BODY_MAX = 256 }; /* Vals of a composed body, at most */
 
 void uses_count(Editing *e);

@@ -7,6 +7,7 @@
  * what they wrote becomes weights. Large results (more than SMALL elements) of a plain
  * rearrangement stay maps: layouts do that without another copy. With a packing other than build
  * nothing is evaluated: the maps become the constant part of the flow. */
+#include "passes/compose.h"
 #include "passes/prepare.h"
 
 enum { SMALL = 1 << 16, TURN_BYTES = 32 << 20 };
@@ -264,18 +265,6 @@ static bool calls_now(const Folding *f, const Items *items, const Call *call) {
     return now;
 }
 
-/* What a map or a call writes: containers, once a write. */
-static IntVec written(Arena *arena, const Flow *flow, const Item *it) {
-    const Map *m = it->kind == ITEM_MAP ? flow->map.at[it->map] : NULL;
-    IntVec conts = {0};
-    for (int w = 0; m && w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++)
-            vec_push(arena, &conts, m->write.at[w].to[k].cont);
-    for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
-        if (it->call->out[k] >= 0) vec_push(arena, &conts, it->call->out[k]);
-    return conts;
-}
-
 static void note_writer(Folding *f, int cont, const Items *items, bool now) {
     Writers *to = &f->writers[cont];
     to->other |= !now || (to->n && to->items != items);
@@ -293,7 +282,7 @@ static void find_writers(Folding *f, const Items *items, const Item *in) {
         if (now) vec_push(f->arena, &f->call, ((ConstantCall){it->call, true}));
         if (it->kind == ITEM_MAP)
             now = f->taken[it->map] = writes_now(f, in, f->flow->map.at[it->map]);
-        IntVec conts = written(f->arena, f->flow, it);
+        IntVec conts = item_writes(f->arena, f->flow, it);
         for (int k = 0; k < conts.n; k++) note_writer(f, conts.at[k], items, now);
         for (int k = 0; k < it->carry.n; k++) f->writers[it->carry.at[k].cur].other = true;
         find_writers(f, &it->body, it->kind == ITEM_LOOP ? it : in);
@@ -387,7 +376,7 @@ static Items take_constant(Folding *f, const Items *items) {
 /* By container: is it read? What the item writes becomes a state. */
 static void mark_item(Arena *arena, Flow *part, const Item *it, bool *read) {
     const Map *m = it->kind == ITEM_MAP ? part->map.at[it->map] : NULL;
-    IntVec conts = written(arena, part, it);
+    IntVec conts = item_writes(arena, part, it);
     for (int k = 0; k < conts.n; k++) part->cont.at[conts.at[k]].kind = CONT_STATE;
     for (int v = 0; m && v < m->body.val.n; v++)
         if (m->body.val.at[v].kind == VAL_READ) read[m->body.val.at[v].read.cont] = true;
@@ -451,7 +440,7 @@ static void evaluate(Folding *f) {
     int *left = NEW_ARRAY(f->arena, int, f->flow->cont.n + 1), waiting = 0, from = 0;
     double held = 0;
     for (int i = 0; i < f->work.n; i++) {
-        IntVec conts = written(f->arena, f->flow, &f->work.at[i]);
+        IntVec conts = item_writes(f->arena, f->flow, &f->work.at[i]);
         for (int k = 0; k < conts.n; k++) held += count_write(f, conts.at[k], left, &waiting);
         if (i + 1 < f->work.n && (waiting || held < TURN_BYTES)) continue;
         evaluate_some(f, &f->work.at[from], i + 1 - from);

@@ -121,18 +121,6 @@ static int first_of_run(Leaf *f, const Access *read, int64_t *run) {
     return from;
 }
 
-/* Does an index count terms and, besides, products which have a part of them each? */
-static bool has_parts(const Map *m, const Access *read) {
-    for (int k = 0; k < read->rank; k++) {
-        bool reduced = false, other = false;
-        for (int d = 0; d < m->dim.n; d++)
-            if (dim_uses(read->at[k], m->dim.at[d].sym))
-                *(map_reduces(m, d) ? &reduced : &other) = true;
-        if (reduced && other) return true;
-    }
-    return false;
-}
-
 /* Sets indices of the map's own loops, and gives the first lane, of the panel that comes next:
  * where several products have a part each of the terms it is not the one that lies behind. */
 static Dim next_panel(Leaf *f, const Access *read) {
@@ -167,7 +155,7 @@ static bool next_place(Leaf *f, const Access *read, int64_t tiles, Dim tile, Acc
     memcpy(now, f->value, sizeof now);
     set_reduced(f, begin, false);
     Dim first = panel_at(f, read, panel->start, at);
-    if (has_loops(f) && has_parts(f->map, read)) next = next_panel(f, read);
+    if (has_loops(f) && access_slides(f->map, read)) next = next_panel(f, read);
     Dim from = panel_at(f, read, next, at);
     memcpy(f->value, now, sizeof now);
     if (!run && dim_is_const(dim_sub(lo->ctx, from, first), &size)) run = size;
