@@ -185,6 +185,28 @@ int64_t rows_held(const Machine *machine, const Map *m, int64_t vectors) {
     return rows < ROWS_MOST ? rows : ROWS_MOST;
 }
 
+int64_t cache_sets(int64_t bytes) {
+    enum { ROUND = 4096 };
+    int64_t page = ROUND;
+    while (page > 1 && bytes % page) page /= 2;
+    return ROUND / page;
+}
+
+/* Lines that a set of the smallest innermost caches holds. */
+enum { WAYS = 8 };
+
+int64_t rows_apart(const Flow *flow, const Map *m, int row, int64_t most) {
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind != VAL_READ) continue;
+        int64_t step = access_stride(flow, m, &val->read, row, 1);
+        if (step == INT64_MAX || !step) continue;
+        int64_t lines = WAYS * cache_sets(dtype_bytes(flow->cont.at[val->read.cont].type, step));
+        if (lines < most) most = lines;
+    }
+    return most;
+}
+
 /* Least rows of a block that panels pass. */
 enum { BLOCK_ROWS = 64 };
 

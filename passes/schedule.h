@@ -54,6 +54,11 @@ int64_t matrix_chunk(int64_t extent, int64_t step, int64_t most);
 int64_t matrix_tiles(int64_t extent, int64_t size, int64_t others, int64_t room);
 /* Rows of a tile whose sums registers hold, beside a row of lanes in so many vectors. */
 int64_t rows_held(const Machine *machine, const Map *m, int64_t vectors);
+/* Sets of the innermost cache that lines so many bytes apart fall into, before they come round. */
+int64_t cache_sets(int64_t bytes);
+/* At most `most` rows along dim `row`: as many as whose lines do not push one another out, where
+ * rows lie whole pages apart. */
+int64_t rows_apart(const Flow *flow, const Map *m, int row, int64_t most);
 /* Rows, so many bytes of them, that panels pass: as many as the inner cache holds meanwhile, of a
  * block that is not too small. */
 double rows_near(const Machine *machine, double bytes, double rows);

@@ -132,6 +132,7 @@ static void choose_tiles(QuartersPlan *p) {
     int64_t most = rows_held(machine, q->map, vectors), beside = 1;
     bool open = !map_extent(q->map, q->pair, 0);
     if (q->beside >= 0) beside = map_extent(q->map, q->beside, 1);
+    most = rows_apart(p->s->flow, q->map, q->beside >= 0 ? q->beside : q->pair, most);
     if (open && most > OPEN_ROWS) most = OPEN_ROWS;
     p->near = -1;
     for (int d = 0; d < p->root->dim.n; d++)

@@ -10,7 +10,7 @@
 
 #include "passes/schedule.h"
 
-enum { STRIP_MAPS = 4, WAYS = 12, MOST_UNROLLED = 16 };
+enum { STRIP_MAPS = 4, STRIP_WAYS = 12, MOST_UNROLLED = 16 };
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
 
 typedef struct StripsPlan {
@@ -137,9 +137,7 @@ static int64_t parts_of(int64_t extent, int64_t size) {
 /* Streams of elements that lie `step` bytes apart fall on so few sets of a cache that they push one
  * another out? */
 static bool collide(double elements, double step) {
-    int64_t apart = (int64_t)step, page = 4096;
-    while (page > 1 && apart % page) page /= 2;
-    return elements > (double)(4096 / page) * WAYS;
+    return elements > (double)(cache_sets((int64_t)step) * STRIP_WAYS);
 }
 
 /* At most `most`, in nearly equal parts. */

@@ -145,7 +145,7 @@ static void choose_rows(Tiled *t, int64_t most) {
     int64_t extent =
         t->matrix && tiled_rows_open(t) ? most : map_usual(t->s->flow, t->p, t->row[0]);
     if (tiled_rows_open(t) && !t->matrix && most > OPEN_ROWS) most = OPEN_ROWS;
-    t->rows[0] = equal_tiles(extent, most);
+    t->rows[0] = equal_tiles(extent, rows_apart(t->s->flow, t->p, t->row[0], most));
     if (t->rows[0] < extent || most / t->rows[0] < 2) return;
     t->row[1] = choose_row(t, t->row[0]);
     if (t->row[1] >= 0)
