@@ -329,96 +329,66 @@ static bool moved_by_value(const Map *map, const Access *a, int dim) {
     return found;
 }
 
-int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
+/* Where an access lies when dim `dim` is `lane` of a block, as a number of elements; and what is
+ * known of the symbols in it. */
+typedef struct LanePlace {
+    Dim lane, at;
+    DimRange range[MAP_DIMS + 2];
+    DimEnv env;
+} LanePlace;
+
+static void find_place(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block,
+                       LanePlace *p) {
     Ctx *ctx = flow->ctx;
     const Cont *c = &flow->cont.at[a->cont];
-    Dim sym = map->dim.at[dim].sym, lane = dim_sym(ctx, "stride.l"),
-        outer = dim_sym(ctx, "stride.b");
-    DimSubst subst = {sym, dim_add(ctx, dim_mulc(ctx, outer, block), lane)};
-    Dim index[RANK_MAX], at[RANK_MAX], box[RANK_MAX];
-    bool used = false;
-    for (int k = 0; k < a->rank; k++) {
-        used |= dim_uses(a->at[k], sym);
-        index[k] = dim_subst(ctx, a->at[k], &subst, 1);
-    }
-    if (moved_by_value(map, a, dim)) return INT64_MAX;
-    if (!used) return 0;
-    DimRange range[MAP_DIMS + 2];
+    Dim outer = dim_sym(ctx, "stride.b"), index[RANK_MAX], at[RANK_MAX], box[RANK_MAX];
+    p->lane = dim_sym(ctx, "stride.l");
+    DimSubst subst = {map->dim.at[dim].sym, dim_add(ctx, dim_mulc(ctx, outer, block), p->lane)};
+    for (int k = 0; k < a->rank; k++) index[k] = dim_subst(ctx, a->at[k], &subst, 1);
     int n = 0;
-    range[n++] = (DimRange){outer, dim_const(ctx, 0), NULL};
-    range[n++] = (DimRange){lane, dim_const(ctx, 0), dim_const(ctx, block - 1)};
+    p->range[n++] = (DimRange){outer, dim_const(ctx, 0), NULL};
+    p->range[n++] = (DimRange){p->lane, dim_const(ctx, 0), dim_const(ctx, block - 1)};
     for (int d = 0; d < map->dim.n; d++)
         if (d != dim)
-            range[n++] = (DimRange){map->dim.at[d].sym, dim_const(ctx, 0),
-                                    dim_addc(ctx, map->dim.at[d].extent, -1)};
-    DimEnv env = {range, n};
-    int rank = cont_address(ctx, c, index, &env, at);
+            p->range[n++] = (DimRange){map->dim.at[d].sym, dim_const(ctx, 0),
+                                       dim_addc(ctx, map->dim.at[d].extent, -1)};
+    p->env = (DimEnv){p->range, n};
+    int rank = cont_address(ctx, c, index, &p->env, at);
     cont_storage(ctx, c, box);
-    Dim linear = dim_simplify(ctx, dim_flat(ctx, at, box, rank), &env), coef, rest;
+    p->at = dim_simplify(ctx, dim_flat(ctx, at, box, rank), &p->env);
+}
+
+int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
+    LanePlace p;
+    Dim coef, rest;
     int64_t stride;
-    if (!dim_affine(ctx, linear, &lane, 1, &coef, &rest)) return INT64_MAX;
+    if (moved_by_value(map, a, dim)) return INT64_MAX;
+    if (!access_uses(map, a, dim)) return 0;
+    find_place(flow, map, a, dim, block, &p);
+    if (!dim_affine(flow->ctx, p.at, &p.lane, 1, &coef, &rest)) return INT64_MAX;
     return dim_is_const(coef, &stride) ? stride : INT64_MAX;
 }
 
-/* ---- lanes ----------------------------------------------------------------------------------- */
-
-/* Lanes that lie apart are put together one by one, which costs more than scalar code's accesses.
- */
-double gather_cost(int lanes) {
-    return 1.1 * lanes;
+static Dim place_of_lane(Ctx *ctx, const LanePlace *p, int64_t lane) {
+    DimSubst subst = {p->lane, dim_const(ctx, lane)};
+    return dim_simplify(ctx, dim_subst(ctx, p->at, &subst, 1), &p->env);
 }
 
-static double step_cost(int64_t step, int lanes) {
-    return step == 0 ? 0.3 : step == 1 ? 1 : gather_cost(lanes);
-}
-
-int map_prims(const Map *map) {
-    int n = 0;
-    for (int v = 0; v < map->body.val.n; v++) n += map->body.val.at[v].kind == VAL_PRIM;
-    return n;
-}
-
-/* Every second, third or fourth element of a row is sifted from as many vectors. */
-static double read_cost(int64_t step, int lanes) {
-    return step >= 2 && step <= 4 ? 1.5 * (double)step : step_cost(step, lanes);
-}
-
-bool access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
-    int64_t step = access_stride(flow, map, to, dim, lanes);
-    for (int d = 0; step >= 2 && step <= 4 && d < map->dim.n; d++)
-        if (d != dim && !map->dim.at[d].seq && map_extent(map, d, -1) == step &&
-            access_stride(flow, map, to, d, lanes) == 1)
-            return true;
-    return false;
-}
-
-static double write_cost(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
-    if (map_prims(map) <= TURNED_PRIMS && access_interleaves(flow, map, to, dim, lanes)) return 2;
-    return step_cost(access_stride(flow, map, to, dim, lanes), lanes);
-}
-
-double idle_lanes(int64_t extent, int64_t lanes) {
-    return (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
-}
-
-double lane_cost(const Flow *flow, const Map *map, int dim, int lanes, bool packs) {
-    double reads = 0, writes = 0, results = 1;
-    bool reduced = map_reduces(map, dim);
-    for (int v = 0; v < map->body.val.n; v++) {
-        const Val *val = &map->body.val.at[v];
-        if (val->kind != VAL_READ) continue;
-        int64_t step = access_stride(flow, map, &val->read, dim, lanes);
-        if (packs && step && flow->cont.at[val->read.cont].kind == CONT_PARAM) step = 1;
-        reads += read_cost(step, lanes);
+Dim access_in_block(const Flow *flow, const Map *map, const Access *a, int dim, int lanes) {
+    Ctx *ctx = flow->ctx;
+    LanePlace p;
+    int64_t most, step;
+    if (moved_by_value(map, a, dim) || !access_uses(map, a, dim)) return NULL;
+    find_place(flow, map, a, dim, lanes, &p);
+    Dim first = place_of_lane(ctx, &p, 0), in_block = dim_mod(ctx, first, dim_const(ctx, lanes));
+    in_block = dim_simplify(ctx, in_block, &p.env);
+    Dim upper = dim_upper(ctx, in_block, &p.env);
+    if (!upper || !dim_is_const(upper, &most)) return NULL;
+    for (int l = 1; l < lanes; l++) {
+        Dim apart = dim_sub(ctx, place_of_lane(ctx, &p, l), first);
+        if (!dim_is_const(apart, &step) || step < 0 || most + step >= lanes) return NULL;
     }
-    for (int w = 0; w < map->write.n; w++)
-        for (int k = 0; k < map->write.at[w].n; k++)
-            writes +=
-                reduced ? 8 * lanes : write_cost(flow, map, &map->write.at[w].to[k], dim, lanes);
-    for (int d = 0; d < map->dim.n; d++)
-        if (!map_reduces(map, d)) results *= (double)map_usual(flow, map, d);
-    double idle = idle_lanes(map_usual(flow, map, dim), lanes);
-    return idle * ((reads + map_prims(map) * 0.3) * map_usual_volume(flow, map) + writes * results);
+    return in_block;
 }
 
 /* ---- writers --------------------------------------------------------------------------------- */

@@ -6,6 +6,12 @@
 #include "passes/access.h"
 #include "passes/recipe.h"
 
+/* A convolution in groups of few channels, with a dim each for groups and channels, or [1] one. */
+typedef struct Groups {
+    int map;
+    Map *form[2];
+} Groups;
+
 typedef struct Layouts {
     Arena *arena;
     Flow *flow;
@@ -18,6 +24,7 @@ typedef struct Layouts {
     bool *plain;     /* by container, of the first `chosen`: stays as it is */
     int chosen;
     int64_t *width; /* by container: channels of a block, if it is stored in blocks */
+    VEC(Groups) groups;
 } Layouts;
 
 void layouts_survey(Layouts *l);
@@ -33,6 +40,11 @@ void layout_blocks(Layouts *l);
 int *layout_channels(Layouts *l);
 /* By container that has one: the least container of those that its maps tie it to; else -1. */
 int *layout_regions(const Layouts *l, const int *channel);
+/* layout_groups.c: convolutions in groups of few channels; all in one form; each in its own, by
+ * container that is stored in blocks of lanes. */
+void layout_find_groups(Layouts *l);
+void layout_show_groups(Layouts *l, bool joined);
+void layout_settle_groups(Layouts *l, const bool *blocked);
 /* layout_last.c: on a machine of blocks of threads, channels of images innermost. */
 void layout_last(Layouts *l);
 /* Weights that a map reads so are stored with index k innermost, the others in their order. */

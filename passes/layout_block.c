@@ -320,12 +320,17 @@ static bool decide_plain(const Layouts *l, int cont, bool cheaper) {
 
 void layout_choose(Layouts *l) {
     int n = l->flow->cont.n;
+    bool *blocks = NEW_ARRAY(l->arena, bool, n + 1);
+    layout_find_groups(l);
+    layout_show_groups(l, true);
     const int *channel = layout_channels(l);
     Region r = find_regions(l, channel);
     double *lanes = NEW_ARRAY(l->arena, double, n + 1), *plain = NEW_ARRAY(l->arena, double, n + 1);
     const bool *far = find_far(l, channel);
+    layout_show_groups(l, false);
     add_costs(l, &r, NULL, plain);
     add_copies(l, &r, 1, plain);
+    layout_show_groups(l, true);
     for (int c = 0; c < n; c++)
         if (channel[c] >= 0)
             l->flow->cont.at[c].layout = blocked(l, &l->flow->cont.at[c], channel[c]);
@@ -337,5 +342,7 @@ void layout_choose(Layouts *l) {
         if (channel[c] < 0) continue;
         l->flow->cont.at[c].layout = NULL;
         l->plain[c] = decide_plain(l, c, plain[r.of[c]] < CLEARLY_LESS * lanes[r.of[c]]);
+        blocks[c] = !l->plain[c] && l->width[c] == l->lanes;
     }
+    layout_settle_groups(l, blocks);
 }

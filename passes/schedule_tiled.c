@@ -224,8 +224,14 @@ static void alternate_line(const Tiled *t) {
 static void reduce_line(Tiled *t) {
     int64_t step = t->matrix ? t->groups * t->group_size : lanes_of(t->s);
     int blocked = tiled_blocked(t, step);
-    if (blocked < 0 && t->group < 0 && t->step < 0) return;
+    bool picks = tiled_unrolls_window(t) && tiled_picks(t);
+    if (blocked < 0 && t->group < 0 && t->step < 0 && !picks) return;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
+    for (int pass = 0; picks && pass < 2; pass++)
+        for (int d = 0; d < t->p->dim.n; d++)
+            if (map_reduces(t->p, d) && tiled_unrolls_tap(t, d) == pass)
+                line_dim(t->s->flow, line, t->p, d, 0);
+    if (picks) return;
     if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, step);
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != blocked && d != t->group && d != t->step)
@@ -256,16 +262,11 @@ static void block_lines(Tiled *t) {
     partial_line(t->s, t->kernel, t->at, t->lane, SUM_BLOCK);
 }
 
-/* Taps that rows share; the others as well, unless registers are few: compilers load what unrolled
- * taps read early, and keep it on the stack. Measured on Zen 3 for windows of 5x5 with two vectors:
- * 1.5 times the time. */
 static void unroll_window(Tiled *t) {
     if (!tiled_unrolls_window(t)) return;
-    bool shared_alone = t->s->env->machine->vector_regs < MANY_REGISTERS && tiled_slides(t);
     Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++)
-        if (map_reduces(t->p, d) && d != t->lane && (!shared_alone || tiled_overlaps(t, d)))
-            line_dim(t->s->flow, &line, t->p, d, 0);
+        if (tiled_unrolls_tap(t, d)) line_dim(t->s->flow, &line, t->p, d, 0);
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
 

@@ -43,8 +43,14 @@ int tiled_blocked(const Tiled *t, int64_t size);
 bool tiled_rows_open(const Tiled *t);
 /* Do all indices of dim d share what is read in lanes? */
 bool tiled_shares_lanes(const Tiled *t, int d);
-/* Is the window unrolled? */
+/* Is the window unrolled? A small one with one load per tap and row is, so that rows share what
+ * overlaps; of a larger one, whose lanes pick elements of a vector, the taps that rows share and
+ * those that decide which elements these are. */
 bool tiled_unrolls_window(const Tiled *t);
+/* Is reduced dim d of one that is? */
+bool tiled_unrolls_tap(const Tiled *t, int d);
+/* Do lanes pick elements of a vector? */
+bool tiled_picks(const Tiled *t);
 /* Do rows read along reduced dim d what others read for another index of it? */
 bool tiled_overlaps(const Tiled *t, int d);
 /* Along any? */

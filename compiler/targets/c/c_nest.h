@@ -204,6 +204,17 @@ void put_element(CNest *c, int buf, const char *offset, const char *value);
 bool read_codes(CNest *c, const Access *a, int64_t step, Dim first, CVal *out);
 /* Looks r up that v gives, where it is computed of codes and constants. */
 void compute_codes(CNest *c, const Val *v, const CVal *args, CVal *r);
+CVal loaded_vector(CNest *c, DType t, const char *text);
+/* emit_pick.c: every step-th element from `first` on. */
+CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step);
+/* Lanes that take elements of one vector, in another order or several the same. */
+enum { PICKED_LANES = 64 };
+typedef struct Picked {
+    Dim row; /* where the vector lies, lane by lane */
+    int element[PICKED_LANES];
+} Picked;
+bool picks_lanes(const CNest *c, const Access *a, Dim flat, Picked *p);
+const char *picked_lanes(CNest *c, const CVal *row, const Picked *p);
 CVal emit_read(CNest *c, const Val *v,
                bool copy); /* copy: a register's value may change before its use */
 void emit_store(CNest *c, const Access *to, CVal *v);

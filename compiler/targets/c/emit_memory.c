@@ -165,7 +165,7 @@ static CVal read_reg(CNest *c, const Access *a, bool copy) {
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-static CVal loaded_vector(CNest *c, DType t, const char *text) {
+CVal loaded_vector(CNest *c, DType t, const char *text) {
     if (t == BOOL) return named(c, BOOL, true, 8, str(c, "(%s)(%s != 0)", mask_type(c, 8), text));
     return named(c, t, true, 0, text);
 }
@@ -219,36 +219,7 @@ static CVal read_lanes(CNest *c, const Access *a) {
     return loaded_vector(c, t, text_str(&out));
 }
 
-/* Every step-th element: rows that reach from the first to the last and no further, sifted one
- * after the other. */
-static CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step) {
-    DType t = c->nest->buf.at[a->cont].type;
-    int w = c->lane.width;
-    const char *type = raw_type(c, t), *row = NULL;
-    check_step(c, "reads", a, first, step);
-    for (int k = 0; k < step; k++) {
-        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, k * (w - 1)));
-        const char *next = str(c, "x%d", c->fresh++);
-        put_line(c, "const %s %s = *(const %su *)(%s + %s);", type, next, type,
-                 c->buf[a->cont].name, at);
-        Text lanes = {.arena = c->arena};
-        for (int l = 0; l < w; l++) {
-            int64_t e = step * l, in = e / (w - 1) < step ? e / (w - 1) : step - 1,
-                    at_row = e - in * (w - 1);
-            text_printf(&lanes, ", %lld",
-                        (long long)(in == k             ? w + at_row
-                                    : in == 0 && k == 1 ? at_row
-                                                        : l));
-        }
-        if (k > 0) next = str(c, "__builtin_shufflevector(%s, %s%s)", row, next, text_str(&lanes));
-        row = next;
-        if (k > 0 && k + 1 < step) {
-            row = str(c, "x%d", c->fresh++);
-            put_line(c, "const %s %s = %s;", type, row, next);
-        }
-    }
-    return loaded_vector(c, t, row);
-}
+static CVal read_shared(CNest *c, const Access *a, Dim flat);
 
 static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     DType t = c->nest->buf.at[a->cont].type;
@@ -269,6 +240,11 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
         return read_row(c, a, rest);
     if (affine && c->lane.kind == MASK_NONE && coef >= 2 && coef <= SIFTED_STEP)
         return read_sifted(c, a, rest, coef);
+    Picked picked;
+    if (!affine && picks_lanes(c, a, flat, &picked)) {
+        CVal row = read_shared(c, a, picked.row);
+        return loaded_vector(c, t, picked_lanes(c, &row, &picked));
+    }
     if (affine && c->lane.kind == MASK_NONE) {
         const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;
         check_step(c, "reads", a, rest, coef);

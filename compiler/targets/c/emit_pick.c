@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors of elements that do not lie in a row, put together from vectors that do. */
+#include "compiler/targets/c/c_nest.h"
+
+/* Every step-th element: rows that reach from the first to the last and no further, sifted one
+ * after the other. */
+CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step) {
+    DType t = c->nest->buf.at[a->cont].type;
+    int w = c->lane.width;
+    const char *type = raw_type(c, t), *row = NULL;
+    check_step(c, "reads", a, first, step);
+    for (int k = 0; k < step; k++) {
+        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, k * (w - 1)));
+        const char *next = str(c, "x%d", c->fresh++);
+        put_line(c, "const %s %s = *(const %su *)(%s + %s);", type, next, type,
+                 c->buf[a->cont].name, at);
+        Text lanes = {.arena = c->arena};
+        for (int l = 0; l < w; l++) {
+            int64_t e = step * l, in = e / (w - 1) < step ? e / (w - 1) : step - 1,
+                    at_row = e - in * (w - 1);
+            text_printf(&lanes, ", %lld",
+                        (long long)(in == k             ? w + at_row
+                                    : in == 0 && k == 1 ? at_row
+                                                        : l));
+        }
+        if (k > 0) next = str(c, "__builtin_shufflevector(%s, %s%s)", row, next, text_str(&lanes));
+        row = next;
+        if (k > 0 && k + 1 < step) {
+            row = str(c, "x%d", c->fresh++);
+            put_line(c, "const %s %s = %s;", type, row, next);
+        }
+    }
+    return loaded_vector(c, t, row);
+}
+
+/* In which order lanes take elements of one vector, whose first one lies where `row` says: a
+ * multiple of lanes from the begin of a container of whole vectors. */
+bool picks_lanes(const CNest *c, const Access *a, Dim flat, Picked *p) {
+    int64_t begin, step, size, w = c->lane.width;
+    const Buf *b = &c->nest->buf.at[a->cont];
+    Dim first = at_lane(c, flat, 0), lanes = dim_const(c->ctx, w);
+    if (c->lane.kind != MASK_NONE || w > PICKED_LANES || is_packed(b->type) || b->type == BOOL)
+        return false;
+    if (!b->rank || !dim_is_const(b->box[b->rank - 1], &size) || size % w) return false;
+    if (!dim_is_const(dim_mod(c->ctx, first, lanes), &begin)) return false;
+    for (int l = 0; l < w; l++) {
+        Dim apart = dim_sub(c->ctx, at_lane(c, flat, l), first);
+        if (!dim_is_const(apart, &step) || begin + step < 0 || begin + step >= w) return false;
+        p->element[l] = (int)(begin + step);
+    }
+    p->row = dim_add(c->ctx, dim_addc(c->ctx, first, -begin), c->lane.var);
+    return true;
+}
+
+const char *picked_lanes(CNest *c, const CVal *row, const Picked *p) {
+    Text lanes = {.arena = c->arena};
+    for (int l = 0; l < c->lane.width; l++) text_printf(&lanes, ", %d", p->element[l]);
+    return str(c, "__builtin_shufflevector(%s, %s%s)", row->text, row->text, text_str(&lanes));
+}
