@@ -7,6 +7,8 @@
  * constant part computes. Maps are recognized by their accesses (ir/contract.c). */
 #include "passes/algorithm.h"
 
+#include "passes/prepare.h"
+
 void making_map(Making *m, const char *what) {
     Ctx *ctx = m->flow->ctx;
     m->map = flow_map(m->flow, m->into, internf(ctx, "%s.%s", m->of->name, what), m->of->from);
@@ -104,18 +106,18 @@ int making_once(Making *m, int cont) {
 /* ---- the pass ----------------------------------------------------------------------------------
  */
 
-static void rewrite_items(Editing *e, const PassEnv *env, Items *items) {
+static void rewrite_items(Editing *e, const PassEnv *env, const bool *weights, Items *items) {
     Items out = {0};
     bool *gone = NEW_ARRAY(e->arena, bool, items->n + 1);
     for (int i = 0; i < items->n; i++) {
         Item it = items->at[i];
         ByRows by = {0};
         if (gone[i]) continue;
-        rewrite_items(e, env, &it.body);
-        rewrite_items(e, env, &it.other);
+        rewrite_items(e, env, weights, &it.body);
+        rewrite_items(e, env, weights, &it.other);
         const Map *map = it.kind == ITEM_MAP ? e->flow->map.at[it.map] : NULL;
-        if (map && rewrite_in_tiles(e->flow, env, map, &out)) continue;
-        if (!map || !rewrite_in_quarters(e->flow, env, map, &out, &by)) {
+        if (map && rewrite_in_tiles(e->flow, env, weights, map, &out)) continue;
+        if (!map || !rewrite_in_quarters(e->flow, env, weights, map, &out, &by)) {
             vec_push(e->arena, &out, it);
         } else if (by.item.body.n) {
             follow_both(e, items, i, gone, &by);
@@ -130,7 +132,7 @@ Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env) {
     Editing e = {.arena = arena, .flow = flow_clone(arena, flow)};
     if (env->math == MATH_STRICT) return e.flow;
     uses_count(&e);
-    rewrite_items(&e, env, &e.flow->body);
+    rewrite_items(&e, env, constants_weights(arena, e.flow, env), &e.flow->body);
     flow_compact(e.flow);
     return e.flow;
 }

@@ -19,7 +19,8 @@ typedef struct Window {
 } Window;
 
 /* algorithm_cost.c: is it one? How large should its tiles be (2 or 4; 1: it stays as it is)? */
-bool window_of(const Flow *flow, const Map *map, Window *win);
+/* `weights`: by container, as constants_weights has it. */
+bool window_of(const Flow *flow, const bool *weights, const Map *map, Window *win);
 int choose_tile_size(const PassEnv *env, const Flow *flow, const Map *map, const Window *win);
 /* May it be of this size: are its weights few enough to be transformed when compiling? */
 bool may_tile(const Flow *flow, const Map *map, const Window *win, int m);
@@ -30,7 +31,8 @@ bool sums_products(const Map *map, const Contraction *c);
 
 /* algorithm_tiles.c, algorithm_quarters.c: maps that take the map's place where that costs less;
  * false: it stays. */
-bool rewrite_in_tiles(Flow *flow, const PassEnv *env, const Map *map, Items *into);
+bool rewrite_in_tiles(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
+                      Items *into);
 /* Where the run counts the rows, a choice takes its place, `item`: `body` makes the results of many
  * rows, `other` those of few, but in a container where several dims count the columns, the
  * product's dim `column`. follow_both makes it whole. */
@@ -40,7 +42,8 @@ typedef struct ByRows {
     int few, column, n;
     Dim split[COLUMN_DIMS]; /* extents, outermost first */
 } ByRows;
-bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into, ByRows *by);
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
+                         Items *into, ByRows *by);
 /* algorithm_follow.c: element-wise maps that continue the product at `at` of the items move into
  * both forms (gone, by item: they need not stand where they did), so that they share their
  * kernels. */

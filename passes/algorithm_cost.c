@@ -66,10 +66,10 @@ bool sums_products(const Map *map, const Contraction *c) {
            product->type == F32 && (straight || crossed) && !b->has_else;
 }
 
-bool window_of(const Flow *flow, const Map *map, Window *win) {
+bool window_of(const Flow *flow, const bool *weights, const Map *map, Window *win) {
     Contraction c = map_contraction(flow, map);
     if (!c.is || map->cons.n || map->dim.n > RANK_MAX - 4 || !sums_products(map, &c) ||
-        flow->cont.at[map->body.val.at[c.b].read.cont].kind != CONT_PARAM)
+        !weights[map->body.val.at[c.b].read.cont])
         return false;
     *win = (Window){.input = c.a, .weights = c.b};
     int n = 0, slides = 0, windows = 0;

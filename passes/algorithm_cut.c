@@ -74,12 +74,13 @@ bool quarters_open(const Quarters *w) {
     return !dim_is_const(w->cut[ROWS].extent, NULL);
 }
 
-bool quarters_of(const Flow *flow, const PassEnv *env, const Map *m, Quarters *w) {
+bool quarters_of(const Flow *flow, const PassEnv *env, const bool *weights, const Map *m,
+                 Quarters *w) {
     const Contraction *c = &w->roles;
     w->roles = map_contraction(flow, m);
     if (!c->is || m->cons.n || m->dim.n > RANK_MAX - 3 || !sums_products(m, c) ||
         m->body.val.at[c->a].has_else || map_reads_by_value(m) ||
-        flow->cont.at[m->body.val.at[c->b].read.cont].kind != CONT_PARAM)
+        !weights[m->body.val.at[c->b].read.cont])
         return false;
     for (int d = 0; d < m->dim.n; d++)
         if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;

@@ -445,11 +445,12 @@ static bool always_many(const Quarters *w, int64_t least) {
     return always;
 }
 
-bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *into, ByRows *by) {
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
+                         Items *into, ByRows *by) {
     static const char *const words[] = {"direct", "quarters", NULL};
     static const Some *const together[] = {&all}, *const apart[] = {&four, &three};
     Quarters w = {.as = {.flow = flow, .into = into, .of = map, .role = w.roles.role}};
-    if (env->machine->block_threads || !quarters_of(flow, env, map, &w)) return false;
+    if (env->machine->block_threads || !quarters_of(flow, env, weights, map, &w)) return false;
     double rows = contraction_usual(flow, map, &w.roles, ROLE_M);
     bool open = quarters_open(&w);
     int64_t least = open ? quarters_least_rows(flow, env, map, &w) : 0;
@@ -458,17 +459,17 @@ bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const Map *map, Items *
     if (open && !least) least = QUARTERS_LEAST; /* as a recipe wants it */
     bool choice = open && !always_many(&w, least);
     const Some *const *some = choice ? apart : together;
-    int weights[2], n = choice ? 2 : 1;
-    for (int i = 0; i < n; i++) weights[i] = weights_map(&w, some[i]);
+    int sums[2], n = choice ? 2 : 1;
+    for (int i = 0; i < n; i++) sums[i] = weights_map(&w, some[i]);
     int r = rows_map(&w);
     if (!choice) {
-        many_maps(&w, some, weights, n, r);
+        many_maps(&w, some, sums, n, r);
         return true;
     }
     by->item = (Item){.kind = ITEM_IF, .cond = many_rows(&w, least), .from = map->from};
     w.as.into = &by->item.body;
-    many_maps(&w, some, weights, n, r);
+    many_maps(&w, some, sums, n, r);
     w.as.into = &by->item.other;
-    few_map(&w, halves_map(&w), weights[0], by);
+    few_map(&w, halves_map(&w), sums[0], by);
     return true;
 }

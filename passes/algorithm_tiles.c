@@ -381,9 +381,10 @@ static int decide_tile_size(const PassEnv *env, const Flow *flow, const Map *con
     return m ? m : 1;
 }
 
-bool rewrite_in_tiles(Flow *flow, const PassEnv *env, const Map *conv, Items *into) {
+bool rewrite_in_tiles(Flow *flow, const PassEnv *env, const bool *weights, const Map *conv,
+                      Items *into) {
     Window win;
-    int m = window_of(flow, conv, &win) ? decide_tile_size(env, flow, conv, &win) : 1;
+    int m = window_of(flow, weights, conv, &win) ? decide_tile_size(env, flow, conv, &win) : 1;
     if (m > 1) rewrite(flow, env, conv, &win, m, into);
     return m > 1;
 }

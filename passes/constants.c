@@ -350,6 +350,14 @@ static void find_constant(Folding *f, const Items *items) {
     }
 }
 
+bool *constants_weights(Arena *arena, Flow *flow, const PassEnv *env) {
+    Folding f = {.arena = arena, .flow = flow, .late = env->packing != PACK_BUILD};
+    f.constant = NEW_ARRAY(arena, bool, flow->cont.n + 1);
+    find_constant(&f, &flow->body);
+    for (int c = 0; c < flow->cont.n; c++) f.constant[c] |= flow->cont.at[c].kind == CONT_PARAM;
+    return f.constant;
+}
+
 static bool is_taken(const Folding *f, const Item *it) {
     bool taken = it->kind == ITEM_MAP && f->taken[it->map];
     for (int i = 0; it->kind == ITEM_CALL && i < f->call.n; i++)

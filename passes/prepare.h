@@ -11,6 +11,9 @@ enum { CONSTANT_VOLUME = 1 << 29 };
 /* constants_codes.c: what a contraction reads of decoded weights is computed there. */
 void constants_decode(Arena *arena, Flow *flow, const PassEnv *env);
 
+/* By container: is it a weight, or will constants.c make it one? */
+bool *constants_weights(Arena *arena, Flow *flow, const PassEnv *env);
+
 /* A flow of these maps alone: what they write are its outputs. */
 Flow *constant_part(Arena *arena, const Flow *flow, const int *maps, int n);
 /* The weight as the model gives it, a parameter of the part: what `c` of the flow stands for. */
