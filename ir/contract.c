@@ -62,14 +62,16 @@ static bool counts_parts(const Flow *flow, const Map *map, Dim at, int d, int i)
 }
 
 /* Does reduced dim d slide along a result's dim in some index of the read? Parts of weights are
- * told apart; images may be cut like that, too, but have windows at their ends. */
-static bool slides(const Flow *flow, const Map *map, const Access *a, const bool *reduced, int d) {
+ * told apart, and those that a batch of products counts (groups of channels); images may be cut
+ * like that along other dims, too, but have windows at their ends. */
+static bool slides(const Flow *flow, const Map *map, const Access *a, const bool *reduced,
+                   const DimSet *batch, int d) {
     bool weights = flow->cont.at[a->cont].kind == CONT_PARAM;
     for (int k = 0; k < a->rank; k++) {
         if (!dim_uses(a->at[k], map->dim.at[d].sym)) continue;
         for (int i = 0; i < map->dim.n; i++)
             if (!reduced[i] && dim_uses(a->at[k], map->dim.at[i].sym) &&
-                !(weights && counts_parts(flow, map, a->at[k], d, i)))
+                !((weights || batch->has[i]) && counts_parts(flow, map, a->at[k], d, i)))
                 return true;
     }
     return false;
@@ -84,14 +86,19 @@ static void set_roles(const Flow *flow, const Map *map, Contraction *c) {
     const Access *a = &map->body.val.at[c->a].read, *b = &map->body.val.at[c->b].read;
     DimSet in_a = access_dims(map, a), in_b = access_dims(map, b);
     bool reduced[DIMS];
-    for (int d = 0; d < map->dim.n; d++) reduced[d] = map_reduces(map, d);
+    DimSet batch = {0};
+    for (int d = 0; d < map->dim.n; d++) {
+        reduced[d] = map_reduces(map, d);
+        batch.has[d] = !reduced[d] && in_a.has[d] && in_b.has[d];
+    }
     for (int d = 0; d < map->dim.n; d++) {
         DimRole role = ROLE_OTHER;
         bool both = in_a.has[d] && in_b.has[d];
         if (reduced[d] && both)
-            role = slides(flow, map, a, reduced, d) || slides(flow, map, b, reduced, d)
-                       ? ROLE_WINDOW
-                       : ROLE_K;
+            role =
+                slides(flow, map, a, reduced, &batch, d) || slides(flow, map, b, reduced, &batch, d)
+                    ? ROLE_WINDOW
+                    : ROLE_K;
         else if (!reduced[d] && both)
             role = ROLE_BATCH;
         else if (!reduced[d] && in_a.has[d])
