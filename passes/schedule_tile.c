@@ -153,14 +153,18 @@ static void choose_rows(Tiled *t, int64_t most) {
 }
 
 /* Where long sums run in blocks, each accumulator has a total besides. Half of the rows, with both
- * in registers, beat all rows with totals that are loaded and stored after each block, if they
- * still hide an operation's latency: measured 4 % on Zen 4. Where the run counts rows that is less
- * than what 8 rows leave behind in tiles of 7: 8 rows take 0.7 of the time so. */
+ * in registers, beat all rows with totals that are loaded and stored after each block, if, in equal
+ * tiles, they still hide an operation's latency and more: measured 4 % on Zen 4; but tiles of 3
+ * rows and 3 vectors take 1.1 to 2 times the time of 7 rows, the more the busier the next cache is.
+ * Where the run counts rows that is less than what 8 rows leave behind in tiles of 7: 8 rows take
+ * 0.7 of the time so. */
 static int64_t rows_with_totals(const Tiled *t, int64_t otherwise) {
     int regs = sum_registers(t->s->env->machine, t->p);
     int64_t row = t->vectors * t->inners, rows = (regs - 1 - t->vectors) / (2 * row);
-    bool few = rows * row < LATENCY_OPERATIONS;
-    bool open = open_row(t, choose_row(t, -1));
+    int along = choose_row(t, -1);
+    int64_t whole = along < 0 ? rows : equal_tiles(map_usual(t->s->flow, t->p, along), rows);
+    bool few = whole * row < LATENCY_OPERATIONS + LATENCY_OPERATIONS / 4;
+    bool open = open_row(t, along);
     return few || open || panels_cost(t->s->env->machine) ? otherwise : rows;
 }
 
