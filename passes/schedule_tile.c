@@ -159,11 +159,12 @@ static void choose_rows(Tiled *t, int64_t most) {
  * Where the run counts rows that is less than what 8 rows leave behind in tiles of 7: 8 rows take
  * 0.7 of the time so. */
 static int64_t rows_with_totals(const Tiled *t, int64_t otherwise) {
+    enum { SUMS_LEAST = LATENCY_OPERATIONS + 2 };
     int regs = sum_registers(t->s->env->machine, t->p);
     int64_t row = t->vectors * t->inners, rows = (regs - 1 - t->vectors) / (2 * row);
     int along = choose_row(t, -1);
     int64_t whole = along < 0 ? rows : equal_tiles(map_usual(t->s->flow, t->p, along), rows);
-    bool few = whole * row < LATENCY_OPERATIONS + LATENCY_OPERATIONS / 4;
+    bool few = whole * row < SUMS_LEAST;
     bool open = open_row(t, along);
     return few || open || panels_cost(t->s->env->machine) ? otherwise : rows;
 }

@@ -219,19 +219,24 @@ static void alternate_line(const Tiled *t) {
         kernel_line(t->s->flow, t->kernel, LINE_ALTERNATE, t->pos);
 }
 
+/* Where lanes pick elements of a vector, unrolled taps run inside the others. */
+static bool picked_line(Tiled *t) {
+    if (!tiled_unrolls_window(t) || !tiled_picks(t)) return false;
+    Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
+    for (int unrolled = 0; unrolled < 2; unrolled++)
+        for (int d = 0; d < t->p->dim.n; d++)
+            if (map_reduces(t->p, d) && tiled_unrolls_tap(t, d) == unrolled)
+                line_dim(t->s->flow, line, t->p, d, 0);
+    return true;
+}
+
 /* Reduced dims whose storage is blocked run block-wise: blocks, the other dims, inside the block.
  * The innermost loop goes in steps that stand side by side, where there are any. */
 static void reduce_line(Tiled *t) {
     int64_t step = t->matrix ? t->groups * t->group_size : lanes_of(t->s);
     int blocked = tiled_blocked(t, step);
-    bool picks = tiled_unrolls_window(t) && tiled_picks(t);
-    if (blocked < 0 && t->group < 0 && t->step < 0 && !picks) return;
+    if (picked_line(t) || (blocked < 0 && t->group < 0 && t->step < 0)) return;
     Line *line = kernel_line(t->s->flow, t->kernel, LINE_REDUCE, t->at);
-    for (int pass = 0; picks && pass < 2; pass++)
-        for (int d = 0; d < t->p->dim.n; d++)
-            if (map_reduces(t->p, d) && tiled_unrolls_tap(t, d) == pass)
-                line_dim(t->s->flow, line, t->p, d, 0);
-    if (picks) return;
     if (blocked >= 0) line_dim(t->s->flow, line, t->p, blocked, step);
     for (int d = 0; d < t->p->dim.n; d++)
         if (map_reduces(t->p, d) && d != blocked && d != t->group && d != t->step)
