@@ -99,7 +99,7 @@ static void set_roles(const Flow *flow, const Map *map, Contraction *c) {
                 slides(flow, map, a, reduced, &batch, d) || slides(flow, map, b, reduced, &batch, d)
                     ? ROLE_WINDOW
                     : ROLE_K;
-        else if (!reduced[d] && both)
+        else if (batch.has[d])
             role = ROLE_BATCH;
         else if (!reduced[d] && in_a.has[d])
             role = ROLE_M;

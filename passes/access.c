@@ -377,9 +377,11 @@ static Dim place_of_lane(Ctx *ctx, const LanePlace *p, int64_t lane) {
 Dim access_in_block(const Flow *flow, const Map *map, const Access *a, int dim, int lanes) {
     Ctx *ctx = flow->ctx;
     LanePlace p;
+    Dim coef, rest;
     int64_t most, step;
     if (moved_by_value(map, a, dim) || !access_uses(map, a, dim)) return NULL;
     find_place(flow, map, a, dim, lanes, &p);
+    if (dim_affine(ctx, p.at, &p.lane, 1, &coef, &rest)) return NULL;
     Dim first = place_of_lane(ctx, &p, 0), in_block = dim_mod(ctx, first, dim_const(ctx, lanes));
     in_block = dim_simplify(ctx, in_block, &p.env);
     Dim upper = dim_upper(ctx, in_block, &p.env);

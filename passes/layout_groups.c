@@ -10,9 +10,9 @@
 #include "passes/dot.h"
 #include "passes/layout.h"
 
-/* The dims of a map that are joined, and the one that its terms count. */
+/* The dims of a map that are joined. */
 typedef struct Joining {
-    int groups, channels, terms;
+    int groups, channels;
 } Joining;
 
 /* The map with one dim for the two, named as the channels' is. */
@@ -55,7 +55,8 @@ static bool counts(const Flow *flow, const Map *m, const Access *a, int groups, 
 /* As many terms of a group as results, which fill a part of a vector. */
 static bool find_groups(const Layouts *l, const Map *m, Joining *j) {
     Contraction r = map_contraction(l->flow, m);
-    *j = (Joining){-1, -1, -1};
+    int terms = -1;
+    *j = (Joining){-1, -1};
     if (!r.is || m->cons.n || dot_types(l->env->machine, m)) return false;
     const Access *image = &m->body.val.at[r.a].read, *weights = &m->body.val.at[r.b].read;
     for (int d = 0; d < m->dim.n; d++) {
@@ -63,13 +64,13 @@ static bool find_groups(const Layouts *l, const Map *m, Joining *j) {
         if (r.role[d] == ROLE_N) j->channels = d;
     }
     for (int d = 0; j->groups >= 0 && d < m->dim.n; d++)
-        if (map_reduces(m, d) && counts(l->flow, m, image, j->groups, d)) j->terms = d;
-    if (j->channels < 0 || j->terms < 0) return false;
+        if (map_reduces(m, d) && counts(l->flow, m, image, j->groups, d)) terms = d;
+    if (j->channels < 0 || terms < 0) return false;
     int64_t channels = map_extent(m, j->channels, l->lanes), groups = map_extent(m, j->groups, 1);
     return counts(l->flow, m, &m->write.at[0].to[0], j->groups, j->channels) &&
            counts(l->flow, m, weights, j->groups, j->channels) &&
-           map_extent(m, j->terms, 0) == channels && channels < l->lanes &&
-           l->lanes % channels == 0 && groups * channels % l->lanes == 0;
+           map_extent(m, terms, 0) == channels && channels < l->lanes && l->lanes % channels == 0 &&
+           groups * channels % l->lanes == 0;
 }
 
 void layout_find_groups(Layouts *l) {

@@ -369,13 +369,10 @@ static bool tests_reads(const Tiled *t) {
 /* Do lanes take what a read has for them out of one vector, in an order that dim d decides? */
 static bool orders_lanes(const Tiled *t, int d) {
     const Flow *flow = t->s->flow;
-    int lanes = lanes_of(t->s);
     for (int v = 0; t->lane >= 0 && v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
-        if (val->kind != VAL_READ || !access_uses(t->p, &val->read, d) ||
-            access_stride(flow, t->p, &val->read, t->lane, lanes) != INT64_MAX)
-            continue;
-        Dim first = access_in_block(flow, t->p, &val->read, t->lane, lanes);
+        if (val->kind != VAL_READ || !access_uses(t->p, &val->read, d)) continue;
+        Dim first = access_in_block(flow, t->p, &val->read, t->lane, lanes_of(t->s));
         if (first && dim_uses(first, t->p->dim.at[d].sym)) return true;
     }
     return false;
@@ -403,13 +400,14 @@ bool tiled_unrolls_window(const Tiled *t) {
            (tiled_picks(t) && window_taps(t, false) <= PICKING_TAPS);
 }
 
-/* All taps, unless registers are few: compilers load what unrolled taps read early, and keep it on
- * the stack. Measured on Zen 3 for windows of 5x5 with two vectors: 1.5 times the time. */
+/* All taps, unless lanes pick elements or registers are few: compilers load what unrolled taps read
+ * early, and keep it on the stack. Measured on Zen 3 for windows of 5x5 with two vectors: 1.5 times
+ * the time. */
 bool tiled_unrolls_tap(const Tiled *t, int d) {
     bool few = t->s->env->machine->vector_regs < MANY_REGISTERS && tiled_slides(t);
-    bool all = !few && (!tiled_picks(t) || window_taps(t, true) <= window_taps(t, false));
     if (!map_reduces(t->p, d) || d == t->lane) return false;
-    return all || tiled_overlaps(t, d) || orders_lanes(t, d);
+    if (!few && !tiled_picks(t)) return true;
+    return tiled_overlaps(t, d) || orders_lanes(t, d);
 }
 
 bool tiled_overlaps(const Tiled *t, int d) {

@@ -205,16 +205,12 @@ bool read_codes(CNest *c, const Access *a, int64_t step, Dim first, CVal *out);
 /* Looks r up that v gives, where it is computed of codes and constants. */
 void compute_codes(CNest *c, const Val *v, const CVal *args, CVal *r);
 CVal loaded_vector(CNest *c, DType t, const char *text);
+/* An equal load that still holds, or a new one. */
+CVal read_shared(CNest *c, const Access *a, Dim flat);
 /* emit_pick.c: every step-th element from `first` on. */
 CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step);
-/* Lanes that take elements of one vector, in another order or several the same. */
-enum { PICKED_LANES = 64 };
-typedef struct Picked {
-    Dim row; /* where the vector lies, lane by lane */
-    int element[PICKED_LANES];
-} Picked;
-bool picks_lanes(const CNest *c, const Access *a, Dim flat, Picked *p);
-const char *picked_lanes(CNest *c, const CVal *row, const Picked *p);
+/* Elements of one vector that lanes pick; false: they do not. */
+bool read_picked(CNest *c, const Access *a, Dim flat, CVal *out);
 CVal emit_read(CNest *c, const Val *v,
                bool copy); /* copy: a register's value may change before its use */
 void emit_store(CNest *c, const Access *to, CVal *v);

@@ -219,8 +219,6 @@ static CVal read_lanes(CNest *c, const Access *a) {
     return loaded_vector(c, t, text_str(&out));
 }
 
-static CVal read_shared(CNest *c, const Access *a, Dim flat);
-
 static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     DType t = c->nest->buf.at[a->cont].type;
     int64_t coef;
@@ -240,11 +238,8 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
         return read_row(c, a, rest);
     if (affine && c->lane.kind == MASK_NONE && coef >= 2 && coef <= SIFTED_STEP)
         return read_sifted(c, a, rest, coef);
-    Picked picked;
-    if (!affine && picks_lanes(c, a, flat, &picked)) {
-        CVal row = read_shared(c, a, picked.row);
-        return loaded_vector(c, t, picked_lanes(c, &row, &picked));
-    }
+    CVal picked;
+    if (!affine && read_picked(c, a, flat, &picked)) return picked;
     if (affine && c->lane.kind == MASK_NONE) {
         const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;
         check_step(c, "reads", a, rest, coef);
@@ -260,7 +255,7 @@ static int *epoch_of(CNest *c, int buf) {
 }
 
 /* An equal load that still holds, or a new one. */
-static CVal read_shared(CNest *c, const Access *a, Dim flat) {
+CVal read_shared(CNest *c, const Access *a, Dim flat) {
     const char *mask = c->lane.kind == MASK_NONE ? NULL
                        : c->lane.count           ? c->lane.count
                                                  : c->lane.mask;

@@ -33,27 +33,24 @@ CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step) {
     return loaded_vector(c, t, row);
 }
 
-/* In which order lanes take elements of one vector, whose first one lies where `row` says: a
- * multiple of lanes from the begin of a container of whole vectors. */
-bool picks_lanes(const CNest *c, const Access *a, Dim flat, Picked *p) {
+/* Elements of one vector, in another order or several the same. It lies a multiple of lanes from
+ * the begin of a container of whole vectors. */
+bool read_picked(CNest *c, const Access *a, Dim flat, CVal *out) {
     int64_t begin, step, size, w = c->lane.width;
     const Buf *b = &c->nest->buf.at[a->cont];
     Dim first = at_lane(c, flat, 0), lanes = dim_const(c->ctx, w);
-    if (c->lane.kind != MASK_NONE || w > PICKED_LANES || is_packed(b->type) || b->type == BOOL)
-        return false;
+    Text order = {.arena = c->arena};
+    if (c->lane.kind != MASK_NONE || is_packed(b->type) || b->type == BOOL) return false;
     if (!b->rank || !dim_is_const(b->box[b->rank - 1], &size) || size % w) return false;
     if (!dim_is_const(dim_mod(c->ctx, first, lanes), &begin)) return false;
     for (int l = 0; l < w; l++) {
         Dim apart = dim_sub(c->ctx, at_lane(c, flat, l), first);
         if (!dim_is_const(apart, &step) || begin + step < 0 || begin + step >= w) return false;
-        p->element[l] = (int)(begin + step);
+        text_printf(&order, ", %lld", (long long)(begin + step));
     }
-    p->row = dim_add(c->ctx, dim_addc(c->ctx, first, -begin), c->lane.var);
+    Dim row = dim_add(c->ctx, dim_addc(c->ctx, first, -begin), c->lane.var);
+    CVal v = read_shared(c, a, row);
+    *out = loaded_vector(
+        c, b->type, str(c, "__builtin_shufflevector(%s, %s%s)", v.text, v.text, text_str(&order)));
     return true;
-}
-
-const char *picked_lanes(CNest *c, const CVal *row, const Picked *p) {
-    Text lanes = {.arena = c->arena};
-    for (int l = 0; l < c->lane.width; l++) text_printf(&lanes, ", %d", p->element[l]);
-    return str(c, "__builtin_shufflevector(%s, %s%s)", row->text, row->text, text_str(&lanes));
 }
