@@ -19,8 +19,8 @@ enum { TURNED_PRIMS = 16 }; /* operations at most of maps whose rows are turned 
 
 /* Primitives of a map's body. */
 int map_prims(const Map *map);
-/* Where lanes along `dim` take elements of one vector of what is accessed, not in equal steps: which
- * one the first takes; else NULL. */
+/* Where lanes along `dim` take elements of one vector of what is accessed, not in equal steps:
+ * which one the first takes; else NULL. */
 Dim access_in_block(const Flow *flow, const Map *map, const Access *a, int dim, int lanes);
 double gather_cost(int lanes); /* of lanes that lie apart, in vector loads */
 /* Cost of running a map along `dim` in lanes, in vector loads and stores: reads for every
