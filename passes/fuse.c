@@ -300,6 +300,7 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
     Fusing f = {.arena = arena, .flow = flow_clone(arena, flow), .env = env};
     fuse_inline(arena, f.flow, env);
     if (env->machine->block_threads) bring_numbers(f.flow, &f.flow->body);
+    copy_prologues(arena, f.flow, env->machine);
     int nmap = f.flow->map.n, ncont = f.flow->cont.n;
     f.group = NEW_ARRAY(arena, Group, nmap + 1);
     f.group_of = NEW_ARRAY(arena, int, nmap + 1);
@@ -323,6 +324,7 @@ Flow *pass_fuse(Arena *arena, const Flow *flow, const PassEnv *env) {
     for (int i = 0; i < order.n; i++) join_weighing(&f, order.at[i]);
     for (int i = 0; i < order.n; i++)
         if (!f.group[f.group_of[order.at[i]]].complete) fuse_into(&f, order.at[i]);
+    for (int i = 0; i < order.n; i++) join_prologue(&f, order.at[i]);
     for (int i = 0; i < order.n; i++) {
         Group *g = &f.group[order.at[i]];
         if (!g->gone) kernel_new(f.flow, env->machine, g->map.at, g->map.n);

@@ -74,6 +74,11 @@ bool strip_maps(const Flow *flow, const int *writer, const IntVec *readers, int 
                 StripMaps *out);
 bool strip_makes_rows(const Flow *flow, const Machine *machine, const StripMaps *maps);
 
+/* fuse_prologue.c: a row that a few products of one row read is made for each of them apart. Joins
+ * what makes the row of the product that a root ends, if it is one. */
+void copy_prologues(Arena *arena, Flow *flow, const Machine *machine);
+void join_prologue(Fusing *f, int root);
+
 /* fuse_weigh.c: joins what makes the rows that a root weighs values by, if it is one. */
 void join_weighing(Fusing *f, int root);
 

@@ -278,11 +278,12 @@ static void run_producer(Lowering *lo, int pos, const Span *root, Stmts *into) {
     }
     if (writes_nothing(m)) return;
     leaf_map(lo, pos, box, into);
-    for (int w = 0; w < m->write.n; w++)
-        if (lo->keep[m->write.at[w].to[0].cont] != KEEP_REG) {
-            meet(lo, into);
-            break;
-        }
+    for (int w = 0; w < m->write.n; w++) {
+        int cont = m->write.at[w].to[0].cont;
+        if (lo->keep[cont] == KEEP_REG || lo->local[cont].one) continue;
+        meet(lo, into);
+        break;
+    }
 }
 
 /* ---- the loops of a kernel ------------------------------------------------------------------ */

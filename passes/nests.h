@@ -33,9 +33,12 @@ typedef struct MapPlan {
     int depth;           /* runs inside this many of the root's tile loops */
     int lane_dim, lanes; /* `vector`; -1, 1: none */
     int spread;          /* threads of a block that share the lane dim, each its lanes; 0: none */
-    int groups, among; /* groups of such threads share the indices of dim `among`; 0: all are one */
+    int groups, among; /* groups of such threads share the indices of dim `among`, or, where that is
+                          -1, each do all; 0: all are one */
+    bool written_out;  /* of a group, what it takes of `among` one after the other */
     bool unroll[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
+    VEC(int) first;   /* containers that threads load what they read of before all else */
     int split, parts; /* this dim is reduced in parts, a thread each; parts 0: it is not */
     int partial;      /* this dim is reduced block by block, each merged into a total ... */
     int64_t block;    /* ... of so many indices; 0: it is not */
@@ -82,13 +85,14 @@ typedef struct Lowering {
     const char *serial; /* `serial` */
     bool alternates;    /* `alternate` */
     /* nests_threads.c, for kernels with threads: */
-    bool blocks;              /* threads own tiles, or share the lanes of maps */
-    int threads;              /* that share lanes; 0: they own tiles */
-    Dim thread;               /* the number of one, when they share lanes, in its group ... */
-    Dim group;                /* ... and the group's, or NULL */
-    bool staged;              /* threads that own tiles copy what they read together: */
-    Dim number;               /* the number of one */
-    int ncopying;             /* how many they are */
+    bool blocks;  /* threads own tiles, or share the lanes of maps */
+    int threads;  /* that share lanes; 0: they own tiles */
+    Dim thread;   /* the number of one, when they share lanes, in its group ... */
+    Dim group;    /* ... and the group's, or NULL */
+    Dim alike;    /* the number of one in the block, where groups do all the same; or NULL */
+    bool staged;  /* threads that own tiles copy what they read together: */
+    Dim number;   /* the number of one */
+    int ncopying; /* how many they are */
     Span block[RANK_MAX * 2]; /* the block's tile of the root */
     int parts;                /* threads that each reduce a part for one tile, 0: one does all */
     Dim part;                 /* the number of a part */
@@ -112,6 +116,8 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
 void lower_blocks(Lowering *lo, const Span *root);
 /* nests_warps.c: the same for a kernel of steps of warps. */
 void lower_warps(Lowering *lo);
+/* nests_leaf.c: what the map reads of containers of `first` on one box. */
+void leaf_loads(Lowering *lo, int pos, const Span *span, Stmts *into);
 /* Where several threads come by with the same result, but one is enough. */
 Stmts *one_thread(Lowering *lo, Stmts *into);
 /* A barrier, when threads share lanes. */

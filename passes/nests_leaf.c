@@ -21,13 +21,30 @@ bool lanes_in_row(const Leaf *f) {
  * folds inside. */
 static Stmts *open_among(Leaf *f, int d, Stmts *into) {
     Lowering *lo = f->lo;
-    Dim groups = dim_const(lo->ctx, f->plan->groups);
-    Dim count = lowering_simplify(lo, dim_ceildiv(lo->ctx, f->span[d].extent, groups));
+    bool whole = f->plan->written_out && f->span[d].cap >= 0;
+    Dim groups = dim_const(lo->ctx, f->plan->groups), all = f->span[d].extent;
+    if (whole) all = dim_const(lo->ctx, f->span[d].cap);
+    Dim count = lowering_simplify(lo, dim_ceildiv(lo->ctx, all, groups));
     f->value[d] = dim_add(lo->ctx, f->span[d].start, lo->group);
     if (dim_is(count, 1)) return into;
     Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), count);
     f->value[d] = dim_add(lo->ctx, f->value[d], dim_mul(lo->ctx, var, groups));
-    return &nest_for(lo->nest, into, var, count, LOOP_SEQ)->body;
+    return &nest_for(lo->nest, into, var, count, whole ? LOOP_UNROLL : LOOP_SEQ)->body;
+}
+
+/* As many as a part has at most, written out; behind the part's end there is nothing. */
+static Stmts *open_part(Leaf *f, int d, Stmts *into) {
+    Lowering *lo = f->lo;
+    Dim count = dim_const(lo->ctx, f->span[d].cap);
+    Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), count);
+    f->value[d] = dim_add(lo->ctx, f->span[d].start, var);
+    into = &nest_for(lo->nest, into, var, count, LOOP_UNROLL)->body;
+    Dim left = dim_addc(lo->ctx, dim_sub(lo->ctx, f->span[d].extent, var), -1);
+    DimEnv env = lowering_env(lo);
+    if (dim_ge0(lo->ctx, left, &env)) return into;
+    Stmt *some = nest_if(lo->nest, into);
+    vec_push(lo->arena, &some->guard, left);
+    return &some->body;
 }
 
 Stmts *open_dim(Leaf *f, int d, Stmts *into) {
@@ -37,6 +54,8 @@ Stmts *open_dim(Leaf *f, int d, Stmts *into) {
         return into;
     }
     if (f->plan->groups && d == f->plan->among && !f->plan->parts) return open_among(f, d, into);
+    if (f->plan->written_out && d == f->plan->split && f->span[d].cap > 1)
+        return open_part(f, d, into);
     LoopMark mark =
         f->plan->unroll[d] && dim_is_const(f->span[d].extent, NULL) ? LOOP_UNROLL : LOOP_SEQ;
     Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), f->span[d].extent);
@@ -427,18 +446,56 @@ static void own_tiles(Lowering *lo, const OwnTile *t, Stmts *into) {
 }
 
 /* Threads in groups are numbered in these while the map runs. */
+static void open_groups(Lowering *lo, const MapPlan *plan) {
+    Dim thread = lo->thread, size = dim_const(lo->ctx, plan->spread);
+    if (!plan->groups) return;
+    lo->group = dim_div(lo->ctx, thread, size);
+    lo->thread = dim_mod(lo->ctx, thread, size);
+    if (plan->parts) lo->part = lo->group, lo->parts = plan->parts;
+    lo->number = lo->thread;
+    lo->ncopying = plan->spread;
+    if (plan->among < 0) lo->alike = thread;
+}
+
+static void close_groups(Lowering *lo, const MapPlan *plan, Dim thread) {
+    lo->thread = thread;
+    if (plan->groups) lo->group = lo->part = lo->alike = NULL, lo->parts = 0;
+}
+
 void leaf_map(Lowering *lo, int pos, const Span *span, Stmts *into) {
+    Dim thread = lo->thread;
+    open_groups(lo, &lo->plan[pos]);
+    own_tiles(lo, &(OwnTile){pos, 0, span, span}, into);
+    close_groups(lo, &lo->plan[pos], thread);
+}
+
+/* ---- loads before all else ---------------------------------------------------------------------
+ */
+
+static void load_lanes(Leaf *f, const Lane *lane, Stmts *into) {
+    for (int v = 0; v < f->map->body.val.n; v++) {
+        const Val *val = &f->map->body.val.at[v];
+        bool first = false;
+        for (int i = 0; val->kind == VAL_READ && i < f->plan->first.n; i++)
+            first |= f->plan->first.at[i] == val->read.cont;
+        if (!first || lane->guard) continue;
+        Lane mine = *lane;
+        Stmt *s = nest_stmt(f->lo->nest, lane_loop(f, &mine, into), STMT_PREFETCH);
+        s->at = storage_access(f, &val->read, false);
+        s->from = f->map->from;
+    }
+}
+
+void leaf_loads(Lowering *lo, int pos, const Span *span, Stmts *into) {
     const MapPlan *plan = &lo->plan[pos];
     Dim thread = lo->thread;
-    if (plan->groups) {
-        Dim size = dim_const(lo->ctx, plan->spread);
-        lo->group = dim_div(lo->ctx, thread, size);
-        lo->thread = dim_mod(lo->ctx, thread, size);
-        if (plan->parts) lo->part = lo->group, lo->parts = plan->parts;
-        lo->number = lo->thread;
-        lo->ncopying = plan->spread;
-    }
-    own_tiles(lo, &(OwnTile){pos, 0, span, span}, into);
-    lo->thread = thread;
-    if (plan->groups) lo->group = lo->part = NULL, lo->parts = 0;
+    int mark = lo->env.n;
+    Leaf f = {.plan = plan, .map = plan->map, .lo = lo, .box = span};
+    for (int d = 0; d < plan->map->dim.n; d++) f.span[d] = span[d];
+    open_groups(lo, plan);
+    for (int d = 0; d < plan->map->dim.n; d++)
+        if (d != plan->lane_dim) into = open_dim(&f, d, into);
+    lane_chunks(&f, into, load_lanes);
+    close_groups(lo, plan, thread);
+    lo->env.n = mark;
 }

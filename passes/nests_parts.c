@@ -19,7 +19,8 @@ static void reduce_part(Leaf *f, Stmts *into) {
     bool even = dim_is(lowering_simplify(lo, dim_mod(lo->ctx, whole.extent, parts)), 0);
     span->start = dim_add(lo->ctx, whole.start, offset);
     span->extent = even ? size : dim_min(lo->ctx, size, dim_sub(lo->ctx, whole.extent, offset));
-    span->cap = -1;
+    int64_t most = f->plan->parts;
+    span->cap = f->plan->written_out && whole.cap >= 0 ? (whole.cap + most - 1) / most : -1;
     reduce_loops(f, 0, into);
     *span = whole;
 }

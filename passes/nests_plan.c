@@ -52,14 +52,23 @@ static void plan_threads(Lowering *lo, MapPlan *p, const Line *line) {
     }
     const LineArg *lane = &line->arg[line->narg - 1];
     p->lane_dim = plan_dim(p, lane->dim);
-    p->spread = lo->threads = (int)lane->size;
+    p->spread = (int)lane->size;
+    if (p->spread > lo->threads) lo->threads = p->spread;
     if (line->narg == 1) return;
     p->among = plan_dim(p, line->arg[0].dim);
     p->groups = (int)line->arg[0].size;
-    lo->threads *= p->groups;
+    lo->threads = p->groups * p->spread;
     if (!map_reduces(p->map, p->among)) return;
     p->split = p->among;
     p->parts = p->groups;
+}
+
+/* Of what groups of threads share each has one index at a time. */
+static void plan_unroll(MapPlan *p, int dim) {
+    if (p->groups && dim == p->among)
+        p->written_out = true;
+    else
+        p->unroll[dim] = true;
 }
 
 /* The first line is of a block, the second of a warp; of three the first is of all blocks. */
@@ -99,12 +108,16 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_ALTERNATE: lo->alternates = true; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
     case LINE_PREFETCH:
+        if (lo->machine->block_threads) {
+            vec_push(lo->arena, &p->first, line->cont);
+            break;
+        }
         p->prefetch = line->cont;
         p->fetch = line->narg ? plan_dim(p, line->arg[0].dim) : -1;
         break;
     case LINE_VECTOR: plan_lanes(p, line); break;
     case LINE_UNROLL:
-        for (int i = 0; i < line->narg; i++) p->unroll[plan_dim(p, line->arg[i].dim)] = true;
+        for (int i = 0; i < line->narg; i++) plan_unroll(p, plan_dim(p, line->arg[i].dim));
         break;
     case LINE_REDUCE:
         for (int i = 0; i < line->narg; i++) {
@@ -137,6 +150,22 @@ static void plan_at(Lowering *lo, const Line *line) {
     lo->plan[line->map].depth = depth;
 }
 
+/* Maps that share a row among fewer threads than there are: so many after so many do it, each for
+ * themselves. */
+static void plan_alike(Lowering *lo) {
+    for (int i = 0; i < lo->nplan; i++) {
+        MapPlan *p = &lo->plan[i];
+        if (!p->spread || p->groups || p->spread == lo->threads) continue;
+        if (lo->threads % p->spread || !map_is_reduction(p->map))
+            fail(lo->ctx, E_UNSUPPORTED,
+                 "kernel \"%s\" has %d threads, of which %d share what \"%s\" does; only "
+                 "reductions may, and as many as divide them",
+                 lo->kernel->name, lo->threads, p->spread, p->map->name);
+        p->groups = lo->threads / p->spread;
+        p->among = -1;
+    }
+}
+
 void plan_kernel(Lowering *lo) {
     const Kernel *kernel = lo->kernel;
     lo->nplan = kernel->map.n;
@@ -152,6 +181,7 @@ void plan_kernel(Lowering *lo) {
                                 .prefetch = -1,
                                 .fetch = -1};
     for (int i = 0; i < kernel->line.n; i++) plan_line(lo, i);
+    plan_alike(lo);
     if (lo->parts && (!lo->blocks || lo->threads))
         fail(lo->ctx, E_UNSUPPORTED,
              "kernel \"%s\" is split, but its threads own no tiles; leave its line `split` out",

@@ -365,10 +365,27 @@ static void store_some(Leaf *f, Lane *lane, const int *row, bool own, Stmts *int
     finish_body(f, s);
 }
 
+/* A result that all threads of a block have, and the kernel goes on with, it finds in their
+ * registers, wherever else it is stored. */
+static void find_in_registers(const Leaf *f, int row) {
+    const Lowering *lo = f->lo;
+    const Combine *c = f->write->combine;
+    int cont = f->write->to[0].cont;
+    bool all = !f->plan->groups || f->plan->among < 0;
+    for (int d = 0; d < f->map->dim.n; d++)
+        all &= map_reduces(f->map, d) || dim_is(f->span[d].extent, 1);
+    if (!all || !f->plan->spread || lo->keep[cont] != KEEP_ARENA || c->nstate > 1 ||
+        c->finish.val.n || c->type[0] != lo->flow->cont.at[cont].type)
+        return;
+    Access one = {row, 0, NULL};
+    lo->local[cont].one = arena_copy(lo->arena, &one, sizeof one);
+}
+
 /* Of threads that share lanes, each has a result that was folded, or that none was needed for. */
 static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
     Lowering *lo = f->lo;
     Lane mine = *lane;
+    const Stmts *outside = into;
     into = open_guards(f, &mine, true, into);
     int row[COMBINE_STATES];
     bool all = lane_reduced(f) || !f->plan->spread || f->plan->parts, own = false, shared = false;
@@ -378,6 +395,7 @@ static void store_body(Leaf *f, const Lane *lane, Stmts *into) {
     if (!lo->thread) own = false;
     if (own) store_some(f, &mine, row, true, into);
     if (shared || !own) store_some(f, &mine, row, false, all ? one_thread(lo, into) : into);
+    if (lane_reduced(f) && into == outside) find_in_registers(f, row[0]);
 }
 
 static void store_results(Leaf *f, Stmts *into) {

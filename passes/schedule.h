@@ -114,6 +114,18 @@ void row_lines(Rows *r, bool warps);
 /* schedule_groups.c: threads share rows of two dims; false when no map has such. */
 bool group_rows(Rows *r);
 
+/* schedule_prologue.c: results of a block of such a product of one row that it makes the row for,
+ * and the two dims that have more than one index; 0: it is none, or has too many results. */
+int64_t prologue_columns(const Machine *machine, const Map *m, int *result, int *reduced);
+/* A product of one row behind the maps that make it; false: the kernel is none. */
+bool prologue_tiles(Rows *r);
+/* Where a thread reads so many elements of weights for a reduction, written out, and they are not
+ * too many for its registers, it loads them before all else. */
+void first_lines(const Rows *r, int pos, int64_t each);
+/* Neighbours that a thread takes: at most so many of the narrowest type as one instruction fetches,
+ * if all that the map reads and writes lies so. */
+int64_t row_lanes(const Rows *r, const Map *m, int dim, int64_t most);
+
 /* What a map hands on to the same thread stays in its registers. */
 void keep_in_registers(Rows *r);
 

@@ -353,9 +353,7 @@ typedef struct Sharing {
     bool *unroll;   /* ... and whether what a thread takes of a row is written out */
 } Sharing;
 
-/* Neighbours that a thread takes: as many of the narrowest type as one instruction fetches, if all
- * that the map reads and writes lies so. */
-static int64_t row_lanes(const Rows *r, const Map *m, int dim, int64_t most) {
+int64_t row_lanes(const Rows *r, const Map *m, int dim, int64_t most) {
     if (m->cons.n || (map_is_reduction(m) && !map_reduces(m, dim))) return 1;
     while (most > 1 && !all_wide(r, m, dim, most)) most /= 2;
     return most;
@@ -449,6 +447,21 @@ void row_lines(Rows *r, bool warps) {
     }
 }
 
+void first_lines(const Rows *r, int pos, int64_t each) {
+    enum { FIRST_BYTES = 192 };
+    const Map *m = map_at(r, pos);
+    for (int v = 0; map_is_reduction(m) && v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        const Cont *c = val->kind == VAL_READ ? &r->s->flow->cont.at[val->read.cont] : NULL;
+        bool once = c && c->kind == CONT_PARAM && !val->has_else && !m->cons.n &&
+                    !access_by_value(m, &val->read);
+        for (int d = 0; once && d < m->dim.n; d++)
+            once = access_uses(m, &val->read, d) || dim_is(m->dim.at[d].extent, 1);
+        if (once && dtype_bytes(c->type, each) <= FIRST_BYTES)
+            kernel_line(r->s->flow, r->kernel, LINE_PREFETCH, pos)->cont = val->read.cont;
+    }
+}
+
 static void share_lines(const Sharing *s, int p) {
     Flow *flow = s->r->s->flow;
     Kernel *kernel = s->r->kernel;
@@ -456,7 +469,9 @@ static void share_lines(const Sharing *s, int p) {
     line_dim(flow, kernel_line(flow, kernel, LINE_THREAD, p), m, s->dim[p], s->threads);
     if (s->lanes[p] > 1)
         line_dim(flow, kernel_line(flow, kernel, LINE_VECTOR, p), m, s->dim[p], s->lanes[p]);
-    if (s->unroll[p]) line_dim(flow, kernel_line(flow, kernel, LINE_UNROLL, p), m, s->dim[p], 0);
+    if (!s->unroll[p]) return;
+    line_dim(flow, kernel_line(flow, kernel, LINE_UNROLL, p), m, s->dim[p], 0);
+    first_lines(s->r, p, map_extent(m, s->dim[p], INT32_MAX) / s->threads);
 }
 
 /* False when no map has a dim to share. */
@@ -569,7 +584,7 @@ void schedule_blocks(Scheduling *s, Kernel *kernel) {
         serial(&r, why);
         return;
     }
-    if (weigh_tiles(&r)) return;
+    if (weigh_tiles(&r) || prologue_tiles(&r)) return;
     bool own = n && element_by_element(&r), whole = byte_elements(&r) == 1;
     if (own && whole && step_tiles(&r, dims, n)) return;
     if (own && whole && (stage_tiles(&r, dims, n) || stage_transposed(&r, dims, n))) return;

@@ -8,7 +8,8 @@
  * a kernel keeps all threads busy and fetches whole sectors. */
 #include "passes/schedule.h"
 
-enum { THREADS = 256 };
+/* THREADS of a block; indices that a group takes one after the other, written out at most. */
+enum { THREADS = 256, WRITTEN_OUT = 8 };
 
 typedef struct Grouping {
     int lane, among; /* dims; among -1: all threads go along the lane, lane -1: one element */
@@ -17,6 +18,19 @@ typedef struct Grouping {
 
 static const Map *map_at(const Rows *r, int pos) {
     return r->s->flow->map.at[r->kernel->map.at[pos]];
+}
+
+static bool large_size(void *user, Dim sym, int64_t *value) {
+    enum { LARGE = 4096 };
+    (void)user, (void)sym;
+    *value = LARGE;
+    return true;
+}
+
+/* Indices of a dim, where the run knows them those of large sizes. */
+static int64_t many_indices(const Map *m, int dim) {
+    int64_t n;
+    return dim_eval(m->dim.at[dim].extent, large_size, NULL, &n) ? n : INT64_MAX;
 }
 
 /* Neighbours that a thread takes along the dim: as many as one instruction fetches of what lies so
@@ -60,6 +74,7 @@ static bool side_by_side(const Rows *r, const Map *m, int dim, int other) {
 /* False where the map has more dims in a row than two. */
 static bool find_grouping(const Rows *r, int pos, Grouping *g) {
     const Map *m = map_at(r, pos);
+    int64_t warp = r->s->env->machine->warp;
     int dim[2], n = 0;
     for (int d = 0; d < m->dim.n; d++) {
         if (rows_outer(r, pos, d) || dim_is(m->dim.at[d].extent, 1)) continue;
@@ -67,6 +82,8 @@ static bool find_grouping(const Rows *r, int pos, Grouping *g) {
         dim[n++] = d;
     }
     *g = (Grouping){.lane = n ? dim[0] : -1, .among = -1, .lanes = 1, .spread = THREADS};
+    if (n && map_reduces(m, dim[0]) && many_indices(m, dim[0]) <= WRITTEN_OUT * warp)
+        g->spread = warp;
     if (n < 2) return true;
     bool turned = side_by_side(r, m, dim[1], dim[0]);
     g->lane = dim[turned];
@@ -82,6 +99,11 @@ static void group_lines(const Rows *r, int pos, const Grouping *g) {
     line_dim(flow, threads, m, g->lane, g->spread);
     if (g->lanes > 1)
         line_dim(flow, kernel_line(flow, r->kernel, LINE_VECTOR, pos), m, g->lane, g->lanes);
+    int among = g->among < 0 ? g->lane : g->among;
+    int64_t each = g->among < 0 ? g->spread : THREADS / g->spread;
+    int64_t most = map_extent(m, among, INT64_MAX);
+    if (most > each && most <= each * WRITTEN_OUT)
+        line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, pos), m, among, 0);
 }
 
 bool group_rows(Rows *r) {
