@@ -141,6 +141,8 @@ struct CNest {
     Dim inner[3];             /* variables of the innermost loops over threads, outermost first */
     int shared;               /* bytes of shared arrays so far */
     bool swizzled;            /* there are swizzled ones */
+    const Stmt *first;        /* threads that load weights before they wait for the launch ahead */
+    bool loading;             /* they do */
     int stages;               /* groups of boxes that the engine copies at a time; 0: it does not */
     bool apart;               /* threads copy asynchronously besides */
     VEC(CBox) box;            /* that are copied */

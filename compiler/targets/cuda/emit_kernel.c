@@ -17,6 +17,7 @@ enum {
     ROOM_THREADS = 1024,      /* of a core: where threads wait for each other, others go on */
     ROOM_SHARED = 160 << 10,  /* of a core, that these share */
     MANY_SUMS = 64,
+    OWN_WORDS = 48,  /* registers of a thread beside weights that it loads before all else */
     AHEAD_SHARE = 4, /* of the cache that all cores share: for what comes ahead */
     AHEAD_STEP = 16, /* bytes that come at once, and the fewest that are asked for */
     AHEAD_LEAST = 8 << 10
@@ -51,6 +52,33 @@ static void put_vars(CNest *c, const CTasks *t, const char *at, const char *lett
     }
 }
 
+static bool is_weight(const CNest *c, const Buf *b) {
+    if (!c->flow || b->cont < 0) return false;
+    ContKind kind = c->flow->cont.at[b->cont].kind;
+    return kind == CONT_PARAM || kind == CONT_LITERAL;
+}
+
+/* Does it nothing but load weights? */
+static bool loads_weights(const CNest *c, const Stmt *s) {
+    if (s->kind == STMT_PREFETCH) return is_weight(c, &c->nest->buf.at[s->at.cont]);
+    bool all =
+        s->kind == STMT_FOR && s->body.n && (s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR);
+    for (int i = 0; all && i < s->body.n; i++) all = loads_weights(c, s->body.at[i]);
+    return all;
+}
+
+/* The statements of threads that load weights before all else stand in front of the wait for the
+ * launch ahead. */
+static void first_loads(CNest *c, const Stmts *body) {
+    int n = 0;
+    while (n < body->n && loads_weights(c, body->at[n])) n++;
+    c->loading = true;
+    emit_stmts(c, &(Stmts){body->at, n, n});
+    c->loading = false;
+    put_line(c, "follow(tasks, self);");
+    emit_stmts(c, &(Stmts){body->at + n, body->n - n, body->n - n});
+}
+
 static void cuda_loop(CNest *c, const Stmt *s) {
     CTasks t = tasks_of(c, s);
     int64_t count = 0;
@@ -68,7 +96,7 @@ static void cuda_loop(CNest *c, const Stmt *s) {
     open_scope(c);
     for (int i = 0; i < 3 && i < t.n; i++) c->inner[2 - i] = t.loop[t.n - 1 - i]->var;
     put_vars(c, &t, str(c, "(%s)threadIdx.x", c->index), "t");
-    emit_stmts(c, t.body);
+    s == c->first ? first_loads(c, t.body) : emit_stmts(c, t.body);
     close_scope(c);
     c->loaded_from = from;
     names_pop(&c->names, mark);
@@ -287,12 +315,6 @@ static bool is_small(CNest *c) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static bool is_weight(const CNest *c, const Buf *b) {
-    if (!c->flow || b->cont < 0) return false;
-    ContKind kind = c->flow->cont.at[b->cont].kind;
-    return kind == CONT_PARAM || kind == CONT_LITERAL;
-}
-
 /* Is a buffer reached by one pointer alone? What one thread of a block stores and others load
  * behind a barrier is not: said to be so, it is loaded before the barrier (nvcc 13 did in attention
  * of one row). Nor, of what is only read, are others than weights, though nothing here writes them:
@@ -303,18 +325,34 @@ static bool is_alone(const CNest *c, const CPhase *phase, const Buf *b, const CB
     return is_weight(c, b);
 }
 
-/* Weights, which no launch writes, may come to the cache while the launch ahead is under way: of a
- * kernel as much as leaves room there for others, of arrays that are read all over. */
+/* Does the caller hand on the container from run to run, so that most of it was there before this
+ * one? */
+static bool is_handed_on(const CNest *c, const Buf *b) {
+    for (int k = 0; c->flow && b->cont >= 0 && k < c->flow->alias.n; k++)
+        if (c->flow->alias.at[k].cont == b->cont || c->flow->alias.at[k].of == b->cont) return true;
+    return false;
+}
+
+/* Weights, which no launch writes, and rows of earlier runs may come to the cache while the launch
+ * ahead is under way: of a kernel as much as leaves room there for others, of arrays that are read
+ * all over. What the launch ahead writes meanwhile the cache has anyway. */
 static void put_ahead(CNest *c, const CKernel *k) {
     int64_t left = c->machine->level[1].bytes / AHEAD_SHARE;
     for (int i = 0; i < k->buf.n; i++) {
         const Buf *b = &c->nest->buf.at[k->buf.at[i]];
         const CBuf *cb = &c->buf[k->buf.at[i]];
-        int64_t count, bytes;
-        if (!is_weight(c, b) || cb->picked || cb->written ||
-            !dim_is_const(dim_product(c->ctx, b->box, b->rank), &count))
+        Dim all = dim_product(c->ctx, b->box, b->rank);
+        int64_t count;
+        if (!(is_weight(c, b) || is_handed_on(c, b)) || cb->picked || cb->written) continue;
+        if (!dim_is_const(all, &count)) {
+            bool bytes = dtype_bits(b->type) % 8 == 0 && is_handed_on(c, b);
+            if (bytes)
+                text_printf(&c->out, " ahead(self, %s, imin((i64)(%s) * %d, %lld) & -%d);\n",
+                            cb->name, emit_dim_str(&c->names, all), dtype_bits(b->type) / 8,
+                            (long long)left, AHEAD_STEP);
             continue;
-        bytes = dtype_bytes(b->type, count) / AHEAD_STEP * AHEAD_STEP;
+        }
+        int64_t bytes = dtype_bytes(b->type, count) / AHEAD_STEP * AHEAD_STEP;
         if (bytes < AHEAD_LEAST || bytes > left) continue;
         text_printf(&c->out, " ahead(self, %s, %lld);\n", cb->name, (long long)bytes);
         left -= bytes;
@@ -337,10 +375,10 @@ static void put_parameters(CNest *c, const CKernel *k, const CPhase *phase) {
                 dim_is(c->scratch, 0) ? "" : ", char *memory");
     cuda_box_parameters(c);
     text_put(&c->out, ") {\n");
-    put_ahead(c, k);
-    text_put(&c->out, " follow(tasks, self);\n");
     for (int i = 0; i < k->symbol.n; i++)
         text_printf(&c->out, " const %s s%d = (%s)n%d;\n", c->index, i, c->index, i);
+    put_ahead(c, k);
+    if (!c->first) text_put(&c->out, " follow(tasks, self);\n");
     if (!dim_is(c->scratch, 0))
         text_printf(&c->out,
                     " char *const scratch = memory + ((i64)blockIdx.x * %d + threadIdx.x) * %s;\n",
@@ -358,6 +396,7 @@ static void end_phase(CNest *c, CKernel *k, CPhase *phase) {
     text_put(&c->out, body);
     text_put(&c->out, "}\n");
     phase->text = text_str(&c->out);
+    c->first = NULL;
     phase->bad = c->bad;
     phase->nbox = c->box.n;
     phase->box = arena_copy(k->arena, c->box.at, sizeof *c->box.at * (size_t)c->box.n);
@@ -378,6 +417,19 @@ static int64_t most_registers(CNest *c, const Stmts *stmts) {
     return most;
 }
 
+/* Bits that a thread loads of weights before all else. */
+static int64_t first_bits(const CNest *c, const Stmts *body) {
+    int64_t sum = 0, extent = 0;
+    for (int i = 0; i < body->n && loads_weights(c, body->at[i]); i++) {
+        const Stmt *s = body->at[i];
+        if (s->kind == STMT_PREFETCH)
+            sum += dtype_bits(c->nest->buf.at[s->at.cont].type);
+        else if (dim_is_const(s->extent, &extent))
+            sum += extent * first_bits(c, &s->body);
+    }
+    return sum;
+}
+
 /* Blocks that a core should have room for. Where threads fold what they have, those of other blocks
  * go on while they wait, as many as their shared memory and registers leave room for; sums of steps
  * of warps need theirs. Many sums that threads multiply by themselves, from what is copied ahead,
@@ -385,10 +437,29 @@ static int64_t most_registers(CNest *c, const Stmts *stmts) {
 static int resident_blocks(CNest *c, const Stmts *body, int64_t shared) {
     if (has(body, STMT_USE) || c->threads >= ROOM_THREADS) return 0;
     int64_t most = ROOM_THREADS / c->threads, held = shared > 0 ? ROOM_SHARED / shared : most;
+    if (c->first) {
+        int64_t bits = first_bits(c, tasks_of(c, c->first).body);
+        int64_t all = c->machine->core_registers / (c->threads * (OWN_WORDS + bits / 32));
+        most = all < most ? all : most;
+    }
     if (has(body, STMT_FOLD)) return (int)(held < most ? held : most);
     int64_t sums = most_registers(c, body);
     bool many = has(body, STMT_COMMIT) && sums >= MANY_SUMS;
     return many ? (int)(c->machine->core_registers / (2 * sums * c->threads)) : 0;
+}
+
+/* The threads of a kernel, all of them in one loop behind arrays alone, that begin by loading
+ * weights; or NULL. */
+static const Stmt *loading_threads(CNest *c, const Stmts *body) {
+    const Stmt *s = body->n ? body->at[body->n - 1] : NULL;
+    int64_t count;
+    if (!s || s->kind != STMT_FOR) return NULL;
+    for (int i = 0; i < body->n - 1; i++)
+        if (body->at[i]->kind != STMT_DECL || body->at[i]->has_init) return NULL;
+    if (s->mark == LOOP_BLOCK) return loading_threads(c, &s->body);
+    CTasks t = tasks_of(c, s);
+    bool all = s->mark == LOOP_THREAD && dim_is_const(t.count, &count) && count == c->threads;
+    return all && t.body->n && loads_weights(c, t.body->at[0]) ? s : NULL;
 }
 
 /* A kernel of blocks: the statements one after the other. */
@@ -401,6 +472,7 @@ static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     cuda_find_boxes(c, &body);
     c->swizzled = false;
     int64_t bytes = shared_bytes(c, &body);
+    c->first = loading_threads(c, &body);
     phase.resident = resident_blocks(c, &body, bytes);
     c->shared = bytes > STATIC_SHARED || c->swizzled ? 0 : -1;
     open_scope(c);

@@ -154,8 +154,8 @@ static void load_piece(CNest *c, const Access *a, Dim first, int64_t lanes, bool
     int bits = dtype_bits(b->type), each = bits < 8 ? 8 / bits : 1;
     const char *name = str(c, "x%d", c->fresh++);
     const char *at = emit_dim_str(&c->names, dim_div(c->ctx, first, dim_const(c->ctx, each)));
-    put_line(c, "const wide<%s, %d> %s = load_wide<%d>(%s + %s);", array_type(b), (int)lanes / each,
-             name, (int)lanes / each, c->buf[a->cont].name, at);
+    put_line(c, "const wide<%s, %d> %s = load_%s<%d>(%s + %s);", array_type(b), (int)lanes / each,
+             name, c->loading ? "first" : "wide", (int)lanes / each, c->buf[a->cont].name, at);
     for (int64_t l = 0; l < lanes; l++) {
         CVal v = {.type = b->type, .text = str(c, "%s.v[%d]", name, (int)l)};
         if (bits < 8)
