@@ -102,6 +102,7 @@ typedef struct Lowering {
 
 /* nests_plan.c */
 void plan_kernel(Lowering *lo);
+int plan_dim(const MapPlan *p, const char *name); /* which a line names */
 /* The box of plan `pos` that its consumers in the kernel need when the root runs on `root`. */
 void plan_box(Lowering *lo, int pos, const Span *root, Span *out);
 

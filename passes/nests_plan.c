@@ -9,7 +9,7 @@
 
 #include "passes/nests.h"
 
-static int plan_dim(const MapPlan *p, const char *name) {
+int plan_dim(const MapPlan *p, const char *name) {
     for (int i = 0; i < p->map->dim.n; i++)
         if (strcmp(dim_sym_name(p->map->dim.at[i].sym), name) == 0) return i;
     BUG("kernel line names dim '%s' that map '%s' does not have", name, p->map->name);
@@ -99,6 +99,7 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_ALTERNATE: lo->alternates = true; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
     case LINE_PREFETCH:
+        if (lo->machine->block_threads) break; /* lower_blocks */
         p->prefetch = line->cont;
         p->fetch = line->narg ? plan_dim(p, line->arg[0].dim) : -1;
         break;

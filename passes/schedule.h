@@ -114,6 +114,10 @@ void row_lines(Rows *r, bool warps);
 /* schedule_groups.c: threads share rows of two dims; false when no map has such. */
 bool group_rows(Rows *r);
 
+/* schedule_prefetch.c: rows that blocks of so many threads ask for ahead, if they should; `dim`: by
+ * position, the one that they share. */
+void ahead_lines(const Rows *r, const int *dim, int64_t threads);
+
 /* What a map hands on to the same thread stays in its registers. */
 void keep_in_registers(Rows *r);
 
