@@ -150,7 +150,8 @@ typedef enum {
     LINE_FACTOR,   /* arg: dim of a `partial` line with blocks of 1: what a product has as factors
                     * that no other reduced dim enters multiplies each block's sum, not its terms */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used; arg: block by block of
-                    * a dim, each tile of rows its part */
+                    * a dim, each tile of rows its part. Of blocks of threads, arg: dim, so many
+                    * blocks: what the block reads of it that many further along the dim */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */
     LINE_STAGE,    /* cont: threads copy what a block of the reduction reads of it to shared memory,

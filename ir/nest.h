@@ -82,7 +82,8 @@ typedef enum {
     STMT_FOLD, /* lanes of a reg row to one element: halving tree W/2 .. 1 of `combine`. With
                 * `threads`: over an element of each of W neighbouring threads; all get the result
                 */
-    STMT_PREFETCH, /* the cache line of `at`, for reading, into L2; or lanes, see above */
+    STMT_PREFETCH, /* the cache line of `at`, for reading, into L2, on cuda of an element that is
+                    * there; or lanes, see above */
     STMT_SYNC,     /* all threads of a block */
     STMT_COMMIT,   /* the asynchronous copies since the last one are a group */
     STMT_WAIT,     /* until no more than `left` groups of copies, or `steps`, are under way */

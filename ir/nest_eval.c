@@ -185,10 +185,10 @@ static void compile_stmt(Compile *k, const Stmt *stmt, NestStmt *s) {
     case STMT_BODY: compile_body(k, s); return;
     case STMT_FOLD: compile_fold(k, s); return;
     case STMT_TURN: compile_turn(k, s); return;
-    case STMT_PREFETCH:
     case STMT_COMMIT:
     case STMT_WAIT:
     case STMT_SYNC: return;
+    case STMT_PREFETCH: s->at = compile_access(k, &stmt->at, NULL); return;
     case STMT_WHILE: s->at = compile_access(k, &stmt->at, NULL); break;
     case STMT_IF:
     case STMT_STEPS:

@@ -126,6 +126,8 @@ void nest_fold_threads(NestCode *c, const NestStmt *s);
 void nest_turn_threads(NestCode *c, const NestStmt *s);
 /* By column: is the element true? */
 void nest_read_true(NestCode *c, const NestStmt *s, uint8_t *truth);
+/* Fails where there is no such element. */
+void nest_run_prefetch(NestCode *c, const NestStmt *s);
 /* nest_eval_threads.c: a nest of blocks and threads. */
 void nest_run_blocks(NestCode *c);
 /* nest_eval_race.c: column l of the statement's access is element address[l] (-1: none). Fails when

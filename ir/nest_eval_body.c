@@ -191,6 +191,11 @@ void nest_read_true(NestCode *c, const NestStmt *s, uint8_t *truth) {
         truth[l] = address[l] >= 0 && get(c, s->at.buf, address[l]) != 0;
 }
 
+void nest_run_prefetch(NestCode *c, const NestStmt *s) {
+    int64_t address[COLUMN_MAX];
+    addresses(c, &s->at, c->lanes, false, address);
+}
+
 /* ---- folds ---------------------------------------------------------------------------------- */
 
 typedef struct Fold {

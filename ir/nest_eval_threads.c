@@ -244,7 +244,7 @@ static void run_one(NestCode *c, const NestStmt *s) {
     case STMT_WAIT:
     case STMT_STEPS:
     case STMT_SYNC: run_together(c, s); break;
-    case STMT_PREFETCH: break;
+    case STMT_PREFETCH: nest_run_prefetch(c, s); break;
     }
 }
 

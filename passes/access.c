@@ -369,6 +369,20 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
     return dim_is_const(coef, &stride) ? stride : INT64_MAX;
 }
 
+const Val *access_row(const Flow *flow, const Map *m, int cont, int lane, const bool *block) {
+    const Val *read = NULL;
+    for (int v = 0; v < m->body.val.n && !read; v++)
+        if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont)
+            read = &m->body.val.at[v];
+    if (!read || m->cons.n || read->has_else || access_by_value(m, &read->read)) return NULL;
+    for (int d = 0; d < m->dim.n; d++)
+        if (d != lane && !block[d] && !dim_is(m->dim.at[d].extent, 1) &&
+            access_uses(m, &read->read, d))
+            return NULL;
+    int64_t whole = map_extent(m, lane, INT32_MAX);
+    return access_stride(flow, m, &read->read, lane, whole) == 1 ? read : NULL;
+}
+
 static Dim place_of_lane(Ctx *ctx, const LanePlace *p, int64_t lane) {
     DimSubst subst = {p->lane, dim_const(ctx, lane)};
     return dim_simplify(ctx, dim_subst(ctx, p->at, &subst, 1), &p->env);

@@ -12,6 +12,10 @@ typedef VEC(int) IntVec;
  * the access does not use it, INT64_MAX when the step is not constant (or not known). */
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block);
 
+/* What the map first reads of the container, if that is a row of neighbours along all of dim `lane`
+ * wherever the dims in `block` stand; else NULL. */
+const Val *access_row(const Flow *flow, const Map *m, int cont, int lane, const bool *block);
+
 /* Lanes along `dim` are stored 2 to 4 apart, and another dim fills what lies between: rows are
  * stored in turns. */
 bool access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes);

@@ -106,6 +106,7 @@ typedef struct Lowering {
 
 /* nests_plan.c */
 void plan_kernel(Lowering *lo);
+int plan_dim(const MapPlan *p, const char *name); /* which a line names */
 /* The box of plan `pos` that its consumers in the kernel need when the root runs on `root`. */
 void plan_box(Lowering *lo, int pos, const Span *root, Span *out);
 
@@ -116,6 +117,8 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
 void lower_blocks(Lowering *lo, const Span *root);
 /* nests_warps.c: the same for a kernel of steps of warps. */
 void lower_warps(Lowering *lo);
+/* nests_ahead.c: what threads do before all else; `depth` of the root's loops are open. */
+void lower_ahead(Lowering *lo, const Span *root, int depth, Stmts *into);
 /* nests_leaf.c: what the map reads of containers of `first` on one box. */
 void leaf_loads(Lowering *lo, int pos, const Span *span, Stmts *into);
 /* Where several threads come by with the same result, but one is enough. */

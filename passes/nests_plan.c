@@ -9,7 +9,7 @@
 
 #include "passes/nests.h"
 
-static int plan_dim(const MapPlan *p, const char *name) {
+int plan_dim(const MapPlan *p, const char *name) {
     for (int i = 0; i < p->map->dim.n; i++)
         if (strcmp(dim_sym_name(p->map->dim.at[i].sym), name) == 0) return i;
     BUG("kernel line names dim '%s' that map '%s' does not have", name, p->map->name);
@@ -108,8 +108,8 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_ALTERNATE: lo->alternates = true; break;
     case LINE_KEEP: ((Storage *)lo->keep)[line->cont] = line->storage; break;
     case LINE_PREFETCH:
-        if (lo->machine->block_threads) {
-            vec_push(lo->arena, &p->first, line->cont);
+        if (lo->machine->block_threads) { /* those with a dim: nests_ahead.c */
+            if (!line->narg) vec_push(lo->arena, &p->first, line->cont);
             break;
         }
         p->prefetch = line->cont;

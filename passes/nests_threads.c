@@ -108,16 +108,6 @@ static void open_threads(Lowering *lo, Open *open, Span *span, const Span *whole
     open->into = &guard->body;
 }
 
-/* What threads load before all else: weights are there before anything else is. */
-static void load_first(Lowering *lo, const Span *root, Stmts *into) {
-    for (int p = 0; p < lo->nplan; p++) {
-        Span box[RANK_MAX * 2];
-        if (!lo->plan[p].first.n) continue;
-        plan_box(lo, p, root, box);
-        leaf_loads(lo, p, box, into);
-    }
-}
-
 void lower_blocks(Lowering *lo, const Span *root) {
     Open open = {.outside = &lo->nest->body, .into = &lo->nest->body};
     Span span[RANK_MAX * 2];
@@ -127,7 +117,7 @@ void lower_blocks(Lowering *lo, const Span *root) {
     for (int d = 0; d < RANK_MAX * 2; d++) lo->block[d] = span[d];
     open_threads(lo, &open, span, root, &depth);
     lo->ninside = lo->env.n;
-    if (depth == lo->plan[lo->nplan - 1].tile.n) load_first(lo, span, open.into);
+    lower_ahead(lo, span, depth, open.into);
     lower_depth(lo, depth, span, open.into);
     for (int i = 0; i < lo->shared.n; i++) vec_push(lo->arena, open.outside, lo->shared.at[i]);
     for (int i = 0; i < open.threads.n; i++) vec_push(lo->arena, open.outside, open.threads.at[i]);

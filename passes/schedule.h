@@ -126,6 +126,10 @@ void first_lines(const Rows *r, int pos, int64_t each);
  * if all that the map reads and writes lies so. */
 int64_t row_lanes(const Rows *r, const Map *m, int dim, int64_t most);
 
+/* schedule_prefetch.c: rows that blocks of so many threads ask for ahead, if they should; `dim`: by
+ * position, the one that they share. */
+void ahead_lines(const Rows *r, const int *dim, int64_t threads);
+
 /* What a map hands on to the same thread stays in its registers. */
 void keep_in_registers(Rows *r);
 

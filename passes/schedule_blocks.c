@@ -492,6 +492,7 @@ static bool share_dim(Rows *r) {
         if (s.dim[p] >= 0) share_lines(&s, p);
         if (p < n - 1) rows_line(r, LINE_AT, p);
     }
+    ahead_lines(r, s.dim, s.threads);
     return true;
 }
 

@@ -40,6 +40,16 @@ static bool made_here(const Checking *c, int cont, int *by) {
     return false;
 }
 
+/* Has the map at p a line of this kind for dim d? */
+static bool says(const Checking *c, LineKind kind, int p, int d) {
+    for (int i = 0; i < c->kernel->line.n; i++) {
+        const Line *line = &c->kernel->line.at[i];
+        for (int k = 0; k < line->narg && line->kind == kind && line->map == p; k++)
+            if (dim_of(map_at(c, p), line->arg[k].dim) == d) return true;
+    }
+    return false;
+}
+
 /* ---- single lines ---------------------------------------------------------------------------- */
 
 static void check_tile(const Checking *c, const Line *line) {
@@ -121,8 +131,41 @@ static void check_keep(const Checking *c, const Line *line) {
         REFUSE(c, line, "this machine has no memory that a block of threads shares");
 }
 
+/* Rows of a block further on: of what no map of the kernel makes. The dims of map p that blocks go
+ * along are in `block`. */
+static void check_ahead(const Checking *c, const Line *line) {
+    const Map *m = map_at(c, line->map);
+    const char *name = c->flow->cont.at[line->cont].name;
+    int last = c->kernel->map.n - 1, lane = -1, by, d = -1;
+    bool block[MAP_DIMS] = {false};
+    if (line->narg == 1 && line->arg[0].size > 0 && line->arg[0].size <= INT32_MAX)
+        d = dim_of(m, line->arg[0].dim);
+    if (d < 0) REFUSE(c, line, "say how many blocks ahead, along one dim of \"%s\"", m->name);
+    for (int r = 0; r < c->root->dim.n; r++)
+        if (c->al.at[line->map][r] >= 0 && says(c, LINE_BLOCK, last, r))
+            block[c->al.at[line->map][r]] = true;
+    for (const Line *l = c->kernel->line.at; l < c->kernel->line.at + c->kernel->line.n; l++)
+        if (l->kind == LINE_THREAD && l->map == line->map && l->narg == 1 && l->arg[0].size)
+            lane = dim_of(m, l->arg[0].dim);
+    if (!block[d]) REFUSE(c, line, "no blocks go along dim \"%s\"", line->arg[0].dim);
+    if (lane < 0) REFUSE(c, line, "threads do not share a dim of \"%s\"", m->name);
+    if (made_here(c, line->cont, &by))
+        REFUSE(c, line, "\"%s\" of the kernel makes \"%s\"", map_at(c, by)->name, name);
+    if (!access_row(c->flow, m, line->cont, lane, block))
+        REFUSE(c, line, "what a block reads of \"%s\" in \"%s\" is no row of neighbours", name,
+               m->name);
+}
+
 static void check_prefetch(const Checking *c, const Line *line) {
     const Cont *cont = &c->flow->cont.at[line->cont];
+    if (c->s->env->machine->block_threads && line->narg) {
+        check_ahead(c, line);
+        return;
+    }
+    if (c->s->env->machine->block_threads) {
+        if (cont->kind != CONT_PARAM) REFUSE(c, line, "\"%s\" is no weight", cont->name);
+        return;
+    }
     if (cont->kind != CONT_PARAM || !cont->layout)
         REFUSE(c, line, "\"%s\" is no weight that is stored in panels", cont->name);
 }
@@ -174,16 +217,6 @@ static int64_t smallest_tile(const Checking *c, int p, int d) {
         }
     }
     return size;
-}
-
-/* Has the map at p a line of this kind for dim d? */
-static bool says(const Checking *c, LineKind kind, int p, int d) {
-    for (int i = 0; i < c->kernel->line.n; i++) {
-        const Line *line = &c->kernel->line.at[i];
-        for (int k = 0; k < line->narg && line->kind == kind && line->map == p; k++)
-            if (dim_of(map_at(c, p), line->arg[k].dim) == d) return true;
-    }
-    return false;
 }
 
 /* Iterations of dim d in a tile, vectors where it runs in lanes. */

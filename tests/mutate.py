@@ -86,7 +86,7 @@ def sync(copy):
             target.chmod(source.stat().st_mode)
 
 
-UNITS = ["passes", "fuse", "move", "driver", "abi", "graph_passes", "library", "waves"]
+UNITS = ["ahead", "passes", "fuse", "move", "driver", "abi", "graph_passes", "library", "waves"]
 
 
 def build(folder, commands):
@@ -107,6 +107,8 @@ def steps(copy, folder, args, file):
         return [recipes]
     if file in PACKING:
         return [unit["driver"], unit["abi"], [sys.executable, copy / "tests/cli.py", "--weir", folder / "weir"]]
+    if file == "schedule_prefetch.c":
+        return [unit["ahead"]]
     if file.startswith("library"):
         return [unit["library"]]
     hot = stages + ["--gpu", copy / "tests/cuda/hot"]

@@ -144,6 +144,25 @@ def test_images(weir):
     weir.fails(1, "nothing to choose for", "dump", whole, "--recipe=edited", *CPU)
 
 
+def test_rows_ahead(weir):
+    """How many blocks on a block of a GPU asks for a row, and of what."""
+    flow = weir.write("rows.ir", b"flow f { in x : f32[8192,4096] in z : f32[4096,8192] tmp m : f32[8192] out y : f32[8192,4096]\n"
+                      b"map a [i:8192, j:4096] { x[i,j] -> m[i] max:f32 }\nmap p [i:8192, j:4096] { x[i,j] - m[i] + z[j,i] -> y[i,j] } }")
+    gpu = ("--target=cuda", "--gpu=sm_90a", "--recipe=edited")
+    lines = "tile i:1 block i thread a.j:128 vector a.j:4 a at (i) a keep m reg thread j:128 "
+    for more, wanted in [("", None), ("a prefetch x i:33", "prefetch x[i_0 + 33, "), ("prefetch x i:264", "prefetch x[i_0 + 264, ")]:
+        (weir.folder / "edited").write_text(f"kernel k = a p {{ {lines + more} }}")
+        dump = weir("dump", flow, "--level=nest", *gpu).out
+        assert wanted in dump if wanted else "prefetch" not in dump, (more, dump)
+    for more, why in [("a prefetch x", "say how many blocks ahead"), ("a prefetch x i", "say how many blocks ahead"),
+                      ("a prefetch x j:2", "no blocks go along dim .j."), ("prefetch z i:2", "no row of neighbours"),
+                      ("prefetch m i:2", ".a. of the kernel makes .m."), ("a prefetch z i:2", "no row of neighbours")]:
+        (weir.folder / "edited").write_text(f"kernel k = a p {{ {lines + more} }}")
+        weir.fails(1, why, "dump", flow, *gpu)
+    (weir.folder / "edited").write_text("kernel k = a p { tile i:1 block i a at (i) a keep m reg thread j:128 a prefetch x i:2 }")
+    weir.fails(1, "threads do not share a dim of .a.", "dump", flow, *gpu)
+
+
 def test_rows_divided(weir):
     """Terms of a softmax divided by their row's sum, or multiplied by one over it: as many last places apart as that takes."""
     text = (ROOT / "tests/ir/30_normalized_sums.ir").read_text()

@@ -136,6 +136,24 @@ class Checks(Texts):
                          env={**self.fake, "PYTHONPATH": str(ROOT / "tools/python"), "WEIR_LIBRARY": str(library)})
         expect(code == 0, text)
 
+    def test_rows_ahead(self):
+        """Blocks that ask for the row of a later one ask for nothing beyond the operand, and compute the same."""
+        try:
+            import numpy as np
+        except ImportError:
+            raise Skip("there is no numpy for Python")
+        for text in (ROOT / "tests/cuda/hot/rows_ahead.ir").read_text().split("\n\n")[1:]:
+            (name, source, *words), out = self.flow_of(text), {}
+            self.compile(source, self.work / "ahead.so", *words, "--emit", "cu", "--emit-dir", self.work / name)
+            cu, = (self.work / name).glob("*.cu")
+            expect(" prefetch(a" in cu.read_text(), f"{name} asks for nothing")
+            for target, more in ("cuda", words), ("c", ()):
+                out[target] = self.work / f"{name}.{target}"
+                code, told = run(self.weir, "run", source, *more, "--random", "1", "--output-dir", out[target], env=self.fake)
+                expect(code == 0, told)
+            got, wanted = (np.load(out[t] / "y.npy") for t in ("cuda", "c"))
+            expect(np.allclose(got, wanted, rtol=1e-4, atol=1e-4), f"{name}: {abs(got - wanted).max()}")
+
     def test_launches_side_by_side(self):
         try:
             import numpy as np

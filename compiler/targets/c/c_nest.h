@@ -90,7 +90,7 @@ typedef enum { USE_WHOLE, USE_GROUPS, USE_PAIRS } UseForm;
 
 /* What a target spells its own way. Functions that are NULL: what they print does not occur. */
 typedef struct CForm {
-    const char *math;                          /* before fma, floor, sqrt: "__builtin_" */
+    const char *math;                          /* before fma, sqrt, prefetch: "__builtin_" */
     bool vectors;                              /* else `vector` loops are unrolled */
     bool checked;                              /* bounds checks in front of accesses */
     CopyEngine engine;                         /* which kernels' boxes it copies */

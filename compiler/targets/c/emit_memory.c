@@ -506,7 +506,7 @@ void emit_prefetch(CNest *c, const Stmt *s) {
     const char *at = emit_dim_str(&c->names, x->flat);
     if (is_packed(c->nest->buf.at[s->at.cont].type))
         at = str(c, "%s / %d", at, 8 / dtype_bits(c->nest->buf.at[s->at.cont].type));
-    put_line(c, "__builtin_prefetch(%s + %s, 0, 2);", c->buf[s->at.cont].name, at);
+    put_line(c, "%sprefetch(%s + %s, 0, 2);", c->form->math, c->buf[s->at.cont].name, at);
 }
 
 const char *emit_element(CNest *c, const Access *at) {
