@@ -225,11 +225,26 @@ static int64_t steps(const Checking *c, int p, int d) {
     return says(c, LINE_VECTOR, p, d) ? (size + lanes - 1) / lanes : size;
 }
 
+/* The same of a thread, where a block's threads share the dim. */
+static int64_t own_steps(const Checking *c, int p, int d) {
+    int64_t at_once = 1;
+    for (int i = 0; i < c->kernel->line.n; i++) {
+        const Line *line = &c->kernel->line.at[i];
+        bool shares = line->map == p && (line->kind == LINE_THREAD || line->kind == LINE_VECTOR);
+        for (int k = 0; k < line->narg && shares; k++)
+            if (line->arg[k].size > 0 && dim_of(map_at(c, p), line->arg[k].dim) == d)
+                at_once *= line->arg[k].size;
+    }
+    return (smallest_tile(c, p, d) + at_once - 1) / at_once;
+}
+
 static void check_unrolled(const Checking *c, const Line *line) {
     const Map *m = map_at(c, line->map);
+    bool blocks = c->s->env->machine->block_threads;
     double copies = m->body.val.n;
     for (int d = 0; d < m->dim.n; d++)
-        if (says(c, LINE_UNROLL, line->map, d)) copies *= (double)steps(c, line->map, d);
+        if (says(c, LINE_UNROLL, line->map, d))
+            copies *= (double)(blocks ? own_steps : steps)(c, line->map, d);
     if (copies > UNROLLED_MOST)
         REFUSE(c, line,
                "unrolled to about %.0f statements, at most %d compile in reasonable time; tile the "

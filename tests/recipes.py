@@ -50,10 +50,14 @@ def test_own(weir):
     model = weir.write("mlp.onnx", mlp())
     pieces = weir.write("pieces.ir", b"flow f { in x : f16[2560,2560] in w : f16[2560,2560] out y : f16[2560,2560]\n"
                         b"map p [i:2560, j:2560, k:2560] { f32(x[i,k]) * f32(w[k,j]) -> y[i,j] sum:f32 } }")
+    rows = weir.write("norm.ir", b"flow f { in x : f16[8192,8192] tmp m : f32[8192] tmp v : f32[8192] out y : f16[8192,8192]\n"
+                      b"map a [i:8192, j:8192] { f32(x[i,j]) / 8192 -> m[i] sum:f32 }\n"
+                      b"map v [i:8192, j:8192] { d = f32(x[i,j]) - m[i]  d * d / 8192 -> v[i] sum:f32 }\n"
+                      b"map y [i:8192, j:8192] { f16((f32(x[i,j]) - m[i]) / sqrt(v[i] + 0.00001)) -> y[i,j] } }")
     for path, options, emit in [(MNIST, (), "c"), (MNIST, ("--skip=fuse",), "c"), (MNIST, ("--skip=layout", "--packing=create"), "c"),
                                 (FACES, (), "c"), (FACES, ("--math=strict", *CPU), "c"), (model, (), "c"), (model, ("--target=cuda",), "cu"),
                                 (ROOT / "tests/cuda/hot/wide_f16.ir", ("--target=cuda",), "cu"),
-                                (pieces, ("--target=cuda", "--gpu=sm_90a"), "cu")]:
+                                (pieces, ("--target=cuda", "--gpu=sm_90a"), "cu"), (rows, ("--target=cuda", "--gpu=sm_90a"), "cu")]:
         want = emitted(weir, path, *options, "--save-recipe=first", emit=emit)
         rest = [o for o in options if not o.startswith("--skip")]
         got = emitted(weir, path, *rest, "--recipe=first", "--save-recipe=second", emit=emit)
