@@ -163,7 +163,9 @@ static void check_prefetch(const Checking *c, const Line *line) {
         return;
     }
     if (c->s->env->machine->block_threads) {
-        if (cont->kind != CONT_PARAM) REFUSE(c, line, "\"%s\" is no weight", cont->name);
+        if (cont->kind != CONT_PARAM)
+            REFUSE(c, line, "\"%s\" is no weight: say how many blocks ahead, along one dim",
+                   cont->name);
         return;
     }
     if (cont->kind != CONT_PARAM || !cont->layout)
