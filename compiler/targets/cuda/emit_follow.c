@@ -3,10 +3,14 @@
  * is done, and wait there (follow in cuda.in), so that beginning takes none of its time.
  *
  * When? A launch lets the next one's blocks come when its own leave, or as soon as all its own are
- * on cores. The latter is the earlier by a launch's length, but the blocks come to the cores that
- * have room then, which are those that were done first, and gather there. Of kernels that do little
- * it gains up to half a microsecond; where one of both does much, most cores then wait for a few
- * (26 us became 59 on an H200: tests/results/gpu.md). */
+ * on cores and go on. The latter is the earlier by a launch's length, but the blocks come to the
+ * cores that have room then, which are those that were done first, and gather there. Of kernels
+ * that do little it gains up to half a microsecond; where one of both does much, most cores then
+ * wait for a few (26 us became 59 on an H200: tests/results/gpu.md).
+ *
+ * Kernels whose blocks leave most of the cores' room need not even go on: several in a row then
+ * wait at once, and the weights of all of them come meanwhile. Blocks that fill cores with copies
+ * would keep those of others from where there is work. */
 #include "cuda.h"
 
 #include "ir/move.h"
@@ -15,8 +19,8 @@
 #include <string.h>
 
 /* How long a launch is brief; of the peak, what such a launch computes with; the size of a dim that
- * only the run knows. */
-static const double BRIEF = 2.5e-6, SHARE = 0.25;
+ * only the run knows; of the threads that run at a time those of a launch that leaves room. */
+static const double BRIEF = 2.5e-6, SHARE = 0.25, LIGHT = 0.5;
 enum { UNKNOWN = 64 };
 
 static bool usual_size(void *user, Dim sym, int64_t *value) {
@@ -55,6 +59,17 @@ static bool is_brief(const CProgram *p, int kernel) {
     double sum = 0;
     for (int with = kernel; with >= 0; with = p->beside[with]) sum += seconds_of(p, with);
     return sum <= BRIEF;
+}
+
+/* Does it leave room for others: blocks of few threads, without large arrays? */
+static bool is_light(const CProgram *p, int kernel) {
+    double threads = 0;
+    for (int with = kernel; with >= 0; with = p->beside[with]) {
+        const CKernel *ck = p->kernel[with];
+        if (ck->shared || ck->phase.n > 1 || ck->phase.at[0].nbox) return false;
+        threads += size_of(ck->phase.at[0].tasks) * ck->phase.at[0].threads;
+    }
+    return is_brief(p, kernel) && threads <= LIGHT * p->machine->live_threads;
 }
 
 /* The kernel that a map's turn launches; -1: none, one of several, or not a launch of ours. */
@@ -109,6 +124,10 @@ static bool is_first_reading(const CProgram *p, int kernel, int phase) {
 }
 
 int cuda_following(const CProgram *p, int kernel, int phase) {
-    return (begins_next(p, kernel, phase) ? CUDA_NEXT_BEGINS : 0) +
+    int next = p->next[kernel];
+    bool waits = next >= 0 && is_light(p, kernel) && is_light(p, next);
+    return (waits                           ? CUDA_NEXT_WAITS
+            : begins_next(p, kernel, phase) ? CUDA_NEXT_BEGINS
+                                            : 0) +
            (is_first_reading(p, kernel, phase) ? CUDA_WEIGHTS_AHEAD : 0);
 }
