@@ -29,9 +29,10 @@ BARRIERS = {"compiler/targets/c/emit_sync.c", "compiler/targets/c/emit_program.c
 GRAPH = {"fold.c", "infer.c", "lower.c", "simplify.c"}
 RECIPES = {"recipe.c", "fuse_recipe.c", "schedule_check.c"}
 PACKING = {"prepare.c"}  # runs for packings that texts are not compiled with
-BLOCKS = {"fuse_pieces.c", "fuse_weigh.c", "layout_last.c", "narrow_steps.c", "nests_box.c", "nests_carry.c", "nests_stage.c", "nests_threads.c", "nests_warps.c", "nests_warps_results.c", "nests_warps_tiles.c", "nests_weigh.c",  # of threads
-          "schedule_blocks.c", "schedule_ranges.c", "schedule_stage.c", "schedule_warps.c", "schedule_weigh.c", "split.c", "split_runs.c",
+BLOCKS = {"fuse_pieces.c", "fuse_prologue.c", "fuse_weigh.c", "layout_last.c", "narrow_steps.c", "nests_ahead.c", "nests_box.c", "nests_carry.c", "nests_stage.c", "nests_threads.c", "nests_warps.c", "nests_warps_results.c", "nests_warps_tiles.c", "nests_weigh.c",  # of threads
+          "schedule_blocks.c", "schedule_groups.c", "schedule_prologue.c", "schedule_ranges.c", "schedule_stage.c", "schedule_warps.c", "schedule_weigh.c", "split.c", "split_runs.c",
           "split_waves.c", "split_weigh.c", "weigh.c"}
+SLOWER, LONGEST = 3, 1800  # a broken tree's test may take so many times as long; seconds of one of the tree as it is
 BOTH = {"schedule_merge.c"}  # of threads, and of this processor
 Mutation = collections.namedtuple("Mutation", "file what old new line")
 
@@ -144,10 +145,10 @@ def passed(command, result, good):
     return code == 0
 
 
-def notice(commands, args, env, good):
-    """The first test that notices, or None."""
+def notice(commands, args, env, good, took):
+    """The first test that notices, or None; `took`: seconds that each takes of the tree as it is."""
     for command in commands:
-        result = run(command, env, args.timeout)
+        result = run(command, env, max(args.timeout, SLOWER * took[str(command)]))
         if not passed(command, result, good):
             reason = next((line for line in result[1].split("\n") if re.search("FAIL|fault|Assertion", line)), "")
             return f"{pathlib.Path(command[0]).name} {pathlib.Path(str(command[-1])).name}: {result[0]} {reason[:150]}"
@@ -166,7 +167,7 @@ def main():
     p.add_argument("--check", action="store_true")
     p.add_argument("--quick", action="store_true", help="only the first two tests of each")
     p.add_argument("--every", type=int, default=6, help="one ONNX case of N for passes over graphs")
-    p.add_argument("--timeout", type=float, default=120)
+    p.add_argument("--timeout", type=float, default=120, help="seconds of a test, at least")
     p.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     p.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/mutate")
     args = p.parse_args()
@@ -185,17 +186,20 @@ def main():
                        stdout=subprocess.DEVNULL)
     env = {**os.environ, "XDG_CACHE_HOME": str(args.folder.resolve() / "cache")}
     table = [m for m in table if wanted(m, args.files)]
-    whole, good = [], {}
+    whole, good, took = [], {}, {}
     for file in dict.fromkeys(m.file for m in table):
         whole += [c for c in steps(copy, folder, args, file)[:2 if args.quick else None] if c not in whole]
     made = build(folder, whole)
     if made.returncode:
         sys.exit(f"error: the tree as it is does not build: {made.stdout[-800:]}")
     for command in whole:
+        start = time.time()
+        result = run(command, env, LONGEST)
+        took[str(command)] = time.time() - start
         if "test" in command[1:2]:
-            good["onnx"] = re.findall(r"(\d+) passed", run(command, env, args.timeout)[1])[-1:]
-        elif seen := notice([command], args, env, good):
-            sys.exit(f"error: the tree as it is fails: {seen}")
+            good["onnx"] = re.findall(r"(\d+) passed", result[1])[-1:]
+        elif result[0] != 0:
+            sys.exit(f"error: the tree as it is fails: {command[0]} {command[-1]}: {result[0]} {result[1][-300:]}")
     survivors, broken, noticed = [], [], 0
     for m in table:
         path, start = source(m, copy), time.time()
@@ -203,7 +207,7 @@ def main():
         path.write_text(text.replace(m.old, m.new))
         try:
             made = build(folder, commands)
-            seen = notice(commands, args, env, good) if made.returncode == 0 else None
+            seen = notice(commands, args, env, good, took) if made.returncode == 0 else None
         finally:
             path.write_text(text)
             os.utime(path)
