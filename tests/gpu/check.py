@@ -20,6 +20,7 @@ HERE = ROOT / "tests/gpu"
 COMPILED_BY_NVCC = 6
 sys.path.insert(0, str(HERE))
 import bench  # noqa: E402
+from launches import Launches  # noqa: E402
 from texts import Skip, Texts, expect, run  # noqa: E402
 
 PRODUCTS = ["plain", "turned", "exact", "scores", "values", "places", "part", "biased", "summed"]  # of products.ir, that a library can make
@@ -27,7 +28,7 @@ CONVOLUTIONS = ["plain", "strided", "dilated", "grouped", "depth", "many", "bias
                 "ended", "added", "ended_last"]  # of convolutions.ir
 
 
-class Checks(Texts):
+class Checks(Texts, Launches):
     def __init__(self, options, work):
         self.options, self.work = options, work
         self.weir = pathlib.Path(options.build).resolve() / "weir"
@@ -153,38 +154,6 @@ class Checks(Texts):
                 expect(code == 0, told)
             got, wanted = (np.load(out[t] / "y.npy") for t in ("cuda", "c"))
             expect(np.allclose(got, wanted, rtol=1e-4, atol=1e-4), f"{name}: {abs(got - wanted).max()}")
-
-    def test_launches_side_by_side(self):
-        try:
-            import numpy as np
-        except ImportError:
-            raise Skip("there is no numpy for Python")
-        for text in (HERE / "sides.ir").read_text(), (HERE / "sides_boxes.ir").read_text():
-            name, source, *words = self.flow_of(text)
-            log, out = self.work / f"{name}.launches", {}
-            for target, more in ("cuda", (*words, "--gpu-copies", "engine")), ("c", ()):
-                out[target] = self.work / f"{name}.{target}"
-                code, text = run(self.weir, "run", source, *more, "--random", "1", "--output-dir", out[target],
-                                 env={**self.fake, "WEIR_FAKE_LOG": str(log)})
-                expect(code == 0, text)
-            got, wanted = (np.load(out[t] / "y.npy").astype(np.float32) for t in ("cuda", "c"))
-            expect(np.allclose(got, wanted, rtol=1e-3, atol=1e-3), f"{name}: {abs(got - wanted).max()}")
-            blocks = [int(line.split()[1]) for line in log.read_text().splitlines()]
-            one = blocks[-1]
-            expect(blocks == [2 * one, one, one, one], log.read_text())
-
-    def test_launches_may_begin_early(self):
-        out, log = {}, self.work / "early"
-        for early in ("0", "1"):
-            log.unlink(missing_ok=True)
-            out[early] = self.work / f"early.{early}"
-            code, text = run(self.weir, "run", HERE / "calls.ir", "--target", "cuda", "--random", "2", "--output-dir", out[early],
-                             env={**self.fake, "WEIR_CUDA_FOLLOW": early, "WEIR_FAKE_LOG": str(log)})
-            expect(code == 0, text)
-            lines = log.read_text().splitlines()
-            expect(len(lines) > 60 and all(line.endswith(" early") == (early == "1") for line in lines), lines)
-        for file in out["0"].iterdir():
-            expect(file.read_bytes() == (out["1"] / file.name).read_bytes(), f"{file.name} differs")
 
     def test_recorded_runs(self):
         """Launches one by one: of a run's first two times, unless more than RECORDS others come between. Those of the

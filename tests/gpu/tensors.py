@@ -4,6 +4,7 @@
 
     tensors.py RELU.so      # PYTHONPATH and WEIR_LIBRARY name the package and libweir.so
 """
+import contextlib
 import ctypes
 import sys
 
@@ -15,10 +16,15 @@ driver = ctypes.CDLL("libcuda.so.1")
 
 
 class OnDevice:
-    """An array's copy on the device. Its capsule is NumPy's, with another place."""
+    """An array's copy on the device, or the part of another's that begins where that does. Its capsule is NumPy's, with
+    another place."""
 
-    def __init__(self, array):
-        self.array, self.at, self.streams = array, ctypes.c_uint64(), []
+    def __init__(self, array, part_of=None):
+        self.array, self.at, self.streams = array, part_of.at if part_of else ctypes.c_uint64(), []
+        self.own = not part_of and array.nbytes
+        if not self.own:
+            return
+        self.array = array = np.ascontiguousarray(array)
         assert driver.cuMemAlloc_v2(ctypes.byref(self.at), ctypes.c_size_t(array.nbytes)) == 0
         assert driver.cuMemcpyHtoD_v2(self.at, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)) == 0
 
@@ -34,17 +40,26 @@ class OnDevice:
 
     def get(self):
         got = np.empty_like(self.array)
+        if not self.own:
+            return got
         assert driver.cuMemcpyDtoH_v2(ctypes.c_void_p(got.ctypes.data), self.at, ctypes.c_size_t(got.nbytes)) == 0
         return got
 
     def drop(self):
-        assert driver.cuMemFree_v2(self.at) == 0
+        assert not self.own or driver.cuMemFree_v2(self.at) == 0
 
 
-def main():
-    context = ctypes.c_void_p()
-    assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-    assert driver.cuCtxPushCurrent_v2(context) == 0
+@contextlib.contextmanager
+def context():
+    at = ctypes.c_void_p()
+    assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(at), 0) == 0
+    assert driver.cuCtxPushCurrent_v2(at) == 0
+    yield
+    driver.cuCtxPopCurrent_v2(ctypes.byref(at))
+    driver.cuDevicePrimaryCtxRelease_v2(0)
+
+
+def relu():
     model, x = weir.open(sys.argv[1]), np.arange(-50, 50, dtype=np.float32)
     there, room = OnDevice(x), OnDevice(np.zeros_like(x))
     for _ in range(3):
@@ -54,8 +69,11 @@ def main():
     assert set(there.streams) == {1}, there.streams
     there.drop(), room.drop()
     model.close()
-    driver.cuCtxPopCurrent_v2(ctypes.byref(context))
-    driver.cuDevicePrimaryCtxRelease_v2(0)
+
+
+def main():
+    with context():
+        relu()
     print("fine")
 
 

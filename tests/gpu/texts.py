@@ -171,10 +171,16 @@ class Texts:
             text = self.by_nvcc(HERE / f"{model}.ir", "sm_80,sm_90a,sm_100")
             expect(set(re.findall(r"(\d+) bytes spill", text)) == {"0"}, text)
 
+    def test_sides_do_not_spill(self):
+        for text in (HERE / "sides_ranges.ir").read_text().split("\n\n"):
+            _, source, *_ = self.flow_of(text)
+            expect(set(re.findall(r"(\d+) bytes spill", self.by_nvcc(source, "sm_80,sm_90a,sm_100"))) == {"0"}, source.stem)
+
     def test_order_of_loads(self):
         """Nothing is loaded before the launch ahead is done, and what a thread stores for others not before it is stored."""
         nvcc = self.nvcc()
-        for name, text in (("early", EARLY), ("m", bench.decode("f16", 8192))):
+        sides = (HERE / "sides_ranges.ir").read_text().split("\n\n")[0]
+        for name, text in (("early", EARLY), ("sides_ranges", sides), ("m", bench.decode("f16", 8192))):
             source, folder = self.work / f"{name}.ir", self.work / f"{name}.order"
             source.write_text(text)
             code, told = run(self.weir, "compile", source, "--target", "cuda", "--gpu", "sm_90a", "--emit", "cu", "--emit-dir", folder)

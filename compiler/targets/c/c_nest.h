@@ -139,7 +139,8 @@ struct CNest {
     int threads;              /* of a block */
     VEC(const Stmt *) behind; /* steps that are under way */
     Dim inner[3];             /* variables of the innermost loops over threads, outermost first */
-    int shared;               /* bytes of shared arrays so far */
+    int shared;               /* bytes so far of shared arrays that a launch provides; -1: none */
+    int held;                 /* ... of others */
     bool swizzled;            /* there are swizzled ones */
     const Stmt *first;        /* threads that load weights before they wait for the launch ahead */
     bool loading;             /* they do */
@@ -301,6 +302,7 @@ typedef struct CPhase {
     double work;      /* about how many vector operations; < 0: not known */
     bool bad;         /* an index from data may be out of range */
     int threads;      /* of a block; 0: on the host */
+    int held;         /* bytes of a block's shared arrays, without those that a launch provides */
     int resident;     /* blocks that a core should have room for; 0: as may be */
     bool blocks;      /* tasks are blocks */
     const CBox *box;  /* what the engine copies, in parameter order */

@@ -15,8 +15,11 @@ typedef struct CFunction {
     int uses;
     int threads, shared; /* on a device: of a block, and bytes that its launch provides; ... */
     int resident;        /* ... blocks that a core should have room for; 0: as may be */
-    int sides, words;    /* ... launches that one takes along at most; arguments of each ... */
+    int sides, words;    /* ... kernels that one launch takes along at most; arguments of all ... */
     int boxes;           /* ... and descriptions of tensors behind those */
+    const int *part;     /* ... by side the function whose body it takes; NULL: all its own */
+    bool body;           /* ... is its text a body, of one launch or more with sides? */
+    int number;          /* ... in the image; -1: it is not launched by itself */
 } CFunction;
 
 /* What a kernel does to a container; `serial`: on thread 0. */
@@ -123,10 +126,12 @@ const char *dim_text(CProgram *p, Dim d);
 void open_span(CProgram *p);
 void close_span(CProgram *p, int what);
 
-/* emit_sync.c: may kernels run beside those since the last barrier? */
+/* emit_sync.c: may kernels run beside those since the last barrier? Of a map that copies an input
+ * to memory that may be the input's own, and runs only where it is not, the alias; else NULL. */
 ContUses kernel_uses(const CProgram *p, int kernel, bool serial);
 bool needs_barrier(const CProgram *p, const ContUses *uses);
 void remember_uses(CProgram *p, const ContUses *uses);
+const Alias *unless_shared(const CProgram *p, int map);
 
 /* emit_check.c: conditions, each with "&&" in front, that hold where containers lie in the memory
  * of the run; after a kernel, what it says of an access that strayed. Nothing without `--checked`.

@@ -464,16 +464,10 @@ static void walk_if(CProgram *p, const Item *it) {
     program_line(p, "}");
 }
 
-/* A copy into memory that may be the input's own: only where it is not. Threads that skip it wait
- * for nobody, so what was done before counts as not waited for. */
+/* Threads that skip such a copy wait for nobody, so what was done before counts as not waited for.
+ */
 static void walk_unless_shared(CProgram *p, int map) {
-    int from, to, dim;
-    const Alias *shared = NULL;
-    if (flow_carries_over(p->flow, p->flow->map.at[map], &from, &to, &dim))
-        for (int i = 0; i < p->flow->alias.n; i++) {
-            const Alias *a = &p->flow->alias.at[i];
-            if (a->when && a->cont == to && a->of == from) shared = a;
-        }
+    const Alias *shared = unless_shared(p, map);
     if (!shared) {
         walk_map(p, map);
         return;

@@ -77,3 +77,13 @@ bool needs_barrier(const CProgram *p, const ContUses *uses) {
 void remember_uses(CProgram *p, const ContUses *uses) {
     for (int k = 0; k < uses->n; k++) vec_push(p->arena, &p->pending, uses->at[k]);
 }
+
+const Alias *unless_shared(const CProgram *p, int map) {
+    int from, to, dim;
+    if (flow_carries_over(p->flow, p->flow->map.at[map], &from, &to, &dim))
+        for (int i = 0; i < p->flow->alias.n; i++) {
+            const Alias *a = &p->flow->alias.at[i];
+            if (a->when && a->cont == to && a->of == from) return a;
+        }
+    return NULL;
+}

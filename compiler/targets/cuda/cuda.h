@@ -64,17 +64,25 @@ void cuda_find_boxes(CNest *c, const Stmts *stmts);
 void cuda_open_stages(CNest *c);
 void cuda_box_parameters(CNest *c);
 const char *cuda_boxes(CProgram *p, int kernel, const CPhase *phase);
-/* emit_sides.c: which launches take others along; such a kernel, that calls its text as `bodyN`
- * with the words of a row of blocks. Words: arguments of a kernel without scratch. */
+/* emit_depend.c: must one of two kernels be done before the other begins? */
+bool cuda_depend(const CProgram *p, int a, int b);
+/* emit_sides.c: which launches take others along; which functions are launched, and how many. */
 void cuda_join_launches(CProgram *p);
+int cuda_launched(const CProgram *p);
+/* Words: arguments of a kernel without scratch. */
+int cuda_words(const CKernel *ck);
+enum { CUDA_SIDES = 8 }; /* of a launch at most, itself one */
+/* emit_body.c: a kernel of several sides, each of which calls a text as `bodyN` with its own words;
+ * such a text. Tensors that a launch describes: its own, and those of what it takes along. */
 const char *cuda_sides(const CProgram *p, int function);
 void cuda_body(const CProgram *p, int function, Text *out);
-/* Tensors that a launch describes: its own, and those of what it takes along. */
 const char *cuda_boxes_of(CProgram *p, int kernel, int phase);
-int cuda_words(const CKernel *ck);
-/* emit_follow.c: which launch stands behind each. Of a kernel's phase, a sum of bits: the blocks of
- * the one behind come as soon as all its own go on, or already as all of them are on cores and
- * wait, else when these leave; its weights come to the cache while the one ahead is under way. */
+/* emit_follow.c: seconds of a kernel, about; is a launch of so many brief? Which launch stands
+ * behind each. Of a kernel's phase, a sum of bits: the blocks of the one behind come as soon as all
+ * its own go on, or already as all of them are on cores and wait, else when these leave; its
+ * weights come to the cache while the one ahead is under way. */
+double cuda_seconds(const CProgram *p, int kernel);
+bool cuda_brief(double seconds);
 enum { CUDA_NEXT_BEGINS = 1, CUDA_WEIGHTS_AHEAD = 2, CUDA_NEXT_WAITS = 4 };
 void cuda_link_launches(CProgram *p);
 int cuda_following(const CProgram *p, int kernel, int phase);

@@ -115,7 +115,7 @@ static uint64_t tools_of(const Flow *flow, const Items *items) {
 
 void cuda_tool_rows(const CProgram *p, Text *kernels, Text *numbers) {
     uint64_t all = tools_of(p->flow, &p->flow->body);
-    int n = p->function.n;
+    int n = cuda_launched(p);
     for (int i = 0; i < WEIR_TOOLS; i++) {
         text_printf(numbers, "%d, ", all >> i & 1 ? n++ : -1);
         if (all >> i & 1)

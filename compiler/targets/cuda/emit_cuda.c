@@ -12,53 +12,73 @@
 
 /* A kernel's arguments are all 8 bytes: buffers, symbols, the number of tasks, then where it says
  * that an index was out of range, and under which number, with what cuda_following says above;
- * then its scratch. */
-static void put_words(CProgram *p, int kernel, int following, Text *args) {
+ * then its scratch. How many there are. */
+static int put_words(CProgram *p, int kernel, const char *tasks, int following, Text *args) {
     const CKernel *ck = p->kernel[kernel];
     const Nest *nest = p->program->nest.at[kernel];
     for (int i = 0; i < ck->buf.n; i++)
         text_printf(args, "(u64)(%s), ", address(p, nest->buf.at[ck->buf.at[i]].cont));
     for (int i = 0; i < ck->symbol.n; i++)
         text_printf(args, "(u64)%s, ", dim_text(p, ck->symbol.at[i]));
-    text_printf(args, "(u64)tasks, (u64)f->fault, %lld, ",
+    text_printf(args, "(u64)%s, (u64)f->fault, %lld, ", tasks,
                 (long long)following << 32 | (kernel + 1));
-    if (!dim_is(ck->scratch, 0)) text_put(args, "(u64)f->thread, ");
+    if (dim_is(ck->scratch, 0)) return cuda_words(ck);
+    text_put(args, "(u64)f->thread, ");
+    return cuda_words(ck) + 1;
+}
+
+/* Blocks of a launch, and of a kernel whose own it is, tasks. */
+static void put_blocks(CProgram *p, int kernel, const CPhase *phase, bool ranges) {
+    Dim tasks = phase->tasks;
+    for (int with = p->beside[kernel]; ranges && with >= 0; with = p->beside[with])
+        tasks = dim_add(p->ctx, tasks, p->kernel[with]->phase.at[0].tasks);
+    const char *n = dim_text(p, tasks);
+    if (ranges)
+        program_line(p, "{ const i64 blocks = %s;", n);
+    else if (phase->blocks)
+        program_line(p, "{ const i64 tasks = %s, blocks = tasks;", n);
+    else
+        program_line(p, "{ const i64 tasks = %s, blocks = imin((tasks + %d) / %d, %d);", n,
+                     phase->threads - 1, phase->threads,
+                     dim_is(p->kernel[kernel]->scratch, 0) ? CUDA_TASK_BLOCKS
+                                                           : CUDA_SCRATCH_BLOCKS);
+}
+
+/* The words of a kernel and of what it takes along, and zeros for more that others do; the rows. */
+static int put_arguments(CProgram *p, int kernel, int k, const CFunction *f, int *rows) {
+    Text args = {.arena = p->arena};
+    int words = 0, following = cuda_following(p, kernel, k);
+    *rows = f->part ? 1 : 0;
+    for (int with = kernel; with >= 0; with = p->beside[with]) {
+        Dim tasks = p->kernel[with]->phase.at[0].tasks;
+        const char *n = f->part ? arena_printf(p->arena, "(%s)", dim_text(p, tasks)) : "tasks";
+        words += put_words(p, with, n, following, &args);
+        *rows += !f->part;
+    }
+    for (; words < f->words && f->sides; words++) text_put(&args, "0, ");
+    program_line(p, "  const u64 x[] = {%s};", text_str(&args));
+    return words;
 }
 
 /* What others take along is launched with them. */
 static void launch(CProgram *p, int kernel, int k) {
-    const CKernel *ck = p->kernel[kernel];
-    const CPhase *phase = &ck->phase.at[k];
+    const CPhase *phase = &p->kernel[kernel]->phase.at[k];
     const CFunction *f = &p->function.at[p->phase[kernel][k]];
-    bool scratch = !dim_is(ck->scratch, 0);
-    int sides = 0, words = cuda_words(ck) + scratch;
-    Text args = {.arena = p->arena};
+    int rows;
     if (cuda_apart(p->flow->kernel.at[kernel])) {
         cuda_library_call(p, kernel);
         return;
     }
     if (p->with[kernel] != kernel) return;
-    int following = cuda_following(p, kernel, k);
-    for (int with = kernel; with >= 0; with = p->beside[with], sides++)
-        put_words(p, with, following, &args);
-    for (int i = sides * words; i < (f->sides + 1) * words; i++) text_put(&args, "0, ");
-    const char *tasks = dim_text(p, phase->tasks);
-    if (phase->blocks)
-        program_line(p, "{ const i64 tasks = %s, blocks = tasks;", tasks);
-    else
-        program_line(p, "{ const i64 tasks = %s, blocks = imin((tasks + %d) / %d, %d);", tasks,
-                     phase->threads - 1, phase->threads,
-                     scratch ? CUDA_SCRATCH_BLOCKS : CUDA_TASK_BLOCKS);
-    program_line(p, "  const u64 x[] = {%s};", text_str(&args));
+    put_blocks(p, kernel, phase, f->part);
+    int words = put_arguments(p, kernel, k, f, &rows);
     open_span(p);
     if (phase->nbox) {
         program_line(p, "  const weir_device_box box[] = {%s};", cuda_boxes_of(p, kernel, k));
-        program_line(p, "  weir_device_launch_boxes(f, %d, blocks, %d, x, %d, box, %d);",
-                     p->phase[kernel][k], sides, (f->sides + 1) * words,
-                     (f->sides + 1) * phase->nbox);
+        program_line(p, "  weir_device_launch_boxes(f, %d, blocks, %d, x, %d, box, %d);", f->number,
+                     rows, words, (f->sides + 1) * phase->nbox);
     } else {
-        program_line(p, "  weir_device_launch(f, %d, blocks, %d, x, %d);", p->phase[kernel][k],
-                     sides, (f->sides + 1) * words);
+        program_line(p, "  weir_device_launch(f, %d, blocks, %d, x, %d);", f->number, rows, words);
     }
     if (p->options->profile) program_line(p, "  weir_device_settle(f);");
     close_span(p, kernel);
@@ -95,10 +115,12 @@ static void put_launches(CProgram *p) {
 static void tables(CProgram *p) {
     Text tools = {.arena = p->arena};
     text_put(&p->out, "static const weir_device_kernel device_kernels[] = {\n");
-    for (int k = 0; k < p->function.n; k++)
-        text_printf(&p->out, " {\"kernel%d\", %s, %d, %d},\n", k,
-                    c_string(p->arena, p->function.at[k].from), p->function.at[k].threads,
-                    p->function.at[k].shared);
+    for (int k = 0; k < p->function.n; k++) {
+        const CFunction *f = &p->function.at[k];
+        if (f->number < 0) continue;
+        text_printf(&p->out, " {\"kernel%d\", %s, %d, %d},\n", f->number,
+                    c_string(p->arena, f->from), f->threads, f->shared);
+    }
     cuda_tool_rows(p, &p->out, &tools);
     text_put(&p->out, " {0}\n};\n");
     put_launches(p);
@@ -114,7 +136,7 @@ static void tables(CProgram *p) {
                 "%s"
                 " .code = weir_image_code, .bytes = &weir_image_bytes, .fixed = %d, .home = "
                 "&device_home};\n",
-                text_str(&tools), p->function.n + cuda_tool_count(p),
+                text_str(&tools), cuda_launched(p) + cuda_tool_count(p),
                 p->flow->kernel.n + 1 + p->ncall, cuda_library_members(p),
                 is_fixed(p->flow, &p->flow->body) && !p->options->profile);
 }
@@ -128,8 +150,9 @@ static const char *device_text(CProgram *p) {
         const char *room = f->resident ? arena_printf(p->arena, ", %d", f->resident) : "";
         text_printf(&body, "/* %s%s */\n", c_comment(p->arena, f->from),
                     f->uses > 1 ? ", and equal ones" : "");
-        if (f->sides) cuda_body(p, k, &body);
-        text_printf(&body, "KERNEL(%d%s) kernel%d%s\n", f->threads, room, k,
+        if (f->body) cuda_body(p, k, &body);
+        if (f->number < 0) continue;
+        text_printf(&body, "KERNEL(%d%s) kernel%d%s\n", f->threads, room, f->number,
                     f->sides ? cuda_sides(p, k) : f->text);
     }
     const char *texts[] = {embedded_text("compiler/targets/c/scalar.in"),

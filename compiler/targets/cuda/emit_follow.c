@@ -42,8 +42,8 @@ static double rate_of(const Machine *m, const Kernel *kernel) {
     return m->fma_flops;
 }
 
-/* Seconds of a kernel: the longer of computing and of moving. */
-static double seconds_of(const CProgram *p, int kernel) {
+/* The longer of computing and of moving. */
+double cuda_seconds(const CProgram *p, int kernel) {
     const Kernel *k = p->flow->kernel.at[kernel];
     const Machine *m = p->machine;
     double flop = 0;
@@ -55,10 +55,14 @@ static double seconds_of(const CProgram *p, int kernel) {
     return computing > moving ? computing : moving;
 }
 
+bool cuda_brief(double seconds) {
+    return seconds <= BRIEF;
+}
+
 static bool is_brief(const CProgram *p, int kernel) {
     double sum = 0;
-    for (int with = kernel; with >= 0; with = p->beside[with]) sum += seconds_of(p, with);
-    return sum <= BRIEF;
+    for (int with = kernel; with >= 0; with = p->beside[with]) sum += cuda_seconds(p, with);
+    return cuda_brief(sum);
 }
 
 /* Does it leave room for others: blocks of few threads, without large arrays? */

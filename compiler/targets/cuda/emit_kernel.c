@@ -169,6 +169,7 @@ static void shared_array(CNest *c, const Stmt *s) {
     if (bytes < 0) BUG("shared array \"%s\" has no bound", b->name);
     if (c->shared < 0) {
         put_line(c, "SHARED %s %s[%lld];", type, name, (long long)(bytes / size));
+        c->held += (int)bytes;
     } else {
         int side = b->swizzled ? SWIZZLED_ROW * SWIZZLED_ROWS : SHARED_ALIGN;
         c->shared = (c->shared + side - 1) / side * side;
@@ -222,6 +223,7 @@ static CVal partner(CNest *c, const CVal *own, int h) {
     }
     int at = c->fresh++;
     put_line(c, "SHARED %s e%d[%d];", type, at, c->threads);
+    c->held += c->threads * ((dtype_bits(own->type) + 7) / 8);
     put_line(c, "e%d[threadIdx.x] = %s;", at, own->text);
     barrier(c);
     return named(c, own->type, false, 0, str(c, "e%d[threadIdx.x ^ %d]", at, h));
@@ -347,14 +349,17 @@ static void put_ahead(CNest *c, const CKernel *k) {
         if (!dim_is_const(all, &count)) {
             bool bytes = dtype_bits(b->type) % 8 == 0 && is_handed_on(c, b);
             if (bytes)
-                text_printf(&c->out, " ahead(self, %s, imin((i64)(%s) * %d, %lld) & -%d);\n",
+                text_printf(&c->out,
+                            " ahead(self, %s, imin((i64)(%s) * %d, %lld) & -%d, blockIdx.x, "
+                            "gridDim.x);\n",
                             cb->name, emit_dim_str(&c->names, all), dtype_bits(b->type) / 8,
                             (long long)left, AHEAD_STEP);
             continue;
         }
         int64_t bytes = dtype_bytes(b->type, count) / AHEAD_STEP * AHEAD_STEP;
         if (bytes < AHEAD_LEAST || bytes > left) continue;
-        text_printf(&c->out, " ahead(self, %s, %lld);\n", cb->name, (long long)bytes);
+        text_printf(&c->out, " ahead(self, %s, %lld, blockIdx.x, gridDim.x);\n", cb->name,
+                    (long long)bytes);
         left -= bytes;
     }
 }
@@ -398,6 +403,7 @@ static void end_phase(CNest *c, CKernel *k, CPhase *phase) {
     phase->text = text_str(&c->out);
     c->first = NULL;
     phase->bad = c->bad;
+    phase->held = c->held;
     phase->nbox = c->box.n;
     phase->box = arena_copy(k->arena, c->box.at, sizeof *c->box.at * (size_t)c->box.n);
     if (c->shared > k->shared) k->shared = c->shared;
@@ -475,6 +481,7 @@ static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     c->first = loading_threads(c, &body);
     phase.resident = resident_blocks(c, &body, bytes);
     c->shared = bytes > STATIC_SHARED || c->swizzled ? 0 : -1;
+    c->held = 0;
     open_scope(c);
     for (int i = 0; i < n; i++) {
         if (at[i]->kind == STMT_FOR && at[i]->mark == LOOP_BLOCK)
@@ -489,7 +496,7 @@ static void task_phase(CNest *c, CKernel *k, Stmt *const *before, int nbefore, S
     CPhase phase = {.tasks = dim_const(c->ctx, 1), .threads = CUDA_TASK_THREADS};
     begin_phase(c);
     c->threads = phase.threads;
-    c->stages = c->box.n = 0;
+    c->stages = c->box.n = c->held = 0;
     c->shared = -1;
     open_scope(c);
     emit_stmts(c, &(Stmts){(Stmt **)(uintptr_t)before, nbefore, nbefore});
