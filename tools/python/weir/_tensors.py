@@ -179,8 +179,10 @@ def count_of(tensor):
 
 
 def is_dense(tensor):
-    """Whether its strides say no more than its dims."""
+    """Whether its strides say no more than its dims, as those of no elements never do."""
     step = 1
+    if 0 in tensor.dims[:tensor.rank]:
+        return True
     for size, stride in reversed(list(zip(tensor.dims[:tensor.rank], tensor.strides[:tensor.rank]))):
         if size != 1 and stride != step:
             return False
