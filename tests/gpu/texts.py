@@ -111,7 +111,7 @@ class Texts:
                  " map y [i:{1}, j:{1}, k:{1}] {{ a[i,k] * v[k,j] -> y[i,j] sum:f32 }} }}\n")
         (self.work / "brief.ir").write_text(chain.format("brief", 64))
         (self.work / "long.ir").write_text(chain.format("long", 2048))
-        for source, bits in (self.work / "brief.ir", [6, 2]), (self.work / "long.ir", [2, 2]), (HERE / "steps.ir", [0, 2]):
+        for source, bits in (self.work / "brief.ir", [3, 2]), (self.work / "long.ir", [2, 2]), (HERE / "steps.ir", [0, 2]):
             folder = self.work / f"{source.stem}.c"
             code, printed = run(self.weir, "compile", source, "--target", "cuda", "--gpu", "sm_90a", "--emit", "c", "--emit-dir", folder)
             expect(code == 0, printed)

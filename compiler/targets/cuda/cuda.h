@@ -79,11 +79,11 @@ void cuda_body(const CProgram *p, int function, Text *out);
 const char *cuda_boxes_of(CProgram *p, int kernel, int phase);
 /* emit_follow.c: seconds of a kernel, about; is a launch of so many brief? Which launch stands
  * behind each. Of a kernel's phase, a sum of bits: the blocks of the one behind come as soon as all
- * its own go on, or already as all of them are on cores and wait, else when these leave; its
- * weights come to the cache while the one ahead is under way. */
+ * its own are on cores and go on, else when these leave; its weights come to the cache while the
+ * one ahead is under way. */
 double cuda_seconds(const CProgram *p, int kernel);
 bool cuda_brief(double seconds);
-enum { CUDA_NEXT_BEGINS = 1, CUDA_WEIGHTS_AHEAD = 2, CUDA_NEXT_WAITS = 4 };
+enum { CUDA_NEXT_BEGINS = 1, CUDA_WEIGHTS_AHEAD = 2 };
 void cuda_link_launches(CProgram *p);
 int cuda_following(const CProgram *p, int kernel, int phase);
 /* emit_library.c: was the kernel given to a library? Its call; the rows of all such calls, as

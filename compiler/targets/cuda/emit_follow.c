@@ -6,11 +6,8 @@
  * on cores and go on. The latter is the earlier by a launch's length, but the blocks come to the
  * cores that have room then, which are those that were done first, and gather there. Of kernels
  * that do little it gains up to half a microsecond; where one of both does much, most cores then
- * wait for a few (26 us became 59 on an H200: tests/results/gpu.md).
- *
- * Kernels whose blocks leave most of the cores' room need not even go on: several in a row then
- * wait at once, and the weights of all of them come meanwhile. Blocks that fill cores with copies
- * would keep those of others from where there is work. */
+ * wait for a few (26 us became 59 on an H200: tests/results/gpu.md). Blocks that come while those
+ * ahead still wait gain nothing more, and cost products by steps a tenth. */
 #include "cuda.h"
 
 #include "ir/move.h"
@@ -19,8 +16,8 @@
 #include <string.h>
 
 /* How long a launch is brief; of the peak, what such a launch computes with; the size of a dim that
- * only the run knows; of the threads that run at a time those of a launch that leaves room. */
-static const double BRIEF = 2.5e-6, SHARE = 0.25, LIGHT = 0.5;
+ * only the run knows. */
+static const double BRIEF = 2.5e-6, SHARE = 0.25;
 enum { UNKNOWN = 64 };
 
 static bool usual_size(void *user, Dim sym, int64_t *value) {
@@ -63,17 +60,6 @@ static bool is_brief(const CProgram *p, int kernel) {
     double sum = 0;
     for (int with = kernel; with >= 0; with = p->beside[with]) sum += cuda_seconds(p, with);
     return cuda_brief(sum);
-}
-
-/* Does it leave room for others: blocks of few threads, without large arrays? */
-static bool is_light(const CProgram *p, int kernel) {
-    double threads = 0;
-    for (int with = kernel; with >= 0; with = p->beside[with]) {
-        const CKernel *ck = p->kernel[with];
-        if (ck->shared || ck->phase.n > 1 || ck->phase.at[0].nbox) return false;
-        threads += size_of(ck->phase.at[0].tasks) * ck->phase.at[0].threads;
-    }
-    return is_brief(p, kernel) && threads <= LIGHT * p->machine->live_threads;
 }
 
 /* The kernel that a map's turn launches; -1: none, one of several, or not a launch of ours. */
@@ -128,10 +114,6 @@ static bool is_first_reading(const CProgram *p, int kernel, int phase) {
 }
 
 int cuda_following(const CProgram *p, int kernel, int phase) {
-    int next = p->next[kernel];
-    bool waits = next >= 0 && is_light(p, kernel) && is_light(p, next);
-    return (waits                           ? CUDA_NEXT_WAITS
-            : begins_next(p, kernel, phase) ? CUDA_NEXT_BEGINS
-                                            : 0) +
+    return (begins_next(p, kernel, phase) ? CUDA_NEXT_BEGINS : 0) +
            (is_first_reading(p, kernel, phase) ? CUDA_WEIGHTS_AHEAD : 0);
 }
