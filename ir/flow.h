@@ -137,7 +137,8 @@ typedef enum {
     LINE_THREAD,   /* arg: dim: tile loops that are spread over blocks, and below them over the
                     * threads of a block. arg: dim, threads: the dim's innermost loop runs on so
                     * many threads, as a vector dim's does in lanes; with a vector line of the
-                    * dim, each takes so many neighbours */
+                    * dim, each takes so many neighbours. Where other maps of the kernel have more
+                    * threads, each so many do all of it */
     LINE_AT,       /* arg: dim, size or 0: map computed inside the tile loops of these dims of the
                       last map; of several loops over a dim, that of this size, or the innermost */
     LINE_KEEP,     /* container `cont` of `map` is kept in `storage` */
@@ -151,7 +152,8 @@ typedef enum {
                     * that no other reduced dim enters multiplies each block's sum, not its terms */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used; arg: block by block of
                     * a dim, each tile of rows its part. Of blocks of threads, arg: dim, so many
-                    * blocks: what the block reads of it that many further along the dim */
+                    * blocks: what the block reads of it that many further along the dim; none: a
+                    * weight, of which each thread loads what it reads before all else */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */
     LINE_STAGE,    /* cont: threads copy what a block of the reduction reads of it to shared memory,

@@ -106,6 +106,23 @@ static void find_chain(Copying *c, int last) {
     }
 }
 
+/* Would rows join the chain to what makes its operands, and with it all copies to one kernel? */
+static bool goes_on(const Copying *c) {
+    const Flow *flow = c->e.flow;
+    for (int i = 0; i < c->chain.n; i++) {
+        const Map *m = flow->map.at[c->chain.at[i]];
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            int by = val->kind == VAL_READ ? c->e.uses.writer[val->read.cont] : -1;
+            if (by >= 0 && !in_chain(c, by) &&
+                c->e.uses.home[by] == c->e.uses.home[c->chain.at[0]] &&
+                is_little(flow, flow->map.at[by]) && !is_epilogue(c, flow->map.at[by]))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* A BodyReadFn: what the chain hands on is read from the copy's containers. */
 static int read_copy(void *user, Body *b, const Val *read) {
     const Copying *c = user;
@@ -196,6 +213,7 @@ static bool copy_for(Copying *c, Items *items, int at) {
         !is_little(flow, flow->map.at[by]) || is_epilogue(c, flow->map.at[by]))
         return false;
     find_chain(c, by);
+    if (goes_on(c)) return false;
     int room = flow->cont.n + c->chain.n * COMBINE_STATES + 1;
     c->made = NEW_ARRAY(c->e.arena, int, room);
     copy_chain(c, items, at, row->read.cont);
