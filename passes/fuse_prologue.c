@@ -154,15 +154,17 @@ static void copy_map(Copying *c, const Map *m, Items *into) {
 /* The last of the element-wise maps that end the product one after the other, each reading what
  * nobody else does; itself: there is none. */
 static int end_of(const Copying *c, int product) {
+    const Flow *flow = c->e.flow;
     const Uses *uses = &c->e.uses;
-    for (int at = product;;
-         at = uses->readers[c->e.flow->map.at[at]->write.at[0].to[0].cont].at[0]) {
-        const Write *w = &c->e.flow->map.at[at]->write.at[0];
-        int cont = w->to[0].cont;
-        if (w->n != 1 || c->e.flow->cont.at[cont].kind != CONT_TMP || uses->held[cont] ||
-            uses->readers[cont].n != 1 || uses->home[uses->readers[cont].at[0]] != uses->home[at] ||
-            map_is_reduction(c->e.flow->map.at[uses->readers[cont].at[0]]))
-            return at;
+    for (int at = product;;) {
+        const Map *m = flow->map.at[at];
+        if (m->write.n != 1 || m->write.at[0].n != 1) return at;
+        int cont = m->write.at[0].to[0].cont;
+        const IntVec *readers = &uses->readers[cont];
+        if (flow->cont.at[cont].kind != CONT_TMP || uses->held[cont] || readers->n != 1) return at;
+        int next = readers->at[0];
+        if (uses->home[next] != uses->home[at] || map_is_reduction(flow->map.at[next])) return at;
+        at = next;
     }
 }
 
@@ -240,26 +242,32 @@ void copy_prologues(Arena *arena, Flow *flow, const Machine *machine) {
 /* ---- its kernel -------------------------------------------------------------------------------
  */
 
-/* Do the maps of `g`, `into` and `too` alone read what g writes? */
-static bool hands_on_to(const Fusing *f, const Group *g, const Group *into, const Group *too) {
-    for (int i = 0; i < g->map.n; i++) {
-        const Write *w = &f->flow->map.at[g->map.at[i]]->write.at[0];
-        for (int k = 0; k < w->n; k++) {
-            int cont = w->to[k].cont;
-            if (f->flow->cont.at[cont].kind != CONT_TMP) return false;
-            for (int r = 0; r < f->readers[cont].n; r++) {
-                int reader = f->readers[cont].at[r];
-                const Group *by = reader < 0 ? NULL : &f->group[f->group_of[reader]];
-                if (!by || (by != g && by != into && by != too)) return false;
-            }
-        }
+typedef struct Joining {
+    const Group *g, *into, *too; /* too: or NULL */
+} Joining;
+
+/* Do only their maps read the container? */
+static bool read_among(const Fusing *f, int cont, const Joining *j) {
+    if (f->flow->cont.at[cont].kind != CONT_TMP) return false;
+    for (int r = 0; r < f->readers[cont].n; r++) {
+        int reader = f->readers[cont].at[r];
+        const Group *by = reader < 0 ? NULL : &f->group[f->group_of[reader]];
+        if (!by || (by != j->g && by != j->into && by != j->too)) return false;
     }
     return true;
 }
 
-static bool may_join(const Fusing *f, const Group *g, const Group *into, const Group *too) {
-    return g != into && !g->gone && !g->complete && g->home == into->home &&
-           hands_on_to(f, g, into, too);
+/* May g go with `into`, which alone, but for `too`, reads what it writes? */
+static bool may_join(const Fusing *f, const Joining *j) {
+    const Group *g = j->g;
+    if (g == j->into || g->gone || g->complete || g->home != j->into->home) return false;
+    for (int i = 0; i < g->map.n; i++) {
+        const Map *m = f->flow->map.at[g->map.at[i]];
+        for (int w = 0; w < m->write.n; w++)
+            for (int k = 0; k < m->write.at[w].n; k++)
+                if (!read_among(f, m->write.at[w].to[k].cont, j)) return false;
+    }
+    return true;
 }
 
 /* The row that a group's product multiplies, if it is that and at most one map that ends it; -1:
@@ -279,8 +287,8 @@ static Group *other_product(const Fusing *f, const Group *into, int row) {
         const Val *val = &root->body.val.at[v];
         int by = val->kind == VAL_READ ? f->writer[val->read.cont] : -1;
         Group *g = by < 0 ? NULL : &f->group[f->group_of[by]];
-        if (g && may_join(f, g, into, NULL) && row_multiplied(f, g) == row && !val->has_else &&
-            access_covers(root, &val->read))
+        if (g && may_join(f, &(Joining){g, into, NULL}) && row_multiplied(f, g) == row &&
+            !val->has_else && access_covers(root, &val->read))
             return g;
     }
     return NULL;
@@ -292,7 +300,7 @@ void join_prologue(Fusing *f, int root) {
     int row = row_multiplied(f, into), by = row < 0 ? -1 : f->writer[row];
     if (by < 0) return;
     Group *too = other_product(f, into, row), *g = &f->group[f->group_of[by]];
-    if (!may_join(f, g, into, too)) return;
+    if (!may_join(f, &(Joining){g, into, too})) return;
     for (int i = 0; i < g->map.n; i++)
         if (!is_little(f->flow, f->flow->map.at[g->map.at[i]])) return;
     if (g->map.n + into->map.n + (too ? too->map.n : 0) > KERNEL_MAPS) return;
