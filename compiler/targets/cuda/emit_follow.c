@@ -7,7 +7,7 @@
  * cores that have room then, which are those that were done first, and gather there. Of kernels
  * that do little it gains up to half a microsecond; where one of both does much, most cores then
  * wait for a few (26 us became 59 on an H200: tests/results/gpu.md). Blocks that come while those
- * ahead still wait gain nothing more, and cost products by steps a tenth. */
+ * ahead still wait gain nothing more, and cost products by steps a sixth. */
 #include "cuda.h"
 
 #include "ir/move.h"
