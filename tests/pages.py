@@ -172,22 +172,25 @@ def test_dump(p, keep):
 
 
 def test_gpu(p, keep):
-    """The text of a GPU's kernels is there, and each kernel has its lines: those of one launch the same."""
-    model, page = p.folder / "sides.onnx", p.folder / "gpu.html"
+    """The text of a GPU's kernels is there, and each kernel has its lines: those of one launch the same, equal kernels or not."""
     heads = [wire.node("MatMul", ["x", f"w{i}"], [f"y{i}"], name=f"head{i}") for i in range(3)]
     weights = [wire.tensor(f"w{i}", [64, 64], [0.01] * 4096) for i in range(3)]
-    model.write_bytes(wire.model(wire.graph(heads, [wire.value_info("x", [4, 64])],
-                                            [wire.value_info(f"y{i}", [4, 64]) for i in range(3)], weights)))
-    p.make("dump", model, "--target", "cuda", "--gpu", "sm_80", "--format", "html", "-o", page)
-    saw = p.see(page, """
-        const marked = DATA.kernels.map(k => {
-          pick("kernel " + k.kernel, false);
-          return PANES.c.marked.map(([a, b]) => [a, b, DATA.lines[C.lines[b]]]).concat([DATA.lines[C.lines[PANES.c.marked[0][0]]]]);
-        });
-        return {marked, head: document.querySelector("header").textContent,
-                texts: PANES.c.marked.map(([a, b]) => d3.range(a, b + 1).map(i => DATA.lines[C.lines[i]]).join(" ")).join(" ")};""")
-    assert "sm_80" in saw["head"] and "x86" not in saw["head"], saw["head"]
-    assert len(saw["marked"]) == 3 and all(saw["marked"]) and "KERNEL(" in saw["texts"], saw
+    others = [wire.node(op, ["x"], [f"y{i}"], name=f"other{i}") for i, op in enumerate(("Relu", "Transpose"))]
+    for name, nodes, given, shapes in (("sides", heads, weights, [[4, 64]] * 3), ("ranges", others, [], [[4, 64], [64, 4]])):
+        model, page = p.folder / f"{name}.onnx", p.folder / f"{name}.html"
+        outputs = [wire.value_info(f"y{i}", shape) for i, shape in enumerate(shapes)]
+        model.write_bytes(wire.model(wire.graph(nodes, [wire.value_info("x", [4, 64])], outputs, given)))
+        p.make("dump", model, "--target", "cuda", "--gpu", "sm_80", "--format", "html", "-o", page)
+        saw = p.see(page, """
+            const marked = DATA.kernels.map(k => {
+              pick("kernel " + k.kernel, false);
+              return PANES.c.marked.map(([a, b]) => [a, b, DATA.lines[C.lines[b]]]).concat([DATA.lines[C.lines[PANES.c.marked[0][0]]]]);
+            });
+            return {marked, head: document.querySelector("header").textContent,
+                    texts: PANES.c.marked.map(([a, b]) => d3.range(a, b + 1).map(i => DATA.lines[C.lines[i]]).join(" ")).join(" ")};""")
+        assert "sm_80" in saw["head"] and "x86" not in saw["head"], saw["head"]
+        assert len(saw["marked"]) == len(nodes) and all(m == saw["marked"][0] for m in saw["marked"]), saw
+        assert "KERNEL(" in saw["texts"] and len(re.findall("FN void body", saw["texts"])) == (1 if name == "sides" else 2), saw["texts"]
 
 
 def test_times(p, keep):

@@ -59,7 +59,7 @@ function indexOf(stage) {
 }
 
 // The C text: a call of a kernel's function stands behind its name; functions are shared by equal kernels. On a GPU it is a
-// launch, by a row of a table; names with no launch of their own are done by the one before them, in a function "body" of several.
+// launch, by a row of a table; names with no launch of their own are done by the one before them, in functions "body" that it calls.
 const C = (() => {
   const lines = textLines(DATA.c), functionOf = new Map(), at = new Map(), rows = [], launches = [];
   const belongs = (kernel, name) => functionOf.set(kernel, (functionOf.get(kernel) || []).concat(name));
@@ -76,7 +76,12 @@ const C = (() => {
     if (/^ /.test(line)) { if (kernel) belongs(kernel, made[1]); continue; }
     if (!/;\s*$/.test(line)) at.set(made[1], [i > 0 && /^\/\*/.test(DATA.lines[lines[i - 1]]) ? i - 1 : i, lines.findIndex((l, k) => k > i && DATA.lines[l] === "}")]);
   }
-  for (const [kernel, n] of launches) if (rows[n]) belongs(kernel, [rows[n].replace("kernel", "body"), rows[n]]);
+  share();
+  const bodiesOf = name => {
+    const [from, to] = at.get(name) || [0, -1];
+    return [...new Set(lines.slice(from, to + 1).flatMap(l => DATA.lines[l].match(/\bbody\d+(?=\()/g) || []))];
+  };
+  for (const [kernel, n] of launches) if (rows[n]) belongs(kernel, bodiesOf(rows[n]).concat(rows[n]));
   return { lines, functionOf, at };
 })();
 
