@@ -116,6 +116,14 @@ Map *flow_map(Flow *flow, Items *into, const char *name, const char *from) {
     return map;
 }
 
+void items_insert(Flow *flow, Items *items, int at, const Items *made) {
+    Items out = {0};
+    for (int i = 0; i < at; i++) vec_push(flow->arena, &out, items->at[i]);
+    for (int i = 0; i < made->n; i++) vec_push(flow->arena, &out, made->at[i]);
+    for (int i = at; i < items->n; i++) vec_push(flow->arena, &out, items->at[i]);
+    *items = out;
+}
+
 Dim map_dim(Flow *flow, Map *map, const char *name, Dim extent) {
     name = dim_name(flow->arena, name);
     MapDim dim = {.sym = dim_sym(flow->ctx, name), .extent = extent};

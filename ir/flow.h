@@ -267,6 +267,8 @@ int flow_cont(Flow *flow, const char *name, ContKind kind, DType t, const Dim *s
 /* The handle of a constant string: equal strings have one. */
 int64_t flow_text(Flow *flow, const char *at, int64_t n);
 Map *flow_map(Flow *flow, Items *into, const char *name, const char *from); /* appends its Item */
+void items_insert(Flow *flow, Items *items, int at,
+                  const Items *made); /* in front of number `at` */
 /* Source nodes of a map, call or statement: names, one a line; NULL: none. Passes that merge work
  * join them. */
 const char *from_join(Ctx *ctx, const char *a, const char *b);

@@ -196,6 +196,19 @@ bool map_reads(const Map *map, int cont) {
     return reads;
 }
 
+bool map_writes(const Map *map, int cont) {
+    for (int w = 0; w < map->write.n; w++)
+        for (int k = 0; k < map->write.at[w].n; k++)
+            if (map->write.at[w].to[k].cont == cont) return true;
+    return false;
+}
+
+int kernel_writer(const Flow *flow, const Kernel *kernel, int cont) {
+    for (int p = 0; p < kernel->map.n; p++)
+        if (map_writes(flow->map.at[kernel->map.at[p]], cont)) return p;
+    return -1;
+}
+
 bool map_reads_by_value(const Map *map) {
     for (int v = 0; v < map->body.val.n; v++)
         if (map->body.val.at[v].kind == VAL_READ && access_by_value(map, &map->body.val.at[v].read))

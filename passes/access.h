@@ -73,6 +73,9 @@ bool map_straight_line(const Map *map);
 bool access_by_value(const Map *map, const Access *a);
 bool map_reads_by_value(const Map *map); /* some read does */
 bool map_reads(const Map *map, int cont);
+bool map_writes(const Map *map, int cont);
+/* The position of the kernel's first map that writes the container; -1: none does. */
+int kernel_writer(const Flow *flow, const Kernel *kernel, int cont);
 /* Is Val v of a map's body the same at all indices of its reduced dims but `dim` (-1: of all)? */
 bool val_fixed(const Map *map, int v, int dim);
 /* The read whose conversion to that type Val v is, or -1. */

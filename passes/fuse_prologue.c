@@ -73,54 +73,47 @@ static bool read_inside(const Copying *c, int cont) {
     return inside;
 }
 
+/* The map that makes what the value reads; -1: it reads nothing that one map makes. */
+static int made_by(const Copying *c, const Val *val) {
+    return val->kind == VAL_READ ? c->e.uses.writer[val->read.cont] : -1;
+}
+
 /* Does it finish what a product leaves? It belongs to that. */
 static bool is_epilogue(const Copying *c, const Map *m) {
     for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        int writer = val->kind == VAL_READ ? c->e.uses.writer[val->read.cont] : -1;
-        if (writer >= 0 && wants_tiles(c->e.flow, c->e.flow->map.at[writer])) return true;
+        int by = made_by(c, &m->body.val.at[v]);
+        if (by >= 0 && wants_tiles(c->e.flow, c->e.flow->map.at[by])) return true;
     }
     return false;
+}
+
+/* May a map of `items` be one of a chain? */
+static bool may_make(const Copying *c, int map, const Items *items) {
+    return map >= 0 && c->e.uses.home[map] == items &&
+           is_little(c->e.flow, c->e.flow->map.at[map]) && !is_epilogue(c, c->e.flow->map.at[map]);
+}
+
+/* A map that the chain reads and that may make rows, too; `alone`: that hands on to the chain
+ * alone. -1: there is none. */
+static int in_front(const Copying *c, bool alone, const Items *items) {
+    for (int i = 0; i < c->chain.n; i++) {
+        const Map *m = c->e.flow->map.at[c->chain.at[i]];
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            int by = made_by(c, val);
+            if (may_make(c, by, items) && !in_chain(c, by) &&
+                (!alone || read_inside(c, val->read.cont)))
+                return by;
+        }
+    }
+    return -1;
 }
 
 /* The maps in front of `last` that hand on to nobody else, and itself. */
-static void find_chain(Copying *c, int last) {
-    const Flow *flow = c->e.flow;
+static void find_chain(Copying *c, int last, const Items *items) {
     c->chain.n = 0;
-    vec_push(c->e.arena, &c->chain, last);
-    for (bool again = true; again;) {
-        again = false;
-        for (int i = 0; i < c->chain.n && !again; i++) {
-            const Map *m = flow->map.at[c->chain.at[i]];
-            for (int v = 0; v < m->body.val.n && !again; v++) {
-                const Val *val = &m->body.val.at[v];
-                int by = val->kind == VAL_READ ? c->e.uses.writer[val->read.cont] : -1;
-                if (by < 0 || in_chain(c, by) || c->e.uses.home[by] != c->e.uses.home[last] ||
-                    !read_inside(c, val->read.cont) || !is_little(flow, flow->map.at[by]) ||
-                    is_epilogue(c, flow->map.at[by]))
-                    continue;
-                vec_push(c->e.arena, &c->chain, by);
-                again = true;
-            }
-        }
-    }
-}
-
-/* Would rows join the chain to what makes its operands, and with it all copies to one kernel? */
-static bool goes_on(const Copying *c) {
-    const Flow *flow = c->e.flow;
-    for (int i = 0; i < c->chain.n; i++) {
-        const Map *m = flow->map.at[c->chain.at[i]];
-        for (int v = 0; v < m->body.val.n; v++) {
-            const Val *val = &m->body.val.at[v];
-            int by = val->kind == VAL_READ ? c->e.uses.writer[val->read.cont] : -1;
-            if (by >= 0 && !in_chain(c, by) &&
-                c->e.uses.home[by] == c->e.uses.home[c->chain.at[0]] &&
-                is_little(flow, flow->map.at[by]) && !is_epilogue(c, flow->map.at[by]))
-                return true;
-        }
-    }
-    return false;
+    for (int map = last; map >= 0; map = in_front(c, true, items))
+        vec_push(c->e.arena, &c->chain, map);
 }
 
 /* A BodyReadFn: what the chain hands on is read from the copy's containers. */
@@ -182,11 +175,7 @@ static void copy_chain(Copying *c, Items *items, int at, int row) {
     for (int r = 0; r < readers->n; r++)
         if (end_of(c, readers->at[r]) == end)
             map_rewrite(&c->e, flow->map.at[readers->at[r]], NULL, 0, read_copy, c);
-    Items out = {0};
-    for (int i = 0; i < at; i++) vec_push(flow->arena, &out, items->at[i]);
-    for (int i = 0; i < made.n; i++) vec_push(flow->arena, &out, made.at[i]);
-    for (int i = at; i < items->n; i++) vec_push(flow->arena, &out, items->at[i]);
-    *items = out;
+    items_insert(flow, items, at, &made);
 }
 
 /* Are all readers of the row, more than one but few, products of it that stand in `items`, and do
@@ -210,14 +199,12 @@ static bool shared_row(const Copying *c, int cont, const Items *items) {
 static bool copy_for(Copying *c, Items *items, int at) {
     const Flow *flow = c->e.flow;
     const Val *row = row_of(flow, c->machine, flow->map.at[items->at[at].map]);
-    int by = row ? c->e.uses.writer[row->read.cont] : -1;
-    if (by < 0 || c->e.uses.home[by] != items || !shared_row(c, row->read.cont, items) ||
-        !is_little(flow, flow->map.at[by]) || is_epilogue(c, flow->map.at[by]))
-        return false;
-    find_chain(c, by);
-    if (goes_on(c)) return false;
-    int room = flow->cont.n + c->chain.n * COMBINE_STATES + 1;
-    c->made = NEW_ARRAY(c->e.arena, int, room);
+    int by = row ? made_by(c, row) : -1;
+    if (!may_make(c, by, items) || !shared_row(c, row->read.cont, items)) return false;
+    find_chain(c, by, items);
+    /* Rows would join it to what makes its operands, and with that all copies to one kernel. */
+    if (in_front(c, false, items) >= 0) return false;
+    c->made = NEW_ARRAY(c->e.arena, int, flow->cont.n + c->chain.n * COMBINE_STATES + 1);
     copy_chain(c, items, at, row->read.cont);
     uses_count(&c->e);
     return true;

@@ -174,13 +174,7 @@ static bool touches(const Layouts *l, const Item *it, int cont) {
     }
     if (it->kind == ITEM_MAP) {
         const Map *m = l->flow->map.at[it->map];
-        for (int v = 0; v < m->body.val.n; v++)
-            if (m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont)
-                return true;
-        for (int w = 0; w < m->write.n; w++)
-            for (int k = 0; k < m->write.at[w].n; k++)
-                if (m->write.at[w].to[k].cont == cont) return true;
-        return false;
+        return map_reads(m, cont) || map_writes(m, cont);
     }
     for (int i = 0; i < it->body.n; i++)
         if (touches(l, &it->body.at[i], cont)) return true;

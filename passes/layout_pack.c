@@ -330,11 +330,7 @@ static void insert_items(Layouts *l, Items *items, int map, bool after, const It
     for (int i = 0; i < items->n && !*done; i++) {
         Item *it = &items->at[i];
         if (it->kind == ITEM_MAP && it->map == map) {
-            Items out = {0};
-            for (int k = 0; k < i + after; k++) vec_push(l->arena, &out, items->at[k]);
-            for (int k = 0; k < made->n; k++) vec_push(l->arena, &out, made->at[k]);
-            for (int k = i + after; k < items->n; k++) vec_push(l->arena, &out, items->at[k]);
-            *items = out;
+            items_insert(l->flow, items, i + after, made);
             *done = true;
             return;
         }

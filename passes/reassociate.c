@@ -184,10 +184,7 @@ typedef struct Waiting {
 } Waiting;
 
 static bool map_uses(const Map *m, int cont) {
-    bool uses = map_reads(m, cont);
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) uses |= m->write.at[w].to[k].cont == cont;
-    return uses;
+    return map_reads(m, cont) || map_writes(m, cont);
 }
 
 /* All of them come in front of an item that is no map, or uses what one makes; NULL: of the end. */

@@ -119,9 +119,8 @@ bool group_rows(Rows *r);
 int64_t prologue_columns(const Machine *machine, const Map *m, int *result, int *reduced);
 /* A product of one row behind the maps that make it; false: the kernel is none. */
 bool prologue_tiles(Rows *r);
-/* Where a thread reads so many elements of weights for a reduction, written out, and they are not
- * too many for its registers, it loads them before all else. */
-void first_lines(const Rows *r, int pos, int64_t each);
+/* Lines of neighbours along a dim that a thread takes at once, and of steps written out. */
+void along_lines(const Rows *r, int pos, int dim, int64_t lanes, bool unroll);
 /* Neighbours that a thread takes: at most so many of the narrowest type as one instruction fetches,
  * if all that the map reads and writes lies so. */
 int64_t row_lanes(const Rows *r, const Map *m, int dim, int64_t most);
@@ -129,6 +128,9 @@ int64_t row_lanes(const Rows *r, const Map *m, int dim, int64_t most);
 /* schedule_prefetch.c: rows that blocks of so many threads ask for ahead, if they should; `dim`: by
  * position, the one that they share. */
 void ahead_lines(const Rows *r, const int *dim, int64_t threads);
+/* Where a thread reads so many elements of weights for a reduction, written out, and they are not
+ * too many for its registers, it loads them before all else. */
+void first_lines(const Rows *r, int pos, int64_t each);
 
 /* What a map hands on to the same thread stays in its registers. */
 void keep_in_registers(Rows *r);

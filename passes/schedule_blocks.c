@@ -447,31 +447,19 @@ void row_lines(Rows *r, bool warps) {
     }
 }
 
-void first_lines(const Rows *r, int pos, int64_t each) {
-    enum { FIRST_BYTES = 192 };
+void along_lines(const Rows *r, int pos, int dim, int64_t lanes, bool unroll) {
+    Flow *flow = r->s->flow;
     const Map *m = map_at(r, pos);
-    for (int v = 0; map_is_reduction(m) && v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        const Cont *c = val->kind == VAL_READ ? &r->s->flow->cont.at[val->read.cont] : NULL;
-        bool once = c && c->kind == CONT_PARAM && !val->has_else && !m->cons.n &&
-                    !access_by_value(m, &val->read);
-        for (int d = 0; once && d < m->dim.n; d++)
-            once = access_uses(m, &val->read, d) || dim_is(m->dim.at[d].extent, 1);
-        if (once && dtype_bytes(c->type, each) <= FIRST_BYTES)
-            kernel_line(r->s->flow, r->kernel, LINE_PREFETCH, pos)->cont = val->read.cont;
-    }
+    if (lanes > 1) line_dim(flow, kernel_line(flow, r->kernel, LINE_VECTOR, pos), m, dim, lanes);
+    if (unroll) line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, pos), m, dim, 0);
 }
 
 static void share_lines(const Sharing *s, int p) {
     Flow *flow = s->r->s->flow;
-    Kernel *kernel = s->r->kernel;
     const Map *m = map_at(s->r, p);
-    line_dim(flow, kernel_line(flow, kernel, LINE_THREAD, p), m, s->dim[p], s->threads);
-    if (s->lanes[p] > 1)
-        line_dim(flow, kernel_line(flow, kernel, LINE_VECTOR, p), m, s->dim[p], s->lanes[p]);
-    if (!s->unroll[p]) return;
-    line_dim(flow, kernel_line(flow, kernel, LINE_UNROLL, p), m, s->dim[p], 0);
-    first_lines(s->r, p, map_extent(m, s->dim[p], INT32_MAX) / s->threads);
+    line_dim(flow, kernel_line(flow, s->r->kernel, LINE_THREAD, p), m, s->dim[p], s->threads);
+    along_lines(s->r, p, s->dim[p], s->lanes[p], s->unroll[p]);
+    if (s->unroll[p]) first_lines(s->r, p, map_extent(m, s->dim[p], INT32_MAX) / s->threads);
 }
 
 /* False when no map has a dim to share. */

@@ -32,14 +32,6 @@ static int dim_of(const Map *m, const char *name) {
     return -1;
 }
 
-static bool made_here(const Checking *c, int cont, int *by) {
-    for (*by = 0; *by < c->kernel->map.n; ++*by)
-        for (int w = 0; w < map_at(c, *by)->write.n; w++)
-            for (int k = 0; k < map_at(c, *by)->write.at[w].n; k++)
-                if (map_at(c, *by)->write.at[w].to[k].cont == cont) return true;
-    return false;
-}
-
 /* Has the map at p a line of this kind for dim d? */
 static bool says(const Checking *c, LineKind kind, int p, int d) {
     for (int i = 0; i < c->kernel->line.n; i++) {
@@ -119,9 +111,9 @@ static void check_vector(const Checking *c, const Line *line) {
 }
 
 static void check_keep(const Checking *c, const Line *line) {
-    int by, cont = line->cont;
+    int cont = line->cont, by = kernel_writer(c->flow, c->kernel, cont);
     const char *name = c->flow->cont.at[cont].name;
-    if (!made_here(c, cont, &by)) REFUSE(c, line, "no map of the kernel makes \"%s\"", name);
+    if (by < 0) REFUSE(c, line, "no map of the kernel makes \"%s\"", name);
     if (line->storage == KEEP_ARENA) return;
     if (c->writer[cont] < 0)
         REFUSE(c, line, "\"%s\" is written by several maps, so it needs memory", name);
@@ -136,7 +128,8 @@ static void check_keep(const Checking *c, const Line *line) {
 static void check_ahead(const Checking *c, const Line *line) {
     const Map *m = map_at(c, line->map);
     const char *name = c->flow->cont.at[line->cont].name;
-    int last = c->kernel->map.n - 1, lane = -1, by, d = -1;
+    int last = c->kernel->map.n - 1, lane = -1, d = -1;
+    int by = kernel_writer(c->flow, c->kernel, line->cont);
     bool block[MAP_DIMS] = {false};
     if (line->narg == 1 && line->arg[0].size > 0 && line->arg[0].size <= INT32_MAX)
         d = dim_of(m, line->arg[0].dim);
@@ -149,8 +142,7 @@ static void check_ahead(const Checking *c, const Line *line) {
             lane = dim_of(m, l->arg[0].dim);
     if (!block[d]) REFUSE(c, line, "no blocks go along dim \"%s\"", line->arg[0].dim);
     if (lane < 0) REFUSE(c, line, "threads do not share a dim of \"%s\"", m->name);
-    if (made_here(c, line->cont, &by))
-        REFUSE(c, line, "\"%s\" of the kernel makes \"%s\"", map_at(c, by)->name, name);
+    if (by >= 0) REFUSE(c, line, "\"%s\" of the kernel makes \"%s\"", map_at(c, by)->name, name);
     if (!access_row(c->flow, m, line->cont, lane, block))
         REFUSE(c, line, "what a block reads of \"%s\" in \"%s\" is no row of neighbours", name,
                m->name);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that blocks of threads ask for before their turn.
+/* What blocks of threads ask for before their turn: rows of later blocks, and weights.
  *
  * A block's threads load their row, and then wait for each other while they reduce it: the memory
  * has less to do than it could. Where many blocks follow one another, each asks first for the row
  * of one that begins a little later; that one finds it in the cache of all cores. Only what comes
- * from memory, once, is worth that: what all blocks read of it is more than this cache holds. */
+ * from memory, once, is worth that: what all blocks read of it is more than this cache holds.
+ *
+ * Weights are there whatever runs: threads load those of a sum, if their registers hold them,
+ * before they wait for anything. */
 #include "passes/schedule.h"
 
 /* Blocks come to all cores at least so often. */
@@ -31,14 +34,6 @@ static bool is_own(const Rows *r, int pos, const Access *read) {
     return true;
 }
 
-static bool is_written(const Rows *r, int cont) {
-    for (int p = 0; p < r->kernel->map.n; p++)
-        for (int w = 0; w < map_at(r, p)->write.n; w++)
-            for (int k = 0; k < map_at(r, p)->write.at[w].n; k++)
-                if (map_at(r, p)->write.at[w].to[k].cont == cont) return true;
-    return false;
-}
-
 /* Rows that a map of the kernel is the first to read, long enough for all threads. */
 static void add_row(Ahead *a, int pos, int cont) {
     const Map *m = map_at(a->r, pos);
@@ -47,8 +42,8 @@ static void add_row(Ahead *a, int pos, int cont) {
         if (a->cont[i] == cont) return;
     for (int d = 0; d < m->dim.n; d++) block[d] = rows_outer(a->r, pos, d);
     const Val *read = access_row(a->r->s->flow, m, cont, a->dim[pos], block);
-    if (!read || a->n == MAP_DIMS || is_written(a->r, cont) || !is_own(a->r, pos, &read->read) ||
-        map_extent(m, a->dim[pos], 0) < a->threads)
+    if (!read || a->n == MAP_DIMS || kernel_writer(a->r->s->flow, a->r->kernel, cont) >= 0 ||
+        !is_own(a->r, pos, &read->read) || map_extent(m, a->dim[pos], 0) < a->threads)
         return;
     double elements = 1;
     for (int d = 0; d < m->dim.n; d++)
@@ -84,5 +79,20 @@ void ahead_lines(const Rows *r, const int *dim, int64_t threads) {
         Line *line = kernel_line(r->s->flow, r->kernel, LINE_PREFETCH, a.pos[i]);
         line->cont = a.cont[i];
         line_dim(r->s->flow, line, map_at(r, a.pos[i]), r->al.at[a.pos[i]][r->block], blocks);
+    }
+}
+
+void first_lines(const Rows *r, int pos, int64_t each) {
+    enum { FIRST_BYTES = 192 };
+    const Map *m = map_at(r, pos);
+    for (int v = 0; map_is_reduction(m) && v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        const Cont *c = val->kind == VAL_READ ? &r->s->flow->cont.at[val->read.cont] : NULL;
+        bool once = c && c->kind == CONT_PARAM && !val->has_else && !m->cons.n &&
+                    !access_by_value(m, &val->read);
+        for (int d = 0; once && d < m->dim.n; d++)
+            once = access_uses(m, &val->read, d) || dim_is(m->dim.at[d].extent, 1);
+        if (once && dtype_bytes(c->type, each) <= FIRST_BYTES)
+            kernel_line(r->s->flow, r->kernel, LINE_PREFETCH, pos)->cont = val->read.cont;
     }
 }

@@ -74,12 +74,8 @@ static int64_t prologue_threads(const Rows *r, const Map *m, int dim) {
     return alone ? warp : THREADS;
 }
 
-static void along_lines(const Rows *r, int pos, int dim, int64_t threads, int64_t lanes) {
-    Flow *flow = r->s->flow;
-    const Map *m = map_at(r, pos);
-    if (lanes > 1) line_dim(flow, kernel_line(flow, r->kernel, LINE_VECTOR, pos), m, dim, lanes);
-    if (map_extent(m, dim, INT64_MAX) <= threads * lanes * WRITTEN_OUT)
-        line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, pos), m, dim, 0);
+static bool is_written_out(const Map *m, int dim, int64_t threads, int64_t lanes) {
+    return map_extent(m, dim, INT64_MAX) <= threads * lanes * WRITTEN_OUT;
 }
 
 static void at_line(Rows *r, int pos, int root_dim) {
@@ -94,9 +90,9 @@ static void prologue_lines(Rows *r, int pos, int root_dim) {
     const Map *m = map_at(r, pos);
     int dim = only_dim(m);
     if (dim >= 0) {
-        int64_t threads = prologue_threads(r, m, dim);
+        int64_t threads = prologue_threads(r, m, dim), lanes = lanes_along(r, m, dim, threads);
         line_dim(flow, kernel_line(flow, r->kernel, LINE_THREAD, pos), m, dim, threads);
-        along_lines(r, pos, dim, threads, lanes_along(r, m, dim, threads));
+        along_lines(r, pos, dim, lanes, is_written_out(m, dim, threads, lanes));
     }
     at_line(r, pos, root_dim);
 }
@@ -112,7 +108,8 @@ static void product_lines(Rows *r, int pos, int64_t block, int root_dim) {
     line_dim(flow, threads, m, result, THREADS / group);
     line_dim(flow, threads, m, reduced, group);
     while (lanes > 1 && lanes * group > map_extent(m, reduced, 1)) lanes /= 2;
-    along_lines(r, pos, reduced, group, row_lanes(r, m, reduced, lanes));
+    lanes = row_lanes(r, m, reduced, lanes);
+    along_lines(r, pos, reduced, lanes, is_written_out(m, reduced, group, lanes));
     if (block / (THREADS / group) <= WRITTEN_OUT / 2)
         line_dim(flow, kernel_line(flow, r->kernel, LINE_UNROLL, pos), m, result, 0);
     first_lines(r, pos, block / (THREADS / group) * (map_extent(m, reduced, 1) / group));
