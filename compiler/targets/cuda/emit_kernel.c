@@ -345,22 +345,20 @@ static void put_ahead(CNest *c, const CKernel *k) {
         const CBuf *cb = &c->buf[k->buf.at[i]];
         Dim all = dim_product(c->ctx, b->box, b->rank);
         int64_t count;
-        if (!(is_weight(c, b) || is_handed_on(c, b)) || cb->picked || cb->written) continue;
-        if (!dim_is_const(all, &count)) {
-            bool bytes = dtype_bits(b->type) % 8 == 0 && is_handed_on(c, b);
-            if (bytes)
-                text_printf(&c->out,
-                            " ahead(self, %s, imin((i64)(%s) * %d, %lld) & -%d, blockIdx.x, "
-                            "gridDim.x);\n",
-                            cb->name, emit_dim_str(&c->names, all), dtype_bits(b->type) / 8,
-                            (long long)left, AHEAD_STEP);
-            continue;
+        bool handed_on = is_handed_on(c, b), known = dim_is_const(all, &count);
+        if (!(is_weight(c, b) || handed_on) || cb->picked || cb->written) continue;
+        const char *bytes = NULL;
+        if (known) {
+            int64_t n = dtype_bytes(b->type, count) / AHEAD_STEP * AHEAD_STEP;
+            if (n < AHEAD_LEAST || n > left) continue;
+            bytes = str(c, "%lld", (long long)n);
+            left -= n;
+        } else if (handed_on && dtype_bits(b->type) % 8 == 0) {
+            bytes = str(c, "imin((i64)(%s) * %d, %lld) & -%d", emit_dim_str(&c->names, all),
+                        dtype_bits(b->type) / 8, (long long)left, AHEAD_STEP);
         }
-        int64_t bytes = dtype_bytes(b->type, count) / AHEAD_STEP * AHEAD_STEP;
-        if (bytes < AHEAD_LEAST || bytes > left) continue;
-        text_printf(&c->out, " ahead(self, %s, %lld, blockIdx.x, gridDim.x);\n", cb->name,
-                    (long long)bytes);
-        left -= bytes;
+        if (bytes)
+            text_printf(&c->out, " ahead(self, %s, %s, blockIdx.x, gridDim.x);\n", cb->name, bytes);
     }
 }
 
