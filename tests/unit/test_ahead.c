@@ -1,35 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernels have blocks that ask for the row of a later one. What such kernels compute is
  * tests/cuda/hot/rows_ahead.ir's matter. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "compiler/targets/cuda/machine.h"
-#include "ir/file.h"
-#include "passes/pass.h"
-
-typedef struct Run {
-    Ctx *ctx;
-    const char *gpu, *text;
-    char got[512];
-} Run;
-
-static void show(void *user, const Diag *d) {
-    Run *r = user;
-    snprintf(r->got, sizeof r->got, "%.500s", d->message);
-}
+#include "tests/unit/gpu_flow.h"
 
 /* The lines `prefetch` of all kernels. */
 static void run(void *arg) {
-    Run *r = arg;
+    GpuRun *r = arg;
     Arena *arena = arena_new(r->ctx);
-    IrFile *file = ir_file_parse(arena, NULL, r->text);
-    Machine machine;
-    target_cuda_machine(r->ctx, &machine, r->gpu, &r->gpu, 1);
-    PassEnv env = {.machine = &machine, .math = MATH_DEFAULT};
-    PassOptions options = {.verify_each = true, .stop_after = "schedule"};
-    const Flow *flow = passes_run(r->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options).flow;
+    const Flow *flow = gpu_flow(r, arena, "schedule");
     Text out = {.arena = arena};
     for (int k = 0; k < flow->kernel.n; k++)
         for (int i = 0; i < flow->kernel.at[k]->line.n; i++) {
@@ -43,11 +21,7 @@ static void run(void *arg) {
 }
 
 static void expect(const char *gpu, const char *text, const char *wanted) {
-    Run r = {.gpu = gpu, .text = text};
-    r.ctx = ctx_new(show, &r);
-    ctx_try(r.ctx, run, &r);
-    ctx_free(r.ctx);
-    cr_expect_str_eq(r.got, wanted, "%s\nfor\n%s\nnot\n%s", r.got, r.text, wanted);
+    gpu_expect((GpuRun){.gpu = gpu, .text = text, .math = MATH_DEFAULT}, run, wanted);
 }
 
 #define SOFTMAX(t, rows, n)                                                                        \

@@ -1,39 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which products pass `split` cuts in two because of their last wave of tiles, and what it cuts
  * with them. What the pieces compute is tests/cuda/hot/waves.ir's matter. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "compiler/targets/cuda/machine.h"
-#include "ir/file.h"
-#include "passes/recipe.h"
-
-typedef struct Run {
-    Ctx *ctx;
-    const char *gpu, *recipe, *text; /* recipe: or NULL */
-    bool library;
-    MathMode math;
-    char got[512];
-} Run;
-
-static void show(void *user, const Diag *d) {
-    Run *r = user;
-    snprintf(r->got, sizeof r->got, "%.500s", d->message);
-}
+#include "tests/unit/gpu_flow.h"
 
 /* Maps in the order of the program, with their extents. */
 static void run(void *arg) {
-    Run *r = arg;
+    GpuRun *r = arg;
     Arena *arena = arena_new(r->ctx);
-    IrFile *file = ir_file_parse(arena, NULL, r->text);
-    Machine machine;
-    target_cuda_machine(r->ctx, &machine, r->gpu, &r->gpu, 1);
-    if (r->library) target_cuda_allow(r->ctx, &machine, "cublaslt");
-    PassEnv env = {.machine = &machine, .math = r->math};
-    if (r->recipe) env.recipe = recipe_parse(arena, "recipe", r->recipe);
-    PassOptions options = {.verify_each = true, .stop_after = "split"};
-    const Flow *flow = passes_run(r->ctx, (Stage){.flow = file->flow.at[0]}, &env, &options).flow;
+    const Flow *flow = gpu_flow(r, arena, "split");
     Text out = {.arena = arena};
     for (int i = 0; i < flow->body.n; i++) {
         const Map *m = flow->map.at[flow->body.at[i].map];
@@ -44,19 +18,13 @@ static void run(void *arg) {
     snprintf(r->got, sizeof r->got, "%s", text_str(&out));
 }
 
-static void expect_of(Run r, const char *wanted) {
-    r.ctx = ctx_new(show, &r);
-    ctx_try(r.ctx, run, &r);
-    ctx_free(r.ctx);
-    cr_expect_str_eq(r.got, wanted, "%s\nfor\n%s\nnot\n%s", r.got, r.text, wanted);
-}
-
 static void expect(const char *gpu, const char *text, const char *wanted) {
-    expect_of((Run){.gpu = gpu, .text = text, .math = MATH_DEFAULT}, wanted);
+    gpu_expect((GpuRun){.gpu = gpu, .text = text, .math = MATH_DEFAULT}, run, wanted);
 }
 
 static void expect_by(const char *recipe, const char *text, const char *wanted) {
-    expect_of((Run){.gpu = "sm_90a", .recipe = recipe, .text = text, .math = MATH_DEFAULT}, wanted);
+    GpuRun r = {.gpu = "sm_90a", .recipe = recipe, .text = text, .math = MATH_DEFAULT};
+    gpu_expect(r, run, wanted);
 }
 
 #define SQUARE(n)                                                                                  \
@@ -93,10 +61,10 @@ Test(waves, of_full_or_small_ones_stay) {
 }
 
 Test(waves, mathematics_and_libraries) {
-    Run run = {.gpu = "sm_90a", .text = ALONE, .math = MATH_STRICT};
-    expect_of(run, WHOLE);
-    run.math = MATH_DEFAULT, run.library = true;
-    expect_of(run, WHOLE);
+    GpuRun r = {.gpu = "sm_90a", .text = ALONE, .math = MATH_STRICT};
+    gpu_expect(r, run, WHOLE);
+    r.math = MATH_DEFAULT, r.library = true;
+    gpu_expect(r, run, WHOLE);
 }
 
 /* All that is computed from a result element by element, in any order, up to what others read. */
