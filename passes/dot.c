@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* The map's sum of products of two converted reads, with the types of a row. */
-static const Instruction *row_of(const Machine *machine, const Map *m, int *x, int *y) {
+/* The map's sum of products of two converted reads, with the types of a row: of two that differ in
+ * which operand stands in lanes, the one that has read `lanes` there. */
+static const Instruction *row_of(const Machine *machine, const Map *m, int lanes, int *x, int *y) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || !m->write.at[0].combine) return NULL;
     const Combine *c = m->write.at[0].combine;
     const Val *v = &m->body.val.at[m->write.at[0].val[0]];
@@ -15,16 +16,21 @@ static const Instruction *row_of(const Machine *machine, const Map *m, int *x, i
     *y = read_converted(&m->body, v->arg[1], v->type);
     if (*x < 0 || *y < 0 || m->cons.n) return NULL;
     DType tx = m->body.val.at[*x].type, ty = m->body.val.at[*y].type;
+    const Instruction *found = NULL;
+    bool turned = false;
     for (int i = 0; i < machine->nuse; i++) {
         const Instruction *row = machine->use[i];
-        if (row->c != v->type) continue;
-        if (row->a == tx && row->b == ty) return row;
-        if (row->a != ty || row->b != tx) continue;
+        bool as = row->a == tx && row->b == ty, other = row->a == ty && row->b == tx;
+        if (row->c != v->type || (!as && !other)) continue;
+        bool best = (as && other) || (as ? *y : *x) == lanes;
+        if (!found || best) found = row, turned = !as;
+        if (best) break;
+    }
+    if (turned) {
         int t = *x;
         *x = *y, *y = t;
-        return row;
     }
-    return NULL;
+    return found;
 }
 
 /* Are both operands read where they are stored alone? */
@@ -40,7 +46,7 @@ const MatrixStep *matrix_of(const Machine *machine, const char *instruction) {
 
 int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m) {
     int x, y;
-    const Instruction *row = machine->nmatrix ? row_of(machine, m, &x, &y) : NULL;
+    const Instruction *row = machine->nmatrix ? row_of(machine, m, -1, &x, &y) : NULL;
     const MatrixStep *step = row && reads_stored(m, x, y) ? matrix_of(machine, row->name) : NULL;
     if (!step) return 0;
     Contraction r = map_contraction(flow, m);
@@ -63,7 +69,7 @@ double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t 
 
 bool dot_types(const Machine *machine, const Map *m) {
     int x, y;
-    return row_of(machine, m, &x, &y) != NULL;
+    return row_of(machine, m, -1, &x, &y) != NULL;
 }
 
 static int position(const Map *m, const Access *a, int dim) {
@@ -110,7 +116,8 @@ static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
 }
 
 bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
-    dot->row = row_of(machine, m, &dot->a, &dot->b);
+    Contraction r = map_contraction(flow, m);
+    dot->row = row_of(machine, m, r.is ? r.b : -1, &dot->a, &dot->b);
     if (!dot->row) return false;
     if (access_by_value(m, &m->body.val.at[dot->a].read) ||
         access_by_value(m, &m->body.val.at[dot->b].read))

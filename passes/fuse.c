@@ -9,6 +9,7 @@
  *
  * - an epilogue: the producer ends in a reduction (a contraction, a pool, a sum) whose result the
  * map reads element for element; the result then stays in registers;
+ * - parts: the producer makes sums that one map weighs and adds up (parts.h);
  * - a strip: an element-wise map makes what windows of a reduction read, and that is too large to
  * stay near: it is made strip by strip inside;
  * - near: an element-wise map makes what a product reads on many pages at a time: it is made tile
@@ -23,6 +24,7 @@
  * reads what it writes. Nothing here looks at operators: only at accesses, combines and sizes. */
 #include "passes/fuse.h"
 #include "passes/near.h"
+#include "passes/parts.h"
 
 static void add_reader(Fusing *f, int cont, int map) {
     if (cont >= 0) vec_push(f->arena, &f->readers[cont], map);
@@ -166,13 +168,21 @@ static bool near(const Fusing *f, const Group *g, const Group *into, int cont) {
     return v >= 0 && c->body.val.at[v].read.cont == cont;
 }
 
+/* A product, and what adds its parts up: they stay near, tile by tile. */
+static bool in_parts(const Fusing *f, const Group *g, int adder) {
+    bool part[MAP_DIMS];
+    return !f->env->machine->block_threads &&
+           parts_adder(f->flow, f->readers, g->map.at[0], part) == adder;
+}
+
 /* An element-wise map behind a product; one whose indices run in order would keep tiles waiting. */
 static bool epilogue(const Fusing *f, const Group *g, const Group *into, int cont) {
     const Map *p = f->flow->map.at[g->map.at[g->map.n - 1]];
     const Map *c = f->flow->map.at[into->map.at[0]];
     if (into->map.n != 1 || map_is_reduction(c) || c->cons.n || p->cons.n) return false;
     if (has_seq(c)) return false;
-    if (!ends_in_reduction(f, g) || !wants_tiles(f->flow, p)) return false;
+    bool added = g->map.n == 2 && in_parts(f, g, g->map.at[1]);
+    if (!added && (!ends_in_reduction(f, g) || !wants_tiles(f->flow, p))) return false;
     const Write *w = &p->write.at[0];
     if (w->n != 1 || w->combine->nstate != 1) return false;
     return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
@@ -207,6 +217,7 @@ static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) 
     const Map *first = f->flow->map.at[g->map.at[0]], *last = f->flow->map.at[into->map.at[0]];
     if (unboxed_between(f, g, into) || turned_behind(first, last, cont)) return false;
     RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
+    if (g->map.n == 1 && into->map.n == 1 && in_parts(f, g, into->map.at[0])) return true;
     return epilogue(f, g, into, cont) || strip(f, g, into, cont) || near(f, g, into, cont) ||
            rows_join(f->arena, f->flow, f->env->machine, &rows);
 }

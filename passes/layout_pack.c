@@ -9,6 +9,7 @@
  * decodes weights, scales and zero points, lies in panels of the same lanes. Padding holds 0. */
 #include "passes/dot.h"
 #include "passes/layout.h"
+#include "passes/parts.h"
 
 enum { REUSE = 8, PAGE_BYTES = 4096 };
 
@@ -237,13 +238,17 @@ static bool fills_registers(const Layouts *l, const Map *m, const Contraction *r
            2 * sums * width / l->lanes > l->env->machine->vector_regs - BESIDE;
 }
 
-/* Those that are constant, count a batch of products, or columns and stand in front of all terms.
- */
-static void outer_indices(const Map *m, const Contraction *r, int lane, Panels *how) {
-    bool front = true;
+/* Those that are constant, count a batch of products, or columns and stand in front of all terms;
+ * not parts that are added up. */
+static void outer_indices(const Layouts *l, const Map *m, const Contraction *r, int lane,
+                          Panels *how) {
+    bool front = true, part[MAP_DIMS] = {false};
+    int own = l->writer[m->write.at[0].to[0].cont]; /* -1 where others write parts of it */
+    if (own >= 0) parts_adder(l->flow, l->readers, own, part);
     for (int k = 0; k < how->read->rank; k++) {
         int d = access_dim(m, how->read, k);
-        bool batch = d >= 0 && d != lane && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;
+        bool batch =
+            d >= 0 && d != lane && !part[d] && r->role[d] == ROLE_BATCH && r->role[lane] == ROLE_N;
         front &= d >= 0 && !map_reduces(m, d);
         bool columns = front && d != lane && k != how->inner && r->role[d] == ROLE_N;
         how->outer[k] = batch || columns || dim_is_const(how->read->at[k], NULL);
@@ -268,7 +273,7 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     int k = blocked_dim(l, m, &m->body.val.at[r->a].read, &block);
     int blocked = k >= 0 && k != lane ? position(m, &read, k) : -1;
     Panels how = {&read, n, blocked, block, -1, -1, width, 1, false, {false}};
-    outer_indices(m, r, lane, &how);
+    outer_indices(l, m, r, lane, &how);
     if (dot)
         how.grouped = position(m, &read, dot->k), how.group = dot->row->group,
         how.marks = dot->row->pairs && l->env->packing == PACK_BUILD;
@@ -437,7 +442,7 @@ static void panel_operand(Layouts *l, int map, const Contraction *r, int lane, b
     const char *name = internf(l->flow->ctx, "%s.operand", m->name);
     if (!recipe_decide(l->env, "layout", name, words, worth)) return;
     Panels how = {b, b->rank - 1, -1, l->lanes, -1, -1, width, 1, false, {false}};
-    outer_indices(m, r, lane, &how);
+    outer_indices(l, m, r, lane, &how);
     c->layout = panels(l, c, &how);
 }
 

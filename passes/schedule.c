@@ -470,7 +470,8 @@ static void choose_lines(Scheduling *s, Kernel *kernel) {
         if (schedule_tiled(&merged, kernel, at)) return;
         kernel->line.n = 0;
     }
-    if (schedule_strips(s, kernel) || schedule_quarters(s, kernel)) return;
+    if (schedule_strips(s, kernel) || schedule_quarters(s, kernel) || schedule_parts(s, kernel))
+        return;
     if (kernel->map.n == 1 && !map_is_reduction(root)) {
         Arena *arena = arena_new(s->flow->ctx);
         Scheduling merged = *s;

@@ -93,6 +93,9 @@ void rows_line(Rows *r, LineKind kind, int pos);
 /* Dims of the map in the order of the write's storage, outermost first: by descending stride. */
 int storage_order(const Scheduling *s, const Map *map, int *order);
 
+/* schedule_parts.c: a product in parts, what adds these up, and an epilogue; false: it is none. */
+bool schedule_parts(Scheduling *s, Kernel *kernel);
+
 /* schedule_blocks.c: for a machine of blocks of threads. */
 void schedule_blocks(Scheduling *s, Kernel *kernel);
 /* schedule_ranges.c: what the first range of a kernel's rows is planned for. The flow's kernel

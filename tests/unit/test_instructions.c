@@ -12,17 +12,23 @@ static void set_number(DType t, void *data, int64_t i, double v) {
     mem_set(t, data, i, bits_of_double(t, v));
 }
 
+/* Some number that the type holds: one of 8 bits, or of fewer. */
+static int number(DType t, int v) {
+    return t == U8 ? v & 255 : t == U4 ? v & 15 : (int8_t)v;
+}
+
 /* A row's meaning is the sum over the group that its numbers tell; whole numbers are exact in all
  * types. */
 static void check_meaning(Ctx *ctx, const Instruction *r) {
     uint32_t a[64] = {0}, b[1024] = {0}, c[64] = {0}, want[64] = {0};
-    for (int i = 0; i < r->group; i++) set_number(r->a, a, i, (i * 77 + 200) & 255);
-    for (int i = 0; i < r->lanes * r->group; i++) set_number(r->b, b, i, (int8_t)(i * 41 - 128));
+    for (int i = 0; i < r->group; i++) set_number(r->a, a, i, number(r->a, i * 77 + 200));
+    for (int i = 0; i < r->lanes * r->group; i++)
+        set_number(r->b, b, i, number(r->b, i * 41 - 128));
     for (int l = 0; l < r->lanes; l++) {
         int sum = 1 - l;
         set_number(r->c, c, l, sum);
         for (int q = 0; q < r->group; q++)
-            sum += ((q * 77 + 200) & 255) * (int8_t)((l * r->group + q) * 41 - 128);
+            sum += number(r->a, q * 77 + 200) * number(r->b, (l * r->group + q) * 41 - 128);
         set_number(r->c, want, l, sum);
     }
     Tensor t[3] = {{.type = r->a, .rank = 1, .dim = {r->group}, .data = a},

@@ -103,9 +103,11 @@ static const char *groups_of(CNest *c, const CInstruction *row, const Used *u) {
     bool whole = c->lane.kind == MASK_NONE;
     const char *lanes = whole ? str(c, "%d", w) : c->lane.count;
     check_span(c, "reads", u->b, offset, str(c, "%s * %d", lanes, row->row.group));
-    const char *load =
-        whole ? str(c, "%s_%s(%s + %s)", row->load_b, type, name, offset)
-              : str(c, "%sn_%s(%s + %s, %s)", row->load_b, type, name, offset, c->lane.count);
+    int bits = dtype_bits(row->row.b);
+    const char *first = bits < 8 ? str(c, "%s + (%s) / %d", name, offset, 8 / bits)
+                                 : str(c, "%s + %s", name, offset);
+    const char *load = whole ? str(c, "%s_%s(%s)", row->load_b, type, first)
+                             : str(c, "%sn_%s(%s, %s)", row->load_b, type, first, c->lane.count);
     const char *b = loaded(c, u->b, rows, -2, type, load);
     if (c->uses == USE_GROUPS && c->loaded.n > known) ask_group(c, u->b, rows, b);
     return b;
