@@ -82,6 +82,8 @@ typedef struct Map {
     Body body;
     VEC(Write) write;
     const char *from; /* source nodes (from_join) */
+    bool coded; /* a product by codes may round its other factor to codes of 8 bits, a scale for
+                   each block of terms that have one (quantize_rows.c) */
 } Map;
 
 /* ---- calls and regions ---------------------------------------------------------------------- */

@@ -224,6 +224,7 @@ static void scan_map(FlowScan *s, Items *into) {
     vec_push(s->arena, into, item);
     vec_push(s->arena, &s->flow->map, map);
     scan_map_dims(s);
+    map->coded = lex_take(s->lex, "coded");
     map->from = parse_from(s->lex);
     lex_expect(s->lex, "{");
     BodyScan body = {.user = s, .cont = find_container, .sym = scan_sym};

@@ -214,7 +214,7 @@ static void print_map_header(Printer *p, const Map *map) {
     }
     if (map->cons.n) text_put(out, " | ");
     print_guards(out, map->cons.at, map->cons.n);
-    text_put(out, "]");
+    text_put(out, map->coded ? "] coded" : "]");
     print_from(out, map->from);
     text_put(out, " {");
     print_end(p);

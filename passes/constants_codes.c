@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "passes/clean.h"
+#include "passes/decode.h"
 #include "passes/dot.h"
 #include "passes/prepare.h"
 
@@ -16,62 +17,15 @@ typedef struct Decoding {
     const PassEnv *env;
 } Decoding;
 
-static double bits_in(const Cont *c) {
-    double bits = dtype_bits(c->type);
-    for (int k = 0; k < c->rank; k++) bits *= (double)extent_or(c->shape[k], 0);
-    return bits;
-}
-
-static bool is_weight(const Cont *c) {
-    return c->kind == CONT_PARAM || c->kind == CONT_LITERAL;
-}
-
-/* The element-wise map that alone makes a container, or NULL. */
-static const Map *made_by(const Decoding *x, int cont) {
-    int writer = x->e.uses.writer[cont];
-    if (x->e.flow->cont.at[cont].kind != CONT_TMP || x->e.uses.held[cont] || writer < 0)
-        return NULL;
-    const Map *m = x->e.flow->map.at[writer];
-    const Access *to = map_plain_write(m);
-    return to && !m->cons.n && writes_joined(x->e.flow, m, to) ? m : NULL;
-}
-
-/* Bits of the weights that a container follows from by element-wise maps alone; infinite where it
- * does not. */
-static double bits_behind(const Decoding *x, int cont) {
-    const Cont *c = &x->e.flow->cont.at[cont];
-    if (is_weight(c)) return bits_in(c);
-    const Map *m = made_by(x, cont);
-    double bits = 0;
-    for (int v = 0; m && v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        if (val->kind == VAL_INDEX) return INFINITY;
-        if (val->kind != VAL_READ) continue;
-        if (val->has_else || access_by_value(m, &val->read)) return INFINITY;
-        bits += bits_behind(x, val->read.cont);
-    }
-    return m ? bits : INFINITY;
-}
-
 /* Does read v of the contraction ask for decoded weights that no cache would hold? */
 static bool reads_decoded(const Decoding *x, const Map *m, int v) {
     const Val *val = &m->body.val.at[v];
     if (val->kind != VAL_READ || val->has_else || access_by_value(m, &val->read)) return false;
     const Cont *c = &x->e.flow->cont.at[val->read.cont];
     const Machine *machine = x->env->machine;
-    double bits = bits_in(c), held = (double)machine->level[machine->block_threads ? 0 : 1].bytes;
+    double bits = cont_bits(c), held = (double)machine->level[machine->block_threads ? 0 : 1].bytes;
     if (is_weight(c) || bits / 8 <= held) return false;
-    return WIDER * bits_behind(x, val->read.cont) <= bits;
-}
-
-/* Puts the maps behind what read v asks for into m, up to the weights. */
-static void decode_into(Decoding *x, Map *m, int cont) {
-    const Map *from = made_by(x, cont);
-    compose_map(&x->e, from, map_plain_write(from), m);
-    for (int v = 0; v < from->body.val.n; v++)
-        if (from->body.val.at[v].kind == VAL_READ &&
-            !is_weight(&x->e.flow->cont.at[from->body.val.at[v].read.cont]))
-            decode_into(x, m, from->body.val.at[v].read.cont);
+    return WIDER * decode_bits(&x->e, val->read.cont) <= bits;
 }
 
 /* Do codes of less than a byte stand in a row of whole words along a reduced dim, so that lanes
@@ -122,7 +76,7 @@ static bool quicker_stored(const Decoding *x, const Map *m, const Contraction *r
     for (int d = 0; d < m->dim.n; d++)
         if (r->role[d] == ROLE_K && map_extent(m, d, SIDE) > side) side = map_extent(m, d, SIDE);
     double flop = 2 * map_volume(m, ROWS);
-    double bytes = bits_in(&x->e.flow->cont.at[b->read.cont]) / 8;
+    double bytes = cont_bits(&x->e.flow->cont.at[b->read.cont]) / 8;
     double read = bytes / machine_bandwidth(machine, bytes);
     double rows = contraction_rows(m, r, ROWS);
     double products = flop / dot_flops(machine, a->type, b->type, rows, side);
@@ -154,10 +108,8 @@ static void decode_operand(Decoding *x, Map *m) {
     bool first = r.is && reads_decoded(x, m, r.a), second = r.is && reads_decoded(x, m, r.b);
     if (first == second || m->cons.n || quicker_stored(x, m, &r)) return;
     if (blocks && many_rows(m, &r, first ? ROLE_N : ROLE_M)) return;
-    Map before = *m;
-    before.dim.at = arena_copy(x->e.arena, m->dim.at, (size_t)m->dim.n * sizeof *m->dim.at);
-    before.write.at = arena_copy(x->e.arena, m->write.at, (size_t)m->write.n * sizeof *m->write.at);
-    decode_into(x, m, m->body.val.at[first ? r.a : r.b].read.cont);
+    const Map before = map_saved(x->e.arena, m);
+    decode_into(&x->e, m, m->body.val.at[first ? r.a : r.b].read.cont);
     if (x->env->math == MATH_FAST) drop_rounding(x->e.arena, m);
     if (blocks) {
         if (m->body.val.n > BODY_MAX) *m = before;

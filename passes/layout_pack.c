@@ -180,7 +180,8 @@ static int inner_index(const Layouts *l, const Map *m, const Access *read, const
 /* The index of codes of less than a byte that runs within a lane's words, or -1: the one that
  * steps by one along a reduced dim. */
 static int word_index(const Flow *flow, const Map *m, const Access *read) {
-    for (int k = 0; k < read->rank && dtype_bits(flow->cont.at[read->cont].type) < 8; k++)
+    if (dtype_bits(flow->cont.at[read->cont].type) >= 8) return -1;
+    for (int k = read->rank - 1; k >= 0; k--)
         for (int d = 0; d < m->dim.n; d++) {
             Dim coef, rest;
             if (map_reduces(m, d) &&

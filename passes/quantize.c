@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `quantize`: arithmetic on 8-bit codes stays in integers.
  *
- * A code is a value of an 8-bit integer type, of u4, or of an 8-bit float that steps of warps
- * multiply. Sums of products of decoded codes become sums of codes that are scaled behind
- * (quantize_sum.c, quantize_block.c, not in strict mode); then zero points leave the sums of
- * integers, and these get the sign that the machine's dot products want (quantize_zero.c, exact).
- * Before that, what keeps the order of integers is done on them (quantize_order.c, exact). What the
- * maps compute is read off their bodies alone. */
+ * A code is a value of an 8-bit integer type, or of an 8-bit float that steps of warps multiply.
+ * Sums of products of decoded codes become sums of codes that are scaled behind (quantize_sum.c,
+ * not in strict mode); then zero points leave the sums of integers, and these get the sign that the
+ * machine's dot products want (quantize_zero.c, exact). Before that, what keeps the order of
+ * integers is done on them (quantize_order.c, exact). What the maps compute is read off their
+ * bodies alone. */
 #include "passes/quantize.h"
 
 Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env);
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-static bool is_code_type(DType t) {
-    return t == U8 || t == I8 || t == U4;
-}
-
 static bool is_code(const Body *b, int val) {
-    return is_code_type(b->val.at[val].type);
+    DType t = b->val.at[val].type;
+    return t == U8 || t == I8;
 }
 
 static int converted_code(const Body *b, int val) {
@@ -112,15 +109,13 @@ void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *n
 static int equal_codes(void *user, Body *b, const Val *read) {
     const Quantizing *q = user;
     const Cont *c = &q->c.flow->cont.at[read->read.cont];
-    bool of_code = is_code_type(c->type) || is_float_code(q, c->type);
+    bool of_code = c->type == U8 || c->type == I8 || is_float_code(q, c->type);
     if (!of_code || read->has_else || !c->data || !c->data_bytes) return -1;
     if (c->kind != CONT_PARAM && c->kind != CONT_LITERAL) return -1;
-    int64_t n = 1;
-    for (int k = 0; k < c->rank; k++) n *= extent_or(c->shape[k], 0);
-    Bits first = mem_get(c->type, c->data, 0);
-    for (int64_t i = 1; i < n; i++)
-        if (mem_get(c->type, c->data, i) != first) return -1;
-    return n ? body_bits(b, c->type, first) : -1;
+    const uint8_t *code = c->data;
+    for (int64_t i = 1; i < c->data_bytes; i++)
+        if (code[i] != code[0]) return -1;
+    return body_bits(b, c->type, mem_get(c->type, c->data, 0));
 }
 
 static void fold_equal_codes(Quantizing *q, Map *m) {
@@ -140,5 +135,6 @@ Flow *pass_quantize(Arena *arena, const Flow *flow, const PassEnv *env) {
     keep_codes(&q);
     if (env->math != MATH_STRICT) sum_decoded(&q);
     if (env->machine->nuse || code_steps(env->machine)) split_zero_points(&q);
+    if (env->math != MATH_STRICT) code_rows(&q);
     return pass_clean(arena, q.c.flow, env);
 }

@@ -72,4 +72,8 @@ void keep_codes(Quantizing *q);
 bool code_steps(const Machine *machine);
 void split_zero_points(Quantizing *q);
 
+/* quantize_rows.c: rows of products by weights that are codes in blocks, each with a scale, become
+ * codes too, where the map may. */
+void code_rows(Quantizing *q);
+
 #endif

@@ -62,8 +62,7 @@ static bool orders_decoded(const Quantizing *q, const Map *m, Decoded *d) {
     Bits scale = bits_of_double(F32, 1);
     if (!p || (d->scale >= 0 && !body_const_bits(&p->body, d->scale, &scale))) return false;
     if (!(bits_to_double(F32, scale) > 0)) return false;
-    DType code = p->body.val.at[d->term.code].type;
-    if (dtype_is_float(code) || dtype_bits(code) < 8) return false;
+    if (dtype_is_float(p->body.val.at[d->term.code].type)) return false;
     if (d->term.zero >= 0 && !body_const_bits(&p->body, d->term.zero, &(Bits){0})) return false;
     if (!v->has_else) return true;
     return is_bits(&m->body, v->arg[0], c->identity[0]) && meets_inside(q, m, &v->read) &&

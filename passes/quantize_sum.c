@@ -8,18 +8,15 @@
  *     sum (f32(a - za)*sa) * (f32(b - zb)*sb)  =  f32(sum (a - za)*(b - zb)) * (sa*sb)
  *
  * up to the rounding that the left side makes in every term and the right side twice; the integer
- * sum is exact, its terms being few enough. Where a scale stands for a block of the terms, a sum of
- * codes for each block does, and the map behind adds these up in floats. What is outside a box and
- * was 0 is the zero point. Floats of 8 bits that steps of warps multiply are such codes, too,
- * without zero points: their products are exact in f32, in which they are summed.
+ * sum is exact, its terms being few enough. What is outside a box and was 0 is the zero point.
+ * Floats of 8 bits that steps of warps multiply are such codes, too, without zero points: their
+ * products are exact in f32, in which they are summed.
  *
  * And where a value becomes a code, u8(rint(x / c) + z) with a constant c, the division is a
  * product with 1/c: the quotient's last bit decides ties only. */
 #include <math.h>
 
 #include "passes/quantize.h"
-
-enum { BLOCK_LEAST = 16 }; /* terms of a block with a scale of its own */
 
 bool is_float_code(const Quantizing *q, DType t) {
     const Machine *m = q->env->machine;
@@ -92,21 +89,21 @@ static bool uses_no_dims(const Map *m, int val) {
     return v->kind != VAL_INDEX;
 }
 
-/* Marks the dims that r sums over and a scale or zero point of decoder p, read at `at`, changes
- * with. */
-static void mark_outer(const Map *r, const Access *at, const Map *p, int val, bool *outer) {
+/* Does a scale or zero point of decoder p, read at `at`, stay the same while r sums? */
+static bool fixed_in_sum(const Map *r, const Access *at, const Map *p, int val) {
     const Access *to = &p->write.at[0].to[0];
     const Val *v = &p->body.val.at[val];
     for (int a = 0; v->kind == VAL_PRIM && a < prim_row(v->prim)->arity; a++)
-        mark_outer(r, at, p, v->arg[a], outer);
-    if (v->kind != VAL_READ) return;
+        if (!fixed_in_sum(r, at, p, v->arg[a])) return false;
+    if (v->kind != VAL_READ) return true;
     for (int k = 0; k < v->read.rank; k++)
         for (int j = 0; j < to->rank; j++) {
             int dim = access_dim(p, to, j);
             if (dim < 0 || !dim_uses(v->read.at[k], p->dim.at[dim].sym)) continue;
             for (int d = 0; d < r->dim.n; d++)
-                outer[d] |= map_reduces(r, d) && dim_uses(at->at[j], r->dim.at[d].sym);
+                if (map_reduces(r, d) && dim_uses(at->at[j], r->dim.at[d].sym)) return false;
         }
+    return true;
 }
 
 /* A factor of r's sum is decoded in place: a code of which type; or DT_NONE. */
@@ -120,13 +117,13 @@ static DType decoded_here(const Quantizing *q, const Map *r, int val) {
 }
 
 /* The same of a read of what was decoded. */
-static DType decoded_before(const Quantizing *q, const Map *r, const Val *v, bool *outer) {
+static DType decoded_before(const Quantizing *q, const Map *r, const Val *v) {
     Decoded d;
     Bits bits;
     const Map *p = access_by_value(r, &v->read) ? NULL : decoder_of(q, v->read.cont, &d);
     if (!p) return DT_NONE;
-    if (d.scale >= 0) mark_outer(r, &v->read, p, d.scale, outer);
-    if (d.term.zero >= 0) mark_outer(r, &v->read, p, d.term.zero, outer);
+    if (d.scale >= 0 && !fixed_in_sum(r, &v->read, p, d.scale)) return DT_NONE;
+    if (d.term.zero >= 0 && !fixed_in_sum(r, &v->read, p, d.term.zero)) return DT_NONE;
     const Val *code = &p->body.val.at[d.term.code];
     bool same = !v->has_else || (body_const_bits(&r->body, v->arg[0], &bits) && bits == 0 &&
                                  decodes_same_box(q, p, &code->read) &&
@@ -134,9 +131,9 @@ static DType decoded_before(const Quantizing *q, const Map *r, const Val *v, boo
     return same ? code->type : DT_NONE;
 }
 
-static DType decoded_factor(const Quantizing *q, const Map *r, int val, bool *outer) {
+static DType decoded_factor(const Quantizing *q, const Map *r, int val) {
     const Val *v = &r->body.val.at[val];
-    return v->kind == VAL_READ ? decoded_before(q, r, v, outer) : decoded_here(q, r, val);
+    return v->kind == VAL_READ ? decoded_before(q, r, v) : decoded_here(q, r, val);
 }
 
 /* ---- decoding where it is read -------------------------------------------------------------- */
@@ -189,33 +186,12 @@ int decode_read(void *user, Body *b, const Val *read) {
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-/* Terms of a sum of codes, at most. */
-static double terms_of(const Map *m, const bool *outer) {
+/* Are there at most so many terms that no sum leaves i32? */
+static bool few_terms(const Map *m) {
     double n = 1;
     for (int d = 0; d < m->dim.n; d++)
-        if (map_reduces(m, d) && !outer[d]) n *= (double)map_extent(m, d, INT32_MAX);
-    return n;
-}
-
-/* Does an instruction multiply such codes, as they are, sooner than floats are? */
-static bool quick_row(const Quantizing *q, DType a, DType b) {
-    const Machine *m = q->env->machine;
-    for (int i = 0; i < m->nuse; i++) {
-        const Instruction *row = m->use[i];
-        bool one = row->a == a && row->b == b, other = row->a == b && row->b == a;
-        if ((one || other) && m->use_speed[i] > 1) return true;
-    }
-    return false;
-}
-
-/* Is a sum of codes worth its own map behind? Half bytes have an instruction or stay as they are;
- * so do blocks with a scale each, whose sums are scaled and added up once more: these must be long.
- */
-static bool worth_codes(const Quantizing *q, const Map *m, DType a, DType b, const bool *outer) {
-    bool blocks = false;
-    for (int d = 0; d < m->dim.n; d++) blocks |= outer[d];
-    if (blocks && terms_of(m, outer) < BLOCK_LEAST) return false;
-    return (!blocks && dtype_bits(a) == 8 && dtype_bits(b) == 8) || quick_row(q, a, b);
+        if (map_reduces(m, d)) n *= (double)map_extent(m, d, INT32_MAX);
+    return n * 255 * 255 <= INT32_MAX;
 }
 
 /* Is a factor no more than a float code? */
@@ -223,47 +199,23 @@ static bool is_plain(const Body *b, int val) {
     return b->val.at[val].kind == VAL_PRIM && b->val.at[val].prim == P_CVT;
 }
 
-/* `outer`: the summed dims that count blocks with scales of their own. */
-static bool sums_decoded(const Quantizing *q, const Map *m, bool *outer) {
+static bool sums_decoded(const Quantizing *q, const Map *m, Val *product) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n || !map_is_reduction(m)) return false;
     const Write *w = &m->write.at[0];
-    const Val *product = &m->body.val.at[w->val[0]];
+    *product = m->body.val.at[w->val[0]];
     if (w->combine->simple != P_ADD || w->combine->t != F32) return false;
     if (product->kind != VAL_PRIM || product->prim != P_MUL) return false;
     for (int k = 0; k < w->to[0].rank; k++)
         if (access_dim(m, &w->to[0], k) < 0 && !dim_is_const(w->to[0].at[k], NULL)) return false;
-    DType a = decoded_factor(q, m, product->arg[0], outer);
-    DType b = decoded_factor(q, m, product->arg[1], outer);
+    DType a = decoded_factor(q, m, product->arg[0]), b = decoded_factor(q, m, product->arg[1]);
     if (!a || !b || dtype_is_float(a) != dtype_is_float(b)) return false;
-    if (!dtype_is_float(a))
-        return terms_of(m, outer) * 255 * 255 <= INT32_MAX && worth_codes(q, m, a, b, outer);
-    for (int d = 0; d < m->dim.n; d++)
-        if (outer[d]) return false;
-    return !is_plain(&m->body, product->arg[0]) || !is_plain(&m->body, product->arg[1]);
-}
-
-/* The sums, a dim more for each of blocks, and in `o` the map behind, which adds blocks up. */
-static Access sums_apart(Quantizing *q, const Map *m, DType type, const bool *outer, Over *o) {
-    Flow *flow = q->c.flow;
-    const Access *to = &m->write.at[0].to[0];
-    const Cont *c = &flow->cont.at[to->cont];
-    Dim shape[RANK_MAX];
-    Dim *at = NEW_ARRAY(flow->arena, Dim, RANK_MAX);
-    int rank = to->rank;
-    for (int k = 0; k < rank; k++) shape[k] = c->shape[k], at[k] = to->at[k];
-    for (int d = 0; d < m->dim.n; d++) {
-        if (!outer[d]) continue;
-        const MapDim *dim = &m->dim.at[d];
-        shape[rank] = dim->extent, at[rank] = dim->sym;
-        o->at[rank++] = map_dim(flow, o->map, dim_sym_name(dim->sym), dim->extent);
-        o->subst[o->nsubst++] = (DimSubst){dim->sym, o->at[rank - 1]};
-    }
-    const char *name = internf(flow->ctx, "%s.sum%d", c->name, flow->cont.n);
-    return (Access){flow_cont(flow, name, CONT_TMP, type, shape, rank), rank, at};
+    if (dtype_is_float(a))
+        return !is_plain(&m->body, product->arg[0]) || !is_plain(&m->body, product->arg[1]);
+    return few_terms(m);
 }
 
 /* What stood in the sum stands behind it, as a map of the scales. */
-static void sum_codes(Quantizing *q, int map, const bool *outer) {
+static void sum_codes(Quantizing *q, int map) {
     Flow *flow = q->c.flow;
     Map *m = flow->map.at[map];
     map_rewrite(&q->c, m, NULL, 0, decode_read, q);
@@ -273,14 +225,15 @@ static void sum_codes(Quantizing *q, int map, const bool *outer) {
         !decoded_val(q, &m->body, product.arg[1], &b))
         BUG("a factor of map \"%s\" is no decoded code", m->name);
     const Access to = m->write.at[0].to[0];
-    const DType type = m->body.val.at[a.value].type, result = flow->cont.at[to.cont].type;
+    const Cont c = flow->cont.at[to.cont];
+    const DType type = m->body.val.at[a.value].type;
+    int sum = flow_cont(flow, internf(flow->ctx, "%s.sum%d", c.name, flow->cont.n), CONT_TMP, type,
+                        c.shape, c.rank);
     Items after = {0};
     Over o;
     map_over_access(q, m, &to, internf(flow->ctx, "%s.scale", m->name), &after, &o);
-    Access *codes = NEW(flow->arena, Access);
-    *codes = sums_apart(q, m, type, outer, &o);
     Body *body = &o.map->body;
-    int value = body_cvt(body, F32, map_read(flow, o.map, codes->cont, o.at)), scale = -1;
+    int value = body_cvt(body, F32, map_read(flow, o.map, sum, o.at)), scale = -1;
     for (int i = 0; i < 2; i++) {
         int from = i ? b.scale : a.scale;
         if (from < 0) continue;
@@ -288,10 +241,10 @@ static void sum_codes(Quantizing *q, int map, const bool *outer) {
         scale = scale < 0 ? s : body_prim2(body, P_MUL, scale, s);
     }
     if (scale >= 0) value = body_prim2(body, P_MUL, value, scale);
-    bool blocks = codes->rank > to.rank;
-    map_write(flow, o.map, to.cont, o.at, body_cvt(body, result, value),
-              blocks ? m->write.at[0].combine : NULL);
+    map_write(flow, o.map, to.cont, o.at, body_cvt(body, c.type, value), NULL);
     int root = body_prim2(&m->body, P_MUL, a.value, b.value);
+    Access *codes = arena_copy(flow->arena, &to, sizeof to);
+    codes->cont = sum;
     body_prune(&m->body, &root, 1);
     m->write.at[0].to = codes;
     m->write.at[0].val = arena_copy(flow->arena, &root, sizeof root);
@@ -353,14 +306,15 @@ static void multiply_to_codes(Quantizing *q, Map *m) {
 
 void sum_decoded(Quantizing *q) {
     int nmap = q->c.flow->map.n;
+    Val product;
     uses_count(&q->c);
-    bool *sums = NEW_ARRAY(q->c.arena, bool, nmap + 1), any = false;
-    bool(*outer)[MAP_DIMS] = arena_array(q->c.arena, (size_t)nmap + 1, sizeof *outer);
-    for (int i = 0; i < nmap; i++) sums[i] = sums_decoded(q, q->c.flow->map.at[i], outer[i]);
+    bool *sums = NEW_ARRAY(q->c.arena, bool, nmap + 1);
+    for (int i = 0; i < nmap; i++) sums[i] = sums_decoded(q, q->c.flow->map.at[i], &product);
+    bool any = false;
     for (int i = 0; i < nmap; i++) {
         if (!sums[i]) continue;
         any = true;
-        sum_codes(q, i, outer[i]);
+        sum_codes(q, i);
     }
     for (int i = 0; any && i < nmap; i++) multiply_to_codes(q, q->c.flow->map.at[i]);
     if (any) take_in_scales(q);

@@ -4,9 +4,9 @@
  *     sum (a - za)*(b - zb)  =  sum a*b  -  za * sum b  -  zb * sum a  +  K*za*zb
  *
  * holds exactly, and the sum of a*b alone is what dot-product instructions compute. Sums of weights
- * are constants. Instructions of the machine want a in u8 and b in i8, or have a row of other
- * types: codes of the other sign are moved by 128, and so is their zero point. Steps of warps take
- * codes of any sign. A read that takes a value outside its box counts as any other.
+ * are constants. Instructions of the machine want a in u8 and b in i8: codes of the other sign are
+ * moved by 128, and so is their zero point. Steps of warps take codes of any sign. A read that
+ * takes a value outside its box counts as any other.
  */
 #include "passes/quantize.h"
 
@@ -19,12 +19,9 @@ typedef struct Split {
     Contraction r;
 } Split;
 
-/* Does the machine multiply codes of these types as they are? */
-static bool takes(const Quantizing *q, DType a, DType b) {
-    const Machine *m = q->env->machine;
-    for (int i = 0; i < m->nuse; i++)
-        if (m->use[i]->a == a && m->use[i]->b == b) return true;
-    return code_steps(m);
+/* Does the machine take codes of that type as they are, where others must be of `plain`? */
+static bool takes(const Quantizing *q, DType t, DType plain) {
+    return t == plain || code_steps(q->env->machine);
 }
 
 static bool uses_reduced(const Map *m, Dim d, bool *all) {
@@ -82,10 +79,8 @@ static bool can_split(Quantizing *q, int map, Split *s) {
         if (s->r.role[d] == ROLE_N) lanes *= (double)map_extent(m, d, 64);
         if (map_reduces(m, d)) terms *= (double)map_extent(m, d, 64);
     }
-    bool whole = dtype_bits(a->type) == 8 && dtype_bits(b->type) == 8,
-         as = takes(q, a->type, b->type);
-    bool done = s->a.zero < 0 && s->b.zero < 0 && as;
-    return !done && (whole || as) && lanes >= GROUP && terms >= GROUP;
+    bool done = s->a.zero < 0 && s->b.zero < 0 && takes(q, a->type, U8) && takes(q, b->type, I8);
+    return !done && lanes >= GROUP && terms >= GROUP;
 }
 
 /* ---- codes of the other sign ---------------------------------------------------------------- */
@@ -158,32 +153,6 @@ static int sum_codes(Split *s, int read, const char *what, Items *made, Dim *ind
     body_prune(&sum->body, &root, 1);
     map_write(flow, sum, to, at, root, combine_get(flow->ctx, "sum", I32));
     return to;
-}
-
-/* Zero points of less than a byte, which lanes could not read, as bytes. */
-static int whole_zeros(void *user, Body *b, const Val *read) {
-    Split *s = user;
-    Flow *flow = s->q->c.flow;
-    const Body *old = &flow->map.at[s->map]->body;
-    const Cont c = flow->cont.at[read->read.cont];
-    bool factor = read->read.cont == old->val.at[s->a.code].read.cont ||
-                  read->read.cont == old->val.at[s->b.code].read.cont;
-    if (dtype_bits(c.type) >= 8 || factor || read->has_else) return -1;
-    const char *name = internf(flow->ctx, "%s.bytes", c.name);
-    Access at = read->read;
-    at.cont = flow_cont(flow, name, CONT_TMP, U8, c.shape, c.rank);
-    Items made = {0};
-    Map *m = flow_map(flow, &made, name, c.from);
-    Dim i[RANK_MAX];
-    for (int k = 0; k < c.rank; k++) i[k] = map_dim(flow, m, "i", c.shape[k]);
-    map_write(flow, m, at.cont, i, body_cvt(&m->body, U8, map_read(flow, m, read->read.cont, i)),
-              NULL);
-    insert_before(s->q, s->map, &made);
-    return body_read(b, at, U8);
-}
-
-static void widen_zeros(Split *s) {
-    map_rewrite(&s->q->c, s->q->c.flow->map.at[s->map], NULL, 0, whole_zeros, s);
 }
 
 /* value - zero * sum[index], in the correcting map. */
@@ -265,22 +234,6 @@ static void recode_operand(Split *s, CodeTerm *t, DType to) {
     map_rewrite(&s->q->c, m, NULL, 0, replaced, &r);
 }
 
-/* Corrections of parts that one map adds up (quantize_sum.c) move into it: maps from number `first`
- * on. */
-static void join_adders(Quantizing *q, int first) {
-    uses_count(&q->c);
-    for (int i = first; i < q->c.flow->map.n; i++) {
-        const Map *m = q->c.flow->map.at[i];
-        const Access *to = map_plain_write(m);
-        if (!to || map_is_reduction(m) || q->c.flow->cont.at[to->cont].kind != CONT_TMP) continue;
-        const IntVec *readers = &q->c.uses.readers[to->cont];
-        Map *reader = readers->n == 1 ? q->c.flow->map.at[readers->at[0]] : NULL;
-        if (reader && !q->c.uses.held[to->cont] && map_is_reduction(reader) &&
-            reads_once(reader, to->cont))
-            compose_map(&q->c, m, to, reader);
-    }
-}
-
 bool code_steps(const Machine *machine) {
     for (int i = 0; i < machine->nstep; i++)
         if (machine->step[i]->c == I32) return true;
@@ -295,15 +248,13 @@ void split_zero_points(Quantizing *q) {
         Split s;
         if (!can_split(q, i, &s)) continue;
         const Body *b = &q->c.flow->map.at[i]->body;
-        DType of_a = b->val.at[s.a.code].type, of_b = b->val.at[s.b.code].type;
-        bool as = takes(q, of_a, of_b), a_other = !as && of_a != U8, b_other = !as && of_b != I8;
+        bool a_other = !takes(q, b->val.at[s.a.code].type, U8);
+        bool b_other = !takes(q, b->val.at[s.b.code].type, I8);
         if (a_other && b->val.at[s.a.code].read.cont == b->val.at[s.b.code].read.cont) continue;
         if (a_other) recode_operand(&s, &s.a, U8);
         if (a_other && !can_split(q, i, &s)) continue;
         if (b_other) recode_operand(&s, &s.b, I8);
-        widen_zeros(&s);
-        if (!can_split(q, i, &s)) continue;
+        if ((a_other || b_other) && !can_split(q, i, &s)) continue;
         split(&s);
     }
-    join_adders(q, nmap);
 }

@@ -232,59 +232,6 @@ static int as_matrix(Infer *in, int i, int64_t rows, int64_t n) {
                 : compose_reshape(in, IN(i), shape, 2);
 }
 
-/* x in blocks of `size` along its last axis, [.., blocks, size], each rounded to codes of 8 bits:
- * the greatest magnitude of a block is 127. */
-static int coded_blocks(Infer *in, int x, int64_t blocks, int64_t size) {
-    int rank = compose_type(in, x)->rank;
-    int64_t more = blocks * size - compose_size(in, x, -1), shape[RANK_MAX] = {0};
-    if (more) {
-        int64_t pads[2 * RANK_MAX] = {0};
-        pads[2 * rank - 1] = more;
-        x = OP(in, "Pad", x, compose_shape(in, pads, 2 * rank), compose_number(in, x, 0));
-    }
-    shape[rank - 1] = blocks, shape[rank] = size;
-    x = compose_reshape(in, x, shape, rank + 1);
-    int last = compose_shape(in, (int64_t[]){-1}, 1), none = compose_number(in, x, 0);
-    int scale =
-        OP(in, "Div", OP(in, "ReduceMax", OP(in, "Abs", x), last), compose_number(in, x, 127));
-    int empty = OP(in, "Equal", scale, none);
-    int per = OP(in, "Where", empty, none, OP(in, "Reciprocal", scale));
-    int codes = compose_cast(in, OP(in, "Round", OP(in, "Mul", x, per)), I8);
-    compose_int(in, "axis", rank), compose_int(in, "block_size", size);
-    return OP(in, "DequantizeLinear", codes, scale);
-}
-
-/* x times codes [rows, blocks * size], where x may be rounded to codes as well: sums of a block are
- * those of integers then. */
-static int coded_product(Infer *in, int x, int q, int scale, int64_t bits, int64_t blocks,
-                         int64_t size) {
-    const Type *codes = compose_type(in, q);
-    int64_t rows = compose_size(in, q, 0), shape[] = {rows, blocks, size};
-    const DType t = codes->dtype;
-    int zero = IN(3) < 0 ? compose_constant(in, t, (double[]){(double)(1 << (bits - 1))}, -1)
-                         : columns(in, rows_of_bits(in, 3, bits, rows), blocks);
-    shape[2] = 1;
-    zero = IN(3) < 0 ? OP(in, "Expand", zero, compose_shape(in, shape, 3))
-                     : compose_reshape(in, zero, shape, 3);
-    scale = compose_reshape(in, scale, shape, 3);
-    shape[2] = size;
-    q = compose_view(in, &in->graph->value.at[q], t, shape, 3);
-    compose_int(in, "axis", 2), compose_int(in, "block_size", size);
-    int w = OP(in, "DequantizeLinear", q, scale, zero);
-    x = coded_blocks(in, x, blocks, size);
-    compose_string(in, "equation", "...bk,nbk->...n");
-    return OP(in, "Einsum", x, w);
-}
-
-enum { LEVEL_CODES = 4 }; /* of "accuracy_level": x may be rounded to 8 bits, block by block */
-
-/* Is it so, and do zero points lie like the weights? */
-static bool takes_codes(Infer *in, int64_t bits) {
-    bool zeros = IN(3) < 0 || code(in, 3) == U8;
-    return attr_int(in->ctx, in->node, "accuracy_level", 0) == LEVEL_CODES && bits >= 4 && zeros &&
-           IN(4) < 0;
-}
-
 /* a times the transpose of [N, K] weights of `bits` bits, with a scale for each block of a row.
  * Halves are computed in f32 and rounded once. */
 static void matmul_nbits_infer(Infer *in) {
@@ -300,15 +247,13 @@ static void matmul_nbits_infer(Infer *in) {
         fail(ctx, E_SHAPE, "operand \"%s\" does not hold %lld x %lld numbers of %lld bits",
              infer_tensor(in, 1)->name, (long long)n, (long long)(blocks * size), (long long)bits);
     int scale = compose_cast(in, as_matrix(in, 2, n, blocks), F32);
-    int x = compose_cast(in, IN(0), F32), bias = IN(5) < 0 ? -1 : compose_cast(in, IN(5), F32), y;
-    if (takes_codes(in, bits)) {
-        y = coded_product(in, x, q, scale, bits, blocks, size);
-    } else {
-        int zero = block_zeros(in, 3, bits, n, blocks, compose_type(in, scale)->dtype);
-        int w = IN(4) >= 0 ? by_column(in, columns(in, q, k), scale, zero, IN(4))
-                           : columns(in, unblocked(in, q, scale, zero, n, blocks, size), k);
-        y = OP(in, "MatMul", x, compose_transpose(in, w, (int64_t[]){1, 0}, 2));
-    }
+    int zero = block_zeros(in, 3, bits, n, blocks, compose_type(in, scale)->dtype);
+    int w = IN(4) >= 0 ? by_column(in, columns(in, q, k), scale, zero, IN(4))
+                       : columns(in, unblocked(in, q, scale, zero, n, blocks, size), k);
+    int x = compose_cast(in, IN(0), F32), bias = IN(5) < 0 ? -1 : compose_cast(in, IN(5), F32);
+    w = compose_transpose(in, w, (int64_t[]){1, 0}, 2);
+    compose_attr(in, "accuracy_level", "accuracy_level");
+    int y = OP(in, "MatMul", x, w);
     compose_result(in, 0, compose_cast(in, compose_add(in, y, bias), code(in, 0)));
 }
 

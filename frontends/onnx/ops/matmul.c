@@ -107,7 +107,7 @@ static int minus_zero(Lower *lo, Map *m, int val, int zero, const Dim *batch, in
     return EXPR(m, "$0 - $1", val, nn_read_broadcast(lo, m, zero, to, n, m->body.val.at[val].type));
 }
 
-static void product_map(Lower *lo, const char *name, int a, int b, int y, bool swap_a, bool swap_b,
+static Map *product_map(Lower *lo, const char *name, int a, int b, int y, bool swap_a, bool swap_b,
                         Zero zero, DType t) {
     Product p = product_open(lo, a, b, y, swap_a, swap_b);
     Map *m = lower_map(lo, name);
@@ -122,6 +122,7 @@ static void product_map(Lower *lo, const char *name, int a, int b, int y, bool s
     va = minus_zero(lo, m, va, zero.a, at, p.nbatch, i ? i : dim_const(lo->ctx, 0), true);
     vb = minus_zero(lo, m, vb, zero.b, at, p.nbatch, j ? j : dim_const(lo->ctx, 0), false);
     nn_reduce(lo, m, y, at, EXPR(m, "$0 * $1", va, vb), "sum");
+    return m;
 }
 
 /* ---- MatMul ---------------------------------------------------------------------------------- */
@@ -134,10 +135,14 @@ static void matmul_infer(Infer *in) {
     infer_set(in, 0, infer_tensor(in, 0)->type.dtype, out, n);
 }
 
+/* "accuracy_level" comes from MatMulNBits, which is put together of this: at 4, operand 0 may be
+ * rounded to codes of 8 bits, a scale for each block of a row. */
 static void matmul_lower(Lower *lo) {
+    enum { CODES = 4 };
     int a = lower_in(lo, 0);
-    product_map(lo, NULL, a, lower_in(lo, 1), lower_out(lo, 0), false, false, (Zero){-1, -1},
-                dtype_compute(nn_cont(lo, a)->type));
+    Map *m = product_map(lo, NULL, a, lower_in(lo, 1), lower_out(lo, 0), false, false,
+                         (Zero){-1, -1}, dtype_compute(nn_cont(lo, a)->type));
+    m->coded = nn_int(lo, "accuracy_level", 0) == CODES;
 }
 
 /* transBatchA and transBatchB: [rows, batch .., columns] for [batch .., rows, columns]. */
