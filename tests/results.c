@@ -4,7 +4,7 @@
 #include <math.h>
 
 static double tolerance(const Results *r, DType t) {
-    if (t == F32 && r->short_factors) return 1e-3;
+    if (t == F32 && r->within > 0) return r->within;
     return !dtype_is_float(t) ? 0 : dtype_bits(t) < 16 ? 0.3 : dtype_bits(t) < 32 ? 1e-2 : 2e-5;
 }
 

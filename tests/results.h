@@ -9,8 +9,8 @@ typedef struct Results {
     Ctx *ctx;
     int n; /* outputs */
     const Tensor *got, *want;
-    const char *after;  /* what was done, for the message */
-    bool short_factors; /* products of f32 may round what they multiply to eleven bits */
+    const char *after; /* what was done, for the message */
+    double within;     /* so much of the largest f32; 0: as other types, by the type */
 } Results;
 
 /* Bit for bit (but for the bits of a NaN), or within a part of the largest magnitude; where values

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the passes make of a model or of kernels, stage by stage:
  *
- *   run_stages [--text|--gpu|--cpu NAME] [--checked] [--skip-each] [--every N] [--compile N] [-j N]
- *              PATH...
+ *   run_stages [--text|--gpu|--cpu NAME] [--checked] [--skip-each] [--every|--compile|-j N] PATH...
  *
  * For each flow of each text (or the graph of a model), on random data and for three sizes of its
  * symbols, the stages after each pass are verified and evaluated (those of equal texts once): an
@@ -20,9 +19,9 @@
  * A text may say what a pass makes of it, for x86-64-v4 (`# cpu: NAME`: for that; `# math: fast`:
  * for sapphirerapids, with that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT
  * behind the pass, `# never after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one
- * flow or graph. With --gpu they begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu:
- * NAME` says which it is, and passes follow a recipe of `# recipe:` lines in front of their flow;
- * without it, too, where the text is for a `# cpu:`.
+ * flow or graph; and `# within: X` that results are off by so much of the largest. With --gpu they
+ * begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu: NAME` says which it is, and
+ * passes follow `# recipe:` lines in front of their flow; without, too, of texts for a `# cpu:`.
  */
 #include <dirent.h>
 #include <malloc.h>
@@ -62,6 +61,7 @@ typedef struct Run {
     Stage start;
     bool compile, round_trip;
     const char *name;   /* of the flow or graph */
+    double within;      /* Results.within, or 0 */
     const char *limits; /* the text with its `# traffic:` line, or NULL */
     const char *expect; /* the source's text, or NULL; then nothing is evaluated */
     const char *cpu;    /* that it is about, or NULL */
@@ -131,8 +131,7 @@ static const Tensor *eval_stage(Run *r, Known *known, const Stage *stage) {
 /* ---- comparing --------------------------------------------------------------------------- */
 
 static void compare(Run *r, const Tensor *got, const Tensor *want, bool exact, const char *after) {
-    bool fast = r->settings->gpu && r->options.math == MATH_FAST;
-    Results results = {r->ctx, r->nout, got, want, after, fast};
+    Results results = {r->ctx, r->nout, got, want, after, r->within};
     results_agree(&results, exact, r->rounds);
 }
 
@@ -486,6 +485,7 @@ static void run_file(void *user) {
     if (strstr(text, "# math: fast\n")) r->options.math = MATH_FAST;
     if (strstr(text, "# convert: f16\n")) r->options.convert = F16;
     const char *gpu = strstr(text, "# gpu: "), *cpu = strstr(text, "# cpu: ");
+    if (strstr(text, "# within: ")) r->within = atof(strstr(text, "# within: ") + 10);
     if (cpu) r->cpu = intern_n(r->ctx, cpu + 7, strcspn(cpu + 7, "\n"));
     if (gpu) r->options.gpu = intern_n(r->ctx, gpu + 7, strcspn(gpu + 7, "\n"));
     if (r->settings->gpu)

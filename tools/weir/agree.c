@@ -89,9 +89,19 @@ double agree_bound(int32_t dtype) {
     return dtype_is_float(t) ? (dtype_bits(t) == 16 ? 1e-2 : 0.1) : 0;
 }
 
-double agree_share(const struct Options *o) {
+double agree_share(const struct Options *o, bool coded) {
     double stored = o->convert == F16 ? 0x1p-7 : o->convert == BF16 ? 0x1p-4 : 0;
-    return stored + (o->math == MATH_FAST ? AGREE_FAST : 0);
+    return stored + (o->math == MATH_FAST ? AGREE_FAST : 0) + (coded ? AGREE_CODED : 0);
+}
+
+bool agree_coded(const struct Options *o, const struct Flow *flow) {
+    bool coded = false;
+    for (int m = 0; m < flow->map.n; m++) coded |= flow->map.at[m]->coded;
+    for (int c = 0; o->math == MATH_FAST && c < flow->cont.n; c++) {
+        DType t = flow->cont.at[c].type;
+        coded |= flow->cont.at[c].kind == CONT_PARAM && (t == U4 || t == U8);
+    }
+    return coded && o->math != MATH_STRICT;
 }
 
 bool agreement_holds(const Agreement *a, int32_t dtype, double share) {

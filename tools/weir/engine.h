@@ -18,6 +18,7 @@ typedef struct Engine {
     weir_pool *pool;
     weir_instance *instance;
     void *eval; /* ENGINE_EVAL */
+    bool coded; /* ENGINE_EVAL: what it computes may be rounded to codes otherwise (agree_coded) */
     int ninputs, noutputs;
     const weir_port *inputs, *outputs;
     double create_ms, compile_ms;

@@ -107,8 +107,12 @@ double agree_bound(int32_t dtype);
 /* What these options add to the bound of floats below 64 bits, as a part of the largest magnitude:
  * --math=fast and --convert promise no more (compiler/README.md). */
 struct Options;
-#define AGREE_FAST 0x1p-8 /* of --math=fast alone */
-double agree_share(const struct Options *o);
+#define AGREE_FAST 0x1p-8  /* of --math=fast alone */
+#define AGREE_CODED 0x1p-6 /* where rows of products by codes become codes */
+double agree_share(const struct Options *o, bool coded);
+/* May it be so in this flow, as the model was lowered? */
+struct Flow;
+bool agree_coded(const struct Options *o, const struct Flow *flow);
 bool agreement_holds(const Agreement *a, int32_t dtype, double share);
 
 #endif
