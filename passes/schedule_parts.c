@@ -21,7 +21,7 @@ typedef struct PartsPlan {
     const Map *product, *adder, *root;
     Dot dot;
     bool part[MAP_DIMS]; /* of the product */
-    int row;             /* the product's dim of most rows, or -1 */
+    int row;             /* the product's dim of most rows, the last such; or -1 */
     int64_t rows, width; /* of a tile */
 } PartsPlan;
 
@@ -54,7 +54,7 @@ static void choose_tile(PartsPlan *p) {
         if (p->part[d]) parts *= (double)map_extent(m, d, 1);
         if (map_reduces(m, d) || p->part[d] || d == p->dot.lane || map_extent(m, d, 2) == 1)
             continue;
-        if (p->row < 0 || map_extent(m, d, INT64_MAX) > map_extent(m, p->row, INT64_MAX))
+        if (p->row < 0 || map_usual(p->s->flow, m, d) >= map_usual(p->s->flow, m, p->row))
             p->row = d;
     }
     p->width = tile_width(machine, p->s->flow, m, p->dot.lane);
@@ -130,7 +130,14 @@ static int same_dim(const PartsPlan *p, int pos, int own) {
 bool schedule_parts(Scheduling *s, Kernel *kernel) {
     PartsPlan p = {.s = s, .kernel = kernel};
     if (!recognize(&p)) return false;
+    Scheduling merged = *s;
+    const char *why;
     int root = kernel->map.n - 1;
+    if (merge_rows(s, kernel, 0)) {
+        merged.flow = (Flow *)flow_merged(s->flow->arena, s->flow, kernel, &why);
+        p.s = &merged;
+        recognize(&p);
+    }
     if (same_dim(&p, root, p.dot.lane) < 0) return false;
     choose_tile(&p);
     tile_dims(&p, LINE_TILE, root);
