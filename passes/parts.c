@@ -13,16 +13,13 @@ static const Access *sum_of(const Flow *flow, const Map *m, DType t) {
     return to;
 }
 
-/* The only read of the container in m, or NULL: there are several, or some outside of it. */
-static const Access *only_read(const Map *m, int cont) {
-    const Access *only = NULL;
-    for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        if (val->kind != VAL_READ || val->read.cont != cont) continue;
-        if (only || val->has_else || access_by_value(m, &val->read)) return NULL;
-        only = &val->read;
-    }
-    return only && access_covers(m, only) ? only : NULL;
+/* The read of the container in m, if it meets each element once and none outside; or NULL. */
+static const Access *read_once(const Map *m, int cont) {
+    int v = 0;
+    while (m->body.val.at[v].kind != VAL_READ || m->body.val.at[v].read.cont != cont) v++;
+    const Val *val = &m->body.val.at[v];
+    bool once = !val->has_else && !access_by_value(m, &val->read) && access_covers(m, &val->read);
+    return once ? &val->read : NULL;
 }
 
 int parts_adder(const Flow *flow, const IntVec *readers, int product, bool *part) {
@@ -33,18 +30,15 @@ int parts_adder(const Flow *flow, const IntVec *readers, int product, bool *part
         return -1;
     int adder = readers[to->cont].at[0];
     const Map *a = adder < 0 ? NULL : flow->map.at[adder];
-    const Access *from = a && sum_of(flow, a, F32) ? only_read(a, to->cont) : NULL;
+    const Access *from = a && sum_of(flow, a, F32) ? read_once(a, to->cont) : NULL;
     if (!from) return -1;
-    bool any = false, met[MAP_DIMS] = {false}, marks[MAP_DIMS] = {false};
+    bool any = false, marks[MAP_DIMS] = {false};
     for (int k = 0; k < to->rank; k++) {
         int d = access_dim(p, to, k), own = access_dim(a, from, k);
         if (d < 0) continue;
-        if (own < 0 || met[own]) return -1;
-        met[own] = true;
+        if (own < 0) return -1;
         any |= marks[d] = map_reduces(a, own);
     }
-    for (int d = 0; d < a->dim.n; d++)
-        if (!met[d] && !dim_is(a->dim.at[d].extent, 1)) return -1;
     if (!any) return -1;
     for (int d = 0; d < p->dim.n; d++) part[d] = marks[d];
     return adder;
