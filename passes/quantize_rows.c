@@ -37,12 +37,14 @@ typedef struct Coding {
 
 /* ---- which products ------------------------------------------------------------------------- */
 
-/* Does an instruction multiply codes of i8 by these, as they are, sooner than floats are? */
-static bool quick_row(const Quantizing *q, DType weights) {
+/* The group of an instruction that multiplies codes of i8 by these, as they are, sooner than floats
+ * are; 0: there is none. */
+static int quick_group(const Quantizing *q, DType weights) {
     const Machine *m = q->env->machine;
     for (int i = 0; i < m->nuse; i++)
-        if (m->use[i]->a == I8 && m->use[i]->b == weights && m->use_speed[i] > 1) return true;
-    return false;
+        if (m->use[i]->a == I8 && m->use[i]->b == weights && m->use_speed[i] > 1)
+            return m->use[i]->group;
+    return 0;
 }
 
 static bool is_prim(const Val *v, Prim prim) {
@@ -55,7 +57,7 @@ static bool find_code(Coding *c, int val) {
     c->zero = is_prim(&b->val.at[val], P_SUB) ? b->val.at[val].arg[1] : -1;
     c->code = body_unconverted(b, c->zero < 0 ? val : b->val.at[val].arg[0]);
     const Val *v = &b->val.at[c->code];
-    return v->kind == VAL_READ && !v->has_else && quick_row(c->q, v->type) &&
+    return v->kind == VAL_READ && !v->has_else && quick_group(c->q, v->type) &&
            is_weight(&c->q->c.flow->cont.at[v->read.cont]);
 }
 
@@ -123,6 +125,7 @@ static bool find_dims(Coding *c) {
     const Body *b = &c->m->body;
     const Access *x = &b->val.at[body_unconverted(b, c->x)].read, *w = &b->val.at[c->code].read;
     int64_t block = map_extent(c->m, c->k, 0);
+    int group = quick_group(c->q, b->val.at[c->code].type);
     bool parts = false;
     c->ndim = 0;
     for (int d = 0; d < c->m->dim.n; d++) {
@@ -132,7 +135,7 @@ static bool find_dims(Coding *c) {
         parts |= map_reduces(c->m, d);
         c->dim[c->ndim++] = d;
     }
-    return parts && map_reduces(c->m, c->k) && block >= BLOCK_LEAST && block % 4 == 0 &&
+    return parts && map_reduces(c->m, c->k) && block >= BLOCK_LEAST && block % group == 0 &&
            (double)block * CODE_MOST * 255 <= INT32_MAX;
 }
 
@@ -349,7 +352,7 @@ static void multiply_codes(Coding *c) {
 void code_rows(Quantizing *q) {
     int nmap = q->c.flow->map.n;
     Coding c = {.q = q};
-    if (!quick_row(q, U8) && !quick_row(q, U4)) return;
+    if (!quick_group(q, U8) && !quick_group(q, U4)) return;
     uses_count(&q->c);
     for (int i = 0; i < nmap; i++) {
         c.map = i, c.m = q->c.flow->map.at[i];

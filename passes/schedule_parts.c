@@ -12,8 +12,9 @@
 #include "passes/schedule.h"
 
 enum { ADDER = 1, MAPS_MOST = 3 };
-/* Rows for which a panel's codes are read once, at least: half bytes are taken apart first. */
-enum { BYTES_SHARED = 4, HALVES_SHARED = 8 };
+/* Rows for which a panel's codes are read once, at least: half bytes are taken apart first, for
+ * which they want registers. */
+enum { BYTES_SHARED = 4, HALVES_SHARED = 8, HALVES_HELD = 10 };
 
 typedef struct PartsPlan {
     Scheduling *s;
@@ -58,8 +59,10 @@ static void choose_tile(PartsPlan *p) {
             p->row = d;
     }
     p->width = tile_width(machine, p->s->flow, m, p->dot.lane);
-    int64_t most = rows_held(machine, m, p->width / lanes_of(p->s));
+    int64_t vectors = p->width / lanes_of(p->s), most = rows_held(machine, m, vectors);
     int bits = dtype_bits(m->body.val.at[p->dot.b].type);
+    if (bits < 8)
+        most = (int64_t)fmin((double)most, (machine->vector_regs - HALVES_HELD) / vectors);
     double shared = bits < 8 ? HALVES_SHARED : BYTES_SHARED;
     double row = 4 * parts * (double)p->width, held = (double)machine->level[0].bytes / row,
            near = fmin((double)machine->level[1].bytes / 2 / row, shared);

@@ -135,7 +135,8 @@ void emit_use(CNest *c, const Stmt *s) {
     check_span(c, "reads", u.a, from, group);
     const char *first = str(c, "%s + %s", c->buf[u.a->cont].name, from);
     const char *type = str(c, "v%di32", w);
-    const char *a = loaded(c, u.a, at, -1, type, str(c, "%s_%s(%s)", row->load_a, type, first));
+    const char *load = str(c, "%s_%s(%s)", row->load_a, type, first);
+    const char *a = loaded(c, u.a, at, -1, row->row.group > 4 ? "i64" : type, load);
     const char *to = sums_of(c, &row->row, u.c);
     const char *multiply = c->uses == USE_PAIRS ? "dot4pairs" : row->multiply;
     const char *sum = str(c, "%s_%s(%s, %s, %s)", multiply, type, to, a, b);
