@@ -38,6 +38,7 @@ int parts_adder(const Flow *flow, const IntVec *readers, int product, bool *part
         if (d < 0) continue;
         if (own < 0) return -1;
         any |= marks[d] = map_reduces(a, own);
+        if (marks[d] && r.role[d] != ROLE_BATCH) return -1; /* tiles have several rows */
     }
     if (!any) return -1;
     for (int d = 0; d < p->dim.n; d++) part[d] = marks[d];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products in parts: what one map sums, another weighs and adds up along some of the product's
- * dims. Sums of codes are such, where blocks of the terms have scales of their own. */
+ * dims, which both operands have. Sums of codes are such, where blocks of the terms have scales of
+ * their own. */
 #ifndef WEIR_PASSES_PARTS_H
 #define WEIR_PASSES_PARTS_H
 
