@@ -14,6 +14,7 @@
 #include "passes/clean.h"
 #include "passes/decode.h"
 #include "passes/quantize.h"
+#include "passes/recipe.h"
 
 enum { BLOCK_LEAST = 16, CODE_MOST = 127 };
 
@@ -349,6 +350,13 @@ static void multiply_codes(Coding *c) {
     insert_after(c->q, c->map, &after);
 }
 
+/* As a recipe says, or codes. */
+static bool decide(const Coding *c) {
+    static const char *const words[] = {"floats", "codes", NULL};
+    const char *name = internf(c->q->c.flow->ctx, "%s.rows", c->m->name);
+    return recipe_decide(c->q->env, "quantize", name, words, true);
+}
+
 void code_rows(Quantizing *q) {
     int nmap = q->c.flow->map.n;
     Coding c = {.q = q};
@@ -357,7 +365,7 @@ void code_rows(Quantizing *q) {
     for (int i = 0; i < nmap; i++) {
         c.map = i, c.m = q->c.flow->map.at[i];
         const Map before = map_saved(q->c.arena, c.m);
-        if (recognize(&c))
+        if (recognize(&c) && decide(&c))
             multiply_codes(&c);
         else
             *c.m = before;

@@ -85,6 +85,13 @@ class OnnxRuntime:
         return dict(zip(self.names, self.binding.copy_outputs_to_cpu()))
 
 
+def takes_codes(path):
+    """Does the model say that rows of products may be rounded to 8 bits (MatMulNBits at accuracy level 4)?"""
+    import onnx
+    nodes = onnx.load(str(path), load_external_data=False).graph.node
+    return any(a.name == "accuracy_level" and a.i == 4 for node in nodes for a in node.attribute)
+
+
 class OpenVino:
     name = "openvino"
     precision = "f32"  # or "own": as it chooses
@@ -97,6 +104,8 @@ class OpenVino:
         hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
         if self.precision == "f32":
             hints["INFERENCE_PRECISION_HINT"] = "f32"
+            if not takes_codes(work.path):
+                hints["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else it rounds rows by itself
         compiled = core.compile_model(model, "CPU", hints)
         request = compiled.create_infer_request()
         for name, array in work.feeds.items():

@@ -498,6 +498,10 @@ def quantized():
         domain="com.microsoft", K=1024, N=1024, bits=4, block_size=32)
     one("MatMulNBits 32 rows", "MatMulNBits", [f(32, 1024)], [u8(1024, 32, 16), f(1024 * 32, low=0.01, high=0.02)],
         domain="com.microsoft", K=1024, N=1024, bits=4, block_size=32)
+    for rows, bits, size in (1, 4, 32), (32, 4, 32), (1, 8, 128):  # rows in 8 bits
+        one(f"MatMulNBits coded {rows} x {bits} bits", "MatMulNBits", [f(rows, 1024)],
+            [u8(1024, 1024 // size, size * bits // 8), f(1024 * 1024 // size, low=0.01, high=0.02)], tolerance=1e-3,
+            domain="com.microsoft", K=1024, N=1024, bits=bits, block_size=size, accuracy_level=4)
 
 
 # ---- sequences ------------------------------------------------------------------------------------------------
