@@ -16,7 +16,7 @@
 #include "passes/quantize.h"
 #include "passes/recipe.h"
 
-enum { BLOCK_LEAST = 16, CODE_MOST = 127 };
+enum { BLOCK_LEAST = 16, COLUMNS_LEAST = 16, CODE_MOST = 127 };
 
 /* What one operand's rows became. Indices and dims are those of a product: its dims by number,
  * rows, parts and the block's index. */
@@ -32,6 +32,7 @@ typedef struct Coding {
     Map *m;
     int x, code, zero, scale; /* Vals: what is rounded, a weight's code, zero point and scale; -1 */
     int k;                    /* the dim of a block's terms */
+    Dim part;                 /* what counts blocks in a row of codes; NULL: they have an index */
     int dim[MAP_DIMS], ndim;  /* of m, that x has beside k: rows and parts */
     VEC(Coded) coded;
 } Coding;
@@ -86,38 +87,48 @@ static bool find_factors(Coding *c) {
     return false;
 }
 
-/* Codes as [.., part, k]: rows of a container that is seen so, or that is stored so. */
+/* The dim of a block's terms: codes stand as [.., part, k], or as rows of a weight that may be seen
+ * so, whose last index is part*K + k. */
 static bool find_blocks(Coding *c) {
+    Ctx *ctx = c->q->c.flow->ctx;
+    const Access *code = &c->m->body.val.at[c->code].read;
+    const Cont *weights = &c->q->c.flow->cont.at[code->cont];
+    int last = code->rank - 1;
+    Dim coef, blocks;
+    c->part = NULL;
+    c->k = last < 0 ? -1 : access_dim(c->m, code, last);
+    for (int i = 0; i < last; i++)
+        if (access_dim(c->m, code, i) < 0) return false;
+    if (c->k >= 0 || last < 0) return c->k >= 0;
+    for (int d = 0; d < c->m->dim.n && c->k < 0; d++) {
+        Dim k = c->m->dim.at[d].sym;
+        if (!dim_affine(ctx, code->at[last], &k, 1, &coef, &c->part)) return false;
+        if (dim_is(coef, 1)) c->k = d;
+    }
+    if (c->k < 0 || !weights->data || weights->layout || code->rank == RANK_MAX) return false;
+    Dim extent = c->m->dim.at[c->k].extent;
+    return dim_divides(ctx, c->part, extent, &c->part) && dim_sym_name(c->part) &&
+           dim_divides(ctx, weights->shape[last], extent, &blocks);
+}
+
+/* Sees such a weight as [.., blocks, K]. */
+static void view_blocks(Coding *c) {
     Flow *flow = c->q->c.flow;
     Val *code = &c->m->body.val.at[c->code];
     const Cont weights = flow->cont.at[code->read.cont];
+    const MapDim *k = &c->m->dim.at[c->k];
     int last = code->read.rank - 1;
-    c->k = last < 0 ? -1 : access_dim(c->m, &code->read, last);
-    for (int i = 0; i < last; i++)
-        if (access_dim(c->m, &code->read, i) < 0) return false;
-    if (c->k >= 0 || last < 0 || code->read.rank == RANK_MAX) return c->k >= 0;
-    Dim coef, part = NULL;
-    for (int d = 0; d < c->m->dim.n; d++) {
-        const MapDim *k = &c->m->dim.at[d];
-        if (!dim_affine(flow->ctx, code->read.at[last], &k->sym, 1, &coef, &part)) return false;
-        if (!dim_is(coef, 1)) continue;
-        c->k = d;
-        if (!dim_divides(flow->ctx, part, k->extent, &part)) return false;
-        break;
-    }
-    if (c->k < 0 || !weights.data || weights.layout) return false;
-    Dim *at = NEW_ARRAY(flow->arena, Dim, last + 2), shape[RANK_MAX], blocks;
-    const Dim of_block = c->m->dim.at[c->k].extent;
-    if (!dim_divides(flow->ctx, weights.shape[last], of_block, &blocks)) return false;
+    if (!c->part) return;
+    Dim *at = NEW_ARRAY(flow->arena, Dim, last + 2), shape[RANK_MAX];
     for (int i = 0; i < last; i++) at[i] = code->read.at[i], shape[i] = weights.shape[i];
-    at[last] = part, shape[last] = blocks;
-    at[last + 1] = c->m->dim.at[c->k].sym, shape[last + 1] = of_block;
+    at[last] = c->part, at[last + 1] = k->sym, shape[last + 1] = k->extent;
+    if (!dim_divides(flow->ctx, weights.shape[last], k->extent, &shape[last]))
+        BUG("weight \"%s\" has no whole blocks", weights.name);
     const char *name = internf(flow->ctx, "%s.blocks", weights.name);
     int seen = flow_cont(flow, name, weights.kind, weights.type, shape, last + 2);
     Cont *view = &flow->cont.at[seen];
     view->data = weights.data, view->data_bytes = weights.data_bytes, view->from = weights.from;
     code->read = (Access){seen, last + 2, at};
-    return access_dim(c->m, &code->read, last) >= 0;
 }
 
 /* Dims beside k that x has; those that are summed must count blocks, so x and the weights have all
@@ -127,15 +138,17 @@ static bool find_dims(Coding *c) {
     const Access *x = &b->val.at[body_unconverted(b, c->x)].read, *w = &b->val.at[c->code].read;
     int64_t block = map_extent(c->m, c->k, 0);
     int group = quick_group(c->q, b->val.at[c->code].type);
-    bool parts = false;
+    int parts = 0;
     c->ndim = 0;
+    if (access_slides(c->m, x)) return false;
     for (int d = 0; d < c->m->dim.n; d++) {
         bool in_x = access_uses(c->m, x, d), in_w = access_uses(c->m, w, d);
         if (map_reduces(c->m, d) && (!in_x || !in_w)) return false;
         if (!in_x || d == c->k) continue;
-        parts |= map_reduces(c->m, d);
+        parts += map_reduces(c->m, d);
         c->dim[c->ndim++] = d;
     }
+    if (c->m->write.at[0].to[0].rank + parts > RANK_MAX || c->ndim == RANK_MAX) return false;
     return parts && map_reduces(c->m, c->k) && block >= BLOCK_LEAST && block % group == 0 &&
            (double)block * CODE_MOST * 255 <= INT32_MAX;
 }
@@ -165,6 +178,7 @@ static bool recognize(Coding *c) {
     Contraction r = map_contraction(flow, m);
     int by = r.is ? m->body.val.at[r.b].read.cont : -1;
     if (by < 0 || !(decode_bits(&c->q->c, by) < cont_bits(&flow->cont.at[by]))) return false;
+    if (contraction_usual(flow, m, &r, ROLE_N) < COLUMNS_LEAST) return false;
     decode_into(&c->q->c, m, by);
     split_dims(&c->q->c, m);
     return find_factors(c) && find_blocks(c) && find_dims(c) && of_block(c, c->scale) &&
@@ -274,7 +288,7 @@ static Access sums_apart(Coding *c, Over *o) {
     Dim shape[RANK_MAX], *at = NEW_ARRAY(flow->arena, Dim, RANK_MAX);
     int rank = to->rank;
     for (int k = 0; k < rank; k++) shape[k] = y->shape[k], at[k] = to->at[k];
-    for (int d = 0; d < m->dim.n && rank < RANK_MAX; d++) {
+    for (int d = 0; d < m->dim.n; d++) {
         if (!map_reduces(m, d) || d == c->k) continue;
         const MapDim *dim = &m->dim.at[d];
         shape[rank] = dim->extent, at[rank] = dim->sym;
@@ -318,6 +332,7 @@ static void multiply_codes(Coding *c) {
     Flow *flow = c->q->c.flow;
     Map *m = c->m;
     const Coded rows = codes_of(c);
+    view_blocks(c);
     widen_zeros(c);
     const Access to = m->write.at[0].to[0];
     Items after = {0};
