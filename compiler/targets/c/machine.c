@@ -186,7 +186,8 @@ const char *const *target_c_flags(Arena *arena, const Machine *m) {
     for (int i = 0, last = n - 1; i < m->nuse; i++) {
         const char *feature = target_c_instruction(m->use[i]->name)->feature;
         if (!strstr(feature, "vnni") && !strstr(feature, "bf16")) continue;
-        if (strcmp(flags[last] + 2, feature) == 0) continue; /* rows of one feature stand together */
+        if (strcmp(flags[last] + 2, feature) == 0)
+            continue; /* rows of one feature stand together */
         flags[last = n++] = arena_printf(arena, "-m%s", feature);
     }
     if (m->nmatrix) flags[n++] = "-mamx-tile"; /* which the others imply for clang, not for gcc */
