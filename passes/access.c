@@ -371,15 +371,19 @@ static void find_place(const Flow *flow, const Map *map, const Access *a, int di
     p->at = dim_simplify(ctx, dim_flat(ctx, at, box, rank), &p->env);
 }
 
-int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
+Dim access_step(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
     LanePlace p;
     Dim coef, rest;
-    int64_t stride;
-    if (moved_by_value(map, a, dim)) return INT64_MAX;
-    if (!access_uses(map, a, dim)) return 0;
+    if (moved_by_value(map, a, dim)) return NULL;
+    if (!access_uses(map, a, dim)) return dim_const(flow->ctx, 0);
     find_place(flow, map, a, dim, block, &p);
-    if (!dim_affine(flow->ctx, p.at, &p.lane, 1, &coef, &rest)) return INT64_MAX;
-    return dim_is_const(coef, &stride) ? stride : INT64_MAX;
+    return dim_affine(flow->ctx, p.at, &p.lane, 1, &coef, &rest) ? coef : NULL;
+}
+
+int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block) {
+    Dim step = access_step(flow, map, a, dim, block);
+    int64_t stride;
+    return step && dim_is_const(step, &stride) ? stride : INT64_MAX;
 }
 
 const Val *access_row(const Flow *flow, const Map *m, int cont, int lane, const bool *block) {

@@ -9,7 +9,9 @@ enum { MAP_DIMS = RANK_MAX * 2 };
 typedef VEC(int) IntVec;
 
 /* Storage elements stepped over when `dim` grows by one inside an aligned block of `block`: 0 when
- * the access does not use it, INT64_MAX when the step is not constant (or not known). */
+ * the access does not use it, NULL when they are not the same for all (or not known). */
+Dim access_step(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block);
+/* The same where that is a number, else INT64_MAX. */
 int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim, int64_t block);
 
 /* What the map first reads of the container, if that is a row of neighbours along all of dim `lane`

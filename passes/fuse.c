@@ -216,6 +216,8 @@ static bool joins(const Fusing *f, const Group *g, const Group *into, int cont) 
         return false;
     const Map *first = f->flow->map.at[g->map.at[0]], *last = f->flow->map.at[into->map.at[0]];
     if (unboxed_between(f, g, into) || turned_behind(first, last, cont)) return false;
+    if (!map_is_reduction(first) && turned_copy(last, cont) && !private(f, cont, g, into))
+        return false; /* what is stored anyway is turned in registers by a kernel of its own */
     RowsJoin rows = {&g->map, &into->map, between(f, g, into)};
     if (g->map.n == 1 && into->map.n == 1 && in_parts(f, g, into->map.at[0])) return true;
     return epilogue(f, g, into, cont) || strip(f, g, into, cont) || near(f, g, into, cont) ||

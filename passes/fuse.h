@@ -17,8 +17,10 @@ void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env);
 int last_contraction(const Editing *e, int map, int not );
 /* fuse_pieces.c: maps that make pieces of a container move into the one that reads it. */
 void fuse_pieces(Editing *e, const PassEnv *env);
-/* Does `copy` do nothing but put the container in another order, where what `made` computes in it
- * is too long for elements to be turned in registers as they are made? */
+/* Does `copy` do nothing but put the container in another order? */
+bool turned_copy(const Map *copy, int cont);
+/* Does it, where what `made` computes in it is too long for elements to be turned in registers as
+ * they are made? */
 bool turned_behind(const Map *made, const Map *copy, int cont);
 
 /* ---- groups of maps: what becomes kernels (fuse.c) --------------------------------------------

@@ -197,12 +197,16 @@ static void move_into(Editing *e, const PassEnv *env, int map, const IntVec *int
     recipe_note(env, "fuse", m->name, "inline");
 }
 
-bool turned_behind(const Map *made, const Map *copy, int cont) {
+bool turned_copy(const Map *copy, int cont) {
     const Access *to = map_plain_write(copy);
-    if (map_prims(made) <= TURNED_PRIMS || map_is_reduction(made) || !to || !to->rank) return false;
-    if (copy->body.val.n != 1 || copy->body.val.at[0].kind != VAL_READ) return false;
+    if (!to || !to->rank || copy->body.val.n != 1 || copy->body.val.at[0].kind != VAL_READ)
+        return false;
     const Access *from = &copy->body.val.at[0].read;
     return from->cont == cont && from->rank && from->at[from->rank - 1] != to->at[to->rank - 1];
+}
+
+bool turned_behind(const Map *made, const Map *copy, int cont) {
+    return map_prims(made) > TURNED_PRIMS && !map_is_reduction(made) && turned_copy(copy, cont);
 }
 
 static bool inline_map(Editing *e, const PassEnv *env, int map) {

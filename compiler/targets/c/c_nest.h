@@ -219,7 +219,7 @@ CVal emit_read(CNest *c, const Val *v,
 void emit_store(CNest *c, const Access *to, CVal *v);
 /* Where the first lane lies in memory, and how far apart lanes are; false: not known, or not apart.
  */
-bool row_place(CNest *c, const Access *a, int64_t *step, Dim *first);
+bool row_place(CNest *c, const Access *a, Dim *step, Dim *first);
 /* Row l of n elements to where lane l lies. */
 void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n);
 /* n vectors that make one row, n elements a lane, from where the first lane lies. */

@@ -442,23 +442,24 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
         store_lanes(c, to, v);
 }
 
-bool row_place(CNest *c, const Access *a, int64_t *step, Dim *first) {
+bool row_place(CNest *c, const Access *a, Dim *step, Dim *first) {
     const CAccess *x = access_of(c, a);
     if (x->data || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
         is_packed(c->nest->buf.at[a->cont].type))
         return false;
-    return lane_affine(c, names_subst(&c->names, x->flat), step, first) && *step != 0;
+    Dim flat = names_subst(&c->names, x->flat);
+    return dim_affine(c->ctx, flat, &c->lane.var, 1, step, first) && !dim_is(*step, 0);
 }
 
 void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n) {
     DType t = c->nest->buf.at[to->cont].type;
     const char *name = c->buf[to->cont].name, *mask = mask_type(c, value_bits(t));
-    int64_t step = 0;
-    Dim first = NULL;
+    Dim step = NULL, first = NULL;
     if (!row_place(c, to, &step, &first)) BUG("rows that are turned have no places");
     ++*epoch_of(c, to->cont);
     for (int l = 0; l < c->lane.width; l++) {
-        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, step * l));
+        Dim row_at = dim_add(c->ctx, first, dim_mulc(c->ctx, step, l));
+        const char *at = emit_dim_str(&c->names, row_at);
         const char *count = str(c, "%d", n);
         if (c->lane.kind == MASK_PREFIX) count = str(c, "%d < %s ? %d : 0", l, c->lane.count, n);
         check_span(c, "stores", to, at, count);
@@ -473,8 +474,7 @@ void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n
 void emit_store_dense(CNest *c, const Access *to, const char *const *part, int n) {
     DType t = c->nest->buf.at[to->cont].type;
     const char *name = c->buf[to->cont].name, *mask = mask_type(c, value_bits(t));
-    int64_t step = 0;
-    Dim first = NULL;
+    Dim step = NULL, first = NULL;
     if (!row_place(c, to, &step, &first)) BUG("parts of a row have no places");
     const char *lanes = c->lane.kind == MASK_PREFIX ? c->lane.count : str(c, "%d", c->lane.width);
     check_span(c, "stores", to, emit_dim_str(&c->names, first), str(c, "%s * %d", lanes, n));

@@ -12,7 +12,7 @@ enum { INTERLEAVED = 4 }; /* rows at most whose lanes are stored in turns */
 typedef struct Block {
     const Stmt *loop, *lanes, *body;
     int n, width;
-    int64_t step; /* of the lanes of a row where they are stored */
+    Dim step; /* of the lanes of a row where they are stored */
 } Block;
 
 static bool find_block(CNest *c, const Stmt *s, Block *out) {
@@ -32,7 +32,7 @@ static bool find_block(CNest *c, const Stmt *s, Block *out) {
     }
     for (int i = 0; i < lanes->guard.n; i++)
         if (dim_uses(lanes->guard.at[i], s->var)) return false;
-    *out = (Block){s, lanes, body, (int)n, (int)width, 0};
+    *out = (Block){s, lanes, body, (int)n, (int)width, NULL};
     return true;
 }
 
@@ -44,8 +44,7 @@ static void bind(CNest *c, const Block *b, int i) {
 static bool lies_turned(CNest *c, Block *b) {
     CLanes outside = c->lane;
     int mark = c->names.at.n;
-    int64_t step = 0, first_step = 0;
-    Dim rest, first = NULL;
+    Dim step = NULL, first_step = NULL, rest, first = NULL;
     bool good = true;
     c->lane = (CLanes){.var = b->lanes->var, .width = b->width};
     names_var(&c->names, b->lanes->var, "lane", dim_const(c->ctx, 0),
@@ -57,7 +56,7 @@ static bool lies_turned(CNest *c, Block *b) {
         names_pop(&c->names, inner);
         if (!good) break;
         if (i == 0) first = rest, first_step = step;
-        good = step == first_step && step != 1 && rest == dim_addc(c->ctx, first, i);
+        good = step == first_step && !dim_is(step, 1) && rest == dim_addc(c->ctx, first, i);
     }
     c->lane = outside;
     names_pop(&c->names, mark);
@@ -148,7 +147,7 @@ bool emit_turned(CNest *c, const Stmt *s) {
     int mark = c->names.at.n;
     bind(c, &b, 0);
     open_lanes(c, b.lanes);
-    if (b.step == b.n && b.n <= INTERLEAVED) {
+    if (dim_is(b.step, b.n) && b.n <= INTERLEAVED) {
         interleave(c, row, &b, type);
         emit_store_dense(c, to, row, b.n);
     } else {
