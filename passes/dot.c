@@ -116,9 +116,9 @@ static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
 }
 
 bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    if (!dot_types(machine, m)) return false;
     Contraction r = map_contraction(flow, m);
     dot->row = row_of(machine, m, r.is ? r.b : -1, &dot->a, &dot->b);
-    if (!dot->row) return false;
     if (access_by_value(m, &m->body.val.at[dot->a].read) ||
         access_by_value(m, &m->body.val.at[dot->b].read))
         return false;

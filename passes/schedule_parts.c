@@ -132,16 +132,15 @@ static int same_dim(const PartsPlan *p, int pos, int own) {
 
 bool schedule_parts(Scheduling *s, Kernel *kernel) {
     PartsPlan p = {.s = s, .kernel = kernel};
-    if (!recognize(&p)) return false;
+    int root = kernel->map.n - 1;
+    if (!recognize(&p) || same_dim(&p, root, p.dot.lane) < 0) return false;
     Scheduling merged = *s;
     const char *why;
-    int root = kernel->map.n - 1;
     if (merge_rows(s, kernel, 0)) {
         merged.flow = (Flow *)flow_merged(s->flow->arena, s->flow, kernel, &why);
         p.s = &merged;
         recognize(&p);
     }
-    if (same_dim(&p, root, p.dot.lane) < 0) return false;
     choose_tile(&p);
     tile_dims(&p, LINE_TILE, root);
     tile_dims(&p, LINE_PARALLEL, root);

@@ -136,6 +136,7 @@ void emit_use(CNest *c, const Stmt *s) {
     const char *first = str(c, "%s + %s", c->buf[u.a->cont].name, from);
     const char *type = str(c, "v%di32", w);
     const char *load = str(c, "%s_%s(%s)", row->load_a, type, first);
+    /* Four bytes of a group stand in every lane, eight in one number. */
     const char *a = loaded(c, u.a, at, -1, row->row.group > 4 ? "i64" : type, load);
     const char *to = sums_of(c, &row->row, u.c);
     const char *multiply = c->uses == USE_PAIRS ? "dot4pairs" : row->multiply;
