@@ -116,6 +116,20 @@ Map *flow_map(Flow *flow, Items *into, const char *name, const char *from) {
     return map;
 }
 
+bool items_insert_beside(Flow *flow, Items *items, int map, bool after, const Items *made) {
+    for (int i = 0; i < items->n; i++) {
+        Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP && it->map == map) {
+            items_insert(flow, items, i + after, made);
+            return true;
+        }
+        if (items_insert_beside(flow, &it->body, map, after, made) ||
+            items_insert_beside(flow, &it->other, map, after, made))
+            return true;
+    }
+    return false;
+}
+
 void items_insert(Flow *flow, Items *items, int at, const Items *made) {
     Items out = {0};
     for (int i = 0; i < at; i++) vec_push(flow->arena, &out, items->at[i]);

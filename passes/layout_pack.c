@@ -331,23 +331,8 @@ static bool group_result(Layouts *l, int map, const Dot *dot) {
     return true;
 }
 
-static void insert_items(Layouts *l, Items *items, int map, bool after, const Items *made,
-                         bool *done) {
-    for (int i = 0; i < items->n && !*done; i++) {
-        Item *it = &items->at[i];
-        if (it->kind == ITEM_MAP && it->map == map) {
-            items_insert(l->flow, items, i + after, made);
-            *done = true;
-            return;
-        }
-        insert_items(l, &it->body, map, after, made, done);
-        insert_items(l, &it->other, map, after, made, done);
-    }
-}
-
 void layout_insert(Layouts *l, int map, bool after, const Items *made) {
-    bool done = false;
-    insert_items(l, &l->flow->body, map, after, made, &done);
+    items_insert_beside(l->flow, &l->flow->body, map, after, made);
 }
 
 /* from with the n-th of `rank` behind the others. */

@@ -25,9 +25,9 @@ static const Access *read_once(const Map *m, int cont) {
 int parts_adder(const Flow *flow, const IntVec *readers, int product, bool *part) {
     const Map *p = flow->map.at[product];
     const Access *to = sum_of(flow, p, I32);
+    if (!to || flow->cont.at[to->cont].kind != CONT_TMP || readers[to->cont].n != 1) return -1;
     Contraction r = map_contraction(flow, p);
-    if (!to || !r.is || flow->cont.at[to->cont].kind != CONT_TMP || readers[to->cont].n != 1)
-        return -1;
+    if (!r.is) return -1;
     int adder = readers[to->cont].at[0];
     const Map *a = adder < 0 ? NULL : flow->map.at[adder];
     const Access *from = a && sum_of(flow, a, F32) ? read_once(a, to->cont) : NULL;

@@ -63,31 +63,27 @@ int copy_outer_val(Body *to, const Body *from, int val, const DimSubst *subst, i
 
 /* ---- new maps ------------------------------------------------------------------------------- */
 
-static bool insert(Arena *arena, Items *items, int map, const Items *made, bool after) {
-    for (int i = 0; i < items->n; i++) {
-        Item *it = &items->at[i];
-        if (it->kind == ITEM_MAP && it->map == map) {
-            Items out = {0};
-            int at = after ? i + 1 : i;
-            for (int k = 0; k < at; k++) vec_push(arena, &out, items->at[k]);
-            for (int k = 0; k < made->n; k++) vec_push(arena, &out, made->at[k]);
-            for (int k = at; k < items->n; k++) vec_push(arena, &out, items->at[k]);
-            *items = out;
-            return true;
-        }
-        if (insert(arena, &it->body, map, made, after) ||
-            insert(arena, &it->other, map, made, after))
-            return true;
-    }
-    return false;
-}
-
 void insert_after(Quantizing *q, int map, const Items *made) {
-    insert(q->c.arena, &q->c.flow->body, map, made, true);
+    items_insert_beside(q->c.flow, &q->c.flow->body, map, true, made);
 }
 
 void insert_before(Quantizing *q, int map, const Items *made) {
-    insert(q->c.arena, &q->c.flow->body, map, made, false);
+    items_insert_beside(q->c.flow, &q->c.flow->body, map, false, made);
+}
+
+int codes_as(Quantizing *q, int map, int cont, const char *what, DType to, CodeFn *code) {
+    Flow *flow = q->c.flow;
+    const Cont c = flow->cont.at[cont];
+    const char *name = internf(flow->ctx, "%s.%s", c.name, what);
+    int out = flow_cont(flow, name, CONT_TMP, to, c.shape, c.rank);
+    flow->cont.at[out].from = c.from;
+    Items made = {0};
+    Map *m = flow_map(flow, &made, name, c.from);
+    Dim at[RANK_MAX];
+    for (int k = 0; k < c.rank; k++) at[k] = map_dim(flow, m, "i", c.shape[k]);
+    map_write(flow, m, out, at, code(&m->body, map_read(flow, m, cont, at), to), NULL);
+    insert_before(q, map, &made);
+    return out;
 }
 
 void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *name, Items *into,

@@ -36,6 +36,11 @@ int copy_outer_val(Body *to, const Body *from, int val, const DimSubst *subst, i
 void insert_after(Quantizing *q, int map, const Items *made);
 void insert_before(Quantizing *q, int map, const Items *made);
 
+/* A container like `cont`, of type `to`, and in front of `map` the map that makes its elements: Val
+ * `val` in another type, as the function says. */
+typedef int CodeFn(Body *b, int val, DType to);
+int codes_as(Quantizing *q, int map, int cont, const char *what, DType to, CodeFn *code);
+
 /* A new map over the elements that `to` is written at: dims for its dims. */
 typedef struct Over {
     Map *map;

@@ -32,7 +32,8 @@ typedef struct Coding {
     Map *m;
     int x, code, zero, scale; /* Vals: what is rounded, a weight's code, zero point and scale; -1 */
     int k;                    /* the dim of a block's terms */
-    Dim part;                 /* what counts blocks in a row of codes; NULL: they have an index */
+    Dim part, blocks;         /* what counts blocks in a row of codes, and how many there are; NULL:
+                                 they have an index */
     int dim[MAP_DIMS], ndim;  /* of m, that x has beside k: rows and parts */
     VEC(Coded) coded;
 } Coding;
@@ -94,7 +95,7 @@ static bool find_blocks(Coding *c) {
     const Access *code = &c->m->body.val.at[c->code].read;
     const Cont *weights = &c->q->c.flow->cont.at[code->cont];
     int last = code->rank - 1;
-    Dim coef, blocks;
+    Dim coef;
     c->part = NULL;
     c->k = last < 0 ? -1 : access_dim(c->m, code, last);
     for (int i = 0; i < last; i++)
@@ -108,7 +109,7 @@ static bool find_blocks(Coding *c) {
     if (c->k < 0 || !weights->data || weights->layout || code->rank == RANK_MAX) return false;
     Dim extent = c->m->dim.at[c->k].extent;
     return dim_divides(ctx, c->part, extent, &c->part) && dim_sym_name(c->part) &&
-           dim_divides(ctx, weights->shape[last], extent, &blocks);
+           dim_divides(ctx, weights->shape[last], extent, &c->blocks);
 }
 
 /* Sees such a weight as [.., blocks, K]. */
@@ -121,9 +122,8 @@ static void view_blocks(Coding *c) {
     if (!c->part) return;
     Dim *at = NEW_ARRAY(flow->arena, Dim, last + 2), shape[RANK_MAX];
     for (int i = 0; i < last; i++) at[i] = code->read.at[i], shape[i] = weights.shape[i];
-    at[last] = c->part, at[last + 1] = k->sym, shape[last + 1] = k->extent;
-    if (!dim_divides(flow->ctx, weights.shape[last], k->extent, &shape[last]))
-        BUG("weight \"%s\" has no whole blocks", weights.name);
+    at[last] = c->part, at[last + 1] = k->sym;
+    shape[last] = c->blocks, shape[last + 1] = k->extent;
     const char *name = internf(flow->ctx, "%s.blocks", weights.name);
     int seen = flow_cont(flow, name, weights.kind, weights.type, shape, last + 2);
     Cont *view = &flow->cont.at[seen];
@@ -165,20 +165,29 @@ static bool of_block(const Coding *c, int val) {
     return fixed;
 }
 
-/* Is it such a product? Its weights' decoding then stands in its body, dims are split by blocks. */
-static bool recognize(Coding *c) {
-    Flow *flow = c->q->c.flow;
-    Map *m = c->m;
-    if (!(m->coded || c->q->env->math == MATH_FAST) || m->cons.n || m->write.n != 1) return false;
+static bool may_be_coded(const Quantizing *q, const Map *m) {
+    return m->coded || q->env->math == MATH_FAST;
+}
+
+/* What the map, a product that may be coded, multiplies by and weights decode to; -1: it is none.
+ */
+static int decoded_factor(const Coding *c) {
+    const Flow *flow = c->q->c.flow;
+    const Map *m = c->m;
+    if (!may_be_coded(c->q, m) || m->cons.n || m->write.n != 1) return -1;
     const Write *w = &m->write.at[0];
-    if (w->n != 1 || !w->combine || w->combine->simple != P_ADD || w->combine->t != F32)
-        return false;
+    if (w->n != 1 || !w->combine || w->combine->simple != P_ADD || w->combine->t != F32) return -1;
     for (int k = 0; k < w->to[0].rank; k++)
-        if (access_dim(m, &w->to[0], k) < 0 && !dim_is_const(w->to[0].at[k], NULL)) return false;
+        if (access_dim(m, &w->to[0], k) < 0 && !dim_is_const(w->to[0].at[k], NULL)) return -1;
     Contraction r = map_contraction(flow, m);
-    int by = r.is ? m->body.val.at[r.b].read.cont : -1;
-    if (by < 0 || !(decode_bits(&c->q->c, by) < cont_bits(&flow->cont.at[by]))) return false;
-    if (contraction_usual(flow, m, &r, ROLE_N) < COLUMNS_LEAST) return false;
+    if (!r.is || contraction_usual(flow, m, &r, ROLE_N) < COLUMNS_LEAST) return -1;
+    int by = m->body.val.at[r.b].read.cont;
+    return decode_bits(&c->q->c, by) < cont_bits(&flow->cont.at[by]) ? by : -1;
+}
+
+/* Is it such a product? The decoding of `by` then stands in its body, dims are split by blocks. */
+static bool recognize(Coding *c, int by) {
+    Map *m = c->m;
     decode_into(&c->q->c, m, by);
     split_dims(&c->q->c, m);
     return find_factors(c) && find_blocks(c) && find_dims(c) && of_block(c, c->scale) &&
@@ -230,24 +239,23 @@ static int block_value(Coding *c, Items *made, const char *what, int from, const
     return to;
 }
 
-static Coded make_codes(Coding *c, Items *made) {
+static void make_codes(Coding *c, Coded *y, Items *made) {
     Flow *flow = c->q->c.flow;
     RowMap r = row_map(c, made, "most", true);
     int most = row_cont(c, "most", F32, false);
     map_write(flow, r.map, most, r.at, body_prim1(&r.map->body, P_ABS, read_x(c, &r)),
               combine_get(flow->ctx, "max", F32));
-    Coded y = {.scale = block_value(c, made, "rounded", most, "$0 / 127")};
-    int per = block_value(c, made, "per", y.scale, "select($0 == 0, 0, 1 / $0)");
+    y->scale = block_value(c, made, "rounded", most, "$0 / 127");
+    int per = block_value(c, made, "per", y->scale, "select($0 == 0, 0, 1 / $0)");
     r = row_map(c, made, "codes", true);
-    y.codes = row_cont(c, "codes", I8, true);
+    y->codes = row_cont(c, "codes", I8, true);
     int args[] = {read_x(c, &r), map_read(flow, r.map, per, r.at)};
     int code = body_expr(&r.map->body, "rint($0 * $1)", args, 2, NULL, 0, F32);
-    map_write(flow, r.map, y.codes, r.at, body_cvt(&r.map->body, I8, code), NULL);
+    map_write(flow, r.map, y->codes, r.at, body_cvt(&r.map->body, I8, code), NULL);
     r = row_map(c, made, "sums", true);
-    y.sums = row_cont(c, "sums", I32, false);
-    code = body_cvt(&r.map->body, I32, map_read(flow, r.map, y.codes, r.at));
-    map_write(flow, r.map, y.sums, r.at, code, combine_get(flow->ctx, "sum", I32));
-    return y;
+    y->sums = row_cont(c, "sums", I32, false);
+    code = body_cvt(&r.map->body, I32, map_read(flow, r.map, y->codes, r.at));
+    map_write(flow, r.map, y->sums, r.at, code, combine_get(flow->ctx, "sum", I32));
 }
 
 /* Rows that another product has coded the same way, or new ones. */
@@ -270,9 +278,8 @@ static Coded codes_of(Coding *c) {
         if (same) return *o;
     }
     Items made = {0};
-    Coded y = make_codes(c, &made);
+    make_codes(c, &key, &made);
     insert_before(c->q, c->map, &made);
-    key.codes = y.codes, key.scale = y.scale, key.sums = y.sums;
     vec_push(c->q->c.arena, &c->coded, key);
     return key;
 }
@@ -308,24 +315,19 @@ static int row_value(const Coding *c, const Over *o, int cont, DType type) {
     return body_read(&o->map->body, (Access){cont, c->ndim, at}, type);
 }
 
+static int as_byte(Body *b, int val, DType to) {
+    return body_cvt(b, to, val);
+}
+
 /* Zero points of less than a byte, which lanes would read one by one, as bytes. */
 static void widen_zeros(Coding *c) {
-    Flow *flow = c->q->c.flow;
-    const int small = c->zero < 0 ? -1 : body_unconverted(&c->m->body, c->zero);
-    const Val *zero = &c->m->body.val.at[small < 0 ? 0 : small];
-    if (small < 0 || zero->kind != VAL_READ || dtype_bits(zero->type) >= 8) return;
+    Body *b = &c->m->body;
+    if (c->zero < 0) return;
+    const Val *zero = &b->val.at[body_unconverted(b, c->zero)];
+    if (zero->kind != VAL_READ || dtype_bits(zero->type) >= 8) return;
     Access read = zero->read;
-    const Cont from = flow->cont.at[read.cont];
-    const char *name = internf(flow->ctx, "%s.bytes", from.name);
-    Items made = {0};
-    Map *m = flow_map(flow, &made, name, from.from);
-    Dim at[RANK_MAX];
-    for (int k = 0; k < from.rank; k++) at[k] = map_dim(flow, m, "i", from.shape[k]);
-    int code = map_read(flow, m, read.cont, at);
-    read.cont = flow_cont(flow, name, CONT_TMP, U8, from.shape, from.rank);
-    map_write(flow, m, read.cont, at, body_cvt(&m->body, U8, code), NULL);
-    insert_before(c->q, c->map, &made);
-    c->zero = body_cvt(&c->m->body, F32, body_read(&c->m->body, read, U8));
+    read.cont = codes_as(c->q, c->map, read.cont, "bytes", U8, as_byte);
+    c->zero = body_cvt(b, F32, body_read(b, read, U8));
 }
 
 static void multiply_codes(Coding *c) {
@@ -375,12 +377,16 @@ static bool decide(const Coding *c) {
 void code_rows(Quantizing *q) {
     int nmap = q->c.flow->map.n;
     Coding c = {.q = q};
-    if (!quick_group(q, U8) && !quick_group(q, U4)) return;
+    bool any = false;
+    for (int i = 0; i < nmap; i++) any |= may_be_coded(q, q->c.flow->map.at[i]);
+    if (!any || (!quick_group(q, U8) && !quick_group(q, U4))) return;
     uses_count(&q->c);
     for (int i = 0; i < nmap; i++) {
         c.map = i, c.m = q->c.flow->map.at[i];
+        int by = decoded_factor(&c);
+        if (by < 0) continue;
         const Map before = map_saved(q->c.arena, c.m);
-        if (recognize(&c) && decide(&c))
+        if (recognize(&c, by) && decide(&c))
             multiply_codes(&c);
         else
             *c.m = before;

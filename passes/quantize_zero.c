@@ -93,17 +93,7 @@ static int moved(Body *b, int val, DType to) {
 /* The container that holds the codes of `cont` in the other 8-bit type. */
 static int recode(Quantizing *q, int map, int cont, DType to) {
     if (cont < q->nrecoded && q->recoded[cont]) return q->recoded[cont];
-    Flow *flow = q->c.flow;
-    const Cont c = flow->cont.at[cont];
-    const char *name = internf(flow->ctx, "%s.%s", c.name, dtype_name(to));
-    int out = flow_cont(flow, name, CONT_TMP, to, c.shape, c.rank);
-    flow->cont.at[out].from = c.from;
-    Items made = {0};
-    Map *m = flow_map(flow, &made, name, c.from);
-    Dim at[RANK_MAX];
-    for (int k = 0; k < c.rank; k++) at[k] = map_dim(flow, m, "i", c.shape[k]);
-    map_write(flow, m, out, at, moved(&m->body, map_read(flow, m, cont, at), to), NULL);
-    insert_before(q, map, &made);
+    int out = codes_as(q, map, cont, dtype_name(to), to, moved);
     if (cont < q->nrecoded) q->recoded[cont] = out;
     return out;
 }

@@ -311,10 +311,10 @@ int storage_order(const Scheduling *s, const Map *map, int *order) {
 static int turned_dim(const Scheduling *s, const Map *map, int lane) {
     if (map->write.n != 1 || map->write.at[0].n != 1 || map_prims(map) > TURNED_PRIMS) return -1;
     const Access *to = &map->write.at[0].to[0];
-    int64_t step = access_stride(s->flow, map, to, lane, lanes_of(s));
-    if (step == 0 || step == 1 || !access_step(s->flow, map, to, lane, lanes_of(s))) return -1;
-    int64_t least =
-        access_interleaves(s->flow, map, to, lane, lanes_of(s)) ? step : lanes_of(s) / 2;
+    Dim step = access_step(s->flow, map, to, lane, lanes_of(s));
+    if (!step || dim_is(step, 0) || dim_is(step, 1)) return -1;
+    int64_t least = lanes_of(s) / 2;
+    if (access_interleaves(s->flow, map, to, lane, lanes_of(s))) dim_is_const(step, &least);
     for (int d = 0; d < map->dim.n; d++)
         if (d != lane && !map->dim.at[d].seq && map_usual(s->flow, map, d) >= least &&
             access_stride(s->flow, map, to, d, lanes_of(s)) == 1)
