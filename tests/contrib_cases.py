@@ -18,6 +18,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+import coded_cases
 import control_cases
 import decoder_cases
 import graph_cases
@@ -28,7 +29,7 @@ import rare_cases
 import type_cases
 import window_cases
 
-OTHERS = ml_cases, type_cases, image_cases, window_cases, decoder_cases, rare_cases
+OTHERS = ml_cases, type_cases, image_cases, window_cases, decoder_cases, rare_cases, coded_cases
 cases = []
 
 
@@ -305,9 +306,8 @@ def few_bits(m):
         s = np.abs(m.f(10, blocks, scale=0.1))
         zero = m.i(0, 256, 10, -(-blocks * bits // 8), t=np.uint8)
         shape = {"N": 10, "K": 48, "bits": bits, "block_size": size}
-        for name, z in ("", None), ("_zero", zero), ("_float_zero", m.f(10, blocks)):
-            if bits == 8 and name == "_float_zero":
-                continue
+        zeros = ("", None), ("_zero", zero), ("_float_zero", m.f(10, blocks))
+        for name, z in zeros[:2] if bits == 8 else zeros:
             yield f"matmul_nbits_{bits}_{size}{name}", "MatMulNBits", [x, b, s, z], shape, {"constant": [1, 2, 3]}
     b = np.tile(m.i(0, 256, 32, 34, 16, t=np.uint8), (32, 1, 1))  # a small file
     s = np.tile(np.abs(m.f(32 * 34, scale=0.01)), 32)
@@ -326,19 +326,6 @@ def few_bits(m):
         "constant": [0, 2]}
     yield "gather_block_u8_zero", "GatherBlockQuantized", [table, ids, s, m.i(0, 256, 7, 2, t=np.uint8)], {
         "bits": 4, "block_size": 16, "quantize_axis": 1}, {"constant": [0, 2, 3]}
-    for bits, size, rows in (4, 32, 9), (4, 16, 1), (8, 32, 3), (8, 128, 16), (2, 32, 2):  # rows may become codes
-        k, n = 4 * size, 40
-        x = m.i(-127, 128, rows, 1, k).astype(np.float32)  # which they are already
-        x[..., ::size] = 127
-        b = m.i(0, 256, n, 4, size * bits // 8, t=np.uint8)
-        s = np.abs(m.f(n, 4, scale=0.1))
-        shape = {"N": n, "K": k, "bits": bits, "block_size": size, "accuracy_level": 4}
-        zero = m.i(0, 256, n, -(-4 * bits // 8), t=np.uint8)
-        for name, z in ("", None), ("_zero", zero):
-            yield f"matmul_nbits_coded_{bits}_{size}{name}", "MatMulNBits", [x, b, s, z], shape, {
-                "constant": [1, 2, 3], "sizes": [[x[:1], b, s, z]]}
-    half = [v.astype(np.float16) for v in (x, s, m.f(n))]
-    yield "matmul_nbits_coded_half", "MatMulNBits", [half[0], b, half[1], None, None, half[2]], shape, {"constant": [1, 2, 5]}
 
 
 # ---- attention --------------------------------------------------------------------------------

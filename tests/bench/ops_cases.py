@@ -494,14 +494,10 @@ def quantized():
         ("DynamicQuantizeLinear", ["a"], ["q", "s", "z"], {}), ("MatMulInteger", ["q", "w0", "z"], ["p"], {}),
         ("Cast", ["p"], ["c"], {"to": TensorProto.FLOAT}), ("Mul", ["s", "w1"], ["t"], {}),
         ("Mul", ["c", "t"], ["y"], {})], [f(128, 768)], [i8(768, 768), scalar(0.01)], tolerance=1e-3)
-    one("MatMulNBits row", "MatMulNBits", [f(1, 1024)], [u8(1024, 32, 16), f(1024 * 32, low=0.01, high=0.02)],
-        domain="com.microsoft", K=1024, N=1024, bits=4, block_size=32)
-    one("MatMulNBits 32 rows", "MatMulNBits", [f(32, 1024)], [u8(1024, 32, 16), f(1024 * 32, low=0.01, high=0.02)],
-        domain="com.microsoft", K=1024, N=1024, bits=4, block_size=32)
-    for rows, bits, size in (1, 4, 32), (32, 4, 32), (1, 8, 128):  # rows in 8 bits
-        one(f"MatMulNBits coded {rows} x {bits} bits", "MatMulNBits", [f(rows, 1024)],
-            [u8(1024, 1024 // size, size * bits // 8), f(1024 * 1024 // size, low=0.01, high=0.02)], tolerance=1e-3,
-            domain="com.microsoft", K=1024, N=1024, bits=bits, block_size=size, accuracy_level=4)
+    for rows, bits, size, level in (1, 4, 32, 0), (32, 4, 32, 0), (1, 4, 32, 4), (32, 4, 32, 4), (1, 8, 128, 4):
+        weights = [u8(1024, 1024 // size, size * bits // 8), f(1024 * 1024 // size, low=0.01, high=0.02)]
+        one(f"MatMulNBits {rows} x {bits} bits{', codes' if level else ''}", "MatMulNBits", [f(rows, 1024)], weights, K=1024,
+            N=1024, bits=bits, block_size=size, accuracy_level=level, domain="com.microsoft", tolerance=1e-2 if level else 1e-4)
 
 
 # ---- sequences ------------------------------------------------------------------------------------------------
