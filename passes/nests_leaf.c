@@ -478,7 +478,7 @@ static void load_lanes(Leaf *f, const Lane *lane, Stmts *into) {
         bool first = false;
         for (int i = 0; val->kind == VAL_READ && i < f->plan->first.n; i++)
             first |= f->plan->first.at[i] == val->read.cont;
-        if (!first || lane->guard) continue;
+        if (!first || (lane->row && lane->guard)) continue;
         Lane mine = *lane;
         Stmt *s = nest_stmt(f->lo->nest, lane_loop(f, &mine, into), STMT_PREFETCH);
         s->at = storage_access(f, &val->read, false);

@@ -477,7 +477,7 @@ static bool share_dim(Rows *r) {
     bool alone = keep_handed_on(r);
     row_lines(r, alone && s.threads == machine_of(r)->warp);
     for (int p = 0; p < n; p++) {
-        if (s.dim[p] >= 0) share_lines(&s, p);
+        s.dim[p] >= 0 ? share_lines(&s, p) : first_lines(r, p, 1);
         if (p < n - 1) rows_line(r, LINE_AT, p);
     }
     ahead_lines(r, s.dim, s.threads);

@@ -6,8 +6,8 @@
  * of one that begins a little later; that one finds it in the cache of all cores. Only what comes
  * from memory, once, is worth that: what all blocks read of it is more than this cache holds.
  *
- * Weights are there whatever runs: threads load those of a sum, if their registers hold them,
- * before they wait for anything. */
+ * Weights are there whatever runs: threads load those that each of them uses once, if registers
+ * hold them, before they wait for anything. */
 #include "passes/schedule.h"
 
 /* Blocks come to all cores at least so often. */
@@ -85,7 +85,7 @@ void ahead_lines(const Rows *r, const int *dim, int64_t threads) {
 void first_lines(const Rows *r, int pos, int64_t each) {
     enum { FIRST_BYTES = 192 };
     const Map *m = map_at(r, pos);
-    for (int v = 0; map_is_reduction(m) && v < m->body.val.n; v++) {
+    for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         const Cont *c = val->kind == VAL_READ ? &r->s->flow->cont.at[val->read.cont] : NULL;
         bool once = c && c->kind == CONT_PARAM && !val->has_else && !m->cons.n &&

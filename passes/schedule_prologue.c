@@ -92,7 +92,9 @@ static void prologue_lines(Rows *r, int pos, int root_dim) {
     if (dim >= 0) {
         int64_t threads = prologue_threads(r, m, dim), lanes = lanes_along(r, m, dim, threads);
         line_dim(flow, kernel_line(flow, r->kernel, LINE_THREAD, pos), m, dim, threads);
-        along_lines(r, pos, dim, lanes, is_written_out(m, dim, threads, lanes));
+        bool all = is_written_out(m, dim, threads, lanes);
+        along_lines(r, pos, dim, lanes, all);
+        if (all) first_lines(r, pos, (map_extent(m, dim, 1) + threads - 1) / threads);
     }
     at_line(r, pos, root_dim);
 }
@@ -174,6 +176,7 @@ static void result_lines(Rows *r, int pos, int64_t block, int root_dim) {
     }
     Line *threads = kernel_line(r->s->flow, r->kernel, LINE_THREAD, pos);
     line_dim(r->s->flow, threads, m, result_dim(r, pos, root_dim), THREADS);
+    first_lines(r, pos, 1);
     at_line(r, pos, root_dim);
 }
 

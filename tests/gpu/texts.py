@@ -105,18 +105,24 @@ class Texts:
         expect(len(re.findall(r"const f32 \*__restrict__ a\d", given)) == 1 and len(re.findall(r"const f32 \*a\d", given)) == 1, given)
 
     def test_what_begins_early(self):
-        """Launches that do little let the next one begin at once (1); weights come ahead (2), but not in each turn of a loop."""
+        """Launches that do little let the next one begin at once (1), and while they wait themselves (4) where it computes next to
+        nothing or loads weights first; weights come ahead (2), but not in each turn of a loop."""
         chain = ("flow {0} {{ in x : f32[{1},{1}] param w : f32[{1},{1}] param v : f32[{1},{1}] tmp a : f32[{1},{1}] out y : f32[{1},{1}]\n"
                  " map a [i:{1}, j:{1}, k:{1}] {{ x[i,k] * w[k,j] -> a[i,j] sum:f32 }}\n"
                  " map y [i:{1}, j:{1}, k:{1}] {{ a[i,k] * v[k,j] -> y[i,j] sum:f32 }} }}\n")
-        (self.work / "brief.ir").write_text(chain.format("brief", 64))
-        (self.work / "long.ir").write_text(chain.format("long", 2048))
-        for source, bits in (self.work / "brief.ir", [3, 2]), (self.work / "long.ir", [2, 2]), (HERE / "steps.ir", [0, 2]):
+        row = ("flow row { in x : f32[1,1024] param w : f32[1024,1024] param v : f32[1024,1024] tmp a : f32[1,1024] out y : f32[1,1024]\n"
+               " map a [j:1024, k:1024] { x[0,k] * w[j,k] -> a[0,j] sum:f32 }\n"
+               " map y [j:1024, k:1024] { a[0,k] * v[j,k] -> y[0,j] sum:f32 } }\n")
+        texts = {"slight": (chain.format("slight", 64), [6, 2]), "brief": (chain.format("brief", 160), [3, 2]),
+                 "long": (chain.format("long", 2048), [2, 2]), "row": (row, [6, 2]), "steps": ((HERE / "steps.ir").read_text(), [0, 2])}
+        for name, (text, bits) in texts.items():
+            source = self.work / f"{name}.ir"
+            source.write_text(text)
             folder = self.work / f"{source.stem}.c"
             code, printed = run(self.weir, "compile", source, "--target", "cuda", "--gpu", "sm_90a", "--emit", "c", "--emit-dir", folder)
             expect(code == 0, printed)
             told = [int(n) >> 32 for n in re.findall(r"f->fault, (\d+)", (folder / "model.c").read_text())]
-            expect(told == bits, f"{source.stem}: {told}")
+            expect(told == bits, f"{name}: {told}")
 
     def test_engine_where_it_gains(self):
         """Unless said otherwise the engine copies for products that copy much, where code is for sm_90a alone."""

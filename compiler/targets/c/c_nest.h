@@ -143,7 +143,7 @@ struct CNest {
     int held;                 /* ... of others */
     bool swizzled;            /* there are swizzled ones */
     const Stmt *first;        /* threads that load weights before they wait for the launch ahead */
-    bool loading;             /* they do */
+    const char *loading;      /* where they do: what must hold for it, or "" */
     int stages;               /* groups of boxes that the engine copies at a time; 0: it does not */
     bool apart;               /* threads copy asynchronously besides */
     VEC(CBox) box;            /* that are copied */
@@ -305,6 +305,7 @@ typedef struct CPhase {
     int held;         /* bytes of a block's shared arrays, without those that a launch provides */
     int resident;     /* blocks that a core should have room for; 0: as may be */
     bool blocks;      /* tasks are blocks */
+    bool early;       /* threads load weights before they wait for the launch ahead */
     const CBox *box;  /* what the engine copies, in parameter order */
     int nbox;
 } CPhase;
@@ -325,6 +326,8 @@ extern const CForm c_form, c_form_checked;
 void open_scope(CNest *c);
 void close_scope(CNest *c); /* and prints the brace */
 void emit_stmts(CNest *c, const Stmts *stmts);
+/* What must hold for all guards to be >= 0: "" where they always are, NULL where one never is. */
+const char *emit_guards(CNest *c, const Dim *guard, int n);
 void begin_phase(CNest *c);
 bool may_alias(const CNest *c); /* may two memory buffers be the same bytes, one of them written? */
 bool is_parallel(const Stmt *s);

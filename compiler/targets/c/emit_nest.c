@@ -130,21 +130,26 @@ static Dim last_of(CNest *c, Dim extent) {
     return dim_addc(c->ctx, extent, -1);
 }
 
-/* Opens `if (g0 >= 0 && ...) {`. 0: some guard never holds; 1: all always do, nothing was opened.
- */
-static int open_guards(CNest *c, const Dim *guard, int n) {
+const char *emit_guards(CNest *c, const Dim *guard, int n) {
     Text cond = {.arena = c->arena};
     for (int i = 0; i < n; i++) {
         int64_t v;
         Dim g = names_subst(&c->names, guard[i]);
         if (dim_is_const(g, &v)) {
-            if (v < 0) return 0;
+            if (v < 0) return NULL;
             continue;
         }
         text_printf(&cond, "%s%s >= 0", cond.n ? " && " : "", emit_dim_str(&c->names, g));
     }
-    if (!cond.n) return 1;
-    put_line(c, "if (%s) {", text_str(&cond));
+    return text_str(&cond);
+}
+
+/* Opens `if (g0 >= 0 && ...) {`. 0: some guard never holds; 1: all always do, nothing was opened.
+ */
+static int open_guards(CNest *c, const Dim *guard, int n) {
+    const char *cond = emit_guards(c, guard, n);
+    if (!cond || !*cond) return cond != NULL;
+    put_line(c, "if (%s) {", cond);
     open_scope(c);
     return 2;
 }

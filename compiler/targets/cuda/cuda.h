@@ -79,11 +79,11 @@ void cuda_body(const CProgram *p, int function, Text *out);
 const char *cuda_boxes_of(CProgram *p, int kernel, int phase);
 /* emit_follow.c: seconds of a kernel, about; is a launch of so many brief? Which launch stands
  * behind each. Of a kernel's phase, a sum of bits: the blocks of the one behind come as soon as all
- * its own are on cores and go on, else when these leave; its weights come to the cache while the
- * one ahead is under way. */
+ * its own are on cores and go on, or are there (at once), else when these leave; its weights come
+ * to the cache while the one ahead is under way. */
 double cuda_seconds(const CProgram *p, int kernel);
 bool cuda_brief(double seconds);
-enum { CUDA_NEXT_BEGINS = 1, CUDA_WEIGHTS_AHEAD = 2 };
+enum { CUDA_NEXT_BEGINS = 1, CUDA_WEIGHTS_AHEAD = 2, CUDA_NEXT_AT_ONCE = 4 };
 void cuda_link_launches(CProgram *p);
 int cuda_following(const CProgram *p, int kernel, int phase);
 /* emit_library.c: was the kernel given to a library? Its call; the rows of all such calls, as
@@ -100,6 +100,8 @@ void cuda_tool_names(const CProgram *p, Text *out);
 /* emit_lanes.c: may the kernel read memory that it writes? */
 bool cuda_reads_own(const CNest *c);
 bool cuda_lanes(CNest *c, const Stmt *loop);
+/* A statement that but loads weights, where `when` holds ("": always): in front of `follow`. */
+void cuda_load_first(CNest *c, const Stmt *s, const char *when);
 bool cuda_store(CNest *c, const Access *to, CVal *v);
 
 #endif

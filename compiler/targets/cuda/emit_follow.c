@@ -6,8 +6,9 @@
  * on cores and go on. The latter is the earlier by a launch's length, but the blocks come to the
  * cores that have room then, which are those that were done first, and gather there. Of kernels
  * that do little it gains up to half a microsecond; where one of both does much, most cores then
- * wait for a few (26 us became 59 on an H200: tests/results/gpu.md). Blocks that come while those
- * ahead still wait gain nothing more, and cost products by steps a sixth. */
+ * wait for a few (26 us became 59 on an H200: tests/results/gpu.md). Sooner still, while its own
+ * wait themselves, those come that load weights meanwhile, or compute next to nothing: they gain a
+ * tenth of a decoder's step, all others lose up to a third. */
 #include "cuda.h"
 
 #include "ir/move.h"
@@ -18,6 +19,8 @@
 /* How long a launch is brief; of the peak, what such a launch computes with; the size of a dim that
  * only the run knows. */
 static const double BRIEF = 2.5e-6, SHARE = 0.25;
+/* Arithmetic so short that it matters little which cores do it. */
+static const double SLIGHT = 0.05e-6;
 enum { UNKNOWN = 64 };
 
 static bool usual_size(void *user, Dim sym, int64_t *value) {
@@ -39,17 +42,23 @@ static double rate_of(const Machine *m, const Kernel *kernel) {
     return m->fma_flops;
 }
 
-/* The longer of computing and of moving. */
-double cuda_seconds(const CProgram *p, int kernel) {
+static double computing(const CProgram *p, int kernel) {
     const Kernel *k = p->flow->kernel.at[kernel];
-    const Machine *m = p->machine;
     double flop = 0;
     for (int i = 0; i < k->map.n; i++)
         flop += size_of(move_flops(p->arena, p->flow, p->flow->map.at[k->map.at[i]]));
+    return flop / (SHARE * rate_of(p->machine, k) * p->machine->cores);
+}
+
+static double moving(const CProgram *p, int kernel) {
+    const Kernel *k = p->flow->kernel.at[kernel];
+    const Machine *m = p->machine;
     double bytes = size_of(move_compulsory(p->arena, p->flow, k->map.at, k->map.n, NULL).bytes);
-    double computing = flop / (SHARE * rate_of(m, k) * m->cores),
-           moving = bytes / (m->level[m->nlevels - 1].bandwidth * m->cores);
-    return computing > moving ? computing : moving;
+    return bytes / (m->level[m->nlevels - 1].bandwidth * m->cores);
+}
+
+double cuda_seconds(const CProgram *p, int kernel) {
+    return fmax(computing(p, kernel), moving(p, kernel));
 }
 
 bool cuda_brief(double seconds) {
@@ -104,6 +113,16 @@ static bool begins_next(const CProgram *p, int kernel, int phase) {
     return p->next[kernel] >= 0 && is_brief(p, p->next[kernel]);
 }
 
+/* May the next launch's blocks come while this one's wait? */
+static bool begins_at_once(const CProgram *p, int kernel, int phase) {
+    int next = p->next[kernel];
+    if (phase + 1 < p->kernel[kernel]->phase.n) return false;
+    double sum = 0;
+    bool early = p->kernel[next]->phase.at[0].early;
+    for (int with = next; with >= 0; with = p->beside[with]) sum += computing(p, with);
+    return early || sum <= SLIGHT;
+}
+
 /* Weights that each turn of a loop reads are still in the cache. */
 static bool is_first_reading(const CProgram *p, int kernel, int phase) {
     int root = kernel_root(p->flow->kernel.at[kernel]);
@@ -114,6 +133,7 @@ static bool is_first_reading(const CProgram *p, int kernel, int phase) {
 }
 
 int cuda_following(const CProgram *p, int kernel, int phase) {
-    return (begins_next(p, kernel, phase) ? CUDA_NEXT_BEGINS : 0) +
-           (is_first_reading(p, kernel, phase) ? CUDA_WEIGHTS_AHEAD : 0);
+    int bits = is_first_reading(p, kernel, phase) ? CUDA_WEIGHTS_AHEAD : 0;
+    if (!begins_next(p, kernel, phase)) return bits;
+    return bits + (begins_at_once(p, kernel, phase) ? CUDA_NEXT_AT_ONCE : CUDA_NEXT_BEGINS);
 }

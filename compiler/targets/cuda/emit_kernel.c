@@ -61,8 +61,8 @@ static bool is_weight(const CNest *c, const Buf *b) {
 /* Does it nothing but load weights? */
 static bool loads_weights(const CNest *c, const Stmt *s) {
     if (s->kind == STMT_PREFETCH) return is_weight(c, &c->nest->buf.at[s->at.cont]);
-    bool all =
-        s->kind == STMT_FOR && s->body.n && (s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR);
+    bool loop = s->kind == STMT_FOR && (s->mark == LOOP_UNROLL || s->mark == LOOP_VECTOR);
+    bool all = (loop || s->kind == STMT_IF) && s->body.n;
     for (int i = 0; all && i < s->body.n; i++) all = loads_weights(c, s->body.at[i]);
     return all;
 }
@@ -72,9 +72,7 @@ static bool loads_weights(const CNest *c, const Stmt *s) {
 static void first_loads(CNest *c, const Stmts *body) {
     int n = 0;
     while (n < body->n && loads_weights(c, body->at[n])) n++;
-    c->loading = true;
-    emit_stmts(c, &(Stmts){body->at, n, n});
-    c->loading = false;
+    for (int i = 0; i < n; i++) cuda_load_first(c, body->at[i], "");
     put_line(c, "follow(tasks, self);");
     emit_stmts(c, &(Stmts){body->at + n, body->n - n, body->n - n});
 }
@@ -428,6 +426,8 @@ static int64_t first_bits(const CNest *c, const Stmts *body) {
         const Stmt *s = body->at[i];
         if (s->kind == STMT_PREFETCH)
             sum += dtype_bits(c->nest->buf.at[s->at.cont].type);
+        else if (s->kind == STMT_IF)
+            sum += first_bits(c, &s->body);
         else if (dim_is_const(s->extent, &extent))
             sum += extent * first_bits(c, &s->body);
     }
@@ -478,6 +478,7 @@ static void block_phase(CNest *c, CKernel *k, Stmt *const *at, int n) {
     int64_t bytes = shared_bytes(c, &body);
     c->first = loading_threads(c, &body);
     phase.resident = resident_blocks(c, &body, bytes);
+    phase.early = c->first != NULL;
     c->shared = bytes > STATIC_SHARED || c->swizzled ? 0 : -1;
     c->held = 0;
     open_scope(c);

@@ -154,8 +154,10 @@ static void load_piece(CNest *c, const Access *a, Dim first, int64_t lanes, bool
     int bits = dtype_bits(b->type), each = bits < 8 ? 8 / bits : 1;
     const char *name = str(c, "x%d", c->fresh++);
     const char *at = emit_dim_str(&c->names, dim_div(c->ctx, first, dim_const(c->ctx, each)));
-    put_line(c, "const wide<%s, %d> %s = load_%s<%d>(%s + %s);", array_type(b), (int)lanes / each,
-             name, c->loading ? "first" : "wide", (int)lanes / each, c->buf[a->cont].name, at);
+    const char *when = c->loading && *c->loading ? str(c, ", %s", c->loading) : "";
+    put_line(c, "const wide<%s, %d> %s = load_%s<%d>(%s + %s%s);", array_type(b), (int)lanes / each,
+             name, c->loading ? "first" : "wide", (int)lanes / each, c->buf[a->cont].name, at,
+             when);
     for (int64_t l = 0; l < lanes; l++) {
         CVal v = {.type = b->type, .text = str(c, "%s.v[%d]", name, (int)l)};
         if (bits < 8)
@@ -285,4 +287,48 @@ bool cuda_lanes(CNest *c, const Stmt *loop) {
     bool done = fetch ? load_row(c, loop, s, &s->at, lanes, false) : copy_row(c, loop, s, lanes);
     names_pop(&c->names, mark);
     return fetch || done;
+}
+
+/* ---- before all else --------------------------------------------------------------------------
+ */
+
+/* An element by itself, of a size that has a word. */
+static void load_element(CNest *c, const Stmt *s) {
+    const Access *a = &s->at;
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int bytes = dtype_bits(b->type) / 8;
+    Dim flat = access_flat(c, a);
+    bool there = in_reach(c, a->cont, flat, c->epoch[0]);
+    if (!there && b->type != BOOL && (bytes == 2 || bytes == 4 || bytes == 8))
+        load_piece(c, a, flat, 1, false);
+}
+
+static void load_each(CNest *c, const Stmts *stmts, const char *when) {
+    for (int i = 0; i < stmts->n; i++) cuda_load_first(c, stmts->at[i], when);
+}
+
+static void load_unrolled(CNest *c, const Stmt *loop, const char *when) {
+    int64_t extent = 0;
+    if (!dim_is_const(loop->extent, &extent)) BUG("an unrolled loop of unknown size");
+    Dim none = dim_const(c->ctx, 0), last = dim_addc(c->ctx, loop->extent, -1);
+    for (int64_t i = 0; i < extent; i++) {
+        int mark = c->names.at.n;
+        names_const(&c->names, loop->var, i, none, last);
+        load_each(c, &loop->body, when);
+        names_pop(&c->names, mark);
+    }
+}
+
+void cuda_load_first(CNest *c, const Stmt *s, const char *when) {
+    const char *more = s->kind == STMT_PREFETCH ? "" : emit_guards(c, s->guard.at, s->guard.n);
+    if (!more) return;
+    if (*more) when = *when ? str(c, "%s && %s", when, more) : more;
+    c->loading = when;
+    if (s->kind == STMT_IF)
+        load_each(c, &s->body, when);
+    else if (s->kind == STMT_PREFETCH)
+        load_element(c, s);
+    else if (s->mark != LOOP_VECTOR || !cuda_lanes(c, s))
+        load_unrolled(c, s, when);
+    c->loading = NULL;
 }
