@@ -163,11 +163,30 @@ static bool plainly_injective(const PolyRel *rel) {
     return true;
 }
 
+/* What one turn of the loops around writes: their variables that constraints alone name are of that
+ * turn, each of which writes the same elements again. */
+static const PolyRel *of_a_turn(FlowVerify *f, const Use *use, const PolyRel *all) {
+    Relation *r = NEW(f->v.arena, Relation);
+    r->rel = *all;
+    r->rel.domain.sym = r->sym;
+    r->rel.domain.extent = r->extent;
+    r->rel.domain.ndims = 0;
+    for (int d = 0; d < all->domain.ndims; d++) {
+        bool turn = false;
+        for (int a = 0; a < use->naround; a++)
+            turn |= use->around[a].item->var == all->domain.sym[d];
+        if (!turn || indexed(use, all->domain.sym[d]))
+            relation_dim(r, all->domain.sym[d], all->domain.extent[d]);
+    }
+    return &r->rel;
+}
+
 /* Of a reducing write `rel` has the dims that some index uses: two of their points are two
  * elements.
  */
 static void verify_injective(FlowVerify *f, const Use *use, const PolyRel *rel) {
     if (!use->map || use->data || plainly_injective(rel)) return;
+    rel = of_a_turn(f, use, rel);
     const char *name = f->flow->cont.at[use->cont].name;
     for (int d = 0; use->plain && d < rel->domain.ndims; d++) {
         bool used = dim_is(rel->domain.extent[d], 1);

@@ -103,6 +103,16 @@ int making_once(Making *m, int cont) {
     return cont;
 }
 
+int making_many(Making *m, Dim rows, int64_t least) {
+    Ctx *ctx = m->flow->ctx;
+    making_map(m, "rows");
+    int to = flow_cont(m->flow, internf(ctx, "%s.many", m->of->name), CONT_TMP, BOOL, NULL, 0);
+    Body *body = &m->map->body;
+    int many = body_index(body, dim_div(ctx, rows, dim_const(ctx, least)));
+    map_write(m->flow, m->map, to, NULL, body_cvt(body, BOOL, many), NULL);
+    return making_once(m, to);
+}
+
 /* ---- the pass ----------------------------------------------------------------------------------
  */
 
@@ -127,10 +137,24 @@ static void rewrite_items(Editing *e, const PassEnv *env, const bool *weights, I
     *items = out;
 }
 
+static void rows_of_items(Editing *e, const PassEnv *env, Items *items) {
+    Items out = {0};
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        rows_of_items(e, env, &it.body);
+        rows_of_items(e, env, &it.other);
+        if (it.kind != ITEM_MAP || !rewrite_by_row(e, env, items, it.map, &out))
+            vec_push(e->arena, &out, it);
+    }
+    *items = out;
+}
+
 Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env) {
     Editing e = {.arena = arena, .flow = flow_clone(arena, flow)};
     if (env->math == MATH_STRICT) return e.flow;
+    uses_count(&e);
+    rows_of_items(&e, env, &e.flow->body);
     uses_count(&e);
     rewrite_items(&e, env, constants_weights(arena, e.flow, env), &e.flow->body);
     flow_compact(e.flow);

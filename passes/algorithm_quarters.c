@@ -412,19 +412,6 @@ static void few_map(Quarters *w, int x, int u, ByRows *by) {
               combine_get(flow->ctx, "sum", F32));
 }
 
-/* Are there so many of the rows that are cut? Others pass the weights' sums again. */
-static int many_rows(Quarters *w, int64_t least) {
-    Ctx *ctx = w->as.flow->ctx;
-    Dim many = dim_div(ctx, w->cut[ROWS].extent, number(w, least));
-    making_map(&w->as, "rows");
-    int to =
-        flow_cont(w->as.flow, internf(ctx, "%s.many", w->as.of->name), CONT_TMP, BOOL, NULL, 0);
-    Body *body = &w->as.map->body;
-    int is = body_cvt(body, BOOL, body_index(body, many));
-    map_write(w->as.flow, w->as.map, to, NULL, is, NULL);
-    return making_once(&w->as, to);
-}
-
 /* ---- the choice --------------------------------------------------------------------------------
  */
 
@@ -466,7 +453,8 @@ bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, co
         many_maps(&w, some, sums, n, r);
         return true;
     }
-    by->item = (Item){.kind = ITEM_IF, .cond = many_rows(&w, least), .from = map->from};
+    int many = making_many(&w.as, w.cut[ROWS].extent, least); /* others pass the sums again */
+    by->item = (Item){.kind = ITEM_IF, .cond = many, .from = map->from};
     w.as.into = &by->item.body;
     many_maps(&w, some, sums, n, r);
     w.as.into = &by->item.other;

@@ -388,24 +388,11 @@ static void move_map(Batching *b, const Run *r, const bool *shrunk, Map *m) {
     }
 }
 
-/* A name that no symbol of the flow, dim of a map or other loop has. */
-static Dim loop_var(const Flow *flow, int number) {
-    for (;; number++) {
-        Dim var = dim_sym(flow->ctx, internf(flow->ctx, "block%d", number));
-        bool taken = false;
-        for (int i = 0; i < flow->symbol.n; i++) taken |= flow->symbol.at[i].sym == var;
-        for (int i = 0; i < flow->map.n; i++)
-            for (int d = 0; d < flow->map.at[i]->dim.n; d++)
-                taken |= flow->map.at[i]->dim.at[d].sym == var;
-        if (!taken) return var;
-    }
-}
-
 static void make_loop(Batching *b, Run *r, Items *out) {
     Flow *flow = b->flow;
     Dim batch = b->unit.at[r->first].batch;
     bool *shrunk = NEW_ARRAY(b->arena, bool, flow->cont.n + 1);
-    r->loop = (Item){.kind = ITEM_LOOP, .cond = -1, .var = loop_var(flow, r->first)};
+    r->loop = (Item){.kind = ITEM_LOOP, .cond = -1, .var = loop_var(flow, "block", r->first)};
     r->loop.trip = dim_ceildiv(flow->ctx, batch, dim_const(flow->ctx, r->block));
     for (int c = 0; c < flow->cont.n; c++)
         if (b->uses.writers[c].n && inside(b, c, r->first, r->last) && flow->cont.at[c].rank &&

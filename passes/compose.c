@@ -71,6 +71,30 @@ IntVec item_writes(Arena *arena, const Flow *flow, const Item *it) {
 
 /* ---- rewriting one map ---------------------------------------------------------------------- */
 
+Dim loop_var(const Flow *flow, const char *name, int from) {
+    for (;; from++) {
+        Dim var = dim_sym(flow->ctx, internf(flow->ctx, "%s%d", name, from));
+        bool taken = false;
+        for (int i = 0; i < flow->symbol.n; i++) taken |= flow->symbol.at[i].sym == var;
+        for (int i = 0; i < flow->map.n; i++)
+            for (int d = 0; d < flow->map.at[i]->dim.n; d++)
+                taken |= flow->map.at[i]->dim.at[d].sym == var;
+        if (!taken) return var;
+    }
+}
+
+Map *map_again(Editing *e, const Map *m, Items *into) {
+    Arena *arena = e->flow->arena;
+    Map *copy = flow_map(e->flow, into, m->name, m->from);
+    const char *name = copy->name;
+    *copy = *m;
+    copy->name = name;
+    copy->dim.at = arena_copy(arena, m->dim.at, (size_t)m->dim.n * sizeof *m->dim.at);
+    copy->cons.at = arena_copy(arena, m->cons.at, (size_t)m->cons.n * sizeof *m->cons.at);
+    copy->write.at = arena_copy(arena, m->write.at, (size_t)m->write.n * sizeof *m->write.at);
+    return copy;
+}
+
 void map_rewrite(Editing *c, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user) {
     Body out = {.arena = c->arena};
     int *map = NEW_ARRAY(c->arena, int, m->body.val.n + 1);

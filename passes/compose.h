@@ -31,6 +31,12 @@ void uses_count(Editing *e);
  * uses. */
 void drop_unneeded(Editing *e);
 
+/* A symbol for a loop, `name` and a number from `from` on, that no symbol of the flow and no dim of
+ * a map is. */
+Dim loop_var(const Flow *flow, const char *name, int from);
+/* The map again, behind `into`: dims, writes and constraints are its own, the body is shared until
+ * map_rewrite. */
+Map *map_again(Editing *e, const Map *m, Items *into);
 /* Replaces the body of a map by a rewritten one: `read` as body_inline has it; dims by subst. */
 void map_rewrite(Editing *e, Map *m, const DimSubst *subst, int n, BodyReadFn *read, void *user);
 /* A BodyReadFn: simplifies a read's index under the DimEnv that `user` points to. */

@@ -127,12 +127,7 @@ static int read_copy(void *user, Body *b, const Val *read) {
 /* One map of the chain again, its item behind those of `into`. */
 static void copy_map(Copying *c, const Map *m, Items *into) {
     Flow *flow = c->e.flow;
-    Map *copy = flow_map(flow, into, m->name, m->from);
-    const char *name = copy->name;
-    *copy = *m;
-    copy->name = name;
-    copy->dim.at = arena_copy(flow->arena, m->dim.at, (size_t)m->dim.n * sizeof *m->dim.at);
-    copy->write.at = arena_copy(flow->arena, m->write.at, sizeof *m->write.at);
+    Map *copy = map_again(&c->e, m, into);
     Write *w = &copy->write.at[0];
     Access *to = arena_copy(flow->arena, w->to, (size_t)w->n * sizeof *to);
     for (int k = 0; k < w->n; k++) {

@@ -123,6 +123,13 @@ static void put_largest(CProgram *p, int at, Dim d) {
     text_put(&p->out, ");\n");
 }
 
+/* What a kernel in loops needs in any of their turns. */
+static Dim scratch_at_most(const CProgram *p, const CKernel *k) {
+    DimEnv env = flow_env(p->arena, p->flow); /* loops' variables stand behind the symbols */
+    Dim most = dim_upper_from(p->ctx, k->scratch, &env, p->flow->symbol.n);
+    return most ? most : k->scratch;
+}
+
 /* Room to hold the carried containers of a loop while they trade places. */
 static void carry_sizes(CProgram *p, const Items *items) {
     for (int i = 0; i < items->n; i++) {
@@ -143,7 +150,7 @@ static int emit_eval(CProgram *p) {
                       "(void)b;\n v[1] = 0, v[2] = 0;\n");
     put_value(p, &p->place, 0, f->arena_bytes ? f->arena_bytes : dim_const(p->ctx, 0));
     for (int k = 0; k < f->kernel.n; k++)
-        if (p->kernel[k]) put_largest(p, 1, p->kernel[k]->scratch);
+        if (p->kernel[k]) put_largest(p, 1, scratch_at_most(p, p->kernel[k]));
     for (int i = 0; i < p->ncall; i++) {
         const Call *call = p->call[i];
         const char *there = call_on_device(p, call);
