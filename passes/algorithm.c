@@ -103,6 +103,14 @@ int making_once(Making *m, int cont) {
     return cont;
 }
 
+bool always_many(const Flow *flow, Dim rows, int64_t least) {
+    Arena *scratch = arena_new(flow->ctx);
+    DimEnv bounds = flow_env(scratch, flow);
+    bool always = dim_ge0(flow->ctx, dim_addc(flow->ctx, rows, -least), &bounds);
+    arena_free(scratch);
+    return always;
+}
+
 int making_many(Making *m, Dim rows, int64_t least) {
     Ctx *ctx = m->flow->ctx;
     making_map(m, "rows");

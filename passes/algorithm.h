@@ -44,8 +44,9 @@ typedef struct ByRows {
 } ByRows;
 bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
                          Items *into, ByRows *by);
-/* algorithm_rows.c: `last` ends maps of `items` that weigh rows of values by rows of scores, and the
- * run counts the rows: a choice by their number stands in `into` instead; false: it does not. */
+/* algorithm_rows.c: `last` ends maps of `items` that weigh rows of values by rows of scores, and
+ * the run counts the rows: a choice by their number stands in `into` instead; false: it does not.
+ */
 bool rewrite_by_row(Editing *e, const PassEnv *env, const Items *items, int last, Items *into);
 /* algorithm_follow.c: element-wise maps that continue the product at `at` of the items move into
  * both forms (gone, by item: they need not stand where they did), so that they share their
@@ -85,5 +86,7 @@ void making_result(Making *m, int value);
 int making_once(Making *m, int cont);
 /* A condition, one for equal ones: are there so many rows, or more? */
 int making_many(Making *m, Dim rows, int64_t least);
+/* Are the rows that the run counts never fewer than so many? */
+bool always_many(const Flow *flow, Dim rows, int64_t least);
 
 #endif

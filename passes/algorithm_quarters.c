@@ -422,16 +422,6 @@ static void many_maps(Quarters *w, const Some *const *some, const int *weights, 
     result_map(w, quarters_map(w, some, products, n), r);
 }
 
-/* Are the rows that the run counts never fewer than so many? */
-static bool always_many(const Quarters *w, int64_t least) {
-    const Flow *flow = w->as.flow;
-    Arena *scratch = arena_new(flow->ctx);
-    DimEnv bounds = flow_env(scratch, flow);
-    bool always = dim_ge0(flow->ctx, dim_addc(flow->ctx, w->cut[ROWS].extent, -least), &bounds);
-    arena_free(scratch);
-    return always;
-}
-
 bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
                          Items *into, ByRows *by) {
     static const char *const words[] = {"direct", "quarters", NULL};
@@ -444,7 +434,7 @@ bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, co
     int chosen = open ? least > 0 : quarters_worth(flow, env, map, &w, rows);
     if (!recipe_decide(env, "algorithm", map->name, words, chosen)) return false;
     if (open && !least) least = QUARTERS_LEAST; /* as a recipe wants it */
-    bool choice = open && !always_many(&w, least);
+    bool choice = open && !always_many(flow, w.cut[ROWS].extent, least);
     const Some *const *some = choice ? apart : together;
     int sums[2], n = choice ? 2 : 1;
     for (int i = 0; i < n; i++) sums[i] = weights_map(&w, some[i]);

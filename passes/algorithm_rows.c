@@ -29,6 +29,10 @@ static int row_dim(const ByRow *r, int pos) {
     return pos == w->finish ? w->own[w->dim[w->root][w->row]] : w->dim[pos][w->row];
 }
 
+static Dim all_rows(const ByRow *r) {
+    return map_at(r, 0)->dim.at[row_dim(r, 0)].extent;
+}
+
 static bool is_among(const ByRow *r, int map) {
     for (int i = 0; i < r->n; i++)
         if (r->map[i] == map) return true;
@@ -51,8 +55,7 @@ static bool is_rowwise(const ByRow *r, int pos) {
     const Map *m = map_at(r, pos);
     int d = row_dim(r, pos);
     if (r->e->uses.home[r->map[pos]] != r->items || d < 0 || m->write.n != 1) return false;
-    if (m->write.at[0].n != 1 || m->dim.at[d].extent != map_at(r, 0)->dim.at[row_dim(r, 0)].extent)
-        return false;
+    if (m->write.at[0].n != 1 || m->dim.at[d].extent != all_rows(r)) return false;
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ) continue;
@@ -74,13 +77,9 @@ static bool turns_keys(const ByRow *r, const PassEnv *env) {
 /* May there be few rows, or many? */
 static bool is_open(const ByRow *r) {
     const Flow *flow = r->e->flow;
-    Dim rows = map_at(r, 0)->dim.at[row_dim(r, 0)].extent;
-    if (dim_is_const(rows, NULL) || usual_extent(flow, rows) < FEW) return false;
-    Arena *scratch = arena_new(flow->ctx);
-    DimEnv bounds = flow_env(scratch, flow);
-    bool many = dim_ge0(flow->ctx, dim_addc(flow->ctx, rows, -FEW), &bounds);
-    arena_free(scratch);
-    return !many;
+    Dim rows = all_rows(r);
+    if (dim_is_const(rows, NULL)) return false;
+    return usual_extent(flow, rows) >= FEW && !always_many(flow, rows, FEW);
 }
 
 static bool find(ByRow *r, const PassEnv *env, int last) {
@@ -173,7 +172,7 @@ bool rewrite_by_row(Editing *e, const PassEnv *env, const Items *items, int last
     if (env->machine->block_threads || !find(&r, env, last)) return false;
     const Map *root = map_at(&r, r.w.root);
     if (!recipe_decide(env, "algorithm", root->name, words, 1)) return false;
-    Dim rows = map_at(&r, 0)->dim.at[row_dim(&r, 0)].extent;
+    Dim rows = all_rows(&r);
     Making cond = {.flow = flow, .into = into, .of = root};
     Item choice = {.kind = ITEM_IF, .cond = making_many(&cond, rows, FEW), .from = root->from};
     move_maps(&r, into, last, &choice.body);
