@@ -134,6 +134,30 @@ def test_growing(folder):
     assert some(np.array([[True, False], [True, True]])).tolist() == [[0, 1, 1], [0, 0, 1]]
 
 
+def test_outputs_kept(folder):
+    """Memory of a large output is taken again when nobody has it any more, and not before."""
+    import numpy as np
+    import weir
+    double = weir.compile(text_model(folder, "flow f (N in 0..) {\n  in x : f32[N]\n  out y : f32[N]\n"
+                                             "  map y [i:N] { x[i] * 2.0 -> y[i] }\n}\n"))
+    x = np.arange(40000, dtype=np.float32)
+    places = set()
+    for k in range(6):
+        places.add(double(x).ctypes.data)
+    assert len(places) == 1, places
+    held, parts = [double(x + k) for k in range(5)], [double(x + k)[7:9] for k in range(5)]
+    assert len({one.ctypes.data for one in held} | {one.ctypes.data - 28 for one in parts}) == 10
+    for k in range(5):
+        assert (held[k] == 2 * (x + k)).all() and parts[k].tolist() == [2 * (7 + k), 2 * (8 + k)]
+    del held, parts
+    first = double(x)
+    raw = memoryview(first)
+    del first
+    for n in range(40000, 40010):
+        grown = double(np.ones(n, np.float32))
+        assert grown.size == n and (grown == 2).all() and raw[39999] == 79998
+
+
 def official(name):
     path = pathlib.Path("/usr/share/libonnx-testdata/data/node") / name / "model.onnx"
     if not path.exists():

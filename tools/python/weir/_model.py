@@ -84,6 +84,7 @@ class Model:
         self.name, self.build = d.name.decode(), json.loads(d.build)
         self.inputs, self.outputs = _ports(d.inputs, d.ninputs), _ports(d.outputs, d.noutputs)
         self.weights = _ports(d.weights, d.nweights)
+        self._rooms = [tensors.Rooms() for _ in self.outputs]
 
     def __repr__(self):
         return f"<weir.Model {self.name}: {', '.join(p.name for p in self.inputs)} -> {', '.join(p.name for p in self.outputs)}>"
@@ -149,7 +150,7 @@ class Model:
         for attempt in range(ROUNDS):
             if status not in (abi.OK, abi.E_CAPACITY):
                 break
-            arrays = [None if mine else tensors.room(made[i], attempt == 0) for i, mine in enumerate(owned)]
+            arrays = [None if mine else tensors.room(made[i], attempt == 0, self._rooms[i]) for i, mine in enumerate(owned)]
             status = self._start(given, made)
             if status != abi.E_CAPACITY:
                 break

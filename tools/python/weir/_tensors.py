@@ -3,6 +3,7 @@
 NumPy arrays and objects with __dlpack__ are never copied, but for types of less than a byte, strings, and strides
 that are negative or no multiple of the element."""
 import ctypes as c
+import sys
 
 import numpy as np
 
@@ -193,14 +194,42 @@ def is_dense(tensor):
 FIRST_ROOM = 1 << 24  # elements
 
 
-def room(tensor, first):
-    """Memory for an output of the dims that stand in `tensor`; a dim that nothing bounds counts as 1. Bounds may be far
-    above what a run makes, so at first there is no more than FIRST_ROOM: a run that needs more tells the dims."""
+def references(arrays, i):
+    return sys.getrefcount(arrays[i])
+
+
+ALONE = references([np.empty(0)], 0)  # where nobody but the list has it
+
+
+class Rooms:
+    """Arrays for one output, from run to run. The system takes large ones back when they are dropped, and each page of a
+    fresh one costs a fault, which may take as long as the run. So the last two are kept; one that nobody else has any more
+    is taken again. Those that replace others have more room, as caches grow."""
+
+    LEAST, MOST, KEPT = 1 << 16, 1 << 26, 2  # bytes; arrays
+
+    def __init__(self):
+        self._kept = []
+
+    def take(self, count, dtype):
+        for i in range(len(self._kept)):
+            fits = self._kept[i].dtype == dtype and count <= self._kept[i].size <= 2 * count
+            if fits and references(self._kept, i) == ALONE:
+                return self._kept[i]
+        array = np.empty(count + (count // 8 if self._kept else 0), dtype)
+        if self.LEAST <= array.nbytes <= self.MOST:
+            self._kept = [*self._kept, array][-self.KEPT:]
+        return array
+
+
+def room(tensor, first, rooms):
+    """Memory of `rooms` for an output of the dims that stand in `tensor`; a dim that nothing bounds counts as 1. Bounds may
+    be far above what a run makes, so at first there is no more than FIRST_ROOM: a run that needs more tells the dims."""
     for k in range(tensor.rank):
         tensor.dims[k] = 1 if tensor.dims[k] < 0 else tensor.dims[k]
     count = min(count_of(tensor), FIRST_ROOM) if first else count_of(tensor)
     packed = PACKED.get(tensor.dtype)
-    array = np.empty(-(-count * packed // 8), np.uint8) if packed else np.empty(count, dtype_of(tensor.dtype))
+    array = rooms.take(-(-count * packed // 8), np.uint8) if packed else rooms.take(count, dtype_of(tensor.dtype))
     tensor.data, tensor.capacity = array.ctypes.data, count
     return array
 
