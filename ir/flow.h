@@ -119,7 +119,8 @@ struct Item {
      * a symbol of the flow that holds the number of iterations run, after the loop. A plain
      * sequential region has no cond and no carry, and its state containers are arrays over t. */
     Dim var, trip, done;
-    int cond; /* also ITEM_IF's condition: a bool scalar container */
+    int cond; /* also ITEM_IF's condition: a bool scalar container; -1 where sizes decide: */
+    Dim when; /* ITEM_IF: >= 0 */
     VEC(Carry) carry;
     Items body, other; /* ITEM_IF: then and else, writing the same containers */
     const char *from;

@@ -453,6 +453,10 @@ static void run_call(Eval *e, const Call *call) {
 
 /* ---- items ---------------------------------------------------------------------------------- */
 
+static bool chooses_body(Eval *e, const Item *item) {
+    return item->when ? eval_dim(e, item->when) >= 0 : eval_true(e, item->cond);
+}
+
 void eval_items(Eval *e, const Items *items, EvalMapFn *map, void *user) {
     for (int i = 0; i < items->n; i++) {
         const Item *item = &items->at[i];
@@ -466,7 +470,7 @@ void eval_items(Eval *e, const Items *items, EvalMapFn *map, void *user) {
         case ITEM_CALL: run_call(e, item->call); break;
         case ITEM_LOOP: run_loop(e, item, map, user); break;
         case ITEM_IF:
-            eval_items(e, eval_true(e, item->cond) ? &item->body : &item->other, map, user);
+            eval_items(e, chooses_body(e, item) ? &item->body : &item->other, map, user);
             break;
         }
     }

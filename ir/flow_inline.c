@@ -107,6 +107,7 @@ static Dim loop_var(const Inliner *n, Dim var) {
 
 static void region_in(Inliner *n, Items *into, const Item *from) {
     Item to = {.kind = from->kind, .trip = dim_in(n, from->trip), .from = n->name};
+    to.when = dim_in(n, from->when);
     int before = n->subst.n;
     n->to->loops |= from->kind == ITEM_LOOP;
     if (from->var) {

@@ -313,7 +313,16 @@ static void scan_loop(FlowScan *s, Items *into, int depth) {
 }
 
 static void scan_if(FlowScan *s, Items *into, int depth) {
-    Item item = {.kind = ITEM_IF, .cond = scan_cont(s)};
+    Item item = {.kind = ITEM_IF, .cond = -1};
+    Dims when = {0};
+    if (lex_take(s->lex, "[")) {
+        parse_guards(s->lex, scan_sym, s, &when);
+        lex_expect(s->lex, "]");
+        if (when.n > 1) lex_fail(s->lex, "a choice has one condition");
+        item.when = when.at[0];
+    } else {
+        item.cond = scan_cont(s);
+    }
     item.from = parse_from(s->lex);
     scan_region(s, &item.body, depth);
     if (lex_take(s->lex, "else")) scan_region(s, &item.other, depth);

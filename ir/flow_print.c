@@ -309,8 +309,9 @@ static void print_loop(Printer *p, const Flow *flow, const Item *item) {
 }
 
 static void print_if(Printer *p, const Flow *flow, const Item *item) {
-    text_put(p->out, "if ");
-    put_cont(p->out, flow, item->cond);
+    text_put(p->out, item->when ? "if [" : "if ");
+    item->when ? print_guards(p->out, &item->when, 1) : put_cont(p->out, flow, item->cond);
+    if (item->when) text_put(p->out, "]");
     print_from(p->out, item->from);
     print_region(p, flow, &item->body, "} else");
     print_region(p, flow, &item->other, "}");

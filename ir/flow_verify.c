@@ -329,7 +329,10 @@ static void verify_items(FlowVerify *f, const Items *items) {
         case ITEM_CALL: verify_call(f, item); break;
         case ITEM_LOOP: verify_loop(f, item); break;
         case ITEM_IF:
-            verify_condition(f, item);
+            if (item->when)
+                verify_dim(&f->v, item->when, item, NULL, "a choice's condition");
+            else
+                verify_condition(f, item);
             verify_inside(f, item, &item->body, false);
             verify_inside(f, item, &item->other, true);
             break;

@@ -83,7 +83,11 @@ static void order_items(Order *o, const Items *items) {
             order_items(o, &item->body);
             o->loops--;
             break;
-        case ITEM_IF: order_branches(o, item); break;
+        case ITEM_IF:
+            o->object = item, o->by = NULL;
+            if (item->when) dim_symbols(item->when, need_symbol, o);
+            order_branches(o, item);
+            break;
         }
     }
 }

@@ -111,14 +111,9 @@ bool always_many(const Flow *flow, Dim rows, int64_t least) {
     return always;
 }
 
-int making_many(Making *m, Dim rows, int64_t least) {
-    Ctx *ctx = m->flow->ctx;
-    making_map(m, "rows");
-    int to = flow_cont(m->flow, internf(ctx, "%s.many", m->of->name), CONT_TMP, BOOL, NULL, 0);
-    Body *body = &m->map->body;
-    int many = body_index(body, dim_div(ctx, rows, dim_const(ctx, least)));
-    map_write(m->flow, m->map, to, NULL, body_cvt(body, BOOL, many), NULL);
-    return making_once(m, to);
+Item choice_of_rows(const Flow *flow, Dim rows, int64_t least, const char *from) {
+    Dim many = dim_addc(flow->ctx, rows, -least);
+    return (Item){.kind = ITEM_IF, .cond = -1, .when = many, .from = from};
 }
 
 /* ---- the pass ----------------------------------------------------------------------------------

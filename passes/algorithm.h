@@ -84,8 +84,8 @@ void making_result(Making *m, int value);
 /* `cont`, the container that was made last, which the map just made writes; or what an equal map of
  * the same list writes: then that one stands for both. */
 int making_once(Making *m, int cont);
-/* A condition, one for equal ones: are there so many rows, or more? */
-int making_many(Making *m, Dim rows, int64_t least);
+/* A choice: its `body` where there are so many rows, or more. */
+Item choice_of_rows(const Flow *flow, Dim rows, int64_t least, const char *from);
 /* Are the rows that the run counts never fewer than so many? */
 bool always_many(const Flow *flow, Dim rows, int64_t least);
 

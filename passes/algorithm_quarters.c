@@ -443,8 +443,7 @@ bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, co
         many_maps(&w, some, sums, n, r);
         return true;
     }
-    int many = making_many(&w.as, w.cut[ROWS].extent, least); /* others pass the sums again */
-    by->item = (Item){.kind = ITEM_IF, .cond = many, .from = map->from};
+    by->item = choice_of_rows(flow, w.cut[ROWS].extent, least, map->from);
     w.as.into = &by->item.body;
     many_maps(&w, some, sums, n, r);
     w.as.into = &by->item.other;

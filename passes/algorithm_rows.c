@@ -3,8 +3,10 @@
  *
  * Many rows share what is done for keys: those that lie one after the other are turned first, so
  * that neighbours stand in the lanes of one row's scores. Decoding runs the same model with one row
- * of queries; then turning a whole cache takes longer than all else. So where the run counts the
- * rows, their number chooses: for few the maps stand again in a loop over rows, each for one. */
+ * of queries; then turning a whole cache takes longer than all else, and on a machine of blocks one
+ * block has all keys of a head, where its parts (split_weigh.c) would keep many blocks busy. So
+ * where the run counts the rows, their number chooses: for few the maps stand again in a loop over
+ * rows, each for one. */
 #include "passes/algorithm.h"
 #include "passes/weigh.h"
 
@@ -64,14 +66,16 @@ static bool is_rowwise(const ByRow *r, int pos) {
     return pos == r->n - 1 || row_index(r, pos) >= 0;
 }
 
-/* Would keys that somebody else keeps be turned? */
-static bool turns_keys(const ByRow *r, const PassEnv *env) {
+/* Do few rows and many want something else of the keys? Of those that somebody keeps, as those of
+ * earlier runs: threads turn them for many rows, blocks of threads share them out for few. */
+static bool keeps_keys(const ByRow *r, const Machine *machine) {
     const Flow *flow = r->e->flow;
     const Map *m = map_at(r, 0);
     const Access *k = &m->body.val.at[r->w.k].read;
     int key = r->w.dim[0][r->w.key];
-    return flow->cont.at[k->cont].kind != CONT_TMP && map_usual(flow, m, key) >= KEYS &&
-           access_stride(flow, m, k, key, env->machine->vector_bytes / 4) != 1;
+    if (flow->cont.at[k->cont].kind == CONT_TMP || map_usual(flow, m, key) < KEYS) return false;
+    if (machine->block_threads) return !r->w.end;
+    return access_stride(flow, m, k, key, machine->vector_bytes / 4) != 1;
 }
 
 /* May there be few rows, or many? */
@@ -90,7 +94,7 @@ static bool find(ByRow *r, const PassEnv *env, int last) {
         if (r->w.inner[0][k] >= 0 || r->w.inner[r->w.root][k] >= 0) return false;
     for (int pos = 0; pos < r->n; pos++)
         if (!is_rowwise(r, pos)) return false;
-    return turns_keys(r, env) && is_open(r);
+    return keeps_keys(r, env->machine) && is_open(r);
 }
 
 /* ---- a row by itself ---------------------------------------------------------------------------
@@ -169,12 +173,11 @@ bool rewrite_by_row(Editing *e, const PassEnv *env, const Items *items, int last
     static const char *const words[] = {"together", "rows", NULL};
     Flow *flow = e->flow;
     ByRow r = {.e = e, .items = items};
-    if (env->machine->block_threads || !find(&r, env, last)) return false;
+    if (!find(&r, env, last)) return false;
     const Map *root = map_at(&r, r.w.root);
     if (!recipe_decide(env, "algorithm", root->name, words, 1)) return false;
     Dim rows = all_rows(&r);
-    Making cond = {.flow = flow, .into = into, .of = root};
-    Item choice = {.kind = ITEM_IF, .cond = making_many(&cond, rows, FEW), .from = root->from};
+    Item choice = choice_of_rows(flow, rows, FEW, root->from);
     move_maps(&r, into, last, &choice.body);
     Item loop = rows_loop(&r, rows);
     vec_push(e->arena, &choice.other, loop);

@@ -461,8 +461,7 @@ static weir_status submit(weir_instance *in, const weir_tensor *inputs, weir_ten
                                   "a run was submitted: wait for it before one whose inputs or "
                                   "outputs do not lie on the GPU");
     s = begin(in, inputs, outputs);
-    if (!s && d->frame.status)
-        s = weir_instance_fail(in, (weir_status)d->frame.status, "%s", d->frame.reason);
+    if (!s && d->frame.status) return finish(in, outputs, cu->stream_wait(d->on));
     if (!s) s = cuda_check(in, cu->event_record(d->ended, d->on), "marking the end of a run");
     if (s) cu->stream_wait(d->on);
     d->alone = all;
@@ -478,6 +477,7 @@ weir_status weir_device_submit(weir_instance *in, const weir_tensor *inputs, wei
     weir_status s = cuda_check(in, error, "entering the GPU's context");
     d->on = on;
     if (!s) s = submit(in, inputs, outputs);
+    if (s == WEIR_E_CAPACITY) weir_open_dims(in, outputs);
     if (!error) cuda_leave(in);
     if (!s) d->out = outputs;
     if (!d->out) __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
@@ -490,6 +490,7 @@ weir_status weir_device_wait(weir_instance *in) {
     int error = cuda_enter(in);
     weir_status s = cuda_check(in, error, "entering the GPU's context");
     if (!s) s = finish(in, d->out, d->shared->cu.event_wait(d->ended));
+    if (s == WEIR_E_CAPACITY) weir_open_dims(in, d->out);
     if (!error) cuda_leave(in);
     d->out = NULL;
     __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);

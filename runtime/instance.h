@@ -57,6 +57,8 @@ weir_status weir_instance_fail(weir_instance *in, weir_status status, const char
  * `at`. */
 weir_status weir_run_begin(weir_instance *in, const weir_tensor *inputs, weir_tensor *outputs);
 weir_status weir_run_end(weir_instance *in, weir_tensor *outputs);
+/* -1 for dims that nothing bounds, or that only a part of the run tells which was not reached. */
+void weir_open_dims(const weir_instance *in, weir_tensor *outputs);
 weir_status weir_give_one(weir_instance *in, int k, weir_tensor *t, const char *at);
 weir_status weir_take(weir_instance *in, int k, const weir_tensor *t, char *at);
 int64_t weir_rounded(int64_t n);

@@ -236,8 +236,7 @@ static void output_dims(weir_instance *in, weir_tensor *outputs) {
     }
 }
 
-/* Dims that nothing bounds, or that only a part of the run tells which was not reached. */
-static void open_dims(const weir_instance *in, weir_tensor *outputs) {
+void weir_open_dims(const weir_instance *in, weir_tensor *outputs) {
     for (int k = 0; k < in->program->model.noutputs; k++)
         for (int d = 0; d < outputs[k].rank; d++)
             if (outputs[k].dims[d] == INT64_MAX) outputs[k].dims[d] = -1;
@@ -247,7 +246,7 @@ weir_status weir_rt_shapes(weir_instance *in, const weir_tensor *inputs, weir_te
     weir_status s = weir_bind(in, inputs, 0);
     if (s) return s;
     output_dims(in, outputs);
-    open_dims(in, outputs);
+    weir_open_dims(in, outputs);
     return WEIR_OK;
 }
 
@@ -544,7 +543,7 @@ weir_status weir_rt_run(weir_instance *in, const weir_tensor *inputs, weir_tenso
         return WEIR_E_ARGUMENT;
     const weir_device *device = in->program->device;
     weir_status s = device ? device->run(in, inputs, outputs) : run(in, inputs, outputs);
-    if (s == WEIR_E_CAPACITY) open_dims(in, outputs);
+    if (s == WEIR_E_CAPACITY) weir_open_dims(in, outputs);
     __atomic_store_n(&in->busy, 0, __ATOMIC_RELEASE);
     return s;
 }

@@ -403,7 +403,8 @@ class Checks(Texts, Launches):
         except ImportError:
             raise Skip("there is no numpy for Python")
         self.compile(HERE / "relu.ir", self.work / "python.so")
-        code, text = run(sys.executable, HERE / "tensors.py", self.work / "python.so",
+        self.compile(HERE / "grown.ir", self.work / "grown.so")
+        code, text = run(sys.executable, HERE / "tensors.py", self.work / "python.so", self.work / "grown.so",
                          env={**self.fake, "PYTHONPATH": str(folder), "WEIR_LIBRARY": str(library)})
         expect((code, text) == (0, "fine\n"), text)
 

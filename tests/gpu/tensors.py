@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package for Python with tensors on a GPU, handed over by DLPack: y = max(x, 0) of f32[N], relu.ir.
 
-    tensors.py RELU.so      # PYTHONPATH and WEIR_LIBRARY name the package and libweir.so
+    tensors.py RELU.so GROWN.so     # of relu.ir and grown.ir; PYTHONPATH and WEIR_LIBRARY name the package and libweir.so
 """
 import contextlib
 import ctypes
@@ -71,9 +71,17 @@ def relu():
     model.close()
 
 
+def sizes_from_data():
+    model = weir.open(sys.argv[2])
+    for n in (5, 90000, 1, 0, 300):
+        assert (model(np.array([n])) == 2 * np.arange(n)).all()
+    model.close()
+
+
 def main():
     with context():
         relu()
+        sizes_from_data()
     print("fine")
 
 

@@ -10,7 +10,7 @@ static void find_host_work(Arena *arena, const Flow *flow, const Items *items, H
         int k = 0;
         find_host_work(arena, flow, &it->body, out);
         find_host_work(arena, flow, &it->other, out);
-        out->decisions += it->kind == ITEM_IF || (it->kind == ITEM_LOOP && it->cond >= 0);
+        out->decisions += (it->kind == ITEM_IF || it->kind == ITEM_LOOP) && it->cond >= 0;
         if (it->kind != ITEM_CALL) continue;
         CallWork work = {it->call->row, target_cuda_call(flow, it->call), 0};
         while (k < out->call.n &&

@@ -16,7 +16,6 @@ typedef struct Count {
     Sizes sizes;
     const bool *weights; /* by container: a weight, or made of weights alone */
     const double *runs;  /* by map: iterations of the loops around it */
-    const int *writer;   /* by container: as flow_writers */
     const Flow *all;     /* the flow, loops' variables being dims of the maps in them */
 } Count;
 
@@ -50,13 +49,9 @@ double size_bytes(const Sizes *sizes, DType type, const Dim *shape, int rank) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* What sizes alone say of a choice's condition: 1 or 0; -1: data say it, too. */
+/* What sizes say of a choice: 1 or 0; -1: data decide. */
 static int chosen_branch(const Count *c, const Item *it) {
-    int by = it->kind == ITEM_IF ? c->writer[it->cond] : -1;
-    if (by < 0) return -1;
-    const Map *map = c->flow->map.at[by];
-    const Val *v = &map->body.val.at[body_unconverted(&map->body, map->write.at[0].val[0])];
-    return v->kind == VAL_INDEX ? size_value(&c->sizes, v->index) != 0 : -1;
+    return it->when ? size_value(&c->sizes, it->when) >= 0 : -1;
 }
 
 /* How often the maps in the items run. A loop whose end is not known counts once, and so do both
@@ -92,7 +87,6 @@ static void add_vars(Flow *all, const Items *items, const MapDim *var, int n) {
 static void count_loops(Count *c) {
     double *runs = NEW_ARRAY(c->arena, double, c->flow->map.n + 1);
     c->runs = runs;
-    c->writer = flow_writers(c->arena, c->flow);
     for (int m = 0; m < c->flow->map.n; m++) runs[m] = 1;
     count_runs(c, &c->flow->body, 1, runs);
     c->all = c->flow;

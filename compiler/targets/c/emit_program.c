@@ -450,7 +450,10 @@ static void walk_loop(CProgram *p, const Item *it) {
 static void walk_if(CProgram *p, const Item *it) {
     sync_all(p);
     bool *yes = p->defined, *no = arena_copy(p->arena, yes, (size_t)p->flow->symbol.n);
-    program_line(p, "{ %s", decide(p, it->cond));
+    if (it->when)
+        program_line(p, "{ const u8 go = %s >= 0;", dim_text(p, it->when));
+    else
+        program_line(p, "{ %s", decide(p, it->cond));
     for (int side = 0; side < 2; side++) {
         program_line(p, side ? "else {" : "if (go) {");
         p->defined = side ? no : yes;

@@ -94,7 +94,8 @@ static bool is_fixed(const Flow *flow, const Items *items) {
         bool call = it->kind == ITEM_CALL && !it->call->ndefine && target_cuda_call(flow, it->call);
         bool loop = it->kind == ITEM_LOOP && it->trip && it->cond < 0 && !it->done &&
                     is_fixed(flow, &it->body);
-        if (it->kind != ITEM_MAP && !call && !loop) return false;
+        bool choice = it->when && is_fixed(flow, &it->body) && is_fixed(flow, &it->other);
+        if (it->kind != ITEM_MAP && !call && !loop && !choice) return false;
     }
     return true;
 }

@@ -12,6 +12,7 @@
 #include "fake.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -196,9 +197,14 @@ static size_t image_bytes(const void *image) {
 int cuModuleLoadData(void **module, const void *image) {
     size_t n = image_bytes(image);
     Module *m = calloc(1, sizeof *m);
-    int fd = memfd_create("image", MFD_CLOEXEC);
+    int file = memfd_create("image", MFD_CLOEXEC);
     char path[64];
-    if (!n || !m || fd < 0 || write(fd, image, n) != (ssize_t)n) return 209;
+    if (!n || !m || file < 0 || write(file, image, n) != (ssize_t)n) return 209;
+    /* A path names one image for good: of one that is open dlopen gives what is there. */
+    static int images = 100;
+    int fd = fcntl(file, F_DUPFD_CLOEXEC, images++);
+    close(file);
+    if (fd < 0) return 209;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     m->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!m->library) fake_breach("the image cannot be loaded: %s", dlerror());
