@@ -146,7 +146,7 @@ static void rows_of_items(Editing *e, const PassEnv *env, Items *items) {
         Item it = items->at[i];
         rows_of_items(e, env, &it.body);
         rows_of_items(e, env, &it.other);
-        if (it.kind != ITEM_MAP || !rewrite_by_row(e, env, items, it.map, &out))
+        if (it.kind != ITEM_MAP || !rewrite_by_row(e, env, it.map, &out))
             vec_push(e->arena, &out, it);
     }
     *items = out;

@@ -44,10 +44,10 @@ typedef struct ByRows {
 } ByRows;
 bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
                          Items *into, ByRows *by);
-/* algorithm_rows.c: `last` ends maps of `items` that weigh rows of values by rows of scores, and
- * the run counts the rows: a choice by their number stands in `into` instead; false: it does not.
- */
-bool rewrite_by_row(Editing *e, const PassEnv *env, const Items *items, int last, Items *into);
+/* algorithm_rows.c: `last` ends maps that weigh rows of values by rows of scores, and the run
+ * counts the rows: a choice by their number stands in `into`, where the others stood before,
+ * instead; false: it does not. */
+bool rewrite_by_row(Editing *e, const PassEnv *env, int last, Items *into);
 /* algorithm_follow.c: element-wise maps that continue the product at `at` of the items move into
  * both forms (gone, by item: they need not stand where they did), so that they share their
  * kernels. */

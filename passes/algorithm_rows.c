@@ -15,7 +15,6 @@ enum { FEW = 4, KEYS = 64 };
 
 typedef struct ByRow {
     Editing *e;
-    const Items *items;
     Weighing w;
     int map[WEIGH_MAPS], n;
     Dim var;           /* the row at hand */
@@ -41,7 +40,7 @@ static bool is_among(const ByRow *r, int map) {
     return false;
 }
 
-/* The index of what a map writes that is its row; -1: none is, or several maps know of it. */
+/* The index of what a map writes that is its row; -1: none is, or others read it. */
 static int row_index(const ByRow *r, int pos) {
     const Map *m = map_at(r, pos);
     const Access *to = &m->write.at[0].to[0];
@@ -56,7 +55,8 @@ static int row_index(const ByRow *r, int pos) {
 static bool is_rowwise(const ByRow *r, int pos) {
     const Map *m = map_at(r, pos);
     int d = row_dim(r, pos);
-    if (r->e->uses.home[r->map[pos]] != r->items || d < 0 || m->write.n != 1) return false;
+    const Uses *uses = &r->e->uses;
+    if (uses->home[r->map[pos]] != uses->home[r->map[0]] || d < 0 || m->write.n != 1) return false;
     if (m->write.at[0].n != 1 || m->dim.at[d].extent != all_rows(r)) return false;
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
@@ -169,10 +169,10 @@ static void move_maps(ByRow *r, Items *items, int last, Items *choice) {
     vec_push(r->e->arena, choice, ((Item){.kind = ITEM_MAP, .map = last, .cond = -1}));
 }
 
-bool rewrite_by_row(Editing *e, const PassEnv *env, const Items *items, int last, Items *into) {
+bool rewrite_by_row(Editing *e, const PassEnv *env, int last, Items *into) {
     static const char *const words[] = {"together", "rows", NULL};
     Flow *flow = e->flow;
-    ByRow r = {.e = e, .items = items};
+    ByRow r = {.e = e};
     if (!find(&r, env, last)) return false;
     const Map *root = map_at(&r, r.w.root);
     if (!recipe_decide(env, "algorithm", root->name, words, 1)) return false;
