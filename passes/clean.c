@@ -33,5 +33,6 @@ Flow *pass_clean(Arena *arena, const Flow *flow, const PassEnv *env) {
     Editing c = {.arena = arena, .flow = flow_clone(arena, flow)};
     drop_empty(&c);
     for (int round = 0; round < 16 && clean_round(&c); round++) continue;
+    choose_by_sizes(&c);
     return c.flow;
 }

@@ -6,6 +6,7 @@
 #include "passes/compose.h"
 
 void drop_empty(Editing *c);            /* clean_empty.c: maps over nothing */
+void choose_by_sizes(Editing *c);       /* clean_choice.c */
 bool split_dims(Editing *c, Map *m);    /* clean_split.c */
 bool split_shared(Editing *c, int map); /* clean_parts.c */
 bool inline_view(Editing *c, int map);  /* clean_views.c: into its readers */
