@@ -312,14 +312,19 @@ static void scan_loop(FlowScan *s, Items *into, int depth) {
     vec_push(s->arena, into, item);
 }
 
+/* `D >= E` alone. */
+static Dim scan_guard(FlowScan *s, const char *what) {
+    Dims guards = {0};
+    parse_guards(s->lex, scan_sym, s, &guards);
+    if (guards.n > 1) lex_fail(s->lex, "%s has one condition", what);
+    return guards.at[0];
+}
+
 static void scan_if(FlowScan *s, Items *into, int depth) {
     Item item = {.kind = ITEM_IF, .cond = -1};
-    Dims when = {0};
     if (lex_take(s->lex, "[")) {
-        parse_guards(s->lex, scan_sym, s, &when);
+        item.when = scan_guard(s, "a choice");
         lex_expect(s->lex, "]");
-        if (when.n > 1) lex_fail(s->lex, "a choice has one condition");
-        item.when = when.at[0];
     } else {
         item.cond = scan_cont(s);
     }
@@ -379,10 +384,7 @@ static void scan_alias(FlowScan *s) {
     alias.of = scan_cont(s);
     lex_expect(s->lex, "at");
     alias.offset = scan_dim(s);
-    Dims when = {0};
-    if (lex_take(s->lex, "when")) parse_guards(s->lex, scan_sym, s, &when);
-    if (when.n > 1) lex_fail(s->lex, "an alias has one condition");
-    if (when.n) alias.when = when.at[0];
+    if (lex_take(s->lex, "when")) alias.when = scan_guard(s, "an alias");
     vec_push(s->arena, &s->flow->alias, alias);
 }
 

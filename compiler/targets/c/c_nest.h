@@ -143,7 +143,7 @@ struct CNest {
     int held;                 /* ... of others */
     bool swizzled;            /* there are swizzled ones */
     const Stmt *first;        /* threads that load weights before they wait for the launch ahead */
-    const char *loading;      /* where they do: what must hold for it, or "" */
+    const char *loading;      /* where they do: what must hold for it, or ""; else NULL */
     int stages;               /* groups of boxes that the engine copies at a time; 0: it does not */
     bool apart;               /* threads copy asynchronously besides */
     VEC(CBox) box;            /* that are copied */

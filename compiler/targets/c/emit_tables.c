@@ -125,8 +125,8 @@ static void put_largest(CProgram *p, int at, Dim d) {
 
 /* What a kernel in loops needs in any of their turns. */
 static Dim scratch_at_most(const CProgram *p, const CKernel *k) {
-    DimEnv env = flow_env(p->arena, p->flow); /* loops' variables stand behind the symbols */
-    Dim most = dim_upper_from(p->ctx, k->scratch, &env, p->flow->symbol.n);
+    int loops = p->flow->symbol.n; /* their variables stand behind the symbols */
+    Dim most = dim_upper_from(p->ctx, k->scratch, &p->env, loops);
     return most ? most : k->scratch;
 }
 

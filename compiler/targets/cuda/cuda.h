@@ -100,8 +100,8 @@ void cuda_tool_names(const CProgram *p, Text *out);
 /* emit_lanes.c: may the kernel read memory that it writes? */
 bool cuda_reads_own(const CNest *c);
 bool cuda_lanes(CNest *c, const Stmt *loop);
-/* A statement that but loads weights, where `when` holds ("": always): in front of `follow`. */
-void cuda_load_first(CNest *c, const Stmt *s, const char *when);
+/* Statements that but load weights, in front of `follow`. */
+void cuda_load_first(CNest *c, const Stmts *stmts);
 bool cuda_store(CNest *c, const Access *to, CVal *v);
 
 #endif

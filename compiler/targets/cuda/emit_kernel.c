@@ -72,7 +72,9 @@ static bool loads_weights(const CNest *c, const Stmt *s) {
 static void first_loads(CNest *c, const Stmts *body) {
     int n = 0;
     while (n < body->n && loads_weights(c, body->at[n])) n++;
-    for (int i = 0; i < n; i++) cuda_load_first(c, body->at[i], "");
+    c->loading = "";
+    cuda_load_first(c, &(Stmts){body->at, n, n});
+    c->loading = NULL;
     put_line(c, "follow(tasks, self);");
     emit_stmts(c, &(Stmts){body->at + n, body->n - n, body->n - n});
 }

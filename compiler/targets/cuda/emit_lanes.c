@@ -303,32 +303,32 @@ static void load_element(CNest *c, const Stmt *s) {
         load_piece(c, a, flat, 1, false);
 }
 
-static void load_each(CNest *c, const Stmts *stmts, const char *when) {
-    for (int i = 0; i < stmts->n; i++) cuda_load_first(c, stmts->at[i], when);
-}
-
-static void load_unrolled(CNest *c, const Stmt *loop, const char *when) {
+static void load_unrolled(CNest *c, const Stmt *loop) {
     int64_t extent = 0;
     if (!dim_is_const(loop->extent, &extent)) BUG("an unrolled loop of unknown size");
     Dim none = dim_const(c->ctx, 0), last = dim_addc(c->ctx, loop->extent, -1);
     for (int64_t i = 0; i < extent; i++) {
         int mark = c->names.at.n;
         names_const(&c->names, loop->var, i, none, last);
-        load_each(c, &loop->body, when);
+        cuda_load_first(c, &loop->body);
         names_pop(&c->names, mark);
     }
 }
 
-void cuda_load_first(CNest *c, const Stmt *s, const char *when) {
-    const char *more = s->kind == STMT_PREFETCH ? "" : emit_guards(c, s->guard.at, s->guard.n);
-    if (!more) return;
-    if (*more) when = *when ? str(c, "%s && %s", when, more) : more;
-    c->loading = when;
+/* A branch or loop of loads: what guards it must hold for each. */
+static void load_behind(CNest *c, const Stmt *s) {
+    const char *outside = c->loading, *guards = emit_guards(c, s->guard.at, s->guard.n);
+    if (!guards) return;
+    if (*guards) c->loading = *outside ? str(c, "%s && %s", outside, guards) : guards;
     if (s->kind == STMT_IF)
-        load_each(c, &s->body, when);
-    else if (s->kind == STMT_PREFETCH)
-        load_element(c, s);
+        cuda_load_first(c, &s->body);
     else if (s->mark != LOOP_VECTOR || !cuda_lanes(c, s))
-        load_unrolled(c, s, when);
-    c->loading = NULL;
+        load_unrolled(c, s);
+    c->loading = outside;
+}
+
+void cuda_load_first(CNest *c, const Stmts *stmts) {
+    for (int i = 0; i < stmts->n; i++)
+        stmts->at[i]->kind == STMT_PREFETCH ? load_element(c, stmts->at[i])
+                                            : load_behind(c, stmts->at[i]);
 }
