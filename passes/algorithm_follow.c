@@ -9,6 +9,7 @@ typedef struct Following {
     Editing *e;
     const Items *items;
     ByRows *by;
+    Dim columns;   /* the product's */
     int *column;   /* by item: its dim that counts the product's cut columns; -1: it stays */
     bool *blocked; /* by container: written behind the product by what does not follow */
     int *index;    /* by container: which index counts these columns, or -1 */
@@ -37,6 +38,7 @@ static int column_dim(const Following *f, const Map *m) {
         if (f->e->flow->cont.at[val->read.cont].kind == CONT_STATE) return -1;
         if (k < 0) continue;
         if (val->has_else || !access_covers(m, &val->read) || d < 0) return -1;
+        if (m->dim.at[d].extent != f->columns) return -1;
         if (column >= 0 && d != column) return -1;
         column = d;
     }
@@ -179,6 +181,7 @@ void follow_both(Editing *e, const Items *items, int at, bool *gone, ByRows *by)
     const Access *to = &product->write.at[0].to[0];
     int n = e->flow->cont.n;
     Following f = {.e = e, .items = items, .by = by};
+    f.columns = product->dim.at[by->column].extent;
     f.blocked = NEW_ARRAY(e->arena, bool, n);
     f.index = NEW_ARRAY(e->arena, int, n), f.few = NEW_ARRAY(e->arena, int, n);
     f.column = NEW_ARRAY(e->arena, int, items->n);
