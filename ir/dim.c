@@ -12,21 +12,9 @@
 
 enum { MAX_DEGREE = 48 };
 
-/* Objects begin with their hash. */
-typedef struct Cons {
-    uint64_t **slot;
-    size_t n, size;
-} Cons;
-
-struct DimTable {
-    Cons atoms, monos, nodes;
-    const Mono *one;
-    struct SumRoom *room; /* free */
-};
-
 /* ---- hash-consing ---------------------------------------------------------------------------- */
 
-static struct DimTable *dims(Ctx *ctx) {
+struct DimTable *dims(Ctx *ctx) {
     if (!ctx->priv->dims) ctx->priv->dims = NEW(ctx_arena(ctx), struct DimTable);
     return ctx->priv->dims;
 }
@@ -43,26 +31,19 @@ static void cons_grow(Ctx *ctx, Cons *cons) {
     *cons = grown;
 }
 
-/* Where the search for an object of this hash begins. Only insertion allocates: looking up what
- * exists cannot fail. */
-static uint64_t **cons_slot(Ctx *ctx, Cons *cons, uint64_t hash) {
+uint64_t **cons_slot(Ctx *ctx, Cons *cons, uint64_t hash) {
     if (!cons->size) cons_grow(ctx, cons);
     return &cons->slot[hash & (cons->size - 1)];
 }
 
-static uint64_t **cons_next(Cons *cons, uint64_t **slot) {
+uint64_t **cons_next(Cons *cons, uint64_t **slot) {
     return slot + 1 == cons->slot + cons->size ? cons->slot : slot + 1;
 }
 
-static void cons_put(Ctx *ctx, Cons *cons, uint64_t **slot, uint64_t *object) {
+void cons_put(Ctx *ctx, Cons *cons, uint64_t **slot, uint64_t *object) {
     *slot = object;
     cons->n++;
     if (2 * (cons->n + 1) > cons->size) cons_grow(ctx, cons);
-}
-
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 31;
 }
 
 static AtomBox *atom_intern(Ctx *ctx, Atom atom, uint64_t hash, Mask mask) {

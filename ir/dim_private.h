@@ -16,19 +16,50 @@ enum { MASK_SYMS = 60 };
 #define MASK_MOD ((Mask)1 << 62)
 #define MASK_MINMAX ((Mask)1 << 63)
 
-/* All three are hash-consed: equal content, equal address. Hashes depend on content only. */
+typedef struct Mono Mono;
+
+/* ---- hash-consing -------------------------------------------------------------------------------
+ */
+
+/* Objects begin with their hash. */
+typedef struct Cons {
+    uint64_t **slot;
+    size_t n, size;
+} Cons;
+
+struct DimTable {
+    Cons atoms, monos, nodes;
+    Cons ranges, answers; /* dim_memo.c */
+    const Mono *one;
+    struct SumRoom *room; /* free */
+};
+
+struct DimTable *dims(Ctx *ctx);
+/* Where the search for an object of this hash begins, and goes on while there is one that differs.
+ * Only insertion allocates: looking up what exists cannot fail. */
+uint64_t **cons_slot(Ctx *ctx, Cons *cons, uint64_t hash);
+uint64_t **cons_next(Cons *cons, uint64_t **slot);
+void cons_put(Ctx *ctx, Cons *cons, uint64_t **slot, uint64_t *object);
+
+static inline uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 31;
+}
+
+/* Atoms, products and sums are hash-consed: equal content, equal address. Hashes depend on content
+ * only. */
 typedef struct AtomBox {
     uint64_t hash;
     Mask mask;
     Dim self; /* of a symbol: the dim that is just it */
     Atom atom;
 } AtomBox;
-typedef struct Mono { /* a product of atoms, sorted; empty: 1 */
+struct Mono { /* a product of atoms, sorted; empty: 1 */
     uint64_t hash;
     Mask mask;
     int n;
     const Atom *at[];
-} Mono;
+};
 typedef struct NodeBox {
     struct DimNode node;
     Mask mask;
@@ -104,5 +135,21 @@ typedef struct Proof {
 } Proof;
 bool prove_ge0(Proof *proof, Dim d);
 Dim prove_bound(Proof *proof, Dim d, int from, bool upper); /* NULL: unknown */
+
+/* ---- what was asked before (dim_memo.c) ---------------------------------------------------------
+ */
+
+typedef enum AskedFor { ASKED_GE0, ASKED_LOWER, ASKED_UPPER, ASKED_SIMPLE } AskedFor;
+typedef struct Question {
+    uint64_t hash;
+    AskedFor what;
+    int from; /* the first range that counts */
+    Dim d;
+    const DimEnv *env;
+    Dim answer; /* NULL: unknown, or not proven */
+} Question;
+/* Was it asked before? Then its answer is filled in; else what `question_keep` needs. */
+bool question_known(Ctx *ctx, Question *q);
+void question_keep(Ctx *ctx, const Question *q, Dim answer);
 
 #endif

@@ -324,9 +324,20 @@ bool prove_ge0(Proof *proof, Dim d) {
 
 static const DimEnv no_ranges;
 
+/* Answers a question that was not asked before. */
+static Dim answered(Ctx *ctx, Question q) {
+    if (question_known(ctx, &q)) return q.answer;
+    Proof proof = {ctx, q.env, FUEL};
+    Dim answer = q.what == ASKED_GE0 ? prove_ge0(&proof, q.d) ? q.d : NULL
+                                     : prove_bound(&proof, q.d, q.from, q.what == ASKED_UPPER);
+    question_keep(ctx, &q, answer);
+    return answer;
+}
+
 bool dim_ge0(Ctx *ctx, Dim d, const DimEnv *env) {
-    Proof proof = {ctx, env ? env : &no_ranges, FUEL};
-    return prove_ge0(&proof, d);
+    int64_t c;
+    if (dim_is_const(d, &c)) return c >= 0;
+    return answered(ctx, (Question){.what = ASKED_GE0, .d = d, .env = env ? env : &no_ranges});
 }
 
 bool dim_le(Ctx *ctx, Dim a, Dim b, const DimEnv *env) {
@@ -343,12 +354,16 @@ Dim dim_upper(Ctx *ctx, Dim d, const DimEnv *env) {
     return dim_upper_from(ctx, d, env, 0);
 }
 
+static Dim bound_from(Ctx *ctx, Dim d, const DimEnv *env, int from, AskedFor what) {
+    if (!d || dim_is_const(d, NULL)) return d;
+    return answered(ctx,
+                    (Question){.what = what, .from = from, .d = d, .env = env ? env : &no_ranges});
+}
+
 Dim dim_lower_from(Ctx *ctx, Dim d, const DimEnv *env, int from) {
-    Proof proof = {ctx, env ? env : &no_ranges, FUEL};
-    return prove_bound(&proof, d, from, false);
+    return bound_from(ctx, d, env, from, ASKED_LOWER);
 }
 
 Dim dim_upper_from(Ctx *ctx, Dim d, const DimEnv *env, int from) {
-    Proof proof = {ctx, env ? env : &no_ranges, FUEL};
-    return prove_bound(&proof, d, from, true);
+    return bound_from(ctx, d, env, from, ASKED_UPPER);
 }

@@ -7,6 +7,9 @@
  * g*((y + k) % c) + R - k*g. */
 #include "dim_private.h"
 
+enum { FUEL = 4000 };
+static const Mask PARTS = MASK_DIV | MASK_MOD | MASK_MINMAX;
+
 static Dim simplify(Proof *proof, Dim d);
 
 /* The k with k*b <= x < (k+1)*b as far as it can be told: -1, 0 or what constant bounds give. */
@@ -118,8 +121,7 @@ static Dim simplify_atom(Proof *proof, const Atom *atom) {
 
 static Dim simplify(Proof *proof, Dim d) {
     Ctx *ctx = proof->ctx;
-    const Mask parts = MASK_DIV | MASK_MOD | MASK_MINMAX;
-    if (!(dim_mask(d) & parts) || proof->fuel-- <= 0) return d;
+    if (!(dim_mask(d) & PARTS) || proof->fuel-- <= 0) return d;
     Sum sum;
     sum_start(&sum, ctx);
     bool changed = false;
@@ -138,6 +140,11 @@ static Dim simplify(Proof *proof, Dim d) {
 
 Dim dim_simplify(Ctx *ctx, Dim d, const DimEnv *env) {
     static const DimEnv none;
-    Proof proof = {ctx, env ? env : &none, 4000};
-    return simplify(&proof, d);
+    Question q = {.what = ASKED_SIMPLE, .d = d, .env = env ? env : &none};
+    if (!(dim_mask(d) & PARTS)) return d;
+    if (question_known(ctx, &q)) return q.answer;
+    Proof proof = {ctx, q.env, FUEL};
+    Dim simple = simplify(&proof, d);
+    question_keep(ctx, &q, simple);
+    return simple;
 }

@@ -230,6 +230,28 @@ Test(dim, proofs_with_min_max_div_mod) {
     cr_assert(dim_le(ctx, mul(K(64), t), sub(N, K(1)), &tile_env));
 }
 
+/* The same dim under other ranges, which stand in the same array, from another range on, or asked
+ * for its other end, is another question. */
+Test(dim, answers_are_of_their_questions) {
+    Dim N = S("N"), i = S("i"), d = add(N, i), q = dv(i, K(8));
+    DimRange range[] = {{N, K(1), K(9)}, {i, K(0), K(7)}};
+    DimEnv env = env_of(range, 2), first = env_of(range, 1);
+    for (int twice = 0; twice < 2; twice++) {
+        range[1].hi = K(7);
+        cr_assert(dim_ge0(ctx, sub(K(16), d), &env));
+        SAME(dim_upper(ctx, d, &env), K(16));
+        SAME(dim_lower(ctx, d, &env), K(1));
+        SAME(dim_upper_from(ctx, d, &env, 1), add(N, K(7)));
+        SAME(dim_upper(ctx, d, &first), add(i, K(9)));
+        SAME(dim_simplify(ctx, q, &env), K(0));
+        range[1].hi = K(8);
+        cr_assert(!dim_ge0(ctx, sub(K(16), d), &env));
+        SAME(dim_upper(ctx, d, &env), K(17));
+        SAME(dim_simplify(ctx, q, &env), q);
+        SAME(dim_simplify(ctx, q, NULL), q);
+    }
+}
+
 Test(dim, simplify_under_ranges) {
     Dim J = S("J"), n = S("n"), l = S("l"), m = S("m"), N = S("N"), T = S("S"), s = S("s");
     DimRange range[] = {{J, K(0), K(9)}, {n, K(0), K(2)}, {l, K(0), K(15)},       {m, K(0), K(20)},
