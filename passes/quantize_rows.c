@@ -31,10 +31,12 @@ typedef struct Coding {
     int map;
     Map *m;
     int x, code, zero, scale; /* Vals: what is rounded, a weight's code, zero point and scale; -1 */
-    int k;                    /* the dim of a block's terms */
-    Dim part, blocks;         /* what counts blocks in a row of codes, and how many there are; NULL:
-                                 they have an index */
-    int dim[MAP_DIMS], ndim;  /* of m, that x has beside k: rows and parts */
+    bool moves; /* codes with signs become such without, as what multiplies them takes no others */
+    int k;      /* the dim of a block's terms */
+    int terms;  /* the weights' index that counts them */
+    Dim part, blocks; /* what counts blocks there, and how many there are; NULL: they have an index
+                         of their own */
+    int dim[MAP_DIMS], ndim; /* of m, that x has beside k: rows and parts */
     VEC(Coded) coded;
 } Coding;
 
@@ -50,17 +52,34 @@ static int quick_group(const Quantizing *q, DType weights) {
     return 0;
 }
 
+/* The type of such a code less the least of it. */
+static DType without_sign(DType t) {
+    return t == I4 ? U4 : t == I8 ? U8 : t;
+}
+
 static bool is_prim(const Val *v, Prim prim) {
     return v->kind == VAL_PRIM && v->prim == prim && v->type == F32;
 }
 
+/* What a Val takes the second from the first of, in floats or in integers; NULL: nothing. */
+static const int *difference(const Body *b, int val) {
+    const Val *v = &b->val.at[val];
+    if (v->kind == VAL_PRIM && v->prim == P_CVT && b->val.at[v->arg[0]].type == I32)
+        v = &b->val.at[v->arg[0]];
+    bool is = v->kind == VAL_PRIM && v->prim == P_SUB && (v->type == F32 || v->type == I32);
+    return is ? v->arg : NULL;
+}
+
 /* The code that a Val is, or is less a zero point. */
 static bool find_code(Coding *c, int val) {
-    const Body *b = &c->m->body;
-    c->zero = is_prim(&b->val.at[val], P_SUB) ? b->val.at[val].arg[1] : -1;
-    c->code = body_unconverted(b, c->zero < 0 ? val : b->val.at[val].arg[0]);
+    Body *b = &c->m->body;
+    const int *of = difference(b, val);
+    c->code = body_unconverted(b, of ? of[0] : val);
+    c->zero = of ? body_cvt(b, F32, of[1]) : -1;
     const Val *v = &b->val.at[c->code];
-    return v->kind == VAL_READ && !v->has_else && quick_group(c->q, v->type) &&
+    c->moves = !quick_group(c->q, v->type);
+    DType type = c->moves ? without_sign(v->type) : v->type;
+    return v->kind == VAL_READ && !v->has_else && quick_group(c->q, type) &&
            is_weight(&c->q->c.flow->cont.at[v->read.cont]);
 }
 
@@ -88,47 +107,71 @@ static bool find_factors(Coding *c) {
     return false;
 }
 
-/* The dim of a block's terms: codes stand as [.., part, k], or as rows of a weight that may be seen
- * so, whose last index is part*K + k. */
-static bool find_blocks(Coding *c) {
+/* Is a Val the same for all terms of a block? */
+static bool of_block(const Coding *c, int val) {
+    const Val *v = &c->m->body.val.at[val];
+    bool fixed = v->kind != VAL_INDEX;
+    if (v->kind == VAL_READ)
+        fixed =
+            !v->has_else && !access_by_value(c->m, &v->read) && !access_uses(c->m, &v->read, c->k);
+    for (int a = 0; v->kind == VAL_PRIM && a < prim_row(v->prim)->arity; a++)
+        fixed = fixed && of_block(c, v->arg[a]);
+    return fixed;
+}
+
+/* The one index of the codes that is no dim alone: part*K + k. Weights may be seen as having two
+ * in its place. */
+static bool find_parts(Coding *c, const Access *code) {
     Ctx *ctx = c->q->c.flow->ctx;
-    const Access *code = &c->m->body.val.at[c->code].read;
     const Cont *weights = &c->q->c.flow->cont.at[code->cont];
-    int last = code->rank - 1;
     Dim coef;
-    c->part = NULL;
-    c->k = last < 0 ? -1 : access_dim(c->m, code, last);
-    for (int i = 0; i < last; i++)
-        if (access_dim(c->m, code, i) < 0) return false;
-    if (c->k >= 0 || last < 0) return c->k >= 0;
+    c->k = -1;
     for (int d = 0; d < c->m->dim.n && c->k < 0; d++) {
         Dim k = c->m->dim.at[d].sym;
-        if (!dim_affine(ctx, code->at[last], &k, 1, &coef, &c->part)) return false;
+        if (!dim_affine(ctx, code->at[c->terms], &k, 1, &coef, &c->part)) return false;
         if (dim_is(coef, 1)) c->k = d;
     }
     if (c->k < 0 || !weights->data || weights->layout || code->rank == RANK_MAX) return false;
     Dim extent = c->m->dim.at[c->k].extent;
     return dim_divides(ctx, c->part, extent, &c->part) && dim_sym_name(c->part) &&
-           dim_divides(ctx, weights->shape[last], extent, &c->blocks);
+           dim_divides(ctx, weights->shape[c->terms], extent, &c->blocks);
 }
 
-/* Sees such a weight as [.., blocks, K]. */
+/* The dim of a block's terms: codes stand as [.., part, .., k, ..], or as [.., part*K + k, ..]. */
+static bool find_blocks(Coding *c) {
+    const Access *code = &c->m->body.val.at[c->code].read;
+    int apart = 0;
+    c->part = NULL;
+    for (int i = 0; i < code->rank; i++)
+        if (access_dim(c->m, code, i) < 0) apart++, c->terms = i;
+    if (apart) return apart == 1 && find_parts(c, code);
+    for (int i = code->rank - 1; i >= 0; i--) {
+        c->k = access_dim(c->m, code, i);
+        if (map_reduces(c->m, c->k) && of_block(c, c->scale)) return true;
+    }
+    return false;
+}
+
+/* Sees such a weight as [.., blocks, K, ..]. */
 static void view_blocks(Coding *c) {
     Flow *flow = c->q->c.flow;
     Val *code = &c->m->body.val.at[c->code];
     const Cont weights = flow->cont.at[code->read.cont];
     const MapDim *k = &c->m->dim.at[c->k];
-    int last = code->read.rank - 1;
+    int rank = 0;
     if (!c->part) return;
-    Dim *at = NEW_ARRAY(flow->arena, Dim, last + 2), shape[RANK_MAX];
-    for (int i = 0; i < last; i++) at[i] = code->read.at[i], shape[i] = weights.shape[i];
-    at[last] = c->part, at[last + 1] = k->sym;
-    shape[last] = c->blocks, shape[last + 1] = k->extent;
+    Dim *at = NEW_ARRAY(flow->arena, Dim, code->read.rank + 1), shape[RANK_MAX];
+    for (int i = 0; i < code->read.rank; i++) {
+        bool terms = i == c->terms;
+        if (terms) at[rank] = c->part, shape[rank++] = c->blocks;
+        at[rank] = terms ? k->sym : code->read.at[i];
+        shape[rank++] = terms ? k->extent : weights.shape[i];
+    }
     const char *name = internf(flow->ctx, "%s.blocks", weights.name);
-    int seen = flow_cont(flow, name, weights.kind, weights.type, shape, last + 2);
+    int seen = flow_cont(flow, name, weights.kind, weights.type, shape, rank);
     Cont *view = &flow->cont.at[seen];
     view->data = weights.data, view->data_bytes = weights.data_bytes, view->from = weights.from;
-    code->read = (Access){seen, last + 2, at};
+    code->read = (Access){seen, rank, at};
 }
 
 /* Dims beside k that x has; those that are summed must count blocks, so x and the weights have all
@@ -137,7 +180,8 @@ static bool find_dims(Coding *c) {
     const Body *b = &c->m->body;
     const Access *x = &b->val.at[body_unconverted(b, c->x)].read, *w = &b->val.at[c->code].read;
     int64_t block = map_extent(c->m, c->k, 0);
-    int group = quick_group(c->q, b->val.at[c->code].type);
+    DType type = b->val.at[c->code].type;
+    int group = quick_group(c->q, c->moves ? without_sign(type) : type);
     int parts = 0;
     c->ndim = 0;
     if (access_slides(c->m, x)) return false;
@@ -151,18 +195,6 @@ static bool find_dims(Coding *c) {
     if (c->m->write.at[0].to[0].rank + parts > RANK_MAX || c->ndim == RANK_MAX) return false;
     return parts && map_reduces(c->m, c->k) && block >= BLOCK_LEAST && block % group == 0 &&
            (double)block * CODE_MOST * 255 <= INT32_MAX;
-}
-
-/* Is a Val the same for all terms of a block? */
-static bool of_block(const Coding *c, int val) {
-    const Val *v = &c->m->body.val.at[val];
-    bool fixed = v->kind != VAL_INDEX;
-    if (v->kind == VAL_READ)
-        fixed =
-            !v->has_else && !access_by_value(c->m, &v->read) && !access_uses(c->m, &v->read, c->k);
-    for (int a = 0; v->kind == VAL_PRIM && a < prim_row(v->prim)->arity; a++)
-        fixed = fixed && of_block(c, v->arg[a]);
-    return fixed;
 }
 
 static bool may_be_coded(const Quantizing *q, const Map *m) {
@@ -326,8 +358,27 @@ static void widen_zeros(Coding *c) {
     const Val *zero = &b->val.at[body_unconverted(b, c->zero)];
     if (zero->kind != VAL_READ || dtype_bits(zero->type) >= 8) return;
     Access read = zero->read;
-    read.cont = codes_as(c->q, c->map, read.cont, "bytes", U8, as_byte);
-    c->zero = body_cvt(b, F32, body_read(b, read, U8));
+    DType byte = zero->type == I4 ? I8 : U8;
+    read.cont = codes_as(c->q, c->map, read.cont, "bytes", byte, as_byte);
+    c->zero = body_cvt(b, F32, body_read(b, read, byte));
+}
+
+static int less_least(Body *b, int val, DType to) {
+    int least = body_const(b, I32, to == U4 ? -8 : -128);
+    return body_cvt(b, to, body_prim2(b, P_SUB, body_cvt(b, I32, val), least));
+}
+
+/* Codes with signs, and their zero point, less the least of their type: as many without. */
+static void move_codes(Coding *c) {
+    Body *b = &c->m->body;
+    const Val *code = &b->val.at[c->code];
+    DType to = without_sign(code->type);
+    Access read = code->read;
+    if (!c->moves) return;
+    read.cont = codes_as(c->q, c->map, read.cont, "moved", to, less_least);
+    c->code = body_read(b, read, to);
+    int by = body_const(b, F32, to == U4 ? 8 : 128);
+    c->zero = c->zero < 0 ? by : body_prim2(b, P_ADD, c->zero, by);
 }
 
 static void multiply_codes(Coding *c) {
@@ -336,6 +387,7 @@ static void multiply_codes(Coding *c) {
     const Coded rows = codes_of(c);
     view_blocks(c);
     widen_zeros(c);
+    move_codes(c);
     const Access to = m->write.at[0].to[0];
     Items after = {0};
     Over o;

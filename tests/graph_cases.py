@@ -199,8 +199,28 @@ def sparse_cases(m):
         yield name, model, [{"b": b}], [[wanted.astype(t)]]
 
 
+def block_cases(m):
+    """Products by dequantized weights with a scale, and a zero point, for each block of a column's terms. The rows are
+    codes already: where fast mathematics rounds them to 8 bits, they stay as they are."""
+    def weights(name, values, t):
+        four = values.reshape(-1).astype(np.uint8) & 15
+        raw = (four[::2] | four[1::2] << 4) if t == TensorProto.INT4 else values.astype(np.int8)
+        return helper.make_tensor(name, t, values.shape, raw.tobytes(), raw=True)
+
+    for name, t, most, zero in ("blocks_int8", TensorProto.INT8, 128, False), ("blocks_int4_zero", TensorProto.INT4, 8, True):
+        x = m.i(-127, 128, 3, 128).astype(np.float32)
+        x[:, ::32] = 127
+        w, z, s = m.i(-most, most, 128, 24), m.i(-most, most, 4, 24) * zero, np.abs(m.f(4, 24, scale=0.1))
+        wanted = x @ ((w.reshape(4, 32, 24) - z[:, None]) * s[:, None]).reshape(128, 24).astype(np.float32)
+        held = [weights("w", w, t), numpy_helper.from_array(s, "s"), *[weights("z", z, t)] * zero]
+        nodes = [node("DequantizeLinear", "w s z" if zero else "w s", "d", axis=0, block_size=32), node("MatMul", "x d", "y")]
+        made = helper.make_graph(nodes, name, [info("x", x.shape)], [info("y", wanted.shape)], held)
+        yield name, helper.make_model(made, ir_version=10, opset_imports=[helper.make_opsetid("", 21)]), [{"x": x}], [[wanted]]
+
+
 def make(folder, only, maker):
-    for name, model, feeds, wanted in itertools.chain(branch_cases(maker), sparse_cases(maker), optimized_cases(maker)):
+    all_cases = branch_cases(maker), sparse_cases(maker), optimized_cases(maker), block_cases(maker)
+    for name, model, feeds, wanted in itertools.chain(*all_cases):
         if only not in name:
             continue
         for k, (feed, results) in enumerate(zip(feeds, wanted)):
