@@ -389,6 +389,7 @@ static Cache cache_of(Infer *in, int q) {
     c.place = OP(in, "Add", unsqueezed(in, c.before, (int64_t[]){1}, 1), compose_range(in, steps));
     c.total = compose_reshape(in, compose_cast(in, IN(6), I64), (int64_t[]){1}, 1);
     if (IN(3) >= 0) c.total = OP(in, "Max", c.total, extent(in, IN(3), 2));
+    c.total = extent(in, compose_range(in, c.total), 0); /* one size, whatever has it */
     return c;
 }
 
@@ -396,11 +397,10 @@ static Cache cache_of(Infer *in, int q) {
 static int cached(Infer *in, const Cache *c, int past, int now) {
     int64_t zero = 0;
     int room = past >= 0 ? past : now;
-    int more = OP(in, "Sub", c->total, extent(in, room, 2)), last = compose_shape(in, &zero, 1);
-    int none = compose_constant(in, I64, (double[]){0, 0, 0, 0, 0, 0}, 6);
+    int more = OP(in, "Sub", c->total, extent(in, room, 2));
     compose_int(in, "axis", 0);
-    int pads = OP(in, "Concat", none, more, last);
-    room = OP(in, "Pad", room, pads);
+    int pads = OP(in, "Concat", compose_shape(in, &zero, 1), more);
+    room = OP(in, "Pad", room, pads, compose_number(in, room, 0), compose_vector(in, 2));
     if (past < 0) return room;
     compose_int(in, "axis", 2);
     return OP(in, "TensorScatter", room, now, c->before);

@@ -227,13 +227,24 @@ static int padded_axes(Infer *in, int rank) {
     return pads >= 0 ? pads / 2 : axes >= 0 ? axes : rank;
 }
 
+/* Extents where the amounts are not known: of axes that get none they stay. */
+static void unpadded(Infer *in, const Type *t, Dim *shape) {
+    const int64_t *axes = NULL;
+    int n = infer_in(in, 3) ? onnx_ints(in, 3, NULL, &axes) : -1;
+    for (int i = 0; i < t->rank; i++) shape[i] = n < 0 ? NULL : t->shape[i];
+    for (int i = 0; i < n; i++) {
+        int64_t axis = axes[i] < 0 ? axes[i] + t->rank : axes[i];
+        if (axis >= 0 && axis < t->rank) shape[axis] = NULL;
+    }
+}
+
 static void pad_infer(Infer *in) {
     const Type *t = &infer_tensor(in, 0)->type;
     Dim before[RANK_MAX], after[RANK_MAX], shape[RANK_MAX];
     PadMode mode = pad_mode(in->ctx, in->node);
     nn_need_one(in->ctx, infer_in(in, 2), 1);
     if (!pad_amounts(in, t->rank, before, after)) {
-        memset(shape, 0, sizeof shape);
+        unpadded(in, t, shape);
         int axes = padded_axes(in, t->rank);
         if (infer_in(in, 3)) onnx_need_length(in, 3, axes);
         onnx_need_length(in, 1, 2 * axes);
