@@ -61,13 +61,12 @@ static bool is_prim(const Val *v, Prim prim) {
     return v->kind == VAL_PRIM && v->prim == prim && v->type == F32;
 }
 
-/* What a Val takes the second from the first of, in floats or in integers; NULL: nothing. */
+/* What a float takes the second from the first of, in floats or in integers; NULL: nothing. */
 static const int *difference(const Body *b, int val) {
     const Val *v = &b->val.at[val];
     if (v->kind == VAL_PRIM && v->prim == P_CVT && b->val.at[v->arg[0]].type == I32)
         v = &b->val.at[v->arg[0]];
-    bool is = v->kind == VAL_PRIM && v->prim == P_SUB && (v->type == F32 || v->type == I32);
-    return is ? v->arg : NULL;
+    return v->kind == VAL_PRIM && v->prim == P_SUB ? v->arg : NULL;
 }
 
 /* The code that a Val is, or is less a zero point. */
