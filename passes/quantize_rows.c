@@ -61,6 +61,14 @@ static bool is_prim(const Val *v, Prim prim) {
     return v->kind == VAL_PRIM && v->prim == prim && v->type == F32;
 }
 
+/* The code that a Val is in a wider type. To a byte no conversion leads: it may have wrapped. */
+static int narrow(const Body *b, int val) {
+    const Val *v = &b->val.at[val];
+    for (; v->kind == VAL_PRIM && v->prim == P_CVT && dtype_bits(v->type) > 8; v = &b->val.at[val])
+        val = v->arg[0];
+    return val;
+}
+
 /* What a float takes the second from the first of, in floats or in integers; NULL: nothing. */
 static const int *difference(const Body *b, int val) {
     const Val *v = &b->val.at[val];
@@ -73,7 +81,7 @@ static const int *difference(const Body *b, int val) {
 static bool find_code(Coding *c, int val) {
     Body *b = &c->m->body;
     const int *of = difference(b, val);
-    c->code = body_unconverted(b, of ? of[0] : val);
+    c->code = narrow(b, of ? of[0] : val);
     c->zero = of ? body_cvt(b, F32, of[1]) : -1;
     const Val *v = &b->val.at[c->code];
     c->moves = !quick_group(c->q, v->type);
@@ -354,7 +362,7 @@ static int as_byte(Body *b, int val, DType to) {
 static void widen_zeros(Coding *c) {
     Body *b = &c->m->body;
     if (c->zero < 0) return;
-    const Val *zero = &b->val.at[body_unconverted(b, c->zero)];
+    const Val *zero = &b->val.at[narrow(b, c->zero)];
     if (zero->kind != VAL_READ || dtype_bits(zero->type) >= 8) return;
     Access read = zero->read;
     DType byte = zero->type == I4 ? I8 : U8;
