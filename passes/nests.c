@@ -55,19 +55,19 @@ static void full_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, 
     lowering_pop(lo);
 }
 
-/* A tile of any size that may be left, so that what they share is read once; behind tiles of four
- * where these would be many. */
+/* A tile of any size that may be left, so that what they share is read once; where these would be
+ * more than `sizes`, behind tiles of half as many. */
 static void single_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
                         void *user) {
-    enum { SIZES_MOST = 8, STEP = 4 };
     int64_t below = how->size;
-    if (below > SIZES_MOST) {
-        Dim step = dim_const(lo->ctx, STEP);
+    if (below > how->sizes) {
+        int64_t half = how->sizes / 2;
+        Dim step = dim_const(lo->ctx, half);
         Dim steps = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, step));
-        full_tiles(lo, into, how, tail, steps, STEP, fn, user);
-        tail.start = dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, steps, STEP));
+        full_tiles(lo, into, how, tail, steps, half, fn, user);
+        tail.start = dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, steps, half));
         tail.extent = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, step));
-        below = STEP;
+        below = half;
     }
     for (int64_t size = below - 1; size > 0; size--) {
         Stmt *some = nest_if(lo->nest, into);
@@ -89,7 +89,7 @@ static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tai
         guard_ge0(lo, some, dim_addc(lo->ctx, rest, -1));
         Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, chunks, w)), rest, w};
         fn(lo, user, last, &some->body);
-    } else if (how->single) {
+    } else if (how->sizes) {
         single_tail(lo, into, how, tail, fn, user);
     } else {
         Stmt *some = nest_if(lo->nest, into);
@@ -331,19 +331,25 @@ static bool unrolls_whole(const MapPlan *plan) {
     return false;
 }
 
-/* Must a symbolic tail of the root's tile loop number `depth` run element by element? Yes where
- * registers hold what the loop cuts last. */
-static bool unrolled(const Lowering *lo, int depth) {
+/* How many sizes a symbolic tail of the root's tile loop number `depth` may have to be written out;
+ * 0: it is one tile of any size. Registers want to know what they hold, and maps in front that are
+ * unrolled whole what they are for; but where these hold no sums, each size is a copy of them, and
+ * to make of them what a single result needs, one after the other, takes little more. */
+static int64_t sizes_written(const Lowering *lo, int depth) {
     const MapPlan *root = &lo->plan[lo->nplan - 1];
-    bool held = root->map->write.at[0].combine;
+    bool sums = root->map->write.at[0].combine, held = sums, whole = false;
     for (int k = depth + 1; k < root->tile.n; k++)
-        if (root->tile.at[k].dim == root->tile.at[depth].dim) return false;
+        if (root->tile.at[k].dim == root->tile.at[depth].dim) return 0;
     for (int p = 0; p < lo->nplan - 1; p++) {
-        if (unrolls_whole(&lo->plan[p])) return true;
-        for (int w = 0; w < lo->plan[p].map->write.n; w++)
-            held |= lo->keep[lo->plan[p].map->write.at[w].to[0].cont] == KEEP_REG;
+        const Map *m = lo->plan[p].map;
+        whole |= unrolls_whole(&lo->plan[p]);
+        for (int w = 0; w < m->write.n; w++) {
+            if (lo->keep[m->write.at[w].to[0].cont] != KEEP_REG) continue;
+            held = true, sums |= m->write.at[w].combine != NULL;
+        }
     }
-    return held && root->unroll[root->tile.at[depth].dim];
+    if (!whole && !(held && root->unroll[root->tile.at[depth].dim])) return 0;
+    return whole && !sums ? SIZES_COPIED : SIZES_HELD;
 }
 
 /* Is dim d of the root rows of a map that steps on tiles compute? Of what is left behind the last
@@ -374,7 +380,7 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     Tiling how = {.name = dim_sym_name(dim->sym), .size = t->size};
     how.tile = depth < lo->nparallel ? lo->parallel[depth] : NULL;
     how.lanes = !rows && t->dim == plan->lane_dim ? plan->lanes : 1;
-    how.single = !rows && how.lanes == 1 && unrolled(lo, depth);
+    how.sizes = !rows && how.lanes == 1 ? sizes_written(lo, depth) : 0;
     Depth next = {depth, root};
     for_tiles(lo, into, &how, root[t->dim], inside_tile, &next);
 }

@@ -140,13 +140,14 @@ void lowering_pop(Lowering *lo);                              /* out of scope ag
 
 typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
 /* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
- * symbolic tail as masked chunks (lanes > 1), in a tile of each size that it may have (`single`),
- * else as one shorter tile. */
+ * symbolic tail as masked chunks (lanes > 1), as a tile of each size below `sizes`, behind tiles of
+ * half as many where it may be longer, or, where `sizes` is 0, as one shorter tile. */
+enum { SIZES_HELD = 8, SIZES_COPIED = 2 };
 typedef struct Tiling {
     const char *name;
     int64_t size;
     Dim tile; /* the number of the tile, when a parallel loop has it already; else NULL */
-    bool single;
+    int64_t sizes;
     int lanes;
 } Tiling;
 void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *fn, void *user);
