@@ -333,8 +333,8 @@ static bool unrolls_whole(const MapPlan *plan) {
 
 /* How many sizes a symbolic tail of the root's tile loop number `depth` may have to be written out;
  * 0: it is one tile of any size. Registers want to know what they hold, and maps in front that are
- * unrolled whole what they are for; but where these hold no sums, each size is a copy of them, and
- * to make of them what a single result needs, one after the other, takes little more. */
+ * unrolled whole what they are for; but where nothing is summed for a tile, each size is a copy of
+ * these maps, and to make what a single result needs, one after the other, takes little more. */
 static int64_t sizes_written(const Lowering *lo, int depth) {
     const MapPlan *root = &lo->plan[lo->nplan - 1];
     bool sums = root->map->write.at[0].combine, held = sums, whole = false;
@@ -344,8 +344,9 @@ static int64_t sizes_written(const Lowering *lo, int depth) {
         const Map *m = lo->plan[p].map;
         whole |= unrolls_whole(&lo->plan[p]);
         for (int w = 0; w < m->write.n; w++) {
-            if (lo->keep[m->write.at[w].to[0].cont] != KEEP_REG) continue;
-            held = true, sums |= m->write.at[w].combine != NULL;
+            bool reg = lo->keep[m->write.at[w].to[0].cont] == KEEP_REG;
+            held |= reg;
+            sums |= m->write.at[w].combine && (reg || lo->plan[p].depth > depth);
         }
     }
     if (!whole && !(held && root->unroll[root->tile.at[depth].dim])) return 0;

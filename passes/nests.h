@@ -139,7 +139,7 @@ Dim lowering_var(Lowering *lo, const char *base, Dim extent); /* a loop variable
 void lowering_pop(Lowering *lo);                              /* out of scope again */
 
 typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
-/* Of `sizes` below: where registers hold sums, and where each size is a copy of maps in front. */
+/* Of `sizes` below: where a tile has sums, and where each size is a copy of maps in front. */
 enum { SIZES_HELD = 8, SIZES_COPIED = 2 };
 /* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
  * symbolic tail as masked chunks (lanes > 1), as a tile of each size below `sizes`, behind tiles of
