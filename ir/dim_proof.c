@@ -324,7 +324,7 @@ bool prove_ge0(Proof *proof, Dim d) {
 
 static const DimEnv no_ranges;
 
-/* Answers a question that was not asked before. */
+/* The answer to a question, found once. */
 static Dim answered(Ctx *ctx, Question q) {
     if (question_known(ctx, &q)) return q.answer;
     Proof proof = {ctx, q.env, FUEL};

@@ -31,7 +31,8 @@ typedef struct Coding {
     int map;
     Map *m;
     int x, code, zero, scale; /* Vals: what is rounded, a weight's code, zero point and scale; -1 */
-    bool moves; /* codes with signs become such without, as what multiplies them takes no others */
+    DType type; /* of codes as they are multiplied: those with signs become such without where what
+                   multiplies them takes no others */
     int k;      /* the dim of a block's terms */
     int terms;  /* the weights' index that counts them */
     Dim part, blocks; /* what counts blocks there, and how many there are; NULL: they have an index
@@ -84,9 +85,8 @@ static bool find_code(Coding *c, int val) {
     c->code = narrow(b, of ? of[0] : val);
     c->zero = of ? body_cvt(b, F32, of[1]) : -1;
     const Val *v = &b->val.at[c->code];
-    c->moves = !quick_group(c->q, v->type);
-    DType type = c->moves ? without_sign(v->type) : v->type;
-    return v->kind == VAL_READ && !v->has_else && quick_group(c->q, type) &&
+    c->type = quick_group(c->q, v->type) ? v->type : without_sign(v->type);
+    return v->kind == VAL_READ && !v->has_else && quick_group(c->q, c->type) &&
            is_weight(&c->q->c.flow->cont.at[v->read.cont]);
 }
 
@@ -187,8 +187,7 @@ static bool find_dims(Coding *c) {
     const Body *b = &c->m->body;
     const Access *x = &b->val.at[body_unconverted(b, c->x)].read, *w = &b->val.at[c->code].read;
     int64_t block = map_extent(c->m, c->k, 0);
-    DType type = b->val.at[c->code].type;
-    int group = quick_group(c->q, c->moves ? without_sign(type) : type);
+    int group = quick_group(c->q, c->type);
     int parts = 0;
     c->ndim = 0;
     if (access_slides(c->m, x)) return false;
@@ -379,12 +378,11 @@ static int less_least(Body *b, int val, DType to) {
 static void move_codes(Coding *c) {
     Body *b = &c->m->body;
     const Val *code = &b->val.at[c->code];
-    DType to = without_sign(code->type);
     Access read = code->read;
-    if (!c->moves) return;
-    read.cont = codes_as(c->q, c->map, read.cont, "moved", to, less_least);
-    c->code = body_read(b, read, to);
-    int by = body_const(b, F32, to == U4 ? 8 : 128);
+    if (code->type == c->type) return;
+    read.cont = codes_as(c->q, c->map, read.cont, "moved", c->type, less_least);
+    c->code = body_read(b, read, c->type);
+    int by = body_const(b, F32, c->type == U4 ? 8 : 128);
     c->zero = c->zero < 0 ? by : body_prim2(b, P_ADD, c->zero, by);
 }
 
