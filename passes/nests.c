@@ -29,6 +29,10 @@ void lowering_pop(Lowering *lo) {
     lo->env.n--;
 }
 
+/* Indices of a tile that is cut off a tail; sizes of tails that are written out, above which there
+ * are such. */
+enum { TAIL_STEP = 4, EXACT_MOST = 8 };
+
 static int64_t const_or(Dim d, int64_t otherwise) {
     int64_t v;
     return dim_is_const(d, &v) ? v : otherwise;
@@ -55,19 +59,24 @@ static void full_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, 
     lowering_pop(lo);
 }
 
-/* A tile of any size that may be left, so that what they share is read once; where these would be
- * more than `sizes`, behind tiles of half as many. */
-static void single_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
-                        void *user) {
+/* Tiles of `size` of what is left, as many as there are room for; what is left behind them. */
+static Span cut_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, int64_t size,
+                     TileFn *fn, void *user) {
+    Dim step = dim_const(lo->ctx, size);
+    Dim count = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, step));
+    full_tiles(lo, into, how, tail, count, size, fn, user);
+    tail.start = dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, count, size));
+    tail.extent = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, step));
+    return tail;
+}
+
+/* A tile of each size that may be left, so that what they share is read once. */
+static void exact_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
+                       void *user) {
     int64_t below = how->size;
-    if (below > how->sizes) {
-        int64_t half = how->sizes / 2;
-        Dim step = dim_const(lo->ctx, half);
-        Dim steps = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, step));
-        full_tiles(lo, into, how, tail, steps, half, fn, user);
-        tail.start = dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, steps, half));
-        tail.extent = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, step));
-        below = half;
+    if (below > EXACT_MOST) {
+        tail = cut_tail(lo, into, how, tail, TAIL_STEP, fn, user);
+        below = TAIL_STEP;
     }
     for (int64_t size = below - 1; size > 0; size--) {
         Stmt *some = nest_if(lo->nest, into);
@@ -75,6 +84,13 @@ static void single_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail,
         guard_ge0(lo, some, dim_sub(lo->ctx, dim_const(lo->ctx, size), tail.extent));
         fn(lo, user, (Span){tail.start, dim_const(lo->ctx, size), size}, &some->body);
     }
+}
+
+/* Tiles of a few, of half as many, and so on. */
+static void halved_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
+                        void *user) {
+    for (int64_t size = TAIL_STEP; size; size /= 2)
+        if (size < how->size) tail = cut_tail(lo, into, how, tail, size, fn, user);
 }
 
 static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
@@ -89,8 +105,12 @@ static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tai
         guard_ge0(lo, some, dim_addc(lo->ctx, rest, -1));
         Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, chunks, w)), rest, w};
         fn(lo, user, last, &some->body);
-    } else if (how->sizes) {
-        single_tail(lo, into, how, tail, fn, user);
+    } else if (how->tail == TAIL_EXACT) {
+        exact_tail(lo, into, how, tail, fn, user);
+    } else if (how->tail == TAIL_HALVES) {
+        halved_tail(lo, into, how, tail, fn, user);
+    } else if (how->tail == TAIL_SINGLE) {
+        cut_tail(lo, into, how, tail, 1, fn, user);
     } else {
         Stmt *some = nest_if(lo->nest, into);
         guard_ge0(lo, some, dim_addc(lo->ctx, tail.extent, -1));
@@ -109,33 +129,43 @@ static void tail_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tail, T
         symbolic_tail(lo, into, how, tail, fn, user);
 }
 
-/* fn for a full tile, behind a guard that holds the tile's number below `full`. */
+/* fn for a full tile, where the tile's number is below `full`. */
 static void full_tile(Lowering *lo, Stmts *into, const Tiling *how, Span tile, Dim full, TileFn *fn,
                       void *user) {
-    Stmt *inner = nest_if(lo->nest, into);
     Dim last = dim_addc(lo->ctx, full, -1), all = last;
     int at = 0;
-    guard_ge0(lo, inner, dim_sub(lo->ctx, last, how->tile));
     while (at < lo->env.n && lo->env.at[at].sym != how->tile) at++;
     bool known = at < lo->env.n;
     if (known) all = lo->env.at[at].hi, lo->env.at[at].hi = last;
-    fn(lo, user, tile, &inner->body);
+    fn(lo, user, tile, into);
     if (known) lo->env.at[at].hi = all;
 }
 
+/* Behind a guard that holds the number of the tile below `full`. */
+static Stmts *if_full(Lowering *lo, Stmts *into, Dim tile, Dim full) {
+    Stmt *inner = nest_if(lo->nest, into);
+    guard_ge0(lo, inner, dim_sub(lo->ctx, dim_addc(lo->ctx, full, -1), tile));
+    return &inner->body;
+}
+
 /* A parallel loop is open already: its tasks are all tiles of the dim, full ones and the tail
- * behind two guards. */
+ * behind two guards, unless the code is for some of them. */
 static void parallel_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, Dim full,
                            Dim rest, TileFn *fn, void *user) {
-    Span tile = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, how->tile, how->size)),
-                 dim_const(lo->ctx, how->size), how->size};
+    Dim offset = dim_mulc(lo->ctx, how->tile, how->size);
+    Span tile = {dim_add(lo->ctx, span.start, offset), dim_const(lo->ctx, how->size), how->size};
     Span tail = {dim_add(lo->ctx, span.start, dim_mulc(lo->ctx, full, how->size)), rest, -1};
     if (dim_is(rest, 0)) {
         fn(lo, user, tile, into);
     } else if (dim_is(full, 0)) {
         tail_tile(lo, into, how, tail, fn, user);
-    } else {
+    } else if (how->tiles == TILES_FULL) {
         full_tile(lo, into, how, tile, full, fn, user);
+    } else if (how->tiles == TILES_ANY) {
+        tile.extent = dim_min(lo->ctx, tile.extent, dim_sub(lo->ctx, span.extent, offset));
+        fn(lo, user, tile, into);
+    } else {
+        full_tile(lo, if_full(lo, into, how->tile, full), how, tile, full, fn, user);
         Stmt *last = nest_if(lo->nest, into);
         guard_ge0(lo, last, dim_sub(lo->ctx, how->tile, full));
         tail_tile(lo, &last->body, how, tail, fn, user);
@@ -331,26 +361,41 @@ static bool unrolls_whole(const MapPlan *plan) {
     return false;
 }
 
-/* How many sizes a symbolic tail of the root's tile loop number `depth` may have to be written out;
- * 0: it is one tile of any size. Registers want to know what they hold, and maps in front that are
- * unrolled whole what they are for; but where nothing is summed for a tile, each size is a copy of
- * these maps, and to make what a single result needs, one after the other, takes little more. */
-static int64_t sizes_written(const Lowering *lo, int depth) {
+/* Does the map reduce dims that are written out, term by term? */
+static bool writes_terms(const MapPlan *plan) {
+    bool any = false;
+    for (int d = 0; d < plan->map->dim.n; d++) {
+        bool whole =
+            plan->unroll[d] && map_reduces(plan->map, d) && map_extent(plan->map, d, 1) > 1;
+        for (int k = 0; k < plan->reduce.n; k++) whole &= plan->reduce.at[k].dim != d;
+        any |= whole;
+    }
+    return any;
+}
+
+/* What a symbolic tail of the root's tile loop number `depth` is. Registers want to know what they
+ * hold, and maps in front that are unrolled whole what they are for; but where nothing is summed
+ * for a tile, each size is a copy of these maps, and to make what a single result needs, one after
+ * the other, takes little more. Where sums share a window's weights, all of whose terms are written
+ * out, these stay near, and need not be read once for all that is left. */
+static TailForm tail_form(const Lowering *lo, int depth) {
     const MapPlan *root = &lo->plan[lo->nplan - 1];
     bool sums = root->map->write.at[0].combine, held = sums, whole = false;
+    bool near = writes_terms(root);
     for (int k = depth + 1; k < root->tile.n; k++)
-        if (root->tile.at[k].dim == root->tile.at[depth].dim) return 0;
+        if (root->tile.at[k].dim == root->tile.at[depth].dim) return TAIL_ANY;
     for (int p = 0; p < lo->nplan - 1; p++) {
         const Map *m = lo->plan[p].map;
         whole |= unrolls_whole(&lo->plan[p]);
+        near |= writes_terms(&lo->plan[p]);
         for (int w = 0; w < m->write.n; w++) {
             bool reg = lo->keep[m->write.at[w].to[0].cont] == KEEP_REG;
             held |= reg;
             sums |= m->write.at[w].combine && (reg || lo->plan[p].depth > depth);
         }
     }
-    if (!whole && !(held && root->unroll[root->tile.at[depth].dim])) return 0;
-    return whole && !sums ? SIZES_COPIED : SIZES_HELD;
+    if (!whole && !(held && root->unroll[root->tile.at[depth].dim])) return TAIL_ANY;
+    return whole && !sums ? TAIL_SINGLE : near ? TAIL_HALVES : TAIL_EXACT;
 }
 
 /* Is dim d of the root rows of a map that steps on tiles compute? Of what is left behind the last
@@ -365,8 +410,58 @@ static bool rows_on_tiles(const Lowering *lo, int d) {
     return rows;
 }
 
+/* How the root's tile loop number `depth` cuts its dim. */
+static Tiling tiling_at(const Lowering *lo, int depth) {
+    const MapPlan *plan = &lo->plan[lo->nplan - 1];
+    const TileLoop *t = &plan->tile.at[depth];
+    bool rows = rows_on_tiles(lo, t->dim);
+    Tiling how = {.name = dim_sym_name(plan->map->dim.at[t->dim].sym), .size = t->size};
+    how.tile = depth < lo->nparallel ? lo->parallel[depth] : NULL;
+    how.lanes = !rows && t->dim == plan->lane_dim ? plan->lanes : 1;
+    how.tail = !rows && how.lanes == 1 ? tail_form(lo, depth) : TAIL_ANY;
+    return how;
+}
+
+/* Of the root's parallel loop number `depth`: how many tiles are full, if the last one may be of
+ * any size; NULL: it may not. */
+static Dim full_and_any(const Lowering *lo, int depth, const Span *root) {
+    Tiling how = tiling_at(lo, depth);
+    Dim extent = root[lo->plan[lo->nplan - 1].tile.at[depth].dim].extent;
+    Dim size = dim_const(lo->ctx, how.size);
+    if (how.lanes > 1 || how.tail != TAIL_ANY) return NULL;
+    bool known = dim_is_const(lowering_simplify(lo, dim_mod(lo->ctx, extent, size)), NULL);
+    Dim full = lowering_simplify(lo, dim_div(lo->ctx, extent, size));
+    return known || dim_is(full, 0) ? NULL : full;
+}
+
+/* Tasks whose tiles may be cut short along several dims are of two forms, all tiles full or not:
+ * each dim in two forms of its own would make four or eight of them. False: they are not such. */
+static bool lower_tasks(Lowering *lo, const Span *root, Stmts *into) {
+    Dim cut = NULL;
+    Stmts *all = into;
+    int n = 0;
+    for (int k = 0; k < lo->nparallel; k++) n += full_and_any(lo, k, root) != NULL;
+    if (n < 2) return false;
+    for (int k = 0; k < lo->nparallel; k++) {
+        Dim full = full_and_any(lo, k, root);
+        if (!full) continue;
+        Dim beyond = dim_sub(lo->ctx, lo->parallel[k], full);
+        all = if_full(lo, all, lo->parallel[k], full);
+        cut = cut ? dim_max(lo->ctx, cut, beyond) : beyond;
+    }
+    lo->tiles = TILES_FULL;
+    lower_depth(lo, 0, root, all);
+    lo->tiles = TILES_ANY;
+    Stmt *any = nest_if(lo->nest, into);
+    guard_ge0(lo, any, cut);
+    lower_depth(lo, 0, root, &any->body);
+    lo->tiles = TILES_EACH;
+    return true;
+}
+
 void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     const MapPlan *plan = &lo->plan[lo->nplan - 1];
+    if (!depth && lo->tiles == TILES_EACH && lower_tasks(lo, root, into)) return;
     for (int p = 0; p < lo->nplan - 1; p++)
         if (lo->plan[p].depth == depth) run_producer(lo, p, root, into);
     if (depth == plan->tile.n) {
@@ -375,15 +470,10 @@ void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
         leaf_map(lo, lo->nplan - 1, box, into);
         return;
     }
-    const TileLoop *t = &plan->tile.at[depth];
-    const MapDim *dim = &plan->map->dim.at[t->dim];
-    bool rows = rows_on_tiles(lo, t->dim);
-    Tiling how = {.name = dim_sym_name(dim->sym), .size = t->size};
-    how.tile = depth < lo->nparallel ? lo->parallel[depth] : NULL;
-    how.lanes = !rows && t->dim == plan->lane_dim ? plan->lanes : 1;
-    how.sizes = !rows && how.lanes == 1 ? sizes_written(lo, depth) : 0;
+    Tiling how = tiling_at(lo, depth);
+    if (lo->tiles != TILES_EACH && how.tile && full_and_any(lo, depth, root)) how.tiles = lo->tiles;
     Depth next = {depth, root};
-    for_tiles(lo, into, &how, root[t->dim], inside_tile, &next);
+    for_tiles(lo, into, &how, root[plan->tile.at[depth].dim], inside_tile, &next);
 }
 
 /* ---- region variables: which loops of the flow enclose a map -------------------------------- */

@@ -63,6 +63,10 @@ typedef struct Local {
     int lanes;
 } Local;
 
+/* Of tasks whose tile may be cut short along several dims: for each dim full tiles and the last one
+ * apart; those whose tiles are all full; those of any size. */
+typedef enum { TILES_EACH, TILES_FULL, TILES_ANY } TaskTiles;
+
 typedef struct Lowering {
     Arena *arena;
     Arena *scratch; /* what nobody needs once the kernel is lowered */
@@ -81,6 +85,7 @@ typedef struct Lowering {
     Alignment al;        /* of the maps' dims to the root's */
     int nparallel;       /* leading tile loops of the root that are open as parallel loops ... */
     Dim parallel[RANK_MAX * 2]; /* ... and their variables */
+    TaskTiles tiles;            /* those that the code at hand is for */
     int fresh;
     const char *serial; /* `serial` */
     bool alternates;    /* `alternate` */
@@ -139,16 +144,17 @@ Dim lowering_var(Lowering *lo, const char *base, Dim extent); /* a loop variable
 void lowering_pop(Lowering *lo);                              /* out of scope again */
 
 typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
-/* Of `sizes` below: where a tile has sums, and where each size is a copy of maps in front. */
-enum { SIZES_HELD = 8, SIZES_COPIED = 2 };
+/* What is left of a dim whose size the run knows is one shorter tile; tiles of 4, 2 and 1; single
+ * indices; or a tile of its very size, behind tiles of 4 where that may be more than 7. */
+typedef enum { TAIL_ANY, TAIL_HALVES, TAIL_SINGLE, TAIL_EXACT } TailForm;
 /* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
- * symbolic tail as masked chunks (lanes > 1), as a tile of each size below `sizes`, behind tiles of
- * half as many where it may be longer, or, where `sizes` is 0, as one shorter tile. */
+ * symbolic tail as masked chunks (lanes > 1), or as `tail` says. */
 typedef struct Tiling {
     const char *name;
     int64_t size;
-    Dim tile; /* the number of the tile, when a parallel loop has it already; else NULL */
-    int64_t sizes;
+    Dim tile; /* the number of the tile, when a parallel loop has it already; else NULL ... */
+    TaskTiles tiles; /* ... and which of them it has */
+    TailForm tail;
     int lanes;
 } Tiling;
 void for_tiles(Lowering *lo, Stmts *into, const Tiling *how, Span span, TileFn *fn, void *user);
