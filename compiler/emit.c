@@ -76,6 +76,14 @@ static int dim_depth(const Names *names, Dim d) {
     return depth;
 }
 
+Dim names_from(const Names *names, Dim d, int from) {
+    Dim some = dim_const(names->ctx, 0);
+    for (int i = 0; i < d->nterms; i++)
+        if (term_depth(names, &d->term[i]) >= from)
+            some = dim_add(names->ctx, some, dim_of_term(names->ctx, &d->term[i]));
+    return some;
+}
+
 static void put_call(Text *out, const Names *names, const char *fn, const Atom *a, bool sat) {
     text_printf(out, "%s(", fn);
     put_dim(out, names, a->a, sat);

@@ -43,6 +43,8 @@ void names_const(Names *names, Dim sym, int64_t value, Dim lo, Dim hi);
 void names_pop(Names *names, int to); /* back to `to` names */
 /* d with the constants put in. */
 Dim names_subst(const Names *names, Dim d);
+/* The terms of d that use names from number `from` on. */
+Dim names_from(const Names *names, Dim d, int from);
 DimEnv names_env(const Names *names);
 
 /* The C expression of d, outer symbols first so that loops can hoist, in 64 bits. Uses idiv, imod,

@@ -29,8 +29,7 @@ void lowering_pop(Lowering *lo) {
     lo->env.n--;
 }
 
-/* Indices of a tile that is cut off a tail; sizes of tails that are written out, above which there
- * are such. */
+/* Indices of a tile that is cut off a tail; the longest tile whose tails are written out whole. */
 enum { TAIL_STEP = 4, EXACT_MOST = 8 };
 
 static int64_t const_or(Dim d, int64_t otherwise) {
@@ -70,11 +69,12 @@ static Span cut_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, in
     return tail;
 }
 
-/* A tile of each size that may be left, so that what they share is read once. */
-static void exact_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
-                       void *user) {
+/* A tile of each size that may be left, so that what they share is read once; behind tiles of a few
+ * where there would be more than `most` of these. */
+static void exact_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, int64_t most,
+                       TileFn *fn, void *user) {
     int64_t below = how->size;
-    if (below > EXACT_MOST) {
+    if (below > most) {
         tail = cut_tail(lo, into, how, tail, TAIL_STEP, fn, user);
         below = TAIL_STEP;
     }
@@ -86,29 +86,18 @@ static void exact_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, 
     }
 }
 
-/* Tiles of a few, of half as many, and so on. */
-static void halved_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
-                        void *user) {
-    for (int64_t size = TAIL_STEP; size; size /= 2)
-        if (size < how->size) tail = cut_tail(lo, into, how, tail, size, fn, user);
-}
-
 static void symbolic_tail(Lowering *lo, Stmts *into, const Tiling *how, Span tail, TileFn *fn,
                           void *user) {
     if (how->lanes > 1) {
-        int64_t w = how->lanes;
-        Dim rest = lowering_simplify(lo, dim_mod(lo->ctx, tail.extent, dim_const(lo->ctx, w)));
-        Dim chunks = lowering_simplify(lo, dim_div(lo->ctx, tail.extent, dim_const(lo->ctx, w)));
-        full_tiles(lo, into, how, tail, chunks, w, fn, user);
-        if (dim_is(rest, 0)) return;
+        Span last = cut_tail(lo, into, how, tail, how->lanes, fn, user);
+        if (dim_is(last.extent, 0)) return;
         Stmt *some = nest_if(lo->nest, into);
-        guard_ge0(lo, some, dim_addc(lo->ctx, rest, -1));
-        Span last = {dim_add(lo->ctx, tail.start, dim_mulc(lo->ctx, chunks, w)), rest, w};
+        guard_ge0(lo, some, dim_addc(lo->ctx, last.extent, -1));
+        last.cap = how->lanes;
         fn(lo, user, last, &some->body);
-    } else if (how->tail == TAIL_EXACT) {
-        exact_tail(lo, into, how, tail, fn, user);
-    } else if (how->tail == TAIL_HALVES) {
-        halved_tail(lo, into, how, tail, fn, user);
+    } else if (how->tail == TAIL_EXACT || how->tail == TAIL_NEAR) {
+        int64_t most = how->tail == TAIL_EXACT ? EXACT_MOST : TAIL_STEP;
+        exact_tail(lo, into, how, tail, most, fn, user);
     } else if (how->tail == TAIL_SINGLE) {
         cut_tail(lo, into, how, tail, 1, fn, user);
     } else {
@@ -395,7 +384,7 @@ static TailForm tail_form(const Lowering *lo, int depth) {
         }
     }
     if (!whole && !(held && root->unroll[root->tile.at[depth].dim])) return TAIL_ANY;
-    return whole && !sums ? TAIL_SINGLE : near ? TAIL_HALVES : TAIL_EXACT;
+    return whole && !sums ? TAIL_SINGLE : near ? TAIL_NEAR : TAIL_EXACT;
 }
 
 /* Is dim d of the root rows of a map that steps on tiles compute? Of what is left behind the last

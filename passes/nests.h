@@ -144,9 +144,9 @@ Dim lowering_var(Lowering *lo, const char *base, Dim extent); /* a loop variable
 void lowering_pop(Lowering *lo);                              /* out of scope again */
 
 typedef void TileFn(Lowering *lo, void *user, Span tile, Stmts *into);
-/* What is left of a dim whose size the run knows is one shorter tile; tiles of 4, 2 and 1; single
- * indices; or a tile of its very size, behind tiles of 4 where that may be more than 7. */
-typedef enum { TAIL_ANY, TAIL_HALVES, TAIL_SINGLE, TAIL_EXACT } TailForm;
+/* What is left of a dim whose size the run knows is one shorter tile; single indices; tiles of 4
+ * and one of what is left of these; or one of its very size, where that is not more than 7. */
+typedef enum { TAIL_ANY, TAIL_SINGLE, TAIL_NEAR, TAIL_EXACT } TailForm;
 /* Cuts `span` into tiles of `size`: full tiles in a loop, a constant tail as a body of its own; a
  * symbolic tail as masked chunks (lanes > 1), or as `tail` says. */
 typedef struct Tiling {

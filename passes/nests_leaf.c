@@ -441,7 +441,7 @@ static void own_tiles(Lowering *lo, const OwnTile *t, Stmts *into) {
     const TileLoop *loop = &plan->tile.at[t->level];
     Tiling how = {.name = dim_sym_name(plan->map->dim.at[loop->dim].sym), .size = loop->size};
     how.lanes = loop->dim == plan->lane_dim ? plan->lanes : 1;
-    how.tail = how.lanes == 1 && plan->unroll[loop->dim] ? TAIL_HALVES : TAIL_ANY;
+    how.tail = how.lanes == 1 && plan->unroll[loop->dim] ? TAIL_NEAR : TAIL_ANY;
     for_tiles(lo, into, &how, t->span[loop->dim], own_tile, (void *)t);
 }
 

@@ -53,6 +53,13 @@ typedef struct Loaded {
     CVal val;
 } Loaded;
 
+/* A part of where accesses are, as a variable of a scope. */
+typedef struct Spot {
+    Dim sum;
+    const char *name;
+    int scope;
+} Spot;
+
 typedef enum { MASK_NONE, MASK_PREFIX, MASK_LANES } MaskKind;
 
 /* The `vector` loop around a body. */
@@ -93,6 +100,7 @@ typedef struct CForm {
     const char *math;                          /* before fma, sqrt, prefetch: "__builtin_" */
     bool vectors;                              /* else `vector` loops are unrolled */
     bool checked;                              /* bounds checks in front of accesses */
+    bool spots;                                /* parts of places are variables */
     CopyEngine engine;                         /* which kernels' boxes it copies */
     const char *rolled;                        /* before a loop with barriers in it, or NULL, ... */
     const char *unrolled;                      /* ... and before short ones between these */
@@ -122,7 +130,8 @@ struct CNest {
     Table *access; /* index array -> CAccess */
     VEC(Loaded) loaded;
     int loaded_from; /* entries before are hidden */
-    int epoch[2];    /* of memory, of local arrays: raised by every store */
+    VEC(Spot) spot;
+    int epoch[2]; /* of memory, of local arrays: raised by every store */
     int scope;
     int lanes; /* of the widest `vector` loop */
     int fresh; /* next number of x, n, m */
@@ -208,6 +217,8 @@ bool read_codes(CNest *c, const Access *a, int64_t step, Dim first, CVal *out);
 /* Looks r up that v gives, where it is computed of codes and constants. */
 void compute_codes(CNest *c, const Val *v, const CVal *args, CVal *r);
 CVal loaded_vector(CNest *c, DType t, const char *text);
+/* emit_place.c: the element offset of an access, whose indices do not come from data. */
+const char *emit_offset(CNest *c, Dim flat);
 /* An equal load that still holds, or a new one. */
 CVal read_shared(CNest *c, const Access *a, Dim flat);
 /* emit_pick.c: every step-th element from `first` on. */

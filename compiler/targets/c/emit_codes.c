@@ -62,7 +62,7 @@ bool read_codes(CNest *c, const Access *a, int64_t step, Dim first, CVal *out) {
         !dim_divides(c->ctx, dim_sub(c->ctx, first, in), codes, &word))
         return false;
     check_step(c, "reads", a, first, step);
-    const char *at = emit_dim_str(&c->names, dim_mulc(c->ctx, word, WORD / 8));
+    const char *at = emit_offset(c, dim_mulc(c->ctx, word, WORD / 8));
     const char *row = str(c, "*(const v%du32u *)(%s + %s)", w, c->buf[a->cont].name, at);
     CVal low = named(c, U32, true, 0, shifted(c, row, in, bits));
     const char *lanes = dtype_is_signed(t)

@@ -177,8 +177,7 @@ const char *raw_type(const CNest *c, DType t) {
 /* W elements that lie in a row. */
 static CVal read_row(CNest *c, const Access *a, Dim first) {
     DType t = c->nest->buf.at[a->cont].type;
-    const char *name = c->buf[a->cont].name, *at = emit_dim_str(&c->names, first),
-               *type = raw_type(c, t);
+    const char *name = c->buf[a->cont].name, *at = emit_offset(c, first), *type = raw_type(c, t);
     bool memory = c->nest->buf.at[a->cont].kind == BUF_MEMORY;
     check_row(c, "reads", a, at, !memory);
     if (c->lane.kind == MASK_PREFIX && memory) {
@@ -224,7 +223,7 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     int64_t coef;
     Dim rest;
     if (!uses_lane(c, flat)) {
-        const char *at = emit_dim_str(&c->names, flat);
+        const char *at = emit_offset(c, flat);
         check_span(c, "reads", a, at, "1");
         return named(c, t, false, 0, get_element(c, a->cont, at));
     }
@@ -241,7 +240,7 @@ static CVal read_memory(CNest *c, const Access *a, Dim flat) {
     CVal picked;
     if (!affine && read_picked(c, a, flat, &picked)) return picked;
     if (affine && c->lane.kind == MASK_NONE) {
-        const char *at = emit_dim_str(&c->names, rest), *name = c->buf[a->cont].name;
+        const char *at = emit_offset(c, rest), *name = c->buf[a->cont].name;
         check_step(c, "reads", a, rest, coef);
         const char *g = str(c, "(%s)gather_v%d(%s + %s, %lld)", raw_type(c, t), c->lane.width, name,
                             at, (long long)coef);
@@ -289,10 +288,11 @@ static bool read_literal(CNest *c, const Access *a, Dim flat, CVal *out) {
 /* Some index comes from data. */
 static CVal read_by_data(CNest *c, const Access *a) {
     if (!data_in_common(c, a)) return read_lanes(c, a);
-    int mark;
+    int mark, spots = c->spot.n;
     Dim place = checked_place(c, a, &mark);
     CVal v = read_memory(c, a, place);
     names_pop(&c->names, mark);
+    c->spot.n = spots; /* "%0" means something else in the next access */
     return v;
 }
 
@@ -381,8 +381,7 @@ static bool ends_array(const CNest *c, int buf, Dim first) {
 }
 
 static void store_row(CNest *c, const Access *to, Dim first, CVal *v) {
-    const char *name = c->buf[to->cont].name, *at = emit_dim_str(&c->names, first),
-               *x = raw_vector(c, v);
+    const char *name = c->buf[to->cont].name, *at = emit_offset(c, first), *x = raw_vector(c, v);
     DType t = v->type;
     bool whole = c->lane.kind == MASK_NONE || ends_array(c, to->cont, first);
     check_row(c, "stores", to, at, whole);
@@ -395,7 +394,7 @@ static void store_row(CNest *c, const Access *to, Dim first, CVal *v) {
 }
 
 static void store_stride(CNest *c, const Access *to, Dim first, int64_t step, CVal *v) {
-    const char *at = emit_dim_str(&c->names, first), *x = raw_vector(c, v);
+    const char *at = emit_offset(c, first), *x = raw_vector(c, v);
     check_step(c, "stores", to, first, step);
     put_line(c, "scatter_v%d(%s + %s, %lld, %s);", c->lane.width, c->buf[to->cont].name, at,
              (long long)step, x);
@@ -428,7 +427,7 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
     if (!uses_lane(c, flat)) {
         if (v->vector)
             BUG("a vector is stored to one element of \"%s\"", c->nest->buf.at[to->cont].name);
-        const char *at = emit_dim_str(&c->names, flat);
+        const char *at = emit_offset(c, flat);
         check_span(c, "stores", to, at, "1");
         put_element(c, to->cont, at, v->text);
         return;
@@ -459,7 +458,7 @@ void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n
     ++*epoch_of(c, to->cont);
     for (int l = 0; l < c->lane.width; l++) {
         Dim row_at = dim_add(c->ctx, first, dim_mulc(c->ctx, step, l));
-        const char *at = emit_dim_str(&c->names, row_at);
+        const char *at = emit_offset(c, row_at);
         const char *count = str(c, "%d", n);
         if (c->lane.kind == MASK_PREFIX) count = str(c, "%d < %s ? %d : 0", l, c->lane.count, n);
         check_span(c, "stores", to, at, count);
@@ -481,7 +480,7 @@ void emit_store_dense(CNest *c, const Access *to, const char *const *part, int n
     ++*epoch_of(c, to->cont);
     for (int k = 0; k < n; k++) {
         int done = k * c->lane.width;
-        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, done));
+        const char *at = emit_offset(c, dim_addc(c->ctx, first, done));
         if (c->lane.kind == MASK_PREFIX)
             put_line(c, "storen_%s(%s + %s, (%s)%s, %s * %d - %d);", mask, name, at, mask, part[k],
                      lanes, n, done);
@@ -503,7 +502,7 @@ void emit_store(CNest *c, const Access *to, CVal *v) {
 
 void emit_prefetch(CNest *c, const Stmt *s) {
     const CAccess *x = access_of(c, &s->at);
-    const char *at = emit_dim_str(&c->names, x->flat);
+    const char *at = emit_offset(c, x->flat);
     if (is_packed(c->nest->buf.at[s->at.cont].type))
         at = str(c, "%s / %d", at, 8 / dtype_bits(c->nest->buf.at[s->at.cont].type));
     put_line(c, "%sprefetch(%s + %s, 0, 2);", c->form->math, c->buf[s->at.cont].name, at);
@@ -515,7 +514,7 @@ const char *emit_element(CNest *c, const Access *at) {
         const char *name = reg_name(c, at, &element);
         return element < 0 ? name : str(c, "%s[%d]", name, element);
     }
-    const char *place = emit_dim_str(&c->names, access_of(c, at)->flat);
+    const char *place = emit_offset(c, access_of(c, at)->flat);
     check_span(c, "reads", at, place, "1");
     return get_element(c, at->cont, place);
 }

@@ -38,6 +38,7 @@ void close_scope(CNest *c) {
     c->indent--;
     c->scope--;
     while (c->loaded.n && c->loaded.at[c->loaded.n - 1].scope > c->scope) c->loaded.n--;
+    while (c->spot.n && c->spot.at[c->spot.n - 1].scope > c->scope) c->spot.n--;
     put_line(c, "}");
 }
 
@@ -450,7 +451,7 @@ static void put_parameters(CNest *c, const CKernel *k) {
 void begin_phase(CNest *c) {
     c->out = (Text){.arena = c->arena};
     c->fresh = c->scope = c->indent = 0;
-    c->loaded.n = c->loaded_from = 0;
+    c->loaded.n = c->loaded_from = c->spot.n = 0;
     c->lane = (CLanes){.width = 1};
     c->bad = c->tiled = false;
 }
@@ -517,11 +518,16 @@ static void name_buffers(CNest *c, CKernel *k) {
     }
 }
 
-const CForm c_form = {
-    .math = "__builtin_", .vectors = true, .phases = c_phases, .array = c_array, .use = emit_use};
+const CForm c_form = {.math = "__builtin_",
+                      .vectors = true,
+                      .spots = true,
+                      .phases = c_phases,
+                      .array = c_array,
+                      .use = emit_use};
 const CForm c_form_checked = {.math = "__builtin_",
                               .vectors = true,
                               .checked = true,
+                              .spots = true,
                               .phases = c_phases,
                               .array = c_array,
                               .use = emit_use};

@@ -10,7 +10,7 @@ CVal read_sifted(CNest *c, const Access *a, Dim first, int64_t step) {
     const char *type = raw_type(c, t), *row = NULL;
     check_step(c, "reads", a, first, step);
     for (int k = 0; k < step; k++) {
-        const char *at = emit_dim_str(&c->names, dim_addc(c->ctx, first, k * (w - 1)));
+        const char *at = emit_offset(c, dim_addc(c->ctx, first, k * (w - 1)));
         const char *next = str(c, "x%d", c->fresh++);
         put_line(c, "const %s %s = *(const %su *)(%s + %s);", type, next, type,
                  c->buf[a->cont].name, at);

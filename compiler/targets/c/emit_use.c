@@ -99,7 +99,7 @@ static const char *groups_of(CNest *c, const CInstruction *row, const Used *u) {
     int w = row->row.lanes, known = c->loaded.n;
     const char *type = str(c, "v%di32", w), *name = c->buf[u->b->cont].name;
     Dim rows = at_lane(c, access_flat(c, u->b), 0);
-    const char *offset = emit_dim_str(&c->names, rows);
+    const char *offset = emit_offset(c, rows);
     bool whole = c->lane.kind == MASK_NONE;
     const char *lanes = whole ? str(c, "%d", w) : c->lane.count;
     check_span(c, "reads", u->b, offset, str(c, "%s * %d", lanes, row->row.group));
@@ -125,7 +125,7 @@ void emit_use(CNest *c, const Stmt *s) {
     names_const(&c->names, u.group->var, row->row.backward ? row->row.group - 1 : 0, zero, last);
     open_lanes(c, u.lanes);
     Dim at = access_flat(c, u.a);
-    const char *group = str(c, "%d", row->row.group), *from = emit_dim_str(&c->names, at);
+    const char *group = str(c, "%d", row->row.group), *from = emit_offset(c, at);
     const char *b = groups_of(c, row, &u);
     if (c->uses == USE_GROUPS) {
         close_lanes(c);
