@@ -166,7 +166,9 @@ typedef enum {
     LINE_COLUMNS,  /* and columns. A second line of each: in a warp, by the instruction in `use` */
     LINE_DEPTH,    /* arg: reduced dims joined, the last with a size: reduced in such blocks */
     LINE_LIBRARY,  /* name: a vendor's library makes the results; other lines say what these are */
-    LINE_ALTERNATE /* of a kernel in a loop: in every other iteration its tasks run backward */
+    LINE_ALTERNATE, /* of a kernel in a loop: in every other iteration its tasks run backward */
+    LINE_SKIP /* arg: reduced dims: indices by which a tile meets but a margin of zeros are left out
+               */
 } LineKind;
 
 typedef struct LineArg {

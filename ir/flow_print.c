@@ -10,9 +10,9 @@
 const char *const cont_words[] = {"in", "out", "param", "tmp", "state", "literal", NULL};
 const char *const storage_words[] = {"reg", "tile", "shared", "scratch", "arena", NULL};
 const char *const line_words[] = {
-    "tile",   "order",  "parallel", "block",   "thread", "at",       "keep",      "vector",
-    "unroll", "reduce", "split",    "partial", "factor", "prefetch", "merge",     "use",
-    "stage",  "serial", "rows",     "columns", "depth",  "library",  "alternate", NULL};
+    "tile",   "order",   "parallel", "block",   "thread",    "at",    "keep", "vector", "unroll",
+    "reduce", "split",   "partial",  "factor",  "prefetch",  "merge", "use",  "stage",  "serial",
+    "rows",   "columns", "depth",    "library", "alternate", "skip",  NULL};
 
 static const char *cont_name(void *user, int number) {
     const Flow *flow = user;

@@ -36,7 +36,7 @@ typedef struct MapPlan {
     int groups, among; /* groups of such threads share the indices of dim `among`, or, where that is
                           -1, each do all; 0: all are one */
     bool written_out;  /* of a group, what it takes of `among` one after the other */
-    bool unroll[RANK_MAX * 2];
+    bool unroll[RANK_MAX * 2], skip[RANK_MAX * 2];
     int prefetch;     /* container whose next panel is fetched ahead, or -1 */
     VEC(int) first;   /* containers that threads load what they read of before all else */
     int split, parts; /* this dim is reduced in parts, a thread each; parts 0: it is not */

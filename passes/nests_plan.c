@@ -119,6 +119,9 @@ static void plan_line(Lowering *lo, int index) {
     case LINE_UNROLL:
         for (int i = 0; i < line->narg; i++) plan_unroll(p, plan_dim(p, line->arg[i].dim));
         break;
+    case LINE_SKIP:
+        for (int i = 0; i < line->narg; i++) p->skip[plan_dim(p, line->arg[i].dim)] = true;
+        break;
     case LINE_REDUCE:
         for (int i = 0; i < line->narg; i++) {
             TileLoop t = {plan_dim(p, line->arg[i].dim), line->arg[i].size, LOOP_SEQ};

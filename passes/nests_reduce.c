@@ -11,6 +11,7 @@
  * A container kept in registers is itself the accumulator. A product summed is a fused multiply-add
  * on the state. */
 #include "passes/access.h"
+#include "passes/margin.h"
 #include "passes/nests_leaf.h"
 
 static Dim zero(const Lowering *lo) {
@@ -274,6 +275,24 @@ static void fetch_ahead(Leaf *f, int level, int rest, Stmts *into) {
     f->fetched = prefetch_panel(f, inside, innermost, into);
 }
 
+/* Behind a guard, where dim d is opened and may be skipped: some of the tile reads more than zeros
+ * of a margin by its index. */
+static Stmts *meets_some(Leaf *f, int d, Stmts *into) {
+    Lowering *lo = f->lo;
+    MarginRead r;
+    if (!f->plan->skip[d] || !margin_read(lo->flow, f->map, d, &r)) return into;
+    const Span *span = &f->span[r.result];
+    bool whole = f->plan->unroll[r.result] || r.result == f->plan->lane_dim;
+    Dim first = whole ? span->start : f->value[r.result];
+    Dim more = whole ? dim_mulc(lo->ctx, dim_addc(lo->ctx, span->extent, -1), r.step) : zero(lo);
+    DimSubst at[] = {{f->map->dim.at[d].sym, f->value[d]}, {f->map->dim.at[r.result].sym, first}};
+    Dim least = dim_subst(lo->ctx, r.val->read.at[r.at], at, 2);
+    Stmt *some = nest_if(lo->nest, into);
+    vec_push(lo->arena, &some->guard, dim_sub(lo->ctx, dim_add(lo->ctx, least, more), r.low));
+    vec_push(lo->arena, &some->guard, dim_addc(lo->ctx, dim_sub(lo->ctx, r.high, least), -1));
+    return &some->body;
+}
+
 void reduce_loops(Leaf *f, int level, Stmts *into) {
     Lowering *lo = f->lo;
     int mark = lo->env.n;
@@ -298,12 +317,12 @@ void reduce_loops(Leaf *f, int level, Stmts *into) {
             f->fetched = fetched;
             return;
         }
-        into = open_dim(f, t->dim, into);
+        into = meets_some(f, t->dim, open_dim(f, t->dim, into));
     }
     for (int d = 0; d < f->map->dim.n; d++) {
         if (!map_reduces(f->map, d) || d == f->plan->lane_dim || named[d]) continue;
         fetch_ahead(f, level, d, into);
-        into = open_dim(f, d, into);
+        into = meets_some(f, d, open_dim(f, d, into));
     }
     fetch_ahead(f, level, f->map->dim.n, into);
     if (lane_reduced(f))

@@ -184,6 +184,9 @@ static void check_line(const Checking *c, const Line *line) {
         if (!cpu || !c->s->repeats[c->kernel->map.at[c->kernel->map.n - 1]])
             REFUSE(c, line, "only kernels of a CPU in a loop alternate");
         break;
+    case LINE_SKIP:
+        if (!cpu) REFUSE(c, line, "only kernels of a CPU skip what meets margins");
+        break;
     case LINE_PARALLEL:
         if (!cpu)
             REFUSE(c, line, "this machine has blocks of threads: say \"block\" and \"thread\"");

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "passes/margin.h"
 #include "passes/schedule_tiled.h"
 
 /* What the last block has less than the others is at most so small a part of all rows. */
@@ -267,6 +268,23 @@ static void block_lines(Tiled *t) {
     partial_line(t->s, t->kernel, t->at, t->lane, SUM_BLOCK);
 }
 
+/* Is d a loop over taps that lie apart, over an image of any size? Of a small one most meet margins
+ * alone. */
+static bool may_skip(const Tiled *t, int d) {
+    MarginRead r;
+    bool unrolled = tiled_unrolls_window(t) && tiled_unrolls_tap(t, d);
+    if (!map_reduces(t->p, d) || unrolled || d == t->step || d == t->group) return false;
+    return margin_read(t->s->flow, t->p, d, &r) && r.apart > r.step &&
+           !dim_is_const(t->s->flow->cont.at[r.val->read.cont].shape[r.at], NULL);
+}
+
+static void skip_line(Tiled *t) {
+    Line line = {.kind = LINE_SKIP, .map = t->at, .cont = -1};
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (may_skip(t, d)) line_dim(t->s->flow, &line, t->p, d, 0);
+    if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
+}
+
 static void unroll_window(Tiled *t) {
     if (!tiled_unrolls_window(t)) return;
     Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
@@ -367,6 +385,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
     prefetch_line(&t);
     alternate_line(&t);
     unroll_window(&t);
+    skip_line(&t);
     for (int q = 0; q < at; q++) strip_lines(&t, q);
     return true;
 }

@@ -8,6 +8,7 @@
  *
  * Zero times infinity is lost, so strict mathematics does without this pass. */
 #include "passes/compose.h"
+#include "passes/margin.h"
 
 enum { SEGMENTS = 8, SLIDES = 4, COLUMNS = 4, CUTS = 27 };
 /* What a cut must leave of the products at most, and how many these must be. */
@@ -28,12 +29,10 @@ typedef struct Slide {
 
 /* A sum of products of which one factor is 0 outside of its container: that read, or -1. */
 static int zero_outside(const Flow *flow, const Map *m) {
-    Contraction c = map_contraction(flow, m);
+    Contraction c;
     Bits other = 0;
-    if (!c.is || m->cons.n || m->write.n != 1 || m->write.at[0].n != 1) return -1;
-    const Write *w = &m->write.at[0];
+    if (!adds_products(flow, m, &c)) return -1;
     const Val *read = &m->body.val.at[c.a], *product = &m->body.val.at[c.product];
-    if (w->combine->simple != P_ADD || w->val[0] != c.product || product->prim != P_MUL) return -1;
     if (!read->has_else || !body_const_bits(&m->body, read->arg[0], &other) || other) return -1;
     bool factor = body_unconverted(&m->body, product->arg[0]) == c.a ||
                   body_unconverted(&m->body, product->arg[1]) == c.a;
