@@ -130,6 +130,17 @@ bool items_insert_beside(Flow *flow, Items *items, int map, bool after, const It
     return false;
 }
 
+void items_rebuild(Flow *flow, Items *items, ItemFn *fn, void *user) {
+    Items out = {0};
+    for (int i = 0; i < items->n; i++) {
+        Item it = items->at[i];
+        items_rebuild(flow, &it.body, fn, user);
+        items_rebuild(flow, &it.other, fn, user);
+        fn(user, it, items, &out);
+    }
+    *items = out;
+}
+
 void items_insert(Flow *flow, Items *items, int at, const Items *made) {
     Items out = {0};
     for (int i = 0; i < at; i++) vec_push(flow->arena, &out, items->at[i]);

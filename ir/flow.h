@@ -274,6 +274,10 @@ int64_t flow_text(Flow *flow, const char *at, int64_t n);
 Map *flow_map(Flow *flow, Items *into, const char *name, const char *from); /* appends its Item */
 void items_insert(Flow *flow, Items *items, int at,
                   const Items *made); /* in front of number `at` */
+/* Makes the list anew, inner lists first: `fn` appends to `out` what stands for `it`, which stood
+ * in `home`. */
+typedef void ItemFn(void *user, Item it, const Items *home, Items *out);
+void items_rebuild(Flow *flow, Items *items, ItemFn *fn, void *user);
 /* Before or behind map `map`, wherever it stands in these; false: it stands nowhere. */
 bool items_insert_beside(Flow *flow, Items *items, int map, bool after, const Items *made);
 /* Source nodes of a map, call or statement: names, one a line; NULL: none. Passes that merge work

@@ -140,16 +140,17 @@ static void rewrite_items(Editing *e, const PassEnv *env, const bool *weights, I
     *items = out;
 }
 
-static void rows_of_items(Editing *e, const PassEnv *env, Items *items) {
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        rows_of_items(e, env, &it.body);
-        rows_of_items(e, env, &it.other);
-        if (it.kind != ITEM_MAP || !rewrite_by_row(e, env, it.map, &out))
-            vec_push(e->arena, &out, it);
-    }
-    *items = out;
+typedef struct RowByRow {
+    Editing *e;
+    const PassEnv *env;
+} RowByRow;
+
+/* An ItemFn. */
+static void rows_of_item(void *user, Item it, const Items *home, Items *out) {
+    (void)home;
+    const RowByRow *r = user;
+    if (it.kind != ITEM_MAP || !rewrite_by_row(r->e, r->env, it.map, out))
+        vec_push(r->e->arena, out, it);
 }
 
 Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env);
@@ -157,7 +158,7 @@ Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env) {
     Editing e = {.arena = arena, .flow = flow_clone(arena, flow)};
     if (env->math == MATH_STRICT) return e.flow;
     uses_count(&e);
-    rows_of_items(&e, env, &e.flow->body);
+    items_rebuild(e.flow, &e.flow->body, rows_of_item, &(RowByRow){&e, env});
     uses_count(&e);
     rewrite_items(&e, env, constants_weights(arena, e.flow, env), &e.flow->body);
     flow_compact(e.flow);

@@ -152,26 +152,21 @@ static int copy_beside(Converting *c, int cont, const Items *items, Items *out) 
                           given ? &c->front : out);
 }
 
-static void convert_items(Converting *c, Items *items) {
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        convert_items(c, &it.body);
-        convert_items(c, &it.other);
-        Map *m = it.kind == ITEM_MAP ? c->e.flow->map.at[it.map] : NULL;
-        int operand[2], cont[2] = {-1, -1};
-        c->operand = m && multiplies(c->e.flow, m, operand);
-        for (int k = 0; c->operand && k < 2; k++) {
-            cont[k] = m->body.val.at[operand[k]].read.cont;
-            if (c->how[cont[k]] == BESIDE) c->to[cont[k]] = copy_beside(c, cont[k], items, &out);
-        }
-        if (m) map_rewrite(&c->e, m, NULL, 0, read_half, c);
-        if (m) round_writes(c, m);
-        for (int k = 0; k < 2; k++)
-            if (cont[k] >= 0 && c->how[cont[k]] == BESIDE) c->to[cont[k]] = -1;
-        vec_push(c->e.arena, &out, it);
+/* An ItemFn. */
+static void convert_item(void *user, Item it, const Items *home, Items *out) {
+    Converting *c = user;
+    Map *m = it.kind == ITEM_MAP ? c->e.flow->map.at[it.map] : NULL;
+    int operand[2], cont[2] = {-1, -1};
+    c->operand = m && multiplies(c->e.flow, m, operand);
+    for (int k = 0; c->operand && k < 2; k++) {
+        cont[k] = m->body.val.at[operand[k]].read.cont;
+        if (c->how[cont[k]] == BESIDE) c->to[cont[k]] = copy_beside(c, cont[k], home, out);
     }
-    *items = out;
+    if (m) map_rewrite(&c->e, m, NULL, 0, read_half, c);
+    if (m) round_writes(c, m);
+    for (int k = 0; k < 2; k++)
+        if (cont[k] >= 0 && c->how[cont[k]] == BESIDE) c->to[cont[k]] = -1;
+    vec_push(c->e.arena, out, it);
 }
 
 Flow *pass_convert(Arena *arena, const Flow *flow, const PassEnv *env);
@@ -191,9 +186,8 @@ Flow *pass_convert(Arena *arena, const Flow *flow, const PassEnv *env) {
             c.how[i] == CONSTANT ? converted_copy(&c.e, &c.copies, i, c.half, NULL, &c.front) : -1;
         if (c.how[i] == IN_PLACE) c.e.flow->cont.at[i].type = env->convert;
     }
-    convert_items(&c, body);
-    for (int i = 0; i < body->n; i++) vec_push(arena, &c.front, body->at[i]);
-    *body = c.front;
+    items_rebuild(c.e.flow, body, convert_item, &c);
+    items_insert(c.e.flow, body, 0, &c.front);
     flow_compact(c.e.flow);
     return c.e.flow;
 }

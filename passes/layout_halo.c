@@ -184,16 +184,10 @@ static bool touches(const Layouts *l, const Item *it, int cont) {
 }
 
 static void insert_before(Layouts *l, int cont, const Items *made) {
-    Items *body = &l->flow->body, out = {0};
-    bool done = false;
-    for (int i = 0; i < body->n; i++) {
-        if (!done && touches(l, &body->at[i], cont)) {
-            for (int k = 0; k < made->n; k++) vec_push(l->arena, &out, made->at[k]);
-            done = true;
-        }
-        vec_push(l->arena, &out, body->at[i]);
-    }
-    *body = out;
+    Items *body = &l->flow->body;
+    int at = 0;
+    while (at < body->n && !touches(l, &body->at[at], cont)) at++;
+    if (at < body->n) items_insert(l->flow, body, at, made);
 }
 
 static bool at_top(const Layouts *l, int map) {

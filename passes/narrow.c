@@ -32,6 +32,7 @@ typedef struct Narrowing {
     int from[2], to[2]; /* operands of the map at hand, and what they become */
     int fill;           /* its reduced dim that is filled up with zeros, or -1 ... */
     int64_t filled;     /* ... to so many */
+    Items front;        /* what comes before all else */
 } Narrowing;
 
 const Instruction *narrow_row(const Machine *machine) {
@@ -246,11 +247,11 @@ static void convert(Narrowing *n, int k, DType type, const Items *home, Items *i
 }
 
 /* A window over an image of a few channels. */
-static bool narrows_window(Narrowing *n, Map *m, Items *into, Items *front) {
+static bool narrows_window(Narrowing *n, Map *m, Items *into) {
     Contraction r = map_contraction(n->e.flow, m);
     if (!r.is || is_constant(n, m->body.val.at[r.a].read.cont, STEPS)) return false;
     if (!is_constant(n, m->body.val.at[r.b].read.cont, STEPS)) return false;
-    if (!narrow_window(&n->e, n->machine, m, into, front)) return false;
+    if (!narrow_window(&n->e, n->machine, m, into, &n->front)) return false;
     m->write.n = 0;
     return true;
 }
@@ -264,54 +265,47 @@ static void convert_filled(Narrowing *n, int k, const Map *m, const Access *read
     n->to[k] = converted_filled(&n->e, &n->conversions, read->cont, BF16, shape, home, into);
 }
 
-static void narrow_map(Narrowing *n, Map *m, const Contraction *r, const Items *items, Items *out,
-                       Items *front) {
+static void narrow_map(Narrowing *n, Map *m, const Contraction *r, const Items *items, Items *out) {
     const Access *read[] = {&m->body.val.at[r->a].read, &m->body.val.at[r->b].read};
     for (int k = 0; k < 2; k++) {
         n->from[k] = read[k]->cont;
         bool first = k == 1 && n->e.flow->cont.at[n->from[1]].kind != CONT_TMP;
         const Items *home = first ? NULL : items;
         if (n->fill >= 0)
-            convert_filled(n, k, m, read[k], home, first ? front : out);
+            convert_filled(n, k, m, read[k], home, first ? &n->front : out);
         else
-            convert(n, k, BF16, home, first ? front : out);
+            convert(n, k, BF16, home, first ? &n->front : out);
     }
     if (n->fill >= 0) m->dim.at[n->fill].extent = dim_const(n->e.flow->ctx, n->filled);
     map_rewrite(&n->e, m, NULL, 0, read_small, n);
 }
 
-static void narrow_items(Narrowing *n, Items *items, Items *front) {
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        narrow_items(n, &it.body, front);
-        narrow_items(n, &it.other, front);
-        Map *m = it.kind == ITEM_MAP ? n->e.flow->map.at[it.map] : NULL;
-        Contraction r;
-        if (m && n->narrow && narrows(n, m, &r)) {
-            narrow_map(n, m, &r, items, &out, front);
-        } else if (m && n->narrow && narrows_window(n, m, &out, front)) {
-            continue;
-        } else if (m && widens(n, m, &r)) {
-            n->from[1] = m->body.val.at[r.b].read.cont;
-            convert(n, 1, F32, NULL, front);
-            map_rewrite(&n->e, m, NULL, 0, read_wide, n);
-        }
-        vec_push(n->e.arena, &out, it);
+/* An ItemFn. */
+static void narrow_item(void *user, Item it, const Items *home, Items *out) {
+    Narrowing *n = user;
+    Map *m = it.kind == ITEM_MAP ? n->e.flow->map.at[it.map] : NULL;
+    Contraction r;
+    if (m && n->narrow && narrows(n, m, &r)) {
+        narrow_map(n, m, &r, home, out);
+    } else if (m && n->narrow && narrows_window(n, m, out)) {
+        return;
+    } else if (m && widens(n, m, &r)) {
+        n->from[1] = m->body.val.at[r.b].read.cont;
+        convert(n, 1, F32, NULL, &n->front);
+        map_rewrite(&n->e, m, NULL, 0, read_wide, n);
     }
-    *items = out;
+    vec_push(n->e.arena, out, it);
 }
 
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     Narrowing n = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .machine = env->machine};
     n.narrow = env->math == MATH_FAST && narrow_row(env->machine);
-    Items front = {0}, *body = &n.e.flow->body;
+    Items *body = &n.e.flow->body;
     uses_count(&n.e);
     n.known = flow->cont.n;
-    narrow_items(&n, body, &front);
-    for (int i = 0; i < body->n; i++) vec_push(arena, &front, body->at[i]);
-    *body = front;
+    items_rebuild(n.e.flow, body, narrow_item, &n);
+    items_insert(n.e.flow, body, 0, &n.front);
     if (n.narrow) narrow_stored(&n.e, &n.conversions);
     converted_join(&n.e, &n.conversions);
     return n.e.flow;

@@ -229,17 +229,12 @@ static void narrow_map(Computed *c, Map *m, const Items *home, Items *into) {
     results->shape = shape;
 }
 
-static void narrow_items(Computed *c, Items *items) {
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        narrow_items(c, &it.body);
-        narrow_items(c, &it.other);
-        Map *m = it.kind == ITEM_MAP ? c->e.flow->map.at[it.map] : NULL;
-        if (m && narrows(c, m)) narrow_map(c, m, items, &out);
-        vec_push(c->e.arena, &out, it);
-    }
-    *items = out;
+/* An ItemFn. */
+static void narrow_item(void *user, Item it, const Items *home, Items *out) {
+    Computed *c = user;
+    Map *m = it.kind == ITEM_MAP ? c->e.flow->map.at[it.map] : NULL;
+    if (m && narrows(c, m)) narrow_map(c, m, home, out);
+    vec_push(c->e.arena, out, it);
 }
 
 Flow *pass_narrow_computed(Arena *arena, const Flow *flow, const PassEnv *env);
@@ -248,7 +243,7 @@ Flow *pass_narrow_computed(Arena *arena, const Flow *flow, const PassEnv *env) {
     if (env->math != MATH_FAST || !narrow_row(env->machine) || env->machine->block_threads)
         return c.e.flow;
     uses_count(&c.e);
-    narrow_items(&c, &c.e.flow->body);
+    items_rebuild(c.e.flow, &c.e.flow->body, narrow_item, &c);
     drop_unneeded(&c.e);
     return c.e.flow;
 }

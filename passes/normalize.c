@@ -211,27 +211,35 @@ static void multiply_map(Editing *e, const PassEnv *env, int map, Items *into) {
         multiply_rows(e, m, &q, into);
 }
 
-/* Sums of normalised terms or, behind these, terms that are still wanted. */
-static void normalize_items(Editing *e, const PassEnv *env, Items *items, bool sums) {
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        normalize_items(e, env, &it.body, sums);
-        normalize_items(e, env, &it.other, sums);
-        if (it.kind == ITEM_MAP && !sums) multiply_map(e, env, it.map, &out);
-        vec_push(e->flow->arena, &out, it);
-        if (it.kind == ITEM_MAP && sums) normalize_map(e, env, it.map, &out);
-    }
-    *items = out;
+typedef struct Normalizing {
+    Editing e;
+    const PassEnv *env;
+} Normalizing;
+
+/* An ItemFn: sums of normalised terms. */
+static void normalize_item(void *user, Item it, const Items *home, Items *out) {
+    (void)home;
+    Normalizing *n = user;
+    vec_push(n->e.arena, out, it);
+    if (it.kind == ITEM_MAP) normalize_map(&n->e, n->env, it.map, out);
+}
+
+/* An ItemFn: terms that are still wanted. */
+static void multiply_item(void *user, Item it, const Items *home, Items *out) {
+    (void)home;
+    Normalizing *n = user;
+    if (it.kind == ITEM_MAP) multiply_map(&n->e, n->env, it.map, out);
+    vec_push(n->e.arena, out, it);
 }
 
 Flow *pass_normalize(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_normalize(Arena *arena, const Flow *flow, const PassEnv *env) {
-    Editing e = {.arena = arena, .flow = flow_clone(arena, flow)};
-    if (env->math == MATH_STRICT || env->machine->block_threads) return e.flow;
-    uses_count(&e);
-    normalize_items(&e, env, &e.flow->body, true);
-    drop_unneeded(&e);
-    normalize_items(&e, env, &e.flow->body, false);
-    return e.flow;
+    Normalizing n = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
+    Flow *to = n.e.flow;
+    if (env->math == MATH_STRICT || env->machine->block_threads) return to;
+    uses_count(&n.e);
+    items_rebuild(to, &to->body, normalize_item, &n);
+    drop_unneeded(&n.e);
+    items_rebuild(to, &to->body, multiply_item, &n);
+    return to;
 }

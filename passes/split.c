@@ -44,7 +44,8 @@ enum { ROWS_FEW = 3, ROW_PART = 2048, ROW_LEAST = 8 * ROW_PART, WHOLE = 64 };
 typedef struct Splitting {
     Editing e;
     const PassEnv *env;
-    bool *rest; /* by map: of a product cut in two */
+    bool *rest;   /* by map: of a product cut in two */
+    bool weighed; /* some rows that weigh others are in parts */
 } Splitting;
 
 /* ---- what it costs ----------------------------------------------------------------------------
@@ -269,35 +270,24 @@ static void split_map(Splitting *s, Map *m, int d, int parts, Items *into) {
     m->write.at[0].to = arena_copy(flow->arena, &(Access){cont, n + 1, place}, sizeof(Access));
 }
 
-/* Is any weighing of few rows now in parts? */
-static bool weigh_items(Splitting *s, Items *items) {
-    Items out = {0};
-    bool any = false;
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        any |= weigh_items(s, &it.body);
-        any |= weigh_items(s, &it.other);
-        if (it.kind == ITEM_MAP) any |= split_weighing(&s->e, s->env, it.map, &out);
-        vec_push(s->e.flow->arena, &out, it);
-    }
-    *items = out;
-    return any;
+/* An ItemFn: rows that weigh others, few of them, in parts. */
+static void weigh_item(void *user, Item it, const Items *home, Items *out) {
+    (void)home;
+    Splitting *s = user;
+    if (it.kind == ITEM_MAP) s->weighed |= split_weighing(&s->e, s->env, it.map, out);
+    vec_push(s->e.flow->arena, out, it);
 }
 
-static void split_items(Splitting *s, Items *items) {
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        int dim = -1;
-        split_items(s, &it.body);
-        split_items(s, &it.other);
-        vec_push(s->e.flow->arena, &out, it);
-        int parts = it.kind == ITEM_MAP ? choose_parts(s, it.map, &dim) : 1;
-        if (parts > 1) split_map(s, s->e.flow->map.at[it.map], dim, parts, &out);
-        if (it.kind == ITEM_MAP && s->env->machine->block_threads)
-            split_run(&s->e, s->env, s->e.flow->map.at[it.map], &out);
-    }
-    *items = out;
+/* An ItemFn. */
+static void split_item(void *user, Item it, const Items *home, Items *out) {
+    (void)home;
+    Splitting *s = user;
+    int dim = -1;
+    vec_push(s->e.flow->arena, out, it);
+    int parts = it.kind == ITEM_MAP ? choose_parts(s, it.map, &dim) : 1;
+    if (parts > 1) split_map(s, s->e.flow->map.at[it.map], dim, parts, out);
+    if (it.kind == ITEM_MAP && s->env->machine->block_threads)
+        split_run(&s->e, s->env, s->e.flow->map.at[it.map], out);
 }
 
 /* Products in two pieces, each once. */
@@ -319,8 +309,9 @@ Flow *pass_split(Arena *arena, const Flow *flow, const PassEnv *env) {
     Splitting s = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
     if (env->math == MATH_STRICT) return s.e.flow;
     uses_count(&s.e);
-    if (weigh_items(&s, &s.e.flow->body)) drop_unneeded(&s.e);
+    items_rebuild(s.e.flow, &s.e.flow->body, weigh_item, &s);
+    if (s.weighed) drop_unneeded(&s.e);
     cut_waves(&s);
-    split_items(&s, &s.e.flow->body);
+    items_rebuild(s.e.flow, &s.e.flow->body, split_item, &s);
     return s.e.flow;
 }

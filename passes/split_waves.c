@@ -275,18 +275,19 @@ static int cut_map(Waves *w, int at) {
     return list.at[0].map;
 }
 
-/* Each rest behind its map. */
-static void place_rests(const Waves *w, const int *rest, Items *items) {
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        place_rests(w, rest, &it.body);
-        place_rests(w, rest, &it.other);
-        vec_push(w->e->flow->arena, &out, it);
-        int at = it.kind == ITEM_MAP ? member(w, it.map) : -1;
-        if (at >= 0) vec_push(w->e->flow->arena, &out, ((Item){.kind = ITEM_MAP, .map = rest[at]}));
-    }
-    *items = out;
+typedef struct Rests {
+    const Waves *w;
+    const int *map; /* by member */
+} Rests;
+
+/* An ItemFn: each rest behind its map. */
+static void place_rest(void *user, Item it, const Items *home, Items *out) {
+    (void)home;
+    const Rests *r = user;
+    Arena *arena = r->w->e->flow->arena;
+    vec_push(arena, out, it);
+    int at = it.kind == ITEM_MAP ? member(r->w, it.map) : -1;
+    if (at >= 0) vec_push(arena, out, ((Item){.kind = ITEM_MAP, .map = r->map[at]}));
 }
 
 static int cut(Waves *w) {
@@ -295,7 +296,7 @@ static int cut(Waves *w) {
     for (int c = 0; c < ncont; c++)
         if (w->index[c] >= 0) cut_cont(w, c);
     for (int i = 0; i < w->n; i++) rest[i] = cut_map(w, i);
-    place_rests(w, rest, &w->e->flow->body);
+    items_rebuild(w->e->flow, &w->e->flow->body, place_rest, &(Rests){w, rest});
     return rest[0];
 }
 

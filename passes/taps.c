@@ -166,34 +166,30 @@ static void cut_map(Cutting *c, Map *m, const Slide *slide, int n, int k) {
     map_rewrite(&c->e, m, subst, 2 * n, read_inside, c);
 }
 
-static void cut_items(Cutting *c, Items *items) {
+/* An ItemFn. */
+static void cut_item(void *user, Item it, const Items *home, Items *out) {
+    (void)home;
+    Cutting *c = user;
     Flow *flow = c->e.flow;
-    Items out = {0};
-    for (int i = 0; i < items->n; i++) {
-        Item it = items->at[i];
-        Slide slide[SLIDES];
-        cut_items(c, &it.body);
-        cut_items(c, &it.other);
-        Map *m = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
-        int n = m ? find_slides(flow, c->env, m, slide) : 0, cuts = n ? 1 : 0;
-        for (int s = 0; s < n; s++) cuts *= slide[s].n;
-        for (int k = 1; k < cuts; k++) {
-            Map *part = flow_map(flow, &out, internf(flow->ctx, "%s.box%d", m->name, k), m->from);
-            const char *name = part->name;
-            *part = *m;
-            part->name = name;
-            part->write.at = arena_copy(c->e.arena, m->write.at, sizeof *m->write.at);
-            cut_map(c, part, slide, n, k);
-        }
-        if (cuts) cut_map(c, m, slide, n, 0);
-        vec_push(flow->arena, &out, it);
+    Slide slide[SLIDES];
+    Map *m = it.kind == ITEM_MAP ? flow->map.at[it.map] : NULL;
+    int n = m ? find_slides(flow, c->env, m, slide) : 0, cuts = n ? 1 : 0;
+    for (int s = 0; s < n; s++) cuts *= slide[s].n;
+    for (int k = 1; k < cuts; k++) {
+        Map *part = flow_map(flow, out, internf(flow->ctx, "%s.box%d", m->name, k), m->from);
+        const char *name = part->name;
+        *part = *m;
+        part->name = name;
+        part->write.at = arena_copy(c->e.arena, m->write.at, sizeof *m->write.at);
+        cut_map(c, part, slide, n, k);
     }
-    *items = out;
+    if (cuts) cut_map(c, m, slide, n, 0);
+    vec_push(flow->arena, out, it);
 }
 
 Flow *pass_taps(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_taps(Arena *arena, const Flow *flow, const PassEnv *env) {
     Cutting c = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .env = env};
-    if (env->math != MATH_STRICT) cut_items(&c, &c.e.flow->body);
+    if (env->math != MATH_STRICT) items_rebuild(c.e.flow, &c.e.flow->body, cut_item, &c);
     return c.e.flow;
 }
