@@ -4,7 +4,7 @@
  *
  * Names in the text say what a thing is and never where it came from, so that equal kernels are
  * equal text: a0 memory, b0 local arrays, r0_1 register elements, s0 symbols, i0 loop variables, x0
- * values, u0 sums of places, n0 counts of active lanes, m0 masks. */
+ * values, o0 sums of places, n0 counts of active lanes, m0 masks. */
 #ifndef WEIR_C_NEST_H
 #define WEIR_C_NEST_H
 

@@ -11,7 +11,7 @@ static const char *sum_of(CNest *c, Dim sum) {
     if (sum->nterms < SEVERAL) return emit_dim_str(&c->names, sum);
     for (int i = c->spot.n - 1; i >= 0; i--)
         if (c->spot.at[i].sum == sum) return c->spot.at[i].name;
-    const char *name = str(c, "u%d", c->fresh++);
+    const char *name = str(c, "o%d", c->fresh++);
     put_line(c, "const %s %s = %s;", c->index, name, emit_dim_str(&c->names, sum));
     vec_push(c->arena, &c->spot, ((Spot){sum, name, c->scope}));
     return name;
