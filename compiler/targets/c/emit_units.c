@@ -208,7 +208,7 @@ static void deal_kernels(CProgram *p, Text *units, int n, size_t first, const Ma
 
 /* A compiler's start costs as much as a thousand lines: so no unit is shorter than about that. */
 static int count_units(const CProgram *p) {
-    enum { UNIT_BYTES = 48 << 10 };
+    enum { UNIT_BYTES = 44 << 10 };
     size_t bytes = 0;
     for (int k = 0; k < p->function.n; k++) bytes += strlen(p->function.at[k].text);
     int most = (int)(bytes / UNIT_BYTES) + 1;
