@@ -186,6 +186,8 @@ static void check_line(const Checking *c, const Line *line) {
         break;
     case LINE_SKIP:
         if (!cpu) REFUSE(c, line, "only kernels of a CPU skip what meets margins");
+        if (c->s->env->math == MATH_STRICT)
+            REFUSE(c, line, "strict mathematics multiplies the zeros of margins, too");
         break;
     case LINE_PARALLEL:
         if (!cpu)

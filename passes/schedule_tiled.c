@@ -269,9 +269,10 @@ static void block_lines(Tiled *t) {
 }
 
 /* Is d a loop over taps that lie apart, over an image of any size? Of a small one most meet margins
- * alone. */
+ * alone. Zero times infinity is lost, so strict mathematics skips nothing. */
 static bool may_skip(const Tiled *t, int d) {
     MarginRead r;
+    if (t->s->env->math == MATH_STRICT) return false;
     bool unrolled = tiled_unrolls_window(t) && tiled_unrolls_tap(t, d);
     if (!map_reduces(t->p, d) || unrolled || d == t->step || d == t->group) return false;
     return margin_read(t->s->flow, t->p, d, &r) && r.apart > r.step &&

@@ -17,12 +17,11 @@
  * takes one kernel of N, -j N: in N processes. --checked compiles with bounds checks. --cpu NAME
  * takes that processor in place of this one.
  * A text may say what a pass makes of it, for x86-64-v4 (`# cpu: NAME`: for that; `# math: fast`:
- * for sapphirerapids, with that; `# convert: f16`: with that): `# after PASS: TEXT` demands TEXT
- * behind the pass, `# never after PASS: TEXT` forbids it, `# FLOW after PASS: TEXT` is about one
- * flow or graph; and `# within: X` that results are off by so much of the largest. With --gpu they
- * begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu: NAME` says which it is, and
- * passes follow `# recipe:` lines in front of their flow; without, too, of texts for a `# cpu:`.
- */
+ * for sapphirerapids, with that; `# math: strict`, `# convert: f16`: with that): `# after PASS:
+ * TEXT` demands TEXT behind the pass, `# never after PASS: TEXT` forbids it, `# FLOW after PASS:
+ * TEXT` is about one flow or graph; and `# within: X` that results are off by so much of the
+ * largest. With --gpu they begin `# on gpu`, `# traffic:` limits what kernels waste, `# gpu: NAME`
+ * says which it is, and passes follow `# recipe:` lines of their flow; so with `# cpu:`, too. */
 #include <dirent.h>
 #include <malloc.h>
 #include <math.h>
@@ -483,6 +482,7 @@ static void run_file(void *user) {
     IrFile *file = ir_file_parse(arena, onnx_ops(), text);
     Program *program = ir_file_program(arena, file);
     if (strstr(text, "# math: fast\n")) r->options.math = MATH_FAST;
+    if (strstr(text, "# math: strict\n")) r->options.math = MATH_STRICT;
     if (strstr(text, "# convert: f16\n")) r->options.convert = F16;
     const char *gpu = strstr(text, "# gpu: "), *cpu = strstr(text, "# cpu: ");
     if (strstr(text, "# within: ")) r->within = atof(strstr(text, "# within: ") + 10);
