@@ -59,9 +59,12 @@ Driver driver_new(Arena *arena, const Options *options, Source source, TellFn *f
     d.machine = d.host;
     if (cuda && options->checked)
         fail(d.ctx, E_OPTION, "option \"checked\" is for the target c; leave it out");
-    if (!cuda && (options->gpus.n || options->gpu_libraries.n))
-        fail(d.ctx, E_OPTION, "option \"%s\" needs the target cuda; leave it out",
-             options->gpus.n ? "gpu" : "gpu-libraries");
+    const char *gpu_only = options->gpus.n                   ? "gpu"
+                           : options->gpu_libraries.n        ? "gpu-libraries"
+                           : options->engine == ENGINE_NEVER ? "gpu-copies"
+                                                             : NULL;
+    if (!cuda && gpu_only)
+        fail(d.ctx, E_OPTION, "option \"%s\" needs the target cuda; leave it out", gpu_only);
     if (options->engine == ENGINE_ALWAYS && !has_engine(&d))
         fail(d.ctx, E_OPTION,
              "option \"gpu-copies\" takes \"engine\" where code is for sm_90a alone; add "

@@ -53,12 +53,13 @@ static void set_target(const Setting *s) {
     s->o->target = (Target)one_of(s, words, 2, "c or cuda");
 }
 
-/* The next of names with commas between; NULL behind the last. An empty text is one empty name. */
+/* The next of names with commas between; NULL behind the last. An empty text is one empty name, as
+ * is what stands behind a comma at the end. */
 static const char *next_name(const Setting *s, const char **at) {
-    if (!**at && *at != s->value) return NULL;
+    if (!*at) return NULL;
     size_t n = strcspn(*at, ",");
     const char *name = intern_n(s->ctx, *at, n);
-    *at += n + ((*at)[n] == ',');
+    *at = (*at)[n] ? *at + n + 1 : NULL;
     return name;
 }
 
@@ -139,6 +140,11 @@ static void set_dim(const Setting *s) {
     if (fine && dots && dots[2]) fine = number(dots + 2, end, &d.hi);
     if (!fine || d.hi < d.lo) bad(s, "NAME=SIZE or NAME=LOW..HIGH");
     d.name = intern_n(s->ctx, value, (size_t)(eq - value));
+    for (int i = 0; i < s->o->dim.n; i++) {
+        if (s->o->dim.at[i].name != d.name) continue;
+        s->o->dim.at[i] = d;
+        return;
+    }
     vec_push(ctx_arena(s->ctx), &s->o->dim, d);
 }
 

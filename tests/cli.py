@@ -70,7 +70,7 @@ def test_usage(weir):
         done = weir.fails(2, r'"--bogus"', verb, *([MNIST] if verb in TAKE_MODELS and verb != "test" else []), "--bogus")
         assert f"weir {verb} --help" in done.err, done
     for option, value, want in (("math", "fats", "strict, default or fast"), ("cpu", "pentium9", "x86-64-v3"),
-                                ("weights", "cloud", "embed or file"), ("target", "vhdl", "c or cuda"), ("gpu", "sm_1", "sm_80"), ("gpu-copies", "tma", "auto, threads or engine"), ("dim", "N", "NAME="),
+                                ("weights", "cloud", "embed or file"), ("target", "vhdl", "c or cuda"), ("gpu", "sm_1", "sm_80"), ("gpu-copies", "tma", "auto, threads or engine"), ("cpu", "x86-64-v3,", 'unknown CPU ""'), ("dim", "N", "NAME="),
                                 ("dim", "N=5..2", "LOW..HIGH"), ("skip", "fusee", "a pass: infer"),
                                 ("skip", "lower", "cannot be skipped"), ("print-after", "x", "a pass: infer"),
                                 ("stop-after", "x", "a pass: infer"), ("packing", "x", "build"), ("j", "x", "number")):
@@ -99,6 +99,7 @@ def test_without_effect(weir):
     weir.fails(2, "is for drawings", "dump", text, "--size", "N=2")
     for why, *words in (('"gpu" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu=sm_80"),
                         ('"gpu-libraries" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu-libraries=cublaslt,cudnn"),
+                        ('"gpu-copies" needs the target cuda', "compile", MNIST, "-o", "x.so", "--gpu-copies=threads"),
                         ("code is for sm_90a alone", "compile", MNIST, "-o", "x.so", "--target=cuda", "--gpu-copies=engine"),
                         ("code is for sm_90a alone", "compile", MNIST, "-o", "x.so", "--gpu-copies=engine"),
                         ('leave option "cpu" out', "compile", MNIST, "-o", "x.so", "--target=cuda", "--cpu=x86-64-v4"),
