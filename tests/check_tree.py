@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the source tree against the architecture: who may include whom, sizes, SPDX lines.
+"""Checks the source tree against the architecture: who may include whom, sizes, SPDX lines, demands of IR texts.
 
     tests/check_tree.py [--report] [--objects BUILD_DIR] [ROOT]
     tests/check_tree.py --self-test
@@ -181,6 +181,24 @@ def check_names(root, path, names, errors):
                 errors.append(f'{path}:{number}: asks for the operator "{name}"; ask what it computes')
 
 
+def pass_names(root):
+    path = "passes/passes.def"
+    return set(re.findall(r'PASS\(\w+, "(\w+)"', "\n".join(read(root, path)))) if os.path.exists(os.path.join(root, path)) else set()
+
+
+def check_demands(root, path, passes, errors):
+    """What a text demands behind a pass (`run_stages.c`), said in other words, would be a comment that nobody checks."""
+    lines = read(root, path)
+    flows = {m.group(1) for line in lines if (m := re.match(r"(?:graph|flow|nest) ([^\s(]+)", line))}
+    for number, line in enumerate(lines, 1):
+        named = re.match(r"#.*\bafter (\w+)", line)
+        if not named or named.group(1) not in passes:
+            continue
+        m = re.match(r"# (?:on gpu )?(?:(\S+) )??(?:never )?after \w+: ", line)
+        if not m or (m.group(1) and m.group(1) not in flows):
+            errors.append(f"{path}:{number}: demands nothing; write # [on gpu] [FLOW] [never] after PASS: TEXT")
+
+
 def check_top(root, errors):
     for name in sorted(os.listdir(root)):
         if name not in TOP and not name.startswith((".", "build", "__pycache__")):
@@ -189,7 +207,7 @@ def check_top(root, errors):
 
 def check_tree(root):
     errors, sizes, longest = [], [], []
-    names = operator_names(root)
+    names, passes = operator_names(root), pass_names(root)
     check_top(root, errors)
     for path in source_files(root):
         if path.endswith((".c", ".h", ".def", ".py", ".sh", "meson.build", "meson_options.txt")):
@@ -197,6 +215,8 @@ def check_tree(root):
             sizes.append((len(lines), path))
             longest += found
             check_names(root, path, names, errors)
+        if path.startswith("tests/") and path.endswith(".ir"):
+            check_demands(root, path, passes, errors)
     return errors, sizes, longest
 
 
@@ -243,11 +263,16 @@ def self_test():
         "ir/long.c": spdx + long_function,
         "ir/huge.c": spdx + "\n" * 700 + "int x;\n",
         "passes/asks.c": spdx + 'int is = same(op, "MatMul");\n',
+        "passes/passes.def": spdx + 'PASS(pass_fuse, "fuse", 0)\n',
+        "tests/good.ir": "# on gpu f never after fuse: x\n# after fuse: y\n# what is left after all\nflow f {\n}\n",
+        "tests/word.ir": "# never on gpu after fuse: x\nflow f {\n}\n",
+        "tests/name.ir": "# g after fuse: x\nflow f {\n}\n",
         "stray.txt": "",
     }
     bad = {"ir/up.c": "may not include", "passes/isl.c": "may not be included", "runtime/r.c": "may not",
            "ir/missing.c": "not in the tree", "ir/nolicense.c": "SPDX", "ir/long.c": "f has 63 lines",
-           "ir/huge.c": "702 lines", "passes/asks.c": "asks for", "stray.txt": "top level"}
+           "ir/huge.c": "702 lines", "passes/asks.c": "asks for", "stray.txt": "top level",
+           "tests/word.ir": "demands nothing", "tests/name.ir": "demands nothing"}
     with tempfile.TemporaryDirectory() as root:
         for path, text in tree.items():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
