@@ -67,6 +67,8 @@ Dim dim_simplify(Ctx *ctx, Dim d, const DimEnv *env);
 
 /* ---- substitution, evaluation, affine form --------------------------------------------------- */
 
+/* `sym` may also be another atom alone (a quotient, a remainder, min, max): of a product of several
+ * with the divisor it is not seen. */
 typedef struct DimSubst {
     Dim sym, to;
 } DimSubst;

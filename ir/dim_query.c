@@ -80,6 +80,9 @@ static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n) 
             if (dim_sym_name(subst[i].sym) == atom->name) return subst[i].to;
         return dim_of_atom(ctx, atom);
     }
+    for (int i = 0; i < n; i++)
+        if (!dim_sym_name(subst[i].sym) && dim_of_atom(ctx, atom) == subst[i].sym)
+            return subst[i].to;
     Dim a = dim_try_subst(ctx, atom->a, subst, n), b = dim_try_subst(ctx, atom->b, subst, n);
     if (a == atom->a && b == atom->b) return dim_of_atom(ctx, atom);
     return a && b ? try_atom(ctx, atom->kind, a, b) : NULL;

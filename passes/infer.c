@@ -109,6 +109,32 @@ static bool unify(Graph *g) {
     return false;
 }
 
+/* What no symbol solves may give what it is about: the quotient that a reshape leaves for its last
+ * dim, say, which a product wants to be as long as its weights. Checked before anything runs, it
+ * holds in all that does. */
+static Dim solve_atom(const Graph *g, const Require *r, Dim *value) {
+    Dim zero = dim_sub(g->ctx, r->a, r->b);
+    for (int i = 0; i < zero->nterms; i++) {
+        const DimTerm *t = &zero->term[i];
+        if (t->natoms != 1 || t->atom[0]->kind == ATOM_SYM) continue;
+        Dim atom = dim_of_atom(g->ctx, t->atom[0]),
+            rest = dim_sub(g->ctx, zero, dim_of_term(g->ctx, t));
+        DimSubst gone = {atom, dim_const(g->ctx, 0)};
+        bool alone = dim_subst(g->ctx, rest, &gone, 1) == rest;
+        if (!alone || !dim_divides(g->ctx, rest, dim_const(g->ctx, -t->coef), value)) continue;
+        return atom;
+    }
+    return NULL;
+}
+
+/* Behind inference, which would find these sizes again. */
+static void settle(Graph *g) {
+    for (int i = 0; i < g->require.n; i++) {
+        Dim to, atom = g->require.at[i].broadcast ? NULL : solve_atom(g, &g->require.at[i], &to);
+        if (atom) graph_subst(g, atom, to);
+    }
+}
+
 /* ---- the least that a size may be ------------------------------------------------------------ */
 
 enum { TRIED = 1 << 16 };
@@ -189,6 +215,7 @@ static Graph *infer_all(Arena *arena, const Graph *g, const PassEnv *env, RankSp
         out->require.n = out->joined.n = 0;
         infer_nodes(&in);
     }
+    settle(out);
     for (int i = 0; i < g->output.n; i++)
         if (g->value.at[g->output.at[i]].kind == VALUE_NODE) check_output(g, out, i);
     return out;

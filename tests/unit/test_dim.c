@@ -292,6 +292,14 @@ Test(dim, substitutes_at_once) {
     SAME(dim_subst(ctx, mul(i, i), split, 1), add(mul(K(16), mul(j, j)), add(mul(K(8), j), K(1))));
 }
 
+Test(dim, substitutes_a_quotient) {
+    Dim i = S("i"), j = S("j"), q = dv(i, j);
+    DimSubst known[] = {{q, K(8)}};
+    SAME(dim_subst(ctx, add(mul(K(2), mul(q, j)), i), known, 1), add(mul(K(16), j), i));
+    SAME(dim_subst(ctx, md(add(i, q), K(3)), known, 1), md(add(i, K(8)), K(3)));
+    SAME(dim_subst(ctx, dv(i, mul(K(2), j)), known, 1), dv(i, mul(K(2), j)));
+}
+
 Test(dim, affine_form) {
     Dim i = S("i"), j = S("j"), N = S("N"), coef[2], rest, sym[] = {i, j};
     Dim d = add(mul(i, N), add(mul(K(3), j), add(dv(N, K(2)), K(5))));
