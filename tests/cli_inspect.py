@@ -169,6 +169,10 @@ def test_profile(weir):
     done = weir("profile", model, "--min-time=0.01", "--format=json", "--trace=t.json")
     assert json.loads(done.out)["kernels"] and json.loads((weir.folder / "t.json").read_text()), done
     weir.fails(2, "needs the model", "profile", "m.so")
+    weir.write("x.npy", npy(FLAT, (3, 4)))  # its sizes count as if they were said
+    given, said = (json.loads(weir("profile", model, "--min-time=0.01", "--format=json", words).out)["kernels"]
+                   for words in ("--input=x=x.npy", "--size=batch=3"))
+    assert [k.get("flop") for k in given] == [k.get("flop") for k in said] and any(k.get("flop") for k in said), given
 
 
 # ---- the rest ----------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ bool input_option(Args *a, InputOptions *o, bool *bad) {
     }
     if (args_is(a, "size")) {
         const char *v = args_value(a);
-        *bad = !v || o->nsize == 64;
+        *bad = !v || o->nsize == INPUT_SIZES;
         if (!*bad) o->size[o->nsize++] = v;
         return true;
     }
@@ -257,4 +257,15 @@ bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs) {
         host_random(&inputs[i], (uint64_t)o->seed * 1000003u + (uint64_t)i);
     }
     return true;
+}
+
+void inputs_sizes(const Engine *e, const HostTensor *inputs, Arena *arena, InputOptions *o) {
+    for (int i = 0; i < e->ninputs; i++) {
+        const weir_port *p = &e->inputs[i];
+        for (int k = 0; k < p->rank && !p->object; k++) {
+            int64_t v = inputs[i].t.dims[k], known;
+            if (o->nsize == INPUT_SIZES || size_given(o, p->dims[k], &known)) continue;
+            o->size[o->nsize++] = arena_printf(arena, "%s=%lld", p->dims[k], (long long)v);
+        }
+    }
 }

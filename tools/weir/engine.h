@@ -5,6 +5,7 @@
 #define WEIR_TOOLS_ENGINE_H
 
 #include "compiler/weir.h"
+#include "ir/base.h"
 #include "tools/weir/args.h"
 #include "tools/weir/tensors.h"
 
@@ -59,6 +60,8 @@ bool engine_kind(Args *a, EngineKind *kind);
 /* Length of the symbol's name in "SYMBOL=N"; 0: it is no such text. */
 size_t size_name(const char *size);
 
+enum { INPUT_SIZES = 64 };
+
 /* Inputs of a command line: --input NAME=FILE..., --random SEED, --size SYMBOL=N. */
 typedef struct InputOptions {
     int nfile;
@@ -66,7 +69,7 @@ typedef struct InputOptions {
     bool random;
     long seed;
     int nsize;
-    const char *size[64]; /* "batch=4": symbolic dims of random inputs; 1 otherwise */
+    const char *size[INPUT_SIZES]; /* "batch=4": symbolic dims of random inputs; 1 otherwise */
 } InputOptions;
 /* The size given for a symbol; false: none is. `o` may be NULL. */
 bool size_given(const InputOptions *o, const char *symbol, int64_t *value);
@@ -74,6 +77,8 @@ bool size_given(const InputOptions *o, const char *symbol, int64_t *value);
 bool input_option(Args *a, InputOptions *o, bool *bad);
 /* One tensor per input of the model. False after a message on stderr. */
 bool inputs_make(const Engine *e, const InputOptions *o, HostTensor *inputs);
+/* Adds what the inputs say of symbols that no size is given for, in the arena. */
+void inputs_sizes(const Engine *e, const HostTensor *inputs, Arena *arena, InputOptions *o);
 
 /* Progress goes to a terminal only, on one line that the next one overwrites (NULL: clears it);
  * other text goes to `to`. */

@@ -28,6 +28,7 @@ typedef struct Profile {
     Session *s;
     const ProfileOptions *o;
     Engine e;
+    InputOptions sizes; /* as the inputs have them */
     Movements movements;
     VEC(Timed *) timed;
     Table *by_name;
@@ -225,17 +226,25 @@ static int tell(Profile *p) {
     settle(p);
     int threads = p->e.pool ? p->e.pool->threads : 1;
     if (!strcmp(p->o->format, "html"))
-        report_page(p->s, &p->movements, &p->o->in, threads, p->run_ms, &out);
+        report_page(p->s, &p->movements, &p->sizes, threads, p->run_ms, &out);
     else
         !strcmp(p->o->format, "json") ? put_json_rows(p, &out) : put_text_rows(p, &out);
     int rc = put_text(p->o->output, text_str(&out));
     return rc == EXIT_DONE && p->o->trace ? write_trace(p) : rc;
 }
 
+static void count(Profile *p, const HostTensor *inputs) {
+    const Driver *d = &p->s->driver;
+    p->sizes = p->o->in;
+    inputs_sizes(&p->e, inputs, p->s->arena, &p->sizes);
+    p->movements = movements(p->s->arena, stage_flow(&d->stage), &d->machine, &p->sizes);
+}
+
 static int run_engine(Profile *p) {
     HostTensor *inputs = host_alloc((size_t)p->e.ninputs, sizeof *inputs);
     int rc = EXIT_MODEL;
     if (inputs_make(&p->e, &p->o->in, inputs)) {
+        count(p, inputs);
         if (measure(p, inputs))
             rc = tell(p);
         else
