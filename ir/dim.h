@@ -67,8 +67,7 @@ Dim dim_simplify(Ctx *ctx, Dim d, const DimEnv *env);
 
 /* ---- substitution, evaluation, affine form --------------------------------------------------- */
 
-/* `sym` may also be another atom alone (a quotient, a remainder, min, max): of a product of several
- * with the divisor it is not seen. */
+/* `sym` may also be another atom (a quotient, a remainder, min, max) or a product of atoms. */
 typedef struct DimSubst {
     Dim sym, to;
 } DimSubst;
@@ -86,6 +85,8 @@ bool dim_eval(Dim d, DimValueFn *value, void *user, int64_t *out);
 bool dim_affine(Ctx *ctx, Dim d, const Dim *sym, int n, Dim *coef, Dim *rest);
 /* d = q*by exactly (by a constant or a monomial)? */
 bool dim_divides(Ctx *ctx, Dim d, Dim by, Dim *q);
+/* The largest constant of which d is a multiple, whatever the symbols are; 0 for 0. */
+int64_t dim_factor(Dim d);
 
 /* ---- structure, for printers and emitters ------------------------------------------------------
  */

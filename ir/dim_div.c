@@ -22,6 +22,12 @@ int64_t gcd64(int64_t a, int64_t b) {
     return x > INT64_MAX ? 0 : (int64_t)x;
 }
 
+int64_t dim_factor(Dim d) {
+    int64_t c = 0;
+    for (int i = 0; i < d->nterms; i++) c = gcd64(c, d->term[i].coef);
+    return c;
+}
+
 int64_t floor_div64(int64_t a, int64_t b) {
     int64_t q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;

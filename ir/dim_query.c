@@ -80,12 +80,24 @@ static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n) 
             if (dim_sym_name(subst[i].sym) == atom->name) return subst[i].to;
         return dim_of_atom(ctx, atom);
     }
-    for (int i = 0; i < n; i++)
-        if (!dim_sym_name(subst[i].sym) && dim_of_atom(ctx, atom) == subst[i].sym)
-            return subst[i].to;
     Dim a = dim_try_subst(ctx, atom->a, subst, n), b = dim_try_subst(ctx, atom->b, subst, n);
     if (a == atom->a && b == atom->b) return dim_of_atom(ctx, atom);
     return a && b ? try_atom(ctx, atom->kind, a, b) : NULL;
+}
+
+/* coef * mono, whole products first, then what is left atom by atom. */
+static Dim subst_term(Ctx *ctx, const DimTerm *t, const DimSubst *subst, int n) {
+    Dim product = dim_const(ctx, t->coef);
+    const Mono *left = term_mono(t), *rest;
+    for (int i = 0; i < n; i++)
+        while (product && !dim_sym_name(subst[i].sym) &&
+               (rest = mono_div(ctx, left, term_mono(subst[i].sym->term)))) {
+            left = rest;
+            product = try_mul(ctx, product, subst[i].to);
+        }
+    for (int k = 0; k < left->n && product; k++)
+        product = try_mul(ctx, product, subst_atom(ctx, left->at[k], subst, n));
+    return product;
 }
 
 Dim dim_try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
@@ -100,10 +112,7 @@ Dim dim_try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
             sum_term(&sum, t->coef, term_mono(t));
             continue;
         }
-        Dim product = dim_const(ctx, t->coef);
-        for (int k = 0; k < t->natoms && product; k++)
-            product = try_mul(ctx, product, subst_atom(ctx, t->atom[k], subst, n));
-        sum_add(&sum, product, 1);
+        sum_add(&sum, subst_term(ctx, t, subst, n), 1);
     }
     return sum_done(&sum);
 }

@@ -133,7 +133,14 @@ static Dim joined_dim(Infer *in, Dim x, Dim y) {
     return all.dim;
 }
 
-/* One extent of two that are broadcast together. A constant other than 1 decides. Of two
+/* Multiples of 2 and more are not 1, whatever the symbols are (heads of several for each row of a
+ * batch), nor is what is larger. */
+static bool may_be_one(Infer *in, Dim d) {
+    DimEnv env = infer_env(in);
+    return dim_factor(d) == 1 && !dim_ge0(in->ctx, dim_addc(in->ctx, d, -2), &env);
+}
+
+/* One extent of two that are broadcast together. A size that is not 1 decides. Of two
  * polynomials one is taken when it is right in every case, or when the model declares it. Readers
  * index with min(i, extent - 1). */
 static Dim broadcast_dim(Infer *in, Dim x, Dim y, Dim declared, bool *bad) {
@@ -150,9 +157,10 @@ static Dim broadcast_dim(Infer *in, Dim x, Dim y, Dim declared, bool *bad) {
         if (broadcast_is(in, x, y, x)) return x;
         if (broadcast_is(in, x, y, y)) return y;
     }
-    infer_require(in, x, y, true);
-    if (cx || declared == x) return x;
-    if (cy || declared == y) return y;
+    bool one_x = may_be_one(in, x), one_y = may_be_one(in, y);
+    infer_require(in, x, y, one_x || one_y);
+    if (!one_x || declared == x) return x;
+    if (!one_y || declared == y) return y;
     return joined_dim(in, x, y);
 }
 

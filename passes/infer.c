@@ -109,20 +109,31 @@ static bool unify(Graph *g) {
     return false;
 }
 
-/* What no symbol solves may give what it is about: the quotient that a reshape leaves for its last
- * dim, say, which a product wants to be as long as its weights. Checked before anything runs, it
- * holds in all that does. */
-static Dim solve_atom(const Graph *g, const Require *r, Dim *value) {
+static bool only_symbols(Dim d) {
+    bool only = true;
+    for (int i = 0; i < d->nterms; i++)
+        for (int k = 0; k < d->term[i].natoms; k++) only &= d->term[i].atom[k]->kind == ATOM_SYM;
+    return only;
+}
+
+static bool no_symbols(const DimTerm *t) {
+    bool none = t->natoms > 0;
+    for (int k = 0; k < t->natoms; k++) none &= t->atom[k]->kind != ATOM_SYM;
+    return none;
+}
+
+/* What no symbol solves may give a term in words of symbols: the quotient that a reshape leaves for
+ * its last dim, where a product wants as many as its weights have, or what two sizes broadcast to.
+ * Checked before anything runs, it holds in all that does. Returns the term without its factor. */
+static Dim solve_term(const Graph *g, const Require *r, Dim *value) {
     Dim zero = dim_sub(g->ctx, r->a, r->b);
     for (int i = 0; i < zero->nterms; i++) {
-        const DimTerm *t = &zero->term[i];
-        if (t->natoms != 1 || t->atom[0]->kind == ATOM_SYM) continue;
-        Dim atom = dim_of_atom(g->ctx, t->atom[0]),
-            rest = dim_sub(g->ctx, zero, dim_of_term(g->ctx, t));
-        DimSubst gone = {atom, dim_const(g->ctx, 0)};
-        bool alone = dim_subst(g->ctx, rest, &gone, 1) == rest;
-        if (!alone || !dim_divides(g->ctx, rest, dim_const(g->ctx, -t->coef), value)) continue;
-        return atom;
+        DimTerm t = zero->term[i];
+        Dim rest = dim_sub(g->ctx, zero, dim_of_term(g->ctx, &t));
+        if (!no_symbols(&t) || !only_symbols(rest)) continue;
+        if (!dim_divides(g->ctx, rest, dim_const(g->ctx, -t.coef), value)) continue;
+        t.coef = 1;
+        return dim_of_term(g->ctx, &t);
     }
     return NULL;
 }
@@ -130,8 +141,8 @@ static Dim solve_atom(const Graph *g, const Require *r, Dim *value) {
 /* Behind inference, which would find these sizes again. */
 static void settle(Graph *g) {
     for (int i = 0; i < g->require.n; i++) {
-        Dim to, atom = g->require.at[i].broadcast ? NULL : solve_atom(g, &g->require.at[i], &to);
-        if (atom) graph_subst(g, atom, to);
+        Dim to, term = g->require.at[i].broadcast ? NULL : solve_term(g, &g->require.at[i], &to);
+        if (term) graph_subst(g, term, to);
     }
 }
 
