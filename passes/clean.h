@@ -9,6 +9,7 @@ void drop_empty(Editing *c);            /* clean_empty.c: maps over nothing */
 void choose_by_sizes(Editing *c);       /* clean_choice.c */
 bool split_dims(Editing *c, Map *m);    /* clean_split.c */
 bool split_shared(Editing *c, int map); /* clean_parts.c */
+bool make_once(Editing *c, int map);    /* clean_repeat.c: sums that repeat along a dim */
 bool inline_view(Editing *c, int map);  /* clean_views.c: into its readers */
 bool forward_copy(Editing *c, int map); /* clean_views.c: a copy's source is written in place */
 

@@ -262,15 +262,6 @@ double read_bytes(const Flow *flow, const Map *m, const Access *read) {
     return bytes;
 }
 
-/* Is the extent of the map's dim d the first of an input? */
-bool counts_inputs(const Flow *flow, const Map *m, int d) {
-    for (int c = 0; c < flow->cont.n; c++)
-        if (flow->cont.at[c].kind == CONT_IN && flow->cont.at[c].rank > 0 &&
-            flow->cont.at[c].shape[0] == m->dim.at[d].extent)
-            return true;
-    return false;
-}
-
 /* Do the maps in front of map `at` hand on what only the kernel reads? Strips hold nothing else. */
 bool strips_alone(const Scheduling *s, const Kernel *kernel, int at) {
     for (int p = 0; p < at; p++)

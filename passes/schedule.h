@@ -67,7 +67,6 @@ double rows_near(const Machine *machine, double bytes, double rows);
  * stay there or, read again for each block, are half as many. */
 double rows_again(const Machine *machine, double bytes, double rows, double panels, double weights);
 double read_bytes(const Flow *flow, const Map *m, const Access *read);
-bool counts_inputs(const Flow *flow, const Map *m, int d);
 bool strips_alone(const Scheduling *s, const Kernel *kernel, int at);
 bool worth_threads(const Scheduling *s, const Kernel *kernel);
 

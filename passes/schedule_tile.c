@@ -14,8 +14,8 @@
 enum { LATENCY_OPERATIONS = 8 };
 /* Least tiles that read a stream. */
 enum { STREAMS_LEAST = 8 };
-/* Rows go along a known dim if there is one; else not along an input's first, often 1. */
-static const int64_t unknown_row = 5, unknown_batch = 4;
+/* Rows go along a known dim if there is one; else not along a batch, often 1. */
+static const int64_t unknown_row = 5;
 
 bool tiled_output(const Tiled *t, int d) {
     return t->root_of[d] >= 0;
@@ -116,8 +116,9 @@ static int choose_row(const Tiled *t, int not ) {
     int best = -1, best_shared = -1;
     int64_t best_extent = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
-        int64_t extent =
-            map_extent(t->p, d, counts_inputs(t->s->flow, t->p, d) ? unknown_batch : unknown_row);
+        int64_t extent = map_extent(t->p, d, unknown_row);
+        if (map_extent(t->p, d, -1) < 0 && map_usual(t->s->flow, t->p, d) < unknown_row)
+            extent = unknown_row - 1;
         if (d == t->lane || d == not || !tiled_output(t, d) || extent < 2 || t->p->dim.at[d].seq)
             continue;
         int shared = 2 * shared_reads(t, d) +
