@@ -67,13 +67,15 @@ Dim dim_simplify(Ctx *ctx, Dim d, const DimEnv *env);
 
 /* ---- substitution, evaluation, affine form --------------------------------------------------- */
 
-/* `sym` may also be another atom (a quotient, a remainder, min, max) or a product of atoms. */
 typedef struct DimSubst {
     Dim sym, to;
 } DimSubst;
 Dim dim_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n); /* simultaneous */
 /* The same; NULL where it divides by 0 or leaves 64 bits. */
 Dim dim_try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n);
+/* `to` in place of a product of atoms (a quotient, what two sizes broadcast to), wherever it is a
+ * factor: `term` is one term without a coefficient. */
+Dim dim_replace(Ctx *ctx, Dim d, Dim term, Dim to);
 
 /* Numeric value under sym -> value; `value` is called for each symbol met, false = unbound, and
  * then dim_eval returns false. */

@@ -85,21 +85,6 @@ static Dim subst_atom(Ctx *ctx, const Atom *atom, const DimSubst *subst, int n) 
     return a && b ? try_atom(ctx, atom->kind, a, b) : NULL;
 }
 
-/* coef * mono, whole products first, then what is left atom by atom. */
-static Dim subst_term(Ctx *ctx, const DimTerm *t, const DimSubst *subst, int n) {
-    Dim product = dim_const(ctx, t->coef);
-    const Mono *left = term_mono(t), *rest;
-    for (int i = 0; i < n; i++)
-        while (product && !dim_sym_name(subst[i].sym) &&
-               (rest = mono_div(ctx, left, term_mono(subst[i].sym->term)))) {
-            left = rest;
-            product = try_mul(ctx, product, subst[i].to);
-        }
-    for (int k = 0; k < left->n && product; k++)
-        product = try_mul(ctx, product, subst_atom(ctx, left->at[k], subst, n));
-    return product;
-}
-
 Dim dim_try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
     Mask mask = 0;
     for (int i = 0; i < n; i++) mask |= dim_mask(subst[i].sym);
@@ -112,7 +97,10 @@ Dim dim_try_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
             sum_term(&sum, t->coef, term_mono(t));
             continue;
         }
-        sum_add(&sum, subst_term(ctx, t, subst, n), 1);
+        Dim product = dim_const(ctx, t->coef);
+        for (int k = 0; k < t->natoms && product; k++)
+            product = try_mul(ctx, product, subst_atom(ctx, t->atom[k], subst, n));
+        sum_add(&sum, product, 1);
     }
     return sum_done(&sum);
 }
@@ -125,6 +113,36 @@ Dim dim_subst(Ctx *ctx, Dim d, const DimSubst *subst, int n) {
              "NAME=LO..HI",
              dim_str(ctx, d));
     return out;
+}
+
+static Dim replace_in_atom(Ctx *ctx, const Atom *atom, Dim term, Dim to) {
+    if (atom->kind == ATOM_SYM) return dim_of_atom(ctx, atom);
+    Dim a = dim_replace(ctx, atom->a, term, to), b = dim_replace(ctx, atom->b, term, to);
+    switch (atom->kind) {
+    case ATOM_DIV: return dim_div(ctx, a, b);
+    case ATOM_MOD: return dim_mod(ctx, a, b);
+    case ATOM_MIN: return dim_min(ctx, a, b);
+    default: return dim_max(ctx, a, b);
+    }
+}
+
+/* coef * mono: whole terms first, then what is left atom by atom. */
+static Dim replace_in(Ctx *ctx, const DimTerm *t, Dim term, Dim to) {
+    const Mono *left = term_mono(t), *rest;
+    Dim product = dim_const(ctx, t->coef);
+    for (; (rest = mono_div(ctx, left, term_mono(term->term))); left = rest)
+        product = dim_mul(ctx, product, to);
+    for (int k = 0; k < left->n; k++)
+        product = dim_mul(ctx, product, replace_in_atom(ctx, left->at[k], term, to));
+    return product;
+}
+
+Dim dim_replace(Ctx *ctx, Dim d, Dim term, Dim to) {
+    if (dim_mask(term) & ~dim_mask(d)) return d;
+    Dim sum = dim_const(ctx, 0);
+    for (int i = 0; i < d->nterms; i++)
+        sum = dim_add(ctx, sum, replace_in(ctx, &d->term[i], term, to));
+    return sum;
 }
 
 static bool eval_atom(const Atom *atom, DimValueFn *value, void *user, int64_t *out) {

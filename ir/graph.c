@@ -122,12 +122,15 @@ Graph *graph_clone(Arena *arena, const Graph *g) {
     return clone(arena, g, g->outer);
 }
 
-/* ---- one symbol less ------------------------------------------------------------------------- */
+/* ---- one symbol or term less
+ * ------------------------------------------------------------------------- */
 
 static const Dim *dims_subst(Graph *g, const Dim *at, int64_t n, const DimSubst *subst) {
     Dim *to = NULL;
     for (int64_t i = 0; i < n; i++) {
-        Dim d = dim_subst(g->ctx, at[i], subst, 1);
+        bool symbol = dim_sym_name(subst->sym);
+        Dim d = symbol ? dim_subst(g->ctx, at[i], subst, 1)
+                       : dim_replace(g->ctx, at[i], subst->sym, subst->to);
         if (d == at[i]) continue;
         if (!to) to = arena_copy(g->arena, at, sizeof *to * (size_t)n);
         to[i] = d;

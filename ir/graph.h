@@ -149,7 +149,8 @@ bool graph_sink(Graph *g, int at, const int *result, int n, int layers);
 /* The name, or one made of it that no value of g has. */
 const char *graph_free_name(const Graph *g, const char *name);
 int graph_capture(Graph *g, int value); /* a value of the enclosing graph, as one of g */
-/* The outermost graph without the symbol: `to` in its place, in nested graphs too. */
+/* The outermost graph without the symbol, or the term (dim_replace): `to` in its place, in nested
+ * graphs too. */
 void graph_subst(Graph *g, Dim sym, Dim to);
 const Graph *graph_root(const Graph *g);        /* the outermost enclosing graph */
 DimEnv graph_env(Arena *arena, const Graph *g); /* ranges of the model's symbols */

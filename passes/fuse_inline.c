@@ -88,12 +88,22 @@ static bool only_reader(const Editing *e, int cont, int map) {
     return true;
 }
 
-/* The contraction (or the tiles of one) whose result the container is and only map reads, each
- * element as it comes, or -1: what picks elements by data waits for all of them. */
+/* Are elements of the container read at indices that are data? */
+static bool picks_elements(const Map *m, int cont) {
+    bool picks = false;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        picks |= val->kind == VAL_READ && val->read.cont == cont && access_by_value(m, &val->read);
+    }
+    return picks;
+}
+
+/* The contraction (or the tiles of one) whose result the container is and only map reads, or
+ * -1; what picks elements by data waits for all of them. */
 static int contraction_of(const Editing *e, int cont, int map) {
     int writer = e->uses.writer[cont];
     if (writer < 0 || e->uses.held[cont] || !only_reader(e, cont, map)) return -1;
-    if (!reads_once(e->flow->map.at[map], cont)) return -1;
+    if (picks_elements(e->flow->map.at[map], cont)) return -1;
     const Map *w = e->flow->map.at[writer];
     return wants_tiles(e->flow, w) || map_straight_line(w) ? writer : -1;
 }

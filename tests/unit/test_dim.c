@@ -292,12 +292,14 @@ Test(dim, substitutes_at_once) {
     SAME(dim_subst(ctx, mul(i, i), split, 1), add(mul(K(16), mul(j, j)), add(mul(K(8), j), K(1))));
 }
 
-Test(dim, substitutes_a_quotient) {
-    Dim i = S("i"), j = S("j"), q = dv(i, j);
-    DimSubst known[] = {{q, K(8)}};
-    SAME(dim_subst(ctx, add(mul(K(2), mul(q, j)), i), known, 1), add(mul(K(16), j), i));
-    SAME(dim_subst(ctx, md(add(i, q), K(3)), known, 1), md(add(i, K(8)), K(3)));
-    SAME(dim_subst(ctx, dv(i, mul(K(2), j)), known, 1), dv(i, mul(K(2), j)));
+Test(dim, replaces_terms) {
+    Dim i = S("i"), j = S("j"), q = dv(i, j), both = mul(mn(i, K(1)), mx(i, j));
+    SAME(dim_replace(ctx, add(mul(K(2), mul(q, j)), i), q, K(8)), add(mul(K(16), j), i));
+    SAME(dim_replace(ctx, md(add(i, q), K(3)), q, K(8)), md(add(i, K(8)), K(3)));
+    SAME(dim_replace(ctx, mul(q, q), q, j), mul(j, j));
+    SAME(dim_replace(ctx, dv(i, mul(K(2), j)), q, K(8)), dv(i, mul(K(2), j)));
+    SAME(dim_replace(ctx, mul(K(3), mul(j, both)), both, j), mul(K(3), mul(j, j)));
+    SAME(dim_replace(ctx, mn(i, K(1)), both, j), mn(i, K(1)));
 }
 
 Test(dim, affine_form) {
