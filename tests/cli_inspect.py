@@ -24,6 +24,13 @@ def test_check(weir):
     assert weir("check", "gates.ir").out.count("  ok\n") == 2  # weights without values, read in two ways
     for packing in ("create", "swap"):  # weights that passes may not look at have their values all the same
         assert "nothing diverges" in weir("check", MNIST, "--bisect", f"--packing={packing}").out
+    # functions whose long side few values need: none of a vector's lanes, one, all; 37 fill no vector
+    weir.write("sin.ir", b"flow turns {\n  in x : f32[37]\n  out y : f32[37]\n  out z : f64[37]\n"
+                         b"  map a [i:37] { sin(x[i]) + cos(x[i] * 3.0) -> y[i] }\n  map b [i:37] { cos(f64(x[i])) -> z[i] }\n}\n")
+    for name, far in (("near", []), ("one", [20]), ("all", range(37))):
+        values = [(-1) ** i * (3e9 * 5.0 ** i if i in far else 0.1 * i) for i in range(37)]
+        weir.write(f"{name}.npy", npy(values, (37,)))
+        assert weir("check", "sin.ir", f"--input=x={name}.npy").out.count("  equal  ok\n") == 2, name
 
 
 def test_check_far(weir):

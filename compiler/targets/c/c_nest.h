@@ -174,6 +174,10 @@ bool is_small_float(DType t);
 void emit_body(CNest *c, const Stmt *s);
 /* Its pieces: one Val, of c->val's body; the stores, when c->val has all. */
 CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy);
+/* emit_branch.c: by Val of a body the condition (a Val) of the branch that it stands in or is a
+ * result of, or -1; NULL: the body has no branches. And all its Vals, with these. */
+const int *body_branches(const CNest *c, const Stmt *s);
+void emit_branched(CNest *c, const Stmt *s, const int *branch);
 void emit_stores(CNest *c, const Stmt *s);
 /* emit_weave.c: unrolled loops around a long body, a few iterations at once; false: they are not.
  */

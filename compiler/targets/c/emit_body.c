@@ -181,12 +181,16 @@ CVal emit_val(CNest *c, const Val *v, const CVal *params, bool copy) {
     return r;
 }
 
-/* All Vals of a body; results in c->val, which the caller restores with the body. */
-static void emit_vals(CNest *c, const Body *b, const CVal *params, bool copy) {
+static void open_vals(CNest *c, const Body *b) {
     c->body = b;
     c->vector.n = 0;
     c->val = NEW_ARRAY(c->arena, CVal, b->val.n);
-    for (int i = 0; i < b->val.n; i++) c->val[i] = emit_val(c, &b->val.at[i], params, copy);
+}
+
+/* All Vals of the body that is open; results in c->val, which the caller restores with the body. */
+static void emit_vals(CNest *c, const CVal *params, bool copy) {
+    for (int i = 0; i < c->body->val.n; i++)
+        c->val[i] = emit_val(c, &c->body->val.at[i], params, copy);
 }
 
 void emit_stores(CNest *c, const Stmt *s) {
@@ -201,13 +205,19 @@ void emit_stores(CNest *c, const Stmt *s) {
 }
 
 void emit_body(CNest *c, const Stmt *s) {
-    emit_vals(c, &s->code, NULL, s->store.n > 1);
+    const int *branch = body_branches(c, s);
+    open_vals(c, &s->code);
+    if (branch)
+        emit_branched(c, s, branch);
+    else
+        emit_vals(c, NULL, s->store.n > 1);
     emit_stores(c, s);
     c->body = NULL;
 }
 
 const char *emit_row(CNest *c, const Stmt *body) {
-    emit_vals(c, &body->code, NULL, false);
+    open_vals(c, &body->code);
+    emit_vals(c, NULL, false);
     const char *row = raw_vector(c, &c->val[body->store.at[0].val]);
     c->body = NULL;
     return row;
@@ -226,7 +236,8 @@ static CVal part(CNest *c, const CVal *v, int from, int n) {
 }
 
 void merge(CNest *c, const Combine *k, CVal *params) {
-    emit_vals(c, &k->merge, params, false);
+    open_vals(c, &k->merge);
+    emit_vals(c, params, false);
     for (int s = 0; s < k->nstate; s++) params[s] = c->val[k->merged[s]];
     c->body = NULL;
 }

@@ -47,7 +47,7 @@ static bool find_chain(CNest *c, const Stmt *s, Chain *out) {
     if (s->kind != STMT_FOR || s->mark != LOOP_VECTOR || s->guard.n || s->body.n != 1) return false;
     out->lanes = s;
     out->body = s->body.at[0];
-    return out->body->kind == STMT_BODY && may_weave(out->body);
+    return out->body->kind == STMT_BODY && may_weave(out->body) && !body_branches(c, out->body);
 }
 
 /* Gives the loops' variables their values in iteration i. */
