@@ -450,6 +450,18 @@ static int copied_index(const Layouts *l, const Map *m, const Contraction *r, in
     return copied ? n : -1;
 }
 
+/* Weights of a single channel of results have no lanes of their own: they lie as the other
+ * operand's blocks of channels do, along which the sum then runs. */
+static void turn_to_blocks(Layouts *l, Map *m, const Contraction *r) {
+    int64_t block;
+    Val *b = &m->body.val.at[r->b];
+    const Cont *c = &l->flow->cont.at[b->read.cont];
+    int k = blocked_dim(l, m, &m->body.val.at[r->a].read, &block);
+    int n = k >= 0 && map_reduces(m, k) ? position(m, &b->read, k) : -1;
+    if (n >= 0 && c->kind == CONT_PARAM && !c->layout && !b->has_else)
+        layout_turn_weights(l, &b->read, n);
+}
+
 void layout_packs(Layouts *l) {
     int nmap = l->flow->map.n;
     layouts_survey(l);
@@ -457,6 +469,7 @@ void layout_packs(Layouts *l) {
         Map *m = l->flow->map.at[i];
         Contraction r = map_contraction(l->flow, m);
         int lane = r.is ? lane_dim(l, m, &r) : -1;
+        if (r.is && lane < 0) turn_to_blocks(l, m, &r);
         if (lane < 0) continue;
         Dot dot;
         bool use = dot_possible(l->env->machine, l->flow, m, &dot);
