@@ -264,7 +264,8 @@ void inputs_sizes(const Engine *e, const HostTensor *inputs, Arena *arena, Input
         const weir_port *p = &e->inputs[i];
         for (int k = 0; k < p->rank && !p->object; k++) {
             int64_t v = inputs[i].t.dims[k], known;
-            if (o->nsize == INPUT_SIZES || size_given(o, p->dims[k], &known)) continue;
+            bool number = p->dims[k][0] >= '0' && p->dims[k][0] <= '9';
+            if (number || o->nsize == INPUT_SIZES || size_given(o, p->dims[k], &known)) continue;
             o->size[o->nsize++] = arena_printf(arena, "%s=%lld", p->dims[k], (long long)v);
         }
     }

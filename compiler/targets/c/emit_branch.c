@@ -22,11 +22,11 @@ static int args_of(const Val *v) {
     return v->kind == VAL_PRIM ? prim_row(v->prim)->arity : v->has_else;
 }
 
-/* One of the selects, whose other side is computed, too. */
-static bool in_group(const Finding *f, int v) {
-    const Val *s = &f->b->val.at[v];
-    return s->kind == VAL_PRIM && s->prim == P_SELECT && s->type != BOOL && s->arg[0] == f->cond &&
-           f->b->val.at[s->arg[2]].kind != VAL_CONST;
+/* Is Val v a select by the condition, whose other side is computed, too? */
+static bool selects(const Body *b, int v, int cond) {
+    const Val *s = &b->val.at[v];
+    return s->kind == VAL_PRIM && s->prim == P_SELECT && s->type != BOOL && s->arg[0] == cond &&
+           b->val.at[s->arg[2]].kind != VAL_CONST;
 }
 
 static bool is_stored(const Stmt *s, int v) {
@@ -39,11 +39,11 @@ static bool is_stored(const Stmt *s, int v) {
 static bool only_inside(const Finding *f, int v) {
     const Val *val = &f->b->val.at[v];
     bool any = false;
-    if (val->kind != VAL_PRIM || val->sym || is_stored(f->s, v)) return false;
+    if (val->kind != VAL_PRIM || is_stored(f->s, v)) return false;
     for (int u = v + 1; u < f->b->val.n; u++)
         for (int k = 0; k < args_of(&f->b->val.at[u]); k++) {
             if (f->b->val.at[u].arg[k] != v) continue;
-            if (!f->inside[u] && (!in_group(f, u) || k != 1)) return false;
+            if (!f->inside[u] && (!selects(f->b, u, f->cond) || k != 1)) return false;
             any = true;
         }
     return any;
@@ -53,10 +53,10 @@ static bool only_inside(const Finding *f, int v) {
 static bool waits_for_itself(Finding *f) {
     for (int v = 0; v < f->b->val.n; v++) {
         const Val *val = &f->b->val.at[v];
-        bool group = in_group(f, v), waits = false;
+        bool group = selects(f->b, v, f->cond), waits = false;
         for (int k = 0; k < args_of(val); k++) waits |= f->behind[val->arg[k]];
         if (waits && (group || f->inside[v])) return true;
-        f->behind[v] = waits || group || (val->kind == VAL_READ && val->sym);
+        f->behind[v] = waits || group;
     }
     return false;
 }
@@ -67,15 +67,22 @@ static int find_inside(Finding *f) {
     return n;
 }
 
+/* Values that are indices stay in their order. */
+static bool may_branch(const CNest *c, const Body *b) {
+    for (int v = 0; v < b->val.n; v++)
+        if (b->val.at[v].sym) return false;
+    return c->form->vectors && b->val.n >= LONG_BODY;
+}
+
 const int *body_branches(const CNest *c, const Stmt *s) {
     const Body *b = &s->code;
     int *branch = NULL;
-    if (!c->form->vectors || b->val.n < LONG_BODY) return NULL;
+    if (!may_branch(c, b)) return NULL;
     Finding f = {s, b, -1, NEW_ARRAY(c->arena, bool, b->val.n),
                  NEW_ARRAY(c->arena, bool, b->val.n)};
     for (int v = 0; v < b->val.n; v++) {
         f.cond = b->val.at[v].arg[0];
-        if (!in_group(&f, v) || (branch && branch[v] >= 0)) continue;
+        if (!selects(b, v, f.cond) || (branch && branch[v] >= 0)) continue;
         if (find_inside(&f) < LONG_SIDE || waits_for_itself(&f)) continue;
         if (!branch) {
             branch = NEW_ARRAY(c->arena, int, b->val.n);
@@ -83,9 +90,9 @@ const int *body_branches(const CNest *c, const Stmt *s) {
         }
         bool taken = false;
         for (int i = 0; i < b->val.n; i++)
-            taken |= (f.inside[i] || in_group(&f, i)) && branch[i] >= 0;
+            taken |= (f.inside[i] || selects(b, i, f.cond)) && branch[i] >= 0;
         for (int i = 0; i < b->val.n && !taken; i++)
-            if (f.inside[i] || in_group(&f, i)) branch[i] = f.cond;
+            if (f.inside[i] || selects(b, i, f.cond)) branch[i] = f.cond;
     }
     return branch;
 }
@@ -99,12 +106,6 @@ typedef struct Printing {
     bool copy;
     bool *done;
 } Printing;
-
-static bool ends_branch(const Printing *p, int v) {
-    const Val *val = &p->b->val.at[v];
-    return val->prim == P_SELECT && val->kind == VAL_PRIM && val->type != BOOL &&
-           val->arg[0] == p->branch[v] && p->b->val.at[val->arg[2]].kind != VAL_CONST;
-}
 
 static void print_val(Printing *p, int v);
 
@@ -129,7 +130,7 @@ static void print_branch(Printing *p, int cond) {
     print_needs(p, cond);
     for (int v = 0; v < n; v++) {
         const Val *val = &p->b->val.at[v];
-        if (p->branch[v] != cond || !ends_branch(p, v)) continue;
+        if (p->branch[v] != cond || !selects(p->b, v, cond)) continue;
         CVal *other = &c->val[val->arg[2]];
         const char *type = vector ? vector_type(c, val->type) : scalar_type(val->type),
                    *text = vector ? as_vector(c, other) : other->text;
