@@ -122,8 +122,7 @@ Graph *graph_clone(Arena *arena, const Graph *g) {
     return clone(arena, g, g->outer);
 }
 
-/* ---- one symbol or term less
- * ------------------------------------------------------------------------- */
+/* ---- one symbol or term less ----------------------------------------------------------------- */
 
 static const Dim *dims_subst(Graph *g, const Dim *at, int64_t n, const DimSubst *subst) {
     Dim *to = NULL;
