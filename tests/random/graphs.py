@@ -341,21 +341,22 @@ def make_graph(number, seed):
     return model, feed, found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def make_many(doc, what, count, make_case, keep):
+    """What a command line says: so many cases (`count`, if it does not say) of a seed, each kept under its name."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--count", type=int, default=count)
     options = parser.parse_args()
     made = number = 0
     while made < options.count and number < 3 * options.count:
-        case = make_graph(number, options.seed)
+        case = make_case(number, options.seed)
         if case:
-            make.keep(options.dir, f"graph_{number}", case)
+            keep(options.dir, f"{what}_{number}", case)
             made += 1
         number += 1
-    print(f"{made} graphs of {number}")
+    print(f"{made} {what}s of {number}")
 
 
 if __name__ == "__main__":
-    main()
+    make_many(__doc__, "graph", 500, make_graph, make.keep)

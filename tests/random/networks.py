@@ -8,8 +8,6 @@ Unlike graphs.py these are large enough for tiles, panels, blocked layouts and c
 that something is left over behind each. Half of them leave batch, height, width or length to the run. ONNX Runtime
 without its optimizer judges. Case k of seed N is the same everywhere; `run.py` runs them.
 """
-import argparse
-import pathlib
 import zlib
 
 import numpy as np
@@ -17,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import judge
 import make
-from graphs import Graph
+from graphs import Graph, make_many
 from operators import Draw
 
 OPSET = 18
@@ -384,22 +382,10 @@ def make_network(number, seed):
     return model, feed, [found]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("dir", type=pathlib.Path)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=200)
-    options = parser.parse_args()
-    made = number = 0
-    while made < options.count and number < 3 * options.count:
-        case = make_network(number, options.seed)
-        if case:
-            model, feed, (results,) = case
-            judge.write_case(options.dir / "network" / f"network_{number}", model, feed, results)
-            made += 1
-        number += 1
-    print(f"{made} networks of {number}")
+def keep(folder, name, case):
+    model, feed, (results,) = case
+    judge.write_case(folder / "network" / name, model, feed, results)
 
 
 if __name__ == "__main__":
-    main()
+    make_many(__doc__, "network", 200, make_network, keep)
