@@ -96,6 +96,11 @@ int body_index(Body *b, Dim index) {
     return val_add(b, (Val){.kind = VAL_INDEX, .type = I64, .index = index});
 }
 
+int val_args(const Val *val) {
+    if (val->kind == VAL_READ) return val->has_else;
+    return val->kind == VAL_PRIM ? prim_row(val->prim)->arity : 0;
+}
+
 int body_unconverted(const Body *b, int val) {
     while (b->val.at[val].kind == VAL_PRIM && b->val.at[val].prim == P_CVT)
         val = b->val.at[val].arg[0];

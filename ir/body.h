@@ -57,6 +57,7 @@ int body_bits(Body *b, DType t, Bits bits);
 int body_index(Body *b, Dim index); /* i64 */
 /* The value that val is only converted from (P_CVT, any number of them); val itself otherwise. */
 int body_unconverted(const Body *b, int val);
+int val_args(const Val *val); /* how many of its `arg` are other Vals */
 int body_read(Body *b, Access read, DType type);
 int body_read_else(Body *b, Access read, DType type, int otherwise);
 int body_param(Body *b, int k, DType type);

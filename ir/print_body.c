@@ -28,11 +28,6 @@ static const Dim *val_dims(const Val *val, int *n) {
     return val->kind == VAL_READ ? val->read.at : &val->index;
 }
 
-static int val_args(const Val *val) {
-    if (val->kind == VAL_READ) return val->has_else;
-    return val->kind == VAL_PRIM ? prim_row(val->prim)->arity : 0;
-}
-
 static bool is_line(const Plan *plan, int i) {
     const Val *val = &plan->t->body->val.at[i];
     if (val->sym) return true;

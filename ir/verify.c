@@ -152,7 +152,7 @@ static void verify_args(Verify *v, const Body *body, int i, const void *stmt) {
     bool prim = val->kind == VAL_PRIM;
     if (prim && (val->prim <= PRIM_NONE || val->prim >= PRIM_COUNT))
         complain(v, val, stmt, "primitive number %d is not in prim.def", val->prim);
-    int n = prim ? prim_row(val->prim)->arity : val->kind == VAL_READ && val->has_else;
+    int n = val_args(val);
     for (int k = 0; k < n; k++)
         if (val->arg[k] < 0 || val->arg[k] >= i)
             complain(v, val, stmt, "value %d uses value %d, which is not earlier", i, val->arg[k]);

@@ -73,11 +73,6 @@ bool make_once(Editing *c, int map) {
     Access all = {once, rank, own};
     m->write.at[0].to = arena_copy(c->arena, &all, sizeof all);
     drop_dims(m, repeats);
-    Items *home = (Items *)c->uses.home[map];
-    for (int i = 0; i < home->n; i++) {
-        if (home->at[i].kind != ITEM_MAP || home->at[i].map != map) continue;
-        items_insert(flow, home, i + 1, &made);
-        break;
-    }
+    items_insert_beside(flow, &flow->body, map, true, &made);
     return true;
 }

@@ -112,12 +112,16 @@ bool tiled_shares_lanes(const Tiled *t, int d) {
     return true;
 }
 
+static bool open_row(const Tiled *t, int row) {
+    return row >= 0 && map_extent(t->p, row, -1) < 0;
+}
+
 static int choose_row(const Tiled *t, int not ) {
     int best = -1, best_shared = -1;
     int64_t best_extent = 0;
     for (int d = 0; d < t->p->dim.n; d++) {
         int64_t extent = map_extent(t->p, d, unknown_row);
-        if (map_extent(t->p, d, -1) < 0 && map_usual(t->s->flow, t->p, d) < unknown_row)
+        if (open_row(t, d) && map_usual(t->s->flow, t->p, d) < unknown_row)
             extent = unknown_row - 1;
         if (d == t->lane || d == not || !tiled_output(t, d) || extent < 2 || t->p->dim.at[d].seq)
             continue;
@@ -127,10 +131,6 @@ static int choose_row(const Tiled *t, int not ) {
         best = d, best_shared = shared, best_extent = extent;
     }
     return best;
-}
-
-static bool open_row(const Tiled *t, int row) {
-    return row >= 0 && map_extent(t->p, row, -1) < 0;
 }
 
 /* Is the number of rows known only at run time? */

@@ -198,11 +198,15 @@ static bool sizes_fit(const Engine *e, const InputOptions *o) {
     return true;
 }
 
-static int64_t dim_size(const InputOptions *o, const char *dim) {
+static bool is_number(const char *dim, int64_t *v) {
     char *end;
-    int64_t v = strtoll(dim, &end, 10);
-    if (*dim && !*end) return v;
-    return size_given(o, dim, &v) ? v : 1;
+    *v = strtoll(dim, &end, 10);
+    return *dim && !*end;
+}
+
+static int64_t dim_size(const InputOptions *o, const char *dim) {
+    int64_t v;
+    return is_number(dim, &v) || size_given(o, dim, &v) ? v : 1;
 }
 
 static int port_index(const Engine *e, const char *name, size_t n) {
@@ -264,8 +268,8 @@ void inputs_sizes(const Engine *e, const HostTensor *inputs, Arena *arena, Input
         const weir_port *p = &e->inputs[i];
         for (int k = 0; k < p->rank && !p->object; k++) {
             int64_t v = inputs[i].t.dims[k], known;
-            bool number = p->dims[k][0] >= '0' && p->dims[k][0] <= '9';
-            if (number || o->nsize == INPUT_SIZES || size_given(o, p->dims[k], &known)) continue;
+            if (is_number(p->dims[k], &known) || size_given(o, p->dims[k], &known)) continue;
+            if (o->nsize == INPUT_SIZES) return;
             o->size[o->nsize++] = arena_printf(arena, "%s=%lld", p->dims[k], (long long)v);
         }
     }

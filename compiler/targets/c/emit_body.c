@@ -187,10 +187,10 @@ static void open_vals(CNest *c, const Body *b) {
     c->val = NEW_ARRAY(c->arena, CVal, b->val.n);
 }
 
-/* All Vals of the body that is open; results in c->val, which the caller restores with the body. */
-static void emit_vals(CNest *c, const CVal *params, bool copy) {
-    for (int i = 0; i < c->body->val.n; i++)
-        c->val[i] = emit_val(c, &c->body->val.at[i], params, copy);
+/* All Vals of a body; results in c->val, which the caller restores with the body. */
+static void emit_vals(CNest *c, const Body *b, const CVal *params, bool copy) {
+    open_vals(c, b);
+    for (int i = 0; i < b->val.n; i++) c->val[i] = emit_val(c, &b->val.at[i], params, copy);
 }
 
 void emit_stores(CNest *c, const Stmt *s) {
@@ -206,18 +206,18 @@ void emit_stores(CNest *c, const Stmt *s) {
 
 void emit_body(CNest *c, const Stmt *s) {
     const int *branch = body_branches(c, s);
-    open_vals(c, &s->code);
-    if (branch)
+    if (branch) {
+        open_vals(c, &s->code);
         emit_branched(c, s, branch);
-    else
-        emit_vals(c, NULL, s->store.n > 1);
+    } else {
+        emit_vals(c, &s->code, NULL, s->store.n > 1);
+    }
     emit_stores(c, s);
     c->body = NULL;
 }
 
 const char *emit_row(CNest *c, const Stmt *body) {
-    open_vals(c, &body->code);
-    emit_vals(c, NULL, false);
+    emit_vals(c, &body->code, NULL, false);
     const char *row = raw_vector(c, &c->val[body->store.at[0].val]);
     c->body = NULL;
     return row;
@@ -236,8 +236,7 @@ static CVal part(CNest *c, const CVal *v, int from, int n) {
 }
 
 void merge(CNest *c, const Combine *k, CVal *params) {
-    open_vals(c, &k->merge);
-    emit_vals(c, params, false);
+    emit_vals(c, &k->merge, params, false);
     for (int s = 0; s < k->nstate; s++) params[s] = c->val[k->merged[s]];
     c->body = NULL;
 }

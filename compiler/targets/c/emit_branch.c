@@ -18,10 +18,6 @@ typedef struct Finding {
     bool *behind; /* by Val: one of the selects, or computed of one */
 } Finding;
 
-static int args_of(const Val *v) {
-    return v->kind == VAL_PRIM ? prim_row(v->prim)->arity : v->has_else;
-}
-
 /* Is Val v a select by the condition, whose other side is computed, too? */
 static bool selects(const Body *b, int v, int cond) {
     const Val *s = &b->val.at[v];
@@ -41,7 +37,7 @@ static bool only_inside(const Finding *f, int v) {
     bool any = false;
     if (val->kind != VAL_PRIM || is_stored(f->s, v)) return false;
     for (int u = v + 1; u < f->b->val.n; u++)
-        for (int k = 0; k < args_of(&f->b->val.at[u]); k++) {
+        for (int k = 0; k < val_args(&f->b->val.at[u]); k++) {
             if (f->b->val.at[u].arg[k] != v) continue;
             if (!f->inside[u] && (!selects(f->b, u, f->cond) || k != 1)) return false;
             any = true;
@@ -54,7 +50,7 @@ static bool waits_for_itself(Finding *f) {
     for (int v = 0; v < f->b->val.n; v++) {
         const Val *val = &f->b->val.at[v];
         bool group = selects(f->b, v, f->cond), waits = false;
-        for (int k = 0; k < args_of(val); k++) waits |= f->behind[val->arg[k]];
+        for (int k = 0; k < val_args(val); k++) waits |= f->behind[val->arg[k]];
         if (waits && (group || f->inside[v])) return true;
         f->behind[v] = waits || group;
     }
@@ -65,6 +61,10 @@ static int find_inside(Finding *f) {
     int n = 0;
     for (int v = f->b->val.n - 1; v >= 0; v--) n += f->inside[v] = only_inside(f, v);
     return n;
+}
+
+static bool in_branch(const Finding *f, int v) {
+    return f->inside[v] || selects(f->b, v, f->cond);
 }
 
 /* Values that are indices stay in their order. */
@@ -89,10 +89,9 @@ const int *body_branches(const CNest *c, const Stmt *s) {
             for (int i = 0; i < b->val.n; i++) branch[i] = -1;
         }
         bool taken = false;
-        for (int i = 0; i < b->val.n; i++)
-            taken |= (f.inside[i] || selects(b, i, f.cond)) && branch[i] >= 0;
+        for (int i = 0; i < b->val.n; i++) taken |= in_branch(&f, i) && branch[i] >= 0;
         for (int i = 0; i < b->val.n && !taken; i++)
-            if (f.inside[i] || selects(b, i, f.cond)) branch[i] = f.cond;
+            if (in_branch(&f, i)) branch[i] = f.cond;
     }
     return branch;
 }
@@ -113,7 +112,7 @@ static void print_val(Printing *p, int v);
 static void print_needs(Printing *p, int cond) {
     for (int v = 0; v < p->b->val.n; v++) {
         if (p->branch[v] != cond) continue;
-        for (int k = 0; k < args_of(&p->b->val.at[v]); k++)
+        for (int k = 0; k < val_args(&p->b->val.at[v]); k++)
             if (p->branch[p->b->val.at[v].arg[k]] != cond) print_val(p, p->b->val.at[v].arg[k]);
     }
 }
@@ -162,7 +161,7 @@ static void print_val(Printing *p, int v) {
         print_branch(p, p->branch[v]);
         return;
     }
-    for (int k = 0; k < args_of(val); k++) print_val(p, val->arg[k]);
+    for (int k = 0; k < val_args(val); k++) print_val(p, val->arg[k]);
     p->c->val[v] = emit_val(p->c, val, NULL, p->copy);
     p->done[v] = true;
 }
