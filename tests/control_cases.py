@@ -43,10 +43,10 @@ def branch(nodes, output, kind):
     return graph(output, nodes, {}, {output: kind})
 
 
-def loop(nodes, carried, inputs, outputs, slices=None):
+def loop(nodes, carried, inputs, outputs, slices=None, number=()):
     """`carried`: {body's input: (type, body's result, its type)}; `slices`: {body's result: type}. It goes on as it began, unless
-    a node gives `on`."""
-    index, flag = tensor_type(T.INT64, 0), tensor_type(T.BOOL, 0)
+    a node gives `on`. `number`: the shape of the iteration's number."""
+    index, flag = tensor_type(T.INT64, number), tensor_type(T.BOOL, 0)
     body = graph("body", nodes if any("on" in n.output for n in nodes) else [*nodes, node("Identity", "go", "on")],
                  {"i": index, "go": flag} | {name: kind for name, (kind, _, _) in carried.items()},
                  {"on": flag} | {name: kind for _, name, kind in carried.values()} | (slices or {}))
@@ -147,6 +147,11 @@ def rank_cases(m):
            [feed | {"c": np.array(c)} for feed in counts(0, 3) for c in (True, False)], {"z": f(0)}, yes | {"w": w, "zero": np.array([0])})
     yield ("condition", [loop([node("Add", "a w", "b")], add, "n c x", "y"), node("ReduceSum", "y", "z", keepdims=0)],
            [feed | {"c": np.array(c)} for feed in counts(2) for c in (True, False)], {"z": f(0)}, {"w": w})
+    row = [node("Add", "i one", "j"), node("Slice", "k i j zero", "s"), node("Concat", "i j", "c", axis=0)]
+    yield ("number_in_vector", [node("Compress", "x keep", "k", axis=0),
+                              loop(row, {}, "n yes", "s c", {"s": f(2), "c": tensor_type(T.INT64, 1)}, number=[1])],
+           [{"x": m.f(5, 3), "keep": np.array(keep), "n": np.array(n)} for keep, n in (([True] * 5, 2), ([True, False, True, True, False], 3))],
+           {"s": f(3), "c": tensor_type(T.INT64, 2)}, yes | {"one": np.array([1]), "zero": np.array([0])})
     word = {"a": (tensor_type(T.STRING), "b", tensor_type(T.STRING))}
     yield ("text", [loop([node("StringConcat", "a w", "b")], word, "n yes x", "y")], [{"x": np.array(["p", "q"], object)}],
            {"y": tensor_type(T.STRING, 2)}, three | {"w": np.array([["r", "s"], ["t", "u"]], object)})

@@ -242,6 +242,8 @@ def shapes():
     yield one("squeeze_extent", "Squeeze", ["the_Squeeze"], initializers=[i64("s", [0])])
     yield one("pad_count", "Pad", ["the_Pad"], initializers=[i64("s", [1, 1])])
     yield one("tile_count", "Tile", ["the_Tile"], initializers=[i64("s", [1])])
+    yield one("slice_scalar", "Slice", ["the_Slice", "vectors", r"i64\[\]|int64"],
+              initializers=[i64("s", [0], []), i64("e", [2]), i64("a", [0])])
     yield one("slice_step_0", "Slice", ["the_Slice"],
               initializers=[i64("s", [0]), i64("e", [2]), i64("a", [0]), i64("t", [0])])
 

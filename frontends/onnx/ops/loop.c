@@ -177,8 +177,15 @@ static bool loop_widen(Infer *in, const Graph *g, Dim t, int first, Type *carrie
     return wider;
 }
 
-static const Type index_type = {.kind = TYPE_TENSOR, .dtype = I64},
-                  flag_type = {.kind = TYPE_TENSOR, .dtype = BOOL};
+/* The iteration's number, the condition: a scalar, or a vector of one where the body says so. */
+static void set_single(const Infer *in, Graph *g, int input, DType t) {
+    const Type *said = &control_input(g, input)->type;
+    Dim *one = NEW_ARRAY(in->arena, Dim, 1);
+    one[0] = dim_const(in->ctx, 1);
+    int rank = said->kind == TYPE_TENSOR && said->rank == 1;
+    control_set_type(g, input,
+                     &(Type){.kind = TYPE_TENSOR, .dtype = t, .rank = rank, .shape = one});
+}
 
 /* Infers the body; true when its condition holds in every iteration, given that it holds at first.
  */
@@ -189,9 +196,9 @@ static bool loop_body_infer(Infer *in, Graph *g, Dim t, Type *carried) {
     one[1] = t;
     int first = graph_root(in->graph)->symbol.n;
     for (int attempt = 0; attempt < 8; attempt++) {
-        control_set_type(g, 0, &index_type);
+        set_single(in, g, 0, I64);
         control_input(g, 0)->known = &one[1];
-        control_set_type(g, 1, &flag_type);
+        set_single(in, g, 1, BOOL);
         for (int i = 0; i < loop_carried(in->node); i++) control_set_type(g, 2 + i, &carried[i]);
         if (starts) control_input(g, 1)->known = one;
         infer_graph(in, g);
@@ -269,9 +276,9 @@ static void loop_infer_none(Infer *in, Graph *g) {
     int n = loop_carried(in->node), first = graph_root(in->graph)->symbol.n;
     Dim zero = dim_const(in->ctx, 0);
     for (int i = 0; i < n; i++) infer_set_type(in, i, &infer_in(in, 2 + i)->type);
-    control_set_type(g, 0, &index_type);
+    set_single(in, g, 0, I64);
     if (in->node->out.n == n) return;
-    control_set_type(g, 1, &flag_type);
+    set_single(in, g, 1, BOOL);
     for (int i = 0; i < n; i++) control_set_type(g, 2 + i, &infer_in(in, 2 + i)->type);
     infer_graph(in, g);
     for (int i = n; i < in->node->out.n; i++) {
@@ -409,7 +416,9 @@ static void loop_lower_body(Lower *lo, Looping *l) {
     Map *m = lower_map(lo, "i");
     nn_write(lo, m, index, NULL, body_index(&m->body, l->item->var));
     if (l->defines) nn_define(lo, l->defines, index, 0, dim_const(lo->ctx, INT32_MAX));
-    l->in[0] = index;
+    l->in[0] = loop_cast(lo, index, &control_input(l->body, 0)->type);
+    int cond = l->always ? lower_scalar(lo, "true", BOOL, 1) : l->item->cond;
+    l->in[1] = loop_cast(lo, cond, &control_input(l->body, 1)->type);
     for (int i = 0; i < l->carried; i++)
         l->in[2 + i] = loop_replaces(l->body, i)
                            ? l->cur[i]
@@ -466,7 +475,6 @@ static void loop_lower(Lower *lo) {
     l.item = nn_loop(lo, l.defines ? NULL : t, l.trip);
     l.item->done = done;
     if (!l.always) l.item->cond = control_carry(lo, l.item, first, control_input(l.body, 1));
-    l.in[1] = l.always ? lower_scalar(lo, "true", BOOL, 1) : l.item->cond;
     for (int i = 0; i < l.carried; i++)
         l.cur[i] = control_carry(lo, l.item, init[i], control_input(l.body, 2 + i));
     lo->into = &l.item->body;

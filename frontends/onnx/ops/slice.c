@@ -37,9 +37,12 @@ static int sliced_axes(Infer *in) {
 static const Dim *bounds_of(Infer *in, int operand, int n) {
     int count = 0;
     const Dim *at = infer_partly(in, operand, &count);
-    if (at && count != n)
+    const Type *t = &infer_tensor(in, operand)->type;
+    if (t->rank != 1 || (at && count != n))
         fail(in->ctx, E_SHAPE,
-             "starts, ends, axes and steps must have equal lengths, not %d and %d", count, n);
+             "starts, ends, axes and steps must be vectors of equal lengths, not %s beside "
+             "%d elements",
+             type_str(in->ctx, t), n);
     return at ? at : NEW_ARRAY(in->arena, Dim, n);
 }
 
