@@ -219,6 +219,21 @@ static bool shares_rows(const Rows *r, int p) {
     return rows;
 }
 
+/* Does it have columns that share a row, and one index of the outer dims only one of them? Dot
+ * products are left, whose tiles and lanes the kernel over rows does not have. */
+static bool leaves_dots(const Rows *r, int p) {
+    const Map *m = r->flow->map.at[r->map[p]];
+    Contraction c = map_contraction(r->flow, m);
+    bool is_outer[MAP_DIMS], any = false;
+    outer_dims(r, p, is_outer);
+    for (int d = 0; c.is && d < m->dim.n; d++) {
+        if (c.role[d] != ROLE_N || map_extent(m, d, fuse_unknown) < 2) continue;
+        if (!is_outer[d]) return false;
+        any = true;
+    }
+    return any;
+}
+
 /* Kernels without any reduction join only over equal domains: a small map beside a large one would
  * be cut up by the large one's tiles for nothing. */
 static bool same_volumes(const Rows *r) {
@@ -282,7 +297,8 @@ static bool may_run_in_rows(const Rows *r) {
         if (p < r->n - 1 && !plain_writes(m)) return false;
         if (has_seq(m)) return false;
         bool tiles = wants_tiles(r->flow, m);
-        if (tiles && !(r->machine->block_threads ? row_by_matrix(r, p) : shares_rows(r, p)))
+        if (tiles && !(r->machine->block_threads ? row_by_matrix(r, p)
+                                                 : shares_rows(r, p) && !leaves_dots(r, p)))
             return false;
         if (r->machine->block_threads && reduces_columns(r, p)) return false;
     }

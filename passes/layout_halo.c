@@ -2,8 +2,9 @@
 /* Margins: a container whose windows read beyond its box gets a larger box, and maps that write the
  * value they are to find there. Inside the contraction no test is left.
  *
- * A temporary is enlarged in place, when all such reads agree on the value; what the caller owns
- * (or what others read with another value) is copied into an enlarged container. */
+ * A temporary is enlarged in place, when all such reads agree on the value; what the caller owns or
+ * a loop carries (or what others read with another value) is copied into an enlarged container.
+ * Inside a loop that happens in each iteration, for what it makes anew. */
 #include "passes/layout.h"
 
 /* Bounds that depend on sizes are tried up to this. */
@@ -11,10 +12,59 @@ enum { REACH_MOST = 31 };
 
 typedef struct Halo {
     int cont;
+    Items *list; /* that makes the container, and so its margin, in each of its runs */
     Bits value;
     int64_t low[RANK_MAX], high[RANK_MAX];
     bool any, mixed; /* mixed: reads with another value, or of unknown reach */
 } Halo;
+
+/* ---- where margins are made ----------------------------------------------------------------- */
+
+static bool writes(const Layouts *l, const Item *it, int cont) {
+    bool any = it->kind == ITEM_MAP && map_writes(l->flow->map.at[it->map], cont);
+    for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
+        any |= it->call->out[k] == cont;
+    return any;
+}
+
+static Items *list_of(Items *items, int map) {
+    for (int i = 0; i < items->n; i++) {
+        Item *it = &items->at[i];
+        if (it->kind == ITEM_MAP && it->map == map) return items;
+        Items *inner = list_of(&it->body, map);
+        if (!inner) inner = list_of(&it->other, map);
+        if (inner) return inner;
+    }
+    return NULL;
+}
+
+/* The list whose maps or calls write the container, or that runs over what its loop carries; NULL:
+ * the caller's. */
+static Items *maker_of(const Layouts *l, Items *items, int cont) {
+    for (int i = 0; i < items->n; i++) {
+        Item *it = &items->at[i];
+        if (writes(l, it, cont)) return items;
+        for (int k = 0; k < it->carry.n; k++)
+            if (it->carry.at[k].cur == cont) return &it->body;
+        Items *inner = maker_of(l, &it->body, cont);
+        if (!inner) inner = maker_of(l, &it->other, cont);
+        if (inner) return inner;
+    }
+    return NULL;
+}
+
+static Items *list_of_cont(Layouts *l, int cont) {
+    Items *made = maker_of(l, &l->flow->body, cont);
+    return made ? made : &l->flow->body;
+}
+
+static bool all_in(Layouts *l, const IntVec *maps, const Items *list) {
+    bool all = true;
+    for (int k = 0; all && k < maps->n; k++) all = list_of(&l->flow->body, maps->at[k]) == list;
+    return all;
+}
+
+/* ---- how far reads reach -------------------------------------------------------------------- */
 
 /* A reduction over a window, or straight-line code that reads all of one. */
 static bool is_window(const Map *m) {
@@ -72,14 +122,19 @@ static void add_read(Layouts *l, Halo *h, const Map *m, const Val *val) {
     h->value = other->bits;
 }
 
+/* What reads in the list ask for; those elsewhere stay as they are. */
 static Halo find_halo(Layouts *l, int cont) {
     Halo h = {.cont = cont};
     for (int r = 0; r < l->readers[cont].n; r++) {
         const Map *m = l->flow->map.at[l->readers[cont].at[r]];
         for (int v = 0; v < m->body.val.n; v++) {
             const Val *val = &m->body.val.at[v];
-            if (val->kind == VAL_READ && val->read.cont == cont && val->has_else)
+            if (val->kind != VAL_READ || val->read.cont != cont || !val->has_else) continue;
+            if (!h.list) h.list = list_of_cont(l, cont);
+            if (list_of(&l->flow->body, l->readers[cont].at[r]) == h.list)
                 add_read(l, &h, m, val);
+            else
+                h.mixed = true;
         }
     }
     return h;
@@ -163,37 +218,20 @@ static void copy_in(Layouts *l, const Halo *h, int to, Items *into) {
     map_write(l->flow, m, to, at, map_read_else(l->flow, m, h->cont, inside, other), NULL);
 }
 
-/* The items that `into` collects are put before the first item that touches `cont`. */
 static bool touches(const Layouts *l, const Item *it, int cont) {
-    if (it->kind == ITEM_CALL) {
-        for (int k = 0; k < it->call->nin; k++)
-            if (it->call->in[k] == cont) return true;
-        for (int k = 0; k < it->call->nout; k++)
-            if (it->call->out[k] == cont) return true;
-        return false;
-    }
-    if (it->kind == ITEM_MAP) {
-        const Map *m = l->flow->map.at[it->map];
-        return map_reads(m, cont) || map_writes(m, cont);
-    }
-    for (int i = 0; i < it->body.n; i++)
-        if (touches(l, &it->body.at[i], cont)) return true;
-    for (int i = 0; i < it->other.n; i++)
-        if (touches(l, &it->other.at[i], cont)) return true;
-    return false;
+    bool any = writes(l, it, cont);
+    any |= it->kind == ITEM_MAP && map_reads(l->flow->map.at[it->map], cont);
+    for (int k = 0; it->kind == ITEM_CALL && k < it->call->nin; k++) any |= it->call->in[k] == cont;
+    for (int i = 0; i < it->body.n; i++) any |= touches(l, &it->body.at[i], cont);
+    for (int i = 0; i < it->other.n; i++) any |= touches(l, &it->other.at[i], cont);
+    return any;
 }
 
-static void insert_before(Layouts *l, int cont, const Items *made) {
-    Items *body = &l->flow->body;
+/* What is made is put before the first item that touches `cont`. */
+static void insert_before(Layouts *l, Items *list, int cont, const Items *made) {
     int at = 0;
-    while (at < body->n && !touches(l, &body->at[at], cont)) at++;
-    if (at < body->n) items_insert(l->flow, body, at, made);
-}
-
-static bool at_top(const Layouts *l, int map) {
-    for (int i = 0; i < l->flow->body.n; i++)
-        if (l->flow->body.at[i].kind == ITEM_MAP && l->flow->body.at[i].map == map) return true;
-    return false;
+    while (at < list->n && !touches(l, &list->at[at], cont)) at++;
+    if (at < list->n) items_insert(l->flow, list, at, made);
 }
 
 static void enlarge(Layouts *l, const Halo *h) {
@@ -217,7 +255,7 @@ static void enlarge(Layouts *l, const Halo *h) {
     }
     Items made = {0};
     fill_margin(l, h, h->cont, old, &made);
-    insert_before(l, h->cont, &made);
+    insert_before(l, h->list, h->cont, &made);
 }
 
 static void enlarge_copy(Layouts *l, const Halo *h) {
@@ -230,8 +268,10 @@ static void enlarge_copy(Layouts *l, const Halo *h) {
     Items made = {0};
     copy_in(l, h, to, &made);
     const IntVec readers = l->readers[h->cont];
-    for (int r = 0; r < readers.n; r++) move_reads(l, h, l->flow->map.at[readers.at[r]], to, false);
-    insert_before(l, to, &made);
+    for (int r = 0; r < readers.n; r++)
+        if (list_of(&l->flow->body, readers.at[r]) == h->list)
+            move_reads(l, h, l->flow->map.at[readers.at[r]], to, false);
+    insert_before(l, h->list, to, &made);
 }
 
 /* As a recipe says of the margin, or made. */
@@ -249,14 +289,13 @@ void layout_halos(Layouts *l) {
         if ((kind != CONT_TMP && kind != CONT_IN) || !movable) continue;
         Halo h = find_halo(l, c);
         if (!h.any) continue;
-        bool top = true, beyond = false;
+        bool here = all_in(l, &l->readers[c], h.list) && all_in(l, &l->writers[c], h.list);
+        bool beyond = false;
         for (int k = 0; k < l->flow->cont.at[c].rank; k++) beyond |= h.low[k] > 0 || h.high[k] > 0;
-        for (int r = 0; r < l->readers[c].n; r++) top &= at_top(l, l->readers[c].at[r]);
-        for (int w = 0; w < l->writers[c].n; w++) top &= at_top(l, l->writers[c].at[w]);
-        if (!top || (beyond && !decide_margin(l, &l->flow->cont.at[c]))) continue;
-        if (!beyond || (kind == CONT_TMP && !h.mixed && !l->held[c]))
+        if (beyond && !decide_margin(l, &l->flow->cont.at[c])) continue;
+        if (here && (!beyond || (kind == CONT_TMP && !h.mixed && !l->held[c])))
             enlarge(l, &h);
-        else
+        else if (beyond)
             enlarge_copy(l, &h);
     }
 }
