@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/python/weir"))
-from _abi import Descriptor, Tensor  # noqa: E402
+from _abi import E_CAPACITY, Descriptor, Tensor  # noqa: E402
 
 DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
           10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128"}
@@ -51,11 +51,21 @@ class Model:
         for array, tensor in zip(self.kept, self.given):
             describe(array, tensor)
         self.check(self.d.shapes(self.instance, self.given, self.room), "shapes")
-        self.arrays = []
+        bounded = self.make_room()
+        while not bounded and self.d.run(self.instance, self.given, self.room) == E_CAPACITY:
+            bounded = self.make_room()
+
+    def make_room(self):
+        """Memory for outputs of the dims that stand in their tensors; False where nothing bounds one: it counts as 1, and a run
+        that needs more tells it."""
+        self.arrays, unbounded = [], False
         for tensor in self.room:
-            array = np.empty([tensor.dims[k] for k in range(tensor.rank)], DTYPES[tensor.dtype])
+            dims = [tensor.dims[k] for k in range(tensor.rank)]
+            unbounded |= min(dims, default=0) < 0
+            array = np.empty([abs(dim) for dim in dims], DTYPES[tensor.dtype])
             tensor.data, tensor.capacity = array.ctypes.data, array.size
             self.arrays.append(array)
+        return not unbounded
 
     def call(self):
         status = self.d.run(self.instance, self.given, self.room)
