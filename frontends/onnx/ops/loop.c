@@ -16,9 +16,13 @@ static int loop_carried(const Node *node) {
     return node->in.n > 2 ? node->in.n - 2 : 0;
 }
 
-static bool known_true(const Value *v) {
+/* Is the body's condition known to hold? */
+static bool goes_on(const Infer *in, const Graph *g) {
+    const Dim *at;
+    int n;
     int64_t x;
-    return v->known && dim_is_const(v->known[0], &x) && x;
+    return value_known(in, g, control_result(g, 0), &at, &n) && n == 1 && dim_is_const(at[0], &x) &&
+           x;
 }
 
 /* The iteration is a known value, the loop's variable: so shapes and indices that depend on it are
@@ -203,7 +207,7 @@ static bool loop_body_infer(Infer *in, Graph *g, Dim t, Type *carried) {
         if (starts) control_input(g, 1)->known = one;
         infer_graph(in, g);
         bool wider = loop_widen(in, g, t, first, carried);
-        if (!wider && (!starts || known_true(control_result(g, 0)))) return starts;
+        if (!wider && (!starts || goes_on(in, g))) return starts;
         if (!wider) starts = false;
     }
     fail(in->ctx, E_UNSUPPORTED, "the types of carried values grow with each iteration");
