@@ -73,6 +73,19 @@ def stumps(m, n, classes, features, ways=6):
     return trees, [list(v) for v in zip(*votes)]
 
 
+def many_rows(m, x):
+    """More rows than are walked side by side, and than have sums at a time; with numbers that are missing, and without."""
+    trees, (tree, node, ids) = stumps(m, 11, [0, 1, 2], 4, ways=5)
+    votes = {**trees, "target_treeids": tree, "target_nodeids": node, "target_ids": ids, "n_targets": 3, "target_weights": m.f(len(ids))}
+    for how in "SUM", "MIN":
+        yield f"tree_rows_{how.lower()}", "TreeEnsembleRegressor", [x], votes | {"aggregate_function": how}, ML | {"results": [1]}
+        missing = np.where(m.i(0, 9, 301, 4) == 0, np.nan, x.astype(np.float64))
+        yield f"tree_rows_missing_{how.lower()}", "TreeEnsembleRegressor", [missing], votes | {"aggregate_function": how}, ML | {"results": [1]}
+    least, (tree, node, ids) = stumps(m, 11, [0], 4, ways=1)
+    yield "tree_rows_plain", "TreeEnsembleRegressor", [x], {
+        **least, "target_treeids": tree, "target_nodeids": node, "target_ids": ids, "n_targets": 1, "target_weights": m.f(len(ids))}, ML | {"results": [1]}
+
+
 def forests(m):
     x = np.round(m.f(7, 4), 1)
     missing = np.where(m.i(0, 4, 7, 4) == 0, np.nan, x.astype(np.float64))
@@ -96,6 +109,7 @@ def forests(m):
         yield f"tree_regressor_{how.lower()}", "TreeEnsembleRegressor", [missing], {
             **trees, "target_treeids": tree, "target_nodeids": node, "target_ids": ids, "n_targets": 1,
             "target_weights": m.f(len(ids)), "aggregate_function": how, "base_values": m.f(1)}, ML | {"results": [1]}
+    yield from many_rows(m, np.round(m.f(301, 4), 1))
 
 
 def maps(m):

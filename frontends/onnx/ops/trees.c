@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier, which become one.
  *
- * All forms are brought to the tables of the call `trees`: nodes of seven numbers, leaves that
- * vote. Places are checked here once more by range: the call checks each before it follows it. */
+ * All forms are brought to the tables of the call `trees`: nodes of four numbers, leaves that vote.
+ * It knows comparisons by <=, by == and with members alone: what is written otherwise changes its
+ * branches, or its number. The call checks each place before it follows it. */
 #include "ml.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { FEATURE, MODE, MISSING, YES, NO, FIRST, END, FIELDS, MEMBER = 6 };
+enum { FEATURE, HOW, YES, NO, FIELDS };
+/* Modes as ONNX counts them; what the call makes of them. */
+enum { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER };
+enum { BY_LEQ, BY_EQ, BY_MEMBER, NAN_YES = 4, HOWS = 7, MEMBERS_FROM = 3 };
 
 typedef struct Trees {
-    int64_t nodes, leaves, targets, roots;
-    int64_t *node;           /* FIELDS each */
-    double *split, *weight;  /* by node; by vote */
-    int64_t *first, *target; /* by leaf: its votes; by vote */
-    const int64_t *root;
+    int64_t inner, nodes, leaves, targets, roots; /* nodes: inner ones, then leaves */
+    int32_t *node;                                /* FIELDS each */
+    double *split, *weight;                       /* by node; by vote */
+    int32_t *first, *target;                      /* by leaf: its votes; by vote */
+    int32_t *root;
     double *member;
     int64_t members, votes, aggregate;
+    DType type; /* of the numbers that are compared, and of the sums */
 } Trees;
 
 static const int64_t *numbers(Lower *lo, const char *name, int64_t n, bool needed) {
@@ -60,27 +66,79 @@ static int table(Lower *lo, const char *name, DType t, const double *at, int64_t
     return lower_literal(lo, name, t, &d, 1, data);
 }
 
-static int list(Lower *lo, const char *name, const int64_t *at, int64_t n) {
+static int list(Lower *lo, const char *name, const int32_t *at, int64_t n) {
     Dim d = dim_const(lo->ctx, n);
-    return lower_literal(lo, name, I64, &d, 1, at);
+    return lower_literal(lo, name, I32, &d, 1, at);
+}
+
+/* What is outside of the call's tables stays outside. */
+static int32_t place(int64_t at) {
+    return at < INT32_MIN || at > INT32_MAX ? INT32_MAX : (int32_t)at;
+}
+
+static int32_t *places(Lower *lo, const int64_t *at, int64_t n) {
+    int32_t *to = NEW_ARRAY(lo->arena, int32_t, n + 1);
+    for (int64_t i = 0; i < n; i++) to[i] = place(at[i]);
+    return to;
+}
+
+/* The greatest number of the type below s, so that v < s is v <= it: NaN below the least. */
+static double below(DType t, double s) {
+    if (s == -INFINITY) return NAN;
+    return t == F64 ? nextafter(s, -INFINITY) : (double)nextafterf((float)s, -INFINITY);
+}
+
+typedef struct Rule {
+    int64_t mode, feature;
+    double split;
+    bool nan_yes;
+} Rule;
+
+/* Node i by a mode of ONNX. What the call lacks is the contrary of what it has, but for NaN, which
+ * goes where it is told. */
+static void set_node(Trees *t, int64_t i, const Rule *rule, const int64_t branch[2]) {
+    int32_t *node = t->node + i * FIELDS;
+    int64_t mode = rule->mode;
+    bool turned = mode == GTE || mode == GT || mode == NEQ;
+    t->split[i] = mode == LT || mode == GTE ? below(t->type, rule->split) : rule->split;
+    node[FEATURE] = place(rule->feature);
+    node[HOW] = mode == EQ || mode == NEQ ? BY_EQ : BY_LEQ;
+    if (rule->nan_yes != turned) node[HOW] |= NAN_YES;
+    node[YES] = place(branch[turned]);
+    node[NO] = place(branch[!turned]);
+}
+
+static DType numbers_type(Lower *lo) {
+    return nn_cont(lo, lower_in(lo, 0))->type == F64 ? F64 : F32;
+}
+
+/* Room for inner nodes, and the leaves. */
+static void make_nodes(Lower *lo, Trees *t, int64_t inner, int64_t leaves) {
+    t->inner = inner, t->leaves = leaves, t->nodes = inner + leaves;
+    t->node = NEW_ARRAY(lo->arena, int32_t, t->nodes * FIELDS + 1);
+    t->split = NEW_ARRAY(lo->arena, double, t->nodes + 1);
+    for (int64_t i = inner; i < t->nodes; i++)
+        t->node[i * FIELDS + YES] = t->node[i * FIELDS + NO] = place(i);
 }
 
 /* Sums of the votes, with base values: [N,targets]. */
 static int walk(Lower *lo, const Trees *t) {
     int x = ml_numbers(lo, true);
-    DType type = nn_cont(lo, x)->type;
+    DType type = t->type;
     Dim shape[] = {nn_shape(lo, x).at[0], dim_const(lo->ctx, t->targets)};
     Dim nodes[] = {dim_const(lo->ctx, t->nodes), dim_const(lo->ctx, FIELDS)};
     int scores = lower_tmp(lo, "scores", type, shape, 2);
     int in[] = {x,
                 table(lo, "split", type, t->split, t->nodes),
-                lower_literal(lo, "node", I64, nodes, 2, t->node),
+                lower_literal(lo, "node", I32, nodes, 2, t->node),
                 list(lo, "first", t->first, t->leaves + 1),
                 list(lo, "target", t->target, t->votes),
                 table(lo, "weight", type, t->weight, t->votes),
                 table(lo, "member", type, t->member, t->members),
                 list(lo, "root", t->root, t->roots)};
-    lower_call(lo, "trees", in, 8, &scores, 1, &t->aggregate, 1, NULL, 0);
+    int64_t attr[] = {t->aggregate, 0};
+    for (int64_t i = 0; i < t->nodes; i++) attr[1] |= t->node[i * FIELDS + HOW] & HOWS;
+    lower_call(lo, "trees", in, 8, &scores, 1, attr, 2, NULL, 0);
     int64_t n;
     double *base = floats(lo, "base_values", &n);
     if (n == t->targets || n == 1) {
@@ -101,59 +159,62 @@ static void ensemble_infer(Infer *in) {
 }
 
 /* Members of each node that asks for membership: a NaN ends one list. */
-static void members(Lower *lo, Trees *t) {
+static void members(Lower *lo, Trees *t, const double *mode) {
     double *all = floats(lo, "membership_values", &t->members);
     t->member = all ? all : NEW_ARRAY(lo->arena, double, 1);
     int64_t at = 0;
-    for (int64_t i = 0; i < t->nodes; i++) {
-        int64_t *node = t->node + i * FIELDS;
-        if (node[MODE] != MEMBER) continue;
-        node[FIRST] = at;
+    if (t->members > INT32_MAX >> MEMBERS_FROM)
+        fail(lo->ctx, E_LIMIT, "attribute \"membership_values\" has %lld numbers: the most are %d",
+             (long long)t->members, INT32_MAX >> MEMBERS_FROM);
+    for (int64_t i = 0; i < t->inner; i++) {
+        if (mode[i] != MEMBER) continue;
+        int64_t first = at < t->members ? at : t->members;
+        t->node[i * FIELDS + HOW] |= BY_MEMBER | (int32_t)first << MEMBERS_FROM;
         while (at < t->members && all[at] == all[at]) at++;
-        node[END] = at++;
-        if (node[FIRST] > t->members) node[FIRST] = node[END] = t->members;
+        at++;
     }
 }
 
 static void ensemble_nodes(Lower *lo, Trees *t) {
     const Attr *a = node_attr(lo->node, "nodes_featureids");
-    const int64_t *feature = numbers(lo, "nodes_featureids", -1, true), n = t->nodes = a->n;
+    const int64_t *feature = numbers(lo, "nodes_featureids", -1, true), n = a->n;
     const int64_t *yes = numbers(lo, "nodes_truenodeids", n, true),
                   *no = numbers(lo, "nodes_falsenodeids", n, true),
                   *yes_leaf = numbers(lo, "nodes_trueleafs", n, true),
                   *no_leaf = numbers(lo, "nodes_falseleafs", n, true),
                   *missing = numbers(lo, "nodes_missing_value_tracks_true", n, false);
     double *mode = floats_n(lo, "nodes_modes", n);
-    t->split = floats_n(lo, "nodes_splits", n);
-    t->node = NEW_ARRAY(lo->arena, int64_t, n * FIELDS);
+    const double *split = floats_n(lo, "nodes_splits", n);
+    make_nodes(lo, t, n, t->leaves);
     for (int64_t i = 0; i < n; i++) {
-        int64_t *node = t->node + i * FIELDS;
-        node[FEATURE] = feature[i];
-        node[MODE] = (int64_t)mode[i];
-        node[MISSING] = missing && missing[i];
-        node[YES] = yes_leaf[i] ? -1 - yes[i] : yes[i];
-        node[NO] = no_leaf[i] ? -1 - no[i] : no[i];
+        const Rule rule = {(int64_t)mode[i], feature[i], split[i], missing && missing[i]};
+        const int64_t branch[] = {yes_leaf[i] ? n + yes[i] : yes[i],
+                                  no_leaf[i] ? n + no[i] : no[i]};
+        set_node(t, i, &rule, branch);
     }
-    members(lo, t);
+    members(lo, t, mode);
 }
 
 static void ensemble_lower(Lower *lo) {
     static const char *const transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
                                              "PROBIT"};
     Trees t = {.targets = nn_int(lo, "n_targets", 1),
-               .aggregate = nn_int(lo, "aggregate_function", 1)};
+               .aggregate = nn_int(lo, "aggregate_function", 1),
+               .type = numbers_type(lo)};
     int64_t transform = nn_int(lo, "post_transform", 0);
     const Attr *leaf = node_attr(lo->node, "leaf_targetids"),
                *root = node_attr(lo->node, "tree_roots");
     if (lower_out(lo, 0) < 0) return;
     if (transform < 0 || transform > 4 || t.aggregate < 0 || t.aggregate > 3)
         fail(lo->ctx, E_ATTRIBUTE, "aggregate_function or post_transform is none that is defined");
-    t.target = (int64_t *)(uintptr_t)numbers(lo, "leaf_targetids", -1, true);
-    t.root = numbers(lo, "tree_roots", -1, true);
+    const int64_t *target = numbers(lo, "leaf_targetids", -1, true),
+                  *first = numbers(lo, "tree_roots", -1, true);
     t.roots = root->n, t.votes = t.leaves = leaf->n;
+    t.target = places(lo, target, t.votes);
+    t.root = places(lo, first, t.roots);
     t.weight = floats_n(lo, "leaf_weights", t.leaves);
-    t.first = NEW_ARRAY(lo->arena, int64_t, t.leaves + 1);
-    for (int64_t i = 0; i <= t.leaves; i++) t.first[i] = i;
+    t.first = NEW_ARRAY(lo->arena, int32_t, t.leaves + 1);
+    for (int64_t i = 0; i <= t.leaves; i++) t.first[i] = place(i);
     ensemble_nodes(lo, &t);
     ml_transform(lo, walk(lo, &t), lower_out(lo, 0), transforms[transform]);
 }
@@ -169,6 +230,7 @@ static void regressor_infer(Infer *in) {
 /* The number of a node by tree and id: they are listed tree by tree, ids mostly in order. */
 typedef struct Ids {
     const int64_t *tree, *id;
+    int64_t *mode, *number; /* mode: -1 a leaf; number: among the call's nodes */
     int64_t n;
 } Ids;
 
@@ -192,34 +254,44 @@ static int64_t mode_of(Lower *lo, const Attr *a, int64_t i) {
          a->strings[i]);
 }
 
-/* Each node that is a leaf is leaf number i too; a tree of one leaf has a node that leads to it. */
-static void listed_nodes(Lower *lo, Trees *t, const Ids *ids) {
+/* Numbers of listed nodes: inner ones, then leaves, both as they are listed. */
+static void number_nodes(Lower *lo, Trees *t, Ids *ids) {
     const Attr *mode = node_attr(lo->node, "nodes_modes");
-    int64_t n = t->nodes = t->leaves = ids->n;
-    if (!mode || mode->kind != ATTR_STRINGS || mode->n != n)
-        fail(lo->ctx, E_ATTRIBUTE, "attribute \"nodes_modes\" must be %lld words", (long long)n);
+    int64_t inner = 0;
+    if (!mode || mode->kind != ATTR_STRINGS || mode->n != ids->n)
+        fail(lo->ctx, E_ATTRIBUTE, "attribute \"nodes_modes\" must be %lld words",
+             (long long)ids->n);
+    ids->mode = NEW_ARRAY(lo->arena, int64_t, ids->n + 1);
+    ids->number = NEW_ARRAY(lo->arena, int64_t, ids->n + 1);
+    for (int64_t i = 0; i < ids->n; i++) {
+        ids->mode[i] = mode_of(lo, mode, i);
+        inner += ids->mode[i] >= 0;
+    }
+    make_nodes(lo, t, inner, ids->n - inner);
+    for (int64_t i = 0, k = 0; i < ids->n; i++)
+        ids->number[i] = ids->mode[i] >= 0 ? k++ : inner + i - k;
+}
+
+static void listed_nodes(Lower *lo, Trees *t, const Ids *ids) {
+    int64_t n = ids->n;
     const int64_t *feature = numbers(lo, "nodes_featureids", n, true),
                   *yes = numbers(lo, "nodes_truenodeids", n, true),
                   *no = numbers(lo, "nodes_falsenodeids", n, true),
                   *missing = numbers(lo, "nodes_missing_value_tracks_true", n, false);
-    int64_t *root = NEW_ARRAY(lo->arena, int64_t, n);
-    t->split = floats_n(lo, "nodes_values", n);
-    t->node = NEW_ARRAY(lo->arena, int64_t, n * FIELDS);
+    const double *split = floats_n(lo, "nodes_values", n);
+    t->root = NEW_ARRAY(lo->arena, int32_t, n + 1);
     for (int64_t i = 0; i < n; i++) {
-        int64_t *node = t->node + i * FIELDS, kind = mode_of(lo, mode, i);
-        bool leaf = kind < 0;
-        node[MODE] = leaf ? 0 : kind;
-        node[FEATURE] = leaf ? 0 : feature[i];
-        node[MISSING] = missing && missing[i];
-        node[YES] = leaf ? -1 - i : find_node(lo, ids, ids->tree[i], yes[i], i + 1);
-        node[NO] = leaf ? -1 - i : find_node(lo, ids, ids->tree[i], no[i], i + 2);
-        if (i == 0 || ids->tree[i] != ids->tree[i - 1]) root[t->roots++] = i;
+        if (i == 0 || ids->tree[i] != ids->tree[i - 1]) t->root[t->roots++] = place(ids->number[i]);
+        if (ids->mode[i] < 0) continue;
+        const Rule rule = {ids->mode[i], feature[i], split[i], missing && missing[i]};
+        const int64_t branch[] = {ids->number[find_node(lo, ids, ids->tree[i], yes[i], i + 1)],
+                                  ids->number[find_node(lo, ids, ids->tree[i], no[i], i + 2)]};
+        set_node(t, ids->number[i], &rule, branch);
     }
-    t->root = root;
     t->member = NEW_ARRAY(lo->arena, double, 1);
 }
 
-/* Votes sorted by leaf: counted, then placed. */
+/* Votes sorted by leaf: counted, then placed. Those of inner nodes are never asked for. */
 static void listed_votes(Lower *lo, Trees *t, const Ids *ids, const char *stem) {
     const Attr *a = node_attr(lo->node, internf(lo->ctx, "%s_ids", stem));
     int64_t n = t->votes = a ? a->n : 0;
@@ -228,17 +300,19 @@ static void listed_votes(Lower *lo, Trees *t, const Ids *ids, const char *stem) 
                   *id = numbers(lo, internf(lo->ctx, "%s_nodeids", stem), n, true);
     double *weight = floats_n(lo, internf(lo->ctx, "%s_weights", stem), n);
     int64_t *leaf = NEW_ARRAY(lo->arena, int64_t, n), near = 0;
-    t->first = NEW_ARRAY(lo->arena, int64_t, t->leaves + 2);
-    t->target = NEW_ARRAY(lo->arena, int64_t, n);
+    t->first = NEW_ARRAY(lo->arena, int32_t, t->leaves + 2);
+    t->target = NEW_ARRAY(lo->arena, int32_t, n + 1);
     t->weight = NEW_ARRAY(lo->arena, double, n);
     for (int64_t i = 0; i < n; i++) {
-        near = leaf[i] = find_node(lo, ids, tree[i], id[i], near);
-        t->first[leaf[i] + 2]++;
+        near = find_node(lo, ids, tree[i], id[i], near);
+        leaf[i] = ids->number[near] - t->inner;
+        if (leaf[i] >= 0) t->first[leaf[i] + 2]++;
     }
     for (int64_t i = 2; i < t->leaves + 2; i++) t->first[i] += t->first[i - 1];
     for (int64_t i = 0; i < n; i++) {
-        int64_t k = t->first[leaf[i] + 1]++;
-        t->target[k] = target[i];
+        if (leaf[i] < 0) continue;
+        int32_t k = t->first[leaf[i] + 1]++;
+        t->target[k] = place(target[i]);
         t->weight[k] = weight[i];
     }
 }
@@ -246,10 +320,11 @@ static void listed_votes(Lower *lo, Trees *t, const Ids *ids, const char *stem) 
 /* All of a model whose votes stand in the attributes `stem`_ids and so on. */
 static Trees listed(Lower *lo, const char *stem, int64_t targets, int64_t aggregate) {
     const Attr *a = node_attr(lo->node, "nodes_nodeids");
-    Trees t = {.targets = targets, .aggregate = aggregate};
+    Trees t = {.targets = targets, .aggregate = aggregate, .type = numbers_type(lo)};
     Ids ids = {.n = a ? a->n : 0};
     ids.id = numbers(lo, "nodes_nodeids", ids.n, true);
     ids.tree = numbers(lo, "nodes_treeids", ids.n, true);
+    number_nodes(lo, &t, &ids);
     listed_nodes(lo, &t, &ids);
     listed_votes(lo, &t, &ids, stem);
     return t;
