@@ -175,6 +175,15 @@ static void members(Lower *lo, Trees *t, const double *mode) {
     }
 }
 
+/* Where a branch leads, as a node of the call. */
+static int64_t branch_to(Lower *lo, const Trees *t, int64_t to, bool leaf) {
+    int64_t n = leaf ? t->leaves : t->inner;
+    if (to < 0 || to >= n)
+        fail(lo->ctx, E_ATTRIBUTE, "a branch leads to %s %lld: there are %lld",
+             leaf ? "leaf" : "node", (long long)to, (long long)n);
+    return leaf ? t->inner + to : to;
+}
+
 static void ensemble_nodes(Lower *lo, Trees *t) {
     const Attr *a = node_attr(lo->node, "nodes_featureids");
     const int64_t *feature = numbers(lo, "nodes_featureids", -1, true), n = a->n;
@@ -188,8 +197,11 @@ static void ensemble_nodes(Lower *lo, Trees *t) {
     make_nodes(lo, t, n, t->leaves);
     for (int64_t i = 0; i < n; i++) {
         const Rule rule = {(int64_t)mode[i], feature[i], split[i], missing && missing[i]};
-        const int64_t branch[] = {yes_leaf[i] ? n + yes[i] : yes[i],
-                                  no_leaf[i] ? n + no[i] : no[i]};
+        const int64_t branch[] = {branch_to(lo, t, yes[i], yes_leaf[i]),
+                                  branch_to(lo, t, no[i], no_leaf[i])};
+        if (rule.mode < LEQ || rule.mode > MEMBER)
+            fail(lo->ctx, E_ATTRIBUTE, "a mode of a node is %lld: it must be in 0..%d",
+                 (long long)rule.mode, MEMBER);
         set_node(t, i, &rule, branch);
     }
     members(lo, t, mode);
