@@ -14,9 +14,7 @@
 /* ---- sharing --------------------------------------------------------------------------------- */
 
 bool access_equal(const Access *a, const Access *b) {
-    bool same = a->cont == b->cont && a->rank == b->rank;
-    for (int k = 0; same && k < a->rank; k++) same = a->at[k] == b->at[k];
-    return same;
+    return a->cont == b->cont && a->rank == b->rank && dims_equal(a->at, b->at, a->rank);
 }
 
 static int val_nargs(const Val *v) {

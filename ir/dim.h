@@ -34,6 +34,7 @@ Dim dim_flat(Ctx *ctx, const Dim *at, const Dim *box, int n);
 
 bool dim_is_const(Dim d, int64_t *value); /* value may be NULL */
 bool dim_is(Dim d, int64_t value);
+bool dims_equal(const Dim *a, const Dim *b, int n);
 const char *dim_sym_name(Dim d); /* NULL unless d is exactly one symbol */
 bool dim_uses(Dim d, Dim sym);   /* anywhere, also inside div and mod */
 /* Calls fn for every distinct symbol in d. */

@@ -17,6 +17,12 @@ bool dim_is(Dim d, int64_t value) {
     return dim_is_const(d, &v) && v == value;
 }
 
+bool dims_equal(const Dim *a, const Dim *b, int n) {
+    bool same = true;
+    for (int k = 0; same && k < n; k++) same = a[k] == b[k];
+    return same;
+}
+
 const char *dim_sym_name(Dim d) {
     bool sym = d->nterms == 1 && d->term->coef == 1 && d->term->natoms == 1 &&
                d->term->atom[0]->kind == ATOM_SYM;

@@ -116,18 +116,23 @@ Map *flow_map(Flow *flow, Items *into, const char *name, const char *from) {
     return map;
 }
 
-bool items_insert_beside(Flow *flow, Items *items, int map, bool after, const Items *made) {
+Items *items_with(Items *items, int map, int *at) {
     for (int i = 0; i < items->n; i++) {
         Item *it = &items->at[i];
-        if (it->kind == ITEM_MAP && it->map == map) {
-            items_insert(flow, items, i + after, made);
-            return true;
-        }
-        if (items_insert_beside(flow, &it->body, map, after, made) ||
-            items_insert_beside(flow, &it->other, map, after, made))
-            return true;
+        *at = i;
+        if (it->kind == ITEM_MAP && it->map == map) return items;
+        Items *inner = items_with(&it->body, map, at);
+        if (!inner) inner = items_with(&it->other, map, at);
+        if (inner) return inner;
     }
-    return false;
+    return NULL;
+}
+
+bool items_insert_beside(Flow *flow, Items *items, int map, bool after, const Items *made) {
+    int at;
+    Items *list = items_with(items, map, &at);
+    if (list) items_insert(flow, list, at + after, made);
+    return list;
 }
 
 void items_rebuild(Flow *flow, Items *items, ItemFn *fn, void *user) {

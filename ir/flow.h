@@ -278,6 +278,8 @@ void items_insert(Flow *flow, Items *items, int at,
  * in `home`. */
 typedef void ItemFn(void *user, Item it, const Items *home, Items *out);
 void items_rebuild(Flow *flow, Items *items, ItemFn *fn, void *user);
+/* The list that map `map` stands in, this one or one inside, and where; NULL: it stands nowhere. */
+Items *items_with(Items *items, int map, int *at);
 /* Before or behind map `map`, wherever it stands in these; false: it stands nowhere. */
 bool items_insert_beside(Flow *flow, Items *items, int map, bool after, const Items *made);
 /* Source nodes of a map, call or statement: names, one a line; NULL: none. Passes that merge work

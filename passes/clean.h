@@ -11,6 +11,9 @@ bool drop_constant_carries(Editing *c); /* clean_carry.c: what loops hand on as 
 bool split_dims(Editing *c, Map *m);    /* clean_split.c */
 bool split_shared(Editing *c, int map); /* clean_parts.c */
 bool make_once(Editing *c, int map);    /* clean_repeat.c: sums that repeat along a dim */
+/* clean_views.c: the Val a copy copies: one read of the container's own type, without else; -1 for
+ * other maps. */
+int copied(const Editing *c, const Map *m);
 bool inline_view(Editing *c, int map);  /* clean_views.c: into its readers */
 bool forward_copy(Editing *c, int map); /* clean_views.c: a copy's source is written in place */
 

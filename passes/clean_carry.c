@@ -46,25 +46,20 @@ static void rename_uses(const Renaming *r) {
     rename_items(r, &r->e->flow->body);
 }
 
-/* Does an iteration hand on what it got, as it is or as a copy? */
+/* Does an iteration hand on what it got, as it is or as a copy of it? */
 static bool hands_on(const Editing *e, const Carry *carry) {
     if (carry->next == carry->cur) return true;
     int writer = e->uses.writer[carry->next];
     const Map *m = writer < 0 ? NULL : e->flow->map.at[writer];
-    const Access *to = m ? map_plain_write(m) : NULL;
-    const Val *val = to ? &m->body.val.at[m->write.at[0].val[0]] : NULL;
-    if (!val || val->kind != VAL_READ || val->has_else || val->read.cont != carry->cur ||
-        val->read.rank != to->rank || m->cons.n || !writes_whole(e->flow, m, to))
-        return false;
-    for (int k = 0; k < to->rank; k++)
-        if (val->read.at[k] != to->at[k]) return false;
-    return true;
+    int v = m ? copied(e, m) : -1;
+    if (v < 0) return false;
+    const Access *to = &m->write.at[0].to[0], *from = &m->body.val.at[v].read;
+    return from->cont == carry->cur && from->rank == to->rank && writes_whole(e->flow, m, to) &&
+           dims_equal(from->at, to->at, to->rank);
 }
 
-static bool same_shape(const Cont *a, const Cont *b) {
-    bool same = a->rank == b->rank && a->type == b->type;
-    for (int k = 0; same && k < a->rank; k++) same = a->shape[k] == b->shape[k];
-    return same;
+static bool alike(const Cont *a, const Cont *b) {
+    return a->type == b->type && a->rank == b->rank && dims_equal(a->shape, b->shape, a->rank);
 }
 
 static bool drop_carries(Editing *e, Items *items) {
@@ -77,7 +72,7 @@ static bool drop_carries(Editing *e, Items *items) {
             const Carry carry = it->carry.at[k];
             const Cont *cont = e->flow->cont.at;
             if (carry.cur == it->cond || !hands_on(e, &carry) ||
-                !same_shape(&cont[carry.cur], &cont[carry.init]))
+                !alike(&cont[carry.cur], &cont[carry.init]))
                 continue;
             for (int j = k + 1; j < it->carry.n; j++) it->carry.at[j - 1] = it->carry.at[j];
             it->carry.n--;

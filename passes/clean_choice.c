@@ -22,10 +22,7 @@ static Dim truth_of(Sizes *s, int v);
 /* Does the map, of one element, write what is read? */
 static bool makes(const Map *m, const Access *read) {
     if (m->dim.n || m->cons.n || m->write.n != 1 || m->write.at[0].combine) return false;
-    const Access *to = &m->write.at[0].to[0];
-    bool same = to->cont == read->cont;
-    for (int k = 0; same && k < to->rank; k++) same = to->at[k] == read->at[k];
-    return same;
+    return access_equal(&m->write.at[0].to[0], read);
 }
 
 /* A number that the flow brings along. */

@@ -2,8 +2,7 @@
 /* Views: composed into their readers, or into the producers of what they copy. */
 #include "passes/clean.h"
 
-/* The Val a copy copies: one read of the container's own type, without else; -1 for other maps. */
-static int copied(const Editing *c, const Map *m) {
+int copied(const Editing *c, const Map *m) {
     const Access *to = map_plain_write(m);
     if (!to || m->cons.n) return -1;
     int v = m->write.at[0].val[0];

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/converted.h"
 
-static bool same_shape(const Dim *a, const Dim *b, int rank) {
-    for (int k = 0; k < rank; k++)
-        if (a[k] != b[k]) return false;
-    return true;
-}
-
 bool converted_alike(const Flow *flow, const Converted *one) {
     const Cont *from = &flow->cont.at[one->from];
-    return same_shape(from->shape, flow->cont.at[one->to].shape, from->rank);
+    return dims_equal(from->shape, flow->cont.at[one->to].shape, from->rank);
 }
 
 int converted_filled(Editing *e, Conversions *c, int cont, DType type, const Dim *shape,
@@ -19,7 +13,7 @@ int converted_filled(Editing *e, Conversions *c, int cont, DType type, const Dim
     for (int i = 0; i < c->done.n; i++) {
         const Converted *one = &c->done.at[i];
         if (one->from == cont && one->home == home &&
-            same_shape(flow->cont.at[one->to].shape, shape, x.rank))
+            dims_equal(flow->cont.at[one->to].shape, shape, x.rank))
             return one->to;
     }
     const char *name = internf(flow->ctx, "%s.%s", x.name, dtype_name(type));
@@ -28,7 +22,7 @@ int converted_filled(Editing *e, Conversions *c, int cont, DType type, const Dim
     Dim at[RANK_MAX];
     for (int k = 0; k < x.rank; k++) at[k] = map_dim(flow, m, "i", shape[k]);
     Access from = {cont, x.rank, arena_copy(e->arena, at, (size_t)x.rank * sizeof *at)};
-    int value = same_shape(x.shape, shape, x.rank)
+    int value = dims_equal(x.shape, shape, x.rank)
                     ? body_read(&m->body, from, x.type)
                     : body_read_else(&m->body, from, x.type, body_const(&m->body, x.type, 0));
     map_write(flow, m, to, at, body_cvt(&m->body, type, value), NULL);

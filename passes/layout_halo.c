@@ -27,15 +27,9 @@ static bool writes(const Layouts *l, const Item *it, int cont) {
     return any;
 }
 
-static Items *list_of(Items *items, int map) {
-    for (int i = 0; i < items->n; i++) {
-        Item *it = &items->at[i];
-        if (it->kind == ITEM_MAP && it->map == map) return items;
-        Items *inner = list_of(&it->body, map);
-        if (!inner) inner = list_of(&it->other, map);
-        if (inner) return inner;
-    }
-    return NULL;
+static Items *list_of(Layouts *l, int map) {
+    int at;
+    return items_with(&l->flow->body, map, &at);
 }
 
 /* The list whose maps or calls write the container, or that runs over what its loop carries; NULL:
@@ -60,7 +54,7 @@ static Items *list_of_cont(Layouts *l, int cont) {
 
 static bool all_in(Layouts *l, const IntVec *maps, const Items *list) {
     bool all = true;
-    for (int k = 0; all && k < maps->n; k++) all = list_of(&l->flow->body, maps->at[k]) == list;
+    for (int k = 0; all && k < maps->n; k++) all = list_of(l, maps->at[k]) == list;
     return all;
 }
 
@@ -131,7 +125,7 @@ static Halo find_halo(Layouts *l, int cont) {
             const Val *val = &m->body.val.at[v];
             if (val->kind != VAL_READ || val->read.cont != cont || !val->has_else) continue;
             if (!h.list) h.list = list_of_cont(l, cont);
-            if (list_of(&l->flow->body, l->readers[cont].at[r]) == h.list)
+            if (list_of(l, l->readers[cont].at[r]) == h.list)
                 add_read(l, &h, m, val);
             else
                 h.mixed = true;
@@ -269,7 +263,7 @@ static void enlarge_copy(Layouts *l, const Halo *h) {
     copy_in(l, h, to, &made);
     const IntVec readers = l->readers[h->cont];
     for (int r = 0; r < readers.n; r++)
-        if (list_of(&l->flow->body, readers.at[r]) == h->list)
+        if (list_of(l, readers.at[r]) == h->list)
             move_reads(l, h, l->flow->map.at[readers.at[r]], to, false);
     insert_before(l, h->list, to, &made);
 }

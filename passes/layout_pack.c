@@ -96,10 +96,9 @@ static const Layout *panels(Layouts *l, const Cont *c, const Panels *how) {
 
 static bool same_weights(const Cont *a, const Cont *b) {
     const char *x = a->from ? a->from : a->name, *y = b->from ? b->from : b->name;
-    bool same =
-        a->kind == CONT_PARAM && a->data == b->data && (a->data || x == y) && a->rank == b->rank;
-    for (int k = 0; same && k < a->rank; k++) same = a->shape[k] == b->shape[k];
-    return same && a->layout && layout_equal(a->layout, b->layout);
+    return a->kind == CONT_PARAM && a->data == b->data && (a->data || x == y) &&
+           a->rank == b->rank && dims_equal(a->shape, b->shape, a->rank) && a->layout &&
+           layout_equal(a->layout, b->layout);
 }
 
 /* By the width of the panels, so that other copies keep their names when one gets another width. */

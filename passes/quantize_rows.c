@@ -310,10 +310,9 @@ static Coded codes_of(Coding *c) {
     for (int k = 0; k < x->rank; k++) key.at[k] = dim_subst(ctx, x->at[k], subst, c->ndim + 1);
     for (int i = 0; i < c->coded.n; i++) {
         const Coded *o = &c->coded.at[i];
-        bool same = o->from == key.from && o->rank == key.rank && o->ndim == key.ndim;
-        for (int k = 0; same && k < key.rank; k++) same = o->at[k] == key.at[k];
-        for (int k = 0; same && k <= key.ndim; k++) same = o->extent[k] == key.extent[k];
-        if (same) return *o;
+        if (o->from == key.from && o->rank == key.rank && o->ndim == key.ndim &&
+            dims_equal(o->at, key.at, key.rank) && dims_equal(o->extent, key.extent, key.ndim + 1))
+            return *o;
     }
     Items made = {0};
     make_codes(c, &key, &made);

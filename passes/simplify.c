@@ -13,10 +13,9 @@ enum { SMALL_BYTES = 4096 };
 /* ---- equality ------------------------------------------------------------------------------- */
 
 static bool type_equal(const Type *a, const Type *b) {
-    if (a->kind != b->kind || a->dtype != b->dtype || a->rank != b->rank || !a->elem != !b->elem)
+    if (a->kind != b->kind || a->dtype != b->dtype || a->rank != b->rank || !a->elem != !b->elem ||
+        !dims_equal(a->shape, b->shape, a->rank))
         return false;
-    for (int i = 0; i < a->rank; i++)
-        if (a->shape[i] != b->shape[i]) return false;
     return !a->elem || type_equal(a->elem, b->elem);
 }
 

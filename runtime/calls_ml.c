@@ -248,14 +248,13 @@ static int trees_of_row(const Forest *f, const Rows *r, int64_t i) {
     return good;
 }
 
-static void give_sums(const weir_call *c, int64_t row, int64_t n, const double *sum) {
-    int64_t targets = c->out[0].dims[1], trees = c->in[7].dims[0];
-    for (int64_t i = 0; i < n * targets; i++) {
-        double v = c->attr[0] == AVERAGE && trees ? sum[i] / (double)trees : sum[i];
-        if (c->out[0].dtype == WEIR_F64)
-            ((double *)c->out[0].data)[row * targets + i] = v;
+static void give_sums(const weir_call *c, const Forest *f, int64_t row, const Rows *r) {
+    for (int64_t i = 0, at = row * f->targets; i < r->n * f->targets; i++, at++) {
+        double v = c->attr[0] == AVERAGE && f->trees ? r->sum[i] / (double)f->trees : r->sum[i];
+        if (f->wide)
+            ((double *)c->out[0].data)[at] = v;
         else
-            ((float *)c->out[0].data)[row * targets + i] = (float)v;
+            ((float *)c->out[0].data)[at] = (float)v;
     }
 }
 
@@ -308,7 +307,7 @@ void weir_call_trees(weir_call *c) {
             for (int64_t k = 0; good && k < f.trees; k++) good = rows_of_tree(&f, &r, k);
         else
             for (int64_t i = 0; good && i < r.n; i++) good = trees_of_row(&f, &r, i);
-        if (good) give_sums(c, row, r.n, r.sum);
+        if (good) give_sums(c, &f, row, &r);
     }
     if (!good) bad(c, "a tree is torn: it leads nowhere, or in a circle");
 }
