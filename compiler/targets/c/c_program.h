@@ -126,11 +126,15 @@ const char *dim_text(CProgram *p, Dim d);
 void open_span(CProgram *p);
 void close_span(CProgram *p, int what);
 
-/* emit_sync.c: may kernels run beside those since the last barrier? Of a map that copies an input
- * to memory that may be the input's own, and runs only where it is not, the alias; else NULL. */
+/* emit_sync.c: which threads have worked, and where they wait for one another. Of a map that copies
+ * an input to memory that may be the input's own, and runs only where it is not, the alias; else
+ * NULL. */
+void sync_all(CProgram *p);    /* before work of all threads, or a read that decides the way */
+void sync_serial(CProgram *p); /* before work of thread 0 that `pending` does not list */
+void sync_kernel(CProgram *p, int kernel, bool serial); /* before a kernel's only phase */
+void close_serial(CProgram *p); /* behind what thread 0 does alone; nobody has waited for it yet */
+void worked(CProgram *p);       /* all threads did what `pending` does not list */
 ContUses kernel_uses(const CProgram *p, int kernel, bool serial);
-bool needs_barrier(const CProgram *p, const ContUses *uses);
-void remember_uses(CProgram *p, const ContUses *uses);
 const Alias *unless_shared(const CProgram *p, int map);
 
 /* emit_check.c: conditions, each with "&&" in front, that hold where containers lie in the memory

@@ -101,7 +101,8 @@ const char *address(CProgram *p, int cont) {
     return arena_printf(p->arena, "A + %s", emit_dim_str(&p->place, c->offset));
 }
 
-/* ---- who has worked -------------------------------------------------------------------------- */
+/* ---- spans of time ----------------------------------------------------------------------------
+ */
 
 void open_span(CProgram *p) {
     if (p->options->profile) program_line(p, "{ const i64 from = weir_rt_now();");
@@ -109,72 +110,6 @@ void open_span(CProgram *p) {
 
 void close_span(CProgram *p, int what) {
     if (p->options->profile) program_line(p, "weir_rt_span(f, t, %d, from); }", what);
-}
-
-static void barrier(CProgram *p) {
-    if (p->host->device) return;
-    open_span(p);
-    program_line(p, "weir_rt_barrier(f, t, n);");
-    close_span(p, -1);
-}
-
-/* The end of what thread 0 does alone; nobody has waited for it yet. */
-static void close_serial(CProgram *p) {
-    if (p->state != AFTER_SERIAL || p->alone) return;
-    p->indent--;
-    program_line(p, "}");
-    p->state = AFTER_ALL;
-}
-
-/* All threads did what `pending` does not list. */
-static void worked(CProgram *p) {
-    if (p->alone) return;
-    p->state = AFTER_ALL;
-    p->known = false;
-}
-
-/* Before work of all threads, or a read that decides the way. */
-static void sync_all(CProgram *p) {
-    if (p->alone) return;
-    close_serial(p);
-    if (p->state != AFTER_NOTHING) barrier(p);
-    p->state = AFTER_NOTHING;
-    p->pending.n = 0;
-    p->known = true;
-}
-
-static void open_serial(CProgram *p) {
-    if (p->state == AFTER_SERIAL || p->host->device) return;
-    program_line(p, "if (t == 0) {");
-    p->indent++;
-    p->state = AFTER_SERIAL;
-}
-
-/* Before work of thread 0 that `pending` does not list. */
-static void sync_serial(CProgram *p) {
-    bool alone = p->state == AFTER_SERIAL;
-    for (int i = 0; i < p->pending.n; i++) alone &= p->pending.at[i].serial;
-    if (!alone) sync_all(p);
-    open_serial(p);
-    p->known = false;
-}
-
-/* Before a kernel's only phase: a barrier only if what came before since the last one asks for it.
- */
-static void sync_kernel(CProgram *p, int kernel, bool serial) {
-    if (p->alone) return;
-    ContUses uses = kernel_uses(p, kernel, serial);
-    if (!p->known || needs_barrier(p, &uses)) {
-        if (serial && !p->known)
-            sync_serial(p);
-        else
-            sync_all(p);
-    }
-    if (serial)
-        open_serial(p);
-    else
-        close_serial(p);
-    remember_uses(p, &uses);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ ContUses kernel_uses(const CProgram *p, int kernel, bool serial) {
     return uses;
 }
 
-bool needs_barrier(const CProgram *p, const ContUses *uses) {
+static bool needs_barrier(const CProgram *p, const ContUses *uses) {
     for (int i = 0; i < p->pending.n; i++)
         for (int k = 0; k < uses->n; k++) {
             const ContUse *a = &p->pending.at[i], *b = &uses->at[k];
@@ -74,7 +74,7 @@ bool needs_barrier(const CProgram *p, const ContUses *uses) {
     return false;
 }
 
-void remember_uses(CProgram *p, const ContUses *uses) {
+static void remember_uses(CProgram *p, const ContUses *uses) {
     for (int k = 0; k < uses->n; k++) vec_push(p->arena, &p->pending, uses->at[k]);
 }
 
@@ -86,4 +86,67 @@ const Alias *unless_shared(const CProgram *p, int map) {
             if (a->when && a->cont == to && a->of == from) return a;
         }
     return NULL;
+}
+
+/* ---- who has worked -------------------------------------------------------------------------- */
+
+static void barrier(CProgram *p) {
+    if (p->host->device) return;
+    open_span(p);
+    program_line(p, "weir_rt_barrier(f, t, n);");
+    close_span(p, -1);
+}
+
+void close_serial(CProgram *p) {
+    if (p->state != AFTER_SERIAL || p->alone) return;
+    p->indent--;
+    program_line(p, "}");
+    p->state = AFTER_ALL;
+}
+
+void worked(CProgram *p) {
+    if (p->alone) return;
+    p->state = AFTER_ALL;
+    p->known = false;
+}
+
+void sync_all(CProgram *p) {
+    if (p->alone) return;
+    close_serial(p);
+    if (p->state != AFTER_NOTHING) barrier(p);
+    p->state = AFTER_NOTHING;
+    p->pending.n = 0;
+    p->known = true;
+}
+
+static void open_serial(CProgram *p) {
+    if (p->state == AFTER_SERIAL || p->host->device) return;
+    program_line(p, "if (t == 0) {");
+    p->indent++;
+    p->state = AFTER_SERIAL;
+}
+
+void sync_serial(CProgram *p) {
+    bool alone = p->state == AFTER_SERIAL;
+    for (int i = 0; i < p->pending.n; i++) alone &= p->pending.at[i].serial;
+    if (!alone) sync_all(p);
+    open_serial(p);
+    p->known = false;
+}
+
+/* A barrier only if what came before since the last one asks for it. */
+void sync_kernel(CProgram *p, int kernel, bool serial) {
+    if (p->alone) return;
+    ContUses uses = kernel_uses(p, kernel, serial);
+    if (!p->known || needs_barrier(p, &uses)) {
+        if (serial && !p->known)
+            sync_serial(p);
+        else
+            sync_all(p);
+    }
+    if (serial)
+        open_serial(p);
+    else
+        close_serial(p);
+    remember_uses(p, &uses);
 }
