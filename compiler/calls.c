@@ -18,7 +18,7 @@ typedef struct Function {
 } Function;
 
 static const Function functions[] = {
-#define CALL(name, nin, nout, ndefine, reason)                                                     \
+#define CALL(name, nin, nout, ndefine, apart, reason)                                              \
     {#name, weir_call_##name, weir_call_##name##_scratch},
 #include "ir/call.def"
 #undef CALL

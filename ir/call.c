@@ -4,9 +4,11 @@
 
 #include <string.h>
 
+enum { WHOLE, APART };
+
 static const CallRow rows[] = {
-#define CALL(name, nin, nout, ndefine, reason)                                                     \
-    {#name, "weir_call_" #name, nin, nout, ndefine, reason},
+#define CALL(name, nin, nout, ndefine, apart, reason)                                              \
+    {#name, "weir_call_" #name, nin, nout, ndefine, apart == APART, reason},
 #include "call.def"
 #undef CALL
 };
@@ -30,6 +32,7 @@ const CallRow *call_row(Ctx *ctx, const char *name) {
     if (strncmp(name, prefix, n) || !name[n]) return NULL;
     CallRow *row = NEW(ctx_arena(ctx), CallRow);
     *row = (CallRow){intern(ctx, name), intern(ctx, name + n), EXTERN_MOST,
-                     EXTERN_MOST,       EXTERN_MOST,           "the user's own"};
+                     EXTERN_MOST,       EXTERN_MOST,           false,
+                     "the user's own"};
     return row;
 }

@@ -16,6 +16,7 @@ struct CallRow {
     const char *function; /* C symbol in the runtime: "weir_call_nonzero" */
     int nin, nout;        /* most inputs, outputs */
     int ndefine;          /* symbols defined */
+    bool apart;           /* rows of the results may be made by threads apart */
     const char *reason;   /* why it is not a map */
 };
 typedef struct CallRow CallRow;

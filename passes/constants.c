@@ -6,7 +6,7 @@
  * their own. Then all maps and calls that read only weights and what such made are evaluated, and
  * what they wrote becomes weights. Large results (more than SMALL elements) of a plain
  * rearrangement stay maps: layouts do that without another copy. With a packing other than build
- * nothing is evaluated: the maps become the constant part of the flow. */
+ * only calls that read literals are evaluated: the maps become the constant part of the flow. */
 #include "passes/compose.h"
 #include "passes/prepare.h"
 
@@ -255,11 +255,17 @@ static bool writes_now(const Folding *f, const Item *in, const Map *m) {
     return true;
 }
 
+/* Constants of the text, strings among them. */
+static bool is_literal(const Folding *f, int cont) {
+    return f->flow->cont.at[cont].kind == CONT_LITERAL && f->flow->cont.at[cont].data;
+}
+
 /* May a call be computed now, as far as that alone tells? Calls fail where data asks for it, so a
  * run must come there; the user's own and what has no operands may do something else. */
 static bool calls_now(const Folding *f, const Items *items, const Call *call) {
-    bool now =
-        items == f->all && !f->late && !call->ndefine && call->nin && !call_is_extern(call->row);
+    bool now = items == f->all && !call->ndefine && call->nin && !call_is_extern(call->row);
+    for (int k = 0; k < call->nin && f->late; k++)
+        now &= call->in[k] < 0 || is_literal(f, call->in[k]);
     for (int k = 0; k < call->nout; k++)
         now &= call->out[k] < 0 || constant_container(f, call->out[k]);
     return now;
@@ -310,7 +316,8 @@ static void leave_map(Folding *f, int map) {
 
 static bool constant_call(const Folding *f, const Call *call) {
     bool all = true;
-    for (int k = 0; k < call->nin; k++) all &= call->in[k] < 0 || is_constant(f, call->in[k]);
+    for (int k = 0; k < call->nin; k++)
+        all &= call->in[k] < 0 || is_constant(f, call->in[k]) || is_literal(f, call->in[k]);
     for (int k = 0; k < call->nout; k++) all &= call->out[k] < 0 || f->constant[call->out[k]];
     return all;
 }
@@ -419,7 +426,7 @@ static void evaluate_some(Folding *f, const Item *work, int n) {
     flow_eval(arena, part, NULL, result, 2);
     for (int i = 0; i < outs.n; i++) {
         Cont *c = &f->flow->cont.at[outs.at[i]];
-        c->kind = CONT_PARAM;
+        c->kind = f->late ? CONT_LITERAL : CONT_PARAM;
         c->data_bytes = dtype_bytes(c->type, tensor_count(&result[i]));
         c->data = ctx_keep(f->flow->ctx, result[i].data, (size_t)c->data_bytes);
     }
@@ -456,11 +463,17 @@ static void evaluate(Folding *f) {
     }
 }
 
-/* The constant maps become the constant part. All weights stand in it, in the model's shape,
- * whatever views of them later passes take. */
+/* The constant maps become the constant part, but calls, which read literals alone, are computed.
+ * All weights stand in it, in the model's shape, whatever views of them later passes take. */
 static void put_off(Folding *f) {
     IntVec maps = {0};
-    for (int i = 0; i < f->work.n; i++) vec_push(f->arena, &maps, f->work.at[i].map);
+    for (int i = 0; i < f->work.n; i++) {
+        const Item *it = &f->work.at[i];
+        if (it->kind == ITEM_MAP) vec_push(f->arena, &maps, it->map);
+        if (it->kind == ITEM_CALL) evaluate_some(f, it, 1);
+        for (int k = 0; it->kind == ITEM_CALL && k < it->call->nout; k++)
+            if (it->call->out[k] >= 0) f->constant[it->call->out[k]] = false;
+    }
     Flow *part = constant_part(f->arena, f->flow, maps.at, maps.n);
     for (int c = 0; c < f->flow->cont.n; c++) {
         Cont *cont = &f->flow->cont.at[c];

@@ -5,6 +5,20 @@
 
 #include "runtime/call.h"
 
+/* Rows lo .. hi - 1. */
+typedef struct weir_share {
+    int64_t lo, hi;
+} weir_share;
+
+/* The rows that this part of a call makes. `work`: elements looked at for each; the first part does
+ * what is too little to share. */
+static inline weir_share weir_share_of(const weir_call *c, int64_t rows, int64_t work) {
+    enum { SHARED = 4096 };
+    if (c->parts < 2 || (work < SHARED && rows * work < SHARED))
+        return (weir_share){0, c->part ? 0 : rows};
+    return (weir_share){rows * c->part / c->parts, rows * (c->part + 1) / c->parts};
+}
+
 #define WEIR_CALL(name)                                                                            \
     weir_call_fn weir_call_##name;                                                                 \
     weir_call_scratch_fn weir_call_##name##_scratch
@@ -34,6 +48,7 @@ WEIR_CALL(seq_erase);
 WEIR_CALL(seq_insert);
 WEIR_CALL(seq_length);
 WEIR_CALL(seq_split);
+WEIR_CALL(slots);
 WEIR_CALL(string_concat);
 WEIR_CALL(string_fields);
 WEIR_CALL(string_from);

@@ -1,104 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of classic models: n-grams counted, trees walked. Meaning: ir/call.def. Tables come from
+/* Kernels of classic models: trees walked, classes coupled. Meaning: ir/call.def. Tables come from
  * the model; every number in them that is a place is checked before it is used. */
 #include "runtime/calls.h"
-#include "runtime/keys.h"
 
 #include <string.h>
 
 static void bad(weir_call *c, const char *reason) {
     c->status = WEIR_E_INDEX;
     c->reason = reason;
-}
-
-static int64_t i64_at(const weir_tensor *t, int64_t i) {
-    return t->dtype == WEIR_I32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
-}
-
-/* ---- tfidf ----------------------------------------------------------------------------------- */
-
-enum { MODE_TF, MODE_IDF, MODE_TFIDF };
-
-/* Of one length n: `count` of them from `pool` on, the first is number `first` among all. */
-typedef struct Grams {
-    const int64_t *pool;
-    int64_t n, count, first;
-    int64_t *order;
-} Grams;
-
-static int gram_less(void *user, int64_t a, int64_t b) {
-    const Grams *g = user;
-    for (int64_t i = 0; i < g->n; i++) {
-        int64_t x = g->pool[a * g->n + i], y = g->pool[b * g->n + i];
-        if (x != y) return x < y;
-    }
-    return 0;
-}
-
-/* The gram of every `step`-th element of x from `at` on; -1: none. */
-static int64_t gram_find(const Grams *g, const weir_tensor *x, int64_t at, int64_t step) {
-    int64_t lo = 0, hi = g->count;
-    while (lo < hi) {
-        int64_t mid = lo + (hi - lo) / 2, order = 0;
-        const int64_t *p = g->pool + g->order[mid] * g->n;
-        for (int64_t i = 0; i < g->n && !order; i++) {
-            int64_t v = i64_at(x, at + i * step);
-            order = v < p[i] ? -1 : v > p[i];
-        }
-        if (!order) return g->order[mid];
-        if (order < 0)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return -1;
-}
-
-int64_t weir_call_tfidf_scratch(const weir_call *c) {
-    return weir_tensor_count(&c->in[1]) * 16;
-}
-
-static void count_row(weir_call *c, const Grams *g, int64_t row, int64_t columns, float *to,
-                      int64_t room) {
-    const int64_t *index = c->in[3].data;
-    const float *weight = c->in[4].data;
-    int64_t mode = c->attr[3], skips = g->n == 1 ? 0 : c->attr[2];
-    for (int64_t step = 1; step <= skips + 1; step++) {
-        if (g->n > 1 && step > (columns - 1) / (g->n - 1)) break;
-        for (int64_t at = 0; at + (g->n - 1) * step < columns; at++) {
-            int64_t k = gram_find(g, &c->in[0], row * columns + at, step);
-            if (k < 0) continue;
-            k += g->first;
-            if (index[k] < 0 || index[k] >= room) return bad(c, "an n-gram has no place");
-            float w = weight ? weight[k] : 1;
-            to[index[k]] = mode == MODE_TF    ? to[index[k]] + 1
-                           : mode == MODE_IDF ? w
-                                              : to[index[k]] + w;
-        }
-    }
-}
-
-void weir_call_tfidf(weir_call *c) {
-    const weir_tensor *x = &c->in[0], *pool = &c->in[1], *start = &c->in[2];
-    int64_t columns = x->dims[x->rank - 1], rows = x->rank > 1 ? x->dims[0] : 1;
-    int64_t room = c->out[0].dims[c->out[0].rank - 1], first = 0;
-    int64_t *order = c->scratch, *spare = order + pool->dims[0];
-    float *to = c->out[0].data;
-    memset(to, 0, sizeof *to * (size_t)(rows * room));
-    for (int64_t n = 1; n <= start->dims[0] && !c->status; n++) {
-        int64_t from = i64_at(start, n - 1);
-        int64_t end = n < start->dims[0] ? i64_at(start, n) : pool->dims[0];
-        if (from < 0 || end < from || end > pool->dims[0] ||
-            first + (end - from) / n > c->in[3].dims[0])
-            return bad(c, "the n-grams of a vectorizer are torn");
-        Grams g = {(const int64_t *)pool->data + from, n, (end - from) / n, first, order};
-        first += g.count;
-        if (n < c->attr[0] || n > c->attr[1]) continue;
-        for (int64_t i = 0; i < g.count; i++) order[i] = i;
-        weir_sort(order, spare, g.count, gram_less, &g);
-        for (int64_t r = 0; r < rows && !c->status; r++)
-            count_row(c, &g, r, columns, to + r * room, room);
-    }
 }
 
 /* ---- trees ----------------------------------------------------------------------------------- */
@@ -108,8 +17,9 @@ enum { FEATURE, HOW, YES, NO, FIELDS };
 enum { LEQ, EQ, MEMBER, MODES = 3, NAN_YES = 4, MEMBERS_FROM = 3 };
 enum { AVERAGE, SUM, MIN, MAX };
 
-/* Ways that are walked at once: each step waits for memory. Sums that a block of rows has. */
-enum { WAYS = 8, SUMS = 2048, ROWS_MOST = 256 };
+/* Ways that are walked at once: each step waits for memory. Sums that a block of rows has. What a
+ * tree takes, in elements looked at. */
+enum { WAYS = 8, SUMS = 2048, ROWS_MOST = 256, TREE_WORK = 32 };
 
 typedef struct Forest {
     const int32_t *node, *first, *target, *root;
@@ -292,13 +202,14 @@ static int has_nan(const Forest *f, const Rows *r) {
  * are taken in the order of trees, whatever runs side by side. */
 void weir_call_trees(weir_call *c) {
     Forest f = forest_of(c);
-    int64_t rows = c->out[0].dims[0], block = block_rows(f.targets);
+    int64_t block = block_rows(f.targets);
+    weir_share part = weir_share_of(c, c->out[0].dims[0], TREE_WORK * f.trees);
     int64_t bytes = f.features * (f.wide ? 8 : 4);
     Rows r = {.sum = c->scratch};
     int good = f.inner >= 0;
     r.seen = (int64_t *)(r.sum + block * f.targets);
-    for (int64_t row = 0; row < rows && good; row += block) {
-        r.n = rows - row < block ? rows - row : block;
+    for (int64_t row = part.lo; row < part.hi && good; row += block) {
+        r.n = part.hi - row < block ? part.hi - row : block;
         for (int64_t i = 0; i < r.n + WAYS; i++)
             r.at[i] = (const char *)c->in[0].data + (row + (i < r.n ? i : r.n - 1)) * bytes;
         memset(r.sum, 0, 16 * (size_t)(block * f.targets));
@@ -313,6 +224,8 @@ void weir_call_trees(weir_call *c) {
 }
 
 /* ---- coupling -------------------------------------------------------------------------------- */
+
+enum { COUPLING_TURNS = 8 }; /* that a row takes, about */
 
 static int64_t coupled(const weir_call *c) {
     return c->out[0].dims[1];
@@ -361,9 +274,10 @@ static float coupling_step(const float *q, int64_t k, float *p, float *qp) {
 }
 
 void weir_call_coupling(weir_call *c) {
-    int64_t rows = c->out[0].dims[0], k = coupled(c), pairs = c->in[0].dims[1];
+    int64_t k = coupled(c), pairs = c->in[0].dims[1];
+    weir_share part = weir_share_of(c, c->out[0].dims[0], COUPLING_TURNS * k * k);
     float *q = c->scratch, *qp = q + k * k;
-    for (int64_t r = 0; r < rows && pairs == k * (k - 1) / 2; r++) {
+    for (int64_t r = part.lo; r < part.hi && pairs == k * (k - 1) / 2; r++) {
         float *p = (float *)c->out[0].data + r * k;
         coupling_table((const float *)c->in[0].data + r * pairs, k, q);
         for (int64_t i = 0; i < k; i++) p[i] = 1 / (float)k;

@@ -2,6 +2,7 @@
 /* Irregular kernels that select elements: nonzero, topk, unique, value, refuse. Meaning:
  * ir/call.def. */
 #include "runtime/calls.h"
+#include "runtime/instance.h"
 #include "runtime/keys.h"
 
 #include <stdbool.h>
@@ -261,9 +262,11 @@ void weir_call_topk(weir_call *c) {
     }
     for (int64_t d = 0; d < axis; d++) outer *= x->dims[d];
     for (int64_t d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
-    for (int64_t o = 0; k > 0 && o < outer; o++)
-        for (int64_t i = 0; i < inner; i++)
-            topk_row(c, (Row){x, o * n * inner + i, inner, n, c->attr[1]}, o * k * inner + i, k);
+    weir_share part = weir_share_of(c, outer * inner, weir_bytes(x->dtype, 2) > 1 ? n : 0);
+    for (int64_t r = part.lo; k > 0 && r < part.hi; r++) {
+        int64_t o = r / inner, i = r % inner;
+        topk_row(c, (Row){x, o * n * inner + i, inner, n, c->attr[1]}, o * k * inner + i, k);
+    }
 }
 
 /* ---- unique ---------------------------------------------------------------------------------- */

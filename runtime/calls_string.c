@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strings: joined, split, normalized, matched, looked up. Meaning: ir/call.def. Each takes time
+/* Strings: joined, split, normalized, matched. Meaning: ir/call.def. Each takes time
  * linear in the bytes it reads and writes, times a logarithm where it searches. Text that is no
  * UTF-8 passes through unchanged. */
 #include "runtime/calls.h"
-#include "runtime/keys.h"
 #include "runtime/objects.h"
 #include "runtime/regex.h"
 
@@ -170,48 +169,6 @@ void weir_call_string_match(weir_call *c) {
     for (int64_t i = 0; i < n; i++)
         ((uint8_t *)c->out[0].data)[i] = (uint8_t)weir_regex_full(r, string_at(c, &c->in[0], i));
     weir_regex_free(r);
-}
-
-/* ---- lookup ---------------------------------------------------------------------------------- */
-
-/* Keys in order, equal ones by position: the last counts. */
-typedef struct Keys {
-    const weir_tensor *t;
-} Keys;
-
-static uint64_t key_of(const weir_tensor *t, int64_t i) {
-    return t->dtype == WEIR_STRING ? ((const uint64_t *)t->data)[i]
-                                   : weir_key(t->dtype, t->data, i);
-}
-
-static int key_less(void *user, int64_t a, int64_t b) {
-    const Keys *k = user;
-    return key_of(k->t, a) < key_of(k->t, b);
-}
-
-int64_t weir_call_lookup_scratch(const weir_call *c) {
-    return weir_tensor_count(&c->in[1]) * 16;
-}
-
-void weir_call_lookup(weir_call *c) {
-    const weir_tensor *x = &c->in[0], *keys = &c->in[1];
-    int64_t n = weir_tensor_count(x), m = weir_tensor_count(keys), *to = c->out[0].data;
-    int64_t *order = c->scratch;
-    Keys k = {keys};
-    for (int64_t i = 0; i < m; i++) order[i] = i;
-    weir_sort(order, order + m, m, key_less, &k);
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t key = key_of(x, i);
-        int64_t lo = 0, hi = m;
-        while (lo < hi) {
-            int64_t mid = lo + (hi - lo) / 2;
-            if (key_of(keys, order[mid]) <= key)
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
-        to[i] = lo > 0 && key_of(keys, order[lo - 1]) == key ? order[lo - 1] : -1;
-    }
 }
 
 /* ---- numbers as text ------------------------------------------------------------------------- */

@@ -279,8 +279,8 @@ void weir_device_lookup(weir_frame *f, weir_call *c, int32_t self) {
     int64_t n = weir_tensor_count(x);
     uint64_t kind[2];
     weir_key_kind(x->dtype, kind);
-    RUN(WEIR_TOOL_LOOKUP, n, word(x->data), word(keys->data), kind[0], kind[1], (uint64_t)n,
-        (uint64_t)keys->dims[0], word(c->out[0].data));
+    RUN(WEIR_TOOL_LOOKUP, n, word(x->data), word(keys->data), word(c->in[2].data), kind[0], kind[1],
+        (uint64_t)n, (uint64_t)keys->dims[0], (uint64_t)c->in[2].dims[0], word(c->out[0].data));
 }
 
 int64_t weir_device_trees_scratch(const weir_call *c) {

@@ -71,9 +71,9 @@ static int grow(void **at, int64_t *room, int64_t n, size_t size) {
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static uint64_t hash(const char *at, int64_t n) {
+uint64_t weir_text_hash(weir_string s) {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (int64_t i = 0; i < n; i++) h = (h ^ (uint8_t)at[i]) * UINT64_C(0x100000001b3);
+    for (int64_t i = 0; i < s.bytes; i++) h = (h ^ (uint8_t)s.at[i]) * UINT64_C(0x100000001b3);
     return h ^ h >> 29;
 }
 
@@ -84,7 +84,7 @@ static int same(const weir_string *s, const char *at, int64_t n) {
 /* The slot where the string stands, or where it would. */
 static int64_t *find(const weir_objects *o, const Index *x, const char *at, int64_t n) {
     uint64_t mask = (uint64_t)x->room - 1;
-    for (uint64_t i = hash(at, n) & mask;; i = (i + 1) & mask)
+    for (uint64_t i = weir_text_hash((weir_string){at, n}) & mask;; i = (i + 1) & mask)
         if (!x->slot[i] || same(&o->string[x->slot[i] - 1], at, n)) return &x->slot[i];
 }
 

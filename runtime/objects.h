@@ -46,6 +46,7 @@ void *weir_objects_alloc(weir_objects *o, int64_t bytes);
 /* Handles are -1 when there is no memory. The bytes must live to the end of the run. */
 int64_t weir_text(weir_objects *o, const char *at, int64_t bytes);
 weir_string weir_text_of(const weir_objects *o, int64_t handle);
+uint64_t weir_text_hash(weir_string s);                          /* of its bytes */
 int64_t weir_text_joined(weir_objects *o, int64_t a, int64_t b); /* a's bytes, then b's */
 
 int64_t weir_object_tensor(weir_objects *o, const weir_tensor *t); /* copies the data */

@@ -127,6 +127,7 @@ def test_barriers(weir):
         "memory": (4, "tmp t : f32[512,512] tmp s : f32[512,512] tmp v : f32[512,512] tmp u : f32[512,512] " +
                    one.format("a", "x[i,j]", "t") + one.format("b", "x[i,j]", "s") + one.format("c", "t[j,i]", "v") +
                    one.format("d", "s[i,j]", "u") + one.format("e", "u[j,i]", "y") + one.format("g", "v[i,j]", "z")),
+        "rows_of_a_call": (2, "call k = topk(x) (1, 1) -> y " + one.format("a", "y[i,j]", "z")),
     }
     for name, (barriers, items) in programs.items():
         path = weir.folder / f"{name}.ir"
@@ -134,6 +135,16 @@ def test_barriers(weir):
         text = weir("dump", path, "--level", "c", "--skip", "clean", "--skip", "fuse").out
         found = len(re.findall(r"^ *weir_rt_barrier\(f, t, n\);", text, re.M))
         assert found == barriers, f"{name}: {found} barriers instead of {barriers}"
+        assert ("c.part = t" in text) == (name == "rows_of_a_call"), name
+
+
+def test_tables_of_keys(weir):
+    """Where keys are found is known when compiling, whenever weights are packed."""
+    weir.write("named.ir", b"flow named {\n  in x : i64[9]\n  literal keys : i64[3] = { 5, -2, 7 }\n  tmp slot : i32[8]\n  out y : i64[9]\n"
+                           b"  call put = slots(keys) -> slot\n  call found = lookup(x, keys, slot) -> y\n}\n")
+    for packing in ("build", "create", "swap"):
+        text = weir("dump", "named.ir", "--after=constants", f"--packing={packing}").out
+        assert "slots(" not in text and "call found" in text, text
 
 
 def test_report(weir):

@@ -20,7 +20,7 @@ struct Jit {
     char said[512]; /* the session's own words about what went wrong */
 };
 
-#define CALL(name, nin, nout, ndefine, why)                                                        \
+#define CALL(name, nin, nout, ndefine, apart, why)                                                 \
     weir_call_fn weir_call_##name;                                                                 \
     weir_call_scratch_fn weir_call_##name##_scratch;
 #include "ir/call.def"
@@ -31,7 +31,7 @@ struct Jit {
 #define SYMBOL_AT(name)                                                                            \
     { #name, (void *)(uintptr_t) & (name) }
 #define DEVICE(name) SYMBOL(weir_device_##name), SYMBOL(weir_device_##name##_scratch),
-#define CALL(name, nin, nout, ndefine, why)                                                        \
+#define CALL(name, nin, nout, ndefine, apart, why)                                                 \
     SYMBOL(weir_call_##name), SYMBOL(weir_call_##name##_scratch),
 static const struct RuntimeSymbol {
     const char *name;

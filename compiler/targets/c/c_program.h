@@ -149,6 +149,8 @@ void check_task(CProgram *p, int kernel);
 static inline const char *call_on_device(const CProgram *p, const Call *call) {
     return p->host->device ? p->host->call(p->flow, call) : NULL;
 }
+/* May threads make parts of it, each with scratch of its own? */
+bool call_apart(const CProgram *p, const Call *call);
 int call_tensors(const Call *call); /* operands, and the most results its function may look at */
 void emit_run(CProgram *p);
 Dim cont_bytes(const CProgram *p, const Cont *c);

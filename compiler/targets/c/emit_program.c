@@ -216,6 +216,10 @@ int call_tensors(const Call *call) {
     return call->nin + (call->row->nout > call->nout ? call->row->nout : call->nout);
 }
 
+bool call_apart(const CProgram *p, const Call *call) {
+    return call->row->apart && !p->host->device;
+}
+
 static void run_call(CProgram *p, const Call *call, int number) {
     const char *there = call_on_device(p, call);
     if (there)
@@ -240,7 +244,11 @@ static void take_sizes(CProgram *p, const Dim *now, int n) {
 
 static void walk_call(CProgram *p, const Call *call) {
     int number = define_call(p, call), nx = call->nin + call->nout;
-    sync_serial(p);
+    bool apart = call_apart(p, call), shared = apart && !p->alone;
+    if (shared)
+        sync_all(p);
+    else
+        sync_serial(p);
     program_line(p, "{ weir_call c; weir_tensor x[%d];", call_tensors(call) + 1);
     program_line(p, "  i64 define[%d] = {0};", call->ndefine + 1);
     program_line(p, "  call%d(f->symbol, &c, x);", number);
@@ -249,7 +257,8 @@ static void walk_call(CProgram *p, const Call *call) {
         if (cont >= 0) program_line(p, "  x[%d].data = %s;", i, address(p, cont));
     }
     program_line(p, "  c.define = define;");
-    program_line(p, "  c.scratch = f->scratch; c.objects = f->objects;");
+    program_line(p, "  c.objects = f->objects; c.scratch = %s;", apart ? "scratch" : "f->scratch");
+    if (shared) program_line(p, "  c.part = t; c.parts = n;");
     open_span(p);
     const char *inside =
         arena_printf(p->arena, "%s%s", check_containers(p, call->row->name, call->in, call->nin),
@@ -260,6 +269,7 @@ static void walk_call(CProgram *p, const Call *call) {
     program_line(p, "  if (c.status) weir_rt_fail(f, c.status, c.reason);");
     define_symbols(p, call);
     program_line(p, "}");
+    if (shared) worked(p);
     if (call->ndefine) take_sizes(p, call->define, call->ndefine);
 }
 

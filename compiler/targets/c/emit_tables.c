@@ -154,10 +154,11 @@ static int emit_eval(CProgram *p) {
     for (int i = 0; i < p->ncall; i++) {
         const Call *call = p->call[i];
         const char *there = call_on_device(p, call);
+        int at = call_apart(p, call) ? 1 : 2;
         text_printf(&p->out,
-                    " { weir_call c; weir_tensor x[%d]; call%d(b, &c, x); v[2] = imax(v[2], "
+                    " { weir_call c; weir_tensor x[%d]; call%d(b, &c, x); v[%d] = imax(v[%d], "
                     "%s_scratch(&c)); }\n",
-                    call_tensors(call) + 1, i, there ? there : call->row->function);
+                    call_tensors(call) + 1, i, at, at, there ? there : call->row->function);
     }
     carry_sizes(p, &f->body);
     for (int kind = CONT_IN; kind <= CONT_OUT; kind++)

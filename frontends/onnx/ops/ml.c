@@ -101,10 +101,20 @@ static void pick(Lower *lo, int position, int values, int otherwise, int to) {
     map_write(lo->flow, m, to, at, body_prim(&m->body, P_SELECT, (int[]){none, other, v}), NULL);
 }
 
-static int positions(Lower *lo, const MlList *keys) {
-    int x = lower_in(lo, 0), to = nn_tmp_like(lo, "position", I64, x);
-    int in[] = {x, ml_literal(lo, "keys", keys)};
-    lower_call(lo, "lookup", in, 2, &to, 1, NULL, 0, NULL, 0);
+/* Where n keys are found: half of the slots stay free. */
+static int slots(Lower *lo, int pool, int start, int64_t n) {
+    int64_t most = 2;
+    while (most < 2 * n) most *= 2;
+    Dim room = dim_const(lo->ctx, most);
+    int to = nn_tmp(lo, "slots", I32, &room, 1), in[] = {pool, start};
+    lower_call(lo, "slots", in, 2, &to, 1, NULL, 0, NULL, 0);
+    return to;
+}
+
+static int positions(Lower *lo, const MlList *list) {
+    int x = lower_in(lo, 0), keys = ml_literal(lo, "keys", list);
+    int to = nn_tmp_like(lo, "position", I64, x), in[] = {x, keys, slots(lo, keys, -1, list->n)};
+    lower_call(lo, "lookup", in, 3, &to, 1, NULL, 0, NULL, 0);
     return to;
 }
 
@@ -427,13 +437,17 @@ static void tfidf_lower(Lower *lo) {
         fail(lo->ctx, E_ATTRIBUTE, "attribute \"mode\" is \"%s\": TF, IDF and TFIDF are", word);
     if (to < 0) return;
     const float *weight = ml_floats(lo->ctx, lo->node, "weights", index->n, NULL);
-    int in[] = {lower_in(lo, 0), ml_literal(lo, "pool", &pool),
-                ml_literal(lo, "counts", &(MlList){count, I64, count->n}),
+    int known = ml_literal(lo, "pool", &pool),
+        start = ml_literal(lo, "counts", &(MlList){count, I64, count->n});
+    int in[] = {converted(lo, lower_in(lo, 0), pool.type),
+                known,
+                start,
+                slots(lo, known, start, pool.n),
                 ml_literal(lo, "indexes", &(MlList){index, I64, index->n}),
                 weight ? ml_floats_literal(lo, "weights", weight, index->n) : -1};
     int64_t attr[] = {nn_int(lo, "min_gram_length", 1), nn_int(lo, "max_gram_length", 1),
                       nn_int(lo, "max_skip_count", 0), mode};
-    lower_call(lo, "tfidf", in, 5, &to, 1, attr, 4, NULL, 0);
+    lower_call(lo, "tfidf", in, 6, &to, 1, attr, 4, NULL, 0);
 }
 
 const OpRow onnx_ml_rows[] = {

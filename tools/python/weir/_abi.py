@@ -14,10 +14,6 @@ class Tensor(c.Structure):
                 ("strides", c.POINTER(c.c_int64)), ("capacity", c.c_int64), ("allocator", c.c_void_p)]
 
 
-class String(c.Structure):
-    _fields_ = [("at", c.c_void_p), ("bytes", c.c_int64)]
-
-
 class Value(c.Structure):
     pass
 

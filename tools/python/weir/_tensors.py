@@ -18,6 +18,8 @@ CODES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 
 NAMES = {code: name for name, code in CODES.items()}
 PACKED = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}  # bits of an element
 
+STRING = np.dtype([("at", np.int64), ("bytes", np.int64)])  # weir_string
+
 # (code, bits) of a DLDataType.
 CPU, CUDA = 1, 2  # of DLPack's devices
 DLPACK = {(0, 8): 3, (0, 16): 5, (0, 32): 6, (0, 64): 7, (1, 8): 2, (1, 16): 4, (1, 32): 12, (1, 64): 13, (2, 16): 10,
@@ -109,12 +111,11 @@ def _fill_dlpack(tensor, value, kept):
 
 def _fill_strings(tensor, array, kept):
     encoded = [one if isinstance(one, bytes) else str(one).encode() for one in array.reshape(-1).tolist()]
-    text = c.create_string_buffer(b"".join(encoded) + b"\0")
-    strings, at = (abi.String * max(1, len(encoded)))(), c.addressof(text)
-    for string, one in zip(strings, encoded):
-        string.at, string.bytes = at, len(one)
-        at += len(one)
-    tensor.dtype, tensor.data = abi.STRING, c.addressof(strings)
+    text = np.frombuffer(b"".join(encoded) + b"\0", np.uint8)
+    strings = np.empty(len(encoded), STRING)
+    strings["bytes"] = [len(one) for one in encoded]
+    strings["at"] = text.ctypes.data + np.cumsum(strings["bytes"]) - strings["bytes"]
+    tensor.dtype, tensor.data = abi.STRING, strings.ctypes.data
     _set_dims(tensor, array.shape)
     kept += [text, strings]
 
@@ -246,11 +247,9 @@ def copy(tensor):
     """A dense tensor as an array of its own."""
     count, shape = count_of(tensor), shape_of(tensor)
     if tensor.dtype == abi.STRING:
-        strings = c.cast(tensor.data, c.POINTER(abi.String))
-        texts = [c.string_at(strings[i].at, strings[i].bytes).decode("utf-8", "replace") if strings[i].bytes else ""
-                 for i in range(count)]
+        strings = np.frombuffer(c.string_at(tensor.data, count * STRING.itemsize) if count else b"", STRING)
         array = np.empty(count, object)
-        array[:] = texts
+        array[:] = [c.string_at(at, size).decode("utf-8", "replace") if size else "" for at, size in strings.tolist()]
         return array.reshape(shape)
     packed = PACKED.get(tensor.dtype)
     size = -(-count * packed // 8) if packed else count * dtype_of(tensor.dtype).itemsize
