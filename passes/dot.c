@@ -84,7 +84,7 @@ static int group_dim(const Flow *flow, const Map *m, const Dot *dot) {
     int best = -1, group = dot->row->group;
     for (int d = 0; d < m->dim.n; d++) {
         int64_t extent = map_extent(m, d, group);
-        if (!map_reduces(m, d) || extent < group || position(m, b, d) < 0) continue;
+        if (!map_reduces(m, d) || 2 * extent <= group || position(m, b, d) < 0) continue;
         if (access_stride(flow, m, a, d, group) != 1) continue;
         if (best < 0 || extent > map_extent(m, best, group)) best = d;
     }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { FOLD_BYTES = 1 << 16, OPERAND_BYTES = 1 << 20, GROWN_BYTES = 1 << 12 };
+enum { FOLD_BYTES = 1 << 16, OPERAND_BYTES = 1 << 20, GROWN_BYTES = 1 << 8 };
 
 Flow *pass_lower(Arena *arena, const Graph *g, const PassEnv *env);
 Graph *pass_fold(Arena *arena, const Graph *g, const PassEnv *env);

@@ -10,6 +10,8 @@
  * the order of the instruction, which then runs through whole groups only. A group may be short
  * where b is stored in whole groups filled up with 0 and a whole group of a still lies in its row:
  * what the instruction does beyond the block adds nothing. */
+#include <string.h>
+
 #include "passes/dot.h"
 #include "passes/vectorize.h"
 
@@ -227,16 +229,31 @@ static bool all_rows(Using *u, const Stmt *group, const Instruction **row) {
     return *row != NULL;
 }
 
+/* Behind a guard such as 6 - i >= 0 its variable goes no further. */
+static void narrow_ranges(Using *u, const Stmt *s) {
+    int64_t most, hi;
+    Dim coef, rest;
+    for (int i = 0; i < s->guard.n; i++)
+        for (int k = 0; k < u->env.n; k++) {
+            DimRange *r = &u->env.at[k];
+            bool bounds = dim_affine(u->nest->ctx, s->guard.at[i], &r->sym, 1, &coef, &rest) &&
+                          dim_is(coef, -1) && dim_is_const(rest, &most);
+            if (bounds && r->hi && dim_is_const(r->hi, &hi) && most < hi) r->hi = rest;
+        }
+}
+
 static void use_in(Using *u, Stmts *stmts) {
     Stmts out = {0};
     for (int i = 0; i < stmts->n; i++) {
         Stmt *s = stmts->at[i];
         const Instruction *row = NULL;
         int mark = u->env.n;
+        DimRange *around = arena_copy(u->arena, u->env.at, sizeof *around * (size_t)mark);
         if (s->kind == STMT_FOR) {
             Dim last = dim_addc(u->nest->ctx, s->extent, -1);
             vec_push(u->arena, &u->env, ((DimRange){s->var, dim_const(u->nest->ctx, 0), last}));
         }
+        if (s->kind == STMT_IF) narrow_ranges(u, s);
         if (s->kind == STMT_FOR && s->mark == LOOP_UNROLL && all_rows(u, s, &row)) {
             add_blocks(u, s, row, &out);
         } else {
@@ -244,6 +261,7 @@ static void use_in(Using *u, Stmts *stmts) {
             vec_push(u->arena, &out, s);
         }
         u->env.n = mark;
+        memcpy(u->env.at, around, sizeof *around * (size_t)mark);
     }
     *stmts = out;
 }
