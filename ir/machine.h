@@ -24,6 +24,7 @@ typedef struct Instruction {
                       with fast mathematics */
     const char *pairs; /* one that does the same sooner, adding products two by two in 16 bits,
                           where neighbours in b's groups add up to -128..127; or NULL */
+    bool each; /* a has a group for each lane, too: a[q,l], the lanes of a q beside one another */
 } Instruction;
 
 /* An instruction, many times at once, on registers that hold tiles: each of `rows` rows of c gets

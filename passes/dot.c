@@ -21,7 +21,7 @@ static const Instruction *row_of(const Machine *machine, const Map *m, int lanes
     for (int i = 0; i < machine->nuse; i++) {
         const Instruction *row = machine->use[i];
         bool as = row->a == tx && row->b == ty, other = row->a == ty && row->b == tx;
-        if (row->c != v->type || (!as && !other)) continue;
+        if (row->c != v->type || row->each || (!as && !other)) continue;
         bool best = (as && other) || (as ? *y : *x) == lanes;
         if (!found || best) found = row, turned = !as;
         if (best) break;
@@ -57,7 +57,7 @@ int64_t dot_depth(const Machine *machine, const Flow *flow, const Map *m) {
 double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t side) {
     for (int i = 0; i < machine->nuse; i++) {
         const Instruction *row = machine->use[i];
-        if (row->a != a || row->b != b) continue;
+        if (row->a != a || row->b != b || row->each) continue;
         const MatrixStep *step = matrix_of(machine, row->name);
         int64_t groups = step && rows >= MATRIX_ROWS_LEAST ? step->groups : 0;
         while (groups && side % (groups * row->group)) groups--;
@@ -148,6 +148,62 @@ const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map
                              const Dot *dot) {
     const MatrixStep *step = matrix_of(machine, dot->row->name);
     return step && dot_groups(machine, flow, m, dot) == step->groups ? step : NULL;
+}
+
+/* ---- groups for each lane ---------------------------------------------------------------------
+ */
+
+/* The row that multiplies what dot's row does, a group of a for each lane. */
+static const Instruction *each_of(const Machine *machine, const Instruction *row) {
+    for (int i = 0; row && i < machine->nuse; i++) {
+        const Instruction *each = machine->use[i];
+        if (each->each && each->a == row->a && each->b == row->b && each->c == row->c) return each;
+    }
+    return NULL;
+}
+
+bool dot_each(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    Contraction r = map_contraction(flow, m);
+    dot->row = r.is ? each_of(machine, row_of(machine, m, -1, &dot->a, &dot->b)) : NULL;
+    dot->k = dot->lane = -1;
+    if (!dot->row || !reads_stored(m, dot->a, dot->b)) return false;
+    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
+    int64_t lanes = dot->row->lanes, group = dot->row->group;
+    if (access_by_value(m, a) || access_by_value(m, b)) return false;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (position(m, b, d) < 0) continue;
+        if (r.role[d] == ROLE_BATCH && map_extent(m, d, 0) >= lanes &&
+            access_stride(flow, m, a, d, lanes) == 1)
+            dot->lane = d;
+        if (map_reduces(m, d) && 2 * map_extent(m, d, 0) > group &&
+            access_stride(flow, m, a, d, group) == lanes)
+            dot->k = d;
+    }
+    return dot->k >= 0 && dot->lane >= 0;
+}
+
+int64_t dot_each_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room) {
+    const Access *a = &m->body.val.at[dot->a].read;
+    const Cont *c = &flow->cont.at[a->cont];
+    Dim sym = m->dim.at[dot->k].sym;
+    int64_t group = dot->row->group, extent = map_extent(m, dot->k, 0), last;
+    DimSubst s = {sym, dim_const(flow->ctx, (extent + group - 1) / group * group - 1)};
+    DimEnv env = map_env(flow->arena, flow, m);
+    for (*index = 0; !dim_uses(a->at[*index], sym); ++*index) continue;
+    Dim most = dim_upper(flow->ctx, dim_subst(flow->ctx, a->at[*index], &s, 1), &env);
+    const Layout *y = c->layout;
+    if (!most || !dim_is_const(most, &last)) return -1;
+    if (y && y->map[*index] != flow_layout_sym(flow->ctx, *index)) return -1;
+    return dim_is_const(y ? y->box[*index] : c->shape[*index], room) ? last + 1 : -1;
+}
+
+bool dot_each_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    if (!dot_each(machine, flow, m, dot)) return false;
+    const Access *b = &m->body.val.at[dot->b].read;
+    int index;
+    int64_t room, need = dot_each_room(flow, m, dot, &index, &room);
+    return need >= 0 && need <= room && access_stride(flow, m, b, dot->k, dot->row->group) == 1 &&
+           access_stride(flow, m, b, dot->lane, dot->row->lanes) == dot->row->group;
 }
 
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

@@ -31,6 +31,14 @@ bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *d
 bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* Does it, as its operands are stored now? */
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
+/* Where each result has its own terms (windows of a channel each): could m run on a row that takes
+ * a group of a for each lane, as a is stored now? */
+bool dot_each(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
+/* How many elements of the index of a that counts the group whole groups need, and for how many
+ * there is room; -1: not known. */
+int64_t dot_each_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room);
+/* Is b stored in groups, and does a hold whole ones? */
+bool dot_each_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* The machine's step on tiles of an instruction, or NULL. */
 const MatrixStep *matrix_of(const Machine *machine, const char *instruction);
 /* The same for a map that is ready: where b's lanes may be whole tiles and a

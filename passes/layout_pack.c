@@ -304,6 +304,22 @@ static void widen_rows(Layouts *l, const Map *m, const Dot *dot) {
     c->layout = y;
 }
 
+/* Rows of an image from which each lane takes groups have room for whole ones; false: they cannot.
+ */
+static bool widen_image(Layouts *l, const Map *m, const Dot *dot) {
+    int cont = m->body.val.at[dot->a].read.cont, k;
+    Cont *c = &l->flow->cont.at[cont];
+    int64_t room, need = dot_each_room(l->flow, m, dot, &k, &room);
+    if (need < 0 || need <= room) return need >= 0;
+    if (c->kind != CONT_TMP || l->held[cont] || !c->layout) return false;
+    Layout *y = arena_copy(l->arena, c->layout, sizeof *y);
+    Dim *box = arena_copy(l->arena, y->box, sizeof *box * (size_t)y->rank);
+    box[k] = dim_const(l->flow->ctx, need);
+    y->box = box;
+    c->layout = y;
+    return true;
+}
+
 /* ---- operands computed at run time ---------------------------------------------------------- */
 
 /* A temporary that only this map reads is stored in groups right away: (.., k/G, lane, k%G). */
@@ -472,8 +488,9 @@ void layout_packs(Layouts *l) {
         if (lane < 0) continue;
         Dot dot;
         bool use = dot_possible(l->env->machine, l->flow, m, &dot);
-        if (use) r.a = dot.a, r.b = dot.b, lane = dot.lane;
         if (use) widen_rows(l, m, &dot);
+        use = use || (dot_each(l->env->machine, l->flow, m, &dot) && widen_image(l, m, &dot));
+        if (use) r.a = dot.a, r.b = dot.b, lane = dot.lane;
         const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];
         if (b->kind == CONT_PARAM) {
             int64_t width = pack_weights(l, m, &r, lane, use ? &dot : NULL);

@@ -74,9 +74,12 @@ static bool can_split(Quantizing *q, int map, Split *s) {
         int zero = i ? s->b.zero : s->a.zero;
         if (zero >= 0 && !is_outer_val(m, zero)) return false;
     }
+    /* Windows of a channel each: lanes have their own weights. */
+    bool each = q->c.flow->cont.at[b->read.cont].kind == CONT_PARAM;
     double lanes = 1, terms = 1;
     for (int d = 0; d < m->dim.n; d++) {
-        if (s->r.role[d] == ROLE_N) lanes *= (double)map_extent(m, d, 64);
+        if (s->r.role[d] == ROLE_N || (each && s->r.role[d] == ROLE_BATCH))
+            lanes *= (double)map_extent(m, d, 64);
         if (map_reduces(m, d)) terms *= (double)map_extent(m, d, 64);
     }
     bool done = s->a.zero < 0 && s->b.zero < 0 && takes(q, a->type, U8) && takes(q, b->type, I8);

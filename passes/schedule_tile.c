@@ -81,6 +81,10 @@ static bool find_group(Tiled *t) {
         t->matrix = t->groups ? matrix_of(t->s->env->machine, dot.row->name) : NULL;
         return true;
     }
+    if (dot_each_ready(t->s->env->machine, t->s->flow, t->p, &dot) && tiled_output(t, dot.lane)) {
+        t->lane = dot.lane, t->group = dot.k, t->group_size = dot.row->group;
+        return true;
+    }
     for (int v = 0; v < t->p->body.val.n; v++)
         for (int d = 0; t->p->body.val.at[v].kind == VAL_READ && d < t->p->dim.n; d++)
             if (runs_in_words(t, &t->p->body.val.at[v].read, d)) return true;

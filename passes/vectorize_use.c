@@ -43,20 +43,26 @@ static const Access *converted(const Body *b, int val, DType from, DType to) {
     return r->kind == VAL_READ && r->type == from && !r->has_else ? &r->read : NULL;
 }
 
+/* The index of an access that uses q, or -1: none or several. */
+static int index_of(const Access *a, Dim q) {
+    int found = -1, n = 0;
+    for (int k = 0; k < a->rank; k++)
+        if (dim_uses(a->at[k], q)) found = k, n++;
+    return n == 1 ? found : -1;
+}
+
 /* The rest of a short group: zeros of b, and of a something that is there. */
 static bool rest_is_harmless(const Using *u, const Instruction *row, const Access *a,
                              const Access *b, Dim q) {
     Ctx *ctx = u->nest->ctx;
     const Buf *x = &u->nest->buf.at[a->cont], *y = &u->nest->buf.at[b->cont];
     const Layout *w = nest_layout(u->nest, u->flow, b->cont);
-    if (!w || !w->has_fill || w->fill || x->kind != BUF_MEMORY || !a->rank || !b->rank)
+    int k = index_of(a, q), last_b = b->rank - 1;
+    if (!w || !w->has_fill || w->fill || x->kind != BUF_MEMORY || k < 0) return false;
+    if (index_of(b, q) != last_b || b->at[last_b] != q || !dim_is(y->box[last_b], row->group))
         return false;
-    for (int k = 0; k < b->rank - 1; k++)
-        if (dim_uses(b->at[k], q)) return false;
-    if (b->at[b->rank - 1] != q || !dim_is(y->box[b->rank - 1], row->group)) return false;
     DimSubst last = {q, dim_const(ctx, row->group - 1)};
-    Dim room = dim_sub(ctx, dim_addc(ctx, x->box[a->rank - 1], -1),
-                       dim_subst(ctx, a->at[a->rank - 1], &last, 1));
+    Dim room = dim_sub(ctx, dim_addc(ctx, x->box[k], -1), dim_subst(ctx, a->at[k], &last, 1));
     DimEnv env = {u->env.at, u->env.n};
     return dim_ge0(ctx, room, &env);
 }
@@ -70,7 +76,8 @@ static bool operands_match(const Using *u, const Instruction *row, const Body *b
         const Access *x = converted(b, fma->arg[swap], row->a, row->c);
         const Access *y = converted(b, fma->arg[1 - swap], row->b, row->c);
         if (x && y && u->nest->buf.at[x->cont].kind != BUF_REG &&
-            u->nest->buf.at[y->cont].kind != BUF_REG && steps(u, x, q, 1, l, 0) &&
+            u->nest->buf.at[y->cont].kind != BUF_REG &&
+            steps(u, x, q, row->each ? row->lanes : 1, l, row->each) &&
             steps(u, y, q, 1, l, row->group) &&
             (whole || (!row->backward && rest_is_harmless(u, row, x, y, q))))
             return true;

@@ -339,15 +339,16 @@ static void add_instructions(void) {
         const Instruction *r = &rows[i].row;
         int w = r->lanes, g = r->group;
         const char *q = r->backward ? P("%d - q", g - 1) : "q", *t = dtype_name(r->c);
+        const char *of = r->each ? "q,l" : q, *lanes = r->each ? P(",%d", w) : "";
         const char *block = "  use %s { for q : %d unroll { for l : %d vector %s { r[l] = "
                             "fma(%s(normal_a[p,%s]), %s(normal_b[p,l,%s]), r[l]) } } }\n";
-        const char *all = P(block, r->name, g, w, "", t, q, t, q);
-        const char *half = P(block, r->name, g, w, P("if %d >= l", w / 2 - 1), t, q, t, q);
-        add(P("nest use on cpu (N in 1..) {\n mem normal_a : %s[N,%d]\n mem normal_b : "
+        const char *all = P(block, r->name, g, w, "", t, of, t, q);
+        const char *half = P(block, r->name, g, w, P("if %d >= l", w / 2 - 1), t, of, t, q);
+        add(P("nest use on cpu (N in 1..) {\n mem normal_a : %s[N,%d%s]\n mem normal_b : "
               "%s[N,%d,%d]\n mem c : "
               "%s[N,%d] written\n parallel p : N {\n  reg r : %s[%d] = %s\n%s%s"
               "  for l : %d vector { c[p,l] = r[l] } } }\n",
-              dtype_name(r->a), g, dtype_name(r->b), w, g, t, w, t, w,
+              dtype_name(r->a), g, lanes, dtype_name(r->b), w, g, t, w, t, w,
               dtype_is_float(r->c) ? "7.0" : "7", all, half, w));
         add_pairs(r);
     }

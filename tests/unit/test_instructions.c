@@ -21,17 +21,19 @@ static int number(DType t, int v) {
  * types. */
 static void check_meaning(Ctx *ctx, const Instruction *r) {
     uint32_t a[64] = {0}, b[1024] = {0}, c[64] = {0}, want[64] = {0};
-    for (int i = 0; i < r->group; i++) set_number(r->a, a, i, number(r->a, i * 77 + 200));
+    int lanes = r->each ? r->lanes : 1;
+    for (int i = 0; i < lanes * r->group; i++) set_number(r->a, a, i, number(r->a, i * 77 + 200));
     for (int i = 0; i < r->lanes * r->group; i++)
         set_number(r->b, b, i, number(r->b, i * 41 - 128));
     for (int l = 0; l < r->lanes; l++) {
         int sum = 1 - l;
         set_number(r->c, c, l, sum);
         for (int q = 0; q < r->group; q++)
-            sum += number(r->a, q * 77 + 200) * number(r->b, (l * r->group + q) * 41 - 128);
+            sum += number(r->a, (r->each ? q * lanes + l : q) * 77 + 200) *
+                   number(r->b, (l * r->group + q) * 41 - 128);
         set_number(r->c, want, l, sum);
     }
-    Tensor t[3] = {{.type = r->a, .rank = 1, .dim = {r->group}, .data = a},
+    Tensor t[3] = {{.type = r->a, .rank = 1 + r->each, .dim = {r->group, lanes}, .data = a},
                    {.type = r->b, .rank = 2, .dim = {r->lanes, r->group}, .data = b},
                    {.type = r->c, .rank = 1, .dim = {r->lanes}, .data = c}};
     run_meaning(ctx, r->meaning, t);

@@ -297,7 +297,7 @@ typedef struct Used {
     const Stmt *group, *lanes; /* its loops, around one body c = fma(a, b, c) */
     const Access *a, *b, *c;
 } Used;
-Used used_of(const Stmt *s);
+Used used_of(const CNest *c, const Stmt *s);
 
 /* ---- primitives (emit_prim.c) ---------------------------------------------------------------- */
 

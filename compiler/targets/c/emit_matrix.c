@@ -45,7 +45,7 @@ static Step step_of(CNest *c, const Stmt *s) {
     int n = 0;
     for (; in->kind == STMT_FOR && n < STEP_LOOPS; in = in->body.at[0]) loop[n++] = in;
     if (in->kind != STMT_USE) BUG("a step on tiles holds something else");
-    step.used = used_of(in);
+    step.used = used_of(c, in);
     step.last = target_c_instruction(in->use)->row.backward;
     if (n && !dim_is(step_by(c, step.used.b, loop[n - 1]), 0)) step.vectors = loop[--n];
     for (int i = 0; i < n; i++) step.rows[i] = loop[n - 1 - i];

@@ -13,7 +13,15 @@ static const Access *operand(const Body *b, int val) {
     return v->kind == VAL_READ ? &v->read : NULL;
 }
 
-Used used_of(const Stmt *s) {
+/* Is the first operand the row's `a`? It has no lanes, or is known by its type. */
+static bool stands_first(const CNest *c, const Used *u, const CInstruction *row) {
+    if (row && row->row.each) return c->nest->buf.at[u->a->cont].type == row->row.a;
+    for (int k = 0; k < u->a->rank; k++)
+        if (dim_uses(u->a->at[k], u->lanes->var)) return false;
+    return true;
+}
+
+Used used_of(const CNest *c, const Stmt *s) {
     Used u = {.group = s->body.at[0]};
     u.lanes = u.group->body.at[0];
     const Stmt *body = u.lanes->body.at[0];
@@ -22,12 +30,10 @@ Used used_of(const Stmt *s) {
     u.a = operand(&body->code, v->arg[0]);
     u.b = operand(&body->code, v->arg[1]);
     if (!u.a || !u.b) BUG("a block for \"%s\" holds something else", s->use);
-    for (int k = 0; k < u.a->rank; k++)
-        if (dim_uses(u.a->at[k], u.lanes->var)) {
-            const Access *t = u.a;
-            u.a = u.b, u.b = t;
-            break;
-        }
+    if (!stands_first(c, &u, target_c_instruction(s->use))) {
+        const Access *t = u.a;
+        u.a = u.b, u.b = t;
+    }
     return u;
 }
 
@@ -118,14 +124,16 @@ void emit_use(CNest *c, const Stmt *s) {
     if (pairs) emit_pairs(c, s, pairs->row.lanes);
     if (pairs || emit_matrix(c, s)) return;
     if (!row) BUG("no instruction \"%s\"", s->use);
-    Used u = used_of(s);
+    Used u = used_of(c, s);
     int mark = c->names.at.n, w = row->row.lanes;
     Dim zero = dim_const(c->ctx, 0);
     Dim last = dim_addc(c->ctx, u.group->extent, -1);
     names_const(&c->names, u.group->var, row->row.backward ? row->row.group - 1 : 0, zero, last);
     open_lanes(c, u.lanes);
     Dim at = access_flat(c, u.a);
-    const char *group = str(c, "%d", row->row.group), *from = emit_offset(c, at);
+    if (row->row.each) at = at_lane(c, at, 0);
+    const char *from = emit_offset(c, at);
+    const char *group = str(c, "%d", row->row.each ? w * row->row.group : row->row.group);
     const char *b = groups_of(c, row, &u);
     if (c->uses == USE_GROUPS) {
         close_lanes(c);
