@@ -150,6 +150,14 @@ const MatrixStep *dot_matrix(const Machine *machine, const Flow *flow, const Map
     return step && dot_groups(machine, flow, m, dot) == step->groups ? step : NULL;
 }
 
+/* Does b hold the group of a lane side by side, and lanes behind one another? */
+static bool stored_in_groups(const Flow *flow, const Map *m, const Dot *dot) {
+    const Access *b = &m->body.val.at[dot->b].read;
+    int group = dot->row->group;
+    return access_stride(flow, m, b, dot->k, group) == 1 &&
+           access_stride(flow, m, b, dot->lane, dot->row->lanes) == group;
+}
+
 /* ---- groups for each lane ---------------------------------------------------------------------
  */
 
@@ -182,34 +190,10 @@ bool dot_each(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) 
     return dot->k >= 0 && dot->lane >= 0;
 }
 
-int64_t dot_each_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room) {
-    const Access *a = &m->body.val.at[dot->a].read;
-    const Cont *c = &flow->cont.at[a->cont];
-    Dim sym = m->dim.at[dot->k].sym;
-    int64_t group = dot->row->group, extent = map_extent(m, dot->k, 0), last;
-    DimSubst s = {sym, dim_const(flow->ctx, (extent + group - 1) / group * group - 1)};
-    DimEnv env = map_env(flow->arena, flow, m);
-    for (*index = 0; !dim_uses(a->at[*index], sym); ++*index) continue;
-    Dim most = dim_upper(flow->ctx, dim_subst(flow->ctx, a->at[*index], &s, 1), &env);
-    const Layout *y = c->layout;
-    if (!most || !dim_is_const(most, &last)) return -1;
-    if (y && y->map[*index] != flow_layout_sym(flow->ctx, *index)) return -1;
-    return dim_is_const(y ? y->box[*index] : c->shape[*index], room) ? last + 1 : -1;
-}
-
 bool dot_each_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
-    if (!dot_each(machine, flow, m, dot)) return false;
-    const Access *b = &m->body.val.at[dot->b].read;
-    int index;
-    int64_t room, need = dot_each_room(flow, m, dot, &index, &room);
-    return need >= 0 && need <= room && access_stride(flow, m, b, dot->k, dot->row->group) == 1 &&
-           access_stride(flow, m, b, dot->lane, dot->row->lanes) == dot->row->group;
+    return dot_each(machine, flow, m, dot) && stored_in_groups(flow, m, dot);
 }
 
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
-    if (!dot_possible(machine, flow, m, dot)) return false;
-    const Access *b = &m->body.val.at[dot->b].read;
-    int group = dot->row->group;
-    return access_stride(flow, m, b, dot->k, group) == 1 &&
-           access_stride(flow, m, b, dot->lane, dot->row->lanes) == group;
+    return dot_possible(machine, flow, m, dot) && stored_in_groups(flow, m, dot);
 }

@@ -34,10 +34,7 @@ bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot)
 /* Where each result has its own terms (windows of a channel each): could m run on a row that takes
  * a group of a for each lane, as a is stored now? */
 bool dot_each(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
-/* How many elements of the index of a that counts the group whole groups need, and for how many
- * there is room; -1: not known. */
-int64_t dot_each_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room);
-/* Is b stored in groups, and does a hold whole ones? */
+/* Is b stored in groups (which it is only where a has room for whole ones)? */
 bool dot_each_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* The machine's step on tiles of an instruction, or NULL. */
 const MatrixStep *matrix_of(const Machine *machine, const char *instruction);

@@ -304,12 +304,29 @@ static void widen_rows(Layouts *l, const Map *m, const Dot *dot) {
     c->layout = y;
 }
 
+/* How many elements of the index of a that counts the group whole groups need, and for how many
+ * there is room; -1: not known. */
+static int64_t row_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room) {
+    const Access *a = &m->body.val.at[dot->a].read;
+    const Cont *c = &flow->cont.at[a->cont];
+    Dim sym = m->dim.at[dot->k].sym;
+    int64_t group = dot->row->group, extent = map_extent(m, dot->k, 0), last;
+    DimSubst s = {sym, dim_const(flow->ctx, (extent + group - 1) / group * group - 1)};
+    DimEnv env = map_env(flow->arena, flow, m);
+    for (*index = 0; !dim_uses(a->at[*index], sym); ++*index) continue;
+    Dim most = dim_upper(flow->ctx, dim_subst(flow->ctx, a->at[*index], &s, 1), &env);
+    const Layout *y = c->layout;
+    if (!most || !dim_is_const(most, &last)) return -1;
+    if (y && y->map[*index] != flow_layout_sym(flow->ctx, *index)) return -1;
+    return dim_is_const(y ? y->box[*index] : c->shape[*index], room) ? last + 1 : -1;
+}
+
 /* Rows of an image from which each lane takes groups have room for whole ones; false: they cannot.
  */
 static bool widen_image(Layouts *l, const Map *m, const Dot *dot) {
     int cont = m->body.val.at[dot->a].read.cont, k;
     Cont *c = &l->flow->cont.at[cont];
-    int64_t room, need = dot_each_room(l->flow, m, dot, &k, &room);
+    int64_t room, need = row_room(l->flow, m, dot, &k, &room);
     if (need < 0 || need <= room) return need >= 0;
     if (c->kind != CONT_TMP || l->held[cont] || !c->layout) return false;
     Layout *y = arena_copy(l->arena, c->layout, sizeof *y);

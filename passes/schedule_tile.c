@@ -83,7 +83,7 @@ static bool find_group(Tiled *t) {
     }
     if (dot_each_ready(t->s->env->machine, t->s->flow, t->p, &dot) && tiled_output(t, dot.lane)) {
         t->lane = dot.lane, t->group = dot.k, t->group_size = dot.row->group;
-        return true;
+        return t->each = true;
     }
     for (int v = 0; v < t->p->body.val.n; v++)
         for (int d = 0; t->p->body.val.at[v].kind == VAL_READ && d < t->p->dim.n; d++)
@@ -325,6 +325,35 @@ static void choose_overlapping(Tiled *t) {
     choose_rows(t, LATENCY_OPERATIONS / VECTORS);
 }
 
+/* The result dim that slides along reduced dim k; -1: none. */
+static int slides_along(const Tiled *t, int k) {
+    for (int v = 0; v < t->p->body.val.n; v++) {
+        const Val *val = &t->p->body.val.at[v];
+        for (int i = 0; val->kind == VAL_READ && i < val->read.rank; i++)
+            for (int d = 0; d < t->p->dim.n && dim_uses(val->read.at[i], t->p->dim.at[k].sym); d++)
+                if (tiled_output(t, d) && dim_uses(val->read.at[i], t->p->dim.at[d].sym)) return d;
+    }
+    return -1;
+}
+
+/* Lanes with a group each have it turned around first: what a row of the image gives stays in a
+ * register for the rows of results above and below, where the window is unrolled. So a few stand
+ * beside one another, more below one another. Measured on Zen 4 for windows of 3x3: 0.72 of the
+ * time of eight in a row. */
+static void choose_turned(Tiled *t) {
+    enum { ACROSS = 2 };
+    int across = t->each ? slides_along(t, t->group) : -1, down = -1;
+    if (across < 0 || !tiled_unrolls_window(t)) return;
+    for (int k = 0; k < t->p->dim.n; k++) {
+        int d = map_reduces(t->p, k) ? slides_along(t, k) : -1;
+        if (d >= 0 && d != across) down = d;
+    }
+    if (down < 0 || map_extent(t->p, down, 1) < 2) return;
+    t->row[0] = across, t->row[1] = down;
+    t->rows[1] = equal_tiles(map_extent(t->p, down, 1), LATENCY_OPERATIONS / ACROSS);
+    t->rows[0] = equal_tiles(map_extent(t->p, across, 1), LATENCY_OPERATIONS / t->rows[1]);
+}
+
 /* Vectors side by side share what rows read alone (the other operand of a product). Where nothing
  * is read so (each channel has its own window), no more rows and vectors are taken than hide an
  * operation's latency: rows of one vector, which share what overlaps, then vectors. Measured for
@@ -356,6 +385,7 @@ static void choose_tile(Tiled *t) {
     bool gathers = map_reads_by_value(t->p); /* rows gain nothing, each is a load a lane */
     choose_rows(t, states > 1 || gathers ? 1 : most);
     if (shared) choose_overlapping(t);
+    choose_turned(t);
     int64_t rows = t->rows[0] * t->rows[1], hiding = (LATENCY_OPERATIONS + rows - 1) / rows;
     if (!shared) t->vectors = vectors_with_reads(t, hiding < vectors ? (int)hiding : vectors);
     if (shared) t->vectors *= panels_aside(t);
@@ -400,7 +430,8 @@ bool tiled_picks(const Tiled *t) {
 
 bool tiled_unrolls_window(const Tiled *t) {
     enum { TAPS = 25, PICKING_TAPS = 48 };
-    if (t->row[0] < 0 || t->group >= 0 || tests_reads(t)) return false;
+    bool grouped = t->group >= 0, turned = t->s->env->machine->vector_regs >= MANY_REGISTERS;
+    if (t->row[0] < 0 || (grouped && !(t->each && turned)) || tests_reads(t)) return false;
     return window_taps(t, true) <= TAPS ||
            (tiled_picks(t) && window_taps(t, false) <= PICKING_TAPS);
 }

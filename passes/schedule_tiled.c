@@ -290,7 +290,7 @@ static void unroll_window(Tiled *t) {
     if (!tiled_unrolls_window(t)) return;
     Line line = {.kind = LINE_UNROLL, .map = t->at, .cont = -1};
     for (int d = 0; d < t->p->dim.n; d++)
-        if (tiled_unrolls_tap(t, d)) line_dim(t->s->flow, &line, t->p, d, 0);
+        if (d != t->group && tiled_unrolls_tap(t, d)) line_dim(t->s->flow, &line, t->p, d, 0);
     if (line.narg) vec_push(t->s->flow->arena, &t->kernel->line, line);
 }
 

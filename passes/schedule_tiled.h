@@ -24,6 +24,7 @@ typedef struct Tiled {
     int64_t group_size, groups; /* of elements, and of groups that a step of `matrix` takes */
     const MatrixStep *matrix;   /* the machine's tiles hold the accumulators; or NULL */
     bool pairs;                 /* the instruction has Instruction.pairs */
+    bool each;                  /* ... Instruction.each */
     int operand;                /* the Val that reads what stands in groups beside lanes */
     int64_t chunk; /* of the group's dim: behind each, sums of many tiles wait in memory; or 0 */
     int step;      /* a reduced dim of which so many indices stand side by side, or -1 */
