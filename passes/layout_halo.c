@@ -4,7 +4,8 @@
  *
  * A temporary is enlarged in place, when all such reads agree on the value; what the caller owns or
  * a loop carries (or what others read with another value) is copied into an enlarged container.
- * Inside a loop that happens in each iteration, for what it makes anew. */
+ * Inside a loop that happens in each iteration, for what it makes anew. The value is a constant, or
+ * one that the run makes before. */
 #include "passes/layout.h"
 
 /* Bounds that depend on sizes are tried up to this. */
@@ -13,7 +14,7 @@ enum { REACH_MOST = 31 };
 typedef struct Halo {
     int cont;
     Items *list; /* that makes the container, and so its margin, in each of its runs */
-    Bits value;
+    Val value;   /* a constant, or a read of one element: the zero point of codes */
     int64_t low[RANK_MAX], high[RANK_MAX];
     bool any, mixed; /* mixed: reads with another value, or of unknown reach */
 } Halo;
@@ -100,10 +101,26 @@ static bool reach(Layouts *l, const Map *m, const Access *a, int64_t *low, int64
     return true;
 }
 
+static bool is_value(const Val *v) {
+    bool one = v->kind == VAL_READ && !v->has_else;
+    for (int k = 0; one && k < v->read.rank; k++) one = dim_is_const(v->read.at[k], NULL);
+    return v->kind == VAL_CONST || one;
+}
+
+static bool same_value(const Val *a, const Val *b) {
+    if (a->kind != b->kind) return false;
+    return a->kind == VAL_CONST ? a->bits == b->bits : access_equal(&a->read, &b->read);
+}
+
+static int put_value(Layouts *l, Map *m, DType type, const Val *value) {
+    return value->kind == VAL_CONST ? body_bits(&m->body, type, value->bits)
+                                    : map_read(l->flow, m, value->read.cont, value->read.at);
+}
+
 static void add_read(Layouts *l, Halo *h, const Map *m, const Val *val) {
     int64_t low[RANK_MAX], high[RANK_MAX];
     const Val *other = &m->body.val.at[val->arg[0]];
-    if (!is_window(m) || other->kind != VAL_CONST || (h->any && other->bits != h->value) ||
+    if (!is_window(m) || !is_value(other) || (h->any && !same_value(other, &h->value)) ||
         !reach(l, m, &val->read, low, high)) {
         h->mixed = true;
         return;
@@ -113,7 +130,7 @@ static void add_read(Layouts *l, Halo *h, const Map *m, const Val *val) {
         if (!h->any || high[k] > h->high[k]) h->high[k] = high[k];
     }
     h->any = true;
-    h->value = other->bits;
+    h->value = *other;
 }
 
 /* What reads in the list ask for; those elsewhere stay as they are. */
@@ -154,8 +171,7 @@ static bool reads_margin(Layouts *l, const Halo *h, const Map *m, const Val *val
     int64_t low[RANK_MAX], high[RANK_MAX];
     if (!val->has_else || !is_window(m)) return false;
     const Val *other = &m->body.val.at[val->arg[0]];
-    if (other->kind != VAL_CONST || other->bits != h->value || !reach(l, m, &val->read, low, high))
-        return false;
+    if (!same_value(other, &h->value) || !reach(l, m, &val->read, low, high)) return false;
     for (int k = 0; k < val->read.rank; k++)
         if (low[k] > h->low[k] || high[k] > h->high[k]) return false;
     return true;
@@ -188,7 +204,7 @@ static void fill_side(Layouts *l, const Halo *h, int cont, const Dim *old, int k
         if (d == k && high) at[d] = dim_add(ctx, at[d], old[d]);
         if (d < k || (d == k && high)) at[d] = dim_addc(ctx, at[d], h->low[d]);
     }
-    map_write(l->flow, m, cont, at, body_bits(&m->body, c->type, h->value), NULL);
+    map_write(l->flow, m, cont, at, put_value(l, m, c->type, &h->value), NULL);
 }
 
 static void fill_margin(Layouts *l, const Halo *h, int cont, const Dim *old, Items *into) {
@@ -208,7 +224,7 @@ static void copy_in(Layouts *l, const Halo *h, int to, Items *into) {
         at[k] = map_dim(l->flow, m, "m", c->shape[k]);
         inside[k] = dim_addc(l->flow->ctx, at[k], -h->low[k]);
     }
-    int other = body_bits(&m->body, c->type, h->value);
+    int other = put_value(l, m, c->type, &h->value);
     map_write(l->flow, m, to, at, map_read_else(l->flow, m, h->cont, inside, other), NULL);
 }
 
@@ -221,11 +237,31 @@ static bool touches(const Layouts *l, const Item *it, int cont) {
     return any;
 }
 
-/* What is made is put before the first item that touches `cont`. */
-static void insert_before(Layouts *l, Items *list, int cont, const Items *made) {
+static int first_touch(const Layouts *l, const Items *list, int cont) {
     int at = 0;
     while (at < list->n && !touches(l, &list->at[at], cont)) at++;
+    return at;
+}
+
+/* What is made is put before the first item that touches `cont`. */
+static void insert_before(Layouts *l, Items *list, int cont, const Items *made) {
+    int at = first_touch(l, list, cont);
     if (at < list->n) items_insert(l->flow, list, at, made);
+}
+
+static bool writes_inside(const Layouts *l, const Item *it, int cont) {
+    bool any = writes(l, it, cont);
+    for (int i = 0; i < it->body.n; i++) any |= writes_inside(l, &it->body.at[i], cont);
+    for (int i = 0; i < it->other.n; i++) any |= writes_inside(l, &it->other.at[i], cont);
+    return any;
+}
+
+/* Is the margin's value there before the container is? */
+static bool value_first(const Layouts *l, const Halo *h) {
+    bool late = false;
+    for (int i = first_touch(l, h->list, h->cont); i < h->list->n; i++)
+        late |= h->value.kind == VAL_READ && writes_inside(l, &h->list->at[i], h->value.read.cont);
+    return !late;
 }
 
 static void enlarge(Layouts *l, const Halo *h) {
@@ -287,7 +323,8 @@ void layout_halos(Layouts *l) {
         bool beyond = false;
         for (int k = 0; k < l->flow->cont.at[c].rank; k++) beyond |= h.low[k] > 0 || h.high[k] > 0;
         if (beyond && !decide_margin(l, &l->flow->cont.at[c])) continue;
-        if (here && (!beyond || (kind == CONT_TMP && !h.mixed && !l->held[c])))
+        if (here &&
+            (!beyond || (kind == CONT_TMP && !h.mixed && !l->held[c] && value_first(l, &h))))
             enlarge(l, &h);
         else if (beyond)
             enlarge_copy(l, &h);
