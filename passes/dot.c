@@ -158,8 +158,7 @@ static bool stored_in_groups(const Flow *flow, const Map *m, const Dot *dot) {
            access_stride(flow, m, b, dot->lane, dot->row->lanes) == group;
 }
 
-/* ---- groups for each lane ---------------------------------------------------------------------
- */
+/* ---- groups for each lane ------------------------------------------------------------------ */
 
 /* The row that multiplies what dot's row does, a group of a for each lane. */
 static const Instruction *each_of(const Machine *machine, const Instruction *row) {

@@ -237,6 +237,7 @@ static bool touches(const Layouts *l, const Item *it, int cont) {
     return any;
 }
 
+/* The place in the list of the first item that touches `cont`. */
 static int first_touch(const Layouts *l, const Items *list, int cont) {
     int at = 0;
     while (at < list->n && !touches(l, &list->at[at], cont)) at++;

@@ -255,12 +255,14 @@ static void use_in(Using *u, Stmts *stmts) {
         Stmt *s = stmts->at[i];
         const Instruction *row = NULL;
         int mark = u->env.n;
-        DimRange *around = arena_copy(u->arena, u->env.at, sizeof *around * (size_t)mark);
+        bool guarded = s->kind == STMT_IF && mark;
+        size_t bytes = sizeof(DimRange) * (size_t)mark;
+        DimRange *around = guarded ? arena_copy(u->arena, u->env.at, bytes) : NULL;
         if (s->kind == STMT_FOR) {
             Dim last = dim_addc(u->nest->ctx, s->extent, -1);
             vec_push(u->arena, &u->env, ((DimRange){s->var, dim_const(u->nest->ctx, 0), last}));
         }
-        if (s->kind == STMT_IF) narrow_ranges(u, s);
+        if (guarded) narrow_ranges(u, s);
         if (s->kind == STMT_FOR && s->mark == LOOP_UNROLL && all_rows(u, s, &row)) {
             add_blocks(u, s, row, &out);
         } else {
@@ -268,7 +270,7 @@ static void use_in(Using *u, Stmts *stmts) {
             vec_push(u->arena, &out, s);
         }
         u->env.n = mark;
-        memcpy(u->env.at, around, sizeof *around * (size_t)mark);
+        if (guarded) memcpy(u->env.at, around, bytes);
     }
     *stmts = out;
 }

@@ -29,8 +29,10 @@ typedef struct Slots {
     int64_t most;
 } Slots;
 
-static Slots slots_of(const weir_tensor *slot, int64_t most) {
-    return (Slots){slot->data, (uint64_t)slot->dims[0] - 1, most};
+static int take_slots(weir_call *c, const weir_tensor *slot, int64_t most, Slots *s) {
+    *s = (Slots){slot->data, (uint64_t)slot->dims[0] - 1, most};
+    if (slot->dims[0] < 1) fails(c, WEIR_E_ARGUMENT, "a table has no slots");
+    return slot->dims[0] > 0;
 }
 
 /* The number in a slot, less 1; -1: free, or none of these. */
@@ -95,7 +97,8 @@ static int same_key(const weir_tensor *a, int64_t i, const weir_tensor *b, int64
 
 void weir_call_lookup(weir_call *c) {
     const weir_tensor *x = &c->in[0], *keys = &c->in[1];
-    Slots s = slots_of(&c->in[2], keys->dims[0]);
+    Slots s;
+    if (!take_slots(c, &c->in[2], keys->dims[0], &s)) return;
     weir_share part = weir_share_of(c, weir_tensor_count(x), 1);
     int64_t *to = c->out[0].data;
     for (int64_t i = part.lo; i < part.hi; i++) {
@@ -159,7 +162,8 @@ void weir_call_tfidf(weir_call *c) {
     int64_t columns = x->dims[x->rank - 1], rows = x->rank > 1 ? x->dims[0] : 1;
     int64_t room = c->out[0].dims[c->out[0].rank - 1];
     weir_share part = weir_share_of(c, rows, columns + room);
-    Slots s = slots_of(&c->in[3], c->in[4].dims[0]);
+    Slots s;
+    if (!take_slots(c, &c->in[3], c->in[4].dims[0], &s)) return;
     uint64_t *key = c->scratch;
     for (int64_t r = part.lo; r < part.hi && !c->status; r++) {
         memset((float *)c->out[0].data + r * room, 0, sizeof(float) * (size_t)room);

@@ -163,6 +163,9 @@ Test(apart, bad_slots) {
     memcpy(slot, (int32_t[]){3, -5, INT32_MAX, INT32_MIN}, sizeof slot);
     make(c, weir_call_lookup, weir_call_lookup_scratch, 0, 1);
     cr_assert_eq(to[0], -1);
+    in[2].dims[0] = 0;
+    weir_call_lookup(&c);
+    cr_assert_eq(c.status, WEIR_E_ARGUMENT);
     weir_tensor few[] = {keys, {0}}, one = tensor(WEIR_I32, slot, 1, 1, 0);
     weir_call full = {.nin = 2, .nout = 1, .in = few, .out = &one};
     weir_call_slots(&full);

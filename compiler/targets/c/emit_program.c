@@ -101,8 +101,7 @@ const char *address(CProgram *p, int cont) {
     return arena_printf(p->arena, "A + %s", emit_dim_str(&p->place, c->offset));
 }
 
-/* ---- spans of time ----------------------------------------------------------------------------
- */
+/* ---- spans of time --------------------------------------------------------------------------- */
 
 void open_span(CProgram *p) {
     if (p->options->profile) program_line(p, "{ const i64 from = weir_rt_now();");
