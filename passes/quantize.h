@@ -57,8 +57,9 @@ bool is_float_code(const Quantizing *q, DType t);
 void sum_decoded(Quantizing *q);
 /* The map that alone writes `cont`, whole, decoding the code it reads; NULL when there is none. */
 const Map *decoder_of(const Quantizing *q, int cont, Decoded *d);
-/* Is being outside of what decoder m writes being outside of what its code's read reads? */
-bool decodes_same_box(const Quantizing *q, const Map *m, const Access *from);
+/* Is being outside of what decoder m writes, where `at` reads it, being outside of what its code's
+ * read reads? */
+bool decodes_same_box(const Quantizing *q, const Map *m, const Access *from, const Access *at);
 /* The code that decoder p makes of it what `read` reads. */
 Access code_access(const Quantizing *q, const Map *p, const Decoded *d, const Access *read);
 /* A BodyReadFn: reads of decoded containers read codes, and decode. */

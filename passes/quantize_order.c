@@ -66,7 +66,7 @@ static bool orders_decoded(const Quantizing *q, const Map *m, Decoded *d) {
     if (d->term.zero >= 0 && !body_const_bits(&p->body, d->term.zero, &(Bits){0})) return false;
     if (!v->has_else) return true;
     return is_bits(&m->body, v->arg[0], c->identity[0]) && meets_inside(q, m, &v->read) &&
-           decodes_same_box(q, p, &p->body.val.at[d->term.code].read);
+           decodes_same_box(q, p, &p->body.val.at[d->term.code].read, &v->read);
 }
 
 /* The map takes codes, and a map behind it decodes its results. */

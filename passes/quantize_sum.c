@@ -71,8 +71,11 @@ const Map *decoder_of(const Quantizing *q, int cont, Decoded *d) {
     return m;
 }
 
-bool decodes_same_box(const Quantizing *q, const Map *m, const Access *from) {
+bool decodes_same_box(const Quantizing *q, const Map *m, const Access *from, const Access *at) {
     const Cont *c = &q->c.flow->cont.at[from->cont];
+    const Access *to = &m->write.at[0].to[0];
+    for (int k = 0; k < to->rank; k++)
+        if (access_dim(m, to, k) < 0 && !dim_is_const(at->at[k], NULL)) return false;
     for (int k = 0; k < from->rank; k++) {
         int d = access_dim(m, from, k);
         if (d < 0 ? !dim_is(c->shape[k], 1) : m->dim.at[d].extent != c->shape[k]) return false;
@@ -126,7 +129,7 @@ static DType decoded_before(const Quantizing *q, const Map *r, const Val *v) {
     if (d.term.zero >= 0 && !fixed_in_sum(r, &v->read, p, d.term.zero)) return DT_NONE;
     const Val *code = &p->body.val.at[d.term.code];
     bool same = !v->has_else || (body_const_bits(&r->body, v->arg[0], &bits) && bits == 0 &&
-                                 decodes_same_box(q, p, &code->read) &&
+                                 decodes_same_box(q, p, &code->read, &v->read) &&
                                  (d.term.zero < 0 || uses_no_dims(p, d.term.zero)));
     return same ? code->type : DT_NONE;
 }

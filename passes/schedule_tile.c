@@ -429,11 +429,13 @@ bool tiled_picks(const Tiled *t) {
 }
 
 bool tiled_unrolls_window(const Tiled *t) {
-    enum { TAPS = 25, PICKING_TAPS = 48 };
+    enum { TAPS = 25, PICKING_TAPS = 48, TEXT_MOST = TAPS * LATENCY_OPERATIONS };
     bool grouped = t->group >= 0, turned = t->s->env->machine->vector_regs >= MANY_REGISTERS;
     if (t->row[0] < 0 || (grouped && !(t->each && turned)) || tests_reads(t)) return false;
-    return window_taps(t, true) <= TAPS ||
-           (tiled_picks(t) && window_taps(t, false) <= PICKING_TAPS);
+    double rows = (double)(t->rows[0] * t->rows[1]), taps = window_taps(t, true);
+    /* Compilers take minutes for more. */
+    bool little = t->row[1] < 0 || rows * taps <= TEXT_MOST;
+    return (taps <= TAPS && little) || (tiled_picks(t) && window_taps(t, false) <= PICKING_TAPS);
 }
 
 /* All taps, unless lanes pick elements or registers are few: compilers load what unrolled taps read

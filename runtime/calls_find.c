@@ -72,11 +72,12 @@ static uint64_t hash_gram(const weir_call *c, const weir_tensor *pool, int64_t f
 }
 
 void weir_call_slots(weir_call *c) {
-    const weir_tensor *pool = &c->in[0];
+    static const weir_tensor none;
+    const weir_tensor *pool = &c->in[0], *start = c->nin > 1 ? &c->in[1] : &none;
     uint64_t slots = (uint64_t)c->out[0].dims[0];
     int32_t *slot = c->out[0].data;
     memset(slot, 0, slots * sizeof *slot);
-    for (Grams g = {0}; next_grams(c, pool, &c->in[1], &g);)
+    for (Grams g = {0}; next_grams(c, pool, start, &g);)
         for (int64_t k = g.count - 1; k >= 0; k--) {
             uint64_t at = hash_gram(c, pool, g.from + k * g.n, g.n), tries = slots;
             while (tries && slot[at & (slots - 1)]) at++, tries--;
