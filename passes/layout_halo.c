@@ -250,19 +250,11 @@ static void insert_before(Layouts *l, Items *list, int cont, const Items *made) 
     if (at < list->n) items_insert(l->flow, list, at, made);
 }
 
-static bool writes_inside(const Layouts *l, const Item *it, int cont) {
-    bool any = writes(l, it, cont);
-    for (int i = 0; i < it->body.n; i++) any |= writes_inside(l, &it->body.at[i], cont);
-    for (int i = 0; i < it->other.n; i++) any |= writes_inside(l, &it->other.at[i], cont);
-    return any;
-}
-
 /* Is the margin's value there before the container is? */
 static bool value_first(const Layouts *l, const Halo *h) {
-    bool late = false;
-    for (int i = first_touch(l, h->list, h->cont); i < h->list->n; i++)
-        late |= h->value.kind == VAL_READ && writes_inside(l, &h->list->at[i], h->value.read.cont);
-    return !late;
+    int at = first_touch(l, h->list, h->cont);
+    Items rest = {.at = h->list->at + at, .n = h->list->n - at};
+    return h->value.kind == VAL_CONST || !maker_of(l, &rest, h->value.read.cont);
 }
 
 static void enlarge(Layouts *l, const Halo *h) {

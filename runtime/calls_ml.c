@@ -2,13 +2,9 @@
 /* Kernels of classic models: trees walked, classes coupled. Meaning: ir/call.def. Tables come from
  * the model; every number in them that is a place is checked before it is used. */
 #include "runtime/calls.h"
+#include "runtime/objects.h"
 
 #include <string.h>
-
-static void bad(weir_call *c, const char *reason) {
-    c->status = WEIR_E_INDEX;
-    c->reason = reason;
-}
 
 /* ---- trees ----------------------------------------------------------------------------------- */
 
@@ -220,7 +216,7 @@ void weir_call_trees(weir_call *c) {
             for (int64_t i = 0; good && i < r.n; i++) good = trees_of_row(&f, &r, i);
         if (good) give_sums(c, &f, row, &r);
     }
-    if (!good) bad(c, "a tree is torn: it leads nowhere, or in a circle");
+    if (!good) fails(c, WEIR_E_INDEX, "a tree is torn: it leads nowhere, or in a circle");
 }
 
 /* ---- coupling -------------------------------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strings: joined, split, normalized, matched. Meaning: ir/call.def. Each takes time
- * linear in the bytes it reads and writes, times a logarithm where it searches. Text that is no
- * UTF-8 passes through unchanged. */
+ * linear in the bytes it reads and writes. Text that is no UTF-8 passes through unchanged. */
 #include "runtime/calls.h"
 #include "runtime/objects.h"
 #include "runtime/regex.h"
