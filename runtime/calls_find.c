@@ -47,6 +47,10 @@ typedef struct Grams {
     int64_t n, from, count, first;
 } Grams;
 
+static void torn(weir_call *c) {
+    fails(c, WEIR_E_INDEX, "the n-grams of a vectorizer are torn");
+}
+
 /* The n-grams of the next length: n is 0 before the first. 0 behind the last. */
 static int next_grams(weir_call *c, const weir_tensor *pool, const weir_tensor *start, Grams *g) {
     int64_t lengths = start->data ? start->dims[0] : 1, n = ++g->n;
@@ -57,7 +61,7 @@ static int next_grams(weir_call *c, const weir_tensor *pool, const weir_tensor *
     g->from = at ? at[n - 1] : 0;
     g->count = (end - g->from) / n;
     if (g->from >= 0 && g->from <= end && end <= pool->dims[0]) return 1;
-    fails(c, WEIR_E_INDEX, "the n-grams of a vectorizer are torn");
+    torn(c);
     return 0;
 }
 
@@ -169,7 +173,9 @@ void weir_call_tfidf(weir_call *c) {
     for (int64_t r = part.lo; r < part.hi && !c->status; r++) {
         memset((float *)c->out[0].data + r * room, 0, sizeof(float) * (size_t)room);
         for (int64_t i = 0; i < columns; i++) key[i] = hash_of(c, x, r * columns + i);
-        for (Grams g = {0}; next_grams(c, pool, start, &g);)
+        for (Grams g = {0}; next_grams(c, pool, start, &g);) {
+            if (g.first + g.count > s.most) return torn(c);
             if (g.n >= c->attr[0] && g.n <= c->attr[1]) count_row(c, &s, &g, r, columns);
+        }
     }
 }

@@ -210,4 +210,9 @@ Test(apart, tfidf) {
             cr_assert_eq(to[r * ALL + index[k]],
                          (float)count(x + r * COLUMNS, COLUMNS, pool + from, n, SKIPS));
         }
+    in[4].dims[0] = ALL - 1; /* an n-gram without an index */
+    int64_t hashes[COLUMNS];
+    c.scratch = hashes;
+    weir_call_tfidf(&c);
+    cr_assert_eq(c.status, WEIR_E_INDEX);
 }
