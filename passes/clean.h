@@ -8,7 +8,6 @@
 void drop_empty(Editing *c);            /* clean_empty.c: maps over nothing */
 void choose_by_sizes(Editing *c);       /* clean_choice.c */
 bool drop_constant_carries(Editing *c); /* clean_carry.c: what loops hand on as they got it */
-bool split_dims(Editing *c, Map *m);    /* clean_split.c */
 bool split_shared(Editing *c, int map); /* clean_parts.c */
 bool make_once(Editing *c, int map);    /* clean_repeat.c: sums that repeat along a dim */
 /* clean_views.c: the Val a copy copies: one read of the container's own type, without else; -1 for

@@ -186,6 +186,19 @@ static int readers_taking(const Editing *e, const Machine *machine, int map, int
     return out->n;
 }
 
+/* Does m write all of its container, each element at a place of its own? Dims that are one all over
+ * m become it; where element-wise code alone reads what m makes, that may run in m's dims. */
+static bool covers_elements(Editing *e, Map *m) {
+    while (!writes_whole(e->flow, m, map_plain_write(m)))
+        if (!join_dims(e, m)) break;
+    const Access *to = map_plain_write(m);
+    if (writes_whole(e->flow, m, to)) return true;
+    const IntVec *readers = &e->uses.readers[to->cont];
+    for (int i = 0; i < readers->n; i++)
+        if (!map_plain_write(e->flow->map.at[readers->at[i]])) return false;
+    return writes_joined(e->flow, m, to);
+}
+
 /* From now on `into` reads what map read. */
 static void hand_over_reads(Editing *e, int map, const IntVec *into) {
     const Map *m = e->flow->map.at[map];
@@ -203,7 +216,11 @@ static void hand_over_reads(Editing *e, int map, const IntVec *into) {
 static void move_into(Editing *e, const PassEnv *env, int map, const IntVec *into) {
     Map *m = e->flow->map.at[map];
     const Access *to = map_plain_write(m);
-    for (int i = 0; i < into->n; i++) compose_map(e, m, to, e->flow->map.at[into->at[i]]);
+    bool whole = writes_whole(e->flow, m, to);
+    for (int i = 0; i < into->n; i++) {
+        compose_map(e, m, to, e->flow->map.at[into->at[i]]);
+        if (!whole) split_dims(e, e->flow->map.at[into->at[i]]);
+    }
     hand_over_reads(e, map, into);
     m->write.n = 0;
     recipe_note(env, "fuse", m->name, "inline");
@@ -222,11 +239,12 @@ bool turned_behind(const Map *made, const Map *copy, int cont) {
 }
 
 static bool inline_map(Editing *e, const PassEnv *env, int map) {
-    const Map *m = e->flow->map.at[map];
+    Map *m = e->flow->map.at[map];
     const Access *to = map_plain_write(m);
     if (!to || e->flow->cont.at[to->cont].kind != CONT_TMP || e->uses.writer[to->cont] != map)
         return false;
-    if (e->uses.held[to->cont] || !writes_whole(e->flow, m, to)) return false;
+    if (e->uses.held[to->cont] || !covers_elements(e, m)) return false;
+    to = map_plain_write(m);
     IntVec into = {0};
     int n = readers_taking(e, env->machine, map, to->cont, &into);
     if (!n || (n > 1 && !repeats_cheaply(e, env->machine, map, n))) return false;
@@ -261,7 +279,7 @@ static const char *reader_forbids(const Editing *e, int map, int reader, int con
 }
 
 /* What forbids that map moves into its readers, which go to `into`; NULL: nothing. */
-static const char *forbids(const Editing *e, int map, IntVec *into) {
+static const char *forbids(Editing *e, int map, IntVec *into) {
     Ctx *ctx = e->flow->ctx;
     const Map *m = e->flow->map.at[map];
     const Access *to = map_plain_write(m);
@@ -269,8 +287,8 @@ static const char *forbids(const Editing *e, int map, IntVec *into) {
     const char *name = e->flow->cont.at[to->cont].name;
     if (e->flow->cont.at[to->cont].kind != CONT_TMP || e->uses.held[to->cont])
         return internf(ctx, "\"%s\" is an output, or a call or a loop uses it", name);
-    if (e->uses.writer[to->cont] != map || !writes_whole(e->flow, m, to))
-        return internf(ctx, "it writes a part of \"%s\" only", name);
+    if (e->uses.writer[to->cont] != map || !covers_elements(e, e->flow->map.at[map]))
+        return internf(ctx, "it writes a part of \"%s\" only, or in dims that readers lack", name);
     const IntVec *readers = &e->uses.readers[to->cont];
     for (int i = 0; i < readers->n; i++) {
         bool seen = false;
@@ -307,10 +325,24 @@ static void follow_recipe(Editing *e, const PassEnv *env) {
     }
 }
 
+/* Is what m makes wider than all that it reads there? */
+static bool widens(const Editing *e, const Map *m) {
+    const Access *to = map_plain_write(m);
+    int bits = to ? dtype_bits(e->flow->cont.at[to->cont].type) : 0, widest = 0;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        int of = val->kind == VAL_READ ? dtype_bits(val->type) : 0;
+        if (of > widest) widest = of;
+    }
+    return widest < bits;
+}
+
 void fuse_inline(Arena *arena, Flow *flow, const PassEnv *env) {
     Editing e = {.arena = arena, .flow = flow};
     uses_count(&e);
     follow_recipe(&e, env);
+    for (int m = 0; m < flow->map.n; m++)
+        if (widens(&e, flow->map.at[m])) inline_map(&e, env, m);
     for (bool again = true; again;) {
         again = false;
         for (int m = 0; m < flow->map.n; m++) again |= inline_map(&e, env, m);

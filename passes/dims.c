@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making dims plain: those of extent 1 go; p with accesses p/c and p%c, where c divides its extent,
- * becomes p0*c + p1. */
-#include "passes/clean.h"
+ * becomes p0*c + p1; and two dims that all accesses know as p0*c + p1 alone, c the extent of p1,
+ * become one. */
+#include "passes/compose.h"
 
 typedef struct Factor {
     Dim sym, by;
@@ -109,4 +110,62 @@ bool split_dims(Editing *c, Map *m) {
         d--;
     }
     return changed;
+}
+
+/* ---- two dims that are one ------------------------------------------------------------------- */
+
+/* Is d, where `subst` stands for the inner dim, without the outer one? */
+static bool loses(Ctx *ctx, Dim d, const DimSubst *subst, Dim outer) {
+    return !dim_uses(dim_subst(ctx, d, subst, 1), outer);
+}
+
+static bool access_loses(Ctx *ctx, const Access *a, const DimSubst *subst, Dim outer) {
+    for (int k = 0; k < a->rank; k++)
+        if (!loses(ctx, a->at[k], subst, outer)) return false;
+    return true;
+}
+
+static bool map_loses(Ctx *ctx, const Map *m, const DimSubst *subst, Dim outer) {
+    for (int i = 0; i < m->cons.n; i++)
+        if (!loses(ctx, m->cons.at[i], subst, outer)) return false;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ && !access_loses(ctx, &val->read, subst, outer)) return false;
+        if (val->kind == VAL_INDEX && !loses(ctx, val->index, subst, outer)) return false;
+    }
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            if (!access_loses(ctx, &m->write.at[w].to[k], subst, outer)) return false;
+    return true;
+}
+
+/* Sums keep their order: dims that are reduced stay two. */
+static bool may_join(const Map *m, int outer, int inner) {
+    return outer != inner && !m->dim.at[outer].seq && !m->dim.at[inner].seq &&
+           !map_reduces(m, outer) && !map_reduces(m, inner);
+}
+
+/* The outer dim becomes both. */
+static void join(Editing *c, Map *m, int outer, int inner, const DimSubst *subst, Dim joined) {
+    Ctx *ctx = c->flow->ctx;
+    Dim extent = dim_mul(ctx, m->dim.at[outer].extent, m->dim.at[inner].extent);
+    m->dim.at[outer] = (MapDim){.sym = joined, .extent = extent};
+    m->dim.n--;
+    for (int d = inner; d < m->dim.n; d++) m->dim.at[d] = m->dim.at[d + 1];
+    map_rewrite(c, m, subst, 1, NULL, NULL);
+}
+
+bool join_dims(Editing *c, Map *m) {
+    Ctx *ctx = c->flow->ctx;
+    for (int outer = 0; outer < m->dim.n; outer++)
+        for (int inner = 0; inner < m->dim.n; inner++) {
+            const MapDim *o = &m->dim.at[outer], *i = &m->dim.at[inner];
+            if (!may_join(m, outer, inner)) continue;
+            Dim joined = dim_sym(ctx, internf(ctx, "%s_j", dim_sym_name(o->sym)));
+            DimSubst subst = {i->sym, dim_sub(ctx, joined, dim_mul(ctx, o->sym, i->extent))};
+            if (!map_loses(ctx, m, &subst, o->sym)) continue;
+            join(c, m, outer, inner, &subst, joined);
+            return true;
+        }
+    return false;
 }
