@@ -105,6 +105,16 @@ int body_unconverted(const Body *b, int val) {
     return val;
 }
 
+int body_byte(const Body *b, Dim index) {
+    for (int v = 0; v < b->val.n; v++) {
+        const Val *val = &b->val.at[v];
+        if (!val->sym || val->sym != index) continue;
+        bool widened = val->kind == VAL_PRIM && val->prim == P_CVT;
+        return widened && b->val.at[val->arg[0]].type == U8 ? val->arg[0] : -1;
+    }
+    return -1;
+}
+
 int body_read(Body *b, Access read, DType type) {
     return val_add(b, (Val){.kind = VAL_READ, .type = type, .read = read});
 }

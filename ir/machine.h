@@ -75,14 +75,16 @@ typedef struct LibraryRate {
 
 enum { MACHINE_LEVELS = 6, MACHINE_USES = 24 };
 typedef struct Machine {
-    const char *name;  /* "x86-64-v4" */
-    const char *on;    /* kernel word: "cpu", "cuda" */
-    int vector_bytes;  /* 64, 32 or 16 */
-    int vector_regs;   /* 32 or 16 */
-    double fma_flops;  /* f32 FLOP a second of one core */
-    bool rounds_twice; /* it has no fused multiply-add: sums of products are not made of them */
-    int cores;         /* assumed when weighing parallel work */
-    int nlevels;       /* innermost first */
+    const char *name;   /* "x86-64-v4" */
+    const char *on;     /* kernel word: "cpu", "cuda" */
+    int vector_bytes;   /* 64, 32 or 16 */
+    int vector_regs;    /* 32 or 16 */
+    double fma_flops;   /* f32 FLOP a second of one core */
+    double table_prims; /* operations on vectors of f32 that as many bytes looked up among 256 take;
+                           0: look-ups are no quicker than others */
+    bool rounds_twice;  /* it has no fused multiply-add: sums of products are not made of them */
+    int cores;          /* assumed when weighing parallel work */
+    int nlevels;        /* innermost first */
     MemoryLevel level[MACHINE_LEVELS];
     int nuse; /* instructions, best first */
     const Instruction *use[MACHINE_USES];

@@ -74,6 +74,8 @@ bool map_straight_line(const Map *map);
 /* Does the access use a value of the map's body as an index? */
 bool access_by_value(const Map *map, const Access *a);
 bool map_reads_by_value(const Map *map); /* some read does */
+/* lanes.c: does it read one of at least 256 bytes that a byte of the map's body picks? */
+bool access_looks_up(const Flow *flow, const Map *map, const Access *a);
 bool map_reads(const Map *map, int cont);
 bool map_writes(const Map *map, int cont);
 /* The position of the kernel's first map that writes the container; -1: none does. */

@@ -44,8 +44,8 @@ int simplify_read(void *user, Body *b, const Val *read);
 
 /* dims.c: dims of extent 1 go, dims that accesses divide are split; false: nothing changed. */
 bool split_dims(Editing *c, Map *m);
-/* Makes one of two dims that all accesses know as one alone, as views that merge axes leave them;
- * false: there are none. */
+/* Makes one of two dims that all accesses know as one alone, as views that merge axes leave them,
+ * of a map with a plain write; false: there are none. */
 bool join_dims(Editing *c, Map *m);
 
 /* The one plain write of a map without sequential dims, or NULL. */

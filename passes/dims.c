@@ -139,12 +139,6 @@ static bool map_loses(Ctx *ctx, const Map *m, const DimSubst *subst, Dim outer) 
     return true;
 }
 
-/* Sums keep their order: dims that are reduced stay two. */
-static bool may_join(const Map *m, int outer, int inner) {
-    return outer != inner && !m->dim.at[outer].seq && !m->dim.at[inner].seq &&
-           !map_reduces(m, outer) && !map_reduces(m, inner);
-}
-
 /* The outer dim becomes both. */
 static void join(Editing *c, Map *m, int outer, int inner, const DimSubst *subst, Dim joined) {
     Ctx *ctx = c->flow->ctx;
@@ -160,7 +154,7 @@ bool join_dims(Editing *c, Map *m) {
     for (int outer = 0; outer < m->dim.n; outer++)
         for (int inner = 0; inner < m->dim.n; inner++) {
             const MapDim *o = &m->dim.at[outer], *i = &m->dim.at[inner];
-            if (!may_join(m, outer, inner)) continue;
+            if (outer == inner) continue;
             Dim joined = dim_sym(ctx, internf(ctx, "%s_j", dim_sym_name(o->sym)));
             DimSubst subst = {i->sym, dim_sub(ctx, joined, dim_mul(ctx, o->sym, i->extent))};
             if (!map_loses(ctx, m, &subst, o->sym)) continue;

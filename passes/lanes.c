@@ -2,6 +2,9 @@
 /* What running a map in lanes along one of its dims costs. */
 #include "passes/access.h"
 
+/* A look-up among the bytes that registers hold takes a few operations. */
+static const double LOOKED_UP = 4;
+
 /* Lanes that lie apart are put together one by one, which costs more than scalar code's accesses.
  */
 double gather_cost(int lanes) {
@@ -18,6 +21,13 @@ int map_prims(const Map *map) {
     return n;
 }
 
+bool access_looks_up(const Flow *flow, const Map *map, const Access *a) {
+    enum { BYTES = 256 };
+    const Cont *c = &flow->cont.at[a->cont];
+    return a->rank == 1 && dtype_bits(c->type) == 8 && !c->layout &&
+           extent_or(c->shape[0], 0) >= BYTES && body_byte(&map->body, a->at[0]) >= 0;
+}
+
 /* Every second, third or fourth element of a row is sifted from as many vectors; elements of one
  * vector, in another order, are picked from it. */
 static double read_cost(const Flow *flow, const Map *map, const Access *a, int dim, int lanes,
@@ -25,6 +35,7 @@ static double read_cost(const Flow *flow, const Map *map, const Access *a, int d
     int64_t step = access_stride(flow, map, a, dim, lanes);
     if (packs && step && flow->cont.at[a->cont].kind == CONT_PARAM) return 1;
     if (step >= 2 && step <= 4) return 1.5 * (double)step;
+    if (access_looks_up(flow, map, a)) return LOOKED_UP;
     if (step == INT64_MAX && access_in_block(flow, map, a, dim, lanes)) return 2;
     return step_cost(step, lanes);
 }

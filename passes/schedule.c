@@ -39,7 +39,8 @@ int wide_lanes(const Scheduling *s, const Map *map, int dim) {
     for (int v = 0; v < map->body.val.n; v++) {
         const Val *val = &map->body.val.at[v];
         int bits = dtype_bits(val->type);
-        if (val->kind == VAL_CONST) continue;
+        bool looked = val->kind == VAL_READ && access_looks_up(s->flow, map, &val->read);
+        if (val->kind == VAL_CONST || looked || body_byte(&map->body, val->sym) >= 0) continue;
         if (val->kind == VAL_INDEX || (bits < 8 && val->type != BOOL)) return lanes;
         if (val->kind == VAL_READ &&
             (val->has_else || access_stride(s->flow, map, &val->read, dim, lanes) > 1))

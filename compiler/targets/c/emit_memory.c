@@ -285,8 +285,28 @@ static bool read_literal(CNest *c, const Access *a, Dim flat, CVal *out) {
     return true;
 }
 
+/* One of 256 bytes or more that a byte picks: it is among them whatever the data. */
+static bool read_looked_up(CNest *c, const Access *a, CVal *out) {
+    enum { BYTES = 256 };
+    const Buf *b = &c->nest->buf.at[a->cont];
+    int64_t size;
+    int byte = a->rank == 1 ? body_byte(c->body, a->at[0]) : -1;
+    if (byte < 0 || b->base || dtype_bits(b->type) != 8 || !dim_is_const(b->box[0], &size) ||
+        size < BYTES)
+        return false;
+    const CVal *at = &c->val[byte];
+    const char *name = c->buf[a->cont].name;
+    *out = at->vector ? loaded_vector(c, b->type,
+                                      str(c, "(%s)look_up_v%du8((const u8 *)%s, %s)",
+                                          raw_type(c, b->type), c->lane.width, name, at->text))
+                      : named(c, b->type, false, 0, str(c, "%s[%s]", name, at->text));
+    return true;
+}
+
 /* Some index comes from data. */
 static CVal read_by_data(CNest *c, const Access *a) {
+    CVal looked_up;
+    if (read_looked_up(c, a, &looked_up)) return looked_up;
     if (!data_in_common(c, a)) return read_lanes(c, a);
     int mark, spots = c->spot.n;
     Dim place = checked_place(c, a, &mark);

@@ -29,35 +29,55 @@ static const Level levels[] = {
  * 64 bytes, Zen 5 has units as wide. */
 static const double zen_halves = 117e9, zen_whole = 265e9;
 
-/* LLVM's names, by level; `vnni`, `bf16` (AVX512_BF16) and `amx` where the family has them. */
+/* LLVM's names, by level; `vnni`, `vbmi` (AVX512_VBMI), `bf16` (AVX512_BF16) and `amx` where the
+ * family has them. */
 typedef struct Family {
     const char *name;
     int level; /* 1: aarch64; 2, 3, 4: of x86-64 */
-    bool vnni, bf16, amx;
+    bool vnni, vbmi, bf16, amx;
     double fma_flops; /* 0: as the level */
 } Family;
 
 static const Family families[] = {
-    {"aarch64", 1, false, false, false, 0},       {"cortex-a53", 1, false, false, false, 0},
-    {"cortex-a72", 1, false, false, false, 0},    {"cortex-a76", 1, false, false, false, 0},
-    {"neoverse-n1", 1, false, false, false, 0},   {"neoverse-v1", 1, false, false, false, 0},
-    {"x86-64", 2, false, false, false, 0},        {"x86-64-v2", 2, false, false, false, 0},
-    {"nehalem", 2, false, false, false, 0},       {"westmere", 2, false, false, false, 0},
-    {"sandybridge", 2, false, false, false, 0},   {"ivybridge", 2, false, false, false, 0},
-    {"silvermont", 2, false, false, false, 0},    {"btver2", 2, false, false, false, 0},
-    {"x86-64-v3", 3, false, false, false, 0},     {"haswell", 3, false, false, false, 0},
-    {"broadwell", 3, false, false, false, 0},     {"skylake", 3, false, false, false, 0},
-    {"alderlake", 3, true, false, false, 0},      {"raptorlake", 3, true, false, false, 0},
-    {"meteorlake", 3, true, false, false, 0},     {"arrowlake", 3, true, false, false, 0},
-    {"gracemont", 3, true, false, false, 0},      {"znver1", 3, false, false, false, 0},
-    {"znver2", 3, false, false, false, 0},        {"znver3", 3, false, false, false, 0},
-    {"x86-64-v4", 4, false, false, false, 0},     {"skylake-avx512", 4, false, false, false, 0},
-    {"cascadelake", 4, true, false, false, 0},    {"cooperlake", 4, true, true, false, 0},
-    {"icelake-client", 4, true, false, false, 0}, {"icelake-server", 4, true, false, false, 0},
-    {"tigerlake", 4, true, false, false, 0},      {"rocketlake", 4, true, false, false, 0},
-    {"sapphirerapids", 4, true, true, true, 0},   {"emeraldrapids", 4, true, true, true, 0},
-    {"graniterapids", 4, true, true, true, 0},    {"znver4", 4, true, true, false, zen_halves},
-    {"znver5", 4, true, true, false, zen_whole},
+    {"aarch64", 1, false, false, false, false, 0},
+    {"cortex-a53", 1, false, false, false, false, 0},
+    {"cortex-a72", 1, false, false, false, false, 0},
+    {"cortex-a76", 1, false, false, false, false, 0},
+    {"neoverse-n1", 1, false, false, false, false, 0},
+    {"neoverse-v1", 1, false, false, false, false, 0},
+    {"x86-64", 2, false, false, false, false, 0},
+    {"x86-64-v2", 2, false, false, false, false, 0},
+    {"nehalem", 2, false, false, false, false, 0},
+    {"westmere", 2, false, false, false, false, 0},
+    {"sandybridge", 2, false, false, false, false, 0},
+    {"ivybridge", 2, false, false, false, false, 0},
+    {"silvermont", 2, false, false, false, false, 0},
+    {"btver2", 2, false, false, false, false, 0},
+    {"x86-64-v3", 3, false, false, false, false, 0},
+    {"haswell", 3, false, false, false, false, 0},
+    {"broadwell", 3, false, false, false, false, 0},
+    {"skylake", 3, false, false, false, false, 0},
+    {"alderlake", 3, true, false, false, false, 0},
+    {"raptorlake", 3, true, false, false, false, 0},
+    {"meteorlake", 3, true, false, false, false, 0},
+    {"arrowlake", 3, true, false, false, false, 0},
+    {"gracemont", 3, true, false, false, false, 0},
+    {"znver1", 3, false, false, false, false, 0},
+    {"znver2", 3, false, false, false, false, 0},
+    {"znver3", 3, false, false, false, false, 0},
+    {"x86-64-v4", 4, false, false, false, false, 0},
+    {"skylake-avx512", 4, false, false, false, false, 0},
+    {"cascadelake", 4, true, false, false, false, 0},
+    {"cooperlake", 4, true, false, true, false, 0},
+    {"icelake-client", 4, true, true, false, false, 0},
+    {"icelake-server", 4, true, true, false, false, 0},
+    {"tigerlake", 4, true, true, false, false, 0},
+    {"rocketlake", 4, true, true, false, false, 0},
+    {"sapphirerapids", 4, true, true, true, true, 0},
+    {"emeraldrapids", 4, true, true, true, true, 0},
+    {"graniterapids", 4, true, true, true, true, 0},
+    {"znver4", 4, true, true, true, false, zen_halves},
+    {"znver5", 4, true, true, true, false, zen_whole},
 };
 
 /* Beyond the level: the dot products of the family's vector width. */
@@ -65,10 +85,13 @@ static bool family_has(const void *user, const char *feature) {
     const Family *f = user;
     if (strstr(feature, "amx")) return f->amx;
     if (strstr(feature, "vnni")) return f->vnni;
+    if (strstr(feature, "vbmi")) return f->vbmi;
     if (strstr(feature, "bf16")) return f->bf16;
     if (strstr(feature, "sse")) return f->level >= 2;
     return strstr(feature, "avx512") ? f->level == 4 : f->level >= 3;
 }
+
+static const char VBMI[] = "avx512vbmi";
 
 static void set_level(Machine *m, int level) {
     const Level *l = &levels[level - 1];
@@ -84,6 +107,14 @@ static void set_level(Machine *m, int level) {
     m->level[1] = (MemoryLevel){"L2", 1 << 20, 144e9, false};
     m->level[2] = (MemoryLevel){"L3", 32 << 20, 29e9, true};
     m->level[3] = (MemoryLevel){"memory", INT64_MAX, 16e9, true};
+}
+
+/* Bytes are looked up in vectors by AVX512_VBMI, else one by one, as many as a vector has elements
+ * of f32. */
+static const double vbmi_prims = 10;
+
+static void set_tables(Machine *m, bool vbmi) {
+    m->table_prims = vbmi ? vbmi_prims : 0.4 * m->vector_bytes;
 }
 
 /* ---- this processor -------------------------------------------------------------------------- */
@@ -151,6 +182,7 @@ static void set_native(Machine *m) {
     m->cores = weir_cpus();
     read_caches(m);
     target_c_uses(m, this_has, NULL);
+    set_tables(m, level == 4 && has_one(VBMI));
 }
 
 void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
@@ -165,6 +197,7 @@ void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
         set_level(m, f->level);
         if (f->fma_flops > 0) m->fma_flops = f->fma_flops;
         target_c_uses(m, family_has, f);
+        set_tables(m, f->vbmi);
         return;
     }
     fail(
@@ -190,6 +223,7 @@ const char *const *target_c_flags(Arena *arena, const Machine *m) {
             continue; /* rows of one feature stand together */
         flags[last = n++] = arena_printf(arena, "-m%s", feature);
     }
+    if (m->table_prims == vbmi_prims) flags[n++] = arena_printf(arena, "-m%s", VBMI);
     if (m->nmatrix) flags[n++] = "-mamx-tile"; /* which the others imply for clang, not for gcc */
     for (int i = 0; i < m->nmatrix; i++)
         flags[n++] = arena_printf(arena, "-m%s", target_c_matrix(m->matrix[i]->name)->feature);
