@@ -66,6 +66,9 @@ double map_volume(const Map *map, int64_t otherwise);
 double contraction_rows(const Map *m, const Contraction *r, int64_t otherwise);
 double contraction_usual(const Flow *flow, const Map *m, const Contraction *r, DimRole role);
 int contraction_longest(const Map *m, const Contraction *r, DimRole role);
+/* The same file: does an index of the access, and no other, count the channels of each group by
+ * this dim, groups * its extent + channel? */
+bool access_counts(const Flow *flow, const Map *m, const Access *a, int groups, int channel);
 
 bool map_is_reduction(const Map *map);
 bool has_seq(const Map *map); /* does a dim run in order? */

@@ -23,3 +23,15 @@ int contraction_longest(const Map *m, const Contraction *r, DimRole role) {
             longest = d;
     return longest;
 }
+
+bool access_counts(const Flow *flow, const Map *m, const Access *a, int groups, int channel) {
+    const MapDim *group = &m->dim.at[groups], *dim = &m->dim.at[channel];
+    Dim place = dim_add(flow->ctx, dim->sym, dim_mul(flow->ctx, group->sym, dim->extent));
+    int found = 0;
+    for (int k = 0; k < a->rank; k++) {
+        bool uses = dim_uses(a->at[k], group->sym) || dim_uses(a->at[k], dim->sym);
+        if (uses && a->at[k] != place) return false;
+        found += uses;
+    }
+    return found == 1;
+}

@@ -39,19 +39,6 @@ static Map *joined_map(const Layouts *l, const Joining *j, const Map *m) {
     return y;
 }
 
-/* Does an index of the access, and no other, count the channels of each group by this dim? */
-static bool counts(const Flow *flow, const Map *m, const Access *a, int groups, int channel) {
-    const MapDim *group = &m->dim.at[groups], *dim = &m->dim.at[channel];
-    Dim place = dim_add(flow->ctx, dim->sym, dim_mul(flow->ctx, group->sym, dim->extent));
-    int found = 0;
-    for (int k = 0; k < a->rank; k++) {
-        bool uses = dim_uses(a->at[k], group->sym) || dim_uses(a->at[k], dim->sym);
-        if (uses && a->at[k] != place) return false;
-        found += uses;
-    }
-    return found == 1;
-}
-
 /* As many terms of a group as results, which fill a part of a vector. */
 static bool find_groups(const Layouts *l, const Map *m, Joining *j) {
     Contraction r = map_contraction(l->flow, m);
@@ -64,11 +51,11 @@ static bool find_groups(const Layouts *l, const Map *m, Joining *j) {
         if (r.role[d] == ROLE_N) j->channels = d;
     }
     for (int d = 0; j->groups >= 0 && d < m->dim.n; d++)
-        if (map_reduces(m, d) && counts(l->flow, m, image, j->groups, d)) terms = d;
+        if (map_reduces(m, d) && access_counts(l->flow, m, image, j->groups, d)) terms = d;
     if (j->channels < 0 || terms < 0) return false;
     int64_t channels = map_extent(m, j->channels, l->lanes), groups = map_extent(m, j->groups, 1);
-    return counts(l->flow, m, &m->write.at[0].to[0], j->groups, j->channels) &&
-           counts(l->flow, m, weights, j->groups, j->channels) &&
+    return access_counts(l->flow, m, &m->write.at[0].to[0], j->groups, j->channels) &&
+           access_counts(l->flow, m, weights, j->groups, j->channels) &&
            map_extent(m, terms, 0) == channels && channels < l->lanes && l->lanes % channels == 0 &&
            groups * channels % l->lanes == 0;
 }

@@ -88,15 +88,53 @@ int codes_as(Quantizing *q, int map, int cont, const char *what, DType to, CodeF
 
 void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *name, Items *into,
                      Over *over) {
-    *over = (Over){.map = flow_map(q->c.flow, into, name, m->from)};
-    for (int k = 0; k < a->rank; k++) {
-        int d = access_dim(m, a, k);
-        over->at[k] = a->at[k];
-        if (d < 0) continue;
-        const MapDim *dim = &m->dim.at[d];
-        over->at[k] = map_dim(q->c.flow, over->map, dim_sym_name(dim->sym), dim->extent);
-        over->subst[over->nsubst++] = (DimSubst){dim->sym, over->at[k]};
+    Flow *flow = q->c.flow;
+    *over = (Over){.map = flow_map(flow, into, name, m->from)};
+    for (int k = 0; k < a->rank; k++)
+        for (int d = 0; d < m->dim.n; d++) {
+            const MapDim *dim = &m->dim.at[d];
+            if (!dim_uses(a->at[k], dim->sym)) continue;
+            Dim mine = map_dim(flow, over->map, dim_sym_name(dim->sym), dim->extent);
+            over->subst[over->nsubst++] = (DimSubst){dim->sym, mine};
+        }
+    for (int k = 0; k < a->rank; k++)
+        over->at[k] = dim_subst(flow->ctx, a->at[k], over->subst, over->nsubst);
+}
+
+void codes_like(Quantizing *q, const Map *m, const Access *to, const char *name, DType type,
+                Access *at) {
+    Flow *flow = q->c.flow;
+    Dim shape[RANK_MAX], *index = NEW_ARRAY(flow->arena, Dim, RANK_MAX);
+    int rank = 0, dims[2];
+    for (int k = 0; k < to->rank; k++) {
+        bool joined = access_dim(m, to, k) < 0 && !dim_is_const(to->at[k], NULL) &&
+                      joined_dims(flow, m, to->at[k], &dims[0], &dims[1]);
+        for (int i = 0; joined && i < 2; i++) {
+            shape[rank] = m->dim.at[dims[i]].extent;
+            index[rank++] = m->dim.at[dims[i]].sym;
+        }
+        if (joined) continue;
+        shape[rank] = flow->cont.at[to->cont].shape[k];
+        index[rank++] = to->at[k];
     }
+    *at = (Access){flow_cont(flow, name, CONT_TMP, type, shape, rank), rank, index};
+}
+
+int read_over(Quantizing *q, const Over *over, const Access *at) {
+    Dim index[RANK_MAX];
+    for (int k = 0; k < at->rank; k++)
+        index[k] = dim_subst(q->c.flow->ctx, at->at[k], over->subst, over->nsubst);
+    return map_read(q->c.flow, over->map, at->cont, index);
+}
+
+bool writes_groups(const Flow *flow, const Map *m, const Access *to) {
+    int outer, inner, rank = to->rank;
+    for (int k = 0; k < to->rank; k++)
+        if (access_dim(m, to, k) < 0 && !dim_is_const(to->at[k], NULL)) {
+            if (!joined_dims(flow, m, to->at[k], &outer, &inner)) return false;
+            rank++;
+        }
+    return rank <= RANK_MAX;
 }
 
 /* ---- zero points that are all the same ------------------------------------------------------ */

@@ -41,6 +41,8 @@ void insert_before(Quantizing *q, int map, const Items *made);
 typedef int CodeFn(Body *b, int val, DType to);
 int codes_as(Quantizing *q, int map, int cont, const char *what, DType to, CodeFn *code);
 
+/* Is each index of what m writes a dim, a number, or a channel of a group, c*g + o? */
+bool writes_groups(const Flow *flow, const Map *m, const Access *to);
 /* A new map over the elements that `to` is written at: dims for its dims. */
 typedef struct Over {
     Map *map;
@@ -50,6 +52,11 @@ typedef struct Over {
 } Over;
 void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *name, Items *into,
                      Over *over);
+/* A container for what m writes at `to`, but groups and their channels are dims of their own; *at:
+ * where m writes there. And what the map over `to` reads of it. */
+void codes_like(Quantizing *q, const Map *m, const Access *to, const char *name, DType type,
+                Access *at);
+int read_over(Quantizing *q, const Over *over, const Access *at);
 
 /* Is it a float of 8 bits that steps of the machine multiply? */
 bool is_float_code(const Quantizing *q, DType t);
@@ -64,6 +71,17 @@ bool decodes_same_box(const Quantizing *q, const Map *m, const Access *from, con
 Access code_access(const Quantizing *q, const Map *p, const Decoded *d, const Access *read);
 /* A BodyReadFn: reads of decoded containers read codes, and decode. */
 int decode_read(void *user, Body *b, const Val *read);
+
+/* quantize_groups.c: a sum of products whose results are channels of groups, by its dims. */
+typedef struct Grouped {
+    int groups, outputs, terms; /* -1: there are none */
+    int64_t wider;              /* so many groups should become one */
+} Grouped;
+/* Are results plain, or channels of groups that are worth an instruction? */
+bool sums_groups(const Quantizing *q, const Map *m, Grouped *g);
+/* Makes groups wider in a map of codes: `weights` the Val that reads theirs, of which `zero` stands
+ * for 0. */
+void widen_groups(Quantizing *q, int map, const Grouped *g, int weights, Bits zero);
 
 /* quantize_scale.c: constant scales in front of codes go into constants that stand before them. */
 void take_in_scales(Quantizing *q);

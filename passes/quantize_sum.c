@@ -202,14 +202,43 @@ static bool is_plain(const Body *b, int val) {
     return b->val.at[val].kind == VAL_PRIM && b->val.at[val].prim == P_CVT;
 }
 
+/* Where groups become wider, codes of 0 stand between their weights: is there one for all? */
+static bool may_widen(const Quantizing *q, const Map *m, const Val *product, const Grouped *g) {
+    for (int i = 0; g->wider > 1 && i < 2; i++) {
+        const Val *v = &m->body.val.at[product->arg[i]];
+        Decoded d;
+        const Map *p = v->kind == VAL_READ ? decoder_of(q, v->read.cont, &d) : NULL;
+        if (!p) return false;
+        if (access_plain(m, &v->read, g->terms) < 0) continue;
+        if (d.term.zero >= 0 && !body_const_bits(&p->body, d.term.zero, NULL)) return false;
+    }
+    return true;
+}
+
+/* The same weights in wider groups. */
+static void widen(Quantizing *q, int map, const Grouped *g) {
+    const Map *m = q->c.flow->map.at[map];
+    const Val *product = &m->body.val.at[m->write.at[0].val[0]];
+    for (int i = 0; i < 2; i++) {
+        Decoded d;
+        Bits zero = 0;
+        decoded_val(q, &m->body, product->arg[i], &d);
+        const Val *code = &m->body.val.at[d.term.code];
+        if (access_plain(m, &code->read, g->terms) < 0) continue;
+        if (d.term.zero >= 0) body_const_bits(&m->body, d.term.zero, &zero);
+        widen_groups(q, map, g, d.term.code, bits_convert(code->type, I32, zero, false));
+        return;
+    }
+}
+
 static bool sums_decoded(const Quantizing *q, const Map *m, Val *product) {
     if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n || !map_is_reduction(m)) return false;
     const Write *w = &m->write.at[0];
     *product = m->body.val.at[w->val[0]];
     if (w->combine->simple != P_ADD || w->combine->t != F32) return false;
     if (product->kind != VAL_PRIM || product->prim != P_MUL) return false;
-    for (int k = 0; k < w->to[0].rank; k++)
-        if (access_dim(m, &w->to[0], k) < 0 && !dim_is_const(w->to[0].at[k], NULL)) return false;
+    Grouped groups;
+    if (!sums_groups(q, m, &groups) || !may_widen(q, m, product, &groups)) return false;
     DType a = decoded_factor(q, m, product->arg[0]), b = decoded_factor(q, m, product->arg[1]);
     if (!a || !b || dtype_is_float(a) != dtype_is_float(b)) return false;
     if (dtype_is_float(a))
@@ -221,7 +250,11 @@ static bool sums_decoded(const Quantizing *q, const Map *m, Val *product) {
 static void sum_codes(Quantizing *q, int map) {
     Flow *flow = q->c.flow;
     Map *m = flow->map.at[map];
+    Grouped groups;
+    sums_groups(q, m, &groups);
     map_rewrite(&q->c, m, NULL, 0, decode_read, q);
+    if (groups.wider > 1) widen(q, map, &groups);
+    m = flow->map.at[map];
     const Val product = m->body.val.at[m->write.at[0].val[0]];
     Decoded a, b;
     if (!decoded_val(q, &m->body, product.arg[0], &a) ||
@@ -230,13 +263,14 @@ static void sum_codes(Quantizing *q, int map) {
     const Access to = m->write.at[0].to[0];
     const Cont c = flow->cont.at[to.cont];
     const DType type = m->body.val.at[a.value].type;
-    int sum = flow_cont(flow, internf(flow->ctx, "%s.sum%d", c.name, flow->cont.n), CONT_TMP, type,
-                        c.shape, c.rank);
+    Access *codes = NEW(flow->arena, Access);
+    const char *name = internf(flow->ctx, "%s.sum%d", c.name, flow->cont.n);
+    codes_like(q, m, &to, name, type, codes);
     Items after = {0};
     Over o;
     map_over_access(q, m, &to, internf(flow->ctx, "%s.scale", m->name), &after, &o);
     Body *body = &o.map->body;
-    int value = body_cvt(body, F32, map_read(flow, o.map, sum, o.at)), scale = -1;
+    int value = body_cvt(body, F32, read_over(q, &o, codes)), scale = -1;
     for (int i = 0; i < 2; i++) {
         int from = i ? b.scale : a.scale;
         if (from < 0) continue;
@@ -246,8 +280,6 @@ static void sum_codes(Quantizing *q, int map) {
     if (scale >= 0) value = body_prim2(body, P_MUL, value, scale);
     map_write(flow, o.map, to.cont, o.at, body_cvt(body, c.type, value), NULL);
     int root = body_prim2(&m->body, P_MUL, a.value, b.value);
-    Access *codes = arena_copy(flow->arena, &to, sizeof to);
-    codes->cont = sum;
     body_prune(&m->body, &root, 1);
     m->write.at[0].to = codes;
     m->write.at[0].val = arena_copy(flow->arena, &root, sizeof root);

@@ -43,12 +43,6 @@ static bool covers_reduced(const Map *m, int read) {
     return true;
 }
 
-static bool plain_index(const Map *m, const Access *a) {
-    for (int k = 0; k < a->rank; k++)
-        if (access_dim(m, a, k) < 0 && !dim_is_const(a->at[k], NULL)) return false;
-    return true;
-}
-
 /* The map is a sum of products of two codes, worth an instruction, and not yet in its form. */
 static bool can_split(Quantizing *q, int map, Split *s) {
     const Map *m = q->c.flow->map.at[map];
@@ -68,7 +62,8 @@ static bool can_split(Quantizing *q, int map, Split *s) {
     if (s->a.code != s->r.a || s->b.code != s->r.b) return false;
     const Val *a = &m->body.val.at[s->a.code], *b = &m->body.val.at[s->b.code];
     if (b->has_else || access_by_value(m, &a->read) || access_by_value(m, &b->read)) return false;
-    if (!plain_index(m, &w->to[0]) || !covers_reduced(m, s->r.a) || !covers_reduced(m, s->r.b))
+    if (!writes_groups(q->c.flow, m, &w->to[0]) || !covers_reduced(m, s->r.a) ||
+        !covers_reduced(m, s->r.b))
         return false;
     for (int i = 0; i < 2; i++) {
         int zero = i ? s->b.zero : s->a.zero;
@@ -182,12 +177,12 @@ static void split(Split *s) {
     int rb = 0, ra = 0, sum_b = -1, sum_a = -1;
     if (s->a.zero >= 0) sum_b = sum_codes(s, s->b.code, "sums", &before, ib, &rb);
     if (s->b.zero >= 0) sum_a = sum_codes(s, s->a.code, "sums", &before, ia, &ra);
-    int product =
-        flow_cont(flow, internf(flow->ctx, "%s.codes", c.name), CONT_TMP, I32, c.shape, c.rank);
+    Access *codes = NEW(flow->arena, Access);
+    codes_like(s->q, m, &to, internf(flow->ctx, "%s.codes", c.name), I32, codes);
     Over o;
     map_over_access(s->q, m, &to, internf(flow->ctx, "%s.zero", m->name), &after, &o);
     Body *b = &o.map->body;
-    int value = map_read(flow, o.map, product, o.at);
+    int value = read_over(s->q, &o, codes);
     if (s->a.zero >= 0) value = corrected(s, &o, value, s->a.zero, sum_b, ib, rb);
     if (s->b.zero >= 0) value = corrected(s, &o, value, s->b.zero, sum_a, ia, ra);
     if (s->a.zero >= 0 && s->b.zero >= 0) {
@@ -199,8 +194,6 @@ static void split(Split *s) {
     map_write(flow, o.map, to.cont, o.at, body_cvt(b, c.type, value), NULL);
     int root = body_prim2(&m->body, P_MUL, body_cvt(&m->body, I32, s->a.code),
                           body_cvt(&m->body, I32, s->b.code));
-    Access *codes = arena_copy(flow->arena, &to, sizeof to);
-    codes->cont = product;
     body_prune(&m->body, &root, 1);
     m->write.at[0].to = codes;
     m->write.at[0].val = arena_copy(flow->arena, &root, sizeof root);
