@@ -127,16 +127,6 @@ int read_over(Quantizing *q, const Over *over, const Access *at) {
     return map_read(q->c.flow, over->map, at->cont, index);
 }
 
-bool writes_groups(const Flow *flow, const Map *m, const Access *to) {
-    int outer, inner, rank = to->rank;
-    for (int k = 0; k < to->rank; k++)
-        if (access_dim(m, to, k) < 0 && !dim_is_const(to->at[k], NULL)) {
-            if (!joined_dims(flow, m, to->at[k], &outer, &inner)) return false;
-            rank++;
-        }
-    return rank <= RANK_MAX;
-}
-
 /* ---- zero points that are all the same ------------------------------------------------------ */
 
 /* A read of codes that are known and all the same is a constant. */

@@ -41,8 +41,6 @@ void insert_before(Quantizing *q, int map, const Items *made);
 typedef int CodeFn(Body *b, int val, DType to);
 int codes_as(Quantizing *q, int map, int cont, const char *what, DType to, CodeFn *code);
 
-/* Is each index of what m writes a dim, a number, or a channel of a group, c*g + o? */
-bool writes_groups(const Flow *flow, const Map *m, const Access *to);
 /* A new map over the elements that `to` is written at: dims for its dims. */
 typedef struct Over {
     Map *map;

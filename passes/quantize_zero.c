@@ -17,6 +17,7 @@ typedef struct Split {
     int map;
     CodeTerm a, b;
     Contraction r;
+    Grouped groups;
 } Split;
 
 /* Does the machine take codes of that type as they are, where others must be of `plain`? */
@@ -62,8 +63,7 @@ static bool can_split(Quantizing *q, int map, Split *s) {
     if (s->a.code != s->r.a || s->b.code != s->r.b) return false;
     const Val *a = &m->body.val.at[s->a.code], *b = &m->body.val.at[s->b.code];
     if (b->has_else || access_by_value(m, &a->read) || access_by_value(m, &b->read)) return false;
-    if (!writes_groups(q->c.flow, m, &w->to[0]) || !covers_reduced(m, s->r.a) ||
-        !covers_reduced(m, s->r.b))
+    if (!sums_groups(q, m, &s->groups) || !covers_reduced(m, s->r.a) || !covers_reduced(m, s->r.b))
         return false;
     for (int i = 0; i < 2; i++) {
         int zero = i ? s->b.zero : s->a.zero;
@@ -78,7 +78,7 @@ static bool can_split(Quantizing *q, int map, Split *s) {
         if (map_reduces(m, d)) terms *= (double)map_extent(m, d, 64);
     }
     bool done = s->a.zero < 0 && s->b.zero < 0 && takes(q, a->type, U8) && takes(q, b->type, I8);
-    return !done && lanes >= GROUP && terms >= GROUP;
+    return (!done || s->groups.groups >= 0) && lanes >= GROUP && terms >= GROUP;
 }
 
 /* ---- codes of the other sign ---------------------------------------------------------------- */
@@ -220,6 +220,17 @@ static void recode_operand(Split *s, CodeTerm *t, DType to) {
     map_rewrite(&s->q->c, m, NULL, 0, replaced, &r);
 }
 
+/* Where narrow groups should become wider and one code stands for 0, they do. */
+static bool widens(Split *s) {
+    Body *b = &s->q->c.flow->map.at[s->map]->body;
+    Bits zero = 0;
+    if (s->groups.wider == 1) return false;
+    if (s->b.zero >= 0 && !body_const_bits(b, s->b.zero, &zero)) return false;
+    DType type = b->val.at[s->b.code].type;
+    widen_groups(s->q, s->map, &s->groups, s->b.code, bits_convert(type, I32, zero, false));
+    return true;
+}
+
 bool code_steps(const Machine *machine) {
     for (int i = 0; i < machine->nstep; i++)
         if (machine->step[i]->c == I32) return true;
@@ -233,6 +244,7 @@ void split_zero_points(Quantizing *q) {
     for (int i = 0; i < nmap; i++) {
         Split s;
         if (!can_split(q, i, &s)) continue;
+        if (widens(&s) && !can_split(q, i, &s)) continue;
         const Body *b = &q->c.flow->map.at[i]->body;
         bool a_other = !takes(q, b->val.at[s.a.code].type, U8);
         bool b_other = !takes(q, b->val.at[s.b.code].type, I8);
