@@ -105,9 +105,9 @@ static int shared_reads(const Tiled *t, int d) {
     return n;
 }
 
-/* Do all indices of dim d share what is read in lanes? */
+/* Do all indices of dim d share what is read in lanes? Without lanes that is nothing. */
 bool tiled_shares_lanes(const Tiled *t, int d) {
-    for (int v = 0; v < t->p->body.val.n; v++) {
+    for (int v = 0; t->lane >= 0 && v < t->p->body.val.n; v++) {
         const Val *val = &t->p->body.val.at[v];
         if (val->kind == VAL_READ && access_uses(t->p, &val->read, t->lane) &&
             access_uses(t->p, &val->read, d))
