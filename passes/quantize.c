@@ -93,7 +93,9 @@ void map_over_access(Quantizing *q, const Map *m, const Access *a, const char *n
     for (int k = 0; k < a->rank; k++)
         for (int d = 0; d < m->dim.n; d++) {
             const MapDim *dim = &m->dim.at[d];
-            if (!dim_uses(a->at[k], dim->sym)) continue;
+            bool known = !dim_uses(a->at[k], dim->sym);
+            for (int i = 0; i < over->nsubst; i++) known |= over->subst[i].sym == dim->sym;
+            if (known) continue;
             Dim mine = map_dim(flow, over->map, dim_sym_name(dim->sym), dim->extent);
             over->subst[over->nsubst++] = (DimSubst){dim->sym, mine};
         }
