@@ -113,7 +113,9 @@ static void set_level(Machine *m, int level) {
  * of f32. */
 static const double vbmi_prims = 10;
 
-static void set_tables(Machine *m, bool vbmi) {
+static void set_tables(Machine *m, bool (*knows)(const void *user, const char *feature),
+                       const void *user) {
+    bool vbmi = m->vector_bytes == 64 && knows(user, VBMI);
     m->table_prims = vbmi ? vbmi_prims : 0.4 * m->vector_bytes;
 }
 
@@ -182,7 +184,7 @@ static void set_native(Machine *m) {
     m->cores = weir_cpus();
     read_caches(m);
     target_c_uses(m, this_has, NULL);
-    set_tables(m, level == 4 && has_one(VBMI));
+    set_tables(m, this_has, NULL);
 }
 
 void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
@@ -197,7 +199,7 @@ void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
         set_level(m, f->level);
         if (f->fma_flops > 0) m->fma_flops = f->fma_flops;
         target_c_uses(m, family_has, f);
-        set_tables(m, f->vbmi);
+        set_tables(m, family_has, f);
         return;
     }
     fail(
