@@ -99,6 +99,13 @@ int val_args(const Val *val) {
     return val->kind == VAL_PRIM ? prim_row(val->prim)->arity : 0;
 }
 
+int body_copy_val(Body *b, const Val *val, const int *map) {
+    Val copy = *val;
+    for (int k = 0; k < val_args(val); k++) copy.arg[k] = map[val->arg[k]];
+    vec_push(b->arena, &b->val, copy);
+    return b->val.n - 1;
+}
+
 int body_unconverted(const Body *b, int val) {
     while (b->val.at[val].kind == VAL_PRIM && b->val.at[val].prim == P_CVT)
         val = b->val.at[val].arg[0];

@@ -96,6 +96,8 @@ typedef struct Forms {
  * definitions; float types below 32 bits compute in f32: they are only read, selected, converted.
  * forms may be NULL: all are replaced, by their full definitions. */
 void body_expand(Body *b, const Body *from, const Forms *forms, int *map);
+/* Appends a copy of a Val of another body, its operands renumbered by `map`. */
+int body_copy_val(Body *b, const Val *val, const int *map);
 /* Drops Vals that no root needs; roots are renumbered in place. */
 void body_prune(Body *b, int *roots, int nroots);
 

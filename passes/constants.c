@@ -153,7 +153,6 @@ static void replace_hoisted(Hoist *h, const int *cont) {
     int *map = NEW_ARRAY(h->f->arena, int, b->val.n);
     for (int v = 0; v < b->val.n; v++) {
         const Val *val = &b->val.at[v];
-        Val copy = *val;
         if (cont[v] >= 0) {
             Dim *at = NEW_ARRAY(h->f->arena, Dim, RANK_MAX);
             int rank = 0;
@@ -162,11 +161,7 @@ static void replace_hoisted(Hoist *h, const int *cont) {
             map[v] = body_read(&out, (Access){cont[v], rank, at}, val->type);
             continue;
         }
-        if (val->kind == VAL_PRIM)
-            for (int a = 0; a < prim_row(val->prim)->arity; a++) copy.arg[a] = map[val->arg[a]];
-        if (val->kind == VAL_READ && val->has_else) copy.arg[0] = map[val->arg[0]];
-        vec_push(h->f->arena, &out.val, copy);
-        map[v] = out.val.n - 1;
+        map[v] = body_copy_val(&out, val, map);
     }
     int n = 0, *roots = NEW_ARRAY(h->f->arena, int, h->map->write.n *COMBINE_STATES + 1);
     for (int w = 0; w < h->map->write.n; w++)

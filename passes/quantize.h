@@ -77,9 +77,9 @@ typedef struct Grouped {
 } Grouped;
 /* Are results plain, or channels of groups that are worth an instruction? */
 bool sums_groups(const Quantizing *q, const Map *m, Grouped *g);
-/* Makes groups wider in a map of codes: `weights` the Val that reads theirs, of which `zero` stands
- * for 0. */
-void widen_groups(Quantizing *q, int map, const Grouped *g, int weights, Bits zero);
+/* Makes groups wider in a map of codes, of which `weights` are theirs; false: they should not be,
+ * or not one code stands for 0. */
+bool widen_groups(Quantizing *q, int map, const Grouped *g, const CodeTerm *weights);
 
 /* quantize_scale.c: constant scales in front of codes go into constants that stand before them. */
 void take_in_scales(Quantizing *q);

@@ -91,10 +91,15 @@ static int widened(void *user, Body *b, const Val *read) {
     return body_read(b, at, read->type);
 }
 
-void widen_groups(Quantizing *q, int map, const Grouped *g, int weights, Bits zero) {
+bool widen_groups(Quantizing *q, int map, const Grouped *g, const CodeTerm *weights) {
     Ctx *ctx = q->c.flow->ctx;
-    Widened w = {.from = q->c.flow->map.at[map]->body.val.at[weights].read.cont};
-    w.to = wide_weights(q, map, g, &q->c.flow->map.at[map]->body.val.at[weights], zero);
+    const Body *b = &q->c.flow->map.at[map]->body;
+    const Val *code = &b->val.at[weights->code];
+    Bits zero = 0;
+    if (g->wider == 1) return false;
+    if (weights->zero >= 0 && !body_const_bits(b, weights->zero, &zero)) return false;
+    Widened w = {.from = code->read.cont};
+    w.to = wide_weights(q, map, g, code, bits_convert(code->type, I32, zero, false));
     Map *m = q->c.flow->map.at[map];
     MapDim *groups = &m->dim.at[g->groups];
     groups->extent = dim_const(ctx, map_extent(m, g->groups, 1) / g->wider);
@@ -104,4 +109,5 @@ void widen_groups(Quantizing *q, int map, const Grouped *g, int weights, Bits ze
     }
     DimSubst subst = {groups->sym, dim_mulc(ctx, groups->sym, g->wider)};
     map_rewrite(&q->c, m, &subst, 1, widened, &w);
+    return true;
 }

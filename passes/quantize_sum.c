@@ -217,17 +217,14 @@ static bool may_widen(const Quantizing *q, const Map *m, const Val *product, con
 
 /* The same weights in wider groups. */
 static void widen(Quantizing *q, int map, const Grouped *g) {
-    const Map *m = q->c.flow->map.at[map];
-    const Val *product = &m->body.val.at[m->write.at[0].val[0]];
+    const Body *b = &q->c.flow->map.at[map]->body;
+    const Val product = b->val.at[q->c.flow->map.at[map]->write.at[0].val[0]];
     for (int i = 0; i < 2; i++) {
         Decoded d;
-        Bits zero = 0;
-        decoded_val(q, &m->body, product->arg[i], &d);
-        const Val *code = &m->body.val.at[d.term.code];
-        if (access_plain(m, &code->read, g->terms) < 0) continue;
-        if (d.term.zero >= 0) body_const_bits(&m->body, d.term.zero, &zero);
-        widen_groups(q, map, g, d.term.code, bits_convert(code->type, I32, zero, false));
-        return;
+        decoded_val(q, b, product.arg[i], &d);
+        bool weights =
+            access_plain(q->c.flow->map.at[map], &b->val.at[d.term.code].read, g->terms) >= 0;
+        if (weights && widen_groups(q, map, g, &d.term)) return;
     }
 }
 
@@ -322,12 +319,7 @@ static void multiply_to_codes(Quantizing *q, Map *m) {
             map[v] = body_prim2(&out, P_MUL, map[from->arg[0]], c);
             continue;
         }
-        Val copy = *from;
-        for (int a = 0; from->kind == VAL_PRIM && a < prim_row(from->prim)->arity; a++)
-            copy.arg[a] = map[from->arg[a]];
-        if (from->kind == VAL_READ && from->has_else) copy.arg[0] = map[from->arg[0]];
-        vec_push(q->c.arena, &out.val, copy);
-        map[v] = out.val.n - 1;
+        map[v] = body_copy_val(&out, from, map);
     }
     if (!any) return;
     for (int w = 0; w < m->write.n; w++) {

@@ -220,17 +220,6 @@ static void recode_operand(Split *s, CodeTerm *t, DType to) {
     map_rewrite(&s->q->c, m, NULL, 0, replaced, &r);
 }
 
-/* Where narrow groups should become wider and one code stands for 0, they do. */
-static bool widens(Split *s) {
-    Body *b = &s->q->c.flow->map.at[s->map]->body;
-    Bits zero = 0;
-    if (s->groups.wider == 1) return false;
-    if (s->b.zero >= 0 && !body_const_bits(b, s->b.zero, &zero)) return false;
-    DType type = b->val.at[s->b.code].type;
-    widen_groups(s->q, s->map, &s->groups, s->b.code, bits_convert(type, I32, zero, false));
-    return true;
-}
-
 bool code_steps(const Machine *machine) {
     for (int i = 0; i < machine->nstep; i++)
         if (machine->step[i]->c == I32) return true;
@@ -244,7 +233,7 @@ void split_zero_points(Quantizing *q) {
     for (int i = 0; i < nmap; i++) {
         Split s;
         if (!can_split(q, i, &s)) continue;
-        if (widens(&s) && !can_split(q, i, &s)) continue;
+        if (widen_groups(q, i, &s.groups, &s.b) && !can_split(q, i, &s)) continue;
         const Body *b = &q->c.flow->map.at[i]->body;
         bool a_other = !takes(q, b->val.at[s.a.code].type, U8);
         bool b_other = !takes(q, b->val.at[s.b.code].type, I8);

@@ -142,15 +142,13 @@ static void rewrite(Tabulate *t, Map *m, const int *at) {
     Body out = {.arena = t->flow->arena};
     int *map = NEW_ARRAY(t->arena, int, m->body.val.n + 1);
     for (int v = 0; v < m->body.val.n; v++) {
-        Val val = m->body.val.at[v];
+        const Val *val = &m->body.val.at[v];
         if (at[v] != MANY) {
-            int table = table_of(t, m, val.type, values_of(t, &m->body, v, at[v]));
+            int table = table_of(t, m, val->type, values_of(t, &m->body, v, at[v]));
             map[v] = look_up(t, &out, table, map[at[v]]);
             continue;
         }
-        for (int k = 0; k < val_args(&val); k++) val.arg[k] = map[val.arg[k]];
-        map[v] = out.val.n;
-        vec_push(out.arena, &out.val, val);
+        map[v] = body_copy_val(&out, val, map);
     }
     Write *w = &m->write.at[0];
     int *val = NEW_ARRAY(t->flow->arena, int, w->nstate);
