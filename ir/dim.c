@@ -424,6 +424,10 @@ Dim dim_ceildiv(Ctx *ctx, Dim a, Dim b) {
     return dim_div(ctx, dim_addc(ctx, dim_add(ctx, a, b), -1), b);
 }
 
+Dim dim_round_up(Ctx *ctx, Dim a, Dim b) {
+    return dim_mul(ctx, dim_ceildiv(ctx, a, b), b);
+}
+
 Dim dim_mod(Ctx *ctx, Dim a, Dim b) {
     check_divisor(ctx, a, b);
     return checked(ctx, try_mod(ctx, a, b), "the rest", a, b);

@@ -21,8 +21,9 @@ Dim dim_sym(Ctx *ctx, const char *name);
 Dim dim_add(Ctx *ctx, Dim a, Dim b);
 Dim dim_sub(Ctx *ctx, Dim a, Dim b);
 Dim dim_mul(Ctx *ctx, Dim a, Dim b);
-Dim dim_div(Ctx *ctx, Dim a, Dim b);     /* floor; E_DIM when b is the constant 0 */
-Dim dim_ceildiv(Ctx *ctx, Dim a, Dim b); /* floor((a + b - 1) / b) */
+Dim dim_div(Ctx *ctx, Dim a, Dim b);      /* floor; E_DIM when b is the constant 0 */
+Dim dim_ceildiv(Ctx *ctx, Dim a, Dim b);  /* floor((a + b - 1) / b) */
+Dim dim_round_up(Ctx *ctx, Dim a, Dim b); /* the least multiple of b that is not below a */
 Dim dim_mod(Ctx *ctx, Dim a, Dim b);
 Dim dim_min(Ctx *ctx, Dim a, Dim b);
 Dim dim_max(Ctx *ctx, Dim a, Dim b);

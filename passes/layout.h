@@ -4,6 +4,7 @@
 #define WEIR_PASSES_LAYOUT_H
 
 #include "passes/access.h"
+#include "passes/dot.h"
 #include "passes/recipe.h"
 
 /* A convolution in groups of few channels, with a dim each for groups and channels, or [1] one. */
@@ -66,6 +67,15 @@ void layout_lane_last(Layouts *l, int map, int cont, int n, Dim lane);
 void layout_result_last(Layouts *l, int map, int n);
 /* Puts items in front of map number `map`, or behind it. */
 void layout_insert(Layouts *l, int map, bool after, const Items *made);
+/* layout_dot.c: operands of a contraction that an instruction computes in groups of terms. Rows of
+ * the first that a short group ends are stored with room for a whole one ... */
+void layout_widen_rows(Layouts *l, const Map *m, const Dot *dot);
+/* ... or those of an image from which each lane takes groups; false: they cannot be. */
+bool layout_widen_image(Layouts *l, const Map *m, const Dot *dot);
+/* The second, a temporary that only map number `map` reads, is stored in groups right away: (..,
+ * k/G, lane, k%G), terms of both continued by zeros where they are no whole number of groups. Or
+ * false. */
+bool layout_result_groups(Layouts *l, int map, const Dot *dot);
 /* layout_near.c: operands whose terms lie on a page each, copied tile by tile. */
 void layout_nears(Layouts *l);
 /* layout_gather.c: operands that data picks places of, copied so that lanes run beside them. */

@@ -287,81 +287,7 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     return width;
 }
 
-/* Rows of a that a short group ends are stored with room for a whole one. */
-static void widen_rows(Layouts *l, const Map *m, const Dot *dot) {
-    const Access *a = &m->body.val.at[dot->a].read;
-    Cont *c = &l->flow->cont.at[a->cont];
-    int64_t extent = map_extent(m, dot->k, dot->row->group), width;
-    if (extent % dot->row->group == 0 || c->kind != CONT_TMP || c->layout || l->held[a->cont])
-        return;
-    if (!c->rank || !dim_is_const(c->shape[c->rank - 1], &width)) return;
-    Layout *y = NEW(l->arena, Layout);
-    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank), *box = NEW_ARRAY(l->arena, Dim, c->rank);
-    for (int k = 0; k < c->rank; k++)
-        map[k] = flow_layout_sym(l->flow->ctx, k), box[k] = c->shape[k];
-    box[c->rank - 1] = dim_const(l->flow->ctx, width + dot->row->group - extent % dot->row->group);
-    *y = (Layout){.rank = c->rank, .map = map, .box = box};
-    c->layout = y;
-}
-
-/* How many elements of the index of a that counts the group whole groups need, and for how many
- * there is room; -1: not known. */
-static int64_t row_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room) {
-    const Access *a = &m->body.val.at[dot->a].read;
-    const Cont *c = &flow->cont.at[a->cont];
-    Dim sym = m->dim.at[dot->k].sym;
-    int64_t group = dot->row->group, extent = map_extent(m, dot->k, 0), last;
-    DimSubst s = {sym, dim_const(flow->ctx, (extent + group - 1) / group * group - 1)};
-    DimEnv env = map_env(flow->arena, flow, m);
-    for (*index = 0; !dim_uses(a->at[*index], sym); ++*index) continue;
-    Dim most = dim_upper(flow->ctx, dim_subst(flow->ctx, a->at[*index], &s, 1), &env);
-    const Layout *y = c->layout;
-    if (!most || !dim_is_const(most, &last)) return -1;
-    if (y && y->map[*index] != flow_layout_sym(flow->ctx, *index)) return -1;
-    return dim_is_const(y ? y->box[*index] : c->shape[*index], room) ? last + 1 : -1;
-}
-
-/* Rows of an image from which each lane takes groups have room for whole ones; false: they cannot.
- */
-static bool widen_image(Layouts *l, const Map *m, const Dot *dot) {
-    int cont = m->body.val.at[dot->a].read.cont, k;
-    Cont *c = &l->flow->cont.at[cont];
-    int64_t room, need = row_room(l->flow, m, dot, &k, &room);
-    if (need < 0 || need <= room) return need >= 0;
-    if (c->kind != CONT_TMP || l->held[cont] || !c->layout) return false;
-    Layout *y = arena_copy(l->arena, c->layout, sizeof *y);
-    Dim *box = arena_copy(l->arena, y->box, sizeof *box * (size_t)y->rank);
-    box[k] = dim_const(l->flow->ctx, need);
-    y->box = box;
-    c->layout = y;
-    return true;
-}
-
 /* ---- operands computed at run time ---------------------------------------------------------- */
-
-/* A temporary that only this map reads is stored in groups right away: (.., k/G, lane, k%G). */
-static bool group_result(Layouts *l, int map, const Dot *dot) {
-    Ctx *ctx = l->flow->ctx;
-    const Map *m = l->flow->map.at[map];
-    const Access *b = &m->body.val.at[dot->b].read;
-    Cont *c = &l->flow->cont.at[b->cont];
-    int k = position(m, b, dot->k), lane = position(m, b, dot->lane), r = 0;
-    if (c->kind != CONT_TMP || c->layout || l->held[b->cont] || l->readers[b->cont].n != 1 ||
-        k < 0 || lane < 0 || m->dim.at[dot->k].extent != c->shape[k])
-        return false;
-    Dim group = dim_const(ctx, dot->row->group), q;
-    if (!dim_divides(ctx, c->shape[k], group, &q)) return false;
-    Layout *y = NEW(l->arena, Layout);
-    Dim *at = NEW_ARRAY(l->arena, Dim, c->rank + 1), *box = NEW_ARRAY(l->arena, Dim, c->rank + 1);
-    for (int i = 0; i < c->rank; i++)
-        if (i != k && i != lane) at[r] = flow_layout_sym(ctx, i), box[r++] = c->shape[i];
-    at[r] = dim_div(ctx, flow_layout_sym(ctx, k), group), box[r++] = q;
-    at[r] = flow_layout_sym(ctx, lane), box[r++] = c->shape[lane];
-    at[r] = dim_mod(ctx, flow_layout_sym(ctx, k), group), box[r++] = group;
-    *y = (Layout){.rank = r, .map = at, .box = box};
-    c->layout = y;
-    return true;
-}
 
 void layout_insert(Layouts *l, int map, bool after, const Items *made) {
     items_insert_beside(l->flow, &l->flow->body, map, after, made);
@@ -505,14 +431,15 @@ void layout_packs(Layouts *l) {
         if (lane < 0) continue;
         Dot dot;
         bool use = dot_possible(l->env->machine, l->flow, m, &dot);
-        if (use) widen_rows(l, m, &dot);
-        use = use || (dot_each(l->env->machine, l->flow, m, &dot) && widen_image(l, m, &dot));
+        bool lane_groups = !use && dot_each(l->env->machine, l->flow, m, &dot);
+        use = use || (lane_groups && layout_widen_image(l, m, &dot));
         if (use) r.a = dot.a, r.b = dot.b, lane = dot.lane;
         const Cont *b = &l->flow->cont.at[m->body.val.at[r.b].read.cont];
         if (b->kind == CONT_PARAM) {
+            if (use && !lane_groups) layout_widen_rows(l, m, &dot);
             int64_t width = pack_weights(l, m, &r, lane, use ? &dot : NULL);
             if (width && r.role[lane] == ROLE_N) pack_others(l, m, &r, lane, width);
-        } else if (!use || !group_result(l, i, &dot)) {
+        } else if (!use || !layout_result_groups(l, i, &dot)) {
             int n = copied_index(l, m, &r, lane), from = m->body.val.at[r.b].read.cont;
             bool alone = n < 0 && stored_freely(l, from, i);
             if (n >= 0) layout_lane_last(l, i, from, n, m->dim.at[lane].sym);

@@ -105,11 +105,6 @@ static bool pays(const Computed *c, const Map *m) {
     return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < before;
 }
 
-static Dim whole_steps(Ctx *ctx, Dim extent, int64_t size) {
-    Dim step = dim_const(ctx, size);
-    return dim_mul(ctx, dim_ceildiv(ctx, extent, step), step);
-}
-
 /* The index of the access that is dim d alone, over the whole of the container; -1: none is. */
 static int whole_index(const Computed *c, const Map *m, const Access *a, int d) {
     for (int k = 0; k < a->rank; k++)
@@ -147,7 +142,8 @@ static Dim whole_lanes(const Computed *c, const Map *m) {
     Dim extent = m->dim.at[c->lane].extent;
     int64_t vector = c->machine->vector_bytes / 4;
     if (!may_widen(c, m)) return extent;
-    return whole_steps(c->e.flow->ctx, extent, dim_is_const(extent, NULL) ? vector : 2 * vector);
+    int64_t step = dim_is_const(extent, NULL) ? vector : 2 * vector;
+    return dim_round_up(c->e.flow->ctx, extent, dim_const(c->e.flow->ctx, step));
 }
 
 static bool narrows(Computed *c, const Map *m) {
@@ -159,7 +155,8 @@ static bool narrows(Computed *c, const Map *m) {
         return false;
     c->k = reduced_dim(c, m), c->lane = longest_dim(c, m);
     if (c->k < 0 || c->lane < 0 || !access_uses(m, &b->read, c->k)) return false;
-    c->extent = whole_steps(ctx, m->dim.at[c->k].extent, step_of(c->machine));
+    Dim step = dim_const(ctx, step_of(c->machine));
+    c->extent = dim_round_up(ctx, m->dim.at[c->k].extent, step);
     c->lanes = whole_lanes(c, m);
     bool rows = whole_index(c, m, &a->read, c->k) >= 0 && whole_index(c, m, &b->read, c->k) >= 0;
     return (rows || !continued(c, m)) && !repeats(c, m, &b->read) && pays(c, m);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operands of contractions that an instruction computes in groups of terms. Rows of one operand
+ * have room for whole groups; the other, where it is computed at run time, is stored group by group
+ * as it is made. Where terms are no whole number of groups, both hold 0 for those that are missing.
+ */
+#include "passes/dot.h"
+#include "passes/layout.h"
+
+enum { REUSE = 8 };
+
+void layout_widen_rows(Layouts *l, const Map *m, const Dot *dot) {
+    const Access *a = &m->body.val.at[dot->a].read;
+    Cont *c = &l->flow->cont.at[a->cont];
+    int64_t extent = map_extent(m, dot->k, dot->row->group), width;
+    if (extent % dot->row->group == 0 || c->kind != CONT_TMP || c->layout || l->held[a->cont])
+        return;
+    if (!c->rank || !dim_is_const(c->shape[c->rank - 1], &width)) return;
+    Layout *y = NEW(l->arena, Layout);
+    Dim *map = NEW_ARRAY(l->arena, Dim, c->rank), *box = NEW_ARRAY(l->arena, Dim, c->rank);
+    for (int k = 0; k < c->rank; k++)
+        map[k] = flow_layout_sym(l->flow->ctx, k), box[k] = c->shape[k];
+    box[c->rank - 1] = dim_const(l->flow->ctx, width + dot->row->group - extent % dot->row->group);
+    *y = (Layout){.rank = c->rank, .map = map, .box = box};
+    c->layout = y;
+}
+
+/* How many elements of the index of a that counts the group whole groups need, and for how many
+ * there is room; -1: not known. */
+static int64_t row_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room) {
+    const Access *a = &m->body.val.at[dot->a].read;
+    const Cont *c = &flow->cont.at[a->cont];
+    Dim sym = m->dim.at[dot->k].sym;
+    int64_t group = dot->row->group, extent = map_extent(m, dot->k, 0), last;
+    DimSubst s = {sym, dim_const(flow->ctx, (extent + group - 1) / group * group - 1)};
+    DimEnv env = map_env(flow->arena, flow, m);
+    for (*index = 0; !dim_uses(a->at[*index], sym); ++*index) continue;
+    Dim most = dim_upper(flow->ctx, dim_subst(flow->ctx, a->at[*index], &s, 1), &env);
+    const Layout *y = c->layout;
+    if (!most || !dim_is_const(most, &last)) return -1;
+    if (y && y->map[*index] != flow_layout_sym(flow->ctx, *index)) return -1;
+    return dim_is_const(y ? y->box[*index] : c->shape[*index], room) ? last + 1 : -1;
+}
+
+bool layout_widen_image(Layouts *l, const Map *m, const Dot *dot) {
+    int cont = m->body.val.at[dot->a].read.cont, k;
+    Cont *c = &l->flow->cont.at[cont];
+    int64_t room, need = row_room(l->flow, m, dot, &k, &room);
+    if (need < 0 || need <= room) return need >= 0;
+    if (c->kind != CONT_TMP || l->held[cont] || !c->layout) return false;
+    Layout *y = arena_copy(l->arena, c->layout, sizeof *y);
+    Dim *box = arena_copy(l->arena, y->box, sizeof *box * (size_t)y->rank);
+    box[k] = dim_const(l->flow->ctx, need);
+    y->box = box;
+    c->layout = y;
+    return true;
+}
+
+/* ---- terms that are no whole number of groups ------------------------------------------------ */
+
+/* The container holds 0 behind its index k, up to `whole` elements; whoever reads it finds all else
+ * where it was. */
+static void continue_by_zeros(Layouts *l, int cont, int k, Dim whole) {
+    Flow *flow = l->flow;
+    Cont *c = &flow->cont.at[cont];
+    Dim at[RANK_MAX], old = c->shape[k];
+    Dim *shape = arena_copy(l->arena, c->shape, sizeof *shape * (size_t)c->rank);
+    Items made = {0};
+    Map *m = flow_map(flow, &made, internf(flow->ctx, "%s.zeros", c->name), c->from);
+    for (int i = 0; i < c->rank; i++)
+        at[i] = map_dim(flow, m, "m", i == k ? dim_sub(flow->ctx, whole, old) : c->shape[i]);
+    at[k] = dim_add(flow->ctx, at[k], old);
+    shape[k] = whole;
+    c->shape = shape;
+    map_write(flow, m, cont, at, body_const(&m->body, c->type, 0), NULL);
+    layout_insert(l, l->writer[cont], false, &made);
+}
+
+/* The index of a temporary, stored as its indices say, that counts the terms, one by one and all of
+ * them; or -1. */
+static int terms_index(const Layouts *l, const Map *m, const Access *a, int dim) {
+    const Cont *c = &l->flow->cont.at[a->cont];
+    int k = access_plain(m, a, dim);
+    bool own = c->kind == CONT_TMP && !c->layout && !l->held[a->cont] &&
+               l->writers[a->cont].n == 1 && l->writer[a->cont] >= 0;
+    return own && k >= 0 && m->dim.at[dim].extent == c->shape[k] ? k : -1;
+}
+
+/* Terms are a whole number of groups, where both operands may be continued for it. */
+static void complete_groups(Layouts *l, Map *m, const Dot *dot) {
+    Ctx *ctx = l->flow->ctx;
+    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
+    int in_a = terms_index(l, m, a, dot->k), in_b = terms_index(l, m, b, dot->k);
+    Dim *extent = &m->dim.at[dot->k].extent;
+    Dim whole = dim_round_up(ctx, *extent, dim_const(ctx, dot->row->group));
+    if (whole == *extent || in_a < 0 || in_b < 0 || a->cont == b->cont) return;
+    continue_by_zeros(l, a->cont, in_a, whole);
+    continue_by_zeros(l, b->cont, in_b, whole);
+    *extent = whole;
+}
+
+/* Are those who read the container besides the contraction, as sums of its terms do, little beside
+ * it? */
+static bool little_besides(const Layouts *l, int map, int cont) {
+    double besides = 0;
+    for (int i = 0; i < l->readers[cont].n; i++)
+        if (l->readers[cont].at[i] != map)
+            besides += map_usual_volume(l->flow, l->flow->map.at[l->readers[cont].at[i]]);
+    return besides * REUSE <= map_usual_volume(l->flow, l->flow->map.at[map]);
+}
+
+bool layout_result_groups(Layouts *l, int map, const Dot *dot) {
+    Ctx *ctx = l->flow->ctx;
+    Map *m = l->flow->map.at[map];
+    const Access *b = &m->body.val.at[dot->b].read;
+    Cont *c = &l->flow->cont.at[b->cont];
+    int k = access_plain(m, b, dot->k), lane = access_plain(m, b, dot->lane), r = 0;
+    if (c->kind != CONT_TMP || c->layout || l->held[b->cont] || k < 0 || lane < 0 ||
+        !little_besides(l, map, b->cont) || m->dim.at[dot->k].extent != c->shape[k])
+        return false;
+    complete_groups(l, m, dot);
+    Dim group = dim_const(ctx, dot->row->group), q;
+    if (!dim_divides(ctx, c->shape[k], group, &q)) return false;
+    Layout *y = NEW(l->arena, Layout);
+    Dim *at = NEW_ARRAY(l->arena, Dim, c->rank + 1), *box = NEW_ARRAY(l->arena, Dim, c->rank + 1);
+    for (int i = 0; i < c->rank; i++)
+        if (i != k && i != lane) at[r] = flow_layout_sym(ctx, i), box[r++] = c->shape[i];
+    at[r] = dim_div(ctx, flow_layout_sym(ctx, k), group), box[r++] = q;
+    at[r] = flow_layout_sym(ctx, lane), box[r++] = c->shape[lane];
+    at[r] = dim_mod(ctx, flow_layout_sym(ctx, k), group), box[r++] = group;
+    *y = (Layout){.rank = r, .map = at, .box = box};
+    c->layout = y;
+    return true;
+}
