@@ -72,25 +72,6 @@ bool dot_types(const Machine *machine, const Map *m) {
     return row_of(machine, m, -1, &x, &y) != NULL;
 }
 
-static int position(const Map *m, const Access *a, int dim) {
-    for (int k = 0; k < a->rank; k++)
-        if (access_dim(m, a, k) == dim) return k;
-    return -1;
-}
-
-/* The reduced dim with the most iterations whose groups are contiguous in a. */
-static int group_dim(const Flow *flow, const Map *m, const Dot *dot) {
-    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
-    int best = -1, group = dot->row->group;
-    for (int d = 0; d < m->dim.n; d++) {
-        int64_t extent = map_extent(m, d, group);
-        if (!map_reduces(m, d) || 2 * extent <= group || position(m, b, d) < 0) continue;
-        if (access_stride(flow, m, a, d, group) != 1) continue;
-        if (best < 0 || extent > map_extent(m, best, group)) best = d;
-    }
-    return best;
-}
-
 /* Does some index of the access step by one along dim d, whatever else it adds (the gates of a cell
  * stand in one matrix)? */
 static bool steps_along(const Flow *flow, const Map *m, const Access *a, int d) {
@@ -100,6 +81,19 @@ static bool steps_along(const Flow *flow, const Map *m, const Access *a, int d) 
             return dim_affine(flow->ctx, a->at[k], &m->dim.at[d].sym, 1, &coef, &rest) &&
                    dim_is(coef, 1);
     return false;
+}
+
+/* The reduced dim with the most iterations whose groups are contiguous in a. */
+static int group_dim(const Flow *flow, const Map *m, const Dot *dot) {
+    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
+    int best = -1, group = dot->row->group;
+    for (int d = 0; d < m->dim.n; d++) {
+        int64_t extent = map_extent(m, d, group);
+        if (!map_reduces(m, d) || 2 * extent <= group || !steps_along(flow, m, b, d)) continue;
+        if (access_stride(flow, m, a, d, group) != 1) continue;
+        if (best < 0 || extent > map_extent(m, best, group)) best = d;
+    }
+    return best;
 }
 
 static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
@@ -178,7 +172,7 @@ bool dot_each(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) 
     int64_t lanes = dot->row->lanes, group = dot->row->group;
     if (access_by_value(m, a) || access_by_value(m, b)) return false;
     for (int d = 0; d < m->dim.n; d++) {
-        if (position(m, b, d) < 0) continue;
+        if (access_plain(m, b, d) < 0) continue;
         if (r.role[d] == ROLE_BATCH && map_extent(m, d, 0) >= lanes &&
             access_stride(flow, m, a, d, lanes) == 1)
             dot->lane = d;

@@ -85,17 +85,27 @@ static int terms_index(const Layouts *l, const Map *m, const Access *a, int dim)
     return own && k >= 0 && m->dim.at[dim].extent == c->shape[k] ? k : -1;
 }
 
-/* Terms are a whole number of groups, where both operands may be continued for it. */
-static void complete_groups(Layouts *l, Map *m, const Dot *dot) {
-    Ctx *ctx = l->flow->ctx;
-    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
-    int in_a = terms_index(l, m, a, dot->k), in_b = terms_index(l, m, b, dot->k);
-    Dim *extent = &m->dim.at[dot->k].extent;
-    Dim whole = dim_round_up(ctx, *extent, dim_const(ctx, dot->row->group));
-    if (whole == *extent || in_a < 0 || in_b < 0 || a->cont == b->cont) return;
-    continue_by_zeros(l, a->cont, in_a, whole);
-    continue_by_zeros(l, b->cont, in_b, whole);
-    *extent = whole;
+/* The terms in whole groups. */
+static Dim whole_groups(const Layouts *l, const Map *m, const Dot *dot) {
+    Dim group = dim_const(l->flow->ctx, dot->row->group);
+    return dim_round_up(l->flow->ctx, m->dim.at[dot->k].extent, group);
+}
+
+/* Are terms of the first operand in whole groups, or can they be continued to be? */
+static bool may_complete(const Layouts *l, const Map *m, const Dot *dot) {
+    const Access *a = &m->body.val.at[dot->a].read;
+    bool whole = whole_groups(l, m, dot) == m->dim.at[dot->k].extent;
+    return whole ||
+           (a->cont != m->body.val.at[dot->b].read.cont && terms_index(l, m, a, dot->k) >= 0);
+}
+
+/* The map's terms in whole groups: the first operand is continued, the second is so already. */
+static void complete(Layouts *l, Map *m, const Dot *dot) {
+    const Access *a = &m->body.val.at[dot->a].read;
+    Dim whole = whole_groups(l, m, dot);
+    if (whole == m->dim.at[dot->k].extent) return;
+    continue_by_zeros(l, a->cont, terms_index(l, m, a, dot->k), whole);
+    m->dim.at[dot->k].extent = whole;
 }
 
 /* Are those who read the container besides the contraction, as sums of its terms do, little beside
@@ -108,26 +118,53 @@ static bool little_besides(const Layouts *l, int map, int cont) {
     return besides * REUSE <= map_usual_volume(l->flow, l->flow->map.at[map]);
 }
 
-bool layout_result_groups(Layouts *l, int map, const Dot *dot) {
+/* The container is stored as (.., k/G, lane, k%G). */
+static void store_in_groups(Layouts *l, int cont, int k, int lane, int64_t size) {
     Ctx *ctx = l->flow->ctx;
-    Map *m = l->flow->map.at[map];
-    const Access *b = &m->body.val.at[dot->b].read;
-    Cont *c = &l->flow->cont.at[b->cont];
-    int k = access_plain(m, b, dot->k), lane = access_plain(m, b, dot->lane), r = 0;
-    if (c->kind != CONT_TMP || c->layout || l->held[b->cont] || k < 0 || lane < 0 ||
-        !little_besides(l, map, b->cont) || m->dim.at[dot->k].extent != c->shape[k])
-        return false;
-    complete_groups(l, m, dot);
-    Dim group = dim_const(ctx, dot->row->group), q;
-    if (!dim_divides(ctx, c->shape[k], group, &q)) return false;
+    Cont *c = &l->flow->cont.at[cont];
+    Dim group = dim_const(ctx, size);
     Layout *y = NEW(l->arena, Layout);
     Dim *at = NEW_ARRAY(l->arena, Dim, c->rank + 1), *box = NEW_ARRAY(l->arena, Dim, c->rank + 1);
+    int r = 0;
     for (int i = 0; i < c->rank; i++)
         if (i != k && i != lane) at[r] = flow_layout_sym(ctx, i), box[r++] = c->shape[i];
-    at[r] = dim_div(ctx, flow_layout_sym(ctx, k), group), box[r++] = q;
+    at[r] = dim_div(ctx, flow_layout_sym(ctx, k), group);
+    box[r++] = dim_ceildiv(ctx, c->shape[k], group);
     at[r] = flow_layout_sym(ctx, lane), box[r++] = c->shape[lane];
     at[r] = dim_mod(ctx, flow_layout_sym(ctx, k), group), box[r++] = group;
     *y = (Layout){.rank = r, .map = at, .box = box};
     c->layout = y;
+}
+
+bool layout_result_groups(Layouts *l, int map, const Dot *dot) {
+    Map *m = l->flow->map.at[map];
+    const Access *b = &m->body.val.at[dot->b].read;
+    int k = terms_index(l, m, b, dot->k), lane = access_plain(m, b, dot->lane);
+    if (k < 0 || lane < 0 || !little_besides(l, map, b->cont) || !may_complete(l, m, dot))
+        return false;
+    Dim whole = whole_groups(l, m, dot);
+    if (whole != m->dim.at[dot->k].extent) continue_by_zeros(l, b->cont, k, whole);
+    complete(l, m, dot);
+    store_in_groups(l, b->cont, k, lane, dot->row->group);
+    return true;
+}
+
+bool layout_copy_groups(Layouts *l, int map, const Dot *dot) {
+    static const char *const words[] = {"strided", "copied", NULL};
+    Map *m = l->flow->map.at[map];
+    Val *b = &m->body.val.at[dot->b];
+    Contraction r = map_contraction(l->flow, m);
+    bool worth = contraction_usual(l->flow, m, &r, ROLE_M) >= REUSE;
+    if (r.role[dot->lane] != ROLE_N || access_repeats(l->flow, m, &b->read) ||
+        !may_complete(l, m, dot))
+        return false;
+    const char *name = internf(l->flow->ctx, "%s.groups", m->name);
+    if (!recipe_decide(l->env, "layout", name, words, worth)) return false;
+    Items made = {0};
+    OperandCopy copy = {m, b->read, dot->k, dot->lane, whole_groups(l, m, dot), NULL, b->type};
+    b->read = operand_copy(l->flow, &copy, "groups", &made);
+    complete(l, m, dot);
+    store_in_groups(l, b->read.cont, b->read.rank - 2, b->read.rank - 1, dot->row->group);
+    layout_insert(l, map, false, &made);
     return true;
 }

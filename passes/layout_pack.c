@@ -420,6 +420,16 @@ static void turn_to_blocks(Layouts *l, Map *m, const Contraction *r) {
         layout_turn_weights(l, &b->read, n);
 }
 
+/* Weights are not copied: an index of theirs counts the terms and nothing else. */
+static bool may_group(const Layouts *l, const Map *m, const Dot *dot) {
+    const Access *b = &m->body.val.at[dot->b].read;
+    return l->flow->cont.at[b->cont].kind != CONT_PARAM || position(m, b, dot->k) >= 0;
+}
+
+static bool in_groups(Layouts *l, int map, const Dot *dot) {
+    return layout_result_groups(l, map, dot) || layout_copy_groups(l, map, dot);
+}
+
 void layout_packs(Layouts *l) {
     int nmap = l->flow->map.n;
     layouts_survey(l);
@@ -430,7 +440,7 @@ void layout_packs(Layouts *l) {
         if (r.is && lane < 0) turn_to_blocks(l, m, &r);
         if (lane < 0) continue;
         Dot dot;
-        bool use = dot_possible(l->env->machine, l->flow, m, &dot);
+        bool use = dot_possible(l->env->machine, l->flow, m, &dot) && may_group(l, m, &dot);
         bool lane_groups = !use && dot_each(l->env->machine, l->flow, m, &dot);
         use = use || (lane_groups && layout_widen_image(l, m, &dot));
         if (use) r.a = dot.a, r.b = dot.b, lane = dot.lane;
@@ -439,7 +449,7 @@ void layout_packs(Layouts *l) {
             if (use && !lane_groups) layout_widen_rows(l, m, &dot);
             int64_t width = pack_weights(l, m, &r, lane, use ? &dot : NULL);
             if (width && r.role[lane] == ROLE_N) pack_others(l, m, &r, lane, width);
-        } else if (!use || !layout_result_groups(l, i, &dot)) {
+        } else if (!use || !in_groups(l, i, &dot)) {
             int n = copied_index(l, m, &r, lane), from = m->body.val.at[r.b].read.cont;
             bool alone = n < 0 && stored_freely(l, from, i);
             if (n >= 0) layout_lane_last(l, i, from, n, m->dim.at[lane].sym);

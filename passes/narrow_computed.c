@@ -52,16 +52,6 @@ static int longest_dim(const Computed *c, const Map *m) {
     return best;
 }
 
-/* Does the read meet elements of its container several times (a window that slides)? */
-static bool repeats(const Computed *c, const Map *m, const Access *a) {
-    const Cont *x = &c->e.flow->cont.at[a->cont];
-    double all = 1, read = 1;
-    for (int k = 0; k < x->rank; k++) all *= (double)usual_extent(c->e.flow, x->shape[k]);
-    for (int d = 0; d < m->dim.n; d++)
-        if (access_uses(m, a, d)) read *= (double)map_usual(c->e.flow, m, d);
-    return read > all;
-}
-
 /* Whole steps of the instruction, or of the machine's tiles. */
 static int64_t step_of(const Machine *machine) {
     const Instruction *row = narrow_row(machine);
@@ -159,41 +149,13 @@ static bool narrows(Computed *c, const Map *m) {
     c->extent = dim_round_up(ctx, m->dim.at[c->k].extent, step);
     c->lanes = whole_lanes(c, m);
     bool rows = whole_index(c, m, &a->read, c->k) >= 0 && whole_index(c, m, &b->read, c->k) >= 0;
-    return (rows || !continued(c, m)) && !repeats(c, m, &b->read) && pays(c, m);
+    return (rows || !continued(c, m)) && !access_repeats(c->e.flow, m, &b->read) && pays(c, m);
 }
 
-/* A map that rounds what the product reads by `a` into a container of the map's dims that it uses:
- * the reduced one, continued by zeros, behind the others, then `lane` if it is one (not -1), too.
- * Returns the access to it. */
+/* Makes what holds the factor that the product reads so in bf16. */
 static Access rounded(Computed *c, const Map *m, const Access *a, int lane, Items *into) {
-    Flow *flow = c->e.flow;
-    Dim own[MAP_DIMS], shape[MAP_DIMS], *at = NEW_ARRAY(c->e.arena, Dim, a->rank);
-    Dim *out = NEW_ARRAY(c->e.arena, Dim, MAP_DIMS);
-    DimSubst subst[MAP_DIMS];
-    int order[MAP_DIMS], n = 0;
-    bool more = false;
-    for (int d = 0; d < m->dim.n; d++)
-        if (d != c->k && d != lane && access_uses(m, a, d)) order[n++] = d;
-    order[n++] = c->k;
-    if (lane >= 0) order[n++] = lane;
-    const Cont x = flow->cont.at[a->cont];
-    const char *name = internf(flow->ctx, "%s.%s", x.name, dtype_name(BF16));
-    Map *copy = flow_map(flow, into, name, x.from);
-    for (int i = 0; i < n; i++) {
-        const MapDim *dim = &m->dim.at[order[i]];
-        out[i] = dim->sym, shape[i] = dim->extent;
-        if (order[i] == c->k) shape[i] = c->extent;
-        if (order[i] == lane) shape[i] = c->lanes;
-        more |= shape[i] != dim->extent;
-        own[i] = map_dim(flow, copy, dim_sym_name(dim->sym), shape[i]);
-        subst[i] = (DimSubst){dim->sym, own[i]};
-    }
-    for (int k = 0; k < a->rank; k++) at[k] = dim_subst(flow->ctx, a->at[k], subst, n);
-    int to = flow_cont(flow, name, CONT_TMP, BF16, shape, n);
-    int value = more ? map_read_else(flow, copy, a->cont, at, body_const(&copy->body, x.type, 0))
-                     : map_read(flow, copy, a->cont, at);
-    map_write(flow, copy, to, own, body_cvt(&copy->body, BF16, value), NULL);
-    return (Access){to, n, out};
+    OperandCopy copy = {m, *a, c->k, lane, c->extent, c->lanes, BF16};
+    return operand_copy(c->e.flow, &copy, dtype_name(BF16), into);
 }
 
 /* A BodyReadFn: the factors that were rounded. */
