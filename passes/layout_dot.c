@@ -118,7 +118,7 @@ static bool little_besides(const Layouts *l, int map, int cont) {
     return besides * REUSE <= map_usual_volume(l->flow, l->flow->map.at[map]);
 }
 
-/* The container is stored as (.., k/G, lane, k%G). */
+/* The container, whose terms are whole groups, is stored as (.., k/G, lane, k%G). */
 static void store_in_groups(Layouts *l, int cont, int k, int lane, int64_t size) {
     Ctx *ctx = l->flow->ctx;
     Cont *c = &l->flow->cont.at[cont];
@@ -132,8 +132,13 @@ static void store_in_groups(Layouts *l, int cont, int k, int lane, int64_t size)
     box[r++] = dim_ceildiv(ctx, c->shape[k], group);
     at[r] = flow_layout_sym(ctx, lane), box[r++] = c->shape[lane];
     at[r] = dim_mod(ctx, flow_layout_sym(ctx, k), group), box[r++] = group;
-    *y = (Layout){.rank = r, .map = at, .box = box};
+    *y = (Layout){.rank = r, .map = at, .box = box, .has_fill = true};
     c->layout = y;
+}
+
+/* Lanes in whole vectors, which the last ones then are read as. */
+static Dim whole_lanes(const Layouts *l, Dim lanes) {
+    return dim_round_up(l->flow->ctx, lanes, dim_const(l->flow->ctx, l->lanes));
 }
 
 bool layout_result_groups(Layouts *l, int map, const Dot *dot) {
@@ -144,6 +149,8 @@ bool layout_result_groups(Layouts *l, int map, const Dot *dot) {
         return false;
     Dim whole = whole_groups(l, m, dot);
     if (whole != m->dim.at[dot->k].extent) continue_by_zeros(l, b->cont, k, whole);
+    Dim lanes = l->flow->cont.at[b->cont].shape[lane];
+    if (whole_lanes(l, lanes) != lanes) continue_by_zeros(l, b->cont, lane, whole_lanes(l, lanes));
     complete(l, m, dot);
     store_in_groups(l, b->cont, k, lane, dot->row->group);
     return true;
@@ -161,7 +168,13 @@ bool layout_copy_groups(Layouts *l, int map, const Dot *dot) {
     const char *name = internf(l->flow->ctx, "%s.groups", m->name);
     if (!recipe_decide(l->env, "layout", name, words, worth)) return false;
     Items made = {0};
-    OperandCopy copy = {m, b->read, dot->k, dot->lane, whole_groups(l, m, dot), NULL, b->type};
+    OperandCopy copy = {m,
+                        b->read,
+                        dot->k,
+                        dot->lane,
+                        whole_groups(l, m, dot),
+                        whole_lanes(l, m->dim.at[dot->lane].extent),
+                        b->type};
     b->read = operand_copy(l->flow, &copy, "groups", &made);
     complete(l, m, dot);
     store_in_groups(l, b->read.cont, b->read.rank - 2, b->read.rank - 1, dot->row->group);
