@@ -18,9 +18,13 @@ int64_t access_stride(const Flow *flow, const Map *map, const Access *a, int dim
  * wherever the dims in `block` stand; else NULL. */
 const Val *access_row(const Flow *flow, const Map *m, int cont, int lane, const bool *block);
 
-/* Lanes along `dim` are stored 2 to 4 apart, and another dim fills what lies between: rows are
- * stored in turns. */
-bool access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes);
+/* Lanes along `dim` are stored 2 to 4 apart; the dim of which as many steps fill what lies between:
+ * rows are stored in turns. Or -1. */
+int access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes);
+/* Lanes along `dim` are stored in words of so many side by side, which lie apart; the dim that
+ * fills what lies between, word by word. Or -1. */
+int access_words(const Flow *flow, const Map *map, const Access *to, int dim, int lanes,
+                 int64_t *word);
 enum { TURNED_PRIMS = 16 }; /* operations at most of maps whose rows are turned in registers */
 
 /* Primitives of a map's body. */

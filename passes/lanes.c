@@ -40,17 +40,31 @@ static double read_cost(const Flow *flow, const Map *map, const Access *a, int d
     return step_cost(step, lanes);
 }
 
-bool access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
+int access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
     int64_t step = access_stride(flow, map, to, dim, lanes);
     for (int d = 0; step >= 2 && step <= 4 && d < map->dim.n; d++)
-        if (d != dim && !map->dim.at[d].seq && map_extent(map, d, -1) == step &&
-            access_stride(flow, map, to, d, lanes) == 1)
-            return true;
-    return false;
+        if (d != dim && !map->dim.at[d].seq && map_extent(map, d, -1) >= step &&
+            access_stride(flow, map, to, d, step) == 1)
+            return d;
+    return -1;
+}
+
+int access_words(const Flow *flow, const Map *map, const Access *to, int dim, int lanes,
+                 int64_t *word) {
+    for (*word = lanes / 2; *word >= 2; *word /= 2)
+        if (access_stride(flow, map, to, dim, *word) == 1) break;
+    for (int d = 0; *word >= 2 && *word <= 4 && d < map->dim.n; d++)
+        if (d != dim && !map->dim.at[d].seq && map_extent(map, d, -1) >= lanes / *word &&
+            access_stride(flow, map, to, d, lanes / *word) == *word)
+            return d;
+    return -1;
 }
 
 static double write_cost(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
-    if (map_prims(map) <= TURNED_PRIMS && access_interleaves(flow, map, to, dim, lanes)) return 2;
+    int64_t word;
+    bool turned = access_interleaves(flow, map, to, dim, lanes) >= 0 ||
+                  access_words(flow, map, to, dim, lanes, &word) >= 0;
+    if (turned && map_prims(map) <= TURNED_PRIMS) return 2;
     return step_cost(access_stride(flow, map, to, dim, lanes), lanes);
 }
 

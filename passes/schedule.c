@@ -298,20 +298,30 @@ int storage_order(const Scheduling *s, const Map *map, int *order) {
     return n;
 }
 
-/* A dim whose elements are stored side by side while lanes are stored apart, or -1: blocks of lanes
- * by so many of these are turned in registers. */
-static int turned_dim(const Scheduling *s, const Map *map, int lane) {
-    if (map->write.n != 1 || map->write.at[0].n != 1 || map_prims(map) > TURNED_PRIMS) return -1;
+/* Blocks of lanes by `rows` of a dim (-1: none) are turned in registers: its elements fill what
+ * lies between the lanes where they are stored. */
+typedef struct Turn {
+    int dim;
+    int64_t rows;
+} Turn;
+
+static Turn turned_dim(const Scheduling *s, const Map *map, int lane) {
+    const Turn none = {-1, 0};
+    if (lane < 0 || map->write.n != 1 || map->write.at[0].n != 1 || map_prims(map) > TURNED_PRIMS)
+        return none;
     const Access *to = &map->write.at[0].to[0];
-    Dim step = access_step(s->flow, map, to, lane, lanes_of(s));
-    if (!step || dim_is(step, 0) || dim_is(step, 1)) return -1;
-    int64_t least = lanes_of(s) / 2;
-    if (access_interleaves(s->flow, map, to, lane, lanes_of(s))) dim_is_const(step, &least);
-    for (int d = 0; d < map->dim.n; d++)
-        if (d != lane && !map->dim.at[d].seq && map_usual(s->flow, map, d) >= least &&
-            access_stride(s->flow, map, to, d, lanes_of(s)) == 1)
-            return d;
-    return -1;
+    int lanes = lanes_of(s);
+    int64_t word, step = access_stride(s->flow, map, to, lane, lanes);
+    if (step == 0 || step == 1) return none;
+    int between = access_interleaves(s->flow, map, to, lane, lanes);
+    if (between >= 0) return (Turn){between, step};
+    between = access_words(s->flow, map, to, lane, lanes, &word);
+    if (between >= 0) return (Turn){between, lanes / word};
+    for (int d = 0; access_step(s->flow, map, to, lane, lanes) && d < map->dim.n; d++)
+        if (d != lane && !map->dim.at[d].seq && map_usual(s->flow, map, d) >= lanes / 2 &&
+            access_stride(s->flow, map, to, d, lanes) == 1)
+            return (Turn){d, lanes};
+    return none;
 }
 
 /* Lanes that are stored side by side but read apart: rather those that are read side by side, when
@@ -331,22 +341,22 @@ static int read_in_rows(const Scheduling *s, const Map *map, int lane) {
             other += then != 0 && then != 1;
         }
         if (d != lane && !map->dim.at[d].seq && apart && aside && !other &&
-            map_extent(map, d, -1) >= lanes_of(s) / 2 && turned_dim(s, map, d) == lane)
+            map_extent(map, d, -1) >= lanes_of(s) / 2 && turned_dim(s, map, d).dim == lane)
             return d;
     }
     return lane;
 }
 
 /* One block is all that is left inside the loops. */
-static void turn_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int other) {
+static void turn_lines(Scheduling *s, Kernel *kernel, int pos, int lane, Turn turn) {
     const Map *map = s->flow->map.at[kernel->map.at[pos]];
     Line *tile = kernel_line(s->flow, kernel, LINE_TILE, pos);
     for (int d = 0; d < map->dim.n; d++)
-        if (d != lane && d != other && map_extent(map, d, -1) != 1)
+        if (d != lane && d != turn.dim && map_extent(map, d, -1) != 1)
             line_dim(s->flow, tile, map, d, 1);
     line_dim(s->flow, tile, map, lane, lanes_of(s));
-    line_dim(s->flow, tile, map, other, lanes_of(s));
-    line_dim(s->flow, kernel_line(s->flow, kernel, LINE_UNROLL, pos), map, other, 0);
+    line_dim(s->flow, tile, map, turn.dim, turn.rows);
+    line_dim(s->flow, kernel_line(s->flow, kernel, LINE_UNROLL, pos), map, turn.dim, 0);
 }
 
 /* Outer dims become tasks of one index each until what is left writes about CHUNK elements; lanes
@@ -382,12 +392,12 @@ static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
     const Map *map = s->flow->map.at[kernel->map.at[pos]];
     bool allowed[MAP_DIMS];
     for (int d = 0; d < map->dim.n; d++) allowed[d] = true;
-    int lane = read_in_rows(s, map, choose_lanes(s, map, allowed)),
-        other = lane < 0 ? -1 : turned_dim(s, map, lane);
-    if (lane >= 0 && other < 0) s->lanes = wide_lanes(s, map, lane);
+    int lane = read_in_rows(s, map, choose_lanes(s, map, allowed));
+    Turn turn = turned_dim(s, map, lane);
+    if (lane >= 0 && turn.dim < 0) s->lanes = wide_lanes(s, map, lane);
     if (worth_threads(s, kernel) && (!has_seq(map) || !map_needs_others(map)))
-        cut_lines(s, kernel, pos, lane, other);
-    if (other >= 0) turn_lines(s, kernel, pos, lane, other);
+        cut_lines(s, kernel, pos, lane, turn.dim);
+    if (turn.dim >= 0) turn_lines(s, kernel, pos, lane, turn);
     if (lane >= 0) vector_line(s, kernel, pos, lane);
 }
 

@@ -232,11 +232,18 @@ bool read_picked(CNest *c, const Access *a, Dim flat, CVal *out);
 CVal emit_read(CNest *c, const Val *v,
                bool copy); /* copy: a register's value may change before its use */
 void emit_store(CNest *c, const Access *to, CVal *v);
+/* Where the access lies in memory, as an index of elements; NULL: it does not, or not so. */
+Dim stored_at(CNest *c, const Access *a);
 /* Where the first lane lies in memory, and how far apart lanes are; false: not known, or not apart.
  */
 bool row_place(CNest *c, const Access *a, Dim *step, Dim *first);
-/* Row l of n elements to where lane l lies. */
-void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n);
+/* Vectors whose first n elements are stored: from `first` on, each a step behind the one before. */
+typedef struct CRows {
+    const char *const *row;
+    int count, n;
+    Dim first, step;
+} CRows;
+void emit_store_turned(CNest *c, const Access *to, const CRows *rows);
 /* n vectors that make one row, n elements a lane, from where the first lane lies. */
 void emit_store_dense(CNest *c, const Access *to, const char *const *part, int n);
 const char *raw_vector(CNest *c, CVal *v);     /* as it lies in memory: bools in bytes */

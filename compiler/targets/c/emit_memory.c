@@ -461,32 +461,35 @@ static void store_memory(CNest *c, const Access *to, CVal *v) {
         store_lanes(c, to, v);
 }
 
-bool row_place(CNest *c, const Access *a, Dim *step, Dim *first) {
+Dim stored_at(CNest *c, const Access *a) {
     const CAccess *x = access_of(c, a);
     if (x->data || c->nest->buf.at[a->cont].kind != BUF_MEMORY ||
         is_packed(c->nest->buf.at[a->cont].type))
-        return false;
-    Dim flat = names_subst(&c->names, x->flat);
-    return dim_affine(c->ctx, flat, &c->lane.var, 1, step, first) && !dim_is(*step, 0);
+        return NULL;
+    return names_subst(&c->names, x->flat);
 }
 
-void emit_store_turned(CNest *c, const Access *to, const char *const *row, int n) {
+bool row_place(CNest *c, const Access *a, Dim *step, Dim *first) {
+    Dim at = stored_at(c, a);
+    return at && dim_affine(c->ctx, at, &c->lane.var, 1, step, first) && !dim_is(*step, 0);
+}
+
+void emit_store_turned(CNest *c, const Access *to, const CRows *rows) {
     DType t = c->nest->buf.at[to->cont].type;
     const char *name = c->buf[to->cont].name, *mask = mask_type(c, value_bits(t));
-    Dim step = NULL, first = NULL;
-    if (!row_place(c, to, &step, &first)) BUG("rows that are turned have no places");
     ++*epoch_of(c, to->cont);
-    for (int l = 0; l < c->lane.width; l++) {
-        Dim row_at = dim_add(c->ctx, first, dim_mulc(c->ctx, step, l));
-        const char *at = emit_offset(c, row_at);
-        const char *count = str(c, "%d", n);
-        if (c->lane.kind == MASK_PREFIX) count = str(c, "%d < %s ? %d : 0", l, c->lane.count, n);
+    for (int l = 0; l < rows->count; l++) {
+        Dim row_at = dim_add(c->ctx, rows->first, dim_mulc(c->ctx, rows->step, l));
+        const char *at = emit_offset(c, row_at), *row = rows->row[l];
+        const char *count = str(c, "%d", rows->n);
+        if (c->lane.kind == MASK_PREFIX)
+            count = str(c, "%d < %s ? %d : 0", l, c->lane.count, rows->n);
         check_span(c, "stores", to, at, count);
         if (c->lane.kind == MASK_PREFIX) put_line(c, "if (%d < %s)", l, c->lane.count);
-        if (n == c->lane.width)
-            put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, row[l]);
+        if (rows->n == c->lane.width)
+            put_line(c, "*(%su *)(%s + %s) = %s;", raw_type(c, t), name, at, row);
         else
-            put_line(c, "storen_%s(%s + %s, (%s)%s, %d);", mask, name, at, mask, row[l], n);
+            put_line(c, "storen_%s(%s + %s, (%s)%s, %d);", mask, name, at, mask, row, rows->n);
     }
 }
 

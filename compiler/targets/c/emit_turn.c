@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unrolled iterations whose lanes are stored apart while the iterations lie side by side: a
  * transpose. The rows that the iterations compute are turned in registers, so that rows are stored
- * as well and every line of memory is touched once, not once for each lane. Few rows that fill what
- * lies between their lanes are stored in turns, as one row. */
+ * as well and every line of memory is touched once, not once for each lane. So are rows whose lanes
+ * are stored in words of several side by side, word by word. Few rows that fill what lies between
+ * their lanes are stored in turns, as one row. */
 #include <string.h>
 
 #include "c_nest.h"
@@ -12,7 +13,8 @@ enum { INTERLEAVED = 4 }; /* rows at most whose lanes are stored in turns */
 typedef struct Block {
     const Stmt *loop, *lanes, *body;
     int n, width;
-    Dim step; /* of the lanes of a row where they are stored */
+    int word;        /* so many lanes of a row are stored side by side */
+    Dim first, step; /* where the first word of a row is stored; from one word to the next */
 } Block;
 
 static bool find_block(CNest *c, const Stmt *s, Block *out) {
@@ -32,7 +34,7 @@ static bool find_block(CNest *c, const Stmt *s, Block *out) {
     }
     for (int i = 0; i < lanes->guard.n; i++)
         if (dim_uses(lanes->guard.at[i], s->var)) return false;
-    *out = (Block){s, lanes, body, (int)n, (int)width, NULL};
+    *out = (Block){s, lanes, body, (int)n, (int)width, 1, NULL, NULL};
     return true;
 }
 
@@ -60,24 +62,53 @@ static bool lies_turned(CNest *c, Block *b) {
     }
     c->lane = outside;
     names_pop(&c->names, mark);
-    b->step = first_step;
+    b->first = first, b->step = first_step;
     return good;
 }
 
-/* Lane l of row i becomes lane i of row l: for each bit, rows that differ in it swap the lanes that
+/* Where iteration i stores lane l. */
+static Dim place_of(CNest *c, const Block *b, int i, int l) {
+    int mark = c->names.at.n;
+    bind(c, b, i);
+    names_const(&c->names, b->lanes->var, l, dim_const(c->ctx, 0), dim_const(c->ctx, b->width - 1));
+    Dim at = stored_at(c, &b->body->store.at[0].to);
+    names_pop(&c->names, mark);
+    return at;
+}
+
+/* Do iterations store side by side words that a row stores apart, as many as it has of them? */
+static bool lies_in_words(CNest *c, Block *b) {
+    b->word = b->width / b->n;
+    if (b->word < 2 || b->word * b->n != b->width || b->lanes->guard.n) return false;
+    b->first = place_of(c, b, 0, 0);
+    if (!b->first) return false;
+    b->step = dim_sub(c->ctx, place_of(c, b, 0, b->word), b->first);
+    for (int i = 0; i < b->n; i++)
+        for (int l = 0; l < b->width; l++) {
+            Dim word = dim_add(c->ctx, b->first, dim_mulc(c->ctx, b->step, l / b->word));
+            if (place_of(c, b, i, l) != dim_addc(c->ctx, word, i * b->word + l % b->word))
+                return false;
+        }
+    return !dim_is(b->step, b->word);
+}
+
+/* Word l of row i becomes word i of row l: for each bit, rows that differ in it swap the words that
  * differ in it. */
-static void turn(CNest *c, const char **row, int width, const char *type) {
+static void turn(CNest *c, const char **row, const Block *b, const char *type) {
+    int width = b->width / b->word;
     for (int bit = width / 2; bit; bit /= 2)
         for (int i = 0; i < width; i++) {
             if (i & bit) continue;
-            const char *a = row[i], *b = row[i + bit];
+            const char *even = row[i], *odd = row[i + bit];
             for (int half = 0; half < 2; half++) {
                 Text lanes = {.arena = c->arena};
-                for (int l = 0; l < width; l++)
-                    text_printf(&lanes, ", %d",
-                                l & bit ? width + l - (half ? 0 : bit) : l + (half ? bit : 0));
+                for (int at = 0; at < b->width; at++) {
+                    int l = at / b->word;
+                    int from = l & bit ? width + l - (half ? 0 : bit) : l + (half ? bit : 0);
+                    text_printf(&lanes, ", %d", from * b->word + at % b->word);
+                }
                 const char *x = str(c, "x%d", c->fresh++);
-                put_line(c, "const %s %s = __builtin_shufflevector(%s, %s%s);", type, x, a, b,
+                put_line(c, "const %s %s = __builtin_shufflevector(%s, %s%s);", type, x, even, odd,
                          text_str(&lanes));
                 row[i + half * bit] = x;
             }
@@ -139,7 +170,7 @@ static const char *row_of(CNest *c, const Block *b, int i, const char *type) {
 
 bool emit_turned(CNest *c, const Stmt *s) {
     Block b;
-    if (!find_block(c, s, &b) || !lies_turned(c, &b)) return false;
+    if (!find_block(c, s, &b) || (!lies_turned(c, &b) && !lies_in_words(c, &b))) return false;
     const Access *to = &b.body->store.at[0].to;
     const char **row = NEW_ARRAY(c->arena, const char *, b.width), *type = row_type(c, &b);
     for (int i = 0; i < b.n; i++) row[i] = row_of(c, &b, i, type);
@@ -147,12 +178,13 @@ bool emit_turned(CNest *c, const Stmt *s) {
     int mark = c->names.at.n;
     bind(c, &b, 0);
     open_lanes(c, b.lanes);
-    if (dim_is(b.step, b.n) && b.n <= INTERLEAVED) {
+    if (b.word == 1 && dim_is(b.step, b.n) && b.n <= INTERLEAVED) {
         interleave(c, row, &b, type);
         emit_store_dense(c, to, row, b.n);
     } else {
-        turn(c, row, b.width, type);
-        emit_store_turned(c, to, row, b.n);
+        turn(c, row, &b, type);
+        CRows rows = {row, b.width / b.word, b.n * b.word, b.first, b.step};
+        emit_store_turned(c, to, &rows);
     }
     close_lanes(c);
     names_pop(&c->names, mark);
