@@ -4,7 +4,9 @@
  * What element-wise code computes of a single code of 8 bits and rounds to 8 bits again has 256
  * values at most: an activation between quantized layers, with all that decodes and rounds in
  * between. Where a vector of such look-ups costs less than the operations that it replaces, the
- * values are computed here, by what the evaluator runs, and the map reads them at the code. */
+ * values are computed here, by what the evaluator runs, and the map reads them at the code. Where
+ * all of them are the code itself (decoded, scaled by a power of two, rounded with a scale of that
+ * power), nothing is left to do. */
 #include "passes/access.h"
 
 #include <string.h>
@@ -15,7 +17,7 @@ enum { CODES = 256, ELEMENTS_LEAST = 1024 };
 typedef struct Tabulate {
     Arena *arena;
     Flow *flow;
-    double least; /* operations that a look-up replaces at least */
+    double least; /* operations that a look-up replaces at least; 0: none is worth it */
     IntVec made;  /* tables so far */
 } Tabulate;
 
@@ -61,42 +63,13 @@ static double count_prims(const Body *b, int v, int code, bool *marked) {
     return n;
 }
 
-static bool replaces(const Tabulate *t, const Body *b, int v, int code) {
-    return count_prims(b, v, code, NEW_ARRAY(t->arena, bool, b->val.n)) >= t->least;
-}
-
-/* By Val the code that it is looked up at, or MANY: from the results back, so that of several
- * roundings in a row the last one is. */
-static bool choose(const Tabulate *t, const Map *m, int *at) {
-    const Body *b = &m->body;
-    const int *code = codes_of(t->arena, b);
-    bool *needed = NEW_ARRAY(t->arena, bool, b->val.n + 1), any = false;
-    for (int k = 0; k < m->write.at[0].nstate; k++) needed[m->write.at[0].val[k]] = true;
-    for (int v = b->val.n - 1; v >= 0; v--) {
-        const Val *val = &b->val.at[v];
-        at[v] = MANY;
-        needed[v] |= val->sym != NULL;
-        if (!needed[v]) continue;
-        if (val->kind == VAL_PRIM && is_code(val->type) && code[v] >= 0 &&
-            replaces(t, b, v, code[v])) {
-            at[v] = code[v], any = true;
-            needed[code[v]] = true;
-            continue;
-        }
-        for (int k = 0; k < val_args(val); k++) needed[val->arg[k]] = true;
-    }
-    return any;
-}
-
-/* ---- tables ---------------------------------------------------------------------------------- */
-
 static void all_codes(void *user, int val, Column out, int n) {
     (void)user, (void)val;
     for (int i = 0; i < n; i++) ((uint8_t *)out.at)[i] = (uint8_t)i;
 }
 
 /* Val v of body b for each of a code's values, as bytes. */
-static const uint8_t *values_of(Tabulate *t, const Body *b, int v, int code) {
+static const uint8_t *values_of(const Tabulate *t, const Body *b, int v, int code) {
     Body only = {.arena = t->arena};
     for (int i = 0; i <= v; i++) {
         Val val = b->val.at[i];
@@ -110,6 +83,54 @@ static const uint8_t *values_of(Tabulate *t, const Body *b, int v, int code) {
     body_run(run, frame, CODES, all_codes, NULL);
     return arena_copy(t->flow->arena, body_column(run, frame, root).at, CODES);
 }
+
+static bool replaces(const Tabulate *t, const Body *b, int v, int code) {
+    return t->least > 0 && count_prims(b, v, code, NEW_ARRAY(t->arena, bool, b->val.n)) >= t->least;
+}
+
+/* Is Val v the code itself, whichever it is? */
+static bool is_the_code(const Body *b, int v, int code, const uint8_t *values) {
+    bool same = b->val.at[v].type == b->val.at[code].type;
+    for (int i = 0; same && i < CODES; i++) same = values[i] == i;
+    return same;
+}
+
+/* What a Val becomes. */
+typedef struct Choice {
+    int code;              /* it is a function of this Val, or MANY: it stays as it is */
+    const uint8_t *values; /* for each code; NULL: the code itself */
+} Choice;
+
+/* Is Val v to be made of the code otherwise? */
+static bool decide(const Tabulate *t, const Body *b, int v, int code, Choice *out) {
+    const uint8_t *values = values_of(t, b, v, code);
+    bool same = is_the_code(b, v, code, values);
+    if (same || replaces(t, b, v, code)) *out = (Choice){code, same ? NULL : values};
+    return out->code != MANY;
+}
+
+/* From the results back, so that of several roundings in a row the last one is looked up. */
+static bool choose(const Tabulate *t, const Map *m, Choice *choice) {
+    const Body *b = &m->body;
+    const int *code = codes_of(t->arena, b);
+    bool *needed = NEW_ARRAY(t->arena, bool, b->val.n + 1), any = false;
+    for (int k = 0; k < m->write.at[0].nstate; k++) needed[m->write.at[0].val[k]] = true;
+    for (int v = b->val.n - 1; v >= 0; v--) {
+        const Val *val = &b->val.at[v];
+        choice[v] = (Choice){MANY, NULL};
+        needed[v] |= val->sym != NULL;
+        if (!needed[v]) continue;
+        if (val->kind == VAL_PRIM && is_code(val->type) && code[v] >= 0 &&
+            decide(t, b, v, code[v], &choice[v])) {
+            any = needed[code[v]] = true;
+            continue;
+        }
+        for (int k = 0; k < val_args(val); k++) needed[val->arg[k]] = true;
+    }
+    return any;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* The literal container of these values, one for all equal ones. */
 static int table_of(Tabulate *t, const Map *m, DType type, const uint8_t *values) {
@@ -138,17 +159,16 @@ static int look_up(Tabulate *t, Body *b, int table, int code) {
     return body_read(b, (Access){table, 1, at}, t->flow->cont.at[table].type);
 }
 
-static void rewrite(Tabulate *t, Map *m, const int *at) {
+static void rewrite(Tabulate *t, Map *m, const Choice *choice) {
     Body out = {.arena = t->flow->arena};
     int *map = NEW_ARRAY(t->arena, int, m->body.val.n + 1);
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
-        if (at[v] != MANY) {
-            int table = table_of(t, m, val->type, values_of(t, &m->body, v, at[v]));
-            map[v] = look_up(t, &out, table, map[at[v]]);
-            continue;
-        }
-        map[v] = body_copy_val(&out, val, map);
+        const Choice *c = &choice[v];
+        if (c->values)
+            map[v] = look_up(t, &out, table_of(t, m, val->type, c->values), map[c->code]);
+        else
+            map[v] = c->code != MANY ? map[c->code] : body_copy_val(&out, val, map);
     }
     Write *w = &m->write.at[0];
     int *val = NEW_ARRAY(t->flow->arena, int, w->nstate);
@@ -165,11 +185,11 @@ static bool is_element_wise(const Map *m) {
 Flow *pass_tabulate(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_tabulate(Arena *arena, const Flow *flow, const PassEnv *env) {
     Tabulate t = {arena, flow_clone(arena, flow), env->machine->table_prims, {0}};
-    for (int i = 0; t.least > 0 && i < t.flow->map.n; i++) {
+    for (int i = 0; i < t.flow->map.n; i++) {
         Map *m = t.flow->map.at[i];
-        int *at = NEW_ARRAY(arena, int, m->body.val.n + 1);
+        Choice *choice = NEW_ARRAY(arena, Choice, m->body.val.n + 1);
         if (!is_element_wise(m) || map_usual_volume(t.flow, m) < ELEMENTS_LEAST) continue;
-        if (choose(&t, m, at)) rewrite(&t, m, at);
+        if (choose(&t, m, choice)) rewrite(&t, m, choice);
     }
     return t.flow;
 }
