@@ -24,32 +24,35 @@ void layout_widen_rows(Layouts *l, const Map *m, const Dot *dot) {
     c->layout = y;
 }
 
-/* How many elements of the index of a that counts the group whole groups need, and for how many
- * there is room; -1: not known. */
-static int64_t row_room(const Flow *flow, const Map *m, const Dot *dot, int *index, int64_t *room) {
+/* How many elements the rows of a are short of, so that the last group is a whole one there; -1:
+ * not known. They are counted by index `index`. */
+static int64_t short_of(const Flow *flow, const Map *m, const Dot *dot, int *index) {
+    Ctx *ctx = flow->ctx;
     const Access *a = &m->body.val.at[dot->a].read;
     const Cont *c = &flow->cont.at[a->cont];
+    const Layout *y = c->layout;
     Dim sym = m->dim.at[dot->k].sym;
-    int64_t group = dot->row->group, extent = map_extent(m, dot->k, 0), last;
-    DimSubst s = {sym, dim_const(flow->ctx, (extent + group - 1) / group * group - 1)};
+    int64_t group = dot->row->group, extent = map_extent(m, dot->k, 0);
+    DimSubst last = {sym, dim_const(ctx, (extent + group - 1) / group * group - 1)};
     DimEnv env = map_env(flow->arena, flow, m);
     for (*index = 0; !dim_uses(a->at[*index], sym); ++*index) continue;
-    Dim most = dim_upper(flow->ctx, dim_subst(flow->ctx, a->at[*index], &s, 1), &env);
-    const Layout *y = c->layout;
-    if (!most || !dim_is_const(most, &last)) return -1;
-    if (y && y->map[*index] != flow_layout_sym(flow->ctx, *index)) return -1;
-    return dim_is_const(y ? y->box[*index] : c->shape[*index], room) ? last + 1 : -1;
+    if (y && y->map[*index] != flow_layout_sym(ctx, *index)) return -1;
+    Dim room = dim_addc(ctx, y ? y->box[*index] : c->shape[*index], -1);
+    room = dim_sub(ctx, room, dim_subst(ctx, a->at[*index], &last, 1));
+    for (int64_t more = 0; more < group; more++)
+        if (dim_ge0(ctx, dim_addc(ctx, room, more), &env)) return more;
+    return -1;
 }
 
 bool layout_widen_image(Layouts *l, const Map *m, const Dot *dot) {
     int cont = m->body.val.at[dot->a].read.cont, k;
     Cont *c = &l->flow->cont.at[cont];
-    int64_t room, need = row_room(l->flow, m, dot, &k, &room);
-    if (need < 0 || need <= room) return need >= 0;
+    int64_t more = short_of(l->flow, m, dot, &k);
+    if (more <= 0) return more == 0;
     if (c->kind != CONT_TMP || l->held[cont] || !c->layout) return false;
     Layout *y = arena_copy(l->arena, c->layout, sizeof *y);
     Dim *box = arena_copy(l->arena, y->box, sizeof *box * (size_t)y->rank);
-    box[k] = dim_const(l->flow->ctx, need);
+    box[k] = dim_addc(l->flow->ctx, box[k], more);
     y->box = box;
     c->layout = y;
     return true;

@@ -236,7 +236,8 @@ static bool all_rows(Using *u, const Stmt *group, const Instruction **row) {
     return *row != NULL;
 }
 
-/* Behind a guard such as 6 - i >= 0 its variable goes no further. */
+/* Behind a guard such as 6 - i >= 0 its variable goes no further; of two bounds that are not
+ * numbers the guard's is the less. */
 static void narrow_ranges(Using *u, const Stmt *s) {
     int64_t most, hi;
     Dim coef, rest;
@@ -244,8 +245,9 @@ static void narrow_ranges(Using *u, const Stmt *s) {
         for (int k = 0; k < u->env.n; k++) {
             DimRange *r = &u->env.at[k];
             bool bounds = dim_affine(u->nest->ctx, s->guard.at[i], &r->sym, 1, &coef, &rest) &&
-                          dim_is(coef, -1) && dim_is_const(rest, &most);
-            if (bounds && r->hi && dim_is_const(r->hi, &hi) && most < hi) r->hi = rest;
+                          dim_is(coef, -1) && r->hi;
+            bool number = bounds && dim_is_const(r->hi, &hi);
+            if (bounds && (!number || (dim_is_const(rest, &most) && most < hi))) r->hi = rest;
         }
 }
 
