@@ -11,15 +11,16 @@ enum { REUSE = 8 };
 void layout_widen_rows(Layouts *l, const Map *m, const Dot *dot) {
     const Access *a = &m->body.val.at[dot->a].read;
     Cont *c = &l->flow->cont.at[a->cont];
-    int64_t extent = map_extent(m, dot->k, dot->row->group), width;
-    if (extent % dot->row->group == 0 || c->kind != CONT_TMP || c->layout || l->held[a->cont])
+    int64_t extent = map_extent(m, dot->k, dot->row->group);
+    if (!c->rank || extent % dot->row->group == 0 || c->kind != CONT_TMP || c->layout ||
+        l->held[a->cont])
         return;
-    if (!c->rank || !dim_is_const(c->shape[c->rank - 1], &width)) return;
     Layout *y = NEW(l->arena, Layout);
     Dim *map = NEW_ARRAY(l->arena, Dim, c->rank), *box = NEW_ARRAY(l->arena, Dim, c->rank);
     for (int k = 0; k < c->rank; k++)
         map[k] = flow_layout_sym(l->flow->ctx, k), box[k] = c->shape[k];
-    box[c->rank - 1] = dim_const(l->flow->ctx, width + dot->row->group - extent % dot->row->group);
+    int64_t more = dot->row->group - extent % dot->row->group;
+    box[c->rank - 1] = dim_addc(l->flow->ctx, box[c->rank - 1], more);
     *y = (Layout){.rank = c->rank, .map = map, .box = box};
     c->layout = y;
 }

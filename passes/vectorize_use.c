@@ -16,6 +16,7 @@
 #include "passes/vectorize.h"
 
 enum { PAIRS_REUSE = 3 }; /* where what is asked of b has no marks */
+enum { STEP_MOST = 4 };   /* of windows over an image whose last group may be short */
 
 typedef struct Using {
     Arena *arena;
@@ -23,6 +24,7 @@ typedef struct Using {
     Nest *nest;
     const Machine *machine;
     VEC(DimRange) env;
+    VEC(Dim) fact; /* conditions around, each at least 0 */
 } Using;
 
 static Dim flat(const Using *u, const Access *a) {
@@ -51,6 +53,18 @@ static int index_of(const Access *a, Dim q) {
     return n == 1 ? found : -1;
 }
 
+/* Is the number at least 0, by one of the conditions around if need be (so many columns are left
+ * over: what is beyond the tiles before them then lies within the row)? */
+static bool at_least_0(const Using *u, Dim d) {
+    Ctx *ctx = u->nest->ctx;
+    DimEnv env = {u->env.at, u->env.n};
+    bool yes = dim_ge0(ctx, d, &env);
+    for (int i = 0; !yes && i < u->fact.n; i++)
+        for (int step = 1; !yes && step <= STEP_MOST; step++)
+            yes = dim_ge0(ctx, dim_sub(ctx, d, dim_mulc(ctx, u->fact.at[i], step)), &env);
+    return yes;
+}
+
 /* The rest of a short group: zeros of b, and of a something that is there. */
 static bool rest_is_harmless(const Using *u, const Instruction *row, const Access *a,
                              const Access *b, Dim q) {
@@ -63,8 +77,7 @@ static bool rest_is_harmless(const Using *u, const Instruction *row, const Acces
         return false;
     DimSubst last = {q, dim_const(ctx, row->group - 1)};
     Dim room = dim_sub(ctx, dim_addc(ctx, x->box[k], -1), dim_subst(ctx, a->at[k], &last, 1));
-    DimEnv env = {u->env.at, u->env.n};
-    return dim_ge0(ctx, room, &env);
+    return at_least_0(u, room);
 }
 
 /* The body's operands, in one order or the other, stand as the row wants them. */
@@ -256,7 +269,7 @@ static void use_in(Using *u, Stmts *stmts) {
     for (int i = 0; i < stmts->n; i++) {
         Stmt *s = stmts->at[i];
         const Instruction *row = NULL;
-        int mark = u->env.n;
+        int mark = u->env.n, facts = u->fact.n;
         bool guarded = s->kind == STMT_IF && mark;
         size_t bytes = sizeof(DimRange) * (size_t)mark;
         DimRange *around = guarded ? arena_copy(u->arena, u->env.at, bytes) : NULL;
@@ -265,13 +278,15 @@ static void use_in(Using *u, Stmts *stmts) {
             vec_push(u->arena, &u->env, ((DimRange){s->var, dim_const(u->nest->ctx, 0), last}));
         }
         if (guarded) narrow_ranges(u, s);
+        for (int k = 0; s->kind == STMT_IF && k < s->guard.n; k++)
+            vec_push(u->arena, &u->fact, s->guard.at[k]);
         if (s->kind == STMT_FOR && s->mark == LOOP_UNROLL && all_rows(u, s, &row)) {
             add_blocks(u, s, row, &out);
         } else {
             if (s->kind != STMT_USE) use_in(u, &s->body);
             vec_push(u->arena, &out, s);
         }
-        u->env.n = mark;
+        u->env.n = mark, u->fact.n = facts;
         if (guarded) memcpy(u->env.at, around, bytes);
     }
     *stmts = out;
