@@ -302,8 +302,29 @@ static bool ge0_termwise(Proof *proof, Dim d) {
     return true;
 }
 
+/* (x % m) / c, c a divisor of m, as x/c - m/c * (x/m): what is left over of x, in smaller pieces.
+ */
+static Dim unnested(Ctx *ctx, Dim d) {
+    for (int t = 0; t < d->nterms; t++) {
+        const Atom *atom = lone_atom(&d->term[t]);
+        int64_t c, m;
+        if (!atom || atom->kind != ATOM_DIV || atom->a->nterms != 1 || atom->a->term->coef != 1)
+            continue;
+        const Atom *in = lone_atom(atom->a->term);
+        if (!in || in->kind != ATOM_MOD || !dim_is_const(atom->b, &c) || c < 1 ||
+            !dim_is_const(in->b, &m) || m % c)
+            continue;
+        Dim larger = try_scale(ctx, try_div(ctx, in->a, in->b), m / c);
+        Dim by = try_sub(ctx, try_div(ctx, in->a, atom->b), larger);
+        Dim out = by ? replace_term(ctx, d, t, d->term[t].coef, by) : NULL;
+        return out ? unnested(ctx, out) : d;
+    }
+    return d;
+}
+
 bool prove_ge0(Proof *proof, Dim d) {
     int64_t c;
+    if (dim_mask(d) & MASK_MOD) d = unnested(proof->ctx, d);
     if (dim_is_const(d, &c)) return c >= 0;
     if (!spend(proof)) return false;
     if (d->nterms >= LONG_SUM && ge0_termwise(proof, d)) return true;

@@ -140,9 +140,12 @@ static void store_in_groups(Layouts *l, int cont, int k, int lane, int64_t size)
     c->layout = y;
 }
 
-/* Lanes in whole vectors, which the last ones then are read as. */
+/* Lanes in whole vectors, which the last ones then are read as; one more than a number that is not
+ * known needs, so that what is left of it is within them whether it is one or none. */
 static Dim whole_lanes(const Layouts *l, Dim lanes) {
-    return dim_round_up(l->flow->ctx, lanes, dim_const(l->flow->ctx, l->lanes));
+    Ctx *ctx = l->flow->ctx;
+    Dim most = dim_is_const(lanes, NULL) ? lanes : dim_addc(ctx, lanes, 1);
+    return dim_round_up(ctx, most, dim_const(ctx, l->lanes));
 }
 
 bool layout_result_groups(Layouts *l, int map, const Dot *dot) {

@@ -343,8 +343,8 @@ bool reads_inside(Leaf *f, const Val *val, Access *at) {
 }
 
 bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
-    Access at;
-    if (!reads_inside(f, val, &at)) return false;
+    if (val->has_else || access_by_value(f->map, &val->read)) return false;
+    Access at = storage_access(f, &val->read, false);
     const Buf *buf = &f->lo->nest->buf.at[at.cont];
     bool uses = false, filled = buf->kind == BUF_REG;
     if (buf->kind == BUF_MEMORY) {
@@ -352,7 +352,7 @@ bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
         filled = layout && layout->has_fill;
     }
     for (int k = 0; k < at.rank; k++) uses |= dim_uses(at.at[k], lane->var);
-    return filled || !uses;
+    return !uses || (filled && reads_inside(f, val, &at));
 }
 
 /* ---- maps without a combine ----------------------------------------------------------------- */
