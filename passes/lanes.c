@@ -43,7 +43,7 @@ static double read_cost(const Flow *flow, const Map *map, const Access *a, int d
 int access_interleaves(const Flow *flow, const Map *map, const Access *to, int dim, int lanes) {
     int64_t step = access_stride(flow, map, to, dim, lanes);
     for (int d = 0; step >= 2 && step <= 4 && d < map->dim.n; d++)
-        if (d != dim && !map->dim.at[d].seq && map_extent(map, d, -1) >= step &&
+        if (d != dim && !map->dim.at[d].seq && map_usual(flow, map, d) >= step &&
             access_stride(flow, map, to, d, step) == 1)
             return d;
     return -1;
@@ -54,7 +54,7 @@ int access_words(const Flow *flow, const Map *map, const Access *to, int dim, in
     for (*word = lanes / 2; *word >= 2; *word /= 2)
         if (access_stride(flow, map, to, dim, *word) == 1) break;
     for (int d = 0; *word >= 2 && *word <= 4 && d < map->dim.n; d++)
-        if (d != dim && !map->dim.at[d].seq && map_extent(map, d, -1) >= lanes / *word &&
+        if (d != dim && !map->dim.at[d].seq && map_usual(flow, map, d) >= lanes / *word &&
             access_stride(flow, map, to, d, lanes / *word) == *word)
             return d;
     return -1;
