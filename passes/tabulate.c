@@ -4,9 +4,9 @@
  * What element-wise code computes of a single code of 8 bits and rounds to 8 bits again has 256
  * values at most: an activation between quantized layers, with all that decodes and rounds in
  * between. Where a vector of such look-ups costs less than the operations that it replaces, the
- * values are computed here, by what the evaluator runs, and the map reads them at the code. Where
- * all of them are the code itself (decoded, scaled by a power of two, rounded with a scale of that
- * power), nothing is left to do. */
+ * values are computed here, by what the evaluator runs, and the map reads them at the code. Values
+ * that are the codes themselves, moved and held between two bounds (decoded, cut off at 0, rounded
+ * with the same scale), are computed so in whole numbers, or not at all. */
 #include "passes/access.h"
 
 #include <string.h>
@@ -84,29 +84,54 @@ static const uint8_t *values_of(const Tabulate *t, const Body *b, int v, int cod
     return arena_copy(t->flow->arena, body_column(run, frame, root).at, CODES);
 }
 
-static bool replaces(const Tabulate *t, const Body *b, int v, int code) {
-    return t->least > 0 && count_prims(b, v, code, NEW_ARRAY(t->arena, bool, b->val.n)) >= t->least;
+/* min(max(code + plus, least), most); of the bounds those that cut off something. */
+typedef struct Clamp {
+    int plus, least, most;
+    bool above, below;
+} Clamp;
+
+static int number(DType t, uint8_t byte) {
+    return t == I8 ? (int8_t)byte : byte;
 }
 
-/* Is Val v the code itself, whichever it is? */
-static bool is_the_code(const Body *b, int v, int code, const uint8_t *values) {
-    bool same = b->val.at[v].type == b->val.at[code].type;
-    for (int i = 0; same && i < CODES; i++) same = values[i] == i;
-    return same;
+/* Are the values of type `to`, for each code of type `from`, such numbers? */
+static bool is_clamp(DType from, DType to, const uint8_t *values, Clamp *out) {
+    int first = from == I8 ? -CODES / 2 : 0, last = first + CODES - 1, plus = 0;
+    Clamp c = {.least = number(to, values[(uint8_t)first]),
+               .most = number(to, values[(uint8_t)last])};
+    bool moves = false;
+    for (int x = first; x <= last; x++) {
+        int y = number(to, values[(uint8_t)x]);
+        if (y > c.least && y < c.most && !moves) moves = true, plus = y - x;
+    }
+    for (int x = first; moves && x <= last; x++) {
+        int y = x + plus < c.least ? c.least : x + plus > c.most ? c.most : x + plus;
+        moves = y == number(to, values[(uint8_t)x]);
+    }
+    c.plus = plus, c.above = first + plus<c.least, c.below = last + plus> c.most;
+    *out = c;
+    return moves;
 }
 
 /* What a Val becomes. */
 typedef struct Choice {
     int code;              /* it is a function of this Val, or MANY: it stays as it is */
-    const uint8_t *values; /* for each code; NULL: the code itself */
+    const uint8_t *values; /* for each code; NULL: as `clamp` says */
+    Clamp clamp;
 } Choice;
 
 /* Is Val v to be made of the code otherwise? */
 static bool decide(const Tabulate *t, const Body *b, int v, int code, Choice *out) {
-    const uint8_t *values = values_of(t, b, v, code);
-    bool same = is_the_code(b, v, code, values);
-    if (same || replaces(t, b, v, code)) *out = (Choice){code, same ? NULL : values};
-    return out->code != MANY;
+    DType from = b->val.at[code].type, to = b->val.at[v].type;
+    Choice c = {.code = code, .values = values_of(t, b, v, code)};
+    bool clamped = is_clamp(from, to, c.values, &c.clamp);
+    double steps = (c.clamp.plus != 0) + c.clamp.above + c.clamp.below;
+    if (steps > 0 || from != to) steps += 2; /* to numbers and back */
+    double prims = count_prims(b, v, code, NEW_ARRAY(t->arena, bool, b->val.n));
+    if (clamped && steps < prims) c.values = NULL;
+    if (c.values && (t->least <= 0 || prims < t->least)) return false;
+    *out = c;
+    return true;
 }
 
 /* From the results back, so that of several roundings in a row the last one is looked up. */
@@ -117,7 +142,7 @@ static bool choose(const Tabulate *t, const Map *m, Choice *choice) {
     for (int k = 0; k < m->write.at[0].nstate; k++) needed[m->write.at[0].val[k]] = true;
     for (int v = b->val.n - 1; v >= 0; v--) {
         const Val *val = &b->val.at[v];
-        choice[v] = (Choice){MANY, NULL};
+        choice[v] = (Choice){.code = MANY};
         needed[v] |= val->sym != NULL;
         if (!needed[v]) continue;
         if (val->kind == VAL_PRIM && is_code(val->type) && code[v] >= 0 &&
@@ -159,6 +184,15 @@ static int look_up(Tabulate *t, Body *b, int table, int code) {
     return body_read(b, (Access){table, 1, at}, t->flow->cont.at[table].type);
 }
 
+static int clamped(Body *b, const Clamp *c, DType to, int code) {
+    if (to == b->val.at[code].type && !c->plus && !c->above && !c->below) return code;
+    int x = body_cvt(b, I32, code);
+    if (c->plus) x = body_prim2(b, P_ADD, x, body_const(b, I32, c->plus));
+    if (c->above) x = body_prim2(b, P_MAX, x, body_const(b, I32, c->least));
+    if (c->below) x = body_prim2(b, P_MIN, x, body_const(b, I32, c->most));
+    return body_cvt(b, to, x);
+}
+
 static void rewrite(Tabulate *t, Map *m, const Choice *choice) {
     Body out = {.arena = t->flow->arena};
     int *map = NEW_ARRAY(t->arena, int, m->body.val.n + 1);
@@ -167,8 +201,10 @@ static void rewrite(Tabulate *t, Map *m, const Choice *choice) {
         const Choice *c = &choice[v];
         if (c->values)
             map[v] = look_up(t, &out, table_of(t, m, val->type, c->values), map[c->code]);
+        else if (c->code != MANY)
+            map[v] = clamped(&out, &c->clamp, val->type, map[c->code]);
         else
-            map[v] = c->code != MANY ? map[c->code] : body_copy_val(&out, val, map);
+            map[v] = body_copy_val(&out, val, map);
     }
     Write *w = &m->write.at[0];
     int *val = NEW_ARRAY(t->flow->arena, int, w->nstate);
