@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Containers along dims that share an operand.
+/* Containers along dims that a contraction knows apart.
  *
  * Several indices of one dim (heads) that read the same rows of an operand (keys) are two dims of
  * a contraction, of which the operand knows only the outer. The contraction's result then gets two
  * dims too, and so does what is computed from it index by index: every access stays a plain one,
  * on which passes decide what belongs in one kernel. Where a map reduces the dim, shifts it or
- * hands it to the caller, the container keeps its one dim. */
+ * hands it to the caller, the container keeps its one dim. Products in groups are the same, a group
+ * and a column of it; images are not, whose channels are stored in blocks anyway. */
 #include "passes/clean.h"
 
 typedef struct Part {
@@ -157,13 +158,33 @@ static bool shares(const Map *m, int outer, int inner) {
     return false;
 }
 
+/* Does m multiply matrices, one for each outer index, whose columns the inner one counts? */
+static bool in_groups(const Editing *c, const Map *m, int outer, int inner) {
+    enum { SEQUENCE_RANK = 3 };
+    Contraction r = map_contraction(c->flow, m);
+    if (!r.is || r.role[outer] != ROLE_BATCH || r.role[inner] != ROLE_N) return false;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++) {
+            bool terms = false, rows = false;
+            for (int d = 0; d < m->dim.n; d++) {
+                bool uses = dim_uses(val->read.at[k], m->dim.at[d].sym);
+                terms |= uses && map_reduces(m, d), rows |= uses && r.role[d] == ROLE_M;
+            }
+            if (val->has_else || (terms && rows)) return false; /* a window */
+        }
+    }
+    return m->write.at[0].to[0].rank <= SEQUENCE_RANK;
+}
+
 bool split_shared(Editing *c, int map) {
     const Map *m = c->flow->map.at[map];
     int outer, inner;
     if (m->write.n != 1 || m->write.at[0].n != 1) return false;
     const Access *to = &m->write.at[0].to[0];
     for (int k = 0; k < to->rank; k++) {
-        if (!joined_dims(c->flow, m, to->at[k], &outer, &inner) || !shares(m, outer, inner) ||
+        if (!joined_dims(c->flow, m, to->at[k], &outer, &inner) ||
+            (!shares(m, outer, inner) && !in_groups(c, m, outer, inner)) ||
             !map_contraction(c->flow, m).is)
             continue;
         Parts p = {c,
