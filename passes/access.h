@@ -73,20 +73,6 @@ int contraction_longest(const Map *m, const Contraction *r, DimRole role);
 /* Does the map meet elements of the container several times by one index of its dims each (a window
  * that slides)? */
 bool access_repeats(const Flow *flow, const Map *m, const Access *a);
-
-/* What a contraction reads of an operand, for a container of the dims that it uses: the reduced
- * one, continued by zeros up to `terms`, behind the others, then `lane` (-1: none), up to `lanes`
- * (NULL: as many as there are). */
-typedef struct OperandCopy {
-    const Map *of;
-    Access read;
-    int k, lane;
-    Dim terms, lanes;
-    DType type;
-} OperandCopy;
-
-/* Makes such a copy. Returns the access to it. */
-Access operand_copy(Flow *flow, const OperandCopy *c, const char *suffix, Items *into);
 /* The same file: does an index of the access, and no other, count the channels of each group by
  * this dim, groups * its extent + channel? */
 bool access_counts(const Flow *flow, const Map *m, const Access *a, int groups, int channel);

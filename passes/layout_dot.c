@@ -5,6 +5,7 @@
  */
 #include "passes/dot.h"
 #include "passes/layout.h"
+#include "passes/operand.h"
 
 enum { REUSE = 8 };
 
@@ -122,7 +123,8 @@ static bool little_besides(const Layouts *l, int map, int cont) {
     return besides * REUSE <= map_usual_volume(l->flow, l->flow->map.at[map]);
 }
 
-/* The container, whose terms are whole groups, is stored as (.., k/G, lane, k%G). */
+/* The container, whose terms are whole groups, is stored as (.., k/G, lane, k%G): all of it is
+ * elements, so that nothing has to be filled. */
 static void store_in_groups(Layouts *l, int cont, int k, int lane, int64_t size) {
     Ctx *ctx = l->flow->ctx;
     Cont *c = &l->flow->cont.at[cont];

@@ -8,6 +8,7 @@
  * continued by zeros in both. Where the machine has tiles, lanes that do not fill the last vector
  * are too: of results that nobody reads there is then room. */
 #include "passes/narrow.h"
+#include "passes/operand.h"
 
 /* A length that is not known. */
 enum { LONG = 256 };

@@ -108,7 +108,9 @@ static bool is_clamp(DType from, DType to, const uint8_t *values, Clamp *out) {
         int y = x + plus < c.least ? c.least : x + plus > c.most ? c.most : x + plus;
         moves = y == number(to, values[(uint8_t)x]);
     }
-    c.plus = plus, c.above = first + plus<c.least, c.below = last + plus> c.most;
+    c.plus = plus;
+    c.above = c.least > first + plus;
+    c.below = c.most < last + plus;
     *out = c;
     return moves;
 }

@@ -249,6 +249,13 @@ static bool all_rows(Using *u, const Stmt *group, const Instruction **row) {
     return *row != NULL;
 }
 
+/* Does it use a variable of a loop inside of variable number k's? */
+static bool uses_inner(const Using *u, Dim d, int k) {
+    while (++k < u->env.n)
+        if (dim_uses(d, u->env.at[k].sym)) return true;
+    return false;
+}
+
 /* Behind a guard such as 6 - i >= 0 its variable goes no further; of two bounds that are not
  * numbers the guard's is the less. */
 static void narrow_ranges(Using *u, const Stmt *s) {
@@ -259,8 +266,9 @@ static void narrow_ranges(Using *u, const Stmt *s) {
             DimRange *r = &u->env.at[k];
             bool bounds = dim_affine(u->nest->ctx, s->guard.at[i], &r->sym, 1, &coef, &rest) &&
                           dim_is(coef, -1) && r->hi;
-            bool number = bounds && dim_is_const(r->hi, &hi);
-            if (bounds && (!number || (dim_is_const(rest, &most) && most < hi))) r->hi = rest;
+            if (!bounds || uses_inner(u, rest, k)) continue;
+            bool less = dim_is_const(rest, &most) && dim_is_const(r->hi, &hi) && most < hi;
+            if (less || !dim_is_const(r->hi, NULL)) r->hi = rest;
         }
 }
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operands of contractions that are computed at run time, copied as an instruction wants them. */
+#ifndef WEIR_PASSES_OPERAND_H
+#define WEIR_PASSES_OPERAND_H
+
+#include "passes/access.h"
+
+/* What a contraction reads of an operand, for a container of the dims that it uses: the reduced
+ * one, continued by zeros up to `terms`, behind the others, then `lane` (-1: none), up to `lanes`
+ * (NULL: as many as there are). */
+typedef struct OperandCopy {
+    const Map *of;
+    Access read;
+    int k, lane;
+    Dim terms, lanes;
+    DType type;
+} OperandCopy;
+
+/* Makes such a copy. Returns the access to it. */
+Access operand_copy(Flow *flow, const OperandCopy *c, const char *suffix, Items *into);
+
+#endif
