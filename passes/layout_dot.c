@@ -86,7 +86,8 @@ static int terms_index(const Layouts *l, const Map *m, const Access *a, int dim)
     const Cont *c = &l->flow->cont.at[a->cont];
     int k = access_plain(m, a, dim);
     bool own = c->kind == CONT_TMP && !c->layout && !l->held[a->cont] &&
-               l->writers[a->cont].n == 1 && l->writer[a->cont] >= 0;
+               l->writers[a->cont].n == 1 && l->writer[a->cont] >= 0 &&
+               !read_beyond(l->flow, &l->readers[a->cont], a->cont);
     return own && k >= 0 && m->dim.at[dim].extent == c->shape[k] ? k : -1;
 }
 

@@ -118,14 +118,7 @@ static bool may_widen(const Computed *c, const Map *m) {
     if (flow->cont.at[to->cont].kind != CONT_TMP || c->e.uses.held[to->cont]) return false;
     if (c->e.uses.writers[to->cont].n != 1 || whole_index(c, m, to, c->lane) < 0) return false;
     if (whole_index(c, m, &m->body.val.at[c->r.b].read, c->lane) < 0) return false;
-    for (int i = 0; i < readers->n; i++) {
-        const Body *b = &flow->map.at[readers->at[i]]->body;
-        for (int v = 0; v < b->val.n; v++)
-            if (b->val.at[v].kind == VAL_READ && b->val.at[v].read.cont == to->cont &&
-                b->val.at[v].has_else)
-                return false;
-    }
-    return true;
+    return !read_beyond(flow, readers, to->cont);
 }
 
 /* Lanes in whole vectors; of a number that is not known, in the pairs that a step takes. */

@@ -37,3 +37,16 @@ Access operand_copy(Flow *flow, const OperandCopy *c, const char *suffix, Items 
     map_write(flow, copy, to, own, body_cvt(&copy->body, c->type, value), NULL);
     return (Access){to, n, out};
 }
+
+bool read_beyond(const Flow *flow, const IntVec *readers, int cont) {
+    for (int i = 0; i < readers->n; i++) {
+        const Map *m = flow->map.at[readers->at[i]];
+        for (int v = 0; v < m->body.val.n; v++) {
+            const Val *val = &m->body.val.at[v];
+            if (val->kind == VAL_READ && val->read.cont == cont &&
+                (val->has_else || access_by_value(m, &val->read)))
+                return true;
+        }
+    }
+    return false;
+}

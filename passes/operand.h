@@ -19,4 +19,8 @@ typedef struct OperandCopy {
 /* Makes such a copy. Returns the access to it. */
 Access operand_copy(Flow *flow, const OperandCopy *c, const char *suffix, Items *into);
 
+/* Does one of its readers ask what is outside of the container, or might, by an index that is data?
+ * Then it may not become larger. */
+bool read_beyond(const Flow *flow, const IntVec *readers, int cont);
+
 #endif
