@@ -84,11 +84,10 @@ static void continue_by_zeros(Layouts *l, int cont, int k, Dim whole) {
  * them; or -1. */
 static int terms_index(const Layouts *l, const Map *m, const Access *a, int dim) {
     const Cont *c = &l->flow->cont.at[a->cont];
-    int k = access_plain(m, a, dim);
     bool own = c->kind == CONT_TMP && !c->layout && !l->held[a->cont] &&
                l->writers[a->cont].n == 1 && l->writer[a->cont] >= 0 &&
                !read_beyond(l->flow, &l->readers[a->cont], a->cont);
-    return own && k >= 0 && m->dim.at[dim].extent == c->shape[k] ? k : -1;
+    return own ? access_whole(l->flow, m, a, dim) : -1;
 }
 
 /* The terms in whole groups. */
@@ -97,12 +96,13 @@ static Dim whole_groups(const Layouts *l, const Map *m, const Dot *dot) {
     return dim_round_up(l->flow->ctx, m->dim.at[dot->k].extent, group);
 }
 
-/* Are terms of the first operand in whole groups, or can they be continued to be? */
+/* Are terms in whole groups, or can they be continued to be? Behind those of a head the next one's
+ * would follow, not 0. */
 static bool may_complete(const Layouts *l, const Map *m, const Dot *dot) {
-    const Access *a = &m->body.val.at[dot->a].read;
+    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
     bool whole = whole_groups(l, m, dot) == m->dim.at[dot->k].extent;
-    return whole ||
-           (a->cont != m->body.val.at[dot->b].read.cont && terms_index(l, m, a, dot->k) >= 0);
+    return whole || (a->cont != b->cont && terms_index(l, m, a, dot->k) >= 0 &&
+                     access_whole(l->flow, m, b, dot->k) >= 0);
 }
 
 /* The map's terms in whole groups: the first operand is continued, the second is so already. */

@@ -96,14 +96,6 @@ static bool pays(const Computed *c, const Map *m) {
     return flop / dot_flops(machine, BF16, BF16, rows, side) + rounding < before;
 }
 
-/* The index of the access that is dim d alone, over the whole of the container; -1: none is. */
-static int whole_index(const Computed *c, const Map *m, const Access *a, int d) {
-    for (int k = 0; k < a->rank; k++)
-        if (access_dim(m, a, k) == d)
-            return c->e.flow->cont.at[a->cont].shape[k] == m->dim.at[d].extent ? k : -1;
-    return -1;
-}
-
 /* Does the reduced dim have to be continued? */
 static bool continued(const Computed *c, const Map *m) {
     return c->extent != m->dim.at[c->k].extent;
@@ -116,8 +108,9 @@ static bool may_widen(const Computed *c, const Map *m) {
     const IntVec *readers = &c->e.uses.readers[to->cont];
     if (!matrix_of(c->machine, narrow_row(c->machine)->name)) return false;
     if (flow->cont.at[to->cont].kind != CONT_TMP || c->e.uses.held[to->cont]) return false;
-    if (c->e.uses.writers[to->cont].n != 1 || whole_index(c, m, to, c->lane) < 0) return false;
-    if (whole_index(c, m, &m->body.val.at[c->r.b].read, c->lane) < 0) return false;
+    if (c->e.uses.writers[to->cont].n != 1 || access_whole(c->e.flow, m, to, c->lane) < 0)
+        return false;
+    if (access_whole(c->e.flow, m, &m->body.val.at[c->r.b].read, c->lane) < 0) return false;
     return !read_beyond(flow, readers, to->cont);
 }
 
@@ -142,7 +135,8 @@ static bool narrows(Computed *c, const Map *m) {
     Dim step = dim_const(ctx, step_of(c->machine));
     c->extent = dim_round_up(ctx, m->dim.at[c->k].extent, step);
     c->lanes = whole_lanes(c, m);
-    bool rows = whole_index(c, m, &a->read, c->k) >= 0 && whole_index(c, m, &b->read, c->k) >= 0;
+    bool rows = access_whole(c->e.flow, m, &a->read, c->k) >= 0 &&
+                access_whole(c->e.flow, m, &b->read, c->k) >= 0;
     return (rows || !continued(c, m)) && !access_repeats(c->e.flow, m, &b->read) && pays(c, m);
 }
 
@@ -172,7 +166,7 @@ static void narrow_map(Computed *c, Map *m, const Items *home, Items *into) {
     c->to[1] = rounded(c, m, &c->from[1], c->lane, into);
     map_rewrite(&c->e, m, NULL, 0, read_rounded, c);
     const Access *to = &m->write.at[0].to[0];
-    int at = whole_index(c, m, to, c->lane);
+    int at = access_whole(c->e.flow, m, to, c->lane);
     m->dim.at[c->k].extent = c->extent;
     if (c->lanes == m->dim.at[c->lane].extent) return;
     m->dim.at[c->lane].extent = c->lanes;

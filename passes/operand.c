@@ -50,3 +50,8 @@ bool read_beyond(const Flow *flow, const IntVec *readers, int cont) {
     }
     return false;
 }
+
+int access_whole(const Flow *flow, const Map *m, const Access *a, int d) {
+    int k = access_plain(m, a, d);
+    return k >= 0 && flow->cont.at[a->cont].shape[k] == m->dim.at[d].extent ? k : -1;
+}

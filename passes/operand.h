@@ -23,4 +23,8 @@ Access operand_copy(Flow *flow, const OperandCopy *c, const char *suffix, Items 
  * Then it may not become larger. */
 bool read_beyond(const Flow *flow, const IntVec *readers, int cont);
 
+/* The index that is dim d of the map alone, over the whole of the container; -1: none is. Elements
+ * behind its last are outside. */
+int access_whole(const Flow *flow, const Map *m, const Access *a, int d);
+
 #endif
