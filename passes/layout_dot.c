@@ -96,13 +96,15 @@ static Dim whole_groups(const Layouts *l, const Map *m, const Dot *dot) {
     return dim_round_up(l->flow->ctx, m->dim.at[dot->k].extent, group);
 }
 
-/* Are terms in whole groups, or can they be continued to be? Behind those of a head the next one's
- * would follow, not 0. */
+/* Are terms in whole groups, or can they be continued to be? What follows those of the second
+ * operand in a copy may be another head's: times the first one's 0 it is 0 again, if it is a whole
+ * number. */
 static bool may_complete(const Layouts *l, const Map *m, const Dot *dot) {
     const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
     bool whole = whole_groups(l, m, dot) == m->dim.at[dot->k].extent;
-    return whole || (a->cont != b->cont && terms_index(l, m, a, dot->k) >= 0 &&
-                     access_whole(l->flow, m, b, dot->k) >= 0);
+    bool zeros =
+        !dtype_is_float(l->flow->cont.at[b->cont].type) || access_whole(l->flow, m, b, dot->k) >= 0;
+    return whole || (a->cont != b->cont && terms_index(l, m, a, dot->k) >= 0 && zeros);
 }
 
 /* The map's terms in whole groups: the first operand is continued, the second is so already. */
