@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operands of contractions that an instruction computes in groups of terms. Rows of one operand
  * have room for whole groups; the other, where it is computed at run time, is stored group by group
- * as it is made. Where terms are no whole number of groups, both hold 0 for those that are missing.
- */
+ * as it is made. Where terms are no whole number of groups, the first holds 0 for those that are
+ * missing, and the second what makes no difference then. */
 #include "passes/dot.h"
 #include "passes/layout.h"
 #include "passes/operand.h"

@@ -6,8 +6,8 @@
 #include "passes/access.h"
 
 /* What a contraction reads of an operand, for a container of the dims that it uses: the reduced
- * one, continued by zeros up to `terms`, behind the others, then `lane` (-1: none), up to `lanes`
- * (NULL: as many as there are). */
+ * one, continued up to `terms`, behind the others, then `lane` (-1: none), up to `lanes` (NULL: as
+ * many as there are). It is continued by what its indices find there, by 0 outside. */
 typedef struct OperandCopy {
     const Map *of;
     Access read;
