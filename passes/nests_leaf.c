@@ -329,16 +329,19 @@ Access target_access(Leaf *f, const Access *to) {
     return storage_access(f, to, true);
 }
 
-bool reads_inside(Leaf *f, const Val *val, Access *at) {
-    const Lowering *lo = f->lo;
+/* Is index k inside of its container, whatever the loops around say? */
+static bool index_inside(const Lowering *lo, const Access *at, int k) {
     DimEnv env = lowering_env(lo);
+    Dim last = dim_addc(lo->ctx, lo->nest->buf.at[at->cont].box[k], -1);
+    return dim_ge0(lo->ctx, at->at[k], &env) &&
+           dim_ge0(lo->ctx, dim_sub(lo->ctx, last, at->at[k]), &env);
+}
+
+bool reads_inside(Leaf *f, const Val *val, Access *at) {
     if (val->has_else || access_by_value(f->map, &val->read)) return false;
     *at = storage_access(f, &val->read, false);
-    const Buf *buf = &lo->nest->buf.at[at->cont];
-    for (int k = 0; k < at->rank; k++) {
-        Dim above = dim_sub(lo->ctx, dim_addc(lo->ctx, buf->box[k], -1), at->at[k]);
-        if (!dim_ge0(lo->ctx, at->at[k], &env) || !dim_ge0(lo->ctx, above, &env)) return false;
-    }
+    for (int k = 0; k < at->rank; k++)
+        if (!index_inside(f->lo, at, k)) return false;
     return true;
 }
 
@@ -346,13 +349,15 @@ bool reads_whole(Leaf *f, const Val *val, const Lane *lane) {
     if (val->has_else || access_by_value(f->map, &val->read)) return false;
     Access at = storage_access(f, &val->read, false);
     const Buf *buf = &f->lo->nest->buf.at[at.cont];
-    bool uses = false, filled = buf->kind == BUF_REG;
+    bool harmless = buf->kind == BUF_REG;
     if (buf->kind == BUF_MEMORY) {
-        const Layout *layout = f->lo->flow->cont.at[val->read.cont].layout;
-        filled = layout && layout->has_fill;
+        const Cont *from = &f->lo->flow->cont.at[val->read.cont];
+        harmless = type_is_integral(from->type) || (from->layout && from->layout->has_fill);
     }
-    for (int k = 0; k < at.rank; k++) uses |= dim_uses(at.at[k], lane->var);
-    return !uses || (filled && reads_inside(f, val, &at));
+    for (int k = 0; k < at.rank; k++)
+        if (dim_uses(at.at[k], lane->var) && !(harmless && index_inside(f->lo, &at, k)))
+            return false;
+    return true;
 }
 
 /* ---- maps without a combine ----------------------------------------------------------------- */

@@ -73,7 +73,8 @@ Access storage_access(Leaf *f, const Access *to, bool store);
 Access target_access(Leaf *f, const Access *to);
 /* Is what a read finds in storage (`at`) there at all indices that the loops around have? */
 bool reads_inside(Leaf *f, const Val *val, Access *at);
-/* The same for all lanes of a vector, those beyond the dim's end too. */
+/* May all lanes of a vector read it, those beyond the dim's end too? They find storage there, and
+ * in it what is harmless: zeros, or whole numbers, which slow down and trap nobody who computes. */
 bool reads_whole(Leaf *f, const Val *val, const Lane *lane);
 
 /* Do factors of the terms multiply the sums of blocks, and is there more in the terms than these?
