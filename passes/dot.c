@@ -109,16 +109,35 @@ static int lane_dim(const Flow *flow, const Map *m, const Dot *dot) {
     return best;
 }
 
-bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+/* The row and its operands; false: there is none, or data says what they read. */
+static bool find_operands(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
     if (!dot_types(machine, m)) return false;
     Contraction r = map_contraction(flow, m);
     dot->row = row_of(machine, m, r.is ? r.b : -1, &dot->a, &dot->b);
-    if (access_by_value(m, &m->body.val.at[dot->a].read) ||
-        access_by_value(m, &m->body.val.at[dot->b].read))
-        return false;
+    return !access_by_value(m, &m->body.val.at[dot->a].read) &&
+           !access_by_value(m, &m->body.val.at[dot->b].read);
+}
+
+bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    if (!find_operands(machine, flow, m, dot)) return false;
     dot->k = group_dim(flow, m, dot);
     dot->lane = lane_dim(flow, m, dot);
     return dot->k >= 0 && dot->lane >= 0 && map_extent(m, dot->lane, 64) > 1;
+}
+
+bool dot_apart(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
+    if (!find_operands(machine, flow, m, dot) || !reads_stored(m, dot->a, dot->b)) return false;
+    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
+    dot->lane = lane_dim(flow, m, dot);
+    dot->k = -1;
+    for (int d = 0; d < m->dim.n; d++) {
+        if (!map_reduces(m, d)) continue;
+        if (dot->k >= 0) return false;
+        dot->k = d;
+    }
+    return dot->k >= 0 && dot->lane >= 0 && steps_along(flow, m, b, dot->k) &&
+           2 * map_extent(m, dot->k, 0) > dot->row->group &&
+           access_stride(flow, m, a, dot->k, dot->row->group) != 1 && !access_repeats(flow, m, a);
 }
 
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

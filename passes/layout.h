@@ -76,7 +76,9 @@ bool layout_widen_image(Layouts *l, const Map *m, const Dot *dot);
  * k/G, lane, k%G), terms of both continued by zeros where they are no whole number of groups. Or
  * false. */
 bool layout_result_groups(Layouts *l, int map, const Dot *dot);
-/* It is copied so, if that gains. */
+/* The first operand, whose terms lie apart, is copied with them side by side, if that gains. */
+bool layout_copy_terms(Layouts *l, int map, const Dot *dot);
+/* The second is copied in groups, if that gains. */
 bool layout_copy_groups(Layouts *l, int map, const Dot *dot);
 /* layout_near.c: operands whose terms lie on a page each, copied tile by tile. */
 void layout_nears(Layouts *l);

@@ -7,7 +7,9 @@
 #include "passes/layout.h"
 #include "passes/operand.h"
 
-enum { REUSE = 8 };
+/* How often elements are used at least for which a copy is worth it: one in groups; and one that
+ * gathers what lies apart. */
+enum { REUSE = 8, TERMS_REUSE = 32 };
 
 void layout_widen_rows(Layouts *l, const Map *m, const Dot *dot) {
     const Access *a = &m->body.val.at[dot->a].read;
@@ -165,6 +167,20 @@ bool layout_result_groups(Layouts *l, int map, const Dot *dot) {
     if (whole_lanes(l, lanes) != lanes) continue_by_zeros(l, b->cont, lane, whole_lanes(l, lanes));
     complete(l, m, dot);
     store_in_groups(l, b->cont, k, lane, dot->row->group);
+    return true;
+}
+
+bool layout_copy_terms(Layouts *l, int map, const Dot *dot) {
+    static const char *const words[] = {"strided", "copied", NULL};
+    Map *m = l->flow->map.at[map];
+    Val *a = &m->body.val.at[dot->a];
+    bool worth = map_usual(l->flow, m, dot->lane) >= TERMS_REUSE;
+    const char *name = internf(l->flow->ctx, "%s.terms", m->name);
+    if (!recipe_decide(l->env, "layout", name, words, worth)) return false;
+    Items made = {0};
+    OperandCopy copy = {m, a->read, dot->k, -1, m->dim.at[dot->k].extent, NULL, a->type};
+    a->read = operand_copy(l->flow, &copy, "terms", &made);
+    layout_insert(l, map, false, &made);
     return true;
 }
 

@@ -426,6 +426,15 @@ static bool may_group(const Layouts *l, const Map *m, const Dot *dot) {
     return l->flow->cont.at[b->cont].kind != CONT_PARAM || position(m, b, dot->k) >= 0;
 }
 
+/* Does an instruction compute map number `map`, as its first operand is stored or after a copy? */
+static bool by_groups(Layouts *l, int map, Dot *dot) {
+    const Machine *machine = l->env->machine;
+    const Map *m = l->flow->map.at[map];
+    if (dot_possible(machine, l->flow, m, dot)) return may_group(l, m, dot);
+    return dot_apart(machine, l->flow, m, dot) && may_group(l, m, dot) &&
+           layout_copy_terms(l, map, dot);
+}
+
 static bool in_groups(Layouts *l, int map, const Dot *dot) {
     return layout_result_groups(l, map, dot) || layout_copy_groups(l, map, dot);
 }
@@ -440,7 +449,7 @@ void layout_packs(Layouts *l) {
         if (r.is && lane < 0) turn_to_blocks(l, m, &r);
         if (lane < 0) continue;
         Dot dot;
-        bool use = dot_possible(l->env->machine, l->flow, m, &dot) && may_group(l, m, &dot);
+        bool use = by_groups(l, i, &dot);
         bool lane_groups = !use && dot_each(l->env->machine, l->flow, m, &dot);
         use = use || (lane_groups && layout_widen_image(l, m, &dot));
         if (use) r.a = dot.a, r.b = dot.b, lane = dot.lane;
