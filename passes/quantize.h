@@ -81,7 +81,10 @@ bool sums_groups(const Quantizing *q, const Map *m, Grouped *g);
  * or not one code stands for 0. */
 bool widen_groups(Quantizing *q, int map, const Grouped *g, const CodeTerm *weights);
 
-/* quantize_scale.c: constant scales in front of codes go into constants that stand before them. */
+/* quantize_scale.c: does a map make a function of one container's codes and nothing else? It has
+ * few values, which `tabulate` makes cheap: nothing has to round otherwise for that. */
+bool of_one_code(const Quantizing *q, const Map *m);
+/* Constant scales in front of codes go into constants that stand before them. */
 void take_in_scales(Quantizing *q);
 
 /* quantize_order.c: greatest and least codes instead of decoded ones; codes that are decoded and

@@ -136,12 +136,39 @@ static int code_of(Body *b, int val, int product, int value) {
     return v.prim == P_ADD ? body_prim2(b, P_ADD, first, v.arg[1]) : body_prim1(b, P_RINT, first);
 }
 
+/* Looks for the one container of codes that a Val is made of, by element-wise maps and with
+ * constants, going through so many Vals at most. */
+static bool one_source(const Quantizing *q, const Map *m, int val, int *codes, int *left) {
+    const Val *v = &m->body.val.at[val];
+    const Uses *u = &q->c.uses;
+    if (--*left < 0) return false;
+    for (int k = 0; v->kind == VAL_PRIM && k < val_args(v); k++)
+        if (!one_source(q, m, v->arg[k], codes, left)) return false;
+    if (v->kind == VAL_PRIM || v->kind == VAL_CONST) return true;
+    if (v->kind != VAL_READ || v->has_else) return false;
+    int from = v->read.cont;
+    const Cont *c = &q->c.flow->cont.at[from];
+    if (c->type == U8 || c->type == I8) {
+        if (*codes < 0) *codes = from;
+        return *codes == from;
+    }
+    if (c->kind != CONT_TMP || u->held[from] || u->writers[from].n != 1) return false;
+    const Map *before = q->c.flow->map.at[u->writers[from].at[0]];
+    return writes_once(before) && one_source(q, before, before->write.at[0].val[0], codes, left);
+}
+
+bool of_one_code(const Quantizing *q, const Map *m) {
+    enum { VALS_MOST = 256 };
+    int codes = -1, left = VALS_MOST;
+    return writes_once(m) && one_source(q, m, m->write.at[0].val[0], &codes, &left) && codes >= 0;
+}
+
 void take_in_scales(Quantizing *q) {
     uses_count(&q->c);
     for (int i = 0; i < q->c.flow->map.n; i++) {
         Map *m = q->c.flow->map.at[i];
         double k;
-        int product = writes_once(m) ? product_to_code(m, &k) : -1;
+        int product = writes_once(m) && !of_one_code(q, m) ? product_to_code(m, &k) : -1;
         if (product < 0) continue;
         int value = m->body.val.at[product].arg[0];
         if (!scales(q, m, value, k)) continue;

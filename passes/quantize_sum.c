@@ -343,6 +343,9 @@ void sum_decoded(Quantizing *q) {
         any = true;
         sum_codes(q, i);
     }
-    for (int i = 0; any && i < nmap; i++) multiply_to_codes(q, q->c.flow->map.at[i]);
-    if (any) take_in_scales(q);
+    if (!any) return;
+    uses_count(&q->c);
+    for (int i = 0; i < nmap; i++)
+        if (!of_one_code(q, q->c.flow->map.at[i])) multiply_to_codes(q, q->c.flow->map.at[i]);
+    take_in_scales(q);
 }
