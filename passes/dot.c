@@ -127,7 +127,7 @@ bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Do
 
 bool dot_apart(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {
     if (!find_operands(machine, flow, m, dot) || !reads_stored(m, dot->a, dot->b)) return false;
-    const Access *a = &m->body.val.at[dot->a].read, *b = &m->body.val.at[dot->b].read;
+    const Access *b = &m->body.val.at[dot->b].read;
     dot->lane = lane_dim(flow, m, dot);
     dot->k = -1;
     for (int d = 0; d < m->dim.n; d++) {
@@ -136,8 +136,7 @@ bool dot_apart(const Machine *machine, const Flow *flow, const Map *m, Dot *dot)
         dot->k = d;
     }
     return dot->k >= 0 && dot->lane >= 0 && steps_along(flow, m, b, dot->k) &&
-           2 * map_extent(m, dot->k, 0) > dot->row->group &&
-           access_stride(flow, m, a, dot->k, dot->row->group) != 1 && !access_repeats(flow, m, a);
+           2 * map_extent(m, dot->k, 0) > dot->row->group;
 }
 
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot) {

@@ -29,8 +29,7 @@ double dot_flops(const Machine *machine, DType a, DType b, double rows, int64_t 
 bool dot_possible(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* The same, were what it reads beyond its operands stored around them (layout_halo.c)? */
 bool dot_with_margins(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
-/* Could m run on a row of the machine, were the terms of a side by side, each of which now lies on
- * its own and is read once a row? */
+/* Could m, which reduces one dim, run on a row of the machine, were a's terms side by side? */
 bool dot_apart(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
 /* Does it, as its operands are stored now? */
 bool dot_ready(const Machine *machine, const Flow *flow, const Map *m, Dot *dot);
