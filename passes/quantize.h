@@ -70,6 +70,12 @@ Access code_access(const Quantizing *q, const Map *p, const Decoded *d, const Ac
 /* A BodyReadFn: reads of decoded containers read codes, and decode. */
 int decode_read(void *user, Body *b, const Val *read);
 
+/* quantize_open.c: >= 0 where m has so few terms that no sum of products of codes leaves i32. */
+Dim terms_left(const Flow *flow, const Map *m);
+/* Puts a choice in the place of map number `map` and of what follows it element by element. The map
+ * that stands for it where its terms are few, to be made one of codes. */
+int choose_by_terms(Quantizing *q, int map);
+
 /* quantize_groups.c: a sum of products whose results are channels of groups, by its dims. */
 typedef struct Grouped {
     int groups, outputs, terms; /* -1: there are none */

@@ -189,12 +189,20 @@ int decode_read(void *user, Body *b, const Val *read) {
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-/* Are there at most so many terms that no sum leaves i32? */
-static bool few_terms(const Map *m) {
-    double n = 1;
-    for (int d = 0; d < m->dim.n; d++)
-        if (map_reduces(m, d)) n *= (double)map_extent(m, d, INT32_MAX);
-    return n * 255 * 255 <= INT32_MAX;
+/* How a sum is made: as it stands, of codes, or of codes where sizes tell that no sum leaves i32.
+ */
+typedef enum { SUM_DECODED, SUM_CODES, SUM_EITHER } SumForm;
+
+/* A choice is worth it for an instruction. */
+static SumForm by_terms(const Quantizing *q, const Map *m) {
+    const Machine *machine = q->env->machine;
+    Dim left = terms_left(q->c.flow, m);
+    DimEnv env = map_env(q->c.arena, q->c.flow, m);
+    if (dim_ge0(q->c.flow->ctx, left, &env)) return SUM_CODES;
+    bool taken = machine->nuse || code_steps(machine);
+    bool never =
+        dim_ge0(q->c.flow->ctx, dim_sub(q->c.flow->ctx, dim_const(q->c.flow->ctx, -1), left), &env);
+    return taken && !never ? SUM_EITHER : SUM_DECODED;
 }
 
 /* Is a factor no more than a float code? */
@@ -228,19 +236,20 @@ static void widen(Quantizing *q, int map, const Grouped *g) {
     }
 }
 
-static bool sums_decoded(const Quantizing *q, const Map *m, Val *product) {
-    if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n || !map_is_reduction(m)) return false;
+static SumForm form_of(const Quantizing *q, const Map *m) {
+    if (m->write.n != 1 || m->write.at[0].n != 1 || m->cons.n || !map_is_reduction(m))
+        return SUM_DECODED;
     const Write *w = &m->write.at[0];
-    *product = m->body.val.at[w->val[0]];
-    if (w->combine->simple != P_ADD || w->combine->t != F32) return false;
-    if (product->kind != VAL_PRIM || product->prim != P_MUL) return false;
+    const Val *product = &m->body.val.at[w->val[0]];
+    if (w->combine->simple != P_ADD || w->combine->t != F32) return SUM_DECODED;
+    if (product->kind != VAL_PRIM || product->prim != P_MUL) return SUM_DECODED;
     Grouped groups;
-    if (!sums_groups(q, m, &groups) || !may_widen(q, m, product, &groups)) return false;
+    if (!sums_groups(q, m, &groups) || !may_widen(q, m, product, &groups)) return SUM_DECODED;
     DType a = decoded_factor(q, m, product->arg[0]), b = decoded_factor(q, m, product->arg[1]);
-    if (!a || !b || dtype_is_float(a) != dtype_is_float(b)) return false;
-    if (dtype_is_float(a))
-        return !is_plain(&m->body, product->arg[0]) || !is_plain(&m->body, product->arg[1]);
-    return few_terms(m);
+    if (!a || !b || dtype_is_float(a) != dtype_is_float(b)) return SUM_DECODED;
+    if (!dtype_is_float(a)) return by_terms(q, m);
+    bool plain = is_plain(&m->body, product->arg[0]) && is_plain(&m->body, product->arg[1]);
+    return plain ? SUM_DECODED : SUM_CODES;
 }
 
 /* What stood in the sum stands behind it, as a map of the scales. */
@@ -333,17 +342,19 @@ static void multiply_to_codes(Quantizing *q, Map *m) {
 
 void sum_decoded(Quantizing *q) {
     int nmap = q->c.flow->map.n;
-    Val product;
     uses_count(&q->c);
-    bool *sums = NEW_ARRAY(q->c.arena, bool, nmap + 1);
-    for (int i = 0; i < nmap; i++) sums[i] = sums_decoded(q, q->c.flow->map.at[i], &product);
+    SumForm *form = NEW_ARRAY(q->c.arena, SumForm, nmap + 1);
     bool any = false;
     for (int i = 0; i < nmap; i++) {
-        if (!sums[i]) continue;
-        any = true;
-        sum_codes(q, i);
+        form[i] = form_of(q, q->c.flow->map.at[i]);
+        any |= form[i] != SUM_DECODED;
     }
+    for (int i = 0; i < nmap; i++)
+        if (form[i] == SUM_CODES) sum_codes(q, i);
+    for (int i = 0; i < nmap; i++)
+        if (form[i] == SUM_EITHER) sum_codes(q, choose_by_terms(q, i));
     if (!any) return;
+    nmap = q->c.flow->map.n;
     uses_count(&q->c);
     for (int i = 0; i < nmap; i++)
         if (!of_one_code(q, q->c.flow->map.at[i])) multiply_to_codes(q, q->c.flow->map.at[i]);
