@@ -30,6 +30,28 @@ static double count_of(Dim d) {
     return dim_eval(d, any_value, NULL, &v) ? (double)v : INFINITY;
 }
 
+/* Bytes of what map makes that lie between its making and its last reader: a few rows, where one
+ * reader reduces them and the others go along with it; else all of `written`. */
+static double bytes_between(const Editing *e, const Machine *machine, int cont, double written) {
+    enum { ROWS_TOGETHER = 8 };
+    const Cont *made = &e->flow->cont.at[cont];
+    double row = 0;
+    for (int i = 0; i < e->uses.readers[cont].n && !machine->block_threads; i++) {
+        const Map *r = e->flow->map.at[e->uses.readers[cont].at[i]];
+        for (int v = 0; v < r->body.val.n && map_is_reduction(r); v++) {
+            const Val *val = &r->body.val.at[v];
+            if (val->kind != VAL_READ || val->read.cont != cont) continue;
+            double bytes = (double)dtype_bits(made->type) / 8;
+            for (int k = 0; k < made->rank; k++) {
+                int d = access_dim(r, &val->read, k);
+                if (d >= 0 && map_reduces(r, d)) bytes *= count_of(made->shape[k]);
+            }
+            if (bytes > row) row = bytes;
+        }
+    }
+    return row > 0 && ROWS_TOGETHER * row < written ? ROWS_TOGETHER * row : written;
+}
+
 static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, int readers) {
     const Map *m = e->flow->map.at[map];
     const Cont *made = &e->flow->cont.at[m->write.at[0].to[0].cont];
@@ -39,7 +61,8 @@ static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, i
     if (read > written) return false;
     double saved = written + readers * (written - read);
     double again = (readers - 1) * count_of(move_flops(e->arena, e->flow, m));
-    return again / machine->fma_flops < saved / machine_bandwidth(machine, written);
+    double between = bytes_between(e, machine, m->write.at[0].to[0].cont, written);
+    return again / machine->fma_flops < saved / machine_bandwidth(machine, between);
 }
 
 /* Is r a contraction whose tiles hold all or half of the indices that share what it reads of cont
