@@ -133,6 +133,14 @@ int simplify_read(void *user, Body *b, const Val *read) {
                           : body_read(b, to, read->type);
 }
 
+int read_other(void *user, Body *b, const Val *read) {
+    const Instead *i = user;
+    if (read->read.cont != i->cont) return -1;
+    Access from = {i->other, read->read.rank, read->read.at};
+    return read->has_else ? body_read_else(b, from, read->type, read->arg[0])
+                          : body_read(b, from, read->type);
+}
+
 /* ---- dead writes ----------------------------------------------------------------------------- */
 
 static bool write_needed(const Editing *c, const Write *write) {

@@ -42,6 +42,12 @@ void map_rewrite(Editing *e, Map *m, const DimSubst *subst, int n, BodyReadFn *r
 /* A BodyReadFn: simplifies a read's index under the DimEnv that `user` points to. */
 int simplify_read(void *user, Body *b, const Val *read);
 
+/* A BodyReadFn: reads of `cont` become reads of `other`, at the same indices. */
+typedef struct Instead {
+    int cont, other;
+} Instead;
+int read_other(void *user, Body *b, const Val *read);
+
 /* dims.c: dims of extent 1 go, dims that accesses divide are split; false: nothing changed. */
 bool split_dims(Editing *c, Map *m);
 /* Makes one of two dims that all accesses know as one alone, as views that merge axes leave them,

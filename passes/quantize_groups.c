@@ -79,18 +79,6 @@ static int wide_weights(Quantizing *q, int map, const Grouped *g, const Val *wei
     return wide;
 }
 
-typedef struct Widened {
-    int from, to;
-} Widened;
-
-static int widened(void *user, Body *b, const Val *read) {
-    const Widened *w = user;
-    if (read->read.cont != w->from) return -1;
-    Access at = read->read;
-    at.cont = w->to;
-    return body_read(b, at, read->type);
-}
-
 bool widen_groups(Quantizing *q, int map, const Grouped *g, const CodeTerm *weights) {
     Ctx *ctx = q->c.flow->ctx;
     const Body *b = &q->c.flow->map.at[map]->body;
@@ -98,8 +86,8 @@ bool widen_groups(Quantizing *q, int map, const Grouped *g, const CodeTerm *weig
     Bits zero = 0;
     if (g->wider == 1) return false;
     if (weights->zero >= 0 && !body_const_bits(b, weights->zero, &zero)) return false;
-    Widened w = {.from = code->read.cont};
-    w.to = wide_weights(q, map, g, code, bits_convert(code->type, I32, zero, false));
+    Instead w = {.cont = code->read.cont};
+    w.other = wide_weights(q, map, g, code, bits_convert(code->type, I32, zero, false));
     Map *m = q->c.flow->map.at[map];
     MapDim *groups = &m->dim.at[g->groups];
     groups->extent = dim_const(ctx, map_extent(m, g->groups, 1) / g->wider);
@@ -108,6 +96,6 @@ bool widen_groups(Quantizing *q, int map, const Grouped *g, const CodeTerm *weig
         dim->extent = dim_mulc(ctx, dim->extent, g->wider);
     }
     DimSubst subst = {groups->sym, dim_mulc(ctx, groups->sym, g->wider)};
-    map_rewrite(&q->c, m, &subst, 1, widened, &w);
+    map_rewrite(&q->c, m, &subst, 1, read_other, &w);
     return true;
 }

@@ -42,23 +42,10 @@ static int follower(const Quantizing *q, int map) {
     return u->writers[to->cont].n == 1 ? next : -1;
 }
 
-/* Reads of `cont` become reads of `other`. */
-typedef struct Instead {
-    int cont, other;
-} Instead;
-
-static int read_instead(void *user, Body *b, const Val *read) {
-    const Instead *i = user;
-    if (read->read.cont != i->cont) return -1;
-    Access from = {i->other, read->read.rank, read->read.at};
-    return read->has_else ? body_read_else(b, from, read->type, read->arg[0])
-                          : body_read(b, from, read->type);
-}
-
 /* The map again, in the branch of codes, which reads `in->other`. */
 static Map *again(Quantizing *q, int map, const Instead *in, Items *branch) {
     Map *m = map_again(&q->c, q->c.flow->map.at[map], branch);
-    map_rewrite(&q->c, m, NULL, 0, read_instead, (void *)in);
+    map_rewrite(&q->c, m, NULL, 0, read_other, (void *)in);
     return m;
 }
 
