@@ -30,26 +30,32 @@ static double count_of(Dim d) {
     return dim_eval(d, any_value, NULL, &v) ? (double)v : INFINITY;
 }
 
-/* Bytes of what map makes that lie between its making and its last reader: a few rows, where one
- * reader reduces them and the others go along with it; else all of `written`. */
-static double bytes_between(const Editing *e, const Machine *machine, int cont, double written) {
-    enum { ROWS_TOGETHER = 8 };
+/* Bytes of a row of the container, all of which map r reduces; 0: it does not, or slides along. */
+static double reduced_row(const Editing *e, const Map *r, int cont) {
+    if (!map_is_reduction(r)) return 0;
     const Cont *made = &e->flow->cont.at[cont];
     double row = 0;
-    for (int i = 0; i < e->uses.readers[cont].n && !machine->block_threads; i++) {
-        const Map *r = e->flow->map.at[e->uses.readers[cont].at[i]];
-        for (int v = 0; v < r->body.val.n && map_is_reduction(r); v++) {
-            const Val *val = &r->body.val.at[v];
-            if (val->kind != VAL_READ || val->read.cont != cont) continue;
-            double bytes = (double)dtype_bits(made->type) / 8;
-            for (int k = 0; k < made->rank; k++) {
-                int d = access_dim(r, &val->read, k);
-                if (d >= 0 && map_reduces(r, d)) bytes *= count_of(made->shape[k]);
-            }
-            if (bytes > row) row = bytes;
+    for (int v = 0; v < r->body.val.n; v++) {
+        const Val *val = &r->body.val.at[v];
+        if (val->kind != VAL_READ || val->read.cont != cont) continue;
+        row = (double)dtype_bits(made->type) / 8;
+        for (int k = 0; k < made->rank; k++) {
+            int d = access_dim(r, &val->read, k);
+            if (d < 0 && !dim_is_const(val->read.at[k], NULL)) return 0;
+            if (d >= 0 && map_reduces(r, d)) row *= count_of(made->shape[k]);
         }
     }
-    return row > 0 && ROWS_TOGETHER * row < written ? ROWS_TOGETHER * row : written;
+    return row;
+}
+
+/* Of `written` bytes those that lie between their making and their last reader: a few rows, where
+ * one reader reduces them and the others go along with it. */
+static double bytes_between(const Editing *e, const Machine *machine, int cont, double written) {
+    enum { ROWS_TOGETHER = 8 };
+    double row = 0;
+    for (int i = 0; i < e->uses.readers[cont].n && !machine->block_threads; i++)
+        row = fmax(row, reduced_row(e, e->flow->map.at[e->uses.readers[cont].at[i]], cont));
+    return row > 0 ? fmin(ROWS_TOGETHER * row, written) : written;
 }
 
 static bool repeats_cheaply(const Editing *e, const Machine *machine, int map, int readers) {

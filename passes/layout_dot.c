@@ -176,11 +176,14 @@ bool layout_copy_terms(Layouts *l, int map, const Dot *dot) {
     Val *a = &m->body.val.at[dot->a];
     bool worth = map_usual(l->flow, m, dot->lane) >= TERMS_REUSE;
     const char *name = internf(l->flow->ctx, "%s.terms", m->name);
-    if (!recipe_decide(l->env, "layout", name, words, worth)) return false;
+    if (l->flow->cont.at[a->read.cont].kind == CONT_PARAM || !access_uses(m, &a->read, dot->k) ||
+        !recipe_decide(l->env, "layout", name, words, worth))
+        return false;
     Items made = {0};
     OperandCopy copy = {m, a->read, dot->k, -1, m->dim.at[dot->k].extent, NULL, a->type};
     a->read = operand_copy(l->flow, &copy, "terms", &made);
     layout_insert(l, map, false, &made);
+    layouts_survey(l); /* its rows may be widened */
     return true;
 }
 

@@ -79,7 +79,8 @@ static void move_decoders(Quantizing *q, int map, Items *to) {
         Decoded d;
         int cont = b->val.at[v].read.cont;
         if (b->val.at[v].kind != VAL_READ || u->held[cont] || !decoder_of(q, cont, &d)) continue;
-        bool alone = u->home[u->writer[cont]] == u->home[map];
+        bool alone =
+            q->c.flow->cont.at[cont].kind == CONT_TMP && u->home[u->writer[cont]] == u->home[map];
         for (int r = 0; r < u->readers[cont].n; r++) alone &= u->readers[cont].at[r] == map;
         if (alone) move(q, u->writer[cont], to);
     }
