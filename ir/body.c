@@ -112,6 +112,22 @@ int body_unconverted(const Body *b, int val) {
     return val;
 }
 
+int body_unrounded(const Body *b, int val) {
+    const Val *wide = &b->val.at[val];
+    if (wide->kind != VAL_PRIM || wide->prim != P_CVT || wide->type != F32) return val;
+    const Val *half = &b->val.at[wide->arg[0]];
+    bool rounded = half->kind == VAL_PRIM && half->prim == P_CVT && dtype_is_float(half->type) &&
+                   dtype_bits(half->type) == 16;
+    return rounded && b->val.at[half->arg[0]].type == F32 ? half->arg[0] : val;
+}
+
+void body_unround(Body *b) {
+    for (int v = 0; v < b->val.n; v++) {
+        Val *val = &b->val.at[v];
+        for (int i = 0; i < val_args(val); i++) val->arg[i] = body_unrounded(b, val->arg[i]);
+    }
+}
+
 int body_byte(const Body *b, Dim index) {
     for (int v = 0; v < b->val.n; v++) {
         const Val *val = &b->val.at[v];

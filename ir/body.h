@@ -57,6 +57,10 @@ int body_bits(Body *b, DType t, Bits bits);
 int body_index(Body *b, Dim index); /* i64 */
 /* The value that val is only converted from (P_CVT, any number of them); val itself otherwise. */
 int body_unconverted(const Body *b, int val);
+/* Val before it was rounded to halves, where it is f32 made of these; val itself otherwise. */
+int body_unrounded(const Body *b, int val);
+/* Operands that are f32 made of halves become what was rounded to these. */
+void body_unround(Body *b);
 /* The value of type u8 that an index is, by its symbol; -1: it is something else. */
 int body_byte(const Body *b, Dim index);
 int val_args(const Val *val); /* how many of its `arg` are other Vals */

@@ -5,6 +5,7 @@
 
 #include "passes/algorithm_quarters.h"
 #include "passes/dot.h"
+#include "passes/narrow.h"
 #include "passes/prepare.h"
 #include "passes/schedule.h"
 
@@ -86,7 +87,8 @@ bool quarters_of(const Flow *flow, const PassEnv *env, const bool *weights, cons
         if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;
     for (int i = 0; i < CUTS; i++)
         if (!find_cut(flow, env, m, c, i, &w->cut[i])) return false;
-    bool floats = flow->cont.at[m->body.val.at[c->b].read.cont].type == F32;
+    int cont = m->body.val.at[c->b].read.cont;
+    bool floats = flow->cont.at[cont].type == F32 || narrow_widens(env->machine, flow, m, cont);
     bool blocks = w->cut[COLUMNS].block <= 2 * BLOCK_MOST;
     return !quarters_open(w) || (floats && blocks && writes_whole(flow, m, &m->write.at[0].to[0]));
 }
@@ -97,7 +99,8 @@ bool quarters_worth(const Flow *flow, const PassEnv *env, const Map *m, const Qu
                     double rows) {
     static const double worth = 0.97, least_gain = 2e-5, part = PRODUCTS / (double)QUARTERS;
     const Machine *machine = env->machine;
-    const Cont *b = &flow->cont.at[m->body.val.at[w->roles.b].read.cont];
+    int b = m->body.val.at[w->roles.b].read.cont;
+    bool widened = narrow_widens(machine, flow, m, b);
     const Contraction *c = &w->roles;
     double batch = contraction_usual(flow, m, c, ROLE_BATCH);
     double terms = contraction_usual(flow, m, c, ROLE_K);
@@ -107,7 +110,7 @@ bool quarters_worth(const Flow *flow, const PassEnv *env, const Map *m, const Qu
     double flop = 2 * batch * rows * terms * columns, weights = batch * terms * columns;
     bool narrow = env->math == MATH_FAST; /* products as they are may be of bf16 (narrow.c) */
     double direct = flop / (narrow ? dot_flops(machine, BF16, BF16, rows, (int64_t)terms) : flops);
-    double read = weights * (double)dtype_bits(b->type) / 8;
+    double read = weights * (widened ? 4 : (double)dtype_bits(flow->cont.at[b].type) / 8);
     double panel = (double)panel_width(machine, flow, m, w->cut[COLUMNS].dim, false);
     double again =
         batch * rows_again(machine, 4 * rows * terms, rows, ceil(columns / panel), read / batch);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `mask`: what a constant mask leaves out is not computed.
  *
- * A map that adds a constant matrix of zeros and of values far below any score (-inf, or less than
- * -2^100) gives scores whose exponential, once the row's maximum is taken off, is 0 beyond some
+ * A map that adds a constant matrix of zeros and of values far below any score (-inf, less than
+ * -2^100, of f16 the lowest) gives scores whose exponential, once the row's maximum is taken off, is 0 beyond some
  * last column of each row. Where that is the column i + P for row i at most (a causal mask), the
  * domains of the maps between the scores and what they weigh end there: the product that makes the
  * scores, the maximum, the exponential, the sum, the quotient, the product with the values. Nothing
- * is left out that any of these could tell from 0, for scores below 2^100 and finite values; so
- * strict mathematics does without this pass.
+ * is left out that any of these could tell from 0, for finite values and scores below 2^100 (2^14
+ * beside a mask of f16); so strict mathematics does without this pass.
  *
  * The constraint goes by blocks of rows and columns, j <= B*(i/B) + B-1 + P, so that a block of
  * rows in a nest has one end for its loops and needs no test inside. The mask itself stays. */
 #include "passes/access.h"
 
 enum { CHAIN = 16 };
-static const double low = -0x1p100; /* as good as -inf before an exponential */
 
 /* What is known of a container beyond the end of a row. */
 typedef enum { BEYOND_LOW, BEYOND_ZERO } Beyond;
@@ -52,12 +51,17 @@ static void survey(Masking *k, const Items *items) {
 
 /* ---- the mask ------------------------------------------------------------------------------- */
 
+/* As good as -inf before an exponential. */
+static double low(DType t) {
+    return t == F16 ? -65504 : -0x1p100;
+}
+
 /* The last dims of a dense constant, all others 1: P such that no row i has a value above `low`
  * beyond column i + P, while each has one up to there. False: not such a mask. */
 static bool mask_end(const Cont *c, int64_t *end) {
     int64_t rows, columns;
     if ((c->kind != CONT_PARAM && c->kind != CONT_LITERAL) || !c->data || c->layout ||
-        c->rank < 2 || c->type != F32)
+        c->rank < 2 || !dtype_is_float(c->type) || dtype_bits(c->type) > 32)
         return false;
     for (int k = 0; k + 2 < c->rank; k++)
         if (!dim_is(c->shape[k], 1)) return false;
@@ -68,8 +72,8 @@ static bool mask_end(const Cont *c, int64_t *end) {
     for (int64_t i = 0; i < rows; i++) {
         int64_t last = -1;
         for (int64_t j = 0; j < columns; j++) {
-            double v = bits_to_double(F32, mem_get(F32, c->data, i * columns + j));
-            if (v > low || v != v) last = j;
+            double v = bits_to_double(c->type, mem_get(c->type, c->data, i * columns + j));
+            if (v > low(c->type) || v != v) last = j;
         }
         if (last < 0) return false;
         if (last - i > *end) *end = last - i;
@@ -199,7 +203,8 @@ static void mask_map(Masking *k, int map) {
     const Val *sum = &m->body.val.at[m->write.at[0].val[0]];
     if (sum->kind != VAL_PRIM || sum->prim != P_ADD) return;
     for (int a = 0; a < 2; a++) {
-        const Val *mask = &m->body.val.at[sum->arg[a]];
+        int given = body_unconverted(&m->body, sum->arg[a]);
+        const Val *mask = &m->body.val.at[given];
         int64_t end, block = 2 * k->lanes;
         if (mask->kind != VAL_READ || mask->has_else ||
             !mask_end(&k->flow->cont.at[mask->read.cont], &end))
@@ -218,7 +223,7 @@ static void mask_map(Masking *k, int map) {
         if (columns % block || rows % block || rows + end > columns) continue;
         if (!follow(k, write->cont, to[0], to[1], BEYOND_LOW)) continue;
         for (int v = 0; v < m->body.val.n; v++)
-            if (m->body.val.at[v].kind == VAL_READ && v != sum->arg[a])
+            if (m->body.val.at[v].kind == VAL_READ && v != given)
                 follow_back(k, m, &m->body.val.at[v], row, column);
         end_domains(k, end, block);
         return;

@@ -205,6 +205,13 @@ static bool narrows(Narrowing *n, const Map *m, Contraction *r) {
     return (n->fill >= 0 ? narrow_seconds(n, m, r, n->filled) : after) < before;
 }
 
+bool narrow_widens(const Machine *machine, const Flow *flow, const Map *m, int weights) {
+    DType t = flow->cont.at[weights].type;
+    double compute = 2 * map_volume(m, unknown_extent) / machine->fma_flops;
+    double memory = machine->level[machine->nlevels - 1].bandwidth;
+    return (t == F16 || t == BF16) && compute > 4 * container_elements(flow, weights) / memory;
+}
+
 /* A sum of products with weights of small floats, which take longer than reading these as f32. */
 static bool widens(const Narrowing *n, const Map *m, Contraction *r) {
     const Machine *machine = n->machine;
@@ -213,14 +220,10 @@ static bool widens(const Narrowing *n, const Map *m, Contraction *r) {
     if (!r->is || m->write.at[0].combine->simple != P_ADD) return false;
     const Val *product = &m->body.val.at[m->write.at[0].val[0]], *w = &m->body.val.at[r->b];
     if (product->kind != VAL_PRIM || product->prim != P_MUL || product->type != F32) return false;
-    if ((w->type != F16 && w->type != BF16) || w->has_else || access_by_value(m, &w->read))
-        return false;
+    if (w->has_else || access_by_value(m, &w->read)) return false;
     int cont = w->read.cont;
     if (n->e.flow->cont.at[cont].kind != CONT_PARAM || n->e.uses.readers[cont].n != 1) return false;
-    double compute = 2 * map_volume(m, unknown_extent) / machine->fma_flops;
-    double read =
-        4 * container_elements(n->e.flow, cont) / machine->level[machine->nlevels - 1].bandwidth;
-    return is_factor(&m->body, product, r->b) && compute > read;
+    return is_factor(&m->body, product, r->b) && narrow_widens(machine, n->e.flow, m, cont);
 }
 
 static int read_small(void *user, Body *b, const Val *read) {

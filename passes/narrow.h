@@ -13,6 +13,10 @@ const Instruction *narrow_row(const Machine *machine);
  * that it widens, 0 outside? */
 bool narrow_factors(const Map *m, const Contraction *r);
 
+/* Are halves that the map's products read as weights widened once? Where the products take longer
+ * than reading f32 from memory. */
+bool narrow_widens(const Machine *machine, const Flow *flow, const Map *m, int weights);
+
 /* Rewrites a sum of products over windows of an image of a few channels as one of bf16 over rows of
  * pixels, where that costs less (narrow_window.c): maps into `into`, of weights into `front`. The
  * map is left for dropping. */

@@ -114,24 +114,6 @@ static Leaf leaf_at(Weigh *g, int pos, const WarpElement *e) {
     return f;
 }
 
-/* Val v before it was rounded to halves, where f32 was made of these. */
-static int exact_of(const Body *b, int v) {
-    const Val *wide = &b->val.at[v], *half = &b->val.at[wide->arg[0]];
-    bool rounded = wide->kind == VAL_PRIM && wide->prim == P_CVT && wide->type == F32 &&
-                   half->kind == VAL_PRIM && half->prim == P_CVT && dtype_is_float(half->type) &&
-                   dtype_bits(half->type) == 16 && b->val.at[half->arg[0]].type == F32;
-    return rounded ? half->arg[0] : v;
-}
-
-/* Scores that no memory holds keep what rounding to their containers' halves would take. */
-static void unround(Body *b) {
-    for (int v = 0; v < b->val.n; v++) {
-        Val *val = &b->val.at[v];
-        for (int i = 0; val->kind == VAL_PRIM && i < prim_row(val->prim)->arity; i++)
-            val->arg[i] = exact_of(b, val->arg[i]);
-    }
-}
-
 /* What the map makes of the scores takes their place. */
 static void shape(Weigh *g, int pos, const WarpElement *e, const Lane *lane, const Access *to,
                   Stmts *into) {
@@ -140,8 +122,8 @@ static void shape(Weigh *g, int pos, const WarpElement *e, const Lane *lane, con
     int *map = NEW_ARRAY(g->lo->arena, int, f.map->body.val.n);
     inline_body(&f, lane, &s->code, map);
     int score = body_cvt(&s->code, F32, map[f.map->write.at[0].val[0]]);
-    unround(&s->code);
-    body_store(&f, s, *to, exact_of(&s->code, score));
+    body_unround(&s->code); /* no memory holds these scores: they are not rounded */
+    body_store(&f, s, *to, body_unrounded(&s->code, score));
     finish_body(&f, s);
 }
 

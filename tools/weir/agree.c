@@ -89,12 +89,12 @@ double agree_bound(int32_t dtype) {
     return dtype_is_float(t) ? (dtype_bits(t) == 16 ? 1e-2 : 0.1) : 0;
 }
 
-double agree_share(const struct Options *o, bool coded) {
-    double stored = o->convert == F16 ? 0x1p-7 : o->convert == BF16 ? 0x1p-4 : 0;
-    return stored + (o->math == MATH_FAST ? AGREE_FAST : 0) + (coded ? AGREE_CODED : 0);
+static double halves_share(DType t) {
+    return t == F16 ? 0x1p-7 : t == BF16 ? 0x1p-4 : 0;
 }
 
-bool agree_coded(const struct Options *o, const struct Flow *flow) {
+/* May rows of products by codes become codes? */
+static bool may_code(const struct Options *o, const struct Flow *flow) {
     bool coded = false;
     for (int m = 0; m < flow->map.n; m++) coded |= flow->map.at[m]->coded;
     for (int c = 0; o->math == MATH_FAST && c < flow->cont.n; c++) {
@@ -102,6 +102,15 @@ bool agree_coded(const struct Options *o, const struct Flow *flow) {
         coded |= flow->cont.at[c].kind == CONT_PARAM && (t == U4 || t == U8);
     }
     return coded && o->math != MATH_STRICT;
+}
+
+double agree_share(const struct Options *o, const struct Flow *flow) {
+    double halves = halves_share(o->convert), share = o->math == MATH_FAST ? AGREE_FAST : 0;
+    if (flow && may_code(o, flow)) share += AGREE_CODED;
+    for (int c = 0; flow && c < flow->cont.n; c++)
+        if (flow->cont.at[c].kind == CONT_TMP)
+            halves = fmax(halves, halves_share(flow->cont.at[c].type));
+    return share + halves;
 }
 
 bool agreement_holds(const Agreement *a, int32_t dtype, double share) {

@@ -22,7 +22,7 @@ typedef struct Bisect {
     const char *first;       /* the first value that differs in the stage at hand */
     bool output_differs; /* without, what differs is of no use to anybody: memory that nobody reads
                           */
-    bool coded;          /* agree_coded */
+    double share;        /* agree_share */
     Agreement worst;
     int rc;
 } Bisect;
@@ -78,8 +78,7 @@ static void compare_value(void *user, const Cont *cont, const Tensor *t) {
         g = host_view(&mine);
         a = host_agree(&g, &w);
     }
-    if (!a.comparable || agreement_holds(&a, g.dtype, agree_share(&b->s->options, b->coded)))
-        return;
+    if (!a.comparable || agreement_holds(&a, g.dtype, b->share)) return;
     b->output_differs = b->output_differs || output;
     if (b->first) return;
     b->first = cont->name;
@@ -167,7 +166,7 @@ static bool code_differs(Bisect *b, const Flow *flow, const char *name) {
     if (instance) m->destroy(instance);
     b->worst = ran ? host_agree(&out[m->noutputs - 1], &w) : (Agreement){0};
     loaded_free(&loaded);
-    return !ran || !agreement_holds(&b->worst, w.dtype, agree_share(&b->s->options, b->coded));
+    return !ran || !agreement_holds(&b->worst, w.dtype, b->share);
 }
 
 /* What is right stays so and what follows a wrong value is wrong: so halves find the first. */
@@ -205,7 +204,7 @@ static void run(Session *s) {
     for (int i = 0; i < b->ninputs; i++) b->in[i] = from_host(&b->inputs[i].t);
     b->values = table_new(s->arena);
     session_passes(s, "lower");
-    b->coded = agree_coded(&s->options, stage_flow(&s->driver.stage));
+    b->share = agree_share(&s->options, stage_flow(&s->driver.stage));
     eval_stage(b, keep_value);
     b->rc = EXIT_OURS;
     if (bisect_passes(b)) return;

@@ -18,8 +18,8 @@ typedef struct Engine {
     const weir_model *model;
     weir_pool *pool;
     weir_instance *instance;
-    void *eval; /* ENGINE_EVAL */
-    bool coded; /* ENGINE_EVAL: what it computes may be rounded to codes otherwise (agree_coded) */
+    void *eval;   /* ENGINE_EVAL */
+    double share; /* ENGINE_EVAL: agree_share of its flow */
     int ninputs, noutputs;
     const weir_port *inputs, *outputs;
     double create_ms, compile_ms;

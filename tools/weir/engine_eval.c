@@ -61,7 +61,7 @@ static void open_model(void *arg) {
              "the passes stop at a graph, which has no evaluator of its own; stop after \"lower\" "
              "or later");
     ev->flow = ev->stage.flow ? ev->stage.flow : ev->stage.program->flow;
-    o->engine->coded = agree_coded(o->options, ev->flow);
+    o->engine->share = agree_share(o->options, ev->flow);
     o->engine->inputs = ports(ev, CONT_IN, &o->engine->ninputs);
     o->engine->outputs = ports(ev, CONT_OUT, &o->engine->noutputs);
 }

@@ -104,15 +104,14 @@ Agreement host_agree(const weir_tensor *got, const weir_tensor *want);
 /* The largest `relative` that counts as agreement of this dtype: what the order of sums may change.
  */
 double agree_bound(int32_t dtype);
-/* What these options add to the bound of floats below 64 bits, as a part of the largest magnitude:
- * --math=fast and --convert promise no more (compiler/README.md). */
+/* What these options, and the flow that the model was lowered to (or NULL), add to the bound of
+ * floats below 64 bits, as a part of the largest magnitude: --math=fast and --convert promise no
+ * more, and what is computed in halves is rounded in another order (compiler/README.md). */
 struct Options;
+struct Flow;
 #define AGREE_FAST 0x1p-8  /* of --math=fast alone */
 #define AGREE_CODED 0x1p-6 /* where rows of products by codes become codes */
-double agree_share(const struct Options *o, bool coded);
-/* May it be so in this flow, as the model was lowered? */
-struct Flow;
-bool agree_coded(const struct Options *o, const struct Flow *flow);
+double agree_share(const struct Options *o, const struct Flow *flow);
 bool agreement_holds(const Agreement *a, int32_t dtype, double share);
 
 #endif

@@ -137,8 +137,7 @@ static int check(weir_context *c, const char *model, const Check *k) {
         if (inputs_make(&eval, &k->in, inputs)) {
             bool opened = engine_open(&compiled, ENGINE_COMPILED, c, model, (int)k->threads);
             rc = opened ? EXIT_DONE : EXIT_MODEL;
-            if (rc == EXIT_DONE)
-                rc = compare(&compiled, &eval, inputs, agree_share(context_options(c), eval.coded));
+            if (rc == EXIT_DONE) rc = compare(&compiled, &eval, inputs, eval.share);
             if (k->bisect && rc != EXIT_MODEL) {
                 int found = bisect(c, model, inputs, eval.ninputs, (int)k->threads);
                 if (rc == EXIT_DONE) rc = found;

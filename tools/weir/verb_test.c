@@ -262,7 +262,7 @@ static bool parse(Suite *s, Args *a, weir_context *c) {
         else
             ok = keep_option(&s->options, a, c);
     }
-    s->options.within.share = agree_share(context_options(c), false);
+    s->options.within.share = agree_share(context_options(c), NULL);
     s->jobs = (int)jobs, s->timeout = (int)timeout, s->options.threads = (int)threads;
     return ok && (s->cases.n > 0 || !usage_error(a, "needs folders that hold cases"));
 }
