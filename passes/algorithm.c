@@ -119,7 +119,7 @@ Item choice_of_rows(const Flow *flow, Dim rows, int64_t least, const char *from)
 /* ---- the pass ----------------------------------------------------------------------------------
  */
 
-static void rewrite_items(Editing *e, const PassEnv *env, const bool *weights, Items *items) {
+static void rewrite_items(Editing *e, const PassEnv *env, Weights *weights, Items *items) {
     Items out = {0};
     bool *gone = NEW_ARRAY(e->arena, bool, items->n + 1);
     for (int i = 0; i < items->n; i++) {
@@ -129,7 +129,7 @@ static void rewrite_items(Editing *e, const PassEnv *env, const bool *weights, I
         rewrite_items(e, env, weights, &it.body);
         rewrite_items(e, env, weights, &it.other);
         const Map *map = it.kind == ITEM_MAP ? e->flow->map.at[it.map] : NULL;
-        if (map && rewrite_in_tiles(e->flow, env, weights, map, &out)) continue;
+        if (map && rewrite_in_tiles(e->flow, env, weights->is, map, &out)) continue;
         if (!map || !rewrite_in_quarters(e->flow, env, weights, map, &out, &by)) {
             vec_push(e->arena, &out, it);
         } else if (by.item.body.n) {
@@ -160,7 +160,8 @@ Flow *pass_algorithm(Arena *arena, const Flow *flow, const PassEnv *env) {
     uses_count(&e);
     items_rebuild(e.flow, &e.flow->body, rows_of_item, &(RowByRow){&e, env});
     uses_count(&e);
-    rewrite_items(&e, env, constants_weights(arena, e.flow, env), &e.flow->body);
+    Weights weights = {constants_weights(arena, e.flow, env), growth_most};
+    rewrite_items(&e, env, &weights, &e.flow->body);
     flow_compact(e.flow);
     return e.flow;
 }

@@ -42,7 +42,12 @@ typedef struct ByRows {
     int few, column, n;
     Dim split[COLUMN_DIMS]; /* extents, outermost first */
 } ByRows;
-bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
+/* The model's weights, and how many bytes more they may become. */
+typedef struct Weights {
+    const bool *is; /* by container */
+    double left;
+} Weights;
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, Weights *weights, const Map *map,
                          Items *into, ByRows *by);
 /* algorithm_rows.c: `last` ends maps that weigh rows of values by rows of scores, and the run
  * counts the rows: a choice by their number stands in `into`, where the others stood before,

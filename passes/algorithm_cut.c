@@ -87,10 +87,8 @@ bool quarters_of(const Flow *flow, const PassEnv *env, const bool *weights, cons
         if (m->dim.at[d].seq || c->role[d] == ROLE_OTHER || c->role[d] == ROLE_WINDOW) return false;
     for (int i = 0; i < CUTS; i++)
         if (!find_cut(flow, env, m, c, i, &w->cut[i])) return false;
-    int cont = m->body.val.at[c->b].read.cont;
-    bool floats = flow->cont.at[cont].type == F32 || narrow_widens(env->machine, flow, m, cont);
     bool blocks = w->cut[COLUMNS].block <= 2 * BLOCK_MOST;
-    return !quarters_open(w) || (floats && blocks && writes_whole(flow, m, &m->write.at[0].to[0]));
+    return !quarters_open(w) || (blocks && writes_whole(flow, m, &m->write.at[0].to[0]));
 }
 
 /* Seven products for eight must save more than what it takes to make their operands, which threads

@@ -22,7 +22,7 @@
  *
  * Where the run counts the rows, their number chooses (ITEM_IF). For few, four of the sums take the
  * weights' place, as w11, w21 - w11, w22 and w12 - w22 make these up; they lie apart from the other
- * three, which T holds, and Q their products:
+ * three, which T holds, and Q their products (weights of halves stay beside the sums, as they are):
  *
  *     U[j/J,b,a*K/2+k,j], P[b,a,i,j]; T[j/J,t,k,j], Q[t,i,j]
  *     X[b,m,k]     <- x1 + x2, x2; x1 + x2, x1: straight-line code over halves of the terms
@@ -362,13 +362,12 @@ static void split_columns(Quarters *w, Dim half, ByRows *by, Dim *at) {
     if (cut->block > 1) at[by->n] = w->inner[COLUMNS], by->split[by->n++] = number(w, cut->block);
 }
 
-/* F's indices, those of the results with several for the cut columns; makes the container. */
-static void few_results(Quarters *w, Dim half, ByRows *by, Dim *at) {
+/* F's indices, those of the results with these for the cut columns; makes the container. */
+static void few_results(Quarters *w, const Dim *column, ByRows *by, Dim *at) {
     const Access *to = &w->as.of->write.at[0].to[0];
     const char *name = internf(w->as.flow->ctx, "%s.F", w->as.of->name);
-    Dim shape[RANK_MAX], column[COLUMN_DIMS];
+    Dim shape[RANK_MAX];
     int n = 0;
-    split_columns(w, half, by, column);
     for (int k = 0; k < to->rank; k++) {
         int d = access_dim(w->as.of, to, k);
         for (int i = 0; d == by->column && i < by->n; i++)
@@ -383,7 +382,7 @@ static void few_results(Quarters *w, Dim half, ByRows *by, Dim *at) {
 /* F: their products. */
 static void few_map(Quarters *w, int x, int u, ByRows *by) {
     Flow *flow = w->as.flow;
-    Dim at[RANK_MAX], to[RANK_MAX];
+    Dim at[RANK_MAX], to[RANK_MAX], column[COLUMN_DIMS];
     making_map(&w->as, "f");
     making_dims(&w->as, ROLE_BATCH);
     int batch = w->as.rank;
@@ -394,7 +393,8 @@ static void few_map(Quarters *w, int x, int u, ByRows *by) {
     Dim half = map_dim(flow, w->as.map, "half", number(w, 2));
     inner_dim(w, COLUMNS);
     int columns = w->as.rank;
-    few_results(w, half, by, to);
+    split_columns(w, half, by, column);
+    few_results(w, column, by, to);
     outer_dims(w, TERMS);
     making_dim(&w->as, w->cut[TERMS].dim);
     int terms = w->as.rank, n = 0;
@@ -412,6 +412,25 @@ static void few_map(Quarters *w, int x, int u, ByRows *by) {
               combine_get(flow->ctx, "sum", F32));
 }
 
+/* F: the products with weights of halves as they are, of which few rows read half the bytes. */
+static void halves_given(Quarters *w, ByRows *by) {
+    Flow *flow = w->as.flow;
+    Dim to[RANK_MAX];
+    making_map(&w->as, "f");
+    making_dims(&w->as, ROLE_BATCH);
+    making_dims(&w->as, ROLE_M);
+    making_dims(&w->as, ROLE_N);
+    by->column = w->cut[COLUMNS].dim;
+    by->n = 1, by->split[0] = w->cut[COLUMNS].extent;
+    Dim column = w->as.of->dim.at[by->column].sym;
+    column = dim_subst(flow->ctx, column, w->as.subst, w->as.nsubst);
+    few_results(w, &column, by, to);
+    making_dims(&w->as, ROLE_K);
+    int a = read_operand(w, w->roles.a, 0, false), b = read_operand(w, w->roles.b, 0, false);
+    map_write(flow, w->as.map, by->few, to, body_prim2(&w->as.map->body, P_MUL, a, b),
+              combine_get(flow->ctx, "sum", F32));
+}
+
 /* ---- the choice --------------------------------------------------------------------------------
  */
 
@@ -422,21 +441,31 @@ static void many_maps(Quarters *w, const Some *const *some, const int *weights, 
     result_map(w, quarters_map(w, some, products, n), r);
 }
 
-bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, const Map *map,
+/* Bytes that the sums take beside, or instead of, what they are made of. */
+static double growth(const Quarters *w, bool stays) {
+    const Val *read = &w->as.of->body.val.at[w->roles.b];
+    double floats = read_bytes(w->as.flow, w->as.of, &read->read);
+    return floats * (PRODUCTS / (double)QUARTERS - (stays ? 0 : dtype_bits(read->type) / 32.0));
+}
+
+bool rewrite_in_quarters(Flow *flow, const PassEnv *env, Weights *weights, const Map *map,
                          Items *into, ByRows *by) {
     static const char *const words[] = {"direct", "quarters", NULL};
     static const Some *const together[] = {&all}, *const apart[] = {&four, &three};
     Quarters w = {.as = {.flow = flow, .into = into, .of = map, .role = w.roles.role}};
-    if (env->machine->block_threads || !quarters_of(flow, env, weights, map, &w)) return false;
+    if (env->machine->block_threads || !quarters_of(flow, env, weights->is, map, &w)) return false;
     double rows = contraction_usual(flow, map, &w.roles, ROLE_M);
-    bool open = quarters_open(&w);
+    bool open = quarters_open(&w), halves = dtype_bits(map->body.val.at[w.roles.b].type) < 32;
     int64_t least = open ? quarters_least_rows(flow, env, map, &w) : 0;
     int chosen = open ? least > 0 : quarters_worth(flow, env, map, &w, rows);
+    double grows = growth(&w, halves && open);
+    chosen = chosen && grows <= weights->left;
     if (!recipe_decide(env, "algorithm", map->name, words, chosen)) return false;
+    weights->left -= grows;
     if (open && !least) least = QUARTERS_LEAST; /* as a recipe wants it */
     bool choice = open && !always_many(flow, w.cut[ROWS].extent, least);
-    const Some *const *some = choice ? apart : together;
-    int sums[2], n = choice ? 2 : 1;
+    const Some *const *some = choice && !halves ? apart : together;
+    int sums[2], n = choice && !halves ? 2 : 1;
     for (int i = 0; i < n; i++) sums[i] = weights_map(&w, some[i]);
     int r = rows_map(&w);
     if (!choice) {
@@ -447,6 +476,9 @@ bool rewrite_in_quarters(Flow *flow, const PassEnv *env, const bool *weights, co
     w.as.into = &by->item.body;
     many_maps(&w, some, sums, n, r);
     w.as.into = &by->item.other;
-    few_map(&w, halves_map(&w), sums[0], by);
+    if (halves)
+        halves_given(&w, by);
+    else
+        few_map(&w, halves_map(&w), sums[0], by);
     return true;
 }

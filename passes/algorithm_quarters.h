@@ -23,8 +23,7 @@ typedef struct Quarters {
 } Quarters;
 
 /* algorithm_cut.c: is the map such a product? Where its rows are not of known size, they lie as
- * texts do, weights are of f32, as few rows would read more of the sums than of shorter ones, and
- * columns are cut into blocks: all at once would pass too few rows at a time. */
+ * texts do, and columns are cut into blocks: all at once would pass too few rows at a time. */
 bool quarters_of(const Flow *flow, const PassEnv *env, const bool *weights, const Map *m,
                  Quarters *w);
 bool quarters_open(const Quarters *w); /* does the run count the rows that are cut? */

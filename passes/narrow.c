@@ -14,6 +14,7 @@
  * the time before. Rows that are no whole blocks, or not whole for steps on tiles, may be filled up
  * with zeros, of the weights too. */
 #include "passes/narrow.h"
+#include "passes/prepare.h"
 
 #include <math.h>
 
@@ -26,6 +27,7 @@ static const int64_t unknown_extent = 64;
 typedef struct Narrowing {
     Editing e;
     const Machine *machine;
+    double left; /* bytes that weights may become more */
     bool narrow; /* are products in bf16 allowed? */
     Conversions conversions;
     int known;          /* containers whose uses were counted */
@@ -213,7 +215,7 @@ bool narrow_widens(const Machine *machine, const Flow *flow, const Map *m, int w
 }
 
 /* A sum of products with weights of small floats, which take longer than reading these as f32. */
-static bool widens(const Narrowing *n, const Map *m, Contraction *r) {
+static bool widens(Narrowing *n, const Map *m, Contraction *r) {
     const Machine *machine = n->machine;
     if (machine->block_threads) return false;
     *r = map_contraction(n->e.flow, m);
@@ -223,7 +225,12 @@ static bool widens(const Narrowing *n, const Map *m, Contraction *r) {
     if (w->has_else || access_by_value(m, &w->read)) return false;
     int cont = w->read.cont;
     if (n->e.flow->cont.at[cont].kind != CONT_PARAM || n->e.uses.readers[cont].n != 1) return false;
-    return is_factor(&m->body, product, r->b) && narrow_widens(machine, n->e.flow, m, cont);
+    double grows = 2 * container_elements(n->e.flow, cont);
+    if (grows > n->left || !is_factor(&m->body, product, r->b) ||
+        !narrow_widens(machine, n->e.flow, m, cont))
+        return false;
+    n->left -= grows;
+    return true;
 }
 
 static int read_small(void *user, Body *b, const Val *read) {
@@ -303,6 +310,7 @@ static void narrow_item(void *user, Item it, const Items *home, Items *out) {
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env);
 Flow *pass_narrow(Arena *arena, const Flow *flow, const PassEnv *env) {
     Narrowing n = {.e = {.arena = arena, .flow = flow_clone(arena, flow)}, .machine = env->machine};
+    n.left = growth_most;
     n.narrow = env->math == MATH_FAST && narrow_row(env->machine);
     Items *body = &n.e.flow->body;
     uses_count(&n.e);

@@ -7,6 +7,8 @@
 
 /* Maps of more iterations are not computed when compiling. */
 enum { CONSTANT_VOLUME = 1 << 29 };
+/* So many bytes a pass may add to a model's weights in all, for speed. */
+static const double growth_most = 0x1p31;
 
 /* constants_codes.c: what a contraction reads of decoded weights is computed there. */
 void constants_decode(Arena *arena, Flow *flow, const PassEnv *env);
