@@ -352,11 +352,23 @@ static bool turns(const Tiled *t) {
            access_stride(flow, t->root, to, lane, lanes) > lanes;
 }
 
+/* Does the root read anything but the sums that lies along its rows, as what it writes does? */
+static bool reads_along_rows(const Tiled *t) {
+    int sums = t->p->write.at[0].to[0].cont;
+    for (int v = 0; v < t->root->body.val.n; v++) {
+        const Val *val = &t->root->body.val.at[v];
+        if (val->kind == VAL_READ && val->read.cont != sums &&
+            access_stride(t->s->flow, t->root, &val->read, t->root_of[t->row[0]], 1) == 1)
+            return true;
+    }
+    return false;
+}
+
 /* Blocks of lanes by rows are turned in registers where there are rows for it and the root computes
- * little. */
+ * little, of the sums alone. */
 static bool turns_in_registers(const Tiled *t) {
     bool rows = !t->matrix && t->rows[0] >= lanes_of(t->s) / 2;
-    return rows && map_prims(t->root) <= TURNED_PRIMS;
+    return rows && map_prims(t->root) <= TURNED_PRIMS && !reads_along_rows(t);
 }
 
 bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
