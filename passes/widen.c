@@ -59,7 +59,14 @@ static Gives gives(const Map *m, const Write *wr, int *moved) {
                                                                                    : COMPUTES;
 }
 
-/* May it be f32: is some of it computed, or moved from what is wide, and none to be rounded? */
+static bool writes_to(const Write *wr, int cont) {
+    for (int k = 0; k < wr->n; k++)
+        if (wr->to[k].cont == cont) return true;
+    return false;
+}
+
+/* May it be f32: is some of it computed, not of weights alone, or moved from what is wide, and none
+ * to be rounded? */
 static bool widens(const Widen *w, int cont) {
     const Cont *x = &w->e.flow->cont.at[cont];
     const IntVec *writers = &w->e.uses.writers[cont];
@@ -69,11 +76,11 @@ static bool widens(const Widen *w, int cont) {
     for (int i = 0; i < writers->n; i++) {
         const Map *m = w->e.flow->map.at[writers->at[i]];
         for (int k = 0; k < m->write.n; k++) {
-            if (m->write.at[k].to[0].cont != cont) continue;
+            if (!writes_to(&m->write.at[k], cont)) continue;
             int from = cont;
             Gives what = gives(m, &m->write.at[k], &from);
             if (what == ROUNDS) return false;
-            computed |= what == COMPUTES || w->wide[from];
+            computed |= (what == COMPUTES && !reads_fixed(w, m)) || w->wide[from];
         }
     }
     return computed;
@@ -120,8 +127,7 @@ static bool meets_wide(const Widen *w, const Map *m) {
     for (int v = 0; v < m->body.val.n; v++)
         if (m->body.val.at[v].kind == VAL_READ && w->wide[m->body.val.at[v].read.cont]) return true;
     for (int i = 0; i < m->write.n; i++)
-        for (int k = 0; k < m->write.at[i].n; k++)
-            if (w->wide[m->write.at[i].to[k].cont]) return true;
+        if (w->wide[m->write.at[i].to[0].cont]) return true;
     return false;
 }
 
