@@ -2,12 +2,12 @@
 /* Pass `mask`: what a constant mask leaves out is not computed.
  *
  * A map that adds a constant matrix of zeros and of values far below any score (-inf, less than
- * -2^100, of f16 the lowest) gives scores whose exponential, once the row's maximum is taken off, is 0 beyond some
- * last column of each row. Where that is the column i + P for row i at most (a causal mask), the
- * domains of the maps between the scores and what they weigh end there: the product that makes the
- * scores, the maximum, the exponential, the sum, the quotient, the product with the values. Nothing
- * is left out that any of these could tell from 0, for finite values and scores below 2^100 (2^14
- * beside a mask of f16); so strict mathematics does without this pass.
+ * -2^100, of f16 the lowest) gives scores whose exponential, once the row's maximum is taken off,
+ * is 0 beyond some last column of each row. Where that is the column i + P for row i at most (a
+ * causal mask), the domains of the maps between the scores and what they weigh end there: the
+ * product that makes the scores, the maximum, the exponential, the sum, the quotient, the product
+ * with the values. Nothing is left out that any of these could tell from 0, for finite values and
+ * scores below 2^100 (2^14 beside a mask of f16); so strict mathematics does without this pass.
  *
  * The constraint goes by blocks of rows and columns, j <= B*(i/B) + B-1 + P, so that a block of
  * rows in a nest has one end for its loops and needs no test inside. The mask itself stays. */
