@@ -188,7 +188,8 @@ static bool epilogue(const Fusing *f, const Group *g, const Group *into, int con
     return private(f, cont, g, into) && reads_covering(c, cont) && plain_writes(p);
 }
 
-bool continues_rows(const Map *m, const Access *read) {
+bool continues_rows(const Map *maker, const Map *m, const Access *read) {
+    if (map_is_reduction(maker)) return false;
     for (int k = 0; k < read->rank; k++)
         if (access_dim(m, read, k) < 0 && !dim_is(read->at[k], 0)) return false;
     return true;
@@ -203,9 +204,9 @@ static bool unboxed_between(const Fusing *f, const Group *g, const Group *into) 
             const Val *val = &m->body.val.at[v];
             if (val->kind != VAL_READ || (!val->has_else && !access_by_value(m, &val->read)))
                 continue;
-            if (continues_rows(m, &val->read)) continue;
             int w = f->writer[val->read.cont];
-            if (w >= 0 && &f->group[f->group_of[w]] == g) return true;
+            if (w < 0 || continues_rows(f->flow->map.at[w], m, &val->read)) continue;
+            if (&f->group[f->group_of[w]] == g) return true;
         }
     }
     return false;

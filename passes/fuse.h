@@ -51,8 +51,9 @@ typedef struct Fusing {
 int sinking_past(const Fusing *f, const Group *g, const Group *into, int *at);
 void groups_join(Fusing *f, Group *g, Group *into);
 /* Does the read leave its container behind the ends of rows alone, which it runs over by dims of
- * their own? */
-bool continues_rows(const Map *m, const Access *read);
+ * their own? Not of what `maker` sums up: registers hold tiles of that, and a tile may end within.
+ */
+bool continues_rows(const Map *maker, const Map *m, const Access *read);
 /* fuse_recipe.c: the kernels of a recipe; what may not be one is refused. */
 void groups_by_recipe(Fusing *f);
 

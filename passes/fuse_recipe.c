@@ -74,7 +74,7 @@ static void check_box(const Asked *a, int p, int r, int cont) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         if (val->kind != VAL_READ || val->read.cont != cont) continue;
-        if (val->has_else && !continues_rows(m, &val->read))
+        if (val->has_else && !continues_rows(a->f->flow->map.at[p], m, &val->read))
             REFUSE(a, "\"%s\" reads \"%s\" beyond its box, where \"%s\" makes nothing", m->name,
                    cont_name(a, cont), map_name(a, p));
         if (access_by_value(m, &val->read))
