@@ -341,9 +341,9 @@ def products(m):
         y = (a[..., 0] + 1j * a[..., 1]) * (b[..., 0] + to * 1j * b[..., 1])
         yield f"complex_{name[7:].lower()}", name, [a, b], {}, {"want": [np.stack([y.real, y.imag], -1).astype(np.float32)]}
     emb, parts = m.f(2, 3, 8), [m.f(2, 4, 3, 8, t=np.float16) for _ in range(4)]
-    c, s = np.cos(emb)[:, None].astype(np.float16), np.sin(emb)[:, None].astype(np.float16)
+    c, s = (f(emb)[:, None].astype(np.float16).astype(np.float32) for f in (np.cos, np.sin))
     yield "gemma_rotary", "GemmaRotaryEmbedding", [emb, *parts], {}, {
-        "want": [parts[0] * c + parts[1] * s, parts[2] * c + parts[3] * s]}
+        "want": [(parts[k] * c + parts[k + 1] * s).astype(np.float16) for k in (0, 2)]}
     bias, more = m.f(5), m.f(2, 3, 5)
     for name in "BiasDropout", "BitmaskBiasDropout":
         yield name.lower(), name, [x, bias, more, np.float32(0.3)], {}, {"want": [x + bias + more]}

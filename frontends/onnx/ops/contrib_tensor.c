@@ -108,16 +108,20 @@ static void complex_mul_conj_infer(Infer *in) {
     complex_product(in, -1);
 }
 
-/* x * cos + turned * sin, of angles `emb` [batch, step, size]. */
+/* x * cos + turned * sin, of angles `emb` [batch, step, size], whose cosines and sines have x's
+ * type: what these make is rounded to it once. */
 static void gemma_rotary_infer(Infer *in) {
     infer_arity(in, 5, 5);
     int heads = compose_vector(in, 1);
     for (int i = 0; i < 2; i++) {
         DType t = infer_tensor(in, 1 + 2 * i)->type.dtype;
-        int c = OP(in, "Unsqueeze", compose_cast(in, OP(in, "Cos", IN(0)), t), heads),
-            s = OP(in, "Unsqueeze", compose_cast(in, OP(in, "Sin", IN(0)), t), heads);
-        compose_result(
-            in, i, OP(in, "Add", OP(in, "Mul", IN(1 + 2 * i), c), OP(in, "Mul", IN(2 + 2 * i), s)));
+        int term[2];
+        for (int k = 0; k < 2; k++) {
+            int angle = compose_cast(in, OP(in, k ? "Sin" : "Cos", IN(0)), t);
+            int by = OP(in, "Unsqueeze", compose_cast(in, angle, F32), heads);
+            term[k] = OP(in, "Mul", compose_cast(in, IN(1 + 2 * i + k), F32), by);
+        }
+        compose_result(in, i, compose_cast(in, OP(in, "Add", term[0], term[1]), t));
     }
 }
 
