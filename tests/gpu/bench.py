@@ -88,6 +88,9 @@ def in_tf32(T, x, w):
     return y
 
 
+AS_ON_A_GPU = ["--skip", "widen"]  # for the C target, which else keeps what is computed in halves in f32
+
+
 def asked(text):
     """Options of compile that a text asks for; of several of one name the last counts."""
     options = {"math: fast": ["--math", "fast"], "gpu-copies: engine": ["--gpu", "sm_90a", "--gpu-copies", "engine"]}

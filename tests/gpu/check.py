@@ -70,7 +70,7 @@ class Checks(Texts, Launches):
                 source = ROOT / f"tests/cuda/hot/{text}.ir"
                 code, printed = run(self.weir, "run", source, "--target", target, "--random", "1",
                                     *bench.asked(source.read_text()),
-                                    *(["--gpu", gpu] if target == "cuda" else []), "--output-dir", out[target], env=self.fake)
+                                    *(["--gpu", gpu] if target == "cuda" else bench.AS_ON_A_GPU), "--output-dir", out[target], env=self.fake)
                 expect(code == 0, printed)
             got, wanted = (np.load(out[t] / "y.npy").astype(np.float64) for t in ("cuda", "c"))
             expect(np.allclose(got, wanted, rtol=2e-3, atol=2e-3), f"{text}: {abs(got - wanted).max()}")

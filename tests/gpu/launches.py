@@ -3,6 +3,7 @@
 import pathlib
 import sys
 
+import bench
 from texts import HERE, ROOT, Skip, expect, run
 
 
@@ -17,7 +18,7 @@ class Launches:
         for text in (HERE / "sides.ir").read_text(), (HERE / "sides_boxes.ir").read_text():
             name, source, *words = self.flow_of(text)
             log, out = self.work / f"{name}.launches", {}
-            for target, more in ("cuda", (*words, "--gpu-copies", "engine")), ("c", ()):
+            for target, more in ("cuda", (*words, "--gpu-copies", "engine")), ("c", bench.AS_ON_A_GPU):
                 out[target] = self.work / f"{name}.{target}"
                 code, text = run(self.weir, "run", source, *more, "--random", "1", "--output-dir", out[target],
                                  env={**self.fake, "WEIR_FAKE_LOG": str(log)})
