@@ -43,6 +43,7 @@ typedef struct Unit {
     double fixed, batched; /* bytes that it is the first to touch, or reads from outside: the same
                               ones for all images; of its batch */
     int64_t block;         /* images at a time; 0: all */
+    bool fits;             /* may it run with as many as are being weighed? */
     VEC(Handed) handed;    /* what it makes first of */
 } Unit;
 
@@ -232,6 +233,42 @@ static void sum_bytes(Batching *b) {
     }
 }
 
+/* ---- blocks that layouts allow -----------------------------------------------------------------
+ */
+
+/* Do all blocks of so many images lie alike where images share vectors? */
+static bool lies_alike(const Batching *b, int cont, int64_t block) {
+    const Layout *y = b->flow->cont.at[cont].layout;
+    Ctx *ctx = b->flow->ctx;
+    Dim first = flow_layout_sym(ctx, 0), number = dim_sym(ctx, "block");
+    DimSubst next = {first, dim_add(ctx, first, dim_mulc(ctx, number, block))};
+    for (int k = 0; y && k < y->rank; k++)
+        if (dim_uses(dim_sub(ctx, dim_subst(ctx, y->map[k], &next, 1), y->map[k]), first))
+            return false;
+    return true;
+}
+
+static bool map_fits(const Batching *b, const Map *m, int64_t block) {
+    int d = batch_dim(m);
+    bool fits = true;
+    for (int v = 0; v < m->body.val.n; v++) {
+        const Val *val = &m->body.val.at[v];
+        if (val->kind == VAL_READ && by_image(m, &val->read, d))
+            fits &= lies_alike(b, val->read.cont, block);
+    }
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            fits &= lies_alike(b, m->write.at[w].to[k].cont, block);
+    return fits;
+}
+
+static bool unit_fits(const Batching *b, const Unit *u, int64_t block) {
+    bool fits = u->batch;
+    for (int i = 0; i < u->map.n && fits; i++)
+        fits = map_fits(b, b->flow->map.at[u->map.at[i]], block);
+    return fits;
+}
+
 /* ---- what it saves ----------------------------------------------------------------------------
  */
 
@@ -269,7 +306,7 @@ static void best_ending(const Batching *b, Dim batch, int64_t block, int last, B
     for (int first = last; first >= 0; first--) {
         const Unit *u = &b->unit.at[first];
         if (u->earliest > earliest) earliest = u->earliest;
-        if (u->batch != batch || first < earliest) break;
+        if (u->batch != batch || !u->fits || first < earliest) break;
         if (is_thin(u, block)) thin += THIN * u->seconds;
         time += u->seconds + (u->fixed + u->batched) / memory->bandwidth;
         for (int i = 0; i < u->handed.n; i++)
@@ -285,6 +322,7 @@ static void best_ending(const Batching *b, Dim batch, int64_t block, int last, B
 static double choose_runs(Batching *b, Dim batch, int64_t block, double most) {
     Best *best = NEW_ARRAY(b->arena, Best, b->unit.n + 1);
     best[0] = (Best){0, -1};
+    for (int i = 0; i < b->unit.n; i++) b->unit.at[i].fits = unit_fits(b, &b->unit.at[i], block);
     for (int last = 0; last < b->unit.n; last++) best_ending(b, batch, block, last, best);
     if (best[b->unit.n].gain <= most) return most;
     for (int i = 0; i < b->unit.n; i++)
@@ -324,6 +362,7 @@ static void follow_recipe(Batching *b, Unit *u) {
     int64_t block[64] = {0};
     int n = 1, chosen = 0;
     for (int64_t k = 1; k && n < 63; k = next_block(u->batch, k)) {
+        if (!unit_fits(b, u, k)) continue;
         if (k == u->block) chosen = n;
         block[n] = k;
         words[n++] = internf(b->flow->ctx, "images%lld", (long long)k);

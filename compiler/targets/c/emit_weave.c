@@ -58,8 +58,10 @@ static void bind(CNest *c, const Chain *chain, int64_t i) {
 }
 
 /* Compilers would take the iterations apart again, each a chain to its end, to save registers: an
- * empty asm makes what follows in one iteration wait for all. */
-static void tie(CNest *c, CVal *const *val, int v, int n) {
+ * empty asm makes what follows in one iteration wait for all. Where sums that fill
+ * registers are read again at an iteration's end, they would begin with all iterations at once:
+ * `behind` what was stored, a volatile one makes them begin later. */
+static void tie(CNest *c, CVal *const *val, int v, int n, bool behind) {
     Text line = {.arena = c->arena};
     for (int i = 0; i < n; i++) {
         CVal *x = &val[i][v];
@@ -69,7 +71,7 @@ static void tie(CNest *c, CVal *const *val, int v, int n) {
         text_printf(&line, "%s\"+%c\"(%s)", i ? ", " : "", c->machine->vector_regs > 16 ? 'v' : 'x',
                     name);
     }
-    put_line(c, "__asm__(\"\" : %s);", text_str(&line));
+    put_line(c, "__asm__%s(\"\" : %s);", behind ? " volatile" : "", text_str(&line));
 }
 
 static bool may_tie(const CNest *c, const CVal *x) {
@@ -77,7 +79,21 @@ static bool may_tie(const CNest *c, const CVal *x) {
            c->lane.width * value_bits(x->type) == c->machine->vector_bytes * 8;
 }
 
-static void weave(CNest *c, const Chain *chain, int64_t from, int n) {
+/* Does the body read a register more than once? */
+static bool reads_again(const CNest *c, const Body *b) {
+    for (int v = 0; v < b->val.n; v++) {
+        if (b->val.at[v].kind != VAL_READ || c->buf[b->val.at[v].read.cont].kind != BUF_REG)
+            continue;
+        int uses = 0;
+        for (int u = v + 1; u < b->val.n; u++)
+            for (int k = 0; k < val_args(&b->val.at[u]); k++) uses += b->val.at[u].arg[k] == v;
+        if (uses > 1) return true;
+    }
+    return false;
+}
+
+/* Iterations `from` and so many more; `behind` what was stored. */
+static void weave(CNest *c, const Chain *chain, int64_t from, int n, bool behind) {
     const Body *b = &chain->body->code;
     CVal *val[WOVEN];
     int mark = c->names.at.n;
@@ -91,9 +107,10 @@ static void weave(CNest *c, const Chain *chain, int64_t from, int n) {
             val[i][v] = emit_val(c, &b->val.at[v], NULL, chain->body->store.n > 1);
             names_pop(&c->names, mark);
         }
-        if (b->val.at[v].kind != VAL_PRIM || !may_tie(c, &val[0][v]) || ++untied < TIE_EVERY)
-            continue;
-        tie(c, val, v, n);
+        if (!may_tie(c, &val[0][v])) continue;
+        if (!behind && (b->val.at[v].kind != VAL_PRIM || ++untied < TIE_EVERY)) continue;
+        tie(c, val, v, n, behind);
+        behind = false;
         untied = 0;
     }
     for (int i = 0; i < n; i++) {
@@ -117,8 +134,9 @@ bool emit_woven(CNest *c, const Stmt *s) {
     c->lane = (CLanes){.var = chain.lanes->var, .width = (int)width};
     names_var(&c->names, chain.lanes->var, "lane", dim_const(c->ctx, 0),
               dim_const(c->ctx, width - 1));
+    bool apart = 2 * count > c->machine->vector_regs && reads_again(c, &chain.body->code);
     for (int64_t i = 0; i < count; i += most)
-        weave(c, &chain, i, (int)(count - i < most ? count - i : most));
+        weave(c, &chain, i, (int)(count - i < most ? count - i : most), i > 0 && apart);
     c->lane = outside;
     names_pop(&c->names, mark);
     return true;
