@@ -470,23 +470,6 @@ static int expand_division(Inline *in, const int *args) {
     return quotient < 0 && near ? body_prim(in->b, P_RATIO, args) : quotient;
 }
 
-static bool is_one(const Val *v) {
-    return v->kind == VAL_CONST && v->type == F32 && bits_to_double(F32, v->bits) == 1;
-}
-
-/* 1 + erf(x) is erfc(-x), in as many operations as erf where 2^x is one; or -1. */
-static int expand_erfc(Inline *in, const Val *v) {
-    if (v->prim != P_ADD || form_of(in->forms) != FORM_BY_EXP2) return -1;
-    for (int i = 0; i < 2; i++) {
-        const Val *erf = &in->from->val.at[v->arg[i]], *one = &in->from->val.at[v->arg[1 - i]];
-        if (erf->kind != VAL_PRIM || erf->prim != P_ERF || erf->type != F32 || !is_one(one))
-            continue;
-        int less = body_prim1(in->b, P_NEG, in->map[erf->arg[0]]);
-        return expand_func(in->b, P_ERFC, in->forms, &less);
-    }
-    return -1;
-}
-
 static int inline_prim(Inline *in, const Val *v) {
     int args[3];
     const PrimRow *row = prim_row(v->prim);
@@ -496,10 +479,10 @@ static int inline_prim(Inline *in, const Val *v) {
     DType operand = in->b->val.at[args[row->arity - 1]].type;
     if (in->expand && row->typing != TYPE_SELECT && small_float(operand))
         return expand_small(in->b, v->prim, v->type, in->forms, args);
-    int shorter = -1;
-    if (in->expand && operand == F32)
-        shorter = v->prim == P_DIV ? expand_division(in, args) : expand_erfc(in, v);
-    if (shorter >= 0) return shorter;
+    if (in->expand && operand == F32 && v->prim == P_DIV) {
+        int shorter = expand_division(in, args);
+        if (shorter >= 0) return shorter;
+    }
     bool native = in->expand && in->forms->native[v->prim] && operand == F32;
     if (in->expand && row->defined && !native) return expand_func(in->b, v->prim, in->forms, args);
     return body_prim(in->b, v->prim, args);
