@@ -58,9 +58,9 @@ static void bind(CNest *c, const Chain *chain, int64_t i) {
 }
 
 /* Compilers would take the iterations apart again, each a chain to its end, to save registers: an
- * empty asm makes what follows in one iteration wait for all. Where sums that fill
- * registers are read again at an iteration's end, they would begin with all iterations at once:
- * `behind` what was stored, a volatile one makes them begin later. */
+ * empty asm makes what follows in one iteration wait for all. Where sums that fill registers are
+ * read again at an iteration's end, compilers would begin with all iterations at once, and store
+ * what they hold: a volatile asm makes these begin `behind` what was stored. */
 static void tie(CNest *c, CVal *const *val, int v, int n, bool behind) {
     Text line = {.arena = c->arena};
     for (int i = 0; i < n; i++) {
