@@ -212,7 +212,7 @@ Test(func, erfc_is_near) {
         run_columns(run, COLUMN_MAX);
         for (int i = 0; i < COLUMN_MAX; i++) {
             Real want = erfcl((Real)(float)run->x[i]);
-            bool near = isnan(want) ? isnan(run->out[i]) : fabsl(run->out[i] - want) <= 0x1p-22;
+            bool near = isnan(want) ? isnan(run->out[i]) : fabsl(run->out[i] - want) <= 0x1.26p-23;
             cr_assert(near, "erfc(%a) = %a, not %La", run->x[i], run->out[i], want);
         }
     }
