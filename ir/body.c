@@ -165,6 +165,15 @@ bool body_const_bits(const Body *b, int val, Bits *bits) {
     return true;
 }
 
+bool body_reciprocal(const Body *b, int val, float *by) {
+    static const float LEAST = 0x1p-30f, MOST = 0x1p30f;
+    const Val *v = &b->val.at[val];
+    if (v->kind != VAL_CONST || v->type != F32) return false;
+    float c = (float)bits_to_double(F32, v->bits);
+    *by = 1.0F / c;
+    return fabsf(c) >= LEAST && fabsf(c) <= MOST;
+}
+
 /* ---- primitives ----------------------------------------------------------------------------- */
 
 static DType prim_result(const Body *b, Prim p, const int *args) {
@@ -436,12 +445,9 @@ static int expand_small(Body *b, Prim p, DType t, const Forms *forms, const int 
  * of 2^-70 and less or 2^126 and more, may be an ulp off. `near`: the product alone, which is off
  * by 1.5 ulp at most. -1: the divisor is no such constant. */
 static int expand_quotient(Body *b, const int *args, bool near) {
-    static const float LEAST = 0x1p-30f, MOST = 0x1p30f;
-    const Val *by = &b->val.at[args[1]];
-    if (by->kind != VAL_CONST || by->type != F32) return -1;
-    float c = (float)bits_to_double(F32, by->bits);
-    if (!(fabsf(c) >= LEAST && fabsf(c) <= MOST)) return -1;
-    int of[] = {args[0], args[1], body_const(b, F32, 1.0F / c)};
+    float by;
+    if (!body_reciprocal(b, args[1], &by)) return -1;
+    int of[] = {args[0], args[1], body_const(b, F32, by)};
     if (near) return body_prim2(b, P_MUL, of[0], of[2]);
     return body_expr(b,
                      "q = $0 * $2; p = fma(fma(-q, $1, $0), $2, q); "

@@ -74,6 +74,8 @@ int body_cvt(Body *b, DType to, int x);             /* x itself when it already 
 int body_prim_as(Body *b, Prim p, DType to, int x); /* P_CVT, P_CVTINF, P_BITCAST */
 int body_prim(Body *b, Prim p, const int *args);    /* any arity, not the three above */
 bool body_const_bits(const Body *b, int val, Bits *bits); /* is it a constant? bits may be NULL */
+/* Is it a constant of f32 by whose reciprocal one may multiply? That. */
+bool body_reciprocal(const Body *b, int val, float *by);
 /* Makes val usable as an index and returns its symbol (fresh name from `name`). */
 Dim body_symbol(Body *b, int val, const char *name);
 

@@ -35,6 +35,7 @@ typedef struct Unit {
     Item item; /* what is no map */
     IntVec map;
     const char *name; /* of the kernel's last map */
+    IntVec by_image;  /* containers that it reads or writes image by image */
     Dim batch;        /* its extent; NULL: the kernel cannot run in blocks */
     int64_t images;   /* so many */
     int64_t rows;     /* of its product with least rows, for one image; INT64_MAX: there is none */
@@ -120,6 +121,7 @@ static void note_access(Batching *b, int unit, const Map *m, const Access *a, in
     bool batched = by_image(m, a, d);
     if (b->flow->cont.at[a->cont].kind == CONT_STATE) u->batch = NULL;
     if (!batched) note_whole(b, u, a->cont);
+    if (batched) vec_push(b->arena, &u->by_image, a->cont);
     bool first = made || !b->uses.writers[a->cont].n;
     if (!first || inside(b, a->cont, unit, unit)) return;
     if (batched)
@@ -248,24 +250,9 @@ static bool lies_alike(const Batching *b, int cont, int64_t block) {
     return true;
 }
 
-static bool map_fits(const Batching *b, const Map *m, int64_t block) {
-    int d = batch_dim(m);
-    bool fits = true;
-    for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        if (val->kind == VAL_READ && by_image(m, &val->read, d))
-            fits &= lies_alike(b, val->read.cont, block);
-    }
-    for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++)
-            fits &= lies_alike(b, m->write.at[w].to[k].cont, block);
-    return fits;
-}
-
 static bool unit_fits(const Batching *b, const Unit *u, int64_t block) {
     bool fits = u->batch;
-    for (int i = 0; i < u->map.n && fits; i++)
-        fits = map_fits(b, b->flow->map.at[u->map.at[i]], block);
+    for (int i = 0; i < u->by_image.n && fits; i++) fits = lies_alike(b, u->by_image.at[i], block);
     return fits;
 }
 

@@ -5,19 +5,15 @@
  * ConvNeXt go through. 1 + erf(z) is erfc(-z), which takes three quarters of erf's operations, as
  * it need not be exact where erf is small. A quotient by a constant that only elementary functions
  * read is a product with the reciprocal, an ulp and a half off at most: these jump nowhere. */
-#include <math.h>
-
 #include "passes/compose.h"
 
 static bool is_prim(const Val *v, Prim p) {
     return v->kind == VAL_PRIM && v->prim == p && v->type == F32;
 }
 
-static bool is_constant(const Body *b, int val, float *c) {
+static bool is_one(const Body *b, int val) {
     Bits bits;
-    if (b->val.at[val].type != F32 || !body_const_bits(b, val, &bits)) return false;
-    *c = (float)bits_to_double(F32, bits);
-    return true;
+    return body_const_bits(b, val, &bits) && bits_to_double(b->val.at[val].type, bits) == 1;
 }
 
 /* Do only elementary functions read it? */
@@ -35,22 +31,16 @@ static bool only_functions(const Map *m, int val) {
 
 /* The reciprocal by which Val `val` may be multiplied in place of a division; false: it is none. */
 static bool find_reciprocal(const Map *m, int val, float *by) {
-    static const float least = 0x1p-30F, most = 0x1p30F;
     const Val *v = &m->body.val.at[val];
-    float c;
-    if (!is_prim(v, P_DIV) || !is_constant(&m->body, v->arg[1], &c)) return false;
-    *by = 1 / c;
-    return fabsf(c) >= least && fabsf(c) <= most && only_functions(m, val);
+    return is_prim(v, P_DIV) && body_reciprocal(&m->body, v->arg[1], by) && only_functions(m, val);
 }
 
 /* What erf is taken of where Val `val` is 1 + erf; -1: it is something else. */
 static int erf_beside_one(const Body *b, int val) {
     const Val *v = &b->val.at[val];
     for (int i = 0; i < 2 && is_prim(v, P_ADD); i++) {
-        float one;
         const Val *erf = &b->val.at[v->arg[i]];
-        if (is_prim(erf, P_ERF) && is_constant(b, v->arg[1 - i], &one) && one == 1)
-            return erf->arg[0];
+        if (is_prim(erf, P_ERF) && is_one(b, v->arg[1 - i])) return erf->arg[0];
     }
     return -1;
 }
