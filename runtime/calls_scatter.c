@@ -75,8 +75,9 @@ static uint16_t float_to_brain(float f) {
     default:                                                                                       \
         for (int64_t i = 0; i < n; i++) min;                                                       \
     }
-#define GREATER(a, b) ((a) != (a) || (b) != (b) ? (a) + (b) : (a) > (b) ? (a) : (b))
-#define LESS(a, b) ((a) != (a) || (b) != (b) ? (a) + (b) : (a) < (b) ? (a) : (b))
+/* NaN where either is. */
+#define GREATER(a, b) (((a) > (b)) | ((a) != (a)) ? (a) : (b))
+#define LESS(a, b) (((a) < (b)) | ((a) != (a)) ? (a) : (b))
 
 #define REAL(name, T)                                                                              \
     static void name(weir_call *c, int op, void *to, const void *from, int64_t n) {                \
@@ -210,61 +211,78 @@ static void out_of_range(weir_call *c) {
     fails(c, WEIR_E_INDEX, "an index of a scatter is out of range");
 }
 
-/* Copies the data, or clears; NULL and a status when the type cannot be combined. */
-static char *start(weir_call *c, int op, combine_fn **combine) {
+/* What a call writes to, of which this part makes rows lo..hi. */
+typedef struct Target {
+    char *data; /* NULL: elements of this type cannot be combined */
+    int op;
+    combine_fn *combine;
+    size_t width; /* bytes of an element */
+    int64_t lo, hi;
+} Target;
+
+/* Copies the rows of this part, or clears them. Texts are joined where one thread makes them all.
+ */
+static Target start(weir_call *c, int op, int64_t rows, int64_t row) {
     const weir_tensor *data = &c->out[0];
-    size_t bytes = (size_t)weir_tensor_count(data) * width_of(data->dtype);
-    *combine = combine_of(data->dtype);
-    if (op != NONE && !*combine) {
+    weir_share part = data->dtype == WEIR_STRING ? (weir_share){0, c->part ? 0 : rows}
+                                                 : weir_share_of(c, rows, row);
+    Target t = {data->data, op, combine_of(data->dtype), width_of(data->dtype), part.lo, part.hi};
+    size_t from = (size_t)(t.lo * row) * t.width, bytes = (size_t)((t.hi - t.lo) * row) * t.width;
+    if (op != NONE && !t.combine) {
         fails(c, WEIR_E_ARGUMENT, "a scatter cannot combine elements of this type");
-        return NULL;
+        t.data = NULL;
+    } else if (c->in[0].data) {
+        memcpy(t.data + from, (const char *)c->in[0].data + from, bytes);
+    } else {
+        memset(t.data + from, 0, bytes);
     }
-    if (c->in[0].data)
-        memcpy(data->data, c->in[0].data, bytes);
-    else
-        memset(data->data, 0, bytes);
-    return data->data;
+    return t;
 }
 
-static void put(weir_call *c, int op, combine_fn *combine, char *to, const char *from, int64_t n,
-                size_t width) {
-    if (op != NONE)
-        combine(c, op, to, from, n);
-    else if (width == 4 && n == 1)
-        memcpy(to, from, 4);
-    else if (width == 8 && n == 1)
-        memcpy(to, from, 8);
+static void put(weir_call *c, const Target *t, int64_t to, const char *from, int64_t n) {
+    char *at = t->data + (size_t)to * t->width;
+    if (t->op != NONE)
+        t->combine(c, t->op, at, from, n);
+    else if (t->width == 4 && n == 1)
+        memcpy(at, from, 4);
+    else if (t->width == 8 && n == 1)
+        memcpy(at, from, 8);
     else
-        memcpy(to, from, (size_t)n * width);
+        memcpy(at, from, (size_t)n * t->width);
 }
 
-/* Elements from `base` on that lie `step` apart along the axis: what a row of updates writes to. */
+/* What a row of updates writes to: elements from `base` on that lie `step` apart along the axis, of
+ * which this part makes those of indices lo..hi. */
 typedef struct Place {
-    int64_t base, step;
+    int64_t base, step, lo, hi;
     bool inside;
 } Place;
 
-static Place place_of(const weir_tensor *data, const int64_t *at, int32_t axis) {
-    Place p = {0, 1, true};
+static Place place_of(const weir_call *c, const Target *t, const int64_t *at) {
+    const weir_tensor *data = &c->out[0];
+    int32_t axis = (int32_t)c->attr[0];
+    Place p = {.step = 1, .hi = data->dims[axis], .inside = true};
     for (int32_t k = 0; k < data->rank; k++) {
         p.base = p.base * data->dims[k] + (k == axis ? 0 : at[k]);
         p.inside &= k == axis || at[k] < data->dims[k];
         if (k > axis) p.step *= data->dims[k];
     }
+    if (axis == 0) p.lo = t->lo, p.hi = t->hi;
     return p;
 }
 
 /* A row of n updates that replace elements of 4 or 8 bytes, by indices of 64 bits: to[index * step
  * + j * along] = from[j]. False: an index is out of range. */
-static bool replace_row(char *to, const char *from, const int64_t *index, int64_t n, int64_t extent,
-                        int64_t step, int64_t along, size_t width) {
+static bool replace_row(const Target *t, Place p, const char *from, const int64_t *index, int64_t n,
+                        int64_t extent, int64_t along) {
 #define REPLACE(T)                                                                                 \
     for (int64_t j = 0; j < n; j++) {                                                              \
         int64_t v = index[j] < 0 ? index[j] + extent : index[j];                                   \
         if ((uint64_t)v >= (uint64_t)extent) return false;                                         \
-        ((T *)to)[v * step + j * along] = ((const T *)from)[j];                                    \
+        if (v >= p.lo && v < p.hi)                                                                 \
+            ((T *)t->data)[p.base + v * p.step + j * along] = ((const T *)from)[j];                \
     }
-    if (width == 4)
+    if (t->width == 4)
         REPLACE(uint32_t)
     else
         REPLACE(uint64_t)
@@ -273,34 +291,33 @@ static bool replace_row(char *to, const char *from, const int64_t *index, int64_
 }
 
 /* A row of n updates in order. */
-static bool update_row(weir_call *c, Place p, int64_t i, int64_t n, combine_fn *combine) {
+static bool update_row(weir_call *c, const Target *t, Place p, int64_t i, int64_t n) {
     const weir_tensor *data = &c->out[0], *indices = &c->in[1];
     int64_t extent = data->dims[c->attr[0]], along = c->attr[0] != data->rank - 1;
-    size_t width = width_of(data->dtype);
-    char *to = (char *)c->out[0].data + (size_t)p.base * width;
-    const char *from = (const char *)c->in[2].data + (size_t)i * width;
-    if (c->attr[1] == NONE && indices->dtype == WEIR_I64 && (width == 4 || width == 8))
-        return replace_row(to, from, (const int64_t *)indices->data + i, n, extent, p.step, along,
-                           width);
+    const char *from = (const char *)c->in[2].data + (size_t)i * t->width;
+    if (t->op == NONE && indices->dtype == WEIR_I64 && (t->width == 4 || t->width == 8))
+        return replace_row(t, p, from, (const int64_t *)indices->data + i, n, extent, along);
     for (int64_t j = 0; j < n; j++) {
         int64_t index = index_at(indices, i + j, extent);
         if (index < 0) return false;
-        put(c, (int)c->attr[1], combine, to + (size_t)(index * p.step + j * along) * width,
-            from + (size_t)j * width, 1, width);
+        if (index >= p.lo && index < p.hi)
+            put(c, t, p.base + index * p.step + j * along, from + (size_t)j * t->width, 1);
     }
     return true;
 }
 
+/* Parts take rows of the first dim, and all updates where these tell which. */
 static void scatter_rows(weir_call *c) {
     const weir_tensor *data = &c->out[0], *indices = &c->in[1];
     int32_t axis = (int32_t)c->attr[0], last = data->rank - 1;
-    combine_fn *combine;
-    char *to = start(c, (int)c->attr[1], &combine);
+    int64_t rows = data->dims[0], count = weir_tensor_count(data);
+    Target t = start(c, (int)c->attr[1], rows, rows ? count / rows : 0);
     int64_t n = weir_tensor_count(indices), row = indices->dims[last], at[WEIR_RANK_MAX] = {0};
-    for (int64_t i = 0; to && i < n; i += row) {
-        Place p = place_of(data, at, axis);
+    for (int64_t i = 0; t.data && i < n; i += row) {
+        Place p = place_of(c, &t, at);
         p.inside &= axis == last || row <= data->dims[last];
-        if (!p.inside || !update_row(c, p, i, row, combine)) {
+        bool mine = axis == 0 || !p.inside || (at[0] >= t.lo && at[0] < t.hi);
+        if (!p.inside || (mine && !update_row(c, &t, p, i, row))) {
             out_of_range(c);
             return;
         }
@@ -332,14 +349,11 @@ void weir_call_scatter_elements(weir_call *c) {
 /* attr: reduction. The last dim of the indices holds places in the first dims of the data. */
 void weir_call_scatter_nd(weir_call *c) {
     const weir_tensor *data = &c->in[0], *indices = &c->in[1], *updates = &c->in[2];
-    int op = (int)c->attr[0];
     int32_t depth = (int32_t)indices->dims[indices->rank - 1];
-    combine_fn *combine;
-    char *to = start(c, op, &combine);
-    size_t width = width_of(data->dtype);
-    int64_t row = 1, n = depth ? weir_tensor_count(indices) / depth : 0;
-    for (int32_t k = depth; k < data->rank; k++) row *= data->dims[k];
-    for (int64_t i = 0; to && i < n; i++) {
+    int64_t rows = 1, row = 1, n = depth ? weir_tensor_count(indices) / depth : 0;
+    for (int32_t k = 0; k < data->rank; k++) *(k < depth ? &rows : &row) *= data->dims[k];
+    Target t = start(c, (int)c->attr[0], rows, row);
+    for (int64_t i = 0; t.data && i < n; i++) {
         int64_t place = 0;
         for (int32_t k = 0; k < depth; k++) {
             int64_t index = index_at(indices, i * depth + k, data->dims[k]);
@@ -349,8 +363,8 @@ void weir_call_scatter_nd(weir_call *c) {
             }
             place = place * data->dims[k] + index;
         }
-        put(c, op, combine, to + (size_t)(place * row) * width,
-            (const char *)updates->data + (size_t)(i * row) * width, row, width);
+        if (place >= t.lo && place < t.hi)
+            put(c, &t, place * row, (const char *)updates->data + (size_t)(i * row) * t.width, row);
     }
 }
 

@@ -348,13 +348,15 @@ static void emit_blob(CProgram *p) {
         (long long)p->options->weight_bytes);
 }
 
-/* Names of what is timed: kernels, then calls. */
+/* Names of what is timed: kernels, then calls, each by what it does and which it is. */
 static void emit_profiled(CProgram *p) {
     text_put(&p->out, "static const char *const profiled[] = {\n");
     for (int i = 0; i < p->flow->kernel.n; i++)
         text_printf(&p->out, " %s,\n", c_string(p->arena, p->flow->kernel.at[i]->name));
     for (int i = 0; i < p->ncall; i++)
-        text_printf(&p->out, " %s,\n", c_string(p->arena, p->call[i]->row->name));
+        text_printf(&p->out, " %s,\n",
+                    c_string(p->arena, arena_printf(p->arena, "%s.%s", p->call[i]->row->name,
+                                                    p->call[i]->name)));
     text_put(&p->out, "};\n");
 }
 

@@ -41,13 +41,12 @@ static bool may_equal(Dim a, Dim b) {
 }
 
 /* Pairs are replaced as texts as well; only combining looks into them. */
-static void scatter(Lower *lo, const char *call, const int64_t *attr, int nattr) {
+static void scatter(Lower *lo, const char *call, int indices, const int64_t *attr, int nattr) {
     DType t = lower_value(lo, 0)->type.dtype;
     int to = lower_out(lo, 0);
     if (to < 0) return;
     if (attr[nattr - 1] == NONE) t = lower_type(t);
-    int in[] = {nn_pairs(lo, lower_in(lo, 0), t), lower_in(lo, 1),
-                nn_pairs(lo, lower_in(lo, 2), t)};
+    int in[] = {nn_pairs(lo, lower_in(lo, 0), t), indices, nn_pairs(lo, lower_in(lo, 2), t)};
     int out = nn_pairs_for(lo, to, t);
     lower_call(lo, call, in, 3, &out, 1, attr, nattr, NULL, 0);
     nn_pairs_to(lo, out, to);
@@ -64,11 +63,63 @@ static void scatter_elements_infer(Infer *in) {
     infer_set(in, 0, t->dtype, t->shape, t->rank);
 }
 
+/* The map that alone writes a container, element by element; NULL: none does. */
+static const Map *writer_of(const Flow *flow, int cont) {
+    for (int i = flow->map.n; i-- > 0;) {
+        const Map *m = flow->map.at[i];
+        for (int w = 0; w < m->write.n; w++)
+            if (m->write.at[w].to[0].cont == cont)
+                return m->write.n == 1 && !m->write.at[w].combine ? m : NULL;
+    }
+    return NULL;
+}
+
+static bool body_uses(const Body *b, Dim at) {
+    bool uses = false;
+    for (int v = 0; v < b->val.n; v++) {
+        const Val *val = &b->val.at[v];
+        uses |= val->kind == VAL_INDEX && dim_uses(val->index, at);
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
+            uses |= dim_uses(val->read.at[k], at);
+    }
+    return uses;
+}
+
+/* Do indices name whole rows of the data, as they are the same along all dims but the first? */
+static bool names_rows(Lower *lo) {
+    const Type *t = &lower_value(lo, 0)->type, *i = &lower_value(lo, 1)->type,
+               *u = &lower_value(lo, 2)->type;
+    const Map *m = writer_of(lo->flow, lower_in(lo, 1));
+    if (!m || t->rank < 2 || !dims_equal(i->shape, u->shape, t->rank)) return false;
+    for (int k = 1; k < t->rank; k++) {
+        Dim at = m->write.at[0].to[0].at[k];
+        bool varies = !dim_is(at, 0) && (!dim_sym_name(at) || body_uses(&m->body, at));
+        if (varies || t->shape[k] != u->shape[k]) return false;
+    }
+    return true;
+}
+
+/* The first element of each row of indices, as scatter_nd takes them. */
+static int first_elements(Lower *lo) {
+    int all = lower_in(lo, 1);
+    const Cont *c = &lo->flow->cont.at[all];
+    Dim at[RANK_MAX], shape[] = {c->shape[0], dim_const(lo->ctx, 1)};
+    int to = lower_tmp(lo, "rows", c->type, shape, 2);
+    Map *m = lower_map(lo, "rows");
+    lower_dims(lo, m, shape, 2, at);
+    for (int k = 2; k < lo->flow->cont.at[all].rank; k++) at[k] = at[1];
+    map_write(lo->flow, m, to, at, map_read(lo->flow, m, all, at), NULL);
+    return to;
+}
+
 static void scatter_elements_lower(Lower *lo) {
     int rank = lower_value(lo, 0)->type.rank;
     int64_t attr[2] = {attr_axis(lo->ctx, lo->node, "axis", 0, rank),
                        reduction_of(lo->ctx, lo->node)};
-    scatter(lo, "scatter_elements", attr, 2);
+    if (attr[0] == 0 && names_rows(lo))
+        scatter(lo, "scatter_nd", first_elements(lo), &attr[1], 1);
+    else
+        scatter(lo, "scatter_elements", lower_in(lo, 1), attr, 2);
 }
 
 static void scatter_nd_infer(Infer *in) {
@@ -88,7 +139,7 @@ static void scatter_nd_infer(Infer *in) {
 
 static void scatter_nd_lower(Lower *lo) {
     int64_t how = reduction_of(lo->ctx, lo->node);
-    scatter(lo, "scatter_nd", &how, 1);
+    scatter(lo, "scatter_nd", lower_in(lo, 1), &how, 1);
 }
 
 /* ---- TensorScatter: rows start[b] .. of a cache are replaced, in circular mode modulo its length
