@@ -173,16 +173,18 @@ static void choose_few(Tiled *t, int64_t budget) {
 /* Where long sums run in blocks, each accumulator has a total besides. Half of the rows, with both
  * in registers, beat all rows with totals that are loaded and stored after each block, if, in equal
  * tiles, they still hide an operation's latency and more: measured 4 % on Zen 4; but tiles of 3
- * rows and 3 vectors take 1.1 to 2 times the time of 7 rows, the more the busier the next cache is.
+ * rows and 3 vectors take 1.1 to 2 times the time of 7 rows, the more the busier the next cache is,
+ * and 3 rows of four gates 1.3 times the time of 6 (Zen 5, whose second cache is asked for 43 bytes
+ * a cycle so).
  * Where the run counts rows that is less than what 8 rows leave behind in tiles of 7: 8 rows take
  * 0.7 of the time so. */
 static int64_t rows_with_totals(const Tiled *t, int64_t otherwise) {
-    enum { SUMS_LEAST = LATENCY_OPERATIONS + 2 };
+    enum { SUMS_LEAST = LATENCY_OPERATIONS + 2, ROWS_LEAST = 4 };
     int regs = sum_registers(t->s->env->machine, t->p);
     int64_t row = t->vectors * t->inners, rows = (regs - 1 - t->vectors) / (2 * row);
     int along = choose_row(t, -1);
     int64_t whole = along < 0 ? rows : equal_tiles(map_usual(t->s->flow, t->p, along), rows);
-    bool few = whole * row < SUMS_LEAST;
+    bool few = whole * row < SUMS_LEAST || whole < ROWS_LEAST;
     bool open = open_row(t, along);
     return few || open || panels_cost(t->s->env->machine) ? otherwise : rows;
 }
