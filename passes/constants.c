@@ -204,24 +204,24 @@ static void hoist(Folding *f, Map *map, Items *into) {
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
-/* Are all reads of a map constant, its domain, and where it writes? Much that is only moved stays,
- * unless it is a `part` of what it writes: layouts do the rest without another copy. */
-static bool constant_map(const Folding *f, const Map *m, bool part) {
-    double volume = 1;
-    for (int d = 0; d < m->dim.n; d++) {
+static bool computes(const Map *m) {
+    bool any = m->write.n && m->write.at[0].combine != NULL;
+    for (int v = 0; v < m->body.val.n; v++) any |= m->body.val.at[v].kind == VAL_PRIM;
+    return any;
+}
+
+/* Are all reads of a map constant, its domain, and where it writes? */
+static bool constant_map(const Folding *f, const Map *m) {
+    for (int d = 0; d < m->dim.n; d++)
         if (map_extent(m, d, -1) < 0 || m->dim.at[d].seq) return false;
-        volume *= (double)map_extent(m, d, 1);
-    }
-    bool computes = m->write.n && m->write.at[0].combine != NULL;
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];
         if (val->kind == VAL_READ && !is_constant(f, val->read.cont)) return false;
-        computes |= val->kind == VAL_PRIM;
         if (val->kind == VAL_READ && !plain_index(m, &val->read)) return false;
         if (val->kind == VAL_INDEX && !plain_index(m, &(Access){.rank = 1, .at = &val->index}))
             return false;
     }
-    return volume <= CONSTANT_VOLUME && (computes || part || volume <= SMALL);
+    return map_volume(m, 1) <= CONSTANT_VOLUME;
 }
 
 static bool constant_container(const Folding *f, int cont) {
@@ -291,14 +291,12 @@ static void find_writers(Folding *f, const Items *items, const Item *in) {
     }
 }
 
-/* Is all that the map writes computed now? *part: another map writes a part of it. */
-static bool results_constant(const Folding *f, const Map *m, bool *part) {
+/* Is all that the map writes computed now? */
+static bool results_constant(const Folding *f, const Map *m) {
     bool all = true;
     for (int w = 0; w < m->write.n; w++)
-        for (int k = 0; k < m->write.at[w].n; k++) {
+        for (int k = 0; k < m->write.at[w].n; k++)
             all = all && f->constant[m->write.at[w].to[k].cont];
-            *part |= f->writers[m->write.at[w].to[k].cont].n > 1;
-        }
     return all;
 }
 
@@ -330,6 +328,49 @@ static bool leave_calls(Folding *f) {
     return any;
 }
 
+/* Does the map alone write its results, and only moves much? Layouts do that without a copy. */
+static bool moves_much(const Folding *f, const Map *m) {
+    bool alone = true;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++)
+            alone &= f->writers[m->write.at[w].to[k].cont].n == 1;
+    return alone && !computes(m) && map_volume(m, 1) > SMALL;
+}
+
+/* Marks containers that something reads which is computed now and is no move, or one that is
+ * `kept`. */
+static void mark_wanted(const Folding *f, const bool *kept, bool *wanted) {
+    for (int i = 0; i < f->flow->map.n; i++) {
+        const Map *m = f->flow->map.at[i];
+        if (!f->taken[i] || (moves_much(f, m) && !kept[i])) continue;
+        for (int v = 0; v < m->body.val.n; v++)
+            if (m->body.val.at[v].kind == VAL_READ) wanted[m->body.val.at[v].read.cont] = true;
+    }
+    for (int i = 0; i < f->call.n; i++)
+        for (int k = 0; f->call.at[i].taken && k < f->call.at[i].call->nin; k++)
+            if (f->call.at[i].call->in[k] >= 0) wanted[f->call.at[i].call->in[k]] = true;
+}
+
+/* Much that is only moved is left where no result that is computed now follows from it. */
+static void leave_moves(Folding *f) {
+    bool *wanted = NEW_ARRAY(f->arena, bool, f->flow->cont.n + 1);
+    bool *kept = NEW_ARRAY(f->arena, bool, f->flow->map.n + 1);
+    for (bool again = true; again;) {
+        again = false;
+        mark_wanted(f, kept, wanted);
+        for (int i = 0; i < f->flow->map.n; i++) {
+            const Map *m = f->flow->map.at[i];
+            if (!f->taken[i] || kept[i] || !moves_much(f, m)) continue;
+            for (int w = 0; w < m->write.n; w++)
+                for (int k = 0; k < m->write.at[w].n; k++)
+                    kept[i] |= wanted[m->write.at[w].to[k].cont];
+            again |= kept[i];
+        }
+    }
+    for (int i = 0; i < f->flow->map.n; i++)
+        if (f->taken[i] && !kept[i] && moves_much(f, f->flow->map.at[i])) leave_map(f, i);
+}
+
 /* What can be computed now, each with all others that write what it writes: of all that might, what
  * reads or writes something else is left until nothing changes. */
 static void find_constant(Folding *f, const Items *items) {
@@ -342,14 +383,13 @@ static void find_constant(Folding *f, const Items *items) {
     for (bool again = true; again;) {
         again = leave_calls(f);
         for (int m = 0; m < f->flow->map.n; m++) {
-            bool part = false;
-            if (!f->taken[m] || (results_constant(f, f->flow->map.at[m], &part) &&
-                                 constant_map(f, f->flow->map.at[m], part)))
-                continue;
+            const Map *map = f->flow->map.at[m];
+            if (!f->taken[m] || (results_constant(f, map) && constant_map(f, map))) continue;
             leave_map(f, m);
             again = true;
         }
     }
+    leave_moves(f);
 }
 
 bool *constants_weights(Arena *arena, Flow *flow, const PassEnv *env) {
