@@ -65,13 +65,16 @@ static void scatter_elements_infer(Infer *in) {
 
 /* The map that alone writes a container, element by element; NULL: none does. */
 static const Map *writer_of(const Flow *flow, int cont) {
-    for (int i = flow->map.n; i-- > 0;) {
+    const Map *writer = NULL;
+    for (int i = 0; i < flow->map.n; i++) {
         const Map *m = flow->map.at[i];
-        for (int w = 0; w < m->write.n; w++)
-            if (m->write.at[w].to[0].cont == cont)
-                return m->write.n == 1 && !m->write.at[w].combine ? m : NULL;
+        for (int w = 0; w < m->write.n; w++) {
+            if (m->write.at[w].to[0].cont != cont) continue;
+            if (writer || m->write.n > 1 || m->write.at[w].combine) return NULL;
+            writer = m;
+        }
     }
-    return NULL;
+    return writer;
 }
 
 static bool body_uses(const Body *b, Dim at) {
