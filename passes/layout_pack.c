@@ -411,12 +411,13 @@ static int copied_index(const Layouts *l, const Map *m, const Contraction *r, in
 /* Do so few channels of results (a mask, a picture) leave most lanes idle that sums had better run
  * along the terms? Costs are of a vector's product: of adding up a vector's lanes, and of storing
  * results that lie apart in lanes. Measured on Zen 5 for windows of 3x3, 64 channels to 2, 3, 4:
- * 0.15, 0.2, 0.27 of the time; eight of 16 channels would take 1.6. */
+ * 0.15, 0.2, 0.27 of the time; eight of 16 channels would take 1.6, four of codes 1.4 of what an
+ * instruction for groups of terms takes. */
 static bool few_results(const Layouts *l, const Map *m, const Contraction *r, int lane) {
     static const double ADD_LANES = 12, STORE_APART = 20;
     double terms = contraction_usual(l->flow, m, r, ROLE_K);
     double n = (double)map_usual(l->flow, m, lane);
-    return r->role[lane] == ROLE_N && n <= l->lanes / 4 &&
+    return r->role[lane] == ROLE_N && n <= l->lanes / 4 && !dot_types(l->env->machine, m) &&
            n * (terms / l->lanes + ADD_LANES) < terms + STORE_APART;
 }
 
