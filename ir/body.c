@@ -174,6 +174,17 @@ bool body_reciprocal(const Body *b, int val, float *by) {
     return fabsf(c) >= LEAST && fabsf(c) <= MOST;
 }
 
+bool body_uses(const Body *b, Dim sym) {
+    bool uses = false;
+    for (int v = 0; v < b->val.n; v++) {
+        const Val *val = &b->val.at[v];
+        uses |= val->kind == VAL_INDEX && dim_uses(val->index, sym);
+        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
+            uses |= dim_uses(val->read.at[k], sym);
+    }
+    return uses;
+}
+
 /* ---- primitives ----------------------------------------------------------------------------- */
 
 static DType prim_result(const Body *b, Prim p, const int *args) {

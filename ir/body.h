@@ -76,6 +76,8 @@ int body_prim(Body *b, Prim p, const int *args);    /* any arity, not the three 
 bool body_const_bits(const Body *b, int val, Bits *bits); /* is it a constant? bits may be NULL */
 /* Is it a constant of f32 by whose reciprocal one may multiply? That. */
 bool body_reciprocal(const Body *b, int val, float *by);
+/* Does any of its reads and indices use sym? */
+bool body_uses(const Body *b, Dim sym);
 /* Makes val usable as an index and returns its symbol (fresh name from `name`). */
 Dim body_symbol(Body *b, int val, const char *name);
 

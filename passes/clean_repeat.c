@@ -7,17 +7,6 @@
 
 enum { TERMS_LEAST = 8 }; /* of a sum that is worth a container of its own */
 
-static bool body_uses(const Map *m, int d) {
-    Dim sym = m->dim.at[d].sym;
-    bool uses = false;
-    for (int v = 0; v < m->body.val.n; v++) {
-        const Val *val = &m->body.val.at[v];
-        uses |= val->kind == VAL_INDEX && dim_uses(val->index, sym);
-        uses |= val->kind == VAL_READ && access_uses(m, &val->read, d);
-    }
-    return uses;
-}
-
 /* Is m a sum of one result for each index, some of whose dims its terms do not use (`repeats`, by
  * dim)? */
 static bool finds_repeats(const Flow *flow, const Map *m, bool *repeats) {
@@ -33,7 +22,7 @@ static bool finds_repeats(const Flow *flow, const Map *m, bool *repeats) {
             continue;
         }
         results++;
-        repeats[d] = !body_uses(m, d) && !dim_is(m->dim.at[d].extent, 1);
+        repeats[d] = !body_uses(&m->body, m->dim.at[d].sym) && !dim_is(m->dim.at[d].extent, 1);
         n += repeats[d];
     }
     return n && results <= RANK_MAX && terms >= TERMS_LEAST;

@@ -5,8 +5,9 @@
  * than the map has iterations (the scale of a normalisation per channel, say), move into maps of
  * their own. Then all maps and calls that read only weights and what such made are evaluated, and
  * what they wrote becomes weights. Large results (more than SMALL elements) of a plain
- * rearrangement stay maps: layouts do that without another copy. With a packing other than build
- * only calls that read literals are evaluated: the maps become the constant part of the flow. */
+ * rearrangement stay maps where no other result that is computed follows from them: layouts do that
+ * without another copy. With a packing other than build only calls that read literals are
+ * evaluated: the maps become the constant part of the flow. */
 #include "passes/compose.h"
 #include "passes/prepare.h"
 
@@ -337,38 +338,32 @@ static bool moves_much(const Folding *f, const Map *m) {
     return alone && !computes(m) && map_volume(m, 1) > SMALL;
 }
 
-/* Marks containers that something reads which is computed now and is no move, or one that is
- * `kept`. */
-static void mark_wanted(const Folding *f, const bool *kept, bool *wanted) {
-    for (int i = 0; i < f->flow->map.n; i++) {
-        const Map *m = f->flow->map.at[i];
-        if (!f->taken[i] || (moves_much(f, m) && !kept[i])) continue;
-        for (int v = 0; v < m->body.val.n; v++)
-            if (m->body.val.at[v].kind == VAL_READ) wanted[m->body.val.at[v].read.cont] = true;
-    }
-    for (int i = 0; i < f->call.n; i++)
-        for (int k = 0; f->call.at[i].taken && k < f->call.at[i].call->nin; k++)
-            if (f->call.at[i].call->in[k] >= 0) wanted[f->call.at[i].call->in[k]] = true;
+static bool is_wanted(const Map *m, const bool *wanted) {
+    bool any = false;
+    for (int w = 0; w < m->write.n; w++)
+        for (int k = 0; k < m->write.at[w].n; k++) any |= wanted[m->write.at[w].to[k].cont];
+    return any;
 }
 
 /* Much that is only moved is left where no result that is computed now follows from it. */
 static void leave_moves(Folding *f) {
-    bool *wanted = NEW_ARRAY(f->arena, bool, f->flow->cont.n + 1);
+    bool *wanted = NEW_ARRAY(f->arena, bool, f->flow->cont.n + 1); /* by container */
     bool *kept = NEW_ARRAY(f->arena, bool, f->flow->map.n + 1);
+    for (int i = 0; i < f->call.n; i++)
+        for (int k = 0; f->call.at[i].taken && k < f->call.at[i].call->nin; k++)
+            if (f->call.at[i].call->in[k] >= 0) wanted[f->call.at[i].call->in[k]] = true;
     for (bool again = true; again;) {
         again = false;
-        mark_wanted(f, kept, wanted);
         for (int i = 0; i < f->flow->map.n; i++) {
             const Map *m = f->flow->map.at[i];
-            if (!f->taken[i] || kept[i] || !moves_much(f, m)) continue;
-            for (int w = 0; w < m->write.n; w++)
-                for (int k = 0; k < m->write.at[w].n; k++)
-                    kept[i] |= wanted[m->write.at[w].to[k].cont];
-            again |= kept[i];
+            if (!f->taken[i] || kept[i] || (moves_much(f, m) && !is_wanted(m, wanted))) continue;
+            kept[i] = again = true;
+            for (int v = 0; v < m->body.val.n; v++)
+                if (m->body.val.at[v].kind == VAL_READ) wanted[m->body.val.at[v].read.cont] = true;
         }
     }
     for (int i = 0; i < f->flow->map.n; i++)
-        if (f->taken[i] && !kept[i] && moves_much(f, f->flow->map.at[i])) leave_map(f, i);
+        if (f->taken[i] && !kept[i]) leave_map(f, i);
 }
 
 /* What can be computed now, each with all others that write what it writes: of all that might, what

@@ -316,7 +316,7 @@ static void scatter_rows(weir_call *c) {
     for (int64_t i = 0; t.data && i < n; i += row) {
         Place p = place_of(c, &t, at);
         p.inside &= axis == last || row <= data->dims[last];
-        bool mine = axis == 0 || !p.inside || (at[0] >= t.lo && at[0] < t.hi);
+        bool mine = axis == 0 || (at[0] >= t.lo && at[0] < t.hi);
         if (!p.inside || (mine && !update_row(c, &t, p, i, row))) {
             out_of_range(c);
             return;

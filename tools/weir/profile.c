@@ -15,12 +15,13 @@
 
 enum { RUNS_LEAST = 5, RUNS_MOST = 1000 };
 
-/* One name: a kernel with its variants, a kind of call, or waiting. */
+/* One name: a kernel with its variants, a call, or waiting. */
 typedef struct Timed {
     const char *name;
-    Movement *movement; /* NULL: a call, or waiting */
-    double ms;          /* median */
-    double calls;       /* spans a run, of the thread that has most */
+    Movement *movement;    /* NULL: a call, or waiting */
+    double ms;             /* median */
+    double calls;          /* spans a run, of the thread that has most */
+    double now, now_calls; /* of the thread that is added up */
     double sample[RUNS_MOST];
 } Timed;
 
@@ -87,8 +88,13 @@ static void add_run(Profile *p) {
         for (int k = 0; k <= w.nkernels; k++) {
             if (!calls[k]) continue;
             Timed *to = timed(p, span_name(&w, &(weir_span){.kernel = k - 1}));
-            if (sum[k] > to->sample[p->runs]) to->sample[p->runs] = sum[k];
-            if (calls[k] > to->calls) to->calls = calls[k];
+            to->now += sum[k], to->now_calls += calls[k];
+        }
+        for (int i = 0; i < p->timed.n; i++) {
+            Timed *to = p->timed.at[i];
+            if (to->now > to->sample[p->runs]) to->sample[p->runs] = to->now;
+            if (to->now_calls > to->calls) to->calls = to->now_calls;
+            to->now = to->now_calls = 0;
         }
         arena_free(scratch);
     }

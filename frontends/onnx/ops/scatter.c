@@ -77,17 +77,6 @@ static const Map *writer_of(const Flow *flow, int cont) {
     return writer;
 }
 
-static bool body_uses(const Body *b, Dim at) {
-    bool uses = false;
-    for (int v = 0; v < b->val.n; v++) {
-        const Val *val = &b->val.at[v];
-        uses |= val->kind == VAL_INDEX && dim_uses(val->index, at);
-        for (int k = 0; val->kind == VAL_READ && k < val->read.rank; k++)
-            uses |= dim_uses(val->read.at[k], at);
-    }
-    return uses;
-}
-
 /* Do indices name whole rows of the data, as they are the same along all dims but the first? */
 static bool names_rows(Lower *lo) {
     const Type *t = &lower_value(lo, 0)->type, *i = &lower_value(lo, 1)->type,
