@@ -255,6 +255,23 @@ static void outer_indices(const Layouts *l, const Map *m, const Contraction *r, 
     }
 }
 
+/* The index that counts the lanes, from the begin of a panel: of one vector where none of `width`
+ * begins there (queries and keys stand in one matrix). Else -1. */
+static int lane_index(const Layouts *l, const Map *m, const Access *read, int lane,
+                      int64_t *width) {
+    Ctx *ctx = l->flow->ctx;
+    Dim coef, rest, q;
+    int n = position(m, read, lane);
+    for (int k = 0; n < 0 && k < read->rank; k++) {
+        if (!dim_affine(ctx, read->at[k], &m->dim.at[lane].sym, 1, &coef, &rest) ||
+            !dim_is(coef, 1) || !dim_divides(ctx, rest, dim_const(ctx, l->lanes), &q))
+            continue;
+        if (!dim_divides(ctx, rest, dim_const(ctx, *width), &q)) *width = l->lanes;
+        n = k;
+    }
+    return n;
+}
+
 /* Returns how many lanes panels have, 0 where there are to be none. */
 static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, const Dot *dot) {
     bool batch = r->role[lane] == ROLE_BATCH;
@@ -263,7 +280,7 @@ static int64_t pack_weights(Layouts *l, Map *m, const Contraction *r, int lane, 
     Cont c = l->flow->cont.at[b->read.cont];
     Access read = b->read;
     split_index(l, m, lane, &read, &c);
-    int n = position(m, &read, lane);
+    int n = lane_index(l, m, &read, lane, &width);
     if (n < 0 || b->has_else) return width;
     int inner = dot ? -1 : inner_index(l, m, &read, r, lane, &c);
     if (inner >= 0 && fills_registers(l, m, r, c.shape[inner], width)) width = l->lanes;

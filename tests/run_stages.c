@@ -518,6 +518,7 @@ static void run_path(const Settings *settings, const char *path, Counter *counte
     if (!settings->gpu) target_c_machine(run.ctx, &run.machine, run.options.cpu);
     if (!ctx_try(run.ctx, run_file, &file)) {
         printf("FAIL %s: %s\n", path, run.message);
+        counter->ran++;
         counter->bad++;
     }
     ctx_free(run.ctx);
@@ -541,8 +542,7 @@ static void run_operand(const Settings *settings, const char *path, Counter *cou
     if (n >= 0) free(entry);
 }
 
-/* Works in `jobs` processes; each tells through its pipe how many it ran and how many were bad.
- */
+/* Works in `jobs` processes; each tells through its pipe what it counted. */
 static int run_parts(const Settings *settings, char **path, int n) {
     int ran = 0, bad = 0;
     int(*tell)[2] = calloc((size_t)settings->jobs, sizeof *tell);
