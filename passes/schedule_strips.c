@@ -3,15 +3,21 @@
  * transformed back.
  *
  * A strip is a few rows of tiles, so few that the elements of its tiles before and after the
- * products stay in the inner cache. In a strip, first all input tiles; then for each element of a
- * tile a product of matrices, in register tiles of panels and rows (rows are tiles of the strip);
- * then tile by tile, a vector of channels at a time, the way back and the epilogue. */
+ * products stay in the inner cache, or several small images: all tiles of these share what is read
+ * of the weights. In a strip, first all input tiles; then for each element of a tile a product of
+ * matrices, in register tiles of panels and rows (rows are tiles of the strip); then tile by tile,
+ * a vector of channels at a time, the way back and the epilogue. */
 #include <math.h>
 
 #include "passes/schedule.h"
 
 enum { STRIP_MAPS = 4, STRIP_WAYS = 12, MOST_UNROLLED = 16 };
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
+
+/* Of a strip: rows and columns of tiles, images; of a register tile: residues, too. */
+typedef struct Strip {
+    int64_t row[2], images, residue[2];
+} Strip;
 
 typedef struct StripsPlan {
     Scheduling *s;
@@ -24,10 +30,11 @@ typedef struct StripsPlan {
     int row[2];        /* ... and the dims of the products that count them ... */
     int residue[2];    /* ... and, where they lie apart, their residues; or -1 */
     int channel, lane; /* the root's dim that is stored last, and the products' */
+    int batch[2];      /* dims of the root and the products that count images, or -1 */
     double elements, in, out, images, residues;
-    int64_t tiles[2]; /* of the image */
-    int64_t strip[2]; /* tiles of a strip */
-    int64_t parts;    /* of the channels */
+    Strip whole; /* the image, or all of them */
+    Strip strip;
+    int64_t parts; /* of the channels */
 } StripsPlan;
 
 /* Rows of a tile that lie apart: the index at which `read` has the residue of the root's dim d, or
@@ -88,6 +95,22 @@ static bool find_image(StripsPlan *p, const Val *val) {
     return n == 2 && p->channel >= 0 && p->lane >= 0;
 }
 
+static bool counts_rows(const StripsPlan *p, int d) {
+    return d == p->row[0] || d == p->row[1] || d == p->residue[0] || d == p->residue[1];
+}
+
+/* The root's dim of images by which it reads tiles, and the products'; of several the last. */
+static void find_batch(StripsPlan *p, const Access *read) {
+    const Access *to = &p->map[2]->write.at[0].to[0];
+    p->batch[0] = p->batch[1] = -1;
+    for (int k = 0; k < read->rank; k++) {
+        int own = access_dim(p->map[3], read, k), d = access_dim(p->map[2], to, k);
+        int row = d < 0 ? -1 : map_same_dim(p->map[2], d, p->map[1]);
+        if (own < 0 || row < 0 || counts_rows(p, row) || p->roles.role[row] != ROLE_M) continue;
+        p->batch[0] = own, p->batch[1] = row;
+    }
+}
+
 static bool recognize(StripsPlan *p) {
     if (p->kernel->map.n != STRIP_MAPS) return false;
     for (int i = 0; i < STRIP_MAPS; i++) p->map[i] = p->s->flow->map.at[p->kernel->map.at[i]];
@@ -104,13 +127,10 @@ static bool recognize(StripsPlan *p) {
             if (p->residue[i] >= 0)
                 p->residue[i] = map_same_dim(p->map[2], p->residue[i], p->map[1]);
         }
+        find_batch(p, &body->val.at[v].read);
         return p->lane >= 0 && p->row[0] >= 0 && p->row[1] >= 0;
     }
     return false;
-}
-
-static bool counts_rows(const StripsPlan *p, int d) {
-    return d == p->row[0] || d == p->row[1] || d == p->residue[0] || d == p->residue[1];
 }
 
 /* Extents of the products: elements of a tile, channels in and out, images; tiles by row and
@@ -127,7 +147,9 @@ static void measure(StripsPlan *p) {
         if (p->roles.role[d] == ROLE_N) p->out *= extent;
         if (p->roles.role[d] == ROLE_M) p->images *= extent;
     }
-    for (int i = 0; i < 2; i++) p->tiles[i] = map_usual(p->s->flow, p->map[1], p->row[i]);
+    for (int i = 0; i < 2; i++) p->whole.row[i] = map_usual(p->s->flow, p->map[1], p->row[i]);
+    for (int i = 0; i < 2; i++) p->whole.residue[i] = p->apart[i];
+    p->whole.images = p->batch[1] < 0 ? 1 : map_extent(p->map[1], p->batch[1], 1);
 }
 
 static int64_t parts_of(int64_t extent, int64_t size) {
@@ -146,33 +168,39 @@ static int64_t at_most(int64_t extent, int64_t most) {
     return parts_of(extent, parts_of(extent, most));
 }
 
-/* Rows of a register tile of the products: columns of a strip, several of its rows if these are
- * short, then several residues. */
-static void register_rows(const StripsPlan *p, int64_t rows, int64_t columns, int64_t *tile,
-                          int64_t *residues) {
+static int64_t tiles_of(const Strip *s) {
+    return s->row[0] * s->row[1] * s->images * s->residue[0] * s->residue[1];
+}
+
+/* A register tile of the products: columns of a strip, several of its rows if these are short, then
+ * several residues, then images. */
+static Strip register_tile(const StripsPlan *p, const Strip *strip) {
     const Machine *m = p->s->env->machine;
     int64_t vectors = tile_width(m, p->s->flow, p->map[1], p->lane) / lanes_of(p->s);
     int64_t most = rows_held(m, p->map[1], vectors);
-    tile[1] = at_most(columns, most);
-    tile[0] = tile[1] < columns ? 1 : at_most(rows, most / tile[1]);
-    residues[1] = at_most(p->apart[1], most / (tile[0] * tile[1]));
-    residues[0] = at_most(p->apart[0], most / (tile[0] * tile[1] * residues[1]));
+    Strip t = {{1, at_most(strip->row[1], most)}, 1, {1, 1}};
+    if (t.row[1] == strip->row[1]) t.row[0] = at_most(strip->row[0], most / t.row[1]);
+    t.residue[1] = at_most(p->apart[1], most / tiles_of(&t));
+    t.residue[0] = at_most(p->apart[0], most / tiles_of(&t));
+    if (tiles_of(&t) * strip->images == tiles_of(strip))
+        t.images = at_most(strip->images, most / tiles_of(&t));
+    return t;
 }
 
 /* Seconds that a core is busy, when a strip is so many rows and columns of tiles and channels are
  * cut into `parts`: products, while weights come from the next cache or later; straight-line code
  * at the speed of the cache that holds its elements, much slower where these collide. */
-static double strip_seconds(const StripsPlan *p, int64_t rows, int64_t columns, int64_t parts) {
+static double strip_seconds(const StripsPlan *p, const Strip *strip, int64_t parts) {
     const Machine *m = p->s->env->machine;
-    double out = p->out / (double)parts, inner = (double)m->level[1].bytes;
-    double tasks =
-        p->images * (double)(parts_of(p->tiles[0], rows) * parts_of(p->tiles[1], columns) * parts);
-    double tiles = p->images * p->residues * (double)(p->tiles[0] * p->tiles[1] * parts) / tasks;
-    double held_tiles = p->residues * (double)(rows * columns);
-    int64_t row[2], residue[2];
-    register_rows(p, rows, columns, row, residue);
-    double multiply = 2 * p->elements * tiles * p->in * out / m->fma_flops *
-                      (1 + 1.5 / (double)(row[0] * row[1] * residue[0] * residue[1]));
+    const Strip tile = register_tile(p, strip);
+    double out = p->out / (double)parts, inner = (double)m->level[1].bytes, uneven = 1;
+    double tasks = p->images / (double)p->whole.images *
+                   (double)(parts_of(p->whole.images, strip->images) * parts);
+    for (int i = 0; i < 2; i++) tasks *= (double)parts_of(p->whole.row[i], strip->row[i]);
+    double all = p->images / (double)p->whole.images * (double)(tiles_of(&p->whole) * parts);
+    double tiles = all / tasks, held_tiles = (double)tiles_of(strip);
+    double multiply =
+        2 * p->elements * tiles * p->in * out / m->fma_flops * (1 + 1.5 / (double)tiles_of(&tile));
     double weights = 4 * p->elements * p->in * out;
     double read = weights / machine_bandwidth(m, weights);
     if (weights > inner) read = read > multiply ? read - multiply : 0;
@@ -180,27 +208,38 @@ static double strip_seconds(const StripsPlan *p, int64_t rows, int64_t columns, 
     double held = 4 * p->elements * held_tiles * (p->in + out);
     for (int i = 0; i < 2; i++) {
         bool slow = collide(p->elements, 4 * held_tiles * part[i]);
-        double around =
-            i ? 1 : (1 + 2 / (double)(rows * p->side)) * (1 + 2 / (double)(columns * p->side));
+        double around = i ? 1
+                          : (1 + 2 / (double)(strip->row[0] * p->side)) *
+                                (1 + 2 / (double)(strip->row[1] * p->side));
         move += around * (slow ? 3 : 2) * 4 * p->elements * tiles * part[i] /
                 machine_bandwidth(m, held / 2);
+        uneven *= p->whole.row[i] % strip->row[i] ? UNEVEN : 1;
     }
-    double uneven = (p->tiles[0] % rows ? UNEVEN : 1) * (p->tiles[1] % columns ? UNEVEN : 1);
+    uneven *= p->whole.images % strip->images ? UNEVEN : 1;
     return ceil(tasks / m->cores) * (multiply + read + move) * uneven;
+}
+
+/* Is it the best so far? */
+static void try_strip(StripsPlan *p, const Strip *strip, double *best) {
+    for (int64_t parts = 1; parts <= 4; parts *= 2) {
+        if (parts > 1 && p->out / (double)parts < (double)lanes_of(p->s)) continue;
+        double seconds = strip_seconds(p, strip, parts);
+        if (*best > 0 && seconds >= *best) continue;
+        *best = seconds, p->strip = *strip, p->parts = parts;
+    }
 }
 
 static void choose_strip(StripsPlan *p) {
     double best = 0;
-    int64_t least = p->tiles[1] < ROWS_MOST / 2 ? p->tiles[1] : ROWS_MOST / 2;
-    for (int64_t parts = 1; parts <= 4; parts *= 2)
-        for (int64_t rows = 1; rows <= p->tiles[0]; rows++)
-            for (int64_t columns = least; columns <= p->tiles[1]; columns++) {
-                if (parts > 1 && p->out / (double)parts < (double)lanes_of(p->s)) continue;
-                double seconds = strip_seconds(p, rows, columns, parts);
-                if (best > 0 && seconds >= best) continue;
-                best = seconds;
-                p->strip[0] = rows, p->strip[1] = columns, p->parts = parts;
-            }
+    int64_t most = p->whole.row[1], least = most < ROWS_MOST / 2 ? most : ROWS_MOST / 2;
+    Strip strip = p->whole;
+    strip.images = 1;
+    for (strip.row[0] = 1; strip.row[0] <= p->whole.row[0]; strip.row[0]++)
+        for (strip.row[1] = least; strip.row[1] <= most; strip.row[1]++)
+            try_strip(p, &strip, &best);
+    strip = p->whole;
+    for (strip.images = 2; strip.images <= p->whole.images; strip.images++)
+        if (at_most(p->whole.images, strip.images) == strip.images) try_strip(p, &strip, &best);
 }
 
 static void strip_line(StripsPlan *p, LineKind kind, int pos) {
@@ -209,51 +248,53 @@ static void strip_line(StripsPlan *p, LineKind kind, int pos) {
     bool size = kind != LINE_PARALLEL;
     for (int d = 0; d < root->dim.n; d++)
         if (d != p->image[0] && d != p->image[1] && d != p->channel && map_extent(root, d, 2) > 1)
-            line_dim(p->s->flow, &line, root, d, size);
+            line_dim(p->s->flow, &line, root, d, size && d == p->batch[0] ? p->strip.images : size);
     int64_t lanes = lanes_of(p->s), channels = parts_of((int64_t)p->out, p->parts * lanes) * lanes;
     if (p->parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
     for (int i = 0; i < 2; i++)
         line_dim(p->s->flow, &line, root, p->image[i],
-                 size ? p->side * p->apart[i] * p->strip[i] : 0);
+                 size ? p->side * p->apart[i] * p->strip.row[i] : 0);
     vec_push(p->s->flow->arena, &p->kernel->line, line);
 }
 
 static void tile_line(StripsPlan *p, LineKind kind, int pos) {
     Line *line = kernel_line(p->s->flow, p->kernel, kind, pos);
+    if (p->strip.images > 1) line_dim(p->s->flow, line, p->map[3], p->batch[0], 1);
     line_dim(p->s->flow, line, p->map[3], p->channel, lanes_of(p->s));
     for (int i = 0; i < 2; i++)
-        if (p->strip[i] > 1)
+        if (p->strip.row[i] > 1)
             line_dim(p->s->flow, line, p->map[3], p->image[i], p->side * p->apart[i]);
 }
 
 /* The products: element by element, panels, rows. */
 static void product_lines(StripsPlan *p) {
     const Map *m = p->map[1];
-    int64_t width = tile_width(p->s->env->machine, p->s->flow, m, p->lane), row[2], residue[2];
-    register_rows(p, p->strip[0], p->strip[1], row, residue);
-    Line *tile = kernel_line(p->s->flow, p->kernel, LINE_TILE, 1);
+    const Strip t = register_tile(p, &p->strip);
+    Flow *flow = p->s->flow;
+    int64_t width = tile_width(p->s->env->machine, flow, m, p->lane);
+    int unrolled[5], n = 0; /* beside the lanes */
+    Line *tile = kernel_line(flow, p->kernel, LINE_TILE, 1);
     for (int d = 0; d < m->dim.n; d++)
         if (p->roles.role[d] == ROLE_BATCH || (p->roles.role[d] == ROLE_M && !counts_rows(p, d)))
-            line_dim(p->s->flow, tile, m, d, 1);
-    line_dim(p->s->flow, tile, m, p->lane, width);
+            line_dim(flow, tile, m, d, d == p->batch[1] ? t.images : 1);
+    line_dim(flow, tile, m, p->lane, width);
+    if (t.images > 1) unrolled[n++] = p->batch[1];
     for (int i = 0; i < 2; i++)
-        if (p->residue[i] >= 0) line_dim(p->s->flow, tile, m, p->residue[i], residue[i]);
-    for (int i = 0; i < 2; i++) line_dim(p->s->flow, tile, m, p->row[i], row[i]);
+        if (p->residue[i] >= 0)
+            line_dim(flow, tile, m, unrolled[n++] = p->residue[i], t.residue[i]);
+    for (int i = 0; i < 2; i++) line_dim(flow, tile, m, unrolled[n++] = p->row[i], t.row[i]);
     vector_line(p->s, p->kernel, 1, p->lane);
     const Access *weights = &m->body.val.at[p->roles.b].read;
     if (4 * p->elements * p->in * p->out > (double)p->s->env->machine->level[1].bytes / 4 &&
-        p->s->flow->cont.at[weights->cont].kind == CONT_PARAM)
-        kernel_line(p->s->flow, p->kernel, LINE_PREFETCH, 1)->cont = weights->cont;
-    Line *unroll = kernel_line(p->s->flow, p->kernel, LINE_UNROLL, 1);
-    line_dim(p->s->flow, unroll, m, p->lane, 0);
-    for (int i = 0; i < 2; i++)
-        if (p->residue[i] >= 0) line_dim(p->s->flow, unroll, m, p->residue[i], 0);
-    for (int i = 0; i < 2; i++) line_dim(p->s->flow, unroll, m, p->row[i], 0);
-    int64_t sums = width / lanes_of(p->s) * row[0] * row[1];
-    for (int i = 0; i < 2; i++) sums *= p->residue[i] < 0 ? 1 : residue[i];
+        flow->cont.at[weights->cont].kind == CONT_PARAM)
+        kernel_line(flow, p->kernel, LINE_PREFETCH, 1)->cont = weights->cont;
+    Line *unroll = kernel_line(flow, p->kernel, LINE_UNROLL, 1);
+    line_dim(flow, unroll, m, p->lane, 0);
+    for (int i = 0; i < n; i++) line_dim(flow, unroll, m, unrolled[i], 0);
     int64_t block;
     bool blocks = sum_blocks(m, p->lane, TILE_SUM_BLOCK, &block) >= 0;
-    step_lines(p->s, p->kernel, 1, blocks ? block : -1, sums, unroll);
+    step_lines(p->s, p->kernel, 1, blocks ? block : -1, width / lanes_of(p->s) * tiles_of(&t),
+               unroll);
 }
 
 /* The lanes of straight-line code: what it writes last. */
