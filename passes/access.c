@@ -81,7 +81,7 @@ double map_volume(const Map *map, int64_t otherwise) {
 enum { PANEL_ROWS = 7 };
 
 bool panels_cost(const Machine *machine) {
-    enum { PART = 4 };
+    enum { PART = 3 };
     return machine->fma_flops * 2 / PANEL_ROWS > machine->level[1].bandwidth / PART;
 }
 

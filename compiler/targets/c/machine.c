@@ -25,9 +25,18 @@ static const Level levels[] = {
     {"x86-64-v4", 64, 32, 170e9},
 };
 
-/* f32 FLOP a second of AMD's cores with AVX-512, measured: Zen 4 takes two cycles for a vector of
- * 64 bytes, Zen 5 has units as wide. */
-static const double zen_halves = 117e9, zen_whole = 265e9;
+enum { LEVELS = 4 };
+
+/* What a core does in a second, measured: FLOP of f32, bytes read of each level of memory. */
+typedef struct Speed {
+    double fma_flops, bandwidth[LEVELS];
+} Speed;
+
+static const Speed usual_speed = {0, {369e9, 144e9, 29e9, 16e9}}; /* 0: as the level */
+/* AMD's cores with AVX-512: Zen 4 takes two cycles for a vector of 64 bytes, Zen 5 has units as
+ * wide. */
+static const Speed zen4_speed = {117e9, {369e9, 144e9, 29e9, 16e9}};
+static const Speed zen5_speed = {265e9, {550e9, 265e9, 120e9, 32e9}};
 
 /* LLVM's names, by level; `vnni`, `vbmi` (AVX512_VBMI), `bf16` (AVX512_BF16) and `amx` where the
  * family has them. */
@@ -35,49 +44,49 @@ typedef struct Family {
     const char *name;
     int level; /* 1: aarch64; 2, 3, 4: of x86-64 */
     bool vnni, vbmi, bf16, amx;
-    double fma_flops; /* 0: as the level */
+    const Speed *speed; /* or NULL: the usual one */
 } Family;
 
 static const Family families[] = {
-    {"aarch64", 1, false, false, false, false, 0},
-    {"cortex-a53", 1, false, false, false, false, 0},
-    {"cortex-a72", 1, false, false, false, false, 0},
-    {"cortex-a76", 1, false, false, false, false, 0},
-    {"neoverse-n1", 1, false, false, false, false, 0},
-    {"neoverse-v1", 1, false, false, false, false, 0},
-    {"x86-64", 2, false, false, false, false, 0},
-    {"x86-64-v2", 2, false, false, false, false, 0},
-    {"nehalem", 2, false, false, false, false, 0},
-    {"westmere", 2, false, false, false, false, 0},
-    {"sandybridge", 2, false, false, false, false, 0},
-    {"ivybridge", 2, false, false, false, false, 0},
-    {"silvermont", 2, false, false, false, false, 0},
-    {"btver2", 2, false, false, false, false, 0},
-    {"x86-64-v3", 3, false, false, false, false, 0},
-    {"haswell", 3, false, false, false, false, 0},
-    {"broadwell", 3, false, false, false, false, 0},
-    {"skylake", 3, false, false, false, false, 0},
-    {"alderlake", 3, true, false, false, false, 0},
-    {"raptorlake", 3, true, false, false, false, 0},
-    {"meteorlake", 3, true, false, false, false, 0},
-    {"arrowlake", 3, true, false, false, false, 0},
-    {"gracemont", 3, true, false, false, false, 0},
-    {"znver1", 3, false, false, false, false, 0},
-    {"znver2", 3, false, false, false, false, 0},
-    {"znver3", 3, false, false, false, false, 0},
-    {"x86-64-v4", 4, false, false, false, false, 0},
-    {"skylake-avx512", 4, false, false, false, false, 0},
-    {"cascadelake", 4, true, false, false, false, 0},
-    {"cooperlake", 4, true, false, true, false, 0},
-    {"icelake-client", 4, true, true, false, false, 0},
-    {"icelake-server", 4, true, true, false, false, 0},
-    {"tigerlake", 4, true, true, false, false, 0},
-    {"rocketlake", 4, true, true, false, false, 0},
-    {"sapphirerapids", 4, true, true, true, true, 0},
-    {"emeraldrapids", 4, true, true, true, true, 0},
-    {"graniterapids", 4, true, true, true, true, 0},
-    {"znver4", 4, true, true, true, false, zen_halves},
-    {"znver5", 4, true, true, true, false, zen_whole},
+    {"aarch64", 1, false, false, false, false, NULL},
+    {"cortex-a53", 1, false, false, false, false, NULL},
+    {"cortex-a72", 1, false, false, false, false, NULL},
+    {"cortex-a76", 1, false, false, false, false, NULL},
+    {"neoverse-n1", 1, false, false, false, false, NULL},
+    {"neoverse-v1", 1, false, false, false, false, NULL},
+    {"x86-64", 2, false, false, false, false, NULL},
+    {"x86-64-v2", 2, false, false, false, false, NULL},
+    {"nehalem", 2, false, false, false, false, NULL},
+    {"westmere", 2, false, false, false, false, NULL},
+    {"sandybridge", 2, false, false, false, false, NULL},
+    {"ivybridge", 2, false, false, false, false, NULL},
+    {"silvermont", 2, false, false, false, false, NULL},
+    {"btver2", 2, false, false, false, false, NULL},
+    {"x86-64-v3", 3, false, false, false, false, NULL},
+    {"haswell", 3, false, false, false, false, NULL},
+    {"broadwell", 3, false, false, false, false, NULL},
+    {"skylake", 3, false, false, false, false, NULL},
+    {"alderlake", 3, true, false, false, false, NULL},
+    {"raptorlake", 3, true, false, false, false, NULL},
+    {"meteorlake", 3, true, false, false, false, NULL},
+    {"arrowlake", 3, true, false, false, false, NULL},
+    {"gracemont", 3, true, false, false, false, NULL},
+    {"znver1", 3, false, false, false, false, NULL},
+    {"znver2", 3, false, false, false, false, NULL},
+    {"znver3", 3, false, false, false, false, NULL},
+    {"x86-64-v4", 4, false, false, false, false, NULL},
+    {"skylake-avx512", 4, false, false, false, false, NULL},
+    {"cascadelake", 4, true, false, false, false, NULL},
+    {"cooperlake", 4, true, false, true, false, NULL},
+    {"icelake-client", 4, true, true, false, false, NULL},
+    {"icelake-server", 4, true, true, false, false, NULL},
+    {"tigerlake", 4, true, true, false, false, NULL},
+    {"rocketlake", 4, true, true, false, false, NULL},
+    {"sapphirerapids", 4, true, true, true, true, NULL},
+    {"emeraldrapids", 4, true, true, true, true, NULL},
+    {"graniterapids", 4, true, true, true, true, NULL},
+    {"znver4", 4, true, true, true, false, &zen4_speed},
+    {"znver5", 4, true, true, true, false, &zen5_speed},
 };
 
 /* Beyond the level: the dot products of the family's vector width. */
@@ -93,6 +102,11 @@ static bool family_has(const void *user, const char *feature) {
 
 static const char VBMI[] = "avx512vbmi";
 
+static void set_speed(Machine *m, const Speed *speed) {
+    if (speed->fma_flops > 0) m->fma_flops = speed->fma_flops;
+    for (int i = 0; i < LEVELS; i++) m->level[i].bandwidth = speed->bandwidth[i];
+}
+
 static void set_level(Machine *m, int level) {
     const Level *l = &levels[level - 1];
     m->name = l->name;
@@ -102,11 +116,12 @@ static void set_level(Machine *m, int level) {
     m->fma_flops = l->fma_flops;
     m->rounds_twice = level == 2;
     m->cores = 8;
-    m->nlevels = 4;
-    m->level[0] = (MemoryLevel){"L1", 32 << 10, 369e9, false};
-    m->level[1] = (MemoryLevel){"L2", 1 << 20, 144e9, false};
-    m->level[2] = (MemoryLevel){"L3", 32 << 20, 29e9, true};
-    m->level[3] = (MemoryLevel){"memory", INT64_MAX, 16e9, true};
+    m->nlevels = LEVELS;
+    m->level[0] = (MemoryLevel){"L1", 32 << 10, 0, false};
+    m->level[1] = (MemoryLevel){"L2", 1 << 20, 0, false};
+    m->level[2] = (MemoryLevel){"L3", 32 << 20, 0, true};
+    m->level[3] = (MemoryLevel){"memory", INT64_MAX, 0, true};
+    set_speed(m, &usual_speed);
 }
 
 /* Bytes are looked up in vectors by AVX512_VBMI, else one by one, as many as a vector has elements
@@ -165,14 +180,17 @@ static void read_caches(Machine *m) {
     }
 }
 
-/* AMD's processors tell whether their units are 64 bytes wide (leaf 0x8000001a); of others nothing
- * is known. */
-static double native_flops(double of_level) {
-    enum { FP512 = 1 << 3 };
-    unsigned a, b, c, d;
-    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx) return of_level;
-    if (!__get_cpuid(0x8000001a, &a, &b, &c, &d)) return of_level;
-    return a & FP512 ? zen_whole : zen_halves;
+/* AMD's processors tell whether their units are 32 or 64 bytes wide (leaf 0x8000001a). Where a
+ * virtual machine hides both, as many do, the family says it: 0x1a is Zen 5. Of others nothing is
+ * known. */
+static const Speed *native_speed(void) {
+    enum { FP256 = 1 << 2, FP512 = 1 << 3, ZEN5 = 0x1a };
+    unsigned a, b, c, d, width;
+    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx) return &usual_speed;
+    if (!__get_cpuid(0x8000001a, &width, &b, &c, &d)) return &usual_speed;
+    if (width & (FP256 | FP512)) return width & FP512 ? &zen5_speed : &zen4_speed;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return &usual_speed;
+    return (a >> 8 & 15) + (a >> 20 & 255) >= ZEN5 ? &zen5_speed : &zen4_speed;
 }
 
 static void set_native(Machine *m) {
@@ -180,7 +198,7 @@ static void set_native(Machine *m) {
     if (has(level3, sizeof level3 / sizeof *level3)) level = 3;
     if (level == 3 && has(level4, sizeof level4 / sizeof *level4)) level = 4;
     set_level(m, level);
-    if (level == 4) m->fma_flops = native_flops(m->fma_flops);
+    if (level == 4) set_speed(m, native_speed());
     m->cores = weir_cpus();
     read_caches(m);
     target_c_uses(m, this_has, NULL);
@@ -197,7 +215,7 @@ void target_c_machine(Ctx *ctx, Machine *m, const char *cpu) {
         const Family *f = &families[i];
         if (strcmp(f->name, cpu) != 0) continue;
         set_level(m, f->level);
-        if (f->fma_flops > 0) m->fma_flops = f->fma_flops;
+        if (f->speed) set_speed(m, f->speed);
         target_c_uses(m, family_has, f);
         set_tables(m, family_has, f);
         return;
