@@ -115,7 +115,7 @@ bool quarters_worth(const Flow *flow, const PassEnv *env, const Map *m, const Qu
     direct = seconds_beside(direct, read / memory + again / machine->level[2].bandwidth);
     double made = 4 * part * batch * rows * terms, products = 4 * part * batch * rows * columns;
     double moved = (made + 2 * made / part) / machine_bandwidth(machine, made) +
-                   4 * 2 * products / machine->level[1].bandwidth;
+                   4 * products / machine->level[1].bandwidth;
     double multiply = flop / flops * padded * PRODUCTS / (2 * QUARTERS);
     double quarters = seconds_beside(multiply, 4 * part * weights / memory) + moved;
     return quarters < worth * direct && direct - quarters > least_gain &&

@@ -12,13 +12,6 @@ int copied(const Editing *c, const Map *m) {
     return copy && m->body.val.n == 1 ? v : -1;
 }
 
-static int reads_of(const Map *m, int cont) {
-    int n = 0;
-    for (int v = 0; v < m->body.val.n; v++)
-        n += m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont;
-    return n;
-}
-
 static bool reads_with_else(const Map *m, int cont) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];

@@ -262,6 +262,13 @@ bool writes_joined(const Flow *flow, const Map *m, const Access *to) {
 }
 
 /* Does every read of the container meet each of its elements once, none outside? */
+int reads_of(const Map *m, int cont) {
+    int n = 0;
+    for (int v = 0; v < m->body.val.n; v++)
+        n += m->body.val.at[v].kind == VAL_READ && m->body.val.at[v].read.cont == cont;
+    return n;
+}
+
 bool reads_once(const Map *m, int cont) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];

@@ -65,6 +65,8 @@ bool joined_dims(const Flow *flow, const Map *m, Dim at, int *outer, int *inner)
 bool writes_joined(const Flow *flow, const Map *m, const Access *to);
 /* Does every read of the container meet each of its elements once, none outside? */
 bool reads_once(const Map *m, int cont);
+/* How many of its values are read there. */
+int reads_of(const Map *m, int cont);
 /* Puts the producer's body in place of the reader's reads of what it writes at `to`. Constraints of
  * the producer need not be kept: the reader reads nothing outside of them. */
 void compose_map(Editing *e, const Map *producer, const Access *to, Map *reader);

@@ -185,13 +185,14 @@ static bool stays_behind(const Editing *e, int map, int cont) {
 }
 
 /* Does map put the tiles of a strip together (fuse_strips.c)? A reduction cannot in its place, nor
- * can what writes tiles of its own. */
+ * can what writes tiles of its own or reads several tiles at once (the gates of a cell). */
 static bool ends_strip(const Editing *e, int map, const IntVec *into) {
     StripMaps strip;
+    int cont = map_plain_write(e->flow->map.at[map])->cont;
     bool others = false;
     for (int i = 0; i < into->n; i++) {
         const Map *m = e->flow->map.at[into->at[i]];
-        others |= map_is_reduction(m) || map_straight_line(m);
+        others |= map_is_reduction(m) || map_straight_line(m) || reads_of(m, cont) > 1;
     }
     return others && strip_maps(e->flow, e->uses.writer, e->uses.readers, map, &strip);
 }

@@ -7,6 +7,7 @@
  * order in which the reduction runs. Where an instruction takes groups of a reduced dim, these come
  * last: (j/P, k/G, j%P, k%G). So do codes of less than a byte: each lane has a word of them. What
  * decodes weights, scales and zero points, lies in panels of the same lanes. Padding holds 0. */
+#include "passes/compose.h"
 #include "passes/dot.h"
 #include "passes/layout.h"
 #include "passes/parts.h"
@@ -229,11 +230,9 @@ static void pack_others(Layouts *l, Map *m, const Contraction *r, int lane, int6
 static bool fills_registers(const Layouts *l, const Map *m, const Contraction *r, Dim inner,
                             int64_t width) {
     enum { BESIDE = 4 };
-    int to = m->write.at[0].to[0].cont, sums = 0;
+    int to = m->write.at[0].to[0].cont;
     if (contraction_usual(l->flow, m, r, ROLE_M) < 2 || l->readers[to].n == 0) return false;
-    const Map *taker = l->flow->map.at[l->readers[to].at[0]];
-    for (int v = 0; v < taker->body.val.n; v++)
-        sums += taker->body.val.at[v].kind == VAL_READ && taker->body.val.at[v].read.cont == to;
+    int sums = reads_of(l->flow->map.at[l->readers[to].at[0]], to);
     return sums > 1 && dim_is(inner, sums) &&
            2 * sums * width / l->lanes > l->env->machine->vector_regs - BESIDE;
 }
