@@ -154,7 +154,8 @@ typedef enum {
     LINE_FACTOR,   /* arg: dim of a `partial` line with blocks of 1: what a product has as factors
                     * that no other reduced dim enters multiplies each block's sum, not its terms */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used; arg: block by block of
-                    * a dim, each tile of rows its part. Of blocks of threads, arg: dim, so many
+                    * a dim, each tile of rows its part. Of a last map that reduces nothing: what a
+                    * tile reads of it, before sums are made for it. Of blocks of threads, arg: dim, so many
                     * blocks: what the block reads of it that many further along the dim; none: a
                     * weight, of which each thread loads what it reads before all else */
     LINE_MERGE,    /* arg: dims joined to one loop */

@@ -459,6 +459,7 @@ static bool lower_tasks(Lowering *lo, const Span *root, Stmts *into) {
 void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into) {
     const MapPlan *plan = &lo->plan[lo->nplan - 1];
     if (!depth && lo->tiles == TILES_EACH && lower_tasks(lo, root, into)) return;
+    if (depth == plan->tile.n) fetch_besides(lo, root, into);
     for (int p = 0; p < lo->nplan - 1; p++)
         if (lo->plan[p].depth == depth) run_producer(lo, p, root, into);
     if (depth == plan->tile.n) {

@@ -118,6 +118,9 @@ void plan_box(Lowering *lo, int pos, const Span *root, Span *out);
 /* nests.c: producers and loops from this depth on. */
 void lower_depth(Lowering *lo, int depth, const Span *root, Stmts *into);
 
+/* nests_fetch.c: asks for what the root reads besides sums on this tile. */
+void fetch_besides(Lowering *lo, const Span *root, Stmts *into);
+
 /* nests_threads.c: blocks and threads around all that. */
 void lower_blocks(Lowering *lo, const Span *root);
 /* nests_warps.c: the same for a kernel of steps of warps. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights that a reduction fetches ahead: lines of the next panel while it goes through this one.
- */
+/* What a kernel fetches ahead: weights, lines of the next panel while a reduction goes through this
+ * one; and what its last map reads besides the sums of a tile, before these are made. */
 #include <string.h>
 
 #include "passes/nests_leaf.h"
@@ -257,4 +257,45 @@ void prefetch_block(Leaf *f, Stmts *into) {
     const Span *block = &f->span[f->plan->fetch];
     f->value[f->plan->fetch] = block->start;
     prefetch_step(f, panel_bits(f) * block->cap, into);
+}
+
+/* ---- what results are made of besides sums ------------------------------------------------------
+ */
+
+/* A line at a time along the lanes, one index after the other along the other dims. */
+static void fetch_dim(Leaf *f, const Access *read, int d, Stmts *into) {
+    Lowering *lo = f->lo;
+    if (d == f->map->dim.n) {
+        nest_stmt(lo->nest, into, STMT_PREFETCH)->at = storage_access(f, read, false);
+        return;
+    }
+    const Span *span = &f->span[d];
+    int64_t line = LINE_BITS / dtype_bits(lo->flow->cont.at[read->cont].type);
+    Dim step = dim_const(lo->ctx, d == f->plan->lane_dim ? line : 1);
+    Dim count = lowering_simplify(lo, dim_ceildiv(lo->ctx, span->extent, step));
+    int mark = lo->env.n;
+    f->value[d] = span->start;
+    if (access_uses(f->map, read, d) && !dim_is(count, 1)) {
+        Dim var = lowering_var(lo, dim_sym_name(f->map->dim.at[d].sym), count);
+        into = &nest_for(lo->nest, into, var, count, LOOP_SEQ)->body;
+        f->value[d] = dim_add(lo->ctx, span->start, dim_mul(lo->ctx, var, step));
+    }
+    fetch_dim(f, read, d + 1, into);
+    lo->env.n = mark;
+}
+
+void fetch_besides(Lowering *lo, const Span *root, Stmts *into) {
+    const MapPlan *plan = &lo->plan[lo->nplan - 1];
+    Leaf f = {.plan = plan, .map = plan->map, .lo = lo};
+    if (lo->machine->block_threads || map_is_reduction(plan->map)) return;
+    for (int i = 0; i < lo->kernel->line.n; i++) {
+        const Line *line = &lo->kernel->line.at[i];
+        if (line->kind != LINE_PREFETCH || line->map != lo->nplan - 1) continue;
+        plan_box(lo, lo->nplan - 1, root, f.span);
+        for (int v = 0; v < plan->map->body.val.n; v++) {
+            const Val *val = &plan->map->body.val.at[v];
+            if (val->kind == VAL_READ && val->read.cont == line->cont)
+                fetch_dim(&f, &val->read, 0, into);
+        }
+    }
 }

@@ -4,6 +4,7 @@
  * where it lies in memory, whole before it is read, and on a machine that has what they ask for? */
 #include <string.h>
 
+#include "passes/compose.h"
 #include "passes/schedule.h"
 
 enum { UNROLLED_MOST = 16384, TILE_ELEMENTS = 1 << 24 };
@@ -158,6 +159,12 @@ static void check_prefetch(const Checking *c, const Line *line) {
         if (cont->kind != CONT_PARAM)
             REFUSE(c, line, "\"%s\" is no weight: say how many blocks ahead, along one dim",
                    cont->name);
+        return;
+    }
+    const Map *m = c->flow->map.at[c->kernel->map.at[line->map]];
+    if (line->map == c->kernel->map.n - 1 && !map_is_reduction(m)) {
+        if (!reads_of(m, line->cont))
+            REFUSE(c, line, "\"%s\" does not read \"%s\"", m->name, cont->name);
         return;
     }
     if (cont->kind != CONT_PARAM || !cont->layout)

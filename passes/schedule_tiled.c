@@ -73,10 +73,23 @@ static bool lane_walks(const Tiled *t) {
     return true;
 }
 
-/* Output dims, outermost first: those that are no rows, the lane dim, rows. The lane dim stands
- * first where a panel of its operand is too large to be read again for each of the others. Where it
- * walks, it stands inside of all that do not read its operand again; these stand as they are
- * stored, so that threads part the result as they part what other maps of its layout make. */
+/* Do neighbours along dim d write to one line of the cache, though lanes run along another dim?
+ * They do so one after the other, on one thread: others would take the line away. */
+static bool shares_lines(const Tiled *t, int d) {
+    enum { LINE_BITS = 512, PAIR = 2 };
+    const Access *to = &t->root->write.at[0].to[0];
+    if (t->lane < 0) return false;
+    int64_t step = access_stride(t->s->flow, t->root, to, t->root_of[d], PAIR);
+    int64_t bits = dtype_bits(t->s->flow->cont.at[to->cont].type);
+    return tiled_output(t, t->lane) && d != t->lane && !is_row(t, d) && step > 0 &&
+           step < LINE_BITS / bits;
+}
+
+/* Output dims, outermost first: those that are no rows, the lane dim, rows, those that share lines.
+ * The lane dim stands first where a panel of its operand is too large to be read again for each of
+ * the others. Where it walks, it stands inside of all that do not read its operand again; these
+ * stand as they are stored, so that threads part the result as they part what other maps of its
+ * layout make. */
 static int tile_order(const Tiled *t, int *order) {
     bool lane_out = t->lane >= 0 && tiled_output(t, t->lane), walks = lane_out && lane_walks(t);
     double room = (double)t->s->env->machine->level[1].bytes / 2;
@@ -86,12 +99,14 @@ static int tile_order(const Tiled *t, int *order) {
     if (first) order[n++] = t->lane;
     for (int i = 0; i < t->p->dim.n; i++) {
         int d = walks ? stored[i] : i;
-        if (!tiled_output(t, d) || d == t->lane) continue;
+        if (!tiled_output(t, d) || d == t->lane || shares_lines(t, d)) continue;
         if (!is_row(t, d) || (walks && !tiled_shares_lanes(t, d))) order[n++] = d;
     }
     if (lane_out && !first) order[n++] = t->lane;
     for (int i = 1; i >= 0; i--)
         if (t->row[i] >= 0 && (!walks || tiled_shares_lanes(t, t->row[i]))) order[n++] = t->row[i];
+    for (int d = 0; d < t->p->dim.n; d++)
+        if (tiled_output(t, d) && shares_lines(t, d)) order[n++] = d;
     if (!lane_out && t->lane >= 0) share_largest(t, order, n);
     return n;
 }
@@ -206,6 +221,46 @@ static void prefetch_line(Tiled *t) {
         Line *line = kernel_line(t->s->flow, t->kernel, LINE_PREFETCH, t->at);
         line->cont = val->read.cont;
         if (t->matrix) line_dim(t->s->flow, line, t->p, t->group, t->groups * t->group_size);
+    }
+}
+
+/* Is it what results need of a container besides their sums, in rows that lie apart, of which a
+ * tile has a few lines each? No processor asks for these by itself. */
+static bool apart_in_tile(const Tiled *t, const Val *val) {
+    const Flow *flow = t->s->flow;
+    int lane = t->root_of[t->lane], row = t->root_of[t->row[0]];
+    int64_t width = tiled_size(t, t->lane);
+    if (val->kind != VAL_READ || val->has_else || access_by_value(t->root, &val->read))
+        return false;
+    return val->read.cont != t->p->write.at[0].to[0].cont &&
+           access_stride(flow, t->root, &val->read, lane, width) == 1 &&
+           access_stride(flow, t->root, &val->read, row, 1) > width;
+}
+
+/* Is it more than the inner cache keeps beside other things? */
+static bool comes_from_afar(const Tiled *t, int cont) {
+    const Cont *c = &t->s->flow->cont.at[cont];
+    double bytes = (double)dtype_bits(c->type) / 8;
+    for (int k = 0; k < c->rank; k++) bytes *= (double)usual_extent(t->s->flow, c->shape[k]);
+    return bytes > (double)t->s->env->machine->level[1].bytes / 2;
+}
+
+/* What lies apart and comes from afar is asked for before the tile is summed. */
+static void besides_lines(Tiled *t) {
+    enum { TERMS_LEAST = 64 };
+    Scheduling *s = t->s;
+    Contraction c = map_contraction(s->flow, t->p);
+    if (t->p == t->root || t->lane < 0 || !tiled_output(t, t->lane) || t->row[0] < 0) return;
+    if (!c.is || contraction_usual(s->flow, t->p, &c, ROLE_K) < TERMS_LEAST) return;
+    for (int v = 0; v < t->root->body.val.n; v++) {
+        const Val *val = &t->root->body.val.at[v];
+        bool asked = false;
+        if (!apart_in_tile(t, val)) continue;
+        for (int i = 0; i < t->kernel->line.n; i++)
+            asked |= t->kernel->line.at[i].kind == LINE_PREFETCH &&
+                     t->kernel->line.at[i].cont == val->read.cont;
+        if (!asked && comes_from_afar(t, val->read.cont))
+            kernel_line(s->flow, t->kernel, LINE_PREFETCH, t->pos)->cont = val->read.cont;
     }
 }
 
@@ -396,6 +451,7 @@ bool schedule_tiled(Scheduling *s, Kernel *kernel, int at) {
         kernel_line(s->flow, kernel, LINE_USE, at)->name = t.matrix->name;
     if (!t.matrix) block_lines(&t);
     prefetch_line(&t);
+    besides_lines(&t);
     alternate_line(&t);
     unroll_window(&t);
     skip_line(&t);
