@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pass `clean`: data that only changes its place is not moved.
  *
- * Maps over nothing go first. Then seven rewrites run until nothing changes. Dims whose accesses
+ * Maps over nothing go first. Then eight rewrites run until nothing changes. Dims whose accesses
  * divide by a factor are split by it, so that merged axes become plain dims again. A view (a map
  * that copies) and a constant are composed into the accesses of their readers. What a loop carries
  * and hands on as it got it is read where it stands. A copy that remains
  * (into an output, a concatenation) is written by its source's producers in its place. Sums that
- * are the same along a dim are made once. Containers of contractions whose split dims share an
- * operand get their dims. Maps that nobody needs are dropped. Maps that compute stay as they are:
- * joining these is `fuse`'s work. */
+ * are the same along a dim are made once. Assignments to slices become maps. Containers of
+ * contractions whose split dims share an operand get their dims. Maps that nobody needs are
+ * dropped. Maps that compute stay as they are: joining these is `fuse`'s work. */
 #include "passes/clean.h"
 
 /* ---- the pass ------------------------------------------------------------------------------- */
@@ -32,6 +32,7 @@ static bool clean_round(Editing *c) {
     uses_count(c);
     for (int m = 0; m < c->flow->map.n; m++) changed |= inline_view(c, m);
     drop_unneeded(c);
+    changed |= assign_boxes(c);
     changed |= drop_constant_carries(c);
     changed |= edit_all(c, forward_copy);
     drop_unneeded(c);

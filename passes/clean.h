@@ -6,6 +6,7 @@
 #include "passes/compose.h"
 
 void drop_empty(Editing *c);            /* clean_empty.c: maps over nothing */
+bool assign_boxes(Editing *c);          /* clean_assign.c: calls that assign to slices */
 void choose_by_sizes(Editing *c);       /* clean_choice.c */
 bool drop_constant_carries(Editing *c); /* clean_carry.c: what loops hand on as they got it */
 bool split_shared(Editing *c, int map); /* clean_parts.c */
