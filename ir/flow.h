@@ -155,9 +155,9 @@ typedef enum {
                     * that no other reduced dim enters multiplies each block's sum, not its terms */
     LINE_PREFETCH, /* cont: prefetch its next panel while this one is used; arg: block by block of
                     * a dim, each tile of rows its part. Of a last map that reduces nothing: what a
-                    * tile reads of it, before sums are made for it. Of blocks of threads, arg: dim, so many
-                    * blocks: what the block reads of it that many further along the dim; none: a
-                    * weight, of which each thread loads what it reads before all else */
+                    * tile reads of it, before sums are made for it. Of blocks of threads, arg: dim,
+                    * so many blocks: what the block reads of it that many further along the dim;
+                    * none: a weight, of which each thread loads what it reads before all else */
     LINE_MERGE,    /* arg: dims joined to one loop */
     LINE_USE,      /* name: an instruction of the target's table */
     LINE_STAGE,    /* cont: threads copy what a block of the reduction reads of it to shared memory,

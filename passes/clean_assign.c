@@ -171,12 +171,17 @@ static bool find_assignment(Editing *e, const Call *call, Assignment *a) {
     if (strcmp(call->row->name, "scatter_nd") != 0 || call->attr[0] != 0) return false;
     *a = (Assignment){e, call, call->in[0], call->in[1], call->in[2], call->out[0], 0, 0, {{0}}};
     const Cont *at = &flow->cont.at[a->at], *to = &flow->cont.at[a->to];
+    const Cont *u = &flow->cont.at[a->updates];
     int64_t depth;
-    if (at->rank < 1 || !dim_is_const(at->shape[at->rank - 1], &depth) || depth < 1) return false;
+    if (at->rank < 1 || !dim_is_const(at->shape[at->rank - 1], &depth)) return false;
+    if (depth < 1 || depth > to->rank) return false;
     a->depth = (int)depth, a->places = at->rank - 1;
-    bool moved = dtype_class(to->type) != CLASS_OBJECT && flow->cont.at[a->data].type == to->type &&
-                 flow->cont.at[a->updates].type == to->type;
-    return moved && find_indices(a) && is_box(a);
+    int rest = to->rank - a->depth;
+    bool moved = dtype_class(to->type) != CLASS_OBJECT && u->type == to->type &&
+                 flow->cont.at[a->data].type == to->type;
+    return moved && u->rank == a->places + rest && dims_equal(u->shape, at->shape, a->places) &&
+           dims_equal(u->shape + a->places, to->shape + a->depth, rest) && find_indices(a) &&
+           is_box(a);
 }
 
 static Item assign(const Assignment *a) {
