@@ -261,7 +261,6 @@ bool writes_joined(const Flow *flow, const Map *m, const Access *to) {
     return true;
 }
 
-/* Does every read of the container meet each of its elements once, none outside? */
 int reads_of(const Map *m, int cont) {
     int n = 0;
     for (int v = 0; v < m->body.val.n; v++)
@@ -269,6 +268,7 @@ int reads_of(const Map *m, int cont) {
     return n;
 }
 
+/* Does every read of the container meet each of its elements once, none outside? */
 bool reads_once(const Map *m, int cont) {
     for (int v = 0; v < m->body.val.n; v++) {
         const Val *val = &m->body.val.at[v];

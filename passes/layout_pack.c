@@ -38,6 +38,13 @@ static int position(const Map *m, const Access *a, int dim) {
     return -1;
 }
 
+/* What the index is beside the lane dim, which it counts by one; NULL: it does not. */
+static Dim beside_lane(const Layouts *l, const Map *m, Dim at, int lane) {
+    Dim coef, rest;
+    bool counts = dim_affine(l->flow->ctx, at, &m->dim.at[lane].sym, 1, &coef, &rest);
+    return counts && dim_is(coef, 1) ? rest : NULL;
+}
+
 /* The reduced dim that indexes a blocked dim of the other operand, or -1; blocks hold so many. */
 static int blocked_dim(const Layouts *l, const Map *m, const Access *a, int64_t *block) {
     const Cont *c = &l->flow->cont.at[a->cont];
@@ -134,12 +141,12 @@ int layout_weights(Layouts *l, int cont, const Cont *like) {
 static void split_index(Layouts *l, const Map *m, int lane, Access *read, Cont *c) {
     Ctx *ctx = l->flow->ctx;
     const MapDim *dim = &m->dim.at[lane];
-    Dim coef, rest, q, count;
+    Dim rest, q, count;
     int k = 0;
     while (k < read->rank && !dim_uses(read->at[k], dim->sym)) k++;
     if (k == read->rank || read->rank == RANK_MAX || c->layout || read->at[k] == dim->sym) return;
-    if (!dim_affine(ctx, read->at[k], &dim->sym, 1, &coef, &rest) || !dim_is(coef, 1) ||
-        !dim_divides(ctx, rest, dim->extent, &q) ||
+    rest = beside_lane(l, m, read->at[k], lane);
+    if (!rest || !dim_divides(ctx, rest, dim->extent, &q) ||
         !dim_divides(ctx, c->shape[k], dim->extent, &count))
         return;
     Dim *at = NEW_ARRAY(l->arena, Dim, c->rank + 1), *shape = NEW_ARRAY(l->arena, Dim, c->rank + 1);
@@ -259,12 +266,11 @@ static void outer_indices(const Layouts *l, const Map *m, const Contraction *r, 
 static int lane_index(const Layouts *l, const Map *m, const Access *read, int lane,
                       int64_t *width) {
     Ctx *ctx = l->flow->ctx;
-    Dim coef, rest, q;
+    Dim rest, q;
     int n = position(m, read, lane);
     for (int k = 0; n < 0 && k < read->rank; k++) {
-        if (!dim_affine(ctx, read->at[k], &m->dim.at[lane].sym, 1, &coef, &rest) ||
-            !dim_is(coef, 1) || !dim_divides(ctx, rest, dim_const(ctx, l->lanes), &q))
-            continue;
+        rest = beside_lane(l, m, read->at[k], lane);
+        if (!rest || !dim_divides(ctx, rest, dim_const(ctx, l->lanes), &q)) continue;
         if (!dim_divides(ctx, rest, dim_const(ctx, *width), &q)) *width = l->lanes;
         n = k;
     }
@@ -377,9 +383,9 @@ static bool stored_freely(const Layouts *l, int cont, int map) {
  * index is `lane`, or counts pieces of its extent besides. Else 0. */
 static int64_t operand_width(const Layouts *l, const Map *m, const Access *b, int lane) {
     Ctx *ctx = l->flow->ctx;
-    Dim at = b->at[b->rank - 1], coef, rest, q;
+    Dim rest = beside_lane(l, m, b->at[b->rank - 1], lane), q;
     int64_t width = panel_width(l->env->machine, l->flow, m, lane, false);
-    if (!dim_affine(ctx, at, &m->dim.at[lane].sym, 1, &coef, &rest) || !dim_is(coef, 1)) return 0;
+    if (!rest) return 0;
     bool pieces =
         map_extent(m, lane, 1) % width == 0 && dim_divides(ctx, rest, dim_const(ctx, width), &q);
     return dim_is(rest, 0) || pieces ? width : 0;

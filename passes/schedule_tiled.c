@@ -77,12 +77,10 @@ static bool lane_walks(const Tiled *t) {
  * They do so one after the other, on one thread: others would take the line away. */
 static bool shares_lines(const Tiled *t, int d) {
     enum { LINE_BITS = 512, PAIR = 2 };
+    if (t->lane < 0 || !tiled_output(t, t->lane) || d == t->lane || is_row(t, d)) return false;
     const Access *to = &t->root->write.at[0].to[0];
-    if (t->lane < 0) return false;
     int64_t step = access_stride(t->s->flow, t->root, to, t->root_of[d], PAIR);
-    int64_t bits = dtype_bits(t->s->flow->cont.at[to->cont].type);
-    return tiled_output(t, t->lane) && d != t->lane && !is_row(t, d) && step > 0 &&
-           step < LINE_BITS / bits;
+    return step > 0 && step < LINE_BITS / dtype_bits(t->s->flow->cont.at[to->cont].type);
 }
 
 /* Output dims, outermost first: those that are no rows, the lane dim, rows, those that share lines.

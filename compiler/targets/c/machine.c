@@ -29,14 +29,15 @@ enum { LEVELS = 4 };
 
 /* What a core does in a second, measured: FLOP of f32, bytes read of each level of memory. */
 typedef struct Speed {
-    double fma_flops, bandwidth[LEVELS];
+    double fma_flops;
+    const double *bandwidth;
 } Speed;
 
-static const Speed usual_speed = {0, {369e9, 144e9, 29e9, 16e9}}; /* 0: as the level */
+static const double usual_bandwidth[LEVELS] = {369e9, 144e9, 29e9, 16e9};
+static const double zen5_bandwidth[LEVELS] = {550e9, 265e9, 120e9, 32e9};
 /* AMD's cores with AVX-512: Zen 4 takes two cycles for a vector of 64 bytes, Zen 5 has units as
  * wide. */
-static const Speed zen4_speed = {117e9, {369e9, 144e9, 29e9, 16e9}};
-static const Speed zen5_speed = {265e9, {550e9, 265e9, 120e9, 32e9}};
+static const Speed zen4_speed = {117e9, usual_bandwidth}, zen5_speed = {265e9, zen5_bandwidth};
 
 /* LLVM's names, by level; `vnni`, `vbmi` (AVX512_VBMI), `bf16` (AVX512_BF16) and `amx` where the
  * family has them. */
@@ -44,7 +45,7 @@ typedef struct Family {
     const char *name;
     int level; /* 1: aarch64; 2, 3, 4: of x86-64 */
     bool vnni, vbmi, bf16, amx;
-    const Speed *speed; /* or NULL: the usual one */
+    const Speed *speed; /* or NULL: as the level */
 } Family;
 
 static const Family families[] = {
@@ -103,7 +104,7 @@ static bool family_has(const void *user, const char *feature) {
 static const char VBMI[] = "avx512vbmi";
 
 static void set_speed(Machine *m, const Speed *speed) {
-    if (speed->fma_flops > 0) m->fma_flops = speed->fma_flops;
+    m->fma_flops = speed->fma_flops;
     for (int i = 0; i < LEVELS; i++) m->level[i].bandwidth = speed->bandwidth[i];
 }
 
@@ -113,7 +114,6 @@ static void set_level(Machine *m, int level) {
     m->on = "cpu";
     m->vector_bytes = l->vector_bytes;
     m->vector_regs = l->vector_regs;
-    m->fma_flops = l->fma_flops;
     m->rounds_twice = level == 2;
     m->cores = 8;
     m->nlevels = LEVELS;
@@ -121,7 +121,7 @@ static void set_level(Machine *m, int level) {
     m->level[1] = (MemoryLevel){"L2", 1 << 20, 0, false};
     m->level[2] = (MemoryLevel){"L3", 32 << 20, 0, true};
     m->level[3] = (MemoryLevel){"memory", INT64_MAX, 0, true};
-    set_speed(m, &usual_speed);
+    set_speed(m, &(Speed){l->fma_flops, usual_bandwidth});
 }
 
 /* Bytes are looked up in vectors by AVX512_VBMI, else one by one, as many as a vector has elements
@@ -182,14 +182,14 @@ static void read_caches(Machine *m) {
 
 /* AMD's processors tell whether their units are 32 or 64 bytes wide (leaf 0x8000001a). Where a
  * virtual machine hides both, as many do, the family says it: 0x1a is Zen 5. Of others nothing is
- * known. */
+ * known: NULL. */
 static const Speed *native_speed(void) {
     enum { FP256 = 1 << 2, FP512 = 1 << 3, ZEN5 = 0x1a };
     unsigned a, b, c, d, width;
-    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx) return &usual_speed;
-    if (!__get_cpuid(0x8000001a, &width, &b, &c, &d)) return &usual_speed;
+    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx) return NULL;
+    if (!__get_cpuid(0x8000001a, &width, &b, &c, &d)) return NULL;
     if (width & (FP256 | FP512)) return width & FP512 ? &zen5_speed : &zen4_speed;
-    if (!__get_cpuid(1, &a, &b, &c, &d)) return &usual_speed;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return NULL;
     return (a >> 8 & 15) + (a >> 20 & 255) >= ZEN5 ? &zen5_speed : &zen4_speed;
 }
 
@@ -198,7 +198,8 @@ static void set_native(Machine *m) {
     if (has(level3, sizeof level3 / sizeof *level3)) level = 3;
     if (level == 3 && has(level4, sizeof level4 / sizeof *level4)) level = 4;
     set_level(m, level);
-    if (level == 4) set_speed(m, native_speed());
+    const Speed *speed = level == 4 ? native_speed() : NULL;
+    if (speed) set_speed(m, speed);
     m->cores = weir_cpus();
     read_caches(m);
     target_c_uses(m, this_has, NULL);
