@@ -5,9 +5,11 @@
 
 #include "passes/compose.h"
 
-void drop_empty(Editing *c);            /* clean_empty.c: maps over nothing */
-bool assign_boxes(Editing *c);          /* clean_assign.c: calls that assign to slices */
-void choose_by_sizes(Editing *c);       /* clean_choice.c */
+void drop_empty(Editing *c);      /* clean_empty.c: maps over nothing */
+bool assign_boxes(Editing *c);    /* clean_assign.c: calls that assign to slices */
+void choose_by_sizes(Editing *c); /* clean_choice.c */
+/* clean_choice.c: of the flow's symbols alone, none that a body or a loop counts? */
+bool made_of_sizes(const Flow *flow, Dim d);
 bool drop_constant_carries(Editing *c); /* clean_carry.c: what loops hand on as they got it */
 bool split_shared(Editing *c, int map); /* clean_parts.c */
 bool make_once(Editing *c, int map);    /* clean_repeat.c: sums that repeat along a dim */

@@ -59,13 +59,8 @@ static Dim number_of(Sizes *s, int v) {
         Dim literal = literal_of(s, val);
         return literal ? literal : read_of(s, val, number_of);
     }
-    bool two =
-        val->kind == VAL_PRIM && (val->prim == P_ADD || val->prim == P_SUB || val->prim == P_MUL);
-    Dim a = two ? number_of(s, val->arg[0]) : NULL, b = a ? number_of(s, val->arg[1]) : NULL;
-    if (!b) return NULL;
-    return val->prim == P_ADD   ? dim_add(ctx, a, b)
-           : val->prim == P_SUB ? dim_sub(ctx, a, b)
-                                : dim_mul(ctx, a, b);
+    if (val->kind != VAL_PRIM || prim_row(val->prim)->arity != 2) return NULL;
+    return dim_computed(ctx, val->prim, number_of(s, val->arg[0]), number_of(s, val->arg[1]));
 }
 
 /* a op b of numbers. */
@@ -124,6 +119,12 @@ static void check_symbol(void *user, Dim sym) {
     k->all &= known;
 }
 
+bool made_of_sizes(const Flow *flow, Dim d) {
+    Known k = {flow, true};
+    dim_symbols(d, check_symbol, &k);
+    return k.all;
+}
+
 /* The condition as one of the flow's sizes; NULL: it is none. */
 static Dim condition(Editing *e, const Items *home, int cont) {
     Sizes s = {e, home, NULL, 0};
@@ -131,10 +132,8 @@ static Dim condition(Editing *e, const Items *home, int cont) {
     Val read = {.kind = VAL_READ, .type = BOOL, .read = at};
     if (e->flow->cont.at[cont].rank) return NULL;
     Dim when = read_of(&s, &read, truth_of);
-    Known k = {e->flow, true};
     if (!when || dim_is_const(when, NULL)) return NULL;
-    dim_symbols(when, check_symbol, &k);
-    return k.all ? when : NULL;
+    return made_of_sizes(e->flow, when) ? when : NULL;
 }
 
 static bool choose_in(Editing *e, Items *items) {

@@ -71,6 +71,15 @@ IntVec item_writes(Arena *arena, const Flow *flow, const Item *it) {
 
 /* ---- rewriting one map ---------------------------------------------------------------------- */
 
+Dim dim_computed(Ctx *ctx, Prim op, Dim a, Dim b) {
+    DimSubst of[] = {{dim_sym(ctx, "a"), a}, {dim_sym(ctx, "b"), b}};
+    if (!a || !b || (op != P_ADD && op != P_SUB && op != P_MUL)) return NULL;
+    Dim value = op == P_ADD   ? dim_add(ctx, of[0].sym, of[1].sym)
+                : op == P_SUB ? dim_sub(ctx, of[0].sym, of[1].sym)
+                              : dim_mul(ctx, of[0].sym, of[1].sym);
+    return dim_try_subst(ctx, value, of, 2);
+}
+
 Dim loop_var(const Flow *flow, const char *name, int from) {
     for (;; from++) {
         Dim var = dim_sym(flow->ctx, internf(flow->ctx, "%s%d", name, from));

@@ -31,6 +31,9 @@ void uses_count(Editing *e);
  * uses. */
 void drop_unneeded(Editing *e);
 
+/* a op b of whole numbers, for sums, differences and products; NULL: another op, an operand is
+ * NULL, or it leaves 64 bits. */
+Dim dim_computed(Ctx *ctx, Prim op, Dim a, Dim b);
 /* A symbol for a loop, `name` and a number from `from` on, that no symbol of the flow and no dim of
  * a map is. */
 Dim loop_var(const Flow *flow, const char *name, int from);
