@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 
-from engines import ROOT, OnnxRuntime, OpenVino, compile_model, difference, ort_session, take_turns, use_packages
+from engines import (OF_CODES, OF_FLOATS, OF_HALVES, ROOT, OnnxRuntime, OpenVino, compile_model, difference, ort_session,
+                     take_turns, use_packages)
 
 LADDER = [  # (leading symbolic dim, others): the first of each triple that the reference runs is taken
     [(1, 64), (1, 32), (1, 16), (1, 8), (1, 1), (1, 128), (1, 256), (1, 480), (1, 512), (2, 2), (1, 1024), (1, 3), (2, 12)],
@@ -94,9 +95,9 @@ def tolerance_of(path):
     model = onnx.load(str(path), load_external_data=False)
     ops = {node.op_type for node in model.graph.node}
     if any("Quantize" in op or op.endswith(("Integer", "NBits")) or op.startswith("QLinear") for op in ops):
-        return 5e-2
+        return OF_CODES
     types = {w.data_type for w in model.graph.initializer}
-    return 1e-2 if types & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16} else 1e-4
+    return OF_HALVES if types & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16} else OF_FLOATS
 
 
 def flat(name, a, b):

@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 import numpy as np
+from engines import OF_CODES, OF_FLOATS, OF_HALVES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ZOO = pathlib.Path(os.environ.get("WEIR_ZOO", ROOT.parent / "shared/zoo"))
@@ -65,15 +66,14 @@ def zoo_workload(name, folder, seed=0, dims=None):
         materialize.materialize(ZOO, name, folder)
     feeds = inputs.make_inputs(spec, seed, dims)
     kinds = {t["dtype"] for t in spec["tensors"]}
-    # Codes: roundings go on from layer to layer. ONNX Runtime's own optimizations change bert_base_int8 by 0.043.
-    tolerance = 9e-2 if "int8" in name or "int8" in kinds else 1e-2 if "float16" in kinds else 1e-4
+    tolerance = OF_CODES if "int8" in name or "int8" in kinds else OF_HALVES if "float16" in kinds else OF_FLOATS
     return Workload(name, path, feeds, tolerance)
 
 
 def workload(name, folder):
     """A model and its inputs; weights of the zoo are written to `folder` when they are not there."""
     if name in TRAINED:
-        return Workload(name, MODELS / f"{name.split('@')[0]}.onnx", trained_feeds(name), 1e-4)
+        return Workload(name, MODELS / f"{name.split('@')[0]}.onnx", trained_feeds(name), OF_FLOATS)
     return zoo_workload(name, folder)
 
 
