@@ -6,24 +6,29 @@
 #include "passes/compose.h"
 #include "passes/recipe.h"
 
-enum { WINDOW_TAPS = 3, TILE_MOST = 4, APART_MOST = 8 };
+/* Taps of a window along a dim; elements of a tile along it; how far apart taps may lie. */
+enum { TAPS_MOST = 7, POINTS_MOST = 8, APART_MOST = 64 };
 
-/* A convolution by a window in steps of 1, summed in f32: two dims of it have 3 taps and are done
- * in tiles; what slides along others (frames) are terms like channels, its results like images. */
+/* A convolution by a window in steps of 1, summed in f32: one or two dims of it are done in tiles;
+ * what slides along others (frames) are terms like channels, its results like images. */
 typedef struct Window {
     int input, weights;     /* Vals of the body that read them */
+    int first;              /* of the following: 0, or 1 where tiles lie along one dim alone */
     int slide[2];           /* dims of the result, and ... */
     int window[2];          /* ... the dims of the window that slides along them, ... */
-    int64_t apart[2];       /* ... whose taps lie so many elements apart */
+    int64_t taps[2];        /* ... of so many taps (1: none does), ... */
+    int64_t apart[2];       /* ... which lie so many elements apart */
     DimRole role[MAP_DIMS]; /* of all dims; ROLE_OTHER for these four, ROLE_WINDOW for other taps */
 } Window;
 
-/* algorithm_cost.c: is it one? How large should its tiles be (2 or 4; 1: it stays as it is)? */
+/* algorithm_cost.c: is it one? How many elements should a tile of it have along each dim (even, the
+ * points of its transforms; 0: it stays as it is)? Results are fewer by the taps but one. */
 /* `weights`: by container, as constants_weights has it. */
 bool window_of(const Flow *flow, const bool *weights, const Map *map, Window *win);
-int choose_tile_size(const PassEnv *env, const Flow *flow, const Map *map, const Window *win);
-/* May it be of this size: are its weights few enough to be transformed when compiling? */
-bool may_tile(const Flow *flow, const Map *map, const Window *win, int m);
+int choose_points(const PassEnv *env, const Flow *flow, const Map *map, const Window *win);
+/* May it have so many: are there two results, its weights few enough to be transformed when
+ * compiling? */
+bool may_tile(const Flow *flow, const Map *map, const Window *win, int points);
 /* Seconds for products beside which weights come from memory. */
 double seconds_beside(double multiply, double read);
 /* A sum in f32 of products of two reads, each f32 or converted to it, `a` of which is 0 outside. */

@@ -11,7 +11,7 @@
 
 #include "passes/schedule.h"
 
-enum { STRIP_MAPS = 4, STRIP_WAYS = 12, MOST_UNROLLED = 16 };
+enum { STRIP_MAPS = 4, STRIP_WAYS = 12, MOST_UNROLLED = 16, ROW_UNROLLED = 48 };
 static const double UNEVEN = 1.06; /* the last strip is code of its own, and shorter */
 
 /* Of a strip: rows and columns of tiles, images; of a register tile: residues, too. */
@@ -24,9 +24,11 @@ typedef struct StripsPlan {
     Kernel *kernel;
     const Map *map[STRIP_MAPS];
     Contraction roles; /* of the products */
+    int first;         /* of the following: 0, or 1 where tiles lie along one dim alone */
     int image[2];      /* dims of the root that are cut into tiles ... */
-    int64_t side;      /* ... of so many rows and columns, ... */
+    int64_t side[2];   /* ... of so many rows and columns, ... */
     int64_t apart[2];  /* ... which lie so far apart, ... */
+    int64_t around[2]; /* ... made of so many elements more ... */
     int row[2];        /* ... and the dims of the products that count them ... */
     int residue[2];    /* ... and, where they lie apart, their residues; or -1 */
     int channel, lane; /* the root's dim that is stored last, and the products' */
@@ -69,6 +71,15 @@ static bool find_row(StripsPlan *p, const Access *read, Dim number, int n) {
     return false;
 }
 
+/* What was found first is the second: tiles are one row. */
+static void one_dim(StripsPlan *p) {
+    p->first = 1;
+    p->image[1] = p->image[0], p->row[1] = p->row[0], p->residue[1] = p->residue[0];
+    p->side[1] = p->side[0], p->apart[1] = p->apart[0], p->around[1] = p->around[0];
+    p->image[0] = p->row[0] = p->residue[0] = -1;
+    p->side[0] = p->apart[0] = 1, p->around[0] = 0;
+}
+
 /* The dims of the root by which it reads tiles: i%side and i/side in two indices of one read, or
  * with rows d apart i/d%side, i/d/side and i%d in three. What writes the tiles has a number at the
  * first of these. */
@@ -77,9 +88,14 @@ static bool find_image(StripsPlan *p, const Val *val) {
     const Map *root = p->map[3];
     const Cont *c = &p->s->flow->cont.at[val->read.cont];
     const Access *to = &p->map[2]->write.at[0].to[0];
+    const Cont *products = &p->s->flow->cont.at[p->map[1]->write.at[0].to[0].cont];
     int n = 0;
-    for (int k = 0; k < val->read.rank && n < 2; k++) {
-        if (!dim_is_const(to->at[k], NULL) || !dim_is_const(c->shape[k], &p->side)) continue;
+    for (int k = 0; k < val->read.rank && k < products->rank && n < 2; k++) {
+        int64_t elements;
+        if (!dim_is_const(to->at[k], NULL) || !dim_is_const(c->shape[k], &p->side[n]) ||
+            !dim_is_const(products->shape[k], &elements))
+            continue;
+        p->around[n] = elements - p->side[n];
         for (int d = 0; d < root->dim.n; d++) {
             int l = residue_index(p, &val->read, d, &p->apart[n]);
             Dim row = dim_div(ctx, root->dim.at[d].sym, dim_const(ctx, p->apart[n]));
@@ -92,7 +108,8 @@ static bool find_image(StripsPlan *p, const Val *val) {
     }
     p->channel = access_dim(root, &val->read, val->read.rank - 1);
     p->lane = access_dim(p->map[2], to, to->rank - 1);
-    return n == 2 && p->channel >= 0 && p->lane >= 0;
+    if (n == 1) one_dim(p);
+    return n > 0 && p->channel >= 0 && p->lane >= 0;
 }
 
 static bool counts_rows(const StripsPlan *p, int d) {
@@ -122,13 +139,15 @@ static bool recognize(StripsPlan *p) {
         if (body->val.at[v].kind != VAL_READ || body->val.at[v].read.cont != tiles) continue;
         if (!p->roles.is || !find_image(p, &body->val.at[v])) return false;
         p->lane = map_same_dim(p->map[2], p->lane, p->map[1]);
-        for (int i = 0; i < 2; i++) {
+        bool found = p->lane >= 0;
+        for (int i = p->first; i < 2; i++) {
             p->row[i] = map_same_dim(p->map[2], p->row[i], p->map[1]);
             if (p->residue[i] >= 0)
                 p->residue[i] = map_same_dim(p->map[2], p->residue[i], p->map[1]);
+            found &= p->row[i] >= 0;
         }
         find_batch(p, &body->val.at[v].read);
-        return p->lane >= 0 && p->row[0] >= 0 && p->row[1] >= 0;
+        return found;
     }
     return false;
 }
@@ -147,7 +166,9 @@ static void measure(StripsPlan *p) {
         if (p->roles.role[d] == ROLE_N) p->out *= extent;
         if (p->roles.role[d] == ROLE_M) p->images *= extent;
     }
-    for (int i = 0; i < 2; i++) p->whole.row[i] = map_usual(p->s->flow, p->map[1], p->row[i]);
+    p->whole.row[0] = 1;
+    for (int i = p->first; i < 2; i++)
+        p->whole.row[i] = map_usual(p->s->flow, p->map[1], p->row[i]);
     for (int i = 0; i < 2; i++) p->whole.residue[i] = p->apart[i];
     p->whole.images = p->batch[1] < 0 ? 1 : map_extent(p->map[1], p->batch[1], 1);
 }
@@ -178,9 +199,9 @@ static Strip register_tile(const StripsPlan *p, const Strip *strip) {
     const Machine *m = p->s->env->machine;
     int64_t vectors = tile_width(m, p->s->flow, p->map[1], p->lane) / lanes_of(p->s);
     int64_t most = rows_held(m, p->map[1], vectors);
-    Strip t = {{1, at_most(strip->row[1], most)}, 1, {1, 1}};
-    if (t.row[1] == strip->row[1]) t.row[0] = at_most(strip->row[0], most / t.row[1]);
-    t.residue[1] = at_most(p->apart[1], most / tiles_of(&t));
+    Strip t = {{1, 1}, 1, {1, at_most(p->apart[1], most)}};
+    t.row[1] = at_most(strip->row[1], most / t.residue[1]);
+    if (t.row[1] == strip->row[1]) t.row[0] = at_most(strip->row[0], most / tiles_of(&t));
     t.residue[0] = at_most(p->apart[0], most / tiles_of(&t));
     if (tiles_of(&t) * strip->images == tiles_of(strip))
         t.images = at_most(strip->images, most / tiles_of(&t));
@@ -204,14 +225,13 @@ static double strip_seconds(const StripsPlan *p, const Strip *strip, int64_t par
     double weights = 4 * p->elements * p->in * out;
     double read = weights / machine_bandwidth(m, weights);
     if (weights > inner) read = read > multiply ? read - multiply : 0;
-    double move = 0, part[] = {p->in, out};
+    double move = 0, part[] = {p->in, out}, around[] = {1, 1};
     double held = 4 * p->elements * held_tiles * (p->in + out);
+    for (int i = 0; i < 2; i++)
+        around[0] *= 1 + (double)p->around[i] / (double)(strip->row[i] * p->side[i]);
     for (int i = 0; i < 2; i++) {
         bool slow = collide(p->elements, 4 * held_tiles * part[i]);
-        double around = i ? 1
-                          : (1 + 2 / (double)(strip->row[0] * p->side)) *
-                                (1 + 2 / (double)(strip->row[1] * p->side));
-        move += around * (slow ? 3 : 2) * 4 * p->elements * tiles * part[i] /
+        move += around[i] * (slow ? 3 : 2) * 4 * p->elements * tiles * part[i] /
                 machine_bandwidth(m, held / 2);
         uneven *= p->whole.row[i] % strip->row[i] ? UNEVEN : 1;
     }
@@ -231,7 +251,8 @@ static void try_strip(StripsPlan *p, const Strip *strip, double *best) {
 
 static void choose_strip(StripsPlan *p) {
     double best = 0;
-    int64_t most = p->whole.row[1], least = most < ROWS_MOST / 2 ? most : ROWS_MOST / 2;
+    int64_t most = p->whole.row[1], least = parts_of(ROWS_MOST / 2, p->apart[1]);
+    if (least > most) least = most;
     Strip strip = p->whole;
     strip.images = 1;
     for (strip.row[0] = 1; strip.row[0] <= p->whole.row[0]; strip.row[0]++)
@@ -251,9 +272,9 @@ static void strip_line(StripsPlan *p, LineKind kind, int pos) {
             line_dim(p->s->flow, &line, root, d, size && d == p->batch[0] ? p->strip.images : size);
     int64_t lanes = lanes_of(p->s), channels = parts_of((int64_t)p->out, p->parts * lanes) * lanes;
     if (p->parts > 1) line_dim(p->s->flow, &line, root, p->channel, size ? channels : 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = p->first; i < 2; i++)
         line_dim(p->s->flow, &line, root, p->image[i],
-                 size ? p->side * p->apart[i] * p->strip.row[i] : 0);
+                 size ? p->side[i] * p->apart[i] * p->strip.row[i] : 0);
     vec_push(p->s->flow->arena, &p->kernel->line, line);
 }
 
@@ -263,7 +284,12 @@ static void tile_line(StripsPlan *p, LineKind kind, int pos) {
     line_dim(p->s->flow, line, p->map[3], p->channel, lanes_of(p->s));
     for (int i = 0; i < 2; i++)
         if (p->strip.row[i] > 1)
-            line_dim(p->s->flow, line, p->map[3], p->image[i], p->side * p->apart[i]);
+            line_dim(p->s->flow, line, p->map[3], p->image[i], p->side[i] * p->apart[i]);
+}
+
+/* Terms summed at a time: few where the way back along two dims makes errors larger. */
+static int64_t terms_of_block(const StripsPlan *p) {
+    return p->first ? SUM_BLOCK : TILE_SUM_BLOCK;
 }
 
 /* The products: element by element, panels, rows. */
@@ -282,7 +308,7 @@ static void product_lines(StripsPlan *p) {
     for (int i = 0; i < 2; i++)
         if (p->residue[i] >= 0)
             line_dim(flow, tile, m, unrolled[n++] = p->residue[i], t.residue[i]);
-    for (int i = 0; i < 2; i++) line_dim(flow, tile, m, unrolled[n++] = p->row[i], t.row[i]);
+    for (int i = p->first; i < 2; i++) line_dim(flow, tile, m, unrolled[n++] = p->row[i], t.row[i]);
     vector_line(p->s, p->kernel, 1, p->lane);
     const Access *weights = &m->body.val.at[p->roles.b].read;
     if (4 * p->elements * p->in * p->out > (double)p->s->env->machine->level[1].bytes / 4 &&
@@ -292,7 +318,7 @@ static void product_lines(StripsPlan *p) {
     line_dim(flow, unroll, m, p->lane, 0);
     for (int i = 0; i < n; i++) line_dim(flow, unroll, m, unrolled[i], 0);
     int64_t block;
-    bool blocks = sum_blocks(m, p->lane, TILE_SUM_BLOCK, &block) >= 0;
+    bool blocks = sum_blocks(m, p->lane, terms_of_block(p), &block) >= 0;
     step_lines(p->s, p->kernel, 1, blocks ? block : -1, width / lanes_of(p->s) * tiles_of(&t),
                unroll);
 }
@@ -318,13 +344,15 @@ bool schedule_strips(Scheduling *s, Kernel *kernel) {
     }
     code_lanes(&p, 0);
     product_lines(&p);
-    partial_line(s, kernel, 1, p.lane, TILE_SUM_BLOCK);
+    partial_line(s, kernel, 1, p.lane, terms_of_block(&p));
     tile_line(&p, LINE_AT, 2);
     kernel_keep(s->flow, kernel, 2, p.map[2]->write.at[0].to[0].cont, KEEP_TILE);
     code_lanes(&p, 2);
     vector_line(s, kernel, 3, p.channel);
     Line *unroll = kernel_line(s->flow, kernel, LINE_UNROLL, 3);
-    bool few = p.side * p.side * p.apart[0] * p.apart[1] <= MOST_UNROLLED;
-    for (int i = few ? 0 : 1; i < 2; i++) line_dim(s->flow, unroll, p.map[3], p.image[i], 0);
+    int64_t row = p.side[1] * p.apart[1], all = row * p.side[0] * p.apart[0];
+    for (int i = p.first; i < 2; i++)
+        if ((i == 1 && row <= ROW_UNROLLED) || all <= MOST_UNROLLED)
+            line_dim(s->flow, unroll, p.map[3], p.image[i], 0);
     return true;
 }

@@ -225,7 +225,7 @@ def test_quarters(weir):
 CONV = "Convolution28 ReLU32"
 REFUSED = [
     ("batch Convolution28\nfuse Plus30 store", ":1: \"batch Convolution28\" lacks its choice"),
-    ("batch Convolution28 images2", "nothing to choose for \"Convolution28\""),
+    ("batch Convolution28 images2", "nothing to choose for \"Pooling66\""),
     ("kernel a = Nothing", "no map \"Nothing\""),
     ("kernel a = ReLU32 Convolution28", "\"Convolution28\" runs before \"ReLU32\""),
     ("kernel a = ReLU32\nkernel b = Convolution28 ReLU32", ":2: map \"ReLU32\" is in a kernel before"),
@@ -259,7 +259,8 @@ REFUSED = [
     ("layout Convolution28.panels lanes12", "it chooses plain, lanes8, lanes16, lanes24, lanes32"),
     ("layout Pooling66.panels plain", "no map or container \"Pooling66.panels\""),
     ("layout Convolution28.lanes copied", "no map or container \"Convolution28.lanes\""),
-    ("algorithm Convolution28 tiles4", "nothing to choose for \"Convolution28\""),
+    ("algorithm Convolution28 points4", "cannot have tiles of 4 points"),
+    ("algorithm Pooling66 points6", "nothing to choose for \"Pooling66\""),
     ("skip schedule", "cannot be skipped"),
     ("skip nothing", "no pass \"nothing\""),
     ("fission Plus30 inline", "\"fission\" is no pass"),

@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 import numpy as np
+
 from engines import OF_CODES, OF_FLOATS, OF_HALVES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
