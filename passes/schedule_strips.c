@@ -152,9 +152,8 @@ static bool recognize(StripsPlan *p) {
     return false;
 }
 
-/* Extents of the products: elements of a tile, channels in and out, images; tiles by row and
- * column, so many times as there are residues.
- */
+/* Extents of the products: elements of a tile, channels in and out, images, one where the run
+ * counts them; tiles by row and column, so many times as there are residues. */
 static void measure(StripsPlan *p) {
     p->residues = (double)(p->apart[0] * p->apart[1]);
     p->elements = p->in = p->out = p->images = 1;
@@ -164,7 +163,7 @@ static void measure(StripsPlan *p) {
         if (p->roles.role[d] == ROLE_BATCH) p->elements *= extent;
         if (p->roles.role[d] == ROLE_K) p->in *= extent;
         if (p->roles.role[d] == ROLE_N) p->out *= extent;
-        if (p->roles.role[d] == ROLE_M) p->images *= extent;
+        if (p->roles.role[d] == ROLE_M) p->images *= (double)map_extent(p->map[1], d, 1);
     }
     p->whole.row[0] = 1;
     for (int i = p->first; i < 2; i++)
@@ -219,7 +218,8 @@ static double strip_seconds(const StripsPlan *p, const Strip *strip, int64_t par
                    (double)(parts_of(p->whole.images, strip->images) * parts);
     for (int i = 0; i < 2; i++) tasks *= (double)parts_of(p->whole.row[i], strip->row[i]);
     double all = p->images / (double)p->whole.images * (double)(tiles_of(&p->whole) * parts);
-    double tiles = all / tasks, held_tiles = (double)tiles_of(strip);
+    double held_tiles = (double)tiles_of(strip), rounds = ceil(tasks / m->cores);
+    double tiles = fmin(held_tiles, all / rounds); /* the last strip is shorter */
     double multiply =
         2 * p->elements * tiles * p->in * out / m->fma_flops * (1 + 1.5 / (double)tiles_of(&tile));
     double weights = 4 * p->elements * p->in * out;
@@ -236,7 +236,7 @@ static double strip_seconds(const StripsPlan *p, const Strip *strip, int64_t par
         uneven *= p->whole.row[i] % strip->row[i] ? UNEVEN : 1;
     }
     uneven *= p->whole.images % strip->images ? UNEVEN : 1;
-    return ceil(tasks / m->cores) * (multiply + read + move) * uneven;
+    return rounds * (multiply + read + move) * uneven;
 }
 
 /* Is it the best so far? */
