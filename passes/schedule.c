@@ -387,6 +387,35 @@ static void cut_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int othe
     for (int i = 0; i < cut.n; i++) line_dim(s->flow, par, map, cut.at[i], 0);
 }
 
+/* Is a read outside of what it reads for whole vectors along the lane, and else for some of it? */
+static bool misses_vectors(const Scheduling *s, const Map *map, int lane) {
+    int64_t extent = map_extent(map, lane, 0), lanes = lanes_of(s), first, held;
+    for (int v = 0; v < map->body.val.n; v++) {
+        const Val *val = &map->body.val.at[v];
+        if (val->kind != VAL_READ || !val->has_else) continue;
+        const Cont *c = &s->flow->cont.at[val->read.cont];
+        for (int k = 0; k < val->read.rank; k++) {
+            Dim coef, rest, own = map->dim.at[lane].sym;
+            if (!dim_affine(s->flow->ctx, val->read.at[k], &own, 1, &coef, &rest) ||
+                !dim_is(coef, 1) || !dim_is_const(rest, &first) ||
+                !dim_is_const(c->shape[k], &held))
+                continue;
+            if (-first >= lanes || held - first <= extent - lanes) return true;
+        }
+    }
+    return false;
+}
+
+/* Vectors side by side where they meet something else each: nothing is asked then, and those that a
+ * read misses do not read. */
+static void part_rows(Scheduling *s, Kernel *kernel, int pos, int lane) {
+    enum { VECTORS_MOST = 16 };
+    const Map *map = s->flow->map.at[kernel->map.at[pos]];
+    int64_t extent = map_extent(map, lane, 0);
+    if (extent > 0 && extent <= VECTORS_MOST * lanes_of(s) && misses_vectors(s, map, lane))
+        line_dim(s->flow, kernel_line(s->flow, kernel, LINE_UNROLL, pos), map, lane, 0);
+}
+
 static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
     int pos = kernel->map.n - 1;
     const Map *map = s->flow->map.at[kernel->map.at[pos]];
@@ -399,6 +428,7 @@ static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
         cut_lines(s, kernel, pos, lane, turn.dim);
     if (turn.dim >= 0) turn_lines(s, kernel, pos, lane, turn);
     if (lane >= 0) vector_line(s, kernel, pos, lane);
+    if (lane >= 0 && turn.dim < 0) part_rows(s, kernel, pos, lane);
 }
 
 /* Read by anything but the kernel's own maps: needs memory. */
