@@ -431,9 +431,10 @@ static void schedule_pointwise(Scheduling *s, Kernel *kernel) {
     if (lane >= 0 && turn.dim < 0) part_rows(s, kernel, pos, lane);
 }
 
-/* Read by anything but the kernel's own maps: needs memory. */
+/* Read by anything but the kernel's own maps, or written by several: needs memory. */
 bool read_outside(const Scheduling *s, const Kernel *kernel, int cont) {
-    if (s->flow->cont.at[cont].kind != CONT_TMP || s->held[cont]) return true;
+    if (s->flow->cont.at[cont].kind != CONT_TMP || s->held[cont] || s->writer[cont] < 0)
+        return true;
     for (int r = 0; r < s->readers[cont].n; r++) {
         bool inside = false;
         for (int i = 0; i < kernel->map.n; i++)
