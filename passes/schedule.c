@@ -387,7 +387,7 @@ static void cut_lines(Scheduling *s, Kernel *kernel, int pos, int lane, int othe
     for (int i = 0; i < cut.n; i++) line_dim(s->flow, par, map, cut.at[i], 0);
 }
 
-/* Is a read outside of what it reads for whole vectors along the lane, and else for some of it? */
+/* Is there a read with an `else` that stands for whole vectors along the lane? */
 static bool misses_vectors(const Scheduling *s, const Map *map, int lane) {
     int64_t extent = map_extent(map, lane, 0), lanes = lanes_of(s), first, held;
     for (int v = 0; v < map->body.val.n; v++) {
